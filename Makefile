@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# One Makefile: every folder becomes an archive, every program links a few of them.
+#   make            programs in build/            make check      all tests
+#   make SAN=address,undefined check              make lint       format, cppcheck, includes
+#   make fuzz [SECONDS=60]                        make bench[-NAME]
+#   make install DESTDIR=                         V=1 shows the commands
+
+SAN ?=
+comma := ,
+BUILD ?= $(if $(SAN),build/san-$(subst $(comma),-,$(SAN)),build)
+CC ?= gcc
+V ?= 0
+ifeq ($(V),0)
+Q := @
+say = @printf '  %-7s %s\n' $(1) $(2)
+else
+say = @:
+endif
+
+PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_pthreads inih jansson libxxhash liburing
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
+CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+
+VERSION := 0.1.0
+CPPFLAGS += -D_GNU_SOURCE -DPACKRACK_VERSION='"$(VERSION)"' -I. -I$(BUILD)
+CFLAGS ?= -O2 -g
+ALL_CFLAGS := -std=c11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror \
+	-fno-omit-frame-pointer $(CFLAGS) $(PKG_CFLAGS)
+ifneq ($(SAN),)
+ALL_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
+LDFLAGS += -fsanitize=$(SAN)
+endif
+
+# folder -> archive, lowest layer first (DESIGN section 3)
+base_DIR := proto/base
+wire_DIR := proto/wire
+rpc_DIR := proto/rpc
+streamfs_DIR := logger/streamfs
+dispatcher_DIR := dispatcher
+logger_DIR := logger
+indexer_DIR := indexer
+merger_DIR := merger
+cli_DIR := merger/cli
+MODULES := base wire rpc streamfs dispatcher logger indexer merger cli
+
+rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
+define module
+$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c,$$(wildcard $$($(1)_DIR)/*.c))) $$($(1)_GEN)
+$(1)_LIB := $(BUILD)/lib$(1).a
+$(BUILD)/lib$(1).a: $$($(1)_OBJS)
+endef
+$(foreach m,$(MODULES),$(eval $(call module,$(m))))
+
+LOW := $(BUILD)/librpc.a $(BUILD)/libwire.a $(BUILD)/libbase.a
+packrack-dispatcher_MAIN := dispatcher
+packrack-dispatcher_LIBS := $(BUILD)/libdispatcher.a $(LOW)
+packrack-logger_MAIN := logger
+packrack-logger_LIBS := $(BUILD)/liblogger.a $(BUILD)/libstreamfs.a $(LOW)
+packrack-indexer_MAIN := indexer
+packrack-indexer_LIBS := $(BUILD)/libindexer.a $(BUILD)/libstreamfs.a $(LOW)
+packrack-merger_MAIN := merger
+packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
+packrack_MAIN := merger/cli
+packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
+	$(BUILD)/libstreamfs.a $(LOW)
+PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\
+	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
+ALL_LIBS := $(packrack_LIBS) $(BUILD)/libdispatcher.a
+
+all: $(addprefix $(BUILD)/,$(PROGRAMS))
+
+define program
+$(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_LIBS)
+	$$(call say,LD,$$@)
+	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS)
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
+
+$(BUILD)/%.a:
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/%.o: %.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# generated code is not ours to lint
+$(BUILD)/proto/rpc/packrack.pb-c.c: proto/rpc/packrack.proto
+	$(call say,PROTOC,$<)
+	$(Q)mkdir -p $(BUILD) && protoc-c --c_out=$(BUILD) $<
+$(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
+$(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
+$(foreach m,rpc indexer merger cli dispatcher logger,$(filter-out %.pb-c.o,$($(m)_OBJS))) \
+$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
+
+# unit tests: adding one means adding tests/unit/test_NAME.c
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS)
+
+# test helpers and benchmarks: one program a file
+TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/system/*.c tests/bench/*.c))
+$(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)
+
+# A path with a comma cannot be an rpath; the tests find programs by PACKRACK_BUILD.
+check-unit: $(UNIT)
+	@set -e; for t in $(UNIT); do $$t; done
+SYSTEM := $(sort $(wildcard tests/system/*.t))
+check-system: all $(TOOLS)
+	$(if $(SYSTEM),PACKRACK_BUILD=$(BUILD) prove --timer $(SYSTEM),@echo no system tests)
+check: all check-unit check-system
+
+-include tests/fuzz/fuzz.mk tests/bench/bench.mk scripts/lint.mk scripts/install.mk
+
+clean:
+	rm -rf build
+
+.PHONY: all check check-unit check-system lint fuzz bench clean install
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
