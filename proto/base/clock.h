@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_CLOCK_H
+#define PR_BASE_CLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+
+/* All times are int64_t nanoseconds since 1970-01-01 UTC; they may be negative. */
+#define PR_NS_PER_S INT64_C(1000000000)
+#define PR_NS_PER_MS INT64_C(1000000)
+#define PR_TIME_MIN INT64_MIN
+#define PR_TIME_MAX INT64_MAX
+
+int64_t pr_now_real(void); /* CLOCK_REALTIME */
+int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
+
+/*
+ * "2026-11-21T00:40:00.123456789Z" (or +hh:mm, or a space for T; a zoneless time is local),
+ * "@1700000000.5", "90s ago" (s, m, h, d), "now". now is passed in so that tests are exact.
+ */
+int pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err);
+
+/* RFC 3339 in UTC with nine digits; buf of at least PR_TIME_TEXT bytes. Returns buf. */
+#define PR_TIME_TEXT 40
+char *pr_time_format(int64_t t, char *buf, size_t size);
+
+/* Seconds and nanoseconds, saturating at the ends of int64_t. nsec may exceed a second. */
+int64_t pr_time_make(int64_t sec, int64_t nsec);
+
+#endif

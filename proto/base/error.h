@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_ERROR_H
+#define PR_BASE_ERROR_H
+
+/*
+ * Errors that travel: a library fills the text and returns -1; only a main prints it.
+ * One clear line: what went wrong, where, how to mend it. No trailing newline.
+ * All functions keep errno.
+ */
+struct pr_error {
+	char text[512];
+};
+
+/* Fills *err (which may be NULL) and returns -1, so that callers can `return pr_error_set(...)`. */
+int pr_error_set(struct pr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Same, with ": " and strerror(errno) appended. */
+int pr_error_errno(struct pr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Puts "PREFIX: " before a text that is already there; returns -1. */
+int pr_error_prefix(struct pr_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

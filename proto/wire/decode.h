@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_WIRE_DECODE_H
+#define PR_WIRE_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Packet header decoding, for spreading by flow, and later for flows and classes: Ethernet, VLAN and
+ * QinQ, MPLS, IPv4 and IPv6 with extension headers and fragments, TCP, UDP, ICMP, SCTP, and the inner
+ * headers of GRE, VXLAN, IP in IP. Bounded depth; never reads past caplen; what is cut or odd is said
+ * in flags and the rest left zero.
+ */
+enum pr_decode_flag {
+	PR_DECODE_IP4 = 1 << 0,
+	PR_DECODE_IP6 = 1 << 1,
+	PR_DECODE_PORTS = 1 << 2,     /* src_port and dst_port are set */
+	PR_DECODE_FRAGMENT = 1 << 3,  /* any fragment */
+	PR_DECODE_FRAGMENT_LATER = 1 << 4, /* not the first: no ports */
+	PR_DECODE_TRUNCATED = 1 << 5, /* the captured bytes end within a header */
+	PR_DECODE_MALFORMED = 1 << 6,
+	PR_DECODE_TUNNEL = 1 << 7,    /* inner is set */
+};
+
+struct pr_headers {
+	uint16_t flags;
+	uint16_t ethertype; /* behind tags; 802.3 length frames: 0 */
+	uint8_t vlan_count;
+	uint16_t vlan[4]; /* ids, outermost first */
+	uint8_t mpls_count;
+	uint32_t mpls[4]; /* labels */
+	uint8_t protocol; /* IP protocol of the payload, extension headers passed */
+	uint8_t tcp_flags;
+	uint8_t icmp_type, icmp_code;
+	uint8_t ttl;
+	uint16_t src_port, dst_port;
+	uint32_t fragment_id;
+	uint8_t src[16], dst[16]; /* IPv4 in the first four bytes */
+	size_t ip_offset, l4_offset, payload_offset; /* from the start of the frame; 0 unknown */
+	uint32_t ip_length; /* as the IP header says */
+};
+
+struct pr_decoded {
+	struct pr_headers outer;
+	struct pr_headers inner; /* when outer.flags & PR_DECODE_TUNNEL: innermost */
+	uint8_t tunnels;         /* how many layers were opened (at most 4) */
+};
+
+/* linktype as in pcap files; others than Ethernet, raw IP, NULL, SLL, SLL2 give flags 0. */
+void pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out);
+
+/*
+ * Symmetric 5-tuple hash of the outer headers: both directions of a connection are alike, and so are
+ * all fragments of a packet and its first (they hash without ports). Packets without IP hash by the
+ * MAC pair and Ethertype.
+ */
+uint64_t pr_flow_hash(const struct pr_decoded *d, const uint8_t *data, size_t caplen, uint64_t seed);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_WIRE_FRAME_H
+#define PR_WIRE_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+
+/*
+ * Frames on the rack's switch (DESIGN section 4). All integers big-endian. A control frame is
+ *
+ *   Ethernet: dst MAC 6, src MAC 6, Ethertype 2
+ *    0 version u8        1 type u8          2 flags u16      4 rack u32
+ *    8 epoch u64        16 number u64
+ *   24 sender nonce u32 28 receiver nonce u32 (0: not known yet)
+ *   32 body length u16  34 reserved u16 = 0  36 check u32
+ *   40 body ...         then tag, 16 bytes
+ *
+ * check: low 32 bits of XXH3-64 over both MACs and all of header and body with check = 0, so that a
+ * flipped bit is found without a key too. tag: BLAKE2b-128 keyed with the rack's key (libsodium
+ * crypto_generichash) over the same bytes with check filled in; zeros without a key.
+ * Bytes after the tag are padding of the link and are ignored.
+ *
+ * number counts up per (sender nonce, type); receivers refuse what they have seen or what is older
+ * than the replay window (frames may overtake each other a little, see struct pr_replay).
+ */
+#define PR_FRAME_VERSION 1
+#define PR_ETHERTYPE_DEFAULT 0x88B5 /* IEEE 802 local experimental 1 */
+#define PR_ETHERTYPE_ESCAPE 0x88B6  /* what a tapped frame of our Ethertype carries on the switch */
+#define PR_MAC_LEN 6
+#define PR_ETHER_LEN 14
+#define PR_FRAME_MIN 60 /* data frames are zero-padded to this, without FCS */
+#define PR_FRAME_HEADER 40
+#define PR_FRAME_TAG 16
+#define PR_FRAME_KEY 32
+#define PR_FRAME_OVERHEAD (PR_ETHER_LEN + PR_FRAME_HEADER + PR_FRAME_TAG)
+#define PR_NAME_MAX 64 /* node, link and version names, bytes without NUL */
+
+enum pr_frame_type {
+	PR_FRAME_ANN = 1,
+	PR_FRAME_ANN_ACK = 2,
+	PR_FRAME_STATUS = 3,
+	PR_FRAME_TSLOG = 4,
+	PR_FRAME_MARK = 5,
+	PR_FRAME_RESEND = 6,
+	PR_FRAME_GONE = 7,
+	PR_FRAME_STOP = 8,
+	PR_FRAME_QUIT = 9,
+	PR_FRAME_IDENTIFY = 10,
+	PR_FRAME_RESET = 11,
+	PR_FRAME_DISCONNECT = 12,
+	PR_FRAME_RECONNECT = 13,
+	PR_FRAME_TYPES = 14
+};
+
+/* Who we are on the switch; shared by all frames of one run. */
+struct pr_frame_key {
+	bool set;
+	uint8_t bytes[PR_FRAME_KEY];
+};
+
+struct pr_frame_header {
+	uint8_t type;
+	uint16_t flags;
+	uint32_t rack;
+	uint64_t epoch; /* the dispatcher's; 0 in frames of a node that knows none */
+	uint64_t number;
+	uint32_t sender_nonce, receiver_nonce;
+};
+
+/* ANN: from a node, broadcast each second until acknowledged. */
+struct pr_ann {
+	char name[PR_NAME_MAX + 1];
+	char version[PR_NAME_MAX + 1];
+	uint64_t disk_total, disk_free; /* bytes of the volume */
+	uint64_t write_rate;            /* bytes/s measured; 0 unknown */
+	uint64_t buffer_size;           /* bytes of frames the node can hold back */
+	uint64_t link_speed;            /* bits/s; 0 unknown */
+	uint32_t mtu;
+};
+
+/* ANN_ACK */
+struct pr_ann_ack {
+	uint16_t node; /* number, given by the dispatcher, stable within an epoch */
+	uint64_t hold_ns;
+	uint32_t snaplen;
+};
+
+enum pr_node_state {
+	PR_NODE_RUNNING = 0,
+	PR_NODE_STOPPED = 1,   /* all that came before STOP is flushed: this acknowledges it */
+	PR_NODE_SUSPENDED = 2, /* cannot write */
+};
+
+/* STATUS: every 500 ms and at each quarter of the buffer. Counters since the epoch's ANN_ACK. */
+struct pr_status {
+	uint8_t state;            /* enum pr_node_state */
+	uint8_t buffer_fill;      /* percent */
+	uint64_t ordinal_settled; /* frames of lower ordinal are all stored, lost or given up */
+	uint64_t frames_received; /* data frames, and their bytes */
+	uint64_t bytes_received;
+	uint64_t packets_stored, bytes_stored;
+	uint64_t packets_durable; /* of those stored: flushed to the device */
+	uint64_t missing, stray, duplicate, pending;
+	uint64_t kernel_drops;
+	uint64_t logs_received, logs_requested, logs_gone;
+	uint64_t disk_total, disk_free;
+	uint64_t write_rate;
+	uint64_t command; /* number of the last STOP/IDENTIFY/RESET/... frame carried out */
+	uint8_t command_type;
+	uint8_t command_result; /* 0 done, 1 cannot, see log */
+};
+
+/* MARK: the ledger, to each node every 100 ms. Several frames when there are many links. */
+struct pr_mark_link {
+	uint16_t link;
+	uint16_t linktype; /* as in pcap files: 1 is Ethernet */
+	uint32_t snaplen;
+	uint8_t ended; /* the trace file is at its end, or capture has stopped */
+	uint64_t last_seq;     /* last seq given on this link; 0 none (seqs start at 1) */
+	int64_t last_otime;    /* of last_seq */
+	uint64_t last_log;     /* last TSLOG number for this node and link; 0 none (they start at 1) */
+	uint64_t assigned;     /* entries logged for this node on this link, primaries */
+	uint64_t dropped_kernel, dropped_interface; /* packets that never got a seq */
+	uint64_t dropped_ring;     /* no room in the cyclic buffer: no seq either */
+	uint64_t dropped_no_node;  /* got a seq, and no node to go to */
+	uint64_t dropped_send;     /* got a seq, and the o-port refused them */
+	uint64_t cut;              /* sent shortened, see PR_ENTRY_CUT */
+	uint64_t undelivered_first, undelivered_last; /* seqs of the last run of no_node/send drops; 0 none */
+	char name[PR_NAME_MAX + 1];
+};
+
+struct pr_mark {
+	int64_t said_until;    /* dispatcher's real time: all captured before is in logs sent before */
+	uint64_t last_ordinal; /* next ordinal for this node: frames of lower ordinal were sent */
+	uint8_t stopping;
+	uint16_t link_count;   /* links of the dispatcher, over all MARK frames of this round */
+	uint16_t count;        /* links in this frame */
+	const struct pr_mark_link *links;
+};
+#define PR_MARK_LINKS_MAX 8 /* in one frame, so that it fits 1500 bytes */
+
+/* RESEND: logs first..last of a link that the node misses. GONE: not kept any more. */
+struct pr_resend {
+	uint16_t link;
+	uint64_t first_log, last_log;
+};
+
+struct pr_gone {
+	uint16_t link;
+	uint64_t first_log, last_log;
+	uint64_t first_seq, last_seq; /* 0, 0: not known */
+	int64_t first_time, last_time;
+	uint64_t count; /* entries they held; 0 not known */
+};
+
+/* STOP, QUIT, IDENTIFY, RESET, DISCONNECT, RECONNECT */
+struct pr_command {
+	uint64_t command;  /* number that STATUS gives back */
+	uint32_t seconds;  /* IDENTIFY: how long; else 0 */
+};
+
+struct pr_frame {
+	uint8_t dst[PR_MAC_LEN], src[PR_MAC_LEN];
+	struct pr_frame_header header;
+	union {
+		struct pr_ann ann;
+		struct pr_ann_ack ann_ack;
+		struct pr_status status;
+		struct pr_mark mark; /* links points into link_room when decoded */
+		struct pr_resend resend;
+		struct pr_gone gone;
+		struct pr_command command;
+		struct {
+			const uint8_t *data; /* TSLOG body, see tslog.h; points into the frame */
+			size_t len;
+		} raw;
+	} body;
+	struct pr_mark_link link_room[PR_MARK_LINKS_MAX];
+};
+
+/*
+ * Encodes f (with Ethernet header) into buf. Returns the frame's length, or 0 when it does not fit
+ * or holds what the format cannot. The result is not padded to 60 bytes.
+ */
+size_t pr_frame_encode(const struct pr_frame *f, uint16_t ethertype, const struct pr_frame_key *key,
+	uint8_t *buf, size_t room);
+
+/*
+ * Header and body only (from offset 14 of the Ethernet frame on), for libnet to build the rest.
+ * dst and src of f are covered by check and tag all the same.
+ */
+size_t pr_frame_encode_payload(const struct pr_frame *f, const struct pr_frame_key *key,
+	uint8_t *buf, size_t room);
+
+enum pr_frame_result {
+	PR_FRAME_OK,
+	PR_FRAME_NOT_OURS,   /* another Ethertype: a data frame */
+	PR_FRAME_BAD_LENGTH,
+	PR_FRAME_BAD_VERSION,
+	PR_FRAME_BAD_TYPE,
+	PR_FRAME_BAD_CHECK,
+	PR_FRAME_BAD_TAG,
+	PR_FRAME_BAD_BODY,
+	PR_FRAME_RESULTS
+};
+const char *pr_frame_result_name(enum pr_frame_result result); /* snake_case, for counters */
+const char *pr_frame_type_name(unsigned type);                 /* "ANN", ...; "?" */
+
+/* Decodes an Ethernet frame as libpcap gives it. What a sender adds beyond a body is an error. */
+enum pr_frame_result pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
+	const struct pr_frame_key *key, struct pr_frame *out);
+
+/* Refuses numbers seen before or older than the window (1024, IPsec's way). One per sender and type. */
+#define PR_REPLAY_WINDOW 1024
+struct pr_replay {
+	uint32_t nonce;
+	bool any;
+	uint64_t highest;
+	uint64_t seen[PR_REPLAY_WINDOW / 64];
+};
+/* true: fresh, and now noted. A new nonce starts afresh. */
+bool pr_replay_check(struct pr_replay *replay, uint32_t nonce, uint64_t number);
+
+/* A nonce and an epoch (start time in s in the high 32 bits, random bits below), from libsodium. */
+uint32_t pr_nonce_make(void);
+uint64_t pr_epoch_make(int64_t now);
+
+/*
+ * Data frames. offset of the Ethertype that says what the frame is: behind any VLAN tags
+ * (0x8100, 0x88a8, 0x9100), or 0 when the frame is too short to have one.
+ */
+size_t pr_ethertype_offset(const uint8_t *data, size_t len);
+/* Is it a control frame (untagged, our Ethertype at offset 12)? */
+static inline bool
+pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
+{
+	return len >= PR_ETHER_LEN && data[12] == ethertype >> 8 && data[13] == (ethertype & 0xff);
+}
+
+/*
+ * 32-bit fingerprint of a frame's bytes after the MACs, as sent: h(bytes without trailing zeros) +
+ * PR_FINGERPRINT_STEP * (length of the frame), h being XXH3-64 with the epoch as seed, low half.
+ * So that a frame that a switch padded with zeros can still be told: pr_fingerprint_length returns
+ * the length that the frame must have been sent with, if it is between the last non-zero byte and
+ * len, else 0.
+ */
+#define PR_FINGERPRINT_STEP 0x9E3779B1u /* odd; 2^32 over the golden ratio */
+uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);
+size_t pr_fingerprint_length(const uint8_t *frame, size_t len, uint64_t epoch, uint32_t fingerprint);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_WIRE_LEDGER_H
+#define PR_WIRE_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/wire/cursor.h"
+#include "proto/wire/frame.h"
+
+/*
+ * Small facts that a logger keeps in its volume, stream "ledger": records whose body is a run of
+ * entries: type u8, version u8 (1), length u16, payload (little-endian, field by field). Readers
+ * skip types that they do not know.
+ */
+enum pr_ledger_type {
+	PR_LEDGER_MARK = 1, /* one link's line of a MARK, with epoch and said_until; latest wins */
+	PR_LEDGER_LOSS = 2,
+	PR_LEDGER_BOOT = 3, /* the logger started: name, nonce, mode */
+	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
+	PR_LEDGER_DIRECTORY = 5, /* stream "segments": where a segment lies */
+};
+
+enum pr_loss_reason {
+	PR_LOSS_SWITCH = 1,    /* logged, and the frame never came (or came damaged) */
+	PR_LOSS_LOG_GONE = 2,  /* the log is gone: seqs first..last hold count of them */
+	PR_LOSS_NODE_KERNEL = 3,
+	PR_LOSS_WRITE = 4,     /* the volume refused it */
+	PR_LOSS_NODE_STOP = 5, /* the node stopped before it was stored */
+};
+const char *pr_loss_reason_name(unsigned reason);
+
+/*
+ * count packets of (epoch, link) with seqs in first..last are missing at this node. count less than
+ * the node's packets in the range: one (or count) of them, identical frames leave no choice.
+ */
+struct pr_loss {
+	uint64_t epoch, first_seq, last_seq, count;
+	int64_t first_time, last_time; /* otime of the ends */
+	uint16_t link;
+	uint8_t reason; /* enum pr_loss_reason */
+	uint8_t second; /* it was a second copy */
+};
+
+struct pr_ledger_mark {
+	uint64_t epoch;
+	int64_t said_until;
+	uint8_t stopping;
+	struct pr_mark_link link;
+};
+
+struct pr_ledger_boot {
+	int64_t time;
+	uint32_t nonce;
+	char name[PR_NAME_MAX + 1];
+};
+
+/* A directory entry lets an indexer start without reading the data (stream "segments"). */
+struct pr_ledger_directory {
+	uint64_t epoch, first_seq, last_seq;
+	int64_t min_time, max_time, first_otime, last_otime;
+	uint32_t count, bytes;
+	uint16_t link, linktype;
+	uint8_t handle[40]; /* struct sfs_handle, encoded by sfs_handle_encode */
+};
+
+struct pr_ledger_link {
+	uint64_t epoch;
+	uint16_t link, linktype;
+	uint32_t snaplen;
+	char name[PR_NAME_MAX + 1];
+};
+
+struct pr_ledger_entry {
+	uint8_t type;
+	union {
+		struct pr_ledger_mark mark;
+		struct pr_loss loss;
+		struct pr_ledger_boot boot;
+		struct pr_ledger_link link;
+		struct pr_ledger_directory directory;
+	} u;
+};
+
+bool pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e); /* false: no room */
+/* 1 an entry (unknown types have been skipped), 0 at the end, -1 corrupt */
+int pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_WIRE_SOURCE_H
+#define PR_WIRE_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+
+/*
+ * One packet, wherever it comes from. (epoch, link, seq) names it for ever; packets are ordered by
+ * (otime, link, epoch, seq) everywhere. Times are ns since 1970 UTC.
+ */
+enum pr_packet_flag {
+	PR_PACKET_SECOND = 1 << 0, /* second copy */
+	PR_PACKET_CUT = 1 << 1,    /* cut by the dispatcher, not by the snap length */
+	PR_PACKET_STRAY = 1 << 2,  /* never matched: node's own clock, MACs unknown */
+	PR_PACKET_MATCH_UNSURE = 1 << 3, /* one of several identical frames: stamp one of a range */
+};
+
+struct pr_packet {
+	int64_t time, otime;
+	uint64_t epoch, seq;
+	uint32_t caplen, len;
+	uint16_t link, linktype;
+	uint16_t flags;
+	const uint8_t *data; /* valid until the source's next call */
+};
+
+/* <0, 0, >0 in the total order. */
+int pr_packet_compare(const struct pr_packet *a, const struct pr_packet *b);
+
+/*
+ * Whatever can be asked gives this iterator: a run of segments, a node, a file, a merge of others.
+ * One thread. Embed struct pr_source first in your own.
+ */
+enum { PR_SOURCE_ERROR = -1, PR_SOURCE_END = 0, PR_SOURCE_PACKET = 1, PR_SOURCE_WAIT = 2 };
+
+struct pr_source {
+	/* PR_SOURCE_PACKET and *out; END; WAIT (ask again later, never from files); ERROR and err. */
+	int (*next)(struct pr_source *source, struct pr_packet *out, struct pr_error *err);
+	void (*destroy)(struct pr_source *source); /* frees source itself */
+};
+
+static inline int
+pr_source_next(struct pr_source *s, struct pr_packet *out, struct pr_error *err)
+{
+	return s->next(s, out, err);
+}
+
+/* NULL-safe; nulls the pointer. */
+void pr_source_destroy(struct pr_source **source);
+
+/*
+ * k-way merge in the total order; itself a source. Owns its inputs. WAIT while any live input says
+ * WAIT and nothing can be given for sure. Packets that are the same (epoch, link, seq) are given
+ * once, the primary copy before the second. An input may be added while merging if all its packets
+ * come at or after those already given.
+ */
+struct pr_source *pr_merge_create(struct pr_error *err);
+int pr_merge_add(struct pr_source *merge, struct pr_source *input, struct pr_error *err);
+
+#endif
