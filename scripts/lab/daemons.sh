@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The rack's programs: which there are, how each is started, when each is ready.
+# Needs: BUILD, STATE, LAB, LOGGERS, LINKS, SIZE, FAULTY, KEEP, DISPATCHER_ARGS.
+
+daemons_present() {
+	local p
+	for p in packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger; do
+		[ -x "$BUILD/$p" ] || die "no $BUILD/$p: build it first with 'make'"
+	done
+	[ -z "$FAULTY" ] || [ -x "$BUILD/tests/system/faulty_switch" ] ||
+		die "no $BUILD/tests/system/faulty_switch: 'make $BUILD/tests/system/faulty_switch'"
+}
+
+is_socket() {
+	[ -S "$1" ]
+}
+
+volume_make() { # NUMBER
+	local volume=$STATE/log$1.vol
+	if ((KEEP)) && [ -e "$volume" ]; then
+		return
+	fi
+	rm -f "$volume"
+	"$BUILD/packrack" volume create "$volume" --size "$SIZE" > "$STATE/logs/volume$1.log" 2>&1 ||
+		die "volume $volume: $(proc_last_words "volume$1")"
+}
+
+# A socket that a killed program left would look like a ready one.
+fresh_socket() { # NAME
+	rm -f "$STATE/$1.sock"
+}
+
+dispatcher_inputs() {
+	local i arg
+	for arg in "${DISPATCHER_ARGS[@]}"; do
+		case $arg in --read | --read=* | --in | --in=*) return ;; esac
+	done
+	printf %s --in=tap0
+	for ((i = 1; i < LINKS; i++)); do
+		printf ',tap%d' "$i"
+	done
+}
+
+daemon_start() { # NAME: and wait until it is ready
+	local n=${1##*[a-z]} in=()
+	case $1 in
+	merger)
+		fresh_socket merger
+		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" \
+			--listen "ipc://$STATE/merger.sock"
+		proc_await merger 10 "socket" is_socket "$STATE/merger.sock"
+		;;
+	switch)
+		# shellcheck disable=SC2086 # the options are words
+		proc_start switch "$LAB-sw" "$BUILD/tests/system/faulty_switch" \
+			--stats "$STATE/switch.json" $FAULTY $(seq -f p%g 0 "$LOGGERS")
+		proc_await switch 10 "start" grep -q ready "$STATE/logs/switch.log"
+		;;
+	log[0-9]*)
+		fresh_socket "$1"
+		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --rack eth0 --name "$1" \
+			--volume "$STATE/$1.vol" --manage "ipc://$STATE/$1.sock"
+		proc_await "$1" 10 "socket" is_socket "$STATE/$1.sock"
+		;;
+	idx[0-9]*)
+		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --name "log$n" \
+			--volume "$STATE/log$n.vol" --merger "ipc://$STATE/merger.sock"
+		;;
+	dispatcher)
+		fresh_socket dispatcher
+		mapfile -t in < <(dispatcher_inputs)
+		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" "${in[@]}" \
+			--out out0 --wait-nodes "$LOGGERS" \
+			--manage "ipc://$STATE/dispatcher.sock" "${DISPATCHER_ARGS[@]}"
+		proc_await dispatcher 10 "socket" is_socket "$STATE/dispatcher.sock"
+		;;
+	*) die "no program '$1' here" ;;
+	esac
+}
+
+daemons_up() {
+	local i
+	rm -f "$STATE"/logs/*.log
+	for ((i = 1; i <= LOGGERS; i++)); do
+		volume_make "$i"
+	done
+	[ -z "$FAULTY" ] || daemon_start switch
+	daemon_start merger
+	for ((i = 1; i <= LOGGERS; i++)); do
+		daemon_start "log$i"
+		daemon_start "idx$i"
+	done
+	daemon_start dispatcher
+}
+
+daemons_status() {
+	PACKRACK_MERGER=ipc://$STATE/merger.sock "$BUILD/packrack" status || true
+}
+
+# Shared memory that a killed logger left is named after its volume.
+daemons_clean() {
+	rm -f "$STATE"/*.sock
+}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The lab's network: namespaces and veth pairs of its own, never seen outside them.
+#
+#   hosta a0 ──── t0 [tap] t1 ──── b0 hostb      the monitored link, cut by an inline tap
+#                    mirror0 ──── tap0 [disp] out0 ──── p0 [sw] p1 ──── eth0 [log1] ...
+#
+# Needs: LAB (prefix of the namespaces, unique to the state directory), LOGGERS, LINKS,
+# IN_MTU, OUT_MTU, PIN, FAULTY.
+
+lab_mac() { # ROLE INDEX: a stable, locally administered address, told by the lab's hash
+	local h=${LAB#pr-}
+	printf '02:%s:%s:%s:%02x:%02x' "${h:0:2}" "${h:2:2}" "${h:4:2}" "$1" "$2"
+}
+
+lab_namespaces() { # those that exist
+	ip netns list 2> /dev/null | awk -v p="$LAB-" 'index($1, p) == 1 { print $1 }'
+}
+
+lab_in() { # ROLE CMD...
+	local ns=$LAB-$1
+	shift
+	ip netns exec "$ns" "$@"
+}
+
+lab_sysctl() { # ROLE NAME VALUE, where the kernel has NAME at all
+	local file=/proc/sys/${2//./\/}
+	# shellcheck disable=SC2016 # the inner shell expands them
+	lab_in "$1" sh -c '[ ! -e "$1" ] || echo "$2" > "$1"' sh "$file" "$3"
+}
+
+lab_add_ns() { # ROLE: quiet, no IPv6 unless a host asks for it
+	ip netns add "$LAB-$1"
+	lab_sysctl "$1" net.ipv6.conf.all.disable_ipv6 1
+	lab_sysctl "$1" net.ipv6.conf.default.disable_ipv6 1
+	ip -n "$LAB-$1" link set lo up
+}
+
+lab_add_pair() { # ROLE1 IF1 MAC1 ROLE2 IF2 MAC2 MTU
+	ip -n "$LAB-$1" link add "$2" address "$3" mtu "$7" type veth \
+		peer name "$5" address "$6" mtu "$7" netns "$LAB-$4"
+	lab_quiet "$1" "$2"
+	lab_quiet "$4" "$5"
+}
+
+# Merged or half-checksummed packets are no packets of a wire.
+lab_quiet() { # ROLE IF
+	lab_in "$1" ethtool -K "$2" tso off gso off gro off tx off > /dev/null 2>&1 || true
+	ip -n "$LAB-$1" link set "$2" txqueuelen 10000
+	ip -n "$LAB-$1" link set "$2" up
+}
+
+lab_host() { # ROLE IF NUMBER
+	lab_sysctl "$1" net.ipv6.conf.all.disable_ipv6 0
+	lab_sysctl "$1" net.ipv6.conf.default.disable_ipv6 0
+	lab_sysctl "$1" "net.ipv6.conf.$2.disable_ipv6" 0
+	lab_sysctl "$1" "net.ipv6.conf.$2.router_solicitations" 0
+	ip -n "$LAB-$1" address add "192.0.2.$3/24" dev "$2"
+	ip -n "$LAB-$1" address add "2001:db8::$3/64" dev "$2" nodad
+}
+
+# The tap passes every packet on and gives a copy of it to mirror0, in one place each way.
+# u32 that matches all, as not every kernel has matchall.
+lab_tap_direction() { # FROM TO
+	tc -n "$LAB-tap" qdisc add dev "$1" clsact
+	tc -n "$LAB-tap" filter add dev "$1" ingress protocol all prio 1 u32 match u32 0 0 \
+		action mirred egress mirror dev mirror0 \
+		pipe action mirred egress redirect dev "$2"
+}
+
+lab_monitored_link() {
+	lab_add_pair hosta a0 "$(lab_mac 1 1)" tap t0 "$(lab_mac 2 1)" 1500
+	lab_add_pair hostb b0 "$(lab_mac 1 2)" tap t1 "$(lab_mac 2 2)" 1500
+	lab_host hosta a0 1
+	lab_host hostb b0 2
+	lab_tap_direction t0 t1
+	lab_tap_direction t1 t0
+}
+
+lab_iport() { # LINK
+	local mtu=$IN_MTU
+	lab_add_pair tap "mirror$1" "$(lab_mac 3 "$1")" disp "tap$1" "$(lab_mac 4 "$1")" "$mtu"
+	# Two senders on two CPUs would otherwise race to the packet sockets, each of which
+	# could see another order.
+	((!PIN)) || lab_in disp sh -c "echo 1 > /sys/class/net/tap$1/queues/rx-0/rps_cpus"
+}
+
+lab_switch() {
+	local i name
+	for name in iptables ip6tables arptables; do
+		lab_sysctl sw "net.bridge.bridge-nf-call-$name" 0
+	done
+	lab_add_pair disp out0 "$(lab_mac 5 0)" sw p0 "$(lab_mac 6 0)" "$OUT_MTU"
+	for ((i = 1; i <= LOGGERS; i++)); do
+		lab_add_ns "log$i"
+		lab_add_pair "log$i" eth0 "$(lab_mac 5 "$i")" sw "p$i" "$(lab_mac 6 "$i")" "$OUT_MTU"
+	done
+	[ -n "$FAULTY" ] || lab_bridge
+}
+
+lab_bridge() {
+	local i
+	ip -n "$LAB-sw" link add br0 type bridge stp_state 0 mcast_snooping 0
+	for ((i = 0; i <= LOGGERS; i++)); do
+		ip -n "$LAB-sw" link set "p$i" master br0
+	done
+	ip -n "$LAB-sw" link set br0 mtu "$OUT_MTU" up
+}
+
+lab_up() {
+	local role i
+	for role in tap hosta hostb disp sw; do
+		lab_add_ns "$role"
+	done
+	for ((i = 0; i < LINKS; i++)); do
+		lab_iport "$i"
+	done
+	lab_monitored_link
+	lab_switch
+	lab_await_carrier
+}
+
+# A pair reports its carrier a moment after both ends are up; frames until then are lost.
+lab_await_carrier() {
+	local ns tries
+	for ns in $(lab_namespaces); do
+		for ((tries = 0; tries < 250; tries++)); do
+			ip -n "$ns" -br link | grep -q NO-CARRIER || break
+			sleep 0.02
+		done
+	done
+}
+
+# Also what a crash left half built: found by name, nothing is remembered.
+lab_down() {
+	local ns pid tries
+	for ns in $(lab_namespaces); do
+		for ((tries = 0; tries < 50; tries++)); do
+			pid=$(ip netns pids "$ns" 2> /dev/null | tr '\n' ' ')
+			[ -n "$pid" ] || break
+			# shellcheck disable=SC2086 # a list of numbers
+			kill -KILL $pid 2> /dev/null || true
+			sleep 0.02
+		done
+		ip netns delete "$ns" 2> /dev/null || true
+	done
+	[ -z "$(lab_namespaces)" ]
+}
