@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/clock.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/base/options.h"
+
+static int64_t
+now_of(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return ts.tv_sec * PR_NS_PER_S + ts.tv_nsec;
+}
+
+int64_t
+pr_now_real(void)
+{
+	return now_of(CLOCK_REALTIME);
+}
+
+int64_t
+pr_now_mono(void)
+{
+	return now_of(CLOCK_MONOTONIC);
+}
+
+int64_t
+pr_time_make(int64_t sec, int64_t nsec)
+{
+	int64_t t, carry = nsec / PR_NS_PER_S;
+
+	nsec %= PR_NS_PER_S;
+	if (__builtin_add_overflow(sec, carry, &sec))
+		return carry < 0 ? PR_TIME_MIN : PR_TIME_MAX;
+	/* one sign for both parts, so that the product overflows only if the sum does */
+	if (sec < 0 && nsec > 0) {
+		sec++;
+		nsec -= PR_NS_PER_S;
+	}
+	if (__builtin_mul_overflow(sec, PR_NS_PER_S, &t) ||
+		__builtin_add_overflow(t, nsec, &t))
+		return sec < 0 ? PR_TIME_MIN : PR_TIME_MAX;
+	return t;
+}
+
+char *
+pr_time_format(int64_t t, char *buf, size_t size)
+{
+	int64_t ns = t % PR_NS_PER_S;
+	time_t sec = t / PR_NS_PER_S;
+	char date[32];
+	struct tm tm;
+
+	if (ns < 0) {
+		ns += PR_NS_PER_S;
+		sec--;
+	}
+	gmtime_r(&sec, &tm);
+	strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf, size, "%s.%09lldZ", date, (long long)ns);
+	return buf;
+}
+
+/* Exactly n digits, advancing *at. */
+static bool
+take_digits(const char **at, int n, int *out)
+{
+	*out = 0;
+	while (n--) {
+		if (!isdigit((unsigned char)**at))
+			return false;
+		*out = *out * 10 + (*(*at)++ - '0');
+	}
+	return true;
+}
+
+static bool
+take_char(const char **at, const char *any)
+{
+	if (!**at || !strchr(any, **at))
+		return false;
+	(*at)++;
+	return true;
+}
+
+/* An optional ".digits" in ns, at most nine digits: more would be lost silently. */
+static bool
+take_fraction(const char **at, int64_t *ns)
+{
+	int64_t worth = PR_NS_PER_S / 10;
+
+	*ns = 0;
+	if (!take_char(at, "."))
+		return true;
+	if (!isdigit((unsigned char)**at))
+		return false;
+	for (; isdigit((unsigned char)**at); (*at)++, worth /= 10) {
+		if (worth == 0)
+			return false;
+		*ns += (**at - '0') * worth;
+	}
+	return true;
+}
+
+/* "2026-11-21", then optionally "T00:40", ":05" and a fraction. */
+static bool
+take_date(const char **at, struct tm *tm, int64_t *ns)
+{
+	*tm = (struct tm){.tm_isdst = -1};
+	*ns = 0;
+	if (!take_digits(at, 4, &tm->tm_year) || !take_char(at, "-") ||
+		!take_digits(at, 2, &tm->tm_mon) || !take_char(at, "-") ||
+		!take_digits(at, 2, &tm->tm_mday))
+		return false;
+	tm->tm_year -= 1900;
+	tm->tm_mon -= 1;
+	if (!take_char(at, "Tt "))
+		return true;
+	if (!take_digits(at, 2, &tm->tm_hour) || !take_char(at, ":") ||
+		!take_digits(at, 2, &tm->tm_min))
+		return false;
+	if (!take_char(at, ":"))
+		return true;
+	return take_digits(at, 2, &tm->tm_sec) && take_fraction(at, ns);
+}
+
+/* timegm takes February the 31st for a day in March; a second of 60 is a leap second. */
+static bool
+valid_date(const struct tm *tm)
+{
+	struct tm copy = {
+		.tm_year = tm->tm_year, .tm_mon = tm->tm_mon, .tm_mday = tm->tm_mday};
+
+	timegm(&copy);
+	return copy.tm_mon == tm->tm_mon && copy.tm_mday == tm->tm_mday &&
+	       tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec <= 60;
+}
+
+/* "Z" or "+hh:mm"; seconds east of Greenwich. */
+static bool
+take_zone(const char **at, int *east)
+{
+	int hours, minutes, sign = **at == '-' ? -1 : 1;
+
+	*east = 0;
+	if (take_char(at, "Zz"))
+		return true;
+	if (!take_char(at, "+-") || !take_digits(at, 2, &hours) || !take_char(at, ":") ||
+		!take_digits(at, 2, &minutes) || hours > 23 || minutes > 59)
+		return false;
+	*east = sign * (hours * 3600 + minutes * 60);
+	return true;
+}
+
+static bool
+parse_date(const char *text, int64_t *out)
+{
+	const char *at = text;
+	struct tm tm;
+	int64_t ns;
+	int east;
+
+	if (!take_date(&at, &tm, &ns) || !valid_date(&tm))
+		return false;
+	if (!*at) {
+		*out = pr_time_make(mktime(&tm), ns);
+		return true;
+	}
+	if (!take_zone(&at, &east) || *at)
+		return false;
+	*out = pr_time_make(timegm(&tm) - east, ns);
+	return true;
+}
+
+/* "@-1.5" is one and a half seconds before 1970. */
+static bool
+parse_unix(const char *text, int64_t *out)
+{
+	bool negative = *text == '-';
+	const char *at = text + negative;
+	int64_t sec = 0, ns;
+
+	if (!isdigit((unsigned char)*at))
+		return false;
+	for (; isdigit((unsigned char)*at); at++)
+		if (__builtin_mul_overflow(sec, 10, &sec) ||
+			__builtin_add_overflow(sec, *at - '0', &sec))
+			return false;
+	if (!take_fraction(&at, &ns) || *at)
+		return false;
+	*out = negative ? pr_time_make(-sec, -ns) : pr_time_make(sec, ns);
+	return true;
+}
+
+static bool
+parse_ago(const char *text, int64_t now, int64_t *out)
+{
+	size_t len = strlen(text);
+	char amount[32];
+	int64_t ns;
+
+	if (len < 4 || len - 4 >= sizeof amount || strcmp(text + len - 4, " ago") != 0)
+		return false;
+	memcpy(amount, text, len - 4);
+	amount[len - 4] = '\0';
+	if (pr_parse_duration(amount, &ns) < 0)
+		return false;
+	if (__builtin_sub_overflow(now, ns, out))
+		*out = PR_TIME_MIN;
+	return true;
+}
+
+int
+pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err)
+{
+	if (strcmp(text, "now") == 0) {
+		*out = now;
+		return 0;
+	}
+	if (text[0] == '@' ? parse_unix(text + 1, out)
+			   : parse_ago(text, now, out) || parse_date(text, out))
+		return 0;
+	return pr_error_set(err,
+		"'%s' is not a time (like 2026-11-21T00:40:00Z, @1700000000.5, 90s ago or "
+		"now)",
+		text);
+}

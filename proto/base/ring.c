@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+
+/*
+ * Positions count bytes for ever and are taken modulo size. A record is a header (its length)
+ * and its bytes, padded to 8. A record that does not fit before the end of the memory leaves a
+ * WRAP header there and starts at 0; as everything is a multiple of 8, there is always room for one.
+ * Each side keeps its own position and a copy of the other's last known, on cache lines of its
+ * own: the lines that both touch move only when a side runs into the copy, or once a batch.
+ */
+enum { HEADER = sizeof(uint64_t), LINE = 64, SIZE_MIN_RING = 64 << 10 };
+#define WRAP UINT64_MAX
+
+struct pr_ring {
+	uint8_t *mem;
+	size_t size, mask;
+	int fd; /* eventfd, non-blocking */
+
+	/* the producer's */
+	alignas(LINE) uint64_t head; /* end of the committed */
+	uint64_t reserved; /* where the reserved record's header goes */
+	uint64_t tail_seen;
+	uint64_t head_told; /* what `published` holds */
+
+	/* the consumer's */
+	alignas(LINE) uint64_t read;
+	uint64_t head_seen;
+	bool armed;
+
+	alignas(LINE) _Atomic uint64_t published;
+	alignas(LINE) _Atomic uint64_t tail;
+	alignas(LINE) _Atomic bool sleeping;
+};
+
+static size_t
+record_size(size_t len)
+{
+	return HEADER + ((len + 7) & ~(size_t)7);
+}
+
+static uint64_t *
+header_at(const struct pr_ring *ring, uint64_t pos)
+{
+	return (uint64_t *)(void *)(ring->mem + (pos & ring->mask));
+}
+
+static int
+ring_map(struct pr_ring *ring, struct pr_error *err)
+{
+	void *mem = mmap(NULL, ring->size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (mem == MAP_FAILED)
+		return pr_error_errno(err, "cannot map a ring of %zu bytes", ring->size);
+	ring->mem = mem;
+	/* a cyclic buffer walks through all its pages; fewer TLB misses where the kernel can */
+	madvise(mem, ring->size, MADV_HUGEPAGE);
+	ring->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (ring->fd < 0)
+		return pr_error_errno(err, "cannot make an eventfd for a ring");
+	return 0;
+}
+
+struct pr_ring *
+pr_ring_create(size_t size, struct pr_error *err)
+{
+	struct pr_ring *ring;
+	size_t rounded = SIZE_MIN_RING;
+
+	if (size > SIZE_MAX / 4) {
+		pr_error_set(err, "a ring of %zu bytes is too large", size);
+		return NULL;
+	}
+	while (rounded < size)
+		rounded *= 2;
+	ring = aligned_alloc(alignof(struct pr_ring), sizeof *ring);
+	if (!ring) {
+		pr_error_set(err, "no memory for a ring");
+		return NULL;
+	}
+	memset(ring, 0, sizeof *ring);
+	ring->fd = -1;
+	ring->size = rounded;
+	ring->mask = rounded - 1;
+	if (ring_map(ring, err) < 0)
+		pr_ring_destroy(&ring);
+	return ring;
+}
+
+void
+pr_ring_destroy(struct pr_ring **ring)
+{
+	struct pr_ring *r = *ring;
+
+	*ring = NULL;
+	if (!r)
+		return;
+	if (r->mem)
+		munmap(r->mem, r->size);
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r);
+}
+
+void *
+pr_ring_reserve(struct pr_ring *ring, size_t len)
+{
+	uint64_t pos = ring->head, to_end = ring->size - (pos & ring->mask);
+	size_t need = record_size(len);
+
+	if (len > ring->size / 4)
+		return NULL;
+	if (need > to_end)
+		pos += to_end;
+	if (pos + need - ring->tail_seen > ring->size) {
+		ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+		if (pos + need - ring->tail_seen > ring->size)
+			return NULL;
+	}
+	if (pos != ring->head)
+		*header_at(ring, ring->head) = WRAP;
+	ring->reserved = pos;
+	return header_at(ring, pos) + 1;
+}
+
+void
+pr_ring_commit(struct pr_ring *ring, size_t len)
+{
+	*header_at(ring, ring->reserved) = len;
+	ring->head = ring->reserved + record_size(len);
+}
+
+static void
+ring_wake(struct pr_ring *ring)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	do
+		n = write(ring->fd, &one, sizeof one);
+	while (n < 0 &&
+		errno == EINTR); /* EAGAIN: the counter is full, so it is readable */
+}
+
+/*
+ * Either this side sees `sleeping`, or the consumer, which sets it and then looks at
+ * `published`, sees the records: that takes sequential consistency on both.
+ */
+void
+pr_ring_publish(struct pr_ring *ring)
+{
+	if (ring->head_told == ring->head)
+		return;
+	ring->head_told = ring->head;
+	atomic_store(&ring->published, ring->head);
+	if (atomic_load(&ring->sleeping) && atomic_exchange(&ring->sleeping, false))
+		ring_wake(ring);
+}
+
+/*
+ * Only here, after a sleep, is the eventfd emptied, and the records are looked for afterwards:
+ * with rings that share it, one ring's emptying cannot lose another's wake.
+ */
+static void
+ring_disarm(struct pr_ring *ring)
+{
+	uint64_t count;
+
+	ring->armed = false;
+	atomic_store(&ring->sleeping, false);
+	while (read(ring->fd, &count, sizeof count) < 0 && errno == EINTR)
+		;
+}
+
+static bool
+ring_has_more(struct pr_ring *ring)
+{
+	if (ring->read != ring->head_seen)
+		return true;
+	ring->head_seen = atomic_load(&ring->published);
+	return ring->read != ring->head_seen;
+}
+
+void *
+pr_ring_next(struct pr_ring *ring, size_t *len)
+{
+	uint64_t *header;
+
+	if (ring->armed)
+		ring_disarm(ring);
+	if (!ring_has_more(ring))
+		return NULL;
+	header = header_at(ring, ring->read);
+	if (*header == WRAP) {
+		ring->read += ring->size - (ring->read & ring->mask);
+		header = header_at(ring, ring->read);
+	}
+	*len = *header;
+	ring->read += record_size(*header);
+	return header + 1;
+}
+
+void
+pr_ring_release(struct pr_ring *ring)
+{
+	atomic_store_explicit(&ring->tail, ring->read, memory_order_release);
+}
+
+void
+pr_ring_release_before(struct pr_ring *ring, const void *rec)
+{
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t offset = (uint64_t)((const uint8_t *)rec - ring->mem) - HEADER;
+
+	tail += (offset - tail) & ring->mask;
+	atomic_store_explicit(&ring->tail, tail, memory_order_release);
+}
+
+bool
+pr_ring_arm(struct pr_ring *ring)
+{
+	atomic_store(&ring->sleeping, true);
+	if (!ring_has_more(ring)) {
+		ring->armed = true;
+		return false;
+	}
+	/* the producer may have seen the flag and written: then the eventfd must be emptied */
+	if (!atomic_exchange(&ring->sleeping, false))
+		ring->armed = true;
+	return true;
+}
+
+bool
+pr_ring_wait(struct pr_ring *ring, int timeout_ms)
+{
+	int64_t deadline = pr_now_mono() + timeout_ms * PR_NS_PER_MS, left;
+
+	while (!pr_ring_arm(ring)) {
+		struct pollfd pfd = {.fd = ring->fd, .events = POLLIN};
+
+		left = (deadline - pr_now_mono() + PR_NS_PER_MS - 1) / PR_NS_PER_MS;
+		poll(&pfd, 1, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0);
+		ring_disarm(ring);
+		if (timeout_ms >= 0 && pr_now_mono() >= deadline)
+			return ring_has_more(ring);
+	}
+	return true;
+}
+
+int
+pr_ring_fd(const struct pr_ring *ring)
+{
+	return ring->fd;
+}
+
+void
+pr_ring_share_fd(struct pr_ring *ring, const struct pr_ring *with)
+{
+	dup3(with->fd, ring->fd, O_CLOEXEC);
+}
+
+size_t
+pr_ring_size(const struct pr_ring *ring)
+{
+	return ring->size;
+}
+
+size_t
+pr_ring_used(const struct pr_ring *ring)
+{
+	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint64_t head = atomic_load_explicit(&ring->published, memory_order_relaxed);
+
+	/* the tail may have moved past a head that was read before it */
+	return head > tail ? head - tail : 0;
+}
