@@ -52,9 +52,9 @@ daemon_start() { # NAME: and wait until it is ready
 		proc_await merger 10 "socket" is_socket "$STATE/merger.sock"
 		;;
 	switch)
-		# shellcheck disable=SC2086 # the options are words
+		read -ra in <<< "$FAULTY $(seq -s ' ' -f p%g 0 "$LOGGERS")"
 		proc_start switch "$LAB-sw" "$BUILD/tests/system/faulty_switch" \
-			--stats "$STATE/switch.json" $FAULTY $(seq -f p%g 0 "$LOGGERS")
+			--stats "$STATE/switch.json" "${in[@]}"
 		proc_await switch 10 "start" grep -q ready "$STATE/logs/switch.log"
 		;;
 	log[0-9]*)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# For tests/system/*.t, which are run by prove from the top of the tree and speak TAP.
+#
+#   . tests/system/lib.sh
+#   need_root; need_programs packrack ...     or the whole file is skipped, with the reason
+#   new_lab                                   sets LAB_DIR; taken down and removed at the end
+#   run_step "what holds" CMD...              one test: ok if CMD succeeds
+#   refute_step "what fails" STATUS CMD...    one test: ok if CMD exits with STATUS
+#   poll_until SECONDS CMD...                 until CMD succeeds, or fails at the deadline
+#   done_testing
+
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+BUILD=$(cd "$TOP" && realpath -m "${PACKRACK_BUILD:-build}")
+DATA=$(cd "$TOP" && realpath -m "${PACKRACK_DATA:-../shared/data}")
+export PACKRACK_BUILD=$BUILD
+RACK=$TOP/scripts/rack
+# shellcheck disable=SC2034 # for the tests
+COMPARE=$TOP/tests/system/compare.py
+TESTS=0
+FAILED=0
+LABS=()
+
+skip_all() { # REASON
+	echo "1..0 # SKIP $*"
+	exit 0
+}
+
+need_root() {
+	[ "$(id -u)" = 0 ] || skip_all "needs root for network namespaces"
+	ip netns list > /dev/null 2>&1 || skip_all "no network namespaces here"
+}
+
+need_commands() {
+	local c
+	for c in "$@"; do
+		command -v "$c" > /dev/null || skip_all "needs $c"
+	done
+}
+
+need_programs() { # names under the build directory
+	local p
+	for p in "$@"; do
+		[ -x "$BUILD/$p" ] || skip_all "$p is not built"
+	done
+}
+
+need_data() {
+	[ -d "$DATA" ] || skip_all "no captures in $DATA (set PACKRACK_DATA)"
+}
+
+# A short path, as sockets lie in it; listed, so that scripts/check finds what a killed test left.
+new_lab() {
+	LAB_DIR=$(mktemp -d /tmp/packrack-lab.XXXXXX)
+	mkdir -p "$BUILD"
+	echo "$LAB_DIR" >> "$BUILD/labs"
+	LABS+=("$LAB_DIR")
+	export RACK_STATE=$LAB_DIR
+	export PACKRACK_MERGER=ipc://$LAB_DIR/merger.sock
+	export PACKRACK_DISPATCHER=ipc://$LAB_DIR/dispatcher.sock
+}
+
+end_labs() {
+	local dir
+	for dir in "${LABS[@]}"; do
+		"$RACK" down -d "$dir" > /dev/null 2>&1
+		rm -rf -- "$dir"
+	done
+}
+
+# The whole of bash's traps: EXIT also runs when a signal ends us.
+trap end_labs EXIT
+trap 'exit 130' INT TERM HUP
+
+diag() {
+	sed 's/^/# /' >&2
+}
+
+result() { # STATUS NAME OUTPUT-FILE
+	TESTS=$((TESTS + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $TESTS - $2"
+	else
+		FAILED=$((FAILED + 1))
+		echo "not ok $TESTS - $2"
+		[ ! -s "${3-}" ] || tail -n 20 "$3" | diag
+	fi
+	[ -z "${3-}" ] || rm -f "$3"
+}
+
+run_step() { # NAME CMD...
+	local name=$1 rc=0 out
+	shift
+	out=$(mktemp)
+	"$@" > "$out" 2>&1 || rc=$?
+	result "$rc" "$name" "$out"
+	return "$rc"
+}
+
+refute_step() { # NAME STATUS CMD...
+	local name=$1 want=$2 rc=0 out
+	shift 2
+	out=$(mktemp)
+	"$@" > "$out" 2>&1 || rc=$?
+	echo "exit status $rc, wanted $want" >> "$out"
+	[ "$rc" = "$want" ]
+	result $? "$name" "$out"
+}
+
+poll_until() { # SECONDS CMD...
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" > /dev/null 2>&1; do
+		((SECONDS < end)) || return 1
+		sleep 0.05
+	done
+}
+
+done_testing() {
+	echo "1..$TESTS"
+	exit $((FAILED != 0))
+}
+
+# What a lab could leave: nothing of it may be found after down.
+lab_namespace_prefix() { # DIR
+	printf 'pr-%s-' "$(printf %s "$(realpath -m "$1")" | sha256sum | cut -c 1-6)"
+}
+
+nothing_left() { # DIR
+	local left
+	left=$(ip netns list | grep -F "$(lab_namespace_prefix "$1")")
+	left+=$(ip -br link | grep -E '^(tap0|out0|mirror0|p[0-9]+|a0|b0)@')
+	left+=$(find "$1" -name '*.sock' -o -path '*/pids/*' 2> /dev/null)
+	left+=$(pgrep -af -- "$1/" | grep -v -e pgrep -e "^$$ ")
+	[ -z "$left" ] || echo "left: $left"
+	[ -z "$left" ]
+}
