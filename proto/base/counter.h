@@ -11,8 +11,8 @@ typedef _Atomic uint64_t pr_counter;
 static inline void
 pr_count(pr_counter *c, uint64_t n)
 {
-	atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n,
-		memory_order_relaxed);
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
 static inline void
@@ -29,9 +29,10 @@ pr_counter_get(const pr_counter *c)
 
 /* A table of a struct's counters, for STATUS, status commands and metrics alike. */
 struct pr_counter_desc {
-	const char *name; /* snake_case, with its unit at the end: frames_sent, bytes_stored */
+	const char
+		*name; /* snake_case, with its unit at the end: frames_sent, bytes_stored */
 	const char *help;
-	size_t offset;    /* of the pr_counter in the struct */
+	size_t offset; /* of the pr_counter in the struct */
 };
 
 #endif

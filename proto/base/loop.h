@@ -17,7 +17,7 @@ struct event;
 struct pr_loop;
 
 struct pr_loop_calls {
-	void (*stop)(void *arg);   /* NULL: pr_loop_break */
+	void (*stop)(void *arg); /* NULL: pr_loop_break */
 	void (*reload)(void *arg); /* NULL: ignored */
 	void *arg;
 };
@@ -30,8 +30,8 @@ void pr_loop_break(struct pr_loop *loop);
 
 /* A repeating timer; freed with pr_timer_destroy before the loop. */
 struct pr_timer;
-struct pr_timer *pr_timer_create(struct pr_loop *loop, int64_t every_ns, void (*call)(void *arg),
-	void *arg, struct pr_error *err);
+struct pr_timer *pr_timer_create(struct pr_loop *loop, int64_t every_ns,
+	void (*call)(void *arg), void *arg, struct pr_error *err);
 void pr_timer_destroy(struct pr_timer **timer);
 
 /* sd_notify(3)'s protocol ("READY=1", "WATCHDOG=1", "STATUS=..."); does nothing without NOTIFY_SOCKET. */

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/loop.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+
+enum { SIGNALS = 3 };
+static const int loop_signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+
+struct pr_loop {
+	struct event_base *base;
+	struct event *signals[SIGNALS];
+	struct pr_loop_calls calls;
+	bool stopping;
+	bool broken; /* libevent forgets a break that comes before the run */
+};
+
+static void
+on_stop(evutil_socket_t sig, short what, void *arg)
+{
+	struct pr_loop *loop = arg;
+
+	(void)sig;
+	(void)what;
+	if (loop->stopping || !loop->calls.stop) {
+		pr_loop_break(loop);
+		return;
+	}
+	loop->stopping = true;
+	loop->calls.stop(loop->calls.arg);
+}
+
+static void
+on_reload(evutil_socket_t sig, short what, void *arg)
+{
+	struct pr_loop *loop = arg;
+
+	(void)sig;
+	(void)what;
+	if (loop->calls.reload)
+		loop->calls.reload(loop->calls.arg);
+}
+
+static int
+add_signals(struct pr_loop *loop, struct pr_error *err)
+{
+	for (int i = 0; i < SIGNALS; i++) {
+		event_callback_fn call = loop_signals[i] == SIGHUP ? on_reload : on_stop;
+
+		loop->signals[i] = evsignal_new(loop->base, loop_signals[i], call, loop);
+		if (!loop->signals[i] || event_add(loop->signals[i], NULL) < 0)
+			return pr_error_set(
+				err, "cannot watch for signal %d", loop_signals[i]);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	return 0;
+}
+
+struct pr_loop *
+pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
+{
+	struct pr_loop *loop = calloc(1, sizeof *loop);
+
+	if (!loop) {
+		pr_error_set(err, "no memory for an event loop");
+		return NULL;
+	}
+	if (calls)
+		loop->calls = *calls;
+	/* before the first base, so that other threads may break the loop and wake events */
+	if (evthread_use_pthreads() < 0 || !(loop->base = event_base_new())) {
+		pr_error_set(err, "cannot make an event loop");
+		pr_loop_destroy(&loop);
+		return NULL;
+	}
+	if (add_signals(loop, err) < 0)
+		pr_loop_destroy(&loop);
+	return loop;
+}
+
+void
+pr_loop_destroy(struct pr_loop **loop)
+{
+	struct pr_loop *l = *loop;
+
+	*loop = NULL;
+	if (!l)
+		return;
+	for (int i = 0; i < SIGNALS; i++)
+		if (l->signals[i])
+			event_free(l->signals[i]);
+	if (l->base)
+		event_base_free(l->base);
+	free(l);
+}
+
+struct event_base *
+pr_loop_base(struct pr_loop *loop)
+{
+	return loop->base;
+}
+
+int
+pr_loop_run(struct pr_loop *loop, struct pr_error *err)
+{
+	if (loop->broken)
+		return 0;
+	if (event_base_dispatch(loop->base) < 0)
+		return pr_error_errno(err, "the event loop failed");
+	return 0;
+}
+
+void
+pr_loop_break(struct pr_loop *loop)
+{
+	loop->broken = true;
+	event_base_loopbreak(loop->base);
+}
+
+struct pr_timer {
+	struct event *event;
+	void (*call)(void *arg);
+	void *arg;
+};
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct pr_timer *timer = arg;
+
+	(void)fd;
+	(void)what;
+	timer->call(timer->arg);
+}
+
+struct pr_timer *
+pr_timer_create(struct pr_loop *loop, int64_t every_ns, void (*call)(void *arg), void *arg,
+	struct pr_error *err)
+{
+	struct timeval every = {
+		.tv_sec = every_ns / PR_NS_PER_S, .tv_usec = every_ns % PR_NS_PER_S / 1000};
+	struct pr_timer *timer = calloc(1, sizeof *timer);
+
+	if (!timer) {
+		pr_error_set(err, "no memory for a timer");
+		return NULL;
+	}
+	timer->call = call;
+	timer->arg = arg;
+	timer->event = event_new(loop->base, -1, EV_PERSIST, on_timer, timer);
+	if (!timer->event || event_add(timer->event, &every) < 0) {
+		pr_error_set(err, "cannot make a timer");
+		pr_timer_destroy(&timer);
+	}
+	return timer;
+}
+
+void
+pr_timer_destroy(struct pr_timer **timer)
+{
+	struct pr_timer *t = *timer;
+
+	*timer = NULL;
+	if (!t)
+		return;
+	if (t->event)
+		event_free(t->event);
+	free(t);
+}
+
+/* A daemon must not fail because its supervisor does not listen: errors are left alone. */
+void
+pr_notify(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	int fd, saved = errno;
+	size_t len = path ? strlen(path) : 0;
+
+	if (len < 2 || len >= sizeof to.sun_path || (path[0] != '/' && path[0] != '@'))
+		return;
+	memcpy(to.sun_path, path, len);
+	if (path[0] == '@')
+		to.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+		close(fd);
+	}
+	errno = saved;
+}

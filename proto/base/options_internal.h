@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_OPTIONS_INTERNAL_H
+#define PR_BASE_OPTIONS_INTERNAL_H
+
+/* What the files behind options.h share. */
+
+#include "proto/base/options.h"
+
+enum pr_option_source { PR_FROM_DEFAULT, PR_FROM_FILE, PR_FROM_FLAG };
+
+struct pr_option_values {
+	const struct pr_program *program;
+	void *values;
+	unsigned char *sources; /* enum pr_option_source for each option */
+};
+
+/* A list from a higher source starts afresh. text may be NULL for a flag: true. */
+int pr_option_assign(const struct pr_option_values *to, const struct pr_option *option,
+	const char *text, enum pr_option_source source, struct pr_error *err);
+
+/* NULL: none of that name. */
+const struct pr_option *pr_option_find(const struct pr_program *program, const char *name);
+
+/* path NULL: the default file, which need not be there. */
+int pr_options_read_file(
+	const struct pr_option_values *to, const char *path, struct pr_error *err);
+
+/* builtins: options that are not in the program's table. */
+void pr_options_help(const struct pr_program *program, const struct pr_option *builtins,
+	size_t builtin_count);
+
+/* Looks for the known word nearest to a mistaken one. */
+struct pr_nearest {
+	const char *word;
+	const char *best; /* NULL: none is near enough to be meant */
+	size_t distance;
+};
+
+void pr_nearest_try(struct pr_nearest *nearest, const char *candidate);
+
+#endif
