@@ -54,47 +54,52 @@ pr_load_bytes(struct pr_cursor *c, const uint8_t **out, size_t len)
 	return true;
 }
 
-#define PR_DEFINE_LOAD_STORE(bits)                                                           \
-	PR_MUST_USE static inline bool pr_load_be##bits(struct pr_cursor *c, uint##bits##_t *out) \
-	{                                                                                    \
-		uint##bits##_t v = 0;                                                        \
-		if (pr_cursor_left(c) < bits / 8)                                            \
-			return false;                                                        \
-		for (int i = 0; i < bits / 8; i++)                                           \
-			v = (uint##bits##_t)((uint64_t)v << 8 | c->at[i]);                   \
-		c->at += bits / 8;                                                           \
-		*out = v;                                                                    \
-		return true;                                                                 \
-	}                                                                                    \
-	PR_MUST_USE static inline bool pr_load_le##bits(struct pr_cursor *c, uint##bits##_t *out) \
-	{                                                                                    \
-		uint##bits##_t v = 0;                                                        \
-		if (pr_cursor_left(c) < bits / 8)                                            \
-			return false;                                                        \
-		for (int i = bits / 8 - 1; i >= 0; i--)                                      \
-			v = (uint##bits##_t)((uint64_t)v << 8 | c->at[i]);                   \
-		c->at += bits / 8;                                                           \
-		*out = v;                                                                    \
-		return true;                                                                 \
-	}                                                                                    \
-	PR_MUST_USE static inline bool pr_store_be##bits(struct pr_writer *w, uint##bits##_t v) \
-	{                                                                                    \
-		if ((size_t)(w->end - w->at) < bits / 8)                                     \
-			return false;                                                        \
-		for (int i = 0; i < bits / 8; i++)                                           \
-			w->at[i] = (uint8_t)((uint64_t)v >> (bits - 8 - 8 * i));             \
-		w->at += bits / 8;                                                           \
-		return true;                                                                 \
-	}                                                                                    \
-	PR_MUST_USE static inline bool pr_store_le##bits(struct pr_writer *w, uint##bits##_t v) \
-	{                                                                                    \
-		if ((size_t)(w->end - w->at) < bits / 8)                                     \
-			return false;                                                        \
-		for (int i = 0; i < bits / 8; i++)                                           \
-			w->at[i] = (uint8_t)((uint64_t)v >> (8 * i));                        \
-		w->at += bits / 8;                                                           \
-		return true;                                                                 \
+/*
+ * Unchecked loads and stores at any alignment, single moves each, for code that has checked the
+ * room of a fixed-size block at once. Everything else uses the checked calls made of them.
+ */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define PR_ORDER_be(bits, v) __builtin_bswap##bits(v)
+#define PR_ORDER_le(bits, v) (v)
+#else
+#define PR_ORDER_be(bits, v) (v)
+#define PR_ORDER_le(bits, v) __builtin_bswap##bits(v)
+#endif
+
+#define PR_DEFINE_ORDER(order, bits)                                                       \
+	static inline uint##bits##_t pr_get_##order##bits(const uint8_t *p)                \
+	{                                                                                  \
+		uint##bits##_t v;                                                          \
+		memcpy(&v, p, sizeof v);                                                   \
+		return PR_ORDER_##order(bits, v);                                          \
+	}                                                                                  \
+	static inline void pr_put_##order##bits(uint8_t *p, uint##bits##_t v)              \
+	{                                                                                  \
+		v = PR_ORDER_##order(bits, v);                                             \
+		memcpy(p, &v, sizeof v);                                                   \
+	}                                                                                  \
+	PR_MUST_USE static inline bool pr_load_##order##bits(                              \
+		struct pr_cursor *c, uint##bits##_t *out)                                  \
+	{                                                                                  \
+		if (pr_cursor_left(c) < bits / 8)                                          \
+			return false;                                                      \
+		*out = pr_get_##order##bits(c->at);                                        \
+		c->at += bits / 8;                                                         \
+		return true;                                                               \
+	}                                                                                  \
+	PR_MUST_USE static inline bool pr_store_##order##bits(                             \
+		struct pr_writer *w, uint##bits##_t v)                                     \
+	{                                                                                  \
+		if ((size_t)(w->end - w->at) < bits / 8)                                   \
+			return false;                                                      \
+		pr_put_##order##bits(w->at, v);                                            \
+		w->at += bits / 8;                                                         \
+		return true;                                                               \
 	}
+
+#define PR_DEFINE_LOAD_STORE(bits)                                                         \
+	PR_DEFINE_ORDER(be, bits)                                                          \
+	PR_DEFINE_ORDER(le, bits)
 
 PR_DEFINE_LOAD_STORE(16)
 PR_DEFINE_LOAD_STORE(32)
