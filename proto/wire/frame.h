@@ -23,12 +23,37 @@
  * crypto_generichash) over the same bytes with check filled in; zeros without a key.
  * Bytes after the tag are padding of the link and are ignored.
  *
+ * A receiver without a key takes zero tags only: a tag that nobody can check is no tag. Flags have no
+ * meaning yet and are ignored; a reserved field that is not 0 is a version that we do not know.
+ *
+ * Bodies, field by field without gaps, big-endian; names are u8 length (0..64) and bytes, none of
+ * them a control byte; bools are u8 0 or 1. A body has exactly its length, nothing behind.
+ *
+ *   ANN       name (not empty), version name, disk total u64, disk free u64, write rate u64,
+ *             buffer size u64, link speed u64, mtu u32
+ *   ANN_ACK   node u16, hold ns u64 (at most INT64_MAX / 2), snap length u32
+ *   STATUS    state u8 (0..2), buffer fill u8 (0..100), then u64 each: ordinal settled, frames and bytes
+ *             received, packets and bytes stored, packets durable, missing, stray, duplicate, pending,
+ *             kernel drops, logs received, requested, gone, disk total, disk free, write rate, command;
+ *             command type u8 (a frame type, or 0), command result bool
+ *   TSLOG     see tslog.h
+ *   MARK      said until i64, last ordinal u64, stopping bool, link count u16, count u16 (at most 8 and
+ *             link count), then count times:
+ *             link u16, link type u16, snap length u32, ended bool, last seq u64, last otime i64, then
+ *             u64 each: last log, assigned, dropped by kernel, interface, ring, no node, send, cut,
+ *             undelivered first, undelivered last; name
+ *   RESEND    link u16, first log u64 (from 1), last log u64 (not below first)
+ *   GONE      link u16, first log u64, last log u64 (as RESEND), first seq u64, last seq u64 (both 0, or
+ *             1 <= first <= last), first time i64, last time i64, count u64
+ *   STOP, QUIT, IDENTIFY, RESET, DISCONNECT, RECONNECT   command u64, seconds u32
+ *
  * number counts up per (sender nonce, type); receivers refuse what they have seen or what is older
  * than the replay window (frames may overtake each other a little, see struct pr_replay).
  */
 #define PR_FRAME_VERSION 1
 #define PR_ETHERTYPE_DEFAULT 0x88B5 /* IEEE 802 local experimental 1 */
-#define PR_ETHERTYPE_ESCAPE 0x88B6  /* what a tapped frame of our Ethertype carries on the switch */
+#define PR_ETHERTYPE_ESCAPE                                                                \
+	0x88B6 /* what a tapped frame of our Ethertype carries on the switch */
 #define PR_MAC_LEN 6
 #define PR_ETHER_LEN 14
 #define PR_FRAME_MIN 60 /* data frames are zero-padded to this, without FCS */
@@ -75,9 +100,9 @@ struct pr_ann {
 	char name[PR_NAME_MAX + 1];
 	char version[PR_NAME_MAX + 1];
 	uint64_t disk_total, disk_free; /* bytes of the volume */
-	uint64_t write_rate;            /* bytes/s measured; 0 unknown */
-	uint64_t buffer_size;           /* bytes of frames the node can hold back */
-	uint64_t link_speed;            /* bits/s; 0 unknown */
+	uint64_t write_rate; /* bytes/s measured; 0 unknown */
+	uint64_t buffer_size; /* bytes of frames the node can hold back */
+	uint64_t link_speed; /* bits/s; 0 unknown */
 	uint32_t mtu;
 };
 
@@ -90,15 +115,17 @@ struct pr_ann_ack {
 
 enum pr_node_state {
 	PR_NODE_RUNNING = 0,
-	PR_NODE_STOPPED = 1,   /* all that came before STOP is flushed: this acknowledges it */
+	PR_NODE_STOPPED =
+		1, /* all that came before STOP is flushed: this acknowledges it */
 	PR_NODE_SUSPENDED = 2, /* cannot write */
 };
 
 /* STATUS: every 500 ms and at each quarter of the buffer. Counters since the epoch's ANN_ACK. */
 struct pr_status {
-	uint8_t state;            /* enum pr_node_state */
-	uint8_t buffer_fill;      /* percent */
-	uint64_t ordinal_settled; /* frames of lower ordinal are all stored, lost or given up */
+	uint8_t state; /* enum pr_node_state */
+	uint8_t buffer_fill; /* percent */
+	uint64_t
+		ordinal_settled; /* frames of lower ordinal are all stored, lost or given up */
 	uint64_t frames_received; /* data frames, and their bytes */
 	uint64_t bytes_received;
 	uint64_t packets_stored, bytes_stored;
@@ -119,25 +146,29 @@ struct pr_mark_link {
 	uint16_t linktype; /* as in pcap files: 1 is Ethernet */
 	uint32_t snaplen;
 	uint8_t ended; /* the trace file is at its end, or capture has stopped */
-	uint64_t last_seq;     /* last seq given on this link; 0 none (seqs start at 1) */
-	int64_t last_otime;    /* of last_seq */
-	uint64_t last_log;     /* last TSLOG number for this node and link; 0 none (they start at 1) */
-	uint64_t assigned;     /* entries logged for this node on this link, primaries */
+	uint64_t last_seq; /* last seq given on this link; 0 none (seqs start at 1) */
+	int64_t last_otime; /* of last_seq */
+	uint64_t
+		last_log; /* last TSLOG number for this node and link; 0 none (they start at 1) */
+	uint64_t assigned; /* entries logged for this node on this link, primaries */
 	uint64_t dropped_kernel, dropped_interface; /* packets that never got a seq */
-	uint64_t dropped_ring;     /* no room in the cyclic buffer: no seq either */
-	uint64_t dropped_no_node;  /* got a seq, and no node to go to */
-	uint64_t dropped_send;     /* got a seq, and the o-port refused them */
-	uint64_t cut;              /* sent shortened, see PR_ENTRY_CUT */
-	uint64_t undelivered_first, undelivered_last; /* seqs of the last run of no_node/send drops; 0 none */
+	uint64_t dropped_ring; /* no room in the cyclic buffer: no seq either */
+	uint64_t dropped_no_node; /* got a seq, and no node to go to */
+	uint64_t dropped_send; /* got a seq, and the o-port refused them */
+	uint64_t cut; /* sent shortened, see PR_ENTRY_CUT */
+	uint64_t undelivered_first,
+		undelivered_last; /* seqs of the last run of no_node/send drops; 0 none */
 	char name[PR_NAME_MAX + 1];
 };
 
 struct pr_mark {
-	int64_t said_until;    /* dispatcher's real time: all captured before is in logs sent before */
-	uint64_t last_ordinal; /* next ordinal for this node: frames of lower ordinal were sent */
+	int64_t said_until; /* dispatcher's real time: all captured before is in logs sent before */
+	uint64_t
+		last_ordinal; /* next ordinal for this node: frames of lower ordinal were sent */
 	uint8_t stopping;
-	uint16_t link_count;   /* links of the dispatcher, over all MARK frames of this round */
-	uint16_t count;        /* links in this frame */
+	uint16_t
+		link_count; /* links of the dispatcher, over all MARK frames of this round */
+	uint16_t count; /* links in this frame */
 	const struct pr_mark_link *links;
 };
 #define PR_MARK_LINKS_MAX 8 /* in one frame, so that it fits 1500 bytes */
@@ -158,8 +189,8 @@ struct pr_gone {
 
 /* STOP, QUIT, IDENTIFY, RESET, DISCONNECT, RECONNECT */
 struct pr_command {
-	uint64_t command;  /* number that STATUS gives back */
-	uint32_t seconds;  /* IDENTIFY: how long; else 0 */
+	uint64_t command; /* number that STATUS gives back */
+	uint32_t seconds; /* IDENTIFY: how long; else 0 */
 };
 
 struct pr_frame {
@@ -174,7 +205,8 @@ struct pr_frame {
 		struct pr_gone gone;
 		struct pr_command command;
 		struct {
-			const uint8_t *data; /* TSLOG body, see tslog.h; points into the frame */
+			const uint8_t
+				*data; /* TSLOG body, see tslog.h; points into the frame */
 			size_t len;
 		} raw;
 	} body;
@@ -183,10 +215,12 @@ struct pr_frame {
 
 /*
  * Encodes f (with Ethernet header) into buf. Returns the frame's length, or 0 when it does not fit
- * or holds what the format cannot. The result is not padded to 60 bytes.
+ * or holds what the format cannot (a node without a name, a MARK whose link_count is below count, a
+ * fill over 100 %, ...). The result is not padded to 60 bytes. A TSLOG body may lie within buf.
+ * key may be NULL. Any thread.
  */
-size_t pr_frame_encode(const struct pr_frame *f, uint16_t ethertype, const struct pr_frame_key *key,
-	uint8_t *buf, size_t room);
+size_t pr_frame_encode(const struct pr_frame *f, uint16_t ethertype,
+	const struct pr_frame_key *key, uint8_t *buf, size_t room);
 
 /*
  * Header and body only (from offset 14 of the Ethernet frame on), for libnet to build the rest.
@@ -197,7 +231,7 @@ size_t pr_frame_encode_payload(const struct pr_frame *f, const struct pr_frame_k
 
 enum pr_frame_result {
 	PR_FRAME_OK,
-	PR_FRAME_NOT_OURS,   /* another Ethertype: a data frame */
+	PR_FRAME_NOT_OURS, /* another Ethertype: a data frame */
 	PR_FRAME_BAD_LENGTH,
 	PR_FRAME_BAD_VERSION,
 	PR_FRAME_BAD_TYPE,
@@ -206,10 +240,14 @@ enum pr_frame_result {
 	PR_FRAME_BAD_BODY,
 	PR_FRAME_RESULTS
 };
-const char *pr_frame_result_name(enum pr_frame_result result); /* snake_case, for counters */
-const char *pr_frame_type_name(unsigned type);                 /* "ANN", ...; "?" */
+const char *pr_frame_result_name(
+	enum pr_frame_result result); /* snake_case, for counters */
+const char *pr_frame_type_name(unsigned type); /* "ANN", ...; "?" */
 
-/* Decodes an Ethernet frame as libpcap gives it. What a sender adds beyond a body is an error. */
+/*
+ * Decodes an Ethernet frame as libpcap gives it. What a sender adds beyond a body is an error.
+ * *out is touched only when the check and the tag are right. Any thread.
+ */
 enum pr_frame_result pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out);
 
@@ -237,7 +275,8 @@ size_t pr_ethertype_offset(const uint8_t *data, size_t len);
 static inline bool
 pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
 {
-	return len >= PR_ETHER_LEN && data[12] == ethertype >> 8 && data[13] == (ethertype & 0xff);
+	return len >= PR_ETHER_LEN && data[12] == ethertype >> 8 &&
+	       data[13] == (ethertype & 0xff);
 }
 
 /*
@@ -249,6 +288,7 @@ pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
  */
 #define PR_FINGERPRINT_STEP 0x9E3779B1u /* odd; 2^32 over the golden ratio */
 uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);
-size_t pr_fingerprint_length(const uint8_t *frame, size_t len, uint64_t epoch, uint32_t fingerprint);
+size_t pr_fingerprint_length(
+	const uint8_t *frame, size_t len, uint64_t epoch, uint32_t fingerprint);
 
 #endif

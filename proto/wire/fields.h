@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_WIRE_FIELDS_H
+#define PR_WIRE_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/wire/cursor.h"
+
+/*
+ * A struct's wire form as one table, so that writing and reading cannot differ: fields in order,
+ * integers as wide as the member, without gaps.
+ */
+#define PR_FIELD_NAME 0x40 /* char[PR_NAME_MAX + 1]: u8 length, bytes; no control bytes */
+#define PR_FIELD_BOOL 0x41 /* uint8_t: written as 0 or 1; others are refused in reading */
+
+struct pr_field {
+	uint16_t offset;
+	uint8_t kind; /* 1, 2, 4, 8: an integer of so many bytes; else PR_FIELD_... */
+};
+
+#define PR_INT(type, member)                                                               \
+	{                                                                                  \
+		offsetof(type, member), sizeof(((type *)0)->member)                        \
+	}
+#define PR_BOOL(type, member)                                                              \
+	{                                                                                  \
+		offsetof(type, member), PR_FIELD_BOOL                                      \
+	}
+#define PR_NAME(type, member)                                                              \
+	{                                                                                  \
+		offsetof(type, member), PR_FIELD_NAME                                      \
+	}
+
+enum pr_order { PR_BIG_ENDIAN, PR_LITTLE_ENDIAN };
+
+struct pr_fields {
+	const struct pr_field *items;
+	size_t count;
+};
+#define PR_FIELDS(array)                                                                   \
+	{                                                                                  \
+		array, sizeof(array) / sizeof(array[0])                                    \
+	}
+
+/* false: no room, or a name that the format cannot hold. */
+PR_MUST_USE bool pr_fields_store(struct pr_writer *w, const void *from,
+	const struct pr_fields *fields, enum pr_order order);
+/* false: too short, a bool that is none, a bad name. Members not in the table stay as they are. */
+PR_MUST_USE bool pr_fields_load(
+	struct pr_cursor *c, void *to, const struct pr_fields *fields, enum pr_order order);
+
+/* Lines of a MARK, alike in frames and in the ledger (struct pr_mark_link). */
+extern const struct pr_fields pr_mark_link_fields;
+
+#endif
