@@ -75,6 +75,11 @@ daemon_start() { # NAME: and wait until it is ready
 			--manage "ipc://$STATE/dispatcher.sock" "${DISPATCHER_ARGS[@]}"
 		proc_await dispatcher 10 "socket" is_socket "$STATE/dispatcher.sock"
 		;;
+	tcpdump)
+		proc_start tcpdump "$LAB-disp" tcpdump -i tap0 -Q in -Z root -s 262144 -B 65536 \
+			--time-stamp-precision=nano -w "$RECORD"
+		proc_await tcpdump 10 "start" grep -q listening "$STATE/logs/tcpdump.log"
+		;;
 	*) die "no program '$1' here" ;;
 	esac
 }
@@ -95,7 +100,25 @@ daemons_up() {
 }
 
 daemons_status() {
-	PACKRACK_MERGER=ipc://$STATE/merger.sock "$BUILD/packrack" status || true
+	PACKRACK_MERGER=ipc://$STATE/merger.sock "$BUILD/packrack" status --dispatcher "ipc://$STATE/dispatcher.sock" || true
+}
+
+daemons_stop_capture() { # SECONDS
+	local name
+	if proc_pid dispatcher > /dev/null; then
+		timeout "$1" "$BUILD/packrack" capture stop --dispatcher "ipc://$STATE/dispatcher.sock" ||
+			die "drain: capture would not stop; see $STATE/logs/dispatcher.log"
+	fi
+	for name in $(proc_names); do
+		[ "$name" = tcpdump ] || continue
+		proc_signal INT tcpdump || true
+		proc_wait_gone tcpdump 10 || die "drain: tcpdump would not end"
+	done
+}
+
+daemons_await_stored() { # SECONDS
+	"$TOP/scripts/lab/drained.py" "$BUILD/packrack" "ipc://$STATE/merger.sock" \
+		"ipc://$STATE/dispatcher.sock" "$1"
 }
 
 # Shared memory that a killed logger left is named after its volume.

@@ -75,6 +75,21 @@ lab_monitored_link() {
 	lab_host hostb b0 2
 	lab_tap_direction t0 t1
 	lab_tap_direction t1 t0
+	lab_unplug
+}
+
+# Hosts talk as soon as they have a link: plugged in last, unplugged first, so that all who
+# listen hear the same.
+lab_plug() {
+	ip -n "$LAB-tap" link set t0 up
+	ip -n "$LAB-tap" link set t1 up
+	lab_await_carrier hosta
+	lab_await_carrier hostb
+}
+
+lab_unplug() {
+	ip -n "$LAB-tap" link set t0 down
+	ip -n "$LAB-tap" link set t1 down
 }
 
 lab_iport() { # LINK
@@ -117,17 +132,19 @@ lab_up() {
 	done
 	lab_monitored_link
 	lab_switch
-	lab_await_carrier
+	for ((i = 1; i <= LOGGERS; i++)); do
+		lab_await_carrier "log$i"
+	done
+	lab_await_carrier disp
+	lab_await_carrier sw
 }
 
 # A pair reports its carrier a moment after both ends are up; frames until then are lost.
-lab_await_carrier() {
-	local ns tries
-	for ns in $(lab_namespaces); do
-		for ((tries = 0; tries < 250; tries++)); do
-			ip -n "$ns" -br link | grep -q NO-CARRIER || break
-			sleep 0.02
-		done
+lab_await_carrier() { # ROLE
+	local tries
+	for ((tries = 0; tries < 250; tries++)); do
+		ip -n "$LAB-$1" -br link | grep -q NO-CARRIER || return 0
+		sleep 0.02
 	done
 }
 

@@ -91,6 +91,7 @@ die(int status, const char *format, ...)
 	va_start(ap, format);
 	fprintf(stderr, "faulty_switch: ");
 	vfprintf(stderr, format, ap);
+	va_end(ap);
 	fprintf(stderr, "\n");
 	exit(status);
 }
@@ -292,7 +293,7 @@ forward_to(int from, int to, uint8_t *frame, size_t len)
 		v.pad = 0;
 	memset(frame + len, 0, v.pad);
 	frame[bit / 8] ^= flip;
-	for (int copy = 0; copy <= v.twice; copy++) {
+	for (int copy = 0, copies = v.twice ? 2 : 1; copy < copies; copy++) {
 		if (p->line_rule)
 			line_add(p, class, frame, len + v.pad);
 		else if ((v.later_frames || v.later_ms) && copy == 0 &&

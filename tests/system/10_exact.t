@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A trace file through the rack comes back the same: packets, bytes, both MACs, lengths, times, order.
+# Every Ethernet capture of PACKRACK_DATA, several as links of one run. By default each batch takes
+# its turn of the combinations of loggers and spread; EXACT=full runs all combinations of all.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+need_data
+PER_RUN=${EXACT_PER_RUN:-8}
+# An o-port frame holds 65,535 bytes behind its Ethernet header: longer captures are cut to that.
+LONGEST=65549
+new_lab
+
+exactly() { # LOGGERS SPREAD FILE...
+	local loggers=$1 spread=$2 reads=() rc=0 file
+	shift 2
+	for file in "$@"; do
+		reads+=(--read "$file")
+	done
+	"$RACK" down > /dev/null
+	rm -f "$LAB_DIR/out.pcapng"
+	"$RACK" up -n "$loggers" --size 128M --in-mtu 65527 --out-mtu 65535 --spread "$spread" \
+		-- "${reads[@]}" || return 1
+	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || rc=$?
+	((rc == 0)) || { echo "export: status $rc"; return 1; }
+	"$COMPARE" --order otime --snaplen $LONGEST "$@" "$LAB_DIR/out.pcapng"
+}
+
+combos=()
+for loggers in 1 3 5; do
+	for spread in round-robin weighted flow; do
+		combos+=("$loggers $spread")
+	done
+done
+
+mapfile -t files < <(tests/system/captures.py "$DATA" | cut -d ' ' -f 3-)
+((${#files[@]})) || skip_all "no Ethernet captures in $DATA"
+turn=0
+for ((i = 0; i < ${#files[@]}; i += PER_RUN)); do
+	batch=("${files[@]:i:PER_RUN}")
+	for ((c = 0; c < ${#combos[@]}; c++)); do
+		[ "${EXACT-}" = full ] || ((c == turn % ${#combos[@]})) || continue
+		read -r loggers spread <<< "${combos[c]}"
+		run_step "captures $i to $((i + ${#batch[@]} - 1)), $loggers loggers, $spread" \
+			exactly "$loggers" "$spread" "${batch[@]}"
+	done
+	turn=$((turn + 1))
+done
+
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing
