@@ -8,14 +8,14 @@
 
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * ZeroMQ in libevent: this file is the only one that touches ZMQ_FD. A server is a ROUTER that
- * answers each peer; a client is a DEALER that connects (and connects again by itself). All calls
- * from the loop's thread. Messages are length-checked before they are unpacked.
+ * Requests and replies over ZeroMQ in libevent. A server is a ROUTER that answers each peer; a
+ * client is a DEALER that connects (and connects again by itself). All calls from the loop's thread.
+ * Messages are checked (proto/rpc/message.h) before anybody sees them.
  */
-#define PR_RPC_MESSAGE_MAX (4 * 1024 * 1024)
 #define PR_RPC_ENDPOINT_DISPATCHER "ipc:///run/packrack/dispatcher.sock"
 #define PR_RPC_ENDPOINT_MERGER "ipc:///run/packrack/merger.sock"
 #define PR_RPC_PEER_MAX 64
@@ -27,7 +27,10 @@ struct pr_rpc_peer {
 	char user[PR_RPC_PEER_MAX]; /* enrolled name, or "" */
 };
 
-/* CURVE. All NULL: plain (only sensible on ipc and loopback; programs say so). Files are checked for mode. */
+/*
+ * CURVE (proto/rpc/keys.h says what the files hold). keys NULL or all NULL: plain (only sensible on
+ * ipc and loopback; programs say so). Files are checked for mode.
+ */
 struct pr_rpc_keys {
 	const char *secret_file;   /* own key pair */
 	const char *server_file;   /* client: the server's public key */
@@ -36,22 +39,43 @@ struct pr_rpc_keys {
 
 struct pr_rpc;
 
-/* Must not keep env. peer is NULL on a client. Bad messages never get here; they are counted. */
+/*
+ * Must not keep env, nor destroy the rpc. peer is NULL on a client. Bad messages never get here;
+ * they are counted.
+ */
 typedef void (*pr_rpc_call)(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
 
 struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err);
 struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err);
+/* What was sent and not yet taken gets a second at most. */
 void pr_rpc_destroy(struct pr_rpc **rpc);
 
-/* Sends; never blocks: -1 when the peer is gone or its queue is full. peer NULL on a client. */
+/*
+ * A client's connection comes and goes; whatever was asked over one that went will not be answered.
+ * REFUSED: the server does not admit our key, or one of us has keys and the other has not; it is
+ * tried again all the same. Not called on servers: see pr_rpc_probe.
+ */
+enum pr_rpc_state { PR_RPC_CONNECTED, PR_RPC_DISCONNECTED, PR_RPC_REFUSED };
+void pr_rpc_watch(
+	struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg);
+
+/*
+ * Sends; never blocks: -1 when the peer is gone or its queue is full. peer NULL on a client. What a
+ * client sends before its first connection stands waits for it (up to 64 messages); after a
+ * disconnection sending fails until there is a connection again, so nobody gets stale replies.
+ */
 int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
 	struct pr_error *err);
 
+/* Server: is the peer still there? Sends it an empty message, which all receivers ignore. */
+bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
+
 /*
- * For commands without a loop of their own: sends, runs a private loop until call returned true for a
- * reply with env's id or the deadline (ns, monotonic) has passed. -1 on time-out ("no answer from ...").
+ * For commands without a loop of their own: connects, sends, waits for the reply with env's id.
+ * timeout in ns. -1 on time-out ("no answer from ...") or when nothing can listen there.
+ * *reply is freed with pr_message_free.
  */
 int pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Envelope *env,
 	int64_t timeout_ns, Packrack__Envelope **reply, struct pr_error *err);
@@ -61,5 +85,7 @@ uint64_t pr_rpc_bad_messages(const struct pr_rpc *rpc);
 
 /* Refuses ipc paths over 107 bytes and unknown transports with a clear line. */
 int pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err);
+/* ipc: -1 when nobody listens on the socket, at once. Others: 0, only trying tells. */
+int pr_rpc_reachable(const char *endpoint, struct pr_error *err);
 
 #endif

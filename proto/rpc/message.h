@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_RPC_MESSAGE_H
+#define PR_RPC_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * Envelopes to bytes and back. Pure: no sockets, so that fuzzers can feed it. What unpack returns
+ * can be trusted in form: a body is set, texts are short and hold no control bytes (newline and
+ * tab pass in the longer ones: texts, errors, the logger's JSON), numbers fit the types that they
+ * stand for, ranges are not inverted, bitmaps are as long as their stretch, and the whole took at
+ * most PR_MESSAGE_MEMORY. Texts need not be UTF-8.
+ */
+#define PR_RPC_MESSAGE_MAX (4 * 1024 * 1024) /* bytes on the wire */
+#define PR_MESSAGE_MEMORY (64 * 1024 * 1024) /* bytes unpacked: 2 on the wire can make 150 */
+#define PR_MESSAGE_NAME_MAX 128		     /* names and other short texts */
+#define PR_MESSAGE_TEXT_MAX 65536	     /* filters, failures, the logger's note */
+#define PR_MESSAGE_INSTRUCTIONS_MAX 200000   /* of a query, over all its programs */
+
+/* Ownership of *buf (free) passes to the caller. -1: too long, or no memory. */
+int pr_message_pack(
+	const Packrack__Envelope *env, uint8_t **buf, size_t *len, struct pr_error *err);
+
+/* NULL and err: not a message of ours. Free with pr_message_free. */
+Packrack__Envelope *pr_message_unpack(const void *data, size_t len, struct pr_error *err);
+void pr_message_free(Packrack__Envelope **env);
+
+/* "query", "batch", ...; "nothing" when no body is set. */
+const char *pr_message_name(const Packrack__Envelope *env);
+
+#endif

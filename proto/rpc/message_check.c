@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/rpc/message_check.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "proto/rpc/message.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+#define CREDIT_MAX 65536
+#define SECONDS_MAX 86400
+
+/* Fields that people write or read as text: longer, and of several lines. */
+static const char *const long_texts[] = {"text", "error", "logger"};
+
+static int
+check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error *err)
+{
+	size_t max = PR_MESSAGE_NAME_MAX, len = strlen(s);
+	bool lines = false;
+
+	for (size_t i = 0; i < COUNT(long_texts); i++)
+		lines |= !strcmp(field->name, long_texts[i]);
+	if (lines)
+		max = PR_MESSAGE_TEXT_MAX;
+	if (len > max)
+		return pr_error_set(err, "%s of %zu bytes: at most %zu are taken",
+			field->name, len, max);
+	for (; *s; s++) {
+		uint8_t c = (uint8_t)*s;
+		if ((c < 0x20 || c == 0x7f) && !(lines && strchr("\n\r\t", c)))
+			return pr_error_set(
+				err, "%s with the control byte 0x%02x", field->name, c);
+	}
+	return 0;
+}
+
+static int
+check_link(uint32_t link, uint32_t linktype, struct pr_error *err)
+{
+	if (link > UINT16_MAX || linktype > UINT16_MAX)
+		return pr_error_set(err, "link %u of type %u: both are 16-bit numbers", link,
+			linktype);
+	return 0;
+}
+
+static int
+check_instruction(const void *message, struct pr_error *err)
+{
+	const Packrack__Instruction *in = message;
+
+	if (in->code > UINT16_MAX || in->jt > UINT8_MAX || in->jf > UINT8_MAX)
+		return pr_error_set(err, "instruction out of range (code %u, jt %u, jf %u)",
+			in->code, in->jt, in->jf);
+	return 0;
+}
+
+static int
+check_query(const void *message, struct pr_error *err)
+{
+	const Packrack__Query *query = message;
+	size_t sum = 0;
+
+	for (size_t i = 0; i < query->n_programs; i++) {
+		if (check_link(0, query->programs[i]->linktype, err) < 0)
+			return -1;
+		sum += query->programs[i]->n_instructions;
+	}
+	if (sum > PR_MESSAGE_INSTRUCTIONS_MAX)
+		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
+			sum, PR_MESSAGE_INSTRUCTIONS_MAX);
+	return 0;
+}
+
+static int
+check_link_info(const void *message, struct pr_error *err)
+{
+	const Packrack__LinkInfo *info = message;
+
+	return check_link(info->link, info->linktype, err);
+}
+
+static int
+check_bits(const Packrack__Held *held, struct pr_error *err)
+{
+	uint64_t span = held->last - held->first; /* less one: no overflow at the ends */
+	unsigned used = (unsigned)(span % 8) + 1;
+
+	if (held->bits.len == 0)
+		return 0;
+	if (held->bits.len - 1 != span / 8)
+		return pr_error_set(err, "bitmap of %zu bytes for seqs %llu to %llu",
+			held->bits.len, (unsigned long long)held->first,
+			(unsigned long long)held->last);
+	if (used < 8 && held->bits.data[held->bits.len - 1] >> used)
+		return pr_error_set(err, "bitmap with bits behind its last seq");
+	return 0;
+}
+
+static int
+check_held(const void *message, struct pr_error *err)
+{
+	const Packrack__Held *held = message;
+
+	if (held->first > held->last || held->first_otime > held->last_otime)
+		return pr_error_set(err, "inverted stretch of seqs held (%llu to %llu)",
+			(unsigned long long)held->first, (unsigned long long)held->last);
+	if (check_link(held->link, 0, err) < 0)
+		return -1;
+	return check_bits(held, err);
+}
+
+static int
+check_loss(const void *message, struct pr_error *err)
+{
+	const Packrack__Loss *loss = message;
+
+	if (loss->first_seq > loss->last_seq)
+		return pr_error_set(err, "inverted range of lost seqs (%llu to %llu)",
+			(unsigned long long)loss->first_seq,
+			(unsigned long long)loss->last_seq);
+	return check_link(loss->link, 0, err);
+}
+
+static int
+check_evicted(const void *message, struct pr_error *err)
+{
+	const Packrack__Evicted *evicted = message;
+
+	return check_link(evicted->link, 0, err);
+}
+
+static int
+check_ledger(const void *message, struct pr_error *err)
+{
+	const Packrack__Ledger *ledger = message;
+
+	return check_link(ledger->link, ledger->linktype, err);
+}
+
+static int
+check_credit(const void *message, struct pr_error *err)
+{
+	const Packrack__Credit *credit = message;
+
+	if (credit->batches > CREDIT_MAX)
+		return pr_error_set(err, "credit for %u batches: at most %d at once",
+			credit->batches, CREDIT_MAX);
+	return 0;
+}
+
+static int
+check_command(const void *message, struct pr_error *err)
+{
+	const Packrack__Command *command = message;
+
+	if (!*command->verb || command->seconds > SECONDS_MAX)
+		return pr_error_set(err, "command '%s' for %u seconds", command->verb,
+			command->seconds);
+	return 0;
+}
+
+static int
+check_envelope(const void *message, struct pr_error *err)
+{
+	const Packrack__Envelope *env = message;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY__NOT_SET)
+		return pr_error_set(err, "message with nothing that we know in it");
+	return 0;
+}
+
+static const struct {
+	const ProtobufCMessageDescriptor *type;
+	int (*check)(const void *message, struct pr_error *err);
+} checks[] = {
+	{&packrack__envelope__descriptor, check_envelope},
+	{&packrack__query__descriptor, check_query},
+	{&packrack__instruction__descriptor, check_instruction},
+	{&packrack__link_info__descriptor, check_link_info},
+	{&packrack__held__descriptor, check_held},
+	{&packrack__loss__descriptor, check_loss},
+	{&packrack__evicted__descriptor, check_evicted},
+	{&packrack__ledger__descriptor, check_ledger},
+	{&packrack__credit__descriptor, check_credit},
+	{&packrack__command__descriptor, check_command},
+};
+
+static int check_message(const ProtobufCMessage *message, struct pr_error *err);
+
+/* One value of a field: at is where the struct holds the pointer. */
+static int
+check_value(const ProtobufCFieldDescriptor *field, const void *at, struct pr_error *err)
+{
+	const void *value = *(void *const *)at;
+
+	if (!value)
+		return 0;
+	if (field->type == PROTOBUF_C_TYPE_STRING)
+		return check_text(field, value, err);
+	return check_message(value, err);
+}
+
+static int
+check_field(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+	struct pr_error *err)
+{
+	const char *base = (const char *)message, *at = base + field->offset;
+	size_t count;
+
+	if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
+		return 0;
+	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+		if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+			*(const uint32_t *)(base + field->quantifier_offset) != field->id)
+			return 0;
+		return check_value(field, at, err);
+	}
+	count = *(const size_t *)(base + field->quantifier_offset);
+	at = *(const char *const *)at;
+	for (size_t i = 0; i < count; i++)
+		if (check_value(field, at + i * sizeof(void *), err) < 0)
+			return -1;
+	return 0;
+}
+
+/* By the descriptors, so that a text added to packrack.proto is checked without more ado. */
+static int
+check_message(const ProtobufCMessage *message, struct pr_error *err)
+{
+	const ProtobufCMessageDescriptor *type = message->descriptor;
+
+	for (size_t i = 0; i < COUNT(checks); i++)
+		if (checks[i].type == type && checks[i].check(message, err) < 0)
+			return -1;
+	for (unsigned i = 0; i < type->n_fields; i++)
+		if (check_field(message, &type->fields[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+int
+pr_message_check(const Packrack__Envelope *env, struct pr_error *err)
+{
+	if (check_message(&env->base, err) < 0)
+		return pr_error_prefix(err, "%s", pr_message_name(env));
+	return 0;
+}

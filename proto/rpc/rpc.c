@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/rpc/rpc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <zmq.h>
+
+#include "proto/rpc/monitor.h"
+#include "proto/rpc/socket.h"
+#include "proto/rpc/zap.h"
+#include "proto/rpc/zevent.h"
+
+#define PENDING_MAX 64
+#define SOCKET_UMASK 0117 /* owner and group may ask */
+
+struct pending {
+	uint8_t *buf;
+	size_t len;
+};
+
+struct pr_rpc {
+	bool server;
+	bool connected_once;
+	char *endpoint;
+	pr_rpc_call call;
+	void *arg;
+	void (*watch)(void *arg, enum pr_rpc_state state);
+	void *watch_arg;
+	uint64_t bad;
+	void *ctx, *socket, *monitor;
+	struct pr_zevent *zevent, *monitor_zevent;
+	struct pr_zap *zap;
+	struct pending pending[PENDING_MAX];
+	size_t pending_count;
+};
+
+/* ---- receiving ---- */
+
+/* A peer's name and role stand in the user id that our ZAP handler gave: "ROLE NAME". */
+static bool
+peer_from_id(struct pr_rpc_peer *peer, zmq_msg_t *id)
+{
+	memset(peer, 0, sizeof(*peer));
+	peer->len = zmq_msg_size(id);
+	if (peer->len == 0 || peer->len > sizeof(peer->id))
+		return false;
+	memcpy(peer->id, zmq_msg_data(id), peer->len);
+	return true;
+}
+
+static void
+peer_set_user(const struct pr_rpc *rpc, struct pr_rpc_peer *peer, zmq_msg_t *msg)
+{
+	const char *user = rpc->zap ? zmq_msg_gets(msg, "User-Id") : NULL;
+
+	if (!rpc->zap)
+		snprintf(peer->role, sizeof(peer->role), "steer");
+	else if (user)
+		sscanf(user, "%15s %63s", peer->role, peer->user);
+}
+
+static void
+handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
+{
+	Packrack__Envelope *env;
+
+	if (zmq_msg_size(msg) == 0) /* a probe */
+		return;
+	env = pr_message_unpack(zmq_msg_data(msg), zmq_msg_size(msg), NULL);
+	if (!env) {
+		rpc->bad++;
+		return;
+	}
+	rpc->call(rpc->arg, peer, env);
+	pr_message_free(&env);
+}
+
+static void
+drop_rest(void *socket)
+{
+	zmq_msg_t rest;
+	bool more = true;
+
+	while (more) {
+		zmq_msg_init(&rest);
+		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 && zmq_msg_more(&rest);
+		zmq_msg_close(&rest);
+	}
+}
+
+/* Frames: the peer's id (servers only), then one envelope; anything else is bad. */
+static bool
+on_message(void *arg)
+{
+	struct pr_rpc *rpc = arg;
+	struct pr_rpc_peer peer;
+	zmq_msg_t msg;
+	bool good = true;
+
+	zmq_msg_init(&msg);
+	if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
+		return false;
+	if (rpc->server) {
+		good = peer_from_id(&peer, &msg);
+		if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
+			return false;
+		peer_set_user(rpc, &peer, &msg);
+	}
+	if (zmq_msg_more(&msg)) {
+		drop_rest(rpc->socket);
+		good = false;
+	}
+	if (good)
+		handle(rpc, rpc->server ? &peer : NULL, &msg);
+	else
+		rpc->bad++;
+	zmq_msg_close(&msg);
+	return true;
+}
+
+/* ---- sending ---- */
+
+static void
+flush_pending(void *arg)
+{
+	struct pr_rpc *rpc = arg;
+	size_t done = 0;
+
+	rpc->connected_once = true;
+	while (done < rpc->pending_count) {
+		struct pending *p = &rpc->pending[done++];
+		if (pr_rpc_send_buffer(rpc->socket, p->buf, p->len) < 0)
+			break; /* the connection went already: they are lost like any on it */
+	}
+	for (; done < rpc->pending_count; done++)
+		free(rpc->pending[done].buf);
+	rpc->pending_count = 0;
+	pr_zevent_check(rpc->zevent);
+}
+
+static int
+keep_pending(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
+{
+	if (rpc->pending_count == PENDING_MAX) {
+		free(buf);
+		return pr_error_set(err, "no connection to %s yet", rpc->endpoint);
+	}
+	rpc->pending[rpc->pending_count++] = (struct pending){buf, len};
+	pr_zevent_want_write(rpc->zevent);
+	return 0;
+}
+
+static bool
+can_send(void *socket)
+{
+	int events = 0;
+	size_t len = sizeof(events);
+
+	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) == 0 && events & ZMQ_POLLOUT;
+}
+
+static int
+send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
+{
+	if (!rpc->connected_once && (rpc->pending_count || !can_send(rpc->socket)))
+		return keep_pending(rpc, buf, len, err);
+	if (pr_rpc_send_buffer(rpc->socket, buf, len) < 0)
+		return pr_error_set(
+			err, "%s: not connected, or it takes nothing more", rpc->endpoint);
+	rpc->connected_once = true;
+	return 0;
+}
+
+static int
+send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf, size_t len,
+	struct pr_error *err)
+{
+	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+
+	if (rc < 0) {
+		free(buf);
+		if (errno == EHOSTUNREACH)
+			return pr_error_set(err, "the peer is gone");
+		return pr_error_set(err, "the peer takes nothing more");
+	}
+	return pr_rpc_send_buffer(rpc->socket, buf, len) < 0
+		       ? pr_error_set(err, "cannot send: %s", zmq_strerror(errno))
+		       : 0;
+}
+
+int
+pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
+	struct pr_error *err)
+{
+	uint8_t *buf;
+	size_t len;
+	int rc;
+
+	if (rpc->server != !!peer)
+		return pr_error_set(err, "a server sends to a peer, a client to none");
+	if (pr_message_pack(env, &buf, &len, err) < 0)
+		return -1;
+	rc = peer ? send_as_server(rpc, peer, buf, len, err)
+		  : send_as_client(rpc, buf, len, err);
+	pr_zevent_check(rpc->zevent);
+	return rc;
+}
+
+bool
+pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+{
+	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+
+	if (rc >= 0)
+		zmq_send(rpc->socket, "", 0, ZMQ_DONTWAIT);
+	else if (errno == EAGAIN) /* there, and slow */
+		rc = 0;
+	pr_zevent_check(rpc->zevent);
+	return rc >= 0;
+}
+
+/* ---- coming and going ---- */
+
+static bool
+on_monitor(void *arg)
+{
+	struct pr_rpc *rpc = arg;
+	enum pr_rpc_state state;
+	bool news;
+
+	if (!pr_monitor_read(rpc->monitor, &news, &state))
+		return false;
+	if (news && rpc->watch)
+		rpc->watch(rpc->watch_arg, state);
+	return true;
+}
+
+void
+pr_rpc_watch(struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg)
+{
+	rpc->watch = call;
+	rpc->watch_arg = arg;
+}
+
+static struct pr_rpc *
+rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
+	struct pr_error *err)
+{
+	struct pr_rpc *rpc = calloc(1, sizeof(*rpc));
+
+	if (rpc) {
+		rpc->server = server;
+		rpc->call = call;
+		rpc->arg = arg;
+		rpc->endpoint = strdup(endpoint);
+		rpc->ctx = zmq_ctx_new();
+	}
+	if (rpc && rpc->endpoint && rpc->ctx)
+		return rpc;
+	pr_error_set(err, "no memory for a connection");
+	pr_rpc_destroy(&rpc);
+	return NULL;
+}
+
+static int
+rpc_start(struct pr_rpc *rpc, struct pr_loop *loop, struct pr_error *err)
+{
+	const struct pr_zevent_calls calls = {
+		.receive = on_message, .writable = flush_pending, .arg = rpc};
+
+	rpc->zevent = pr_zevent_create(pr_loop_base(loop), rpc->socket, &calls, err);
+	return rpc->zevent ? 0 : -1;
+}
+
+static int
+bind_endpoint(struct pr_rpc *rpc, struct pr_error *err)
+{
+	mode_t mask;
+	int rc;
+
+	if (pr_rpc_clear_stale(rpc->endpoint, err) < 0)
+		return -1;
+	mask = umask(SOCKET_UMASK); /* the socket file must never be open to all */
+	rc = zmq_bind(rpc->socket, rpc->endpoint);
+	umask(mask);
+	if (rc < 0)
+		return pr_error_set(err, "cannot listen on %s: %s", rpc->endpoint,
+			zmq_strerror(zmq_errno()));
+	return 0;
+}
+
+struct pr_rpc *
+pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err)
+{
+	struct pr_rpc *rpc = rpc_create(true, endpoint, call, arg, err);
+
+	if (!rpc)
+		return NULL;
+	rpc->socket = pr_rpc_socket(rpc->ctx, true, endpoint, keys, err);
+	if (!rpc->socket)
+		goto fail;
+	if (pr_rpc_has_keys(keys)) {
+		rpc->zap = pr_zap_create(
+			pr_loop_base(loop), rpc->ctx, keys->enrolled_file, err);
+		if (!rpc->zap)
+			goto fail;
+	}
+	if (bind_endpoint(rpc, err) == 0 && rpc_start(rpc, loop, err) == 0)
+		return rpc;
+fail:
+	pr_rpc_destroy(&rpc);
+	return NULL;
+}
+
+struct pr_rpc *
+pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err)
+{
+	struct pr_rpc *rpc = rpc_create(false, endpoint, call, arg, err);
+
+	if (!rpc)
+		return NULL;
+	rpc->socket = pr_rpc_socket(rpc->ctx, false, endpoint, keys, err);
+	rpc->monitor = rpc->socket ? pr_monitor_open(rpc->ctx, rpc->socket, err) : NULL;
+	if (!rpc->monitor)
+		goto fail;
+	rpc->monitor_zevent = pr_zevent_create(pr_loop_base(loop), rpc->monitor,
+		&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
+	if (!rpc->monitor_zevent)
+		goto fail;
+	if (zmq_connect(rpc->socket, endpoint) < 0)
+		pr_error_set(err, "cannot connect to %s: %s", endpoint,
+			zmq_strerror(zmq_errno()));
+	else if (rpc_start(rpc, loop, err) == 0)
+		return rpc;
+fail:
+	pr_rpc_destroy(&rpc);
+	return NULL;
+}
+
+/* The ZAP handler last: ZeroMQ may ask it until its server is closed. */
+void
+pr_rpc_destroy(struct pr_rpc **rpc)
+{
+	struct pr_rpc *r = *rpc;
+
+	if (!r)
+		return;
+	pr_zevent_destroy(&r->monitor_zevent);
+	pr_zevent_destroy(&r->zevent);
+	if (r->socket) {
+		pr_monitor_close(r->socket, &r->monitor);
+		zmq_close(r->socket);
+	}
+	pr_zap_destroy(&r->zap);
+	if (r->ctx)
+		zmq_ctx_term(r->ctx);
+	for (size_t i = 0; i < r->pending_count; i++)
+		free(r->pending[i].buf);
+	free(r->endpoint);
+	free(r);
+	*rpc = NULL;
+}
+
+bool
+pr_rpc_peer_equal(const struct pr_rpc_peer *a, const struct pr_rpc_peer *b)
+{
+	return a->len == b->len && !memcmp(a->id, b->id, a->len);
+}
+
+uint64_t
+pr_rpc_bad_messages(const struct pr_rpc *rpc)
+{
+	return rpc->bad;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/rpc/zap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "proto/rpc/keys.h"
+#include "proto/rpc/zevent.h"
+
+/* A request: version, id, domain, address, identity, mechanism, credentials. */
+enum { ZAP_VERSION, ZAP_ID, ZAP_MECHANISM = 5, ZAP_CREDENTIALS = 6, ZAP_FRAMES };
+#define ZAP_FRAME_MAX 256
+
+struct frame {
+	uint8_t bytes[ZAP_FRAME_MAX];
+	size_t len;
+};
+
+struct pr_zap {
+	void *socket;
+	struct pr_zevent *zevent;
+	struct pr_enrolled *enrolled;
+};
+
+/* Number of frames of the next message, of which the first `room` are stored; 0: none there. */
+static size_t
+receive_frames(void *socket, struct frame *frames, size_t room)
+{
+	size_t count = 0, len;
+	int more = 1;
+
+	while (more) {
+		zmq_msg_t msg;
+		zmq_msg_init(&msg);
+		if (zmq_msg_recv(&msg, socket, ZMQ_DONTWAIT) < 0) {
+			zmq_msg_close(&msg);
+			return 0;
+		}
+		len = zmq_msg_size(&msg);
+		if (count < room && len <= ZAP_FRAME_MAX) {
+			memcpy(frames[count].bytes, zmq_msg_data(&msg), len);
+			frames[count].len = len;
+		}
+		count++;
+		more = zmq_msg_more(&msg);
+		zmq_msg_close(&msg);
+	}
+	return count;
+}
+
+static void
+reply(struct pr_zap *zap, const struct frame *id, const struct pr_enrolled_key *key)
+{
+	char user[sizeof(key->name) + sizeof(key->role)] = "";
+	const char *code = key ? "200" : "400", *text = key ? "OK" : "key is not enrolled";
+
+	if (key)
+		snprintf(user, sizeof(user), "%s %s", key->role, key->name);
+	zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
+	zmq_send(zap->socket, id->bytes, id->len, ZMQ_SNDMORE);
+	zmq_send(zap->socket, code, 3, ZMQ_SNDMORE);
+	zmq_send(zap->socket, text, strlen(text), ZMQ_SNDMORE);
+	zmq_send(zap->socket, user, strlen(user), ZMQ_SNDMORE);
+	zmq_send(zap->socket, "", 0, 0);
+	pr_zevent_check(zap->zevent);
+}
+
+static bool
+frame_is(const struct frame *frame, const char *text)
+{
+	return frame->len == strlen(text) && !memcmp(frame->bytes, text, frame->len);
+}
+
+static bool
+on_request(void *arg)
+{
+	struct pr_zap *zap = arg;
+	struct frame frames[ZAP_FRAMES];
+	const struct pr_enrolled_key *key = NULL;
+	size_t count;
+
+	memset(frames, 0, sizeof(frames));
+	count = receive_frames(zap->socket, frames, ZAP_FRAMES);
+	if (count == 0)
+		return false;
+	if (count == ZAP_FRAMES && frame_is(&frames[ZAP_VERSION], "1.0") &&
+		frame_is(&frames[ZAP_MECHANISM], "CURVE") &&
+		frames[ZAP_CREDENTIALS].len == PR_KEY_BYTES)
+		key = pr_enrolled_find(zap->enrolled, frames[ZAP_CREDENTIALS].bytes);
+	reply(zap, &frames[ZAP_ID], key);
+	return true;
+}
+
+struct pr_zap *
+pr_zap_create(
+	struct event_base *base, void *ctx, const char *enrolled_file, struct pr_error *err)
+{
+	struct pr_zap *zap = calloc(1, sizeof(*zap));
+	int linger = 0;
+
+	if (!zap) {
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	zap->enrolled = pr_enrolled_open(enrolled_file, err);
+	if (!zap->enrolled)
+		goto fail;
+	zap->socket = zmq_socket(ctx, ZMQ_REP);
+	if (!zap->socket || zmq_setsockopt(zap->socket, ZMQ_LINGER, &linger, sizeof(linger)) ||
+		zmq_bind(zap->socket, "inproc://zeromq.zap.01")) {
+		pr_error_set(err, "cannot check keys: %s", zmq_strerror(zmq_errno()));
+		goto fail;
+	}
+	zap->zevent = pr_zevent_create(base, zap->socket,
+		&(struct pr_zevent_calls){.receive = on_request, .arg = zap}, err);
+	if (zap->zevent)
+		return zap;
+fail:
+	pr_zap_destroy(&zap);
+	return NULL;
+}
+
+void
+pr_zap_destroy(struct pr_zap **zap)
+{
+	struct pr_zap *z = *zap;
+
+	if (!z)
+		return;
+	pr_zevent_destroy(&z->zevent);
+	if (z->socket)
+		zmq_close(z->socket);
+	pr_enrolled_close(&z->enrolled);
+	free(z);
+	*zap = NULL;
+}
