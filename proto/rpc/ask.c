@@ -41,7 +41,8 @@ wait_for(struct ask *ask, short events, struct pr_error *err)
 		int64_t left = ask->deadline - pr_now_mono();
 		if (left <= 0)
 			return pr_error_set(err, "no answer from %s", ask->endpoint);
-		if (zmq_poll(items, 2, (long)(left / PR_NS_PER_MS) + 1) < 0 && errno != EINTR)
+		if (zmq_poll(items, 2, (long)(left / PR_NS_PER_MS) + 1) < 0 &&
+			errno != EINTR)
 			return pr_error_errno(err, "waiting for %s", ask->endpoint);
 		if (items[0].revents & events)
 			return 0;
@@ -85,7 +86,8 @@ converse(struct ask *ask, const Packrack__Envelope *env, Packrack__Envelope **re
 
 	if (zmq_connect(ask->socket, ask->endpoint) < 0)
 		return pr_error_errno(err, "cannot connect to %s", ask->endpoint);
-	if (wait_for(ask, ZMQ_POLLOUT, err) < 0 || pr_message_pack(env, &buf, &len, err) < 0)
+	if (wait_for(ask, ZMQ_POLLOUT, err) < 0 ||
+		pr_message_pack(env, &buf, &len, err) < 0)
 		return -1;
 	if (pr_rpc_send_buffer(ask->socket, buf, len) < 0)
 		return pr_error_errno(err, "cannot ask %s", ask->endpoint);

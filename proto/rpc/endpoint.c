@@ -22,8 +22,8 @@ check_tcp(const char *endpoint, struct pr_error *err)
 	const char *host = endpoint + 6, *colon = strrchr(host, ':');
 
 	if (!colon || colon == host || !colon[1])
-		return pr_error_set(
-			err, "endpoint %s: a port is missing, as in tcp://host:7400", endpoint);
+		return pr_error_set(err,
+			"endpoint %s: a port is missing, as in tcp://host:7400", endpoint);
 	return 0;
 }
 
@@ -35,11 +35,11 @@ pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err)
 	if (!strncmp(endpoint, "tcp://", 6))
 		return check_tcp(endpoint, err);
 	if (!path)
-		return pr_error_set(err,
-			"endpoint %s: give ipc://PATH or tcp://HOST:PORT", endpoint);
+		return pr_error_set(
+			err, "endpoint %s: give ipc://PATH or tcp://HOST:PORT", endpoint);
 	if (!*path || *path == '@' || *path == '*')
-		return pr_error_set(err, "endpoint %s: ipc:// wants the path of a socket",
-			endpoint);
+		return pr_error_set(
+			err, "endpoint %s: ipc:// wants the path of a socket", endpoint);
 	if (strlen(path) > PATH_LIMIT)
 		return pr_error_set(err,
 			"endpoint %s: its path has %zu bytes, a socket's at most %zu; "
@@ -92,7 +92,8 @@ pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
 	if (!path || lstat(path, &st) < 0)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return pr_error_set(err, "%s is there and is no socket: give another path", path);
+		return pr_error_set(
+			err, "%s is there and is no socket: give another path", path);
 	if (try_connect(path) == 0)
 		return pr_error_set(err, "another program listens on %s already", path);
 	if (errno != ECONNREFUSED)

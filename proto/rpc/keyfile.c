@@ -19,11 +19,13 @@ check_mode(const char *path, bool private, const struct stat *st, struct pr_erro
 			"they may have, make a new key",
 			path, (unsigned)(st->st_mode & 0777));
 	if (st->st_mode & 022)
-		return pr_error_set(err, "key file %s: others may change it (mode %03o); chmod 644 it",
-			path, (unsigned)(st->st_mode & 0777));
+		return pr_error_set(err,
+			"key file %s: others may change it (mode %03o); chmod 644 it", path,
+			(unsigned)(st->st_mode & 0777));
 	if (st->st_uid != geteuid() && st->st_uid != 0)
-		return pr_error_set(err, "key file %s: belongs to user %u, not to us or root",
-			path, (unsigned)st->st_uid);
+		return pr_error_set(err,
+			"key file %s: belongs to user %u, not to us or root", path,
+			(unsigned)st->st_uid);
 	if (st->st_size > KEYFILE_MAX)
 		return pr_error_set(err, "key file %s: longer than 1 MiB", path);
 	return 0;

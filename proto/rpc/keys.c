@@ -26,7 +26,8 @@ parse_key(const char *path, char *text, const char *word, char out[PR_KEY_TEXT],
 			continue;
 		line += n + 1;
 		if (strlen(line) != PR_KEY_TEXT - 1 || !zmq_z85_decode(bytes, line))
-			return pr_error_set(err, "key file %s: its %s is no key", path, word);
+			return pr_error_set(
+				err, "key file %s: its %s is no key", path, word);
 		explicit_bzero(bytes, sizeof(bytes));
 		memcpy(out, line, PR_KEY_TEXT);
 		return 0;

@@ -28,10 +28,13 @@ struct pr_key_pair {
 };
 
 /* Makes both files; refuses to overwrite. */
-int pr_keys_generate(const char *secret_file, const char *public_file, struct pr_error *err);
+int pr_keys_generate(
+	const char *secret_file, const char *public_file, struct pr_error *err);
 /* The caller wipes the pair (pr_keys_wipe) when it has been used. */
-int pr_keys_load_pair(const char *secret_file, struct pr_key_pair *out, struct pr_error *err);
-int pr_keys_load_public(const char *public_file, char out[PR_KEY_TEXT], struct pr_error *err);
+int pr_keys_load_pair(
+	const char *secret_file, struct pr_key_pair *out, struct pr_error *err);
+int pr_keys_load_public(
+	const char *public_file, char out[PR_KEY_TEXT], struct pr_error *err);
 void pr_keys_wipe(struct pr_key_pair *pair);
 
 struct pr_enrolled_key {

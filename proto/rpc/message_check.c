@@ -40,8 +40,8 @@ static int
 check_link(uint32_t link, uint32_t linktype, struct pr_error *err)
 {
 	if (link > UINT16_MAX || linktype > UINT16_MAX)
-		return pr_error_set(err, "link %u of type %u: both are 16-bit numbers", link,
-			linktype);
+		return pr_error_set(
+			err, "link %u of type %u: both are 16-bit numbers", link, linktype);
 	return 0;
 }
 

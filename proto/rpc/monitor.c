@@ -6,9 +6,9 @@
 #include <zmq.h>
 
 #define MONITOR_ENDPOINT "inproc://monitor" /* one monitored socket a context */
-#define MONITOR_EVENTS                                                                  \
-	(ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                       \
-		ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | \
+#define MONITOR_EVENTS                                                                     \
+	(ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                          \
+		ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |    \
 		ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 
 void *

@@ -86,7 +86,8 @@ drop_rest(void *socket)
 
 	while (more) {
 		zmq_msg_init(&rest);
-		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 && zmq_msg_more(&rest);
+		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 &&
+		       zmq_msg_more(&rest);
 		zmq_msg_close(&rest);
 	}
 }
@@ -159,7 +160,8 @@ can_send(void *socket)
 	int events = 0;
 	size_t len = sizeof(events);
 
-	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) == 0 && events & ZMQ_POLLOUT;
+	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) == 0 &&
+	       events & ZMQ_POLLOUT;
 }
 
 static int
@@ -192,8 +194,8 @@ send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf,
 }
 
 int
-pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
-	struct pr_error *err)
+pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env, struct pr_error *err)
 {
 	uint8_t *buf;
 	size_t len;
@@ -239,7 +241,8 @@ on_monitor(void *arg)
 }
 
 void
-pr_rpc_watch(struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg)
+pr_rpc_watch(
+	struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg)
 {
 	rpc->watch = call;
 	rpc->watch_arg = arg;

@@ -23,7 +23,7 @@
 struct pr_rpc_peer {
 	uint8_t id[PR_RPC_PEER_MAX];
 	size_t len;
-	char role[16];  /* with keys: node, read or steer; without: steer */
+	char role[16]; /* with keys: node, read or steer; without: steer */
 	char user[PR_RPC_PEER_MAX]; /* enrolled name, or "" */
 };
 
@@ -32,8 +32,8 @@ struct pr_rpc_peer {
  * ipc and loopback; programs say so). Files are checked for mode.
  */
 struct pr_rpc_keys {
-	const char *secret_file;   /* own key pair */
-	const char *server_file;   /* client: the server's public key */
+	const char *secret_file; /* own key pair */
+	const char *server_file; /* client: the server's public key */
 	const char *enrolled_file; /* server: lines "NAME ROLE PUBLICKEY" */
 };
 
@@ -43,12 +43,13 @@ struct pr_rpc;
  * Must not keep env, nor destroy the rpc. peer is NULL on a client. Bad messages never get here;
  * they are counted.
  */
-typedef void (*pr_rpc_call)(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
+typedef void (*pr_rpc_call)(
+	void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
 
-struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
-	pr_rpc_call call, void *arg, struct pr_error *err);
-struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
-	pr_rpc_call call, void *arg, struct pr_error *err);
+struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint,
+	const struct pr_rpc_keys *keys, pr_rpc_call call, void *arg, struct pr_error *err);
+struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint,
+	const struct pr_rpc_keys *keys, pr_rpc_call call, void *arg, struct pr_error *err);
 /* What was sent and not yet taken gets a second at most. */
 void pr_rpc_destroy(struct pr_rpc **rpc);
 
@@ -66,8 +67,8 @@ void pr_rpc_watch(
  * client sends before its first connection stands waits for it (up to 64 messages); after a
  * disconnection sending fails until there is a connection again, so nobody gets stale replies.
  */
-int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
-	struct pr_error *err);
+int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env, struct pr_error *err);
 
 /* Server: is the peer still there? Sends it an empty message, which all receivers ignore. */
 bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
@@ -77,8 +78,9 @@ bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
  * timeout in ns. -1 on time-out ("no answer from ...") or when nothing can listen there.
  * *reply is freed with pr_message_free.
  */
-int pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Envelope *env,
-	int64_t timeout_ns, Packrack__Envelope **reply, struct pr_error *err);
+int pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
+	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
+	struct pr_error *err);
 
 bool pr_rpc_peer_equal(const struct pr_rpc_peer *a, const struct pr_rpc_peer *b);
 uint64_t pr_rpc_bad_messages(const struct pr_rpc *rpc);

@@ -80,7 +80,8 @@ set_keys(void *socket, bool server, const struct pr_rpc_keys *keys, struct pr_er
 	if (!keys->secret_file || !other)
 		return pr_error_set(err, "keys: a %s needs its own secret key file and %s",
 			server ? "server" : "client",
-			server ? "the file of enrolled keys" : "the server's public key file");
+			server ? "the file of enrolled keys"
+			       : "the server's public key file");
 	if (!server && pr_keys_load_public(keys->server_file, public, err) < 0)
 		return -1;
 	if (pr_keys_load_pair(keys->secret_file, &pair, err) < 0)

@@ -108,7 +108,8 @@ pr_zap_create(
 	if (!zap->enrolled)
 		goto fail;
 	zap->socket = zmq_socket(ctx, ZMQ_REP);
-	if (!zap->socket || zmq_setsockopt(zap->socket, ZMQ_LINGER, &linger, sizeof(linger)) ||
+	if (!zap->socket ||
+		zmq_setsockopt(zap->socket, ZMQ_LINGER, &linger, sizeof(linger)) ||
 		zmq_bind(zap->socket, "inproc://zeromq.zap.01")) {
 		pr_error_set(err, "cannot check keys: %s", zmq_strerror(zmq_errno()));
 		goto fail;

@@ -11,8 +11,8 @@ struct pr_zap;
  * ZeroMQ's authentication protocol (RFC 27): admits CURVE clients whose public key is enrolled and
  * gives their messages the user id "ROLE NAME". One per context, made before its server is bound.
  */
-struct pr_zap *pr_zap_create(
-	struct event_base *base, void *ctx, const char *enrolled_file, struct pr_error *err);
+struct pr_zap *pr_zap_create(struct event_base *base, void *ctx, const char *enrolled_file,
+	struct pr_error *err);
 void pr_zap_destroy(struct pr_zap **zap);
 
 #endif

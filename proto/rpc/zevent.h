@@ -16,7 +16,7 @@ struct event_base;
 struct pr_zevent;
 
 struct pr_zevent_calls {
-	bool (*receive)(void *arg);  /* false: there was none after all */
+	bool (*receive)(void *arg); /* false: there was none after all */
 	void (*writable)(void *arg); /* once after each pr_zevent_want_write; may be NULL */
 	void *arg;
 };
