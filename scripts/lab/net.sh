@@ -17,10 +17,11 @@ lab_namespaces() { # those that exist
 	ip netns list 2> /dev/null | awk -v p="$LAB-" 'index($1, p) == 1 { print $1 }'
 }
 
+# Not `ip netns exec` nor `ip -n`: they want to mount, which fails in a plain chroot.
 lab_in() { # ROLE CMD...
 	local ns=$LAB-$1
 	shift
-	ip netns exec "$ns" "$@"
+	nsenter --net="/run/netns/$ns" "$@"
 }
 
 lab_sysctl() { # ROLE NAME VALUE, where the kernel has NAME at all
@@ -33,11 +34,11 @@ lab_add_ns() { # ROLE: quiet, no IPv6 unless a host asks for it
 	ip netns add "$LAB-$1"
 	lab_sysctl "$1" net.ipv6.conf.all.disable_ipv6 1
 	lab_sysctl "$1" net.ipv6.conf.default.disable_ipv6 1
-	ip -n "$LAB-$1" link set lo up
+	lab_in "$1" ip link set lo up
 }
 
 lab_add_pair() { # ROLE1 IF1 MAC1 ROLE2 IF2 MAC2 MTU
-	ip -n "$LAB-$1" link add "$2" address "$3" mtu "$7" type veth \
+	lab_in "$1" ip link add "$2" address "$3" mtu "$7" type veth \
 		peer name "$5" address "$6" mtu "$7" netns "$LAB-$4"
 	lab_quiet "$1" "$2"
 	lab_quiet "$4" "$5"
@@ -46,8 +47,8 @@ lab_add_pair() { # ROLE1 IF1 MAC1 ROLE2 IF2 MAC2 MTU
 # Merged or half-checksummed packets are no packets of a wire.
 lab_quiet() { # ROLE IF
 	lab_in "$1" ethtool -K "$2" tso off gso off gro off tx off > /dev/null 2>&1 || true
-	ip -n "$LAB-$1" link set "$2" txqueuelen 10000
-	ip -n "$LAB-$1" link set "$2" up
+	lab_in "$1" ip link set "$2" txqueuelen 10000
+	lab_in "$1" ip link set "$2" up
 }
 
 lab_host() { # ROLE IF NUMBER
@@ -55,15 +56,15 @@ lab_host() { # ROLE IF NUMBER
 	lab_sysctl "$1" net.ipv6.conf.default.disable_ipv6 0
 	lab_sysctl "$1" "net.ipv6.conf.$2.disable_ipv6" 0
 	lab_sysctl "$1" "net.ipv6.conf.$2.router_solicitations" 0
-	ip -n "$LAB-$1" address add "192.0.2.$3/24" dev "$2"
-	ip -n "$LAB-$1" address add "2001:db8::$3/64" dev "$2" nodad
+	lab_in "$1" ip address add "192.0.2.$3/24" dev "$2"
+	lab_in "$1" ip address add "2001:db8::$3/64" dev "$2" nodad
 }
 
 # The tap passes every packet on and gives a copy of it to mirror0, in one place each way.
 # u32 that matches all, as not every kernel has matchall.
 lab_tap_direction() { # FROM TO
-	tc -n "$LAB-tap" qdisc add dev "$1" clsact
-	tc -n "$LAB-tap" filter add dev "$1" ingress protocol all prio 1 u32 match u32 0 0 \
+	lab_in tap tc qdisc add dev "$1" clsact
+	lab_in tap tc filter add dev "$1" ingress protocol all prio 1 u32 match u32 0 0 \
 		action mirred egress mirror dev mirror0 \
 		pipe action mirred egress redirect dev "$2"
 }
@@ -81,15 +82,15 @@ lab_monitored_link() {
 # Hosts talk as soon as they have a link: plugged in last, unplugged first, so that all who
 # listen hear the same.
 lab_plug() {
-	ip -n "$LAB-tap" link set t0 up
-	ip -n "$LAB-tap" link set t1 up
+	lab_in tap ip link set t0 up
+	lab_in tap ip link set t1 up
 	lab_await_carrier hosta
 	lab_await_carrier hostb
 }
 
 lab_unplug() {
-	ip -n "$LAB-tap" link set t0 down
-	ip -n "$LAB-tap" link set t1 down
+	lab_in tap ip link set t0 down
+	lab_in tap ip link set t1 down
 }
 
 lab_iport() { # LINK
@@ -97,7 +98,18 @@ lab_iport() { # LINK
 	lab_add_pair tap "mirror$1" "$(lab_mac 3 "$1")" disp "tap$1" "$(lab_mac 4 "$1")" "$mtu"
 	# Two senders on two CPUs would otherwise race to the packet sockets, each of which
 	# could see another order.
-	((!PIN)) || lab_in disp sh -c "echo 1 > /sys/class/net/tap$1/queues/rx-0/rps_cpus"
+	((!PIN)) || lab_pin disp "tap$1"
+}
+
+# /sys shows the interfaces of the namespace in which it was mounted.
+lab_pin() { # ROLE IF
+	local sys=$STATE/sys
+	mkdir -p "$sys"
+	# shellcheck disable=SC2016 # the inner shell expands them
+	lab_in "$1" sh -c 'mount -t sysfs lab "$1" && {
+		echo 1 > "$1/class/net/$2/queues/rx-0/rps_cpus"; umount "$1"; }' sh "$sys" "$2" ||
+		fail "$2: receive work could not be pinned to one CPU; orders may differ"
+	rmdir "$sys" 2> /dev/null || true
 }
 
 lab_switch() {
@@ -115,11 +127,11 @@ lab_switch() {
 
 lab_bridge() {
 	local i
-	ip -n "$LAB-sw" link add br0 type bridge stp_state 0 mcast_snooping 0
+	lab_in sw ip link add br0 type bridge stp_state 0 mcast_snooping 0
 	for ((i = 0; i <= LOGGERS; i++)); do
-		ip -n "$LAB-sw" link set "p$i" master br0
+		lab_in sw ip link set "p$i" master br0
 	done
-	ip -n "$LAB-sw" link set br0 mtu "$OUT_MTU" up
+	lab_in sw ip link set br0 mtu "$OUT_MTU" up
 }
 
 lab_up() {
@@ -143,7 +155,7 @@ lab_up() {
 lab_await_carrier() { # ROLE
 	local tries
 	for ((tries = 0; tries < 250; tries++)); do
-		ip -n "$LAB-$1" -br link | grep -q NO-CARRIER || return 0
+		lab_in "$1" ip -br link | grep -q NO-CARRIER || return 0
 		sleep 0.02
 	done
 }
@@ -151,6 +163,7 @@ lab_await_carrier() { # ROLE
 # Also what a crash left half built: found by name, nothing is remembered.
 lab_down() {
 	local ns pid tries
+	[ ! -d "$STATE/sys" ] || { umount "$STATE/sys" 2> /dev/null || true; rmdir "$STATE/sys"; }
 	for ns in $(lab_namespaces); do
 		for ((tries = 0; tries < 50; tries++)); do
 			pid=$(ip netns pids "$ns" 2> /dev/null | tr '\n' ' ')

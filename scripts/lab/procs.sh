@@ -27,7 +27,7 @@ proc_start() { # NAME NAMESPACE CMD...
 	local name=$1 ns=$2 pid
 	shift 2
 	mkdir -p "$STATE/pids" "$STATE/logs"
-	setsid ip netns exec "$ns" "$@" >> "$STATE/logs/$name.log" 2>&1 < /dev/null 9>&- &
+	setsid nsenter --net="/run/netns/$ns" "$@" >> "$STATE/logs/$name.log" 2>&1 < /dev/null 9>&- &
 	pid=$!
 	echo "$pid $(proc_start_time "$pid")" > "$STATE/pids/$name"
 }

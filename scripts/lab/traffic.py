@@ -254,6 +254,10 @@ def talk(rate):
 
 # ---- both, from outside -------------------------------------------------------
 
+def enter(lab, role):
+    return ["nsenter", "--net=/run/netns/%s-%s" % (lab, role)]
+
+
 class Children:
     """Started in sessions of their own, ended by their own numbers."""
 
@@ -262,7 +266,7 @@ class Children:
         self.all = []
 
     def start(self, role, *command, **more):
-        line = ["ip", "netns", "exec", self.lab + "-" + role, *command]
+        line = enter(self.lab, role) + list(command)
         child = subprocess.Popen(line, start_new_session=True, stdin=subprocess.DEVNULL, **more)
         self.all.append(child)
         return child
@@ -281,7 +285,7 @@ class Children:
 
 def tapped(lab):
     """Packets that the tap has been given so far."""
-    line = ["ip", "-n", lab + "-tap", "-s", "-j", "link", "show", "mirror0"]
+    line = enter(lab, "tap") + ["ip", "-s", "-j", "link", "show", "mirror0"]
     out = subprocess.run(line, check=True, capture_output=True).stdout
     return json.loads(out)[0]["stats64"]["tx"]["packets"]
 
@@ -301,7 +305,7 @@ def watch(children, begin, seconds, packets):
         if passed > limit:
             sys.exit("traffic: only %d of %d packets in %d s" % (count, packets, passed))
         if children.dead():
-            sys.exit("traffic: %s ended early" % " ".join(children.dead().args[4:6]))
+            sys.exit("traffic: %s ended early" % " ".join(children.dead().args[2:4]))
         if passed - shown >= 5:
             shown = passed
             print("traffic: %d packets in %d s" % (count, passed), flush=True)

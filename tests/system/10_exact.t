@@ -26,7 +26,7 @@ exactly() { # LOGGERS SPREAD FILE...
 	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || rc=$?
 	((rc == 0)) || { echo "export: status $rc"; return 1; }
-	"$COMPARE" --order otime --snaplen $LONGEST "$@" "$LAB_DIR/out.pcapng"
+	"$COMPARE" --order otime --snaplen "$LONGEST" "$@" "$LAB_DIR/out.pcapng"
 }
 
 combos=()
