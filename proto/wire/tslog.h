@@ -12,6 +12,8 @@
 /*
  * A timestamp log (CLog section 3.2, with what its future work and loss need). The body of a TSLOG:
  *
+ * All big-endian.
+ *
  *   link u16, flags u16 (bit 0: INTERLEAVED), log number u64 (from 1, per node and link),
  *   first seq u64, first ordinal u64, base time i64, count u16, MAC pairs u8, pairs * 12 (dst, src)
  *   then count entries:
@@ -27,18 +29,23 @@
  * The ordinal numbers the data frames sent to one node, over all links, from 0: frames come in that
  * order, so a node with several links knows which frame to expect next.
  * Without PR_ENTRY_CAPLEN the captured length is that of the frame as sent; without PR_ENTRY_LEN the
- * original length is the captured one. At the start of a log the last pair used is 0, the one before 1.
+ * original length is the captured one; of a runt, the captured length is n. At the start of a log the
+ * last pair used is 0, the one before 1. Runts neither name nor change the pair: their MACs, if any,
+ * are in their bytes. The first entry's seq step is 1; readers refuse another, steps of 0, a varint
+ * for a step that the lead can hold, pairs that are not in the table, and bytes left over.
  * About 8.8 bytes an entry on a gateway's mix; every log stands alone.
  */
 enum pr_entry_flag {
-	PR_ENTRY_SECOND = 1 << 0,    /* second copy: counts only while the primary's node is gone */
-	PR_ENTRY_PAIR = 1 << 1,      /* MAC pair by number */
+	PR_ENTRY_SECOND =
+		1 << 0, /* second copy: counts only while the primary's node is gone */
+	PR_ENTRY_PAIR = 1 << 1, /* MAC pair by number */
 	PR_ENTRY_CAPLEN = 1 << 2,
 	PR_ENTRY_LEN = 1 << 3,
-	PR_ENTRY_ETHERTYPE = 1 << 4, /* escaped: the original Ethertype, at pr_ethertype_offset */
-	PR_ENTRY_OTIME = 1 << 5,     /* otime > time, by so many ns */
-	PR_ENTRY_RUNT = 1 << 6,      /* captured bytes below 14, whole, in the log itself */
-	PR_ENTRY_CUT = 1 << 7,       /* the dispatcher cut it to fit the o-port's MTU */
+	PR_ENTRY_ETHERTYPE =
+		1 << 4, /* escaped: the original Ethertype, at pr_ethertype_offset */
+	PR_ENTRY_OTIME = 1 << 5, /* otime > time, by so many ns */
+	PR_ENTRY_RUNT = 1 << 6, /* captured bytes below 14, whole, in the log itself */
+	PR_ENTRY_CUT = 1 << 7, /* the dispatcher cut it to fit the o-port's MTU */
 };
 
 #define PR_TSLOG_PAIRS_MAX 32
@@ -50,9 +57,14 @@ struct pr_entry {
 	int64_t time, otime;
 	uint32_t fingerprint;
 	uint32_t caplen; /* 0 with no CAPLEN flag: as sent */
-	uint32_t len;    /* valid with CAPLEN or LEN flag; else equals the captured length */
+	uint32_t len; /* valid with CAPLEN or LEN flag; else equals the captured length */
 	uint16_t ethertype;
-	uint8_t flags; /* enum pr_entry_flag, PAIR left out */
+	/*
+	 * enum pr_entry_flag, PAIR left out. The builder takes the caller's word for all but OTIME,
+	 * which it sets itself where otime > time (an earlier otime counts as equal). A reader fills
+	 * otime in any case.
+	 */
+	uint8_t flags;
 	uint8_t runt_len;
 	uint8_t macs[12]; /* dst, src as captured */
 	uint8_t runt[13];
@@ -79,14 +91,21 @@ struct pr_tslog_builder {
 };
 
 /* room: bytes that the body may take (o-port MTU less PR_FRAME_HEADER and PR_FRAME_TAG), at least 256. */
-void pr_tslog_begin(struct pr_tslog_builder *b, uint16_t link, uint16_t flags, uint64_t number,
-	void *buf, size_t room);
-/* false: full, finish it and begin another. seqs and ordinals must grow. */
+void pr_tslog_begin(struct pr_tslog_builder *b, uint16_t link, uint16_t flags,
+	uint64_t number, void *buf, size_t room);
+/*
+ * false: full (bytes, entries or MAC pairs), finish it and begin another. seqs and ordinals must grow,
+ * ordinals without INTERLEAVED by one. An empty log refuses only what no log can hold: seq 0,
+ * ordinal UINT64_MAX, a runt_len over 13.
+ */
 bool pr_tslog_add(struct pr_tslog_builder *b, const struct pr_entry *e);
 /* Returns the body's length; body starts at *body (inside buf). 0: no entries. */
 size_t pr_tslog_finish(struct pr_tslog_builder *b, const uint8_t **body);
 
-/* Reading: open checks the header, next gives entries; -1 on a bad body (the reader then stops). */
+/*
+ * Reading: open checks the header, next gives entries; -1 on a bad body (the reader then stops).
+ * An entry given before a -1 is not to be trusted either: take a log whole or not at all.
+ */
 struct pr_tslog_reader {
 	struct pr_cursor c;
 	struct pr_tslog_header header;
@@ -97,6 +116,7 @@ struct pr_tslog_reader {
 	int64_t last_time;
 };
 int pr_tslog_open(struct pr_tslog_reader *r, const void *body, size_t len);
-int pr_tslog_next(struct pr_tslog_reader *r, struct pr_entry *out); /* 1, 0 at the end, -1 */
+int pr_tslog_next(
+	struct pr_tslog_reader *r, struct pr_entry *out); /* 1, 0 at the end, -1 */
 
 #endif
