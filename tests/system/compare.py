@@ -71,6 +71,13 @@ def difference(want, have):
     return "times %s and %s" % (want[2], have[2])
 
 
+def missing_of(listed):
+    """The list itself, or as it lies in an answer's report."""
+    while isinstance(listed, dict):
+        listed = listed.get("completeness", listed.get("missing", listed.get("ranges", [])))
+    return listed
+
+
 class Allowed:
     """Of each range, at most count packets may be missing."""
 
@@ -79,7 +86,7 @@ class Allowed:
         if path:
             with open(path, encoding="utf-8") as f:
                 listed = json.load(f)
-            for r in listed["ranges"] if isinstance(listed, dict) else listed:
+            for r in missing_of(listed):
                 left = [r["first_seq"], r["last_seq"],
                         r.get("count") or r["last_seq"] - r["first_seq"] + 1]
                 self.ranges.setdefault(r.get("link", 0), []).append(left)

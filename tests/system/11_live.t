@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A live link: the rack's trace has what tcpdump saw on the i-port in the same run: the same bytes,
+# lengths, nanosecond times and order.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands tcpdump tcpreplay curl
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+new_lab
+
+# A stand-in where the captures are absent, so that the path is tested all the same.
+tests/system/numbered.py make "$LAB_DIR/numbered.pcap" 20000
+capture=$LAB_DIR/numbered.pcap
+[ ! -f "$DATA/mix-gateway-full-a.pcap" ] || capture=$DATA/mix-gateway-full-a.pcap
+
+live() { # LOGGERS SPREAD FEED...
+	local loggers=$1 spread=$2
+	shift 2
+	"$RACK" down > /dev/null
+	"$RACK" up -n "$loggers" --in-mtu 65527 --out-mtu 65535 --spread "$spread" \
+		--record "$LAB_DIR/tcpdump.pcap" || return 1
+	"$@" > "$LAB_DIR/feed" || { cat "$LAB_DIR/feed"; return 1; }
+	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || { echo "export: status $?"; return 1; }
+	"$COMPARE" "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/out.pcapng"
+}
+
+run_step "a capture replayed, 4 loggers, round-robin" live 4 round-robin "$RACK" play "$capture" --pps=20000 --quiet
+run_step "a capture replayed, 3 loggers, flow" live 3 flow "$RACK" play "$capture" --pps=20000 --quiet
+run_step "real programs, 2 loggers, weighted" live 2 weighted "$RACK" traffic --packets 8000 4
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing
