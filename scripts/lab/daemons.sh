@@ -117,8 +117,7 @@ daemons_stop_capture() { # SECONDS
 }
 
 daemons_await_stored() { # SECONDS
-	"$TOP/scripts/lab/drained.py" "$BUILD/packrack" "ipc://$STATE/merger.sock" \
-		"ipc://$STATE/dispatcher.sock" "$1"
+	"$TOP/scripts/lab/figures.py" drained "$BUILD/packrack" "$STATE" "$1"
 }
 
 # Shared memory that a killed logger left is named after its volume.

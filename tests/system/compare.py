@@ -145,6 +145,8 @@ class Comparison:
                 self.actual += 1
                 self.say("packet %d is too much: %s" % (self.actual, describe(
                     key_of(extra, self.args))))
+            if self.allowed.left():
+                self.say("%d packets listed as missing are there" % self.allowed.left())
         return self.differences == 0
 
     def summary(self, same):

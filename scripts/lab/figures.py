@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the rack's own commands say of it, for scripts.
+
+  figures.py drained PACKRACK STATE SECONDS   wait until all that the dispatcher declared is stored
+                                              or known to be missing; exit 1 at the deadline
+  figures.py table PACKRACK STATE TRACE       the table of the demo; exit 1 if the sums disagree
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+
+class Rack:
+    def __init__(self, packrack, state):
+        self.packrack = packrack
+        self.merger = "ipc://%s/merger.sock" % state
+        self.dispatcher = "ipc://%s/dispatcher.sock" % state
+
+    def ask(self, *command):
+        """The JSON that a packrack command prints; exit statuses 0 and 3 both mean an answer."""
+        done = subprocess.run([self.packrack, *command, "--json"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=120, check=False)
+        if done.returncode not in (0, 3):
+            raise Unanswered(done.stderr.strip().split("\n")[-1] or "status %d" % done.returncode)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise Unanswered("%s: no JSON" % " ".join(command)) from None
+
+    def completeness(self):
+        answer = self.ask("query", "-m", self.merger, "--count")
+        found = answer.get("completeness", answer)
+        return dict(found, matched=answer.get("matched", 0))
+
+    def status(self):
+        return self.ask("status", "-m", self.merger, "--dispatcher", self.dispatcher)
+
+
+class Unanswered(Exception):
+    pass
+
+
+def undone(rack):
+    """Why the rack is not drained yet, or None."""
+    report = rack.completeness()
+    ledgers = report.get("ledgers", [])
+    if not ledgers:
+        return "no node has heard of the dispatcher yet"
+    if report.get("pending_packets"):
+        return "%d packets are pending" % report["pending_packets"]
+    last = max(ledgers, key=lambda l: l["said_until"])["epoch"]
+    running = [l for l in ledgers if l["epoch"] == last and not l["ended"]]
+    if running:
+        return "link %d has not ended" % running[0]["link"]
+    silent = [n["node"] for n in report.get("nodes", []) if not n["answered"]]
+    return "%s does not answer" % silent[0] if silent else None
+
+
+def drained(rack, seconds):
+    end, pause, why = time.monotonic() + seconds, 0.1, None
+    while True:
+        try:
+            why = undone(rack)
+        except (Unanswered, subprocess.TimeoutExpired) as e:
+            why = str(e)
+        if why is None:
+            return 0
+        if time.monotonic() > end:
+            print("rack: not drained after %d s: %s" % (seconds, why), file=sys.stderr)
+            return 1
+        time.sleep(pause)
+        pause = min(pause * 1.5, 2)
+
+
+def total(rows, *keys):
+    return sum(int(row.get(key, 0)) for row in rows for key in keys)
+
+
+def node_drops(status):
+    drops = 0
+    for node in status.get("nodes", []):
+        logger = node.get("logger") or {}
+        if isinstance(logger, str):
+            logger = json.loads(logger)
+        drops += int(logger.get("kernel_drops", 0))
+    return drops
+
+
+def packets_in(trace):
+    line = ["tcpdump", "-r", trace, "--count"]
+    return int(subprocess.run(line, capture_output=True, text=True, check=True).stdout.split()[0])
+
+
+def table(rack, trace):
+    report, status = rack.completeness(), rack.status()
+    ledgers = report.get("ledgers", [])
+    numbered = total(ledgers, "last_seq")
+    early = total(ledgers, "dropped_kernel", "dropped_interface")
+    ring = total(ledgers, "dropped_ring")
+    late = total(ledgers, "dropped_no_node", "dropped_send")
+    merged = packets_in(trace)
+    rows = (("captured", numbered + early + ring), ("delivered", numbered - late),
+            ("dropped by kernel", early), ("dropped by dispatcher", ring + late),
+            ("dropped by node", node_drops(status)),
+            ("missing", int(report.get("missing_packets", 0))), ("merged", merged))
+    for name, value in rows:
+        print("  %-24s %10d" % (name, value))
+    short = numbered - int(report.get("missing_packets", 0)) - merged
+    if short:
+        print("  NOT ACCOUNTED FOR        %10d" % short)
+    return 1 if short else 0
+
+
+def main(argv):
+    if len(argv) != 5 or argv[1] not in ("drained", "table"):
+        sys.exit(__doc__)
+    rack = Rack(argv[2], os.path.abspath(argv[3]))
+    if argv[1] == "drained":
+        return drained(rack, int(argv[4]))
+    return table(rack, argv[4])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
