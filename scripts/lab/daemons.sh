@@ -116,8 +116,8 @@ daemons_stop_capture() { # SECONDS
 	done
 }
 
-daemons_await_stored() { # SECONDS
-	"$TOP/scripts/lab/figures.py" drained "$BUILD/packrack" "$STATE" "$1"
+daemons_await_stored() { # SECONDS drained|stored
+	"$TOP/scripts/lab/figures.py" "$2" "$BUILD/packrack" "$STATE" "$1"
 }
 
 # Shared memory that a killed logger left is named after its volume.

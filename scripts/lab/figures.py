@@ -4,6 +4,7 @@
 
   figures.py drained PACKRACK STATE SECONDS   wait until all that the dispatcher declared is stored
                                               or known to be missing; exit 1 at the deadline
+  figures.py stored PACKRACK STATE SECONDS    the same of what it has declared up to now: it may go on
   figures.py table PACKRACK STATE TRACE       the table of the demo; exit 1 if the sums disagree
 """
 import json
@@ -43,7 +44,7 @@ class Unanswered(Exception):
     pass
 
 
-def undone(rack):
+def undone(rack, ended):
     """Why the rack is not drained yet, or None."""
     report = rack.completeness()
     ledgers = report.get("ledgers", [])
@@ -53,17 +54,17 @@ def undone(rack):
         return "%d packets are pending" % report["pending_packets"]
     last = max(ledgers, key=lambda l: l["said_until"])["epoch"]
     running = [l for l in ledgers if l["epoch"] == last and not l["ended"]]
-    if running:
+    if ended and running:
         return "link %d has not ended" % running[0]["link"]
     silent = [n["node"] for n in report.get("nodes", []) if not n["answered"]]
     return "%s does not answer" % silent[0] if silent else None
 
 
-def drained(rack, seconds):
+def drained(rack, seconds, ended):
     end, pause, why = time.monotonic() + seconds, 0.1, None
     while True:
         try:
-            why = undone(rack)
+            why = undone(rack, ended)
         except (Unanswered, subprocess.TimeoutExpired) as e:
             why = str(e)
         if why is None:
@@ -115,12 +116,12 @@ def table(rack, trace):
 
 
 def main(argv):
-    if len(argv) != 5 or argv[1] not in ("drained", "table"):
+    if len(argv) != 5 or argv[1] not in ("drained", "stored", "table"):
         sys.exit(__doc__)
     rack = Rack(argv[2], os.path.abspath(argv[3]))
-    if argv[1] == "drained":
-        return drained(rack, int(argv[4]))
-    return table(rack, argv[4])
+    if argv[1] == "table":
+        return table(rack, argv[4])
+    return drained(rack, int(argv[4]), argv[1] == "drained")
 
 
 if __name__ == "__main__":
