@@ -23,7 +23,10 @@
  *   22 reserved u16 = 0
  * An answer's batch (flags bit 0, MIXED) holds packets of several links and epochs in the total
  * order: each packet's 24 bytes (and otime) are followed by epoch u64, seq u64, link u16, linktype u16,
- * u32 0.
+ * u32 0. Its link type, link, epoch, first seq, and its packets' seq - first seq, are 0.
+ *
+ * In a segment of one link seqs grow from packet to packet, the first being first seq. Padding is
+ * zeros; count is not 0; a body has exactly the bytes of its packets. Times need not grow.
  */
 #define PR_SEGMENT_MAGIC 0x47455350u
 #define PR_SEGMENT_VERSION 1
@@ -49,7 +52,10 @@ struct pr_segment_builder {
 
 /* buf is the caller's; at least PR_SEGMENT_HEADER + 64. linktype, link, epoch unused when MIXED. */
 void pr_segment_begin(struct pr_segment_builder *b, void *buf, size_t room, uint16_t flags);
-/* false: no room, or (not MIXED) another link or epoch, or seq out of u32 reach: seal, begin anew. */
+/*
+ * false: no room, or (not MIXED) another link, link type or epoch, or a seq that is not above the last
+ * one or out of u32 reach: seal, begin anew. p->flags of 0x8000 is refused always.
+ */
 bool pr_segment_add(struct pr_segment_builder *b, const struct pr_packet *p);
 /* Room for a packet's data in place, for writers that receive into it: returns data pointer or NULL. */
 uint8_t *pr_segment_reserve(struct pr_segment_builder *b, const struct pr_packet *p);
@@ -62,12 +68,16 @@ struct pr_segment_reader {
 	struct pr_cursor c;
 	struct pr_segment_header header;
 	uint32_t left;
+	uint64_t last_seq;
 };
-int pr_segment_open(struct pr_segment_reader *r, const void *body, size_t len, struct pr_error *err);
-/* 1, 0 at the end, -1 corrupt. out->data points into body. */
-int pr_segment_next(struct pr_segment_reader *r, struct pr_packet *out, struct pr_error *err);
+int pr_segment_open(
+	struct pr_segment_reader *r, const void *body, size_t len, struct pr_error *err);
+/* 1, 0 at the end, -1 corrupt (and from then on). out->data points into body. */
+int pr_segment_next(
+	struct pr_segment_reader *r, struct pr_packet *out, struct pr_error *err);
 /* Header alone (64 bytes suffice). */
-int pr_segment_peek(const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err);
+int pr_segment_peek(
+	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err);
 
 /* A source over a segment in memory; body is the caller's and must outlive it. */
 struct pr_source *pr_segment_source(const void *body, size_t len, struct pr_error *err);

@@ -14,9 +14,10 @@
  */
 enum pr_packet_flag {
 	PR_PACKET_SECOND = 1 << 0, /* second copy */
-	PR_PACKET_CUT = 1 << 1,    /* cut by the dispatcher, not by the snap length */
-	PR_PACKET_STRAY = 1 << 2,  /* never matched: node's own clock, MACs unknown */
-	PR_PACKET_MATCH_UNSURE = 1 << 3, /* one of several identical frames: stamp one of a range */
+	PR_PACKET_CUT = 1 << 1, /* cut by the dispatcher, not by the snap length */
+	PR_PACKET_STRAY = 1 << 2, /* never matched: node's own clock, MACs unknown */
+	PR_PACKET_MATCH_UNSURE =
+		1 << 3, /* one of several identical frames: stamp one of a range */
 };
 
 struct pr_packet {
@@ -53,10 +54,15 @@ pr_source_next(struct pr_source *s, struct pr_packet *out, struct pr_error *err)
 void pr_source_destroy(struct pr_source **source);
 
 /*
- * k-way merge in the total order; itself a source. Owns its inputs. WAIT while any live input says
- * WAIT and nothing can be given for sure. Packets that are the same (epoch, link, seq) are given
- * once, the primary copy before the second. An input may be added while merging if all its packets
- * come at or after those already given.
+ * k-way merge in the total order; itself a source. Owns its inputs, and destroys each at its end.
+ * WAIT while any live input says WAIT: what it will say next may come before everything else.
+ * Packets that are the same (epoch, link, seq) are given once, the primary copy before the second;
+ * both have the stamp of the same log, so they stand next to each other. Strays have no such name
+ * (each node counts its own) and are all given. An input may be added while merging, also after an
+ * END, if all its packets come at or after those already given. An input's ERROR is the merge's,
+ * now and at each later call. *out is valid until the merge's next call.
+ *
+ * pr_merge_add returns -1 without memory; input is then destroyed as well.
  */
 struct pr_source *pr_merge_create(struct pr_error *err);
 int pr_merge_add(struct pr_source *merge, struct pr_source *input, struct pr_error *err);

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "proto/wire/source.h"
+
+/*
+ * A tournament of losers: leaf i is input i, an inner node holds who lost there, node 0 who won all.
+ * After the winner's input has moved on, only its path to the root is played again: log2(inputs)
+ * comparisons a packet, and no moving of packets.
+ */
+enum state {
+	FREE, /* no input here: after all others */
+	HUNGRY, /* to be asked for its next packet */
+	READY, /* packet is set */
+};
+
+struct input {
+	struct pr_packet packet;
+	struct pr_source *source;
+	enum state state;
+};
+
+struct merge {
+	struct pr_source source;
+	struct input *inputs;
+	unsigned *losers;
+	unsigned count, room; /* room is a power of two; inputs from count on are FREE */
+	unsigned hungry;
+	bool rebuild; /* more than the winner's path has changed */
+	bool any_given; /* last is set */
+	bool failed;
+	struct pr_packet last; /* the name of the packet given last; its data may be gone */
+	struct pr_error error;
+};
+
+/* Does input a come before input b? */
+static bool
+before(const struct input *inputs, unsigned ia, unsigned ib)
+{
+	const struct input *a = &inputs[ia], *b = &inputs[ib];
+	if (a->state != READY || b->state != READY)
+		return a->state == READY;
+	if (a->packet.otime != b->packet.otime)
+		return a->packet.otime < b->packet.otime;
+	int order = pr_packet_compare(&a->packet, &b->packet);
+	if (order == 0)
+		order = (a->packet.flags & PR_PACKET_SECOND) -
+			(b->packet.flags & PR_PACKET_SECOND);
+	return order < 0 || (order == 0 && ia < ib);
+}
+
+/* Plays leaf i, whose packet has changed, up to the root; it was the winner. */
+static void
+replay(struct merge *m, unsigned i)
+{
+	unsigned winner = i;
+	for (unsigned node = (m->room + i) / 2; node > 0; node /= 2) {
+		unsigned other = m->losers[node];
+		if (before(m->inputs, other, winner)) {
+			m->losers[node] = winner;
+			winner = other;
+		}
+	}
+	m->losers[0] = winner;
+}
+
+/* Plays the whole tournament below node, and returns who wins it. */
+static unsigned
+play_all(struct merge *m, unsigned node)
+{
+	if (node >= m->room)
+		return node - m->room;
+	unsigned a = play_all(m, 2 * node), b = play_all(m, 2 * node + 1);
+	bool a_wins = before(m->inputs, a, b);
+	m->losers[node] = a_wins ? b : a;
+	return a_wins ? a : b;
+}
+
+static int
+ask(struct merge *m, struct input *in)
+{
+	int got = in->source->next(in->source, &in->packet, &m->error);
+	if (got == PR_SOURCE_PACKET) {
+		in->state = READY;
+		m->hungry--;
+	} else if (got == PR_SOURCE_END) {
+		pr_source_destroy(&in->source);
+		in->state = FREE;
+		m->hungry--;
+	} else if (got != PR_SOURCE_WAIT) {
+		m->failed = true;
+		return PR_SOURCE_ERROR;
+	}
+	return got;
+}
+
+/* Asks all that have no packet. WAIT, if one of them has none yet. */
+static int
+feed_all(struct merge *m)
+{
+	for (unsigned i = 0; i < m->count; i++)
+		if (m->inputs[i].state == HUNGRY &&
+			ask(m, &m->inputs[i]) == PR_SOURCE_ERROR)
+			return PR_SOURCE_ERROR;
+	m->rebuild = true;
+	return m->hungry ? PR_SOURCE_WAIT : PR_SOURCE_PACKET;
+}
+
+/* Makes losers[0] the input with the next packet, if there is one. */
+static int
+settle(struct merge *m)
+{
+	if (m->hungry == 1 && !m->rebuild && m->inputs[m->losers[0]].state == HUNGRY) {
+		unsigned winner =
+			m->losers[0]; /* the usual case: it alone has been used up */
+		int got = ask(m, &m->inputs[winner]);
+		if (got == PR_SOURCE_WAIT || got == PR_SOURCE_ERROR)
+			return got;
+		replay(m, winner);
+		return PR_SOURCE_PACKET;
+	}
+	if (m->hungry) {
+		int got = feed_all(m);
+		if (got != PR_SOURCE_PACKET)
+			return got;
+	}
+	if (m->rebuild && m->room) {
+		m->losers[0] = play_all(m, 1);
+		m->rebuild = false;
+	}
+	return PR_SOURCE_PACKET;
+}
+
+static bool
+given_before(const struct merge *m, const struct pr_packet *p)
+{
+	return m->any_given && p->seq == m->last.seq &&
+	       pr_packet_compare(p, &m->last) == 0 && !(p->flags & PR_PACKET_STRAY);
+}
+
+static int
+fail(const struct merge *m, struct pr_error *err)
+{
+	if (err)
+		*err = m->error;
+	return PR_SOURCE_ERROR;
+}
+
+static int
+merge_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	struct merge *m = (struct merge *)source;
+
+	for (;;) {
+		int got = m->failed ? PR_SOURCE_ERROR : settle(m);
+		if (got != PR_SOURCE_PACKET)
+			return got == PR_SOURCE_WAIT ? got : fail(m, err);
+		if (m->room == 0)
+			return PR_SOURCE_END;
+		struct input *in = &m->inputs[m->losers[0]];
+		if (in->state != READY)
+			return PR_SOURCE_END;
+		in->state = HUNGRY;
+		m->hungry++;
+		if (given_before(m, &in->packet))
+			continue;
+		*out = m->last = in->packet;
+		m->any_given = true;
+		return PR_SOURCE_PACKET;
+	}
+}
+
+static void
+merge_destroy(struct pr_source *source)
+{
+	struct merge *m = (struct merge *)source;
+	for (unsigned i = 0; i < m->count; i++)
+		pr_source_destroy(&m->inputs[i].source);
+	free(m->inputs);
+	free(m->losers);
+	free(m);
+}
+
+struct pr_source *
+pr_merge_create(struct pr_error *err)
+{
+	struct merge *m = calloc(1, sizeof *m);
+	if (!m) {
+		pr_error_set(err, "no memory for a merge");
+		return NULL;
+	}
+	m->source.next = merge_next;
+	m->source.destroy = merge_destroy;
+	return &m->source;
+}
+
+static int
+grow(struct merge *m)
+{
+	unsigned room = m->room ? 2 * m->room : 2;
+	struct input *inputs = realloc(m->inputs, room * sizeof *inputs);
+	if (!inputs)
+		return -1;
+	m->inputs = inputs;
+	unsigned *losers = realloc(m->losers, room * sizeof *losers);
+	if (!losers)
+		return -1;
+	m->losers = losers;
+	for (unsigned i = m->room; i < room; i++)
+		inputs[i] = (struct input){.state = FREE};
+	m->room = room;
+	return 0;
+}
+
+/* An input that has ended leaves its place to the next one. */
+static struct input *
+free_place(struct merge *m)
+{
+	for (unsigned i = 0; i < m->count; i++)
+		if (m->inputs[i].state == FREE)
+			return &m->inputs[i];
+	if (m->count == m->room && grow(m) < 0)
+		return NULL;
+	return &m->inputs[m->count++];
+}
+
+int
+pr_merge_add(struct pr_source *merge, struct pr_source *input, struct pr_error *err)
+{
+	struct merge *m = (struct merge *)merge;
+	struct input *in = free_place(m);
+	if (!in) {
+		pr_source_destroy(&input);
+		return pr_error_set(err, "no memory for one more input of a merge");
+	}
+	in->source = input;
+	in->state = HUNGRY;
+	m->hungry++;
+	m->rebuild = true;
+	return 0;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "proto/wire/segment.h"
+
+#define OTIME_LEN 8
+#define MIXED_LEN 24
+
+static void
+get_header(const uint8_t *p, struct pr_segment_header *h)
+{
+	h->linktype = pr_get_le16(p + 6);
+	h->epoch = pr_get_le64(p + 8);
+	h->link = pr_get_le16(p + 16);
+	h->flags = pr_get_le16(p + 18);
+	h->count = pr_get_le32(p + 20);
+	h->first_seq = pr_get_le64(p + 24);
+	h->min_time = (int64_t)pr_get_le64(p + 32);
+	h->max_time = (int64_t)pr_get_le64(p + 40);
+	h->first_otime = (int64_t)pr_get_le64(p + 48);
+	h->last_otime = (int64_t)pr_get_le64(p + 56);
+}
+
+int
+pr_segment_peek(
+	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err)
+{
+	const uint8_t *p = body;
+
+	if (len < PR_SEGMENT_HEADER)
+		return pr_error_set(
+			err, "segment: %zu bytes, too short for its header", len);
+	if (pr_get_le32(p) != PR_SEGMENT_MAGIC)
+		return pr_error_set(err, "segment: magic is 0x%08x, not 0x%08x",
+			pr_get_le32(p), PR_SEGMENT_MAGIC);
+	if (pr_get_le16(p + 4) != PR_SEGMENT_VERSION)
+		return pr_error_set(err,
+			"segment: version %u, this program reads version %u",
+			pr_get_le16(p + 4), PR_SEGMENT_VERSION);
+	get_header(p, out);
+	if (out->flags & ~PR_SEGMENT_MIXED)
+		return pr_error_set(err, "segment: unknown flags 0x%04x", out->flags);
+	if (out->count == 0 || out->min_time > out->max_time)
+		return pr_error_set(err, "segment: header of %u packets contradicts itself",
+			out->count);
+	return 0;
+}
+
+int
+pr_segment_open(
+	struct pr_segment_reader *r, const void *body, size_t len, struct pr_error *err)
+{
+	*r = (struct pr_segment_reader){.c = pr_cursor_make(body, 0)};
+	if (pr_segment_peek(body, len, &r->header, err) < 0)
+		return -1;
+	r->c = pr_cursor_make(
+		(const uint8_t *)body + PR_SEGMENT_HEADER, len - PR_SEGMENT_HEADER);
+	r->left = r->header.count;
+	if (r->left > pr_cursor_left(&r->c) / PR_SEGMENT_PACKET)
+		return pr_error_set(
+			err, "segment: %zu bytes cannot hold %u packets", len, r->left);
+	return 0;
+}
+
+static bool
+load_packet(struct pr_segment_reader *r, struct pr_packet *p)
+{
+	struct pr_cursor *c = &r->c;
+	const uint8_t *at = c->at;
+	size_t need = PR_SEGMENT_PACKET;
+
+	if (pr_cursor_left(c) < need)
+		return false;
+	uint16_t flags = pr_get_le16(at + 20);
+	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;
+	need += (otime ? OTIME_LEN : 0) + (mixed ? MIXED_LEN : 0);
+	p->time = p->otime = (int64_t)pr_get_le64(at);
+	p->seq = r->header.first_seq + pr_get_le32(at + 8);
+	p->caplen = pr_get_le32(at + 12);
+	p->len = pr_get_le32(at + 16);
+	p->flags = flags & (uint16_t)~PR_SEGMENT_OTIME;
+	p->epoch = r->header.epoch;
+	p->link = r->header.link;
+	p->linktype = r->header.linktype;
+	size_t padded = ((size_t)p->caplen + 7) & ~(size_t)7;
+	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
+		return false;
+	at += PR_SEGMENT_PACKET;
+	if (otime) {
+		p->otime = (int64_t)pr_get_le64(at);
+		at += OTIME_LEN;
+	}
+	if (mixed) {
+		p->epoch = pr_get_le64(at);
+		p->seq = pr_get_le64(at + 8);
+		p->link = pr_get_le16(at + 16);
+		p->linktype = pr_get_le16(at + 18);
+		at += MIXED_LEN;
+	}
+	p->data = at;
+	c->at = at + padded;
+	return true;
+}
+
+static int
+corrupt(struct pr_segment_reader *r, struct pr_error *err, const char *what)
+{
+	uint32_t at = r->header.count - r->left;
+	r->left = UINT32_MAX; /* stays corrupt: there is nothing behind the cursor */
+	r->c.at = r->c.end;
+	return pr_error_set(err, "segment: packet %u of %u %s", at, r->header.count, what);
+}
+
+int
+pr_segment_next(struct pr_segment_reader *r, struct pr_packet *out, struct pr_error *err)
+{
+	if (r->left == 0) {
+		if (pr_cursor_left(&r->c) == 0)
+			return 0;
+		return corrupt(r, err, "is the last, and bytes are left over");
+	}
+	if (!load_packet(r, out))
+		return corrupt(r, err, "is longer than the segment");
+	bool first = r->left == r->header.count;
+	if (!(r->header.flags & PR_SEGMENT_MIXED)) {
+		if (first ? out->seq != r->header.first_seq : out->seq <= r->last_seq)
+			return corrupt(r, err, "has a seq out of order");
+		r->last_seq = out->seq;
+	}
+	r->left--;
+	return 1;
+}
+
+struct segment_source {
+	struct pr_source source;
+	struct pr_segment_reader reader;
+};
+
+static int
+source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	return pr_segment_next(&((struct segment_source *)source)->reader, out, err);
+}
+
+static void
+source_destroy(struct pr_source *source)
+{
+	free(source);
+}
+
+struct pr_source *
+pr_segment_source(const void *body, size_t len, struct pr_error *err)
+{
+	struct segment_source *s = calloc(1, sizeof *s);
+	if (!s) {
+		pr_error_set(err, "no memory for a segment's reader");
+		return NULL;
+	}
+	s->source.next = source_next;
+	s->source.destroy = source_destroy;
+	if (pr_segment_open(&s->reader, body, len, err) < 0) {
+		free(s);
+		return NULL;
+	}
+	return &s->source;
+}
