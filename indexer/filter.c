@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/filter.h"
+
+#include <pcap.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(
+	sizeof(struct pr_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
+
+/* Link types of files that are other numbers inside libpcap on Linux (pcap-common.c). */
+static int
+dlt_of(uint16_t linktype)
+{
+	static const struct {
+		uint16_t linktype;
+		int dlt;
+	} different[] = {
+		{100, DLT_ATM_RFC1483},
+		{101, DLT_RAW},
+		{102, DLT_SLIP_BSDOS},
+		{103, DLT_PPP_BSDOS},
+		{106, DLT_ATM_CLIP},
+		{246, DLT_PFSYNC},
+	};
+
+	for (size_t i = 0; i < sizeof(different) / sizeof(*different); i++)
+		if (different[i].linktype == linktype)
+			return different[i].dlt;
+	return linktype;
+}
+
+static struct pr_program *
+program_of(uint16_t linktype, const struct bpf_program *code, struct pr_error *err)
+{
+	return pr_program_create(
+		linktype, (const struct pr_insn *)code->bf_insns, code->bf_len, err);
+}
+
+struct pr_program *
+pr_filter_compile(
+	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
+{
+	struct bpf_program code;
+	struct pr_program *program = NULL;
+	pcap_t *pcap;
+
+	if (!text[strspn(text, " \t\r\n")])
+		return pr_program_create(linktype, NULL, 0, err);
+	pcap = pcap_open_dead(dlt_of(linktype), snaplen ? (int)snaplen : PR_FILTER_SNAPLEN);
+	if (!pcap) {
+		pr_error_set(err, "no memory for a filter");
+		return NULL;
+	}
+	/* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
+	if (pcap_compile(pcap, &code, text, 1, 0) < 0) {
+		pr_error_set(err, "filter '%.200s': %s", text, pcap_geterr(pcap));
+	} else {
+		program = program_of(linktype, &code, err);
+		pcap_freecode(&code);
+	}
+	pcap_close(pcap);
+	return program;
+}
+
+int
+pr_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
+	struct pr_programs *out, struct pr_error *err)
+{
+	struct pr_error first = {""}, other;
+	struct pr_program *program;
+
+	for (size_t i = 0; i < count; i++) {
+		if (pr_programs_find(out, linktypes[i]))
+			continue;
+		program = pr_filter_compile(
+			linktypes[i], 0, text, *first.text ? &other : &first);
+		if (program && pr_programs_add(out, program, err) < 0)
+			return -1;
+	}
+	return out->count || !count ? 0 : pr_error_set(err, "%s", first.text);
+}
+
+char *
+pr_linktype_name(uint16_t linktype, char *buf, size_t size)
+{
+	const char *name = pcap_datalink_val_to_name(dlt_of(linktype));
+
+	if (name)
+		snprintf(buf, size, "%s", name);
+	else
+		snprintf(buf, size, "%u", linktype);
+	return buf;
+}

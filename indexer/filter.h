@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_FILTER_H
+#define PR_INDEXER_FILTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/program.h"
+#include "proto/base/error.h"
+
+/*
+ * From pcap-filter syntax to programs, where the user sits: names resolve there. The only part of
+ * the indexer that knows libpcap. Not for the capture path: a long filter compiles for seconds.
+ */
+#define PR_FILTER_SNAPLEN 262144
+
+/*
+ * linktype as in pcap files; snaplen 0: PR_FILTER_SNAPLEN. An empty text, or one of blanks: a
+ * program that matches everything. NULL and err: what libpcap says of the text.
+ */
+struct pr_program *pr_filter_compile(
+	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err);
+
+/*
+ * For several link types: out gets those that the text makes sense for (`wlan addr1` does on one
+ * and not on Ethernet). -1 and libpcap's word on the first when it makes sense for none.
+ */
+int pr_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
+	struct pr_programs *out, struct pr_error *err);
+
+/* "EN10MB" or "147". buf of at least PR_LINKTYPE_TEXT bytes; returns buf. */
+#define PR_LINKTYPE_TEXT 64
+char *pr_linktype_name(uint16_t linktype, char *buf, size_t size);
+
+#endif
