@@ -43,11 +43,13 @@ dispatcher_inputs() {
 }
 
 daemon_start() { # NAME: and wait until it is ready
-	local n=${1##*[a-z]} in=()
+	local n=${1##*[a-z]} in=() CONF=$STATE/packrack.conf
+	# The machine's own configuration is not the lab's.
+	[ -e "$CONF" ] || echo "# options of the lab's programs, a section each" > "$CONF"
 	case $1 in
 	merger)
 		fresh_socket merger
-		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" \
+		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" --config "$CONF" \
 			--listen "ipc://$STATE/merger.sock"
 		proc_await merger 10 "socket" is_socket "$STATE/merger.sock"
 		;;
@@ -59,18 +61,21 @@ daemon_start() { # NAME: and wait until it is ready
 		;;
 	log[0-9]*)
 		fresh_socket "$1"
-		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --rack eth0 --name "$1" \
+		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --config "$CONF" \
+			--rack eth0 --name "$1" \
 			--volume "$STATE/$1.vol" --manage "ipc://$STATE/$1.sock"
 		proc_await "$1" 10 "socket" is_socket "$STATE/$1.sock"
 		;;
 	idx[0-9]*)
-		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --name "log$n" \
+		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --config "$CONF" \
+			--name "log$n" \
 			--volume "$STATE/log$n.vol" --merger "ipc://$STATE/merger.sock"
 		;;
 	dispatcher)
 		fresh_socket dispatcher
 		mapfile -t in < <(dispatcher_inputs)
-		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" "${in[@]}" \
+		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" --config "$CONF" \
+			"${in[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
 			--manage "ipc://$STATE/dispatcher.sock" "${DISPATCHER_ARGS[@]}"
 		proc_await dispatcher 10 "socket" is_socket "$STATE/dispatcher.sock"

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Bad input gets one line that names the thing, and the right exit status; never a crash.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+new_lab
+cd "$LAB_DIR" || exit 1
+
+# Exits with STATUS, says one line on stderr, and WORD is in it.
+says() { # STATUS WORD CMD...
+	local want=$1 word=$2 rc=0 lines
+	shift 2
+	timeout 20 "$@" > out 2> err < /dev/null || rc=$?
+	cat err
+	lines=$(grep -vc -e '^$' -e 'no rack key' -e '^Usage' err)
+	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
+	((lines == 1)) || { echo "$lines lines on stderr, wanted 1"; return 1; }
+	grep -qi -- "$word" err || { echo "nothing of '$word'"; return 1; }
+}
+bad() {
+	local name=$1
+	shift
+	run_step "$name" says "$@"
+}
+
+DISPATCHER=$BUILD/packrack-dispatcher LOGGER=$BUILD/packrack-logger PACKRACK=$BUILD/packrack
+
+for p in "$DISPATCHER" "$LOGGER" "$BUILD/packrack-indexer" "$BUILD/packrack-merger" "$PACKRACK"; do
+	run_step "$(basename "$p") --help" "$p" --help
+	run_step "$(basename "$p") --version" "$p" --version
+	bad "$(basename "$p"): an unknown flag" 2 nonsense "$p" --nonsense
+done
+printf '[dispatcher]\nsparkle = 3\n' > bad.conf
+bad "config with an unknown key" 2 sparkle "$DISPATCHER" --config bad.conf --in lo --out lo
+bad "config that is not there" 2 none.conf "$DISPATCHER" --config none.conf --in lo --out lo
+bad "filter that does not compile" 2 prot "$PACKRACK" query --volume nowhere.vol prot tcp
+bad "interface that is not there" 1 nope0 "$DISPATCHER" --in nope0 --out nope1 --manage ipc://m.sock
+bad "volume that is not there" 1 nowhere.vol "$PACKRACK" query --volume nowhere.vol
+bad "unknown spread" 2 spiral "$DISPATCHER" --in lo --out lo --spread spiral
+bad "unknown command" 2 frobnicate "$PACKRACK" frobnicate
+bad "bad time" 2 yesterdayish "$PACKRACK" query --since yesterdayish
+run_step "volume create" "$PACKRACK" volume create good.vol --size 16M
+bad "volume that is there already" 1 good.vol "$PACKRACK" volume create good.vol --size 16M
+bad "absurd volume size" 2 12parsecs "$PACKRACK" volume create other.vol --size 12parsecs
+head -c 16777216 /dev/urandom > noise.vol
+bad "volume of noise" 1 noise.vol "$PACKRACK" volume show noise.vol
+"$TOP/tests/system/numbered.py" make whole.pcap 100
+head -c 5000 whole.pcap > cut.pcap
+bad "truncated pcap" 1 cut.pcap "$PACKRACK" import cut.pcap --volume good.vol
+head -c 5000 /dev/urandom > noise.pcap
+bad "pcap of noise" 1 noise.pcap "$PACKRACK" import noise.pcap --volume good.vol
+long=ipc:///tmp/$(printf 'x%.0s' {1..120})
+bad "ipc path over 107 bytes" 2 107 "$BUILD/packrack-merger" --listen "$long"
+bad "no merger there" 1 none.sock "$PACKRACK" query -m "ipc://$LAB_DIR/none.sock" --count
+run_step "volume check finds nothing wrong" "$PACKRACK" volume check good.vol
+cd "$TOP" || exit 1
+done_testing
