@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/completeness_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a node says at its end: losses, evictions, ledgers; kept until the holes are explained. */
+
+#define EVICTED_MAX 65536
+
+static int
+loss_add(struct pr_completeness *c, int node, const Packrack__Loss *from,
+	struct pr_error *err)
+{
+	struct line *line;
+	struct loss loss = {.first = from->first_seq,
+		.last = from->last_seq,
+		.count = from->count,
+		.first_time = from->first_time,
+		.last_time = from->last_time,
+		.node = node};
+
+	if (loss.first < 1 || loss.last < loss.first || from->link > UINT16_MAX ||
+		loss.count > loss.last - loss.first + 1)
+		return pr_error_set(err, "it tells a loss that makes no sense");
+	if (c->loss_count >= PR_COMPLETENESS_LOSSES_MAX)
+		return 0; /* the hole stays, only its reason is not known */
+	line = pr_completeness_line(c, from->epoch, from->link);
+	if (!line || !pr_completeness_grow((void **)&c->losses, c->loss_count,
+			     &c->loss_room, sizeof(loss)))
+		return pr_error_set(err, "no memory for its losses");
+	loss.line = (size_t)(line - c->lines);
+	loss.reason = strdup(from->reason ? from->reason : "");
+	if (!loss.reason)
+		return pr_error_set(err, "no memory for its losses");
+	c->losses[c->loss_count++] = loss;
+	return 0;
+}
+
+static char *
+copy_text(const char *text)
+{
+	return text && text[0] ? strdup(text) : (char *)protobuf_c_empty_string;
+}
+
+static int
+evicted_add(struct pr_completeness *c, int node, const Packrack__Evicted *from,
+	struct pr_error *err)
+{
+	Packrack__Evicted *e, **grown;
+	struct line *line;
+
+	if (c->evicted_count >= EVICTED_MAX)
+		return pr_error_set(err, "it tells too many evictions");
+	grown = reallocarray(c->evicted, c->evicted_count + 1, sizeof(e));
+	e = grown ? malloc(sizeof(*e)) : NULL;
+	if (grown)
+		c->evicted = grown;
+	if (!e)
+		return pr_error_set(err, "no memory for its evictions");
+	packrack__evicted__init(e);
+	e->node = copy_text(c->nodes[node].name);
+	e->stream = copy_text(from->stream);
+	e->until = from->until;
+	e->epoch = from->epoch;
+	e->link = from->link;
+	e->last_seq = from->last_seq;
+	c->evicted[c->evicted_count++] = e;
+	if (!from->last_seq)
+		return e->node && e->stream
+			       ? 0
+			       : pr_error_set(err, "no memory for its evictions");
+	line = pr_completeness_line(c, from->epoch, from->link);
+	if (!line || !e->node || !e->stream)
+		return pr_error_set(err, "no memory for its evictions");
+	if (from->last_seq > line->evicted_seq)
+		line->evicted_seq = from->last_seq;
+	return 0;
+}
+
+static void
+raise(uint64_t *to, uint64_t from)
+{
+	if (*to < from)
+		*to = from;
+}
+
+/* Every node has its own copy of the ledger, some older than others; all of it only grows. */
+static void
+ledger_merge(Packrack__Ledger *to, const Packrack__Ledger *from)
+{
+	raise(&to->last_seq, from->last_seq);
+	if (to->last_otime < from->last_otime)
+		to->last_otime = from->last_otime;
+	if (to->said_until < from->said_until)
+		to->said_until = from->said_until;
+	to->ended |= from->ended;
+	raise(&to->dropped_kernel, from->dropped_kernel);
+	raise(&to->dropped_interface, from->dropped_interface);
+	raise(&to->dropped_ring, from->dropped_ring);
+	raise(&to->dropped_no_node, from->dropped_no_node);
+	raise(&to->dropped_send, from->dropped_send);
+	raise(&to->cut, from->cut);
+	if (from->linktype)
+		to->linktype = from->linktype;
+	if (from->snaplen)
+		to->snaplen = from->snaplen;
+}
+
+static Packrack__Ledger *
+ledger_new(struct pr_completeness *c, const Packrack__Ledger *from)
+{
+	Packrack__Ledger *l, **grown;
+
+	grown = reallocarray(c->ledgers, c->ledger_count + 1, sizeof(l));
+	if (!grown)
+		return NULL;
+	c->ledgers = grown;
+	l = malloc(sizeof(*l));
+	if (!l)
+		return NULL;
+	packrack__ledger__init(l);
+	l->epoch = from->epoch;
+	l->link = from->link;
+	l->last_otime = INT64_MIN;
+	l->said_until = INT64_MIN;
+	l->name = copy_text(from->name);
+	if (!l->name) {
+		free(l);
+		return NULL;
+	}
+	c->ledgers[c->ledger_count++] = l;
+	return l;
+}
+
+static int
+ledger_add(struct pr_completeness *c, const Packrack__Ledger *from, struct pr_error *err)
+{
+	struct line *line;
+
+	if (from->link > UINT16_MAX)
+		return pr_error_set(
+			err, "it tells of link %u, which there cannot be", from->link);
+	line = pr_completeness_line(c, from->epoch, from->link);
+	if (!line)
+		return pr_error_set(err, "no memory for its ledgers");
+	if (!line->ledger)
+		line->ledger = ledger_new(c, from);
+	if (!line->ledger)
+		return pr_error_set(err, "no memory for its ledgers");
+	ledger_merge(line->ledger, from);
+	if (c->link && from->name && !strcmp(c->link, from->name))
+		line->in_scope = true;
+	return 0;
+}
+
+int
+pr_completeness_end(
+	struct pr_completeness *c, int node, const Packrack__End *end, struct pr_error *err)
+{
+	struct node *n = &c->nodes[node];
+
+	n->ended = true;
+	n->matched = end->matched;
+	n->scanned_packets = end->scanned_packets;
+	n->scanned_bytes = end->scanned_bytes;
+	n->corrupt = end->corrupt_records;
+	for (size_t i = 0; i < end->n_losses; i++)
+		if (loss_add(c, node, end->losses[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < end->n_evicted; i++)
+		if (evicted_add(c, node, end->evicted[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < end->n_ledgers; i++)
+		if (ledger_add(c, end->ledgers[i], err) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_COMPLETENESS_INTERNAL_H
+#define PR_MERGER_COMPLETENESS_INTERNAL_H
+
+#include "merger/completeness.h"
+
+/* Shared by completeness.c (stretches and holes) and completeness_report.c (explaining them). */
+
+/* A stretch as a node told it; bits NULL: all of first..last. */
+struct piece {
+	uint64_t first, last;
+	int64_t first_otime, last_otime;
+	uint8_t *bits;
+};
+
+/* A seq known to be held somewhere, and its otime. seq 0: none. */
+struct point {
+	uint64_t seq;
+	int64_t otime;
+};
+
+/* One (epoch, link). */
+struct line {
+	uint64_t epoch;
+	uint32_t link;
+	struct piece *pieces; /* by first; only what is not yet judged */
+	size_t count, room;
+	uint64_t judged;      /* all seqs up to this one are settled */
+	struct point first;   /* lowest held in the range */
+	struct point last;    /* highest among the judged whose otime is known */
+	uint64_t top;         /* highest held among the judged; 0: none */
+	struct point below, above; /* edges: nearest held outside the range */
+	uint64_t held;
+	Packrack__Ledger *ledger; /* merged over nodes; owned by pr_completeness; NULL: none */
+	uint64_t evicted_seq;    /* highest seq known to be evicted at some node */
+	bool in_scope;           /* the query's link filter lets it through */
+	struct {
+		int node;
+		uint64_t seq;
+	} *reach; /* how far each node has got: highest seq told, edges included */
+	size_t reach_count;
+};
+
+struct hole {
+	size_t line;
+	uint64_t first, last;
+	int64_t low, high; /* otime of the held neighbours; INT64_MIN, INT64_MAX: none */
+};
+
+struct loss {
+	size_t line;
+	uint64_t first, last, count, missing;
+	int64_t first_time, last_time;
+	char *reason;
+	int node;
+};
+
+struct node {
+	char *name;
+	char *error; /* NULL: none */
+	bool ended;
+	int64_t frontier;
+	uint64_t matched, scanned_packets, scanned_bytes, corrupt;
+};
+
+struct pr_completeness {
+	struct pr_completeness_options options;
+	char *link;
+	struct line *lines;
+	size_t line_count, line_room;
+	size_t *table; /* open addressing, line index + 1 */
+	size_t table_size;
+	struct node *nodes;
+	size_t node_count;
+	struct hole *holes;
+	size_t hole_count, hole_room;
+	uint64_t surplus_packets, surplus_ranges; /* holes beyond HOLES_MAX */
+	struct loss *losses;
+	size_t loss_count, loss_room;
+	Packrack__Evicted **evicted;
+	size_t evicted_count;
+	Packrack__Ledger **ledgers;
+	size_t ledger_count;
+	uint64_t held, told; /* distinct, and summed over nodes */
+	size_t bytes;
+	bool cut, failed_memory;
+	int64_t cut_otime;
+	size_t *active; /* sweep's scratch: pieces that may cover the present seq */
+	size_t active_room;
+};
+
+/* Finds or creates; NULL: no memory, or too many. */
+struct line *pr_completeness_line(struct pr_completeness *c, uint64_t epoch, uint32_t link);
+/* Records a hole, or counts it when there are too many. */
+void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first, uint64_t last,
+	int64_t low, int64_t high);
+/* Grows an array to hold count + 1 items of size; false: no memory. */
+bool pr_completeness_grow(void **items, size_t count, size_t *room, size_t size);
+/* Settles all seqs up to upto, at which a piece of the line must end. */
+void pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_t upto);
+/* Settles all of the line that lies before an otime; INT64_MAX: all. */
+void pr_completeness_settle(struct pr_completeness *c, struct line *line, int64_t before);
+/* How far all nodes that still talk have told all. */
+int64_t pr_completeness_frontier(const struct pr_completeness *c);
+
+#endif
