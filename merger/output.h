@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_OUTPUT_H
+#define PR_MERGER_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "proto/base/error.h"
+
+/*
+ * Bytes on their way to a file or pipe, gathered so that a packet costs a copy and not a system
+ * call. Once writing has failed it fails for good; err then says why.
+ */
+#define PR_OUTPUT_ROOM ((size_t)1024 * 1024)
+
+struct pr_output {
+	int fd;
+	bool failed;
+	bool closed; /* failed because the reader is gone (EPIPE): no fault of ours */
+	uint8_t *buf;
+	size_t used;
+	uint64_t written; /* bytes, with those in buf */
+};
+
+/* fd stays the caller's. */
+int pr_output_init(struct pr_output *out, int fd, struct pr_error *err);
+void pr_output_free(struct pr_output *out); /* does not flush */
+int pr_output_flush(struct pr_output *out, struct pr_error *err);
+int pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_error *err);
+
+/* len bytes (at most PR_OUTPUT_ROOM) to be filled in place; NULL: failed. */
+static inline uint8_t *
+pr_output_room(struct pr_output *out, size_t len, struct pr_error *err)
+{
+	uint8_t *at;
+
+	if (PR_OUTPUT_ROOM - out->used < len && pr_output_flush(out, err) < 0)
+		return NULL;
+	at = out->buf + out->used;
+	out->used += len;
+	out->written += len;
+	return at;
+}
+
+#endif

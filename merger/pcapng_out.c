@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/trace_internal.h"
+#include "proto/wire/cursor.h"
+
+#include <stdlib.h>
+
+/* draft-ietf-opsawg-pcapng, little-endian */
+#define BLOCK_SECTION 0x0A0D0D0Au
+#define BLOCK_INTERFACE 1
+#define BLOCK_STATISTICS 5
+#define BLOCK_ENHANCED 6
+#define BYTE_ORDER_MAGIC 0x1A2B3C4Du
+#define OPT_COMMENT 1
+#define SHB_USERAPPL 4
+#define IF_NAME 2
+#define IF_TSRESOL 9
+#define IF_FILTER 11
+#define IF_TSOFFSET 14
+#define ISB_STARTTIME 2
+#define ISB_ENDTIME 3
+#define ISB_IFRECV 4
+#define ISB_IFDROP 5
+#define ISB_FILTERACCEPT 6
+#define ISB_OSDROP 7
+#define OPTION_MAX 65535
+
+/*
+ * Times before 1970 count from here: the whole second at or below the least that int64_t ns can
+ * hold, so that ticks are never negative.
+ */
+#define ANCIENT_OFFSET (-INT64_C(9223372037))
+#define NS UINT64_C(1000000000)
+
+/* A block in the making. Its room is reckoned beforehand by option_cost and never too small. */
+struct block {
+	uint8_t *start, *at;
+};
+
+static size_t
+padded(size_t len)
+{
+	return (len + 3) / 4 * 4;
+}
+
+static size_t
+option_cost(const char *text)
+{
+	size_t len = strlen(text);
+
+	return 4 + padded(len > OPTION_MAX ? OPTION_MAX : len);
+}
+
+static int
+block_begin(struct block *b, uint32_t type, size_t room, struct pr_error *err)
+{
+	b->start = b->at = malloc(room + 32);
+	if (!b->start)
+		return pr_error_set(err, "no memory for a block of a trace");
+	pr_put_le32(b->start, type);
+	b->at = b->start + 8;
+	return 0;
+}
+
+static void
+put32(struct block *b, uint32_t v)
+{
+	pr_put_le32(b->at, v);
+	b->at += 4;
+}
+
+static void
+put_option(struct block *b, uint16_t code, const void *data, size_t len)
+{
+	if (len > OPTION_MAX)
+		len = OPTION_MAX;
+	pr_put_le16(b->at, code);
+	pr_put_le16(b->at + 2, (uint16_t)len);
+	memset(b->at + 4, 0, padded(len));
+	memcpy(b->at + 4, data, len);
+	b->at += 4 + padded(len);
+}
+
+static void
+put_text(struct block *b, uint16_t code, const char *text)
+{
+	if (text[0])
+		put_option(b, code, text, strlen(text));
+}
+
+static void
+put_number(struct block *b, uint16_t code, uint64_t number)
+{
+	uint8_t bytes[8];
+
+	pr_put_le64(bytes, number);
+	put_option(b, code, bytes, sizeof(bytes));
+}
+
+static int
+block_end(struct pr_trace_writer *w, struct block *b, struct pr_error *err)
+{
+	uint32_t len;
+	int result;
+
+	put32(b, 0); /* opt_endofopt */
+	len = (uint32_t)(b->at - b->start) + 4;
+	put32(b, len);
+	pr_put_le32(b->start + 4, len);
+	result = pr_output_write(w->out, b->start, len, err);
+	free(b->start);
+	return result;
+}
+
+/* ---- section and interfaces ---- */
+
+static int
+write_interface(struct pr_trace_writer *w, const struct trace_interface *interface,
+	bool ancient, uint32_t *number, struct pr_error *err)
+{
+	static const uint8_t nanoseconds = 9;
+	/* if_filter begins with a byte that says: as text */
+	char *filter = w->filter[0] ? malloc(strlen(w->filter) + 2) : NULL;
+	struct block b;
+
+	if (w->filter[0] && !filter)
+		return pr_error_set(err, "no memory for a block of a trace");
+	if (block_begin(&b, BLOCK_INTERFACE,
+		    64 + option_cost(interface->name) + option_cost(w->filter), err) < 0) {
+		free(filter);
+		return -1;
+	}
+	put32(&b, interface->linktype);
+	put32(&b, w->snaplen);
+	put_text(&b, IF_NAME, interface->name);
+	put_option(&b, IF_TSRESOL, &nanoseconds, 1);
+	if (filter) {
+		filter[0] = 0;
+		memcpy(filter + 1, w->filter, strlen(w->filter));
+		put_option(&b, IF_FILTER, filter, strlen(w->filter) + 1);
+		free(filter);
+	}
+	if (ancient)
+		put_number(&b, IF_TSOFFSET, (uint64_t)ANCIENT_OFFSET);
+	*number = w->written_interfaces++;
+	return block_end(w, &b, err);
+}
+
+int
+pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err)
+{
+	static const char program[] = "packrack " PACKRACK_VERSION;
+	struct block b;
+
+	if (block_begin(&b, BLOCK_SECTION,
+		    32 + option_cost(program) + option_cost(w->comment), err) < 0)
+		return -1;
+	put32(&b, BYTE_ORDER_MAGIC);
+	put32(&b, 1); /* version 1.0 */
+	put32(&b, UINT32_MAX); /* section length: not told, as we stream */
+	put32(&b, UINT32_MAX);
+	put_text(&b, OPT_COMMENT, w->comment);
+	put_text(&b, SHB_USERAPPL, program);
+	if (block_end(w, &b, err) < 0)
+		return -1;
+	for (size_t i = 0; i < w->interface_count; i++)
+		if (write_interface(
+			    w, &w->interfaces[i], false, &w->interfaces[i].number, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* ---- packets ---- */
+
+/* The packet's time in ticks, and the interface that they count on. */
+static int
+place(struct pr_trace_writer *w, struct trace_interface *interface, int64_t time,
+	uint32_t *number, uint64_t *ticks, struct pr_error *err)
+{
+	bool ancient = time < 0;
+	uint32_t *n = ancient ? &interface->ancient : &interface->number;
+
+	if (*n == UINT32_MAX && write_interface(w, interface, ancient, n, err) < 0)
+		return -1;
+	*number = *n;
+	*ticks = (uint64_t)time - (ancient ? (uint64_t)ANCIENT_OFFSET * NS : 0);
+	return 0;
+}
+
+int
+pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+	struct trace_interface *interface, struct pr_error *err)
+{
+	uint32_t number, pad = (uint32_t)padded(p->caplen) - p->caplen;
+	uint32_t total = 32 + p->caplen + pad;
+	uint64_t ticks;
+	uint8_t *at;
+
+	if (p->caplen > UINT32_MAX - 64)
+		return pr_error_set(
+			err, "a packet of %u bytes fits no pcapng block", p->caplen);
+	if (place(w, interface, p->time, &number, &ticks, err) < 0)
+		return -1;
+	at = pr_output_room(w->out, 28, err);
+	if (!at)
+		return -1;
+	pr_put_le32(at, BLOCK_ENHANCED);
+	pr_put_le32(at + 4, total);
+	pr_put_le32(at + 8, number);
+	pr_put_le32(at + 12, (uint32_t)(ticks >> 32));
+	pr_put_le32(at + 16, (uint32_t)ticks);
+	pr_put_le32(at + 20, p->caplen);
+	pr_put_le32(at + 24, p->len);
+	if (pr_output_write(w->out, p->data, p->caplen, err) < 0)
+		return -1;
+	at = pr_output_room(w->out, pad + 4, err);
+	if (!at)
+		return -1;
+	memset(at, 0, pad);
+	pr_put_le32(at + pad, total);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void
+put_time(struct block *b, uint16_t code, int64_t time)
+{
+	uint8_t bytes[8];
+	uint64_t ticks = time < 0 ? 0 : (uint64_t)time;
+
+	pr_put_le32(bytes, (uint32_t)(ticks >> 32));
+	pr_put_le32(bytes + 4, (uint32_t)ticks);
+	put_option(b, code, bytes, sizeof(bytes));
+}
+
+static const struct pr_trace_statistics *
+statistics_of(const struct pr_trace_statistics *list, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(list[i].name, name))
+			return &list[i];
+	return NULL;
+}
+
+static int
+write_statistics(struct pr_trace_writer *w, const struct trace_interface *interface,
+	const struct pr_trace_statistics *s, const char *const *comments,
+	size_t comment_count, struct pr_error *err)
+{
+	size_t room = 128;
+	struct block b;
+
+	for (size_t i = 0; i < comment_count; i++)
+		room += option_cost(comments[i]);
+	if (block_begin(&b, BLOCK_STATISTICS, room, err) < 0)
+		return -1;
+	put32(&b, interface->number != UINT32_MAX ? interface->number : interface->ancient);
+	b.at += 8;
+	put_time(&b, ISB_ENDTIME, interface->last);
+	memcpy(b.start + 12, b.at - 8,
+		8); /* the block's own time: that of its last packet */
+	put_time(&b, ISB_STARTTIME, interface->first);
+	for (size_t i = 0; i < comment_count; i++)
+		put_text(&b, OPT_COMMENT, comments[i]);
+	put_number(&b, ISB_FILTERACCEPT, interface->packets);
+	if (s) {
+		put_number(&b, ISB_IFRECV, s->received);
+		put_number(&b, ISB_IFDROP, s->dropped_interface);
+		put_number(&b, ISB_OSDROP, s->dropped_kernel);
+	}
+	return block_end(w, &b, err);
+}
+
+/* libpcap refuses a file without an interface: an answer without any has one that says so. */
+static int
+need_interface(struct pr_trace_writer *w, struct pr_error *err)
+{
+	struct trace_interface none = {.name = (char *)"none", .linktype = 1};
+	uint32_t number;
+
+	return w->written_interfaces ? 0 : write_interface(w, &none, false, &number, err);
+}
+
+int
+pr_pcapng_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
+	size_t statistic_count, const char *const *comments, size_t comment_count,
+	struct pr_error *err)
+{
+	struct trace_interface none = {.name = (char *)"none"};
+
+	if (need_interface(w, err) < 0)
+		return -1;
+	if (!w->interface_count)
+		return write_statistics(w, &none, NULL, comments, comment_count, err);
+	for (size_t i = 0; i < w->interface_count; i++) {
+		const struct trace_interface *interface = &w->interfaces[i];
+
+		/* what is said of the whole answer is said once */
+		if (write_statistics(w, interface,
+			    statistics_of(statistics, statistic_count, interface->name),
+			    comments, i ? 0 : comment_count, err) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_TRACE_INTERNAL_H
+#define PR_MERGER_TRACE_INTERNAL_H
+
+#include "merger/trace_writer.h"
+
+/* An interface of the file: a name and a link type; several epochs' links may share it. */
+struct trace_interface {
+	char *name;
+	uint16_t linktype;
+	uint64_t packets;
+	int64_t first, last; /* times of its packets */
+	uint32_t number;     /* in the file; UINT32_MAX: not written yet */
+	uint32_t ancient;    /* the one for times before 1970 */
+};
+
+struct trace_link {
+	uint64_t epoch;
+	uint16_t link, linktype;
+	size_t interface;
+};
+
+#define TRACE_CACHE 64
+
+struct pr_trace_writer {
+	struct pr_output *out;
+	enum pr_trace_format format;
+	char *comment, *filter;
+	struct trace_interface *interfaces;
+	size_t interface_count;
+	struct trace_link *links;
+	size_t link_count;
+	size_t cache[TRACE_CACHE]; /* link index + 1, by a hash of (epoch, link) */
+	uint32_t snaplen, written_interfaces;
+	uint16_t linktype; /* pcap: the one of the file */
+	bool begun; /* the file's header is written */
+	uint64_t packets, clamped;
+};
+
+int pr_pcap_begin(struct pr_trace_writer *w, struct pr_error *err);
+int pr_pcap_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+	const struct trace_interface *interface, struct pr_error *err);
+
+int pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err);
+int pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+	struct trace_interface *interface, struct pr_error *err);
+int pr_pcapng_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
+	size_t statistic_count, const char *const *comments, size_t comment_count,
+	struct pr_error *err);
+
+#endif

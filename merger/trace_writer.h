@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_TRACE_WRITER_H
+#define PR_MERGER_TRACE_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "merger/output.h"
+#include "proto/base/error.h"
+#include "proto/wire/source.h"
+
+/*
+ * An answer as a trace file: pcapng (ns), pcap (us) or pcap (ns). Our own codec, no libpcap.
+ * Streaming: nothing is sought back to, so a pipe does. No allocation per packet.
+ *
+ * pcapng: one interface per link name and link type. Packets from before 1970 stand on an interface
+ * of their own, with if_tsoffset, so every time that we have can be told.
+ * pcap: one link type; seconds are 32 bits (readers take them as signed or as unsigned): times
+ * outside 1901..2106 are clamped and counted.
+ */
+enum pr_trace_format { PR_TRACE_PCAPNG, PR_TRACE_PCAP, PR_TRACE_PCAP_NS };
+
+/*
+ * libpcap takes no file whose interfaces differ in it, and cuts packets to it; so all carry this, or
+ * the largest that a link was captured with if that is more.
+ */
+#define PR_TRACE_SNAPLEN 262144
+
+struct pr_trace_link {
+	uint64_t epoch;
+	uint16_t link, linktype;
+	uint32_t snaplen;
+	const char *name; /* copied; NULL or "": "link N" */
+};
+
+struct pr_trace_statistics {
+	const char *name;  /* of the link */
+	uint64_t received; /* packets that got a seq, or 0 */
+	uint64_t dropped_kernel, dropped_interface;
+};
+
+struct pr_trace_options {
+	enum pr_trace_format format;
+	const char *comment; /* of the section: what was asked; or NULL */
+	const char *filter;  /* as written; NULL or "": none */
+};
+
+struct pr_trace_writer;
+
+/* out must outlive the writer. */
+struct pr_trace_writer *pr_trace_create(struct pr_output *out, const struct pr_trace_options *options,
+	struct pr_error *err);
+void pr_trace_destroy(struct pr_trace_writer **w); /* does not finish the file */
+
+/* Links known beforehand get their name; those of packets that come unannounced are made up. */
+int pr_trace_link(struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err);
+int pr_trace_packet(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
+/*
+ * Closes the trace: interface statistics (by link name) and comments (pcapng only; of at most
+ * 65,535 bytes each, what is longer is cut), then all to the file.
+ */
+int pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
+	size_t statistic_count, const char *const *comments, size_t comment_count,
+	struct pr_error *err);
+
+uint64_t pr_trace_packets(const struct pr_trace_writer *w);
+uint64_t pr_trace_clamped(const struct pr_trace_writer *w); /* times that the format cannot hold */
+
+#endif

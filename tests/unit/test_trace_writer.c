@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "merger/trace_writer.h"
+
+static FILE *file;
+static uint8_t got[4 * 1024 * 1024];
+static size_t got_len;
+
+static struct pr_trace_writer *
+open_writer(struct pr_output *out, enum pr_trace_format format, const char *filter)
+{
+	struct pr_trace_options o = {.format = format, .filter = filter};
+	struct pr_trace_writer *w;
+
+	file = tmpfile();
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(pr_output_init(out, fileno(file), NULL), 0);
+	w = pr_trace_create(out, &o, NULL);
+	ck_assert_ptr_nonnull(w);
+	return w;
+}
+
+static void
+close_writer(struct pr_trace_writer *w, struct pr_output *out, const char *comment)
+{
+	struct pr_error err = {""};
+	struct pr_trace_statistics s = {"tap0", 9, 2, 1};
+
+	ck_assert_msg(pr_trace_finish(w, &s, 1, &comment, comment ? 1 : 0, &err) == 0, "%s",
+		err.text);
+	pr_trace_destroy(&w);
+	pr_output_free(out);
+	rewind(file);
+	got_len = fread(got, 1, sizeof(got), file);
+	fclose(file);
+}
+
+static struct pr_packet
+packet(int64_t time, uint32_t caplen, uint16_t linktype)
+{
+	static const uint8_t data[] = "\x01\x02\x03\x04\x05\x06\x07\x08\x09";
+
+	return (struct pr_packet){.time = time,
+		.epoch = 5,
+		.seq = 1,
+		.caplen = caplen,
+		.len = 60,
+		.linktype = linktype,
+		.data = data};
+}
+
+static void
+write_packet(struct pr_trace_writer *w, int64_t time, uint32_t caplen)
+{
+	struct pr_packet p = packet(time, caplen, 1);
+	struct pr_error err = {""};
+
+	ck_assert_msg(pr_trace_packet(w, &p, &err) == 0, "%s", err.text);
+}
+
+static void
+expect(const uint8_t *want, size_t len)
+{
+	for (size_t i = 0; i < len && i < got_len; i++)
+		ck_assert_msg(want[i] == got[i], "byte %zu is %02x, not %02x", i, got[i],
+			want[i]);
+	ck_assert_uint_eq(got_len, len);
+}
+
+static void
+link_tap0(struct pr_trace_writer *w)
+{
+	struct pr_trace_link link = {
+		.epoch = 5, .linktype = 1, .snaplen = 96, .name = "tap0"};
+
+	ck_assert_int_eq(pr_trace_link(w, &link, NULL), 0);
+}
+
+START_TEST(test_pcap_golden)
+{
+	static const uint8_t ns[] = {
+		0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* magic, 2.4 */
+		0, 0, 4, 0, 1, 0, 0, 0, /* 262144, Ethernet */
+		1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, /* 1.000000002 */
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xc9, 0x9a, 0x3b, 0, 0, 0, 0, 60, 0, 0,
+		0, /* -1 ns */
+	};
+	static const uint8_t us[] = {0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 4, 0, 1, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 60, 0, 0,
+		0, 1};
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAP_NS, NULL);
+
+	write_packet(w, 1000000002, 3);
+	write_packet(w, -1, 0);
+	ck_assert_uint_eq(pr_trace_packets(w), 2);
+	close_writer(w, &out, NULL);
+	expect(ns, sizeof(ns));
+	w = open_writer(&out, PR_TRACE_PCAP, NULL);
+	write_packet(w, 1000007999, 1);
+	close_writer(w, &out, NULL);
+	expect(us, sizeof(us));
+}
+END_TEST
+
+START_TEST(test_pcap_clamps)
+{
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAP_NS, NULL);
+
+	write_packet(w, INT64_MAX, 1);
+	write_packet(w, INT64_MIN, 1);
+	write_packet(w, INT64_C(4294967295999999999), 1);
+	ck_assert_uint_eq(pr_trace_clamped(w), 2);
+	close_writer(w, &out, NULL);
+}
+END_TEST
+
+START_TEST(test_pcap_one_linktype)
+{
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAP, NULL);
+	struct pr_packet p = packet(1, 1, 113);
+	struct pr_error err = {""};
+
+	write_packet(w, 1, 1);
+	ck_assert_int_eq(pr_trace_packet(w, &p, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "--link"));
+	close_writer(w, &out, NULL);
+}
+END_TEST
+
+START_TEST(test_pcapng_golden)
+{
+	static const uint8_t want[] = {
+		0x0a, 0x0d, 0x0d, 0x0a, 52, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0,
+		0, /* SHB */
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 14, 0, 'p', 'a', 'c',
+		'k', 'r', 'a', 'c', 'k', ' ', '0', '.', '1', '.', '0', 0, 0, 0, 0, 0, 0, 52,
+		0, 0, 0, 1, 0, 0, 0, 48, 0, 0, 0, 1, 0, 0, 0, 0, 0, 4, 0, /* IDB, 262144 */
+		2, 0, 4, 0, 't', 'a', 'p', '0', 9, 0, 1, 0, 9, 0, 0, 0, /* name, ns */
+		11, 0, 4, 0, 0, 'a', 'r', 'p', 0, 0, 0, 0, 48, 0, 0, 0, /* filter */
+	};
+	static const uint8_t packet_block[] = {
+		6,
+		0,
+		0,
+		0,
+		40,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0,
+		0, /* EPB on 0 */
+		1,
+		0,
+		0,
+		0,
+		2,
+		0,
+		0,
+		0,
+		5,
+		0,
+		0,
+		0,
+		60,
+		0,
+		0,
+		0,
+		1,
+		2,
+		3,
+		4,
+		5,
+		0,
+		0,
+		0,
+		40,
+		0,
+		0,
+		0,
+	};
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, "arp");
+	uint8_t all[sizeof(want) + sizeof(packet_block)];
+
+	link_tap0(w);
+	write_packet(w, INT64_C(0x100000002), 5);
+	close_writer(w, &out, "missing: none");
+	memcpy(all, want, sizeof(want));
+	memcpy(all + sizeof(want), packet_block, sizeof(packet_block));
+	ck_assert_uint_gt(got_len, sizeof(all));
+	got_len = sizeof(all);
+	expect(all, sizeof(all));
+	ck_assert_int_eq(got[sizeof(all)], 5); /* statistics */
+	ck_assert_ptr_nonnull(memmem(got + sizeof(all), 100, "missing: none", 13));
+}
+END_TEST
+
+/* Before 1970: an interface of its own, whose offset is 9223372037 s before the epoch. */
+START_TEST(test_pcapng_ancient)
+{
+	static const uint8_t offset[] = {
+		14, 0, 8, 0, 0xfb, 0x82, 0x3e, 0xda, 0xfd, 0xff, 0xff, 0xff};
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+	const uint8_t *block;
+
+	link_tap0(w);
+	write_packet(w, 1, 1);
+	write_packet(w, INT64_MIN, 1);
+	write_packet(w, -1, 1);
+	close_writer(w, &out, NULL);
+	block = memmem(got, got_len, offset, sizeof(offset));
+	ck_assert_ptr_nonnull(block);
+	ck_assert_ptr_null(
+		memmem(block + 1, got_len - (size_t)(block + 1 - got), offset, 12));
+}
+END_TEST
+
+START_TEST(test_pcapng_empty)
+{
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+
+	close_writer(w, &out, NULL);
+	ck_assert_int_eq(got[52], 1); /* an interface, or libpcap takes it for damaged */
+}
+END_TEST
+
+START_TEST(test_long_comment)
+{
+	char *comment = malloc(100001);
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+
+	memset(comment, 'x', 100000);
+	comment[100000] = 0;
+	close_writer(w, &out, comment);
+	ck_assert_uint_gt(got_len, 65535);
+	ck_assert_uint_lt(got_len, 66000);
+	free(comment);
+}
+END_TEST
+
+START_TEST(test_big_packets)
+{
+	uint8_t *data = calloc(1, 3 * 1024 * 1024);
+	struct pr_packet p = packet(1, 3 * 1024 * 1024, 1);
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+
+	p.data = data;
+	write_packet(w, 1, 1);
+	ck_assert_int_eq(pr_trace_packet(w, &p, NULL), 0);
+	write_packet(w, 1, 1);
+	close_writer(w, &out, NULL);
+	ck_assert_uint_gt(got_len, 3 * 1024 * 1024);
+	free(data);
+}
+END_TEST
+
+START_TEST(test_reader_gone)
+{
+	struct pr_trace_options o = {.format = PR_TRACE_PCAP};
+	struct pr_error err = {""};
+	struct pr_trace_writer *w;
+	struct pr_output out;
+	int fds[2];
+
+	ck_assert_int_eq(pipe(fds), 0);
+	close(fds[0]);
+	ck_assert_int_eq(pr_output_init(&out, fds[1], NULL), 0);
+	w = pr_trace_create(&out, &o, NULL);
+	write_packet(w, 1, 1);
+	ck_assert_int_eq(pr_trace_finish(w, NULL, 0, NULL, 0, &err), -1);
+	ck_assert(out.closed);
+	pr_trace_destroy(&w);
+	pr_output_free(&out);
+	close(fds[1]);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("trace writer");
+	TCase *t = tcase_create("all");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	signal(SIGPIPE, SIG_IGN);
+	tcase_add_test(t, test_pcap_golden);
+	tcase_add_test(t, test_pcap_clamps);
+	tcase_add_test(t, test_pcap_one_linktype);
+	tcase_add_test(t, test_pcapng_golden);
+	tcase_add_test(t, test_pcapng_ancient);
+	tcase_add_test(t, test_pcapng_empty);
+	tcase_add_test(t, test_long_comment);
+	tcase_add_test(t, test_big_packets);
+	tcase_add_test(t, test_reader_gone);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
