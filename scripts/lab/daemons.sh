@@ -129,7 +129,7 @@ daemons_await_stored() { # SECONDS drained|stored
 daemons_clean() {
 	local volume uuid
 	for volume in "$STATE"/*.vol; do
-		[ -e "$volume" ] && [ -x "$BUILD/packrack" ] || continue
+		if [ ! -e "$volume" ] || [ ! -x "$BUILD/packrack" ]; then continue; fi
 		uuid=$(timeout 10 "$BUILD/packrack" volume show "$volume" --json 2> /dev/null |
 			sed -n 's/.*"uuid": *"\([0-9a-f-]*\)".*/\1/p' | head -n 1)
 		[ -z "$uuid" ] || rm -f "/dev/shm/packrack-$uuid"
