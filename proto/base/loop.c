@@ -22,7 +22,7 @@ struct pr_loop {
 	struct event *signals[SIGNALS];
 	struct pr_loop_calls calls;
 	bool stopping;
-	bool broken; /* libevent forgets a break that comes before the run */
+	_Atomic bool broken; /* libevent forgets a break that comes before the run */
 };
 
 static void

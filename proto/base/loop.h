@@ -26,7 +26,7 @@ struct pr_loop *pr_loop_create(const struct pr_loop_calls *calls, struct pr_erro
 void pr_loop_destroy(struct pr_loop **loop);
 struct event_base *pr_loop_base(struct pr_loop *loop);
 int pr_loop_run(struct pr_loop *loop, struct pr_error *err);
-void pr_loop_break(struct pr_loop *loop);
+void pr_loop_break(struct pr_loop *loop); /* any thread, also before the run */
 
 /* A repeating timer; freed with pr_timer_destroy before the loop. */
 struct pr_timer;

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_H
+#define TESTS_UNIT_H
+
+#include <check.h>
+#include <stdlib.h>
+
+/* The main of a unit test: runs one suite; nonzero on failure. */
+static inline int
+unit_run(const char *name, void (*fill)(TCase *tc))
+{
+	Suite *suite = suite_create(name);
+	TCase *tc = tcase_create(name);
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tc, 30);
+	fill(tc);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif
