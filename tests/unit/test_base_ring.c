@@ -8,6 +8,8 @@
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"
 
+static const unsigned char *memory; /* of the ring made last */
+
 static struct pr_ring *
 make(size_t size)
 {
@@ -15,7 +17,17 @@ make(size_t size)
 	struct pr_ring *ring = pr_ring_create(size, &err);
 
 	ck_assert_msg(ring != NULL, "%s", err.text);
+	memory = (unsigned char *)pr_ring_reserve(ring, 0) - 8;
 	return ring;
+}
+
+static void
+check_inside(const struct pr_ring *ring, const void *rec, size_t len)
+{
+	size_t at = (size_t)((const unsigned char *)rec - memory);
+
+	if (at % 8 || at < 8 || at + len > pr_ring_size(ring))
+		ck_abort_msg("a record of %zu bytes at %zu", len, at);
 }
 
 static bool
@@ -242,6 +254,7 @@ produce(void *arg)
 		unsigned char *rec = pr_ring_reserve(ring, len);
 
 		if (rec) {
+			check_inside(ring, rec, len);
 			memcpy(rec, &n, sizeof n);
 			memset(rec + 4, (int)(n & 0xff), len - 4);
 			pr_ring_commit(ring, len);
