@@ -55,8 +55,19 @@ store_field(struct pr_writer *w, const uint8_t *at, uint8_t kind, bool big)
 		return pr_store_u8(w, *at != 0);
 	case PR_FIELD_NAME:
 		return store_name(w, (const char *)at);
+	default:
+		return pr_store_bytes(w, at, kind);
 	}
-	return false;
+}
+
+static bool
+load_raw(struct pr_cursor *c, uint8_t *to, size_t len)
+{
+	const uint8_t *bytes;
+	if (!pr_load_bytes(c, &bytes, len))
+		return false;
+	memcpy(to, bytes, len);
+	return true;
 }
 
 #define LOAD(bits)                                                                         \
@@ -84,8 +95,9 @@ load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 		return pr_load_u8(c, at) && *at <= 1;
 	case PR_FIELD_NAME:
 		return load_name(c, (char *)at);
+	default:
+		return load_raw(c, at, kind);
 	}
-	return false;
 }
 
 bool

@@ -17,13 +17,14 @@
 
 struct pr_field {
 	uint16_t offset;
-	uint8_t kind; /* 1, 2, 4, 8: an integer of so many bytes; else PR_FIELD_... */
+	uint8_t kind; /* 1, 2, 4, 8: an integer; 9 to 63: so many bytes; else PR_FIELD_... */
 };
 
 #define PR_INT(type, member)                                                               \
 	{                                                                                  \
 		offsetof(type, member), sizeof(((type *)0)->member)                        \
 	}
+#define PR_BYTES(type, member) PR_INT(type, member)
 #define PR_BOOL(type, member)                                                              \
 	{                                                                                  \
 		offsetof(type, member), PR_FIELD_BOOL                                      \

@@ -12,10 +12,19 @@
 /*
  * Small facts that a logger keeps in its volume, stream "ledger": records whose body is a run of
  * entries: type u8, version u8 (1), length u16, payload (little-endian, field by field). Readers
- * skip types that they do not know.
+ * skip types, and versions of types, that they do not know. Names as in frame.h. Payloads:
+ *
+ *   MARK       epoch u64, said until i64, stopping bool, then a MARK's line for a link as in frame.h
+ *   LOSS       epoch u64, first seq u64, last seq u64 (not below first), count u64, first time i64,
+ *              last time i64, link u16, reason u8, second bool
+ *   BOOT       time i64, nonce u32, name
+ *   LINK       epoch u64, link u16, link type u16, snap length u32, name
+ *   DIRECTORY  epoch u64, first seq u64, last seq u64, min time i64, max time i64, first otime i64,
+ *              last otime i64, count u32, bytes u32, link u16, link type u16, handle 40 bytes
  */
 enum pr_ledger_type {
-	PR_LEDGER_MARK = 1, /* one link's line of a MARK, with epoch and said_until; latest wins */
+	PR_LEDGER_MARK =
+		1, /* one link's line of a MARK, with epoch and said_until; latest wins */
 	PR_LEDGER_LOSS = 2,
 	PR_LEDGER_BOOT = 3, /* the logger started: name, nonce, mode */
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
@@ -23,10 +32,10 @@ enum pr_ledger_type {
 };
 
 enum pr_loss_reason {
-	PR_LOSS_SWITCH = 1,    /* logged, and the frame never came (or came damaged) */
-	PR_LOSS_LOG_GONE = 2,  /* the log is gone: seqs first..last hold count of them */
+	PR_LOSS_SWITCH = 1, /* logged, and the frame never came (or came damaged) */
+	PR_LOSS_LOG_GONE = 2, /* the log is gone: seqs first..last hold count of them */
 	PR_LOSS_NODE_KERNEL = 3,
-	PR_LOSS_WRITE = 4,     /* the volume refused it */
+	PR_LOSS_WRITE = 4, /* the volume refused it */
 	PR_LOSS_NODE_STOP = 5, /* the node stopped before it was stored */
 };
 const char *pr_loss_reason_name(unsigned reason);
@@ -83,8 +92,10 @@ struct pr_ledger_entry {
 	} u;
 };
 
-bool pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e); /* false: no room */
-/* 1 an entry (unknown types have been skipped), 0 at the end, -1 corrupt */
+/* false: no room for it (then nothing is written), an unknown type, or what readers would refuse. */
+bool pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e);
+#define PR_LEDGER_ENTRY_MAX 256 /* no entry is longer */
+/* 1 an entry (unknown types have been skipped), 0 at the end, -1 corrupt (and from then on). */
 int pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out);
 
 #endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/wire/ledger.h"
+
+/* clang-format off */
+static const uint8_t golden_loss[] = {
+	0x02, 0x01, 0x34, 0x00,                         /* LOSS, version, length 52 */
+	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* epoch */
+	0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first seq */
+	0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last seq */
+	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* count */
+	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* first time -1 */
+	0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last time */
+	0x03, 0x00, 0x01, 0x01,                         /* link, switch, second */
+};
+
+static const uint8_t golden_boot[] = {
+	0x03, 0x01, 0x0f, 0x00,
+	0x00, 0xca, 0x9a, 0x3b, 0x00, 0x00, 0x00, 0x00, /* time: 1 s */
+	0x0d, 0x0c, 0x0b, 0x0a,                         /* nonce */
+	0x02, 'n', '1',
+};
+
+static const uint8_t golden_link[] = {
+	0x04, 0x01, 0x15, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, /* epoch */
+	0x02, 0x00, 0x01, 0x00, 0xff, 0xff, 0x00, 0x00, /* link, link type, snap length */
+	0x04, 't', 'a', 'p', '0',
+};
+
+static const uint8_t golden_mark[] = {
+	0x01, 0x01, 0x7b, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* epoch */
+	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* said until */
+	0x01,                                           /* stopping */
+	0x03, 0x00, 0x71, 0x00, 0x04, 0x00, 0x00, 0x00, /* link, link type, snap length */
+	0x01,                                           /* ended */
+	0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last seq */
+	0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* last otime -2 */
+	0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last log */
+	0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* assigned */
+	0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* dropped: kernel, interface, ring, */
+	0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x0b, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x0c, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* no node, send */
+	0x0d, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x0e, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* cut */
+	0x0f, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* undelivered */
+	0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00,                                           /* no name */
+};
+
+static const uint8_t golden_directory[] = {
+	0x05, 0x01, 0x6c, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* epoch */
+	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first seq */
+	0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last seq */
+	0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* min time */
+	0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* max time */
+	0x06, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first otime */
+	0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last otime */
+	0x08, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, /* count, bytes */
+	0x0a, 0x00, 0x0b, 0x00,                         /* link, link type */
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, /* handle */
+	20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
+};
+/* clang-format on */
+
+#define GOLDEN(bytes)                                                                      \
+	{                                                                                  \
+		bytes, sizeof bytes                                                        \
+	}
+static const struct {
+	const uint8_t *data;
+	size_t len;
+} goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
+	GOLDEN(golden_link), GOLDEN(golden_directory)};
+#define GOLDENS 5
+
+/* Loads from a copy of exactly len bytes: entries, or -1. */
+static int
+load_all(const uint8_t *data, size_t len, struct pr_ledger_entry *last)
+{
+	uint8_t *copy = malloc(len ? len : 1);
+	struct pr_cursor c = pr_cursor_make(copy, len);
+	struct pr_ledger_entry e;
+	int n = 0, got;
+
+	memcpy(copy, data, len);
+	for (; (got = pr_ledger_load(&c, &e)) == 1; n++)
+		*last = e;
+	ck_assert_int_eq(pr_ledger_load(&c, &e), got);
+	free(copy);
+	return got == 0 ? n : -1;
+}
+
+START_TEST(golden_round_trip)
+{
+	struct pr_ledger_entry e;
+	size_t len = goldens[_i].len;
+	uint8_t *buf = malloc(len);
+
+	ck_assert_uint_le(len, PR_LEDGER_ENTRY_MAX);
+	ck_assert_int_eq(load_all(goldens[_i].data, len, &e), 1);
+	for (size_t room = 0; room < len; room++) {
+		struct pr_writer w = pr_writer_make(buf, room);
+		ck_assert(!pr_ledger_store(&w, &e));
+		ck_assert_uint_eq(pr_writer_len(&w), 0);
+	}
+	struct pr_writer w = pr_writer_make(buf, len);
+	ck_assert(pr_ledger_store(&w, &e));
+	ck_assert_mem_eq(buf, goldens[_i].data, len);
+	free(buf);
+}
+END_TEST
+
+START_TEST(golden_truncated)
+{
+	struct pr_ledger_entry e;
+	for (size_t len = 1; len < goldens[_i].len; len++)
+		ck_assert_int_eq(load_all(goldens[_i].data, len, &e), -1);
+	ck_assert_int_eq(load_all(goldens[_i].data, 0, &e), 0);
+}
+END_TEST
+
+START_TEST(golden_lengths)
+{
+	struct pr_ledger_entry e;
+	uint8_t buf[256] = {0};
+	size_t len = goldens[_i].len;
+
+	memcpy(buf, goldens[_i].data, len);
+	buf[2]++; /* one byte more than the fields have */
+	ck_assert_int_eq(load_all(buf, len + 1, &e), -1);
+	buf[2] -= 2;
+	ck_assert_int_eq(load_all(buf, len - 1, &e), -1);
+	for (size_t bit = 0; bit < len * 8; bit++) {
+		memcpy(buf, goldens[_i].data, len);
+		buf[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		(void)load_all(buf, len, &e);
+	}
+}
+END_TEST
+
+START_TEST(golden_values)
+{
+	struct pr_ledger_entry e;
+
+	load_all(golden_loss, sizeof golden_loss, &e);
+	ck_assert_uint_eq(e.type, PR_LEDGER_LOSS);
+	ck_assert_uint_eq(e.u.loss.epoch, 0x0102030405060708);
+	ck_assert_int_eq(e.u.loss.first_time, -1);
+	ck_assert_uint_eq(e.u.loss.reason, PR_LOSS_SWITCH);
+	load_all(golden_mark, sizeof golden_mark, &e);
+	ck_assert_uint_eq(e.u.mark.link.linktype, 113);
+	ck_assert_uint_eq(e.u.mark.link.undelivered_last, 16);
+	load_all(golden_directory, sizeof golden_directory, &e);
+	ck_assert_uint_eq(e.u.directory.handle[39], 39);
+	ck_assert_uint_eq(e.u.directory.linktype, 11);
+	ck_assert_str_eq(pr_loss_reason_name(PR_LOSS_SWITCH), "switch");
+	ck_assert_str_eq(pr_loss_reason_name(0), "?");
+	ck_assert_str_eq(pr_loss_reason_name(6), "?");
+}
+END_TEST
+
+/* Types and versions of a later program do not hide what stands behind them. */
+START_TEST(unknown_is_skipped)
+{
+	uint8_t buf[300] = {0x63, 0x01, 0x02, 0x00, 1, 2, 0x00, 0x01, 0x00, 0x00};
+	struct pr_ledger_entry e;
+	size_t at = 10;
+
+	memcpy(buf + at, golden_boot, sizeof golden_boot);
+	buf[at + 1] = 2;
+	at += sizeof golden_boot;
+	ck_assert_int_eq(load_all(buf, at, &e), 0);
+	memcpy(buf + at, golden_link, sizeof golden_link);
+	at += sizeof golden_link;
+	ck_assert_int_eq(load_all(buf, at, &e), 1);
+	ck_assert_str_eq(e.u.link.name, "tap0");
+	memcpy(buf + at, golden_loss, sizeof golden_loss);
+	ck_assert_int_eq(load_all(buf, at + sizeof golden_loss, &e), 2);
+	buf[0 + 2] = 3; /* and a wrong length is no way to skip */
+	ck_assert_int_eq(load_all(buf, at + sizeof golden_loss, &e), -1);
+}
+END_TEST
+
+START_TEST(odd_entries)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT};
+	uint8_t buf[300], bytes[sizeof golden_loss];
+	struct pr_writer w = pr_writer_make(buf, sizeof buf);
+
+	strcpy(e.u.boot.name, "a\tb");
+	ck_assert(!pr_ledger_store(&w, &e));
+	memset(e.u.boot.name, 'x', sizeof e.u.boot.name);
+	ck_assert(!pr_ledger_store(&w, &e));
+	e = (struct pr_ledger_entry){.type = 0};
+	ck_assert(!pr_ledger_store(&w, &e));
+	e.type = 6;
+	ck_assert(!pr_ledger_store(&w, &e));
+	e = (struct pr_ledger_entry){.type = PR_LEDGER_LOSS, .u.loss.first_seq = 1};
+	ck_assert(!pr_ledger_store(&w, &e));
+	e = (struct pr_ledger_entry){
+		.type = PR_LEDGER_DIRECTORY, .u.directory.min_time = 1};
+	ck_assert(!pr_ledger_store(&w, &e));
+	ck_assert_uint_eq(pr_writer_len(&w), 0);
+	memcpy(bytes, golden_loss, sizeof bytes);
+	bytes[12] = 10; /* first seq above the last */
+	ck_assert_int_eq(load_all(bytes, sizeof bytes, &e), -1);
+	bytes[12] = 9;
+	ck_assert_int_eq(load_all(bytes, sizeof bytes, &e), 1);
+	bytes[sizeof bytes - 1] = 2; /* a bool that is none */
+	ck_assert_int_eq(load_all(bytes, sizeof bytes, &e), -1);
+}
+END_TEST
+
+/* The longest of entries fits where PR_LEDGER_ENTRY_MAX bytes are. */
+START_TEST(longest)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK}, got;
+	uint8_t buf[PR_LEDGER_ENTRY_MAX];
+	struct pr_writer w = pr_writer_make(buf, sizeof buf);
+
+	memset(e.u.mark.link.name, 'x', PR_NAME_MAX);
+	ck_assert(pr_ledger_store(&w, &e));
+	ck_assert_int_eq(load_all(buf, pr_writer_len(&w), &got), 1);
+	ck_assert_mem_eq(&e.u.mark.link, &got.u.mark.link, sizeof e.u.mark.link);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("wire_ledger");
+	TCase *t = tcase_create("ledger");
+	tcase_add_loop_test(t, golden_round_trip, 0, GOLDENS);
+	tcase_add_loop_test(t, golden_truncated, 0, GOLDENS);
+	tcase_add_loop_test(t, golden_lengths, 0, GOLDENS);
+	tcase_add_test(t, golden_values);
+	tcase_add_test(t, unknown_is_skipped);
+	tcase_add_test(t, odd_entries);
+	tcase_add_test(t, longest);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
