@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dispatcher alone, i-port to o-port with logs on, against tcpdump and dumpcap to /dev/null.
+
+Highest rate without loss, by bisection; loss is what the sender's kernel took less what was given a
+seq (or was captured, for the peers). CPU per packet is user + system of the process; the whole
+machine's, interrupts and the sender included, is a row of its own.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import benchlib as b
+
+SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
+TOP_RATE = int(os.environ.get("BENCH_TOP_RATE", "1600000"))
+
+
+class Lab:
+    def __init__(self):
+        self.src, self.disp, self.sink = b.space("src"), b.space("disp"), b.space("sink")
+        b.veth(self.src, "gen0", self.disp, "tap0")
+        b.veth(self.disp, "out0", self.sink, "eth0", 1508)
+        b.drop_ingress(self.sink, "eth0")
+        b.drop_ingress(self.disp, "tap0")
+
+    def flood(self, rate, count, what):
+        out = b.run(*b.within(self.src, f"{b.BUILD}/tests/bench/flood", "gen0", rate, count, what))
+        return json.loads(out.stdout)
+
+
+class Ours:
+    name = "packrack-dispatcher"
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.node = b.start(*b.within(lab.sink, f"{b.BUILD}/tests/bench/fakenode", "eth0", "sink", 60),
+                            stdout=b.subprocess.PIPE)
+        self.sock = f"/tmp/prb-{os.getpid()}.sock"
+        self.p = b.start(*b.within(lab.disp, f"{b.BUILD}/packrack-dispatcher", "--in", "tap0", "--out",
+                                   "out0", "--wait-nodes", 1, "--manage", f"ipc://{self.sock}"),
+                         stderr=b.subprocess.DEVNULL)
+        b.until(lambda: self.status().get("state") == "capturing", 10, "capture")
+
+    def status(self):
+        out = b.run(f"{b.BUILD}/packrack", "status", "--json", "--dispatcher", f"ipc://{self.sock}",
+                    check=False)
+        try:
+            return json.loads(out.stdout).get("dispatcher") or {}
+        except ValueError:
+            return {}
+
+    def finish(self):
+        b.stop(self.p, signal.SIGTERM)
+        self.node.terminate()
+        out, _ = self.node.communicate(timeout=10)
+        got = json.loads(out)
+        self.log_bytes = got["log_bytes"]
+        return got["entries"]
+
+
+class Peer:
+    def __init__(self, lab, name):
+        self.name = name
+        words = {"tcpdump": ["tcpdump", "-n", "-i", "tap0", "-w", "/dev/null", "-B", "32768"],
+                 "dumpcap": ["dumpcap", "-q", "-i", "tap0", "-w", "/dev/null", "-B", "32"]}[name]
+        self.p = b.start(*b.within(lab.disp, *words), stderr=b.subprocess.PIPE)
+        while True:
+            line = self.p.stderr.readline()
+            if "listening on" in line or "File:" in line:
+                break
+            if not line:
+                sys.exit(f"bench: {name} did not start")
+
+    def finish(self):
+        # the last block of the kernel's ring is handed over within a second
+        b.time.sleep(1.2)
+        self.p.send_signal(signal.SIGINT)
+        _, err = self.p.communicate(timeout=15)
+        m = re.search(r"(\d+) packets captured", err) or re.search(r"Packets captured: (\d+)", err) or \
+            re.search(r"(\d+)/\d+ \(", err)
+        return int(m.group(1)) if m else 0
+
+
+def trial(lab, make, rate, what):
+    one = make(lab)
+    count = int(rate * SECONDS)
+    before, whole = b.cpu_seconds(one.p.pid), b.machine_seconds()
+    sent = lab.flood(rate, count, what)
+    # what is still in the rings is worked off
+    b.time.sleep(0.3)
+    cpu = b.cpu_seconds(one.p.pid) - before
+    whole = b.machine_seconds() - whole
+    got = one.finish()
+    lost = sent["accepted"] - got
+    return dict(rate=sent["rate"], lost=lost, cpu=cpu * 1e9 / sent["accepted"],
+                whole=whole * 1e9 / sent["accepted"],
+                logs=getattr(one, "log_bytes", 0) / (sent["accepted"] * sent["mean_bytes"]))
+
+
+def highest(lab, make, what):
+    best = {}
+
+    def lossless(rate):
+        for _ in range(2):  # the machine is noisy: one more chance
+            t = trial(lab, make, rate, what)
+            if t["lost"] <= 0:
+                if t["rate"] > best.get("rate", 0):
+                    best.update(t)
+                return True
+        return False
+    b.bisect(lossless, 50000, TOP_RATE)
+    if not best:
+        best.update(rate=0, cpu=0, whole=0, logs=0)
+    return best
+
+
+def main():
+    table, lab = b.Table("dispatch"), Lab()
+    peers = [p for p in ("tcpdump", "dumpcap") if shutil.which(p)]
+    for what in (64, 512):
+        ours = highest(lab, Ours, what)
+        for peer in peers:
+            his = highest(lab, lambda l, p=peer: Peer(l, p), what)
+            table.row(f"{what}-byte frames, highest rate without loss", "packets/s", ours["rate"],
+                      his["rate"], peer)
+            table.row(f"{what}-byte frames, process CPU", "ns/packet", ours["cpu"], his["cpu"], peer, True)
+            table.row(f"{what}-byte frames, whole machine's CPU", "ns/packet", ours["whole"],
+                      his["whole"], peer, True)
+        table.row(f"{what}-byte frames, timestamp logs' share of bytes", "of 1", ours["logs"])
+    mix = os.path.join(b.DATA, "mix-gateway-hdr96-a.pcap")
+    if os.path.exists(mix):
+        t = trial(lab, Ours, 100000, mix)
+        table.row("gateway mix at 100,000 packets/s: logs' share of bytes", "of 1", t["logs"])
+        table.row("gateway mix at 100,000 packets/s: lost", "packets", t["lost"])
+    table.write()
+
+
+main()
