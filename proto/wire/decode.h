@@ -10,17 +10,24 @@
  * Packet header decoding, for spreading by flow, and later for flows and classes: Ethernet, VLAN and
  * QinQ, MPLS, IPv4 and IPv6 with extension headers and fragments, TCP, UDP, ICMP, SCTP, and the inner
  * headers of GRE, VXLAN, IP in IP. Bounded depth; never reads past caplen; what is cut or odd is said
- * in flags and the rest left zero.
+ * in flags and the rest left zero. The flags of outer and inner each speak of their own headers.
+ *
+ * Opened: VLAN tags 0x8100, 0x88a8, 0x9100; MPLS to what looks like IP; PPPoE sessions with IP; IPv6
+ * hop-by-hop, routing, fragment, destination, mobility and authentication headers; ports of TCP, UDP,
+ * UDP-Lite, DCCP, SCTP; IP in IP, 6in4 and 4in6; GRE version 0 with an Ethertype, Ethernet (NVGRE) or
+ * ERSPAN I, II, III inside; VXLAN by its UDP port 4789. A fragment's tunnel is opened in the first only.
+ * An IP packet ends where its length says: headers beyond that, in the padding, are MALFORMED, not
+ * read. An IP length of 0 (segmentation offload) means all that was captured.
  */
 enum pr_decode_flag {
 	PR_DECODE_IP4 = 1 << 0,
 	PR_DECODE_IP6 = 1 << 1,
-	PR_DECODE_PORTS = 1 << 2,     /* src_port and dst_port are set */
-	PR_DECODE_FRAGMENT = 1 << 3,  /* any fragment */
+	PR_DECODE_PORTS = 1 << 2, /* src_port and dst_port are set */
+	PR_DECODE_FRAGMENT = 1 << 3, /* any fragment */
 	PR_DECODE_FRAGMENT_LATER = 1 << 4, /* not the first: no ports */
 	PR_DECODE_TRUNCATED = 1 << 5, /* the captured bytes end within a header */
 	PR_DECODE_MALFORMED = 1 << 6,
-	PR_DECODE_TUNNEL = 1 << 7,    /* inner is set */
+	PR_DECODE_TUNNEL = 1 << 7, /* inner is set */
 };
 
 struct pr_headers {
@@ -37,24 +44,30 @@ struct pr_headers {
 	uint16_t src_port, dst_port;
 	uint32_t fragment_id;
 	uint8_t src[16], dst[16]; /* IPv4 in the first four bytes */
-	size_t ip_offset, l4_offset, payload_offset; /* from the start of the frame; 0 unknown */
-	uint32_t ip_length; /* as the IP header says */
+	size_t ip_offset, l4_offset,
+		payload_offset; /* from the start of the frame; 0 unknown */
+	uint32_t ip_length; /* as the IP header says, that of IPv6 with its 40 bytes */
 };
 
 struct pr_decoded {
 	struct pr_headers outer;
 	struct pr_headers inner; /* when outer.flags & PR_DECODE_TUNNEL: innermost */
-	uint8_t tunnels;         /* how many layers were opened (at most 4) */
+	uint8_t tunnels; /* how many layers were opened (at most 4) */
 };
 
-/* linktype as in pcap files; others than Ethernet, raw IP, NULL, SLL, SLL2 give flags 0. */
-void pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out);
+/*
+ * linktype as in pcap files; others than Ethernet, raw IP, NULL, LOOP, SLL, SLL2 give flags 0. With a
+ * raw IP link ip_offset is 0 and known. Any thread.
+ */
+void pr_decode(
+	uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out);
 
 /*
  * Symmetric 5-tuple hash of the outer headers: both directions of a connection are alike, and so are
- * all fragments of a packet and its first (they hash without ports). Packets without IP hash by the
- * MAC pair and Ethertype.
+ * all fragments of a packet and its first (they hash by their addresses alone). Packets without IP hash
+ * by the MAC pair and Ethertype, below 14 bytes by all their bytes. The same on every machine.
  */
-uint64_t pr_flow_hash(const struct pr_decoded *d, const uint8_t *data, size_t caplen, uint64_t seed);
+uint64_t pr_flow_hash(
+	const struct pr_decoded *d, const uint8_t *data, size_t caplen, uint64_t seed);
 
 #endif
