@@ -3,6 +3,7 @@
 #define PR_BASE_COUNTER_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A counter with one writer thread and any number of readers. */
