@@ -75,7 +75,7 @@ parse(const char *first, ...)
 }
 
 /* argv has no --config: what the machine has in /etc must not matter here. */
-#define PARSE(...) parse("--config", "/dev/null", __VA_ARGS__, NULL)
+#define PARSE(...) parse("--config", "/dev/null", __VA_ARGS__, (char *)NULL)
 
 START_TEST(every_kind)
 {
@@ -186,7 +186,7 @@ static int
 parse_config(const char *text)
 {
 	write_config(text, strlen(text));
-	return parse("--config", config, NULL);
+	return parse("--config", config, (char *)NULL);
 }
 
 START_TEST(config_file)
@@ -208,7 +208,8 @@ START_TEST(config_file)
 	ck_assert_int_eq(v.spread, 1);
 	/* flags win, and their list is the whole list */
 	ck_assert_int_eq(
-		parse("--in", "c", "--config", config, "--fast=no", "-r1G", NULL), 0);
+		parse("--in", "c", "--config", config, "--fast=no", "-r1G", (char *)NULL),
+		0);
 	ck_assert_uint_eq(v.in.count, 1);
 	ck_assert_str_eq(v.in.items[0], "c");
 	ck_assert(!v.fast);
@@ -266,13 +267,13 @@ END_TEST
 
 START_TEST(unreadable_files)
 {
-	ck_assert_int_eq(parse("--config", "/nowhere/x", NULL), -1);
+	ck_assert_int_eq(parse("--config", "/nowhere/x", (char *)NULL), -1);
 	ck_assert_str_eq(
 		err.text, "cannot open config file /nowhere/x: No such file or directory");
-	ck_assert_int_eq(parse("--config", "/tmp", NULL), -1);
+	ck_assert_int_eq(parse("--config", "/tmp", (char *)NULL), -1);
 	ck_assert_str_eq(err.text, "cannot read /tmp: Is a directory");
 	write_config("a\0b", 3);
-	ck_assert_int_eq(parse("--config", config, NULL), -1);
+	ck_assert_int_eq(parse("--config", config, (char *)NULL), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, ":1: not a text file"));
 }
 END_TEST
@@ -330,9 +331,9 @@ END_TEST
 START_TEST(no_section_no_config)
 {
 	program.section = NULL;
-	ck_assert_int_eq(parse("--config", "x", NULL), -1);
+	ck_assert_int_eq(parse("--config", "x", (char *)NULL), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "unknown option --config"));
-	ck_assert_int_eq(parse("-f", NULL), 0);
+	ck_assert_int_eq(parse("-f", (char *)NULL), 0);
 }
 END_TEST
 
