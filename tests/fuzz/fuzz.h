@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a valid input must keep to; a finding like a crash is one. */
+#define MUST(condition)                                                                    \
+	do {                                                                               \
+		if (!(condition)) {                                                        \
+			fprintf(stderr, "%s:%d: must hold: %s\n", __FILE__, __LINE__,      \
+				#condition);                                               \
+			abort();                                                           \
+		}                                                                          \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+#endif

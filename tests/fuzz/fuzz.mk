@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# make fuzz [SECONDS=60] [FUZZ=NAME]: each target for so long, then findings and the lines reached.
+# Adding a target means adding tests/fuzz/fuzz_NAME.c (its first comment says which files it covers)
+# and its first inputs in make_corpus.c. A short run with a fixed seed is part of `make check`.
+
+FUZZ_CC := $(firstword $(shell command -v clang-14 clang 2>/dev/null))
+FUZZ_DIR := build/fuzz
+FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+SECONDS ?= 60
+# the parsers of hostile bytes, and what they stand on
+FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
+	logger/streamfs/*.c indexer/program*.c))
+FUZZ_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
+FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
+# One build both for the sanitizers and for the count of lines reached.
+FUZZ_CFLAGS := -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \
+	-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+	-fprofile-instr-generate -fcoverage-mapping
+
+$(FUZZ_DIR)/%.o: %.c | $(BUILD)/proto/rpc/packrack.pb-c.h
+	$(call say,FUZZCC,$<)
+	$(Q)mkdir -p $(@D) && $(FUZZ_CC) $(CPPFLAGS) $(FUZZ_CFLAGS) -MMD -MP -c -o $@ $<
+$(FUZZ_DIR)/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
+	$(call say,FUZZCC,$<)
+	$(Q)mkdir -p $(@D) && $(FUZZ_CC) $(CPPFLAGS) $(FUZZ_CFLAGS) -w -c -o $@ $<
+$(FUZZ_DIR)/libfuzzed.a: $(FUZZ_OBJS)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(FUZZ_BINS): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/libfuzzed.a
+	$(call say,LD,$@)
+	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS)
+$(BUILD)/tests/fuzz/make_corpus: $(BUILD)/tests/fuzz/make_corpus.o $(ALL_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)
+
+fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
+	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds
+	$(Q)tests/fuzz/run --seconds $(SECONDS) $(FUZZ)
+
+ifeq ($(FUZZ_CC),)
+check-fuzz:
+	@echo "no clang here: fuzzing is left out (scripts/install-deps installs it)"
+else
+check-fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
+	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds
+	$(Q)tests/fuzz/run --runs 20000 $(FUZZ)
+endif
+# the fuzzers bring sanitizers of their own
+ifeq ($(SAN),)
+check: check-fuzz
+endif
+.PHONY: check-fuzz
+-include $(shell find $(FUZZ_DIR) -name '*.d' 2>/dev/null)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Control frames. Covers proto/wire/frame.c proto/wire/frame_body.c proto/wire/fields.c
+ * Options -max_len=2000
+ *
+ * Random bytes do not get past check and tag: the first byte says what is made right before
+ * decoding (bit 0: with a key, 1: Ethertype and version, 2: body length, 3: check and tag), so that
+ * the codec behind them is reached, and the refusals before it as well.
+ */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <sodium.h>
+#include <string.h>
+
+#include "proto/wire/cursor.h"
+#include "proto/wire/frame.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { WITH_KEY = 1, RIGHT_START = 2, RIGHT_LENGTH = 4, RIGHT_SEAL = 8 };
+enum {
+	FRAME_MAX = 2000,
+	CHECK_AT = PR_ETHER_LEN + 36,
+	BODY_AT = PR_ETHER_LEN + PR_FRAME_HEADER
+};
+
+static const struct pr_frame_key frame_key = {
+	.set = true, .bytes = "a key of thirty-two bytes, or so"};
+
+static void
+seal(uint8_t *frame, size_t len, const struct pr_frame_key *key)
+{
+	size_t body = pr_get_be16(frame + PR_ETHER_LEN + 32);
+	uint8_t text[FRAME_MAX];
+	size_t covered = BODY_AT + body;
+
+	if (covered + PR_FRAME_TAG > len)
+		return;
+	pr_put_be32(frame + CHECK_AT, 0);
+	/* MACs, header and body stand in line but for the Ethertype */
+	memcpy(text, frame, 12);
+	memcpy(text + 12, frame + PR_ETHER_LEN, covered - PR_ETHER_LEN);
+	pr_put_be32(frame + CHECK_AT, (uint32_t)XXH3_64bits(text, covered - 2));
+	pr_put_be32(text + CHECK_AT - 2, pr_get_be32(frame + CHECK_AT));
+	memset(frame + covered, 0, PR_FRAME_TAG);
+	if (key)
+		crypto_generichash(frame + covered, PR_FRAME_TAG, text, covered - 2,
+			key->bytes, sizeof key->bytes);
+}
+
+static void
+make_right(uint8_t *frame, size_t len, uint8_t what)
+{
+	if (len < PR_FRAME_OVERHEAD)
+		return;
+	if (what & RIGHT_START) {
+		pr_put_be16(frame + 12, PR_ETHERTYPE_DEFAULT);
+		frame[PR_ETHER_LEN] = PR_FRAME_VERSION;
+		pr_put_be16(frame + PR_ETHER_LEN + 34, 0);
+	}
+	if (what & RIGHT_LENGTH)
+		pr_put_be16(frame + PR_ETHER_LEN + 32, (uint16_t)(len - PR_FRAME_OVERHEAD));
+	if (what & RIGHT_SEAL)
+		seal(frame, len, what & WITH_KEY ? &frame_key : NULL);
+}
+
+/* What was taken is written again to the same bytes, and into no less room. */
+static void
+check_again(const struct pr_frame *f, const struct pr_frame_key *key, const uint8_t *frame,
+	size_t len)
+{
+	uint8_t again[FRAME_MAX];
+	size_t n = pr_frame_encode(f, PR_ETHERTYPE_DEFAULT, key, again, sizeof again);
+
+	MUST(n > 0 && n <= len);
+	MUST(memcmp(again, frame, n) == 0);
+	MUST(pr_frame_encode(f, PR_ETHERTYPE_DEFAULT, key, again, n - 1) == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct pr_frame f;
+	const struct pr_frame_key *key;
+	enum pr_frame_result result;
+	uint8_t *frame;
+
+	if (size < 1 || size > FRAME_MAX)
+		return -1;
+	key = data[0] & WITH_KEY ? &frame_key : NULL;
+	/* of its very size, so that the sanitizer sees a byte too far */
+	frame = malloc(size - 1 ? size - 1 : 1);
+	if (!frame)
+		return -1;
+	memcpy(frame, data + 1, size - 1);
+	make_right(frame, size - 1, data[0]);
+	result = pr_frame_decode(frame, size - 1, PR_ETHERTYPE_DEFAULT, key, &f);
+	MUST(pr_frame_result_name(result) && pr_frame_type_name(data[0]));
+	if (result == PR_FRAME_OK)
+		check_again(&f, key, frame, size - 1);
+	free(frame);
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Filter programs from the network. Covers indexer/program.c
+ * Options -max_len=1024
+ *
+ * An input is a packet's length (one byte), the packet, and instructions of eight bytes as in a
+ * BPF file. What both we and libpcap take must give the same.
+ */
+#include <pcap/pcap.h>
+#include <string.h>
+
+#include "indexer/program.h"
+#include "proto/wire/cursor.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { INSNS_MAX = 128, INSN_BYTES = 8, WORDS = BPF_MEMWORDS, JA = BPF_JMP | BPF_JA };
+
+/* libpcap's scratch memory begins as it may, ours with zeros: so theirs begins with stores of 0. */
+static size_t
+load_insns(const uint8_t *at, size_t size, struct pr_insn *ours, struct bpf_insn *theirs)
+{
+	size_t count = size / INSN_BYTES;
+
+	if (count > INSNS_MAX)
+		count = INSNS_MAX;
+	for (uint32_t i = 0; i < WORDS; i++)
+		theirs[i] = (struct bpf_insn){BPF_ST, 0, 0, i};
+	for (size_t i = 0; i < count; i++, at += INSN_BYTES) {
+		ours[i] = (struct pr_insn){
+			pr_get_le16(at), at[2], at[3], pr_get_le32(at + 4)};
+		theirs[WORDS + i] =
+			(struct bpf_insn){ours[i].code, at[2], at[3], ours[i].k};
+	}
+	return count;
+}
+
+/* Backward jumps: ours ends them, libpcap's may run for ever. */
+static bool
+goes_forward(const struct pr_insn *insns, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (insns[i].code == JA && insns[i].k >= count)
+			return false;
+	return true;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct bpf_insn theirs[WORDS + INSNS_MAX];
+	struct pr_insn ours[INSNS_MAX];
+	struct pr_error err = {""};
+	struct pr_program *program;
+	uint32_t caplen, len, result;
+	size_t count;
+
+	if (size < 1 || data[0] > size - 1)
+		return -1;
+	caplen = data[0];
+	len = caplen + (caplen & 1 ? 1000 : 0);
+	count = load_insns(data + 1 + caplen, size - 1 - caplen, ours, theirs);
+	program = pr_program_create(1, ours, count, &err);
+	if (!program) {
+		MUST(err.text[0]);
+		return 0;
+	}
+	result = pr_program_run(program, data + 1, len, caplen);
+	if (count && goes_forward(ours, count) &&
+		bpf_validate(theirs, (int)(WORDS + count)))
+		MUST(result == bpf_filter(theirs, data + 1, len, caplen));
+	pr_program_destroy(&program);
+	return 0;
+}
