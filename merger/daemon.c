@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/daemon.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "merger/server.h"
+#include "proto/base/log.h"
+#include "proto/base/loop.h"
+#include "proto/base/options.h"
+
+struct values {
+	struct pr_string_list listen;
+	uint64_t max_queries;
+	char *secret_key, *enrolled;
+	bool verbose;
+};
+
+#define AT(field) offsetof(struct values, field)
+
+static const struct pr_option options[] = {
+	{.name = "listen",
+		.letter = 'l',
+		.kind = PR_OPT_LIST,
+		.offset = AT(listen),
+		.arg = "ENDPOINT",
+		.help = "for nodes and clients, repeatable (" PR_RPC_ENDPOINT_MERGER ")"},
+	{.name = "max-queries",
+		.kind = PR_OPT_UINT,
+		.offset = AT(max_queries),
+		.arg = "N",
+		.help = "answered at the same time (16)",
+		.min = 1,
+		.max = PR_MERGER_QUERIES_MAX},
+	{.name = "secret-key",
+		.kind = PR_OPT_STRING,
+		.offset = AT(secret_key),
+		.arg = "FILE",
+		.help = "this merger's CURVE key pair (none: no encryption)"},
+	{.name = "enrolled",
+		.kind = PR_OPT_STRING,
+		.offset = AT(enrolled),
+		.arg = "FILE",
+		.help = "lines NAME ROLE PUBLICKEY of who is admitted"},
+	{.name = "verbose",
+		.letter = 'v',
+		.kind = PR_OPT_FLAG,
+		.offset = AT(verbose),
+		.help = "say more"},
+};
+
+static const struct pr_program program = {
+	.name = "packrack-merger",
+	.section = "merger",
+	.summary = "Asks all nodes, and merges their answers into one trace.",
+	.usage = "[options]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = "Nodes: packrack-indexer --merger ENDPOINT. Users: packrack query -m "
+		  "ENDPOINT ...",
+};
+
+static int
+listen_all(struct pr_merger *m, const struct values *v, struct pr_error *err)
+{
+	struct pr_rpc_keys keys = {
+		.secret_file = v->secret_key, .enrolled_file = v->enrolled};
+	bool curve = v->secret_key || v->enrolled;
+
+	if (!v->listen.count)
+		return pr_merger_listen(
+			m, PR_RPC_ENDPOINT_MERGER, curve ? &keys : NULL, err);
+	for (size_t i = 0; i < v->listen.count; i++) {
+		if (!curve && strncmp(v->listen.items[i], "ipc:", 4))
+			pr_log_warning(
+				"%s: no keys are set, so anybody who reaches it may read",
+				v->listen.items[i]);
+		if (pr_merger_listen(m, v->listen.items[i], curve ? &keys : NULL, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+run(const struct values *v, struct pr_error *err)
+{
+	struct pr_loop_calls calls = {0};
+	struct pr_merger_options o = {.max_queries = v->max_queries};
+	struct pr_loop *loop = pr_loop_create(&calls, err);
+	struct pr_merger *m = loop ? pr_merger_create(loop, &o, err) : NULL;
+	int result = -1;
+
+	if (m && listen_all(m, v, err) == 0) {
+		pr_log_info("ready");
+		pr_notify("READY=1");
+		result = pr_loop_run(loop, err);
+		pr_notify("STOPPING=1");
+	}
+	pr_merger_destroy(&m);
+	pr_loop_destroy(&loop);
+	return result;
+}
+
+int
+pr_merger_main(int argc, char **argv)
+{
+	struct values v = {.max_queries = PR_MERGER_QUERIES_DEFAULT};
+	struct pr_error err = {""};
+	int operand, status = 2;
+	int parsed = pr_options_parse(&program, &v, argc, argv, &operand, &err);
+
+	if (parsed == 0 && operand < argc)
+		parsed = pr_error_set(&err,
+			"unexpected '%s': there are only options, see --help",
+			argv[operand]);
+	for (size_t i = 0; parsed == 0 && i < v.listen.count; i++)
+		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
+	if (parsed == 0) {
+		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+		parsed = run(&v, &err);
+		status = 1;
+	}
+	if (parsed < 0)
+		fprintf(stderr, "packrack-merger: %s\n", err.text);
+	pr_options_free(&program, &v);
+	return parsed < 0 ? status : 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_FANOUT_H
+#define PR_MERGER_FANOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "merger/registry.h"
+#include "proto/base/error.h"
+
+/*
+ * One query on its way: asked of the nodes, their answers merged in the total order and sent on to
+ * the client as it gives credit. A client that is slow slows the nodes (their credit comes from what
+ * the merge has used up), so memory stays bounded. A node that dies, falls silent or talks nonsense
+ * is left out from there on, and the completeness at the end says so.
+ *
+ * One thread. Times are monotonic ns.
+ */
+struct pr_fanout;
+
+#define PR_FANOUT_SILENT_NS INT64_C(10000000000) /* no sign of life from a node that owes a batch */
+#define PR_FANOUT_STUCK_NS INT64_C(120000000000) /* alive, and yet no batch */
+#define PR_FANOUT_BATCH (512 * 1024)             /* bytes of a batch to the client, about */
+#define PR_FANOUT_QUEUED_MAX (64 * 1024 * 1024)  /* bytes of batches that wait to be merged */
+#define PR_FANOUT_STRETCHES_MAX (32 * 1024 * 1024) /* bytes of what nodes told that they hold */
+
+struct pr_fanout_options {
+	struct pr_address client;
+	uint64_t id; /* the client's */
+	const Packrack__Query *query;
+	const struct pr_registry *registry;
+	uint64_t *next_id; /* of what is asked of nodes; never used twice */
+	int64_t mono, real;
+	int64_t silent_ns; /* 0: PR_FANOUT_SILENT_NS */
+};
+
+/* Asks the nodes. NULL: err is for the client. */
+struct pr_fanout *pr_fanout_create(const struct pr_fanout_options *options, struct pr_error *err);
+/* Cancels what nodes are still at. */
+void pr_fanout_destroy(struct pr_fanout **f);
+
+/* Is it of this query? Then it has been dealt with. */
+bool pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
+	const Packrack__Envelope *env, int64_t mono);
+bool pr_fanout_is_client(const struct pr_fanout *f, const struct pr_address *from, uint64_t id);
+void pr_fanout_credit(struct pr_fanout *f, uint32_t batches);
+/* The client wants no more, and is told End. */
+void pr_fanout_cancel(struct pr_fanout *f);
+/* We want no more; the client is told why. */
+void pr_fanout_stop(struct pr_fanout *f, const char *why);
+/* The node at this address is not there any more. */
+void pr_fanout_lost(struct pr_fanout *f, const struct pr_address *node, const char *why);
+/* A few times a second: deadlines, and sends what has waited for more. */
+void pr_fanout_tick(struct pr_fanout *f, int64_t mono);
+bool pr_fanout_done(const struct pr_fanout *f);
+uint64_t pr_fanout_matched(const struct pr_fanout *f);
+
+#endif

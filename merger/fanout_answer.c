@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/fanout_internal.h"
+
+#include <stdlib.h>
+
+/* What goes to the client. */
+
+static void
+send_client(struct pr_fanout *f, Packrack__Envelope *env)
+{
+	env->id = f->options.id;
+	if (pr_rpc_send(f->options.client.rpc, &f->options.client.peer, env, NULL) == 0)
+		return;
+	/* within its credit a queue cannot be full: the client is gone */
+	f->done = true;
+	pr_fanout_cancel_legs(f);
+}
+
+static void
+send_batch(struct pr_fanout *f)
+{
+	Packrack__Batch batch = PACKRACK__BATCH__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	batch.packets.data = f->buf;
+	batch.packets.len = f->sealed_len;
+	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+	env.batch = &batch;
+	f->credit--;
+	f->sealed = false;
+	send_client(f, &env);
+	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+}
+
+static void
+seal(struct pr_fanout *f)
+{
+	f->sealed_len = pr_segment_seal(&f->builder);
+	f->sealed = f->sealed_len > 0;
+	if (f->sealed && f->credit)
+		send_batch(f);
+}
+
+/* A packet longer than a batch gets one of its own size. */
+static bool
+make_room(struct pr_fanout *f, const struct pr_packet *p)
+{
+	size_t room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
+	uint8_t *grown;
+
+	if (room <= f->room)
+		return true;
+	grown = room < PR_RPC_MESSAGE_MAX - 1024 ? realloc(f->buf, room) : NULL;
+	if (!grown)
+		return false;
+	f->buf = grown;
+	f->room = room;
+	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+	return true;
+}
+
+/* false: it must be kept until the batch before it has gone. */
+static bool
+add(struct pr_fanout *f, const struct pr_packet *p)
+{
+	if (f->sealed)
+		return false;
+	if (pr_segment_add(&f->builder, p))
+		return true;
+	seal(f);
+	if (f->sealed)
+		return false;
+	if (f->done || pr_segment_add(&f->builder, p))
+		return true;
+	if (!make_room(f, p) || !pr_segment_add(&f->builder, p))
+		pr_fanout_failure(f, "a packet is longer than a message can be", false);
+	return true;
+}
+
+/* Counts a packet; false: the limit is reached. */
+static bool
+take(struct pr_fanout *f, const struct pr_packet *p)
+{
+	f->matched++;
+	if (!f->limit || f->matched < f->limit)
+		return true;
+	pr_completeness_cut(f->completeness, p->otime);
+	f->limited = true;
+	return false;
+}
+
+/* What the merge gives next, past what says only how far nodes are. */
+static int
+next(struct pr_fanout *f, struct pr_packet *p)
+{
+	int got;
+
+	do
+		got = pr_source_next(f->merge, p, NULL);
+	while (got == PR_SOURCE_PACKET && p->flags & PR_REMOTE_NOTHING);
+	return got;
+}
+
+static void
+end_or_wait(struct pr_fanout *f, int got, bool flush)
+{
+	if (got == PR_SOURCE_ERROR) {
+		pr_fanout_failure(f, "merging failed", false);
+		return;
+	}
+	if (got == PR_SOURCE_END)
+		f->merged = true;
+	if (!f->sealed && (flush || f->merged))
+		seal(f);
+	if (f->merged && !f->sealed && !f->done)
+		pr_fanout_finish(f, false);
+}
+
+static void
+merge_on(struct pr_fanout *f, bool flush)
+{
+	struct pr_packet p;
+	int got = PR_SOURCE_PACKET;
+
+	while (!f->done && !f->merged) {
+		if (f->has_kept)
+			p = f->kept;
+		else
+			got = next(f, &p);
+		if (got != PR_SOURCE_PACKET)
+			break;
+		f->has_kept = !f->count_only && !add(f, &p);
+		f->kept = p;
+		if (f->has_kept)
+			return; /* no credit */
+		if (!f->done && !take(f, &p)) {
+			f->merged = true;
+			got = PR_SOURCE_END;
+		}
+	}
+	if (!f->done)
+		end_or_wait(f, f->merged ? PR_SOURCE_END : got, flush);
+}
+
+void
+pr_fanout_pump(struct pr_fanout *f, bool flush)
+{
+	if (f->sealed && f->credit)
+		send_batch(f);
+	if (!f->done)
+		merge_on(f, flush);
+	if (!f->done)
+		pr_fanout_grant(f);
+}
+
+void
+pr_fanout_credit(struct pr_fanout *f, uint32_t batches)
+{
+	f->credit += batches < 1024 ? batches : 1024;
+	if (f->credit > 1024)
+		f->credit = 1024;
+	if (!f->done)
+		pr_fanout_pump(f, false);
+}
+
+/* ---- the end ---- */
+
+/* An end that fits into no message says less, rather than nothing. */
+static void
+send_end(struct pr_fanout *f, Packrack__Envelope *env)
+{
+	Packrack__Completeness *c = env->end->completeness;
+
+	if (c && packrack__envelope__get_packed_size(env) > PR_RPC_MESSAGE_MAX) {
+		Packrack__Completeness less = *c;
+
+		less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
+		less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
+		less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
+		env->end->completeness = &less;
+		send_client(f, env);
+		env->end->completeness = c;
+		return;
+	}
+	send_client(f, env);
+}
+
+void
+pr_fanout_finish(struct pr_fanout *f, bool cancelled)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	struct pr_error err = {""};
+
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (f->legs[i].remote && pr_remote_error(f->legs[i].remote))
+			pr_completeness_failed(f->completeness, f->legs[i].index,
+				pr_remote_error(f->legs[i].remote));
+	pr_fanout_cancel_legs(f);
+	if (pr_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
+		pr_fanout_failure(f, err.text, false);
+		return;
+	}
+	f->sums.matched = f->matched;
+	f->sums.cancelled = cancelled;
+	f->sums.limit_reached = f->limited;
+	env.body_case = PACKRACK__ENVELOPE__BODY_END;
+	env.end = &f->sums;
+	f->done = true;
+	send_end(f, &env);
+	packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+	f->sums.completeness = NULL;
+}
+
+void
+pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	failure.text = (char *)text;
+	failure.bad_request = bad_request;
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	f->done = true;
+	pr_fanout_cancel_legs(f);
+	send_client(f, &env);
+}
+
+void
+pr_fanout_cancel(struct pr_fanout *f)
+{
+	if (f->done)
+		return;
+	pr_completeness_cut(f->completeness, f->matched ? f->kept.otime : INT64_MIN);
+	pr_fanout_finish(f, true);
+}
+
+void
+pr_fanout_stop(struct pr_fanout *f, const char *why)
+{
+	if (!f->done)
+		pr_fanout_failure(f, why, false);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool
+pr_address_equal(const struct pr_address *a, const struct pr_address *b)
+{
+	return a->rpc == b->rpc && pr_rpc_peer_equal(&a->peer, &b->peer);
+}
+
+bool
+pr_node_connected(const struct pr_node *node, int64_t mono)
+{
+	return mono - node->heard <= PR_NODE_SILENT_NS;
+}
+
+static void
+node_free(struct pr_node *node)
+{
+	if (node->hello)
+		packrack__hello__free_unpacked(node->hello, NULL);
+	free(node);
+}
+
+void
+pr_registry_free(struct pr_registry *r)
+{
+	for (size_t i = 0; i < r->count; i++)
+		node_free(r->nodes[i]);
+	free(r->nodes);
+	*r = (struct pr_registry){0};
+}
+
+static Packrack__Hello *
+hello_copy(const Packrack__Hello *hello)
+{
+	size_t len = packrack__hello__get_packed_size(hello);
+	uint8_t *buf = malloc(len ? len : 1);
+	Packrack__Hello *copy;
+
+	if (!buf)
+		return NULL;
+	packrack__hello__pack(hello, buf);
+	copy = packrack__hello__unpack(NULL, len, buf);
+	free(buf);
+	return copy;
+}
+
+struct pr_node *
+pr_registry_find(const struct pr_registry *r, const char *name)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!strcmp(r->nodes[i]->hello->name, name))
+			return r->nodes[i];
+	return NULL;
+}
+
+static struct pr_node *
+node_add(struct pr_registry *r, Packrack__Hello *hello)
+{
+	struct pr_node **grown = reallocarray(r->nodes, r->count + 1, sizeof(*grown));
+	struct pr_node *node;
+	size_t at;
+
+	if (!grown)
+		return NULL;
+	r->nodes = grown;
+	node = calloc(1, sizeof(*node));
+	if (!node)
+		return NULL;
+	node->hello = hello;
+	for (at = r->count++; at && strcmp(r->nodes[at - 1]->hello->name, hello->name) > 0;
+		at--)
+		r->nodes[at] = r->nodes[at - 1];
+	r->nodes[at] = node;
+	return node;
+}
+
+static int
+check(const struct pr_registry *r, const struct pr_node *known,
+	const struct pr_address *from, const Packrack__Hello *hello, int64_t mono,
+	struct pr_error *err)
+{
+	if (!hello->name[0])
+		return pr_error_set(err, "a node without a name");
+	if (!known && r->count >= PR_REGISTRY_MAX)
+		return pr_error_set(err, "node %s: there are %d nodes already", hello->name,
+			PR_REGISTRY_MAX);
+	if (known && strcmp(known->hello->volume, hello->volume) &&
+		pr_node_connected(known, mono) && !pr_address_equal(&known->address, from))
+		return pr_error_set(err,
+			"two nodes call themselves %s (volumes %s and %s): give one "
+			"another --name",
+			hello->name, known->hello->volume, hello->volume);
+	return 0;
+}
+
+enum pr_hello
+pr_registry_hello(struct pr_registry *r, const struct pr_address *from,
+	const Packrack__Hello *hello, int64_t mono, int64_t real, struct pr_address *before,
+	struct pr_error *err)
+{
+	struct pr_node *node = pr_registry_find(r, hello->name);
+	enum pr_hello change = node ? PR_HELLO_SAME : PR_HELLO_NEW;
+	Packrack__Hello *copy;
+
+	if (check(r, node, from, hello, mono, err) < 0)
+		return PR_HELLO_REFUSED;
+	copy = hello_copy(hello);
+	if (copy && !node)
+		node = node_add(r, copy);
+	if (!copy || !node) {
+		if (copy)
+			packrack__hello__free_unpacked(copy, NULL);
+		pr_error_set(err, "no memory for node %s", hello->name);
+		return PR_HELLO_REFUSED;
+	}
+	if (node->hello != copy) {
+		if (node->hello->boot != copy->boot ||
+			!pr_address_equal(&node->address, from)) {
+			change = PR_HELLO_BACK;
+			*before = node->address;
+		}
+		packrack__hello__free_unpacked(node->hello, NULL);
+	}
+	node->hello = copy;
+	node->address = *from;
+	node->heard = mono;
+	node->last_seen = real;
+	return change;
+}
+
+struct pr_node *
+pr_registry_heard(
+	struct pr_registry *r, const struct pr_address *from, int64_t mono, int64_t real)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (pr_address_equal(&r->nodes[i]->address, from)) {
+			r->nodes[i]->heard = mono;
+			r->nodes[i]->last_seen = real;
+			return r->nodes[i];
+		}
+	return NULL;
+}
+
+static void
+remove_at(struct pr_registry *r, size_t at)
+{
+	node_free(r->nodes[at]);
+	memmove(&r->nodes[at], &r->nodes[at + 1], (r->count - at - 1) * sizeof(*r->nodes));
+	r->count--;
+}
+
+bool
+pr_registry_forget(struct pr_registry *r, const char *name)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (!strcmp(r->nodes[i]->hello->name, name)) {
+			remove_at(r, i);
+			return true;
+		}
+	return false;
+}
+
+size_t
+pr_registry_expire(struct pr_registry *r, int64_t mono)
+{
+	size_t count = 0;
+
+	for (size_t i = r->count; i-- > 0;)
+		if (mono - r->nodes[i]->heard > PR_NODE_FORGET_NS) {
+			remove_at(r, i);
+			count++;
+		}
+	return count;
+}

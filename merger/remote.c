@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/remote.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/wire/segment.h"
+
+struct batch {
+	struct batch *next;
+	size_t len;
+	uint8_t data[];
+};
+
+struct remote_source {
+	struct pr_source source; /* first */
+	struct pr_remote *remote;
+};
+
+struct pr_remote {
+	struct batch *head, *tail;
+	struct pr_segment_reader reader;
+	bool reading; /* reader walks through head */
+	bool ended;
+	char *error;
+	uint32_t owed, waiting;
+	size_t bytes;
+	int64_t frontier; /* told, and what of it was passed on */
+	int64_t passed;
+	bool any; /* last is set */
+	struct pr_packet last;
+};
+
+struct pr_remote *
+pr_remote_create(struct pr_error *err)
+{
+	struct pr_remote *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		pr_error_set(err, "no memory for a node's answer");
+		return NULL;
+	}
+	r->frontier = r->passed = INT64_MIN;
+	return r;
+}
+
+static void
+drop_head(struct pr_remote *r)
+{
+	struct batch *b = r->head;
+
+	r->head = b->next;
+	if (!r->head)
+		r->tail = NULL;
+	r->bytes -= b->len;
+	r->waiting--;
+	r->reading = false;
+	free(b);
+}
+
+void
+pr_remote_destroy(struct pr_remote **rp)
+{
+	struct pr_remote *r = *rp;
+
+	*rp = NULL;
+	if (!r)
+		return;
+	while (r->head)
+		drop_head(r);
+	free(r->error);
+	free(r);
+}
+
+void
+pr_remote_fail(struct pr_remote *r, const char *why)
+{
+	r->ended = true;
+	if (!r->error)
+		r->error = strdup(why);
+}
+
+void
+pr_remote_end(struct pr_remote *r)
+{
+	r->ended = true;
+}
+
+bool
+pr_remote_ended(const struct pr_remote *r)
+{
+	return r->ended;
+}
+
+const char *
+pr_remote_error(const struct pr_remote *r)
+{
+	return r->error;
+}
+
+static int
+put(struct pr_remote *r, const ProtobufCBinaryData *packets, struct pr_error *err)
+{
+	struct batch *b = malloc(sizeof(*b) + packets->len);
+
+	if (!b)
+		return pr_error_set(
+			err, "no memory for a batch of %zu bytes", packets->len);
+	b->next = NULL;
+	b->len = packets->len;
+	memcpy(b->data, packets->data, packets->len);
+	if (r->tail)
+		r->tail->next = b;
+	else
+		r->head = b;
+	r->tail = b;
+	r->bytes += b->len;
+	r->waiting++;
+	return 0;
+}
+
+int
+pr_remote_batch(struct pr_remote *r, const Packrack__Batch *batch, struct pr_error *err)
+{
+	int result = 0;
+
+	if (r->ended)
+		result = pr_error_set(err, "it sent a batch after its end");
+	else if (!r->owed)
+		result = pr_error_set(err, "it sent more batches than it was asked for");
+	else if (batch->packets.len)
+		result = put(r, &batch->packets, err);
+	if (result < 0) {
+		pr_remote_fail(r, err ? err->text : "it sent a bad batch");
+		return -1;
+	}
+	r->owed--;
+	if (batch->frontier && batch->frontier > r->frontier)
+		r->frontier = batch->frontier;
+	return 0;
+}
+
+/* 1 a packet in order; 0 the batch is used up; -1 the source has been failed. */
+static int
+read_packet(struct pr_remote *r, struct pr_packet *out)
+{
+	struct pr_error err;
+	int got;
+
+	if (!r->reading) {
+		if (pr_segment_open(&r->reader, r->head->data, r->head->len, &err) < 0) {
+			pr_remote_fail(r, err.text);
+			return -1;
+		}
+		r->reading = true;
+	}
+	got = pr_segment_next(&r->reader, out, &err);
+	if (got < 0) {
+		pr_remote_fail(r, err.text);
+	} else if (got && r->any && pr_packet_compare(out, &r->last) < 0) {
+		pr_remote_fail(r, "its packets are not in order");
+		got = -1;
+	} else if (got) {
+		out->flags &= (uint16_t)~PR_REMOTE_NOTHING;
+		r->last = *out;
+		r->any = true;
+	}
+	return got;
+}
+
+/* No packet is at hand: the least that the next one can be, if that says anything new. */
+static int
+give_nothing(struct pr_remote *r, struct pr_packet *out)
+{
+	if (r->frontier <= r->passed || (r->any && r->frontier <= r->last.otime))
+		return PR_SOURCE_WAIT;
+	*out = (struct pr_packet){.time = r->frontier,
+		.otime = r->frontier,
+		.flags = PR_REMOTE_NOTHING,
+		.data = (const uint8_t *)""};
+	r->passed = r->frontier;
+	r->last = *out;
+	r->any = true;
+	return PR_SOURCE_PACKET;
+}
+
+static int
+remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	struct pr_remote *r = ((struct remote_source *)source)->remote;
+
+	(void)err;
+	while (r->head && !r->error) {
+		int got = read_packet(r, out);
+
+		if (got > 0)
+			return PR_SOURCE_PACKET;
+		if (got == 0)
+			drop_head(r);
+	}
+	while (r->head)
+		drop_head(r);
+	return r->ended ? PR_SOURCE_END : give_nothing(r, out);
+}
+
+static void
+source_destroy(struct pr_source *source)
+{
+	free(source);
+}
+
+struct pr_source *
+pr_remote_source(struct pr_remote *remote, struct pr_error *err)
+{
+	struct remote_source *s = malloc(sizeof(*s));
+
+	if (!s) {
+		pr_error_set(err, "no memory for a node's answer");
+		return NULL;
+	}
+	s->source.next = remote_next;
+	s->source.destroy = source_destroy;
+	s->remote = remote;
+	return &s->source;
+}
+
+uint32_t
+pr_remote_take_credit(struct pr_remote *r, uint32_t window)
+{
+	uint32_t busy = r->owed + r->waiting, more;
+
+	if (r->ended || busy >= window)
+		return 0;
+	more = window - busy;
+	r->owed += more;
+	return more;
+}
+
+uint32_t
+pr_remote_owed(const struct pr_remote *r)
+{
+	return r->owed;
+}
+
+bool
+pr_remote_empty(const struct pr_remote *r)
+{
+	return !r->head;
+}
+
+size_t
+pr_remote_bytes(const struct pr_remote *r)
+{
+	return r->bytes;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/server_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define TICK_NS (100 * PR_NS_PER_MS)
+
+void
+pr_merger_reply(const struct pr_address *to, uint64_t id, Packrack__Envelope *env)
+{
+	env->id = id;
+	pr_rpc_send(to->rpc, &to->peer, env, NULL);
+}
+
+static void
+refuse(const struct pr_address *to, uint64_t id, const char *text, bool bad_request)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	failure.text = (char *)text;
+	failure.bad_request = bad_request;
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	pr_merger_reply(to, id, &env);
+}
+
+/* ---- queries ---- */
+
+static void
+query_remove(struct pr_merger *m, size_t at)
+{
+	m->packets_merged += pr_fanout_matched(m->queries[at]);
+	pr_fanout_destroy(&m->queries[at]);
+	m->query_count--;
+	m->queries[at] = m->queries[m->query_count];
+	m->clients[at] = m->clients[m->query_count];
+}
+
+static void
+queries_reap(struct pr_merger *m)
+{
+	for (size_t i = m->query_count; i-- > 0;)
+		if (pr_fanout_done(m->queries[i]))
+			query_remove(m, i);
+}
+
+static struct pr_fanout *
+query_of(struct pr_merger *m, const struct pr_address *from, uint64_t id)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		if (pr_fanout_is_client(m->queries[i], from, id))
+			return m->queries[i];
+	return NULL;
+}
+
+static void
+on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_fanout_options o = {.client = *from,
+		.id = env->id,
+		.query = env->query,
+		.registry = &m->registry,
+		.next_id = &m->next_id,
+		.mono = pr_now_mono(),
+		.real = pr_now_real(),
+		.silent_ns = m->options.silent_ns};
+	struct pr_error err;
+	struct pr_fanout *f;
+
+	if (query_of(m, from, env->id)) {
+		refuse(from, env->id, "a query of this number is running already", true);
+		return;
+	}
+	if (m->query_count >= m->options.max_queries) {
+		m->queries_refused++;
+		pr_error_set(&err,
+			"%zu queries are running, which is all that --max-queries allows: "
+			"try again later",
+			m->query_count);
+		refuse(from, env->id, err.text, false);
+		return;
+	}
+	f = pr_fanout_create(&o, &err);
+	if (!f) {
+		refuse(from, env->id, err.text, false);
+		return;
+	}
+	pr_log_info("query of %s: %s", from->peer.user[0] ? from->peer.user : "a client",
+		env->query->text[0] ? env->query->text : "all packets");
+	m->queries_total++;
+	m->queries[m->query_count] = f;
+	m->clients[m->query_count++] = *from;
+}
+
+static void
+on_credit(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_fanout *f = query_of(m, from, env->id);
+
+	if (f) /* else it has ended meanwhile */
+		pr_fanout_credit(f, env->credit->batches);
+}
+
+static void
+on_cancel(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_fanout *f = query_of(m, from, env->id);
+
+	if (f)
+		pr_fanout_cancel(f);
+}
+
+static void
+on_answer(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		if (pr_fanout_from_node(m->queries[i], from, env, pr_now_mono()))
+			return;
+	m->messages_unasked++; /* of a query that was cancelled, for one */
+}
+
+/* ---- nodes ---- */
+
+static void
+node_lost(struct pr_merger *m, const struct pr_address *address, const char *why)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		pr_fanout_lost(m->queries[i], address, why);
+}
+
+static void
+on_hello(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_address before;
+	struct pr_error err;
+
+	switch (pr_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
+		pr_now_real(), &before, &err)) {
+	case PR_HELLO_SAME:
+		break;
+	case PR_HELLO_NEW:
+		pr_log_info("node %s is here (volume %s)", env->hello->name,
+			env->hello->volume);
+		break;
+	case PR_HELLO_BACK:
+		pr_log_info("node %s is here again", env->hello->name);
+		node_lost(m, &before, "it was restarted during the query");
+		break;
+	case PR_HELLO_REFUSED:
+		pr_log_warning("%s", err.text);
+		break;
+	}
+}
+
+static void
+on_command(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
+	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	struct pr_error text = {""};
+
+	if (strcmp(env->command->verb, "forget"))
+		pr_error_set(&text, "a merger does not %s: ask the dispatcher",
+			env->command->verb);
+	else if (pr_registry_forget(&m->registry, env->command->node))
+		done.ok = true;
+	else
+		pr_error_set(&text, "the merger knows no node %s", env->command->node);
+	done.text = text.text;
+	reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
+	reply.command_done = &done;
+	pr_merger_reply(from, env->id, &reply);
+}
+
+static void
+on_status(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	pr_merger_status(m, from, env->id);
+}
+
+/* ---- all messages ---- */
+
+enum { NODE = 1, READ = 2, STEER = 4 };
+
+static const struct {
+	Packrack__Envelope__BodyCase body;
+	unsigned roles;
+	void (*call)(struct pr_merger *m, const struct pr_address *from,
+		const Packrack__Envelope *env);
+} messages[] = {
+	{PACKRACK__ENVELOPE__BODY_HELLO, NODE | STEER, on_hello},
+	{PACKRACK__ENVELOPE__BODY_BATCH, NODE | STEER, on_answer},
+	{PACKRACK__ENVELOPE__BODY_END, NODE | STEER, on_answer},
+	{PACKRACK__ENVELOPE__BODY_FAILURE, NODE | STEER, on_answer},
+	{PACKRACK__ENVELOPE__BODY_QUERY, READ | STEER, on_query},
+	{PACKRACK__ENVELOPE__BODY_CREDIT, READ | STEER, on_credit},
+	{PACKRACK__ENVELOPE__BODY_CANCEL, READ | STEER, on_cancel},
+	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, READ | STEER, on_status},
+	{PACKRACK__ENVELOPE__BODY_COMMAND, STEER, on_command},
+};
+
+static unsigned
+role_of(const char *role)
+{
+	return !strcmp(role, "steer") ? STEER : !strcmp(role, "read") ? READ : NODE;
+}
+
+static void
+on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	struct listener *l = arg;
+	struct pr_merger *m = l->merger;
+	struct pr_address from = {l->rpc, *peer};
+
+	pr_registry_heard(&m->registry, &from, pr_now_mono(), pr_now_real());
+	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+		if (messages[i].body != env->body_case)
+			continue;
+		if (messages[i].roles & role_of(peer->role))
+			messages[i].call(m, &from, env);
+		else
+			refuse(&from, env->id, "your key's role does not allow this", true);
+		queries_reap(m);
+		return;
+	}
+	refuse(&from, env->id, "this is a merger: it takes no such request", true);
+}
+
+static void
+tick(void *arg)
+{
+	struct pr_merger *m = arg;
+	int64_t now = pr_now_mono();
+
+	for (size_t i = 0; i < m->query_count; i++) {
+		if (pr_rpc_probe(m->clients[i].rpc, &m->clients[i].peer))
+			pr_fanout_tick(m->queries[i], now);
+		else
+			pr_fanout_cancel(m->queries[i]);
+	}
+	queries_reap(m);
+	pr_registry_expire(&m->registry, now);
+}
+
+/* ---- life ---- */
+
+struct pr_merger *
+pr_merger_create(
+	struct pr_loop *loop, const struct pr_merger_options *options, struct pr_error *err)
+{
+	struct pr_merger *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		pr_error_set(err, "no memory for a merger");
+		return NULL;
+	}
+	m->loop = loop;
+	m->options = *options;
+	if (!m->options.max_queries)
+		m->options.max_queries = PR_MERGER_QUERIES_DEFAULT;
+	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
+	m->clients = calloc(m->options.max_queries, sizeof(*m->clients));
+	m->timer = pr_timer_create(loop, TICK_NS, tick, m, err);
+	if (m->queries && m->clients && m->timer)
+		return m;
+	if (m->timer)
+		pr_error_set(err, "no memory for a merger");
+	pr_merger_destroy(&m);
+	return NULL;
+}
+
+int
+pr_merger_listen(struct pr_merger *m, const char *endpoint, const struct pr_rpc_keys *keys,
+	struct pr_error *err)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+	struct listener **grown =
+		reallocarray(m->listeners, m->listener_count + 1, sizeof(*grown));
+
+	if (grown)
+		m->listeners = grown;
+	if (!l || !grown) {
+		free(l);
+		return pr_error_set(err, "no memory for listening on %s", endpoint);
+	}
+	l->merger = m;
+	l->rpc = pr_rpc_listen(m->loop, endpoint, keys, on_message, l, err);
+	if (!l->rpc) {
+		free(l);
+		return -1;
+	}
+	m->listeners[m->listener_count++] = l;
+	return 0;
+}
+
+void
+pr_merger_destroy(struct pr_merger **mp)
+{
+	struct pr_merger *m = *mp;
+
+	*mp = NULL;
+	if (!m)
+		return;
+	pr_timer_destroy(&m->timer);
+	for (size_t i = 0; i < m->query_count; i++) {
+		pr_fanout_stop(m->queries[i], "the merger was stopped");
+		pr_fanout_destroy(&m->queries[i]);
+	}
+	for (size_t i = 0; i < m->listener_count; i++) {
+		pr_rpc_destroy(&m->listeners[i]->rpc);
+		free(m->listeners[i]);
+	}
+	pr_registry_free(&m->registry);
+	free(m->listeners);
+	free(m->queries);
+	free(m->clients);
+	free(m);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_SERVER_H
+#define PR_MERGER_SERVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+#include "proto/base/loop.h"
+#include "proto/rpc/rpc.h"
+
+/*
+ * The merger's service: nodes connect and say Hello; clients connect to the same endpoints and send
+ * Query, Credit, Cancel, StatusRequest, and Command "forget" (a node that is gone for good). With
+ * keys, the role node says Hello only, read asks, steer does all. From the loop's thread only.
+ */
+struct pr_merger;
+
+#define PR_MERGER_QUERIES_DEFAULT 16
+#define PR_MERGER_QUERIES_MAX 1024
+
+struct pr_merger_options {
+	size_t max_queries; /* at the same time; 0: default */
+	int64_t silent_ns;  /* see fanout.h; 0: default */
+};
+
+struct pr_merger *pr_merger_create(struct pr_loop *loop, const struct pr_merger_options *options,
+	struct pr_error *err);
+int pr_merger_listen(struct pr_merger *m, const char *endpoint, const struct pr_rpc_keys *keys,
+	struct pr_error *err);
+/* Clients of running queries are told that the merger stops. */
+void pr_merger_destroy(struct pr_merger **m);
+
+#endif

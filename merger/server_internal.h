@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_SERVER_INTERNAL_H
+#define PR_MERGER_SERVER_INTERNAL_H
+
+#include "merger/fanout.h"
+#include "merger/registry.h"
+#include "merger/server.h"
+
+/* server.c takes messages, server_status.c tells of it all. */
+
+struct listener {
+	struct pr_merger *merger;
+	struct pr_rpc *rpc;
+};
+
+struct pr_merger {
+	struct pr_loop *loop;
+	struct pr_merger_options options;
+	struct pr_timer *timer;
+	struct listener **listeners;
+	size_t listener_count;
+	struct pr_registry registry;
+	struct pr_fanout **queries;
+	struct pr_address *clients; /* of the queries, for telling whether they are still there */
+	size_t query_count;
+	uint64_t next_id;
+	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
+};
+
+void pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id);
+void pr_merger_reply(const struct pr_address *to, uint64_t id, Packrack__Envelope *env);
+
+#endif

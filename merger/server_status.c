@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/server_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+#define VALUES 6
+#define LINKS_MAX 10000
+
+/* The reply borrows all its texts from the registry. */
+struct reply {
+	Packrack__Status status;
+	Packrack__NodeStatus *node_room, **nodes;
+	Packrack__LinkInfo **links;
+	Packrack__Value value_room[VALUES], *values[VALUES];
+};
+
+static void
+add_value(struct reply *r, const char *name, uint64_t number)
+{
+	Packrack__Value *v = &r->value_room[r->status.n_values];
+
+	packrack__value__init(v);
+	v->name = (char *)name;
+	v->number = number;
+	r->values[r->status.n_values++] = v;
+}
+
+static bool
+known_link(const struct reply *r, const Packrack__LinkInfo *link)
+{
+	for (size_t i = 0; i < r->status.n_links; i++)
+		if (r->links[i]->epoch == link->epoch && r->links[i]->link == link->link &&
+			r->links[i]->linktype == link->linktype &&
+			!strcmp(r->links[i]->name, link->name))
+			return true;
+	return false;
+}
+
+static void
+add_node(struct reply *r, const struct pr_node *node, int64_t mono)
+{
+	Packrack__NodeStatus *s = &r->node_room[r->status.n_nodes];
+
+	if (node->hello->status)
+		*s = *node->hello->status;
+	else
+		packrack__node_status__init(s);
+	s->name = node->hello->name;
+	s->connected = pr_node_connected(node, mono);
+	s->last_seen = node->last_seen;
+	r->nodes[r->status.n_nodes++] = s;
+	for (size_t i = 0; i < node->hello->n_links && r->status.n_links < LINKS_MAX; i++)
+		if (!known_link(r, node->hello->links[i]))
+			r->links[r->status.n_links++] = node->hello->links[i];
+}
+
+static void
+add_values(struct reply *r, const struct pr_merger *m)
+{
+	uint64_t bad = 0;
+
+	for (size_t i = 0; i < m->listener_count; i++)
+		bad += pr_rpc_bad_messages(m->listeners[i]->rpc);
+	add_value(r, "queries", m->queries_total);
+	add_value(r, "queries_running", m->query_count);
+	add_value(r, "queries_refused", m->queries_refused);
+	add_value(r, "packets_merged", m->packets_merged);
+	add_value(r, "messages_bad", bad);
+	add_value(r, "messages_unasked", m->messages_unasked);
+}
+
+void
+pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
+{
+	size_t count = m->registry.count ? m->registry.count : 1;
+	struct reply r = {.node_room = calloc(count, sizeof(*r.node_room)),
+		.nodes = calloc(count, sizeof(*r.nodes)),
+		.links = calloc(LINKS_MAX, sizeof(*r.links))};
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	packrack__status__init(&r.status);
+	r.status.program = (char *)"packrack-merger";
+	r.status.version = (char *)PACKRACK_VERSION;
+	r.status.state = (char *)"running";
+	r.status.time = pr_now_real();
+	if (r.node_room && r.nodes && r.links)
+		for (size_t i = 0; i < m->registry.count; i++)
+			add_node(&r, m->registry.nodes[i], pr_now_mono());
+	add_values(&r, m);
+	r.status.nodes = r.nodes;
+	r.status.links = r.links;
+	r.status.values = r.values;
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
+	env.status = &r.status;
+	pr_merger_reply(to, id, &env);
+	free(r.node_room);
+	free(r.nodes);
+	free(r.links);
+}
