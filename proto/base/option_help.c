@@ -27,10 +27,14 @@ print_wrapped(const char *text, int indent)
 }
 
 static void
-print_option(const struct pr_option *option)
+print_option(const struct pr_option *option, const void *values)
 {
-	char flags[128];
+	char flags[128], value[256] = "", help[1024];
 	int used;
+
+	/* what the program will use, so that the text cannot say otherwise */
+	if (values && option->help[strlen(option->help) - 1] != ')')
+		pr_option_show(option, values, value, sizeof value);
 
 	used = option->letter ? snprintf(flags, sizeof flags, "  -%c, ", option->letter)
 			      : snprintf(flags, sizeof flags, "      ");
@@ -40,19 +44,21 @@ print_option(const struct pr_option *option)
 		printf("%s\n%*s", flags, FLAGS_WIDTH + 2, "");
 	else
 		printf("%-*s", FLAGS_WIDTH + 2, flags);
-	print_wrapped(option->help, FLAGS_WIDTH + 2);
+	snprintf(help, sizeof help, "%s%s%s%s", option->help, *value ? " (default " : "",
+		value, *value ? ")" : "");
+	print_wrapped(help, FLAGS_WIDTH + 2);
 }
 
 void
-pr_options_help(const struct pr_program *program, const struct pr_option *builtins,
-	size_t builtin_count)
+pr_options_help(const struct pr_program *program, const void *values,
+	const struct pr_option *builtins, size_t builtin_count)
 {
 	printf("usage: %s %s\n\n%s\n\noptions:\n", program->name,
 		program->usage ? program->usage : "[options]", program->summary);
 	for (size_t i = 0; i < program->option_count; i++)
-		print_option(&program->options[i]);
+		print_option(&program->options[i], values);
 	for (size_t i = 0; i < builtin_count; i++)
-		print_option(&builtins[i]);
+		print_option(&builtins[i], NULL);
 	if (program->section)
 		printf("\nEach option is also a key of section [%s] in %s.\n",
 			program->section, PR_CONFIG_DEFAULT);

@@ -134,6 +134,39 @@ show(enum pr_option_kind kind, uint64_t value, char *buf, size_t size)
 	return buf;
 }
 
+void
+pr_option_show(const struct pr_option *option, const void *values, char *buf, size_t size)
+{
+	const char *at = (const char *)values + option->offset;
+	const char *text = NULL;
+	uint64_t number = 0;
+	int choice;
+
+	buf[0] = '\0';
+	switch (option->kind) {
+	case PR_OPT_STRING:
+		memcpy(&text, at, sizeof text);
+		break;
+	case PR_OPT_ENUM:
+		memcpy(&choice, at, sizeof choice);
+		text = option->choices[choice];
+		break;
+	case PR_OPT_UINT:
+	case PR_OPT_SIZE:
+	case PR_OPT_DURATION:
+		memcpy(&number, at, sizeof number);
+		break;
+	case PR_OPT_FLAG:
+	case PR_OPT_LIST:
+	case PR_OPT_TIME:
+		break;
+	}
+	if (text)
+		snprintf(buf, size, "%s", text);
+	else if (number)
+		show(option->kind, number, buf, size);
+}
+
 static int
 check_range(const struct pr_option *option, uint64_t value, const char *text,
 	struct pr_error *err)

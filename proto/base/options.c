@@ -154,7 +154,8 @@ walk_step(struct walk *walk, struct pr_error *err)
 
 /* The first walk only looks: at the built-in options, and for bad usage. */
 static int
-look_for_builtins(struct walk walk, const char **config, struct pr_error *err)
+look_for_builtins(
+	struct walk walk, const void *values, const char **config, struct pr_error *err)
 {
 	int result;
 
@@ -166,8 +167,8 @@ look_for_builtins(struct walk walk, const char **config, struct pr_error *err)
 			return 1;
 		}
 		if (walk.option == &builtins[HELP]) {
-			pr_options_help(
-				walk.program, builtins, builtin_count(walk.program));
+			pr_options_help(walk.program, values, builtins,
+				builtin_count(walk.program));
 			return 1;
 		}
 	}
@@ -215,7 +216,7 @@ parse_into(const struct pr_option_values *to, int argc, char **argv, int *operan
 	struct walk walk = {
 		.program = program, .argc = argc, .argv = argv, .at = 1, .letters = ""};
 	const char *config = NULL;
-	int result = look_for_builtins(walk, &config, err);
+	int result = look_for_builtins(walk, to->values, &config, err);
 
 	if (result != 0)
 		return result;

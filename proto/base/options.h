@@ -39,7 +39,8 @@ struct pr_option {
 	enum pr_option_kind kind;
 	size_t offset; /* in the values struct */
 	const char *arg; /* shown in help: "IFACE"; NULL for flags */
-	const char *help; /* one line, with the default */
+	/* one line; "(default ...)" is added from the values, unless the line ends in ')' itself */
+	const char *help;
 	uint64_t min, max; /* UINT, SIZE, DURATION; max 0: no upper bound */
 	const char *const *choices; /* ENUM, NULL-terminated */
 	size_t set_offset; /* of a bool set when the option was given, or 0 */

@@ -25,9 +25,13 @@ const struct pr_option *pr_option_find(const struct pr_program *program, const c
 int pr_options_read_file(
 	const struct pr_option_values *to, const char *path, struct pr_error *err);
 
-/* builtins: options that are not in the program's table. */
-void pr_options_help(const struct pr_program *program, const struct pr_option *builtins,
-	size_t builtin_count);
+/* The value as a user would write it; "" for none (0, no text, false, lists, times). */
+void pr_option_show(
+	const struct pr_option *option, const void *values, char *buf, size_t size);
+
+/* builtins: options that are not in the program's table. values: as yet the defaults. */
+void pr_options_help(const struct pr_program *program, const void *values,
+	const struct pr_option *builtins, size_t builtin_count);
 
 /* Looks for the known word nearest to a mistaken one. */
 struct pr_nearest {

@@ -25,21 +25,20 @@ static const struct pr_option options[] = {
 	{"fast", 'f', PR_OPT_FLAG, AT(fast), .help = "be fast",
 		.set_offset = offsetof(struct values, fast_set)},
 	{"name", 'n', PR_OPT_STRING, AT(name), .arg = "NAME",
-		.help = "a name (default the host's)"},
+		.help = "a name (the host's)"},
 	{"in", 'i', PR_OPT_LIST, AT(in), .arg = "IFACE", .help = "an interface"},
 	{"rack-id", 0, PR_OPT_UINT, AT(rack), .arg = "N", .help = "the rack", .min = 1,
 		.max = 0xffff},
-	{"ring-size", 'r', PR_OPT_SIZE, AT(ring), .arg = "BYTES",
-		.help = "the ring (default 4M)", .min = 64 << 10},
-	{"hold", 0, PR_OPT_DURATION, AT(hold), .arg = "TIME",
-		.help = "how long (default 2s)", .min = PR_NS_PER_MS,
-		.max = 3600 * PR_NS_PER_S},
+	{"ring-size", 'r', PR_OPT_SIZE, AT(ring), .arg = "BYTES", .help = "the ring",
+		.min = 64 << 10},
+	{"hold", 0, PR_OPT_DURATION, AT(hold), .arg = "TIME", .help = "how long",
+		.min = PR_NS_PER_MS, .max = 3600 * PR_NS_PER_S},
 	{"since", 0, PR_OPT_TIME, AT(since), .arg = "TIME",
 		.help = "the first packet's time"},
 	{"spread", 's', PR_OPT_ENUM, AT(spread), .arg = "MODE",
 		.help = "how to spread over nodes that have announced themselves, in a "
 			"long text "
-			"that takes several lines (default round-robin)",
+			"that takes several lines",
 		.choices = spreads},
 };
 
@@ -305,7 +304,7 @@ START_TEST(help_and_version)
 		"Takes frames.\n\n"
 		"options:\n"
 		"  -f, --fast                  be fast\n"
-		"  -n, --name NAME             a name (default the host's)\n"
+		"  -n, --name NAME             a name (the host's)\n"
 		"  -i, --in IFACE              an interface\n"
 		"      --rack-id N             the rack\n"
 		"  -r, --ring-size BYTES       the ring (default 4M)\n"
