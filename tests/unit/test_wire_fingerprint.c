@@ -99,6 +99,17 @@ START_TEST(other_frames_have_no_length)
 	memset(frame, 0, sizeof frame);
 	uint32_t fp = pr_fingerprint(frame, 60, EPOCH);
 	ck_assert_uint_eq(pr_fingerprint_length(frame, 64, EPOCH, fp), 60);
+	/* the same bytes and a length that would cut them */
+	frame[40] = 1;
+	fp = pr_fingerprint(frame, 60, EPOCH);
+	ck_assert_uint_eq(
+		pr_fingerprint_length(frame, 64, EPOCH, fp - 19 * PR_FINGERPRINT_STEP), 41);
+	ck_assert_uint_eq(
+		pr_fingerprint_length(frame, 64, EPOCH, fp - 20 * PR_FINGERPRINT_STEP), 0);
+	ck_assert_uint_eq(
+		pr_fingerprint_length(frame, 64, EPOCH, fp + 4 * PR_FINGERPRINT_STEP), 64);
+	ck_assert_uint_eq(
+		pr_fingerprint_length(frame, 64, EPOCH, fp + 5 * PR_FINGERPRINT_STEP), 0);
 }
 END_TEST
 

@@ -359,11 +359,25 @@ START_TEST(golden_values)
 	ck_assert_uint_eq(f.body.mark.last_ordinal, 4711);
 	ck_assert_uint_eq(f.body.mark.link_count, 5);
 	ck_assert_int_eq(f.body.mark.links[1].last_otime, -5);
-	ck_assert_uint_eq(f.body.mark.links[1].undelivered_last, 2011);
+	const struct pr_mark_link *l = &f.body.mark.links[1];
+	const uint64_t line[] = {l->last_seq, 2001, l->last_log, l->assigned,
+		l->dropped_kernel, l->dropped_interface, l->dropped_ring,
+		l->dropped_no_node, l->dropped_send, l->cut, l->undelivered_first,
+		l->undelivered_last};
+	for (uint64_t i = 0; i < sizeof line / sizeof line[0]; i++)
+		ck_assert_uint_eq(line[i], 2000 + i);
 	ck_assert_str_eq(f.body.mark.links[1].name, "mirror");
 	decode(golden_status, sizeof golden_status, NULL, &f);
 	ck_assert_uint_eq(f.body.status.buffer_fill, 25);
-	ck_assert_uint_eq(f.body.status.command, 0x12011);
+	/* u64 number i of the frame is 0x1000 * (i + 1) + i: in this order */
+	const struct pr_status *st = &f.body.status;
+	const uint64_t in_order[] = {st->ordinal_settled, st->frames_received,
+		st->bytes_received, st->packets_stored, st->bytes_stored,
+		st->packets_durable, st->missing, st->stray, st->duplicate, st->pending,
+		st->kernel_drops, st->logs_received, st->logs_requested, st->logs_gone,
+		st->disk_total, st->disk_free, st->write_rate, st->command};
+	for (uint64_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++)
+		ck_assert_uint_eq(in_order[i], 0x1000 * (i + 1) + i);
 	ck_assert_uint_eq(f.body.status.command_type, PR_FRAME_IDENTIFY);
 	decode(golden_ann, sizeof golden_ann, NULL, &f);
 	ck_assert_str_eq(f.body.ann.name, "node-1");

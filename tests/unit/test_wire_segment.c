@@ -309,6 +309,10 @@ START_TEST(reserve_in_place)
 	ck_assert_uint_eq(pr_segment_seal(&b), PR_SEGMENT_HEADER + PR_SEGMENT_PACKET + 16);
 	ck_assert_mem_eq(data + 13, "\0\0\0", 3);
 	ck_assert_uint_eq(data[16], 0xee);
+	size_t len = PR_SEGMENT_HEADER + PR_SEGMENT_PACKET + 16;
+	ck_assert_int_eq(read_all(buf, len), 1);
+	for (size_t less = 1; less <= len; less++) /* the padding belongs to it */
+		ck_assert_int_eq(read_all(buf, len - less), -1);
 }
 END_TEST
 
