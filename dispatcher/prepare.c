@@ -63,7 +63,7 @@ prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
 {
 	size_t len = PR_FRAME_MIN;
 
-	e->flags = 0;
+	e->flags = e->runt_len = 0;
 	e->time = rec->time;
 	if (rec->caplen < PR_ETHER_LEN) {
 		prepare_runt(rec, e);
