@@ -44,7 +44,7 @@ struct sfs_handle {
 	uint64_t block;
 	uint32_t offset, length; /* within the block; body length */
 	uint32_t stream;
-	uint32_t reserved;
+	uint32_t check; /* of the other fields, keyed: a made-up handle is seen at once */
 	uint64_t proof; /* part of the record's keyed hash */
 };
 /* Little-endian, SFS_HANDLE_BYTES; for storing handles in other records. */
@@ -73,6 +73,7 @@ struct sfs_open_options {
 	bool writer;       /* takes the volume's lock; recovers */
 	size_t shm_bytes;  /* writer: shared memory for blocks; 0: default */
 	bool no_direct;    /* do not try O_DIRECT and io_uring */
+	uint32_t permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
 	int64_t flush_interval; /* ns; 0: 100 ms. sfs_tick flushes what is older */
 };
 struct sfs *sfs_open(const char *const *paths, size_t path_count, const struct sfs_open_options *options,

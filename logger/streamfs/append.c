@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+size_t
+sfs_record_max(const struct sfs *sfs)
+{
+	return sfs->root.block_size - SFS_BLOCK_HEADER - SFS_RECORD_HEADER;
+}
+
+static int
+check_stream(const struct sfs *sfs, int stream, size_t length, struct pr_error *err)
+{
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+		return pr_error_set(err, "no stream %d in the volume", stream), SFS_ERROR;
+	if (sfs->w->tail[stream].reserved)
+		return pr_error_set(err, "stream %s has a reservation already",
+			       sfs->table.stream[stream].name),
+		       SFS_ERROR;
+	if (length > sfs_record_max(sfs))
+		return pr_error_set(err, "a record of %zu bytes: a block takes %zu at most",
+			       length, sfs_record_max(sfs)),
+		       SFS_TOO_BIG;
+	return SFS_OK;
+}
+
+static int
+roll(struct sfs *sfs, uint32_t stream, struct pr_error *err)
+{
+	if (sfs_block_end(sfs, stream, err) < 0)
+		return SFS_ERROR;
+	return sfs_block_begin(sfs, stream, err);
+}
+
+/*
+ * Makes the stream's tail a block in a slot, with room for the record at its fill. align: what is
+ * there may have to be flushed while the record is made, so the record starts a sector.
+ */
+static int
+prepare(struct sfs *sfs, uint32_t stream, size_t length, bool align, struct pr_error *err)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint64_t start = tail->fill;
+	int rc = SFS_OK;
+	if (align && tail->waiting > 0)
+		start = sfs_sector_up(start);
+	tail->reserved = true;
+	if (tail->block == SFS_NONE ||
+		start + sfs_record_span(length) > sfs->root.block_size) {
+		rc = roll(sfs, stream, err);
+	} else if (start > tail->fill) {
+		memset(sfs_shm_data(&sfs->shm, tail->slot) + tail->fill, 0,
+			start - tail->fill);
+		tail->fill = (uint32_t)start;
+	}
+	if (rc == SFS_OK && tail->slot == SFS_NONE)
+		rc = sfs_slot_attach(sfs, stream, err);
+	tail->reserved = rc == SFS_OK;
+	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
+		sfs_flush_start(sfs, true);
+	return rc;
+}
+
+/* The record is in place but for its header: makes it a part of the stream. */
+static void
+finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time, size_t length,
+	struct sfs_handle *handle)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	struct sfs_stream *s = &sfs->table.stream[stream];
+	uint8_t *record = sfs_shm_data(&sfs->shm, tail->slot) + tail->fill;
+	uint32_t span = (uint32_t)sfs_record_span(length);
+	struct sfs_record_header h = {
+		.stream = stream,
+		.permission = s->permission,
+		.block = tail->block,
+		.generation = sfs->table.entry[tail->block].generation,
+		.sequence = s->last_sequence + 1,
+		.min_time = min_time,
+		.max_time = max_time,
+		.length = (uint32_t)length,
+		.offset = tail->fill,
+	};
+	memset(record + SFS_RECORD_HEADER + length, 0, span - SFS_RECORD_HEADER - length);
+	sfs_record_encode(&sfs->key, &h, record);
+	tail->fill += span;
+	tail->waiting++;
+	tail->reserved = false;
+	sfs->w->dirty = true;
+	sfs->w->slot[tail->slot].used = ++sfs->w->clock;
+	sfs_shm_slot_fill(&sfs->shm, tail->slot, tail->fill);
+	sfs_table_record(&sfs->table, tail->block, tail->fill, min_time, max_time);
+	if (handle)
+		sfs_handle_make(&sfs->key, &h, handle);
+}
+
+int
+sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
+	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err)
+{
+	int rc = check_stream(sfs, stream, length, err);
+	if (rc == SFS_OK)
+		rc = prepare(sfs, (uint32_t)stream, length, false, err);
+	if (rc != SFS_OK)
+		return rc;
+	const struct sfs_tail *tail = &sfs->w->tail[stream];
+	if (length > 0)
+		memcpy(sfs_shm_data(&sfs->shm, tail->slot) + tail->fill + SFS_RECORD_HEADER,
+			body, length);
+	finish(sfs, (uint32_t)stream, min_time, max_time, length, handle);
+	return SFS_OK;
+}
+
+void *
+sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err)
+{
+	if (check_stream(sfs, stream, length, err) != SFS_OK ||
+		prepare(sfs, (uint32_t)stream, length, true, err) != SFS_OK)
+		return NULL;
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	tail->reserve_room = length;
+	return sfs_shm_data(&sfs->shm, tail->slot) + tail->fill + SFS_RECORD_HEADER;
+}
+
+int
+sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size_t length,
+	struct sfs_handle *handle, struct pr_error *err)
+{
+	if (!sfs->w || stream < 0 || (uint32_t)stream >= sfs->table.streams ||
+		!sfs->w->tail[stream].reserved)
+		return pr_error_set(err, "nothing is reserved in stream %d", stream),
+		       SFS_ERROR;
+	if (length > sfs->w->tail[stream].reserve_room)
+		return pr_error_set(err, "%zu bytes committed, %zu reserved", length,
+			       sfs->w->tail[stream].reserve_room),
+		       SFS_TOO_BIG;
+	finish(sfs, (uint32_t)stream, min_time, max_time, length, handle);
+	return SFS_OK;
+}
+
+int
+sfs_flush(struct sfs *sfs, struct pr_error *err)
+{
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+	sfs_retry_failed(sfs);
+	if (sfs_flush_finish(sfs, err) < 0 && sfs->w->state != SFS_IDLE)
+		return SFS_ERROR;
+	sfs_flush_start(sfs, false);
+	return sfs_flush_finish(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
+}
+
+/* Failed writes are tried again ten times a second, no more. */
+#define RETRY 100000000
+
+int
+sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	if (!w)
+		return SFS_OK;
+	sfs_pump(sfs, false);
+	if (w->failed && now_mono - w->last_retry >= RETRY) {
+		w->last_retry = now_mono;
+		sfs_retry_failed(sfs);
+		sfs_pump(sfs, false);
+	}
+	int64_t interval =
+		w->suspended && w->flush_interval < RETRY ? RETRY : w->flush_interval;
+	if (w->state == SFS_IDLE && (w->dirty || w->checkpoint_wanted) &&
+		now_mono - w->last_flush >= interval) {
+		w->last_flush = now_mono;
+		sfs_flush_start(sfs, false);
+	}
+	if (w->suspended)
+		return pr_error_set(err, "%s", w->error.text), SFS_ERROR;
+	return SFS_OK;
+}
+
+uint64_t
+sfs_appended(const struct sfs *sfs, int stream)
+{
+	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+		return 0;
+	return sfs->table.stream[stream].last_sequence;
+}
+
+uint64_t
+sfs_durable(const struct sfs *sfs, int stream)
+{
+	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+		return 0;
+	return sfs->table.stream[stream].durable_sequence;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "logger/streamfs/internal.h"
+#include "proto/base/clock.h"
+
+uint8_t *
+sfs_buffer(size_t size)
+{
+	void *p = NULL;
+	if (posix_memalign(&p, SFS_SECTOR, size) != 0)
+		return NULL;
+	memset(p, 0, size);
+	return p;
+}
+
+/* A volume of whatever version, or a damaged one, is somebody's data. */
+static int
+refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)
+{
+	for (int copy = 0; copy < 2; copy++) {
+		if (disk->size < 2 * SFS_ROOT_BYTES ||
+			sfs_disk_read(disk, buf, SFS_SECTOR, copy ? SFS_ROOT_BYTES : 0) < 0)
+			continue;
+		if (memcmp(buf, "SFSroot\n", 8) == 0)
+			return pr_error_set(err,
+				"%s already holds a volume: give --force to lose what is "
+				"in it",
+				disk->path);
+	}
+	return 0;
+}
+
+static int
+geometry(struct sfs_root *root, const struct sfs_disk *disks, size_t count,
+	uint32_t block_size, struct pr_error *err)
+{
+	uint64_t start = (2 * SFS_ROOT_BYTES + (uint64_t)block_size - 1) &
+			 ~(uint64_t)(block_size - 1);
+	uint64_t least = UINT64_MAX;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t blocks =
+			disks[i].size < start ? 0 : (disks[i].size - start) / block_size;
+		if (blocks * count < SFS_BLOCKS_MIN)
+			return pr_error_set(err,
+				"%s: %llu bytes are too few for a volume: at least %llu "
+				"with blocks "
+				"of %u KiB",
+				disks[i].path, (unsigned long long)disks[i].size,
+				(unsigned long long)(start + (SFS_BLOCKS_MIN + count - 1) /
+								     count * block_size),
+				block_size / 1024);
+		if (blocks < least)
+			least = blocks;
+	}
+	if (least > SFS_BLOCKS_MAX / count)
+		return pr_error_set(err, "%s: too many blocks: give a larger block size",
+			disks[0].path);
+	root->block_size = block_size;
+	root->data_start = start;
+	root->blocks = least * count;
+	return 0;
+}
+
+static int
+fresh_root(struct sfs_root *root, struct pr_error *err)
+{
+	if (getrandom(root->uuid, 16, 0) != 16 || getrandom(root->secret, 32, 0) != 32)
+		return pr_error_errno(err, "cannot get random bytes");
+	root->uuid[6] = (uint8_t)((root->uuid[6] & 0x0f) | 0x40); /* RFC 4122: random */
+	root->uuid[8] = (uint8_t)((root->uuid[8] & 0x3f) | 0x80);
+	root->created = pr_now_real();
+	root->map_interval = SFS_MAP_INTERVAL;
+	root->utilization = SFS_UTILIZATION;
+	root->flags = SFS_ROOT_CLEAN;
+	return 0;
+}
+
+static int
+write_roots(
+	struct sfs_disk *disks, struct sfs_root *root, uint8_t *buf, struct pr_error *err)
+{
+	for (uint16_t i = 0; i < root->device_count; i++) {
+		for (uint64_t copy = 0; copy < 2; copy++) {
+			root->device_index = i;
+			root->generation = copy ? 1 : 2;
+			size_t len = sfs_root_encode(root, NULL, buf);
+			if (sfs_disk_write(&disks[i], buf, len, copy * SFS_ROOT_BYTES) < 0)
+				return pr_error_errno(
+					err, "cannot write the root to %s", disks[i].path);
+		}
+		if (disks[i].ops->sync(disks[i].arg) < 0)
+			return pr_error_errno(err, "cannot sync %s", disks[i].path);
+	}
+	return 0;
+}
+
+int
+sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size, bool force,
+	struct pr_error *err)
+{
+	struct sfs_root root = {.device_count = (uint16_t)count};
+	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
+	int rc = buf ? 0 : pr_error_set(err, "no memory");
+	for (size_t i = 0; rc == 0 && !force && i < count; i++)
+		rc = refuse_existing(&disks[i], buf, err);
+	if (rc == 0 && (geometry(&root, disks, count, block_size, err) < 0 ||
+			       fresh_root(&root, err) < 0 ||
+			       write_roots(disks, &root, buf, err) < 0))
+		rc = -1;
+	free(buf);
+	return rc;
+}
+
+/*
+ * Room is reserved now where the file system can: a recorder must not find the disk full later. Where
+ * it cannot, the file is sparse.
+ */
+static int
+size_file(const char *path, uint64_t size, struct pr_error *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600),
+	    rc = 0;
+	if (fd < 0)
+		return pr_error_errno(err, "cannot create volume %s", path);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && size > 0) {
+		if ((uint64_t)st.st_size > size)
+			rc = ftruncate(fd, (off_t)size);
+		if (rc == 0 && fallocate(fd, 0, 0, (off_t)size) < 0)
+			rc = errno == EOPNOTSUPP ? ftruncate(fd, (off_t)size) : -1;
+		if (rc < 0)
+			pr_error_errno(err, "no %llu MiB for volume %s",
+				(unsigned long long)(size >> 20), path);
+	}
+	close(fd);
+	return rc;
+}
+
+static bool
+holds_volume(const char *path)
+{
+	char head[8] = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	bool yes = pread(fd, head, 8, 0) == 8 && memcmp(head, "SFSroot\n", 8) == 0;
+	close(fd);
+	return yes;
+}
+
+/* Nobody may be writing the volume that is to be lost. */
+static int
+lock_free(const struct sfs_disk *disk, struct pr_error *err)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	if (fcntl(disk->fd, F_OFD_SETLK, &lock) == 0 ||
+		(errno != EAGAIN && errno != EACCES))
+		return 0;
+	return pr_error_set(
+		err, "%s is being written by a running program: stop it first", disk->path);
+}
+
+int
+sfs_create(const char *const *paths, size_t count, const struct sfs_create_options *options,
+	struct pr_error *err)
+{
+	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
+	uint32_t block_size = options->block_size ? options->block_size : SFS_BLOCK_DEFAULT;
+	if (count < 1 || count > SFS_DEVICES_MAX)
+		return pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
+	if (block_size < SFS_BLOCK_MIN || block_size > SFS_BLOCK_MAX ||
+		(block_size & (block_size - 1)) != 0)
+		return pr_error_set(err,
+			"block size %u: must be a power of two from %d KiB to %d MiB",
+			block_size, SFS_BLOCK_MIN / 1024, SFS_BLOCK_MAX >> 20);
+	for (size_t i = 0; i < count; i++)
+		if (!options->force && holds_volume(paths[i]))
+			return pr_error_set(err,
+				"%s already holds a volume: give --force to lose what is "
+				"in it",
+				paths[i]);
+	int rc = 0;
+	size_t opened = 0;
+	for (; rc == 0 && opened < count; opened++) {
+		rc = size_file(paths[opened], options->size / count, err);
+		if (rc == 0)
+			rc = sfs_disk_open(&disks[opened], paths[opened], true, false, err);
+		if (rc == 0)
+			rc = lock_free(&disks[opened], err);
+	}
+	if (rc == 0)
+		rc = sfs_create_disks(disks, count, block_size, options->force, err);
+	for (size_t i = 0; i < opened; i++)
+		sfs_disk_close(&disks[i]);
+	return rc;
+}

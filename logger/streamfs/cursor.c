@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "logger/streamfs/internal.h"
+#include "proto/base/clock.h"
+
+/*
+ * A walk along a stream: block by block, one read (or one copy from shared memory) a block and not
+ * one a record. Its place is (block, generation, offset) and the sequence that comes next.
+ */
+struct sfs_cursor {
+	struct sfs *sfs;
+	uint32_t stream;
+	bool placed, expired; /* expired: still to be told */
+	uint32_t block, offset;
+	uint64_t generation, sequence;
+	uint8_t *buf; /* of a block; [0, have) is its bytes from where they were read */
+	uint32_t have_from, have;
+	uint64_t have_generation;
+};
+
+#define PROBE 50000000 /* ns between looks whether the writer lives */
+
+struct sfs_cursor *
+sfs_cursor_open(
+	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err)
+{
+	struct sfs_stream s;
+	if (stream < 0 || !sfs_view_stream(sfs, (uint32_t)stream, &s)) {
+		pr_error_set(err, "no stream %d in the volume", stream);
+		return NULL;
+	}
+	struct sfs_cursor *c = calloc(1, sizeof(*c));
+	if (!c || !(c->buf = sfs_buffer(sfs->root.block_size))) {
+		free(c);
+		pr_error_set(err, "no memory for a cursor");
+		return NULL;
+	}
+	c->sfs = sfs;
+	c->stream = (uint32_t)stream;
+	c->sequence = 1;
+	if (!after)
+		return c;
+	struct sfs_record record;
+	int rc = sfs_read(sfs, after, NULL, 0, NULL, &record, err);
+	if (rc == SFS_FORGED || after->stream != c->stream) {
+		pr_error_set(err, "the handle to go on from is not of stream %s", s.name);
+		sfs_cursor_close(&c);
+		return NULL;
+	}
+	c->block = (uint32_t)after->block;
+	c->generation = after->generation;
+	c->offset = after->offset + (uint32_t)sfs_record_span(after->length);
+	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
+	c->placed = true;
+	return c;
+}
+
+void
+sfs_cursor_close(struct sfs_cursor **cursor)
+{
+	if (!*cursor)
+		return;
+	free((*cursor)->buf);
+	free(*cursor);
+	*cursor = NULL;
+}
+
+static void
+place(struct sfs_cursor *c, uint32_t block, const struct sfs_entry *e)
+{
+	c->block = block;
+	c->generation = e->generation;
+	c->offset = SFS_BLOCK_HEADER;
+	c->placed = true;
+}
+
+/* The stream's first block that is younger than the cursor's. */
+static bool
+younger_block(struct sfs_cursor *c, const struct sfs_stream *s, uint32_t *block,
+	struct sfs_entry *out)
+{
+	struct sfs_entry e;
+	bool found = false;
+	uint64_t last = UINT64_MAX;
+	if (s->oldest != SFS_NONE && sfs_view_entry(c->sfs, s->oldest, out) &&
+		out->stream == c->stream && out->generation > c->generation) {
+		*block = s->oldest;
+		return true;
+	}
+	for (uint32_t b = s->newest; b != SFS_NONE; b = e.prev) {
+		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != c->stream ||
+			e.generation <= c->generation || e.generation >= last)
+			break;
+		*block = b;
+		*out = e;
+		last = e.generation;
+		found = true;
+	}
+	return found;
+}
+
+/*
+ * The cursor's block is no more. 1: placed anew; 0: nothing there yet; SFS_EXPIRED when records that
+ * it has not given are gone. A block that a crash has taken leaves nothing behind: the cursor goes
+ * on with what has been appended since.
+ */
+static int
+replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
+{
+	uint32_t block;
+	struct sfs_entry e;
+	if (!younger_block(c, s, &block, &e))
+		return 0;
+	bool lost = c->sequence == 0 || e.first_sequence > c->sequence;
+	uint64_t from = c->sequence;
+	place(c, block, &e);
+	c->sequence = e.first_sequence;
+	if (!lost)
+		return 1;
+	pr_error_set(err,
+		"stream %s: records %llu to %llu were recycled before they were read",
+		s->name, (unsigned long long)from,
+		(unsigned long long)(e.first_sequence - 1));
+	return SFS_EXPIRED;
+}
+
+static int
+place_first(struct sfs_cursor *c, const struct sfs_stream *s)
+{
+	struct sfs_entry e;
+	if (s->oldest == SFS_NONE || !sfs_view_entry(c->sfs, s->oldest, &e) ||
+		e.stream != c->stream)
+		return 0;
+	place(c, s->oldest, &e);
+	c->sequence = e.first_sequence;
+	return 1;
+}
+
+static enum sfs_record_state
+look(struct sfs_cursor *c, struct sfs_record_header *h)
+{
+	struct sfs_scan scan = {&c->sfs->key, c->buf, c->block, c->generation, c->stream};
+	if (c->have_generation != c->generation || c->offset < c->have_from ||
+		c->offset >= c->have)
+		return SFS_RECORD_NONE;
+	return sfs_scan_next(&scan, c->offset, c->have, c->sequence, h);
+}
+
+static int
+fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
+{
+	c->have_generation = 0;
+	if (c->offset >= e->end)
+		return SFS_OK;
+	int rc = sfs_fetch(c->sfs, c->block, e, c->offset, e->end, c->buf, err);
+	if (rc != SFS_OK)
+		return rc;
+	c->have_generation = e->generation;
+	c->have_from = c->offset;
+	c->have = e->end;
+	return SFS_OK;
+}
+
+/* A record should be here and is not: passes it by. */
+static int
+skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
+{
+	struct sfs_scan scan = {&c->sfs->key, c->buf, c->block, c->generation, c->stream};
+	struct sfs_record_header h;
+	uint64_t from = c->sequence, end = e->first_sequence + e->records;
+	uint32_t at = c->offset;
+	bool more = c->have_generation == c->generation &&
+		    sfs_scan_resync(&scan, c->offset, c->have, c->sequence + 1, &h) &&
+		    h.sequence < end;
+	c->sequence = more ? h.sequence : end;
+	c->offset = more ? h.offset : e->end;
+	pr_error_set(err,
+		"block %u is damaged at byte %u: records %llu to %llu of the stream are "
+		"lost",
+		c->block, at, (unsigned long long)from,
+		(unsigned long long)(c->sequence - 1));
+	return SFS_CORRUPT;
+}
+
+static int
+give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record *out,
+	struct pr_error *err)
+{
+	c->offset = h->offset + (uint32_t)sfs_record_span(h->length);
+	c->sequence = h->sequence + 1;
+	if (!sfs_permitted(c->sfs, h->permission))
+		return pr_error_set(err, "the record's permission is %#x", h->permission),
+		       SFS_DENIED;
+	sfs_record_out(c->sfs, h, c->buf + h->offset + SFS_RECORD_HEADER, out);
+	return 1;
+}
+
+/* The next record of the cursor's block, which has one. */
+static int
+next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
+	struct pr_error *err)
+{
+	struct sfs_record_header h;
+	if (look(c, &h) == SFS_RECORD_GOOD)
+		return give(c, &h, out, err);
+	for (int tries = 0; tries < 2; tries++) {
+		int rc = fill(c, e, err);
+		if (rc != SFS_OK)
+			return rc;
+		if (look(c, &h) == SFS_RECORD_GOOD)
+			return give(c, &h, out, err);
+		if (!sfs_view_entry(c->sfs, c->block, e) ||
+			e->generation != c->generation ||
+			sfs_block_gone(c->sfs, c->block, c->generation))
+			return 2; /* recycled under our feet: look again */
+	}
+	return skip_damage(c, e, err);
+}
+
+/* Goes to the stream's next block. 2: went; 0: there is none; SFS_CORRUPT: one in between is lost. */
+static int
+next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
+{
+	struct sfs_entry n;
+	uint32_t block = e->next;
+	if (block == SFS_NONE)
+		return 0;
+	if (!sfs_view_entry(c->sfs, block, &n) || n.stream != c->stream ||
+		n.generation <= c->generation)
+		return 2;
+	uint64_t from = c->sequence;
+	place(c, block, &n);
+	c->sequence = n.first_sequence;
+	if (from == 0 || n.first_sequence <= from)
+		return 2;
+	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
+		(unsigned long long)from, (unsigned long long)(n.first_sequence - 1));
+	return SFS_CORRUPT;
+}
+
+/* One step; 2: go on stepping. */
+static int
+step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
+{
+	struct sfs *sfs = c->sfs;
+	struct sfs_stream s;
+	struct sfs_entry e;
+	if (!sfs_view_stream(sfs, c->stream, &s))
+		return 0;
+	if (!c->placed)
+		return place_first(c, &s) ? 2 : 0;
+	if (!sfs_view_entry(sfs, c->block, &e) || e.generation != c->generation ||
+		e.stream != c->stream || c->sequence == 0) {
+		int rc = replace(c, &s, err);
+		return rc == 1 ? 2 : rc;
+	}
+	if (c->sequence < e.first_sequence + e.records)
+		return next_here(c, &e, out, err);
+	return next_block(c, &e, err);
+}
+
+int
+sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
+{
+	struct sfs *sfs = c->sfs;
+	for (int round = 0; round < 2; round++) {
+		int rc = 2;
+		/* a stream that is recycled faster than it is looked at must not hold us for ever */
+		for (int i = 0; i < 1000 && rc == 2; i++)
+			rc = sfs->live || sfs->table_valid ? step(c, out, err) : 0;
+		if (rc != 0 && rc != 2)
+			return rc;
+		if (sfs->writer || pr_now_mono() - sfs->last_probe < PROBE)
+			return 0;
+		if (sfs_refresh(sfs, err) != SFS_OK)
+			return SFS_ERROR;
+	}
+	return 0;
+}

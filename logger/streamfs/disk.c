@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logger/streamfs/io.h"
+
+static ssize_t
+fd_read(void *arg, void *buf, size_t len, uint64_t offset)
+{
+	return pread(((struct sfs_disk *)arg)->fd, buf, len, (off_t)offset);
+}
+
+static ssize_t
+fd_write(void *arg, const void *buf, size_t len, uint64_t offset)
+{
+	return pwrite(((struct sfs_disk *)arg)->fd, buf, len, (off_t)offset);
+}
+
+static int
+fd_sync(void *arg)
+{
+	return fdatasync(((struct sfs_disk *)arg)->fd);
+}
+
+static void
+fd_close(void *arg)
+{
+	close(((struct sfs_disk *)arg)->fd);
+}
+
+static const struct sfs_disk_ops fd_ops = {fd_read, fd_write, fd_sync, fd_close};
+
+static int
+device_size(int fd, const char *path, uint64_t *size, struct pr_error *err)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return pr_error_errno(err, "%s", path);
+	if (S_ISBLK(st.st_mode)) {
+		if (ioctl(fd, BLKGETSIZE64, size) < 0)
+			return pr_error_errno(
+				err, "%s: cannot tell the device's size", path);
+		return 0;
+	}
+	if (!S_ISREG(st.st_mode))
+		return pr_error_set(err, "%s: neither a file nor a block device", path);
+	*size = (uint64_t)st.st_size;
+	return 0;
+}
+
+int
+sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
+	struct pr_error *err)
+{
+	int flags = (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	*disk = (struct sfs_disk){.fd = -1};
+	snprintf(disk->path, sizeof(disk->path), "%s", path);
+	if (direct)
+		disk->fd = open(path, flags | O_DIRECT);
+	disk->direct = disk->fd >= 0;
+	if (disk->fd < 0)
+		disk->fd = open(path, flags);
+	if (disk->fd < 0)
+		return pr_error_errno(err, "cannot open volume %s", path);
+	if (device_size(disk->fd, path, &disk->size, err) < 0) {
+		close(disk->fd);
+		disk->fd = -1;
+		return -1;
+	}
+	disk->ops = &fd_ops;
+	disk->arg = disk;
+	return 0;
+}
+
+void
+sfs_disk_close(struct sfs_disk *disk)
+{
+	if (disk->ops && disk->ops->close)
+		disk->ops->close(disk->arg);
+	disk->ops = NULL;
+	disk->fd = -1;
+}
+
+int
+sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = disk->ops->read(
+			disk->arg, (uint8_t *)buf + done, len - done, offset + done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n < 0 ? errno : EIO;
+			return -1;
+		}
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+int
+sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t offset)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = disk->ops->write(
+			disk->arg, (const uint8_t *)buf + done, len - done, offset + done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			errno = n < 0 ? errno : EIO;
+			return -1;
+		}
+		done += (size_t)n;
+	}
+	return 0;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SFS_FORMAT_H
+#define SFS_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/error.h"
+
+/*
+ * The on-disk format, version 1 (Hyperion, section 4.4: record, block, block map, root). All fields
+ * are little-endian; reserved ones are zero. Offsets are in bytes.
+ *
+ * DEVICE   0 root copy A   SFS_ROOT_BYTES root copy B   data_start (2 x SFS_ROOT_BYTES rounded up to
+ * the block size) the blocks. Every device carries both copies, equal but for device_index. Block b
+ * lies on device b % device_count as its block b / device_count.
+ *
+ * ROOT COPY: 4096 bytes of header, then stream_count entries of SFS_STREAM_BYTES. A root is written
+ * over the older copy, so that a torn one leaves the other. The valid one of the highest generation
+ * counts.
+ *     0 magic "SFSroot\n"          8 version u32           12 header bytes u32 = 4096
+ *    16 checksum 16 bytes: XXH3-128 of bytes 32 .. length
+ *    32 length u32                36 hash kind u32 = 1 (keyed XXH3-128, see below)
+ *    40 root generation u64       48 volume uuid 16       64 volume secret 32
+ *    96 created i64 (ns)         104 reserved u64
+ *   112 block size u32           116 map interval u32 (256)
+ *   120 data start u64           128 blocks of the volume u64
+ *   136 device count u16         138 device index u16     140 stripe u32 (blocks, 1)
+ *   144 zone mode u32 (0 off)    148 zone region u32 (blocks) 152, 160 zone boundaries u64 (reserved)
+ *   168 frontier u64   a position at which every block before it was on the device
+ *   176 window u64     positions from the frontier that may have been written since
+ *   184 high water u64 positions from here on were never written
+ *   192 generation limit u64   no block of a higher generation was written under this root
+ *   200 reset generation u64   blocks up to it are gone (RESET)
+ *   208 flags u32 (1: closed cleanly)  212 stream count u32
+ *   216 stream entry bytes u32 (192)   220 utilization u32 (most of the volume that may be
+ *                                          guaranteed, in 1/1000)
+ *   224 reserved   1024 device table: 16 x { uuid 16, blocks u64, flags u32, reserved 36 }
+ *
+ * STREAM ENTRY (192)
+ *     0 name 48, zero-padded      48 id u32  52 flags u32   56 permission u32  60 reserved u32
+ *    64 guarantee u64 (bytes)     72 created i64            80 oldest generation u64: older blocks
+ *                                                              of the stream are gone
+ *    88 first sequence u64 (held) 96 evicted until i64 (INT64_MIN: nothing evicted)
+ *   104 durable sequence u64: records up to it are on the device
+ *   112 next ordinal u64         120 head block u64       128 head generation u64
+ *   136 head end u32             140 head records u32     144 head min time i64 152 max time i64
+ *   160 reserved 32              (head: the stream's newest block as it was)
+ *
+ * BLOCK HEADER (256), at the block's start; written once, with the block's first flush
+ *     0 magic u32 "SFSB"           4 version u16            6 reserved u16
+ *     8 hash 16: keyed, of bytes 24 .. 256
+ *    24 kind u32 (1 data, 2 map)  28 stream u32            32 permission u32  36 header bytes u32
+ *    40 block u64                 48 generation u64        56 ordinal u64 (in its stream, from 0)
+ *    64 first sequence u64        72 durable sequence u64 of the stream, when written
+ *    80 evicted until i64, and    88 oldest generation u64 of the stream, when written
+ *    96 previous block u64       104 its generation u64   112 min i64  120 max i64
+ *   128 its records u32          132 its end u32  (previous of the stream; generation 0: none)
+ *   136 stream name 48
+ *   184 entries u32              188 late entries u32     192 hash of the entries 16  (maps only)
+ *   208 reserved 48
+ *
+ * BLOCK MAP: a block header of kind 2 at every position p with p % interval == interval - 1, then
+ * entries (64 bytes each) of the live blocks of the interval before it, then late entries: blocks
+ * of earlier intervals that were sealed since the map before was written.
+ *     0 stream u32   4 flags u32 (1: open, more may follow)   8 block u64   16 generation u64
+ *    24 first sequence u64  32 ordinal u64  40 records u32  44 end u32  48 min i64  56 max i64
+ *
+ * RECORD HEADER (96), at a multiple of 8, or where a flush ended at the next multiple of 4096
+ *     0 magic u32 "SFSR"           4 check u32: keyed, of bytes 8 .. 96
+ *     8 hash 16: keyed, of bytes 24 .. 96 and the body
+ *    24 stream u32   28 permission u32   32 block u64   40 generation u64   48 sequence u64
+ *    56 min time i64  64 max time i64    72 body length u32   76 offset in the block u32
+ *    80 flags u32    84 reserved u32     88 reserved u64
+ *
+ * Generations number the blocks of a volume in the order in which they are begun; none is used
+ * twice, also not by blocks that a crash has lost (generation limit). Nothing is written over a
+ * block before a root that says that it is gone is on the device: a crash at any moment leaves each
+ * live block whole.
+ *
+ * The keyed hash is XXH3-128 with a 192-byte secret made of the volume's secret: it runs at memory
+ * speed, so the whole body can be covered. It guards against torn and stale writes, media errors,
+ * and handles made up by someone who cannot read the volume; it is no MAC against a person who can
+ * choose bodies and see hashes. Hash kind leaves room for one.
+ */
+#define SFS_VERSION 1
+#define SFS_SECTOR 4096u /* unit of writing; nothing durable shares one with later bytes */
+#define SFS_ROOT_BYTES (256u * 1024)
+#define SFS_ROOT_HEADER 4096u
+#define SFS_STREAM_BYTES 192u
+#define SFS_BLOCK_HEADER 256u
+#define SFS_RECORD_HEADER 96u
+#define SFS_MAP_INTERVAL 256u
+#define SFS_MAP_ENTRY 64u
+#define SFS_DEVICES_MAX 16
+#define SFS_BLOCKS_MIN 8
+#define SFS_BLOCKS_MAX 0xfffffff0u
+#define SFS_HASH_KIND 1
+#define SFS_UTILIZATION 900 /* of 1000: what may be guaranteed */
+#define SFS_ROOT_CLEAN 1u
+#define SFS_MAP_OPEN 1u
+#define SFS_KIND_DATA 1u
+#define SFS_KIND_MAP 2u
+
+struct sfs_key {
+	uint8_t secret[192], check_secret[192];
+};
+void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
+void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
+uint32_t sfs_hash_check(const struct sfs_key *key, const void *data, size_t len);
+
+struct sfs_root {
+	uint8_t uuid[16], secret[32];
+	uint64_t generation;
+	int64_t created;
+	uint32_t block_size, map_interval;
+	uint64_t data_start, blocks;
+	uint16_t device_count, device_index;
+	uint64_t frontier, window, high_water, generation_limit, reset_generation;
+	uint32_t flags, stream_count, utilization;
+};
+struct sfs_stream_entry {
+	char name[SFS_NAME_MAX + 1];
+	uint32_t id, permission;
+	uint64_t guarantee;
+	int64_t created;
+	uint64_t oldest_generation, first_sequence;
+	int64_t evicted_until;
+	uint64_t durable_sequence, next_ordinal;
+	uint64_t head_block, head_generation;
+	uint32_t head_end, head_records;
+	int64_t head_min, head_max;
+};
+/* buf of SFS_ROOT_BYTES; streams of root->stream_count. Returns the bytes to write (whole sectors). */
+size_t sfs_root_encode(const struct sfs_root *root, const struct sfs_stream_entry *streams,
+	uint8_t *buf);
+/*
+ * 0; -1 with what is wrong. streams has room for SFS_STREAMS_MAX. A buffer that is no root at all,
+ * a damaged one, and one of another version give different texts.
+ */
+int sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_entry *streams,
+	struct pr_error *err);
+
+struct sfs_block_header {
+	uint32_t kind, stream, permission;
+	uint64_t block, generation, ordinal, first_sequence, durable_sequence;
+	int64_t evicted_until;
+	uint64_t oldest_generation;
+	uint64_t prev_block, prev_generation;
+	int64_t prev_min, prev_max;
+	uint32_t prev_records, prev_end;
+	char name[SFS_NAME_MAX + 1];
+	uint32_t entries, late;
+	uint8_t body_hash[16];
+};
+void sfs_block_encode(const struct sfs_key *key, const struct sfs_block_header *header,
+	uint8_t buf[SFS_BLOCK_HEADER]);
+/* false: none, damaged, of another volume, or not at its place (block). */
+bool sfs_block_decode(const struct sfs_key *key, const uint8_t buf[SFS_BLOCK_HEADER], uint64_t block,
+	struct sfs_block_header *out);
+
+struct sfs_map_entry {
+	uint32_t stream, flags;
+	uint64_t block, generation, first_sequence, ordinal;
+	uint32_t records, end;
+	int64_t min_time, max_time;
+};
+void sfs_map_entry_encode(const struct sfs_map_entry *entry, uint8_t buf[SFS_MAP_ENTRY]);
+void sfs_map_entry_decode(const uint8_t buf[SFS_MAP_ENTRY], struct sfs_map_entry *out);
+
+struct sfs_record_header {
+	uint32_t stream, permission;
+	uint64_t block, generation, sequence;
+	int64_t min_time, max_time;
+	uint32_t length, offset;
+	uint8_t hash[16];
+};
+/* Writes the header before the body, which lies at p + SFS_RECORD_HEADER; fills header->hash. */
+void sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *header, uint8_t *p);
+enum sfs_record_state {
+	SFS_RECORD_GOOD,
+	SFS_RECORD_NONE, /* no record header here, or a damaged one */
+	SFS_RECORD_BAD,  /* a header of this volume, but its body is damaged */
+};
+/* room: bytes there are at p, header included. */
+enum sfs_record_state sfs_record_decode(const struct sfs_key *key, const uint8_t *p, size_t room,
+	struct sfs_record_header *out);
+/* What a record takes in its block. */
+static inline uint64_t
+sfs_record_span(uint64_t length)
+{
+	return (SFS_RECORD_HEADER + length + 7) & ~UINT64_C(7);
+}
+static inline uint64_t
+sfs_sector_up(uint64_t n)
+{
+	return (n + SFS_SECTOR - 1) & ~(uint64_t)(SFS_SECTOR - 1);
+}
+
+/* Makes and proves handles: check covers all fields, so no made-up handle is looked at. */
+void sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
+	struct sfs_handle *out);
+bool sfs_handle_genuine(const struct sfs_key *key, const struct sfs_handle *handle);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SFS_IO_H
+#define SFS_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/base/error.h"
+
+/*
+ * The seam between StreamFS and its devices. Tests put a simulated disk behind it, that tears and
+ * reorders what was not synced; files and block devices have a descriptor as well, which io_uring
+ * and the writing thread use directly. Offsets, lengths and buffers of writes are multiples of 4096.
+ */
+struct sfs_disk_ops {
+	ssize_t (*read)(void *arg, void *buf, size_t len, uint64_t offset); /* -1: errno */
+	ssize_t (*write)(void *arg, const void *buf, size_t len, uint64_t offset);
+	int (*sync)(void *arg);
+	void (*close)(void *arg);
+};
+struct sfs_disk {
+	const struct sfs_disk_ops *ops;
+	void *arg;
+	uint64_t size;
+	int fd; /* -1: only by ops */
+	bool direct;
+	char path[200];
+};
+
+/* direct: try O_DIRECT first. */
+int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct, struct pr_error *err);
+void sfs_disk_close(struct sfs_disk *disk);
+/* Whole reads and writes; -1 with errno: EIO when the device ends early. */
+int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);
+int sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t offset);
+
+struct sfs_request {
+	struct sfs_disk *disk;
+	const uint8_t *buf; /* NULL: sync */
+	size_t len, done;
+	uint64_t offset;
+	int error; /* 0 or errno, when it comes back */
+	uint32_t slot, epoch;
+	struct sfs_request *next;
+};
+
+/* Requests under way. One thread. A request is the queue's from submit until reap returns it. */
+struct sfs_queue;
+struct sfs_queue_ops {
+	int (*submit)(void *state, struct sfs_request *r); /* errno on refusal */
+	struct sfs_request *(*reap)(void *state, bool wait); /* a list */
+	void (*destroy)(void *state);
+};
+struct sfs_queue {
+	const struct sfs_queue_ops *ops;
+	void *state;
+	const char *name;
+	uint32_t flying;
+};
+/* io_uring; else a thread with pwrite; for disks without descriptor, at once. */
+int sfs_queue_open(struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err);
+void sfs_queue_close(struct sfs_queue *q);
+void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
+struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
+int sfs_uring_open(struct sfs_queue *q);
+int sfs_thread_open(struct sfs_queue *q, struct pr_error *err);
+
+#endif

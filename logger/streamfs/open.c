@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+#include "proto/base/clock.h"
+
+const char *
+sfs_result_text(int result)
+{
+	static const char *const text[] = {"ok", "error", "recycled since", "forged handle",
+		"damaged on the device", "permission denied", "too big", "volume full"};
+	int i = -result;
+	return i >= 0 && i < (int)(sizeof(text) / sizeof(text[0])) ? text[i]
+								   : "unknown result";
+}
+
+/* Held until the descriptor goes, so that a killed writer's lock goes with it. */
+static int
+lock_volume(struct sfs *sfs, struct pr_error *err)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	if (sfs->disk[0].fd < 0 || fcntl(sfs->disk[0].fd, F_OFD_SETLK, &lock) == 0)
+		return 0;
+	if (errno == EAGAIN || errno == EACCES)
+		return pr_error_set(err,
+			"%s is being written by another program: a volume has one writer",
+			sfs->disk[0].path);
+	return pr_error_errno(err, "%s: cannot lock", sfs->disk[0].path);
+}
+
+/* Frees everything; flushes nothing. */
+static void
+dispose(struct sfs **sfs_pointer, bool unlink_shm)
+{
+	struct sfs *sfs = *sfs_pointer;
+	*sfs_pointer = NULL;
+	if (!sfs)
+		return;
+	sfs_writer_stop(sfs);
+	sfs_shm_close(&sfs->shm, unlink_shm);
+	sfs_table_free(&sfs->table);
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		sfs_disk_close(&sfs->disk[i]);
+	free(sfs->disk);
+	free(sfs->scratch);
+	free(sfs);
+}
+
+void
+sfs_abandon(struct sfs **sfs)
+{
+	dispose(sfs, false);
+}
+
+static void
+derive_key(struct sfs *sfs)
+{
+	sfs_key_derive(&sfs->key, sfs->root.secret);
+}
+
+/* The root alone: a reader beside a living writer needs no more. */
+static int
+load_root(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
+	if (!streams)
+		return pr_error_set(err, "no memory for the root");
+	int rc = sfs_root_load(sfs, streams, err);
+	free(streams);
+	if (rc == 0)
+		derive_key(sfs);
+	return rc;
+}
+
+static bool
+follow_writer(struct sfs *sfs)
+{
+	struct sfs_shm_shape shape = {
+		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
+	memcpy(shape.uuid, sfs->root.uuid, 16);
+	if (sfs->disk[0].fd < 0 || sfs_shm_attach(&sfs->shm, &shape) < 0)
+		return false;
+	/* the object may be a dead writer's, with a new one just starting */
+	if (!sfs_shm_current(&sfs->shm) || !sfs_writer_alive(sfs)) {
+		sfs_shm_close(&sfs->shm, false);
+		return false;
+	}
+	sfs->live = true;
+	sfs_table_free(&sfs->table);
+	sfs->table_valid = false;
+	return true;
+}
+
+static int
+reload(struct sfs *sfs, struct pr_error *err)
+{
+	uint8_t uuid[16];
+	uint64_t before = sfs->root.generation;
+	memcpy(uuid, sfs->root.uuid, 16);
+	if (load_root(sfs, err) < 0)
+		return -1;
+	if (memcmp(uuid, sfs->root.uuid, 16) != 0) {
+		memcpy(sfs->root.uuid, uuid, 16);
+		return pr_error_set(
+			err, "%s was created anew: open it again", sfs->disk[0].path);
+	}
+	if (sfs->table_valid && sfs->root.generation == before)
+		return 0;
+	return sfs_recover(sfs, err);
+}
+
+int
+sfs_refresh(struct sfs *sfs, struct pr_error *err)
+{
+	if (sfs->writer)
+		return SFS_OK;
+	sfs->last_probe = pr_now_mono();
+	bool alive = sfs_writer_alive(sfs);
+	if (sfs->live && alive && sfs_shm_current(&sfs->shm))
+		return SFS_OK;
+	if (sfs->live)
+		sfs_shm_close(&sfs->shm, false);
+	sfs->live = false;
+	if (alive && follow_writer(sfs))
+		return SFS_OK;
+	return reload(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
+}
+
+static int
+start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
+{
+	if (sfs->writer && lock_volume(sfs, err) < 0)
+		return -1;
+	if (load_root(sfs, err) < 0)
+		return -1;
+	sfs->scratch = sfs_buffer(sfs->root.block_size);
+	if (!sfs->scratch)
+		return pr_error_set(err, "no memory for a block");
+	if (!sfs->writer)
+		return sfs_refresh(sfs, err) == SFS_OK ? 0 : -1;
+	if (sfs_recover(sfs, err) < 0)
+		return -1;
+	return sfs_writer_start(sfs, options, err);
+}
+
+struct sfs *
+sfs_open_disks(const struct sfs_disk *disks, size_t count,
+	const struct sfs_open_options *options, struct pr_error *err)
+{
+	struct sfs *sfs = calloc(1, sizeof(*sfs));
+	struct sfs_disk *own = calloc(count, sizeof(*own));
+	if (!sfs || !own) {
+		free(sfs);
+		free(own);
+		pr_error_set(err, "no memory for the volume");
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		own[i] = disks[i];
+		if (own[i].fd >= 0)
+			own[i].arg = &own[i];
+	}
+	sfs->disk = own;
+	sfs->disks = (uint16_t)count;
+	sfs->writer = options->writer;
+	sfs->permission_mask = options->permission_mask;
+	if (start(sfs, options, err) < 0)
+		dispose(&sfs, true);
+	return sfs;
+}
+
+struct sfs *
+sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *options,
+	struct pr_error *err)
+{
+	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
+	if (count < 1 || count > SFS_DEVICES_MAX) {
+		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (sfs_disk_open(&disks[i], paths[i], options->writer, !options->no_direct,
+			    err) == 0)
+			continue;
+		while (i-- > 0)
+			sfs_disk_close(&disks[i]);
+		return NULL;
+	}
+	return sfs_open_disks(disks, count, options, err);
+}
+
+/* Everything on the device, and a root that says so: the next opening need not look for a tail. */
+static void
+close_writer(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		w->tail[i].reserved = false;
+	if (sfs_flush(sfs, NULL) != SFS_OK)
+		return;
+	sfs_frontier_stable(&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));
+	sfs_root_store(sfs, SFS_ROOT_CLEAN, NULL);
+}
+
+void
+sfs_close(struct sfs **sfs)
+{
+	if (*sfs && (*sfs)->w)
+		close_writer(*sfs);
+	dispose(sfs, *sfs && (*sfs)->writer);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "logger/streamfs/io.h"
+
+/* For simulated disks: everything is done when it is submitted. */
+struct inline_queue {
+	struct sfs_request *head, **tail;
+};
+
+static int
+inline_submit(void *state, struct sfs_request *r)
+{
+	struct inline_queue *q = state;
+	int rc = r->buf ? sfs_disk_write(r->disk, r->buf, r->len, r->offset)
+			: r->disk->ops->sync(r->disk->arg);
+	r->error = rc < 0 ? errno : 0;
+	r->next = NULL;
+	*q->tail = r;
+	q->tail = &r->next;
+	return 0;
+}
+
+static struct sfs_request *
+inline_reap(void *state, bool wait)
+{
+	struct inline_queue *q = state;
+	(void)wait;
+	struct sfs_request *list = q->head;
+	q->head = NULL;
+	q->tail = &q->head;
+	return list;
+}
+
+static const struct sfs_queue_ops inline_ops = {inline_submit, inline_reap, free};
+
+static int
+inline_open(struct sfs_queue *q, struct pr_error *err)
+{
+	struct inline_queue *s = calloc(1, sizeof(*s));
+	if (!s)
+		return pr_error_set(err, "no memory for the write queue");
+	s->tail = &s->head;
+	*q = (struct sfs_queue){.ops = &inline_ops, .state = s, .name = "inline"};
+	return 0;
+}
+
+int
+sfs_queue_open(struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err)
+{
+	if (!descriptors)
+		return inline_open(q, err);
+	if (!no_uring && sfs_uring_open(q) == 0)
+		return 0;
+	return sfs_thread_open(q, err);
+}
+
+void
+sfs_queue_close(struct sfs_queue *q)
+{
+	if (q->ops)
+		q->ops->destroy(q->state);
+	q->ops = NULL;
+}
+
+/* A refusal comes back as a failed request, so that there is one place for errors. */
+void
+sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r)
+{
+	r->error = 0;
+	r->done = 0;
+	r->next = NULL;
+	q->flying++;
+	q->ops->submit(q->state, r);
+}
+
+struct sfs_request *
+sfs_queue_reap(struct sfs_queue *q, bool wait)
+{
+	if (q->flying == 0)
+		return NULL;
+	struct sfs_request *list = q->ops->reap(q->state, wait);
+	for (struct sfs_request *r = list; r; r = r->next)
+		q->flying--;
+	return list;
+}

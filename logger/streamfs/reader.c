@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+void
+sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
+	const uint8_t *body, struct sfs_record *out)
+{
+	*out = (struct sfs_record){
+		.stream = h->stream,
+		.permission = h->permission,
+		.min_time = h->min_time,
+		.max_time = h->max_time,
+		.sequence = h->sequence,
+		.length = h->length,
+		.body = body,
+	};
+	sfs_handle_make(&sfs->key, h, &out->handle);
+}
+
+bool
+sfs_permitted(const struct sfs *sfs, uint32_t permission)
+{
+	return sfs->permission_mask == 0 || (permission & ~sfs->permission_mask) == 0;
+}
+
+/* The block as the table has it: does it still hold what the handle speaks of? */
+static int
+find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
+	struct pr_error *err)
+{
+	uint64_t span = sfs_record_span(h->length);
+	if (!sfs_handle_genuine(&sfs->key, h) || h->block >= sfs->root.blocks ||
+		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
+		h->offset + span > sfs->root.block_size)
+		return pr_error_set(err, "the handle is not of this volume"), SFS_FORGED;
+	if (sfs_view_entry(sfs, h->block, e) && e->generation == h->generation &&
+		e->stream == h->stream && h->offset + span <= e->end)
+		return SFS_OK;
+	return pr_error_set(err,
+		       "the record was recycled, or a crash lost it before it was durable"),
+	       SFS_EXPIRED;
+}
+
+/* Has the block been taken for something else since it was looked at? */
+bool
+sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation)
+{
+	struct sfs_entry e;
+	struct sfs_block_header h;
+	if (!sfs_view_entry(sfs, block, &e) || e.generation != generation)
+		return true;
+	if (sfs->live || sfs->writer)
+		return false;
+	/* a table of one's own says nothing of a writer that has come since */
+	return sfs_read_header(sfs, block, &h) && h.generation != generation;
+}
+
+static int
+prove(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *record,
+	struct pr_error *err)
+{
+	struct sfs_handle found;
+	enum sfs_record_state state = sfs_record_decode(
+		&sfs->key, sfs->scratch + h->offset, sfs_record_span(h->length), record);
+	if (state == SFS_RECORD_GOOD) {
+		sfs_handle_make(&sfs->key, record, &found);
+		if (memcmp(&found, h, sizeof(found)) == 0)
+			return SFS_OK;
+	}
+	return pr_error_set(err, "block %llu is damaged at byte %u: the record is lost",
+		       (unsigned long long)h->block, h->offset),
+	       SFS_CORRUPT;
+}
+
+static int
+fetch_record(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *record,
+	struct pr_error *err)
+{
+	struct sfs_entry e;
+	int rc = SFS_CORRUPT;
+	/* the second time round, what was being overwritten is gone, and what was cached is read anew */
+	for (int tries = 0; tries < 2 && rc == SFS_CORRUPT; tries++) {
+		rc = find_block(sfs, h, &e, err);
+		if (rc != SFS_OK)
+			return rc;
+		rc = sfs_fetch(sfs, h->block, &e, h->offset,
+			h->offset + (uint32_t)sfs_record_span(h->length), sfs->scratch,
+			err);
+		if (rc == SFS_OK)
+			rc = prove(sfs, h, record, err);
+	}
+	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
+		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
+	return rc;
+}
+
+int
+sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t size,
+	size_t *length, struct sfs_record *out, struct pr_error *err)
+{
+	struct sfs_record_header h;
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+	int rc = fetch_record(sfs, handle, &h, err);
+	if (rc == SFS_EXPIRED && !sfs->writer && !sfs->live && sfs_writer_alive(sfs)) {
+		/* a writer has come: it knows more */
+		if (sfs_refresh(sfs, err) == SFS_OK)
+			rc = fetch_record(sfs, handle, &h, err);
+	}
+	if (rc != SFS_OK)
+		return rc;
+	if (!sfs_permitted(sfs, h.permission))
+		return pr_error_set(err, "the record's permission is %#x", h.permission),
+		       SFS_DENIED;
+	if (length)
+		*length = h.length;
+	const uint8_t *body = sfs->scratch + h.offset + SFS_RECORD_HEADER;
+	if (buf) {
+		if (h.length > size)
+			return pr_error_set(err, "the record has %u bytes, the buffer %zu",
+				       h.length, size),
+			       SFS_TOO_BIG;
+		memcpy(buf, body, h.length);
+		body = buf;
+	}
+	if (out)
+		sfs_record_out(sfs, &h, body, out);
+	return SFS_OK;
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "logger/streamfs/recover.h"
+
+/*
+ * Opening: maps and headers tell which blocks there are; here each stream's blocks become one chain,
+ * without gaps, cut behind the last record that a crash has left in order. Records known durable are
+ * never cut: where they cannot be read, reading says so.
+ */
+struct run {
+	uint32_t *block;
+	size_t count;
+	const struct sfs_stream_entry *root;
+	uint64_t durable;
+};
+
+static int
+by_stream(const void *a, const void *b, void *arg)
+{
+	const struct sfs_table *t = arg;
+	const struct sfs_entry *x = &t->entry[*(const uint32_t *)a];
+	const struct sfs_entry *y = &t->entry[*(const uint32_t *)b];
+	if (x->stream != y->stream)
+		return x->stream < y->stream ? -1 : 1;
+	return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+static void
+drop(struct sfs *sfs, uint32_t block)
+{
+	sfs->table.entry[block].state = SFS_FREE;
+}
+
+/* Evicted blocks go, and those that a younger block has replaced after an earlier crash. */
+static void
+drop_gone(struct sfs *sfs, struct run *run)
+{
+	uint64_t limit = UINT64_MAX;
+	size_t keep = run->count;
+	for (size_t i = run->count; i-- > 0;) {
+		uint32_t block = run->block[i];
+		const struct sfs_entry *e = &sfs->table.entry[block];
+		if (e->generation < run->root->oldest_generation ||
+			e->generation <= sfs->root.reset_generation ||
+			e->first_sequence >= limit) {
+			drop(sfs, block);
+			continue;
+		}
+		limit = e->first_sequence;
+		run->block[--keep] = block;
+	}
+	run->block += keep;
+	run->count -= keep;
+}
+
+/* The stream's next block tells how a block ended. */
+static void
+ask_next(struct sfs *sfs, uint32_t block, uint32_t next)
+{
+	struct sfs_entry *e = &sfs->table.entry[block];
+	const struct sfs_entry *n = &sfs->table.entry[next];
+	struct sfs_block_header h;
+	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
+	if (sfs_read_header(sfs, next, &h) && h.generation == n->generation &&
+		h.prev_block == block && h.prev_generation == e->generation &&
+		h.prev_end <= sfs->root.block_size) {
+		e->records = h.prev_records;
+		e->end = h.prev_end;
+		e->min_time = h.prev_min;
+		e->max_time = h.prev_max;
+		return;
+	}
+	uint64_t records = n->first_sequence - e->first_sequence;
+	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
+	e->records = (uint32_t)(records > most ? most : records);
+	e->end = sfs->root.block_size;
+	e->min_time = INT64_MIN;
+	e->max_time = INT64_MAX;
+}
+
+static bool
+head_of_clean_root(struct sfs *sfs, const struct run *run, uint32_t block)
+{
+	struct sfs_entry *e = &sfs->table.entry[block];
+	const struct sfs_stream_entry *s = run->root;
+	if (!(sfs->root.flags & SFS_ROOT_CLEAN) || s->head_block != block ||
+		s->head_generation != e->generation || s->head_end > sfs->root.block_size ||
+		s->head_records > sfs->root.block_size / SFS_RECORD_HEADER)
+		return false;
+	e->records = s->head_records;
+	e->end = s->head_end;
+	e->min_time = s->head_min;
+	e->max_time = s->head_max;
+	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
+	return true;
+}
+
+/* Reads a block and sets its entry to the records found in order; damaged durable ones are passed. */
+static void
+count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
+{
+	struct sfs *sfs = r->sfs;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	uint32_t size = sfs->root.block_size, pos = SFS_BLOCK_HEADER;
+	uint64_t sequence = e->first_sequence;
+	struct sfs_scan scan = {&sfs->key, r->buf, block, e->generation, e->stream};
+	struct sfs_record_header h;
+	e->min_time = INT64_MAX;
+	e->max_time = INT64_MIN;
+	e->end = SFS_BLOCK_HEADER;
+	bool readable = sfs_read_block(sfs, block, 0, size, r->buf) == 0;
+	while (readable) {
+		bool good =
+			sfs_scan_next(&scan, pos, size, sequence, &h) == SFS_RECORD_GOOD;
+		if (!good && sequence <= run->durable)
+			good = sfs_scan_resync(&scan, pos, size, sequence, &h) &&
+			       h.sequence <= run->durable;
+		if (!good)
+			break;
+		sequence = h.sequence + 1;
+		pos = e->end = h.offset + (uint32_t)sfs_record_span(h.length);
+		e->min_time = h.min_time < e->min_time ? h.min_time : e->min_time;
+		e->max_time = h.max_time > e->max_time ? h.max_time : e->max_time;
+	}
+	e->records = (uint32_t)(sequence - e->first_sequence);
+	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
+}
+
+/* Records that were durable and cannot be found in the tail are counted: reading will say so. */
+static void
+keep_durable(const struct sfs *sfs, const struct run *run, uint32_t block)
+{
+	struct sfs_entry *e = &sfs->table.entry[block];
+	if (e->first_sequence + e->records > run->durable)
+		return;
+	uint64_t records = run->durable + 1 - e->first_sequence;
+	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
+	e->records = (uint32_t)(records > most ? most : records);
+	e->end = sfs->root.block_size;
+}
+
+/* Fixes how block i of the run ends; false: the stream ends with it, later blocks do not count. */
+static bool
+settle(struct sfs_recovery *r, const struct run *run, size_t i)
+{
+	struct sfs *sfs = r->sfs;
+	uint32_t block = run->block[i];
+	struct sfs_entry *e = &sfs->table.entry[block];
+	bool tail = i + 1 == run->count;
+	if (tail && head_of_clean_root(sfs, run, block))
+		return true;
+	if (!tail && (e->flags & SFS_ENTRY_UNSURE))
+		ask_next(sfs, block, run->block[i + 1]);
+	uint64_t next =
+		tail ? UINT64_MAX : sfs->table.entry[run->block[i + 1]].first_sequence;
+	if (tail ? (e->flags & SFS_ENTRY_UNSURE) != 0 || !(sfs->root.flags & SFS_ROOT_CLEAN)
+		 : next - 1 > run->durable) {
+		count_records(r, run, block);
+		uint64_t after = e->first_sequence + e->records;
+		if (after > run->durable + 1)
+			sfs->recovered_records +=
+				after - 1 -
+				(run->durable >= e->first_sequence ? run->durable
+								   : e->first_sequence - 1);
+		if (tail)
+			keep_durable(sfs, run, block);
+		return tail || after == next;
+	}
+	return true;
+}
+
+static void
+lose(struct sfs_recovery *r, const struct run *run, uint32_t block)
+{
+	count_records(r, run, block);
+	r->sfs->lost_tail_bytes += r->sfs->table.entry[block].end;
+	drop(r->sfs, block);
+}
+
+static void
+link_block(struct sfs *sfs, uint32_t block)
+{
+	struct sfs_entry *e = &sfs->table.entry[block];
+	struct sfs_stream *s = &sfs->table.stream[e->stream];
+	/* without holes, so that differences of ordinals count blocks */
+	if (s->newest != SFS_NONE)
+		e->ordinal = sfs->table.entry[s->newest].ordinal + 1;
+	sfs_table_link(&sfs->table, block);
+}
+
+static void
+chain_stream(struct sfs_recovery *r, struct run *run)
+{
+	struct sfs *sfs = r->sfs;
+	drop_gone(sfs, run);
+	bool going = true;
+	for (size_t i = 0; i < run->count; i++) {
+		uint32_t block = run->block[i];
+		if (!going) {
+			lose(r, run, block);
+			continue;
+		}
+		going = settle(r, run, i);
+		if (sfs->table.entry[block].records == 0)
+			drop(sfs, block);
+		else
+			link_block(sfs, block);
+	}
+}
+
+static void
+finish_stream(const struct sfs_stream_entry *root, struct sfs_stream *s)
+{
+	if (root->evicted_until > s->evicted_until)
+		s->evicted_until = root->evicted_until;
+	if (s->oldest == SFS_NONE) {
+		s->last_sequence = s->first_sequence - 1;
+		if (root->durable_sequence > s->last_sequence)
+			s->last_sequence = root->durable_sequence;
+		s->first_sequence = s->last_sequence + 1;
+	} else if (root->durable_sequence > s->last_sequence) {
+		s->last_sequence = root->durable_sequence; /* never given twice */
+	}
+	s->durable_sequence = s->last_sequence;
+}
+
+static int
+chain_all(struct sfs_recovery *r, struct pr_error *err)
+{
+	struct sfs_table *t = &r->sfs->table;
+	size_t count = 0, at = 0;
+	for (uint64_t b = 0; b < t->blocks; b++)
+		count += t->entry[b].state == SFS_SEALED;
+	uint32_t *all = malloc((count + 1) * sizeof(*all));
+	if (!all)
+		return pr_error_set(err, "no memory to open the volume");
+	for (uint32_t b = 0; b < t->blocks; b++)
+		if (t->entry[b].state == SFS_SEALED)
+			all[at++] = b;
+	qsort_r(all, count, sizeof(*all), by_stream, t);
+	for (size_t from = 0, to; from < count; from = to) {
+		uint16_t stream = t->entry[all[from]].stream;
+		for (to = from; to < count && t->entry[all[to]].stream == stream; to++)
+			;
+		struct run run = {all + from, to - from, &r->streams[stream],
+			r->streams[stream].durable_sequence};
+		chain_stream(r, &run);
+	}
+	free(all);
+	for (uint32_t i = 0; i < t->streams; i++)
+		finish_stream(&r->streams[i], &t->stream[i]);
+	return 0;
+}
+
+static int
+prepare_table(struct sfs_recovery *r, struct pr_error *err)
+{
+	struct sfs *sfs = r->sfs;
+	const struct sfs_root *root = &sfs->root;
+	sfs_table_free(&sfs->table);
+	sfs->recovered_records = sfs->lost_tail_bytes = sfs->passed = 0;
+	if (sfs_table_init(&sfs->table, root->blocks, root->block_size, root->map_interval,
+		    err) < 0)
+		return -1;
+	sfs->table.streams = root->stream_count;
+	for (uint32_t i = 0; i < root->stream_count; i++)
+		sfs_stream_from_root(&r->streams[i], &sfs->table.stream[i]);
+	return 0;
+}
+
+/* The frontier goes on behind the newest block, if any was written since the root. */
+static void
+advance_frontier(struct sfs_recovery *r)
+{
+	struct sfs_root *root = &r->sfs->root;
+	uint64_t ahead = (r->newest_block + root->blocks - root->frontier) % root->blocks;
+	if (r->newest_generation == 0 || ahead >= root->window)
+		return;
+	r->sfs->passed = ahead + 1;
+	root->frontier = (r->newest_block + 1) % root->blocks;
+	root->window -= ahead + 1;
+}
+
+int
+sfs_recover(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_recovery r = {
+		.sfs = sfs,
+		.streams = calloc(SFS_STREAMS_MAX, sizeof(*r.streams)),
+		.buf = NULL,
+	};
+	int rc = -1;
+	sfs->table_valid = false;
+	if (!r.streams)
+		pr_error_set(err, "no memory to open the volume");
+	else if (sfs_root_load(sfs, r.streams, err) == 0)
+		rc = 0;
+	if (rc == 0 && !(r.buf = sfs_buffer(sfs->root.block_size)))
+		rc = pr_error_set(err, "no memory to open the volume");
+	if (rc == 0 && (prepare_table(&r, err) < 0 || sfs_recover_load(&r, err) < 0 ||
+			       chain_all(&r, err) < 0))
+		rc = -1;
+	if (rc == 0) {
+		advance_frontier(&r);
+		sfs->table_valid = true;
+	}
+	free(r.late);
+	free(r.buf);
+	free(r.streams);
+	return rc;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/recover.h"
+
+static void
+saw(struct sfs_recovery *r, uint64_t block, uint64_t generation)
+{
+	if (generation <= r->newest_generation)
+		return;
+	r->newest_generation = generation;
+	r->newest_block = block;
+}
+
+/* Written since the root, perhaps. */
+static bool
+in_window(const struct sfs_root *root, uint64_t block)
+{
+	return (block + root->blocks - root->frontier) % root->blocks < root->window;
+}
+
+static bool
+entry_plausible(const struct sfs *sfs, const struct sfs_map_entry *m)
+{
+	const struct sfs_root *root = &sfs->root;
+	return m->block < root->blocks && !sfs_table_is_map(&sfs->table, m->block) &&
+	       m->stream < root->stream_count && m->generation != 0 &&
+	       m->generation <= root->generation_limit && m->first_sequence != 0 &&
+	       m->first_sequence < UINT64_MAX / 2 && m->ordinal < UINT64_MAX / 2 &&
+	       m->end >= SFS_BLOCK_HEADER && m->end <= root->block_size &&
+	       m->records <= root->block_size / SFS_RECORD_HEADER;
+}
+
+static void
+set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
+{
+	struct sfs_entry *e = &r->sfs->table.entry[m->block];
+	*e = (struct sfs_entry){
+		.generation = m->generation,
+		.first_sequence = m->first_sequence,
+		.ordinal = m->ordinal,
+		.min_time = m->min_time,
+		.max_time = m->max_time,
+		.records = m->records,
+		.end = m->end,
+		.prev = SFS_NONE,
+		.next = SFS_NONE,
+		.stream = (uint16_t)m->stream,
+		.state = SFS_SEALED,
+		.flags = m->flags & SFS_MAP_OPEN ? SFS_ENTRY_UNSURE | SFS_ENTRY_MAPPED_OPEN
+						 : 0,
+		.slot = SFS_NONE,
+	};
+	saw(r, m->block, m->generation);
+}
+
+static int
+keep_late(struct sfs_recovery *r, uint64_t generation, const struct sfs_map_entry *m)
+{
+	if (r->late_count == r->late_room) {
+		size_t room = r->late_room ? r->late_room * 2 : 256;
+		struct sfs_late *more = realloc(r->late, room * sizeof(*more));
+		if (!more)
+			return -1;
+		r->late = more;
+		r->late_room = room;
+	}
+	r->late[r->late_count++] =
+		(struct sfs_late){.map_generation = generation, .entry = *m};
+	return 0;
+}
+
+/* 1: the interval's entries are from its map; 0: there is no good one; -1: no memory. */
+static int
+load_map(struct sfs_recovery *r, uint64_t pos)
+{
+	struct sfs_block_header h;
+	const uint8_t *p = r->buf + SFS_BLOCK_HEADER;
+	if (!sfs_map_read(r->sfs, pos, r->buf, &h))
+		return 0;
+	saw(r, pos, h.generation);
+	r->sfs->table.entry[pos].generation = h.generation;
+	r->sfs->table.entry[pos].state = SFS_MAP;
+	for (uint32_t i = 0; i < h.entries + h.late; i++, p += SFS_MAP_ENTRY) {
+		struct sfs_map_entry m;
+		sfs_map_entry_decode(p, &m);
+		if (!entry_plausible(r->sfs, &m))
+			continue;
+		if (i >= h.entries) {
+			if (keep_late(r, h.generation, &m) < 0)
+				return -1;
+		} else if (m.block / SFS_MAP_INTERVAL == pos / SFS_MAP_INTERVAL) {
+			set_entry(r, &m);
+		}
+	}
+	return 1;
+}
+
+static void
+note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
+{
+	struct sfs_stream_entry *s = &r->streams[h->stream];
+	if (h->generation <= r->sfs->root.reset_generation)
+		return;
+	if (h->durable_sequence > s->durable_sequence &&
+		h->durable_sequence < UINT64_MAX / 2)
+		s->durable_sequence = h->durable_sequence;
+	if (h->evicted_until > s->evicted_until)
+		s->evicted_until = h->evicted_until;
+}
+
+/* A block whose interval has no map newer than it: its own header says what it is. */
+static void
+load_header(struct sfs_recovery *r, uint64_t block)
+{
+	struct sfs *sfs = r->sfs;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	struct sfs_block_header h;
+	bool good = sfs_read_header(sfs, block, &h) && h.kind == SFS_KIND_DATA;
+	struct sfs_map_entry m = {
+		.stream = h.stream,
+		.flags = SFS_MAP_OPEN,
+		.block = block,
+		.generation = h.generation,
+		.first_sequence = h.first_sequence,
+		.ordinal = h.ordinal,
+		.end = SFS_BLOCK_HEADER,
+	};
+	if (!good || !entry_plausible(sfs, &m)) {
+		if (e->state == SFS_SEALED && in_window(&sfs->root, block))
+			e->state = SFS_FREE;
+		return;
+	}
+	note_header(r, &h);
+	if (e->state == SFS_SEALED && e->generation == h.generation)
+		return;
+	set_entry(r, &m);
+	e->flags = SFS_ENTRY_UNSURE;
+}
+
+/* The map says "open": whether the block was ever begun on the device, its header knows. */
+static void
+confirm_open(struct sfs_recovery *r, uint64_t block)
+{
+	struct sfs_entry *e = &r->sfs->table.entry[block];
+	struct sfs_block_header h;
+	if (!sfs_read_header(r->sfs, block, &h) || h.generation != e->generation)
+		e->state = SFS_FREE;
+	else
+		note_header(r, &h);
+}
+
+static int
+load_interval(struct sfs_recovery *r, uint64_t first)
+{
+	struct sfs *sfs = r->sfs;
+	const struct sfs_root *root = &sfs->root;
+	uint64_t pos = first + SFS_MAP_INTERVAL - 1, end = pos;
+	bool headers = pos >= root->high_water;
+	if (end > root->high_water)
+		end = root->high_water;
+	if (!headers) {
+		int rc = load_map(r, pos);
+		if (rc < 0)
+			return -1;
+		headers = rc == 0;
+	}
+	for (uint64_t b = first; b <= pos && !headers && b < root->blocks; b++)
+		headers = in_window(root, b);
+	for (uint64_t b = first; b < end; b++) {
+		if (headers)
+			load_header(r, b);
+		else if (sfs->table.entry[b].flags & SFS_ENTRY_UNSURE)
+			confirm_open(r, b);
+	}
+	return 0;
+}
+
+static int
+by_map_generation(const void *a, const void *b)
+{
+	const struct sfs_late *x = a, *y = b;
+	return (x->map_generation > y->map_generation) -
+	       (x->map_generation < y->map_generation);
+}
+
+/* Blocks that were sealed after their interval's map: a later map tells how they ended. */
+static void
+apply_late(struct sfs_recovery *r)
+{
+	if (r->late_count)
+		qsort(r->late, r->late_count, sizeof(*r->late), by_map_generation);
+	for (size_t i = 0; i < r->late_count; i++) {
+		const struct sfs_map_entry *m = &r->late[i].entry;
+		const struct sfs_entry *e = &r->sfs->table.entry[m->block];
+		if (e->state == SFS_SEALED && e->generation == m->generation &&
+			e->stream == m->stream)
+			set_entry(r, m);
+	}
+}
+
+int
+sfs_recover_load(struct sfs_recovery *r, struct pr_error *err)
+{
+	const struct sfs_root *root = &r->sfs->root;
+	for (uint64_t first = 0; first < root->high_water; first += SFS_MAP_INTERVAL)
+		if (load_interval(r, first) < 0)
+			return pr_error_set(err, "no memory to open the volume");
+	apply_late(r);
+	return 0;
+}

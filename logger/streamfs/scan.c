@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/streamfs/internal.h"
+
+/* A record counts only where it says that it lies, in the block that it says. */
+static enum sfs_record_state
+record_at(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
+	struct sfs_record_header *out)
+{
+	if (pos >= end)
+		return SFS_RECORD_NONE;
+	enum sfs_record_state state =
+		sfs_record_decode(scan->key, scan->bytes + pos, end - pos, out);
+	if (state == SFS_RECORD_NONE || out->block != scan->block ||
+		out->generation != scan->generation || out->stream != scan->stream ||
+		out->offset != pos || out->sequence == 0)
+		return SFS_RECORD_NONE;
+	return state;
+}
+
+enum sfs_record_state
+sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
+	struct sfs_record_header *out)
+{
+	enum sfs_record_state state = record_at(scan, pos, end, out);
+	uint32_t sector = (uint32_t)sfs_sector_up(pos);
+	if (state == SFS_RECORD_NONE && sector != pos)
+		state = record_at(scan, sector, end, out);
+	if (state != SFS_RECORD_NONE && out->sequence != sequence)
+		return SFS_RECORD_NONE;
+	return state;
+}
+
+/* Bodies that do not fit a valid header cost a hash each: whoever made such a block gets no more. */
+#define BAD_MAX 64
+
+bool
+sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
+	struct sfs_record_header *out)
+{
+	int bad = 0;
+	for (pos = (pos + 7) & ~7u; pos < end && bad < BAD_MAX; pos += 8) {
+		enum sfs_record_state state = record_at(scan, pos, end, out);
+		if (state == SFS_RECORD_GOOD && out->sequence >= sequence)
+			return true;
+		if (state == SFS_RECORD_BAD)
+			bad++;
+	}
+	return false;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logger/streamfs/shm.h"
+
+static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
+#define LAYOUT 1
+#define SLOTS_MIN 4
+
+static size_t
+page_up(size_t n)
+{
+	return (n + SFS_SECTOR - 1) & ~(size_t)(SFS_SECTOR - 1);
+}
+
+/* Sets the pointers into a mapping at base, or only the size when base is NULL. */
+static void
+lay_out(struct sfs_shm *shm, uint8_t *base)
+{
+	size_t streams = page_up(sizeof(struct sfs_shm_header));
+	size_t entries = streams + page_up(SFS_STREAMS_MAX * sizeof(struct sfs_shm_stream));
+	size_t slots = entries + page_up(shm->blocks * sizeof(struct sfs_shm_entry));
+	size_t data = slots + page_up(shm->slots * sizeof(struct sfs_shm_slot));
+	shm->size = data + (size_t)shm->slots * shm->block_size;
+	if (!base)
+		return;
+	shm->header = (struct sfs_shm_header *)base;
+	shm->stream = (struct sfs_shm_stream *)(base + streams);
+	shm->entry = (struct sfs_shm_entry *)(base + entries);
+	shm->slot = (struct sfs_shm_slot *)(base + slots);
+	shm->data = base + data;
+}
+
+static void
+name_it(struct sfs_shm *shm, const uint8_t u[16])
+{
+	snprintf(shm->name, sizeof(shm->name),
+		"/packrack-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%"
+		"02x%02x",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
+		u[12], u[13], u[14], u[15]);
+}
+
+/* Memory is asked for now: running out of /dev/shm later would be a SIGBUS. */
+static int
+make_object(struct sfs_shm *shm, struct pr_error *err)
+{
+	shm_unlink(shm->name);
+	int fd = shm_open(shm->name, O_RDWR | O_CREAT | O_EXCL, 0640);
+	if (fd < 0)
+		return pr_error_errno(err, "cannot create /dev/shm%s", shm->name);
+	int rc = posix_fallocate(fd, 0, (off_t)shm->size);
+	if (rc != 0) {
+		errno = rc;
+		pr_error_errno(err,
+			"no %zu MiB for /dev/shm%s: make /dev/shm larger or the buffer "
+			"smaller",
+			shm->size >> 20, shm->name);
+		close(fd);
+		shm_unlink(shm->name);
+		return -1;
+	}
+	struct stat st;
+	shm->inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
+	return fd;
+}
+
+int
+sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes,
+	bool named, struct pr_error *err)
+{
+	uint64_t slots = bytes / shape->block_size;
+	*shm = (struct sfs_shm){.block_size = shape->block_size, .blocks = shape->blocks};
+	shm->slots = slots < SLOTS_MIN ? SLOTS_MIN
+		     : slots > 65536   ? 65536
+				       : (uint32_t)slots;
+	lay_out(shm, NULL);
+	int fd = -1;
+	if (named) {
+		name_it(shm, shape->uuid);
+		fd = make_object(shm, err);
+		if (fd < 0)
+			return -1;
+	}
+	void *base = mmap(NULL, shm->size, PROT_READ | PROT_WRITE,
+		named ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (base == MAP_FAILED)
+		return pr_error_errno(err, "cannot map %zu MiB", shm->size >> 20);
+	lay_out(shm, base);
+	struct sfs_shm_header *h = shm->header;
+	h->layout = LAYOUT;
+	h->block_size = shm->block_size;
+	memcpy(h->uuid, shape->uuid, 16);
+	h->blocks = shm->blocks;
+	h->size = shm->size;
+	h->slots = shm->slots;
+	h->pid = (uint32_t)getpid();
+	atomic_thread_fence(memory_order_release);
+	memcpy(h->magic, magic, sizeof(magic));
+	return 0;
+}
+
+static int
+check_header(struct sfs_shm *shm, const struct sfs_shm_shape *shape, int fd)
+{
+	struct sfs_shm_header h;
+	struct stat st;
+	if (fstat(fd, &st) < 0 || pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
+		return -1;
+	if (memcmp(h.magic, magic, sizeof(magic)) != 0 || h.layout != LAYOUT ||
+		memcmp(h.uuid, shape->uuid, 16) != 0 || h.blocks != shape->blocks ||
+		h.block_size != shape->block_size || h.slots == 0 || h.slots > 65536)
+		return -1;
+	shm->slots = h.slots;
+	shm->blocks = h.blocks;
+	shm->block_size = h.block_size;
+	shm->inode = st.st_ino;
+	lay_out(shm, NULL);
+	return shm->size == h.size && (uint64_t)st.st_size >= shm->size ? 0 : -1;
+}
+
+int
+sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape)
+{
+	*shm = (struct sfs_shm){0};
+	name_it(shm, shape->uuid);
+	int fd = shm_open(shm->name, O_RDONLY, 0);
+	if (fd < 0)
+		return -1;
+	void *base = MAP_FAILED;
+	if (check_header(shm, shape, fd) == 0)
+		base = mmap(NULL, shm->size, PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (base == MAP_FAILED)
+		return -1;
+	lay_out(shm, base);
+	return 0;
+}
+
+bool
+sfs_shm_current(const struct sfs_shm *shm)
+{
+	struct stat st;
+	char path[96];
+	if (atomic_load_explicit(&shm->header->closed, memory_order_acquire))
+		return false;
+	snprintf(path, sizeof(path), "/dev/shm%s", shm->name);
+	return stat(path, &st) == 0 && st.st_ino == shm->inode;
+}
+
+void
+sfs_shm_close(struct sfs_shm *shm, bool unlink_it)
+{
+	if (!shm->header)
+		return;
+	if (unlink_it && shm->name[0]) {
+		atomic_store_explicit(&shm->header->closed, 1, memory_order_release);
+		shm_unlink(shm->name);
+	}
+	munmap(shm->header, shm->size);
+	shm->header = NULL;
+}
+
+void
+sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
+{
+	uint64_t seq = atomic_load_explicit(&words[0], memory_order_relaxed);
+	const uint8_t *p = data;
+	atomic_store_explicit(&words[0], seq + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t v;
+		memcpy(&v, p + i * 8, 8);
+		atomic_store_explicit(&words[i + 1], v, memory_order_relaxed);
+	}
+	atomic_store_explicit(&words[0], seq + 2, memory_order_release);
+}
+
+/* A writer that died in between leaves an odd count for ever: give up after a while. */
+bool
+sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count)
+{
+	uint8_t *p = data;
+	for (int tries = 0; tries < 10000; tries++) {
+		uint64_t seq = atomic_load_explicit(&words[0], memory_order_acquire);
+		if (seq & 1)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			uint64_t v =
+				atomic_load_explicit(&words[i + 1], memory_order_relaxed);
+			memcpy(p + i * 8, &v, 8);
+		}
+		atomic_thread_fence(memory_order_acquire);
+		if (atomic_load_explicit(&words[0], memory_order_relaxed) == seq)
+			return true;
+	}
+	return false;
+}
+
+void
+sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
+	uint32_t valid_from)
+{
+	struct sfs_shm_slot *s = &shm->slot[slot];
+	atomic_store_explicit(&s->generation, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	if (generation == 0)
+		return;
+	atomic_store_explicit(&s->block, block, memory_order_relaxed);
+	atomic_store_explicit(&s->valid_from, valid_from, memory_order_relaxed);
+	atomic_store_explicit(&s->fill, valid_from, memory_order_relaxed);
+	atomic_store_explicit(&s->generation, generation, memory_order_release);
+}
+
+void
+sfs_shm_slot_fill(struct sfs_shm *shm, uint32_t slot, uint32_t fill)
+{
+	atomic_store_explicit(&shm->slot[slot].fill, fill, memory_order_release);
+}
+
+bool
+sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
+	uint32_t from, uint32_t to, uint8_t *buf)
+{
+	if (slot >= shm->slots || from > to || to > shm->block_size)
+		return false;
+	const struct sfs_shm_slot *s = &shm->slot[slot];
+	if (atomic_load_explicit(&s->generation, memory_order_acquire) != generation ||
+		atomic_load_explicit(&s->block, memory_order_relaxed) != block ||
+		atomic_load_explicit(&s->valid_from, memory_order_relaxed) > from ||
+		atomic_load_explicit(&s->fill, memory_order_acquire) < to)
+		return false;
+	memcpy(buf, sfs_shm_data(shm, slot) + from, to - from);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&s->generation, memory_order_relaxed) == generation &&
+	       atomic_load_explicit(&s->valid_from, memory_order_relaxed) <= from;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SFS_SHM_H
+#define SFS_SHM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "logger/streamfs/table.h"
+
+/*
+ * The memory buffer: one shared mapping per volume, written by the volume's writer, mapped read-only
+ * by everyone else. It holds the block table, the streams, and slots with the blocks being filled
+ * and the last ones sealed. The writer never reads back what it put there, but for the slots that it
+ * writes out; readers believe nothing without checking its range and, for records, the keyed hash.
+ */
+#define SFS_ENTRY_WORDS 8
+#define SFS_STREAM_WORDS 18
+#define SFS_NOTE_WORDS (SFS_NOTE_BYTES / 8)
+_Static_assert(sizeof(struct sfs_entry) == SFS_ENTRY_WORDS * 8, "entry in shared memory");
+_Static_assert(sizeof(struct sfs_stream) == SFS_STREAM_WORDS * 8, "stream in shared memory");
+
+/* A record under a sequence lock: the count, odd while it is being written, then its words. */
+struct sfs_shm_entry {
+	_Atomic uint64_t word[1 + SFS_ENTRY_WORDS];
+};
+struct sfs_shm_stream {
+	_Atomic uint64_t word[1 + SFS_STREAM_WORDS];
+};
+struct sfs_shm_slot {
+	_Atomic uint64_t generation, block; /* generation 0: in between */
+	_Atomic uint32_t valid_from, fill;  /* the bytes of the block that are here */
+};
+struct sfs_shm_header {
+	uint8_t magic[8];
+	uint32_t layout, block_size;
+	uint8_t uuid[16];
+	uint64_t blocks, size;
+	uint32_t slots, pid;
+	_Atomic uint32_t closed; /* the writer has gone, cleanly */
+	_Atomic uint32_t streams;
+	_Atomic uint64_t next_generation;
+	_Atomic uint64_t note[1 + SFS_NOTE_WORDS];
+};
+
+struct sfs_shm {
+	struct sfs_shm_header *header; /* NULL: not mapped */
+	struct sfs_shm_stream *stream;
+	struct sfs_shm_entry *entry;
+	struct sfs_shm_slot *slot;
+	uint8_t *data;
+	uint32_t slots, block_size;
+	uint64_t blocks;
+	size_t size;
+	ino_t inode;
+	char name[64]; /* empty: private memory */
+};
+
+struct sfs_shm_shape {
+	uint8_t uuid[16];
+	uint64_t blocks;
+	uint32_t block_size;
+};
+/* Writer: replaces what a dead writer left. bytes: of slots. named false: memory of this process only. */
+int sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes, bool named,
+	struct pr_error *err);
+/* Reader: 0, or -1: there is none, or none that fits. */
+int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape);
+/* Still the object that the name stands for, and its writer has not closed it. */
+bool sfs_shm_current(const struct sfs_shm *shm);
+void sfs_shm_close(struct sfs_shm *shm, bool unlink_it);
+
+void sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count);
+bool sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count);
+
+static inline uint8_t *
+sfs_shm_data(const struct sfs_shm *shm, uint32_t slot)
+{
+	return shm->data + (size_t)slot * shm->block_size;
+}
+/* Writer: slot now holds bytes of a block from valid_from on; generation 0: nothing. */
+void sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
+	uint32_t valid_from);
+void sfs_shm_slot_fill(struct sfs_shm *shm, uint32_t slot, uint32_t fill);
+/* Reader: copies [from, to) of a block; false: it is not there any more, or not all. */
+bool sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
+	uint32_t from, uint32_t to, uint8_t *buf);
+
+#endif

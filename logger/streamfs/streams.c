@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+#include "proto/base/clock.h"
+
+int
+sfs_stream_find(struct sfs *sfs, const char *name)
+{
+	struct sfs_stream s;
+	uint32_t n = sfs_view_streams(sfs);
+	for (uint32_t i = 0; i < n; i++)
+		if (sfs_view_stream(sfs, i, &s) && strcmp(s.name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+static uint64_t
+blocks_for(const struct sfs *sfs, uint64_t bytes)
+{
+	return bytes / sfs->root.block_size + (bytes % sfs->root.block_size != 0);
+}
+
+/* The frontier needs room to turn: not all of the volume may be promised. */
+static int
+check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
+{
+	uint64_t sum = blocks_for(sfs, guarantee);
+	uint64_t most = sfs->root.blocks * SFS_UTILIZATION / 1000;
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		if ((int)i != stream)
+			sum += blocks_for(sfs, sfs->table.stream[i].guarantee);
+	if (sum <= most)
+		return 0;
+	return pr_error_set(err,
+		"guarantees of %llu blocks in all: at most %llu of the volume's %llu may "
+		"be "
+		"guaranteed",
+		(unsigned long long)sum, (unsigned long long)most,
+		(unsigned long long)sfs->root.blocks);
+}
+
+static int
+add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
+{
+	struct sfs_table *t = &sfs->table;
+	if (name[0] == 0 || strlen(name) > SFS_NAME_MAX)
+		return pr_error_set(
+			err, "stream name '%.60s': 1 to %d bytes", name, SFS_NAME_MAX);
+	if (t->streams == SFS_STREAMS_MAX)
+		return pr_error_set(
+			err, "the volume has %d streams already", SFS_STREAMS_MAX);
+	struct sfs_stream *s = &t->stream[t->streams];
+	*s = (struct sfs_stream){
+		.id = t->streams,
+		.created = pr_now_real(),
+		.oldest = SFS_NONE,
+		.newest = SFS_NONE,
+		.first_sequence = 1,
+		.evicted_until = INT64_MIN,
+	};
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	return (int)s->id;
+}
+
+int
+sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t permission,
+	struct pr_error *err)
+{
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only");
+	struct sfs_table *t = &sfs->table;
+	int id = sfs_stream_find(sfs, name);
+	bool fresh = id < 0;
+	if (check_guarantee(sfs, id, guarantee, err) < 0 ||
+		(fresh && (id = add_stream(sfs, name, err)) < 0))
+		return -1;
+	struct sfs_stream *s = &t->stream[id];
+	if (!fresh && s->guarantee == guarantee && s->permission == permission)
+		return id;
+	struct sfs_stream old = *s;
+	s->guarantee = guarantee;
+	s->permission = permission;
+	t->streams += fresh;
+	if (sfs_flush_finish(sfs, err) < 0 || sfs_root_store(sfs, 0, err) < 0) {
+		*s = old;
+		t->streams -= fresh;
+		return -1;
+	}
+	sfs_table_notify_stream(t, (uint32_t)id);
+	atomic_store_explicit(&sfs->shm.header->streams, t->streams, memory_order_release);
+	return id;
+}
+
+/* All blocks go; sequences go on, so that no number is given twice. */
+int
+sfs_reset(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_table *t = &sfs->table;
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+	if (sfs_flush(sfs, err) != SFS_OK)
+		return SFS_ERROR;
+	for (uint32_t i = 0; i < t->streams; i++) {
+		struct sfs_tail *tail = &sfs->w->tail[i];
+		if (tail->reserved)
+			return pr_error_set(err,
+				       "stream %s has a reservation: commit it first",
+				       t->stream[i].name),
+			       SFS_ERROR;
+		if (tail->slot != SFS_NONE)
+			sfs_slot_release(sfs, tail->slot);
+		*tail = (struct sfs_tail){.block = SFS_NONE, .slot = SFS_NONE};
+		if (t->stream[i].newest != SFS_NONE)
+			sfs_table_evict(t, t->stream[i].newest);
+	}
+	sfs->root.reset_generation = sfs->w->frontier.next_generation - 1;
+	return sfs_root_store(sfs, 0, err) < 0 ? SFS_ERROR : SFS_OK;
+}
+
+static void
+text_uuid(const uint8_t u[16], char *out, size_t size)
+{
+	snprintf(out, size,
+		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
+		u[12], u[13], u[14], u[15]);
+}
+
+int
+sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
+{
+	struct sfs_stream s;
+	(void)err;
+	*out = (struct sfs_volume_info){
+		.version = SFS_VERSION,
+		.block_size = sfs->root.block_size,
+		.blocks = sfs->root.blocks,
+		.generation = sfs_view_next_generation(sfs) - 1,
+		.writer_alive = sfs_writer_alive(sfs),
+		.stream_count = sfs_view_streams(sfs),
+		.recovered_records = sfs->recovered_records,
+		.lost_tail_bytes = sfs->lost_tail_bytes,
+	};
+	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
+	for (uint32_t i = 0; i < out->stream_count; i++) {
+		if (!sfs_view_stream(sfs, i, &s))
+			continue;
+		out->blocks_used += s.blocks;
+		out->bytes += s.bytes;
+	}
+	return SFS_OK;
+}
+
+/* Walks the blocks for their times; a stream that moves on meanwhile gives what was found. */
+static void
+stream_times(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info *out)
+{
+	uint32_t block = s->oldest;
+	uint64_t generation = 0;
+	struct sfs_entry e;
+	while (block != SFS_NONE && sfs_view_entry(sfs, block, &e) && e.stream == s->id &&
+		e.generation > generation) {
+		generation = e.generation;
+		if (e.records && e.min_time < out->min_time)
+			out->min_time = e.min_time;
+		if (e.records && e.max_time > out->max_time)
+			out->max_time = e.max_time;
+		block = e.next;
+	}
+}
+
+int
+sfs_stream_info(
+	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err)
+{
+	struct sfs_stream s;
+	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, (uint32_t)index, &s))
+		return pr_error_set(err, "no stream %zu in the volume", index), SFS_ERROR;
+	*out = (struct sfs_stream_info){
+		.id = s.id,
+		.permission = s.permission,
+		.guarantee = s.guarantee,
+		.blocks = s.blocks,
+		.bytes = s.bytes,
+		.recycled_records = s.first_sequence - 1,
+		.min_time = INT64_MAX,
+		.max_time = INT64_MIN,
+		.evicted_until = s.evicted_until,
+	};
+	memcpy(out->name, s.name, sizeof(out->name));
+	if (s.last_sequence < s.first_sequence)
+		return SFS_OK;
+	out->first_sequence = s.first_sequence;
+	out->last_sequence = s.last_sequence;
+	stream_times(sfs, &s, out);
+	return SFS_OK;
+}
+
+void
+sfs_note_set(struct sfs *sfs, const char *text)
+{
+	char note[SFS_NOTE_BYTES] = {0};
+	if (!sfs->w)
+		return;
+	snprintf(note, sizeof(note), "%s", text);
+	sfs_seq_write(sfs->shm.header->note, note, SFS_NOTE_WORDS);
+}
+
+bool
+sfs_note_get(struct sfs *sfs, char *buf, size_t size)
+{
+	char note[SFS_NOTE_BYTES];
+	if ((!sfs->live && !sfs->w) || size == 0 || !sfs_writer_alive(sfs) ||
+		!sfs_seq_read(sfs->shm.header->note, note, SFS_NOTE_WORDS))
+		return false;
+	note[SFS_NOTE_BYTES - 1] = 0;
+	snprintf(buf, size, "%s", note);
+	return note[0] != 0;
+}

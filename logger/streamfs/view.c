@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+void
+sfs_locate(const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset)
+{
+	*disk = &sfs->disk[block % sfs->disks];
+	*offset = sfs->root.data_start + block / sfs->disks * sfs->root.block_size;
+}
+
+int
+sfs_read_block(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	sfs_locate(sfs, block, &disk, &offset);
+	return sfs_disk_read(disk, buf, to - from, offset + from);
+}
+
+bool
+sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
+{
+	_Alignas(4096) uint8_t buf[SFS_SECTOR];
+	return sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0 &&
+	       sfs_block_decode(&sfs->key, buf, block, out);
+}
+
+/* What comes from another process is kept in range, so that nobody else needs to look. */
+static bool
+plausible(const struct sfs *sfs, const struct sfs_entry *e)
+{
+	return e->end <= sfs->root.block_size && e->stream < SFS_STREAMS_MAX &&
+	       (e->next == SFS_NONE || e->next < sfs->root.blocks) &&
+	       (e->prev == SFS_NONE || e->prev < sfs->root.blocks) &&
+	       e->first_sequence != 0;
+}
+
+bool
+sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
+{
+	if (block >= sfs->root.blocks)
+		return false;
+	if (!sfs->live) {
+		*out = sfs->table.entry[block];
+	} else if (!sfs_seq_read(sfs->shm.entry[block].word, out, SFS_ENTRY_WORDS) ||
+		   ((out->state == SFS_OPEN || out->state == SFS_SEALED) &&
+			   !plausible(sfs, out))) {
+		return false;
+	}
+	return out->state == SFS_OPEN || out->state == SFS_SEALED;
+}
+
+uint32_t
+sfs_view_streams(struct sfs *sfs)
+{
+	if (!sfs->live)
+		return sfs->table.streams;
+	uint32_t n = atomic_load_explicit(&sfs->shm.header->streams, memory_order_acquire);
+	return n > SFS_STREAMS_MAX ? SFS_STREAMS_MAX : n;
+}
+
+bool
+sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out)
+{
+	if (id >= sfs_view_streams(sfs))
+		return false;
+	if (!sfs->live) {
+		*out = sfs->table.stream[id];
+		return true;
+	}
+	if (!sfs_seq_read(sfs->shm.stream[id].word, out, SFS_STREAM_WORDS))
+		return false;
+	out->name[SFS_NAME_MAX] = 0;
+	return out->id == id &&
+	       (out->oldest == SFS_NONE || out->oldest < sfs->root.blocks) &&
+	       (out->newest == SFS_NONE || out->newest < sfs->root.blocks);
+}
+
+uint64_t
+sfs_view_next_generation(struct sfs *sfs)
+{
+	if (sfs->w)
+		return sfs->w->frontier.next_generation;
+	if (sfs->live)
+		return atomic_load_explicit(
+			&sfs->shm.header->next_generation, memory_order_acquire);
+	return sfs->root.generation_limit + 1;
+}
+
+/*
+ * Gives bytes [from, to) of a block at buf[from ...), buf being of a whole block: from the slot while
+ * it is there, else from the device in whole sectors. A block that is being filled leaves its slot
+ * only when it has been written, so one of the two has it.
+ */
+int
+sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *buf, struct pr_error *err)
+{
+	if (sfs->shm.header && e->slot != SFS_NONE &&
+		sfs_shm_copy(
+			&sfs->shm, e->slot, block, e->generation, from, to, buf + from))
+		return SFS_OK;
+	uint32_t low = from & ~(SFS_SECTOR - 1), high = (uint32_t)sfs_sector_up(to);
+	if (sfs_read_block(sfs, block, low, high, buf + low) < 0)
+		return pr_error_errno(err, "cannot read block %llu of the volume",
+			(unsigned long long)block);
+	return SFS_OK;
+}
+
+/*
+ * The writer holds an open-file-description lock on the first device for as long as it lives, however
+ * it dies; asking works across processes, and within one.
+ */
+bool
+sfs_writer_alive(struct sfs *sfs)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	if (sfs->writer)
+		return true;
+	if (sfs->disk[0].fd < 0 || fcntl(sfs->disk[0].fd, F_OFD_GETLK, &lock) < 0)
+		return false;
+	return lock.l_type == F_WRLCK;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+/* Requests: each slot may have a few under way (flushes while it fills), and roots, syncs, maps. */
+static int
+make_pool(struct sfs_writer *w, uint32_t slots)
+{
+	uint32_t n = slots * 4 + 4 * SFS_DEVICES_MAX;
+	w->pool = calloc(n, sizeof(*w->pool));
+	for (uint32_t i = 0; w->pool && i < n; i++) {
+		w->pool[i].next = w->idle;
+		w->idle = &w->pool[i];
+		w->idle_count++;
+	}
+	return w->pool ? 0 : -1;
+}
+
+static void
+entry_changed(void *arg, uint32_t block)
+{
+	struct sfs *sfs = arg;
+	sfs_seq_write(
+		sfs->shm.entry[block].word, &sfs->table.entry[block], SFS_ENTRY_WORDS);
+}
+
+static void
+stream_changed(void *arg, uint32_t stream)
+{
+	struct sfs *sfs = arg;
+	sfs_seq_write(
+		sfs->shm.stream[stream].word, &sfs->table.stream[stream], SFS_STREAM_WORDS);
+}
+
+static void
+publish_all(struct sfs *sfs)
+{
+	sfs->table.arg = sfs;
+	sfs->table.entry_changed = entry_changed;
+	sfs->table.stream_changed = stream_changed;
+	for (uint32_t i = 0; i < sfs->table.blocks; i++)
+		if (sfs->table.entry[i].state != SFS_FREE)
+			entry_changed(sfs, i);
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		stream_changed(sfs, i);
+	struct sfs_shm_header *h = sfs->shm.header;
+	atomic_store_explicit(
+		&h->next_generation, sfs->root.generation_limit + 1, memory_order_relaxed);
+	atomic_store_explicit(&h->streams, sfs->table.streams, memory_order_release);
+}
+
+static int
+make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_shm_shape shape = {
+		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
+	memcpy(shape.uuid, sfs->root.uuid, 16);
+	size_t bytes = options->shm_bytes ? options->shm_bytes : SFS_SHM_DEFAULT;
+	if (sfs_shm_create(&sfs->shm, &shape, bytes, sfs->disk[0].fd >= 0, err) < 0)
+		return -1;
+	w->slot = calloc(sfs->shm.slots, sizeof(*w->slot));
+	w->tail = calloc(SFS_STREAMS_MAX, sizeof(*w->tail));
+	w->late_room = (sfs->root.block_size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY -
+		       SFS_MAP_INTERVAL;
+	w->late = calloc(w->late_room, sizeof(*w->late));
+	w->map_buf = sfs_buffer(sfs->root.block_size);
+	w->root_buf = sfs_buffer((size_t)sfs->disks * SFS_ROOT_BYTES);
+	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
+	if (!w->slot || !w->tail || !w->late || !w->map_buf || !w->root_buf ||
+		!w->root_streams || make_pool(w, sfs->shm.slots) < 0)
+		return pr_error_set(err, "no memory to write the volume");
+	for (uint32_t i = 0; i < SFS_STREAMS_MAX; i++)
+		w->tail[i].block = w->tail[i].slot = SFS_NONE;
+	return 0;
+}
+
+static void
+note_late(struct sfs *sfs, uint32_t block)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	/* no room: recovery then asks the header of the stream's next block */
+	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) && w->late_count < w->late_room)
+		w->late[w->late_count++] = block;
+}
+
+/*
+ * The maps that the frontier had passed since the last root may not have reached the device, and the
+ * next root will not have their intervals' headers looked at: they are written again. What a map
+ * said was open is sealed now, so it is late.
+ */
+static int
+mend_maps(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_root *r = &sfs->root;
+	for (uint32_t b = 0; b < r->blocks; b++)
+		if (sfs->table.entry[b].state == SFS_SEALED)
+			note_late(sfs, b);
+	for (uint64_t n = sfs->passed; n > 0; n--) {
+		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks, offset;
+		struct sfs_disk *disk;
+		if (!sfs_table_is_map(&sfs->table, pos))
+			continue;
+		size_t len = sfs_map_build(
+			sfs, (uint32_t)pos, ++r->generation_limit, w->map_buf);
+		sfs_locate(sfs, pos, &disk, &offset);
+		if (sfs_disk_write(disk, w->map_buf, len, offset) < 0)
+			return pr_error_errno(
+				err, "%s: cannot write a block map", disk->path);
+	}
+	return 0;
+}
+
+/*
+ * After recovery: the frontier goes on behind the newest block; what recovery found is made durable,
+ * then a root that the first batch of blocks may be written under.
+ */
+static int
+start_frontier(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	const struct sfs_root *r = &sfs->root;
+	if (mend_maps(sfs, err) < 0 || sfs_sync_disks(sfs, err) < 0)
+		return -1;
+	if (sfs_frontier_init(&w->frontier, r->blocks, r->frontier, r->generation_limit + 1,
+		    r->high_water, err) < 0)
+		return -1;
+	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
+	return sfs_root_store(sfs, 0, err);
+}
+
+int
+sfs_writer_start(
+	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w = calloc(1, sizeof(*w));
+	bool descriptors = true;
+	if (!w)
+		return pr_error_set(err, "no memory to write the volume");
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		descriptors = descriptors && sfs->disk[i].fd >= 0;
+	w->flush_interval = options->flush_interval ? options->flush_interval : 100000000;
+	if (make_memory(sfs, options, err) < 0 ||
+		sfs_queue_open(&w->queue, descriptors, options->no_direct, err) < 0 ||
+		start_frontier(sfs, err) < 0)
+		return -1;
+	publish_all(sfs);
+	return 0;
+}
+
+void
+sfs_writer_stop(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	if (!w)
+		return;
+	while (w->queue.ops && sfs_queue_reap(&w->queue, true))
+		;
+	sfs_queue_close(&w->queue);
+	sfs_frontier_free(&w->frontier);
+	free(w->slot);
+	free(w->tail);
+	free(w->late);
+	free(w->map_buf);
+	free(w->root_buf);
+	free(w->root_streams);
+	free(w->pool);
+	free(w);
+	sfs->w = NULL;
+}
+
+/* Waits until the frontier has a block ready, by a checkpoint if none is under way. */
+static int
+await_block(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	for (int tries = 0; tries < 3 && w->frontier.ready == 0; tries++) {
+		if (sfs_flush_finish(sfs, err) < 0)
+			return SFS_ERROR;
+		if (w->frontier.ready > 0)
+			break;
+		sfs_flush_start(sfs, true);
+		if (sfs_flush_finish(sfs, err) < 0)
+			return SFS_ERROR;
+	}
+	if (w->frontier.ready > 0)
+		return SFS_OK;
+	pr_error_set(err, "the volume is full: every block is guaranteed or being filled");
+	return SFS_FULL;
+}
+
+/* The stream's next block; maps that the frontier comes by are written on the way. */
+int
+sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	uint64_t generation;
+	uint32_t block;
+	for (;;) {
+		int rc = w->frontier.ready ? SFS_OK : await_block(sfs, err);
+		if (rc != SFS_OK)
+			return rc;
+		block = sfs_frontier_take(&w->frontier, &generation);
+		atomic_store_explicit(&sfs->shm.header->next_generation, generation + 1,
+			memory_order_release);
+		if (!sfs_table_is_map(&sfs->table, block))
+			break;
+		if (sfs_map_write(sfs, block, generation, err) < 0)
+			return SFS_ERROR;
+	}
+	sfs_table_begin(&sfs->table, stream, block, generation);
+	w->tail[stream] = (struct sfs_tail){
+		.block = block,
+		.slot = SFS_NONE,
+		.fill = SFS_BLOCK_HEADER,
+		.reserved = true,
+		.target = w->tail[stream].target,
+	};
+	if (w->frontier.ready < w->frontier.batch / 2 + 1 && w->frontier.pending == 0)
+		w->checkpoint_wanted = true;
+	return SFS_OK;
+}
+
+/* Seals the stream's open block; its last bytes go to the device. -1: the device takes none. */
+int
+sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_tail *tail = &w->tail[stream];
+	if (tail->block == SFS_NONE)
+		return 0;
+	if (!sfs_tail_submit(sfs, stream))
+		return pr_error_set(err, "%s", w->error.text);
+	if (tail->slot != SFS_NONE)
+		w->slot[tail->slot].state = SFS_SLOT_SEALED;
+	note_late(sfs, tail->block);
+	sfs_table_seal(&sfs->table, tail->block);
+	*tail = (struct sfs_tail){
+		.block = SFS_NONE, .slot = SFS_NONE, .target = tail->target};
+	return 0;
+}
