@@ -178,7 +178,7 @@ pr_store_varint(struct pr_writer *w, uint64_t v)
 static inline uint64_t
 pr_zigzag(int64_t v)
 {
-	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+	return ((uint64_t)v << 1) ^ (v < 0 ? UINT64_MAX : 0);
 }
 
 static inline int64_t
