@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_ANSWER_H
+#define PR_INDEXER_ANSWER_H
+
+#include <stdint.h>
+
+#include "indexer/view.h"
+#include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * An answer as it goes over the wire, without the wire: a query's packets in batches, with what is
+ * held, how far the search has come, and what the end says. The daemon sends it, the embedded mode
+ * hands it to the merger's parts directly. One thread.
+ *
+ * Batches grow from small to PR_SEGMENT_TARGET, so that the first packets are there soon; while
+ * little matches, one goes every 20 ms all the same, for its frontier and the stretches held.
+ */
+struct pr_answer;
+
+/* -1 err: a bad request (a program that is none), or no memory. The view must be up to date. */
+struct pr_answer *pr_answer_create(
+	struct pr_view *view, const Packrack__Query *query, struct pr_error *err);
+void pr_answer_destroy(struct pr_answer **answer);
+
+enum pr_answer_state {
+	PR_ANSWER_ERROR = -1,
+	PR_ANSWER_MORE, /* time is over; call again */
+	PR_ANSWER_BATCH, /* see pr_answer_batch */
+	PR_ANSWER_END, /* see pr_answer_end; nothing further will come */
+};
+
+/* Works until a batch is ready, the answer is at its end, or about until deadline (pr_now_mono). */
+enum pr_answer_state pr_answer_step(
+	struct pr_answer *answer, int64_t deadline, struct pr_error *err);
+
+/* Both are the answer's: the batch until the next step, the end until it is destroyed. */
+const Packrack__Batch *pr_answer_batch(const struct pr_answer *answer);
+/* May also be called before the end, for an answer that is cancelled. NULL: no memory. */
+const Packrack__End *pr_answer_end(struct pr_answer *answer, struct pr_error *err);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/answer_end.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+/* Each list: the messages, and the pointers that protobuf-c wants. */
+struct pr_answer_end {
+	Packrack__End message;
+	Packrack__Loss *losses;
+	Packrack__Evicted *evicted;
+	Packrack__Ledger *ledgers;
+	size_t loss_room;
+};
+
+/* pointers[i] = &items[i], for items of size bytes; NULL: no memory. */
+static void *
+point_at(void *items, size_t count, size_t size)
+{
+	void **pointers = calloc(count + 1, sizeof(*pointers));
+
+	for (size_t i = 0; pointers && i < count; i++)
+		pointers[i] = (char *)items + i * size;
+	return pointers;
+}
+
+/* ---- losses ---- */
+
+/* A loss whose seqs are not known explains no hole. */
+static bool
+loss_concerns(const struct pr_loss *loss, const struct pr_query_spec *spec)
+{
+	return loss->first_seq > 0 && loss->last_time >= spec->since &&
+	       loss->first_time <= spec->until;
+}
+
+static size_t
+count_losses(const struct pr_facts *facts, const struct pr_query_spec *spec)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < facts->loss_count; i++)
+		count += loss_concerns(&facts->losses[i], spec);
+	return count;
+}
+
+static void
+fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
+{
+	uint64_t span = loss->last_seq - loss->first_seq + 1;
+
+	packrack__loss__init(out);
+	out->epoch = loss->epoch;
+	out->link = loss->link;
+	out->first_seq = loss->first_seq;
+	out->last_seq = loss->last_seq;
+	out->count = loss->count < span ? loss->count : span;
+	out->first_time = loss->first_time;
+	out->last_time = loss->last_time;
+	out->reason = (char *)pr_loss_reason_name(loss->reason);
+}
+
+/* Those of one link, at most max. */
+static int
+add_losses(struct pr_answer_end *end, const struct pr_facts *facts,
+	const struct pr_query_spec *spec, size_t count, size_t max)
+{
+	struct pr_loss *some = calloc(count, sizeof(*some));
+	size_t n = 0;
+
+	if (!some)
+		return -1;
+	for (size_t i = 0; i < facts->loss_count; i++)
+		if (loss_concerns(&facts->losses[i], spec))
+			some[n++] = facts->losses[i];
+	n = pr_losses_coalesce(some, n, max);
+	for (size_t i = 0; i < n; i++)
+		fill_loss(&end->losses[end->message.n_losses++], &some[i]);
+	free(some);
+	return 0;
+}
+
+static int
+fill_losses(struct pr_answer_end *end, const struct pr_book *book, struct pr_query *q)
+{
+	const struct pr_query_spec *spec = pr_query_spec(q);
+	size_t total = 0, room, links = 0;
+
+	for (size_t i = 0; i < book->count; i++) {
+		size_t count = pr_query_selects(q, book->facts[i])
+				       ? count_losses(book->facts[i], spec)
+				       : 0;
+		total += count;
+		links += count > 0;
+	}
+	room = total < PR_ANSWER_LOSSES_MAX ? total : PR_ANSWER_LOSSES_MAX + links;
+	end->losses = calloc(room + 1, sizeof(*end->losses));
+	if (!end->losses)
+		return -1;
+	for (size_t i = 0; i < book->count; i++) {
+		const struct pr_facts *f = book->facts[i];
+		size_t count = pr_query_selects(q, f) ? count_losses(f, spec) : 0;
+		size_t max = total <= room ? count : count * PR_ANSWER_LOSSES_MAX / total;
+		if (count && add_losses(end, f, spec, count, max) < 0)
+			return -1;
+	}
+	end->message.losses =
+		point_at(end->losses, end->message.n_losses, sizeof(*end->losses));
+	return end->message.losses ? 0 : -1;
+}
+
+/* ---- what is evicted ---- */
+
+static int
+fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q,
+	struct pr_error *err)
+{
+	struct pr_evicted *list;
+	size_t count;
+
+	if (pr_query_evicted(q, &list, &count, err) < 0)
+		return -1;
+	end->evicted = calloc(count + 1, sizeof(*end->evicted));
+	for (size_t i = 0; end->evicted && i < count; i++) {
+		Packrack__Evicted *out = &end->evicted[i];
+		packrack__evicted__init(out);
+		out->stream = (char *)pr_view_stream_name(view, list[i].stream);
+		out->until = list[i].until;
+		out->epoch = list[i].epoch;
+		out->link = list[i].link;
+		out->last_seq = list[i].last_seq;
+	}
+	free(list);
+	end->message.n_evicted = count;
+	end->message.evicted =
+		end->evicted ? point_at(end->evicted, count, sizeof(*end->evicted)) : NULL;
+	return end->message.evicted ? 0
+				    : pr_error_set(err, "no memory for an answer's end");
+}
+
+/* ---- ledgers ---- */
+
+/* An epoch that was over before the time range concerns nobody. */
+static bool
+ledger_concerns(const struct pr_facts *facts, struct pr_query *q)
+{
+	return facts->have_mark && pr_query_selects(q, facts) &&
+	       facts->mark.link.last_otime >= pr_query_spec(q)->since;
+}
+
+static void
+fill_ledger(Packrack__Ledger *out, const struct pr_facts *facts)
+{
+	const struct pr_mark_link *l = &facts->mark.link;
+
+	packrack__ledger__init(out);
+	out->epoch = facts->epoch;
+	out->link = facts->link;
+	out->last_seq = l->last_seq;
+	out->last_otime = l->last_otime;
+	out->said_until = facts->mark.said_until;
+	out->ended = l->ended || facts->mark.stopping;
+	out->dropped_kernel = l->dropped_kernel;
+	out->dropped_interface = l->dropped_interface;
+	out->dropped_ring = l->dropped_ring;
+	out->dropped_no_node = l->dropped_no_node;
+	out->dropped_send = l->dropped_send;
+	out->cut = l->cut;
+	out->name = (char *)pr_facts_name(facts);
+	out->linktype = l->linktype;
+	out->snaplen = l->snaplen;
+}
+
+static int
+fill_ledgers(struct pr_answer_end *end, const struct pr_book *book, struct pr_query *q)
+{
+	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
+	if (!end->ledgers)
+		return -1;
+	for (size_t i = 0; i < book->count; i++)
+		if (ledger_concerns(book->facts[i], q))
+			fill_ledger(
+				&end->ledgers[end->message.n_ledgers++], book->facts[i]);
+	end->message.ledgers =
+		point_at(end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
+	return end->message.ledgers ? 0 : -1;
+}
+
+static void
+fill_figures(Packrack__End *out, struct pr_query *q)
+{
+	const struct pr_query_figures *f = pr_query_figures(q);
+
+	packrack__end__init(out);
+	out->matched = f->matched;
+	out->scanned_packets = f->scanned_packets;
+	out->scanned_bytes = f->scanned_bytes;
+	out->scanned_segments = f->scanned_segments;
+	out->skipped_segments = f->skipped_segments;
+	out->limit_reached = f->limit_reached;
+	out->corrupt_records = f->corrupt_records;
+	out->strays = f->strays;
+}
+
+struct pr_answer_end *
+pr_answer_end_create(struct pr_view *view, struct pr_query *query, struct pr_error *err)
+{
+	const struct pr_book *book = pr_view_book(view);
+	struct pr_answer_end *end = calloc(1, sizeof(*end));
+
+	if (!end) {
+		pr_error_set(err, "no memory for an answer's end");
+		return NULL;
+	}
+	fill_figures(&end->message, query);
+	if (fill_losses(end, book, query) < 0 || fill_ledgers(end, book, query) < 0)
+		pr_error_set(err, "no memory for an answer's end");
+	else if (fill_evicted(end, view, query, err) == 0)
+		return end;
+	pr_answer_end_destroy(&end);
+	return NULL;
+}
+
+void
+pr_answer_end_destroy(struct pr_answer_end **end)
+{
+	struct pr_answer_end *e = *end;
+
+	if (!e)
+		return;
+	free(e->message.losses);
+	free(e->message.evicted);
+	free(e->message.ledgers);
+	free(e->losses);
+	free(e->evicted);
+	free(e->ledgers);
+	free(e);
+	*end = NULL;
+}
+
+const Packrack__End *
+pr_answer_end_message(const struct pr_answer_end *end)
+{
+	return &end->message;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_BOOK_H
+#define PR_INDEXER_BOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+#include "proto/wire/ledger.h"
+
+/*
+ * What the ledger of a volume says, as needed for answers: for each (epoch, link) its name, the
+ * latest MARK, and the packets that this node knows to be lost. Pure; one thread.
+ */
+struct pr_facts {
+	uint64_t epoch;
+	uint16_t link;
+	bool have_mark, have_link;
+	struct pr_ledger_mark mark;
+	struct pr_ledger_link
+		info; /* when have_link; else pr_facts_name looks at the mark */
+	struct pr_loss *losses; /* in the order of the ledger */
+	size_t loss_count, loss_room;
+};
+
+struct pr_book {
+	struct pr_facts **facts; /* sorted by epoch and link */
+	size_t count, room;
+	size_t losses; /* kept, over all */
+	uint64_t missing; /* packets on the loss lists */
+};
+
+/*
+ * Beyond this many losses (56 bytes each) neighbours are put together: "count of first..last", as
+ * the ledger does where identical frames leave no choice.
+ */
+#define PR_BOOK_LOSSES_MAX (1024 * 1024)
+
+/* Takes a MARK, LOSS or LINK; other entries do nothing. -1: no memory. */
+int pr_book_take(
+	struct pr_book *book, const struct pr_ledger_entry *entry, struct pr_error *err);
+void pr_book_free(struct pr_book *book);
+const struct pr_facts *pr_book_find(
+	const struct pr_book *book, uint64_t epoch, uint16_t link); /* or NULL */
+const char *pr_facts_name(const struct pr_facts *facts); /* "" when none is known */
+
+/*
+ * Puts neighbours of a list together until at most max are left; returns how many are.
+ * losses[] are of one (epoch, link), in order.
+ */
+size_t pr_losses_coalesce(struct pr_loss *losses, size_t count, size_t max);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/catalog.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct pr_segment_entry) <= 104, "the catalog's share of memory");
+
+/* ---- lanes ---- */
+
+/* Both are of one run, so otime and seq decide. */
+static bool
+follows(const struct pr_segment_entry *last, const struct pr_segment_entry *next)
+{
+	if (next->first_otime != last->last_otime)
+		return next->first_otime > last->last_otime;
+	return next->first_seq > pr_entry_last_seq(last);
+}
+
+static bool
+lane_takes(const struct pr_lane *lane, const struct pr_segment_entry *entry)
+{
+	return lane->count == 0 ||
+	       follows(&lane->items[lane->head + lane->count - 1], entry);
+}
+
+/* Expired entries leave room at the front: use it before growing. */
+static int
+lane_make_room(struct pr_lane *lane)
+{
+	struct pr_segment_entry *items;
+	size_t room;
+
+	if (lane->head + lane->count < lane->room)
+		return 0;
+	if (lane->head > lane->room / 4) {
+		memmove(lane->items, lane->items + lane->head,
+			lane->count * sizeof(*lane->items));
+		lane->head = 0;
+		return 0;
+	}
+	room = lane->room ? lane->room + lane->room / 2 : 8;
+	items = realloc(lane->items, room * sizeof(*items));
+	if (!items)
+		return -1;
+	lane->items = items;
+	lane->room = room;
+	return 0;
+}
+
+static int
+lane_append(struct pr_lane *lane, const struct pr_segment_entry *entry)
+{
+	int64_t back;
+
+	if (lane_make_room(lane) < 0)
+		return -1;
+	lane->items[lane->head + lane->count++] = *entry;
+	if (__builtin_sub_overflow(entry->first_otime, entry->min_time, &back))
+		back = INT64_MAX;
+	if (back > lane->most_back)
+		lane->most_back = back;
+	return 0;
+}
+
+static struct pr_lane *
+run_new_lane(struct pr_run *run)
+{
+	struct pr_lane **lanes, *lane;
+
+	lanes = realloc(run->lanes, (run->lane_count + 1) * sizeof(*lanes));
+	if (!lanes)
+		return NULL;
+	run->lanes = lanes;
+	lane = calloc(1, sizeof(*lane));
+	if (lane)
+		lanes[run->lane_count++] = lane;
+	return lane;
+}
+
+static struct pr_lane *
+run_lane_for(struct pr_run *run, const struct pr_segment_entry *entry)
+{
+	for (size_t i = 0; i < run->lane_count; i++)
+		if (lane_takes(run->lanes[i], entry))
+			return run->lanes[i];
+	return run_new_lane(run);
+}
+
+uint64_t
+pr_lane_search(const struct pr_lane *lane, int64_t otime)
+{
+	const struct pr_segment_entry *items = lane->items + lane->head;
+	size_t low = 0, high = lane->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (items[mid].last_otime >= otime)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return lane->base + low;
+}
+
+/* ---- the catalog ---- */
+
+int
+pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
+	const struct pr_segment_entry *entry, struct pr_error *err)
+{
+	struct pr_lane *lane = run_lane_for(run, entry);
+
+	if (!lane || lane_append(lane, entry) < 0)
+		return pr_error_set(err, "no memory for the list of %llu segments",
+			(unsigned long long)catalog->segments);
+	run->segments++;
+	run->packets += entry->count;
+	run->bytes += entry->handle.length;
+	catalog->segments++;
+	catalog->packets += entry->count;
+	catalog->bytes += entry->handle.length;
+	return 0;
+}
+
+static void
+lane_drop_first(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *lane)
+{
+	const struct pr_segment_entry *entry = &lane->items[lane->head];
+
+	if (pr_entry_last_seq(entry) > run->evicted_seq) {
+		run->evicted_seq = pr_entry_last_seq(entry);
+		run->evicted_otime = entry->last_otime;
+	}
+	run->segments--;
+	run->packets -= entry->count;
+	run->bytes -= entry->handle.length;
+	catalog->segments--;
+	catalog->packets -= entry->count;
+	catalog->bytes -= entry->handle.length;
+	lane->head++;
+	lane->base++;
+	if (--lane->count == 0)
+		lane->head = 0;
+}
+
+void
+pr_catalog_expire(struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence)
+{
+	for (size_t i = 0; i < catalog->run_count; i++) {
+		struct pr_run *run = catalog->runs[i];
+		if (run->stream != stream)
+			continue;
+		for (size_t j = 0; j < run->lane_count; j++) {
+			struct pr_lane *lane = run->lanes[j];
+			while (lane->count &&
+				lane->items[lane->head].sequence < first_sequence)
+				lane_drop_first(catalog, run, lane);
+		}
+	}
+}
+
+static struct pr_run *
+new_run(struct pr_catalog *catalog)
+{
+	struct pr_run **runs, *run;
+	size_t room = catalog->run_room ? catalog->run_room * 2 : 16;
+
+	if (catalog->run_count == catalog->run_room) {
+		runs = realloc(catalog->runs, room * sizeof(*runs));
+		if (!runs)
+			return NULL;
+		catalog->runs = runs;
+		catalog->run_room = room;
+	}
+	run = calloc(1, sizeof(*run));
+	if (run)
+		catalog->runs[catalog->run_count++] = run;
+	return run;
+}
+
+/* From the newest back: the one that is being written is the one that is asked for. */
+struct pr_run *
+pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays, uint64_t epoch,
+	uint16_t link)
+{
+	struct pr_run *run;
+
+	for (size_t i = catalog->run_count; i-- > 0;) {
+		run = catalog->runs[i];
+		if (run->epoch == epoch && run->link == link && run->stream == stream)
+			return run;
+	}
+	run = new_run(catalog);
+	if (!run)
+		return NULL;
+	run->epoch = epoch;
+	run->link = link;
+	run->strays = strays;
+	run->stream = stream;
+	return run;
+}
+
+/* The last time of a lane is near its end, but stamps may step back: look at all. */
+bool
+pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < catalog->run_count; i++) {
+		const struct pr_run *run = catalog->runs[i];
+		for (size_t j = 0; !run->strays && j < run->lane_count; j++) {
+			const struct pr_lane *lane = run->lanes[j];
+			for (size_t k = 0; k < lane->count; k++) {
+				const struct pr_segment_entry *e =
+					&lane->items[lane->head + k];
+				if (!any || e->min_time < *first)
+					*first = e->min_time;
+				if (!any || e->max_time > *last)
+					*last = e->max_time;
+				any = true;
+			}
+		}
+	}
+	return any;
+}
+
+void
+pr_catalog_free(struct pr_catalog *catalog)
+{
+	for (size_t i = 0; i < catalog->run_count; i++) {
+		struct pr_run *run = catalog->runs[i];
+		for (size_t j = 0; j < run->lane_count; j++) {
+			free(run->lanes[j]->items);
+			free(run->lanes[j]);
+		}
+		free(run->lanes);
+		free(run);
+	}
+	free(catalog->runs);
+	*catalog = (struct pr_catalog){0};
+}

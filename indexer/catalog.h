@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_CATALOG_H
+#define PR_INDEXER_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/error.h"
+
+/*
+ * Which segments a volume holds, in memory: 104 bytes for one of 256 KiB, 0.04 % of the volume.
+ * Pure: who fills it reads the volume (follow.h). One thread.
+ *
+ * Segments of one (epoch, link) are a run. A run is made of lanes: in a lane the segments follow each
+ * other in the total order without overlap, so that a query merges lanes and reads each from front to
+ * back. One lane is the rule; a segment that comes late opens another.
+ */
+struct pr_segment_entry {
+	struct sfs_handle handle;
+	uint64_t sequence; /* in its stream */
+	uint64_t first_seq;
+	int64_t min_time, max_time, first_otime, last_otime;
+	uint32_t seq_span; /* last seq - first seq */
+	uint32_t count;
+	uint16_t linktype;
+};
+
+static inline uint64_t
+pr_entry_last_seq(const struct pr_segment_entry *entry)
+{
+	return entry->first_seq + entry->seq_span;
+}
+
+/*
+ * Entries have numbers that stay: base is the first one's, which grows when the oldest expire.
+ */
+struct pr_lane {
+	struct pr_segment_entry *items;
+	size_t head, count, room;
+	uint64_t base;
+	int64_t most_back; /* largest of first_otime - min_time: how far stamps lie behind otime */
+};
+
+struct pr_run {
+	uint64_t epoch;
+	uint16_t link;
+	bool strays;
+	uint32_t stream; /* StreamFS's id */
+	struct pr_lane **lanes;
+	size_t lane_count;
+	uint64_t segments, packets, bytes;
+	/* the newest that has been expired here, so far as this catalog saw it; 0: none */
+	uint64_t evicted_seq;
+	int64_t evicted_otime;
+};
+
+struct pr_catalog {
+	struct pr_run **runs; /* in the order of their coming; none is ever taken away */
+	size_t run_count, run_room;
+	uint64_t segments, packets, bytes;
+};
+
+void pr_catalog_free(struct pr_catalog *catalog);
+
+/* The run, made if need be; NULL: no memory. */
+struct pr_run *pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays,
+	uint64_t epoch, uint16_t link);
+int pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
+	const struct pr_segment_entry *entry, struct pr_error *err);
+/* Drops the entries of a stream whose sequence is less. */
+void pr_catalog_expire(
+	struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence);
+
+/* Times of what is held (true times), over all runs but strays. false: nothing is. */
+bool pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last);
+
+static inline uint64_t
+pr_lane_end(const struct pr_lane *lane)
+{
+	return lane->base + lane->count;
+}
+
+/* NULL: expired, or not there yet. Valid until the next add or expire. */
+static inline const struct pr_segment_entry *
+pr_lane_at(const struct pr_lane *lane, uint64_t number)
+{
+	if (number < lane->base || number >= pr_lane_end(lane))
+		return NULL;
+	return &lane->items[lane->head + (number - lane->base)];
+}
+
+/* Number of the first entry whose last_otime >= otime; pr_lane_end when there is none. */
+uint64_t pr_lane_search(const struct pr_lane *lane, int64_t otime);
+
+#endif

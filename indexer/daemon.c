@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "indexer/hello.h"
+#include "indexer/options.h"
+#include "indexer/serve.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/loop.h"
+#include "proto/wire/frame.h"
+
+#define HELLO_NS (2 * PR_NS_PER_S)
+#define REFRESH_NS (PR_NS_PER_S / 2)
+#define REFRESH_SLICE_NS (20 * PR_NS_PER_MS)
+
+/* One merger that we answer, or the socket for direct questions. */
+struct line {
+	struct daemon *daemon;
+	const char *endpoint;
+	struct pr_rpc *rpc;
+	bool connected, said_refused;
+};
+
+struct daemon {
+	struct pr_indexer_options options;
+	struct pr_loop *loop;
+	struct pr_serve *serve;
+	struct pr_view *view;
+	struct line *mergers;
+	struct line manage;
+	struct pr_timer *hello, *refresh, *tick;
+	uint64_t boot;
+	bool said_waiting;
+};
+
+/* ---- what we say ---- */
+
+static struct pr_hello_message *
+make_hello(struct daemon *d)
+{
+	struct pr_hello_facts facts = {.name = d->options.name,
+		.boot = d->boot,
+		.queries = pr_serve_queries(d->serve),
+		.queries_running = pr_serve_running(d->serve)};
+
+	return pr_hello_create(d->view, &facts, NULL);
+}
+
+static void
+say_hello(struct line *line, struct pr_hello_message *hello)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
+	env.hello = pr_hello_message(hello);
+	if (line->connected)
+		pr_rpc_send(line->rpc, NULL, &env, NULL);
+}
+
+static void
+on_hello_timer(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_hello_message *hello = make_hello(d);
+
+	for (size_t i = 0; hello && i < d->options.merger.count; i++)
+		say_hello(&d->mergers[i], hello);
+	pr_hello_destroy(&hello);
+}
+
+static void
+answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
+{
+	struct pr_hello_message *hello = make_hello(line->daemon);
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__NodeStatus *node;
+
+	if (!hello)
+		return;
+	node = pr_hello_status(hello);
+	status.program = (char *)"packrack-indexer";
+	status.version = (char *)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	status.nodes = &node;
+	status.n_nodes = 1;
+	status.links = pr_hello_message(hello)->links;
+	status.n_links = pr_hello_message(hello)->n_links;
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
+	env.status = &status;
+	pr_rpc_send(line->rpc, peer, &env, NULL);
+	pr_hello_destroy(&hello);
+}
+
+/* ---- what we hear ---- */
+
+static void
+on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	struct line *line = arg;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
+		answer_status(line, peer, env->id);
+	else
+		pr_serve_message(line->daemon->serve, line->rpc, peer, env);
+}
+
+static void
+on_state(void *arg, enum pr_rpc_state state)
+{
+	struct line *line = arg;
+	struct pr_hello_message *hello;
+
+	if (state == PR_RPC_REFUSED) {
+		if (!line->said_refused)
+			pr_log_warning("%s refuses us: is this node's key enrolled there, "
+				       "and is --merger-key its key?",
+				line->endpoint);
+		line->said_refused = true;
+		return;
+	}
+	if (state == PR_RPC_DISCONNECTED && line->connected)
+		pr_log_info("%s is gone; trying again", line->endpoint);
+	pr_serve_drop(line->daemon->serve, line->rpc);
+	line->connected = state == PR_RPC_CONNECTED;
+	if (!line->connected)
+		return;
+	line->said_refused = false;
+	pr_log_info("connected to %s", line->endpoint);
+	hello = make_hello(line->daemon);
+	if (hello)
+		say_hello(line, hello);
+	pr_hello_destroy(&hello);
+}
+
+/* ---- the volume ---- */
+
+static void
+close_volume(struct daemon *d, const char *why)
+{
+	pr_serve_set_view(d->serve, NULL, why);
+	pr_view_close(&d->view);
+	if (!d->said_waiting)
+		pr_log_warning("%s; trying again until it is there", why);
+	d->said_waiting = true;
+}
+
+static void
+open_volume(struct daemon *d)
+{
+	struct pr_error err;
+
+	d->view = pr_view_open(
+		(const char *const *)d->options.paths.items, d->options.paths.count, &err);
+	if (!d->view) {
+		close_volume(d, err.text);
+		return;
+	}
+	pr_log_info("volume %s is open", d->options.paths.items[0]);
+	d->said_waiting = false;
+	pr_serve_set_view(d->serve, d->view, NULL);
+}
+
+static void
+on_refresh(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_error err;
+
+	if (!d->view)
+		open_volume(d);
+	if (d->view &&
+		pr_view_refresh(d->view, false, pr_now_mono() + REFRESH_SLICE_NS, &err) < 0)
+		close_volume(d, err.text);
+}
+
+static void
+on_tick(void *arg)
+{
+	struct daemon *d = arg;
+
+	pr_serve_tick(d->serve);
+}
+
+/* ---- coming and going ---- */
+
+/* Capture comes first: what we do is worth less than what the logger does. */
+static void
+give_way(void)
+{
+	enum { WHO_PROCESS = 1, CLASS_BEST_EFFORT = 2, LOWEST = 7, CLASS_SHIFT = 13 };
+
+	setpriority(PRIO_PROCESS, 0, 10);
+	syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_BEST_EFFORT << CLASS_SHIFT | LOWEST);
+}
+
+static int
+connect_mergers(struct daemon *d, struct pr_error *err)
+{
+	struct pr_rpc_keys keys = pr_indexer_client_keys(&d->options);
+
+	d->mergers = calloc(d->options.merger.count + 1, sizeof(*d->mergers));
+	if (!d->mergers)
+		return pr_error_set(err, "no memory");
+	for (size_t i = 0; i < d->options.merger.count; i++) {
+		struct line *line = &d->mergers[i];
+		line->daemon = d;
+		line->endpoint = d->options.merger.items[i];
+		if (!keys.secret_file && strncmp(line->endpoint, "ipc:", 4))
+			pr_log_warning("%s: no keys are set, packets travel in the clear",
+				line->endpoint);
+		line->rpc = pr_rpc_connect(
+			d->loop, line->endpoint, &keys, on_message, line, err);
+		if (!line->rpc)
+			return -1;
+		pr_rpc_watch(line->rpc, on_state, line);
+	}
+	return 0;
+}
+
+static int
+listen_manage(struct daemon *d, struct pr_error *err)
+{
+	struct pr_rpc_keys keys = pr_indexer_server_keys(&d->options);
+
+	d->manage = (struct line){.daemon = d, .endpoint = d->options.manage};
+	if (!d->options.manage)
+		return 0;
+	d->manage.rpc = pr_rpc_listen(
+		d->loop, d->options.manage, &keys, on_message, &d->manage, err);
+	return d->manage.rpc ? 0 : -1;
+}
+
+static int
+start(struct daemon *d, struct pr_error *err)
+{
+	d->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
+	d->loop = pr_loop_create(NULL, err);
+	if (!d->loop)
+		return -1;
+	d->serve = pr_serve_create(d->loop, d->options.queries, err);
+	if (!d->serve)
+		return -1;
+	d->hello = pr_timer_create(d->loop, HELLO_NS, on_hello_timer, d, err);
+	d->refresh = pr_timer_create(d->loop, REFRESH_NS, on_refresh, d, err);
+	d->tick = pr_timer_create(d->loop, PR_NS_PER_S, on_tick, d, err);
+	if (!d->hello || !d->refresh || !d->tick)
+		return -1;
+	on_refresh(d);
+	if (listen_manage(d, err) < 0 || connect_mergers(d, err) < 0)
+		return -1;
+	give_way();
+	return 0;
+}
+
+/* Queries before what they read from and answer over. */
+static void
+stop(struct daemon *d)
+{
+	pr_serve_destroy(&d->serve);
+	for (size_t i = 0; d->mergers && i < d->options.merger.count; i++)
+		pr_rpc_destroy(&d->mergers[i].rpc);
+	free(d->mergers);
+	pr_rpc_destroy(&d->manage.rpc);
+	pr_timer_destroy(&d->hello);
+	pr_timer_destroy(&d->refresh);
+	pr_timer_destroy(&d->tick);
+	pr_view_close(&d->view);
+	pr_loop_destroy(&d->loop);
+}
+
+static int
+run(struct daemon *d, struct pr_error *err)
+{
+	int rc = start(d, err);
+
+	if (rc == 0) {
+		pr_log_info("ready");
+		pr_notify("READY=1");
+		rc = pr_loop_run(d->loop, err);
+		pr_notify("STOPPING=1");
+	}
+	stop(d);
+	return rc;
+}
+
+int
+pr_indexer_main(int argc, char **argv)
+{
+	struct daemon d = {0};
+	struct pr_error err = {""};
+	int rc = pr_indexer_options_parse(&d.options, argc, argv, &err), status = 2;
+
+	if (rc == 0) {
+		pr_log_open(
+			"packrack-indexer", d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+		rc = run(&d, &err);
+		status = 1;
+	}
+	if (rc < 0)
+		fprintf(stderr, "packrack-indexer: %s\n", err.text);
+	pr_indexer_options_free(&d.options);
+	return rc < 0 ? status : 0;
+}

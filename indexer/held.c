@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/held.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void
+pr_held_list_free(struct pr_held_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i].bits);
+	free(list->items);
+	*list = (struct pr_held_list){0};
+}
+
+static struct pr_held *
+list_grow(struct pr_held_list *list)
+{
+	size_t room = list->room ? list->room * 2 : 16;
+	struct pr_held *items;
+
+	if (list->count == list->room) {
+		items = realloc(list->items, room * sizeof(*items));
+		if (!items)
+			return NULL;
+		list->items = items;
+		list->room = room;
+	}
+	return &list->items[list->count];
+}
+
+int
+pr_stretch_end(struct pr_stretch *s, struct pr_held_list *list, struct pr_error *err)
+{
+	struct pr_held *held;
+	uint64_t span = s->last - s->first + 1;
+
+	if (s->last == 0)
+		return 0;
+	held = list_grow(list);
+	if (!held)
+		return pr_error_set(err, "no memory for the list of seqs held");
+	*held = (struct pr_held){.epoch = s->epoch,
+		.link = s->link,
+		.first = s->first,
+		.last = s->last,
+		.first_otime = s->first_otime,
+		.last_otime = s->last_otime};
+	if (s->held < span) {
+		held->bits_len = (size_t)(span + 7) / 8;
+		held->bits = malloc(held->bits_len);
+		if (!held->bits)
+			return pr_error_set(err, "no memory for the list of seqs held");
+		memcpy(held->bits, s->bits, held->bits_len);
+		list->bytes += held->bits_len;
+	}
+	list->count++;
+	memset(s->bits, 0, (size_t)(span + 7) / 8);
+	s->last = 0;
+	return 0;
+}
+
+int
+pr_stretch_add(struct pr_stretch *s, uint64_t seq, int64_t otime, struct pr_held_list *list,
+	struct pr_error *err)
+{
+	uint64_t at;
+
+	if (s->last && seq <= s->last)
+		return 0;
+	if (s->last && (seq - s->last > PR_HELD_HOLE || seq - s->first >= PR_HELD_SPAN) &&
+		pr_stretch_end(s, list, err) < 0)
+		return -1;
+	if (s->last == 0) {
+		s->first = seq;
+		s->first_otime = otime;
+		s->held = 0;
+	}
+	at = seq - s->first;
+	s->bits[at / 8] |= (uint8_t)(1u << at % 8);
+	s->last = seq;
+	s->last_otime = otime;
+	s->held++;
+	return 0;
+}

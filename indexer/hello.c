@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/hello.h"
+
+#include <stdlib.h>
+
+struct pr_hello_message {
+	Packrack__Hello hello;
+	Packrack__NodeStatus status;
+	struct sfs_volume_info volume;
+	char note[SFS_NOTE_BYTES];
+	Packrack__LinkInfo *links;
+	Packrack__LinkInfo **pointers;
+};
+
+static void
+fill_link(Packrack__LinkInfo *out, const struct pr_facts *facts)
+{
+	packrack__link_info__init(out);
+	out->epoch = facts->epoch;
+	out->link = facts->link;
+	out->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
+	out->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
+	out->name = (char *)pr_facts_name(facts);
+}
+
+/* The book is sorted by epoch, and epochs begin with their start time: the newest are last. */
+static int
+fill_links(struct pr_hello_message *m, const struct pr_book *book)
+{
+	size_t first =
+		book->count > PR_HELLO_LINKS_MAX ? book->count - PR_HELLO_LINKS_MAX : 0;
+	size_t n = 0;
+
+	m->links = calloc(book->count - first + 1, sizeof(*m->links));
+	m->pointers = calloc(book->count - first + 1, sizeof(*m->pointers));
+	if (!m->links || !m->pointers)
+		return -1;
+	for (size_t i = first; i < book->count; i++) {
+		if (!book->facts[i]->have_mark && !book->facts[i]->have_link)
+			continue;
+		fill_link(&m->links[n], book->facts[i]);
+		m->pointers[n] = &m->links[n];
+		n++;
+	}
+	m->hello.links = m->pointers;
+	m->hello.n_links = n;
+	return 0;
+}
+
+/*
+ * The logger's note goes out as it is; but the merger refuses messages with control bytes, and a
+ * damaged note must not make the node vanish.
+ */
+static void
+clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = ' ';
+}
+
+static void
+fill_status(struct pr_hello_message *m, struct pr_view *view)
+{
+	const struct pr_catalog *catalog = pr_view_catalog(view);
+	Packrack__NodeStatus *s = &m->status;
+	struct pr_view_figures figures;
+
+	pr_view_figures(view, &figures);
+	s->segments = catalog->segments;
+	s->packets = catalog->packets;
+	s->bytes = catalog->bytes;
+	pr_catalog_times(catalog, &s->first_time, &s->last_time);
+	s->indexed_lag_bytes =
+		catalog->segments ? figures.unlisted * (catalog->bytes / catalog->segments)
+				  : 0;
+	s->missing = pr_view_book(view)->missing;
+	if (sfs_info(pr_view_sfs(view), &m->volume, NULL) == 0) {
+		m->hello.volume = m->volume.uuid;
+		s->volume_bytes = m->volume.bytes;
+		s->volume_used = m->volume.blocks_used * m->volume.block_size;
+		s->writer_alive = m->volume.writer_alive;
+	}
+	if (sfs_note_get(pr_view_sfs(view), m->note, sizeof(m->note))) {
+		m->note[sizeof(m->note) - 1] = 0;
+		clean(m->note);
+		s->logger = m->note;
+	}
+}
+
+struct pr_hello_message *
+pr_hello_create(
+	struct pr_view *view, const struct pr_hello_facts *facts, struct pr_error *err)
+{
+	struct pr_hello_message *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	packrack__hello__init(&m->hello);
+	packrack__node_status__init(&m->status);
+	m->hello.name = (char *)facts->name;
+	m->hello.version = (char *)PACKRACK_VERSION;
+	m->hello.boot = facts->boot;
+	m->hello.status = &m->status;
+	m->status.name = (char *)facts->name;
+	m->status.queries = facts->queries;
+	m->status.queries_running = facts->queries_running;
+	if (view) {
+		fill_status(m, view);
+		if (fill_links(m, pr_view_book(view)) < 0) {
+			pr_error_set(err, "no memory");
+			pr_hello_destroy(&m);
+		}
+	}
+	return m;
+}
+
+void
+pr_hello_destroy(struct pr_hello_message **hello)
+{
+	if (*hello) {
+		free((*hello)->links);
+		free((*hello)->pointers);
+		free(*hello);
+	}
+	*hello = NULL;
+}
+
+Packrack__Hello *
+pr_hello_message(struct pr_hello_message *hello)
+{
+	return &hello->hello;
+}
+
+Packrack__NodeStatus *
+pr_hello_status(struct pr_hello_message *hello)
+{
+	return &hello->status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_HELLO_H
+#define PR_INDEXER_HELLO_H
+
+#include <stdint.h>
+
+#include "indexer/view.h"
+#include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/* What an indexer says of itself and of its volume. */
+struct pr_hello_facts {
+	const char *name;
+	uint64_t boot;
+	uint64_t queries, queries_running;
+};
+
+/* Only the newest links are listed: a merger must be able to take the message. */
+#define PR_HELLO_LINKS_MAX 1024
+
+struct pr_hello_message;
+
+/* view NULL: there is no volume yet. */
+struct pr_hello_message *pr_hello_create(
+	struct pr_view *view, const struct pr_hello_facts *facts, struct pr_error *err);
+void pr_hello_destroy(struct pr_hello_message **hello);
+Packrack__Hello *pr_hello_message(struct pr_hello_message *hello);
+Packrack__NodeStatus *pr_hello_status(struct pr_hello_message *hello);
+
+#endif

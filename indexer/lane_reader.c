@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/lane_reader.h"
+
+#include <stdlib.h>
+
+static bool
+overlaps(int64_t first, int64_t last, const struct pr_lane_bounds *b)
+{
+	return last >= b->since && first <= b->until;
+}
+
+/* By true time it may match; by otime its seqs belong to the range that is accounted for. */
+static bool
+wanted(const struct pr_segment_entry *e, const struct pr_lane_bounds *b)
+{
+	return overlaps(e->min_time, e->max_time, b) ||
+	       overlaps(e->first_otime, e->last_otime, b);
+}
+
+static void
+note_lower(struct pr_lane_bounds *b, uint64_t seq, int64_t otime)
+{
+	if (seq > b->lower_seq) {
+		b->lower_seq = seq;
+		b->lower_otime = otime;
+	}
+}
+
+static void
+note_upper(struct pr_lane_bounds *b, uint64_t seq, int64_t otime)
+{
+	if (!b->upper_seq || seq < b->upper_seq) {
+		b->upper_seq = seq;
+		b->upper_otime = otime;
+	}
+}
+
+static void
+note_evicted(struct pr_lane_bounds *b, uint64_t seq, int64_t otime)
+{
+	if (seq > b->evicted_seq) {
+		b->evicted_seq = seq;
+		b->evicted_otime = otime;
+	}
+}
+
+/* Nothing from this entry on can have a true time before until: stamps lie at most so far back. */
+static bool
+beyond(const struct pr_lane *lane, const struct pr_segment_entry *e, int64_t until)
+{
+	int64_t earliest;
+
+	if (__builtin_sub_overflow(e->first_otime, lane->most_back, &earliest))
+		return false;
+	return earliest > until;
+}
+
+/* The entries may have been recycled since: what is left of the lane begins at its base. */
+static void
+skip_expired(struct pr_lane_reader *r, struct pr_lane_bounds *b)
+{
+	if (r->next >= r->lane->base)
+		return;
+	note_evicted(b, r->run->evicted_seq, r->run->evicted_otime);
+	r->next = r->lane->base;
+}
+
+static bool
+find_entry(struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_figures *f)
+{
+	const struct pr_segment_entry *e;
+
+	r->open = false;
+	for (skip_expired(r, b); r->next < r->end; r->next++) {
+		e = pr_lane_at(r->lane, r->next);
+		if (!e)
+			return false;
+		if (e->first_otime > b->until)
+			note_upper(b, e->first_seq, e->first_otime);
+		if (beyond(r->lane, e, b->until))
+			return false;
+		if (wanted(e, b)) {
+			r->entry = *e;
+			r->next++;
+			r->packet = (struct pr_packet){.otime = e->first_otime,
+				.epoch = r->run->epoch,
+				.link = r->run->link,
+				.seq = e->first_seq};
+			return true;
+		}
+		f->skipped_segments++;
+	}
+	return false;
+}
+
+bool
+pr_lane_reader_start(struct pr_lane_reader *r, struct pr_run *run,
+	const struct pr_lane *lane, struct pr_lane_bounds *b, struct pr_lane_figures *f)
+{
+	const struct pr_segment_entry *before;
+
+	r->run = run;
+	r->lane = lane;
+	r->end = pr_lane_end(lane);
+	r->next = pr_lane_search(lane, b->since);
+	before = pr_lane_at(lane, r->next - 1);
+	if (before)
+		note_lower(b, pr_entry_last_seq(before), before->last_otime);
+	f->skipped_segments += r->next - lane->base;
+	return find_entry(r, b, f);
+}
+
+void
+pr_lane_reader_free(struct pr_lane_reader *r)
+{
+	free(r->buf);
+	r->buf = NULL;
+	r->room = 0;
+}
+
+/* Is it what the catalog says it is? Handles are proof enough, but a lane must stay in order. */
+static bool
+fits(const struct pr_lane_reader *r)
+{
+	const struct pr_segment_header *h = &r->reader.header;
+
+	return h->epoch == r->run->epoch && h->link == r->run->link &&
+	       h->first_seq == r->entry.first_seq &&
+	       h->first_otime == r->entry.first_otime && !(h->flags & PR_SEGMENT_MIXED);
+}
+
+static bool
+read_entry(struct pr_lane_reader *r, struct pr_view *view, struct pr_lane_bounds *b,
+	struct pr_lane_figures *f)
+{
+	int rc = pr_view_read(view, &r->entry, &r->buf, &r->room, NULL);
+
+	if (rc == SFS_EXPIRED) {
+		note_evicted(b, pr_entry_last_seq(&r->entry), r->entry.last_otime);
+		return false;
+	}
+	if (rc == SFS_OK &&
+		pr_segment_open(&r->reader, r->buf, r->entry.handle.length, NULL) == 0 &&
+		fits(r) && pr_segment_next(&r->reader, &r->packet, NULL) == 1 &&
+		r->packet.otime == r->entry.first_otime) {
+		f->scanned_segments++;
+		f->scanned_bytes += r->entry.handle.length;
+		return true;
+	}
+	f->corrupt_records++;
+	return false;
+}
+
+bool
+pr_lane_reader_open(struct pr_lane_reader *r, struct pr_view *view,
+	struct pr_lane_bounds *b, struct pr_lane_figures *f)
+{
+	r->open = read_entry(r, view, b, f);
+	return r->open || find_entry(r, b, f);
+}
+
+bool
+pr_lane_reader_next(
+	struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_figures *f)
+{
+	struct pr_packet last = r->packet;
+	int rc = pr_segment_next(&r->reader, &r->packet, NULL);
+
+	if (rc == 1 && pr_packet_compare(&r->packet, &last) > 0)
+		return true;
+	if (rc != 0) /* damaged, or out of order: the rest of it is not to be trusted */
+		f->corrupt_records++;
+	return find_entry(r, b, f);
+}
+
+bool
+pr_lane_reader_less(const void *va, const void *vb)
+{
+	const struct pr_lane_reader *a = va, *b = vb;
+	int order;
+
+	if (a->packet.otime != b->packet.otime)
+		return a->packet.otime < b->packet.otime;
+	order = pr_packet_compare(&a->packet, &b->packet);
+	if (order == 0)
+		order = (a->packet.flags & PR_PACKET_SECOND) -
+			(b->packet.flags & PR_PACKET_SECOND);
+	return order < 0;
+}

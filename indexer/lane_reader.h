@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_LANE_READER_H
+#define PR_INDEXER_LANE_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/catalog.h"
+#include "indexer/view.h"
+#include "proto/wire/segment.h"
+#include "proto/wire/source.h"
+
+/*
+ * Reads one lane from front to back, a segment at a time and each only when its turn comes: until
+ * then the catalog tells the key of its first packet, so a query over many lanes holds the buffers
+ * only of those that overlap at one moment. Inside the query.
+ */
+struct pr_lane_reader {
+	struct pr_run *run;
+	const struct pr_lane *lane;
+	size_t line; /* the query's index of run */
+	uint64_t next, end; /* numbers of entries; end: as it was when the query was made */
+	bool open; /* packet is set; else entry waits to be opened */
+	struct pr_segment_entry entry;
+	struct pr_segment_reader reader;
+	struct pr_packet packet; /* when not open: its key only */
+	uint8_t *buf;
+	size_t room;
+};
+
+/* What happened to the segments of a lane; shared by the lanes of a query. */
+struct pr_lane_figures {
+	uint64_t scanned_segments, scanned_bytes, skipped_segments, corrupt_records;
+};
+
+/* Where a lane begins and ends for a time range, and the seqs that lie just outside; 0: none. */
+struct pr_lane_bounds {
+	int64_t since, until;
+	uint64_t lower_seq, upper_seq;
+	int64_t lower_otime, upper_otime;
+	uint64_t evicted_seq; /* recycled while the query ran */
+	int64_t evicted_otime;
+};
+
+/* Stands before the first segment that can matter. false: there is none. */
+bool pr_lane_reader_start(struct pr_lane_reader *r, struct pr_run *run,
+	const struct pr_lane *lane, struct pr_lane_bounds *bounds,
+	struct pr_lane_figures *figures);
+void pr_lane_reader_free(struct pr_lane_reader *r);
+
+/*
+ * Reads the segment that waits; packet is its first then. What cannot be read is counted and passed
+ * over. false: the lane is at its end.
+ */
+bool pr_lane_reader_open(struct pr_lane_reader *r, struct pr_view *view,
+	struct pr_lane_bounds *bounds, struct pr_lane_figures *figures);
+/* On to the next packet, or to the next segment's key. false: at the end. Data of the packet before
+ * stays valid until the next call of pr_lane_reader_open on this reader. */
+bool pr_lane_reader_next(struct pr_lane_reader *r, struct pr_lane_bounds *bounds,
+	struct pr_lane_figures *figures);
+
+/* For a heap: key order, the primary before the second copy. */
+bool pr_lane_reader_less(const void *a, const void *b);
+
+#endif

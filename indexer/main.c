@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/daemon.h"
+
+int
+main(int argc, char **argv)
+{
+	return pr_indexer_main(argc, argv);
+}

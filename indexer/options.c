@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "indexer/serve.h"
+
+#define AT(field) offsetof(struct pr_indexer_options, field)
+#define NAME_MAX_BYTES 64
+
+static const struct pr_option options[] = {
+	{.name = "volume",
+		.kind = PR_OPT_LIST,
+		.offset = AT(volume),
+		.arg = "PATH[,PATH]",
+		.help = "the volume to answer from (needed)"},
+	{.name = "merger",
+		.letter = 'm',
+		.kind = PR_OPT_LIST,
+		.offset = AT(merger),
+		.arg = "ENDPOINT",
+		.help = "where to answer queries, repeatable (" PR_RPC_ENDPOINT_MERGER ")"},
+	{.name = "name",
+		.kind = PR_OPT_STRING,
+		.offset = AT(name),
+		.arg = "NAME",
+		.help = "this node's name (the machine's)"},
+	{.name = "manage",
+		.kind = PR_OPT_STRING,
+		.offset = AT(manage),
+		.arg = "ENDPOINT",
+		.help = "listen here for direct questions (none)"},
+	{.name = "queries",
+		.kind = PR_OPT_UINT,
+		.offset = AT(queries),
+		.arg = "N",
+		.help = "answered at the same time, others wait (4)",
+		.min = 1,
+		.max = PR_SERVE_RUNNING_MAX},
+	{.name = "secret-key",
+		.kind = PR_OPT_STRING,
+		.offset = AT(secret_key),
+		.arg = "FILE",
+		.help = "this node's CURVE key pair (none: no encryption)"},
+	{.name = "merger-key",
+		.kind = PR_OPT_STRING,
+		.offset = AT(merger_key),
+		.arg = "FILE",
+		.help = "the mergers' public key"},
+	{.name = "enrolled",
+		.kind = PR_OPT_STRING,
+		.offset = AT(enrolled),
+		.arg = "FILE",
+		.help = "for --manage: lines NAME ROLE PUBLICKEY of who is admitted"},
+	{.name = "verbose",
+		.letter = 'v',
+		.kind = PR_OPT_FLAG,
+		.offset = AT(verbose),
+		.help = "say more"},
+};
+
+static const struct pr_program program = {
+	.name = "packrack-indexer",
+	.section = "indexer",
+	.summary = "Answers queries from one volume.",
+	.usage = "--volume PATH[,PATH] [options]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = "It only reads the volume, waits for it if it is not there yet, and "
+		  "gives way "
+		  "to capture.",
+};
+
+static int
+list_add(struct pr_string_list *list, const char *text)
+{
+	char **items = realloc(list->items, (list->count + 1) * sizeof(*items));
+
+	if (!items)
+		return -1;
+	list->items = items;
+	items[list->count] = strdup(text);
+	return items[list->count] ? (list->count++, 0) : -1;
+}
+
+static int
+split_volume(struct pr_indexer_options *o, struct pr_error *err)
+{
+	for (size_t i = 0; i < o->volume.count; i++) {
+		char *rest = o->volume.items[i], *part;
+		while ((part = strsep(&rest, ",")))
+			if (*part && list_add(&o->paths, part) < 0)
+				return pr_error_set(err, "no memory");
+	}
+	if (o->paths.count == 0)
+		return pr_error_set(err, "no volume: give --volume PATH");
+	return 0;
+}
+
+static int
+default_name(struct pr_indexer_options *o, struct pr_error *err)
+{
+	char host[NAME_MAX_BYTES + 1] = "";
+
+	if (o->name)
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return pr_error_errno(err, "the machine's name");
+	o->name = strdup(host);
+	return o->name ? 0 : pr_error_set(err, "no memory");
+}
+
+static int
+check_name(const char *name, struct pr_error *err)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > NAME_MAX_BYTES)
+		return pr_error_set(err, "--name: 1 to %d bytes", NAME_MAX_BYTES);
+	for (; *name; name++)
+		if ((unsigned char)*name <= ' ' || *name == 0x7f)
+			return pr_error_set(err, "--name: no blanks or control characters");
+	return 0;
+}
+
+static int
+check_keys(const struct pr_indexer_options *o, struct pr_error *err)
+{
+	if (o->merger_key && !o->secret_key)
+		return pr_error_set(err, "--merger-key without --secret-key: give both");
+	if (o->secret_key && !o->merger_key && o->merger.count)
+		return pr_error_set(err, "--secret-key without --merger-key: give both");
+	if (o->manage && !!o->secret_key != !!o->enrolled)
+		return pr_error_set(
+			err, "--manage wants both --secret-key and --enrolled, or neither");
+	return 0;
+}
+
+static int
+check(struct pr_indexer_options *o, struct pr_error *err)
+{
+	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
+		check_name(o->name, err) < 0)
+		return -1;
+	if (o->merger.count == 0 && !o->manage &&
+		list_add(&o->merger, PR_RPC_ENDPOINT_MERGER) < 0)
+		return pr_error_set(err, "no memory");
+	for (size_t i = 0; i < o->merger.count; i++)
+		if (pr_rpc_check_endpoint(o->merger.items[i], err) < 0)
+			return -1;
+	if (o->manage && pr_rpc_check_endpoint(o->manage, err) < 0)
+		return -1;
+	return check_keys(o, err);
+}
+
+int
+pr_indexer_options_parse(
+	struct pr_indexer_options *o, int argc, char **argv, struct pr_error *err)
+{
+	int operand, rc;
+
+	*o = (struct pr_indexer_options){.queries = PR_SERVE_RUNNING_DEFAULT};
+	rc = pr_options_parse(&program, o, argc, argv, &operand, err);
+	if (rc != 0)
+		return rc;
+	if (operand < argc)
+		return pr_error_set(err,
+			"unexpected '%s': there are only options, see --help",
+			argv[operand]);
+	return check(o, err);
+}
+
+void
+pr_indexer_options_free(struct pr_indexer_options *o)
+{
+	pr_options_free(&program, o);
+	for (size_t i = 0; i < o->paths.count; i++)
+		free(o->paths.items[i]);
+	free(o->paths.items);
+	o->paths = (struct pr_string_list){0};
+}
+
+struct pr_rpc_keys
+pr_indexer_client_keys(const struct pr_indexer_options *o)
+{
+	return (struct pr_rpc_keys){.secret_file = o->merger_key ? o->secret_key : NULL,
+		.server_file = o->merger_key};
+}
+
+struct pr_rpc_keys
+pr_indexer_server_keys(const struct pr_indexer_options *o)
+{
+	return (struct pr_rpc_keys){.secret_file = o->enrolled ? o->secret_key : NULL,
+		.enrolled_file = o->enrolled};
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_OPTIONS_H
+#define PR_INDEXER_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "proto/base/error.h"
+#include "proto/base/options.h"
+#include "proto/rpc/rpc.h"
+
+struct pr_indexer_options {
+	struct pr_string_list volume; /* as given: PATH[,PATH] */
+	struct pr_string_list paths; /* its parts */
+	struct pr_string_list merger;
+	char *name, *manage;
+	char *secret_key, *merger_key, *enrolled;
+	uint64_t queries;
+	bool verbose;
+};
+
+/* Returns as pr_options_parse. Free with pr_indexer_options_free in any case. */
+int pr_indexer_options_parse(
+	struct pr_indexer_options *o, int argc, char **argv, struct pr_error *err);
+void pr_indexer_options_free(struct pr_indexer_options *o);
+
+/* Keys for our connections to mergers, and for --manage. */
+struct pr_rpc_keys pr_indexer_client_keys(const struct pr_indexer_options *o);
+struct pr_rpc_keys pr_indexer_server_keys(const struct pr_indexer_options *o);
+
+#endif

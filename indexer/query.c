@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/lane_reader.h"
+#include "indexer/query_internal.h"
+#include "proto/base/clock.h"
+
+/* ---- making ---- */
+
+static bool
+link_is(const char *wanted, uint16_t link, const char *name)
+{
+	char number[8];
+
+	snprintf(number, sizeof(number), "%u", link);
+	return !strcmp(wanted, number) || (*name && !strcmp(wanted, name));
+}
+
+bool
+pr_query_selects(const struct pr_query *q, const struct pr_facts *facts)
+{
+	return !*q->link || link_is(q->link, facts->link, pr_facts_name(facts));
+}
+
+static bool
+selects_run(const struct pr_query *q, const struct pr_run *run)
+{
+	const struct pr_facts *facts;
+
+	if (!*q->link)
+		return true;
+	if (run->strays)
+		return false;
+	facts = pr_book_find(pr_view_book(q->view), run->epoch, run->link);
+	return link_is(q->link, run->link, facts ? pr_facts_name(facts) : "");
+}
+
+static size_t
+count_lanes(const struct pr_catalog *catalog)
+{
+	size_t lanes = 0;
+
+	for (size_t i = 0; i < catalog->run_count; i++)
+		lanes += catalog->runs[i]->lane_count;
+	return lanes;
+}
+
+static int
+allocate(struct pr_query *q, struct pr_error *err)
+{
+	const struct pr_catalog *catalog = pr_view_catalog(q->view);
+	size_t lanes = count_lanes(catalog);
+
+	q->lines = calloc(catalog->run_count + 1, sizeof(*q->lines));
+	q->readers = calloc(lanes + 1, sizeof(*q->readers));
+	if (!q->lines || !q->readers || !q->link)
+		return pr_error_set(
+			err, "no memory for a query over %zu links", catalog->run_count);
+	return 0;
+}
+
+static int
+add_run(struct pr_query *q, struct pr_run *run, struct pr_error *err)
+{
+	struct pr_line *line = &q->lines[q->line_count++];
+
+	line->run = run;
+	line->bounds.since = q->spec.since;
+	line->bounds.until = q->spec.until;
+	for (size_t i = 0; i < run->lane_count; i++) {
+		struct pr_lane_reader *r = &q->readers[q->reader_count++];
+		r->line = q->line_count - 1;
+		if (!pr_lane_reader_start(
+			    r, run, run->lanes[i], &line->bounds, &q->lane_figures))
+			continue;
+		if (pr_heap_push(&q->heap, r) < 0)
+			return pr_error_set(err, "no memory for a query");
+	}
+	return 0;
+}
+
+/* Strays are always counted; how else would somebody know to ask for them? */
+static int
+add_runs(struct pr_query *q, struct pr_error *err)
+{
+	const struct pr_catalog *catalog = pr_view_catalog(q->view);
+
+	for (size_t i = 0; i < catalog->run_count; i++)
+		if (selects_run(q, catalog->runs[i]) &&
+			add_run(q, catalog->runs[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+struct pr_query *
+pr_query_create(struct pr_view *view, struct pr_query_spec *spec, struct pr_error *err)
+{
+	struct pr_query *q = calloc(1, sizeof(*q));
+
+	if (!q) {
+		pr_programs_free(&spec->programs);
+		pr_error_set(err, "no memory for a query");
+		return NULL;
+	}
+	q->view = view;
+	q->spec = *spec;
+	spec->programs = (struct pr_programs){0};
+	q->link = strdup(spec->link ? spec->link : "");
+	q->spec.link = q->link;
+	pr_heap_init(&q->heap, pr_lane_reader_less);
+	if (allocate(q, err) < 0 || add_runs(q, err) < 0)
+		pr_query_destroy(&q);
+	return q;
+}
+
+void
+pr_query_destroy(struct pr_query **query)
+{
+	struct pr_query *q = *query;
+
+	if (!q)
+		return;
+	for (size_t i = 0; i < q->reader_count; i++)
+		pr_lane_reader_free(&q->readers[i]);
+	for (size_t i = 0; i < q->line_count; i++)
+		free(q->lines[i].stretch);
+	pr_heap_free(&q->heap);
+	pr_held_list_free(&q->held);
+	pr_programs_free(&q->spec.programs);
+	free(q->readers);
+	free(q->lines);
+	free(q->link);
+	free(q);
+	*query = NULL;
+}
+
+/* ---- running ---- */
+
+static int
+note_held(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
+	struct pr_error *err)
+{
+	if (!line->stretch) {
+		line->stretch = calloc(1, sizeof(*line->stretch));
+		if (!line->stretch)
+			return pr_error_set(err, "no memory for the list of seqs held");
+		line->stretch->epoch = line->run->epoch;
+		line->stretch->link = line->run->link;
+	}
+	return pr_stretch_add(line->stretch, p->seq, p->otime, &q->held, err);
+}
+
+/* Within the range it is held, outside it may be the nearest. */
+static int
+account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
+	struct pr_error *err)
+{
+	struct pr_lane_bounds *b = &line->bounds;
+
+	if (line->run->strays)
+		return 0;
+	if (p->otime < b->since) {
+		if (p->seq > b->lower_seq) {
+			b->lower_seq = p->seq;
+			b->lower_otime = p->otime;
+		}
+		return 0;
+	}
+	line->passed = true;
+	if (p->otime > b->until) {
+		if (!b->upper_seq || p->seq < b->upper_seq) {
+			b->upper_seq = p->seq;
+			b->upper_otime = p->otime;
+		}
+		return 0;
+	}
+	return note_held(q, line, p, err);
+}
+
+static bool
+matches(struct pr_query *q, const struct pr_line *line, const struct pr_packet *p)
+{
+	if (p->time < q->spec.since || p->time > q->spec.until)
+		return false;
+	if (line->run->strays) {
+		q->figures.strays++;
+		if (!q->spec.strays)
+			return false;
+	}
+	return pr_programs_match(&q->spec.programs, p);
+}
+
+/* The same packet in two lanes: second copies, or a log that was written twice. */
+static bool
+same_as_last(struct pr_query *q, const struct pr_packet *p)
+{
+	bool same = q->any_last && p->seq == q->last_seq && p->epoch == q->last_epoch &&
+		    p->link == q->last_link;
+
+	q->any_last = true;
+	q->last_seq = p->seq;
+	q->last_epoch = p->epoch;
+	q->last_link = p->link;
+	return same;
+}
+
+static void
+move_on(struct pr_query *q, bool there_is_more)
+{
+	if (there_is_more)
+		pr_heap_sift_top(&q->heap);
+	else
+		pr_heap_pop(&q->heap);
+}
+
+/* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
+static int
+take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
+	struct pr_error *err)
+{
+	struct pr_line *line = &q->lines[r->line];
+	bool fresh;
+
+	*out = r->packet;
+	q->figures.scanned_packets++;
+	fresh = !same_as_last(q, out);
+	move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
+	if (!fresh)
+		return PR_SOURCE_WAIT;
+	if (account(q, line, out, err) < 0)
+		return PR_SOURCE_ERROR;
+	return matches(q, line, out) ? PR_SOURCE_PACKET : PR_SOURCE_WAIT;
+}
+
+static int
+matched(struct pr_query *q)
+{
+	q->figures.matched++;
+	q->figures.limit_reached = q->spec.limit && q->figures.matched == q->spec.limit;
+	return PR_SOURCE_PACKET;
+}
+
+int
+pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
+{
+	struct pr_lane_reader *r;
+	unsigned opened = 0;
+	int rc;
+
+	while (!q->figures.limit_reached && (r = pr_heap_top(&q->heap))) {
+		if (r->open) {
+			rc = take_packet(q, r, out, err);
+			if (rc == PR_SOURCE_PACKET)
+				return matched(q);
+			if (rc == PR_SOURCE_ERROR)
+				return rc;
+			continue;
+		}
+		if (opened++)
+			return PR_SOURCE_WAIT;
+		move_on(q, pr_lane_reader_open(r, q->view, &q->lines[r->line].bounds,
+				   &q->lane_figures));
+	}
+	return PR_SOURCE_END;
+}
+
+/* ---- as a source ---- */
+
+struct query_source {
+	struct pr_source source;
+	struct pr_query *query;
+};
+
+static int
+source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	struct query_source *s = (struct query_source *)source;
+	int rc;
+
+	do
+		rc = pr_query_next(s->query, out, err);
+	while (rc == PR_SOURCE_WAIT);
+	return rc;
+}
+
+static void
+source_destroy(struct pr_source *source)
+{
+	free(source);
+}
+
+struct pr_source *
+pr_query_source(struct pr_query *query, struct pr_error *err)
+{
+	struct query_source *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		pr_error_set(err, "no memory for a query");
+		return NULL;
+	}
+	s->source.next = source_next;
+	s->source.destroy = source_destroy;
+	s->query = query;
+	return &s->source;
+}

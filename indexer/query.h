@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_QUERY_H
+#define PR_INDEXER_QUERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/held.h"
+#include "indexer/program.h"
+#include "indexer/view.h"
+#include "proto/base/error.h"
+#include "proto/wire/source.h"
+
+/*
+ * A query over one volume. It answers from the segments that the view lists when it is made; what
+ * comes later is not in it, what is recycled meanwhile is reported. Packets come in the total order.
+ *
+ * While it runs it gathers what the answer must say of itself: which seqs of the time range are held
+ * here (whether they match or not), the nearest ones outside, what is evicted or corrupt.
+ */
+struct pr_query;
+
+struct pr_query_spec {
+	int64_t since, until; /* true time, both included */
+	struct pr_programs programs; /* taken over by pr_query_create, also when it fails */
+	uint64_t limit; /* packets; 0: none */
+	const char *link; /* name or number; "" or NULL: all. Copied */
+	bool strays; /* also packets that were never matched (only without link) */
+};
+
+struct pr_query *pr_query_create(
+	struct pr_view *view, struct pr_query_spec *spec, struct pr_error *err);
+void pr_query_destroy(struct pr_query **query);
+
+/*
+ * PR_SOURCE_PACKET, END, ERROR (no memory), or WAIT: a segment was searched and gave nothing, call
+ * again; so that the caller can do other things meanwhile. out->data is valid until the next call.
+ */
+int pr_query_next(struct pr_query *query, struct pr_packet *out, struct pr_error *err);
+
+/* As a source that never says WAIT. The query stays the caller's and must outlive it. */
+struct pr_source *pr_query_source(struct pr_query *query, struct pr_error *err);
+
+/*
+ * Moves what is held of the stretch behind the last packet to list (which must be empty), and says in
+ * *frontier the otime before which nothing further will be told; PR_TIME_MAX at the end.
+ */
+int pr_query_take_held(struct pr_query *query, struct pr_held_list *list, int64_t *frontier,
+	struct pr_error *err);
+/* Bytes that have gathered for that. */
+size_t pr_query_held_bytes(const struct pr_query *query);
+
+/*
+ * Nearest seqs outside the time range, per (epoch, link): first == last == seq. Lower ones are known
+ * when the first packet of the link has been passed (each is given once), upper ones at the end.
+ */
+int pr_query_take_edges(
+	struct pr_query *query, struct pr_held_list *list, struct pr_error *err);
+
+struct pr_query_figures {
+	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments,
+		skipped_segments;
+	uint64_t corrupt_records,
+		strays; /* strays: in the time range, also when not asked for */
+	bool limit_reached;
+};
+const struct pr_query_figures *pr_query_figures(struct pr_query *query);
+
+/* Data of the time range that was there once; last_seq 0: not known. */
+struct pr_evicted {
+	uint64_t epoch, last_seq;
+	int64_t until;
+	uint32_t stream;
+	uint16_t link;
+};
+/* *out from malloc, *count may be 0. */
+int pr_query_evicted(const struct pr_query *query, struct pr_evicted **out, size_t *count,
+	struct pr_error *err);
+
+/* Is a link of the ledger within what was asked for? */
+bool pr_query_selects(const struct pr_query *query, const struct pr_facts *facts);
+const struct pr_query_spec *pr_query_spec(const struct pr_query *query);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_QUERY_INTERNAL_H
+#define PR_INDEXER_QUERY_INTERNAL_H
+
+#include "indexer/lane_reader.h"
+#include "indexer/query.h"
+#include "proto/base/heap.h"
+
+/* Between query.c, which runs it, and query_report.c, which says what came of it. */
+
+/* One run within a query. */
+struct pr_line {
+	struct pr_run *run;
+	struct pr_lane_bounds bounds;
+	struct pr_stretch *stretch; /* NULL until a packet is held */
+	bool passed; /* a packet at or behind `since` has come by */
+	bool lower_given, upper_given;
+};
+
+struct pr_query {
+	struct pr_view *view;
+	struct pr_query_spec spec;
+	char *link;
+	struct pr_line *lines;
+	struct pr_lane_reader *readers;
+	size_t line_count, reader_count;
+	struct pr_heap heap; /* of readers that are not at their end */
+	struct pr_held_list held;
+	bool any_last;
+	uint64_t last_seq, last_epoch;
+	uint16_t last_link;
+	struct pr_query_figures figures;
+	struct pr_lane_figures lane_figures;
+};
+
+#endif

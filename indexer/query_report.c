@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/query_internal.h"
+#include "proto/base/clock.h"
+
+static bool
+at_end(const struct pr_query *q)
+{
+	return !pr_heap_top(&q->heap);
+}
+
+/* The next packet's otime, known without reading it; a query cut by its limit ends where it is. */
+static int64_t
+frontier(const struct pr_query *q)
+{
+	const struct pr_lane_reader *r = pr_heap_top(&q->heap);
+
+	return r ? r->packet.otime : PR_TIME_MAX;
+}
+
+int
+pr_query_take_held(
+	struct pr_query *q, struct pr_held_list *list, int64_t *out, struct pr_error *err)
+{
+	for (size_t i = 0; i < q->line_count; i++)
+		if (q->lines[i].stretch &&
+			pr_stretch_end(q->lines[i].stretch, &q->held, err) < 0)
+			return -1;
+	*out = frontier(q);
+	*list = q->held;
+	q->held = (struct pr_held_list){0};
+	return 0;
+}
+
+size_t
+pr_query_held_bytes(const struct pr_query *q)
+{
+	return q->held.bytes + q->held.count * sizeof(struct pr_held);
+}
+
+static int
+add_edge(struct pr_held_list *list, const struct pr_line *line, uint64_t seq, int64_t otime,
+	struct pr_error *err)
+{
+	/* a stretch of one seq has no bits */
+	struct pr_stretch *one = calloc(1, sizeof(*one));
+	int rc;
+
+	if (!one)
+		return pr_error_set(err, "no memory for the list of seqs held");
+	one->epoch = line->run->epoch;
+	one->link = line->run->link;
+	rc = pr_stretch_add(one, seq, otime, list, err);
+	if (rc == 0)
+		rc = pr_stretch_end(one, list, err);
+	free(one);
+	return rc;
+}
+
+static int
+line_edges(const struct pr_query *q, struct pr_line *line, struct pr_held_list *list,
+	struct pr_error *err)
+{
+	const struct pr_lane_bounds *b = &line->bounds;
+	bool done = at_end(q);
+
+	if ((line->passed || done) && !line->lower_given) {
+		line->lower_given = true;
+		if (b->lower_seq &&
+			add_edge(list, line, b->lower_seq, b->lower_otime, err) < 0)
+			return -1;
+	}
+	if (done && !line->upper_given) {
+		line->upper_given = true;
+		if (b->upper_seq)
+			return add_edge(list, line, b->upper_seq, b->upper_otime, err);
+	}
+	return 0;
+}
+
+int
+pr_query_take_edges(struct pr_query *q, struct pr_held_list *list, struct pr_error *err)
+{
+	for (size_t i = 0; i < q->line_count; i++)
+		if (!q->lines[i].run->strays && line_edges(q, &q->lines[i], list, err) < 0)
+			return -1;
+	return 0;
+}
+
+const struct pr_query_figures *
+pr_query_figures(struct pr_query *q)
+{
+	struct pr_query_figures *f = &q->figures;
+	struct pr_view_figures view;
+
+	pr_view_figures(q->view, &view);
+	f->scanned_segments = q->lane_figures.scanned_segments;
+	f->scanned_bytes = q->lane_figures.scanned_bytes;
+	f->skipped_segments = q->lane_figures.skipped_segments;
+	f->corrupt_records = q->lane_figures.corrupt_records + view.corrupt_records;
+	return f;
+}
+
+const struct pr_query_spec *
+pr_query_spec(const struct pr_query *q)
+{
+	return &q->spec;
+}
+
+/* ---- evicted ---- */
+
+struct evicted_list {
+	struct pr_evicted *items;
+	size_t count;
+};
+
+static int
+add_evicted(struct evicted_list *list, const struct pr_evicted *e, struct pr_error *err)
+{
+	struct pr_evicted *items = realloc(list->items, (list->count + 1) * sizeof(*items));
+
+	if (!items)
+		return pr_error_set(err, "no memory for the list of what is evicted");
+	list->items = items;
+	list->items[list->count++] = *e;
+	return 0;
+}
+
+/* The oldest segment of a stream, by sequence, is it of this run? Then what it lacks is evicted. */
+static const struct pr_segment_entry *
+first_entry(const struct pr_run *run)
+{
+	const struct pr_segment_entry *first = NULL, *e;
+
+	for (size_t i = 0; i < run->lane_count; i++) {
+		e = pr_lane_at(run->lanes[i], run->lanes[i]->base);
+		if (e && (!first || e->sequence < first->sequence))
+			first = e;
+	}
+	return first;
+}
+
+static bool
+oldest_of_stream(const struct pr_query *q, const struct pr_run *run)
+{
+	const struct pr_catalog *catalog = pr_view_catalog(q->view);
+	const struct pr_segment_entry *first = first_entry(run), *other;
+
+	for (size_t i = 0; first && i < catalog->run_count; i++) {
+		if (catalog->runs[i]->stream != run->stream)
+			continue;
+		other = first_entry(catalog->runs[i]);
+		if (other && other->sequence < first->sequence)
+			return false;
+	}
+	return first != NULL;
+}
+
+/*
+ * How far a run is evicted: what was seen to go, now or while the query ran; of what went before this
+ * program started only the oldest run of a stream can lack something in front.
+ */
+static uint64_t
+evicted_seq(const struct pr_query *q, const struct pr_line *line)
+{
+	const struct pr_run *run = line->run;
+	uint64_t seq = run->evicted_seq;
+
+	if (line->bounds.evicted_seq > seq)
+		seq = line->bounds.evicted_seq;
+	if (!seq && oldest_of_stream(q, run))
+		seq = first_entry(run)->first_seq - 1;
+	return seq;
+}
+
+static int
+evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
+{
+	for (size_t i = 0; i < q->line_count; i++) {
+		const struct pr_line *line = &q->lines[i];
+		struct pr_evicted e = {.epoch = line->run->epoch,
+			.link = line->run->link,
+			.stream = line->run->stream,
+			.until = pr_view_evicted_until(q->view, line->run->stream)};
+		if (line->run->strays ||
+			(line->bounds.evicted_seq == 0 &&
+				(e.until == PR_TIME_MIN || e.until < q->spec.since)))
+			continue;
+		if (line->bounds.evicted_otime > e.until && line->bounds.evicted_seq)
+			e.until = line->bounds.evicted_otime;
+		e.last_seq = evicted_seq(q, line);
+		if (e.last_seq && add_evicted(list, &e, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool
+has_run(const struct pr_query *q, const struct pr_facts *facts)
+{
+	for (size_t i = 0; i < q->line_count; i++) {
+		const struct pr_run *run = q->lines[i].run;
+		if (run->epoch == facts->epoch && run->link == facts->link && run->segments)
+			return true;
+	}
+	return false;
+}
+
+/* Links that the ledger still knows and of which all packets were recycled before we started. */
+static int
+evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
+{
+	const struct pr_book *book = pr_view_book(q->view);
+	char name[32];
+
+	for (size_t i = 0; i < book->count; i++) {
+		const struct pr_facts *f = book->facts[i];
+		struct pr_evicted e = {.epoch = f->epoch, .link = f->link};
+		int stream;
+		if (!f->have_mark || !f->mark.link.last_seq || !pr_query_selects(q, f) ||
+			f->mark.link.last_otime < q->spec.since || has_run(q, f))
+			continue;
+		snprintf(name, sizeof(name), "packets.%u", f->link);
+		stream = sfs_stream_find(pr_view_sfs(q->view), name);
+		if (stream < 0)
+			continue;
+		e.stream = (uint32_t)stream;
+		e.until = pr_view_evicted_until(q->view, e.stream);
+		e.last_seq = f->mark.link.last_seq;
+		if (e.until != PR_TIME_MIN && e.until >= f->mark.link.last_otime &&
+			add_evicted(list, &e, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+pr_query_evicted(const struct pr_query *q, struct pr_evicted **out, size_t *count,
+	struct pr_error *err)
+{
+	struct evicted_list list = {0};
+
+	if (evicted_runs(q, &list, err) < 0 || evicted_facts(q, &list, err) < 0) {
+		free(list.items);
+		return -1;
+	}
+	*out = list.items;
+	*count = list.count;
+	return 0;
+}

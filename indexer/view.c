@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/view_internal.h"
+#include "proto/base/clock.h"
+
+#define DATA_PREFIX "packets."
+#define STREAM_STRAYS "strays"
+#define STREAM_LEDGER "ledger"
+#define STREAM_DIRECTORY "segments"
+
+/* A directory that is further behind than this is not being written: list by reading. */
+#define UNLISTED_MAX 64
+
+struct pr_view *
+pr_view_open(const char *const *paths, size_t count, struct pr_error *err)
+{
+	struct pr_view *view = calloc(1, sizeof(*view));
+	const struct sfs_open_options options = {0};
+
+	if (!view) {
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	view->sfs = sfs_open(paths, count, &options, err);
+	if (!view->sfs)
+		pr_view_close(&view);
+	return view;
+}
+
+void
+pr_view_close(struct pr_view **view)
+{
+	struct pr_view *v = *view;
+
+	if (!v)
+		return;
+	sfs_cursor_close(&v->ledger);
+	sfs_cursor_close(&v->directory);
+	sfs_close(&v->sfs);
+	pr_catalog_free(&v->catalog);
+	pr_book_free(&v->book);
+	for (size_t i = 0; i < v->stream_count; i++)
+		free(v->streams[i].pending);
+	free(v->streams);
+	free(v->buf);
+	free(v);
+	*view = NULL;
+}
+
+/* ---- streams ---- */
+
+struct pr_view_stream *
+pr_view_stream(struct pr_view *view, uint32_t id)
+{
+	for (size_t i = 0; i < view->stream_count; i++)
+		if (view->streams[i].id == id)
+			return &view->streams[i];
+	return NULL;
+}
+
+static struct pr_view_stream *
+add_stream(struct pr_view *view, const struct sfs_stream_info *info)
+{
+	struct pr_view_stream *streams, *s;
+
+	streams = realloc(view->streams, (view->stream_count + 1) * sizeof(*streams));
+	if (!streams)
+		return NULL;
+	view->streams = streams;
+	s = &streams[view->stream_count++];
+	memset(s, 0, sizeof(*s));
+	s->id = info->id;
+	s->strays = !strcmp(info->name, STREAM_STRAYS);
+	s->data = s->strays || !strncmp(info->name, DATA_PREFIX, strlen(DATA_PREFIX));
+	return s;
+}
+
+/* All that we know of is gone: the volume was reset, or recycled while nobody looked. */
+static void
+forget_stream(struct pr_view *view, struct pr_view_stream *s)
+{
+	pr_catalog_expire(&view->catalog, s->id, UINT64_MAX);
+	s->any = false;
+	s->last_sequence = 0;
+	s->pending_count = 0;
+}
+
+static void
+update_data(struct pr_view *view, struct pr_view_stream *s)
+{
+	const struct sfs_stream_info *info = &s->info;
+
+	if (!s->any)
+		return;
+	if (info->last_sequence < s->last_sequence ||
+		info->first_sequence > s->last_sequence)
+		forget_stream(view, s);
+	else
+		pr_catalog_expire(&view->catalog, s->id, info->first_sequence);
+}
+
+static void
+update_ledger(struct pr_view *view, const struct sfs_stream_info *info)
+{
+	if (info->last_sequence >= view->ledger_sequence)
+		return;
+	pr_book_free(&view->book); /* the volume was reset */
+	sfs_cursor_close(&view->ledger);
+	sfs_cursor_close(&view->directory);
+	view->ledger_sequence = 0;
+}
+
+static int
+update_streams(struct pr_view *view, struct pr_error *err)
+{
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+
+	if (sfs_info(view->sfs, &volume, err) < 0)
+		return -1;
+	for (size_t i = 0; i < volume.stream_count; i++) {
+		struct pr_view_stream *s;
+		if (sfs_stream_info(view->sfs, i, &info, err) < 0)
+			return -1;
+		s = pr_view_stream(view, info.id);
+		if (!s)
+			s = add_stream(view, &info);
+		if (!s)
+			return pr_error_set(err, "no memory");
+		s->info = info;
+		if (s->data)
+			update_data(view, s);
+		else if (!strcmp(info.name, STREAM_LEDGER))
+			update_ledger(view, &info);
+	}
+	return 0;
+}
+
+/* ---- ledger and directory ---- */
+
+static int
+take_entry(struct pr_view *view, const struct pr_ledger_entry *entry, struct pr_error *err)
+{
+	if (entry->type == PR_LEDGER_DIRECTORY)
+		return pr_view_list(view, &entry->u.directory, err);
+	return pr_book_take(&view->book, entry, err);
+}
+
+static int
+take_record(struct pr_view *view, const struct sfs_record *record, struct pr_error *err)
+{
+	struct pr_cursor c = pr_cursor_make(record->body, record->length);
+	struct pr_ledger_entry entry;
+	int rc;
+
+	while ((rc = pr_ledger_load(&c, &entry)) == 1)
+		if (take_entry(view, &entry, err) < 0)
+			return -1;
+	if (rc < 0)
+		view->corrupt++;
+	return 0;
+}
+
+/* Follows one of the two streams of entries. As pr_view_refresh. */
+static int
+follow(struct pr_view *view, struct sfs_cursor **cursor, const char *name,
+	uint64_t *sequence, int64_t deadline, struct pr_error *err)
+{
+	struct sfs_record record;
+	int stream, rc;
+
+	if (!*cursor) {
+		stream = sfs_stream_find(view->sfs, name);
+		if (stream < 0)
+			return 0;
+		*cursor = sfs_cursor_open(view->sfs, stream, NULL, err);
+		if (!*cursor)
+			return -1;
+	}
+	while ((rc = sfs_cursor_next(*cursor, &record, err)) != 0) {
+		if (rc == SFS_CORRUPT)
+			view->corrupt++;
+		else if (rc < 0 && rc != SFS_EXPIRED)
+			return -1;
+		if (rc == 1) {
+			*sequence = record.sequence;
+			if (take_record(view, &record, err) < 0)
+				return -1;
+		}
+		if (pr_now_mono() >= deadline)
+			return 1;
+	}
+	return 0;
+}
+
+/* ---- refreshing ---- */
+
+static uint64_t
+unlisted(const struct pr_view_stream *s)
+{
+	uint64_t first = s->any ? s->last_sequence + 1 : s->info.first_sequence;
+
+	return s->info.last_sequence >= first && s->info.last_sequence
+		       ? s->info.last_sequence - first + 1
+		       : 0;
+}
+
+static int
+list_data(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err)
+{
+	for (size_t i = 0; i < view->stream_count; i++) {
+		struct pr_view_stream *s = &view->streams[i];
+		int rc = 0;
+		if (!s->data)
+			continue;
+		if (pr_view_settle(view, s, err) < 0)
+			return -1;
+		if (all || unlisted(s) > UNLISTED_MAX)
+			rc = pr_view_walk(view, s, deadline, err);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+int
+pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err)
+{
+	uint64_t ignored;
+	int rc;
+
+	if (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0)
+		return -1;
+	rc = follow(
+		view, &view->ledger, STREAM_LEDGER, &view->ledger_sequence, deadline, err);
+	if (rc == 0)
+		rc = follow(
+			view, &view->directory, STREAM_DIRECTORY, &ignored, deadline, err);
+	if (rc != 0)
+		return rc;
+	return list_data(view, all, deadline, err);
+}
+
+/* ---- what others ask ---- */
+
+struct sfs *
+pr_view_sfs(struct pr_view *view)
+{
+	return view->sfs;
+}
+
+const struct pr_catalog *
+pr_view_catalog(const struct pr_view *view)
+{
+	return &view->catalog;
+}
+
+const struct pr_book *
+pr_view_book(const struct pr_view *view)
+{
+	return &view->book;
+}
+
+int64_t
+pr_view_evicted_until(const struct pr_view *view, uint32_t stream)
+{
+	for (size_t i = 0; i < view->stream_count; i++)
+		if (view->streams[i].id == stream)
+			return view->streams[i].info.evicted_until;
+	return PR_TIME_MIN;
+}
+
+const char *
+pr_view_stream_name(const struct pr_view *view, uint32_t stream)
+{
+	for (size_t i = 0; i < view->stream_count; i++)
+		if (view->streams[i].id == stream)
+			return view->streams[i].info.name;
+	return "";
+}
+
+void
+pr_view_figures(const struct pr_view *view, struct pr_view_figures *out)
+{
+	*out = (struct pr_view_figures){.corrupt_records = view->corrupt};
+	for (size_t i = 0; i < view->stream_count; i++)
+		if (view->streams[i].data)
+			out->unlisted += unlisted(&view->streams[i]);
+}
+
+int
+pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry, uint8_t **buf,
+	size_t *room, struct sfs_record *record, struct pr_error *err)
+{
+	size_t need = entry->handle.length, length;
+
+	if (need > SFS_BLOCK_MAX)
+		return SFS_FORGED;
+	if (need > *room) {
+		uint8_t *grown = realloc(*buf, need);
+		if (!grown) {
+			pr_error_set(err, "no memory for a segment of %zu bytes", need);
+			return SFS_ERROR;
+		}
+		*buf = grown;
+		*room = need;
+	}
+	return sfs_read(view->sfs, &entry->handle, *buf, *room, &length, record, err);
+}
+
+int
+pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry, uint8_t **buf,
+	size_t *room, struct pr_error *err)
+{
+	struct sfs_record record;
+
+	return pr_view_record(view, entry, buf, room, &record, err);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_VIEW_H
+#define PR_INDEXER_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/book.h"
+#include "indexer/catalog.h"
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/error.h"
+
+/*
+ * A volume as queries see it: its segments and its ledger, kept up to date behind the volume's
+ * writer. The list of segments comes from the stream "segments", what is newer than that (or was
+ * lost from it in a crash) from the data streams themselves. Reads only. One thread.
+ */
+struct pr_view;
+
+/* The volume must be there. */
+struct pr_view *pr_view_open(const char *const *paths, size_t count, struct pr_error *err);
+void pr_view_close(struct pr_view **view);
+
+/*
+ * Takes in what is new, until deadline (pr_now_mono; INT64_MAX: all). all: also the segments that
+ * the directory does not tell of yet, as a query needs; this reads them.
+ * 1: there is more, call again; 0: up to date; -1: the volume cannot be read (try again later).
+ */
+int pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err);
+
+struct sfs *pr_view_sfs(struct pr_view *view);
+const struct pr_catalog *pr_view_catalog(const struct pr_view *view);
+const struct pr_book *pr_view_book(const struct pr_view *view);
+
+/* Up to which time a stream's data was recycled; PR_TIME_MIN: nothing was. */
+int64_t pr_view_evicted_until(const struct pr_view *view, uint32_t stream);
+const char *pr_view_stream_name(const struct pr_view *view, uint32_t stream); /* or "" */
+
+struct pr_view_figures {
+	uint64_t corrupt_records; /* that could not be listed: their packets are unknown */
+	uint64_t
+		unlisted; /* segments of the data streams that are not in the catalog yet */
+};
+void pr_view_figures(const struct pr_view *view, struct pr_view_figures *out);
+
+/*
+ * Reads a segment of entry->handle.length bytes; *buf (from malloc, *room bytes) grows as needed
+ * and stays the caller's. Returns enum sfs_result.
+ */
+int pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry, uint8_t **buf,
+	size_t *room, struct pr_error *err);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_VIEW_INTERNAL_H
+#define PR_INDEXER_VIEW_INTERNAL_H
+
+#include "indexer/view.h"
+
+/* Between the files of the view. */
+
+/* A segment on its way into the catalog. */
+struct pr_listed {
+	struct pr_segment_entry entry;
+	uint64_t epoch;
+	uint16_t link;
+};
+
+struct pr_view_stream {
+	uint32_t id;
+	bool data, strays; /* strays are data too */
+	bool any; /* last and last_sequence are set: listed up to there */
+	struct sfs_handle last;
+	uint64_t last_sequence;
+	struct sfs_stream_info info; /* as of the last refresh */
+	struct pr_listed *pending; /* from the directory, without sequences yet */
+	size_t pending_count, pending_room;
+};
+
+struct pr_view {
+	struct sfs *sfs;
+	struct pr_catalog catalog;
+	struct pr_book book;
+	struct pr_view_stream *streams;
+	size_t stream_count;
+	struct sfs_cursor *ledger, *directory;
+	uint64_t ledger_sequence;
+	uint64_t corrupt;
+	uint8_t *buf; /* for looking at single records */
+	size_t room;
+};
+
+struct pr_view_stream *pr_view_stream(struct pr_view *view, uint32_t id); /* or NULL */
+
+/* pr_view_read, with what StreamFS says of the record. */
+int pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry,
+	uint8_t **buf, size_t *room, struct sfs_record *record, struct pr_error *err);
+
+/* A DIRECTORY entry; those listed already are passed over. */
+int pr_view_list(
+	struct pr_view *view, const struct pr_ledger_directory *d, struct pr_error *err);
+/* Gives the pending entries their sequences, fills holes among them, puts them into the catalog. */
+int pr_view_settle(
+	struct pr_view *view, struct pr_view_stream *stream, struct pr_error *err);
+/* Lists what lies behind the last one listed. As pr_view_refresh. */
+int pr_view_walk(struct pr_view *view, struct pr_view_stream *stream, int64_t deadline,
+	struct pr_error *err);
+
+#endif

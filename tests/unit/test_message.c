@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/rpc/message.h"
+
+static struct pr_error err;
+
+/* A batch: one stretch of seqs 5..14 with bits, one edge, a frontier; id 300. */
+static const uint8_t golden[] = {
+	0x08, 0xac, 0x02, /* id 300 */
+	0x32, 0x26, /* batch, 38 bytes */
+	0x0a, 0x03, 'a', 'b', 'c', /* packets */
+	0x12, 0x10, /* held, 16 bytes */
+	0x08, 0x07, 0x10, 0x02, /* epoch 7, link 2 */
+	0x18, 0x05, 0x20, 0x0e, /* first 5, last 14 */
+	0x2a, 0x02, 0xff, 0x02, /* bits */
+	0x30, 0x02, 0x38, 0x04, /* first otime 1, last 2 */
+	0x1a, 0x0a, /* edge, 10 bytes */
+	0x08, 0x07, 0x10, 0x02, /* epoch 7, link 2 */
+	0x18, 0x04, 0x20, 0x04, 0x30, 0x00, /* first = last = 4, otime 0 */
+	0x20, 0xc8, 0x01, /* frontier 100 */
+};
+
+static Packrack__Envelope *
+unpack(const void *data, size_t len)
+{
+	return pr_message_unpack(data, len, &err);
+}
+
+START_TEST(golden_bytes)
+{
+	Packrack__Envelope *env = unpack(golden, sizeof(golden));
+	const Packrack__Held *held;
+	uint8_t *again;
+	size_t len;
+
+	ck_assert_msg(env != NULL, "%s", err.text);
+	ck_assert_uint_eq(env->id, 300);
+	ck_assert_str_eq(pr_message_name(env), "batch");
+	ck_assert_uint_eq(env->batch->n_held, 1);
+	held = env->batch->held[0];
+	ck_assert_uint_eq(held->first, 5);
+	ck_assert_uint_eq(held->last, 14);
+	ck_assert_uint_eq(held->bits.len, 2);
+	ck_assert_int_eq(held->last_otime, 2);
+	ck_assert_int_eq(env->batch->frontier, 100);
+	ck_assert_int_eq(pr_message_pack(env, &again, &len, &err), 0);
+	ck_assert_uint_eq(len, sizeof(golden) - 2); /* but for the zero that says nothing */
+	free(again);
+	pr_message_free(&env);
+	ck_assert_ptr_null(env);
+}
+END_TEST
+
+/* Whatever the bytes: no crash, and what gets through keeps the promises of message.h. */
+START_TEST(flipped_and_cut)
+{
+	uint8_t copy[sizeof(golden)];
+
+	for (size_t len = 0; len < sizeof(golden); len++) {
+		Packrack__Envelope *env = unpack(golden, len);
+		pr_message_free(&env);
+	}
+	for (size_t bit = 0; bit < sizeof(golden) * 8; bit++) {
+		Packrack__Envelope *env;
+		memcpy(copy, golden, sizeof(copy));
+		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		env = unpack(copy, sizeof(copy));
+		if (!env)
+			continue;
+		ck_assert_int_ne(env->body_case, PACKRACK__ENVELOPE__BODY__NOT_SET);
+		for (size_t i = 0;
+			env->batch && env->body_case == 6 && i < env->batch->n_held; i++) {
+			const Packrack__Held *h = env->batch->held[i];
+			ck_assert_uint_le(h->first, h->last);
+			ck_assert(h->bits.len == 0 ||
+				  h->bits.len == (h->last - h->first) / 8 + 1);
+		}
+		pr_message_free(&env);
+	}
+}
+END_TEST
+
+static bool
+passes(Packrack__Envelope *env)
+{
+	Packrack__Envelope *got;
+	uint8_t *buf;
+	size_t len;
+
+	ck_assert_int_eq(pr_message_pack(env, &buf, &len, &err), 0);
+	got = unpack(buf, len);
+	free(buf);
+	if (!got)
+		return false;
+	pr_message_free(&got);
+	return true;
+}
+
+START_TEST(queries_are_checked)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	Packrack__Program program = PACKRACK__PROGRAM__INIT, *programs[] = {&program};
+	Packrack__Instruction in = PACKRACK__INSTRUCTION__INIT, *ins[] = {&in};
+	char *long_name = calloc(1, PR_MESSAGE_TEXT_MAX + 2);
+
+	ck_assert(!passes(&env));
+	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
+	env.query = &query;
+	query.programs = programs;
+	query.n_programs = 1;
+	program.instructions = ins;
+	program.n_instructions = 1;
+	query.text = (char *)"tcp\nand\tudp";
+	ck_assert(passes(&env));
+	query.text = (char *)"\033[31m";
+	ck_assert(!passes(&env));
+	ck_assert_ptr_nonnull(strstr(err.text, "query: text"));
+	query.text = (char *)"";
+	query.link = (char *)"eth\n0";
+	ck_assert(!passes(&env));
+	memset(long_name, 'x', PR_MESSAGE_NAME_MAX + 1);
+	query.link = long_name;
+	ck_assert(!passes(&env));
+	query.link = (char *)"";
+	memset(long_name, 'x', PR_MESSAGE_TEXT_MAX + 1);
+	query.text = long_name;
+	ck_assert(!passes(&env));
+	query.text = (char *)"";
+	in.code = 65536;
+	ck_assert(!passes(&env));
+	in.code = 6;
+	in.jt = 256;
+	ck_assert(!passes(&env));
+	in.jt = 0;
+	program.linktype = 65536;
+	ck_assert(!passes(&env));
+	program.linktype = 1;
+	ck_assert(passes(&env));
+	free(long_name);
+}
+END_TEST
+
+START_TEST(ranges_are_checked)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Batch batch = PACKRACK__BATCH__INIT;
+	Packrack__Held held = PACKRACK__HELD__INIT, *list[] = {&held};
+	uint8_t bits[9] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+	env.batch = &batch;
+	batch.held = list;
+	batch.n_held = 1;
+	held.first = 1;
+	held.last = 65;
+	held.bits.data = bits;
+	held.bits.len = 9;
+	ck_assert(passes(&env));
+	held.bits.len = 8;
+	ck_assert(!passes(&env));
+	held.bits.len = 9;
+	bits[8] = 2;
+	ck_assert(!passes(&env));
+	bits[8] = 1;
+	held.last = UINT64_MAX;
+	ck_assert(!passes(&env));
+	held.last = 0;
+	ck_assert(!passes(&env));
+	held.last = 65;
+	held.first_otime = 1;
+	ck_assert(!passes(&env));
+	held.last_otime = 1;
+	held.link = 65536;
+	ck_assert(!passes(&env));
+}
+END_TEST
+
+/* Two bytes on the wire are an empty message of a hundred in memory: the budget must hold. */
+START_TEST(memory_is_bounded)
+{
+	size_t count = PR_RPC_MESSAGE_MAX / 2 - 16, len = 0;
+	uint8_t *bomb = malloc(PR_RPC_MESSAGE_MAX + 1);
+	Packrack__Envelope *env;
+
+	bomb[len++] = 0x32; /* batch */
+	for (size_t body = count * 2, i = 0; i < 4; i++, body >>= 7)
+		bomb[len++] = (uint8_t)(body & 0x7f) | (i < 3 ? 0x80 : 0);
+	for (size_t i = 0; i < count; i++) {
+		bomb[len++] = 0x12; /* held, empty */
+		bomb[len++] = 0;
+	}
+	ck_assert_uint_le(len, PR_RPC_MESSAGE_MAX);
+	ck_assert_ptr_null(unpack(bomb, len));
+	env = unpack(bomb, PR_RPC_MESSAGE_MAX + 1);
+	ck_assert_ptr_null(env);
+	ck_assert_ptr_nonnull(strstr(err.text, "at most"));
+	free(bomb);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("message");
+	TCase *tests = tcase_create("message");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_test(tests, golden_bytes);
+	tcase_add_test(tests, flipped_and_cut);
+	tcase_add_test(tests, queries_are_checked);
+	tcase_add_test(tests, ranges_are_checked);
+	tcase_add_test(tests, memory_is_bounded);
+	suite_add_tcase(suite, tests);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
