@@ -7,8 +7,9 @@
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
 #include <signal.h>
@@ -42,14 +43,29 @@ on_signal(int sig)
 	ended = 1;
 }
 
+/* Taken before the ingress drop, so by a tap on all; the kernel's filter leaves data frames out. */
+static int
+only_control(int fd)
+{
+	struct sock_filter code[] = {
+		{0x28, 0, 0, 12}, /* ldh [12] */
+		{0x15, 0, 1, PR_ETHERTYPE_DEFAULT},
+		{0x06, 0, 0, 0xffff},
+		{0x06, 0, 0, 0},
+	};
+	struct sock_fprog program = {.len = 4, .filter = code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
 static int
 open_socket(struct fakenode *n, const char *iface)
 {
 	struct ifreq ifr = {0};
-	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_protocol = htons(PR_ETHERTYPE_DEFAULT)};
+	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 
-	n->fd = socket(AF_PACKET, SOCK_RAW, htons(PR_ETHERTYPE_DEFAULT));
-	if (n->fd < 0)
+	n->fd = socket(AF_PACKET, SOCK_RAW, 0);
+	if (n->fd < 0 || only_control(n->fd) < 0)
 		return -1;
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", iface);
 	if (ioctl(n->fd, SIOCGIFHWADDR, &ifr) < 0)
