@@ -473,6 +473,38 @@ put_configs(void)
 	}
 }
 
+/* ---- volumes: one patch each (fuzz_volume.c), of a field's bytes ---- */
+
+static void
+put_patch(unsigned kind, unsigned target, unsigned offset, uint8_t value, unsigned writer)
+{
+	const uint8_t patch[] = {(uint8_t)writer, (uint8_t)kind, (uint8_t)target,
+		(uint8_t)offset, (uint8_t)(offset >> 8), 4, value, value, value, value};
+	char name[64];
+
+	snprintf(name, sizeof name, "%u-%u-%u-%u-%u", kind, target, offset, value, writer);
+	put("volume", name, patch, sizeof patch, END);
+}
+
+static void
+put_volumes(void)
+{
+	static const uint16_t ends[] = {32, 288, 256, 96, 64, 128};
+
+	for (unsigned writer = 0; writer < 2; writer++) {
+		for (unsigned kind = 0; kind < 5; kind++)
+			for (unsigned offset = 0; offset < ends[kind]; offset += 12)
+				put_patch(kind, offset % 7, offset, offset % 5 ? 1 : 0xff,
+					writer);
+		for (unsigned field = 36; field < 220; field += 4) /* of the root */
+			put_patch(0, 2, field, field % 8 ? 0 : 0xff, writer);
+		for (unsigned target = 8; target < 20; target += 3)
+			put_patch(5, target, 100, 0, writer);
+		put_patch(3, 0, 0, 1, writer); /* one root copy is gone */
+		put_patch(3, 4, 0, 1, writer);
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -493,5 +525,6 @@ main(int argc, char **argv)
 	put_answers();
 	put_programs();
 	put_configs();
+	put_volumes();
 	return 0;
 }
