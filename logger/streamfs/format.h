@@ -92,7 +92,9 @@
 #define SFS_STREAM_BYTES 192u
 #define SFS_BLOCK_HEADER 256u
 #define SFS_RECORD_HEADER 96u
+#ifndef SFS_MAP_INTERVAL /* the fuzzed build has maps in small volumes */
 #define SFS_MAP_INTERVAL 256u
+#endif
 #define SFS_MAP_ENTRY 64u
 #define SFS_DEVICES_MAX 16
 #define SFS_BLOCKS_MIN 8

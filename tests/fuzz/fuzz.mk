@@ -13,7 +13,7 @@ FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c prot
 FUZZ_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
 # One build both for the sanitizers and for the count of lines reached.
-FUZZ_CFLAGS := -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \
+FUZZ_CFLAGS := -DSFS_MAP_INTERVAL=4u -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \
 	-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
 	-fprofile-instr-generate -fcoverage-mapping
 
