@@ -276,7 +276,8 @@ pr_completeness_frontier(const struct pr_completeness *c)
 	int64_t least = INT64_MAX;
 
 	for (size_t i = 0; i < c->node_count; i++)
-		if (!c->nodes[i].ended && c->nodes[i].frontier < least)
+		if ((!c->nodes[i].ended || c->nodes[i].limited) &&
+			c->nodes[i].frontier < least)
 			least = c->nodes[i].frontier;
 	return least;
 }

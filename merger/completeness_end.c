@@ -161,6 +161,7 @@ pr_completeness_end(
 	struct node *n = &c->nodes[node];
 
 	n->ended = true;
+	n->limited = end->limit_reached;
 	n->matched = end->matched;
 	n->scanned_packets = end->scanned_packets;
 	n->scanned_bytes = end->scanned_bytes;

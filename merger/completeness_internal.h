@@ -59,6 +59,7 @@ struct node {
 	char *name;
 	char *error; /* NULL: none */
 	bool ended;
+	bool limited; /* it gave as much as was asked for: it knows more than it told */
 	int64_t frontier;
 	uint64_t matched, scanned_packets, scanned_bytes, corrupt;
 };

@@ -318,6 +318,10 @@ on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
 	f->sums.strays += end->strays;
 	if (f->count_at_node)
 		f->matched += end->matched;
+	if (f->count_at_node && end->limit_reached) {
+		f->limited = true;
+		pr_completeness_cut(f->completeness, INT64_MAX);
+	}
 }
 
 static struct leg *

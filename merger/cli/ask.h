@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_ASK_H
+#define PR_CLI_ASK_H
+
+#include "merger/cli/query_args.h"
+#include "merger/cli/sink.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * Asks a merger, or volumes in this process; packets go into the sink as they come. On ASK_DONE
+ * *end is the caller's (packrack__end__free_unpacked).
+ */
+enum ask_result {
+	ASK_DONE,
+	ASK_CLOSED, /* nobody reads our output any more */
+	ASK_FAILED,
+	ASK_USAGE, /* the filter does not compile, and the like */
+};
+
+enum ask_result ask_merger(const struct query_args *a, struct sink *sink,
+	Packrack__End **end, struct pr_error *err);
+enum ask_result ask_volumes(const struct query_args *a, struct sink *sink,
+	Packrack__End **end, struct pr_error *err);
+
+/* The distinct link types of links; *out from malloc. Returns their number, or -1: no memory. */
+int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,
+	struct pr_error *err);
+
+#endif

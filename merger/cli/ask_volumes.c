@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/ask.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/answer.h"
+#include "merger/cli/question.h"
+#include "merger/completeness.h"
+#include "proto/base/clock.h"
+#include "proto/wire/segment.h"
+
+/*
+ * The embedded mode: each volume answers as its indexer would, in this process, and the same merge
+ * and completeness make one answer of it. Packets are read where the volume's answer built them,
+ * without a copy.
+ */
+struct volume {
+	struct pr_source source; /* first; the merge's */
+	const char *path;
+	struct pr_view *view;
+	struct pr_answer *answer;
+	struct pr_completeness *completeness;
+	int index;
+	struct pr_segment_reader reader;
+	bool reading;
+};
+
+struct ask {
+	const struct query_args *args;
+	struct sink *sink;
+	struct volume *volumes;
+	size_t count;
+	struct pr_source *merge;
+	struct pr_completeness *completeness;
+	struct question question;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void
+on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+/* ---- a volume as a source ---- */
+
+static int
+end_volume(struct volume *v, struct pr_error *err)
+{
+	const Packrack__End *end = pr_answer_end(v->answer, err);
+
+	if (!end || pr_completeness_end(v->completeness, v->index, end, err) < 0)
+		return PR_SOURCE_ERROR;
+	return PR_SOURCE_END;
+}
+
+/* 1: there is another batch. */
+static int
+next_batch(struct volume *v, struct pr_error *err)
+{
+	const Packrack__Batch *batch;
+
+	switch (pr_answer_step(v->answer, pr_now_mono() + 50 * PR_NS_PER_MS, err)) {
+	case PR_ANSWER_END:
+		return end_volume(v, err);
+	case PR_ANSWER_MORE:
+		return PR_SOURCE_WAIT;
+	case PR_ANSWER_BATCH:
+		break;
+	default:
+		return PR_SOURCE_ERROR;
+	}
+	batch = pr_answer_batch(v->answer);
+	if (pr_completeness_batch(v->completeness, v->index, batch, err) < 0)
+		return PR_SOURCE_ERROR;
+	if (!batch->packets.len)
+		return PR_SOURCE_WAIT;
+	v->reading = true;
+	return pr_segment_open(&v->reader, batch->packets.data, batch->packets.len, err) < 0
+		       ? PR_SOURCE_ERROR
+		       : PR_SOURCE_PACKET;
+}
+
+static int
+volume_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	struct volume *v = (struct volume *)source;
+
+	for (;;) {
+		int got = v->reading ? pr_segment_next(&v->reader, out, err) : 0;
+
+		if (got > 0)
+			return PR_SOURCE_PACKET;
+		v->reading = false;
+		if (got == 0)
+			got = next_batch(v, err);
+		if (got == PR_SOURCE_WAIT && !interrupted)
+			continue;
+		if (got == PR_SOURCE_ERROR)
+			pr_error_prefix(err, "%s", v->path);
+		if (got != PR_SOURCE_PACKET)
+			return got;
+	}
+}
+
+/* The merge lets go of it; what it stands on is ask's. */
+static void
+volume_let_go(struct pr_source *source)
+{
+	(void)source;
+}
+
+/* ---- beginning ---- */
+
+static int
+volume_open(struct ask *ask, size_t i, struct pr_error *err)
+{
+	struct volume *v = &ask->volumes[i];
+	const char *path = ask->args->volumes.items[i];
+
+	v->source.next = volume_next;
+	v->source.destroy = volume_let_go;
+	v->path = path;
+	v->completeness = ask->completeness;
+	v->index = pr_completeness_node(ask->completeness, path, err);
+	v->view = v->index >= 0 ? pr_view_open(&path, 1, err) : NULL;
+	if (!v->view)
+		return -1;
+	return pr_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
+}
+
+static size_t
+count_facts(const struct ask *ask)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ask->count; i++)
+		count += pr_view_book(ask->volumes[i].view)->count;
+	return count;
+}
+
+static void
+link_info(Packrack__LinkInfo *to, const struct pr_facts *facts)
+{
+	packrack__link_info__init(to);
+	to->epoch = facts->epoch;
+	to->link = facts->link;
+	to->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
+	to->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
+	to->name = (char *)pr_facts_name(facts);
+}
+
+/* The question for the link types there are, and the sink for their names. */
+static enum ask_result
+prepare(struct ask *ask, Packrack__LinkInfo *const *links, size_t count,
+	struct pr_error *err)
+{
+	enum ask_result result = ASK_FAILED;
+	uint16_t *types = NULL;
+	int n = ask_linktypes(links, count, &types, err);
+
+	if (n >= 0 && question_make(&ask->question, ask->args, types, (size_t)n, err) < 0)
+		result = ASK_USAGE;
+	else if (n >= 0 && sink_open(ask->sink, links, count, err) == 0)
+		result = ASK_DONE;
+	free(types);
+	return result;
+}
+
+static enum ask_result
+learn_links(struct ask *ask, struct pr_error *err)
+{
+	size_t count = count_facts(ask), used = 0;
+	Packrack__LinkInfo *room = calloc(count + 1, sizeof(*room));
+	Packrack__LinkInfo **list = calloc(count + 1, sizeof(*list));
+	enum ask_result result = ASK_FAILED;
+
+	for (size_t i = 0; room && list && i < ask->count; i++) {
+		const struct pr_book *book = pr_view_book(ask->volumes[i].view);
+
+		for (size_t j = 0; j < book->count; j++, used++) {
+			list[used] = &room[used];
+			link_info(&room[used], book->facts[j]);
+		}
+	}
+	if (room && list)
+		result = prepare(ask, list, used, err);
+	else
+		pr_error_set(err, "no memory for %zu links", count);
+	free(room);
+	free(list);
+	return result;
+}
+
+static int
+begin(struct ask *ask, struct pr_error *err)
+{
+	ask->merge = pr_merge_create(err);
+	if (!ask->merge)
+		return -1;
+	for (size_t i = 0; i < ask->count; i++) {
+		struct volume *v = &ask->volumes[i];
+		Packrack__Query query = ask->question.query;
+
+		query.count_only = query.count_only && ask->count == 1;
+		v->answer = pr_answer_create(v->view, &query, err);
+		if (!v->answer)
+			return pr_error_prefix(err, "%s", v->path);
+		if (pr_merge_add(ask->merge, &v->source, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+open_all(struct ask *ask, struct pr_error *err)
+{
+	struct pr_completeness_options o = {.since = ask->args->since,
+		.until = ask->args->until,
+		.now = pr_now_real(),
+		.link = ask->args->link};
+
+	ask->count = ask->args->volumes.count;
+	ask->volumes = calloc(ask->count, sizeof(*ask->volumes));
+	if (!ask->volumes) {
+		ask->count = 0;
+		return pr_error_set(err, "no memory for so many volumes");
+	}
+	ask->completeness = pr_completeness_create(&o, err);
+	if (!ask->completeness)
+		return -1;
+	for (size_t i = 0; i < ask->count; i++)
+		if (volume_open(ask, i, err) < 0)
+			return -1;
+	return 0;
+}
+
+static void
+close_all(struct ask *ask)
+{
+	pr_source_destroy(&ask->merge);
+	for (size_t i = 0; i < ask->count; i++) {
+		pr_answer_destroy(&ask->volumes[i].answer);
+		if (ask->volumes[i].view)
+			pr_view_close(&ask->volumes[i].view);
+	}
+	pr_completeness_destroy(&ask->completeness);
+	question_free(&ask->question);
+	free(ask->volumes);
+}
+
+/* ---- answering ---- */
+
+#define PAUSE_PACKETS 1024 /* between looks at the clock */
+
+static enum ask_result
+pump(struct ask *ask, bool *limited, struct pr_error *err)
+{
+	uint64_t limit = ask->args->limit ? ask->args->limit : UINT64_MAX;
+	struct pr_packet p;
+	int got = PR_SOURCE_PACKET;
+
+	while (!interrupted &&
+		(got = pr_source_next(ask->merge, &p, err)) == PR_SOURCE_PACKET) {
+		if (sink_packet(ask->sink, &p, err) < 0)
+			return sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED;
+		*limited = ask->sink->packets >= limit;
+		if (*limited || interrupted)
+			pr_completeness_cut(ask->completeness, p.otime);
+		if (*limited)
+			return ASK_DONE;
+		if (ask->sink->packets % PAUSE_PACKETS == 0 &&
+			sink_pause(ask->sink, err) < 0)
+			return sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED;
+	}
+	if (interrupted)
+		pr_completeness_cut(
+			ask->completeness, ask->sink->packets ? p.otime : PR_TIME_MIN);
+	return got == PR_SOURCE_ERROR ? ASK_FAILED : ASK_DONE;
+}
+
+static int
+sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
+{
+	sums->matched = ask->sink->packets;
+	sums->limit_reached = limited;
+	sums->cancelled = interrupted;
+	for (size_t i = 0; i < ask->count; i++) {
+		const Packrack__End *end = pr_answer_end(ask->volumes[i].answer, err);
+
+		if (!end)
+			return -1;
+		if (ask->count == 1)
+			sums->matched = end->matched;
+		if (end->limit_reached && ask->count == 1) {
+			sums->limit_reached = true;
+			pr_completeness_cut(ask->completeness, PR_TIME_MAX);
+		}
+		sums->scanned_packets += end->scanned_packets;
+		sums->scanned_bytes += end->scanned_bytes;
+		sums->scanned_segments += end->scanned_segments;
+		sums->skipped_segments += end->skipped_segments;
+		sums->corrupt_records += end->corrupt_records;
+		sums->strays += end->strays;
+	}
+	return pr_completeness_finish(ask->completeness, &sums->completeness, err);
+}
+
+static enum ask_result
+answer(struct ask *ask, Packrack__End **end, struct pr_error *err)
+{
+	bool limited = false;
+	enum ask_result result;
+
+	if (open_all(ask, err) < 0)
+		return ASK_FAILED;
+	result = learn_links(ask, err);
+	if (result != ASK_DONE)
+		return result;
+	if (begin(ask, err) < 0)
+		return ASK_FAILED;
+	result = pump(ask, &limited, err);
+	if (result != ASK_DONE)
+		return result;
+	*end = malloc(sizeof(**end));
+	if (!*end) {
+		pr_error_set(err, "no memory for the end of the answer");
+		return ASK_FAILED;
+	}
+	packrack__end__init(*end);
+	return sum_up(ask, *end, limited, err) < 0 ? ASK_FAILED : ASK_DONE;
+}
+
+enum ask_result
+ask_volumes(const struct query_args *a, struct sink *sink, Packrack__End **end,
+	struct pr_error *err)
+{
+	struct ask ask = {.args = a, .sink = sink};
+	enum ask_result result;
+
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	result = answer(&ask, end, err);
+	close_all(&ask);
+	return result;
+}

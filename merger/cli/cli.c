@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cli_command commands[] = {
+	{"query", cmd_query,
+		"show or save the packets that a filter and a time range choose"},
+	{"export", cmd_export, "the same, into a trace file"},
+	{"status", cmd_status, "what the rack is doing, and what it lost"},
+	{"volume", cmd_volume, "create, show, check volumes"},
+	{"node", cmd_node,
+		"list nodes, and tell one to identify itself, leave, rejoin, reset"},
+	{"capture", cmd_capture, "start and stop the dispatcher's capture"},
+};
+
+int
+cli_fail(const char *name, int status, const struct pr_error *err)
+{
+	fprintf(stderr, "%s: %s\n", name, err->text);
+	return status;
+}
+
+int
+cli_parse(
+	const struct pr_program *program, void *values, int argc, char **argv, int *operand)
+{
+	struct pr_error err = {""};
+	int parsed = pr_options_parse(program, values, argc, argv, operand, &err);
+
+	if (parsed == 0)
+		return -1;
+	return parsed > 0 ? CLI_OK : cli_fail(program->name, CLI_USAGE, &err);
+}
+
+static char *
+command_list(const struct cli_command *list, size_t count)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "Commands:\n");
+	for (size_t i = 0; i < count; i++)
+		fprintf(f, "  %-12s %s\n", list[i].name, list[i].help);
+	fprintf(f, "Each takes --help. Exit status: 0 done and complete, 1 failed, 2 bad "
+		   "usage, "
+		   "3 done in part.");
+	fclose(f);
+	return text;
+}
+
+static const struct cli_command *
+find(const struct cli_command *list, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(list[i].name, name))
+			return &list[i];
+	return NULL;
+}
+
+int
+cli_dispatch(const char *name, const char *summary, const struct cli_command *list,
+	size_t count, int argc, char **argv)
+{
+	char *footer = command_list(list, count);
+	struct pr_program program = {.name = name,
+		.summary = summary,
+		.usage = "COMMAND ...",
+		.stop_at_operand = true,
+		.footer = footer};
+	const struct cli_command *command;
+	struct pr_error err;
+	int operand, status = cli_parse(&program, NULL, argc, argv, &operand);
+
+	if (status < 0 && operand >= argc) {
+		pr_error_set(&err, "which command? '%s --help' lists them", name);
+		status = cli_fail(name, CLI_USAGE, &err);
+	} else if (status < 0) {
+		command = find(list, count, argv[operand]);
+		pr_error_set(&err, "there is no command '%s'; '%s --help' lists them",
+			argv[operand], name);
+		status = command ? command->run(argc - operand, argv + operand)
+				 : cli_fail(name, CLI_USAGE, &err);
+	}
+	free(footer);
+	return status;
+}
+
+int
+pr_cli_main(int argc, char **argv)
+{
+	return cli_dispatch("packrack", "Ask the rack for packets, and look after it.",
+		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+}
+
+const char *
+cli_endpoint(
+	const char *flag, const char *variable, const char *fallback, struct pr_error *err)
+{
+	const char *from = getenv(variable);
+	const char *endpoint = flag ? flag : from && from[0] ? from : fallback;
+
+	if (pr_rpc_check_endpoint(endpoint, err) == 0)
+		return endpoint;
+	if (!flag && from && from[0])
+		pr_error_prefix(err, "$%s", variable);
+	return NULL;
+}
+
+const struct pr_rpc_keys *
+cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
+{
+	if (!c->secret_key && !c->server_key)
+		return NULL;
+	*room = (struct pr_rpc_keys){
+		.secret_file = c->secret_key, .server_file = c->server_key};
+	return room;
+}

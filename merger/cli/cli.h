@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_CLI_H
+#define PR_CLI_CLI_H
+
+#include <stddef.h>
+
+#include "proto/base/error.h"
+#include "proto/base/options.h"
+#include "proto/rpc/rpc.h"
+
+/* The `packrack` command: a table of subcommands, each with one exit. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTIAL = 3 };
+
+struct cli_command {
+	const char *name;
+	int (*run)(
+		int argc, char **argv); /* argv[0] is the command's name; an exit status */
+	const char *help;
+};
+
+/* Runs the subcommand that argv[1] names; name is shown in help and errors ("packrack volume"). */
+int cli_dispatch(const char *name, const char *summary, const struct cli_command *commands,
+	size_t count, int argc, char **argv);
+
+/* The whole of packrack; returns its exit status. */
+int pr_cli_main(int argc, char **argv);
+
+/* Prints "NAME: text" to stderr and returns status. */
+int cli_fail(const char *name, int status, const struct pr_error *err);
+
+/* Parses; -1 when the command may go on, else the status to exit with (help, bad usage). */
+int cli_parse(const struct pr_program *program, void *values, int argc, char **argv,
+	int *operand);
+
+/* Where a merger or dispatcher is, and the keys for it. */
+struct cli_connection {
+	char *endpoint;
+	char *secret_key, *server_key;
+};
+#define CLI_KEY_OPTIONS(type, field)                                                       \
+	{.name = "secret-key",                                                             \
+		.kind = PR_OPT_STRING,                                                     \
+		.offset = offsetof(type, field.secret_key),                                \
+		.arg = "FILE",                                                             \
+		.help = "your CURVE key pair (none: no encryption)"},                      \
+	{                                                                                  \
+		.name = "server-key", .kind = PR_OPT_STRING,                               \
+		.offset = offsetof(type, field.server_key), .arg = "FILE",                 \
+		.help = "the server's public key"                                          \
+	}
+
+/* flag, else the environment variable, else fallback; checked. NULL: err. */
+const char *cli_endpoint(
+	const char *flag, const char *variable, const char *fallback, struct pr_error *err);
+/* NULL when no keys are set. */
+const struct pr_rpc_keys *cli_keys(
+	const struct cli_connection *c, struct pr_rpc_keys *room);
+
+int cmd_query(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_import(int argc, char **argv);
+int cmd_volume(int argc, char **argv);
+int cmd_node(int argc, char **argv);
+int cmd_capture(int argc, char **argv);
+
+#endif

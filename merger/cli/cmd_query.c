@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/ask.h"
+#include "merger/cli/cli.h"
+#include "merger/cli/question.h"
+#include "merger/cli/report.h"
+
+#include <signal.h>
+
+/* The report goes to standard output where asked for as data, unless the trace goes there. */
+static int
+print_report(const struct query_args *a, const struct sink *sink, const Packrack__End *end)
+{
+	bool data = query_form(a) != RENDER_TEXT;
+	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
+	struct render *r;
+
+	if (!data) {
+		if (a->count)
+			printf("%llu\n", (unsigned long long)end->matched);
+		fflush(stdout);
+		report_text(stderr, end, sink, a->explain);
+		return 0;
+	}
+	r = render_begin(to, query_form(a));
+	if (!r)
+		return -1;
+	report_render(r, end, sink);
+	return render_end(&r);
+}
+
+/* After the answer: close the file, say what it is worth. */
+static int
+conclude(const struct query_args *a, struct sink *sink, enum ask_result result,
+	const Packrack__End *end, struct pr_error *err)
+{
+	struct pr_error later;
+
+	if (result == ASK_CLOSED)
+		return CLI_OK; /* like tcpdump | head: who reads has had enough */
+	if (result == ASK_USAGE)
+		return cli_fail(a->program, CLI_USAGE, err);
+	if (result == ASK_FAILED) {
+		sink_finish(sink, NULL, &later); /* what came is worth keeping */
+		return cli_fail(a->program, CLI_FAILED, err);
+	}
+	if (sink_finish(sink, end, err) < 0)
+		return sink_closed(sink) ? CLI_OK : cli_fail(a->program, CLI_FAILED, err);
+	if (print_report(a, sink, end) < 0) {
+		pr_error_set(err, "cannot write the report");
+		return cli_fail(a->program, CLI_FAILED, err);
+	}
+	return report_status(end);
+}
+
+static int
+run(const struct query_args *a)
+{
+	struct sink sink;
+	Packrack__End *end = NULL;
+	enum ask_result result;
+	struct pr_error err = {""};
+	int status;
+
+	if (question_check(a, &err) < 0)
+		return cli_fail(a->program, CLI_USAGE, &err);
+	sink_init(&sink, a);
+	result = a->volumes.count ? ask_volumes(a, &sink, &end, &err)
+				  : ask_merger(a, &sink, &end, &err);
+	status = conclude(a, &sink, result, end, &err);
+	sink_close(&sink);
+	if (end)
+		packrack__end__free_unpacked(end, NULL);
+	return status;
+}
+
+static int
+query(bool exporting, int argc, char **argv)
+{
+	struct query_args a;
+	int status = query_args_parse(&a, exporting, argc, argv);
+
+	signal(SIGPIPE, SIG_IGN);
+	if (status < 0)
+		status = run(&a);
+	query_args_free(&a);
+	return status;
+}
+
+int
+cmd_query(int argc, char **argv)
+{
+	return query(false, argc, argv);
+}
+
+int
+cmd_export(int argc, char **argv)
+{
+	return query(true, argc, argv);
+}

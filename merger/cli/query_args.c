@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query_args.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+#define AT(field) offsetof(struct query_args, field)
+
+static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
+
+static const struct pr_option options[] = {
+	{.name = "merger",
+		.letter = 'm',
+		.kind = PR_OPT_STRING,
+		.offset = AT(merger.endpoint),
+		.arg = "ENDPOINT",
+		.help = "ask this merger ($PACKRACK_MERGER, or the local one)"},
+	{.name = "volume",
+		.kind = PR_OPT_LIST,
+		.offset = AT(volumes),
+		.arg = "PATH",
+		.help = "ask this volume, without a rack; repeatable"},
+	{.name = "since",
+		.kind = PR_OPT_TIME,
+		.offset = AT(since),
+		.arg = "TIME",
+		.help = "from this time on: RFC 3339, @SECONDS, \"90s ago\", \"3h ago\", "
+			"now"},
+	{.name = "until",
+		.kind = PR_OPT_TIME,
+		.offset = AT(until),
+		.arg = "TIME",
+		.help = "up to and including this time"},
+	{.name = "write",
+		.letter = 'w',
+		.kind = PR_OPT_STRING,
+		.offset = AT(write),
+		.arg = "FILE",
+		.help = "write a trace; - is standard output (without: one line a packet)"},
+	{.name = "format",
+		.kind = PR_OPT_ENUM,
+		.offset = AT(format),
+		.arg = "FORMAT",
+		.help = "pcapng (default), pcap (microseconds) or pcap-ns",
+		.choices = formats},
+	{.name = "limit",
+		.letter = 'c',
+		.kind = PR_OPT_UINT,
+		.offset = AT(limit),
+		.arg = "N",
+		.help = "at most so many packets"},
+	{.name = "count",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(count),
+		.help = "only count the packets"},
+	{.name = "link",
+		.kind = PR_OPT_STRING,
+		.offset = AT(link),
+		.arg = "LINK",
+		.help = "packets of this link only: its name or number"},
+	{.name = "node",
+		.kind = PR_OPT_LIST,
+		.offset = AT(nodes),
+		.arg = "NAME",
+		.help = "ask this node only; repeatable"},
+	{.name = "strays",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(strays),
+		.help = "also packets that no timestamp was found for"},
+	{.name = "explain",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(explain),
+		.help = "say what was searched and what was skipped"},
+	{.name = "json",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(json),
+		.help = "print the answer's report as JSON (packets only with -w)"},
+	{.name = "keyvalue",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(keyvalue),
+		.help = "the same as lines of key=value"},
+	CLI_KEY_OPTIONS(struct query_args, merger),
+};
+
+static const char footer[] =
+	"FILTER is what tcpdump takes (pcap-filter(7)). Packets come in the order of "
+	"capture. On "
+	"standard\nerror the answer says whether it is complete, and if not, what is "
+	"missing and "
+	"why.\nExit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
+	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
+	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
+	"  packrack export -w all.pcapng --volume trace.vol";
+
+static const struct pr_program query_program = {.name = "packrack query",
+	.summary = "Shows or saves the packets that a filter and a time range choose.",
+	.usage = "[options] [FILTER...]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = footer};
+
+static const struct pr_program export_program = {.name = "packrack export",
+	.summary =
+		"Saves the packets that a filter and a time range choose, by default all.",
+	.usage = "-w FILE [options] [FILTER...]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = footer};
+
+static char *
+join(int count, char **words)
+{
+	size_t len = 1;
+	char *text;
+
+	for (int i = 0; i < count; i++)
+		len += strlen(words[i]) + 1;
+	text = calloc(1, len);
+	for (int i = 0; text && i < count; i++) {
+		if (i)
+			strcat(text, " ");
+		strcat(text, words[i]);
+	}
+	return text;
+}
+
+static int
+check(const struct query_args *a, bool exporting, struct pr_error *err)
+{
+	if (!a->filter)
+		return pr_error_set(err, "no memory for the filter");
+	if (exporting && !a->write)
+		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
+	if (a->since > a->until)
+		return pr_error_set(err, "--since is later than --until");
+	if (a->write && a->count)
+		return pr_error_set(err, "--count and --write do not go together");
+	if (a->volumes.count && a->merger.endpoint)
+		return pr_error_set(err, "--volume and --merger do not go together");
+	if (a->volumes.count && a->nodes.count)
+		return pr_error_set(err, "--volume and --node do not go together");
+	if (a->json && a->keyvalue)
+		return pr_error_set(err, "--json and --keyvalue do not go together");
+	return 0;
+}
+
+int
+query_args_parse(struct query_args *a, bool exporting, int argc, char **argv)
+{
+	const struct pr_program *program = exporting ? &export_program : &query_program;
+	struct pr_error err = {""};
+	int operand, status;
+
+	*a = (struct query_args){
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .program = program->name};
+	status = cli_parse(program, a, argc, argv, &operand);
+	if (status >= 0)
+		return status;
+	a->filter = join(argc - operand, argv + operand);
+	return check(a, exporting, &err) < 0 ? cli_fail(program->name, CLI_USAGE, &err)
+					     : -1;
+}
+
+void
+query_args_free(struct query_args *a)
+{
+	free(a->filter);
+	pr_options_free(&query_program, a);
+}
+
+enum render_form
+query_form(const struct query_args *a)
+{
+	return a->json ? RENDER_JSON : a->keyvalue ? RENDER_KEYVALUE : RENDER_TEXT;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/question.h"
+
+#include <stdlib.h>
+
+#include "indexer/filter.h"
+
+#define ETHERNET 1
+
+/* Link types as in pcap files: Ethernet, 802.11 with radiotap, Linux cooked, raw IP, PPP, ATM. */
+static const uint16_t common[] = {ETHERNET, 127, 113, 101, 9, 105, 100, 0};
+
+int
+question_check(const struct query_args *a, struct pr_error *err)
+{
+	struct pr_programs programs = {0};
+	int result;
+
+	if (!a->filter[0])
+		return 0;
+	result = pr_filter_compile_all(
+		common, sizeof(common) / sizeof(common[0]), a->filter, &programs, err);
+	pr_programs_free(&programs);
+	return result;
+}
+
+static size_t
+instruction_count(const struct pr_programs *programs)
+{
+	size_t all = 0, count;
+
+	for (size_t i = 0; i < programs->count; i++) {
+		pr_program_insns(programs->items[i], &count);
+		all += count;
+	}
+	return all;
+}
+
+/* Programs as messages: three flat arrays, so that freeing is simple. */
+static int
+fill(struct question *q, struct pr_error *err)
+{
+	size_t all = instruction_count(&q->programs), used = 0, count;
+
+	q->room = calloc(q->programs.count + 1, sizeof(*q->room));
+	q->list = calloc(q->programs.count + 1, sizeof(*q->list));
+	q->instruction_room = calloc(all + 1, sizeof(*q->instruction_room));
+	q->instructions = calloc(all + 1, sizeof(*q->instructions));
+	if (!q->room || !q->list || !q->instruction_room || !q->instructions)
+		return pr_error_set(err, "no memory for the filter");
+	for (size_t i = 0; i < q->programs.count; i++) {
+		const struct pr_insn *insns =
+			pr_program_insns(q->programs.items[i], &count);
+		Packrack__Program *p = q->list[i] = &q->room[i];
+
+		packrack__program__init(p);
+		p->linktype = pr_program_linktype(q->programs.items[i]);
+		p->instructions = q->instructions + used;
+		p->n_instructions = count;
+		for (size_t j = 0; j < count; j++, used++) {
+			Packrack__Instruction *in = q->instructions[used] =
+				&q->instruction_room[used];
+
+			packrack__instruction__init(in);
+			in->code = insns[j].code;
+			in->jt = insns[j].jt;
+			in->jf = insns[j].jf;
+			in->k = insns[j].k;
+		}
+	}
+	q->query.programs = q->list;
+	q->query.n_programs = q->programs.count;
+	return 0;
+}
+
+int
+question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
+	size_t count, struct pr_error *err)
+{
+	static const uint16_t ethernet = ETHERNET;
+
+	*q = (struct question){.programs = {0}};
+	packrack__query__init(&q->query);
+	q->query.since = a->since;
+	q->query.until = a->until;
+	q->query.limit = a->limit;
+	q->query.link = a->link ? a->link : (char *)"";
+	q->query.strays = a->strays;
+	q->query.count_only = a->count || (!a->write && query_form(a) != RENDER_TEXT);
+	q->query.nodes = a->nodes.items;
+	q->query.n_nodes = a->nodes.count;
+	q->query.text = a->filter;
+	if (!a->filter[0])
+		return 0;
+	if (pr_filter_compile_all(count ? linktypes : &ethernet, count ? count : 1,
+		    a->filter, &q->programs, err) < 0)
+		return -1;
+	return fill(q, err);
+}
+
+void
+question_free(struct question *q)
+{
+	pr_programs_free(&q->programs);
+	free(q->room);
+	free(q->list);
+	free(q->instruction_room);
+	free(q->instructions);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_QUESTION_H
+#define PR_CLI_QUESTION_H
+
+#include "indexer/program.h"
+#include "merger/cli/query_args.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/* The Query message that args make, with the filter compiled for the link types that there are. */
+struct question {
+	Packrack__Query query;
+	struct pr_programs programs;
+	Packrack__Program *room, **list;
+	Packrack__Instruction *instruction_room, **instructions;
+};
+
+/* Does the filter make sense for any common link type? Before anything is opened: -1 is bad usage. */
+int question_check(const struct query_args *a, struct pr_error *err);
+/*
+ * linktypes: of what will be asked; none known: Ethernet. Borrows from args. -1: bad usage.
+ * question_free in any case.
+ */
+int question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
+	size_t count, struct pr_error *err);
+void question_free(struct question *q);
+
+#endif

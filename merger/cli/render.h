@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_RENDER_H
+#define PR_CLI_RENDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * One renderer: commands say start, field, end; text for people, key=value for tests and scripts,
+ * and JSON implement it. Within a list, names are for the reader of text only. Short of memory, it
+ * prints what it has and render_end says so.
+ */
+enum render_form { RENDER_TEXT, RENDER_KEYVALUE, RENDER_JSON };
+
+struct render;
+
+struct render *render_begin(FILE *to, enum render_form form); /* NULL: no memory */
+int render_end(
+	struct render **r); /* prints what is left; -1: writing failed, or no memory */
+
+void render_object(struct render *r, const char *name); /* name NULL: an item of a list */
+void render_list(struct render *r, const char *name);
+void render_close(struct render *r); /* the last object or list */
+
+void render_string(struct render *r, const char *name, const char *value);
+void render_uint(struct render *r, const char *name, uint64_t value);
+void render_bool(struct render *r, const char *name, bool value);
+/* ns since 1970: a number in JSON, RFC 3339 for people. */
+void render_time(struct render *r, const char *name, int64_t value);
+/* 16 hex digits; a string in JSON, as it is a name and no quantity. */
+void render_epoch(struct render *r, const char *name, uint64_t value);
+/* JSON text that another program gave: put in as it is, or as a string when it is none. */
+void render_json(struct render *r, const char *name, const char *text);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/cli/cli.h"
+#include "merger/completeness.h"
+#include "proto/base/clock.h"
+
+#define RANGES_SHOWN 20
+#define RANGES_COMMENTED 500
+
+int
+report_status(const Packrack__End *end)
+{
+	return end->completeness && end->completeness->complete && !end->cancelled
+		       ? CLI_OK
+		       : CLI_PARTIAL;
+}
+
+static const char *
+plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* Reasons are names in messages; this is what people are told. */
+static const char *
+reason_text(const char *reason)
+{
+	static const struct {
+		const char *name, *text;
+	} texts[] = {{PR_MISSING_NO_ANSWER, "a node that may have it did not answer"},
+		{PR_MISSING_CORRUPT, "records that cannot be read"},
+		{PR_MISSING_DROPPED,
+			"the dispatcher had no node for it, or could not send"},
+		{PR_MISSING_UNDELIVERED,
+			"declared by a dispatcher that is gone, never stored"},
+		{PR_MISSING_UNKNOWN, "declared, and no node knows of it"},
+		{"switch", "lost or damaged on the way to the node"},
+		{"log_gone", "its timestamp was lost"},
+		{"node_kernel", "dropped by the node's kernel"},
+		{"write", "the volume refused it"},
+		{"node_stop", "the node stopped before storing it"}};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (!strcmp(texts[i].name, reason))
+			return texts[i].text;
+	return reason;
+}
+
+static void
+print_time(FILE *to, int64_t t)
+{
+	char text[PR_TIME_TEXT];
+
+	fputs(t == PR_TIME_MIN     ? "the beginning"
+		: t == PR_TIME_MAX ? "the end"
+				   : pr_time_format(t, text, sizeof(text)),
+		to);
+}
+
+static void
+print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
+{
+	fprintf(to, "  missing: %" PRIu64 " packet%s in %" PRIu64 " range%s\n",
+		c->missing_packets, plural(c->missing_packets), c->missing_ranges,
+		plural(c->missing_ranges));
+	for (size_t i = 0; i < c->n_missing && i < shown; i++) {
+		const Packrack__Loss *l = c->missing[i];
+
+		fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
+		if (l->last_seq != l->first_seq)
+			fprintf(to, "..%" PRIu64, l->last_seq);
+		if (l->count != l->last_seq - l->first_seq + 1)
+			fprintf(to, " (%" PRIu64 " of them)", l->count);
+		fputs(", ", to);
+		print_time(to, l->first_time);
+		if (l->last_time != l->first_time) {
+			fputs(" to ", to);
+			print_time(to, l->last_time);
+		}
+		fprintf(to, ": %s%s%s\n", reason_text(l->reason), l->node[0] ? ", " : "",
+			l->node);
+	}
+	if (c->missing_ranges > shown)
+		fprintf(to, "    and %" PRIu64 " more range%s; --json lists %s\n",
+			c->missing_ranges - shown, plural(c->missing_ranges - shown),
+			c->n_missing < c->missing_ranges ? "the first" : "them");
+}
+
+static void
+print_evicted(FILE *to, const Packrack__Completeness *c)
+{
+	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
+		const Packrack__Evicted *e = c->evicted[i];
+
+		fprintf(to, "  evicted: %s%s%s, all up to ", e->node, e->node[0] ? " " : "",
+			e->stream);
+		print_time(to, e->until);
+		fputs(" was recycled, as the volume is full\n", to);
+	}
+	if (c->n_evicted > RANGES_SHOWN)
+		fprintf(to, "  evicted: and %zu more\n", c->n_evicted - RANGES_SHOWN);
+}
+
+static void
+print_nodes(FILE *to, const Packrack__Completeness *c)
+{
+	for (size_t i = 0; i < c->n_nodes; i++)
+		if (!c->nodes[i]->answered)
+			fprintf(to, "  not answered: %s: %s\n", c->nodes[i]->node,
+				c->nodes[i]->error);
+}
+
+static void
+print_block(FILE *to, const Packrack__End *end, size_t shown)
+{
+	const Packrack__Completeness *c = end->completeness;
+
+	if (!c) {
+		fputs("partial: the answer does not say what is missing\n", to);
+		return;
+	}
+	fprintf(to,
+		"%s: %" PRIu64 " packet%s match%s; %" PRIu64
+		" held in the range by %zu node%s%s%s\n",
+		report_status(end) == CLI_OK ? "complete" : "partial", end->matched,
+		plural(end->matched), end->matched == 1 ? "es" : "", c->held_packets,
+		c->n_nodes, plural(c->n_nodes),
+		end->limit_reached ? "; stopped at the limit" : "",
+		end->cancelled ? "; broken off" : "");
+	if (c->missing_packets)
+		print_missing(to, c, shown);
+	if (c->pending_packets)
+		fprintf(to,
+			"  pending: %" PRIu64
+			" packet%s on the way to the nodes' volumes\n",
+			c->pending_packets, plural(c->pending_packets));
+	print_evicted(to, c);
+	print_nodes(to, c);
+	if (c->dropped_packets)
+		fprintf(to,
+			"  dropped: %" PRIu64
+			" packet%s at the dispatcher, before they had a number\n",
+			c->dropped_packets, plural(c->dropped_packets));
+	if (end->corrupt_records)
+		fprintf(to, "  corrupt: %" PRIu64 " record%s that cannot be read\n",
+			end->corrupt_records, plural(end->corrupt_records));
+}
+
+void
+report_text(FILE *to, const Packrack__End *end, const struct sink *sink, bool explain)
+{
+	print_block(to, end, RANGES_SHOWN);
+	if (sink->unsure)
+		fprintf(to,
+			"  note: %" PRIu64
+			" packet%s had identical neighbours, one of which was "
+			"lost: their times may be swapped\n",
+			sink->unsure, plural(sink->unsure));
+	if (sink->trace && pr_trace_clamped(sink->trace))
+		fprintf(to,
+			"  note: %" PRIu64
+			" time%s outside 1901..2106 clamped, as pcap has 32 "
+			"bits for seconds; pcapng holds all\n",
+			pr_trace_clamped(sink->trace),
+			plural(pr_trace_clamped(sink->trace)));
+	if (end->strays && !sink->strays)
+		fprintf(to,
+			"  note: %" PRIu64
+			" packet%s without a timestamp; --strays gives them\n",
+			end->strays, plural(end->strays));
+	if (explain)
+		fprintf(to,
+			"  searched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
+			" segments; skipped: %" PRIu64 " segments\n",
+			end->scanned_packets, end->scanned_bytes, end->scanned_segments,
+			end->skipped_segments);
+}
+
+char *
+report_comment(const Packrack__End *end)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	print_block(f, end, RANGES_COMMENTED);
+	fclose(f);
+	if (text && size && text[size - 1] == '\n')
+		text[size - 1] = 0;
+	return text;
+}
+
+/* ---- all of it ---- */
+
+static void
+render_loss(struct render *r, const Packrack__Loss *l)
+{
+	render_object(r, NULL);
+	render_epoch(r, "epoch", l->epoch);
+	render_uint(r, "link", l->link);
+	render_uint(r, "first_seq", l->first_seq);
+	render_uint(r, "last_seq", l->last_seq);
+	render_uint(r, "count", l->count);
+	render_time(r, "first_time", l->first_time);
+	render_time(r, "last_time", l->last_time);
+	render_string(r, "reason", l->reason);
+	render_string(r, "node", l->node);
+	render_close(r);
+}
+
+static void
+render_ledger(struct render *r, const Packrack__Ledger *l)
+{
+	render_object(r, NULL);
+	render_epoch(r, "epoch", l->epoch);
+	render_uint(r, "link", l->link);
+	render_string(r, "name", l->name);
+	render_uint(r, "linktype", l->linktype);
+	render_uint(r, "snaplen", l->snaplen);
+	render_uint(r, "last_seq", l->last_seq);
+	render_time(r, "last_otime", l->last_otime);
+	render_time(r, "said_until", l->said_until);
+	render_bool(r, "ended", l->ended);
+	render_uint(r, "dropped_kernel", l->dropped_kernel);
+	render_uint(r, "dropped_interface", l->dropped_interface);
+	render_uint(r, "dropped_ring", l->dropped_ring);
+	render_uint(r, "dropped_no_node", l->dropped_no_node);
+	render_uint(r, "dropped_send", l->dropped_send);
+	render_uint(r, "cut", l->cut);
+	render_close(r);
+}
+
+static void
+render_evicted(struct render *r, const Packrack__Evicted *e)
+{
+	render_object(r, NULL);
+	render_string(r, "node", e->node);
+	render_string(r, "stream", e->stream);
+	render_time(r, "until", e->until);
+	render_epoch(r, "epoch", e->epoch);
+	render_uint(r, "link", e->link);
+	render_uint(r, "last_seq", e->last_seq);
+	render_close(r);
+}
+
+static void
+render_node(struct render *r, const Packrack__NodeAnswer *n)
+{
+	render_object(r, NULL);
+	render_string(r, "node", n->node);
+	render_bool(r, "answered", n->answered);
+	render_string(r, "error", n->error);
+	render_uint(r, "matched", n->matched);
+	render_uint(r, "scanned_packets", n->scanned_packets);
+	render_uint(r, "scanned_bytes", n->scanned_bytes);
+	render_close(r);
+}
+
+static void
+render_completeness(struct render *r, const Packrack__Completeness *c)
+{
+	render_object(r, "completeness");
+	render_bool(r, "complete", c->complete);
+	render_uint(r, "held_packets", c->held_packets);
+	render_uint(r, "missing_packets", c->missing_packets);
+	render_uint(r, "missing_ranges", c->missing_ranges);
+	render_uint(r, "pending_packets", c->pending_packets);
+	render_uint(r, "dropped_packets", c->dropped_packets);
+	render_list(r, "missing");
+	for (size_t i = 0; i < c->n_missing; i++)
+		render_loss(r, c->missing[i]);
+	render_close(r);
+	render_list(r, "evicted");
+	for (size_t i = 0; i < c->n_evicted; i++)
+		render_evicted(r, c->evicted[i]);
+	render_close(r);
+	render_list(r, "nodes");
+	for (size_t i = 0; i < c->n_nodes; i++)
+		render_node(r, c->nodes[i]);
+	render_close(r);
+	render_list(r, "ledgers");
+	for (size_t i = 0; i < c->n_ledgers; i++)
+		render_ledger(r, c->ledgers[i]);
+	render_close(r);
+	render_close(r);
+}
+
+void
+report_render(struct render *r, const Packrack__End *end, const struct sink *sink)
+{
+	render_uint(r, "matched", end->matched);
+	render_uint(r, "scanned_packets", end->scanned_packets);
+	render_uint(r, "scanned_bytes", end->scanned_bytes);
+	render_uint(r, "scanned_segments", end->scanned_segments);
+	render_uint(r, "skipped_segments", end->skipped_segments);
+	render_uint(r, "corrupt_records", end->corrupt_records);
+	render_uint(r, "strays", end->strays);
+	render_uint(r, "unsure_packets", sink->unsure);
+	render_uint(r, "clamped_times", sink->trace ? pr_trace_clamped(sink->trace) : 0);
+	render_bool(r, "limit_reached", end->limit_reached);
+	render_bool(r, "cancelled", end->cancelled);
+	if (end->completeness)
+		render_completeness(r, end->completeness);
+}

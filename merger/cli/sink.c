@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "merger/cli/packet_line.h"
+#include "merger/cli/report.h"
+#include "proto/base/clock.h"
+
+static int
+open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
+{
+	int fd = STDOUT_FILENO;
+
+	s->to_stdout = !a->write || !strcmp(a->write, "-");
+	if (!s->to_stdout) {
+		fd = open(a->write, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		if (fd < 0)
+			return pr_error_errno(err, "cannot write %s", a->write);
+		s->opened = true;
+	} else if (a->write && isatty(fd)) {
+		return pr_error_set(err,
+			"a trace is nothing for a terminal: -w FILE, or pipe it somewhere");
+	}
+	s->out.fd = fd;
+	s->terminal = !a->write && isatty(fd);
+	return 0;
+}
+
+void
+sink_init(struct sink *s, const struct query_args *a)
+{
+	*s = (struct sink){.args = a, .out = {.fd = -1}, .last_time = PR_TIME_MIN};
+	progress_begin(&s->progress);
+	s->none = a->count || (!a->write && query_form(a) != RENDER_TEXT);
+	if (!s->none && !a->write && isatty(STDOUT_FILENO))
+		s->progress.terminal = false; /* the lines are progress enough */
+}
+
+static int
+open_trace(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
+	struct pr_error *err)
+{
+	struct pr_trace_options o = {
+		.format = (enum pr_trace_format)s->args->format, .filter = s->args->filter};
+
+	s->trace = pr_trace_create(&s->out, &o, err);
+	if (!s->trace)
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		struct pr_trace_link link = {.epoch = links[i]->epoch,
+			.link = (uint16_t)links[i]->link,
+			.linktype = (uint16_t)links[i]->linktype,
+			.snaplen = links[i]->snaplen,
+			.name = links[i]->name};
+
+		if (pr_trace_link(s->trace, &link, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
+	struct pr_error *err)
+{
+	if (s->none)
+		return 0;
+	if (open_output(s, s->args, err) < 0 || pr_output_init(&s->out, s->out.fd, err) < 0)
+		return -1;
+	return s->args->write ? open_trace(s, links, count, err) : 0;
+}
+
+int
+sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
+{
+	char line[PACKET_LINE];
+
+	s->packets++;
+	s->last_time = p->time;
+	if (p->flags & (PR_PACKET_MATCH_UNSURE | PR_PACKET_STRAY)) {
+		s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
+		s->strays += (p->flags & PR_PACKET_STRAY) != 0;
+	}
+	if (s->trace)
+		return pr_trace_packet(s->trace, p, err);
+	return s->none ? 0
+		       : pr_output_write(
+				 &s->out, line, packet_line(p, line, sizeof(line)), err);
+}
+
+int
+sink_pause(struct sink *s, struct pr_error *err)
+{
+	char time[PR_TIME_TEXT];
+
+	if (progress_due(&s->progress))
+		progress_show(&s->progress, "%llu packets, up to %s",
+			(unsigned long long)s->packets,
+			s->packets ? pr_time_format(s->last_time, time, sizeof(time))
+				   : "now none");
+	return s->terminal ? pr_output_flush(&s->out, err) : 0;
+}
+
+bool
+sink_closed(const struct sink *s)
+{
+	return s->out.closed;
+}
+
+static int
+finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
+{
+	const Packrack__Completeness *c = end ? end->completeness : NULL;
+	struct pr_trace_statistics *statistics;
+	char *comment = c ? report_comment(end) : strdup("the answer was broken off");
+	size_t count = c ? c->n_ledgers : 0;
+	int result;
+
+	statistics = calloc(count + 1, sizeof(*statistics));
+	if (!comment || !statistics) {
+		free(comment);
+		free(statistics);
+		return pr_error_set(err, "no memory for the end of the trace");
+	}
+	for (size_t i = 0; i < count; i++) {
+		const Packrack__Ledger *l = c->ledgers[i];
+
+		statistics[i] = (struct pr_trace_statistics){.name = l->name,
+			.received = l->last_seq,
+			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
+			.dropped_interface = l->dropped_interface};
+	}
+	result = pr_trace_finish(
+		s->trace, statistics, count, (const char *const *)&comment, 1, err);
+	free(comment);
+	free(statistics);
+	return result;
+}
+
+int
+sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err)
+{
+	progress_end(&s->progress);
+	if (!s->out.buf)
+		return 0;
+	if (s->trace && finish_trace(s, end, err) < 0)
+		return -1;
+	return pr_output_flush(&s->out, err);
+}
+
+void
+sink_close(struct sink *s)
+{
+	progress_end(&s->progress);
+	pr_trace_destroy(&s->trace);
+	pr_output_free(&s->out);
+	if (s->opened)
+		close(s->out.fd);
+}

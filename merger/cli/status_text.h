@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_STATUS_TEXT_H
+#define PR_CLI_STATUS_TEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/rpc/packrack.pb-c.h"
+
+/* The rack's status for people; either may be NULL. */
+void status_text(
+	FILE *to, const Packrack__Status *merger, const Packrack__Status *dispatcher);
+/* Is a node silent, was a packet lost anywhere? */
+bool status_is_degraded(const Packrack__Status *merger, const Packrack__Status *dispatcher);
+
+/* A value by name; 0 when there is none. */
+uint64_t status_value(Packrack__Value *const *values, size_t count, const char *name);
+
+#endif
