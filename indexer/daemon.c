@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -38,6 +39,8 @@ struct daemon {
 	struct pr_timer *hello, *refresh, *tick;
 	uint64_t boot;
 	bool said_waiting;
+	dev_t device; /* of the volume's first path when it was opened */
+	ino_t inode;
 };
 
 /* ---- what we say ---- */
@@ -157,7 +160,12 @@ static void
 open_volume(struct daemon *d)
 {
 	struct pr_error err;
+	struct stat st;
 
+	if (stat(d->options.paths.items[0], &st) == 0) {
+		d->device = st.st_dev;
+		d->inode = st.st_ino;
+	}
 	d->view = pr_view_open(
 		(const char *const *)d->options.paths.items, d->options.paths.count, &err);
 	if (!d->view) {
@@ -169,12 +177,24 @@ open_volume(struct daemon *d)
 	pr_serve_set_view(d->serve, d->view, NULL);
 }
 
+/* A volume that was removed and made anew at the same path is another: what we hold open is gone. */
+static bool
+same_volume(struct daemon *d)
+{
+	struct stat st;
+
+	return stat(d->options.paths.items[0], &st) == 0 && st.st_dev == d->device &&
+	       st.st_ino == d->inode;
+}
+
 static void
 on_refresh(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err;
 
+	if (d->view && !same_volume(d))
+		close_volume(d, "the volume was replaced");
 	if (!d->view)
 		open_volume(d);
 	if (d->view &&

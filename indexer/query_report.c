@@ -203,7 +203,7 @@ has_run(const struct pr_query *q, const struct pr_facts *facts)
 {
 	for (size_t i = 0; i < q->line_count; i++) {
 		const struct pr_run *run = q->lines[i].run;
-		if (run->epoch == facts->epoch && run->link == facts->link && run->segments)
+		if (run->epoch == facts->epoch && run->link == facts->link)
 			return true;
 	}
 	return false;

@@ -80,12 +80,15 @@ static int
 walk(struct pr_view *view, struct pr_view_stream *s, uint64_t before, int64_t deadline,
 	struct pr_error *err)
 {
-	struct sfs_cursor *cursor =
-		sfs_cursor_open(view->sfs, (int)s->id, s->any ? &s->last : NULL, err);
+	struct sfs_cursor *cursor = NULL;
 	struct sfs_record record;
 	struct pr_listed listed;
 	int rc = 0, got;
 
+	if (s->any)
+		cursor = sfs_cursor_open(view->sfs, (int)s->id, &s->last, NULL);
+	if (!cursor) /* from the start, passing over what is listed */
+		cursor = sfs_cursor_open(view->sfs, (int)s->id, NULL, err);
 	if (!cursor)
 		return -1;
 	while (rc == 0 && (got = sfs_cursor_next(cursor, &record, err)) != 0) {
