@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/append.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/journal.h"
+#include "logger/marks.h"
+#include "proto/base/clock.h"
+#include "proto/wire/segment.h"
+
+#define RETRY_NS (100 * PR_NS_PER_MS)
+#define LINKS_MAX 300
+#define DURABLE_POINTS 1024
+/* 1/50 and 1/100 of the volume are kept for these, so that they outlive the data. */
+#define LEDGER_SHARE 50
+#define SEGMENTS_SHARE 100
+
+struct point {
+	uint64_t record, packets; /* packets in the stream up to this record */
+};
+
+struct out {
+	uint16_t link;
+	int stream;
+	struct pr_segment_builder b;
+	uint8_t *buf;
+	size_t sealed; /* length of a segment that the volume has refused so far */
+	int64_t began;
+	uint64_t packets, durable;
+	struct point points[DURABLE_POINTS]; /* ring of records that are not durable yet */
+	unsigned point_first, point_count;
+	struct pr_loss lost; /* run of packets lost to a refusing volume */
+};
+
+struct pr_append {
+	struct sfs *sfs;
+	struct pr_append_options o;
+	size_t target, room;
+	struct out *outs[LINKS_MAX];
+	size_t out_count;
+	struct pr_journal *ledger, *segments;
+	struct pr_marks *marks;
+	uint64_t stray_seq;
+	bool suspended;
+	int64_t retry_at;
+	struct pr_error why;
+	struct pr_append_counters counters;
+};
+
+struct pr_append *
+pr_append_create(
+	struct sfs *sfs, const struct pr_append_options *options, struct pr_error *err)
+{
+	struct pr_append *a = calloc(1, sizeof(*a));
+
+	if (!a) {
+		pr_error_set(err, "no memory for writing");
+		return NULL;
+	}
+	a->sfs = sfs;
+	a->o = *options;
+	if (a->o.segment_age <= 0)
+		a->o.segment_age = PR_SEGMENT_AGE_DEFAULT;
+	a->room = sfs_record_max(sfs);
+	/* Four to a block: a quarter left over in each would be a quarter of the disk. */
+	a->target = a->room / 4 > 256 ? a->room / 4 - 128 : a->room;
+	if (a->target > PR_SEGMENT_TARGET)
+		a->target = PR_SEGMENT_TARGET;
+	a->ledger = pr_journal_create(sfs, "ledger", LEDGER_SHARE, err);
+	if (a->ledger)
+		a->segments = pr_journal_create(sfs, "segments", SEGMENTS_SHARE, err);
+	if (a->segments)
+		a->marks = pr_marks_create(err);
+	if (!a->marks)
+		pr_append_destroy(&a);
+	return a;
+}
+
+void
+pr_append_destroy(struct pr_append **append)
+{
+	struct pr_append *a = *append;
+
+	if (!a)
+		return;
+	for (size_t i = 0; i < a->out_count; i++) {
+		free(a->outs[i]->buf);
+		free(a->outs[i]);
+	}
+	pr_journal_destroy(&a->ledger);
+	pr_journal_destroy(&a->segments);
+	pr_marks_destroy(&a->marks);
+	free(a);
+	*append = NULL;
+}
+
+static void
+suspend(struct pr_append *a, const struct pr_error *why)
+{
+	pr_count(&a->counters.write_errors, 1);
+	a->suspended = true;
+	a->why = *why;
+	a->retry_at = pr_now_mono() + RETRY_NS;
+}
+
+static void
+ledger_add(struct pr_append *a, const struct pr_ledger_entry *e, int64_t min, int64_t max)
+{
+	struct pr_error err = {0};
+
+	if (pr_journal_add(a->ledger, e, min, max, &err)) {
+		pr_count(&a->counters.ledger_refused, 1);
+		suspend(a, &err);
+	}
+}
+
+static struct out *
+out_create(struct pr_append *a, uint16_t link, struct pr_error *err)
+{
+	char name[SFS_NAME_MAX + 1] = "strays";
+	struct out *o;
+
+	if (a->out_count == LINKS_MAX) {
+		pr_error_set(err, "more than %d links", LINKS_MAX);
+		return NULL;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o || !(o->buf = malloc(a->room))) {
+		free(o);
+		pr_error_set(err, "no memory for link %u", link);
+		return NULL;
+	}
+	if (link != PR_STRAY_LINK)
+		snprintf(name, sizeof(name), "packets.%u", link);
+	o->link = link;
+	o->stream = sfs_stream_open(a->sfs, name, 0, 0, err);
+	if (o->stream < 0) {
+		free(o->buf);
+		free(o);
+		return NULL;
+	}
+	a->outs[a->out_count++] = o;
+	return o;
+}
+
+static struct out *
+out_of(struct pr_append *a, uint16_t link)
+{
+	struct pr_error err = {0};
+	struct out *o;
+
+	for (size_t i = 0; i < a->out_count; i++) {
+		if (a->outs[i]->link == link)
+			return a->outs[i];
+	}
+	o = out_create(a, link, &err);
+	if (!o)
+		suspend(a, &err);
+	return o;
+}
+
+static void
+point_add(struct pr_append *a, struct out *o)
+{
+	if (o->point_count == DURABLE_POINTS) { /* reported later, with the next one */
+		o->point_first++;
+		o->point_count--;
+	}
+	o->points[(o->point_first + o->point_count++) % DURABLE_POINTS] =
+		(struct point){sfs_appended(a->sfs, o->stream), o->packets};
+}
+
+static void
+directory_add(struct pr_append *a, const struct out *o, const struct sfs_handle *handle)
+{
+	const struct pr_segment_header *h = &o->b.header;
+	struct pr_ledger_entry e = {.type = PR_LEDGER_DIRECTORY};
+	struct pr_error err = {0};
+
+	e.u.directory = (struct pr_ledger_directory){
+		.epoch = h->epoch,
+		.first_seq = h->first_seq,
+		.last_seq = o->b.last_seq,
+		.min_time = h->min_time,
+		.max_time = h->max_time,
+		.first_otime = h->first_otime,
+		.last_otime = h->last_otime,
+		.count = h->count,
+		.bytes = (uint32_t)o->sealed,
+		.link = h->link,
+		.linktype = h->linktype,
+	};
+	sfs_handle_encode(handle, e.u.directory.handle);
+	/* Without it an indexer reads the segment itself: no harm but work. */
+	if (pr_journal_add(a->segments, &e, h->min_time, h->max_time, &err))
+		pr_count(&a->counters.ledger_refused, 1);
+}
+
+/* Gives the volume what is in the builder. -1: it refuses; tried again later. */
+static int
+out_seal(struct pr_append *a, struct out *o)
+{
+	const struct pr_segment_header *h = &o->b.header;
+	struct sfs_handle handle;
+	struct pr_error err = {0};
+
+	if (!o->sealed && o->b.buf)
+		o->sealed = pr_segment_seal(&o->b);
+	if (!o->sealed)
+		return 0;
+	if (sfs_append(a->sfs, o->stream, h->min_time, h->max_time, o->buf, o->sealed,
+		    &handle, &err) != SFS_OK) {
+		suspend(a, &err);
+		return -1;
+	}
+	pr_count(&a->counters.segments_stored, 1);
+	if (o->link != PR_STRAY_LINK) {
+		point_add(a, o);
+		directory_add(a, o, &handle);
+	}
+	o->sealed = 0;
+	o->b.buf = NULL;
+	return 0;
+}
+
+static void
+lost_flush(struct pr_append *a, struct out *o)
+{
+	if (o->lost.count)
+		pr_append_loss(a, &o->lost);
+	o->lost.count = 0;
+}
+
+static int
+lose(struct pr_append *a, struct out *o, const struct pr_packet *p)
+{
+	bool second = (p->flags & PR_PACKET_SECOND) != 0;
+	struct pr_loss *lost = &o->lost;
+
+	pr_count(&a->counters.lost_write, 1);
+	if (lost->count && (lost->epoch != p->epoch || (lost->second != 0) != second))
+		lost_flush(a, o);
+	if (!lost->count)
+		*lost = (struct pr_loss){
+			.epoch = p->epoch,
+			.link = p->link,
+			.first_seq = p->seq,
+			.first_time = p->otime,
+			.reason = PR_LOSS_WRITE,
+			.second = second,
+		};
+	lost->count++;
+	lost->last_seq = p->seq;
+	lost->last_time = p->otime;
+	return -1;
+}
+
+static bool
+fits(const struct pr_append *a, const struct out *o, const struct pr_packet *p)
+{
+	return o->b.header.linktype == p->linktype &&
+	       o->b.used + pr_segment_cost(p->caplen) <= a->target;
+}
+
+static int
+out_add(struct pr_append *a, struct out *o, const struct pr_packet *p)
+{
+	if (o->b.buf && (o->sealed || !fits(a, o, p) || !pr_segment_add(&o->b, p))) {
+		if (out_seal(a, o))
+			return lose(a, o, p);
+	} else if (o->b.buf) {
+		return 0;
+	}
+	pr_segment_begin(&o->b, o->buf, a->room, 0);
+	o->began = pr_now_mono();
+	if (!pr_segment_add(&o->b, p)) { /* longer than a block */
+		o->b.buf = NULL;
+		return lose(a, o, p);
+	}
+	return 0;
+}
+
+int
+pr_append_packet(struct pr_append *a, const struct pr_packet *p)
+{
+	struct out *o = out_of(a, p->link);
+
+	if (!o) {
+		pr_count(&a->counters.lost_write, 1);
+		return -1;
+	}
+	if (out_add(a, o, p))
+		return -1;
+	if (o->lost.count)
+		lost_flush(a, o);
+	o->packets++;
+	pr_count(&a->counters.packets_stored, 1);
+	pr_count(&a->counters.bytes_stored, p->caplen);
+	return 0;
+}
+
+int
+pr_append_stray(struct pr_append *a, const struct pr_packet *p)
+{
+	struct pr_packet stray = *p;
+	struct out *o = out_of(a, PR_STRAY_LINK);
+
+	stray.seq = ++a->stray_seq;
+	stray.link = PR_STRAY_LINK;
+	stray.otime = stray.time;
+	stray.flags |= PR_PACKET_STRAY;
+	if (!o)
+		return -1;
+	if (out_add(a, o, &stray)) {
+		o->lost.count = 0; /* a stray has no seq that anyone would miss */
+		return -1;
+	}
+	pr_count(&a->counters.strays_stored, 1);
+	return 0;
+}
+
+void
+pr_append_loss(struct pr_append *a, const struct pr_loss *loss)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
+
+	ledger_add(a, &e, loss->first_time, loss->last_time);
+}
+
+void
+pr_append_link(struct pr_append *a, const struct pr_ledger_link *link)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
+	int64_t now = pr_now_real();
+
+	ledger_add(a, &e, now, now);
+}
+
+void
+pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT, .u.boot = *boot};
+
+	ledger_add(a, &e, boot->time, boot->time);
+}
+
+static void
+mark_write(void *arg, const struct pr_ledger_mark *mark)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
+
+	ledger_add(arg, &e, mark->said_until, mark->said_until);
+}
+
+void
+pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark)
+{
+	pr_marks_note(a->marks, mark, pr_now_mono(), mark_write, a);
+}
+
+static void
+durable_move(struct pr_append *a)
+{
+	uint64_t packets = 0;
+
+	for (size_t i = 0; i < a->out_count; i++) {
+		struct out *o = a->outs[i];
+		uint64_t record = sfs_durable(a->sfs, o->stream);
+
+		while (o->point_count &&
+			o->points[o->point_first % DURABLE_POINTS].record <= record) {
+			o->durable = o->points[o->point_first % DURABLE_POINTS].packets;
+			o->point_first++;
+			o->point_count--;
+		}
+		packets += o->durable;
+	}
+	pr_counter_set(&a->counters.packets_durable, packets);
+}
+
+/* Seals what is older than `age`, and writes the journals. -1: the volume refuses. */
+static int
+write_all(struct pr_append *a, int64_t now, int64_t age)
+{
+	struct pr_error err = {0};
+
+	for (size_t i = 0; i < a->out_count; i++) {
+		struct out *o = a->outs[i];
+
+		if (o->b.buf && (o->sealed || now - o->began >= age) && out_seal(a, o))
+			return -1;
+		lost_flush(a, o);
+	}
+	if (pr_journal_write(a->ledger, &err) || pr_journal_write(a->segments, &err)) {
+		suspend(a, &err);
+		return -1;
+	}
+	return 0;
+}
+
+void
+pr_append_tick(struct pr_append *a, int64_t now)
+{
+	struct pr_error err = {0};
+
+	if (a->suspended && now < a->retry_at)
+		return;
+	a->suspended = false;
+	if (write_all(a, now, a->o.segment_age))
+		return;
+	if (sfs_tick(a->sfs, now, &err))
+		suspend(a, &err);
+	durable_move(a);
+}
+
+int
+pr_append_flush(struct pr_append *a, struct pr_error *err)
+{
+	a->suspended = false;
+	pr_marks_write(a->marks, mark_write, a);
+	if (write_all(a, pr_now_mono(), 0)) {
+		if (err)
+			*err = a->why;
+		return -1;
+	}
+	if (sfs_flush(a->sfs, &a->why) != SFS_OK) {
+		suspend(a, &a->why);
+		if (err)
+			*err = a->why;
+		return -1;
+	}
+	durable_move(a);
+	return 0;
+}
+
+int
+pr_append_reset(struct pr_append *a, struct pr_error *err)
+{
+	for (size_t i = 0; i < a->out_count; i++) {
+		struct out *o = a->outs[i];
+
+		o->b.buf = NULL;
+		o->sealed = 0;
+		o->point_count = 0;
+		o->lost.count = 0;
+	}
+	return sfs_reset(a->sfs, err) == SFS_OK ? 0 : -1;
+}
+
+const char *
+pr_append_suspended(const struct pr_append *a)
+{
+	return a->suspended ? a->why.text : NULL;
+}
+
+const struct pr_append_counters *
+pr_append_counters(const struct pr_append *a)
+{
+	return &a->counters;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/capture.h"
+
+#include <pcap/pcap.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "logger/monitor.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+
+/* How long the kernel may keep a block that is not full. */
+#define BLOCK_MS 4
+/* One look at the kernel's counters in so many ns. */
+#define STATS_NS (100 * PR_NS_PER_MS)
+
+struct pr_capture {
+	pcap_t *pcap;
+	struct pr_ring *ring;
+	struct pr_capture_options o;
+	pthread_t thread;
+	bool started;
+	atomic_bool stop, waiting, failed;
+	_Atomic uint64_t epoch;
+	int64_t looked;
+	struct pr_capture_counters counters;
+	char why[PCAP_ERRBUF_SIZE + 32];
+};
+
+static int
+set_options(struct pr_capture *c, struct pr_error *err)
+{
+	uint64_t buffer = c->o.buffer_size < INT32_MAX ? c->o.buffer_size : INT32_MAX;
+	pcap_t *p = c->pcap;
+
+	if (pcap_set_snaplen(p, (int)c->o.snaplen) ||
+		pcap_set_buffer_size(p, (int)buffer) || pcap_set_timeout(p, BLOCK_MS) ||
+		pcap_set_promisc(p, c->o.promiscuous))
+		return pr_error_set(err, "%s: libpcap refuses its settings", c->o.ifname);
+	if (pcap_set_tstamp_precision(p, PCAP_TSTAMP_PRECISION_NANO))
+		return pr_error_set(
+			err, "%s: no stamps of nanosecond precision", c->o.ifname);
+	return 0;
+}
+
+static int
+activate(struct pr_capture *c, struct pr_error *err)
+{
+	int result = pcap_activate(c->pcap);
+
+	if (result < 0)
+		return pr_error_set(err, "cannot receive on %s: %s: %s", c->o.ifname,
+			pcap_statustostr(result), pcap_geterr(c->pcap));
+	if (!c->o.both && pcap_setdirection(c->pcap, PCAP_D_IN))
+		return pr_error_set(err, "%s: %s", c->o.ifname, pcap_geterr(c->pcap));
+	return 0;
+}
+
+/* A switch that floods must not cost us a copy of each frame of other nodes. */
+static void
+rack_filter(const struct pr_capture *c, char *text, size_t size)
+{
+	const uint8_t *m = c->o.mac;
+
+	snprintf(text, size,
+		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
+		"ether[12:2] = %u)",
+		m[0], m[1], m[2], m[3], m[4], m[5], c->o.ethertype);
+}
+
+static int
+set_filter(struct pr_capture *c, struct pr_error *err)
+{
+	const char *text = c->o.filter;
+	struct bpf_program program;
+	char rack[160];
+	int result;
+
+	if (c->o.rack) {
+		rack_filter(c, rack, sizeof(rack));
+		text = rack;
+	}
+	if (!text)
+		return 0;
+	if (pcap_compile(c->pcap, &program, text, 1, PCAP_NETMASK_UNKNOWN))
+		return pr_error_set(err, "filter \"%s\": %s", text, pcap_geterr(c->pcap));
+	result = pcap_setfilter(c->pcap, &program);
+	pcap_freecode(&program);
+	if (result)
+		return pr_error_set(err, "filter \"%s\": %s", text, pcap_geterr(c->pcap));
+	return 0;
+}
+
+struct pr_capture *
+pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
+{
+	char text[PCAP_ERRBUF_SIZE] = "";
+	struct pr_capture *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		pr_error_set(err, "no memory for receiving");
+		return NULL;
+	}
+	c->o = *options;
+	c->pcap = pcap_create(options->ifname, text);
+	if (!c->pcap)
+		pr_error_set(err, "cannot receive on %s: %s", options->ifname, text);
+	else
+		c->ring = pr_ring_create(options->ring_size, err);
+	if (!c->ring || set_options(c, err) || activate(c, err) || set_filter(c, err))
+		pr_capture_close(&c);
+	return c;
+}
+
+/* Room in the frame buffer; waits for it. NULL: told to stop. */
+static void *
+room(struct pr_capture *c, size_t len)
+{
+	const struct timespec nap = {.tv_nsec = 50000};
+	void *at = pr_ring_reserve(c->ring, len);
+
+	if (at)
+		return at;
+	pr_count(&c->counters.buffer_waits, 1);
+	pr_ring_publish(c->ring);
+	while (!at && !atomic_load(&c->stop)) {
+		atomic_store(&c->waiting, true);
+		nanosleep(&nap, NULL);
+		at = pr_ring_reserve(c->ring, len);
+	}
+	atomic_store(&c->waiting, false);
+	return at;
+}
+
+static void
+take(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
+{
+	struct pr_capture *c = (struct pr_capture *)(void *)arg;
+	size_t size = sizeof(struct pr_capture_record) + h->caplen;
+	struct pr_capture_record *rec = room(c, size);
+
+	if (!rec) /* stopping: this one is not ours any more */
+		return;
+	rec->time = pr_time_make(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
+	rec->caplen = h->caplen;
+	rec->len = h->len;
+	rec->control = c->o.rack && pr_is_control(data, h->caplen, c->o.ethertype);
+	rec->epoch = atomic_load_explicit(&c->epoch, memory_order_relaxed);
+	rec->fingerprint = 0;
+	if (c->o.rack && !rec->control)
+		rec->fingerprint = pr_fingerprint(data, h->caplen, rec->epoch);
+	memcpy(rec->data, data, h->caplen);
+	pr_ring_commit(c->ring, size);
+	pr_count(&c->counters.frames_received, 1);
+	pr_count(&c->counters.bytes_received, h->caplen);
+	if (rec->control)
+		pr_count(&c->counters.control_received, 1);
+}
+
+static void
+look_at_kernel(struct pr_capture *c)
+{
+	int64_t now = pr_now_mono();
+	struct pcap_stat stat;
+
+	if (now - c->looked < STATS_NS)
+		return;
+	c->looked = now;
+	if (pcap_stats(c->pcap, &stat) == 0) {
+		pr_counter_set(&c->counters.kernel_drops, stat.ps_drop);
+		pr_counter_set(&c->counters.interface_drops, stat.ps_ifdrop);
+	}
+}
+
+static void *
+receive(void *arg)
+{
+	struct pr_capture *c = arg;
+	int result = 0;
+
+	while (!atomic_load(&c->stop)) {
+		/* One block of the ring at a time: what is published is seen by the other side. */
+		result = pcap_dispatch(c->pcap, 64, take, (u_char *)c);
+		pr_ring_publish(c->ring);
+		if (result < 0)
+			break;
+		look_at_kernel(c);
+	}
+	if (result == PCAP_ERROR && !atomic_load(&c->stop)) {
+		snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname,
+			pcap_geterr(c->pcap));
+		atomic_store(&c->failed, true);
+	}
+	return NULL;
+}
+
+int
+pr_capture_start(struct pr_capture *c, struct pr_error *err)
+{
+	sigset_t all, before;
+	int result;
+
+	/* Signals are the loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	result = pthread_create(&c->thread, NULL, receive, c);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (result)
+		return pr_error_set(
+			err, "cannot start the receive thread: %s", strerror(result));
+	c->started = true;
+	return 0;
+}
+
+void
+pr_capture_stop(struct pr_capture *c)
+{
+	atomic_store(&c->stop, true);
+	if (c->started) {
+		pcap_breakloop(c->pcap);
+		pthread_join(c->thread, NULL);
+	}
+	c->started = false;
+}
+
+void
+pr_capture_close(struct pr_capture **capture)
+{
+	struct pr_capture *c = *capture;
+
+	if (!c)
+		return;
+	pr_capture_stop(c);
+	if (c->pcap)
+		pcap_close(c->pcap);
+	pr_ring_destroy(&c->ring);
+	free(c);
+	*capture = NULL;
+}
+
+struct pr_ring *
+pr_capture_ring(struct pr_capture *c)
+{
+	return c->ring;
+}
+
+int
+pr_capture_linktype(const struct pr_capture *c)
+{
+	return pr_linktype_of_dlt(pcap_datalink(c->pcap));
+}
+
+uint32_t
+pr_capture_snaplen(const struct pr_capture *c)
+{
+	return (uint32_t)pcap_snapshot(c->pcap);
+}
+
+const struct pr_capture_counters *
+pr_capture_counters(const struct pr_capture *c)
+{
+	return &c->counters;
+}
+
+void
+pr_capture_set_epoch(struct pr_capture *c, uint64_t epoch)
+{
+	atomic_store(&c->epoch, epoch);
+}
+
+bool
+pr_capture_waiting(const struct pr_capture *c)
+{
+	return atomic_load(&c->waiting);
+}
+
+const char *
+pr_capture_failed(const struct pr_capture *c)
+{
+	return atomic_load(&c->failed) ? c->why : NULL;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_CAPTURE_H
+#define PR_LOGGER_CAPTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/counter.h"
+#include "proto/base/error.h"
+#include "proto/base/ring.h"
+
+/*
+ * The receive thread: frames of an interface through libpcap's ring into a frame buffer. It drops
+ * nothing: while the buffer is full it waits, and the kernel's ring takes up what comes.
+ * The only file of the logger, with import.c, that knows pcap.h.
+ */
+struct pr_capture;
+
+/* A record of the frame buffer; the frame's bytes follow it. */
+struct pr_capture_record {
+	int64_t time; /* ns, real */
+	uint64_t epoch; /* seed of the fingerprint */
+	uint32_t fingerprint;
+	uint32_t caplen, len;
+	bool control;
+	uint8_t data[];
+};
+
+struct pr_capture_options {
+	const char *ifname;
+	uint64_t buffer_size; /* the kernel's ring, bytes */
+	uint64_t ring_size; /* the frame buffer, bytes */
+	uint32_t snaplen;
+	const char *filter; /* pcap-filter(7), or NULL */
+	bool promiscuous;
+	bool both; /* what the machine sends as well */
+	/* rack mode: frames to this MAC, and broadcast control frames; control is told by the Ethertype */
+	bool rack;
+	uint8_t mac[6];
+	uint16_t ethertype;
+};
+
+struct pr_capture_counters {
+	pr_counter frames_received, bytes_received; /* taken from the kernel */
+	pr_counter control_received;
+	pr_counter kernel_drops, interface_drops;
+	pr_counter buffer_waits; /* times that the frame buffer was full */
+};
+
+/* Opens; capturing starts with pr_capture_start. */
+struct pr_capture *pr_capture_open(
+	const struct pr_capture_options *options, struct pr_error *err);
+int pr_capture_start(struct pr_capture *c, struct pr_error *err);
+void pr_capture_stop(struct pr_capture *c); /* joins the thread; records may be read on */
+void pr_capture_close(struct pr_capture **capture);
+
+struct pr_ring *pr_capture_ring(struct pr_capture *c);
+int pr_capture_linktype(const struct pr_capture *c);
+uint32_t pr_capture_snaplen(const struct pr_capture *c);
+const struct pr_capture_counters *pr_capture_counters(const struct pr_capture *c);
+/* Fingerprints are made with this from now on; a record says which it has. Any thread. */
+void pr_capture_set_epoch(struct pr_capture *c, uint64_t epoch);
+/* The receiver waits for room in the frame buffer. Any thread. */
+bool pr_capture_waiting(const struct pr_capture *c);
+/* The interface has failed, and why; or NULL. */
+const char *pr_capture_failed(const struct pr_capture *c);
+
+#endif

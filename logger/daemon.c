@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/daemon.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+
+#include "logger/manage.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define TICK_NS (10 * PR_NS_PER_MS)
+#define NOTE_NS (500 * PR_NS_PER_MS)
+/* Records handled before the loop gets a turn: signals and timers must not starve. */
+#define ROUND 4096
+#define BATCH 256
+
+struct pr_daemon {
+	const struct pr_logger_options *o;
+	struct sfs *sfs;
+	struct pr_append *append;
+	struct pr_capture *capture;
+	struct pr_daemon_calls calls;
+	struct pr_loop *loop;
+	struct pr_timer *timer;
+	struct event *readable, *again;
+	struct pr_manage *manage;
+	bool stopping, suspended;
+	int64_t noted, ticked;
+	int64_t rated;
+	uint64_t rated_bytes, rate;
+};
+
+/* One batch. false: there is nothing left. */
+static bool
+take_batch(struct pr_daemon *d, int64_t now)
+{
+	struct pr_ring *ring = pr_capture_ring(d->capture);
+	bool more = true;
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		size_t len;
+		struct pr_capture_record *rec = pr_ring_next(ring, &len);
+
+		if (!rec) {
+			more = false;
+			break;
+		}
+		d->calls.frame(d->calls.arg, rec, now);
+	}
+	d->calls.batch(d->calls.arg, !more && pr_capture_waiting(d->capture), now);
+	return more;
+}
+
+static void
+tick(struct pr_daemon *d, int64_t now)
+{
+	d->ticked = now;
+	d->calls.tick(d->calls.arg, now);
+	pr_append_tick(d->append, now);
+}
+
+static void
+on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct pr_daemon *d = arg;
+
+	(void)fd;
+	(void)what;
+	for (unsigned i = 0; i < ROUND / BATCH; i++) {
+		int64_t now = pr_now_mono();
+
+		if (now - d->ticked >= TICK_NS)
+			tick(d, now);
+		if (!take_batch(d, now) && !pr_ring_arm(pr_capture_ring(d->capture)))
+			return;
+	}
+	event_active(d->again, EV_READ, 0);
+}
+
+static void
+watch_suspension(struct pr_daemon *d)
+{
+	const char *why = pr_append_suspended(d->append);
+
+	if (why && !d->suspended)
+		pr_log_error("storing is suspended, trying again: %s", why);
+	if (!why && d->suspended)
+		pr_log_info("storing goes on");
+	d->suspended = why != NULL;
+}
+
+static void
+make_report(void *arg, struct pr_report *r)
+{
+	struct pr_daemon *d = arg;
+	const struct pr_append_counters *a = pr_append_counters(d->append);
+	const struct pr_capture_counters *c = pr_capture_counters(d->capture);
+
+	r->name = d->o->name;
+	r->trouble = pr_append_suspended(d->append);
+	r->state = r->trouble ? "suspended" : d->stopping ? "stopping" : "running";
+	pr_report_add(r, "frames_received", pr_counter_get(&c->frames_received));
+	pr_report_add(r, "bytes_received", pr_counter_get(&c->bytes_received));
+	pr_report_add(r, "control_received", pr_counter_get(&c->control_received));
+	pr_report_add(r, "kernel_drops", pr_counter_get(&c->kernel_drops));
+	pr_report_add(r, "interface_drops", pr_counter_get(&c->interface_drops));
+	pr_report_add(r, "buffer_waits", pr_counter_get(&c->buffer_waits));
+	pr_report_add(r, "packets_stored", pr_counter_get(&a->packets_stored));
+	pr_report_add(r, "bytes_stored", pr_counter_get(&a->bytes_stored));
+	pr_report_add(r, "packets_durable", pr_counter_get(&a->packets_durable));
+	pr_report_add(r, "segments_stored", pr_counter_get(&a->segments_stored));
+	pr_report_add(r, "strays_stored", pr_counter_get(&a->strays_stored));
+	pr_report_add(r, "lost_write", pr_counter_get(&a->lost_write));
+	pr_report_add(r, "write_errors", pr_counter_get(&a->write_errors));
+	pr_report_add(r, "ledger_refused", pr_counter_get(&a->ledger_refused));
+	d->calls.report(d->calls.arg, r);
+}
+
+static void
+note(struct pr_daemon *d)
+{
+	struct pr_report report = {0};
+	char text[SFS_NOTE_BYTES];
+
+	make_report(d, &report);
+	if (pr_report_text(&report, text, sizeof(text)))
+		sfs_note_set(d->sfs, text);
+}
+
+static void
+measure_rate(struct pr_daemon *d, int64_t now)
+{
+	uint64_t bytes = pr_counter_get(&pr_append_counters(d->append)->bytes_stored);
+	uint64_t ms = (uint64_t)(now - d->rated) / PR_NS_PER_MS;
+
+	if (d->rated && ms)
+		d->rate = (bytes - d->rated_bytes) * 1000 / ms;
+	d->rated = now;
+	d->rated_bytes = bytes;
+}
+
+static void
+on_tick(void *arg)
+{
+	struct pr_daemon *d = arg;
+	int64_t now = pr_now_mono();
+
+	tick(d, now);
+	take_batch(d, now); /* the buffer may have filled up while all waited for a log */
+	watch_suspension(d);
+	if (now - d->noted >= NOTE_NS) {
+		d->noted = now;
+		measure_rate(d, now);
+		note(d);
+	}
+	if (pr_capture_failed(d->capture) ||
+		(d->stopping && d->calls.over(d->calls.arg, now)))
+		pr_loop_break(d->loop);
+}
+
+static void
+on_stop(void *arg)
+{
+	struct pr_daemon *d = arg;
+
+	pr_log_info("stopping");
+	d->stopping = true;
+	d->calls.stop(d->calls.arg, pr_now_mono());
+}
+
+void
+pr_daemon_disk(struct pr_daemon *d, struct pr_disk *disk)
+{
+	struct sfs_volume_info info = {0};
+
+	*disk = (struct pr_disk){.rate = d->rate};
+	if (sfs_info(d->sfs, &info, NULL) != SFS_OK)
+		return;
+	disk->total = info.bytes;
+	disk->free = (info.blocks - info.blocks_used) * info.block_size;
+}
+
+static int
+open_loop(struct pr_daemon *d, struct pr_error *err)
+{
+	struct pr_loop_calls calls = {.stop = on_stop, .arg = d};
+	struct event_base *base;
+
+	d->loop = pr_loop_create(&calls, err);
+	if (!d->loop)
+		return -1;
+	base = pr_loop_base(d->loop);
+	d->timer = pr_timer_create(d->loop, TICK_NS, on_tick, d, err);
+	if (!d->timer)
+		return -1;
+	d->readable = event_new(base, pr_ring_fd(pr_capture_ring(d->capture)),
+		EV_READ | EV_PERSIST, on_readable, d);
+	d->again = event_new(base, -1, 0, on_readable, d);
+	if (!d->readable || !d->again || event_add(d->readable, NULL))
+		return pr_error_set(err, "no memory for the event loop");
+	return 0;
+}
+
+struct pr_daemon *
+pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
+	struct pr_append *append, struct pr_capture *capture,
+	const struct pr_daemon_calls *calls, struct pr_error *err)
+{
+	struct pr_daemon *d = calloc(1, sizeof(*d));
+
+	if (!d) {
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	d->o = o;
+	d->sfs = sfs;
+	d->append = append;
+	d->capture = capture;
+	d->calls = *calls;
+	if (open_loop(d, err))
+		pr_daemon_destroy(&d);
+	else if (o->manage) {
+		d->manage = pr_manage_create(
+			d->loop, o->manage, o->keys, o->enrolled, make_report, d, err);
+		if (!d->manage)
+			pr_daemon_destroy(&d);
+	}
+	return d;
+}
+
+int
+pr_daemon_run(struct pr_daemon *d, struct pr_error *err)
+{
+	const char *failed;
+	int result;
+
+	if (pr_capture_start(d->capture, err))
+		return -1;
+	note(d);
+	pr_notify("READY=1");
+	event_active(d->again, EV_READ, 0); /* arms the ring */
+	result = pr_loop_run(d->loop, err);
+	pr_notify("STOPPING=1");
+	pr_capture_stop(d->capture);
+	while (take_batch(d, pr_now_mono()))
+		;
+	failed = pr_capture_failed(d->capture);
+	if (failed && result == 0)
+		result = pr_error_set(err, "%s", failed);
+	return result;
+}
+
+void
+pr_daemon_destroy(struct pr_daemon **daemon)
+{
+	struct pr_daemon *d = *daemon;
+
+	if (!d)
+		return;
+	pr_manage_destroy(&d->manage);
+	if (d->readable)
+		event_free(d->readable);
+	if (d->again)
+		event_free(d->again);
+	pr_timer_destroy(&d->timer);
+	pr_loop_destroy(&d->loop);
+	free(d);
+	*daemon = NULL;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_DAEMON_H
+#define PR_LOGGER_DAEMON_H
+
+#include "logger/append.h"
+#include "logger/capture.h"
+#include "logger/options.h"
+#include "logger/report.h"
+#include "proto/base/loop.h"
+
+/*
+ * What a rack's node and a tap have in common: the loop, the receive thread's frame buffer in it, the
+ * volume's writer, the note with the figures, the management socket. Two threads: the receiver, and the
+ * loop's, which does all else.
+ */
+struct pr_daemon;
+
+struct pr_daemon_calls {
+	void (*frame)(void *arg, struct pr_capture_record *rec, int64_t now);
+	/* After a batch; gives the buffer back. full: the receiver waits for room. */
+	void (*batch)(void *arg, bool full, int64_t now);
+	void (*tick)(void *arg, int64_t now); /* every 10 ms */
+	void (*stop)(void *arg, int64_t now); /* SIGTERM, SIGINT */
+	bool (*over)(void *arg, int64_t now); /* asked after stop: may the loop end? */
+	void (*report)(void *arg, struct pr_report *report); /* adds its figures */
+	void *arg;
+};
+
+/* capture and sfs stay the caller's. */
+struct pr_daemon *pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
+	struct pr_append *append, struct pr_capture *capture,
+	const struct pr_daemon_calls *calls, struct pr_error *err);
+/* Until stopped. -1: the interface failed. */
+int pr_daemon_run(struct pr_daemon *d, struct pr_error *err);
+void pr_daemon_destroy(struct pr_daemon **daemon);
+
+/* The volume's size, what is free in it, and the measured pace of writing. */
+struct pr_disk {
+	uint64_t total, free, rate;
+};
+void pr_daemon_disk(struct pr_daemon *d, struct pr_disk *disk);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/import.h"
+
+#include <inttypes.h>
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "logger/append.h"
+#include "logger/monitor.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+
+/* Packets between two looks at the clock. */
+#define BATCH 64
+#define TICK_NS (10 * PR_NS_PER_MS)
+
+struct import {
+	pcap_t *pcap;
+	const char *path;
+	struct pr_append *append;
+	struct pr_monitor monitor;
+	pr_import_progress progress;
+	void *arg;
+	struct pr_import_stats *stats;
+	int64_t ticked;
+	bool stopped;
+};
+
+static int
+open_file(struct import *im, struct pr_error *err)
+{
+	char text[PCAP_ERRBUF_SIZE] = "";
+	struct stat st;
+
+	if (strcmp(im->path, "-") && stat(im->path, &st))
+		return pr_error_errno(err, "%s", im->path);
+	im->pcap = pcap_open_offline_with_tstamp_precision(
+		im->path, PCAP_TSTAMP_PRECISION_NANO, text);
+	if (!im->pcap)
+		return pr_error_set(
+			err, "%s: not a trace that can be read: %s", im->path, text);
+	if (!fstat(fileno(pcap_file(im->pcap)), &st) && S_ISREG(st.st_mode))
+		im->stats->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static const char *
+base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int
+begin(struct import *im, struct sfs *sfs, const struct pr_import_options *options,
+	struct pr_error *err)
+{
+	const char *name = options->name ? options->name : base_name(im->path);
+	int link = options->link, snaplen = pcap_snapshot(im->pcap);
+	struct pr_import_stats *stats = im->stats;
+
+	if (link < 0)
+		link = pr_monitor_link_number(sfs, name, err);
+	if (link < 0)
+		return -1;
+	stats->epoch = pr_epoch_make(pr_now_real());
+	stats->link = (uint16_t)link;
+	stats->linktype = pr_linktype_of_dlt(pcap_datalink(im->pcap));
+	stats->snaplen = snaplen > 0 ? (uint32_t)snaplen : 262144;
+	pr_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
+		stats->linktype, stats->snaplen);
+	return 0;
+}
+
+static void
+tick(struct import *im)
+{
+	int64_t now = pr_now_mono();
+	long offset;
+
+	if (now - im->ticked < TICK_NS)
+		return;
+	im->ticked = now;
+	pr_monitor_say(&im->monitor, false);
+	pr_append_tick(im->append, now);
+	offset = im->stats->size ? ftell(pcap_file(im->pcap)) : 0;
+	im->stats->offset = offset > 0 ? (uint64_t)offset : 0;
+	im->stats->stored = im->monitor.packets - im->monitor.refused;
+	if (im->progress && !im->progress(im->arg, im->stats))
+		im->stopped = true;
+}
+
+static void
+take(struct import *im, const struct pcap_pkthdr *h, const uint8_t *data)
+{
+	int64_t time = pr_time_make(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
+	struct pr_import_stats *stats = im->stats;
+
+	pr_monitor_packet(&im->monitor, time, data, h->caplen, h->len);
+	if (stats->packets++ == 0 || time < stats->first_time)
+		stats->first_time = time;
+	if (stats->packets == 1 || time > stats->last_time)
+		stats->last_time = time;
+	stats->bytes += h->caplen;
+}
+
+static int
+read_all(struct import *im, struct pr_error *err)
+{
+	struct pcap_pkthdr *h;
+	const uint8_t *data;
+	int result = 1;
+
+	while (!im->stopped && (result = pcap_next_ex(im->pcap, &h, &data)) == 1) {
+		take(im, h, data);
+		if (im->stats->packets % BATCH == 0)
+			tick(im);
+	}
+	if (result != PCAP_ERROR)
+		return 0;
+	return pr_error_set(err,
+		"%s: packet %" PRIu64 ": %s; the %" PRIu64 " before it are stored",
+		im->path, im->stats->packets + 1, pcap_geterr(im->pcap),
+		im->stats->packets);
+}
+
+/* Whatever reading came to, what was read is made durable; its error goes first. */
+static int
+end(struct import *im, int result, struct pr_error *err)
+{
+	struct pr_error own = {0};
+
+	pr_monitor_say(&im->monitor, true);
+	if (pr_append_flush(im->append, &own) && result == 0)
+		result = pr_error_set(err, "%s: %s", im->path, own.text);
+	im->stats->stored = im->monitor.packets - im->monitor.refused;
+	if (im->monitor.refused && result == 0)
+		result = pr_error_set(err,
+			"%s: %" PRIu64
+			" packets were not stored (longer than a block of the volume, "
+			"or refused by it)",
+			im->path, im->monitor.refused);
+	return result;
+}
+
+int
+pr_import_file(struct sfs *sfs, const char *path, const struct pr_import_options *options,
+	pr_import_progress progress, void *arg, struct pr_import_stats *stats,
+	struct pr_error *err)
+{
+	struct import im = {.path = path, .progress = progress, .arg = arg, .stats = stats};
+	struct pr_append_options append = {0};
+	int result = -1;
+
+	*stats = (struct pr_import_stats){0};
+	if (open_file(&im, err))
+		return -1;
+	im.append = pr_append_create(sfs, &append, err);
+	if (im.append && begin(&im, sfs, options, err) == 0)
+		result = end(&im, read_all(&im, err), err);
+	pr_append_destroy(&im.append);
+	pcap_close(im.pcap);
+	return result;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_IMPORT_H
+#define PR_LOGGER_IMPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/error.h"
+
+/*
+ * A trace file (pcap, pcapng: whatever libpcap reads; any link type; "-": standard input) into a volume,
+ * with an epoch of its own. Used by packrack-logger --read and packrack import. One thread.
+ */
+struct pr_import_options {
+	const char *name; /* of the link; NULL: the file's base name */
+	int link; /* its number; -1: that of the name, or the next free one */
+};
+
+struct pr_import_stats {
+	uint64_t epoch;
+	uint16_t link;
+	int linktype;
+	uint32_t snaplen;
+	uint64_t packets, bytes; /* read: captured bytes */
+	uint64_t stored;
+	uint64_t offset, size; /* in the file, for progress; size 0: not known (a pipe) */
+	int64_t first_time, last_time;
+};
+
+/* Called about every 10 ms. false: stop here; what was read is stored. */
+typedef bool (*pr_import_progress)(void *arg, const struct pr_import_stats *stats);
+
+/*
+ * 0: all read and durable. -1: err says what is wrong, and at which packet; what was read before is stored
+ * and durable all the same, and stats count it. sfs: a writer's. progress may be NULL.
+ */
+int pr_import_file(struct sfs *sfs, const char *path,
+	const struct pr_import_options *options, pr_import_progress progress, void *arg,
+	struct pr_import_stats *stats, struct pr_error *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/journal.h"
+
+#include <stdlib.h>
+
+#include "proto/base/clock.h"
+
+#define JOURNAL_ROOM 32768
+#define GUARANTEE_BLOCKS 4
+
+struct pr_journal {
+	struct sfs *sfs;
+	int stream;
+	struct pr_writer w;
+	int64_t min, max;
+	uint8_t buf[JOURNAL_ROOM];
+};
+
+static uint64_t
+guarantee(struct sfs *sfs, unsigned share)
+{
+	struct sfs_volume_info info;
+	uint64_t least;
+
+	if (sfs_info(sfs, &info, NULL))
+		return 0;
+	least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
+	if (info.bytes / share >= least)
+		return info.bytes / share;
+	return least <= info.bytes / 8 ? least : 0;
+}
+
+static void
+journal_clear(struct pr_journal *j)
+{
+	size_t room = sfs_record_max(j->sfs);
+
+	j->w = pr_writer_make(j->buf, room < sizeof(j->buf) ? room : sizeof(j->buf));
+	j->min = PR_TIME_MAX;
+	j->max = PR_TIME_MIN;
+}
+
+struct pr_journal *
+pr_journal_create(struct sfs *sfs, const char *stream, unsigned share, struct pr_error *err)
+{
+	struct pr_journal *j = calloc(1, sizeof(*j));
+
+	if (!j) {
+		pr_error_set(err, "no memory for stream \"%s\"", stream);
+		return NULL;
+	}
+	j->sfs = sfs;
+	j->stream = sfs_stream_open(sfs, stream, guarantee(sfs, share), 0, err);
+	if (j->stream < 0) {
+		free(j);
+		return NULL;
+	}
+	journal_clear(j);
+	return j;
+}
+
+void
+pr_journal_destroy(struct pr_journal **journal)
+{
+	free(*journal);
+	*journal = NULL;
+}
+
+int
+pr_journal_write(struct pr_journal *j, struct pr_error *err)
+{
+	size_t len = pr_writer_len(&j->w);
+
+	if (len == 0)
+		return 0;
+	if (sfs_append(j->sfs, j->stream, j->min, j->max, j->buf, len, NULL, err) != SFS_OK)
+		return -1;
+	journal_clear(j);
+	return 0;
+}
+
+int
+pr_journal_add(struct pr_journal *j, const struct pr_ledger_entry *e, int64_t min,
+	int64_t max, struct pr_error *err)
+{
+	if (!pr_ledger_store(&j->w, e)) {
+		if (pr_journal_write(j, err))
+			return -1;
+		if (!pr_ledger_store(&j->w, e))
+			return pr_error_set(
+				err, "a ledger entry of type %u is too long", e->type);
+	}
+	if (min < j->min)
+		j->min = min;
+	if (max > j->max)
+		j->max = max;
+	return 0;
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/logger.h"
+
+int
+main(int argc, char **argv)
+{
+	return pr_logger_main(argc, argv);
+}

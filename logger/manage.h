@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_MANAGE_H
+#define PR_LOGGER_MANAGE_H
+
+#include "logger/report.h"
+#include "proto/base/loop.h"
+
+/* Answers status requests. Only reading: a node takes its commands from the dispatcher. Loop's thread. */
+struct pr_manage;
+
+typedef void (*pr_manage_call)(void *arg, struct pr_report *report);
+
+/* keys and enrolled: files, or NULL. */
+struct pr_manage *pr_manage_create(struct pr_loop *loop, const char *endpoint,
+	const char *keys, const char *enrolled, pr_manage_call call, void *arg,
+	struct pr_error *err);
+void pr_manage_destroy(struct pr_manage **manage);
+
+#endif

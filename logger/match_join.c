@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/match_private.h"
+
+/* PR_FINGERPRINT_STEP * this == 1 mod 2^32: finds by how much a frame has grown. */
+#define STEP_INVERSE 0x0e8b2f51u
+/* Neighbours may themselves have the frame of one alike, from a little further on. */
+#define SPAN_WINDOWS 8
+
+/*
+ * The length that the frame was sent with, if it fits an entry's fingerprint, else 0. A frame that the
+ * switch padded with zeros has the same hash and a longer length (proto/wire/frame.h).
+ */
+static uint32_t
+fit(const struct held *h, uint32_t fingerprint)
+{
+	uint32_t grown = (h->f.fingerprint - fingerprint) * STEP_INVERSE;
+
+	if (grown == 0)
+		return h->f.len;
+	if (h->f.len < PR_ETHER_LEN || grown > h->f.len - PR_ETHER_LEN)
+		return 0;
+	for (uint32_t i = h->f.len - grown; i < h->f.len; i++) {
+		if (h->f.data[i])
+			return 0;
+	}
+	return h->f.len - grown;
+}
+
+static size_t
+recent_set(uint32_t fingerprint)
+{
+	return ((fingerprint ^ fingerprint >> 16) & (RECENT_SETS - 1)) * RECENT_WAYS;
+}
+
+/* The one alike, or else the oldest, makes room. */
+static void
+recent_note(struct recent *table, uint32_t fingerprint, uint64_t arrival)
+{
+	struct recent *r = &table[recent_set(fingerprint)];
+	uint32_t now = (uint32_t)arrival, oldest = 0;
+
+	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
+		if (r[i].fingerprint == fingerprint) {
+			oldest = i;
+			break;
+		}
+		if (now - r[i].arrival > now - r[oldest].arrival)
+			oldest = i;
+	}
+	r[oldest] = (struct recent){fingerprint, now};
+}
+
+static bool
+recent_has(const struct recent *table, uint32_t fingerprint, uint64_t arrival)
+{
+	const struct recent *r = &table[recent_set(fingerprint)];
+
+	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
+		/* a frame that overtook is "later" by a little */
+		if (r[i].fingerprint == fingerprint &&
+			(uint32_t)arrival - r[i].arrival + RECENT_FRAMES <
+				2 * RECENT_FRAMES)
+			return true;
+	}
+	return false;
+}
+
+static void
+unhash(struct pr_match *m, struct slot *s)
+{
+	if (s->hashed) {
+		match_table_remove(&m->entries, s->e.fingerprint, s->e.ordinal);
+		s->hashed = false;
+	}
+}
+
+static void
+hash_entry(struct pr_match *m, struct slot *s)
+{
+	if (!s->hashed) {
+		match_table_add(&m->entries, s->e.fingerprint, s->e.ordinal);
+		s->hashed = true;
+	}
+}
+
+/* Waiting entries below `until` can be found by fingerprint from now on. */
+static void
+hash_until(struct pr_match *m, uint64_t until)
+{
+	uint64_t from = m->hashed > m->front ? m->hashed : m->front;
+
+	for (uint64_t o = from; o < until; o++) {
+		struct slot *s = slot_at(m, o);
+
+		if (s->state == SLOT_WAITING)
+			hash_entry(m, s);
+	}
+	if (until > m->hashed)
+		m->hashed = until;
+}
+
+static void
+oldest_move(struct pr_match *m)
+{
+	while (m->oldest < m->top) {
+		struct slot *s = slot_at(m, m->oldest);
+
+		if (s->state == SLOT_WAITING)
+			return;
+		if (s->counted) {
+			s->counted = false;
+			m->above--;
+		}
+		m->oldest++;
+	}
+}
+
+/* A log has told of an ordinal that was passed over: what was matched behind it counts again. */
+static void
+oldest_back(struct pr_match *m, uint64_t ordinal)
+{
+	for (uint64_t o = ordinal + 1; o < m->oldest; o++) {
+		struct slot *s = slot_at(m, o);
+
+		if (s->framed && !s->counted && s->e.ordinal == o) {
+			s->counted = true;
+			m->above++;
+		}
+	}
+	m->oldest = ordinal;
+}
+
+static void
+resolved(struct pr_match *m, struct slot *s)
+{
+	unhash(m, s);
+	m->waiting--;
+	if (s->e.ordinal == m->oldest)
+		oldest_move(m);
+}
+
+static void
+pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
+{
+	struct held *h = held_at(m, arrival);
+	uint64_t ordinal = s->e.ordinal;
+
+	if (h->state == HELD_PARKED) {
+		match_table_remove(&m->frames, h->f.fingerprint, arrival);
+		m->parked--;
+	}
+	h->state = HELD_MATCHED;
+	h->ordinal = ordinal;
+	h->sent_len = sent_len;
+	recent_note(m->recent, h->f.fingerprint, arrival);
+	if (ordinal >= m->front) {
+		if (ordinal > m->front)
+			hash_until(m, ordinal);
+		m->front = ordinal + 1;
+		m->front_arrival = arrival;
+	}
+	s->state = SLOT_MATCHED;
+	s->framed = true;
+	s->frame = arrival;
+	if (ordinal > m->oldest) {
+		s->counted = true;
+		m->above++;
+	}
+	m->stats.matched++;
+	resolved(m, s);
+}
+
+void
+match_lose(struct pr_match *m, uint64_t ordinal)
+{
+	struct slot *s = slot_at(m, ordinal);
+
+	recent_note(m->lost, s->e.fingerprint, m->held_at);
+	s->state = SLOT_LOST;
+	m->stats.lost++;
+	resolved(m, s);
+}
+
+void
+match_lose_until(struct pr_match *m, uint64_t ordinal)
+{
+	for (oldest_move(m); m->oldest < ordinal; oldest_move(m))
+		match_lose(m, m->oldest);
+}
+
+/*
+ * Among the waiting entries that fit, the one nearest to where the stream stands. One that was passed
+ * over is taken before one twice as far ahead: a frame is rather late than early, as losses lie between.
+ */
+static struct slot *
+choose_entry(struct pr_match *m, uint32_t fingerprint)
+{
+	struct slot *best = NULL;
+	uint64_t best_score = UINT64_MAX,
+		 n = match_bucket_of(&m->entries, fingerprint)->head;
+
+	for (unsigned steps = 0; n != MATCH_NONE && steps < 1024; steps++) {
+		struct slot *s = slot_at(m, n);
+		uint64_t score = n < m->front ? m->front - n : 2 * (n - m->front) + 1;
+
+		if (s->e.fingerprint == fingerprint && score < best_score) {
+			best = s;
+			best_score = score;
+		}
+		n = s->hook.next;
+	}
+	return best;
+}
+
+static void
+front_move(struct pr_match *m)
+{
+	while (m->front < m->top && slot_at(m, m->front)->state != SLOT_WAITING)
+		m->front++;
+}
+
+static void
+park(struct pr_match *m, uint64_t arrival)
+{
+	struct held *h = held_at(m, arrival);
+
+	h->gone = (uint32_t)m->stats.logs_gone;
+	h->state = HELD_PARKED;
+	match_table_add(&m->frames, h->f.fingerprint, arrival);
+	m->parked++;
+}
+
+/* The head of the frames against the entries that wait. False: it fits none. */
+static bool
+seek(struct pr_match *m)
+{
+	struct held *h = held_at(m, m->held_at);
+	struct slot *s;
+	uint32_t len;
+
+	hash_until(m, m->top);
+	s = choose_entry(m, h->f.fingerprint);
+	if (s) {
+		pair(m, s, m->held_at++, h->f.len);
+		return true;
+	}
+	/* Grown by the switch? Only where the logs ahead would know of a longer frame like it. */
+	if (m->top - m->front < m->o.window)
+		return false;
+	s = slot_at(m, m->front);
+	len = fit(h, s->e.fingerprint);
+	if (len)
+		pair(m, s, m->held_at++, len);
+	return len != 0;
+}
+
+void
+match_drain(struct pr_match *m, bool force)
+{
+	while (m->held_at < m->held_top) {
+		struct held *h = held_at(m, m->held_at);
+		struct slot *s;
+
+		front_move(m);
+		s = slot_at(m, m->front);
+		if (m->front < m->top && s->e.fingerprint == h->f.fingerprint) {
+			pair(m, s, m->held_at++, h->f.len);
+			continue;
+		}
+		if (m->stuck && !force)
+			return;
+		m->stats.searched++;
+		if (seek(m))
+			continue;
+		if (m->front == m->top && !force) {
+			m->stuck = true; /* until the next log */
+			return;
+		}
+		park(m, m->held_at++);
+	}
+}
+
+/* Frames that can belong to an entry lie around those of its neighbours. */
+static void
+span_around(
+	const struct pr_match *m, uint64_t first, uint64_t last, struct match_span *span)
+{
+	uint64_t slack = SPAN_WINDOWS * (uint64_t)m->o.window;
+
+	*span = (struct match_span){0, UINT64_MAX};
+	for (uint64_t k = 1; k <= 1024 && k <= first; k++) {
+		const struct slot *s = slot_at(m, first - k);
+
+		if (s->framed && s->e.ordinal == first - k) {
+			span->floor = s->frame > slack ? s->frame - slack : 0;
+			break;
+		}
+	}
+	for (uint64_t k = 1; k <= 1024 && last + k < m->top; k++) {
+		const struct slot *s = slot_at(m, last + k);
+
+		if (s->framed && s->e.ordinal == last + k) {
+			span->ceiling = s->frame + slack;
+			break;
+		}
+	}
+}
+
+/* Entries first..last are about to be added, in order. */
+void
+match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
+{
+	uint64_t slack = SPAN_WINDOWS * (uint64_t)m->o.window;
+
+	m->stuck = false;
+	if (m->parked == 0)
+		return;
+	if (first < m->front) {
+		span_around(m, first, last, &m->span);
+		return;
+	}
+	m->span.floor = m->front_arrival > slack ? m->front_arrival - slack : 0;
+	m->span.ceiling = UINT64_MAX;
+}
+
+static bool
+find_parked(struct pr_match *m, struct slot *s)
+{
+	uint64_t n = match_bucket_of(&m->frames, s->e.fingerprint)->head;
+
+	for (unsigned steps = 0; n != MATCH_NONE && steps < 1024; steps++) {
+		struct held *h = held_at(m, n);
+
+		if (h->f.fingerprint == s->e.fingerprint && n >= m->span.floor &&
+			n <= m->span.ceiling) {
+			pair(m, s, n, h->f.len);
+			return true;
+		}
+		n = h->hook.next;
+	}
+	return false;
+}
+
+void
+match_entry_added(struct pr_match *m, uint64_t ordinal)
+{
+	struct slot *s = slot_at(m, ordinal);
+
+	m->waiting++;
+	if (ordinal < m->oldest)
+		oldest_back(m, ordinal);
+	if (m->parked && find_parked(m, s))
+		return;
+	if (ordinal < m->front || ordinal < m->hashed)
+		hash_entry(m, s);
+}
+
+/* Before an entry is declared lost: is there a frame that fits but for zeros added by the switch? */
+static bool
+last_chance(struct pr_match *m, struct slot *s)
+{
+	struct match_span span;
+
+	if (m->parked == 0)
+		return false;
+	span_around(m, s->e.ordinal, s->e.ordinal, &span);
+	if (span.floor < m->held_base)
+		span.floor = m->held_base;
+	for (uint64_t n = span.floor; n < m->held_at && n <= span.ceiling; n++) {
+		const struct held *h = held_at(m, n);
+		uint32_t len = h->state == HELD_PARKED ? fit(h, s->e.fingerprint) : 0;
+
+		if (len) {
+			pair(m, s, n, len);
+			return true;
+		}
+		if (n - span.floor > 2 * SPAN_WINDOWS * (uint64_t)m->o.window)
+			break;
+	}
+	return false;
+}
+
+void
+match_expire(struct pr_match *m, int64_t now)
+{
+	for (oldest_move(m); m->oldest < m->top; oldest_move(m)) {
+		uint64_t ordinal = m->oldest;
+		struct slot *s = slot_at(m, ordinal);
+		bool timed = now - s->came >= m->o.expire_ns;
+
+		if (!timed && m->above < 2 * (uint64_t)m->o.window)
+			return;
+		if (timed)
+			match_drain(m, true);
+		if (s->state == SLOT_WAITING && !last_chance(m, s))
+			match_lose(m, ordinal);
+	}
+}
+
+void
+match_held_done(struct pr_match *m, uint64_t arrival)
+{
+	held_at(m, arrival)->state = HELD_DONE;
+	while (m->held_base < m->held_at && held_at(m, m->held_base)->state == HELD_DONE)
+		m->held_base++;
+}
+
+void
+match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate)
+{
+	struct held *h = held_at(m, arrival);
+
+	if (h->state == HELD_PARKED) {
+		match_table_remove(&m->frames, h->f.fingerprint, arrival);
+		m->parked--;
+	}
+	if (fate == PR_MATCH_DUPLICATE)
+		m->stats.duplicates++;
+	else if (fate == PR_MATCH_LATE)
+		m->stats.late++;
+	else
+		m->stats.strays++;
+	m->calls.leftover(m->calls.arg, &h->f, fate);
+	match_held_done(m, arrival);
+}
+
+static bool
+parked_over(const struct pr_match *m, const struct held *h, uint64_t arrival, int64_t now)
+{
+	int64_t age = now - h->came;
+
+	if (age >= m->o.hold_ns)
+		return true;
+	/* A repeat needs no log, once all the logs are here that could be its own. */
+	if (m->missing || !recent_has(m->recent, h->f.fingerprint, arrival))
+		return false;
+	return age >= 2 * m->o.expire_ns ||
+	       (!m->several && m->front_arrival > arrival + 2 * (uint64_t)m->o.window);
+}
+
+/* A repeat whose own log may have been one that is gone is a stray. */
+enum pr_match_fate
+match_fate(const struct pr_match *m, uint64_t arrival)
+{
+	const struct held *h = held_at(m, arrival);
+
+	if (m->missing == 0 && h->gone == (uint32_t)m->stats.logs_gone &&
+		recent_has(m->recent, h->f.fingerprint, arrival))
+		return PR_MATCH_DUPLICATE;
+	return recent_has(m->lost, h->f.fingerprint, arrival) ? PR_MATCH_LATE
+							      : PR_MATCH_STRAY;
+}
+
+void
+match_age_parked(struct pr_match *m, int64_t now, bool all)
+{
+	if (m->held_old < m->held_base)
+		m->held_old = m->held_base;
+	for (; m->held_old < m->held_at; m->held_old++) {
+		struct held *h = held_at(m, m->held_old);
+
+		if (h->state != HELD_PARKED)
+			continue;
+		if (!all && !parked_over(m, h, m->held_old, now))
+			return;
+		match_leave(m, m->held_old, match_fate(m, m->held_old));
+	}
+}

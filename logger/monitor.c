@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/monitor.h"
+
+#include <pcap/dlt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+
+void
+pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
+	uint16_t link, const char *name, int linktype, uint32_t snaplen)
+{
+	struct pr_ledger_link line = {.epoch = epoch,
+		.link = link,
+		.linktype = (uint16_t)linktype,
+		.snaplen = snaplen};
+
+	snprintf(line.name, sizeof(line.name), "%s", name);
+	*m = (struct pr_monitor){.append = append};
+	m->mark.epoch = epoch;
+	m->mark.link = (struct pr_mark_link){.link = link,
+		.linktype = line.linktype,
+		.snaplen = snaplen,
+		.last_otime = PR_TIME_MIN};
+	memcpy(m->mark.link.name, line.name, sizeof(line.name));
+	pr_append_link(append, &line);
+	pr_monitor_say(m, false);
+}
+
+void
+pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data, uint32_t caplen,
+	uint32_t len)
+{
+	struct pr_mark_link *link = &m->mark.link;
+	struct pr_packet p = {
+		.time = time,
+		.epoch = m->mark.epoch,
+		.seq = ++link->last_seq,
+		.caplen = caplen,
+		.len = len,
+		.link = link->link,
+		.linktype = link->linktype,
+		.data = data,
+	};
+
+	if (time > link->last_otime)
+		link->last_otime = time;
+	p.otime = link->last_otime;
+	link->assigned++;
+	m->packets++;
+	m->bytes += caplen;
+	if (pr_append_packet(m->append, &p))
+		m->refused++;
+}
+
+void
+pr_monitor_say(struct pr_monitor *m, bool ended)
+{
+	struct pr_ledger_mark mark = m->mark;
+
+	mark.said_until = pr_now_real();
+	mark.stopping = ended;
+	mark.link.ended = ended;
+	if (mark.link.last_seq == 0)
+		mark.link.last_otime = 0;
+	pr_append_mark(m->append, &mark);
+}
+
+int
+pr_linktype_of_dlt(int dlt)
+{
+	static const int differ[][2] = {
+		{DLT_ATM_RFC1483, 100},
+		{DLT_RAW, 101},
+		{DLT_SLIP_BSDOS, 102},
+		{DLT_PPP_BSDOS, 103},
+		{DLT_ATM_CLIP, 106},
+		{DLT_PFSYNC, 246},
+	};
+
+	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
+		if (differ[i][0] == dlt)
+			return differ[i][1];
+	}
+	return dlt;
+}
+
+static void
+number_note(struct pr_cursor c, const char *name, int *found, int *highest)
+{
+	struct pr_ledger_entry e;
+
+	while (pr_ledger_load(&c, &e) == 1) {
+		if (e.type != PR_LEDGER_LINK)
+			continue;
+		if (e.u.link.link != PR_STRAY_LINK && e.u.link.link > *highest)
+			*highest = e.u.link.link;
+		if (!strcmp(e.u.link.name, name))
+			*found = e.u.link.link;
+	}
+}
+
+int
+pr_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
+{
+	int stream = sfs_stream_find(sfs, "ledger"), found = -1, highest = -1, result;
+	char cut[PR_NAME_MAX + 1];
+	struct sfs_cursor *cursor;
+	struct sfs_record record;
+
+	if (stream < 0)
+		return 0;
+	snprintf(cut, sizeof(cut), "%s", name);
+	cursor = sfs_cursor_open(sfs, stream, NULL, err);
+	if (!cursor)
+		return -1;
+	/* What was recycled or is damaged cannot tell; its links' names begin anew. */
+	while ((result = sfs_cursor_next(cursor, &record, err)) == 1 ||
+		result == SFS_EXPIRED || result == SFS_CORRUPT) {
+		if (result == 1)
+			number_note(pr_cursor_make(record.body, record.length), cut, &found,
+				&highest);
+	}
+	sfs_cursor_close(&cursor);
+	if (result < 0)
+		return -1;
+	if (found < 0 && highest + 1 >= PR_STRAY_LINK)
+		return pr_error_set(
+			err, "the volume has links up to number %d: give --link", highest);
+	return found >= 0 ? found : highest + 1;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_MONITOR_H
+#define PR_LOGGER_MONITOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logger/append.h"
+#include "proto/base/error.h"
+
+/*
+ * A link that the logger records by itself, a tap or a trace file: it gives seqs and order times, and keeps
+ * the ledger that a dispatcher would. One thread.
+ */
+struct pr_monitor {
+	struct pr_append *append;
+	struct pr_ledger_mark
+		mark; /* last_seq and the like; drops are the caller's to set */
+	uint64_t packets, bytes, refused;
+};
+
+/* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
+void pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
+	uint16_t link, const char *name, int linktype, uint32_t snaplen);
+void pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data,
+	uint32_t caplen, uint32_t len);
+/* To the ledger: all captured so far has been said. ended: nothing more will come. */
+void pr_monitor_say(struct pr_monitor *m, bool ended);
+
+/* libpcap's number of a link type for that in files, where they differ. */
+int pr_linktype_of_dlt(int dlt);
+
+/*
+ * Number of the link of this name: as in the volume's ledger, else the next one that is free there.
+ * -1: the ledger cannot be read, or all are taken.
+ */
+int pr_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/options.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logger/append.h"
+#include "logger/match.h"
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define OFFSET(field) offsetof(struct pr_logger_options, field)
+
+static const struct pr_option table[] = {
+	{.name = "rack",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(rack),
+		.arg = "IFACE",
+		.help = "be a node of a rack, on this interface to its switch"},
+	{.name = "tap",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(tap),
+		.arg = "IFACE",
+		.help = "record this interface, without a dispatcher"},
+	{.name = "read",
+		.letter = 'r',
+		.kind = PR_OPT_LIST,
+		.offset = OFFSET(read),
+		.arg = "FILE",
+		.help = "record a trace file (may be repeated)"},
+	{.name = "volume",
+		.kind = PR_OPT_LIST,
+		.offset = OFFSET(volume),
+		.arg = "PATH[,PATH]",
+		.help = "the volume to write: its file or devices"},
+	{.name = "name",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(name),
+		.arg = "NAME",
+		.help = "of this node (default: the host's)"},
+	{.name = "buffer-size",
+		.kind = PR_OPT_SIZE,
+		.offset = OFFSET(buffer_size),
+		.arg = "SIZE",
+		.help = "the kernel's receive ring (default 32M)",
+		.min = 1 << 16,
+		.max = 1 << 30},
+	{.name = "ring-size",
+		.kind = PR_OPT_SIZE,
+		.offset = OFFSET(ring_size),
+		.arg = "SIZE",
+		.help = "frames that wait for their logs (default 16M)",
+		.min = 1 << 20,
+		.max = UINT64_C(1) << 34},
+	{.name = "shm-size",
+		.kind = PR_OPT_SIZE,
+		.offset = OFFSET(shm_size),
+		.arg = "SIZE",
+		.help = "shared memory for the newest blocks (default 32M)",
+		.min = 1 << 18,
+		.max = UINT64_C(1) << 40},
+	{.name = "hold-time",
+		.kind = PR_OPT_DURATION,
+		.offset = OFFSET(hold_time),
+		.arg = "TIME",
+		.help = "how long frames wait for a lost log (default 2s)",
+		.min = 1000000,
+		.max = UINT64_C(60000000000)},
+	{.name = "reorder-window",
+		.kind = PR_OPT_UINT,
+		.offset = OFFSET(window),
+		.arg = "FRAMES",
+		.help = "half of it is how far the switch may reorder (default 128)",
+		.min = PR_MATCH_WINDOW_MIN,
+		.max = PR_MATCH_WINDOW_MAX},
+	{.name = "segment-age",
+		.kind = PR_OPT_DURATION,
+		.offset = OFFSET(segment_age),
+		.arg = "TIME",
+		.help = "packets can be found after so long at most (default 100ms)",
+		.min = 1000000,
+		.max = UINT64_C(60000000000)},
+	{.name = "filter",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(filter),
+		.arg = "FILTER",
+		.help = "with --tap: record only these (pcap-filter(7))"},
+	{.name = "snaplen",
+		.kind = PR_OPT_UINT,
+		.offset = OFFSET(snaplen),
+		.arg = "BYTES",
+		.help = "with --tap: bytes kept of a packet (default 262144)",
+		.min = 1,
+		.max = 262144},
+	{.name = "both",
+		.kind = PR_OPT_FLAG,
+		.offset = OFFSET(both),
+		.help = "with --tap: what this machine sends as well"},
+	{.name = "link",
+		.kind = PR_OPT_UINT,
+		.offset = OFFSET(link),
+		.arg = "N",
+		.help = "with --tap, --read: number of the link (default: by its name)",
+		.min = 0,
+		.max = PR_STRAY_LINK - 1,
+		.set_offset = OFFSET(link_set)},
+	{.name = "rack-key",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(rack_key),
+		.arg = "FILE",
+		.help = "the key of the rack's control frames, 64 hexadecimal digits"},
+	{.name = "rack-id",
+		.kind = PR_OPT_UINT,
+		.offset = OFFSET(rack_id),
+		.arg = "N",
+		.help = "tells racks on one switch apart (default 0)",
+		.min = 0,
+		.max = UINT32_MAX},
+	{.name = "ethertype",
+		.kind = PR_OPT_UINT,
+		.offset = OFFSET(ethertype),
+		.arg = "N",
+		.help = "of control frames (default 0x88b5)",
+		.min = 0x600,
+		.max = 0xffff},
+	{.name = "manage",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(manage),
+		.arg = "ENDPOINT",
+		.help = "answer status requests here (ZeroMQ; default: none)"},
+	{.name = "keys",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(keys),
+		.arg = "FILE",
+		.help = "own CURVE key pair, for --manage"},
+	{.name = "enrolled",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(enrolled),
+		.arg = "FILE",
+		.help = "who may ask, for --manage"},
+	{.name = "verbose",
+		.letter = 'v',
+		.kind = PR_OPT_FLAG,
+		.offset = OFFSET(verbose),
+		.help = "say more"},
+};
+
+static const struct pr_program program = {
+	.name = "packrack-logger",
+	.section = "logger",
+	.summary = "stores packets in a StreamFS volume: a node of a rack, a tap, or trace "
+		   "files",
+	.usage = "--rack IFACE | --tap IFACE | --read FILE  --volume PATH[,PATH] [options]",
+	.options = table,
+	.option_count = sizeof(table) / sizeof(table[0]),
+	.footer = "The volume is made by `packrack volume create PATH --size SIZE`.\n"
+		  "Exit status: 0, 1 on failure, 2 on bad usage or configuration.\n",
+};
+
+static int
+list_add(struct pr_string_list *list, const char *text, size_t len)
+{
+	char **items = realloc(list->items, (list->count + 1) * sizeof(*items));
+
+	if (!items)
+		return -1;
+	list->items = items;
+	items[list->count] = strndup(text, len);
+	return items[list->count++] ? 0 : -1;
+}
+
+static void
+list_free(struct pr_string_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i]);
+	free(list->items);
+	*list = (struct pr_string_list){0};
+}
+
+/* "a,b" is two devices. */
+static int
+split_volume(struct pr_string_list *list, struct pr_error *err)
+{
+	struct pr_string_list split = {0};
+
+	for (size_t i = 0; i < list->count; i++) {
+		const char *at = list->items[i];
+
+		for (;;) {
+			size_t len = strcspn(at, ",");
+
+			if (len && list_add(&split, at, len))
+				return pr_error_set(err, "no memory");
+			if (!at[len])
+				break;
+			at += len + 1;
+		}
+	}
+	list_free(list);
+	*list = split;
+	return 0;
+}
+
+static int
+check(struct pr_logger_options *o, struct pr_error *err)
+{
+	int modes = (o->rack != NULL) + (o->tap != NULL) + (o->read.count > 0);
+
+	if (modes != 1)
+		return pr_error_set(err,
+			"give one of --rack IFACE, --tap IFACE, --read FILE%s",
+			modes ? ", not several" : "");
+	if (split_volume(&o->volume, err))
+		return -1;
+	if (o->volume.count == 0)
+		return pr_error_set(err,
+			"--volume PATH is missing: where to store "
+			"(made by `packrack volume create PATH --size SIZE`)");
+	if (o->filter && !o->tap)
+		return pr_error_set(
+			err, "--filter is for --tap; a rack's is the dispatcher's");
+	if (o->name && (!*o->name || strlen(o->name) > PR_NAME_MAX))
+		return pr_error_set(
+			err, "--name \"%s\": 1 to %d bytes", o->name, PR_NAME_MAX);
+	if (o->ethertype == PR_ETHERTYPE_ESCAPE)
+		return pr_error_set(err,
+			"--ethertype 0x%x is taken (escaped frames carry it)",
+			PR_ETHERTYPE_ESCAPE);
+	return 0;
+}
+
+static int
+default_name(struct pr_logger_options *o, struct pr_error *err)
+{
+	char host[PR_NAME_MAX + 1] = "";
+
+	if (o->name)
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) || !*host)
+		snprintf(host, sizeof(host), "logger");
+	o->name = strdup(host);
+	return o->name ? 0 : pr_error_set(err, "no memory");
+}
+
+int
+pr_logger_options_parse(
+	struct pr_logger_options *o, int argc, char **argv, struct pr_error *err)
+{
+	int operand, result;
+
+	*o = (struct pr_logger_options){
+		.buffer_size = 32 * MIB,
+		.ring_size = 16 * MIB,
+		.shm_size = SFS_SHM_DEFAULT,
+		.hold_time = 2 * PR_NS_PER_S,
+		.segment_age = PR_SEGMENT_AGE_DEFAULT,
+		.window = PR_MATCH_WINDOW_DEFAULT,
+		.snaplen = 262144,
+		.ethertype = PR_ETHERTYPE_DEFAULT,
+	};
+	result = pr_options_parse(&program, o, argc, argv, &operand, err);
+	if (result)
+		return result;
+	if (operand < argc)
+		return pr_error_set(err,
+			"what is \"%s\"? No operands are taken, see --help", argv[operand]);
+	return check(o, err) || default_name(o, err) ? -1 : 0;
+}
+
+void
+pr_logger_options_free(struct pr_logger_options *o)
+{
+	pr_options_free(&program, o);
+}
+
+static int
+hex_digit(int c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static int
+key_parse(const char *text, struct pr_frame_key *key)
+{
+	size_t len = strcspn(text, " \t\r\n");
+
+	if (len != 2 * PR_FRAME_KEY || text[len + strspn(text + len, " \t\r\n")])
+		return -1;
+	for (size_t i = 0; i < PR_FRAME_KEY; i++) {
+		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -1;
+		key->bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	key->set = true;
+	return 0;
+}
+
+int
+pr_logger_key_load(const char *path, struct pr_frame_key *key, struct pr_error *err)
+{
+	char text[256] = "";
+	struct stat st;
+	FILE *file = fopen(path, "re");
+	size_t len;
+
+	*key = (struct pr_frame_key){0};
+	if (!file)
+		return pr_error_errno(err, "rack key %s", path);
+	if (fstat(fileno(file), &st) || (st.st_mode & 077)) {
+		fclose(file);
+		return pr_error_set(
+			err, "rack key %s: others may read it: chmod 600 %s", path, path);
+	}
+	len = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[len] = '\0';
+	if (key_parse(text, key))
+		return pr_error_set(err, "rack key %s: wanted %d hexadecimal digits", path,
+			2 * PR_FRAME_KEY);
+	return 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+void
+pr_report_add(struct pr_report *r, const char *name, uint64_t number)
+{
+	if (r->count == PR_REPORT_MAX)
+		return;
+	r->values[r->count].name = name;
+	r->values[r->count++].number = number;
+}
+
+static void
+set_text(json_t *root, const char *name, const char *text)
+{
+	/* a name that is no UTF-8 is left out rather than the rest with it */
+	if (text)
+		json_object_set_new(root, name, json_string(text));
+}
+
+bool
+pr_report_text(const struct pr_report *r, char *buf, size_t size)
+{
+	json_t *root = json_object();
+	char epoch[24];
+	size_t len;
+
+	if (!root)
+		return false;
+	snprintf(epoch, sizeof(epoch), "%016" PRIx64, r->epoch);
+	set_text(root, "mode", r->mode);
+	set_text(root, "name", r->name);
+	set_text(root, "state", r->state);
+	set_text(root, "trouble", r->trouble);
+	set_text(root, "epoch", epoch);
+	for (size_t i = 0; i < r->count; i++)
+		json_object_set_new(root, r->values[i].name,
+			json_integer((json_int_t)(r->values[i].number & INT64_MAX)));
+	len = json_dumpb(root, buf, size - 1, JSON_COMPACT);
+	json_decref(root);
+	if (len == 0 || len >= size)
+		return false;
+	buf[len] = '\0';
+	return true;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "logger/session.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/restore.h"
+#include "proto/base/clock.h"
+
+/* What a frame takes in a buffer besides its bytes, as the dispatcher reckons too. */
+#define FRAME_COST 128
+
+struct link_info {
+	uint16_t link, linktype;
+	bool named; /* the ledger has its LINK entry */
+	bool stopping;
+};
+
+struct pr_session {
+	struct pr_session_config config;
+	struct pr_match *match;
+	struct link_info *links;
+	size_t link_count;
+	uint16_t links_told; /* of the dispatcher, as MARK says */
+	bool stopping;
+	struct pr_session_stats stats;
+};
+
+static struct link_info *
+link_info(struct pr_session *s, uint16_t link)
+{
+	struct link_info *links;
+
+	for (size_t i = 0; i < s->link_count; i++) {
+		if (s->links[i].link == link)
+			return &s->links[i];
+	}
+	if (s->link_count == PR_MATCH_LINKS_MAX)
+		return NULL;
+	links = realloc(s->links, (s->link_count + 1) * sizeof(*links));
+	if (!links)
+		return NULL;
+	s->links = links;
+	links[s->link_count] = (struct link_info){.link = link, .linktype = 1};
+	return &links[s->link_count++];
+}
+
+static void
+give_back(struct pr_session *s, const struct pr_match_frame *f)
+{
+	s->stats.settled_cost += f->len + FRAME_COST;
+	if (f->moved)
+		free(f->data);
+}
+
+static void
+on_loss(void *arg, const struct pr_loss *loss)
+{
+	struct pr_session *s = arg;
+
+	pr_append_loss(s->config.append, loss);
+}
+
+/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
+static void
+lose_odd(struct pr_session *s, uint16_t link, const struct pr_entry *e)
+{
+	struct pr_loss loss = {
+		.epoch = s->config.match.epoch,
+		.link = link,
+		.first_seq = e->seq,
+		.last_seq = e->seq,
+		.count = 1,
+		.first_time = e->otime,
+		.last_time = e->otime,
+		.reason = PR_LOSS_SWITCH,
+		.second = (e->flags & PR_ENTRY_SECOND) != 0,
+	};
+
+	s->stats.refused++;
+	pr_append_loss(s->config.append, &loss);
+}
+
+static void
+on_packet(void *arg, uint16_t link, const struct pr_entry *e,
+	const struct pr_match_frame *f, uint32_t len)
+{
+	struct pr_session *s = arg;
+	const struct link_info *info = link_info(s, link);
+	struct pr_packet p;
+
+	if (pr_restore(e, f->data, len, &p)) {
+		p.epoch = s->config.match.epoch;
+		p.link = link;
+		p.linktype = info ? info->linktype : 1;
+		if (pr_append_packet(s->config.append, &p))
+			s->stats.refused++;
+		else
+			s->stats.stored++;
+	} else {
+		lose_odd(s, link, e);
+	}
+	give_back(s, f);
+}
+
+static void
+on_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
+{
+	struct pr_session *s = arg;
+	struct pr_packet p = {
+		.time = f->time,
+		.epoch = s->config.match.epoch,
+		.caplen = f->len,
+		.len = f->len,
+		.linktype = 1,
+		.data = f->data,
+	};
+
+	if (fate != PR_MATCH_DUPLICATE)
+		pr_append_stray(s->config.append, &p);
+	give_back(s, f);
+}
+
+static void
+on_resend(void *arg, const struct pr_resend *resend)
+{
+	struct pr_session *s = arg;
+
+	s->config.resend(s->config.arg, resend);
+}
+
+struct pr_session *
+pr_session_create(const struct pr_session_config *config, struct pr_error *err)
+{
+	struct pr_session *s = calloc(1, sizeof(*s));
+	struct pr_match_calls calls = {on_packet, on_loss, on_leftover, on_resend, s};
+
+	if (!s) {
+		pr_error_set(err, "no memory for a dispatcher's session");
+		return NULL;
+	}
+	s->config = *config;
+	s->match = pr_match_create(&config->match, &calls, err);
+	if (!s->match) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void
+pr_session_destroy(struct pr_session **session)
+{
+	struct pr_session *s = *session;
+
+	if (!s)
+		return;
+	pr_match_finish(s->match);
+	pr_match_destroy(&s->match);
+	free(s->links);
+	free(s);
+	*session = NULL;
+}
+
+void
+pr_session_finish(struct pr_session *s)
+{
+	pr_match_finish(s->match);
+}
+
+void
+pr_session_frame(struct pr_session *s, struct pr_capture_record *rec, int64_t now)
+{
+	struct pr_match_frame f = {
+		.data = rec->data,
+		.len = rec->caplen,
+		.fingerprint = rec->fingerprint,
+		.time = rec->time,
+	};
+
+	/* Received before the receiver knew of this epoch. */
+	if (rec->epoch != s->config.match.epoch)
+		f.fingerprint =
+			pr_fingerprint(rec->data, rec->caplen, s->config.match.epoch);
+	pr_match_frame(s->match, &f, now);
+}
+
+int
+pr_session_tslog(struct pr_session *s, const void *body, size_t len, int64_t now)
+{
+	return pr_match_tslog(s->match, body, len, now);
+}
+
+void
+pr_session_gone(struct pr_session *s, const struct pr_gone *gone, int64_t now)
+{
+	pr_match_gone(s->match, gone, now);
+}
+
+static void
+name_link(struct pr_session *s, struct link_info *info, const struct pr_mark_link *m)
+{
+	struct pr_ledger_link line = {
+		.epoch = s->config.match.epoch,
+		.link = m->link,
+		.linktype = m->linktype,
+		.snaplen = m->snaplen,
+	};
+
+	memcpy(line.name, m->name, sizeof(line.name));
+	info->linktype = m->linktype;
+	info->named = true;
+	pr_append_link(s->config.append, &line);
+}
+
+void
+pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now)
+{
+	struct pr_ledger_mark line = {
+		.epoch = s->config.match.epoch,
+		.said_until = mark->said_until,
+		.stopping = mark->stopping,
+	};
+
+	s->links_told = mark->link_count;
+	s->stopping = mark->stopping;
+	pr_match_sent(s->match, mark->last_ordinal, now);
+	for (uint16_t i = 0; i < mark->count; i++) {
+		const struct pr_mark_link *m = &mark->links[i];
+		struct link_info *info = link_info(s, m->link);
+
+		if (!info)
+			continue;
+		if (!info->named)
+			name_link(s, info, m);
+		info->stopping = mark->stopping;
+		line.link = *m;
+		pr_append_mark(s->config.append, &line);
+		pr_match_mark(s->match, m->link, m->last_log, now);
+	}
+}
+
+void
+pr_session_run(struct pr_session *s, int64_t now)
+{
+	pr_match_run(s->match, now);
+}
+
+void
+pr_session_tick(struct pr_session *s, int64_t now)
+{
+	pr_match_tick(s->match, now);
+}
+
+/* Out of the buffer's way: few frames stay behind while those around them go. */
+static bool
+stash(struct pr_session *s, struct pr_match_frame *f)
+{
+	uint8_t *copy = malloc(f->len ? f->len : 1);
+
+	if (!copy)
+		return false;
+	memcpy(copy, f->data, f->len);
+	f->data = copy;
+	f->moved = true;
+	s->stats.stashed++;
+	return true;
+}
+
+static struct pr_capture_record *
+record_of(const struct pr_match_frame *f)
+{
+	return (struct pr_capture_record *)(void *)(f->data -
+						    offsetof(struct pr_capture_record,
+							    data));
+}
+
+void
+pr_session_release(struct pr_session *s, bool full)
+{
+	struct pr_ring *ring = s->config.ring;
+	struct pr_match_frame *f;
+
+	while ((f = pr_match_oldest(s->match)) != NULL) {
+		if (!full && pr_ring_used(ring) < pr_ring_size(ring) / 2)
+			break;
+		if (pr_match_parked_oldest(s->match) && stash(s, f))
+			continue;
+		if (!full)
+			break;
+		pr_match_relieve(s->match);
+		full = false;
+	}
+	if (f)
+		pr_ring_release_before(ring, record_of(f));
+	else
+		pr_ring_release(ring);
+}
+
+bool
+pr_session_settled(const struct pr_session *s)
+{
+	size_t stopping = 0;
+
+	for (size_t i = 0; i < s->link_count; i++)
+		stopping += s->links[i].stopping;
+	return s->stopping && stopping >= s->links_told && pr_match_settled(s->match);
+}
+
+void
+pr_session_drop_leftovers(struct pr_session *s)
+{
+	pr_match_drop_leftovers(s->match);
+}
+
+uint64_t
+pr_session_epoch(const struct pr_session *s)
+{
+	return s->config.match.epoch;
+}
+
+uint64_t
+pr_session_ordinal(const struct pr_session *s)
+{
+	return pr_match_ordinal(s->match);
+}
+
+void
+pr_session_get_stats(const struct pr_session *s, struct pr_session_stats *out)
+{
+	*out = s->stats;
+	pr_match_get_stats(s->match, &out->match);
+}
