@@ -10,6 +10,7 @@ static const struct cli_command commands[] = {
 		"show or save the packets that a filter and a time range choose"},
 	{"export", cmd_export, "the same, into a trace file"},
 	{"status", cmd_status, "what the rack is doing, and what it lost"},
+	{"import", cmd_import, "take trace files into a volume"},
 	{"volume", cmd_volume, "create, show, check volumes"},
 	{"node", cmd_node,
 		"list nodes, and tell one to identify itself, leave, rejoin, reset"},
