@@ -199,7 +199,7 @@ file_look(struct prd_files *files, struct file *f)
 			file_end(files, f, rc);
 			return false;
 		}
-		f->time = pr_time_make(f->header->ts.tv_sec, f->header->ts.tv_usec);
+		f->time = pr_time_from_pcap(f->header->ts.tv_sec, f->header->ts.tv_usec);
 		if (f->packets++ == 0)
 			f->first_time = f->time;
 	} while (f->filtered && !pcap_offline_filter(&f->program, f->header, f->data));

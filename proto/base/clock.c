@@ -49,6 +49,14 @@ pr_time_make(int64_t sec, int64_t nsec)
 	return t;
 }
 
+int64_t
+pr_time_from_pcap(int64_t sec, int64_t nsec)
+{
+	if (sec < 0 && sec >= INT32_MIN)
+		sec += INT64_C(1) << 32;
+	return pr_time_make(sec, nsec);
+}
+
 char *
 pr_time_format(int64_t t, char *buf, size_t size)
 {

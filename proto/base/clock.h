@@ -29,4 +29,10 @@ char *pr_time_format(int64_t t, char *buf, size_t size);
 /* Seconds and nanoseconds, saturating at the ends of int64_t. nsec may exceed a second. */
 int64_t pr_time_make(int64_t sec, int64_t nsec);
 
+/*
+ * The same for a packet's stamp as libpcap gives it: it reads the 32 bits of a pcap file's seconds
+ * with a sign, while the format has none (2038 to 2106).
+ */
+int64_t pr_time_from_pcap(int64_t sec, int64_t nsec);
+
 #endif

@@ -31,10 +31,19 @@ fresh_socket() { # NAME
 	rm -f "$STATE/$1.sock"
 }
 
+dispatcher_reads() { # trace files, not an interface
+	local arg
+	for arg in "${DISPATCHER_ARGS[@]}"; do
+		case $arg in --read | --read=*) return 0 ;; esac
+	done
+	return 1
+}
+
 dispatcher_inputs() {
 	local i arg
+	! dispatcher_reads || return 0
 	for arg in "${DISPATCHER_ARGS[@]}"; do
-		case $arg in --read | --read=* | --in | --in=*) return ;; esac
+		case $arg in --in | --in=*) return ;; esac
 	done
 	printf %s --in=tap0
 	for ((i = 1; i < LINKS; i++)); do

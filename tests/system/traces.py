@@ -66,7 +66,11 @@ class Trace:
                 raise Bad("%s: ends within a packet header" % self.path)
             sec, frac, caplen, length = struct.unpack(order + "IIII", record)
             self.exactly(f, extra)
-            yield Packet(sec * 10 ** 9 + frac * unit, self.exactly(f, caplen), length, 0)
+            # Damaged files: libpcap, and so tcpdump, takes no more than the file's snap length of
+            # a packet, and reckons its fraction of a second in 32 bits with a sign.
+            frac = (frac * unit + 2 ** 31) % 2 ** 32 - 2 ** 31
+            data = self.exactly(f, caplen)[:snaplen or None]
+            yield Packet(sec * 10 ** 9 + frac, data, length, 0)
 
     # ---- pcapng ----
 
