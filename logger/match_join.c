@@ -5,6 +5,7 @@
 #define STEP_INVERSE 0x0e8b2f51u
 /* Neighbours may themselves have the frame of one alike, from a little further on. */
 #define SPAN_WINDOWS 8
+#define PATIENCE 3
 
 /*
  * The length that the frame was sent with, if it fits an entry's fingerprint, else 0. A frame that the
@@ -380,13 +381,26 @@ last_chance(struct pr_match *m, struct slot *s)
 	return false;
 }
 
+/*
+ * Many later frames have come: it is lost. Few: it may be that the switch holds it back, so it gets more time
+ * although what follows it on the link has to wait.
+ */
+static bool
+overdue(const struct pr_match *m, const struct slot *s, int64_t now)
+{
+	int64_t age = now - s->came;
+
+	return age >= PATIENCE * m->o.expire_ns ||
+		(age >= m->o.expire_ns && m->above >= m->o.window);
+}
+
 void
 match_expire(struct pr_match *m, int64_t now)
 {
 	for (oldest_move(m); m->oldest < m->top; oldest_move(m)) {
 		uint64_t ordinal = m->oldest;
 		struct slot *s = slot_at(m, ordinal);
-		bool timed = now - s->came >= m->o.expire_ns;
+		bool timed = overdue(m, s, now);
 
 		if (!timed && m->above < 2 * (uint64_t)m->o.window)
 			return;

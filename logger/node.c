@@ -13,6 +13,8 @@
 #define STATUS_NS (500 * PR_NS_PER_MS)
 #define SILENCE_NS (2 * PR_NS_PER_S)
 #define LEAVE_NS (400 * PR_NS_PER_MS)
+#define BACKLOG_MAX 65536
+#define BACKLOG_NS (2 * PR_NS_PER_S)
 
 static const uint8_t broadcast[PR_MAC_LEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
@@ -36,6 +38,11 @@ struct pr_node {
 	uint64_t base_stored, base_bytes, base_durable; /* when the session began */
 	uint64_t session_frames, session_bytes;
 	struct pr_session_stats past; /* sessions that are over */
+
+	/* Data that came while nobody had acknowledged us: the acknowledgement may be what was lost. */
+	struct pr_capture_record **backlog;
+	size_t backlog_count;
+	int64_t backlog_since;
 
 	int64_t announced, marked, reported, left;
 	uint64_t reported_cost;
@@ -129,6 +136,20 @@ on_resend(void *arg, const struct pr_resend *resend)
 }
 
 static void
+data_take(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
+{
+	if (memcmp(rec->data + PR_MAC_LEN, n->peer, PR_MAC_LEN)) {
+		n->stats.foreign++;
+		return;
+	}
+	n->stats.frames++;
+	n->stats.bytes += rec->caplen;
+	n->session_frames++;
+	n->session_bytes += rec->caplen;
+	pr_session_frame(n->session, rec, now);
+}
+
+static void
 session_begin(struct pr_node *n, const struct pr_frame *f)
 {
 	const struct pr_append_counters *counters = pr_append_counters(n->c.append);
@@ -161,12 +182,52 @@ session_begin(struct pr_node *n, const struct pr_frame *f)
 		f->src[5], (unsigned long long)config.match.epoch);
 }
 
+static void
+backlog_drop(struct pr_node *n)
+{
+	n->stats.unexpected += n->backlog_count;
+	n->backlog_count = 0;
+}
+
+static void
+backlog_take(struct pr_node *n, int64_t now)
+{
+	for (size_t i = 0; i < n->backlog_count; i++)
+		data_take(n, n->backlog[i], now);
+	n->backlog_count = 0;
+}
+
+static void
+backlog_add(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
+{
+	if (n->phase != PHASE_ANNOUNCING || n->backlog_count == BACKLOG_MAX) {
+		n->stats.unexpected++;
+		return;
+	}
+	if (n->backlog_count == 0)
+		n->backlog_since = now;
+	n->backlog[n->backlog_count++] = rec;
+}
+
 static bool
 of_session(const struct pr_node *n, const struct pr_frame *f)
 {
 	return n->session && f->header.epoch == pr_session_epoch(n->session) &&
 	       f->header.sender_nonce == n->peer_nonce &&
 	       !memcmp(f->src, n->peer, PR_MAC_LEN);
+}
+
+static void
+follow(struct pr_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (!of_session(n, f))
+		session_begin(n, f);
+	if (!n->session)
+		return;
+	n->phase = PHASE_FOLLOWING;
+	n->marked = now;
+	backlog_take(n, now);
+	status_send(n, now);
 }
 
 /* Only while we ask for it: an old one replayed must not lead us astray. */
@@ -178,14 +239,8 @@ on_ann_ack(struct pr_node *n, const struct pr_frame *f, int64_t now)
 			status_send(n, now);
 		return;
 	}
-	if (!of_session(n, f))
-		session_begin(n, f);
-	if (!n->session)
-		return;
-	n->phase = PHASE_FOLLOWING;
-	n->marked = now;
 	n->stats.acknowledged++;
-	status_send(n, now);
+	follow(n, f, now);
 }
 
 static void
@@ -264,6 +319,7 @@ on_disconnect(struct pr_node *n, const struct pr_frame *f, int64_t now)
 	command_done(n, f, 0, now);
 	send_frame(n, &quit, PR_FRAME_QUIT, n->peer);
 	session_end(n);
+	backlog_drop(n);
 	n->phase = PHASE_AWAY;
 	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
 	pr_log_info("told to disconnect");
@@ -307,6 +363,14 @@ refuse(struct pr_node *n, const struct pr_frame *f, int64_t now)
 		start_announcing(n, now);
 }
 
+/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
+static bool
+acknowledges(const struct pr_node *n, const struct pr_frame *f)
+{
+	return n->phase == PHASE_ANNOUNCING && !n->session && f->header.epoch &&
+	       (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG);
+}
+
 static void
 on_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t now)
 {
@@ -327,6 +391,8 @@ on_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t now)
 		refuse(n, &f, now);
 		return;
 	}
+	if (row->bound && acknowledges(n, &f))
+		follow(n, &f, now);
 	if (row->bound && !of_session(n, &f)) {
 		refuse(n, &f, now);
 		return;
@@ -342,19 +408,10 @@ on_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t now)
 static void
 on_data(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 {
-	if (!n->session) {
-		n->stats.unexpected++;
-		return;
-	}
-	if (memcmp(rec->data + PR_MAC_LEN, n->peer, PR_MAC_LEN)) {
-		n->stats.foreign++;
-		return;
-	}
-	n->stats.frames++;
-	n->stats.bytes += rec->caplen;
-	n->session_frames++;
-	n->session_bytes += rec->caplen;
-	pr_session_frame(n->session, rec, now);
+	if (n->session)
+		data_take(n, rec, now);
+	else
+		backlog_add(n, rec, now);
 }
 
 void
@@ -438,7 +495,10 @@ pr_node_run(struct pr_node *n, bool full, int64_t now)
 	struct pr_session_stats stats;
 
 	if (!n->session) {
-		pr_ring_release(n->c.ring);
+		if (full || now - n->backlog_since >= BACKLOG_NS)
+			backlog_drop(n);
+		if (n->backlog_count == 0)
+			pr_ring_release(n->c.ring);
 		return;
 	}
 	pr_session_run(n->session, now);
@@ -514,6 +574,12 @@ pr_node_create(const struct pr_node_config *config, struct pr_error *err)
 		pr_error_set(err, "no memory for the node");
 		return NULL;
 	}
+	n->backlog = malloc(BACKLOG_MAX * sizeof(struct pr_capture_record *));
+	if (!n->backlog) {
+		free(n);
+		pr_error_set(err, "no memory for the node");
+		return NULL;
+	}
 	n->c = *config;
 	n->nonce = pr_nonce_make();
 	return n;
@@ -527,6 +593,7 @@ pr_node_destroy(struct pr_node **node)
 	if (!n)
 		return;
 	session_end(n);
+	free(n->backlog);
 	free(n);
 	*node = NULL;
 }
