@@ -96,7 +96,7 @@ tick(struct import *im)
 static void
 take(struct import *im, const struct pcap_pkthdr *h, const uint8_t *data)
 {
-	int64_t time = pr_time_make(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
+	int64_t time = pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
 	struct pr_import_stats *stats = im->stats;
 
 	pr_monitor_packet(&im->monitor, time, data, h->caplen, h->len);

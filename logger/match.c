@@ -122,6 +122,14 @@ slots_grow(struct pr_match *m)
 	return true;
 }
 
+/* Waiting begins with the first frame or log, not with the clock's zero. */
+static void
+match_started(struct pr_match *m, int64_t now)
+{
+	if (m->base_since == 0)
+		m->base_since = now;
+}
+
 /* Gives up what the oldest frame is held for, and what is ready for giving out then. */
 void
 pr_match_relieve(struct pr_match *m)
@@ -152,6 +160,7 @@ pr_match_frame(struct pr_match *m, const struct pr_match_frame *frame, int64_t n
 		pr_match_relieve(m);
 	h = held_at(m, m->held_top++);
 	*h = (struct held){.f = *frame, .came = now, .state = HELD_QUEUED};
+	match_started(m, now);
 	m->stats.frames++;
 }
 
@@ -287,6 +296,7 @@ pr_match_tslog(struct pr_match *m, const void *body, size_t len, int64_t now)
 		m->stats.logs_bad++;
 		return -1;
 	}
+	match_started(m, now);
 	m->stats.logs++;
 	m->several |= (r.header.flags & PR_TSLOG_INTERLEAVED) || m->link_count > 1;
 	if (r.header.number < link->out ||

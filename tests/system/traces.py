@@ -67,8 +67,8 @@ class Trace:
             sec, frac, caplen, length = struct.unpack(order + "IIII", record)
             self.exactly(f, extra)
             # Damaged files: libpcap, and so tcpdump, takes no more than the file's snap length of
-            # a packet, and reckons its fraction of a second in 32 bits with a sign.
-            frac = (frac * unit + 2 ** 31) % 2 ** 32 - 2 ** 31
+            # a packet, and reads its fraction of a second as 32 bits with a sign.
+            frac = ((frac + 2 ** 31) % 2 ** 32 - 2 ** 31) * unit
             data = self.exactly(f, caplen)[:snaplen or None]
             yield Packet(sec * 10 ** 9 + frac, data, length, 0)
 
