@@ -49,7 +49,7 @@ struct hole {
 
 struct loss {
 	size_t line;
-	uint64_t first, last, count, missing;
+	uint64_t first, last, count;
 	int64_t first_time, last_time;
 	char *reason;
 	int node;

@@ -57,13 +57,15 @@ text_of(struct report *r, const char *text)
 	return copy;
 }
 
+/* first..last is missing; as far as is known, it is of `about`. */
 static void
-list(struct report *r, const struct line *line, const struct loss *range, const char *node)
+list(struct report *r, const struct line *line, uint64_t first, uint64_t last,
+	const struct loss *about, const char *node)
 {
 	Packrack__Completeness *out = r->out;
 	Packrack__Loss *l;
 
-	out->missing_packets += range->missing;
+	out->missing_packets += last - first + 1;
 	out->missing_ranges++;
 	if (out->n_missing >= PR_COMPLETENESS_LIST_MAX)
 		return;
@@ -76,13 +78,17 @@ list(struct report *r, const struct line *line, const struct loss *range, const 
 	packrack__loss__init(l);
 	l->epoch = line->epoch;
 	l->link = line->link;
-	l->first_seq = range->first;
-	l->last_seq = range->last;
-	l->count = range->missing;
-	l->first_time = range->first_time;
-	l->last_time = range->last_time;
-	l->reason = text_of(r, range->reason);
+	l->first_seq = first;
+	l->last_seq = last;
+	l->count = last - first + 1;
+	l->first_time = about->first_time;
+	l->last_time = about->last_time;
+	l->reason = text_of(r, about->reason);
 	l->node = text_of(r, node);
+	if (!is_exact(about)) {
+		l->among_first = about->first;
+		l->among_last = about->last;
+	}
 	out->missing[out->n_missing++] = l;
 }
 
@@ -149,7 +155,7 @@ static void
 unexplained(struct report *r, const struct hole *h, uint64_t first, uint64_t last)
 {
 	const struct line *line = &r->c->lines[h->line];
-	struct loss range = {.last = last, .first_time = h->low, .last_time = h->high};
+	struct loss about = {.first_time = h->low, .last_time = h->high};
 	const char *node;
 
 	if (first <= line->evicted_seq)
@@ -161,10 +167,11 @@ unexplained(struct report *r, const struct hole *h, uint64_t first, uint64_t las
 		r->out->pending_packets += last - first + 1;
 		return;
 	}
-	range.first = first;
-	range.missing = last - first + 1;
-	range.reason = (char *)reason_of(r->c, line, &node);
-	list(r, line, &range, node);
+	about.first = first;
+	about.last = last;
+	about.count = last - first + 1;
+	about.reason = (char *)reason_of(r->c, line, &node);
+	list(r, line, first, last, &about, node);
 }
 
 /* ---- matching holes with losses ---- */
@@ -229,21 +236,11 @@ explain(struct report *r, const struct hole *h)
 		l = covering(r, true, at, &upto);
 		if (!l)
 			l = covering(r, false, at, &upto);
-		if (!l) {
+		if (!l)
 			unexplained(r, h, at, upto);
-		} else if (in_range(r->c, l)) {
-			if (is_exact(l) && (at != l->first || upto != l->last)) {
-				struct loss part = *l;
-
-				part.first = at;
-				part.last = upto;
-				part.missing = upto - at + 1;
-				list(r, &r->c->lines[h->line], &part,
-					r->c->nodes[l->node].name);
-			} else {
-				l->missing += upto - at + 1;
-			}
-		}
+		else if (in_range(r->c, l))
+			list(r, &r->c->lines[h->line], at, upto, l,
+				r->c->nodes[l->node].name);
 		at = upto + 1;
 	}
 }
@@ -262,10 +259,6 @@ explain_all(struct report *r)
 		if (c->lines[line].in_scope)
 			explain(r, &c->holes[i]);
 	}
-	for (size_t i = 0; i < c->loss_count; i++)
-		if (c->losses[i].missing)
-			list(r, &c->lines[c->losses[i].line], &c->losses[i],
-				c->nodes[c->losses[i].node].name);
 	r->out->missing_packets += c->surplus_packets;
 	r->out->missing_ranges += c->surplus_ranges;
 }

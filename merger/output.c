@@ -2,59 +2,222 @@
 #include "merger/output.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-int
-pr_output_init(struct pr_output *out, int fd, struct pr_error *err)
+#define BUFFERS 4
+
+/* Full buffers queue up at head; the one behind them is being filled. */
+struct pr_output_thread {
+	pthread_t id;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint8_t *buffers[BUFFERS];
+	size_t lengths[BUFFERS];
+	unsigned head, queued;
+	int fd, error; /* errno of the first failure; 0: none */
+	bool stop;
+};
+
+/* Returns 0, or errno. */
+static int
+write_fully(int fd, const uint8_t *data, size_t len)
 {
-	*out = (struct pr_output){.fd = fd, .buf = malloc(PR_OUTPUT_ROOM)};
+	while (len) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno;
+		data += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int
+fail(struct pr_output *out, int error, struct pr_error *err)
+{
+	out->failed = true;
+	out->closed = error == EPIPE;
+	errno = error;
+	return pr_error_errno(err, "writing the answer");
+}
+
+/* ---- the thread ---- */
+
+static void *
+write_on(void *arg)
+{
+	struct pr_output_thread *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	for (;;) {
+		unsigned at;
+		int error;
+
+		while (!t->queued && !t->stop)
+			pthread_cond_wait(&t->changed, &t->lock);
+		if (!t->queued)
+			break;
+		at = t->head;
+		error = t->error;
+		pthread_mutex_unlock(&t->lock);
+		if (!error)
+			error = write_fully(t->fd, t->buffers[at], t->lengths[at]);
+		pthread_mutex_lock(&t->lock);
+		t->error = error;
+		t->head = (t->head + 1) % BUFFERS;
+		t->queued--;
+		pthread_cond_broadcast(&t->changed);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+static void
+thread_free(struct pr_output_thread *t)
+{
+	for (int i = 0; i < BUFFERS; i++)
+		free(t->buffers[i]);
+	pthread_cond_destroy(&t->changed);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+static int
+thread_start(struct pr_output *out, struct pr_error *err)
+{
+	struct pr_output_thread *t = calloc(1, sizeof(*t));
+	bool memory = t;
+
+	if (!t)
+		return pr_error_set(err, "no memory for an output buffer");
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->changed, NULL);
+	t->fd = out->fd;
+	for (int i = 0; i < BUFFERS; i++)
+		memory = (t->buffers[i] = malloc(PR_OUTPUT_ROOM)) && memory;
+	if (!memory || (errno = pthread_create(&t->id, NULL, write_on, t)) != 0) {
+		thread_free(t);
+		return pr_error_errno(err, "cannot start writing");
+	}
+	out->thread = t;
+	out->buf = t->buffers[0];
+	return 0;
+}
+
+static void
+thread_stop(struct pr_output_thread *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	t->error = t->error ? t->error : ECANCELED; /* what nobody synced is not wanted */
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+	pthread_join(t->id, NULL);
+	thread_free(t);
+}
+
+/* Queues the buffer that is filled; waits for a free one. Returns errno of an earlier write. */
+static int
+thread_hand_over(struct pr_output *out)
+{
+	struct pr_output_thread *t = out->thread;
+	int error;
+
+	pthread_mutex_lock(&t->lock);
+	t->lengths[(t->head + t->queued) % BUFFERS] = out->used;
+	t->queued++;
+	pthread_cond_broadcast(&t->changed);
+	while (t->queued == BUFFERS)
+		pthread_cond_wait(&t->changed, &t->lock);
+	out->buf = t->buffers[(t->head + t->queued) % BUFFERS];
+	error = t->error;
+	pthread_mutex_unlock(&t->lock);
+	return error;
+}
+
+static int
+thread_wait(struct pr_output_thread *t)
+{
+	int error;
+
+	pthread_mutex_lock(&t->lock);
+	while (t->queued)
+		pthread_cond_wait(&t->changed, &t->lock);
+	error = t->error;
+	pthread_mutex_unlock(&t->lock);
+	return error;
+}
+
+/* ---- output ---- */
+
+int
+pr_output_init(struct pr_output *out, int fd, bool thread, struct pr_error *err)
+{
+	*out = (struct pr_output){.fd = fd};
+	if (thread)
+		return thread_start(out, err);
+	out->buf = malloc(PR_OUTPUT_ROOM);
 	return out->buf ? 0 : pr_error_set(err, "no memory for an output buffer");
 }
 
 void
 pr_output_free(struct pr_output *out)
 {
-	free(out->buf);
+	if (out->thread)
+		thread_stop(out->thread);
+	else
+		free(out->buf);
+	out->thread = NULL;
 	out->buf = NULL;
-}
-
-static int
-write_all(struct pr_output *out, const uint8_t *data, size_t len, struct pr_error *err)
-{
-	while (len && !out->failed) {
-		ssize_t n = write(out->fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			out->failed = true;
-			out->closed = errno == EPIPE;
-			return pr_error_errno(err, "writing the answer");
-		}
-		data += n;
-		len -= (size_t)n;
-	}
-	return out->failed ? pr_error_set(err, "writing the answer failed before") : 0;
 }
 
 int
 pr_output_flush(struct pr_output *out, struct pr_error *err)
 {
-	size_t used = out->used;
+	int error;
 
+	if (out->failed)
+		return pr_error_set(err, "writing the answer failed before");
+	if (!out->used)
+		return 0;
+	error = out->thread ? thread_hand_over(out)
+			    : write_fully(out->fd, out->buf, out->used);
 	out->used = 0;
-	return write_all(out, out->buf, used, err);
+	return error ? fail(out, error, err) : 0;
+}
+
+int
+pr_output_sync(struct pr_output *out, struct pr_error *err)
+{
+	int error;
+
+	if (pr_output_flush(out, err) < 0)
+		return -1;
+	error = out->thread ? thread_wait(out->thread) : 0;
+	return error ? fail(out, error, err) : 0;
 }
 
 int
 pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_error *err)
 {
-	if (len > PR_OUTPUT_ROOM - out->used && pr_output_flush(out, err) < 0)
-		return -1;
+	int error;
+
+	if (len > PR_OUTPUT_ROOM - out->used) {
+		/* what is longer than a buffer goes past them, in its turn */
+		if ((len > PR_OUTPUT_ROOM ? pr_output_sync(out, err)
+					  : pr_output_flush(out, err)) < 0)
+			return -1;
+	}
 	out->written += len;
-	if (len > PR_OUTPUT_ROOM)
-		return write_all(out, data, len, err);
+	if (len > PR_OUTPUT_ROOM) {
+		error = write_fully(out->fd, data, len);
+		return error ? fail(out, error, err) : 0;
+	}
 	memcpy(out->buf + out->used, data, len);
 	out->used += len;
 	return 0;

@@ -11,12 +11,16 @@
 
 /*
  * Bytes on their way to a file or pipe, gathered so that a packet costs a copy and not a system
- * call. Once writing has failed it fails for good; err then says why.
+ * call. With a thread of its own for writing, merging goes on while the kernel copies and disks
+ * are slow. Once writing has failed it fails for good; err then says why.
  */
 #define PR_OUTPUT_ROOM ((size_t)1024 * 1024)
 
+struct pr_output_thread;
+
 struct pr_output {
 	int fd;
+	struct pr_output_thread *thread; /* NULL: none */
 	bool failed;
 	bool closed; /* failed because the reader is gone (EPIPE): no fault of ours */
 	uint8_t *buf;
@@ -25,9 +29,12 @@ struct pr_output {
 };
 
 /* fd stays the caller's. */
-int pr_output_init(struct pr_output *out, int fd, struct pr_error *err);
+int pr_output_init(struct pr_output *out, int fd, bool thread, struct pr_error *err);
 void pr_output_free(struct pr_output *out); /* does not flush */
+/* Hands on what has gathered; with a thread an error may show at a later call. */
 int pr_output_flush(struct pr_output *out, struct pr_error *err);
+/* Returns when all has been written. */
+int pr_output_sync(struct pr_output *out, struct pr_error *err);
 int pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_error *err);
 
 /* len bytes (at most PR_OUTPUT_ROOM) to be filled in place; NULL: failed. */

@@ -184,7 +184,7 @@ pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *sta
 	if (w->format == PR_TRACE_PCAPNG && pr_pcapng_finish(w, statistics, statistic_count,
 						    comments, comment_count, err) < 0)
 		return -1;
-	return pr_output_flush(w->out, err);
+	return pr_output_sync(w->out, err);
 }
 
 uint64_t

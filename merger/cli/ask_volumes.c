@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "indexer/answer.h"
+#include "merger/cli/feed.h"
 #include "merger/cli/question.h"
 #include "merger/completeness.h"
 #include "proto/base/clock.h"
@@ -13,8 +14,7 @@
 
 /*
  * The embedded mode: each volume answers as its indexer would, in this process, and the same merge
- * and completeness make one answer of it. Packets are read where the volume's answer built them,
- * without a copy.
+ * and completeness make one answer of it. Each volume has a thread that reads it.
  */
 struct volume {
 	struct pr_source source; /* first; the merge's */
@@ -24,7 +24,8 @@ struct volume {
 	struct pr_completeness *completeness;
 	int index;
 	struct pr_segment_reader reader;
-	bool reading;
+	bool reading, ended;
+	struct feed *feed;
 };
 
 struct ask {
@@ -51,36 +52,38 @@ on_signal(int number)
 static int
 end_volume(struct volume *v, struct pr_error *err)
 {
-	const Packrack__End *end = pr_answer_end(v->answer, err);
+	const Packrack__End *end;
 
+	feed_stop(&v->feed);
+	end = pr_answer_end(v->answer, err);
 	if (!end || pr_completeness_end(v->completeness, v->index, end, err) < 0)
 		return PR_SOURCE_ERROR;
+	v->ended = true;
 	return PR_SOURCE_END;
 }
 
-/* 1: there is another batch. */
+/* PACKET: there is another batch. WAIT: it was empty. */
 static int
 next_batch(struct volume *v, struct pr_error *err)
 {
-	const Packrack__Batch *batch;
+	struct feed_batch batch;
 
-	switch (pr_answer_step(v->answer, pr_now_mono() + 50 * PR_NS_PER_MS, err)) {
-	case PR_ANSWER_END:
-		return end_volume(v, err);
-	case PR_ANSWER_MORE:
-		return PR_SOURCE_WAIT;
+	if (v->ended)
+		return PR_SOURCE_END;
+	switch (feed_next(v->feed, &batch, err)) {
 	case PR_ANSWER_BATCH:
 		break;
+	case PR_ANSWER_END:
+		return end_volume(v, err);
 	default:
 		return PR_SOURCE_ERROR;
 	}
-	batch = pr_answer_batch(v->answer);
-	if (pr_completeness_batch(v->completeness, v->index, batch, err) < 0)
+	if (pr_completeness_batch(v->completeness, v->index, batch.told, err) < 0)
 		return PR_SOURCE_ERROR;
-	if (!batch->packets.len)
+	if (!batch.len)
 		return PR_SOURCE_WAIT;
 	v->reading = true;
-	return pr_segment_open(&v->reader, batch->packets.data, batch->packets.len, err) < 0
+	return pr_segment_open(&v->reader, batch.packets, batch.len, err) < 0
 		       ? PR_SOURCE_ERROR
 		       : PR_SOURCE_PACKET;
 }
@@ -98,12 +101,10 @@ volume_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 		v->reading = false;
 		if (got == 0)
 			got = next_batch(v, err);
-		if (got == PR_SOURCE_WAIT && !interrupted)
-			continue;
 		if (got == PR_SOURCE_ERROR)
 			pr_error_prefix(err, "%s", v->path);
-		if (got != PR_SOURCE_PACKET)
-			return got;
+		if (got == PR_SOURCE_ERROR || got == PR_SOURCE_END || interrupted)
+			return got == PR_SOURCE_PACKET ? PR_SOURCE_WAIT : got;
 	}
 }
 
@@ -210,7 +211,8 @@ begin(struct ask *ask, struct pr_error *err)
 		v->answer = pr_answer_create(v->view, &query, err);
 		if (!v->answer)
 			return pr_error_prefix(err, "%s", v->path);
-		if (pr_merge_add(ask->merge, &v->source, err) < 0)
+		v->feed = feed_start(v->answer, err);
+		if (!v->feed || pr_merge_add(ask->merge, &v->source, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -244,6 +246,7 @@ close_all(struct ask *ask)
 {
 	pr_source_destroy(&ask->merge);
 	for (size_t i = 0; i < ask->count; i++) {
+		feed_stop(&ask->volumes[i].feed);
 		pr_answer_destroy(&ask->volumes[i].answer);
 		if (ask->volumes[i].view)
 			pr_view_close(&ask->volumes[i].view);
@@ -290,8 +293,10 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
-		const Packrack__End *end = pr_answer_end(ask->volumes[i].answer, err);
+		const Packrack__End *end;
 
+		feed_stop(&ask->volumes[i].feed);
+		end = pr_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
 		if (ask->count == 1)

@@ -6,21 +6,21 @@
 
 #include <signal.h>
 
-/* The report goes to standard output where asked for as data, unless the trace goes there. */
+/* For people on standard error; as data on standard output, unless the trace goes there. */
 static int
 print_report(const struct query_args *a, const struct sink *sink, const Packrack__End *end)
 {
-	bool data = query_form(a) != RENDER_TEXT;
 	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
 	struct render *r;
 
-	if (!data) {
-		if (a->count)
-			printf("%llu\n", (unsigned long long)end->matched);
-		fflush(stdout);
+	if (query_form(a) == RENDER_TEXT && a->count)
+		printf("%llu\n", (unsigned long long)end->matched);
+	if (fflush(stdout) != 0)
+		return -1;
+	if (to == stdout || query_form(a) == RENDER_TEXT)
 		report_text(stderr, end, sink, a->explain);
+	if (query_form(a) == RENDER_TEXT)
 		return 0;
-	}
 	r = render_begin(to, query_form(a));
 	if (!r)
 		return -1;

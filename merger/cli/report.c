@@ -63,32 +63,79 @@ print_time(FILE *to, int64_t t)
 }
 
 static void
+print_span(FILE *to, int64_t first, int64_t last)
+{
+	print_time(to, first);
+	if (first == last)
+		return;
+	fputs(" to ", to);
+	print_time(to, last);
+}
+
+static void
+print_range(FILE *to, const Packrack__Loss *l)
+{
+	fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
+	if (l->last_seq != l->first_seq)
+		fprintf(to, "..%" PRIu64, l->last_seq);
+	if (l->among_last)
+		fprintf(to, " (among seq %" PRIu64 "..%" PRIu64 ")", l->among_first,
+			l->among_last);
+	fputs(", ", to);
+	print_span(to, l->first_time, l->last_time);
+	fprintf(to, ": %s%s%s\n", reason_text(l->reason), l->node[0] ? ", " : "", l->node);
+}
+
+static bool
+same_cause(const Packrack__Loss *a, const Packrack__Loss *b)
+{
+	return !strcmp(a->reason, b->reason) && !strcmp(a->node, b->node);
+}
+
+/* All listed ranges of the cause of missing[at] in one line, unless a range before had it. */
+static void
+print_cause(FILE *to, const Packrack__Completeness *c, size_t at)
+{
+	const Packrack__Loss *first = c->missing[at];
+	uint64_t packets = 0, ranges = 0;
+	int64_t last = first->last_time;
+
+	for (size_t i = 0; i < at; i++)
+		if (same_cause(c->missing[i], first))
+			return;
+	for (size_t i = at; i < c->n_missing; i++)
+		if (same_cause(c->missing[i], first)) {
+			packets += c->missing[i]->count;
+			ranges++;
+			if (c->missing[i]->last_time > last)
+				last = c->missing[i]->last_time;
+		}
+	fprintf(to, "    %" PRIu64 " in %" PRIu64 " range%s, ", packets, ranges,
+		plural(ranges));
+	print_span(to, first->first_time, last);
+	fprintf(to, ": %s%s%s\n", reason_text(first->reason), first->node[0] ? ", " : "",
+		first->node);
+}
+
+#define CAUSES_LOOKED_AT 1000 /* keeps the search for causes seen before short */
+
+static void
 print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 {
-	fprintf(to, "  missing: %" PRIu64 " packet%s in %" PRIu64 " range%s\n",
+	fprintf(to, "  missing: %" PRIu64 " packet%s in %" PRIu64 " range%s%s\n",
 		c->missing_packets, plural(c->missing_packets), c->missing_ranges,
-		plural(c->missing_ranges));
-	for (size_t i = 0; i < c->n_missing && i < shown; i++) {
-		const Packrack__Loss *l = c->missing[i];
-
-		fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
-		if (l->last_seq != l->first_seq)
-			fprintf(to, "..%" PRIu64, l->last_seq);
-		if (l->count != l->last_seq - l->first_seq + 1)
-			fprintf(to, " (%" PRIu64 " of them)", l->count);
-		fputs(", ", to);
-		print_time(to, l->first_time);
-		if (l->last_time != l->first_time) {
-			fputs(" to ", to);
-			print_time(to, l->last_time);
-		}
-		fprintf(to, ": %s%s%s\n", reason_text(l->reason), l->node[0] ? ", " : "",
-			l->node);
-	}
-	if (c->missing_ranges > shown)
-		fprintf(to, "    and %" PRIu64 " more range%s; --json lists %s\n",
-			c->missing_ranges - shown, plural(c->missing_ranges - shown),
-			c->n_missing < c->missing_ranges ? "the first" : "them");
+		plural(c->missing_ranges),
+		c->missing_ranges > shown ? "; --json lists them; by cause" : "");
+	for (size_t i = 0; i < c->n_missing; i++)
+		if (c->missing_ranges <= shown)
+			print_range(to, c->missing[i]);
+		else if (i < CAUSES_LOOKED_AT)
+			print_cause(to, c, i);
+	if (c->n_missing < c->missing_ranges)
+		fprintf(to,
+			"    and %" PRIu64
+			" more ranges, which are counted and not listed\n",
+			c->missing_ranges - c->n_missing);
 }
 
 static void
@@ -124,14 +171,16 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 		fputs("partial: the answer does not say what is missing\n", to);
 		return;
 	}
-	fprintf(to,
-		"%s: %" PRIu64 " packet%s match%s; %" PRIu64
-		" held in the range by %zu node%s%s%s\n",
-		report_status(end) == CLI_OK ? "complete" : "partial", end->matched,
-		plural(end->matched), end->matched == 1 ? "es" : "", c->held_packets,
-		c->n_nodes, plural(c->n_nodes),
-		end->limit_reached ? "; stopped at the limit" : "",
-		end->cancelled ? "; broken off" : "");
+	fprintf(to, "%s: %" PRIu64 " packet%s match%s",
+		report_status(end) ? "partial" : "complete", end->matched,
+		plural(end->matched), end->matched == 1 ? "es" : "");
+	if (end->limit_reached)
+		fprintf(to, ", where the limit is");
+	else if (end->cancelled)
+		fprintf(to, "; broken off");
+	else
+		fprintf(to, ", of %" PRIu64 " in the time range", c->held_packets);
+	fprintf(to, " (%zu node%s)\n", c->n_nodes, plural(c->n_nodes));
 	if (c->missing_packets)
 		print_missing(to, c, shown);
 	if (c->pending_packets)
@@ -208,6 +257,10 @@ render_loss(struct render *r, const Packrack__Loss *l)
 	render_uint(r, "first_seq", l->first_seq);
 	render_uint(r, "last_seq", l->last_seq);
 	render_uint(r, "count", l->count);
+	if (l->among_last) {
+		render_uint(r, "among_first", l->among_first);
+		render_uint(r, "among_last", l->among_last);
+	}
 	render_time(r, "first_time", l->first_time);
 	render_time(r, "last_time", l->last_time);
 	render_string(r, "reason", l->reason);

@@ -71,7 +71,8 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 {
 	if (s->none)
 		return 0;
-	if (open_output(s, s->args, err) < 0 || pr_output_init(&s->out, s->out.fd, err) < 0)
+	if (open_output(s, s->args, err) < 0 ||
+		pr_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
 		return -1;
 	return s->args->write ? open_trace(s, links, count, err) : 0;
 }
@@ -151,7 +152,7 @@ sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err)
 		return 0;
 	if (s->trace && finish_trace(s, end, err) < 0)
 		return -1;
-	return pr_output_flush(&s->out, err);
+	return pr_output_sync(&s->out, err);
 }
 
 void

@@ -163,10 +163,12 @@ START_TEST(test_loss_without_choice)
 	end_with(c, 0, &loss, &l, NULL);
 	out = finish(c);
 	ck_assert_uint_eq(out->missing_packets, 2);
-	ck_assert_uint_eq(out->n_missing, 1);
-	ck_assert_uint_eq(out->missing[0]->first_seq, 3);
-	ck_assert_uint_eq(out->missing[0]->last_seq, 8);
-	ck_assert_uint_eq(out->missing[0]->count, 2);
+	ck_assert_uint_eq(out->n_missing, 2);
+	ck_assert_uint_eq(out->missing[0]->first_seq, 5);
+	ck_assert_uint_eq(out->missing[1]->first_seq, 8);
+	ck_assert_uint_eq(out->missing[1]->last_seq, 8);
+	ck_assert_uint_eq(out->missing[1]->among_first, 3);
+	ck_assert_uint_eq(out->missing[1]->among_last, 8);
 	out_free(out);
 }
 END_TEST

@@ -12,14 +12,15 @@ static uint8_t got[4 * 1024 * 1024];
 static size_t got_len;
 
 static struct pr_trace_writer *
-open_writer(struct pr_output *out, enum pr_trace_format format, const char *filter)
+open_writer(bool threaded, struct pr_output *out, enum pr_trace_format format,
+	const char *filter)
 {
 	struct pr_trace_options o = {.format = format, .filter = filter};
 	struct pr_trace_writer *w;
 
 	file = tmpfile();
 	ck_assert_ptr_nonnull(file);
-	ck_assert_int_eq(pr_output_init(out, fileno(file), NULL), 0);
+	ck_assert_int_eq(pr_output_init(out, fileno(file), threaded, NULL), 0);
 	w = pr_trace_create(out, &o, NULL);
 	ck_assert_ptr_nonnull(w);
 	return w;
@@ -94,14 +95,14 @@ START_TEST(test_pcap_golden)
 		0, 0, 0, 0, 4, 0, 1, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 60, 0, 0,
 		0, 1};
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAP_NS, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAP_NS, NULL);
 
 	write_packet(w, 1000000002, 3);
 	write_packet(w, -1, 0);
 	ck_assert_uint_eq(pr_trace_packets(w), 2);
 	close_writer(w, &out, NULL);
 	expect(ns, sizeof(ns));
-	w = open_writer(&out, PR_TRACE_PCAP, NULL);
+	w = open_writer(_i, &out, PR_TRACE_PCAP, NULL);
 	write_packet(w, 1000007999, 1);
 	close_writer(w, &out, NULL);
 	expect(us, sizeof(us));
@@ -111,7 +112,7 @@ END_TEST
 START_TEST(test_pcap_clamps)
 {
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAP_NS, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAP_NS, NULL);
 
 	write_packet(w, INT64_MAX, 1);
 	write_packet(w, INT64_MIN, 1);
@@ -124,7 +125,7 @@ END_TEST
 START_TEST(test_pcap_one_linktype)
 {
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAP, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAP, NULL);
 	struct pr_packet p = packet(1, 1, 113);
 	struct pr_error err = {""};
 
@@ -189,7 +190,7 @@ START_TEST(test_pcapng_golden)
 		0,
 	};
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, "arp");
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, "arp");
 	uint8_t all[sizeof(want) + sizeof(packet_block)];
 
 	link_tap0(w);
@@ -211,7 +212,7 @@ START_TEST(test_pcapng_ancient)
 	static const uint8_t offset[] = {
 		14, 0, 8, 0, 0xfb, 0x82, 0x3e, 0xda, 0xfd, 0xff, 0xff, 0xff};
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
 	const uint8_t *block;
 
 	link_tap0(w);
@@ -229,7 +230,7 @@ END_TEST
 START_TEST(test_pcapng_empty)
 {
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
 
 	close_writer(w, &out, NULL);
 	ck_assert_int_eq(got[52], 1); /* an interface, or libpcap takes it for damaged */
@@ -240,7 +241,7 @@ START_TEST(test_long_comment)
 {
 	char *comment = malloc(100001);
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
 
 	memset(comment, 'x', 100000);
 	comment[100000] = 0;
@@ -256,7 +257,7 @@ START_TEST(test_big_packets)
 	uint8_t *data = calloc(1, 3 * 1024 * 1024);
 	struct pr_packet p = packet(1, 3 * 1024 * 1024, 1);
 	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(&out, PR_TRACE_PCAPNG, NULL);
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
 
 	p.data = data;
 	write_packet(w, 1, 1);
@@ -278,7 +279,7 @@ START_TEST(test_reader_gone)
 
 	ck_assert_int_eq(pipe(fds), 0);
 	close(fds[0]);
-	ck_assert_int_eq(pr_output_init(&out, fds[1], NULL), 0);
+	ck_assert_int_eq(pr_output_init(&out, fds[1], _i, NULL), 0);
 	w = pr_trace_create(&out, &o, NULL);
 	write_packet(w, 1, 1);
 	ck_assert_int_eq(pr_trace_finish(w, NULL, 0, NULL, 0, &err), -1);
@@ -298,15 +299,15 @@ main(void)
 	int failed;
 
 	signal(SIGPIPE, SIG_IGN);
-	tcase_add_test(t, test_pcap_golden);
-	tcase_add_test(t, test_pcap_clamps);
-	tcase_add_test(t, test_pcap_one_linktype);
-	tcase_add_test(t, test_pcapng_golden);
-	tcase_add_test(t, test_pcapng_ancient);
-	tcase_add_test(t, test_pcapng_empty);
-	tcase_add_test(t, test_long_comment);
-	tcase_add_test(t, test_big_packets);
-	tcase_add_test(t, test_reader_gone);
+	tcase_add_loop_test(t, test_pcap_golden, 0, 2);
+	tcase_add_loop_test(t, test_pcap_clamps, 0, 2);
+	tcase_add_loop_test(t, test_pcap_one_linktype, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_golden, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_ancient, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_empty, 0, 2);
+	tcase_add_loop_test(t, test_long_comment, 0, 2);
+	tcase_add_loop_test(t, test_big_packets, 0, 2);
+	tcase_add_loop_test(t, test_reader_gone, 0, 2);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
