@@ -60,6 +60,8 @@ lane_append(struct pr_lane *lane, const struct pr_segment_entry *entry)
 		back = INT64_MAX;
 	if (back > lane->most_back)
 		lane->most_back = back;
+	if (lane->count == 1 || entry->max_time > lane->max_time)
+		lane->max_time = entry->max_time;
 	return 0;
 }
 
@@ -201,28 +203,34 @@ pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays, uint64_
 	return run;
 }
 
-/* The last time of a lane is near its end, but stamps may step back: look at all. */
+/* All of millions of entries every two seconds would be too much: the oldest few must do. */
+#define OLDEST_LOOKED_AT 64
+
+static void
+lane_times(const struct pr_lane *lane, int64_t *first, int64_t *last)
+{
+	for (size_t i = 0; i < lane->count && i < OLDEST_LOOKED_AT; i++)
+		if (lane->items[lane->head + i].min_time < *first)
+			*first = lane->items[lane->head + i].min_time;
+	if (lane->count && lane->max_time > *last)
+		*last = lane->max_time;
+}
+
 bool
 pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last)
 {
-	bool any = false;
+	int64_t low = INT64_MAX, high = INT64_MIN;
 
 	for (size_t i = 0; i < catalog->run_count; i++) {
 		const struct pr_run *run = catalog->runs[i];
-		for (size_t j = 0; !run->strays && j < run->lane_count; j++) {
-			const struct pr_lane *lane = run->lanes[j];
-			for (size_t k = 0; k < lane->count; k++) {
-				const struct pr_segment_entry *e =
-					&lane->items[lane->head + k];
-				if (!any || e->min_time < *first)
-					*first = e->min_time;
-				if (!any || e->max_time > *last)
-					*last = e->max_time;
-				any = true;
-			}
-		}
+		for (size_t j = 0; !run->strays && j < run->lane_count; j++)
+			lane_times(run->lanes[j], &low, &high);
 	}
-	return any;
+	if (low > high)
+		return false;
+	*first = low;
+	*last = high;
+	return true;
 }
 
 void

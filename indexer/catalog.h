@@ -41,6 +41,7 @@ struct pr_lane {
 	size_t head, count, room;
 	uint64_t base;
 	int64_t most_back; /* largest of first_otime - min_time: how far stamps lie behind otime */
+	int64_t max_time; /* of all that was ever added */
 };
 
 struct pr_run {
@@ -73,7 +74,10 @@ int pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
 void pr_catalog_expire(
 	struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence);
 
-/* Times of what is held (true times), over all runs but strays. false: nothing is. */
+/*
+ * True times of what is held, over all runs but strays, for people to read: where stamps step back
+ * the first may be a little late. false: nothing is held.
+ */
 bool pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last);
 
 static inline uint64_t

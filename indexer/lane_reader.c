@@ -113,9 +113,27 @@ pr_lane_reader_start(struct pr_lane_reader *r, struct pr_run *run,
 void
 pr_lane_reader_free(struct pr_lane_reader *r)
 {
-	free(r->buf);
-	r->buf = NULL;
-	r->room = 0;
+	free(r->buffer.bytes);
+	r->buffer = (struct pr_lane_buffer){0};
+}
+
+void
+pr_lane_reader_give(struct pr_lane_reader *r, struct pr_lane_buffer *spare)
+{
+	if (!r->buffer.bytes)
+		return;
+	free(spare->bytes);
+	*spare = r->buffer;
+	r->buffer = (struct pr_lane_buffer){0};
+}
+
+void
+pr_lane_reader_take(struct pr_lane_reader *r, struct pr_lane_buffer *spare)
+{
+	if (r->buffer.bytes)
+		return;
+	r->buffer = *spare;
+	*spare = (struct pr_lane_buffer){0};
 }
 
 /* Is it what the catalog says it is? Handles are proof enough, but a lane must stay in order. */
@@ -133,14 +151,15 @@ static bool
 read_entry(struct pr_lane_reader *r, struct pr_view *view, struct pr_lane_bounds *b,
 	struct pr_lane_figures *f)
 {
-	int rc = pr_view_read(view, &r->entry, &r->buf, &r->room, NULL);
+	int rc = pr_view_read(view, &r->entry, &r->buffer.bytes, &r->buffer.room, NULL);
 
 	if (rc == SFS_EXPIRED) {
 		note_evicted(b, pr_entry_last_seq(&r->entry), r->entry.last_otime);
 		return false;
 	}
 	if (rc == SFS_OK &&
-		pr_segment_open(&r->reader, r->buf, r->entry.handle.length, NULL) == 0 &&
+		pr_segment_open(
+			&r->reader, r->buffer.bytes, r->entry.handle.length, NULL) == 0 &&
 		fits(r) && pr_segment_next(&r->reader, &r->packet, NULL) == 1 &&
 		r->packet.otime == r->entry.first_otime) {
 		f->scanned_segments++;

@@ -16,6 +16,11 @@
  * then the catalog tells the key of its first packet, so a query over many lanes holds the buffers
  * only of those that overlap at one moment. Inside the query.
  */
+struct pr_lane_buffer {
+	uint8_t *bytes;
+	size_t room;
+};
+
 struct pr_lane_reader {
 	struct pr_run *run;
 	const struct pr_lane *lane;
@@ -25,8 +30,7 @@ struct pr_lane_reader {
 	struct pr_segment_entry entry;
 	struct pr_segment_reader reader;
 	struct pr_packet packet; /* when not open: its key only */
-	uint8_t *buf;
-	size_t room;
+	struct pr_lane_buffer buffer;
 };
 
 /* What happened to the segments of a lane; shared by the lanes of a query. */
@@ -48,6 +52,9 @@ bool pr_lane_reader_start(struct pr_lane_reader *r, struct pr_run *run,
 	const struct pr_lane *lane, struct pr_lane_bounds *bounds,
 	struct pr_lane_figures *figures);
 void pr_lane_reader_free(struct pr_lane_reader *r);
+/* Its buffer goes to spare (and what was there is freed), or comes from there. */
+void pr_lane_reader_give(struct pr_lane_reader *r, struct pr_lane_buffer *spare);
+void pr_lane_reader_take(struct pr_lane_reader *r, struct pr_lane_buffer *spare);
 
 /*
  * Reads the segment that waits; packet is its first then. What cannot be read is counted and passed

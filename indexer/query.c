@@ -126,6 +126,7 @@ pr_query_destroy(struct pr_query **query)
 		return;
 	for (size_t i = 0; i < q->reader_count; i++)
 		pr_lane_reader_free(&q->readers[i]);
+	free(q->spare.bytes);
 	for (size_t i = 0; i < q->line_count; i++)
 		free(q->lines[i].stretch);
 	pr_heap_free(&q->heap);
@@ -229,6 +230,8 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 	q->figures.scanned_packets++;
 	fresh = !same_as_last(q, out);
 	move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
+	if (!r->open)
+		q->spent = r;
 	if (!fresh)
 		return PR_SOURCE_WAIT;
 	if (account(q, line, out, err) < 0)
@@ -244,6 +247,14 @@ matched(struct pr_query *q)
 	return PR_SOURCE_PACKET;
 }
 
+static void
+release_spent(struct pr_query *q)
+{
+	if (q->spent)
+		pr_lane_reader_give(q->spent, &q->spare);
+	q->spent = NULL;
+}
+
 int
 pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 {
@@ -251,6 +262,7 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 	unsigned opened = 0;
 	int rc;
 
+	release_spent(q);
 	while (!q->figures.limit_reached && (r = pr_heap_top(&q->heap))) {
 		if (r->open) {
 			rc = take_packet(q, r, out, err);
@@ -258,10 +270,12 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 				return matched(q);
 			if (rc == PR_SOURCE_ERROR)
 				return rc;
+			release_spent(q);
 			continue;
 		}
 		if (opened++)
 			return PR_SOURCE_WAIT;
+		pr_lane_reader_take(r, &q->spare);
 		move_on(q, pr_lane_reader_open(r, q->view, &q->lines[r->line].bounds,
 				   &q->lane_figures));
 	}

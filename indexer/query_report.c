@@ -21,6 +21,16 @@ frontier(const struct pr_query *q)
 	return r ? r->packet.otime : PR_TIME_MAX;
 }
 
+/* 8 KiB each: of many links only those under way should have one. */
+static void
+free_stretches(struct pr_query *q)
+{
+	for (size_t i = 0; i < q->line_count; i++) {
+		free(q->lines[i].stretch);
+		q->lines[i].stretch = NULL;
+	}
+}
+
 int
 pr_query_take_held(
 	struct pr_query *q, struct pr_held_list *list, int64_t *out, struct pr_error *err)
@@ -29,6 +39,7 @@ pr_query_take_held(
 		if (q->lines[i].stretch &&
 			pr_stretch_end(q->lines[i].stretch, &q->held, err) < 0)
 			return -1;
+	free_stretches(q);
 	*out = frontier(q);
 	*list = q->held;
 	q->held = (struct pr_held_list){0};
@@ -176,6 +187,21 @@ evicted_seq(const struct pr_query *q, const struct pr_line *line)
 	return seq;
 }
 
+/* Sets until as low as is sure; false: nothing of the time range is evicted. */
+static bool
+bound_evicted(const struct pr_query *q, const struct pr_line *line, struct pr_evicted *e)
+{
+	const struct pr_run *run = line->run;
+
+	if (line->bounds.evicted_seq) { /* under our hands: the stream's word may be older */
+		e->until = line->bounds.evicted_otime;
+		return e->until >= q->spec.since;
+	}
+	if (run->evicted_seq && run->evicted_otime < e->until)
+		e->until = run->evicted_otime;
+	return e->until != PR_TIME_MIN && e->until >= q->spec.since;
+}
+
 static int
 evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
 {
@@ -185,12 +211,8 @@ evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_erro
 			.link = line->run->link,
 			.stream = line->run->stream,
 			.until = pr_view_evicted_until(q->view, line->run->stream)};
-		if (line->run->strays ||
-			(line->bounds.evicted_seq == 0 &&
-				(e.until == PR_TIME_MIN || e.until < q->spec.since)))
+		if (line->run->strays || !bound_evicted(q, line, &e))
 			continue;
-		if (line->bounds.evicted_otime > e.until && line->bounds.evicted_seq)
-			e.until = line->bounds.evicted_otime;
 		e.last_seq = evicted_seq(q, line);
 		if (e.last_seq && add_evicted(list, &e, err) < 0)
 			return -1;

@@ -86,6 +86,7 @@ forget_stream(struct pr_view *view, struct pr_view_stream *s)
 	pr_catalog_expire(&view->catalog, s->id, UINT64_MAX);
 	s->any = false;
 	s->last_sequence = 0;
+	s->corrupt_tail = 0;
 	s->pending_count = 0;
 }
 
@@ -288,8 +289,10 @@ pr_view_figures(const struct pr_view *view, struct pr_view_figures *out)
 {
 	*out = (struct pr_view_figures){.corrupt_records = view->corrupt};
 	for (size_t i = 0; i < view->stream_count; i++)
-		if (view->streams[i].data)
+		if (view->streams[i].data) {
 			out->unlisted += unlisted(&view->streams[i]);
+			out->corrupt_records += view->streams[i].corrupt_tail;
+		}
 }
 
 int

@@ -19,6 +19,7 @@ struct pr_view_stream {
 	bool any; /* last and last_sequence are set: listed up to there */
 	struct sfs_handle last;
 	uint64_t last_sequence;
+	uint64_t corrupt_tail; /* bad records behind last: each walk meets them again */
 	struct sfs_stream_info info; /* as of the last refresh */
 	struct pr_listed *pending; /* from the directory, without sequences yet */
 	size_t pending_count, pending_room;

@@ -44,7 +44,7 @@ add_to_catalog(struct pr_view *view, struct pr_view_stream *s, const struct pr_l
 
 /* The header lacks the last seq: walk the packets. -1: no segment. */
 static int
-list_record(const struct sfs_record *record, struct pr_listed *out)
+list_record(const struct sfs_record *record, bool strays, struct pr_listed *out)
 {
 	struct pr_segment_reader reader;
 	struct pr_segment_header *h = &reader.header;
@@ -57,6 +57,8 @@ list_record(const struct sfs_record *record, struct pr_listed *out)
 	while ((rc = pr_segment_next(&reader, &packet, NULL)) == 1)
 		last_seq = packet.seq;
 	if (rc < 0 || last_seq < h->first_seq || last_seq - h->first_seq > UINT32_MAX)
+		return -1;
+	if (h->first_seq == 0 && !strays) /* seqs start at 1 */
 		return -1;
 	*out = (struct pr_listed){.epoch = h->epoch, .link = h->link};
 	out->entry = (struct pr_segment_entry){.handle = record->handle,
@@ -83,6 +85,7 @@ walk(struct pr_view *view, struct pr_view_stream *s, uint64_t before, int64_t de
 	struct sfs_cursor *cursor = NULL;
 	struct sfs_record record;
 	struct pr_listed listed;
+	uint64_t bad = 0;
 	int rc = 0, got;
 
 	if (s->any)
@@ -99,17 +102,20 @@ walk(struct pr_view *view, struct pr_view_stream *s, uint64_t before, int64_t de
 		else if (got == 1 && before && record.sequence >= before)
 			break;
 		else if (got == SFS_CORRUPT)
-			view->corrupt++;
+			bad++;
 		else if (s->any && !handle_before(&s->last, &record.handle))
 			continue;
-		else if (list_record(&record, &listed) == 0)
-			rc = add_to_catalog(view, s, &listed, err);
-		else
-			view->corrupt++;
+		else if (list_record(&record, s->strays, &listed) < 0)
+			bad++;
+		else if ((rc = add_to_catalog(view, s, &listed, err)) == 0) {
+			view->corrupt += bad;
+			bad = 0;
+		}
 		if (rc == 0 && pr_now_mono() >= deadline)
 			rc = 1;
 	}
 	sfs_cursor_close(&cursor);
+	s->corrupt_tail = bad;
 	return rc;
 }
 
@@ -140,11 +146,11 @@ pending_push(struct pr_view_stream *s, const struct pr_listed *l)
 }
 
 static bool
-plausible(const struct pr_ledger_directory *d)
+plausible(const struct pr_ledger_directory *d, bool strays)
 {
-	return d->first_seq <= d->last_seq && d->last_seq - d->first_seq <= UINT32_MAX &&
-	       d->count > 0 && d->min_time <= d->max_time &&
-	       d->first_otime <= d->last_otime;
+	return (d->first_seq > 0 || strays) && d->first_seq <= d->last_seq &&
+	       d->last_seq - d->first_seq <= UINT32_MAX && d->count > 0 &&
+	       d->min_time <= d->max_time && d->first_otime <= d->last_otime;
 }
 
 int
@@ -157,7 +163,7 @@ pr_view_list(
 
 	sfs_handle_decode(d->handle, &l.entry.handle);
 	s = pr_view_stream(view, l.entry.handle.stream);
-	if (!s || !s->data || !plausible(d))
+	if (!s || !s->data || !plausible(d, s->strays))
 		return 0;
 	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;
 	if ((s->pending_count || s->any) && !handle_before(last, &l.entry.handle))

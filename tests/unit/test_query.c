@@ -548,6 +548,45 @@ START_TEST(follows_the_writer)
 }
 END_TEST
 
+/* The logger comes and goes and deletes everything; whoever looks must not notice more than that. */
+START_TEST(writer_restarts_and_resets)
+{
+	const char *paths[] = {path};
+	struct sfs_open_options open = {.writer = true, .shm_bytes = 1 << 20};
+	struct pr_view *view;
+
+	srandom(21);
+	open_writer(64 << 20);
+	view = open_view();
+	write_epoch(1, 100000000, 3000, 80);
+	flush_directory();
+	refresh(view);
+	sfs_close(&w.sfs);
+	refresh(view);
+	w.sfs = sfs_open(paths, 1, &open, &err);
+	ck_assert_msg(w.sfs != NULL, "%s", err.text);
+	write_epoch(2, 200000000, 3000, 80);
+	refresh(view);
+	sort_model();
+	ck_assert_uint_eq(pr_view_catalog(view)->packets, model_count);
+	ask_at_random(view, 6);
+	ck_assert_int_eq(sfs_reset(w.sfs, &err), 0);
+	model_count = 0;
+	w.pending_writer = pr_writer_make(w.pending, sizeof(w.pending));
+	refresh(view);
+	ck_assert_uint_eq(pr_view_catalog(view)->packets, 0);
+	write_epoch(3, 300000000, 3000, 80);
+	flush_directory();
+	refresh(view);
+	sort_model();
+	ck_assert_uint_eq(pr_view_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(pr_view_book(view)->count, 2);
+	ask_at_random(view, 6);
+	pr_view_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
 /* Drops from the model what the volume has recycled; returns how many. */
 static size_t
 forget_expired(struct pr_view *view)
@@ -728,6 +767,7 @@ main(void)
 	tcase_set_timeout(tests, 120);
 	tcase_add_loop_test(tests, equals_the_list, 0, 3);
 	tcase_add_test(tests, follows_the_writer);
+	tcase_add_test(tests, writer_restarts_and_resets);
 	tcase_add_test(tests, recycled_is_evicted);
 	tcase_add_test(tests, recycled_while_asked);
 	tcase_add_test(tests, corrupt_is_skipped);
