@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/serve.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,9 @@ struct job {
 	Packrack__Query *query; /* until answer is made */
 	struct pr_answer *answer;
 	struct pr_view *view; /* that answer reads */
+	enum out { OUT_NOTHING, OUT_BATCH, OUT_END, OUT_FAILURE } out; /* not yet sent */
+	bool cancelled, bad_request;
+	char failure[sizeof(((struct pr_error *)0)->text)];
 };
 
 struct pr_serve {
@@ -40,64 +44,81 @@ struct pr_serve {
 /* ---- sending ---- */
 
 static int
-send_to(struct job *job, Packrack__Envelope *env)
+fill_end(struct job *job, Packrack__End *end)
 {
-	struct pr_error err;
+	const Packrack__End *own;
 
-	env->id = job->id;
-	if (pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, env, &err) == 0)
-		return 0;
-	pr_log_debug("query %llu: %s", (unsigned long long)job->id, err.text);
-	return -1;
+	if (job->answer) {
+		own = pr_answer_end(job->answer, NULL);
+		if (!own)
+			return -1;
+		*end = *own; /* its lists stay the answer's */
+	}
+	end->cancelled = job->cancelled;
+	return 0;
+}
+
+static int
+send_out(struct job *job)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__End end = PACKRACK__END__INIT;
+
+	env.id = job->id;
+	if (job->out == OUT_BATCH) {
+		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+		env.batch = (Packrack__Batch *)pr_answer_batch(job->answer);
+	} else if (job->out == OUT_END && fill_end(job, &end) == 0) {
+		env.body_case = PACKRACK__ENVELOPE__BODY_END;
+		env.end = &end;
+	} else {
+		failure.text =
+			*job->failure ? job->failure : (char *)"no memory for an answer";
+		failure.bad_request = job->bad_request;
+		env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+		env.failure = &failure;
+	}
+	return pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, &env, NULL);
+}
+
+/* What is to go out goes, or waits for room in the queue, or finds nobody there. */
+static void
+deliver(struct job *job)
+{
+	if (send_out(job) < 0) {
+		job->done |= errno != EAGAIN;
+		return;
+	}
+	if (job->out == OUT_BATCH)
+		job->credit--;
+	else
+		job->done = true;
+	job->out = OUT_NOTHING;
 }
 
 static void
 fail(struct job *job, const char *text, bool bad_request)
 {
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-
-	failure.text = (char *)text;
-	failure.bad_request = bad_request;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
-	send_to(job, &env);
-	job->done = true;
+	snprintf(job->failure, sizeof(job->failure), "%s", text);
+	job->bad_request = bad_request;
+	job->out = OUT_FAILURE;
+	deliver(job);
 }
 
 static void
 send_end(struct job *job, bool cancelled)
 {
-	Packrack__End end = PACKRACK__END__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	struct pr_error err;
-
-	if (job->answer) {
-		const Packrack__End *own = pr_answer_end(job->answer, &err);
-		if (!own) {
-			fail(job, err.text, false);
-			return;
-		}
-		end = *own; /* its lists stay the answer's */
-	}
-	end.cancelled = cancelled;
-	env.body_case = PACKRACK__ENVELOPE__BODY_END;
-	env.end = &end;
-	send_to(job, &env);
-	job->done = true;
+	job->cancelled = cancelled;
+	job->out = OUT_END;
+	deliver(job);
 }
 
 static void
 send_batch(struct job *job)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-
-	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
-	env.batch = (Packrack__Batch *)pr_answer_batch(job->answer);
-	if (send_to(job, &env) < 0)
-		job->done =
-			true; /* credit bounds the queue, so whoever does not take it is gone */
-	job->credit--;
+	job->out = OUT_BATCH;
+	deliver(job);
 }
 
 /* ---- jobs ---- */
@@ -185,8 +206,16 @@ run_soon(struct pr_serve *s)
 {
 	const struct timeval at_once = {0, 0};
 
-	if (!evtimer_pending(s->turn, NULL))
-		event_add(s->turn, &at_once);
+	event_add(s->turn, &at_once);
+}
+
+/* The queue of an asker is full: time for it to take something. */
+static void
+run_later(struct pr_serve *s)
+{
+	const struct timeval later = {0, 5000};
+
+	event_add(s->turn, &later);
 }
 
 /* A query answers for all that was there when it began: list it first. */
@@ -221,9 +250,12 @@ run(struct pr_serve *s, struct job *job)
 	int64_t deadline = pr_now_mono() + SLICE_NS;
 	struct pr_error err;
 
-	if (!job->answer)
+	if (job->out)
+		deliver(job);
+	if (!job->out && !job->answer)
 		start(s, job, deadline);
-	while (!job->done && job->answer && job->credit && pr_now_mono() < deadline) {
+	while (!job->done && !job->out && job->answer && job->credit &&
+		pr_now_mono() < deadline) {
 		switch (pr_answer_step(job->answer, deadline, &err)) {
 		case PR_ANSWER_BATCH:
 			send_batch(job);
@@ -244,7 +276,7 @@ run(struct pr_serve *s, struct job *job)
 static bool
 runnable(const struct job *job)
 {
-	return !job->done && (job->credit || !job->answer);
+	return !job->done && (job->credit || !job->answer || job->out);
 }
 
 static bool
@@ -272,22 +304,26 @@ static void
 on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct pr_serve *s = arg;
-	bool more = false;
+	bool more = false, blocked = false;
 
 	(void)fd;
 	(void)what;
 	admit(s, pr_now_mono());
 	for (struct job *job = s->jobs; job; job = job->next) {
-		if (!job->started || !runnable(job))
+		if ((!job->started && !job->out) || !runnable(job))
 			continue;
 		job->active = pr_now_mono();
 		run(s, job);
 	}
 	remove_done(s);
-	for (struct job *job = s->jobs; job; job = job->next)
-		more |= job->started && runnable(job);
+	for (struct job *job = s->jobs; job; job = job->next) {
+		more |= job->started && runnable(job) && !job->out;
+		blocked |= job->out != OUT_NOTHING;
+	}
 	if (more)
 		run_soon(s);
+	else if (blocked)
+		run_later(s);
 }
 
 /* ---- messages ---- */
@@ -382,10 +418,13 @@ pr_serve_set_view(struct pr_serve *s, struct pr_view *view, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
 	for (struct job *job = s->jobs; job; job = job->next)
-		if (job->answer && job->view != view && !job->done)
+		if (job->answer && job->view != view && !job->done) {
 			fail(job, why ? why : "the volume was opened anew", false);
+			pr_answer_destroy(&job->answer); /* before its view */
+		}
 	remove_done(s);
 	s->view = view;
+	run_soon(s);
 }
 
 /* ---- making ---- */

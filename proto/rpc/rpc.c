@@ -23,7 +23,7 @@ struct pending {
 
 struct pr_rpc {
 	bool server;
-	bool connected_once;
+	bool connected_once, connected;
 	char *endpoint;
 	pr_rpc_call call;
 	void *arg;
@@ -169,11 +169,15 @@ send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *er
 {
 	if (!rpc->connected_once && (rpc->pending_count || !can_send(rpc->socket)))
 		return keep_pending(rpc, buf, len, err);
-	if (pr_rpc_send_buffer(rpc->socket, buf, len) < 0)
-		return pr_error_set(
-			err, "%s: not connected, or it takes nothing more", rpc->endpoint);
-	rpc->connected_once = true;
-	return 0;
+	if (pr_rpc_send_buffer(rpc->socket, buf, len) == 0) {
+		rpc->connected_once = true;
+		return 0;
+	}
+	if (errno == EAGAIN &&
+		!rpc->connected) /* ZeroMQ does not tell one from the other */
+		errno = ENOTCONN;
+	return pr_error_set(err, "%s %s", rpc->endpoint,
+		errno == EAGAIN ? "takes nothing more" : "is not connected");
 }
 
 static int
@@ -183,7 +187,9 @@ send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf,
 	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 
 	if (rc < 0) {
+		int saved = errno;
 		free(buf);
+		errno = saved;
 		if (errno == EHOSTUNREACH)
 			return pr_error_set(err, "the peer is gone");
 		return pr_error_set(err, "the peer takes nothing more");
@@ -199,15 +205,20 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 {
 	uint8_t *buf;
 	size_t len;
-	int rc;
+	int rc, saved;
 
-	if (rpc->server != !!peer)
-		return pr_error_set(err, "a server sends to a peer, a client to none");
-	if (pr_message_pack(env, &buf, &len, err) < 0)
-		return -1;
+	if (rpc->server != !!peer || pr_message_pack(env, &buf, &len, err) < 0) {
+		errno = EINVAL;
+		return rpc->server != !!peer
+			       ? pr_error_set(
+					 err, "a server sends to a peer, a client to none")
+			       : -1;
+	}
 	rc = peer ? send_as_server(rpc, peer, buf, len, err)
 		  : send_as_client(rpc, buf, len, err);
+	saved = errno;
 	pr_zevent_check(rpc->zevent);
+	errno = saved;
 	return rc;
 }
 
@@ -235,6 +246,8 @@ on_monitor(void *arg)
 
 	if (!pr_monitor_read(rpc->monitor, &news, &state))
 		return false;
+	if (news)
+		rpc->connected = state == PR_RPC_CONNECTED;
 	if (news && rpc->watch)
 		rpc->watch(rpc->watch_arg, state);
 	return true;

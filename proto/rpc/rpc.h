@@ -63,7 +63,8 @@ void pr_rpc_watch(
 	struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg);
 
 /*
- * Sends; never blocks: -1 when the peer is gone or its queue is full. peer NULL on a client. What a
+ * Sends; never blocks: -1 with errno EAGAIN when the peer's queue is full (try later), with another
+ * when it is gone or the message cannot be sent at all. peer NULL on a client. What a
  * client sends before its first connection stands waits for it (up to 64 messages); after a
  * disconnection sending fails until there is a connection again, so nobody gets stale replies.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
@@ -235,6 +236,7 @@ START_TEST(full_queue_and_peer_gone)
 	wait_until(&c.got, 1);
 	while (sent < 1000 && pr_rpc_send(s.rpc, &s.last, &env, &err) == 0)
 		sent++;
+	ck_assert_int_eq(errno, EAGAIN);
 	ck_assert_int_lt(sent, 300);
 	ck_assert_int_ge(sent, 32);
 	ck_assert(pr_rpc_probe(s.rpc, &s.last));
@@ -244,6 +246,7 @@ START_TEST(full_queue_and_peer_gone)
 		wait_until(&s.got, s.got);
 	ck_assert(!pr_rpc_probe(s.rpc, &s.last));
 	ck_assert_int_eq(pr_rpc_send(s.rpc, &s.last, &env, &err), -1);
+	ck_assert_int_ne(errno, EAGAIN);
 	pr_rpc_destroy(&s.rpc);
 	free(data);
 }

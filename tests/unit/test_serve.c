@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include "indexer/filter.h"
 #include "indexer/hello.h"
@@ -404,6 +405,85 @@ START_TEST(dropped_with_the_connection)
 }
 END_TEST
 
+/* ---- an asker that gives more credit than its queue takes ---- */
+
+static void
+raw_send(void *socket, Packrack__Envelope *env)
+{
+	uint8_t *buf;
+	size_t len;
+
+	ck_assert_int_eq(pr_message_pack(env, &buf, &len, &err), 0);
+	ck_assert_int_eq(zmq_send(socket, buf, len, 0), (int)len);
+	free(buf);
+}
+
+static bool
+raw_receive(void *socket)
+{
+	Packrack__Envelope *env;
+	zmq_msg_t msg;
+	int rc;
+
+	zmq_msg_init(&msg);
+	rc = zmq_msg_recv(&msg, socket, ZMQ_DONTWAIT);
+	if (rc > 0) {
+		env = pr_message_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), &err);
+		ck_assert_msg(env != NULL, "%s", err.text);
+		on_merger(NULL, &heard.peer, env);
+		pr_message_free(&env);
+	}
+	zmq_msg_close(&msg);
+	return rc >= 0;
+}
+
+static struct pr_rpc *direct;
+
+static void
+on_direct(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	(void)arg;
+	pr_serve_message(serve, direct, peer, env);
+}
+
+START_TEST(full_queue_waits)
+{
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	void *ctx = zmq_ctx_new(), *socket = zmq_socket(ctx, ZMQ_DEALER);
+	int few = 1;
+	char place[110];
+	int64_t deadline = pr_now_mono() + 10 * PR_NS_PER_S;
+
+	snprintf(place, sizeof(place), "ipc://%s/direct", dir);
+	direct = pr_rpc_listen(loop, place, NULL, on_direct, NULL, &err);
+	ck_assert_ptr_nonnull(direct);
+	zmq_setsockopt(socket, ZMQ_RCVHWM, &few, sizeof(few));
+	ck_assert_int_eq(zmq_connect(socket, place), 0);
+	query.until = PR_TIME_MAX;
+	env.id = 9;
+	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
+	env.query = &query;
+	raw_send(socket, &env);
+	credit.batches = 10000;
+	env.body_case = PACKRACK__ENVELOPE__BODY_CREDIT;
+	env.credit = &credit;
+	raw_send(socket, &env);
+	settle();
+	settle();
+	ck_assert_uint_eq(pr_serve_running(serve), 1); /* it waits for room */
+	while (!heard.ends && pr_now_mono() < deadline)
+		if (!raw_receive(socket))
+			settle();
+	ck_assert_uint_eq(heard.ends, 1);
+	ck_assert_uint_eq(heard.packets, PACKETS);
+	zmq_close(socket);
+	zmq_ctx_term(ctx);
+	pr_rpc_destroy(&direct);
+}
+END_TEST
+
 static void
 fill(TCase *tc)
 {
@@ -413,6 +493,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, many_share);
 	tcase_add_test(tc, stalled_ones_make_room);
 	tcase_add_test(tc, refusals_say_why);
+	tcase_add_test(tc, full_queue_waits);
 	tcase_add_test(tc, dropped_with_the_connection);
 }
 
