@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/cli/packet_line.h"
+#include "merger/cli/query_args.h"
+#include "merger/cli/question.h"
+#include "merger/cli/render.h"
+#include "merger/cli/report.h"
+#include "merger/cli/status_text.h"
+
+/* ---- arguments ---- */
+
+static int
+parse(struct query_args *a, bool exporting, const char *line)
+{
+	static char copy[500], *argv[50];
+	int argc = 0;
+
+	snprintf(copy, sizeof(copy), "query %s", line);
+	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	argv[argc] = NULL;
+	return query_args_parse(a, exporting, argc, argv);
+}
+
+START_TEST(test_args)
+{
+	struct query_args a;
+
+	ck_assert_int_eq(
+		parse(&a, false, "--since @10 --until @20.5 --limit 7 tcp port 80"), -1);
+	ck_assert_int_eq(a.since, 10000000000);
+	ck_assert_int_eq(a.until, 20500000000);
+	ck_assert_uint_eq(a.limit, 7);
+	ck_assert_str_eq(a.filter, "tcp port 80");
+	query_args_free(&a);
+	ck_assert_int_eq(
+		parse(&a, false, "udp and --format pcap-ns port 53 -w - --link tap0"), -1);
+	ck_assert_str_eq(a.filter, "udp and port 53");
+	ck_assert_int_eq(a.format, PR_TRACE_PCAP_NS);
+	ck_assert_str_eq(a.write, "-");
+	ck_assert_str_eq(a.link, "tap0");
+	query_args_free(&a);
+	ck_assert_int_eq(parse(&a, false, ""), -1);
+	ck_assert_int_eq(a.since, INT64_MIN);
+	ck_assert_int_eq(a.until, INT64_MAX);
+	ck_assert_str_eq(a.filter, "");
+	query_args_free(&a);
+}
+END_TEST
+
+static const char *const bad_lines[] = {"--since @20 --until @10", "-w x --count",
+	"--volume v -m ipc://x", "--volume v --node n", "--json --keyvalue",
+	"--format pcapx", "--limit many", "--sincee @1", "--since"};
+
+START_TEST(test_bad_args)
+{
+	struct query_args a;
+
+	ck_assert_int_eq(parse(&a, false, bad_lines[_i]), CLI_USAGE);
+	query_args_free(&a);
+}
+END_TEST
+
+START_TEST(test_export_needs_file)
+{
+	struct query_args a;
+
+	ck_assert_int_eq(parse(&a, true, "tcp"), CLI_USAGE);
+	query_args_free(&a);
+	ck_assert_int_eq(parse(&a, true, "tcp -w file"), -1);
+	query_args_free(&a);
+}
+END_TEST
+
+/* ---- the question ---- */
+
+START_TEST(test_question)
+{
+	const uint16_t types[] = {1, 113};
+	struct pr_error err = {""};
+	struct query_args a;
+	struct question q;
+
+	parse(&a, false, "--count host 192.0.2.1");
+	ck_assert_int_eq(question_check(&a, &err), 0);
+	ck_assert_msg(question_make(&q, &a, types, 2, &err) == 0, "%s", err.text);
+	ck_assert_uint_eq(q.query.n_programs, 2);
+	ck_assert_uint_eq(q.query.programs[1]->linktype, 113);
+	ck_assert_uint_gt(q.query.programs[0]->n_instructions, 1);
+	ck_assert(q.query.count_only);
+	question_free(&q);
+	query_args_free(&a);
+	parse(&a, false, "prot tcp");
+	ck_assert_int_eq(question_check(&a, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "prot tcp"));
+	query_args_free(&a);
+	parse(&a, false, "wlan type mgt"); /* for links that are not here */
+	ck_assert_int_eq(question_check(&a, &err), 0);
+	ck_assert_int_eq(question_make(&q, &a, types, 1, &err), -1);
+	question_free(&q);
+	query_args_free(&a);
+}
+END_TEST
+
+/* ---- rendering ---- */
+
+static char *
+rendered(enum render_form form)
+{
+	char *text;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+	struct render *r = render_begin(f, form);
+
+	render_uint(r, "missing_packets", 3);
+	render_object(r, "merger");
+	render_bool(r, "fine", true);
+	render_string(r, "name", "a\"b\xff");
+	render_close(r);
+	render_list(r, "nodes");
+	render_object(r, NULL);
+	render_time(r, "seen", 1);
+	render_epoch(r, "epoch", 255);
+	render_close(r);
+	render_object(r, NULL);
+	render_json(r, "logger", "{\"x\": 5}");
+	render_json(r, "broken", "{");
+	render_close(r);
+	render_close(r);
+	render_uint(r, "after", UINT64_MAX);
+	ck_assert_int_eq(render_end(&r), 0);
+	fclose(f);
+	return text;
+}
+
+START_TEST(test_render_json)
+{
+	char *text = rendered(RENDER_JSON);
+	json_t *j = json_loads(text, 0, NULL), *nodes;
+
+	ck_assert_msg(j != NULL, "%s", text);
+	ck_assert_int_eq(json_integer_value(json_object_get(j, "missing_packets")), 3);
+	ck_assert(json_is_true(json_object_get(json_object_get(j, "merger"), "fine")));
+	nodes = json_object_get(j, "nodes");
+	ck_assert_uint_eq(json_array_size(nodes), 2);
+	ck_assert_int_eq(
+		json_integer_value(json_object_get(json_array_get(nodes, 0), "seen")), 1);
+	ck_assert_str_eq(
+		json_string_value(json_object_get(json_array_get(nodes, 0), "epoch")),
+		"00000000000000ff");
+	ck_assert_int_eq(json_integer_value(json_object_get(
+				 json_object_get(json_array_get(nodes, 1), "logger"), "x")),
+		5);
+	ck_assert(json_is_string(json_object_get(json_array_get(nodes, 1), "broken")));
+	json_decref(j);
+	free(text);
+}
+END_TEST
+
+START_TEST(test_render_lines)
+{
+	char *text = rendered(RENDER_KEYVALUE);
+
+	ck_assert_ptr_nonnull(strstr(text, "missing_packets=3\nmerger.fine=true\n"));
+	ck_assert_ptr_nonnull(strstr(text, "nodes.0.epoch=00000000000000ff\n"));
+	ck_assert_ptr_nonnull(strstr(text, "nodes.1.broken={\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nafter=18446744073709551615\n"));
+	free(text);
+	text = rendered(RENDER_TEXT);
+	ck_assert_ptr_nonnull(strstr(text, "missing packets: 3\nmerger:\n  fine: yes\n"));
+	free(text);
+}
+END_TEST
+
+/* ---- a packet in a line ---- */
+
+static const uint8_t dns[] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, /* Ethernet */
+	0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, /* IPv4 */
+	0xc0, 0x00, 0, 53, 0, 8, 0, 0}; /* UDP */
+
+static const char *
+line_of(const uint8_t *data, uint32_t caplen, uint16_t linktype)
+{
+	static char buf[PACKET_LINE + 1];
+	struct pr_packet p = {
+		.caplen = caplen, .len = caplen, .linktype = linktype, .data = data};
+
+	buf[packet_line(&p, buf, PACKET_LINE)] = 0;
+	return buf;
+}
+
+START_TEST(test_line)
+{
+	ck_assert_str_eq(line_of(dns, sizeof(dns), 1),
+		"1970-01-01T00:00:00.000000000Z IP 192.0.2.1.49152 > 192.0.2.2.53: udp, "
+		"len 42\n");
+	ck_assert_ptr_nonnull(strstr(line_of(dns, 14, 1), "len 14"));
+	ck_assert_ptr_nonnull(strstr(line_of(dns, 3, 1), "link type 1, len 3"));
+	ck_assert_ptr_nonnull(strstr(line_of(dns, 0, 147), "link type 147"));
+}
+END_TEST
+
+/* Whatever the bytes are, a line is one line, and no longer than it may be. */
+START_TEST(test_line_noise)
+{
+	static const uint16_t types[] = {0, 1, 12, 101, 113, 276, 9};
+	uint8_t data[200];
+
+	srand(5);
+	for (int i = 0; i < 20000; i++) {
+		const char *line;
+
+		for (size_t j = 0; j < sizeof(data); j++)
+			data[j] = (uint8_t)rand();
+		memcpy(data, dns, (size_t)rand() % sizeof(dns));
+		line = line_of(data, (uint32_t)rand() % sizeof(data), types[i % 7]);
+		ck_assert_ptr_eq(strchr(line, '\n'), line + strlen(line) - 1);
+	}
+}
+END_TEST
+
+/* ---- the report ---- */
+
+static void
+report_with(Packrack__Completeness *c, const char *expected, int status)
+{
+	Packrack__End end = PACKRACK__END__INIT;
+	char *text;
+
+	end.completeness = c;
+	end.matched = 5;
+	text = report_comment(&end);
+	ck_assert_msg(
+		strstr(text, expected) != NULL, "'%s' is not in '%s'", expected, text);
+	ck_assert_int_eq(report_status(&end), status);
+	free(text);
+}
+
+START_TEST(test_report)
+{
+	Packrack__Completeness c = PACKRACK__COMPLETENESS__INIT;
+	Packrack__NodeAnswer node = PACKRACK__NODE_ANSWER__INIT, *nodes = &node;
+	Packrack__Evicted evicted = PACKRACK__EVICTED__INIT, *evictions = &evicted;
+	Packrack__Loss losses[30], *list[30];
+
+	c.complete = true;
+	report_with(&c, "complete: 5 packets match", CLI_OK);
+	c.complete = false;
+	for (int i = 0; i < 30; i++) {
+		packrack__loss__init(&losses[i]);
+		list[i] = &losses[i];
+		losses[i].first_seq = losses[i].last_seq = (uint64_t)i + 10;
+		losses[i].count = 1;
+		losses[i].reason = (char *)(i % 2 ? "switch" : "undelivered");
+	}
+	c.missing = list;
+	c.n_missing = c.missing_ranges = c.missing_packets = 2;
+	report_with(&c, "link 0 seq 11, ", CLI_PARTIAL);
+	c.n_missing = c.missing_ranges = c.missing_packets = 30;
+	report_with(&c, "missing: 30 packets in 30 ranges", CLI_PARTIAL);
+	node.node = (char *)"log7";
+	node.error = (char *)"no sign of life";
+	c.nodes = &nodes;
+	c.n_nodes = 1;
+	report_with(&c, "not answered: log7: no sign of life", CLI_PARTIAL);
+	evicted.stream = (char *)"packets.0";
+	c.evicted = &evictions;
+	c.n_evicted = 1;
+	report_with(&c, "evicted: packets.0", CLI_PARTIAL);
+	report_with(NULL, "partial", CLI_PARTIAL);
+}
+END_TEST
+
+START_TEST(test_status)
+{
+	Packrack__Status m = PACKRACK__STATUS__INIT;
+	Packrack__NodeStatus node = PACKRACK__NODE_STATUS__INIT, *nodes = &node;
+	char *text;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	node.name = (char *)"log1";
+	node.connected = true;
+	m.nodes = &nodes;
+	m.n_nodes = 1;
+	ck_assert(!status_is_degraded(&m, NULL));
+	node.logger = (char *)"{\"kernel_drops\": 3}";
+	ck_assert(status_is_degraded(&m, NULL));
+	node.logger = (char *)"";
+	node.connected = false;
+	ck_assert(status_is_degraded(&m, NULL));
+	status_text(f, &m, NULL);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "silent"));
+	free(text);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("cli");
+	TCase *t = tcase_create("all");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, test_args);
+	tcase_add_loop_test(t, test_bad_args, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
+	tcase_add_test(t, test_export_needs_file);
+	tcase_add_test(t, test_question);
+	tcase_add_test(t, test_render_json);
+	tcase_add_test(t, test_render_lines);
+	tcase_add_test(t, test_line);
+	tcase_add_test(t, test_line_noise);
+	tcase_add_test(t, test_report);
+	tcase_add_test(t, test_status);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
