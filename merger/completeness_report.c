@@ -251,8 +251,10 @@ explain_all(struct report *r)
 	struct pr_completeness *c = r->c;
 	size_t loss = 0, line = SIZE_MAX;
 
-	qsort(c->holes, c->hole_count, sizeof(*c->holes), hole_compare);
-	qsort(c->losses, c->loss_count, sizeof(*c->losses), loss_compare);
+	if (c->hole_count)
+		qsort(c->holes, c->hole_count, sizeof(*c->holes), hole_compare);
+	if (c->loss_count)
+		qsort(c->losses, c->loss_count, sizeof(*c->losses), loss_compare);
 	for (size_t i = 0; i < c->hole_count; i++) {
 		if (c->holes[i].line != line)
 			begin_line(r, line = c->holes[i].line, &loss);
