@@ -32,19 +32,21 @@ START_TEST(lanes_do_not_overlap)
 		entry(1, 1, 10, 0, 100), /* lane 0 */
 		entry(2, 11, 10, 100, 200), /* same otime at the seam, seq decides */
 		entry(3, 15, 5, 150, 160), /* late: another lane */
-		entry(4, 30, 5, 300, 400), /* lane 0 again */
+		entry(4, 13, 2, 200, 200), /* late by seq alone */
+		entry(5, 30, 5, 300, 400), /* lane 0 again */
 	};
 
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 5; i++)
 		ck_assert_int_eq(pr_catalog_add(&c, run, &list[i], &err), 0);
 	ck_assert_ptr_eq(pr_catalog_run(&c, 1, false, 7, 0), run);
 	ck_assert_ptr_ne(pr_catalog_run(&c, 1, false, 7, 1), run);
 	ck_assert_uint_eq(run->lane_count, 2);
 	ck_assert_uint_eq(run->lanes[0]->count, 3);
+	ck_assert_uint_eq(run->lanes[1]->count, 2);
 	ck_assert_uint_eq(pr_lane_search(run->lanes[0], 100), 0);
 	ck_assert_uint_eq(pr_lane_search(run->lanes[0], 101), 1);
 	ck_assert_uint_eq(pr_lane_search(run->lanes[0], 401), 3);
-	ck_assert_uint_eq(c.packets, 30);
+	ck_assert_uint_eq(c.packets, 32);
 	pr_catalog_free(&c);
 }
 END_TEST

@@ -222,6 +222,9 @@ next_packet(struct clockwork *c, uint64_t epoch, uint16_t link, unsigned held_pe
 		.data = data};
 
 	c->now += random() % 5 ? random() % 1000 : 0;
+	if (random() % 1500 == 0)
+		c->now -=
+			400000; /* for many segments: until it has caught up, otime stands */
 	p.time = c->now;
 	if (random() % 50 == 0)
 		p.time -= random() % 20000; /* the clock stepped back */
