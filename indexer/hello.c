@@ -77,7 +77,7 @@ fill_status(struct pr_hello_message *m, struct pr_view *view)
 	s->missing = pr_view_book(view)->missing;
 	if (sfs_info(pr_view_sfs(view), &m->volume, NULL) == 0) {
 		m->hello.volume = m->volume.uuid;
-		s->volume_bytes = m->volume.bytes;
+		s->volume_bytes = m->volume.blocks * m->volume.block_size;
 		s->volume_used = m->volume.blocks_used * m->volume.block_size;
 		s->writer_alive = m->volume.writer_alive;
 	}
