@@ -25,23 +25,24 @@
  */
 struct pr_completeness;
 
-#define PR_COMPLETENESS_LIST_MAX 10000    /* ranges listed; all are counted */
-#define PR_COMPLETENESS_HOLES_MAX 200000  /* holes kept until the end; the surplus is only counted */
+#define PR_COMPLETENESS_LIST_MAX 10000 /* ranges listed; all are counted */
+#define PR_COMPLETENESS_HOLES_MAX                                                          \
+	200000 /* holes kept until the end; the surplus is only counted */
 #define PR_COMPLETENESS_LOSSES_MAX 500000 /* loss entries kept of all nodes */
-#define PR_COMPLETENESS_LINES_MAX 65536   /* pairs of epoch and link */
+#define PR_COMPLETENESS_LINES_MAX 65536 /* pairs of epoch and link */
 /* A dispatcher that said something within this time is alive; younger holes than this are pending. */
 #define PR_COMPLETENESS_ALIVE_NS INT64_C(10000000000)
 #define PR_COMPLETENESS_SETTLE_NS INT64_C(5000000000)
 
 struct pr_completeness_options {
 	int64_t since, until; /* as asked, both ends included */
-	int64_t now;          /* real time */
-	const char *link;     /* name or number asked for; NULL or "": all */
-	size_t sweep_bytes;   /* judge when stretches take more than this; 0: 1 MiB */
+	int64_t now; /* real time */
+	const char *link; /* name or number asked for; NULL or "": all */
+	size_t sweep_bytes; /* judge when stretches take more than this; 0: 1 MiB */
 };
 
-struct pr_completeness *pr_completeness_create(const struct pr_completeness_options *options,
-	struct pr_error *err);
+struct pr_completeness *pr_completeness_create(
+	const struct pr_completeness_options *options, struct pr_error *err);
 void pr_completeness_destroy(struct pr_completeness **c);
 
 /* Registers a node; returns its index, or -1 without memory. name is copied. */
@@ -73,14 +74,15 @@ uint64_t pr_completeness_doubles(const struct pr_completeness *c);
  * Judges the rest and explains. Call once. *out is the caller's, to be freed by
  * packrack__completeness__free_unpacked(out, NULL).
  */
-int pr_completeness_finish(struct pr_completeness *c, Packrack__Completeness **out,
-	struct pr_error *err);
+int pr_completeness_finish(
+	struct pr_completeness *c, Packrack__Completeness **out, struct pr_error *err);
 
 /* Reasons in Completeness.missing besides the loss reasons that nodes give. */
-#define PR_MISSING_NO_ANSWER "no_answer"   /* a node that may have it did not answer */
-#define PR_MISSING_CORRUPT "corrupt"       /* a node found records that it cannot read */
-#define PR_MISSING_DROPPED "dispatcher"    /* the dispatcher had no node for it or could not send */
+#define PR_MISSING_NO_ANSWER "no_answer" /* a node that may have it did not answer */
+#define PR_MISSING_CORRUPT "corrupt" /* a node found records that it cannot read */
+#define PR_MISSING_DROPPED                                                                 \
+	"dispatcher" /* the dispatcher had no node for it or could not send */
 #define PR_MISSING_UNDELIVERED "undelivered" /* declared by a dispatcher that is gone */
-#define PR_MISSING_UNKNOWN "not_stored"    /* declared, and no node knows of it */
+#define PR_MISSING_UNKNOWN "not_stored" /* declared, and no node knows of it */
 
 #endif

@@ -25,19 +25,20 @@ struct line {
 	uint32_t link;
 	struct piece *pieces; /* by first; only what is not yet judged */
 	size_t count, room;
-	uint64_t judged;      /* all seqs up to this one are settled */
-	struct point first;   /* lowest held in the range */
-	struct point last;    /* highest among the judged whose otime is known */
-	uint64_t top;         /* highest held among the judged; 0: none */
+	uint64_t judged; /* all seqs up to this one are settled */
+	struct point first; /* lowest held in the range */
+	struct point last; /* highest among the judged whose otime is known */
+	uint64_t top; /* highest held among the judged; 0: none */
 	struct point below, above; /* edges: nearest held outside the range */
 	uint64_t held;
-	Packrack__Ledger *ledger; /* merged over nodes; owned by pr_completeness; NULL: none */
-	uint64_t evicted_seq;    /* highest seq known to be evicted at some node */
-	bool in_scope;           /* the query's link filter lets it through */
+	Packrack__Ledger
+		*ledger; /* merged over nodes; owned by pr_completeness; NULL: none */
+	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
+	bool in_scope; /* the query's link filter lets it through */
 	struct {
 		int node;
 		uint64_t seq;
-	} *reach; /* how far each node has got: highest seq told, edges included */
+	} * reach; /* how far each node has got: highest seq told, edges included */
 	size_t reach_count;
 };
 
@@ -93,8 +94,8 @@ struct pr_completeness {
 /* Finds or creates; NULL: no memory, or too many. */
 struct line *pr_completeness_line(struct pr_completeness *c, uint64_t epoch, uint32_t link);
 /* Records a hole, or counts it when there are too many. */
-void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first, uint64_t last,
-	int64_t low, int64_t high);
+void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first,
+	uint64_t last, int64_t low, int64_t high);
 /* Grows an array to hold count + 1 items of size; false: no memory. */
 bool pr_completeness_grow(void **items, size_t count, size_t *room, size_t size);
 /* Settles all seqs up to upto, at which a piece of the line must end. */

@@ -18,11 +18,14 @@
  */
 struct pr_fanout;
 
-#define PR_FANOUT_SILENT_NS INT64_C(10000000000) /* no sign of life from a node that owes a batch */
+#define PR_FANOUT_SILENT_NS                                                                \
+	INT64_C(10000000000) /* no sign of life from a node that owes a batch */
 #define PR_FANOUT_STUCK_NS INT64_C(120000000000) /* alive, and yet no batch */
-#define PR_FANOUT_BATCH (512 * 1024)             /* bytes of a batch to the client, about */
-#define PR_FANOUT_QUEUED_MAX (64 * 1024 * 1024)  /* bytes of batches that wait to be merged */
-#define PR_FANOUT_STRETCHES_MAX (32 * 1024 * 1024) /* bytes of what nodes told that they hold */
+#define PR_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
+#define PR_FANOUT_QUEUED_MAX                                                               \
+	(64 * 1024 * 1024) /* bytes of batches that wait to be merged */
+#define PR_FANOUT_STRETCHES_MAX                                                            \
+	(32 * 1024 * 1024) /* bytes of what nodes told that they hold */
 
 struct pr_fanout_options {
 	struct pr_address client;
@@ -35,14 +38,16 @@ struct pr_fanout_options {
 };
 
 /* Asks the nodes. NULL: err is for the client. */
-struct pr_fanout *pr_fanout_create(const struct pr_fanout_options *options, struct pr_error *err);
+struct pr_fanout *pr_fanout_create(
+	const struct pr_fanout_options *options, struct pr_error *err);
 /* Cancels what nodes are still at. */
 void pr_fanout_destroy(struct pr_fanout **f);
 
 /* Is it of this query? Then it has been dealt with. */
 bool pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
 	const Packrack__Envelope *env, int64_t mono);
-bool pr_fanout_is_client(const struct pr_fanout *f, const struct pr_address *from, uint64_t id);
+bool pr_fanout_is_client(
+	const struct pr_fanout *f, const struct pr_address *from, uint64_t id);
 void pr_fanout_credit(struct pr_fanout *f, uint32_t batches);
 /* The client wants no more, and is told End. */
 void pr_fanout_cancel(struct pr_fanout *f);

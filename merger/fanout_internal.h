@@ -14,9 +14,10 @@ struct leg {
 	struct pr_address address;
 	uint64_t id;
 	struct pr_remote *remote; /* NULL: it was not asked */
-	int index;                /* in the completeness */
-	bool settled;             /* the completeness knows how it ended */
-	int64_t heard, moved;     /* last sign of life; last batch, or when one was first owed */
+	int index; /* in the completeness */
+	bool settled; /* the completeness knows how it ended */
+	int64_t heard,
+		moved; /* last sign of life; last batch, or when one was first owed */
 };
 
 struct pr_fanout {
@@ -28,14 +29,15 @@ struct pr_fanout {
 	struct pr_segment_builder builder;
 	uint8_t *buf;
 	size_t room;
-	struct pr_packet kept; /* did not fit into the last batch; its data is the merge's still */
+	struct pr_packet
+		kept; /* did not fit into the last batch; its data is the merge's still */
 	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
 	size_t sealed_len;
 	uint32_t credit;
 	uint64_t limit, matched;
-	bool count_only;  /* as asked: nothing goes to the client but the End */
+	bool count_only; /* as asked: nothing goes to the client but the End */
 	bool count_at_node; /* the one node counts; no packets come */
-	bool limited;     /* the limit was reached */
+	bool limited; /* the limit was reached */
 	bool done, merged; /* merged: the merge is at its end */
 	Packrack__End sums; /* of the nodes' */
 	int64_t mono;

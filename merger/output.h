@@ -35,7 +35,8 @@ void pr_output_free(struct pr_output *out); /* does not flush */
 int pr_output_flush(struct pr_output *out, struct pr_error *err);
 /* Returns when all has been written. */
 int pr_output_sync(struct pr_output *out, struct pr_error *err);
-int pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_error *err);
+int pr_output_write(
+	struct pr_output *out, const void *data, size_t len, struct pr_error *err);
 
 /* len bytes (at most PR_OUTPUT_ROOM) to be filled in place; NULL: failed. */
 static inline uint8_t *

@@ -26,7 +26,7 @@ struct pr_address {
 struct pr_node {
 	Packrack__Hello *hello; /* the last one */
 	struct pr_address address;
-	int64_t heard;     /* monotonic: any message */
+	int64_t heard; /* monotonic: any message */
 	int64_t last_seen; /* real time of the same */
 };
 
@@ -40,8 +40,8 @@ void pr_registry_free(struct pr_registry *registry);
 /* What a Hello changed. */
 enum pr_hello {
 	PR_HELLO_SAME,
-	PR_HELLO_NEW,     /* a node not known so far */
-	PR_HELLO_BACK,    /* known, but from another connection or process: its queries are lost */
+	PR_HELLO_NEW, /* a node not known so far */
+	PR_HELLO_BACK, /* known, but from another connection or process: its queries are lost */
 	PR_HELLO_REFUSED, /* err: bad name, too many, or another volume's node of that name is alive */
 };
 /* *before is where a node that is BACK used to be. */
@@ -50,8 +50,8 @@ enum pr_hello pr_registry_hello(struct pr_registry *registry, const struct pr_ad
 	struct pr_error *err);
 
 /* Notes a sign of life; NULL: no such node. */
-struct pr_node *pr_registry_heard(struct pr_registry *registry, const struct pr_address *from,
-	int64_t mono, int64_t real);
+struct pr_node *pr_registry_heard(struct pr_registry *registry,
+	const struct pr_address *from, int64_t mono, int64_t real);
 struct pr_node *pr_registry_find(const struct pr_registry *registry, const char *name);
 bool pr_registry_forget(struct pr_registry *registry, const char *name);
 /* Forgets those silent for a day; returns how many. */

@@ -25,7 +25,7 @@
 struct pr_remote;
 
 #define PR_REMOTE_NOTHING 0x4000 /* in struct pr_packet's flags */
-#define PR_REMOTE_WINDOW 4       /* batches under way or waiting */
+#define PR_REMOTE_WINDOW 4 /* batches under way or waiting */
 
 struct pr_remote *pr_remote_create(struct pr_error *err);
 void pr_remote_destroy(struct pr_remote **remote);
@@ -36,7 +36,8 @@ void pr_remote_destroy(struct pr_remote **remote);
 struct pr_source *pr_remote_source(struct pr_remote *remote, struct pr_error *err);
 
 /* Puts a batch in (copied). -1: over credit, after the end, or no memory; the source is ended then. */
-int pr_remote_batch(struct pr_remote *remote, const Packrack__Batch *batch, struct pr_error *err);
+int pr_remote_batch(
+	struct pr_remote *remote, const Packrack__Batch *batch, struct pr_error *err);
 /* Nothing more will come; what was put in is still given. */
 void pr_remote_end(struct pr_remote *remote);
 /* Nothing more will come and nothing more is given. why is copied; the first one stays. */
@@ -51,7 +52,7 @@ const char *pr_remote_error(const struct pr_remote *remote); /* NULL: none */
  */
 uint32_t pr_remote_take_credit(struct pr_remote *remote, uint32_t window);
 uint32_t pr_remote_owed(const struct pr_remote *remote); /* asked for, not yet come */
-bool pr_remote_empty(const struct pr_remote *remote);    /* no batch is waiting */
-size_t pr_remote_bytes(const struct pr_remote *remote);  /* that batches take */
+bool pr_remote_empty(const struct pr_remote *remote); /* no batch is waiting */
+size_t pr_remote_bytes(const struct pr_remote *remote); /* that batches take */
 
 #endif

@@ -21,13 +21,13 @@ struct pr_merger;
 
 struct pr_merger_options {
 	size_t max_queries; /* at the same time; 0: default */
-	int64_t silent_ns;  /* see fanout.h; 0: default */
+	int64_t silent_ns; /* see fanout.h; 0: default */
 };
 
-struct pr_merger *pr_merger_create(struct pr_loop *loop, const struct pr_merger_options *options,
-	struct pr_error *err);
-int pr_merger_listen(struct pr_merger *m, const char *endpoint, const struct pr_rpc_keys *keys,
-	struct pr_error *err);
+struct pr_merger *pr_merger_create(struct pr_loop *loop,
+	const struct pr_merger_options *options, struct pr_error *err);
+int pr_merger_listen(struct pr_merger *m, const char *endpoint,
+	const struct pr_rpc_keys *keys, struct pr_error *err);
 /* Clients of running queries are told that the merger stops. */
 void pr_merger_destroy(struct pr_merger **m);
 

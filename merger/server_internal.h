@@ -21,7 +21,8 @@ struct pr_merger {
 	size_t listener_count;
 	struct pr_registry registry;
 	struct pr_fanout **queries;
-	struct pr_address *clients; /* of the queries, for telling whether they are still there */
+	struct pr_address
+		*clients; /* of the queries, for telling whether they are still there */
 	size_t query_count;
 	uint64_t next_id;
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;

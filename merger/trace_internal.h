@@ -10,8 +10,8 @@ struct trace_interface {
 	uint16_t linktype;
 	uint64_t packets;
 	int64_t first, last; /* times of its packets */
-	uint32_t number;     /* in the file; UINT32_MAX: not written yet */
-	uint32_t ancient;    /* the one for times before 1970 */
+	uint32_t number; /* in the file; UINT32_MAX: not written yet */
+	uint32_t ancient; /* the one for times before 1970 */
 };
 
 struct trace_link {
@@ -44,8 +44,8 @@ int pr_pcap_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 int pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err);
 int pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 	struct trace_interface *interface, struct pr_error *err);
-int pr_pcapng_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
-	size_t statistic_count, const char *const *comments, size_t comment_count,
-	struct pr_error *err);
+int pr_pcapng_finish(struct pr_trace_writer *w,
+	const struct pr_trace_statistics *statistics, size_t statistic_count,
+	const char *const *comments, size_t comment_count, struct pr_error *err);
 
 #endif

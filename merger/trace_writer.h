@@ -35,7 +35,7 @@ struct pr_trace_link {
 };
 
 struct pr_trace_statistics {
-	const char *name;  /* of the link */
+	const char *name; /* of the link */
 	uint64_t received; /* packets that got a seq, or 0 */
 	uint64_t dropped_kernel, dropped_interface;
 };
@@ -43,19 +43,21 @@ struct pr_trace_statistics {
 struct pr_trace_options {
 	enum pr_trace_format format;
 	const char *comment; /* of the section: what was asked; or NULL */
-	const char *filter;  /* as written; NULL or "": none */
+	const char *filter; /* as written; NULL or "": none */
 };
 
 struct pr_trace_writer;
 
 /* out must outlive the writer. */
-struct pr_trace_writer *pr_trace_create(struct pr_output *out, const struct pr_trace_options *options,
-	struct pr_error *err);
+struct pr_trace_writer *pr_trace_create(struct pr_output *out,
+	const struct pr_trace_options *options, struct pr_error *err);
 void pr_trace_destroy(struct pr_trace_writer **w); /* does not finish the file */
 
 /* Links known beforehand get their name; those of packets that come unannounced are made up. */
-int pr_trace_link(struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err);
-int pr_trace_packet(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
+int pr_trace_link(
+	struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err);
+int pr_trace_packet(
+	struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
 /*
  * Closes the trace: interface statistics (by link name) and comments (pcapng only; of at most
  * 65,535 bytes each, what is longer is cut), then all to the file.
@@ -65,6 +67,7 @@ int pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics 
 	struct pr_error *err);
 
 uint64_t pr_trace_packets(const struct pr_trace_writer *w);
-uint64_t pr_trace_clamped(const struct pr_trace_writer *w); /* times that the format cannot hold */
+uint64_t pr_trace_clamped(
+	const struct pr_trace_writer *w); /* times that the format cannot hold */
 
 #endif
