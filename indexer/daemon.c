@@ -20,6 +20,7 @@
 #define HELLO_NS (2 * PR_NS_PER_S)
 #define REFRESH_NS (PR_NS_PER_S / 2)
 #define REFRESH_SLICE_NS (20 * PR_NS_PER_MS)
+#define LOADING_SLICE_NS (200 * PR_NS_PER_MS) /* at the start, when there is much to list */
 
 /* One merger that we answer, or the socket for direct questions. */
 struct line {
@@ -38,7 +39,7 @@ struct daemon {
 	struct line manage;
 	struct pr_timer *hello, *refresh, *tick;
 	uint64_t boot;
-	bool said_waiting;
+	bool said_waiting, loaded;
 	dev_t device; /* of the volume's first path when it was opened */
 	ino_t inode;
 };
