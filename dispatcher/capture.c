@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "proto/base/clock.h"
@@ -274,6 +275,8 @@ capture_main(void *arg)
 {
 	struct prd_capture *c = arg;
 
+	/* Capture comes first: a packet not taken in time is lost. Without the right to it, as is. */
+	setpriority(PRIO_PROCESS, 0, PRD_NICE_CAPTURE);
 	while (!atomic_load(&c->quit)) {
 		if (atomic_load(&c->on)) {
 			atomic_store(&c->quiet, false);

@@ -15,6 +15,10 @@
  */
 struct prd_capture;
 
+/* On Linux a nice value is a thread's own. */
+#define PRD_NICE_CAPTURE (-15)
+#define PRD_NICE_SEND (-10)
+
 struct prd_capture_config {
 	const char *ifname;
 	const char *filter; /* or NULL */

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "dispatcher/send_private.h"
 #include "proto/base/clock.h"
@@ -251,6 +252,7 @@ sender_main(void *arg)
 {
 	struct prd_sender *s = arg;
 
+	setpriority(PRIO_PROCESS, 0, PRD_NICE_SEND);
 	s->now = s->state_since = pr_now_mono();
 	if (prd_inputs_live(s->inputs))
 		prd_inputs_turn(
