@@ -46,6 +46,11 @@ attach_filter(struct prd_oport *o, struct pr_error *err)
 		return pr_error_errno(
 			err, "--out %s: cannot attach a filter", o->config.ifname);
 	setsockopt(o->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
+	/*
+	 * As long as any socket asks for stamps, the kernel stamps packets on arrival, not when it
+	 * hands them out: nearer to the wire, and the same for all who capture on the i-port.
+	 */
+	setsockopt(o->fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
 	if (setsockopt(o->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(o->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	return 0;
