@@ -94,13 +94,16 @@ class Allowed:
             ranges.sort()
 
     def take(self, link, seq):
+        """Ranges of several nodes overlap: the one that ends first is used up first."""
+        fits = []
         for r in self.ranges.get(link, ()):
             if r[0] <= seq <= r[1] and r[2] > 0:
-                r[2] -= 1
-                return True
+                fits.append(r)
             if r[0] > seq:
                 break
-        return False
+        if fits:
+            min(fits, key=lambda r: (r[1], -r[0]))[2] -= 1
+        return bool(fits)
 
     def left(self):
         return sum(r[2] for ranges in self.ranges.values() for r in ranges)
