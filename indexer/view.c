@@ -236,8 +236,11 @@ pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_erro
 
 	if (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0)
 		return -1;
+	/* The ledger first: what it declares was stored before it. */
 	rc = follow(
 		view, &view->ledger, STREAM_LEDGER, &view->ledger_sequence, deadline, err);
+	if (rc == 0 && (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0))
+		return -1;
 	if (rc == 0)
 		rc = follow(
 			view, &view->directory, STREAM_DIRECTORY, &ignored, deadline, err);

@@ -346,12 +346,18 @@ pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
 	ledger_add(a, &e, boot->time, boot->time);
 }
 
+/* Behind the packets that it declares: who reads the ledger first then finds them all. */
 static void
 mark_write(void *arg, const struct pr_ledger_mark *mark)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
+	struct pr_append *a = arg;
 
-	ledger_add(arg, &e, mark->said_until, mark->said_until);
+	for (size_t i = 0; i < a->out_count; i++) {
+		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
+			out_seal(a, a->outs[i]);
+	}
+	ledger_add(a, &e, mark->said_until, mark->said_until);
 }
 
 void

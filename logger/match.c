@@ -344,6 +344,14 @@ pr_match_gone(struct pr_match *m, const struct pr_gone *gone, int64_t now)
 	pr_match_run(m, now);
 }
 
+bool
+pr_match_given(struct pr_match *m, uint16_t id, uint64_t number)
+{
+	const struct link *link = match_link(m, id, false);
+
+	return number == 0 || (link && link->out > number);
+}
+
 void
 pr_match_mark(struct pr_match *m, uint16_t id, uint64_t last_log, int64_t now)
 {

@@ -88,6 +88,8 @@ void pr_match_run(struct pr_match *m, int64_t now);
 /* -1: the body is corrupt; nothing was taken from it. */
 int pr_match_tslog(struct pr_match *m, const void *body, size_t len, int64_t now);
 void pr_match_gone(struct pr_match *m, const struct pr_gone *gone, int64_t now);
+/* All packets and losses of a link's logs up to this number have been given out. */
+bool pr_match_given(struct pr_match *match, uint16_t link, uint64_t log);
 /* What a MARK says of a link: logs up to last_log have been sent. */
 void pr_match_mark(struct pr_match *m, uint16_t link, uint64_t last_log, int64_t now);
 /* And of this node: frames of lower ordinals were sent, or will not be. */

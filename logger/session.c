@@ -15,6 +15,9 @@ struct link_info {
 	uint16_t link, linktype;
 	bool named; /* the ledger has its LINK entry */
 	bool stopping;
+	/* What a MARK declares is stored once all logs that it counts are settled here. */
+	struct pr_ledger_mark waiting, latest;
+	bool has_waiting, has_latest;
 };
 
 struct pr_session {
@@ -149,6 +152,35 @@ pr_session_create(const struct pr_session_config *config, struct pr_error *err)
 	return s;
 }
 
+/*
+ * A reader of the volume takes what the ledger declares for stored or lost. So a MARK waits for its
+ * logs; while one waits, only the newest of those that follow is kept.
+ */
+static void
+settle_marks(struct pr_session *s, struct link_info *info)
+{
+	for (;;) {
+		if (!info->has_waiting) {
+			if (!info->has_latest)
+				return;
+			info->waiting = info->latest;
+			info->has_waiting = true;
+			info->has_latest = false;
+		}
+		if (!pr_match_given(s->match, info->link, info->waiting.link.last_log))
+			return;
+		pr_append_mark(s->config.append, &info->waiting);
+		info->has_waiting = false;
+	}
+}
+
+static void
+settle_all_marks(struct pr_session *s)
+{
+	for (size_t i = 0; i < s->link_count; i++)
+		settle_marks(s, &s->links[i]);
+}
+
 void
 pr_session_destroy(struct pr_session **session)
 {
@@ -157,6 +189,7 @@ pr_session_destroy(struct pr_session **session)
 	if (!s)
 		return;
 	pr_match_finish(s->match);
+	settle_all_marks(s);
 	pr_match_destroy(&s->match);
 	free(s->links);
 	free(s);
@@ -167,6 +200,7 @@ void
 pr_session_finish(struct pr_session *s)
 {
 	pr_match_finish(s->match);
+	settle_all_marks(s);
 }
 
 void
@@ -236,8 +270,10 @@ pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now)
 			name_link(s, info, m);
 		info->stopping = mark->stopping;
 		line.link = *m;
-		pr_append_mark(s->config.append, &line);
+		info->latest = line;
+		info->has_latest = true;
 		pr_match_mark(s->match, m->link, m->last_log, now);
+		settle_marks(s, info);
 	}
 }
 
@@ -251,6 +287,7 @@ void
 pr_session_tick(struct pr_session *s, int64_t now)
 {
 	pr_match_tick(s->match, now);
+	settle_all_marks(s);
 }
 
 /* Out of the buffer's way: few frames stay behind while those around them go. */
@@ -312,6 +349,7 @@ void
 pr_session_drop_leftovers(struct pr_session *s)
 {
 	pr_match_drop_leftovers(s->match);
+	settle_all_marks(s);
 }
 
 uint64_t

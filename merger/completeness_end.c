@@ -94,7 +94,7 @@ ledger_merge(Packrack__Ledger *to, const Packrack__Ledger *from)
 		to->last_otime = from->last_otime;
 	if (to->said_until < from->said_until)
 		to->said_until = from->said_until;
-	to->ended |= from->ended;
+	to->ended &= from->ended; /* a node that says so has settled all it was sent */
 	raise(&to->dropped_kernel, from->dropped_kernel);
 	raise(&to->dropped_interface, from->dropped_interface);
 	raise(&to->dropped_ring, from->dropped_ring);
@@ -124,6 +124,7 @@ ledger_new(struct pr_completeness *c, const Packrack__Ledger *from)
 	l->link = from->link;
 	l->last_otime = INT64_MIN;
 	l->said_until = INT64_MIN;
+	l->ended = true; /* until a node knows less */
 	l->name = copy_text(from->name);
 	if (!l->name) {
 		free(l);
