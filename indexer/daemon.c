@@ -152,6 +152,7 @@ close_volume(struct daemon *d, const char *why)
 {
 	pr_serve_set_view(d->serve, NULL, why);
 	pr_view_close(&d->view);
+	d->loaded = false;
 	if (!d->said_waiting)
 		pr_log_warning("%s; trying again until it is there", why);
 	d->said_waiting = true;
@@ -193,13 +194,19 @@ on_refresh(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err;
+	int64_t slice;
+	int rc;
 
 	if (d->view && !same_volume(d))
 		close_volume(d, "the volume was replaced");
 	if (!d->view)
 		open_volume(d);
-	if (d->view &&
-		pr_view_refresh(d->view, false, pr_now_mono() + REFRESH_SLICE_NS, &err) < 0)
+	if (!d->view)
+		return;
+	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
+	rc = pr_view_refresh(d->view, false, pr_now_mono() + slice, &err);
+	d->loaded |= rc == 0;
+	if (rc < 0)
 		close_volume(d, err.text);
 }
 
