@@ -111,7 +111,12 @@ block_end(struct pr_trace_writer *w, struct block *b, struct pr_error *err)
 	return result;
 }
 
-/* ---- section and interfaces ---- */
+/*
+ * ---- section and interfaces ----
+ *
+ * An interface is written before its first packet, and not if it has none: readers of one link type
+ * only (libpcap) refuse a file for an interface of another, though nothing was captured on it.
+ */
 
 static int
 write_interface(struct pr_trace_writer *w, const struct trace_interface *interface,
@@ -160,13 +165,7 @@ pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err)
 	put32(&b, UINT32_MAX);
 	put_text(&b, OPT_COMMENT, w->comment);
 	put_text(&b, SHB_USERAPPL, program);
-	if (block_end(w, &b, err) < 0)
-		return -1;
-	for (size_t i = 0; i < w->interface_count; i++)
-		if (write_interface(
-			    w, &w->interfaces[i], false, &w->interfaces[i].number, err) < 0)
-			return -1;
-	return 0;
+	return block_end(w, &b, err);
 }
 
 /* ---- packets ---- */
@@ -271,14 +270,23 @@ write_statistics(struct pr_trace_writer *w, const struct trace_interface *interf
 	return block_end(w, &b, err);
 }
 
+static bool
+is_written(const struct trace_interface *interface)
+{
+	return interface->number != UINT32_MAX || interface->ancient != UINT32_MAX;
+}
+
 /* libpcap refuses a file without an interface: an answer without any has one that says so. */
 static int
-need_interface(struct pr_trace_writer *w, struct pr_error *err)
+finish_empty(struct pr_trace_writer *w, const struct pr_trace_statistics *s,
+	const char *const *comments, size_t comment_count, struct pr_error *err)
 {
 	struct trace_interface none = {.name = (char *)"none", .linktype = 1};
-	uint32_t number;
+	struct trace_interface *interface = w->interface_count ? w->interfaces : &none;
 
-	return w->written_interfaces ? 0 : write_interface(w, &none, false, &number, err);
+	if (write_interface(w, interface, false, &interface->number, err) < 0)
+		return -1;
+	return write_statistics(w, interface, s, comments, comment_count, err);
 }
 
 int
@@ -286,20 +294,20 @@ pr_pcapng_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *st
 	size_t statistic_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
-	struct trace_interface none = {.name = (char *)"none"};
+	size_t commented = 0; /* what is said of the whole answer is said once */
 
-	if (need_interface(w, err) < 0)
-		return -1;
-	if (!w->interface_count)
-		return write_statistics(w, &none, NULL, comments, comment_count, err);
+	if (!w->written_interfaces)
+		return finish_empty(w, NULL, comments, comment_count, err);
 	for (size_t i = 0; i < w->interface_count; i++) {
 		const struct trace_interface *interface = &w->interfaces[i];
 
-		/* what is said of the whole answer is said once */
+		if (!is_written(interface))
+			continue;
 		if (write_statistics(w, interface,
 			    statistics_of(statistics, statistic_count, interface->name),
-			    comments, i ? 0 : comment_count, err) < 0)
+			    comments, commented ? 0 : comment_count, err) < 0)
 			return -1;
+		commented = comment_count;
 	}
 	return 0;
 }

@@ -237,6 +237,21 @@ START_TEST(test_pcapng_empty)
 }
 END_TEST
 
+/* What libpcap would refuse the file for is not there unless a packet needs it. */
+START_TEST(test_pcapng_unused_interface)
+{
+	struct pr_trace_link sll = {.epoch = 5, .link = 1, .linktype = 113, .name = "any"};
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+
+	ck_assert_int_eq(pr_trace_link(w, &sll, NULL), 0);
+	link_tap0(w);
+	write_packet(w, 1, 1);
+	close_writer(w, &out, NULL);
+	ck_assert_ptr_null(memmem(got, got_len, "any", 3));
+}
+END_TEST
+
 START_TEST(test_long_comment)
 {
 	char *comment = malloc(100001);
@@ -305,6 +320,7 @@ main(void)
 	tcase_add_loop_test(t, test_pcapng_golden, 0, 2);
 	tcase_add_loop_test(t, test_pcapng_ancient, 0, 2);
 	tcase_add_loop_test(t, test_pcapng_empty, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_unused_interface, 0, 2);
 	tcase_add_loop_test(t, test_long_comment, 0, 2);
 	tcase_add_loop_test(t, test_big_packets, 0, 2);
 	tcase_add_loop_test(t, test_reader_gone, 0, 2);

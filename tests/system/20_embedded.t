@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# One box, no daemon: import, query and export of trace files. The answer equals tcpdump -r.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_commands tcpdump
+need_programs packrack
+need_data
+new_lab
+PACKRACK=$BUILD/packrack
+MIX=$DATA/mix-gateway-full-a.pcap
+VOLUME=$LAB_DIR/mix.vol
+OUT=$LAB_DIR/out.pcapng
+
+count() {
+	tcpdump -r "$1" --count "${@:2}" 2> /dev/null | awk '{ print $1 + 0 }'
+}
+
+exits() { # STATUS CMD...
+	local want=$1 rc=0
+	shift
+	"$@" || rc=$?
+	((rc == want)) || { echo "status $rc, wanted $want"; return 1; }
+}
+
+run_step "import" "$PACKRACK" import "$MIX" --volume "$VOLUME" --create 256M
+run_step "export" "$PACKRACK" export --volume "$VOLUME" -w "$OUT"
+run_step "is what was imported" "$COMPARE" "$MIX" "$OUT"
+
+formats() {
+	local f
+	for f in pcap pcap-ns pcapng; do
+		"$PACKRACK" export --volume "$VOLUME" --format "$f" -w "$OUT" || return 1
+		"$COMPARE" "$MIX" "$OUT" || return 1
+	done
+}
+run_step "in all formats" formats
+
+filters() {
+	local f
+	for f in tcp 'udp port 53' 'net 10.10.0.0/16 and not tcp' arp 'ip6' 'tcp[13] & 2 != 0' \
+		'greater 1000' 'vlan' 'ether broadcast' 'icmp or icmp6'; do
+		# shellcheck disable=SC2086 # a filter is words
+		"$PACKRACK" query --volume "$VOLUME" -w "$OUT" $f || return 1
+		tcpdump --nano -r "$MIX" -w "$LAB_DIR/want.pcap" "$f" 2> /dev/null
+		"$COMPARE" -q "$LAB_DIR/want.pcap" "$OUT" || { echo "filter: $f"; return 1; }
+	done
+}
+run_step "ten filters give what tcpdump gives" filters
+
+counts() {
+	local ours
+	ours=$("$PACKRACK" query --volume "$VOLUME" --count udp) || return 1
+	((ours == $(count "$MIX" udp))) || { echo "$ours"; return 1; }
+	ours=$("$PACKRACK" query --volume "$VOLUME" udp | wc -l)
+	((ours == $(count "$MIX" udp))) || { echo "$ours lines"; return 1; }
+}
+run_step "counted, and a line each" counts
+
+piped() {
+	"$PACKRACK" query --volume "$VOLUME" -w - tcp | tcpdump -r - -w "$OUT" || return 1
+	(($(count "$OUT") == $(count "$MIX" tcp)))
+}
+run_step "piped to tcpdump" piped
+
+time_range() {
+	local since until
+	since=$(tcpdump -r "$MIX" -tt -nc 1000 2> /dev/null | awk 'END { print $1 }')
+	until=$(tcpdump -r "$MIX" -tt -nc 5000 2> /dev/null | awk 'END { print $1 }')
+	"$PACKRACK" query --volume "$VOLUME" --since "@$since" --until "@$until" -w "$OUT" || return 1
+	tcpdump -r "$OUT" -Sttn 2> /dev/null > "$LAB_DIR/ours"
+	tcpdump -r "$MIX" -Sttn 2> /dev/null | awk -v a="$since" -v b="$until" '$1 >= a && $1 <= b' \
+		> "$LAB_DIR/theirs"
+	diff -q "$LAB_DIR/ours" "$LAB_DIR/theirs"
+}
+run_step "a time range" time_range
+
+limit() {
+	"$PACKRACK" query --volume "$VOLUME" --limit 7 -w "$OUT" || return 1
+	(($(count "$OUT") == 7))
+}
+run_step "a limit" limit
+
+reader_gone() {
+	set -o pipefail
+	"$PACKRACK" query --volume "$VOLUME" 2> "$LAB_DIR/err" | head -n 1 > /dev/null
+	local rc=$?
+	set +o pipefail
+	((rc == 0)) && [ ! -s "$LAB_DIR/err" ]
+}
+run_step "ends quietly when nobody reads on" reader_gone
+
+two_types() {
+	"$PACKRACK" import "$DATA/c-odd/libtrace__100_packets.pcap" \
+		"$DATA/c-odd/libtrace__100_sll.pcap" --volume "$LAB_DIR/two.vol" --create 64M || return 1
+	exits 1 "$PACKRACK" export --volume "$LAB_DIR/two.vol" --format pcap -w "$OUT" 2> "$LAB_DIR/err"
+	grep -q -- --link "$LAB_DIR/err" || return 1
+	"$PACKRACK" export --volume "$LAB_DIR/two.vol" --format pcap --link 1 -w "$OUT" || return 1
+	(($(count "$OUT") == 100)) || return 1
+	"$PACKRACK" export --volume "$LAB_DIR/two.vol" --link libtrace__100_packets.pcap -w "$OUT" || return 1
+	(($(count "$OUT") == 100))
+}
+[ ! -f "$DATA/c-odd/libtrace__100_sll.pcap" ] || run_step "two link types" two_types
+
+several() {
+	local i volumes=()
+	for i in 0 1 2; do
+		"$PACKRACK" import "$DATA"/b-attack/pcaps__[TU]*_SCAN.pcap --volume "$LAB_DIR/v$i" \
+			--create 64M || return 1
+		volumes+=(--volume "$LAB_DIR/v$i")
+	done
+	"$PACKRACK" query "${volumes[@]}" --count > "$LAB_DIR/n" || return 1
+	(($(cat "$LAB_DIR/n") == 3 * ($(count "$DATA/b-attack/pcaps__TCP_SYN_SCAN.pcap") + \
+		$(count "$DATA/b-attack/pcaps__UDP_SCAN.pcap"))))
+}
+[ ! -f "$DATA/b-attack/pcaps__UDP_SCAN.pcap" ] || run_step "several volumes at once" several
+
+evicted() {
+	"$PACKRACK" import "$MIX" "$DATA/mix-gateway-hdr96-a.pcap" "$MIX" \
+		--volume "$LAB_DIR/small.vol" --create 16M || return 1
+	exits 3 "$PACKRACK" export --volume "$LAB_DIR/small.vol" -w "$OUT" 2> "$LAB_DIR/err" || return 1
+	cat "$LAB_DIR/err"
+	grep -q evicted "$LAB_DIR/err" && ! grep -q missing "$LAB_DIR/err"
+}
+run_step "a full volume says what is gone" evicted
+done_testing
