@@ -41,6 +41,8 @@ rings_create(struct pr_match *m)
 	m->entries.mask = m->slot_room - 1;
 	m->frames.items = (uint8_t *)m->held;
 	m->frames.mask = m->held_room - 1;
+	/* Arrival 0 would look like an empty place among the recent. */
+	m->held_base = m->held_at = m->held_top = 1;
 	return true;
 }
 
@@ -229,6 +231,7 @@ static void
 entries_add(struct pr_match *m, struct link *link, struct log *log, int64_t now)
 {
 	const struct pr_entry *e = m->scratch;
+	bool late = log->asked || !m->several;
 
 	match_entries_begin(m, log->first_ordinal, log->last_ordinal);
 	for (uint32_t i = 0; i < log->count; i++) {
@@ -241,6 +244,7 @@ entries_add(struct pr_match *m, struct link *link, struct log *log, int64_t now)
 		s->link = (uint16_t)(link - m->links);
 		s->state = SLOT_WAITING;
 		s->hashed = s->framed = s->counted = false;
+		s->behind = late && e[i].ordinal < m->front;
 		match_entry_added(m, e[i].ordinal);
 	}
 }

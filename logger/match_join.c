@@ -45,7 +45,7 @@ recent_note(struct recent *table, uint32_t fingerprint, uint64_t arrival)
 			oldest = i;
 			break;
 		}
-		if (now - r[i].arrival > now - r[oldest].arrival)
+		if ((int32_t)(r[i].arrival - r[oldest].arrival) < 0)
 			oldest = i;
 	}
 	r[oldest] = (struct recent){fingerprint, now};
@@ -153,7 +153,9 @@ pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 	h->state = HELD_MATCHED;
 	h->ordinal = ordinal;
 	h->sent_len = sent_len;
-	recent_note(m->recent, h->f.fingerprint, arrival);
+	/* One that has grown says nothing of others: alike frames may have grown alike. */
+	if (sent_len == h->f.len)
+		recent_note(m->recent, h->f.fingerprint, arrival);
 	if (ordinal >= m->front) {
 		if (ordinal > m->front)
 			hash_until(m, ordinal);
@@ -317,7 +319,9 @@ match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
 	if (m->parked == 0)
 		return;
 	if (first < m->front) {
+		/* Frames alike may have gone to later entries; their surplus comes anywhere behind. */
 		span_around(m, first, last, &m->span);
+		m->span.ceiling = UINT64_MAX;
 		return;
 	}
 	m->span.floor = m->front_arrival > slack ? m->front_arrival - slack : 0;
@@ -391,7 +395,14 @@ overdue(const struct pr_match *m, const struct slot *s, int64_t now)
 	int64_t age = now - s->came;
 
 	return age >= PATIENCE * m->o.expire_ns ||
-		(age >= m->o.expire_ns && m->above >= m->o.window);
+	       (age >= m->o.expire_ns && m->above >= m->o.window);
+}
+
+/* An entry whose log came late waits for the surplus that frames alike leave further on. */
+static bool
+overtaken(const struct pr_match *m, const struct slot *s)
+{
+	return !s->behind && m->above >= 2 * (uint64_t)m->o.window;
 }
 
 void
@@ -402,7 +413,7 @@ match_expire(struct pr_match *m, int64_t now)
 		struct slot *s = slot_at(m, ordinal);
 		bool timed = overdue(m, s, now);
 
-		if (!timed && m->above < 2 * (uint64_t)m->o.window)
+		if (!timed && !overtaken(m, s))
 			return;
 		if (timed)
 			match_drain(m, true);

@@ -27,6 +27,7 @@ struct slot {
 	uint16_t link; /* index in links */
 	uint8_t state;
 	bool hashed, framed, counted;
+	bool behind; /* its log came late: frames alike may have gone to later entries */
 };
 
 enum held_state {

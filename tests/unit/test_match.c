@@ -47,18 +47,6 @@ run_exact(struct sim_case c, unsigned cases)
 	}
 }
 
-static void
-run_always(struct sim_case c, unsigned cases)
-{
-	for (unsigned i = 0; i < cases; i++) {
-		struct sim s;
-
-		c.seed++;
-		sim_run(&s, &c);
-		check_always(&s);
-	}
-}
-
 START_TEST(test_clean)
 {
 	run_exact((struct sim_case){.seed = 1, .links = 1, .packets = 600}, 50);
@@ -148,16 +136,15 @@ END_TEST
 
 START_TEST(test_duplicates)
 {
-	run_always(
-		(struct sim_case){.seed = 1, .links = 1, .packets = 800, .dup = 50}, 100);
-	run_always((struct sim_case){.seed = 200,
-			   .links = 1,
-			   .packets = 800,
-			   .dup = 50,
-			   .loss = 50,
-			   .reorder = 50},
+	run_exact((struct sim_case){.seed = 1, .links = 1, .packets = 800, .dup = 50}, 100);
+	run_exact((struct sim_case){.seed = 200,
+			  .links = 1,
+			  .packets = 800,
+			  .dup = 50,
+			  .loss = 50,
+			  .reorder = 50},
 		150);
-	run_always(
+	run_exact(
 		(struct sim_case){
 			.seed = 500, .links = 2, .packets = 800, .dup = 50, .loss = 20},
 		100);
@@ -172,6 +159,13 @@ START_TEST(test_damage_and_padding)
 		100);
 	run_exact((struct sim_case){.seed = 400, .links = 1, .packets = 800, .pad = 1000},
 		50);
+	run_exact((struct sim_case){.seed = 450,
+			  .links = 1,
+			  .packets = 2500,
+			  .pad = 50,
+			  .alike = 50,
+			  .run = 1000},
+		40);
 	run_exact((struct sim_case){.seed = 600,
 			  .links = 1,
 			  .packets = 800,
@@ -198,21 +192,28 @@ START_TEST(test_lost_logs)
 			  .log_loss = 500,
 			  .loss = 20},
 		60);
-	run_always((struct sim_case){.seed = 200,
-			   .links = 3,
-			   .packets = 1500,
-			   .log_loss = 200,
-			   .loss = 20,
-			   .alike = 50,
-			   .reorder = 20},
+	run_exact((struct sim_case){.seed = 200,
+			  .links = 3,
+			  .packets = 1500,
+			  .log_loss = 200,
+			  .loss = 20,
+			  .reorder = 20},
 		60);
-	run_always((struct sim_case){.seed = 300,
-			   .links = 1,
-			   .packets = 2500,
-			   .log_loss = 300,
-			   .alike = 50,
-			   .run = 1000},
+	run_exact((struct sim_case){.seed = 300,
+			  .links = 1,
+			  .packets = 2500,
+			  .log_loss = 300,
+			  .alike = 50,
+			  .run = 1000},
 		30);
+	run_exact((struct sim_case){.seed = 400,
+			  .links = 3,
+			  .packets = 1500,
+			  .log_loss = 200,
+			  .loss = 20,
+			  .alike = 50,
+			  .reorder = 20},
+		100);
 }
 END_TEST
 
