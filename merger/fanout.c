@@ -103,19 +103,25 @@ leg_begin(struct pr_fanout *f, const char *name, const struct pr_node *node,
 	return 0;
 }
 
-/* The query as nodes get it: `nodes` is for mergers; with copies only a merge can count. */
+/*
+ * The query as nodes get it: `nodes` is for mergers. Nodes can count for themselves as long as no
+ * packet lies on two of them, which shows at the end (pr_fanout_recount), and without a limit, which
+ * only a merge can keep.
+ */
 static int
-ask_all(struct pr_fanout *f, const Packrack__Query *query, struct pr_error *err)
+ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
 {
 	const struct pr_registry *registry = f->options.registry;
+	const Packrack__Query *query = f->options.query;
 	Packrack__Query copy = *query;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 
 	copy.nodes = NULL;
 	copy.n_nodes = 0;
-	f->count_at_node = query->count_only && count == 1;
+	f->count_at_node =
+		count_at_node && query->count_only && (count == 1 || !query->limit);
 	copy.count_only = f->count_at_node;
-	f->legs = calloc(count, sizeof(*f->legs));
+	f->legs = calloc(count ? count : 1, sizeof(*f->legs));
 	if (!f->legs)
 		return pr_error_set(err, "no memory for a query");
 	for (size_t i = 0; i < count; i++) {
@@ -149,6 +155,22 @@ check_query(const struct pr_fanout_options *o, struct pr_error *err)
 	return 0;
 }
 
+static Packrack__Query *
+query_copy(const Packrack__Query *query)
+{
+	size_t len = packrack__query__get_packed_size(query);
+	uint8_t *buf = malloc(len ? len : 1);
+	Packrack__Query *copy;
+
+	if (!buf)
+		return NULL;
+	packrack__query__pack(query, buf);
+	copy = packrack__query__unpack(NULL, len, buf);
+	free(buf);
+	return copy;
+}
+
+/* What one round of asking needs. */
 static int
 allocate(struct pr_fanout *f, struct pr_error *err)
 {
@@ -158,13 +180,56 @@ allocate(struct pr_fanout *f, struct pr_error *err)
 		.now = f->options.real,
 		.link = q->link};
 
-	f->room = PR_FANOUT_BATCH;
-	f->buf = malloc(f->room);
+	packrack__end__init(&f->sums);
 	f->completeness = pr_completeness_create(&c, err);
 	f->merge = pr_merge_create(err);
-	if (!f->buf)
-		return pr_error_set(err, "no memory for a query");
 	return f->completeness && f->merge ? 0 : -1;
+}
+
+static void
+release(struct pr_fanout *f)
+{
+	pr_source_destroy(&f->merge);
+	for (size_t i = 0; i < f->leg_count; i++)
+		pr_remote_destroy(&f->legs[i].remote);
+	pr_completeness_destroy(&f->completeness);
+	free(f->legs);
+	f->legs = NULL;
+	f->leg_count = 0;
+}
+
+int
+pr_fanout_recount(struct pr_fanout *f, struct pr_error *err)
+{
+	release(f);
+	f->matched = 0;
+	f->merged = false;
+	f->options.mono = f->mono;
+	if (allocate(f, err) < 0 || ask_all(f, false, err) < 0)
+		return -1;
+	pr_fanout_grant(f);
+	return 0;
+}
+
+static struct pr_fanout *
+make(const struct pr_fanout_options *options)
+{
+	struct pr_fanout *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->options = *options;
+	f->options.query = query_copy(options->query);
+	if (!f->options.silent_ns)
+		f->options.silent_ns = PR_FANOUT_SILENT_NS;
+	f->mono = options->mono;
+	f->limit = options->query->limit;
+	f->count_only = options->query->count_only;
+	f->room = PR_FANOUT_BATCH;
+	f->buf = malloc(f->room);
+	if (!f->options.query || !f->buf)
+		pr_fanout_destroy(&f);
+	return f;
 }
 
 struct pr_fanout *
@@ -174,23 +239,15 @@ pr_fanout_create(const struct pr_fanout_options *options, struct pr_error *err)
 
 	if (check_query(options, err) < 0)
 		return NULL;
-	f = calloc(1, sizeof(*f));
+	f = make(options);
 	if (!f) {
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
-	f->options = *options;
-	f->mono = options->mono;
-	if (!f->options.silent_ns)
-		f->options.silent_ns = PR_FANOUT_SILENT_NS;
-	f->limit = options->query->limit;
-	f->count_only = options->query->count_only;
-	packrack__end__init(&f->sums);
-	if (allocate(f, err) < 0 || ask_all(f, options->query, err) < 0) {
+	if (allocate(f, err) < 0 || ask_all(f, true, err) < 0) {
 		pr_fanout_destroy(&f);
 		return NULL;
 	}
-	f->options.query = NULL;
 	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
 	pr_fanout_grant(f);
 	return f;
@@ -206,11 +263,9 @@ pr_fanout_destroy(struct pr_fanout **fp)
 		return;
 	if (!f->done)
 		pr_fanout_cancel_legs(f);
-	pr_source_destroy(&f->merge);
-	for (size_t i = 0; i < f->leg_count; i++)
-		pr_remote_destroy(&f->legs[i].remote);
-	pr_completeness_destroy(&f->completeness);
-	free(f->legs);
+	release(f);
+	if (f->options.query)
+		packrack__query__free_unpacked((Packrack__Query *)f->options.query, NULL);
 	free(f->buf);
 	free(f);
 }

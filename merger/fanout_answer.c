@@ -185,6 +185,14 @@ send_end(struct pr_fanout *f, Packrack__Envelope *env)
 	send_client(f, env);
 }
 
+/* Nodes have counted, and some packets lie on two of them: only a merge tells them apart. */
+static bool
+counted_twice(const struct pr_fanout *f, bool cancelled)
+{
+	return f->count_at_node && !cancelled && f->leg_count > 1 &&
+	       pr_completeness_doubles(f->completeness);
+}
+
 void
 pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 {
@@ -198,6 +206,13 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 	pr_fanout_cancel_legs(f);
 	if (pr_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
 		pr_fanout_failure(f, err.text, false);
+		return;
+	}
+	if (counted_twice(f, cancelled)) {
+		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+		f->sums.completeness = NULL;
+		if (pr_fanout_recount(f, &err) < 0)
+			pr_fanout_failure(f, err.text, false);
 		return;
 	}
 	f->sums.matched = f->matched;

@@ -21,7 +21,7 @@ struct leg {
 };
 
 struct pr_fanout {
-	struct pr_fanout_options options; /* query is gone after creation */
+	struct pr_fanout_options options; /* query is ours */
 	struct leg *legs;
 	size_t leg_count;
 	struct pr_completeness *completeness;
@@ -36,7 +36,7 @@ struct pr_fanout {
 	uint32_t credit;
 	uint64_t limit, matched;
 	bool count_only; /* as asked: nothing goes to the client but the End */
-	bool count_at_node; /* the one node counts; no packets come */
+	bool count_at_node; /* nodes count; no packets come */
 	bool limited; /* the limit was reached */
 	bool done, merged; /* merged: the merge is at its end */
 	Packrack__End sums; /* of the nodes' */
@@ -47,6 +47,8 @@ struct pr_fanout {
 void pr_fanout_pump(struct pr_fanout *f, bool flush);
 /* Ends the answer here. */
 void pr_fanout_finish(struct pr_fanout *f, bool cancelled);
+/* Asks all over again, for the packets themselves. -1: err. */
+int pr_fanout_recount(struct pr_fanout *f, struct pr_error *err);
 /* Gives up; the client is told why. */
 void pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request);
 /* Passes on what remotes found wrong, and asks for more where there is room. */

@@ -174,6 +174,8 @@ on_node(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		n->asked = true;
+		n->ended = false;
+		n->credit = 0;
 		n->query = env->id;
 		n->seq = n->first;
 		n->count_only = env->query->count_only;
@@ -469,10 +471,27 @@ START_TEST(test_count)
 		run_until(lab, ended);
 		ck_assert_uint_eq(lab->matched, SEQS);
 		ck_assert_uint_eq(lab->batches, 0);
-		ck_assert(lab->nodes[0].count_only == (nodes == 1));
+		ck_assert(lab->nodes[0].count_only);
 		ck_assert(lab->complete);
 		lab_down(lab);
 	}
+}
+END_TEST
+
+/* Each node has every packet: they cannot just add up. */
+START_TEST(test_count_copies)
+{
+	struct lab *lab = lab_up(3, NONE);
+
+	for (int i = 0; i < 3; i++)
+		lab->nodes[i].first = lab->nodes[i].step = 1;
+	query(lab, 0, true);
+	run_until(lab, ended);
+	ck_assert_msg(!lab->failed, "%s", lab->failure);
+	ck_assert_uint_eq(lab->matched, SEQS);
+	ck_assert(!lab->nodes[0].count_only);
+	ck_assert(lab->complete);
+	lab_down(lab);
 }
 END_TEST
 
@@ -568,6 +587,7 @@ main(void)
 	tcase_add_test(t, test_node_refuses);
 	tcase_add_test(t, test_limit);
 	tcase_add_test(t, test_count);
+	tcase_add_test(t, test_count_copies);
 	tcase_add_test(t, test_slow_client_cancels);
 	tcase_add_test(t, test_client_dies);
 	tcase_add_test(t, test_sparse);
