@@ -25,7 +25,7 @@ leg_fail(struct pr_fanout *f, struct leg *leg, const char *why)
 	pr_completeness_failed(f->completeness, leg->index, why);
 	if (!leg->remote)
 		return;
-	pr_remote_fail(leg->remote, why);
+	pr_remote_end(leg->remote); /* what it gave and told before is good, and counts */
 	env.body_case = PACKRACK__ENVELOPE__BODY_CANCEL;
 	env.cancel = &cancel;
 	send_to(f, leg, &env);

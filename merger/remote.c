@@ -131,7 +131,7 @@ pr_remote_batch(struct pr_remote *r, const Packrack__Batch *batch, struct pr_err
 	else if (batch->packets.len)
 		result = put(r, &batch->packets, err);
 	if (result < 0) {
-		pr_remote_fail(r, err ? err->text : "it sent a bad batch");
+		r->ended = true;
 		return -1;
 	}
 	r->owed--;

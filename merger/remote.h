@@ -35,7 +35,10 @@ void pr_remote_destroy(struct pr_remote **remote);
  */
 struct pr_source *pr_remote_source(struct pr_remote *remote, struct pr_error *err);
 
-/* Puts a batch in (copied). -1: over credit, after the end, or no memory; the source is ended then. */
+/*
+ * Puts a batch in (copied). -1: over credit, after the end, or no memory; the source then ends with
+ * what was put in before.
+ */
 int pr_remote_batch(
 	struct pr_remote *remote, const Packrack__Batch *batch, struct pr_error *err);
 /* Nothing more will come; what was put in is still given. */
