@@ -83,11 +83,11 @@ prepare_device(struct pr_netdev *dev, unsigned want)
 static int
 open_devices(struct dispatcher *d, struct pr_error *err)
 {
-	if (look_at(&d->out, "--out", d->options.out, err) < 0)
-		return -1;
 	for (size_t i = 0; i < d->options.in.count; i++)
 		if (look_at(&d->in[i], "--in", d->options.in.items[i], err) < 0)
 			return -1;
+	if (look_at(&d->out, "--out", d->options.out, err) < 0)
+		return -1;
 	d->in_count = (unsigned)d->options.in.count;
 	return check_mtu(d, err);
 }
