@@ -99,7 +99,8 @@ START_TEST(full_and_old)
 		ck_assert_uint_eq(sent[i].log.flags, PR_TSLOG_INTERLEAVED);
 		ck_assert_uint_eq(sent[i].first.seq, i ? sent[i - 1].last.seq + 1 : 1);
 	}
-	ck_assert_int_eq(prd_logs_oldest(&logs, node), (int64_t)(sent[full - 1].last.seq + 1) * 1000);
+	ck_assert_int_eq(prd_logs_oldest(&logs, node),
+		(int64_t)(sent[full - 1].last.seq + 1) * 1000);
 	prd_logs_flush(&logs, node, now - 1, now);
 	ck_assert_uint_eq(sent_count, full);
 	prd_logs_flush(&logs, node, now, now);
@@ -187,7 +188,8 @@ START_TEST(gone_by_room)
 	ck_assert_uint_gt(last, PRD_STORE_LINES + 300);
 	ask(0, last - 300, last);
 	ck_assert_int_eq(sent[0].type, PR_FRAME_TSLOG);
-	ck_assert_uint_eq(sent_count, PRD_RESEND_MAX); /* the older ones first, the rest when asked */
+	ck_assert_uint_eq(
+		sent_count, PRD_RESEND_MAX); /* the older ones first, the rest when asked */
 	ck_assert_uint_eq(sent[0].log.number, last - 300);
 	node->resend_budget = PRD_RESEND_PER_S;
 	ask(0, 1, last);

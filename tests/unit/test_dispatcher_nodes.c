@@ -37,10 +37,13 @@ mac_of(unsigned n, uint8_t mac[PR_MAC_LEN])
 static enum prd_ann_result
 announce(unsigned n, uint32_t nonce, struct prd_node **node)
 {
-	struct pr_frame_header h = {.type = PR_FRAME_ANN, .sender_nonce = nonce, .number = ++number};
+	struct pr_frame_header h = {
+		.type = PR_FRAME_ANN, .sender_nonce = nonce, .number = number};
 	struct pr_ann ann = {.buffer_size = 100000, .mtu = 9000};
 	uint8_t mac[PR_MAC_LEN];
 
+	number++;
+	h.number = number;
 	snprintf(ann.name, sizeof ann.name, "n%u", n);
 	mac_of(n, mac);
 	return prd_nodes_ann(&nodes, mac, &h, &ann, now, node);
@@ -53,8 +56,10 @@ hear(unsigned n, enum pr_frame_type type, uint32_t nonce, enum prd_ann_result *h
 				     .sender_nonce = nonce,
 				     .receiver_nonce = OWN,
 				     .epoch = EPOCH,
-				     .number = ++number}};
+				     .number = number}};
 
+	number++;
+	f.header.number = number;
 	mac_of(n, f.src);
 	return prd_nodes_hear(&nodes, &f, now, how);
 }
@@ -164,8 +169,10 @@ START_TEST(full_table)
 		ck_assert_int_eq(announce(i + 1, i + 1, &node), PRD_ANN_NEW);
 	ck_assert_int_eq(announce(999, 999, &node), PRD_ANN_REFUSED);
 	ck_assert_uint_eq(nodes.refused_full, 1);
-	ck_assert_int_eq(prd_nodes_ann(&nodes, group, &h, &ann, now, &node), PRD_ANN_REFUSED);
-	ck_assert_int_eq(prd_nodes_ann(&nodes, none, &h, &ann, now, &node), PRD_ANN_REFUSED);
+	ck_assert_int_eq(
+		prd_nodes_ann(&nodes, group, &h, &ann, now, &node), PRD_ANN_REFUSED);
+	ck_assert_int_eq(
+		prd_nodes_ann(&nodes, none, &h, &ann, now, &node), PRD_ANN_REFUSED);
 	ck_assert_ptr_eq(prd_nodes_by_name(&nodes, "n3"), nodes.list[2]);
 	ck_assert_ptr_null(prd_nodes_by_name(&nodes, "n9999"));
 }
@@ -204,7 +211,8 @@ START_TEST(window)
 		if (held == 0)
 			ck_assert(prd_node_room(a, 100000000)); /* one frame always goes */
 		else if (!prd_node_room(a, 60))
-			settled = s.ordinal_settled = sent, prd_node_status(&nodes, a, &s), held = 0;
+			settled = s.ordinal_settled = sent, prd_node_status(&nodes, a, &s),
+			held = 0;
 	}
 	ck_assert_uint_gt(waits, 10);
 	s.ordinal_settled = sent + 1; /* says more than it can know */

@@ -57,7 +57,8 @@ logged(struct pr_entry e)
 }
 
 static size_t
-restore(const uint8_t *frame, size_t sent, const struct pr_entry *e, uint8_t *out, size_t *len)
+restore(const uint8_t *frame, size_t sent, const struct pr_entry *e, uint8_t *out,
+	size_t *len)
 {
 	size_t caplen = e->flags & PR_ENTRY_CAPLEN ? e->caplen : sent;
 
@@ -116,7 +117,8 @@ START_TEST(short_ones)
 		ck_assert_int_eq((e.flags & PR_ENTRY_RUNT) != 0, caplen < PR_ETHER_LEN);
 		ck_assert_int_eq((e.flags & PR_ENTRY_CAPLEN) != 0, caplen < PR_FRAME_MIN);
 		check(data, caplen, 1500, 1508);
-		check(data, caplen, caplen > 3 ? caplen - 3 : 0, 1508); /* odd files say so */
+		check(data, caplen, caplen > 3 ? caplen - 3 : 0,
+			1508); /* odd files say so */
 	}
 }
 END_TEST
@@ -136,10 +138,12 @@ START_TEST(our_ethertype)
 		e = check(data, sizeof data, sizeof data, 1508);
 		ck_assert(e.flags & PR_ENTRY_ETHERTYPE);
 		ck_assert_uint_eq(e.ethertype, PR_ETHERTYPE_DEFAULT);
-		e = check(data, (uint32_t)at + 2, sizeof data, 1508); /* snapped right there */
+		e = check(data, (uint32_t)at + 2, sizeof data,
+			1508); /* snapped right there */
 		ck_assert(e.flags & PR_ENTRY_ETHERTYPE);
 		check(data, (uint32_t)at + 1, sizeof data, 1508);
-		data[at + 1] = PR_ETHERTYPE_ESCAPE & 0xff; /* the escape itself passes as it is */
+		data[at + 1] =
+			PR_ETHERTYPE_ESCAPE & 0xff; /* the escape itself passes as it is */
 		e = check(data, sizeof data, sizeof data, 1508);
 		ck_assert(!(e.flags & PR_ENTRY_ETHERTYPE));
 	}
@@ -180,7 +184,8 @@ check_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
 	pcap_t *pcap;
 
 	(void)ftw;
-	if (type != FTW_F || st->st_size > 4000000 || !(pcap = pcap_open_offline(path, text)))
+	if (type != FTW_F || st->st_size > 4000000 ||
+		!(pcap = pcap_open_offline(path, text)))
 		return 0;
 	files += pcap_datalink(pcap) == DLT_EN10MB;
 	while (pcap_datalink(pcap) == DLT_EN10MB && pcap_next_ex(pcap, &h, &data) == 1) {

@@ -14,7 +14,8 @@ static struct prd_node *
 add(unsigned n, uint64_t rate, uint64_t disk_free, uint64_t buffer)
 {
 	struct pr_frame_header h = {.sender_nonce = n + 1, .number = 1};
-	struct pr_ann ann = {.write_rate = rate, .disk_free = disk_free, .buffer_size = buffer};
+	struct pr_ann ann = {
+		.write_rate = rate, .disk_free = disk_free, .buffer_size = buffer};
 	const uint8_t mac[PR_MAC_LEN] = {2, 0, 0, 0, 1, (uint8_t)n};
 	struct prd_node *node;
 
@@ -34,8 +35,10 @@ begin(enum prd_spread_mode mode, bool strict)
 static size_t
 packet(uint8_t *p, unsigned flow, bool dir)
 {
-	static const uint8_t head[42] = {[12] = 8, [14] = 0x45, [17] = 60, [22] = 64, [23] = 17};
-	uint8_t a[6] = {10, 0, (uint8_t)(flow >> 8), (uint8_t)flow, 4, 0}, b[6] = {10, 9, 9, 9, 0, 53};
+	static const uint8_t head[42] = {
+		[12] = 8, [14] = 0x45, [17] = 60, [22] = 64, [23] = 17};
+	uint8_t a[6] = {10, 0, (uint8_t)(flow >> 8), (uint8_t)flow, 4, 0},
+		b[6] = {10, 9, 9, 9, 0, 53};
 
 	memset(p, 0, 74);
 	memcpy(p, head, sizeof head);
