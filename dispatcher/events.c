@@ -114,14 +114,23 @@ on_status(struct prd_sender *s, struct prd_node *node, const struct pr_status *s
 	prd_talk_status(s, node);
 }
 
+/* What it has been sent is told to the end, then it gets nothing more. */
+static void
+part_from(struct prd_sender *s, struct prd_node *node, enum prd_node_phase phase)
+{
+	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
+	prd_mark(s, node);
+	prd_node_leave(&s->nodes, node, phase);
+}
+
 static void
 on_quit(struct prd_sender *s, struct prd_node *node)
 {
 	bool told = node->command_type == PR_FRAME_DISCONNECT;
 
-	if (node->phase != PRD_NODE_ACTIVE)
+	if (node->phase != PRD_NODE_ACTIVE && !told)
 		return;
-	prd_node_leave(&s->nodes, node, told ? PRD_NODE_DISCONNECTED : PRD_NODE_QUIT);
+	part_from(s, node, told ? PRD_NODE_DISCONNECTED : PRD_NODE_QUIT);
 	pr_log_info(
 		"node %s has left, %u active", node->ann.name, prd_nodes_active(&s->nodes));
 	if (node->command_type != 0)
@@ -175,6 +184,8 @@ on_node_command(struct prd_sender *s, const struct prd_event *e)
 			node->ann.name);
 		return;
 	}
+	if (type == PR_FRAME_DISCONNECT)
+		part_from(s, node, PRD_NODE_DISCONNECTED);
 	prd_talk_command(s, node, type, e->u.node.seconds, e->request, COMMAND_PATIENCE);
 }
 

@@ -206,7 +206,7 @@ prd_nodes_hear(struct prd_nodes *nodes, const struct pr_frame *frame, int64_t no
 void
 prd_node_leave(struct prd_nodes *nodes, struct prd_node *node, enum prd_node_phase phase)
 {
-	if (node->phase == PRD_NODE_ACTIVE)
+	if (node->phase == PRD_NODE_ACTIVE && phase == PRD_NODE_GONE)
 		node->lost_unacknowledged += node->next_ordinal - node->window.settled;
 	node->phase = phase;
 	nodes->generation++;

@@ -136,12 +136,11 @@ view_node(const struct prd_node *node, struct prd_node_view *v)
 	v->buffer_size = node->window.size;
 }
 
-/* Never waits for a reader: there will be another chance in a moment. */
-static void
-publish_view(struct prd_sender *s)
+/* Not in the packets' way: every 100 ms, and when the state changes. A reader copies and leaves. */
+void
+prd_view_publish(struct prd_sender *s)
 {
-	if (pthread_mutex_trylock(&s->view_lock) != 0)
-		return;
+	pthread_mutex_lock(&s->view_lock);
 	s->view.state = s->state;
 	s->view.node_count = s->nodes.count;
 	for (unsigned i = 0; i < s->nodes.count; i++)
@@ -177,7 +176,7 @@ mark_all(struct prd_sender *s)
 		s->troubled = s->now;
 		pr_log_error("%s", err.text);
 	}
-	publish_view(s);
+	prd_view_publish(s);
 }
 
 /* When every node is full, logs must go out at once: without them nothing is acknowledged. */

@@ -87,6 +87,9 @@ void prd_events(struct prd_sender *s);
 void prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request, bool ok,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
+/* send.c: what others see of the node table is as it is now. */
+void prd_view_publish(struct prd_sender *s);
+
 /* mark.c: the ledger to one node. */
 void prd_mark(struct prd_sender *s, struct prd_node *node);
 

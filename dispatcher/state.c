@@ -22,6 +22,7 @@ state_set(struct prd_sender *s, enum prd_state state)
 {
 	s->state = state;
 	s->state_since = s->now;
+	prd_view_publish(s); /* whoever is answered next finds it so */
 	pr_log_debug("%s", prd_state_name(state));
 }
 

@@ -129,10 +129,8 @@ prd_talk_status(struct prd_sender *s, struct prd_node *node)
 		return;
 	if (node->command_type == PR_FRAME_STOP && status->state != PR_NODE_STOPPED)
 		return;
-	if (node->command_type == PR_FRAME_DISCONNECT && good) {
-		prd_node_leave(&s->nodes, node, PRD_NODE_DISCONNECTED);
+	if (node->command_type == PR_FRAME_DISCONNECT && good)
 		pr_log_info("node %s is disconnected", node->ann.name);
-	}
 	prd_talk_command_end(
 		s, node, good, good ? "done" : "it cannot; its own log says why");
 }

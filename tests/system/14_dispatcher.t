@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The dispatcher's own: interfaces made quiet and put back, capture stopped and started, nodes told to
+# leave and come back without a packet lost, two copies.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+new_lab
+TRACE=$LAB_DIR/in.pcap
+OURS='ether proto 0x88b7' # the lab's hosts may say a word of their own
+
+# A capture of our own: these tests want no data.
+python3 - "$TRACE" << 'P'
+import sys
+sys.path.insert(0, "tests/system")
+import traces
+packets = []
+for n in range(3000):
+    body = n.to_bytes(4, "big") * (4 + n % 300)
+    frame = bytes([2, 0, 0, 0, 1, n % 7, 2, 0, 0, 0, 2, n % 5, 0x88, 0xB7]) + body
+    packets.append((10 ** 18 + n * 10 ** 5, frame, len(frame)))
+traces.write_pcap(sys.argv[1], packets)
+P
+
+play() {
+	"$RACK" play "$TRACE" --pps=6000 --quiet > "$LAB_DIR/play" 2>&1 ||
+		{ cat "$LAB_DIR/play"; return 1; }
+}
+
+figure() { # NAME: of the dispatcher
+	"$BUILD/packrack" status --json | python3 -c '
+import json, sys
+print(json.load(sys.stdin)["dispatcher"].get(sys.argv[1]))' "$1"
+}
+
+figure_is() { # NAME VALUE
+	local got
+	got=$(figure "$1")
+	[ "$got" = "$2" ] || { echo "$1 is $got, not $2"; return 1; }
+}
+
+figure_above() { # NAME VALUE
+	(($(figure "$1") > $2))
+}
+
+stored() { # PACKETS
+	local got
+	"$RACK" drain --timeout 40 || return 1
+	got=$("$BUILD/packrack" query --count 2> "$LAB_DIR/count") ||
+		{ cat "$LAB_DIR/count"; return 1; }
+	[ "$got" = "$1" ] || { echo "stored $got, not $1"; return 1; }
+}
+
+quiet_state() { # what prepare changes
+	"$RACK" exec disp tc filter show dev "$1" ingress
+	"$RACK" exec disp tc qdisc show dev "$1" | grep clsact
+	"$RACK" exec disp cat "/proc/sys/net/ipv6/conf/$1/disable_ipv6"
+	"$RACK" exec disp ethtool -k "$1" | grep -E '(generic-(seg|rec)|tx-tcp-seg).*:'
+}
+
+"$RACK" up -n 3 --bare > /dev/null
+# Something to put back: offloads on, IPv6 as it comes.
+"$RACK" exec disp ethtool -K tap0 gro on gso on tso on > /dev/null
+"$RACK" exec disp sh -c 'echo 0 > /proc/sys/net/ipv6/conf/tap0/disable_ipv6'
+quiet_state tap0 > "$LAB_DIR/before"
+
+runs_and_ends() {
+	local pid rc=0
+	"$RACK" exec disp "$BUILD/packrack-dispatcher" --in tap0 --out out0 \
+		--manage "$PACKRACK_DISPATCHER" 2> "$LAB_DIR/log" &
+	pid=$!
+	poll_until 10 grep -q "waiting for" "$LAB_DIR/log" || { cat "$LAB_DIR/log"; return 1; }
+	quiet_state tap0 > "$LAB_DIR/during"
+	grep -q 'bytecode.*6 0 0 2' "$LAB_DIR/during" || { cat "$LAB_DIR/during"; return 1; }
+	grep -q '^1$' "$LAB_DIR/during" || { echo "IPv6 is on"; return 1; }
+	! grep ': on' "$LAB_DIR/during" || return 1
+	pkill -TERM -f -- "--manage $PACKRACK_DISPATCHER"
+	wait "$pid" || rc=$?
+	[ "$rc" = 0 ] || { cat "$LAB_DIR/log"; echo "exit status $rc"; return 1; }
+}
+run_step "interfaces are made quiet, SIGTERM ends it with status 0" runs_and_ends
+run_step "and put back" diff "$LAB_DIR/before" <(quiet_state tap0)
+
+cut_refused() {
+	"$RACK" exec disp ip link set out0 mtu 1500
+	"$RACK" exec disp "$BUILD/packrack-dispatcher" --in tap0 --out out0 \
+		--manage "$PACKRACK_DISPATCHER"
+}
+refute_step "an o-port that is too narrow is refused" 1 cut_refused
+"$RACK" down > /dev/null
+
+stop_and_start() {
+	"$RACK" up -n 3 -- --filter "$OURS" || return 1
+	play || return 1
+	"$BUILD/packrack" capture stop || return 1
+	figure_is state stopped || return 1
+	figure_is captured_packets 3000 || return 1
+	play || return 1 # nobody looks
+	"$BUILD/packrack" capture start || return 1
+	figure_is state capturing || return 1
+	play || return 1
+	stored 6000
+}
+run_step "stopped and started: what passes in between is not recorded" stop_and_start
+"$RACK" down > /dev/null
+
+leave_and_return() {
+	local player
+	"$RACK" up -n 3 -- --filter "$OURS" || return 1
+	play &
+	player=$!
+	poll_until 10 figure_above captured_packets 500 || return 1
+	"$BUILD/packrack" node disconnect log2 || return 1
+	wait "$player" || return 1
+	"$BUILD/packrack" node reconnect log2 || return 1
+	play || return 1
+	stored 6000
+}
+run_step "a node leaves and comes back in mid-capture: nothing is lost" leave_and_return
+refute_step "a node that is not there" 1 "$BUILD/packrack" node identify nobody
+"$RACK" down > /dev/null
+
+copies() {
+	"$RACK" up -n 3 -- --read "$TRACE" --copies 2 || return 1
+	stored 3000 || return 1
+	figure_is data_frames 6000
+}
+run_step "two copies: each packet twice on the switch, once in the answer" copies
+"$RACK" down > /dev/null
+run_step "nothing is left" nothing_left "$LAB_DIR"
+done_testing
