@@ -146,9 +146,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	if (env->id != QUERY_ID)
 		return;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
-		pr_remote_batch(
-			ask->remote, env->batch, NULL); /* drain tells what is wrong */
-		if (drain(ask))
+		if (pr_remote_batch(ask->remote, env->batch, &ask->err) < 0)
+			stop(ask, ASK_FAILED);
+		else if (drain(ask))
 			send_credit(ask);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END) {
 		on_end(ask, env->end);
