@@ -87,13 +87,15 @@ stored_all(const struct prd_sender *s, char *text, size_t size)
 	for (unsigned i = 0; i < s->nodes.count; i++) {
 		const struct prd_node *node = s->nodes.list[i];
 
-		if (node->lost_unacknowledged == 0 &&
-			node->window.settled == node->next_ordinal)
+		uint64_t open = node->lost_unacknowledged;
+
+		if (node->phase == PRD_NODE_ACTIVE) /* else they are counted as lost */
+			open += node->next_ordinal - node->window.settled;
+		if (open == 0)
 			continue;
 		snprintf(text, size, "node %s (%s) has not acknowledged %llu packets",
 			node->ann.name, prd_node_phase_name(node->phase),
-			(unsigned long long)(node->lost_unacknowledged +
-					     node->next_ordinal - node->window.settled));
+			(unsigned long long)open);
 		return false;
 	}
 	for (unsigned i = 0; i < s->inputs->link_count; i++) {

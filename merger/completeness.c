@@ -52,7 +52,7 @@ line_free(struct line *line)
 	for (size_t i = 0; i < line->count; i++)
 		free(line->pieces[i].bits);
 	free(line->pieces);
-	free(line->reach);
+	free(line->told);
 }
 
 void
@@ -186,28 +186,6 @@ piece_insert(struct line *line, const struct piece *piece)
 	return true;
 }
 
-static bool
-reach_note(struct line *line, int node, uint64_t seq)
-{
-	size_t i;
-	void *grown;
-
-	for (i = 0; i < line->reach_count && line->reach[i].node != node; i++)
-		;
-	if (i == line->reach_count) {
-		grown = reallocarray(line->reach, i + 1, sizeof(*line->reach));
-		if (!grown)
-			return false;
-		line->reach = grown;
-		line->reach[i].node = node;
-		line->reach[i].seq = 0;
-		line->reach_count++;
-	}
-	if (line->reach[i].seq < seq)
-		line->reach[i].seq = seq;
-	return true;
-}
-
 static int
 held_check(const Packrack__Held *h, struct pr_error *err)
 {
@@ -223,7 +201,7 @@ held_check(const Packrack__Held *h, struct pr_error *err)
 }
 
 static int
-held_add(struct pr_completeness *c, int node, const Packrack__Held *h, struct pr_error *err)
+held_add(struct pr_completeness *c, const Packrack__Held *h, struct pr_error *err)
 {
 	struct piece piece = {h->first, h->last, h->first_otime, h->last_otime, NULL};
 	struct line *line;
@@ -231,7 +209,7 @@ held_add(struct pr_completeness *c, int node, const Packrack__Held *h, struct pr
 	if (held_check(h, err) < 0)
 		return -1;
 	line = pr_completeness_line(c, h->epoch, h->link);
-	if (!line || !reach_note(line, node, h->last))
+	if (!line)
 		goto no_memory;
 	line->in_scope = true; /* told, so asked for, whatever the link's name */
 	if (h->last <= line->judged)
@@ -253,14 +231,14 @@ no_memory:
 }
 
 static int
-edge_add(struct pr_completeness *c, int node, const Packrack__Held *h, struct pr_error *err)
+edge_add(struct pr_completeness *c, const Packrack__Held *h, struct pr_error *err)
 {
 	struct line *line;
 
 	if (held_check(h, err) < 0)
 		return -1;
 	line = pr_completeness_line(c, h->epoch, h->link);
-	if (!line || !reach_note(line, node, h->last))
+	if (!line)
 		return pr_error_set(err, "no memory for what it holds");
 	if (h->last_otime < c->options.since && h->last > line->below.seq)
 		line->below = (struct point){h->last, h->last_otime};
@@ -296,10 +274,10 @@ pr_completeness_batch(struct pr_completeness *c, int node, const Packrack__Batch
 	struct pr_error *err)
 {
 	for (size_t i = 0; i < batch->n_edge; i++)
-		if (edge_add(c, node, batch->edge[i], err) < 0)
+		if (edge_add(c, batch->edge[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < batch->n_held; i++)
-		if (held_add(c, node, batch->held[i], err) < 0)
+		if (held_add(c, batch->held[i], err) < 0)
 			return -1;
 	if (batch->frontier && batch->frontier > c->nodes[node].frontier)
 		c->nodes[node].frontier = batch->frontier;

@@ -30,9 +30,11 @@ struct pr_completeness;
 	200000 /* holes kept until the end; the surplus is only counted */
 #define PR_COMPLETENESS_LOSSES_MAX 500000 /* loss entries kept of all nodes */
 #define PR_COMPLETENESS_LINES_MAX 65536 /* pairs of epoch and link */
-/* A dispatcher that said something within this time is alive; younger holes than this are pending. */
-#define PR_COMPLETENESS_ALIVE_NS INT64_C(10000000000)
-#define PR_COMPLETENESS_SETTLE_NS INT64_C(5000000000)
+/*
+ * A dispatcher that said something within this time is alive: what a node has not settled yet may
+ * still come. MARKs come every 100 ms, a node settles within its hold time of 2 s.
+ */
+#define PR_COMPLETENESS_ALIVE_NS INT64_C(4000000000)
 
 struct pr_completeness_options {
 	int64_t since, until; /* as asked, both ends included */

@@ -94,7 +94,6 @@ ledger_merge(Packrack__Ledger *to, const Packrack__Ledger *from)
 		to->last_otime = from->last_otime;
 	if (to->said_until < from->said_until)
 		to->said_until = from->said_until;
-	to->ended &= from->ended; /* a node that says so has settled all it was sent */
 	raise(&to->dropped_kernel, from->dropped_kernel);
 	raise(&to->dropped_interface, from->dropped_interface);
 	raise(&to->dropped_ring, from->dropped_ring);
@@ -124,7 +123,6 @@ ledger_new(struct pr_completeness *c, const Packrack__Ledger *from)
 	l->link = from->link;
 	l->last_otime = INT64_MIN;
 	l->said_until = INT64_MIN;
-	l->ended = true; /* until a node knows less */
 	l->name = copy_text(from->name);
 	if (!l->name) {
 		free(l);
@@ -132,6 +130,41 @@ ledger_new(struct pr_completeness *c, const Packrack__Ledger *from)
 	}
 	c->ledgers[c->ledger_count++] = l;
 	return l;
+}
+
+static bool
+told_add(struct line *line, const Packrack__Ledger *from)
+{
+	void *grown = reallocarray(line->told, line->told_count + 1, sizeof(*line->told));
+
+	if (!grown)
+		return false;
+	line->told = grown;
+	line->told[line->told_count].said_until = from->said_until;
+	line->told[line->told_count].seq = from->last_seq;
+	line->told[line->told_count++].ended = from->ended;
+	return true;
+}
+
+/*
+ * A node's ledger declares no more than it has settled. One that is far behind the others hears the
+ * dispatcher no more: nobody waits for it.
+ */
+void
+pr_completeness_heard(struct line *line)
+{
+	if (!line->ledger)
+		return;
+	line->settled = UINT64_MAX;
+	line->ledger->ended = true;
+	for (size_t i = 0; i < line->told_count; i++) {
+		if (line->told[i].said_until <
+			line->ledger->said_until - PR_COMPLETENESS_ALIVE_NS)
+			continue;
+		line->ledger->ended &= line->told[i].ended;
+		if (line->settled > line->told[i].seq)
+			line->settled = line->told[i].seq;
+	}
 }
 
 static int
@@ -150,6 +183,8 @@ ledger_add(struct pr_completeness *c, const Packrack__Ledger *from, struct pr_er
 	if (!line->ledger)
 		return pr_error_set(err, "no memory for its ledgers");
 	ledger_merge(line->ledger, from);
+	if (!told_add(line, from))
+		return pr_error_set(err, "no memory for its ledgers");
 	if (c->link && from->name && !strcmp(c->link, from->name))
 		line->in_scope = true;
 	return 0;

@@ -36,10 +36,12 @@ struct line {
 	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
 	bool in_scope; /* the query's link filter lets it through */
 	struct {
-		int node;
-		uint64_t seq;
-	} * reach; /* how far each node has got: highest seq told, edges included */
-	size_t reach_count;
+		int64_t said_until;
+		uint64_t seq; /* all up to here is stored there or known to be lost */
+		bool ended;
+	} * told; /* each node's own copy of the ledger */
+	size_t told_count;
+	uint64_t settled; /* lowest seq told by those that still hear the dispatcher */
 };
 
 struct hole {
@@ -98,6 +100,8 @@ void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first
 	uint64_t last, int64_t low, int64_t high);
 /* Grows an array to hold count + 1 items of size; false: no memory. */
 bool pr_completeness_grow(void **items, size_t count, size_t *room, size_t size);
+/* From all nodes' ledgers: has it ended, and how far is it settled. */
+void pr_completeness_heard(struct line *line);
 /* Settles all seqs up to upto, at which a piece of the line must end. */
 void pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_t upto);
 /* Settles all of the line that lies before an otime; INT64_MAX: all. */

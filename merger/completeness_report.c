@@ -101,18 +101,11 @@ alive(const struct pr_completeness *c, const struct line *line)
 	       line->ledger->said_until > c->options.now - PR_COMPLETENESS_ALIVE_NS;
 }
 
-/* Some node that has part of this line has not got that far; or all is too fresh to tell. */
+/* Some node that hears the dispatcher has not settled all up to there. */
 static bool
 pending(const struct pr_completeness *c, const struct line *line, const struct hole *h)
 {
-	if (!alive(c, line))
-		return false;
-	if (h->high > line->ledger->said_until - PR_COMPLETENESS_SETTLE_NS)
-		return true;
-	for (size_t i = 0; i < line->reach_count; i++)
-		if (line->reach[i].seq < h->first)
-			return true;
-	return false;
+	return alive(c, line) && h->last > line->settled;
 }
 
 static const char *
@@ -432,6 +425,8 @@ pr_completeness_finish(
 	if (!r.out)
 		return pr_error_set(err, "no memory for the completeness of an answer");
 	packrack__completeness__init(r.out);
+	for (size_t i = 0; i < c->line_count; i++)
+		pr_completeness_heard(&c->lines[i]);
 	judge_rest(c);
 	explain_all(&r);
 	if (r.out->n_missing)

@@ -61,6 +61,9 @@ client_command(const char *endpoint, const struct pr_rpc_keys *keys,
 		return -1;
 	if ((*reply)->command_done->ok)
 		return 0;
+	if ((*reply)->command_done->status && (*reply)->command_done->status->state &&
+		!strcmp((*reply)->command_done->status->state, "stopped"))
+		return 1;
 	pr_error_set(err, "%s", (*reply)->command_done->text);
 	pr_message_free(reply);
 	return -1;

@@ -83,19 +83,21 @@ command(const char *name, const struct command_args *a, const char *endpoint,
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Envelope *reply;
 	struct pr_rpc_keys room;
+	int rc;
 
 	if (!endpoint)
 		return cli_fail(name, CLI_USAGE, err);
 	c.verb = (char *)verb;
 	c.node = (char *)node;
 	c.seconds = (uint32_t)a->seconds;
-	if (client_command(endpoint, cli_keys(&a->dispatcher, &room), &c, timeout, &reply,
-		    err) < 0)
+	rc = client_command(
+		endpoint, cli_keys(&a->dispatcher, &room), &c, timeout, &reply, err);
+	if (rc < 0)
 		return cli_fail(name, CLI_FAILED, err);
 	if (reply->command_done->text[0])
-		printf("%s\n", reply->command_done->text);
+		printf("%s%s\n", rc ? "stopped, but " : "", reply->command_done->text);
 	pr_message_free(&reply);
-	return CLI_OK;
+	return rc ? CLI_PARTIAL : CLI_OK;
 }
 
 /* "packrack node VERB NAME"; argv[0] is the verb. */

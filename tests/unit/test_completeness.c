@@ -203,14 +203,17 @@ START_TEST(test_tail)
 {
 	Packrack__Ledger dead = ledger(10, 100, NOW - INT64_C(60000000000), false);
 	Packrack__Ledger live = ledger(10, 100, NOW - 1, false);
+	Packrack__Ledger behind = ledger(8, 80, NOW - 2, false);
 
 	for (int i = 0; i < 2; i++) {
 		struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 		Packrack__Completeness *out;
 
 		pr_completeness_node(c, "a", NULL);
+		pr_completeness_node(c, "b", NULL);
 		batch_held(c, 0, 0, 1, 8, 10, 80, NULL, 0);
 		end_with(c, 0, NULL, i ? &live : &dead, NULL);
+		end_with(c, 1, NULL, i ? &behind : &dead, NULL);
 		out = finish(c);
 		ck_assert(!out->complete);
 		ck_assert_uint_eq(out->missing_packets, i ? 0 : 2);
