@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "logger/append.h"
+#include "logger/import.h"
+#include "logger/monitor.h"
+#include "logger/restore.h"
+#include "proto/base/clock.h"
+#include "proto/wire/segment.h"
+
+/* What a logger puts into a volume comes out of it again: packets, order, ledger, directory. */
+#define VOLUME_BYTES (8 << 20)
+
+static char path[64];
+
+static struct sfs *
+volume_make(void)
+{
+	struct sfs_create_options create = {
+		.size = VOLUME_BYTES, .block_size = 65536, .force = true};
+	struct sfs_open_options open = {.writer = true, .shm_bytes = 1 << 20};
+	const char *paths[1] = {path};
+	struct pr_error err = {0};
+	struct sfs *sfs;
+
+	snprintf(path, sizeof(path), "/tmp/test_logger_store.%d", (int)getpid());
+	ck_assert_msg(sfs_create(paths, 1, &create, &err) == 0, "%s", err.text);
+	sfs = sfs_open(paths, 1, &open, &err);
+	ck_assert_msg(sfs != NULL, "%s", err.text);
+	return sfs;
+}
+
+static void
+volume_end(struct sfs *sfs)
+{
+	sfs_close(&sfs);
+	unlink(path);
+}
+
+/* Calls back for each record of a stream, returns their number. */
+static unsigned
+each(struct sfs *sfs, const char *stream,
+	void (*call)(void *arg, const struct sfs_record *r), void *arg)
+{
+	struct sfs_record record;
+	struct sfs_cursor *cursor;
+	unsigned n = 0;
+	int id = sfs_stream_find(sfs, stream);
+
+	ck_assert_msg(id >= 0, "no stream %s", stream);
+	cursor = sfs_cursor_open(sfs, id, NULL, NULL);
+	for (; sfs_cursor_next(cursor, &record, NULL) == 1; n++)
+		call(arg, &record);
+	sfs_cursor_close(&cursor);
+	return n;
+}
+
+struct seen {
+	uint64_t packets, last_seq, bytes;
+	int64_t last_otime;
+	unsigned marks, losses, links, directories;
+	struct pr_ledger_mark mark;
+	struct pr_ledger_link link;
+	struct pr_loss loss;
+	uint64_t directory_packets;
+};
+
+static void
+see_segment(void *arg, const struct sfs_record *record)
+{
+	struct seen *seen = arg;
+	struct pr_segment_reader r;
+	struct pr_packet p;
+
+	ck_assert_int_eq(pr_segment_open(&r, record->body, record->length, NULL), 0);
+	while (pr_segment_next(&r, &p, NULL) == 1) {
+		ck_assert_uint_gt(p.seq, seen->last_seq);
+		ck_assert_int_ge(p.otime, seen->last_otime);
+		ck_assert_int_ge(p.otime, p.time);
+		seen->last_seq = p.seq;
+		seen->last_otime = p.otime;
+		seen->packets++;
+		seen->bytes += p.caplen;
+	}
+	ck_assert_uint_eq(r.left, 0);
+}
+
+static void
+see_ledger(void *arg, const struct sfs_record *record)
+{
+	struct pr_cursor c = pr_cursor_make(record->body, record->length);
+	struct seen *seen = arg;
+	struct pr_ledger_entry e;
+
+	while (pr_ledger_load(&c, &e) == 1) {
+		if (e.type == PR_LEDGER_MARK) {
+			seen->mark = e.u.mark;
+			seen->marks++;
+		} else if (e.type == PR_LEDGER_LINK) {
+			seen->link = e.u.link;
+			seen->links++;
+		} else if (e.type == PR_LEDGER_LOSS) {
+			seen->loss = e.u.loss;
+			seen->losses++;
+		} else if (e.type == PR_LEDGER_DIRECTORY) {
+			seen->directories++;
+			seen->directory_packets += e.u.directory.count;
+		}
+	}
+}
+
+static struct seen
+look(struct sfs *sfs, const char *stream)
+{
+	struct seen seen = {.last_otime = PR_TIME_MIN};
+
+	each(sfs, stream, see_segment, &seen);
+	each(sfs, "segments", see_ledger, &seen);
+	each(sfs, "ledger", see_ledger, &seen);
+	return seen;
+}
+
+START_TEST(test_restore)
+{
+	struct pr_entry e = {
+		.seq = 7, .time = 5, .otime = 6, .macs = {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+	uint8_t frame[80] = {0xff, 0xff};
+	struct pr_packet p;
+
+	frame[12] = 0x88;
+	frame[13] = 0xb6;
+	ck_assert(pr_restore(&e, frame, 80, &p));
+	ck_assert_uint_eq(p.caplen, 80);
+	ck_assert_uint_eq(p.len, 80);
+	ck_assert_mem_eq(frame, e.macs, 12);
+	e.flags = PR_ENTRY_CAPLEN | PR_ENTRY_ETHERTYPE | PR_ENTRY_CUT;
+	e.caplen = 20;
+	e.len = 1000;
+	e.ethertype = 0x88b5;
+	ck_assert(pr_restore(&e, frame, 80, &p));
+	ck_assert_uint_eq(p.caplen, 20);
+	ck_assert_uint_eq(p.len, 1000);
+	ck_assert_uint_eq(p.data[13], 0xb5);
+	ck_assert_uint_eq(p.flags, PR_PACKET_CUT);
+	e.caplen = 81;
+	ck_assert(!pr_restore(&e, frame, 80, &p));
+}
+END_TEST
+
+START_TEST(test_restore_runt)
+{
+	struct pr_entry e = {.flags = PR_ENTRY_RUNT, .runt_len = 3, .runt = "abc"};
+	uint8_t frame[60] = {0};
+	struct pr_packet p;
+
+	ck_assert(pr_restore(&e, frame, 60, &p));
+	ck_assert_uint_eq(p.caplen, 3);
+	ck_assert_uint_eq(p.len, 3);
+	ck_assert_mem_eq(p.data, "abc", 3);
+	e.runt_len = 0;
+	ck_assert(pr_restore(&e, frame, 60, &p));
+	ck_assert_uint_eq(p.caplen, 0);
+}
+END_TEST
+
+START_TEST(test_append)
+{
+	struct sfs *sfs = volume_make();
+	struct pr_append_options options = {0};
+	struct pr_append *a = pr_append_create(sfs, &options, NULL);
+	struct pr_monitor m;
+	struct pr_loss loss = {.epoch = 9,
+		.link = 3,
+		.first_seq = 5,
+		.last_seq = 6,
+		.count = 2,
+		.reason = PR_LOSS_SWITCH};
+	uint8_t data[2000];
+	struct seen seen;
+
+	memset(data, 7, sizeof(data));
+	pr_monitor_begin(&m, a, 9, 3, "eth7", 1, 65535);
+	for (unsigned i = 0; i < 1000; i++)
+		pr_monitor_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
+	pr_append_loss(a, &loss);
+	pr_monitor_say(&m, true);
+	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
+	ck_assert_uint_eq(pr_counter_get(&pr_append_counters(a)->packets_durable), 1000);
+	pr_append_destroy(&a);
+	seen = look(sfs, "packets.3");
+	ck_assert_uint_eq(seen.packets, 1000);
+	ck_assert_uint_eq(seen.last_seq, 1000);
+	ck_assert_uint_eq(seen.directory_packets, 1000);
+	ck_assert_uint_gt(seen.directories, 10); /* 64 KiB blocks make small segments */
+	ck_assert_uint_eq(seen.losses, 1);
+	ck_assert_uint_eq(seen.loss.last_seq, 6);
+	ck_assert_str_eq(seen.link.name, "eth7");
+	ck_assert(seen.mark.link.ended);
+	ck_assert_uint_eq(seen.mark.link.last_seq, 1000);
+	ck_assert_int_eq(pr_monitor_link_number(sfs, "eth7", NULL), 3);
+	ck_assert_int_eq(pr_monitor_link_number(sfs, "eth8", NULL), 4);
+	volume_end(sfs);
+}
+END_TEST
+
+/* Longer than a block of the volume: lost, said so, and nothing else suffers. */
+START_TEST(test_append_too_long)
+{
+	struct sfs *sfs = volume_make();
+	struct pr_append_options options = {0};
+	struct pr_append *a = pr_append_create(sfs, &options, NULL);
+	uint8_t *data = calloc(1, 70000);
+	struct pr_monitor m;
+	struct seen seen;
+
+	pr_monitor_begin(&m, a, 9, 0, "big", 1, 262144);
+	pr_monitor_packet(&m, 1, data, 100, 100);
+	pr_monitor_packet(&m, 2, data, 70000, 70000);
+	pr_monitor_packet(&m, 3, data, 100, 100);
+	ck_assert_uint_eq(m.refused, 1);
+	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
+	pr_append_destroy(&a);
+	seen = look(sfs, "packets.0");
+	ck_assert_uint_eq(seen.packets, 2);
+	ck_assert_uint_eq(seen.losses, 1);
+	ck_assert_uint_eq(seen.loss.first_seq, 2);
+	ck_assert_uint_eq(seen.loss.reason, PR_LOSS_WRITE);
+	free(data);
+	volume_end(sfs);
+}
+END_TEST
+
+static void
+write_trace(const char *name, unsigned packets, size_t cut)
+{
+	static const uint8_t header[24] = {
+		0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0, [17] = 0x40, [20] = 1};
+	FILE *f = fopen(name, "w");
+	uint8_t packet[16 + 60] = {0};
+
+	fwrite(header, 1, sizeof(header), f);
+	for (unsigned i = 0; i < packets; i++) {
+		packet[0] = (uint8_t)i; /* seconds */
+		packet[4] = 5; /* nanoseconds */
+		packet[8] = packet[12] = 60;
+		fwrite(packet, 1, i + 1 == packets ? sizeof(packet) - cut : sizeof(packet),
+			f);
+	}
+	fclose(f);
+}
+
+START_TEST(test_import)
+{
+	struct sfs *sfs = volume_make();
+	struct pr_import_options options = {.link = -1};
+	struct pr_import_stats stats;
+	struct pr_error err = {0};
+	char name[80];
+	struct seen seen;
+
+	snprintf(name, sizeof(name), "%s.pcap", path);
+	write_trace(name, 100, 0);
+	ck_assert_msg(pr_import_file(sfs, name, &options, NULL, NULL, &stats, &err) == 0,
+		"%s", err.text);
+	ck_assert_uint_eq(stats.packets, 100);
+	ck_assert_uint_eq(stats.link, 0);
+	ck_assert_int_eq(stats.last_time, 99 * PR_NS_PER_S + 5);
+	seen = look(sfs, "packets.0");
+	ck_assert_uint_eq(seen.packets, 100);
+	ck_assert(seen.mark.link.ended);
+	options.name = "another";
+	ck_assert_int_eq(pr_import_file(sfs, name, &options, NULL, NULL, &stats, NULL), 0);
+	ck_assert_uint_eq(stats.link, 1);
+	write_trace(name, 100, 10);
+	ck_assert_int_eq(pr_import_file(sfs, name, &options, NULL, NULL, &stats, &err), -1);
+	ck_assert_uint_eq(stats.stored, 99);
+	ck_assert_ptr_nonnull(strstr(err.text, "packet 100"));
+	ck_assert_ptr_nonnull(strstr(err.text, name));
+	unlink(name);
+	ck_assert_int_eq(pr_import_file(sfs, name, &options, NULL, NULL, &stats, &err), -1);
+	volume_end(sfs);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("logger_store");
+	TCase *tcase = tcase_create("logger_store");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	suite_add_tcase(suite, tcase);
+	tcase_set_timeout(tcase, 30);
+	tcase_add_test(tcase, test_restore);
+	tcase_add_test(tcase, test_restore_runt);
+	tcase_add_test(tcase, test_append);
+	tcase_add_test(tcase, test_append_too_long);
+	tcase_add_test(tcase, test_import);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
