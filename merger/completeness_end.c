@@ -151,13 +151,16 @@ told_add(struct line *line, const Packrack__Ledger *from)
  * dispatcher no more: nobody waits for it.
  */
 void
-pr_completeness_heard(struct line *line)
+pr_completeness_heard(const struct pr_completeness *c, struct line *line)
 {
+	bool any = false;
+
 	if (!line->ledger)
 		return;
 	line->settled = UINT64_MAX;
 	line->ledger->ended = true;
 	for (size_t i = 0; i < line->told_count; i++) {
+		any |= line->told[i].ended;
 		if (line->told[i].said_until <
 			line->ledger->said_until - PR_COMPLETENESS_ALIVE_NS)
 			continue;
@@ -165,6 +168,9 @@ pr_completeness_heard(struct line *line)
 		if (line->settled > line->told[i].seq)
 			line->settled = line->told[i].seq;
 	}
+	/* It ended, and whoever has not heard of it by now will not. */
+	if (any && line->ledger->said_until < c->options.now - PR_COMPLETENESS_ALIVE_NS)
+		line->ledger->ended = true;
 }
 
 static int

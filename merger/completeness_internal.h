@@ -101,7 +101,7 @@ void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first
 /* Grows an array to hold count + 1 items of size; false: no memory. */
 bool pr_completeness_grow(void **items, size_t count, size_t *room, size_t size);
 /* From all nodes' ledgers: has it ended, and how far is it settled. */
-void pr_completeness_heard(struct line *line);
+void pr_completeness_heard(const struct pr_completeness *c, struct line *line);
 /* Settles all seqs up to upto, at which a piece of the line must end. */
 void pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_t upto);
 /* Settles all of the line that lies before an otime; INT64_MAX: all. */

@@ -426,7 +426,7 @@ pr_completeness_finish(
 		return pr_error_set(err, "no memory for the completeness of an answer");
 	packrack__completeness__init(r.out);
 	for (size_t i = 0; i < c->line_count; i++)
-		pr_completeness_heard(&c->lines[i]);
+		pr_completeness_heard(c, &c->lines[i]);
 	judge_rest(c);
 	explain_all(&r);
 	if (r.out->n_missing)
