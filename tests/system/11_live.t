@@ -23,7 +23,8 @@ live() { # LOGGERS SPREAD FEED...
 	"$@" > "$LAB_DIR/feed" || { cat "$LAB_DIR/feed"; return 1; }
 	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || { echo "export: status $?"; return 1; }
-	"$COMPARE" "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/out.pcapng"
+	# Each packet socket stamps for itself what the machine's own TCP made.
+	"$COMPARE" --times ignore "$LAB_DIR/tcpdump.pcap" "$LAB_DIR/out.pcapng"
 }
 
 run_step "a capture replayed, 4 loggers, round-robin" live 4 round-robin "$RACK" play "$capture" --pps=20000 --quiet
