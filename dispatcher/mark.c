@@ -60,6 +60,8 @@ prd_mark(struct prd_sender *s, struct prd_node *node)
 
 	if (!node->logs)
 		return;
+	/* last_seq is declared: all up to it must be in logs that this node has been sent */
+	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
 	for (unsigned at = 0; at < links; at += PR_MARK_LINKS_MAX) {
 		unsigned count = links - at;
 		struct pr_mark *mark = &frame.body.mark;
