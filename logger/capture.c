@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "logger/monitor.h"
+#include "logger/pcap_linktype.h"
 #include "proto/base/clock.h"
 #include "proto/wire/frame.h"
 

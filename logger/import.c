@@ -9,6 +9,7 @@
 
 #include "logger/append.h"
 #include "logger/monitor.h"
+#include "logger/pcap_linktype.h"
 #include "proto/base/clock.h"
 #include "proto/wire/frame.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/monitor.h"
 
-#include <pcap/dlt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,25 +65,6 @@ pr_monitor_say(struct pr_monitor *m, bool ended)
 	if (mark.link.last_seq == 0)
 		mark.link.last_otime = 0;
 	pr_append_mark(m->append, &mark);
-}
-
-int
-pr_linktype_of_dlt(int dlt)
-{
-	static const int differ[][2] = {
-		{DLT_ATM_RFC1483, 100},
-		{DLT_RAW, 101},
-		{DLT_SLIP_BSDOS, 102},
-		{DLT_PPP_BSDOS, 103},
-		{DLT_ATM_CLIP, 106},
-		{DLT_PFSYNC, 246},
-	};
-
-	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
-		if (differ[i][0] == dlt)
-			return differ[i][1];
-	}
-	return dlt;
 }
 
 static void

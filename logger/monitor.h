@@ -27,9 +27,6 @@ void pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data,
 /* To the ledger: all captured so far has been said. ended: nothing more will come. */
 void pr_monitor_say(struct pr_monitor *m, bool ended);
 
-/* libpcap's number of a link type for that in files, where they differ. */
-int pr_linktype_of_dlt(int dlt);
-
 /*
  * Number of the link of this name: as in the volume's ledger, else the next one that is free there.
  * -1: the ledger cannot be read, or all are taken.
