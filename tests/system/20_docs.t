@@ -4,11 +4,24 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 
-# What the configuration of the machine says is no matter here.
-page_agrees() { # PAGE SUBSECTION COMMAND...
-	local page=$1 subsection=$2
-	shift 2
-	"$@" --help | tests/system/manpage.py "$page" ${subsection:+"$subsection"}
+page_agrees() { # PAGE COMMAND...
+	local page=$1
+	shift
+	"$@" --help | tests/system/manpage.py "$page"
+}
+
+# The user's command has a section for each of its commands, and two that several share.
+command_agrees() { # COMMAND SECTION...
+	local command=$1
+	shift
+	# shellcheck disable=SC2086 # "volume create" is two words
+	"$BUILD/packrack" $command --help | tests/system/manpage.py merger/cli/packrack.1 "$@"
+}
+
+# Each command that `packrack --help` lists has been looked at below.
+commands_listed() { # COMMAND...
+	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p' | sort) \
+		<(printf '%s\n' "$@" | sort)
 }
 
 well_formed() { # PAGE
@@ -16,10 +29,8 @@ well_formed() { # PAGE
 	said=$(mandoc -T lint -W warning "$1") || { echo "$said"; return 1; }
 }
 
-pages=0
 for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.1 proto/*.5; do
 	[ -f "$page" ] || continue
-	pages=$((pages + 1))
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
 	fi
@@ -28,16 +39,33 @@ for module in dispatcher logger indexer merger; do
 	program=packrack-$module
 	[ -x "$BUILD/$program" ] || continue
 	run_step "$program has a page" test -f "$module/$program.8"
-	run_step "its options are those of --help" page_agrees "$module/$program.8" "" "$BUILD/$program"
+	run_step "its options are those of --help" page_agrees "$module/$program.8" "$BUILD/$program"
 	refute_step "an unknown one is refused" 2 "$BUILD/$program" --no-such-option
 done
+
+if [ -x "$BUILD/packrack" ]; then
+	run_step "packrack's commands are these" commands_listed query export status import volume \
+		node capture
+	for command in query export; do
+		run_step "packrack $command" command_agrees $command "query, export" Output Keys
+	done
+	run_step "packrack status" command_agrees status status Output Keys
+	run_step "packrack import" command_agrees import import Output
+	run_step "packrack volume create" command_agrees "volume create" "volume create"
+	for command in show check streams; do
+		run_step "packrack volume $command" command_agrees "volume $command" Output
+	done
+	for command in "node list" "node identify" "capture stop"; do
+		run_step "packrack $command" command_agrees "$command" "node, capture" Output Keys
+	done
+fi
 
 # the check itself sees what is missing, too much, or different
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
 dispatcher_page() { # SED_EXPRESSION
 	sed "$1" dispatcher/packrack-dispatcher.8 > "$planted/page"
-	page_agrees "$planted/page" "" "$BUILD/packrack-dispatcher"
+	page_agrees "$planted/page" "$BUILD/packrack-dispatcher"
 }
 refute_step "an option that is missing is seen" 1 dispatcher_page '/^.It Fl -copies/d'
 refute_step "one too many is seen" 1 dispatcher_page 's/^.It Fl -copies/&x/'

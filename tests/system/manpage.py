@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a man page (mdoc) describe the options that --help lists, and no others?
 
-usage: COMMAND --help | tests/system/manpage.py PAGE [SUBSECTION]
+usage: COMMAND --help | tests/system/manpage.py PAGE [SUBSECTION...]
 
-With SUBSECTION only the options under `.Ss SUBSECTION` count. Names, letters, arguments and
+With SUBSECTIONs only the options under `.Ss SUBSECTION` count. Names, letters, arguments and
 defaults must agree. Prints each difference; exit 1 if there is any.
 """
 import re
@@ -72,7 +72,7 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         page = f.read()
     if len(sys.argv) > 2:
-        page = within(page, sys.argv[2])
+        page = "".join(within(page, name) for name in sys.argv[2:])
     shown = of_help(sys.stdin.read())
     found = list(differences(shown, of_page(page)))
     for line in found:
