@@ -143,8 +143,8 @@ check_maps(struct check *c)
 	struct sfs *sfs = c->sfs;
 	if (sfs->live || sfs->writer)
 		return;
-	for (uint64_t pos = SFS_MAP_INTERVAL - 1; pos < sfs->root.high_water;
-		pos += SFS_MAP_INTERVAL) {
+	for (uint64_t pos = sfs->root.map_interval - 1; pos < sfs->root.high_water;
+		pos += sfs->root.map_interval) {
 		struct sfs_block_header h;
 		uint64_t ahead =
 			(pos + sfs->root.blocks - sfs->root.frontier) % sfs->root.blocks;

@@ -77,7 +77,6 @@ fresh_root(struct sfs_root *root, struct pr_error *err)
 	root->uuid[6] = (uint8_t)((root->uuid[6] & 0x0f) | 0x40); /* RFC 4122: random */
 	root->uuid[8] = (uint8_t)((root->uuid[8] & 0x3f) | 0x80);
 	root->created = pr_now_real();
-	root->map_interval = SFS_MAP_INTERVAL;
 	root->utilization = SFS_UTILIZATION;
 	root->flags = SFS_ROOT_CLEAN;
 	return 0;
@@ -103,10 +102,10 @@ write_roots(
 }
 
 int
-sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size, bool force,
-	struct pr_error *err)
+sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
+	uint32_t interval, bool force, struct pr_error *err)
 {
-	struct sfs_root root = {.device_count = (uint16_t)count};
+	struct sfs_root root = {.device_count = (uint16_t)count, .map_interval = interval};
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
 	int rc = buf ? 0 : pr_error_set(err, "no memory");
 	for (size_t i = 0; rc == 0 && !force && i < count; i++)
@@ -144,36 +143,31 @@ size_file(const char *path, uint64_t size, struct pr_error *err)
 	return rc;
 }
 
-static bool
-holds_volume(const char *path)
-{
-	char head[8] = {0};
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	bool yes = pread(fd, head, 8, 0) == 8 && memcmp(head, "SFSroot\n", 8) == 0;
-	close(fd);
-	return yes;
-}
-
-/* Nobody may be writing the volume that is to be lost. */
+/* What is there, before anything is touched: a volume, that may even be in use? */
 static int
-lock_free(const struct sfs_disk *disk, struct pr_error *err)
+check_file(const char *path, bool force, struct pr_error *err)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	if (fcntl(disk->fd, F_OFD_SETLK, &lock) == 0 ||
-		(errno != EAGAIN && errno != EACCES))
-		return 0;
-	return pr_error_set(
-		err, "%s is being written by a running program: stop it first", disk->path);
+	char head[8] = {0};
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), rc = 0;
+	if (fd < 0)
+		return 0; /* to be made, or making it will say why not */
+	bool volume = pread(fd, head, 8, 0) == 8 && memcmp(head, "SFSroot\n", 8) == 0;
+	if (fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+		rc = pr_error_set(err,
+			"%s is being written by a running program: stop it first", path);
+	else if (volume && !force)
+		rc = pr_error_set(err,
+			"%s already holds a volume: give --force to lose what is in it",
+			path);
+	close(fd);
+	return rc;
 }
 
-int
-sfs_create(const char *const *paths, size_t count, const struct sfs_create_options *options,
+static int
+check_options(const char *const *paths, size_t count, uint32_t block_size, bool force,
 	struct pr_error *err)
 {
-	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
-	uint32_t block_size = options->block_size ? options->block_size : SFS_BLOCK_DEFAULT;
 	if (count < 1 || count > SFS_DEVICES_MAX)
 		return pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
 	if (block_size < SFS_BLOCK_MIN || block_size > SFS_BLOCK_MAX ||
@@ -182,22 +176,28 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 			"block size %u: must be a power of two from %d KiB to %d MiB",
 			block_size, SFS_BLOCK_MIN / 1024, SFS_BLOCK_MAX >> 20);
 	for (size_t i = 0; i < count; i++)
-		if (!options->force && holds_volume(paths[i]))
-			return pr_error_set(err,
-				"%s already holds a volume: give --force to lose what is "
-				"in it",
-				paths[i]);
-	int rc = 0;
+		if (check_file(paths[i], force, err) < 0)
+			return -1;
+	return 0;
+}
+
+int
+sfs_create(const char *const *paths, size_t count, const struct sfs_create_options *options,
+	struct pr_error *err)
+{
+	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
+	uint32_t block_size = options->block_size ? options->block_size : SFS_BLOCK_DEFAULT;
 	size_t opened = 0;
-	for (; rc == 0 && opened < count; opened++) {
+	int rc = check_options(paths, count, block_size, options->force, err);
+	while (rc == 0 && opened < count) {
 		rc = size_file(paths[opened], options->size / count, err);
 		if (rc == 0)
 			rc = sfs_disk_open(&disks[opened], paths[opened], true, false, err);
-		if (rc == 0)
-			rc = lock_free(&disks[opened], err);
+		opened += rc == 0;
 	}
 	if (rc == 0)
-		rc = sfs_create_disks(disks, count, block_size, options->force, err);
+		rc = sfs_create_disks(
+			disks, count, block_size, SFS_MAP_INTERVAL, options->force, err);
 	for (size_t i = 0; i < opened; i++)
 		sfs_disk_close(&disks[i]);
 	return rc;

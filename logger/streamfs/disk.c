@@ -33,7 +33,8 @@ fd_close(void *arg)
 	close(((struct sfs_disk *)arg)->fd);
 }
 
-static const struct sfs_disk_ops fd_ops = {fd_read, fd_write, fd_sync, fd_close};
+static const struct sfs_disk_ops fd_ops = {
+	.read = fd_read, .write = fd_write, .sync = fd_sync, .close = fd_close};
 
 static int
 device_size(int fd, const char *path, uint64_t *size, struct pr_error *err)

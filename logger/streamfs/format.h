@@ -95,6 +95,7 @@
 #ifndef SFS_MAP_INTERVAL /* the fuzzed build has maps in small volumes */
 #define SFS_MAP_INTERVAL 256u
 #endif
+#define SFS_MAP_INTERVAL_MIN 4u /* a volume has its own, from here to that */
 #define SFS_MAP_ENTRY 64u
 #define SFS_DEVICES_MAX 16
 #define SFS_BLOCKS_MIN 8
@@ -136,14 +137,14 @@ struct sfs_stream_entry {
 	int64_t head_min, head_max;
 };
 /* buf of SFS_ROOT_BYTES; streams of root->stream_count. Returns the bytes to write (whole sectors). */
-size_t sfs_root_encode(const struct sfs_root *root, const struct sfs_stream_entry *streams,
-	uint8_t *buf);
+size_t sfs_root_encode(
+	const struct sfs_root *root, const struct sfs_stream_entry *streams, uint8_t *buf);
 /*
  * 0; -1 with what is wrong. streams has room for SFS_STREAMS_MAX. A buffer that is no root at all,
  * a damaged one, and one of another version give different texts.
  */
-int sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_entry *streams,
-	struct pr_error *err);
+int sfs_root_decode(const uint8_t *buf, struct sfs_root *root,
+	struct sfs_stream_entry *streams, struct pr_error *err);
 
 struct sfs_block_header {
 	uint32_t kind, stream, permission;
@@ -160,8 +161,8 @@ struct sfs_block_header {
 void sfs_block_encode(const struct sfs_key *key, const struct sfs_block_header *header,
 	uint8_t buf[SFS_BLOCK_HEADER]);
 /* false: none, damaged, of another volume, or not at its place (block). */
-bool sfs_block_decode(const struct sfs_key *key, const uint8_t buf[SFS_BLOCK_HEADER], uint64_t block,
-	struct sfs_block_header *out);
+bool sfs_block_decode(const struct sfs_key *key, const uint8_t buf[SFS_BLOCK_HEADER],
+	uint64_t block, struct sfs_block_header *out);
 
 struct sfs_map_entry {
 	uint32_t stream, flags;
@@ -180,15 +181,16 @@ struct sfs_record_header {
 	uint8_t hash[16];
 };
 /* Writes the header before the body, which lies at p + SFS_RECORD_HEADER; fills header->hash. */
-void sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *header, uint8_t *p);
+void sfs_record_encode(
+	const struct sfs_key *key, struct sfs_record_header *header, uint8_t *p);
 enum sfs_record_state {
 	SFS_RECORD_GOOD,
 	SFS_RECORD_NONE, /* no record header here, or a damaged one */
-	SFS_RECORD_BAD,  /* a header of this volume, but its body is damaged */
+	SFS_RECORD_BAD, /* a header of this volume, but its body is damaged */
 };
 /* room: bytes there are at p, header included. */
-enum sfs_record_state sfs_record_decode(const struct sfs_key *key, const uint8_t *p, size_t room,
-	struct sfs_record_header *out);
+enum sfs_record_state sfs_record_decode(const struct sfs_key *key, const uint8_t *p,
+	size_t room, struct sfs_record_header *out);
 /* What a record takes in its block. */
 static inline uint64_t
 sfs_record_span(uint64_t length)

@@ -144,7 +144,7 @@ implausible(const struct sfs_root *r)
 	if (r->block_size < SFS_BLOCK_MIN || r->block_size > SFS_BLOCK_MAX ||
 		(r->block_size & (r->block_size - 1)) != 0)
 		return "block size";
-	if (r->map_interval != SFS_MAP_INTERVAL)
+	if (r->map_interval < SFS_MAP_INTERVAL_MIN || r->map_interval > SFS_MAP_INTERVAL)
 		return "map interval";
 	if (r->data_start < 2 * SFS_ROOT_BYTES || r->data_start % SFS_SECTOR != 0 ||
 		r->data_start > UINT64_C(1) << 40)

@@ -14,7 +14,7 @@ struct sfs_frontier {
 	uint32_t *ring; /* positions cleared, in order: ready ones, then pending ones */
 	uint32_t room, head, ready, pending;
 	uint32_t batch;
-	uint64_t clear;  /* the position to look at next */
+	uint64_t clear; /* the position to look at next */
 	uint64_t stable; /* recovery looks from here on */
 	uint64_t window; /* positions from stable to clear */
 	uint64_t high_water, next_generation;
@@ -35,7 +35,8 @@ uint32_t sfs_frontier_take(struct sfs_frontier *f, uint64_t *generation);
 /* All blocks before it have been taken. */
 uint64_t sfs_frontier_position(const struct sfs_frontier *f);
 /* Everything before position is on the device. */
-void sfs_frontier_stable(struct sfs_frontier *f, const struct sfs_table *t, uint64_t position);
+void sfs_frontier_stable(
+	struct sfs_frontier *f, const struct sfs_table *t, uint64_t position);
 uint64_t sfs_frontier_limit(const struct sfs_frontier *f);
 
 #endif

@@ -10,9 +10,9 @@
 
 /* One block being filled, per stream. */
 struct sfs_tail {
-	uint32_t block, slot;     /* SFS_NONE */
+	uint32_t block, slot; /* SFS_NONE */
 	uint32_t fill, submitted; /* bytes used; bytes given to the device, whole sectors */
-	uint32_t waiting;         /* records not submitted yet */
+	uint32_t waiting; /* records not submitted yet */
 	bool reserved; /* in use by a reservation or append: not to be moved */
 	size_t reserve_room;
 	uint64_t target; /* durable when the present flush is through */
@@ -23,10 +23,16 @@ struct sfs_slot {
 	uint32_t block, stream;
 	enum sfs_slot_state state;
 	uint32_t flying; /* writes under way */
-	uint64_t used;   /* clock of last use */
+	uint64_t used; /* clock of last use */
 };
 
-enum sfs_flush_state { SFS_IDLE, SFS_WRITING, SFS_SYNCING, SFS_ROOT_WRITING, SFS_ROOT_SYNCING };
+enum sfs_flush_state {
+	SFS_IDLE,
+	SFS_WRITING,
+	SFS_SYNCING,
+	SFS_ROOT_WRITING,
+	SFS_ROOT_SYNCING
+};
 
 struct sfs_writer {
 	struct sfs_frontier frontier;
@@ -34,9 +40,10 @@ struct sfs_writer {
 	struct sfs_tail *tail; /* SFS_STREAMS_MAX */
 	struct sfs_slot *slot;
 	uint64_t clock;
-	struct sfs_request *pool, *idle; /* requests: all, and a list of those not under way */
+	struct sfs_request *pool,
+		*idle; /* requests: all, and a list of those not under way */
 	uint32_t idle_count;
-	struct sfs_request *failed;      /* to be tried again */
+	struct sfs_request *failed; /* to be tried again */
 	uint8_t *map_buf;
 	bool map_flying;
 	uint32_t *late; /* blocks sealed after their interval's map was written */
@@ -71,7 +78,8 @@ struct sfs {
 	uint8_t *scratch; /* block_size, aligned */
 	int64_t last_probe;
 	uint64_t recovered_records, lost_tail_bytes;
-	uint64_t passed; /* positions before root.frontier that recovery found written since the root */
+	uint64_t
+		passed; /* positions before root.frontier that recovery found written since the root */
 };
 
 /* open.c: opening on disks that are there already; they belong to the sfs from now on, also on failure. */
@@ -82,8 +90,8 @@ void sfs_abandon(struct sfs **sfs);
 uint8_t *sfs_buffer(size_t size); /* aligned; free() */
 
 /* create.c */
-int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size, bool force,
-	struct pr_error *err);
+int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
+	uint32_t interval, bool force, struct pr_error *err);
 
 /* root.c */
 /* Reads the newest valid root of all disks, and puts the disks into their order. */
@@ -103,11 +111,13 @@ bool sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out);
 uint32_t sfs_view_streams(struct sfs *sfs);
 uint64_t sfs_view_next_generation(struct sfs *sfs);
 /* Bytes [from, to) of a block at buf + from; buf is of a whole block. */
-int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from, uint32_t to,
-	uint8_t *buf, struct pr_error *err);
-int sfs_read_block(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
+int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *buf, struct pr_error *err);
+int sfs_read_block(
+	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
-void sfs_locate(const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
+void sfs_locate(
+	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
 bool sfs_writer_alive(struct sfs *sfs);
 
 /* scan.c: records in a block's bytes */
@@ -121,12 +131,12 @@ struct sfs_scan {
 enum sfs_record_state sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
 	uint64_t sequence, struct sfs_record_header *out);
 /* Looks further for any good record of at least this sequence. */
-bool sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
-	struct sfs_record_header *out);
+bool sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
+	uint64_t sequence, struct sfs_record_header *out);
 
 /* reader.c */
-void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h, const uint8_t *body,
-	struct sfs_record *out);
+void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
+	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
 
@@ -134,7 +144,8 @@ bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
 int sfs_recover(struct sfs *sfs, struct pr_error *err);
 
 /* writer.c, slots.c, flush.c, map.c */
-int sfs_writer_start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err);
+int sfs_writer_start(
+	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err);
 void sfs_writer_stop(struct sfs *sfs);
 int sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 int sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err);
@@ -143,14 +154,16 @@ void sfs_slot_release(struct sfs *sfs, uint32_t slot);
 bool sfs_block_clearable(void *arg, uint32_t block);
 bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
 bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
-int sfs_map_write(struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err);
+int sfs_map_write(
+	struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err);
 /* Reads and proves the map at pos; buf of a block holds it then. */
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
 size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf);
 void sfs_flush_start(struct sfs *sfs, bool checkpoint);
 /* Takes what is through; wait: at least one, when any is under way. False: nothing under way. */
 bool sfs_pump(struct sfs *sfs, bool wait);
-int sfs_flush_finish(struct sfs *sfs, struct pr_error *err); /* until the present flush is through */
+int sfs_flush_finish(
+	struct sfs *sfs, struct pr_error *err); /* until the present flush is through */
 void sfs_retry_failed(struct sfs *sfs);
 
 #endif

@@ -19,6 +19,11 @@ struct sfs_disk_ops {
 	ssize_t (*write)(void *arg, const void *buf, size_t len, uint64_t offset);
 	int (*sync)(void *arg);
 	void (*close)(void *arg);
+	/*
+	 * Optional, for disks without descriptor: which of n requests that wait is done next; n: none
+	 * for now. Without it each is done when it is submitted.
+	 */
+	unsigned (*pick)(void *arg, unsigned n);
 };
 struct sfs_disk {
 	const struct sfs_disk_ops *ops;
@@ -30,7 +35,8 @@ struct sfs_disk {
 };
 
 /* direct: try O_DIRECT first. */
-int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct, struct pr_error *err);
+int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
+	struct pr_error *err);
 void sfs_disk_close(struct sfs_disk *disk);
 /* Whole reads and writes; -1 with errno: EIO when the device ends early. */
 int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);
@@ -60,7 +66,8 @@ struct sfs_queue {
 	uint32_t flying;
 };
 /* io_uring; else a thread with pwrite; for disks without descriptor, at once. */
-int sfs_queue_open(struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err);
+int sfs_queue_open(
+	struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err);
 void sfs_queue_close(struct sfs_queue *q);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);

@@ -85,7 +85,7 @@ sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_heade
 	if (sfs_read_block(sfs, pos, 0, have, buf) < 0 ||
 		!sfs_block_decode(&sfs->key, buf, pos, h) || h->kind != SFS_KIND_MAP ||
 		h->generation > sfs->root.generation_limit ||
-		h->entries >= SFS_MAP_INTERVAL ||
+		h->entries >= sfs->root.map_interval ||
 		h->late > (size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY - SFS_MAP_INTERVAL)
 		return false;
 	uint32_t body = (h->entries + h->late) * SFS_MAP_ENTRY;

@@ -4,32 +4,61 @@
 
 #include "logger/streamfs/io.h"
 
-/* For simulated disks: everything is done when it is submitted. */
+/* For simulated disks: done when submitted, or when and in the order that the disk says. */
 struct inline_queue {
-	struct sfs_request *head, **tail;
+	struct sfs_request *todo, *done;
+	unsigned waiting;
 };
+
+static void
+perform(struct inline_queue *q, struct sfs_request *r)
+{
+	int rc = r->buf ? sfs_disk_write(r->disk, r->buf, r->len, r->offset)
+			: r->disk->ops->sync(r->disk->arg);
+	r->error = rc < 0 ? errno : 0;
+	r->next = q->done;
+	q->done = r;
+}
 
 static int
 inline_submit(void *state, struct sfs_request *r)
 {
 	struct inline_queue *q = state;
-	int rc = r->buf ? sfs_disk_write(r->disk, r->buf, r->len, r->offset)
-			: r->disk->ops->sync(r->disk->arg);
-	r->error = rc < 0 ? errno : 0;
-	r->next = NULL;
-	*q->tail = r;
-	q->tail = &r->next;
+	if (!r->disk->ops->pick) {
+		perform(q, r);
+		return 0;
+	}
+	r->next = q->todo;
+	q->todo = r;
+	q->waiting++;
 	return 0;
+}
+
+static void
+perform_nth(struct inline_queue *q, unsigned n)
+{
+	struct sfs_request **p = &q->todo, *r;
+	while (n-- > 0)
+		p = &(*p)->next;
+	r = *p;
+	*p = r->next;
+	q->waiting--;
+	perform(q, r);
 }
 
 static struct sfs_request *
 inline_reap(void *state, bool wait)
 {
 	struct inline_queue *q = state;
-	(void)wait;
-	struct sfs_request *list = q->head;
-	q->head = NULL;
-	q->tail = &q->head;
+	while (q->waiting > 0) {
+		struct sfs_disk *disk = q->todo->disk;
+		unsigned n = disk->ops->pick(disk->arg, q->waiting);
+		if (n >= q->waiting && (!wait || q->done))
+			break;
+		perform_nth(q, n % q->waiting);
+	}
+	struct sfs_request *list = q->done;
+	q->done = NULL;
 	return list;
 }
 
@@ -41,7 +70,6 @@ inline_open(struct sfs_queue *q, struct pr_error *err)
 	struct inline_queue *s = calloc(1, sizeof(*s));
 	if (!s)
 		return pr_error_set(err, "no memory for the write queue");
-	s->tail = &s->head;
 	*q = (struct sfs_queue){.ops = &inline_ops, .state = s, .name = "inline"};
 	return 0;
 }

@@ -12,7 +12,7 @@ struct sfs_late {
 struct sfs_recovery {
 	struct sfs *sfs;
 	struct sfs_stream_entry *streams; /* of the root */
-	uint8_t *buf;                     /* a block */
+	uint8_t *buf; /* a block */
 	uint64_t newest_generation, newest_block;
 	struct sfs_late *late;
 	size_t late_count, late_room;

@@ -75,6 +75,7 @@ keep_late(struct sfs_recovery *r, uint64_t generation, const struct sfs_map_entr
 static int
 load_map(struct sfs_recovery *r, uint64_t pos)
 {
+	const struct sfs_root *root = &r->sfs->root;
 	struct sfs_block_header h;
 	const uint8_t *p = r->buf + SFS_BLOCK_HEADER;
 	if (!sfs_map_read(r->sfs, pos, r->buf, &h))
@@ -90,7 +91,7 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 		if (i >= h.entries) {
 			if (keep_late(r, h.generation, &m) < 0)
 				return -1;
-		} else if (m.block / SFS_MAP_INTERVAL == pos / SFS_MAP_INTERVAL) {
+		} else if (m.block / root->map_interval == pos / root->map_interval) {
 			set_entry(r, &m);
 		}
 	}
@@ -156,7 +157,7 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 {
 	struct sfs *sfs = r->sfs;
 	const struct sfs_root *root = &sfs->root;
-	uint64_t pos = first + SFS_MAP_INTERVAL - 1, end = pos;
+	uint64_t pos = first + root->map_interval - 1, end = pos;
 	bool headers = pos >= root->high_water;
 	if (end > root->high_water)
 		end = root->high_water;
@@ -204,7 +205,7 @@ int
 sfs_recover_load(struct sfs_recovery *r, struct pr_error *err)
 {
 	const struct sfs_root *root = &r->sfs->root;
-	for (uint64_t first = 0; first < root->high_water; first += SFS_MAP_INTERVAL)
+	for (uint64_t first = 0; first < root->high_water; first += root->map_interval)
 		if (load_interval(r, first) < 0)
 			return pr_error_set(err, "no memory to open the volume");
 	apply_late(r);

@@ -226,6 +226,14 @@ sfs_shm_slot_fill(struct sfs_shm *shm, uint32_t slot, uint32_t fill)
 	atomic_store_explicit(&shm->slot[slot].fill, fill, memory_order_release);
 }
 
+uint32_t
+sfs_shm_valid_from(const struct sfs_shm *shm, uint32_t slot)
+{
+	if (slot >= shm->slots)
+		return UINT32_MAX;
+	return atomic_load_explicit(&shm->slot[slot].valid_from, memory_order_acquire);
+}
+
 bool
 sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
 	uint32_t from, uint32_t to, uint8_t *buf)

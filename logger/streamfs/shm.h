@@ -20,7 +20,8 @@
 #define SFS_STREAM_WORDS 18
 #define SFS_NOTE_WORDS (SFS_NOTE_BYTES / 8)
 _Static_assert(sizeof(struct sfs_entry) == SFS_ENTRY_WORDS * 8, "entry in shared memory");
-_Static_assert(sizeof(struct sfs_stream) == SFS_STREAM_WORDS * 8, "stream in shared memory");
+_Static_assert(
+	sizeof(struct sfs_stream) == SFS_STREAM_WORDS * 8, "stream in shared memory");
 
 /* A record under a sequence lock: the count, odd while it is being written, then its words. */
 struct sfs_shm_entry {
@@ -31,7 +32,7 @@ struct sfs_shm_stream {
 };
 struct sfs_shm_slot {
 	_Atomic uint64_t generation, block; /* generation 0: in between */
-	_Atomic uint32_t valid_from, fill;  /* the bytes of the block that are here */
+	_Atomic uint32_t valid_from, fill; /* the bytes of the block that are here */
 };
 struct sfs_shm_header {
 	uint8_t magic[8];
@@ -64,8 +65,8 @@ struct sfs_shm_shape {
 	uint32_t block_size;
 };
 /* Writer: replaces what a dead writer left. bytes: of slots. named false: memory of this process only. */
-int sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes, bool named,
-	struct pr_error *err);
+int sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes,
+	bool named, struct pr_error *err);
 /* Reader: 0, or -1: there is none, or none that fits. */
 int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape);
 /* Still the object that the name stands for, and its writer has not closed it. */
@@ -81,11 +82,13 @@ sfs_shm_data(const struct sfs_shm *shm, uint32_t slot)
 	return shm->data + (size_t)slot * shm->block_size;
 }
 /* Writer: slot now holds bytes of a block from valid_from on; generation 0: nothing. */
-void sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
-	uint32_t valid_from);
+void sfs_shm_slot_set(struct sfs_shm *shm, uint32_t slot, uint64_t block,
+	uint64_t generation, uint32_t valid_from);
 void sfs_shm_slot_fill(struct sfs_shm *shm, uint32_t slot, uint32_t fill);
+/* Reader: from where on the slot has its block's bytes; not to be believed. */
+uint32_t sfs_shm_valid_from(const struct sfs_shm *shm, uint32_t slot);
 /* Reader: copies [from, to) of a block; false: it is not there any more, or not all. */
-bool sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t generation,
-	uint32_t from, uint32_t to, uint8_t *buf);
+bool sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block,
+	uint64_t generation, uint32_t from, uint32_t to, uint8_t *buf);
 
 #endif

@@ -28,19 +28,21 @@ struct sfs_cursor;
 
 enum sfs_result {
 	SFS_OK = 0,
-	SFS_ERROR = -1,   /* see err: I/O and the like */
+	SFS_ERROR = -1, /* see err: I/O and the like */
 	SFS_EXPIRED = -2, /* recycled since */
-	SFS_FORGED = -3,  /* handle does not fit the record: stale, forged or of another volume */
+	SFS_FORGED =
+		-3, /* handle does not fit the record: stale, forged or of another volume */
 	SFS_CORRUPT = -4, /* the device gives other bytes than were written */
-	SFS_DENIED = -5,  /* permission of the record */
+	SFS_DENIED = -5, /* permission of the record */
 	SFS_TOO_BIG = -6, /* longer than a block takes, or than the caller's buffer */
-	SFS_FULL = -7,    /* nothing may be recycled: all is guaranteed */
+	SFS_FULL = -7, /* nothing may be recycled: all is guaranteed */
 };
 const char *sfs_result_text(int result);
 
 /* Finds a record again: where it lies, how long it is, and proof that it is the one. */
 struct sfs_handle {
-	uint64_t generation; /* of the block: how often the frontier has come by, and volume-unique */
+	uint64_t
+		generation; /* of the block: how often the frontier has come by, and volume-unique */
 	uint64_t block;
 	uint32_t offset, length; /* within the block; body length */
 	uint32_t stream;
@@ -57,7 +59,8 @@ struct sfs_record {
 	int64_t min_time, max_time;
 	uint64_t sequence; /* of the record in its stream, from 1, without gaps */
 	size_t length;
-	const uint8_t *body; /* a checked copy of the reader's own; valid until the next call */
+	const uint8_t
+		*body; /* a checked copy of the reader's own; valid until the next call */
 };
 
 /* Creating. size 0: the whole device, or the file as it is. A volume that is there is not overwritten without force. */
@@ -66,39 +69,40 @@ struct sfs_create_options {
 	uint32_t block_size; /* 0: default; a power of two */
 	bool force;
 };
-int sfs_create(const char *const *paths, size_t path_count, const struct sfs_create_options *options,
-	struct pr_error *err);
+int sfs_create(const char *const *paths, size_t path_count,
+	const struct sfs_create_options *options, struct pr_error *err);
 
 struct sfs_open_options {
-	bool writer;       /* takes the volume's lock; recovers */
-	size_t shm_bytes;  /* writer: shared memory for blocks; 0: default */
-	bool no_direct;    /* do not try O_DIRECT and io_uring */
-	uint32_t permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
+	bool writer; /* takes the volume's lock; recovers */
+	size_t shm_bytes; /* writer: shared memory for blocks; 0: default */
+	bool no_direct; /* do not try O_DIRECT and io_uring */
+	uint32_t
+		permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
 	int64_t flush_interval; /* ns; 0: 100 ms. sfs_tick flushes what is older */
 };
-struct sfs *sfs_open(const char *const *paths, size_t path_count, const struct sfs_open_options *options,
-	struct pr_error *err);
+struct sfs *sfs_open(const char *const *paths, size_t path_count,
+	const struct sfs_open_options *options, struct pr_error *err);
 /* Writer: flushes first. */
 void sfs_close(struct sfs **sfs);
 
 /* ---- writing ---- */
 
 /* Finds or creates; guarantee in bytes (0 none), set anew on an existing stream. Returns its id, or < 0. */
-int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t permission,
-	struct pr_error *err);
+int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee,
+	uint32_t permission, struct pr_error *err);
 /*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory), durable
  * after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR.
  */
-int sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, const void *body,
-	size_t length, struct sfs_handle *handle, struct pr_error *err);
+int sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
+	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err);
 /*
  * Without the copy: reserve room for up to length bytes, fill it, commit what was used. Only one
  * reservation at a time per stream; other streams may be appended to meanwhile.
  */
 void *sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err);
-int sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size_t length,
-	struct sfs_handle *handle, struct pr_error *err);
+int sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
+	size_t length, struct sfs_handle *handle, struct pr_error *err);
 size_t sfs_record_max(const struct sfs *sfs); /* longest body */
 
 /* All that was appended is on the device (fdatasync too) when it returns SFS_OK. */
@@ -123,31 +127,33 @@ bool sfs_note_get(struct sfs *sfs, char *buf, size_t size);
 
 /* stream by name; -1 when there is none (yet: sfs_refresh looks again). */
 int sfs_stream_find(struct sfs *sfs, const char *name);
-int sfs_refresh(struct sfs *sfs, struct pr_error *err); /* reader: new streams, new blocks, writer come or gone */
+int sfs_refresh(struct sfs *sfs,
+	struct pr_error *err); /* reader: new streams, new blocks, writer come or gone */
 
 /*
  * Reads one record into buf; *length is its length. From shared memory when it is still there, else
  * from the device: copied first, then generation and hash are checked on the copy.
  */
-int sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t size, size_t *length,
-	struct sfs_record *out, struct pr_error *err);
+int sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t size,
+	size_t *length, struct sfs_record *out, struct pr_error *err);
 
 /* Walks a stream from its oldest record (or after a handle) to the newest, following the writer. */
-struct sfs_cursor *sfs_cursor_open(struct sfs *sfs, int stream, const struct sfs_handle *after,
-	struct pr_error *err);
+struct sfs_cursor *sfs_cursor_open(
+	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);
 /*
  * 1 a record; 0 none further at present (call again later); < 0 enum sfs_result. SFS_EXPIRED: the
  * frontier overtook the cursor; it goes on at what is now the oldest. SFS_CORRUPT: a bad record was
  * skipped, see err; it goes on behind it.
  */
-int sfs_cursor_next(struct sfs_cursor *cursor, struct sfs_record *out, struct pr_error *err);
+int sfs_cursor_next(
+	struct sfs_cursor *cursor, struct sfs_record *out, struct pr_error *err);
 void sfs_cursor_close(struct sfs_cursor **cursor);
 
 struct sfs_stream_info {
 	char name[SFS_NAME_MAX + 1];
 	uint32_t id, permission;
-	uint64_t guarantee;      /* bytes */
-	uint64_t blocks, bytes;  /* held */
+	uint64_t guarantee; /* bytes */
+	uint64_t blocks, bytes; /* held */
 	uint64_t first_sequence, last_sequence; /* records held; 0, 0 none */
 	uint64_t recycled_records; /* evicted so far: first_sequence - 1 */
 	int64_t min_time, max_time;
@@ -163,11 +169,13 @@ struct sfs_volume_info {
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
-int sfs_stream_info(struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
+int sfs_stream_info(
+	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
 
 /* Reads everything and reports each fault (block, record, why); returns their number, or -1. */
-typedef void (*sfs_fault_call)(void *arg, const char *stream, uint64_t block, uint32_t offset,
-	const char *why);
-int64_t sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records, struct pr_error *err);
+typedef void (*sfs_fault_call)(
+	void *arg, const char *stream, uint64_t block, uint32_t offset, const char *why);
+int64_t sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
+	struct pr_error *err);
 
 #endif

@@ -14,20 +14,21 @@
 #define SFS_NONE UINT32_MAX
 
 enum sfs_block_state {
-	SFS_FREE = 0, /* never used, evicted or dropped; generation says when it was last used */
+	SFS_FREE =
+		0, /* never used, evicted or dropped; generation says when it was last used */
 	SFS_RESERVED, /* in the frontier's window */
-	SFS_OPEN,     /* being filled */
+	SFS_OPEN, /* being filled */
 	SFS_SEALED,
 	SFS_MAP,
 };
 #define SFS_ENTRY_MAPPED_OPEN 1u /* its interval's map says "open" */
-#define SFS_ENTRY_UNSURE 2u      /* recovery: records, end and times not known yet */
+#define SFS_ENTRY_UNSURE 2u /* recovery: records, end and times not known yet */
 
 struct sfs_entry {
 	uint64_t generation, first_sequence, ordinal;
 	int64_t min_time, max_time;
 	uint32_t records, end; /* end of the last record */
-	uint32_t prev, next;   /* of the stream; SFS_NONE */
+	uint32_t prev, next; /* of the stream; SFS_NONE */
 	uint16_t stream;
 	uint8_t state, flags;
 	uint32_t slot; /* in shared memory; SFS_NONE */
@@ -40,7 +41,8 @@ struct sfs_stream {
 	int64_t created;
 	uint32_t oldest, newest; /* SFS_NONE: holds nothing */
 	uint64_t blocks, bytes;
-	uint64_t first_sequence, last_sequence, durable_sequence; /* first = last + 1: holds nothing */
+	uint64_t first_sequence, last_sequence,
+		durable_sequence; /* first = last + 1: holds nothing */
 	uint64_t oldest_generation, next_ordinal;
 	int64_t evicted_until;
 };
@@ -57,8 +59,8 @@ struct sfs_table {
 	void *arg;
 };
 
-int sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size, uint32_t interval,
-	struct pr_error *err);
+int sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size,
+	uint32_t interval, struct pr_error *err);
 void sfs_table_free(struct sfs_table *t);
 static inline bool
 sfs_table_is_map(const struct sfs_table *t, uint64_t block)
@@ -66,7 +68,8 @@ sfs_table_is_map(const struct sfs_table *t, uint64_t block)
 	return block % t->interval == t->interval - 1;
 }
 /* The stream's newest block from now on. */
-void sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t generation);
+void sfs_table_begin(
+	struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t generation);
 void sfs_table_seal(struct sfs_table *t, uint32_t block);
 /* A record was appended to the stream's newest block. */
 void sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t min_time,
@@ -80,7 +83,7 @@ void sfs_table_link(struct sfs_table *t, uint32_t block);
 void sfs_table_notify(struct sfs_table *t, uint32_t block);
 void sfs_table_notify_stream(struct sfs_table *t, uint32_t stream);
 void sfs_stream_from_root(const struct sfs_stream_entry *in, struct sfs_stream *out);
-void sfs_stream_to_root(
-	const struct sfs_stream *in, const struct sfs_entry *head, struct sfs_stream_entry *out);
+void sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
+	struct sfs_stream_entry *out);
 
 #endif
