@@ -18,6 +18,7 @@ struct link_info {
 	/* What a MARK declares is stored once all logs that it counts are settled here. */
 	struct pr_ledger_mark waiting, latest;
 	bool has_waiting, has_latest;
+	bool told; /* the ledger knows that this node hears of the link */
 };
 
 struct pr_session {
@@ -152,6 +153,21 @@ pr_session_create(const struct pr_session_config *config, struct pr_error *err)
 	return s;
 }
 
+/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
+static void
+first_mark(struct pr_session *s, struct link_info *info)
+{
+	struct pr_ledger_mark mark = info->waiting;
+
+	if (info->told || mark.link.last_seq == 0)
+		return;
+	info->told = true;
+	mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
+	mark.link.last_otime = PR_TIME_MIN;
+	mark.link.ended = 0;
+	pr_append_mark(s->config.append, &mark);
+}
+
 /*
  * A reader of the volume takes what the ledger declares for stored or lost. So a MARK waits for its
  * logs; while one waits, only the newest of those that follow is kept.
@@ -166,6 +182,7 @@ settle_marks(struct pr_session *s, struct link_info *info)
 			info->waiting = info->latest;
 			info->has_waiting = true;
 			info->has_latest = false;
+			first_mark(s, info);
 		}
 		if (!pr_match_given(s->match, info->link, info->waiting.link.last_log))
 			return;

@@ -46,6 +46,14 @@ class Unanswered(Exception):
 
 def undone(rack, ended):
     """Why the rack is not drained yet, or None."""
+    if ended:
+        # It has stopped when its nodes have said that they stored all; killed, it cannot say.
+        try:
+            state = rack.status().get("dispatcher", {}).get("state", "gone")
+        except Unanswered:
+            state = "gone"
+        if state not in ("stopped", "gone"):
+            return "the dispatcher is %s" % state
     report = rack.completeness()
     ledgers = report.get("ledgers", [])
     if not ledgers:
