@@ -44,7 +44,12 @@ open_file(struct import *im, struct pr_error *err)
 			err, "%s: not a trace that can be read: %s", im->path, text);
 	if (!fstat(fileno(pcap_file(im->pcap)), &st) && S_ISREG(st.st_mode))
 		im->stats->size = (uint64_t)st.st_size;
-	return 0;
+	/* The field has 28 bits, the registry and our formats 16: cut, it would be another's. */
+	im->stats->linktype = pr_linktype_of_dlt(pcap_datalink(im->pcap));
+	if (im->stats->linktype >= 0 && im->stats->linktype <= UINT16_MAX)
+		return 0;
+	return pr_error_set(err, "%s: link type %d, which no registry has", im->path,
+		im->stats->linktype);
 }
 
 static const char *
@@ -69,7 +74,6 @@ begin(struct import *im, struct sfs *sfs, const struct pr_import_options *option
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
-	stats->linktype = pr_linktype_of_dlt(pcap_datalink(im->pcap));
 	stats->snaplen = snaplen > 0 ? (uint32_t)snaplen : 262144;
 	pr_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
@@ -97,7 +101,8 @@ tick(struct import *im)
 static void
 take(struct import *im, const struct pcap_pkthdr *h, const uint8_t *data)
 {
-	int64_t time = pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
+	int64_t time =
+		pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
 	struct pr_import_stats *stats = im->stats;
 
 	pr_monitor_packet(&im->monitor, time, data, h->caplen, h->len);
@@ -157,12 +162,12 @@ pr_import_file(struct sfs *sfs, const char *path, const struct pr_import_options
 	int result = -1;
 
 	*stats = (struct pr_import_stats){0};
-	if (open_file(&im, err))
-		return -1;
-	im.append = pr_append_create(sfs, &append, err);
+	if (open_file(&im, err) == 0)
+		im.append = pr_append_create(sfs, &append, err);
 	if (im.append && begin(&im, sfs, options, err) == 0)
 		result = end(&im, read_all(&im, err), err);
 	pr_append_destroy(&im.append);
-	pcap_close(im.pcap);
+	if (im.pcap)
+		pcap_close(im.pcap);
 	return result;
 }

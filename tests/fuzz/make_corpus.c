@@ -473,6 +473,71 @@ put_configs(void)
 	}
 }
 
+/* ---- trace files ---- */
+
+static void
+put_pcap(const char *name, int linktype, int precision, int count)
+{
+	char path[512];
+	pcap_t *dead =
+		pcap_open_dead_with_tstamp_precision(linktype, 65535, (u_int)precision);
+	pcap_dumper_t *dumper;
+
+	put("import", name, END); /* makes the folder */
+	snprintf(path, sizeof path, "%s/import/%s", top, name);
+	dumper = pcap_dump_open(dead, path);
+	if (!dumper)
+		die(pcap_geterr(dead));
+	for (int i = 0; i < count; i++) {
+		struct pcap_pkthdr h = {.ts = {.tv_sec = 1700000000 - i % 2, .tv_usec = i},
+			.caplen = (bpf_u_int32)(i % 5 * 10),
+			.len = 1500};
+
+		pcap_dump((u_char *)dumper, &h, packet);
+	}
+	pcap_dump_close(dumper);
+	pcap_close(dead);
+}
+
+/* Blocks of a pcapng file: section, interface (with ns), packet, packet of old, simple, unknown. */
+static const uint8_t pcapng[] = {0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b,
+	0x1a, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0, 0,
+	/* interface: Ethernet, 256 bytes, if_tsresol 9 */
+	1, 0, 0, 0, 32, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+	32, 0, 0, 0,
+	/* enhanced packet */
+	6, 0, 0, 0, 36, 0, 0, 0, 0, 0, 0, 0, 0x17, 0x97, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, 60,
+	0, 0, 0, 1, 2, 3, 4, 36, 0, 0, 0,
+	/* simple packet */
+	3, 0, 0, 0, 20, 0, 0, 0, 4, 0, 0, 0, 5, 6, 7, 8, 20, 0, 0, 0,
+	/* unknown */
+	0x99, 0, 0, 0, 16, 0, 0, 0, 1, 1, 1, 1, 16, 0, 0, 0};
+
+static void
+put_traces(void)
+{
+	/* link type 0x02000001, whose low 16 bits are Ethernet's */
+	static const uint8_t odd[] = {0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 2, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1,
+		0, 0, 0, 9};
+	/* a header of the other byte order, and of one packet */
+	static const uint8_t swapped[] = {0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1, 0x65, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0,
+		3, 0, 0, 0, 60, 1, 2, 3};
+
+	put_pcap("us", DLT_EN10MB, PCAP_TSTAMP_PRECISION_MICRO, 5);
+	put_pcap("ns", DLT_EN10MB, PCAP_TSTAMP_PRECISION_NANO, 5);
+	put_pcap("raw", DLT_RAW, PCAP_TSTAMP_PRECISION_NANO, 5);
+	put_pcap("wlan", DLT_IEEE802_11_RADIO, PCAP_TSTAMP_PRECISION_MICRO, 5);
+	put_pcap("long", DLT_EN10MB, PCAP_TSTAMP_PRECISION_NANO, 100);
+	put("import", "swapped", swapped, sizeof swapped, END);
+	put("import", "cut", swapped, sizeof swapped - 1, END);
+	put("import", "pcapng", pcapng, sizeof pcapng, END);
+	put("import", "pcapng-twice", pcapng, sizeof pcapng, pcapng, sizeof pcapng, END);
+	put("import", "odd-link-type", odd, sizeof odd, END);
+	put("import", "no-trace", "what is this", (size_t)12, END);
+}
+
 /* ---- volumes: one patch each (fuzz_volume.c), of a field's bytes ---- */
 
 static void
@@ -525,6 +590,7 @@ main(int argc, char **argv)
 	put_answers();
 	put_programs();
 	put_configs();
+	put_traces();
 	put_volumes();
 	return 0;
 }
