@@ -43,8 +43,11 @@ static int
 prepare(struct sfs *sfs, uint32_t stream, size_t length, bool align, struct pr_error *err)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint64_t start = tail->fill;
 	int rc = SFS_OK;
+	/* pads the tails: before this one is measured, never after */
+	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
+		sfs_flush_start(sfs, true);
+	uint64_t start = tail->fill;
 	if (align && tail->waiting > 0)
 		start = sfs_sector_up(start);
 	tail->reserved = true;
@@ -59,8 +62,6 @@ prepare(struct sfs *sfs, uint32_t stream, size_t length, bool align, struct pr_e
 	if (rc == SFS_OK && tail->slot == SFS_NONE)
 		rc = sfs_slot_attach(sfs, stream, err);
 	tail->reserved = rc == SFS_OK;
-	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
-		sfs_flush_start(sfs, true);
 	return rc;
 }
 
