@@ -146,7 +146,8 @@ confirm_open(struct sfs_recovery *r, uint64_t block)
 {
 	struct sfs_entry *e = &r->sfs->table.entry[block];
 	struct sfs_block_header h;
-	if (!sfs_read_header(r->sfs, block, &h) || h.generation != e->generation)
+	if (!sfs_read_header(r->sfs, block, &h) || h.kind != SFS_KIND_DATA ||
+		h.generation != e->generation || h.stream != e->stream)
 		e->state = SFS_FREE;
 	else
 		note_header(r, &h);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* What a valid input must keep to; a finding like a crash is one. */
 #define MUST(condition)                                                                    \
@@ -16,6 +17,16 @@
 			abort();                                                           \
 		}                                                                          \
 	} while (0)
+
+/* After opening a volume as its writer: a target that fails must not leave its shared memory behind. */
+static inline void
+fuzz_unname_shm(const char *uuid)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "/packrack-%s", uuid);
+	shm_unlink(name);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -47,12 +47,15 @@ open_volume(void)
 {
 	struct sfs_open_options options = {
 		.writer = true, .shm_bytes = 8 * BLOCK, .no_direct = true};
+	struct sfs_volume_info info;
 	struct pr_error err;
 	struct sfs *sfs;
 
 	MUST(pwrite(volume, pristine, SIZE, 0) == SIZE);
 	sfs = sfs_open(paths, 1, &options, &err);
 	MUST(sfs);
+	MUST(sfs_info(sfs, &info, &err) == 0);
+	fuzz_unname_shm(info.uuid);
 	return sfs;
 }
 

@@ -341,6 +341,7 @@ static void
 recover_and_append(void)
 {
 	static const char mine[] = "appended by the fuzzer";
+	struct sfs_volume_info info;
 	struct pr_error err = {""};
 	struct sfs *sfs = open_volume(true, &err);
 	int stream;
@@ -349,6 +350,8 @@ recover_and_append(void)
 		MUST(err.text[0]);
 		return;
 	}
+	if (sfs_info(sfs, &info, NULL) == 0)
+		fuzz_unname_shm(info.uuid);
 	stream = sfs_stream_open(sfs, "packets.0", 0, 0, NULL);
 	for (int i = 0; i < 3 && stream >= 0; i++)
 		sfs_append(sfs, stream, 1000, 1000, mine, sizeof mine, NULL, NULL);

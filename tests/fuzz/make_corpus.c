@@ -551,6 +551,20 @@ put_patch(unsigned kind, unsigned target, unsigned offset, uint8_t value, unsign
 	put("volume", name, patch, sizeof patch, END);
 }
 
+/* Two: a map entry's flags, and a block header's high bytes of its stream. */
+static void
+put_patches(unsigned kind, unsigned target, unsigned offset, uint8_t value, unsigned kind2,
+	unsigned target2, unsigned offset2, unsigned writer)
+{
+	const uint8_t patches[] = {(uint8_t)writer, (uint8_t)kind, (uint8_t)target,
+		(uint8_t)offset, (uint8_t)(offset >> 8), 1, value, (uint8_t)kind2,
+		(uint8_t)target2, (uint8_t)offset2, 0, 1, 4};
+	char name[64];
+
+	snprintf(name, sizeof name, "two-%u-%u-%u", offset, target2, writer);
+	put("volume", name, patches, sizeof patches, END);
+}
+
 static void
 put_volumes(void)
 {
@@ -565,6 +579,9 @@ put_volumes(void)
 			put_patch(0, 2, field, field % 8 ? 0 : 0xff, writer);
 		for (unsigned target = 8; target < 20; target += 3)
 			put_patch(5, target, 100, 0, writer);
+		/* the map says "open", the block's header names a stream that is not there */
+		for (unsigned entry = 0; entry < 3; entry++)
+			put_patches(4, 0, entry * 64 + 4, 1, 1, entry, 31, writer);
 		put_patch(3, 0, 0, 1, writer); /* one root copy is gone */
 		put_patch(3, 4, 0, 1, writer);
 	}
