@@ -46,6 +46,13 @@ client_status(const char *endpoint, const struct pr_rpc_keys *keys, const char *
 	return -1;
 }
 
+/* Capture has ended all the same: some node has not said that it stored all. */
+static bool
+stopped(const Packrack__Status *status)
+{
+	return status && status->state && !strcmp(status->state, "stopped");
+}
+
 int
 client_command(const char *endpoint, const struct pr_rpc_keys *keys,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
@@ -61,8 +68,7 @@ client_command(const char *endpoint, const struct pr_rpc_keys *keys,
 		return -1;
 	if ((*reply)->command_done->ok)
 		return 0;
-	if ((*reply)->command_done->status && (*reply)->command_done->status->state &&
-		!strcmp((*reply)->command_done->status->state, "stopped"))
+	if (!strcmp(command->verb, "stop") && stopped((*reply)->command_done->status))
 		return 1;
 	pr_error_set(err, "%s", (*reply)->command_done->text);
 	pr_message_free(reply);

@@ -12,7 +12,7 @@ int client_status(const char *endpoint, const struct pr_rpc_keys *keys, const ch
 
 /*
  * reply's body is a CommandDone; one that was not done is an error. Stopping waits for the nodes:
- * hence the time.
+ * hence the time. 1: capture is stopped, but not all nodes said that they have stored all.
  */
 int client_command(const char *endpoint, const struct pr_rpc_keys *keys,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
