@@ -2,11 +2,14 @@
 #include "merger/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BUFFERS 4
+#define AHEAD (64 * PR_OUTPUT_ROOM) /* of a file's blocks, asked for at a time */
 
 /* Full buffers queue up at head; the one behind them is being filled. */
 struct pr_output_thread {
@@ -35,6 +38,35 @@ write_fully(int fd, const uint8_t *data, size_t len)
 		len -= (size_t)n;
 	}
 	return 0;
+}
+
+/*
+ * Asks for the file's blocks before they are written. Else ext4 puts that off, and closing a file that
+ * was cut to nothing when it was opened then waits for the disk: a third of an export's time. Where
+ * this cannot be had, nothing is lost.
+ */
+static void
+allocate_ahead(struct pr_output *out, size_t len)
+{
+	if (!out->ahead || out->placed + len <= out->allocated)
+		return;
+	if (fallocate(out->fd, FALLOC_FL_KEEP_SIZE, (off_t)out->allocated,
+		    (off_t)(len + AHEAD)) < 0)
+		out->ahead = false;
+	else
+		out->allocated += len + AHEAD;
+}
+
+/* Blocks behind the end go back; what was handed over need not all have been written. */
+static void
+release_ahead(struct pr_output *out)
+{
+	struct stat st;
+
+	if (out->allocated && fstat(out->fd, &st) == 0 &&
+		ftruncate(out->fd, st.st_size) == 0)
+		out->allocated = 0;
+	out->ahead = false;
 }
 
 static int
@@ -172,6 +204,7 @@ pr_output_free(struct pr_output *out)
 		thread_stop(out->thread);
 	else
 		free(out->buf);
+	release_ahead(out);
 	out->thread = NULL;
 	out->buf = NULL;
 }
@@ -185,6 +218,8 @@ pr_output_flush(struct pr_output *out, struct pr_error *err)
 		return pr_error_set(err, "writing the answer failed before");
 	if (!out->used)
 		return 0;
+	allocate_ahead(out, out->used);
+	out->placed += out->used;
 	error = out->thread ? thread_hand_over(out)
 			    : write_fully(out->fd, out->buf, out->used);
 	out->used = 0;
@@ -199,6 +234,8 @@ pr_output_sync(struct pr_output *out, struct pr_error *err)
 	if (pr_output_flush(out, err) < 0)
 		return -1;
 	error = out->thread ? thread_wait(out->thread) : 0;
+	if (!error)
+		release_ahead(out);
 	return error ? fail(out, error, err) : 0;
 }
 
@@ -215,6 +252,7 @@ pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_e
 	}
 	out->written += len;
 	if (len > PR_OUTPUT_ROOM) {
+		out->placed += len;
 		error = write_fully(out->fd, data, len);
 		return error ? fail(out, error, err) : 0;
 	}

@@ -26,6 +26,13 @@ struct pr_output {
 	uint8_t *buf;
 	size_t used;
 	uint64_t written; /* bytes, with those in buf */
+	/*
+	 * Set it after pr_output_init for an empty file of one's own: its blocks are then asked for
+	 * ahead of writing, and those not needed given back by pr_output_sync or _free.
+	 */
+	bool ahead;
+	uint64_t placed,
+		allocated; /* bytes handed to the kernel, and with blocks behind them */
 };
 
 /* fd stays the caller's. */

@@ -74,6 +74,7 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	if (open_output(s, s->args, err) < 0 ||
 		pr_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
 		return -1;
+	s->out.ahead = s->opened;
 	return s->args->write ? open_trace(s, links, count, err) : 0;
 }
 
