@@ -11,6 +11,7 @@
 
 #define FLUSH_NS (20 * PR_NS_PER_MS)
 #define FIRST_BATCH 4096
+#define BATCH_ROOM (PR_SEGMENT_TARGET + PR_SEGMENT_HEADER)
 #define GROWTH 8
 #define HELD_MAX (256 * 1024) /* bytes of stretches that a batch waits for */
 #define PACKETS_A_LOOK 64 /* at the clock */
@@ -20,8 +21,9 @@ struct pr_answer {
 	struct pr_query *query;
 	bool count_only;
 	struct pr_segment_builder builder;
-	uint8_t *buf;
-	size_t room; /* of buf */
+	struct pr_view_buffer buffer; /* builder's */
+	struct pr_view_buffer
+		*used; /* where the batch's packets are: buffer, or the query's */
 	size_t target; /* a batch of that many bytes goes out */
 	struct pr_packet
 		waiting; /* found no room; its data is valid until the next query step */
@@ -33,6 +35,12 @@ struct pr_answer {
 	Packrack__Batch batch;
 	struct pr_answer_end *end;
 };
+
+static void
+begin_segment(struct pr_answer *a)
+{
+	pr_segment_begin(&a->builder, a->buffer.bytes, a->buffer.room, PR_SEGMENT_MIXED);
+}
 
 struct pr_answer *
 pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_error *err)
@@ -47,10 +55,8 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 	a->view = view;
 	a->count_only = query->count_only;
 	a->target = FIRST_BATCH;
-	a->room = PR_SEGMENT_TARGET + PR_SEGMENT_HEADER;
 	a->flushed = pr_now_mono();
-	a->buf = malloc(a->room);
-	if (!a->buf)
+	if (pr_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
 	else if (pr_query_from_message(query, &spec, err) == 0)
 		a->query = pr_query_create(view, &spec, err);
@@ -58,7 +64,7 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 		pr_answer_destroy(&a);
 		return NULL;
 	}
-	pr_segment_begin(&a->builder, a->buf, a->room, PR_SEGMENT_MIXED);
+	begin_segment(a);
 	return a;
 }
 
@@ -83,7 +89,7 @@ pr_answer_destroy(struct pr_answer **answer)
 	free_held(a);
 	pr_answer_end_destroy(&a->end);
 	pr_query_destroy(&a->query);
-	free(a->buf);
+	free(a->buffer.bytes);
 	free(a);
 	*answer = NULL;
 }
@@ -140,7 +146,8 @@ make_batch(struct pr_answer *a, struct pr_error *err)
 		frontier = a->waiting.otime;
 	a->batch.frontier = frontier == 0 ? -1 : frontier;
 	a->batch.packets.len = pr_segment_seal(&a->builder);
-	a->batch.packets.data = a->batch.packets.len ? a->buf : NULL;
+	a->batch.packets.data = a->batch.packets.len ? a->buffer.bytes : NULL;
+	a->used = &a->buffer;
 	a->target = a->target >= PR_SEGMENT_TARGET / GROWTH ? PR_SEGMENT_TARGET
 							    : a->target * GROWTH;
 	a->flushed = pr_now_mono();
@@ -148,14 +155,17 @@ make_batch(struct pr_answer *a, struct pr_error *err)
 }
 
 /* What the batch before used is free again. */
-static void
-begin_batch(struct pr_answer *a)
+static int
+begin_batch(struct pr_answer *a, struct pr_error *err)
 {
 	free_held(a);
-	if (a->batch.packets.len) {
-		pr_segment_begin(&a->builder, a->buf, a->room, PR_SEGMENT_MIXED);
-		a->batch.packets.len = 0;
-	}
+	if (!a->batch.packets.len)
+		return 0;
+	a->batch.packets.len = 0;
+	if (pr_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
+		return pr_error_set(err, "no memory for a batch");
+	begin_segment(a);
+	return 0;
 }
 
 /* A packet longer than any batch gets a batch as large as it needs. */
@@ -163,17 +173,10 @@ static int
 make_room(struct pr_answer *a, const struct pr_packet *p, struct pr_error *err)
 {
 	size_t need = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
-	uint8_t *buf;
 
-	if (need > a->room) {
-		buf = realloc(a->buf, need);
-		if (!buf)
-			return pr_error_set(
-				err, "no memory for a packet of %u bytes", p->caplen);
-		a->buf = buf;
-		a->room = need;
-	}
-	pr_segment_begin(&a->builder, a->buf, a->room, PR_SEGMENT_MIXED);
+	if (pr_view_buffer_grow(&a->buffer, need) < 0)
+		return pr_error_set(err, "no memory for a packet of %u bytes", p->caplen);
+	begin_segment(a);
 	return pr_segment_add(&a->builder, p)
 		       ? 0
 		       : pr_error_set(err, "a packet of %u bytes fits no batch", p->caplen);
@@ -214,10 +217,44 @@ add_waiting(struct pr_answer *a, struct pr_error *err)
 	return rc == 0 ? make_batch(a, err) : PR_ANSWER_MORE;
 }
 
+/* Not among the first, small batches. */
+static bool
+may_hand_on(const struct pr_answer *a)
+{
+	return !a->count_only && a->target == PR_SEGMENT_TARGET;
+}
+
+/* BATCH: of a segment that goes out as it is, or of what must go before it. MORE: there is none. */
+static enum pr_answer_state
+hand_on(struct pr_answer *a, struct pr_error *err)
+{
+	struct pr_view_buffer *buffer;
+	const uint8_t *body;
+	size_t len;
+	int rc;
+
+	if (a->builder.used > PR_SEGMENT_HEADER)
+		return make_batch(a, err);
+	rc = pr_query_take_whole(a->query, &body, &len, &buffer, err);
+	if (rc <= 0)
+		return rc < 0 ? PR_ANSWER_ERROR : PR_ANSWER_MORE;
+	if (make_batch(a, err) != PR_ANSWER_BATCH)
+		return PR_ANSWER_ERROR;
+	a->batch.packets.data = (uint8_t *)body;
+	a->batch.packets.len = len;
+	a->used = buffer;
+	return PR_ANSWER_BATCH;
+}
+
 static enum pr_answer_state
 search(struct pr_answer *a, int64_t deadline, struct pr_error *err)
 {
 	for (unsigned i = 1;; i++) {
+		if (may_hand_on(a) && pr_query_whole(a->query)) {
+			enum pr_answer_state got = hand_on(a, err);
+			if (got != PR_ANSWER_MORE)
+				return got;
+		}
 		int rc = pr_query_next(a->query, &a->waiting, err);
 		if (rc == PR_SOURCE_ERROR)
 			return PR_ANSWER_ERROR;
@@ -244,7 +281,8 @@ pr_answer_step(struct pr_answer *a, int64_t deadline, struct pr_error *err)
 {
 	enum pr_answer_state state;
 
-	begin_batch(a);
+	if (begin_batch(a, err) < 0)
+		return PR_ANSWER_ERROR;
 	if (a->searched) /* the last batch is out */
 		return pr_answer_end(a, err) ? PR_ANSWER_END : PR_ANSWER_ERROR;
 	state = add_waiting(a, err);
@@ -255,6 +293,15 @@ const Packrack__Batch *
 pr_answer_batch(const struct pr_answer *a)
 {
 	return &a->batch;
+}
+
+void
+pr_answer_exchange(struct pr_answer *a, struct pr_view_buffer *buffer)
+{
+	struct pr_view_buffer mine = *a->used;
+
+	*a->used = *buffer;
+	*buffer = mine;
 }
 
 const Packrack__End *

@@ -13,7 +13,8 @@
  * held, how far the search has come, and what the end says. The daemon sends it, the embedded mode
  * hands it to the merger's parts directly. One thread.
  *
- * Batches grow from small to PR_SEGMENT_TARGET, so that the first packets are there soon; while
+ * Segments that match as a whole are batches as they are; of others MIXED ones are made, which grow
+ * from small to PR_SEGMENT_TARGET, so that the first packets are there soon; while
  * little matches, one goes every 20 ms all the same, for its frontier and the stretches held.
  */
 struct pr_answer;
@@ -36,6 +37,11 @@ enum pr_answer_state pr_answer_step(
 
 /* Both are the answer's: the batch until the next step, the end until it is destroyed. */
 const Packrack__Batch *pr_answer_batch(const struct pr_answer *answer);
+/*
+ * Gives the memory that the batch's packets lie in (they stay where they are) for that of *buffer,
+ * which may be empty. So a batch outlives the next step without being copied.
+ */
+void pr_answer_exchange(struct pr_answer *answer, struct pr_view_buffer *buffer);
 /* May also be called before the end, for an answer that is cancelled. NULL: no memory. */
 const Packrack__End *pr_answer_end(struct pr_answer *answer, struct pr_error *err);
 

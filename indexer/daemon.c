@@ -168,8 +168,8 @@ open_volume(struct daemon *d)
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
 	}
-	d->view = pr_view_open(
-		(const char *const *)d->options.paths.items, d->options.paths.count, &err);
+	d->view = pr_view_open((const char *const *)d->options.paths.items,
+		d->options.paths.count, false, &err);
 	if (!d->view) {
 		close_volume(d, err.text);
 		return;

@@ -114,26 +114,26 @@ void
 pr_lane_reader_free(struct pr_lane_reader *r)
 {
 	free(r->buffer.bytes);
-	r->buffer = (struct pr_lane_buffer){0};
+	r->buffer = (struct pr_view_buffer){0};
 }
 
 void
-pr_lane_reader_give(struct pr_lane_reader *r, struct pr_lane_buffer *spare)
+pr_lane_reader_give(struct pr_lane_reader *r, struct pr_view_buffer *spare)
 {
 	if (!r->buffer.bytes)
 		return;
 	free(spare->bytes);
 	*spare = r->buffer;
-	r->buffer = (struct pr_lane_buffer){0};
+	r->buffer = (struct pr_view_buffer){0};
 }
 
 void
-pr_lane_reader_take(struct pr_lane_reader *r, struct pr_lane_buffer *spare)
+pr_lane_reader_take(struct pr_lane_reader *r, struct pr_view_buffer *spare)
 {
 	if (r->buffer.bytes)
 		return;
 	r->buffer = *spare;
-	*spare = (struct pr_lane_buffer){0};
+	*spare = (struct pr_view_buffer){0};
 }
 
 /* Is it what the catalog says it is? Handles are proof enough, but a lane must stay in order. */
@@ -151,15 +151,15 @@ static bool
 read_entry(struct pr_lane_reader *r, struct pr_view *view, struct pr_lane_bounds *b,
 	struct pr_lane_figures *f)
 {
-	int rc = pr_view_read(view, &r->entry, &r->buffer.bytes, &r->buffer.room, NULL);
+	int rc = pr_view_read(view, &r->entry, &r->buffer, &r->body, NULL);
 
+	r->distrusted = false;
 	if (rc == SFS_EXPIRED) {
 		note_evicted(b, pr_entry_last_seq(&r->entry), r->entry.last_otime);
 		return false;
 	}
 	if (rc == SFS_OK &&
-		pr_segment_open(
-			&r->reader, r->buffer.bytes, r->entry.handle.length, NULL) == 0 &&
+		pr_segment_open(&r->reader, r->body, r->entry.handle.length, NULL) == 0 &&
 		fits(r) && pr_segment_next(&r->reader, &r->packet, NULL) == 1 &&
 		r->packet.otime == r->entry.first_otime) {
 		f->scanned_segments++;
@@ -189,6 +189,52 @@ pr_lane_reader_next(
 		return true;
 	if (rc != 0) /* damaged, or out of order: the rest of it is not to be trusted */
 		f->corrupt_records++;
+	return find_entry(r, b, f);
+}
+
+/* ---- whole segments ---- */
+
+bool
+pr_lane_reader_untouched(const struct pr_lane_reader *r, const struct pr_lane_bounds *b)
+{
+	const struct pr_segment_header *h = &r->reader.header;
+
+	return r->open && r->reader.left == h->count - 1 && !r->distrusted &&
+	       h->min_time >= b->since && h->max_time <= b->until &&
+	       h->first_otime >= b->since && h->last_otime <= b->until;
+}
+
+static bool
+within(const struct pr_packet *p, const struct pr_lane_bounds *b)
+{
+	return p->time >= b->since && p->time <= b->until && p->otime >= b->since &&
+	       p->otime <= b->until;
+}
+
+bool
+pr_lane_reader_prove(const struct pr_lane_reader *r, const struct pr_lane_bounds *b,
+	struct pr_packet *last)
+{
+	struct pr_segment_reader reader = r->reader;
+	struct pr_packet p;
+	int rc;
+
+	*last = r->packet;
+	if (!within(last, b))
+		return false;
+	while ((rc = pr_segment_next(&reader, &p, NULL)) == 1) {
+		/* seqs grow, which the reader has seen to */
+		if (p.otime < last->otime || !within(&p, b))
+			return false;
+		*last = p;
+	}
+	return rc == 0 && last->otime == r->reader.header.last_otime;
+}
+
+bool
+pr_lane_reader_pass(
+	struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_figures *f)
+{
 	return find_entry(r, b, f);
 }
 

@@ -16,11 +16,6 @@
  * then the catalog tells the key of its first packet, so a query over many lanes holds the buffers
  * only of those that overlap at one moment. Inside the query.
  */
-struct pr_lane_buffer {
-	uint8_t *bytes;
-	size_t room;
-};
-
 struct pr_lane_reader {
 	struct pr_run *run;
 	const struct pr_lane *lane;
@@ -30,7 +25,9 @@ struct pr_lane_reader {
 	struct pr_segment_entry entry;
 	struct pr_segment_reader reader;
 	struct pr_packet packet; /* when not open: its key only */
-	struct pr_lane_buffer buffer;
+	struct pr_view_buffer buffer;
+	const uint8_t *body; /* in buffer: the segment, when open */
+	bool distrusted; /* open, but not to be handed on as a whole */
 };
 
 /* What happened to the segments of a lane; shared by the lanes of a query. */
@@ -53,8 +50,8 @@ bool pr_lane_reader_start(struct pr_lane_reader *r, struct pr_run *run,
 	struct pr_lane_figures *figures);
 void pr_lane_reader_free(struct pr_lane_reader *r);
 /* Its buffer goes to spare (and what was there is freed), or comes from there. */
-void pr_lane_reader_give(struct pr_lane_reader *r, struct pr_lane_buffer *spare);
-void pr_lane_reader_take(struct pr_lane_reader *r, struct pr_lane_buffer *spare);
+void pr_lane_reader_give(struct pr_lane_reader *r, struct pr_view_buffer *spare);
+void pr_lane_reader_take(struct pr_lane_reader *r, struct pr_view_buffer *spare);
 
 /*
  * Reads the segment that waits; packet is its first then. What cannot be read is counted and passed
@@ -65,6 +62,19 @@ bool pr_lane_reader_open(struct pr_lane_reader *r, struct pr_view *view,
 /* On to the next packet, or to the next segment's key. false: at the end. Data of the packet before
  * stays valid until the next call of pr_lane_reader_open on this reader. */
 bool pr_lane_reader_next(struct pr_lane_reader *r, struct pr_lane_bounds *bounds,
+	struct pr_lane_figures *figures);
+
+/* Open, at its first packet, and by its header wholly within the time range. */
+bool pr_lane_reader_untouched(
+	const struct pr_lane_reader *r, const struct pr_lane_bounds *bounds);
+/*
+ * Walks the segment without moving: is it in order and within the range, packet by packet? *last is
+ * then its last one.
+ */
+bool pr_lane_reader_prove(const struct pr_lane_reader *r,
+	const struct pr_lane_bounds *bounds, struct pr_packet *last);
+/* Past the segment, on to the next one's key. false: at the end. */
+bool pr_lane_reader_pass(struct pr_lane_reader *r, struct pr_lane_bounds *bounds,
 	struct pr_lane_figures *figures);
 
 /* For a heap: key order, the primary before the second copy. */

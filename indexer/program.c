@@ -366,6 +366,20 @@ pr_programs_free(struct pr_programs *programs)
 	*programs = (struct pr_programs){0};
 }
 
+static bool
+accepts_all(const struct pr_program *p)
+{
+	return p->count == 0 || (p->insns[0].code == RET_K && p->insns[0].k != 0);
+}
+
+bool
+pr_programs_all(const struct pr_programs *programs, uint16_t linktype)
+{
+	const struct pr_program *p = pr_programs_find(programs, linktype);
+
+	return programs->count == 0 || (p && accepts_all(p));
+}
+
 bool
 pr_programs_match(const struct pr_programs *programs, const struct pr_packet *packet)
 {

@@ -50,6 +50,8 @@ int pr_programs_add(struct pr_programs *programs, struct pr_program *program,
 const struct pr_program *pr_programs_find(
 	const struct pr_programs *programs, uint16_t linktype); /* or NULL */
 void pr_programs_free(struct pr_programs *programs);
+/* Nothing is filtered out, of this link type at least: each program there is says yes at once. */
+bool pr_programs_all(const struct pr_programs *programs, uint16_t linktype);
 bool pr_programs_match(const struct pr_programs *programs, const struct pr_packet *packet);
 
 #endif

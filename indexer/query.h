@@ -39,6 +39,19 @@ void pr_query_destroy(struct pr_query **query);
  */
 int pr_query_next(struct pr_query *query, struct pr_packet *out, struct pr_error *err);
 
+/*
+ * A whole segment as it lies in the volume, for an answer that needs no new one made of it. Is one next
+ * of which all packets match, and that none of another lane comes between?
+ */
+bool pr_query_whole(struct pr_query *query);
+/*
+ * Takes it: all its packets are given with it. 1; 0: it is not what it said it was, use pr_query_next;
+ * -1 no memory. *body points into *buffer, which the caller may exchange for one of its own; both last
+ * until the next call.
+ */
+int pr_query_take_whole(struct pr_query *query, const uint8_t **body, size_t *len,
+	struct pr_view_buffer **buffer, struct pr_error *err);
+
 /* As a source that never says WAIT. The query stays the caller's and must outlive it. */
 struct pr_source *pr_query_source(struct pr_query *query, struct pr_error *err);
 

@@ -27,7 +27,7 @@ struct pr_query {
 	struct pr_heap heap; /* of readers that are not at their end */
 	struct pr_lane_reader
 		*spent; /* its segment is done, but its last packet may be in use */
-	struct pr_lane_buffer spare;
+	struct pr_view_buffer spare;
 	struct pr_held_list held;
 	bool any_last;
 	uint64_t last_seq, last_epoch;

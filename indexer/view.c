@@ -15,11 +15,13 @@
 /* A directory that is further behind than this is not being written: list by reading. */
 #define UNLISTED_MAX 64
 
+#define BUFFER_ALIGNMENT 4096
+
 struct pr_view *
-pr_view_open(const char *const *paths, size_t count, struct pr_error *err)
+pr_view_open(const char *const *paths, size_t count, bool cached, struct pr_error *err)
 {
 	struct pr_view *view = calloc(1, sizeof(*view));
-	const struct sfs_open_options options = {0};
+	const struct sfs_open_options options = {.no_direct = cached};
 
 	if (!view) {
 		pr_error_set(err, "no memory");
@@ -46,7 +48,7 @@ pr_view_close(struct pr_view **view)
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
 	free(v->streams);
-	free(v->buf);
+	free(v->buffer.bytes);
 	free(v);
 	*view = NULL;
 }
@@ -299,30 +301,45 @@ pr_view_figures(const struct pr_view *view, struct pr_view_figures *out)
 }
 
 int
-pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry, uint8_t **buf,
-	size_t *room, struct sfs_record *record, struct pr_error *err)
+pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room)
 {
-	size_t need = entry->handle.length, length;
+	uint8_t *bytes;
 
-	if (need > SFS_BLOCK_MAX)
-		return SFS_FORGED;
-	if (need > *room) {
-		uint8_t *grown = realloc(*buf, need);
-		if (!grown) {
-			pr_error_set(err, "no memory for a segment of %zu bytes", need);
-			return SFS_ERROR;
-		}
-		*buf = grown;
-		*room = need;
-	}
-	return sfs_read(view->sfs, &entry->handle, *buf, *room, &length, record, err);
+	if (room <= buffer->room)
+		return 0;
+	room = (room + BUFFER_ALIGNMENT - 1) & ~(size_t)(BUFFER_ALIGNMENT - 1);
+	bytes = aligned_alloc(BUFFER_ALIGNMENT, room);
+	if (!bytes)
+		return -1;
+	free(buffer->bytes);
+	*buffer = (struct pr_view_buffer){bytes, room};
+	return 0;
 }
 
 int
-pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry, uint8_t **buf,
-	size_t *room, struct pr_error *err)
+pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry,
+	struct pr_view_buffer *buffer, struct sfs_record *record, struct pr_error *err)
+{
+	size_t length = entry->handle.length;
+
+	if (length > SFS_BLOCK_MAX)
+		return SFS_FORGED;
+	if (pr_view_buffer_grow(buffer, sfs_read_room(&entry->handle)) < 0) {
+		pr_error_set(err, "no memory for a segment of %zu bytes", length);
+		return SFS_ERROR;
+	}
+	return sfs_read_in(
+		view->sfs, &entry->handle, buffer->bytes, buffer->room, record, err);
+}
+
+int
+pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
+	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
 	struct sfs_record record;
+	int rc = pr_view_record(view, entry, buffer, &record, err);
 
-	return pr_view_record(view, entry, buf, room, &record, err);
+	if (rc == SFS_OK)
+		*body = record.body;
+	return rc;
 }

@@ -18,8 +18,12 @@
  */
 struct pr_view;
 
-/* The volume must be there. */
-struct pr_view *pr_view_open(const char *const *paths, size_t count, struct pr_error *err);
+/*
+ * The volume must be there. cached: read it through the kernel's page cache, so that asking again is
+ * fast; who works beside a logger reads past it (O_DIRECT) instead, for capture comes first.
+ */
+struct pr_view *pr_view_open(
+	const char *const *paths, size_t count, bool cached, struct pr_error *err);
 void pr_view_close(struct pr_view **view);
 
 /*
@@ -44,11 +48,19 @@ struct pr_view_figures {
 };
 void pr_view_figures(const struct pr_view *view, struct pr_view_figures *out);
 
+/* Where segments are read to; from malloc. */
+struct pr_view_buffer {
+	uint8_t *bytes; /* aligned to 4096; NULL: none yet */
+	size_t room;
+};
+
 /*
- * Reads a segment of entry->handle.length bytes; *buf (from malloc, *room bytes) grows as needed
- * and stays the caller's. Returns enum sfs_result.
+ * Reads a segment of entry->handle.length bytes; the buffer is made or grown as needed and stays the
+ * caller's. *body: where in it the segment begins. Returns enum sfs_result.
  */
-int pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry, uint8_t **buf,
-	size_t *room, struct pr_error *err);
+int pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
+	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err);
+/* At least room bytes; what was in it is lost. -1: no memory, and the buffer is as it was. */
+int pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room);
 
 #endif

@@ -34,15 +34,14 @@ struct pr_view {
 	struct sfs_cursor *ledger, *directory;
 	uint64_t ledger_sequence;
 	uint64_t corrupt;
-	uint8_t *buf; /* for looking at single records */
-	size_t room;
+	struct pr_view_buffer buffer; /* for looking at single records */
 };
 
 struct pr_view_stream *pr_view_stream(struct pr_view *view, uint32_t id); /* or NULL */
 
 /* pr_view_read, with what StreamFS says of the record. */
 int pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry,
-	uint8_t **buf, size_t *room, struct sfs_record *record, struct pr_error *err);
+	struct pr_view_buffer *buffer, struct sfs_record *record, struct pr_error *err);
 
 /* A DIRECTORY entry; those listed already are passed over. */
 int pr_view_list(

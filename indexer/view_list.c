@@ -186,7 +186,7 @@ static int
 sequence_of(struct pr_view *view, const struct pr_segment_entry *entry, uint64_t *sequence)
 {
 	struct sfs_record record;
-	int rc = pr_view_record(view, entry, &view->buf, &view->room, &record, NULL);
+	int rc = pr_view_record(view, entry, &view->buffer, &record, NULL);
 
 	if (rc == SFS_OK)
 		*sequence = record.sequence;

@@ -113,6 +113,9 @@ uint64_t sfs_view_next_generation(struct sfs *sfs);
 /* Bytes [from, to) of a block at buf + from; buf is of a whole block. */
 int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
 	uint32_t to, uint8_t *buf, struct pr_error *err);
+/* The same at at + from % SFS_SECTOR; at has room for all the sectors, and is aligned to one. */
+int sfs_fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *at, struct pr_error *err);
 int sfs_read_block(
 	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);

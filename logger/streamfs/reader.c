@@ -57,13 +57,14 @@ sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation)
 	return sfs_read_header(sfs, block, &h) && h.generation != generation;
 }
 
+/* at: the sectors that hold the record */
 static int
-prove(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *record,
-	struct pr_error *err)
+prove(struct sfs *sfs, const struct sfs_handle *h, const uint8_t *at,
+	struct sfs_record_header *record, struct pr_error *err)
 {
 	struct sfs_handle found;
 	enum sfs_record_state state = sfs_record_decode(
-		&sfs->key, sfs->scratch + h->offset, sfs_record_span(h->length), record);
+		&sfs->key, at + h->offset % SFS_SECTOR, sfs_record_span(h->length), record);
 	if (state == SFS_RECORD_GOOD) {
 		sfs_handle_make(&sfs->key, record, &found);
 		if (memcmp(&found, h, sizeof(found)) == 0)
@@ -75,8 +76,8 @@ prove(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *rec
 }
 
 static int
-fetch_record(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *record,
-	struct pr_error *err)
+fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
+	struct sfs_record_header *record, struct pr_error *err)
 {
 	struct sfs_entry e;
 	int rc = SFS_CORRUPT;
@@ -85,14 +86,56 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_head
 		rc = find_block(sfs, h, &e, err);
 		if (rc != SFS_OK)
 			return rc;
-		rc = sfs_fetch(sfs, h->block, &e, h->offset,
-			h->offset + (uint32_t)sfs_record_span(h->length), sfs->scratch,
-			err);
+		rc = sfs_fetch_at(sfs, h->block, &e, h->offset,
+			h->offset + (uint32_t)sfs_record_span(h->length), at, err);
 		if (rc == SFS_OK)
-			rc = prove(sfs, h, record, err);
+			rc = prove(sfs, h, at, record, err);
 	}
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
 		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
+	return rc;
+}
+
+size_t
+sfs_read_room(const struct sfs_handle *handle)
+{
+	return (size_t)sfs_sector_up(
+		handle->offset % SFS_SECTOR + sfs_record_span(handle->length));
+}
+
+static int
+read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
+	struct sfs_record_header *h, struct pr_error *err)
+{
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+	int rc = fetch_record(sfs, handle, at, h, err);
+	if (rc == SFS_EXPIRED && !sfs->writer && !sfs->live && sfs_writer_alive(sfs)) {
+		/* a writer has come: it knows more */
+		if (sfs_refresh(sfs, err) == SFS_OK)
+			rc = fetch_record(sfs, handle, at, h, err);
+	}
+	if (rc == SFS_OK && !sfs_permitted(sfs, h->permission))
+		return pr_error_set(err, "the record's permission is %#x", h->permission),
+		       SFS_DENIED;
+	return rc;
+}
+
+int
+sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t size,
+	struct sfs_record *out, struct pr_error *err)
+{
+	struct sfs_record_header h;
+	uint8_t *at = room;
+
+	if (handle->length > sfs->root.block_size || sfs_read_room(handle) > size)
+		return pr_error_set(err, "the record has %u bytes, the buffer %zu",
+			       handle->length, size),
+		       SFS_TOO_BIG;
+	int rc = read_at(sfs, handle, at, &h, err);
+	if (rc == SFS_OK)
+		sfs_record_out(
+			sfs, &h, at + h.offset % SFS_SECTOR + SFS_RECORD_HEADER, out);
 	return rc;
 }
 
@@ -101,22 +144,13 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 	size_t *length, struct sfs_record *out, struct pr_error *err)
 {
 	struct sfs_record_header h;
-	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
-	int rc = fetch_record(sfs, handle, &h, err);
-	if (rc == SFS_EXPIRED && !sfs->writer && !sfs->live && sfs_writer_alive(sfs)) {
-		/* a writer has come: it knows more */
-		if (sfs_refresh(sfs, err) == SFS_OK)
-			rc = fetch_record(sfs, handle, &h, err);
-	}
+	int rc = read_at(sfs, handle, sfs->scratch, &h, err);
+
 	if (rc != SFS_OK)
 		return rc;
-	if (!sfs_permitted(sfs, h.permission))
-		return pr_error_set(err, "the record's permission is %#x", h.permission),
-		       SFS_DENIED;
 	if (length)
 		*length = h.length;
-	const uint8_t *body = sfs->scratch + h.offset + SFS_RECORD_HEADER;
+	const uint8_t *body = sfs->scratch + h.offset % SFS_SECTOR + SFS_RECORD_HEADER;
 	if (buf) {
 		if (h.length > size)
 			return pr_error_set(err, "the record has %u bytes, the buffer %zu",

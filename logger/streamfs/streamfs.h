@@ -137,6 +137,14 @@ int sfs_refresh(struct sfs *sfs,
 int sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t size,
 	size_t *length, struct sfs_record *out, struct pr_error *err);
 
+/*
+ * The same without the last copy: the record is read into room (aligned to 4096, at least
+ * sfs_read_room bytes), and out->body points to where in it the body lies, aligned to 8.
+ */
+size_t sfs_read_room(const struct sfs_handle *handle);
+int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t size,
+	struct sfs_record *out, struct pr_error *err);
+
 /* Walks a stream from its oldest record (or after a handle) to the newest, following the writer. */
 struct sfs_cursor *sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);

@@ -92,34 +92,42 @@ sfs_view_next_generation(struct sfs *sfs)
 }
 
 /*
- * Gives bytes [from, to) of a block at buf[from ...), buf being of a whole block: from the slot what is
- * there, the rest from the device in whole sectors. A block leaves its slot only when it has been
- * written, and comes back only from the next sector on, so the two together have it all.
+ * Gives bytes [from, to) of a block at at + from % SFS_SECTOR: from the slot what is there, the rest
+ * from the device in whole sectors, for which at must have room. A block leaves its slot only when it
+ * has been written, and comes back only from the next sector on, so the two together have it all.
  */
 int
-sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
-	uint32_t to, uint8_t *buf, struct pr_error *err)
+sfs_fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *at, struct pr_error *err)
 {
-	uint32_t split = to;
+	uint32_t low = from & ~(SFS_SECTOR - 1), split = to;
+
 	if (sfs->shm.header && e->slot != SFS_NONE) {
 		split = sfs_shm_valid_from(&sfs->shm, e->slot);
 		split = split < from ? from : split > to ? to : split;
 		if (split < to && !sfs_shm_copy(&sfs->shm, e->slot, block, e->generation,
-					  split, to, buf + split))
+					  split, to, at + (split - low)))
 			split = to;
 	}
 	if (split == from)
 		return SFS_OK;
-	uint32_t low = from & ~(SFS_SECTOR - 1), high = (uint32_t)sfs_sector_up(split);
+	uint32_t high = (uint32_t)sfs_sector_up(split);
 	/* a split is at a sector, but for a hostile writer's */
 	if (high > split && split < to)
 		return pr_error_set(err, "block %llu is not whole in shared memory",
 			       (unsigned long long)block),
 		       SFS_ERROR;
-	if (sfs_read_block(sfs, block, low, high, buf + low) < 0)
+	if (sfs_read_block(sfs, block, low, high, at) < 0)
 		return pr_error_errno(err, "cannot read block %llu of the volume",
 			(unsigned long long)block);
 	return SFS_OK;
+}
+
+int
+sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *buf, struct pr_error *err)
+{
+	return sfs_fetch_at(sfs, block, e, from, to, buf + (from & ~(SFS_SECTOR - 1)), err);
 }
 
 /*

@@ -128,7 +128,7 @@ volume_open(struct ask *ask, size_t i, struct pr_error *err)
 	v->path = path;
 	v->completeness = ask->completeness;
 	v->index = pr_completeness_node(ask->completeness, path, err);
-	v->view = v->index >= 0 ? pr_view_open(&path, 1, err) : NULL;
+	v->view = v->index >= 0 ? pr_view_open(&path, 1, true, err) : NULL;
 	if (!v->view)
 		return -1;
 	return pr_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;

@@ -14,8 +14,9 @@
 /* Its buffers are used again and again. */
 struct slot {
 	enum pr_answer_state state;
-	uint8_t *packets;
-	size_t len, room;
+	struct pr_view_buffer buffer;
+	const uint8_t *packets; /* in buffer */
+	size_t len;
 	uint8_t *told; /* packed, so that it can be handed over */
 	size_t told_len, told_room;
 };
@@ -48,18 +49,18 @@ make_room(uint8_t **buf, size_t *room, size_t want)
 }
 
 static int
-fill(struct slot *s, const Packrack__Batch *batch)
+fill(struct slot *s, struct pr_answer *answer)
 {
-	Packrack__Batch told = *batch;
+	Packrack__Batch told = *pr_answer_batch(answer);
 
+	s->packets = told.packets.data;
+	s->len = told.packets.len;
 	told.packets = (ProtobufCBinaryData){0};
-	s->len = batch->packets.len;
 	s->told_len = packrack__batch__get_packed_size(&told);
-	if (make_room(&s->packets, &s->room, s->len) < 0 ||
-		make_room(&s->told, &s->told_room, s->told_len) < 0)
+	if (make_room(&s->told, &s->told_room, s->told_len) < 0)
 		return -1;
 	if (s->len)
-		memcpy(s->packets, batch->packets.data, s->len);
+		pr_answer_exchange(answer, &s->buffer);
 	packrack__batch__pack(&told, s->told);
 	return 0;
 }
@@ -100,8 +101,7 @@ run(void *arg)
 			s->state = pr_answer_step(
 				f->answer, pr_now_mono() + STEP_NS, &f->error);
 		while (s->state == PR_ANSWER_MORE && !stopped(f));
-		if (s->state == PR_ANSWER_BATCH &&
-			fill(s, pr_answer_batch(f->answer)) < 0) {
+		if (s->state == PR_ANSWER_BATCH && fill(s, f->answer) < 0) {
 			pr_error_set(&f->error, "no memory for a batch");
 			s->state = PR_ANSWER_ERROR;
 		}
@@ -190,7 +190,7 @@ feed_stop(struct feed **fp)
 	pthread_mutex_unlock(&f->lock);
 	pthread_join(f->id, NULL);
 	for (int i = 0; i < AHEAD; i++) {
-		free(f->slots[i].packets);
+		free(f->slots[i].buffer.bytes);
 		free(f->slots[i].told);
 	}
 	if (f->unpacked)

@@ -14,7 +14,7 @@
 struct feed;
 
 struct feed_batch {
-	const uint8_t *packets; /* a MIXED segment; len 0: none */
+	const uint8_t *packets; /* a segment; len 0: none */
 	size_t len;
 	Packrack__Batch *told; /* held, edges, frontier */
 };

@@ -55,6 +55,16 @@ pr_heap_top(const struct pr_heap *heap)
 	return heap->count ? heap->items[0] : NULL;
 }
 
+void *
+pr_heap_second(const struct pr_heap *heap)
+{
+	if (heap->count < 2)
+		return NULL;
+	if (heap->count > 2 && heap->less(heap->items[2], heap->items[1]))
+		return heap->items[2];
+	return heap->items[1];
+}
+
 void
 pr_heap_sift_top(struct pr_heap *heap)
 {

@@ -37,7 +37,7 @@ struct writer {
 	struct sfs *sfs;
 	int data[LINKS], ledger, directory, strays;
 	struct pr_segment_builder builder[LINKS];
-	uint8_t buf[LINKS][32768];
+	uint8_t buf[LINKS][49152];
 	size_t first_in_model[LINKS][4096], in_segment[LINKS];
 	uint8_t pending[65536]; /* directory entries */
 	struct pr_writer pending_writer;
@@ -149,7 +149,7 @@ write_packet(const struct pr_packet *p)
 	m->p = *p;
 	memcpy(m->data, p->data, p->caplen);
 	m->p.data = m->data;
-	if (w.in_segment[link] >= 1 + (size_t)random() % 200 ||
+	if (w.in_segment[link] >= 1 + (size_t)random() % 400 ||
 		(w.in_segment[link] && b->header.epoch != p->epoch))
 		seal(link);
 	if (w.in_segment[link] == 0) {
@@ -275,7 +275,7 @@ static struct pr_view *
 open_view(void)
 {
 	const char *paths[] = {path};
-	struct pr_view *view = pr_view_open(paths, 1, &err);
+	struct pr_view *view = pr_view_open(paths, 1, false, &err);
 
 	ck_assert_msg(view != NULL, "%s", err.text);
 	return view;
