@@ -195,14 +195,20 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 	struct sfs *sfs = r->sfs;
 	drop_gone(sfs, run);
 	bool going = true;
+	uint64_t expected = run->root->first_sequence;
 	for (size_t i = 0; i < run->count; i++) {
 		uint32_t block = run->block[i];
+		const struct sfs_entry *e = &sfs->table.entry[block];
+		/* what is missing before it was never durable: then the block was not either */
+		going = going && (e->first_sequence <= expected ||
+					 e->first_sequence - 1 <= run->durable);
 		if (!going) {
 			lose(r, run, block);
 			continue;
 		}
 		going = settle(r, run, i);
-		if (sfs->table.entry[block].records == 0)
+		expected = e->first_sequence + e->records;
+		if (e->records == 0)
 			drop(sfs, block);
 		else
 			link_block(sfs, block);
