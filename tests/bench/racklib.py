@@ -51,6 +51,12 @@ class Rack:
     def answer(self):
         return json.loads(self.packrack("query", "--count", "--json").stdout)
 
+    def others(self):
+        """Packets of the tap's own interface, which speaks a little when it comes up."""
+        line = self.rack("exec", "tap", "ip", "-o", "link", "show", "mirror0").stdout
+        mac = line.split("link/ether ")[1].split()[0]
+        return json.loads(self.packrack("query", "--count", "--json", f"ether src {mac}").stdout)["matched"]
+
     def pids(self):
         """name -> pid, of the rack's programs"""
         got = {}
@@ -79,7 +85,6 @@ def record(nodes, rate, seconds, what, *options, **kw):
         cpu = {n: b.cpu_seconds(p) - before[n] for n, p in pids.items()}
         memory = {n: b.rss(p) for n, p in pids.items()}
         got = rack.answer()
-        n = sent["accepted"]
-        return dict(sent=n, rate=sent["rate"], mean=sent["mean_bytes"], matched=got["matched"],
-                    lost=n - got["matched"], answer=got, memory=memory,
+        n, back = sent["accepted"], got["matched"] - rack.others()
+        return dict(sent=n, rate=sent["rate"], mean=sent["mean_bytes"], matched=back, lost=n - back, answer=got, memory=memory,
                     cpu={k: v * 1e9 / n for k, v in cpu.items()}, whole=whole * 1e9 / n)
