@@ -52,10 +52,11 @@ class Rack:
         return json.loads(self.packrack("query", "--count", "--json").stdout)
 
     def others(self):
-        """Packets of the tap's own interface, which speaks a little when it comes up."""
+        """Packets of the lab's own hosts, which speak a little when they come up."""
         line = self.rack("exec", "tap", "ip", "-o", "link", "show", "mirror0").stdout
-        mac = line.split("link/ether ")[1].split()[0]
-        return json.loads(self.packrack("query", "--count", "--json", f"ether src {mac}").stdout)["matched"]
+        lab = "0x" + line.split("link/ether ")[1].split()[0].replace(":", "")[:8]
+        out = self.packrack("query", "--count", "--json", f"ether[6:4] = {lab}").stdout
+        return json.loads(out)["matched"]
 
     def pids(self):
         """name -> pid, of the rack's programs"""
