@@ -120,7 +120,9 @@ check_block(struct check *c, const struct sfs_stream *s, uint32_t block,
 static void
 check_stream(struct check *c, const struct sfs_stream *s)
 {
-	uint64_t generation = 0, expected = 0;
+	uint64_t generation = 0;
+	/* while a writer lives, the first block may be another by now */
+	uint64_t expected = c->sfs->live ? 0 : s->first_sequence;
 	struct sfs_entry e;
 	for (uint32_t b = s->oldest; b != SFS_NONE; b = e.next) {
 		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != s->id ||

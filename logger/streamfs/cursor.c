@@ -125,16 +125,26 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 	return SFS_EXPIRED;
 }
 
+/* 2: placed, or look again; 0: the stream holds nothing; SFS_CORRUPT: its first records are lost. */
 static int
-place_first(struct sfs_cursor *c, const struct sfs_stream *s)
+place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 {
+	struct sfs_stream now;
 	struct sfs_entry e;
 	if (s->oldest == SFS_NONE || !sfs_view_entry(c->sfs, s->oldest, &e) ||
 		e.stream != c->stream)
 		return 0;
+	if (!sfs_view_stream(c->sfs, c->stream, &now) || now.oldest != s->oldest ||
+		now.first_sequence != s->first_sequence)
+		return 2; /* recycled between the two looks */
 	place(c, s->oldest, &e);
 	c->sequence = e.first_sequence;
-	return 1;
+	if (e.first_sequence <= s->first_sequence)
+		return 2;
+	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
+		(unsigned long long)s->first_sequence,
+		(unsigned long long)(e.first_sequence - 1));
+	return SFS_CORRUPT;
 }
 
 static enum sfs_record_state
@@ -249,7 +259,7 @@ step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 	if (!sfs_view_stream(sfs, c->stream, &s))
 		return 0;
 	if (!c->placed)
-		return place_first(c, &s) ? 2 : 0;
+		return place_first(c, &s, err);
 	if (!sfs_view_entry(sfs, c->block, &e) || e.generation != c->generation ||
 		e.stream != c->stream || c->sequence == 0) {
 		int rc = replace(c, &s, err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,18 +19,50 @@ sfs_result_text(int result)
 								   : "unknown result";
 }
 
-/* Held until the descriptor goes, so that a killed writer's lock goes with it. */
+static bool
+try_lock(struct sfs *sfs)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	return sfs->disk[0].fd < 0 || fcntl(sfs->disk[0].fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/* By what the writer put in shared memory. */
+static bool
+holder_is_dead(const struct sfs *sfs)
+{
+	struct sfs_shm_shape shape = {
+		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
+	struct sfs_shm shm;
+	memcpy(shape.uuid, sfs->root.uuid, 16);
+	if (sfs_shm_attach(&shm, &shape) < 0)
+		return false;
+	pid_t pid = (pid_t)shm.header->pid;
+	sfs_shm_close(&shm, false);
+	return pid > 0 && kill(pid, 0) < 0 && errno == ESRCH;
+}
+
+/*
+ * Held until the descriptor goes, so that a killed writer's lock goes with it: when the kernel has
+ * done with the requests that it had under way, a moment after its death. Writing must not begin before.
+ */
+#define DEAD_WAIT (5 * PR_NS_PER_S)
+
 static int
 lock_volume(struct sfs *sfs, struct pr_error *err)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	if (sfs->disk[0].fd < 0 || fcntl(sfs->disk[0].fd, F_OFD_SETLK, &lock) == 0)
-		return 0;
-	if (errno == EAGAIN || errno == EACCES)
+	int64_t end = pr_now_mono() + DEAD_WAIT;
+	while (!try_lock(sfs)) {
+		if (errno != EAGAIN && errno != EACCES)
+			return pr_error_errno(err, "%s: cannot lock", sfs->disk[0].path);
+		if (pr_now_mono() < end && holder_is_dead(sfs)) {
+			poll(NULL, 0, 5);
+			continue;
+		}
 		return pr_error_set(err,
 			"%s is being written by another program: a volume has one writer",
 			sfs->disk[0].path);
-	return pr_error_errno(err, "%s: cannot lock", sfs->disk[0].path);
+	}
+	return 0;
 }
 
 /* Frees everything; flushes nothing. */
@@ -132,9 +166,10 @@ sfs_refresh(struct sfs *sfs, struct pr_error *err)
 static int
 start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
-	if (sfs->writer && lock_volume(sfs, err) < 0)
-		return -1;
 	if (load_root(sfs, err) < 0)
+		return -1;
+	/* sfs_recover reads the root again, which the lock has made ours */
+	if (sfs->writer && lock_volume(sfs, err) < 0)
 		return -1;
 	sfs->scratch = sfs_buffer(sfs->root.block_size);
 	if (!sfs->scratch)
@@ -143,6 +178,7 @@ start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *
 		return sfs_refresh(sfs, err) == SFS_OK ? 0 : -1;
 	if (sfs_recover(sfs, err) < 0)
 		return -1;
+	derive_key(sfs);
 	return sfs_writer_start(sfs, options, err);
 }
 

@@ -225,8 +225,12 @@ finish_stream(const struct sfs_stream_entry *root, struct sfs_stream *s)
 		if (root->durable_sequence > s->last_sequence)
 			s->last_sequence = root->durable_sequence;
 		s->first_sequence = s->last_sequence + 1;
-	} else if (root->durable_sequence > s->last_sequence) {
-		s->last_sequence = root->durable_sequence; /* never given twice */
+	} else {
+		/* records that were durable and are gone are missed, not forgotten */
+		if (root->first_sequence < s->first_sequence)
+			s->first_sequence = root->first_sequence;
+		if (root->durable_sequence > s->last_sequence)
+			s->last_sequence = root->durable_sequence; /* never given twice */
 	}
 	s->durable_sequence = s->last_sequence;
 }
