@@ -20,6 +20,7 @@ COMPARE=$TOP/tests/system/compare.py
 TESTS=0
 FAILED=0
 LABS=()
+STEP_OUT= # what the step at work has said
 
 skip_all() { # REASON
 	echo "1..0 # SKIP $*"
@@ -62,6 +63,7 @@ new_lab() {
 
 end_labs() {
 	local dir
+	[ -z "$STEP_OUT" ] || rm -f "$STEP_OUT"
 	for dir in "${LABS[@]}"; do
 		"$RACK" down -d "$dir" > /dev/null 2>&1
 		rm -rf -- "$dir"
@@ -89,22 +91,22 @@ result() { # STATUS NAME OUTPUT-FILE
 }
 
 run_step() { # NAME CMD...
-	local name=$1 rc=0 out
+	local name=$1 rc=0
 	shift
-	out=$(mktemp)
-	"$@" > "$out" 2>&1 || rc=$?
-	result "$rc" "$name" "$out"
+	STEP_OUT=$(mktemp)
+	"$@" > "$STEP_OUT" 2>&1 || rc=$?
+	result "$rc" "$name" "$STEP_OUT"
 	return "$rc"
 }
 
 refute_step() { # NAME STATUS CMD...
-	local name=$1 want=$2 rc=0 out
+	local name=$1 want=$2 rc=0
 	shift 2
-	out=$(mktemp)
-	"$@" > "$out" 2>&1 || rc=$?
-	echo "exit status $rc, wanted $want" >> "$out"
+	STEP_OUT=$(mktemp)
+	"$@" > "$STEP_OUT" 2>&1 || rc=$?
+	echo "exit status $rc, wanted $want" >> "$STEP_OUT"
 	[ "$rc" = "$want" ]
-	result $? "$name" "$out"
+	result $? "$name" "$STEP_OUT"
 }
 
 poll_until() { # SECONDS CMD...
