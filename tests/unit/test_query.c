@@ -41,6 +41,7 @@ struct writer {
 	size_t first_in_model[LINKS][4096], in_segment[LINKS];
 	uint8_t pending[65536]; /* directory entries */
 	struct pr_writer pending_writer;
+	unsigned least; /* packets of a segment; 0: few, by chance */
 	unsigned forget; /* one in so many directory entries is lost; 0 none */
 };
 
@@ -149,7 +150,7 @@ write_packet(const struct pr_packet *p)
 	m->p = *p;
 	memcpy(m->data, p->data, p->caplen);
 	m->p.data = m->data;
-	if (w.in_segment[link] >= 1 + (size_t)random() % 400 ||
+	if (w.in_segment[link] >= (w.least ? w.least : 1 + (size_t)random() % 200) ||
 		(w.in_segment[link] && b->header.epoch != p->epoch))
 		seal(link);
 	if (w.in_segment[link] == 0) {
@@ -322,7 +323,7 @@ struct result {
 	uint64_t packets, held, lower[EPOCHS + 1][LINKS], upper[EPOCHS + 1][LINKS];
 	size_t next; /* in the model */
 	int64_t frontier;
-	uint64_t batches;
+	uint64_t batches, whole; /* whole: segments as they lie in the volume */
 };
 
 static uint64_t
@@ -379,6 +380,7 @@ check_packets(const struct question *q, const struct pr_programs *programs,
 	ck_assert_msg(pr_segment_open(
 			      &reader, batch->packets.data, batch->packets.len, &err) == 0,
 		"%s", err.text);
+	r->whole += !(reader.header.flags & PR_SEGMENT_MIXED);
 	while ((rc = pr_segment_next(&reader, &p, &err)) == 1) {
 		while (r->next < model_count && !expected(q, programs, &model[r->next].p))
 			r->next++;
@@ -432,7 +434,7 @@ expected_count(const struct question *q, const struct pr_programs *programs, boo
 	return count;
 }
 
-static void
+static uint64_t
 ask(struct pr_view *view, const struct question *q)
 {
 	static const uint16_t types[] = {1};
@@ -476,6 +478,7 @@ ask(struct pr_view *view, const struct question *q)
 	pr_answer_destroy(&a);
 	pr_query_message_free(&query);
 	pr_programs_free(&programs);
+	return r.whole;
 }
 
 static void
@@ -525,6 +528,36 @@ START_TEST(equals_the_list)
 	refresh(view);
 	ask_at_random(view, 10);
 	pr_view_close(&view);
+}
+END_TEST
+
+START_TEST(whole_segments_equal_the_list)
+{
+	struct question q = {.filter = "", .link = "0"};
+	struct pr_view *view;
+	uint64_t whole = 0;
+	int64_t first, last;
+
+	srandom((unsigned)_i + 1);
+	open_writer(64 << 20);
+	w.least = 250; /* 22 KiB: long enough to be handed on */
+	write_epoch(1, 1000000, 20000, _i ? 40 : 100);
+	write_epoch(2, 5000000, 10000, 100); /* overlaps the first in time */
+	write_epoch(3, 90000000, 10000, 100);
+	flush_directory();
+	sort_model();
+	first = model[0].p.time;
+	last = model[model_count - 1].p.otime;
+	view = open_view();
+	refresh(view);
+	for (int i = 0; i < 20; i++) {
+		q.since = i < 5 ? PR_TIME_MIN : first + random() % (last - first);
+		q.until = i % 3 ? PR_TIME_MAX : q.since / 2 + last / 2;
+		whole += ask(view, &q);
+	}
+	ck_assert_uint_gt(whole, 20);
+	pr_view_close(&view);
+	sfs_close(&w.sfs);
 }
 END_TEST
 
@@ -769,6 +802,7 @@ main(void)
 	tcase_add_checked_fixture(tests, make_volume, remove_volume);
 	tcase_set_timeout(tests, 120);
 	tcase_add_loop_test(tests, equals_the_list, 0, 3);
+	tcase_add_loop_test(tests, whole_segments_equal_the_list, 0, 2);
 	tcase_add_test(tests, follows_the_writer);
 	tcase_add_test(tests, writer_restarts_and_resets);
 	tcase_add_test(tests, recycled_is_evicted);
