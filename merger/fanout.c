@@ -338,7 +338,7 @@ pr_fanout_grant(struct pr_fanout *f)
 /* ---- what nodes say ---- */
 
 static void
-on_batch(struct pr_fanout *f, struct leg *leg, const Packrack__Batch *batch)
+on_batch(struct pr_fanout *f, struct leg *leg, Packrack__Batch *batch)
 {
 	struct pr_error err = {""};
 

@@ -9,7 +9,7 @@
 struct batch {
 	struct batch *next;
 	size_t len;
-	uint8_t data[];
+	uint8_t *data; /* from malloc */
 };
 
 struct remote_source {
@@ -55,6 +55,7 @@ drop_head(struct pr_remote *r)
 	r->bytes -= b->len;
 	r->waiting--;
 	r->reading = false;
+	free(b->data);
 	free(b);
 }
 
@@ -99,16 +100,17 @@ pr_remote_error(const struct pr_remote *r)
 }
 
 static int
-put(struct pr_remote *r, const ProtobufCBinaryData *packets, struct pr_error *err)
+put(struct pr_remote *r, ProtobufCBinaryData *packets, struct pr_error *err)
 {
-	struct batch *b = malloc(sizeof(*b) + packets->len);
+	struct batch *b = malloc(sizeof(*b));
 
 	if (!b)
 		return pr_error_set(
 			err, "no memory for a batch of %zu bytes", packets->len);
 	b->next = NULL;
 	b->len = packets->len;
-	memcpy(b->data, packets->data, packets->len);
+	b->data = packets->data;
+	*packets = (ProtobufCBinaryData){0};
 	if (r->tail)
 		r->tail->next = b;
 	else
@@ -120,7 +122,7 @@ put(struct pr_remote *r, const ProtobufCBinaryData *packets, struct pr_error *er
 }
 
 int
-pr_remote_batch(struct pr_remote *r, const Packrack__Batch *batch, struct pr_error *err)
+pr_remote_batch(struct pr_remote *r, Packrack__Batch *batch, struct pr_error *err)
 {
 	int result = 0;
 

@@ -36,11 +36,10 @@ void pr_remote_destroy(struct pr_remote **remote);
 struct pr_source *pr_remote_source(struct pr_remote *remote, struct pr_error *err);
 
 /*
- * Puts a batch in (copied). -1: over credit, after the end, or no memory; the source then ends with
+ * Puts a batch in: its packets, which must be from malloc, are taken out of it. -1: over credit, after the end, or no memory; the source then ends with
  * what was put in before.
  */
-int pr_remote_batch(
-	struct pr_remote *remote, const Packrack__Batch *batch, struct pr_error *err);
+int pr_remote_batch(struct pr_remote *remote, Packrack__Batch *batch, struct pr_error *err);
 /* Nothing more will come; what was put in is still given. */
 void pr_remote_end(struct pr_remote *remote);
 /* Nothing more will come and nothing more is given. why is copied; the first one stays. */

@@ -2,6 +2,7 @@
 #include "proto/rpc/rpc.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,12 +262,24 @@ pr_rpc_watch(
 	rpc->watch_arg = arg;
 }
 
+/*
+ * Batches of 256 KiB come and go, in several copies and threads. By default malloc gives such memory
+ * back to the kernel each time, and clearing it anew cost more than all the rest of a merge.
+ */
+static void
+keep_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 2 * PR_RPC_MESSAGE_MAX);
+	mallopt(M_TRIM_THRESHOLD, 4 * PR_RPC_MESSAGE_MAX);
+}
+
 static struct pr_rpc *
 rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
 	struct pr_error *err)
 {
 	struct pr_rpc *rpc = calloc(1, sizeof(*rpc));
 
+	keep_memory();
 	if (rpc) {
 		rpc->server = server;
 		rpc->call = call;
