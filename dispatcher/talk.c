@@ -88,6 +88,7 @@ prd_talk_command(struct prd_sender *s, struct prd_node *node, enum pr_frame_type
 void
 prd_talk_command_end(struct prd_sender *s, struct prd_node *node, bool ok, const char *text)
 {
+	prd_view_publish(s); /* whoever is answered finds it so */
 	if (node->command_request != 0)
 		prd_reply(s, PRD_REPLY_DONE, node->command_request, ok, "node %s: %s: %s",
 			node->ann.name, pr_frame_type_name(node->command_type), text);
