@@ -176,7 +176,7 @@ pr_daemon_disk(struct pr_daemon *d, struct pr_disk *disk)
 	*disk = (struct pr_disk){.rate = d->rate};
 	if (sfs_info(d->sfs, &info, NULL) != SFS_OK)
 		return;
-	disk->total = info.bytes;
+	disk->total = info.blocks * info.block_size;
 	disk->free = (info.blocks - info.blocks_used) * info.block_size;
 }
 

@@ -170,7 +170,8 @@ struct sfs_stream_info {
 struct sfs_volume_info {
 	char uuid[40];
 	uint32_t version, block_size;
-	uint64_t blocks, blocks_used, bytes;
+	uint64_t blocks, blocks_used;
+	uint64_t bytes; /* of records held */
 	uint64_t generation;
 	bool writer_alive;
 	size_t stream_count;
