@@ -147,7 +147,7 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 		fprintf(to, "  evicted: %s%s%s, all up to ", e->node, e->node[0] ? " " : "",
 			e->stream);
 		print_time(to, e->until);
-		fputs(" was recycled, as the volume is full\n", to);
+		fputs(" is gone: the volume was full, or reset\n", to);
 	}
 	if (c->n_evicted > RANGES_SHOWN)
 		fprintf(to, "  evicted: and %zu more\n", c->n_evicted - RANGES_SHOWN);
