@@ -20,14 +20,15 @@ static uint64_t
 guarantee(struct sfs *sfs, unsigned share)
 {
 	struct sfs_volume_info info;
-	uint64_t least;
+	uint64_t least, size;
 
 	if (sfs_info(sfs, &info, NULL))
 		return 0;
+	size = info.blocks * info.block_size;
 	least = (uint64_t)GUARANTEE_BLOCKS * info.block_size;
-	if (info.bytes / share >= least)
-		return info.bytes / share;
-	return least <= info.bytes / 8 ? least : 0;
+	if (size / share >= least)
+		return size / share;
+	return least <= size / 8 ? least : 0;
 }
 
 static void
