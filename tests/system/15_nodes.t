@@ -120,7 +120,7 @@ forged() { # counted, and nothing else
 	local before type
 	before=$(figure logger log1 control_bad_tag)
 	for type in STOP RESET DISCONNECT; do
-		in_switch "$FORGE" send p1 "$LAB_DIR/p1.pcap" $type || return 1
+		in_switch "$FORGE" send p1 "$LAB_DIR/p1.pcap" "$type" || return 1
 	done
 	poll_until 8 above $((before + 2)) logger log1 control_bad_tag
 }
