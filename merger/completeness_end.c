@@ -20,14 +20,20 @@ loss_add(struct pr_completeness *c, int node, const Packrack__Loss *from,
 		.last_time = from->last_time,
 		.node = node};
 
-	if (loss.first < 1 || loss.last < loss.first || from->link > UINT16_MAX ||
-		loss.count > loss.last - loss.first + 1)
+	if (loss.first < 1 || loss.last < loss.first || loss.last == UINT64_MAX ||
+		from->link > UINT16_MAX || loss.count > loss.last - loss.first + 1)
 		return pr_error_set(err, "it tells a loss that makes no sense");
+	line = pr_completeness_line(c, from->epoch, from->link);
+	if (!line)
+		return pr_error_set(err, "no memory for its losses");
+	line->in_scope = true; /* told, so asked for */
+	if (loss.last > line->lost.seq && loss.last_time >= c->options.since &&
+		loss.first_time <= c->options.until)
+		line->lost = (struct point){loss.last, loss.last_time};
 	if (c->loss_count >= PR_COMPLETENESS_LOSSES_MAX)
 		return 0; /* the hole stays, only its reason is not known */
-	line = pr_completeness_line(c, from->epoch, from->link);
-	if (!line || !pr_completeness_grow((void **)&c->losses, c->loss_count,
-			     &c->loss_room, sizeof(loss)))
+	if (!pr_completeness_grow(
+		    (void **)&c->losses, c->loss_count, &c->loss_room, sizeof(loss)))
 		return pr_error_set(err, "no memory for its losses");
 	loss.line = (size_t)(line - c->lines);
 	loss.reason = strdup(from->reason ? from->reason : "");
@@ -181,6 +187,8 @@ ledger_add(struct pr_completeness *c, const Packrack__Ledger *from, struct pr_er
 	if (from->link > UINT16_MAX)
 		return pr_error_set(
 			err, "it tells of link %u, which there cannot be", from->link);
+	if (from->last_seq == UINT64_MAX)
+		return pr_error_set(err, "it tells of more packets than there can be");
 	line = pr_completeness_line(c, from->epoch, from->link);
 	if (!line)
 		return pr_error_set(err, "no memory for its ledgers");

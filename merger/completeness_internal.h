@@ -30,6 +30,7 @@ struct line {
 	struct point last; /* highest among the judged whose otime is known */
 	uint64_t top; /* highest held among the judged; 0: none */
 	struct point below, above; /* edges: nearest held outside the range */
+	struct point lost; /* highest of the losses in the range */
 	uint64_t held;
 	Packrack__Ledger
 		*ledger; /* merged over nodes; owned by pr_completeness; NULL: none */

@@ -292,6 +292,9 @@ line_ends(struct pr_completeness *c, size_t index)
 	if (!above.seq && line->ledger && line->ledger->last_otime >= c->options.since)
 		above = (struct point){
 			line->ledger->last_seq + 1, line->ledger->last_otime};
+	/* a loss is known before the MARK that declares it, which a dead dispatcher never sends */
+	if (!line->above.seq && line->lost.seq >= above.seq && line->lost.seq)
+		above = (struct point){line->lost.seq + 1, line->lost.otime};
 	if (!below.seq)
 		below.otime = oldest(line->epoch, line->first.seq ? &line->first : &above);
 	if (c->cut)

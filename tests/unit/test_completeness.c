@@ -225,6 +225,49 @@ START_TEST(test_tail)
 }
 END_TEST
 
+/* A node may know of a loss before any MARK declares its packets, and the dispatcher die then. */
+START_TEST(test_loss_beyond_ledger)
+{
+	for (int with_ledger = 0; with_ledger < 2; with_ledger++) {
+		Packrack__Ledger l = ledger(10, 100, 0, false);
+		Packrack__Loss loss = loss_of(11, 12, 2, 110, 120);
+		struct pr_completeness *c = make(0, INT64_MAX, 0);
+		Packrack__Completeness *out;
+
+		pr_completeness_node(c, "a", NULL);
+		batch_held(c, 0, 0, 1, 10, 10, 100, NULL, 0);
+		end_with(c, 0, &loss, with_ledger ? &l : NULL, NULL);
+		out = finish(c);
+		ck_assert(!out->complete);
+		ck_assert_uint_eq(out->missing_packets, 2);
+		ck_assert_str_eq(out->missing[0]->reason, "switch");
+		out_free(out);
+	}
+}
+END_TEST
+
+/* The same of a link of which nothing else is known, and one after the range's end. */
+START_TEST(test_loss_alone)
+{
+	Packrack__Loss loss = loss_of(1, 2, 2, 110, 120);
+	struct pr_completeness *c = make(100, 200, 0);
+	Packrack__Completeness *out;
+
+	pr_completeness_node(c, "a", NULL);
+	end_with(c, 0, &loss, NULL, NULL);
+	out = finish(c);
+	ck_assert(!out->complete);
+	ck_assert_uint_eq(out->missing_packets, 2);
+	out_free(out);
+	c = make(0, 100, 0);
+	pr_completeness_node(c, "a", NULL);
+	end_with(c, 0, &loss, NULL, NULL);
+	out = finish(c);
+	ck_assert(out->complete);
+	out_free(out);
+}
+END_TEST
+
 START_TEST(test_evicted)
 {
 	Packrack__Evicted e = PACKRACK__EVICTED__INIT;
@@ -604,6 +647,8 @@ main(void)
 	tcase_add_test(t, test_loss_without_choice);
 	tcase_add_test(t, test_loss_outside);
 	tcase_add_test(t, test_tail);
+	tcase_add_test(t, test_loss_beyond_ledger);
+	tcase_add_test(t, test_loss_alone);
 	tcase_add_test(t, test_evicted);
 	tcase_add_test(t, test_dead_node);
 	tcase_add_test(t, test_drops);
