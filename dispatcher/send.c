@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,12 +247,31 @@ round_of_work(struct prd_sender *s)
 		sleep_until_due(s);
 }
 
+/*
+ * Frames that one thread sends from two CPUs may lie in two of the kernel's queues, and one of them
+ * may wait for long: a thread that stays where it is keeps them in order.
+ */
+static void
+stay_on_this_cpu(void)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (cpu < 0 || cpu >= CPU_SETSIZE)
+		return;
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof set, &set) < 0)
+		pr_log_warning("the send thread cannot stay on one CPU: %s", strerror(errno));
+}
+
 static void *
 sender_main(void *arg)
 {
 	struct prd_sender *s = arg;
 
 	setpriority(PRIO_PROCESS, 0, PRD_NICE_SEND);
+	stay_on_this_cpu();
 	s->now = s->state_since = pr_now_mono();
 	if (prd_inputs_live(s->inputs))
 		prd_inputs_turn(
