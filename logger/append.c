@@ -413,6 +413,11 @@ pr_append_tick(struct pr_append *a, int64_t now)
 
 	if (a->suspended && now < a->retry_at)
 		return;
+	/* First the volume: what it could not write holds the memory that more would need. */
+	if (a->suspended && sfs_tick(a->sfs, now, &err)) {
+		suspend(a, &err);
+		return;
+	}
 	a->suspended = false;
 	if (write_all(a, now, a->o.segment_age))
 		return;
@@ -424,6 +429,8 @@ pr_append_tick(struct pr_append *a, int64_t now)
 int
 pr_append_flush(struct pr_append *a, struct pr_error *err)
 {
+	if (a->suspended)
+		sfs_flush(a->sfs, &a->why); /* makes room, or fails again below */
 	a->suspended = false;
 	pr_marks_write(a->marks, mark_write, a);
 	if (write_all(a, pr_now_mono(), 0)) {

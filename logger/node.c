@@ -475,6 +475,8 @@ stop_try(struct pr_node *n, int64_t now)
 
 	if (!n->stop_asked || !pr_session_settled(n->session))
 		return;
+	if (pr_append_suspended(n->c.append))
+		return; /* tried again when the volume takes something */
 	pr_session_drop_leftovers(n->session);
 	pr_session_tick(n->session, now);
 	if (pr_append_flush(n->c.append, &err)) {
