@@ -8,8 +8,11 @@
 SAN ?=
 comma := ,
 BUILD ?= $(if $(SAN),build/san-$(subst $(comma),-,$(SAN)),build)
+# One name for one folder: .d files name targets, and would say nothing of the same by another name.
+override BUILD := $(patsubst $(CURDIR)/%,%,$(abspath $(BUILD)))
 CC ?= gcc
 V ?= 0
+.DEFAULT_GOAL := all
 ifeq ($(V),0)
 Q := @
 say = @printf '  %-7s %s\n' $(1) $(2)
