@@ -113,7 +113,7 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 
 # A path with a comma cannot be an rpath; the tests find programs by PACKRACK_BUILD.
 check-unit: $(UNIT)
-	@set -e; for t in $(UNIT); do $$t; done
+	@set -e; for t in $(UNIT); do CK_DEFAULT_TIMEOUT=120 $$t; done
 SYSTEM := $(sort $(wildcard tests/system/*.t))
 check-system: all $(TOOLS)
 	$(if $(SYSTEM),PACKRACK_BUILD=$(BUILD) prove --timer $(SYSTEM),@echo no system tests)

