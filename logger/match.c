@@ -351,9 +351,14 @@ pr_match_gone(struct pr_match *m, const struct pr_gone *gone, int64_t now)
 bool
 pr_match_given(struct pr_match *m, uint16_t id, uint64_t number)
 {
-	const struct link *link = match_link(m, id, false);
+	struct link *link = match_link(m, id, false);
 
-	return number == 0 || (link && link->out > number);
+	if (number == 0)
+		return true;
+	if (!link || link->out <= number)
+		return false;
+	match_loss_flush(m, link); /* the last of them may still be put together */
+	return true;
 }
 
 void

@@ -317,6 +317,61 @@ START_TEST(test_hostile_logs)
 }
 END_TEST
 
+static void
+count_loss(void *arg, const struct pr_loss *loss)
+{
+	*(uint64_t *)arg += loss->count;
+}
+
+static void
+ask_nobody(void *arg, const struct pr_resend *ask)
+{
+	(void)arg;
+	(void)ask;
+}
+
+static size_t
+log_of_three(uint8_t *room, size_t size, const uint8_t **body)
+{
+	struct pr_tslog_builder b;
+
+	pr_tslog_begin(&b, 0, 0, 2, room, size);
+	for (uint64_t i = 2; i < 5; i++) {
+		struct pr_entry e = {.seq = i, .ordinal = i - 1, .time = 1, .otime = 1};
+
+		e.fingerprint = (uint32_t)i;
+		ck_assert(pr_tslog_add(&b, &e));
+	}
+	return pr_tslog_finish(&b, body);
+}
+
+/* A MARK is stored as soon as its logs are given out: by then their losses must be told. */
+START_TEST(test_given_with_its_losses)
+{
+	uint64_t lost = 0;
+	struct pr_match_calls calls = {
+		.loss = count_loss, .resend = ask_nobody, .arg = &lost};
+	struct pr_gone gone = {.link = 0, .first_log = 1, .last_log = 1};
+	struct pr_match_options o;
+	struct pr_match *m;
+	uint8_t room[500];
+	const uint8_t *body;
+	size_t len = log_of_three(room, sizeof(room), &body);
+
+	pr_match_defaults(&o);
+	m = pr_match_create(&o, &calls, NULL);
+	ck_assert_ptr_nonnull(m);
+	ck_assert_int_eq(pr_match_tslog(m, body, len, PR_NS_PER_S), 0);
+	pr_match_tick(m, PR_NS_PER_S + 4 * o.expire_ns);
+	ck_assert(!pr_match_given(m, 0, 2));
+	pr_match_gone(m, &gone, PR_NS_PER_S + 5 * o.expire_ns);
+	ck_assert(pr_match_given(m, 0, 2));
+	ck_assert_uint_eq(lost, 4);
+	pr_match_finish(m);
+	pr_match_destroy(&m);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -340,6 +395,7 @@ main(void)
 	tcase_add_test(tcase, test_links_are_independent);
 	tcase_add_test(tcase, test_little_room);
 	tcase_add_test(tcase, test_hostile_logs);
+	tcase_add_test(tcase, test_given_with_its_losses);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
