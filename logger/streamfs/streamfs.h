@@ -12,7 +12,10 @@
 /*
  * StreamFS: a store of streams in a file or block device, without a file system (Hyperion, section 4).
  * It knows bytes and times, never packets. One process writes a volume; any number read it meanwhile.
- * See DESIGN section 5 for the promises. Times are ns since 1970 UTC, as the caller means them.
+ * See DESIGN section 5 for the promises, format.h for what lies on the devices. Times are ns since 1970
+ * UTC, as the caller means them.
+ * A process that forks while it has a volume open for writing hands the writer's lock on: readers then
+ * take the writer for alive until the child has gone as well. Fork first.
  * A struct sfs is used by one thread at a time.
  */
 struct sfs;
@@ -29,7 +32,7 @@ struct sfs_cursor;
 enum sfs_result {
 	SFS_OK = 0,
 	SFS_ERROR = -1, /* see err: I/O and the like */
-	SFS_EXPIRED = -2, /* recycled since */
+	SFS_EXPIRED = -2, /* recycled since, or lost in a crash before it was durable */
 	SFS_FORGED =
 		-3, /* handle does not fit the record: stale, forged or of another volume */
 	SFS_CORRUPT = -4, /* the device gives other bytes than were written */
@@ -63,7 +66,12 @@ struct sfs_record {
 		*body; /* a checked copy of the reader's own; valid until the next call */
 };
 
-/* Creating. size 0: the whole device, or the file as it is. A volume that is there is not overwritten without force. */
+/*
+ * Creating. size: of all paths together; 0: the whole device, or the file as it is. A file's room is
+ * reserved (fallocate) where its file system can, else the file is sparse. A volume that is there is not
+ * overwritten without force, and one that is being written not at all. Several paths are one volume,
+ * striped by block; all must be named whenever it is opened, in any order.
+ */
 struct sfs_create_options {
 	uint64_t size;
 	uint32_t block_size; /* 0: default; a power of two */
@@ -92,20 +100,28 @@ int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee,
 	uint32_t permission, struct pr_error *err);
 /*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory), durable
- * after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR.
+ * after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR. Copies and
+ * hashes, no more, while shared memory has a free slot; else it waits for the oldest write. A record
+ * takes 96 bytes and its body, rounded up to 8, and lies in one block, of which 256 bytes are used:
+ * where n records are to fill a block, a body has at most (block size - 256) / n - 104 bytes.
  */
 int sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err);
 /*
  * Without the copy: reserve room for up to length bytes, fill it, commit what was used. Only one
- * reservation at a time per stream; other streams may be appended to meanwhile.
+ * reservation at a time per stream; other streams may be appended to meanwhile. Records before it can be
+ * flushed while it is open, so it starts at a multiple of 4096: for large records.
  */
 void *sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err);
 int sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	size_t length, struct sfs_handle *handle, struct pr_error *err);
 size_t sfs_record_max(const struct sfs *sfs); /* longest body */
 
-/* All that was appended is on the device (fdatasync too) when it returns SFS_OK. */
+/*
+ * All that was appended is on the device (fdatasync too) when it returns SFS_OK; what is only reserved
+ * is not a part of it. SFS_ERROR: the device failed; recording is suspended, what was appended stays in
+ * memory and is written when the device takes it again (sfs_tick tries ten times a second).
+ */
 int sfs_flush(struct sfs *sfs, struct pr_error *err);
 /* Call at least every flush interval, from the writer's loop: starts and reaps I/O; flushes old data. */
 int sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err);
@@ -132,7 +148,8 @@ int sfs_refresh(struct sfs *sfs,
 
 /*
  * Reads one record into buf; *length is its length. From shared memory when it is still there, else
- * from the device: copied first, then generation and hash are checked on the copy.
+ * from the device: copied first, then generation and hash are checked on the copy. buf may be NULL:
+ * out->body is then valid until the next sfs_read. length and out may be NULL.
  */
 int sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t size,
 	size_t *length, struct sfs_record *out, struct pr_error *err);

@@ -22,12 +22,16 @@ blocks_for(const struct sfs *sfs, uint64_t bytes)
 	return bytes / sfs->root.block_size + (bytes % sfs->root.block_size != 0);
 }
 
-/* The frontier needs room to turn: not all of the volume may be promised. */
+/* The frontier needs room to turn, and maps theirs: not all of the volume may be promised. */
+#define ROOM 4
+
 static int
 check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
 {
 	uint64_t sum = blocks_for(sfs, guarantee);
-	uint64_t most = sfs->root.blocks * SFS_UTILIZATION / 1000;
+	uint64_t data = sfs->root.blocks - sfs->root.blocks / sfs->root.map_interval;
+	uint64_t most = data * SFS_UTILIZATION / 1000;
+	most = most > data - ROOM ? data - ROOM : most;
 	for (uint32_t i = 0; i < sfs->table.streams; i++)
 		if ((int)i != stream)
 			sum += blocks_for(sfs, sfs->table.stream[i].guarantee);

@@ -173,6 +173,13 @@ sfs_writer_stop(struct sfs *sfs)
 	sfs->w = NULL;
 }
 
+static int
+full(struct pr_error *err)
+{
+	pr_error_set(err, "the volume is full: every block is guaranteed or being filled");
+	return SFS_FULL;
+}
+
 /* Waits until the frontier has a block ready, by a checkpoint if none is under way. */
 static int
 await_block(struct sfs *sfs, struct pr_error *err)
@@ -189,8 +196,7 @@ await_block(struct sfs *sfs, struct pr_error *err)
 	}
 	if (w->frontier.ready > 0)
 		return SFS_OK;
-	pr_error_set(err, "the volume is full: every block is guaranteed or being filled");
-	return SFS_FULL;
+	return full(err);
 }
 
 /* The stream's next block; maps that the frontier comes by are written on the way. */
@@ -198,7 +204,7 @@ int
 sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
-	uint64_t generation;
+	uint64_t generation, maps = sfs->root.blocks / sfs->root.map_interval;
 	uint32_t block;
 	for (;;) {
 		int rc = w->frontier.ready ? SFS_OK : await_block(sfs, err);
@@ -211,6 +217,9 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 			break;
 		if (sfs_map_write(sfs, block, generation, err) < 0)
 			return SFS_ERROR;
+		/* once round, and nothing but maps: the next append tries again */
+		if (maps-- == 0)
+			return full(err);
 	}
 	sfs_table_begin(&sfs->table, stream, block, generation);
 	w->tail[stream] = (struct sfs_tail){

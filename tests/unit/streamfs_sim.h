@@ -137,22 +137,33 @@ sim_free(struct sim_disk *d)
 	free(d->cache);
 }
 
+static inline void
+sim_garble(struct sim_disk *d, uint64_t at)
+{
+	for (size_t i = 0; i < SIM_SECTOR; i += 8) {
+		uint64_t x = sim_random(d->rng);
+		memcpy(d->durable + at + i, &x, 8);
+	}
+}
+
 /*
  * keep: of 256, the chance that a sector write came through. Each is decided for itself, in the
- * order of writing, so a sector ends up with any of its versions.
+ * order of writing, so a sector ends up with any of its versions; garble: of 256, the chance that it
+ * was under the head when the power went, and holds nothing sensible at all.
  */
 static inline void
-sim_power_cut(struct sim_disk *d, unsigned keep)
+sim_power_cut(struct sim_disk *d, unsigned keep, unsigned garble)
 {
 	for (size_t i = 0; i < d->count; i++) {
 		struct sim_write *w = &d->pending[i];
-		for (size_t at = 0; at < w->len; at += SIM_SECTOR)
+		for (size_t at = 0; at < w->len; at += SIM_SECTOR) {
 			if (sim_below(d->rng, 256) < keep)
 				memcpy(d->durable + w->offset + at, w->data + at,
 					SIM_SECTOR);
-		memcpy(d->cache + w->offset, d->durable + w->offset, w->len);
+			else if (sim_below(d->rng, 256) < garble)
+				sim_garble(d, w->offset + at);
+		}
 	}
-	/* a sector that two writes share shows its last durable state, not that between the two */
 	for (size_t i = 0; i < d->count; i++)
 		memcpy(d->cache + d->pending[i].offset, d->durable + d->pending[i].offset,
 			d->pending[i].len);

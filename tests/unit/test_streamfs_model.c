@@ -236,6 +236,7 @@ append(struct model *m)
 	if (s->appended + 1 >= RECORDS)
 		return;
 	size_t len = sim_below(&m->rng, s->usual);
+	len = len > sfs_record_max(m->sfs) ? sfs_record_max(m->sfs) : len;
 	if (sim_below(&m->rng, 40) == 0)
 		len = sfs_record_max(m->sfs) - sim_below(&m->rng, 40);
 	struct m_record *r = &s->record[s->appended + 1];
@@ -269,7 +270,7 @@ open_streams(struct model *m, int count)
 		uint64_t quarter = m->sfs->root.blocks / 8 * BLOCK;
 		if (i >= m->streams) {
 			snprintf(s->name, sizeof(s->name), "stream.%d", i);
-			s->usual = (size_t)8 << sim_below(&m->rng, 13);
+			s->usual = (size_t)8 << sim_below(&m->rng, 14);
 		}
 		s->guarantee = i % 2 ? sim_below(&m->rng, quarter) : 0;
 		s->reached = 0;
@@ -288,7 +289,8 @@ crash(struct model *m)
 		m->disk[i].dead = true;
 	sfs_abandon(&m->sfs);
 	for (size_t i = 0; power && i < m->disks; i++)
-		sim_power_cut(&m->disk[i], keep[sim_below(&m->rng, 5)]);
+		sim_power_cut(&m->disk[i], keep[sim_below(&m->rng, 5)],
+			sim_below(&m->rng, 2) ? 0 : (unsigned)sim_below(&m->rng, 64));
 	reopen(m);
 	check_after_crash(m);
 	open_streams(m, m->streams);
@@ -308,7 +310,10 @@ static void
 one_step(struct model *m)
 {
 	uint64_t what = sim_below(&m->rng, 1000);
-	if (what < 850) {
+	/* the moments that matter most are short */
+	if (m->sfs->w->state >= SFS_ROOT_WRITING && what % 16 == 0) {
+		crash(m);
+	} else if (what < 850) {
 		append(m);
 	} else if (what < 900) {
 		sfs_tick(m->sfs, m->now * 50000000, &err);
@@ -354,7 +359,7 @@ run_case(uint64_t seed)
 		m->stream[i].record = calloc(RECORDS, sizeof(struct m_record));
 	reopen(m);
 	open_streams(m, 1 + (int)sim_below(&m->rng, 3));
-	uint64_t steps = 20 + sim_below(&m->rng, 400);
+	uint64_t steps = 20 + sim_below(&m->rng, sim_below(&m->rng, 4) ? 300 : 1000);
 	for (uint64_t i = 0; i < steps; i++)
 		one_step(m);
 	crash(m);
