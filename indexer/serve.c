@@ -209,11 +209,10 @@ run_soon(struct pr_serve *s)
 	event_add(s->turn, &at_once);
 }
 
-/* The queue of an asker is full: time for it to take something. */
 static void
-run_later(struct pr_serve *s)
+run_later(struct pr_serve *s, int milliseconds)
 {
-	const struct timeval later = {0, 5000};
+	const struct timeval later = {0, 1000 * milliseconds};
 
 	event_add(s->turn, &later);
 }
@@ -304,7 +303,7 @@ static void
 on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct pr_serve *s = arg;
-	bool more = false, blocked = false;
+	bool more = false, blocked = false, waiting = false;
 
 	(void)fd;
 	(void)what;
@@ -316,14 +315,18 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 		run(s, job);
 	}
 	remove_done(s);
+	admit(s, pr_now_mono()); /* those that are done make room */
 	for (struct job *job = s->jobs; job; job = job->next) {
 		more |= job->started && runnable(job) && !job->out;
 		blocked |= job->out != OUT_NOTHING;
+		waiting |= !job->started;
 	}
 	if (more)
 		run_soon(s);
-	else if (blocked)
-		run_later(s);
+	else if (blocked) /* an asker's queue is full: time for it to take something */
+		run_later(s, 5);
+	else if (waiting) /* until those that run are stalled for good */
+		run_later(s, 100);
 }
 
 /* ---- messages ---- */
