@@ -262,7 +262,8 @@ stay_on_this_cpu(void)
 		return;
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof set, &set) < 0)
-		pr_log_warning("the send thread cannot stay on one CPU: %s", strerror(errno));
+		pr_log_warning(
+			"the send thread cannot stay on one CPU: %s", strerror(errno));
 }
 
 static void *

@@ -17,7 +17,7 @@ void pr_heap_free(struct pr_heap *heap); /* not the items */
 int pr_heap_push(struct pr_heap *heap, void *item); /* -1: no memory */
 void *pr_heap_top(const struct pr_heap *heap);
 void *pr_heap_second(const struct pr_heap *heap);
-	/* least but the top; NULL: none */ /* NULL: empty */
+/* least but the top; NULL: none */ /* NULL: empty */
 void *pr_heap_pop(struct pr_heap *heap);
 void pr_heap_sift_top(struct pr_heap *heap); /* the top's key has grown */
 

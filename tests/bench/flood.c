@@ -33,7 +33,8 @@ struct frames {
 static int
 open_out(const char *iface)
 {
-	struct sockaddr_ll ll = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(iface)};
+	struct sockaddr_ll ll = {
+		.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(iface)};
 	int fd = socket(AF_PACKET, SOCK_RAW, 0), one = 1, size = 64 << 20;
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&ll, sizeof(ll)) < 0) {
@@ -122,7 +123,8 @@ flood(int fd, struct frames *f, uint64_t rate, uint64_t count, bool stamped)
 		int sent;
 		for (unsigned i = 0; i < n; i++) {
 			size_t at = (done + i) % f->count;
-			io[i] = (struct iovec){.iov_base = f->data[at], .iov_len = f->len[at]};
+			io[i] = (struct iovec){
+				.iov_base = f->data[at], .iov_len = f->len[at]};
 			m[i].msg_hdr = (struct msghdr){.msg_iov = &io[i], .msg_iovlen = 1};
 			if (stamped)
 				stamp(f->data[at], done + i);
@@ -131,8 +133,10 @@ flood(int fd, struct frames *f, uint64_t rate, uint64_t count, bool stamped)
 		accepted += sent > 0 ? (uint64_t)sent : 0;
 		/* a refused frame is one that the link never had: it is left out */
 		done += sent > 0 ? (uint64_t)sent : 1;
-		while (rate && done * 1e9 / (double)rate > (double)(pr_now_mono() - start)) {
-			int64_t ahead = (int64_t)(done * 1e9 / (double)rate) - (pr_now_mono() - start);
+		while (rate &&
+			done * 1e9 / (double)rate > (double)(pr_now_mono() - start)) {
+			int64_t ahead = (int64_t)(done * 1e9 / (double)rate) -
+					(pr_now_mono() - start);
 			if (ahead > 100000)
 				nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 		}
@@ -175,7 +179,8 @@ main(int argc, char **argv)
 	start = pr_now_mono();
 	accepted = flood(fd, &f, rate, count, *end == 0);
 	took = pr_now_mono() - start;
-	printf("{\"accepted\": %" PRIu64 ", \"offered\": %" PRIu64 ", \"seconds\": %.6f, \"rate\": %.0f, "
+	printf("{\"accepted\": %" PRIu64 ", \"offered\": %" PRIu64
+	       ", \"seconds\": %.6f, \"rate\": %.0f, "
 	       "\"mean_bytes\": %.1f}\n",
 		accepted, count, (double)took / 1e9, (double)accepted * 1e9 / (double)took,
 		(double)f.bytes / (double)f.count);
