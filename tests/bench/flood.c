@@ -30,6 +30,9 @@ struct frames {
 	uint64_t bytes;
 };
 
+static uint8_t *frame_data[FRAMES_MAX];
+static uint32_t frame_len[FRAMES_MAX];
+
 static int
 open_out(const char *iface)
 {
@@ -158,10 +161,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: flood IFACE RATE COUNT SIZE|FILE\n");
 		return 2;
 	}
-	f.data = calloc(FRAMES_MAX, sizeof(*f.data));
-	f.len = calloc(FRAMES_MAX, sizeof(*f.len));
-	if (f.data == NULL || f.len == NULL)
-		return 1;
+	f.data = frame_data;
+	f.len = frame_len;
 	rate = strtoull(argv[2], NULL, 10);
 	count = strtoull(argv[3], NULL, 10);
 	size = strtol(argv[4], &end, 10);
