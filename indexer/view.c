@@ -312,7 +312,8 @@ pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room)
 	if (!bytes)
 		return -1;
 	free(buffer->bytes);
-	*buffer = (struct pr_view_buffer){bytes, room};
+	buffer->bytes = bytes;
+	buffer->room = room;
 	return 0;
 }
 

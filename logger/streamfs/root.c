@@ -20,7 +20,7 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 		return pr_error_set(err, "no memory for the root");
 	best->any = false;
 	for (int copy = 0; copy < 2; copy++) {
-		struct sfs_root root;
+		struct sfs_root root = {0};
 		uint64_t offset = copy ? SFS_ROOT_BYTES : 0;
 		int rc;
 		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, offset) < 0)
