@@ -229,6 +229,7 @@ patch(const uint8_t *data, size_t size)
 		switch (kind % PATCHES) {
 		case PATCH_ROOT:
 			patch_root(target, offset, bytes, len % 17);
+			any_sealed_anew = true; /* it may bring back what was recycled */
 			break;
 		case PATCH_BLOCK:
 			patch_block(target, offset, bytes, len % 17);
