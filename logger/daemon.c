@@ -146,7 +146,9 @@ on_tick(void *arg)
 	int64_t now = pr_now_mono();
 
 	tick(d, now);
-	take_batch(d, now); /* the buffer may have filled up while all waited for a log */
+	/* The buffer may have filled up while all waited for a log. Taking disarms the ring: it must
+	 * be emptied and armed again, or nobody wakes us. */
+	on_readable(-1, 0, d);
 	watch_suspension(d);
 	if (now - d->noted >= NOTE_NS) {
 		d->noted = now;
