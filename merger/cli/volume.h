@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_VOLUME_H
+#define PR_CLI_VOLUME_H
+
+#include "logger/streamfs/streamfs.h"
+#include "merger/cli/cli.h"
+#include "merger/cli/render.h"
+
+/* What the commands of `packrack volume` share, a file each. */
+#define VOLUME_DEVICES_MAX 16
+
+/* The volume's devices, as one argument names them: PATH[,PATH]. */
+struct volume_paths {
+	char *text; /* as given */
+	char *split; /* what path points into */
+	const char *path[VOLUME_DEVICES_MAX];
+	size_t count;
+};
+/* A file of that very name is one device, whatever commas it has. 0 or -1; free whatever came. */
+int volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *err);
+void volume_paths_free(struct volume_paths *paths);
+
+/*
+ * Parses options and the operands: the volume, and behind it `more` others, that start at *rest
+ * (may be NULL). -1: go on, and free the paths at the end; else the status to exit with.
+ */
+int volume_parse(const struct pr_program *program, void *values, int argc, char **argv,
+	int more, struct volume_paths *paths, int *rest);
+
+struct sfs *volume_open(
+	const struct volume_paths *paths, uint32_t permission_mask, struct pr_error *err);
+enum render_form volume_form(bool json, bool keyvalue);
+/* Ends the rendering, if any; the exit status that goes with result (< 0: err is printed). */
+int volume_finish(const struct pr_program *program, struct render **r, int result,
+	struct pr_error *err);
+
+#define VOLUME_PROGRAM(what, text, operands, opts)                                         \
+	{                                                                                  \
+		.name = "packrack volume " what, .summary = text,                          \
+		.usage = "[options] " operands, .options = opts,                           \
+		.option_count = sizeof(opts) / sizeof(opts[0]),                            \
+	}
+#define VOLUME_OUTPUT_OPTIONS(type)                                                        \
+	{.name = "json",                                                                   \
+		.kind = PR_OPT_FLAG,                                                       \
+		.offset = offsetof(type, json),                                            \
+		.help = "print JSON"},                                                     \
+	{                                                                                  \
+		.name = "keyvalue", .kind = PR_OPT_FLAG,                                   \
+		.offset = offsetof(type, keyvalue), .help = "print lines of key=value"     \
+	}
+
+int volume_create(int argc, char **argv);
+int volume_show(int argc, char **argv);
+int volume_streams(int argc, char **argv);
+int volume_check(int argc, char **argv);
+
+#endif
