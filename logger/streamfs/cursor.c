@@ -125,6 +125,14 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 	return SFS_EXPIRED;
 }
 
+/* Those records are not to be had: what a repair has dropped is as good as recycled. */
+static int
+records_lost(struct sfs_cursor *c, uint64_t from, uint64_t to)
+{
+	return from > 0 && sfs_repairs_cover(c->sfs, c->stream, from, to) ? SFS_EXPIRED
+									  : SFS_CORRUPT;
+}
+
 /* 2: placed, or look again; 0: the stream holds nothing; SFS_CORRUPT: its first records are lost. */
 static int
 place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
@@ -144,7 +152,7 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
 		(unsigned long long)s->first_sequence,
 		(unsigned long long)(e.first_sequence - 1));
-	return SFS_CORRUPT;
+	return records_lost(c, s->first_sequence, e.first_sequence - 1);
 }
 
 static enum sfs_record_state
@@ -190,7 +198,7 @@ skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *er
 		"lost",
 		c->block, at, (unsigned long long)from,
 		(unsigned long long)(c->sequence - 1));
-	return SFS_CORRUPT;
+	return records_lost(c, from, c->sequence - 1);
 }
 
 static int
@@ -246,7 +254,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 		return 2;
 	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
 		(unsigned long long)from, (unsigned long long)(n.first_sequence - 1));
-	return SFS_CORRUPT;
+	return records_lost(c, from, n.first_sequence - 1);
 }
 
 /* One step; 2: go on stepping. */

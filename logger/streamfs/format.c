@@ -149,17 +149,25 @@ record_fields(const uint8_t *p, struct sfs_record_header *out)
 	out->offset = sfs_get32(&p);
 }
 
+bool
+sfs_record_peek(const struct sfs_key *key, const uint8_t record[SFS_RECORD_HEADER],
+	struct sfs_record_header *out)
+{
+	const uint8_t *p = record;
+	if (sfs_get32(&p) != RECORD_MAGIC ||
+		sfs_get32(&p) != sfs_hash_check(key, record + 8, SFS_RECORD_HEADER - 8))
+		return false;
+	record_fields(record + 8, out);
+	return true;
+}
+
 enum sfs_record_state
 sfs_record_decode(const struct sfs_key *key, const uint8_t *record, size_t room,
 	struct sfs_record_header *out)
 {
 	uint8_t hash[16];
-	const uint8_t *p = record;
-	if (room < SFS_RECORD_HEADER || sfs_get32(&p) != RECORD_MAGIC)
+	if (room < SFS_RECORD_HEADER || !sfs_record_peek(key, record, out))
 		return SFS_RECORD_NONE;
-	if (sfs_get32(&p) != sfs_hash_check(key, record + 8, SFS_RECORD_HEADER - 8))
-		return SFS_RECORD_NONE;
-	record_fields(record + 8, out);
 	if (out->length > room - SFS_RECORD_HEADER)
 		return SFS_RECORD_BAD;
 	sfs_hash(key, record + 24, SFS_RECORD_HEADER - 24 + out->length, hash);

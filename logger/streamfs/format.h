@@ -17,7 +17,8 @@
  * the block size) the blocks. Every device carries both copies, equal but for device_index. Block b
  * lies on device b % device_count as its block b / device_count.
  *
- * ROOT COPY: 4096 bytes of header, then stream_count entries of SFS_STREAM_BYTES. A root is written
+ * ROOT COPY: 4096 bytes of header, then stream_count entries of SFS_STREAM_BYTES, then the repair
+ * entries. A root is written
  * over the older copy, so that a torn one leaves the other. The valid one of the highest generation
  * counts.
  *     0 magic "SFSroot\n"          8 version u32           12 header bytes u32 = 4096
@@ -37,7 +38,7 @@
  *   208 flags u32 (1: closed cleanly)  212 stream count u32
  *   216 stream entry bytes u32 (192)   220 utilization u32 (most of the volume that may be
  *                                          guaranteed, in 1/1000)
- *   224 reserved   1024 device table: 16 x { uuid 16, blocks u64, flags u32, reserved 36 }
+ *   224 repair entries u32   228 reserved   1024 device table: 16 x { uuid 16, blocks u64, flags u32, reserved 36 }
  *
  * STREAM ENTRY (192)
  *     0 name 48, zero-padded      48 id u32  52 flags u32   56 permission u32  60 reserved u32
@@ -48,6 +49,13 @@
  *   112 next ordinal u64         120 head block u64       128 head generation u64
  *   136 head end u32             140 head records u32     144 head min time i64 152 max time i64
  *   160 reserved 32              (head: the stream's newest block as it was)
+ *
+ * REPAIR ENTRY (64): what a repair has found out, laid out as an entry of a block map with its flags:
+ *     2 kept: the block's header is damaged; this is what it said
+ *     4 gone: the records [first sequence, + records) of the stream are lost. They lay in the bytes
+ *       [ordinal, end) of the block; generation 0: it is not known where. No records: bytes of no
+ *       use that are not as they were written.
+ * The writer lets an entry go when the stream's first held sequence is behind its records.
  *
  * BLOCK HEADER (256), at the block's start; written once, with the block's first flush
  *     0 magic u32 "SFSB"           4 version u16            6 reserved u16
@@ -97,6 +105,7 @@
 #endif
 #define SFS_MAP_INTERVAL_MIN 4u /* a volume has its own, from here to that */
 #define SFS_MAP_ENTRY 64u
+#define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
 #define SFS_DEVICES_MAX 16
 #define SFS_BLOCKS_MIN 8
 #define SFS_BLOCKS_MAX 0xfffffff0u
@@ -104,6 +113,8 @@
 #define SFS_UTILIZATION 900 /* of 1000: what may be guaranteed */
 #define SFS_ROOT_CLEAN 1u
 #define SFS_MAP_OPEN 1u
+#define SFS_REPAIR_KEPT 2u
+#define SFS_REPAIR_GONE 4u
 #define SFS_KIND_DATA 1u
 #define SFS_KIND_MAP 2u
 
@@ -114,6 +125,7 @@ void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
 void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
 uint32_t sfs_hash_check(const struct sfs_key *key, const void *data, size_t len);
 
+struct sfs_map_entry;
 struct sfs_root {
 	uint8_t uuid[16], secret[32];
 	uint64_t generation;
@@ -122,7 +134,8 @@ struct sfs_root {
 	uint64_t data_start, blocks;
 	uint16_t device_count, device_index;
 	uint64_t frontier, window, high_water, generation_limit, reset_generation;
-	uint32_t flags, stream_count, utilization;
+	uint32_t flags, stream_count, utilization, repair_count;
+	const struct sfs_map_entry *repairs; /* not owned; decoding leaves NULL */
 };
 struct sfs_stream_entry {
 	char name[SFS_NAME_MAX + 1];
@@ -145,6 +158,9 @@ size_t sfs_root_encode(
  */
 int sfs_root_decode(const uint8_t *buf, struct sfs_root *root,
 	struct sfs_stream_entry *streams, struct pr_error *err);
+/* The repair entries of a buffer that sfs_root_decode has accepted; room for root->repair_count. */
+void sfs_root_repairs(
+	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);
 
 struct sfs_block_header {
 	uint32_t kind, stream, permission;
@@ -188,6 +204,9 @@ enum sfs_record_state {
 	SFS_RECORD_NONE, /* no record header here, or a damaged one */
 	SFS_RECORD_BAD, /* a header of this volume, but its body is damaged */
 };
+/* The header alone, whatever became of the body: keyed check, 32 bits. */
+bool sfs_record_peek(const struct sfs_key *key, const uint8_t p[SFS_RECORD_HEADER],
+	struct sfs_record_header *out);
 /* room: bytes there are at p, header included. */
 enum sfs_record_state sfs_record_decode(const struct sfs_key *key, const uint8_t *p,
 	size_t room, struct sfs_record_header *out);

@@ -89,13 +89,21 @@ header_encode(const struct sfs_root *root, uint32_t length, uint8_t *p)
 	sfs_put32(&p, root->stream_count);
 	sfs_put32(&p, SFS_STREAM_BYTES);
 	sfs_put32(&p, root->utilization);
+	sfs_put32(&p, root->repair_count);
+}
+
+static uint32_t
+root_length(const struct sfs_root *root)
+{
+	return SFS_ROOT_HEADER + root->stream_count * SFS_STREAM_BYTES +
+	       root->repair_count * SFS_MAP_ENTRY;
 }
 
 size_t
 sfs_root_encode(
 	const struct sfs_root *root, const struct sfs_stream_entry *streams, uint8_t *buf)
 {
-	uint32_t length = SFS_ROOT_HEADER + root->stream_count * SFS_STREAM_BYTES;
+	uint32_t length = root_length(root);
 	size_t whole = sfs_sector_up(length);
 	memset(buf, 0, whole);
 	memcpy(buf, magic, sizeof(magic));
@@ -106,6 +114,9 @@ sfs_root_encode(
 	for (uint32_t i = 0; i < root->stream_count; i++)
 		stream_encode(
 			&streams[i], buf + SFS_ROOT_HEADER + (size_t)i * SFS_STREAM_BYTES);
+	p = buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
+	for (uint32_t i = 0; i < root->repair_count; i++, p += SFS_MAP_ENTRY)
+		sfs_map_entry_encode(&root->repairs[i], p);
 	checksum(buf, length, buf + 16);
 	return whole;
 }
@@ -135,6 +146,8 @@ header_decode(const uint8_t *p, struct sfs_root *out)
 	out->stream_count = sfs_get32(&p);
 	p += 4;
 	out->utilization = sfs_get32(&p);
+	out->repair_count = sfs_get32(&p);
+	out->repairs = NULL;
 }
 
 /* The checksum is no proof of good will: whoever made the volume may have chosen every field. */
@@ -207,8 +220,17 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 	const char *what = implausible(root);
 	if (what)
 		return pr_error_set(err, "the root's %s is implausible", what);
-	if (root->stream_count > SFS_STREAMS_MAX ||
-		length != SFS_ROOT_HEADER + root->stream_count * SFS_STREAM_BYTES)
+	if (root->stream_count > SFS_STREAMS_MAX || root->repair_count > SFS_REPAIRS_MAX ||
+		length != root_length(root))
 		return pr_error_set(err, "the root's stream count is implausible");
 	return streams_decode(buf, root, streams, err);
+}
+
+void
+sfs_root_repairs(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
+{
+	const uint8_t *p =
+		buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
+	for (uint32_t i = 0; i < root->repair_count; i++, p += SFS_MAP_ENTRY)
+		sfs_map_entry_decode(p, &out[i]);
 }

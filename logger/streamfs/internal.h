@@ -77,6 +77,8 @@ struct sfs {
 	uint32_t permission_mask;
 	uint8_t *scratch; /* block_size, aligned */
 	int64_t last_probe;
+	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX; repairs.c */
+	uint32_t repairs;
 	uint64_t recovered_records, lost_tail_bytes;
 	uint64_t
 		passed; /* positions before root.frontier that recovery found written since the root */
@@ -85,6 +87,8 @@ struct sfs {
 /* open.c: opening on disks that are there already; they belong to the sfs from now on, also on failure. */
 struct sfs *sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	const struct sfs_open_options *options, struct pr_error *err);
+/* Takes the volume's one writer's lock, kept until the sfs goes. */
+int sfs_lock(struct sfs *sfs, struct pr_error *err);
 /* Tests: lets go of everything as a kill would, nothing is flushed. */
 void sfs_abandon(struct sfs **sfs);
 uint8_t *sfs_buffer(size_t size); /* aligned; free() */
@@ -119,6 +123,11 @@ int sfs_fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uin
 int sfs_read_block(
 	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
+/*
+ * The same, but where the header is damaged, its first record or a repair's note say what the block
+ * is: the header's fields that they do not know are 0.
+ */
+bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
 void sfs_locate(
 	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
 bool sfs_writer_alive(struct sfs *sfs);
@@ -142,6 +151,20 @@ void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
+
+/* repairs.c: what a repair has noted in the root */
+int sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err);
+/* Writer: lets those go that speak of what is recycled; then root has what is left. */
+void sfs_repairs_prune(struct sfs *sfs, struct sfs_root *root);
+/* Are all records [first, last] of the stream noted as gone? */
+bool sfs_repairs_cover(
+	const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last);
+/* Is the place in the block among the bytes that are noted as gone? */
+bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
+	uint32_t from, uint32_t to);
+/* What the block's damaged header said; NULL: nothing noted. */
+const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
 
 /* recover.c: fills the table from the devices */
 int sfs_recover(struct sfs *sfs, struct pr_error *err);

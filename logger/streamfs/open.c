@@ -47,8 +47,8 @@ holder_is_dead(const struct sfs *sfs)
  */
 #define DEAD_WAIT (5 * PR_NS_PER_S)
 
-static int
-lock_volume(struct sfs *sfs, struct pr_error *err)
+int
+sfs_lock(struct sfs *sfs, struct pr_error *err)
 {
 	int64_t end = pr_now_mono() + DEAD_WAIT;
 	while (!try_lock(sfs)) {
@@ -80,6 +80,7 @@ dispose(struct sfs **sfs_pointer, bool unlink_shm)
 		sfs_disk_close(&sfs->disk[i]);
 	free(sfs->disk);
 	free(sfs->scratch);
+	free(sfs->repair);
 	free(sfs);
 }
 
@@ -169,7 +170,7 @@ start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *
 	if (load_root(sfs, err) < 0)
 		return -1;
 	/* sfs_recover reads the root again, which the lock has made ours */
-	if (sfs->writer && lock_volume(sfs, err) < 0)
+	if (sfs->writer && sfs_lock(sfs, err) < 0)
 		return -1;
 	sfs->scratch = sfs_buffer(sfs->root.block_size);
 	if (!sfs->scratch)

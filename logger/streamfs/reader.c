@@ -93,6 +93,11 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	}
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
 		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
+	if (rc == SFS_CORRUPT &&
+		sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset,
+			h->offset + (uint32_t)sfs_record_span(h->length)))
+		return pr_error_set(err, "the record was damaged, and dropped by a repair"),
+		       SFS_EXPIRED;
 	return rc;
 }
 

@@ -118,7 +118,7 @@ load_header(struct sfs_recovery *r, uint64_t block)
 	struct sfs *sfs = r->sfs;
 	struct sfs_entry *e = &sfs->table.entry[block];
 	struct sfs_block_header h;
-	bool good = sfs_read_header(sfs, block, &h) && h.kind == SFS_KIND_DATA;
+	bool good = sfs_read_identity(sfs, block, &h) && h.kind == SFS_KIND_DATA;
 	struct sfs_map_entry m = {
 		.stream = h.stream,
 		.flags = SFS_MAP_OPEN,
@@ -146,7 +146,7 @@ confirm_open(struct sfs_recovery *r, uint64_t block)
 {
 	struct sfs_entry *e = &r->sfs->table.entry[block];
 	struct sfs_block_header h;
-	if (!sfs_read_header(r->sfs, block, &h) || h.kind != SFS_KIND_DATA ||
+	if (!sfs_read_identity(r->sfs, block, &h) || h.kind != SFS_KIND_DATA ||
 		h.generation != e->generation || h.stream != e->stream)
 		e->state = SFS_FREE;
 	else

@@ -8,6 +8,7 @@ struct found {
 	bool any;
 	struct sfs_root root;
 	struct sfs_stream_entry *streams;
+	struct sfs_map_entry *repairs;
 };
 
 /* The better of a disk's two copies. 0, or -1 with the first copy's fault. */
@@ -34,6 +35,7 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 		best->any = true;
 		best->root = root;
 		memcpy(best->streams, streams, root.stream_count * sizeof(*streams));
+		sfs_root_repairs(buf, &root, best->repairs);
 	}
 	free(streams);
 	return best->any ? 0 : pr_error_set(err, "%s: %s", disk->path, first.text);
@@ -78,6 +80,9 @@ load_all(struct sfs *sfs, struct sfs_disk *sorted, uint8_t *buf, struct found *f
 		sfs->root = found->root;
 		memcpy(streams, found->streams,
 			found->root.stream_count * sizeof(*streams));
+		if (sfs_repairs_take(sfs, found->repairs, found->root.repair_count, err) <
+			0)
+			return -1;
 	}
 	return 0;
 }
@@ -98,9 +103,10 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 {
 	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
-	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams))};
+	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams)),
+		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs))};
 	int rc;
-	if (!buf || !found.streams)
+	if (!buf || !found.streams || !found.repairs)
 		rc = pr_error_set(err, "no memory for the root");
 	else
 		rc = load_all(sfs, sorted, buf, &found, streams, err);
@@ -108,6 +114,7 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 		reorder(sfs, sorted);
 	free(buf);
 	free(found.streams);
+	free(found.repairs);
 	return rc;
 }
 
@@ -124,6 +131,7 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	root.generation_limit = sfs_frontier_limit(&w->frontier);
 	root.flags = flags;
 	root.stream_count = sfs->table.streams;
+	sfs_repairs_prune(sfs, &root);
 	for (uint32_t i = 0; i < root.stream_count; i++) {
 		const struct sfs_stream *s = &sfs->table.stream[i];
 		sfs_stream_to_root(s,

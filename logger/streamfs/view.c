@@ -29,6 +29,50 @@ sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 	       sfs_block_decode(&sfs->key, buf, block, out);
 }
 
+static bool
+identity_of_record(const struct sfs *sfs, const uint8_t *sector, uint64_t block,
+	struct sfs_block_header *out)
+{
+	struct sfs_record_header r;
+	if (!sfs_record_peek(&sfs->key, sector + SFS_BLOCK_HEADER, &r) ||
+		r.block != block || r.offset != SFS_BLOCK_HEADER || r.generation == 0)
+		return false;
+	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
+		.stream = r.stream,
+		.permission = r.permission,
+		.block = block,
+		.generation = r.generation,
+		.first_sequence = r.sequence,
+		.evicted_until = INT64_MIN};
+	return true;
+}
+
+/*
+ * A record's header lies in the same 512 bytes as the block's: no torn write parts the two, so a
+ * good record behind a bad block header means damage, and the record says what the block is.
+ */
+bool
+sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
+{
+	_Alignas(4096) uint8_t buf[SFS_SECTOR] = {0};
+	bool readable = sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0;
+	const struct sfs_map_entry *kept;
+	if (readable && (sfs_block_decode(&sfs->key, buf, block, out) ||
+				identity_of_record(sfs, buf, block, out)))
+		return true;
+	kept = sfs_repairs_kept(sfs, block);
+	if (!kept)
+		return false;
+	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
+		.stream = kept->stream,
+		.block = block,
+		.generation = kept->generation,
+		.ordinal = kept->ordinal,
+		.first_sequence = kept->first_sequence,
+		.evicted_until = INT64_MIN};
+	return true;
+}
+
 /* What comes from another process is kept in range, so that nobody else needs to look. */
 static bool
 plausible(const struct sfs *sfs, const struct sfs_entry *e)

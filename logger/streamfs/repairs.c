@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+int
+sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err)
+{
+	struct sfs_map_entry *own = NULL;
+	if (count > 0) {
+		own = malloc(count * sizeof(*own));
+		if (!own)
+			return pr_error_set(err, "no memory for the root");
+		memcpy(own, entries, count * sizeof(*own));
+	}
+	free(sfs->repair);
+	sfs->repair = own;
+	sfs->repairs = count;
+	return 0;
+}
+
+static bool
+still_held(const struct sfs *sfs, const struct sfs_map_entry *r)
+{
+	const struct sfs_table *t = &sfs->table;
+	bool known = r->block < t->blocks && r->generation != 0;
+	if (r->stream >= t->streams)
+		return false;
+	if (r->flags & SFS_REPAIR_KEPT || r->records == 0)
+		return known && t->entry[r->block].generation == r->generation &&
+		       t->entry[r->block].state != SFS_FREE;
+	return r->first_sequence + r->records > t->stream[r->stream].first_sequence;
+}
+
+void
+sfs_repairs_prune(struct sfs *sfs, struct sfs_root *root)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if (still_held(sfs, &sfs->repair[i]))
+			sfs->repair[kept++] = sfs->repair[i];
+	sfs->repairs = kept;
+	root->repair_count = kept;
+	root->repairs = sfs->repair;
+}
+
+bool
+sfs_repairs_cover(const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++) {
+		const struct sfs_map_entry *r = &sfs->repair[i];
+		if ((r->flags & SFS_REPAIR_GONE) && r->stream == stream &&
+			r->first_sequence <= first && r->records > 0 &&
+			last - r->first_sequence < r->records)
+			return true;
+	}
+	return false;
+}
+
+bool
+sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
+	uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++) {
+		const struct sfs_map_entry *r = &sfs->repair[i];
+		if ((r->flags & SFS_REPAIR_GONE) && r->block == block &&
+			r->generation == generation && generation != 0 &&
+			r->ordinal <= from && r->end >= to)
+			return true;
+	}
+	return false;
+}
+
+const struct sfs_map_entry *
+sfs_repairs_kept(const struct sfs *sfs, uint64_t block)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if ((sfs->repair[i].flags & SFS_REPAIR_KEPT) &&
+			sfs->repair[i].block == block)
+			return &sfs->repair[i];
+	return NULL;
+}
