@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_KEYS_H
+#define PR_INDEXER_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/wire/source.h"
+
+/*
+ * What an index knows of a packet. Keys are taken at the offsets at which compiled pcap filters (BPF)
+ * load, whatever a strict decoder would say of the headers; so a filter that accepts a packet after it
+ * found value v in such a place implies that the packet has the key: that is the promise between the
+ * planner (filter -> keys) and the signatures (keys -> segments), and there are no false negatives.
+ *
+ * Where things lie (byte offsets from the start of the captured bytes; each is a key only if all its
+ * bytes are captured, since a load beyond them rejects the packet):
+ * - type: layout.type_at (Ethernet: 12). On Ethernet, while it is a tag (0x8100, 0x88a8, 0x9100) the
+ *   next type lies 4 further, up to PR_KEYS_DEPTH tags and labels in all. Each type passed is an
+ *   ETHERTYPE key, 802.3 lengths as well; each tag's lower 12 bits a VLAN key.
+ * - net: layout.net_at (Ethernet: 14) + 4 a tag. After type 0x8847: + 4 a label, each an MPLS key
+ *   (20 bits), up to the one with the bottom bit; then the nibble there says IPv4 (4) or IPv6 (6). After
+ *   0x8864 (PPPoE): the PPP number at net + 6 (0x21 IPv4, 0x57 IPv6, as on PPP; other values as they are, an
+ *   ETHERTYPE key too), net is 8 further. So found, IPv4 and IPv6 are ETHERTYPE keys 0x0800 and 0x86dd.
+ * - 0x0800: PROTO at net + 9, SRC and DST at net + 12, + 16 (4 bytes each); FRAGMENT if the 16 bits
+ *   at net + 6 have any of 0x1fff; else, with x = 4 * (low nibble at net): for TCP, UDP and SCTP (6, 17,
+ *   132) SPORT and DPORT at net + x, + 2; for ICMP (1) its type, ICMP, at net + x.
+ * - 0x0806, 0x8035 (ARP, RARP): SRC and DST at net + 14, + 24, whatever lengths it states.
+ * - 0x86dd: PROTO at net + 6, and if that is 44 also at net + 40; SRC and DST at net + 8, + 24 (16 bytes);
+ *   by the PROTO at net + 6 only: SPORT and DPORT at net + 40, + 42, ICMP6 type (58) at net + 40.
+ * Tags, labels, PPPoE and MACs are looked for only where layout.ether is set. What lies deeper (tunnels,
+ * GRE, Geneve, more than PR_KEYS_DEPTH tags and labels) has no keys: filters on it "may match".
+ *
+ * Of an IPv6 address cut off by the snap length the NET keys that its first whole words give are there.
+ *
+ * Of a packet each of SRC, DST, SPORT, DPORT, MAC_SRC, MAC_DST is at most one, so an AND of SRC = a and
+ * DST = b is as well the composite PAIR of a, b (and with ports and protocol the FLOW).
+ */
+enum pr_key_kind {
+	PR_KEY_NONE = 0,
+	PR_KEY_ETHERTYPE = 1, /* 2 bytes, big-endian as all numbers here */
+	PR_KEY_VLAN = 2, /* 2 */
+	PR_KEY_MPLS = 3, /* 4: the label */
+	PR_KEY_MAC_SRC = 4, /* 6; Ethernet at 6 */
+	PR_KEY_MAC_DST = 5, /* 6; Ethernet at 0 */
+	PR_KEY_SRC = 6, /* 4 or 16 */
+	PR_KEY_DST = 7, /* 4 or 16 */
+	PR_KEY_NET =
+		8, /* prefix of SRC or of DST: /8 /16 /24 are 1, 2, 3 bytes, /32 /48 /64 are 4, 6, 8 */
+	PR_KEY_PROTO = 9, /* 1 */
+	PR_KEY_SPORT = 10, /* 2 */
+	PR_KEY_DPORT = 11, /* 2 */
+	PR_KEY_PAIR = 12, /* SRC and DST, the smaller first */
+	PR_KEY_FLOW = 13, /* protocol, both (address, port), the smaller pair first */
+	PR_KEY_FRAGMENT = 14, /* 0: a later fragment of IPv4 */
+	PR_KEY_ICMP = 15, /* 1: type */
+	PR_KEY_ICMP6 = 16, /* 1: type */
+	/* Never asked for by planners: either side in one, which halves what a signature must hold. */
+	PR_KEY_ADDRESS = 17,
+	PR_KEY_PORT = 18,
+	PR_KEY_MAC = 19,
+};
+#define PR_KEY_KINDS 20
+
+#define PR_KEY_MAX 37 /* FLOW over IPv6 */
+#define PR_KEYS_DEPTH 8
+
+struct pr_key {
+	uint8_t kind, len;
+	uint8_t bytes[PR_KEY_MAX];
+};
+
+/* Makes keys; numbers in as many bytes as their kind has. */
+struct pr_key pr_key_number(enum pr_key_kind kind, uint32_t value);
+/* Addresses, MACs, prefixes. len above PR_KEY_MAX: a key of kind NONE, which nothing has. */
+struct pr_key pr_key_bytes(enum pr_key_kind kind, const void *bytes, size_t len);
+/* Of two addresses of the same length, 4 or 16. */
+struct pr_key pr_key_pair(const uint8_t *a, const uint8_t *b, size_t len);
+struct pr_key pr_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst,
+	size_t len, uint16_t sport, uint16_t dport);
+/* SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, others as they are. */
+struct pr_key pr_key_either(const struct pr_key *key);
+/* Equal on all machines and for ever: it stands in volumes. */
+uint64_t pr_key_hash(const struct pr_key *key);
+
+/* Numbers of a packet of which an index keeps the least and the greatest, or intervals. */
+enum pr_number {
+	PR_NUMBER_TIME = 0, /* true time, ns */
+	PR_NUMBER_LENGTH = 1, /* original length */
+	PR_NUMBER_SPORT = 2,
+	PR_NUMBER_DPORT = 3,
+	PR_NUMBER_SRC4 =
+		4, /* IPv4 and ARP addresses as numbers: for masks that are no prefix of NET */
+	PR_NUMBER_DST4 = 5,
+};
+
+/* Where a link type has its type and its network header. */
+enum pr_type_form {
+	PR_TYPE_ETHER, /* 2 bytes, an Ethertype; tags may follow only where ether is set */
+	PR_TYPE_PPP, /* 2 bytes, a PPP number */
+	PR_TYPE_FAMILY, /* 4 bytes in either byte order: 2 IPv4, 10 IPv6, as libpcap on Linux tests */
+	PR_TYPE_NIBBLE, /* none: the high nibble of the first byte of the network header */
+};
+struct pr_layout {
+	uint16_t linktype; /* as in pcap files */
+	uint8_t form;
+	uint8_t type_at, net_at;
+	bool ether; /* MACs at 0 and 6, tags */
+};
+/* NULL: packets of this link type have no keys, everything of it "may match". */
+const struct pr_layout *pr_layout_find(uint16_t linktype);
+/* A value of the type field as an Ethertype; ETHER: itself; others: 0x0800, 0x86dd or 0. */
+uint16_t pr_layout_ethertype(const struct pr_layout *layout, uint32_t value);
+
+/* All that keys are made of; packets whose fields are equal have equal keys. No holes, no rubbish. */
+#define PR_FIELD_SRC 1u
+#define PR_FIELD_DST 2u
+#define PR_FIELD_SPORT 4u
+#define PR_FIELD_DPORT 8u
+#define PR_FIELD_FRAGMENT 16u
+#define PR_FIELD_ICMP 32u
+#define PR_FIELD_ICMP6 64u
+#define PR_FIELD_MAC_SRC 128u
+#define PR_FIELD_MAC_DST 256u
+struct pr_fields {
+	uint8_t macs[12]; /* destination, source */
+	uint16_t have; /* PR_FIELD_... */
+	uint8_t address_len, src_len, dst_len; /* of a whole one; captured of each */
+	uint8_t proto_count, type_count, tag_count, label_count;
+	uint8_t icmp;
+	uint8_t protos[2];
+	uint16_t sport, dport;
+	uint8_t src[16], dst[16];
+	uint16_t types[PR_KEYS_DEPTH + 3];
+	uint16_t tags[PR_KEYS_DEPTH];
+	uint32_t labels[PR_KEYS_DEPTH];
+};
+
+void pr_fields_of_packet(const struct pr_layout *layout, const uint8_t *data,
+	uint32_t caplen, struct pr_fields *out);
+/* Bytes at its beginning that say all, for a hash: deep stacks of tags and labels are rare. */
+size_t pr_fields_bytes(const struct pr_fields *fields);
+
+/* At most so many, without ADDRESS, PORT and MAC. */
+#define PR_KEYS_MAX (4 * PR_KEYS_DEPTH + 24)
+size_t pr_keys_of_fields(const struct pr_fields *fields, struct pr_key out[PR_KEYS_MAX]);
+/* Both in one, for tests and tools; a link type without layout has none. */
+size_t pr_keys_of_packet(const struct pr_packet *packet, struct pr_key out[PR_KEYS_MAX]);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/filter.h"
+#include "indexer/keys.h"
+#include "proto/wire/cursor.h"
+#include "tests/unit/unit.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const uint8_t v4[3][4] = {{10, 1, 2, 3}, {10, 1, 9, 9}, {192, 0, 2, 77}};
+static const uint8_t v6[2][16] = {{0x20, 1, 0xd, 0xb8, 0, 1, 0, 2, [15] = 1},
+	{0x20, 1, 0xd, 0xb8, 0, 7, 0, 2, [15] = 9}};
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 5};
+
+/* ---- packets that are nearly right ---- */
+
+struct frame {
+	uint8_t data[200];
+	uint32_t len;
+};
+
+static uint32_t
+pick(uint32_t n)
+{
+	return (uint32_t)random() % n;
+}
+
+static void
+put(struct frame *f, const void *bytes, size_t len)
+{
+	memcpy(f->data + f->len, bytes, len);
+	f->len += (uint32_t)len;
+}
+
+static void
+put16(struct frame *f, uint16_t v)
+{
+	pr_put_be16(f->data + f->len, v);
+	f->len += 2;
+}
+
+static void
+put32(struct frame *f, uint32_t v)
+{
+	pr_put_be32(f->data + f->len, v);
+	f->len += 4;
+}
+
+static uint8_t
+some_proto(void)
+{
+	static const uint8_t protos[] = {1, 6, 17, 132, 58, 44, 47};
+
+	return protos[pick(COUNT(protos))];
+}
+
+static void
+put_transport(struct frame *f)
+{
+	static const uint16_t ports[] = {80, 53, 0x0800, 4000};
+
+	put16(f, ports[pick(4)]);
+	put16(f, ports[pick(4)]);
+	put32(f, pick(300));
+}
+
+static void
+put_ip(struct frame *f)
+{
+	uint32_t start = f->len;
+	uint8_t *net = f->data + start, options = (uint8_t)pick(4);
+
+	f->len += 12;
+	net[0] = pick(8) ? 0x45 : (uint8_t)(0x40 | pick(16));
+	pr_put_be16(net + 6, pick(4) ? (uint16_t)(pick(8) << 13) : (uint16_t)pick(9));
+	net[9] = some_proto();
+	put(f, v4[pick(3)], 4);
+	put(f, v4[pick(3)], 4);
+	if (options == 0) {
+		net[0] = 0x47;
+		put32(f, 0x01010101);
+		put32(f, 0x01010100);
+	}
+	put_transport(f);
+}
+
+static void
+put_ip6(struct frame *f)
+{
+	put32(f, 0x60000000);
+	put16(f, 40);
+	f->data[f->len++] = some_proto();
+	f->data[f->len++] = 64;
+	put(f, v6[pick(2)], 16);
+	put(f, v6[pick(2)], 16);
+	if (f->data[f->len - 34] == 44)
+		put32(f, (uint32_t)some_proto() << 24);
+	put_transport(f);
+}
+
+static void
+put_arp(struct frame *f)
+{
+	put32(f, 0x00010800);
+	put32(f, 0x06040001);
+	put(f, mac, 6);
+	put(f, v4[pick(3)], 4);
+	put(f, mac, 6);
+	put(f, v4[pick(3)], 4);
+}
+
+static void
+put_net(struct frame *f, uint16_t type)
+{
+	if (type == 0x0800)
+		put_ip(f);
+	else if (type == 0x86dd)
+		put_ip6(f);
+	else
+		put_arp(f);
+}
+
+static void
+put_labels(struct frame *f)
+{
+	uint32_t n = pick(3);
+
+	for (uint32_t i = 0; i <= n; i++)
+		put32(f, (uint32_t)(5 + pick(3)) << 12 | (i == n) << 8 | 64);
+	put_net(f, pick(2) ? 0x0800 : 0x86dd);
+}
+
+static void
+put_pppoe(struct frame *f)
+{
+	uint16_t numbers[] = {0x21, 0x57, 0x0806, 0xc021}, number = numbers[pick(4)];
+
+	put16(f, 0x1100);
+	put16(f, 3);
+	put16(f, 50);
+	put16(f, number);
+	put_net(f, number == 0x21 ? 0x0800 : number == 0x57 ? 0x86dd : 0x0806);
+}
+
+static void
+make_ether(struct frame *f)
+{
+	static const uint16_t tags[] = {0x8100, 0x88a8, 0x9100},
+			      types[] = {0x0800, 0x0800, 0x86dd, 0x0806, 0x8035, 0x8847,
+				      0x8864, 0x0026};
+	uint16_t type = types[pick(COUNT(types))];
+
+	put(f, pick(2) ? mac : (const uint8_t[6]){1}, 6);
+	put(f, pick(2) ? mac : (const uint8_t[6]){3}, 6);
+	for (uint32_t n = pick(2) ? 0 : pick(11); n > 0; n--) {
+		put16(f, tags[pick(3)]);
+		put16(f, (uint16_t)(pick(16) << 12 | (4 + pick(3))));
+	}
+	put16(f, type);
+	if (type == 0x8847)
+		put_labels(f);
+	else if (type == 0x8864)
+		put_pppoe(f);
+	else
+		put_net(f, type);
+}
+
+/* The value of the link type's own field for an Ethertype. */
+static void
+make_frame(struct frame *f, uint16_t linktype)
+{
+	bool ip6 = pick(2);
+
+	*f = (struct frame){0};
+	switch (linktype) {
+	case 1:
+		make_ether(f);
+		break;
+	case 113:
+		f->len = 14;
+		put16(f, ip6 ? 0x86dd : 0x0800);
+		put_net(f, ip6 ? 0x86dd : 0x0800);
+		break;
+	case 276:
+		put16(f, ip6 ? 0x86dd : 0x0800);
+		f->len = 20;
+		put_net(f, ip6 ? 0x86dd : 0x0800);
+		break;
+	case 0:
+		put32(f, (ip6 ? 10u : 2u) << 24);
+		put_net(f, ip6 ? 0x86dd : 0x0800);
+		break;
+	case 9:
+		put16(f, 0xff03);
+		put16(f, ip6 ? 0x57 : 0x21);
+		put_net(f, ip6 ? 0x86dd : 0x0800);
+		break;
+	default:
+		put_net(f, ip6 ? 0x86dd : 0x0800);
+	}
+}
+
+static void
+spoil(struct frame *f)
+{
+	if (pick(4) == 0)
+		f->data[pick(f->len)] ^= (uint8_t)(1u << pick(8));
+	if (pick(3) == 0)
+		f->len = pick(f->len + 1);
+}
+
+/* ---- what a filter implies ---- */
+
+struct implied {
+	const char *filter;
+	struct pr_key keys[4];
+	bool ether_only;
+};
+
+static struct pr_key
+number(enum pr_key_kind kind, uint32_t value)
+{
+	return pr_key_number(kind, value);
+}
+
+static size_t
+fill(struct implied *t)
+{
+	size_t n = 0;
+	struct pr_key src = pr_key_bytes(PR_KEY_SRC, v4[0], 4),
+		      dst = pr_key_bytes(PR_KEY_DST, v4[1], 4);
+
+#define ADD(text, ether, ...) t[n++] = (struct implied){text, {__VA_ARGS__}, ether}
+	ADD("src host 10.1.2.3", false, src);
+	ADD("arp src host 10.1.2.3", true, src, number(PR_KEY_ETHERTYPE, 0x0806));
+	ADD("ip dst host 10.1.9.9", false, dst, number(PR_KEY_ETHERTYPE, 0x0800));
+	ADD("src host 10.1.2.3 and dst host 10.1.9.9", false, src, dst,
+		pr_key_pair(v4[1], v4[0], 4), pr_key_bytes(PR_KEY_NET, v4[0], 2));
+	ADD("src net 10.1.2.0/24", false, pr_key_bytes(PR_KEY_NET, v4[0], 3));
+	ADD("dst net 10.0.0.0/8", false, pr_key_bytes(PR_KEY_NET, v4[0], 1));
+	ADD("src host 2001:db8:1:2::1", false, pr_key_bytes(PR_KEY_SRC, v6[0], 16),
+		number(PR_KEY_ETHERTYPE, 0x86dd), pr_key_bytes(PR_KEY_NET, v6[0], 6));
+	ADD("dst net 2001:db8::/32", false, pr_key_bytes(PR_KEY_NET, v6[0], 4));
+	ADD("dst net 2001:db8:7:2::/64", false, pr_key_bytes(PR_KEY_NET, v6[1], 8));
+	ADD("udp src port 53", false, number(PR_KEY_SPORT, 53), number(PR_KEY_PROTO, 17));
+	ADD("tcp dst port 80", false, number(PR_KEY_DPORT, 80), number(PR_KEY_PROTO, 6));
+	ADD("src port 80 and ip proto 132", false, number(PR_KEY_SPORT, 80));
+	ADD("ip6 proto 6", false, number(PR_KEY_PROTO, 6));
+	ADD("src host 10.1.2.3 and dst host 10.1.9.9 and udp src port 53 and dst port 80",
+		false, pr_key_flow(17, v4[0], v4[1], 4, 53, 80),
+		pr_key_flow(17, v4[1], v4[0], 4, 80, 53));
+	ADD("ip[6:2] & 0x1fff != 0", false, number(PR_KEY_FRAGMENT, 0));
+	ADD("icmp[0] = 0", false, number(PR_KEY_ICMP, 0), number(PR_KEY_PROTO, 1));
+	ADD("icmp6[0] = 0", false, number(PR_KEY_ICMP6, 0), number(PR_KEY_PROTO, 58));
+	ADD("ether src 02:00:00:00:00:05", true, pr_key_bytes(PR_KEY_MAC_SRC, mac, 6));
+	ADD("ether dst 02:00:00:00:00:05", true, pr_key_bytes(PR_KEY_MAC_DST, mac, 6));
+	ADD("ether proto 0x8035", true, number(PR_KEY_ETHERTYPE, 0x8035));
+	ADD("ether[12:2] = 38", true, number(PR_KEY_ETHERTYPE, 38));
+	ADD("vlan 5 and src host 10.1.2.3", true, src, number(PR_KEY_VLAN, 5));
+	ADD("vlan and vlan 6 and udp dst port 53", true, number(PR_KEY_VLAN, 6),
+		number(PR_KEY_DPORT, 53));
+	ADD("vlan and vlan and vlan and vlan and vlan and vlan and vlan and vlan 4 and ip "
+	    "src "
+	    "10.1.2.3",
+		true, number(PR_KEY_VLAN, 4), src);
+	ADD("mpls 5 and src host 10.1.2.3", true, number(PR_KEY_MPLS, 5), src,
+		number(PR_KEY_ETHERTYPE, 0x0800));
+	ADD("mpls and mpls 6 and ip6 src host 2001:db8:1:2::1", true,
+		number(PR_KEY_MPLS, 6), pr_key_bytes(PR_KEY_SRC, v6[0], 16));
+	ADD("vlan and mpls and udp src port 53", true, number(PR_KEY_SPORT, 53));
+	ADD("pppoes and src host 10.1.2.3", true, src);
+	ADD("pppoes and ip6 and tcp dst port 80", true, number(PR_KEY_DPORT, 80),
+		number(PR_KEY_ETHERTYPE, 0x86dd));
+	ADD("vlan and pppoes and arp", true, number(PR_KEY_ETHERTYPE, 0x0806));
+#undef ADD
+	return n;
+}
+
+static bool
+has_key(const struct pr_key *keys, size_t count, const struct pr_key *wanted)
+{
+	for (size_t i = 0; i < count; i++)
+		if (keys[i].kind == wanted->kind && keys[i].len == wanted->len &&
+			!memcmp(keys[i].bytes, wanted->bytes, wanted->len))
+			return true;
+	return false;
+}
+
+static void
+check_packet(const struct implied *t, const struct frame *f, uint16_t linktype)
+{
+	struct pr_packet p = {
+		.data = f->data, .caplen = f->len, .len = f->len, .linktype = linktype};
+	struct pr_key keys[PR_KEYS_MAX];
+	size_t count = pr_keys_of_packet(&p, keys);
+
+	ck_assert_uint_le(count, PR_KEYS_MAX);
+	for (size_t i = 0; i < COUNT(t->keys) && t->keys[i].kind; i++)
+		ck_assert_msg(has_key(keys, count, &t->keys[i]),
+			"%s matches on link type %u, key %zu is missing", t->filter,
+			linktype, i);
+}
+
+#define FRAMES 20000
+
+static void
+check_linktype(const struct implied *t, size_t count, uint16_t linktype)
+{
+	static struct frame frames[FRAMES];
+	struct pr_error err;
+
+	for (size_t i = 0; i < FRAMES; i++) {
+		make_frame(&frames[i], linktype);
+		spoil(&frames[i]);
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct pr_program *p;
+		size_t matches = 0;
+
+		if (t[i].ether_only && linktype != 1)
+			continue;
+		p = pr_filter_compile(linktype, 0, t[i].filter, &err);
+		ck_assert_msg(p != NULL, "%s: %s", t[i].filter, err.text);
+		for (size_t j = 0; j < FRAMES; j++)
+			if (pr_program_run(
+				    p, frames[j].data, frames[j].len, frames[j].len)) {
+				check_packet(&t[i], &frames[j], linktype);
+				matches++;
+			}
+		ck_assert_msg(matches > 0, "%s: no packet on link type %u is a test of it",
+			t[i].filter, linktype);
+		pr_program_destroy(&p);
+	}
+}
+
+START_TEST(what_a_filter_accepts_has_its_keys)
+{
+	static const uint16_t linktypes[] = {1, 113, 276, 101, 0, 9};
+	static struct implied t[64];
+	size_t count = fill(t);
+
+	srandom(7);
+	for (size_t i = 0; i < COUNT(linktypes); i++)
+		check_linktype(t, count, linktypes[i]);
+}
+END_TEST
+
+START_TEST(keys_of_a_known_packet)
+{
+	static const uint8_t data[] = {2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 6, /* MACs */
+		0x81, 0x00, 0xe0, 0x05, 0x08, 0x00, /* VLAN 5, IPv4 */
+		0x45, 0, 0, 28, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 1, 2, 3, 192, 0, 2, 77,
+		0x0f, 0xa0, 0, 53, 0, 8, 0, 0}; /* UDP 4000 -> 53 */
+	struct pr_packet p = {
+		.data = data, .caplen = sizeof(data), .len = sizeof(data), .linktype = 1};
+	const struct pr_key wanted[] = {pr_key_bytes(PR_KEY_MAC_DST, data, 6),
+		pr_key_bytes(PR_KEY_MAC_SRC, data + 6, 6), number(PR_KEY_ETHERTYPE, 0x8100),
+		number(PR_KEY_ETHERTYPE, 0x0800), number(PR_KEY_VLAN, 5),
+		number(PR_KEY_PROTO, 17), pr_key_bytes(PR_KEY_SRC, v4[0], 4),
+		pr_key_bytes(PR_KEY_NET, v4[0], 1), pr_key_bytes(PR_KEY_NET, v4[0], 2),
+		pr_key_bytes(PR_KEY_NET, v4[0], 3), pr_key_bytes(PR_KEY_DST, v4[2], 4),
+		pr_key_bytes(PR_KEY_NET, v4[2], 1), pr_key_bytes(PR_KEY_NET, v4[2], 2),
+		pr_key_bytes(PR_KEY_NET, v4[2], 3), pr_key_pair(v4[0], v4[2], 4),
+		pr_key_flow(17, v4[2], v4[0], 4, 53, 4000), number(PR_KEY_SPORT, 4000),
+		number(PR_KEY_DPORT, 53)};
+	struct pr_key keys[PR_KEYS_MAX];
+
+	ck_assert_uint_eq(pr_keys_of_packet(&p, keys), COUNT(wanted));
+	for (size_t i = 0; i < COUNT(wanted); i++)
+		ck_assert_msg(has_key(keys, COUNT(wanted), &wanted[i]), "key %zu", i);
+	p.linktype = 147;
+	ck_assert_uint_eq(pr_keys_of_packet(&p, keys), 0);
+}
+END_TEST
+
+/* Hashes stand in volumes: they must not change. */
+START_TEST(hashes_are_for_ever)
+{
+	struct pr_key src = pr_key_bytes(PR_KEY_SRC, v4[0], 4),
+		      either = pr_key_either(&src);
+	struct pr_key port = number(PR_KEY_SPORT, 53), none = number(PR_KEY_FRAGMENT, 0);
+
+	ck_assert_int_eq(either.kind, PR_KEY_ADDRESS);
+	ck_assert_uint_eq(pr_key_hash(&src), 0x803faf7c3f6b2a49u);
+	ck_assert_uint_eq(pr_key_hash(&either), 0x2deec98083d00cd4u);
+	ck_assert_uint_eq(pr_key_hash(&port), 0x8edee0e2e467ace4u);
+	ck_assert_uint_eq(pr_key_hash(&none), 0xeec802c1e062e70du);
+}
+END_TEST
+
+START_TEST(too_long_is_no_key)
+{
+	static const uint8_t zeros[64];
+
+	ck_assert_int_eq(pr_key_bytes(PR_KEY_SRC, zeros, 64).kind, PR_KEY_NONE);
+	ck_assert_int_eq(pr_key_pair(zeros, zeros, 17).kind, PR_KEY_NONE);
+	ck_assert_int_eq(pr_key_flow(6, zeros, zeros, 17, 1, 2).kind, PR_KEY_NONE);
+}
+END_TEST
+
+static void
+tests(TCase *tc)
+{
+	tcase_add_test(tc, what_a_filter_accepts_has_its_keys);
+	tcase_add_test(tc, keys_of_a_known_packet);
+	tcase_add_test(tc, hashes_are_for_ever);
+	tcase_add_test(tc, too_long_is_no_key);
+}
+
+int
+main(void)
+{
+	return unit_run("keys", tests);
+}
