@@ -164,6 +164,7 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 	if (!w)
 		return SFS_OK;
 	sfs_pump(sfs, false);
+	sfs_guarantee_serve(sfs);
 	if (w->failed && now_mono - w->last_retry >= RETRY) {
 		w->last_retry = now_mono;
 		sfs_retry_failed(sfs);

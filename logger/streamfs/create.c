@@ -77,7 +77,6 @@ fresh_root(struct sfs_root *root, struct pr_error *err)
 	root->uuid[6] = (uint8_t)((root->uuid[6] & 0x0f) | 0x40); /* RFC 4122: random */
 	root->uuid[8] = (uint8_t)((root->uuid[8] & 0x3f) | 0x80);
 	root->created = pr_now_real();
-	root->utilization = SFS_UTILIZATION;
 	root->flags = SFS_ROOT_CLEAN;
 	return 0;
 }
@@ -102,20 +101,35 @@ write_roots(
 }
 
 int
-sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
-	uint32_t interval, bool force, struct pr_error *err)
+sfs_create_shaped(struct sfs_disk *disks, size_t count,
+	const struct sfs_create_shape *shape, struct pr_error *err)
 {
-	struct sfs_root root = {.device_count = (uint16_t)count, .map_interval = interval};
+	struct sfs_root root = {.device_count = (uint16_t)count,
+		.map_interval = shape->interval,
+		.utilization = shape->utilization};
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
 	int rc = buf ? 0 : pr_error_set(err, "no memory");
-	for (size_t i = 0; rc == 0 && !force && i < count; i++)
+	for (size_t i = 0; rc == 0 && !shape->force && i < count; i++)
 		rc = refuse_existing(&disks[i], buf, err);
-	if (rc == 0 && (geometry(&root, disks, count, block_size, err) < 0 ||
+	if (rc == 0 && (geometry(&root, disks, count, shape->block_size, err) < 0 ||
 			       fresh_root(&root, err) < 0 ||
 			       write_roots(disks, &root, buf, err) < 0))
 		rc = -1;
 	free(buf);
 	return rc;
+}
+
+int
+sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
+	uint32_t interval, bool force, struct pr_error *err)
+{
+	struct sfs_create_shape shape = {
+		.block_size = block_size,
+		.interval = interval,
+		.utilization = SFS_UTILIZATION,
+		.force = force,
+	};
+	return sfs_create_shaped(disks, count, &shape, err);
 }
 
 /*
@@ -165,9 +179,10 @@ check_file(const char *path, bool force, struct pr_error *err)
 }
 
 static int
-check_options(const char *const *paths, size_t count, uint32_t block_size, bool force,
+check_options(const char *const *paths, size_t count, const struct sfs_create_shape *shape,
 	struct pr_error *err)
 {
+	uint32_t block_size = shape->block_size;
 	if (count < 1 || count > SFS_DEVICES_MAX)
 		return pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
 	if (block_size < SFS_BLOCK_MIN || block_size > SFS_BLOCK_MAX ||
@@ -175,8 +190,15 @@ check_options(const char *const *paths, size_t count, uint32_t block_size, bool 
 		return pr_error_set(err,
 			"block size %u: must be a power of two from %d KiB to %d MiB",
 			block_size, SFS_BLOCK_MIN / 1024, SFS_BLOCK_MAX >> 20);
+	if (shape->utilization < SFS_UTILIZATION_MIN ||
+		shape->utilization > SFS_UTILIZATION_MAX)
+		return pr_error_set(err,
+			"utilization of %u %%: from %d to %d %% of a volume may be "
+			"guaranteed",
+			shape->utilization / 10, SFS_UTILIZATION_MIN / 10,
+			SFS_UTILIZATION_MAX / 10);
 	for (size_t i = 0; i < count; i++)
-		if (check_file(paths[i], force, err) < 0)
+		if (check_file(paths[i], shape->force, err) < 0)
 			return -1;
 	return 0;
 }
@@ -186,9 +208,15 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 	struct pr_error *err)
 {
 	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
-	uint32_t block_size = options->block_size ? options->block_size : SFS_BLOCK_DEFAULT;
+	struct sfs_create_shape shape = {
+		.block_size = options->block_size ? options->block_size : SFS_BLOCK_DEFAULT,
+		.interval = SFS_MAP_INTERVAL,
+		.utilization =
+			options->utilization ? options->utilization * 10 : SFS_UTILIZATION,
+		.force = options->force,
+	};
 	size_t opened = 0;
-	int rc = check_options(paths, count, block_size, options->force, err);
+	int rc = check_options(paths, count, &shape, err);
 	while (rc == 0 && opened < count) {
 		rc = size_file(paths[opened], options->size / count, err);
 		if (rc == 0)
@@ -196,8 +224,7 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 		opened += rc == 0;
 	}
 	if (rc == 0)
-		rc = sfs_create_disks(
-			disks, count, block_size, SFS_MAP_INTERVAL, options->force, err);
+		rc = sfs_create_shaped(disks, count, &shape, err);
 	for (size_t i = 0; i < opened; i++)
 		sfs_disk_close(&disks[i]);
 	return rc;

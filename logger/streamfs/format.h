@@ -41,7 +41,7 @@
  *   224 repair entries u32   228 reserved   1024 device table: 16 x { uuid 16, blocks u64, flags u32, reserved 36 }
  *
  * STREAM ENTRY (192)
- *     0 name 48, zero-padded      48 id u32  52 flags u32   56 permission u32  60 reserved u32
+ *     0 name 48, zero-padded      48 id u32  52 flags u32 (1: guarantee kept)  56 permission u32  60 reserved
  *    64 guarantee u64 (bytes)     72 created i64            80 oldest generation u64: older blocks
  *                                                              of the stream are gone
  *    88 first sequence u64 (held) 96 evicted until i64 (INT64_MIN: nothing evicted)
@@ -111,6 +111,10 @@
 #define SFS_BLOCKS_MAX 0xfffffff0u
 #define SFS_HASH_KIND 1
 #define SFS_UTILIZATION 900 /* of 1000: what may be guaranteed */
+#define SFS_UTILIZATION_MIN 100
+#define SFS_UTILIZATION_MAX 950
+#define SFS_STREAM_KEPT                                                                    \
+	1u /* its guarantee was set by hand: the writer's own wish does not count */
 #define SFS_ROOT_CLEAN 1u
 #define SFS_MAP_OPEN 1u
 #define SFS_REPAIR_KEPT 2u
@@ -139,7 +143,7 @@ struct sfs_root {
 };
 struct sfs_stream_entry {
 	char name[SFS_NAME_MAX + 1];
-	uint32_t id, permission;
+	uint32_t id, permission, flags;
 	uint64_t guarantee;
 	int64_t created;
 	uint64_t oldest_generation, first_sequence;

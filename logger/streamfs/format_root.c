@@ -19,7 +19,7 @@ stream_encode(const struct sfs_stream_entry *s, uint8_t *p)
 {
 	sfs_put_bytes(&p, s->name, sizeof(s->name));
 	sfs_put32(&p, s->id);
-	sfs_put32(&p, 0);
+	sfs_put32(&p, s->flags);
 	sfs_put32(&p, s->permission);
 	sfs_put32(&p, 0);
 	sfs_put64(&p, s->guarantee);
@@ -44,7 +44,7 @@ stream_decode(const uint8_t *p, struct sfs_stream_entry *out)
 	sfs_get_bytes(&p, out->name, sizeof(out->name));
 	out->name[SFS_NAME_MAX] = 0;
 	out->id = sfs_get32(&p);
-	p += 4;
+	out->flags = sfs_get32(&p);
 	out->permission = sfs_get32(&p);
 	p += 4;
 	out->guarantee = sfs_get64(&p);
@@ -169,6 +169,8 @@ implausible(const struct sfs_root *r)
 		return "device table";
 	if (r->frontier >= r->blocks || r->window > r->blocks || r->high_water > r->blocks)
 		return "frontier";
+	if (r->utilization < SFS_UTILIZATION_MIN || r->utilization > SFS_UTILIZATION_MAX)
+		return "utilization";
 	if (r->generation_limit > UINT64_MAX / 2 ||
 		r->reset_generation > r->generation_limit)
 		return "generation";

@@ -94,6 +94,15 @@ void sfs_abandon(struct sfs **sfs);
 uint8_t *sfs_buffer(size_t size); /* aligned; free() */
 
 /* create.c */
+/* What a volume is made with, beside its disks. */
+struct sfs_create_shape {
+	uint32_t block_size, interval;
+	uint32_t utilization; /* in 1/1000 */
+	bool force;
+};
+int sfs_create_shaped(struct sfs_disk *disks, size_t count,
+	const struct sfs_create_shape *shape, struct pr_error *err);
+/* The same with the usual utilization. */
 int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
 	uint32_t interval, bool force, struct pr_error *err);
 
@@ -165,6 +174,19 @@ bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t genera
 	uint32_t from, uint32_t to);
 /* What the block's damaged header said; NULL: nothing noted. */
 const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
+
+/* streams.c */
+int sfs_stream_store(
+	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err);
+
+/* guarantee.c */
+/* May stream (an id, or -1: a new one) have that guarantee, beside the others? */
+int sfs_guarantee_check(
+	const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err);
+uint64_t sfs_guarantee_most(const struct sfs *sfs); /* blocks */
+void sfs_guarantee_info(struct sfs *sfs, struct sfs_volume_info *out);
+/* Writer: answers who has asked through shared memory. */
+void sfs_guarantee_serve(struct sfs *sfs);
 
 /* recover.c: fills the table from the devices */
 int sfs_recover(struct sfs *sfs, struct pr_error *err);

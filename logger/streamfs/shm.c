@@ -10,7 +10,7 @@
 #include "logger/streamfs/shm.h"
 
 static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
-#define LAYOUT 1
+#define LAYOUT 2
 #define SLOTS_MIN 4
 
 static size_t
@@ -170,17 +170,33 @@ sfs_shm_close(struct sfs_shm *shm, bool unlink_it)
 }
 
 void
-sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
+sfs_words_put(_Atomic uint64_t *words, const void *data, size_t count)
 {
-	uint64_t seq = atomic_load_explicit(&words[0], memory_order_relaxed);
 	const uint8_t *p = data;
-	atomic_store_explicit(&words[0], seq + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t v;
 		memcpy(&v, p + i * 8, 8);
-		atomic_store_explicit(&words[i + 1], v, memory_order_relaxed);
+		atomic_store_explicit(&words[i], v, memory_order_relaxed);
 	}
+}
+
+void
+sfs_words_get(const _Atomic uint64_t *words, void *data, size_t count)
+{
+	uint8_t *p = data;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t v = atomic_load_explicit(&words[i], memory_order_relaxed);
+		memcpy(p + i * 8, &v, 8);
+	}
+}
+
+void
+sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
+{
+	uint64_t seq = atomic_load_explicit(&words[0], memory_order_relaxed);
+	atomic_store_explicit(&words[0], seq + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	sfs_words_put(words + 1, data, count);
 	atomic_store_explicit(&words[0], seq + 2, memory_order_release);
 }
 
@@ -188,16 +204,11 @@ sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
 bool
 sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count)
 {
-	uint8_t *p = data;
 	for (int tries = 0; tries < 10000; tries++) {
 		uint64_t seq = atomic_load_explicit(&words[0], memory_order_acquire);
 		if (seq & 1)
 			continue;
-		for (size_t i = 0; i < count; i++) {
-			uint64_t v =
-				atomic_load_explicit(&words[i + 1], memory_order_relaxed);
-			memcpy(p + i * 8, &v, 8);
-		}
+		sfs_words_get(words + 1, data, count);
 		atomic_thread_fence(memory_order_acquire);
 		if (atomic_load_explicit(&words[0], memory_order_relaxed) == seq)
 			return true;
@@ -250,4 +261,34 @@ sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block, uint64_t 
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&s->generation, memory_order_relaxed) == generation &&
 	       atomic_load_explicit(&s->valid_from, memory_order_relaxed) <= from;
+}
+
+struct sfs_shm_header *
+sfs_shm_ask_open(const struct sfs_shm *shm, int *fd, struct pr_error *err)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	struct stat st;
+	*fd = shm_open(shm->name, O_RDWR, 0);
+	if (*fd < 0) {
+		pr_error_errno(err, "cannot ask the writer through /dev/shm%s", shm->name);
+		return NULL;
+	}
+	void *base = MAP_FAILED;
+	if (fcntl(*fd, F_OFD_SETLKW, &lock) == 0 && fstat(*fd, &st) == 0 &&
+		st.st_ino == shm->inode)
+		base = mmap(NULL, sizeof(struct sfs_shm_header), PROT_READ | PROT_WRITE,
+			MAP_SHARED, *fd, 0);
+	if (base == MAP_FAILED) {
+		pr_error_set(err, "cannot ask the writer: it has gone");
+		close(*fd);
+		return NULL;
+	}
+	return base;
+}
+
+void
+sfs_shm_ask_close(struct sfs_shm_header *header, int fd)
+{
+	munmap(header, sizeof(*header));
+	close(fd);
 }

@@ -17,7 +17,7 @@
  * writes out; readers believe nothing without checking its range and, for records, the keyed hash.
  */
 #define SFS_ENTRY_WORDS 8
-#define SFS_STREAM_WORDS 18
+#define SFS_STREAM_WORDS 19
 #define SFS_NOTE_WORDS (SFS_NOTE_BYTES / 8)
 _Static_assert(sizeof(struct sfs_entry) == SFS_ENTRY_WORDS * 8, "entry in shared memory");
 _Static_assert(
@@ -34,6 +34,24 @@ struct sfs_shm_slot {
 	_Atomic uint64_t generation, block; /* generation 0: in between */
 	_Atomic uint32_t valid_from, fill; /* the bytes of the block that are here */
 };
+/*
+ * The one thing that another process may ask of the writer: to change a stream's guarantee. Askers
+ * need write permission on the object, and take turns by a lock on it. state: odd, asked; even, answered.
+ */
+struct sfs_ask {
+	char name[SFS_NAME_MAX + 1];
+	uint64_t guarantee;
+};
+struct sfs_answer {
+	int64_t result; /* 0 or -1 */
+	char text[512];
+};
+#define SFS_ASK_WORDS 7
+#define SFS_ANSWER_WORDS 65
+_Static_assert(sizeof(struct sfs_ask) == SFS_ASK_WORDS * 8, "ask in shared memory");
+_Static_assert(
+	sizeof(struct sfs_answer) == SFS_ANSWER_WORDS * 8, "answer in shared memory");
+
 struct sfs_shm_header {
 	uint8_t magic[8];
 	uint32_t layout, block_size;
@@ -44,6 +62,7 @@ struct sfs_shm_header {
 	_Atomic uint32_t streams;
 	_Atomic uint64_t next_generation;
 	_Atomic uint64_t note[1 + SFS_NOTE_WORDS];
+	_Atomic uint64_t ask_state, ask[SFS_ASK_WORDS], answer[SFS_ANSWER_WORDS];
 };
 
 struct sfs_shm {
@@ -75,6 +94,13 @@ void sfs_shm_close(struct sfs_shm *shm, bool unlink_it);
 
 void sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count);
 bool sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count);
+
+/* Maps the header of the writer's object for asking, alone among askers; NULL: err. */
+struct sfs_shm_header *sfs_shm_ask_open(
+	const struct sfs_shm *shm, int *fd, struct pr_error *err);
+void sfs_shm_ask_close(struct sfs_shm_header *header, int fd);
+void sfs_words_put(_Atomic uint64_t *words, const void *data, size_t count);
+void sfs_words_get(const _Atomic uint64_t *words, void *data, size_t count);
 
 static inline uint8_t *
 sfs_shm_data(const struct sfs_shm *shm, uint32_t slot)

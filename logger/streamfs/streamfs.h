@@ -75,6 +75,7 @@ struct sfs_record {
 struct sfs_create_options {
 	uint64_t size;
 	uint32_t block_size; /* 0: default; a power of two */
+	uint32_t utilization; /* percent that may be guaranteed, 10 to 95; 0: 90 */
 	bool force;
 };
 int sfs_create(const char *const *paths, size_t path_count,
@@ -95,9 +96,21 @@ void sfs_close(struct sfs **sfs);
 
 /* ---- writing ---- */
 
-/* Finds or creates; guarantee in bytes (0 none), set anew on an existing stream. Returns its id, or < 0. */
+/*
+ * Finds or creates; guarantee in bytes (0 none), set anew on an existing stream unless it was set by
+ * sfs_guarantee_set. That many bytes of the stream's newest whole blocks, rounded up, are never
+ * recycled. The volume's utilization bounds the sum of all guarantees. Returns its id, or < 0.
+ */
 int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee,
 	uint32_t permission, struct pr_error *err);
+/*
+ * Changes an existing stream's guarantee for good. Of a volume open for writing at once; of one open
+ * for reading the writer is asked through shared memory, and answers in its next sfs_tick: for that
+ * the caller must be allowed to write to the object in /dev/shm (be the writer's user, or root).
+ * 0, or -1: no such stream, too much, no writer lives, or none that answers within 10 s.
+ */
+int sfs_guarantee_set(
+	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err);
 /*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory), durable
  * after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR. Copies and
@@ -189,6 +202,8 @@ struct sfs_volume_info {
 	uint32_t version, block_size;
 	uint64_t blocks, blocks_used;
 	uint64_t bytes; /* of records held */
+	uint32_t utilization; /* most that may be guaranteed, in 1/1000 */
+	uint64_t guaranteed_blocks, guarantee_most; /* that are, and that may be */
 	uint64_t generation;
 	bool writer_alive;
 	size_t stream_count;

@@ -16,35 +16,6 @@ sfs_stream_find(struct sfs *sfs, const char *name)
 	return -1;
 }
 
-static uint64_t
-blocks_for(const struct sfs *sfs, uint64_t bytes)
-{
-	return bytes / sfs->root.block_size + (bytes % sfs->root.block_size != 0);
-}
-
-/* The frontier needs room to turn, and maps theirs: not all of the volume may be promised. */
-#define ROOM 4
-
-static int
-check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
-{
-	uint64_t sum = blocks_for(sfs, guarantee);
-	uint64_t data = sfs->root.blocks - sfs->root.blocks / sfs->root.map_interval;
-	uint64_t most = data * SFS_UTILIZATION / 1000;
-	most = most > data - ROOM ? data - ROOM : most;
-	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		if ((int)i != stream)
-			sum += blocks_for(sfs, sfs->table.stream[i].guarantee);
-	if (sum <= most)
-		return 0;
-	return pr_error_set(err,
-		"guarantees of %llu blocks in all: at most %llu of the volume's %llu may "
-		"be "
-		"guaranteed",
-		(unsigned long long)sum, (unsigned long long)most,
-		(unsigned long long)sfs->root.blocks);
-}
-
 static int
 add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 {
@@ -68,6 +39,22 @@ add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 	return (int)s->id;
 }
 
+/* What was changed of a stream counts when a root says so; else it is as before. */
+int
+sfs_stream_store(
+	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err)
+{
+	struct sfs_stream *s = &sfs->table.stream[id];
+	if (sfs_flush_finish(sfs, err) < 0 || sfs_root_store(sfs, 0, err) < 0) {
+		s->guarantee = old->guarantee;
+		s->permission = old->permission;
+		s->flags = old->flags;
+		return -1;
+	}
+	sfs_table_notify_stream(&sfs->table, id);
+	return 0;
+}
+
 int
 sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t permission,
 	struct pr_error *err)
@@ -77,7 +64,9 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 	struct sfs_table *t = &sfs->table;
 	int id = sfs_stream_find(sfs, name);
 	bool fresh = id < 0;
-	if (check_guarantee(sfs, id, guarantee, err) < 0 ||
+	if (!fresh && (t->stream[id].flags & SFS_STREAM_KEPT))
+		guarantee = t->stream[id].guarantee;
+	if (sfs_guarantee_check(sfs, id, guarantee, err) < 0 ||
 		(fresh && (id = add_stream(sfs, name, err)) < 0))
 		return -1;
 	struct sfs_stream *s = &t->stream[id];
@@ -87,12 +76,10 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 	s->guarantee = guarantee;
 	s->permission = permission;
 	t->streams += fresh;
-	if (sfs_flush_finish(sfs, err) < 0 || sfs_root_store(sfs, 0, err) < 0) {
-		*s = old;
+	if (sfs_stream_store(sfs, (uint32_t)id, &old, err) < 0) {
 		t->streams -= fresh;
 		return -1;
 	}
-	sfs_table_notify_stream(t, (uint32_t)id);
 	atomic_store_explicit(&sfs->shm.header->streams, t->streams, memory_order_release);
 	return id;
 }
@@ -148,6 +135,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.lost_tail_bytes = sfs->lost_tail_bytes,
 	};
 	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
+	sfs_guarantee_info(sfs, out);
 	for (uint32_t i = 0; i < out->stream_count; i++) {
 		if (!sfs_view_stream(sfs, i, &s))
 			continue;

@@ -171,8 +171,8 @@ sfs_table_surplus(const struct sfs_table *t, uint32_t block)
 	const struct sfs_entry *e = &t->entry[block];
 	const struct sfs_stream *s = &t->stream[e->stream];
 	uint64_t after = t->entry[s->newest].ordinal - e->ordinal;
-	uint64_t need = (s->guarantee + t->block_size - 1) / t->block_size;
-	return after >= need;
+	uint64_t need = sfs_table_blocks_for(t, s->guarantee);
+	return need == 0 || after > need;
 }
 
 void
@@ -191,6 +191,7 @@ sfs_stream_from_root(const struct sfs_stream_entry *in, struct sfs_stream *out)
 		.oldest_generation = in->oldest_generation,
 		.next_ordinal = in->next_ordinal,
 		.evicted_until = in->evicted_until,
+		.flags = in->flags,
 	};
 	memcpy(out->name, in->name, sizeof(out->name));
 }
@@ -209,6 +210,7 @@ sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
 		.evicted_until = in->evicted_until,
 		.durable_sequence = in->durable_sequence,
 		.next_ordinal = in->next_ordinal,
+		.flags = (uint32_t)in->flags,
 	};
 	memcpy(out->name, in->name, sizeof(out->name));
 	if (!head)

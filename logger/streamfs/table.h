@@ -45,6 +45,7 @@ struct sfs_stream {
 		durable_sequence; /* first = last + 1: holds nothing */
 	uint64_t oldest_generation, next_ordinal;
 	int64_t evicted_until;
+	uint64_t flags; /* SFS_STREAM_KEPT */
 };
 
 struct sfs_table {
@@ -76,8 +77,16 @@ void sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t
 	int64_t max_time);
 /* Recycles a block: it and all older ones of its stream are gone. */
 void sfs_table_evict(struct sfs_table *t, uint32_t block);
-/* May the block go without touching its stream's guarantee? */
+/*
+ * May the block go without touching its stream's guarantee? That many bytes of whole blocks stay,
+ * rounded up; the newest block, which may have just begun, does not count for it.
+ */
 bool sfs_table_surplus(const struct sfs_table *t, uint32_t block);
+static inline uint64_t
+sfs_table_blocks_for(const struct sfs_table *t, uint64_t bytes)
+{
+	return bytes / t->block_size + (bytes % t->block_size != 0);
+}
 /* Recovery: puts a block behind the stream's newest, with what its entry says. */
 void sfs_table_link(struct sfs_table *t, uint32_t block);
 void sfs_table_notify(struct sfs_table *t, uint32_t block);

@@ -2,7 +2,7 @@
 #include "merger/cli/volume.h"
 
 struct create_args {
-	uint64_t size, block_size;
+	uint64_t size, block_size, utilization;
 	bool force;
 };
 #define AT(field) offsetof(struct create_args, field)
@@ -20,6 +20,13 @@ static const struct pr_option create_options[] = {
 		.arg = "SIZE",
 		.help = "a power of two (0: 1M)",
 		.max = SFS_BLOCK_MAX},
+	{.name = "utilization",
+		.kind = PR_OPT_UINT,
+		.offset = AT(utilization),
+		.arg = "PERCENT",
+		.help = "most of the volume that streams may be guaranteed",
+		.min = 10,
+		.max = 95},
 	{.name = "force",
 		.letter = 'f',
 		.kind = PR_OPT_FLAG,
@@ -34,7 +41,7 @@ static const struct pr_program program = VOLUME_PROGRAM("create",
 int
 volume_create(int argc, char **argv)
 {
-	struct create_args a = {0};
+	struct create_args a = {.utilization = 90};
 	struct sfs_create_options o;
 	struct volume_paths paths;
 	struct pr_error err;
@@ -43,7 +50,11 @@ volume_create(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	o = (struct sfs_create_options){
-		.size = a.size, .block_size = (uint32_t)a.block_size, .force = a.force};
+		.size = a.size,
+		.block_size = (uint32_t)a.block_size,
+		.utilization = (uint32_t)a.utilization,
+		.force = a.force,
+	};
 	if (a.block_size &&
 		(a.block_size < SFS_BLOCK_MIN || a.block_size & (a.block_size - 1))) {
 		pr_error_set(&err, "--block-size must be a power of two from 64K to 16M");

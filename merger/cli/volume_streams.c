@@ -6,12 +6,20 @@
 #include "proto/base/clock.h"
 
 struct streams_args {
+	struct pr_string_list guarantees;
 	bool json, keyvalue;
 };
 
-static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct streams_args)};
-static const struct pr_program program =
-	VOLUME_PROGRAM("streams", "Lists a volume's streams.", "PATH[,PATH]", options);
+static const struct pr_option options[] = {
+	{.name = "guarantee",
+		.kind = PR_OPT_LIST,
+		.offset = offsetof(struct streams_args, guarantees),
+		.arg = "NAME=SIZE",
+		.help = "first set what is kept of a stream (may be repeated)"},
+	VOLUME_OUTPUT_OPTIONS(struct streams_args),
+};
+static const struct pr_program program = VOLUME_PROGRAM("streams",
+	"Lists a volume's streams; sets their guarantees.", "PATH[,PATH]", options);
 
 static void
 render_stream(struct render *r, const struct sfs_stream_info *s)
@@ -79,6 +87,25 @@ print_streams(struct sfs *sfs, struct pr_error *err)
 	return 0;
 }
 
+static int
+list_streams(const struct volume_paths *paths, enum render_form form, struct render **r,
+	struct pr_error *err)
+{
+	int result = -1;
+	struct sfs *sfs = volume_open(paths, 0, err);
+
+	if (!sfs)
+		return -1;
+	if (form == RENDER_TEXT) {
+		result = print_streams(sfs, err);
+	} else {
+		*r = render_begin(stdout, form);
+		result = *r ? render_streams(*r, sfs, err) : pr_error_set(err, "no memory");
+	}
+	sfs_close(&sfs);
+	return result;
+}
+
 int
 volume_streams(int argc, char **argv)
 {
@@ -86,22 +113,19 @@ volume_streams(int argc, char **argv)
 	struct volume_paths paths;
 	struct pr_error err;
 	struct render *r = NULL;
-	int result = -1, status = volume_parse(&program, &a, argc, argv, 0, &paths, NULL);
-	enum render_form form;
-	struct sfs *sfs;
+	int status = volume_parse(&program, &a, argc, argv, 0, &paths, NULL);
 
-	if (status >= 0)
-		return status;
-	form = volume_form(a.json, a.keyvalue);
-	sfs = volume_open(&paths, 0, &err);
-	if (sfs && form == RENDER_TEXT) {
-		result = print_streams(sfs, &err);
-	} else if (sfs) {
-		r = render_begin(stdout, form);
-		result = r ? render_streams(r, sfs, &err) : pr_error_set(&err, "no memory");
+	if (status < 0 && volume_guarantee_check(&a.guarantees, &err) < 0) {
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	} else if (status < 0) {
+		int result = volume_guarantees(&paths, &a.guarantees, &err);
+
+		if (result == 0)
+			result = list_streams(
+				&paths, volume_form(a.json, a.keyvalue), &r, &err);
+		status = volume_finish(&program, &r, result, &err);
 	}
-	if (sfs)
-		sfs_close(&sfs);
+	pr_options_free(&program, &a);
 	volume_paths_free(&paths);
-	return volume_finish(&program, &r, result, &err);
+	return status;
 }

@@ -52,7 +52,8 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack status" command_agrees status status Output Keys
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
-	for command in show check streams; do
+	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output
+	for command in show check; do
 		run_step "packrack volume $command" command_agrees "volume $command" Output
 	done
 	for command in "node list" "node identify" "capture stop"; do

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The room of a volume: guarantees, set beside a living writer too.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_programs packrack
+need_commands python3
+
+DIR=$(mktemp -d /tmp/packrack-space.XXXXXX)
+trap 'rm -rf "$DIR"' EXIT
+packrack=$BUILD/packrack
+volume=$DIR/a.vol
+
+stream_is() { # STREAM FIELD VALUE
+	"$packrack" volume streams "$volume" --json | python3 -c '
+import json, sys
+name, field, value = sys.argv[1:]
+found = [s[field] for s in json.load(sys.stdin)["streams"] if s["name"] == name]
+sys.exit(0 if found == [int(value)] else "%s.%s is %s" % (name, field, found))' "$@"
+}
+
+# A trace of two packets makes the streams.
+python3 -c '
+import struct, sys
+out = struct.pack("<IHHIIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
+for n in (1, 2):
+    out += struct.pack("<IIII", n, 0, 64, 64) + bytes(64)
+sys.stdout.buffer.write(out)' > "$DIR/t.pcap"
+run_step "a volume with a utilization" "$packrack" volume create "$volume" --size 64M \
+	--block-size 256K --utilization 50
+run_step "an import" "$packrack" import "$DIR/t.pcap" --volume "$volume"
+run_step "a guarantee is set" "$packrack" volume streams "$volume" --guarantee packets.0=8M
+run_step "and kept" stream_is packets.0 guarantee 8388608
+run_step "another import leaves it" "$packrack" import "$DIR/t.pcap" --volume "$volume"
+run_step "as it is" stream_is packets.0 guarantee 8388608
+refute_step "more than the utilization is refused" 1 \
+	"$packrack" volume streams "$volume" --guarantee packets.0=40M
+refute_step "so is a stream that is not there" 1 \
+	"$packrack" volume streams "$volume" --guarantee packets.9=1M
+refute_step "and a guarantee without size" 2 \
+	"$packrack" volume streams "$volume" --guarantee packets.0
+refute_step "and a utilization of all" 2 \
+	"$packrack" volume create "$DIR/b.vol" --size 64M --utilization 100
+done_testing
