@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "logger/manage.h"
+#include "logger/patience.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -25,10 +26,18 @@ struct pr_daemon {
 	struct event *readable, *again;
 	struct pr_manage *manage;
 	bool stopping, suspended;
+	struct pr_patience patience;
 	int64_t noted, ticked;
 	int64_t rated;
 	uint64_t rated_bytes, rate;
 };
+
+/* The time that the calls are given: not the disk's, nor the management's. */
+static int64_t
+patience(struct pr_daemon *d)
+{
+	return pr_patience_now(&d->patience, pr_now_mono());
+}
 
 /* One batch. false: there is nothing left. */
 static bool
@@ -56,7 +65,7 @@ tick(struct pr_daemon *d, int64_t now)
 {
 	d->ticked = now;
 	d->calls.tick(d->calls.arg, now);
-	pr_append_tick(d->append, now);
+	pr_append_tick(d->append, pr_now_mono());
 }
 
 static void
@@ -67,7 +76,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	for (unsigned i = 0; i < ROUND / BATCH; i++) {
-		int64_t now = pr_now_mono();
+		int64_t now = patience(d);
 
 		if (now - d->ticked >= TICK_NS)
 			tick(d, now);
@@ -145,7 +154,7 @@ on_tick(void *arg)
 	struct pr_daemon *d = arg;
 	int64_t now = pr_now_mono();
 
-	tick(d, now);
+	tick(d, patience(d));
 	/* The buffer may have filled up while all waited for a log. Taking disarms the ring: it must
 	 * be emptied and armed again, or nobody wakes us. */
 	on_readable(-1, 0, d);
@@ -156,7 +165,7 @@ on_tick(void *arg)
 		note(d);
 	}
 	if (pr_capture_failed(d->capture) ||
-		(d->stopping && d->calls.over(d->calls.arg, now)))
+		(d->stopping && d->calls.over(d->calls.arg, patience(d))))
 		pr_loop_break(d->loop);
 }
 
@@ -167,7 +176,7 @@ on_stop(void *arg)
 
 	pr_log_info("stopping");
 	d->stopping = true;
-	d->calls.stop(d->calls.arg, pr_now_mono());
+	d->calls.stop(d->calls.arg, patience(d));
 }
 
 void
@@ -244,7 +253,7 @@ pr_daemon_run(struct pr_daemon *d, struct pr_error *err)
 	result = pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
 	pr_capture_stop(d->capture);
-	while (take_batch(d, pr_now_mono()))
+	while (take_batch(d, patience(d)))
 		;
 	failed = pr_capture_failed(d->capture);
 	if (failed && result == 0)

@@ -15,6 +15,7 @@
  */
 struct pr_daemon;
 
+/* now: see logger/patience.h. */
 struct pr_daemon_calls {
 	void (*frame)(void *arg, struct pr_capture_record *rec, int64_t now);
 	/* After a batch; gives the buffer back. full: the receiver waits for room. */

@@ -11,6 +11,8 @@
 #define ROOM_DEFAULT 65536
 /* Entries that were given out stay readable for so long: losses look back for alike ones. */
 #define HISTORY 2048
+/* A dispatcher sends MARKs twice as far apart, each in one or several frames at once. */
+#define MARKS_APART (50 * PR_NS_PER_MS)
 
 void
 pr_match_defaults(struct pr_match_options *o)
@@ -376,6 +378,11 @@ pr_match_sent(struct pr_match *m, uint64_t ordinal, int64_t now)
 	if (ordinal != m->told) {
 		m->told = ordinal;
 		m->told_since = now;
+	}
+	if (now - m->marked_at >= MARKS_APART) { /* not another frame of the same MARK */
+		m->marked_at = now;
+		m->marked[0] = m->marked[1];
+		m->marked[1] = m->held_top;
 	}
 }
 

@@ -145,6 +145,7 @@ pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 {
 	struct held *h = held_at(m, arrival);
 	uint64_t ordinal = s->e.ordinal;
+	bool queued = h->state == HELD_QUEUED;
 
 	if (h->state == HELD_PARKED) {
 		match_table_remove(&m->frames, h->f.fingerprint, arrival);
@@ -161,6 +162,10 @@ pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 			hash_until(m, ordinal);
 		m->front = ordinal + 1;
 		m->front_arrival = arrival;
+		if (queued) {
+			m->pace_arrival = arrival;
+			m->pace_ordinal = ordinal;
+		}
 	}
 	s->state = SLOT_MATCHED;
 	s->framed = true;
@@ -309,7 +314,11 @@ span_around(
 	}
 }
 
-/* Entries first..last are about to be added, in order. */
+/*
+ * Entries first..last are about to be added, in order. Several links may carry the same packets, and then
+ * neighbours tell nothing: a frame goes to whichever alike entry is told of first, and the other one's
+ * frame may be anywhere.
+ */
 void
 match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
 {
@@ -318,6 +327,10 @@ match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
 	m->stuck = false;
 	if (m->parked == 0)
 		return;
+	if (m->several) {
+		m->span = (struct match_span){0, UINT64_MAX};
+		return;
+	}
 	if (first < m->front) {
 		/* Frames alike may have gone to later entries; their surplus comes anywhere behind. */
 		span_around(m, first, last, &m->span);
@@ -328,22 +341,46 @@ match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
 	m->span.ceiling = UINT64_MAX;
 }
 
+/* How far a frame lies from where an entry's would, had nothing been lost or doubled since. */
+static uint64_t
+off_pace(const struct pr_match *m, const struct slot *s, uint64_t arrival)
+{
+	int64_t off = (int64_t)(arrival - m->pace_arrival) -
+		      (int64_t)(s->e.ordinal - m->pace_ordinal);
+
+	return (uint64_t)(off < 0 ? -off : off);
+}
+
+/*
+ * The first in line; of several links, whose frames lie parked for long, the one nearest to its place: fewer
+ * frames change hands, and chance gives fewer of the same fingerprint and other bytes.
+ */
 static bool
 find_parked(struct pr_match *m, struct slot *s)
 {
 	uint64_t n = match_bucket_of(&m->frames, s->e.fingerprint)->head;
+	uint64_t best = MATCH_NONE, best_off = UINT64_MAX;
 
 	for (unsigned steps = 0; n != MATCH_NONE && steps < 1024; steps++) {
 		struct held *h = held_at(m, n);
 
 		if (h->f.fingerprint == s->e.fingerprint && n >= m->span.floor &&
 			n <= m->span.ceiling) {
-			pair(m, s, n, h->f.len);
-			return true;
+			uint64_t off = off_pace(m, s, n);
+
+			if (off >= best_off)
+				break; /* they lie in order of arrival */
+			best = n;
+			best_off = off;
+			if (!m->several)
+				break;
 		}
 		n = h->hook.next;
 	}
-	return false;
+	if (best == MATCH_NONE)
+		return false;
+	pair(m, s, best, held_at(m, best)->f.len);
+	return true;
 }
 
 void
@@ -415,7 +452,8 @@ match_expire(struct pr_match *m, int64_t now)
 
 		if (!timed && !overtaken(m, s))
 			return;
-		if (timed)
+		/* Its frame may be queued behind one whose log is to come: another link's is not late. */
+		if (timed || m->several)
 			match_drain(m, true);
 		if (s->state == SLOT_WAITING && !last_chance(m, s))
 			match_lose(m, ordinal);
@@ -449,6 +487,13 @@ match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate)
 	match_held_done(m, arrival);
 }
 
+/* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
+static bool
+log_told(const struct pr_match *m, uint64_t arrival)
+{
+	return arrival + m->o.window < m->marked[0];
+}
+
 static bool
 parked_over(const struct pr_match *m, const struct held *h, uint64_t arrival, int64_t now)
 {
@@ -458,6 +503,8 @@ parked_over(const struct pr_match *m, const struct held *h, uint64_t arrival, in
 		return true;
 	/* A repeat needs no log, once all the logs are here that could be its own. */
 	if (m->missing || !recent_has(m->recent, h->f.fingerprint, arrival))
+		return false;
+	if (m->several && !log_told(m, arrival))
 		return false;
 	return age >= 2 * m->o.expire_ns ||
 	       (!m->several && m->front_arrival > arrival + 2 * (uint64_t)m->o.window);

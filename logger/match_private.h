@@ -119,6 +119,11 @@ struct pr_match {
 	uint64_t held_ring; /* first not done nor moved */
 	uint64_t held_old; /* no parked ones below */
 	uint64_t front_arrival; /* of the frame that moved front last */
+	uint64_t pace_arrival,
+		pace_ordinal; /* of the last pair in the order of both sides */
+	uint64_t marked
+		[2]; /* frames that had come by the last MARK but one, and by the last */
+	int64_t marked_at;
 	uint64_t parked;
 	bool stuck; /* the head of the queue fits nothing that is known */
 	struct match_span span;

@@ -17,7 +17,8 @@
  */
 #define SIM_EPOCH UINT64_C(0x1234567890abcdef)
 #define SIM_PACKET_MAX 200
-#define SIM_LINKS 4
+#define SIM_LINKS 20
+#define SIM_LOG_MAX 60000
 #define SIM_REACH 64 /* frames: how far the switch reorders */
 #define SIM_STEP 20000 /* ns between two frames */
 
@@ -29,6 +30,9 @@ struct sim_case {
 	unsigned run; /* length of one run of alike ones */
 	unsigned log_loss, log_gone; /* gone: RESEND is answered so */
 	unsigned hold_log; /* number of the log of link 0 that comes late */
+	unsigned
+		turn; /* links send so many in turn, and carry the same packets at other times */
+	bool large_logs;
 	uint32_t room;
 	bool mute; /* RESEND is not answered */
 };
@@ -79,6 +83,7 @@ struct sim {
 	uint64_t frames_in, frames_out, stored, lost, strays, duplicates, leftovers;
 	uint64_t dropped, corrupted, doubled, stored_while_held;
 	uint64_t last_seq[SIM_LINKS];
+	size_t counts[SIM_LINKS]; /* packets of each link */
 	struct pr_match_stats stats;
 	char bad[200];
 };
@@ -227,20 +232,36 @@ sim_answers(struct sim *s)
 	}
 }
 
+/* Which link sends packet i; *number: what it carries. In turn, each link lags two turns behind the next. */
+static uint16_t
+sim_link_of(struct sim *s, size_t i, size_t *number)
+{
+	size_t k;
+
+	*number = i;
+	if (!s->c.turn)
+		return (uint16_t)(sim_random(&s->random) % s->c.links);
+	k = i / s->c.turn % s->c.links;
+	*number = s->counts[k]++ + k * 2 * s->c.turn;
+	return (uint16_t)k;
+}
+
 /* Content: a number in the payload, or one of a few that are alike. */
 static void
-sim_fill(struct sim *s, struct sim_packet *p, size_t i, size_t run_at)
+sim_fill(struct sim *s, struct sim_packet *p, size_t i, size_t number, size_t run_at)
 {
 	bool in_run = s->c.run && i >= run_at && i < run_at + s->c.run;
 	uint64_t kind = in_run                      ? 1
 			: sim_chance(s, s->c.alike) ? 1 + sim_random(&s->random) % 5
 						    : 0;
 
-	p->len = kind ? 60 + (uint32_t)kind : 60 + (uint32_t)(sim_random(&s->random) % 100);
+	p->len = kind        ? 60 + (uint32_t)kind
+		 : s->c.turn ? 60 + (uint32_t)(number % 100)
+			     : 60 + (uint32_t)(sim_random(&s->random) % 100);
 	memset(p->data, kind ? (int)kind : 0xaa, p->len);
 	if (!kind) {
-		memcpy(p->data + 20, &i, sizeof(i));
-		if (sim_random(&s->random) % 4 == 0)
+		memcpy(p->data + 20, &number, sizeof(number));
+		if (!s->c.turn && sim_random(&s->random) % 4 == 0)
 			memset(p->data + 40, 0, p->len - 40);
 	}
 }
@@ -273,11 +294,11 @@ sim_log_done(struct sim *s, struct pr_tslog_builder *b, uint64_t last_seq)
 static void
 sim_make(struct sim *s)
 {
-	static uint8_t room[SIM_LINKS][1500];
+	static uint8_t room[SIM_LINKS][SIM_LOG_MAX];
 	struct pr_tslog_builder b[SIM_LINKS];
 	uint64_t numbers[SIM_LINKS], last[SIM_LINKS] = {0}, seq = 0;
 	size_t run_at = s->c.packets > s->c.run ? (s->c.packets - s->c.run) / 2 : 0;
-	size_t size = 256 + sim_random(&s->random) % 1200;
+	size_t size = s->c.large_logs ? SIM_LOG_MAX : 256 + sim_random(&s->random) % 1200;
 	uint16_t flags = s->c.links > 1 ? PR_TSLOG_INTERLEAVED : 0;
 
 	for (unsigned k = 0; k < s->c.links; k++) {
@@ -287,9 +308,10 @@ sim_make(struct sim *s)
 	for (size_t i = 0; i < s->c.packets; i++) {
 		struct sim_packet *p = &s->packets[i];
 		struct pr_entry e = {.ordinal = i};
-		uint16_t k = (uint16_t)(sim_random(&s->random) % s->c.links);
+		size_t number;
+		uint16_t k = sim_link_of(s, i, &number);
 
-		sim_fill(s, p, i, run_at);
+		sim_fill(s, p, i, number, run_at);
 		p->link = k;
 		p->seq = seq += 1 + sim_random(&s->random) % 3;
 		e.seq = p->seq;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "logger/match.h"
+#include "logger/patience.h"
 #include "proto/base/clock.h"
 #include "tests/unit/match_sim.h"
 
@@ -279,6 +280,27 @@ START_TEST(test_links_are_independent)
 }
 END_TEST
 
+/*
+ * The same packets on several links, as taps along one way see them: a frame may go to another link's
+ * entry whose log came sooner, and its own entry must find the frame that is left, wherever it lies.
+ */
+START_TEST(test_links_carry_the_same)
+{
+	struct sim_case c = {
+		.seed = 1, .links = 20, .packets = 9000, .turn = 64, .large_logs = true};
+
+	run_exact(c, 3);
+	c.links = 5;
+	run_exact(c, 3);
+	c.large_logs = false;
+	run_exact(c, 10);
+	c.loss = 20;
+	c.reorder = 20;
+	c.log_loss = 100;
+	run_exact(c, 10);
+}
+END_TEST
+
 START_TEST(test_little_room)
 {
 	struct sim_case c = {.seed = 3,
@@ -372,6 +394,127 @@ START_TEST(test_given_with_its_losses)
 }
 END_TEST
 
+struct given {
+	uint64_t packets, leftovers, lost;
+};
+
+static void
+count_packet(void *arg, uint16_t link, const struct pr_entry *e,
+	const struct pr_match_frame *f, uint32_t len)
+{
+	struct given *g = arg;
+
+	(void)link;
+	(void)e;
+	(void)f;
+	(void)len;
+	g->packets++;
+}
+
+static void
+count_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
+{
+	struct given *g = arg;
+
+	(void)f;
+	(void)fate;
+	g->leftovers++;
+}
+
+static void
+count_lost(void *arg, const struct pr_loss *loss)
+{
+	struct given *g = arg;
+
+	g->lost += loss->count;
+}
+
+/* A link's log 1, of two entries. */
+static void
+take_log(struct pr_match *m, uint16_t link, uint64_t ordinal, uint32_t fingerprint,
+	int64_t now)
+{
+	struct pr_entry e = {.seq = 1, .ordinal = ordinal, .time = 1, .otime = 1};
+	struct pr_tslog_builder b;
+	const uint8_t *body;
+	uint8_t room[300];
+	size_t len;
+
+	e.fingerprint = fingerprint;
+	pr_tslog_begin(&b, link, PR_TSLOG_INTERLEAVED, 1, room, sizeof(room));
+	ck_assert(pr_tslog_add(&b, &e));
+	e.seq++;
+	e.ordinal += 2;
+	e.fingerprint++;
+	ck_assert(pr_tslog_add(&b, &e));
+	len = pr_tslog_finish(&b, &body);
+	ck_assert_int_eq(pr_match_tslog(m, body, len, now), 0);
+}
+
+/* Of two alike frames one has got its log: the other is no repeat while its log may be on its way. */
+START_TEST(test_slow_log_of_another_link)
+{
+	struct given g = {0};
+	struct pr_match_calls calls = {
+		count_packet, count_lost, count_leftover, ask_nobody, &g};
+	uint8_t data[60] = {1};
+	struct pr_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct pr_match_options o;
+	int64_t now = PR_NS_PER_S;
+	struct pr_match *m;
+
+	pr_match_defaults(&o);
+	m = pr_match_create(&o, &calls, NULL);
+	ck_assert_ptr_nonnull(m);
+	pr_match_mark(m, 0, 0, now);
+	pr_match_sent(m, 0, now);
+	pr_match_frame(m, &f, now);
+	pr_match_frame(m, &f, now);
+	take_log(m, 1, 1, f.fingerprint, now);
+	pr_match_tick(m, now += 10 * o.expire_ns);
+	ck_assert_uint_eq(g.packets, 1);
+	ck_assert_uint_eq(g.leftovers, 0);
+	take_log(m, 0, 0, f.fingerprint, now);
+	ck_assert_uint_eq(g.packets, 2);
+	pr_match_finish(m);
+	ck_assert_uint_eq(g.lost, 2); /* the second of each log */
+	pr_match_destroy(&m);
+}
+END_TEST
+
+/* The logger's thread stood still between a log and the frame behind it. */
+START_TEST(test_own_stall_is_no_loss)
+{
+	struct given g = {0};
+	struct pr_match_calls calls = {
+		count_packet, count_lost, count_leftover, ask_nobody, &g};
+	uint8_t data[60] = {1};
+	struct pr_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct pr_patience patience = {0};
+	int64_t mono = PR_NS_PER_S;
+	struct pr_match_options o;
+	struct pr_match *m;
+
+	pr_match_defaults(&o);
+	m = pr_match_create(&o, &calls, NULL);
+	ck_assert_ptr_nonnull(m);
+	take_log(m, 0, 0, f.fingerprint, pr_patience_now(&patience, mono));
+	mono += 100 * PR_NS_PER_S;
+	pr_match_tick(m, pr_patience_now(&patience, mono));
+	pr_match_frame(m, &f, pr_patience_now(&patience, mono));
+	pr_match_run(m, pr_patience_now(&patience, mono));
+	ck_assert_uint_eq(g.packets, 1);
+	ck_assert_uint_eq(g.lost, 0);
+	/* Time in which it looks is not left out. */
+	for (unsigned i = 0; i < 100; i++)
+		pr_match_tick(m, pr_patience_now(&patience, mono += 10 * PR_NS_PER_MS));
+	ck_assert(pr_match_settled(m));
+	ck_assert_uint_eq(g.lost, 1);
+	pr_match_finish(m);
+	pr_match_destroy(&m);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -393,6 +536,9 @@ main(void)
 	tcase_add_test(tcase, test_everything);
 	tcase_add_test(tcase, test_gone_logs_are_losses);
 	tcase_add_test(tcase, test_links_are_independent);
+	tcase_add_test(tcase, test_links_carry_the_same);
+	tcase_add_test(tcase, test_slow_log_of_another_link);
+	tcase_add_test(tcase, test_own_stall_is_no_loss);
 	tcase_add_test(tcase, test_little_room);
 	tcase_add_test(tcase, test_hostile_logs);
 	tcase_add_test(tcase, test_given_with_its_losses);
