@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <xxhash.h>
+#ifdef __x86_64__
+/* The widest vectors that the CPU has, chosen as the program starts: the library by itself takes SSE2. */
+#include <xxh_x86dispatch.h>
+#endif
 
 #include "logger/streamfs/bytes.h"
 #include "logger/streamfs/format.h"

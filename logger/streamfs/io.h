@@ -44,7 +44,8 @@ int sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t 
 
 struct sfs_request {
 	struct sfs_disk *disk;
-	const uint8_t *buf; /* NULL: sync */
+	const uint8_t *buf; /* to be written; or */
+	uint8_t *into; /* to be read to; neither: sync */
 	size_t len, done;
 	uint64_t offset;
 	int error; /* 0 or errno, when it comes back */
@@ -58,6 +59,7 @@ struct sfs_queue_ops {
 	int (*submit)(void *state, struct sfs_request *r); /* errno on refusal */
 	struct sfs_request *(*reap)(void *state, bool wait); /* a list */
 	void (*destroy)(void *state);
+	bool (*pin)(void *state, uint8_t *base, size_t size, size_t unit); /* optional */
 };
 struct sfs_queue {
 	const struct sfs_queue_ops *ops;
@@ -65,13 +67,22 @@ struct sfs_queue {
 	const char *name;
 	uint32_t flying;
 };
-/* io_uring; else a thread with pwrite; for disks without descriptor, at once. */
+/* io_uring; else a few threads with pwrite; for disks without descriptor, at once. */
 int sfs_queue_open(
 	struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err);
 void sfs_queue_close(struct sfs_queue *q);
+/*
+ * From now on requests with buffers in this memory need not have its pages looked up each time
+ * (io_uring's registered buffers). unit: what no request reaches across, a power of two; base is a
+ * multiple of a page. False: not to be had (RLIMIT_MEMLOCK, or no io_uring); everything works all the
+ * same.
+ */
+bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
 int sfs_uring_open(struct sfs_queue *q);
 int sfs_thread_open(struct sfs_queue *q, struct pr_error *err);
+/* Does it now, and waits: for the queues that have threads, or nothing. */
+void sfs_request_perform(struct sfs_request *r);
 
 #endif

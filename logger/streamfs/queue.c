@@ -10,12 +10,23 @@ struct inline_queue {
 	unsigned waiting;
 };
 
+void
+sfs_request_perform(struct sfs_request *r)
+{
+	int rc;
+	if (r->buf)
+		rc = sfs_disk_write(r->disk, r->buf, r->len, r->offset);
+	else if (r->into)
+		rc = sfs_disk_read(r->disk, r->into, r->len, r->offset);
+	else
+		rc = r->disk->ops->sync(r->disk->arg);
+	r->error = rc < 0 ? errno : 0;
+}
+
 static void
 perform(struct inline_queue *q, struct sfs_request *r)
 {
-	int rc = r->buf ? sfs_disk_write(r->disk, r->buf, r->len, r->offset)
-			: r->disk->ops->sync(r->disk->arg);
-	r->error = rc < 0 ? errno : 0;
+	sfs_request_perform(r);
 	r->next = q->done;
 	q->done = r;
 }
@@ -62,7 +73,8 @@ inline_reap(void *state, bool wait)
 	return list;
 }
 
-static const struct sfs_queue_ops inline_ops = {inline_submit, inline_reap, free};
+static const struct sfs_queue_ops inline_ops = {
+	.submit = inline_submit, .reap = inline_reap, .destroy = free};
 
 static int
 inline_open(struct sfs_queue *q, struct pr_error *err)
@@ -90,6 +102,12 @@ sfs_queue_close(struct sfs_queue *q)
 	if (q->ops)
 		q->ops->destroy(q->state);
 	q->ops = NULL;
+}
+
+bool
+sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit)
+{
+	return q->ops->pin && q->ops->pin(q->state, base, size, unit);
 }
 
 /* A refusal comes back as a failed request, so that there is one place for errors. */

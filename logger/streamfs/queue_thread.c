@@ -1,29 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "logger/streamfs/io.h"
 
 /*
- * Where io_uring is not permitted: one thread that writes in order. The lock is taken once per block
- * or flush, never per record.
+ * Where io_uring is not permitted: threads that write and read, so that several blocks are in flight.
+ * The lock is taken once per block or flush, never per record. Nothing needs an order here: a sync is
+ * submitted when what it is for has come back, and no two writes under way touch the same sector.
  */
+#define THREADS 4
 struct thread_queue {
-	pthread_t thread;
+	pthread_t thread[THREADS];
+	unsigned threads;
 	pthread_mutex_t lock;
 	pthread_cond_t work, ready;
 	struct sfs_request *todo, **todo_tail, *done, **done_tail;
 	bool stop;
 };
-
-static void
-perform(struct sfs_request *r)
-{
-	int rc = r->buf ? sfs_disk_write(r->disk, r->buf, r->len, r->offset)
-			: r->disk->ops->sync(r->disk->arg);
-	r->error = rc < 0 ? errno : 0;
-}
 
 static struct sfs_request *
 take(struct thread_queue *q)
@@ -48,7 +42,7 @@ run(void *arg)
 			break;
 		struct sfs_request *r = take(q);
 		pthread_mutex_unlock(&q->lock);
-		perform(r);
+		sfs_request_perform(r);
 		pthread_mutex_lock(&q->lock);
 		*q->done_tail = r;
 		q->done_tail = &r->next;
@@ -90,16 +84,18 @@ thread_destroy(void *state)
 	struct thread_queue *q = state;
 	pthread_mutex_lock(&q->lock);
 	q->stop = true;
-	pthread_cond_signal(&q->work);
+	pthread_cond_broadcast(&q->work);
 	pthread_mutex_unlock(&q->lock);
-	pthread_join(q->thread, NULL);
+	while (q->threads > 0)
+		pthread_join(q->thread[--q->threads], NULL);
 	pthread_cond_destroy(&q->work);
 	pthread_cond_destroy(&q->ready);
 	pthread_mutex_destroy(&q->lock);
 	free(q);
 }
 
-static const struct sfs_queue_ops thread_ops = {thread_submit, thread_reap, thread_destroy};
+static const struct sfs_queue_ops thread_ops = {
+	.submit = thread_submit, .reap = thread_reap, .destroy = thread_destroy};
 
 int
 sfs_thread_open(struct sfs_queue *queue, struct pr_error *err)
@@ -112,9 +108,12 @@ sfs_thread_open(struct sfs_queue *queue, struct pr_error *err)
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->work, NULL);
 	pthread_cond_init(&q->ready, NULL);
-	if (pthread_create(&q->thread, NULL, run, q) != 0) {
-		free(q);
-		return pr_error_set(err, "cannot start the thread that writes the volume");
+	while (q->threads < THREADS &&
+		pthread_create(&q->thread[q->threads], NULL, run, q) == 0)
+		q->threads++;
+	if (q->threads == 0) {
+		thread_destroy(q);
+		return pr_error_set(err, "cannot start a thread that writes the volume");
 	}
 	*queue = (struct sfs_queue){.ops = &thread_ops, .state = q, .name = "thread"};
 	return 0;

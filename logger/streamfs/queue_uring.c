@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <liburing.h>
+#include <linux/ioprio.h>
 #include <stdlib.h>
 
 #include "logger/streamfs/io.h"
 
 #define DEPTH 64
+#define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
+#define PIN_PIECES 256
+
+/*
+ * Reads give way to writes where the device's scheduler looks at priorities within a class (BFQ). Not the
+ * idle class: under mq-deadline that would let a query starve for ten seconds.
+ */
+#define WRITE_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0)
+#define READ_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 
 /* Requests beyond the ring's depth wait in a list. */
 struct uring_queue {
 	struct io_uring ring;
+	const uint8_t *pinned; /* NULL: none */
+	size_t pinned_size;
 	struct sfs_request *todo, **todo_tail;
 	struct sfs_request *done, **done_tail;
 	unsigned inside;
@@ -24,14 +36,38 @@ finish(struct uring_queue *q, struct sfs_request *r, int error)
 	q->done_tail = &r->next;
 }
 
-static void
-prepare(struct io_uring_sqe *sqe, struct sfs_request *r)
+/* The number of the pinned piece that holds the request's bytes; -1: none. */
+static int
+pinned_piece(const struct uring_queue *q, const uint8_t *p, size_t len)
 {
-	if (r->buf)
-		io_uring_prep_write(sqe, r->disk->fd, r->buf + r->done,
-			(unsigned)(r->len - r->done), r->offset + r->done);
-	else
+	if (!q->pinned || p < q->pinned || (size_t)(p - q->pinned) >= q->pinned_size)
+		return -1;
+	size_t at = (size_t)(p - q->pinned);
+	if (len > q->pinned_size - at || at / PIN_BYTES != (at + len - 1) / PIN_BYTES)
+		return -1;
+	return (int)(at / PIN_BYTES);
+}
+
+static void
+prepare(const struct uring_queue *q, struct io_uring_sqe *sqe, struct sfs_request *r)
+{
+	unsigned len = (unsigned)(r->len - r->done);
+	uint64_t offset = r->offset + r->done;
+	if (r->buf) {
+		const uint8_t *from = r->buf + r->done;
+		int piece = pinned_piece(q, from, len);
+		if (piece >= 0)
+			io_uring_prep_write_fixed(
+				sqe, r->disk->fd, from, len, offset, piece);
+		else
+			io_uring_prep_write(sqe, r->disk->fd, from, len, offset);
+		sqe->ioprio = WRITE_PRIORITY;
+	} else if (r->into) {
+		io_uring_prep_read(sqe, r->disk->fd, r->into + r->done, len, offset);
+		sqe->ioprio = READ_PRIORITY;
+	} else {
 		io_uring_prep_fsync(sqe, r->disk->fd, IORING_FSYNC_DATASYNC);
+	}
 	io_uring_sqe_set_data(sqe, r);
 }
 
@@ -45,7 +81,7 @@ feed(struct uring_queue *q)
 			break;
 		struct sfs_request *r = q->todo;
 		q->todo = r->next;
-		prepare(sqe, r);
+		prepare(q, sqe, r);
 		q->inside++;
 		any = true;
 	}
@@ -83,7 +119,7 @@ complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 	q->inside--;
 	if (res == -EINTR || res == -EAGAIN) {
 		requeue(q, r);
-	} else if (res < 0 || !r->buf) {
+	} else if (res < 0 || r->len == 0) {
 		finish(q, r, res < 0 ? -res : 0);
 	} else if (res == 0) {
 		finish(q, r, EIO);
@@ -124,7 +160,38 @@ uring_destroy(void *state)
 	free(q);
 }
 
-static const struct sfs_queue_ops uring_ops = {uring_submit, uring_reap, uring_destroy};
+static bool
+uring_pin(void *state, uint8_t *base, size_t size, size_t unit)
+{
+	struct uring_queue *q = state;
+	struct iovec piece[PIN_PIECES];
+	unsigned n = 0;
+	if (unit > PIN_BYTES || size > PIN_PIECES * PIN_BYTES)
+		return false;
+	for (size_t at = 0; at < size; at += PIN_BYTES)
+		piece[n++] = (struct iovec){
+			base + at, size - at < PIN_BYTES ? size - at : PIN_BYTES};
+	if (io_uring_register_buffers(&q->ring, piece, n) < 0)
+		return false;
+	q->pinned = base;
+	q->pinned_size = size;
+	return true;
+}
+
+static const struct sfs_queue_ops uring_ops = {.submit = uring_submit,
+	.reap = uring_reap,
+	.destroy = uring_destroy,
+	.pin = uring_pin};
+
+/* A ring that is entered for completions only when it is looked at, where the kernel can (5.19). */
+static int
+make_ring(struct io_uring *ring)
+{
+	if (io_uring_queue_init(DEPTH, ring,
+		    IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG) == 0)
+		return 0;
+	return io_uring_queue_init(DEPTH, ring, 0);
+}
 
 int
 sfs_uring_open(struct sfs_queue *queue)
@@ -134,7 +201,7 @@ sfs_uring_open(struct sfs_queue *queue)
 		return -1;
 	q->todo_tail = &q->todo;
 	q->done_tail = &q->done;
-	if (io_uring_queue_init(DEPTH, &q->ring, 0) < 0) {
+	if (make_ring(&q->ring) < 0) {
 		free(q);
 		return -1;
 	}

@@ -148,6 +148,8 @@ sfs_writer_start(
 		sfs_queue_open(&w->queue, descriptors, options->no_direct, err) < 0 ||
 		start_frontier(sfs, err) < 0)
 		return -1;
+	sfs_queue_pin(&w->queue, sfs->shm.data,
+		(size_t)sfs->shm.slots * sfs->shm.block_size, sfs->shm.block_size);
 	publish_all(sfs);
 	return 0;
 }
