@@ -34,7 +34,7 @@ in_switch() {
 }
 
 # Figures: of a node's logger, of the dispatcher, of the dispatcher's view of a node.
-figure() { # logger|dispatcher|view NODE KEY
+figure() { # node|logger|dispatcher|view NODE KEY
 	"$PACKRACK" status --json > "$LAB_DIR/status.json" 2> /dev/null
 	python3 - "$LAB_DIR/status.json" "$@" <<- 'P'
 	import json, sys
@@ -42,6 +42,8 @@ figure() { # logger|dispatcher|view NODE KEY
 	if kind == "logger":
 	    found = [n["logger"] for n in status["nodes"] if n["name"] == node][0]
 	    found = json.loads(found) if isinstance(found, str) else found
+	elif kind == "node":
+	    found = [n for n in status["nodes"] if n["name"] == node][0]
 	elif kind == "dispatcher":
 	    found = status["dispatcher"]
 	else:
@@ -177,7 +179,16 @@ run_step "and gets no packet; the others store them all" stranger_gets_nothing
 # ---- a node is emptied ----
 
 refute_step "node reset wants --yes" 2 "$PACKRACK" node reset log1
-held=$(figure view log1 packets_stored)
+told() { # what the merger knows of its nodes is as old as their last word
+	local n sum=0
+	for n in log1 log2 log3; do
+		held=$(figure node $n packets) && sum=$((sum + held))
+	done
+	held=$(figure node log1 packets)
+	((sum == whole + 2000))
+}
+run_step "the nodes have told what they hold" poll_until 8 told
+resets=$("$FORGE" count "$LAB_DIR/p1.pcap" RESET) # the forged one
 run_step "node reset --yes" "$PACKRACK" node reset log1 --yes
 gone() {
 	local all=$((whole + 2000))
@@ -189,7 +200,7 @@ gone() {
 }
 run_step "its packets are gone, the others' are there, and the answer says what lacks" gone
 replayed() {
-	poll_until 5 "$FORGE" has "$LAB_DIR/p1.pcap" RESET || return 1
+	poll_until 5 "$FORGE" has "$LAB_DIR/p1.pcap" RESET "$resets" || return 1
 	"$RACK" play "$LAB_DIR/b.pcap" --pps=8000 --quiet || return 1
 	"$RACK" drain --keep-running --timeout 20 || return 1
 	local before

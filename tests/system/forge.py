@@ -8,7 +8,8 @@
   forge.py leave IFACE TRACE                    QUIT as the node of TRACE's last STATUS would write it,
                                                 with a zero tag
   forge.py replay IFACE TRACE TYPE              the frames of TYPE in TRACE again, bit for bit
-  forge.py has TRACE TYPE                       exit 0 if TRACE has one
+  forge.py has TRACE TYPE [N]                   exit 0 if TRACE has more than N (0)
+  forge.py count TRACE TYPE                     how many it has
 
 The frames are built here from their description, by none of the programs under test.
 """
@@ -63,8 +64,12 @@ def send(iface, wanted):
 
 
 def main(argv):
-    if len(argv) == 4 and argv[1] == "has":
-        return 0 if any(frames(argv[2], argv[3])) else 1
+    if len(argv) == 4 and argv[1] == "count":
+        print(sum(1 for _ in frames(argv[2], argv[3])))
+        return 0
+    if len(argv) in (4, 5) and argv[1] == "has":
+        least = int(argv[4]) if len(argv) == 5 else 0
+        return 0 if sum(1 for _ in frames(argv[2], argv[3])) > least else 1
     if len(argv) == 5 and argv[1] == "replay":
         found = list(frames(argv[3], argv[4]))
     elif len(argv) == 4 and argv[1] == "leave":
