@@ -201,6 +201,7 @@ static int
 open_out(struct dispatcher *d, struct pr_error *err)
 {
 	struct prd_transmit_config tx = {.ifname = d->out.name,
+		.mtu = d->out.mtu,
 		.ifindex = (int)d->out.index,
 		.ethertype = (uint16_t)d->options.ethertype,
 		.key = &d->key,

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-enum { VLAN_TAG = 4, MACS = 2 * PR_MAC_LEN };
+enum { MACS = 2 * PR_MAC_LEN };
 
 size_t
 prd_frame_limit(const uint8_t *frame, size_t len, uint32_t mtu)
 {
 	bool tagged = len >= PR_ETHER_LEN && frame[12] == 0x81 && frame[13] == 0x00;
 
-	return (size_t)mtu + PR_ETHER_LEN + (tagged ? VLAN_TAG : 0);
+	return (size_t)mtu + PR_ETHER_LEN + (tagged ? PRD_VLAN_TAG : 0);
 }
 
 /* Too short for an Ethernet header: its bytes travel in the log, a frame of zeros in its place. */

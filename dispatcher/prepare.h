@@ -8,6 +8,8 @@
 #include "dispatcher/link.h"
 #include "proto/wire/tslog.h"
 
+enum { PRD_VLAN_TAG = 4 };
+
 /* What all frames of one run have in common. */
 struct prd_prepare {
 	uint8_t src[PR_MAC_LEN]; /* the o-port's */

@@ -12,12 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dispatcher/prepare.h"
+#include "dispatcher/xdp.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 
 enum { SEND_BUFFER = 8 << 20, PAYLOAD_MAX = 65535 };
 
 struct prd_transmit {
-	int fd;
+	int fd; /* a packet socket, used where there is no xdp */
+	struct prd_xdp *xdp;
 	struct prd_transmit_config config;
 	struct prd_transmit_counters counters;
 	int trouble; /* errno of the o-port as a whole */
@@ -79,6 +83,19 @@ open_socket(struct prd_transmit *t, struct pr_error *err)
 	return 0;
 }
 
+/* The cheaper way, if every frame fits it; one socket sends all, so that order is kept. */
+static void
+open_xdp(struct prd_transmit *t)
+{
+	struct pr_error err;
+
+	if (t->config.mtu + PR_ETHER_LEN + PRD_VLAN_TAG > PRD_XDP_FRAME_MAX)
+		return;
+	t->xdp = prd_xdp_open(t->config.ifindex, t->ifname, SEND_BUFFER, &err);
+	if (!t->xdp)
+		pr_log_info("%s; a packet socket sends", err.text);
+}
+
 struct prd_transmit *
 prd_transmit_open(const struct prd_transmit_config *config, struct pr_error *err)
 {
@@ -98,6 +115,8 @@ prd_transmit_open(const struct prd_transmit_config *config, struct pr_error *err
 	}
 	if (open_socket(t, err) < 0 || open_libnet(t, t->ifname, err) < 0)
 		prd_transmit_close(&t);
+	else
+		open_xdp(t);
 	return t;
 }
 
@@ -121,6 +140,7 @@ prd_transmit_close(struct prd_transmit **transmit)
 		free_control(t);
 		libnet_destroy(t->libnet);
 	}
+	prd_xdp_close(&t->xdp);
 	if (t->fd >= 0)
 		close(t->fd);
 	free(t);
@@ -184,7 +204,8 @@ send_all(struct prd_transmit *t, struct mmsghdr *msgs, unsigned count, bool *fai
 
 	memset(failed, 0, count * sizeof *failed);
 	while (at < count) {
-		int n = sendmmsg(t->fd, msgs + at, count - at, MSG_DONTWAIT);
+		int n = t->xdp ? prd_xdp_send(t->xdp, msgs + at, count - at)
+			       : sendmmsg(t->fd, msgs + at, count - at, MSG_DONTWAIT);
 
 		pr_count(&t->counters.calls, 1);
 		if (n > 0) {

@@ -21,6 +21,7 @@ struct prd_transmit;
 struct prd_transmit_config {
 	const char *ifname;
 	int ifindex;
+	uint32_t mtu;
 	uint8_t mac[PR_MAC_LEN];
 	uint16_t ethertype;
 	const struct pr_frame_key *key; /* kept, not copied */

@@ -19,6 +19,11 @@ import benchlib as b
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "2"))
 TOP_RATE = int(os.environ.get("BENCH_TOP_RATE", "1600000"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+# The sender has one CPU and what is measured the others, or the scheduler's luck would be measured.
+CORES = sorted(os.sched_getaffinity(0))
+SENDER = ["taskset", "-c", CORES[-1]]
+REST = ["taskset", "-c", ",".join(map(str, CORES[:-1] or CORES))]
 
 
 class Lab:
@@ -26,11 +31,10 @@ class Lab:
         self.src, self.disp, self.sink = b.space("src"), b.space("disp"), b.space("sink")
         b.veth(self.src, "gen0", self.disp, "tap0")
         b.veth(self.disp, "out0", self.sink, "eth0", 1508)
-        b.drop_ingress(self.sink, "eth0")
         b.drop_ingress(self.disp, "tap0")
 
     def flood(self, rate, count, what):
-        out = b.run(*b.within(self.src, f"{b.BUILD}/tests/bench/flood", "gen0", rate, count, what))
+        out = b.run(*b.within(self.src, *SENDER, f"{b.BUILD}/tests/bench/flood", "gen0", rate, count, what))
         return json.loads(out.stdout)
 
 
@@ -39,11 +43,11 @@ class Ours:
 
     def __init__(self, lab):
         self.lab = lab
-        self.node = b.start(*b.within(lab.sink, f"{b.BUILD}/tests/bench/fakenode", "eth0", "sink", 60),
+        self.node = b.start(*b.within(lab.sink, *REST, f"{b.BUILD}/tests/bench/fakenode", "eth0", "sink", 60),
                             stdout=b.subprocess.PIPE)
         self.sock = f"/tmp/prb-{os.getpid()}.sock"
-        self.p = b.start(*b.within(lab.disp, f"{b.BUILD}/packrack-dispatcher", "--in", "tap0", "--out",
-                                   "out0", "--wait-nodes", 1, "--manage", f"ipc://{self.sock}"),
+        self.p = b.start(*b.within(lab.disp, *REST, f"{b.BUILD}/packrack-dispatcher", "--in", "tap0",
+                                   "--out", "out0", "--wait-nodes", 1, "--manage", f"ipc://{self.sock}"),
                          stderr=b.subprocess.DEVNULL)
         b.until(lambda: self.status().get("state") == "capturing", 10, "capture")
 
@@ -69,7 +73,7 @@ class Peer:
         self.name = name
         words = {"tcpdump": ["tcpdump", "-n", "-i", "tap0", "-w", "/dev/null", "-B", "32768"],
                  "dumpcap": ["dumpcap", "-q", "-i", "tap0", "-w", "/dev/null", "-B", "32"]}[name]
-        self.p = b.start(*b.within(lab.disp, *words), stderr=b.subprocess.PIPE)
+        self.p = b.start(*b.within(lab.disp, *REST, *words), stderr=b.subprocess.PIPE)
         while True:
             line = self.p.stderr.readline()
             if "listening on" in line or "File:" in line:

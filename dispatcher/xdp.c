@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatcher/xdp.h"
+
+#include <errno.h>
+#include <linux/if_xdp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * A frame's place is its own until the completion ring gives it back, as some drivers send from it
+ * without copying. CHUNKS is more than an interface's queue holds; the places used last are used
+ * first, being in the cache.
+ */
+enum { CHUNKS = 1024, RING = 2048, CHUNK = PRD_XDP_FRAME_MAX, BIND_TRIES = 20 };
+
+/* Newer than Debian 12's headers (Linux 6.18): frames sent in one call; 32 where there is none. */
+#ifndef XDP_MAX_TX_SKB_BUDGET
+#define XDP_MAX_TX_SKB_BUDGET 9
+#endif
+enum { BUDGET = 256 };
+
+struct ring {
+	void *map;
+	size_t size;
+	uint32_t *producer, *consumer;
+	void *desc;
+};
+
+struct prd_xdp {
+	int fd;
+	uint8_t *mem;
+	struct ring tx, done;
+	uint32_t head; /* producer of tx */
+	uint32_t reaped; /* consumer of done */
+	uint64_t free[CHUNKS];
+	unsigned free_count;
+};
+
+static int
+ring_map(struct prd_xdp *x, struct ring *r, const struct xdp_ring_offset *at, size_t each,
+	off_t where)
+{
+	r->size = at->desc + RING * each;
+	r->map = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		x->fd, where);
+	if (r->map == MAP_FAILED) {
+		r->map = NULL;
+		return -1;
+	}
+	r->producer = (uint32_t *)(void *)((uint8_t *)r->map + at->producer);
+	r->consumer = (uint32_t *)(void *)((uint8_t *)r->map + at->consumer);
+	r->desc = (uint8_t *)r->map + at->desc;
+	return 0;
+}
+
+static int
+rings_open(struct prd_xdp *x)
+{
+	struct xdp_mmap_offsets at;
+	socklen_t len = sizeof at;
+	int size = RING, budget = BUDGET;
+
+	if (setsockopt(x->fd, SOL_XDP, XDP_UMEM_FILL_RING, &size, sizeof size) < 0 ||
+		setsockopt(x->fd, SOL_XDP, XDP_UMEM_COMPLETION_RING, &size, sizeof size) <
+			0 ||
+		setsockopt(x->fd, SOL_XDP, XDP_TX_RING, &size, sizeof size) < 0 ||
+		getsockopt(x->fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &len) < 0)
+		return -1;
+	setsockopt(x->fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget);
+	if (ring_map(x, &x->tx, &at.tx, sizeof(struct xdp_desc), XDP_PGOFF_TX_RING) < 0)
+		return -1;
+	return ring_map(
+		x, &x->done, &at.cr, sizeof(uint64_t), XDP_UMEM_PGOFF_COMPLETION_RING);
+}
+
+static int
+memory_open(struct prd_xdp *x)
+{
+	struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK, .chunk_size = CHUNK};
+	void *mem = mmap(NULL, reg.len, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (mem == MAP_FAILED)
+		return -1;
+	x->mem = mem;
+	reg.addr = (uintptr_t)mem;
+	for (unsigned i = 0; i < CHUNKS; i++)
+		x->free[x->free_count++] = (uint64_t)i * CHUNK;
+	return setsockopt(x->fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof reg);
+}
+
+static int
+bind_to(const struct prd_xdp *x, int ifindex)
+{
+	struct sockaddr_xdp to = {.sxdp_family = AF_XDP,
+		.sxdp_flags = XDP_COPY,
+		.sxdp_ifindex = (uint32_t)ifindex};
+	const struct timespec nap = {.tv_nsec = 50000000};
+
+	for (unsigned tries = 0;; tries++) {
+		if (bind(x->fd, (struct sockaddr *)(void *)&to, sizeof to) == 0)
+			return 0;
+		if (errno != EBUSY || tries == BIND_TRIES)
+			return -1;
+		nanosleep(&nap, NULL);
+	}
+}
+
+struct prd_xdp *
+prd_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *err)
+{
+	struct prd_xdp *x = calloc(1, sizeof *x);
+
+	if (!x) {
+		pr_error_set(err, "no memory for an AF_XDP socket");
+		return NULL;
+	}
+	x->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (x->fd < 0 || memory_open(x) < 0 || rings_open(x) < 0 ||
+		bind_to(x, ifindex) < 0) {
+		pr_error_errno(err, "%s: AF_XDP", ifname);
+		prd_xdp_close(&x);
+		return NULL;
+	}
+	if (setsockopt(x->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer,
+		    sizeof send_buffer) < 0)
+		setsockopt(x->fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
+	return x;
+}
+
+void
+prd_xdp_close(struct prd_xdp **xdp)
+{
+	struct prd_xdp *x = *xdp;
+
+	*xdp = NULL;
+	if (!x)
+		return;
+	if (x->tx.map)
+		munmap(x->tx.map, x->tx.size);
+	if (x->done.map)
+		munmap(x->done.map, x->done.size);
+	if (x->fd >= 0)
+		close(x->fd);
+	if (x->mem)
+		munmap(x->mem, (size_t)CHUNKS * CHUNK);
+	free(x);
+}
+
+/* The places of frames that have left. */
+static void
+reap(struct prd_xdp *x)
+{
+	uint32_t until = __atomic_load_n(x->done.producer, __ATOMIC_ACQUIRE);
+	const uint64_t *addr = x->done.desc;
+
+	while (x->reaped != until && x->free_count < CHUNKS)
+		x->free[x->free_count++] =
+			addr[x->reaped++ % RING] & ~(uint64_t)(CHUNK - 1);
+	__atomic_store_n(x->done.consumer, x->reaped, __ATOMIC_RELEASE);
+}
+
+static struct xdp_desc *
+desc_at(const struct prd_xdp *x, uint32_t at)
+{
+	return (struct xdp_desc *)x->tx.desc + at % RING;
+}
+
+/* false: longer than a place. */
+static bool
+put_frame(struct prd_xdp *x, struct mmsghdr *m)
+{
+	uint64_t addr = x->free[x->free_count - 1];
+	size_t len = 0;
+
+	for (size_t i = 0; i < m->msg_hdr.msg_iovlen; i++) {
+		const struct iovec *io = &m->msg_hdr.msg_iov[i];
+
+		if (len + io->iov_len > CHUNK)
+			return false;
+		memcpy(x->mem + addr + len, io->iov_base, io->iov_len);
+		len += io->iov_len;
+	}
+	*desc_at(x, x->head++) = (struct xdp_desc){.addr = addr, .len = (uint32_t)len};
+	m->msg_len = (unsigned)len;
+	x->free_count--;
+	return true;
+}
+
+/* What the kernel has left in the ring becomes something that it skips. */
+static void
+withdraw(struct prd_xdp *x, uint32_t from)
+{
+	for (; from != x->head; from++) {
+		struct xdp_desc *d = desc_at(x, from);
+
+		x->free[x->free_count++] = d->addr;
+		d->len = UINT32_MAX;
+	}
+}
+
+/*
+ * Has the kernel send what is between first and head, and gives how many went out. EBUSY: the
+ * interface dropped the last one that the kernel took, whose place comes back as if it had left; if
+ * that was the first of a call, the ring does not even say that it was taken.
+ */
+static uint32_t
+kick(struct prd_xdp *x, uint32_t first)
+{
+	uint32_t before = first, now;
+
+	for (;;) {
+		int rc = (int)sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
+
+		now = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
+		if ((int32_t)(now - before) < 0)
+			now = before; /* behind what was withdrawn earlier */
+		if (rc < 0 && errno == EBUSY) {
+			withdraw(x, now == before ? now + 1 : now);
+			errno = ENOBUFS;
+			return (now == before ? now : now - 1) - first;
+		}
+		if (now == x->head)
+			return now - first;
+		if (now == before && (rc >= 0 || errno != EINTR)) {
+			if (rc >= 0 || errno == EAGAIN)
+				errno = ENOBUFS; /* poll does not wait for this room */
+			withdraw(x, now);
+			return now - first;
+		}
+		before = now;
+	}
+}
+
+int
+prd_xdp_send(struct prd_xdp *x, struct mmsghdr *msgs, unsigned count)
+{
+	uint32_t first = x->head, taken;
+	uint32_t room = RING - (first - __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE));
+	unsigned n = 0;
+
+	reap(x);
+	errno = ENOBUFS;
+	while (n < count && n < room && x->free_count > 0 && put_frame(x, &msgs[n]))
+		n++;
+	if (n == 0) {
+		if (room > 0 && x->free_count > 0)
+			errno = EMSGSIZE;
+		return -1;
+	}
+	__atomic_store_n(x->tx.producer, x->head, __ATOMIC_RELEASE);
+	taken = kick(x, first);
+	return taken > 0 ? (int)taken : -1;
+}
