@@ -154,7 +154,7 @@ write_roots(struct sfs *sfs)
 	w->state = SFS_ROOT_WRITING;
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		control(sfs, i, w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
-			sfs_root_offset(sfs));
+			sfs_root_offset(sfs, i));
 }
 
 static void

@@ -69,6 +69,8 @@ struct sfs {
 	struct sfs_disk *disk;
 	uint16_t disks;
 	struct sfs_root root;
+	uint8_t root_copy
+		[SFS_DEVICES_MAX]; /* which of each disk's two copies is the newer */
 	struct sfs_key key;
 	struct sfs_table table; /* writer, or reader without one */
 	bool table_valid;
@@ -111,8 +113,8 @@ int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
 int sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
 /* Encodes the state as it is now, a copy per disk at w->root_buf + i * SFS_ROOT_BYTES; its length. */
 size_t sfs_root_prepare(struct sfs *sfs, uint32_t flags);
-/* The prepared root goes over the older copy; it counts only when it is durable: sfs_root_done. */
-uint64_t sfs_root_offset(const struct sfs *sfs);
+/* The prepared root goes over disk i's older copy; it counts only when durable on all: sfs_root_done. */
+uint64_t sfs_root_offset(const struct sfs *sfs, uint16_t disk);
 void sfs_root_done(struct sfs *sfs);
 /* Prepares, writes, syncs. No flush may be under way. */
 int sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err);

@@ -6,6 +6,7 @@
 
 struct found {
 	bool any;
+	uint8_t copy;
 	struct sfs_root root;
 	struct sfs_stream_entry *streams;
 	struct sfs_map_entry *repairs;
@@ -20,7 +21,7 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 	if (!streams)
 		return pr_error_set(err, "no memory for the root");
 	best->any = false;
-	for (int copy = 0; copy < 2; copy++) {
+	for (uint8_t copy = 0; copy < 2; copy++) {
 		struct sfs_root root = {0};
 		uint64_t offset = copy ? SFS_ROOT_BYTES : 0;
 		int rc;
@@ -33,6 +34,7 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 		if (rc < 0 || (best->any && root.generation < best->root.generation))
 			continue;
 		best->any = true;
+		best->copy = copy;
 		best->root = root;
 		memcpy(best->streams, streams, root.stream_count * sizeof(*streams));
 		sfs_root_repairs(buf, &root, best->repairs);
@@ -42,9 +44,10 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 }
 
 static int
-place_disk(struct sfs *sfs, struct sfs_disk *sorted, uint16_t i,
-	const struct sfs_root *root, struct pr_error *err)
+place_disk(struct sfs *sfs, struct sfs_disk *sorted, uint16_t i, const struct found *found,
+	struct pr_error *err)
 {
+	const struct sfs_root *root = &found->root;
 	struct sfs_disk *disk = &sfs->disk[i];
 	uint64_t need =
 		root->data_start + root->blocks / root->device_count * root->block_size;
@@ -60,6 +63,7 @@ place_disk(struct sfs *sfs, struct sfs_disk *sorted, uint16_t i,
 	if (sorted[root->device_index].ops)
 		return pr_error_set(err, "%s: given twice", disk->path);
 	sorted[root->device_index] = *disk;
+	sfs->root_copy[root->device_index] = found->copy;
 	return 0;
 }
 
@@ -73,7 +77,7 @@ load_all(struct sfs *sfs, struct sfs_disk *sorted, uint8_t *buf, struct found *f
 		if (i > 0 && memcmp(found->root.uuid, sfs->root.uuid, 16) != 0)
 			return pr_error_set(err, "%s: of another volume than %s",
 				sfs->disk[i].path, sfs->disk[0].path);
-		if (place_disk(sfs, sorted, i, &found->root, err) < 0)
+		if (place_disk(sfs, sorted, i, found, err) < 0)
 			return -1;
 		if (i > 0 && found->root.generation <= sfs->root.generation)
 			continue;
@@ -146,17 +150,22 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	return len;
 }
 
-/* By parity, so that the copy that counts at present is never written over. */
+/*
+ * A disk that a crash left behind the others has its newest copy where they have their older one: each
+ * keeps its own newest until the next root is durable on all.
+ */
 uint64_t
-sfs_root_offset(const struct sfs *sfs)
+sfs_root_offset(const struct sfs *sfs, uint16_t disk)
 {
-	return (sfs->root.generation + 1) & 1 ? SFS_ROOT_BYTES : 0;
+	return sfs->root_copy[disk] ? 0 : SFS_ROOT_BYTES;
 }
 
 void
 sfs_root_done(struct sfs *sfs)
 {
 	sfs->root.generation++;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		sfs->root_copy[i] ^= 1;
 }
 
 int
@@ -176,7 +185,7 @@ sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err)
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		if (sfs_disk_write(&sfs->disk[i],
 			    sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
-			    sfs_root_offset(sfs)) < 0)
+			    sfs_root_offset(sfs, i)) < 0)
 			return pr_error_errno(
 				err, "%s: cannot write the root", sfs->disk[i].path);
 	if (sfs_sync_disks(sfs, err) < 0)
