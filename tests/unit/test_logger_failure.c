@@ -184,8 +184,7 @@ power_cut(void)
 {
 	pr_append_destroy(&append);
 	sfs_abandon(&sfs);
-	memcpy(disk.cache, disk.durable, disk.size);
-	sim_forget(&disk);
+	sim_power_cut(&disk, 0, 0);
 	disk.dead = false;
 	sync_fails = false;
 	open_volume();

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_STREAMFS_MODEL_H
+#define TESTS_STREAMFS_MODEL_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "logger/streamfs/internal.h"
+#include "tests/unit/streamfs_sim.h"
+
+/*
+ * What a volume must hold: every record that was appended, by stream and sequence, and how much of
+ * each stream was reported durable. The checks here compare an open volume with it; nothing is
+ * known of how StreamFS works but what streamfs.h promises.
+ */
+#define BLOCK SFS_BLOCK_MIN
+#define STREAMS 6
+#define RECORDS 2000
+#define LOST 64
+#define POOL (4 * BLOCK)
+
+struct m_record {
+	uint32_t nonce, length;
+	int64_t min_time, max_time;
+	struct sfs_handle handle;
+};
+struct m_stream {
+	char name[32];
+	struct m_record *record; /* [sequence] */
+	uint64_t appended, durable;
+	uint64_t reset; /* sequences up to it are gone */
+	uint64_t evicted; /* as last told; a crash may bring some back, never take more */
+	uint64_t guarantee, earlier; /* bytes; earlier: before a change that a crash met */
+	uint64_t reached; /* blocks seen since the guarantee was given */
+	size_t usual; /* body length */
+};
+struct model {
+	uint64_t seed;
+	struct sim_rng rng;
+	struct sim_power power;
+	struct sim_disk disk[3];
+	struct sfs_disk handle[3];
+	size_t disks, sector;
+	struct sfs *sfs;
+	struct sfs *reader; /* opened before the writer: may be behind, never wrong */
+	struct m_stream stream[STREAMS];
+	int streams;
+	bool resetting; /* a crash met it: all streams were reset, or none */
+	uint64_t reset_generation; /* before it */
+	uint64_t peeked[STREAMS]; /* evicted, as a reader found it after a crash */
+	uint32_t nonce;
+	int64_t now;
+	struct sfs_handle lost[LOST]; /* of records that a crash has taken */
+	size_t lost_count;
+	uint8_t *body, *pool; /* bodies are pieces of the pool behind their nonce */
+	uint64_t begun; /* blocks, at most */
+	struct pr_error err;
+};
+
+/* The seed is what finds the case again. */
+#define MUST(m, condition, ...)                                                            \
+	do {                                                                               \
+		if (!(condition)) {                                                        \
+			fprintf(stderr,                                                    \
+				"\nSFS_SEED=%lu: line %d: %s: ", (unsigned long)(m)->seed, \
+				__LINE__, #condition);                                     \
+			fprintf(stderr, __VA_ARGS__);                                      \
+			fprintf(stderr, " (%s)\n", (m)->err.text);                         \
+			_exit(1);                                                          \
+		}                                                                          \
+	} while (0)
+typedef unsigned long lu; /* of texts */
+
+static inline const uint8_t *
+body_piece(const struct model *m, uint32_t nonce)
+{
+	return m->pool + (nonce * UINT64_C(2654435761) >> 7) % (POOL - BLOCK);
+}
+
+static inline void
+make_body(const struct model *m, uint8_t *to, uint32_t nonce, size_t len)
+{
+	size_t head = len < 4 ? len : 4;
+	memcpy(to, &nonce, head);
+	if (len > 4)
+		memcpy(to + 4, body_piece(m, nonce), len - 4);
+}
+
+static inline void
+compare(struct model *m, int id, const struct sfs_record *r)
+{
+	struct m_stream *s = &m->stream[id];
+	MUST(m, r->stream == (uint32_t)id, "stream %d gives one of %u", id, r->stream);
+	MUST(m, r->sequence >= 1 && r->sequence <= s->appended,
+		"stream %d record %lu of %lu", id, (lu)r->sequence, (lu)s->appended);
+	const struct m_record *e = &s->record[r->sequence];
+	MUST(m, r->length == e->length, "stream %d record %lu", id, (lu)r->sequence);
+	MUST(m, memcmp(r->body, &e->nonce, e->length < 4 ? e->length : 4) == 0,
+		"stream %d record %lu is another", id, (lu)r->sequence);
+	if (e->length > 4)
+		MUST(m, memcmp(r->body + 4, body_piece(m, e->nonce), e->length - 4) == 0,
+			"stream %d record %lu", id, (lu)r->sequence);
+	MUST(m, r->min_time == e->min_time && r->max_time == e->max_time,
+		"times of stream %d record %lu", id, (lu)r->sequence);
+	MUST(m, memcmp(&r->handle, &e->handle, sizeof(e->handle)) == 0,
+		"handle of stream %d record %lu", id, (lu)r->sequence);
+}
+
+/* The whole stream as a cursor gives it, against the model: one unbroken stretch. */
+static inline void
+walk(struct model *m, struct sfs *sfs, int id, uint64_t *first, uint64_t *last)
+{
+	struct sfs_cursor *c = sfs_cursor_open(sfs, id, NULL, &m->err);
+	struct sfs_record r;
+	int rc;
+	*first = *last = 0;
+	MUST(m, c != NULL, "cursor");
+	while ((rc = sfs_cursor_next(c, &r, &m->err)) == 1) {
+		MUST(m, *last == 0 || r.sequence == *last + 1,
+			"gap before %lu of stream %d", (lu)r.sequence, id);
+		compare(m, id, &r);
+		if (*first == 0)
+			*first = r.sequence;
+		*last = r.sequence;
+	}
+	MUST(m, rc == 0, "cursor of stream %d says %d behind %lu", id, rc, (lu)*last);
+	sfs_cursor_close(&c);
+}
+
+static inline void
+try_handle(struct model *m, struct sfs *sfs, int id, uint64_t sequence, uint64_t first)
+{
+	struct m_stream *s = &m->stream[id];
+	struct sfs_record r;
+	size_t len;
+	int rc = sfs_read(
+		sfs, &s->record[sequence].handle, m->body, BLOCK, &len, &r, &m->err);
+	if (first != 0 && sequence >= first) {
+		MUST(m, rc == SFS_OK, "stream %d record %lu: %d", id, (lu)sequence, rc);
+		MUST(m, r.sequence == sequence, "sequence");
+		compare(m, id, &r);
+	} else {
+		MUST(m, rc == SFS_EXPIRED, "stream %d record %lu, first %lu: %d", id,
+			(lu)sequence, (lu)first, rc);
+	}
+}
+
+static inline void
+try_lost(struct model *m)
+{
+	for (size_t i = 0; i < m->lost_count; i++) {
+		size_t len;
+		int rc = sfs_read(m->sfs, &m->lost[i], m->body, BLOCK, &len, NULL, &m->err);
+		MUST(m, rc == SFS_EXPIRED, "handle of a lost record: %d", rc);
+	}
+}
+
+static inline struct sfs_stream_info
+stream_info(struct model *m, struct sfs *sfs, int id)
+{
+	struct sfs_stream_info info;
+	MUST(m, sfs_stream_info(sfs, (size_t)id, &info, &m->err) == SFS_OK, "info");
+	return info;
+}
+
+/* What is gone was no more than had to go, and says up to when. */
+static inline void
+check_gone(struct model *m, int id, uint64_t gone, int64_t until)
+{
+	struct m_stream *s = &m->stream[id];
+	const struct sfs_root *root = &m->sfs->root;
+	MUST(m, gone >= s->reset, "stream %d: records before a reset", id);
+	if (gone > 0)
+		MUST(m, until == s->record[gone].max_time,
+			"stream %d: evicted until %ld, not %ld", id, (long)until,
+			(long)s->record[gone].max_time);
+	else
+		MUST(m, until == INT64_MIN, "stream %d: evicted until %ld", id,
+			(long)until);
+	if (m->begun + root->blocks / root->map_interval + 12 < root->blocks)
+		MUST(m, gone == s->reset, "stream %d: %lu evicted without need", id,
+			(lu)gone);
+}
+
+/*
+ * What must be so at any time. What a guarantee covers stays; what was gone before it was given does
+ * not come back.
+ */
+static inline void
+check_stream(struct model *m, int id)
+{
+	struct m_stream *s = &m->stream[id];
+	uint64_t first, last;
+	walk(m, m->sfs, id, &first, &last);
+	struct sfs_stream_info info = stream_info(m, m->sfs, id);
+	MUST(m, info.first_sequence == first && info.last_sequence == last,
+		"stream %d: info says %lu to %lu, cursor %lu to %lu", id,
+		(lu)info.first_sequence, (lu)info.last_sequence, (lu)first, (lu)last);
+	uint64_t gone = first ? first - 1 : info.recycled_records;
+	check_gone(m, id, gone, info.evicted_until);
+	MUST(m, gone >= s->evicted, "stream %d: %lu came back", id, (lu)gone + 1);
+	s->evicted = gone;
+	uint64_t promised = (s->guarantee + BLOCK - 1) / BLOCK;
+	promised = promised < s->reached ? promised : s->reached;
+	MUST(m, info.blocks >= promised, "stream %d: %lu blocks, %lu promised", id,
+		(lu)info.blocks, (lu)promised);
+	MUST(m, gone == s->appended || last == s->appended,
+		"stream %d: newest is %lu of %lu", id, (lu)last, (lu)s->appended);
+	s->reached = info.blocks > s->reached ? info.blocks : s->reached;
+	for (int i = 0; i < 6 && s->appended; i++)
+		try_handle(m, m->sfs, id, 1 + sim_below(&m->rng, s->appended), first);
+}
+
+/* A reader that may be behind gives a right record or none. */
+static inline void
+try_reader(struct model *m)
+{
+	int id = (int)sim_below(&m->rng, (uint64_t)m->streams);
+	struct m_stream *s = &m->stream[id];
+	for (int i = 0; i < 6 && s->appended; i++) {
+		uint64_t sequence = 1 + sim_below(&m->rng, s->appended);
+		struct sfs_record r;
+		size_t len;
+		int rc = sfs_read(m->reader, &s->record[sequence].handle, m->body, BLOCK,
+			&len, &r, &m->err);
+		/* the block may be half written over; there is no lock to see its writer by */
+		MUST(m, rc == SFS_OK || rc == SFS_EXPIRED || rc == SFS_CORRUPT,
+			"a reader behind: %d", rc);
+		if (rc == SFS_OK)
+			compare(m, id, &r);
+	}
+}
+
+/* Records that the crash has taken: they are no more, under no handle. */
+static inline void
+cut_stream(struct model *m, int id, uint64_t last)
+{
+	struct m_stream *s = &m->stream[id];
+	for (uint64_t n = last + 1; n <= s->appended; n++) {
+		size_t at =
+			m->lost_count < LOST ? m->lost_count++ : sim_below(&m->rng, LOST);
+		m->lost[at] = s->record[n].handle;
+	}
+	s->appended = last;
+}
+
+/* A reset that a crash met is done to all streams or to none. */
+static inline void
+settle_reset(struct model *m, const struct sfs *sfs)
+{
+	bool done = m->resetting && sfs->root.reset_generation != m->reset_generation;
+	for (int i = 0; done && i < m->streams; i++)
+		m->stream[i].reset = m->stream[i].durable = m->stream[i].appended;
+	m->resetting = false;
+}
+
+/* What the crash has left of a stream; the volume is as it lies on the disks, if nothing recovered it. */
+static inline uint64_t
+check_left(struct model *m, struct sfs *sfs, int id, struct sfs_stream_info *info)
+{
+	struct m_stream *s = &m->stream[id];
+	*info = stream_info(m, sfs, id);
+	uint64_t last = info->last_sequence ? info->last_sequence : info->recycled_records;
+	MUST(m, info->guarantee == s->guarantee || info->guarantee == s->earlier,
+		"stream %d: guarantee is %lu", id, (lu)info->guarantee);
+	MUST(m, last >= s->durable, "stream %d: %lu were durable, %lu are there", id,
+		(lu)s->durable, (lu)last);
+	MUST(m, last <= s->appended, "stream %d: more than was appended", id);
+	MUST(m, info->recycled_records <= s->evicted,
+		"stream %d: the crash took %lu to %lu", id, (lu)s->evicted + 1,
+		(lu)info->recycled_records);
+	return last;
+}
+
+/* Looks at the volume as the crash has left it, by a reader, which changes nothing. */
+static inline void
+peek(struct model *m)
+{
+	struct sfs_open_options o = {.writer = false};
+	uint64_t writes = 0, after = 0, first, last;
+	for (size_t i = 0; i < m->disks; i++)
+		writes += m->disk[i].writes + m->disk[i].syncs;
+	m->reader = sfs_open_disks(m->handle, m->disks, &o, &m->err);
+	MUST(m, m->reader != NULL, "a reader opens");
+	settle_reset(m, m->reader);
+	for (int i = 0; i < m->streams; i++) {
+		struct m_stream *s = &m->stream[i];
+		struct sfs_stream_info info;
+		uint64_t end = check_left(m, m->reader, i, &info);
+		walk(m, m->reader, i, &first, &last);
+		MUST(m, last == info.last_sequence && first == info.first_sequence,
+			"stream %d: a reader finds %lu to %lu", i, (lu)first, (lu)last);
+		s->evicted = m->peeked[i] = info.recycled_records;
+		s->reached = info.blocks;
+		cut_stream(m, i, end);
+	}
+	for (size_t i = 0; i < m->disks; i++)
+		after += m->disk[i].writes + m->disk[i].syncs;
+	MUST(m, after == writes, "a reader writes");
+}
+
+/* peeked: what a reader found is what the writer finds, but for what it has evicted since. */
+static inline void
+check_after_crash(struct model *m, bool peeked)
+{
+	settle_reset(m, m->sfs);
+	for (int i = 0; i < m->streams; i++) {
+		struct m_stream *s = &m->stream[i];
+		struct sfs_stream_info info;
+		s->evicted = UINT64_MAX;
+		uint64_t end = check_left(m, m->sfs, i, &info);
+		MUST(m, !peeked || end == s->appended, "stream %d: %lu, a reader found %lu",
+			i, (lu)end, (lu)s->appended);
+		if (!peeked)
+			s->reached = 0;
+		s->evicted = peeked ? m->peeked[i] : 0;
+		s->guarantee = info.guarantee;
+		cut_stream(m, i, end);
+		s->durable = end;
+		check_stream(m, i);
+	}
+	try_lost(m);
+	if (sim_below(&m->rng, 4) == 0)
+		MUST(m, sfs_check(m->sfs, NULL, NULL, NULL, &m->err) == 0,
+			"check finds faults");
+}
+
+static inline void
+note_durable(struct model *m)
+{
+	for (int i = 0; i < m->streams; i++) {
+		struct m_stream *s = &m->stream[i];
+		uint64_t d = sfs_durable(m->sfs, i);
+		MUST(m, d <= s->appended && d >= s->durable,
+			"stream %d: durable %lu of %lu, was %lu", i, (lu)d, (lu)s->appended,
+			(lu)s->durable);
+		s->durable = d;
+	}
+}
+
+#endif
