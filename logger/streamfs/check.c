@@ -3,178 +3,246 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/internal.h"
+#include "logger/streamfs/check.h"
 
-/* Reads all there is and names each fault; while a writer lives, what is recycled meanwhile is passed. */
-struct check {
-	struct sfs *sfs;
-	sfs_fault_call call;
-	void *arg;
-	uint8_t *buf;
-	int64_t faults;
-	uint64_t records;
-};
-
-static void
-fault(struct check *c, const char *stream, uint64_t block, uint32_t offset, const char *why)
+const char *
+sfs_fault_text(enum sfs_fault_kind kind)
 {
-	c->faults++;
-	if (c->call)
-		c->call(c->arg, stream, block, offset, why);
+	static const char *const text[] = {
+		"root", "map", "header", "record", "padding", "missing"};
+	return (unsigned)kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
 }
 
-static void
-check_roots(struct check *c)
+bool
+sfs_check_zero(const uint8_t *bytes, uint32_t from, uint32_t to)
+{
+	/* the least that a disk writes whole: what lies behind may be of a torn write */
+	uint32_t whole = (from + 511) & ~511u;
+	for (uint32_t i = from; i < to && i < whole; i++)
+		if (bytes[i] != 0)
+			return false;
+	return true;
+}
+
+static bool
+noted(const struct sfs *sfs, const struct sfs_finding *f)
+{
+	const struct sfs_map_entry *kept;
+	switch (f->fault.kind) {
+	case SFS_FAULT_RECORD:
+	case SFS_FAULT_MISSING:
+		return sfs_repairs_cover(sfs, f->stream, f->fault.first, f->fault.last);
+	case SFS_FAULT_PADDING:
+		return sfs_repairs_cover_at(
+			sfs, f->fault.block, f->generation, f->fault.offset, f->to);
+	case SFS_FAULT_HEADER:
+		kept = sfs_repairs_kept(sfs, f->fault.block);
+		return kept && kept->generation == f->kept.generation;
+	default:
+		return false;
+	}
+}
+
+void
+sfs_check_found(struct sfs_check *c, struct sfs_finding *f)
+{
+	if (noted(c->sfs, f))
+		return;
+	c->faults++;
+	if (c->call)
+		c->call(c->arg, f);
+}
+
+struct sfs_finding
+sfs_check_at(struct sfs_check *c, enum sfs_fault_kind kind, uint64_t block, uint32_t offset,
+	const char *why)
+{
+	struct sfs_finding f = {.fault = {.kind = kind, .block = block, .offset = offset}};
+	struct sfs_disk *disk;
+	f.fault.why = why;
+	if (block == SFS_NO_BLOCK)
+		return f;
+	sfs_locate(c->sfs, block, &disk, &f.fault.position);
+	f.fault.position += offset;
+	f.fault.device = disk->path;
+	return f;
+}
+
+/* NULL: as it should be. */
+static const char *
+root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_error *why)
 {
 	struct sfs *sfs = c->sfs;
 	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
-	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
-	for (uint16_t d = 0; buf && streams && d < sfs->disks; d++) {
-		for (uint32_t copy = 0; copy < 2; copy++) {
-			struct sfs_root root;
-			struct pr_error why = {0};
-			char text[640];
-			int rc = sfs_disk_read(
-				&sfs->disk[d], buf, SFS_ROOT_BYTES, copy * SFS_ROOT_BYTES);
-			if (rc == 0)
-				rc = sfs_root_decode(buf, &root, streams, &why);
-			/* a writer replaces the older copy all the time */
-			if (rc == 0 || sfs_writer_alive(sfs))
-				continue;
-			snprintf(text, sizeof(text), "root copy %u of device %u: %s", copy,
-				d, why.text[0] ? why.text : "cannot be read");
-			fault(c, "-", 0, copy * SFS_ROOT_BYTES, text);
-		}
-	}
-	free(buf);
+	struct sfs_root root;
+	uint32_t length;
+	if (!streams)
+		return "cannot be checked: no memory";
+	int rc = sfs_root_decode(buf, &root, streams, why);
+	if (rc == 0 && root.generation == sfs->root.generation)
+		memcpy(c->streams, streams, SFS_STREAMS_MAX * sizeof(*streams));
 	free(streams);
-}
-
-/* 0: as it should be; -1: the block is another one by now. */
-static int
-check_header(struct check *c, const struct sfs_stream *s, uint32_t block,
-	const struct sfs_entry *e)
-{
-	struct sfs_block_header h;
-	if (e->state == SFS_OPEN)
-		return 0; /* may not have been written yet */
-	if (sfs_read_header(c->sfs, block, &h) && h.generation == e->generation &&
-		h.stream == s->id && h.first_sequence == e->first_sequence)
-		return 0;
-	if (sfs_block_gone(c->sfs, block, e->generation))
-		return -1;
-	struct sfs_entry again;
-	if (sfs_view_entry(c->sfs, block, &again) && again.slot != SFS_NONE)
-		return 0; /* still on its way to the device */
-	fault(c, s->name, block, 0, "the block header is damaged");
-	return 0;
-}
-
-static void
-check_records(struct check *c, const struct sfs_stream *s, uint32_t block,
-	const struct sfs_entry *e)
-{
-	struct sfs_scan scan = {&c->sfs->key, c->buf, block, e->generation, s->id};
-	uint64_t sequence = e->first_sequence, end = sequence + e->records;
-	uint32_t pos = SFS_BLOCK_HEADER;
-	struct sfs_record_header h;
-	while (sequence < end) {
-		enum sfs_record_state state =
-			sfs_scan_next(&scan, pos, e->end, sequence, &h);
-		if (state == SFS_RECORD_GOOD) {
-			c->records++;
-			sequence++;
-			pos = h.offset + (uint32_t)sfs_record_span(h.length);
-			continue;
-		}
-		if (sfs_block_gone(c->sfs, block, e->generation))
-			return;
-		fault(c, s->name, block, pos,
-			state == SFS_RECORD_BAD ? "the record's body is damaged"
-						: "the record's header is damaged");
-		if (!sfs_scan_resync(&scan, pos, e->end, sequence + 1, &h) ||
-			h.sequence >= end)
-			return;
-		sequence = h.sequence;
-		pos = h.offset;
+	if (rc < 0)
+		return why->text;
+	length = SFS_ROOT_HEADER + root.stream_count * SFS_STREAM_BYTES +
+		 root.repair_count * SFS_MAP_ENTRY;
+	if (memcmp(root.uuid, sfs->root.uuid, 16) != 0) {
+		c->uuid_faults++;
+		return "it is of another volume";
 	}
+	if (root.device_index != disk || root.device_count != sfs->root.device_count)
+		return "it is of another device";
+	if (buf[12] != 0 || buf[13] != SFS_ROOT_HEADER >> 8 || buf[14] || buf[15])
+		return "the root is damaged (header length)";
+	if (!sfs_check_zero(buf, length, SFS_ROOT_BYTES))
+		return "the bytes behind it are not zero";
+	return NULL;
 }
 
 static void
-check_block(struct check *c, const struct sfs_stream *s, uint32_t block,
-	const struct sfs_entry *e)
-{
-	struct pr_error err;
-	if (check_header(c, s, block, e) < 0)
-		return;
-	if (e->end <= SFS_BLOCK_HEADER)
-		return;
-	if (sfs_fetch(c->sfs, block, e, SFS_BLOCK_HEADER, e->end, c->buf, &err) != SFS_OK) {
-		if (!sfs_block_gone(c->sfs, block, e->generation))
-			fault(c, s->name, block, 0, err.text);
-		return;
-	}
-	check_records(c, s, block, e);
-}
-
-static void
-check_stream(struct check *c, const struct sfs_stream *s)
-{
-	uint64_t generation = 0;
-	/* while a writer lives, the first block may be another by now */
-	uint64_t expected = c->sfs->live ? 0 : s->first_sequence;
-	struct sfs_entry e;
-	for (uint32_t b = s->oldest; b != SFS_NONE; b = e.next) {
-		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != s->id ||
-			e.generation <= generation)
-			return;
-		if (expected && e.first_sequence != expected)
-			fault(c, s->name, b, 0, "records before this block are missing");
-		check_block(c, s, b, &e);
-		generation = e.generation;
-		expected = e.first_sequence + e.records;
-	}
-	if (expected && !c->sfs->live && !c->sfs->writer &&
-		expected != s->last_sequence + 1)
-		fault(c, s->name, s->newest, 0, "the stream's last records are missing");
-}
-
-static void
-check_maps(struct check *c)
+check_roots(struct sfs_check *c)
 {
 	struct sfs *sfs = c->sfs;
-	if (sfs->live || sfs->writer)
-		return;
-	for (uint64_t pos = sfs->root.map_interval - 1; pos < sfs->root.high_water;
-		pos += sfs->root.map_interval) {
-		struct sfs_block_header h;
-		uint64_t ahead =
-			(pos + sfs->root.blocks - sfs->root.frontier) % sfs->root.blocks;
-		if (ahead < sfs->root.window)
-			continue; /* not written yet, perhaps */
-		if (!sfs_map_read(sfs, pos, c->buf, &h))
-			fault(c, "-", pos, 0, "the block map is damaged");
+	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
+	/* a writer replaces the older copy all the time */
+	for (uint32_t i = 0; buf && i < sfs->disks * 2u && !sfs_writer_alive(sfs); i++) {
+		struct sfs_disk *disk = &sfs->disk[i / 2];
+		uint64_t at = i % 2 ? SFS_ROOT_BYTES : 0;
+		struct pr_error why = {""};
+		char text[640];
+		const char *what = "it cannot be read";
+		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, at) == 0)
+			what = root_fault(c, buf, (uint16_t)(i / 2), &why);
+		if (!what || sfs_writer_alive(sfs))
+			continue;
+		snprintf(text, sizeof(text), "root copy %c: %s", i % 2 ? 'B' : 'A', what);
+		struct sfs_finding f =
+			sfs_check_at(c, SFS_FAULT_ROOT, SFS_NO_BLOCK, 0, text);
+		f.fault.device = disk->path;
+		f.fault.position = at;
+		sfs_check_found(c, &f);
 	}
+	free(buf);
+}
+
+bool
+sfs_check_mapped(const struct sfs *sfs, uint64_t block)
+{
+	const struct sfs_root *r = &sfs->root;
+	uint64_t first = block - block % r->map_interval, pos = first + r->map_interval - 1;
+	if (pos >= r->high_water || pos >= r->blocks)
+		return false;
+	for (uint64_t b = first; b <= pos; b++)
+		if ((b + r->blocks - r->frontier) % r->blocks < r->window)
+			return false;
+	return true;
+}
+
+/* The newest block of the interval that the map knows nothing of; 0: it knows all. */
+static uint64_t
+newer_than(struct sfs_check *c, uint64_t pos, uint64_t generation)
+{
+	uint64_t first = pos - (c->sfs->root.map_interval - 1), newest = generation;
+	for (uint64_t b = first; b < pos; b++) {
+		struct sfs_block_header h;
+		if (sfs_read_header(c->sfs, b, &h) && h.generation > newest)
+			newest = h.generation;
+	}
+	return newest > generation ? newest : 0;
+}
+
+static void
+check_map(struct sfs_check *c, uint64_t pos)
+{
+	struct sfs_block_header h;
+	struct sfs_finding f;
+	char why[160], text[160];
+	uint64_t newer;
+	if (!sfs_map_read(c->sfs, pos, c->buf, &h)) {
+		snprintf(text, sizeof(text), "the block map is damaged: %s",
+			sfs_check_header_text(c->sfs, c->buf, pos, why, sizeof(why)));
+		f = sfs_check_at(c, SFS_FAULT_MAP, pos, 0, text);
+		sfs_check_found(c, &f);
+		return;
+	}
+	uint32_t end = SFS_BLOCK_HEADER + (h.entries + h.late) * SFS_MAP_ENTRY;
+	if (c->buf[6] || c->buf[7] ||
+		!sfs_check_zero(c->buf, end, c->sfs->root.block_size)) {
+		f = sfs_check_at(c, SFS_FAULT_MAP, pos, c->buf[6] || c->buf[7] ? 6 : end,
+			"the block map: bytes that must be zero are not");
+		sfs_check_found(c, &f);
+	}
+	newer = newer_than(c, pos, h.generation);
+	if (newer == 0)
+		return;
+	snprintf(text, sizeof(text),
+		"the block map is of generation %llu, a block it should list is of "
+		"generation %llu",
+		(unsigned long long)h.generation, (unsigned long long)newer);
+	f = sfs_check_at(c, SFS_FAULT_MAP, pos, 0, text);
+	f.stale = true;
+	sfs_check_found(c, &f);
+}
+
+static void
+check_maps(struct sfs_check *c)
+{
+	const struct sfs_root *r = &c->sfs->root;
+	if (c->sfs->live || c->sfs->writer)
+		return;
+	for (uint64_t pos = r->map_interval - 1; pos < r->high_water;
+		pos += r->map_interval)
+		if (sfs_check_mapped(c->sfs, pos))
+			check_map(c, pos);
+}
+
+int64_t
+sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *records,
+	uint64_t *uuid_faults, struct pr_error *err)
+{
+	struct sfs_check c = {.sfs = sfs, .call = call, .arg = arg};
+	struct sfs_stream s;
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present");
+	c.buf = sfs_buffer(sfs->root.block_size);
+	c.streams = calloc(SFS_STREAMS_MAX, sizeof(*c.streams));
+	if (c.buf && c.streams) {
+		check_roots(&c);
+		check_maps(&c);
+		for (uint32_t b = 0; b < sfs->root.blocks; b++)
+			sfs_check_block(&c, b);
+		for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
+			if (sfs_view_stream(sfs, i, &s))
+				sfs_check_stream(&c, &s);
+	} else {
+		c.faults = pr_error_set(err, "no memory for a block");
+	}
+	free(c.buf);
+	free(c.streams);
+	if (records)
+		*records = c.records;
+	if (uuid_faults)
+		*uuid_faults = c.uuid_faults;
+	return c.faults;
+}
+
+struct caller {
+	sfs_fault_call call;
+	void *arg;
+};
+
+static void
+tell(void *arg, const struct sfs_finding *f)
+{
+	const struct caller *caller = arg;
+	if (caller->call)
+		caller->call(caller->arg, &f->fault);
 }
 
 int64_t
 sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	struct pr_error *err)
 {
-	struct check c = {.sfs = sfs, .call = call, .arg = arg};
-	struct sfs_stream s;
-	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present");
-	c.buf = sfs_buffer(sfs->root.block_size);
-	if (!c.buf)
-		return pr_error_set(err, "no memory for a block");
-	check_roots(&c);
-	check_maps(&c);
-	for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
-		if (sfs_view_stream(sfs, i, &s))
-			check_stream(&c, &s);
-	free(c.buf);
-	if (records)
-		*records = c.records;
-	return c.faults;
+	struct caller caller = {call, arg};
+	return sfs_check_all(sfs, tell, &caller, records, NULL, err);
 }

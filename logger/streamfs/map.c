@@ -28,7 +28,7 @@ holds(const struct sfs_entry *e)
 	return e->state == SFS_OPEN || e->state == SFS_SEALED;
 }
 
-/* The map of the interval that ends at block; returns its bytes, whole sectors. */
+/* The map of the interval that ends at block; returns its bytes, whole sectors. A repair has no late ones. */
 size_t
 sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf)
 {
@@ -44,11 +44,12 @@ sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf
 		if (e->state == SFS_OPEN)
 			e->flags |= SFS_ENTRY_MAPPED_OPEN;
 	}
-	for (uint32_t i = 0; i < w->late_count; i++)
+	for (uint32_t i = 0; w && i < w->late_count; i++)
 		if (sfs->table.entry[w->late[i]].state == SFS_SEALED)
 			put_entry(sfs, w->late[i],
 				p + (size_t)(h.entries + h.late++) * SFS_MAP_ENTRY);
-	w->late_count = 0;
+	if (w)
+		w->late_count = 0;
 	size_t body = (size_t)(h.entries + h.late) * SFS_MAP_ENTRY;
 	size_t whole = sfs_sector_up(SFS_BLOCK_HEADER + body);
 	sfs_hash(&sfs->key, p, body, h.body_hash);

@@ -111,6 +111,18 @@ note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
 		s->evicted_until = h->evicted_until;
 }
 
+/*
+ * The map lists a block whose header cannot be read. Had it durable records, then its header was
+ * written, and is damaged now: the block stays, and reading it says what is lost.
+ */
+static bool
+was_durable(const struct sfs_recovery *r, const struct sfs_entry *e)
+{
+	const struct sfs_stream_entry *s = &r->streams[e->stream];
+	return e->first_sequence <= s->durable_sequence &&
+	       e->generation >= s->oldest_generation;
+}
+
 /* A block whose interval has no map newer than it: its own header says what it is. */
 static void
 load_header(struct sfs_recovery *r, uint64_t block)
@@ -129,7 +141,8 @@ load_header(struct sfs_recovery *r, uint64_t block)
 		.end = SFS_BLOCK_HEADER,
 	};
 	if (!good || !entry_plausible(sfs, &m)) {
-		if (e->state == SFS_SEALED && in_window(&sfs->root, block))
+		if (e->state == SFS_SEALED && in_window(&sfs->root, block) &&
+			(good || !was_durable(r, e)))
 			e->state = SFS_FREE;
 		return;
 	}
@@ -146,11 +159,11 @@ confirm_open(struct sfs_recovery *r, uint64_t block)
 {
 	struct sfs_entry *e = &r->sfs->table.entry[block];
 	struct sfs_block_header h;
-	if (!sfs_read_identity(r->sfs, block, &h) || h.kind != SFS_KIND_DATA ||
-		h.generation != e->generation || h.stream != e->stream)
-		e->state = SFS_FREE;
-	else
+	bool good = sfs_read_identity(r->sfs, block, &h) && h.kind == SFS_KIND_DATA;
+	if (good && h.generation == e->generation && h.stream == e->stream)
 		note_header(r, &h);
+	else if (good || !was_durable(r, e))
+		e->state = SFS_FREE;
 }
 
 static int
@@ -170,6 +183,11 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 	}
 	for (uint64_t b = first; b <= pos && !headers && b < root->blocks; b++)
 		headers = in_window(root, b);
+	for (uint32_t i = 0; i < sfs->repairs && !headers; i++)
+		if ((sfs->repair[i].flags & SFS_REPAIR_KEPT) &&
+			sfs->repair[i].block >= first && sfs->repair[i].block < end &&
+			sfs->table.entry[sfs->repair[i].block].state != SFS_SEALED)
+			load_header(r, sfs->repair[i].block);
 	for (uint64_t b = first; b < end; b++) {
 		if (headers)
 			load_header(r, b);

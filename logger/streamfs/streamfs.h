@@ -213,10 +213,53 @@ int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
 
-/* Reads everything and reports each fault (block, record, why); returns their number, or -1. */
-typedef void (*sfs_fault_call)(
-	void *arg, const char *stream, uint64_t block, uint32_t offset, const char *why);
+/* ---- care ---- */
+
+enum sfs_fault_kind {
+	SFS_FAULT_ROOT, /* a copy of the root; the other still serves */
+	SFS_FAULT_MAP, /* a block map; the block headers still serve */
+	SFS_FAULT_HEADER, /* a block's header; its records still speak for themselves */
+	SFS_FAULT_RECORD, /* records that are damaged: they are lost */
+	SFS_FAULT_PADDING, /* bytes of no use that are not as they were written */
+	SFS_FAULT_MISSING, /* records that are lost with their block */
+};
+#define SFS_NO_BLOCK UINT64_MAX
+struct sfs_fault {
+	enum sfs_fault_kind kind;
+	const char *device; /* its path; NULL: not known */
+	uint64_t position; /* byte of the device */
+	uint64_t block; /* SFS_NO_BLOCK: none, or not known */
+	uint32_t offset; /* in the block */
+	const char *stream; /* its name; NULL: none */
+	uint64_t first, last; /* sequences of the records that are lost; 0, 0: none */
+	const char *why;
+};
+const char *sfs_fault_text(enum sfs_fault_kind kind); /* one word */
+/* The fault and what it points to are good until the call returns. */
+typedef void (*sfs_fault_call)(void *arg, const struct sfs_fault *fault);
+/*
+ * Reads everything and reports each fault; returns their number, or -1 when the volume cannot be
+ * read at all. *records (may be NULL): good records found. What a repair has dropped is no fault any
+ * more. Found is each byte of a root, a map in use, a live block's header, or a record, that is not
+ * as it was written, and of the padding behind them what lies in the same 512 bytes; nothing else
+ * on the devices is ever read as data. While a writer lives, roots and maps are passed over.
+ */
 int64_t sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	struct pr_error *err);
+
+struct sfs_repair_result {
+	uint64_t faults; /* found, and mended or dropped: each was reported */
+	uint64_t dropped_records; /* of them: lost, from now on SFS_EXPIRED */
+	uint64_t maps, roots; /* written anew: from the block headers, from the good copy */
+	uint64_t records; /* good ones */
+	uint64_t left; /* faults that are still there */
+};
+/*
+ * Checks, and drops what is bad: no good record is touched, moved or written over. The roots note
+ * what is gone, so that it is SFS_EXPIRED to readers and no fault any more. Takes the writer's
+ * lock; fails when a program writes the volume. 0, or -1.
+ */
+int sfs_repair(const char *const *paths, size_t path_count, sfs_fault_call call, void *arg,
+	struct sfs_repair_result *out, struct pr_error *err);
 
 #endif

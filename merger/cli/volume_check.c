@@ -2,25 +2,82 @@
 #include "merger/cli/volume.h"
 
 struct check_args {
-	bool json, keyvalue;
+	bool json, keyvalue, repair;
 };
 
-static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct check_args)};
+static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct check_args),
+	{.name = "repair",
+		.kind = PR_OPT_FLAG,
+		.offset = offsetof(struct check_args, repair),
+		.help = "drop what is bad, and only that"}};
 static const struct pr_program program = VOLUME_PROGRAM("check",
-	"Reads all of a volume, and names each fault. Exit status 1 if any.", "PATH[,PATH]",
-	options);
+	"Reads all of a volume, and names each fault. Exit status 1 if any is left.",
+	"PATH[,PATH]", options);
 
 static void
-on_fault(void *arg, const char *stream, uint64_t block, uint32_t offset, const char *why)
+on_fault(void *arg, const struct sfs_fault *f)
 {
 	struct render *r = arg;
 
 	render_object(r, NULL);
-	render_string(r, "stream", stream);
-	render_uint(r, "block", block);
-	render_uint(r, "offset", offset);
-	render_string(r, "why", why);
+	render_string(r, "fault", sfs_fault_text(f->kind));
+	if (f->device) {
+		render_string(r, "device", f->device);
+		render_uint(r, "position", f->position);
+	}
+	if (f->block != SFS_NO_BLOCK) {
+		render_uint(r, "block", f->block);
+		render_uint(r, "offset", f->offset);
+	}
+	if (f->stream)
+		render_string(r, "stream", f->stream);
+	if (f->first) {
+		render_uint(r, "first_record", f->first);
+		render_uint(r, "last_record", f->last);
+	}
+	render_string(r, "why", f->why);
 	render_close(r);
+}
+
+/* Faults that are left, or -1. */
+static int64_t
+check(const struct volume_paths *paths, struct render *r, struct pr_error *err)
+{
+	struct sfs *sfs = volume_open(paths, 0, err);
+	uint64_t records = 0;
+	int64_t faults = -1;
+
+	render_list(r, "faults");
+	if (sfs)
+		faults = sfs_check(sfs, on_fault, r, &records, err);
+	render_close(r);
+	if (sfs)
+		sfs_close(&sfs);
+	if (faults < 0)
+		return -1;
+	render_uint(r, "records", records);
+	render_uint(r, "fault_count", (uint64_t)faults);
+	return faults;
+}
+
+static int64_t
+repair(const struct volume_paths *paths, struct render *r, struct pr_error *err)
+{
+	struct sfs_repair_result out;
+	int rc;
+
+	render_list(r, "faults");
+	rc = sfs_repair(paths->path, paths->count, on_fault, r, &out, err);
+	render_close(r);
+	if (rc < 0)
+		return -1;
+	render_uint(r, "records", out.records);
+	render_uint(r, "fault_count", out.faults);
+	render_uint(r, "dropped_records", out.dropped_records);
+	render_uint(r, "maps_written", out.maps);
+	render_uint(r, "roots_written", out.roots);
+	render_uint(r, "faults_left", out.left);
+	return (int64_t)out.left;
 }
 
 int
@@ -29,30 +86,21 @@ volume_check(int argc, char **argv)
 	struct check_args a = {0};
 	struct volume_paths paths;
 	struct pr_error err;
-	struct render *r = NULL;
+	struct render *r;
 	int status = volume_parse(&program, &a, argc, argv, 0, &paths, NULL);
 	int64_t faults = -1;
-	uint64_t records = 0;
-	struct sfs *sfs;
 
 	if (status >= 0)
 		return status;
-	sfs = volume_open(&paths, 0, &err);
-	if (sfs) {
-		r = render_begin(stdout, volume_form(a.json, a.keyvalue));
-		if (!r)
-			pr_error_set(&err, "no memory");
-	}
+	r = render_begin(stdout, volume_form(a.json, a.keyvalue));
 	if (r) {
 		render_string(r, "path", paths.text);
-		render_list(r, "faults");
-		faults = sfs_check(sfs, on_fault, r, &records, &err);
-		render_close(r);
-		render_uint(r, "records", records);
-		render_uint(r, "fault_count", faults > 0 ? (uint64_t)faults : 0);
+		faults = a.repair ? repair(&paths, r, &err) : check(&paths, r, &err);
+	} else {
+		pr_error_set(&err, "no memory");
 	}
-	if (sfs)
-		sfs_close(&sfs);
+	if (r && faults < 0 && (a.json || a.keyvalue))
+		render_string(r, "error", err.text);
 	volume_paths_free(&paths);
 	status = volume_finish(&program, &r, faults < 0 ? -1 : 0, &err);
 	return status == CLI_OK && faults > 0 ? CLI_FAILED : status;

@@ -298,11 +298,9 @@ walk_stream(struct sfs *sfs, int stream)
 }
 
 static void
-on_fault(void *arg, const char *stream, uint64_t block, uint32_t offset, const char *why)
+on_fault(void *arg, const struct sfs_fault *fault)
 {
-	(void)block;
-	(void)offset;
-	MUST(stream && why);
+	MUST(fault->why && (fault->block != SFS_NO_BLOCK || fault->kind != SFS_FAULT_RECORD));
 	++*(int64_t *)arg;
 }
 

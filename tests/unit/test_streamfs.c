@@ -470,9 +470,9 @@ poke(off_t at, const void *bytes, size_t len)
 }
 
 static void
-count_fault(void *arg, const char *stream, uint64_t block, uint32_t offset, const char *why)
+count_fault(void *arg, const struct sfs_fault *fault)
 {
-	(void)stream, (void)block, (void)offset, (void)why;
+	ck_assert_ptr_nonnull(fault->why);
 	++*(int *)arg;
 }
 

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/check.h"
+
+/*
+ * A repair goes in rounds: check, note what is bad in fresh roots, open again, until a check finds
+ * nothing new. Each round is as safe against a crash as the one before: roots are written one copy
+ * after the other, and maps only say again what the block headers say.
+ */
+#define ROUNDS 8
+
+struct repair {
+	struct sfs *sfs;
+	sfs_fault_call call;
+	void *arg;
+	struct sfs_repair_result *out;
+	struct sfs_map_entry *entry; /* those of the root, and new ones */
+	uint32_t entries, room;
+	uint64_t *map, *stale; /* maps to be written anew; and to be taken back first */
+	uint32_t maps, stales, map_room, stale_room;
+	uint32_t stales_before; /* taken back by earlier rounds */
+	bool failed; /* no memory */
+	bool todo; /* this round has found something */
+};
+
+static void
+grow(struct repair *r, void **list, uint32_t *room, uint32_t count, size_t size)
+{
+	if (count < *room)
+		return;
+	uint32_t more = *room ? *room * 2 : 64;
+	void *bigger = realloc(*list, more * size);
+	if (!bigger) {
+		r->failed = true;
+		return;
+	}
+	*list = bigger;
+	*room = more;
+}
+
+static void
+put_map(struct repair *r, uint64_t **list, uint32_t *count, uint32_t *room, uint64_t pos)
+{
+	grow(r, (void **)list, room, *count, sizeof(**list));
+	if (!r->failed)
+		(*list)[(*count)++] = pos;
+}
+
+static void
+put_entry(struct repair *r, const struct sfs_map_entry *e)
+{
+	struct sfs_map_entry *last = r->entries ? &r->entry[r->entries - 1] : NULL;
+	if (last && last->flags == SFS_REPAIR_GONE && e->flags == SFS_REPAIR_GONE &&
+		last->stream == e->stream && last->block == e->block &&
+		last->generation == e->generation && last->records > 0 && e->records > 0 &&
+		last->first_sequence + last->records == e->first_sequence &&
+		last->records <= UINT32_MAX - e->records && last->end == e->ordinal) {
+		last->records += e->records;
+		last->end = e->end;
+		return;
+	}
+	grow(r, (void **)&r->entry, &r->room, r->entries, sizeof(*r->entry));
+	if (!r->failed)
+		r->entry[r->entries++] = *e;
+}
+
+static void
+put_gone(struct repair *r, const struct sfs_finding *f)
+{
+	uint64_t records = f->fault.first ? f->fault.last - f->fault.first + 1 : 0;
+	struct sfs_map_entry e = {
+		.stream = f->stream,
+		.flags = SFS_REPAIR_GONE,
+		.block = f->fault.block == SFS_NO_BLOCK ? 0 : f->fault.block,
+		.generation = f->fault.block == SFS_NO_BLOCK ? 0 : f->generation,
+		.first_sequence = f->fault.first,
+		.ordinal = f->fault.offset,
+		.end = f->to,
+	};
+	r->out->dropped_records += records;
+	do {
+		e.records = records > UINT32_MAX ? UINT32_MAX : (uint32_t)records;
+		put_entry(r, &e);
+		e.first_sequence += e.records;
+		records -= e.records;
+	} while (records > 0 && !r->failed);
+}
+
+static void
+tell(struct repair *r, const struct sfs_finding *f)
+{
+	r->out->faults++;
+	if (r->call)
+		r->call(r->arg, &f->fault);
+}
+
+static bool
+taken_back(const struct repair *r, uint64_t pos)
+{
+	for (uint32_t i = 0; i < r->stales_before; i++)
+		if (r->stale[i] == pos)
+			return true;
+	return false;
+}
+
+/* Maps come before blocks: while one is stale, what seems to be missing may be there. */
+static void
+on_finding(void *arg, const struct sfs_finding *f)
+{
+	struct repair *r = arg;
+	r->todo = true;
+	if (f->fault.kind == SFS_FAULT_ROOT) {
+		r->out->roots++;
+		tell(r, f);
+	} else if (f->fault.kind == SFS_FAULT_MAP) {
+		if (!taken_back(r, f->fault.block))
+			tell(r, f);
+		if (f->stale)
+			put_map(r, &r->stale, &r->stales, &r->stale_room, f->fault.block);
+		else
+			put_map(r, &r->map, &r->maps, &r->map_room, f->fault.block);
+	} else if (r->stales == r->stales_before) {
+		tell(r, f);
+		if (f->fault.kind == SFS_FAULT_HEADER)
+			put_entry(r, &f->kept);
+		else
+			put_gone(r, f);
+	}
+}
+
+/* One copy after the other, so that one is good at any moment. */
+static int
+write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_entry *streams,
+	struct pr_error *err)
+{
+	struct sfs *sfs = r->sfs;
+	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
+	int rc = buf ? 0 : pr_error_set(err, "no memory for the root");
+	root->repairs = r->entry;
+	root->repair_count = r->entries;
+	for (int copy = 0; rc == 0 && copy < 2; copy++) {
+		root->generation++;
+		uint64_t at = root->generation & 1 ? SFS_ROOT_BYTES : 0;
+		for (uint16_t i = 0; rc == 0 && i < sfs->disks; i++) {
+			root->device_index = i;
+			size_t len = sfs_root_encode(root, streams, buf);
+			if (sfs_disk_write(&sfs->disk[i], buf, len, at) < 0)
+				rc = pr_error_errno(err, "%s: cannot write the root",
+					sfs->disk[i].path);
+		}
+		if (rc == 0)
+			rc = sfs_sync_disks(sfs, err);
+	}
+	free(buf);
+	return rc;
+}
+
+static int
+write_block(struct repair *r, uint64_t block, const uint8_t *buf, size_t len,
+	struct pr_error *err)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	sfs_locate(r->sfs, block, &disk, &offset);
+	if (sfs_disk_write(disk, buf, len, offset) < 0)
+		return pr_error_errno(err, "%s: cannot write a block map", disk->path);
+	return 0;
+}
+
+/* The generation that the lost map had, or one as good: right behind its interval's newest block. */
+static uint64_t
+map_generation(const struct sfs *sfs, uint64_t pos)
+{
+	uint64_t newest = 0;
+	for (uint64_t b = pos - (sfs->root.map_interval - 1); b < pos; b++)
+		if (sfs->table.entry[b].generation > newest)
+			newest = sfs->table.entry[b].generation;
+	return newest + 1;
+}
+
+static int
+write_maps(struct repair *r, struct pr_error *err)
+{
+	struct sfs *sfs = r->sfs;
+	uint8_t *buf = sfs_buffer(sfs->root.block_size);
+	int rc = buf ? 0 : pr_error_set(err, "no memory for a block map");
+	bool stale = r->stales > r->stales_before;
+	for (uint32_t i = r->stales_before; rc == 0 && i < r->stales; i++)
+		rc = write_block(r, r->stale[i], buf, SFS_SECTOR, err);
+	for (uint32_t i = 0; rc == 0 && !stale && i < r->maps; i++) {
+		size_t len = sfs_map_build(
+			sfs, (uint32_t)r->map[i], map_generation(sfs, r->map[i]), buf);
+		rc = write_block(r, r->map[i], buf, len, err);
+		r->out->maps += rc == 0;
+	}
+	if (rc == 0)
+		rc = sfs_sync_disks(sfs, err);
+	free(buf);
+	return rc;
+}
+
+/* The root as it is on the devices: what recovery made of it must be made again at each opening. */
+static int
+store(struct repair *r, struct pr_error *err)
+{
+	struct sfs *sfs = r->sfs;
+	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
+	int rc = streams ? sfs_root_load(sfs, streams, err)
+			 : pr_error_set(err, "no memory for the root");
+	struct sfs_root root = sfs->root;
+	for (uint32_t i = 0; i < r->maps; i++)
+		if (map_generation(sfs, r->map[i]) > root.generation_limit)
+			root.generation_limit = map_generation(sfs, r->map[i]);
+	if (rc == 0 && (write_roots(r, &root, streams, err) < 0 || write_maps(r, err) < 0))
+		rc = -1;
+	free(streams);
+	return rc;
+}
+
+/* 1: something was done, look again; 0: there is nothing to do; -1. */
+static int
+repair_round(struct repair *r, struct pr_error *err)
+{
+	struct sfs *sfs = r->sfs;
+	uint64_t uuid_faults = 0;
+	r->maps = r->entries = 0;
+	r->stales_before = r->stales;
+	r->todo = false;
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		put_entry(r, &sfs->repair[i]);
+	if (sfs_check_all(sfs, on_finding, r, &r->out->records, &uuid_faults, err) < 0)
+		return -1;
+	if (uuid_faults > 0)
+		return pr_error_set(err,
+			"%s: the two copies of the root are of two volumes: nothing is "
+			"repaired until one of them is overwritten",
+			sfs->disk[0].path);
+	if (r->entries > SFS_REPAIRS_MAX)
+		return pr_error_set(err,
+			"more is damaged than the root can note (%u places, %u at most): "
+			"nothing is repaired",
+			r->entries, SFS_REPAIRS_MAX);
+	if (r->failed)
+		return pr_error_set(err, "no memory to repair");
+	if (!r->todo)
+		return 0;
+	if (store(r, err) < 0)
+		return -1;
+	sfs->table_valid = false; /* read it all again */
+	return sfs_refresh(sfs, err) == SFS_OK ? 1 : -1;
+}
+
+static struct sfs *
+open_locked(const char *const *paths, size_t count, struct pr_error *err)
+{
+	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
+	struct sfs_open_options options = {.writer = false};
+	struct sfs *sfs;
+	size_t n = 0;
+	if (count < 1 || count > SFS_DEVICES_MAX) {
+		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
+		return NULL;
+	}
+	while (n < count && sfs_disk_open(&disks[n], paths[n], true, true, err) == 0)
+		n++;
+	if (n < count) {
+		while (n-- > 0)
+			sfs_disk_close(&disks[n]);
+		return NULL;
+	}
+	sfs = sfs_open_disks(disks, count, &options, err);
+	/* what was read before the lock may be of a writer that has gone since */
+	if (sfs && (sfs_lock(sfs, err) < 0 || sfs_refresh(sfs, err) != SFS_OK))
+		sfs_close(&sfs);
+	return sfs;
+}
+
+int
+sfs_repair(const char *const *paths, size_t count, sfs_fault_call call, void *arg,
+	struct sfs_repair_result *out, struct pr_error *err)
+{
+	struct repair r = {.call = call, .arg = arg, .out = out};
+	int64_t left = 0;
+	int rc = 1;
+	*out = (struct sfs_repair_result){0};
+	r.sfs = open_locked(paths, count, err);
+	if (!r.sfs)
+		return -1;
+	for (int round = 0; round < ROUNDS && rc > 0; round++)
+		rc = repair_round(&r, err);
+	if (rc >= 0)
+		left = sfs_check(r.sfs, NULL, NULL, &out->records, err);
+	out->left = left > 0 ? (uint64_t)left : 0;
+	sfs_close(&r.sfs);
+	free(r.entry);
+	free(r.map);
+	free(r.stale);
+	return rc < 0 || left < 0 ? -1 : 0;
+}
