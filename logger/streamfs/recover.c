@@ -316,6 +316,7 @@ sfs_recover(struct sfs *sfs, struct pr_error *err)
 		sfs->table_valid = true;
 	}
 	free(r.late);
+	free(r.open);
 	free(r.buf);
 	free(r.streams);
 	return rc;

@@ -7,6 +7,7 @@
 /* What recovery knows while it works: recover_load.c reads maps and headers, recover.c makes chains. */
 struct sfs_late {
 	uint64_t map_generation;
+	bool stable; /* the map, and so all that was sealed before it, was on the device at the root */
 	struct sfs_map_entry entry;
 };
 struct sfs_recovery {
@@ -16,6 +17,8 @@ struct sfs_recovery {
 	uint64_t newest_generation, newest_block;
 	struct sfs_late *late;
 	size_t late_count, late_room;
+	uint32_t *open; /* blocks that their maps say are open */
+	size_t open_count, open_room;
 };
 int sfs_recover_load(struct sfs_recovery *r, struct pr_error *err);
 
