@@ -52,6 +52,16 @@ static const struct pr_field directory_items[] = {
 	PR_BYTES(struct pr_ledger_directory, handle),
 };
 
+static const struct pr_field index_items[] = {
+	PR_INT(struct pr_ledger_index, first_sequence),
+	PR_INT(struct pr_ledger_index, check),
+	PR_INT(struct pr_ledger_index, segments),
+	PR_INT(struct pr_ledger_index, bytes),
+	PR_INT(struct pr_ledger_index, link),
+	PR_INT(struct pr_ledger_index, level),
+	PR_BYTES(struct pr_ledger_index, handle),
+};
+
 /* Ranges that readers take differences of. */
 static bool
 loss_valid(const struct pr_ledger_entry *e)
@@ -66,6 +76,13 @@ directory_valid(const struct pr_ledger_entry *e)
 	return d->first_seq <= d->last_seq && d->min_time <= d->max_time;
 }
 
+static bool
+index_valid(const struct pr_ledger_entry *e)
+{
+	const struct pr_ledger_index *i = &e->u.index;
+	return i->segments > 0 && i->first_sequence <= UINT64_MAX - i->segments;
+}
+
 static const struct {
 	struct pr_fields fields;
 	bool (*valid)(const struct pr_ledger_entry *e);
@@ -75,6 +92,7 @@ static const struct {
 	[PR_LEDGER_BOOT] = {PR_FIELDS(boot_items), NULL},
 	[PR_LEDGER_LINK] = {PR_FIELDS(link_items), NULL},
 	[PR_LEDGER_DIRECTORY] = {PR_FIELDS(directory_items), directory_valid},
+	[PR_LEDGER_INDEX] = {PR_FIELDS(index_items), index_valid},
 };
 
 static bool

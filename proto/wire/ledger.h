@@ -21,6 +21,8 @@
  *   LINK       epoch u64, link u16, link type u16, snap length u32, name
  *   DIRECTORY  epoch u64, first seq u64, last seq u64, min time i64, max time i64, first otime i64,
  *              last otime i64, count u32, bytes u32, link u16, link type u16, handle 40 bytes
+ *   INDEX      first sequence u64, check u64, segments u32 (not 0), bytes u32, link u16, level u16,
+ *              handle 40 bytes
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
@@ -29,6 +31,7 @@ enum pr_ledger_type {
 	PR_LEDGER_BOOT = 3, /* the logger started: name, nonce, mode */
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
 	PR_LEDGER_DIRECTORY = 5, /* stream "segments": where a segment lies */
+	PR_LEDGER_INDEX = 6, /* stream "segments": where the index of some segments lies */
 };
 
 enum pr_loss_reason {
@@ -74,6 +77,15 @@ struct pr_ledger_directory {
 	uint8_t handle[40]; /* struct sfs_handle, encoded by sfs_handle_encode */
 };
 
+/* A record of stream "index.LINK", of segments of stream "packets.LINK". Levels: indexer/level1.h, 2. */
+struct pr_ledger_index {
+	uint64_t first_sequence; /* of the first segment, in its stream */
+	uint64_t check; /* of which segments they are: pr_level2_check over all */
+	uint32_t segments, bytes;
+	uint16_t link, level;
+	uint8_t handle[40];
+};
+
 struct pr_ledger_link {
 	uint64_t epoch;
 	uint16_t link, linktype;
@@ -89,6 +101,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_boot boot;
 		struct pr_ledger_link link;
 		struct pr_ledger_directory directory;
+		struct pr_ledger_index index;
 	} u;
 };
 

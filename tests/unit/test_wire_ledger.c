@@ -67,6 +67,16 @@ static const uint8_t golden_directory[] = {
 	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, /* handle */
 	20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
 };
+
+static const uint8_t golden_index[] = {
+	0x06, 0x01, 0x44, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first sequence */
+	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* check */
+	0x02, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, /* segments, bytes */
+	0x04, 0x00, 0x05, 0x00,                         /* link, level */
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, /* handle */
+	20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -77,8 +87,8 @@ static const struct {
 	const uint8_t *data;
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
-	GOLDEN(golden_link), GOLDEN(golden_directory)};
-#define GOLDENS 5
+	GOLDEN(golden_link), GOLDEN(golden_directory), GOLDEN(golden_index)};
+#define GOLDENS 6
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/hashset.h"
+#include "indexer/level1.h"
+#include "indexer/level2.h"
+#include "indexer/sketch.h"
+#include "indexer/tops.h"
+#include "proto/base/clock.h"
+#include "proto/wire/segment.h"
+
+/* A record that is finished and not taken yet; len 0: none. */
+struct waiting {
+	struct pr_index_record record;
+	uint8_t *buf;
+	size_t room;
+};
+
+struct span {
+	uint64_t first, check;
+	int64_t min_time, max_time;
+};
+
+struct pr_builder {
+	uint16_t link;
+	size_t record_max;
+	pr_index_sink sink;
+	void *arg;
+	struct pr_sketch sketch;
+	struct pr_tops tops;
+	struct pr_level1_writer level1;
+	struct pr_hashset wide; /* of the batch */
+	struct pr_level2_writer level2;
+	struct span batch, group;
+	size_t batch_bytes;
+	uint64_t next; /* sequence that would follow */
+	struct waiting waiting[2]; /* of level 1 and 2, in this order */
+	struct pr_builder_figures figures;
+};
+
+struct pr_builder *
+pr_builder_create(uint16_t link, size_t record_max, pr_index_sink sink, void *arg,
+	struct pr_error *err)
+{
+	struct pr_builder *b = calloc(1, sizeof(*b));
+
+	if (!b) {
+		pr_error_set(err, "no memory for indexing");
+		return NULL;
+	}
+	b->link = link;
+	b->record_max = record_max;
+	b->sink = sink;
+	b->arg = arg;
+	pr_tops_clear(&b->tops);
+	return b;
+}
+
+void
+pr_builder_destroy(struct pr_builder **builder)
+{
+	struct pr_builder *b = *builder;
+
+	if (!b)
+		return;
+	pr_sketch_free(&b->sketch);
+	pr_level1_free(&b->level1);
+	pr_level2_free(&b->level2);
+	pr_hashset_free(&b->wide);
+	for (int i = 0; i < 2; i++)
+		free(b->waiting[i].buf);
+	free(b);
+	*builder = NULL;
+}
+
+static int
+no_memory(struct pr_error *err)
+{
+	return pr_error_set(err, "no memory for indexing");
+}
+
+/* ---- the sink ---- */
+
+/* true: nothing waits any more. */
+static bool
+offer(struct pr_builder *b)
+{
+	for (int i = 0; i < 2; i++) {
+		struct waiting *w = &b->waiting[i];
+		int rc = w->record.len ? b->sink(b->arg, &w->record) : 0;
+
+		if (rc == 1)
+			return false;
+		b->figures.dropped += rc < 0;
+		w->record.len = 0;
+	}
+	return true;
+}
+
+static uint8_t *
+room_for(struct waiting *w, size_t len)
+{
+	uint8_t *grown;
+
+	if (len <= w->room)
+		return w->buf;
+	grown = realloc(w->buf, len);
+	if (!grown)
+		return NULL;
+	w->buf = grown;
+	w->room = len;
+	return grown;
+}
+
+static void
+set_waiting(struct pr_builder *b, int level, const struct span *span, uint32_t segments,
+	size_t len)
+{
+	struct waiting *w = &b->waiting[level - 1];
+
+	w->record = (struct pr_index_record){.link = b->link,
+		.level = (uint16_t)level,
+		.first_sequence = span->first,
+		.check = span->check,
+		.segments = segments,
+		.min_time = span->min_time,
+		.max_time = span->max_time,
+		.body = w->buf,
+		.len = len};
+}
+
+/* ---- groups ---- */
+
+static int
+finish_group(struct pr_builder *b)
+{
+	size_t len = pr_level2_size(&b->level2);
+
+	if (b->level2.columns < PR_LEVEL2_COLUMNS_MIN) {
+		pr_level2_begin(&b->level2);
+		return 0;
+	}
+	if (!room_for(&b->waiting[1], len))
+		return -1;
+	pr_level2_finish(&b->level2, b->link, b->waiting[1].buf);
+	set_waiting(b, 2, &b->group, b->level2.segments, len);
+	b->figures.level2_bytes += len;
+	pr_level2_begin(&b->level2);
+	return 0;
+}
+
+static void
+widen(struct span *to, const struct span *by)
+{
+	if (by->min_time < to->min_time)
+		to->min_time = by->min_time;
+	if (by->max_time > to->max_time)
+		to->max_time = by->max_time;
+}
+
+/* A column has its own check; the group's is over those of its columns. */
+static void
+extend_group(struct pr_builder *b)
+{
+	if (b->level2.columns == 1)
+		b->group = (struct span){.first = b->batch.first,
+			.min_time = b->batch.min_time,
+			.max_time = b->batch.max_time};
+	b->group.check = pr_level2_check(b->group.check, b->batch.first, b->batch.check);
+	widen(&b->group, &b->batch);
+}
+
+static int
+add_column(struct pr_builder *b)
+{
+	const struct pr_level2_column column = {
+		.check = b->batch.check, .segments = b->level1.segments};
+	bool follows = !b->level2.columns ||
+		       b->level2.first_sequence + b->level2.segments == b->batch.first;
+	int rc = follows ? pr_level2_add(&b->level2, b->batch.first, &column, b->wide.items,
+				   b->wide.count, b->record_max)
+			 : 0;
+
+	if (rc == 0) {
+		if (finish_group(b) < 0)
+			return -1;
+		rc = pr_level2_add(&b->level2, b->batch.first, &column, b->wide.items,
+			b->wide.count, b->record_max);
+	}
+	if (rc > 0)
+		extend_group(b);
+	return rc;
+}
+
+/* ---- batches ---- */
+
+static int
+finish_batch(struct pr_builder *b)
+{
+	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
+	struct pr_tops *t = &b->tops;
+	size_t len, count = pr_tops_best(t, tops);
+
+	if (!b->level1.segments)
+		return 0;
+	if (!room_for(&b->waiting[0], pr_level1_size(&b->level1)) || add_column(b) < 0)
+		return -1;
+	len = pr_level1_finish(&b->level1, b->link, tops, count,
+		t->packets_short < UINT32_MAX ? (uint32_t)t->packets_short : UINT32_MAX,
+		t->bytes_short, b->waiting[0].buf);
+	set_waiting(b, 1, &b->batch, b->level1.segments, len);
+	b->figures.level1_bytes += len;
+	b->figures.wide_keys += b->wide.count;
+	b->figures.open = 0;
+	b->batch_bytes = 0;
+	pr_level1_begin(&b->level1);
+	pr_hashset_clear(&b->wide);
+	pr_tops_clear(t);
+	return 0;
+}
+
+static void
+extend_batch(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
+	size_t len)
+{
+	struct pr_segment_header h;
+
+	pr_segment_peek(body, len, &h, NULL); /* was opened before */
+	if (b->level1.segments == 1)
+		b->batch = (struct span){
+			.first = sequence, .min_time = h.min_time, .max_time = h.max_time};
+	b->batch.check = pr_level2_check(b->batch.check, sequence, proof);
+	widen(&b->batch, &(struct span){.min_time = h.min_time, .max_time = h.max_time});
+	b->batch_bytes += len;
+	b->next = sequence + 1;
+	b->figures.open = b->level1.segments;
+	b->figures.segments++;
+	b->figures.packets += h.count;
+	b->figures.bytes += len;
+	b->figures.keys += b->sketch.keys.count;
+}
+
+static int
+add_wide(struct pr_builder *b)
+{
+	const struct pr_hashset *wide = &b->sketch.wide;
+
+	for (size_t i = 0; i < wide->count; i++)
+		if (pr_hashset_add(&b->wide, wide->items[i]) < 0)
+			return -1;
+	return 0;
+}
+
+static bool
+batch_full(const struct pr_builder *b)
+{
+	return b->batch_bytes >= PR_BUILDER_BATCH || b->wide.count >= PR_BUILDER_KEYS ||
+	       b->level1.segments == PR_LEVEL1_SEGMENTS_MAX;
+}
+
+/* Into the batch; one that has no room for it is finished first. */
+static int
+put_segment(struct pr_builder *b, uint64_t sequence, uint64_t proof)
+{
+	int rc = pr_level1_add(&b->level1, sequence, proof, &b->sketch, b->record_max);
+
+	if (rc == 0) {
+		if (finish_batch(b) < 0)
+			return -1;
+		rc = pr_level1_add(&b->level1, sequence, proof, &b->sketch, b->record_max);
+	}
+	return rc > 0 ? add_wide(b) : -1;
+}
+
+int
+pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
+	size_t len, struct pr_error *err)
+{
+	int rc;
+
+	if (!offer(b))
+		return 0;
+	if (b->level1.segments && sequence != b->next) {
+		if (finish_batch(b) < 0)
+			return no_memory(err);
+		if (!offer(b))
+			return 0;
+	}
+	rc = pr_sketch_segment(&b->sketch, body, len, err);
+	if (rc < 0)
+		return -1;
+	if (rc > 0) {
+		b->figures.damaged++;
+		return 1;
+	}
+	if (put_segment(b, sequence, proof) < 0)
+		return no_memory(err);
+	pr_sketch_tops(&b->sketch, &b->tops);
+	extend_batch(b, sequence, proof, body, len);
+	if (batch_full(b) && offer(b) && finish_batch(b) < 0)
+		return no_memory(err);
+	offer(b);
+	return 1;
+}
+
+int
+pr_builder_finish(struct pr_builder *b, bool group, struct pr_error *err)
+{
+	if (!offer(b))
+		return 0;
+	if (finish_batch(b) < 0)
+		return no_memory(err);
+	if (!offer(b))
+		return 0;
+	if (group && b->level2.columns && finish_group(b) < 0)
+		return no_memory(err);
+	return offer(b);
+}
+
+const struct pr_builder_figures *
+pr_builder_figures(const struct pr_builder *b)
+{
+	return &b->figures;
+}

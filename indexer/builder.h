@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_BUILDER_H
+#define PR_INDEXER_BUILDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+
+/*
+ * Makes the index of one stream from its segments, given in order: records of level 1 for each batch of
+ * about PR_BUILDER_BATCH bytes, and of level 2 for each group of batches. Pure: records go to a sink,
+ * which may be slow; then segments must wait. One thread.
+ */
+#define PR_BUILDER_BATCH (4 * 1024 * 1024)
+#define PR_BUILDER_KEYS 16384 /* of a batch, for level 2 */
+
+struct pr_index_record {
+	uint16_t link, level; /* 1 or 2 */
+	uint64_t first_sequence, check;
+	uint32_t segments;
+	int64_t min_time, max_time;
+	const uint8_t *body;
+	size_t len;
+};
+
+/* 0: taken (copied); 1: not now, it will be offered again; -1: it never will be (let it go). */
+typedef int (*pr_index_sink)(void *arg, const struct pr_index_record *record);
+
+struct pr_builder;
+
+/* record_max: longest body that the volume takes. */
+struct pr_builder *pr_builder_create(uint16_t link, size_t record_max, pr_index_sink sink,
+	void *arg, struct pr_error *err);
+void pr_builder_destroy(struct pr_builder **builder);
+
+/*
+ * 1: taken (a damaged one is left without index); 0: not now, a record waits for its sink; -1: no
+ * memory. A sequence that is not the last one's successor begins a new record.
+ */
+int pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof,
+	const void *body, size_t len, struct pr_error *err);
+/*
+ * Offers what waits, after finishing the batch that is being made (and, at the end of all, the
+ * group). 1: all is taken; 0: something still waits; -1: no memory.
+ */
+int pr_builder_finish(struct pr_builder *b, bool group, struct pr_error *err);
+
+struct pr_builder_figures {
+	uint64_t segments, packets, bytes; /* indexed */
+	uint64_t keys, wide_keys; /* distinct a segment, a batch; over all */
+	uint64_t damaged, dropped; /* segments, records */
+	uint64_t level1_bytes, level2_bytes;
+	uint32_t open; /* segments in the batch that is being made */
+};
+const struct pr_builder_figures *pr_builder_figures(const struct pr_builder *b);
+
+#endif

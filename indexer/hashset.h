@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_HASHSET_H
+#define PR_INDEXER_HASHSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A set of hashes of 64 bits, each of which is in it once. Two keys of one hash are one here, which
+ * does no harm: what is made of it knows keys by their hashes only. Zeroed is empty and ready.
+ */
+struct pr_hashset {
+	uint64_t *items; /* in the order of coming */
+	uint32_t *slots; /* 1 + index in items; 0 free */
+	size_t count, room; /* of items; there are twice as many slots */
+};
+
+static inline void
+pr_hashset_free(struct pr_hashset *s)
+{
+	free(s->items);
+	free(s->slots);
+	*s = (struct pr_hashset){0};
+}
+
+static inline void
+pr_hashset_clear(struct pr_hashset *s)
+{
+	/* One by one where it was much larger once than it is now. */
+	if (s->count < s->room / 16)
+		for (size_t i = 0; i < s->count; i++) {
+			size_t at = (size_t)s->items[i] & (2 * s->room - 1);
+			while (s->slots[at]) {
+				s->slots[at] = 0;
+				at = (at + 1) & (2 * s->room - 1);
+			}
+		}
+	else if (s->slots)
+		memset(s->slots, 0, 2 * s->room * sizeof(*s->slots));
+	s->count = 0;
+}
+
+static inline size_t
+pr_hashset_slot(const struct pr_hashset *s, uint64_t hash)
+{
+	size_t mask = 2 * s->room - 1, at = (size_t)hash & mask;
+
+	while (s->slots[at] && s->items[s->slots[at] - 1] != hash)
+		at = (at + 1) & mask;
+	return at;
+}
+
+static inline int
+pr_hashset_grow(struct pr_hashset *s)
+{
+	size_t room = s->room ? s->room * 2 : 256;
+	uint64_t *items = realloc(s->items, room * sizeof(*items));
+	uint32_t *slots;
+
+	if (!items)
+		return -1;
+	s->items = items;
+	slots = calloc(2 * room, sizeof(*slots));
+	if (!slots)
+		return -1;
+	free(s->slots);
+	s->slots = slots;
+	s->room = room;
+	for (size_t i = 0; i < s->count; i++)
+		s->slots[pr_hashset_slot(s, s->items[i])] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* 1: it is new; 0: it was there; -1: no memory. */
+static inline int
+pr_hashset_add(struct pr_hashset *s, uint64_t hash)
+{
+	size_t at;
+
+	if (s->count == s->room && pr_hashset_grow(s) < 0)
+		return -1;
+	at = pr_hashset_slot(s, hash);
+	if (s->slots[at])
+		return 0;
+	s->items[s->count++] = hash;
+	s->slots[at] = (uint32_t)s->count;
+	return 1;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_LEVEL1_H
+#define PR_INDEXER_LEVEL1_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/keys.h"
+#include "proto/base/error.h"
+
+/*
+ * The first level of the index: what each of some consecutive segments of a stream holds. One record
+ * of stream "index.N". Little-endian; header of 40 bytes:
+ *
+ *    0 magic u32 "PIX1"    4 version u16 (1)      6 link u16        8 first sequence u64
+ *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
+ *   28 reserved u32 = 0   32 bytes short u64
+ * then for each segment 96 bytes:
+ *    0 proof u64: of the segment's handle, so that it is this segment and no later one of its number
+ *    8 data at u32        12 signature bits u32 (a multiple of 64; 0: none, all may match)
+ *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
+ *   24 least, most length u32 each               32 least, most source and destination port, u16 each
+ *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
+ * and at `data at` its signature (signature.h), series and held seqs, one after the other. At `tops at`
+ * the heavy hitters of them all: length u8 (4 or 16), 3 zeros, packets u32, bytes u64, address; each
+ * may have up to `packets short` and `bytes short` more, and so may addresses that are not there.
+ *
+ * Series: for each interval of 2^width seconds that has any packets, from that of the segment's least
+ * time on: intervals since the one before, packets, bytes (original lengths), as varints (7 bits a
+ * byte, least first). Held: 0 all seqs of the segment; 1 runs: step, how often, varints, from the first
+ * seq on; 2 a bit each from the first seq on.
+ */
+#define PR_LEVEL1_MAGIC 0x31584950u
+#define PR_LEVEL1_VERSION 1
+#define PR_LEVEL1_HEADER 40
+#define PR_LEVEL1_ITEM 96
+#define PR_LEVEL1_SEGMENTS_MAX 128
+#define PR_LEVEL1_TOPS_MAX 16
+#define PR_LEVEL1_BUCKETS 64 /* of a series, at most */
+#define PR_LEVEL1_PORTS 24
+#define PR_LEVEL1_OCTETS 32
+
+enum pr_held_form { PR_HELD_ALL, PR_HELD_RUNS, PR_HELD_BITS };
+
+/* The interval of a port: 16 wide up to 1023, 512 wide above. */
+static inline unsigned
+pr_port_interval(uint16_t port)
+{
+	return port < 1024 ? port / 16u : 64u + (port - 1024u) / 512u;
+}
+
+struct pr_level1_segment {
+	uint64_t proof;
+	const uint8_t
+		*signature; /* bits / 8 bytes; as all below it points into the record */
+	uint32_t bits;
+	uint32_t len_min, len_max;
+	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
+	const uint8_t *ports, *octets;
+	const uint8_t *series, *held;
+	uint16_t series_len;
+	uint32_t held_len;
+	uint8_t series_width, held_form;
+};
+
+struct pr_level1_top {
+	uint8_t len; /* 4 or 16 */
+	uint8_t address[16];
+	uint32_t packets;
+	uint64_t bytes;
+};
+
+/* A record that was checked as a whole: nothing that is asked of it can fail. */
+struct pr_level1 {
+	const uint8_t *body;
+	size_t len;
+	uint64_t first_sequence;
+	uint16_t link, segments, tops;
+	uint32_t packets_short;
+	uint64_t bytes_short;
+	uint32_t tops_at;
+};
+/* body is the caller's and must outlive it. */
+int pr_level1_open(
+	struct pr_level1 *out, const void *body, size_t len, struct pr_error *err);
+void pr_level1_get(
+	const struct pr_level1 *l, unsigned index, struct pr_level1_segment *out);
+/* The largest first, by bytes; out has room for PR_LEVEL1_TOPS_MAX. Returns how many. */
+size_t pr_level1_tops(const struct pr_level1 *l, struct pr_level1_top *out);
+
+bool pr_level1_has_key(const struct pr_level1_segment *s, const struct pr_key *key);
+/*
+ * Can a packet of the segment have this number within [least, most]? PR_NUMBER_TIME is the catalog's:
+ * yes.
+ */
+bool pr_level1_has_range(const struct pr_level1_segment *s, enum pr_number number,
+	int64_t least, int64_t most);
+
+/* The seqs of a segment in order, relative to its first; for seqs up to span. */
+struct pr_held_walk {
+	const uint8_t *at, *end;
+	uint64_t next, span, step, repeat;
+	uint8_t form;
+};
+void pr_held_walk_begin(
+	struct pr_held_walk *walk, const struct pr_level1_segment *s, uint64_t span);
+bool pr_held_walk_next(struct pr_held_walk *walk, uint64_t *seq);
+
+/* One interval of the series after the other; *at starts as 0. */
+struct pr_series_bucket {
+	uint64_t interval; /* since that of the least time; unit 2^width s */
+	uint64_t packets, bytes;
+};
+bool pr_level1_series(
+	const struct pr_level1_segment *s, size_t *at, struct pr_series_bucket *bucket);
+
+/* ---- writing ---- */
+
+struct pr_sketch;
+struct pr_level1_writer {
+	uint8_t items[PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_ITEM];
+	uint8_t *data; /* what goes behind them */
+	size_t used, room;
+	uint64_t first_sequence;
+	unsigned segments;
+};
+
+void pr_level1_begin(struct pr_level1_writer *w);
+void pr_level1_free(struct pr_level1_writer *w);
+/*
+ * The next segment, of this sequence (the first, or one more than the last). 1; 0: the record would
+ * be longer than max bytes, finish it first (one alone gets a smaller signature); -1: no memory.
+ */
+int pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
+	const struct pr_sketch *sketch, size_t max);
+/* Bytes of the record as it stands, with all the tops there may be. */
+size_t pr_level1_size(const struct pr_level1_writer *w);
+/* Writes it to out, of pr_level1_size bytes at least; returns its length. */
+size_t pr_level1_finish(const struct pr_level1_writer *w, uint16_t link,
+	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
+	uint64_t bytes_short, uint8_t *out);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_SKETCH_H
+#define PR_INDEXER_SKETCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/hashset.h"
+#include "indexer/keys.h"
+#include "indexer/level1.h"
+#include "indexer/tops.h"
+#include "proto/base/error.h"
+
+/*
+ * What one segment holds, gathered from its packets. Keys cost most, and packets of one flow have the
+ * same ones: so packets with equal fields are put together first, and keys are made of each kind
+ * of packet once. Memory is kept from segment to segment. Pure, one thread.
+ */
+struct pr_sketch {
+	/* what is found */
+	bool indexed; /* false: its link type has no keys */
+	struct pr_hashset keys; /* hashes of all */
+	struct pr_hashset wide; /* of pr_key_either of all but FLOW: for level 2 */
+	uint32_t len_min, len_max;
+	uint16_t sport_min, sport_max, dport_min, dport_max;
+	uint8_t ports[PR_LEVEL1_PORTS], octets[PR_LEVEL1_OCTETS];
+	uint8_t *series, *held; /* encoded */
+	size_t series_len, series_room, held_len, held_room;
+	uint8_t series_width, held_form;
+	/* at work */
+	struct pr_kind *kinds;
+	size_t kind_count, kind_room;
+	uint32_t *slots;
+	size_t slot_room;
+	struct {
+		uint64_t packets, bytes;
+	} buckets[PR_LEVEL1_BUCKETS];
+	uint64_t *seqs; /* relative to the first */
+	size_t seq_count, seq_room;
+};
+
+/* Zeroed is ready. */
+void pr_sketch_free(struct pr_sketch *sketch);
+
+/*
+ * Takes in a segment (proto/wire/segment.h), forgetting the one before. 0; 1: it is damaged and cannot
+ * be indexed; -1: no memory.
+ */
+int pr_sketch_segment(
+	struct pr_sketch *sketch, const void *body, size_t len, struct pr_error *err);
+/* Counts the segment's addresses. */
+void pr_sketch_tops(const struct pr_sketch *sketch, struct pr_tops *tops);
+
+#endif

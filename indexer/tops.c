@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/tops.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define SLOTS (4 * PR_TOPS_ROOM)
+
+void
+pr_tops_clear(struct pr_tops *t)
+{
+	memset(t->slots, 0, sizeof(t->slots));
+	t->count = 0;
+	t->packets_short = t->bytes_short = 0;
+}
+
+static size_t
+slot_of(const struct pr_tops *t, const uint8_t *address, size_t len)
+{
+	size_t at = XXH3_64bits(address, len) & (SLOTS - 1);
+
+	for (; t->slots[at]; at = (at + 1) & (SLOTS - 1)) {
+		const struct pr_level1_top *item = &t->items[t->slots[at] - 1];
+
+		if (item->len == len && !memcmp(item->address, address, len))
+			break;
+	}
+	return at;
+}
+
+static int
+by_bytes(const void *va, const void *vb)
+{
+	const struct pr_level1_top *a = va, *b = vb;
+
+	return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
+}
+
+static void
+make_room(struct pr_tops *t)
+{
+	uint64_t bytes, packets = 0;
+	size_t kept = 0;
+
+	qsort(t->items, t->count, sizeof(t->items[0]), by_bytes);
+	bytes = t->items[t->count / 2].bytes;
+	for (size_t i = 0; i < t->count; i++) {
+		struct pr_level1_top *item = &t->items[i];
+
+		if (item->bytes > bytes) {
+			item->bytes -= bytes;
+			t->items[kept++] = *item;
+		} else if (item->packets > packets) {
+			packets = item->packets;
+		}
+	}
+	t->count = kept;
+	t->bytes_short += bytes;
+	t->packets_short += packets;
+	memset(t->slots, 0, sizeof(t->slots));
+	for (size_t i = 0; i < kept; i++)
+		t->slots[slot_of(t, t->items[i].address, t->items[i].len)] =
+			(uint16_t)(i + 1);
+}
+
+void
+pr_tops_add(struct pr_tops *t, const uint8_t *address, size_t len, uint64_t packets,
+	uint64_t bytes)
+{
+	size_t at = slot_of(t, address, len);
+	struct pr_level1_top *item;
+
+	if (!t->slots[at] && t->count == PR_TOPS_ROOM) {
+		make_room(t);
+		at = slot_of(t, address, len);
+	}
+	if (!t->slots[at]) {
+		item = &t->items[t->count++];
+		*item = (struct pr_level1_top){.len = (uint8_t)len};
+		memcpy(item->address, address, len);
+		t->slots[at] = (uint16_t)t->count;
+	}
+	item = &t->items[t->slots[at] - 1];
+	item->bytes += bytes;
+	item->packets = packets < UINT32_MAX - item->packets
+				? item->packets + (uint32_t)packets
+				: UINT32_MAX;
+}
+
+size_t
+pr_tops_best(const struct pr_tops *t, struct pr_level1_top *out)
+{
+	struct pr_level1_top sorted[PR_TOPS_ROOM];
+	size_t n = t->count < PR_LEVEL1_TOPS_MAX ? t->count : PR_LEVEL1_TOPS_MAX;
+
+	memcpy(sorted, t->items, t->count * sizeof(sorted[0]));
+	qsort(sorted, t->count, sizeof(sorted[0]), by_bytes);
+	memcpy(out, sorted, n * sizeof(*out));
+	return n;
+}

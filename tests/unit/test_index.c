@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/builder.h"
+#include "indexer/level1.h"
+#include "indexer/level2.h"
+#include "indexer/sketch.h"
+#include "indexer/tops.h"
+#include "proto/base/clock.h"
+#include "proto/wire/cursor.h"
+#include "proto/wire/segment.h"
+#include "tests/unit/unit.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+#define RECORD_MAX (1000 * 1000)
+
+static struct pr_error err;
+
+/* ---- segments ---- */
+
+struct segment {
+	uint8_t body[40000];
+	size_t len;
+	uint64_t seqs[400];
+	uint32_t count;
+};
+
+static uint32_t
+pick(uint32_t n)
+{
+	return (uint32_t)random() % n;
+}
+
+static void
+make_frame(uint8_t *d, uint32_t hosts)
+{
+	memset(d, 0, 64);
+	d[5] = (uint8_t)pick(3);
+	d[11] = (uint8_t)pick(3);
+	pr_put_be16(d + 12, 0x0800);
+	d[14] = 0x45;
+	d[23] = pick(2) ? 6 : 17;
+	pr_put_be32(d + 26, 0x0a000000 + pick(hosts) * 7919);
+	pr_put_be32(d + 30, 0xc0000200 + pick(hosts) * 104729);
+	pr_put_be16(d + 34, (uint16_t)(1024 + pick(hosts)));
+	pr_put_be16(d + 36, (uint16_t)pick(100));
+}
+
+/* step 1: seqs without holes; more: some in turn; 0: at random */
+static void
+make_segment(struct segment *s, uint64_t seq, uint32_t count, uint32_t hosts, uint32_t step)
+{
+	struct pr_segment_builder b;
+	uint8_t frame[64];
+	int64_t time = (int64_t)seq * PR_NS_PER_S / 100;
+
+	pr_segment_begin(&b, s->body, sizeof(s->body), 0);
+	for (s->count = 0; s->count < count; s->count++) {
+		struct pr_packet p = {.time = time,
+			.otime = time,
+			.epoch = 1,
+			.seq = seq,
+			.linktype = 1,
+			.data = frame,
+			.caplen = 60,
+			.len = 60 + pick(1000)};
+
+		make_frame(frame, hosts);
+		ck_assert(pr_segment_add(&b, &p));
+		s->seqs[s->count] = seq;
+		seq += step ? step : 1 + pick(5);
+		time += pick(100 * 1000 * 1000);
+	}
+	s->len = pr_segment_seal(&b);
+}
+
+/* ---- what a builder gives ---- */
+
+#define RECORDS 64
+struct records {
+	struct pr_index_record items[RECORDS];
+	size_t count;
+	unsigned refuse; /* so many times */
+};
+
+static int
+take(void *arg, const struct pr_index_record *record)
+{
+	struct records *r = arg;
+	uint8_t *copy;
+
+	if (r->refuse) {
+		r->refuse--;
+		return 1;
+	}
+	ck_assert_uint_lt(r->count, RECORDS);
+	copy = malloc(record->len);
+	memcpy(copy, record->body, record->len);
+	r->items[r->count] = *record;
+	r->items[r->count++].body = copy;
+	return 0;
+}
+
+static void
+free_records(struct records *r)
+{
+	for (size_t i = 0; i < r->count; i++)
+		free((void *)(uintptr_t)r->items[i].body);
+	*r = (struct records){0};
+}
+
+/* ---- level 1 ---- */
+
+static void
+check_packets(const struct pr_level1_segment *l, const struct segment *s)
+{
+	struct pr_segment_reader r;
+	struct pr_packet p;
+	struct pr_key keys[PR_KEYS_MAX];
+
+	ck_assert_int_eq(pr_segment_open(&r, s->body, s->len, &err), 0);
+	while (pr_segment_next(&r, &p, &err) == 1) {
+		size_t count = pr_keys_of_packet(&p, keys);
+
+		for (size_t i = 0; i < count; i++)
+			ck_assert(pr_level1_has_key(l, &keys[i]));
+		ck_assert(pr_level1_has_range(l, PR_NUMBER_LENGTH, p.len, p.len));
+		ck_assert(pr_level1_has_range(l, PR_NUMBER_SPORT, pr_get_be16(p.data + 34),
+			pr_get_be16(p.data + 34)));
+		ck_assert(pr_level1_has_range(
+			l, PR_NUMBER_DPORT, 0, pr_get_be16(p.data + 36)));
+		ck_assert(pr_level1_has_range(l, PR_NUMBER_SRC4, pr_get_be32(p.data + 26),
+			pr_get_be32(p.data + 26)));
+		ck_assert(pr_level1_has_range(
+			l, PR_NUMBER_DST4, pr_get_be32(p.data + 30), INT64_MAX));
+	}
+}
+
+static void
+check_held(const struct pr_level1_segment *l, const struct segment *s)
+{
+	struct pr_held_walk walk;
+	uint64_t seq, span = s->seqs[s->count - 1] - s->seqs[0];
+
+	pr_held_walk_begin(&walk, l, span);
+	for (uint32_t i = 0; i < s->count; i++) {
+		ck_assert(pr_held_walk_next(&walk, &seq));
+		ck_assert_uint_eq(s->seqs[0] + seq, s->seqs[i]);
+	}
+	ck_assert(!pr_held_walk_next(&walk, &seq));
+}
+
+static void
+check_series(const struct pr_level1_segment *l, const struct segment *s)
+{
+	struct pr_segment_reader r;
+	struct pr_packet p;
+	struct pr_series_bucket bucket;
+	uint64_t packets = 0, bytes = 0, wanted = 0;
+	size_t at = 0;
+	int64_t first;
+
+	ck_assert_int_eq(pr_segment_open(&r, s->body, s->len, &err), 0);
+	first = r.header.min_time / PR_NS_PER_S;
+	while (pr_level1_series(l, &at, &bucket)) {
+		packets += bucket.packets;
+		bytes += bucket.bytes;
+		ck_assert_uint_le((uint64_t)first + (bucket.interval << l->series_width),
+			(uint64_t)(r.header.max_time / PR_NS_PER_S));
+	}
+	while (pr_segment_next(&r, &p, &err) == 1)
+		wanted += p.len;
+	ck_assert_uint_eq(packets, s->count);
+	ck_assert_uint_eq(bytes, wanted);
+}
+
+START_TEST(level1_knows_all_that_is_there)
+{
+	static const uint32_t steps[] = {1, 4, 0, 1, 0};
+	static struct segment s[COUNT(steps)];
+	struct records r = {0};
+	struct pr_builder *b = pr_builder_create(3, RECORD_MAX, take, &r, &err);
+	struct pr_level1_segment got;
+	struct pr_level1 l;
+
+	srandom(1);
+	for (size_t i = 0; i < COUNT(steps); i++) {
+		make_segment(&s[i], 1 + i * 10000, i == 3 ? 1 : 300, 50, steps[i]);
+		ck_assert_int_eq(
+			pr_builder_add(b, 7 + i, i * 11, s[i].body, s[i].len, &err), 1);
+	}
+	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_uint_eq(r.count, 1);
+	ck_assert_int_eq(pr_level1_open(&l, r.items[0].body, r.items[0].len, &err), 0);
+	ck_assert_uint_eq(l.segments, COUNT(steps));
+	ck_assert_uint_eq(l.first_sequence, 7);
+	ck_assert_uint_eq(l.link, 3);
+	for (unsigned i = 0; i < COUNT(steps); i++) {
+		pr_level1_get(&l, i, &got);
+		ck_assert_uint_eq(got.proof, i * 11);
+		check_packets(&got, &s[i]);
+		check_held(&got, &s[i]);
+		check_series(&got, &s[i]);
+		ck_assert(
+			!pr_level1_has_range(&got, PR_NUMBER_SRC4, 0x30000000, 0x30ffffff));
+	}
+	free_records(&r);
+	pr_builder_destroy(&b);
+}
+END_TEST
+
+/* Ten bits a key and seven probes: (1 - e^-0.7)^7 = 0.8 %. */
+START_TEST(level1_false_positives_are_few)
+{
+	static struct segment s;
+	struct records r = {0};
+	struct pr_builder *b = pr_builder_create(0, RECORD_MAX, take, &r, &err);
+	struct pr_level1_segment got;
+	struct pr_level1 l;
+	unsigned hits = 0;
+
+	srandom(2);
+	make_segment(&s, 1, 400, 100000, 1);
+	ck_assert_int_eq(pr_builder_add(b, 1, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_level1_open(&l, r.items[0].body, r.items[0].len, &err), 0);
+	pr_level1_get(&l, 0, &got);
+	for (unsigned i = 0; i < 100000; i++) {
+		uint8_t address[4];
+		struct pr_key key;
+
+		pr_put_be32(address, 0x20000000 + i * 977);
+		key = pr_key_bytes(PR_KEY_SRC, address, 4);
+		hits += pr_level1_has_key(&got, &key);
+	}
+	ck_assert_msg(hits > 400 && hits < 1300, "%u of 100000", hits);
+	ck_assert(!pr_level1_has_range(&got, PR_NUMBER_LENGTH, 1100, 2000));
+	ck_assert(!pr_level1_has_range(&got, PR_NUMBER_DPORT, 112, 1000));
+	ck_assert(!pr_level1_has_range(&got, PR_NUMBER_DPORT, 5000, 70000));
+	ck_assert(pr_level1_has_range(&got, PR_NUMBER_TIME, 5, 5));
+	free_records(&r);
+	pr_builder_destroy(&b);
+}
+END_TEST
+
+/* ---- level 2 ---- */
+
+static struct pr_level2 group;
+
+static void
+look_up(const uint8_t *body, const struct pr_key *key, uint8_t *vector)
+{
+	struct pr_slices slices;
+
+	pr_slices_of(pr_key_hash(key), group.pages, group.slices_a_page, &slices);
+	memset(vector, 0xff, PR_LEVEL2_VECTOR);
+	for (int i = 0; i < PR_SLICES_PAGES; i++) {
+		const uint8_t *page = body + pr_level2_page_at(&group, slices.page[i]);
+
+		ck_assert(pr_level2_page_valid(&group, slices.page[i], page));
+		pr_level2_apply(&group, &slices, i, page, vector);
+	}
+}
+
+static bool
+has_column(const uint8_t *vector, unsigned column)
+{
+	return vector[column / 8] & 1u << column % 8;
+}
+
+static void
+check_column(const struct pr_index_record *record, const struct segment *s, unsigned column)
+{
+	struct pr_segment_reader r;
+	struct pr_packet p;
+	struct pr_key keys[PR_KEYS_MAX];
+	uint8_t vector[PR_LEVEL2_VECTOR];
+
+	ck_assert_int_eq(pr_segment_open(&r, s->body, s->len, &err), 0);
+	while (pr_segment_next(&r, &p, &err) == 1) {
+		size_t count = pr_keys_of_packet(&p, keys);
+
+		for (size_t i = 0; i < count; i++) {
+			struct pr_key key = pr_key_either(&keys[i]);
+
+			if (key.kind == PR_KEY_FLOW)
+				continue;
+			look_up(record->body, &key, vector);
+			ck_assert(has_column(vector, column));
+		}
+	}
+}
+
+#define COLUMNS 30
+START_TEST(level2_knows_all_that_is_there)
+{
+	static struct segment s[COLUMNS];
+	struct records r = {0};
+	struct pr_builder *b = pr_builder_create(9, RECORD_MAX, take, &r, &err);
+	const struct pr_index_record *g;
+	unsigned hits = 0;
+	uint8_t vector[PR_LEVEL2_VECTOR];
+
+	srandom(3);
+	for (unsigned i = 0; i < COLUMNS; i++) {
+		make_segment(&s[i], 1 + i * 1000, 300, 2000, 1);
+		ck_assert_int_eq(pr_builder_add(b, 5 + i, i, s[i].body, s[i].len, &err), 1);
+		ck_assert_int_eq(pr_builder_finish(b, false, &err), 1);
+	}
+	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_uint_eq(r.count, COLUMNS + 1);
+	g = &r.items[COLUMNS];
+	ck_assert_uint_eq(g->level, 2);
+	ck_assert_uint_eq(g->segments, COLUMNS);
+	ck_assert_int_eq(pr_level2_open(&group, g->body, g->len, g->len, &err), 0);
+	ck_assert_uint_eq(group.columns, COLUMNS);
+	ck_assert_uint_eq(group.first_sequence, 5);
+	for (unsigned i = 0; i < COLUMNS; i++) {
+		ck_assert_uint_eq(group.column[i].check, pr_level2_check(0, 5 + i, i));
+		check_column(g, &s[i], i);
+	}
+	for (unsigned i = 0; i < 10000; i++) {
+		uint8_t address[4];
+		struct pr_key key;
+
+		pr_put_be32(address, 0x20000000 + i * 977);
+		key = pr_key_bytes(PR_KEY_ADDRESS, address, 4);
+		look_up(g->body, &key, vector);
+		for (unsigned j = 0; j < COLUMNS; j++)
+			hits += has_column(vector, j);
+	}
+	/* six bits of ten a key, in two pages: 0.85 to 1.5 % */
+	ck_assert_msg(hits < 10000 * COLUMNS / 50, "%u of %u", hits, 10000 * COLUMNS);
+	free_records(&r);
+	pr_builder_destroy(&b);
+}
+END_TEST
+
+/* ---- the builder ---- */
+
+START_TEST(a_slow_sink_loses_nothing)
+{
+	static struct segment s;
+	struct records r = {.refuse = 3};
+	struct pr_builder *b = pr_builder_create(0, RECORD_MAX, take, &r, &err);
+	uint64_t sequence = 1;
+	int waits = 0, rc;
+
+	make_segment(&s, 1, 20, 10, 1);
+	while (sequence <= 3 * PR_LEVEL1_SEGMENTS_MAX) {
+		rc = pr_builder_add(b, sequence, sequence, s.body, s.len, &err);
+		ck_assert_int_ge(rc, 0);
+		sequence += rc;
+		waits += !rc;
+		if (sequence == 200)
+			r.refuse = 200;
+	}
+	while ((rc = pr_builder_finish(b, true, &err)) == 0)
+		waits++;
+	ck_assert_int_eq(rc, 1);
+	ck_assert_int_gt(waits, 100);
+	sequence = 1;
+	for (size_t i = 0; i < r.count; i++) {
+		ck_assert_uint_eq(r.items[i].first_sequence, sequence);
+		sequence += r.items[i].segments;
+	}
+	ck_assert_uint_eq(sequence, 3 * PR_LEVEL1_SEGMENTS_MAX + 1);
+	free_records(&r);
+	pr_builder_destroy(&b);
+}
+END_TEST
+
+START_TEST(gaps_and_damage_begin_anew)
+{
+	static struct segment s;
+	struct records r = {0};
+	struct pr_builder *b = pr_builder_create(0, RECORD_MAX, take, &r, &err);
+
+	make_segment(&s, 1, 20, 10, 1);
+	ck_assert_int_eq(pr_builder_add(b, 1, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_add(b, 2, 1, s.body, s.len - 1, &err), 1);
+	ck_assert_int_eq(pr_builder_add(b, 3, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_add(b, 4, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_add(b, 10, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_uint_eq(pr_builder_figures(b)->damaged, 1);
+	ck_assert_uint_eq(r.count, 3);
+	ck_assert_uint_eq(r.items[1].first_sequence, 3);
+	ck_assert_uint_eq(r.items[1].segments, 2);
+	ck_assert_uint_eq(r.items[2].first_sequence, 10);
+	free_records(&r);
+	pr_builder_destroy(&b);
+}
+END_TEST
+
+/* A volume of small blocks: the record is bounded, the signature pays for it. */
+START_TEST(records_keep_to_their_size)
+{
+	static struct segment s;
+	struct records r = {0};
+	struct pr_builder *b = pr_builder_create(0, 20000, take, &r, &err);
+	struct pr_level1_segment got;
+	struct pr_level1 l;
+
+	make_segment(&s, 1, 400, 100000, 0);
+	for (uint64_t i = 1; i <= 40; i++)
+		ck_assert_int_eq(pr_builder_add(b, i, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	for (size_t i = 0; i < r.count; i++) {
+		ck_assert_uint_le(r.items[i].len, 20000);
+		if (r.items[i].level == 2)
+			continue;
+		ck_assert_int_eq(
+			pr_level1_open(&l, r.items[i].body, r.items[i].len, &err), 0);
+		pr_level1_get(&l, 0, &got);
+		check_packets(&got, &s);
+	}
+	free_records(&r);
+	pr_builder_destroy(&b);
+	b = pr_builder_create(0, 2000, take, &r, &err);
+	ck_assert_int_eq(pr_builder_add(b, 1, 1, s.body, s.len, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_level1_open(&l, r.items[0].body, r.items[0].len, &err), 0);
+	pr_level1_get(&l, 0, &got);
+	check_packets(&got, &s);
+	free_records(&r);
+	pr_builder_destroy(&b);
+}
+END_TEST
+
+/* ---- heavy hitters ---- */
+
+#define HOSTS 20000
+START_TEST(tops_are_short_by_no_more_than_they_say)
+{
+	static uint64_t bytes[HOSTS];
+	static struct pr_tops tops;
+	struct pr_level1_top best[PR_LEVEL1_TOPS_MAX];
+	size_t count;
+
+	srandom(4);
+	pr_tops_clear(&tops);
+	for (unsigned i = 0; i < 200000; i++) {
+		uint32_t host = pick(4) ? pick(HOSTS) : pick(8);
+		uint64_t n = 1 + pick(1500);
+		uint8_t address[4];
+
+		pr_put_be32(address, host);
+		bytes[host] += n;
+		pr_tops_add(&tops, address, 4, 1, n);
+	}
+	count = pr_tops_best(&tops, best);
+	ck_assert_uint_eq(count, PR_LEVEL1_TOPS_MAX);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t host = pr_get_be32(best[i].address);
+
+		if (i < 8)
+			ck_assert_uint_lt(host, 8);
+		ck_assert_uint_le(best[i].bytes, bytes[host]);
+		ck_assert_uint_le(bytes[host], best[i].bytes + tops.bytes_short);
+	}
+	ck_assert_uint_lt(tops.bytes_short, 150u * 1000 * 1000 / (PR_TOPS_ROOM / 2));
+}
+END_TEST
+
+/* ---- bytes that stand in volumes ---- */
+
+static void
+golden_record(struct records *r, unsigned columns)
+{
+	static struct segment s;
+	struct pr_segment_builder sb;
+	struct pr_builder *b = pr_builder_create(2, RECORD_MAX, take, r, &err);
+	uint8_t frame[64] = {0};
+	struct pr_packet p = {.time = 1500000000, /* 1.5 s */
+		.otime = 1500000000,
+		.epoch = 1,
+		.seq = 1,
+		.linktype = 1,
+		.data = frame,
+		.caplen = 42,
+		.len = 60};
+
+	pr_put_be16(frame + 12, 0x0800);
+	frame[14] = 0x45;
+	frame[23] = 17;
+	pr_put_be32(frame + 26, 0x0a010203);
+	pr_put_be32(frame + 30, 0xc000024d);
+	pr_put_be16(frame + 34, 4000);
+	pr_put_be16(frame + 36, 53);
+	pr_segment_begin(&sb, s.body, sizeof(s.body), 0);
+	pr_segment_add(&sb, &p);
+	p.seq = 4;
+	pr_segment_add(&sb, &p);
+	s.len = pr_segment_seal(&sb);
+	for (unsigned i = 0; i < columns; i++) {
+		pr_builder_add(b, 5 + i, 0x0807060504030201, s.body, s.len, &err);
+		pr_builder_finish(b, false, &err);
+	}
+	pr_builder_finish(b, true, &err);
+	pr_builder_destroy(&b);
+}
+
+/* clang-format off */
+static const uint8_t golden_level1[] = {
+#include "tests/unit/golden_level1.h"
+};
+/* clang-format on */
+
+START_TEST(level1_golden_bytes)
+{
+	struct records r = {0};
+
+	golden_record(&r, 1);
+	ck_assert_uint_eq(r.items[0].len, sizeof(golden_level1));
+	ck_assert_mem_eq(r.items[0].body, golden_level1, sizeof(golden_level1));
+	free_records(&r);
+}
+END_TEST
+
+static uint64_t
+sum(const uint8_t *bytes, size_t len)
+{
+	uint64_t h = 14695981039346656037u; /* FNV-1a */
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ bytes[i]) * 1099511628211u;
+	return h;
+}
+
+START_TEST(level2_golden_bytes)
+{
+	static const uint8_t head[] = {'P', 'I', 'X', '2', 1, 0, 2, 0, /* version, link */
+		5, 0, 0, 0, 0, 0, 0, 0, /* first sequence */
+		16, 0, 0, 0, 16, 0, 2, 0, /* segments, columns, stride */
+		2, 0, 0, 0, 0, 0, 0, 0}; /* pages */
+	struct records r = {0};
+	const struct pr_index_record *g;
+
+	golden_record(&r, 16);
+	g = &r.items[16];
+	ck_assert_uint_eq(g->level, 2);
+	ck_assert_uint_eq(g->len, 4000 + 2 * 4096);
+	ck_assert_mem_eq(g->body, head, sizeof(head));
+	ck_assert_uint_eq(sum(g->body, g->len), 5348923250813935838u);
+	free_records(&r);
+}
+END_TEST
+
+/* ---- hostile bytes ---- */
+
+static void
+use_level1(const uint8_t *body, size_t len)
+{
+	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
+	struct pr_key key = pr_key_number(PR_KEY_SPORT, 53);
+	struct pr_series_bucket bucket;
+	struct pr_level1_segment s;
+	struct pr_held_walk walk;
+	struct pr_level1 l;
+	uint64_t seq;
+
+	if (pr_level1_open(&l, body, len, &err) < 0)
+		return;
+	pr_level1_tops(&l, tops);
+	for (unsigned i = 0; i < l.segments; i++) {
+		size_t at = 0;
+
+		pr_level1_get(&l, i, &s);
+		pr_level1_has_key(&s, &key);
+		pr_level1_has_range(&s, PR_NUMBER_SPORT, 0, 1000);
+		pr_held_walk_begin(&walk, &s, 2000);
+		while (pr_held_walk_next(&walk, &seq))
+			ck_assert_uint_le(seq, 2000);
+		while (pr_level1_series(&s, &at, &bucket))
+			;
+	}
+}
+
+/* A copy of exactly its length, so that sanitizers see what reads beyond. */
+static void
+use_copy(const uint8_t *body, size_t len)
+{
+	uint8_t *copy = malloc(len ? len : 1);
+
+	memcpy(copy, body, len);
+	use_level1(copy, len);
+	pr_level2_open(&group, copy, len, len, &err);
+	free(copy);
+}
+
+START_TEST(damaged_records_do_no_harm)
+{
+	struct records r = {0};
+	uint8_t *bytes;
+	size_t len;
+
+	golden_record(&r, 16);
+	srandom(5);
+	for (size_t i = 0; i < r.count; i += 16) {
+		len = r.items[i].len;
+		bytes = (uint8_t *)(uintptr_t)r.items[i].body;
+		for (size_t cut = 0; cut < len && cut < 600; cut++)
+			use_copy(bytes, cut);
+		for (unsigned j = 0; j < 3000; j++) {
+			size_t at = pick(len < 400 ? (uint32_t)len : 400);
+			uint8_t was = bytes[at];
+
+			bytes[at] = (uint8_t)random();
+			use_copy(bytes, len);
+			bytes[at] = was;
+		}
+	}
+	free_records(&r);
+}
+END_TEST
+
+START_TEST(level2_sees_any_flipped_bit)
+{
+	struct records r = {0};
+	uint8_t *bytes;
+
+	golden_record(&r, 16);
+	bytes = (uint8_t *)(uintptr_t)r.items[16].body;
+	for (size_t bit = 0; bit < (40 + 16 * 16) * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert_int_lt(pr_level2_open(&group, bytes, r.items[16].len,
+					 r.items[16].len, &err),
+			0);
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	ck_assert_int_eq(
+		pr_level2_open(&group, bytes, r.items[16].len, r.items[16].len, &err), 0);
+	bytes += pr_level2_page_at(&group, 1);
+	ck_assert(pr_level2_page_valid(&group, 1, bytes));
+	ck_assert(!pr_level2_page_valid(&group, 0, bytes));
+	bytes[2000] ^= 4;
+	ck_assert(!pr_level2_page_valid(&group, 1, bytes));
+	free_records(&r);
+}
+END_TEST
+
+static void
+tests(TCase *tc)
+{
+	tcase_add_test(tc, level1_knows_all_that_is_there);
+	tcase_add_test(tc, level1_false_positives_are_few);
+	tcase_add_test(tc, level2_knows_all_that_is_there);
+	tcase_add_test(tc, a_slow_sink_loses_nothing);
+	tcase_add_test(tc, gaps_and_damage_begin_anew);
+	tcase_add_test(tc, records_keep_to_their_size);
+	tcase_add_test(tc, tops_are_short_by_no_more_than_they_say);
+	tcase_add_test(tc, level1_golden_bytes);
+	tcase_add_test(tc, level2_golden_bytes);
+	tcase_add_test(tc, damaged_records_do_no_harm);
+	tcase_add_test(tc, level2_sees_any_flipped_bit);
+}
+
+int
+main(void)
+{
+	return unit_run("index", tests);
+}
