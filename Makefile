@@ -115,7 +115,7 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 UNIT_JOBS ?= 4
 # A path with a comma cannot be an rpath; the tests find programs by PACKRACK_BUILD.
 check-unit: $(UNIT)
-	@printf '%s\n' $(UNIT) | CK_DEFAULT_TIMEOUT=120 xargs -n 1 -P $(UNIT_JOBS) \
+	@printf '%s\n' $(UNIT) | CK_DEFAULT_TIMEOUT=120 tests/tidy xargs -n 1 -P $(UNIT_JOBS) \
 		sh -c 'said=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$said"; exit $$rc'
 SYSTEM := $(sort $(wildcard tests/system/*.t))
 check-system: all $(TOOLS)

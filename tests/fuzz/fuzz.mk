@@ -35,7 +35,7 @@ $(BUILD)/tests/fuzz/make_corpus: $(BUILD)/tests/fuzz/make_corpus.o $(ALL_LIBS)
 
 fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds
-	$(Q)tests/fuzz/run --seconds $(SECONDS) $(FUZZ)
+	$(Q)tests/tidy tests/fuzz/run --seconds $(SECONDS) $(FUZZ)
 
 ifeq ($(FUZZ_CC),)
 check-fuzz:
@@ -43,7 +43,7 @@ check-fuzz:
 else
 check-fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds
-	$(Q)tests/fuzz/run --runs 20000 $(FUZZ)
+	$(Q)tests/tidy tests/fuzz/run --runs 20000 $(FUZZ)
 endif
 # the fuzzers bring sanitizers of their own
 ifeq ($(SAN),)
