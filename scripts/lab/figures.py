@@ -4,7 +4,7 @@
 
   figures.py drained PACKRACK STATE SECONDS   wait until all that the dispatcher declared is stored
                                               or known to be missing; exit 1 at the deadline
-  figures.py stored PACKRACK STATE SECONDS    the same of what it has declared up to now: it may go on
+  figures.py stored PACKRACK STATE SECONDS    the same of what it has captured up to now: it may go on
   figures.py table PACKRACK STATE TRACE       the table of the demo; exit 1 if the sums disagree
 """
 import json
@@ -44,7 +44,22 @@ class Unanswered(Exception):
     pass
 
 
-def undone(rack, ended):
+def undeclared(rack, ledgers, since):
+    """Why the ledger does not yet speak for all that a living dispatcher has captured by `since`, or None."""
+    try:
+        dispatcher = rack.status().get("dispatcher", {})
+    except Unanswered:
+        return None
+    ours = [l for l in ledgers if l["epoch"] == dispatcher.get("epoch")]
+    if dispatcher.get("state") != "capturing" or not dispatcher.get("captured_packets"):
+        return None
+    if not ours:
+        return "no node has stored what the dispatcher says"
+    late = [l for l in ours if l["said_until"] < since and not l["ended"]]
+    return "link %d is not declared up to now" % late[0]["link"] if late else None
+
+
+def undone(rack, ended, since):
     """Why the rack is not drained yet, or None."""
     if ended:
         # It has stopped when its nodes have said that they stored all; killed, it cannot say.
@@ -65,14 +80,16 @@ def undone(rack, ended):
     if ended and running:
         return "link %d has not ended" % running[0]["link"]
     silent = [n["node"] for n in report.get("nodes", []) if not n["answered"]]
-    return "%s does not answer" % silent[0] if silent else None
+    if silent:
+        return "%s does not answer" % silent[0]
+    return None if ended else undeclared(rack, ledgers, since)
 
 
 def drained(rack, seconds, ended):
-    end, pause, why = time.monotonic() + seconds, 0.1, None
+    end, pause, why, since = time.monotonic() + seconds, 0.1, None, time.time_ns()
     while True:
         try:
-            why = undone(rack, ended)
+            why = undone(rack, ended, since)
         except (Unanswered, subprocess.TimeoutExpired) as e:
             why = str(e)
         if why is None:

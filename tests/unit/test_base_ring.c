@@ -235,6 +235,27 @@ START_TEST(shared_fd)
 }
 END_TEST
 
+/* What the header says of a look between arming and sleeping: it must be followed by arming. */
+START_TEST(looking_disarms)
+{
+	struct pr_ring *ring = make(0);
+	size_t len;
+
+	ck_assert(!pr_ring_arm(ring));
+	ck_assert_ptr_null(pr_ring_next(ring, &len));
+	put(ring, "a", 1);
+	pr_ring_publish(ring);
+	ck_assert(!readable(ring));
+	ck_assert(pr_ring_arm(ring)); /* does not let it sleep */
+	ck_assert_ptr_nonnull(pr_ring_next(ring, &len));
+	ck_assert(!pr_ring_arm(ring));
+	put(ring, "b", 1);
+	pr_ring_publish(ring);
+	ck_assert(readable(ring));
+	pr_ring_destroy(&ring);
+}
+END_TEST
+
 enum { RECORDS = 300000 };
 
 static size_t
@@ -314,6 +335,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, release_before_keeps_the_rest);
 	tcase_add_test(tc, wait_times_out_and_wakes);
 	tcase_add_test(tc, shared_fd);
+	tcase_add_test(tc, looking_disarms);
 	tcase_add_test(tc, two_threads);
 }
 
