@@ -129,4 +129,4 @@ clean:
 
 .PHONY: all check check-unit check-system lint fuzz bench clean install
 .SECONDARY:
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name deb -prune -o -type f -name '*.d' -print 2>/dev/null)

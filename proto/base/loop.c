@@ -21,6 +21,7 @@ struct pr_loop {
 	struct event_base *base;
 	struct event *signals[SIGNALS];
 	struct pr_loop_calls calls;
+	struct event *watchdog; /* or NULL */
 	bool stopping;
 	_Atomic bool broken; /* libevent forgets a break that comes before the run */
 };
@@ -66,6 +67,32 @@ add_signals(struct pr_loop *loop, struct pr_error *err)
 	return 0;
 }
 
+static void
+on_watchdog(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+	pr_notify("WATCHDOG=1");
+}
+
+/* systemd restarts a service whose loop stands still: twice as often as it asks for, as sd_watchdog_enabled(3) says. */
+static int
+add_watchdog(struct pr_loop *loop, struct pr_error *err)
+{
+	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	unsigned long long n = usec ? strtoull(usec, NULL, 10) / 2 : 0;
+	struct timeval every = {
+		.tv_sec = (time_t)(n / 1000000), .tv_usec = (suseconds_t)(n % 1000000)};
+
+	if (n == 0 || (pid && strtoll(pid, NULL, 10) != (long long)getpid()))
+		return 0;
+	loop->watchdog = event_new(loop->base, -1, EV_PERSIST, on_watchdog, loop);
+	if (!loop->watchdog || event_add(loop->watchdog, &every) < 0)
+		return pr_error_set(err, "cannot make a timer for the watchdog");
+	return 0;
+}
+
 struct pr_loop *
 pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 {
@@ -83,7 +110,7 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 		pr_loop_destroy(&loop);
 		return NULL;
 	}
-	if (add_signals(loop, err) < 0)
+	if (add_signals(loop, err) < 0 || add_watchdog(loop, err) < 0)
 		pr_loop_destroy(&loop);
 	return loop;
 }
@@ -99,6 +126,8 @@ pr_loop_destroy(struct pr_loop **loop)
 	for (int i = 0; i < SIGNALS; i++)
 		if (l->signals[i])
 			event_free(l->signals[i]);
+	if (l->watchdog)
+		event_free(l->watchdog);
 	if (l->base)
 		event_base_free(l->base);
 	free(l);

@@ -13,6 +13,7 @@ struct event;
 /*
  * libevent's base with a daemon's signals as events: SIGTERM and SIGINT call stop (a second one
  * ends the loop at once), SIGHUP calls reload, SIGPIPE is ignored. Nothing runs in handlers.
+ * Where systemd watches (WATCHDOG_USEC), the loop tells it that it turns.
  */
 struct pr_loop;
 

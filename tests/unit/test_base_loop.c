@@ -130,6 +130,64 @@ START_TEST(notify)
 }
 END_TEST
 
+static struct pr_loop *watched;
+static int watched_fd;
+
+static void
+on_word(void *arg)
+{
+	char text[64] = "";
+
+	if (recv(watched_fd, text, sizeof text, MSG_DONTWAIT) <= 0)
+		return;
+	ck_assert_str_eq(text, "WATCHDOG=1");
+	if (++*(int *)arg == 3)
+		pr_loop_break(watched);
+}
+
+static void
+break_loop(void *arg)
+{
+	pr_loop_break(arg);
+}
+
+/* The loop of the process that systemd named says that it turns; that of another says nothing. */
+START_TEST(watchdog)
+{
+	char name[64], mine[32];
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct pr_timer *timer;
+	int words = 0;
+
+	watched_fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	snprintf(name, sizeof name, "@packrack-test-w%d", (int)getpid());
+	snprintf(mine, sizeof mine, "%d", (int)getpid());
+	memcpy(to.sun_path + 1, name + 1, strlen(name) - 1);
+	ck_assert_int_eq(
+		bind(watched_fd, (struct sockaddr *)&to,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))),
+		0);
+	setenv("NOTIFY_SOCKET", name, 1);
+	setenv("WATCHDOG_USEC", "20000", 1);
+	setenv("WATCHDOG_PID", mine, 1);
+	watched = pr_loop_create(NULL, NULL);
+	timer = pr_timer_create(watched, 5 * 1000 * 1000, on_word, &words, NULL);
+	ck_assert_int_eq(pr_loop_run(watched, NULL), 0);
+	ck_assert_int_eq(words, 3);
+	pr_timer_destroy(&timer);
+	pr_loop_destroy(&watched);
+
+	setenv("WATCHDOG_PID", "1", 1);
+	watched = pr_loop_create(NULL, NULL);
+	timer = pr_timer_create(watched, 60 * 1000 * 1000, break_loop, watched, NULL);
+	ck_assert_int_eq(pr_loop_run(watched, NULL), 0);
+	ck_assert_int_lt(recv(watched_fd, name, sizeof name, MSG_DONTWAIT), 0);
+	pr_timer_destroy(&timer);
+	pr_loop_destroy(&watched);
+	close(watched_fd);
+}
+END_TEST
+
 static void
 fill(TCase *tc)
 {
@@ -138,6 +196,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, stop_breaks_without_a_call);
 	tcase_add_test(tc, break_before_run);
 	tcase_add_test(tc, notify);
+	tcase_add_test(tc, watchdog);
 }
 
 int
