@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_PLAN_H
+#define PR_INDEXER_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "indexer/keys.h"
+#include "indexer/program.h"
+#include "proto/base/error.h"
+
+/*
+ * What an index can say of a filter. A plan is read off the compiled program itself: what must hold of
+ * a packet's keys and numbers (keys.h) so that the program can accept it, as AND and OR over look-ups.
+ * Where the program tests what no key tells, the plan says TRUE there: "may match". So a packet that
+ * the program accepts always makes the plan true; that the reverse holds too is what makes a plan good.
+ *
+ * A test in the program counts as a look-up only where the tests before it, on every way to it, give the
+ * bytes their meaning: `ether[26:4] = x` alone is no source address, behind `ether[12:2] = 0x800` it
+ * is. (The idea to read plans from programs, and the rule, are DESIGN's section 6.)
+ *
+ * Immutable once made, and pure: any thread may use it.
+ */
+enum pr_plan_op {
+	PR_PLAN_FALSE,
+	PR_PLAN_TRUE, /* may match: look at the packets */
+	PR_PLAN_KEY, /* has keys[left] */
+	PR_PLAN_RANGE, /* has a number within ranges[left] */
+	PR_PLAN_AND, /* of the nodes left and right, both of which stand before it */
+	PR_PLAN_OR,
+};
+
+struct pr_plan_node {
+	uint8_t op; /* enum pr_plan_op */
+	uint32_t left, right;
+};
+
+struct pr_plan_range {
+	uint8_t number; /* enum pr_number */
+	int64_t least, most; /* both included */
+};
+
+/* Each distinct key, range and formula is there once. The last node is the plan. */
+struct pr_plan {
+	uint16_t linktype;
+	struct pr_plan_node *nodes;
+	size_t count; /* at least 1 */
+	struct pr_key *keys;
+	size_t key_count;
+	struct pr_plan_range *ranges;
+	size_t range_count;
+};
+
+/*
+ * Work and memory are bounded by the program's length: a program of which too many different things
+ * can be said "may match". NULL: no memory.
+ */
+struct pr_plan *pr_plan_create(const struct pr_program *program, struct pr_error *err);
+void pr_plan_destroy(struct pr_plan **plan);
+
+/* What the tests are asked of: an index entry, or in tests a packet's own keys. */
+struct pr_plan_index {
+	bool (*has_key)(void *arg, const struct pr_key *key);
+	bool (*has_range)(void *arg, const struct pr_plan_range *range);
+	void *arg;
+};
+/* scratch: plan->count bytes. Asks for as little as it needs, and for nothing twice. */
+bool pr_plan_holds(
+	const struct pr_plan *plan, const struct pr_plan_index *index, uint8_t *scratch);
+
+/* Does it say nothing at all (true), or that nothing matches (false)? */
+static inline bool
+pr_plan_is(const struct pr_plan *plan, enum pr_plan_op op)
+{
+	return plan->nodes[plan->count - 1].op == op;
+}
+
+/* ---- all link types of a filter ---- */
+
+struct pr_plans {
+	struct pr_plan **items; /* as in programs */
+	size_t count;
+};
+int pr_plans_create(
+	const struct pr_programs *programs, struct pr_plans *out, struct pr_error *err);
+void pr_plans_free(struct pr_plans *plans);
+/* NULL: there is no program for it, so when there are any, nothing of this link type matches. */
+const struct pr_plan *pr_plans_find(const struct pr_plans *plans, uint16_t linktype);
+
+/* ---- words ---- */
+
+#define PR_PLAN_WORDS_MAX 40 /* lines; a longer plan says how much it leaves out */
+/*
+ * The plan for people, a line a test, indented by so many tabs and more where it nests:
+ *	all of
+ *		host 192.0.2.7
+ *		port 53
+ */
+void pr_plan_print(FILE *to, const struct pr_plan *plan, unsigned indent);
+
+#endif

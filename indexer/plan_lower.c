@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/plan_lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/wire/cursor.h"
+
+/* What is sure of a packet for which a formula holds: its type and protocol are among these. */
+#define TYPE_IP 1
+#define TYPE_ARP 2
+#define TYPE_RARP 4
+#define TYPE_IP6 8
+#define TYPE_ANY 31
+#define PROTO_TCP 1
+#define PROTO_UDP 2
+#define PROTO_SCTP 4
+#define PROTO_ICMP 8
+#define PROTO_ICMP6 16
+#define PROTO_ANY 63
+#define PROTO_PORTS (PROTO_TCP | PROTO_UDP | PROTO_SCTP)
+
+struct sure {
+	uint8_t types, protos;
+	bool types_only, protos_only; /* and it says no more than that */
+	bool tagged, tags_only; /* it has a VLAN tag */
+};
+
+struct lower {
+	struct pr_terms *t;
+	struct sure *sure; /* of nodes, the first known of them */
+	uint32_t known, room;
+};
+
+/* ---- what is sure ---- */
+
+static uint8_t
+type_bit(uint32_t type)
+{
+	return type == 0x0800   ? TYPE_IP
+	       : type == 0x0806 ? TYPE_ARP
+	       : type == 0x8035 ? TYPE_RARP
+	       : type == 0x86dd ? TYPE_IP6
+				: TYPE_ANY;
+}
+
+static bool
+is_tag(uint32_t type)
+{
+	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
+}
+
+static uint8_t
+proto_bit(uint8_t proto)
+{
+	return proto == 6     ? PROTO_TCP
+	       : proto == 17  ? PROTO_UDP
+	       : proto == 132 ? PROTO_SCTP
+	       : proto == 1   ? PROTO_ICMP
+	       : proto == 58  ? PROTO_ICMP6
+			      : PROTO_ANY;
+}
+
+static struct sure
+sure_of_key(const struct pr_key *key)
+{
+	const uint8_t ip4 = TYPE_IP | TYPE_ARP | TYPE_RARP, both = TYPE_IP | TYPE_IP6;
+	struct sure s = {.types = TYPE_ANY, .protos = PROTO_ANY};
+
+	switch (key->kind) {
+	case PR_KEY_ETHERTYPE:
+		s.types = type_bit(pr_get_be16(key->bytes));
+		s.types_only = s.types != TYPE_ANY;
+		s.tagged = s.tags_only = is_tag(pr_get_be16(key->bytes));
+		break;
+	case PR_KEY_VLAN:
+		s.tagged = true;
+		break;
+	case PR_KEY_PROTO:
+		s.types = both;
+		s.protos = proto_bit(key->bytes[0]);
+		s.protos_only = s.protos != PROTO_ANY;
+		break;
+	case PR_KEY_SPORT:
+	case PR_KEY_DPORT:
+		s.types = both;
+		s.protos = PROTO_PORTS;
+		break;
+	case PR_KEY_ICMP:
+		s = (struct sure){.types = TYPE_IP, .protos = PROTO_ICMP};
+		break;
+	case PR_KEY_ICMP6:
+		s = (struct sure){.types = TYPE_IP6, .protos = PROTO_ICMP6};
+		break;
+	case PR_KEY_FRAGMENT:
+		s.types = TYPE_IP;
+		break;
+	case PR_KEY_SRC:
+	case PR_KEY_DST:
+		s.types = key->len == 4 ? ip4 : TYPE_IP6;
+		break;
+	case PR_KEY_NET:
+		s.types = key->len < 4 ? ip4 : TYPE_IP6;
+		break;
+	default:
+		break;
+	}
+	return s;
+}
+
+static struct sure
+sure_of_range(const struct pr_plan_range *range)
+{
+	switch (range->number) {
+	case PR_NUMBER_SPORT:
+	case PR_NUMBER_DPORT:
+		return (struct sure){.types = TYPE_IP | TYPE_IP6, .protos = PROTO_PORTS};
+	case PR_NUMBER_SRC4:
+	case PR_NUMBER_DST4:
+		return (struct sure){
+			.types = TYPE_IP | TYPE_ARP | TYPE_RARP, .protos = PROTO_ANY};
+	default:
+		return (struct sure){.types = TYPE_ANY, .protos = PROTO_ANY};
+	}
+}
+
+static struct sure
+sure_of_node(const struct lower *l, uint32_t node)
+{
+	const struct pr_plan_node *n = &l->t->nodes[node];
+	const struct sure *a = &l->sure[n->left], *b = &l->sure[n->right];
+
+	switch (n->op) {
+	case PR_PLAN_KEY:
+		return sure_of_key(&pr_term_leaf_of(l->t, node)->key);
+	case PR_PLAN_RANGE:
+		return sure_of_range(&pr_term_leaf_of(l->t, node)->range);
+	case PR_PLAN_AND:
+		return (struct sure){
+			.types = a->types & b->types, .protos = a->protos & b->protos};
+	case PR_PLAN_OR:
+		return (struct sure){.types = a->types | b->types,
+			.protos = a->protos | b->protos,
+			.types_only = a->types_only && b->types_only,
+			.protos_only = a->protos_only && b->protos_only,
+			.tagged = a->tagged && b->tagged,
+			.tags_only = a->tags_only && b->tags_only};
+	default:
+		return (struct sure){.types = TYPE_ANY, .protos = PROTO_ANY};
+	}
+}
+
+/* false: no memory. */
+static bool
+know_all(struct lower *l)
+{
+	if (l->room < l->t->room) {
+		struct sure *sure = realloc(l->sure, l->t->room * sizeof(*sure));
+
+		if (!sure) {
+			l->t->failed = true;
+			return false;
+		}
+		l->sure = sure;
+		l->room = l->t->room;
+	}
+	for (; l->known < l->t->count; l->known++)
+		l->sure[l->known] = sure_of_node(l, l->known);
+	return true;
+}
+
+/* Is part i said by the others already? */
+static bool
+implied(const struct lower *l, const uint32_t *parts, size_t count, size_t i)
+{
+	const struct sure *s = &l->sure[parts[i]];
+	uint8_t types = TYPE_ANY, protos = PROTO_ANY;
+	bool tagged = false;
+
+	for (size_t j = 0; j < count; j++)
+		if (j != i) {
+			types &= l->sure[parts[j]].types;
+			protos &= l->sure[parts[j]].protos;
+			tagged |= l->sure[parts[j]].tagged && !l->sure[parts[j]].tags_only;
+		}
+	return (s->tags_only && tagged) || (s->types_only && !(types & ~s->types)) ||
+	       (s->protos_only && !(protos & ~s->protos) &&
+		       !(types & ~(TYPE_IP | TYPE_IP6)));
+}
+
+static size_t
+drop_implied(const struct lower *l, uint32_t *parts, size_t count)
+{
+	for (size_t i = count; i-- > 0;)
+		if (implied(l, parts, count, i)) {
+			memmove(parts + i, parts + i + 1, (count - i - 1) * sizeof(*parts));
+			count--;
+		}
+	return count;
+}
+
+/* ---- and ---- */
+
+static const struct pr_key *
+key_of(const struct lower *l, uint32_t node)
+{
+	return pr_term_is(l->t, node, PR_PLAN_KEY) ? &pr_term_leaf_of(l->t, node)->key
+						   : NULL;
+}
+
+static const struct pr_key *
+find_key(const struct lower *l, const uint32_t *parts, size_t count, enum pr_key_kind kind)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct pr_key *key = key_of(l, parts[i]);
+
+		if (key && key->kind == kind)
+			return key;
+	}
+	return NULL;
+}
+
+static uint32_t
+key_leaf(struct lower *l, const struct pr_key *key)
+{
+	struct pr_term_leaf leaf = {.op = PR_PLAN_KEY, .key = *key};
+
+	return pr_term_leaf(l->t, &leaf);
+}
+
+/* The composite keys of addresses and ports that are all there; TRUE: there are none. */
+static uint32_t
+composite(struct lower *l, const uint32_t *parts, size_t count)
+{
+	const struct pr_key *src = find_key(l, parts, count, PR_KEY_SRC),
+			    *dst = find_key(l, parts, count, PR_KEY_DST),
+			    *sport = find_key(l, parts, count, PR_KEY_SPORT),
+			    *dport = find_key(l, parts, count, PR_KEY_DPORT),
+			    *proto = find_key(l, parts, count, PR_KEY_PROTO);
+	struct pr_key pair, flow;
+
+	if (!src || !dst || src->len != dst->len)
+		return PR_TERM_TRUE;
+	pair = pr_key_pair(src->bytes, dst->bytes, src->len);
+	if (!sport || !dport || !proto)
+		return key_leaf(l, &pair);
+	flow = pr_key_flow(proto->bytes[0], src->bytes, dst->bytes, src->len,
+		pr_get_be16(sport->bytes), pr_get_be16(dport->bytes));
+	return pr_term_and(l->t, key_leaf(l, &pair), key_leaf(l, &flow));
+}
+
+static uint32_t
+lower_and(struct lower *l, uint32_t a, uint32_t b)
+{
+	uint32_t both = pr_term_and(l->t, a, b), parts[PR_TERM_PARTS], more;
+	size_t count;
+
+	if (!know_all(l) || !pr_term_is(l->t, both, PR_PLAN_AND))
+		return both;
+	count = pr_term_parts(l->t, both, parts);
+	if (!count)
+		return both;
+	more = composite(l, parts, count);
+	count = drop_implied(l, parts, count);
+	return pr_term_and(l->t, more, pr_term_join(l->t, parts, count));
+}
+
+/* ---- or ---- */
+
+#define FACTOR_DEPTH 4
+
+static uint32_t lower_or(struct lower *l, uint32_t a, uint32_t b, unsigned depth);
+
+/* Moves what both have from a and b to common; all three sorted. */
+static size_t
+split_common(uint32_t *a, size_t *na, uint32_t *b, size_t *nb, uint32_t *common)
+{
+	size_t n = 0, i = 0, j = 0, ka = 0, kb = 0;
+
+	while (i < *na && j < *nb)
+		if (a[i] == b[j]) {
+			common[n++] = a[i++];
+			j++;
+		} else if (a[i] < b[j]) {
+			a[ka++] = a[i++];
+		} else {
+			b[kb++] = b[j++];
+		}
+	while (i < *na)
+		a[ka++] = a[i++];
+	while (j < *nb)
+		b[kb++] = b[j++];
+	*na = ka;
+	*nb = kb;
+	return n;
+}
+
+/* (c and a) or (c and b) is c and (a or b). FALSE: they have nothing in common. */
+static uint32_t
+factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
+{
+	uint32_t pa[PR_TERM_PARTS], pb[PR_TERM_PARTS], common[PR_TERM_PARTS], rest;
+	size_t na = pr_term_parts(l->t, a, pa), nb = pr_term_parts(l->t, b, pb), n;
+
+	if (!na || !nb)
+		return PR_TERM_FALSE;
+	n = split_common(pa, &na, pb, &nb, common);
+	if (!n)
+		return PR_TERM_FALSE;
+	if (!na || !nb)
+		return pr_term_join(l->t, common, n);
+	rest = lower_or(
+		l, pr_term_join(l->t, pa, na), pr_term_join(l->t, pb, nb), depth + 1);
+	return lower_and(l, pr_term_join(l->t, common, n), rest);
+}
+
+static uint32_t
+lower_or(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
+{
+	while (b != PR_TERM_FALSE && depth < FACTOR_DEPTH) {
+		bool or = pr_term_is(l->t, b, PR_PLAN_OR);
+		uint32_t one = factor(l, a, or ? l->t->nodes[b].left : b, depth);
+
+		if (one == PR_TERM_FALSE)
+			break;
+		a = one;
+		b = or ? l->t->nodes[b].right : PR_TERM_FALSE;
+	}
+	return pr_term_or(l->t, a, b);
+}
+
+/* ---- leaves ---- */
+
+static unsigned
+leading_bits(const uint8_t *mask, unsigned bytes)
+{
+	unsigned bits = 0;
+
+	while (bits < 8 * bytes && mask[bits / 8] & 0x80 >> bits % 8)
+		bits++;
+	return bits;
+}
+
+static uint32_t
+bytes_key(struct lower *l, enum pr_key_kind kind, const uint8_t *bytes, size_t len)
+{
+	struct pr_key key = pr_key_bytes(kind, bytes, len);
+
+	return key_leaf(l, &key);
+}
+
+/* A mask that is no prefix of a key: the prefix that is, and the range of numbers. */
+static uint32_t
+lower_ip4(struct lower *l, const struct pr_term_leaf *leaf, bool src)
+{
+	unsigned bits = leading_bits(leaf->mask, 4);
+	uint32_t mask = bits ? UINT32_MAX << (32 - bits) : 0,
+		 value = pr_get_be32(leaf->value) & mask, net = PR_TERM_TRUE;
+	struct pr_term_leaf range = {.op = PR_PLAN_RANGE,
+		.range = {.number = src ? PR_NUMBER_SRC4 : PR_NUMBER_DST4,
+			.least = value,
+			.most = value | ~mask}};
+
+	if (bits == 32)
+		return bytes_key(l, src ? PR_KEY_SRC : PR_KEY_DST, leaf->value, 4);
+	if (bits >= 8)
+		net = bytes_key(l, PR_KEY_NET, leaf->value, bits / 8);
+	if (bits % 8 == 0 || !leaf->whole)
+		return net;
+	return pr_term_and(l->t, net, pr_term_leaf(l->t, &range));
+}
+
+static uint32_t
+lower_ip6(struct lower *l, const struct pr_term_leaf *leaf, bool src)
+{
+	unsigned bits = leading_bits(leaf->mask, 16);
+
+	if (bits == 128)
+		return bytes_key(l, src ? PR_KEY_SRC : PR_KEY_DST, leaf->value, 16);
+	if (bits < 32)
+		return PR_TERM_TRUE;
+	return bytes_key(l, PR_KEY_NET, leaf->value, bits >= 64 ? 8 : bits >= 48 ? 6 : 4);
+}
+
+static uint32_t
+lower_leaf(struct lower *l, uint32_t node)
+{
+	struct pr_term_leaf leaf = *pr_term_leaf_of(l->t, node);
+	const struct pr_plan_range *r = &leaf.range;
+	bool port = r->number == PR_NUMBER_SPORT || r->number == PR_NUMBER_DPORT;
+
+	if (leaf.op == PR_PLAN_RANGE && port && r->least == r->most) {
+		struct pr_key key = pr_key_number(
+			r->number == PR_NUMBER_SPORT ? PR_KEY_SPORT : PR_KEY_DPORT,
+			(uint32_t)r->least);
+		return key_leaf(l, &key);
+	}
+	if (leaf.op != PR_TERM_BYTES)
+		return node;
+	switch (leaf.field) {
+	case PR_TERM_SRC4:
+	case PR_TERM_DST4:
+		return lower_ip4(l, &leaf, leaf.field == PR_TERM_SRC4);
+	case PR_TERM_SRC6:
+	case PR_TERM_DST6:
+		return lower_ip6(l, &leaf, leaf.field == PR_TERM_SRC6);
+	default:
+		if (leading_bits(leaf.mask, 6) < 48)
+			return PR_TERM_TRUE;
+		return bytes_key(l,
+			leaf.field == PR_TERM_MAC_SRC ? PR_KEY_MAC_SRC : PR_KEY_MAC_DST,
+			leaf.value, 6);
+	}
+}
+
+/* ---- all of it ---- */
+
+/* Marks what the formula is made of. */
+static void
+mark(const struct pr_terms *t, uint32_t term, uint8_t *marks)
+{
+	marks[term] = 1;
+	for (uint32_t i = term + 1; i-- > 0;) {
+		unsigned op = t->nodes[i].op;
+
+		if (!marks[i] || (op != PR_PLAN_AND && op != PR_PLAN_OR))
+			continue;
+		marks[t->nodes[i].left] = 1;
+		marks[t->nodes[i].right] = 1;
+	}
+}
+
+static uint32_t
+lower_node(struct lower *l, uint32_t node, const uint32_t *map)
+{
+	struct pr_plan_node n = l->t->nodes[node];
+
+	switch (n.op) {
+	case PR_PLAN_AND:
+		return lower_and(l, map[n.left], map[n.right]);
+	case PR_PLAN_OR:
+		return lower_or(l, map[n.left], map[n.right], 0);
+	case PR_PLAN_FALSE:
+	case PR_PLAN_TRUE:
+		return node;
+	default:
+		return lower_leaf(l, node);
+	}
+}
+
+uint32_t
+pr_plan_lower(struct pr_terms *terms, uint32_t term)
+{
+	struct lower l = {.t = terms};
+	uint8_t *marks = calloc(term + 1, 1);
+	uint32_t *map = calloc(term + 1, sizeof(*map));
+
+	terms->limit *= 2;
+	if (marks && map && know_all(&l)) {
+		mark(terms, term, marks);
+		for (uint32_t i = 0; i <= term && !terms->failed; i++)
+			map[i] = marks[i] ? lower_node(&l, i, map) : PR_TERM_TRUE;
+		term = map[term];
+	} else {
+		terms->failed = true;
+	}
+	free(marks);
+	free(map);
+	free(l.sure);
+	return term;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/plan_place.h"
+
+#include <string.h>
+
+#include "indexer/plan_field.h"
+#include "indexer/program_code.h"
+
+static const struct pr_value any = {.form = PR_VALUE_ANY};
+
+void
+pr_place_start(struct pr_place *place, const struct pr_layout *layout)
+{
+	*place = (struct pr_place){.net_is = PR_NET_OTHER};
+	/* registers begin as 0 */
+	place->a.form = place->x.form = PR_VALUE_CONSTANT;
+	if (!layout)
+		return;
+	place->net_is = layout->form == PR_TYPE_NIBBLE ? PR_NET_NIBBLE : PR_NET_TYPE;
+	place->type_at = layout->type_at;
+	place->net = layout->net_at;
+}
+
+/* ---- instructions ---- */
+
+#define FAR 0xf000u /* what lies further in a packet has no keys; keeps sums short */
+
+static uint32_t
+all_bits(unsigned size)
+{
+	return size == 4 ? UINT32_MAX : (1u << 8 * size) - 1;
+}
+
+static struct pr_value
+loaded(uint64_t at, unsigned size)
+{
+	if (at > FAR)
+		return any;
+	return (struct pr_value){.form = PR_VALUE_LOAD,
+		.size = (uint8_t)size,
+		.at = (uint32_t)at,
+		.mask = all_bits(size)};
+}
+
+static struct pr_value
+loaded_behind(const struct pr_value *x, uint32_t k, unsigned size)
+{
+	struct pr_value v;
+
+	if (x->form == PR_VALUE_CONSTANT)
+		return loaded((uint64_t)x->at + k, size);
+	if (x->form != PR_VALUE_HEADER)
+		return any;
+	v = loaded(k, size);
+	if (v.form == PR_VALUE_LOAD) {
+		v.form = PR_VALUE_LOAD_BEHIND;
+		v.base = (uint16_t)x->at;
+	}
+	return v;
+}
+
+static struct pr_value
+constant(uint32_t k)
+{
+	return (struct pr_value){.form = PR_VALUE_CONSTANT, .at = k};
+}
+
+static struct pr_value
+computed(const struct pr_value *a, const struct pr_insn *in)
+{
+	struct pr_value v = *a;
+
+	if (v.form != PR_VALUE_LOAD && v.form != PR_VALUE_LOAD_BEHIND)
+		return any;
+	if (in->code == AND_K) {
+		v.mask &= (uint32_t)((uint64_t)in->k << v.shift);
+		return v;
+	}
+	if (in->code != RSH_K || v.shift + in->k > 31)
+		return any;
+	v.shift = (uint8_t)(v.shift + in->k);
+	v.mask &= UINT32_MAX << v.shift;
+	return v;
+}
+
+static void
+step_load(struct pr_place *p, const struct pr_insn *in)
+{
+	switch (in->code) {
+	case LD_W_ABS:
+	case LD_H_ABS:
+	case LD_B_ABS:
+		p->a = loaded(in->k, in->code == LD_W_ABS   ? 4
+				     : in->code == LD_H_ABS ? 2
+							    : 1);
+		break;
+	case LD_W_IND:
+	case LD_H_IND:
+	case LD_B_IND:
+		p->a = loaded_behind(&p->x, in->k,
+			in->code == LD_W_IND   ? 4
+			: in->code == LD_H_IND ? 2
+					       : 1);
+		break;
+	case LD_LEN:
+		p->a = (struct pr_value){.form = PR_VALUE_LENGTH};
+		break;
+	case LD_IMM:
+		p->a = constant(in->k);
+		break;
+	case LDX_IMM:
+		p->x = constant(in->k);
+		break;
+	case LDX_LEN:
+		p->x = (struct pr_value){.form = PR_VALUE_LENGTH};
+		break;
+	case LDX_MSH:
+		p->x = in->k > FAR
+			       ? any
+			       : (struct pr_value){.form = PR_VALUE_HEADER, .at = in->k};
+		break;
+	case LDX_MEM:
+		p->x = any;
+		break;
+	default: /* LD_MEM */
+		p->a = any;
+	}
+}
+
+void
+pr_place_step(struct pr_place *p, const struct pr_insn *in)
+{
+	switch (in->code & CLASS_MASK) {
+	case CLASS_LD:
+	case CLASS_LDX:
+		step_load(p, in);
+		break;
+	case CLASS_ALU:
+		p->a = computed(&p->a, in);
+		break;
+	case CLASS_MISC:
+		if (in->code == TAX)
+			p->x = p->a;
+		else
+			p->a = p->x;
+		break;
+	default: /* stores: what is loaded from memory is not followed */
+		break;
+	}
+}
+
+/* ---- branches ---- */
+
+/* The register's value lies in [least, most]. */
+static uint32_t
+within(const struct pr_place *p, const struct pr_layout *layout, uint32_t least,
+	uint32_t most, struct pr_terms *terms)
+{
+	struct pr_term_leaf leaf = {.op = PR_PLAN_RANGE,
+		.range = {.number = PR_NUMBER_LENGTH, .least = least, .most = most}};
+
+	if (p->a.form == PR_VALUE_LENGTH)
+		return pr_term_leaf(terms, &leaf);
+	if (!layout || p->a.shift || p->a.mask != all_bits(p->a.size ? p->a.size : 1))
+		return PR_TERM_TRUE;
+	return pr_field_within(p, least, most, terms);
+}
+
+/* The register's bits under bits (of the value as loaded) are those of value. */
+static uint32_t
+equals(struct pr_place *p, const struct pr_layout *layout, uint32_t bits, uint32_t value,
+	struct pr_terms *terms)
+{
+	return layout ? pr_field_equals(p, layout, bits, value, terms) : PR_TERM_TRUE;
+}
+
+static uint32_t
+branch_equal(struct pr_place *p, const struct pr_layout *layout, uint32_t k, bool taken,
+	struct pr_terms *terms)
+{
+	uint32_t mask = p->a.mask, value = k << p->a.shift;
+
+	if (taken) {
+		if (value >> p->a.shift != k || value & ~mask)
+			return PR_TERM_FALSE;
+		return equals(p, layout, mask, value, terms);
+	}
+	if (mask & (mask - 1) || !mask || value & ~mask)
+		return PR_TERM_TRUE;
+	return equals(p, layout, mask, value ^ mask, terms); /* one bit: it is the other */
+}
+
+static uint32_t
+branch_bits(struct pr_place *p, const struct pr_layout *layout, uint32_t k, bool taken,
+	struct pr_terms *terms)
+{
+	uint32_t bits = (uint32_t)((uint64_t)k << p->a.shift) & p->a.mask;
+
+	if (!taken)
+		return bits ? equals(p, layout, bits, 0, terms) : PR_TERM_TRUE;
+	if (!bits)
+		return PR_TERM_FALSE;
+	if (!(bits & (bits - 1)))
+		return equals(p, layout, bits, bits, terms);
+	return layout ? pr_field_any_bit(p, bits, terms) : PR_TERM_TRUE;
+}
+
+static uint32_t
+branch_order(const struct pr_place *p, const struct pr_layout *layout, uint64_t from,
+	bool taken, struct pr_terms *terms)
+{
+	uint32_t most = p->a.form == PR_VALUE_LENGTH ? UINT32_MAX : all_bits(p->a.size);
+
+	if (taken)
+		return from > most ? PR_TERM_FALSE
+				   : within(p, layout, (uint32_t)from, most, terms);
+	if (from == 0)
+		return PR_TERM_FALSE;
+	return from > most ? PR_TERM_TRUE : within(p, layout, 0, (uint32_t)from - 1, terms);
+}
+
+static bool
+holds(uint32_t a, unsigned op, uint32_t k)
+{
+	return op == OP_JEQ   ? a == k
+	       : op == OP_JGT ? a > k
+	       : op == OP_JGE ? a >= k
+			      : (a & k) != 0;
+}
+
+uint32_t
+pr_place_branch(struct pr_place *p, const struct pr_layout *layout,
+	const struct pr_insn *in, bool taken, struct pr_terms *terms)
+{
+	unsigned op = in->code & OP_MASK, form = p->a.form;
+	uint32_t k = in->k;
+
+	if (in->code & SOURCE_X) {
+		if (p->x.form != PR_VALUE_CONSTANT)
+			return PR_TERM_TRUE;
+		k = p->x.at;
+	}
+	if (form == PR_VALUE_CONSTANT)
+		return holds(p->a.at, op, k) == taken ? PR_TERM_TRUE : PR_TERM_FALSE;
+	if (form == PR_VALUE_LENGTH && op == OP_JEQ)
+		return taken ? within(p, layout, k, k, terms) : PR_TERM_TRUE;
+	if (op == OP_JGT || op == OP_JGE) {
+		if (form == PR_VALUE_ANY || form == PR_VALUE_HEADER)
+			return PR_TERM_TRUE;
+		if (form != PR_VALUE_LENGTH &&
+			(p->a.shift || p->a.mask != all_bits(p->a.size)))
+			return PR_TERM_TRUE;
+		return branch_order(p, layout, (uint64_t)k + (op == OP_JGT), taken, terms);
+	}
+	if (form != PR_VALUE_LOAD && form != PR_VALUE_LOAD_BEHIND)
+		return PR_TERM_TRUE;
+	return op == OP_JEQ ? branch_equal(p, layout, k, taken, terms)
+			    : branch_bits(p, layout, k, taken, terms);
+}

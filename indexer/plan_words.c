@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "indexer/plan.h"
+#include "proto/wire/cursor.h"
+
+struct words {
+	FILE *to;
+	const struct pr_plan *plan;
+	unsigned lines; /* printed so far */
+};
+
+#define ALTERNATIVES_SHOWN 8
+#define NESTING_SHOWN 8
+
+/* Of an OR, its alternatives; of an AND, its parts. */
+struct list {
+	uint32_t items[PR_PLAN_WORDS_MAX];
+	size_t count, more;
+};
+
+static const struct pr_plan_node *
+node_of(const struct words *w, uint32_t node)
+{
+	return &w->plan->nodes[node];
+}
+
+static void
+begin_line(struct words *w, unsigned indent)
+{
+	w->lines++;
+	for (unsigned i = 0; i < indent; i++)
+		fputc('\t', w->to);
+}
+
+/* ---- keys ---- */
+
+static void
+print_address(FILE *to, const uint8_t *bytes, size_t len)
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	inet_ntop(len == 16 ? AF_INET6 : AF_INET, bytes, text, sizeof(text));
+	fputs(text, to);
+}
+
+static void
+print_net(FILE *to, const struct pr_key *key)
+{
+	uint8_t bytes[16] = {0};
+
+	memcpy(bytes, key->bytes, key->len);
+	fputs("net ", to);
+	print_address(to, bytes, key->len < 4 ? 4 : 16);
+	fprintf(to, "/%u", 8u * key->len);
+}
+
+static void
+print_mac(FILE *to, const uint8_t *b)
+{
+	fprintf(to, "%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5]);
+}
+
+static void
+print_named(FILE *to, const char *what, uint32_t value, const char *const *names,
+	const uint32_t *values)
+{
+	for (size_t i = 0; names[i]; i++)
+		if (values[i] == value) {
+			fprintf(to, "%s %s", what, names[i]);
+			return;
+		}
+	fprintf(to, value > 255 ? "%s 0x%04x" : "%s %u", what, value);
+}
+
+static void
+print_type(FILE *to, uint32_t value)
+{
+	static const char *const names[] = {
+		"IPv4", "ARP", "RARP", "IPv6", "VLAN", "QinQ", "MPLS", "PPPoE", NULL};
+	static const uint32_t values[] = {
+		0x0800, 0x0806, 0x8035, 0x86dd, 0x8100, 0x88a8, 0x8847, 0x8864};
+
+	print_named(to, "type", value, names, values);
+}
+
+static void
+print_proto(FILE *to, uint32_t value)
+{
+	static const char *const names[] = {"ICMP", "TCP", "UDP", "ICMPv6", "SCTP", NULL};
+	static const uint32_t values[] = {1, 6, 17, 58, 132};
+
+	print_named(to, "protocol", value, names, values);
+}
+
+static void
+print_two(FILE *to, const struct pr_key *key)
+{
+	bool flow = key->kind == PR_KEY_FLOW;
+	size_t len = (key->len - (flow ? 5u : 0u)) / 2;
+	const uint8_t *a = key->bytes + flow, *b = a + len, *ports = b + len;
+
+	if (flow)
+		print_proto(to, key->bytes[0]);
+	fputs(flow ? " between " : "between ", to);
+	print_address(to, a, len);
+	if (flow)
+		fprintf(to, " port %u", pr_get_be16(ports));
+	fputs(" and ", to);
+	print_address(to, b, len);
+	if (flow)
+		fprintf(to, " port %u", pr_get_be16(ports + 2));
+}
+
+/* both: the key is of one side, and the same of the other side is an alternative. */
+static void
+print_key(FILE *to, const struct pr_key *key, bool both)
+{
+	const uint8_t *b = key->bytes;
+
+	switch (key->kind) {
+	case PR_KEY_SRC:
+	case PR_KEY_DST:
+		fputs(both ? "" : key->kind == PR_KEY_SRC ? "src " : "dst ", to);
+		fputs("host ", to);
+		print_address(to, b, key->len);
+		break;
+	case PR_KEY_SPORT:
+	case PR_KEY_DPORT:
+		fputs(both ? "" : key->kind == PR_KEY_SPORT ? "src " : "dst ", to);
+		fprintf(to, "port %u", pr_get_be16(b));
+		break;
+	case PR_KEY_MAC_SRC:
+	case PR_KEY_MAC_DST:
+		fprintf(to, "ether %s ",
+			both                          ? "host"
+			: key->kind == PR_KEY_MAC_SRC ? "src"
+						      : "dst");
+		print_mac(to, b);
+		break;
+	case PR_KEY_NET:
+		print_net(to, key);
+		break;
+	case PR_KEY_ETHERTYPE:
+		print_type(to, pr_get_be16(b));
+		break;
+	case PR_KEY_PROTO:
+		print_proto(to, b[0]);
+		break;
+	case PR_KEY_VLAN:
+		fprintf(to, "VLAN %u", pr_get_be16(b));
+		break;
+	case PR_KEY_MPLS:
+		fprintf(to, "MPLS label %u", pr_get_be32(b));
+		break;
+	case PR_KEY_PAIR:
+	case PR_KEY_FLOW:
+		print_two(to, key);
+		break;
+	case PR_KEY_FRAGMENT:
+		fputs("later IPv4 fragment", to);
+		break;
+	case PR_KEY_ICMP:
+	case PR_KEY_ICMP6:
+		fprintf(to, "%s type %u", key->kind == PR_KEY_ICMP ? "ICMP" : "ICMPv6",
+			b[0]);
+		break;
+	default:
+		fprintf(to, "key of kind %u", key->kind);
+	}
+}
+
+/* ---- ranges ---- */
+
+static void
+print_ends(FILE *to, const struct pr_plan_range *r, bool addresses)
+{
+	int64_t ends[] = {r->least, r->most};
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t b[4];
+
+		if (i && r->least == r->most)
+			return;
+		if (i)
+			fputc('-', to);
+		pr_put_be32(b, (uint32_t)ends[i]);
+		if (addresses)
+			print_address(to, b, 4);
+		else
+			fprintf(to, "%" PRId64, ends[i]);
+	}
+}
+
+static void
+print_range(FILE *to, const struct pr_plan_range *r, bool both)
+{
+	bool src = r->number == PR_NUMBER_SRC4 || r->number == PR_NUMBER_SPORT,
+	     addresses = r->number == PR_NUMBER_SRC4 || r->number == PR_NUMBER_DST4;
+
+	if (r->number == PR_NUMBER_LENGTH && r->most == UINT32_MAX) {
+		fprintf(to, "length %" PRId64 " and more", r->least);
+		return;
+	}
+	if (r->number == PR_NUMBER_LENGTH)
+		fputs("length ", to);
+	else
+		fprintf(to, "%s%s ",
+			both  ? ""
+			: src ? "src "
+			      : "dst ",
+			addresses ? "host" : "port");
+	print_ends(to, r, addresses);
+}
+
+/* ---- nodes ---- */
+
+static bool
+other_side(unsigned a, unsigned b)
+{
+	static const uint8_t pairs[][2] = {{PR_KEY_SRC, PR_KEY_DST},
+		{PR_KEY_SPORT, PR_KEY_DPORT}, {PR_KEY_MAC_SRC, PR_KEY_MAC_DST}};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if ((a == pairs[i][0] && b == pairs[i][1]) ||
+			(a == pairs[i][1] && b == pairs[i][0]))
+			return true;
+	return false;
+}
+
+/* Do two alternatives say the same of either side? */
+static bool
+both_sides(const struct words *w, uint32_t na, uint32_t nb)
+{
+	const struct pr_plan_node *a = node_of(w, na), *b = node_of(w, nb);
+
+	if (a->op != b->op)
+		return false;
+	if (a->op == PR_PLAN_KEY) {
+		const struct pr_key *x = &w->plan->keys[a->left],
+				    *y = &w->plan->keys[b->left];
+		return other_side(x->kind, y->kind) && x->len == y->len &&
+		       !memcmp(x->bytes, y->bytes, x->len);
+	}
+	if (a->op == PR_PLAN_RANGE) {
+		const struct pr_plan_range *x = &w->plan->ranges[a->left],
+					   *y = &w->plan->ranges[b->left];
+		/* numbers of either side differ by one, the even one first */
+		return x->number != y->number && (x->number ^ y->number) == 1 &&
+		       x->least == y->least && x->most == y->most;
+	}
+	return false;
+}
+
+static void
+flatten(const struct words *w, uint32_t node, struct list *list)
+{
+	unsigned op = node_of(w, node)->op;
+
+	*list = (struct list){.count = 0};
+	for (;; node = node_of(w, node)->right) {
+		bool last = node_of(w, node)->op != op;
+
+		if (list->count < PR_PLAN_WORDS_MAX)
+			list->items[list->count++] = last ? node : node_of(w, node)->left;
+		else
+			list->more++;
+		if (last)
+			return;
+	}
+}
+
+static void
+print_leaf(struct words *w, uint32_t node, bool both)
+{
+	const struct pr_plan_node *n = node_of(w, node);
+
+	if (n->op == PR_PLAN_KEY)
+		print_key(w->to, &w->plan->keys[n->left], both);
+	else if (n->op == PR_PLAN_RANGE)
+		print_range(w->to, &w->plan->ranges[n->left], both);
+	else
+		fputs(n->op == PR_PLAN_TRUE ? "anything: packets are looked at one by one"
+					    : "nothing: no packet can match",
+			w->to);
+	fputc('\n', w->to);
+}
+
+/* The alternative that says the same of the other side, at or behind `from`; 0: none. */
+static size_t
+find_other_side(const struct words *w, const struct list *list, size_t at)
+{
+	for (size_t i = at + 1; i < list->count; i++)
+		if (both_sides(w, list->items[at], list->items[i]))
+			return i;
+	return 0;
+}
+
+static void print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth);
+
+static void
+print_alternatives(struct words *w, struct list *list, unsigned indent, unsigned depth)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		size_t other = find_other_side(w, list, i);
+
+		if (shown++ == ALTERNATIVES_SHOWN || w->lines >= PR_PLAN_WORDS_MAX) {
+			begin_line(w, indent);
+			fprintf(w->to, "and %zu more\n", list->count - i + list->more);
+			return;
+		}
+		if (!other) {
+			print_node(w, list->items[i], indent, depth);
+			continue;
+		}
+		begin_line(w, indent);
+		print_leaf(w, list->items[i], true);
+		memmove(list->items + other, list->items + other + 1,
+			(list->count - other - 1) * sizeof(list->items[0]));
+		list->count--;
+	}
+}
+
+static void
+print_parts(struct words *w, const struct list *list, unsigned indent, unsigned depth)
+{
+	for (size_t i = 0; i < list->count && w->lines < PR_PLAN_WORDS_MAX; i++)
+		print_node(w, list->items[i], indent, depth);
+}
+
+static void
+print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth)
+{
+	const struct pr_plan_node *n = node_of(w, node);
+	struct list list;
+
+	if (n->op != PR_PLAN_AND && n->op != PR_PLAN_OR) {
+		begin_line(w, indent);
+		print_leaf(w, node, false);
+		return;
+	}
+	flatten(w, node, &list);
+	if (n->op == PR_PLAN_OR && list.count == 2 && !list.more &&
+		both_sides(w, list.items[0], list.items[1])) {
+		begin_line(w, indent);
+		print_leaf(w, list.items[0], true);
+		return;
+	}
+	begin_line(w, indent);
+	if (depth == NESTING_SHOWN) {
+		fputs("...\n", w->to);
+		return;
+	}
+	fputs(n->op == PR_PLAN_AND ? "all of\n" : "any of\n", w->to);
+	if (n->op == PR_PLAN_AND)
+		print_parts(w, &list, indent + 1, depth + 1);
+	else
+		print_alternatives(w, &list, indent + 1, depth + 1);
+}
+
+void
+pr_plan_print(FILE *to, const struct pr_plan *plan, unsigned indent)
+{
+	struct words w = {.to = to, .plan = plan};
+
+	print_node(&w, (uint32_t)plan->count - 1, indent, 0);
+	if (w.lines >= PR_PLAN_WORDS_MAX) {
+		begin_line(&w, indent);
+		fprintf(to, "(%zu keys and %zu ranges in all)\n", plan->key_count,
+			plan->range_count);
+	}
+}
