@@ -195,7 +195,12 @@ sfs_check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs
 	uint64_t first, uint64_t last)
 {
 	struct gap g = {s, first, last, SFS_NO_BLOCK, 0};
+	struct sfs_entry n = {.first_sequence = s->last_sequence + 1};
 	if (c->sfs->live || c->sfs->writer || sfs_repairs_cover(c->sfs, s->id, first, last))
+		return false;
+	/* with a gap behind it, the block's own records are known, not guessed from what follows */
+	if ((e->next != SFS_NONE && !sfs_view_entry(c->sfs, e->next, &n)) ||
+		n.first_sequence != last + 1)
 		return false;
 	if (!follower(c, s, e, &g))
 		return find_orphans(c, &g);

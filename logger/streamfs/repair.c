@@ -142,8 +142,9 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_ent
 	root->repair_count = r->entries;
 	for (int copy = 0; rc == 0 && copy < 2; copy++) {
 		root->generation++;
-		uint64_t at = root->generation & 1 ? SFS_ROOT_BYTES : 0;
 		for (uint16_t i = 0; rc == 0 && i < sfs->disks; i++) {
+			/* first over the older one */
+			uint64_t at = sfs_root_offset(sfs, i) ^ (copy ? SFS_ROOT_BYTES : 0);
 			root->device_index = i;
 			size_t len = sfs_root_encode(root, streams, buf);
 			if (sfs_disk_write(&sfs->disk[i], buf, len, at) < 0)

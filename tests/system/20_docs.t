@@ -53,7 +53,8 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output
-	for command in show check; do
+	run_step "packrack volume check" command_agrees "volume check" "volume check" Output
+	for command in show; do
 		run_step "packrack volume $command" command_agrees "volume $command" Output
 	done
 	for command in "node list" "node identify" "capture stop"; do
