@@ -38,7 +38,7 @@ struct original {
 	struct sfs_handle handle;
 	uint64_t sequence;
 	uint8_t *body;
-	bool hit, held;
+	bool hit;
 };
 static struct original originals[RECORDS_MAX];
 static size_t count;
@@ -297,6 +297,19 @@ put_image(void)
 
 /* ---- what must hold ---- */
 
+/*
+ * The newest root is lost on all devices: by the one before, a stream's last records may be those of
+ * a crash, which leaves none behind the first that is bad.
+ */
+static void
+not_known_durable(void)
+{
+	for (size_t i = 1; i < count; i++)
+		if (originals[i].handle.stream == originals[i - 1].handle.stream &&
+			originals[i - 1].hit)
+			originals[i].hit = true;
+}
+
 static int faults_told;
 static void
 on_fault(void *arg, const struct sfs_fault *f)
@@ -309,6 +322,43 @@ on_fault(void *arg, const struct sfs_fault *f)
 	faults_told++;
 }
 
+/* From originals[i] on to the one of the stream with this sequence; those on the way were hit. */
+static size_t
+pass(size_t i, uint64_t seed, uint32_t stream, uint64_t sequence)
+{
+	for (; i < count; i++) {
+		const struct original *o = &originals[i];
+		if (o->handle.stream != stream)
+			continue;
+		if (o->sequence >= sequence)
+			break;
+		ck_assert_msg(o->hit, "seed %lu: a walk misses record %lu of stream %u",
+			(unsigned long)seed, (unsigned long)o->sequence, stream);
+	}
+	return i;
+}
+
+static void
+walk(struct sfs *sfs, uint64_t seed, uint32_t stream)
+{
+	struct sfs_cursor *c = sfs_cursor_open(sfs, (int)stream, NULL, &err);
+	struct sfs_record r;
+	size_t i = 0;
+	int rc;
+	while ((rc = sfs_cursor_next(c, &r, &err)) != 0) {
+		ck_assert_msg(rc == 1 || rc == SFS_EXPIRED, "seed %lu: %d %s",
+			(unsigned long)seed, rc, err.text);
+		if (rc != 1)
+			continue;
+		i = pass(i, seed, stream, r.sequence);
+		ck_assert_uint_lt(i, count);
+		ck_assert_uint_eq(r.sequence, originals[i].sequence);
+		ck_assert(memcmp(r.body, originals[i++].body, r.length) == 0);
+	}
+	pass(i, seed, stream, UINT64_MAX);
+	sfs_cursor_close(&c);
+}
+
 /* Each record by its handle and by walking: those that were not hit, and no others. */
 static void
 all_there(struct sfs *sfs, uint64_t seed, bool repaired)
@@ -318,7 +368,6 @@ all_there(struct sfs *sfs, uint64_t seed, bool repaired)
 	for (size_t i = 0; i < count; i++) {
 		struct original *o = &originals[i];
 		int rc = sfs_read(sfs, &o->handle, body, sizeof(body), NULL, &r, &err);
-		o->held = rc == SFS_OK;
 		if (rc == SFS_OK)
 			ck_assert(memcmp(body, o->body, o->handle.length) == 0);
 		ck_assert_msg(rc == SFS_OK || o->hit || !repaired,
@@ -329,29 +378,8 @@ all_there(struct sfs *sfs, uint64_t seed, bool repaired)
 			ck_assert_msg(rc == SFS_EXPIRED, "seed %lu: %d %s",
 				(unsigned long)seed, rc, err.text);
 	}
-	for (int s = 0; s < STREAMS && repaired; s++) {
-		struct sfs_cursor *c = sfs_cursor_open(sfs, s, NULL, &err);
-		size_t i = 0;
-		int rc;
-		while ((rc = sfs_cursor_next(c, &r, &err)) != 0) {
-			ck_assert_msg(rc == 1 || rc == SFS_EXPIRED, "seed %lu: %d %s",
-				(unsigned long)seed, rc, err.text);
-			while (rc == 1 && i < count &&
-				(originals[i].handle.stream != (uint32_t)s ||
-					!originals[i].held))
-				i++;
-			if (rc != 1)
-				continue;
-			ck_assert_uint_lt(i, count);
-			ck_assert_uint_eq(r.sequence, originals[i].sequence);
-			ck_assert(memcmp(r.body, originals[i++].body, r.length) == 0);
-		}
-		while (i < count &&
-			(originals[i].handle.stream != (uint32_t)s || !originals[i].held))
-			i++;
-		ck_assert_uint_eq(i, count);
-		sfs_cursor_close(&c);
-	}
+	for (int s = 0; s < STREAMS && repaired; s++)
+		walk(sfs, seed, (uint32_t)s);
 }
 
 static void
@@ -410,6 +438,8 @@ START_TEST(test_all_damage_is_found_and_dropped)
 		ck_assert_msg(faults > 0 || !counts, "seed %lu: nothing found",
 			(unsigned long)seed);
 		all_there(sfs, seed, false);
+		if (sfs->root.generation < root.generation)
+			not_known_durable();
 		sfs_close(&sfs);
 		found += faults > 0;
 		harmless += !counts;
