@@ -55,6 +55,19 @@ $(BUILD)/lib$(1).a: $$($(1)_OBJS)
 endef
 $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 
+# A library by itself, without the rest of packrack: streamfs(3). build/include has its two headers.
+STREAMFS_BASE := $(addprefix $(BUILD)/proto/base/,error.o clock.o parse.o)
+$(BUILD)/libstreamfs.a: $(STREAMFS_BASE)
+STREAMFS_HEADERS := logger/streamfs/streamfs.h proto/base/error.h
+$(BUILD)/include/%.h: %.h
+	$(Q)mkdir -p $(@D) && cp $< $@
+STREAMFS_LIBS = $(shell pkg-config --libs libxxhash liburing) -lpthread
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/examples/*.c))
+$(EXAMPLES): $(BUILD)/%: %.c $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS))
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) \
+		-I$(BUILD)/include $(LDFLAGS) -o $@ $< $(BUILD)/libstreamfs.a $(STREAMFS_LIBS)
+
 LOW := $(BUILD)/librpc.a $(BUILD)/libwire.a $(BUILD)/libbase.a
 packrack-dispatcher_MAIN := dispatcher
 packrack-dispatcher_LIBS := $(BUILD)/libdispatcher.a $(LOW)
@@ -71,7 +84,7 @@ PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer pac
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
 ALL_LIBS := $(packrack_LIBS) $(BUILD)/libdispatcher.a
 
-all: $(addprefix $(BUILD)/,$(PROGRAMS))
+all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS))
 
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_LIBS)
@@ -118,7 +131,7 @@ check-unit: $(UNIT)
 	@printf '%s\n' $(UNIT) | CK_DEFAULT_TIMEOUT=120 tests/tidy xargs -n 1 -P $(UNIT_JOBS) \
 		sh -c 'said=$$("$$0" 2>&1); rc=$$?; printf "%s\n" "$$said"; exit $$rc'
 SYSTEM := $(sort $(wildcard tests/system/*.t))
-check-system: all $(TOOLS)
+check-system: all $(TOOLS) $(EXAMPLES)
 	$(if $(SYSTEM),PACKRACK_BUILD=$(BUILD) prove --timer $(SYSTEM),@echo no system tests)
 check: all check-unit check-system
 

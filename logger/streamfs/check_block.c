@@ -168,12 +168,13 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 		}
 		if (sfs_check_gone(c, p->block, e->generation))
 			return 0;
+		uint32_t from = state == SFS_RECORD_BAD ? h.offset : pos;
 		bool more = sfs_scan_resync(&scan, pos, e->end, sequence + 1, &h) &&
 			    h.sequence < end;
 		if (!more && sfs_check_tail(c, p->s, e, sequence, end - 1))
 			return 0;
 		uint32_t to = more ? h.offset : e->end;
-		records_found(c, p, pos, to, sequence, more ? h.sequence - 1 : end - 1,
+		records_found(c, p, from, to, sequence, more ? h.sequence - 1 : end - 1,
 			state == SFS_RECORD_BAD ? "the record's body is damaged"
 						: "the record's header is damaged");
 		if (!more)

@@ -115,6 +115,7 @@
 #define SFS_UTILIZATION_MAX 950
 #define SFS_STREAM_KEPT                                                                    \
 	1u /* its guarantee was set by hand: the writer's own wish does not count */
+#define SFS_STREAM_PERMISSION 2u /* the same of its permission */
 #define SFS_ROOT_CLEAN 1u
 #define SFS_MAP_OPEN 1u
 #define SFS_REPAIR_KEPT 2u

@@ -72,6 +72,46 @@ sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out)
 	out->proof = sfs_get64(&p);
 }
 
+char *
+sfs_handle_text(const struct sfs_handle *handle, char out[SFS_HANDLE_TEXT])
+{
+	static const char digit[] = "0123456789abcdef";
+	uint8_t bytes[SFS_HANDLE_BYTES];
+	sfs_handle_encode(handle, bytes);
+	for (int i = 0; i < SFS_HANDLE_BYTES; i++) {
+		out[2 * i] = digit[bytes[i] >> 4];
+		out[2 * i + 1] = digit[bytes[i] & 15];
+	}
+	out[2 * SFS_HANDLE_BYTES] = 0;
+	return out;
+}
+
+static int
+digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool
+sfs_handle_parse(const char *text, struct sfs_handle *out)
+{
+	uint8_t bytes[SFS_HANDLE_BYTES];
+	if (strlen(text) != 2 * SFS_HANDLE_BYTES)
+		return false;
+	for (int i = 0; i < SFS_HANDLE_BYTES; i++) {
+		int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	sfs_handle_decode(bytes, out);
+	return true;
+}
+
 static uint32_t
 handle_check(const struct sfs_key *key, const struct sfs_handle *handle)
 {

@@ -55,6 +55,10 @@ struct sfs_handle {
 /* Little-endian, SFS_HANDLE_BYTES; for storing handles in other records. */
 void sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES]);
 void sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out);
+/* The same as 80 hexadecimal digits, for people. Returns out; parsing: false, it is no such text. */
+#define SFS_HANDLE_TEXT (2 * SFS_HANDLE_BYTES + 1)
+char *sfs_handle_text(const struct sfs_handle *handle, char out[SFS_HANDLE_TEXT]);
+bool sfs_handle_parse(const char *text, struct sfs_handle *out);
 
 struct sfs_record {
 	struct sfs_handle handle;
@@ -103,6 +107,12 @@ void sfs_close(struct sfs **sfs);
  */
 int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee,
 	uint32_t permission, struct pr_error *err);
+/*
+ * Changes for good the permission bits that records of the stream get from now on: what sfs_stream_open
+ * asks for does not count any more. Of a volume open for writing. 0 or -1.
+ */
+int sfs_permission_set(
+	struct sfs *sfs, const char *stream, uint32_t permission, struct pr_error *err);
 /*
  * Changes an existing stream's guarantee for good. Of a volume open for writing at once; of one open
  * for reading the writer is asked through shared memory, and answers in its next sfs_tick: for that
@@ -208,10 +218,28 @@ struct sfs_volume_info {
 	bool writer_alive;
 	size_t stream_count;
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
+	uint64_t repairs; /* notes of what repairs have dropped */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
+
+/* How long the volume keeps what comes, if it goes on as it has; estimates. */
+struct sfs_forecast {
+	uint64_t capacity; /* bytes of all data blocks */
+	uint64_t
+		rate; /* bytes a second of all streams, over the times of the records held; 0: not known */
+	uint64_t
+		recent_rate; /* of the last minute before now, while a writer lives; 0: none, or not known */
+	bool wrapped; /* something was recycled */
+	/*
+	 * ns, at the recent rate if there is one, else at the rate; INT64_MAX: not known. kept: how old
+	 * the oldest of what is not guaranteed gets. until_full: before the first is recycled; 0: wrapped.
+	 */
+	int64_t kept, until_full;
+};
+int sfs_forecast(
+	struct sfs *sfs, int64_t now, struct sfs_forecast *out, struct pr_error *err);
 
 /* ---- care ---- */
 

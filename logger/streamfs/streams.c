@@ -66,6 +66,8 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 	bool fresh = id < 0;
 	if (!fresh && (t->stream[id].flags & SFS_STREAM_KEPT))
 		guarantee = t->stream[id].guarantee;
+	if (!fresh && (t->stream[id].flags & SFS_STREAM_PERMISSION))
+		permission = t->stream[id].permission;
 	if (sfs_guarantee_check(sfs, id, guarantee, err) < 0 ||
 		(fresh && (id = add_stream(sfs, name, err)) < 0))
 		return -1;
@@ -82,6 +84,21 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 	}
 	atomic_store_explicit(&sfs->shm.header->streams, t->streams, memory_order_release);
 	return id;
+}
+
+int
+sfs_permission_set(
+	struct sfs *sfs, const char *name, uint32_t permission, struct pr_error *err)
+{
+	int id = sfs_stream_find(sfs, name);
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only");
+	if (id < 0)
+		return pr_error_set(err, "no stream '%.60s' in the volume", name);
+	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
+	s->permission = permission;
+	s->flags |= SFS_STREAM_PERMISSION;
+	return sfs_stream_store(sfs, (uint32_t)id, &old, err);
 }
 
 /* All blocks go; sequences go on, so that no number is given twice. */
@@ -133,6 +150,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.stream_count = sfs_view_streams(sfs),
 		.recovered_records = sfs->recovered_records,
 		.lost_tail_bytes = sfs->lost_tail_bytes,
+		.repairs = sfs->repairs,
 	};
 	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
 	sfs_guarantee_info(sfs, out);

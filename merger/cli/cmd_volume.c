@@ -92,6 +92,8 @@ cmd_volume(int argc, char **argv)
 		{"create", volume_create, "make a volume"},
 		{"show", volume_show, "what it is, and how full"},
 		{"streams", volume_streams, "what lies in it"},
+		{"records", volume_records, "the records of a stream"},
+		{"dump", volume_dump, "one record, named by its handle"},
 		{"check", volume_check, "read all of it and name each fault"},
 	};
 

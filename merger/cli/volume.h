@@ -50,6 +50,10 @@ int volume_finish(const struct pr_program *program, struct render **r, int resul
 		.offset = offsetof(type, keyvalue), .help = "print lines of key=value"     \
 	}
 
+/* NAME=BITS each; the second sets them: no other program may write the volume. 0 or -1. */
+int volume_permission_check(const struct pr_string_list *list, struct pr_error *err);
+int volume_permissions(const struct volume_paths *paths, const struct pr_string_list *list,
+	struct pr_error *err);
 /* NAME=SIZE each; the second sets them, through the writer if one lives. 0 or -1. */
 int volume_guarantee_check(const struct pr_string_list *list, struct pr_error *err);
 int volume_guarantees(const struct volume_paths *paths, const struct pr_string_list *list,
@@ -59,5 +63,7 @@ int volume_create(int argc, char **argv);
 int volume_show(int argc, char **argv);
 int volume_streams(int argc, char **argv);
 int volume_check(int argc, char **argv);
+int volume_dump(int argc, char **argv);
+int volume_records(int argc, char **argv);
 
 #endif

@@ -6,7 +6,7 @@
 #include "proto/base/clock.h"
 
 struct streams_args {
-	struct pr_string_list guarantees;
+	struct pr_string_list guarantees, permissions;
 	bool json, keyvalue;
 };
 
@@ -16,10 +16,16 @@ static const struct pr_option options[] = {
 		.offset = offsetof(struct streams_args, guarantees),
 		.arg = "NAME=SIZE",
 		.help = "first set what is kept of a stream (may be repeated)"},
+	{.name = "permission",
+		.kind = PR_OPT_LIST,
+		.offset = offsetof(struct streams_args, permissions),
+		.arg = "NAME=BITS",
+		.help = "first set what its records ask of a reader (may be repeated)"},
 	VOLUME_OUTPUT_OPTIONS(struct streams_args),
 };
 static const struct pr_program program = VOLUME_PROGRAM("streams",
-	"Lists a volume's streams; sets their guarantees.", "PATH[,PATH]", options);
+	"Lists a volume's streams; sets their guarantees and permissions.", "PATH[,PATH]",
+	options);
 
 static void
 render_stream(struct render *r, const struct sfs_stream_info *s)
@@ -28,6 +34,7 @@ render_stream(struct render *r, const struct sfs_stream_info *s)
 	render_string(r, "name", s->name);
 	render_uint(r, "id", s->id);
 	render_uint(r, "guarantee", s->guarantee);
+	render_uint(r, "permission", s->permission);
 	render_uint(r, "blocks", s->blocks);
 	render_uint(r, "bytes", s->bytes);
 	render_uint(r, "first_sequence", s->first_sequence);
@@ -115,11 +122,14 @@ volume_streams(int argc, char **argv)
 	struct render *r = NULL;
 	int status = volume_parse(&program, &a, argc, argv, 0, &paths, NULL);
 
-	if (status < 0 && volume_guarantee_check(&a.guarantees, &err) < 0) {
+	if (status < 0 && (volume_guarantee_check(&a.guarantees, &err) < 0 ||
+				  volume_permission_check(&a.permissions, &err) < 0)) {
 		status = cli_fail(program.name, CLI_USAGE, &err);
 	} else if (status < 0) {
 		int result = volume_guarantees(&paths, &a.guarantees, &err);
 
+		if (result == 0)
+			result = volume_permissions(&paths, &a.permissions, &err);
 		if (result == 0)
 			result = list_streams(
 				&paths, volume_form(a.json, a.keyvalue), &r, &err);

@@ -29,7 +29,7 @@ well_formed() { # PAGE
 	said=$(mandoc -T lint -W warning "$1") || { echo "$said"; return 1; }
 }
 
-for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.1 proto/*.5; do
+for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.1 proto/*.5 logger/streamfs/*.3; do
 	[ -f "$page" ] || continue
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
@@ -54,6 +54,9 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output
 	run_step "packrack volume check" command_agrees "volume check" "volume check" Output
+	for command in records dump; do
+		run_step "packrack volume $command" command_agrees "volume $command" "volume $command" Output
+	done
 	for command in show; do
 		run_step "packrack volume $command" command_agrees "volume $command" Output
 	done
@@ -61,6 +64,16 @@ if [ -x "$BUILD/packrack" ]; then
 		run_step "packrack $command" command_agrees "$command" "node, capture" Output Keys
 	done
 fi
+
+# each call of the public header is in its page, with a line of its own
+calls_described() { # PAGE
+	local name missing=0
+	for name in $(grep -oE '\bsfs_[a-z_]+\(' logger/streamfs/streamfs.h | tr -d '(' | sort -u); do
+		grep -q "^.Fn $name " "$1" || { echo "$name is not in $1"; missing=1; }
+	done
+	return $missing
+}
+run_step "streamfs(3) has every call" calls_described logger/streamfs/streamfs.3
 
 # the check itself sees what is missing, too much, or different
 planted=$(mktemp -d)
