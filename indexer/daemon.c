@@ -163,7 +163,9 @@ open_volume(struct daemon *d)
 {
 	struct pr_error err;
 	struct stat st;
+	char text[400];
 
+	d->inode = 0;
 	if (stat(d->options.paths.items[0], &st) == 0) {
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
@@ -175,6 +177,8 @@ open_volume(struct daemon *d)
 		return;
 	}
 	pr_log_info("volume %s is open", d->options.paths.items[0]);
+	if (sfs_degraded(pr_view_sfs(d->view), text, sizeof(text)))
+		pr_log_warning("%s", text);
 	d->said_waiting = false;
 	pr_serve_set_view(d->serve, d->view, NULL);
 }
@@ -185,8 +189,9 @@ same_volume(struct daemon *d)
 {
 	struct stat st;
 
-	return stat(d->options.paths.items[0], &st) == 0 && st.st_dev == d->device &&
-	       st.st_ino == d->inode;
+	if (stat(d->options.paths.items[0], &st) < 0)
+		return d->inode == 0; /* it was missing when the others were opened, too */
+	return st.st_dev == d->device && st.st_ino == d->inode;
 }
 
 static void

@@ -128,14 +128,8 @@ check_roots(struct sfs_check *c)
 bool
 sfs_check_mapped(const struct sfs *sfs, uint64_t block)
 {
-	const struct sfs_root *r = &sfs->root;
-	uint64_t first = block - block % r->map_interval, pos = first + r->map_interval - 1;
-	if (pos >= r->high_water || pos >= r->blocks)
-		return false;
-	for (uint64_t b = first; b <= pos; b++)
-		if ((b + r->blocks - r->frontier) % r->blocks < r->window)
-			return false;
-	return true;
+	uint64_t interval = sfs->root.map_interval;
+	return sfs_map_knows_all(sfs, block - block % interval + interval - 1);
 }
 
 /* The newest block of the interval that the map knows nothing of; 0: it knows all. */
@@ -190,8 +184,7 @@ check_maps(struct sfs_check *c)
 	const struct sfs_root *r = &c->sfs->root;
 	if (c->sfs->live || c->sfs->writer)
 		return;
-	for (uint64_t pos = r->map_interval - 1; pos < r->high_water;
-		pos += r->map_interval)
+	for (uint64_t pos = r->map_interval - 1; pos < r->blocks; pos += r->map_interval)
 		if (sfs_check_mapped(c->sfs, pos))
 			check_map(c, pos);
 }

@@ -45,7 +45,8 @@ is_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 	const struct sfs_root *root = &c->sfs->root;
 	struct sfs_block_header h;
 	struct sfs_entry e;
-	if (block >= root->high_water || sfs_table_is_map(&c->sfs->table, block) ||
+	if (sfs_order_position(&c->sfs->table.order, block) >= root->high_water ||
+		sfs_table_is_map(&c->sfs->table, block) ||
 		sfs_view_entry(c->sfs, block, &e) ||
 		sfs_read_block(c->sfs, block, 0, root->block_size, c->buf) < 0 ||
 		sfs_block_decode(&c->sfs->key, c->buf, block, &h) ||
@@ -96,7 +97,7 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 		struct sfs_record_header best_first;
 		uint32_t block = SFS_NONE;
 		struct gap rest = {g->s, from, g->last, 0, 0};
-		for (uint32_t b = 0; b < c->sfs->root.high_water; b++) {
+		for (uint32_t b = 0; b < c->sfs->root.blocks; b++) {
 			if (!is_orphan(c, &rest, b, &first, &last) ||
 				first.sequence >= best)
 				continue;

@@ -38,34 +38,68 @@ refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)
 	return 0;
 }
 
+/* What is left over on some devices only, and less than this part of a full one's, is not worth a set. */
+#define REST_PART 16
+
+static bool
+add_set(struct sfs_root *root, const uint64_t *rows, uint64_t *used, uint64_t worth)
+{
+	struct sfs_set *set = &root->set[root->set_count];
+	uint64_t least = UINT64_MAX, n = 0;
+	*set = (struct sfs_set){.tier = (uint16_t)root->set_count};
+	for (uint16_t i = 0; i < root->device_count; i++) {
+		if (rows[i] - used[i] < worth)
+			continue;
+		set->devices |= (uint16_t)(1u << i);
+		least = rows[i] - used[i] < least ? rows[i] - used[i] : least;
+		n++;
+	}
+	if (n == 0)
+		return false;
+	for (uint16_t i = 0; i < root->device_count; i++)
+		if (set->devices & (1u << i))
+			used[i] += least;
+	set->blocks = least * n;
+	root->blocks += set->blocks;
+	root->set_count++;
+	return true;
+}
+
+static int
+too_small(const struct sfs_disk *disk, uint64_t start, uint64_t blocks, uint32_t block_size,
+	struct pr_error *err)
+{
+	return pr_error_set(err,
+		"%s: %llu bytes are too few for a volume: at least %llu with blocks "
+		"of %u KiB",
+		disk->path, (unsigned long long)disk->size,
+		(unsigned long long)(start + blocks * block_size), block_size / 1024);
+}
+
 static int
 geometry(struct sfs_root *root, const struct sfs_disk *disks, size_t count,
 	uint32_t block_size, struct pr_error *err)
 {
 	uint64_t start = (2 * SFS_ROOT_BYTES + (uint64_t)block_size - 1) &
 			 ~(uint64_t)(block_size - 1);
-	uint64_t least = UINT64_MAX;
+	uint64_t rows[SFS_DEVICES_MAX], used[SFS_DEVICES_MAX] = {0}, least = UINT64_MAX;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t blocks =
-			disks[i].size < start ? 0 : (disks[i].size - start) / block_size;
-		if (blocks * count < SFS_BLOCKS_MIN)
-			return pr_error_set(err,
-				"%s: %llu bytes are too few for a volume: at least %llu "
-				"with blocks "
-				"of %u KiB",
-				disks[i].path, (unsigned long long)disks[i].size,
-				(unsigned long long)(start + (SFS_BLOCKS_MIN + count - 1) /
-								     count * block_size),
-				block_size / 1024);
-		if (blocks < least)
-			least = blocks;
+		rows[i] = disks[i].size < start ? 0 : (disks[i].size - start) / block_size;
+		if (rows[i] * count < SFS_BLOCKS_MIN)
+			return too_small(&disks[i], start,
+				(SFS_BLOCKS_MIN + count - 1) / count, block_size, err);
+		least = rows[i] < least ? rows[i] : least;
 	}
-	if (least > SFS_BLOCKS_MAX / count)
+	add_set(root, rows, used, 1);
+	while (add_set(root, rows, used, least / REST_PART + 1))
+		;
+	if (root->blocks > SFS_BLOCKS_MAX)
 		return pr_error_set(err, "%s: too many blocks: give a larger block size",
 			disks[0].path);
+	for (size_t i = 0; i < count; i++)
+		root->device[i].blocks = used[i];
 	root->block_size = block_size;
 	root->data_start = start;
-	root->blocks = least * count;
 	return 0;
 }
 
@@ -74,6 +108,9 @@ fresh_root(struct sfs_root *root, struct pr_error *err)
 {
 	if (getrandom(root->uuid, 16, 0) != 16 || getrandom(root->secret, 32, 0) != 32)
 		return pr_error_errno(err, "cannot get random bytes");
+	for (uint16_t i = 0; i < root->device_count; i++)
+		if (getrandom(root->device[i].uuid, 16, 0) != 16)
+			return pr_error_errno(err, "cannot get random bytes");
 	root->uuid[6] = (uint8_t)((root->uuid[6] & 0x0f) | 0x40); /* RFC 4122: random */
 	root->uuid[8] = (uint8_t)((root->uuid[8] & 0x3f) | 0x80);
 	root->created = pr_now_real();
@@ -111,9 +148,13 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	int rc = buf ? 0 : pr_error_set(err, "no memory");
 	for (size_t i = 0; rc == 0 && !shape->force && i < count; i++)
 		rc = refuse_existing(&disks[i], buf, err);
-	if (rc == 0 && (geometry(&root, disks, count, shape->block_size, err) < 0 ||
-			       fresh_root(&root, err) < 0 ||
-			       write_roots(disks, &root, buf, err) < 0))
+	if (rc == 0 && geometry(&root, disks, count, shape->block_size, err) < 0)
+		rc = -1;
+	if (rc == 0 && shape->zones)
+		root.zone_region =
+			sfs_zone_region(root.set[0].blocks / count, shape->block_size);
+	if (rc == 0 &&
+		(fresh_root(&root, err) < 0 || write_roots(disks, &root, buf, err) < 0))
 		rc = -1;
 	free(buf);
 	return rc;
@@ -203,6 +244,23 @@ check_options(const char *const *paths, size_t count, const struct sfs_create_sh
 	return 0;
 }
 
+/* Of files nothing can be measured: they may lie anywhere, or nowhere yet. */
+static bool
+want_zones(enum sfs_zones wish, struct sfs_disk *disks, size_t count)
+{
+	if (wish != SFS_ZONES_AUTO)
+		return wish == SFS_ZONES_ON;
+	for (size_t i = 0; i < count; i++) {
+		struct stat st;
+		if (fstat(disks[i].fd, &st) < 0 || !S_ISBLK(st.st_mode) || !disks[i].direct)
+			continue;
+		double ratio = sfs_zones_measure(&disks[i], pr_now_mono);
+		if (ratio > SFS_ZONES_DIFFER || ratio < 1 / SFS_ZONES_DIFFER)
+			return true;
+	}
+	return false;
+}
+
 int
 sfs_create(const char *const *paths, size_t count, const struct sfs_create_options *options,
 	struct pr_error *err)
@@ -220,9 +278,11 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 	while (rc == 0 && opened < count) {
 		rc = size_file(paths[opened], options->size / count, err);
 		if (rc == 0)
-			rc = sfs_disk_open(&disks[opened], paths[opened], true, false, err);
+			rc = sfs_disk_open(&disks[opened], paths[opened], true, true, err);
 		opened += rc == 0;
 	}
+	if (rc == 0)
+		shape.zones = want_zones(options->zones, disks, count);
 	if (rc == 0)
 		rc = sfs_create_shaped(disks, count, &shape, err);
 	for (size_t i = 0; i < opened; i++)

@@ -36,6 +36,47 @@ fd_close(void *arg)
 static const struct sfs_disk_ops fd_ops = {
 	.read = fd_read, .write = fd_write, .sync = fd_sync, .close = fd_close};
 
+static ssize_t
+none_read(void *arg, void *buf, size_t len, uint64_t offset)
+{
+	(void)arg;
+	(void)buf;
+	(void)len;
+	(void)offset;
+	errno = ENODEV;
+	return -1;
+}
+
+static ssize_t
+none_write(void *arg, const void *buf, size_t len, uint64_t offset)
+{
+	(void)arg;
+	(void)buf;
+	(void)len;
+	(void)offset;
+	errno = ENODEV;
+	return -1;
+}
+
+static int
+none_sync(void *arg)
+{
+	(void)arg;
+	errno = ENODEV;
+	return -1;
+}
+
+static const struct sfs_disk_ops none_ops = {
+	.read = none_read, .write = none_write, .sync = none_sync};
+
+void
+sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why)
+{
+	*disk = (struct sfs_disk){.ops = &none_ops, .fd = -1, .missing = true};
+	snprintf(disk->path, sizeof(disk->path), "%s", path);
+	snprintf(disk->why, sizeof(disk->why), "%s", why);
+}
+
 static int
 device_size(int fd, const char *path, uint64_t *size, struct pr_error *err)
 {

@@ -106,7 +106,8 @@ submit_syncs(struct sfs *sfs, enum sfs_flush_state state)
 {
 	sfs->w->state = state;
 	for (uint16_t i = 0; i < sfs->disks; i++)
-		control(sfs, i, NULL, 0, 0);
+		if (!sfs->disk[i].missing)
+			control(sfs, i, NULL, 0, 0);
 }
 
 void
@@ -153,8 +154,9 @@ write_roots(struct sfs *sfs)
 	size_t len = sfs_root_prepare(sfs, 0);
 	w->state = SFS_ROOT_WRITING;
 	for (uint16_t i = 0; i < sfs->disks; i++)
-		control(sfs, i, w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
-			sfs_root_offset(sfs, i));
+		if (!sfs->disk[i].missing)
+			control(sfs, i, w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
+				sfs_root_offset(sfs, i));
 }
 
 static void

@@ -14,8 +14,9 @@
  * are little-endian; reserved ones are zero. Offsets are in bytes.
  *
  * DEVICE   0 root copy A   SFS_ROOT_BYTES root copy B   data_start (2 x SFS_ROOT_BYTES rounded up to
- * the block size) the blocks. Every device carries both copies, equal but for device_index. Block b
- * lies on device b % device_count as its block b / device_count.
+ * the block size) the blocks. Every device carries both copies, equal but for device_index. Blocks
+ * are numbered through the stripe sets. A set has as many rows on each of its devices, behind those of
+ * the sets before it: its block i is row i / n of its device i % n, where n devices have a part in it.
  *
  * ROOT COPY: 4096 bytes of header, then stream_count entries of SFS_STREAM_BYTES, then the repair
  * entries. A root is written
@@ -29,7 +30,7 @@
  *   112 block size u32           116 map interval u32 (256)
  *   120 data start u64           128 blocks of the volume u64
  *   136 device count u16         138 device index u16     140 stripe u32 (blocks, 1)
- *   144 zone mode u32 (0 off)    148 zone region u32 (blocks) 152, 160 zone boundaries u64 (reserved)
+ *   144 zone mode u32 (0 off, 1 on)  148 zone region u32 (rows)  152, 160 reserved u64
  *   168 frontier u64   a position at which every block before it was on the device
  *   176 window u64     positions from the frontier that may have been written since
  *   184 high water u64 positions from here on were never written
@@ -38,7 +39,12 @@
  *   208 flags u32 (1: closed cleanly)  212 stream count u32
  *   216 stream entry bytes u32 (192)   220 utilization u32 (most of the volume that may be
  *                                          guaranteed, in 1/1000)
- *   224 repair entries u32   228 reserved   1024 device table: 16 x { uuid 16, blocks u64, flags u32, reserved 36 }
+ *   224 repair entries u32   228 stripe sets u32 (0: one of all blocks and devices)   232 reserved
+ *  1024 device table: 16 x { uuid 16, blocks u64, flags u32 (1: lost), reserved u32,
+ *                            records lost with it u64, reserved 24 }
+ *  2048 stripe sets: 64 x { blocks u64, devices u16 (bit d: device d), tier u16, reserved 20 }
+ * The frontier takes the blocks in the order that the sets and zones give (layout.h); frontier, window
+ * and high water are positions in that order. A lost device's blocks are no more, whatever lies there.
  *
  * STREAM ENTRY (192)
  *     0 name 48, zero-padded      48 id u32  52 flags u32 (1: guarantee kept)  56 permission u32  60 reserved
@@ -70,9 +76,10 @@
  *   184 entries u32              188 late entries u32     192 hash of the entries 16  (maps only)
  *   208 reserved 48
  *
- * BLOCK MAP: a block header of kind 2 at every position p with p % interval == interval - 1, then
- * entries (64 bytes each) of the live blocks of the interval before it, then late entries: blocks
- * of earlier intervals that were sealed since the map before was written.
+ * BLOCK MAP: a block header of kind 2 in every block b with b % interval == interval - 1, written
+ * when the frontier has come by all the blocks of the interval before it: then entries (64 bytes
+ * each) of those that are live, then late entries: blocks that a map called open and that were sealed
+ * since the map before was written.
  *     0 stream u32   4 flags u32 (1: open, more may follow)   8 block u64   16 generation u64
  *    24 first sequence u64  32 ordinal u64  40 records u32  44 end u32  48 min i64  56 max i64
  *
@@ -107,6 +114,7 @@
 #define SFS_MAP_ENTRY 64u
 #define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
 #define SFS_DEVICES_MAX 16
+#define SFS_SETS_MAX 64u
 #define SFS_BLOCKS_MIN 8
 #define SFS_BLOCKS_MAX 0xfffffff0u
 #define SFS_HASH_KIND 1
@@ -116,6 +124,7 @@
 #define SFS_STREAM_KEPT                                                                    \
 	1u /* its guarantee was set by hand: the writer's own wish does not count */
 #define SFS_STREAM_PERMISSION 2u /* the same of its permission */
+#define SFS_DEVICE_LOST 1u
 #define SFS_ROOT_CLEAN 1u
 #define SFS_MAP_OPEN 1u
 #define SFS_REPAIR_KEPT 2u
@@ -130,6 +139,15 @@ void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
 void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
 uint32_t sfs_hash_check(const struct sfs_key *key, const void *data, size_t len);
 
+struct sfs_device {
+	uint8_t uuid[16];
+	uint64_t blocks, lost_records;
+	uint32_t flags;
+};
+struct sfs_set {
+	uint64_t blocks;
+	uint16_t devices, tier;
+};
 struct sfs_map_entry;
 struct sfs_root {
 	uint8_t uuid[16], secret[32];
@@ -138,6 +156,10 @@ struct sfs_root {
 	uint32_t block_size, map_interval;
 	uint64_t data_start, blocks;
 	uint16_t device_count, device_index;
+	uint32_t zone_region; /* 0: no zones */
+	uint32_t set_count; /* at least 1 */
+	struct sfs_device device[SFS_DEVICES_MAX];
+	struct sfs_set set[SFS_SETS_MAX];
 	uint64_t frontier, window, high_water, generation_limit, reset_generation;
 	uint32_t flags, stream_count, utilization, repair_count;
 	const struct sfs_map_entry *repairs; /* not owned; decoding leaves NULL */

@@ -5,6 +5,8 @@
 #include "logger/streamfs/format.h"
 
 static const char magic[8] = "SFSroot\n";
+#define DEVICES_AT 1024
+#define SETS_AT 2048
 
 static void
 checksum(const uint8_t *buf, size_t length, uint8_t out[16])
@@ -79,7 +81,9 @@ header_encode(const struct sfs_root *root, uint32_t length, uint8_t *p)
 	sfs_put16(&p, root->device_count);
 	sfs_put16(&p, root->device_index);
 	sfs_put32(&p, 1);
-	p += 24; /* zones */
+	sfs_put32(&p, root->zone_region != 0);
+	sfs_put32(&p, root->zone_region);
+	p += 16;
 	sfs_put64(&p, root->frontier);
 	sfs_put64(&p, root->window);
 	sfs_put64(&p, root->high_water);
@@ -90,6 +94,28 @@ header_encode(const struct sfs_root *root, uint32_t length, uint8_t *p)
 	sfs_put32(&p, SFS_STREAM_BYTES);
 	sfs_put32(&p, root->utilization);
 	sfs_put32(&p, root->repair_count);
+	sfs_put32(&p, root->set_count);
+}
+
+static void
+devices_encode(const struct sfs_root *root, uint8_t *buf)
+{
+	uint8_t *p = buf + DEVICES_AT;
+	for (uint16_t i = 0; i < root->device_count; i++) {
+		sfs_put_bytes(&p, root->device[i].uuid, 16);
+		sfs_put64(&p, root->device[i].blocks);
+		sfs_put32(&p, root->device[i].flags);
+		sfs_put32(&p, 0);
+		sfs_put64(&p, root->device[i].lost_records);
+		p += 24;
+	}
+	p = buf + SETS_AT;
+	for (uint32_t i = 0; i < root->set_count; i++) {
+		sfs_put64(&p, root->set[i].blocks);
+		sfs_put16(&p, root->set[i].devices);
+		sfs_put16(&p, root->set[i].tier);
+		p += 20;
+	}
 }
 
 static uint32_t
@@ -111,6 +137,7 @@ sfs_root_encode(
 	sfs_put32(&p, SFS_VERSION);
 	sfs_put32(&p, SFS_ROOT_HEADER);
 	header_encode(root, length, buf + 32);
+	devices_encode(root, buf);
 	for (uint32_t i = 0; i < root->stream_count; i++)
 		stream_encode(
 			&streams[i], buf + SFS_ROOT_HEADER + (size_t)i * SFS_STREAM_BYTES);
@@ -136,7 +163,9 @@ header_decode(const uint8_t *p, struct sfs_root *out)
 	out->blocks = sfs_get64(&p);
 	out->device_count = sfs_get16(&p);
 	out->device_index = sfs_get16(&p);
-	p += 4 + 24;
+	p += 8;
+	out->zone_region = sfs_get32(&p);
+	p += 16;
 	out->frontier = sfs_get64(&p);
 	out->window = sfs_get64(&p);
 	out->high_water = sfs_get64(&p);
@@ -148,6 +177,52 @@ header_decode(const uint8_t *p, struct sfs_root *out)
 	out->utilization = sfs_get32(&p);
 	out->repair_count = sfs_get32(&p);
 	out->repairs = NULL;
+	out->set_count = sfs_get32(&p);
+}
+
+static void
+devices_decode(const uint8_t *buf, struct sfs_root *out)
+{
+	const uint8_t *p = buf + DEVICES_AT;
+	for (uint16_t i = 0; i < SFS_DEVICES_MAX; i++) {
+		sfs_get_bytes(&p, out->device[i].uuid, 16);
+		out->device[i].blocks = sfs_get64(&p);
+		out->device[i].flags = sfs_get32(&p);
+		p += 4;
+		out->device[i].lost_records = sfs_get64(&p);
+		p += 24;
+	}
+	p = buf + SETS_AT;
+	for (uint32_t i = 0; i < SFS_SETS_MAX; i++) {
+		out->set[i].blocks = sfs_get64(&p);
+		out->set[i].devices = sfs_get16(&p);
+		out->set[i].tier = sfs_get16(&p);
+		p += 20;
+	}
+	if (out->set_count == 0) {
+		out->set_count = 1;
+		out->set[0] = (struct sfs_set){.blocks = out->blocks,
+			.devices = (uint16_t)((1u << out->device_count) - 1)};
+	}
+}
+
+/* Every device has a part, every set has whole rows, and together they are the volume. */
+static bool
+sets_fit(const struct sfs_root *r)
+{
+	uint32_t all = (1u << r->device_count) - 1, seen = 0;
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < r->set_count; i++) {
+		const struct sfs_set *s = &r->set[i];
+		uint32_t n = (uint32_t)__builtin_popcount(s->devices);
+		if (n == 0 || (s->devices & ~all) != 0 || s->blocks == 0 ||
+			s->blocks > r->blocks || s->blocks % n != 0 ||
+			s->tier >= SFS_SETS_MAX)
+			return false;
+		seen |= s->devices;
+		sum += s->blocks;
+	}
+	return sum == r->blocks && seen == all;
 }
 
 /* The checksum is no proof of good will: whoever made the volume may have chosen every field. */
@@ -165,8 +240,10 @@ implausible(const struct sfs_root *r)
 	if (r->blocks < SFS_BLOCKS_MIN || r->blocks > SFS_BLOCKS_MAX)
 		return "number of blocks";
 	if (r->device_count < 1 || r->device_count > SFS_DEVICES_MAX ||
-		r->device_index >= r->device_count || r->blocks % r->device_count != 0)
+		r->device_index >= r->device_count)
 		return "device table";
+	if (r->set_count > SFS_SETS_MAX)
+		return "number of stripe sets";
 	if (r->frontier >= r->blocks || r->window > r->blocks || r->high_water > r->blocks)
 		return "frontier";
 	if (r->utilization < SFS_UTILIZATION_MIN || r->utilization > SFS_UTILIZATION_MAX)
@@ -220,6 +297,10 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 			err, "the volume uses record hash %u, not known here", kind);
 	header_decode(buf + 32, root);
 	const char *what = implausible(root);
+	if (!what) {
+		devices_decode(buf, root);
+		what = sets_fit(root) ? NULL : "stripe sets";
+	}
 	if (what)
 		return pr_error_set(err, "the root's %s is implausible", what);
 	if (root->stream_count > SFS_STREAMS_MAX || root->repair_count > SFS_REPAIRS_MAX ||

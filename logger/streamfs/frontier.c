@@ -42,7 +42,7 @@ push(struct sfs_frontier *f, struct sfs_table *t, uint32_t block)
 {
 	struct sfs_entry *e = &t->entry[block];
 	e->state = SFS_RESERVED;
-	f->ring[(f->head + f->ready + f->pending) % f->room] = block;
+	f->ring[(f->head + f->ready + f->pending) % f->room] = (uint32_t)f->clear;
 	f->pending++;
 }
 
@@ -73,7 +73,7 @@ sfs_frontier_clear(
 	uint32_t before = f->pending;
 	while (f->pending - before < f->batch && f->ready + f->pending < f->room &&
 		f->window < t->blocks) {
-		uint32_t block = (uint32_t)f->clear;
+		uint32_t block = sfs_order_block(&t->order, f->clear);
 		if (clear_block(t, block, may_clear, arg))
 			push(f, t, block);
 		if (f->clear + 1 > f->high_water)
@@ -92,11 +92,11 @@ sfs_frontier_ready(struct sfs_frontier *f, uint32_t count)
 }
 
 uint32_t
-sfs_frontier_take(struct sfs_frontier *f, uint64_t *generation)
+sfs_frontier_take(struct sfs_frontier *f, const struct sfs_table *t, uint64_t *generation)
 {
 	if (f->ready == 0)
 		return SFS_NONE;
-	uint32_t block = f->ring[f->head];
+	uint32_t block = sfs_order_block(&t->order, f->ring[f->head]);
 	f->head = (f->head + 1) % f->room;
 	f->ready--;
 	*generation = f->next_generation++;

@@ -5,7 +5,7 @@
 #include "logger/streamfs/table.h"
 
 /*
- * The one write frontier: takes the blocks in order, wraps, overwrites what is surplus, skips what
+ * The one write frontier: takes the blocks in the table's order, wraps, overwrites what is surplus, skips what
  * a guarantee protects (Hyperion, section 4.2). Evicting runs a batch of blocks ahead of writing: a
  * root that says which blocks are gone is made durable before any of them is written over, so that a
  * crash never finds a live block half overwritten. Pure: no I/O.
@@ -31,7 +31,8 @@ bool sfs_frontier_clear(
 /* The root is durable: pending ones may be written. */
 void sfs_frontier_ready(struct sfs_frontier *f, uint32_t count);
 /* Next block to write, SFS_NONE: none ready. */
-uint32_t sfs_frontier_take(struct sfs_frontier *f, uint64_t *generation);
+uint32_t sfs_frontier_take(
+	struct sfs_frontier *f, const struct sfs_table *t, uint64_t *generation);
 /* All blocks before it have been taken. */
 uint64_t sfs_frontier_position(const struct sfs_frontier *f);
 /* Everything before position is on the device. */

@@ -67,10 +67,11 @@ struct sfs_writer {
 struct sfs {
 	bool writer, live; /* live: reader that follows a writer's shared memory */
 	struct sfs_disk *disk;
-	uint16_t disks;
+	uint16_t disks, missing; /* missing: of them, not counting lost ones */
 	struct sfs_root root;
 	uint8_t root_copy
 		[SFS_DEVICES_MAX]; /* which of each disk's two copies is the newer */
+	struct sfs_layout layout; /* of the root */
 	struct sfs_key key;
 	struct sfs_table table; /* writer, or reader without one */
 	bool table_valid;
@@ -100,6 +101,7 @@ uint8_t *sfs_buffer(size_t size); /* aligned; free() */
 struct sfs_create_shape {
 	uint32_t block_size, interval;
 	uint32_t utilization; /* in 1/1000 */
+	bool zones;
 	bool force;
 };
 int sfs_create_shaped(struct sfs_disk *disks, size_t count,
@@ -177,6 +179,13 @@ bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t genera
 /* What the block's damaged header said; NULL: nothing noted. */
 const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
 
+/* devices.c */
+const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
+
+/* zones.c: how much faster the device's first GiB is read than its last; 1: cannot tell. */
+#define SFS_ZONES_DIFFER 1.15
+double sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void));
+
 /* streams.c */
 int sfs_stream_store(
 	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err);
@@ -189,6 +198,9 @@ uint64_t sfs_guarantee_most(const struct sfs *sfs); /* blocks */
 void sfs_guarantee_info(struct sfs *sfs, struct sfs_volume_info *out);
 /* Writer: answers who has asked through shared memory. */
 void sfs_guarantee_serve(struct sfs *sfs);
+
+/* recover_load.c: after the table's order is made; is the interval's map younger than all in it? */
+bool sfs_map_knows_all(const struct sfs *sfs, uint64_t map);
 
 /* recover.c: fills the table from the devices */
 int sfs_recover(struct sfs *sfs, struct pr_error *err);

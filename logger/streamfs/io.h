@@ -31,8 +31,12 @@ struct sfs_disk {
 	uint64_t size;
 	int fd; /* -1: only by ops */
 	bool direct;
+	bool missing; /* a stand-in that refuses everything: ENODEV */
+	bool lost; /* missing for good: the volume goes on without it */
 	char path[200];
+	char why[300]; /* it is missing */
 };
+void sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why);
 
 /* direct: try O_DIRECT first. */
 int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,

@@ -23,7 +23,11 @@ static bool
 try_lock(struct sfs *sfs)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	return sfs->disk[0].fd < 0 || fcntl(sfs->disk[0].fd, F_OFD_SETLK, &lock) == 0;
+	/* all of them: who opens it with other ones missing must meet the lock too */
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (sfs->disk[i].fd >= 0 && fcntl(sfs->disk[i].fd, F_OFD_SETLK, &lock) < 0)
+			return false;
+	return true;
 }
 
 /* By what the writer put in shared memory. */
@@ -53,14 +57,15 @@ sfs_lock(struct sfs *sfs, struct pr_error *err)
 	int64_t end = pr_now_mono() + DEAD_WAIT;
 	while (!try_lock(sfs)) {
 		if (errno != EAGAIN && errno != EACCES)
-			return pr_error_errno(err, "%s: cannot lock", sfs->disk[0].path);
+			return pr_error_errno(
+				err, "%s: cannot lock", sfs_first_disk(sfs)->path);
 		if (pr_now_mono() < end && holder_is_dead(sfs)) {
 			poll(NULL, 0, 5);
 			continue;
 		}
 		return pr_error_set(err,
 			"%s is being written by another program: a volume has one writer",
-			sfs->disk[0].path);
+			sfs_first_disk(sfs)->path);
 	}
 	return 0;
 }
@@ -116,7 +121,7 @@ follow_writer(struct sfs *sfs)
 	struct sfs_shm_shape shape = {
 		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
 	memcpy(shape.uuid, sfs->root.uuid, 16);
-	if (sfs->disk[0].fd < 0 || sfs_shm_attach(&sfs->shm, &shape) < 0)
+	if (sfs_first_disk(sfs)->fd < 0 || sfs_shm_attach(&sfs->shm, &shape) < 0)
 		return false;
 	/* the object may be a dead writer's, with a new one just starting */
 	if (!sfs_shm_current(&sfs->shm) || !sfs_writer_alive(sfs)) {
@@ -139,8 +144,8 @@ reload(struct sfs *sfs, struct pr_error *err)
 		return -1;
 	if (memcmp(uuid, sfs->root.uuid, 16) != 0) {
 		memcpy(sfs->root.uuid, uuid, 16);
-		return pr_error_set(
-			err, "%s was created anew: open it again", sfs->disk[0].path);
+		return pr_error_set(err, "%s was created anew: open it again",
+			sfs_first_disk(sfs)->path);
 	}
 	if (sfs->table_valid && sfs->root.generation == before)
 		return 0;
@@ -165,9 +170,19 @@ sfs_refresh(struct sfs *sfs, struct pr_error *err)
 }
 
 static int
+check_devices(const struct sfs *sfs, struct pr_error *err)
+{
+	char text[400];
+	if (!sfs_degraded(sfs, text, sizeof(text)))
+		return 0;
+	return pr_error_set(err, "%s: %s: name all devices; it can be read as it is",
+		sfs_first_disk(sfs)->path, text);
+}
+
+static int
 start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
-	if (load_root(sfs, err) < 0)
+	if (load_root(sfs, err) < 0 || (sfs->writer && check_devices(sfs, err) < 0))
 		return -1;
 	/* sfs_recover reads the root again, which the lock has made ours */
 	if (sfs->writer && sfs_lock(sfs, err) < 0)
@@ -209,6 +224,26 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	return sfs;
 }
 
+/* One that cannot be opened is missing; none that can be is an error. */
+static int
+open_paths(const char *const *paths, size_t count, const struct sfs_open_options *options,
+	struct sfs_disk *disks, struct pr_error *err)
+{
+	struct pr_error why, first = {0};
+	size_t opened = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (sfs_disk_open(&disks[i], paths[i], options->writer, !options->no_direct,
+			    &why) == 0) {
+			opened++;
+			continue;
+		}
+		sfs_disk_missing(&disks[i], paths[i], why.text);
+		if (!first.text[0])
+			first = why;
+	}
+	return opened > 0 ? 0 : pr_error_set(err, "%s", first.text);
+}
+
 struct sfs *
 sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *options,
 	struct pr_error *err)
@@ -218,14 +253,8 @@ sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *
 		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
 		return NULL;
 	}
-	for (size_t i = 0; i < count; i++) {
-		if (sfs_disk_open(&disks[i], paths[i], options->writer, !options->no_direct,
-			    err) == 0)
-			continue;
-		while (i-- > 0)
-			sfs_disk_close(&disks[i]);
+	if (open_paths(paths, count, options, disks, err) < 0)
 		return NULL;
-	}
 	return sfs_open_disks(disks, count, options, err);
 }
 

@@ -271,7 +271,9 @@ prepare_table(struct sfs_recovery *r, struct pr_error *err)
 	sfs_table_free(&sfs->table);
 	sfs->recovered_records = sfs->lost_tail_bytes = sfs->passed = 0;
 	if (sfs_table_init(&sfs->table, root->blocks, root->block_size, root->map_interval,
-		    err) < 0)
+		    err) < 0 ||
+		sfs_order_make(&sfs->table.order, &sfs->layout, root->blocks,
+			root->map_interval, root->zone_region, err) < 0)
 		return -1;
 	sfs->table.streams = root->stream_count;
 	for (uint32_t i = 0; i < root->stream_count; i++)
@@ -284,11 +286,12 @@ static void
 advance_frontier(struct sfs_recovery *r)
 {
 	struct sfs_root *root = &r->sfs->root;
-	uint64_t ahead = (r->newest_block + root->blocks - root->frontier) % root->blocks;
+	const struct sfs_order *order = &r->sfs->table.order;
+	uint64_t ahead = sfs_order_ahead(order, r->newest_block, root->frontier);
 	if (r->newest_generation == 0 || ahead >= root->window)
 		return;
 	r->sfs->passed = ahead + 1;
-	root->frontier = (r->newest_block + 1) % root->blocks;
+	root->frontier = (root->frontier + ahead + 1) % root->blocks;
 	root->window -= ahead + 1;
 }
 

@@ -15,9 +15,31 @@ saw(struct sfs_recovery *r, uint64_t block, uint64_t generation)
 
 /* Written since the root, perhaps. */
 static bool
-in_window(const struct sfs_root *root, uint64_t block)
+in_window(const struct sfs *sfs, uint64_t block)
 {
-	return (block + root->blocks - root->frontier) % root->blocks < root->window;
+	return sfs_order_ahead(&sfs->table.order, block, sfs->root.frontier) <
+	       sfs->root.window;
+}
+
+static bool
+ever_written(const struct sfs *sfs, uint64_t block)
+{
+	return sfs_order_position(&sfs->table.order, block) < sfs->root.high_water;
+}
+
+/* Of a block that was written in this lap while the map is of the one before it knows nothing. */
+bool
+sfs_map_knows_all(const struct sfs *sfs, uint64_t map)
+{
+	const struct sfs_order *order = &sfs->table.order;
+	if (map >= sfs->root.blocks || !ever_written(sfs, map))
+		return false;
+	uint64_t ahead = sfs_order_ahead(order, map, sfs->root.frontier);
+	for (uint64_t b = map - (sfs->root.map_interval - 1); b <= map; b++)
+		if (in_window(sfs, b) ||
+			sfs_order_ahead(order, b, sfs->root.frontier) > ahead)
+			return false;
+	return true;
 }
 
 static bool
@@ -105,7 +127,7 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 		if (!entry_plausible(r->sfs, &m))
 			continue;
 		if (i >= h.entries) {
-			if (keep_late(r, h.generation, !in_window(root, pos), &m) < 0)
+			if (keep_late(r, h.generation, !in_window(r->sfs, pos), &m) < 0)
 				return -1;
 		} else if (m.block / root->map_interval == pos / root->map_interval) {
 			set_entry(r, &m);
@@ -157,7 +179,7 @@ load_header(struct sfs_recovery *r, uint64_t block)
 		.end = SFS_BLOCK_HEADER,
 	};
 	if (!good || !entry_plausible(sfs, &m)) {
-		if (e->state == SFS_SEALED && in_window(&sfs->root, block) &&
+		if (e->state == SFS_SEALED && in_window(sfs, block) &&
 			(good || !was_durable(r, e)))
 			e->state = SFS_FREE;
 		return;
@@ -186,26 +208,22 @@ static int
 load_interval(struct sfs_recovery *r, uint64_t first)
 {
 	struct sfs *sfs = r->sfs;
-	const struct sfs_root *root = &sfs->root;
-	uint64_t pos = first + root->map_interval - 1, end = pos;
-	bool headers = pos >= root->high_water;
-	if (end > root->high_water)
-		end = root->high_water;
-	if (!headers) {
-		int rc = load_map(r, pos);
+	uint64_t map = first + sfs->root.map_interval - 1;
+	uint64_t end = map < sfs->root.blocks ? map : sfs->root.blocks;
+	bool headers = !sfs_map_knows_all(sfs, map);
+	if (map < sfs->root.blocks && ever_written(sfs, map)) {
+		int rc = load_map(r, map);
 		if (rc < 0)
 			return -1;
-		headers = rc == 0;
+		headers = headers || rc == 0;
 	}
-	for (uint64_t b = first; b <= pos && !headers && b < root->blocks; b++)
-		headers = in_window(root, b);
 	for (uint32_t i = 0; i < sfs->repairs && !headers; i++)
 		if ((sfs->repair[i].flags & SFS_REPAIR_KEPT) &&
 			sfs->repair[i].block >= first && sfs->repair[i].block < end &&
 			sfs->table.entry[sfs->repair[i].block].state != SFS_SEALED)
 			load_header(r, sfs->repair[i].block);
 	for (uint64_t b = first; b < end; b++) {
-		if (headers)
+		if (headers && ever_written(sfs, b))
 			load_header(r, b);
 		else if ((sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) &&
 			 keep_open(r, (uint32_t)b) < 0)
@@ -241,7 +259,7 @@ int
 sfs_recover_load(struct sfs_recovery *r, struct pr_error *err)
 {
 	const struct sfs_root *root = &r->sfs->root;
-	for (uint64_t first = 0; first < root->high_water; first += root->map_interval)
+	for (uint64_t first = 0; first < root->blocks; first += root->map_interval)
 		if (load_interval(r, first) < 0)
 			return pr_error_set(err, "no memory to open the volume");
 	if (r->late_count)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,44 +44,38 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 	return best->any ? 0 : pr_error_set(err, "%s: %s", disk->path, first.text);
 }
 
-static int
-place_disk(struct sfs *sfs, struct sfs_disk *sorted, uint16_t i, const struct found *found,
-	struct pr_error *err)
-{
-	const struct sfs_root *root = &found->root;
-	struct sfs_disk *disk = &sfs->disk[i];
-	uint64_t need =
-		root->data_start + root->blocks / root->device_count * root->block_size;
-	if (root->device_count != sfs->disks)
-		return pr_error_set(err,
-			"%s: the volume has %u devices, %u given: name them all",
-			disk->path, root->device_count, sfs->disks);
-	if (disk->size < need)
-		return pr_error_set(err,
-			"%s: the volume needs %llu bytes, but the device has only %llu",
-			disk->path, (unsigned long long)need,
-			(unsigned long long)disk->size);
-	if (sorted[root->device_index].ops)
-		return pr_error_set(err, "%s: given twice", disk->path);
-	sorted[root->device_index] = *disk;
-	sfs->root_copy[root->device_index] = found->copy;
-	return 0;
-}
+/* What a given disk says that it is; why: none, and the reason. */
+struct claim {
+	bool any;
+	uint8_t copy; /* the newer of its two */
+	uint16_t index;
+	uint8_t uuid[16];
+};
 
+/* Each disk's best root; the newest of all becomes the volume's. A disk that has none is missing. */
 static int
-load_all(struct sfs *sfs, struct sfs_disk *sorted, uint8_t *buf, struct found *found,
+claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *found,
 	struct sfs_stream_entry *streams, struct pr_error *err)
 {
+	const struct sfs_disk *first = NULL;
 	for (uint16_t i = 0; i < sfs->disks; i++) {
-		if (load_disk(&sfs->disk[i], buf, found, err) < 0)
-			return -1;
-		if (i > 0 && memcmp(found->root.uuid, sfs->root.uuid, 16) != 0)
-			return pr_error_set(err, "%s: of another volume than %s",
-				sfs->disk[i].path, sfs->disk[0].path);
-		if (place_disk(sfs, sorted, i, found, err) < 0)
-			return -1;
-		if (i > 0 && found->root.generation <= sfs->root.generation)
+		struct sfs_disk *disk = &sfs->disk[i];
+		if (disk->missing)
 			continue;
+		if (load_disk(disk, buf, found, err) < 0) {
+			snprintf(disk->why, sizeof(disk->why), "%.290s", err->text);
+			continue;
+		}
+		if (first && memcmp(found->root.uuid, sfs->root.uuid, 16) != 0)
+			return pr_error_set(err, "%s: of another volume than %s",
+				disk->path, first->path);
+		claims[i].any = true;
+		claims[i].copy = found->copy;
+		claims[i].index = found->root.device_index;
+		memcpy(claims[i].uuid, found->root.device[claims[i].index].uuid, 16);
+		if (first && found->root.generation <= sfs->root.generation)
+			continue;
+		first = first ? first : disk;
 		sfs->root = found->root;
 		memcpy(streams, found->streams,
 			found->root.stream_count * sizeof(*streams));
@@ -88,24 +83,117 @@ load_all(struct sfs *sfs, struct sfs_disk *sorted, uint8_t *buf, struct found *f
 			0)
 			return -1;
 	}
+	return first ? 0 : pr_error_set(err, "%s", sfs->disk[0].why);
+}
+
+/* 1: placed; 0: it has no place any more; -1: err. */
+static int
+place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk,
+	const struct claim *claim, struct pr_error *err)
+{
+	const struct sfs_root *root = &sfs->root;
+	if (claim->index >= root->device_count ||
+		root->device[claim->index].flags & SFS_DEVICE_LOST ||
+		memcmp(claim->uuid, root->device[claim->index].uuid, 16) != 0)
+		return 0;
+	uint64_t need =
+		root->data_start + sfs->layout.rows[claim->index] * root->block_size;
+	if (disk->size < need)
+		return pr_error_set(err,
+			"%s: the volume needs %llu bytes, but the device has only %llu",
+			disk->path, (unsigned long long)need,
+			(unsigned long long)disk->size);
+	if (sorted[claim->index].ops)
+		return pr_error_set(err, "%s: given twice", disk->path);
+	sorted[claim->index] = *disk;
+	sfs->root_copy[claim->index] = claim->copy;
+	return 1;
+}
+
+/* A disk that is there but holds no root of the volume: all right only in the place of a missing one. */
+static int
+count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *claims,
+	struct pr_error *err)
+{
+	const char *why = "not named";
+	uint16_t missing = 0, rootless = 0;
+	for (uint16_t i = 0; i < sfs->disks; i++) {
+		if (claims[i].any || sfs->disk[i].lost)
+			continue;
+		why = sfs->disk[i].why;
+		rootless++;
+	}
+	for (uint16_t i = 0; i < sfs->root.device_count; i++) {
+		if (sorted[i].ops)
+			continue;
+		bool lost = sfs->root.device[i].flags & SFS_DEVICE_LOST;
+		sfs_disk_missing(&sorted[i], "", lost ? "left out of the volume" : why);
+		sorted[i].lost = lost;
+		missing += !lost;
+	}
+	sfs->missing = missing;
+	if (rootless > missing)
+		return pr_error_set(err, "%s", why);
 	return 0;
 }
 
-static void
-reorder(struct sfs *sfs, const struct sfs_disk *sorted)
+static int
+place_all(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *claims,
+	struct pr_error *err)
 {
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (claims[i].any &&
+			place_disk(sfs, sorted, &sfs->disk[i], &claims[i], err) < 0)
+			return -1;
+	return count_missing(sfs, sorted, claims, err);
+}
+
+/* The disks in the root's order, a stand-in for each that is missing; what has no place is closed. */
+static int
+reorder(struct sfs *sfs, const struct sfs_disk *sorted, struct pr_error *err)
+{
+	struct sfs_disk *disk = calloc(sfs->root.device_count, sizeof(*disk));
+	if (!disk)
+		return pr_error_set(err, "no memory for the devices");
 	for (uint16_t i = 0; i < sfs->disks; i++) {
-		bool own = sfs->disk[i].fd >= 0; /* then arg is the struct itself */
-		sfs->disk[i] = sorted[i];
-		if (own)
-			sfs->disk[i].arg = &sfs->disk[i];
+		bool placed = false;
+		for (uint16_t k = 0; k < sfs->root.device_count; k++)
+			placed = placed ||
+				 (sorted[k].ops == sfs->disk[i].ops &&
+					 sorted[k].fd == sfs->disk[i].fd &&
+					 (sorted[k].fd >= 0 ||
+						 sorted[k].arg == sfs->disk[i].arg));
+		if (!placed)
+			sfs_disk_close(&sfs->disk[i]);
 	}
+	for (uint16_t k = 0; k < sfs->root.device_count; k++) {
+		disk[k] = sorted[k];
+		if (disk[k].fd >= 0) /* then arg is the struct itself */
+			disk[k].arg = &disk[k];
+	}
+	free(sfs->disk);
+	sfs->disk = disk;
+	sfs->disks = sfs->root.device_count;
+	return 0;
+}
+
+static int
+load_all(struct sfs *sfs, uint8_t *buf, struct found *found,
+	struct sfs_stream_entry *streams, struct pr_error *err)
+{
+	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
+	struct claim claims[SFS_DEVICES_MAX] = {0};
+	if (claim_all(sfs, claims, buf, found, streams, err) < 0)
+		return -1;
+	sfs_layout_make(&sfs->layout, &sfs->root);
+	if (place_all(sfs, sorted, claims, err) < 0)
+		return -1;
+	return reorder(sfs, sorted, err);
 }
 
 int
 sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
 {
-	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
 	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
 	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams)),
 		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs))};
@@ -113,9 +201,7 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 	if (!buf || !found.streams || !found.repairs)
 		rc = pr_error_set(err, "no memory for the root");
 	else
-		rc = load_all(sfs, sorted, buf, &found, streams, err);
-	if (rc == 0)
-		reorder(sfs, sorted);
+		rc = load_all(sfs, buf, &found, streams, err);
 	free(buf);
 	free(found.streams);
 	free(found.repairs);
@@ -172,7 +258,7 @@ int
 sfs_sync_disks(struct sfs *sfs, struct pr_error *err)
 {
 	for (uint16_t i = 0; i < sfs->disks; i++)
-		if (sfs->disk[i].ops->sync(sfs->disk[i].arg) < 0)
+		if (!sfs->disk[i].missing && sfs->disk[i].ops->sync(sfs->disk[i].arg) < 0)
 			return pr_error_errno(err, "%s: cannot sync", sfs->disk[i].path);
 	return 0;
 }
@@ -183,9 +269,10 @@ sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err)
 	uint32_t pending = sfs->w->frontier.pending;
 	size_t len = sfs_root_prepare(sfs, flags);
 	for (uint16_t i = 0; i < sfs->disks; i++)
-		if (sfs_disk_write(&sfs->disk[i],
-			    sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
-			    sfs_root_offset(sfs, i)) < 0)
+		if (!sfs->disk[i].missing &&
+			sfs_disk_write(&sfs->disk[i],
+				sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
+				sfs_root_offset(sfs, i)) < 0)
 			return pr_error_errno(
 				err, "%s: cannot write the root", sfs->disk[i].path);
 	if (sfs_sync_disks(sfs, err) < 0)

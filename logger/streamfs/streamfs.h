@@ -74,13 +74,20 @@ struct sfs_record {
  * Creating. size: of all paths together; 0: the whole device, or the file as it is. A file's room is
  * reserved (fallocate) where its file system can, else the file is sparse. A volume that is there is not
  * overwritten without force, and one that is being written not at all. Several paths are one volume,
- * striped by block; all must be named whenever it is opened, in any order.
+ * striped by block; they are named whenever it is opened, in any order. Where some are missing it can
+ * be read without them. What the larger ones have beyond the smallest is used too.
  */
+enum sfs_zones {
+	SFS_ZONES_AUTO, /* measured: on when a device's first and last GiB differ by more than 15 % */
+	SFS_ZONES_ON,
+	SFS_ZONES_OFF
+};
 struct sfs_create_options {
 	uint64_t size;
 	uint32_t block_size; /* 0: default; a power of two */
 	uint32_t utilization; /* percent that may be guaranteed, 10 to 95; 0: 90 */
 	bool force;
+	enum sfs_zones zones; /* balance over the zones of spinning disks */
 };
 int sfs_create(const char *const *paths, size_t path_count,
 	const struct sfs_create_options *options, struct pr_error *err);
@@ -216,11 +223,30 @@ struct sfs_volume_info {
 	uint64_t guaranteed_blocks, guarantee_most; /* that are, and that may be */
 	uint64_t generation;
 	bool writer_alive;
+	uint32_t devices, devices_missing, devices_lost;
+	bool zones; /* balanced over a spinning disk's zones */
 	size_t stream_count;
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 	uint64_t repairs; /* notes of what repairs have dropped */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
+/* A device of the volume, by its number from 0. */
+enum sfs_device_state {
+	SFS_DEVICE_IS_THERE,
+	SFS_DEVICE_IS_MISSING, /* not named, or it cannot be read: what lies on it is out of reach */
+	SFS_DEVICE_IS_LOST, /* the volume goes on without it, for good */
+};
+struct sfs_device_info {
+	enum sfs_device_state state;
+	uint64_t blocks; /* of the volume's, that lie on it */
+	uint64_t lost_records; /* that went with it, when it was lost */
+	char path[200]; /* empty: not named */
+	char why[300]; /* it is missing */
+};
+int sfs_device_info(
+	struct sfs *sfs, size_t index, struct sfs_device_info *out, struct pr_error *err);
+/* Is a device missing? One line says which, why, and what of it. */
+bool sfs_degraded(const struct sfs *sfs, char *text, size_t size);
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
 

@@ -147,6 +147,9 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.blocks = sfs->root.blocks,
 		.generation = sfs_view_next_generation(sfs) - 1,
 		.writer_alive = sfs_writer_alive(sfs),
+		.devices = sfs->disks,
+		.devices_missing = sfs->missing,
+		.zones = sfs->root.zone_region != 0,
 		.stream_count = sfs_view_streams(sfs),
 		.recovered_records = sfs->recovered_records,
 		.lost_tail_bytes = sfs->lost_tail_bytes,
@@ -154,6 +157,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 	};
 	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
 	sfs_guarantee_info(sfs, out);
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		out->devices_lost += sfs->disk[i].lost;
 	for (uint32_t i = 0; i < out->stream_count; i++) {
 		if (!sfs_view_stream(sfs, i, &s))
 			continue;

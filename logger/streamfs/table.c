@@ -10,6 +10,7 @@ sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size, uint32
 {
 	*t = (struct sfs_table){
 		.blocks = blocks, .block_size = block_size, .interval = interval};
+	t->order.blocks = blocks;
 	t->entry = calloc(blocks, sizeof(*t->entry));
 	t->stream = calloc(SFS_STREAMS_MAX, sizeof(*t->stream));
 	if (!t->entry || !t->stream) {
@@ -25,6 +26,7 @@ sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size, uint32
 void
 sfs_table_free(struct sfs_table *t)
 {
+	sfs_order_free(&t->order);
 	free(t->entry);
 	free(t->stream);
 	t->entry = NULL;

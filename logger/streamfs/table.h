@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "logger/streamfs/format.h"
+#include "logger/streamfs/layout.h"
 
 /*
  * What is in each block, and each stream's chain of blocks, oldest to newest. A pure structure:
@@ -51,6 +52,7 @@ struct sfs_stream {
 struct sfs_table {
 	uint64_t blocks;
 	uint32_t block_size, interval;
+	struct sfs_order order; /* in which the frontier goes */
 	struct sfs_entry *entry;
 	struct sfs_stream *stream; /* SFS_STREAMS_MAX */
 	uint32_t streams;

@@ -8,8 +8,11 @@
 void
 sfs_locate(const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset)
 {
-	*disk = &sfs->disk[block % sfs->disks];
-	*offset = sfs->root.data_start + block / sfs->disks * sfs->root.block_size;
+	uint16_t device;
+	uint64_t row;
+	sfs_layout_place(&sfs->layout, block, &device, &row);
+	*disk = &sfs->disk[device];
+	*offset = sfs->root.data_start + row * sfs->root.block_size;
 }
 
 int
@@ -184,7 +187,8 @@ sfs_writer_alive(struct sfs *sfs)
 	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 	if (sfs->writer)
 		return true;
-	if (sfs->disk[0].fd < 0 || fcntl(sfs->disk[0].fd, F_OFD_GETLK, &lock) < 0)
+	int fd = sfs_first_disk(sfs)->fd;
+	if (fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0)
 		return false;
 	return lock.l_type == F_WRLCK;
 }

@@ -59,7 +59,7 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
 	memcpy(shape.uuid, sfs->root.uuid, 16);
 	size_t bytes = options->shm_bytes ? options->shm_bytes : SFS_SHM_DEFAULT;
-	if (sfs_shm_create(&sfs->shm, &shape, bytes, sfs->disk[0].fd >= 0, err) < 0)
+	if (sfs_shm_create(&sfs->shm, &shape, bytes, sfs_first_disk(sfs)->fd >= 0, err) < 0)
 		return -1;
 	w->slot = calloc(sfs->shm.slots, sizeof(*w->slot));
 	w->tail = calloc(SFS_STREAMS_MAX, sizeof(*w->tail));
@@ -102,12 +102,12 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 			note_late(sfs, b);
 	for (uint64_t n = sfs->passed; n > 0; n--) {
 		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks, offset;
+		uint32_t block = sfs_order_block(&sfs->table.order, pos);
 		struct sfs_disk *disk;
-		if (!sfs_table_is_map(&sfs->table, pos))
+		if (!sfs_table_is_map(&sfs->table, block))
 			continue;
-		size_t len = sfs_map_build(
-			sfs, (uint32_t)pos, ++r->generation_limit, w->map_buf);
-		sfs_locate(sfs, pos, &disk, &offset);
+		size_t len = sfs_map_build(sfs, block, ++r->generation_limit, w->map_buf);
+		sfs_locate(sfs, block, &disk, &offset);
 		if (sfs_disk_write(disk, w->map_buf, len, offset) < 0)
 			return pr_error_errno(
 				err, "%s: cannot write a block map", disk->path);
@@ -142,7 +142,7 @@ sfs_writer_start(
 	if (!w)
 		return pr_error_set(err, "no memory to write the volume");
 	for (uint16_t i = 0; i < sfs->disks; i++)
-		descriptors = descriptors && sfs->disk[i].fd >= 0;
+		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
 	w->flush_interval = options->flush_interval ? options->flush_interval : 100000000;
 	if (make_memory(sfs, options, err) < 0 ||
 		sfs_queue_open(&w->queue, descriptors, options->no_direct, err) < 0 ||
@@ -212,7 +212,7 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		int rc = w->frontier.ready ? SFS_OK : await_block(sfs, err);
 		if (rc != SFS_OK)
 			return rc;
-		block = sfs_frontier_take(&w->frontier, &generation);
+		block = sfs_frontier_take(&w->frontier, &sfs->table, &generation);
 		atomic_store_explicit(&sfs->shm.header->next_generation, generation + 1,
 			memory_order_release);
 		if (!sfs_table_is_map(&sfs->table, block))

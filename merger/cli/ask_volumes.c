@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/ask.h"
+#include "merger/cli/volume.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -118,19 +119,26 @@ volume_let_go(struct pr_source *source)
 /* ---- beginning ---- */
 
 static int
-volume_open(struct ask *ask, size_t i, struct pr_error *err)
+open_volume(struct ask *ask, size_t i, struct pr_error *err)
 {
 	struct volume *v = &ask->volumes[i];
 	const char *path = ask->args->volumes.items[i];
+	struct volume_paths paths;
+	char text[400];
 
 	v->source.next = volume_next;
 	v->source.destroy = volume_let_go;
 	v->path = path;
 	v->completeness = ask->completeness;
 	v->index = pr_completeness_node(ask->completeness, path, err);
-	v->view = v->index >= 0 ? pr_view_open(&path, 1, true, err) : NULL;
+	if (v->index >= 0 && volume_paths_parse(path, &paths, err) == 0) {
+		v->view = pr_view_open(paths.path, paths.count, true, err);
+		volume_paths_free(&paths);
+	}
 	if (!v->view)
 		return -1;
+	if (sfs_degraded(pr_view_sfs(v->view), text, sizeof(text)))
+		fprintf(stderr, "packrack: %s: %s\n", path, text);
 	return pr_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
 }
 
@@ -236,7 +244,7 @@ open_all(struct ask *ask, struct pr_error *err)
 	if (!ask->completeness)
 		return -1;
 	for (size_t i = 0; i < ask->count; i++)
-		if (volume_open(ask, i, err) < 0)
+		if (open_volume(ask, i, err) < 0)
 			return -1;
 	return 0;
 }

@@ -2,13 +2,14 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/progress.h"
 #include "merger/cli/render.h"
+#include "merger/cli/volume.h"
 #include "logger/import.h"
 #include "logger/streamfs/streamfs.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 struct import_args {
 	char *volume, *name;
@@ -118,12 +119,15 @@ open_volume(const struct import_args *a, struct pr_error *err)
 {
 	struct sfs_create_options create = {.size = a->create};
 	struct sfs_open_options o = {.writer = true};
-	const char *path = a->volume;
-	struct stat st;
+	struct volume_paths paths;
+	struct sfs *sfs = NULL;
 
-	if (a->create && stat(path, &st) < 0 && sfs_create(&path, 1, &create, err) < 0)
-		return NULL;
-	return sfs_open(&path, 1, &o, err);
+	if (volume_paths_parse(a->volume, &paths, err) == 0 &&
+		(!a->create || access(paths.path[0], F_OK) == 0 ||
+			sfs_create(paths.path, paths.count, &create, err) == 0))
+		sfs = sfs_open(paths.path, paths.count, &o, err);
+	volume_paths_free(&paths);
+	return sfs;
 }
 
 static int

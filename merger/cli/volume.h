@@ -59,6 +59,10 @@ int volume_guarantee_check(const struct pr_string_list *list, struct pr_error *e
 int volume_guarantees(const struct volume_paths *paths, const struct pr_string_list *list,
 	struct pr_error *err);
 
+/* A list of the devices and their states; and a line on stderr if one is missing. */
+void volume_render_devices(struct render *r, struct sfs *sfs);
+void volume_warn_degraded(const struct pr_program *program, struct sfs *sfs);
+
 int volume_create(int argc, char **argv);
 int volume_show(int argc, char **argv);
 int volume_streams(int argc, char **argv);

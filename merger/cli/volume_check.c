@@ -49,6 +49,8 @@ check(const struct volume_paths *paths, struct render *r, struct pr_error *err)
 
 	render_list(r, "faults");
 	if (sfs)
+		volume_warn_degraded(&program, sfs);
+	if (sfs)
 		faults = sfs_check(sfs, on_fault, r, &records, err);
 	render_close(r);
 	if (sfs)

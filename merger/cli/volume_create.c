@@ -4,8 +4,11 @@
 struct create_args {
 	uint64_t size, block_size, utilization;
 	bool force;
+	int zones;
 };
 #define AT(field) offsetof(struct create_args, field)
+
+static const char *const zones[] = {"auto", "on", "off", NULL};
 
 static const struct pr_option create_options[] = {
 	{.name = "size",
@@ -27,6 +30,12 @@ static const struct pr_option create_options[] = {
 		.help = "most of the volume that streams may be guaranteed",
 		.min = 10,
 		.max = 95},
+	{.name = "zones",
+		.kind = PR_OPT_ENUM,
+		.offset = AT(zones),
+		.arg = "WHEN",
+		.help = "spread writing over a spinning disk's zones: auto, on or off",
+		.choices = zones},
 	{.name = "force",
 		.letter = 'f',
 		.kind = PR_OPT_FLAG,
@@ -54,6 +63,7 @@ volume_create(int argc, char **argv)
 		.block_size = (uint32_t)a.block_size,
 		.utilization = (uint32_t)a.utilization,
 		.force = a.force,
+		.zones = (enum sfs_zones)a.zones,
 	};
 	if (a.block_size &&
 		(a.block_size < SFS_BLOCK_MIN || a.block_size & (a.block_size - 1))) {

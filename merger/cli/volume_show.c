@@ -34,6 +34,7 @@ render_volume(
 	render_uint(r, "guarantee_most", v->guarantee_most);
 	render_uint(r, "generation", v->generation);
 	render_uint(r, "streams", v->stream_count);
+	render_bool(r, "zones", v->zones);
 	render_bool(r, "writer_alive", v->writer_alive);
 	render_uint(r, "recovered_records", v->recovered_records);
 	render_uint(r, "lost_tail_bytes", v->lost_tail_bytes);
@@ -115,7 +116,9 @@ show(struct sfs *sfs, const struct volume_paths *paths, enum render_form form,
 	*r = render_begin(stdout, form);
 	if (!*r)
 		return pr_error_set(err, "no memory");
+	volume_warn_degraded(&program, sfs);
 	render_volume(*r, paths, &v);
+	volume_render_devices(*r, sfs);
 	render_forecast(*r, form, &f);
 	render_list(*r, "stream_list");
 	for (size_t i = 0; i < v.stream_count; i++)

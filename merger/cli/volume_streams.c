@@ -103,6 +103,7 @@ list_streams(const struct volume_paths *paths, enum render_form form, struct ren
 
 	if (!sfs)
 		return -1;
+	volume_warn_degraded(&program, sfs);
 	if (form == RENDER_TEXT) {
 		result = print_streams(sfs, err);
 	} else {

@@ -41,4 +41,29 @@ refute_step "and a guarantee without size" 2 \
 	"$packrack" volume streams "$volume" --guarantee packets.0
 refute_step "and a utilization of all" 2 \
 	"$packrack" volume create "$DIR/b.vol" --size 64M --utilization 100
+
+# Several devices; what is missing is said, and the rest can be read.
+two=$DIR/x.vol,$DIR/y.vol
+shows() { # VOLUME KEY=VALUE
+	"$packrack" volume show "$1" --keyvalue | grep -qxF "$2"
+}
+warns() { # VOLUME WORD...
+	local volume=$1 said
+	shift
+	said=$("$packrack" volume show "$volume" 2>&1 > /dev/null)
+	for word in "$@"; do
+		[[ $said = *"$word"* ]] || { echo "said: $said"; return 1; }
+	done
+}
+run_step "a volume on two files, balanced over zones" "$packrack" volume create "$two" \
+	--size 64M --block-size 256K --zones on
+run_step "says so" shows "$two" zones=true
+run_step "and names both" shows "$two" "device_list.1.path=$DIR/y.vol"
+run_step "and takes a trace" "$packrack" import "$DIR/t.pcap" --volume "$two"
+run_step "one is missing: it is said" warns "$DIR/y.vol" "device 1 of 2 is missing" "not named"
+mv "$DIR/y.vol" "$DIR/z.vol"
+run_step "one cannot be opened: why is said" warns "$two" "device 2 of 2 is missing" \
+	"No such file"
+run_step "which is which is known" shows "$DIR/z.vol,$DIR/x.vol" "device_list.0.path=$DIR/x.vol"
+refute_step "nothing is written without it" 1 "$packrack" import "$DIR/t.pcap" --volume "$two"
 done_testing

@@ -115,7 +115,7 @@ write_block(struct world *w, uint32_t i)
 			sfs_frontier_clear(&w->f, &w->t, always, NULL);
 			sfs_frontier_ready(&w->f, w->f.pending);
 		}
-		block = sfs_frontier_take(&w->f, &generation);
+		block = sfs_frontier_take(&w->f, &w->t, &generation);
 		if (block != SFS_NONE && sfs_table_is_map(&w->t, block))
 			w->t.entry[block].state = SFS_MAP;
 	} while (block != SFS_NONE && sfs_table_is_map(&w->t, block));

@@ -372,15 +372,20 @@ make_volume(struct model *m)
 	m->sector = sim_below(&m->rng, 3) ? 512 : 4096;
 	uint64_t blocks = 9 + sim_below(&m->rng, sim_below(&m->rng, 3) ? 20 : 80);
 	for (size_t i = 0; i < m->disks; i++) {
+		uint64_t more = sim_below(&m->rng, 2) ? sim_below(&m->rng, 20) : 0;
 		m->handle[i] = sim_make(&m->disk[i],
-			(8 + (blocks + m->disks - 1) / m->disks) * (uint64_t)BLOCK,
+			(8 + (blocks + m->disks - 1) / m->disks + more) * (uint64_t)BLOCK,
 			&m->rng);
 		m->disk[i].power = &m->power;
 	}
-	MUST(m,
-		sfs_create_disks(m->handle, m->disks, BLOCK,
-			interval[sim_below(&m->rng, 5)], true, &m->err) == 0,
-		"create");
+	struct sfs_create_shape shape = {
+		.block_size = BLOCK,
+		.interval = interval[sim_below(&m->rng, 5)],
+		.utilization = SFS_UTILIZATION,
+		.zones = sim_below(&m->rng, 3) == 0,
+		.force = true,
+	};
+	MUST(m, sfs_create_shaped(m->handle, m->disks, &shape, &m->err) == 0, "create");
 }
 
 static void
