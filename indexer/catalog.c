@@ -162,6 +162,35 @@ pr_catalog_expire(struct pr_catalog *catalog, uint32_t stream, uint64_t first_se
 	}
 }
 
+static const struct pr_segment_entry *
+lane_sequence(const struct pr_lane *lane, uint64_t sequence)
+{
+	const struct pr_segment_entry *items = lane->items + lane->head;
+	size_t low = 0, high = lane->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (items[mid].sequence >= sequence)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low < lane->count && items[low].sequence == sequence ? &items[low] : NULL;
+}
+
+const struct sfs_handle *
+pr_catalog_handle(const struct pr_catalog *catalog, uint32_t stream, uint64_t sequence)
+{
+	const struct pr_segment_entry *e = NULL;
+
+	for (size_t i = catalog->run_count; !e && i-- > 0;) {
+		const struct pr_run *run = catalog->runs[i];
+		for (size_t j = 0; run->stream == stream && !e && j < run->lane_count; j++)
+			e = lane_sequence(run->lanes[j], sequence);
+	}
+	return e ? &e->handle : NULL;
+}
+
 static struct pr_run *
 new_run(struct pr_catalog *catalog)
 {

@@ -74,6 +74,10 @@ int pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
 void pr_catalog_expire(
 	struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence);
 
+/* The segment of this sequence in a stream; NULL: not listed. Valid until the next add or expire. */
+const struct sfs_handle *pr_catalog_handle(
+	const struct pr_catalog *catalog, uint32_t stream, uint64_t sequence);
+
 /*
  * True times of what is held, over all runs but strays, for people to read: where stamps step back
  * the first may be a little late. false: nothing is held.

@@ -45,6 +45,7 @@ pr_view_close(struct pr_view **view)
 	sfs_close(&v->sfs);
 	pr_catalog_free(&v->catalog);
 	pr_book_free(&v->book);
+	pr_index_book_free(&v->index);
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
 	free(v->streams);
@@ -78,6 +79,8 @@ add_stream(struct pr_view *view, const struct sfs_stream_info *info)
 	s->id = info->id;
 	s->strays = !strcmp(info->name, STREAM_STRAYS);
 	s->data = s->strays || !strncmp(info->name, DATA_PREFIX, strlen(DATA_PREFIX));
+	if (s->data && !s->strays)
+		s->link = (uint16_t)strtoul(info->name + strlen(DATA_PREFIX), NULL, 10);
 	return s;
 }
 
@@ -86,6 +89,8 @@ static void
 forget_stream(struct pr_view *view, struct pr_view_stream *s)
 {
 	pr_catalog_expire(&view->catalog, s->id, UINT64_MAX);
+	if (!s->strays)
+		pr_index_book_expire(&view->index, s->link, UINT64_MAX);
 	s->any = false;
 	s->last_sequence = 0;
 	s->corrupt_tail = 0;
@@ -102,8 +107,11 @@ update_data(struct pr_view *view, struct pr_view_stream *s)
 	if (info->last_sequence < s->last_sequence ||
 		info->first_sequence > s->last_sequence)
 		forget_stream(view, s);
-	else
+	else {
 		pr_catalog_expire(&view->catalog, s->id, info->first_sequence);
+		if (!s->strays)
+			pr_index_book_expire(&view->index, s->link, info->first_sequence);
+	}
 }
 
 static void
@@ -150,6 +158,8 @@ take_entry(struct pr_view *view, const struct pr_ledger_entry *entry, struct pr_
 {
 	if (entry->type == PR_LEDGER_DIRECTORY)
 		return pr_view_list(view, &entry->u.directory, err);
+	if (entry->type == PR_LEDGER_INDEX)
+		return pr_index_book_take(&view->index, &entry->u.index, err);
 	return pr_book_take(&view->book, entry, err);
 }
 
@@ -271,6 +281,12 @@ pr_view_book(const struct pr_view *view)
 	return &view->book;
 }
 
+struct pr_index_book *
+pr_view_index(struct pr_view *view)
+{
+	return &view->index;
+}
+
 int64_t
 pr_view_evicted_until(const struct pr_view *view, uint32_t stream)
 {
@@ -318,29 +334,35 @@ pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room)
 }
 
 int
-pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry,
+pr_view_record(struct pr_view *view, const struct sfs_handle *handle,
 	struct pr_view_buffer *buffer, struct sfs_record *record, struct pr_error *err)
 {
-	size_t length = entry->handle.length;
+	size_t length = handle->length;
 
 	if (length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
-	if (pr_view_buffer_grow(buffer, sfs_read_room(&entry->handle)) < 0) {
-		pr_error_set(err, "no memory for a segment of %zu bytes", length);
+	if (pr_view_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
+		pr_error_set(err, "no memory for a record of %zu bytes", length);
 		return SFS_ERROR;
 	}
-	return sfs_read_in(
-		view->sfs, &entry->handle, buffer->bytes, buffer->room, record, err);
+	return sfs_read_in(view->sfs, handle, buffer->bytes, buffer->room, record, err);
+}
+
+int
+pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
+	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
+{
+	struct sfs_record record;
+	int rc = pr_view_record(view, handle, buffer, &record, err);
+
+	if (rc == SFS_OK)
+		*body = record.body;
+	return rc;
 }
 
 int
 pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
 	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
-	struct sfs_record record;
-	int rc = pr_view_record(view, entry, buffer, &record, err);
-
-	if (rc == SFS_OK)
-		*body = record.body;
-	return rc;
+	return pr_view_read_record(view, &entry->handle, buffer, body, err);
 }

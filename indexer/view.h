@@ -8,6 +8,7 @@
 
 #include "indexer/book.h"
 #include "indexer/catalog.h"
+#include "indexer/index_book.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
 
@@ -36,6 +37,7 @@ int pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_
 struct sfs *pr_view_sfs(struct pr_view *view);
 const struct pr_catalog *pr_view_catalog(const struct pr_view *view);
 const struct pr_book *pr_view_book(const struct pr_view *view);
+struct pr_index_book *pr_view_index(struct pr_view *view);
 
 /* Up to which time a stream's data was recycled; PR_TIME_MIN: nothing was. */
 int64_t pr_view_evicted_until(const struct pr_view *view, uint32_t stream);
@@ -59,6 +61,9 @@ struct pr_view_buffer {
  * caller's. *body: where in it the segment begins. Returns enum sfs_result.
  */
 int pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
+	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err);
+/* The same for any record. */
+int pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
 	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err);
 /* At least room bytes; what was in it is lost. -1: no memory, and the buffer is as it was. */
 int pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room);

@@ -16,6 +16,7 @@ struct pr_listed {
 struct pr_view_stream {
 	uint32_t id;
 	bool data, strays; /* strays are data too */
+	uint16_t link; /* data but not strays */
 	bool any; /* last and last_sequence are set: listed up to there */
 	struct sfs_handle last;
 	uint64_t last_sequence;
@@ -29,6 +30,7 @@ struct pr_view {
 	struct sfs *sfs;
 	struct pr_catalog catalog;
 	struct pr_book book;
+	struct pr_index_book index;
 	struct pr_view_stream *streams;
 	size_t stream_count;
 	struct sfs_cursor *ledger, *directory;
@@ -39,8 +41,8 @@ struct pr_view {
 
 struct pr_view_stream *pr_view_stream(struct pr_view *view, uint32_t id); /* or NULL */
 
-/* pr_view_read, with what StreamFS says of the record. */
-int pr_view_record(struct pr_view *view, const struct pr_segment_entry *entry,
+/* pr_view_read_record, with what StreamFS says of the record. */
+int pr_view_record(struct pr_view *view, const struct sfs_handle *handle,
 	struct pr_view_buffer *buffer, struct sfs_record *record, struct pr_error *err);
 
 /* A DIRECTORY entry; those listed already are passed over. */

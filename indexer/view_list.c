@@ -34,6 +34,9 @@ add_to_catalog(struct pr_view *view, struct pr_view_stream *s, const struct pr_l
 		return pr_error_set(err, "no memory for the list of segments");
 	if (pr_catalog_add(&view->catalog, run, &l->entry, err) < 0)
 		return -1;
+	if (!s->strays && pr_index_book_proof(&view->index, s->link, l->entry.sequence,
+				  l->entry.handle.proof, err) < 0)
+		return -1;
 	s->any = true;
 	s->last = l->entry.handle;
 	s->last_sequence = l->entry.sequence;
@@ -186,7 +189,7 @@ static int
 sequence_of(struct pr_view *view, const struct pr_segment_entry *entry, uint64_t *sequence)
 {
 	struct sfs_record record;
-	int rc = pr_view_record(view, entry, &view->buffer, &record, NULL);
+	int rc = pr_view_record(view, &entry->handle, &view->buffer, &record, NULL);
 
 	if (rc == SFS_OK)
 		*sequence = record.sequence;

@@ -41,6 +41,7 @@ struct pr_append {
 	struct out *outs[LINKS_MAX];
 	size_t out_count;
 	struct pr_journal *ledger, *segments;
+	struct pr_indexes *indexes;
 	struct pr_marks *marks;
 	uint64_t stray_seq;
 	bool suspended;
@@ -72,6 +73,8 @@ pr_append_create(
 	if (a->ledger)
 		a->segments = pr_journal_create(sfs, "segments", SEGMENTS_SHARE, err);
 	if (a->segments)
+		a->indexes = pr_indexes_create(sfs, a->segments, err);
+	if (a->indexes)
 		a->marks = pr_marks_create(err);
 	if (!a->marks)
 		pr_append_destroy(&a);
@@ -89,6 +92,7 @@ pr_append_destroy(struct pr_append **append)
 		free(a->outs[i]->buf);
 		free(a->outs[i]);
 	}
+	pr_indexes_destroy(&a->indexes);
 	pr_journal_destroy(&a->ledger);
 	pr_journal_destroy(&a->segments);
 	pr_marks_destroy(&a->marks);
@@ -364,6 +368,22 @@ void
 pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark)
 {
 	pr_marks_note(a->marks, mark, pr_now_mono(), mark_write, a);
+}
+
+/* An index that is lost is made again: it must not suspend what it is about. */
+int
+pr_append_index(
+	struct pr_append *a, const struct pr_index_body *index, struct pr_error *err)
+{
+	if (pr_indexes_check(a->indexes, index, err) < 0)
+		return -1;
+	if (a->suspended)
+		return 1;
+	if (pr_indexes_append(a->indexes, index, err) < 0)
+		return 1;
+	pr_count(&a->counters.index_records, 1);
+	pr_count(&a->counters.index_bytes, index->len);
+	return 0;
 }
 
 static void

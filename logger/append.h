@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logger/indexes.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/counter.h"
 #include "proto/wire/ledger.h"
@@ -36,6 +37,7 @@ struct pr_append_counters {
 		lost_write; /* packets that came while suspended, or are too long for a block */
 	pr_counter write_errors;
 	pr_counter ledger_refused; /* entries */
+	pr_counter index_records, index_bytes; /* stored */
 };
 
 /* sfs stays the caller's and must be a writer's. */
@@ -53,6 +55,10 @@ void pr_append_link(struct pr_append *a, const struct pr_ledger_link *link);
 void pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot);
 /* Kept, and written when it says something new, or each second. */
 void pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark);
+
+/* 0: stored; 1: not now, the volume is not writing; -1: it can never be, err says why. */
+int pr_append_index(
+	struct pr_append *a, const struct pr_index_body *index, struct pr_error *err);
 
 /* Every 10 ms or so (now: monotonic): seals what is old, tries again, lets the volume work. */
 void pr_append_tick(struct pr_append *a, int64_t now);

@@ -24,9 +24,11 @@ struct import {
 	struct pr_monitor monitor;
 	pr_import_progress progress;
 	void *arg;
+	const struct pr_import_options *options;
 	struct pr_import_stats *stats;
 	int64_t ticked;
-	bool stopped;
+	bool stopped, failed;
+	struct pr_error error;
 };
 
 static int
@@ -80,6 +82,14 @@ begin(struct import *im, struct sfs *sfs, const struct pr_import_options *option
 	return 0;
 }
 
+static int
+beside(struct import *im, bool at_end)
+{
+	const struct pr_import_options *o = im->options;
+
+	return o->beside ? o->beside(o->beside_arg, im->append, at_end, &im->error) : 0;
+}
+
 static void
 tick(struct import *im)
 {
@@ -96,6 +106,8 @@ tick(struct import *im)
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->progress && !im->progress(im->arg, im->stats))
 		im->stopped = true;
+	if (beside(im, false) < 0)
+		im->stopped = im->failed = true;
 }
 
 static void
@@ -142,6 +154,10 @@ end(struct import *im, int result, struct pr_error *err)
 	pr_monitor_say(&im->monitor, true);
 	if (pr_append_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
+	/* the index stands behind what it is about, and is durable as well */
+	if (result == 0 && (im->failed || beside(im, true) < 0 ||
+				   pr_append_flush(im->append, &im->error)))
+		result = pr_error_set(err, "%s: %s", im->path, im->error.text);
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->monitor.refused && result == 0)
 		result = pr_error_set(err,
@@ -157,7 +173,11 @@ pr_import_file(struct sfs *sfs, const char *path, const struct pr_import_options
 	pr_import_progress progress, void *arg, struct pr_import_stats *stats,
 	struct pr_error *err)
 {
-	struct import im = {.path = path, .progress = progress, .arg = arg, .stats = stats};
+	struct import im = {.path = path,
+		.options = options,
+		.progress = progress,
+		.arg = arg,
+		.stats = stats};
 	struct pr_append_options append = {0};
 	int result = -1;
 

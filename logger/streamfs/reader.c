@@ -168,3 +168,38 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 		sfs_record_out(sfs, &h, body, out);
 	return SFS_OK;
 }
+
+static int
+fetch_part(struct sfs *sfs, const struct sfs_handle *h, uint32_t from, uint32_t to,
+	uint8_t *room, struct pr_error *err)
+{
+	struct sfs_stream stream;
+	struct sfs_entry e;
+	int rc = find_block(sfs, h, &e, err);
+
+	if (rc != SFS_OK)
+		return rc;
+	if (!sfs_view_stream(sfs, h->stream, &stream) ||
+		!sfs_permitted(sfs, stream.permission))
+		return pr_error_set(err, "the stream's records are not for everybody"),
+		       SFS_DENIED;
+	return sfs_fetch_at(sfs, h->block, &e, from, to, room, err);
+}
+
+int
+sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
+	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err)
+{
+	size_t from = handle->offset + SFS_RECORD_HEADER + offset;
+
+	if (handle->length > sfs->root.block_size || offset > handle->length ||
+		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
+		return pr_error_set(err, "bytes %zu to %zu of a record of %u", offset,
+			       offset + length, handle->length),
+		       SFS_TOO_BIG;
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+	*at = (const uint8_t *)room + from % SFS_SECTOR;
+	return fetch_part(
+		sfs, handle, (uint32_t)from, (uint32_t)(from + length), room, err);
+}

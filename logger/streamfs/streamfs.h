@@ -192,6 +192,15 @@ size_t sfs_read_room(const struct sfs_handle *handle);
 int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t size,
 	struct sfs_record *out, struct pr_error *err);
 
+/*
+ * Some bytes of a record's body, without reading all of it and so without its proof: the caller must see
+ * by itself whether they are what was written. room: aligned to 4096; size at least length + 8192; *at is
+ * where in it they lie. Whole sectors are read, so those that begin at one cost least: the body of a
+ * record that was reserved lies 96 bytes behind one.
+ */
+int sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
+	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err);
+
 /* Walks a stream from its oldest record (or after a handle) to the newest, following the writer. */
 struct sfs_cursor *sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);

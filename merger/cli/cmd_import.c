@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/cli.h"
+#include "merger/cli/index_beside.h"
 #include "merger/cli/progress.h"
 #include "merger/cli/render.h"
 #include "merger/cli/volume.h"
@@ -133,8 +134,11 @@ open_volume(const struct import_args *a, struct pr_error *err)
 static int
 import_files(struct import *im, struct sfs *sfs, int count, char **files)
 {
+	struct index_beside beside = {.path = im->args->volume};
 	struct pr_import_options o = {.name = im->args->name,
-		.link = im->args->link_set ? (int)im->args->link : -1};
+		.link = im->args->link_set ? (int)im->args->link : -1,
+		.beside = index_beside,
+		.beside_arg = &beside};
 	struct pr_error err;
 	int status = CLI_OK;
 
@@ -151,6 +155,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		if (result < 0)
 			status = cli_fail(program.name, CLI_FAILED, &err);
 	}
+	index_beside_close(&beside);
 	if (interrupted) {
 		fprintf(stderr, "%s: interrupted: what was read up to here is stored\n",
 			program.name);

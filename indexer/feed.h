@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_FEED_H
+#define PR_INDEXER_FEED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "indexer/builder.h"
+#include "indexer/view.h"
+#include "proto/base/error.h"
+
+/*
+ * Keeps a volume's index up with its data: follows each data stream behind its writer, out of shared
+ * memory as long as it keeps up, builds records and gives them to a sink. It starts where the index
+ * that is there ends. What it does not get to in time stays without index: queries read it. One
+ * thread, the view's.
+ */
+struct pr_feed;
+
+/* The view must have been refreshed, with `all`, and must outlive it. */
+struct pr_feed *pr_feed_create(
+	struct pr_view *view, pr_index_sink sink, void *arg, struct pr_error *err);
+void pr_feed_destroy(struct pr_feed **feed);
+
+/*
+ * Indexes what is new, until deadline (pr_now_mono). 1: there is more, call again; 0: up to date, or
+ * the sink takes no more at present; -1: no memory, or the volume cannot be read.
+ */
+int pr_feed_step(struct pr_feed *feed, int64_t deadline, struct pr_error *err);
+/*
+ * Finishes the records that are being made of what there is; at the end (all) also groups. As a group is
+ * better large, it is not for every pause. 1: all was taken; 0: the sink takes no more; -1.
+ */
+int pr_feed_finish(struct pr_feed *feed, bool all, struct pr_error *err);
+
+struct pr_feed_figures {
+	struct pr_builder_figures built; /* over all streams */
+	uint64_t behind; /* segments that are stored and not indexed */
+	uint64_t lost; /* segments that were recycled or damaged before they were */
+};
+void pr_feed_figures(const struct pr_feed *feed, struct pr_feed_figures *out);
+
+#endif

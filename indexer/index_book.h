@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_INDEX_BOOK_H
+#define PR_INDEXER_INDEX_BOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/error.h"
+#include "proto/wire/ledger.h"
+
+/*
+ * Which segments have an index, and where it lies, in memory: 8 bytes a segment and 72 for each batch
+ * of them. After a crash of the logger a segment's number may be given again to another one, for which
+ * the index of the old one would be a lie: so each segment's proof is known here as well, and whoever uses
+ * a record compares. Pure. One thread.
+ */
+struct pr_index_ref {
+	struct sfs_handle handle;
+	uint64_t first_sequence, check;
+	uint32_t segments;
+	bool proven; /* its check was compared, and is right */
+};
+
+/* Of one level; sorted, without overlap. */
+struct pr_index_list {
+	struct pr_index_ref *items;
+	size_t count, room;
+};
+
+struct pr_index_stream {
+	uint16_t link;
+	struct pr_index_list level[2];
+	uint64_t *proofs; /* of sequences from base on; 0: not known */
+	size_t proof_count, proof_room;
+	uint64_t base;
+};
+
+struct pr_index_book {
+	struct pr_index_stream **streams;
+	size_t count;
+};
+
+void pr_index_book_free(struct pr_index_book *book);
+/* NULL: none yet. */
+struct pr_index_stream *pr_index_book_find(const struct pr_index_book *book, uint16_t link);
+int pr_index_book_take(struct pr_index_book *book, const struct pr_ledger_index *entry,
+	struct pr_error *err);
+/* A segment that is listed. */
+int pr_index_book_proof(struct pr_index_book *book, uint16_t link, uint64_t sequence,
+	uint64_t proof, struct pr_error *err);
+/* Forgets what is about sequences before this one. */
+void pr_index_book_expire(struct pr_index_book *book, uint16_t link, uint64_t sequence);
+
+/* 0: not known. */
+uint64_t pr_index_proof(const struct pr_index_stream *s, uint64_t sequence);
+/* Over the proofs that are known; false: one of them is not. */
+bool pr_index_check(const struct pr_index_stream *s, uint64_t first, uint32_t segments,
+	uint64_t *check);
+/* The record of this level (1 or 2) that speaks of the sequence, or NULL. Valid until the next take. */
+struct pr_index_ref *pr_index_find(
+	const struct pr_index_stream *s, unsigned level, uint64_t sequence);
+/* The first sequence at or behind this one of which no record of level 1 speaks truly. */
+uint64_t pr_index_uncovered(const struct pr_index_stream *s, uint64_t sequence);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/index_beside.h"
+
+#include "indexer/feed.h"
+#include "indexer/view.h"
+
+static int
+sink(void *arg, const struct pr_index_record *r)
+{
+	const struct pr_index_body body = {.link = r->link,
+		.level = r->level,
+		.first_sequence = r->first_sequence,
+		.check = r->check,
+		.segments = r->segments,
+		.min_time = r->min_time,
+		.max_time = r->max_time,
+		.body = r->body,
+		.len = r->len};
+	struct index_beside *b = arg;
+
+	return pr_append_index(b->append, &body, &b->error);
+}
+
+static int
+begin(struct index_beside *b, struct pr_error *err)
+{
+	b->view = pr_view_open(&b->path, 1, true, err);
+	if (!b->view || pr_view_refresh(b->view, true, INT64_MAX, err) < 0)
+		return -1;
+	b->feed = pr_feed_create(b->view, sink, b, err);
+	return b->feed ? 0 : -1;
+}
+
+/*
+ * A volume that takes nothing more (its data's writer says why) has no index either. Groups are
+ * finished at the end: the next import begins new ones.
+ */
+int
+index_beside(void *arg, struct pr_append *append, bool end, struct pr_error *err)
+{
+	struct index_beside *b = arg;
+	int rc;
+
+	b->append = append;
+	if (!b->feed && begin(b, err) < 0)
+		return -1;
+	do
+		rc = pr_feed_step(b->feed, INT64_MAX, err);
+	while (rc > 0);
+	if (rc == 0 && end)
+		rc = pr_feed_finish(b->feed, true, err);
+	return rc < 0 ? -1 : 0;
+}
+
+void
+index_beside_close(struct index_beside *b)
+{
+	pr_feed_destroy(&b->feed);
+	pr_view_close(&b->view);
+}

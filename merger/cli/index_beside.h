@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_INDEX_BESIDE_H
+#define PR_CLI_INDEX_BESIDE_H
+
+#include <stdbool.h>
+
+#include "logger/append.h"
+#include "proto/base/error.h"
+
+/*
+ * The index of a volume that this process writes, made while it does: what the indexer does beside a
+ * logger. Zeroed but for path is ready. The writer's thread.
+ */
+struct index_beside {
+	const char *path;
+	struct pr_view *view;
+	struct pr_feed *feed;
+	struct pr_append *append;
+	struct pr_error error; /* of an append that failed */
+};
+
+/* As pr_import_options.beside; arg: a struct index_beside. */
+int index_beside(void *arg, struct pr_append *append, bool end, struct pr_error *err);
+/* Before the volume is closed. */
+void index_beside_close(struct index_beside *b);
+
+#endif
