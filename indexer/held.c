@@ -83,3 +83,39 @@ pr_stretch_add(struct pr_stretch *s, uint64_t seq, int64_t otime, struct pr_held
 	s->held++;
 	return 0;
 }
+
+static void
+set_bits(uint8_t *bits, uint64_t from, uint64_t to)
+{
+	for (; from <= to && from % 8; from++)
+		bits[from / 8] |= (uint8_t)(1u << from % 8);
+	for (; from + 7 <= to; from += 8)
+		bits[from / 8] = 0xff;
+	for (; from <= to; from++)
+		bits[from / 8] |= (uint8_t)(1u << from % 8);
+}
+
+int
+pr_stretch_add_range(struct pr_stretch *s, uint64_t first, uint64_t last,
+	int64_t first_otime, int64_t last_otime, struct pr_held_list *list,
+	struct pr_error *err)
+{
+	uint64_t end;
+
+	if (s->last && first <= s->last)
+		first = s->last + 1;
+	for (; first <= last; first = end + 1) {
+		/* begins a new stretch where it must */
+		if (pr_stretch_add(s, first, first_otime, list, err) < 0)
+			return -1;
+		end = s->first + PR_HELD_SPAN - 1;
+		if (end > last)
+			end = last;
+		if (end > first)
+			set_bits(s->bits, first + 1 - s->first, end - s->first);
+		s->held += end - first;
+		s->last = end;
+		s->last_otime = last_otime;
+	}
+	return 0;
+}

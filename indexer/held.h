@@ -46,6 +46,10 @@ struct pr_stretch {
  */
 int pr_stretch_add(struct pr_stretch *stretch, uint64_t seq, int64_t otime,
 	struct pr_held_list *list, struct pr_error *err);
+/* The same for all seqs from first to last, whose otimes lie between these. */
+int pr_stretch_add_range(struct pr_stretch *stretch, uint64_t first, uint64_t last,
+	int64_t first_otime, int64_t last_otime, struct pr_held_list *list,
+	struct pr_error *err);
 /* Ends the stretch, if there is one. */
 int pr_stretch_end(
 	struct pr_stretch *stretch, struct pr_held_list *list, struct pr_error *err);

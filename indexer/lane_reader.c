@@ -70,7 +70,8 @@ find_entry(struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_fi
 {
 	const struct pr_segment_entry *e;
 
-	r->open = false;
+	r->open = r->chosen = false;
+	r->done = true;
 	for (skip_expired(r, b); r->next < r->end; r->next++) {
 		e = pr_lane_at(r->lane, r->next);
 		if (!e)
@@ -82,6 +83,7 @@ find_entry(struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_fi
 		if (wanted(e, b)) {
 			r->entry = *e;
 			r->next++;
+			r->done = false;
 			r->packet = (struct pr_packet){.otime = e->first_otime,
 				.epoch = r->run->epoch,
 				.link = r->run->link,
@@ -229,6 +231,15 @@ pr_lane_reader_prove(const struct pr_lane_reader *r, const struct pr_lane_bounds
 		*last = p;
 	}
 	return rc == 0 && last->otime == r->reader.header.last_otime;
+}
+
+bool
+pr_lane_reader_inside(const struct pr_lane_reader *r, const struct pr_lane_bounds *b)
+{
+	const struct pr_segment_entry *e = &r->entry;
+
+	return e->min_time >= b->since && e->max_time <= b->until &&
+	       e->first_otime >= b->since && e->last_otime <= b->until;
 }
 
 bool

@@ -22,6 +22,8 @@ struct pr_lane_reader {
 	size_t line; /* the query's index of run */
 	uint64_t next, end; /* numbers of entries; end: as it was when the query was made */
 	bool open; /* packet is set; else entry waits to be opened */
+	bool done; /* at its end */
+	bool chosen; /* not open: the index was asked, entry must be read */
 	struct pr_segment_entry entry;
 	struct pr_segment_reader reader;
 	struct pr_packet packet; /* when not open: its key only */
@@ -32,7 +34,8 @@ struct pr_lane_reader {
 
 /* What happened to the segments of a lane; shared by the lanes of a query. */
 struct pr_lane_figures {
-	uint64_t scanned_segments, scanned_bytes, skipped_segments, corrupt_records;
+	uint64_t scanned_segments, scanned_bytes, corrupt_records;
+	uint64_t skipped_segments; /* outside of the time range */
 };
 
 /* Where a lane begins and ends for a time range, and the seqs that lie just outside; 0: none. */
@@ -73,6 +76,9 @@ bool pr_lane_reader_untouched(
  */
 bool pr_lane_reader_prove(const struct pr_lane_reader *r,
 	const struct pr_lane_bounds *bounds, struct pr_packet *last);
+/* Not open: the waiting segment lies wholly within the time range, by otime and by true time. */
+bool pr_lane_reader_inside(
+	const struct pr_lane_reader *r, const struct pr_lane_bounds *bounds);
 /* Past the segment, on to the next one's key. false: at the end. */
 bool pr_lane_reader_pass(struct pr_lane_reader *r, struct pr_lane_bounds *bounds,
 	struct pr_lane_figures *figures);

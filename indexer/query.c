@@ -96,6 +96,15 @@ add_runs(struct pr_query *q, struct pr_error *err)
 	return 0;
 }
 
+static int
+plan(struct pr_query *q, struct pr_error *err)
+{
+	if (pr_plans_create(&q->spec.programs, &q->plans, err) < 0)
+		return -1;
+	q->prune = pr_prune_create(q->view, &q->plans, err);
+	return q->prune ? 0 : -1;
+}
+
 struct pr_query *
 pr_query_create(struct pr_view *view, struct pr_query_spec *spec, struct pr_error *err)
 {
@@ -112,7 +121,7 @@ pr_query_create(struct pr_view *view, struct pr_query_spec *spec, struct pr_erro
 	q->link = strdup(spec->link ? spec->link : "");
 	q->spec.link = q->link;
 	pr_heap_init(&q->heap, pr_lane_reader_less);
-	if (allocate(q, err) < 0 || add_runs(q, err) < 0)
+	if (allocate(q, err) < 0 || plan(q, err) < 0 || add_runs(q, err) < 0)
 		pr_query_destroy(&q);
 	return q;
 }
@@ -131,6 +140,8 @@ pr_query_destroy(struct pr_query **query)
 		free(q->lines[i].stretch);
 	pr_heap_free(&q->heap);
 	pr_held_list_free(&q->held);
+	pr_prune_destroy(&q->prune);
+	pr_plans_free(&q->plans);
 	pr_programs_free(&q->spec.programs);
 	free(q->readers);
 	free(q->lines);
@@ -141,17 +152,25 @@ pr_query_destroy(struct pr_query **query)
 
 /* ---- running ---- */
 
+int
+pr_query_stretch(struct pr_line *line, struct pr_error *err)
+{
+	if (line->stretch)
+		return 0;
+	line->stretch = calloc(1, sizeof(*line->stretch));
+	if (!line->stretch)
+		return pr_error_set(err, "no memory for the list of seqs held");
+	line->stretch->epoch = line->run->epoch;
+	line->stretch->link = line->run->link;
+	return 0;
+}
+
 static int
 note_held(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
 	struct pr_error *err)
 {
-	if (!line->stretch) {
-		line->stretch = calloc(1, sizeof(*line->stretch));
-		if (!line->stretch)
-			return pr_error_set(err, "no memory for the list of seqs held");
-		line->stretch->epoch = line->run->epoch;
-		line->stretch->link = line->run->link;
-	}
+	if (pr_query_stretch(line, err) < 0)
+		return -1;
 	return pr_stretch_add(line->stretch, p->seq, p->otime, &q->held, err);
 }
 
@@ -209,8 +228,8 @@ same_as_last(struct pr_query *q, const struct pr_packet *p)
 	return same;
 }
 
-static void
-move_on(struct pr_query *q, bool there_is_more)
+void
+pr_query_move_on(struct pr_query *q, bool there_is_more)
 {
 	if (there_is_more)
 		pr_heap_sift_top(&q->heap);
@@ -229,7 +248,7 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 	*out = r->packet;
 	q->figures.scanned_packets++;
 	fresh = !same_as_last(q, out);
-	move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
+	pr_query_move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
 	if (!r->open)
 		q->spent = r;
 	if (!fresh)
@@ -255,11 +274,15 @@ release_spent(struct pr_query *q)
 	q->spent = NULL;
 }
 
+#define SKIPS_A_LOOK                                                                       \
+	64 /* segments that are left out, before the caller may look at the clock */
+
 int
 pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 {
 	struct pr_lane_reader *r;
-	unsigned opened = 0;
+	unsigned opened = 0, skipped = 0;
+	bool worked;
 	int rc;
 
 	release_spent(q);
@@ -273,11 +296,16 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 			release_spent(q);
 			continue;
 		}
-		if (opened++)
+		rc = pr_query_skip(q, r, &worked, err);
+		if (rc < 0)
+			return PR_SOURCE_ERROR;
+		if (rc > 0 ? worked || ++skipped == SKIPS_A_LOOK : opened++ > 0)
 			return PR_SOURCE_WAIT;
+		if (rc > 0)
+			continue;
 		pr_lane_reader_take(r, &q->spare);
-		move_on(q, pr_lane_reader_open(r, q->view, &q->lines[r->line].bounds,
-				   &q->lane_figures));
+		pr_query_move_on(q, pr_lane_reader_open(r, q->view,
+					    &q->lines[r->line].bounds, &q->lane_figures));
 	}
 	return PR_SOURCE_END;
 }
@@ -322,7 +350,7 @@ pr_query_whole(struct pr_query *q)
 	line = &q->lines[r->line];
 	if (!r->open) {
 		pr_lane_reader_take(r, &q->spare);
-		move_on(q,
+		pr_query_move_on(q,
 			pr_lane_reader_open(r, q->view, &line->bounds, &q->lane_figures));
 		if (pr_heap_top(&q->heap) != r)
 			return false;
@@ -366,7 +394,7 @@ pr_query_take_whole(struct pr_query *q, const uint8_t **body, size_t *len,
 	*len = r->entry.handle.length;
 	*buffer = &r->buffer;
 	q->spent = r;
-	move_on(q, pr_lane_reader_pass(r, &line->bounds, &q->lane_figures));
+	pr_query_move_on(q, pr_lane_reader_pass(r, &line->bounds, &q->lane_figures));
 	return 1;
 }
 

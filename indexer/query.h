@@ -72,8 +72,12 @@ int pr_query_take_edges(
 	struct pr_query *query, struct pr_held_list *list, struct pr_error *err);
 
 struct pr_query_figures {
-	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments,
-		skipped_segments;
+	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments;
+	uint64_t
+		skipped_segments; /* all that were not read: for their time, or by the index */
+	uint64_t skipped_level2, skipped_level1, skipped_linktype; /* of those */
+	uint64_t skipped_bytes; /* of the segments that the index left out */
+	uint64_t index_reads, index_bytes, index_damaged;
 	uint64_t corrupt_records,
 		strays; /* strays: in the time range, also when not asked for */
 	bool limit_reached;

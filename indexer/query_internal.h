@@ -3,6 +3,8 @@
 #define PR_INDEXER_QUERY_INTERNAL_H
 
 #include "indexer/lane_reader.h"
+#include "indexer/plan.h"
+#include "indexer/prune.h"
 #include "indexer/query.h"
 #include "proto/base/heap.h"
 
@@ -32,8 +34,22 @@ struct pr_query {
 	bool any_last;
 	uint64_t last_seq, last_epoch;
 	uint16_t last_link;
+	struct pr_plans plans;
+	struct pr_prune *prune;
 	struct pr_query_figures figures;
 	struct pr_lane_figures lane_figures;
 };
+
+/*
+ * query_skip.c: may the segment that waits be left out? 1: it was, its seqs are accounted for and the
+ * reader stands at the next (heap and all); 0: it must be read; -1: no memory. *worked: the index
+ * was read for it.
+ */
+int pr_query_skip(struct pr_query *query, struct pr_lane_reader *reader, bool *worked,
+	struct pr_error *err);
+/* query.c: line->stretch is there */
+int pr_query_stretch(struct pr_line *line, struct pr_error *err);
+/* query.c: after a step of the reader on top of the heap */
+void pr_query_move_on(struct pr_query *query, bool there_is_more);
 
 #endif

@@ -110,7 +110,11 @@ pr_query_figures(struct pr_query *q)
 	pr_view_figures(q->view, &view);
 	f->scanned_segments = q->lane_figures.scanned_segments;
 	f->scanned_bytes = q->lane_figures.scanned_bytes;
-	f->skipped_segments = q->lane_figures.skipped_segments;
+	f->skipped_segments = q->lane_figures.skipped_segments + f->skipped_level2 +
+			      f->skipped_level1 + f->skipped_linktype;
+	f->index_reads = pr_prune_figures(q->prune)->reads;
+	f->index_bytes = pr_prune_figures(q->prune)->bytes;
+	f->index_damaged = pr_prune_figures(q->prune)->damaged;
 	f->corrupt_records = q->lane_figures.corrupt_records + view.corrupt_records;
 	return f;
 }

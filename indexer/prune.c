@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/prune.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/prune_group.h"
+
+/* The record of level 1 that was read last, of one stream. */
+struct batch {
+	struct pr_level1 level1;
+	struct pr_view_buffer buffer;
+	bool valid;
+	uint64_t tried, proof; /* of the record that it has, or could not be read */
+};
+
+struct stream {
+	uint16_t link;
+	struct batch batch;
+	struct pr_prune_group *group;
+};
+
+struct pr_prune {
+	struct pr_view *view;
+	const struct pr_plans *plans;
+	uint8_t *scratch; /* for the longest plan */
+	struct stream **streams;
+	size_t count;
+	struct pr_prune_figures figures;
+};
+
+/* ---- making ---- */
+
+static size_t
+longest_plan(const struct pr_plans *plans)
+{
+	size_t longest = 1;
+
+	for (size_t i = 0; i < plans->count; i++)
+		if (plans->items[i]->count > longest)
+			longest = plans->items[i]->count;
+	return longest;
+}
+
+struct pr_prune *
+pr_prune_create(struct pr_view *view, const struct pr_plans *plans, struct pr_error *err)
+{
+	struct pr_prune *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->scratch = malloc(longest_plan(plans));
+	if (!p || !p->scratch) {
+		free(p);
+		pr_error_set(err, "no memory for a query");
+		return NULL;
+	}
+	p->view = view;
+	p->plans = plans;
+	return p;
+}
+
+void
+pr_prune_destroy(struct pr_prune **prune)
+{
+	struct pr_prune *p = *prune;
+
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->count; i++) {
+		pr_prune_group_destroy(&p->streams[i]->group);
+		free(p->streams[i]->batch.buffer.bytes);
+		free(p->streams[i]);
+	}
+	free(p->streams);
+	free(p->scratch);
+	free(p);
+	*prune = NULL;
+}
+
+/* NULL: no memory; then nothing is known. */
+static struct stream *
+stream_of(struct pr_prune *p, uint16_t link)
+{
+	struct stream **streams, *s;
+
+	for (size_t i = 0; i < p->count; i++)
+		if (p->streams[i]->link == link)
+			return p->streams[i];
+	streams = realloc(p->streams, (p->count + 1) * sizeof(*streams));
+	if (!streams)
+		return NULL;
+	p->streams = streams;
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->group = pr_prune_group_create(p->view, link, &p->figures);
+	if (!s || !s->group) {
+		free(s);
+		return NULL;
+	}
+	s->link = link;
+	streams[p->count++] = s;
+	return s;
+}
+
+/* ---- level 1 ---- */
+
+static bool
+read_batch(
+	struct pr_prune *p, struct batch *b, uint16_t link, const struct pr_index_ref *ref)
+{
+	const uint8_t *body;
+
+	if (pr_view_read_record(p->view, &ref->handle, &b->buffer, &body, NULL) != SFS_OK)
+		return false;
+	return pr_level1_open(&b->level1, body, ref->handle.length, NULL) == 0 &&
+	       b->level1.link == link && b->level1.first_sequence == ref->first_sequence &&
+	       b->level1.segments == ref->segments;
+}
+
+/* What level 1 says of the segment; false: nothing. */
+static bool
+find_segment(struct pr_prune *p, struct stream *s, const struct pr_index_stream *known,
+	const struct pr_segment_entry *entry, struct pr_level1_segment *out, bool *worked)
+{
+	const struct pr_index_ref *ref = pr_index_find(known, 1, entry->sequence);
+	struct batch *b = &s->batch;
+
+	if (!ref)
+		return false;
+	if (b->tried != ref->first_sequence || b->proof != ref->handle.proof) {
+		b->tried = ref->first_sequence;
+		b->proof = ref->handle.proof;
+		b->valid = read_batch(p, b, s->link, ref);
+		p->figures.reads++;
+		p->figures.bytes += ref->handle.length;
+		p->figures.damaged += !b->valid;
+		*worked = true;
+	}
+	if (!b->valid || entry->sequence < b->level1.first_sequence ||
+		entry->sequence - b->level1.first_sequence >= b->level1.segments)
+		return false;
+	pr_level1_get(
+		&b->level1, (unsigned)(entry->sequence - b->level1.first_sequence), out);
+	return out->proof == entry->handle.proof;
+}
+
+#define PORTS_MAX 16 /* so many are asked for one by one */
+
+static bool
+has_key(void *arg, const struct pr_key *key)
+{
+	return pr_level1_has_key(arg, key);
+}
+
+static bool
+has_range(void *arg, const struct pr_plan_range *r)
+{
+	struct pr_key key;
+
+	if (!pr_level1_has_range(arg, r->number, r->least, r->most))
+		return false;
+	if ((r->number != PR_NUMBER_SPORT && r->number != PR_NUMBER_DPORT) ||
+		r->least < 0 || r->most > UINT16_MAX || r->most - r->least >= PORTS_MAX)
+		return true;
+	for (int64_t port = r->least; port <= r->most; port++) {
+		key = pr_key_number(
+			r->number == PR_NUMBER_SPORT ? PR_KEY_SPORT : PR_KEY_DPORT,
+			(uint32_t)port);
+		if (pr_level1_has_key(arg, &key))
+			return true;
+	}
+	return false;
+}
+
+/* ---- both ---- */
+
+/* Without holes the catalog knows what it holds; else level 1 must. */
+static bool
+holds_all(const struct pr_segment_entry *entry)
+{
+	return entry->count == (uint64_t)entry->seq_span + 1;
+}
+
+static enum pr_prune_verdict
+ask_levels(struct pr_prune *p, struct stream *s, const struct pr_index_stream *known,
+	const struct pr_plan *plan, const struct pr_segment_entry *entry,
+	struct pr_held_walk *held, bool *worked)
+{
+	struct pr_level1_segment segment = {.held_form = PR_HELD_ALL};
+	const struct pr_plan_index index = {has_key, has_range, &segment};
+	bool excluded = !pr_prune_group_may(
+		s->group, known, plan, entry->sequence, p->scratch, worked);
+
+	if (!excluded || !holds_all(entry)) {
+		if (!find_segment(p, s, known, entry, &segment, worked))
+			return PR_PRUNE_READ;
+		if (!excluded && pr_plan_holds(plan, &index, p->scratch))
+			return PR_PRUNE_READ;
+	}
+	pr_held_walk_begin(held, &segment, entry->seq_span);
+	return excluded ? PR_PRUNE_LEVEL2 : PR_PRUNE_LEVEL1;
+}
+
+enum pr_prune_verdict
+pr_prune_ask(struct pr_prune *p, uint16_t link, const struct pr_segment_entry *entry,
+	struct pr_held_walk *held, bool *worked)
+{
+	const struct pr_plan *plan = pr_plans_find(p->plans, entry->linktype);
+	const struct pr_index_stream *known;
+	const struct pr_level1_segment all = {.held_form = PR_HELD_ALL};
+	struct stream *s;
+
+	*worked = false;
+	if (!p->plans->count)
+		return PR_PRUNE_READ;
+	if (!plan && holds_all(entry)) {
+		pr_held_walk_begin(held, &all, entry->seq_span);
+		return PR_PRUNE_LINKTYPE;
+	}
+	if (!plan || pr_plan_is(plan, PR_PLAN_TRUE))
+		return PR_PRUNE_READ;
+	known = pr_index_book_find(pr_view_index(p->view), link);
+	s = known ? stream_of(p, link) : NULL;
+	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PR_PRUNE_READ;
+}
+
+const struct pr_prune_figures *
+pr_prune_figures(const struct pr_prune *p)
+{
+	return &p->figures;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_PRUNE_H
+#define PR_INDEXER_PRUNE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/catalog.h"
+#include "indexer/level1.h"
+#include "indexer/plan.h"
+#include "indexer/view.h"
+
+/*
+ * Which segments a query need not read: asks the index what the filter's plan wants, level 2 first, then
+ * level 1, each record when the query gets to its segments and only the parts that are asked for. What
+ * has no index, or one that cannot be read or is about another segment, is read. One thread, the view's.
+ */
+struct pr_prune;
+
+enum pr_prune_verdict {
+	PR_PRUNE_READ, /* it may match, or nobody knows */
+	PR_PRUNE_LEVEL2, /* it cannot, says level 2 */
+	PR_PRUNE_LEVEL1,
+	PR_PRUNE_LINKTYPE, /* there is no program for its link type */
+};
+
+/* plans: the caller's, must outlive it. */
+struct pr_prune *pr_prune_create(
+	struct pr_view *view, const struct pr_plans *plans, struct pr_error *err);
+void pr_prune_destroy(struct pr_prune **prune);
+
+/*
+ * link: whose stream "packets.N" the entry is of. *worked: something was read for it. When the verdict
+ * is not to read it, *held says which seqs it holds, relative to its first (valid until the next ask).
+ */
+enum pr_prune_verdict pr_prune_ask(struct pr_prune *prune, uint16_t link,
+	const struct pr_segment_entry *entry, struct pr_held_walk *held, bool *worked);
+
+struct pr_prune_figures {
+	uint64_t reads,
+		bytes; /* of the index: calls that may each seek, and what they read */
+	uint64_t damaged; /* records or pages that were not what they should be */
+};
+const struct pr_prune_figures *pr_prune_figures(const struct pr_prune *prune);
+
+#endif

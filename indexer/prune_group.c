@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/prune_group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/level2.h"
+
+enum { UNKNOWN, NO, YES };
+
+struct pr_prune_group {
+	struct pr_view *view;
+	uint16_t link;
+	struct pr_prune_figures *figures;
+	/* the group at hand */
+	uint64_t tried; /* its first sequence; also when it cannot be used */
+	bool usable, worked;
+	struct sfs_handle handle;
+	struct pr_level2 head;
+	uint64_t starts[PR_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
+	struct pr_view_buffer pages; /* of the record, where they were read */
+	uint8_t *have; /* UNKNOWN, NO (damaged), YES, a page */
+	size_t have_room;
+	/* the plan at hand */
+	const struct pr_plan *plan;
+	uint8_t column[PR_LEVEL2_COLUMNS_MAX]; /* may it match? */
+	uint8_t *vectors; /* PR_LEVEL2_VECTOR for each key of the plan */
+	uint8_t *asked; /* one each: its vector is made */
+	size_t key_room;
+};
+
+struct pr_prune_group *
+pr_prune_group_create(struct pr_view *view, uint16_t link, struct pr_prune_figures *figures)
+{
+	struct pr_prune_group *g = calloc(1, sizeof(*g));
+
+	if (g) {
+		g->view = view;
+		g->link = link;
+		g->figures = figures;
+	}
+	return g;
+}
+
+void
+pr_prune_group_destroy(struct pr_prune_group **group)
+{
+	struct pr_prune_group *g = *group;
+
+	if (!g)
+		return;
+	free(g->pages.bytes);
+	free(g->have);
+	free(g->vectors);
+	free(g->asked);
+	free(g);
+	*group = NULL;
+}
+
+/* ---- reading ---- */
+
+/* Into its place in g->pages (which has room before and behind it, for whole sectors) or NULL. */
+static const uint8_t *
+read_part(struct pr_prune_group *g, size_t offset, size_t len, struct pr_view_buffer *room)
+{
+	const uint8_t *at;
+
+	g->figures->reads++;
+	g->figures->bytes += len;
+	g->worked = true;
+	if (pr_view_buffer_grow(room, len + 2 * PR_SLICES_PAGE) < 0 ||
+		sfs_read_part(pr_view_sfs(g->view), &g->handle, offset, len, room->bytes,
+			room->room, &at, NULL) != SFS_OK)
+		return NULL;
+	return at;
+}
+
+static bool
+prepare_pages(struct pr_prune_group *g)
+{
+	size_t pages = g->head.pages;
+	uint8_t *grown;
+
+	if (pages > g->have_room) {
+		grown = realloc(g->have, pages);
+		if (!grown)
+			return false;
+		g->have = grown;
+		g->have_room = pages;
+	}
+	memset(g->have, UNKNOWN, pages);
+	return pr_view_buffer_grow(&g->pages, pages * PR_SLICES_PAGE) == 0;
+}
+
+static bool
+read_head(struct pr_prune_group *g, const struct pr_index_ref *ref)
+{
+	struct pr_view_buffer room = {0};
+	size_t len = ref->handle.length;
+	const uint8_t *at;
+	bool good;
+
+	if (len > PR_LEVEL2_HEAD_MAX)
+		len = PR_LEVEL2_HEAD_MAX;
+	at = read_part(g, 0, len, &room);
+	good = at && pr_level2_open(&g->head, at, len, ref->handle.length, NULL) == 0 &&
+	       g->head.link == g->link && g->head.first_sequence == ref->first_sequence &&
+	       g->head.segments == ref->segments && prepare_pages(g);
+	free(room.bytes);
+	return good;
+}
+
+static bool
+take_group(struct pr_prune_group *g, const struct pr_index_ref *ref)
+{
+	g->tried = ref->first_sequence;
+	g->handle = ref->handle;
+	g->plan = NULL;
+	if (!read_head(g, ref)) {
+		g->figures->damaged++;
+		return false;
+	}
+	g->starts[0] = g->head.first_sequence;
+	for (unsigned i = 0; i < g->head.columns; i++)
+		g->starts[i + 1] = g->starts[i] + g->head.column[i].segments;
+	return true;
+}
+
+static const uint8_t *
+page(struct pr_prune_group *g, uint32_t number)
+{
+	uint8_t *to = g->pages.bytes + (size_t)number * PR_SLICES_PAGE;
+	struct pr_view_buffer room = {0};
+	const uint8_t *at;
+
+	if (g->have[number] == UNKNOWN) {
+		at = read_part(
+			g, pr_level2_page_at(&g->head, number), PR_SLICES_PAGE, &room);
+		g->have[number] =
+			at && pr_level2_page_valid(&g->head, number, at) ? YES : NO;
+		g->figures->damaged += g->have[number] == NO;
+		if (g->have[number] == YES)
+			memcpy(to, at, PR_SLICES_PAGE);
+		free(room.bytes);
+	}
+	return g->have[number] == YES ? to : NULL;
+}
+
+/* For a plan of so many keys that nearly all pages would be asked for: in one go. */
+static void
+read_all_pages(struct pr_prune_group *g)
+{
+	size_t len = (size_t)g->head.pages * PR_SLICES_PAGE;
+	struct pr_view_buffer room = {0};
+	const uint8_t *at = read_part(g, pr_level2_page_at(&g->head, 0), len, &room);
+
+	for (uint32_t i = 0; at && i < g->head.pages; i++, at += PR_SLICES_PAGE) {
+		if (!pr_level2_page_valid(&g->head, i, at))
+			continue;
+		memcpy(g->pages.bytes + (size_t)i * PR_SLICES_PAGE, at, PR_SLICES_PAGE);
+		g->have[i] = YES;
+	}
+	free(room.bytes);
+}
+
+/* ---- keys ---- */
+
+static void
+apply(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+{
+	struct pr_slices slices;
+	const uint8_t *bytes;
+
+	pr_slices_of(pr_key_hash(key), g->head.pages, g->head.slices_a_page, &slices);
+	for (int i = 0; i < PR_SLICES_PAGES; i++) {
+		bytes = page(g, slices.page[i]);
+		if (bytes)
+			pr_level2_apply(&g->head, &slices, i, bytes, vector);
+	}
+}
+
+static unsigned
+columns_in(const struct pr_prune_group *g, const uint8_t *vector)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < g->head.columns; i++)
+		count += vector[i / 8] >> i % 8 & 1;
+	return count;
+}
+
+/* A column that a false positive leaves costs a read of level 1; so do two more pages. */
+#define ENOUGH 3
+
+/* An address has its prefixes: they are asked for as well where that may save something. */
+static void
+apply_prefixes(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+{
+	static const uint8_t lens[2][2] = {{3, 2}, {8, 6}};
+
+	if (key->kind != PR_KEY_ADDRESS || (key->len != 4 && key->len != 16))
+		return;
+	for (int i = 0; i < 2 && columns_in(g, vector) >= ENOUGH; i++) {
+		struct pr_key net =
+			pr_key_bytes(PR_KEY_NET, key->bytes, lens[key->len == 16][i]);
+
+		apply(g, &net, vector);
+	}
+}
+
+static void
+make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+{
+	struct pr_key either = pr_key_either(key);
+
+	memset(vector, 0xff, PR_LEVEL2_VECTOR);
+	if (key->kind == PR_KEY_FLOW) /* only level 1 has those */
+		return;
+	apply(g, &either, vector);
+	apply_prefixes(g, &either, vector);
+}
+
+/* ---- the plan ---- */
+
+static bool
+take_plan(struct pr_prune_group *g, const struct pr_plan *plan)
+{
+	uint8_t *vectors, *asked;
+
+	if (plan->key_count > g->key_room) {
+		vectors = realloc(g->vectors, plan->key_count * PR_LEVEL2_VECTOR);
+		if (!vectors)
+			return false;
+		g->vectors = vectors;
+		asked = realloc(g->asked, plan->key_count);
+		if (!asked)
+			return false;
+		g->asked = asked;
+		g->key_room = plan->key_count;
+	}
+	if (plan->key_count)
+		memset(g->asked, 0, plan->key_count);
+	memset(g->column, UNKNOWN, sizeof(g->column));
+	g->plan = plan;
+	if (plan->key_count > g->head.pages / 4)
+		read_all_pages(g);
+	return true;
+}
+
+struct question {
+	struct pr_prune_group *group;
+	unsigned column;
+};
+
+static bool
+has_key(void *arg, const struct pr_key *key)
+{
+	struct question *q = arg;
+	struct pr_prune_group *g = q->group;
+	size_t index = (size_t)(key - g->plan->keys);
+	uint8_t *vector = g->vectors + index * PR_LEVEL2_VECTOR;
+
+	if (!g->asked[index])
+		make_vector(g, key, vector);
+	g->asked[index] = 1;
+	return vector[q->column / 8] & 1u << q->column % 8;
+}
+
+static bool
+has_range(void *arg, const struct pr_plan_range *range)
+{
+	(void)arg;
+	return range->least <= range->most;
+}
+
+static unsigned
+column_of(const struct pr_prune_group *g, uint64_t sequence)
+{
+	unsigned low = 0, high = g->head.columns - 1u;
+
+	while (low < high) {
+		unsigned mid = (low + high + 1) / 2;
+
+		if (g->starts[mid] <= sequence)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return low;
+}
+
+/* Is the column about the segments that are there now? */
+static bool
+column_true(const struct pr_prune_group *g, const struct pr_index_stream *known, unsigned c)
+{
+	uint64_t check;
+
+	return pr_index_check(known, g->starts[c], g->head.column[c].segments, &check) &&
+	       check == g->head.column[c].check;
+}
+
+bool
+pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known,
+	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
+{
+	const struct pr_index_ref *ref = pr_index_find(known, 2, sequence);
+	struct question question = {.group = g};
+	const struct pr_plan_index index = {has_key, has_range, &question};
+	unsigned c;
+
+	if (!ref)
+		return true;
+	g->worked = false;
+	if (g->tried != ref->first_sequence || g->handle.proof != ref->handle.proof)
+		g->usable = take_group(g, ref);
+	if (!g->usable || (g->plan != plan && !take_plan(g, plan)))
+		return true;
+	c = question.column = column_of(g, sequence);
+	if (g->column[c] == UNKNOWN)
+		g->column[c] =
+			!column_true(g, known, c) || pr_plan_holds(plan, &index, scratch)
+				? YES
+				: NO;
+	*worked |= g->worked;
+	return g->column[c] == YES;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/query_internal.h"
+
+/* Nothing of the same link, in another lane, comes before its end: its seqs can be told at once. */
+static bool
+alone_on_its_line(const struct pr_query *q, const struct pr_lane_reader *r)
+{
+	if (r->run->lane_count == 1)
+		return true;
+	for (size_t i = 0; i < q->reader_count; i++) {
+		const struct pr_lane_reader *other = &q->readers[i];
+
+		if (other != r && other->run && other->line == r->line && !other->done &&
+			other->packet.otime <= r->entry.last_otime)
+			return false;
+	}
+	return true;
+}
+
+static int
+account(struct pr_query *q, const struct pr_lane_reader *r, struct pr_held_walk *held,
+	struct pr_error *err)
+{
+	struct pr_line *line = &q->lines[r->line];
+	const struct pr_segment_entry *e = &r->entry;
+	uint64_t seq;
+
+	line->passed = true;
+	if (pr_query_stretch(line, err) < 0)
+		return -1;
+	if (held->form == PR_HELD_ALL)
+		return pr_stretch_add_range(line->stretch, e->first_seq,
+			pr_entry_last_seq(e), e->first_otime, e->last_otime, &q->held, err);
+	for (bool first = true; pr_held_walk_next(held, &seq); first = false)
+		if (pr_stretch_add(line->stretch, e->first_seq + seq,
+			    first ? e->first_otime : e->last_otime, &q->held, err) < 0)
+			return -1;
+	return 0;
+}
+
+static void
+count(struct pr_query_figures *f, enum pr_prune_verdict verdict,
+	const struct pr_segment_entry *e)
+{
+	f->skipped_level2 += verdict == PR_PRUNE_LEVEL2;
+	f->skipped_level1 += verdict == PR_PRUNE_LEVEL1;
+	f->skipped_linktype += verdict == PR_PRUNE_LINKTYPE;
+	f->skipped_bytes += e->handle.length;
+}
+
+/* One that the time range cuts has seqs inside and outside of it: only its packets tell which. */
+int
+pr_query_skip(
+	struct pr_query *q, struct pr_lane_reader *r, bool *worked, struct pr_error *err)
+{
+	struct pr_line *line = &q->lines[r->line];
+	enum pr_prune_verdict verdict;
+	struct pr_held_walk held;
+
+	*worked = false;
+	if (r->chosen || line->run->strays || !pr_lane_reader_inside(r, &line->bounds) ||
+		!alone_on_its_line(q, r))
+		return 0;
+	verdict = pr_prune_ask(q->prune, line->run->link, &r->entry, &held, worked);
+	if (verdict == PR_PRUNE_READ) {
+		r->chosen = true;
+		return 0;
+	}
+	if (account(q, r, &held, err) < 0)
+		return -1;
+	count(&q->figures, verdict, &r->entry);
+	pr_query_move_on(q, pr_lane_reader_pass(r, &line->bounds, &q->lane_figures));
+	return 1;
+}
