@@ -202,6 +202,13 @@ fill_figures(Packrack__End *out, struct pr_query *q)
 	out->limit_reached = f->limit_reached;
 	out->corrupt_records = f->corrupt_records;
 	out->strays = f->strays;
+	out->skipped_level1 = f->skipped_level1;
+	out->skipped_level2 = f->skipped_level2;
+	out->skipped_linktype = f->skipped_linktype;
+	out->skipped_bytes = f->skipped_bytes;
+	out->index_reads = f->index_reads;
+	out->index_bytes = f->index_bytes;
+	out->index_damaged = f->index_damaged;
 }
 
 struct pr_answer_end *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/daemon.h"
 
+#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "indexer/deliver.h"
+#include "indexer/feed.h"
 #include "indexer/hello.h"
 #include "indexer/options.h"
 #include "indexer/serve.h"
@@ -21,6 +24,11 @@
 #define REFRESH_NS (PR_NS_PER_S / 2)
 #define REFRESH_SLICE_NS (20 * PR_NS_PER_MS)
 #define LOADING_SLICE_NS (200 * PR_NS_PER_MS) /* at the start, when there is much to list */
+
+/* Indexing gets at most this much of this; the rest of the loop's time is queries'. */
+#define INDEX_NS (20 * PR_NS_PER_MS)
+#define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
+#define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
 
 /* One merger that we answer, or the socket for direct questions. */
 struct line {
@@ -37,9 +45,11 @@ struct daemon {
 	struct pr_view *view;
 	struct line *mergers;
 	struct line manage;
-	struct pr_timer *hello, *refresh, *tick;
+	struct pr_timer *hello, *refresh, *tick, *index;
+	struct pr_feed *feed;
+	struct pr_deliver *deliver;
 	uint64_t boot;
-	bool said_waiting, loaded;
+	bool said_waiting, loaded, stopping;
 	dev_t device; /* of the volume's first path when it was opened */
 	ino_t inode;
 };
@@ -151,6 +161,8 @@ static void
 close_volume(struct daemon *d, const char *why)
 {
 	pr_serve_set_view(d->serve, NULL, why);
+	pr_feed_destroy(&d->feed);
+	pr_deliver_destroy(&d->deliver);
 	pr_view_close(&d->view);
 	d->loaded = false;
 	if (!d->said_waiting)
@@ -213,6 +225,54 @@ on_refresh(void *arg)
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
+}
+
+/* ---- indexing ---- */
+
+static int
+open_feed(struct daemon *d, struct pr_error *err)
+{
+	struct sfs_volume_info info;
+
+	if (!d->deliver && sfs_info(pr_view_sfs(d->view), &info, err) == 0)
+		d->deliver = pr_deliver_create(d->loop, info.uuid, err);
+	if (d->deliver && !d->feed)
+		d->feed = pr_feed_create(d->view, pr_deliver_sink, d->deliver, err);
+	return d->feed ? 0 : -1;
+}
+
+/* What cannot be indexed is read by queries: no reason to stop answering them. */
+static void
+on_index(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_error err = {""};
+
+	if (!d->view || !d->loaded)
+		return;
+	if (open_feed(d, &err) == 0) {
+		pr_deliver_tick(d->deliver);
+		if (d->stopping ||
+			pr_feed_step(d->feed, pr_now_mono() + INDEX_SLICE_NS, &err) >= 0)
+			return;
+	}
+	pr_log_debug("indexing: %s", err.text);
+	pr_feed_destroy(&d->feed);
+}
+
+/* What is being made is worth more in the volume than made again after the next start. */
+static void
+hand_over(struct daemon *d)
+{
+	int64_t deadline = pr_now_mono() + HAND_OVER_NS;
+	struct pr_error err;
+
+	d->stopping = true;
+	while (d->feed && pr_now_mono() < deadline) {
+		if (pr_feed_finish(d->feed, true, &err) != 0 && pr_deliver_idle(d->deliver))
+			return;
+		event_base_loop(pr_loop_base(d->loop), EVLOOP_ONCE);
+	}
 }
 
 static void
@@ -285,7 +345,8 @@ start(struct daemon *d, struct pr_error *err)
 	d->hello = pr_timer_create(d->loop, HELLO_NS, on_hello_timer, d, err);
 	d->refresh = pr_timer_create(d->loop, REFRESH_NS, on_refresh, d, err);
 	d->tick = pr_timer_create(d->loop, PR_NS_PER_S, on_tick, d, err);
-	if (!d->hello || !d->refresh || !d->tick)
+	d->index = pr_timer_create(d->loop, INDEX_NS, on_index, d, err);
+	if (!d->hello || !d->refresh || !d->tick || !d->index)
 		return -1;
 	on_refresh(d);
 	if (listen_manage(d, err) < 0 || connect_mergers(d, err) < 0)
@@ -306,6 +367,9 @@ stop(struct daemon *d)
 	pr_timer_destroy(&d->hello);
 	pr_timer_destroy(&d->refresh);
 	pr_timer_destroy(&d->tick);
+	pr_timer_destroy(&d->index);
+	pr_feed_destroy(&d->feed);
+	pr_deliver_destroy(&d->deliver);
 	pr_view_close(&d->view);
 	pr_loop_destroy(&d->loop);
 }
@@ -320,6 +384,7 @@ run(struct daemon *d, struct pr_error *err)
 		pr_notify("READY=1");
 		rc = pr_loop_run(d->loop, err);
 		pr_notify("STOPPING=1");
+		hand_over(d);
 	}
 	stop(d);
 	return rc;

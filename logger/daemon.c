@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <stdlib.h>
 
+#include "logger/door.h"
 #include "logger/manage.h"
 #include "logger/patience.h"
 #include "proto/base/clock.h"
@@ -25,6 +26,7 @@ struct pr_daemon {
 	struct pr_timer *timer;
 	struct event *readable, *again;
 	struct pr_manage *manage;
+	struct pr_door *door;
 	bool stopping, suspended;
 	struct pr_patience patience;
 	int64_t noted, ticked;
@@ -122,6 +124,8 @@ make_report(void *arg, struct pr_report *r)
 	pr_report_add(r, "lost_write", pr_counter_get(&a->lost_write));
 	pr_report_add(r, "write_errors", pr_counter_get(&a->write_errors));
 	pr_report_add(r, "ledger_refused", pr_counter_get(&a->ledger_refused));
+	pr_report_add(r, "index_records", pr_counter_get(&a->index_records));
+	pr_report_add(r, "index_bytes", pr_counter_get(&a->index_bytes));
 	d->calls.report(d->calls.arg, r);
 }
 
@@ -212,6 +216,17 @@ open_loop(struct pr_daemon *d, struct pr_error *err)
 	return 0;
 }
 
+/* Recording goes on without: who wants an index can make it later. */
+static void
+open_door(struct pr_daemon *d)
+{
+	struct pr_error err;
+
+	d->door = pr_door_open(d->loop, d->sfs, d->append, &err);
+	if (!d->door)
+		pr_log_warning("no index will be stored: %s", err.text);
+}
+
 struct pr_daemon *
 pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 	struct pr_append *append, struct pr_capture *capture,
@@ -236,6 +251,8 @@ pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 		if (!d->manage)
 			pr_daemon_destroy(&d);
 	}
+	if (d)
+		open_door(d);
 	return d;
 }
 
@@ -268,6 +285,7 @@ pr_daemon_destroy(struct pr_daemon **daemon)
 
 	if (!d)
 		return;
+	pr_door_close(&d->door);
 	pr_manage_destroy(&d->manage);
 	if (d->readable)
 		event_free(d->readable);

@@ -369,6 +369,13 @@ on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
 	f->sums.scanned_bytes += end->scanned_bytes;
 	f->sums.scanned_segments += end->scanned_segments;
 	f->sums.skipped_segments += end->skipped_segments;
+	f->sums.skipped_level1 += end->skipped_level1;
+	f->sums.skipped_level2 += end->skipped_level2;
+	f->sums.skipped_linktype += end->skipped_linktype;
+	f->sums.skipped_bytes += end->skipped_bytes;
+	f->sums.index_reads += end->index_reads;
+	f->sums.index_bytes += end->index_bytes;
+	f->sums.index_damaged += end->index_damaged;
 	f->sums.corrupt_records += end->corrupt_records;
 	f->sums.strays += end->strays;
 	if (f->count_at_node)

@@ -319,6 +319,13 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		sums->skipped_segments += end->skipped_segments;
 		sums->corrupt_records += end->corrupt_records;
 		sums->strays += end->strays;
+		sums->skipped_level1 += end->skipped_level1;
+		sums->skipped_level2 += end->skipped_level2;
+		sums->skipped_linktype += end->skipped_linktype;
+		sums->skipped_bytes += end->skipped_bytes;
+		sums->index_reads += end->index_reads;
+		sums->index_bytes += end->index_bytes;
+		sums->index_damaged += end->index_damaged;
 	}
 	return pr_completeness_finish(ask->completeness, &sums->completeness, err);
 }

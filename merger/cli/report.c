@@ -353,6 +353,13 @@ report_render(struct render *r, const Packrack__End *end, const struct sink *sin
 	render_uint(r, "scanned_bytes", end->scanned_bytes);
 	render_uint(r, "scanned_segments", end->scanned_segments);
 	render_uint(r, "skipped_segments", end->skipped_segments);
+	render_uint(r, "skipped_level1", end->skipped_level1);
+	render_uint(r, "skipped_level2", end->skipped_level2);
+	render_uint(r, "skipped_linktype", end->skipped_linktype);
+	render_uint(r, "skipped_bytes", end->skipped_bytes);
+	render_uint(r, "index_reads", end->index_reads);
+	render_uint(r, "index_bytes", end->index_bytes);
+	render_uint(r, "index_damaged", end->index_damaged);
 	render_uint(r, "corrupt_records", end->corrupt_records);
 	render_uint(r, "strays", end->strays);
 	render_uint(r, "unsure_packets", sink->unsure);

@@ -162,6 +162,17 @@ check_command(const void *message, struct pr_error *err)
 }
 
 static int
+check_index_record(const void *message, struct pr_error *err)
+{
+	const Packrack__IndexRecord *r = message;
+
+	if (r->link > UINT16_MAX || r->level > UINT16_MAX || r->min_time > r->max_time)
+		return pr_error_set(
+			err, "an index of level %u of link %u", r->level, r->link);
+	return 0;
+}
+
+static int
 check_envelope(const void *message, struct pr_error *err)
 {
 	const Packrack__Envelope *env = message;
@@ -185,6 +196,7 @@ static const struct {
 	{&packrack__ledger__descriptor, check_ledger},
 	{&packrack__credit__descriptor, check_credit},
 	{&packrack__command__descriptor, check_command},
+	{&packrack__index_record__descriptor, check_index_record},
 };
 
 static int check_message(const ProtobufCMessage *message, struct pr_error *err);

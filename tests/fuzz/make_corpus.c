@@ -348,6 +348,9 @@ put_states(void)
 	Packrack__DispatcherLink link = PACKRACK__DISPATCHER_LINK__INIT, *links[] = {&link};
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__IndexRecord record = PACKRACK__INDEX_RECORD__INIT;
+	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
+	static uint8_t body[] = {'P', 'I', 'X', '1'};
 
 	link_info.epoch = 7;
 	link_info.linktype = 1;
@@ -372,6 +375,13 @@ put_states(void)
 	MESSAGE(status, STATUS, &status);
 	done.status = &status;
 	MESSAGE(command_done, COMMAND_DONE, &done);
+	record.level = 1;
+	record.segments = 3;
+	record.body.data = body;
+	record.body.len = sizeof body;
+	MESSAGE(index_record, INDEX_RECORD, &record);
+	stored.text = TEXT("no such link");
+	MESSAGE(index_stored, INDEX_STORED, &stored);
 	failure.text = TEXT("no such node");
 	MESSAGE(failure, FAILURE, &failure);
 }

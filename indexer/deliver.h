@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_DELIVER_H
+#define PR_INDEXER_DELIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "indexer/builder.h"
+#include "proto/base/error.h"
+#include "proto/base/loop.h"
+
+/*
+ * Takes finished records of the index to the logger, the only writer of the volume, over its local
+ * socket. One at a time: while one is on its way the sink says "not now". No logger, no delivery: then
+ * building waits, and what is recycled meanwhile has no index. Loop's thread.
+ */
+struct pr_deliver;
+
+/* uuid: of the volume. The logger need not be there yet. */
+struct pr_deliver *pr_deliver_create(
+	struct pr_loop *loop, const char *uuid, struct pr_error *err);
+void pr_deliver_destroy(struct pr_deliver **deliver);
+
+/* A pr_index_sink; arg is the struct pr_deliver. */
+int pr_deliver_sink(void *arg, const struct pr_index_record *record);
+/* Every 100 ms or so: tries again what was put off. */
+void pr_deliver_tick(struct pr_deliver *deliver);
+/* Nothing is on its way. */
+bool pr_deliver_idle(const struct pr_deliver *deliver);
+
+struct pr_deliver_figures {
+	uint64_t records, bytes; /* stored */
+	uint64_t refused;
+};
+const struct pr_deliver_figures *pr_deliver_figures(const struct pr_deliver *deliver);
+
+#endif
