@@ -203,6 +203,12 @@ withdraw(struct prd_xdp *x, uint32_t from)
 	}
 }
 
+static int
+kernel_works(const struct prd_xdp *x)
+{
+	return (int)sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
+}
+
 /*
  * Has the kernel send what is between first and head, and gives how many went out. EBUSY: the
  * interface dropped the last one that the kernel took, whose place comes back as if it had left; if
@@ -214,7 +220,7 @@ kick(struct prd_xdp *x, uint32_t first)
 	uint32_t before = first, now;
 
 	for (;;) {
-		int rc = (int)sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
+		int rc = kernel_works(x);
 
 		now = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
 		if ((int32_t)(now - before) < 0)
@@ -236,20 +242,38 @@ kick(struct prd_xdp *x, uint32_t first)
 	}
 }
 
+static uint32_t
+room(const struct prd_xdp *x)
+{
+	return RING - (x->head - __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE));
+}
+
+/*
+ * Room for n frames, if it can be had: what was withdrawn fills the ring until the kernel passes it
+ * by, which it does in one call and tells in the next.
+ */
+static uint32_t
+make_room(const struct prd_xdp *x, unsigned n)
+{
+	errno = ENOBUFS;
+	for (int i = 0; i < 2 && room(x) < n; i++)
+		if (kernel_works(x) == 0 || errno == EAGAIN)
+			errno = ENOBUFS;
+	return room(x) < n ? room(x) : n;
+}
+
 int
 prd_xdp_send(struct prd_xdp *x, struct mmsghdr *msgs, unsigned count)
 {
-	uint32_t first = x->head, taken;
-	uint32_t room = RING - (first - __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE));
+	uint32_t first = x->head, fits = make_room(x, count), taken;
 	unsigned n = 0;
 
 	reap(x);
-	errno = ENOBUFS;
-	while (n < count && n < room && x->free_count > 0 && put_frame(x, &msgs[n]))
+	while (n < fits && x->free_count > 0 && put_frame(x, &msgs[n]))
 		n++;
 	if (n == 0) {
-		if (room > 0 && x->free_count > 0)
-			errno = EMSGSIZE;
+		if (fits > 0)
+			errno = x->free_count > 0 ? EMSGSIZE : ENOBUFS;
 		return -1;
 	}
 	__atomic_store_n(x->tx.producer, x->head, __ATOMIC_RELEASE);
