@@ -43,6 +43,9 @@ struct pr_append {
 	struct pr_journal *ledger, *segments;
 	struct pr_indexes *indexes;
 	struct pr_marks *marks;
+	struct pr_ledger_entry
+		*told; /* BOOT and LINK, the last of each: a reset tells them again */
+	size_t told_count;
 	uint64_t stray_seq;
 	bool suspended;
 	int64_t retry_at;
@@ -96,6 +99,7 @@ pr_append_destroy(struct pr_append **append)
 	pr_journal_destroy(&a->ledger);
 	pr_journal_destroy(&a->segments);
 	pr_marks_destroy(&a->marks);
+	free(a->told);
 	free(a);
 	*append = NULL;
 }
@@ -333,13 +337,42 @@ pr_append_loss(struct pr_append *a, const struct pr_loss *loss)
 	ledger_add(a, &e, loss->first_time, loss->last_time);
 }
 
+/* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
+static void
+keep_told(struct pr_append *a, const struct pr_ledger_entry *e)
+{
+	struct pr_ledger_entry *grown;
+
+	for (size_t i = 0; i < a->told_count; i++) {
+		if (a->told[i].type == e->type &&
+			(e->type == PR_LEDGER_BOOT ||
+				a->told[i].u.link.link == e->u.link.link)) {
+			a->told[i] = *e;
+			return;
+		}
+	}
+	grown = realloc(a->told, (a->told_count + 1) * sizeof(*grown));
+	if (!grown)
+		return;
+	grown[a->told_count++] = *e;
+	a->told = grown;
+}
+
+static void
+tell(struct pr_append *a, const struct pr_ledger_entry *e)
+{
+	int64_t time = e->type == PR_LEDGER_BOOT ? e->u.boot.time : pr_now_real();
+
+	ledger_add(a, e, time, time);
+}
+
 void
 pr_append_link(struct pr_append *a, const struct pr_ledger_link *link)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
-	int64_t now = pr_now_real();
 
-	ledger_add(a, &e, now, now);
+	keep_told(a, &e);
+	tell(a, &e);
 }
 
 void
@@ -347,7 +380,8 @@ pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT, .u.boot = *boot};
 
-	ledger_add(a, &e, boot->time, boot->time);
+	keep_told(a, &e);
+	tell(a, &e);
 }
 
 /* Behind the packets that it declares: who reads the ledger first then finds them all. */
@@ -479,7 +513,11 @@ pr_append_reset(struct pr_append *a, struct pr_error *err)
 		o->point_count = 0;
 		o->lost.count = 0;
 	}
-	return sfs_reset(a->sfs, err) == SFS_OK ? 0 : -1;
+	if (sfs_reset(a->sfs, err) != SFS_OK)
+		return -1;
+	for (size_t i = 0; i < a->told_count; i++)
+		tell(a, &a->told[i]);
+	return 0;
 }
 
 const char *

@@ -85,6 +85,8 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	size_t padded = ((size_t)p->caplen + 7) & ~(size_t)7;
 	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
 		return false;
+	if (pr_get_le16(at + 22) != 0)
+		return false; /* reserved: of a version to come, or damaged */
 	at += PR_SEGMENT_PACKET;
 	if (otime) {
 		p->otime = (int64_t)pr_get_le64(at);
@@ -120,7 +122,7 @@ pr_segment_next(struct pr_segment_reader *r, struct pr_packet *out, struct pr_er
 		return corrupt(r, err, "is the last, and bytes are left over");
 	}
 	if (!load_packet(r, out))
-		return corrupt(r, err, "is longer than the segment");
+		return corrupt(r, err, "is longer than the segment, or not of this version");
 	bool first = r->left == r->header.count;
 	if (!(r->header.flags & PR_SEGMENT_MIXED)) {
 		if (first ? out->seq != r->header.first_seq : out->seq <= r->last_seq)

@@ -182,7 +182,7 @@ refute_step "node reset wants --yes" 2 "$PACKRACK" node reset log1
 told() { # what the merger knows of its nodes is as old as their last word
 	local n sum=0
 	for n in log1 log2 log3; do
-		held=$(figure node $n packets) && sum=$((sum + held))
+		held=$(figure node "$n" packets) && sum=$((sum + held))
 	done
 	held=$(figure node log1 packets)
 	((sum == whole + 2000))

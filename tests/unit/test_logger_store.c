@@ -90,6 +90,17 @@ see_segment(void *arg, const struct sfs_record *record)
 }
 
 static void
+see_boot(void *arg, const struct sfs_record *record)
+{
+	struct pr_cursor c = pr_cursor_make(record->body, record->length);
+	struct pr_ledger_entry e;
+
+	while (pr_ledger_load(&c, &e) == 1)
+		if (e.type == PR_LEDGER_BOOT)
+			snprintf(arg, sizeof(e.u.boot.name), "%s", e.u.boot.name);
+}
+
+static void
 see_ledger(void *arg, const struct sfs_record *record)
 {
 	struct pr_cursor c = pr_cursor_make(record->body, record->length);
@@ -253,6 +264,37 @@ write_trace(const char *name, unsigned packets, size_t cut)
 	fclose(f);
 }
 
+/* A reset deletes what says whose packets come next: it is said again, of each link the newest. */
+START_TEST(test_reset_tells_again)
+{
+	struct sfs *sfs = volume_make();
+	struct pr_append_options options = {0};
+	struct pr_append *a = pr_append_create(sfs, &options, NULL);
+	struct pr_ledger_boot boot = {.time = 5, .nonce = 3, .name = "log1"};
+	struct pr_ledger_link old = {.epoch = 1, .link = 2, .name = "before"};
+	struct pr_ledger_link link = {.epoch = 9, .link = 2, .name = "tap0"};
+	char name[64] = "";
+	struct seen seen;
+
+	ck_assert_ptr_nonnull(a);
+	pr_append_boot(a, &boot);
+	pr_append_link(a, &old);
+	pr_append_link(a, &link);
+	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
+	ck_assert_int_eq(pr_append_reset(a, NULL), 0);
+	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
+	seen = (struct seen){0};
+	each(sfs, "ledger", see_ledger, &seen);
+	each(sfs, "ledger", see_boot, name);
+	ck_assert_uint_eq(seen.links, 1);
+	ck_assert_uint_eq(seen.link.epoch, 9);
+	ck_assert_str_eq(seen.link.name, "tap0");
+	ck_assert_str_eq(name, "log1");
+	pr_append_destroy(&a);
+	volume_end(sfs);
+}
+END_TEST
+
 START_TEST(test_import)
 {
 	struct sfs *sfs = volume_make();
@@ -300,6 +342,7 @@ main(void)
 	tcase_add_test(tcase, test_restore_runt);
 	tcase_add_test(tcase, test_append);
 	tcase_add_test(tcase, test_append_too_long);
+	tcase_add_test(tcase, test_reset_tells_again);
 	tcase_add_test(tcase, test_import);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);

@@ -164,6 +164,7 @@ START_TEST(odd_segments)
 		{72, 1}, /* first packet is not first seq */
 		{76, 9}, /* caplen into the next */
 		{79, 0xff}, /* caplen of 4 GiB */
+		{86, 1}, {87, 0x80}, /* reserved */
 		{104, 0}, /* the same seq twice */
 		{117, 0}, /* an otime that is not said */
 	};
