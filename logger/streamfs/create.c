@@ -177,8 +177,8 @@ sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
  * Room is reserved now where the file system can: a recorder must not find the disk full later. Where
  * it cannot, the file is sparse.
  */
-static int
-size_file(const char *path, uint64_t size, struct pr_error *err)
+int
+sfs_size_file(const char *path, uint64_t size, struct pr_error *err)
 {
 	struct stat st;
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600),
@@ -198,9 +198,18 @@ size_file(const char *path, uint64_t size, struct pr_error *err)
 	return rc;
 }
 
+int
+sfs_size_new(const char *path, uint64_t size, struct pr_error *err)
+{
+	struct stat st;
+	if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > 0))
+		return 0;
+	return sfs_size_file(path, size, err);
+}
+
 /* What is there, before anything is touched: a volume, that may even be in use? */
-static int
-check_file(const char *path, bool force, struct pr_error *err)
+int
+sfs_check_file(const char *path, bool force, struct pr_error *err)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	char head[8] = {0};
@@ -239,7 +248,7 @@ check_options(const char *const *paths, size_t count, const struct sfs_create_sh
 			shape->utilization / 10, SFS_UTILIZATION_MIN / 10,
 			SFS_UTILIZATION_MAX / 10);
 	for (size_t i = 0; i < count; i++)
-		if (check_file(paths[i], shape->force, err) < 0)
+		if (sfs_check_file(paths[i], shape->force, err) < 0)
 			return -1;
 	return 0;
 }
@@ -276,7 +285,7 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 	size_t opened = 0;
 	int rc = check_options(paths, count, &shape, err);
 	while (rc == 0 && opened < count) {
-		rc = size_file(paths[opened], options->size / count, err);
+		rc = sfs_size_file(paths[opened], options->size / count, err);
 		if (rc == 0)
 			rc = sfs_disk_open(&disks[opened], paths[opened], true, true, err);
 		opened += rc == 0;

@@ -119,6 +119,19 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 	return 0;
 }
 
+int
+sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)
+{
+	return disk->fd < 0 ? 0 : device_size(disk->fd, disk->path, &disk->size, err);
+}
+
+bool
+sfs_disk_is_file(const struct sfs_disk *disk)
+{
+	struct stat st;
+	return disk->fd >= 0 && fstat(disk->fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 void
 sfs_disk_close(struct sfs_disk *disk)
 {

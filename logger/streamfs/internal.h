@@ -96,7 +96,16 @@ int sfs_lock(struct sfs *sfs, struct pr_error *err);
 void sfs_abandon(struct sfs **sfs);
 uint8_t *sfs_buffer(size_t size); /* aligned; free() */
 
+/* Lets go as sfs_abandon does, of a writer whose state is not to be stored; no shared memory is left. */
+void sfs_give_up(struct sfs **sfs);
+
 /* create.c */
+/* Makes a file of a size, or changes it; other than files are left alone. */
+int sfs_size_file(const char *path, uint64_t size, struct pr_error *err);
+/* The same, but a file that has a size keeps it. */
+int sfs_size_new(const char *path, uint64_t size, struct pr_error *err);
+/* Refuses what is being written, and, without force, what holds a volume. */
+int sfs_check_file(const char *path, bool force, struct pr_error *err);
 /* What a volume is made with, beside its disks. */
 struct sfs_create_shape {
 	uint32_t block_size, interval;
@@ -181,6 +190,10 @@ const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t blo
 
 /* devices.c */
 const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
+
+/* grow.c: of a writer; the disks of added are the volume's when it has more of them */
+int sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
+	uint64_t *new_blocks, struct pr_error *err);
 
 /* zones.c: how much faster the device's first GiB is read than its last; 1: cannot tell. */
 #define SFS_ZONES_DIFFER 1.15

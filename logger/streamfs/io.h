@@ -41,6 +41,9 @@ void sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why);
 /* direct: try O_DIRECT first. */
 int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 	struct pr_error *err);
+int sfs_disk_measure(
+	struct sfs_disk *disk, struct pr_error *err); /* its size as it is now */
+bool sfs_disk_is_file(const struct sfs_disk *disk);
 void sfs_disk_close(struct sfs_disk *disk);
 /* Whole reads and writes; -1 with errno: EIO when the device ends early. */
 int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);

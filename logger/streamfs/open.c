@@ -95,6 +95,12 @@ sfs_abandon(struct sfs **sfs)
 	dispose(sfs, false);
 }
 
+void
+sfs_give_up(struct sfs **sfs)
+{
+	dispose(sfs, true);
+}
+
 static void
 derive_key(struct sfs *sfs)
 {

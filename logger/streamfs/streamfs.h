@@ -92,6 +92,19 @@ struct sfs_create_options {
 int sfs_create(const char *const *paths, size_t path_count,
 	const struct sfs_create_options *options, struct pr_error *err);
 
+/*
+ * Growing, while nobody writes the volume: new room of its devices (grown block devices are seen by
+ * themselves), and new devices, is striped with what there was. What is held stays as it is.
+ */
+struct sfs_grow_options {
+	uint64_t size; /* of all files together, as in sfs_create; 0: as they are */
+	const char *const *add; /* files (made if need be) or block devices */
+	size_t add_count;
+	bool force; /* though an added one holds a volume */
+};
+int sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *options,
+	uint64_t *new_blocks, struct pr_error *err);
+
 struct sfs_open_options {
 	bool writer; /* takes the volume's lock; recovers */
 	size_t shm_bytes; /* writer: shared memory for blocks; 0: default */

@@ -69,5 +69,6 @@ int volume_streams(int argc, char **argv);
 int volume_check(int argc, char **argv);
 int volume_dump(int argc, char **argv);
 int volume_records(int argc, char **argv);
+int volume_grow(int argc, char **argv);
 
 #endif

@@ -53,6 +53,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output
+	run_step "packrack volume grow" command_agrees "volume grow" "volume grow" Output
 	run_step "packrack volume check" command_agrees "volume check" "volume check" Output
 	for command in records dump; do
 		run_step "packrack volume $command" command_agrees "volume $command" "volume $command" Output

@@ -26,6 +26,11 @@ out = struct.pack("<IHHIIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
 for n in (1, 2):
     out += struct.pack("<IIII", n, 0, 64, 64) + bytes(64)
 sys.stdout.buffer.write(out)' > "$DIR/t.pcap"
+packets_are() { # COUNT VOLUME
+	local found
+	found=$("$packrack" query --volume "$2" --count) || return 1
+	[[ $found = "$1"* ]] || { echo "found: $found"; return 1; }
+}
 run_step "a volume with a utilization" "$packrack" volume create "$volume" --size 64M \
 	--block-size 256K --utilization 50
 run_step "an import" "$packrack" import "$DIR/t.pcap" --volume "$volume"
@@ -66,4 +71,23 @@ run_step "one cannot be opened: why is said" warns "$two" "device 2 of 2 is miss
 	"No such file"
 run_step "which is which is known" shows "$DIR/z.vol,$DIR/x.vol" "device_list.0.path=$DIR/x.vol"
 refute_step "nothing is written without it" 1 "$packrack" import "$DIR/t.pcap" --volume "$two"
+
+# Growing: the file itself, and by another.
+mv "$DIR/z.vol" "$DIR/y.vol"
+has_blocks() { # VOLUME MORE_THAN
+	local n
+	n=$("$packrack" volume show "$1" --keyvalue | sed -n 's/^blocks=//p')
+	[ "$n" -gt "$2" ] || { echo "$n blocks"; return 1; }
+}
+run_step "a file grows" "$packrack" volume grow "$volume" --size 128M
+run_step "the volume with it" has_blocks "$volume" 500
+run_step "another is added" "$packrack" volume grow "$volume" --add "$DIR/more.vol"
+run_step "which is as large" has_blocks "$volume,$DIR/more.vol" 1000
+run_step "what was held is there" stream_is packets.0 guarantee 8388608
+run_step "nothing is wrong" "$packrack" volume check "$volume,$DIR/more.vol"
+run_step "and it is written" "$packrack" import "$DIR/t.pcap" --volume "$volume,$DIR/more.vol"
+run_step "its packets are found" packets_are 6 "$volume,$DIR/more.vol"
+refute_step "it does not shrink" 1 "$packrack" volume grow "$two" --size 32M
+refute_step "nor grow by nothing" 1 "$packrack" volume grow "$two"
+refute_step "nor by another volume" 1 "$packrack" volume grow "$two" --add "$DIR/more.vol"
 done_testing
