@@ -2,11 +2,13 @@
 /*
  * A volume with bytes changed. Covers logger/streamfs/format.c logger/streamfs/format_root.c
  * logger/streamfs/recover.c logger/streamfs/recover_load.c logger/streamfs/cursor.c
- * logger/streamfs/reader.c logger/streamfs/check.c logger/streamfs/root.c logger/streamfs/map.c
+ * logger/streamfs/reader.c logger/streamfs/check.c logger/streamfs/check_block.c
+ * logger/streamfs/check_chain.c logger/streamfs/repair.c logger/streamfs/repairs.c
+ * logger/streamfs/root.c logger/streamfs/map.c
  * Options -max_len=256
  *
  * The input is a first byte (bit 0: open it as its writer, who recovers it and appends, before it is
- * read) and patches of a small valid volume: kind, target, offset u16, length (up to 16), bytes.
+ * read; bit 1: repair it first) and patches of a small valid volume: kind, target, offset u16, length (up to 16), bytes.
  *   kind 0  a root copy (target % 3: A, B, both) at the offset, its checksum made right
  *        1  a block's header, its hash made right     2  a record, its hashes made right
  *        3  anywhere: target * 64 KiB + offset, nothing made right
@@ -300,7 +302,8 @@ walk_stream(struct sfs *sfs, int stream)
 static void
 on_fault(void *arg, const struct sfs_fault *fault)
 {
-	MUST(fault->why && (fault->block != SFS_NO_BLOCK || fault->kind != SFS_FAULT_RECORD));
+	MUST(fault->why &&
+		(fault->block != SFS_NO_BLOCK || fault->kind != SFS_FAULT_RECORD));
 	++*(int64_t *)arg;
 }
 
@@ -358,6 +361,20 @@ recover_and_append(void)
 	sfs_close(&sfs);
 }
 
+/* Whatever it finds, and whether it can do anything about it: it ends, and loses no good record. */
+static void
+repair(void)
+{
+	struct sfs_repair_result out;
+	struct pr_error err = {""};
+	int64_t faults = 0;
+
+	if (sfs_repair(paths, 1, on_fault, &faults, &out, &err) < 0)
+		MUST(err.text[0]);
+	else
+		MUST(out.faults == (uint64_t)faults);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -371,6 +388,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		originals[i].sealed_anew = false;
 	file_size = patch(data + 1, size - 1);
 	restore(image, file_size);
+	if (data[0] & 2)
+		repair();
 	if (data[0] & 1)
 		recover_and_append();
 	read_all();

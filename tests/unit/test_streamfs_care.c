@@ -322,6 +322,15 @@ on_fault(void *arg, const struct sfs_fault *f)
 	faults_told++;
 }
 
+static bool
+any_hit(void)
+{
+	for (size_t i = 0; i < count; i++)
+		if (originals[i].hit)
+			return true;
+	return false;
+}
+
 /* From originals[i] on to the one of the stream with this sequence; those on the way were hit. */
 static size_t
 pass(size_t i, uint64_t seed, uint32_t stream, uint64_t sequence)
@@ -361,7 +370,7 @@ walk(struct sfs *sfs, uint64_t seed, uint32_t stream)
 
 /* Each record by its handle and by walking: those that were not hit, and no others. */
 static void
-all_there(struct sfs *sfs, uint64_t seed, bool repaired)
+all_there(struct sfs *sfs, uint64_t seed, bool repaired, bool all)
 {
 	struct sfs_record r;
 	static uint8_t body[BLOCK];
@@ -370,7 +379,7 @@ all_there(struct sfs *sfs, uint64_t seed, bool repaired)
 		int rc = sfs_read(sfs, &o->handle, body, sizeof(body), NULL, &r, &err);
 		if (rc == SFS_OK)
 			ck_assert(memcmp(body, o->body, o->handle.length) == 0);
-		ck_assert_msg(rc == SFS_OK || o->hit || !repaired,
+		ck_assert_msg(rc == SFS_OK || (!all && (o->hit || !repaired)),
 			"seed %lu: record %lu of stream %u is gone: %s",
 			(unsigned long)seed, (unsigned long)o->sequence, o->handle.stream,
 			err.text);
@@ -392,7 +401,7 @@ repair_and_look(uint64_t seed)
 		(unsigned long)out.left);
 	struct sfs *sfs = open_reader();
 	ck_assert_int_eq(sfs_check(sfs, on_fault, NULL, NULL, &err), 0);
-	all_there(sfs, seed, true);
+	all_there(sfs, seed, true, false);
 	sfs_close(&sfs);
 	if (seed % 8)
 		return;
@@ -422,7 +431,8 @@ START_TEST(test_all_damage_is_found_and_dropped)
 		random_state = seed * 0x9e3779b97f4a7c15u;
 		for (int i = 0; i < DEVICES; i++)
 			memcpy(image[i], pristine[i], DEVICE_BYTES);
-		for (uint64_t n = 1 + (seed % 4 == 0 ? draw(6) : 0); n > 0; n--)
+		uint64_t damages = 1 + (seed % 4 == 0 ? draw(6) : 0);
+		for (uint64_t n = damages; n > 0; n--)
 			damage_once();
 		put_image();
 		bool counts = changed();
@@ -437,7 +447,8 @@ START_TEST(test_all_damage_is_found_and_dropped)
 		ck_assert_int_eq(faults, faults_told);
 		ck_assert_msg(faults > 0 || !counts, "seed %lu: nothing found",
 			(unsigned long)seed);
-		all_there(sfs, seed, false);
+		/* headers, maps and roots have others that speak for them */
+		all_there(sfs, seed, false, damages == 1 && !any_hit());
 		if (sfs->root.generation < root.generation)
 			not_known_durable();
 		sfs_close(&sfs);
