@@ -9,7 +9,7 @@ const char *
 sfs_fault_text(enum sfs_fault_kind kind)
 {
 	static const char *const text[] = {
-		"root", "map", "header", "record", "padding", "missing"};
+		"root", "map", "header", "record", "padding", "missing", "device"};
 	return (unsigned)kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
 }
 
@@ -99,6 +99,33 @@ root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_err
 	return NULL;
 }
 
+bool
+sfs_check_there(struct sfs_check *c, uint64_t block)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	sfs_locate(c->sfs, block, &disk, &offset);
+	return !disk->missing && !disk->lost;
+}
+
+/* One that is missing is one fault; one that was left out of the volume is none. */
+static void
+check_devices(struct sfs_check *c)
+{
+	for (uint16_t i = 0; i < c->sfs->disks; i++) {
+		const struct sfs_disk *disk = &c->sfs->disk[i];
+		char text[400];
+		if (!disk->missing || disk->lost)
+			continue;
+		snprintf(text, sizeof(text), "device %u of the volume is missing: %.300s",
+			i, disk->why);
+		struct sfs_finding f =
+			sfs_check_at(c, SFS_FAULT_DEVICE, SFS_NO_BLOCK, 0, text);
+		f.fault.device = disk->path[0] ? disk->path : NULL;
+		sfs_check_found(c, &f);
+	}
+}
+
 static void
 check_roots(struct sfs_check *c)
 {
@@ -111,6 +138,8 @@ check_roots(struct sfs_check *c)
 		struct pr_error why = {""};
 		char text[640];
 		const char *what = "it cannot be read";
+		if (disk->missing || disk->lost)
+			continue;
 		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, at) == 0)
 			what = root_fault(c, buf, (uint16_t)(i / 2), &why);
 		if (!what || sfs_writer_alive(sfs))
@@ -185,7 +214,7 @@ check_maps(struct sfs_check *c)
 	if (c->sfs->live || c->sfs->writer)
 		return;
 	for (uint64_t pos = r->map_interval - 1; pos < r->blocks; pos += r->map_interval)
-		if (sfs_check_mapped(c->sfs, pos))
+		if (sfs_check_mapped(c->sfs, pos) && sfs_check_there(c, pos))
 			check_map(c, pos);
 }
 
@@ -200,6 +229,7 @@ sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *recor
 	c.buf = sfs_buffer(sfs->root.block_size);
 	c.streams = calloc(SFS_STREAMS_MAX, sizeof(*c.streams));
 	if (c.buf && c.streams) {
+		check_devices(&c);
 		check_roots(&c);
 		check_maps(&c);
 		for (uint32_t b = 0; b < sfs->root.blocks; b++)

@@ -44,6 +44,8 @@ const char *sfs_check_header_text(
 
 /* Is the block another one by now? A check beside no writer trusts its table. */
 bool sfs_check_gone(struct sfs_check *c, uint32_t block, uint64_t generation);
+/* Is the block's device there? */
+bool sfs_check_there(struct sfs_check *c, uint64_t block);
 void sfs_check_block(struct sfs_check *c, uint32_t block);
 /*
  * Block e of the stream does not have the last records that it should: were they in one behind it

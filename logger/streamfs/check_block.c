@@ -214,7 +214,8 @@ sfs_check_block(struct sfs_check *c, uint32_t block)
 {
 	struct sfs_stream s;
 	struct sfs_entry e;
-	if (!sfs_view_entry(c->sfs, block, &e) || !sfs_view_stream(c->sfs, e.stream, &s))
+	if (!sfs_check_there(c, block) || !sfs_view_entry(c->sfs, block, &e) ||
+		!sfs_view_stream(c->sfs, e.stream, &s))
 		return;
 	struct place p = {&s, block, e.generation};
 	if (c->sfs->live || c->sfs->writer) {

@@ -143,6 +143,8 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_ent
 	for (int copy = 0; rc == 0 && copy < 2; copy++) {
 		root->generation++;
 		for (uint16_t i = 0; rc == 0 && i < sfs->disks; i++) {
+			if (sfs->disk[i].lost)
+				continue;
 			/* first over the older one */
 			uint64_t at = sfs_root_offset(sfs, i) ^ (copy ? SFS_ROOT_BYTES : 0);
 			root->device_index = i;
@@ -226,6 +228,10 @@ repair_round(struct repair *r, struct pr_error *err)
 {
 	struct sfs *sfs = r->sfs;
 	uint64_t uuid_faults = 0;
+	if (sfs->missing > 0)
+		return pr_error_set(err, "a device of the volume is missing: nothing is "
+					 "dropped before it is "
+					 "there, or left out for good");
 	r->maps = r->entries = 0;
 	r->stales_before = r->stales;
 	r->todo = false;

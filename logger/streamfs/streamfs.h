@@ -298,6 +298,7 @@ enum sfs_fault_kind {
 	SFS_FAULT_RECORD, /* records that are damaged: they are lost */
 	SFS_FAULT_PADDING, /* bytes of no use that are not as they were written */
 	SFS_FAULT_MISSING, /* records that are lost with their block */
+	SFS_FAULT_DEVICE, /* a device is missing, and with it all that lies on it */
 };
 #define SFS_NO_BLOCK UINT64_MAX
 struct sfs_fault {

@@ -120,6 +120,16 @@ cp v short
 truncate -s 20M short
 run_step "a device that was cut short is named" says "short: the volume needs" 1 volume check short
 
+# ---- several devices ----
+run_step "a volume of two devices" volume create a.vol,b.vol --size 64M
+run_step "is filled" "$PACKRACK" import trace.pcap --volume a.vol,b.vol
+run_step "nothing is wrong with it" says "fault count: 0" 0 volume check a.vol,b.vol
+run_step "one that is not named is missing" says '"fault": "device"' 1 volume check b.vol --json
+run_step "then nothing is dropped" says "missing" 1 volume check --repair b.vol
+poke b.vol 262344
+run_step "the device is named that is damaged" says "device: b.vol" 1 volume check a.vol,b.vol
+run_step "and it is mended" says "faults left: 0" 0 volume check a.vol,b.vol --repair
+
 # ---- beside a writer ----
 writer_lives() {
 	volume show v --json | jq -e .writer_alive > /dev/null

@@ -316,7 +316,7 @@ on_fault(void *arg, const struct sfs_fault *f)
 {
 	(void)arg;
 	ck_assert(f->why && f->why[0]);
-	ck_assert(f->kind == SFS_FAULT_MISSING || f->device);
+	ck_assert(f->kind == SFS_FAULT_MISSING || f->kind == SFS_FAULT_DEVICE || f->device);
 	ck_assert(f->kind != SFS_FAULT_RECORD ||
 		  (f->stream && f->first && f->last >= f->first));
 	faults_told++;
@@ -421,6 +421,14 @@ repair_and_look(uint64_t seed)
 	sfs_close(&sfs);
 }
 
+static void
+repair_is_refused(void)
+{
+	struct sfs_repair_result out;
+	ck_assert_int_lt(sfs_repair(paths, DEVICES, on_fault, NULL, &out, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.text, "missing"));
+}
+
 START_TEST(test_all_damage_is_found_and_dropped)
 {
 	const char *more = getenv("STREAMFS_CARE_SEEDS");
@@ -451,10 +459,14 @@ START_TEST(test_all_damage_is_found_and_dropped)
 		all_there(sfs, seed, false, damages == 1 && !any_hit());
 		if (sfs->root.generation < root.generation)
 			not_known_durable();
+		bool missing = sfs->missing > 0;
 		sfs_close(&sfs);
 		found += faults > 0;
 		harmless += !counts;
-		if (faults > 0)
+		/* a device without any root is as good as not there: nothing is dropped */
+		if (missing)
+			repair_is_refused();
+		else if (faults > 0)
 			repair_and_look(seed);
 	}
 	ck_assert_uint_gt(found, SEEDS / 2);
