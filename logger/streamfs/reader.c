@@ -199,6 +199,13 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 		       SFS_TOO_BIG;
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+	/* its permission is in the header, and proven with the whole only */
+	if (sfs->permission_mask) {
+		struct sfs_record_header h;
+		int rc = read_at(sfs, handle, sfs->scratch, &h, err);
+		if (rc != SFS_OK)
+			return rc;
+	}
 	*at = (const uint8_t *)room + from % SFS_SECTOR;
 	return fetch_part(
 		sfs, handle, (uint32_t)from, (uint32_t)(from + length), room, err);

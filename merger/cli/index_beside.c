@@ -3,6 +3,7 @@
 
 #include "indexer/feed.h"
 #include "indexer/view.h"
+#include "merger/cli/volume.h"
 
 static int
 sink(void *arg, const struct pr_index_record *r)
@@ -24,7 +25,11 @@ sink(void *arg, const struct pr_index_record *r)
 static int
 begin(struct index_beside *b, struct pr_error *err)
 {
-	b->view = pr_view_open(&b->path, 1, true, err);
+	struct volume_paths paths;
+
+	if (volume_paths_parse(b->path, &paths, err) == 0)
+		b->view = pr_view_open(paths.path, paths.count, true, err);
+	volume_paths_free(&paths);
 	if (!b->view || pr_view_refresh(b->view, true, INT64_MAX, err) < 0)
 		return -1;
 	b->feed = pr_feed_create(b->view, sink, b, err);

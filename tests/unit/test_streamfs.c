@@ -237,6 +237,10 @@ START_TEST(test_handles)
 	struct sfs *denied = sfs_open(paths, 1, &o, &err);
 	ck_assert_int_eq(
 		sfs_read(denied, &h, buf, sizeof(buf), &len, &r, &err), SFS_DENIED);
+	static _Alignas(4096) uint8_t room[16384];
+	const uint8_t *at;
+	ck_assert_int_eq(
+		sfs_read_part(denied, &h, 0, 1, room, sizeof(room), &at, &err), SFS_DENIED);
 	sfs_close(&denied);
 	sfs_close(&w);
 	struct sfs_create_options again = {.size = 4 << 20, .block_size = 65536};
