@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/level2.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <xxhash.h>
-
+#include "indexer/level2_format.h"
 #include "proto/wire/cursor.h"
-
-#define HEADER 40
-#define CHECKED 32
-#define COLUMN 16
-#define PAGE_HEADER 16
-#define FIRST_LEAD 4000
 
 uint64_t
 pr_level2_check(uint64_t check, uint64_t sequence, uint64_t proof)
@@ -21,32 +12,6 @@ pr_level2_check(uint64_t check, uint64_t sequence, uint64_t proof)
 	pr_put_le64(both, sequence);
 	pr_put_le64(both + 8, proof);
 	return XXH3_64bits_withSeed(both, sizeof(both), check);
-}
-
-static uint32_t
-lead_of(unsigned columns)
-{
-	return HEADER + COLUMN * columns <= FIRST_LEAD ? FIRST_LEAD : PR_LEVEL2_HEAD_MAX;
-}
-
-static uint16_t
-slices_of(unsigned stride)
-{
-	return (uint16_t)((PR_SLICES_PAGE - PAGE_HEADER) / stride);
-}
-
-static uint64_t
-head_check(const uint8_t *head, unsigned columns)
-{
-	uint64_t seed = XXH3_64bits(head, CHECKED);
-
-	return XXH3_64bits_withSeed(head + HEADER, (size_t)columns * COLUMN, seed);
-}
-
-static uint64_t
-page_check(uint64_t head, uint32_t page, const uint8_t *bytes)
-{
-	return XXH3_64bits_withSeed(bytes + 8, PR_SLICES_PAGE - 8, head + page);
 }
 
 /* ---- reading ---- */
@@ -117,158 +82,5 @@ pr_level2_apply(const struct pr_level2 *l, const struct pr_slices *slices, int w
 
 		for (unsigned j = 0; j < l->stride; j++)
 			vector[j] &= slice[j];
-	}
-}
-
-/* ---- writing ---- */
-
-void
-pr_level2_begin(struct pr_level2_writer *w)
-{
-	w->count = 0;
-	w->columns = 0;
-	w->segments = 0;
-}
-
-void
-pr_level2_free(struct pr_level2_writer *w)
-{
-	free(w->hashes);
-	*w = (struct pr_level2_writer){0};
-}
-
-/*
- * All columns have as many slices: enough for a column of the mean size, weighted by size, so that
- * the larger ones do not fill up.
- */
-static uint32_t
-pages_for(unsigned columns, size_t keys, double squares)
-{
-	double mean = keys ? squares / (double)keys : 1;
-	uint16_t slices = slices_of((columns + 7) / 8);
-	double plain = columns ? (double)keys / columns : 1;
-	/* a group must not grow without bound for a single column that is full */
-	double want = mean < 2 * plain ? mean : 2 * plain;
-	uint32_t pages = (uint32_t)(want * PR_SIGNATURE_BITS_A_KEY / slices) + 1;
-
-	return pages < PR_SLICES_PAGES ? PR_SLICES_PAGES : pages;
-}
-
-static double
-squares_of(const struct pr_level2_writer *w)
-{
-	double sum = 0;
-	size_t from = 0;
-
-	for (unsigned i = 0; i < w->columns; from = w->ends[i], i++)
-		sum += (double)(w->ends[i] - from) * (double)(w->ends[i] - from);
-	return sum;
-}
-
-static size_t
-size_for(unsigned columns, size_t keys, double squares)
-{
-	return lead_of(columns) +
-	       (size_t)pages_for(columns, keys, squares) * PR_SLICES_PAGE;
-}
-
-size_t
-pr_level2_size(const struct pr_level2_writer *w)
-{
-	return size_for(w->columns, w->count, squares_of(w));
-}
-
-static int
-make_room(struct pr_level2_writer *w, size_t more)
-{
-	uint64_t *grown;
-	size_t room = w->count + more;
-
-	if (room <= w->room)
-		return 0;
-	room += room / 2;
-	grown = realloc(w->hashes, room * sizeof(*grown));
-	if (!grown)
-		return -1;
-	w->hashes = grown;
-	w->room = room;
-	return 0;
-}
-
-int
-pr_level2_add(struct pr_level2_writer *w, uint64_t first_sequence,
-	const struct pr_level2_column *column, const uint64_t *hashes, size_t count,
-	size_t max)
-{
-	double squares = squares_of(w) + (double)count * (double)count;
-
-	if (w->columns == PR_LEVEL2_COLUMNS_MAX ||
-		(w->columns && size_for(w->columns + 1, w->count + count, squares) > max))
-		return 0;
-	if (make_room(w, count) < 0)
-		return -1;
-	if (w->columns == 0)
-		w->first_sequence = first_sequence;
-	memcpy(w->hashes + w->count, hashes, count * sizeof(*hashes));
-	w->count += count;
-	w->column[w->columns] = *column;
-	w->ends[w->columns++] = w->count;
-	w->segments += column->segments;
-	return 1;
-}
-
-static void
-put_head(const struct pr_level2_writer *w, uint16_t link, uint32_t pages, uint8_t *out)
-{
-	memset(out, 0, lead_of(w->columns));
-	pr_put_le32(out, PR_LEVEL2_MAGIC);
-	pr_put_le16(out + 4, PR_LEVEL2_VERSION);
-	pr_put_le16(out + 6, link);
-	pr_put_le64(out + 8, w->first_sequence);
-	pr_put_le32(out + 16, w->segments);
-	pr_put_le16(out + 20, (uint16_t)w->columns);
-	pr_put_le16(out + 22, (uint16_t)((w->columns + 7) / 8));
-	pr_put_le32(out + 24, pages);
-	for (unsigned i = 0; i < w->columns; i++) {
-		pr_put_le64(out + HEADER + i * COLUMN, w->column[i].check);
-		pr_put_le32(out + HEADER + i * COLUMN + 8, w->column[i].segments);
-	}
-	pr_put_le64(out + 32, head_check(out, w->columns));
-}
-
-static void
-put_key(const struct pr_level2_writer *w, uint64_t hash, unsigned column, uint32_t pages,
-	uint8_t *first)
-{
-	unsigned stride = (w->columns + 7) / 8;
-	struct pr_slices slices;
-
-	pr_slices_of(hash, pages, slices_of(stride), &slices);
-	for (int i = 0; i < PR_SLICES_PAGES; i++) {
-		uint8_t *page =
-			first + (size_t)slices.page[i] * PR_SLICES_PAGE + PAGE_HEADER;
-
-		for (int j = 0; j < PR_SLICES_PROBES; j++)
-			page[(size_t)slices.slice[i][j] * stride + column / 8] |=
-				(uint8_t)(1u << column % 8);
-	}
-}
-
-void
-pr_level2_finish(const struct pr_level2_writer *w, uint16_t link, uint8_t *out)
-{
-	uint32_t pages = pages_for(w->columns, w->count, squares_of(w));
-	uint8_t *first = out + lead_of(w->columns);
-	size_t from = 0;
-
-	put_head(w, link, pages, out);
-	memset(first, 0, (size_t)pages * PR_SLICES_PAGE);
-	for (unsigned i = 0; i < w->columns; i++)
-		for (; from < w->ends[i]; from++)
-			put_key(w, w->hashes[from], i, pages, first);
-	for (uint32_t i = 0; i < pages; i++) {
-		uint8_t *page = first + (size_t)i * PR_SLICES_PAGE;
-
-		pr_put_le64(page, page_check(pr_get_le64(out + 32), i, page));
 	}
 }

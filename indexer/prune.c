@@ -105,16 +105,26 @@ stream_of(struct pr_prune *p, uint16_t link)
 /* ---- level 1 ---- */
 
 static bool
+fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
+{
+	return l->link == link && l->first_sequence == ref->first_sequence &&
+	       l->segments == ref->segments;
+}
+
+/* An index may be recycled before what it is about: no fault. */
+static bool
 read_batch(
 	struct pr_prune *p, struct batch *b, uint16_t link, const struct pr_index_ref *ref)
 {
 	const uint8_t *body;
+	int rc = pr_view_read_record(p->view, &ref->handle, &b->buffer, &body, NULL);
 
-	if (pr_view_read_record(p->view, &ref->handle, &b->buffer, &body, NULL) != SFS_OK)
-		return false;
-	return pr_level1_open(&b->level1, body, ref->handle.length, NULL) == 0 &&
-	       b->level1.link == link && b->level1.first_sequence == ref->first_sequence &&
-	       b->level1.segments == ref->segments;
+	if (rc == SFS_OK &&
+		pr_level1_open(&b->level1, body, ref->handle.length, NULL) == 0 &&
+		fits(&b->level1, link, ref))
+		return true;
+	p->figures.damaged += rc != SFS_EXPIRED;
+	return false;
 }
 
 /* What level 1 says of the segment; false: nothing. */
@@ -133,7 +143,6 @@ find_segment(struct pr_prune *p, struct stream *s, const struct pr_index_stream 
 		b->valid = read_batch(p, b, s->link, ref);
 		p->figures.reads++;
 		p->figures.bytes += ref->handle.length;
-		p->figures.damaged += !b->valid;
 		*worked = true;
 	}
 	if (!b->valid || entry->sequence < b->level1.first_sequence ||

@@ -14,7 +14,7 @@ struct pr_prune_group {
 	struct pr_prune_figures *figures;
 	/* the group at hand */
 	uint64_t tried; /* its first sequence; also when it cannot be used */
-	bool usable, worked;
+	bool usable, worked, expired;
 	struct sfs_handle handle;
 	struct pr_level2 head;
 	uint64_t starts[PR_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
@@ -64,15 +64,17 @@ static const uint8_t *
 read_part(struct pr_prune_group *g, size_t offset, size_t len, struct pr_view_buffer *room)
 {
 	const uint8_t *at;
+	int rc;
 
 	g->figures->reads++;
 	g->figures->bytes += len;
 	g->worked = true;
-	if (pr_view_buffer_grow(room, len + 2 * PR_SLICES_PAGE) < 0 ||
-		sfs_read_part(pr_view_sfs(g->view), &g->handle, offset, len, room->bytes,
-			room->room, &at, NULL) != SFS_OK)
+	if (pr_view_buffer_grow(room, len + 2 * PR_SLICES_PAGE) < 0)
 		return NULL;
-	return at;
+	rc = sfs_read_part(pr_view_sfs(g->view), &g->handle, offset, len, room->bytes,
+		room->room, &at, NULL);
+	g->expired = rc == SFS_EXPIRED; /* recycled before what it is about: no fault */
+	return rc == SFS_OK ? at : NULL;
 }
 
 static bool
@@ -117,7 +119,7 @@ take_group(struct pr_prune_group *g, const struct pr_index_ref *ref)
 	g->handle = ref->handle;
 	g->plan = NULL;
 	if (!read_head(g, ref)) {
-		g->figures->damaged++;
+		g->figures->damaged += !g->expired;
 		return false;
 	}
 	g->starts[0] = g->head.first_sequence;
@@ -138,7 +140,7 @@ page(struct pr_prune_group *g, uint32_t number)
 			g, pr_level2_page_at(&g->head, number), PR_SLICES_PAGE, &room);
 		g->have[number] =
 			at && pr_level2_page_valid(&g->head, number, at) ? YES : NO;
-		g->figures->damaged += g->have[number] == NO;
+		g->figures->damaged += g->have[number] == NO && !g->expired;
 		if (g->have[number] == YES)
 			memcpy(to, at, PR_SLICES_PAGE);
 		free(room.bytes);

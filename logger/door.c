@@ -3,12 +3,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "proto/rpc/rpc.h"
 
 struct pr_door {
 	struct pr_append *append;
 	struct pr_rpc *rpc;
+	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) +
+		      sizeof(((struct sfs_volume_info *)0)->uuid)];
 };
 
 static void
@@ -57,7 +61,6 @@ pr_door_open(struct pr_loop *loop, struct sfs *sfs, struct pr_append *append,
 {
 	struct pr_door *d = calloc(1, sizeof(*d));
 	struct sfs_volume_info info;
-	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) + sizeof(info.uuid)];
 
 	if (!d) {
 		pr_error_set(err, "no memory for the indexer's socket");
@@ -65,19 +68,27 @@ pr_door_open(struct pr_loop *loop, struct sfs *sfs, struct pr_append *append,
 	}
 	d->append = append;
 	if (sfs_info(sfs, &info, err) == SFS_OK) {
-		snprintf(endpoint, sizeof(endpoint), PR_RPC_ENDPOINT_INDEX, info.uuid);
-		d->rpc = pr_rpc_listen(loop, endpoint, NULL, on_message, d, err);
+		snprintf(
+			d->endpoint, sizeof(d->endpoint), PR_RPC_ENDPOINT_INDEX, info.uuid);
+		d->rpc = pr_rpc_listen(loop, d->endpoint, NULL, on_message, d, err);
 	}
 	if (!d->rpc)
 		pr_door_close(&d);
 	return d;
 }
 
+/* The volume's lock is still ours: nobody else can have bound the path meanwhile. */
 void
 pr_door_close(struct pr_door **door)
 {
-	if (*door)
-		pr_rpc_destroy(&(*door)->rpc);
-	free(*door);
+	struct pr_door *d = *door;
+
+	if (!d)
+		return;
+	if (d->rpc) {
+		pr_rpc_destroy(&d->rpc);
+		unlink(d->endpoint + strlen("ipc://"));
+	}
+	free(d);
 	*door = NULL;
 }

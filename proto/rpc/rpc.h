@@ -19,7 +19,7 @@
 #define PR_RPC_ENDPOINT_DISPATCHER "ipc:///run/packrack/dispatcher.sock"
 #define PR_RPC_ENDPOINT_MERGER "ipc:///run/packrack/merger.sock"
 /* Where the logger of a volume takes its index, by the volume's uuid: no one needs to configure it. */
-#define PR_RPC_ENDPOINT_INDEX "ipc:///dev/shm/packrack-%s.sock"
+#define PR_RPC_ENDPOINT_INDEX "ipc:///dev/shm/pr-index-%s.sock"
 #define PR_RPC_PEER_MAX 64
 
 struct pr_rpc_peer {

@@ -10,12 +10,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "indexer/level2.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/tslog.h"
 #include "tests/unit/golden_frames.h"
+
+static const uint8_t golden_level1[] = {
+#include "tests/unit/golden_level1.h"
+};
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -597,6 +602,30 @@ put_volumes(void)
 	}
 }
 
+/* ---- the index ---- */
+
+static void
+put_index(void)
+{
+	struct pr_level2_writer w = {0};
+	struct pr_level2_column column = {.check = 1, .segments = 3};
+	uint64_t hashes[] = {1, 2, 3};
+	uint8_t *out;
+	size_t len;
+
+	put("index", "level1", golden_level1, sizeof golden_level1, END);
+	for (int i = 0; i < 16; i++)
+		pr_level2_add(&w, 5, &column, hashes, 3, 100000);
+	len = pr_level2_size(&w);
+	out = malloc(len);
+	if (!out)
+		die("level2");
+	pr_level2_finish(&w, 2, out);
+	put("index", "level2", out, len, END);
+	free(out);
+	pr_level2_free(&w);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -619,5 +648,6 @@ main(int argc, char **argv)
 	put_configs();
 	put_traces();
 	put_volumes();
+	put_index();
 	return 0;
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of the index, and keys of packets. Covers indexer/level1.c indexer/level2.c
+ * indexer/signature.c indexer/keys.c
+ * Options -max_len=8192
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/keys.h"
+#include "indexer/level1.h"
+#include "indexer/level2.h"
+#include "tests/fuzz/fuzz.h"
+
+static void
+ask_segment(const struct pr_level1_segment *s)
+{
+	struct pr_key key = pr_key_number(PR_KEY_DPORT, 53);
+	struct pr_series_bucket bucket;
+	struct pr_held_walk walk;
+	uint64_t seq, last = 0, count = 0;
+	size_t at = 0;
+
+	pr_level1_has_key(s, &key);
+	for (int number = PR_NUMBER_TIME; number <= PR_NUMBER_DST4; number++)
+		pr_level1_has_range(s, (enum pr_number)number, 1, 70000);
+	pr_held_walk_begin(&walk, s, 100000);
+	while (pr_held_walk_next(&walk, &seq)) {
+		MUST(seq <= 100000 && (!count++ || seq > last));
+		last = seq;
+	}
+	while (pr_level1_series(s, &at, &bucket))
+		;
+}
+
+static void
+ask_group(const uint8_t *data, size_t len)
+{
+	static struct pr_level2 l;
+	uint8_t vector[PR_LEVEL2_VECTOR];
+	struct pr_slices slices;
+
+	if (pr_level2_open(&l, data, len, len, NULL) < 0)
+		return;
+	pr_slices_of(len * 0x9e3779b97f4a7c15u, l.pages, l.slices_a_page, &slices);
+	memset(vector, 0xff, sizeof(vector));
+	for (int i = 0; i < PR_SLICES_PAGES; i++) {
+		const uint8_t *page = data + pr_level2_page_at(&l, slices.page[i]);
+
+		pr_level2_page_valid(&l, slices.page[i], page);
+		pr_level2_apply(&l, &slices, i, page, vector);
+	}
+}
+
+/* Signatures hold what was added. */
+static void
+sign(const uint8_t *data, size_t len)
+{
+	uint8_t words[128] = {0};
+	uint64_t hash = 0;
+	uint32_t bits = pr_signature_bits(len % 100);
+
+	for (size_t i = 0; i < len; i++)
+		hash = hash * 31 + data[i];
+	pr_signature_add(words, bits, hash);
+	MUST(pr_signature_test(words, bits, hash));
+}
+
+static void
+ask_packet(const uint8_t *data, size_t len)
+{
+	static const uint16_t linktypes[] = {1, 113, 276, 101, 0, 9};
+	struct pr_key keys[PR_KEYS_MAX];
+	struct pr_packet p = {.data = data, .caplen = (uint32_t)len, .len = (uint32_t)len};
+
+	for (size_t i = 0; i < sizeof(linktypes) / sizeof(linktypes[0]); i++) {
+		p.linktype = linktypes[i];
+		MUST(pr_keys_of_packet(&p, keys) <= PR_KEYS_MAX);
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
+	struct pr_level1_segment s;
+	struct pr_level1 l;
+
+	sign(data, len);
+	ask_packet(data, len);
+	ask_group(data, len);
+	if (pr_level1_open(&l, data, len, NULL) < 0)
+		return 0;
+	pr_level1_tops(&l, tops);
+	for (unsigned i = 0; i < l.segments; i++) {
+		pr_level1_get(&l, i, &s);
+		ask_segment(&s);
+	}
+	return 0;
+}
