@@ -89,8 +89,10 @@ set_bits(uint8_t *bits, uint64_t from, uint64_t to)
 {
 	for (; from <= to && from % 8; from++)
 		bits[from / 8] |= (uint8_t)(1u << from % 8);
-	for (; from + 7 <= to; from += 8)
-		bits[from / 8] = 0xff;
+	if (from + 7 <= to) {
+		memset(bits + from / 8, 0xff, (size_t)(to + 1 - from) / 8);
+		from += (to + 1 - from) / 8 * 8;
+	}
 	for (; from <= to; from++)
 		bits[from / 8] |= (uint8_t)(1u << from % 8);
 }

@@ -423,51 +423,91 @@ address_keys(enum pr_key_kind kind, const uint8_t *address, size_t captured, siz
 	return n;
 }
 
-static size_t
-ip_keys(const struct pr_fields *f, struct pr_key *out)
+static bool
+same_address(const struct pr_fields *f, const struct pr_fields *g, bool src)
 {
-	const unsigned both = PR_FIELD_SRC | PR_FIELD_DST,
-		       all = both | PR_FIELD_SPORT | PR_FIELD_DPORT;
+	if (f->address_len != g->address_len)
+		return false;
+	return src ? f->src_len == g->src_len && !memcmp(f->src, g->src, sizeof(f->src))
+		   : f->dst_len == g->dst_len && !memcmp(f->dst, g->dst, sizeof(f->dst));
+}
+
+/* Has f any of these that `but` has not just so? */
+static bool
+news(const struct pr_fields *f, const struct pr_fields *but, unsigned field, bool same)
+{
+	return (f->have & field) == field && !((but->have & field) == field && same);
+}
+
+static size_t
+address_and_pair_keys(
+	const struct pr_fields *f, const struct pr_fields *but, struct pr_key *out)
+{
+	bool src = same_address(f, but, true), dst = same_address(f, but, false);
+	size_t n = 0;
+
+	if (!src)
+		n += address_keys(PR_KEY_SRC, f->src, f->src_len, f->address_len, out + n);
+	if (!dst)
+		n += address_keys(PR_KEY_DST, f->dst, f->dst_len, f->address_len, out + n);
+	if (news(f, but, PR_FIELD_SRC | PR_FIELD_DST, src && dst))
+		out[n++] = pr_key_pair(f->src, f->dst, f->address_len);
+	return n;
+}
+
+static size_t
+ip_keys(const struct pr_fields *f, const struct pr_fields *but, struct pr_key *out)
+{
+	const unsigned all = PR_FIELD_SRC | PR_FIELD_DST | PR_FIELD_SPORT | PR_FIELD_DPORT;
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->proto_count; i++)
-		out[n++] = pr_key_number(PR_KEY_PROTO, f->protos[i]);
-	n += address_keys(PR_KEY_SRC, f->src, f->src_len, f->address_len, out + n);
-	n += address_keys(PR_KEY_DST, f->dst, f->dst_len, f->address_len, out + n);
-	if ((f->have & both) == both)
-		out[n++] = pr_key_pair(f->src, f->dst, f->address_len);
+		if (f->protos[i] != but->protos[i] || i >= but->proto_count)
+			out[n++] = pr_key_number(PR_KEY_PROTO, f->protos[i]);
+	n += address_and_pair_keys(f, but, out + n);
 	if ((f->have & all) == all)
 		out[n++] = pr_key_flow(
 			f->protos[0], f->src, f->dst, f->address_len, f->sport, f->dport);
-	if (f->have & PR_FIELD_SPORT)
+	if (news(f, but, PR_FIELD_SPORT, f->sport == but->sport))
 		out[n++] = pr_key_number(PR_KEY_SPORT, f->sport);
-	if (f->have & PR_FIELD_DPORT)
+	if (news(f, but, PR_FIELD_DPORT, f->dport == but->dport))
 		out[n++] = pr_key_number(PR_KEY_DPORT, f->dport);
-	if (f->have & PR_FIELD_FRAGMENT)
+	if (news(f, but, PR_FIELD_FRAGMENT, true))
 		out[n++] = pr_key_number(PR_KEY_FRAGMENT, 0);
-	if (f->have & PR_FIELD_ICMP)
+	if (news(f, but, PR_FIELD_ICMP, f->icmp == but->icmp))
 		out[n++] = pr_key_number(PR_KEY_ICMP, f->icmp);
-	if (f->have & PR_FIELD_ICMP6)
+	if (news(f, but, PR_FIELD_ICMP6, f->icmp == but->icmp))
 		out[n++] = pr_key_number(PR_KEY_ICMP6, f->icmp);
 	return n;
 }
 
 size_t
-pr_keys_of_fields(const struct pr_fields *f, struct pr_key out[PR_KEYS_MAX])
+pr_keys_but(const struct pr_fields *f, const struct pr_fields *but,
+	struct pr_key out[PR_KEYS_MAX])
 {
 	size_t n = 0;
 
-	if (f->have & PR_FIELD_MAC_DST)
+	if (news(f, but, PR_FIELD_MAC_DST, !memcmp(f->macs, but->macs, 6)))
 		out[n++] = pr_key_bytes(PR_KEY_MAC_DST, f->macs, 6);
-	if (f->have & PR_FIELD_MAC_SRC)
+	if (news(f, but, PR_FIELD_MAC_SRC, !memcmp(f->macs + 6, but->macs + 6, 6)))
 		out[n++] = pr_key_bytes(PR_KEY_MAC_SRC, f->macs + 6, 6);
 	for (size_t i = 0; i < f->type_count; i++)
-		out[n++] = pr_key_number(PR_KEY_ETHERTYPE, f->types[i]);
+		if (f->types[i] != but->types[i] || i >= but->type_count)
+			out[n++] = pr_key_number(PR_KEY_ETHERTYPE, f->types[i]);
 	for (size_t i = 0; i < f->tag_count; i++)
-		out[n++] = pr_key_number(PR_KEY_VLAN, f->tags[i]);
+		if (f->tags[i] != but->tags[i] || i >= but->tag_count)
+			out[n++] = pr_key_number(PR_KEY_VLAN, f->tags[i]);
 	for (size_t i = 0; i < f->label_count; i++)
 		out[n++] = pr_key_number(PR_KEY_MPLS, f->labels[i]);
-	return n + ip_keys(f, out + n);
+	return n + ip_keys(f, but, out + n);
+}
+
+size_t
+pr_keys_of_fields(const struct pr_fields *f, struct pr_key out[PR_KEYS_MAX])
+{
+	static const struct pr_fields none;
+
+	return pr_keys_but(f, &none, out);
 }
 
 size_t

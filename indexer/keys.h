@@ -145,6 +145,9 @@ size_t pr_fields_bytes(const struct pr_fields *fields);
 /* At most so many, without ADDRESS, PORT and MAC. */
 #define PR_KEYS_MAX (4 * PR_KEYS_DEPTH + 24)
 size_t pr_keys_of_fields(const struct pr_fields *fields, struct pr_key out[PR_KEYS_MAX]);
+/* Those that fields `but` do not make as well; some of these may be among them all the same. */
+size_t pr_keys_but(const struct pr_fields *fields, const struct pr_fields *but,
+	struct pr_key out[PR_KEYS_MAX]);
 /* Both in one, for tests and tools; a link type without layout has none. */
 size_t pr_keys_of_packet(const struct pr_packet *packet, struct pr_key out[PR_KEYS_MAX]);
 

@@ -221,6 +221,8 @@ static int
 take_kinds(struct pr_sketch *s, struct pr_error *err)
 {
 	struct pr_key keys[PR_KEYS_MAX];
+	struct pr_fields none = {0};
+	const struct pr_fields *last = &none;
 
 	s->sport_min = s->dport_min = UINT16_MAX;
 	s->sport_max = s->dport_max = 0;
@@ -228,12 +230,13 @@ take_kinds(struct pr_sketch *s, struct pr_error *err)
 	memset(s->octets, 0, sizeof(s->octets));
 	for (size_t i = 0; i < s->kind_count; i++) {
 		const struct pr_kind *k = &s->kinds[i];
-		size_t count = pr_keys_of_fields(&k->fields, keys);
+		size_t count = pr_keys_but(&k->fields, last, keys);
 
 		for (size_t j = 0; j < count; j++)
 			if (add_key(s, &keys[j]) < 0)
 				return no_memory(err);
 		count_numbers(s, &k->fields);
+		last = &k->fields;
 	}
 	return 0;
 }

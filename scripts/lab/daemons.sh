@@ -145,7 +145,7 @@ daemons_clean() {
 		if [ ! -e "$volume" ] || [ ! -x "$BUILD/packrack" ]; then continue; fi
 		uuid=$(timeout 10 "$BUILD/packrack" volume show "$volume" --json 2> /dev/null |
 			sed -n 's/.*"uuid": *"\([0-9a-f-]*\)".*/\1/p' | head -n 1)
-		[ -z "$uuid" ] || rm -f "/dev/shm/packrack-$uuid" "/dev/shm/packrack-$uuid.sock"
+		[ -z "$uuid" ] || rm -f "/dev/shm/packrack-$uuid"
 	done
 	rm -f "$STATE"/*.sock
 }
