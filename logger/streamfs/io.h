@@ -56,7 +56,7 @@ struct sfs_request {
 	size_t len, done;
 	uint64_t offset;
 	int error; /* 0 or errno, when it comes back */
-	uint32_t slot, epoch;
+	uint32_t slot, epoch, parts;
 	struct sfs_request *next;
 };
 

@@ -116,6 +116,7 @@ sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r)
 {
 	r->error = 0;
 	r->done = 0;
+	r->parts = 0;
 	r->next = NULL;
 	q->flying++;
 	q->ops->submit(q->state, r);

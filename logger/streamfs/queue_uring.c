@@ -6,7 +6,7 @@
 
 #include "logger/streamfs/io.h"
 
-#define DEPTH 64
+#define DEPTH 128
 #define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
 #define PIN_PIECES 256
 
@@ -17,9 +17,26 @@
 #define WRITE_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0)
 #define READ_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 
-/* Requests beyond the ring's depth wait in a list. */
+/*
+ * What goes to the kernel in one piece. A longer one may need more segments than the device takes (128
+ * pages of a loop device or a SCSI disk): io_uring submits it without blocking, the block layer will not
+ * split that and refuses, and a kernel thread does it all over again, which costs CPU and counts twice
+ * against a limit of the block I/O controller. Pieces submitted together are merged again.
+ */
+#define PART_BYTES ((size_t)128 << 10)
+struct part {
+	struct sfs_request *r;
+	size_t at, len;
+	struct part *next; /* free ones */
+};
+
+/*
+ * Requests wait in a list until there is a part for each of their pieces. Of a request in the ring, done
+ * is what was given to the kernel so far, and parts are under way.
+ */
 struct uring_queue {
 	struct io_uring ring;
+	struct part part[DEPTH], *idle;
 	const uint8_t *pinned; /* NULL: none */
 	size_t pinned_size;
 	struct sfs_request *todo, **todo_tail;
@@ -28,9 +45,8 @@ struct uring_queue {
 };
 
 static void
-finish(struct uring_queue *q, struct sfs_request *r, int error)
+finish(struct uring_queue *q, struct sfs_request *r)
 {
-	r->error = error;
 	r->next = NULL;
 	*q->done_tail = r;
 	q->done_tail = &r->next;
@@ -49,12 +65,13 @@ pinned_piece(const struct uring_queue *q, const uint8_t *p, size_t len)
 }
 
 static void
-prepare(const struct uring_queue *q, struct io_uring_sqe *sqe, struct sfs_request *r)
+prepare(struct uring_queue *q, struct io_uring_sqe *sqe, struct part *p)
 {
-	unsigned len = (unsigned)(r->len - r->done);
-	uint64_t offset = r->offset + r->done;
+	struct sfs_request *r = p->r;
+	unsigned len = (unsigned)p->len;
+	uint64_t offset = r->offset + p->at;
 	if (r->buf) {
-		const uint8_t *from = r->buf + r->done;
+		const uint8_t *from = r->buf + p->at;
 		int piece = pinned_piece(q, from, len);
 		if (piece >= 0)
 			io_uring_prep_write_fixed(
@@ -63,28 +80,49 @@ prepare(const struct uring_queue *q, struct io_uring_sqe *sqe, struct sfs_reques
 			io_uring_prep_write(sqe, r->disk->fd, from, len, offset);
 		sqe->ioprio = WRITE_PRIORITY;
 	} else if (r->into) {
-		io_uring_prep_read(sqe, r->disk->fd, r->into + r->done, len, offset);
+		io_uring_prep_read(sqe, r->disk->fd, r->into + p->at, len, offset);
 		sqe->ioprio = READ_PRIORITY;
 	} else {
 		io_uring_prep_fsync(sqe, r->disk->fd, IORING_FSYNC_DATASYNC);
 	}
-	io_uring_sqe_set_data(sqe, r);
+	io_uring_sqe_set_data(sqe, p);
+	r->parts++;
+}
+
+static bool
+give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
+{
+	struct part *p = q->idle;
+	struct io_uring_sqe *sqe = p ? io_uring_get_sqe(&q->ring) : NULL;
+	if (!sqe)
+		return false;
+	q->idle = p->next;
+	*p = (struct part){.r = r, .at = at, .len = len};
+	prepare(q, sqe, p);
+	q->inside++;
+	return true;
+}
+
+/* The next piece of the first request that waits. */
+static bool
+feed_one(struct uring_queue *q)
+{
+	struct sfs_request *r = q->todo;
+	size_t len = r->len - r->done < PART_BYTES ? r->len - r->done : PART_BYTES;
+	if (!give(q, r, r->done, len))
+		return false;
+	r->done += len;
+	if (r->done == r->len)
+		q->todo = r->next;
+	return true;
 }
 
 static void
 feed(struct uring_queue *q)
 {
 	bool any = false;
-	while (q->todo && q->inside < DEPTH) {
-		struct io_uring_sqe *sqe = io_uring_get_sqe(&q->ring);
-		if (!sqe)
-			break;
-		struct sfs_request *r = q->todo;
-		q->todo = r->next;
-		prepare(q, sqe, r);
-		q->inside++;
+	while (q->todo && feed_one(q))
 		any = true;
-	}
 	if (!q->todo)
 		q->todo_tail = &q->todo;
 	/* what the kernel does not take now stays in the ring for the next submit */
@@ -102,34 +140,36 @@ uring_submit(void *state, struct sfs_request *r)
 	return 0;
 }
 
-static void
-requeue(struct uring_queue *q, struct sfs_request *r)
+/* What is left of a piece is given again: the place of the one that came back is free. */
+static bool
+again(struct uring_queue *q, struct sfs_request *r, const struct part *p, size_t done)
 {
-	r->next = NULL;
-	*q->todo_tail = r;
-	q->todo_tail = &r->next;
+	if (!give(q, r, p->at + done, p->len - done))
+		return false;
+	io_uring_submit(&q->ring);
+	return true;
 }
 
 static void
 complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 {
-	struct sfs_request *r = io_uring_cqe_get_data(cqe);
+	struct part *slot = io_uring_cqe_get_data(cqe), p = *slot;
+	struct sfs_request *r = p.r;
 	int res = cqe->res;
 	io_uring_cqe_seen(&q->ring, cqe);
 	q->inside--;
-	if (res == -EINTR || res == -EAGAIN) {
-		requeue(q, r);
-	} else if (res < 0 || r->len == 0) {
-		finish(q, r, res < 0 ? -res : 0);
-	} else if (res == 0) {
-		finish(q, r, EIO);
-	} else {
-		r->done += (size_t)res;
-		if (r->done < r->len)
-			requeue(q, r);
-		else
-			finish(q, r, 0);
+	r->parts--;
+	slot->next = q->idle;
+	q->idle = slot;
+	if (res == -EINTR || res == -EAGAIN || (res > 0 && (size_t)res < p.len)) {
+		if (again(q, r, &p, res > 0 ? (size_t)res : 0))
+			return;
+		res = -EIO;
 	}
+	if (res < 0 || (size_t)res < p.len)
+		r->error = res < 0 ? -res : EIO;
+	if (r->parts == 0 && r->done == r->len)
+		finish(q, r);
 }
 
 static struct sfs_request *
@@ -201,6 +241,10 @@ sfs_uring_open(struct sfs_queue *queue)
 		return -1;
 	q->todo_tail = &q->todo;
 	q->done_tail = &q->done;
+	for (unsigned i = 0; i < DEPTH; i++) {
+		q->part[i].next = q->idle;
+		q->idle = &q->part[i];
+	}
 	if (make_ring(&q->ring) < 0) {
 		free(q);
 		return -1;

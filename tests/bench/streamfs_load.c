@@ -34,10 +34,11 @@
 #define LARGEST (512 * 1024)
 #define READ_BYTES 4096
 #define FILE_BYTES (64u << 20)
+#define FILES_MAX 8192
 #define ARRIVALS 65536
-#define PLACES (1u << 22)
+#define PLACES (1u << 20)
 #define SECONDS_MAX 600
-#define WARM 2 /* seconds before the first interval that counts */
+#define WARM 1 /* seconds before the first interval that counts */
 
 struct place { /* where something to be read lies */
 	struct sfs_handle handle;
@@ -62,7 +63,8 @@ struct load {
 	struct sfs *sfs; /* NULL: files */
 	int id[STREAMS_MAX], fd[STREAMS_MAX];
 	uint64_t file[STREAMS_MAX], size[STREAMS_MAX];
-	uint64_t files; /* begun so far */
+	uint64_t files, held; /* begun so far, and of them not deleted */
+	uint64_t live[FILES_MAX]; /* numbers of those, oldest first */
 	int64_t ticked;
 };
 
@@ -169,6 +171,34 @@ file_name(const struct load *l, uint64_t n, char *to, size_t size)
 	snprintf(to, size, "%s/log.%08lu", l->paths[0], (unsigned long)n);
 }
 
+static bool
+being_written(const struct load *l, uint64_t file)
+{
+	for (uint32_t i = 0; i < l->streams; i++)
+		if (l->fd[i] >= 0 && l->file[i] == file)
+			return true;
+	return false;
+}
+
+/* The oldest that is not being written. */
+static void
+delete_oldest(struct load *l)
+{
+	char name[300];
+	uint64_t i = 0;
+	while (i < l->held && being_written(l, l->live[i]))
+		i++;
+	if (i == l->held)
+		die("no room", "every log file is being written");
+	file_name(l, l->live[i], name, sizeof(name));
+	if (unlink(name) < 0)
+		die(name, strerror(errno));
+	l->held--;
+	memmove(&l->live[i], &l->live[i + 1], (l->held - i) * sizeof(l->live[0]));
+	if (l->held > 0)
+		atomic_store(&l->shared->oldest, l->live[0]);
+}
+
 /* The next log file of a stream; the oldest of all goes when there is no room for it. */
 static void
 file_begin(struct load *l, uint32_t stream)
@@ -177,12 +207,10 @@ file_begin(struct load *l, uint32_t stream)
 	uint64_t most = l->room / FILE_BYTES;
 	if (l->fd[stream] >= 0)
 		close(l->fd[stream]);
-	while (l->files - atomic_load(&l->shared->oldest) >= most) {
-		file_name(l, atomic_fetch_add(&l->shared->oldest, 1), name, sizeof(name));
-		if (unlink(name) < 0 && errno != ENOENT)
-			die(name, strerror(errno));
-	}
-	l->file[stream] = l->files;
+	l->fd[stream] = -1;
+	while (l->held >= (most < FILES_MAX ? most : FILES_MAX))
+		delete_oldest(l);
+	l->file[stream] = l->live[l->held++] = l->files;
 	l->size[stream] = 0;
 	file_name(l, l->files++, name, sizeof(name));
 	l->fd[stream] =

@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""StreamFS against ext4, XFS and btrfs on the same loop devices: the experiments of Hyperion, section 7.
+
+BENCH_PARTS=write,mix,streams,records,devices,packets chooses; BENCH_MBPS is what the devices are held to.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import benchlib as b
+import blocklib as bl
+
+MB = 1e6
+RATE = float(os.environ.get("BENCH_MBPS", "300")) * MB
+SIZE = int(os.environ.get("BENCH_BYTES", str(6 << 30)))
+PARTS = ["write", "mix", "streams", "records", "devices", "packets"]
+FILE_SYSTEMS = ["xfs", "ext4", "btrfs"]
+READ_RECORD = 4000  # a record of 4 KB, header included
+# Random reads of 4 KB for each arrival of 64 KB; Hyperion, figure 10, varies the ratio without naming it.
+RATIOS = [0.125, 0.5, 1.0, 2.0]
+ROUNDS = 5
+
+devices, peers, goals = [], [], []
+table = b.Table("streamfs")
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def device(n):
+    while len(devices) <= n:
+        devices.append(bl.Device(SIZE))
+    return devices[n]
+
+
+def limit(count, rate, **more):
+    for d in devices[:count]:
+        d.limit(write=int(rate), **more)
+
+
+def free_run(count):
+    for d in devices[:count]:
+        d.limit()
+
+
+class Load:
+    """A contender under load; commands go to it in lines, answers come in JSON"""
+
+    def __init__(self, name, count=1, streams=32, record=0):
+        self.name, self.mount, self.count = name, None, count
+        ds = [device(i) for i in range(count)]
+        program = f"{b.BUILD}/tests/bench/streamfs_load"
+        if name == "streamfs":
+            paths = [d.path for d in ds]
+            b.run(f"{b.BUILD}/packrack", "volume", "create", "--force", ",".join(paths))
+            words = [program, "volume", ",".join(paths), f"streams={streams}", f"record={record}"]
+        else:
+            self.mount = bl.Mount(name, ds)
+            words = [program, "files", self.mount.path, f"streams={streams}",
+                     f"room={int(self.mount.free() * 0.9)}"]
+        self.p = b.start(*bl.grouped(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def command(self, text):
+        self.p.stdin.write(text + "\n")
+        self.p.stdin.flush()
+        line = self.p.stdout.readline()
+        if not line:
+            sys.exit(f"bench: {self.name} ended early")
+        return json.loads(line)
+
+    def fill(self):
+        """until it recycles"""
+        free_run(self.count)
+        self.command(f"fill {int(SIZE * self.count * 1.2)}")
+
+    def run(self, seconds, reads=0.0):
+        busy, begin = b.machine_seconds(), time.monotonic()
+        got = self.command(f"run {seconds} {reads}")
+        wall = time.monotonic() - begin
+        got["rate"] = sum(got["bytes"]) / seconds
+        got["gb"] = got["rate"] * wall / 1e9
+        got["machine"] = (b.machine_seconds() - busy) / got["gb"]
+        got["reads_a_second"] = sum(got["reads"]) / seconds
+        return got
+
+    def close(self):
+        free_run(self.count)
+        self.p.stdin.close()
+        self.p.wait()
+        if self.mount:
+            self.mount.close()
+
+
+def goal(text, holds):
+    goals.append((holds, text))
+    print(f"  {'holds   ' if holds else 'DOES NOT'} {text}", flush=True)
+    table.rows.append(dict(what=f"goal: {text}", unit="holds", ours=1 if holds else 0, peer=None, peer_name=None,
+                           ratio=None))
+
+
+def compare(what, unit, got, less=False, scale=1.0):
+    for name in peers:
+        table.row(what, unit, got["streamfs"] / scale, got[name] / scale if name in got else None, name, less)
+
+
+# ---- write only ----
+
+def limit_binds():
+    """fio, direct and buffered, on the limited device: what the limit is worth, and that nobody gets by it"""
+    limit(1, RATE)
+    direct = [bl.fio(device(0), 4) for _ in range(3)]
+    busy = b.machine_seconds()
+    rate, own = bl.fio(device(0), 6)
+    machine = (b.machine_seconds() - busy) / (rate * 6 / 1e9)
+    words = ["fio", "--name=a", f"--filename={device(0).path}", "--rw=write", "--bs=1M", "--ioengine=psync",
+             "--size=2G", "--end_fsync=1", "--output-format=json"]
+    begin = time.monotonic()
+    b.run(*bl.grouped(words))
+    buffered = (2 << 30) / (time.monotonic() - begin)
+    free_run(1)
+    rate = median([r for r, _ in direct])
+    table.row("fio, buffered and synced, on the limited device", "MB/s", buffered / MB, rate / MB, "fio direct")
+    if buffered > 1.1 * rate:
+        print("  the limit does not bind buffered writes here: what file systems get is the page cache's")
+    return rate, own, machine
+
+
+def part_write():
+    fio, fio_cpu, fio_machine = limit_binds()
+    mean, worst, cpu, every = {}, {}, {}, {}
+    for name in ["streamfs", *peers]:
+        load = Load(name)
+        load.fill()
+        limit(1, RATE)
+        load.command("run 2 0")
+        got = [load.run(8) for _ in range(ROUNDS)]
+        load.close()
+        mean[name] = median([g["rate"] for g in got])
+        worst[name] = median([min(g["bytes"]) for g in got])
+        cpu[name] = median([g["machine"] for g in got])
+        every[name] = [n for g in got for n in g["bytes"]]
+    table.row("32 streams written, mean", "MB/s", mean["streamfs"] / MB, fio / MB, "fio")
+    compare("32 streams written, mean", "MB/s", mean, scale=MB)
+    compare("32 streams written, worst second", "MB/s", worst, scale=MB)
+    compare("worst second of the mean", "", {n: worst[n] / mean[n] for n in mean})
+    compare("CPU per GB, whole machine", "s", cpu, less=True)
+    table.row("CPU per GB, whole machine", "s", cpu["streamfs"], fio_machine, "fio", True)
+    # what the loop device itself takes is the same for all: fio's whole less fio itself
+    net = {n: max(cpu[n] - (fio_machine - fio_cpu), 1e-3) for n in cpu}
+    compare("CPU per GB, without the loop device's own", "s", net, less=True)
+    goal(f"write-only mean {mean['streamfs'] / fio:.3f} of fio's (0.95)", mean["streamfs"] >= 0.95 * fio)
+    goal(f"worst second {worst['streamfs'] / mean['streamfs']:.3f} of the mean (0.85)",
+         worst["streamfs"] >= 0.85 * mean["streamfs"])
+    for n in peers:
+        goal(f"mean and worst second above {n}'s ({mean['streamfs'] / mean[n]:.3f}, "
+             f"{worst['streamfs'] / worst[n]:.3f})",
+             mean["streamfs"] > mean[n] and worst["streamfs"] > worst[n])
+    if peers:
+        best = min(peers, key=lambda n: net[n])
+        goal(f"CPU per GB {net['streamfs'] / net[best]:.2f} of {best}'s (0.5)",
+             net["streamfs"] <= 0.5 * net[best])
+    script = ("set title '32 streams, write only'\nset xlabel 'seconds'\nset ylabel 'MB/s'\nset yrange [0:*]\nplot "
+              + ", ".join(f"${n} using 1:2 with lines lw 2 title '{n}'" for n in every)
+              + f", {fio / MB} dt 2 title 'fio, sequential'\n")
+    bl.plot("streamfs-write", script, {n: [(i, v / MB) for i, v in enumerate(every[n])] for n in every})
+
+
+# ---- reads beside ----
+
+def part_mix():
+    write, reads = {}, {}
+    for name in ["streamfs", *peers]:
+        load = Load(name, record=READ_RECORD)
+        load.fill()
+        limit(1, RATE)
+        load.command("run 2 0")
+        for ratio in [0, *RATIOS]:
+            got = [load.run(4, ratio) for _ in range(3)]
+            write[name, ratio] = median([g["rate"] for g in got])
+            reads[name, ratio] = median([g["reads_a_second"] for g in got])
+        load.close()
+    for ratio in [0, *RATIOS]:
+        what = f"{ratio:g} random reads an arrival"
+        compare(f"{what}: written", "MB/s", {n: write[n, ratio] for n in ["streamfs", *peers]}, scale=MB)
+        if ratio:
+            compare(f"{what}: read", "reads/s", {n: reads[n, ratio] for n in ["streamfs", *peers]})
+    low = min(write["streamfs", r] for r in RATIOS) / write["streamfs", 0]
+    goal(f"with reads the write rate falls by {100 * (1 - low):.1f} % (20)", low > 0.8)
+    if "xfs" in peers:
+        least = min(write["streamfs", r] / write["xfs", r] for r in RATIOS)
+        goal(f"with reads the write rate stays above XFS ({least:.3f})", least > 1)
+    script = ("set title 'random 4 KB reads beside writing'\nset xlabel 'reads/s'\nset ylabel 'MB/s written'\n"
+              "set yrange [0:*]\nplot "
+              + ", ".join(f"${n} using 1:2 with linespoints pt 7 title '{n}'" for n in ["streamfs", *peers]) + "\n")
+    bl.plot("streamfs-mix", script,
+            {n: [(reads[n, r], write[n, r] / MB) for r in [0, *RATIOS]] for n in ["streamfs", *peers]})
+
+
+# ---- streams, devices ----
+
+def part_streams():
+    counts = [1, 4, 16, 32]
+    contenders = ["streamfs", *[p for p in peers if p == "xfs"]]
+    got = {}
+    for name in contenders:
+        for n in counts:
+            load = Load(name, streams=n, record=READ_RECORD)
+            load.fill()
+            limit(1, RATE)
+            for ratio in (0, 1.0):
+                got[name, n, ratio] = median([load.run(3, ratio)["rate"] for _ in range(3)])
+            load.close()
+    for ratio in (0, 1.0):
+        for n in counts:
+            table.row(f"{n} streams{', with reads' if ratio else ''}", "MB/s", got["streamfs", n, ratio] / MB,
+                      got["xfs", n, ratio] / MB if "xfs" in peers else None, "xfs")
+    flat = [got["streamfs", n, 0] for n in counts]
+    goal(f"flat from 1 to 32 streams: {100 * (1 - min(flat) / max(flat)):.1f} % apart (10)",
+         min(flat) > 0.9 * max(flat))
+    script = ("set title '1 to 32 streams'\nset xlabel 'streams'\nset ylabel 'MB/s'\nset yrange [0:*]\nplot "
+              + ", ".join(f"${n}{w} using 1:2 with linespoints title '{n}{t}'" for n in contenders
+                          for w, t in (("w", ""), ("r", ", with reads"))) + "\n")
+    bl.plot("streamfs-streams", script,
+            {f"{name}{w}": [(n, got[name, n, r] / MB) for n in counts]
+             for name in contenders for w, r in (("w", 0), ("r", 1.0))})
+
+
+def part_devices():
+    rate = RATE / 2
+    got = {}
+    contenders = ["streamfs", *[p for p in peers if p == "btrfs"]]
+    for name in contenders:
+        for n in (1, 2, 3):
+            load = Load(name, count=n)
+            load.fill()
+            limit(n, rate)
+            got[name, n] = median([load.run(4)["rate"] for _ in range(ROUNDS)])
+            load.close()
+    for n in (1, 2, 3):
+        table.row(f"{n} devices of {rate / MB:.0f} MB/s each", "MB/s", got["streamfs", n] / MB,
+                  got["btrfs", n] / MB if "btrfs" in peers else None, "btrfs raid0")
+    goal(f"3 devices give {got['streamfs', 3] / got['streamfs', 1]:.2f} times one",
+         got["streamfs", 3] > 2.7 * got["streamfs", 1])
+    script = ("set title '1 to 3 devices'\nset xlabel 'devices'\nset ylabel 'MB/s'\nset yrange [0:*]\n"
+              "set xtics 1\nplot "
+              + ", ".join(f"${n} using 1:2 with linespoints title '{n}'" for n in contenders) + "\n")
+    bl.plot("streamfs-devices", script, {c: [(n, got[c, n] / MB) for n in (1, 2, 3)] for c in contenders})
+
+
+# ---- sequential reads ----
+
+def scan(name, streams, record):
+    """MB/s at which one of several interleaved streams is read in order, from a new volume, cold"""
+    program = f"{b.BUILD}/tests/bench/streamfs_scan"
+    d = device(0)
+    mount = None
+    if name == "streamfs":
+        b.run(f"{b.BUILD}/packrack", "volume", "create", "--force", d.path)
+        what = ["volume", d.path]
+    else:
+        mount = bl.Mount(name, [d])
+        what = ["files", mount.path]
+    b.run(*bl.grouped([program, "write", *what, streams, record, 512 << 20]))
+    rates = []
+    for _ in range(3):
+        if mount:
+            mount.cold()
+        rates.append(float(b.run(*bl.grouped([program, "read", *what, streams, record])).stdout))
+    if mount:
+        mount.close()
+    return median(rates)
+
+
+def part_records():
+    sizes = [4, 8, 16, 32, 64, 128]
+    got = {}
+    for streams in (1, 8):
+        for kb in sizes:
+            rates = {n: scan(n, streams, kb * 1024) for n in ["streamfs", *peers]}
+            compare(f"records of {kb} KB read in order, 1 of {streams} streams", "MB/s", rates, scale=MB)
+            got.update({(n, streams, kb): r for n, r in rates.items()})
+    script = ("set title 'sequential reads, one of 8 streams'\nset xlabel 'record, KB'\nset logscale x 2\n"
+              "set ylabel 'MB/s'\nset yrange [0:*]\nplot "
+              + ", ".join(f"${n} using 1:2 with linespoints title '{n}'" for n in ["streamfs", *peers]) + "\n")
+    bl.plot("streamfs-records", script,
+            {n: [(kb, got[n, 8, kb] / MB) for kb in sizes] for n in ["streamfs", *peers]})
+
+
+# ---- packets ----
+
+def part_packets():
+    """The logger's append path: 90 bytes of each packet, on one core, onto a volume that recycles"""
+    b.run(f"{b.BUILD}/packrack", "volume", "create", "--force", device(0).path)
+    got = json.loads(b.run(f"{b.BUILD}/tests/bench/streamfs_packets", device(0).path, 90, 10).stdout)
+    table.row("packets of 90 bytes recorded on one core", "packets/s", got["rate"], 1e6, "Hyperion")
+    table.row("CPU a packet, all threads", "ns", got["cpu_ns"], None)
+    goal(f"{got['rate'] / 1e6:.2f} million packets a second (1), {got['lost']} lost",
+         got["rate"] >= 1e6 and got["lost"] == 0)
+
+
+def keep_other_parts(parts):
+    """What an earlier run measured of the parts that are not run now"""
+    try:
+        with open(os.path.join(b.TOP, "build", "bench", "streamfs.json")) as f:
+            return [r for r in json.load(f)["rows"] if r.get("part") not in parts]
+    except (OSError, ValueError):
+        return []
+
+
+def main():
+    parts = [p for p in os.environ.get("BENCH_PARTS", ",".join(PARTS)).split(",") if p]
+    if set(parts) - set(PARTS):
+        sys.exit(f"bench: BENCH_PARTS takes {','.join(PARTS)}")
+    why = bl.wanting()
+    if why:
+        print(f"  skipped: {why}")
+        return
+    for fs in FILE_SYSTEMS:
+        why = bl.without(fs)
+        if why:
+            print(f"  without {fs}: {why}")
+        else:
+            peers.append(fs)
+    old = keep_other_parts(parts)
+    device(0)
+    for p in parts:
+        print(f" {p}", flush=True)
+        before = len(table.rows)
+        globals()[f"part_{p}"]()
+        for r in table.rows[before:]:
+            r["part"] = p
+    table.rows = old + table.rows
+    table.write()
+
+
+main()
