@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
+#include "logger/streamfs/ahead.h"
 #include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
 
@@ -17,6 +18,8 @@ struct sfs_cursor {
 	uint8_t *buf; /* of a block; [0, have) is its bytes from where they were read */
 	uint32_t have_from, have;
 	uint64_t have_generation;
+	bool passed_block; /* walks: worth reading ahead */
+	struct sfs_ahead *ahead; /* NULL: not so far, or not to be had */
 };
 
 #define PROBE 50000000 /* ns between looks whether the writer lives */
@@ -61,6 +64,7 @@ sfs_cursor_close(struct sfs_cursor **cursor)
 {
 	if (!*cursor)
 		return;
+	sfs_ahead_destroy(&(*cursor)->ahead);
 	free((*cursor)->buf);
 	free(*cursor);
 	*cursor = NULL;
@@ -171,9 +175,15 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 	c->have_generation = 0;
 	if (c->offset >= e->end)
 		return SFS_OK;
-	int rc = sfs_fetch(c->sfs, c->block, e, c->offset, e->end, c->buf, err);
-	if (rc != SFS_OK)
-		return rc;
+	if (!c->ahead || !sfs_ahead_take(c->ahead, c->block, e, &c->buf)) {
+		int rc = sfs_fetch(c->sfs, c->block, e, c->offset, e->end, c->buf, err);
+		if (rc != SFS_OK)
+			return rc;
+	}
+	if (c->passed_block && !c->ahead)
+		c->ahead = sfs_ahead_create(c->sfs);
+	if (c->ahead)
+		sfs_ahead_start(c->ahead, e);
 	c->have_generation = e->generation;
 	c->have_from = c->offset;
 	c->have = e->end;
@@ -249,6 +259,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 		return 2;
 	uint64_t from = c->sequence;
 	place(c, block, &n);
+	c->passed_block = true;
 	c->sequence = n.first_sequence;
 	if (from == 0 || n.first_sequence <= from)
 		return 2;

@@ -37,6 +37,16 @@ request_free(struct sfs *sfs)
 	return true;
 }
 
+/* Readers elsewhere see how far the devices are behind, and give way. */
+static void
+publish_backlog(struct sfs *sfs)
+{
+	uint64_t all = (uint64_t)sfs->shm.slots * sfs->shm.block_size;
+	uint64_t backlog = sfs->w->under_way * 1000 / all;
+	atomic_store_explicit(&sfs->shm.header->backlog,
+		(uint32_t)(backlog < 1000 ? backlog : 1000), memory_order_relaxed);
+}
+
 static void
 write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	const uint8_t *bytes, uint32_t slot)
@@ -52,6 +62,8 @@ write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	w->flying[w->epoch]++;
 	if (slot != SFS_NONE)
 		w->slot[slot].flying++;
+	w->under_way += r->len;
+	publish_backlog(sfs);
 	sfs_queue_submit(&w->queue, r);
 }
 
@@ -233,6 +245,8 @@ take(struct sfs *sfs, struct sfs_request *r)
 		w->failed = r;
 	} else {
 		w->flying[r->epoch]--;
+		w->under_way -= r->len;
+		publish_backlog(sfs);
 		if (r->slot != SFS_NONE)
 			w->slot[r->slot].flying--;
 		else

@@ -62,6 +62,7 @@ struct sfs_writer {
 	struct pr_error error; /* of the last failed write */
 	bool suspended;
 	uint64_t write_errors, waits;
+	uint64_t under_way; /* bytes of writes; readers see it as the backlog */
 };
 
 struct sfs {
@@ -77,6 +78,7 @@ struct sfs {
 	bool table_valid;
 	struct sfs_shm shm;
 	struct sfs_writer *w;
+	struct sfs_queue reads; /* read-ahead; no ops: none so far */
 	uint32_t permission_mask;
 	uint8_t *scratch; /* block_size, aligned */
 	int64_t last_probe;
@@ -153,6 +155,11 @@ bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header 
 void sfs_locate(
 	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
 bool sfs_writer_alive(struct sfs *sfs);
+
+/* ahead.c: before a read from a device, which waits a little while a writer elsewhere is behind */
+void sfs_give_way(const struct sfs *sfs);
+/* Waits for what is being read ahead: before the disks change. */
+void sfs_reads_settle(struct sfs *sfs);
 
 /* scan.c: records in a block's bytes */
 struct sfs_scan {

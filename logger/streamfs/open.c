@@ -79,6 +79,8 @@ dispose(struct sfs **sfs_pointer, bool unlink_shm)
 	if (!sfs)
 		return;
 	sfs_writer_stop(sfs);
+	sfs_reads_settle(sfs);
+	sfs_queue_close(&sfs->reads);
 	sfs_shm_close(&sfs->shm, unlink_shm);
 	sfs_table_free(&sfs->table);
 	for (uint16_t i = 0; i < sfs->disks; i++)
@@ -146,6 +148,7 @@ reload(struct sfs *sfs, struct pr_error *err)
 	uint8_t uuid[16];
 	uint64_t before = sfs->root.generation;
 	memcpy(uuid, sfs->root.uuid, 16);
+	sfs_reads_settle(sfs);
 	if (load_root(sfs, err) < 0)
 		return -1;
 	if (memcmp(uuid, sfs->root.uuid, 16) != 0) {

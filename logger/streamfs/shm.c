@@ -10,7 +10,7 @@
 #include "logger/streamfs/shm.h"
 
 static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
-#define LAYOUT 2
+#define LAYOUT 3
 #define SLOTS_MIN 4
 
 static size_t

@@ -60,6 +60,8 @@ struct sfs_shm_header {
 	uint32_t slots, pid;
 	_Atomic uint32_t closed; /* the writer has gone, cleanly */
 	_Atomic uint32_t streams;
+	_Atomic uint32_t
+		backlog; /* 1/1000 of the slots' bytes that are on their way to the devices */
 	_Atomic uint64_t next_generation;
 	_Atomic uint64_t note[1 + SFS_NOTE_WORDS];
 	_Atomic uint64_t ask_state, ask[SFS_ASK_WORDS], answer[SFS_ANSWER_WORDS];

@@ -214,7 +214,11 @@ int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, si
 int sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err);
 
-/* Walks a stream from its oldest record (or after a handle) to the newest, following the writer. */
+/*
+ * Walks a stream from its oldest record (or after a handle) to the newest, following the writer. Once
+ * past a block, up to 4 MiB are read ahead. While the writer is behind with more than half of its shared
+ * memory, reads of other processes from the devices wait, half a millisecond each, and none go ahead.
+ */
 struct sfs_cursor *sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);
 /*

@@ -164,6 +164,7 @@ sfs_fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_
 		return pr_error_set(err, "block %llu is not whole in shared memory",
 			       (unsigned long long)block),
 		       SFS_ERROR;
+	sfs_give_way(sfs);
 	if (sfs_read_block(sfs, block, low, high, at) < 0)
 		return pr_error_errno(err, "cannot read block %llu of the volume",
 			(unsigned long long)block);

@@ -47,7 +47,7 @@ struct shared { /* with the reading process */
 	_Atomic uint64_t places,
 		oldest; /* numbers ever given; from oldest on they are there */
 	_Atomic uint64_t wanted, done, expired;
-	_Atomic bool stop;
+	_Atomic bool stop, active; /* active: reads are wanted in this run */
 	struct place place[PLACES];
 };
 struct arrival {
@@ -282,7 +282,7 @@ reader(struct load *l, bool volume)
 		if (atomic_load(&l->shared->done) < atomic_load(&l->shared->wanted))
 			one_read(l, sfs, &seed, buf);
 		else
-			usleep(200);
+			usleep(atomic_load(&l->shared->active) ? 200 : 50000);
 	}
 	sfs_close(&sfs);
 	exit(0);
@@ -329,6 +329,7 @@ run(struct load *l, int seconds, double reads)
 	memset(bytes, 0, sizeof(bytes));
 	memset(read, 0, sizeof(read));
 	atomic_store(&l->shared->wanted, atomic_load(&l->shared->done));
+	atomic_store(&l->shared->active, reads > 0);
 	for (uint64_t given = 0; last < end; now = pr_now_mono()) {
 		int second = (int)((now - begin) / PR_NS_PER_S);
 		second = second > end ? end : second;
@@ -347,6 +348,7 @@ run(struct load *l, int seconds, double reads)
 	}
 	cpu = cpu_seconds(RUSAGE_SELF) - cpu;
 	atomic_store(&l->shared->wanted, 0);
+	atomic_store(&l->shared->active, false);
 	printf("{\"cpu\": %.3f, \"bytes\": [", cpu);
 	for (int i = WARM; i < end; i++)
 		printf("%s%lu", i > WARM ? ", " : "", (unsigned long)bytes[i]);
