@@ -235,7 +235,6 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 	struct prd_manage_config manage = {.endpoint = d->options.manage,
 		.inputs = &d->inputs,
 		.oport = d->oport,
-		.send_path = prd_transmit_path(d->transmit),
 		.events = d->events,
 		.epoch = d->epoch};
 

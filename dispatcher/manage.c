@@ -188,11 +188,8 @@ struct prd_manage *
 prd_manage_open(
 	struct pr_loop *loop, const struct prd_manage_config *config, struct pr_error *err)
 {
-	struct prd_status_from from = {.inputs = config->inputs,
-		.sender = config->sender,
-		.oport = config->oport,
-		.send_path = config->send_path,
-		.epoch = config->epoch};
+	struct prd_status_from from = {
+		config->inputs, config->sender, config->oport, config->epoch};
 	struct prd_manage *m = calloc(1, sizeof *m);
 
 	if (!m) {

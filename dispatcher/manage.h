@@ -17,7 +17,6 @@ struct prd_manage_config {
 	const struct prd_inputs *inputs;
 	struct prd_sender *sender;
 	const struct prd_oport *oport;
-	const char *send_path;
 	struct pr_ring *events; /* same producer thread as the o-port's */
 	uint64_t epoch;
 };

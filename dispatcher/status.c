@@ -311,7 +311,6 @@ prd_status_make(struct prd_status *s)
 	m->version = (char *)(uintptr_t)PACKRACK_VERSION;
 	m->time = pr_now_real();
 	m->epoch = s->from.epoch;
-	m->send_path = (char *)(uintptr_t)s->from.send_path;
 	m->state = (char *)(uintptr_t)prd_state_name(s->view.state);
 	for (unsigned i = 0; i < s->from.inputs->link_count; i++) {
 		make_link(&s->from.inputs->links[i], &s->links[i]);

@@ -16,7 +16,6 @@ struct prd_status_from {
 	const struct prd_inputs *inputs;
 	struct prd_sender *sender;
 	const struct prd_oport *oport;
-	const char *send_path; /* of the transmit */
 	uint64_t epoch;
 };
 

@@ -152,12 +152,6 @@ prd_transmit_counters(const struct prd_transmit *t)
 	return &t->counters;
 }
 
-const char *
-prd_transmit_path(const struct prd_transmit *t)
-{
-	return t->xdp ? "af_xdp" : "packet_socket";
-}
-
 bool
 prd_transmit_trouble(struct prd_transmit *t, struct pr_error *err)
 {

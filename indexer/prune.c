@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "indexer/prune_group.h"
+#include "proto/wire/cursor.h"
 
 /* The record of level 1 that was read last, of one stream. */
 struct batch {
@@ -155,10 +156,35 @@ find_segment(struct pr_prune *p, struct stream *s, const struct pr_index_stream 
 
 #define PORTS_MAX 16 /* so many are asked for one by one */
 
+/*
+ * An address has its prefixes, and its first octet: a segment that has not those has not it. They lie in
+ * the same signature, so asking costs nothing but makes false positives rare.
+ */
+static bool
+has_prefixes(const struct pr_level1_segment *s, const struct pr_key *key)
+{
+	static const uint8_t lens[2][3] = {{3, 2, 1}, {8, 6, 4}};
+	bool ip6 = key->len == 16;
+
+	if (key->len != 4 && !ip6)
+		return true;
+	for (int i = 0; i < 3; i++) {
+		struct pr_key net = pr_key_bytes(PR_KEY_NET, key->bytes, lens[ip6][i]);
+
+		if (!pr_level1_has_key(s, &net))
+			return false;
+	}
+	return ip6 || pr_level1_has_range(s, PR_NUMBER_SRC4, pr_get_be32(key->bytes),
+			      pr_get_be32(key->bytes));
+}
+
 static bool
 has_key(void *arg, const struct pr_key *key)
 {
-	return pr_level1_has_key(arg, key);
+	if (!pr_level1_has_key(arg, key))
+		return false;
+	return (key->kind != PR_KEY_SRC && key->kind != PR_KEY_DST) ||
+	       has_prefixes(arg, key);
 }
 
 static bool

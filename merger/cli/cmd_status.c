@@ -142,7 +142,6 @@ render_dispatcher(struct render *r, const Packrack__Status *s)
 	render_time(r, "time", s->time);
 	render_epoch(r, "epoch", s->epoch);
 	render_string(r, "state", s->state);
-	render_string(r, "send_path", s->send_path);
 	render_values(r, s->values, s->n_values);
 	render_list(r, "nodes");
 	for (size_t i = 0; i < s->n_dispatcher_nodes; i++)
