@@ -30,6 +30,7 @@ struct pr_daemon {
 	bool stopping, suspended;
 	struct pr_patience patience;
 	int64_t noted, ticked;
+	uint32_t devices_lost; /* of the volume, that have been said */
 	int64_t rated;
 	uint64_t rated_bytes, rate;
 };
@@ -152,6 +153,20 @@ measure_rate(struct pr_daemon *d, int64_t now)
 	d->rated_bytes = bytes;
 }
 
+/* Going on without a device is said when it begins. */
+static void
+watch_losses(struct pr_daemon *d)
+{
+	struct sfs_volume_info info = {0};
+	char text[400];
+
+	if (sfs_info(d->sfs, &info, NULL) != SFS_OK || info.devices_lost == d->devices_lost)
+		return;
+	d->devices_lost = info.devices_lost;
+	if (sfs_losses(d->sfs, text, sizeof(text)))
+		pr_log_warning("%s", text);
+}
+
 static void
 on_tick(void *arg)
 {
@@ -166,6 +181,7 @@ on_tick(void *arg)
 	if (now - d->noted >= NOTE_NS) {
 		d->noted = now;
 		measure_rate(d, now);
+		watch_losses(d);
 		note(d);
 	}
 	if (pr_capture_failed(d->capture) ||

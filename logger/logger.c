@@ -13,10 +13,11 @@
 static struct sfs *
 open_volume(const struct pr_logger_options *o, struct pr_error *err)
 {
-	struct sfs_open_options options = {.writer = true, .shm_bytes = o->shm_size};
+	struct sfs_open_options options = {
+		.writer = true, .shm_bytes = o->shm_size, .degraded = o->degraded};
 	const char *first = o->volume.items[0];
 
-	if (access(first, F_OK)) {
+	if (o->volume.count == 1 && access(first, F_OK)) {
 		pr_error_set(err,
 			"volume %s is not there: make it by `packrack volume create %s "
 			"--size SIZE`",

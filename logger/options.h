@@ -12,6 +12,7 @@
 struct pr_logger_options {
 	char *rack, *tap;
 	struct pr_string_list read;
+	bool degraded; /* go on without devices that are missing or fail */
 	struct pr_string_list volume; /* after pr_logger_options_parse: one path an item */
 	char *name;
 	uint64_t buffer_size, ring_size, shm_size;

@@ -44,6 +44,7 @@ prepare(struct sfs *sfs, uint32_t stream, size_t length, bool align, struct pr_e
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	int rc = SFS_OK;
+	sfs_lose_blocks(sfs);
 	/* pads the tails: before this one is measured, never after */
 	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
 		sfs_flush_start(sfs, true);

@@ -293,6 +293,8 @@ int
 sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 {
 	struct sfs *sfs = c->sfs;
+	if (sfs->w)
+		sfs_lose_blocks(sfs);
 	for (int round = 0; round < 2; round++) {
 		int rc = 2;
 		/* a stream that is recycled faster than it is looked at must not hold us for ever */

@@ -53,3 +53,12 @@ sfs_device_info(
 	snprintf(out->why, sizeof(out->why), "%s", d->why);
 	return 0;
 }
+
+bool
+sfs_block_there(const struct sfs *sfs, uint64_t block)
+{
+	uint16_t device;
+	uint64_t row;
+	sfs_layout_place(&sfs->layout, block, &device, &row);
+	return !sfs->disk[device].missing;
+}

@@ -144,6 +144,10 @@ sfs_disk_close(struct sfs_disk *disk)
 int
 sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset)
 {
+	if (disk->missing) {
+		errno = ENODEV;
+		return -1;
+	}
 	for (size_t done = 0; done < len;) {
 		ssize_t n = disk->ops->read(
 			disk->arg, (uint8_t *)buf + done, len - done, offset + done);
@@ -161,6 +165,10 @@ sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset)
 int
 sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t offset)
 {
+	if (disk->missing) {
+		errno = ENODEV;
+		return -1;
+	}
 	for (size_t done = 0; done < len;) {
 		ssize_t n = disk->ops->write(
 			disk->arg, (const uint8_t *)buf + done, len - done, offset + done);

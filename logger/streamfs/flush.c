@@ -47,6 +47,20 @@ publish_backlog(struct sfs *sfs)
 		(uint32_t)(backlog < 1000 ? backlog : 1000), memory_order_relaxed);
 }
 
+static void take(struct sfs *sfs, struct sfs_request *r);
+
+/* To a block that was being filled when its device went, nothing is written any more. */
+static void
+submit(struct sfs *sfs, struct sfs_request *r)
+{
+	if (!r->disk->lost) {
+		sfs_queue_submit(&sfs->w->queue, r);
+		return;
+	}
+	r->error = 0;
+	take(sfs, r);
+}
+
 static void
 write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	const uint8_t *bytes, uint32_t slot)
@@ -64,7 +78,7 @@ write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 		w->slot[slot].flying++;
 	w->under_way += r->len;
 	publish_backlog(sfs);
-	sfs_queue_submit(&w->queue, r);
+	submit(sfs, r);
 }
 
 /*
@@ -160,6 +174,8 @@ static void
 write_roots(struct sfs *sfs)
 {
 	struct sfs_writer *w = sfs->w;
+	sfs_lose_blocks(sfs);
+	w->root_speaks = w->loss_unsaved;
 	sfs_frontier_stable(&w->frontier, &sfs->table, w->flush_position);
 	w->full = !sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
 	w->root_pending = w->frontier.pending;
@@ -185,6 +201,19 @@ flush_over(struct sfs *sfs, bool good)
 	w->checkpoint_wanted = w->checkpoint;
 }
 
+/* The root is durable: what was written since a device was lost may be called so. */
+static void
+loss_saved(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	if (w->root_speaks) {
+		now_durable(sfs);
+		w->loss_unsaved = !sfs_loss_settled(sfs);
+	}
+	w->root_speaks = false;
+	w->checkpoint_wanted = w->checkpoint_wanted || w->loss_unsaved;
+}
+
 /* One step of the flush, when what it waits for is through. True: something changed. */
 static bool
 step(struct sfs *sfs)
@@ -203,8 +232,9 @@ step(struct sfs *sfs)
 		submit_syncs(sfs, SFS_SYNCING);
 		break;
 	case SFS_SYNCING:
-		now_durable(sfs);
-		if (w->checkpoint)
+		if (!w->loss_unsaved)
+			now_durable(sfs);
+		if (w->checkpoint || w->loss_unsaved)
 			write_roots(sfs);
 		else
 			flush_over(sfs, true);
@@ -215,6 +245,7 @@ step(struct sfs *sfs)
 	default:
 		sfs_root_done(sfs);
 		sfs_frontier_ready(&w->frontier, w->root_pending);
+		loss_saved(sfs);
 		flush_over(sfs, true);
 	}
 	return true;
@@ -234,6 +265,8 @@ static void
 take(struct sfs *sfs, struct sfs_request *r)
 {
 	struct sfs_writer *w = sfs->w;
+	if ((r->error || r->disk->lost) && sfs_disk_fails(sfs, r->disk, r->error))
+		r->error = 0; /* it has come to nothing */
 	if (r->error)
 		note_error(sfs, r);
 	if (r->epoch == 2) {
@@ -280,7 +313,7 @@ sfs_retry_failed(struct sfs *sfs)
 	while (list) {
 		struct sfs_request *r = list;
 		list = r->next;
-		sfs_queue_submit(&sfs->w->queue, r);
+		submit(sfs, r);
 	}
 }
 

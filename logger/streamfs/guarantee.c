@@ -31,11 +31,24 @@ promised_beside(const struct sfs_table *t, int stream)
 	return p;
 }
 
+/* Blocks for records, on devices that are not lost. */
+static uint64_t
+data_blocks(const struct sfs *sfs)
+{
+	uint64_t blocks = sfs->root.blocks;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (sfs->disk[i].lost)
+			blocks -= sfs->layout.rows[i];
+	return blocks - blocks / sfs->root.map_interval;
+}
+
 uint64_t
 sfs_guarantee_most(const struct sfs *sfs)
 {
-	uint64_t data = sfs->root.blocks - sfs->root.blocks / sfs->root.map_interval;
+	uint64_t data = data_blocks(sfs);
 	uint64_t most = data * sfs->root.utilization / 1000;
+	if (data <= ROOM)
+		return 0;
 	return most > data - ROOM ? data - ROOM : most;
 }
 
@@ -44,12 +57,11 @@ sfs_guarantee_check(
 	const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
 {
 	struct promised p = promised_beside(&sfs->table, stream);
-	uint64_t data = sfs->root.blocks - sfs->root.blocks / sfs->root.map_interval;
-	uint64_t most = sfs_guarantee_most(sfs);
+	uint64_t data = data_blocks(sfs), most = sfs_guarantee_most(sfs);
 	p.blocks += sfs_table_blocks_for(&sfs->table, guarantee);
 	p.streams += guarantee > 0;
 	/* each stream's newest block comes on top of what is promised */
-	if (p.blocks <= most && p.blocks + p.streams <= data - ROOM)
+	if (p.blocks <= most && p.blocks + p.streams + ROOM <= data)
 		return 0;
 	return pr_error_set(err,
 		"guarantees of %llu blocks in all: at most %llu of the volume's %llu may "

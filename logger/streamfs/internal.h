@@ -16,6 +16,7 @@ struct sfs_tail {
 	bool reserved; /* in use by a reservation or append: not to be moved */
 	size_t reserve_room;
 	uint64_t target; /* durable when the present flush is through */
+	uint64_t lost_until; /* the last record that a device took along */
 };
 
 enum sfs_slot_state { SFS_SLOT_FREE, SFS_SLOT_OPEN, SFS_SLOT_SEALED };
@@ -61,6 +62,9 @@ struct sfs_writer {
 	int64_t flush_interval, last_flush, last_retry;
 	struct pr_error error; /* of the last failed write */
 	bool suspended;
+	bool losing; /* blocks of lost disks are still in the table */
+	bool loss_unsaved; /* no root speaks of the last loss yet: nothing new is called durable */
+	bool root_speaks; /* the root that is being written does */
 	uint64_t write_errors, waits;
 	uint64_t under_way; /* bytes of writes; readers see it as the backlog */
 };
@@ -68,7 +72,9 @@ struct sfs_writer {
 struct sfs {
 	bool writer, live; /* live: reader that follows a writer's shared memory */
 	struct sfs_disk *disk;
-	uint16_t disks, missing; /* missing: of them, not counting lost ones */
+	uint16_t disks;
+	uint16_t missing, lost; /* of them: out of reach; left out for good */
+	bool degraded; /* writer: goes on without devices that are missing or fail */
 	struct sfs_root root;
 	uint8_t root_copy
 		[SFS_DEVICES_MAX]; /* which of each disk's two copies is the newer */
@@ -197,6 +203,17 @@ const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t blo
 
 /* devices.c */
 const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
+bool sfs_block_there(const struct sfs *sfs, uint64_t block); /* its device is not missing */
+
+/* lose.c */
+/* A write to the disk failed. True: the volume goes on without it, which the next root will say. */
+bool sfs_disk_fails(struct sfs *sfs, struct sfs_disk *disk, int error);
+/* Writer: takes the blocks of disks that were lost from the table, but for those in use right now. */
+void sfs_lose_blocks(struct sfs *sfs);
+/* Writer, opening: what is left out from now on is noted and counted. */
+void sfs_note_losses(struct sfs *sfs);
+/* Is all that went with a device below what is known durable? */
+bool sfs_loss_settled(const struct sfs *sfs);
 
 /* grow.c: of a writer; the disks of added are the volume's when it has more of them */
 int sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,

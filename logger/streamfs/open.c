@@ -184,7 +184,9 @@ check_devices(const struct sfs *sfs, struct pr_error *err)
 	char text[400];
 	if (!sfs_degraded(sfs, text, sizeof(text)))
 		return 0;
-	return pr_error_set(err, "%s: %s: name all devices; it can be read as it is",
+	return pr_error_set(err,
+		"%s: %s: name all devices, or go on without by --degraded; it can be "
+		"read as it is",
 		sfs_first_disk(sfs)->path, text);
 }
 
@@ -204,6 +206,7 @@ start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *
 	if (sfs_recover(sfs, err) < 0)
 		return -1;
 	derive_key(sfs);
+	sfs_note_losses(sfs);
 	return sfs_writer_start(sfs, options, err);
 }
 
@@ -227,6 +230,7 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	sfs->disk = own;
 	sfs->disks = (uint16_t)count;
 	sfs->writer = options->writer;
+	sfs->degraded = options->writer && options->degraded;
 	sfs->permission_mask = options->permission_mask;
 	if (start(sfs, options, err) < 0)
 		dispose(&sfs, true);

@@ -38,6 +38,11 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	if (sfs_view_entry(sfs, h->block, e) && e->generation == h->generation &&
 		e->stream == h->stream && h->offset + span <= e->end)
 		return SFS_OK;
+	if (!sfs_block_there(sfs, h->block))
+		return pr_error_set(err,
+			       "block %llu lies on a device of the volume that is missing",
+			       (unsigned long long)h->block),
+		       SFS_ERROR;
 	return pr_error_set(err,
 		       "the record was recycled, or a crash lost it before it was durable"),
 	       SFS_EXPIRED;

@@ -54,7 +54,16 @@ drop_gone(struct sfs *sfs, struct run *run)
 	run->count -= keep;
 }
 
-/* The stream's next block tells how a block ended. */
+static bool
+devices_missing(const struct sfs *sfs)
+{
+	return sfs->missing + sfs->lost > 0;
+}
+
+/*
+ * The stream's next block tells how a block ended; but where the next one that is there may not be the
+ * next one that there was, the block is asked itself (it stays unsure).
+ */
 static void
 ask_next(struct sfs *sfs, uint32_t block, uint32_t next)
 {
@@ -69,6 +78,10 @@ ask_next(struct sfs *sfs, uint32_t block, uint32_t next)
 		e->end = h.prev_end;
 		e->min_time = h.prev_min;
 		e->max_time = h.prev_max;
+		return;
+	}
+	if (devices_missing(sfs)) {
+		e->flags |= SFS_ENTRY_UNSURE;
 		return;
 	}
 	uint64_t records = n->first_sequence - e->first_sequence;
@@ -152,6 +165,8 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 		return true;
 	if (!tail && (e->flags & SFS_ENTRY_UNSURE))
 		ask_next(sfs, block, run->block[i + 1]);
+	if (!tail && (e->flags & SFS_ENTRY_UNSURE))
+		count_records(r, run, block);
 	uint64_t next =
 		tail ? UINT64_MAX : sfs->table.entry[run->block[i + 1]].first_sequence;
 	if (tail ? (e->flags & SFS_ENTRY_UNSURE) != 0 || !(sfs->root.flags & SFS_ROOT_CLEAN)
@@ -163,9 +178,9 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 				after - 1 -
 				(run->durable >= e->first_sequence ? run->durable
 								   : e->first_sequence - 1);
-		if (tail)
+		if (tail && !devices_missing(sfs))
 			keep_durable(sfs, run, block);
-		return tail || after == next;
+		return tail || after == next || devices_missing(sfs);
 	}
 	return true;
 }
@@ -199,9 +214,13 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 	for (size_t i = 0; i < run->count; i++) {
 		uint32_t block = run->block[i];
 		const struct sfs_entry *e = &sfs->table.entry[block];
-		/* what is missing before it was never durable: then the block was not either */
+		/*
+		 * what is missing before it was never durable: then the block was not either; unless
+		 * it may lie on a device that is missing
+		 */
 		going = going && (e->first_sequence <= expected ||
-					 e->first_sequence - 1 <= run->durable);
+					 e->first_sequence - 1 <= run->durable ||
+					 devices_missing(sfs));
 		if (!going) {
 			lose(r, run, block);
 			continue;
@@ -275,6 +294,9 @@ prepare_table(struct sfs_recovery *r, struct pr_error *err)
 		sfs_order_make(&sfs->table.order, &sfs->layout, root->blocks,
 			root->map_interval, root->zone_region, err) < 0)
 		return -1;
+	for (uint64_t b = 0; sfs->missing + sfs->lost > 0 && b < root->blocks; b++)
+		if (!sfs_block_there(sfs, b))
+			sfs->table.entry[b].state = SFS_LOST;
 	sfs->table.streams = root->stream_count;
 	for (uint32_t i = 0; i < root->stream_count; i++)
 		sfs_stream_from_root(&r->streams[i], &sfs->table.stream[i]);

@@ -58,6 +58,8 @@ static void
 set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 {
 	struct sfs_entry *e = &r->sfs->table.entry[m->block];
+	if (e->state == SFS_LOST)
+		return;
 	*e = (struct sfs_entry){
 		.generation = m->generation,
 		.first_sequence = m->first_sequence,
@@ -168,6 +170,8 @@ load_header(struct sfs_recovery *r, uint64_t block)
 	struct sfs *sfs = r->sfs;
 	struct sfs_entry *e = &sfs->table.entry[block];
 	struct sfs_block_header h;
+	if (e->state == SFS_LOST)
+		return;
 	bool good = sfs_read_identity(sfs, block, &h) && h.kind == SFS_KIND_DATA;
 	struct sfs_map_entry m = {
 		.stream = h.stream,

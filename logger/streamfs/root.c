@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,7 @@ count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *clai
 	struct pr_error *err)
 {
 	const char *why = "not named";
-	uint16_t missing = 0, rootless = 0;
+	uint16_t missing = 0, gone = 0, all = 0, rootless = 0;
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		if (claims[i].any || sfs->disk[i].lost)
 			continue;
@@ -126,13 +127,17 @@ count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *clai
 	for (uint16_t i = 0; i < sfs->root.device_count; i++) {
 		if (sorted[i].ops)
 			continue;
-		bool lost = sfs->root.device[i].flags & SFS_DEVICE_LOST;
-		sfs_disk_missing(&sorted[i], "", lost ? "left out of the volume" : why);
+		bool before = sfs->root.device[i].flags & SFS_DEVICE_LOST;
+		bool lost = before || sfs->degraded;
+		sfs_disk_missing(&sorted[i], "", before ? "left out of the volume" : why);
 		sorted[i].lost = lost;
 		missing += !lost;
+		gone += lost && !before;
+		all += lost;
 	}
 	sfs->missing = missing;
-	if (rootless > missing)
+	sfs->lost = all;
+	if (rootless > missing + gone)
 		return pr_error_set(err, "%s", why);
 	return 0;
 }
@@ -227,6 +232,9 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 		sfs_stream_to_root(s,
 			s->newest == SFS_NONE ? NULL : &sfs->table.entry[s->newest],
 			&w->root_streams[i]);
+		/* all up to the targets is on the devices, or was lost with one */
+		if (w->root_speaks && w->tail[i].target > s->durable_sequence)
+			w->root_streams[i].durable_sequence = w->tail[i].target;
 	}
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		root.device_index = i;
@@ -257,9 +265,12 @@ sfs_root_done(struct sfs *sfs)
 int
 sfs_sync_disks(struct sfs *sfs, struct pr_error *err)
 {
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		if (!sfs->disk[i].missing && sfs->disk[i].ops->sync(sfs->disk[i].arg) < 0)
-			return pr_error_errno(err, "%s: cannot sync", sfs->disk[i].path);
+	for (uint16_t i = 0; i < sfs->disks; i++) {
+		struct sfs_disk *disk = &sfs->disk[i];
+		if (!disk->missing && disk->ops->sync(disk->arg) < 0 &&
+			!sfs_disk_fails(sfs, disk, errno))
+			return pr_error_errno(err, "%s: cannot sync", disk->path);
+	}
 	return 0;
 }
 
@@ -268,13 +279,14 @@ sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err)
 {
 	uint32_t pending = sfs->w->frontier.pending;
 	size_t len = sfs_root_prepare(sfs, flags);
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		if (!sfs->disk[i].missing &&
-			sfs_disk_write(&sfs->disk[i],
-				sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
-				sfs_root_offset(sfs, i)) < 0)
-			return pr_error_errno(
-				err, "%s: cannot write the root", sfs->disk[i].path);
+	for (uint16_t i = 0; i < sfs->disks; i++) {
+		struct sfs_disk *disk = &sfs->disk[i];
+		if (!disk->missing &&
+			sfs_disk_write(disk, sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES,
+				len, sfs_root_offset(sfs, i)) < 0 &&
+			!sfs_disk_fails(sfs, disk, errno))
+			return pr_error_errno(err, "%s: cannot write the root", disk->path);
+	}
 	if (sfs_sync_disks(sfs, err) < 0)
 		return -1;
 	sfs_root_done(sfs);

@@ -111,6 +111,12 @@ struct sfs_open_options {
 	bool no_direct; /* do not try O_DIRECT and io_uring */
 	uint32_t
 		permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
+	/*
+	 * writer: goes on without devices that are missing, and without one that fails a write, as
+	 * long as one is left. What lies on them is lost for good, also when they come back:
+	 * sfs_losses.
+	 */
+	bool degraded;
 	int64_t flush_interval; /* ns; 0: 100 ms. sfs_tick flushes what is older */
 };
 struct sfs *sfs_open(const char *const *paths, size_t path_count,
@@ -273,6 +279,8 @@ int sfs_device_info(
 	struct sfs *sfs, size_t index, struct sfs_device_info *out, struct pr_error *err);
 /* Is a device missing? One line says which, why, and what of it. */
 bool sfs_degraded(const struct sfs *sfs, char *text, size_t size);
+/* Are devices left out for good? One line says how many, the last one's why, and what was lost. */
+bool sfs_losses(const struct sfs *sfs, char *text, size_t size);
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
 

@@ -167,6 +167,60 @@ sfs_table_evict(struct sfs_table *t, uint32_t block)
 	sfs_table_notify_stream(t, stream);
 }
 
+/* Without holes, so that differences of ordinals count blocks. */
+static void
+number_from(struct sfs_table *t, uint32_t block)
+{
+	for (; block != SFS_NONE; block = t->entry[block].next) {
+		struct sfs_entry *e = &t->entry[block];
+		if (e->prev != SFS_NONE)
+			e->ordinal = t->entry[e->prev].ordinal + 1;
+		sfs_table_notify(t, block);
+	}
+}
+
+static void
+unlink_block(struct sfs_table *t, struct sfs_stream *s, uint32_t block)
+{
+	struct sfs_entry *e = &t->entry[block];
+	if (e->prev != SFS_NONE)
+		t->entry[e->prev].next = e->next;
+	else
+		s->oldest = e->next;
+	if (e->next != SFS_NONE)
+		t->entry[e->next].prev = e->prev;
+	else
+		s->newest = e->prev;
+	if (e->prev != SFS_NONE)
+		sfs_table_notify(t, e->prev);
+	number_from(t, e->next);
+	if (s->newest != SFS_NONE)
+		s->next_ordinal = t->entry[s->newest].ordinal + 1;
+	s->blocks--;
+	t->used--;
+	if (e->records)
+		s->bytes -= e->end;
+}
+
+uint64_t
+sfs_table_lose(struct sfs_table *t, uint32_t block)
+{
+	struct sfs_entry *e = &t->entry[block];
+	uint64_t records = 0;
+	if (e->state == SFS_OPEN || e->state == SFS_SEALED) {
+		struct sfs_stream *s = &t->stream[e->stream];
+		unlink_block(t, s, block);
+		records = e->records;
+		if (s->oldest == SFS_NONE)
+			s->first_sequence = s->last_sequence + 1;
+		sfs_table_notify_stream(t, e->stream);
+	}
+	e->state = SFS_LOST;
+	e->prev = e->next = SFS_NONE;
+	sfs_table_notify(t, block);
+	return records;
+}
+
 bool
 sfs_table_surplus(const struct sfs_table *t, uint32_t block)
 {

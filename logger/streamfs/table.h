@@ -21,6 +21,7 @@ enum sfs_block_state {
 	SFS_OPEN, /* being filled */
 	SFS_SEALED,
 	SFS_MAP,
+	SFS_LOST, /* on a device that is missing: the frontier passes it by */
 };
 #define SFS_ENTRY_MAPPED_OPEN 1u /* its interval's map says "open" */
 #define SFS_ENTRY_UNSURE 2u /* recovery: records, end and times not known yet */
@@ -79,6 +80,11 @@ void sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t
 	int64_t max_time);
 /* Recycles a block: it and all older ones of its stream are gone. */
 void sfs_table_evict(struct sfs_table *t, uint32_t block);
+/*
+ * A block of any kind goes with its device. Of a stream it leaves a gap: older and younger ones stay.
+ * Returns how many records went with it.
+ */
+uint64_t sfs_table_lose(struct sfs_table *t, uint32_t block);
 /*
  * May the block go without touching its stream's guarantee? That many bytes of whole blocks stay,
  * rounded up; the newest block, which may have just begun, does not count for it.

@@ -91,6 +91,8 @@ sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
 {
 	if (block >= sfs->root.blocks)
 		return false;
+	if (sfs->w && sfs->w->losing && !sfs_block_there(sfs, block))
+		return false;
 	if (!sfs->live) {
 		*out = sfs->table.entry[block];
 	} else if (!sfs_seq_read(sfs->shm.entry[block].word, out, SFS_ENTRY_WORDS) ||

@@ -104,7 +104,7 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks, offset;
 		uint32_t block = sfs_order_block(&sfs->table.order, pos);
 		struct sfs_disk *disk;
-		if (!sfs_table_is_map(&sfs->table, block))
+		if (!sfs_table_is_map(&sfs->table, block) || !sfs_block_there(sfs, block))
 			continue;
 		size_t len = sfs_map_build(sfs, block, ++r->generation_limit, w->map_buf);
 		sfs_locate(sfs, block, &disk, &offset);
@@ -215,6 +215,10 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		block = sfs_frontier_take(&w->frontier, &sfs->table, &generation);
 		atomic_store_explicit(&sfs->shm.header->next_generation, generation + 1,
 			memory_order_release);
+		if (!sfs_block_there(sfs, block)) {
+			sfs_table_lose(&sfs->table, block);
+			continue;
+		}
 		if (!sfs_table_is_map(&sfs->table, block))
 			break;
 		if (sfs_map_write(sfs, block, generation, err) < 0)
@@ -230,6 +234,7 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		.fill = SFS_BLOCK_HEADER,
 		.reserved = true,
 		.target = w->tail[stream].target,
+		.lost_until = w->tail[stream].lost_until,
 	};
 	if (w->frontier.ready < w->frontier.batch / 2 + 1 && w->frontier.pending == 0)
 		w->checkpoint_wanted = true;
@@ -251,6 +256,10 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	note_late(sfs, tail->block);
 	sfs_table_seal(&sfs->table, tail->block);
 	*tail = (struct sfs_tail){
-		.block = SFS_NONE, .slot = SFS_NONE, .target = tail->target};
+		.block = SFS_NONE,
+		.slot = SFS_NONE,
+		.target = tail->target,
+		.lost_until = tail->lost_until,
+	};
 	return 0;
 }

@@ -30,4 +30,6 @@ volume_warn_degraded(const struct pr_program *program, struct sfs *sfs)
 
 	if (sfs_degraded(sfs, text, sizeof(text)))
 		fprintf(stderr, "%s: %s\n", program->name, text);
+	if (sfs_losses(sfs, text, sizeof(text)))
+		fprintf(stderr, "%s: %s\n", program->name, text);
 }

@@ -79,6 +79,10 @@ has_blocks() { # VOLUME MORE_THAN
 	n=$("$packrack" volume show "$1" --keyvalue | sed -n 's/^blocks=//p')
 	[ "$n" -gt "$2" ] || { echo "$n blocks"; return 1; }
 }
+missing_is_found() {
+	"$packrack" volume check "$volume" > /dev/null 2> "$DIR/said" && return 1
+	grep -q "device 2 of 2 is missing (not named)" "$DIR/said"
+}
 run_step "a file grows" "$packrack" volume grow "$volume" --size 128M
 run_step "the volume with it" has_blocks "$volume" 500
 run_step "another is added" "$packrack" volume grow "$volume" --add "$DIR/more.vol"
@@ -87,6 +91,7 @@ run_step "what was held is there" stream_is packets.0 guarantee 8388608
 run_step "nothing is wrong" "$packrack" volume check "$volume,$DIR/more.vol"
 run_step "and it is written" "$packrack" import "$DIR/t.pcap" --volume "$volume,$DIR/more.vol"
 run_step "its packets are found" packets_are 6 "$volume,$DIR/more.vol"
+run_step "a device that is missing is a fault" missing_is_found
 refute_step "it does not shrink" 1 "$packrack" volume grow "$two" --size 32M
 refute_step "nor grow by nothing" 1 "$packrack" volume grow "$two"
 refute_step "nor by another volume" 1 "$packrack" volume grow "$two" --add "$DIR/more.vol"
