@@ -16,8 +16,8 @@ import benchlib as b
 import blocklib as bl
 
 MB = 1e6
-RATE = float(os.environ.get("BENCH_MBPS", "300")) * MB
-SIZE = int(os.environ.get("BENCH_BYTES", str(6 << 30)))
+RATE = float(os.environ.get("BENCH_MBPS", "1000")) * MB
+SIZE = int(os.environ.get("BENCH_BYTES", str(5 << 30)))
 PARTS = ["write", "mix", "streams", "records", "devices", "packets"]
 FILE_SYSTEMS = ["xfs", "ext4", "btrfs"]
 READ_RECORD = 4000  # a record of 4 KB, header included
@@ -80,12 +80,13 @@ class Load:
         self.command(f"fill {int(SIZE * self.count * 1.2)}")
 
     def run(self, seconds, reads=0.0):
-        busy, begin = b.machine_seconds(), time.monotonic()
+        busy, begin = bl.kernel_seconds(), time.monotonic()
         got = self.command(f"run {seconds} {reads}")
         wall = time.monotonic() - begin
         got["rate"] = sum(got["bytes"]) / seconds
-        got["gb"] = got["rate"] * wall / 1e9
-        got["machine"] = (b.machine_seconds() - busy) / got["gb"]
+        # the process, and what kernel threads do for it
+        kernel = (bl.kernel_seconds() - busy) / (got["rate"] * wall / 1e9)
+        got["cpu_gb"] = got["cpu"] / (got["rate"] * seconds / 1e9) + kernel
         got["reads_a_second"] = sum(got["reads"]) / seconds
         return got
 
@@ -115,9 +116,9 @@ def limit_binds():
     """fio, direct and buffered, on the limited device: what the limit is worth, and that nobody gets by it"""
     limit(1, RATE)
     direct = [bl.fio(device(0), 4) for _ in range(3)]
-    busy = b.machine_seconds()
+    busy = bl.kernel_seconds()
     rate, own = bl.fio(device(0), 6)
-    machine = (b.machine_seconds() - busy) / (rate * 6 / 1e9)
+    loop = (bl.kernel_seconds() - busy) / (rate * 6 / 1e9)
     words = ["fio", "--name=a", f"--filename={device(0).path}", "--rw=write", "--bs=1M", "--ioengine=psync",
              "--size=2G", "--end_fsync=1", "--output-format=json"]
     begin = time.monotonic()
@@ -128,31 +129,40 @@ def limit_binds():
     table.row("fio, buffered and synced, on the limited device", "MB/s", buffered / MB, rate / MB, "fio direct")
     if buffered > 1.1 * rate:
         print("  the limit does not bind buffered writes here: what file systems get is the page cache's")
-    return rate, own, machine
+    return rate, own, loop
 
 
 def part_write():
-    fio, fio_cpu, fio_machine = limit_binds()
-    mean, worst, cpu, every = {}, {}, {}, {}
+    fio, fio_cpu, loop = limit_binds()
+    fio_free = median([bl.fio(device(0), 3)[0] for _ in range(3)])
+    mean, worst, cpu, every, free, free_worst = {}, {}, {}, {}, {}, {}
     for name in ["streamfs", *peers]:
         load = Load(name)
         load.fill()
         limit(1, RATE)
         load.command("run 2 0")
-        got = [load.run(8) for _ in range(ROUNDS)]
+        got = [load.run(6) for _ in range(ROUNDS)]
+        free_run(1)
+        load.command("run 1 0")
+        alone = [load.run(4) for _ in range(3)]
         load.close()
+        free[name] = median([g["rate"] for g in alone])
+        free_worst[name] = median([min(g["bytes"]) for g in alone])
         mean[name] = median([g["rate"] for g in got])
         worst[name] = median([min(g["bytes"]) for g in got])
-        cpu[name] = median([g["machine"] for g in got])
+        cpu[name] = median([g["cpu_gb"] for g in got])
         every[name] = [n for g in got for n in g["bytes"]]
     table.row("32 streams written, mean", "MB/s", mean["streamfs"] / MB, fio / MB, "fio")
     compare("32 streams written, mean", "MB/s", mean, scale=MB)
     compare("32 streams written, worst second", "MB/s", worst, scale=MB)
     compare("worst second of the mean", "", {n: worst[n] / mean[n] for n in mean})
-    compare("CPU per GB, whole machine", "s", cpu, less=True)
-    table.row("CPU per GB, whole machine", "s", cpu["streamfs"], fio_machine, "fio", True)
-    # what the loop device itself takes is the same for all: fio's whole less fio itself
-    net = {n: max(cpu[n] - (fio_machine - fio_cpu), 1e-3) for n in cpu}
+    table.row("32 streams written, no limit, mean", "MB/s", free["streamfs"] / MB, fio_free / MB, "fio")
+    compare("32 streams written, no limit, mean", "MB/s", free, scale=MB)
+    compare("32 streams written, no limit, worst second", "MB/s", free_worst, scale=MB)
+    compare("CPU per GB, process and kernel threads", "s", cpu, less=True)
+    table.row("CPU per GB, process and kernel threads", "s", cpu["streamfs"], fio_cpu + loop, "fio", True)
+    # what the loop device itself takes is the same for all: the kernel's threads while fio writes
+    net = {n: max(cpu[n] - loop, 1e-3) for n in cpu}
     compare("CPU per GB, without the loop device's own", "s", net, less=True)
     goal(f"write-only mean {mean['streamfs'] / fio:.3f} of fio's (0.95)", mean["streamfs"] >= 0.95 * fio)
     goal(f"worst second {worst['streamfs'] / mean['streamfs']:.3f} of the mean (0.85)",
@@ -161,6 +171,9 @@ def part_write():
         goal(f"mean and worst second above {n}'s ({mean['streamfs'] / mean[n]:.3f}, "
              f"{worst['streamfs'] / worst[n]:.3f})",
              mean["streamfs"] > mean[n] and worst["streamfs"] > worst[n])
+        goal(f"without limit, mean and worst second above {n}'s ({free['streamfs'] / free[n]:.3f}, "
+             f"{free_worst['streamfs'] / free_worst[n]:.3f})",
+             free["streamfs"] > free[n] and free_worst["streamfs"] > free_worst[n])
     if peers:
         best = min(peers, key=lambda n: net[n])
         goal(f"CPU per GB {net['streamfs'] / net[best]:.2f} of {best}'s (0.5)",
@@ -181,7 +194,7 @@ def part_mix():
         limit(1, RATE)
         load.command("run 2 0")
         for ratio in [0, *RATIOS]:
-            got = [load.run(4, ratio) for _ in range(3)]
+            got = [load.run(3, ratio) for _ in range(3)]
             write[name, ratio] = median([g["rate"] for g in got])
             reads[name, ratio] = median([g["reads_a_second"] for g in got])
         load.close()
@@ -205,7 +218,7 @@ def part_mix():
 # ---- streams, devices ----
 
 def part_streams():
-    counts = [1, 4, 16, 32]
+    counts = [1, 8, 32]
     contenders = ["streamfs", *[p for p in peers if p == "xfs"]]
     got = {}
     for name in contenders:
