@@ -114,6 +114,7 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 		disk->fd = -1;
 		return -1;
 	}
+	disk->piece = sfs_disk_piece(disk->fd);
 	disk->ops = &fd_ops;
 	disk->arg = disk;
 	return 0;

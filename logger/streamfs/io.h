@@ -30,6 +30,7 @@ struct sfs_disk {
 	void *arg;
 	uint64_t size;
 	int fd; /* -1: only by ops */
+	uint32_t piece; /* longest that goes to the device undivided; 0: not known */
 	bool direct;
 	bool missing; /* a stand-in that refuses everything: ENODEV */
 	bool lost; /* missing for good: the volume goes on without it */
@@ -44,6 +45,11 @@ int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool dire
 int sfs_disk_measure(
 	struct sfs_disk *disk, struct pr_error *err); /* its size as it is now */
 bool sfs_disk_is_file(const struct sfs_disk *disk);
+/*
+ * What the device that is, or is under, an open file takes without dividing it, a power of two from 64 KiB
+ * to 1 MiB: by its longest request, and by its segments, as pages need not lie side by side.
+ */
+uint32_t sfs_disk_piece(int fd);
 void sfs_disk_close(struct sfs_disk *disk);
 /* Whole reads and writes; -1 with errno: EIO when the device ends early. */
 int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);

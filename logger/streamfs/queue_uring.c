@@ -18,10 +18,10 @@
 #define READ_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 
 /*
- * What goes to the kernel in one piece. A longer one may need more segments than the device takes (128
- * pages of a loop device or a SCSI disk): io_uring submits it without blocking, the block layer will not
- * split that and refuses, and a kernel thread does it all over again, which costs CPU and counts twice
- * against a limit of the block I/O controller. Pieces submitted together are merged again.
+ * What goes to the kernel in one piece is no longer than the device takes undivided (disk->piece: half a
+ * MiB of a loop device or a SCSI disk): io_uring submits without blocking, the block layer will not divide
+ * that and refuses, and a kernel thread does it all over again, which costs CPU and counts twice against a
+ * limit of the block I/O controller. Pieces submitted together are merged again.
  */
 #define PART_BYTES ((size_t)128 << 10)
 struct part {
@@ -108,7 +108,8 @@ static bool
 feed_one(struct uring_queue *q)
 {
 	struct sfs_request *r = q->todo;
-	size_t len = r->len - r->done < PART_BYTES ? r->len - r->done : PART_BYTES;
+	size_t most = r->disk->piece ? r->disk->piece : PART_BYTES, len = r->len - r->done;
+	len = len < most ? len : most;
 	if (!give(q, r, r->done, len))
 		return false;
 	r->done += len;
