@@ -34,7 +34,8 @@ struct prd_xdp {
 	int fd;
 	uint8_t *mem;
 	struct ring tx, done;
-	uint32_t head; /* producer of tx */
+	uint32_t head; /* between calls, how far the kernel is in tx */
+	uint32_t told; /* producer of tx, which never goes back */
 	uint32_t reaped; /* consumer of done */
 	uint64_t free[CHUNKS];
 	unsigned free_count;
@@ -88,7 +89,7 @@ memory_open(struct prd_xdp *x)
 		return -1;
 	x->mem = mem;
 	reg.addr = (uintptr_t)mem;
-	for (unsigned i = 0; i < CHUNKS; i++)
+	for (unsigned i = 1; i < CHUNKS; i++)
 		x->free[x->free_count++] = (uint64_t)i * CHUNK;
 	return setsockopt(x->fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof reg);
 }
@@ -151,16 +152,22 @@ prd_xdp_close(struct prd_xdp **xdp)
 	free(x);
 }
 
-/* The places of frames that have left. */
+/*
+ * The places of frames that have left. The first place is never given out: it stands in entries that
+ * are no frames, which some kernels complete as well.
+ */
 static void
 reap(struct prd_xdp *x)
 {
 	uint32_t until = __atomic_load_n(x->done.producer, __ATOMIC_ACQUIRE);
 	const uint64_t *addr = x->done.desc;
 
-	while (x->reaped != until && x->free_count < CHUNKS)
-		x->free[x->free_count++] =
-			addr[x->reaped++ % RING] & ~(uint64_t)(CHUNK - 1);
+	for (; x->reaped != until; x->reaped++) {
+		uint64_t place = addr[x->reaped % RING] / CHUNK;
+
+		if (place > 0 && place < CHUNKS && x->free_count < CHUNKS)
+			x->free[x->free_count++] = place * CHUNK;
+	}
 	__atomic_store_n(x->done.consumer, x->reaped, __ATOMIC_RELEASE);
 }
 
@@ -170,7 +177,7 @@ desc_at(const struct prd_xdp *x, uint32_t at)
 	return (struct xdp_desc *)x->tx.desc + at % RING;
 }
 
-/* false: longer than a place. */
+/* false: longer than a place, or empty. */
 static bool
 put_frame(struct prd_xdp *x, struct mmsghdr *m)
 {
@@ -185,22 +192,28 @@ put_frame(struct prd_xdp *x, struct mmsghdr *m)
 		memcpy(x->mem + addr + len, io->iov_base, io->iov_len);
 		len += io->iov_len;
 	}
+	if (len == 0)
+		return false;
 	*desc_at(x, x->head++) = (struct xdp_desc){.addr = addr, .len = (uint32_t)len};
 	m->msg_len = (unsigned)len;
 	x->free_count--;
 	return true;
 }
 
-/* What the kernel has left in the ring becomes something that it skips. */
+/*
+ * What the kernel has left in the ring is written over by the next call's frames. What those leave
+ * over is no frame, and ends a call of the kernel: it passes one such by at a time.
+ */
 static void
 withdraw(struct prd_xdp *x, uint32_t from)
 {
-	for (; from != x->head; from++) {
-		struct xdp_desc *d = desc_at(x, from);
+	for (uint32_t at = from; at != x->head; at++) {
+		struct xdp_desc *d = desc_at(x, at);
 
 		x->free[x->free_count++] = d->addr;
-		d->len = UINT32_MAX;
+		*d = (struct xdp_desc){.addr = 0, .len = UINT32_MAX};
 	}
+	x->head = from;
 }
 
 static int
@@ -217,21 +230,24 @@ kernel_works(const struct prd_xdp *x)
 static uint32_t
 kick(struct prd_xdp *x, uint32_t first)
 {
-	uint32_t before = first, now;
+	uint32_t before = first, end = x->head, now;
 
 	for (;;) {
 		int rc = kernel_works(x);
 
 		now = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
 		if ((int32_t)(now - before) < 0)
-			now = before; /* behind what was withdrawn earlier */
+			now = before;
 		if (rc < 0 && errno == EBUSY) {
-			withdraw(x, now == before ? now + 1 : now);
+			now += now == before;
+			withdraw(x, now);
 			errno = ENOBUFS;
-			return (now == before ? now : now - 1) - first;
+			return now - 1 - first;
 		}
-		if (now == x->head)
-			return now - first;
+		if ((int32_t)(now - end) >= 0) {
+			x->head = now;
+			return end - first;
+		}
 		if (now == before && (rc >= 0 || errno != EINTR)) {
 			if (rc >= 0 || errno == EAGAIN)
 				errno = ENOBUFS; /* poll does not wait for this room */
@@ -242,41 +258,22 @@ kick(struct prd_xdp *x, uint32_t first)
 	}
 }
 
-static uint32_t
-room(const struct prd_xdp *x)
-{
-	return RING - (x->head - __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE));
-}
-
-/*
- * Room for n frames, if it can be had: what was withdrawn fills the ring until the kernel passes it
- * by, which it does in one call and tells in the next.
- */
-static uint32_t
-make_room(const struct prd_xdp *x, unsigned n)
-{
-	errno = ENOBUFS;
-	for (int i = 0; i < 2 && room(x) < n; i++)
-		if (kernel_works(x) == 0 || errno == EAGAIN)
-			errno = ENOBUFS;
-	return room(x) < n ? room(x) : n;
-}
-
 int
 prd_xdp_send(struct prd_xdp *x, struct mmsghdr *msgs, unsigned count)
 {
-	uint32_t first = x->head, fits = make_room(x, count), taken;
+	uint32_t first = x->head, taken;
 	unsigned n = 0;
 
 	reap(x);
-	while (n < fits && x->free_count > 0 && put_frame(x, &msgs[n]))
+	while (n < count && n < RING && x->free_count > 0 && put_frame(x, &msgs[n]))
 		n++;
 	if (n == 0) {
-		if (fits > 0)
-			errno = x->free_count > 0 ? EMSGSIZE : ENOBUFS;
+		errno = x->free_count > 0 ? EMSGSIZE : ENOBUFS;
 		return -1;
 	}
-	__atomic_store_n(x->tx.producer, x->head, __ATOMIC_RELEASE);
+	if ((int32_t)(x->head - x->told) > 0)
+		x->told = x->head;
+	__atomic_store_n(x->tx.producer, x->told, __ATOMIC_RELEASE);
 	taken = kick(x, first);
 	return taken > 0 ? (int)taken : -1;
 }

@@ -121,6 +121,26 @@ run_step "a node leaves and comes back in mid-capture: nothing is lost" leave_an
 refute_step "a node that is not there" 1 "$BUILD/packrack" node identify nobody
 "$RACK" down > /dev/null
 
+down_and_up() {
+	local heard got rc=0
+	"$RACK" up -n 3 -- --filter "$OURS" || return 1
+	play || return 1
+	"$RACK" exec disp ip link set out0 down
+	play || return 1
+	poll_until 5 figure_above dropped_send 2999 || return 1
+	figure_is dropped_send 3000 || return 1
+	"$RACK" exec disp ip link set out0 up
+	heard=$(figure control_received)
+	poll_until 10 figure_above control_received $((heard + 9)) || return 1
+	play || return 1
+	"$RACK" drain --timeout 40 || return 1
+	got=$("$BUILD/packrack" query --count 2> "$LAB_DIR/count") || rc=$?
+	cat "$LAB_DIR/count"
+	[ "$got" = 6000 ] && [ "$rc" = 3 ] && grep -q "missing: 3000 packets in 1 range" "$LAB_DIR/count"
+}
+run_step "an o-port that was down: what came meanwhile is missing, and nothing else" down_and_up
+"$RACK" down > /dev/null
+
 copies() {
 	"$RACK" up -n 3 -- --read "$TRACE" --copies 2 || return 1
 	stored 3000 || return 1

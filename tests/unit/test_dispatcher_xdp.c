@@ -140,7 +140,8 @@ transmit(const struct xdp_desc *d)
 	return error;
 }
 
-/* The next frame; one that makes no sense is passed by. */
+/* The next frame; one that makes no sense ends the call, and is passed by; Linux 6.18.44
+ * completes it too, others do not. */
 static const struct xdp_desc *
 peek(void)
 {
@@ -151,9 +152,13 @@ peek(void)
 		*position(kernel.tx, AT_CONSUMER) = kernel.seen;
 		kernel.head = *position(kernel.tx, AT_PRODUCER);
 	}
-	for (; kernel.seen != kernel.head; kernel.seen++)
-		if (ring[kernel.seen % RING].len <= PRD_XDP_FRAME_MAX)
-			return &ring[kernel.seen % RING];
+	if (kernel.seen == kernel.head)
+		return NULL;
+	if (ring[kernel.seen % RING].len <= PRD_XDP_FRAME_MAX)
+		return &ring[kernel.seen % RING];
+	if (kernel.seen % 2)
+		kernel.flying[kernel.flying_count++] = ring[kernel.seen % RING].addr;
+	kernel.seen++;
 	return NULL;
 }
 
