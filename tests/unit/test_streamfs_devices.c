@@ -19,6 +19,7 @@ struct rig {
 	struct sfs_disk handle[DISKS];
 	struct sfs *sfs;
 	int64_t now;
+	bool cut_clean; /* the cut takes all that was not synced, and the failed disk is back */
 	uint64_t appended[STREAMS];
 	uint32_t length[STREAMS][RECORDS];
 	bool there[STREAMS][RECORDS]; /* as the last walk found it */
@@ -205,11 +206,12 @@ cut_and_compare(struct rig *r, uint16_t failed)
 	for (size_t i = 0; i < DISKS; i++) {
 		r->disk[i].dead = false;
 		r->disk[i].fail_after = -1;
-		sim_power_cut(&r->disk[i], (unsigned)sim_below(&r->rng, 257), 0);
+		sim_power_cut(&r->disk[i],
+			r->cut_clean ? 0 : (unsigned)sim_below(&r->rng, 257), 0);
 	}
 	/* without the failed one, or with it as it was when it failed */
 	struct sfs_disk kept = r->handle[failed];
-	if (sim_below(&r->rng, 2))
+	if (!r->cut_clean && sim_below(&r->rng, 2))
 		r->handle[failed] = r->handle[failed ? 0 : 1];
 	bool without = r->handle[failed].arg != kept.arg;
 	struct sfs_disk some[DISKS];
@@ -276,6 +278,32 @@ START_TEST(test_fails_while_written)
 }
 END_TEST
 
+/* The disk goes while a root is written that knows nothing of it; the power before the next one is. */
+START_TEST(test_fails_beside_a_root)
+{
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		struct rig *r = rig_make(seed, DISKS, true);
+		uint16_t failed = (uint16_t)sim_below(&r->rng, DISKS);
+		r->cut_clean = true;
+		append_some(r, 20 + (int)sim_below(&r->rng, 40));
+		for (int i = 0; i < 100 && r->sfs->w->state < SFS_ROOT_WRITING; i++) {
+			append(r, (int)sim_below(&r->rng, STREAMS), false);
+			sfs_tick(r->sfs, r->now += 100000000, &err);
+		}
+		r->disk[failed].dead = true;
+		for (int i = 0; i < 60; i++) {
+			append(r, (int)sim_below(&r->rng, STREAMS), false);
+			sfs_tick(r->sfs, r->now += 100000000, &err);
+			if (r->sfs->lost && r->sfs->w->state >= SFS_ROOT_WRITING &&
+				sim_below(&r->rng, 2))
+				break;
+		}
+		cut_and_compare(r, failed);
+		rig_free(r);
+	}
+}
+END_TEST
+
 /* Without being told so it is suspended, as ever, and the last one left always is. */
 START_TEST(test_not_told)
 {
@@ -303,6 +331,7 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, test_missing);
 	tcase_add_loop_test(t, test_fails_while_written, 0, 3);
+	tcase_add_test(t, test_fails_beside_a_root);
 	tcase_add_test(t, test_not_told);
 	suite_add_tcase(s, t);
 	SRunner *sr = srunner_create(s);
