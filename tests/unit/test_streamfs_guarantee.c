@@ -281,6 +281,8 @@ START_TEST(test_changed_while_written)
 	ck_assert_int_lt(sfs_guarantee_set(w, "a", 0, &err), 0);
 	ck_assert_ptr_nonnull(strstr(err.text, "no writer"));
 	sfs_close(&w);
+	w = open_volume(true); /* takes the dead one's shared memory away */
+	sfs_close(&w);
 	w = open_volume(true); /* takes away what the abandoned one left in /dev/shm */
 	sfs_close(&w);
 }
