@@ -23,6 +23,8 @@ endif
 PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_pthreads inih jansson libxxhash liburing
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
+# curses is the console's alone: daemons do without
+CURSES_LIBS := $(shell pkg-config --libs ncursesw 2>/dev/null)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 VERSION := 0.1.0
@@ -45,7 +47,8 @@ logger_DIR := logger
 indexer_DIR := indexer
 merger_DIR := merger
 cli_DIR := merger/cli
-MODULES := base wire rpc streamfs dispatcher logger indexer merger cli
+console_DIR := merger/cli/console
+MODULES := base wire rpc streamfs dispatcher logger indexer merger cli console
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
@@ -78,7 +81,8 @@ packrack-indexer_LIBS := $(BUILD)/libindexer.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
-packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
+packrack_PKGS := $(CURSES_LIBS)
+packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
 PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
@@ -89,7 +93,7 @@ all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUI
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_LIBS)
 	$$(call say,LD,$$@)
-	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS)
+	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
@@ -105,11 +109,13 @@ $(BUILD)/%.o: %.c
 $(BUILD)/proto/rpc/packrack.pb-c.c: proto/rpc/packrack.proto
 	$(call say,PROTOC,$<)
 	$(Q)mkdir -p $(BUILD) && protoc-c --c_out=$(BUILD) $<
+# a recipe, or make thinks that the header is as old as it was before the other was made
 $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
+	@:
 $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
-$(foreach m,rpc indexer merger cli dispatcher logger,$(filter-out %.pb-c.o,$($(m)_OBJS))) \
+$(foreach m,rpc indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$($(m)_OBJS))) \
 $(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c
@@ -118,13 +124,13 @@ wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
 WRAP_test_dispatcher_xdp := $(call wrap,socket bind setsockopt getsockopt close mmap munmap sendto)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS)
+	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)
 
 # test helpers and benchmarks: one program a file
 TOOLS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/system/*.c tests/bench/*.c))
 $(TOOLS): $(BUILD)/%: $(BUILD)/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS)
 
 # Suites wait more than they work (deadlines, disks), so several run at once; each one's words stay together.
 UNIT_JOBS ?= 4

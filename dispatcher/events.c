@@ -206,6 +206,13 @@ prd_events(struct prd_sender *s)
 		case PRD_EVENT_STOP:
 			prd_state_stop(s, e->request);
 			break;
+		case PRD_EVENT_SPREAD:
+			prd_spread_change(&s->spread, (enum prd_spread_mode)e->u.node.type);
+			prd_view_publish(s);
+			prd_reply(s, PRD_REPLY_DONE, e->request, true,
+				"spread is %s from now on",
+				prd_spread_names[s->spread.mode]);
+			break;
 		case PRD_EVENT_NODE:
 			on_node_command(s, e);
 			break;

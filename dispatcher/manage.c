@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatcher/spread.h"
 #include "dispatcher/status.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
@@ -89,6 +90,7 @@ static const struct verb {
 	{"reset", PRD_EVENT_NODE, PR_FRAME_RESET},
 	{"disconnect", PRD_EVENT_NODE, PR_FRAME_DISCONNECT},
 	{"reconnect", PRD_EVENT_NODE, PR_FRAME_RECONNECT},
+	{"spread", PRD_EVENT_SPREAD, 0},
 };
 
 static const struct verb *
@@ -98,6 +100,15 @@ find_verb(const char *name)
 		if (strcmp(verbs[i].name, name) == 0)
 			return &verbs[i];
 	return NULL;
+}
+
+static int
+spread_mode(const char *name)
+{
+	for (int i = 0; prd_spread_names[i]; i++)
+		if (strcmp(prd_spread_names[i], name) == 0)
+			return i;
+	return -1;
 }
 
 static struct pending *
@@ -123,7 +134,9 @@ pass_on(struct prd_manage *m, const struct verb *verb, const Packrack__Command *
 	memset(event, 0, sizeof *event);
 	event->kind = verb->kind;
 	event->request = pending->request;
-	event->u.node.type = verb->type;
+	event->u.node.type = verb->kind == PRD_EVENT_SPREAD
+				     ? (uint8_t)spread_mode(command->node)
+				     : verb->type;
 	event->u.node.seconds = command->seconds ? command->seconds : 10;
 	strncpy(event->u.node.name, command->node ? command->node : "", PR_NAME_MAX);
 	pr_ring_commit(m->config.events, sizeof *event);
@@ -141,8 +154,11 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 		answer_failure(m, peer, id, "this key may not steer");
 	else if (!verb)
 		answer_failure(m, peer, id,
-			"unknown command: start, stop, identify, reset, disconnect or "
+			"unknown command: start, stop, spread, identify, reset, disconnect "
+			"or "
 			"reconnect");
+	else if (verb->kind == PRD_EVENT_SPREAD && spread_mode(command->node) < 0)
+		answer_failure(m, peer, id, "spread is round-robin, weighted or flow");
 	else if (!pass_on(m, verb, command, peer, id))
 		answer_failure(m, peer, id, "too many commands are under way: try again");
 	else

@@ -195,6 +195,7 @@ prd_nodes_hear(struct prd_nodes *nodes, const struct pr_frame *frame, int64_t no
 		*admitted = PRD_ANN_RESTART;
 	}
 	node->heard = now;
+	node->controls_received++;
 	if (node->phase == PRD_NODE_GONE && h->type == PR_FRAME_STATUS) {
 		node->phase = PRD_NODE_ACTIVE;
 		nodes->generation++;

@@ -135,6 +135,10 @@ view_node(const struct prd_node *node, struct prd_node_view *v)
 	v->resend_answered = node->resend_answered;
 	v->gone_answered = node->gone_answered;
 	v->buffer_size = node->window.size;
+	v->controls_received = node->controls_received;
+	v->controls_sent = 0;
+	for (unsigned i = 0; i < PR_FRAME_TYPES; i++)
+		v->controls_sent += node->numbers[i];
 }
 
 /* Not in the packets' way: every 100 ms, and when the state changes. A reader copies and leaves. */
@@ -143,6 +147,7 @@ prd_view_publish(struct prd_sender *s)
 {
 	pthread_mutex_lock(&s->view_lock);
 	s->view.state = s->state;
+	s->view.spread_mode = s->spread.mode;
 	s->view.node_count = s->nodes.count;
 	for (unsigned i = 0; i < s->nodes.count; i++)
 		view_node(s->nodes.list[i], &s->view.nodes[i]);

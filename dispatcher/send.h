@@ -27,7 +27,13 @@ enum prd_state {
 const char *prd_state_name(enum prd_state state);
 
 /* To the send thread. */
-enum prd_event_kind { PRD_EVENT_FRAME, PRD_EVENT_START, PRD_EVENT_STOP, PRD_EVENT_NODE };
+enum prd_event_kind {
+	PRD_EVENT_FRAME,
+	PRD_EVENT_START,
+	PRD_EVENT_STOP,
+	PRD_EVENT_NODE,
+	PRD_EVENT_SPREAD
+};
 
 struct prd_event {
 	enum prd_event_kind kind;
@@ -36,7 +42,7 @@ struct prd_event {
 		struct pr_frame frame; /* decoded and checked; from a node */
 		struct {
 			char name[PR_NAME_MAX + 1];
-			uint8_t type; /* PR_FRAME_IDENTIFY, RESET, DISCONNECT, RECONNECT */
+			uint8_t type; /* the mode to SPREAD by; or PR_FRAME_IDENTIFY, RESET, DISCONNECT, RECONNECT */
 			uint32_t seconds;
 		} node;
 	} u;
@@ -67,10 +73,12 @@ struct prd_node_view {
 	uint64_t frames_sent, bytes_sent, primaries, seconds, unacknowledged,
 		lost_unacknowledged;
 	uint64_t logs_sent, resend_asked, resend_answered, gone_answered, buffer_size;
+	uint64_t controls_sent, controls_received;
 };
 
 struct prd_view {
 	enum prd_state state;
+	unsigned spread_mode; /* enum prd_spread_mode */
 	unsigned node_count;
 	struct prd_node_view nodes[PRD_NODES_MAX];
 	uint64_t refused_stale, refused_replay, refused_full, log_memory_used;

@@ -133,6 +133,13 @@ spread_rebuild(struct prd_spread *spread)
 			bucket_fill(spread, b);
 }
 
+void
+prd_spread_change(struct prd_spread *spread, enum prd_spread_mode mode)
+{
+	spread->mode = mode;
+	spread_rebuild(spread);
+}
+
 /* The longest waiting node with room; failing that, unless strict, the longest waiting one. */
 static struct prd_node *
 pick_round_robin(struct prd_spread *spread, size_t len, const struct prd_node * not )

@@ -40,6 +40,9 @@ enum prd_spread_result {
 	PRD_SPREAD_FULL, /* strict: there are nodes, but they hold all that they can */
 };
 
+/* From the next packet on; to which nodes earlier ones went does not matter to anybody. */
+void prd_spread_change(struct prd_spread *spread, enum prd_spread_mode mode);
+
 /*
  * Chooses out[0], and for copies = 2 another node as out[1] (NULL when there is only one).
  * data, len: the packet as captured.

@@ -85,6 +85,8 @@ static const struct pr_counter_desc node_fields[] = {
 	{"resend_answered", "", offsetof(struct prd_node_view, resend_answered)},
 	{"gone_answered", "", offsetof(struct prd_node_view, gone_answered)},
 	{"buffer_bytes", "", offsetof(struct prd_node_view, buffer_size)},
+	{"controls_sent", "", offsetof(struct prd_node_view, controls_sent)},
+	{"controls_received", "", offsetof(struct prd_node_view, controls_received)},
 	{"frames_received", "", offsetof(struct prd_node_view, status.frames_received)},
 	{"packets_stored", "", offsetof(struct prd_node_view, status.packets_stored)},
 	{"packets_durable", "", offsetof(struct prd_node_view, status.packets_durable)},
@@ -239,7 +241,7 @@ static void
 make_totals(struct prd_status *s)
 {
 	struct values *v = &s->values;
-	uint64_t lost = 0, late = 0, used = 0;
+	uint64_t lost = 0, late = 0, used = 0, size = 0;
 	struct rusage usage;
 
 	for (unsigned i = 0; i < LINK_COUNTERS; i++) {
@@ -256,9 +258,13 @@ make_totals(struct prd_status *s)
 	add(v, "goodness_permille", goodness(v->items[0].number - late, lost));
 	add(v, "input_bytes_per_s", s->bytes_per_s);
 	add(v, "input_packets_per_s", s->packets_per_s);
-	for (unsigned i = 0; i < s->from.inputs->ring_count; i++)
+	for (unsigned i = 0; i < s->from.inputs->ring_count; i++) {
 		used += pr_ring_used(s->from.inputs->rings[i]);
+		size += pr_ring_size(s->from.inputs->rings[i]);
+	}
 	add(v, "buffer_bytes_used", used);
+	add(v, "buffer_bytes", size);
+	add(v, "spread_mode", s->view.spread_mode);
 	add(v, "log_memory_used", s->view.log_memory_used);
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
 		add(v, "cpu_user_us",

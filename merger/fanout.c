@@ -343,6 +343,7 @@ on_batch(struct pr_fanout *f, struct leg *leg, Packrack__Batch *batch)
 	struct pr_error err = {""};
 
 	leg->moved = f->mono;
+	f->bytes += batch->packets.len;
 	if (pr_remote_batch(leg->remote, batch, &err) < 0 ||
 		pr_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
 		leg_fail(f, leg, err.text);
@@ -485,4 +486,26 @@ uint64_t
 pr_fanout_matched(const struct pr_fanout *f)
 {
 	return f->matched;
+}
+
+uint64_t
+pr_fanout_number(const struct pr_fanout *f)
+{
+	return f->options.number;
+}
+
+void
+pr_fanout_report(const struct pr_fanout *f, Packrack__RunningQuery *out)
+{
+	packrack__running_query__init(out);
+	out->number = f->options.number;
+	out->user = (char *)f->options.client.peer.user;
+	out->text = f->options.query->text;
+	out->started = f->options.real;
+	out->matched = f->matched;
+	out->bytes = f->bytes;
+	for (size_t i = 0; i < f->leg_count; i++) {
+		out->nodes += f->legs[i].remote != NULL;
+		out->nodes_left += leg_live(&f->legs[i]);
+	}
 }

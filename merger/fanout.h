@@ -30,6 +30,7 @@ struct pr_fanout;
 struct pr_fanout_options {
 	struct pr_address client;
 	uint64_t id; /* the client's */
+	uint64_t number; /* the merger's, for whoever looks on; never used twice */
 	const Packrack__Query *query;
 	const struct pr_registry *registry;
 	uint64_t *next_id; /* of what is asked of nodes; never used twice */
@@ -59,5 +60,8 @@ void pr_fanout_lost(struct pr_fanout *f, const struct pr_address *node, const ch
 void pr_fanout_tick(struct pr_fanout *f, int64_t mono);
 bool pr_fanout_done(const struct pr_fanout *f);
 uint64_t pr_fanout_matched(const struct pr_fanout *f);
+uint64_t pr_fanout_number(const struct pr_fanout *f);
+/* What it costs so far. Texts are borrowed, valid while f is. */
+void pr_fanout_report(const struct pr_fanout *f, Packrack__RunningQuery *out);
 
 #endif

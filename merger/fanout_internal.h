@@ -34,7 +34,7 @@ struct pr_fanout {
 	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
 	size_t sealed_len;
 	uint32_t credit;
-	uint64_t limit, matched;
+	uint64_t limit, matched, bytes; /* bytes: of packets, from nodes */
 	bool count_only; /* as asked: nothing goes to the client but the End */
 	bool count_at_node; /* nodes count; no packets come */
 	bool limited; /* the limit was reached */

@@ -63,6 +63,7 @@ on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Env
 {
 	struct pr_fanout_options o = {.client = *from,
 		.id = env->id,
+		.number = m->queries_total + 1,
 		.query = env->query,
 		.registry = &m->registry,
 		.next_id = &m->next_id,
@@ -157,6 +158,22 @@ on_hello(struct pr_merger *m, const struct pr_address *from, const Packrack__Env
 	}
 }
 
+/* Somebody else's, by the number that the status gives it. Its client is told End, cancelled. */
+static bool
+cancel_number(struct pr_merger *m, uint64_t number, struct pr_error *text)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		if (pr_fanout_number(m->queries[i]) == number) {
+			pr_fanout_cancel(m->queries[i]);
+			pr_error_set(text, "query %llu is cancelled",
+				(unsigned long long)number);
+			return true;
+		}
+	pr_error_set(text, "no query %llu is running: packrack queries list names them",
+		(unsigned long long)number);
+	return false;
+}
+
 static void
 on_command(
 	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
@@ -165,7 +182,9 @@ on_command(
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
 	struct pr_error text = {""};
 
-	if (strcmp(env->command->verb, "forget"))
+	if (!strcmp(env->command->verb, "cancel"))
+		done.ok = cancel_number(m, env->command->number, &text);
+	else if (strcmp(env->command->verb, "forget"))
 		pr_error_set(&text, "a merger does not %s: ask the dispatcher",
 			env->command->verb);
 	else if (pr_registry_forget(&m->registry, env->command->node))

@@ -11,7 +11,7 @@
 
 /*
  * The merger's service: nodes connect and say Hello; clients connect to the same endpoints and send
- * Query, Credit, Cancel, StatusRequest, and Command "forget" (a node that is gone for good). With
+ * Query, Credit, Cancel, StatusRequest, and Command "forget" (a node that is gone for good) and "cancel" (a query, by number). With
  * keys, the role node says Hello only, read asks, steer does all. From the loop's thread only.
  */
 struct pr_merger;

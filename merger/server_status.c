@@ -14,6 +14,7 @@ struct reply {
 	Packrack__Status status;
 	Packrack__NodeStatus *node_room, **nodes;
 	Packrack__LinkInfo **links;
+	Packrack__RunningQuery *query_room, **queries;
 	Packrack__Value value_room[VALUES], *values[VALUES];
 };
 
@@ -58,6 +59,15 @@ add_node(struct reply *r, const struct pr_node *node, int64_t mono)
 }
 
 static void
+add_query(struct reply *r, const struct pr_fanout *query)
+{
+	Packrack__RunningQuery *q = &r->query_room[r->status.n_queries];
+
+	pr_fanout_report(query, q);
+	r->queries[r->status.n_queries++] = q;
+}
+
+static void
 add_values(struct reply *r, const struct pr_merger *m)
 {
 	uint64_t bad = 0;
@@ -78,7 +88,9 @@ pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
 	size_t count = m->registry.count ? m->registry.count : 1;
 	struct reply r = {.node_room = calloc(count, sizeof(*r.node_room)),
 		.nodes = calloc(count, sizeof(*r.nodes)),
-		.links = calloc(LINKS_MAX, sizeof(*r.links))};
+		.links = calloc(LINKS_MAX, sizeof(*r.links)),
+		.query_room = calloc(m->query_count + 1, sizeof(*r.query_room)),
+		.queries = calloc(m->query_count + 1, sizeof(*r.queries))};
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	packrack__status__init(&r.status);
@@ -89,7 +101,11 @@ pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
 	if (r.node_room && r.nodes && r.links)
 		for (size_t i = 0; i < m->registry.count; i++)
 			add_node(&r, m->registry.nodes[i], pr_now_mono());
+	if (r.query_room && r.queries)
+		for (size_t i = 0; i < m->query_count; i++)
+			add_query(&r, m->queries[i]);
 	add_values(&r, m);
+	r.status.queries = r.queries;
 	r.status.nodes = r.nodes;
 	r.status.links = r.links;
 	r.status.values = r.values;
@@ -99,4 +115,6 @@ pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
 	free(r.node_room);
 	free(r.nodes);
 	free(r.links);
+	free(r.query_room);
+	free(r.queries);
 }

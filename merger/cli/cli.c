@@ -10,11 +10,14 @@ static const struct cli_command commands[] = {
 		"show or save the packets that a filter and a time range choose"},
 	{"export", cmd_export, "the same, into a trace file"},
 	{"status", cmd_status, "what the rack is doing, and what it lost"},
+	{"console", cmd_console, "the same on a terminal, as it goes on, and steer it"},
 	{"import", cmd_import, "take trace files into a volume"},
 	{"volume", cmd_volume, "create, show, check volumes"},
+	{"queries", cmd_queries, "list the queries that are running, and cancel one"},
 	{"node", cmd_node,
 		"list nodes, and tell one to identify itself, leave, rejoin, reset"},
-	{"capture", cmd_capture, "start and stop the dispatcher's capture"},
+	{"capture", cmd_capture,
+		"start and stop the dispatcher's capture, and change its spread"},
 };
 
 int

@@ -58,10 +58,12 @@ const struct pr_rpc_keys *cli_keys(
 
 int cmd_query(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_console(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
 int cmd_node(int argc, char **argv);
+int cmd_queries(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 
 #endif

@@ -224,22 +224,32 @@ cmd_node(int argc, char **argv)
 		sizeof(commands) / sizeof(commands[0]), argc, argv);
 }
 
-/* "packrack capture start|stop"; argv[0] is the verb. */
+/* "packrack capture start|stop|spread MODE"; argv[0] is the verb. */
 static int
 capture_command(int argc, char **argv)
 {
 	struct command_args a = {0};
 	struct pr_error err;
 	char name[64];
-	struct pr_program p = program_of(name, "Starts or stops the capture.", "[options]");
-	bool stop = !strcmp(argv[0], "stop");
+	bool stop = !strcmp(argv[0], "stop"), spread = !strcmp(argv[0], "spread");
+	struct pr_program p = program_of(name,
+		spread ? "Changes how packets are spread over the nodes."
+		       : "Starts or stops the capture.",
+		spread ? "round-robin|weighted|flow [options]" : "[options]");
 	int operand, status;
 
 	snprintf(name, sizeof(name), "packrack capture %s", argv[0]);
 	status = cli_parse(&p, &a, argc, argv, &operand);
+	if (status < 0 && operand + spread != argc) {
+		pr_error_set(&err,
+			spread ? "name the mode: round-robin, weighted or flow"
+			       : "unexpected '%s': there are only options, see --help",
+			argv[operand]);
+		status = cli_fail(name, CLI_USAGE, &err);
+	}
 	if (status < 0)
-		status = command(name, &a, dispatcher_of(&a, &err), argv[0], "",
-			stop ? STOP_NS : COMMAND_NS, &err);
+		status = command(name, &a, dispatcher_of(&a, &err), argv[0],
+			spread ? argv[operand] : "", stop ? STOP_NS : COMMAND_NS, &err);
 	pr_options_free(&p, &a);
 	return status;
 }
@@ -251,9 +261,10 @@ cmd_capture(int argc, char **argv)
 		{"start", capture_command, "capture, and send to the nodes"},
 		{"stop", capture_command,
 			"stop, and wait until all nodes have stored what they have"},
+		{"spread", capture_command, "to which node a packet goes, from now on"},
 	};
 
 	return cli_dispatch("packrack capture",
-		"Starts and stops the dispatcher's capture.", commands,
-		sizeof(commands) / sizeof(commands[0]), argc, argv);
+		"Starts and stops the dispatcher's capture, and changes its spread.",
+		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
 }

@@ -102,6 +102,10 @@ render_merger(struct render *r, const Packrack__Status *s)
 	for (size_t i = 0; i < s->n_links; i++)
 		render_link(r, s->links[i]);
 	render_close(r);
+	render_list(r, "queries_now");
+	for (size_t i = 0; i < s->n_queries; i++)
+		render_query(r, s->queries[i]);
+	render_close(r);
 	render_close(r);
 	render_list(r, "nodes");
 	for (size_t i = 0; i < s->n_nodes; i++)

@@ -44,12 +44,14 @@ for module in dispatcher logger indexer merger; do
 done
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export status import volume \
+	run_step "packrack's commands are these" commands_listed query export status console import volume queries \
 		node capture
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Output Keys
 	done
 	run_step "packrack status" command_agrees status status Output Keys
+	run_step "packrack console" command_agrees console console Keys
+	run_step "packrack queries" command_agrees "queries list" queries Output Keys
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output

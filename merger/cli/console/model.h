@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CONSOLE_MODEL_H
+#define PR_CONSOLE_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "merger/cli/console/series.h"
+#include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * All figures that the console shows: the dispatcher's, the first merger's, their nodes joined by
+ * name, and what the console saw happen. Pure: messages and times go in. Texts come from other
+ * machines and are cut to size.
+ */
+#define MODEL_MERGERS 8
+#define MODEL_EVENTS 500
+#define MODEL_QUERIES 64
+#define MODEL_LINKS 64
+#define MODEL_NAME 65 /* with its end: PR_NAME_MAX bytes are a name */
+
+/* A program that is asked. */
+struct model_peer {
+	char endpoint[128];
+	bool wanted; /* somebody asked for it; else its absence is no news */
+	bool answers; /* the last request was answered in time */
+	char error[160]; /* why not; or "" while nothing is known */
+	char version[32], state[32];
+	int64_t time; /* its own, of the last answer; 0: there was none */
+	uint64_t epoch; /* dispatcher */
+	struct series_names names;
+	struct series series;
+	unsigned nodes, queries; /* merger */
+};
+
+struct model_node {
+	char name[MODEL_NAME], mac[18], state[32]; /* state: as the dispatcher says */
+	unsigned number;
+	bool sent; /* the dispatcher knows it */
+	bool stored; /* the merger knows it */
+	bool connected, writer; /* merger */
+	bool seen; /* while a message is taken in */
+	int64_t heard; /* by the dispatcher */
+	int64_t last_seen; /* by the merger */
+	struct series out, in; /* the dispatcher's and the merger's figures */
+};
+
+struct model_link {
+	unsigned number;
+	char name[MODEL_NAME];
+	bool ended;
+	uint64_t last_seq;
+	struct series series;
+};
+
+struct model_query {
+	uint64_t number, matched, bytes;
+	int64_t started;
+	unsigned nodes, nodes_left;
+	char user[MODEL_NAME], text[256];
+};
+
+struct model_event {
+	int64_t time;
+	char text[200];
+};
+
+struct model {
+	struct model_peer dispatcher, mergers[MODEL_MERGERS];
+	unsigned merger_count;
+	struct model_node **nodes; /* in order of name */
+	size_t node_count, node_room;
+	struct series_names out_names, in_names, link_names;
+	struct model_link links[MODEL_LINKS];
+	unsigned link_count;
+	struct model_query queries[MODEL_QUERIES];
+	unsigned query_count;
+	struct model_event events[MODEL_EVENTS]; /* ring */
+	unsigned event_count;
+};
+
+struct model *model_create(struct pr_error *err);
+void model_destroy(struct model **m);
+
+/* now: ns since 1970, for the list of events. Without memory for a new node it is left out. */
+void model_take_dispatcher(struct model *m, const Packrack__Status *status, int64_t now);
+void model_take_merger(
+	struct model *m, unsigned which, const Packrack__Status *status, int64_t now);
+/* No answer; its figures stay as they were, and are shown as old. */
+void model_silent(struct model *m, struct model_peer *peer, const char *name,
+	const char *why, int64_t now);
+void model_event(struct model *m, int64_t now, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* back 0: the newest; NULL: there are no more. */
+const struct model_event *model_event_at(const struct model *m, unsigned back);
+
+/* A node's figures, from whom has them: 0 where nobody has. */
+uint64_t node_out(const struct model *m, const struct model_node *n, const char *name);
+uint64_t node_in(const struct model *m, const struct model_node *n, const char *name);
+/* "active", "silent", ...: one word for both views of it; *bad: wants looking at. */
+const char *node_state(const struct model *m, const struct model_node *n, bool *bad);
+/* Seconds until its volume is full and recycles, at the rate of the last samples; < 0: unknown. */
+double node_full_in(const struct model *m, const struct model_node *n);
+/* Sum over nodes. */
+uint64_t nodes_sum(const struct model *m, const char *name, bool out);
+
+#endif

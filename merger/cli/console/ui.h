@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CONSOLE_UI_H
+#define PR_CONSOLE_UI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "merger/cli/console/model.h"
+
+/*
+ * Where the user is, and what keys do. Pure: a key goes in, an order to a daemon may come out. The
+ * terminal's keys are named here so that nobody else needs curses.
+ */
+enum console_screen {
+	SCREEN_METRICS,
+	SCREEN_PACKETS,
+	SCREEN_CLIENTS,
+	SCREEN_CONTROL,
+	SCREEN_LOGFILE,
+	SCREEN_QUERIES,
+	SCREEN_RACK,
+	SCREENS
+};
+
+/* Keys below 0x100 are their ASCII codes. */
+enum console_key {
+	KEY_IS_ESC = 27,
+	KEY_IS_ENTER = '\n',
+	KEY_IS_UP = 0x1000,
+	KEY_IS_DOWN,
+	KEY_IS_LEFT,
+	KEY_IS_RIGHT,
+	KEY_IS_PAGE_UP,
+	KEY_IS_PAGE_DOWN,
+	KEY_IS_HOME,
+	KEY_IS_END,
+	KEY_IS_RUBOUT,
+	KEY_IS_ROW = 0x2000, /* + n: the mouse was pressed on the list's row n */
+};
+
+/* To the dispatcher, but for "cancel", which the merger takes. */
+struct console_order {
+	const char *verb;
+	char node[MODEL_NAME];
+	uint64_t number;
+};
+
+struct ui {
+	enum console_screen screen;
+	bool detail; /* CLIENTS: one node, not the list */
+	bool help, quit;
+	char node[MODEL_NAME]; /* at the cursor; a name, as places in the list move */
+	uint64_t query; /* the same */
+	unsigned link; /* PACKETS: place of the link at the cursor */
+	int top; /* first row of the list that is shown */
+	int scroll; /* LOGFILE: lines back from the end; help: down from the top */
+	int page; /* rows that the last view had for its list */
+	unsigned log; /* LOGFILE: 0 the console's events, then the files */
+	unsigned logs; /* files that there are */
+	struct console_order pending; /* verb set: asks "really?" */
+	bool typed; /* and wants the node's name typed */
+	char answer[MODEL_NAME];
+	char message[256]; /* what came of the last order */
+	bool message_bad;
+	unsigned spin;
+};
+
+/* true: *order is to be sent. */
+bool ui_key(struct ui *ui, const struct model *m, int key, struct console_order *order);
+/* Places of the cursor in lists, -1 when it is on nothing; it is put on the first then. */
+int ui_node(struct ui *ui, const struct model *m);
+int ui_query(struct ui *ui, const struct model *m);
+void ui_say(struct ui *ui, bool bad, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* What is asked before the pending order goes out. */
+char *ui_question(const struct ui *ui, char *buf, size_t size);
+
+#endif

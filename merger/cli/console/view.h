@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CONSOLE_VIEW_H
+#define PR_CONSOLE_VIEW_H
+
+#include "merger/cli/console/canvas.h"
+#include "merger/cli/console/model.h"
+#include "merger/cli/console/ui.h"
+
+/* Figures to lines: what the whole screen looks like. Pure; ui's cursors and scrolling are mended. */
+
+/* Lines of a log that is open; NULL text: there is none. */
+struct view_log {
+	const char *name;
+	const char *text; /* NUL-terminated lines */
+	const char *error; /* or why it cannot be read */
+};
+
+/* log: that of ui->log, unused when it is 0. c has been reset to its size. */
+void view_draw(
+	struct canvas *c, const struct model *m, struct ui *ui, const struct view_log *log);
+
+#endif
