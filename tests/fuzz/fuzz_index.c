@@ -2,7 +2,7 @@
 /*
  * Records of the index, and keys of packets. Covers indexer/level1.c indexer/level2.c
  * indexer/signature.c indexer/keys.c
- * Options -max_len=8192
+ * Options -max_len=16384
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,16 @@ ask_packet(const uint8_t *data, size_t len)
 
 	for (size_t i = 0; i < sizeof(linktypes) / sizeof(linktypes[0]); i++) {
 		p.linktype = linktypes[i];
-		MUST(pr_keys_of_packet(&p, keys) <= PR_KEYS_MAX);
+		unsigned count = pr_keys_of_packet(&p, keys);
+
+		MUST(count <= PR_KEYS_MAX);
+		/* either side in one is asked for in its place */
+		for (unsigned k = 0; k < count; k++) {
+			struct pr_key either = pr_key_either(&keys[k]);
+			struct pr_key again = pr_key_either(&either);
+
+			MUST(pr_key_hash(&either) == pr_key_hash(&again));
+		}
 	}
 }
 
