@@ -88,7 +88,16 @@ PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer pac
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
 ALL_LIBS := $(packrack_LIBS) $(BUILD)/libdispatcher.a
 
-all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS))
+# The Python package as it can be imported: PYTHONPATH=build/python. Installed by pip, see its README.
+PYTHON := $(patsubst merger/python/%,$(BUILD)/python/%,$(wildcard merger/python/packrack/*.py)) \
+	$(BUILD)/python/packrack/packrack_pb2.py
+$(BUILD)/python/packrack/packrack_pb2.py: proto/rpc/packrack.proto
+	$(call say,PROTOC,$@)
+	$(Q)mkdir -p $(@D) && protoc --proto_path=$(<D) --python_out=$(@D) $<
+$(BUILD)/python/%.py: merger/python/%.py
+	$(Q)mkdir -p $(@D) && cp $< $@
+
+all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
 
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_LIBS)

@@ -4,6 +4,7 @@
 #
 #   . tests/system/lib.sh
 #   need_root; need_programs packrack ...     or the whole file is skipped, with the reason
+#   need_python                               sets PYTHON, and PYTHONPATH to merger/python as built
 #   new_lab                                   sets LAB_DIR; taken down and removed at the end
 #   run_step "what holds" CMD...              one test: ok if CMD succeeds
 #   refute_step "what fails" STATUS CMD...    one test: ok if CMD exits with STATUS
@@ -48,6 +49,20 @@ need_programs() { # names under the build directory
 
 need_data() {
 	[ -d "$DATA" ] || skip_all "no captures in $DATA (set PACKRACK_DATA)"
+}
+
+# PYTHON: one that has what the Python package needs; Debian's, where another is first in PATH.
+need_python() {
+	local p
+	for p in python3 /usr/bin/python3; do
+		if "$p" -c 'import zmq, google.protobuf' 2> /dev/null; then
+			# shellcheck disable=SC2034 # for the tests
+			PYTHON=$p
+			export PYTHONPATH=$BUILD/python${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+			return
+		fi
+	done
+	skip_all "needs python3-zmq and python3-protobuf"
 }
 
 # A short path, as sockets lie in it; listed, so that scripts/check finds what a killed test left.

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a rack that records every packet.
+
+    import packrack
+    with packrack.connect("tcp://192.0.2.10:7100") as rack:
+        answer = rack.query("host 198.51.100.7 and tcp port 443", since="10m ago")
+        for packet in answer:
+            print(packet.time, packet.len, packet.data.hex())
+        print(answer.completeness)
+"""
+from .answer import Answer, Completeness, Evicted, Missing, NodeAnswer, Search
+from .errors import Closed, Error, FilterError, Refused, RequestError, Unreachable
+from .packet import Packet
+from .rack import Link, Node, Rack, connect
+from .times import TIME_MAX, TIME_MIN, format_time, time_ns
+from .volume import volume
+
+__version__ = "0.1.0"
+__all__ = [
+    "Answer", "Closed", "Completeness", "Error", "Evicted", "FilterError", "Link", "Missing",
+    "Node", "NodeAnswer", "Packet", "Rack", "Refused", "RequestError", "Search", "TIME_MAX",
+    "TIME_MIN", "Unreachable", "connect", "format_time", "time_ns", "volume",
+]

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An answer on its way: its packets, what it lacks, and what it took to find them."""
+import time
+from dataclasses import dataclass, field
+from typing import List
+
+from . import packrack_pb2 as pb
+from .channel import failure
+from .errors import Error
+from .packet import UNSURE, read_segment
+from .times import format_time
+
+ID = 1
+WINDOW = 8         # batches on the way to us, of about 256 KiB each
+SILENCE = 180.0    # longer than a merger waits for its nodes
+CANCEL = 5.0
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Packets first_seq..last_seq of (epoch, link) that the answer lacks, and why. count is less
+    than that where identical packets leave open which of among_first..among_last was lost."""
+    epoch: int
+    link: int
+    first_seq: int
+    last_seq: int
+    count: int
+    first_time: int
+    last_time: int
+    reason: str
+    node: str
+    among_first: int
+    among_last: int
+
+
+@dataclass(frozen=True)
+class Evicted:
+    """The volume was full: all that the node's stream held up to this time is gone."""
+    node: str
+    stream: str
+    until: int
+    epoch: int
+    link: int
+    last_seq: int
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    node: str
+    answered: bool
+    error: str
+    matched: int
+    scanned_packets: int
+    scanned_bytes: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """What `packrack query --explain` tells: segments and packets read, and those that the time
+    range or the index's levels left out unread."""
+    scanned_packets: int
+    scanned_bytes: int
+    scanned_segments: int
+    skipped_segments: int
+    skipped_level1: int
+    skipped_level2: int
+    skipped_linktype: int
+    skipped_bytes: int
+    index_reads: int
+    index_bytes: int
+    index_damaged: int
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """What an answer says of itself. missing lists at most 10,000 of missing_ranges."""
+    complete: bool
+    matched: int
+    held_packets: int
+    missing_packets: int
+    missing_ranges: int
+    pending_packets: int
+    dropped_packets: int
+    corrupt_records: int
+    strays: int
+    unsure_packets: int
+    limit_reached: bool
+    cancelled: bool
+    nodes: List[NodeAnswer] = field(repr=False)
+    missing: List[Missing] = field(repr=False)
+    evicted: List[Evicted] = field(repr=False)
+
+    @property
+    def answered(self):
+        return [n.node for n in self.nodes if n.answered]
+
+    @property
+    def unanswered(self):
+        return {n.node: n.error for n in self.nodes if not n.answered}
+
+    def __str__(self):
+        said = ["%s: %d packets match, " % (("partial", "complete")[self.complete], self.matched)]
+        if self.limit_reached:
+            said.append("where the limit is")
+        elif self.cancelled:
+            said.append("broken off")
+        else:
+            said.append("of %d in the time range" % self.held_packets)
+        said.append(" (%d nodes)" % len(self.nodes))
+        if self.missing_packets:
+            said.append("; %d packets missing in %d ranges"
+                        % (self.missing_packets, self.missing_ranges))
+        if self.pending_packets:
+            said.append("; %d pending" % self.pending_packets)
+        for e in self.evicted:
+            said.append("; evicted: %s %s up to %s" % (e.node, e.stream, format_time(e.until)))
+        for node, why in self.unanswered.items():
+            said.append("; not answered: %s: %s" % (node, why))
+        return "".join(said)
+
+
+def pick(kind, source):
+    """A dataclass from a message, or a dict, that has its fields."""
+    get = source.get if isinstance(source, dict) else lambda name: getattr(source, name)
+    return kind(**{name: get(name) for name in kind.__dataclass_fields__})
+
+
+def completeness_of(end, unsure):
+    c = end.completeness
+    return Completeness(
+        complete=c.complete and not end.cancelled, matched=end.matched,
+        held_packets=c.held_packets, missing_packets=c.missing_packets,
+        missing_ranges=c.missing_ranges, pending_packets=c.pending_packets,
+        dropped_packets=c.dropped_packets, corrupt_records=end.corrupt_records,
+        strays=end.strays, unsure_packets=unsure, limit_reached=end.limit_reached,
+        cancelled=end.cancelled, nodes=[pick(NodeAnswer, n) for n in c.nodes],
+        missing=[pick(Missing, m) for m in c.missing],
+        evicted=[pick(Evicted, e) for e in c.evicted])
+
+
+class Answer:
+    """Iterate for packets, in the order of capture, while they arrive: the rack is asked for no
+    more than is taken. Leaving the loop early, close() and the end of a `with` cancel the query.
+    completeness and search are there when the packets are at their end, or were cancelled."""
+
+    def __init__(self, channel, query):
+        self.channel = channel
+        self.owed = 0
+        self.unsure = 0
+        self.end = None
+        self.broken = None
+        channel.send(pb.Envelope(id=ID, query=query))
+        self.give_credit()
+
+    def give_credit(self):
+        if self.owed <= WINDOW // 2:
+            more = WINDOW - self.owed
+            self.channel.send(pb.Envelope(id=ID, credit=pb.Credit(batches=more)))
+            self.owed += more
+
+    def receive(self, timeout):
+        """The next batch's segment, or None at the end of the answer."""
+        while True:
+            envelope = self.channel.receive(timeout)
+            if envelope.id != ID:
+                continue
+            kind = envelope.WhichOneof("body")
+            if kind == "batch":
+                self.owed -= 1
+                return envelope.batch.packets
+            if kind == "failure":
+                raise failure(self.channel.endpoint, envelope.failure)
+            if kind == "end":
+                self.end = envelope.end
+                self.channel.close()
+                return None
+
+    def __iter__(self):
+        try:
+            while self.end is None:
+                if self.broken:
+                    raise self.broken
+                segment = self.receive(SILENCE)
+                for packet in read_segment(segment) if segment else ():
+                    if packet.flags & UNSURE:
+                        self.unsure += 1
+                    yield packet
+                if self.end is None and not self.broken:
+                    self.give_credit()
+        except Error as e:
+            self.broken = e
+            raise
+        finally: # of which leaving the loop is one way: GeneratorExit
+            self.close()
+
+    def close(self):
+        """Cancels what is still under way, and waits for the rack's last word on it."""
+        if self.end is not None or self.broken:
+            self.channel.close()
+            return
+        deadline = time.monotonic() + CANCEL
+        try:
+            self.channel.send(pb.Envelope(id=ID, cancel=pb.Cancel()))
+            while self.end is None:
+                self.receive(max(0, deadline - time.monotonic()))
+        except Error as e:
+            self.broken = e
+        finally:
+            self.channel.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "end", True) is None and not self.broken:
+            self.close()
+
+    def the_end(self):
+        if self.end is None:
+            raise self.broken or Error("the answer is still under way: take its packets first, or "
+                                       "close it")
+        return self.end
+
+    @property
+    def completeness(self):
+        return completeness_of(self.the_end(), self.unsure)
+
+    @property
+    def search(self):
+        return pick(Search, self.the_end())

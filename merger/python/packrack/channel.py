@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection to a merger: envelopes over a ZeroMQ DEALER, watched so that a merger that goes, or
+that does not admit us, is an exception and no silence (proto/rpc/rpc.h)."""
+import errno
+import os
+import socket as plain
+import time
+
+import zmq
+from google.protobuf.message import DecodeError
+from zmq.utils.monitor import recv_monitor_message
+
+from . import packrack_pb2 as pb
+from .errors import Error, Refused, RequestError, Unreachable
+from .keys import read_key
+
+MESSAGE_MAX = 4 * 1024 * 1024
+PATH_MAX = 107
+REFUSALS = (zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+EVENTS = (zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+          | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+
+
+def check_endpoint(endpoint):
+    if endpoint.startswith("tcp://"):
+        host, _, port = endpoint[6:].rpartition(":")
+        if not host or not port.isdigit():
+            raise RequestError("endpoint %s: a port is missing, as in tcp://host:7400" % endpoint)
+    elif not endpoint.startswith("ipc://"):
+        raise RequestError("endpoint %s: give ipc://PATH or tcp://HOST:PORT" % endpoint)
+    elif len(os.fsencode(endpoint[6:])) > PATH_MAX:
+        raise RequestError("endpoint %s: its path is longer than a socket's, which is %d bytes at "
+                           "most" % (endpoint, PATH_MAX))
+
+
+def check_listener(endpoint):
+    """ipc: nobody there is told at once. tcp: only trying tells."""
+    if not endpoint.startswith("ipc://"):
+        return
+    probe = plain.socket(plain.AF_UNIX, plain.SOCK_STREAM | plain.SOCK_NONBLOCK)
+    try:
+        probe.connect(endpoint[6:])
+    except OSError as e:
+        if e.errno != errno.EAGAIN:
+            raise Unreachable("nobody listens on %s: %s" % (endpoint, e.strerror)) from None
+    finally:
+        probe.close()
+
+
+class Target:
+    """Where to connect, and with which keys."""
+
+    def __init__(self, endpoint, secret_key=None, server_key=None):
+        check_endpoint(endpoint)
+        if bool(secret_key) != bool(server_key):
+            raise RequestError("keys: give both secret_key (your key pair's file) and server_key "
+                               "(the file with the server's public key), or neither")
+        self.endpoint = endpoint
+        self.secret = self.public = self.server = None
+        if secret_key:
+            self.secret = read_key(secret_key, "secret-key", True)
+            self.public = zmq.curve_public(self.secret)
+            self.server = read_key(server_key, "public-key", False)
+        self.context = zmq.Context()
+
+    def close(self):
+        self.context.destroy(linger=0)
+
+
+class Channel:
+    """Not to be shared by threads. A question that is under way is not asked again."""
+
+    def __init__(self, target):
+        self.endpoint = target.endpoint
+        check_listener(self.endpoint)
+        self.socket = target.context.socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_MAX)
+        if target.secret:
+            self.socket.curve_secretkey = target.secret
+            self.socket.curve_publickey = target.public
+            self.socket.curve_serverkey = target.server
+        self.monitor = self.socket.get_monitor_socket(EVENTS)
+        self.poller = zmq.Poller()
+        self.poller.register(self.socket, zmq.POLLIN)
+        self.poller.register(self.monitor, zmq.POLLIN)
+        self.socket.connect(self.endpoint)
+        self.gone = None
+
+    def send(self, envelope):
+        try:
+            self.socket.send(envelope.SerializeToString(), zmq.DONTWAIT)
+        except zmq.ZMQError as e:
+            raise Unreachable("%s: %s" % (self.endpoint, e)) from None
+
+    def read_monitor(self):
+        while self.monitor.poll(0):
+            event = recv_monitor_message(self.monitor)["event"]
+            if event in REFUSALS:
+                self.gone = Refused("%s does not admit us: is our key enrolled there, and is "
+                                    "server_key its?" % self.endpoint)
+            elif event == zmq.EVENT_DISCONNECTED and not self.gone:
+                self.gone = Unreachable("%s went away in the middle of the answer: ask again"
+                                        % self.endpoint)
+
+    def receive(self, timeout):
+        """The next envelope. What came before the connection broke is given first."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                data = self.socket.recv(zmq.DONTWAIT)
+            except zmq.Again:
+                data = None
+            if data:
+                return self.decode(data)
+            if data is None:
+                if self.gone:
+                    raise self.gone
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Unreachable("no answer from %s" % self.endpoint)
+                self.poller.poll(int(left * 1000) + 1)
+                self.read_monitor()
+
+    def decode(self, data):
+        try:
+            return pb.Envelope.FromString(data)
+        except DecodeError:
+            raise Error("%s: sent what is no message of packrack's" % self.endpoint) from None
+
+    def ask(self, envelope, body, timeout):
+        """One question, one reply."""
+        self.send(envelope)
+        deadline = time.monotonic() + timeout
+        while True:
+            reply = self.receive(max(0, deadline - time.monotonic()))
+            if reply.id != envelope.id:
+                continue
+            kind = reply.WhichOneof("body")
+            if kind == "failure":
+                raise failure(self.endpoint, reply.failure)
+            if kind != body:
+                raise Error("%s answers with %s: is it the right program?" % (self.endpoint, kind))
+            return getattr(reply, body)
+
+    def close(self):
+        if self.socket.closed:
+            return
+        self.socket.disable_monitor()
+        self.monitor.close(linger=0)
+        self.socket.close()
+
+
+def failure(endpoint, said):
+    """The server's one line as what it is."""
+    if "role does not allow" in said.text:
+        return Refused("%s: %s" % (endpoint, said.text))
+    kind = RequestError if said.bad_request else Error
+    return kind("%s: %s" % (endpoint, said.text))

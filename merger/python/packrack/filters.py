@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters become programs here, by libpcap, where the user sits: names in them resolve here, and
+nodes need not parse what people write. The same as indexer/filter.c does for `packrack query`."""
+import ctypes
+import ctypes.util
+import threading
+
+from .errors import Error, FilterError
+
+SNAPLEN = 262144
+ETHERNET = 1
+# Link types of files that are other numbers inside libpcap on Linux (its pcap-common.c).
+DLT = {100: 11, 101: 12, 102: 15, 103: 16, 106: 19, 246: 18}
+
+
+class Instruction(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte),
+                ("k", ctypes.c_uint)]
+
+
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_uint), ("instructions", ctypes.POINTER(Instruction))]
+
+
+class Libpcap:
+    """Loaded when the first filter is compiled: a script without filters needs none."""
+    lock = threading.Lock()
+    loaded = None
+
+    def __init__(self):
+        name = ctypes.util.find_library("pcap") or "libpcap.so.0.8"
+        try:
+            lib = ctypes.CDLL(name)
+        except OSError as e:
+            raise Error("filters need libpcap (libpcap0.8): %s" % e) from None
+        lib.pcap_open_dead.argtypes = [ctypes.c_int, ctypes.c_int]
+        lib.pcap_open_dead.restype = ctypes.c_void_p
+        lib.pcap_compile.argtypes = [ctypes.c_void_p, ctypes.POINTER(Program), ctypes.c_char_p,
+                                     ctypes.c_int, ctypes.c_uint32]
+        lib.pcap_geterr.argtypes = [ctypes.c_void_p]
+        lib.pcap_geterr.restype = ctypes.c_char_p
+        lib.pcap_freecode.argtypes = [ctypes.POINTER(Program)]
+        lib.pcap_freecode.restype = None
+        lib.pcap_close.argtypes = [ctypes.c_void_p]
+        lib.pcap_close.restype = None
+        self.lib = lib
+
+    @classmethod
+    def get(cls):
+        if not cls.loaded:
+            cls.loaded = cls()
+        return cls.loaded
+
+    def compile(self, linktype, text):
+        pcap = self.lib.pcap_open_dead(DLT.get(linktype, linktype), SNAPLEN)
+        if not pcap:
+            raise Error("no memory for a filter")
+        program = Program()
+        try:
+            # Netmask 0, as tcpdump -r takes it.
+            if self.lib.pcap_compile(pcap, ctypes.byref(program), text, 1, 0) < 0:
+                raise FilterError("filter '%.200s': %s" % (
+                    text.decode("utf-8", "replace"),
+                    self.lib.pcap_geterr(pcap).decode("utf-8", "replace")))
+            try:
+                return [(i.code, i.jt, i.jf, i.k)
+                        for i in program.instructions[:program.length]]
+            finally:
+                self.lib.pcap_freecode(ctypes.byref(program))
+        finally:
+            self.lib.pcap_close(pcap)
+
+
+def compile_filter(text, linktypes):
+    """{link type: instructions} of those link types that the text makes sense for; FilterError with
+    libpcap's word on the first when for none. {}: no filter."""
+    if not text.strip():
+        return {}
+    if "\0" in text:
+        raise FilterError("filter %r: a NUL byte is no part of a filter" % text)
+    programs, first = {}, None
+    with Libpcap.lock:
+        for linktype in dict.fromkeys(linktypes or (ETHERNET,)):
+            try:
+                programs[linktype] = Libpcap.get().compile(linktype, text.encode())
+            except FilterError as e:
+                first = first or e
+    if not programs:
+        raise first
+    return programs

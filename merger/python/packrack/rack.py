@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked: a merger, its nodes and links, and queries."""
+import json
+import os
+from dataclasses import dataclass, field
+
+from . import packrack_pb2 as pb
+from .answer import Answer
+from .channel import Channel, Target
+from .errors import Closed, Error, RequestError
+from .filters import compile_filter
+from .times import TIME_MAX, TIME_MIN, time_ns
+
+ENDPOINT = "ipc:///run/packrack/merger.sock"
+TIMEOUT = 5.0
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node, as the merger last heard of it. logger: its logger's own counters."""
+    name: str
+    connected: bool
+    writer_alive: bool
+    packets: int
+    bytes: int
+    segments: int
+    first_time: int
+    last_time: int
+    last_seen: int
+    volume_bytes: int
+    volume_used: int
+    indexed_lag_bytes: int
+    missing: int
+    logger: dict = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Link:
+    """One run (epoch) of a tapped link or trace file."""
+    name: str
+    link: int
+    epoch: int
+    linktype: int
+    snaplen: int
+
+
+def node_of(n):
+    try:
+        logger = json.loads(n.logger or "{}")
+    except ValueError:
+        logger = {}
+    plain = {name: getattr(n, name) for name in Node.__dataclass_fields__ if name != "logger"}
+    return Node(logger=logger if isinstance(logger, dict) else {}, **plain)
+
+
+def make_query(text, programs, since, until, limit, link, nodes, strays, count_only):
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 2 ** 64:
+        raise RequestError("limit %r: want a number of packets, 0 for all" % (limit,))
+    query = pb.Query(
+        since=TIME_MIN if since is None else time_ns(since),
+        until=TIME_MAX if until is None else time_ns(until), limit=limit,
+        link="" if link is None else str(link), nodes=[nodes] if isinstance(nodes, str) else nodes,
+        strays=strays, count_only=count_only, text=text)
+    for linktype, instructions in programs.items():
+        query.programs.add(linktype=linktype, instructions=[
+            pb.Instruction(code=code, jt=jt, jf=jf, k=k) for code, jt, jf, k in instructions])
+    return query
+
+
+class Rack:
+    """From connect(). Each query has a connection of its own, so that several can be under way;
+    the answers may be read in different threads."""
+
+    def __init__(self, target, timeout=TIMEOUT):
+        self.target = target
+        self.timeout = timeout
+        self.closed = False
+
+    def channel(self):
+        if self.closed:
+            raise Closed("%s was closed" % self.target.endpoint)
+        return Channel(self.target)
+
+    def status(self):
+        """The merger's Status message (proto/rpc/packrack.proto), of this moment."""
+        channel = self.channel()
+        try:
+            request = pb.Envelope(id=1, status_request=pb.StatusRequest(per_link=True))
+            status = channel.ask(request, "status", self.timeout)
+        finally:
+            channel.close()
+        if not status.program.startswith("packrack-merger"):
+            raise Error("%s is a %s, and no packrack-merger" % (self.target.endpoint,
+                                                                status.program))
+        return status
+
+    @property
+    def nodes(self):
+        return [node_of(n) for n in self.status().nodes]
+
+    @property
+    def links(self):
+        return [Link(name=l.name, link=l.link, epoch=l.epoch, linktype=l.linktype,
+                     snaplen=l.snaplen) for l in self.status().links]
+
+    def query(self, filter="", since=None, until=None, limit=0, link=None, nodes=(),
+              strays=False, count_only=False):
+        """An Answer: the packets that filter (as tcpdump takes it) and the time range (both ends
+        included) choose, in the order of capture. limit 0: all. link: name or number. nodes: only
+        these. strays: also packets that no timestamp was found for. FilterError at once."""
+        query = make_query(filter, {}, since, until, limit, link, nodes, strays, count_only)
+        if filter.strip():
+            types = [l.linktype for l in self.status().links]
+            query = make_query(filter, compile_filter(filter, types), since, until, limit, link,
+                               nodes, strays, count_only)
+        return Answer(self.channel(), query)
+
+    def count(self, filter="", **choice):
+        """How many packets match; none travels. Answer.completeness says what that is worth."""
+        answer = self.query(filter, count_only=True, **choice)
+        for _ in answer:
+            pass
+        return answer.completeness
+
+    def close(self):
+        """Ends the answers that are still under way, too."""
+        if not self.closed:
+            self.closed = True
+            self.target.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def connect(endpoint=None, secret_key=None, server_key=None, timeout=TIMEOUT):
+    """A Rack. endpoint: of a merger; default PACKRACK_MERGER, or the one of this machine.
+    secret_key, server_key: files, as for `packrack query`. timeout: seconds for each short reply;
+    an answer that is under way may take as long as it takes."""
+    endpoint = endpoint or os.environ.get("PACKRACK_MERGER") or ENDPOINT
+    rack = Rack(Target(endpoint, secret_key, server_key), timeout)
+    try:
+        rack.status()
+    except BaseException:
+        rack.close()
+        raise
+    return rack

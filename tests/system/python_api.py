@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of 27_python.t, a function each: python_api.py CASE ARGUMENT..."""
+import datetime
+import itertools
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+
+import zmq
+
+import packrack
+import traces
+from packrack.packet import read_segment
+
+DIR = os.environ["PACKRACK_TEST_DIR"]
+
+
+def raises(kind, part, call):
+    try:
+        call()
+    except kind as e:
+        assert part in str(e) and "\n" not in str(e), "%s: %s" % (type(e), e)
+        return
+    raise AssertionError("no %s" % kind.__name__)
+
+
+def save(packets, path):
+    traces.write_pcap(path, ((p.time, p.data, p.len) for p in packets))
+
+
+def all(path):
+    with packrack.connect() as rack:
+        answer = rack.query()
+        save(answer, path)
+        assert answer.completeness.complete, answer.completeness
+        assert answer.owed >= 0 # no more batches than were asked for
+
+
+def filter(text, path):
+    with packrack.connect() as rack:
+        save(rack.query(text), path)
+
+
+def range():
+    with packrack.connect() as rack:
+        packets = list(rack.query())
+        a, b = packets[1000].time, packets[5000].time
+        want = [p for p in packets if a <= p.time <= b]
+        assert list(rack.query(since=a, until=b)) == want
+        assert list(rack.query(since=packrack.format_time(a), until="@%d.%09d"
+                               % divmod(b, 10 ** 9))) == want
+        assert len(want) > 3000
+        after = datetime.datetime.fromtimestamp(b // 10 ** 9 + 1, datetime.timezone.utc)
+        assert list(rack.query(since=after)) == [
+            p for p in packets if p.time >= (b // 10 ** 9 + 1) * 10 ** 9]
+        assert list(rack.query(link="tap0", limit=9)) == packets[:9]
+        assert list(rack.query(link=0, limit=9)) == packets[:9]
+        assert list(rack.query(link=1)) == []
+        parts = [list(rack.query(nodes=["log%d" % n])) for n in (1, 2, 3)]
+        assert sorted(itertools.chain(*parts), key=lambda p: p[1:5]) == packets
+        assert min(map(len, parts)) > 1000
+        assert [p.seq for p in packets] == sorted(p.seq for p in packets)
+        assert {p.epoch for p in packets} == {rack.links[0].epoch}
+
+
+def sources():
+    with packrack.connect() as rack:
+        nodes = rack.nodes
+        assert sorted(n.name for n in nodes) == ["log1", "log2", "log3"]
+        assert [n.connected and n.writer_alive for n in nodes] == [True] * 3
+        assert {"kernel_drops"} <= set(nodes[0].logger), nodes[0].logger
+        links = rack.links
+        assert {(l.name, l.link, l.linktype) for l in links} == {("tap0", 0, 1)}, links
+
+
+def limit():
+    with packrack.connect() as rack:
+        first = list(itertools.islice(rack.query("tcp"), 7))
+        answer = rack.query("tcp", limit=7)
+        assert list(answer) == first
+        assert answer.completeness.limit_reached and answer.completeness.matched == 7
+        assert answer.search.scanned_packets < 30000
+
+
+def figures(program):
+    with packrack.connect() as rack:
+        answer = rack.query("host 10.63.7.79")
+        ours = len(list(answer))
+        counted = rack.count("host 10.63.7.79")
+    report = json.loads(subprocess.run([program, "query", "--json", "host 10.63.7.79"], check=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+    c = answer.completeness
+    assert ours == c.matched == report["matched"] == counted.matched > 1000
+    assert counted.complete
+    assert c.held_packets == report["completeness"]["held_packets"]
+    assert sorted(c.answered) == ["log1", "log2", "log3"] and c.unanswered == {}
+    for name in ("scanned_segments", "skipped_segments", "skipped_level1", "skipped_level2",
+                 "scanned_packets", "index_damaged"):
+        assert getattr(answer.search, name) == report[name], (name, answer.search, report)
+
+
+def cancel():
+    with packrack.connect() as rack:
+        for _ in itertools.repeat(None, 8): # of which the merger takes 3 at once
+            for packet in rack.query():
+                break
+        answer = rack.query()
+        for packet in answer:
+            break
+        assert answer.completeness.cancelled and not answer.completeness.complete
+        assert answer.completeness.matched < 39000 # it was not read to its end meanwhile
+        assert list(answer) == []
+        with rack.query() as answer:
+            raises(packrack.Error, "under way", lambda: answer.completeness)
+        assert answer.completeness.cancelled
+
+
+def several():
+    found = {}
+
+    def ask(rack, text):
+        found[text] = list(rack.query(text))
+
+    with packrack.connect() as rack:
+        texts = ["tcp", "udp", "not tcp and not udp"]
+        threads = [threading.Thread(target=ask, args=(rack, t)) for t in texts]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        everything = list(rack.query())
+    assert sorted(itertools.chain(*found.values()), key=lambda p: p[1:5]) == everything
+
+
+def too_many():
+    with packrack.connect() as rack:
+        held = [rack.query() for _ in "123"]
+        under_way = [iter(answer) for answer in held]
+        for packets in under_way:
+            next(packets)
+        raises(packrack.Error, "try again later", lambda: list(rack.query()))
+        for answer in held:
+            answer.close()
+        assert list(rack.query(limit=1))
+
+
+def bad():
+    with packrack.connect() as rack:
+        raises(packrack.FilterError, "syntax error", lambda: rack.query("tcp port and"))
+        raises(packrack.FilterError, "NUL", lambda: rack.query("tcp\0udp"))
+        raises(ValueError, "is not a time", lambda: rack.query(since="yesterday"))
+        raises(packrack.RequestError, "limit", lambda: rack.query(limit=-1))
+    raises(packrack.Closed, "was closed", rack.query)
+    dispatcher = os.environ["PACKRACK_DISPATCHER"]
+    raises(packrack.Error, "no packrack-merger", lambda: packrack.connect(dispatcher))
+    raises(packrack.RequestError, "give ipc://", lambda: packrack.connect("merger:7100"))
+    raises(packrack.RequestError, "a port is missing", lambda: packrack.connect("tcp://merger"))
+
+
+def times():
+    exact = 1763685600123456789
+    for text in ("2025-11-21T00:40:00.123456789Z", "2025-11-21 02:40:00.123456789+02:00",
+                 "@1763685600.123456789", exact):
+        assert packrack.time_ns(text) == exact, text
+    assert packrack.time_ns(1.5) == 1500000000 and packrack.time_ns("@-1.5") == -1500000000
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    when = datetime.datetime(2025, 11, 21, 1, 40, 0, 123456, zone)
+    assert packrack.time_ns(when) == 1763685600123456000
+    ago = packrack.time_ns("now") - packrack.time_ns("1.5h ago")
+    assert abs(ago - 5400 * 10 ** 9) < 10 ** 9
+    for wrong in ("", "x", "2025-13-01", "2025-11-21T25:00", "5 parsecs ago", float("nan"),
+                  float("inf"), None, True, [], "@", "@1.", "2025-11-21Tz"):
+        raises(packrack.RequestError, "is not a time", lambda: packrack.time_ns(wrong))
+
+
+def damaged():
+    def segment(count=1, data=b"12345678", version=1, caplen=8, tail=b""):
+        head = struct.pack("<IHHQHHIQqqqq", 0x47455350, version, 0, 0, 0, 1, count, 0, 5, 5, 5, 5)
+        return head + struct.pack("<qIIIHH", 5, 0, caplen, 8, 0, 0) + struct.pack(
+            "<QQHHI", 77, 9, 3, 1, 0) + data + tail
+
+    packet, = read_segment(segment())
+    assert packet[:9] == (5, 5, 3, 77, 9, 8, 8, 1, 0) and packet.data == b"12345678"
+    for body in (b"", segment()[:50], segment(version=2), segment(count=2), segment(tail=b"x"),
+                 segment(caplen=9), segment(caplen=2 ** 32 - 1), segment()[:-1], segment()[:80]):
+        raises(packrack.Error, "damaged", lambda: list(read_segment(body)))
+
+
+def volume(program, capture, path):
+    subprocess.run([program, "import", capture, "--volume", path, "--create", "64M"], check=True,
+                   stdout=subprocess.DEVNULL)
+    v = packrack.volume(path, program=program)
+    answer = v.query()
+    ours = [(p.time, p.data, p.len) for p in answer]
+    assert ours == [tuple(p[:3]) for p in traces.Trace(capture)]
+    assert answer.completeness.complete and answer.completeness.matched == len(ours)
+    answer = v.query("udp port 53", limit=3)
+    assert len(list(answer)) == 3 and answer.completeness.limit_reached
+    assert answer.search.skipped_segments > 0
+    middle = ours[5000][0]
+    assert len(list(v.query(since=middle))) == sum(t >= middle for t, _, _ in ours)
+    for packet in v.query():
+        break
+    assert packet.link == os.path.basename(capture)
+    raises(packrack.RequestError, "syntax error", lambda: list(v.query("tcp port and")))
+    raises(packrack.Error, "No such file", lambda: list(packrack.volume("/none", program=program)
+                                                        .query()))
+    raises(packrack.Error, "no command", lambda: packrack.volume(path, program="/none/packrack"))
+
+
+def make_keys():
+    for name in ("server", "reader", "node", "stranger"):
+        public, secret = zmq.curve_keypair()
+        for kind, key in (("public", public), ("secret", secret)):
+            path = "%s/%s.%s" % (DIR, name, kind)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                f.write("%s-key %s\n" % (kind, key.decode()))
+    with open(DIR + "/enrolled", "w") as f:
+        for name, role in (("reader", "read"), ("node", "node")):
+            f.write("%s %s %s\n" % (name, role, open("%s/%s.public" % (DIR, name)).read().split()[1]))
+    os.chmod(DIR + "/enrolled", 0o644)
+
+
+def keys(endpoint):
+    def connect(name, server="server", **more):
+        return packrack.connect(endpoint, secret_key="%s/%s.secret" % (DIR, name),
+                                server_key="%s/%s.public" % (DIR, server), **more)
+
+    with connect("reader") as rack:
+        assert rack.nodes == []
+        raises(packrack.Error, "no node has reported", lambda: list(rack.query()))
+    raises(packrack.Refused, "does not admit us", lambda: connect("stranger"))
+    raises(packrack.Refused, "role", lambda: connect("node"))
+    raises(packrack.Unreachable, "", lambda: connect("reader", "stranger", timeout=0.5))
+    raises(packrack.Error, "", lambda: packrack.connect(endpoint, timeout=0.5))
+    raises(packrack.RequestError, "both", lambda: packrack.connect(endpoint, secret_key="x"))
+    raises(packrack.Error, "No such file", lambda: connect("none"))
+    raises(packrack.Error, "no line", lambda: packrack.connect(
+        endpoint, secret_key=DIR + "/reader.public", server_key=DIR + "/server.public"))
+    os.chmod(DIR + "/stranger.secret", 0o644)
+    raises(packrack.Error, "others may read", lambda: connect("stranger"))
+
+
+def gone(program):
+    rack = packrack.connect()
+    answer = rack.query()
+    packets = iter(answer)
+    next(packets)
+    subprocess.run([program, "kill", "merger"], check=True)
+    raises(packrack.Unreachable, "went away", lambda: list(packets))
+    raises(packrack.Unreachable, "went away", lambda: answer.completeness)
+    raises(packrack.Unreachable, "nobody listens", rack.query)
+
+
+def nobody():
+    raises(ConnectionError, "nobody listens", packrack.connect)
+    raises(packrack.Unreachable, "no answer", lambda: packrack.connect(
+        "tcp://127.0.0.1:1", timeout=0.3))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
