@@ -60,11 +60,11 @@ uint32_t pr_term_and(struct pr_terms *terms, uint32_t a, uint32_t b);
 uint32_t pr_term_or(struct pr_terms *terms, uint32_t a, uint32_t b);
 
 /*
- * (if_true and t) or (if_false and f): a branch. What t allows that f allows too is left to f, so that
+ * (if_true and yes) or (if_false and no): a branch. What yes allows that no allows too is left to no, so that
  * a chain of tests with one way out (the words of an IPv6 address) stays a plain OR of ANDs.
  */
-uint32_t pr_term_branch(struct pr_terms *terms, uint32_t if_true, uint32_t t,
-	uint32_t if_false, uint32_t f);
+uint32_t pr_term_branch(
+	struct pr_terms *t, uint32_t if_true, uint32_t yes, uint32_t if_false, uint32_t no);
 
 #define PR_TERM_PARTS 24
 /*

@@ -122,7 +122,8 @@ pr_segment_next(struct pr_segment_reader *r, struct pr_packet *out, struct pr_er
 		return corrupt(r, err, "is the last, and bytes are left over");
 	}
 	if (!load_packet(r, out))
-		return corrupt(r, err, "is longer than the segment, or not of this version");
+		return corrupt(
+			r, err, "is longer than the segment, or not of this version");
 	bool first = r->left == r->header.count;
 	if (!(r->header.flags & PR_SEGMENT_MIXED)) {
 		if (first ? out->seq != r->header.first_seq : out->seq <= r->last_seq)

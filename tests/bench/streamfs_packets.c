@@ -56,11 +56,12 @@ record(struct pr_append *a, uint32_t snaplen, int64_t seconds)
 	uint64_t seq = 0;
 	while (now - begin < seconds * PR_NS_PER_S) {
 		for (int i = 0; i < BATCH; i++) {
+			seq++;
 			struct pr_packet p = {
 				.time = real + (now - begin) + i,
 				.otime = real + (now - begin) + i,
 				.epoch = 1,
-				.seq = ++seq,
+				.seq = seq,
 				.linktype = 1,
 				.caplen = snaplen,
 				.len = 450,

@@ -147,7 +147,7 @@ main(int argc, char **argv)
 		(s.volume ? write_volume : write_files)(&s, strtoull(argv[6], NULL, 0));
 		return 0;
 	}
-	int64_t begin;
+	int64_t begin = 0;
 	uint64_t bytes = (s.volume ? read_volume : read_files)(&s, &begin);
 	printf("%.0f\n", (double)bytes / ((double)(pr_now_mono() - begin) / 1e9));
 	return 0;
