@@ -206,6 +206,11 @@ def volume(program, capture, path):
     for packet in v.query():
         break
     assert packet.link == os.path.basename(capture)
+    with v.query("tcp port 443") as answer:
+        iterator = iter(answer)
+        next(iterator)
+    assert answer.process.returncode is not None
+    raises(packrack.Error, "no report", lambda: answer.completeness)
     raises(packrack.RequestError, "syntax error", lambda: list(v.query("tcp port and")))
     raises(packrack.Error, "No such file", lambda: list(packrack.volume("/none", program=program)
                                                         .query()))

@@ -92,16 +92,21 @@ class VolumeAnswer:
             self.finish(finished)
 
     def finish(self, finished):
-        self.close()
         if not finished:
+            self.close()
             return
+        self.wait()
         if self.process.returncode not in (0, 3):
             line = self.said.decode("utf-8", "replace").strip().split("\n")[-1]
             raise (RequestError if self.process.returncode == 2 else Error)(line)
         self.report = json.loads(self.said)
 
     def close(self):
-        """Ends the command, if it still runs."""
+        """Ends the command, which may be reading on for long without a packet to write."""
+        self.process.terminate()
+        self.wait()
+
+    def wait(self):
         if not self.process.stdout.closed:
             self.process.stdout.close()
             self.process.wait()
