@@ -209,6 +209,13 @@ check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e
 			e->first_sequence + e->records - 1, err.text);
 }
 
+/* What a crash has left of a record that was written together with the one before it. */
+static bool
+cut_off(const struct sfs_check *c, uint32_t pos)
+{
+	return pos + 4 <= c->sfs->root.block_size && memcmp(c->buf + pos, "SFSR", 4) == 0;
+}
+
 void
 sfs_check_block(struct sfs_check *c, uint32_t block)
 {
@@ -228,7 +235,7 @@ sfs_check_block(struct sfs_check *c, uint32_t block)
 	check_header(c, &s, block, &e);
 	uint32_t pos = check_records(c, &p, &e);
 	uint32_t sector = (uint32_t)sfs_sector_up(pos);
-	if (pos > 0 && !sfs_check_zero(c->buf, pos, sector))
+	if (pos > 0 && !cut_off(c, pos) && !sfs_check_zero(c->buf, pos, sector))
 		found(c, &p, SFS_FAULT_PADDING, pos, sector,
 			"the bytes behind the last record are not zero");
 }

@@ -17,8 +17,8 @@
 #include "proto/base/clock.h"
 
 #define BLOCK SFS_BLOCK_DEFAULT
-#define SHARP                                                                              \
-	1500 /* blocks: more than the frontier's window, and a few seconds of recording */
+/* blocks: more than the frontier's window, and a second of recording */
+#define SHARP 800
 
 struct thin {
 	int fd;

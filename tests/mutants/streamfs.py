@@ -1,0 +1,255 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Does the model test see what it is there to see? Each mutant is StreamFS with one fault: a copy of one
+source with one piece of text replaced, compiled and linked to the model test instead of the sound one. The
+test must fail within so many seeds. A text that is no longer found, or is found twice, fails as well: then
+the mutant is to be brought up to date with the source.
+
+  make mutants [MUTANTS="name ..."] [CASES=4000]
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import time
+
+SOURCES = "logger/streamfs"
+
+# name, file, text, what it becomes, what is wrong then
+MUTANTS = [
+    ("no-sync", "flush.c",
+     "\t\tsubmit_syncs(sfs, SFS_SYNCING);", "\t\tw->state = SFS_SYNCING;",
+     "records are called durable that were written and not synced"),
+    ("no-root-sync", "flush.c",
+     "\t\tsubmit_syncs(sfs, SFS_ROOT_SYNCING);", "\t\tw->state = SFS_ROOT_SYNCING;",
+     "blocks are written over before the root that gives them up is durable"),
+    ("no-first-sync", "writer.c",
+     "if (mend_maps(sfs, err) < 0 || sfs_sync_disks(sfs, err) < 0)", "if (mend_maps(sfs, err) < 0)",
+     "what recovery found in the cache of a killed program's disk is called durable"),
+    ("no-store-sync", "root.c",
+     "\tif (sfs_sync_disks(sfs, err) < 0)\n\t\treturn -1;\n\tsfs_root_done(sfs);", "\tsfs_root_done(sfs);",
+     "a root stored outside a flush counts at once"),
+    ("one-disk-synced", "flush.c",
+     "\tsfs->w->state = state;\n\tfor (uint16_t i = 0; i < sfs->disks; i++)",
+     "\tsfs->w->state = state;\n\tfor (uint16_t i = 0; i < 1; i++)",
+     "only the first of several disks is synced"),
+    ("sync-overtakes", "flush.c",
+     "\t\tif (w->flying[w->epoch ^ 1] > 0)\n\t\t\treturn false;\n", "",
+     "the sync does not wait for the writes that it is to make durable"),
+    ("durable-too-far", "flush.c",
+     "\t\ts->durable_sequence = sfs->w->tail[i].target;", "\t\ts->durable_sequence = s->last_sequence;",
+     "records appended while a flush was under way are called durable with it"),
+    ("root-before-data", "flush.c",
+     "\t\tsubmit_syncs(sfs, SFS_SYNCING);\n\t\tbreak;",
+     "\t\tif (w->checkpoint) {\n\t\t\twrite_roots(sfs);\n\t\t\tbreak;\n\t\t}\n\t\tsubmit_syncs(sfs, SFS_SYNCING);\n\t\tbreak;",
+     "the root says that blocks are written which are not on the device"),
+    ("evicted-early", "flush.c",
+     "\tw->root_pending = w->frontier.pending;",
+     "\tsfs_frontier_ready(&w->frontier, w->frontier.pending);\n\tw->root_pending = w->frontier.pending;",
+     "evicted blocks are written over before the root that gives them up"),
+    ("one-root-copy", "root.c",
+     "return sfs->root_copy[disk] ? 0 : SFS_ROOT_BYTES;", "return 0 * disk * sfs->disks;",
+     "the root is written over the only good one"),
+    ("root-by-parity", "root.c",
+     "return sfs->root_copy[disk] ? 0 : SFS_ROOT_BYTES;",
+     "return (sfs->root.generation + 1) & 1 && disk < sfs->disks ? SFS_ROOT_BYTES : 0;",
+     "a disk that a crash left behind loses its only good root"),
+    ("limit-forgotten", "frontier.c",
+     "return f->next_generation - 1 + f->ready + f->pending;", "return f->next_generation - 1;",
+     "generations are used again after a crash"),
+    ("window-forgotten", "frontier.c",
+     "\tf->window = (f->clear + t->blocks - position) % t->blocks;", "\tf->window = 0;",
+     "recovery does not look for blocks written since the root"),
+    ("header-again", "flush.c",
+     "end = (uint32_t)sfs_sector_up(tail->fill), from = tail->submitted;",
+     "end = (uint32_t)sfs_sector_up(tail->fill), from = 0;",
+     "each flush of a block writes its header and durable records again"),
+    ("shared-sector", "flush.c",
+     "\ttail->fill = tail->submitted = end;", "\ttail->submitted = end - SFS_SECTOR;",
+     "the next flush writes the sector again in which the last one ended"),
+    ("scan-any-generation", "scan.c",
+     "\t\tout->generation != scan->generation || out->stream != scan->stream ||",
+     "\t\tout->stream != scan->stream ||",
+     "a record of the block's former life counts"),
+    ("scan-any-sequence", "scan.c",
+     "\tif (state != SFS_RECORD_NONE && out->sequence != sequence)\n\t\treturn SFS_RECORD_NONE;\n", "",
+     "a block goes on behind a record that the crash has taken"),
+    ("handle-any-generation", "reader.c",
+     [("if (sfs_view_entry(sfs, h->block, e) && e->generation == h->generation &&\n\t\te->stream == h->stream &&",
+       "if (sfs_view_entry(sfs, h->block, e) &&"),
+      ("if (!sfs_view_entry(sfs, block, &e) || e.generation != generation)",
+       "if (!sfs_view_entry(sfs, block, &e))")], None,
+     "a handle to a recycled block finds damage instead of nothing"),
+    ("no-proof", "reader.c",
+     "\tif (state == SFS_RECORD_GOOD) {", "\tif (state != SFS_RECORD_NONE) {",
+     "records are given whose bytes do not fit their hash"),
+    ("hash-without-times", "format.c",
+     None, None,
+     "neither hash nor check covers a record's times"),
+    ("map-any-generation", "map.c",
+     "\t\th->generation > sfs->root.generation_limit ||\n", "",
+     "a block map of a time that the root does not know is believed"),
+    ("late-any-generation", "recover_load.c",
+     "if (e->state == SFS_SEALED && e->generation == m->generation &&", "if (e->state == SFS_SEALED &&",
+     "a map's late entry is taken for the block's next life"),
+    ("map-never-open", "map.c",
+     "\t\t.flags = e->state == SFS_OPEN ? SFS_MAP_OPEN : 0,", "\t\t.flags = 0,",
+     "a map tells for good how a block ended that was still being filled"),
+    ("map-over-headers", "recover_load.c",
+     "bool headers = !sfs_map_knows_all(sfs, map);", "bool headers = false;",
+     "the map of the last lap is believed about blocks that were written since"),
+    ("maps-not-mended", "writer.c",
+     "\t\tif (!sfs_table_is_map(&sfs->table, pos))", "\t\tif (pos < r->blocks)",
+     "maps that a crash has taken are not written again"),
+    ("replaced-blocks-stay", "recover.c",
+     " ||\n\t\t\te->first_sequence >= limit) {", ") {\n\t\t\t(void)limit;",
+     "blocks come back that a crash had taken and others replaced"),
+    ("gaps-pass", "recover.c",
+     "\t\tif (!going) {", "\t\tif (false) {",
+     "what lies behind a gap in a stream is kept"),
+    ("evict-one", "table.c",
+     "\twhile (s->oldest != SFS_NONE && dropped != block) {", "\tif (block == s->oldest) {",
+     "recycling a block leaves older ones of its stream"),
+    ("no-guarantee", "table.c",
+     "\treturn need == 0 || after > need;", "\treturn need == 0 || after > 0;",
+     "blocks are recycled that a guarantee covers"),
+    ("evicted-come-back", "table.c",
+     "\ts->oldest_generation = e->generation + 1;", "\ts->oldest_generation = 0;",
+     "evicted blocks that were not written over come back after a crash"),
+    ("reset-not-stored", "streams.c",
+     "return sfs_root_store(sfs, 0, err) < 0 ? SFS_ERROR : SFS_OK;", "return SFS_OK;",
+     "what was reset comes back"),
+    ("never-unclean", "root.c",
+     "\troot.flags = flags;", "\troot.flags = flags | SFS_ROOT_CLEAN;",
+     "recovery takes each root for a clean end"),
+    ("block-anywhere", "format.c",
+     "\treturn out->block == block && out->generation != 0 &&", "\treturn out->generation != 0 &&",
+     "a header that landed in another block is believed"),
+    ("table-from-cache", "recover.c",
+     "\t\tif (!good)\n\t\t\tbreak;", "\t\tif (!good && h.length == 0)\n\t\t\tbreak;\n\t\tif (!good)\n\t\t\th.sequence = sequence, h.length = 8, h.offset = pos;\n\t\tif (pos + 200 > size)\n\t\t\tbreak;",
+     "recovery counts records that it has not proved"),
+    ("write-under-way", "slots.c",
+     "\tif (s->flying > 0)\n\t\treturn false;\n", "",
+     "a buffer is used again while it is being written"),
+]
+
+
+def hash_without_times(text):
+    """Hashes, makes and compares records with their times taken for zero."""
+    body = text.replace("sfs_record_encode(", "true_record_encode(", 1).replace(
+        "sfs_record_decode(", "true_record_decode(", 1)
+    return body + """
+static void
+timeless(const uint8_t *record, uint8_t *copy, size_t len)
+{
+	memcpy(copy, record, len);
+	memset(copy + 56, 0, 16);
+}
+void
+sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *h, uint8_t *record)
+{
+	static uint8_t copy[SFS_BLOCK_MAX];
+	true_record_encode(key, h, record);
+	timeless(record, copy, SFS_RECORD_HEADER + h->length);
+	sfs_hash(key, copy + 24, SFS_RECORD_HEADER - 24 + h->length, h->hash);
+	memcpy(record + 8, h->hash, 16);
+	memcpy(copy + 8, h->hash, 16);
+	uint8_t *p = record + 4;
+	sfs_put32(&p, sfs_hash_check(key, copy + 8, SFS_RECORD_HEADER - 8));
+}
+enum sfs_record_state
+sfs_record_decode(const struct sfs_key *key, const uint8_t *record, size_t room,
+	struct sfs_record_header *out)
+{
+	static uint8_t copy[SFS_BLOCK_MAX];
+	if (room < SFS_RECORD_HEADER)
+		return SFS_RECORD_NONE;
+	timeless(record, copy, room);
+	enum sfs_record_state state = true_record_decode(key, copy, room, out);
+	if (state != SFS_RECORD_NONE) {
+		const uint8_t *p = record + 56;
+		out->min_time = (int64_t)sfs_get64(&p);
+		out->max_time = (int64_t)sfs_get64(&p);
+	}
+	return state;
+}
+"""
+
+
+def mutate(source, old, new):
+    with open(os.path.join(SOURCES, source), encoding="utf-8") as f:
+        text = f.read()
+    if old is None:
+        return hash_without_times(text)
+    for piece, other in old if isinstance(old, list) else [(old, new)]:
+        if text.count(piece) != 1:
+            raise RuntimeError(
+                f"its text is {text.count(piece)} times in {SOURCES}/{source}: bring it up to date")
+        text = text.replace(piece, other)
+    return text
+
+
+def command(variable, default=""):
+    return os.environ.get(variable, default).split()
+
+
+def build(name, source, old, new, folder):
+    copy, program = os.path.join(folder, name + ".c"), os.path.join(folder, name)
+    with open(copy, "w", encoding="utf-8") as f:
+        f.write(mutate(source, old, new))
+    # what a mutant leaves unused is no fault of it
+    done = subprocess.run(command("COMPILE", "gcc -O2 -D_GNU_SOURCE -std=c11 -I.") + ["-w", "-o", program, copy,
+        os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "tests/unit/test_streamfs_model.o")]
+        + command("LIBRARIES"), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError("does not compile:\n" + done.stderr)
+    return program
+
+
+def try_mutant(mutant, cases, folder):
+    """The first seed that fails and what it said; None when the mutant lives."""
+    name, source, old, new, _ = mutant
+    program = build(name, source, old, new, folder)
+    env = dict(os.environ, SFS_SEED="1", SFS_CASES=str(cases), SFS_JOBS="1")
+    done = subprocess.run([program], env=env, capture_output=True, text=True, check=False)
+    os.unlink(program)
+    if done.returncode == 0:
+        return None
+    found = re.search(r"SFS_SEED=(\d+): (.*)", done.stderr)
+    return (found.group(1), found.group(2)) if found else ("?", done.stderr[-200:])
+
+
+def run(mutant, cases, folder):
+    start = time.monotonic()
+    try:
+        found = try_mutant(mutant, cases, folder)
+    except RuntimeError as e:
+        return False, f"not ok {mutant[0]}: {e}"
+    seconds = time.monotonic() - start
+    if not found:
+        return False, f"not ok {mutant[0]}: lives for {cases} cases ({mutant[4]})"
+    return True, f"ok {mutant[0]}: seed {found[0]}, {seconds:.1f} s: {found[1][:100]}"
+
+
+def main():
+    wanted = sys.argv[1:]
+    unknown = set(wanted) - {m[0] for m in MUTANTS}
+    if unknown:
+        sys.exit("no mutant " + " ".join(sorted(unknown)))
+    cases = int(os.environ.get("CASES") or 4000)
+    folder = os.path.join(os.environ.get("PACKRACK_BUILD", "build"), "mutants")
+    os.makedirs(folder, exist_ok=True)
+    chosen = [m for m in MUTANTS if not wanted or m[0] in wanted]
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for good, line in pool.map(lambda m: run(m, cases, folder), chosen):
+            failed += not good
+            print(line, flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} mutants of StreamFS found by the model test")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
