@@ -152,7 +152,7 @@ check-system: all $(TOOLS) $(EXAMPLES)
 	$(if $(SYSTEM),PACKRACK_BUILD=$(BUILD) prove --timer $(SYSTEM),@echo no system tests)
 check: all check-unit check-system
 
--include tests/fuzz/fuzz.mk tests/soak.mk tests/bench/bench.mk scripts/lint.mk scripts/install.mk
+-include tests/fuzz/fuzz.mk tests/soak.mk tests/system/soak.mk tests/bench/bench.mk scripts/lint.mk scripts/install.mk
 
 clean:
 	rm -rf build

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/filter.h"
 
+#include <endian.h>
 #include <pcap.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,32 @@ program_of(uint16_t linktype, const struct bpf_program *code, struct pr_error *e
 		linktype, (const struct pr_insn *)code->bf_insns, code->bf_len, err);
 }
 
+/*
+ * As if the packets came from a trace file, as tcpdump -r has them: libpcap then refuses what only a
+ * live capture knows (`inbound` on Ethernet). A little-endian one: of BSD's loopback, where the family
+ * is in the byte order of the machine that captured, others are stored as link type 108.
+ */
+static pcap_t *
+open_as_file(uint16_t linktype, uint32_t snaplen)
+{
+	const uint32_t words[] = {htole32(0xa1b2c3d4), htole32(4 << 16 | 2), 0, 0,
+		htole32(snaplen ? snaplen : PR_FILTER_SNAPLEN), htole32(linktype)};
+	char text[PCAP_ERRBUF_SIZE];
+	pcap_t *pcap;
+	FILE *f = fmemopen(NULL, sizeof(words), "w+");
+
+	if (!f)
+		return NULL;
+	if (fwrite(words, sizeof(words), 1, f) != 1 || fseek(f, 0, SEEK_SET) != 0) {
+		fclose(f);
+		return NULL;
+	}
+	pcap = pcap_fopen_offline(f, text);
+	if (!pcap)
+		fclose(f);
+	return pcap;
+}
+
 struct pr_program *
 pr_filter_compile(
 	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
@@ -47,9 +74,9 @@ pr_filter_compile(
 
 	if (!text[strspn(text, " \t\r\n")])
 		return pr_program_create(linktype, NULL, 0, err);
-	pcap = pcap_open_dead(dlt_of(linktype), snaplen ? (int)snaplen : PR_FILTER_SNAPLEN);
+	pcap = open_as_file(linktype, snaplen);
 	if (!pcap) {
-		pr_error_set(err, "no memory for a filter");
+		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
 		return NULL;
 	}
 	/* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */

@@ -253,7 +253,7 @@ pr_capture_ring(struct pr_capture *c)
 int
 pr_capture_linktype(const struct pr_capture *c)
 {
-	return pr_linktype_of_dlt(pcap_datalink(c->pcap));
+	return pr_linktype_of_pcap(c->pcap);
 }
 
 uint32_t

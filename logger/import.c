@@ -47,7 +47,7 @@ open_file(struct import *im, struct pr_error *err)
 	if (!fstat(fileno(pcap_file(im->pcap)), &st) && S_ISREG(st.st_mode))
 		im->stats->size = (uint64_t)st.st_size;
 	/* The field has 28 bits, the registry and our formats 16: cut, it would be another's. */
-	im->stats->linktype = pr_linktype_of_dlt(pcap_datalink(im->pcap));
+	im->stats->linktype = pr_linktype_of_pcap(im->pcap);
 	if (im->stats->linktype >= 0 && im->stats->linktype <= UINT16_MAX)
 		return 0;
 	return pr_error_set(err, "%s: link type %d, which no registry has", im->path,

@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/pcap_linktype.h"
 
-#include <pcap/dlt.h>
+#include <endian.h>
+#include <stdbool.h>
 #include <stddef.h>
 
-int
-pr_linktype_of_dlt(int dlt)
+#define LINKTYPE_LOOP 108
+
+static bool
+big_endian(pcap_t *pcap)
 {
+	bool big_here = htobe16(1) == 1;
+
+	return (pcap_is_swapped(pcap) == 1) != big_here;
+}
+
+int
+pr_linktype_of_pcap(pcap_t *pcap)
+{
+	int dlt = pcap_datalink(pcap);
+
 	static const int differ[][2] = {
 		{DLT_ATM_RFC1483, 100},
 		{DLT_RAW, 101},
@@ -16,6 +29,8 @@ pr_linktype_of_dlt(int dlt)
 		{DLT_PFSYNC, 246},
 	};
 
+	if (dlt == DLT_NULL && big_endian(pcap))
+		return LINKTYPE_LOOP;
 	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
 		if (differ[i][0] == dlt)
 			return differ[i][1];

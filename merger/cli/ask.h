@@ -2,14 +2,19 @@
 #ifndef PR_CLI_ASK_H
 #define PR_CLI_ASK_H
 
+#include "indexer/plan.h"
 #include "merger/cli/query_args.h"
 #include "merger/cli/sink.h"
 #include "proto/rpc/packrack.pb-c.h"
 
-/*
- * Asks a merger, or volumes in this process; packets go into the sink as they come. On ASK_DONE
- * *end is the caller's (packrack__end__free_unpacked).
- */
+/* What comes of it but packets; ask_answer_free in any case. */
+struct ask_answer {
+	Packrack__End *end; /* on ASK_DONE */
+	struct pr_plans plans; /* of the question, with --explain */
+};
+void ask_answer_free(struct ask_answer *answer);
+
+/* Asks a merger, or volumes in this process; packets go into the sink as they come. */
 enum ask_result {
 	ASK_DONE,
 	ASK_CLOSED, /* nobody reads our output any more */
@@ -18,9 +23,9 @@ enum ask_result {
 };
 
 enum ask_result ask_merger(const struct query_args *a, struct sink *sink,
-	Packrack__End **end, struct pr_error *err);
+	struct ask_answer *answer, struct pr_error *err);
 enum ask_result ask_volumes(const struct query_args *a, struct sink *sink,
-	Packrack__End **end, struct pr_error *err);
+	struct ask_answer *answer, struct pr_error *err);
 
 /* The distinct link types of links; *out from malloc. Returns their number, or -1: no memory. */
 int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,

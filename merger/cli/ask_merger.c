@@ -51,6 +51,15 @@ ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,
 	return n;
 }
 
+void
+ask_answer_free(struct ask_answer *answer)
+{
+	if (answer->end)
+		packrack__end__free_unpacked(answer->end, NULL);
+	answer->end = NULL;
+	pr_plans_free(&answer->plans);
+}
+
 static void
 stop(struct ask *ask, enum ask_result result)
 {
@@ -248,7 +257,7 @@ run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query 
 }
 
 enum ask_result
-ask_merger(const struct query_args *a, struct sink *sink, Packrack__End **end,
+ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *answer,
 	struct pr_error *err)
 {
 	struct pr_rpc_keys room;
@@ -270,8 +279,9 @@ ask_merger(const struct query_args *a, struct sink *sink, Packrack__End **end,
 	count = ask_linktypes(links, status->status->n_links, &types, err);
 	if (count >= 0 && question_make(&q, a, types, (size_t)count, err) < 0)
 		result = ASK_USAGE;
-	else if (count >= 0 && sink_open(sink, links, status->status->n_links, err) == 0)
-		result = run(endpoint, keys, &q.query, sink, end, err);
+	else if (count >= 0 && question_explain(&q, a, &answer->plans, err) == 0 &&
+		 sink_open(sink, links, status->status->n_links, err) == 0)
+		result = run(endpoint, keys, &q.query, sink, &answer->end, err);
 	question_free(&q);
 	free(types);
 	pr_message_free(&status);

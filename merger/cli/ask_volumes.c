@@ -331,8 +331,9 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 }
 
 static enum ask_result
-answer(struct ask *ask, Packrack__End **end, struct pr_error *err)
+answer(struct ask *ask, struct ask_answer *out, struct pr_error *err)
 {
+	Packrack__End **end = &out->end;
 	bool limited = false;
 	enum ask_result result;
 
@@ -341,7 +342,8 @@ answer(struct ask *ask, Packrack__End **end, struct pr_error *err)
 	result = learn_links(ask, err);
 	if (result != ASK_DONE)
 		return result;
-	if (begin(ask, err) < 0)
+	if (question_explain(&ask->question, ask->args, &out->plans, err) < 0 ||
+		begin(ask, err) < 0)
 		return ASK_FAILED;
 	result = pump(ask, &limited, err);
 	if (result != ASK_DONE)
@@ -356,7 +358,7 @@ answer(struct ask *ask, Packrack__End **end, struct pr_error *err)
 }
 
 enum ask_result
-ask_volumes(const struct query_args *a, struct sink *sink, Packrack__End **end,
+ask_volumes(const struct query_args *a, struct sink *sink, struct ask_answer *out,
 	struct pr_error *err)
 {
 	struct ask ask = {.args = a, .sink = sink};
@@ -364,7 +366,7 @@ ask_volumes(const struct query_args *a, struct sink *sink, Packrack__End **end,
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	result = answer(&ask, end, err);
+	result = answer(&ask, out, err);
 	close_all(&ask);
 	return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/ask.h"
 #include "merger/cli/cli.h"
+#include "merger/cli/explain.h"
 #include "merger/cli/question.h"
 #include "merger/cli/report.h"
 
@@ -8,8 +9,10 @@
 
 /* For people on standard error; as data on standard output, unless the trace goes there. */
 static int
-print_report(const struct query_args *a, const struct sink *sink, const Packrack__End *end)
+print_report(const struct query_args *a, const struct sink *sink,
+	const struct ask_answer *answer)
 {
+	const Packrack__End *end = answer->end;
 	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
 	struct render *r;
 
@@ -18,21 +21,26 @@ print_report(const struct query_args *a, const struct sink *sink, const Packrack
 	if (fflush(stdout) != 0)
 		return -1;
 	if (to == stdout || query_form(a) == RENDER_TEXT)
-		report_text(stderr, end, sink, a->explain);
+		report_text(stderr, end, sink);
+	if (a->explain && query_form(a) == RENDER_TEXT)
+		explain_text(stderr, &answer->plans, end);
 	if (query_form(a) == RENDER_TEXT)
 		return 0;
 	r = render_begin(to, query_form(a));
 	if (!r)
 		return -1;
 	report_render(r, end, sink);
+	if (a->explain)
+		explain_render(r, &answer->plans);
 	return render_end(&r);
 }
 
 /* After the answer: close the file, say what it is worth. */
 static int
 conclude(const struct query_args *a, struct sink *sink, enum ask_result result,
-	const Packrack__End *end, struct pr_error *err)
+	const struct ask_answer *answer, struct pr_error *err)
 {
+	const Packrack__End *end = answer->end;
 	struct pr_error later;
 
 	if (result == ASK_CLOSED)
@@ -45,7 +53,7 @@ conclude(const struct query_args *a, struct sink *sink, enum ask_result result,
 	}
 	if (sink_finish(sink, end, err) < 0)
 		return sink_closed(sink) ? CLI_OK : cli_fail(a->program, CLI_FAILED, err);
-	if (print_report(a, sink, end) < 0) {
+	if (print_report(a, sink, answer) < 0) {
 		pr_error_set(err, "cannot write the report");
 		return cli_fail(a->program, CLI_FAILED, err);
 	}
@@ -56,7 +64,7 @@ static int
 run(const struct query_args *a)
 {
 	struct sink sink;
-	Packrack__End *end = NULL;
+	struct ask_answer answer = {.end = NULL};
 	enum ask_result result;
 	struct pr_error err = {""};
 	int status;
@@ -64,12 +72,11 @@ run(const struct query_args *a)
 	if (question_check(a, &err) < 0)
 		return cli_fail(a->program, CLI_USAGE, &err);
 	sink_init(&sink, a);
-	result = a->volumes.count ? ask_volumes(a, &sink, &end, &err)
-				  : ask_merger(a, &sink, &end, &err);
-	status = conclude(a, &sink, result, end, &err);
+	result = a->volumes.count ? ask_volumes(a, &sink, &answer, &err)
+				  : ask_merger(a, &sink, &answer, &err);
+	status = conclude(a, &sink, result, &answer, &err);
 	sink_close(&sink);
-	if (end)
-		packrack__end__free_unpacked(end, NULL);
+	ask_answer_free(&answer);
 	return status;
 }
 

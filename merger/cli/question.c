@@ -98,6 +98,13 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	return fill(q, err);
 }
 
+int
+question_explain(const struct question *q, const struct query_args *a,
+	struct pr_plans *plans, struct pr_error *err)
+{
+	return a->explain ? pr_plans_create(&q->programs, plans, err) : 0;
+}
+
 void
 question_free(struct question *q)
 {

@@ -2,6 +2,7 @@
 #ifndef PR_CLI_QUESTION_H
 #define PR_CLI_QUESTION_H
 
+#include "indexer/plan.h"
 #include "indexer/program.h"
 #include "merger/cli/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
@@ -22,6 +23,9 @@ int question_check(const struct query_args *a, struct pr_error *err);
  */
 int question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err);
+/* The plans of its programs, if args ask for them. */
+int question_explain(const struct question *q, const struct query_args *a,
+	struct pr_plans *plans, struct pr_error *err);
 void question_free(struct question *q);
 
 #endif

@@ -201,7 +201,7 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 }
 
 void
-report_text(FILE *to, const Packrack__End *end, const struct sink *sink, bool explain)
+report_text(FILE *to, const Packrack__End *end, const struct sink *sink)
 {
 	print_block(to, end, RANGES_SHOWN);
 	if (sink->unsure)
@@ -222,12 +222,6 @@ report_text(FILE *to, const Packrack__End *end, const struct sink *sink, bool ex
 			"  note: %" PRIu64
 			" packet%s without a timestamp; --strays gives them\n",
 			end->strays, plural(end->strays));
-	if (explain)
-		fprintf(to,
-			"  searched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
-			" segments; skipped: %" PRIu64 " segments\n",
-			end->scanned_packets, end->scanned_bytes, end->scanned_segments,
-			end->skipped_segments);
 }
 
 char *

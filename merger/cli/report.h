@@ -12,8 +12,8 @@
 
 /* CLI_OK or CLI_PARTIAL. */
 int report_status(const Packrack__End *end);
-/* A block for people; explain: also what was searched. */
-void report_text(FILE *to, const Packrack__End *end, const struct sink *sink, bool explain);
+/* A block for people. */
+void report_text(FILE *to, const Packrack__End *end, const struct sink *sink);
 /* The whole of it, for JSON and key=value. */
 void report_render(struct render *r, const Packrack__End *end, const struct sink *sink);
 /* The block for people as a string (free), for a trace's comment; NULL: no memory. */

@@ -63,6 +63,19 @@ piped() {
 }
 run_step "piped to tcpdump" piped
 
+explained() {
+	"$PACKRACK" query --volume "$VOLUME" --count --explain 'host 192.0.2.7 and port 53' \
+		> "$LAB_DIR/n" 2> "$LAB_DIR/err" || return 1
+	cat "$LAB_DIR/err"
+	grep -q 'plan for EN10MB' "$LAB_DIR/err" && grep -q '^		host 192.0.2.7$' "$LAB_DIR/err" &&
+		grep -q '^		port 53$' "$LAB_DIR/err" && grep -q "$VOLUME: 0 match of" "$LAB_DIR/err" || return 1
+	"$PACKRACK" query --volume "$VOLUME" --count --explain --json 'port 53' 2> /dev/null |
+		python3 -c 'import json, sys
+plans = json.load(sys.stdin)["plans"]
+assert plans[0]["words"] == "port 53" and not plans[0]["may_match_all"], plans'
+}
+run_step "explained, in words and as data" explained
+
 time_range() {
 	local since until
 	since=$(tcpdump -r "$MIX" -tt -nc 1000 2> /dev/null | awk 'END { print $1 }')

@@ -9,6 +9,7 @@
 #include "indexer/filter.h"
 #include "indexer/program.h"
 #include "indexer/program_code.h"
+#include "logger/pcap_linktype.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -164,17 +165,14 @@ static void
 compare_filter(pcap_t *pcap, const char *path, const char *text)
 {
 	char e[PCAP_ERRBUF_SIZE];
-	pcap_t *dead = pcap_open_dead(pcap_datalink(pcap), 262144), *in;
+	pcap_t *file = pcap_open_offline(path, e), *in; /* as tcpdump -r compiles it */
 	struct bpf_program code;
 	struct pcap_pkthdr *h;
 	const u_char *data;
 	struct pr_program *p = NULL;
 
-	if (pcap_compile(dead, &code, text, 1, 0) == 0) {
-		p = pr_filter_compile(
-			(uint16_t)(pcap_datalink(pcap) == DLT_RAW ? 101
-								  : pcap_datalink(pcap)),
-			0, text, &err);
+	if (pcap_compile(file, &code, text, 1, 0) == 0) {
+		p = pr_filter_compile((uint16_t)pr_linktype_of_pcap(pcap), 0, text, &err);
 		ck_assert_msg(p != NULL, "%s: %s", text, err.text);
 		in = pcap_open_offline(path, e);
 		while (pcap_next_ex(in, &h, &data) == 1) {
@@ -188,7 +186,7 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 		pcap_freecode(&code);
 		pr_program_destroy(&p);
 	}
-	pcap_close(dead);
+	pcap_close(file);
 }
 
 static int

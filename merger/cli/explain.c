@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/explain.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/filter.h"
+
+static bool
+same_words(const struct pr_plan *a, const struct pr_plan *b)
+{
+	return pr_plan_is(a, PR_PLAN_TRUE) && pr_plan_is(b, PR_PLAN_TRUE);
+}
+
+/* Several link types of which nothing is known are one line. */
+static void
+print_linktypes(FILE *to, const struct pr_plans *plans, size_t at)
+{
+	char name[PR_LINKTYPE_TEXT];
+
+	fprintf(to, "  plan for %s",
+		pr_linktype_name(plans->items[at]->linktype, name, sizeof(name)));
+	for (size_t i = at + 1; i < plans->count; i++)
+		if (same_words(plans->items[at], plans->items[i]))
+			fprintf(to, ", %s",
+				pr_linktype_name(
+					plans->items[i]->linktype, name, sizeof(name)));
+	fputs(": look for packets with\n", to);
+}
+
+static bool
+said_before(const struct pr_plans *plans, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (same_words(plans->items[i], plans->items[at]))
+			return true;
+	return false;
+}
+
+static void
+print_plans(FILE *to, const struct pr_plans *plans)
+{
+	if (!plans->count)
+		fputs("  plan: all packets of the time range\n", to);
+	for (size_t i = 0; i < plans->count; i++)
+		if (!said_before(plans, i)) {
+			print_linktypes(to, plans, i);
+			pr_plan_print(to, plans->items[i], 1);
+		}
+}
+
+static void
+print_node(FILE *to, const Packrack__NodeAnswer *n)
+{
+	fprintf(to, "    %s: ", n->node);
+	if (n->answered)
+		fprintf(to, "%" PRIu64 " match of %" PRIu64 " packets, %" PRIu64 " bytes\n",
+			n->matched, n->scanned_packets, n->scanned_bytes);
+	else
+		fprintf(to, "%s\n", n->error);
+}
+
+void
+explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end)
+{
+	const Packrack__Completeness *c = end->completeness;
+
+	print_plans(to, plans);
+	fprintf(to,
+		"  searched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
+		" segments; skipped: %" PRIu64 " segments\n",
+		end->scanned_packets, end->scanned_bytes, end->scanned_segments,
+		end->skipped_segments);
+	for (size_t i = 0; c && i < c->n_nodes; i++)
+		print_node(to, c->nodes[i]);
+}
+
+/* ---- as data ---- */
+
+static void
+render_words(struct render *r, const struct pr_plan *plan)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return;
+	pr_plan_print(f, plan, 0);
+	fclose(f);
+	if (text && size)
+		text[size - 1] = 0; /* the last line's end */
+	render_string(r, "words", text ? text : "");
+	free(text);
+}
+
+void
+explain_render(struct render *r, const struct pr_plans *plans)
+{
+	char name[PR_LINKTYPE_TEXT];
+
+	render_list(r, "plans");
+	for (size_t i = 0; i < plans->count; i++) {
+		const struct pr_plan *plan = plans->items[i];
+
+		render_object(r, NULL);
+		render_string(r, "linktype",
+			pr_linktype_name(plan->linktype, name, sizeof(name)));
+		render_uint(r, "keys", plan->key_count);
+		render_uint(r, "ranges", plan->range_count);
+		render_bool(r, "may_match_all", pr_plan_is(plan, PR_PLAN_TRUE));
+		render_words(r, plan);
+		render_close(r);
+	}
+	render_close(r);
+}

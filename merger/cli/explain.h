@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_EXPLAIN_H
+#define PR_CLI_EXPLAIN_H
+
+#include <stdio.h>
+
+#include "indexer/plan.h"
+#include "merger/cli/render.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * What --explain says of an answer: the plan in words, for each link type there is, and what was read
+ * and skipped, node by node. plans: those of the question, none if it had no filter.
+ */
+void explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end);
+void explain_render(struct render *r, const struct pr_plans *plans);
+
+#endif

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Random filters over the whole grammar give what tcpdump -r gives, and what it refuses is refused.
+# By default a sample of 200, another each run (FILTERS_SEED=N: the sample again), on the smaller
+# captures, and a few on a rack's merged data. FILTERS=full: all 3,300 on all captures, 200 on the rack.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_commands tcpdump
+need_programs packrack
+need_data
+new_lab
+MAKER=tests/system/filters.py
+SEED=${FILTERS_SEED:-$RANDOM}
+DIR=$LAB_DIR/filters
+
+if [ "${FILTERS-}" = full ]; then
+	prepared=() sample=() on_rack=(--sample 200 --sample-seed "$SEED")
+else
+	prepared=(--small) sample=(--sample 200 --sample-seed "$SEED")
+	on_rack=(--sample 25 --sample-seed "$SEED")
+fi
+echo "# sample seed $SEED"
+
+run_step "captures by link type" "$MAKER" prepare "$DATA" "$DIR" "${prepared[@]}"
+
+filters() { # arguments of filters.py run
+	"$MAKER" run "$DIR" --packrack "$BUILD/packrack" "$@" > "$LAB_DIR/out" 2>&1
+	local rc=$?
+	tail -n 1 "$LAB_DIR/out" | sed 's/^/# /' >&3
+	grep -v '^filters:' "$LAB_DIR/out" | tail -n 15
+	return "$rc"
+}
+exec 3>&1
+run_step "random filters on volumes" filters "${sample[@]}"
+
+on_a_rack() {
+	"$RACK" up -n 3 --size 128M --in-mtu 65527 --out-mtu 65535 -- --read "$DIR/rack.pcap" || return 1
+	"$RACK" drain --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }
+	filters "${on_rack[@]}" --merger "$PACKRACK_MERGER"
+}
+
+can_rack() {
+	[ "$(id -u)" = 0 ] && ip netns list > /dev/null 2>&1 && [ -x "$BUILD/packrack-merger" ]
+}
+
+# What an o-port cannot carry whole would be cut: that is not this test's subject.
+if can_rack; then
+	run_step "a link of frames that fit" "$MAKER" cut "$DIR/1.pcap" "$DIR/rack.pcap"
+	mv "$DIR/rack.pcap" "$DIR/1.pcap" 2> /dev/null && cp "$DIR/1.pcap" "$DIR/rack.pcap"
+	run_step "random filters on a rack" on_a_rack
+	"$RACK" down > /dev/null
+	run_step "nothing is left" nothing_left "$LAB_DIR"
+fi
+done_testing
