@@ -152,6 +152,16 @@ of_ppp(uint32_t value)
 	return value == 0x21 ? ETHERTYPE_IP : value == 0x57 ? ETHERTYPE_IP6 : 0;
 }
 
+/* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs: a filter for a trace file tests for those of the BSDs. */
+static uint16_t
+of_family(uint32_t family)
+{
+	if (family == 2)
+		return ETHERTYPE_IP;
+	return family == 10 || family == 24 || family == 28 || family == 30 ? ETHERTYPE_IP6
+									    : 0;
+}
+
 static uint16_t
 of_nibble(uint8_t first)
 {
@@ -167,9 +177,7 @@ pr_layout_ethertype(const struct pr_layout *layout, uint32_t value)
 	case PR_TYPE_PPP:
 		return of_ppp(value);
 	case PR_TYPE_FAMILY:
-		if (value == 2 || value == 2u << 24)
-			return ETHERTYPE_IP;
-		return value == 10 || value == 10u << 24 ? ETHERTYPE_IP6 : 0;
+		return of_family(value & 0xff ? value : value >> 24);
 	default:
 		return of_nibble((uint8_t)value);
 	}

@@ -99,7 +99,7 @@ enum pr_number {
 enum pr_type_form {
 	PR_TYPE_ETHER, /* 2 bytes, an Ethertype; tags may follow only where ether is set */
 	PR_TYPE_PPP, /* 2 bytes, a PPP number */
-	PR_TYPE_FAMILY, /* 4 bytes in either byte order: 2 IPv4, 10 IPv6, as libpcap on Linux tests */
+	PR_TYPE_FAMILY, /* 4 bytes in either byte order: 2 IPv4; 10, 24, 28, 30 IPv6, as libpcap tests */
 	PR_TYPE_NIBBLE, /* none: the high nibble of the first byte of the network header */
 };
 struct pr_layout {

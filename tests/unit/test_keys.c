@@ -189,7 +189,7 @@ make_frame(struct frame *f, uint16_t linktype)
 		put_net(f, ip6 ? 0x86dd : 0x0800);
 		break;
 	case 0:
-		put32(f, (ip6 ? 10u : 2u) << 24);
+		put32(f, (ip6 ? 30u : 2u) << 24);
 		put_net(f, ip6 ? 0x86dd : 0x0800);
 		break;
 	case 9:
