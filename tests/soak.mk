@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make soak [CASES=1000000] [SEED=1]: StreamFS's model test for as long as it takes, then kills and mutants.
 #   A case that fails tells its seed: SFS_SEED=n build/tests/unit/test_streamfs_model runs it alone.
-# make mutants [MUTANTS="name ..."] [CASES=4000]: the model test against StreamFS with one fault each.
+# make mutants [MUTANTS="name ..."] [CASES=10000]: the model test against StreamFS with one fault each.
 # The quicker ones, the faults that it must find in any case, are a part of make check.
 
 SEED ?= 1

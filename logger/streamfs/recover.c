@@ -70,20 +70,23 @@ ask_next(struct sfs *sfs, uint32_t block, uint32_t next)
 	struct sfs_entry *e = &sfs->table.entry[block];
 	const struct sfs_entry *n = &sfs->table.entry[next];
 	struct sfs_block_header h;
+	if (!sfs_read_header(sfs, next, &h) || h.generation != n->generation ||
+		h.prev_block != block || h.prev_generation != e->generation ||
+		h.prev_end > sfs->root.block_size)
+		return;
 	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
-	if (sfs_read_header(sfs, next, &h) && h.generation == n->generation &&
-		h.prev_block == block && h.prev_generation == e->generation &&
-		h.prev_end <= sfs->root.block_size) {
-		e->records = h.prev_records;
-		e->end = h.prev_end;
-		e->min_time = h.prev_min;
-		e->max_time = h.prev_max;
-		return;
-	}
-	if (devices_missing(sfs)) {
-		e->flags |= SFS_ENTRY_UNSURE;
-		return;
-	}
+	e->records = h.prev_records;
+	e->end = h.prev_end;
+	e->min_time = h.prev_min;
+	e->max_time = h.prev_max;
+}
+
+/* Nobody can say, but all up to the next block were there: reading will say which are lost. */
+static void
+guess_end(struct sfs *sfs, uint32_t block, uint32_t next)
+{
+	struct sfs_entry *e = &sfs->table.entry[block];
+	const struct sfs_entry *n = &sfs->table.entry[next];
 	uint64_t records = n->first_sequence - e->first_sequence;
 	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
 	e->records = (uint32_t)(records > most ? most : records);
@@ -165,10 +168,13 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 		return true;
 	if (!tail && (e->flags & SFS_ENTRY_UNSURE))
 		ask_next(sfs, block, run->block[i + 1]);
-	if (!tail && (e->flags & SFS_ENTRY_UNSURE))
-		count_records(r, run, block);
 	uint64_t next =
 		tail ? UINT64_MAX : sfs->table.entry[run->block[i + 1]].first_sequence;
+	if (!tail && (e->flags & SFS_ENTRY_UNSURE)) {
+		count_records(r, run, block);
+		if (e->first_sequence + e->records != next && !devices_missing(sfs))
+			guess_end(sfs, block, run->block[i + 1]);
+	}
 	if (tail ? (e->flags & SFS_ENTRY_UNSURE) != 0 || !(sfs->root.flags & SFS_ROOT_CLEAN)
 		 : next - 1 > run->durable) {
 		count_records(r, run, block);
