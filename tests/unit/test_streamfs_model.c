@@ -89,12 +89,12 @@ append(struct model *m)
 	MUST(m, sfs_appended(m->sfs, id) == s->appended, "sequence");
 }
 
-/* Up to what may be promised: the rest of the volume is for the others and the frontier. */
+/* Up to what may be promised: each stream's newest block comes on top, and the frontier's room. */
 static uint64_t
 pick_guarantee(struct model *m, int id)
 {
 	const struct sfs_root *root = &m->sfs->root;
-	uint64_t data = root->blocks - root->blocks / root->map_interval, sum = 0;
+	uint64_t data = root->blocks - root->blocks / root->map_interval, sum = 1;
 	uint64_t most = data * root->utilization / 1000;
 	most = most > data - 4 ? data - 4 : most;
 	for (int i = 0; i < STREAMS; i++)
