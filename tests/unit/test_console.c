@@ -69,7 +69,7 @@ feed_dispatcher(int nodes, uint64_t t)
 		put(l, "disk_free", UINT64_C(400000000000) - 1000000 * t);
 		put(l, "bytes_stored", 1000000 * t);
 		put(l, "buffer_fill_percent", 25);
-		snprintf(names[i], sizeof(names[i]), "n%02d", i + 1);
+		snprintf(names[i], sizeof(names[i]), "n%02u", (unsigned)(i + 1) % 100);
 		packrack__dispatcher_node__init(&room[i]);
 		room[i].name = names[i];
 		room[i].mac = (char *)"02:00:00:00:00:01";
