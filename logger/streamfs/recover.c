@@ -166,10 +166,12 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	bool tail = i + 1 == run->count;
 	if (tail && head_of_clean_root(sfs, run, block))
 		return true;
-	if (!tail && (e->flags & SFS_ENTRY_UNSURE))
-		ask_next(sfs, block, run->block[i + 1]);
 	uint64_t next =
 		tail ? UINT64_MAX : sfs->table.entry[run->block[i + 1]].first_sequence;
+	/* a map that was written before a crash may tell of records that the crash has taken */
+	if (!tail && ((e->flags & SFS_ENTRY_UNSURE) ||
+			     e->first_sequence + e->records != next))
+		ask_next(sfs, block, run->block[i + 1]);
 	if (!tail && (e->flags & SFS_ENTRY_UNSURE)) {
 		count_records(r, run, block);
 		if (e->first_sequence + e->records != next && !devices_missing(sfs))

@@ -16,6 +16,8 @@
 #include "tests/unit/streamfs_model.h"
 
 #define CASES 10000
+/* Seeds by which longer runs found faults: tried first. What a seed does changes with the model. */
+static const uint64_t found[] = {7724, 42967, 1240885};
 #define CASE_SECONDS 60 /* a case takes milliseconds: it hangs */
 
 /* Whether a call did its work; it may fail only when the power has gone. */
@@ -538,5 +540,8 @@ main(void)
 	uint64_t count = setting("SFS_CASES", getenv("SFS_SEED") ? 1 : CASES);
 	uint64_t jobs = setting("SFS_JOBS", (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 	jobs = jobs < 1 ? 1 : jobs > 64 ? 64 : jobs;
+	for (size_t i = 0; !getenv("SFS_SEED") && i < sizeof(found) / sizeof(*found); i++)
+		if (run_all(found[i], 1, 1) != 0)
+			return 1;
 	return run_all(from, count, (int)(jobs < count ? jobs : count));
 }
