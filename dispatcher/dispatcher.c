@@ -233,6 +233,7 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 		.events = d->events,
 		.replies = d->replies};
 	struct prd_manage_config manage = {.endpoint = d->options.manage,
+		.metrics = d->options.metrics,
 		.inputs = &d->inputs,
 		.oport = d->oport,
 		.events = d->events,

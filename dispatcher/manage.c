@@ -8,7 +8,9 @@
 #include "dispatcher/status.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/metrics_server.h"
 #include "proto/rpc/rpc.h"
+#include "proto/rpc/status_metrics.h"
 
 enum { PENDING_MAX = 64 };
 
@@ -23,6 +25,7 @@ struct prd_manage {
 	struct prd_manage_config config;
 	struct pr_rpc *rpc;
 	struct prd_status *status;
+	struct pr_metrics_server *metrics;
 	struct pr_timer *timer;
 	struct pending pending[PENDING_MAX];
 	uint64_t requests;
@@ -200,6 +203,23 @@ on_timer(void *arg)
 	prd_status_tick(m->status);
 }
 
+static void
+on_scrape(void *arg, struct pr_metrics_page *page)
+{
+	struct prd_manage *m = arg;
+
+	pr_status_metrics(page, prd_status_make(m->status), NULL);
+}
+
+static int
+open_metrics(struct prd_manage *m, struct pr_loop *loop, struct pr_error *err)
+{
+	if (!m->config.metrics)
+		return 0;
+	m->metrics = pr_metrics_serve(loop, m->config.metrics, on_scrape, m, err);
+	return m->metrics ? 0 : -1;
+}
+
 struct prd_manage *
 prd_manage_open(
 	struct pr_loop *loop, const struct prd_manage_config *config, struct pr_error *err)
@@ -218,7 +238,7 @@ prd_manage_open(
 		m->timer = pr_timer_create(loop, PR_NS_PER_S, on_timer, m, err);
 	if (m->timer)
 		m->rpc = pr_rpc_listen(loop, config->endpoint, NULL, on_message, m, err);
-	if (!m->rpc)
+	if (!m->rpc || open_metrics(m, loop, err) < 0)
 		prd_manage_close(&m);
 	return m;
 }
@@ -231,6 +251,7 @@ prd_manage_close(struct prd_manage **manage)
 	*manage = NULL;
 	if (!m)
 		return;
+	pr_metrics_stop(&m->metrics);
 	pr_rpc_destroy(&m->rpc);
 	pr_timer_destroy(&m->timer);
 	prd_status_destroy(&m->status);

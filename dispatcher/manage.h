@@ -14,6 +14,7 @@ struct prd_manage;
 
 struct prd_manage_config {
 	const char *endpoint;
+	const char *metrics; /* where to answer scrapes; NULL: nowhere */
 	const struct prd_inputs *inputs;
 	struct prd_sender *sender;
 	const struct prd_oport *oport;

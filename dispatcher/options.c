@@ -9,6 +9,7 @@
 #include "dispatcher/nodes.h"
 #include "dispatcher/spread.h"
 #include "proto/base/clock.h"
+#include "proto/base/metrics_server.h"
 #include "proto/rpc/rpc.h"
 
 #define OFFSET(member) offsetof(struct prd_options, member)
@@ -61,6 +62,8 @@ static const struct pr_option options[] = {
 		"with --read: end when the nodes have stored everything", NONE},
 	{"manage", 0, PR_OPT_STRING, OFFSET(manage), "ENDPOINT",
 		"socket for status and commands", NONE},
+	{"metrics", 0, PR_OPT_STRING, OFFSET(metrics), "ADDRESS:PORT",
+		"serve figures to Prometheus here (none)", NONE},
 	{"name", 0, PR_OPT_STRING, OFFSET(name), "NAME", "of this dispatcher, in status",
 		NONE},
 	{"rack-key", 0, PR_OPT_STRING, OFFSET(rack_key), "FILE",
@@ -170,6 +173,8 @@ check(struct prd_options *o, struct pr_error *err)
 		return pr_error_set(err, "--name is longer than %d bytes", PR_NAME_MAX);
 	if (pr_rpc_check_endpoint(o->manage, err) < 0)
 		return pr_error_prefix(err, "--manage");
+	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
+		return -1;
 	return check_interfaces(o, err);
 }
 

@@ -18,6 +18,8 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
+#include "proto/base/metrics_server.h"
+#include "proto/rpc/status_metrics.h"
 #include "proto/wire/frame.h"
 
 #define HELLO_NS (2 * PR_NS_PER_S)
@@ -46,6 +48,7 @@ struct daemon {
 	struct line *mergers;
 	struct line manage;
 	struct pr_timer *hello, *refresh, *tick, *index;
+	struct pr_metrics_server *metrics;
 	struct pr_feed *feed;
 	struct pr_deliver *deliver;
 	uint64_t boot;
@@ -89,24 +92,49 @@ on_hello_timer(void *arg)
 	pr_hello_destroy(&hello);
 }
 
+/* What hello says, as the answer to a status request. node: room for one pointer. */
+static Packrack__Status
+make_status(struct pr_hello_message *hello, Packrack__NodeStatus **node)
+{
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+
+	*node = pr_hello_status(hello);
+	status.program = (char *)"packrack-indexer";
+	status.version = (char *)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	status.nodes = node;
+	status.n_nodes = 1;
+	status.links = pr_hello_message(hello)->links;
+	status.n_links = pr_hello_message(hello)->n_links;
+	return status;
+}
+
+static void
+on_scrape(void *arg, struct pr_metrics_page *page)
+{
+	struct daemon *d = arg;
+	struct pr_hello_message *hello = make_hello(d);
+	Packrack__NodeStatus *node;
+	Packrack__Status status;
+
+	if (!hello)
+		return;
+	status = make_status(hello, &node);
+	pr_status_metrics(page, &status, d->options.name);
+	pr_hello_destroy(&hello);
+}
+
 static void
 answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	struct pr_hello_message *hello = make_hello(line->daemon);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__Status status;
 	Packrack__NodeStatus *node;
 
 	if (!hello)
 		return;
-	node = pr_hello_status(hello);
-	status.program = (char *)"packrack-indexer";
-	status.version = (char *)PACKRACK_VERSION;
-	status.time = pr_now_real();
-	status.nodes = &node;
-	status.n_nodes = 1;
-	status.links = pr_hello_message(hello)->links;
-	status.n_links = pr_hello_message(hello)->n_links;
+	status = make_status(hello, &node);
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
 	env.status = &status;
@@ -333,6 +361,15 @@ listen_manage(struct daemon *d, struct pr_error *err)
 }
 
 static int
+serve_metrics(struct daemon *d, struct pr_error *err)
+{
+	if (!d->options.metrics)
+		return 0;
+	d->metrics = pr_metrics_serve(d->loop, d->options.metrics, on_scrape, d, err);
+	return d->metrics ? 0 : -1;
+}
+
+static int
 start(struct daemon *d, struct pr_error *err)
 {
 	d->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
@@ -349,7 +386,8 @@ start(struct daemon *d, struct pr_error *err)
 	if (!d->hello || !d->refresh || !d->tick || !d->index)
 		return -1;
 	on_refresh(d);
-	if (listen_manage(d, err) < 0 || connect_mergers(d, err) < 0)
+	if (listen_manage(d, err) < 0 || serve_metrics(d, err) < 0 ||
+		connect_mergers(d, err) < 0)
 		return -1;
 	give_way();
 	return 0;
@@ -359,6 +397,7 @@ start(struct daemon *d, struct pr_error *err)
 static void
 stop(struct daemon *d)
 {
+	pr_metrics_stop(&d->metrics);
 	pr_serve_destroy(&d->serve);
 	for (size_t i = 0; d->mergers && i < d->options.merger.count; i++)
 		pr_rpc_destroy(&d->mergers[i].rpc);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "indexer/serve.h"
+#include "proto/base/metrics_server.h"
 
 #define AT(field) offsetof(struct pr_indexer_options, field)
 #define NAME_MAX_BYTES 64
@@ -32,6 +33,11 @@ static const struct pr_option options[] = {
 		.offset = AT(manage),
 		.arg = "ENDPOINT",
 		.help = "listen here for direct questions (none)"},
+	{.name = "metrics",
+		.kind = PR_OPT_STRING,
+		.offset = AT(metrics),
+		.arg = "ADDRESS:PORT",
+		.help = "serve figures to Prometheus here (none)"},
 	{.name = "queries",
 		.kind = PR_OPT_UINT,
 		.offset = AT(queries),
@@ -151,6 +157,8 @@ check(struct pr_indexer_options *o, struct pr_error *err)
 		if (pr_rpc_check_endpoint(o->merger.items[i], err) < 0)
 			return -1;
 	if (o->manage && pr_rpc_check_endpoint(o->manage, err) < 0)
+		return -1;
+	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
 		return -1;
 	return check_keys(o, err);
 }

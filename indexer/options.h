@@ -12,7 +12,7 @@ struct pr_indexer_options {
 	struct pr_string_list volume; /* as given: PATH[,PATH] */
 	struct pr_string_list paths; /* its parts */
 	struct pr_string_list merger;
-	char *name, *manage;
+	char *name, *manage, *metrics;
 	char *secret_key, *merger_key, *enrolled;
 	uint64_t queries;
 	bool verbose;

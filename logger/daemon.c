@@ -9,6 +9,7 @@
 #include "logger/patience.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/metrics_server.h"
 
 #define TICK_NS (10 * PR_NS_PER_MS)
 #define NOTE_NS (500 * PR_NS_PER_MS)
@@ -26,6 +27,7 @@ struct pr_daemon {
 	struct pr_timer *timer;
 	struct event *readable, *again;
 	struct pr_manage *manage;
+	struct pr_metrics_server *metrics;
 	struct pr_door *door;
 	bool stopping, suspended;
 	struct pr_patience patience;
@@ -243,6 +245,31 @@ open_door(struct pr_daemon *d)
 		pr_log_warning("no index will be stored: %s", err.text);
 }
 
+static void
+on_scrape(void *arg, struct pr_metrics_page *page)
+{
+	struct pr_report report = {0};
+
+	make_report(arg, &report);
+	pr_manage_scrape(&report, page);
+}
+
+/* Where to ask us. */
+static int
+open_sockets(struct pr_daemon *d, struct pr_error *err)
+{
+	const struct pr_logger_options *o = d->o;
+
+	if (o->manage)
+		d->manage = pr_manage_create(
+			d->loop, o->manage, o->keys, o->enrolled, make_report, d, err);
+	if (o->manage && !d->manage)
+		return -1;
+	if (o->metrics)
+		d->metrics = pr_metrics_serve(d->loop, o->metrics, on_scrape, d, err);
+	return o->metrics && !d->metrics ? -1 : 0;
+}
+
 struct pr_daemon *
 pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 	struct pr_append *append, struct pr_capture *capture,
@@ -259,14 +286,8 @@ pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 	d->append = append;
 	d->capture = capture;
 	d->calls = *calls;
-	if (open_loop(d, err))
+	if (open_loop(d, err) || open_sockets(d, err))
 		pr_daemon_destroy(&d);
-	else if (o->manage) {
-		d->manage = pr_manage_create(
-			d->loop, o->manage, o->keys, o->enrolled, make_report, d, err);
-		if (!d->manage)
-			pr_daemon_destroy(&d);
-	}
 	if (d)
 		open_door(d);
 	return d;
@@ -302,6 +323,7 @@ pr_daemon_destroy(struct pr_daemon **daemon)
 	if (!d)
 		return;
 	pr_door_close(&d->door);
+	pr_metrics_stop(&d->metrics);
 	pr_manage_destroy(&d->manage);
 	if (d->readable)
 		event_free(d->readable);

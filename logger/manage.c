@@ -5,6 +5,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/rpc/rpc.h"
+#include "proto/rpc/status_metrics.h"
 
 struct pr_manage {
 	struct pr_rpc *rpc;
@@ -12,31 +13,53 @@ struct pr_manage {
 	void *arg;
 };
 
+/* A report as a message, which lies in room. */
+struct room {
+	Packrack__Status status;
+	Packrack__Value values[PR_REPORT_MAX], *list[PR_REPORT_MAX];
+};
+
+static Packrack__Status *
+make_status(const struct pr_report *report, struct room *room)
+{
+	Packrack__Status *status = &room->status;
+
+	packrack__status__init(status);
+	for (size_t i = 0; i < report->count; i++) {
+		packrack__value__init(&room->values[i]);
+		room->values[i].name = (char *)(uintptr_t)report->values[i].name;
+		room->values[i].number = report->values[i].number;
+		room->list[i] = &room->values[i];
+	}
+	status->program = (char *)(uintptr_t) "packrack-logger";
+	status->version = (char *)(uintptr_t)PACKRACK_VERSION;
+	status->time = pr_now_real();
+	status->epoch = report->epoch;
+	status->state = (char *)(uintptr_t)report->state;
+	status->values = room->list;
+	status->n_values = report->count;
+	return status;
+}
+
+void
+pr_manage_scrape(const struct pr_report *report, struct pr_metrics_page *page)
+{
+	struct room room;
+
+	pr_status_metrics(page, make_status(report, &room), report->name);
+}
+
 static void
 send_status(struct pr_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__Status status = PACKRACK__STATUS__INIT;
-	Packrack__Value values[PR_REPORT_MAX], *list[PR_REPORT_MAX];
 	struct pr_report report = {0};
+	struct room room;
 
 	m->call(m->arg, &report);
-	for (size_t i = 0; i < report.count; i++) {
-		values[i] = (Packrack__Value)PACKRACK__VALUE__INIT;
-		values[i].name = (char *)(uintptr_t)report.values[i].name;
-		values[i].number = report.values[i].number;
-		list[i] = &values[i];
-	}
-	status.program = (char *)(uintptr_t) "packrack-logger";
-	status.version = (char *)(uintptr_t)PACKRACK_VERSION;
-	status.time = pr_now_real();
-	status.epoch = report.epoch;
-	status.state = (char *)(uintptr_t)report.state;
-	status.values = list;
-	status.n_values = report.count;
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
-	env.status = &status;
+	env.status = make_status(&report, &room);
 	pr_rpc_send(m->rpc, peer, &env, NULL);
 }
 

@@ -4,6 +4,7 @@
 
 #include "logger/report.h"
 #include "proto/base/loop.h"
+#include "proto/base/metrics.h"
 
 /* Answers status requests. Only reading: a node takes its commands from the dispatcher. Loop's thread. */
 struct pr_manage;
@@ -15,5 +16,8 @@ struct pr_manage *pr_manage_create(struct pr_loop *loop, const char *endpoint,
 	const char *keys, const char *enrolled, pr_manage_call call, void *arg,
 	struct pr_error *err);
 void pr_manage_destroy(struct pr_manage **manage);
+
+/* The same figures, for a scrape. */
+void pr_manage_scrape(const struct pr_report *report, struct pr_metrics_page *page);
 
 #endif

@@ -13,6 +13,7 @@
 #include "logger/match.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
+#include "proto/base/metrics_server.h"
 #include "proto/wire/frame.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -139,6 +140,11 @@ static const struct pr_option table[] = {
 		.offset = OFFSET(manage),
 		.arg = "ENDPOINT",
 		.help = "answer status requests here"},
+	{.name = "metrics",
+		.kind = PR_OPT_STRING,
+		.offset = OFFSET(metrics),
+		.arg = "ADDRESS:PORT",
+		.help = "serve figures to Prometheus here (none)"},
 	{.name = "secret-key",
 		.kind = PR_OPT_STRING,
 		.offset = OFFSET(keys),
@@ -234,6 +240,11 @@ check(struct pr_logger_options *o, struct pr_error *err)
 	if (o->name && (!*o->name || strlen(o->name) > PR_NAME_MAX))
 		return pr_error_set(
 			err, "--name \"%s\": 1 to %d bytes", o->name, PR_NAME_MAX);
+	if (o->metrics && o->read.count)
+		return pr_error_set(
+			err, "--metrics is for --rack and --tap: --read ends by itself");
+	if (o->metrics && pr_metrics_check_address(o->metrics, err))
+		return -1;
 	if (o->ethertype == PR_ETHERTYPE_ESCAPE)
 		return pr_error_set(err,
 			"--ethertype 0x%x is taken (escaped frames carry it)",

@@ -23,7 +23,7 @@ struct pr_logger_options {
 	bool both;
 	char *rack_key;
 	uint64_t rack_id, ethertype;
-	char *manage, *keys, *enrolled;
+	char *manage, *metrics, *keys, *enrolled;
 	uint64_t link;
 	bool link_set;
 	bool verbose;

@@ -8,12 +8,13 @@
 #include "merger/server.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
+#include "proto/base/metrics_server.h"
 #include "proto/base/options.h"
 
 struct values {
 	struct pr_string_list listen;
 	uint64_t max_queries;
-	char *secret_key, *enrolled;
+	char *metrics, *secret_key, *enrolled;
 	bool verbose;
 };
 
@@ -33,6 +34,11 @@ static const struct pr_option options[] = {
 		.help = "answered at the same time",
 		.min = 1,
 		.max = PR_MERGER_QUERIES_MAX},
+	{.name = "metrics",
+		.kind = PR_OPT_STRING,
+		.offset = AT(metrics),
+		.arg = "ADDRESS:PORT",
+		.help = "serve figures to Prometheus here (none)"},
 	{.name = "secret-key",
 		.kind = PR_OPT_STRING,
 		.offset = AT(secret_key),
@@ -82,21 +88,31 @@ listen_all(struct pr_merger *m, const struct values *v, struct pr_error *err)
 	return 0;
 }
 
+static void
+on_scrape(void *arg, struct pr_metrics_page *page)
+{
+	pr_merger_scrape(arg, page);
+}
+
 static int
 run(const struct values *v, struct pr_error *err)
 {
 	struct pr_loop_calls calls = {0};
+	struct pr_metrics_server *metrics = NULL;
 	struct pr_merger_options o = {.max_queries = v->max_queries};
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct pr_merger *m = loop ? pr_merger_create(loop, &o, err) : NULL;
 	int result = -1;
 
-	if (m && listen_all(m, v, err) == 0) {
+	if (m && v->metrics)
+		metrics = pr_metrics_serve(loop, v->metrics, on_scrape, m, err);
+	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0) {
 		pr_log_info("ready");
 		pr_notify("READY=1");
 		result = pr_loop_run(loop, err);
 		pr_notify("STOPPING=1");
 	}
+	pr_metrics_stop(&metrics);
 	pr_merger_destroy(&m);
 	pr_loop_destroy(&loop);
 	return result;
@@ -116,6 +132,8 @@ pr_merger_main(int argc, char **argv)
 			argv[operand]);
 	for (size_t i = 0; parsed == 0 && i < v.listen.count; i++)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
+	if (parsed == 0 && v.metrics)
+		parsed = pr_metrics_check_address(v.metrics, &err);
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		parsed = run(&v, &err);

@@ -7,6 +7,7 @@
 
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
+#include "proto/base/metrics.h"
 #include "proto/rpc/rpc.h"
 
 /*
@@ -28,6 +29,8 @@ struct pr_merger *pr_merger_create(struct pr_loop *loop,
 	const struct pr_merger_options *options, struct pr_error *err);
 int pr_merger_listen(struct pr_merger *m, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);
+/* All figures of its status. */
+void pr_merger_scrape(struct pr_merger *m, struct pr_metrics_page *page);
 /* Clients of running queries are told that the merger stops. */
 void pr_merger_destroy(struct pr_merger **m);
 

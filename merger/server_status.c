@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/rpc/status_metrics.h"
 
 #define VALUES 6
 #define LINKS_MAX 10000
@@ -82,39 +83,63 @@ add_values(struct reply *r, const struct pr_merger *m)
 	add_value(r, "messages_unasked", m->messages_unasked);
 }
 
+static void
+reply_make(struct reply *r, const struct pr_merger *m)
+{
+	size_t count = m->registry.count ? m->registry.count : 1;
+
+	*r = (struct reply){.node_room = calloc(count, sizeof(*r->node_room)),
+		.nodes = calloc(count, sizeof(*r->nodes)),
+		.links = calloc(LINKS_MAX, sizeof(*r->links)),
+		.query_room = calloc(m->query_count + 1, sizeof(*r->query_room)),
+		.queries = calloc(m->query_count + 1, sizeof(*r->queries))};
+	packrack__status__init(&r->status);
+	r->status.program = (char *)"packrack-merger";
+	r->status.version = (char *)PACKRACK_VERSION;
+	r->status.state = (char *)"running";
+	r->status.time = pr_now_real();
+	if (r->node_room && r->nodes && r->links)
+		for (size_t i = 0; i < m->registry.count; i++)
+			add_node(r, m->registry.nodes[i], pr_now_mono());
+	if (r->query_room && r->queries)
+		for (size_t i = 0; i < m->query_count; i++)
+			add_query(r, m->queries[i]);
+	add_values(r, m);
+	r->status.queries = r->queries;
+	r->status.nodes = r->nodes;
+	r->status.links = r->links;
+	r->status.values = r->values;
+}
+
+static void
+reply_free(struct reply *r)
+{
+	free(r->node_room);
+	free(r->nodes);
+	free(r->links);
+	free(r->query_room);
+	free(r->queries);
+}
+
 void
 pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
 {
-	size_t count = m->registry.count ? m->registry.count : 1;
-	struct reply r = {.node_room = calloc(count, sizeof(*r.node_room)),
-		.nodes = calloc(count, sizeof(*r.nodes)),
-		.links = calloc(LINKS_MAX, sizeof(*r.links)),
-		.query_room = calloc(m->query_count + 1, sizeof(*r.query_room)),
-		.queries = calloc(m->query_count + 1, sizeof(*r.queries))};
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	struct reply r;
 
-	packrack__status__init(&r.status);
-	r.status.program = (char *)"packrack-merger";
-	r.status.version = (char *)PACKRACK_VERSION;
-	r.status.state = (char *)"running";
-	r.status.time = pr_now_real();
-	if (r.node_room && r.nodes && r.links)
-		for (size_t i = 0; i < m->registry.count; i++)
-			add_node(&r, m->registry.nodes[i], pr_now_mono());
-	if (r.query_room && r.queries)
-		for (size_t i = 0; i < m->query_count; i++)
-			add_query(&r, m->queries[i]);
-	add_values(&r, m);
-	r.status.queries = r.queries;
-	r.status.nodes = r.nodes;
-	r.status.links = r.links;
-	r.status.values = r.values;
+	reply_make(&r, m);
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
 	env.status = &r.status;
 	pr_merger_reply(to, id, &env);
-	free(r.node_room);
-	free(r.nodes);
-	free(r.links);
-	free(r.query_room);
-	free(r.queries);
+	reply_free(&r);
+}
+
+void
+pr_merger_scrape(struct pr_merger *m, struct pr_metrics_page *page)
+{
+	struct reply r;
+
+	reply_make(&r, m);
+	pr_status_metrics(page, &r.status, NULL);
+	reply_free(&r);
 }

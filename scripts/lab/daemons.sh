@@ -59,7 +59,7 @@ daemon_start() { # NAME: and wait until it is ready
 	merger)
 		fresh_socket merger
 		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" --config "$CONF" \
-			--listen "ipc://$STATE/merger.sock"
+			--listen "ipc://$STATE/merger.sock" --metrics 127.0.0.1:9474
 		proc_await merger 10 "socket" is_socket "$STATE/merger.sock"
 		;;
 	switch)
@@ -72,13 +72,13 @@ daemon_start() { # NAME: and wait until it is ready
 		fresh_socket "$1"
 		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --config "$CONF" \
 			--rack eth0 --name "$1" \
-			--volume "$STATE/$1.vol" --manage "ipc://$STATE/$1.sock"
+			--volume "$STATE/$1.vol" --manage "ipc://$STATE/$1.sock" --metrics 127.0.0.1:9472
 		proc_await "$1" 10 "socket" is_socket "$STATE/$1.sock"
 		;;
 	idx[0-9]*)
 		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --config "$CONF" \
 			--name "log$n" \
-			--volume "$STATE/log$n.vol" --merger "ipc://$STATE/merger.sock"
+			--volume "$STATE/log$n.vol" --merger "ipc://$STATE/merger.sock" --metrics 127.0.0.1:9473
 		;;
 	dispatcher)
 		fresh_socket dispatcher
@@ -86,7 +86,7 @@ daemon_start() { # NAME: and wait until it is ready
 		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" --config "$CONF" \
 			"${in[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
-			--manage "ipc://$STATE/dispatcher.sock" "${DISPATCHER_ARGS[@]}"
+			--manage "ipc://$STATE/dispatcher.sock" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
 		proc_await dispatcher 10 "socket" is_socket "$STATE/dispatcher.sock"
 		;;
 	tcpdump)
