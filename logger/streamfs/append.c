@@ -164,6 +164,7 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 	struct sfs_writer *w = sfs->w;
 	if (!w)
 		return SFS_OK;
+	w->last_tick = now_mono;
 	sfs_pump(sfs, false);
 	sfs_guarantee_serve(sfs);
 	if (w->failed && now_mono - w->last_retry >= RETRY) {
@@ -175,7 +176,6 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 		w->suspended && w->flush_interval < RETRY ? RETRY : w->flush_interval;
 	if (w->state == SFS_IDLE && (w->dirty || w->checkpoint_wanted) &&
 		now_mono - w->last_flush >= interval) {
-		w->last_flush = now_mono;
 		sfs_flush_start(sfs, false);
 	}
 	if (w->suspended)

@@ -73,6 +73,7 @@ write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	r->len = to - from;
 	r->slot = slot;
 	r->epoch = w->epoch;
+	r->first = false;
 	w->flying[w->epoch]++;
 	if (slot != SFS_NONE)
 		w->slot[slot].flying++;
@@ -122,7 +123,8 @@ control(struct sfs *sfs, uint16_t disk, const uint8_t *buf, size_t len, uint64_t
 		.len = len,
 		.offset = offset,
 		.slot = SFS_NONE,
-		.epoch = 2};
+		.epoch = 2,
+		.first = true};
 	w->control++;
 	sfs_queue_submit(&w->queue, r);
 }
@@ -143,6 +145,7 @@ sfs_flush_start(struct sfs *sfs, bool checkpoint)
 	if (w->state != SFS_IDLE)
 		return;
 	w->dirty = false;
+	w->last_flush = w->last_tick;
 	for (uint32_t i = 0; i < sfs->table.streams; i++) {
 		sfs_tail_submit(sfs, i);
 		w->dirty = w->dirty || w->tail[i].waiting > 0;

@@ -4,22 +4,27 @@
 #include "logger/streamfs/frontier.h"
 
 /*
- * A batch costs one root (some KiB and a sync) and that much of the oldest data early. 1/64 of the
- * volume at most twice over; 256 blocks of 1 MiB mean four roots a second at 1 GB/s.
+ * A batch costs one root (some KiB and a sync) and that much of the oldest data early, at most twice
+ * over. 256 blocks of 1 MiB mean four roots a second at 1 GB/s. While a root is made, the buffer is
+ * written out up to twice: a batch lasts that long where the volume is not too small for it, or the
+ * frontier would run dry each time.
  */
 static uint32_t
-batch_for(uint64_t blocks)
+batch_for(uint64_t blocks, uint32_t buffered)
 {
-	uint64_t n = blocks / 64;
+	uint64_t n = blocks / 64, want = (uint64_t)buffered * 2;
+	if (n < want)
+		n = want < blocks / 32 ? want : blocks / 32;
 	return n < 2 ? 2 : n > 256 ? 256 : (uint32_t)n;
 }
 
 int
-sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint64_t position,
-	uint64_t next_generation, uint64_t high_water, struct pr_error *err)
+sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
+	uint64_t position, uint64_t next_generation, uint64_t high_water,
+	struct pr_error *err)
 {
 	*f = (struct sfs_frontier){
-		.batch = batch_for(blocks),
+		.batch = batch_for(blocks, buffered),
 		.clear = position,
 		.stable = position,
 		.high_water = high_water,

@@ -22,8 +22,10 @@ struct sfs_frontier {
 /* May a block be taken now? (No write to it is under way; an open one can be given up.) */
 typedef bool (*sfs_may_clear)(void *arg, uint32_t block);
 
-int sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint64_t position,
-	uint64_t next_generation, uint64_t high_water, struct pr_error *err);
+/* buffered: blocks that may be waiting in memory to be written. */
+int sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
+	uint64_t position, uint64_t next_generation, uint64_t high_water,
+	struct pr_error *err);
 void sfs_frontier_free(struct sfs_frontier *f);
 /* Clears up to a batch into the pending ones; false: there is nothing that may be recycled. */
 bool sfs_frontier_clear(

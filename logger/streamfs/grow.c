@@ -207,8 +207,8 @@ turn_frontier(struct sfs *sfs, const struct plan *p, struct pr_error *err)
 		    sfs->root.map_interval, sfs->root.zone_region, err) < 0)
 		return -1;
 	sfs_frontier_free(f);
-	return sfs_frontier_init(f, sfs->root.blocks, sfs_order_position(&t->order, next),
-		generation, sfs->root.blocks, err);
+	return sfs_frontier_init(f, sfs->root.blocks, sfs->shm.slots,
+		sfs_order_position(&t->order, next), generation, sfs->root.blocks, err);
 }
 
 static int

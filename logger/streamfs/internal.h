@@ -59,7 +59,7 @@ struct sfs_writer {
 	uint32_t root_pending;
 	uint8_t *root_buf;
 	struct sfs_stream_entry *root_streams;
-	int64_t flush_interval, last_flush, last_retry;
+	int64_t flush_interval, last_tick, last_flush, last_retry;
 	struct pr_error error; /* of the last failed write */
 	bool suspended;
 	bool losing; /* blocks of lost disks are still in the table */

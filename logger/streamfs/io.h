@@ -63,6 +63,7 @@ struct sfs_request {
 	uint64_t offset;
 	int error; /* 0 or errno, when it comes back */
 	uint32_t slot, epoch, parts;
+	bool first; /* goes before those that wait: nothing that matters to it is among them */
 	struct sfs_request *next;
 };
 
@@ -95,6 +96,9 @@ void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
 int sfs_uring_open(struct sfs_queue *q);
 int sfs_thread_open(struct sfs_queue *q, struct pr_error *err);
+/* Puts it into a list of those that wait: at its end, or, with first, at its beginning. */
+void sfs_request_wait(
+	struct sfs_request **list, struct sfs_request ***tail, struct sfs_request *r);
 /* Does it now, and waits: for the queues that have threads, or nothing. */
 void sfs_request_perform(struct sfs_request *r);
 

@@ -11,6 +11,19 @@ struct inline_queue {
 };
 
 void
+sfs_request_wait(
+	struct sfs_request **list, struct sfs_request ***tail, struct sfs_request *r)
+{
+	if (!r->first || !*list) {
+		**tail = r;
+		*tail = &r->next;
+		return;
+	}
+	r->next = *list;
+	*list = r;
+}
+
+void
 sfs_request_perform(struct sfs_request *r)
 {
 	int rc;

@@ -57,8 +57,7 @@ thread_submit(void *state, struct sfs_request *r)
 {
 	struct thread_queue *q = state;
 	pthread_mutex_lock(&q->lock);
-	*q->todo_tail = r;
-	q->todo_tail = &r->next;
+	sfs_request_wait(&q->todo, &q->todo_tail, r);
 	pthread_cond_signal(&q->work);
 	pthread_mutex_unlock(&q->lock);
 	return 0;

@@ -7,6 +7,10 @@
 #include "logger/streamfs/io.h"
 
 #define DEPTH 128
+/*
+ * Bytes that the kernel has at once: enough for any device, and what a root's write has to wait for.
+ */
+#define INSIDE_BYTES ((size_t)16 << 20)
 #define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
 #define PIN_PIECES 256
 
@@ -42,6 +46,7 @@ struct uring_queue {
 	struct sfs_request *todo, **todo_tail;
 	struct sfs_request *done, **done_tail;
 	unsigned inside;
+	size_t inside_bytes;
 };
 
 static void
@@ -100,6 +105,7 @@ give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
 	*p = (struct part){.r = r, .at = at, .len = len};
 	prepare(q, sqe, p);
 	q->inside++;
+	q->inside_bytes += len;
 	return true;
 }
 
@@ -110,7 +116,7 @@ feed_one(struct uring_queue *q)
 	struct sfs_request *r = q->todo;
 	size_t most = r->disk->piece ? r->disk->piece : PART_BYTES, len = r->len - r->done;
 	len = len < most ? len : most;
-	if (!give(q, r, r->done, len))
+	if (q->inside_bytes >= INSIDE_BYTES || !give(q, r, r->done, len))
 		return false;
 	r->done += len;
 	if (r->done == r->len)
@@ -135,8 +141,7 @@ static int
 uring_submit(void *state, struct sfs_request *r)
 {
 	struct uring_queue *q = state;
-	*q->todo_tail = r;
-	q->todo_tail = &r->next;
+	sfs_request_wait(&q->todo, &q->todo_tail, r);
 	feed(q);
 	return 0;
 }
@@ -159,6 +164,7 @@ complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 	int res = cqe->res;
 	io_uring_cqe_seen(&q->ring, cqe);
 	q->inside--;
+	q->inside_bytes -= p.len;
 	r->parts--;
 	slot->next = q->idle;
 	q->idle = slot;

@@ -80,6 +80,30 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const uint8_t *at,
 	       SFS_CORRUPT;
 }
 
+/*
+ * Was the record dropped along with what came behind it, and the repair could not tell which block that
+ * was in? A handle does not have its record's number: it is behind those of the good ones before it.
+ */
+static bool
+dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e)
+{
+	struct sfs_scan scan = {
+		&sfs->key, sfs->scratch, h->block, e->generation, e->stream};
+	uint64_t sequence = e->first_sequence, end = sequence + e->records;
+	uint32_t pos = SFS_BLOCK_HEADER;
+	struct sfs_record_header r;
+	struct pr_error ignored;
+	if (sfs->repairs == 0 || sfs_fetch(sfs, h->block, e, pos, h->offset, sfs->scratch,
+					 &ignored) != SFS_OK)
+		return false;
+	while (sequence < end &&
+		sfs_scan_next(&scan, pos, h->offset, sequence, &r) == SFS_RECORD_GOOD) {
+		pos = r.offset + (uint32_t)sfs_record_span(r.length);
+		sequence++;
+	}
+	return sequence < end && sfs_repairs_cover(sfs, e->stream, sequence, end - 1);
+}
+
 static int
 fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	struct sfs_record_header *record, struct pr_error *err)
@@ -99,8 +123,9 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
 		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
 	if (rc == SFS_CORRUPT &&
-		sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset,
-			h->offset + (uint32_t)sfs_record_span(h->length)))
+		(sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset,
+			 h->offset + (uint32_t)sfs_record_span(h->length)) ||
+			dropped_with_rest(sfs, h, &e)))
 		return pr_error_set(err, "the record was damaged, and dropped by a repair"),
 		       SFS_EXPIRED;
 	return rc;

@@ -73,6 +73,16 @@ write_idle_tails(struct sfs *sfs)
 	return any;
 }
 
+/* Sealed blocks on their way out: each gives its slot back without a sector's end being padded. */
+static bool
+enough_on_their_way(const struct sfs *sfs)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++)
+		n += sfs->w->slot[i].state == SFS_SLOT_SEALED && sfs->w->slot[i].flying > 0;
+	return n > 0 && n >= sfs->shm.slots / 4;
+}
+
 /* Appending waits here, and only here, when the device is slower than the packets. */
 static uint32_t
 get_slot(struct sfs *sfs, struct pr_error *err)
@@ -87,7 +97,7 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 		}
 		if (sfs_pump(sfs, false))
 			continue;
-		bool more = write_idle_tails(sfs);
+		bool more = !enough_on_their_way(sfs) && write_idle_tails(sfs);
 		w->waits++;
 		if (!sfs_pump(sfs, true) && !more && w->queue.flying == 0)
 			break;

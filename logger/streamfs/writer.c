@@ -126,8 +126,8 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 	const struct sfs_root *r = &sfs->root;
 	if (mend_maps(sfs, err) < 0 || sfs_sync_disks(sfs, err) < 0)
 		return -1;
-	if (sfs_frontier_init(&w->frontier, r->blocks, r->frontier, r->generation_limit + 1,
-		    r->high_water, err) < 0)
+	if (sfs_frontier_init(&w->frontier, r->blocks, sfs->shm.slots, r->frontier,
+		    r->generation_limit + 1, r->high_water, err) < 0)
 		return -1;
 	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
 	return sfs_root_store(sfs, 0, err);
@@ -236,7 +236,7 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		.target = w->tail[stream].target,
 		.lost_until = w->tail[stream].lost_until,
 	};
-	if (w->frontier.ready < w->frontier.batch / 2 + 1 && w->frontier.pending == 0)
+	if (w->frontier.ready <= w->frontier.batch && w->frontier.pending == 0)
 		w->checkpoint_wanted = true;
 	return SFS_OK;
 }

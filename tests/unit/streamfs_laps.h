@@ -49,7 +49,7 @@ laps_make(struct laps *l, enum laps_kind kind, uint64_t blocks, unsigned percent
 	double sum = 0;
 	*l = (struct laps){.rng = {seed}, .kind = kind};
 	if (sfs_table_init(&l->t, blocks, LAPS_BLOCK, SFS_MAP_INTERVAL, err) < 0 ||
-		sfs_frontier_init(&l->f, blocks, 0, 1, 0, err) < 0)
+		sfs_frontier_init(&l->f, blocks, 0, 0, 1, 0, err) < 0)
 		return -1;
 	l->t.streams = LAPS_STREAMS;
 	for (uint32_t i = 0; i < LAPS_STREAMS; i++)

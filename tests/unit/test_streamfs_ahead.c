@@ -176,7 +176,7 @@ END_TEST
 /* Long requests come back once and whole, from registered memory and from any other. */
 START_TEST(test_long_requests)
 {
-	const size_t size = 9 * 1024 * 1024;
+	const size_t size = 20 * 1024 * 1024; /* more than the kernel is given at once */
 	struct sfs_disk disk;
 	struct sfs_queue q;
 	char name[] = "/tmp/sfs-queue.XXXXXX";
@@ -212,6 +212,25 @@ START_TEST(test_long_requests)
 }
 END_TEST
 
+/* A root does not wait behind the data of other blocks, and leaves their order alone. */
+START_TEST(test_waiting_order)
+{
+	struct sfs_request data[3] = {0}, root = {.first = true}, sync = {.first = true};
+	struct sfs_request *list = NULL, **tail = &list;
+	sfs_request_wait(&list, &tail, &sync);
+	ck_assert_ptr_eq(list, &sync);
+	for (int i = 0; i < 2; i++)
+		sfs_request_wait(&list, &tail, &data[i]);
+	list = sync.next;
+	sfs_request_wait(&list, &tail, &root);
+	sfs_request_wait(&list, &tail, &data[2]);
+	const struct sfs_request *want[] = {&root, &data[0], &data[1], &data[2]};
+	for (size_t i = 0; i < 4; i++, list = list->next)
+		ck_assert_ptr_eq(list, want[i]);
+	ck_assert_ptr_null(list);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -231,6 +250,7 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_set_timeout(n, 60);
 	tcase_add_loop_test(q, test_long_requests, 0, 4);
+	tcase_add_test(q, test_waiting_order);
 	suite_add_tcase(s, q);
 	SRunner *sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);

@@ -59,7 +59,7 @@ world_make(struct world *w, uint64_t seed)
 	uint32_t interval = sim_below(&w->rng, 2) ? 8 : 64;
 	ck_assert_int_eq(sfs_table_init(&w->t, blocks, BLOCK, interval, &err), 0);
 	ck_assert_int_eq(
-		sfs_frontier_init(&w->f, blocks, sim_below(&w->rng, blocks), 1, 0, &err),
+		sfs_frontier_init(&w->f, blocks, 0, sim_below(&w->rng, blocks), 1, 0, &err),
 		0);
 	w->t.streams = 1 + (uint32_t)sim_below(&w->rng, MOST);
 	for (uint32_t i = 0; i < w->t.streams; i++) {
