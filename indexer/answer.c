@@ -34,12 +34,33 @@ struct pr_answer {
 	Packrack__Held **pointers;
 	Packrack__Batch batch;
 	struct pr_answer_end *end;
+	struct pr_tally *tally; /* or NULL */
+	size_t tally_at; /* how much of it was given */
+	struct pr_tally_part part;
 };
 
 static void
 begin_segment(struct pr_answer *a)
 {
 	pr_segment_begin(&a->builder, a->buffer.bytes, a->buffer.room, PR_SEGMENT_MIXED);
+}
+
+/* What is counted goes out instead of packets. */
+static int
+begin_tally(struct pr_answer *a, const Packrack__TallySpec *tally,
+	struct pr_query_spec *spec, struct pr_error *err)
+{
+	if (!tally)
+		return 0;
+	a->count_only = true;
+	a->tally = pr_group_tally(tally, err);
+	if (!a->tally)
+		return -1;
+	spec->tally = a->tally;
+	spec->group = (enum pr_group)tally->group;
+	spec->step = tally->step;
+	spec->exact = tally->exact;
+	return 0;
 }
 
 struct pr_answer *
@@ -58,8 +79,12 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 	a->flushed = pr_now_mono();
 	if (pr_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
-	else if (pr_query_from_message(query, &spec, err) == 0)
-		a->query = pr_query_create(view, &spec, err);
+	else if (pr_query_from_message(query, &spec, err) == 0) {
+		if (begin_tally(a, query->tally, &spec, err) == 0)
+			a->query = pr_query_create(view, &spec, err);
+		else
+			pr_programs_free(&spec.programs);
+	}
 	if (!a->query) {
 		pr_answer_destroy(&a);
 		return NULL;
@@ -89,6 +114,8 @@ pr_answer_destroy(struct pr_answer **answer)
 	free_held(a);
 	pr_answer_end_destroy(&a->end);
 	pr_query_destroy(&a->query);
+	pr_tally_destroy(&a->tally);
+	pr_tally_part_free(&a->part);
 	free(a->buffer.bytes);
 	free(a);
 	*answer = NULL;
@@ -276,6 +303,29 @@ search(struct pr_answer *a, int64_t deadline, struct pr_error *err)
 	}
 }
 
+/* What was counted, part by part. END: all of it, or there was nothing to count. */
+static enum pr_answer_state
+give_tally(struct pr_answer *a, struct pr_error *err)
+{
+	int rc = a->tally ? pr_tally_next_part(a->tally, &a->tally_at, &a->part, err) : 0;
+
+	if (rc <= 0)
+		return rc < 0 ? PR_ANSWER_ERROR : PR_ANSWER_END;
+	packrack__batch__init(&a->batch);
+	a->batch.tally = &a->part.message;
+	return PR_ANSWER_BATCH;
+}
+
+static enum pr_answer_state
+give_end(struct pr_answer *a, struct pr_error *err)
+{
+	enum pr_answer_state state = give_tally(a, err);
+
+	if (state != PR_ANSWER_END)
+		return state;
+	return pr_answer_end(a, err) ? PR_ANSWER_END : PR_ANSWER_ERROR;
+}
+
 enum pr_answer_state
 pr_answer_step(struct pr_answer *a, int64_t deadline, struct pr_error *err)
 {
@@ -284,7 +334,7 @@ pr_answer_step(struct pr_answer *a, int64_t deadline, struct pr_error *err)
 	if (begin_batch(a, err) < 0)
 		return PR_ANSWER_ERROR;
 	if (a->searched) /* the last batch is out */
-		return pr_answer_end(a, err) ? PR_ANSWER_END : PR_ANSWER_ERROR;
+		return give_end(a, err);
 	state = add_waiting(a, err);
 	return state == PR_ANSWER_MORE ? search(a, deadline, err) : state;
 }

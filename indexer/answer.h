@@ -15,7 +15,8 @@
  *
  * Segments that match as a whole are batches as they are; of others MIXED ones are made, which grow
  * from small to PR_SEGMENT_TARGET, so that the first packets are there soon; while
- * little matches, one goes every 20 ms all the same, for its frontier and the stretches held.
+ * little matches, one goes every 20 ms all the same, for its frontier and the stretches held. Asked for
+ * a tally, it gives no packets, and what was counted in batches behind all others.
  */
 struct pr_answer;
 

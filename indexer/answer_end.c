@@ -209,6 +209,7 @@ fill_figures(Packrack__End *out, struct pr_query *q)
 	out->index_reads = f->index_reads;
 	out->index_bytes = f->index_bytes;
 	out->index_damaged = f->index_damaged;
+	out->counted_packets = f->counted_packets;
 }
 
 struct pr_answer_end *

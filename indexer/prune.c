@@ -259,6 +259,22 @@ pr_prune_ask(struct pr_prune *p, uint16_t link, const struct pr_segment_entry *e
 	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PR_PRUNE_READ;
 }
 
+bool
+pr_prune_segment(struct pr_prune *p, uint16_t link, const struct pr_segment_entry *entry,
+	struct pr_level1_segment *out, const struct pr_level1 **batch, bool *worked)
+{
+	const struct pr_index_stream *known =
+		pr_index_book_find(pr_view_index(p->view), link);
+	struct stream *s = known ? stream_of(p, link) : NULL;
+
+	*worked = false;
+	if (!s || !find_segment(p, s, known, entry, out, worked))
+		return false;
+	if (batch)
+		*batch = &s->batch.level1;
+	return true;
+}
+
 const struct pr_prune_figures *
 pr_prune_figures(const struct pr_prune *p)
 {

@@ -37,6 +37,14 @@ void pr_prune_destroy(struct pr_prune **prune);
 enum pr_prune_verdict pr_prune_ask(struct pr_prune *prune, uint16_t link,
 	const struct pr_segment_entry *entry, struct pr_held_walk *held, bool *worked);
 
+/*
+ * What level 1 says of a segment, and in *batch (which may be NULL) the record that says it; valid until
+ * the next ask. false: nothing.
+ */
+bool pr_prune_segment(struct pr_prune *prune, uint16_t link,
+	const struct pr_segment_entry *entry, struct pr_level1_segment *out,
+	const struct pr_level1 **batch, bool *worked);
+
 struct pr_prune_figures {
 	uint64_t reads,
 		bytes; /* of the index: calls that may each seek, and what they read */

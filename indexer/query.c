@@ -201,6 +201,16 @@ account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
 	return note_held(q, line, p, err);
 }
 
+/* Into the tally, unless the index has counted the segment already. */
+static int
+tally(struct pr_query *q, const struct pr_line *line, uint64_t sequence,
+	const struct pr_packet *p, struct pr_error *err)
+{
+	if (!q->spec.tally || sequence < line->counted)
+		return 0;
+	return pr_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
+}
+
 static bool
 matches(struct pr_query *q, const struct pr_line *line, const struct pr_packet *p)
 {
@@ -243,6 +253,7 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 	struct pr_error *err)
 {
 	struct pr_line *line = &q->lines[r->line];
+	uint64_t sequence = r->entry.sequence;
 	bool fresh;
 
 	*out = r->packet;
@@ -255,7 +266,9 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 		return PR_SOURCE_WAIT;
 	if (account(q, line, out, err) < 0)
 		return PR_SOURCE_ERROR;
-	return matches(q, line, out) ? PR_SOURCE_PACKET : PR_SOURCE_WAIT;
+	if (!matches(q, line, out))
+		return PR_SOURCE_WAIT;
+	return tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR : PR_SOURCE_PACKET;
 }
 
 static int

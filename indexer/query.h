@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "indexer/group.h"
 #include "indexer/held.h"
 #include "indexer/program.h"
 #include "indexer/view.h"
@@ -27,6 +28,11 @@ struct pr_query_spec {
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
 	bool strays; /* also packets that were never matched (only without link) */
+	struct pr_tally
+		*tally; /* the caller's: packets are counted in it as well; or NULL */
+	enum pr_group group; /* with it */
+	int64_t step;
+	bool exact; /* no bounds, only what is counted */
 };
 
 struct pr_query *pr_query_create(
@@ -78,6 +84,7 @@ struct pr_query_figures {
 	uint64_t skipped_level2, skipped_level1, skipped_linktype; /* of those */
 	uint64_t skipped_bytes; /* of the segments that the index left out */
 	uint64_t index_reads, index_bytes, index_damaged;
+	uint64_t counted_packets; /* of matched: counted in the index, not read */
 	uint64_t corrupt_records,
 		strays; /* strays: in the time range, also when not asked for */
 	bool limit_reached;

@@ -17,6 +17,7 @@ struct pr_line {
 	struct pr_stretch *stretch; /* NULL until a packet is held */
 	bool passed; /* a packet at or behind `since` has come by */
 	bool lower_given, upper_given;
+	uint64_t counted; /* the tally has all packets of segments below this sequence */
 };
 
 struct pr_query {
@@ -47,6 +48,16 @@ struct pr_query {
  */
 int pr_query_skip(struct pr_query *query, struct pr_lane_reader *reader, bool *worked,
 	struct pr_error *err);
+/*
+ * query_count.c: can the index count the segment that waits, for the tally? As pr_query_skip.
+ */
+int pr_query_count(struct pr_query *query, struct pr_lane_reader *reader, bool *worked,
+	struct pr_error *err);
+/* query_skip.c: nothing else of its link comes before its end, and it lies within the time range. */
+bool pr_query_alone(const struct pr_query *query, const struct pr_lane_reader *reader);
+/* query_skip.c: its seqs are held, and on to the next. */
+int pr_query_pass(struct pr_query *query, struct pr_lane_reader *reader,
+	struct pr_held_walk *held, struct pr_error *err);
 /* query.c: line->stretch is there */
 int pr_query_stretch(struct pr_line *line, struct pr_error *err);
 /* query.c: after a step of the reader on top of the heap */

@@ -38,6 +38,26 @@ account(struct pr_query *q, const struct pr_lane_reader *r, struct pr_held_walk 
 	return 0;
 }
 
+bool
+pr_query_alone(const struct pr_query *q, const struct pr_lane_reader *r)
+{
+	const struct pr_line *line = &q->lines[r->line];
+
+	return !line->run->strays && pr_lane_reader_inside(r, &line->bounds) &&
+	       alone_on_its_line(q, r);
+}
+
+int
+pr_query_pass(struct pr_query *q, struct pr_lane_reader *r, struct pr_held_walk *held,
+	struct pr_error *err)
+{
+	if (account(q, r, held, err) < 0)
+		return -1;
+	pr_query_move_on(
+		q, pr_lane_reader_pass(r, &q->lines[r->line].bounds, &q->lane_figures));
+	return 0;
+}
+
 static void
 count(struct pr_query_figures *f, enum pr_prune_verdict verdict,
 	const struct pr_segment_entry *e)
@@ -58,17 +78,18 @@ pr_query_skip(
 	struct pr_held_walk held;
 
 	*worked = false;
-	if (r->chosen || line->run->strays || !pr_lane_reader_inside(r, &line->bounds) ||
-		!alone_on_its_line(q, r))
+	if (r->chosen || !pr_query_alone(q, r))
 		return 0;
+	if (q->spec.tally) {
+		int counted = pr_query_count(q, r, worked, err);
+		if (counted)
+			return counted;
+	}
 	verdict = pr_prune_ask(q->prune, line->run->link, &r->entry, &held, worked);
 	if (verdict == PR_PRUNE_READ) {
 		r->chosen = true;
 		return 0;
 	}
-	if (account(q, r, &held, err) < 0)
-		return -1;
 	count(&q->figures, verdict, &r->entry);
-	pr_query_move_on(q, pr_lane_reader_pass(r, &line->bounds, &q->lane_figures));
-	return 1;
+	return pr_query_pass(q, r, &held, err) < 0 ? -1 : 1;
 }

@@ -143,6 +143,9 @@ check_query(const struct pr_fanout_options *o, struct pr_error *err)
 
 	if (q->since > q->until)
 		return pr_error_set(err, "the time range ends before it begins");
+	if (q->tally && (!q->count_only || q->limit))
+		return pr_error_set(
+			err, "a count by groups gives no packets and has no limit");
 	if (!o->registry->count && !q->n_nodes)
 		return pr_error_set(err,
 			"no node has reported to this merger yet: are the indexers "
@@ -227,7 +230,10 @@ make(const struct pr_fanout_options *options)
 	f->count_only = options->query->count_only;
 	f->room = PR_FANOUT_BATCH;
 	f->buf = malloc(f->room);
-	if (!f->options.query || !f->buf)
+	if (options->query->tally)
+		f->tally = pr_tally_create(options->query->tally->step > 0,
+			options->query->tally->by_packets, 0, NULL);
+	if (!f->options.query || !f->buf || (options->query->tally && !f->tally))
 		pr_fanout_destroy(&f);
 	return f;
 }
@@ -264,6 +270,8 @@ pr_fanout_destroy(struct pr_fanout **fp)
 	if (!f->done)
 		pr_fanout_cancel_legs(f);
 	release(f);
+	pr_tally_destroy(&f->tally);
+	pr_tally_part_free(&f->part);
 	if (f->options.query)
 		packrack__query__free_unpacked((Packrack__Query *)f->options.query, NULL);
 	free(f->buf);
@@ -344,6 +352,10 @@ on_batch(struct pr_fanout *f, struct leg *leg, Packrack__Batch *batch)
 
 	leg->moved = f->mono;
 	f->bytes += batch->packets.len;
+	if (batch->tally && f->tally && pr_tally_take(f->tally, batch->tally, &err) < 0) {
+		pr_fanout_failure(f, err.text, false);
+		return;
+	}
 	if (pr_remote_batch(leg->remote, batch, &err) < 0 ||
 		pr_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
 		leg_fail(f, leg, err.text);
@@ -377,6 +389,7 @@ on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
 	f->sums.index_reads += end->index_reads;
 	f->sums.index_bytes += end->index_bytes;
 	f->sums.index_damaged += end->index_damaged;
+	f->sums.counted_packets += end->counted_packets;
 	f->sums.corrupt_records += end->corrupt_records;
 	f->sums.strays += end->strays;
 	if (f->count_at_node)

@@ -17,18 +17,25 @@ send_client(struct pr_fanout *f, Packrack__Envelope *env)
 }
 
 static void
+send_one(struct pr_fanout *f, Packrack__Batch *batch)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+	env.batch = batch;
+	f->credit--;
+	send_client(f, &env);
+}
+
+static void
 send_batch(struct pr_fanout *f)
 {
 	Packrack__Batch batch = PACKRACK__BATCH__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	batch.packets.data = f->buf;
 	batch.packets.len = f->sealed_len;
-	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
-	env.batch = &batch;
-	f->credit--;
 	f->sealed = false;
-	send_client(f, &env);
+	send_one(f, &batch);
 	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
 }
 
@@ -101,6 +108,32 @@ next(struct pr_fanout *f, struct pr_packet *p)
 	return got;
 }
 
+/* What nodes have counted goes to the client when they are all through; true: it has all of it. */
+static bool
+give_tally(struct pr_fanout *f)
+{
+	Packrack__Batch batch = PACKRACK__BATCH__INIT;
+	struct pr_error err = {""};
+	int rc;
+
+	if (!f->tally)
+		return true;
+	if (!f->tally_at && f->options.query->tally->best)
+		pr_tally_cut(f->tally, f->options.query->tally->best);
+	while (f->credit && !f->done) {
+		rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
+		if (rc == 0)
+			return true;
+		if (rc < 0) {
+			pr_fanout_failure(f, err.text, false);
+			return false;
+		}
+		batch.tally = &f->part.message;
+		send_one(f, &batch);
+	}
+	return false;
+}
+
 static void
 end_or_wait(struct pr_fanout *f, int got, bool flush)
 {
@@ -112,7 +145,7 @@ end_or_wait(struct pr_fanout *f, int got, bool flush)
 		f->merged = true;
 	if (!f->sealed && (flush || f->merged))
 		seal(f);
-	if (f->merged && !f->sealed && !f->done)
+	if (f->merged && !f->sealed && !f->done && give_tally(f))
 		pr_fanout_finish(f, false);
 }
 
@@ -208,7 +241,8 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 		pr_fanout_failure(f, err.text, false);
 		return;
 	}
-	if (counted_twice(f, cancelled)) {
+	f->sums.counted_twice = f->tally && counted_twice(f, cancelled);
+	if (!f->tally && counted_twice(f, cancelled)) {
 		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
 		f->sums.completeness = NULL;
 		if (pr_fanout_recount(f, &err) < 0)

@@ -5,6 +5,7 @@
 #include "merger/completeness.h"
 #include "merger/fanout.h"
 #include "merger/remote.h"
+#include "proto/rpc/tally.h"
 #include "proto/wire/segment.h"
 
 /* fanout.c deals with nodes, fanout_answer.c with the client. */
@@ -40,6 +41,9 @@ struct pr_fanout {
 	bool limited; /* the limit was reached */
 	bool done, merged; /* merged: the merge is at its end */
 	Packrack__End sums; /* of the nodes' */
+	struct pr_tally *tally; /* of the nodes', when asked for */
+	struct pr_tally_part part;
+	size_t tally_at; /* how much the client has been given */
 	int64_t mono;
 };
 

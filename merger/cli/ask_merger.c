@@ -155,7 +155,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	if (env->id != QUERY_ID)
 		return;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
-		if (pr_remote_batch(ask->remote, env->batch, &ask->err) < 0)
+		if ((env->batch->tally &&
+			    sink_tally(ask->sink, env->batch->tally, &ask->err) < 0) ||
+			pr_remote_batch(ask->remote, env->batch, &ask->err) < 0)
 			stop(ask, ASK_FAILED);
 		else if (drain(ask))
 			send_credit(ask);
@@ -256,6 +258,25 @@ run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query 
 	return ask.result;
 }
 
+/* Counts of nodes that hold the same packets do not add up: then we get packets, and count ourselves. */
+static enum ask_result
+run_and_recount(const char *endpoint, const struct pr_rpc_keys *keys,
+	Packrack__Query *query, struct sink *sink, Packrack__End **end,
+	struct pr_error *err)
+{
+	enum ask_result result = run(endpoint, keys, query, sink, end, err);
+
+	if (result != ASK_DONE || !(*end)->counted_twice)
+		return result;
+	packrack__end__free_unpacked(*end, NULL);
+	*end = NULL;
+	query->tally = NULL;
+	query->count_only = false;
+	if (sink_recount(sink, err) < 0)
+		return ASK_FAILED;
+	return run(endpoint, keys, query, sink, end, err);
+}
+
 enum ask_result
 ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *answer,
 	struct pr_error *err)
@@ -281,7 +302,7 @@ ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *ans
 		result = ASK_USAGE;
 	else if (count >= 0 && question_explain(&q, a, &answer->plans, err) == 0 &&
 		 sink_open(sink, links, status->status->n_links, err) == 0)
-		result = run(endpoint, keys, &q.query, sink, &answer->end, err);
+		result = run_and_recount(endpoint, keys, &q.query, sink, &answer->end, err);
 	question_free(&q);
 	free(types);
 	pr_message_free(&status);

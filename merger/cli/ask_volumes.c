@@ -23,6 +23,7 @@ struct volume {
 	struct pr_view *view;
 	struct pr_answer *answer;
 	struct pr_completeness *completeness;
+	struct sink *sink;
 	int index;
 	struct pr_segment_reader reader;
 	bool reading, ended;
@@ -79,7 +80,8 @@ next_batch(struct volume *v, struct pr_error *err)
 	default:
 		return PR_SOURCE_ERROR;
 	}
-	if (pr_completeness_batch(v->completeness, v->index, batch.told, err) < 0)
+	if (pr_completeness_batch(v->completeness, v->index, batch.told, err) < 0 ||
+		(batch.told->tally && sink_tally(v->sink, batch.told->tally, err) < 0))
 		return PR_SOURCE_ERROR;
 	if (!batch.len)
 		return PR_SOURCE_WAIT;
@@ -130,6 +132,7 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 	v->source.destroy = volume_let_go;
 	v->path = path;
 	v->completeness = ask->completeness;
+	v->sink = ask->sink;
 	v->index = pr_completeness_node(ask->completeness, path, err);
 	if (v->index >= 0 && volume_paths_parse(path, &paths, err) == 0) {
 		v->view = pr_view_open(paths.path, paths.count, true, err);
@@ -215,7 +218,9 @@ begin(struct ask *ask, struct pr_error *err)
 		struct volume *v = &ask->volumes[i];
 		Packrack__Query query = ask->question.query;
 
+		/* of several, a merge must tell which packets lie in two of them */
 		query.count_only = query.count_only && ask->count == 1;
+		query.tally = ask->count == 1 ? query.tally : NULL;
 		v->answer = pr_answer_create(v->view, &query, err);
 		if (!v->answer)
 			return pr_error_prefix(err, "%s", v->path);
@@ -326,6 +331,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		sums->index_reads += end->index_reads;
 		sums->index_bytes += end->index_bytes;
 		sums->index_damaged += end->index_damaged;
+		sums->counted_packets += end->counted_packets;
 	}
 	return pr_completeness_finish(ask->completeness, &sums->completeness, err);
 }

@@ -9,6 +9,8 @@ static const struct cli_command commands[] = {
 	{"query", cmd_query,
 		"show or save the packets that a filter and a time range choose"},
 	{"export", cmd_export, "the same, into a trace file"},
+	{"rate", cmd_rate, "how busy the links were, or when they were busier than a rate"},
+	{"top", cmd_top, "which hosts, ports, flows ... had most of the traffic"},
 	{"status", cmd_status, "what the rack is doing, and what it lost"},
 	{"console", cmd_console, "the same on a terminal, as it goes on, and steer it"},
 	{"import", cmd_import, "take trace files into a volume"},

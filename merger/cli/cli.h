@@ -58,6 +58,8 @@ const struct pr_rpc_keys *cli_keys(
 
 int cmd_query(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_rate(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_console(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_import(int argc, char **argv);

@@ -12,28 +12,7 @@
 static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
 
 static const struct pr_option options[] = {
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_STRING,
-		.offset = AT(merger.endpoint),
-		.arg = "ENDPOINT",
-		.help = "ask this merger ($PACKRACK_MERGER, or the local one)"},
-	{.name = "volume",
-		.kind = PR_OPT_LIST,
-		.offset = AT(volumes),
-		.arg = "PATH",
-		.help = "ask this volume, without a rack; repeatable"},
-	{.name = "since",
-		.kind = PR_OPT_TIME,
-		.offset = AT(since),
-		.arg = "TIME",
-		.help = "from this time on: RFC 3339, @SECONDS, \"90s ago\", \"3h ago\", "
-			"now"},
-	{.name = "until",
-		.kind = PR_OPT_TIME,
-		.offset = AT(until),
-		.arg = "TIME",
-		.help = "up to and including this time"},
+	QUERY_RANGE_OPTIONS(0),
 	{.name = "write",
 		.letter = 'w',
 		.kind = PR_OPT_STRING,
@@ -56,16 +35,6 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(count),
 		.help = "only count the packets"},
-	{.name = "link",
-		.kind = PR_OPT_STRING,
-		.offset = AT(link),
-		.arg = "LINK",
-		.help = "packets of this link only: its name or number"},
-	{.name = "node",
-		.kind = PR_OPT_LIST,
-		.offset = AT(nodes),
-		.arg = "NAME",
-		.help = "ask this node only; repeatable"},
 	{.name = "strays",
 		.kind = PR_OPT_FLAG,
 		.offset = AT(strays),
@@ -127,23 +96,30 @@ join(int count, char **words)
 	return text;
 }
 
-static int
-check(const struct query_args *a, bool exporting, struct pr_error *err)
+int
+query_args_take(struct query_args *a, int count, char **words, struct pr_error *err)
 {
+	a->filter = join(count, words);
 	if (!a->filter)
 		return pr_error_set(err, "no memory for the filter");
-	if (exporting && !a->write)
-		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
 	if (a->since > a->until)
 		return pr_error_set(err, "--since is later than --until");
-	if (a->write && a->count)
-		return pr_error_set(err, "--count and --write do not go together");
 	if (a->volumes.count && a->merger.endpoint)
 		return pr_error_set(err, "--volume and --merger do not go together");
 	if (a->volumes.count && a->nodes.count)
 		return pr_error_set(err, "--volume and --node do not go together");
 	if (a->json && a->keyvalue)
 		return pr_error_set(err, "--json and --keyvalue do not go together");
+	return 0;
+}
+
+static int
+check(const struct query_args *a, bool exporting, struct pr_error *err)
+{
+	if (exporting && !a->write)
+		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
+	if (a->write && a->count)
+		return pr_error_set(err, "--count and --write do not go together");
 	return 0;
 }
 
@@ -159,9 +135,10 @@ query_args_parse(struct query_args *a, bool exporting, int argc, char **argv)
 	status = cli_parse(program, a, argc, argv, &operand);
 	if (status >= 0)
 		return status;
-	a->filter = join(argc - operand, argv + operand);
-	return check(a, exporting, &err) < 0 ? cli_fail(program->name, CLI_USAGE, &err)
-					     : -1;
+	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
+		check(a, exporting, &err) < 0)
+		return cli_fail(program->name, CLI_USAGE, &err);
+	return -1;
 }
 
 void

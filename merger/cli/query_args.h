@@ -3,6 +3,7 @@
 #define PR_CLI_QUERY_ARGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "merger/cli/cli.h"
@@ -20,8 +21,52 @@ struct query_args {
 	bool count, strays, explain, json, keyvalue;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
+	struct {
+		int group; /* enum pr_group; 0: packets are given, not counted */
+		int64_t step; /* of PR_GROUP_TIME, ns */
+		uint64_t best; /* 0: all */
+		bool by_packets, exact;
+	} tally;
 	const char *program; /* "packrack query" */
 };
+
+/* Who is asked, and about what, for option tables; base: where in the values the query_args begin. */
+#define QUERY_RANGE_OPTIONS(base)                                                          \
+	{.name = "merger",                                                                 \
+		.letter = 'm',                                                             \
+		.kind = PR_OPT_STRING,                                                     \
+		.offset = (base) + offsetof(struct query_args, merger.endpoint),           \
+		.arg = "ENDPOINT",                                                         \
+		.help = "ask this merger ($PACKRACK_MERGER, or the local one)"},           \
+		{.name = "volume",                                                         \
+			.kind = PR_OPT_LIST,                                               \
+			.offset = (base) + offsetof(struct query_args, volumes),           \
+			.arg = "PATH",                                                     \
+			.help = "ask this volume, without a rack; repeatable"},            \
+		{.name = "since",                                                          \
+			.kind = PR_OPT_TIME,                                               \
+			.offset = (base) + offsetof(struct query_args, since),             \
+			.arg = "TIME",                                                     \
+			.help = "from this time on: RFC 3339, @SECONDS, \"90s ago\", "     \
+				"\"3h ago\", now"},                                        \
+		{.name = "until",                                                          \
+			.kind = PR_OPT_TIME,                                               \
+			.offset = (base) + offsetof(struct query_args, until),             \
+			.arg = "TIME",                                                     \
+			.help = "up to and including this time"},                          \
+		{.name = "link",                                                           \
+			.kind = PR_OPT_STRING,                                             \
+			.offset = (base) + offsetof(struct query_args, link),              \
+			.arg = "LINK",                                                     \
+			.help = "packets of this link only: its name or number"},          \
+	{                                                                                  \
+		.name = "node", .kind = PR_OPT_LIST,                                       \
+		.offset = (base) + offsetof(struct query_args, nodes), .arg = "NAME",      \
+		.help = "ask this node only; repeatable"                                   \
+	}
+
+/* The operands become the filter; -1: no memory, or options that do not go together. */
+int query_args_take(struct query_args *a, int count, char **words, struct pr_error *err);
 
 /* -1: go on; else the exit status. exporting: -w is required. Free in any case. */
 int query_args_parse(struct query_args *a, bool exporting, int argc, char **argv);

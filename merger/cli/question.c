@@ -90,6 +90,14 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	q->query.nodes = a->nodes.items;
 	q->query.n_nodes = a->nodes.count;
 	q->query.text = a->filter;
+	packrack__tally_spec__init(&q->tally);
+	q->tally.group = (uint32_t)a->tally.group;
+	q->tally.step = a->tally.step;
+	q->tally.best = (uint32_t)a->tally.best;
+	q->tally.by_packets = a->tally.by_packets;
+	q->tally.exact = a->tally.exact;
+	q->query.tally = a->tally.group ? &q->tally : NULL;
+	q->query.count_only |= a->tally.group != 0;
 	if (!a->filter[0])
 		return 0;
 	if (pr_filter_compile_all(count ? linktypes : &ethernet, count ? count : 1,

@@ -10,6 +10,7 @@
 /* The Query message that args make, with the filter compiled for the link types that there are. */
 struct question {
 	Packrack__Query query;
+	Packrack__TallySpec tally;
 	struct pr_programs programs;
 	Packrack__Program *room, **list;
 	Packrack__Instruction *instruction_room, **instructions;

@@ -354,6 +354,7 @@ report_render(struct render *r, const Packrack__End *end, const struct sink *sin
 	render_uint(r, "index_reads", end->index_reads);
 	render_uint(r, "index_bytes", end->index_bytes);
 	render_uint(r, "index_damaged", end->index_damaged);
+	render_uint(r, "counted_packets", end->counted_packets);
 	render_uint(r, "corrupt_records", end->corrupt_records);
 	render_uint(r, "strays", end->strays);
 	render_uint(r, "unsure_packets", sink->unsure);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "indexer/group.h"
 #include "merger/cli/packet_line.h"
 #include "merger/cli/report.h"
 #include "proto/base/clock.h"
@@ -37,7 +38,7 @@ sink_init(struct sink *s, const struct query_args *a)
 {
 	*s = (struct sink){.args = a, .out = {.fd = -1}, .last_time = PR_TIME_MIN};
 	progress_begin(&s->progress);
-	s->none = a->count || (!a->write && query_form(a) != RENDER_TEXT);
+	s->none = a->count || a->tally.group || (!a->write && query_form(a) != RENDER_TEXT);
 	if (!s->none && !a->write && isatty(STDOUT_FILENO))
 		s->progress.terminal = false; /* the lines are progress enough */
 }
@@ -66,9 +67,31 @@ open_trace(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 }
 
 int
+sink_recount(struct sink *s, struct pr_error *err)
+{
+	Packrack__TallySpec spec = PACKRACK__TALLY_SPEC__INIT;
+
+	spec.group = (uint32_t)s->args->tally.group;
+	spec.step = s->args->tally.step;
+	spec.by_packets = s->args->tally.by_packets;
+	s->packets = 0;
+	pr_tally_destroy(&s->tally);
+	s->tally = pr_group_tally(&spec, err);
+	return s->tally ? 0 : -1;
+}
+
+int
+sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err)
+{
+	return s->tally ? pr_tally_take(s->tally, part, err) : 0;
+}
+
+int
 sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err)
 {
+	if (s->args->tally.group && sink_recount(s, err) < 0)
+		return -1;
 	if (s->none)
 		return 0;
 	if (open_output(s, s->args, err) < 0 ||
@@ -89,6 +112,9 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 		s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
 		s->strays += (p->flags & PR_PACKET_STRAY) != 0;
 	}
+	if (s->tally)
+		return pr_group_count(s->tally, (enum pr_group)s->args->tally.group,
+			s->args->tally.step, p, err);
 	if (s->trace)
 		return pr_trace_packet(s->trace, p, err);
 	return s->none ? 0
@@ -161,6 +187,7 @@ sink_close(struct sink *s)
 {
 	progress_end(&s->progress);
 	pr_trace_destroy(&s->trace);
+	pr_tally_destroy(&s->tally);
 	pr_output_free(&s->out);
 	if (s->opened)
 		close(s->out.fd);

@@ -8,6 +8,7 @@
 #include "merger/cli/progress.h"
 #include "merger/cli/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
+#include "proto/rpc/tally.h"
 #include "proto/wire/source.h"
 
 /* Where an answer's packets go: a trace, one line each, or nowhere (they are counted). */
@@ -19,6 +20,8 @@ struct sink {
 	bool to_stdout, opened, terminal;
 	uint64_t packets, unsure, strays;
 	int64_t last_time;
+	struct pr_tally
+		*tally; /* what args.tally asks for: packets, or what nodes have counted */
 	struct progress progress;
 };
 
@@ -30,6 +33,10 @@ void sink_init(struct sink *s, const struct query_args *args);
  */
 int sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err);
+/* What others have counted. */
+int sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err);
+/* Forgets what was counted: packets will come instead. */
+int sink_recount(struct sink *s, struct pr_error *err);
 int sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err);
 /* Once a batch: progress, and lines to a terminal at once. */
 int sink_pause(struct sink *s, struct pr_error *err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/rpc/message.h"
+#include "proto/rpc/tally.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define CREDIT_MAX 65536
@@ -140,6 +141,27 @@ check_ledger(const void *message, struct pr_error *err)
 }
 
 static int
+check_tally_spec(const void *message, struct pr_error *err)
+{
+	const Packrack__TallySpec *spec = message;
+
+	if (spec->step < 0 || spec->best > PR_TALLY_ITEMS_MAX)
+		return pr_error_set(err, "a count by %lld ns, of the best %u",
+			(long long)spec->step, spec->best);
+	return 0;
+}
+
+static int
+check_tally_group(const void *message, struct pr_error *err)
+{
+	const Packrack__TallyGroup *group = message;
+
+	if (group->key.len == 0 || group->key.len > PR_TALLY_KEY_MAX)
+		return pr_error_set(err, "a group's key of %zu bytes", group->key.len);
+	return 0;
+}
+
+static int
 check_credit(const void *message, struct pr_error *err)
 {
 	const Packrack__Credit *credit = message;
@@ -197,6 +219,8 @@ static const struct {
 	{&packrack__credit__descriptor, check_credit},
 	{&packrack__command__descriptor, check_command},
 	{&packrack__index_record__descriptor, check_index_record},
+	{&packrack__tally_spec__descriptor, check_tally_spec},
+	{&packrack__tally_group__descriptor, check_tally_group},
 };
 
 static int check_message(const ProtobufCMessage *message, struct pr_error *err);

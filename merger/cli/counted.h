@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_COUNTED_H
+#define PR_CLI_COUNTED_H
+
+#include "merger/cli/ask.h"
+
+/* An answer that was counted (query_args.tally): in sink->tally, and what it says of itself. */
+struct counted {
+	struct sink sink;
+	struct ask_answer answer;
+};
+
+/* Asks. -1: all is there; else the status to exit with. counted_free in any case. */
+int counted_ask(struct counted *c, const struct query_args *a);
+void counted_free(struct counted *c);
+/*
+ * What the answer says of itself: for people on standard error, and as the last fields of r, unless it
+ * is NULL. The command's exit status.
+ */
+int counted_report(const struct counted *c, struct render *r);
+
+/* May packets of [first, last] be missing? */
+bool counted_partial(const struct counted *c, int64_t first, int64_t last);
+
+/* 1234567 -> "1.23M"; buf of COUNTED_TEXT. */
+#define COUNTED_TEXT 32
+const char *counted_si(double value, char *buf);
+
+#endif

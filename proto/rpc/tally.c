@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/rpc/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "proto/base/clock.h"
+
+#define ROOM_FIRST 256
+
+struct pr_tally {
+	bool series, by_packets;
+	size_t count, room, max; /* room: a power of two; there are twice as many slots */
+	struct pr_tally_item *items;
+	uint32_t *slots; /* 1 + index; 0 free */
+	uint64_t seed; /* so that nobody can make keys that fall together */
+	struct pr_tally_sums sums;
+};
+
+struct pr_tally *
+pr_tally_create(bool series, bool by_packets, size_t items_max, struct pr_error *err)
+{
+	struct pr_tally *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		pr_error_set(err, "no memory for counting");
+		return NULL;
+	}
+	t->series = series;
+	t->by_packets = by_packets;
+	t->max = items_max ? items_max : PR_TALLY_ITEMS_MAX;
+	t->seed = (uint64_t)pr_now_mono() ^ (uintptr_t)t;
+	return t;
+}
+
+void
+pr_tally_destroy(struct pr_tally **tally)
+{
+	struct pr_tally *t = *tally;
+
+	*tally = NULL;
+	if (!t)
+		return;
+	free(t->items);
+	free(t->slots);
+	free(t);
+}
+
+/* ---- the table ---- */
+
+static size_t
+slot_of(const struct pr_tally *t, const void *key, size_t len)
+{
+	size_t mask = 2 * t->room - 1;
+	size_t at = (size_t)XXH3_64bits_withSeed(key, len, t->seed) & mask;
+
+	for (; t->slots[at]; at = (at + 1) & mask) {
+		const struct pr_tally_item *item = &t->items[t->slots[at] - 1];
+
+		if (item->len == len && !memcmp(item->key, key, len))
+			break;
+	}
+	return at;
+}
+
+static void
+fill_slots(struct pr_tally *t)
+{
+	memset(t->slots, 0, 2 * t->room * sizeof(*t->slots));
+	for (size_t i = 0; i < t->count; i++)
+		t->slots[slot_of(t, t->items[i].key, t->items[i].len)] = (uint32_t)(i + 1);
+}
+
+static int
+grow(struct pr_tally *t, struct pr_error *err)
+{
+	size_t room = t->room ? 2 * t->room : ROOM_FIRST;
+	struct pr_tally_item *items = reallocarray(t->items, room, sizeof(*items));
+	uint32_t *slots;
+
+	if (items)
+		t->items = items;
+	slots = items ? reallocarray(t->slots, 2 * room, sizeof(*slots)) : NULL;
+	if (!slots)
+		return pr_error_set(err, "no memory for counting %zu groups", room);
+	t->slots = slots;
+	t->room = room;
+	fill_slots(t);
+	return 0;
+}
+
+static uint64_t
+larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t
+size_of(const struct pr_tally *t, const struct pr_tally_item *item)
+{
+	return t->by_packets ? item->packets : item->bytes;
+}
+
+static int
+descending(uint64_t a, uint64_t b)
+{
+	return a < b ? 1 : a > b ? -1 : 0;
+}
+
+static int
+by_key(const void *va, const void *vb)
+{
+	const struct pr_tally_item *a = va, *b = vb;
+	int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
+
+	return order ? order : (int)a->len - (int)b->len;
+}
+
+static int
+by_bytes(const void *va, const void *vb)
+{
+	const struct pr_tally_item *a = va, *b = vb;
+	int order = descending(a->bytes, b->bytes);
+
+	if (!order)
+		order = descending(a->packets, b->packets);
+	return order ? order : by_key(va, vb);
+}
+
+static int
+by_packets(const void *va, const void *vb)
+{
+	const struct pr_tally_item *a = va, *b = vb;
+	int order = descending(a->packets, b->packets);
+
+	if (!order)
+		order = descending(a->bytes, b->bytes);
+	return order ? order : by_key(va, vb);
+}
+
+static void
+sort(struct pr_tally *t)
+{
+	if (t->count)
+		qsort(t->items, t->count, sizeof(*t->items),
+			t->series       ? by_key
+			: t->by_packets ? by_packets
+					: by_bytes);
+}
+
+/*
+ * The middle one's size is taken off all, so that half of them go; of the other figure, which is not what
+ * decides, those that stay keep all, and the slack takes the most of what goes.
+ */
+static void
+make_room(struct pr_tally *t)
+{
+	uint64_t off, bytes = 0, packets = 0;
+	size_t kept = 0;
+
+	sort(t);
+	off = size_of(t, &t->items[t->count / 2]);
+	for (size_t i = 0; i < t->count; i++) {
+		struct pr_tally_item *item = &t->items[i];
+
+		if (size_of(t, item) > off) {
+			*(t->by_packets ? &item->packets : &item->bytes) -= off;
+			t->items[kept++] = *item;
+		} else {
+			packets = larger(packets, item->packets);
+			bytes = larger(bytes, item->bytes);
+		}
+	}
+	t->sums.slack_packets += t->by_packets ? off : packets;
+	t->sums.slack_bytes += t->by_packets ? bytes : off;
+	t->count = kept;
+	fill_slots(t);
+}
+
+/* Room for one more. */
+static int
+prepare(struct pr_tally *t, struct pr_error *err)
+{
+	if (t->count < t->max)
+		return t->count < t->room ? 0 : grow(t, err);
+	if (t->series)
+		return pr_error_set(err,
+			"more than %zu intervals have packets: choose a longer --step, or "
+			"a "
+			"shorter time range",
+			t->max);
+	make_room(t);
+	return 0;
+}
+
+static struct pr_tally_item *
+find(struct pr_tally *t, const void *key, size_t len, struct pr_error *err)
+{
+	struct pr_tally_item *item;
+	size_t at;
+
+	if (len == 0 || len > PR_TALLY_KEY_MAX) {
+		pr_error_set(err, "a group's key of %zu bytes", len);
+		return NULL;
+	}
+	at = t->room ? slot_of(t, key, len) : 0;
+	if (t->room && t->slots[at])
+		return &t->items[t->slots[at] - 1];
+	if (prepare(t, err) < 0)
+		return NULL;
+	at = slot_of(t, key, len);
+	item = &t->items[t->count++];
+	t->slots[at] = (uint32_t)t->count;
+	*item = (struct pr_tally_item){.len = (uint8_t)len};
+	memcpy(item->key, key, len);
+	return item;
+}
+
+int
+pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packets,
+	uint64_t bytes, struct pr_error *err)
+{
+	struct pr_tally_item *item = find(t, key, len, err);
+
+	if (!item)
+		return -1;
+	item->packets += packets;
+	item->bytes += bytes;
+	return 0;
+}
+
+int
+pr_tally_add_less(
+	struct pr_tally *t, const struct pr_tally_item *from, struct pr_error *err)
+{
+	struct pr_tally_item *item = find(t, from->key, from->len, err);
+
+	if (!item)
+		return -1;
+	item->packets += from->packets;
+	item->bytes += from->bytes;
+	item->less_packets += from->less_packets;
+	item->less_bytes += from->less_bytes;
+	return 0;
+}
+
+void
+pr_tally_sum(struct pr_tally *t, const struct pr_tally_sums *more)
+{
+	t->sums.packets += more->packets;
+	t->sums.bytes += more->bytes;
+	t->sums.slack_packets += more->slack_packets;
+	t->sums.slack_bytes += more->slack_bytes;
+	t->sums.left_out += more->left_out;
+	t->sums.most_packets = larger(t->sums.most_packets, more->most_packets);
+	t->sums.most_bytes = larger(t->sums.most_bytes, more->most_bytes);
+}
+
+void
+pr_tally_sort(struct pr_tally *t)
+{
+	sort(t);
+	if (t->room)
+		fill_slots(t);
+}
+
+void
+pr_tally_cut(struct pr_tally *t, size_t best)
+{
+	sort(t);
+	for (size_t i = best; i < t->count; i++) {
+		t->sums.most_packets = larger(
+			t->sums.most_packets, pr_tally_most_packets(t, &t->items[i]));
+		t->sums.most_bytes =
+			larger(t->sums.most_bytes, pr_tally_most_bytes(t, &t->items[i]));
+		t->sums.left_out++;
+	}
+	if (best < t->count)
+		t->count = best;
+	if (t->room)
+		fill_slots(t);
+}
+
+const struct pr_tally_item *
+pr_tally_items(const struct pr_tally *t, size_t *count)
+{
+	*count = t->count;
+	return t->items;
+}
+
+const struct pr_tally_sums *
+pr_tally_total(const struct pr_tally *t)
+{
+	return &t->sums;
+}
+
+/* What others say may be anything: a bound is never below what was counted. */
+static uint64_t
+most(uint64_t least, uint64_t slack, uint64_t less)
+{
+	uint64_t sum;
+
+	if (less >= slack)
+		return least;
+	return __builtin_add_overflow(least, slack - less, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t
+pr_tally_most_packets(const struct pr_tally *t, const struct pr_tally_item *item)
+{
+	return most(item->packets, t->sums.slack_packets, item->less_packets);
+}
+
+uint64_t
+pr_tally_most_bytes(const struct pr_tally *t, const struct pr_tally_item *item)
+{
+	return most(item->bytes, t->sums.slack_bytes, item->less_bytes);
+}
+
+/* ---- as messages ---- */
+
+int
+pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *err)
+{
+	const struct pr_tally_sums sums = {.packets = part->packets,
+		.bytes = part->bytes,
+		.slack_packets = part->slack_packets,
+		.slack_bytes = part->slack_bytes,
+		.left_out = part->left_out,
+		.most_packets = part->most_packets,
+		.most_bytes = part->most_bytes};
+
+	pr_tally_sum(t, &sums);
+	for (size_t i = 0; i < part->n_groups; i++) {
+		const Packrack__TallyGroup *g = part->groups[i];
+		struct pr_tally_item item = {.packets = g->packets,
+			.bytes = g->bytes,
+			.less_packets = g->less_packets,
+			.less_bytes = g->less_bytes};
+
+		if (g->key.len > PR_TALLY_KEY_MAX)
+			return pr_error_set(err, "a group's key of %zu bytes", g->key.len);
+		item.len = (uint8_t)g->key.len;
+		memcpy(item.key, g->key.data, g->key.len);
+		if (pr_tally_add_less(t, &item, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+allocate(struct pr_tally_part *part, struct pr_error *err)
+{
+	if (part->groups)
+		return 0;
+	part->groups = calloc(PR_TALLY_PART, sizeof(*part->groups));
+	part->pointers = calloc(PR_TALLY_PART, sizeof(*part->pointers));
+	if (part->groups && part->pointers)
+		return 0;
+	pr_tally_part_free(part);
+	return pr_error_set(err, "no memory for sending what was counted");
+}
+
+static void
+fill_sums(Packrack__Tally *m, const struct pr_tally_sums *sums)
+{
+	m->packets = sums->packets;
+	m->bytes = sums->bytes;
+	m->slack_packets = sums->slack_packets;
+	m->slack_bytes = sums->slack_bytes;
+	m->left_out = sums->left_out;
+	m->most_packets = sums->most_packets;
+	m->most_bytes = sums->most_bytes;
+}
+
+static void
+fill_group(Packrack__TallyGroup *g, const struct pr_tally_item *item)
+{
+	packrack__tally_group__init(g);
+	g->key.data = (uint8_t *)item->key;
+	g->key.len = item->len;
+	g->packets = item->packets;
+	g->bytes = item->bytes;
+	g->less_packets = item->less_packets;
+	g->less_bytes = item->less_bytes;
+}
+
+/* *at: groups given and 1 for the sums. */
+int
+pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *part,
+	struct pr_error *err)
+{
+	size_t given = *at ? *at - 1 : 0, n = t->count - given;
+
+	if (*at && !n)
+		return 0;
+	if (allocate(part, err) < 0)
+		return -1;
+	packrack__tally__init(&part->message);
+	if (!*at)
+		fill_sums(&part->message, &t->sums);
+	if (n > PR_TALLY_PART)
+		n = PR_TALLY_PART;
+	for (size_t i = 0; i < n; i++) {
+		fill_group(&part->groups[i], &t->items[given + i]);
+		part->pointers[i] = &part->groups[i];
+	}
+	part->message.groups = part->pointers;
+	part->message.n_groups = n;
+	*at = 1 + given + n;
+	return 1;
+}
+
+void
+pr_tally_part_free(struct pr_tally_part *part)
+{
+	free(part->groups);
+	free(part->pointers);
+	*part = (struct pr_tally_part){.groups = NULL};
+}
