@@ -41,7 +41,7 @@ note_hidden(struct prd_sender *s, struct prd_link *link, const struct prd_record
 		return;
 	pr_count(&link->cut, 1);
 	if (s->warned_cut++ == 0)
-		pr_log_warning(
+		pr_log_link(PR_LOG_WARNING, link->name,
 			"%s: a packet of %u bytes was cut to %u to fit the o-port or "
 			"node; there may be more, see the counter `cut`",
 			link->name, (unsigned)rec->caplen, (unsigned)e->caplen);

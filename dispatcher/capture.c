@@ -203,7 +203,8 @@ reopen(struct prd_capture *c)
 	struct pr_error err;
 
 	if (capture_open(c, &fault, &err) == 0) {
-		pr_log_info("%s: captured again", c->config.ifname);
+		pr_log_link(PR_LOG_INFO, c->config.ifname, "%s: captured again",
+			c->config.ifname);
 		return;
 	}
 	sleep_for(c, 1000);
@@ -218,7 +219,8 @@ capture_step(struct prd_capture *c)
 
 	pr_ring_publish(c->ring);
 	if (n < 0) {
-		pr_log_warning("%s: capture is interrupted: %s", c->config.ifname,
+		pr_log_link(PR_LOG_WARNING, c->config.ifname,
+			"%s: capture is interrupted: %s", c->config.ifname,
 			pcap_geterr(c->pcap));
 		capture_close(c);
 		return n;

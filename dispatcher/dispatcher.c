@@ -76,7 +76,8 @@ prepare_device(struct pr_netdev *dev, unsigned want)
 
 	if (pr_netdev_prepare(dev, want, &err) != 0)
 		pr_log_warning("%s", err.text);
-	pr_log_info("%s: %s; put back at exit", dev->name,
+	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"interface", dev->name}),
+		"%s: %s; put back at exit", dev->name,
 		pr_netdev_describe(dev, text, sizeof text));
 }
 
@@ -332,6 +333,7 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 		return status < 0 ? PRD_FAULT_USAGE : 0;
 	}
 	pr_log_open("packrack-dispatcher", d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+	pr_log_set_format(d->options.log_format);
 	status = set_up(d, err);
 	if (status == 0)
 		status = run(d, err);

@@ -47,7 +47,7 @@ static void
 warn_of_mtu(const struct prd_sender *s, const struct prd_node *node)
 {
 	if (node->ann.mtu != 0 && node->ann.mtu < s->config.mtu)
-		pr_log_warning(
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
 			"node %s: its MTU of %u is below the o-port's %u: longer packets "
 			"for it are cut",
 			node->ann.name, (unsigned)node->ann.mtu, (unsigned)s->config.mtu);
@@ -68,8 +68,8 @@ node_joined(struct prd_sender *s, struct prd_node *node, enum prd_ann_result how
 		prd_talk_command_end(s, node, true, "done");
 	else if (node->command_type != 0 && how != PRD_ANN_BACK)
 		prd_talk_command_end(s, node, false, "the node was started again");
-	pr_log_info("node %s (" MAC_FORMAT ") %s, %u active", node->ann.name,
-		MAC_ARGS(node->mac),
+	pr_log_node(PR_LOG_INFO, node->ann.name, "node %s (" MAC_FORMAT ") %s, %u active",
+		node->ann.name, MAC_ARGS(node->mac),
 		how == PRD_ANN_NEW    ? "has joined"
 		: how == PRD_ANN_BACK ? "is back"
 				      : "was started again",
@@ -92,7 +92,7 @@ on_ann(struct prd_sender *s, const struct pr_frame *f)
 	if (result == PRD_ANN_NEW || result == PRD_ANN_RESTART || result == PRD_ANN_BACK)
 		node_joined(s, node, result);
 	else if (result == PRD_ANN_PENDING)
-		pr_log_info(
+		pr_log_node(PR_LOG_INFO, f->body.ann.name,
 			"node %s announces itself anew while it is still alive: its next "
 			"status decides",
 			f->body.ann.name);
@@ -107,10 +107,12 @@ on_status(struct prd_sender *s, struct prd_node *node, const struct pr_status *s
 
 	prd_node_status(&s->nodes, node, status);
 	if (!suspended && status->state == PR_NODE_SUSPENDED)
-		pr_log_warning("node %s cannot write: it gets no more packets until it can",
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s cannot write: it gets no more packets until it can",
 			node->ann.name);
 	else if (suspended && status->state != PR_NODE_SUSPENDED)
-		pr_log_info("node %s can write again", node->ann.name);
+		pr_log_node(PR_LOG_INFO, node->ann.name, "node %s can write again",
+			node->ann.name);
 	prd_talk_status(s, node);
 }
 
@@ -131,8 +133,8 @@ on_quit(struct prd_sender *s, struct prd_node *node)
 	if (node->phase != PRD_NODE_ACTIVE && !told)
 		return;
 	part_from(s, node, told ? PRD_NODE_DISCONNECTED : PRD_NODE_QUIT);
-	pr_log_info(
-		"node %s has left, %u active", node->ann.name, prd_nodes_active(&s->nodes));
+	pr_log_node(PR_LOG_INFO, node->ann.name, "node %s has left, %u active",
+		node->ann.name, prd_nodes_active(&s->nodes));
 	if (node->command_type != 0)
 		prd_talk_command_end(s, node, told, told ? "done" : "the node has left");
 }

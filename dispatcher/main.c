@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-
 #include "dispatcher/dispatcher.h"
+#include "proto/base/log.h"
 
 int
 main(int argc, char **argv)
@@ -10,6 +9,6 @@ main(int argc, char **argv)
 	int status = prd_dispatcher_main(argc, argv, &err);
 
 	if (status != 0)
-		fprintf(stderr, "packrack-dispatcher: %s\n", err.text);
+		pr_log_last("packrack-dispatcher", err.text);
 	return status;
 }

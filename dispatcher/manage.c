@@ -165,7 +165,11 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 	else if (!pass_on(m, verb, command, peer, id))
 		answer_failure(m, peer, id, "too many commands are under way: try again");
 	else
-		pr_log_info("%s %s, ordered%s%s", command->verb,
+		pr_log_with(PR_LOG_INFO,
+			PR_LOG_FIELDS({"command", command->verb},
+				{"node", command->node ? command->node : ""},
+				{"user", peer->user}),
+			"%s %s, ordered%s%s", command->verb,
 			command->node && command->node[0] ? command->node : "capture",
 			peer->user[0] ? " by " : "", peer->user);
 }

@@ -9,6 +9,7 @@
 #include "dispatcher/nodes.h"
 #include "dispatcher/spread.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/rpc/rpc.h"
 
@@ -72,6 +73,8 @@ static const struct pr_option options[] = {
 		RANGE(0, UINT32_MAX)},
 	{"ethertype", 0, PR_OPT_UINT, OFFSET(ethertype), "N",
 		"of the rack's control frames (0x88B5)", RANGE(0x600, 0xffff)},
+	{"log-format", 0, PR_OPT_ENUM, OFFSET(log_format), "FORMAT",
+		"of what is said on stderr: auto, text or json", 0, 0, pr_log_formats, 0},
 	{"verbose", 'v', PR_OPT_FLAG, OFFSET(verbose), NULL, "say more", NONE},
 };
 

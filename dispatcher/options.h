@@ -14,7 +14,7 @@ struct prd_options {
 	struct pr_string_list in; /* interfaces, commas split */
 	struct pr_string_list read; /* files */
 	char *out, *filter, *manage, *metrics, *name, *rack_key;
-	int pace, spread;
+	int pace, spread, log_format;
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, wait_nodes, rack_id,
 		ethertype;
 	int64_t hold_time, log_age, wait_time;

@@ -105,7 +105,7 @@ expire_nodes(struct prd_sender *s)
 
 	while ((node = prd_nodes_expire(&s->nodes, s->now,
 			stopping ? PRD_STOP_SILENCE : PRD_NODE_SILENCE))) {
-		pr_log_warning(
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
 			"node %s is silent: it gets no more packets; %llu that it got "
 			"are not acknowledged",
 			node->ann.name,

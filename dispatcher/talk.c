@@ -29,7 +29,8 @@ prd_talk(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
 	memcpy(frame->dst, node->mac, PR_MAC_LEN);
 	fill_header(s, frame, type, number, node->nonce);
 	if (prd_transmit_control(s->transmit, frame) < 0)
-		pr_log_warning("node %s: a %s frame could not be built", node->ann.name,
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s: a %s frame could not be built", node->ann.name,
 			pr_frame_type_name(type));
 }
 
@@ -99,8 +100,8 @@ prd_talk_command_end(struct prd_sender *s, struct prd_node *node, bool ok, const
 static void
 command_expired(struct prd_sender *s, struct prd_node *node)
 {
-	pr_log_warning("node %s did not acknowledge %s", node->ann.name,
-		pr_frame_type_name(node->command_type));
+	pr_log_node(PR_LOG_WARNING, node->ann.name, "node %s did not acknowledge %s",
+		node->ann.name, pr_frame_type_name(node->command_type));
 	prd_talk_command_end(s, node, false, "no acknowledgement");
 }
 
@@ -131,7 +132,8 @@ prd_talk_status(struct prd_sender *s, struct prd_node *node)
 	if (node->command_type == PR_FRAME_STOP && status->state != PR_NODE_STOPPED)
 		return;
 	if (node->command_type == PR_FRAME_DISCONNECT && good)
-		pr_log_info("node %s is disconnected", node->ann.name);
+		pr_log_node(PR_LOG_INFO, node->ann.name, "node %s is disconnected",
+			node->ann.name);
 	prd_talk_command_end(
 		s, node, good, good ? "done" : "it cannot; its own log says why");
 }

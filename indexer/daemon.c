@@ -176,7 +176,8 @@ on_state(void *arg, enum pr_rpc_state state)
 	if (!line->connected)
 		return;
 	line->said_refused = false;
-	pr_log_info("connected to %s", line->endpoint);
+	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"merger", line->endpoint}),
+		"connected to %s", line->endpoint);
 	hello = make_hello(line->daemon);
 	if (hello)
 		say_hello(line, hello);
@@ -439,11 +440,12 @@ pr_indexer_main(int argc, char **argv)
 	if (rc == 0) {
 		pr_log_open(
 			"packrack-indexer", d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+		pr_log_set_format(d.options.log_format);
 		rc = run(&d, &err);
 		status = 1;
 	}
 	if (rc < 0)
-		fprintf(stderr, "packrack-indexer: %s\n", err.text);
+		pr_log_last("packrack-indexer", err.text);
 	pr_indexer_options_free(&d.options);
 	return rc < 0 ? status : 0;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "indexer/serve.h"
+#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 
 #define AT(field) offsetof(struct pr_indexer_options, field)
@@ -60,6 +61,12 @@ static const struct pr_option options[] = {
 		.offset = AT(enrolled),
 		.arg = "FILE",
 		.help = "for --manage: lines NAME ROLE PUBLICKEY of who is admitted"},
+	{.name = "log-format",
+		.kind = PR_OPT_ENUM,
+		.offset = AT(log_format),
+		.arg = "FORMAT",
+		.help = "of what is said on stderr: auto, text or json",
+		.choices = pr_log_formats},
 	{.name = "verbose",
 		.letter = 'v',
 		.kind = PR_OPT_FLAG,

@@ -15,6 +15,7 @@ struct pr_indexer_options {
 	char *name, *manage, *metrics;
 	char *secret_key, *merger_key, *enrolled;
 	uint64_t queries;
+	int log_format; /* enum pr_log_format */
 	bool verbose;
 };
 

@@ -90,6 +90,7 @@ pr_logger_main(int argc, char **argv)
 	int result = pr_logger_options_parse(&o, argc, argv, &err), status = 0;
 
 	pr_log_open("packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+	pr_log_set_format(o.log_format);
 	if (result < 0) {
 		pr_log_error("%s", err.text);
 		status = 2;

@@ -13,6 +13,7 @@
 #include "logger/match.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/wire/frame.h"
 
@@ -155,6 +156,12 @@ static const struct pr_option table[] = {
 		.offset = OFFSET(enrolled),
 		.arg = "FILE",
 		.help = "who may ask, for --manage"},
+	{.name = "log-format",
+		.kind = PR_OPT_ENUM,
+		.offset = OFFSET(log_format),
+		.arg = "FORMAT",
+		.help = "of what is said on stderr: auto, text or json",
+		.choices = pr_log_formats},
 	{.name = "verbose",
 		.letter = 'v',
 		.kind = PR_OPT_FLAG,

@@ -26,6 +26,7 @@ struct pr_logger_options {
 	char *manage, *metrics, *keys, *enrolled;
 	uint64_t link;
 	bool link_set;
+	int log_format;
 	bool verbose;
 };
 

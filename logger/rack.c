@@ -331,7 +331,8 @@ pr_logger_rack(struct sfs *sfs, const struct pr_logger_options *o, struct pr_err
 	int result = rack_open(&r, err);
 
 	if (result == 0) {
-		pr_log_info("node \"%s\" on %s, announcing", o->name, o->rack);
+		pr_log_node(PR_LOG_INFO, o->name, "node \"%s\" on %s, announcing", o->name,
+			o->rack);
 		result = rack_end(&r, pr_daemon_run(r.daemon, err), err);
 	}
 	rack_close(&r);

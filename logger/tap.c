@@ -126,7 +126,8 @@ tap_run(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 
 	if (!daemon)
 		return -1;
-	pr_log_info("recording %s as link %u", o->tap, t->monitor.mark.link.link);
+	pr_log_link(PR_LOG_INFO, o->tap, "recording %s as link %u", o->tap,
+		t->monitor.mark.link.link);
 	result = pr_daemon_run(daemon, err);
 	say(t, true);
 	if (pr_append_flush(t->append, &own) && result == 0)

@@ -15,6 +15,7 @@ struct values {
 	struct pr_string_list listen;
 	uint64_t max_queries;
 	char *metrics, *secret_key, *enrolled;
+	int log_format;
 	bool verbose;
 };
 
@@ -49,6 +50,12 @@ static const struct pr_option options[] = {
 		.offset = AT(enrolled),
 		.arg = "FILE",
 		.help = "lines NAME ROLE PUBLICKEY of who is admitted"},
+	{.name = "log-format",
+		.kind = PR_OPT_ENUM,
+		.offset = AT(log_format),
+		.arg = "FORMAT",
+		.help = "of what is said on stderr: auto, text or json",
+		.choices = pr_log_formats},
 	{.name = "verbose",
 		.letter = 'v',
 		.kind = PR_OPT_FLAG,
@@ -136,11 +143,12 @@ pr_merger_main(int argc, char **argv)
 		parsed = pr_metrics_check_address(v.metrics, &err);
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
+		pr_log_set_format(v.log_format);
 		parsed = run(&v, &err);
 		status = 1;
 	}
 	if (parsed < 0)
-		fprintf(stderr, "packrack-merger: %s\n", err.text);
+		pr_log_last("packrack-merger", err.text);
 	pr_options_free(&program, &v);
 	return parsed < 0 ? status : 0;
 }

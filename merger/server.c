@@ -91,7 +91,9 @@ on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Env
 		refuse(from, env->id, err.text, false);
 		return;
 	}
-	pr_log_info("query of %s: %s", from->peer.user[0] ? from->peer.user : "a client",
+	pr_log_with(PR_LOG_INFO,
+		PR_LOG_FIELDS({"user", from->peer.user}, {"query", env->query->text}),
+		"query of %s: %s", from->peer.user[0] ? from->peer.user : "a client",
 		env->query->text[0] ? env->query->text : "all packets");
 	m->queries_total++;
 	m->queries[m->query_count] = f;
@@ -145,11 +147,15 @@ on_hello(struct pr_merger *m, const struct pr_address *from, const Packrack__Env
 	case PR_HELLO_SAME:
 		break;
 	case PR_HELLO_NEW:
-		pr_log_info("node %s is here (volume %s)", env->hello->name,
+		pr_log_with(PR_LOG_INFO,
+			PR_LOG_FIELDS(
+				{"node", env->hello->name}, {"volume", env->hello->volume}),
+			"node %s is here (volume %s)", env->hello->name,
 			env->hello->volume);
 		break;
 	case PR_HELLO_BACK:
-		pr_log_info("node %s is here again", env->hello->name);
+		pr_log_node(PR_LOG_INFO, env->hello->name, "node %s is here again",
+			env->hello->name);
 		node_lost(m, &before, "it was restarted during the query");
 		break;
 	case PR_HELLO_REFUSED:

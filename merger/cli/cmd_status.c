@@ -2,6 +2,7 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/client.h"
 #include "merger/cli/render.h"
+#include "merger/cli/status_check.h"
 #include "merger/cli/status_text.h"
 
 #include <stdio.h>
@@ -10,7 +11,9 @@
 struct status_args {
 	struct cli_connection merger;
 	char *dispatcher;
-	bool json, keyvalue;
+	bool json, keyvalue, check;
+	char *loss, *silent, *full, *kept, *last;
+	struct check_limits limits;
 };
 
 #define AT(field) offsetof(struct status_args, field)
@@ -33,6 +36,38 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(keyvalue),
 		.help = "print lines of key=value"},
+	{.name = "check",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(check),
+		.help = "print one line and exit as Nagios' plugins do: 0 OK, 1 warning, 2 "
+			"critical, 3 unknown"},
+	{.name = "loss",
+		.kind = PR_OPT_STRING,
+		.offset = AT(loss),
+		.arg = "PERCENT[,PERCENT]",
+		.help = "with --check: above is a warning, critical (default 0,1)"},
+	{.name = "silent",
+		.kind = PR_OPT_STRING,
+		.offset = AT(silent),
+		.arg = "N[,N]",
+		.help = "with --check: more silent nodes are a warning, critical (default "
+			"0,1)"},
+	{.name = "full-within",
+		.kind = PR_OPT_STRING,
+		.offset = AT(full),
+		.arg = "TIME[,TIME]",
+		.help = "with --check: warn when a volume is full earlier (none)"},
+	{.name = "kept",
+		.kind = PR_OPT_STRING,
+		.offset = AT(kept),
+		.arg = "TIME[,TIME]",
+		.help = "with --check: warn when packets are overwritten earlier (none)"},
+	{.name = "last",
+		.kind = PR_OPT_STRING,
+		.offset = AT(last),
+		.arg = "FILE",
+		.help = "with --check: count loss since the check before, which is kept "
+			"here"},
 	CLI_KEY_OPTIONS(struct status_args, merger),
 };
 
@@ -42,7 +77,7 @@ static const struct pr_program program = {.name = "packrack status",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.footer = "Exit status: 0 all is well, 3 something is missing or was lost, 1 "
-		  "nobody answers."};
+		  "nobody answers; with --check, see there."};
 
 /* ---- as data ---- */
 
@@ -201,6 +236,47 @@ ask(const struct status_args *a, const char *flag, const char *variable,
 	return reply;
 }
 
+/* Loss since the check before, if one is known; that of this check is kept for the next. */
+static int
+check(const struct status_args *a, const Packrack__Status *merger,
+	const Packrack__Status *dispatcher, const char *silent)
+{
+	struct check_counts before, now;
+	struct pr_error err;
+	int known = a->last ? check_counts_load(a->last, &before, &err) : 1;
+	int status = status_check(stdout, &a->limits, merger, dispatcher, silent,
+		known == 0 ? &before : NULL);
+
+	if (a->last && dispatcher && known >= 0) {
+		check_counts_take(&now, dispatcher);
+		known = check_counts_store(a->last, &now, &err);
+	}
+	if (known < 0)
+		cli_fail(program.name, 0, &err);
+	return fflush(stdout) || (known < 0 && status == CHECK_OK) ? CHECK_UNKNOWN : status;
+}
+
+static int
+parse_limits(struct status_args *a, struct pr_error *err)
+{
+	struct check_limits *l = &a->limits;
+
+	*l = (struct check_limits){.loss_critical = 1, .silent_critical = 1};
+	if (!a->check && (a->loss || a->silent || a->full || a->kept || a->last))
+		return pr_error_set(err,
+			"--loss, --silent, --full-within, --kept and --last are for "
+			"--check: give it as well");
+	if (a->check && (a->json || a->keyvalue))
+		return pr_error_set(
+			err, "--check prints one line: give it without --json, --keyvalue");
+	if ((a->loss && check_limits_loss(l, a->loss, err) < 0) ||
+		(a->silent && check_limits_silent(l, a->silent, err) < 0) ||
+		(a->full && check_limits_full(l, a->full, err) < 0) ||
+		(a->kept && check_limits_kept(l, a->kept, err) < 0))
+		return -1;
+	return 0;
+}
+
 static int
 run(const struct status_args *a)
 {
@@ -213,12 +289,18 @@ run(const struct status_args *a)
 	const Packrack__Status *dispatcher = d ? d->status : NULL;
 	int status = CLI_FAILED;
 
-	if (!m && !d && !silent)
+	if (a->check)
+		status = check(a, merger, dispatcher,
+			!silent ? NULL
+			: m     ? "the dispatcher"
+			: d     ? "the merger"
+				: "the rack");
+	else if (!m && !d && !silent)
 		fprintf(stderr,
 			"%s: no merger and no dispatcher here: name them with -m and "
 			"--dispatcher\n",
 			program.name);
-	if ((m || d) && show(a, merger, dispatcher) == 0)
+	if (!a->check && (m || d) && show(a, merger, dispatcher) == 0)
 		status = silent || status_is_degraded(merger, dispatcher) ? CLI_PARTIAL
 									  : CLI_OK;
 	if (m)
@@ -240,6 +322,8 @@ cmd_status(int argc, char **argv)
 			argv[operand]);
 		status = cli_fail(program.name, CLI_USAGE, &err);
 	}
+	if (status < 0 && parse_limits(&a, &err) < 0)
+		status = cli_fail(program.name, CLI_USAGE, &err);
 	if (status < 0)
 		status = run(&a);
 	pr_options_free(&program, &a);

@@ -4,19 +4,20 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <syslog.h>
 #include <unistd.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log_line.h"
 
 static const char *log_program = "packrack";
 static enum pr_log_level log_level = PR_LOG_INFO;
+static enum pr_log_format log_format = PR_LOG_AUTO;
 static bool log_journal;
 
-static const char *const level_names[] = {"error", "warning", "info", "debug"};
-static const int level_priorities[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
+const char *const pr_log_formats[] = {"auto", "text", "json", NULL};
 
 /* The variable is inherited by children whose stderr is elsewhere: it names device and inode. */
 static bool
@@ -39,59 +40,59 @@ pr_log_open(const char *program, enum pr_log_level level)
 	log_journal = stderr_is_journal();
 }
 
-/* Names come from other machines: a line break or an escape in one must not forge a line. */
-static void
-hide_controls(char *text, size_t len)
+void
+pr_log_set_format(enum pr_log_format format)
 {
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
-			text[i] = '?';
+	log_format = format;
 }
 
-/* Room for one byte more than *used counts, for the newline. */
 static void
-append(char *line, size_t room, size_t *used, const char *fmt, va_list ap)
+say(const struct pr_log_line *line)
 {
-	int n = vsnprintf(line + *used, room - *used, fmt, ap);
+	char bytes[PR_LOG_LINE_MAX];
+	size_t len = pr_log_line_put(bytes, line, log_format, log_journal);
 
-	if (n < 0)
+	/* one write a line, so that threads' lines do not mix; a lost line has nowhere to go */
+	if (write(STDERR_FILENO, bytes, len) < 0)
 		return;
-	*used += (size_t)n < room - *used ? (size_t)n : room - *used - 1;
-}
-
-static void __attribute__((format(printf, 4, 5)))
-appendf(char *line, size_t room, size_t *used, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	append(line, room, used, fmt, ap);
-	va_end(ap);
 }
 
 void
-pr_log(enum pr_log_level level, const char *fmt, ...)
+pr_log_at(enum pr_log_level level, const char *file, const struct pr_log_field *fields,
+	const char *fmt, ...)
 {
 	int saved = errno;
-	char line[1024];
-	size_t used = 0;
+	char text[1024];
+	struct pr_log_line line = {.time = pr_now_real(),
+		.level = level,
+		.program = log_program,
+		.file = file,
+		.text = text,
+		.fields = fields};
 	va_list ap;
 
 	if (level > log_level)
 		return;
-	if (log_journal)
-		appendf(line, sizeof line, &used, "<%d>", level_priorities[level]);
-	else
-		appendf(line, sizeof line, &used, "%s: %s: ", log_program,
-			level_names[level]);
 	errno = saved; /* for %m */
 	va_start(ap, fmt);
-	append(line, sizeof line, &used, fmt, ap);
+	if (vsnprintf(text, sizeof text, fmt, ap) < 0)
+		text[0] = '\0';
 	va_end(ap);
-	hide_controls(line, used);
-	line[used++] = '\n';
-	/* one write a line, so that threads' lines do not mix; a lost line has nowhere to go */
-	if (write(STDERR_FILENO, line, used) < 0)
-		errno = saved;
+	say(&line);
 	errno = saved;
+}
+
+void
+pr_log_last(const char *program, const char *text)
+{
+	struct pr_log_line line = {.time = pr_now_real(),
+		.level = PR_LOG_ERROR,
+		.program = program,
+		.file = "main",
+		.text = text};
+
+	if (log_format == PR_LOG_AUTO && !log_journal)
+		fprintf(stderr, "%s: %s\n", program, text);
+	else
+		say(&line);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
 
 enum { SIGNALS = 3 };
 static const int loop_signals[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
@@ -93,6 +94,17 @@ add_watchdog(struct pr_loop *loop, struct pr_error *err)
 	return 0;
 }
 
+/* Its own words would be lines of no format. */
+static void
+on_libevent(int severity, const char *text)
+{
+	if (severity >= EVENT_LOG_WARN)
+		pr_log_with(severity == EVENT_LOG_WARN ? PR_LOG_WARNING : PR_LOG_ERROR,
+			PR_LOG_FIELDS({"library", "libevent"}), "%s", text);
+	else
+		pr_log_debug("libevent: %s", text);
+}
+
 struct pr_loop *
 pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 {
@@ -104,6 +116,7 @@ pr_loop_create(const struct pr_loop_calls *calls, struct pr_error *err)
 	}
 	if (calls)
 		loop->calls = *calls;
+	event_set_log_callback(on_libevent);
 	/* before the first base, so that other threads may break the loop and wake events */
 	if (evthread_use_pthreads() < 0 || !(loop->base = event_base_new())) {
 		pr_error_set(err, "cannot make an event loop");

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the daemons serve to Prometheus: well formed, documented, the figures of status, and hostile
-# requests bounded.
+# What the daemons tell of themselves. To Prometheus: well formed, documented, the figures of status, and
+# hostile requests bounded. In their logs: lines of JSON, and no secret.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
@@ -12,6 +12,13 @@ METRICS=$TOP/tests/system/metrics.py
 PAGE=$TOP/proto/packrack-metrics.7
 declare -A AT=([dispatcher]=disp:9471 [merger]=disp:9474 [logger]=log1:9472 [indexer]=log1:9473)
 tests/system/numbered.py make "$LAB_DIR/a.pcap" 500 1
+
+od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > "$LAB_DIR/rack.key"
+chmod 600 "$LAB_DIR/rack.key"
+for section in dispatcher logger indexer merger; do
+	printf '[%s]\nlog-format = json\nverbose = yes\n' $section
+	case $section in dispatcher | logger) echo "rack-key = $LAB_DIR/rack.key" ;; esac
+done > "$LAB_DIR/packrack.conf"
 
 "$RACK" up -n 2 > "$LAB_DIR/up" 2>&1 || { diag < "$LAB_DIR/up"; exit 1; }
 "$RACK" play "$LAB_DIR/a.pcap" --pps=5000 --quiet > /dev/null
@@ -85,6 +92,21 @@ wrong_figure() {
 }
 refute_step "a figure that is not is seen" 1 wrong_figure
 
+checks() {
+	"$BUILD/packrack" status --check --loss 0,1 --full-within 1s --kept 1s --last "$LAB_DIR/last" > "$LAB_DIR/check"
+	local rc=$?
+	cat "$LAB_DIR/check"
+	return "$rc"
+}
+run_step "status --check: all is well" checks
+one_line() {
+	grep -qE '^PACKRACK OK - 2 nodes, capturing \| silent=0;0;1;0;2 loss=0\.000000%;0;1;0;100 captured=[0-9]+c lost=0c( full_in=[0-9]+s;1:;;0;)?$' \
+		"$LAB_DIR/check" && [ "$(wc -l < "$LAB_DIR/check")" = 1 ] && grep -q '"lost": 0' "$LAB_DIR/last"
+}
+run_step "in one line with figures" one_line
+refute_step "limits are for --check" 2 "$BUILD/packrack" status --loss 1
+refute_step "limits that are none are refused" 2 "$BUILD/packrack" status --check --loss much
+
 # ---- hostile requests ----
 run_step "what is no scrape is refused" "$RACK" exec disp "$METRICS" refused 127.0.0.1 9471
 files_open() {
@@ -124,10 +146,30 @@ gone() {
 	! "$RACK" status | grep -q "program $1 pid"
 }
 run_step "a program that serves ends when told" ends_at_once
+refute_step "status --check: critical without it" 2 checks
 refute_step "an address that is none is refused" 2 "$BUILD/packrack-merger" --metrics nonsense
 refute_step "a port that is none is refused" 2 "$BUILD/packrack-merger" --metrics 127.0.0.1:99999
 kill $tap
 wait $tap
+logs_hold() {
+	local secrets
+	mapfile -t secrets < <(find "$LAB_DIR" -type f -perm 600 -name '*key*')
+	"$METRICS" logs "${secrets[@]}" -- "$LAB_DIR"/logs/{dispatcher,merger,log1,log2,idx1,idx2}.log
+}
+run_step "their logs are lines of JSON, and hold no secret" logs_hold
+plant_secret() {
+	tr a-f A-F < "$LAB_DIR/rack.key" >> "$LAB_DIR/logs/log1.log"
+	logs_hold
+}
+refute_step "one that does is seen" 1 plant_secret
+bad_key() { # a key that is refused is not shown either
+	cut -c 1-63 "$LAB_DIR/rack.key" > "$LAB_DIR/short.key"
+	chmod 600 "$LAB_DIR/short.key"
+	"$BUILD/packrack-dispatcher" --in lo --out lo0 --rack-key "$LAB_DIR/short.key" \
+		> "$LAB_DIR/refused" 2>&1
+	! grep -qF "$(cut -c 1-16 "$LAB_DIR/short.key")" "$LAB_DIR/refused" && grep -q -- --rack-key "$LAB_DIR/refused"
+}
+run_step "a key that is refused is not shown" bad_key
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"
 done_testing

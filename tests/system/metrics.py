@@ -9,6 +9,7 @@ usage: metrics.py get URL                     the page, when it is well formed
               are. ROLE: dispatcher, merger, logger:NODE, indexer:NODE
        metrics.py refused HOST PORT           requests that must be refused are
        metrics.py names FILE...               names that FILEs (Prometheus' queries in them) use
+       metrics.py logs SECRET... -- LOG...    LOGs are lines of JSON, and what is in the files SECRET is in none
 Prints each fault; exit 1 if there is any.
 """
 import json
@@ -284,6 +285,39 @@ def refused(host, port):
             yield "%r: %r" % (request[:60], line)
 
 
+# ---- logs ----
+
+MEMBERS = ["time", "level", "program", "where", "what"]
+
+
+def logs(paths):
+    secrets, files = paths[:paths.index("--")], paths[paths.index("--") + 1:]
+    hidden, lines, fields = [], 0, set()
+    for path in secrets:
+        with open(path, encoding="utf-8") as f:
+            hidden += [word for word in f.read().split() if len(word) >= 32]
+    if not hidden:
+        yield "no secret to look for in %s" % secrets
+    for path in files:
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        if any(word.lower() in text.lower() for word in hidden):
+            yield "%s: a secret" % path
+        for line in text.splitlines():
+            lines += 1
+            try:
+                said = json.loads(line)
+            except ValueError:
+                yield "%s: %s" % (path, line)
+                continue
+            if list(said)[:5] != MEMBERS or not all(isinstance(v, str) for v in said.values()):
+                yield "%s: members: %s" % (path, line)
+            fields.update(list(said)[5:])
+    print("%d lines, fields %s" % (lines, ", ".join(sorted(fields))))
+    if not {"node", "interface", "user", "query", "merger"} <= fields:
+        yield "not all fields were seen"
+
+
 def names(paths):
     found = set()
     for path in paths:
@@ -305,6 +339,7 @@ def main(argv):
             return 0
         faults = list({"documented": lambda: documented(rest[0], rest[1:]),
                        "compare": lambda: compare(rest[0], rest[1], rest[2], rest[3:]),
+                       "logs": lambda: logs(rest),
                        "refused": lambda: refused(rest[0], int(rest[1]))}[verb]())
     except (Malformed, UnicodeDecodeError) as e:
         faults = ["malformed: %s" % e]
