@@ -50,7 +50,8 @@ sender_set_up(
 	s->logs.arg = s;
 	for (unsigned i = 0; i < config->inputs->ring_count; i++)
 		pr_ring_share_fd(config->inputs->rings[i], config->events);
-	pthread_mutex_init(&s->view_lock, NULL);
+	s->view_between = 1;
+	s->view_read = 2;
 	return 0;
 }
 
@@ -141,22 +142,25 @@ view_node(const struct prd_node *node, struct prd_node_view *v)
 		v->controls_sent += node->numbers[i];
 }
 
-/* Not in the packets' way: every 100 ms, and when the state changes. A reader copies and leaves. */
+/* Not in the packets' way: every 100 ms, and when the state changes. */
 void
 prd_view_publish(struct prd_sender *s)
 {
-	pthread_mutex_lock(&s->view_lock);
-	s->view.state = s->state;
-	s->view.spread_mode = s->spread.mode;
-	s->view.node_count = s->nodes.count;
+	struct prd_view *view = &s->views[s->view_written];
+
+	view->state = s->state;
+	view->spread_mode = s->spread.mode;
+	view->node_count = s->nodes.count;
 	for (unsigned i = 0; i < s->nodes.count; i++)
-		view_node(s->nodes.list[i], &s->view.nodes[i]);
-	s->view.refused_stale = s->nodes.refused_stale;
-	s->view.refused_replay = s->nodes.refused_replay;
-	s->view.refused_full = s->nodes.refused_full;
-	s->view.log_memory_used = prd_store_used(s->logs.store);
-	s->view.sent = *prd_transmit_counters(s->transmit);
-	pthread_mutex_unlock(&s->view_lock);
+		view_node(s->nodes.list[i], &view->nodes[i]);
+	view->refused_stale = s->nodes.refused_stale;
+	view->refused_replay = s->nodes.refused_replay;
+	view->refused_full = s->nodes.refused_full;
+	view->log_memory_used = prd_store_used(s->logs.store);
+	view->sent = *prd_transmit_counters(s->transmit);
+	s->view_written =
+		atomic_exchange(&s->view_between, s->view_written | PRD_VIEW_NEW) &
+		~PRD_VIEW_NEW;
 }
 
 static void
@@ -317,7 +321,6 @@ prd_sender_destroy(struct prd_sender **sender)
 	if (s->started) {
 		atomic_store(&s->quit, true);
 		pthread_join(s->thread, NULL); /* it wakes for every MARK */
-		pthread_mutex_destroy(&s->view_lock);
 	}
 	for (unsigned i = 0; i < s->nodes.count; i++)
 		prd_logs_forget(s->nodes.list[i]);
@@ -329,7 +332,8 @@ prd_sender_destroy(struct prd_sender **sender)
 void
 prd_sender_view(struct prd_sender *s, struct prd_view *out)
 {
-	pthread_mutex_lock(&s->view_lock);
-	*out = s->view;
-	pthread_mutex_unlock(&s->view_lock);
+	if (atomic_load(&s->view_between) & PRD_VIEW_NEW)
+		s->view_read =
+			atomic_exchange(&s->view_between, s->view_read) & ~PRD_VIEW_NEW;
+	*out = s->views[s->view_read];
 }

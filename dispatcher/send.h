@@ -103,6 +103,7 @@ struct prd_sender *prd_sender_create(
 int prd_sender_start_thread(struct prd_sender *sender, struct pr_error *err);
 void prd_sender_destroy(struct prd_sender **sender); /* ends the thread */
 
-void prd_sender_view(struct prd_sender *sender, struct prd_view *out); /* any thread */
+/* From one thread only, the loop's. Neither waits for the other. */
+void prd_sender_view(struct prd_sender *sender, struct prd_view *out);
 
 #endif

@@ -59,8 +59,11 @@ struct prd_sender {
 	pthread_t thread;
 	bool started;
 	_Atomic bool quit;
-	pthread_mutex_t view_lock;
-	struct prd_view view;
+	/* Three copies: one is written, one is read, and one lies between; who asks never holds us up. */
+	struct prd_view views[3];
+	_Atomic unsigned view_between; /* its index, and PRD_VIEW_NEW until it is read */
+	unsigned view_written; /* the send thread's */
+	unsigned view_read; /* the reader's */
 };
 
 /* batch.c: takes a batch from the rings, sends it, logs it. How many packets were taken. */
@@ -88,6 +91,7 @@ void prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* send.c: what others see of the node table is as it is now. */
+#define PRD_VIEW_NEW 4U
 void prd_view_publish(struct prd_sender *s);
 
 /* mark.c: the ledger to one node. */
