@@ -22,16 +22,21 @@ print_report(const struct query_args *a, const struct sink *sink,
 		return -1;
 	if (to == stdout || query_form(a) == RENDER_TEXT)
 		report_text(stderr, end, sink);
-	if (a->explain && query_form(a) == RENDER_TEXT)
+	if (a->explain && query_form(a) == RENDER_TEXT) {
+		explain_range(stderr, a->since, a->until);
 		explain_text(stderr, &answer->plans, end);
+	}
 	if (query_form(a) == RENDER_TEXT)
 		return 0;
 	r = render_begin(to, query_form(a));
 	if (!r)
 		return -1;
 	report_render(r, end, sink);
-	if (a->explain)
+	if (a->explain) {
+		render_time(r, "since", a->since);
+		render_time(r, "until", a->until);
 		explain_render(r, &answer->plans);
+	}
 	return render_end(&r);
 }
 

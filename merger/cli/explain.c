@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "indexer/filter.h"
+#include "proto/base/clock.h"
 
 static bool
 same_words(const struct pr_plan *a, const struct pr_plan *b)
@@ -59,6 +60,23 @@ print_node(FILE *to, const Packrack__NodeAnswer *n)
 			n->matched, n->scanned_packets, n->scanned_bytes);
 	else
 		fprintf(to, "%s\n", n->error);
+}
+
+static const char *
+end_of_range(int64_t time, char *buf)
+{
+	return time == PR_TIME_MIN   ? "the beginning"
+	       : time == PR_TIME_MAX ? "the end"
+				     : pr_time_format(time, buf, PR_TIME_TEXT);
+}
+
+void
+explain_range(FILE *to, int64_t since, int64_t until)
+{
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT];
+
+	fprintf(to, "  time range: %s to %s\n", end_of_range(since, first),
+		end_of_range(until, last));
 }
 
 void

@@ -12,6 +12,8 @@
  * What --explain says of an answer: the plan in words, for each link type there is, and what was read
  * and skipped, node by node. plans: those of the question, none if it had no filter.
  */
+/* The time range that flags and filter come to. */
+void explain_range(FILE *to, int64_t since, int64_t until);
 void explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end);
 void explain_render(struct render *r, const struct pr_plans *plans);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "merger/cli/time_terms.h"
 #include "proto/base/clock.h"
 
 #define AT(field) offsetof(struct query_args, field)
@@ -55,12 +56,13 @@ static const struct pr_option options[] = {
 };
 
 static const char footer[] =
-	"FILTER is what tcpdump takes (pcap-filter(7)). Packets come in the order of "
-	"capture. On "
-	"standard\nerror the answer says whether it is complete, and if not, what is "
+	"FILTER is what tcpdump takes (pcap-filter(7)), and may have after TIME and before "
+	"TIME, joined by\nand. Packets come in the order of capture. On standard error the "
+	"answer says whether it is complete, and if not, what is "
 	"missing and "
 	"why.\nExit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
 	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
+	"  packrack query after 3h ago and before 2h ago and icmp\n"
 	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
 	"  packrack export -w all.pcapng --volume trace.vol";
 
@@ -102,6 +104,8 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 	a->filter = join(count, words);
 	if (!a->filter)
 		return pr_error_set(err, "no memory for the filter");
+	if (time_terms_take(a->filter, pr_now_real(), &a->since, &a->until, err) < 0)
+		return -1;
 	if (a->since > a->until)
 		return pr_error_set(err, "--since is later than --until");
 	if (a->volumes.count && a->merger.endpoint)

@@ -84,9 +84,19 @@ time_range() {
 	tcpdump -r "$OUT" -Sttn 2> /dev/null > "$LAB_DIR/ours"
 	tcpdump -r "$MIX" -Sttn 2> /dev/null | awk -v a="$since" -v b="$until" '$1 >= a && $1 <= b' \
 		> "$LAB_DIR/theirs"
-	diff -q "$LAB_DIR/ours" "$LAB_DIR/theirs"
+	diff -q "$LAB_DIR/ours" "$LAB_DIR/theirs" || return 1
+	"$PACKRACK" query --volume "$VOLUME" -w "$OUT" --explain "after @$since and tcp" and before "@$until" \
+		2> "$LAB_DIR/err" || return 1
+	tcpdump -r "$OUT" -Sttn 2> /dev/null > "$LAB_DIR/ours"
+	tcpdump -r "$MIX" -Sttn tcp 2> /dev/null | awk -v a="$since" -v b="$until" '$1 >= a && $1 <= b' \
+		> "$LAB_DIR/theirs"
+	diff -q "$LAB_DIR/ours" "$LAB_DIR/theirs" && [ -s "$LAB_DIR/ours" ] || return 1
+	cat "$LAB_DIR/err"
+	grep -q "^  time range: 20..-..-..T..:..:...* to 20" "$LAB_DIR/err" || return 1
+	exits 2 "$PACKRACK" query --volume "$VOLUME" 'tcp or after 3h ago' 2> "$LAB_DIR/err" &&
+		(($(wc -l < "$LAB_DIR/err") == 1)) && grep -q "joined to the whole filter by 'and'" "$LAB_DIR/err"
 }
-run_step "a time range" time_range
+run_step "a time range, by flags and in the filter" time_range
 
 limit() {
 	"$PACKRACK" query --volume "$VOLUME" --limit 7 -w "$OUT" || return 1

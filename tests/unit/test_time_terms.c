@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "merger/cli/time_terms.h"
+#include "proto/base/clock.h"
+#include "tests/unit/unit.h"
+
+#define S PR_NS_PER_S
+#define NOW (100000 * S)
+
+static struct pr_error err;
+
+/* What is left, its spaces put together. */
+static const char *
+squeeze(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; from++)
+		if (*from != ' ' || (to > text && to[-1] != ' '))
+			*to++ = *from;
+	if (to > text && to[-1] == ' ')
+		to--;
+	*to = 0;
+	return text;
+}
+
+START_TEST(taken)
+{
+	static const struct {
+		const char *filter, *rest;
+		int64_t since, until;
+	} cases[] = {
+		{"tcp port 80", "tcp port 80", PR_TIME_MIN, PR_TIME_MAX},
+		{"", "", PR_TIME_MIN, PR_TIME_MAX},
+		{"after 3h ago", "", NOW - 10800 * S, PR_TIME_MAX},
+		{"after 3h ago and tcp", "tcp", NOW - 10800 * S, PR_TIME_MAX},
+		{"tcp and before @5", "tcp", PR_TIME_MIN, 5 * S},
+		{"tcp && before @5&&udp", "tcp &&udp", PR_TIME_MIN, 5 * S},
+		{"after @3 and before @5 and ip", "ip", 3 * S, 5 * S},
+		{"ip and after @3 and before @5", "ip", 3 * S, 5 * S},
+		{"ip and after @3 and tcp and before @5", "ip and tcp", 3 * S, 5 * S},
+		{"after @3 and after @4 and before @6 and before @5", "", 4 * S, 5 * S},
+		{"tcp or udp and after @3", "tcp or udp", 3 * S, PR_TIME_MAX},
+		{"after @3 and (tcp or udp)", "(tcp or udp)", 3 * S, PR_TIME_MAX},
+		{"(tcp or udp) and after 1970-01-01T00:00:07Z", "(tcp or udp)", 7 * S,
+			PR_TIME_MAX},
+		{"after 1970-01-01 00:00:07Z and tcp[13] & 2 != 0", "tcp[13] & 2 != 0",
+			7 * S, PR_TIME_MAX},
+		{"host after and port before", "host after and port before", PR_TIME_MIN,
+			PR_TIME_MAX},
+		{"not tcp and after @3 and not udp", "not tcp and not udp", 3 * S,
+			PR_TIME_MAX},
+	};
+	int64_t since = PR_TIME_MIN, until = PR_TIME_MAX;
+	char text[100];
+
+	strcpy(text, cases[_i].filter);
+	ck_assert_msg(
+		time_terms_take(text, NOW, &since, &until, &err) == 0, "%s", err.text);
+	ck_assert_str_eq(squeeze(text), cases[_i].rest);
+	ck_assert_int_eq(since, cases[_i].since);
+	ck_assert_int_eq(until, cases[_i].until);
+}
+END_TEST
+
+START_TEST(refused)
+{
+	static const char *const cases[] = {"after", "after and tcp", "tcp or after @3",
+		"after @3 or tcp", "not after @3", "! after @3", "(after @3 and tcp)",
+		"after @3 and tcp or udp", "(after @3) and tcp", "after yesterday and tcp",
+		"after @3 tcp", "tcp and not (udp and before @3)", "after @3 and before"};
+	int64_t since = PR_TIME_MIN, until = PR_TIME_MAX;
+	char text[100];
+
+	strcpy(text, cases[_i]);
+	err.text[0] = 0;
+	ck_assert_msg(
+		time_terms_take(text, NOW, &since, &until, &err) < 0, "%s", cases[_i]);
+	ck_assert(err.text[0]);
+}
+END_TEST
+
+START_TEST(narrower_than_flags)
+{
+	int64_t since = 4 * S, until = 10 * S;
+	char text[] = "after @3 and before @9";
+
+	ck_assert_int_eq(time_terms_take(text, NOW, &since, &until, &err), 0);
+	ck_assert_int_eq(since, 4 * S);
+	ck_assert_int_eq(until, 9 * S);
+}
+END_TEST
+
+static void
+fill(TCase *tc)
+{
+	tcase_add_loop_test(tc, taken, 0, 16);
+	tcase_add_loop_test(tc, refused, 0, 13);
+	tcase_add_test(tc, narrower_than_flags);
+}
+
+int
+main(void)
+{
+	return unit_run("time terms", fill);
+}
