@@ -82,6 +82,9 @@ packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
 packrack_PKGS := $(CURSES_LIBS)
+# libzmq is loaded when it is needed: proto/rpc/late
+packrack_OBJS := $(BUILD)/proto/rpc/late/zmq.o
+packrack_LDFLAGS := -Wl,--as-needed
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
 PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\
@@ -100,9 +103,9 @@ $(BUILD)/python/%.py: merger/python/%.py
 all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include/,$(STREAMFS_HEADERS)) $(PYTHON)
 
 define program
-$(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_LIBS)
+$(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)
 	$$(call say,LD,$$@)
-	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
+	$$(Q)$$(CC) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 

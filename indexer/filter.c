@@ -4,7 +4,10 @@
 #include <endian.h>
 #include <pcap.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "indexer/filter_split.h"
 
 _Static_assert(
 	sizeof(struct pr_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
@@ -64,12 +67,73 @@ open_as_file(uint16_t linktype, uint32_t snaplen)
 	return pcap;
 }
 
+/* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
+static struct pr_program *
+compile_whole(pcap_t *pcap, uint16_t linktype, const char *text, struct pr_error *err)
+{
+	struct bpf_program code;
+	struct pr_program *program;
+
+	if (pcap_compile(pcap, &code, text, 1, 0) < 0) {
+		pr_error_set(err, "filter '%.200s': %s", text, pcap_geterr(pcap));
+		return NULL;
+	}
+	program = program_of(linktype, &code, err);
+	pcap_freecode(&code);
+	return program;
+}
+
+/* Behind the code so far: where it said no, it goes on with this. -1: no memory. */
+static int
+append_part(struct bpf_program *all, const struct bpf_program *part)
+{
+	static const struct pr_insn mark = PR_INSN_PART;
+	u_int at = all->bf_len, add = part->bf_len + (at > 0);
+	struct bpf_insn *insns = realloc(all->bf_insns, (at + add) * sizeof(*insns));
+
+	if (!insns)
+		return -1;
+	all->bf_insns = insns;
+	all->bf_len += add;
+	for (u_int i = 0; i < at; i++)
+		if (insns[i].code == (BPF_RET | BPF_K) && insns[i].k == 0)
+			insns[i] = (struct bpf_insn){
+				.code = BPF_JMP | BPF_JA, .k = at - i - 1};
+	if (at > 0)
+		memcpy(&insns[at++], &mark, sizeof(mark));
+	memcpy(insns + at, part->bf_insns, part->bf_len * sizeof(*insns));
+	return 0;
+}
+
+/* NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused). */
+static struct pr_program *
+compile_parts(pcap_t *pcap, uint16_t linktype, const char *text)
+{
+	struct bpf_program all = {0}, code;
+	struct pr_program *program = NULL;
+	char **parts = NULL;
+	size_t count = pr_filter_split(text, &parts), done = 0;
+
+	while (done < count && pcap_compile(pcap, &code, parts[done], 1, 0) == 0) {
+		int rc = append_part(&all, &code);
+
+		pcap_freecode(&code);
+		if (rc < 0)
+			break;
+		done++;
+	}
+	if (count && done == count)
+		program = program_of(linktype, &all, NULL);
+	free(all.bf_insns);
+	free(parts);
+	return program;
+}
+
 struct pr_program *
 pr_filter_compile(
 	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
 {
-	struct bpf_program code;
-	struct pr_program *program = NULL;
+	struct pr_program *program;
 	pcap_t *pcap;
 
 	if (!text[strspn(text, " \t\r\n")])
@@ -79,15 +143,27 @@ pr_filter_compile(
 		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
 		return NULL;
 	}
-	/* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
-	if (pcap_compile(pcap, &code, text, 1, 0) < 0) {
-		pr_error_set(err, "filter '%.200s': %s", text, pcap_geterr(pcap));
-	} else {
-		program = program_of(linktype, &code, err);
-		pcap_freecode(&code);
-	}
+	program = compile_parts(pcap, linktype, text);
+	if (!program)
+		program = compile_whole(pcap, linktype, text, err);
 	pcap_close(pcap);
 	return program;
+}
+
+int
+pr_filter_check(
+	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err)
+{
+	struct pr_error first = {""}, other;
+	struct pr_program *program = NULL;
+
+	for (size_t i = 0; i < count && !program; i++)
+		program = pr_filter_compile(
+			linktypes[i], 0, text, *first.text ? &other : &first);
+	if (!program)
+		return pr_error_set(err, "%s", first.text);
+	pr_program_destroy(&program);
+	return 0;
 }
 
 int

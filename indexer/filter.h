@@ -10,7 +10,7 @@
 
 /*
  * From pcap-filter syntax to programs, where the user sits: names resolve there. The only part of
- * the indexer that knows libpcap. Not for the capture path: a long filter compiles for seconds.
+ * the indexer that knows libpcap. Not for the capture path: a filter may compile for seconds.
  */
 #define PR_FILTER_SNAPLEN 262144
 
@@ -27,6 +27,10 @@ struct pr_program *pr_filter_compile(
  */
 int pr_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
 	struct pr_programs *out, struct pr_error *err);
+
+/* Does the text make sense for any of them? -1 and libpcap's word on the first. */
+int pr_filter_check(
+	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err);
 
 /* "EN10MB" or "147". buf of at least PR_LINKTYPE_TEXT bytes; returns buf. */
 #define PR_LINKTYPE_TEXT 64

@@ -219,6 +219,11 @@ go_on(struct planner *p, size_t at, uint32_t spot)
 	struct pr_place place = p->spots[spot].place;
 	uint32_t to = NOWHERE;
 
+	if (pr_insn_begins_part(
+		    in)) { /* whose tests give its loads their meaning by themselves */
+		pr_place_start(&place, p->layout);
+		place.a.form = place.x.form = PR_VALUE_ANY;
+	}
 	if (in->code == JA) {
 		if ((int32_t)in->k >= 0)
 			to = reach(p, at + 1 + in->k, place);

@@ -282,14 +282,24 @@ backward_budget(size_t count, uint32_t caplen)
 	return (int64_t)count + 1024 + (int64_t)caplen * 16;
 }
 
-static uint32_t
-run(const struct pr_insn *insns, struct machine *m, int64_t budget)
+/* A load beyond the captured bytes rejects the packet, or the part of the program that it is in. */
+static const struct pr_insn *
+next_part(const struct pr_program *p, const struct pr_insn *in)
 {
-	for (const struct pr_insn *in = insns;; in++) {
+	for (; in < p->insns + p->count; in++)
+		if (pr_insn_begins_part(in))
+			return in;
+	return NULL;
+}
+
+static uint32_t
+run(const struct pr_program *program, struct machine *m, int64_t budget)
+{
+	for (const struct pr_insn *in = program->insns;; in++) {
 		switch (in->code & CLASS_MASK) {
 		case CLASS_LD:
 		case CLASS_LDX:
-			if (!step_load(m, in))
+			if (!step_load(m, in) && !(in = next_part(program, in)))
 				return 0;
 			break;
 		case CLASS_ALU:
@@ -321,72 +331,5 @@ pr_program_run(const struct pr_program *program, const uint8_t *data, uint32_t l
 
 	if (program->count == 0)
 		return UINT32_MAX;
-	return run(program->insns, &m, backward_budget(program->count, caplen));
-}
-
-/* ---- several link types ---- */
-
-const struct pr_program *
-pr_programs_find(const struct pr_programs *programs, uint16_t linktype)
-{
-	for (size_t i = 0; i < programs->count; i++)
-		if (programs->items[i]->linktype == linktype)
-			return programs->items[i];
-	return NULL;
-}
-
-int
-pr_programs_add(
-	struct pr_programs *programs, struct pr_program *program, struct pr_error *err)
-{
-	struct pr_program **items;
-
-	if (pr_programs_find(programs, program->linktype)) {
-		pr_error_set(
-			err, "filter: two programs for link type %u", program->linktype);
-		pr_program_destroy(&program);
-		return -1;
-	}
-	items = realloc(programs->items, (programs->count + 1) * sizeof(*items));
-	if (!items) {
-		pr_program_destroy(&program);
-		return pr_error_set(err, "no memory for a filter");
-	}
-	programs->items = items;
-	items[programs->count++] = program;
-	return 0;
-}
-
-void
-pr_programs_free(struct pr_programs *programs)
-{
-	for (size_t i = 0; i < programs->count; i++)
-		pr_program_destroy(&programs->items[i]);
-	free(programs->items);
-	*programs = (struct pr_programs){0};
-}
-
-static bool
-accepts_all(const struct pr_program *p)
-{
-	return p->count == 0 || (p->insns[0].code == RET_K && p->insns[0].k != 0);
-}
-
-bool
-pr_programs_all(const struct pr_programs *programs, uint16_t linktype)
-{
-	const struct pr_program *p = pr_programs_find(programs, linktype);
-
-	return programs->count == 0 || (p && accepts_all(p));
-}
-
-bool
-pr_programs_match(const struct pr_programs *programs, const struct pr_packet *packet)
-{
-	const struct pr_program *p;
-
-	if (programs->count == 0)
-		return true;
-	p = pr_programs_find(programs, packet->linktype);
-	return p && pr_program_run(p, packet->data, packet->len, packet->caplen) != 0;
+	return run(program, &m, backward_budget(program->count, caplen));
 }

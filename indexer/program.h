@@ -12,13 +12,24 @@
 /*
  * A packet filter as libpcap compiles it, and its interpreter. Programs come over the network and
  * are not trusted: they are checked once when made, and their steps are bounded when run. What a
- * valid one gives equals what pcap_offline_filter gives. Immutable once made; any thread may run it.
+ * valid one gives equals what pcap_offline_filter gives (but for parts, see below). Immutable once made; any thread may run it.
  */
 struct pr_insn { /* as struct bpf_insn */
 	uint16_t code;
 	uint8_t jt, jf;
 	uint32_t k;
 };
+
+/*
+ * Made by filter.c, never by libpcap: a jump to the next instruction, with jt 1. Behind it lies another
+ * part of an OR; where a load fails in one part, the others have their say all the same.
+ */
+#define PR_INSN_PART ((struct pr_insn){.code = 0x05, .jt = 1})
+static inline bool
+pr_insn_begins_part(const struct pr_insn *in)
+{
+	return in->code == 0x05 && in->jt == 1 && in->k == 0;
+}
 
 #define PR_PROGRAM_MAX 200000 /* instructions */
 #define PR_PROGRAM_MEMORY 16 /* words of scratch memory */

@@ -49,7 +49,6 @@ pr_view_close(struct pr_view **view)
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
 	free(v->streams);
-	free(v->buffer.bytes);
 	free(v);
 	*view = NULL;
 }
@@ -334,10 +333,12 @@ pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room)
 }
 
 int
-pr_view_record(struct pr_view *view, const struct sfs_handle *handle,
-	struct pr_view_buffer *buffer, struct sfs_record *record, struct pr_error *err)
+pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
+	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
 	size_t length = handle->length;
+	struct sfs_record record;
+	int rc;
 
 	if (length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
@@ -345,16 +346,7 @@ pr_view_record(struct pr_view *view, const struct sfs_handle *handle,
 		pr_error_set(err, "no memory for a record of %zu bytes", length);
 		return SFS_ERROR;
 	}
-	return sfs_read_in(view->sfs, handle, buffer->bytes, buffer->room, record, err);
-}
-
-int
-pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
-	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
-{
-	struct sfs_record record;
-	int rc = pr_view_record(view, handle, buffer, &record, err);
-
+	rc = sfs_read_in(view->sfs, handle, buffer->bytes, buffer->room, &record, err);
 	if (rc == SFS_OK)
 		*body = record.body;
 	return rc;

@@ -36,14 +36,9 @@ struct pr_view {
 	struct sfs_cursor *ledger, *directory;
 	uint64_t ledger_sequence;
 	uint64_t corrupt;
-	struct pr_view_buffer buffer; /* for looking at single records */
 };
 
 struct pr_view_stream *pr_view_stream(struct pr_view *view, uint32_t id); /* or NULL */
-
-/* pr_view_read_record, with what StreamFS says of the record. */
-int pr_view_record(struct pr_view *view, const struct sfs_handle *handle,
-	struct pr_view_buffer *buffer, struct sfs_record *record, struct pr_error *err);
 
 /* A DIRECTORY entry; those listed already are passed over. */
 int pr_view_list(

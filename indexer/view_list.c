@@ -189,7 +189,7 @@ static int
 sequence_of(struct pr_view *view, const struct pr_segment_entry *entry, uint64_t *sequence)
 {
 	struct sfs_record record;
-	int rc = pr_view_record(view, &entry->handle, &view->buffer, &record, NULL);
+	int rc = sfs_look(view->sfs, &entry->handle, &record, NULL);
 
 	if (rc == SFS_OK)
 		*sequence = record.sequence;

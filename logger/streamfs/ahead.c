@@ -128,7 +128,7 @@ read_block(struct sfs_ahead *a, struct ahead_block *b, uint32_t block,
 	const struct sfs_entry *e)
 {
 	if (!b->buf)
-		b->buf = sfs_buffer(a->sfs->root.block_size);
+		b->buf = sfs_read_buffer(a->sfs->root.block_size);
 	if (!b->buf)
 		return false;
 	b->r = (struct sfs_request){.into = b->buf, .len = sfs_sector_up(e->end)};

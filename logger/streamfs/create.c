@@ -21,6 +21,13 @@ sfs_buffer(size_t size)
 	return p;
 }
 
+uint8_t *
+sfs_read_buffer(size_t size)
+{
+	void *p = NULL;
+	return posix_memalign(&p, SFS_SECTOR, size) == 0 ? p : NULL;
+}
+
 /* A volume of whatever version, or a damaged one, is somebody's data. */
 static int
 refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)

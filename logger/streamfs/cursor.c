@@ -34,7 +34,7 @@ sfs_cursor_open(
 		return NULL;
 	}
 	struct sfs_cursor *c = calloc(1, sizeof(*c));
-	if (!c || !(c->buf = sfs_buffer(sfs->root.block_size))) {
+	if (!c || !(c->buf = sfs_read_buffer(sfs->root.block_size))) {
 		free(c);
 		pr_error_set(err, "no memory for a cursor");
 		return NULL;
@@ -45,7 +45,7 @@ sfs_cursor_open(
 	if (!after)
 		return c;
 	struct sfs_record record;
-	int rc = sfs_read(sfs, after, NULL, 0, NULL, &record, err);
+	int rc = sfs_look(sfs, after, &record, err);
 	if (rc == SFS_FORGED || after->stream != c->stream) {
 		pr_error_set(err, "the handle to go on from is not of stream %s", s.name);
 		sfs_cursor_close(&c);

@@ -185,6 +185,13 @@ size_t sfs_root_encode(
  */
 int sfs_root_decode(const uint8_t *buf, struct sfs_root *root,
 	struct sfs_stream_entry *streams, struct pr_error *err);
+/* What a root's first SFS_ROOT_HEADER bytes say, unproven; zeros where they are none. */
+struct sfs_root_peek {
+	uint64_t generation;
+	uint32_t length;
+	uint8_t uuid[16];
+};
+struct sfs_root_peek sfs_root_peek(const uint8_t *buf);
 /* The repair entries of a buffer that sfs_root_decode has accepted; room for root->repair_count. */
 void sfs_root_repairs(
 	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);

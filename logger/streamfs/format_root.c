@@ -309,6 +309,21 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 	return streams_decode(buf, root, streams, err);
 }
 
+struct sfs_root_peek
+sfs_root_peek(const uint8_t *buf)
+{
+	struct sfs_root_peek peek = {0};
+	struct sfs_root root;
+	const uint8_t *p = buf + 32;
+	if (memcmp(buf, magic, sizeof(magic)) != 0)
+		return peek;
+	peek.length = sfs_get32(&p);
+	header_decode(buf + 32, &root);
+	peek.generation = root.generation;
+	memcpy(peek.uuid, root.uuid, 16);
+	return peek;
+}
+
 void
 sfs_root_repairs(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
 {

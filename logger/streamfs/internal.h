@@ -102,7 +102,9 @@ struct sfs *sfs_open_disks(const struct sfs_disk *disks, size_t count,
 int sfs_lock(struct sfs *sfs, struct pr_error *err);
 /* Tests: lets go of everything as a kill would, nothing is flushed. */
 void sfs_abandon(struct sfs **sfs);
-uint8_t *sfs_buffer(size_t size); /* aligned; free() */
+uint8_t *sfs_buffer(size_t size); /* aligned, zeros; free() */
+/* The same to read into: memory that nothing is read into is not touched. */
+uint8_t *sfs_read_buffer(size_t size);
 
 /* Lets go as sfs_abandon does, of a writer whose state is not to be stored; no shared memory is left. */
 void sfs_give_up(struct sfs **sfs);
@@ -130,6 +132,8 @@ int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
 /* root.c */
 /* Reads the newest valid root of all disks, and puts the disks into their order. */
 int sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
+/* Says each disk's newest root still what was loaded? false: it must be loaded to tell. */
+bool sfs_root_unchanged(struct sfs *sfs);
 /* Encodes the state as it is now, a copy per disk at w->root_buf + i * SFS_ROOT_BYTES; its length. */
 size_t sfs_root_prepare(struct sfs *sfs, uint32_t flags);
 /* The prepared root goes over disk i's older copy; it counts only when durable on all: sfs_root_done. */
@@ -239,8 +243,8 @@ void sfs_guarantee_serve(struct sfs *sfs);
 /* recover_load.c: after the table's order is made; is the interval's map younger than all in it? */
 bool sfs_map_knows_all(const struct sfs *sfs, uint64_t map);
 
-/* recover.c: fills the table from the devices */
-int sfs_recover(struct sfs *sfs, struct pr_error *err);
+/* recover.c: fills the table from the devices. streams: of the root as it was just loaded; NULL: loads it. */
+int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
 
 /* writer.c, slots.c, flush.c, map.c */
 int sfs_writer_start(

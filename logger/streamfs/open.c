@@ -109,15 +109,14 @@ derive_key(struct sfs *sfs)
 	sfs_key_derive(&sfs->key, sfs->root.secret);
 }
 
-/* The root alone: a reader beside a living writer needs no more. */
+/* The root alone: a reader beside a living writer needs no more. *streams: to free(), also on failure. */
 static int
-load_root(struct sfs *sfs, struct pr_error *err)
+load_root(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *err)
 {
-	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
-	if (!streams)
+	*streams = calloc(SFS_STREAMS_MAX, sizeof(**streams));
+	if (!*streams)
 		return pr_error_set(err, "no memory for the root");
-	int rc = sfs_root_load(sfs, streams, err);
-	free(streams);
+	int rc = sfs_root_load(sfs, *streams, err);
 	if (rc == 0)
 		derive_key(sfs);
 	return rc;
@@ -143,13 +142,12 @@ follow_writer(struct sfs *sfs)
 }
 
 static int
-reload(struct sfs *sfs, struct pr_error *err)
+load_anew(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *err)
 {
 	uint8_t uuid[16];
 	uint64_t before = sfs->root.generation;
 	memcpy(uuid, sfs->root.uuid, 16);
-	sfs_reads_settle(sfs);
-	if (load_root(sfs, err) < 0)
+	if (load_root(sfs, streams, err) < 0)
 		return -1;
 	if (memcmp(uuid, sfs->root.uuid, 16) != 0) {
 		memcpy(sfs->root.uuid, uuid, 16);
@@ -158,7 +156,19 @@ reload(struct sfs *sfs, struct pr_error *err)
 	}
 	if (sfs->table_valid && sfs->root.generation == before)
 		return 0;
-	return sfs_recover(sfs, err);
+	return sfs_recover(sfs, *streams, err);
+}
+
+static int
+reload(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_stream_entry *streams = NULL;
+	sfs_reads_settle(sfs);
+	if (sfs->table_valid && sfs_root_unchanged(sfs))
+		return 0;
+	int rc = load_anew(sfs, &streams, err);
+	free(streams);
+	return rc;
 }
 
 int
@@ -191,19 +201,30 @@ check_devices(const struct sfs *sfs, struct pr_error *err)
 }
 
 static int
+start_reader(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
+{
+	sfs->last_probe = pr_now_mono();
+	if (sfs_writer_alive(sfs) && follow_writer(sfs))
+		return 0;
+	return sfs_recover(sfs, streams, err);
+}
+
+static int
 start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
-	if (load_root(sfs, err) < 0 || (sfs->writer && check_devices(sfs, err) < 0))
+	struct sfs_stream_entry *streams;
+	int rc = load_root(sfs, &streams, err);
+	if (rc == 0 && !(sfs->scratch = sfs_read_buffer(sfs->root.block_size)))
+		rc = pr_error_set(err, "no memory for a block");
+	if (rc == 0 && !sfs->writer)
+		rc = start_reader(sfs, streams, err);
+	free(streams);
+	if (rc < 0 || !sfs->writer)
+		return rc;
+	if (check_devices(sfs, err) < 0 || sfs_lock(sfs, err) < 0)
 		return -1;
-	/* sfs_recover reads the root again, which the lock has made ours */
-	if (sfs->writer && sfs_lock(sfs, err) < 0)
-		return -1;
-	sfs->scratch = sfs_buffer(sfs->root.block_size);
-	if (!sfs->scratch)
-		return pr_error_set(err, "no memory for a block");
-	if (!sfs->writer)
-		return sfs_refresh(sfs, err) == SFS_OK ? 0 : -1;
-	if (sfs_recover(sfs, err) < 0)
+	/* the root is read again, which the lock has made ours */
+	if (sfs_recover(sfs, NULL, err) < 0)
 		return -1;
 	derive_key(sfs);
 	sfs_note_losses(sfs);

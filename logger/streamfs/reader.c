@@ -131,6 +131,43 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	return rc;
 }
 
+/* Its header alone, which the volume's key proves. */
+static int
+fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *record,
+	struct pr_error *err)
+{
+	_Alignas(4096) uint8_t buf[2 * SFS_SECTOR];
+	struct sfs_handle found;
+	struct sfs_entry e;
+	int rc = find_block(sfs, h, &e, err);
+	if (rc == SFS_OK)
+		rc = sfs_fetch_at(sfs, h->block, &e, h->offset,
+			h->offset + SFS_RECORD_HEADER, buf, err);
+	if (rc != SFS_OK)
+		return rc;
+	if (sfs_record_peek(&sfs->key, buf + h->offset % SFS_SECTOR, record)) {
+		sfs_handle_make(&sfs->key, record, &found);
+		if (memcmp(&found, h, sizeof(found)) == 0)
+			return SFS_OK;
+	}
+	return SFS_CORRUPT;
+}
+
+int
+sfs_look(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *out,
+	struct pr_error *err)
+{
+	struct sfs_record_header h;
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+	int rc = fetch_header(sfs, handle, &h, err);
+	/* damaged, or just gone, or known to who reads all of it */
+	if (rc != SFS_OK || !sfs_permitted(sfs, h.permission))
+		return sfs_read(sfs, handle, NULL, 0, NULL, out, err);
+	sfs_record_out(sfs, &h, NULL, out);
+	return SFS_OK;
+}
+
 size_t
 sfs_read_room(const struct sfs_handle *handle)
 {

@@ -326,20 +326,17 @@ advance_frontier(struct sfs_recovery *r)
 }
 
 int
-sfs_recover(struct sfs *sfs, struct pr_error *err)
+sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
 {
-	struct sfs_recovery r = {
-		.sfs = sfs,
-		.streams = calloc(SFS_STREAMS_MAX, sizeof(*r.streams)),
-		.buf = NULL,
-	};
-	int rc = -1;
+	struct sfs_recovery r = {.sfs = sfs, .streams = streams};
+	int rc = 0;
 	sfs->table_valid = false;
-	if (!r.streams)
-		pr_error_set(err, "no memory to open the volume");
-	else if (sfs_root_load(sfs, r.streams, err) == 0)
-		rc = 0;
-	if (rc == 0 && !(r.buf = sfs_buffer(sfs->root.block_size)))
+	if (!streams) {
+		r.streams = calloc(SFS_STREAMS_MAX, sizeof(*r.streams));
+		rc = r.streams ? sfs_root_load(sfs, r.streams, err)
+			       : pr_error_set(err, "no memory to open the volume");
+	}
+	if (rc == 0 && !(r.buf = sfs_read_buffer(sfs->root.block_size)))
 		rc = pr_error_set(err, "no memory to open the volume");
 	if (rc == 0 && (prepare_table(&r, err) < 0 || sfs_recover_load(&r, err) < 0 ||
 			       chain_all(&r, err) < 0))
@@ -351,6 +348,7 @@ sfs_recover(struct sfs *sfs, struct pr_error *err)
 	free(r.late);
 	free(r.open);
 	free(r.buf);
-	free(r.streams);
+	if (!streams)
+		free(r.streams);
 	return rc;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,6 +209,20 @@ confirm_open(struct sfs_recovery *r, uint64_t block)
 		e->state = SFS_FREE;
 }
 
+/* Of headers a block apart the kernel's read-ahead knows nothing; asked for at once they come together. */
+static void
+announce(struct sfs *sfs, uint64_t first, uint64_t end)
+{
+	for (uint64_t b = first; b < end; b++) {
+		struct sfs_disk *disk;
+		uint64_t offset;
+		sfs_locate(sfs, b, &disk, &offset);
+		if (disk->fd >= 0 && !disk->direct && ever_written(sfs, b))
+			posix_fadvise(
+				disk->fd, (off_t)offset, SFS_SECTOR, POSIX_FADV_WILLNEED);
+	}
+}
+
 static int
 load_interval(struct sfs_recovery *r, uint64_t first)
 {
@@ -226,6 +241,8 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 			sfs->repair[i].block >= first && sfs->repair[i].block < end &&
 			sfs->table.entry[sfs->repair[i].block].state != SFS_SEALED)
 			load_header(r, sfs->repair[i].block);
+	if (headers)
+		announce(sfs, first, end);
 	for (uint64_t b = first; b < end; b++) {
 		if (headers && ever_written(sfs, b))
 			load_header(r, b);

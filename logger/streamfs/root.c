@@ -14,6 +14,20 @@ struct found {
 	struct sfs_map_entry *repairs;
 };
 
+/* As much of a copy as it says that it has; what is no root is as short as one without streams. */
+static int
+read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
+{
+	uint64_t offset = copy ? SFS_ROOT_BYTES : 0;
+	if (sfs_disk_read(disk, buf, SFS_ROOT_HEADER, offset) < 0)
+		return -1;
+	size_t length = (size_t)sfs_sector_up(sfs_root_peek(buf).length);
+	if (length <= SFS_ROOT_HEADER || length > SFS_ROOT_BYTES)
+		return 0;
+	return sfs_disk_read(disk, buf + SFS_ROOT_HEADER, length - SFS_ROOT_HEADER,
+		offset + SFS_ROOT_HEADER);
+}
+
 /* The better of a disk's two copies. 0, or -1 with the first copy's fault. */
 static int
 load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_error *err)
@@ -25,9 +39,8 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 	best->any = false;
 	for (uint8_t copy = 0; copy < 2; copy++) {
 		struct sfs_root root = {0};
-		uint64_t offset = copy ? SFS_ROOT_BYTES : 0;
 		int rc;
-		if (sfs_disk_read(disk, buf, SFS_ROOT_BYTES, offset) < 0)
+		if (read_copy(disk, copy, buf) < 0)
 			rc = pr_error_errno(&why, "cannot read the root");
 		else
 			rc = sfs_root_decode(buf, &root, streams, &why);
@@ -199,7 +212,7 @@ load_all(struct sfs *sfs, uint8_t *buf, struct found *found,
 int
 sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
 {
-	uint8_t *buf = sfs_buffer(SFS_ROOT_BYTES);
+	uint8_t *buf = sfs_read_buffer(SFS_ROOT_BYTES);
 	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams)),
 		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs))};
 	int rc;
@@ -211,6 +224,28 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 	free(found.streams);
 	free(found.repairs);
 	return rc;
+}
+
+bool
+sfs_root_unchanged(struct sfs *sfs)
+{
+	_Alignas(4096) uint8_t buf[SFS_ROOT_HEADER];
+	bool same = false;
+	for (uint16_t i = 0; i < sfs->disks; i++) {
+		if (sfs->disk[i].missing)
+			continue;
+		for (int copy = 0; copy < 2; copy++) {
+			if (sfs_disk_read(&sfs->disk[i], buf, sizeof(buf),
+				    copy ? SFS_ROOT_BYTES : 0) < 0)
+				return false;
+			struct sfs_root_peek peek = sfs_root_peek(buf);
+			if (memcmp(peek.uuid, sfs->root.uuid, 16) != 0 ||
+				peek.generation > sfs->root.generation)
+				return false;
+			same |= peek.generation == sfs->root.generation;
+		}
+	}
+	return same;
 }
 
 size_t

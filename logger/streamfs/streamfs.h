@@ -212,6 +212,13 @@ int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, si
 	struct sfs_record *out, struct pr_error *err);
 
 /*
+ * What a record's header says, without its body (out->body is NULL) and so without the proof that the
+ * body is whole; the header is proven.
+ */
+int sfs_look(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *out,
+	struct pr_error *err);
+
+/*
  * Some bytes of a record's body, without reading all of it and so without its proof: the caller must see
  * by itself whether they are what was written. room: aligned to 4096; size at least length + 8192; *at is
  * where in it they lie. Whole sectors are read, so those that begin at one cost least: the body of a

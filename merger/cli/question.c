@@ -13,15 +13,9 @@ static const uint16_t common[] = {ETHERNET, 127, 113, 101, 9, 105, 100, 0};
 int
 question_check(const struct query_args *a, struct pr_error *err)
 {
-	struct pr_programs programs = {0};
-	int result;
-
 	if (!a->filter[0])
 		return 0;
-	result = pr_filter_compile_all(
-		common, sizeof(common) / sizeof(common[0]), a->filter, &programs, err);
-	pr_programs_free(&programs);
-	return result;
+	return pr_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
 }
 
 static size_t

@@ -34,12 +34,13 @@ load_insns(const uint8_t *at, size_t size, struct pr_insn *ours, struct bpf_insn
 	return count;
 }
 
-/* Backward jumps: ours ends them, libpcap's may run for ever. */
+/* Backward jumps: ours ends them, libpcap's may run for ever. And libpcap knows no parts. */
 static bool
 goes_forward(const struct pr_insn *insns, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (insns[i].code == JA && insns[i].k >= count)
+		if ((insns[i].code == JA && insns[i].k >= count) ||
+			pr_insn_begins_part(&insns[i]))
 			return false;
 	return true;
 }

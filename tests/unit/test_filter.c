@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <pcap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/filter.h"
+#include "indexer/filter_split.h"
+#include "proto/wire/cursor.h"
+
+#define TERMS 80
+
+/* count terms of `form` (with one %u) joined by `by` */
+static char *
+join(const char *form, const char *by, unsigned count)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	for (unsigned i = 0; i < count; i++) {
+		fputs(i ? by : "", f);
+		fprintf(f, form, i);
+	}
+	fclose(f);
+	return text;
+}
+
+static size_t
+parts_of(const char *form, const char *by, unsigned count)
+{
+	char *text = join(form, by, count), **parts = NULL;
+	size_t n = pr_filter_split(text, &parts);
+
+	free(parts);
+	free(text);
+	return n;
+}
+
+START_TEST(test_where_it_is_cut)
+{
+	char *text = join("host 10.0.0.%u", "\n or\t", PR_FILTER_SPLIT_MIN + 1), **parts;
+	const size_t expected = PR_FILTER_SPLIT_MIN / PR_FILTER_PART + 1;
+
+	ck_assert_uint_eq(pr_filter_split(text, &parts), expected);
+	ck_assert_int_eq(strncmp(parts[0], "host 10.0.0.0\n or", 17), 0);
+	ck_assert_ptr_nonnull(strstr(parts[0], "10.0.0.15"));
+	ck_assert_ptr_null(strstr(parts[0], "10.0.0.16"));
+	ck_assert_int_eq(strncmp(parts[1], "\thost 10.0.0.16", 15), 0);
+	ck_assert_ptr_nonnull(strstr(parts[expected - 1], "10.0.0.48"));
+	free(parts);
+	free(text);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u", " or ", PR_FILTER_SPLIT_MIN), 0);
+	ck_assert_uint_eq(parts_of("(net 10.%u and (tcp or udp))", " or ", TERMS), 5);
+	ck_assert_uint_eq(parts_of("not ( src host 10.0.0.%u )", " or ", TERMS), 5);
+}
+END_TEST
+
+/* Each of these means something else, or something unknown, when it is cut. */
+START_TEST(test_where_it_is_not)
+{
+	char *text, *more, **parts;
+
+	ck_assert_uint_eq(
+		parts_of("10.0.0.%u", " or ", TERMS), 0); /* takes host from before */
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u", " or not ", 2), 0);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u and tcp", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u", " || ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u && tcp", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("tcp port %u or vlan", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u)", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("(host 10.0.0.%u", " or ", TERMS), 0);
+	ck_assert_uint_eq(parts_of("ip[%u] = 1", " or ", TERMS), 0);
+	text = join("host 10.0.0.%u", " or ", TERMS);
+	ck_assert_int_gt(asprintf(&more, "%s and tcp", text), 0);
+	ck_assert_uint_eq(pr_filter_split(more, &parts), 0);
+	free(more);
+	free(text);
+}
+END_TEST
+
+static uint32_t
+libpcap_says(
+	const struct bpf_program *code, const uint8_t *data, uint32_t len, uint32_t cap)
+{
+	const struct pcap_pkthdr header = {.caplen = cap, .len = len};
+
+	return (uint32_t)pcap_offline_filter(code, &header, data);
+}
+
+/* IPv4 and ARP, with addresses that the filter has, nearly has, and has not; cut off anywhere. */
+static uint32_t
+make_packet(uint8_t packet[64])
+{
+	memset(packet, 0, 64);
+	pr_put_be16(packet + 12, random() % 4 ? 0x0800 : random() % 2 ? 0x0806 : 0x8035);
+	packet[14] = 0x45;
+	packet[23] = random() % 2 ? 6 : 17;
+	for (int i = 0, at = packet[13] ? 28 : 26; i < 2; i++, at += packet[13] ? 10 : 4)
+		pr_put_be32(packet + at, 0x0a000000u + (uint32_t)(random() % (3 * TERMS)));
+	pr_put_be16(packet + 34, (uint16_t)(random() % (3 * TERMS)));
+	pr_put_be16(packet + 36, (uint16_t)(random() % (3 * TERMS)));
+	return random() % 4 ? 64 : (uint32_t)random() % 64;
+}
+
+static void
+equal(const char *form)
+{
+	char *text = join(form, " or ", TERMS);
+	struct pr_error err;
+	struct pr_program *program = pr_filter_compile(1, 0, text, &err);
+	pcap_t *pcap = pcap_open_dead(DLT_EN10MB, PR_FILTER_SNAPLEN);
+	struct bpf_program code;
+	uint8_t packet[64];
+	unsigned hits = 0;
+
+	ck_assert_msg(program != NULL, "%s", err.text);
+	ck_assert_int_eq(pcap_compile(pcap, &code, text, 1, 0), 0);
+	for (unsigned i = 0; i < 20000; i++) {
+		uint32_t cap = make_packet(packet);
+		uint32_t said = pr_program_run(program, packet, 64, cap);
+
+		ck_assert_int_eq(said > 0, libpcap_says(&code, packet, 64, cap) > 0);
+		hits += said > 0;
+	}
+	ck_assert_uint_gt(hits, 1000);
+	ck_assert_uint_lt(hits, 19000);
+	pcap_freecode(&code);
+	pcap_close(pcap);
+	pr_program_destroy(&program);
+	free(text);
+}
+
+START_TEST(test_parts_accept_what_the_whole_does)
+{
+	srandom(4);
+	equal("host 10.0.0.%u");
+	equal("(dst host 10.0.0.%u and not tcp)");
+	equal("src port %u");
+}
+END_TEST
+
+START_TEST(test_a_part_that_libpcap_refuses)
+{
+	char *text = join("port 100%u", " or ", TERMS); /* 10070 is a port, so is 10079 */
+	struct pr_error err = {""};
+	struct pr_program *program = pr_filter_compile(1, 0, text, &err);
+
+	ck_assert_msg(program != NULL, "%s", err.text);
+	pr_program_destroy(&program);
+	free(text);
+	text = join("host 10.0.0.%u0", " or ", TERMS); /* 10.0.0.260 is no address */
+	program = pr_filter_compile(1, 0, text, &err);
+	ck_assert_ptr_null(program);
+	ck_assert_ptr_nonnull(strstr(err.text, "filter 'host 10.0.0.00 or host"));
+	free(text);
+}
+END_TEST
+
+START_TEST(test_check)
+{
+	const uint16_t types[] = {1, 105};
+	struct pr_error err = {""};
+
+	ck_assert_int_eq(pr_filter_check(types, 2, "tcp port 80", &err), 0);
+	ck_assert_int_eq(pr_filter_check(types, 2, "wlan type mgt", &err), 0);
+	ck_assert_int_eq(pr_filter_check(types, 1, "wlan type mgt", &err), -1);
+	ck_assert_int_eq(pr_filter_check(types, 2, "tcp prot 80", &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "tcp prot 80"));
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *suite = suite_create("filter");
+	TCase *tc = tcase_create("filter");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	tcase_add_test(tc, test_where_it_is_cut);
+	tcase_add_test(tc, test_where_it_is_not);
+	tcase_add_test(tc, test_parts_accept_what_the_whole_does);
+	tcase_add_test(tc, test_a_part_that_libpcap_refuses);
+	tcase_add_test(tc, test_check);
+	suite_add_tcase(suite, tc);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}
