@@ -235,6 +235,7 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 		.replies = d->replies};
 	struct prd_manage_config manage = {.endpoint = d->options.manage,
 		.metrics = d->options.metrics,
+		.keys = d->options.keys,
 		.inputs = &d->inputs,
 		.oport = d->oport,
 		.events = d->events,
@@ -259,10 +260,8 @@ set_up(struct dispatcher *d, struct pr_error *err)
 		pr_error_set(err, "libsodium does not start");
 		return PRD_FAULT_RUN;
 	}
-	if (pr_rack_key_read(d->options.rack_key, &d->key, err) < 0) {
-		pr_error_prefix(err, "--rack-key");
+	if (pr_rack_key_read(d->options.keys, &d->key, err) < 0)
 		return PRD_FAULT_USAGE;
-	}
 	d->epoch = pr_epoch_make(pr_now_real());
 	d->nonce = pr_nonce_make();
 	if (open_devices(d, err) < 0)
@@ -290,7 +289,7 @@ tear_down(struct dispatcher *d)
 	for (unsigned i = d->in_count; i-- > 0;)
 		pr_netdev_restore(&d->in[i]);
 	pr_netdev_restore(&d->out);
-	sodium_memzero(&d->key, sizeof d->key);
+	pr_rack_key_forget(&d->key);
 	prd_options_free(&d->options);
 }
 
@@ -298,8 +297,9 @@ static int
 run(struct dispatcher *d, struct pr_error *err)
 {
 	if (!d->key.set)
-		pr_log_warning(
-			"no --rack-key: whoever is on the switch may speak as a node");
+		pr_log_warning("no keys: whoever is on the switch may speak as a node, and "
+			       "whoever reaches %s may steer (packrack-keys(7))",
+			d->options.manage);
 	prepare_devices(d);
 	if (prd_sender_start_thread(d->sender, err) < 0 ||
 		prd_inputs_start_threads(&d->inputs, err) < 0)

@@ -153,9 +153,7 @@ on_command(struct prd_manage *m, const struct pr_rpc_peer *peer, uint64_t id,
 {
 	const struct verb *verb = find_verb(command->verb ? command->verb : "");
 
-	if (strcmp(peer->role, "steer") != 0)
-		answer_failure(m, peer, id, "this key may not steer");
-	else if (!verb)
+	if (!verb)
 		answer_failure(m, peer, id,
 			"unknown command: start, stop, spread, identify, reset, disconnect "
 			"or "
@@ -241,7 +239,8 @@ prd_manage_open(
 	if (m->status)
 		m->timer = pr_timer_create(loop, PR_NS_PER_S, on_timer, m, err);
 	if (m->timer)
-		m->rpc = pr_rpc_listen(loop, config->endpoint, NULL, on_message, m, err);
+		m->rpc = pr_rpc_listen(loop, config->endpoint,
+			&(struct pr_rpc_keys){config->keys}, on_message, m, err);
 	if (!m->rpc || open_metrics(m, loop, err) < 0)
 		prd_manage_close(&m);
 	return m;

@@ -15,6 +15,7 @@ struct prd_manage;
 struct prd_manage_config {
 	const char *endpoint;
 	const char *metrics; /* where to answer scrapes; NULL: nowhere */
+	const char *keys; /* key directory, or NULL; kept */
 	const struct prd_inputs *inputs;
 	struct prd_sender *sender;
 	const struct prd_oport *oport;

@@ -110,7 +110,7 @@ on_bytes(struct prd_oport *o, size_t len)
 			o->warned = true;
 			pr_log_warning(
 				"--out %s: a frame with a bad signature came in: have "
-				"all nodes this rack's --rack-key? (further ones are "
+				"all nodes this rack's frame key? (further ones are "
 				"only counted)",
 				o->config.ifname);
 		}

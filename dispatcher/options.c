@@ -11,6 +11,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
+#include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"
 
 #define OFFSET(member) offsetof(struct prd_options, member)
@@ -67,8 +68,8 @@ static const struct pr_option options[] = {
 		"serve figures to Prometheus here (none)", NONE},
 	{"name", 0, PR_OPT_STRING, OFFSET(name), "NAME", "of this dispatcher, in status",
 		NONE},
-	{"rack-key", 0, PR_OPT_STRING, OFFSET(rack_key), "FILE",
-		"the key that signs the rack's frames, 64 hexadecimal digits", NONE},
+	{"key", 0, PR_OPT_STRING, OFFSET(key_flag), "DIR",
+		"its key directory, or none (" PR_KEYS_DIR ", if it has keys)", NONE},
 	{"rack-id", 0, PR_OPT_UINT, OFFSET(rack_id), "N", "tells racks on one switch apart",
 		RANGE(0, UINT32_MAX)},
 	{"ethertype", 0, PR_OPT_UINT, OFFSET(ethertype), "N",
@@ -211,6 +212,7 @@ prd_options_parse(struct prd_options *o, int argc, char **argv, struct pr_error 
 		return pr_error_set(err,
 			"'%s' is too much: the dispatcher takes options only",
 			argv[operand]);
+	o->keys = pr_keys_dir(o->key_flag);
 	if (split_interfaces(o, err) < 0)
 		return -1;
 	return check(o, err);

@@ -13,7 +13,9 @@ enum prd_pace { PRD_PACE_MAX, PRD_PACE_RECORDED };
 struct prd_options {
 	struct pr_string_list in; /* interfaces, commas split */
 	struct pr_string_list read; /* files */
-	char *out, *filter, *manage, *metrics, *name, *rack_key;
+	char *out, *filter, *manage, *metrics, *name;
+	char *key_flag; /* as given */
+	const char *keys; /* key directory, or NULL */
 	int pace, spread, log_format;
 	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, wait_nodes, rack_id,
 		ethertype;

@@ -163,9 +163,7 @@ on_state(void *arg, enum pr_rpc_state state)
 
 	if (state == PR_RPC_REFUSED) {
 		if (!line->said_refused)
-			pr_log_warning("%s refuses us: is this node's key enrolled there, "
-				       "and is --merger-key its key?",
-				line->endpoint);
+			pr_log_warning("%s", pr_rpc_refusal(line->rpc));
 		line->said_refused = true;
 		return;
 	}
@@ -327,7 +325,7 @@ give_way(void)
 static int
 connect_mergers(struct daemon *d, struct pr_error *err)
 {
-	struct pr_rpc_keys keys = pr_indexer_client_keys(&d->options);
+	struct pr_rpc_keys keys = {d->options.keys};
 
 	d->mergers = calloc(d->options.merger.count + 1, sizeof(*d->mergers));
 	if (!d->mergers)
@@ -336,8 +334,10 @@ connect_mergers(struct daemon *d, struct pr_error *err)
 		struct line *line = &d->mergers[i];
 		line->daemon = d;
 		line->endpoint = d->options.merger.items[i];
-		if (!keys.secret_file && strncmp(line->endpoint, "ipc:", 4))
-			pr_log_warning("%s: no keys are set, packets travel in the clear",
+		if (!keys.dir)
+			pr_log_warning("no keys: packets travel to %s in the clear, and "
+				       "whoever listens there may ask "
+				       "(packrack-keys(7))",
 				line->endpoint);
 		line->rpc = pr_rpc_connect(
 			d->loop, line->endpoint, &keys, on_message, line, err);
@@ -351,7 +351,7 @@ connect_mergers(struct daemon *d, struct pr_error *err)
 static int
 listen_manage(struct daemon *d, struct pr_error *err)
 {
-	struct pr_rpc_keys keys = pr_indexer_server_keys(&d->options);
+	struct pr_rpc_keys keys = {d->options.keys};
 
 	d->manage = (struct line){.daemon = d, .endpoint = d->options.manage};
 	if (!d->options.manage)

@@ -8,6 +8,7 @@
 #include "indexer/serve.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
+#include "proto/rpc/keys.h"
 
 #define AT(field) offsetof(struct pr_indexer_options, field)
 #define NAME_MAX_BYTES 64
@@ -46,21 +47,11 @@ static const struct pr_option options[] = {
 		.help = "answered at the same time, others wait",
 		.min = 1,
 		.max = PR_SERVE_RUNNING_MAX},
-	{.name = "secret-key",
+	{.name = "key",
 		.kind = PR_OPT_STRING,
-		.offset = AT(secret_key),
-		.arg = "FILE",
-		.help = "this node's CURVE key pair (none: no encryption)"},
-	{.name = "merger-key",
-		.kind = PR_OPT_STRING,
-		.offset = AT(merger_key),
-		.arg = "FILE",
-		.help = "the mergers' public key"},
-	{.name = "enrolled",
-		.kind = PR_OPT_STRING,
-		.offset = AT(enrolled),
-		.arg = "FILE",
-		.help = "for --manage: lines NAME ROLE PUBLICKEY of who is admitted"},
+		.offset = AT(key_flag),
+		.arg = "DIR",
+		.help = "its key directory, or none (" PR_KEYS_DIR ", if it has keys)"},
 	{.name = "log-format",
 		.kind = PR_OPT_ENUM,
 		.offset = AT(log_format),
@@ -139,19 +130,6 @@ check_name(const char *name, struct pr_error *err)
 }
 
 static int
-check_keys(const struct pr_indexer_options *o, struct pr_error *err)
-{
-	if (o->merger_key && !o->secret_key)
-		return pr_error_set(err, "--merger-key without --secret-key: give both");
-	if (o->secret_key && !o->merger_key && o->merger.count)
-		return pr_error_set(err, "--secret-key without --merger-key: give both");
-	if (o->manage && !!o->secret_key != !!o->enrolled)
-		return pr_error_set(
-			err, "--manage wants both --secret-key and --enrolled, or neither");
-	return 0;
-}
-
-static int
 check(struct pr_indexer_options *o, struct pr_error *err)
 {
 	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
@@ -167,7 +145,8 @@ check(struct pr_indexer_options *o, struct pr_error *err)
 		return -1;
 	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
 		return -1;
-	return check_keys(o, err);
+	o->keys = pr_keys_dir(o->key_flag);
+	return 0;
 }
 
 int
@@ -195,18 +174,4 @@ pr_indexer_options_free(struct pr_indexer_options *o)
 		free(o->paths.items[i]);
 	free(o->paths.items);
 	o->paths = (struct pr_string_list){0};
-}
-
-struct pr_rpc_keys
-pr_indexer_client_keys(const struct pr_indexer_options *o)
-{
-	return (struct pr_rpc_keys){.secret_file = o->merger_key ? o->secret_key : NULL,
-		.server_file = o->merger_key};
-}
-
-struct pr_rpc_keys
-pr_indexer_server_keys(const struct pr_indexer_options *o)
-{
-	return (struct pr_rpc_keys){.secret_file = o->enrolled ? o->secret_key : NULL,
-		.enrolled_file = o->enrolled};
 }

@@ -13,7 +13,8 @@ struct pr_indexer_options {
 	struct pr_string_list paths; /* its parts */
 	struct pr_string_list merger;
 	char *name, *manage, *metrics;
-	char *secret_key, *merger_key, *enrolled;
+	char *key_flag; /* as given */
+	const char *keys; /* key directory, or NULL */
 	uint64_t queries;
 	int log_format; /* enum pr_log_format */
 	bool verbose;
@@ -23,9 +24,5 @@ struct pr_indexer_options {
 int pr_indexer_options_parse(
 	struct pr_indexer_options *o, int argc, char **argv, struct pr_error *err);
 void pr_indexer_options_free(struct pr_indexer_options *o);
-
-/* Keys for our connections to mergers, and for --manage. */
-struct pr_rpc_keys pr_indexer_client_keys(const struct pr_indexer_options *o);
-struct pr_rpc_keys pr_indexer_server_keys(const struct pr_indexer_options *o);
 
 #endif

@@ -351,10 +351,6 @@ on_query(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 
 	for (job = s->jobs; job; job = job->next)
 		waiting++;
-	if (peer && !strcmp(peer->role, "node")) {
-		refuse(rpc, peer, env->id, "a node's key may not read", true);
-		return;
-	}
 	if (waiting >= PR_SERVE_WAITING_MAX || find(s, rpc, peer, env->id)) {
 		refuse(rpc, peer, env->id,
 			waiting >= PR_SERVE_WAITING_MAX ? "too many queries wait here"

@@ -262,7 +262,7 @@ open_sockets(struct pr_daemon *d, struct pr_error *err)
 
 	if (o->manage)
 		d->manage = pr_manage_create(
-			d->loop, o->manage, o->keys, o->enrolled, make_report, d, err);
+			d->loop, o->manage, o->keys, make_report, d, err);
 	if (o->manage && !d->manage)
 		return -1;
 	if (o->metrics)

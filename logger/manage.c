@@ -90,9 +90,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 
 struct pr_manage *
 pr_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
-	const char *enrolled, pr_manage_call call, void *arg, struct pr_error *err)
+	pr_manage_call call, void *arg, struct pr_error *err)
 {
-	struct pr_rpc_keys files = {.secret_file = keys, .enrolled_file = enrolled};
+	struct pr_rpc_keys dir = {keys};
 	struct pr_manage *m = calloc(1, sizeof(*m));
 
 	if (!m) {
@@ -101,7 +101,7 @@ pr_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
 	}
 	m->call = call;
 	m->arg = arg;
-	m->rpc = pr_rpc_listen(loop, endpoint, &files, on_message, m, err);
+	m->rpc = pr_rpc_listen(loop, endpoint, &dir, on_message, m, err);
 	if (!m->rpc) {
 		free(m);
 		return NULL;

@@ -11,10 +11,9 @@ struct pr_manage;
 
 typedef void (*pr_manage_call)(void *arg, struct pr_report *report);
 
-/* keys and enrolled: files, or NULL. */
+/* keys: a key directory, kept; or NULL. */
 struct pr_manage *pr_manage_create(struct pr_loop *loop, const char *endpoint,
-	const char *keys, const char *enrolled, pr_manage_call call, void *arg,
-	struct pr_error *err);
+	const char *keys, pr_manage_call call, void *arg, struct pr_error *err);
 void pr_manage_destroy(struct pr_manage **manage);
 
 /* The same figures, for a scrape. */

@@ -15,6 +15,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
+#include "proto/rpc/keys.h"
 #include "proto/wire/frame.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -117,11 +118,11 @@ static const struct pr_option table[] = {
 		.min = 0,
 		.max = PR_STRAY_LINK - 1,
 		.set_offset = OFFSET(link_set)},
-	{.name = "rack-key",
+	{.name = "key",
 		.kind = PR_OPT_STRING,
-		.offset = OFFSET(rack_key),
-		.arg = "FILE",
-		.help = "the key of the rack's control frames, 64 hexadecimal digits"},
+		.offset = OFFSET(key_flag),
+		.arg = "DIR",
+		.help = "its key directory, or none (" PR_KEYS_DIR ", if it has keys)"},
 	{.name = "rack-id",
 		.kind = PR_OPT_UINT,
 		.offset = OFFSET(rack_id),
@@ -146,16 +147,6 @@ static const struct pr_option table[] = {
 		.offset = OFFSET(metrics),
 		.arg = "ADDRESS:PORT",
 		.help = "serve figures to Prometheus here (none)"},
-	{.name = "secret-key",
-		.kind = PR_OPT_STRING,
-		.offset = OFFSET(keys),
-		.arg = "FILE",
-		.help = "own CURVE key pair, for --manage"},
-	{.name = "enrolled",
-		.kind = PR_OPT_STRING,
-		.offset = OFFSET(enrolled),
-		.arg = "FILE",
-		.help = "who may ask, for --manage"},
 	{.name = "log-format",
 		.kind = PR_OPT_ENUM,
 		.offset = OFFSET(log_format),
@@ -294,6 +285,7 @@ pr_logger_options_parse(
 	if (operand < argc)
 		return pr_error_set(err,
 			"what is \"%s\"? No operands are taken, see --help", argv[operand]);
+	o->keys = pr_keys_dir(o->key_flag);
 	return check(o, err) || default_name(o, err) ? -1 : 0;
 }
 
@@ -301,57 +293,4 @@ void
 pr_logger_options_free(struct pr_logger_options *o)
 {
 	pr_options_free(&program, o);
-}
-
-static int
-hex_digit(int c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static int
-key_parse(const char *text, struct pr_frame_key *key)
-{
-	size_t len = strcspn(text, " \t\r\n");
-
-	if (len != 2 * PR_FRAME_KEY || text[len + strspn(text + len, " \t\r\n")])
-		return -1;
-	for (size_t i = 0; i < PR_FRAME_KEY; i++) {
-		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return -1;
-		key->bytes[i] = (uint8_t)(high << 4 | low);
-	}
-	key->set = true;
-	return 0;
-}
-
-int
-pr_logger_key_load(const char *path, struct pr_frame_key *key, struct pr_error *err)
-{
-	char text[256] = "";
-	struct stat st;
-	FILE *file = fopen(path, "re");
-	size_t len;
-
-	*key = (struct pr_frame_key){0};
-	if (!file)
-		return pr_error_errno(err, "rack key %s", path);
-	if (fstat(fileno(file), &st) || (st.st_mode & 077)) {
-		fclose(file);
-		return pr_error_set(
-			err, "rack key %s: others may read it: chmod 600 %s", path, path);
-	}
-	len = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[len] = '\0';
-	if (key_parse(text, key))
-		return pr_error_set(err, "rack key %s: wanted %d hexadecimal digits", path,
-			2 * PR_FRAME_KEY);
-	return 0;
 }

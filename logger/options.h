@@ -21,9 +21,10 @@ struct pr_logger_options {
 	char *filter;
 	uint64_t snaplen;
 	bool both;
-	char *rack_key;
 	uint64_t rack_id, ethertype;
-	char *manage, *metrics, *keys, *enrolled;
+	char *manage, *metrics;
+	char *key_flag; /* as given */
+	const char *keys; /* key directory, or NULL */
 	uint64_t link;
 	bool link_set;
 	int log_format;
@@ -34,8 +35,5 @@ struct pr_logger_options {
 int pr_logger_options_parse(
 	struct pr_logger_options *o, int argc, char **argv, struct pr_error *err);
 void pr_logger_options_free(struct pr_logger_options *o);
-
-/* Reads a frame key of 32 bytes in hexadecimal. The file must not be readable by others. */
-int pr_logger_key_load(const char *path, struct pr_frame_key *key, struct pr_error *err);
 
 #endif

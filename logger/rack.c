@@ -10,6 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/netdev.h"
+#include "proto/wire/rack_key.h"
 
 /* What a captured frame can be at most: libpcap's largest snap length. */
 #define SNAPLEN 262144
@@ -205,11 +206,10 @@ open_device(struct rack *r, struct pr_error *err)
 static int
 open_key(struct rack *r, struct pr_error *err)
 {
-	if (r->o->rack_key)
-		return pr_logger_key_load(r->o->rack_key, &r->key, err);
-	pr_log_warning("no rack key: anyone on the switch can speak as the dispatcher "
-		       "(--rack-key)");
-	return 0;
+	if (!r->o->keys)
+		pr_log_warning("no keys: whoever is on the switch may speak as the "
+			       "dispatcher (packrack-keys(7))");
+	return pr_rack_key_read(r->o->keys, &r->key, err);
 }
 
 static int
@@ -303,6 +303,7 @@ rack_close(struct rack *r)
 	pr_capture_close(&r->capture);
 	if (r->prepared)
 		pr_netdev_restore(&r->dev);
+	pr_rack_key_forget(&r->key);
 }
 
 /* What is open is settled and stored before the last word. */

@@ -3,18 +3,18 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "merger/server.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/options.h"
+#include "proto/rpc/keys.h"
 
 struct values {
 	struct pr_string_list listen;
 	uint64_t max_queries;
-	char *metrics, *secret_key, *enrolled;
+	char *metrics, *key_flag; /* as given */
 	int log_format;
 	bool verbose;
 };
@@ -40,16 +40,11 @@ static const struct pr_option options[] = {
 		.offset = AT(metrics),
 		.arg = "ADDRESS:PORT",
 		.help = "serve figures to Prometheus here (none)"},
-	{.name = "secret-key",
+	{.name = "key",
 		.kind = PR_OPT_STRING,
-		.offset = AT(secret_key),
-		.arg = "FILE",
-		.help = "this merger's CURVE key pair (none: no encryption)"},
-	{.name = "enrolled",
-		.kind = PR_OPT_STRING,
-		.offset = AT(enrolled),
-		.arg = "FILE",
-		.help = "lines NAME ROLE PUBLICKEY of who is admitted"},
+		.offset = AT(key_flag),
+		.arg = "DIR",
+		.help = "its key directory, or none (" PR_KEYS_DIR ", if it has keys)"},
 	{.name = "log-format",
 		.kind = PR_OPT_ENUM,
 		.offset = AT(log_format),
@@ -77,19 +72,18 @@ static const struct pr_program program = {
 static int
 listen_all(struct pr_merger *m, const struct values *v, struct pr_error *err)
 {
-	struct pr_rpc_keys keys = {
-		.secret_file = v->secret_key, .enrolled_file = v->enrolled};
-	bool curve = v->secret_key || v->enrolled;
+	static char fallback[] = PR_RPC_ENDPOINT_MERGER;
+	char *alone = fallback;
+	struct pr_string_list one = {&alone, 1};
+	const struct pr_string_list *list = v->listen.count ? &v->listen : &one;
+	struct pr_rpc_keys keys = {pr_keys_dir(v->key_flag)};
 
-	if (!v->listen.count)
-		return pr_merger_listen(
-			m, PR_RPC_ENDPOINT_MERGER, curve ? &keys : NULL, err);
-	for (size_t i = 0; i < v->listen.count; i++) {
-		if (!curve && strncmp(v->listen.items[i], "ipc:", 4))
-			pr_log_warning(
-				"%s: no keys are set, so anybody who reaches it may read",
-				v->listen.items[i]);
-		if (pr_merger_listen(m, v->listen.items[i], curve ? &keys : NULL, err) < 0)
+	for (size_t i = 0; i < list->count; i++) {
+		if (!keys.dir)
+			pr_log_warning("no keys: whoever reaches %s may read, and speak as "
+				       "a node (packrack-keys(7))",
+				list->items[i]);
+		if (pr_merger_listen(m, list->items[i], &keys, err) < 0)
 			return -1;
 	}
 	return 0;

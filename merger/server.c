@@ -211,30 +211,22 @@ on_status(struct pr_merger *m, const struct pr_address *from, const Packrack__En
 
 /* ---- all messages ---- */
 
-enum { NODE = 1, READ = 2, STEER = 4 };
-
+/* Who may send which: proto/rpc/roles.h. */
 static const struct {
 	Packrack__Envelope__BodyCase body;
-	unsigned roles;
 	void (*call)(struct pr_merger *m, const struct pr_address *from,
 		const Packrack__Envelope *env);
 } messages[] = {
-	{PACKRACK__ENVELOPE__BODY_HELLO, NODE | STEER, on_hello},
-	{PACKRACK__ENVELOPE__BODY_BATCH, NODE | STEER, on_answer},
-	{PACKRACK__ENVELOPE__BODY_END, NODE | STEER, on_answer},
-	{PACKRACK__ENVELOPE__BODY_FAILURE, NODE | STEER, on_answer},
-	{PACKRACK__ENVELOPE__BODY_QUERY, READ | STEER, on_query},
-	{PACKRACK__ENVELOPE__BODY_CREDIT, READ | STEER, on_credit},
-	{PACKRACK__ENVELOPE__BODY_CANCEL, READ | STEER, on_cancel},
-	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, READ | STEER, on_status},
-	{PACKRACK__ENVELOPE__BODY_COMMAND, STEER, on_command},
+	{PACKRACK__ENVELOPE__BODY_HELLO, on_hello},
+	{PACKRACK__ENVELOPE__BODY_BATCH, on_answer},
+	{PACKRACK__ENVELOPE__BODY_END, on_answer},
+	{PACKRACK__ENVELOPE__BODY_FAILURE, on_answer},
+	{PACKRACK__ENVELOPE__BODY_QUERY, on_query},
+	{PACKRACK__ENVELOPE__BODY_CREDIT, on_credit},
+	{PACKRACK__ENVELOPE__BODY_CANCEL, on_cancel},
+	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, on_status},
+	{PACKRACK__ENVELOPE__BODY_COMMAND, on_command},
 };
-
-static unsigned
-role_of(const char *role)
-{
-	return !strcmp(role, "steer") ? STEER : !strcmp(role, "read") ? READ : NODE;
-}
 
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
@@ -247,10 +239,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 		if (messages[i].body != env->body_case)
 			continue;
-		if (messages[i].roles & role_of(peer->role))
-			messages[i].call(m, &from, env);
-		else
-			refuse(&from, env->id, "your key's role does not allow this", true);
+		messages[i].call(m, &from, env);
 		queries_reap(m);
 		return;
 	}

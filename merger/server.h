@@ -12,8 +12,8 @@
 
 /*
  * The merger's service: nodes connect and say Hello; clients connect to the same endpoints and send
- * Query, Credit, Cancel, StatusRequest, and Command "forget" (a node that is gone for good) and "cancel" (a query, by number). With
- * keys, the role node says Hello only, read asks, steer does all. From the loop's thread only.
+ * Query, Credit, Cancel, StatusRequest, and Command "forget" (a node that is gone for good) and "cancel" (a query, by number).
+ * With keys, each key's role says what it may send (proto/rpc/roles.h). From the loop's thread only.
  */
 struct pr_merger;
 

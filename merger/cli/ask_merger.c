@@ -176,12 +176,12 @@ on_state(void *arg, enum pr_rpc_state state)
 
 	if (state == PR_RPC_CONNECTED)
 		return;
-	pr_error_set(&ask->err,
-		state == PR_RPC_REFUSED
-			? "%s does not admit us: is your key enrolled, and is --server-key "
-			  "its?"
-			: "%s went away in the middle of the answer: ask again",
-		ask->endpoint);
+	if (state == PR_RPC_REFUSED)
+		pr_error_set(&ask->err, "%s", pr_rpc_refusal(ask->rpc));
+	else
+		pr_error_set(&ask->err,
+			"%s went away in the middle of the answer: ask again",
+			ask->endpoint);
 	stop(ask, ASK_FAILED);
 }
 

@@ -20,6 +20,7 @@ static const struct cli_command commands[] = {
 		"list nodes, and tell one to identify itself, leave, rejoin, reset"},
 	{"capture", cmd_capture,
 		"start and stop the dispatcher's capture, and change its spread"},
+	{"keys", cmd_keys, "make keys, and say who may do what"},
 };
 
 int
@@ -116,14 +117,4 @@ cli_endpoint(
 	if (!flag && from && from[0])
 		pr_error_prefix(err, "$%s", variable);
 	return NULL;
-}
-
-const struct pr_rpc_keys *
-cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
-{
-	if (!c->secret_key && !c->server_key)
-		return NULL;
-	*room = (struct pr_rpc_keys){
-		.secret_file = c->secret_key, .server_file = c->server_key};
-	return room;
 }

@@ -6,6 +6,7 @@
 
 #include "proto/base/error.h"
 #include "proto/base/options.h"
+#include "proto/rpc/keys.h"
 #include "proto/rpc/rpc.h"
 
 /* The `packrack` command: a table of subcommands, each with one exit. */
@@ -32,29 +33,27 @@ int cli_fail(const char *name, int status, const struct pr_error *err);
 int cli_parse(const struct pr_program *program, void *values, int argc, char **argv,
 	int *operand);
 
-/* Where a merger or dispatcher is, and the keys for it. */
+/* Where a merger or dispatcher is, and the key directory for it. */
 struct cli_connection {
 	char *endpoint;
-	char *secret_key, *server_key;
+	char *key;
 };
 #define CLI_KEY_OPTIONS(type, field)                                                       \
-	{.name = "secret-key",                                                             \
-		.kind = PR_OPT_STRING,                                                     \
-		.offset = offsetof(type, field.secret_key),                                \
-		.arg = "FILE",                                                             \
-		.help = "your CURVE key pair (none: no encryption)"},                      \
 	{                                                                                  \
-		.name = "server-key", .kind = PR_OPT_STRING,                               \
-		.offset = offsetof(type, field.server_key), .arg = "FILE",                 \
-		.help = "the server's public key"                                          \
+		.name = "key", .kind = PR_OPT_STRING, .offset = offsetof(type, field.key), \
+		.arg = "DIR",                                                              \
+		.help = "your key directory, or none ($PACKRACK_KEY, "                     \
+			"~/.config/packrack/keys or " PR_KEYS_DIR ")"                      \
 	}
 
 /* flag, else the environment variable, else fallback; checked. NULL: err. */
 const char *cli_endpoint(
 	const char *flag, const char *variable, const char *fallback, struct pr_error *err);
-/* NULL when no keys are set. */
+/* NULL when there are no keys. */
 const struct pr_rpc_keys *cli_keys(
 	const struct cli_connection *c, struct pr_rpc_keys *room);
+/* Where keys are looked after: flag, $PACKRACK_KEY, and the user's own. NULL: err. */
+const char *cli_keys_home(const char *flag, struct pr_error *err);
 
 int cmd_query(int argc, char **argv);
 int cmd_export(int argc, char **argv);
@@ -66,6 +65,7 @@ int cmd_import(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_queries(int argc, char **argv);
+int cmd_keys(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 
 #endif

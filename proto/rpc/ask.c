@@ -10,7 +10,8 @@
 /* One question without a loop: ZeroMQ's own poll waits. */
 struct ask {
 	const char *endpoint;
-	void *ctx, *socket, *monitor;
+	void *ctx, *socket;
+	struct pr_monitor *monitor;
 	int64_t deadline;
 	uint64_t id;
 	bool refused;
@@ -34,7 +35,7 @@ wait_for(struct ask *ask, short events, struct pr_error *err)
 {
 	zmq_pollitem_t items[] = {
 		{.socket = ask->socket, .events = events},
-		{.socket = ask->monitor, .events = ZMQ_POLLIN},
+		{.socket = pr_monitor_socket(ask->monitor), .events = ZMQ_POLLIN},
 	};
 
 	for (;;) {
@@ -47,10 +48,7 @@ wait_for(struct ask *ask, short events, struct pr_error *err)
 		if (items[0].revents & events)
 			return 0;
 		if (!read_monitor(ask))
-			return pr_error_set(err,
-				"%s refuses us: is our key enrolled there, and is its "
-				"public key the one we were given?",
-				ask->endpoint);
+			return pr_error_set(err, "%s", pr_monitor_refusal(ask->monitor));
 	}
 }
 
@@ -115,10 +113,10 @@ pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
 	ask.socket = pr_rpc_socket(ask.ctx, false, endpoint, keys, err);
 	if (ask.socket) {
 		zmq_setsockopt(ask.socket, ZMQ_LINGER, &linger, sizeof(linger));
-		ask.monitor = pr_monitor_open(ask.ctx, ask.socket, err);
+		ask.monitor = pr_monitor_open(ask.ctx, ask.socket, endpoint, keys, err);
 		if (ask.monitor)
 			rc = converse(&ask, env, reply, err);
-		pr_monitor_close(ask.socket, &ask.monitor);
+		pr_monitor_close(&ask.monitor);
 		zmq_close(ask.socket);
 	}
 	zmq_ctx_term(ask.ctx);

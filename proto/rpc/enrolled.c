@@ -1,46 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/rpc/enrolled.h"
+
 #include <ctype.h>
+#include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <zmq.h>
 
-#include "proto/rpc/keyfile.h"
-#include "proto/rpc/keys.h"
+#include "proto/base/keyfile.h"
+#include "proto/base/log.h"
+#include "proto/rpc/roles.h"
 
 struct pr_enrolled {
-	char *file;
-	struct stat seen;
+	char *dir, *file;
+	struct stat seen; /* st_ino 0: it was not there */
+	bool said_bad;
 	struct pr_enrolled_key *keys;
 	size_t count;
 };
 
 bool
-pr_role_valid(const char *role)
+pr_key_name_valid(const char *name)
 {
-	return !strcmp(role, "node") || !strcmp(role, "read") || !strcmp(role, "steer");
-}
+	size_t len = strlen(name);
 
-static bool
-name_valid(const char *name)
-{
+	if (len < 1 || len > PR_KEY_NAME_MAX || !isalnum((unsigned char)*name))
+		return false;
 	for (; *name; name++)
-		if (!isgraph((unsigned char)*name))
+		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
 			return false;
 	return true;
 }
 
-static int
-parse_line(const char *line, struct pr_enrolled_key *out)
+enum pr_enrolled_line
+pr_enrolled_parse(const char *line, struct pr_enrolled_key *out)
 {
-	char key[PR_KEY_TEXT], extra;
+	char role[PR_ROLE_TEXT], key[PR_KEY_TEXT], extra;
 
-	if (sscanf(line, "%63s %15s %40s %c", out->name, out->role, key, &extra) != 3)
-		return -1;
-	if (!name_valid(out->name) || !pr_role_valid(out->role))
-		return -1;
-	return strlen(key) == PR_KEY_TEXT - 1 && zmq_z85_decode(out->key, key) ? 0 : -1;
+	if (!line[strspn(line, " \t\r")] || *line == '#')
+		return PR_ENROLLED_NOTHING;
+	if (sscanf(line, "%63s %15s %40s %c", out->name, role, key, &extra) != 3)
+		return PR_ENROLLED_BAD;
+	out->role = pr_role_parse(role);
+	if (!pr_key_name_valid(out->name) || !out->role)
+		return PR_ENROLLED_BAD;
+	if (strlen(key) != PR_KEY_TEXT - 1 || !zmq_z85_decode(out->key, key))
+		return PR_ENROLLED_BAD;
+	return PR_ENROLLED_KEY;
 }
 
 static int
@@ -61,39 +70,48 @@ parse(struct pr_enrolled *e, char *text, struct pr_error *err)
 	struct pr_enrolled_key key;
 	unsigned number = 0;
 
-	e->count = 0;
 	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+		enum pr_enrolled_line kind = pr_enrolled_parse(line, &key);
+
 		number++;
-		if (!line[strspn(line, " \t\r")] || *line == '#')
-			continue;
-		if (parse_line(line, &key) < 0)
+		if (kind == PR_ENROLLED_BAD)
 			return pr_error_set(err,
-				"key file %s line %u: want NAME node|read|steer PUBLICKEY",
+				"key file %s line %u: want NAME ROLE PUBLICKEY, roles are "
+				"node, read, steer",
 				e->file, number);
-		if (add_key(e, &key) < 0)
+		if (kind == PR_ENROLLED_KEY && add_key(e, &key) < 0)
 			return pr_error_set(err, "no memory for the keys of %s", e->file);
 	}
 	return 0;
 }
 
+/* Who may come in is not known when it fails: nobody. */
 static int
 load(struct pr_enrolled *e, struct pr_error *err)
 {
-	char *text = pr_keyfile_read(e->file, false, &e->seen, err);
-	int rc = text ? parse(e, text, err) : -1;
+	char *text;
+	int rc;
 
-	free(text);
+	e->count = 0;
+	memset(&e->seen, 0, sizeof(e->seen));
+	if (pr_keydir_check(e->dir, err) < 0)
+		return -1;
+	text = pr_keyfile_read(e->file, false, &e->seen, err);
+	if (!text)
+		return errno == ENOENT ? 0 : -1;
+	rc = parse(e, text, err);
+	pr_keyfile_free(text);
 	if (rc < 0)
-		e->count = 0; /* who may come in is not known: nobody */
+		e->count = 0;
 	return rc;
 }
 
 struct pr_enrolled *
-pr_enrolled_open(const char *file, struct pr_error *err)
+pr_enrolled_open(const char *dir, struct pr_error *err)
 {
 	struct pr_enrolled *e = calloc(1, sizeof(*e));
 
-	if (e && (e->file = strdup(file))) {
+	if (e && (e->dir = strdup(dir)) && (e->file = pr_keys_path(dir, "enrolled", err))) {
 		if (load(e, err) == 0)
 			return e;
 	} else {
@@ -109,6 +127,7 @@ pr_enrolled_close(struct pr_enrolled **enrolled)
 	struct pr_enrolled *e = *enrolled;
 
 	if (e) {
+		free(e->dir);
 		free(e->file);
 		free(e->keys);
 		free(e);
@@ -122,20 +141,47 @@ changed(const struct pr_enrolled *e)
 	struct stat now;
 
 	if (stat(e->file, &now) < 0)
-		return true;
+		return e->seen.st_ino != 0;
 	return now.st_ino != e->seen.st_ino || now.st_size != e->seen.st_size ||
 	       now.st_mtim.tv_sec != e->seen.st_mtim.tv_sec ||
 	       now.st_mtim.tv_nsec != e->seen.st_mtim.tv_nsec ||
-	       now.st_mode != e->seen.st_mode;
+	       now.st_mode != e->seen.st_mode || now.st_uid != e->seen.st_uid;
+}
+
+static void
+refresh(struct pr_enrolled *e)
+{
+	struct pr_error err;
+
+	if (!changed(e))
+		return;
+	if (load(e, &err) == 0) {
+		e->said_bad = false;
+		pr_log_info("%s: %zu keys are enrolled now", e->file, e->count);
+	} else if (!e->said_bad) {
+		e->said_bad = true;
+		pr_log_error("%s: nobody is admitted until it is mended", err.text);
+	}
 }
 
 const struct pr_enrolled_key *
 pr_enrolled_find(struct pr_enrolled *e, const uint8_t key[PR_KEY_BYTES])
 {
-	if (changed(e))
-		load(e, NULL);
+	refresh(e);
 	for (size_t i = 0; i < e->count; i++)
-		if (!memcmp(e->keys[i].key, key, PR_KEY_BYTES))
+		if (!sodium_memcmp(e->keys[i].key, key, PR_KEY_BYTES))
 			return &e->keys[i];
 	return NULL;
+}
+
+size_t
+pr_enrolled_count(struct pr_enrolled *e)
+{
+	return e->count;
+}
+
+const struct pr_enrolled_key *
+pr_enrolled_at(struct pr_enrolled *e, size_t at)
+{
+	return at < e->count ? &e->keys[at] : NULL;
 }

@@ -9,48 +9,84 @@
 #include "proto/base/error.h"
 
 /*
- * CURVE keys in files, in ZeroMQ's Z85 text (40 characters). Each line is a word and a value;
- * lines that begin with # are comments:
+ * A key directory (mode 0700), as packrack-keys(7) describes it. Keys are CURVE's, in ZeroMQ's Z85 text
+ * (40 characters). Each line is a word and a value; lines that begin with # are comments.
  *
- *   secret file (mode 0600, of the program that uses it)    secret-key Z85
- *   public file                                             public-key Z85
- *   enrolled file (of a server)                             NAME ROLE Z85
+ *   secret    0600   secret-key Z85                   own key pair
+ *   public    0644   public-key Z85
+ *   rack      0600   server-key [ENDPOINT] Z85        how the rack's servers are known, and
+ *                    frame-key HEX                    the key of its frames (proto/wire/rack_key.h)
+ *   enrolled  0600   NAME ROLE Z85                    whom the daemons of this machine admit
  *
- * A secret is never in an error text. A secret file that group or others may read, and any that
- * others may write, is refused.
+ * A secret is never in an error text. Files and the directory are checked for owner and mode.
  */
 #define PR_KEY_TEXT 41
 #define PR_KEY_BYTES 32
 #define PR_KEY_NAME_MAX 63
+#define PR_KEYS_DIR "/etc/packrack/keys"
+#define PR_KEYS_NONE "none" /* in place of a directory: go without */
 
 struct pr_key_pair {
 	char secret[PR_KEY_TEXT], public[PR_KEY_TEXT];
 };
 
-/* Makes both files; refuses to overwrite. */
-int pr_keys_generate(
-	const char *secret_file, const char *public_file, struct pr_error *err);
-/* The caller wipes the pair (pr_keys_wipe) when it has been used. */
-int pr_keys_load_pair(
-	const char *secret_file, struct pr_key_pair *out, struct pr_error *err);
-int pr_keys_load_public(
-	const char *public_file, char out[PR_KEY_TEXT], struct pr_error *err);
+/* DIR/NAME in malloc'd memory; NULL and err when there is none. */
+char *pr_keys_path(const char *dir, const char *name, struct pr_error *err);
+
+/*
+ * The directory that a daemon uses: what --key said, else PR_KEYS_DIR when there is a key pair in it,
+ * or when that cannot be told (then using it fails, loudly). NULL: no keys.
+ */
+const char *pr_keys_dir(const char *flag);
+
+/* Makes the directory if needed, and the pair in it; refuses to overwrite one. */
+int pr_keys_generate(const char *dir, struct pr_error *err);
+/* The caller wipes the pair (pr_keys_wipe) when it has been used; until then it is locked in memory. */
+int pr_keys_load_pair(const char *dir, struct pr_key_pair *out, struct pr_error *err);
 void pr_keys_wipe(struct pr_key_pair *pair);
+int pr_keys_load_public(const char *dir, char out[PR_KEY_TEXT], struct pr_error *err);
+/* Z85; returns out. */
+const char *pr_key_text(const uint8_t key[PR_KEY_BYTES], char out[PR_KEY_TEXT]);
+/* "public-key Z85" or the key alone, as a file or a pipe has it. */
+int pr_keys_parse_public(const char *text, char out[PR_KEY_TEXT]);
+/* Of the server that listens at endpoint: the line that names it, else the one without an endpoint. */
+int pr_keys_load_server(
+	const char *dir, const char *endpoint, char out[PR_KEY_TEXT], struct pr_error *err);
 
 struct pr_enrolled_key {
 	char name[PR_KEY_NAME_MAX + 1];
-	char role[16]; /* node, read or steer */
+	unsigned role; /* enum pr_role */
 	uint8_t key[PR_KEY_BYTES];
 };
 
-/* The listed keys, read again whenever the file has changed: enrolling needs no restart. */
+/*
+ * The listed keys, read again whenever the file has changed: neither enrolling nor revoking needs a
+ * restart. A file that is not there is an empty list.
+ */
 struct pr_enrolled;
-struct pr_enrolled *pr_enrolled_open(const char *file, struct pr_error *err);
+struct pr_enrolled *pr_enrolled_open(const char *dir, struct pr_error *err);
 void pr_enrolled_close(struct pr_enrolled **enrolled);
-/* NULL: not listed, or the file cannot be read any more (then nobody is admitted). */
+/*
+ * NULL: not listed, or the file cannot be trusted any more (then nobody is admitted, and the log says
+ * so once). Valid until the next call.
+ */
 const struct pr_enrolled_key *pr_enrolled_find(
 	struct pr_enrolled *enrolled, const uint8_t key[PR_KEY_BYTES]);
+size_t pr_enrolled_count(struct pr_enrolled *enrolled);
+/* In the file's order; valid until the next call of any of these. NULL: no such one. */
+const struct pr_enrolled_key *pr_enrolled_at(struct pr_enrolled *enrolled, size_t at);
 
-bool pr_role_valid(const char *role);
+/* 1 to PR_KEY_NAME_MAX letters, digits, dots, dashes, underscores; begins with a letter or digit. */
+bool pr_key_name_valid(const char *name);
+
+/*
+ * Changes DIR/enrolled, for the user's command. Comments and order stay. Enrolling refuses a name or a
+ * key that is listed already; revoking fails when there is none of this name. Two at once wait for
+ * each other.
+ */
+int pr_enrol(const char *dir, const char *name, unsigned role, const char key[PR_KEY_TEXT],
+	struct pr_error *err);
+/* *role: what it was. */
+int pr_revoke(const char *dir, const char *name, unsigned *role, struct pr_error *err);
 
 #endif

@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <zmq.h>
 
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/rpc/admit.h"
 #include "proto/rpc/monitor.h"
 #include "proto/rpc/socket.h"
 #include "proto/rpc/zap.h"
@@ -30,17 +33,21 @@ struct pr_rpc {
 	void *arg;
 	void (*watch)(void *arg, enum pr_rpc_state state);
 	void *watch_arg;
-	uint64_t bad;
-	void *ctx, *socket, *monitor;
+	uint64_t bad, not_allowed;
+	int64_t said_not_allowed; /* monotonic; a line a second at most */
+	void *ctx, *socket;
+	struct pr_monitor *monitor;
 	struct pr_zevent *zevent, *monitor_zevent;
 	struct pr_zap *zap;
 	struct pending pending[PENDING_MAX];
 	size_t pending_count;
 };
 
+static void send_failure(
+	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text);
+
 /* ---- receiving ---- */
 
-/* A peer's name and role stand in the user id that our ZAP handler gave: "ROLE NAME". */
 static bool
 peer_from_id(struct pr_rpc_peer *peer, zmq_msg_t *id)
 {
@@ -52,21 +59,32 @@ peer_from_id(struct pr_rpc_peer *peer, zmq_msg_t *id)
 	return true;
 }
 
-static void
-peer_set_user(const struct pr_rpc *rpc, struct pr_rpc_peer *peer, zmq_msg_t *msg)
+static struct pr_enrolled *
+enrolled_of(struct pr_rpc *rpc)
 {
-	const char *user = rpc->zap ? zmq_msg_gets(msg, "User-Id") : NULL;
+	return rpc->zap ? pr_zap_enrolled(rpc->zap) : NULL;
+}
 
-	if (!rpc->zap)
-		snprintf(peer->role, sizeof(peer->role), "steer");
-	else if (user)
-		sscanf(user, "%15s %63s", peer->role, peer->user);
+static void
+refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
+	const char *why)
+{
+	int64_t now = pr_now_mono();
+
+	rpc->not_allowed++;
+	if (now - rpc->said_not_allowed > PR_NS_PER_S || !rpc->said_not_allowed) {
+		rpc->said_not_allowed = now;
+		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
+			peer->user[0] ? peer->user : "somebody", pr_message_name(env), why);
+	}
+	send_failure(rpc, peer, env->id, why);
 }
 
 static void
 handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 {
 	Packrack__Envelope *env;
+	struct pr_error why;
 
 	if (zmq_msg_size(msg) == 0) /* a probe */
 		return;
@@ -75,7 +93,10 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 		rpc->bad++;
 		return;
 	}
-	rpc->call(rpc->arg, peer, env);
+	if (peer && !pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why))
+		refuse(rpc, peer, env, why.text);
+	else
+		rpc->call(rpc->arg, peer, env);
 	pr_message_free(&env);
 }
 
@@ -109,7 +130,8 @@ on_message(void *arg)
 		good = peer_from_id(&peer, &msg);
 		if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
 			return false;
-		peer_set_user(rpc, &peer, &msg);
+		pr_admit_fill(enrolled_of(rpc),
+			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
 	}
 	if (zmq_msg_more(&msg)) {
 		drop_rest(rpc->socket);
@@ -200,6 +222,31 @@ send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf,
 		       : 0;
 }
 
+static void
+send_failure(
+	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	uint8_t *buf;
+	size_t len;
+
+	failure.text = (char *)(uintptr_t)text;
+	failure.bad_request = true;
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	if (pr_message_pack(&env, &buf, &len, NULL) == 0)
+		send_as_server(rpc, peer, buf, len, NULL);
+	pr_zevent_check(rpc->zevent);
+}
+
+static bool
+is_revoked(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+{
+	return peer && !pr_admit_still(enrolled_of(rpc), peer);
+}
+
 int
 pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err)
@@ -215,6 +262,12 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 					 err, "a server sends to a peer, a client to none")
 			       : -1;
 	}
+	if (is_revoked(rpc, peer)) {
+		free(buf);
+		send_failure(rpc, peer, env->id, PR_ADMIT_REVOKED);
+		errno = EHOSTUNREACH;
+		return pr_error_set(err, "the key of %s was revoked", peer->user);
+	}
 	rc = peer ? send_as_server(rpc, peer, buf, len, err)
 		  : send_as_client(rpc, buf, len, err);
 	saved = errno;
@@ -226,8 +279,11 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 bool
 pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
-	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+	int rc = -1;
 
+	if (is_revoked(rpc, peer))
+		return false;
+	rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 	if (rc >= 0)
 		zmq_send(rpc->socket, "", 0, ZMQ_DONTWAIT);
 	else if (errno == EAGAIN) /* there, and slow */
@@ -333,8 +389,7 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_ke
 	if (!rpc->socket)
 		goto fail;
 	if (pr_rpc_has_keys(keys)) {
-		rpc->zap = pr_zap_create(
-			pr_loop_base(loop), rpc->ctx, keys->enrolled_file, err);
+		rpc->zap = pr_zap_create(pr_loop_base(loop), rpc->ctx, keys->dir, err);
 		if (!rpc->zap)
 			goto fail;
 	}
@@ -354,11 +409,14 @@ pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_k
 	if (!rpc)
 		return NULL;
 	rpc->socket = pr_rpc_socket(rpc->ctx, false, endpoint, keys, err);
-	rpc->monitor = rpc->socket ? pr_monitor_open(rpc->ctx, rpc->socket, err) : NULL;
+	if (rpc->socket)
+		rpc->monitor =
+			pr_monitor_open(rpc->ctx, rpc->socket, rpc->endpoint, keys, err);
 	if (!rpc->monitor)
 		goto fail;
-	rpc->monitor_zevent = pr_zevent_create(pr_loop_base(loop), rpc->monitor,
-		&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
+	rpc->monitor_zevent =
+		pr_zevent_create(pr_loop_base(loop), pr_monitor_socket(rpc->monitor),
+			&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
 	if (!rpc->monitor_zevent)
 		goto fail;
 	if (zmq_connect(rpc->socket, endpoint) < 0)
@@ -382,7 +440,7 @@ pr_rpc_destroy(struct pr_rpc **rpc)
 	pr_zevent_destroy(&r->monitor_zevent);
 	pr_zevent_destroy(&r->zevent);
 	if (r->socket) {
-		pr_monitor_close(r->socket, &r->monitor);
+		pr_monitor_close(&r->monitor);
 		zmq_close(r->socket);
 	}
 	pr_zap_destroy(&r->zap);
@@ -405,4 +463,16 @@ uint64_t
 pr_rpc_bad_messages(const struct pr_rpc *rpc)
 {
 	return rpc->bad;
+}
+
+uint64_t
+pr_rpc_not_allowed(const struct pr_rpc *rpc)
+{
+	return rpc->not_allowed;
+}
+
+const char *
+pr_rpc_refusal(const struct pr_rpc *rpc)
+{
+	return rpc->monitor ? pr_monitor_refusal(rpc->monitor) : "";
 }

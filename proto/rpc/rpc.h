@@ -25,25 +25,26 @@
 struct pr_rpc_peer {
 	uint8_t id[PR_RPC_PEER_MAX];
 	size_t len;
-	char role[16]; /* with keys: node, read or steer; without: steer */
+	unsigned role; /* enum pr_role, when this was filled in; PR_ROLE_ALL without keys */
 	char user[PR_RPC_PEER_MAX]; /* enrolled name, or "" */
+	uint8_t key[32]; /* with keys: the peer's public one */
 };
 
 /*
- * CURVE (proto/rpc/keys.h says what the files hold). keys NULL or all NULL: plain (only sensible on
- * ipc and loopback; programs say so). Files are checked for mode.
+ * CURVE. keys or dir NULL: plain (only sensible on ipc and loopback; programs say so). dir is a key
+ * directory (proto/rpc/keys.h): a server takes its own pair and whom it admits from it, a client its
+ * own pair and the server's public key. dir is kept by servers: not to be freed before them.
  */
 struct pr_rpc_keys {
-	const char *secret_file; /* own key pair */
-	const char *server_file; /* client: the server's public key */
-	const char *enrolled_file; /* server: lines "NAME ROLE PUBLICKEY" */
+	const char *dir;
 };
 
 struct pr_rpc;
 
 /*
  * Must not keep env, nor destroy the rpc. peer is NULL on a client. Bad messages never get here;
- * they are counted.
+ * they are counted. Nor do messages that the peer's key may not send (proto/rpc/roles.h), by the role
+ * that it has at that moment: they are answered with a Failure.
  */
 typedef void (*pr_rpc_call)(
 	void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
@@ -57,12 +58,15 @@ void pr_rpc_destroy(struct pr_rpc **rpc);
 
 /*
  * A client's connection comes and goes; whatever was asked over one that went will not be answered.
- * REFUSED: the server does not admit our key, or one of us has keys and the other has not; it is
- * tried again all the same. Not called on servers: see pr_rpc_probe.
+ * REFUSED: the server does not admit our key, or has another than we know, or one of us has keys and
+ * the other has not; it is tried again all the same. Not called on servers: see pr_rpc_probe.
  */
 enum pr_rpc_state { PR_RPC_CONNECTED, PR_RPC_DISCONNECTED, PR_RPC_REFUSED };
 void pr_rpc_watch(
 	struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg);
+
+/* Why we were REFUSED last, in one line with the mend; "" before that. */
+const char *pr_rpc_refusal(const struct pr_rpc *rpc);
 
 /*
  * Sends; never blocks: -1 with errno EAGAIN when the peer's queue is full (try later), with another
@@ -73,7 +77,10 @@ void pr_rpc_watch(
 int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err);
 
-/* Server: is the peer still there? Sends it an empty message, which all receivers ignore. */
+/*
+ * Server: is the peer still there, and admitted? Sends it an empty message, which all receivers ignore.
+ * A peer whose key was revoked is gone for all calls, and is told so in place of what was to be sent.
+ */
 bool pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
 
 /*
@@ -87,6 +94,8 @@ int pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
 
 bool pr_rpc_peer_equal(const struct pr_rpc_peer *a, const struct pr_rpc_peer *b);
 uint64_t pr_rpc_bad_messages(const struct pr_rpc *rpc);
+/* Messages that the sender's key may not send. */
+uint64_t pr_rpc_not_allowed(const struct pr_rpc *rpc);
 
 /* Refuses ipc paths over 107 bytes and unknown transports with a clear line. */
 int pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err);

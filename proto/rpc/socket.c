@@ -50,7 +50,7 @@ set_limits(void *socket, bool server, bool tcp)
 bool
 pr_rpc_has_keys(const struct pr_rpc_keys *keys)
 {
-	return keys && (keys->secret_file || keys->server_file || keys->enrolled_file);
+	return keys && keys->dir;
 }
 
 static int
@@ -70,26 +70,23 @@ set_client_keys(void *socket, const struct pr_key_pair *pair, const char *server
 }
 
 static int
-set_keys(void *socket, bool server, const struct pr_rpc_keys *keys, struct pr_error *err)
+set_keys(void *socket, bool server, const char *endpoint, const char *dir,
+	struct pr_error *err)
 {
-	const char *other = server ? keys->enrolled_file : keys->server_file;
-	char public[PR_KEY_TEXT] = "";
+	char other[PR_KEY_TEXT] = "";
 	struct pr_key_pair pair;
 	int bad;
 
-	if (!keys->secret_file || !other)
-		return pr_error_set(err, "keys: a %s needs its own secret key file and %s",
-			server ? "server" : "client",
-			server ? "the file of enrolled keys"
-			       : "the server's public key file");
-	if (!server && pr_keys_load_public(keys->server_file, public, err) < 0)
+	if (pr_keys_load_pair(dir, &pair, err) < 0)
 		return -1;
-	if (pr_keys_load_pair(keys->secret_file, &pair, err) < 0)
+	if (!server && pr_keys_load_server(dir, endpoint, other, err) < 0) {
+		pr_keys_wipe(&pair);
 		return -1;
+	}
 	bad = server ? set_server_keys(socket, &pair)
-		     : set_client_keys(socket, &pair, public);
+		     : set_client_keys(socket, &pair, other);
 	pr_keys_wipe(&pair);
-	return bad ? pr_error_set(err, "keys: ZeroMQ refuses them") : 0;
+	return bad ? pr_error_set(err, "keys of %s: ZeroMQ refuses them", dir) : 0;
 }
 
 void *
@@ -103,7 +100,8 @@ pr_rpc_socket(void *ctx, bool server, const char *endpoint, const struct pr_rpc_
 	socket = zmq_socket(ctx, server ? ZMQ_ROUTER : ZMQ_DEALER);
 	if (!socket || set_limits(socket, server, !pr_rpc_ipc_path(endpoint)) < 0)
 		pr_error_set(err, "cannot make a ZeroMQ socket: %s", zmq_strerror(errno));
-	else if (!pr_rpc_has_keys(keys) || set_keys(socket, server, keys, err) == 0)
+	else if (!pr_rpc_has_keys(keys) ||
+		 set_keys(socket, server, endpoint, keys->dir, err) == 0)
 		return socket;
 	if (socket)
 		zmq_close(socket);

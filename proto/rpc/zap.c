@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/zap.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
@@ -53,11 +52,11 @@ receive_frames(void *socket, struct frame *frames, size_t room)
 static void
 reply(struct pr_zap *zap, const struct frame *id, const struct pr_enrolled_key *key)
 {
-	char user[sizeof(key->name) + sizeof(key->role)] = "";
+	char user[PR_KEY_TEXT] = "";
 	const char *code = key ? "200" : "400", *text = key ? "OK" : "key is not enrolled";
 
 	if (key)
-		snprintf(user, sizeof(user), "%s %s", key->role, key->name);
+		zmq_z85_encode(user, key->key, PR_KEY_BYTES);
 	zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
 	zmq_send(zap->socket, id->bytes, id->len, ZMQ_SNDMORE);
 	zmq_send(zap->socket, code, 3, ZMQ_SNDMORE);
@@ -94,8 +93,7 @@ on_request(void *arg)
 }
 
 struct pr_zap *
-pr_zap_create(
-	struct event_base *base, void *ctx, const char *enrolled_file, struct pr_error *err)
+pr_zap_create(struct event_base *base, void *ctx, const char *dir, struct pr_error *err)
 {
 	struct pr_zap *zap = calloc(1, sizeof(*zap));
 	int linger = 0;
@@ -104,7 +102,7 @@ pr_zap_create(
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	zap->enrolled = pr_enrolled_open(enrolled_file, err);
+	zap->enrolled = pr_enrolled_open(dir, err);
 	if (!zap->enrolled)
 		goto fail;
 	zap->socket = zmq_socket(ctx, ZMQ_REP);
@@ -136,4 +134,10 @@ pr_zap_destroy(struct pr_zap **zap)
 	pr_enrolled_close(&z->enrolled);
 	free(z);
 	*zap = NULL;
+}
+
+struct pr_enrolled *
+pr_zap_enrolled(struct pr_zap *zap)
+{
+	return zap->enrolled;
 }

@@ -6,9 +6,11 @@
 #include "proto/wire/frame.h"
 
 /*
- * Reads a rack's key: a file of 64 hexadecimal digits (and a newline), that only its owner may
- * read. path NULL: no key, *key is unset.
+ * Reads the key of a rack's frames from the file `rack` of a key directory: the first line
+ * "frame-key HEX", 64 digits. dir NULL: *key is unset. Else a key must be there. *key is locked in
+ * memory until pr_rack_key_forget.
  */
-int pr_rack_key_read(const char *path, struct pr_frame_key *key, struct pr_error *err);
+int pr_rack_key_read(const char *dir, struct pr_frame_key *key, struct pr_error *err);
+void pr_rack_key_forget(struct pr_frame_key *key);
 
 #endif

@@ -58,7 +58,7 @@ daemon_start() { # NAME: and wait until it is ready
 	case $1 in
 	merger)
 		fresh_socket merger
-		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" --config "$CONF" \
+		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" --config "$CONF" --key "$(key_of head)" \
 			--listen "ipc://$STATE/merger.sock" --metrics 127.0.0.1:9474
 		proc_await merger 10 "socket" is_socket "$STATE/merger.sock"
 		;;
@@ -70,20 +70,20 @@ daemon_start() { # NAME: and wait until it is ready
 		;;
 	log[0-9]*)
 		fresh_socket "$1"
-		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --config "$CONF" \
+		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --config "$CONF" --key "$(key_of "$1")" \
 			--rack eth0 --name "$1" \
 			--volume "$STATE/$1.vol" --manage "ipc://$STATE/$1.sock" --metrics 127.0.0.1:9472
 		proc_await "$1" 10 "socket" is_socket "$STATE/$1.sock"
 		;;
 	idx[0-9]*)
-		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --config "$CONF" \
+		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --config "$CONF" --key "$(key_of "log$n")" \
 			--name "log$n" \
 			--volume "$STATE/log$n.vol" --merger "ipc://$STATE/merger.sock" --metrics 127.0.0.1:9473
 		;;
 	dispatcher)
 		fresh_socket dispatcher
 		mapfile -t in < <(dispatcher_inputs)
-		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" --config "$CONF" \
+		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" --config "$CONF" --key "$(key_of head)" \
 			"${in[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
 			--manage "ipc://$STATE/dispatcher.sock" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
@@ -101,6 +101,7 @@ daemon_start() { # NAME: and wait until it is ready
 daemons_up() {
 	local i
 	rm -f "$STATE"/logs/*.log
+	keys_up
 	for ((i = 1; i <= LOGGERS; i++)); do
 		volume_make "$i"
 	done

@@ -18,7 +18,8 @@ class Rack:
         self.dir = tempfile.mkdtemp(prefix="packrack-bench-", dir=os.path.join(b.TOP, "build"))
         self.env = dict(os.environ, PACKRACK_BUILD=b.BUILD,
                         PACKRACK_MERGER=f"ipc://{self.dir}/merger.sock",
-                        PACKRACK_DISPATCHER=f"ipc://{self.dir}/dispatcher.sock")
+                        PACKRACK_DISPATCHER=f"ipc://{self.dir}/dispatcher.sock",
+                        PACKRACK_KEY=f"{self.dir}/keys/user")
         self.rack("up", "-n", nodes, "--size", size, *options, "--", *dispatcher)
 
     def rack(self, verb, *words, check=True):

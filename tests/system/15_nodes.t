@@ -13,22 +13,6 @@ N=6000
 tests/system/numbered.py make "$LAB_DIR/a.pcap" $N 1
 tests/system/numbered.py make "$LAB_DIR/b.pcap" 2000 2
 
-new_key() { # FILE
-	(umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' > "$1")
-}
-
-configure() { # KEY of the loggers
-	cat > "$LAB_DIR/packrack.conf" <<- C
-	[dispatcher]
-	rack-key = $LAB_DIR/key
-	[logger]
-	rack-key = $1
-	C
-}
-new_key "$LAB_DIR/key"
-new_key "$LAB_DIR/other"
-configure "$LAB_DIR/key"
-
 in_switch() {
 	"$RACK" exec sw "$@"
 }
@@ -85,7 +69,7 @@ up() {
 }
 run_step "a rack whose programs have a key" up
 loud() {
-	! grep -h "no rack key\|no --rack-key" "$LAB_DIR"/logs/*.log
+	! grep -h "no keys" "$LAB_DIR"/logs/*.log
 }
 run_step "nobody warns of a missing key" loud
 run_step "frames of the dispatcher pass by" poll_until 5 "$FORGE" has "$LAB_DIR/p1.pcap" MARK
@@ -128,7 +112,7 @@ forged() { # counted, and nothing else
 }
 run_step "forged STOP, RESET and DISCONNECT frames are counted" forged
 run_step "the forger's frames are good but for the key" in_switch \
-	"$FORGE" send p1 "$LAB_DIR/p1.pcap" IDENTIFY --key "$LAB_DIR/key"
+	"$FORGE" send p1 "$LAB_DIR/p1.pcap" IDENTIFY --key "$LAB_DIR/keys/log1/rack"
 run_step "as the node obeys one with it" poll_until 5 says log1 "no LED"
 forged_quit() {
 	local before
@@ -161,9 +145,8 @@ run_step "nothing is lost, neither to forgers nor to commands" whole
 # ---- a node with another key ----
 
 stranger() {
-	configure "$LAB_DIR/other"
+	sed -i "s/^frame-key .*/frame-key $(printf 'b%.0s' {1..64})/" "$LAB_DIR/keys/log3/rack"
 	"$RACK" restart log3 || return 1
-	configure "$LAB_DIR/key"
 	poll_until 5 above 2 dispatcher - control_bad_tag || return 1
 	is quit view log3 state
 }

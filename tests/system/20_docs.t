@@ -18,6 +18,14 @@ command_agrees() { # COMMAND SECTION...
 	"$BUILD/packrack" $command --help | tests/system/manpage.py merger/cli/packrack.1 "$@"
 }
 
+# Options of several commands, told in one section.
+keys_agree() {
+	local verb
+	for verb in generate enroll list; do
+		"$BUILD/packrack" keys $verb --help
+	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 keys Output
+}
+
 # Each command that `packrack --help` lists has been looked at below.
 commands_listed() { # COMMAND...
 	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p' | sort) \
@@ -29,7 +37,7 @@ well_formed() { # PAGE
 	said=$(mandoc -T lint -W warning "$1") || { echo "$said"; return 1; }
 }
 
-for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.1 proto/*.[57] logger/streamfs/*.3; do
+for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] proto/*.[57] logger/streamfs/*.3; do
 	[ -f "$page" ] || continue
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
@@ -45,7 +53,7 @@ done
 
 if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack's commands are these" commands_listed query export rate top status console import volume queries \
-		node capture
+		node capture keys
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
 	done
@@ -54,6 +62,7 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack status" command_agrees status status Output Keys
 	run_step "packrack console" command_agrees console console Keys
 	run_step "packrack queries" command_agrees "queries list" queries Output Keys
+	run_step "packrack keys generate" keys_agree
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output

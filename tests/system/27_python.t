@@ -56,14 +56,26 @@ run_step "the example of the documentation" "$PYTHON" merger/python/examples/tal
 
 # ---- keys ----
 
+make_keys() {
+	local name
+	"$PACKRACK" keys generate --rack --key "$LAB_DIR/server" || return 1
+	for name in reader node stranger fooled; do
+		"$PACKRACK" keys generate --key "$LAB_DIR/$name" || return 1
+		"$PACKRACK" keys enroll "$name" read "$LAB_DIR/$name/public" --key "$LAB_DIR/server" \
+			--bundle "$LAB_DIR/$name/rack" || return 1
+	done
+	"$PACKRACK" keys revoke stranger --key "$LAB_DIR/server" &&
+		"$PACKRACK" keys revoke node --key "$LAB_DIR/server" &&
+		"$PACKRACK" keys enroll node node "$LAB_DIR/node/public" --key "$LAB_DIR/server" &&
+		sed 's/^public/server/' "$LAB_DIR/stranger/public" > "$LAB_DIR/fooled/rack"
+}
 keyed_merger() {
 	"$BUILD/packrack-merger" --config /dev/null --listen "ipc://$LAB_DIR/keyed.sock" \
-		--secret-key "$LAB_DIR/server.secret" --enrolled "$LAB_DIR/enrolled" \
-		> "$LAB_DIR/keyed.log" 2>&1 &
+		--key "$LAB_DIR/server" > "$LAB_DIR/keyed.log" 2>&1 &
 	KEYED=$!
 	poll_until 5 test -S "$LAB_DIR/keyed.sock" || { cat "$LAB_DIR/keyed.log"; return 1; }
 }
-run_step "keys are made" api make_keys
+run_step "keys are made" make_keys
 run_step "a merger with keys" keyed_merger
 run_step "keys: who is enrolled may ask, others are refused" api keys "ipc://$LAB_DIR/keyed.sock"
 kill "$KEYED" && wait "$KEYED" 2> /dev/null

@@ -15,6 +15,7 @@ The frames are built here from their description, by none of the programs under 
 """
 import ctypes
 import hashlib
+import re
 import socket
 import struct
 import sys
@@ -76,7 +77,7 @@ def main(argv):
         found = [forged(model, "QUIT", b"") for model in list(frames(argv[3], "STATUS"))[-1:]]
     elif len(argv) in (5, 7) and argv[1] == "send":
         with open(argv[6] if len(argv) == 7 else "/dev/null", encoding="ascii") as f:
-            key = bytes.fromhex(f.read())
+            key = bytes.fromhex("".join(re.findall(r"^frame-key (\S+)", f.read(), re.M)[:1]))
         found = [forged(model, argv[4], key) for model in list(frames(argv[3], "MARK"))[-1:]]
     else:
         sys.exit(__doc__)

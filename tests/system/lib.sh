@@ -74,6 +74,7 @@ new_lab() {
 	export RACK_STATE=$LAB_DIR
 	export PACKRACK_MERGER=ipc://$LAB_DIR/merger.sock
 	export PACKRACK_DISPATCHER=ipc://$LAB_DIR/dispatcher.sock
+	export PACKRACK_KEY=$LAB_DIR/keys/user # of `rack up`; none for daemons of one's own
 }
 
 end_labs() {

@@ -3,17 +3,20 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "proto/base/clock.h"
 #include "proto/rpc/keys.h"
+#include "proto/rpc/roles.h"
 #include "proto/rpc/rpc.h"
 
 static char dir[64], endpoint[96];
@@ -30,7 +33,7 @@ struct server {
 
 struct client {
 	struct pr_rpc *rpc;
-	unsigned got, connected, disconnected, refused;
+	unsigned got, connected, disconnected, refused, failures;
 	uint64_t last_id;
 };
 
@@ -81,6 +84,7 @@ on_client(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 
 	ck_assert_ptr_null(peer);
 	c->got++;
+	c->failures += env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE;
 	c->last_id = env->id;
 }
 
@@ -153,7 +157,7 @@ START_TEST(asks_and_answers)
 	wait_until(&c.got, 1);
 	ck_assert_uint_eq(c.last_id, 7);
 	ck_assert_uint_eq(c.connected, 1);
-	ck_assert_str_eq(s.last.role, "steer");
+	ck_assert_uint_eq(s.last.role, PR_ROLE_ALL);
 	ck_assert_int_eq(stat(endpoint + 6, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 0777, 0660);
 	finish(&s, &c);
@@ -377,99 +381,180 @@ END_TEST
 
 /* ---- keys ---- */
 
-static char files[6][128];
-enum { SERVER_SECRET, SERVER_PUBLIC, CLIENT_SECRET, CLIENT_PUBLIC, ENROLLED, OTHER };
+static char server_dir[96], client_dir[96];
+static const struct pr_rpc_keys server_keys = {server_dir}, client_keys = {client_dir};
+
+static void
+write_file(const char *where, const char *name, mode_t mode, const char *fmt, ...)
+{
+	char path[160];
+	va_list args;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", where, name);
+	unlink(path);
+	f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	va_start(args, fmt);
+	vfprintf(f, fmt, args);
+	va_end(args);
+	fclose(f);
+	ck_assert_int_eq(chmod(path, mode), 0);
+}
 
 static void
 make_keys(void)
 {
-	static const char *const names[] = {"ss", "sp", "cs", "cp", "enrolled", "other"};
+	char key[PR_KEY_TEXT];
 
-	for (int i = 0; i < 6; i++)
-		snprintf(files[i], sizeof(files[i]), "%s/%s", dir, names[i]);
-	ck_assert_msg(
-		pr_keys_generate(files[SERVER_SECRET], files[SERVER_PUBLIC], &err) == 0,
-		"%s", err.text);
-	ck_assert_int_eq(
-		pr_keys_generate(files[CLIENT_SECRET], files[CLIENT_PUBLIC], &err), 0);
-	ck_assert_int_eq(
-		pr_keys_generate(files[CLIENT_SECRET], files[CLIENT_PUBLIC], &err), -1);
+	snprintf(server_dir, sizeof(server_dir), "%s/server", dir);
+	snprintf(client_dir, sizeof(client_dir), "%s/client", dir);
+	ck_assert_msg(pr_keys_generate(server_dir, &err) == 0, "%s", err.text);
+	ck_assert_int_eq(pr_keys_generate(client_dir, &err), 0);
+	ck_assert_int_eq(pr_keys_generate(client_dir, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "already"));
+	ck_assert_int_eq(pr_keys_load_public(server_dir, key, &err), 0);
+	write_file(client_dir, "rack", 0600, "# x\nserver-key %s\n", key);
 }
 
 static void
-enroll(const char *name, const char *role)
+enroll(const char *name, unsigned role)
 {
 	char key[PR_KEY_TEXT];
-	FILE *f = fopen(files[ENROLLED], "w");
 
-	ck_assert_int_eq(pr_keys_load_public(files[CLIENT_PUBLIC], key, &err), 0);
-	fprintf(f, "# users\n\n");
-	if (name)
-		fprintf(f, "%s %s %s\n", name, role, key);
-	fclose(f);
-	chmod(files[ENROLLED], 0644);
+	ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
+	ck_assert_msg(pr_enrol(server_dir, name, role, key, &err) == 0, "%s", err.text);
+}
+
+static void
+withdraw(const char *name)
+{
+	unsigned role;
+
+	ck_assert_msg(pr_revoke(server_dir, name, &role, &err) == 0, "%s", err.text);
+}
+
+static void
+connect_client(struct client *c, const struct pr_rpc_keys *keys)
+{
+	memset(c, 0, sizeof(*c));
+	c->rpc = pr_rpc_connect(loop, endpoint, keys, on_client, c, &err);
+	ck_assert_msg(c->rpc != NULL, "%s", err.text);
+	pr_rpc_watch(c->rpc, on_state, c);
 }
 
 START_TEST(curve_admits_and_refuses)
 {
-	struct pr_rpc_keys server_keys, client_keys;
 	struct server s;
 	struct client c;
 	Packrack__Envelope env = request(1);
 
 	make_keys();
-	enroll(NULL, NULL);
-	server_keys = (struct pr_rpc_keys){files[SERVER_SECRET], NULL, files[ENROLLED]};
-	client_keys =
-		(struct pr_rpc_keys){files[CLIENT_SECRET], files[SERVER_PUBLIC], NULL};
 	start(&s, &c, &server_keys, &client_keys);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.refused, 1);
+	ck_assert_ptr_nonnull(strstr(pr_rpc_refusal(c.rpc), "does not admit our key"));
 	ck_assert_uint_eq(s.got, 0);
 	pr_rpc_destroy(&c.rpc);
-	enroll("ann", "read"); /* without a restart */
-	c.rpc = pr_rpc_connect(loop, endpoint, &client_keys, on_client, &c, &err);
+	enroll("ann", PR_ROLE_READ); /* without a restart */
+	connect_client(&c, &client_keys);
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.got, 1);
 	ck_assert_str_eq(s.last.user, "ann");
-	ck_assert_str_eq(s.last.role, "read");
+	ck_assert_uint_eq(s.last.role, PR_ROLE_READ);
 	pr_rpc_destroy(&c.rpc);
 	s.got = 0;
-	memset(&c, 0, sizeof(c)); /* no keys: refused as well */
-	c.rpc = pr_rpc_connect(loop, endpoint, NULL, on_client, &c, &err);
-	pr_rpc_watch(c.rpc, on_state, &c);
+	connect_client(&c, NULL); /* no keys: refused as well */
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.refused, 1);
+	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "wants keys") != NULL, "%s",
+		pr_rpc_refusal(c.rpc));
 	ck_assert_uint_eq(s.got, 0);
 	finish(&s, &c);
 }
 END_TEST
 
-START_TEST(key_files_are_checked)
+START_TEST(wrong_servers_are_told)
 {
-	struct pr_key_pair pair;
-	struct pr_enrolled *enrolled;
 	char key[PR_KEY_TEXT];
+	struct server s;
+	struct client c;
 
 	make_keys();
-	ck_assert_int_eq(pr_keys_load_pair(files[SERVER_SECRET], &pair, &err), 0);
-	ck_assert_int_eq(pr_keys_load_public(files[SERVER_PUBLIC], key, &err), 0);
-	ck_assert_str_eq(pair.public, key);
-	chmod(files[SERVER_SECRET], 0640);
-	ck_assert_int_eq(pr_keys_load_pair(files[SERVER_SECRET], &pair, &err), -1);
-	ck_assert_ptr_nonnull(strstr(err.text, "chmod 600"));
-	ck_assert_int_eq(pr_keys_load_pair(files[SERVER_PUBLIC], &pair, &err), -1);
-	ck_assert_int_eq(pr_keys_load_public(dir, key, &err), -1);
-	ck_assert_int_eq(pr_keys_load_public("/nonexistent", key, &err), -1);
-	enroll("ann", "king");
-	ck_assert_ptr_null(pr_enrolled_open(files[ENROLLED], &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "line 3"));
-	enroll("ann", "steer");
-	enrolled = pr_enrolled_open(files[ENROLLED], &err);
-	ck_assert_ptr_nonnull(enrolled);
-	pr_enrolled_close(&enrolled);
-	chmod(files[ENROLLED], 0666);
-	ck_assert_ptr_null(pr_enrolled_open(files[ENROLLED], &err));
+	enroll("ann", PR_ROLE_READ);
+	ck_assert_int_eq(pr_keys_load_public(client_dir, key, &err), 0);
+	write_file(client_dir, "rack", 0600, "server-key %s\n", key);
+	start(&s, &c, &server_keys, &client_keys);
+	wait_until(&c.refused, 1);
+	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "another key") != NULL, "%s",
+		pr_rpc_refusal(c.rpc));
+	pr_rpc_destroy(&c.rpc);
+	pr_rpc_destroy(&s.rpc);
+	start(&s, &c, NULL, &client_keys); /* it has no keys */
+	wait_until(&c.refused, 1);
+	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "has no keys") != NULL, "%s",
+		pr_rpc_refusal(c.rpc));
+	ck_assert_uint_eq(s.got, 0);
+	finish(&s, &c);
+}
+END_TEST
+
+START_TEST(questions_are_refused_at_once)
+{
+	struct server s;
+	struct client c;
+	Packrack__Envelope env = request(7), *reply;
+	int64_t before = pr_now_mono();
+	pid_t child;
+	int status;
+
+	make_keys();
+	start(&s, &c, &server_keys, &client_keys);
+	child = fork();
+	if (child == 0) {
+		int rc = pr_rpc_ask(endpoint, NULL, &env, 20 * PR_NS_PER_S, &reply, &err);
+		_exit(rc == -1 && strstr(err.text, "wants keys") ? 0 : 1);
+	}
+	while (waitpid(child, &status, WNOHANG) == 0)
+		event_base_loop(pr_loop_base(loop), EVLOOP_NONBLOCK);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	ck_assert_int_lt(pr_now_mono() - before, 15 * PR_NS_PER_S);
+	finish(&s, &c);
+}
+END_TEST
+
+START_TEST(a_revoked_key_is_out_at_once)
+{
+	struct server s;
+	struct client c;
+	Packrack__Envelope env = request(1);
+	struct pr_rpc_peer peer;
+
+	make_keys();
+	enroll("ann", PR_ROLE_READ);
+	start(&s, &c, &server_keys, &client_keys);
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&c.got, 1);
+	peer = s.last;
+	ck_assert(pr_rpc_probe(s.rpc, &peer));
+	withdraw("ann"); /* the connection stands */
+	env.id = 2;
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&c.got, 2);
+	ck_assert_uint_eq(c.failures, 1);
+	ck_assert_uint_eq(s.got, 1);
+	ck_assert(!pr_rpc_probe(s.rpc, &peer));
+	env.id = 3; /* what was under way for it */
+	ck_assert_int_eq(pr_rpc_send(s.rpc, &peer, &env, &err), -1);
+	ck_assert_int_eq(errno, EHOSTUNREACH);
+	wait_until(&c.got, 3);
+	ck_assert_uint_eq(c.failures, 2);
+	ck_assert_uint_eq(c.last_id, 3);
+	enroll("ann", PR_ROLE_STEER); /* the same connection, with its new role */
+	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
+	wait_until(&s.got, 2);
+	ck_assert_uint_eq(s.last.role, PR_ROLE_STEER);
+	finish(&s, &c);
 }
 END_TEST
 
@@ -583,7 +668,9 @@ main(void)
 	tcase_add_test(tests, hostile_peer);
 	tcase_add_test(tests, oversize_is_cut_off);
 	tcase_add_test(tests, curve_admits_and_refuses);
-	tcase_add_test(tests, key_files_are_checked);
+	tcase_add_test(tests, wrong_servers_are_told);
+	tcase_add_test(tests, questions_are_refused_at_once);
+	tcase_add_test(tests, a_revoked_key_is_out_at_once);
 	tcase_add_test(tests, endpoints_are_checked);
 	tcase_add_test(tests, sockets_of_others_stay);
 	tcase_add_test(tests, stale_socket_goes);

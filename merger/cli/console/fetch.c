@@ -111,9 +111,7 @@ on_state(void *arg, enum pr_rpc_state state)
 
 	if (state == PR_RPC_CONNECTED)
 		return;
-	silent(s, state == PR_RPC_REFUSED ? "does not admit us: is your key enrolled, and "
-					    "is --server-key its?"
-					  : "went away");
+	silent(s, state == PR_RPC_REFUSED ? pr_rpc_refusal(s->rpc) : "went away");
 	if (s->ordered)
 		order_end(s, false, "it went away");
 	s->fetch->calls.changed(s->fetch->calls.arg);

@@ -12,13 +12,14 @@ from zmq.utils.monitor import recv_monitor_message
 
 from . import packrack_pb2 as pb
 from .errors import Error, Refused, RequestError, Unreachable
-from .keys import read_key
+from . import keys
 
 MESSAGE_MAX = 4 * 1024 * 1024
 PATH_MAX = 107
-REFUSALS = (zmq.EVENT_HANDSHAKE_FAILED_AUTH, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
 EVENTS = (zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
-          | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+          | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+          | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+BROKEN_MAX = 3  # a server with another key hangs up without a word; so does one that just ends
 
 
 def check_endpoint(endpoint):
@@ -48,19 +49,17 @@ def check_listener(endpoint):
 
 
 class Target:
-    """Where to connect, and with which keys."""
+    """Where to connect, and with which key directory."""
 
-    def __init__(self, endpoint, secret_key=None, server_key=None):
+    def __init__(self, endpoint, key=None):
         check_endpoint(endpoint)
-        if bool(secret_key) != bool(server_key):
-            raise RequestError("keys: give both secret_key (your key pair's file) and server_key "
-                               "(the file with the server's public key), or neither")
         self.endpoint = endpoint
         self.secret = self.public = self.server = None
-        if secret_key:
-            self.secret = read_key(secret_key, "secret-key", True)
+        self.keys = keys.directory(key)
+        if self.keys:
+            self.secret = keys.secret(self.keys)
             self.public = zmq.curve_public(self.secret)
-            self.server = read_key(server_key, "public-key", False)
+            self.server = keys.server(self.keys, endpoint)
         self.context = zmq.Context()
 
     def close(self):
@@ -72,6 +71,9 @@ class Channel:
 
     def __init__(self, target):
         self.endpoint = target.endpoint
+        self.keys = target.keys
+        self.broken = 0
+        self.connected = False
         check_listener(self.endpoint)
         self.socket = target.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
@@ -96,12 +98,31 @@ class Channel:
     def read_monitor(self):
         while self.monitor.poll(0):
             event = recv_monitor_message(self.monitor)["event"]
-            if event in REFUSALS:
-                self.gone = Refused("%s does not admit us: is our key enrolled there, and is "
-                                    "server_key its?" % self.endpoint)
-            elif event == zmq.EVENT_DISCONNECTED and not self.gone:
+            refusal = self.refusal(event)
+            if refusal:
+                self.gone = Refused(refusal)
+            elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.connected = True
+            elif event == zmq.EVENT_DISCONNECTED and self.connected and not self.gone:
                 self.gone = Unreachable("%s went away in the middle of the answer: ask again"
                                         % self.endpoint)
+
+    def refusal(self, event):
+        """What a handshake that failed says of our keys (proto/rpc/monitor.c), or None."""
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            return ("%s does not admit our key: enroll %s/public there (packrack keys enroll)"
+                    % (self.endpoint, self.keys))
+        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            if not self.keys:
+                return "%s wants keys, and we have none: give key or PACKRACK_KEY" % self.endpoint
+            return ("%s has no keys, and we have (%s): is it the right server?"
+                    % (self.endpoint, self.keys))
+        if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            self.broken += 1
+        if self.broken < BROKEN_MAX:
+            return None
+        return ("%s has another key than we know it by: see server-key in %s/rack"
+                % (self.endpoint, self.keys))
 
     def receive(self, timeout):
         """The next envelope. What came before the connection broke is given first."""
@@ -153,7 +174,7 @@ class Channel:
 
 def failure(endpoint, said):
     """The server's one line as what it is."""
-    if "role does not allow" in said.text:
+    if "role does not allow" in said.text or "not enrolled here" in said.text:
         return Refused("%s: %s" % (endpoint, said.text))
     kind = RequestError if said.bad_request else Error
     return kind("%s: %s" % (endpoint, said.text))

@@ -1,34 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CURVE keys in files, in the form and with the care of proto/rpc/keys.h."""
+"""CURVE keys in a key directory, in the form and with the care of proto/rpc/keys.h."""
 import os
 import re
 import stat
 
 from .errors import Error
 
+SYSTEM = "/etc/packrack/keys"
+NONE = "none"
 Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}$", re.A)
 
 
-def read_key(path, word, private):
-    """The value of the line that begins with word. A secret is never in an error text."""
-    try:
-        with open(path, "rb") as f:
-            status = os.fstat(f.fileno())
-            text = f.read(1024 * 1024).decode("utf-8", "replace")
-    except OSError as e:
-        raise Error("key file %s: %s" % (path, e.strerror)) from None
+def directory(said=None):
+    """The key directory to use, or None for no keys: said, PACKRACK_KEY, the user's, the system's."""
+    said = said or os.environ.get("PACKRACK_KEY")
+    if said:
+        return None if said == NONE else os.fspath(said)
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    own = os.path.join(config, "packrack", "keys")
+    if os.path.exists(os.path.join(own, "secret")):
+        return own
+    return SYSTEM if os.access(os.path.join(SYSTEM, "secret"), os.R_OK) else None
+
+
+def check(path, status, private):
     mode = stat.S_IMODE(status.st_mode)
     if private and mode & 0o077:
         raise Error("key file %s: others may read it (mode %03o); chmod 600 it and, if they may "
                     "have, make a new key" % (path, mode))
     if mode & 0o022:
-        raise Error("key file %s: others may change it (mode %03o); chmod 644 it" % (path, mode))
-    if status.st_uid not in (0, os.geteuid()):
+        raise Error("key file %s: others may change it (mode %03o); chmod 600 it" % (path, mode))
+    if status.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
         raise Error("key file %s: belongs to user %d, not to us or root" % (path, status.st_uid))
-    for line in text.split("\n"):
-        if line.startswith(word + " "):
-            key = line[len(word) + 1:]
-            if not Z85.match(key):
-                raise Error("key file %s: its %s is no key" % (path, word))
-            return key.encode()
-    raise Error("key file %s: no line '%s KEY'" % (path, word))
+
+
+def lines(directory, name, word):
+    """The values of the lines that begin with word."""
+    path = os.path.join(directory, name)
+    try:
+        mode = stat.S_IMODE(os.stat(directory).st_mode)
+        if mode & 0o077:
+            raise Error("key directory %s: open to others (mode %03o); chmod 700 it"
+                        % (directory, mode))
+        with open(path, "rb") as f:
+            check(path, os.fstat(f.fileno()), True)
+            text = f.read(1024 * 1024).decode("utf-8", "replace")
+    except OSError as e:
+        raise Error("key file %s: %s" % (path, e.strerror)) from None
+    return [line[len(word) + 1:].strip() for line in text.split("\n")
+            if line.startswith(word + " ")]
+
+
+def z85(directory, name, word, key):
+    """A secret is never in an error text."""
+    if not Z85.match(key):
+        raise Error("key file %s/%s: its %s is no key" % (directory, name, word))
+    return key.encode()
+
+
+def secret(directory):
+    found = lines(directory, "secret", "secret-key")
+    if not found:
+        raise Error("key file %s/secret: no line 'secret-key KEY'" % directory)
+    return z85(directory, "secret", "secret-key", found[0])
+
+
+def server(directory, endpoint):
+    """The server's public key: the line that names the endpoint, else the one that names none."""
+    found = None
+    for value in lines(directory, "rack", "server-key"):
+        of, _, key = value.rpartition(" ")
+        if of == endpoint:
+            return z85(directory, "rack", "server-key", key)
+        if not of and found is None:
+            found = key
+    if found is None:
+        raise Error("key file %s/rack: no server-key for %s" % (directory, endpoint))
+    return z85(directory, "rack", "server-key", found)

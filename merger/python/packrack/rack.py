@@ -135,12 +135,13 @@ class Rack:
         self.close()
 
 
-def connect(endpoint=None, secret_key=None, server_key=None, timeout=TIMEOUT):
+def connect(endpoint=None, key=None, timeout=TIMEOUT):
     """A Rack. endpoint: of a merger; default PACKRACK_MERGER, or the one of this machine.
-    secret_key, server_key: files, as for `packrack query`. timeout: seconds for each short reply;
+    key: a key directory, or "none", as for `packrack query`; default PACKRACK_KEY, the user's, or the
+    system's. timeout: seconds for each short reply;
     an answer that is under way may take as long as it takes."""
     endpoint = endpoint or os.environ.get("PACKRACK_MERGER") or ENDPOINT
-    rack = Rack(Target(endpoint, secret_key, server_key), timeout)
+    rack = Rack(Target(endpoint, key), timeout)
     try:
         rack.status()
     except BaseException:

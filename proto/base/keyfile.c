@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/base/keyfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define KEYFILE_MAX (1024 * 1024)
+
+/* The directory of path, as an open descriptor. */
+static int
+open_parent(const char *path)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int len = slash ? (int)(slash - path) + 1 : 0;
+
+	if (len >= (int)sizeof(dir)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	snprintf(dir, sizeof(dir), "%.*s", len ? len : 1, len ? path : ".");
+	return open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Root looks after the keys of a daemon's user: those of the directory's owner are good enough. */
+static bool
+owner_good(const char *path, uid_t owner)
+{
+	struct stat st;
+	int fd;
+	bool same;
+
+	if (owner == geteuid() || owner == 0)
+		return true;
+	if (geteuid() != 0 || (fd = open_parent(path)) < 0)
+		return false;
+	same = fstat(fd, &st) == 0 && st.st_uid == owner && !(st.st_mode & 022);
+	close(fd);
+	return same;
+}
+
+static int
+check_mode(const char *path, bool private, const struct stat *st, struct pr_error *err)
+{
+	errno = EPERM;
+	if (!S_ISREG(st->st_mode))
+		return pr_error_set(err, "key file %s: not a regular file", path);
+	if (private && st->st_mode & 077)
+		return pr_error_set(err,
+			"key file %s: others may read it (mode %03o); chmod 600 it and, if "
+			"they may have, make a new key",
+			path, (unsigned)(st->st_mode & 0777));
+	if (st->st_mode & 022)
+		return pr_error_set(err,
+			"key file %s: others may change it (mode %03o); chmod 600 it", path,
+			(unsigned)(st->st_mode & 0777));
+	if (!owner_good(path, st->st_uid)) {
+		errno = EPERM;
+		return pr_error_set(err,
+			"key file %s: belongs to user %u, not to us or root", path,
+			(unsigned)st->st_uid);
+	}
+	if (st->st_size > KEYFILE_MAX)
+		return pr_error_set(err, "key file %s: longer than 1 MiB", path);
+	return 0;
+}
+
+static char *
+read_all(int fd, size_t size)
+{
+	char *text = sodium_init() < 0 ? NULL : sodium_malloc(size + 1);
+	size_t used = 0;
+	ssize_t n = 0;
+
+	if (!text)
+		return NULL;
+	while (used < size && (n = read(fd, text + used, size - used)) > 0)
+		used += (size_t)n;
+	text[used] = 0;
+	if (n < 0 || strlen(text) != used) {
+		errno = n < 0 ? errno : EILSEQ;
+		sodium_free(text);
+		return NULL;
+	}
+	return text;
+}
+
+char *
+pr_keyfile_read(const char *path, bool private, struct stat *st, struct pr_error *err)
+{
+	struct stat own;
+	char *text = NULL;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
+
+	if (!st)
+		st = &own;
+	if (fd < 0 || fstat(fd, st) < 0)
+		pr_error_errno(err, "key file %s", path);
+	else if (check_mode(path, private, st, err) == 0) {
+		if (private)
+			prctl(PR_SET_DUMPABLE, 0);
+		text = read_all(fd, (size_t)st->st_size);
+		if (!text && errno == EILSEQ)
+			pr_error_set(err, "key file %s: no text: it holds NUL bytes", path);
+		else if (!text)
+			pr_error_errno(err, "key file %s", path);
+	}
+	saved = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return text;
+}
+
+void
+pr_keyfile_free(char *text)
+{
+	if (text)
+		sodium_free(text);
+}
+
+int
+pr_keydir_check(const char *path, struct pr_error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return pr_error_errno(err, "key directory %s", path);
+	if (!S_ISDIR(st.st_mode))
+		return pr_error_set(err, "key directory %s: not a directory", path);
+	if (st.st_mode & 077)
+		return pr_error_set(err,
+			"key directory %s: open to others (mode %03o); chmod 700 it", path,
+			(unsigned)(st.st_mode & 0777));
+	if (st.st_uid != geteuid() && st.st_uid != 0 && geteuid() != 0)
+		return pr_error_set(err,
+			"key directory %s: belongs to user %u, not to us or root", path,
+			(unsigned)st.st_uid);
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static int
+write_all(int fd, const char *text)
+{
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		ssize_t n = write(fd, text, left);
+		if (n < 0 && errno != EINTR)
+			return -1;
+		if (n > 0) {
+			text += n;
+			left -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+static int
+fill(int fd, int parent, mode_t mode, const char *text)
+{
+	struct stat dir;
+
+	if (fstat(parent, &dir) < 0)
+		return -1;
+	if (geteuid() == 0 && dir.st_uid != 0 && fchown(fd, dir.st_uid, dir.st_gid) < 0)
+		return -1;
+	return fchmod(fd, mode) < 0 || write_all(fd, text) < 0 || fsync(fd) < 0 ? -1 : 0;
+}
+
+/* link() does not replace, rename() does. */
+static int
+put_in_place(const char *from, const char *path, bool replace)
+{
+	if (replace)
+		return rename(from, path);
+	if (link(from, path) < 0)
+		return -1;
+	unlink(from);
+	return 0;
+}
+
+int
+pr_keyfile_write(
+	const char *path, mode_t mode, const char *text, bool replace, struct pr_error *err)
+{
+	char beside[PATH_MAX];
+	int parent, fd = -1, rc = -1, saved;
+
+	if (snprintf(beside, sizeof(beside), "%s.XXXXXX", path) >= (int)sizeof(beside))
+		return pr_error_set(err, "key file %s: its path is too long", path);
+	parent = open_parent(path);
+	if (parent >= 0)
+		fd = mkostemp(beside, O_CLOEXEC);
+	if (fd >= 0) {
+		if (fill(fd, parent, mode, text) == 0 &&
+			put_in_place(beside, path, replace) == 0) {
+			fsync(parent);
+			rc = 0;
+		} else {
+			saved = errno;
+			unlink(beside);
+			errno = saved;
+		}
+	}
+	if (rc < 0)
+		pr_error_errno(err, "cannot write key file %s", path);
+	saved = errno;
+	if (fd >= 0)
+		close(fd);
+	if (parent >= 0)
+		close(parent);
+	errno = saved;
+	return rc;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_KEYFILE_H
+#define PR_BASE_KEYFILE_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "proto/base/error.h"
+
+/*
+ * Key files as text. Type, owner and mode of what was opened are checked: a file must belong to us or
+ * root (to root: or to the owner of its directory), and others may not write it.
+ */
+
+/*
+ * The whole file, NUL-terminated, in memory that is locked and in no core dump; free with
+ * pr_keyfile_free, which wipes it. st may be NULL. errno says why it failed (EPERM: refused).
+ * private: refused when group or others may read it. From the first private file on the process
+ * leaves no core dump at all, as the libraries that use the secret keep copies of their own.
+ */
+char *pr_keyfile_read(
+	const char *path, bool private, struct stat *st, struct pr_error *err);
+void pr_keyfile_free(char *text);
+
+/* A key directory: group and others may not enter it. */
+int pr_keydir_check(const char *path, struct pr_error *err);
+
+/*
+ * Writes a file whole or not at all, durable: beside it, then renamed. replace: it may be there. It
+ * belongs to the owner of its directory, so that root can keep the keys of a daemon's user.
+ */
+int pr_keyfile_write(const char *path, mode_t mode, const char *text, bool replace,
+	struct pr_error *err);
+
+#endif

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The lab's keys, made as an operator would (packrack-keys(7)): a directory each for the head (dispatcher
+# and merger), for every node, and for a user who may steer. Needs: BUILD, STATE, LOGGERS, KEYS, KEEP.
+
+# For what this command asks of the programs, too.
+use_keys() {
+	if ((KEYS)); then
+		export PACKRACK_KEY=$STATE/keys/user
+	else
+		export PACKRACK_KEY=none
+	fi
+}
+
+key_of() { # NAME: for --key
+	if ((KEYS)); then
+		echo "$STATE/keys/$1"
+	else
+		echo none
+	fi
+}
+
+keys_tool() { # OWNER VERB ...
+	"$BUILD/packrack" keys "$2" --key "$STATE/keys/$1" "${@:3}" > "$STATE/logs/keys.log" 2>&1 ||
+		die "keys $2 of $1: $(proc_last_words keys)"
+}
+
+keys_member() { # NAME ROLE
+	keys_tool "$1" generate
+	keys_tool head enroll "$1" "$2" "$STATE/keys/$1/public" --bundle "$STATE/keys/$1/rack"
+}
+
+# A node's own sockets admit the user, who has to know that node's key.
+keys_node_sockets() { # NAME
+	keys_tool "$1" enroll user read "$STATE/keys/user/public"
+	sed "s,^public-key ,server-key ipc://$STATE/$1.sock ," "$STATE/keys/$1/public" >> "$STATE/keys/user/rack"
+}
+
+keys_up() {
+	local i
+	((KEYS)) || return 0
+	if ((KEEP)) && [ -d "$STATE/keys" ]; then
+		return 0
+	fi
+	rm -rf -- "${STATE:?}/keys"
+	keys_tool head generate --rack
+	keys_member user steer
+	for ((i = 1; i <= LOGGERS; i++)); do
+		keys_member "log$i" node
+		keys_node_sockets "log$i"
+	done
+}
