@@ -144,6 +144,15 @@ answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
 
 /* ---- what we hear ---- */
 
+/* Of our Hello: our key was revoked, or is another node's. Once, though it is said every time. */
+static void
+said_no(struct line *line, const char *text)
+{
+	if (!line->said_refused)
+		pr_log_warning("%s: %s", line->endpoint, text);
+	line->said_refused = true;
+}
+
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
@@ -151,6 +160,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
 		answer_status(line, peer, env->id);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
+		said_no(line, env->failure->text);
 	else
 		pr_serve_message(line->daemon->serve, line->rpc, peer, env);
 }

@@ -136,12 +136,41 @@ node_lost(struct pr_merger *m, const struct pr_address *address, const char *why
 		pr_fanout_lost(m->queries[i], address, why);
 }
 
+/* A key speaks for the node that it was enrolled as, and for parts of it: NAME/PART. */
+static bool
+speaks_for(const struct pr_rpc_peer *peer, const char *name)
+{
+	size_t len = strlen(peer->user);
+
+	return !len ||
+	       (!strncmp(name, peer->user, len) && (!name[len] || name[len] == '/'));
+}
+
+static void
+refuse_name(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_error text;
+
+	pr_error_set(&text,
+		"node %s has the key that is enrolled as %s: give it that --name",
+		env->hello->name, from->peer.user);
+	if (pr_now_mono() - m->said_name > PR_NS_PER_S)
+		pr_log_warning("%s", text.text);
+	m->said_name = pr_now_mono();
+	refuse(from, env->id, text.text, true);
+}
+
 static void
 on_hello(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
 {
 	struct pr_address before;
 	struct pr_error err;
 
+	if (!speaks_for(&from->peer, env->hello->name)) {
+		refuse_name(m, from, env);
+		return;
+	}
 	switch (pr_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
 		pr_now_real(), &before, &err)) {
 	case PR_HELLO_SAME:
@@ -252,6 +281,11 @@ tick(void *arg)
 	struct pr_merger *m = arg;
 	int64_t now = pr_now_mono();
 
+	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
+		struct pr_address *node = &m->registry.nodes[i]->address;
+		if (!pr_rpc_admits(node->rpc, &node->peer))
+			node_lost(m, node, "its key was revoked");
+	}
 	for (size_t i = 0; i < m->query_count; i++) {
 		if (pr_rpc_probe(m->clients[i].rpc, &m->clients[i].peer))
 			pr_fanout_tick(m->queries[i], now);

@@ -26,6 +26,7 @@ struct pr_merger {
 	size_t query_count;
 	uint64_t next_id;
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
+	int64_t said_name; /* monotonic: when we warned of a node by another name last */
 };
 
 void pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id);

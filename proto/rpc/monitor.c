@@ -100,7 +100,8 @@ refused(struct pr_monitor *m, uint16_t event)
 			m->endpoint, m->dir);
 	else
 		pr_error_set(&m->refusal,
-			"%s has another key than we know it by: see server-key in %s/rack",
+			"%s has another key than we know it by, or none: see server-key in "
+			"%s/rack",
 			m->endpoint, m->dir);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/rpc/rpc.h"
+#include "proto/rpc/rpc_internal.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,40 +10,15 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/rpc/admit.h"
-#include "proto/rpc/monitor.h"
 #include "proto/rpc/socket.h"
-#include "proto/rpc/zap.h"
-#include "proto/rpc/zevent.h"
 
-#define PENDING_MAX 64
 #define SOCKET_UMASK 0117 /* owner and group may ask */
 
-struct pending {
-	uint8_t *buf;
-	size_t len;
-};
-
-struct pr_rpc {
-	bool server;
-	bool connected_once, connected;
-	char *endpoint;
-	pr_rpc_call call;
-	void *arg;
-	void (*watch)(void *arg, enum pr_rpc_state state);
-	void *watch_arg;
-	uint64_t bad, not_allowed;
-	int64_t said_not_allowed; /* monotonic; a line a second at most */
-	void *ctx, *socket;
-	struct pr_monitor *monitor;
-	struct pr_zevent *zevent, *monitor_zevent;
-	struct pr_zap *zap;
-	struct pending pending[PENDING_MAX];
-	size_t pending_count;
-};
-
-static void send_failure(
-	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text);
+struct pr_enrolled *
+pr_rpc_enrolled(struct pr_rpc *rpc)
+{
+	return rpc->zap ? pr_zap_enrolled(rpc->zap) : NULL;
+}
 
 /* ---- receiving ---- */
 
@@ -59,12 +33,6 @@ peer_from_id(struct pr_rpc_peer *peer, zmq_msg_t *id)
 	return true;
 }
 
-static struct pr_enrolled *
-enrolled_of(struct pr_rpc *rpc)
-{
-	return rpc->zap ? pr_zap_enrolled(rpc->zap) : NULL;
-}
-
 static void
 refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
 	const char *why)
@@ -77,7 +45,7 @@ refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envel
 		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
 			peer->user[0] ? peer->user : "somebody", pr_message_name(env), why);
 	}
-	send_failure(rpc, peer, env->id, why);
+	pr_rpc_fail(rpc, peer, env->id, why);
 }
 
 static void
@@ -93,7 +61,7 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 		rpc->bad++;
 		return;
 	}
-	if (peer && !pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why))
+	if (peer && !pr_admit_message(pr_rpc_enrolled(rpc), peer, env->body_case, &why))
 		refuse(rpc, peer, env, why.text);
 	else
 		rpc->call(rpc->arg, peer, env);
@@ -130,7 +98,7 @@ on_message(void *arg)
 		good = peer_from_id(&peer, &msg);
 		if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
 			return false;
-		pr_admit_fill(enrolled_of(rpc),
+		pr_admit_fill(pr_rpc_enrolled(rpc),
 			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
 	}
 	if (zmq_msg_more(&msg)) {
@@ -143,153 +111,6 @@ on_message(void *arg)
 		rpc->bad++;
 	zmq_msg_close(&msg);
 	return true;
-}
-
-/* ---- sending ---- */
-
-static void
-flush_pending(void *arg)
-{
-	struct pr_rpc *rpc = arg;
-	size_t done = 0;
-
-	rpc->connected_once = true;
-	while (done < rpc->pending_count) {
-		struct pending *p = &rpc->pending[done++];
-		if (pr_rpc_send_buffer(rpc->socket, p->buf, p->len) < 0)
-			break; /* the connection went already: they are lost like any on it */
-	}
-	for (; done < rpc->pending_count; done++)
-		free(rpc->pending[done].buf);
-	rpc->pending_count = 0;
-	pr_zevent_check(rpc->zevent);
-}
-
-static int
-keep_pending(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
-{
-	if (rpc->pending_count == PENDING_MAX) {
-		free(buf);
-		return pr_error_set(err, "no connection to %s yet", rpc->endpoint);
-	}
-	rpc->pending[rpc->pending_count++] = (struct pending){buf, len};
-	pr_zevent_want_write(rpc->zevent);
-	return 0;
-}
-
-static bool
-can_send(void *socket)
-{
-	int events = 0;
-	size_t len = sizeof(events);
-
-	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) == 0 &&
-	       events & ZMQ_POLLOUT;
-}
-
-static int
-send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
-{
-	if (!rpc->connected_once && (rpc->pending_count || !can_send(rpc->socket)))
-		return keep_pending(rpc, buf, len, err);
-	if (pr_rpc_send_buffer(rpc->socket, buf, len) == 0) {
-		rpc->connected_once = true;
-		return 0;
-	}
-	if (errno == EAGAIN &&
-		!rpc->connected) /* ZeroMQ does not tell one from the other */
-		errno = ENOTCONN;
-	return pr_error_set(err, "%s %s", rpc->endpoint,
-		errno == EAGAIN ? "takes nothing more" : "is not connected");
-}
-
-static int
-send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf, size_t len,
-	struct pr_error *err)
-{
-	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-
-	if (rc < 0) {
-		int saved = errno;
-		free(buf);
-		errno = saved;
-		if (errno == EHOSTUNREACH)
-			return pr_error_set(err, "the peer is gone");
-		return pr_error_set(err, "the peer takes nothing more");
-	}
-	return pr_rpc_send_buffer(rpc->socket, buf, len) < 0
-		       ? pr_error_set(err, "cannot send: %s", zmq_strerror(errno))
-		       : 0;
-}
-
-static void
-send_failure(
-	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
-{
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	uint8_t *buf;
-	size_t len;
-
-	failure.text = (char *)(uintptr_t)text;
-	failure.bad_request = true;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
-	if (pr_message_pack(&env, &buf, &len, NULL) == 0)
-		send_as_server(rpc, peer, buf, len, NULL);
-	pr_zevent_check(rpc->zevent);
-}
-
-static bool
-is_revoked(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
-{
-	return peer && !pr_admit_still(enrolled_of(rpc), peer);
-}
-
-int
-pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
-	const Packrack__Envelope *env, struct pr_error *err)
-{
-	uint8_t *buf;
-	size_t len;
-	int rc, saved;
-
-	if (rpc->server != !!peer || pr_message_pack(env, &buf, &len, err) < 0) {
-		errno = EINVAL;
-		return rpc->server != !!peer
-			       ? pr_error_set(
-					 err, "a server sends to a peer, a client to none")
-			       : -1;
-	}
-	if (is_revoked(rpc, peer)) {
-		free(buf);
-		send_failure(rpc, peer, env->id, PR_ADMIT_REVOKED);
-		errno = EHOSTUNREACH;
-		return pr_error_set(err, "the key of %s was revoked", peer->user);
-	}
-	rc = peer ? send_as_server(rpc, peer, buf, len, err)
-		  : send_as_client(rpc, buf, len, err);
-	saved = errno;
-	pr_zevent_check(rpc->zevent);
-	errno = saved;
-	return rc;
-}
-
-bool
-pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
-{
-	int rc = -1;
-
-	if (is_revoked(rpc, peer))
-		return false;
-	rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-	if (rc >= 0)
-		zmq_send(rpc->socket, "", 0, ZMQ_DONTWAIT);
-	else if (errno == EAGAIN) /* there, and slow */
-		rc = 0;
-	pr_zevent_check(rpc->zevent);
-	return rc >= 0;
 }
 
 /* ---- coming and going ---- */
@@ -354,7 +175,7 @@ static int
 rpc_start(struct pr_rpc *rpc, struct pr_loop *loop, struct pr_error *err)
 {
 	const struct pr_zevent_calls calls = {
-		.receive = on_message, .writable = flush_pending, .arg = rpc};
+		.receive = on_message, .writable = pr_rpc_flush, .arg = rpc};
 
 	rpc->zevent = pr_zevent_create(pr_loop_base(loop), rpc->socket, &calls, err);
 	return rpc->zevent ? 0 : -1;

@@ -92,6 +92,9 @@ int pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
 	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err);
 
+/* Server: has the peer's key not been revoked? */
+bool pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
+
 bool pr_rpc_peer_equal(const struct pr_rpc_peer *a, const struct pr_rpc_peer *b);
 uint64_t pr_rpc_bad_messages(const struct pr_rpc *rpc);
 /* Messages that the sender's key may not send. */

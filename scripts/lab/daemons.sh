@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The rack's programs: which there are, how each is started, when each is ready.
-# Needs: BUILD, STATE, LAB, LOGGERS, LINKS, SIZE, FAULTY, KEEP, DISPATCHER_ARGS.
+# Needs: BUILD, STATE, LAB, LOGGERS, LINKS, SIZE, FAULTY, KEEP, TCP, DISPATCHER_ARGS.
 
 daemons_present() {
 	local p
@@ -12,8 +12,32 @@ daemons_present() {
 		die "no $BUILD/tests/system/faulty_switch: 'make $BUILD/tests/system/faulty_switch'"
 }
 
-is_socket() {
-	[ -S "$1" ]
+endpoint_of() { # merger|dispatcher|log1...
+	local n=${1##*[a-z]}
+	if ((TCP)); then
+		case $1 in
+		merger) echo "tcp://$(lab_address 0):7100" ;;
+		dispatcher) echo "tcp://$(lab_address 0):7101" ;;
+		*) echo "tcp://$(lab_address "$n"):7102" ;;
+		esac
+	else
+		echo "ipc://$STATE/$1.sock"
+	fi
+}
+
+listens() { # ENDPOINT ROLE
+	local at=${1#tcp://}
+	if [ "$at" = "$1" ]; then
+		[ -S "${1#ipc://}" ]
+	else
+		lab_in "$2" bash -c "exec 3<> /dev/tcp/${at%:*}/${at##*:}" 2> /dev/null
+	fi
+}
+
+# The user's command, where the management network is.
+ask() {
+	PACKRACK_KEY=$(key_of user) PACKRACK_MERGER=$(endpoint_of merger) \
+		PACKRACK_DISPATCHER=$(endpoint_of dispatcher) lab_in disp "$@"
 }
 
 volume_make() { # NUMBER
@@ -59,8 +83,8 @@ daemon_start() { # NAME: and wait until it is ready
 	merger)
 		fresh_socket merger
 		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" --config "$CONF" --key "$(key_of head)" \
-			--listen "ipc://$STATE/merger.sock" --metrics 127.0.0.1:9474
-		proc_await merger 10 "socket" is_socket "$STATE/merger.sock"
+			--listen "$(endpoint_of merger)" --metrics 127.0.0.1:9474
+		proc_await merger 10 "socket" listens "$(endpoint_of merger)" disp
 		;;
 	switch)
 		read -ra in <<< "$FAULTY $(seq -s ' ' -f p%g 0 "$LOGGERS")"
@@ -72,13 +96,13 @@ daemon_start() { # NAME: and wait until it is ready
 		fresh_socket "$1"
 		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --config "$CONF" --key "$(key_of "$1")" \
 			--rack eth0 --name "$1" \
-			--volume "$STATE/$1.vol" --manage "ipc://$STATE/$1.sock" --metrics 127.0.0.1:9472
-		proc_await "$1" 10 "socket" is_socket "$STATE/$1.sock"
+			--volume "$STATE/$1.vol" --manage "$(endpoint_of "$1")" --metrics 127.0.0.1:9472
+		proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" "$1"
 		;;
 	idx[0-9]*)
 		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --config "$CONF" --key "$(key_of "log$n")" \
 			--name "log$n" \
-			--volume "$STATE/log$n.vol" --merger "ipc://$STATE/merger.sock" --metrics 127.0.0.1:9473
+			--volume "$STATE/log$n.vol" --merger "$(endpoint_of merger)" --metrics 127.0.0.1:9473
 		;;
 	dispatcher)
 		fresh_socket dispatcher
@@ -86,8 +110,8 @@ daemon_start() { # NAME: and wait until it is ready
 		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" --config "$CONF" --key "$(key_of head)" \
 			"${in[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
-			--manage "ipc://$STATE/dispatcher.sock" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
-		proc_await dispatcher 10 "socket" is_socket "$STATE/dispatcher.sock"
+			--manage "$(endpoint_of dispatcher)" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
+		proc_await dispatcher 10 "socket" listens "$(endpoint_of dispatcher)" disp
 		;;
 	tcpdump)
 		proc_start tcpdump "$LAB-disp" tcpdump -i tap0 -Q in -Z root -s 262144 -B 65536 \
@@ -115,14 +139,14 @@ daemons_up() {
 }
 
 daemons_status() {
-	PACKRACK_MERGER=ipc://$STATE/merger.sock "$BUILD/packrack" status --dispatcher "ipc://$STATE/dispatcher.sock" || true
+	ask "$BUILD/packrack" status || true
 }
 
 daemons_stop_capture() { # SECONDS
 	local name
 	if proc_pid dispatcher > /dev/null; then
 		# 3: stopped, and a node that is gone has not said that it stored all
-		timeout "$1" "$BUILD/packrack" capture stop --dispatcher "ipc://$STATE/dispatcher.sock" ||
+		ask timeout "$1" "$BUILD/packrack" capture stop ||
 			(($? == 3)) ||
 			die "drain: capture would not stop; see $STATE/logs/dispatcher.log"
 	fi
@@ -136,7 +160,7 @@ daemons_stop_capture() { # SECONDS
 }
 
 daemons_await_stored() { # SECONDS drained|stored
-	"$TOP/scripts/lab/figures.py" "$2" "$BUILD/packrack" "$STATE" "$1"
+	ask "$TOP/scripts/lab/figures.py" "$2" "$BUILD/packrack" "$STATE" "$1"
 }
 
 # Shared memory that a killed logger left is named after its volume.

@@ -17,8 +17,8 @@ import time
 class Rack:
     def __init__(self, packrack, state):
         self.packrack = packrack
-        self.merger = "ipc://%s/merger.sock" % state
-        self.dispatcher = "ipc://%s/dispatcher.sock" % state
+        self.merger = os.environ.get("PACKRACK_MERGER") or "ipc://%s/merger.sock" % state
+        self.dispatcher = os.environ.get("PACKRACK_DISPATCHER") or "ipc://%s/dispatcher.sock" % state
 
     def ask(self, *command):
         """The JSON that a packrack command prints; exit statuses 0 and 3 both mean an answer."""

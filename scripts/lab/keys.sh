@@ -3,15 +3,6 @@
 # The lab's keys, made as an operator would (packrack-keys(7)): a directory each for the head (dispatcher
 # and merger), for every node, and for a user who may steer. Needs: BUILD, STATE, LOGGERS, KEYS, KEEP.
 
-# For what this command asks of the programs, too.
-use_keys() {
-	if ((KEYS)); then
-		export PACKRACK_KEY=$STATE/keys/user
-	else
-		export PACKRACK_KEY=none
-	fi
-}
-
 key_of() { # NAME: for --key
 	if ((KEYS)); then
 		echo "$STATE/keys/$1"
@@ -33,7 +24,7 @@ keys_member() { # NAME ROLE
 # A node's own sockets admit the user, who has to know that node's key.
 keys_node_sockets() { # NAME
 	keys_tool "$1" enroll user read "$STATE/keys/user/public"
-	sed "s,^public-key ,server-key ipc://$STATE/$1.sock ," "$STATE/keys/$1/public" >> "$STATE/keys/user/rack"
+	sed "s,^public-key ,server-key $(endpoint_of "$1") ," "$STATE/keys/$1/public" >> "$STATE/keys/user/rack"
 }
 
 keys_up() {

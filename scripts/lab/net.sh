@@ -6,7 +6,7 @@
 #                    mirror0 ──── tap0 [disp] out0 ──── p0 [sw] p1 ──── eth0 [log1] ...
 #
 # Needs: LAB (prefix of the namespaces, unique to the state directory), LOGGERS, LINKS,
-# IN_MTU, OUT_MTU, PIN, FAULTY.
+# IN_MTU, OUT_MTU, PIN, FAULTY, TCP.
 
 lab_mac() { # ROLE INDEX: a stable, locally administered address, told by the lab's hash
 	local h=${LAB#pr-}
@@ -134,6 +134,28 @@ lab_bridge() {
 	lab_in sw ip link set br0 mtu "$OUT_MTU" up
 }
 
+# Management apart from the rack's switch: m0 in the head's namespace and in each node's.
+lab_management() {
+	local i
+	((TCP)) || return 0
+	lab_add_ns mgmt
+	lab_in mgmt ip link add mg0 type bridge stp_state 0 mcast_snooping 0
+	for ((i = 0; i <= LOGGERS; i++)); do
+		lab_add_pair mgmt "mg$((i + 1))" "$(lab_mac 8 "$i")" "$(lab_role "$i")" m0 "$(lab_mac 7 "$i")" 1500
+		lab_in mgmt ip link set "mg$((i + 1))" master mg0
+		lab_in "$(lab_role "$i")" ip address add "$(lab_address "$i")/24" dev m0
+	done
+	lab_in mgmt ip link set mg0 up
+}
+
+lab_role() { # 0: the head, else the node
+	if (($1)); then echo "log$1"; else echo disp; fi
+}
+
+lab_address() { # 0: the head's, else the node's
+	if (($1)); then echo "192.0.2.$((100 + $1))"; else echo 192.0.2.10; fi
+}
+
 lab_up() {
 	local role i
 	for role in tap hosta hostb disp sw; do
@@ -144,6 +166,7 @@ lab_up() {
 	done
 	lab_monitored_link
 	lab_switch
+	lab_management
 	for ((i = 1; i <= LOGGERS; i++)); do
 		lab_await_carrier "log$i"
 	done

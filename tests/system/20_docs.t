@@ -22,7 +22,7 @@ command_agrees() { # COMMAND SECTION...
 keys_agree() {
 	local verb
 	for verb in generate enroll list; do
-		"$BUILD/packrack" keys $verb --help
+		"$BUILD/packrack" keys "$verb" --help
 	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 keys Output
 }
 

@@ -492,8 +492,10 @@ START_TEST(wrong_servers_are_told)
 	pr_rpc_destroy(&s.rpc);
 	start(&s, &c, NULL, &client_keys); /* it has no keys */
 	wait_until(&c.refused, 1);
-	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "has no keys") != NULL, "%s",
-		pr_rpc_refusal(c.rpc));
+	ck_assert_msg(
+		strstr(pr_rpc_refusal(c.rpc), "has no keys") ||
+			strstr(pr_rpc_refusal(c.rpc), "or none"), /* who hangs up first */
+		"%s", pr_rpc_refusal(c.rpc));
 	ck_assert_uint_eq(s.got, 0);
 	finish(&s, &c);
 }

@@ -121,7 +121,7 @@ class Channel:
             self.broken += 1
         if self.broken < BROKEN_MAX:
             return None
-        return ("%s has another key than we know it by: see server-key in %s/rack"
+        return ("%s has another key than we know it by, or none: see server-key in %s/rack"
                 % (self.endpoint, self.keys))
 
     def receive(self, timeout):
