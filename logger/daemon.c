@@ -261,8 +261,8 @@ open_sockets(struct pr_daemon *d, struct pr_error *err)
 	const struct pr_logger_options *o = d->o;
 
 	if (o->manage)
-		d->manage = pr_manage_create(
-			d->loop, o->manage, o->keys, make_report, d, err);
+		d->manage =
+			pr_manage_create(d->loop, o->manage, o->keys, make_report, d, err);
 	if (o->manage && !d->manage)
 		return -1;
 	if (o->metrics)

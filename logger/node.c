@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/wire/rack_key.h"
 #include "proto/base/log.h"
 
 #define ANNOUNCE_NS PR_NS_PER_S
@@ -77,6 +78,8 @@ announce(struct pr_node *n, int64_t now)
 
 	if (n->announced && now - n->announced < ANNOUNCE_LEAST_NS)
 		return;
+	if (n->announced && n->c.key && !n->session)
+		pr_rack_key_turn(n->c.key);
 	n->announced = now;
 	n->c.report(n->c.arg, &disk);
 	f.body.ann.disk_total = disk.disk_total;
@@ -387,6 +390,8 @@ on_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t now)
 	row = f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
 	if (f.header.rack != n->c.rack || !row || !row->call)
 		return; /* another rack's, or another node's announcement */
+	if (n->c.key)
+		pr_rack_key_heard(n->c.key, f.by_other);
 	if (f.header.type != PR_FRAME_RECONNECT && f.header.receiver_nonce != n->nonce) {
 		refuse(n, &f, now);
 		return;

@@ -21,7 +21,7 @@ struct pr_node_config {
 	uint8_t mac[PR_MAC_LEN];
 	uint32_t rack;
 	uint16_t ethertype;
-	const struct pr_frame_key *key; /* kept */
+	struct pr_frame_key *key; /* kept, and turned while it is renewed */
 	struct pr_ann ann; /* what to announce; disk_free is brought up to date */
 	struct pr_match_options match;
 	struct pr_append *append;

@@ -13,7 +13,7 @@
 
 struct keys_args {
 	char *key, *bundle;
-	bool rack, json, keyvalue;
+	bool rack, end, json, keyvalue;
 };
 
 #define AT(field) offsetof(struct keys_args, field)
@@ -49,6 +49,13 @@ static const struct pr_option list_options[] = {
 		.help = "print lines of key=value"},
 };
 static const struct pr_option revoke_options[] = {KEY_OPTION};
+static const struct pr_option renew_options[] = {
+	KEY_OPTION,
+	{.name = "end",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(end),
+		.help = "all have the new one: the old one is good no more"},
+};
 #define OPTIONS(list)                                                                      \
 	.options = list##_options,                                                         \
 	.option_count = sizeof(list##_options) / sizeof(list##_options[0])
@@ -265,6 +272,29 @@ keys_revoke(int argc, char **argv)
 	return status;
 }
 
+static int
+keys_renew(int argc, char **argv)
+{
+	const struct pr_program p = {.name = "packrack keys renew",
+		.summary = "Makes a new frame key; the old one is accepted until --end.",
+		.usage = "[options]",
+		.footer = "Then, for each node: packrack keys bundle, and restart it; last "
+			  "the dispatcher.\nSee packrack-keys(7).",
+		OPTIONS(renew)};
+	struct keys_args a = {0};
+	struct pr_error err = {""};
+	const char *dir;
+	int operand, status = begin(&p, &a, argc, argv, 0, &operand, &dir);
+
+	if (status < 0) {
+		status = CLI_OK;
+		if ((a.end ? keys_rack_renewed : keys_rack_renew)(dir, &err) < 0)
+			status = cli_fail(p.name, CLI_FAILED, &err);
+	}
+	pr_options_free(&p, &a);
+	return status;
+}
+
 /* ---- list ---- */
 
 static int
@@ -301,6 +331,7 @@ cmd_keys(int argc, char **argv)
 		{"bundle", keys_bundle, "write again what an enrolled one needs"},
 		{"list", keys_list_command, "own, the rack's and all that are enrolled"},
 		{"revoke", keys_revoke, "admit one no more"},
+		{"renew", keys_renew, "make a new frame key"},
 	};
 
 	return cli_dispatch("packrack keys", "Makes keys, and says who may do what.",

@@ -22,11 +22,24 @@ begins(const char *line, const char *word)
 	return !strncmp(line, word, strlen(word));
 }
 
+static void
+append_new_key(char *out, size_t room)
+{
+	char hex[2 * PR_FRAME_KEY + 1];
+	uint8_t frame[PR_FRAME_KEY];
+
+	randombytes_buf(frame, sizeof(frame));
+	sodium_bin2hex(hex, sizeof(hex), frame, sizeof(frame));
+	snprintf(out, room, FRAME "%s\n", hex);
+	sodium_memzero(frame, sizeof(frame));
+	sodium_memzero(hex, sizeof(hex));
+}
+
 int
 keys_rack_make(const char *dir, struct pr_error *err)
 {
-	char public[PR_KEY_TEXT], hex[2 * PR_FRAME_KEY + 1], text[512];
-	uint8_t frame[PR_FRAME_KEY];
+	char public[PR_KEY_TEXT], text[512];
+	size_t used;
 	char *path;
 	int rc;
 
@@ -36,19 +49,16 @@ keys_rack_make(const char *dir, struct pr_error *err)
 		!(path = pr_keys_path(dir, "rack", err)))
 		return -1;
 	sodium_mlock(text, sizeof(text));
-	randombytes_buf(frame, sizeof(frame));
-	sodium_bin2hex(hex, sizeof(hex), frame, sizeof(frame));
-	snprintf(text, sizeof(text),
+	used = (size_t)snprintf(text, sizeof(text),
 		"# What members of this rack know (packrack-keys(7)). Mode 600.\n" SERVER
-		"%s\n" FRAME "%s\n",
-		public, hex);
+		"%s\n",
+		public);
+	append_new_key(text + used, sizeof(text) - used);
 	rc = pr_keyfile_write(path, 0600, text, false, err);
 	if (rc < 0 && errno == EEXIST)
 		pr_error_set(
 			err, "there is a rack already, %s: 'packrack keys list'", path);
 	sodium_munlock(text, sizeof(text));
-	sodium_memzero(frame, sizeof(frame));
-	sodium_memzero(hex, sizeof(hex));
 	free(path);
 	return rc;
 }
@@ -126,6 +136,71 @@ keys_rack_bundle(const char *dir, const char *name, bool node, const char *file,
 	pr_keyfile_free(rack);
 	sodium_free(text);
 	return rc;
+}
+
+/* The rack file with the first frame key only, before it a new one if so; *keys: there were. */
+static void
+rewrite(char *rack, bool renew, char *out, size_t room, unsigned *keys)
+{
+	size_t used = 0;
+
+	*keys = 0;
+	for (char *line; (line = strsep(&rack, "\n"));) {
+		bool frame = begins(line, FRAME);
+
+		if (frame && ++*keys > 1)
+			continue;
+		if (frame && renew)
+			append_new_key(out + used, room - used);
+		used += strlen(out + used);
+		if (rack || *line)
+			used += (size_t)snprintf(out + used, room - used, "%s\n", line);
+	}
+}
+
+static int
+change(const char *dir, bool renew, struct pr_error *err)
+{
+	char *rack = sodium_init() < 0 ? NULL : read_rack(dir, err), *path, *out;
+	size_t room = rack ? strlen(rack) + 256 : 0;
+	unsigned keys = 0;
+	int rc = -1;
+
+	if (!rack)
+		return -1;
+	path = pr_keys_path(dir, "rack", err);
+	out = sodium_malloc(room);
+	if (path && out) {
+		memset(out, 0, room);
+		rewrite(rack, renew, out, room, &keys);
+		if (keys == 0)
+			pr_error_set(err, "%s: no frame-key in it to renew", path);
+		else if (renew && keys > 1)
+			pr_error_set(err,
+				"%s: a renewal is under way: end it with 'packrack keys "
+				"renew --end'",
+				path);
+		else if (!renew && keys == 1)
+			pr_error_set(err, "%s: no renewal is under way", path);
+		else
+			rc = pr_keyfile_write(path, 0600, out, true, err);
+	}
+	sodium_free(out);
+	free(path);
+	pr_keyfile_free(rack);
+	return rc;
+}
+
+int
+keys_rack_renew(const char *dir, struct pr_error *err)
+{
+	return change(dir, true, err);
+}
+
+int
+keys_rack_renewed(const char *dir, struct pr_error *err)
+{
+	return change(dir, false, err);
 }
 
 /* A hash that says nothing of the key, and differs when keys do. */

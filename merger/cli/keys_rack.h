@@ -18,6 +18,13 @@ int keys_rack_make(const char *dir, struct pr_error *err);
 int keys_rack_bundle(const char *dir, const char *name, bool node, const char *file,
 	struct pr_error *err);
 
+/*
+ * Puts a new frame key before the old one, which is accepted until keys_rack_renewed: bundles that are
+ * made now hold both.
+ */
+int keys_rack_renew(const char *dir, struct pr_error *err);
+int keys_rack_renewed(const char *dir, struct pr_error *err);
+
 /* What people compare: "KEY [of ENDPOINT]" lines, and a short hash of the frame key, or "". */
 struct keys_rack {
 	char *servers; /* lines, from malloc */

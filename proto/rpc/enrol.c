@@ -138,7 +138,7 @@ change(const char *dir, const struct pr_enrolled_key *new, const char *without,
 }
 
 int
-pr_enrol(const char *dir, const char *name, unsigned role, const char key[PR_KEY_TEXT],
+pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 	struct pr_error *err)
 {
 	struct pr_enrolled_key new = {.role = role};

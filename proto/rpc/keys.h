@@ -84,7 +84,7 @@ bool pr_key_name_valid(const char *name);
  * key that is listed already; revoking fails when there is none of this name. Two at once wait for
  * each other.
  */
-int pr_enrol(const char *dir, const char *name, unsigned role, const char key[PR_KEY_TEXT],
+int pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 	struct pr_error *err);
 /* *role: what it was. */
 int pr_revoke(const char *dir, const char *name, unsigned *role, struct pr_error *err);

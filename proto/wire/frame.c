@@ -24,17 +24,41 @@ check_of(const uint8_t *macs, const uint8_t *payload, size_t len)
 }
 
 static void
-tag_of(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *payload,
+keyed_tag(const uint8_t key[PR_FRAME_KEY], const uint8_t *macs, const uint8_t *payload,
 	size_t len, uint8_t tag[PR_FRAME_TAG])
 {
 	crypto_generichash_state state;
-	memset(tag, 0, PR_FRAME_TAG);
-	if (!key || !key->set)
-		return;
-	crypto_generichash_init(&state, key->bytes, sizeof key->bytes, PR_FRAME_TAG);
+
+	crypto_generichash_init(&state, key, PR_FRAME_KEY, PR_FRAME_TAG);
 	crypto_generichash_update(&state, macs, MACS);
 	crypto_generichash_update(&state, payload, len);
 	crypto_generichash_final(&state, tag, PR_FRAME_TAG);
+}
+
+static void
+tag_of(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *payload,
+	size_t len, uint8_t tag[PR_FRAME_TAG])
+{
+	memset(tag, 0, PR_FRAME_TAG);
+	if (key && key->set)
+		keyed_tag(key->bytes, macs, payload, len, tag);
+}
+
+static bool
+tag_good(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *payload,
+	size_t len, bool *by_other)
+{
+	uint8_t tag[PR_FRAME_TAG];
+
+	*by_other = false;
+	tag_of(key, macs, payload, len, tag);
+	if (sodium_memcmp(tag, payload + len, PR_FRAME_TAG) == 0)
+		return true;
+	if (!key || !key->other_set)
+		return false;
+	*by_other = true;
+	keyed_tag(key->other, macs, payload, len, tag);
+	return sodium_memcmp(tag, payload + len, PR_FRAME_TAG) == 0;
 }
 
 static void
@@ -114,10 +138,10 @@ pr_frame_encode(const struct pr_frame *f, uint16_t ethertype,
 
 /* Is the payload whole and untouched? *body_len is set when it is. */
 static enum pr_frame_result
-verify(const uint8_t *data, size_t len, const struct pr_frame_key *key, size_t *body_len)
+verify(const uint8_t *data, size_t len, const struct pr_frame_key *key, size_t *body_len,
+	bool *by_other)
 {
 	const uint8_t *payload = data + PR_ETHER_LEN;
-	uint8_t tag[PR_FRAME_TAG];
 
 	if (len < PR_ETHER_LEN + 1)
 		return PR_FRAME_BAD_LENGTH;
@@ -132,8 +156,7 @@ verify(const uint8_t *data, size_t len, const struct pr_frame_key *key, size_t *
 	size_t covered = PR_FRAME_HEADER + *body_len;
 	if (pr_get_be32(payload + CHECK_OFFSET) != check_of(data, payload, covered))
 		return PR_FRAME_BAD_CHECK;
-	tag_of(key, data, payload, covered, tag);
-	if (sodium_memcmp(tag, payload + covered, PR_FRAME_TAG) != 0)
+	if (!tag_good(key, data, payload, covered, by_other))
 		return PR_FRAME_BAD_TAG;
 	/* Of this version, and yet with something in it that this version does not have. */
 	return pr_get_be16(payload + 34) == 0 ? PR_FRAME_OK : PR_FRAME_BAD_VERSION;
@@ -144,14 +167,16 @@ pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out)
 {
 	size_t body_len;
+	bool by_other;
 
 	if (!pr_is_control(data, len, ethertype))
 		return PR_FRAME_NOT_OURS;
-	enum pr_frame_result result = verify(data, len, key, &body_len);
+	enum pr_frame_result result = verify(data, len, key, &body_len, &by_other);
 	if (result != PR_FRAME_OK)
 		return result;
 
 	memset(out, 0, sizeof *out);
+	out->by_other = by_other;
 	memcpy(out->dst, data, PR_MAC_LEN);
 	memcpy(out->src, data + PR_MAC_LEN, PR_MAC_LEN);
 	get_header(data + PR_ETHER_LEN, &out->header);

@@ -80,10 +80,14 @@ enum pr_frame_type {
 	PR_FRAME_TYPES = 14
 };
 
-/* Who we are on the switch; shared by all frames of one run. */
+/*
+ * Who we are on the switch: what goes out is tagged with bytes. While a rack's key is renewed there are
+ * two, and what comes in may carry either (proto/wire/rack_key.h).
+ */
 struct pr_frame_key {
-	bool set;
-	uint8_t bytes[PR_FRAME_KEY];
+	bool set, other_set;
+	bool other_newer; /* bytes is the key that goes */
+	uint8_t bytes[PR_FRAME_KEY], other[PR_FRAME_KEY];
 };
 
 struct pr_frame_header {
@@ -196,6 +200,7 @@ struct pr_command {
 struct pr_frame {
 	uint8_t dst[PR_MAC_LEN], src[PR_MAC_LEN];
 	struct pr_frame_header header;
+	bool by_other; /* decoded: its tag is of the other key */
 	union {
 		struct pr_ann ann;
 		struct pr_ann_ack ann_ack;

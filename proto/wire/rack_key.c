@@ -13,28 +13,71 @@ enum { DIGITS = 2 * PR_FRAME_KEY };
 #define WORD "frame-key "
 
 static int
-parse(char *text, const char *path, struct pr_frame_key *key, struct pr_error *err)
+parse_key(char *line, const char *path, uint8_t out[PR_FRAME_KEY], struct pr_error *err)
 {
-	char *line;
-
-	while ((line = strsep(&text, "\n")))
-		if (!strncmp(line, WORD, strlen(WORD)))
-			break;
-	if (!line)
-		return pr_error_set(err,
-			"key file %s: no frame-key in it: is it a node's? "
-			"('packrack keys enroll' on the rack's head writes it)",
-			path);
 	line += strlen(WORD);
 	line[strcspn(line, " \t\r")] = 0;
-	if (strlen(line) != DIGITS || sodium_hex2bin(key->bytes, sizeof(key->bytes), line,
-					      DIGITS, NULL, NULL, NULL) != 0)
-		return pr_error_set(err,
-			"key file %s: its frame-key is no key: wanted %d hexadecimal "
-			"digits",
-			path, DIGITS);
-	key->set = true;
-	return 0;
+	if (strlen(line) == DIGITS &&
+		sodium_hex2bin(out, PR_FRAME_KEY, line, DIGITS, NULL, NULL, NULL) == 0)
+		return 0;
+	return pr_error_set(err,
+		"key file %s: a frame-key in it is no key: wanted %d hexadecimal digits",
+		path, DIGITS);
+}
+
+static int
+parse(char *text, const char *path, struct pr_frame_key *key, struct pr_error *err)
+{
+	unsigned found = 0;
+	char *line;
+
+	while ((line = strsep(&text, "\n"))) {
+		if (strncmp(line, WORD, strlen(WORD)) != 0)
+			continue;
+		if (found == 2)
+			return pr_error_set(err,
+				"key file %s: more than two frame-key lines: the new one "
+				"and the old one are enough",
+				path);
+		if (parse_key(line, path, found ? key->other : key->bytes, err) < 0)
+			return -1;
+		found++;
+	}
+	key->set = found > 0;
+	key->other_set = found > 1;
+	if (found)
+		return 0;
+	return pr_error_set(err,
+		"key file %s: no frame-key in it: is it a node's? ('packrack keys enroll' "
+		"on the rack's head writes it)",
+		path);
+}
+
+void
+pr_rack_key_turn(struct pr_frame_key *key)
+{
+	uint8_t bytes[PR_FRAME_KEY];
+
+	if (!key->other_set)
+		return;
+	memcpy(bytes, key->bytes, PR_FRAME_KEY);
+	memcpy(key->bytes, key->other, PR_FRAME_KEY);
+	memcpy(key->other, bytes, PR_FRAME_KEY);
+	key->other_newer = !key->other_newer;
+	sodium_memzero(bytes, sizeof(bytes));
+}
+
+void
+pr_rack_key_heard(struct pr_frame_key *key, bool by_other)
+{
+	if (!key->other_set)
+		return;
+	if (by_other)
+		pr_rack_key_turn(key);
+	if (key->other_newer)
+		return;
+	sodium_memzero(key->other, sizeof(key->other));
+	key->other_set = false;
 }
 
 int

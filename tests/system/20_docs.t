@@ -21,7 +21,7 @@ command_agrees() { # COMMAND SECTION...
 # Options of several commands, told in one section.
 keys_agree() {
 	local verb
-	for verb in generate enroll list; do
+	for verb in generate enroll list renew; do
 		"$BUILD/packrack" keys "$verb" --help
 	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 keys Output
 }

@@ -19,9 +19,9 @@ struct golden {
 	const struct pr_frame_key *key;
 };
 
-static const struct pr_frame_key rack_key = {
-	true, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-		      22, 23, 24, 25, 26, 27, 28, 29, 30, 31}};
+static const struct pr_frame_key rack_key = {.set = true,
+	.bytes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+		21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31}};
 static const struct pr_frame_key no_key;
 
 #define GOLDEN(name, bytes)                                                                \
