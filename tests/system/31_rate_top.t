@@ -8,7 +8,6 @@ need_commands tcpdump python3 jq
 need_programs packrack packrack-indexer packrack-merger
 need_data
 new_lab
-export PACKRACK_KEY=none # its daemons are not those of the lab
 PACKRACK=$BUILD/packrack
 TALLIES=$TOP/tests/system/tallies.py
 FULL=$DATA/mix-gateway-full-a.pcap

@@ -9,7 +9,6 @@ need_commands tcpdump awk unshare
 need_programs packrack packrack-logger packrack-indexer packrack-merger
 need_data
 new_lab
-export PACKRACK_KEY=none # its daemons are not those of the lab
 PACKRACK=$BUILD/packrack
 ATTACK=tests/system/attack.py
 PROGRAMS=()

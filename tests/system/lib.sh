@@ -74,7 +74,10 @@ new_lab() {
 	export RACK_STATE=$LAB_DIR
 	export PACKRACK_MERGER=ipc://$LAB_DIR/merger.sock
 	export PACKRACK_DISPATCHER=ipc://$LAB_DIR/dispatcher.sock
-	export PACKRACK_KEY=$LAB_DIR/keys/user # of `rack up`; none for daemons of one's own
+	# The rack's daemons have keys; those that a test without a rack starts by itself have none.
+	export PACKRACK_KEY=none
+	# shellcheck disable=SC2016 # as it stands in the test
+	! grep -q '"$RACK" up' "$0" || PACKRACK_KEY=$LAB_DIR/keys/user
 }
 
 end_labs() {

@@ -112,15 +112,17 @@ class Channel:
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return ("%s does not admit our key: enroll %s/public there (packrack keys enroll)"
                     % (self.endpoint, self.keys))
-        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            if not self.keys:
-                return "%s wants keys, and we have none: give key or PACKRACK_KEY" % self.endpoint
-            return ("%s has no keys, and we have (%s): is it the right server?"
-                    % (self.endpoint, self.keys))
         if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             self.broken += 1
-        if self.broken < BROKEN_MAX:
+        elif event != zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             return None
+        if self.broken < BROKEN_MAX and event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            return None
+        if not self.keys:
+            return "%s wants keys, and we have none: give key or PACKRACK_KEY" % self.endpoint
+        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            return ("%s has no keys, and we have (%s): is it the right server?"
+                    % (self.endpoint, self.keys))
         return ("%s has another key than we know it by, or none: see server-key in %s/rack"
                 % (self.endpoint, self.keys))
 
