@@ -19,6 +19,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 
 import traces
 
@@ -409,7 +410,7 @@ class Maker:
 
     WEIGHTS = {"host": 14, "host6": 5, "bare": 4, "net": 11, "port": 10, "portrange": 7, "id_list": 4,
                "ether": 5, "gateway": 1.2, "keyword": 36, "numbered": 4, "proto": 10, "size": 6,
-               "llc": 9, "wlan": 0.6, "foreign": 4.6, "relation": 14, "exact_bytes": 8, "named": 14}
+               "llc": 9, "wlan": 0.6, "foreign": 4.6, "relation": 14, "exact_bytes": 8, "named": 16}
 
     def primitive(self):
         names = sorted(self.WEIGHTS)
@@ -511,7 +512,6 @@ class Runner:
         self.args = args
         self.total = {t: self.count(t) for t in linktypes(args.dir)}
         self.differences = self.runs = self.refused = self.left_out = 0
-        self.shares = []
 
     def path(self, linktype, end):
         return os.path.join(self.args.dir, "%d.%s" % (linktype, end))
@@ -585,52 +585,116 @@ class Runner:
         return sorted({ETHERNET, home, every[number % len(every)]} & set(every))
 
     def run(self, number, made):
+        """What Results.add takes of one filter."""
         text, home, _ = made
         matched = packets = 0
+        before = (self.runs, self.refused, self.left_out, self.differences)
         for t in self.chosen(number, home):
             found = self.compare(t, number, text)
             packets += self.total[t]
             matched += found or 0
-        self.shares.append(matched / packets if packets else 0)
+        after = (self.runs, self.refused, self.left_out, self.differences)
+        return (matched, packets) + tuple(b - a for a, b in zip(before, after))
 
 
 def check_productions(filters, least):
+    """Each production as often as asked for; says which are not."""
     counts = collections.Counter(p for _, _, used in filters for p in used)
-    rare = {p: n for p, n in counts.items() if n < least}
     every = {"keyword %s" % k for k in Maker.KEYWORDS} | set(Maker.WEIGHTS)
-    print("productions: %d, the rarest %s" % (len(counts), counts.most_common()[:-4:-1]))
-    for p in sorted(rare):
-        print("too rare: %s, %d times" % (p, rare[p]))
-    for p in sorted(every - set(counts)):
-        print("never used: %s" % p)
-    return not rare and every <= set(counts)
+    rare = sorted(p for p in every | set(counts) if counts[p] < least)
+    for p in rare:
+        print("too rare: %s, %d times" % (p, counts[p]))
+    return not rare
+
+
+class Results:
+    """What each filter matched; kept in a file, where one is named, so that a long run can go on."""
+
+    def __init__(self, path):
+        self.path, self.done = path, {}
+        if path and os.path.exists(path):
+            with open(path) as f:
+                for line in f:
+                    number, *rest = map(int, line.split())
+                    self.done[number] = rest
+
+    def add(self, number, *figures):
+        """Matched, packets, comparisons, refused, left out, differences."""
+        self.done[number] = list(figures)
+        if self.path:
+            with open(self.path, "a") as f:
+                f.write(" ".join(map(str, (number,) + figures)) + "\n")
+
+    def share(self, number):
+        matched, packets = self.done[number][:2]
+        return matched / packets if packets else 0
+
+    def sums(self):
+        return [sum(r[i] for r in self.done.values()) for i in range(2, 6)]
+
+    def some(self):
+        return sum(1 for n in self.done if 0 < self.share(n) <= 0.5)
+
+
+BOUNDS = [0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 1]
+
+
+def print_table(filters, results):
+    """How often each production was tried, how often with some packets found; shares of packets."""
+    tried, found = collections.Counter(), collections.Counter()
+    for n in results.done:
+        tried.update(filters[n][2])
+        if 0 < results.share(n) <= 0.5:
+            found.update(filters[n][2])
+    print("%-28s %7s %22s" % ("production", "filters", "match a part (<= 50 %)"))
+    for p in sorted(tried):
+        print("%-28s %7d %22d" % (p, tried[p], found[p]))
+    print("%-28s %7s" % ("share of packets matched", "filters"))
+    shares = [results.share(n) for n in results.done]
+    print("%-28s %7d" % ("none", shares.count(0)))
+    for low, high in zip(BOUNDS, BOUNDS[1:]):
+        print("%-28s %7d" % ("up to %g %%" % (100 * high), sum(low < s <= high for s in shares)))
+
+
+def numbers_of(args):
+    if args.only is not None:
+        return [args.only]
+    if args.sample is not None:
+        return random.Random(args.sample_seed).sample(range(args.number), args.sample)
+    return range(args.number)
 
 
 def run(args):
     filters = make_filters(args)
     good = args.number < 2000 or check_productions(filters, 20)
-    runner = Runner(args)
+    runner, results = Runner(args), Results(args.results)
     if not args.merger:
         runner.volumes()
-    numbers = range(args.number)
-    if args.only is not None:
-        numbers = [args.only]
-    elif args.sample is not None:
-        numbers = random.Random(args.sample_seed).sample(numbers, args.sample)
+    end = time.monotonic() + args.seconds if args.seconds else None
+    numbers = numbers_of(args)
     for number in numbers:
-        runner.run(number, filters[number])
-    some = sum(1 for s in runner.shares if 0 < s <= 0.5)
+        if end and time.monotonic() > end:
+            break
+        if number not in results.done:
+            results.add(number, *runner.run(number, filters[number]))
+    return 0 if judge(args, filters, results, len(numbers)) and good else 1
+
+
+def judge(args, filters, results, wanted):
+    if args.table:
+        print_table(filters, results)
+    shares, some = list(map(results.share, results.done)), results.some()
+    runs, refused, left_out, differences = results.sums()
     print("filters: %d of seed %d (sample %d), %d comparisons, %d refused by both; %d match between one "
           "packet and half of them, %d none, %d more; %d left out as libpcap's program reads memory that it never "
-          "wrote; %d differences" % (
-              len(runner.shares), args.seed, args.sample_seed, runner.runs, runner.refused, some,
-              sum(1 for s in runner.shares if s == 0), sum(1 for s in runner.shares if s > 0.5),
-              runner.left_out, runner.differences))
+          "wrote; %d differences" % (len(shares), args.seed, args.sample_seed, runs, refused, some,
+                                     shares.count(0), sum(s > 0.5 for s in shares), left_out, differences))
     # a sample on a few captures may be off; all of them on all may not
-    if args.only is None and args.sample is None and some * 2 < len(runner.shares):
+    whole = args.only is None and args.sample is None and len(results.done) == wanted
+    if whole and some * 2 < wanted:
         print("too few filters match between one packet and half of them")
-        good = False
-    return 0 if good and not runner.differences else 1
+        return False
+    return not differences
 
 
 def main():
@@ -651,6 +715,9 @@ def main():
         c.add_argument("--sample", type=int)
         c.add_argument("--sample-seed", type=int, default=1)
         c.add_argument("--only", type=int)
+        c.add_argument("--table", action="store_true", help="productions, and shares of packets matched")
+        c.add_argument("--results", help="keep there what each filter matched; go on where it ends")
+        c.add_argument("--seconds", type=float, help="stop then")
         c.add_argument("--packrack", default="build/packrack")
         c.add_argument("--merger", help="ask this rack, which recorded DIR/1.pcap")
     args = p.parse_args()
