@@ -1,71 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_index grow IN OUT PACKETS   a larger trace: IN's packets again and again; in each round most
- *     addresses and high ports are new ones, the same for all packets of a host or port, so that flows,
- *     and the skew among hosts, stay as they were. One packet, two thirds in, is from 203.0.113.77.
  * bench_index build FILE ROUNDS     the index of its segments, in memory: figures, CPU ns a packet
  * bench_index hash                  what a key costs: hashing by length, a bit of a signature, the set
  * bench_index density FILE          share of bits set in 4 KiB against addresses, real and random
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "indexer/builder.h"
 #include "indexer/hashset.h"
 #include "indexer/keys.h"
 #include "indexer/signature.h"
-#include "proto/wire/cursor.h"
 #include "proto/wire/segment.h"
+#include "tests/bench/bench_trace.h"
 
-#define GLOBAL 24
-#define RECORD 16
-#define NEEDLE 0xcb00714du
-
-static uint8_t *trace;
-static size_t trace_len;
-
-static void
-die(const char *what)
-{
-	fprintf(stderr, "bench_index: %s\n", what);
-	exit(1);
-}
-
-static void
-load(const char *path)
-{
-	FILE *f = fopen(path, "rb");
-	long len;
-
-	if (!f || fseek(f, 0, SEEK_END) || (len = ftell(f)) < GLOBAL)
-		die(path);
-	rewind(f);
-	trace = malloc((size_t)len);
-	if (!trace || fread(trace, 1, (size_t)len, f) != (size_t)len)
-		die(path);
-	fclose(f);
-	trace_len = (size_t)len;
-	if (pr_get_le32(trace) != 0xa1b2c3d4)
-		die("a little-endian pcap in microseconds is wanted");
-}
-
-/* The next record at *at; false at the end. */
-static bool
-next(size_t *at, const uint8_t **record, uint32_t *caplen)
-{
-	*record = trace + *at;
-	*caplen = 0;
-	if (trace_len - *at < RECORD)
-		return false;
-	*caplen = pr_get_le32(*record + 8);
-	if (trace_len - *at - RECORD < *caplen)
-		return false;
-	*at += RECORD + *caplen;
-	return true;
-}
+static struct trace trace;
 
 static double
 cpu_ns(void)
@@ -74,115 +22,6 @@ cpu_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static uint32_t
-mix(uint32_t x, uint32_t round)
-{
-	x = (x ^ round * 0x9e3779b9u) * 0x85ebca6bu;
-	x = (x ^ x >> 15) * 0xc2b2ae35u;
-	return x ^ x >> 13;
-}
-
-/* ---- growing ---- */
-
-/* A quarter of the hosts stay the same for ever; the others keep their first octet. */
-static void
-renew_address(uint8_t *at, uint32_t round)
-{
-	uint32_t a = pr_get_be32(at);
-
-	if (mix(a, 0) % 4)
-		pr_put_be32(at, (a & 0xff000000u) | (mix(a, round) & 0x00ffffffu));
-}
-
-static void
-renew_port(uint8_t *at, uint32_t round)
-{
-	uint16_t port = pr_get_be16(at);
-
-	if (port >= 10000)
-		pr_put_be16(at, (uint16_t)(10000 + mix(port, round) % 55536));
-}
-
-static void
-renew(uint8_t *d, uint32_t caplen, uint32_t round)
-{
-	size_t x;
-
-	if (round == 0 || caplen < 38 || pr_get_be16(d + 12) != 0x0800)
-		return;
-	renew_address(d + 26, round);
-	renew_address(d + 30, round);
-	x = 14 + 4 * (d[14] & 15u);
-	if ((d[23] == 6 || d[23] == 17) && caplen >= x + 4) {
-		renew_port(d + x, round);
-		renew_port(d + x + 2, round);
-	}
-}
-
-static void
-put_record(FILE *f, const uint8_t *record, uint32_t caplen, uint32_t round, uint64_t shift,
-	bool needle)
-{
-	uint8_t copy[RECORD + 65536];
-	uint64_t t = pr_get_le32(record) * 1000000ull + pr_get_le32(record + 4) + shift;
-
-	if (caplen > 65535)
-		caplen = 65535;
-	memcpy(copy, record, RECORD + caplen);
-	pr_put_le32(copy, (uint32_t)(t / 1000000));
-	pr_put_le32(copy + 4, (uint32_t)(t % 1000000));
-	pr_put_le32(copy + 8, caplen);
-	renew(copy + RECORD, caplen, round);
-	if (needle && caplen >= 34)
-		pr_put_be32(copy + RECORD + 26, NEEDLE);
-	if (fwrite(copy, 1, RECORD + caplen, f) != RECORD + caplen)
-		die("cannot write");
-}
-
-static bool
-is_ip(const uint8_t *record, uint32_t caplen)
-{
-	return caplen >= 34 && pr_get_be16(record + RECORD + 12) == 0x0800;
-}
-
-static uint64_t
-time_of(const uint8_t *record)
-{
-	return pr_get_le32(record) * 1000000ull + pr_get_le32(record + 4);
-}
-
-static void
-grow(const char *in, const char *out, uint64_t packets)
-{
-	FILE *f = fopen(out, "wb");
-	const uint8_t *record;
-	uint64_t done = 0, least = UINT64_MAX, most = 0, wanted = packets * 2 / 3;
-	uint32_t caplen, round = 0;
-	size_t at = GLOBAL;
-	bool hidden = false;
-
-	load(in);
-	if (!f || fwrite(trace, 1, GLOBAL, f) != GLOBAL)
-		die(out);
-	while (next(&at, &record, &caplen)) {
-		least = time_of(record) < least ? time_of(record) : least;
-		most = time_of(record) > most ? time_of(record) : most;
-	}
-	for (at = GLOBAL; done < packets; done++) {
-		if (!next(&at, &record, &caplen)) {
-			at = GLOBAL;
-			round++;
-			if (!next(&at, &record, &caplen))
-				die("no packets");
-		}
-		bool needle = !hidden && done >= wanted && is_ip(record, caplen);
-		hidden |= needle;
-		put_record(f, record, caplen, round, round * (most - least + 1000), needle);
-	}
-	if (fclose(f))
-		die(out);
 }
 
 /* ---- building ---- */
@@ -219,12 +58,12 @@ make_segments(void)
 	for (bool more = true; more;) {
 		struct pr_packet p = {0};
 
-		more = next(&at, &record, &caplen);
+		more = trace_next(&trace, &at, &record, &caplen);
 		if (more)
-			p = (struct pr_packet){.time = (int64_t)time_of(record) * 1000,
-				.otime = (int64_t)time_of(record) * 1000,
+			p = (struct pr_packet){.time = (int64_t)record_us(record) * 1000,
+				.otime = (int64_t)record_us(record) * 1000,
 				.seq = ++s.packets,
-				.linktype = (uint16_t)pr_get_le32(trace + 20),
+				.linktype = (uint16_t)record_linktype(&trace),
 				.caplen = caplen,
 				.len = pr_get_le32(record + 12),
 				.data = record + RECORD};
@@ -254,7 +93,7 @@ build(const char *path, unsigned rounds)
 	uint64_t sequence = 1;
 	double begin, ns;
 
-	load(path);
+	trace = trace_load(path);
 	s = make_segments();
 	begin = cpu_ns();
 	for (unsigned r = 0; r < rounds; r++)
@@ -348,14 +187,14 @@ densities(const char *path)
 	size_t at = GLOBAL;
 	uint8_t address[4];
 
-	load(path);
-	while (count < 16000 && next(&at, &record, &caplen)) {
+	trace = trace_load(path);
+	while (count < 16000 && trace_next(&trace, &at, &record, &caplen)) {
 		if (!is_ip(record, caplen))
 			continue;
 		add_address(real, record + RECORD + 26);
 		add_address(real, record + RECORD + 30);
 		for (int i = 0; i < 2; i++) {
-			pr_put_be32(address, mix(count + (uint32_t)i, 77));
+			pr_put_be32(address, trace_mix(count + (uint32_t)i, 77));
 			add_address(uniform, address);
 		}
 		count += 2;
@@ -367,15 +206,13 @@ densities(const char *path)
 int
 main(int argc, char **argv)
 {
-	if (argc == 5 && !strcmp(argv[1], "grow"))
-		grow(argv[2], argv[3], strtoull(argv[4], NULL, 10));
-	else if (argc == 4 && !strcmp(argv[1], "build"))
+	if (argc == 4 && !strcmp(argv[1], "build"))
 		build(argv[2], (unsigned)atoi(argv[3]));
 	else if (argc == 2 && !strcmp(argv[1], "hash"))
 		hash();
 	else if (argc == 3 && !strcmp(argv[1], "density"))
 		densities(argv[2]);
 	else
-		die("grow IN OUT PACKETS | build FILE ROUNDS | hash | density FILE");
+		die("build FILE ROUNDS | hash | density FILE");
 	return 0;
 }

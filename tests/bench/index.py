@@ -92,7 +92,7 @@ def find(tree, name):
 
 def needle(table, path, work):
     trace, volume = f"{work}/grown.pcap", f"{work}/volume"
-    b.run(PROGRAM, "grow", path, trace, PACKETS)
+    b.run(f"{b.BUILD}/tests/bench/bench_grow", "trace", path, trace, PACKETS)
     size = os.path.getsize(trace) * 3 // 2 + (64 << 20)
     seconds, _ = timed(PACKRACK, "import", trace, "--volume", volume, "--create", size)
     table.row("packets imported and indexed", "packets/s", PACKETS / seconds)
