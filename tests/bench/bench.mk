@@ -5,8 +5,10 @@
 BENCHES := $(sort $(basename $(notdir $(shell find tests/bench -maxdepth 1 -name '*.py' -o -name '*.sh'))))
 # what the benchmarks share
 BENCHES := $(filter-out %lib grow,$(BENCHES))
+# only by name: they need hours, or tens of GB
+LONG_BENCHES := index-26gb
 
-bench: $(addprefix bench-,$(BENCHES))
+bench: $(addprefix bench-,$(filter-out $(LONG_BENCHES),$(BENCHES)))
 
 # One at a time even with -j: they measure.
 $(addprefix bench-,$(BENCHES)): bench-%: all $(TOOLS)

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_sweep query IN PACKETS TARGET   what queries for one packet each read of an index over PACKETS grown
+ *     ones (see bench_trace.h) in segments of TARGET bytes: with level 2 bit-sliced as it is, with the same
+ *     signatures lying whole, one after the other (Hyperion's simple index), and with level 1 alone
+ * bench_sweep oracle IN                 for each filter on standard input: packets that match, segments that
+ *     hold any, their bytes: what must be read by who knows where they are
+ */
+#include "indexer/builder.h"
+#include "indexer/filter.h"
+#include "indexer/keys.h"
+#include "indexer/level1.h"
+#include "indexer/level2.h"
+#include "proto/wire/segment.h"
+#include "tests/bench/bench_trace.h"
+
+#define QUERIES 64
+#define ROOM_OVER 128 /* of a block, by StreamFS: see pr_append_create */
+
+struct record {
+	uint64_t first_sequence;
+	uint32_t segments;
+	uint8_t *body;
+	size_t len;
+};
+
+struct index {
+	struct record *level[3];
+	size_t count[3], bytes[3];
+	uint32_t *segment_len; /* by sequence - 1 */
+	size_t segments, room;
+	uint64_t data;
+};
+
+static void *
+more(void *at, size_t count, size_t size)
+{
+	void *grown =
+		count & (count - 1) ? at : realloc(at, (count ? 2 * count : 1) * size);
+
+	if (!grown)
+		die("no memory");
+	return grown;
+}
+
+static int
+sink(void *arg, const struct pr_index_record *r)
+{
+	struct index *ix = arg;
+	struct record *to;
+
+	ix->level[r->level] =
+		more(ix->level[r->level], ix->count[r->level], sizeof(struct record));
+	to = &ix->level[r->level][ix->count[r->level]++];
+	*to = (struct record){r->first_sequence, r->segments, malloc(r->len), r->len};
+	if (!to->body)
+		die("no memory");
+	memcpy(to->body, r->body, r->len);
+	ix->bytes[r->level] += r->len;
+	return 0;
+}
+
+static void
+add_segment(struct index *ix, struct pr_builder *b, const uint8_t *body, size_t len)
+{
+	struct pr_error err;
+
+	ix->segment_len = more(ix->segment_len, ix->segments, sizeof(uint32_t));
+	ix->segment_len[ix->segments++] = (uint32_t)len;
+	ix->data += len;
+	if (pr_builder_add(b, ix->segments, ix->segments, body, len, &err) != 1)
+		die("no index");
+}
+
+static struct pr_packet
+packet_of(const struct trace *t, const uint8_t *record, uint32_t caplen, uint64_t seq)
+{
+	int64_t ns = (int64_t)record_us(record) * 1000;
+
+	return (struct pr_packet){.time = ns,
+		.otime = ns,
+		.seq = seq,
+		.linktype = (uint16_t)record_linktype(t),
+		.caplen = caplen,
+		.len = pr_get_le32(record + 12),
+		.data = record + RECORD};
+}
+
+/* QUERIES addresses from NEEDLE on, evenly spread, each in one packet. */
+static void
+hide(struct grower *g, uint64_t *hidden)
+{
+	uint64_t wanted = (*hidden * 2 + 1) * g->packets / (2 * QUERIES);
+
+	if (*hidden == QUERIES || g->done < wanted || !is_ip(g->record, g->caplen))
+		return;
+	pr_put_be32(g->record + RECORD + 26, NEEDLE + (uint32_t)*hidden);
+	++*hidden;
+}
+
+static void
+make_index(struct index *ix, const char *in, uint64_t packets, size_t target)
+{
+	static struct grower g;
+	struct trace t = trace_load(in);
+	struct pr_error err;
+	struct pr_builder *builder =
+		pr_builder_create(0, 4 * (target + ROOM_OVER), sink, ix, &err);
+	struct pr_segment_builder b;
+	uint8_t *buf = malloc(target);
+	uint64_t hidden = 0;
+
+	if (!builder || !buf)
+		die("no memory");
+	grow_begin(&g, &t, packets, 0);
+	g.hidden = true; /* ours instead */
+	pr_segment_begin(&b, buf, target, 0);
+	while (grow_next(&g)) {
+		struct pr_packet p;
+
+		hide(&g, &hidden);
+		p = packet_of(&t, g.record, g.caplen, g.done);
+		if (pr_segment_add(&b, &p))
+			continue;
+		add_segment(ix, builder, buf, pr_segment_seal(&b));
+		pr_segment_begin(&b, buf, target, 0);
+		pr_segment_add(&b, &p);
+	}
+	add_segment(ix, builder, buf, pr_segment_seal(&b));
+	pr_builder_finish(builder, true, &err);
+	pr_builder_destroy(&builder);
+	free(buf);
+	free(t.bytes);
+}
+
+/* ---- a query: as indexer/prune.c and prune_group.c ask ---- */
+
+struct cost {
+	uint64_t reads, bytes;
+};
+
+struct costs {
+	struct cost level2, level1, data;
+	uint64_t whole_bytes, whole_reads; /* of level 2, were it not sliced */
+};
+
+static void
+count(struct cost *c, uint64_t bytes)
+{
+	c->reads++;
+	c->bytes += bytes;
+}
+
+static bool
+segment_may(const struct pr_level1_segment *s, enum pr_key_kind side, uint32_t address)
+{
+	uint8_t at[4];
+	struct pr_key key;
+
+	pr_put_be32(at, address);
+	key = pr_key_bytes(side, at, 4);
+	if (!pr_level1_has_key(s, &key))
+		return false;
+	for (size_t len = 3; len; len--) {
+		key = pr_key_bytes(PR_KEY_NET, at, len);
+		if (!pr_level1_has_key(s, &key))
+			return false;
+	}
+	return pr_level1_has_range(s, PR_NUMBER_SRC4, address, address);
+}
+
+static void
+ask_level1(
+	const struct index *ix, const struct record *r, uint32_t address, struct costs *c)
+{
+	struct pr_level1 l;
+	struct pr_level1_segment s;
+
+	count(&c->level1, r->len);
+	if (pr_level1_open(&l, r->body, r->len, NULL) < 0)
+		die("a record of level 1 is damaged");
+	for (unsigned i = 0; i < l.segments; i++) {
+		pr_level1_get(&l, i, &s);
+		if (segment_may(&s, PR_KEY_SRC, address) ||
+			segment_may(&s, PR_KEY_DST, address))
+			count(&c->data, ix->segment_len[r->first_sequence - 1 + i]);
+	}
+}
+
+static unsigned
+columns_in(const struct pr_level2 *l, const uint8_t *vector)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < l->columns; i++)
+		found += vector[i / 8] >> i % 8 & 1;
+	return found;
+}
+
+static void
+apply(const struct pr_level2 *l, const struct record *r, const struct pr_key *key,
+	uint8_t *have, uint8_t *vector, struct cost *c)
+{
+	struct pr_slices slices;
+
+	pr_slices_of(pr_key_hash(key), l->pages, l->slices_a_page, &slices);
+	for (int i = 0; i < PR_SLICES_PAGES; i++) {
+		if (!have[slices.page[i]])
+			count(c, PR_SLICES_PAGE);
+		have[slices.page[i]] = 1;
+		pr_level2_apply(l, &slices, i,
+			r->body + pr_level2_page_at(l, slices.page[i]), vector);
+	}
+}
+
+/* Which columns may have the address; counts head and pages. */
+static void
+ask_level2(const struct record *r, struct pr_level2 *l, uint32_t address, uint8_t *vector,
+	struct costs *c)
+{
+	size_t head = r->len < PR_LEVEL2_HEAD_MAX ? r->len : PR_LEVEL2_HEAD_MAX;
+	uint8_t at[4], *have;
+	struct pr_key key;
+
+	if (pr_level2_open(l, r->body, head, r->len, NULL) < 0)
+		die("a record of level 2 is damaged");
+	have = calloc(l->pages, 1);
+	if (!have)
+		die("no memory");
+	count(&c->level2, head);
+	memset(vector, 0xff, PR_LEVEL2_VECTOR);
+	pr_put_be32(at, address);
+	key = pr_key_bytes(PR_KEY_ADDRESS, at, 4);
+	apply(l, r, &key, have, vector, &c->level2);
+	for (size_t len = 3; len > 1 && columns_in(l, vector) >= 3; len--) {
+		key = pr_key_bytes(PR_KEY_NET, at, len);
+		apply(l, r, &key, have, vector, &c->level2);
+	}
+	free(have);
+}
+
+static void
+ask(const struct index *ix, uint32_t address, struct costs *c)
+{
+	static struct pr_level2 l;
+	uint8_t vector[PR_LEVEL2_VECTOR];
+	size_t next = 0;
+
+	for (size_t g = 0; g < ix->count[2]; g++) {
+		ask_level2(&ix->level[2][g], &l, address, vector, c);
+		c->whole_bytes += ix->level[2][g].len;
+		c->whole_reads += l.columns;
+		for (unsigned i = 0; i < l.columns; i++, next++)
+			if (vector[i / 8] >> i % 8 & 1)
+				ask_level1(ix, &ix->level[1][next], address, c);
+	}
+	for (; next < ix->count[1]; next++)
+		ask_level1(ix, &ix->level[1][next], address, c);
+}
+
+static void
+show(const char *what, double reads, double bytes)
+{
+	printf("%s_reads %.2f %s_bytes %.0f ", what, reads / QUERIES, what,
+		bytes / QUERIES);
+}
+
+static void
+query(const char *in, uint64_t packets, size_t target)
+{
+	struct index ix = {0};
+	struct costs c = {0};
+
+	make_index(&ix, in, packets, target);
+	for (uint32_t i = 0; i < QUERIES; i++)
+		ask(&ix, NEEDLE + i, &c);
+	printf("data %llu segments %zu level1 %zu level2 %zu records1 %zu records2 %zu "
+	       "false_hits %.3f ",
+		(unsigned long long)ix.data, ix.segments, ix.bytes[1], ix.bytes[2],
+		ix.count[1], ix.count[2], (double)c.data.reads / QUERIES - 1);
+	show("sliced", (double)(c.level2.reads + c.level1.reads + c.data.reads),
+		(double)(c.level2.bytes + c.level1.bytes + c.data.bytes));
+	show("plain", (double)(c.whole_reads + c.level1.reads + c.data.reads),
+		(double)(c.whole_bytes + c.level1.bytes + c.data.bytes));
+	show("one_level", (double)(QUERIES * ix.count[1] + c.data.reads),
+		(double)(QUERIES * ix.bytes[1] + c.data.bytes));
+	printf("\n");
+}
+
+/* ---- who knows where they are ---- */
+
+struct oracle {
+	struct pr_program *program;
+	uint64_t matched, segments, bytes;
+	bool here; /* in the segment at hand */
+};
+
+static size_t
+read_filters(struct oracle *o, size_t room, uint16_t linktype)
+{
+	struct pr_error err;
+	char line[4096];
+	size_t n = 0;
+
+	while (n < room && fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = '\0';
+		o[n].program = pr_filter_compile(linktype, 0, line, &err);
+		if (!o[n++].program)
+			die(err.text);
+	}
+	return n;
+}
+
+static void
+close_segment(struct oracle *o, size_t n, size_t len)
+{
+	for (size_t i = 0; i < n; i++) {
+		o[i].segments += o[i].here;
+		o[i].bytes += o[i].here ? len : 0;
+		o[i].here = false;
+	}
+}
+
+static void
+oracle(const char *in)
+{
+	static uint8_t buf[PR_SEGMENT_TARGET];
+	static struct oracle o[64];
+	struct trace t = trace_load(in);
+	size_t n = read_filters(o, 64, (uint16_t)record_linktype(&t)), at = GLOBAL;
+	struct pr_segment_builder b;
+	const uint8_t *record;
+	uint32_t caplen;
+
+	pr_segment_begin(&b, buf, sizeof(buf), 0);
+	for (uint64_t seq = 1; trace_next(&t, &at, &record, &caplen); seq++) {
+		struct pr_packet p = packet_of(&t, record, caplen, seq);
+
+		if (!pr_segment_add(&b, &p)) {
+			close_segment(o, n, pr_segment_seal(&b));
+			pr_segment_begin(&b, buf, sizeof(buf), 0);
+			pr_segment_add(&b, &p);
+		}
+		for (size_t i = 0; i < n; i++)
+			if (pr_program_run(o[i].program, p.data, p.len, p.caplen)) {
+				o[i].matched++;
+				o[i].here = true;
+			}
+	}
+	close_segment(o, n, pr_segment_seal(&b));
+	for (size_t i = 0; i < n; i++)
+		printf("%llu %llu %llu\n", (unsigned long long)o[i].matched,
+			(unsigned long long)o[i].segments, (unsigned long long)o[i].bytes);
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc == 5 && !strcmp(argv[1], "query"))
+		query(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+	else if (argc == 3 && !strcmp(argv[1], "oracle"))
+		oracle(argv[2]);
+	else
+		die("query IN PACKETS TARGET | oracle IN");
+	return 0;
+}
