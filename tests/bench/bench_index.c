@@ -2,7 +2,6 @@
 /*
  * bench_index build FILE ROUNDS     the index of its segments, in memory: figures, CPU ns a packet
  * bench_index hash                  what a key costs: hashing by length, a bit of a signature, the set
- * bench_index density FILE          share of bits set in 4 KiB against addresses, real and random
  */
 #include <time.h>
 
@@ -156,53 +155,6 @@ hash(void)
 	pr_hashset_free(&set);
 }
 
-/* ---- density: Hyperion's figure 13 ---- */
-
-#define BLOCK_BITS 32768u
-
-static double
-density(const uint8_t *words)
-{
-	unsigned set = 0;
-
-	for (size_t i = 0; i < BLOCK_BITS / 8; i++)
-		set += (unsigned)__builtin_popcount(words[i]);
-	return (double)set / BLOCK_BITS;
-}
-
-static void
-add_address(uint8_t *words, const uint8_t *address)
-{
-	struct pr_key key = pr_key_bytes(PR_KEY_ADDRESS, address, 4);
-
-	pr_signature_add(words, BLOCK_BITS, pr_key_hash(&key));
-}
-
-static void
-densities(const char *path)
-{
-	static uint8_t real[BLOCK_BITS / 8], uniform[BLOCK_BITS / 8];
-	const uint8_t *record;
-	uint32_t caplen, count = 0;
-	size_t at = GLOBAL;
-	uint8_t address[4];
-
-	trace = trace_load(path);
-	while (count < 16000 && trace_next(&trace, &at, &record, &caplen)) {
-		if (!is_ip(record, caplen))
-			continue;
-		add_address(real, record + RECORD + 26);
-		add_address(real, record + RECORD + 30);
-		for (int i = 0; i < 2; i++) {
-			pr_put_be32(address, trace_mix(count + (uint32_t)i, 77));
-			add_address(uniform, address);
-		}
-		count += 2;
-		if (count % 2000 == 0)
-			printf("%u %.4f %.4f\n", count, density(real), density(uniform));
-	}
-}
-
 int
 main(int argc, char **argv)
 {
@@ -210,9 +162,7 @@ main(int argc, char **argv)
 		build(argv[2], (unsigned)atoi(argv[3]));
 	else if (argc == 2 && !strcmp(argv[1], "hash"))
 		hash();
-	else if (argc == 3 && !strcmp(argv[1], "density"))
-		densities(argv[2]);
 	else
-		die("build FILE ROUNDS | hash | density FILE");
+		die("build FILE ROUNDS | hash");
 	return 0;
 }

@@ -3,11 +3,10 @@
  * bench_sweep query IN PACKETS TARGET   what queries for one packet each read of an index over PACKETS grown
  *     ones (see bench_trace.h) in segments of TARGET bytes: with level 2 bit-sliced as it is, with the same
  *     signatures lying whole, one after the other (Hyperion's simple index), and with level 1 alone
- * bench_sweep oracle IN                 for each filter on standard input: packets that match, segments that
- *     hold any, their bytes: what must be read by who knows where they are
+ * bench_sweep sizes IN PACKETS WIRE     what the index of so many takes, by part; WIRE 1: of packets as long as
+ *     they were on the link (zeros for what was cut off: an index does not look there)
  */
 #include "indexer/builder.h"
-#include "indexer/filter.h"
 #include "indexer/keys.h"
 #include "indexer/level1.h"
 #include "indexer/level2.h"
@@ -72,20 +71,6 @@ add_segment(struct index *ix, struct pr_builder *b, const uint8_t *body, size_t 
 		die("no index");
 }
 
-static struct pr_packet
-packet_of(const struct trace *t, const uint8_t *record, uint32_t caplen, uint64_t seq)
-{
-	int64_t ns = (int64_t)record_us(record) * 1000;
-
-	return (struct pr_packet){.time = ns,
-		.otime = ns,
-		.seq = seq,
-		.linktype = (uint16_t)record_linktype(t),
-		.caplen = caplen,
-		.len = pr_get_le32(record + 12),
-		.data = record + RECORD};
-}
-
 /* QUERIES addresses from NEEDLE on, evenly spread, each in one packet. */
 static void
 hide(struct grower *g, uint64_t *hidden)
@@ -98,8 +83,22 @@ hide(struct grower *g, uint64_t *hidden)
 	++*hidden;
 }
 
+/* As long as it was: what was cut off is no matter. */
 static void
-make_index(struct index *ix, const char *in, uint64_t packets, size_t target)
+lengthen(struct grower *g)
+{
+	uint32_t len = pr_get_le32(g->record + 12);
+
+	if (len > CAPLEN_MAX)
+		len = CAPLEN_MAX;
+	if (len > g->caplen) {
+		memset(g->record + RECORD + g->caplen, 0, len - g->caplen);
+		g->caplen = len;
+	}
+}
+
+static void
+make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bool wire)
 {
 	static struct grower g;
 	struct trace t = trace_load(in);
@@ -119,7 +118,9 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target)
 		struct pr_packet p;
 
 		hide(&g, &hidden);
-		p = packet_of(&t, g.record, g.caplen, g.done);
+		if (wire)
+			lengthen(&g);
+		p = record_packet(&t, g.record, g.caplen, g.done);
 		if (pr_segment_add(&b, &p))
 			continue;
 		add_segment(ix, builder, buf, pr_segment_seal(&b));
@@ -271,7 +272,7 @@ query(const char *in, uint64_t packets, size_t target)
 	struct index ix = {0};
 	struct costs c = {0};
 
-	make_index(&ix, in, packets, target);
+	make_index(&ix, in, packets, target, false);
 	for (uint32_t i = 0; i < QUERIES; i++)
 		ask(&ix, NEEDLE + i, &c);
 	printf("data %llu segments %zu level1 %zu level2 %zu records1 %zu records2 %zu "
@@ -287,70 +288,53 @@ query(const char *in, uint64_t packets, size_t target)
 	printf("\n");
 }
 
-/* ---- who knows where they are ---- */
+/* ---- what it takes ---- */
 
-struct oracle {
-	struct pr_program *program;
-	uint64_t matched, segments, bytes;
-	bool here; /* in the segment at hand */
+struct parts {
+	uint64_t items, signatures, series, held, tops, rest;
 };
 
-static size_t
-read_filters(struct oracle *o, size_t room, uint16_t linktype)
+static void
+add_parts(struct parts *p, const struct record *r)
 {
-	struct pr_error err;
-	char line[4096];
-	size_t n = 0;
+	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
+	struct pr_level1 l;
+	struct pr_level1_segment s;
+	uint64_t used = 0;
 
-	while (n < room && fgets(line, sizeof(line), stdin)) {
-		line[strcspn(line, "\n")] = '\0';
-		o[n].program = pr_filter_compile(linktype, 0, line, &err);
-		if (!o[n++].program)
-			die(err.text);
+	if (pr_level1_open(&l, r->body, r->len, NULL) < 0)
+		die("a record of level 1 is damaged");
+	for (unsigned i = 0; i < l.segments; i++) {
+		pr_level1_get(&l, i, &s);
+		p->items += PR_LEVEL1_ITEM;
+		p->signatures += s.bits / 8;
+		p->series += s.series_len;
+		p->held += s.held_len;
+		used += PR_LEVEL1_ITEM + s.bits / 8 + s.series_len + s.held_len;
 	}
-	return n;
+	for (size_t i = 0, n = pr_level1_tops(&l, tops); i < n; i++) {
+		p->tops += 16u + tops[i].len;
+		used += 16u + tops[i].len;
+	}
+	p->rest += r->len - used;
 }
 
 static void
-close_segment(struct oracle *o, size_t n, size_t len)
+sizes(const char *in, uint64_t packets, bool wire)
 {
-	for (size_t i = 0; i < n; i++) {
-		o[i].segments += o[i].here;
-		o[i].bytes += o[i].here ? len : 0;
-		o[i].here = false;
-	}
-}
+	struct index ix = {0};
+	struct parts p = {0};
 
-static void
-oracle(const char *in)
-{
-	static uint8_t buf[PR_SEGMENT_TARGET];
-	static struct oracle o[64];
-	struct trace t = trace_load(in);
-	size_t n = read_filters(o, 64, (uint16_t)record_linktype(&t)), at = GLOBAL;
-	struct pr_segment_builder b;
-	const uint8_t *record;
-	uint32_t caplen;
-
-	pr_segment_begin(&b, buf, sizeof(buf), 0);
-	for (uint64_t seq = 1; trace_next(&t, &at, &record, &caplen); seq++) {
-		struct pr_packet p = packet_of(&t, record, caplen, seq);
-
-		if (!pr_segment_add(&b, &p)) {
-			close_segment(o, n, pr_segment_seal(&b));
-			pr_segment_begin(&b, buf, sizeof(buf), 0);
-			pr_segment_add(&b, &p);
-		}
-		for (size_t i = 0; i < n; i++)
-			if (pr_program_run(o[i].program, p.data, p.len, p.caplen)) {
-				o[i].matched++;
-				o[i].here = true;
-			}
-	}
-	close_segment(o, n, pr_segment_seal(&b));
-	for (size_t i = 0; i < n; i++)
-		printf("%llu %llu %llu\n", (unsigned long long)o[i].matched,
-			(unsigned long long)o[i].segments, (unsigned long long)o[i].bytes);
+	make_index(&ix, in, packets, PR_SEGMENT_TARGET, wire);
+	for (size_t i = 0; i < ix.count[1]; i++)
+		add_parts(&p, &ix.level[1][i]);
+	printf("data %llu items %llu signatures %llu series %llu held %llu tops %llu rest "
+	       "%llu level2 "
+	       "%zu\n",
+		(unsigned long long)ix.data, (unsigned long long)p.items,
+		(unsigned long long)p.signatures, (unsigned long long)p.series,
+		(unsigned long long)p.held, (unsigned long long)p.tops,
+		(unsigned long long)p.rest, ix.bytes[2]);
 }
 
 int
@@ -358,9 +342,9 @@ main(int argc, char **argv)
 {
 	if (argc == 5 && !strcmp(argv[1], "query"))
 		query(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
-	else if (argc == 3 && !strcmp(argv[1], "oracle"))
-		oracle(argv[2]);
+	else if (argc == 5 && !strcmp(argv[1], "sizes"))
+		sizes(argv[2], strtoull(argv[3], NULL, 10), !strcmp(argv[4], "1"));
 	else
-		die("query IN PACKETS TARGET | oracle IN");
+		die("query IN PACKETS TARGET | sizes IN PACKETS WIRE");
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/wire/cursor.h"
+#include "proto/wire/source.h"
 
 /*
  * What the programs of the index's benchmarks share: a trace in memory (little-endian pcap, microseconds),
@@ -57,6 +58,20 @@ static inline uint32_t
 record_linktype(const struct trace *t)
 {
 	return pr_get_le32(t->bytes + 20);
+}
+
+static inline struct pr_packet
+record_packet(const struct trace *t, const uint8_t *record, uint32_t caplen, uint64_t seq)
+{
+	int64_t ns = (int64_t)record_us(record) * 1000;
+
+	return (struct pr_packet){.time = ns,
+		.otime = ns,
+		.seq = seq,
+		.linktype = (uint16_t)record_linktype(t),
+		.caplen = caplen,
+		.len = pr_get_le32(record + 12),
+		.data = record + RECORD};
 }
 
 static inline bool

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 
 import benchlib as b
+from plotlib import plot  # noqa: F401, for those that import this
 
 BLKIO = "/sys/fs/cgroup/blkio"
 MEMORY = "/sys/fs/cgroup/memory"
@@ -213,17 +214,3 @@ def release():
         except OSError:
             pass
     shutil.rmtree(work, ignore_errors=True)
-
-
-def plot(name, script, data):
-    """A PNG in build/bench; data: block name -> rows. False: no gnuplot here."""
-    if not shutil.which("gnuplot"):
-        return False
-    out = os.path.join(b.TOP, "build", "bench")
-    os.makedirs(out, exist_ok=True)
-    blocks = "".join(f"${k} << EOD\n" + "".join(" ".join(str(v) for v in r) + "\n" for r in rows) + "EOD\n"
-                     for k, rows in data.items())
-    head = (f"set terminal pngcairo size 900,560\nset output '{out}/{name}.png'\nset grid\n"
-            "set key outside below\n")
-    subprocess.run(["gnuplot"], input=blocks + head + script, text=True, check=True)
-    return True
