@@ -137,15 +137,22 @@ class Packrack:
         self.pids = [self.logger.pid, self.indexer.pid]
 
     def report(self):
-        return json.loads(b.run(f"{b.BUILD}/packrack", "query", "--volume", self.volume, "--json", "--count",
-                                NEEDLE).stdout)
+        """Exit status 3 says that packets are missing."""
+        out = b.run(f"{b.BUILD}/packrack", "query", "--volume", self.volume, "--json", "--count", NEEDLE, check=False)
+        return json.loads(out.stdout)["completeness"]
 
     def streams(self):
         found = json.loads(b.run(f"{b.BUILD}/packrack", "volume", "streams", self.volume, "--json").stdout)
         return {s["name"]: s["bytes"] for s in found["streams"]}
 
     def settle(self, sent):
-        b.until(lambda: self.report()["completeness"]["held_packets"] >= sent, 30, "the logger's last packet")
+        def all_there():
+            report = self.report()
+            if report["missing_packets"] or report["dropped_packets"]:
+                sys.exit(f"bench: packrack dropped {report['missing_packets'] + report['dropped_packets']} "
+                         f"of {sent} packets: lower BENCH_PPS")
+            return report["held_packets"] >= sent
+        b.until(all_there, 30, "the logger's last packet")
 
     def bytes(self):
         got = self.streams()
