@@ -15,7 +15,7 @@ PACKRACK = f"{b.BUILD}/packrack"
 # Hyperion on a 2.4 GHz Xeon, by linear regression: a key, a byte hashed, a bit set
 PAPER_KEY, PAPER_BYTE, PAPER_BIT = 132, 9.4, 43.5
 EXAMPLE_KEYS, EXAMPLE_BYTES, EXAMPLE_BITS, PAPER_EXAMPLE = 7, 40, 60, 3910
-BLOCKS = [16, 32, 48, 64, 96, 128, 192, 256, 512]  # KiB; the paper has 32 to 96
+BLOCKS = [16, 32, 48, 64, 96, 128, 192, 256, 512]  # KiB; Hyperion's are 32 to 96, ours 256
 
 
 def pairs(text):
@@ -95,7 +95,8 @@ def densities(table, traces):
 # ---- level 2: figures 14 and 15 ----
 
 def sweep(table, path, packets):
-    """Queries for one packet each: all that is read, index and segments, as they may be cut smaller."""
+    """Queries for one packet each: all that is read, index and segments, as they may be cut smaller. A block of
+    StreamFS holds four segments: the smallest has no room for a record of level 2."""
     found = {}
     for kib in BLOCKS:
         f = found[kib] = pairs(b.run(f"{TOOLS}/bench_sweep", "query", path, packets, kib * 1024).stdout)
