@@ -66,10 +66,10 @@ prepare(struct sfs *sfs, uint32_t stream, size_t length, bool align, struct pr_e
 	return rc;
 }
 
-/* The record is in place but for its header: makes it a part of the stream. */
+/* Makes the record a part of the stream; NULL: its body is in place. */
 static void
-finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time, size_t length,
-	struct sfs_handle *handle)
+finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
+	const void *body, size_t length, struct sfs_handle *handle)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	struct sfs_stream *s = &sfs->table.stream[stream];
@@ -87,7 +87,10 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time, siz
 		.offset = tail->fill,
 	};
 	memset(record + SFS_RECORD_HEADER + length, 0, span - SFS_RECORD_HEADER - length);
-	sfs_record_encode(&sfs->key, &h, record);
+	if (body)
+		sfs_record_put(&sfs->key, &h, body, record);
+	else
+		sfs_record_encode(&sfs->key, &h, record);
 	tail->fill += span;
 	tail->waiting++;
 	tail->reserved = false;
@@ -108,11 +111,7 @@ sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 		rc = prepare(sfs, (uint32_t)stream, length, false, err);
 	if (rc != SFS_OK)
 		return rc;
-	const struct sfs_tail *tail = &sfs->w->tail[stream];
-	if (length > 0)
-		memcpy(sfs_shm_data(&sfs->shm, tail->slot) + tail->fill + SFS_RECORD_HEADER,
-			body, length);
-	finish(sfs, (uint32_t)stream, min_time, max_time, length, handle);
+	finish(sfs, (uint32_t)stream, min_time, max_time, body, length, handle);
 	return SFS_OK;
 }
 
@@ -139,7 +138,7 @@ sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size
 		return pr_error_set(err, "%zu bytes committed, %zu reserved", length,
 			       sfs->w->tail[stream].reserve_room),
 		       SFS_TOO_BIG;
-	finish(sfs, (uint32_t)stream, min_time, max_time, length, handle);
+	finish(sfs, (uint32_t)stream, min_time, max_time, NULL, length, handle);
 	return SFS_OK;
 }
 

@@ -113,8 +113,8 @@ sfs_map_entry_decode(const uint8_t buf[SFS_MAP_ENTRY], struct sfs_map_entry *out
 	out->max_time = (int64_t)sfs_get64(&p);
 }
 
-void
-sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *h, uint8_t *record)
+static void
+put_fields(const struct sfs_record_header *h, uint8_t *record)
 {
 	uint8_t *p = record + 24;
 	sfs_put32(&p, h->stream);
@@ -127,11 +127,43 @@ sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *h, uint8_
 	sfs_put32(&p, h->length);
 	sfs_put32(&p, h->offset);
 	memset(p, 0, 16);
-	sfs_hash(key, record + 24, SFS_RECORD_HEADER - 24 + h->length, h->hash);
+}
+
+static void
+put_hash(const struct sfs_key *key, const struct sfs_record_header *h, uint8_t *record)
+{
+	uint8_t *p = record;
 	memcpy(record + 8, h->hash, 16);
-	p = record;
 	sfs_put32(&p, RECORD_MAGIC);
 	sfs_put32(&p, sfs_hash_check(key, record + 8, SFS_RECORD_HEADER - 8));
+}
+
+void
+sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *h, uint8_t *record)
+{
+	put_fields(h, record);
+	sfs_hash(key, record + 24, SFS_RECORD_HEADER - 24 + h->length, h->hash);
+	put_hash(key, h, record);
+}
+
+/* From here on it pays to go past the caches: a block is next read by its device. */
+#define LONG 16384
+
+void
+sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const void *body,
+	uint8_t *record)
+{
+	if (h->length < LONG) {
+		if (h->length > 0)
+			memcpy(record + SFS_RECORD_HEADER, body, h->length);
+		sfs_record_encode(key, h, record);
+		return;
+	}
+	put_fields(h, record);
+	sfs_copy_past(record + SFS_RECORD_HEADER, body, h->length);
+	/* of the body where it came from: that is in the caches */
+	sfs_hash_joined(key, record + 24, SFS_RECORD_HEADER - 24, body, h->length, h->hash);
+	put_hash(key, h, record);
 }
 
 static void

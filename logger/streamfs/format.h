@@ -137,7 +137,16 @@ struct sfs_key {
 };
 void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
 void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
+/* Of two stretches as if they were one. */
+void sfs_hash_joined(const struct sfs_key *key, const void *head, size_t head_len,
+	const void *body, size_t len, uint8_t out[16]);
 uint32_t sfs_hash_check(const struct sfs_key *key, const void *data, size_t len);
+
+/*
+ * Copies past the caches where the CPU can: saves reading the lines that are written over. All of it
+ * is seen by others before what is stored after.
+ */
+void sfs_copy_past(void *to, const void *from, size_t len);
 
 struct sfs_device {
 	uint8_t uuid[16];
@@ -233,6 +242,9 @@ struct sfs_record_header {
 /* Writes the header before the body, which lies at p + SFS_RECORD_HEADER; fills header->hash. */
 void sfs_record_encode(
 	const struct sfs_key *key, struct sfs_record_header *header, uint8_t *p);
+/* The same, and puts the body there. */
+void sfs_record_put(const struct sfs_key *key, struct sfs_record_header *header,
+	const void *body, uint8_t *p);
 enum sfs_record_state {
 	SFS_RECORD_GOOD,
 	SFS_RECORD_NONE, /* no record header here, or a damaged one */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "logger/streamfs/format.h"
+
+#ifdef __SSE2__
+#define LINE 64
+
+static void
+copy_line(uint8_t *to, const uint8_t *from)
+{
+	const __m128i *f = (const __m128i *)(const void *)from;
+	__m128i *t = (__m128i *)(void *)to;
+	__m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
+	__m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
+	_mm_stream_si128(t, a);
+	_mm_stream_si128(t + 1, b);
+	_mm_stream_si128(t + 2, c);
+	_mm_stream_si128(t + 3, d);
+}
+
+void
+sfs_copy_past(void *to, const void *from, size_t len)
+{
+	uint8_t *t = to;
+	const uint8_t *f = from;
+	size_t head = -(uintptr_t)t % LINE;
+	head = head < len ? head : len;
+	memcpy(t, f, head);
+	for (t += head, f += head, len -= head; len >= LINE;
+		t += LINE, f += LINE, len -= LINE)
+		copy_line(t, f);
+	memcpy(t, f, len);
+	/* such stores keep no order by themselves */
+	_mm_sfence();
+}
+#else
+void
+sfs_copy_past(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+}
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Long bodies are copied past the caches and hashed where they came from: to the same bytes as short ones. */
+#include <check.h>
+#include <string.h>
+
+#include "logger/streamfs/format.h"
+
+#define MOST 70000
+
+static struct sfs_key key;
+static uint8_t from[MOST + 64], to[MOST + 256], joined[MOST + 256];
+
+static void
+setup(void)
+{
+	static const uint8_t secret[32] = {4, 7, 11};
+	sfs_key_derive(&key, secret);
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (uint8_t)(i * 31 + i / 251);
+}
+
+START_TEST(test_every_place_and_length)
+{
+	static const size_t lengths[] = {0, 1, 63, 64, 65, 127, 128, 200, 4096, 65537};
+	for (size_t n = 0; n < sizeof(lengths) / sizeof(lengths[0]); n++)
+		for (size_t at = 0; at < 128; at += 7) {
+			size_t length = lengths[n], source = at % 64;
+			memset(to, 0xee, sizeof(to));
+			sfs_copy_past(to + at, from + source, length);
+			ck_assert_mem_eq(to + at, from + source, length);
+			ck_assert(at == 0 || to[at - 1] == 0xee);
+			ck_assert_uint_eq(to[at + length], 0xee);
+		}
+}
+END_TEST
+
+START_TEST(test_two_stretches_hash_as_one)
+{
+	uint8_t want[16], got[16];
+	for (size_t length = 0; length < MOST - 72; length += length < 1200 ? 1 : 4567) {
+		memcpy(joined, from, 72 + length);
+		sfs_hash(&key, joined, 72 + length, want);
+		sfs_hash_joined(&key, from, 72, from + 72, length, got);
+		ck_assert_msg(memcmp(want, got, 16) == 0, "%zu bytes", length);
+	}
+}
+END_TEST
+
+/* Either way to make a record gives the same bytes, and they are good. */
+START_TEST(test_records_are_alike)
+{
+	for (uint32_t length = 0; length < MOST - SFS_RECORD_HEADER; length += 1021) {
+		struct sfs_record_header h = {
+			.stream = 3, .block = 9, .generation = 77, .length = length};
+		struct sfs_record_header again = h, read;
+		memcpy(joined + SFS_RECORD_HEADER, from, length);
+		sfs_record_encode(&key, &h, joined);
+		sfs_record_put(&key, &again, from, to);
+		ck_assert_mem_eq(joined, to, SFS_RECORD_HEADER + length);
+		ck_assert_mem_eq(h.hash, again.hash, 16);
+		ck_assert_int_eq(
+			sfs_record_decode(&key, to, SFS_RECORD_HEADER + length, &read),
+			SFS_RECORD_GOOD);
+	}
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("streamfs copy");
+	TCase *t = tcase_create("copy");
+	tcase_add_unchecked_fixture(t, setup, NULL);
+	tcase_add_test(t, test_every_place_and_length);
+	tcase_add_test(t, test_two_stretches_hash_as_one);
+	tcase_add_test(t, test_records_are_alike);
+	suite_add_tcase(s, t);
+	SRunner *sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
