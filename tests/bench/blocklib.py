@@ -109,19 +109,31 @@ class Device:
         b.run("losetup", "-d", self.path, check=False)
 
 
-def kernel_seconds():
-    """CPU of all kernel threads, exactly: /proc/stat only samples, and misses the short work they do"""
-    total = 0
+def kernel_times():
+    """CPU of each kernel thread, exactly: /proc/stat only samples, and misses the short work they do"""
+    times = {}
     for d in glob.glob("/proc/[0-9]*"):
         try:
             with open(f"{d}/stat") as f:
                 if f.read().rsplit(")", 1)[1].split()[1] != "2":
                     continue
             with open(f"{d}/schedstat") as f:
-                total += int(f.read().split()[0])
+                times[d] = int(f.read().split()[0]) / 1e9
         except (OSError, IndexError):
             pass
-    return total / 1e9
+    return times
+
+
+def kernel_since(before):
+    """CPU of all kernel threads since then; one that has ended had been idle for long"""
+    return sum(max(t - before.get(d, 0), 0) for d, t in kernel_times().items())
+
+
+def dirty_bytes():
+    """What waits in the page cache to be written"""
+    with open("/proc/meminfo") as f:
+        kb = {k: int(v.split()[0]) for k, v in (line.split(":") for line in f)}
+    return (kb["Dirty"] + kb["Writeback"]) * 1024
 
 
 def fio(device, seconds, *more):

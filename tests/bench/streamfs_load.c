@@ -5,9 +5,10 @@
  * process, a fixed number of them for each arrival. Onto a StreamFS volume, or onto a file system as
  * rotated log files of 64 MB.
  *
- *   streamfs_load volume PATH[,PATH...] | files DIR   streams=N shm=BYTES record=BYTES room=BYTES
+ *   streamfs_load volume PATH[,PATH...] | files DIR[,DIR...]   streams=N shm=BYTES record=BYTES room=BYTES
  *
- * record: arrivals are cut into records of so much (volume; 0: whole). room: of all log files (files).
+ * record: arrivals are cut into records of so much (volume; 0: whole). room: of all log files (files),
+ * which go to the directories in turn.
  * Commands come on standard input, an answer in JSON goes out for each:
  *   fill BYTES          writes so much, as fast as possible
  *   run SECONDS READS   one-second intervals, READS random reads per arrival
@@ -64,7 +65,7 @@ struct load {
 	int id[STREAMS_MAX], fd[STREAMS_MAX];
 	uint64_t file[STREAMS_MAX], size[STREAMS_MAX];
 	uint64_t files, held; /* begun so far, and of them not deleted */
-	uint64_t live[FILES_MAX]; /* numbers of those, oldest first */
+	uint64_t live[FILES_MAX]; /* numbers of those; finished ones in that order */
 	int64_t ticked;
 };
 
@@ -168,7 +169,7 @@ volume_read(struct sfs *sfs, const struct load *l, uint64_t n, uint8_t *buf)
 static void
 file_name(const struct load *l, uint64_t n, char *to, size_t size)
 {
-	snprintf(to, size, "%s/log.%08lu", l->paths[0], (unsigned long)n);
+	snprintf(to, size, "%s/log.%08lu", l->paths[n % l->path_count], (unsigned long)n);
 }
 
 static bool
@@ -180,7 +181,10 @@ being_written(const struct load *l, uint64_t file)
 	return false;
 }
 
-/* The oldest that is not being written. */
+/*
+ * The one that was finished first. Not the one begun first: that would be a slow stream's that has just been
+ * finished, and a file system never writes what is deleted from its cache.
+ */
 static void
 delete_oldest(struct load *l)
 {
@@ -195,8 +199,23 @@ delete_oldest(struct load *l)
 		die(name, strerror(errno));
 	l->held--;
 	memmove(&l->live[i], &l->live[i + 1], (l->held - i) * sizeof(l->live[0]));
-	if (l->held > 0)
-		atomic_store(&l->shared->oldest, l->live[0]);
+	uint64_t oldest = l->files;
+	for (i = 0; i < l->held; i++)
+		oldest = l->live[i] < oldest ? l->live[i] : oldest;
+	atomic_store(&l->shared->oldest, oldest);
+}
+
+/* Behind all that were finished before. */
+static void
+finish_file(struct load *l, uint32_t stream)
+{
+	uint64_t i = 0;
+	close(l->fd[stream]);
+	l->fd[stream] = -1;
+	while (l->live[i] != l->file[stream])
+		i++;
+	memmove(&l->live[i], &l->live[i + 1], (l->held - i - 1) * sizeof(l->live[0]));
+	l->live[l->held - 1] = l->file[stream];
 }
 
 /* The next log file of a stream; the oldest of all goes when there is no room for it. */
@@ -206,8 +225,7 @@ file_begin(struct load *l, uint32_t stream)
 	char name[300];
 	uint64_t most = l->room / FILE_BYTES;
 	if (l->fd[stream] >= 0)
-		close(l->fd[stream]);
-	l->fd[stream] = -1;
+		finish_file(l, stream);
 	while (l->held >= (most < FILES_MAX ? most : FILES_MAX))
 		delete_oldest(l);
 	l->file[stream] = l->live[l->held++] = l->files;
@@ -325,6 +343,7 @@ run(struct load *l, int seconds, double reads)
 	static uint64_t bytes[SECONDS_MAX + WARM + 1], read[SECONDS_MAX + WARM + 1];
 	int64_t begin = pr_now_mono(), now = begin;
 	double owed = 0, cpu = 0;
+	uint64_t total = 0;
 	int last = 0, end = seconds + WARM;
 	memset(bytes, 0, sizeof(bytes));
 	memset(read, 0, sizeof(read));
@@ -338,7 +357,9 @@ run(struct load *l, int seconds, double reads)
 			if (last + 1 == WARM)
 				cpu = cpu_seconds(RUSAGE_SELF);
 		}
-		bytes[second] += one_write(l, now);
+		uint32_t length = one_write(l, now);
+		bytes[second] += length;
+		total += length;
 		owed += reads;
 		for (; owed >= 1; owed--)
 			given++;
@@ -349,7 +370,7 @@ run(struct load *l, int seconds, double reads)
 	cpu = cpu_seconds(RUSAGE_SELF) - cpu;
 	atomic_store(&l->shared->wanted, 0);
 	atomic_store(&l->shared->active, false);
-	printf("{\"cpu\": %.3f, \"bytes\": [", cpu);
+	printf("{\"cpu\": %.3f, \"total\": %lu, \"bytes\": [", cpu, (unsigned long)total);
 	for (int i = WARM; i < end; i++)
 		printf("%s%lu", i > WARM ? ", " : "", (unsigned long)bytes[i]);
 	printf("], \"reads\": [");
@@ -403,7 +424,8 @@ main(int argc, char **argv)
 {
 	struct load l = {.streams = 32, .shm = 64u << 20, .room = UINT64_C(2) << 30};
 	if (argc < 3 || (strcmp(argv[1], "volume") != 0 && strcmp(argv[1], "files") != 0))
-		die("usage", "streamfs_load volume PATH[,PATH] | files DIR [key=value...]");
+		die("usage", "streamfs_load volume PATH[,PATH] | files DIR[,DIR] "
+			     "[key=value...]");
 	bool volume = strcmp(argv[1], "volume") == 0;
 	parse(&l, argc, argv);
 	l.shared = mmap(NULL, sizeof(*l.shared), PROT_READ | PROT_WRITE,
