@@ -37,6 +37,7 @@ struct pr_builder {
 	struct span batch, group;
 	size_t batch_bytes;
 	uint64_t next; /* sequence that would follow */
+	uint64_t known; /* first sequence that has no level 1 yet */
 	struct waiting waiting[2]; /* of level 1 and 2, in this order */
 	struct pr_builder_figures figures;
 };
@@ -80,6 +81,12 @@ static int
 no_memory(struct pr_error *err)
 {
 	return pr_error_set(err, "no memory for indexing");
+}
+
+void
+pr_builder_know(struct pr_builder *b, uint64_t sequence)
+{
+	b->known = sequence;
 }
 
 /* ---- the sink ---- */
@@ -197,28 +204,35 @@ add_column(struct pr_builder *b)
 
 /* ---- batches ---- */
 
-static int
-finish_batch(struct pr_builder *b)
+static void
+finish_level1(struct pr_builder *b)
 {
 	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
 	struct pr_tops *t = &b->tops;
 	size_t len, count = pr_tops_best(t, tops);
 
-	if (!b->level1.segments)
-		return 0;
-	if (!room_for(&b->waiting[0], pr_level1_size(&b->level1)) || add_column(b) < 0)
-		return -1;
 	len = pr_level1_finish(&b->level1, b->link, tops, count,
 		t->packets_short < UINT32_MAX ? (uint32_t)t->packets_short : UINT32_MAX,
 		t->bytes_short, b->waiting[0].buf);
 	set_waiting(b, 1, &b->batch, b->level1.segments, len);
 	b->figures.level1_bytes += len;
+}
+
+static int
+finish_batch(struct pr_builder *b)
+{
+	if (!b->level1.segments)
+		return 0;
+	if (!room_for(&b->waiting[0], pr_level1_size(&b->level1)) || add_column(b) < 0)
+		return -1;
+	if (b->next > b->known)
+		finish_level1(b);
 	b->figures.wide_keys += b->wide.count;
 	b->figures.open = 0;
 	b->batch_bytes = 0;
 	pr_level1_begin(&b->level1);
 	pr_hashset_clear(&b->wide);
-	pr_tops_clear(t);
+	pr_tops_clear(&b->tops);
 	return 0;
 }
 
@@ -283,7 +297,7 @@ pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const vo
 
 	if (!offer(b))
 		return 0;
-	if (b->level1.segments && sequence != b->next) {
+	if (b->level1.segments && (sequence != b->next || sequence == b->known)) {
 		if (finish_batch(b) < 0)
 			return no_memory(err);
 		if (!offer(b))

@@ -35,6 +35,9 @@ struct pr_builder *pr_builder_create(uint16_t link, size_t record_max, pr_index_
 	void *arg, struct pr_error *err);
 void pr_builder_destroy(struct pr_builder **builder);
 
+/* Level 1 is there already for what comes before this sequence: of that, level 2 alone is made. */
+void pr_builder_know(struct pr_builder *b, uint64_t sequence);
+
 /*
  * 1: taken (a damaged one is left without index); 0: not now, a record waits for its sink; -1: no
  * memory. A sequence that is not the last one's successor begins a new record.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/level2.h"
 #include "proto/base/clock.h"
 
 /* A batch that nothing was added to for so long is finished as it is. */
@@ -80,13 +81,19 @@ find(const struct pr_feed *f, uint32_t id)
 	return NULL;
 }
 
-/* Where the index that is there ends. */
+/*
+ * Where the index that is there ends; or before that, where its last groups were lost with an indexer that
+ * was killed: they are made again.
+ */
 static uint64_t
-begin_at(const struct pr_feed *f, uint16_t link, uint64_t first)
+begin_at(const struct pr_feed *f, struct stream *stream, uint64_t first)
 {
-	const struct pr_index_stream *s = pr_index_book_find(pr_view_index(f->view), link);
+	const struct pr_index_stream *s =
+		pr_index_book_find(pr_view_index(f->view), stream->link);
+	uint64_t end = s ? pr_index_uncovered(s, first) : first;
 
-	return s ? pr_index_uncovered(s, first) : first;
+	pr_builder_know(stream->builder, end);
+	return s ? pr_index_ungrouped(s, end, PR_LEVEL2_COLUMNS_MIN) : end;
 }
 
 static int
@@ -99,7 +106,6 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 		return pr_error_set(err, "no memory for indexing");
 	s->id = info->id;
 	s->link = link;
-	s->next = begin_at(f, link, info->first_sequence ? info->first_sequence : 1);
 	s->added = pr_now_mono();
 	s->builder = pr_builder_create(
 		link, sfs_record_max(pr_view_sfs(f->view)), f->sink, f->arg, err);
@@ -110,6 +116,7 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 		stream_free(s);
 		return pr_error_set(err, "no memory for indexing");
 	}
+	s->next = begin_at(f, s, info->first_sequence ? info->first_sequence : 1);
 	f->streams[f->count++] = s;
 	return 0;
 }
@@ -120,7 +127,7 @@ restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
 {
 	sfs_cursor_close(&s->cursor);
 	s->waiting.length = 0;
-	s->next = begin_at(f, s->link, info->first_sequence ? info->first_sequence : 1);
+	s->next = begin_at(f, s, info->first_sequence ? info->first_sequence : 1);
 }
 
 static int

@@ -251,3 +251,21 @@ pr_index_uncovered(const struct pr_index_stream *s, uint64_t sequence)
 		sequence = end_of(ref);
 	return sequence;
 }
+
+uint64_t
+pr_index_ungrouped(const struct pr_index_stream *s, uint64_t end, size_t least)
+{
+	const struct pr_index_list *groups = &s->level[1], *l = &s->level[0];
+	uint64_t from = end;
+	size_t at = search(l, end), count = 0;
+
+	for (; at > 0 && end_of(&l->items[at - 1]) == from; at--, count++) {
+		uint64_t first = l->items[at - 1].first_sequence;
+		size_t group = search(groups, first);
+
+		if (group < groups->count && groups->items[group].first_sequence <= first)
+			break;
+		from = first;
+	}
+	return count < least ? end : from;
+}

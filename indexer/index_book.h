@@ -63,5 +63,10 @@ struct pr_index_ref *pr_index_find(
 	const struct pr_index_stream *s, unsigned level, uint64_t sequence);
 /* The first sequence at or behind this one of which no record of level 1 speaks truly. */
 uint64_t pr_index_uncovered(const struct pr_index_stream *s, uint64_t sequence);
+/*
+ * Where the records of level 1 begin that lie right before `end`, follow each other and are in no group:
+ * what an indexer that was killed had not finished. end: there are fewer than `least` of them.
+ */
+uint64_t pr_index_ungrouped(const struct pr_index_stream *s, uint64_t end, size_t least);
 
 #endif

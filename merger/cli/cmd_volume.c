@@ -95,6 +95,7 @@ cmd_volume(int argc, char **argv)
 		{"records", volume_records, "the records of a stream"},
 		{"dump", volume_dump, "one record, named by its handle"},
 		{"check", volume_check, "read all of it and name each fault"},
+		{"index", volume_index, "make the index of what has none"},
 		{"grow", volume_grow, "make it larger, on its devices or more of them"},
 	};
 

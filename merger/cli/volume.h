@@ -70,5 +70,6 @@ int volume_check(int argc, char **argv);
 int volume_dump(int argc, char **argv);
 int volume_records(int argc, char **argv);
 int volume_grow(int argc, char **argv);
+int volume_index(int argc, char **argv);
 
 #endif

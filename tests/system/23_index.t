@@ -61,6 +61,22 @@ finish() {
 }
 run_step "eleven filters find what tcpdump finds" finish
 
+# A trace file that a logger has read by itself, with no indexer beside it.
+alone() {
+	local v=$LAB_DIR/alone
+	"$PACKRACK" volume create "$v" --size 64M > /dev/null &&
+		"$BUILD/packrack-logger" --read "$MIX" --volume "$v" 2> "$LAB_DIR/said" ||
+		{ cat "$LAB_DIR/said"; return 1; }
+	(($("$PACKRACK" query --volume "$v" --json --count "$ABSENT" 2> /dev/null |
+		sed -n 's/.*"scanned_segments": \([0-9]*\).*/\1/p') > 20)) || { echo "it has an index"; return 1; }
+	"$PACKRACK" volume index "$v" || return 1
+	"$PACKRACK" query --volume "$v" --json --count "$ABSENT" 2> /dev/null |
+		grep -q '"scanned_segments": 0,' || { echo "still read"; return 1; }
+	"$PACKRACK" volume index "$v" | grep -q ': 0 segments indexed' || { echo "and again"; return 1; }
+	"$PACKRACK" volume check "$v"
+}
+run_step "a volume that nobody indexed is indexed when told to" alone
+
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"
 done_testing

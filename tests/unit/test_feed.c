@@ -322,6 +322,36 @@ START_TEST(it_goes_on_where_it_ended)
 }
 END_TEST
 
+/* Whoever was killed leaves records of level 1 that no group tells of: they are not made again. */
+START_TEST(lost_groups_are_made_again)
+{
+	unsigned records;
+	struct pr_view *view;
+	uint64_t level2, first;
+
+	put_packets(64000, 1);
+	pr_append_flush(append, &err);
+	first = index_all(false);
+	pr_append_flush(append, &err);
+	records = level[1];
+	ck_assert_uint_gt(records, 15);
+	ck_assert_uint_eq(level[2], 0);
+	put_packets(4000, 1);
+	pr_append_flush(append, &err);
+	ck_assert_uint_gt(index_all(true), first);
+	pr_append_flush(append, &err);
+	ck_assert_uint_eq(level[2], 1);
+	ck_assert_uint_gt(level[1], records);
+	ck_assert_uint_lt(level[1], records + 4);
+	ck_assert_uint_eq(index_all(true), 0);
+	view = open_view();
+	ck_assert_uint_gt(compare_all(view, &level2), first * COUNT(filters) / 2);
+	ck_assert_uint_gt(level2, first * COUNT(filters) / 4);
+	pr_view_close(&view);
+	close_writer();
+}
+END_TEST
+
 /* Numbers of segments begin anew: an index of the old ones would hide the new. */
 START_TEST(a_reset_volume_has_no_index)
 {
@@ -443,9 +473,11 @@ static void
 tests(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, begin, end);
+	tcase_set_timeout(tc, 60); /* the machine may be busy */
 	tcase_add_test(tc, answers_are_the_same_with_less_reading);
 	tcase_add_test(tc, what_is_not_indexed_is_read);
 	tcase_add_test(tc, it_goes_on_where_it_ended);
+	tcase_add_test(tc, lost_groups_are_made_again);
 	tcase_add_test(tc, a_reset_volume_has_no_index);
 	tcase_add_test(tc, recycled_segments_are_no_harm);
 	tcase_add_test(tc, an_index_of_others_is_not_believed);
