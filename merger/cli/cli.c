@@ -21,6 +21,8 @@ static const struct cli_command commands[] = {
 	{"capture", cmd_capture,
 		"start and stop the dispatcher's capture, and change its spread"},
 	{"keys", cmd_keys, "make keys, and say who may do what"},
+	{"setup", cmd_setup, "what makes this machine lose packets, and what to change"},
+	{"sizing", cmd_sizing, "how many days so many disks keep, and how many it takes"},
 };
 
 int

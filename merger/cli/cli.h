@@ -61,6 +61,8 @@ int cmd_rate(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_console(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_setup(int argc, char **argv);
+int cmd_sizing(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
 int cmd_node(int argc, char **argv);

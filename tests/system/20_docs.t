@@ -53,13 +53,15 @@ done
 
 if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack's commands are these" commands_listed query export rate top status console import volume queries \
-		node capture keys
+		node capture keys setup sizing
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
 	done
 	run_step "packrack rate" command_agrees rate rate Asking Output Keys
 	run_step "packrack top" command_agrees top top Asking Output Keys
 	run_step "packrack status" command_agrees status status Output Keys
+	run_step "packrack setup" command_agrees setup setup Output
+	run_step "packrack sizing" command_agrees sizing sizing Output
 	run_step "packrack console" command_agrees console console Keys
 	run_step "packrack queries" command_agrees "queries list" queries Output Keys
 	run_step "packrack keys generate" keys_agree
