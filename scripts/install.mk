@@ -24,6 +24,9 @@ install: all
 	$(Q)install -m 640 scripts/packrack.conf $(call into,$(SYSCONFDIR)/packrack)/packrack.conf.example
 	$(Q)for name in $(COMPLETED); do \
 		install -m 644 scripts/completion/packrack.bash $(call into,$(PREFIX)/share/bash-completion/completions)/$$name || exit; done
+	$(Q)install -d $(call into,$(PREFIX)/share/doc/packrack/examples/grafana)
+	$(Q)install -m 644 scripts/grafana/packrack.json scripts/grafana/alerts.yaml \
+		$(call into,$(PREFIX)/share/doc/packrack/examples/grafana)
 	$(Q)install -m 644 scripts/completion/_packrack $(call into,$(PREFIX)/share/zsh/site-functions)/_packrack
 
 # dpkg-buildpackage wants debian/ at the top of a tree of its own.

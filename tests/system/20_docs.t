@@ -89,9 +89,23 @@ calls_described() { # PAGE
 }
 run_step "streamfs(3) has every call" calls_described logger/streamfs/streamfs.3
 
-# the check itself sees what is missing, too much, or different
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
+export PYTHONDONTWRITEBYTECODE=1
+uses_what_there_is() { # SED_EXPRESSION: for the dashboard and the rules
+	sed "$1" scripts/grafana/packrack.json > "$planted/board"
+	sed "$1" scripts/grafana/alerts.yaml > "$planted/rules"
+	python3 tests/system/grafana.py proto/packrack-metrics.7 "$planted/board" "$planted/rules"
+}
+if python3 -c 'import yaml' 2> /dev/null; then
+	run_step "dashboard and alert rules use metrics and labels that exist" uses_what_there_is ''
+	refute_step "a metric that does not is seen" 1 uses_what_there_is 's/goodness_ratio/goodness/'
+	refute_step "a label that does not is seen" 1 uses_what_there_is 's/by (instance, link)/by (instance, line)/'
+	refute_step "a state that does not is seen" 1 uses_what_there_is 's/gone|suspended/lost|suspended/'
+	refute_step "a gauge taken for a counter is seen" 1 uses_what_there_is 's/rate(packrack_merger_queries_total/rate(packrack_merger_queries_running/'
+fi
+
+# the check itself sees what is missing, too much, or different
 dispatcher_page() { # SED_EXPRESSION
 	sed "$1" dispatcher/packrack-dispatcher.8 > "$planted/page"
 	page_agrees "$planted/page" "$BUILD/packrack-dispatcher"

@@ -18,6 +18,7 @@ pages_there() {
 	done
 }
 run_step "with all man pages" pages_there
+run_step "dashboard and alert rules" test -s "$ROOT/usr/share/doc/packrack/examples/grafana/alerts.yaml"
 starts_what_is_there() { # UNIT
 	local program
 	program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$1")
