@@ -2,7 +2,6 @@
 #include "proto/base/metrics.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,23 +97,20 @@ put_label(struct text *t, const char *name, const char *value)
 }
 
 void
-pr_metrics_label(struct pr_metrics_page *page, const char *name, ...)
+pr_metrics_labels(
+	struct pr_metrics_page *page, size_t count, const struct pr_metric_label labels[])
 {
 	char **grown = reallocarray(page->labels, page->label_count + 1, sizeof *grown);
 	char room[LABELS_MAX];
 	struct text text = {room, 0, sizeof room};
-	const char *value;
-	va_list ap;
 
 	if (!grown) {
 		page->failed = true;
 		return;
 	}
 	page->labels = grown;
-	va_start(ap, name);
-	for (; name && (value = va_arg(ap, const char *)); name = va_arg(ap, const char *))
-		put_label(&text, name, value);
-	va_end(ap);
+	for (size_t i = 0; i < count; i++)
+		put_label(&text, labels[i].name, labels[i].text);
 	grown[page->label_count] = strndup(room, text.len);
 	if (grown[page->label_count])
 		page->label_count++;

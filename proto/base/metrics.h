@@ -55,9 +55,18 @@ struct pr_metrics_page;
 struct pr_metrics_page *pr_metrics_page_create(void); /* NULL: no memory */
 void pr_metrics_page_destroy(struct pr_metrics_page **page);
 
-/* Labels of the values that follow: names and texts in turn, ended by NULL. Copied. */
-void pr_metrics_label(struct pr_metrics_page *page, const char *name, ...)
-	__attribute__((sentinel));
+/* Labels of the values that follow. Copied. */
+struct pr_metric_label {
+	const char *name, *text;
+};
+void pr_metrics_labels(
+	struct pr_metrics_page *page, size_t count, const struct pr_metric_label labels[]);
+#define pr_metrics_no_labels(page) pr_metrics_labels(page, 0, NULL)
+#define pr_metrics_label(page, ...)                                                        \
+	pr_metrics_labels(page,                                                            \
+		sizeof((const struct pr_metric_label[]){__VA_ARGS__}) /                    \
+			sizeof(struct pr_metric_label),                                    \
+		(const struct pr_metric_label[]){__VA_ARGS__})
 /* name: kept, not copied. One that the table does not have in this scope is passed over. */
 void pr_metrics_value(struct pr_metrics_page *page, enum pr_metric_scope scope,
 	const char *name, uint64_t number);

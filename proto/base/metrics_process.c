@@ -70,7 +70,7 @@ pr_metrics_process(struct pr_metrics_page *page)
 {
 	struct rusage used;
 
-	pr_metrics_label(page, NULL, NULL);
+	pr_metrics_no_labels(page);
 	if (getrusage(RUSAGE_SELF, &used) == 0)
 		pr_metrics_value(page, PR_METRIC_PROGRAM, "cpu_us",
 			micros(used.ru_utime) + micros(used.ru_stime));

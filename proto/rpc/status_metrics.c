@@ -21,7 +21,7 @@ add_link(struct pr_metrics_page *page, const Packrack__DispatcherLink *link)
 	char number[16];
 
 	snprintf(number, sizeof number, "%" PRIu32, link->link);
-	pr_metrics_label(page, "link", link->name, "number", number, NULL);
+	pr_metrics_label(page, {"link", link->name}, {"number", number});
 	pr_metrics_value(page, scope, "last_seq", link->last_seq);
 	pr_metrics_value(page, scope, "ended", link->ended);
 	add_values(page, scope, link->values, link->n_values);
@@ -33,7 +33,7 @@ add_dispatcher_node(struct pr_metrics_page *page, const Packrack__DispatcherNode
 {
 	const enum pr_metric_scope scope = PR_METRIC_DISPATCHER_NODE;
 
-	pr_metrics_label(page, "node", node->name, "mac", node->mac, NULL);
+	pr_metrics_label(page, {"node", node->name}, {"mac", node->mac});
 	pr_metrics_state(page, scope, node->state);
 	pr_metrics_value(page, scope, "last_seen",
 		node->last_seen > 0 ? (uint64_t)node->last_seen : 0);
@@ -88,13 +88,12 @@ pr_status_metrics(
 {
 	enum pr_metric_scope scope = scope_of(status->program);
 
-	pr_metrics_label(
-		page, "program", status->program, "version", status->version, NULL);
+	pr_metrics_label(page, {"program", status->program}, {"version", status->version});
 	pr_metrics_value(page, PR_METRIC_PROGRAM, "build", 1);
 	if (node)
-		pr_metrics_label(page, "node", node, NULL);
+		pr_metrics_label(page, {"node", node});
 	else
-		pr_metrics_label(page, NULL, NULL);
+		pr_metrics_no_labels(page);
 	if (status->state && *status->state)
 		pr_metrics_state(page, scope, status->state);
 	add_values(page, scope, status->values, status->n_values);
@@ -104,7 +103,7 @@ pr_status_metrics(
 		add_dispatcher_node(page, status->dispatcher_nodes[i]);
 	for (size_t i = 0; i < status->n_nodes; i++) {
 		if (scope == PR_METRIC_MERGER)
-			pr_metrics_label(page, "node", status->nodes[i]->name, NULL);
+			pr_metrics_label(page, {"node", status->nodes[i]->name});
 		add_node(page, scope == PR_METRIC_MERGER ? PR_METRIC_MERGER_NODE : scope,
 			status->nodes[i]);
 	}

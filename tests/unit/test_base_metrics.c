@@ -85,13 +85,13 @@ START_TEST(page_groups_and_converts)
 	struct pr_metrics_page *page = pr_metrics_page_create();
 	char *text;
 
-	pr_metrics_label(page, "link", "a", "number", "0", NULL);
+	pr_metrics_label(page, {"link", "a"}, {"number", "0"});
 	pr_metrics_value(page, PR_METRIC_DISPATCHER_LINK, "dropped_ring", 7);
 	pr_metrics_value(page, PR_METRIC_DISPATCHER_LINK, "captured_packets", UINT64_MAX);
 	pr_metrics_value(page, PR_METRIC_DISPATCHER_LINK, "unheard_of", 1);
-	pr_metrics_label(page, "link", "b", "number", "1", NULL);
+	pr_metrics_label(page, {"link", "b"}, {"number", "1"});
 	pr_metrics_value(page, PR_METRIC_DISPATCHER_LINK, "captured_packets", 5);
-	pr_metrics_label(page, NULL, NULL);
+	pr_metrics_no_labels(page);
 	pr_metrics_value(page, PR_METRIC_DISPATCHER, "cpu_user_us", 1500002);
 	pr_metrics_value(page, PR_METRIC_DISPATCHER, "goodness_permille", 999);
 	pr_metrics_value(page, PR_METRIC_DISPATCHER, "memory_peak_kib", 2);
@@ -129,7 +129,7 @@ START_TEST(states_are_told_apart)
 	struct pr_metrics_page *page = pr_metrics_page_create();
 	char *text;
 
-	pr_metrics_label(page, "node", "n", NULL);
+	pr_metrics_label(page, {"node", "n"});
 	pr_metrics_state(page, PR_METRIC_LOGGER, "suspended");
 	text = text_of(page);
 	ck_assert_ptr_nonnull(strstr(text, "{node=\"n\",state=\"running\"} 0\n"));
@@ -154,7 +154,7 @@ START_TEST(labels_are_escaped)
 		struct pr_metrics_page *page = pr_metrics_page_create();
 		char *text;
 
-		pr_metrics_label(page, "node", names[i].name, NULL);
+		pr_metrics_label(page, {"node", names[i].name});
 		pr_metrics_value(page, PR_METRIC_LOGGER, "matched", 1);
 		text = text_of(page);
 		ck_assert_msg(strstr(text, names[i].shown), "%s", text);
@@ -172,7 +172,7 @@ START_TEST(labels_are_bounded)
 
 		for (size_t i = 0; i < n; i += 3)
 			memcpy(name + i, "\xe2\x82\xac", 3);
-		pr_metrics_label(page, "node", name, NULL);
+		pr_metrics_label(page, {"node", name});
 		pr_metrics_value(page, PR_METRIC_LOGGER, "matched", 1);
 		text = text_of(page);
 		line = strrchr(text, '"');
