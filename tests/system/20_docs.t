@@ -37,7 +37,7 @@ well_formed() { # PAGE
 	said=$(mandoc -T lint -W warning "$1") || { echo "$said"; return 1; }
 }
 
-for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] proto/*.[57] logger/streamfs/*.3; do
+for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] proto/*.[57] scripts/*.7 logger/streamfs/*.3; do
 	[ -f "$page" ] || continue
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
@@ -97,6 +97,26 @@ uses_what_there_is() { # SED_EXPRESSION: for the dashboard and the rules
 	sed "$1" scripts/grafana/alerts.yaml > "$planted/rules"
 	python3 tests/system/grafana.py proto/packrack-metrics.7 "$planted/board" "$planted/rules"
 }
+# the operator's guide shows what the programs print
+figures_of_guide() {
+	local name unknown=0
+	for name in $(grep -oE 'packrack_[a-z_]+' "$1" | sort -u); do
+		grep -q "^.It Li $name " proto/packrack-metrics.7 || { echo "$name is no metric"; unknown=1; }
+	done
+	return "$unknown"
+}
+table_of_guide() {
+	local words
+	read -ra words < <(sed -n 's/^.Dl packrack \(sizing .*\)/\1/p' "$1")
+	"$BUILD/packrack" "${words[@]}" | diff - <(sed -n '/^.Bd -literal$/,/^.Ed/p' "$1" | sed '1d;$d')
+}
+GUIDE=scripts/packrack-operations.7
+run_step "the operator's guide names metrics that exist" figures_of_guide $GUIDE
+run_step "and its table is what packrack sizing prints" table_of_guide $GUIDE
+sed 's/20\.9$/21.9/; s/_queue_full_total/_queue_total/' $GUIDE > "$planted/guide"
+refute_step "a metric that does not is seen" 1 figures_of_guide "$planted/guide"
+refute_step "another figure in the table is seen" 1 table_of_guide "$planted/guide"
+
 if python3 -c 'import yaml' 2> /dev/null; then
 	run_step "dashboard and alert rules use metrics and labels that exist" uses_what_there_is ''
 	refute_step "a metric that does not is seen" 1 uses_what_there_is 's/goodness_ratio/goodness/'
