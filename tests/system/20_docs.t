@@ -100,9 +100,9 @@ uses_what_there_is() { # SED_EXPRESSION: for the dashboard and the rules
 # the operator's guide shows what the programs print
 figures_of_guide() {
 	local name unknown=0
-	for name in $(grep -oE 'packrack_[a-z_]+' "$1" | sort -u); do
+	while read -r name; do
 		grep -q "^.It Li $name " proto/packrack-metrics.7 || { echo "$name is no metric"; unknown=1; }
-	done
+	done < <(grep -oE 'packrack_[a-z_]+' "$1" | sort -u)
 	return "$unknown"
 }
 table_of_guide() {
