@@ -9,7 +9,7 @@
 
 /*
  * What a program measures as Prometheus reads it: text exposition format 0.0.4. A counter has one name
- * in status messages and one here; metric_table.c joins them, packrack-metrics(7) describes them. A page
+ * in status messages and one here; metric_rows_*.h join them, packrack-metrics(7) describes them. A page
  * is one answer to a scrape: first values are put in (cheap: the packets' programs do that), then it is
  * written out (by the thread that answers).
  */

@@ -162,9 +162,11 @@ def differences(name, entry, what):
 IDENTITIES = {"version", "time", "epoch", "state", "name", "number", "mac", "link", "mode", "trouble"}
 
 
-def figures(status):
+def figures(status, written):
     """(scope, labels, name in status) -> number, for each number in `packrack status --json`"""
     found = {}
+    # of a node's figures, those of its indexer; the merger adds its own
+    indexer = {value for entry in written.values() if entry["scope"] == "indexer" for value, _ in entry["values"]}
 
     def take(scope, labels, values):
         for name, value in values.items():
@@ -184,7 +186,7 @@ def figures(status):
     for node in status["nodes"]:
         name = (("node", node["name"]),)
         take("merger node", name, node)
-        take("indexer", name, {k: v for k, v in node.items() if k not in ("connected", "last_seen")})
+        take("indexer", name, {k: v for k, v in node.items() if k in indexer})
         take("logger", name, node["logger"])
     return found
 
@@ -220,7 +222,7 @@ def served(written, role, path):
 def compare(path, before, after, files):
     written, equal, seen = page(path), 0, set()
     with open(before, encoding="utf-8") as b, open(after, encoding="utf-8") as a:
-        low, high = figures(json.load(b)), figures(json.load(a))
+        low, high = figures(json.load(b), written), figures(json.load(a), written)
     for item in files:
         role, _, name = item.partition("=")
         for key, value in served(written, role, name).items():

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of metric_table.c, those of the merger. Only that file includes this one. */
+
+/* clang-format off */
+/* ---- merger ---- */
+ROW(MERGER, "queries", "packrack_merger_queries_total", COUNTER, ONE, "",
+	"Queries that the merger was asked.")
+ROW(MERGER, "queries_running", "packrack_merger_queries_running", GAUGE, ONE, "",
+	"Queries that the merger is at.")
+ROW(MERGER, "queries_refused", "packrack_merger_queries_refused_total", COUNTER, ONE, "",
+	"Queries refused because as many were running as may.")
+ROW(MERGER, "packets_merged", "packrack_merger_merged_packets_total", COUNTER, ONE, "",
+	"Packets that matched, over all queries that have ended.")
+ROW(MERGER, "messages_bad", "packrack_merger_bad_messages_total", COUNTER, ONE, "",
+	"Messages that could not be read.")
+ROW(MERGER, "messages_unasked", "packrack_merger_unasked_messages_total", COUNTER, ONE, "",
+	"Answers to no query, as after a cancel.")
+/* ---- merger: node ---- */
+ROW(MERGER_NODE, "connected", "packrack_merger_node_connected", GAUGE, ONE, "",
+	"1 when the indexer of the node was heard within 6 seconds, else 0.")
+ROW(MERGER_NODE, "last_seen", "packrack_merger_node_last_seen_timestamp_seconds", GAUGE, NS, "",
+	"When the indexer of the node was last heard, seconds since 1970.")
+ROW(MERGER_NODE, "writer_alive", "packrack_merger_node_writer_alive", GAUGE, ONE, "",
+	"1 when a logger has the volume of the node open, else 0.")
+ROW(MERGER_NODE, "segments", "packrack_merger_node_segments", GAUGE, ONE, "",
+	"Batches of packets in the volume of the node.")
+ROW(MERGER_NODE, "packets", "packrack_merger_node_packets", GAUGE, ONE, "",
+	"Packets in the volume of the node.")
+ROW(MERGER_NODE, "bytes", "packrack_merger_node_bytes", GAUGE, ONE, "",
+	"Bytes of packets in the volume of the node.")
+ROW(MERGER_NODE, "missing", "packrack_merger_node_missing_packets", GAUGE, ONE, "",
+	"Packets that the ledger of the volume of the node lists as lost.")
+ROW(MERGER_NODE, "first_time", "packrack_merger_node_oldest_packet_timestamp_seconds", GAUGE, NS, "",
+	"Time of the oldest packet in the volume of the node, seconds since 1970.")
+ROW(MERGER_NODE, "last_time", "packrack_merger_node_newest_packet_timestamp_seconds", GAUGE, NS, "",
+	"Time of the newest packet in the volume of the node, seconds since 1970.")
+ROW(MERGER_NODE, "volume_bytes", "packrack_merger_node_volume_size_bytes", GAUGE, ONE, "",
+	"Size of the volume of the node.")
+ROW(MERGER_NODE, "volume_used", "packrack_merger_node_volume_used_bytes", GAUGE, ONE, "",
+	"What of the volume of the node has been written; when all is, the oldest is overwritten.")
+ROW(MERGER_NODE, "queries", "packrack_merger_node_queries_total", COUNTER, ONE, "",
+	"Queries that the indexer of the node was asked.")
+ROW(MERGER_NODE, "queries_running", "packrack_merger_node_queries_running", GAUGE, ONE, "",
+	"Queries that the indexer of the node is at.")
+ROW(MERGER_NODE, "indexed_lag_bytes", "packrack_merger_node_lag_bytes", GAUGE, ONE, "",
+	"Packets of the volume of the node that its list does not tell of yet.")
+/* clang-format on */
