@@ -52,6 +52,12 @@ sys.exit("still open after %d bytes" % i)'
 drip > "$LAB_DIR/drip" 2>&1 &
 drip=$!
 
+# Nodes tell the merger of their packets every two seconds.
+merger_knows() {
+	get merger && grep -q '^packrack_merger_node_newest_packet_timestamp_seconds{node="log1"}' "$LAB_DIR/merger.prom"
+}
+run_step "the merger has heard of the packets" poll_until 10 merger_knows
+
 # A logger of the other kind has figures of its own.
 "$BUILD/packrack" volume create "$LAB_DIR/tap.vol" --size 64M > /dev/null
 "$RACK" exec hosta "$BUILD/packrack-logger" --tap a0 --name tapper --volume "$LAB_DIR/tap.vol" \
