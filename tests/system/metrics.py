@@ -219,6 +219,11 @@ def served(written, role, path):
     return found
 
 
+def slack(key):
+    """The dispatcher computes the time anew from how long ago it was, each time it is asked."""
+    return 10**8 if key[0] == "dispatcher node" and key[2] == "last_seen" else 0
+
+
 def compare(path, before, after, files):
     written, equal, seen = page(path), 0, set()
     with open(before, encoding="utf-8") as b, open(after, encoding="utf-8") as a:
@@ -234,7 +239,7 @@ def compare(path, before, after, files):
                 low_value, high_value = low.get(key), high.get(key)
             if low_value is None or high_value is None:
                 yield "%s %s %s: not in status" % key
-            elif not min(low_value, high_value) <= value <= max(low_value, high_value):
+            elif not min(low_value, high_value) - slack(key) <= value <= max(low_value, high_value) + slack(key):
                 yield "%s %s %s: %d is served, status says %d, then %d" % (key + (value, low_value, high_value))
             elif low_value == high_value:
                 equal += 1
