@@ -83,7 +83,7 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 		if (begin_tally(a, query->tally, &spec, err) == 0)
 			a->query = pr_query_create(view, &spec, err);
 		else
-			pr_programs_free(&spec.programs);
+			pr_query_spec_free(&spec);
 	}
 	if (!a->query) {
 		pr_answer_destroy(&a);

@@ -210,6 +210,7 @@ fill_figures(Packrack__End *out, struct pr_query *q)
 	out->index_bytes = f->index_bytes;
 	out->index_damaged = f->index_damaged;
 	out->counted_packets = f->counted_packets;
+	out->related = f->related;
 }
 
 struct pr_answer_end *

@@ -102,7 +102,23 @@ plan(struct pr_query *q, struct pr_error *err)
 	if (pr_plans_create(&q->spec.programs, &q->plans, err) < 0)
 		return -1;
 	q->prune = pr_prune_create(q->view, &q->plans, err);
-	return q->prune ? 0 : -1;
+	if (!q->prune || !q->spec.relations)
+		return q->prune ? 0 : -1;
+	if (pr_plans_create(&q->spec.core, &q->core_plans, err) < 0)
+		return -1;
+	q->core_prune = pr_prune_create(q->view, &q->core_plans, err);
+	return q->core_prune ? 0 : -1;
+}
+
+void
+pr_query_spec_free(struct pr_query_spec *spec)
+{
+	pr_programs_free(&spec->programs);
+	pr_programs_free(&spec->core);
+	if (spec->relations)
+		pr_relations_free(spec->relations);
+	free(spec->relations);
+	spec->relations = NULL;
 }
 
 struct pr_query *
@@ -111,13 +127,14 @@ pr_query_create(struct pr_view *view, struct pr_query_spec *spec, struct pr_erro
 	struct pr_query *q = calloc(1, sizeof(*q));
 
 	if (!q) {
-		pr_programs_free(&spec->programs);
+		pr_query_spec_free(spec);
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
 	q->view = view;
 	q->spec = *spec;
-	spec->programs = (struct pr_programs){0};
+	spec->programs = spec->core = (struct pr_programs){0};
+	spec->relations = NULL;
 	q->link = strdup(spec->link ? spec->link : "");
 	q->spec.link = q->link;
 	pr_heap_init(&q->heap, pr_lane_reader_less);
@@ -142,7 +159,9 @@ pr_query_destroy(struct pr_query **query)
 	pr_held_list_free(&q->held);
 	pr_prune_destroy(&q->prune);
 	pr_plans_free(&q->plans);
-	pr_programs_free(&q->spec.programs);
+	pr_prune_destroy(&q->core_prune);
+	pr_plans_free(&q->core_plans);
+	pr_query_spec_free(&q->spec);
 	free(q->readers);
 	free(q->lines);
 	free(q->link);
@@ -211,8 +230,23 @@ tally(struct pr_query *q, const struct pr_line *line, uint64_t sequence,
 	return pr_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
 }
 
+/* By the filter itself, or by belonging to what it matches; p->flags tell which. */
 static bool
-matches(struct pr_query *q, const struct pr_line *line, const struct pr_packet *p)
+matches_or_related(struct pr_query *q, struct pr_packet *p)
+{
+	if (!q->spec.relations)
+		return pr_programs_match(&q->spec.programs, p);
+	if (pr_programs_match(&q->spec.core, p))
+		return true;
+	if (!pr_programs_match(&q->spec.programs, p))
+		return false;
+	p->flags |= pr_relations_test(q->spec.relations, p);
+	q->figures.related += (p->flags & PR_PACKET_RELATED) != 0;
+	return p->flags & PR_PACKET_RELATED;
+}
+
+static bool
+matches(struct pr_query *q, const struct pr_line *line, struct pr_packet *p)
 {
 	if (p->time < q->spec.since || p->time > q->spec.until)
 		return false;
@@ -221,7 +255,7 @@ matches(struct pr_query *q, const struct pr_line *line, const struct pr_packet *
 		if (!q->spec.strays)
 			return false;
 	}
-	return pr_programs_match(&q->spec.programs, p);
+	return matches_or_related(q, p);
 }
 
 /* The same packet in two lanes: second copies, or a log that was written twice. */
@@ -346,8 +380,9 @@ may_be_whole(const struct pr_query *q, const struct pr_lane_reader *r)
 	const struct pr_line *line = &q->lines[r->line];
 	size_t len = r->entry.handle.length;
 
-	return !line->run->strays && !q->spec.limit && len >= WHOLE_MIN &&
-	       len <= WHOLE_MAX && pr_programs_all(&q->spec.programs, r->entry.linktype);
+	return !line->run->strays && !q->spec.limit && !q->spec.relations &&
+	       len >= WHOLE_MIN && len <= WHOLE_MAX &&
+	       pr_programs_all(&q->spec.programs, r->entry.linktype);
 }
 
 bool

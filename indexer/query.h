@@ -11,6 +11,7 @@
 #include "indexer/program.h"
 #include "indexer/view.h"
 #include "proto/base/error.h"
+#include "proto/wire/relation.h"
 #include "proto/wire/source.h"
 
 /*
@@ -33,7 +34,16 @@ struct pr_query_spec {
 	enum pr_group group; /* with it */
 	int64_t step;
 	bool exact; /* no bounds, only what is counted */
+	/*
+	 * Or NULL; taken over as programs are. Then programs let through what could belong to other
+	 * packets too, and core is what matches by itself.
+	 */
+	struct pr_relations *relations;
+	struct pr_programs core;
 };
+
+/* What is taken over; for who makes one and does not get so far. */
+void pr_query_spec_free(struct pr_query_spec *spec);
 
 struct pr_query *pr_query_create(
 	struct pr_view *view, struct pr_query_spec *spec, struct pr_error *err);
@@ -85,6 +95,7 @@ struct pr_query_figures {
 	uint64_t skipped_bytes; /* of the segments that the index left out */
 	uint64_t index_reads, index_bytes, index_damaged;
 	uint64_t counted_packets; /* of matched: counted in the index, not read */
+	uint64_t related; /* of matched: by relation only */
 	uint64_t corrupt_records,
 		strays; /* strays: in the time range, also when not asked for */
 	bool limit_reached;

@@ -37,6 +37,8 @@ struct pr_query {
 	uint16_t last_link;
 	struct pr_plans plans;
 	struct pr_prune *prune;
+	struct pr_plans core_plans; /* with relations: where nothing can be related */
+	struct pr_prune *core_prune;
 	struct pr_query_figures figures;
 	struct pr_lane_figures lane_figures;
 };

@@ -26,23 +26,74 @@ program_from_message(const Packrack__Program *message, struct pr_error *err)
 	return program;
 }
 
+static int
+programs_from_message(Packrack__Program *const *list, size_t count, struct pr_programs *out,
+	struct pr_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pr_program *program = program_from_message(list[i], err);
+
+		if (!program || pr_programs_add(out, program, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Counts agree, which the message's check has seen to. */
+static int
+relations_from_message(
+	const Packrack__Related *m, struct pr_relations *out, struct pr_error *err)
+{
+	out->keys = calloc(m->n_keys + 1, sizeof(*out->keys));
+	out->spans = calloc(m->n_spans / 2 + 1, sizeof(*out->spans));
+	if (!out->keys || !out->spans)
+		return pr_error_set(err, "no memory for related packets");
+	for (size_t i = 0; i < m->n_keys; i++)
+		if (m->lasting[i] > INT64_MAX ||
+			__builtin_add_overflow(
+				m->first[i], (int64_t)m->lasting[i], &out->keys[i].last))
+			return pr_error_set(err, "related packets that never end");
+	for (size_t i = 0; i < m->n_keys; i++) {
+		out->keys[i].key = m->keys[i];
+		out->keys[i].first = m->first[i];
+	}
+	for (size_t i = 0; i < m->n_spans / 2; i++)
+		out->spans[i] =
+			(struct pr_relation_span){m->spans[2 * i], m->spans[2 * i + 1]};
+	out->count = m->n_keys;
+	out->span_count = m->n_spans / 2;
+	return pr_relations_valid(out)
+		       ? 0
+		       : pr_error_set(err, "related packets that are not in order");
+}
+
+static int
+take_related(const Packrack__Related *m, struct pr_query_spec *out, struct pr_error *err)
+{
+	out->relations = calloc(1, sizeof(*out->relations));
+	if (!out->relations)
+		return pr_error_set(err, "no memory for related packets");
+	if (m->n_first != m->n_keys || m->n_lasting != m->n_keys)
+		return pr_error_set(err, "related packets without times");
+	if (programs_from_message(m->core, m->n_core, &out->core, err) < 0)
+		return -1;
+	return relations_from_message(m, out->relations, err);
+}
+
 int
 pr_query_from_message(
 	const Packrack__Query *message, struct pr_query_spec *out, struct pr_error *err)
 {
-	struct pr_program *program;
-
 	*out = (struct pr_query_spec){.since = message->since,
 		.until = message->until,
 		.limit = message->limit,
 		.link = message->link,
 		.strays = message->strays};
-	for (size_t i = 0; i < message->n_programs; i++) {
-		program = program_from_message(message->programs[i], err);
-		if (!program || pr_programs_add(&out->programs, program, err) < 0) {
-			pr_programs_free(&out->programs);
-			return -1;
-		}
+	if (programs_from_message(
+		    message->programs, message->n_programs, &out->programs, err) < 0 ||
+		(message->related && take_related(message->related, out, err) < 0)) {
+		pr_query_spec_free(out);
+		return -1;
 	}
 	return 0;
 }

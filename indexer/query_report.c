@@ -101,6 +101,18 @@ pr_query_take_edges(struct pr_query *q, struct pr_held_list *list, struct pr_err
 	return 0;
 }
 
+static void
+add_index_figures(struct pr_query_figures *f, const struct pr_prune *prune)
+{
+	const struct pr_prune_figures *p = prune ? pr_prune_figures(prune) : NULL;
+
+	if (!p)
+		return;
+	f->index_reads += p->reads;
+	f->index_bytes += p->bytes;
+	f->index_damaged += p->damaged;
+}
+
 const struct pr_query_figures *
 pr_query_figures(struct pr_query *q)
 {
@@ -112,9 +124,9 @@ pr_query_figures(struct pr_query *q)
 	f->scanned_bytes = q->lane_figures.scanned_bytes;
 	f->skipped_segments = q->lane_figures.skipped_segments + f->skipped_level2 +
 			      f->skipped_level1 + f->skipped_linktype;
-	f->index_reads = pr_prune_figures(q->prune)->reads;
-	f->index_bytes = pr_prune_figures(q->prune)->bytes;
-	f->index_damaged = pr_prune_figures(q->prune)->damaged;
+	f->index_reads = f->index_bytes = f->index_damaged = 0;
+	add_index_figures(f, q->prune);
+	add_index_figures(f, q->core_prune);
 	f->corrupt_records = q->lane_figures.corrupt_records + view.corrupt_records;
 	return f;
 }

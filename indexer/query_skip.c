@@ -68,6 +68,16 @@ count(struct pr_query_figures *f, enum pr_prune_verdict verdict,
 	f->skipped_bytes += e->handle.length;
 }
 
+/* Far from all that was found nothing is related, and only what matches by itself is looked for. */
+static struct pr_prune *
+prune_for(const struct pr_query *q, const struct pr_segment_entry *e)
+{
+	if (q->spec.relations &&
+		!pr_relations_overlap(q->spec.relations, e->min_time, e->max_time))
+		return q->core_prune;
+	return q->prune;
+}
+
 /* One that the time range cuts has seqs inside and outside of it: only its packets tell which. */
 int
 pr_query_skip(
@@ -85,7 +95,8 @@ pr_query_skip(
 		if (counted)
 			return counted;
 	}
-	verdict = pr_prune_ask(q->prune, line->run->link, &r->entry, &held, worked);
+	verdict = pr_prune_ask(
+		prune_for(q, &r->entry), line->run->link, &r->entry, &held, worked);
 	if (verdict == PR_PRUNE_READ) {
 		r->chosen = true;
 		return 0;

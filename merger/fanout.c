@@ -392,8 +392,10 @@ on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
 	f->sums.counted_packets += end->counted_packets;
 	f->sums.corrupt_records += end->corrupt_records;
 	f->sums.strays += end->strays;
-	if (f->count_at_node)
+	if (f->count_at_node) {
 		f->matched += end->matched;
+		f->sums.related += end->related;
+	}
 	if (f->count_at_node && end->limit_reached) {
 		f->limited = true;
 		pr_completeness_cut(f->completeness, INT64_MAX);

@@ -89,6 +89,7 @@ static bool
 take(struct pr_fanout *f, const struct pr_packet *p)
 {
 	f->matched++;
+	f->sums.related += (p->flags & PR_PACKET_RELATED) != 0;
 	if (!f->limit || f->matched < f->limit)
 		return true;
 	pr_completeness_cut(f->completeness, p->otime);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/trace_internal.h"
 #include "proto/wire/cursor.h"
+#include "proto/wire/relation.h"
 
 #include <stdlib.h>
 
@@ -190,11 +191,13 @@ pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 	struct trace_interface *interface, struct pr_error *err)
 {
 	uint32_t number, pad = (uint32_t)padded(p->caplen) - p->caplen;
-	uint32_t total = 32 + p->caplen + pad;
+	const char *comment = pr_relation_text(p->flags);
+	size_t options = comment ? option_cost(comment) + 4 : 0; /* and the end of them */
+	uint32_t total = 32 + p->caplen + pad + (uint32_t)options;
 	uint64_t ticks;
 	uint8_t *at;
 
-	if (p->caplen > UINT32_MAX - 64)
+	if (p->caplen > UINT32_MAX - 1024)
 		return pr_error_set(
 			err, "a packet of %u bytes fits no pcapng block", p->caplen);
 	if (place(w, interface, p->time, &number, &ticks, err) < 0)
@@ -211,11 +214,15 @@ pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 	pr_put_le32(at + 24, p->len);
 	if (pr_output_write(w->out, p->data, p->caplen, err) < 0)
 		return -1;
-	at = pr_output_room(w->out, pad + 4, err);
+	at = pr_output_room(w->out, pad + options + 4, err);
 	if (!at)
 		return -1;
-	memset(at, 0, pad);
-	pr_put_le32(at + pad, total);
+	memset(at, 0, pad + options);
+	if (comment) {
+		struct block b = {.at = at + pad};
+		put_text(&b, OPT_COMMENT, comment);
+	}
+	pr_put_le32(at + pad + options, total);
 	return 0;
 }
 

@@ -303,6 +303,7 @@ static int
 sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 {
 	sums->matched = ask->sink->packets;
+	sums->related = ask->sink->related;
 	sums->limit_reached = limited;
 	sums->cancelled = interrupted;
 	for (size_t i = 0; i < ask->count; i++) {
@@ -312,8 +313,10 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		end = pr_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
-		if (ask->count == 1)
+		if (ask->count == 1) {
 			sums->matched = end->matched;
+			sums->related = end->related;
+		}
 		if (end->limit_reached && ask->count == 1) {
 			sums->limit_reached = true;
 			pr_completeness_cut(ask->completeness, PR_TIME_MAX);

@@ -65,6 +65,71 @@ conclude(const struct query_args *a, struct sink *sink, enum ask_result result,
 	return report_status(end);
 }
 
+static enum ask_result
+ask(const struct query_args *a, struct sink *sink, struct ask_answer *answer,
+	struct pr_error *err)
+{
+	return a->volumes.count ? ask_volumes(a, sink, answer, err)
+				: ask_merger(a, sink, answer, err);
+}
+
+/* The first of two questions: what matches? -1 err, and *result says how it ended. */
+static int
+note_matches(const struct query_args *a, struct pr_relations *relations, bool *partial,
+	enum ask_result *result, struct pr_error *err)
+{
+	struct query_args first = *a;
+	struct ask_answer answer = {.end = NULL};
+	struct sink sink;
+
+	first.note = relations;
+	first.write = NULL;
+	first.explain = false;
+	sink_init(&sink, &first);
+	*result = ask(&first, &sink, &answer, err);
+	if (*result == ASK_DONE && answer.end->cancelled) {
+		pr_error_set(err, "interrupted");
+		*result = ASK_FAILED;
+	}
+	*partial = *result == ASK_DONE && report_status(answer.end) != CLI_OK;
+	pr_relations_finish(relations);
+	sink_close(&sink);
+	ask_answer_free(&answer);
+	return *result == ASK_DONE ? 0 : -1;
+}
+
+static int run(const struct query_args *a);
+
+/* Related packets of what was not all found are not all found either. */
+static int
+run_related(const struct query_args *a)
+{
+	struct query_args second = *a;
+	struct pr_relations relations = {.keys = NULL};
+	enum ask_result result;
+	struct pr_error err = {""};
+	bool partial;
+	int status;
+
+	if (note_matches(a, &relations, &partial, &result, &err) < 0) {
+		status = cli_fail(
+			a->program, result == ASK_USAGE ? CLI_USAGE : CLI_FAILED, &err);
+	} else {
+		second.related = false;
+		second.noted = &relations;
+		status = run(&second);
+		if (status == CLI_OK && partial) {
+			fputs("partial: related packets of packets that are missing are "
+			      "not "
+			      "known\n",
+				stderr);
+			status = CLI_PARTIAL;
+		}
+	}
+	pr_relations_free(&relations);
+	return status;
+}
+
 static int
 run(const struct query_args *a)
 {
@@ -76,9 +141,10 @@ run(const struct query_args *a)
 
 	if (question_check(a, &err) < 0)
 		return cli_fail(a->program, CLI_USAGE, &err);
+	if (a->related)
+		return run_related(a);
 	sink_init(&sink, a);
-	result = a->volumes.count ? ask_volumes(a, &sink, &answer, &err)
-				  : ask_merger(a, &sink, &answer, &err);
+	result = ask(a, &sink, &answer, &err);
 	status = conclude(a, &sink, result, &answer, &err);
 	sink_close(&sink);
 	ask_answer_free(&answer);

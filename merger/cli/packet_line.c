@@ -8,6 +8,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/wire/decode.h"
+#include "proto/wire/relation.h"
 
 #define LINKTYPE_ETHERNET 1
 
@@ -138,6 +139,8 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 		put(&l, " (%u captured)", p->caplen);
 	if (p->flags & PR_PACKET_STRAY)
 		put(&l, " stray");
+	if (p->flags & PR_PACKET_RELATED)
+		put(&l, " (%s)", pr_relation_text(p->flags));
 	*l.at++ = '\n';
 	return (size_t)(l.at - buf);
 }

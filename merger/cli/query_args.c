@@ -36,6 +36,12 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(count),
 		.help = "only count the packets"},
+	{.name = "related",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(related),
+		.help = "also further fragments of what matches, ICMP errors that quote "
+			"it, "
+			"copies of it in tunnels and behind tags"},
 	{.name = "strays",
 		.kind = PR_OPT_FLAG,
 		.offset = AT(strays),
@@ -122,6 +128,10 @@ check(const struct query_args *a, bool exporting, struct pr_error *err)
 {
 	if (exporting && !a->write)
 		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
+	if (a->related && !a->filter[0])
+		return pr_error_set(err, "--related needs a FILTER: related to what?");
+	if (a->related && a->limit)
+		return pr_error_set(err, "--related and --limit do not go together");
 	if (a->write && a->count)
 		return pr_error_set(err, "--count and --write do not go together");
 	return 0;

@@ -9,6 +9,7 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
 #include "merger/trace_writer.h"
+#include "proto/wire/relation.h"
 
 /* What `packrack query` and `packrack export` were asked. */
 struct query_args {
@@ -18,7 +19,7 @@ struct query_args {
 	char *write;
 	int format; /* enum pr_trace_format */
 	uint64_t limit;
-	bool count, strays, explain, json, keyvalue;
+	bool count, strays, explain, json, keyvalue, related;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	struct {
@@ -28,6 +29,9 @@ struct query_args {
 		bool by_packets, exact;
 	} tally;
 	const char *program; /* "packrack query" */
+	/* --related asks twice: first for what matches, which is noted here; then with what was noted */
+	struct pr_relations *note;
+	const struct pr_relations *noted;
 };
 
 /* Who is asked, and about what, for option tables; base: where in the values the query_args begin. */

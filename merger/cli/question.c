@@ -67,6 +67,23 @@ fill(struct question *q, struct pr_error *err)
 	return 0;
 }
 
+/* The filter's programs become the core of the question, and wider ones take their place. */
+static int
+relate(struct question *q, const struct query_args *a, const uint16_t *linktypes,
+	size_t count, struct pr_error *err)
+{
+	struct pr_programs core = q->programs;
+	int rc;
+
+	q->programs = (struct pr_programs){0};
+	rc = related_programs(a->filter, linktypes, count, &q->programs, err);
+	if (rc == 0)
+		rc = related_make(&q->related, a->noted, &core, err);
+	pr_programs_free(&core);
+	q->query.related = rc == 0 ? &q->related.message : NULL;
+	return rc;
+}
+
 int
 question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err)
@@ -80,7 +97,8 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	q->query.limit = a->limit;
 	q->query.link = a->link ? a->link : (char *)"";
 	q->query.strays = a->strays;
-	q->query.count_only = a->count || (!a->write && query_form(a) != RENDER_TEXT);
+	q->query.count_only =
+		!a->note && (a->count || (!a->write && query_form(a) != RENDER_TEXT));
 	q->query.nodes = a->nodes.items;
 	q->query.n_nodes = a->nodes.count;
 	q->query.text = a->filter;
@@ -94,8 +112,12 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	q->query.count_only |= a->tally.group != 0;
 	if (!a->filter[0])
 		return 0;
-	if (pr_filter_compile_all(count ? linktypes : &ethernet, count ? count : 1,
-		    a->filter, &q->programs, err) < 0)
+	if (!count) {
+		linktypes = &ethernet;
+		count = 1;
+	}
+	if (pr_filter_compile_all(linktypes, count, a->filter, &q->programs, err) < 0 ||
+		(a->noted && relate(q, a, linktypes, count, err) < 0))
 		return -1;
 	return fill(q, err);
 }
@@ -111,6 +133,7 @@ void
 question_free(struct question *q)
 {
 	pr_programs_free(&q->programs);
+	related_free(&q->related);
 	free(q->room);
 	free(q->list);
 	free(q->instruction_room);

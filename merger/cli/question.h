@@ -7,10 +7,30 @@
 #include "merger/cli/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
 
+/* The parts of --related's second question (question_related.c). */
+struct related_question {
+	Packrack__Related message;
+	Packrack__Query core; /* its programs are the filter's own */
+	uint64_t *keys, *lasting;
+	int64_t *first, *spans;
+};
+
+/*
+ * The programs that let through what matches and what could be related to it, where the filter
+ * makes sense or not; -1 err.
+ */
+int related_programs(const char *filter, const uint16_t *linktypes, size_t count,
+	struct pr_programs *out, struct pr_error *err);
+/* The message, of what was noted and the filter's own programs. related_free in any case. */
+int related_make(struct related_question *q, const struct pr_relations *noted,
+	const struct pr_programs *core, struct pr_error *err);
+void related_free(struct related_question *q);
+
 /* The Query message that args make, with the filter compiled for the link types that there are. */
 struct question {
 	Packrack__Query query;
 	Packrack__TallySpec tally;
+	struct related_question related;
 	struct pr_programs programs;
 	Packrack__Program *room, **list;
 	Packrack__Instruction *instruction_room, **instructions;

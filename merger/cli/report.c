@@ -166,14 +166,19 @@ static void
 print_block(FILE *to, const Packrack__End *end, size_t shown)
 {
 	const Packrack__Completeness *c = end->completeness;
+	uint64_t matching =
+		end->matched - (end->related < end->matched ? end->related : end->matched);
 
 	if (!c) {
 		fputs("partial: the answer does not say what is missing\n", to);
 		return;
 	}
 	fprintf(to, "%s: %" PRIu64 " packet%s match%s",
-		report_status(end) ? "partial" : "complete", end->matched,
-		plural(end->matched), end->matched == 1 ? "es" : "");
+		report_status(end) ? "partial" : "complete", matching, plural(matching),
+		matching == 1 ? "es" : "");
+	if (end->related)
+		fprintf(to, " and %" PRIu64 " %s related", end->related,
+			end->related == 1 ? "is" : "are");
 	if (end->limit_reached)
 		fprintf(to, ", where the limit is");
 	else if (end->cancelled)
@@ -343,6 +348,7 @@ void
 report_render(struct render *r, const Packrack__End *end, const struct sink *sink)
 {
 	render_uint(r, "matched", end->matched);
+	render_uint(r, "related", end->related);
 	render_uint(r, "scanned_packets", end->scanned_packets);
 	render_uint(r, "scanned_bytes", end->scanned_bytes);
 	render_uint(r, "scanned_segments", end->scanned_segments);

@@ -38,7 +38,8 @@ sink_init(struct sink *s, const struct query_args *a)
 {
 	*s = (struct sink){.args = a, .out = {.fd = -1}, .last_time = PR_TIME_MIN};
 	progress_begin(&s->progress);
-	s->none = a->count || a->tally.group || (!a->write && query_form(a) != RENDER_TEXT);
+	s->none = a->count || a->tally.group || a->note ||
+		  (!a->write && query_form(a) != RENDER_TEXT);
 	if (!s->none && !a->write && isatty(STDOUT_FILENO))
 		s->progress.terminal = false; /* the lines are progress enough */
 }
@@ -112,6 +113,9 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 		s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
 		s->strays += (p->flags & PR_PACKET_STRAY) != 0;
 	}
+	s->related += (p->flags & PR_PACKET_RELATED) != 0;
+	if (s->args->note)
+		return pr_relations_note(s->args->note, p, err);
 	if (s->tally)
 		return pr_group_count(s->tally, (enum pr_group)s->args->tally.group,
 			s->args->tally.step, p, err);

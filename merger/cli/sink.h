@@ -18,7 +18,7 @@ struct sink {
 	struct pr_trace_writer *trace; /* NULL: lines */
 	bool none;
 	bool to_stdout, opened, terminal;
-	uint64_t packets, unsure, strays;
+	uint64_t packets, unsure, strays, related;
 	int64_t last_time;
 	struct pr_tally
 		*tally; /* what args.tally asks for: packets, or what nodes have counted */

@@ -7,6 +7,7 @@
 
 #include "proto/rpc/message.h"
 #include "proto/rpc/tally.h"
+#include "proto/wire/relation.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define CREDIT_MAX 65536
@@ -58,16 +59,41 @@ check_instruction(const void *message, struct pr_error *err)
 }
 
 static int
+sum_instructions(
+	Packrack__Program *const *programs, size_t count, size_t *sum, struct pr_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (check_link(0, programs[i]->linktype, err) < 0)
+			return -1;
+		*sum += programs[i]->n_instructions;
+	}
+	return 0;
+}
+
+static int
+check_related(const void *message, struct pr_error *err)
+{
+	const Packrack__Related *r = message;
+
+	if (r->n_keys > PR_RELATION_KEYS_MAX || r->n_first != r->n_keys ||
+		r->n_lasting != r->n_keys || r->n_spans > 2 * PR_RELATION_SPANS_MAX ||
+		r->n_spans % 2)
+		return pr_error_set(err, "%zu keys of related packets in %zu spans",
+			r->n_keys, r->n_spans / 2);
+	return 0;
+}
+
+static int
 check_query(const void *message, struct pr_error *err)
 {
 	const Packrack__Query *query = message;
 	size_t sum = 0;
 
-	for (size_t i = 0; i < query->n_programs; i++) {
-		if (check_link(0, query->programs[i]->linktype, err) < 0)
-			return -1;
-		sum += query->programs[i]->n_instructions;
-	}
+	if (sum_instructions(query->programs, query->n_programs, &sum, err) < 0)
+		return -1;
+	if (query->related && sum_instructions(query->related->core, query->related->n_core,
+				      &sum, err) < 0)
+		return -1;
 	if (sum > PR_MESSAGE_INSTRUCTIONS_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
 			sum, PR_MESSAGE_INSTRUCTIONS_MAX);
@@ -220,6 +246,7 @@ static const struct {
 	{&packrack__command__descriptor, check_command},
 	{&packrack__index_record__descriptor, check_index_record},
 	{&packrack__tally_spec__descriptor, check_tally_spec},
+	{&packrack__related__descriptor, check_related},
 	{&packrack__tally_group__descriptor, check_tally_group},
 };
 

@@ -18,7 +18,14 @@ enum pr_packet_flag {
 	PR_PACKET_STRAY = 1 << 2, /* never matched: node's own clock, MACs unknown */
 	PR_PACKET_MATCH_UNSURE =
 		1 << 3, /* one of several identical frames: stamp one of a range */
+	/* in answers only, of packets that the filter does not match (relation.h) */
+	PR_PACKET_FRAGMENT_OF = 1 << 4,
+	PR_PACKET_ERROR_ABOUT = 1 << 5,
+	PR_PACKET_COPY_OF = 1 << 6,
 };
+
+#define PR_PACKET_RELATED                                                                  \
+	(PR_PACKET_FRAGMENT_OF | PR_PACKET_ERROR_ABOUT | PR_PACKET_COPY_OF)
 
 struct pr_packet {
 	int64_t time, otime;

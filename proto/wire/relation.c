@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/wire/relation.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "proto/base/clock.h"
+#include "proto/wire/cursor.h"
+#include "proto/wire/decode.h"
+
+enum { KEY_FRAGMENT = 1, KEY_PACKET = 2 };
+enum { TCP = 6, UDP = 17, ICMP = 1, ICMP6 = 58, UDPLITE = 136 };
+#define RAW_IP 101 /* link type */
+
+/* ---- keys ---- */
+
+struct bytes {
+	const uint8_t *data;
+	size_t len;
+};
+
+#define KEY_BYTES 52
+
+static size_t
+put(uint8_t *to, size_t at, const void *from, size_t len)
+{
+	memcpy(to + at, from, len);
+	return at + len;
+}
+
+static size_t
+address_len(const struct pr_headers *h)
+{
+	return h->flags & PR_DECODE_IP4 ? 4 : 16;
+}
+
+static size_t
+put_addresses(uint8_t *to, size_t at, const struct pr_headers *h)
+{
+	at = put(to, at, h->src, address_len(h));
+	return put(to, at, h->dst, address_len(h));
+}
+
+static bool
+is_ip(const struct pr_headers *h)
+{
+	return h->flags & (PR_DECODE_IP4 | PR_DECODE_IP6);
+}
+
+/* In IPv6 only the first fragment tells the protocol for sure. */
+static bool
+fragment_key(const struct pr_headers *h, uint64_t *key)
+{
+	uint8_t bytes[KEY_BYTES] = {KEY_FRAGMENT}, id[4];
+	size_t at = 1;
+
+	if (!is_ip(h) || !(h->flags & PR_DECODE_FRAGMENT))
+		return false;
+	bytes[at++] = h->flags & PR_DECODE_IP4 ? h->protocol : 0;
+	pr_put_be32(id, h->fragment_id);
+	at = put_addresses(bytes, at, h);
+	at = put(bytes, at, id, sizeof(id));
+	*key = XXH3_64bits(bytes, at);
+	return true;
+}
+
+/* The bytes of the transport header that stay as they are from hop to hop; 0: they are not captured. */
+static size_t
+put_transport(uint8_t *to, size_t at, const struct pr_headers *h, const struct bytes *b)
+{
+	size_t left = h->l4_offset < b->len ? b->len - h->l4_offset : 0;
+	const uint8_t *l4 = b->data + h->l4_offset;
+
+	if (!h->l4_offset || left < 8)
+		return 0;
+	if (h->protocol == UDP || h->protocol == UDPLITE)
+		return put(to, at, l4, 6);
+	if (h->protocol != ICMP && h->protocol != ICMP6)
+		return put(to, at, l4, 8);
+	at = put(to, at, l4, 2);
+	return put(to, at, l4 + 4, 4);
+}
+
+static bool
+packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
+{
+	uint8_t bytes[KEY_BYTES] = {KEY_PACKET}, id[2];
+	size_t at = 1;
+
+	if (!is_ip(h) || h->flags & PR_DECODE_FRAGMENT_LATER)
+		return false;
+	bytes[at++] = h->protocol;
+	pr_put_be16(id, h->flags & PR_DECODE_IP4 ? (uint16_t)h->fragment_id : 0);
+	at = put(bytes, at, id, sizeof(id));
+	at = put_addresses(bytes, at, h);
+	at = put_transport(bytes, at, h, b);
+	if (!at)
+		return false;
+	*key = XXH3_64bits(bytes, at);
+	return true;
+}
+
+/* ---- noting ---- */
+
+void
+pr_relations_free(struct pr_relations *r)
+{
+	free(r->keys);
+	free(r->spans);
+	free(r->slots);
+	*r = (struct pr_relations){.keys = NULL};
+}
+
+static int64_t
+earlier(int64_t time)
+{
+	return time < PR_TIME_MIN + PR_RELATION_WINDOW ? PR_TIME_MIN
+						       : time - PR_RELATION_WINDOW;
+}
+
+static int64_t
+later(int64_t time)
+{
+	return time > PR_TIME_MAX - PR_RELATION_WINDOW ? PR_TIME_MAX
+						       : time + PR_RELATION_WINDOW;
+}
+
+static size_t
+slot_of(const struct pr_relations *r, uint64_t key)
+{
+	size_t at = (size_t)key & (r->slot_room - 1);
+
+	while (r->slots[at] && r->keys[r->slots[at] - 1].key != key)
+		at = (at + 1) & (r->slot_room - 1);
+	return at;
+}
+
+static int
+grow(struct pr_relations *r, struct pr_error *err)
+{
+	size_t room = r->room ? 2 * r->room : 1024;
+	struct pr_relation_key *keys = reallocarray(r->keys, room, sizeof(*keys));
+	uint32_t *slots = calloc(2 * room, sizeof(*slots));
+
+	if (keys)
+		r->keys = keys;
+	if (!keys || !slots) {
+		free(slots);
+		return pr_error_set(err, "no memory for related packets");
+	}
+	free(r->slots);
+	r->slots = slots;
+	r->room = room;
+	r->slot_room = 2 * room;
+	for (size_t i = 0; i < r->count; i++)
+		r->slots[slot_of(r, r->keys[i].key)] = (uint32_t)(i + 1);
+	return 0;
+}
+
+static int
+note_key(struct pr_relations *r, uint64_t key, int64_t time, struct pr_error *err)
+{
+	struct pr_relation_key *k;
+	size_t at;
+
+	if (r->count == r->room && grow(r, err) < 0)
+		return -1;
+	at = slot_of(r, key);
+	k = r->slots[at] ? &r->keys[r->slots[at] - 1] : NULL;
+	if (k && time >= k->first && time <= later(k->last)) {
+		k->last = time > k->last ? time : k->last;
+		return 0;
+	}
+	if (r->count == PR_RELATION_KEYS_MAX)
+		return pr_error_set(err,
+			"more packets match than others can be held against: a narrower "
+			"filter, or a shorter time range");
+	r->keys[r->count++] = (struct pr_relation_key){key, time, time};
+	r->slots[at] = (uint32_t)r->count;
+	return 0;
+}
+
+static int
+by_time(const void *va, const void *vb)
+{
+	const struct pr_relation_span *a = va, *b = vb;
+
+	return a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* Those that touch become one. */
+static void
+join_spans(struct pr_relations *r)
+{
+	size_t kept = 0;
+
+	if (r->span_count)
+		qsort(r->spans, r->span_count, sizeof(*r->spans), by_time);
+	for (size_t i = 0; i < r->span_count; i++) {
+		struct pr_relation_span *last = kept ? &r->spans[kept - 1] : NULL;
+
+		if (last && r->spans[i].first <= last->last) {
+			if (r->spans[i].last > last->last)
+				last->last = r->spans[i].last;
+		} else {
+			r->spans[kept++] = r->spans[i];
+		}
+	}
+	r->span_count = kept;
+}
+
+/* Fewer and longer: each takes the next one in. */
+static void
+halve_spans(struct pr_relations *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->span_count; i += 2) {
+		r->spans[kept].first = r->spans[i].first;
+		r->spans[kept++].last = r->spans[i + 1 < r->span_count ? i + 1 : i].last;
+	}
+	r->span_count = kept;
+}
+
+static int
+note_span(struct pr_relations *r, int64_t time, struct pr_error *err)
+{
+	struct pr_relation_span *last = r->span_count ? &r->spans[r->span_count - 1] : NULL;
+
+	if (last && earlier(time) <= last->last && earlier(time) >= last->first) {
+		if (later(time) > last->last)
+			last->last = later(time);
+		return 0;
+	}
+	if (r->span_count == r->span_room) {
+		size_t room = r->span_room ? 2 * r->span_room : 64;
+		struct pr_relation_span *spans =
+			reallocarray(r->spans, room, sizeof(*spans));
+		if (!spans)
+			return pr_error_set(err, "no memory for related packets");
+		r->spans = spans;
+		r->span_room = room;
+	}
+	r->spans[r->span_count++] = (struct pr_relation_span){earlier(time), later(time)};
+	if (r->span_count > 2 * PR_RELATION_SPANS_MAX) {
+		join_spans(r);
+		if (r->span_count > PR_RELATION_SPANS_MAX)
+			halve_spans(r);
+	}
+	return 0;
+}
+
+static int
+note_headers(struct pr_relations *r, const struct pr_headers *h, const struct bytes *b,
+	int64_t time, struct pr_error *err)
+{
+	uint64_t key;
+
+	if (fragment_key(h, &key) && note_key(r, key, time, err) < 0)
+		return -1;
+	if (packet_key(h, b, &key) && note_key(r, key, time, err) < 0)
+		return -1;
+	return 0;
+}
+
+int
+pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_error *err)
+{
+	const struct bytes b = {p->data, p->caplen};
+	struct pr_decoded d;
+
+	pr_decode(p->linktype, p->data, p->caplen, &d);
+	if (note_headers(r, &d.outer, &b, p->time, err) < 0 ||
+		(d.outer.flags & PR_DECODE_TUNNEL &&
+			note_headers(r, &d.inner, &b, p->time, err) < 0))
+		return -1;
+	return note_span(r, p->time, err);
+}
+
+static int
+by_key(const void *va, const void *vb)
+{
+	const struct pr_relation_key *a = va, *b = vb;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->first < b->first ? -1 : a->first > b->first;
+}
+
+void
+pr_relations_finish(struct pr_relations *r)
+{
+	free(r->slots);
+	r->slots = NULL;
+	r->slot_room = 0;
+	if (r->count)
+		qsort(r->keys, r->count, sizeof(*r->keys), by_key);
+	join_spans(r);
+	while (r->span_count > PR_RELATION_SPANS_MAX)
+		halve_spans(r);
+}
+
+bool
+pr_relations_valid(const struct pr_relations *r)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (r->keys[i].first > r->keys[i].last ||
+			(i > 0 && by_key(&r->keys[i - 1], &r->keys[i]) > 0))
+			return false;
+	for (size_t i = 0; i < r->span_count; i++)
+		if (r->spans[i].first > r->spans[i].last ||
+			(i > 0 && r->spans[i].first <= r->spans[i - 1].last))
+			return false;
+	return true;
+}
+
+/* ---- testing ---- */
+
+bool
+pr_relations_overlap(const struct pr_relations *r, int64_t first, int64_t last)
+{
+	size_t low = 0, high = r->span_count;
+
+	while (low < high) { /* the first span that ends at or behind `first` */
+		size_t mid = (low + high) / 2;
+
+		if (r->spans[mid].last < first)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < r->span_count && r->spans[low].first <= last;
+}
+
+static bool
+has(const struct pr_relations *r, uint64_t key, int64_t time)
+{
+	size_t low = 0, high = r->count;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (r->keys[mid].key < key)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	for (; low < r->count && r->keys[low].key == key; low++)
+		if (time >= earlier(r->keys[low].first) && time <= later(r->keys[low].last))
+			return true;
+	return false;
+}
+
+static bool
+has_fragment(const struct pr_relations *r, const struct pr_headers *h, int64_t time)
+{
+	uint64_t key;
+
+	return fragment_key(h, &key) && has(r, key, time);
+}
+
+static bool
+has_packet(const struct pr_relations *r, const struct pr_headers *h, const struct bytes *b,
+	int64_t time)
+{
+	uint64_t key;
+
+	return packet_key(h, b, &key) && has(r, key, time);
+}
+
+static bool
+is_error(const struct pr_headers *h)
+{
+	if (!is_ip(h) || !h->payload_offset)
+		return false;
+	if (h->protocol == ICMP6)
+		return h->icmp_type >= 1 && h->icmp_type <= 4;
+	return h->protocol == ICMP &&
+	       (h->icmp_type == 3 || h->icmp_type == 4 || h->icmp_type == 5 ||
+		       h->icmp_type == 11 || h->icmp_type == 12);
+}
+
+static bool
+quotes(const struct pr_relations *r, const struct pr_headers *h, const struct pr_packet *p)
+{
+	struct bytes quoted;
+	struct pr_decoded d;
+
+	if (!is_error(h) || h->payload_offset >= p->caplen)
+		return false;
+	quoted.data = p->data + h->payload_offset;
+	quoted.len = p->caplen - h->payload_offset;
+	pr_decode(RAW_IP, quoted.data, quoted.len, &d);
+	return has_fragment(r, &d.outer, p->time) ||
+	       has_packet(r, &d.outer, &quoted, p->time);
+}
+
+static bool
+is_tagged(const struct pr_headers *h)
+{
+	return h->vlan_count || h->mpls_count || h->ethertype == 0x8864;
+}
+
+uint16_t
+pr_relations_test(const struct pr_relations *r, const struct pr_packet *p)
+{
+	const struct bytes b = {p->data, p->caplen};
+	struct pr_decoded d;
+	bool tunnel;
+
+	pr_decode(p->linktype, p->data, p->caplen, &d);
+	tunnel = d.outer.flags & PR_DECODE_TUNNEL;
+	if ((tunnel && (has_packet(r, &d.inner, &b, p->time) ||
+			       has_fragment(r, &d.inner, p->time))) ||
+		(is_tagged(&d.outer) && has_packet(r, &d.outer, &b, p->time)))
+		return PR_PACKET_COPY_OF;
+	if (has_fragment(r, &d.outer, p->time))
+		return PR_PACKET_FRAGMENT_OF;
+	if (quotes(r, &d.outer, p) || (tunnel && quotes(r, &d.inner, p)))
+		return PR_PACKET_ERROR_ABOUT;
+	return 0;
+}
+
+const char *
+pr_relation_text(uint16_t flags)
+{
+	return flags & PR_PACKET_FRAGMENT_OF ? "related: a fragment of a matching packet"
+	       : flags & PR_PACKET_ERROR_ABOUT
+		       ? "related: an error that quotes a matching packet"
+	       : flags & PR_PACKET_COPY_OF
+		       ? "related: an encapsulated copy of a matching packet"
+		       : NULL;
+}
