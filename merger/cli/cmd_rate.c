@@ -86,8 +86,9 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 }
 
 static int
-run(const struct rate_args *a, struct rate_text *t)
+run(const struct rate_args *a, const struct rate_text *asked)
 {
+	struct rate_text t = *asked;
 	enum render_form form = query_form(&a->query);
 	struct render *r = NULL;
 	struct counted c;
@@ -96,12 +97,12 @@ run(const struct rate_args *a, struct rate_text *t)
 
 	if (status < 0) {
 		pr_tally_sort(c.sink.tally);
-		t->counted = &c;
+		t.counted = &c;
 		r = form == RENDER_TEXT ? NULL : render_begin(stdout, form);
 		if (r)
-			rate_render(r, t);
+			rate_render(r, &t);
 		else
-			rate_print(t);
+			rate_print(&t);
 		status = counted_report(&c, r);
 		if ((r && render_end(&r) < 0) || fflush(stdout) != 0 || ferror(stdout)) {
 			pr_error_set(&err, "cannot write the answer");

@@ -36,7 +36,7 @@ read_all() {
 }
 
 second_by_second() {
-	says rate --volume "$1.vol" && "$TALLIES" rate said.json $S "$2"
+	says rate --volume "$1.vol" && "$TALLIES" rate said.json "$S" "$2"
 }
 run_step "second by second" second_by_second full "$FULL"
 run_step "from the index alone" from_index
@@ -51,7 +51,7 @@ run_step "other steps, longer and shorter" minutes
 
 busy() {
 	says rate --volume cut.vol --above 3Mbit --for 3s && from_index || return 1
-	"$TALLIES" above said.json 3000000 3 $S "$CUT" || return 1
+	"$TALLIES" above said.json 3000000 3 "$S" "$CUT" || return 1
 	says rate --volume cut.vol --above 12.5kB --for 1s --step 250ms tcp port 443 || return 1
 	tcpdump -r "$CUT" -w tls.pcap tcp port 443 2> /dev/null
 	"$TALLIES" above said.json 100000 1 $((S / 4)) tls.pcap
@@ -78,7 +78,7 @@ for key in src dst host port proto; do
 	top_is() {
 		local by=bytes
 		[ "$key" = src ] || [ "$key" = port ] || by=packets
-		says top "$key" -n 20 --by $by --exact --volume "$1.vol" && "$TALLIES" top said.json "$key" $by "$2"
+		says top "$key" -n 20 --by "$by" --exact --volume "$1.vol" && "$TALLIES" top said.json "$key" "$by" "$2"
 	}
 	run_step "top $key" top_is full "$FULL"
 done
@@ -122,8 +122,8 @@ up() {
 run_step "two nodes and a merger" up
 over_nodes() {
 	says rate --above 3Mbit --for 2s && from_index || return 1
-	"$TALLIES" above said.json 3000000 2 $S "$FULL" "$CUT" || return 1
-	says rate --node a && "$TALLIES" rate said.json $S "$FULL"
+	"$TALLIES" above said.json 3000000 2 "$S" "$FULL" "$CUT" || return 1
+	says rate --node a && "$TALLIES" rate said.json "$S" "$FULL"
 }
 run_step "rate adds them up" over_nodes
 top_over_nodes() {
@@ -139,13 +139,15 @@ many_parts() { # more groups than one message takes
 		"$TALLIES" rate said.json 1000000 "$FULL" "$CUT"
 }
 run_step "answers of many parts" many_parts
+third_is_here() {
+	says query --count --node c && jq -e '.matched == 39796' said.json
+}
 doubled() { # c has the packets of a as well: sums of nodes would be wrong
 	cp full.vol copy.vol
 	node c copy.vol DOUBLE
-	poll_until 20 eval '"$PACKRACK" status --json | jq -e ".merger.nodes | length == 3"' ||
-		poll_until 5 eval '[ "$("$PACKRACK" status --json | grep -c "\"name\": \"c\"")" -ge 1 ]' || return 1
+	poll_until 20 third_is_here || return 1
 	counted 170726 || return 1
-	says rate && "$TALLIES" rate said.json $S "$FULL" "$CUT" || return 1
+	says rate && "$TALLIES" rate said.json "$S" "$FULL" "$CUT" || return 1
 	says top -n 10 && jq -e .exact said.json && "$TALLIES" top said.json host bytes "$FULL" "$CUT"
 }
 run_step "packets that lie on two nodes count once" doubled
@@ -158,7 +160,7 @@ partial() {
 	"$PACKRACK" rate --node a --node b --json > said.json 2> said.txt || rc=$?
 	cat said.txt
 	((rc == 3)) && grep -q '^partial: ' said.txt && grep -q 'not answered: b' said.txt &&
-		jq -e 'all(.series[]; .partial)' said.json && "$TALLIES" rate said.json $S "$FULL"
+		jq -e 'all(.series[]; .partial)' said.json && "$TALLIES" rate said.json "$S" "$FULL"
 }
 run_step "a node that is gone makes it partial, and says so" partial
 

@@ -60,10 +60,10 @@ over_nodes() {
 	local name
 	start "$BUILD/packrack-merger" --config /dev/null --listen "$PACKRACK_MERGER"
 	for name in a b; do
-		start "$BUILD/packrack-indexer" --config /dev/null --name $name --volume $name.vol --merger "$PACKRACK_MERGER"
+		start "$BUILD/packrack-indexer" --config /dev/null --name "$name" --volume "$name.vol" --merger "$PACKRACK_MERGER"
 	done
 	poll_until 20 there || { cat ./*.log*; return 1; }
-	answered
+	answered --node a --node b
 }
 run_step "over two nodes: what one stored is related to what the other did" over_nodes
 in_range() { # a range that has the first fragment, and none of the others
@@ -88,8 +88,8 @@ real() { # FILE FILTER
 	echo "matching, fragments: $numbers"
 	[ "${numbers#* }" -gt 0 ] || return 1
 	rm -f real.vol
-	"$PACKRACK" import "$1" --volume real.vol --create 64M &&
-		"$PACKRACK" query --related --volume real.vol -w ours.pcapng "$2" 2> said.txt || { cat said.txt; return 1; }
+	"$PACKRACK" import "$1" --volume real.vol --create 64M || return 1
+	"$PACKRACK" query --related --volume real.vol -w ours.pcapng "$2" 2> said.txt || { cat said.txt; return 1; }
 	"$COMPARE" --times us want.pcap ours.pcapng
 }
 run_step "fragments of DNS answers" real "$DATA/c-odd/dnscap__frags.pcap" 'udp src port 53'
