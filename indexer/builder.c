@@ -61,6 +61,12 @@ pr_builder_create(uint16_t link, size_t record_max, pr_index_sink sink, void *ar
 }
 
 void
+pr_builder_composites(struct pr_builder *b, const struct pr_composites *composites)
+{
+	b->sketch.composites = b->level1.composites = *composites;
+}
+
+void
 pr_builder_destroy(struct pr_builder **builder)
 {
 	struct pr_builder *b = *builder;

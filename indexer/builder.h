@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "indexer/composite.h"
 #include "proto/base/error.h"
 
 /*
@@ -33,6 +34,8 @@ struct pr_builder;
 /* record_max: longest body that the volume takes. */
 struct pr_builder *pr_builder_create(uint16_t link, size_t record_max, pr_index_sink sink,
 	void *arg, struct pr_error *err);
+/* Composite keys from the next record on; before the first segment of any. */
+void pr_builder_composites(struct pr_builder *b, const struct pr_composites *composites);
 void pr_builder_destroy(struct pr_builder **builder);
 
 /* Level 1 is there already for what comes before this sequence: of that, level 2 alone is made. */

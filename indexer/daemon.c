@@ -276,6 +276,8 @@ open_feed(struct daemon *d, struct pr_error *err)
 		d->deliver = pr_deliver_create(d->loop, info.uuid, err);
 	if (d->deliver && !d->feed)
 		d->feed = pr_feed_create(d->view, pr_deliver_sink, d->deliver, err);
+	if (d->feed)
+		pr_feed_composites(d->feed, &d->options.composites);
 	return d->feed ? 0 : -1;
 }
 

@@ -29,6 +29,7 @@ struct pr_feed {
 	void *arg;
 	struct stream **streams;
 	size_t count;
+	struct pr_composites composites;
 };
 
 struct pr_feed *
@@ -44,6 +45,12 @@ pr_feed_create(struct pr_view *view, pr_index_sink sink, void *arg, struct pr_er
 	f->sink = sink;
 	f->arg = arg;
 	return f;
+}
+
+void
+pr_feed_composites(struct pr_feed *f, const struct pr_composites *composites)
+{
+	f->composites = *composites;
 }
 
 static void
@@ -109,6 +116,8 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	s->added = pr_now_mono();
 	s->builder = pr_builder_create(
 		link, sfs_record_max(pr_view_sfs(f->view)), f->sink, f->arg, err);
+	if (s->builder)
+		pr_builder_composites(s->builder, &f->composites);
 	streams = realloc(f->streams, (f->count + 1) * sizeof(*streams));
 	if (streams)
 		f->streams = streams;

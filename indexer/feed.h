@@ -20,6 +20,8 @@ struct pr_feed;
 /* The view must have been refreshed, with `all`, and must outlive it. */
 struct pr_feed *pr_feed_create(
 	struct pr_view *view, pr_index_sink sink, void *arg, struct pr_error *err);
+/* Composite keys to make; before the first step. Copied. */
+void pr_feed_composites(struct pr_feed *feed, const struct pr_composites *composites);
 void pr_feed_destroy(struct pr_feed **feed);
 
 /*

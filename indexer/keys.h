@@ -60,10 +60,12 @@ enum pr_key_kind {
 	PR_KEY_ADDRESS = 17,
 	PR_KEY_PORT = 18,
 	PR_KEY_MAC = 19,
+	PR_KEY_COMPOSITE = 20, /* as configured: composite.h */
+	PR_KEY_PARTS = 21, /* never in an index: what composites can be made of */
 };
-#define PR_KEY_KINDS 20
+#define PR_KEY_KINDS 22
 
-#define PR_KEY_MAX 37 /* FLOW over IPv6 */
+#define PR_KEY_MAX 42 /* PARTS over IPv6 */
 #define PR_KEYS_DEPTH 8
 
 struct pr_key {

@@ -104,7 +104,8 @@ pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segmen
 		.dport_min = pr_get_le16(at + 36),
 		.dport_max = pr_get_le16(at + 38),
 		.ports = at + 40,
-		.octets = at + 64};
+		.octets = at + 64,
+		.composites = l->body + 28};
 	s->series = s->signature + s->bits / 8;
 	s->held = s->series + s->series_len;
 }

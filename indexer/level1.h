@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "indexer/composite.h"
 #include "indexer/keys.h"
 #include "proto/base/error.h"
 
@@ -15,7 +16,7 @@
  *
  *    0 magic u32 "PIX1"    4 version u16 (1)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
- *   28 reserved u32 = 0   32 bytes short u64
+ *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
  * then for each segment 96 bytes:
  *    0 proof u64: of the segment's handle, so that it is this segment and no later one of its number
  *    8 data at u32        12 signature bits u32 (a multiple of 64; 0: none, all may match)
@@ -59,6 +60,7 @@ struct pr_level1_segment {
 	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
 	const uint8_t *ports, *octets;
 	const uint8_t *series, *held;
+	const uint8_t *composites; /* masks, PR_COMPOSITES_MAX of them; NULL: none */
 	uint16_t series_len;
 	uint32_t held_len;
 	uint8_t series_width, held_form;
@@ -124,6 +126,7 @@ struct pr_level1_writer {
 	size_t used, room;
 	uint64_t first_sequence;
 	unsigned segments;
+	struct pr_composites composites; /* that the sketches have */
 };
 
 void pr_level1_begin(struct pr_level1_writer *w);

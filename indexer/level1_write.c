@@ -150,6 +150,7 @@ pr_level1_finish(const struct pr_level1_writer *w, uint16_t link,
 	pr_put_le16(out + 18, (uint16_t)top_count);
 	pr_put_le32(out + 20, (uint32_t)(data + w->used));
 	pr_put_le32(out + 24, packets_short);
+	memcpy(out + 28, w->composites.masks, sizeof(w->composites.masks));
 	pr_put_le64(out + 32, bytes_short);
 	memcpy(out + PR_LEVEL1_HEADER, w->items, items);
 	memcpy(out + data, w->data, w->used);

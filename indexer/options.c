@@ -47,6 +47,12 @@ static const struct pr_option options[] = {
 		.help = "answered at the same time, others wait",
 		.min = 1,
 		.max = PR_SERVE_RUNNING_MAX},
+	{.name = "composite",
+		.kind = PR_OPT_LIST,
+		.offset = AT(composite),
+		.arg = "KEYS",
+		.help = "also index what a packet has together, as src+dport; repeatable "
+			"(none)"},
 	{.name = "key",
 		.kind = PR_OPT_STRING,
 		.offset = AT(key_flag),
@@ -145,6 +151,8 @@ check(struct pr_indexer_options *o, struct pr_error *err)
 		return -1;
 	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
 		return -1;
+	if (pr_composites_parse(&o->composite, &o->composites, err) < 0)
+		return pr_error_prefix(err, "--composite");
 	o->keys = pr_keys_dir(o->key_flag);
 	return 0;
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "indexer/composite.h"
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/rpc/rpc.h"
@@ -18,6 +19,8 @@ struct pr_indexer_options {
 	uint64_t queries;
 	int log_format; /* enum pr_log_format */
 	bool verbose;
+	struct pr_string_list composite; /* as given */
+	struct pr_composites composites;
 };
 
 /* Returns as pr_options_parse. Free with pr_indexer_options_free in any case. */

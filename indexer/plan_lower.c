@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/plan_lower.h"
 
+#include "indexer/composite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,6 +251,34 @@ composite(struct lower *l, const uint32_t *parts, size_t count)
 	return pr_term_and(l->t, key_leaf(l, &pair), key_leaf(l, &flow));
 }
 
+/*
+ * All that composite keys as configured can be made of, in one; TRUE: fewer than two. One that was made of
+ * some of the parts says nothing more then, and is dropped.
+ */
+static uint32_t
+configured(struct lower *l, uint32_t *parts, size_t *count)
+{
+	static const uint8_t kinds[PR_PARTS] = {PR_KEY_SRC, PR_KEY_DST, PR_KEY_SPORT,
+		PR_KEY_DPORT, PR_KEY_PROTO, PR_KEY_VLAN};
+	const struct pr_key *found[PR_PARTS];
+	struct pr_key key;
+	size_t kept = 0;
+
+	for (int i = 0; i < PR_PARTS; i++)
+		found[i] = find_key(l, parts, *count, (enum pr_key_kind)kinds[i]);
+	key = pr_key_parts(found);
+	if (!(key.bytes[0] & (key.bytes[0] - 1)))
+		return PR_TERM_TRUE;
+	for (size_t i = 0; i < *count; i++) {
+		const struct pr_key *other = key_of(l, parts[i]);
+
+		if (!other || other->kind != PR_KEY_PARTS)
+			parts[kept++] = parts[i];
+	}
+	*count = kept;
+	return key_leaf(l, &key);
+}
+
 static uint32_t
 lower_and(struct lower *l, uint32_t a, uint32_t b)
 {
@@ -261,6 +291,7 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 	if (!count)
 		return both;
 	more = composite(l, parts, count);
+	more = pr_term_and(l->t, more, configured(l, parts, &count));
 	count = drop_implied(l, parts, count);
 	return pr_term_and(l->t, more, pr_term_join(l->t, parts, count));
 }

@@ -254,6 +254,32 @@ both_sides(const struct words *w, uint32_t na, uint32_t nb)
 	return false;
 }
 
+/* What composite keys as configured are made of: parts that are said one by one already. */
+static bool
+said_in_parts(const struct words *w, uint32_t node)
+{
+	const struct pr_plan_node *n = node_of(w, node);
+
+	return n->op == PR_PLAN_KEY && w->plan->keys[n->left].kind == PR_KEY_PARTS;
+}
+
+/* Without the parts that go with it. */
+static uint32_t
+plain(const struct words *w, uint32_t node)
+{
+	const struct pr_plan_node *n;
+
+	for (;;) {
+		n = node_of(w, node);
+		if (n->op == PR_PLAN_AND && said_in_parts(w, n->left))
+			node = n->right;
+		else if (n->op == PR_PLAN_AND && said_in_parts(w, n->right))
+			node = n->left;
+		else
+			return node;
+	}
+}
+
 static void
 flatten(const struct words *w, uint32_t node, struct list *list)
 {
@@ -263,8 +289,12 @@ flatten(const struct words *w, uint32_t node, struct list *list)
 	for (;; node = node_of(w, node)->right) {
 		bool last = node_of(w, node)->op != op;
 
-		if (list->count < PR_PLAN_WORDS_MAX)
-			list->items[list->count++] = last ? node : node_of(w, node)->left;
+		uint32_t item = last ? node : node_of(w, node)->left;
+
+		if (said_in_parts(w, item))
+			;
+		else if (list->count < PR_PLAN_WORDS_MAX)
+			list->items[list->count++] = plain(w, item);
 		else
 			list->more++;
 		if (last)
@@ -335,7 +365,7 @@ print_parts(struct words *w, const struct list *list, unsigned indent, unsigned 
 static void
 print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth)
 {
-	const struct pr_plan_node *n = node_of(w, node);
+	const struct pr_plan_node *n = node_of(w, node = plain(w, node));
 	struct list list;
 
 	if (n->op != PR_PLAN_AND && n->op != PR_PLAN_OR) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/composite.h"
 #include "indexer/prune_group.h"
 #include "proto/wire/cursor.h"
 
@@ -178,9 +179,24 @@ has_prefixes(const struct pr_level1_segment *s, const struct pr_key *key)
 			      pr_get_be32(key->bytes));
 }
 
+/* Of the composites that the record has, those that the filter fixes all parts of. */
+static bool
+has_composites(const struct pr_level1_segment *s, const struct pr_key *parts)
+{
+	struct pr_key key;
+
+	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites; i++)
+		if (pr_key_composite(parts, s->composites[i], &key) &&
+			!pr_level1_has_key(s, &key))
+			return false;
+	return true;
+}
+
 static bool
 has_key(void *arg, const struct pr_key *key)
 {
+	if (key->kind == PR_KEY_PARTS)
+		return has_composites(arg, key);
 	if (!pr_level1_has_key(arg, key))
 		return false;
 	return (key->kind != PR_KEY_SRC && key->kind != PR_KEY_DST) ||

@@ -216,7 +216,8 @@ make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 	struct pr_key either = pr_key_either(key);
 
 	memset(vector, 0xff, PR_LEVEL2_VECTOR);
-	if (key->kind == PR_KEY_FLOW) /* only level 1 has those */
+	if (key->kind == PR_KEY_FLOW ||
+		key->kind == PR_KEY_PARTS) /* only level 1 has those */
 		return;
 	apply(g, &either, vector);
 	apply_prefixes(g, &either, vector);

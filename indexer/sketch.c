@@ -25,7 +25,7 @@ pr_sketch_free(struct pr_sketch *s)
 	free(s->kinds);
 	free(s->slots);
 	free(s->seqs);
-	*s = (struct pr_sketch){0};
+	*s = (struct pr_sketch){.composites = s->composites};
 }
 
 static int
@@ -188,6 +188,22 @@ add_key(struct pr_sketch *s, const struct pr_key *key)
 	return pr_hashset_add(&s->wide, hash);
 }
 
+/* Level 2 has none of them, so they do not go into wide. */
+static int
+add_composites(struct pr_sketch *s, const struct pr_fields *f)
+{
+	struct pr_key keys[PR_COMPOSITE_KEYS];
+
+	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites.masks[i]; i++) {
+		size_t count = pr_composite_keys(f, s->composites.masks[i], keys);
+
+		for (size_t j = 0; j < count; j++)
+			if (pr_hashset_add(&s->keys, pr_key_hash(&keys[j])) < 0)
+				return -1;
+	}
+	return 0;
+}
+
 static void
 set_bit(uint8_t *bits, unsigned at)
 {
@@ -235,6 +251,8 @@ take_kinds(struct pr_sketch *s, struct pr_error *err)
 		for (size_t j = 0; j < count; j++)
 			if (add_key(s, &keys[j]) < 0)
 				return no_memory(err);
+		if (add_composites(s, &k->fields) < 0)
+			return no_memory(err);
 		count_numbers(s, &k->fields);
 		last = &k->fields;
 	}

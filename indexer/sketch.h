@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "indexer/composite.h"
 #include "indexer/hashset.h"
 #include "indexer/keys.h"
 #include "indexer/level1.h"
@@ -18,6 +19,7 @@
  * of packet once. Memory is kept from segment to segment. Pure, one thread.
  */
 struct pr_sketch {
+	struct pr_composites composites; /* to be made; the caller's to set */
 	/* what is found */
 	bool indexed; /* false: its link type has no keys */
 	struct pr_hashset keys; /* hashes of all */

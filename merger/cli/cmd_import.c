@@ -16,6 +16,8 @@ struct import_args {
 	char *volume, *name;
 	uint64_t create, link;
 	bool link_set, json, keyvalue;
+	struct pr_string_list composite;
+	struct pr_composites composites;
 };
 
 #define AT(field) offsetof(struct import_args, field)
@@ -43,6 +45,11 @@ static const struct pr_option options[] = {
 		.help = "number of the link (the next free one)",
 		.max = 65534,
 		.set_offset = AT(link_set)},
+	{.name = "composite",
+		.kind = PR_OPT_LIST,
+		.offset = AT(composite),
+		.arg = "KEYS",
+		.help = "also index what a packet has together, as src+dport; repeatable"},
 	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
 	{.name = "keyvalue",
 		.kind = PR_OPT_FLAG,
@@ -134,7 +141,8 @@ open_volume(const struct import_args *a, struct pr_error *err)
 static int
 import_files(struct import *im, struct sfs *sfs, int count, char **files)
 {
-	struct index_beside beside = {.path = im->args->volume};
+	struct index_beside beside = {
+		.path = im->args->volume, .composites = im->args->composites};
 	struct pr_import_options o = {.name = im->args->name,
 		.link = im->args->link_set ? (int)im->args->link : -1,
 		.beside = index_beside,
@@ -202,6 +210,8 @@ cmd_import(int argc, char **argv)
 		pr_error_set(&err, "which file? packrack import FILE... --volume PATH");
 	else if (status < 0 && !a.volume)
 		pr_error_set(&err, "into which volume? --volume PATH");
+	else if (status < 0 && pr_composites_parse(&a.composite, &a.composites, &err) < 0)
+		pr_error_prefix(&err, "--composite");
 	if (err.text[0])
 		status = cli_fail(program.name, CLI_USAGE, &err);
 	if (status < 0)

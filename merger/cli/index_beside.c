@@ -33,6 +33,8 @@ begin(struct index_beside *b, struct pr_error *err)
 	if (!b->view || pr_view_refresh(b->view, true, INT64_MAX, err) < 0)
 		return -1;
 	b->feed = pr_feed_create(b->view, sink, b, err);
+	if (b->feed)
+		pr_feed_composites(b->feed, &b->composites);
 	return b->feed ? 0 : -1;
 }
 

@@ -4,15 +4,17 @@
 
 #include <stdbool.h>
 
+#include "indexer/composite.h"
 #include "logger/append.h"
 #include "proto/base/error.h"
 
 /*
  * The index of a volume that this process writes, made while it does: what the indexer does beside a
- * logger. Zeroed but for path is ready. The writer's thread.
+ * logger. Zeroed but for path and composites is ready. The writer's thread.
  */
 struct index_beside {
 	const char *path;
+	struct pr_composites composites;
 	struct pr_view *view;
 	struct pr_feed *feed;
 	struct pr_append *append;

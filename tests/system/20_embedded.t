@@ -138,6 +138,28 @@ several() {
 }
 [ ! -f "$DATA/b-attack/pcaps__UDP_SCAN.pcap" ] || run_step "several volumes at once" several
 
+scanned() { # VOLUME FILTER: "matched scanned"
+	"$PACKRACK" query --volume "$1" --count --json "$2" 2> /dev/null |
+		python3 -c 'import json, sys; a = json.load(sys.stdin); print(a["matched"], a["scanned_segments"])'
+}
+# Both are in many segments, but not in one packet; what was indexed before is found all the same.
+composite() {
+	local cut=$DATA/mix-gateway-hdr96-a.pcap never='src host 10.10.10.5 and tcp dst port 80' before after f
+	"$PACKRACK" import "$cut" --volume "$LAB_DIR/mixed.vol" --create 64M || return 1
+	before=$(scanned "$LAB_DIR/mixed.vol" "$never")
+	"$PACKRACK" import "$cut" --volume "$LAB_DIR/mixed.vol" --composite src+dport,src+dst+sport || return 1
+	after=$(scanned "$LAB_DIR/mixed.vol" "$never")
+	echo "$before, then $after"
+	[ "$before" = "$after" ] && ((${after#* } > 10)) || return 1
+	for f in 'src host 10.10.10.5 and tcp src port 80' 'src host 10.63.7.79 and dst port 443' \
+		'src host 10.10.10.5 and dst host 172.18.39.5 and tcp src port 80' 'src net 10.0.0.0/8 and dst port 53'; do
+		after=$(scanned "$LAB_DIR/mixed.vol" "$f")
+		((${after% *} == 2 * $(count "$cut" "$f") && ${after% *} > 0)) || { echo "$f: $after"; return 1; }
+	done
+	exits 2 "$PACKRACK" import "$cut" --volume "$LAB_DIR/mixed.vol" --composite src+port
+}
+run_step "composite keys: in new records, beside old ones" composite
+
 evicted() {
 	"$PACKRACK" import "$MIX" "$DATA/mix-gateway-hdr96-a.pcap" "$MIX" \
 		--volume "$LAB_DIR/small.vol" --create 16M || return 1
