@@ -188,6 +188,24 @@ def damaged():
         raises(packrack.Error, "damaged", lambda: list(read_segment(body)))
 
 
+def counts(program):
+    with packrack.connect() as rack:
+        packets = list(rack.query())
+        rate = rack.rate(program=program)
+        assert rate.completeness.complete and rate.packets == len(packets)
+        assert rate.bytes == sum(s.bytes for s in rate) == sum(p.len for p in packets)
+        busiest = max(rate, key=lambda s: s.packets)
+        assert len(list(rack.query(since=busiest.since, until=busiest.until))) == busiest.packets
+        busy = rack.rate(above="%dpps" % (busiest.packets - 1), program=program)
+        assert busiest in list(busy) and not busiest.partial
+        top = rack.top("port", "udp", n=3, program=program)
+        assert top.exact and len(list(top)) == 3
+        for group in top:
+            assert group.packets == len(list(rack.query("udp and " + group.filter)))
+        raises(packrack.RequestError, "no rate", lambda: rack.rate(above="5", program=program))
+        raises(packrack.Error, "no command", lambda: rack.top(program="/none/packrack"))
+
+
 def volume(program, capture, path):
     subprocess.run([program, "import", capture, "--volume", path, "--create", "64M"], check=True,
                    stdout=subprocess.DEVNULL)
@@ -204,6 +222,8 @@ def volume(program, capture, path):
     for packet in v.query():
         break
     assert packet.link == os.path.basename(capture)
+    assert v.rate("udp").packets == len(list(v.query("udp")))
+    assert v.top(exact=True).groups[0].bytes == v.top(exact=True).groups[0].bytes_most
     with v.query("tcp port 443") as answer:
         iterator = iter(answer)
         next(iterator)

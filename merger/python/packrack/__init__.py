@@ -9,6 +9,7 @@
         print(answer.completeness)
 """
 from .answer import Answer, Completeness, Evicted, Missing, NodeAnswer, Search
+from .counts import Group, Rate, Stretch, Top
 from .errors import Closed, Error, FilterError, Refused, RequestError, Unreachable
 from .packet import Packet
 from .rack import Link, Node, Rack, connect
@@ -17,7 +18,7 @@ from .volume import volume
 
 __version__ = "0.1.0"
 __all__ = [
-    "Answer", "Closed", "Completeness", "Error", "Evicted", "FilterError", "Link", "Missing",
-    "Node", "NodeAnswer", "Packet", "Rack", "Refused", "RequestError", "Search", "TIME_MAX",
-    "TIME_MIN", "Unreachable", "connect", "format_time", "time_ns", "volume",
+    "Answer", "Closed", "Completeness", "Error", "Evicted", "FilterError", "Group", "Link", "Missing",
+    "Node", "NodeAnswer", "Packet", "Rack", "Rate", "Refused", "RequestError", "Search", "Stretch", "TIME_MAX",
+    "TIME_MIN", "Top", "Unreachable", "connect", "format_time", "time_ns", "volume",
 ]

@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import dataclass, field
 
+from . import counts
 from . import packrack_pb2 as pb
 from .answer import Answer
 from .channel import Channel, Target
@@ -121,6 +122,19 @@ class Rack:
         for _ in answer:
             pass
         return answer.completeness
+
+    def where(self):
+        """For the packrack command."""
+        files = zip(("secret-key", "server-key"), self.target.files)
+        return ["--merger=%s" % self.target.endpoint] + ["--%s=%s" % f for f in files if f[1]]
+
+    def rate(self, filter="", **choice):
+        """How busy the links were: counts.rate. Runs the packrack command (program=)."""
+        return counts.rate(self.where(), filter, **choice)
+
+    def top(self, key="host", filter="", **choice):
+        """Who had most of it: counts.top."""
+        return counts.top(self.where(), key, filter, **choice)
 
     def close(self):
         """Ends the answers that are still under way, too."""

@@ -153,6 +153,18 @@ class Volume:
             command.append("--strays")
         return VolumeAnswer(command + ["--", filter] if filter.strip() else command)
 
+    def rate(self, filter="", **choice):
+        """As Rack.rate."""
+        from . import counts
+        return counts.rate(["--volume=%s" % p for p in self.paths], filter, program=self.program,
+                           **choice)
+
+    def top(self, key="host", filter="", **choice):
+        """As Rack.top."""
+        from . import counts
+        return counts.top(["--volume=%s" % p for p in self.paths], key, filter,
+                          program=self.program, **choice)
+
 
 def volume(*paths, program="packrack"):
     """Volumes of this machine. program: the packrack command."""
