@@ -82,7 +82,9 @@ add_used(struct finish *f, uint32_t term)
 			add_pair(f, at, n);
 		} else if (n->op == PR_PLAN_KEY) {
 			p->nodes[at].left = keys;
-			p->keys[keys++] = pr_term_leaf_of(f->t, i)->key;
+			p->keys[keys] = pr_term_leaf_of(f->t, i)->key;
+			if (p->keys[keys++].kind == PR_KEY_PARTS)
+				p->nodes[at].op = PR_PLAN_PARTS;
 		} else if (n->op == PR_PLAN_RANGE) {
 			p->nodes[at].left = ranges;
 			p->ranges[ranges++] = pr_term_leaf_of(f->t, i)->range;

@@ -258,9 +258,7 @@ both_sides(const struct words *w, uint32_t na, uint32_t nb)
 static bool
 said_in_parts(const struct words *w, uint32_t node)
 {
-	const struct pr_plan_node *n = node_of(w, node);
-
-	return n->op == PR_PLAN_KEY && w->plan->keys[n->left].kind == PR_KEY_PARTS;
+	return node_of(w, node)->op == PR_PLAN_PARTS;
 }
 
 /* Without the parts that go with it. */
@@ -312,8 +310,8 @@ print_leaf(struct words *w, uint32_t node, bool both)
 	else if (n->op == PR_PLAN_RANGE)
 		print_range(w->to, &w->plan->ranges[n->left], both);
 	else
-		fputs(n->op == PR_PLAN_TRUE ? "anything: packets are looked at one by one"
-					    : "nothing: no packet can match",
+		fputs(n->op != PR_PLAN_FALSE ? "anything: packets are looked at one by one"
+					     : "nothing: no packet can match",
 			w->to);
 	fputc('\n', w->to);
 }

@@ -181,8 +181,9 @@ has_prefixes(const struct pr_level1_segment *s, const struct pr_key *key)
 
 /* Of the composites that the record has, those that the filter fixes all parts of. */
 static bool
-has_composites(const struct pr_level1_segment *s, const struct pr_key *parts)
+has_parts(void *arg, const struct pr_key *parts)
 {
+	const struct pr_level1_segment *s = arg;
 	struct pr_key key;
 
 	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites; i++)
@@ -195,8 +196,6 @@ has_composites(const struct pr_level1_segment *s, const struct pr_key *parts)
 static bool
 has_key(void *arg, const struct pr_key *key)
 {
-	if (key->kind == PR_KEY_PARTS)
-		return has_composites(arg, key);
 	if (!pr_level1_has_key(arg, key))
 		return false;
 	return (key->kind != PR_KEY_SRC && key->kind != PR_KEY_DST) ||
@@ -238,7 +237,10 @@ ask_levels(struct pr_prune *p, struct stream *s, const struct pr_index_stream *k
 	struct pr_held_walk *held, bool *worked)
 {
 	struct pr_level1_segment segment = {.held_form = PR_HELD_ALL};
-	const struct pr_plan_index index = {has_key, has_range, &segment};
+	const struct pr_plan_index index = {.has_key = has_key,
+		.has_range = has_range,
+		.has_parts = has_parts,
+		.arg = &segment};
 	bool excluded = !pr_prune_group_may(
 		s->group, known, plan, entry->sequence, p->scratch, worked);
 

@@ -216,8 +216,7 @@ make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 	struct pr_key either = pr_key_either(key);
 
 	memset(vector, 0xff, PR_LEVEL2_VECTOR);
-	if (key->kind == PR_KEY_FLOW ||
-		key->kind == PR_KEY_PARTS) /* only level 1 has those */
+	if (key->kind == PR_KEY_FLOW) /* only level 1 has those */
 		return;
 	apply(g, &either, vector);
 	apply_prefixes(g, &either, vector);
@@ -308,7 +307,8 @@ pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known
 {
 	const struct pr_index_ref *ref = pr_index_find(known, 2, sequence);
 	struct question question = {.group = g};
-	const struct pr_plan_index index = {has_key, has_range, &question};
+	const struct pr_plan_index index = {
+		.has_key = has_key, .has_range = has_range, .arg = &question};
 	unsigned c;
 
 	if (!ref)

@@ -159,8 +159,9 @@ static unsigned composites_asked;
 
 /* Whatever composites an index may have: the packet has all of which the filter fixes all parts. */
 static bool
-own_composites(const struct own *own, const struct pr_key *parts)
+own_parts(void *arg, const struct pr_key *parts)
 {
+	const struct own *own = arg;
 	struct pr_key key, keys[PR_COMPOSITE_KEYS];
 
 	for (unsigned mask = 3; mask < 1u << PR_PARTS; mask++) {
@@ -184,8 +185,6 @@ own_key(void *arg, const struct pr_key *key)
 {
 	const struct own *own = arg;
 
-	if (key->kind == PR_KEY_PARTS)
-		return own_composites(own, key);
 	for (size_t i = 0; i < own->count; i++)
 		if (own->keys[i].kind == key->kind && own->keys[i].len == key->len &&
 			!memcmp(own->keys[i].bytes, key->bytes, key->len))
@@ -237,8 +236,10 @@ own_of(const struct pr_packet *packet, struct own *own)
 static bool
 holds(const struct pr_plan *plan, struct own *own)
 {
-	struct pr_plan_index index = {
-		.has_key = own_key, .has_range = own_range, .arg = own};
+	struct pr_plan_index index = {.has_key = own_key,
+		.has_range = own_range,
+		.has_parts = own_parts,
+		.arg = own};
 	uint8_t *scratch = malloc(plan->count);
 	bool result = pr_plan_holds(plan, &index, scratch);
 
