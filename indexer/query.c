@@ -220,44 +220,6 @@ account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
 	return note_held(q, line, p, err);
 }
 
-/* Into the tally, unless the index has counted the segment already. */
-static int
-tally(struct pr_query *q, const struct pr_line *line, uint64_t sequence,
-	const struct pr_packet *p, struct pr_error *err)
-{
-	if (!q->spec.tally || sequence < line->counted)
-		return 0;
-	return pr_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
-}
-
-/* By the filter itself, or by belonging to what it matches; p->flags tell which. */
-static bool
-matches_or_related(struct pr_query *q, struct pr_packet *p)
-{
-	if (!q->spec.relations)
-		return pr_programs_match(&q->spec.programs, p);
-	if (pr_programs_match(&q->spec.core, p))
-		return true;
-	if (!pr_programs_match(&q->spec.programs, p))
-		return false;
-	p->flags |= pr_relations_test(q->spec.relations, p);
-	q->figures.related += (p->flags & PR_PACKET_RELATED) != 0;
-	return p->flags & PR_PACKET_RELATED;
-}
-
-static bool
-matches(struct pr_query *q, const struct pr_line *line, struct pr_packet *p)
-{
-	if (p->time < q->spec.since || p->time > q->spec.until)
-		return false;
-	if (line->run->strays) {
-		q->figures.strays++;
-		if (!q->spec.strays)
-			return false;
-	}
-	return matches_or_related(q, p);
-}
-
 /* The same packet in two lanes: second copies, or a log that was written twice. */
 static bool
 same_as_last(struct pr_query *q, const struct pr_packet *p)
@@ -300,9 +262,10 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 		return PR_SOURCE_WAIT;
 	if (account(q, line, out, err) < 0)
 		return PR_SOURCE_ERROR;
-	if (!matches(q, line, out))
+	if (!pr_query_matches(q, line, out))
 		return PR_SOURCE_WAIT;
-	return tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR : PR_SOURCE_PACKET;
+	return pr_query_tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR
+							       : PR_SOURCE_PACKET;
 }
 
 static int

@@ -50,6 +50,12 @@ struct pr_query {
  */
 int pr_query_skip(struct pr_query *query, struct pr_lane_reader *reader, bool *worked,
 	struct pr_error *err);
+/* query_match.c: is it asked for? Sets the flags of a packet that is by relation, and counts. */
+bool pr_query_matches(
+	struct pr_query *query, const struct pr_line *line, struct pr_packet *packet);
+/* Into the tally, if there is one, unless the index has counted the segment of this sequence already. */
+int pr_query_tally(struct pr_query *query, const struct pr_line *line, uint64_t sequence,
+	const struct pr_packet *packet, struct pr_error *err);
 /*
  * query_count.c: can the index count the segment that waits, for the tally? As pr_query_skip.
  */

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/query_internal.h"
+
+/* What is done with a packet that the merge has come to. */
+
+int
+pr_query_tally(struct pr_query *q, const struct pr_line *line, uint64_t sequence,
+	const struct pr_packet *p, struct pr_error *err)
+{
+	if (!q->spec.tally || sequence < line->counted)
+		return 0;
+	return pr_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
+}
+
+/* By the filter itself, or by belonging to what it matches; p->flags tell which. */
+static bool
+matches_or_related(struct pr_query *q, struct pr_packet *p)
+{
+	if (!q->spec.relations)
+		return pr_programs_match(&q->spec.programs, p);
+	if (pr_programs_match(&q->spec.core, p))
+		return true;
+	if (!pr_programs_match(&q->spec.programs, p))
+		return false;
+	p->flags |= pr_relations_test(q->spec.relations, p);
+	q->figures.related += (p->flags & PR_PACKET_RELATED) != 0;
+	return p->flags & PR_PACKET_RELATED;
+}
+
+bool
+pr_query_matches(struct pr_query *q, const struct pr_line *line, struct pr_packet *p)
+{
+	if (p->time < q->spec.since || p->time > q->spec.until)
+		return false;
+	if (line->run->strays) {
+		q->figures.strays++;
+		if (!q->spec.strays)
+			return false;
+	}
+	return matches_or_related(q, p);
+}
