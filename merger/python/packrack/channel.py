@@ -54,7 +54,6 @@ class Target:
     def __init__(self, endpoint, key=None):
         check_endpoint(endpoint)
         self.endpoint = endpoint
-        self.files = (secret_key, server_key)
         self.secret = self.public = self.server = None
         self.keys = keys.directory(key)
         if self.keys:

@@ -125,8 +125,7 @@ class Rack:
 
     def where(self):
         """For the packrack command."""
-        files = zip(("secret-key", "server-key"), self.target.files)
-        return ["--merger=%s" % self.target.endpoint] + ["--%s=%s" % f for f in files if f[1]]
+        return ["--merger=%s" % self.target.endpoint, "--key=%s" % (self.target.keys or "none")]
 
     def rate(self, filter="", **choice):
         """How busy the links were: counts.rate. Runs the packrack command (program=)."""
