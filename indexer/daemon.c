@@ -369,6 +369,9 @@ listen_manage(struct daemon *d, struct pr_error *err)
 	d->manage = (struct line){.daemon = d, .endpoint = d->options.manage};
 	if (!d->options.manage)
 		return 0;
+	if (!keys.dir)
+		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
+			d->options.manage);
 	d->manage.rpc = pr_rpc_listen(
 		d->loop, d->options.manage, &keys, on_message, &d->manage, err);
 	return d->manage.rpc ? 0 : -1;

@@ -260,6 +260,9 @@ open_sockets(struct pr_daemon *d, struct pr_error *err)
 {
 	const struct pr_logger_options *o = d->o;
 
+	if (o->manage && !o->keys)
+		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
+			o->manage);
 	if (o->manage)
 		d->manage =
 			pr_manage_create(d->loop, o->manage, o->keys, make_report, d, err);

@@ -117,7 +117,8 @@ keys_generate(int argc, char **argv)
 			fprintf(stderr,
 				a.rack ? "%s: the head of a new rack\n"
 				       : "%s: have this public key enrolled "
-					 "on the rack's head\n",
+					 "on the rack's head, and join with the "
+					 "bundle that it makes\n",
 				dir);
 			status = CLI_OK;
 		}
@@ -245,6 +246,38 @@ keys_bundle(int argc, char **argv)
 }
 
 static int
+keys_join(int argc, char **argv)
+{
+	const struct pr_program p = {.name = "packrack keys join",
+		.summary =
+			"Takes in the bundle that the rack's head made for this machine.",
+		.usage = "FILE [options]",
+		.footer = "FILE may be -, standard input.",
+		OPTIONS(revoke)};
+	struct keys_args a = {0};
+	struct pr_error err = {""};
+	const char *dir;
+	char *bundle = NULL;
+	int operand, status = begin(&p, &a, argc, argv, 1, &operand, &dir);
+
+	if (status < 0) {
+		status = CLI_OK;
+		bundle = calloc(1, KEYS_BUNDLE_MAX);
+		if (!bundle)
+			pr_error_set(&err, "no memory for a bundle");
+		if (!bundle ||
+			read_some(argv[operand], bundle, KEYS_BUNDLE_MAX, &err) < 0 ||
+			keys_rack_join(dir, bundle, &err) < 0)
+			status = cli_fail(p.name, CLI_FAILED, &err);
+		if (bundle)
+			explicit_bzero(bundle, KEYS_BUNDLE_MAX);
+	}
+	free(bundle);
+	pr_options_free(&p, &a);
+	return status;
+}
+
+static int
 keys_revoke(int argc, char **argv)
 {
 	const struct pr_program p = {.name = "packrack keys revoke",
@@ -329,6 +362,7 @@ cmd_keys(int argc, char **argv)
 		{"generate", keys_generate, "make this machine's or this user's own"},
 		{"enroll", keys_enroll, "admit a public key"},
 		{"bundle", keys_bundle, "write again what an enrolled one needs"},
+		{"join", keys_join, "take in what the head made for this machine or user"},
 		{"list", keys_list_command, "own, the rack's and all that are enrolled"},
 		{"revoke", keys_revoke, "admit one no more"},
 		{"renew", keys_renew, "make a new frame key"},

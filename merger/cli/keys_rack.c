@@ -14,7 +14,6 @@
 
 #define SERVER "server-key "
 #define FRAME "frame-key "
-#define RACK_MAX 65536
 
 static bool
 begins(const char *line, const char *word)
@@ -85,7 +84,7 @@ read_rack(const char *dir, struct pr_error *err)
 static char *
 bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 {
-	char *out = sodium_malloc(RACK_MAX);
+	char *out = sodium_malloc(KEYS_BUNDLE_MAX);
 	size_t used;
 	int n;
 
@@ -93,18 +92,19 @@ bundle_text(char *rack, const char *name, bool node, struct pr_error *err)
 		pr_error_set(err, "no memory for a bundle");
 		return NULL;
 	}
-	n = snprintf(out, RACK_MAX, "# For %s: goes to its key directory as 'rack'. %s\n",
-		name, node ? "Secret: mode 600." : "Mode 600.");
+	n = snprintf(out, KEYS_BUNDLE_MAX,
+		"# For %s: goes to its key directory as 'rack'. %s\n", name,
+		node ? "Secret: mode 600." : "Mode 600.");
 	used = (size_t)n;
 	for (char *line; (line = strsep(&rack, "\n"));) {
 		if (!begins(line, SERVER) && !(node && begins(line, FRAME)))
 			continue;
-		if (used + strlen(line) + 2 > RACK_MAX) {
+		if (used + strlen(line) + 2 > KEYS_BUNDLE_MAX) {
 			sodium_free(out);
 			pr_error_set(err, "the file 'rack' is longer than 64 KiB");
 			return NULL;
 		}
-		used += (size_t)snprintf(out + used, RACK_MAX - used, "%s\n", line);
+		used += (size_t)snprintf(out + used, KEYS_BUNDLE_MAX - used, "%s\n", line);
 	}
 	return out;
 }
@@ -188,6 +188,54 @@ change(const char *dir, bool renew, struct pr_error *err)
 	sodium_free(out);
 	free(path);
 	pr_keyfile_free(rack);
+	return rc;
+}
+
+/* Is it what keys_rack_bundle writes? */
+static int
+check_bundle(char *text, struct pr_error *err)
+{
+	char key[PR_KEY_TEXT];
+	uint8_t frame[PR_FRAME_KEY];
+	unsigned servers = 0, number = 0;
+
+	for (char *line; (line = strsep(&text, "\n"));) {
+		const char *value = strrchr(line, ' ');
+		bool good = !*line || *line == '#';
+
+		number++;
+		if (begins(line, SERVER)) {
+			good = pr_keys_parse_public(value + 1, key) == 0;
+			servers += good;
+		} else if (begins(line, FRAME)) {
+			good = strlen(value + 1) == 2 * PR_FRAME_KEY &&
+			       sodium_hex2bin(frame, sizeof(frame), value + 1,
+				       2 * PR_FRAME_KEY, NULL, NULL, NULL) == 0;
+			sodium_memzero(frame, sizeof(frame));
+		}
+		if (!good)
+			return pr_error_set(err,
+				"line %u of the bundle is none of 'packrack keys enroll "
+				"--bundle' or 'packrack keys bundle'",
+				number);
+	}
+	return servers ? 0 : pr_error_set(err, "there is no server-key in this bundle");
+}
+
+int
+keys_rack_join(const char *dir, const char *bundle, struct pr_error *err)
+{
+	char *path, *copy = sodium_init() < 0 ? NULL : sodium_malloc(KEYS_BUNDLE_MAX + 1);
+	int rc = -1;
+
+	if (!copy)
+		return pr_error_set(err, "no memory for a bundle");
+	snprintf(copy, KEYS_BUNDLE_MAX + 1, "%s", bundle);
+	path = pr_keys_path(dir, "rack", err);
+	if (path && pr_keydir_check(dir, err) == 0 && check_bundle(copy, err) == 0)
+		rc = pr_keyfile_write(path, 0600, bundle, true, err);
+	sodium_free(copy);
+	free(path);
 	return rc;
 }
 

@@ -19,6 +19,13 @@ int keys_rack_bundle(const char *dir, const char *name, bool node, const char *f
 	struct pr_error *err);
 
 /*
+ * Takes a bundle in (at most KEYS_BUNDLE_MAX bytes, without its NUL) as DIR/rack, in place of an
+ * earlier one, when every line of it is good.
+ */
+#define KEYS_BUNDLE_MAX 65536
+int keys_rack_join(const char *dir, const char *bundle, struct pr_error *err);
+
+/*
  * Puts a new frame key before the old one, which is accepted until keys_rack_renewed: bundles that are
  * made now hold both.
  */

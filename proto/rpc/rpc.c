@@ -37,13 +37,17 @@ static void
 refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
 	const char *why)
 {
+	char key[PR_KEY_TEXT];
 	int64_t now = pr_now_mono();
 
 	rpc->not_allowed++;
-	if (now - rpc->said_not_allowed > PR_NS_PER_S || !rpc->said_not_allowed) {
+	if (!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
+		now - rpc->said_not_allowed > 60 * PR_NS_PER_S) {
 		rpc->said_not_allowed = now;
+		snprintf(rpc->said_user, sizeof(rpc->said_user), "%s", peer->user);
 		pr_log_warning("%s: refused %s's %s: %s", rpc->endpoint,
-			peer->user[0] ? peer->user : "somebody", pr_message_name(env), why);
+			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
+			pr_message_name(env), why);
 	}
 	pr_rpc_fail(rpc, peer, env->id, why);
 }

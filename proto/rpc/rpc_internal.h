@@ -25,7 +25,8 @@ struct pr_rpc {
 	void (*watch)(void *arg, enum pr_rpc_state state);
 	void *watch_arg;
 	uint64_t bad, not_allowed;
-	int64_t said_not_allowed; /* monotonic; a line a second at most */
+	int64_t said_not_allowed; /* monotonic; for one user a line a minute at most */
+	char said_user[PR_RPC_PEER_MAX];
 	void *ctx, *socket;
 	struct pr_monitor *monitor;
 	struct pr_zevent *zevent, *monitor_zevent;

@@ -5,11 +5,20 @@
 #include <string.h>
 #include <zmq.h>
 
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
 #include "proto/rpc/keys.h"
 #include "proto/rpc/zevent.h"
 
 /* A request: version, id, domain, address, identity, mechanism, credentials. */
-enum { ZAP_VERSION, ZAP_ID, ZAP_MECHANISM = 5, ZAP_CREDENTIALS = 6, ZAP_FRAMES };
+enum {
+	ZAP_VERSION,
+	ZAP_ID,
+	ZAP_ADDRESS = 3,
+	ZAP_MECHANISM = 5,
+	ZAP_CREDENTIALS = 6,
+	ZAP_FRAMES
+};
 #define ZAP_FRAME_MAX 256
 
 struct frame {
@@ -19,6 +28,8 @@ struct frame {
 
 struct pr_zap {
 	void *socket;
+	int64_t said; /* monotonic: when a key was named last that is not enrolled */
+	uint8_t said_key[PR_KEY_BYTES];
 	struct pr_zevent *zevent;
 	struct pr_enrolled *enrolled;
 };
@@ -72,6 +83,23 @@ frame_is(const struct frame *frame, const char *text)
 	return frame->len == strlen(text) && !memcmp(frame->bytes, text, frame->len);
 }
 
+/* So that it can be enrolled, or its machine looked for. It tries again and again. */
+static void
+say_unknown(struct pr_zap *zap, const struct frame *address, const uint8_t *key)
+{
+	int64_t now = pr_now_mono();
+	char text[PR_KEY_TEXT];
+
+	if (zap->said && now - zap->said < 60 * PR_NS_PER_S &&
+		!memcmp(zap->said_key, key, PR_KEY_BYTES))
+		return;
+	zap->said = now;
+	memcpy(zap->said_key, key, PR_KEY_BYTES);
+	pr_log_warning("refused a key that is not enrolled, %s%s%.*s",
+		pr_key_text(key, text), address->len ? " from " : "", (int)address->len,
+		(const char *)address->bytes);
+}
+
 static bool
 on_request(void *arg)
 {
@@ -88,6 +116,8 @@ on_request(void *arg)
 		frame_is(&frames[ZAP_MECHANISM], "CURVE") &&
 		frames[ZAP_CREDENTIALS].len == PR_KEY_BYTES)
 		key = pr_enrolled_find(zap->enrolled, frames[ZAP_CREDENTIALS].bytes);
+	if (!key && frames[ZAP_CREDENTIALS].len == PR_KEY_BYTES)
+		say_unknown(zap, &frames[ZAP_ADDRESS], frames[ZAP_CREDENTIALS].bytes);
 	reply(zap, &frames[ZAP_ID], key);
 	return true;
 }

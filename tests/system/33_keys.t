@@ -37,7 +37,8 @@ by() { # NAME CMD: with that one's keys, at the head
 
 member() { # NAME ROLE: a key pair of its own, enrolled on the head
 	"$PACKRACK" keys generate --key "$KEYS/$1" 2> /dev/null |
-		"$PACKRACK" keys enroll "$1" "$2" - --key "$KEYS/head" --bundle "$KEYS/$1/rack"
+		"$PACKRACK" keys enroll "$1" "$2" - --key "$KEYS/head" --bundle - |
+		"$PACKRACK" keys join - --key "$KEYS/$1"
 }
 
 run_step "a rack with keys, over TCP" "$RACK" up -n 2 --tcp
@@ -91,9 +92,38 @@ run_step "a file that others may read" refused "chmod 600" status_of "$KEYS/fool
 chmod 750 "$KEYS/fooled"
 run_step "a directory that others may enter" refused "chmod 700" status_of "$KEYS/fooled"
 
+no_bundle() {
+	says 1 "line 1 of the bundle" "$PACKRACK" keys join "$LAB_DIR/a.pcap" --key "$KEYS/stranger" &&
+		says 1 "no server-key" "$PACKRACK" keys join /dev/null --key "$KEYS/stranger" &&
+		cmp "$KEYS/user/rack" "$KEYS/stranger/rack"
+}
+run_step "what is no bundle is not taken in" no_bundle
+run_step "nor is a secret key enrolled" says 1 "SECRET" \
+	"$PACKRACK" keys enroll eve read "$KEYS/stranger/secret" --key "$KEYS/head"
+
 # The loggers' own sockets; what has no command is asked as the Python package asks.
 run_step "a node's own socket admits the user, and nobody without a key" \
 	head_of "$PYTHON" tests/system/ask_status.py "$KEYS/user" tcp://192.0.2.101:7102 packrack-logger
+
+# ---- where keys are looked for ----
+
+found() {
+	local at=ipc://$LAB_DIR/etc.sock pid rc=0
+	mkdir -p "$LAB_DIR/etc/packrack" "$LAB_DIR/home/.config/packrack"
+	cp -a "$KEYS/head" "$LAB_DIR/etc/packrack/keys"
+	cp -a "$KEYS/user" "$LAB_DIR/home/.config/packrack/keys"
+	# shellcheck disable=SC2016 # the inner shell expands them
+	unshare --mount sh -c 'mount --bind "$0" /etc && exec "$@"' "$LAB_DIR/etc" \
+		"$BUILD/packrack-merger" --config /dev/null --listen "$at" 2> "$LAB_DIR/etc.log" &
+	pid=$!
+	poll_until 5 test -S "${at#ipc://}"
+	says 1 "wants keys" timeout 10 env PACKRACK_KEY=none "$PACKRACK" queries list -m "$at" || rc=1
+	env -u PACKRACK_KEY -u XDG_CONFIG_HOME HOME="$LAB_DIR/home" timeout 10 "$PACKRACK" queries list -m "$at" || rc=1
+	kill "$pid" && wait "$pid" 2> /dev/null
+	cat "$LAB_DIR/etc.log"
+	((rc == 0)) && ! grep -q "no keys" "$LAB_DIR/etc.log"
+}
+run_step "daemons find /etc/packrack/keys, a user ~/.config/packrack/keys" found
 
 # ---- nodes ----
 

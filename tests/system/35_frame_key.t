@@ -54,7 +54,7 @@ hashed() {
 run_step "its hash is another" hashed
 
 handed_out() { # NAME: as an operator would, and the logger started anew
-	keys bundle "$1" - > "$KEYS/$1/rack" && "$RACK" restart "$1" && joined "$1"
+	keys bundle "$1" - | "$PACKRACK" keys join - --key "$KEYS/$1" && "$RACK" restart "$1" && joined "$1"
 }
 run_step "a node that has both keys joins the dispatcher that has the old one" handed_out log1
 run_step "and another one" handed_out log2
