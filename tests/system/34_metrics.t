@@ -13,11 +13,8 @@ PAGE=$TOP/proto/packrack-metrics.7
 declare -A AT=([dispatcher]=disp:9471 [merger]=disp:9474 [logger]=log1:9472 [indexer]=log1:9473)
 tests/system/numbered.py make "$LAB_DIR/a.pcap" 500 1
 
-od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > "$LAB_DIR/rack.key"
-chmod 600 "$LAB_DIR/rack.key"
 for section in dispatcher logger indexer merger; do
 	printf '[%s]\nlog-format = json\nverbose = yes\n' $section
-	case $section in dispatcher | logger) echo "rack-key = $LAB_DIR/rack.key" ;; esac
 done > "$LAB_DIR/packrack.conf"
 
 "$RACK" up -n 2 > "$LAB_DIR/up" 2>&1 || { diag < "$LAB_DIR/up"; exit 1; }
@@ -158,22 +155,23 @@ refute_step "a port that is none is refused" 2 "$BUILD/packrack-merger" --metric
 kill $tap
 wait $tap
 logs_hold() {
-	local secrets
-	mapfile -t secrets < <(find "$LAB_DIR" -type f -perm 600 -name '*key*')
-	"$METRICS" logs "${secrets[@]}" -- "$LAB_DIR"/logs/{dispatcher,merger,log1,log2,idx1,idx2}.log
+	sed -n 's/^\(secret\|frame\)-key //p' "$LAB_DIR"/keys/*/{secret,rack} > "$LAB_DIR/secrets"
+	"$METRICS" logs "$LAB_DIR/secrets" -- "$LAB_DIR"/logs/{dispatcher,merger,log1,log2,idx1,idx2}.log
 }
 run_step "their logs are lines of JSON, and hold no secret" logs_hold
 plant_secret() {
-	tr a-f A-F < "$LAB_DIR/rack.key" >> "$LAB_DIR/logs/log1.log"
+	sed -n 's/^frame-key //p' "$LAB_DIR/keys/log1/rack" | tr a-f A-F >> "$LAB_DIR/logs/log1.log"
 	logs_hold
 }
 refute_step "one that does is seen" 1 plant_secret
 bad_key() { # a key that is refused is not shown either
-	cut -c 1-63 "$LAB_DIR/rack.key" > "$LAB_DIR/short.key"
-	chmod 600 "$LAB_DIR/short.key"
-	"$BUILD/packrack-dispatcher" --in lo --out lo0 --rack-key "$LAB_DIR/short.key" \
+	local key
+	key=$(sed -n 's/^frame-key //p' "$LAB_DIR/keys/log1/rack")
+	cp -a "$LAB_DIR/keys/log1" "$LAB_DIR/short"
+	sed -i "s/^frame-key .*/frame-key ${key:0:63}/" "$LAB_DIR/short/rack"
+	"$BUILD/packrack-dispatcher" --config /dev/null --in lo --out lo0 --key "$LAB_DIR/short" \
 		> "$LAB_DIR/refused" 2>&1
-	! grep -qF "$(cut -c 1-16 "$LAB_DIR/short.key")" "$LAB_DIR/refused" && grep -q -- --rack-key "$LAB_DIR/refused"
+	! grep -qF "${key:0:16}" "$LAB_DIR/refused" && grep -q "short/rack: a frame-key" "$LAB_DIR/refused"
 }
 run_step "a key that is refused is not shown" bad_key
 "$RACK" down > /dev/null
