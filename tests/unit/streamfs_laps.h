@@ -2,6 +2,7 @@
 #ifndef TESTS_STREAMFS_LAPS_H
 #define TESTS_STREAMFS_LAPS_H
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -9,7 +10,9 @@
 #include "tests/unit/streamfs_sim.h"
 
 /*
- * What guarantees cost (Hyperion, section 4.2): the production frontier and table go many laps over a
+ * What guarantees cost (Hyperion, section 4.2, which says of its simulation no more than the result). The
+ * load is that of its measurements (7.2): 32 streams of differing speeds, arrivals at random of 64 KiB in the
+ * mean, blocks of 1 MiB, steady state. The production frontier and table go many laps over a
  * full volume, without I/O. A block that is written takes its time; blocks that are passed by take the
  * time to let them pass under the head, or a seek if that is shorter. The loss is against a volume without
  * guarantees, which passes nothing by.
@@ -17,10 +20,12 @@
 #define LAPS_BLOCK (1u << 20)
 #define LAPS_SEEK 1.2 /* of the time of a block: 12 ms, where 1 MiB takes 10 (100 MB/s) */
 #define LAPS_STREAMS 32
+#define LAPS_ARRIVAL 65536.0
 
 enum laps_kind {
-	LAPS_ALIKE, /* all streams are kept for the same time; arrivals at random */
-	LAPS_BURSTS, /* the same, but each stream is ten times as fast for a tenth of the time */
+	LAPS_ALIKE, /* all streams are kept for the same time: room in proportion to the rate */
+	LAPS_WHOLE, /* the same, but a block's worth arrives at once */
+	LAPS_BURSTS, /* as LAPS_ALIKE, but each stream is a hundred times as fast for a tenth of the time */
 	LAPS_DIFFERING, /* each stream is guaranteed the same room, with rates of 1 to 32 */
 };
 struct laps {
@@ -29,6 +34,8 @@ struct laps {
 	struct sfs_frontier f;
 	enum laps_kind kind;
 	double rate[LAPS_STREAMS], burst[LAPS_STREAMS];
+	double sum; /* of rate times burst */
+	double fill[LAPS_STREAMS]; /* of the stream's newest block */
 	uint64_t last; /* position of the last block written */
 	double time, passing; /* in times of a block */
 	uint64_t written, stuck;
@@ -65,7 +72,9 @@ laps_make(struct laps *l, enum laps_kind kind, uint64_t blocks, unsigned percent
 			.guarantee = (uint64_t)(part * percent / 100 * (double)blocks) *
 				     LAPS_BLOCK};
 		l->burst[i] = 1;
+		l->fill[i] = LAPS_BLOCK;
 	}
+	l->sum = sum;
 	return 0;
 }
 
@@ -76,6 +85,15 @@ laps_free(struct laps *l)
 	sfs_table_free(&l->t);
 }
 
+static inline double
+laps_weigh(struct laps *l)
+{
+	double sum = 0;
+	for (uint32_t k = 0; k < LAPS_STREAMS; k++)
+		sum += l->rate[k] * l->burst[k];
+	return sum;
+}
+
 /* Once a hundredth of a lap each stream begins or ends a burst, perhaps. */
 static inline void
 laps_weather(struct laps *l)
@@ -84,16 +102,15 @@ laps_weather(struct laps *l)
 		return;
 	for (uint32_t i = 0; i < LAPS_STREAMS; i++)
 		l->burst[i] = sim_below(&l->rng, 10) == 0 ? 10 : 0.1;
+	l->sum = laps_weigh(l);
 }
 
 static inline uint32_t
 laps_choose(struct laps *l)
 {
-	double sum = 0, at;
+	double at =
+		(double)(sim_random(&l->rng) >> 11) / (double)(UINT64_C(1) << 53) * l->sum;
 	uint32_t i = 0;
-	for (uint32_t k = 0; k < LAPS_STREAMS; k++)
-		sum += l->rate[k] * l->burst[k];
-	at = (double)(sim_random(&l->rng) >> 11) / (double)(UINT64_C(1) << 53) * sum;
 	while (i + 1 < LAPS_STREAMS && at >= l->rate[i] * l->burst[i]) {
 		at -= l->rate[i] * l->burst[i];
 		i++;
@@ -123,12 +140,35 @@ laps_move(struct laps *l, uint32_t block)
 	l->time += 1 + pass;
 }
 
+static inline double
+laps_random(struct laps *l)
+{
+	return ((double)(sim_random(&l->rng) >> 11) + 1) / (double)(UINT64_C(1) << 53);
+}
+
+/* Takes arrivals until a stream needs its next block. */
+static inline uint32_t
+laps_arrive(struct laps *l)
+{
+	for (;;) {
+		uint32_t i = laps_choose(l);
+		double length = l->kind == LAPS_WHOLE ? LAPS_BLOCK
+						      : -LAPS_ARRIVAL * log(laps_random(l));
+		length = length < LAPS_BLOCK ? length : LAPS_BLOCK;
+		if (l->fill[i] + length > LAPS_BLOCK) {
+			l->fill[i] = length;
+			return i;
+		}
+		l->fill[i] += length;
+	}
+}
+
 /* false: nothing may be recycled at all. */
 static inline bool
 laps_write(struct laps *l)
 {
 	uint64_t generation;
-	uint32_t block, i = laps_choose(l);
+	uint32_t block, i = laps_arrive(l);
 	laps_weather(l);
 	while ((block = laps_take(l, &generation)) != SFS_NONE) {
 		laps_move(l, block);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paper's cleaning result, small: no loss of throughput up to 70 %, at most 15 % at 90 %. */
+/*
+ * The paper's cleaning result, small: no loss of throughput up to 70 %, at most 15 % at 90 %; under its load, and
+ * where whole blocks arrive at random, which is harder.
+ */
 #include <check.h>
 
 #include "tests/unit/streamfs_laps.h"
@@ -19,17 +22,24 @@ loss_at(enum laps_kind kind, unsigned percent, uint64_t seed)
 	return loss;
 }
 
-START_TEST(test_alike)
+static void
+holds_for(enum laps_kind kind, uint64_t seed)
 {
 	static const struct {
 		unsigned percent;
 		double most;
 	} goal[] = {{70, 0.01}, {90, 0.15}};
 	for (size_t i = 0; i < 2; i++) {
-		double loss = loss_at(LAPS_ALIKE, goal[i].percent, (uint64_t)_i + 1);
+		double loss = loss_at(kind, goal[i].percent, seed);
 		ck_assert_msg(loss <= goal[i].most, "%u %% guaranteed: %.3f lost",
 			goal[i].percent, loss);
 	}
+}
+
+START_TEST(test_alike)
+{
+	holds_for(LAPS_ALIKE, (uint64_t)_i + 1);
+	holds_for(LAPS_WHOLE, (uint64_t)_i + 1);
 }
 END_TEST
 
