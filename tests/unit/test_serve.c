@@ -32,6 +32,7 @@ static struct heard {
 	uint64_t packets, held;
 	int64_t frontier, first_packet;
 	bool cancelled, limit;
+	uint64_t scanned; /* packets that were looked at for the last answer that ended */
 	char text[200];
 } heard;
 
@@ -112,6 +113,7 @@ on_merger(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 		heard.ends++;
 		heard.cancelled = env->end->cancelled;
 		heard.limit = env->end->limit_reached;
+		heard.scanned = env->end->scanned_packets;
 		break;
 	case PACKRACK__ENVELOPE__BODY_FAILURE:
 		heard.failures++;
@@ -306,6 +308,8 @@ START_TEST(cancelled_at_once)
 	cancel(1);
 	wait_for(&heard.ends, 1);
 	ck_assert(heard.cancelled);
+	ck_assert_uint_ge(heard.scanned, heard.packets);
+	ck_assert_uint_lt(heard.scanned, PACKETS / 2); /* the rest was never looked at */
 	ask(2, "", 0); /* not yet begun */
 	cancel(2);
 	wait_for(&heard.ends, 2);
@@ -314,6 +318,17 @@ START_TEST(cancelled_at_once)
 	settle();
 	ck_assert_uint_eq(heard.batches, 3);
 	ck_assert_uint_eq(pr_serve_running(serve), 0);
+}
+END_TEST
+
+START_TEST(a_limit_ends_the_work)
+{
+	ask(1, "", 7);
+	give_credit(1, 100);
+	wait_for(&heard.ends, 1);
+	ck_assert(heard.limit);
+	ck_assert_uint_eq(heard.packets, 7);
+	ck_assert_uint_eq(heard.scanned, 7);
 }
 END_TEST
 
@@ -493,6 +508,7 @@ fill(TCase *tc)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_add_test(tc, gives_all_for_credit);
 	tcase_add_test(tc, cancelled_at_once);
+	tcase_add_test(tc, a_limit_ends_the_work);
 	tcase_add_test(tc, many_share);
 	tcase_add_test(tc, stalled_ones_make_room);
 	tcase_add_test(tc, refusals_say_why);
