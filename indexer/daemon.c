@@ -66,7 +66,12 @@ make_hello(struct daemon *d)
 		.boot = d->boot,
 		.queries = pr_serve_queries(d->serve),
 		.queries_running = pr_serve_running(d->serve)};
+	struct pr_feed_figures figures;
 
+	if (d->feed) {
+		pr_feed_figures(d->feed, &figures);
+		facts.behind = figures.behind;
+	}
 	return pr_hello_create(d->view, &facts, NULL);
 }
 

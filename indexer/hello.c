@@ -6,6 +6,7 @@
 struct pr_hello_message {
 	Packrack__Hello hello;
 	Packrack__NodeStatus status;
+	uint64_t behind;
 	struct sfs_volume_info volume;
 	char note[SFS_NOTE_BYTES];
 	Packrack__LinkInfo *links;
@@ -71,6 +72,8 @@ fill_status(struct pr_hello_message *m, struct pr_view *view)
 	s->packets = catalog->packets;
 	s->bytes = catalog->bytes;
 	pr_catalog_times(catalog, &s->first_time, &s->last_time);
+	if (m->behind > figures.unlisted)
+		figures.unlisted = m->behind;
 	s->indexed_lag_bytes =
 		catalog->segments ? figures.unlisted * (catalog->bytes / catalog->segments)
 				  : 0;
@@ -103,6 +106,7 @@ pr_hello_create(
 	m->hello.name = (char *)facts->name;
 	m->hello.version = (char *)PACKRACK_VERSION;
 	m->hello.boot = facts->boot;
+	m->behind = facts->behind;
 	m->hello.status = &m->status;
 	m->status.name = (char *)facts->name;
 	m->status.queries = facts->queries;

@@ -13,6 +13,7 @@ struct pr_hello_facts {
 	const char *name;
 	uint64_t boot;
 	uint64_t queries, queries_running;
+	uint64_t behind; /* segments that are stored and have no index yet */
 };
 
 /* Only the newest links are listed: a merger must be able to take the message. */

@@ -260,6 +260,7 @@ bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
 int sfs_map_write(
 	struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err);
 /* Reads and proves the map at pos; buf of a block holds it then. */
+#define SFS_MAP_FIRST (5 * SFS_SECTOR) /* of a map: as a rule all of it */
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
 size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf);
 void sfs_flush_start(struct sfs *sfs, bool checkpoint);

@@ -81,7 +81,7 @@ sfs_map_write(struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_er
 bool
 sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h)
 {
-	uint32_t size = sfs->root.block_size, have = 5 * SFS_SECTOR;
+	uint32_t size = sfs->root.block_size, have = SFS_MAP_FIRST;
 	uint8_t hash[16];
 	if (sfs_read_block(sfs, pos, 0, have, buf) < 0 ||
 		!sfs_block_decode(&sfs->key, buf, pos, h) || h->kind != SFS_KIND_MAP ||

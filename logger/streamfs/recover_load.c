@@ -209,18 +209,17 @@ confirm_open(struct sfs_recovery *r, uint64_t block)
 		e->state = SFS_FREE;
 }
 
-/* Of headers a block apart the kernel's read-ahead knows nothing; asked for at once they come together. */
+/* Of what lies a block or more apart the kernel's read-ahead knows nothing; asked for at once it comes together. */
 static void
-announce(struct sfs *sfs, uint64_t first, uint64_t end)
+announce(struct sfs *sfs, uint64_t block, uint32_t len)
 {
-	for (uint64_t b = first; b < end; b++) {
-		struct sfs_disk *disk;
-		uint64_t offset;
-		sfs_locate(sfs, b, &disk, &offset);
-		if (disk->fd >= 0 && !disk->direct && ever_written(sfs, b))
-			posix_fadvise(
-				disk->fd, (off_t)offset, SFS_SECTOR, POSIX_FADV_WILLNEED);
-	}
+	struct sfs_disk *disk;
+	uint64_t offset;
+	if (block >= sfs->root.blocks || !ever_written(sfs, block))
+		return;
+	sfs_locate(sfs, block, &disk, &offset);
+	if (disk->fd >= 0 && !disk->direct)
+		posix_fadvise(disk->fd, (off_t)offset, len, POSIX_FADV_WILLNEED);
 }
 
 static int
@@ -241,8 +240,8 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 			sfs->repair[i].block >= first && sfs->repair[i].block < end &&
 			sfs->table.entry[sfs->repair[i].block].state != SFS_SEALED)
 			load_header(r, sfs->repair[i].block);
-	if (headers)
-		announce(sfs, first, end);
+	for (uint64_t b = first; headers && b < end; b++)
+		announce(sfs, b, SFS_SECTOR);
 	for (uint64_t b = first; b < end; b++) {
 		if (headers && ever_written(sfs, b))
 			load_header(r, b);
@@ -280,6 +279,9 @@ int
 sfs_recover_load(struct sfs_recovery *r, struct pr_error *err)
 {
 	const struct sfs_root *root = &r->sfs->root;
+	for (uint64_t map = root->map_interval - 1; map < root->blocks;
+		map += root->map_interval)
+		announce(r->sfs, map, SFS_MAP_FIRST);
 	for (uint64_t first = 0; first < root->blocks; first += root->map_interval)
 		if (load_interval(r, first) < 0)
 			return pr_error_set(err, "no memory to open the volume");
