@@ -38,6 +38,8 @@ struct ask {
 	struct pr_source *merge;
 	struct pr_completeness *completeness;
 	struct question question;
+	bool packets; /* count these ourselves, */
+	bool twice; /* as some lie in two volumes, whose counts do not add up */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -219,8 +221,8 @@ begin(struct ask *ask, struct pr_error *err)
 		Packrack__Query query = ask->question.query;
 
 		/* of several, a merge must tell which packets lie in two of them */
-		query.count_only = query.count_only && ask->count == 1;
-		query.tally = ask->count == 1 ? query.tally : NULL;
+		query.tally = ask->packets ? NULL : query.tally;
+		query.count_only = query.count_only && (ask->count == 1 || query.tally);
 		v->answer = pr_answer_create(v->view, &query, err);
 		if (!v->answer)
 			return pr_error_prefix(err, "%s", v->path);
@@ -316,6 +318,8 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		if (ask->count == 1) {
 			sums->matched = end->matched;
 			sums->related = end->related;
+		} else if (ask->args->tally.group && !ask->packets) {
+			sums->matched += end->matched;
 		}
 		if (end->limit_reached && ask->count == 1) {
 			sums->limit_reached = true;
@@ -336,7 +340,11 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		sums->index_damaged += end->index_damaged;
 		sums->counted_packets += end->counted_packets;
 	}
-	return pr_completeness_finish(ask->completeness, &sums->completeness, err);
+	if (pr_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
+		return -1;
+	ask->twice = ask->args->tally.group && !ask->packets && ask->count > 1 &&
+		     pr_completeness_doubles(ask->completeness) > 0;
+	return 0;
 }
 
 static enum ask_result
@@ -375,6 +383,12 @@ ask_volumes(const struct query_args *a, struct sink *sink, struct ask_answer *ou
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
+	result = answer(&ask, out, err);
+	close_all(&ask);
+	if (result != ASK_DONE || !ask.twice || interrupted)
+		return result;
+	ask_answer_free(out);
+	ask = (struct ask){.args = a, .sink = sink, .packets = true};
 	result = answer(&ask, out, err);
 	close_all(&ask);
 	return result;

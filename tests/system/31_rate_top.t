@@ -102,6 +102,14 @@ filtered() {
 }
 run_step "each has a filter that tcpdump agrees with" filtered
 
+several() { # volumes at once, from the index; and again, where two hold the same packets
+	cp full.vol same.vol
+	says rate --volume full.vol --volume cut.vol && from_index &&
+		"$TALLIES" rate said.json "$S" "$FULL" "$CUT" || return 1
+	says rate --volume full.vol --volume same.vol && read_all && "$TALLIES" rate said.json "$S" "$FULL"
+}
+run_step "over several volumes" several
+
 # ---- over nodes ----
 start() {
 	"$@" > "$LAB_DIR/${1##*/}.log.${#PROGRAMS[@]}" 2>&1 &
