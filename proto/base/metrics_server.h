@@ -9,7 +9,8 @@
  * Answers GET /metrics over HTTP, by libevent's server in a thread of its own, at a lower priority. For
  * each scrape, ten a second at most, it asks the loop's thread for the values: no lock is shared, pages
  * change hands by one atomic exchange. What comes in is bounded: PR_METRICS_CONNECTIONS at a time, each
- * for PR_METRICS_PATIENCE_NS at most, with at most PR_METRICS_REQUEST_MAX bytes of request.
+ * for PR_METRICS_PATIENCE_NS at most, with at most PR_METRICS_REQUEST_MAX bytes of request
+ * (libevent lets up to twice that pass when it comes in pieces).
  */
 #define PR_METRICS_CONNECTIONS 16
 #define PR_METRICS_PATIENCE_NS INT64_C(5000000000)
