@@ -281,7 +281,9 @@ def ask(host, port, request):
                 if not more:
                     return answer
                 answer += more
-        except (ConnectionResetError, BrokenPipeError):
+        except TimeoutError:
+            raise
+        except OSError:  # it hung up while we were speaking
             return answer
 
 
