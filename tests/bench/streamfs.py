@@ -97,8 +97,8 @@ class Load:
         dirty = bl.dirty_bytes()
         got = self.command(f"run {seconds} {reads}")
         wall = time.monotonic() - begin
-        # what the page cache has taken in, and not given to the device yet, is not written
-        got["kept"] = 1 - (bl.dirty_bytes() - dirty) / got["total"]
+        # what the page cache has taken in, and not given to the device yet, is not written; a volume has none
+        got["kept"] = 1 - (bl.dirty_bytes() - dirty) / got["total"] if self.mounts else 1
         got["rate"] = sum(got["bytes"]) / seconds * got["kept"]
         # the process, and what kernel threads do for it
         kernel = bl.kernel_since(busy) / (got["total"] / 1e9)
@@ -137,6 +137,12 @@ def compare(what, unit, got, less=False, scale=1.0):
         table.row(what, unit, got["streamfs"] / scale, got[name] / scale if name in got else None, name, less)
 
 
+def told(name, got):
+    """As it is measured: a part takes minutes"""
+    print(f"    {name}: {got['rate'] / MB:,.0f} MB/s, worst second {got['worst'] / MB:,.0f}, "
+          f"CPU per GB {got['cpu_gb']:.3f} s, payload {got['payload']:.4f} of what the device was given", flush=True)
+
+
 # ---- write only ----
 
 def limit_binds():
@@ -173,6 +179,8 @@ def part_write():
         load.command("run 1 0")
         alone[name] = load.rounds(3, 2)
         load.close()
+        told(name, held[name])
+        told(f"{name}, no limit", alone[name])
     of = lambda got, key: {n: g[key] for n, g in got.items()}
     mean, worst, cpu, payload = (of(held, k) for k in ("rate", "worst", "cpu_gb", "payload"))
     free, free_worst, free_cpu = (of(alone, k) for k in ("rate", "worst", "cpu_gb"))
@@ -290,8 +298,10 @@ def part_devices():
             load.fill()
             limit(n, rate)
             load.command("run 1 0")
-            got[name, n] = load.rounds(ROUNDS, 2)["rate"]
+            run = load.rounds(ROUNDS, 2)
             load.close()
+            got[name, n] = run["rate"]
+            told(f"{name}, {n} devices", run)
     for n in (1, 2, 3):
         for peer in contenders[1:] or [None]:
             table.row(f"{n} devices of {rate / MB:.0f} MB/s each", "MB/s", got["streamfs", n] / MB,
