@@ -85,7 +85,9 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 		else
 			pr_query_spec_free(&spec);
 	}
-	if (!a->query) {
+	if (a->query)
+		a->end = pr_answer_end_create(view, a->query, err);
+	if (!a->end) {
 		pr_answer_destroy(&a);
 		return NULL;
 	}
@@ -357,7 +359,7 @@ pr_answer_exchange(struct pr_answer *a, struct pr_view_buffer *buffer)
 const Packrack__End *
 pr_answer_end(struct pr_answer *a, struct pr_error *err)
 {
-	if (!a->end)
-		a->end = pr_answer_end_create(a->view, a->query, err);
-	return a->end ? pr_answer_end_message(a->end) : NULL;
+	return pr_answer_end_fill(a->end, a->view, a->query, err) == 0
+		       ? pr_answer_end_message(a->end)
+		       : NULL;
 }

@@ -12,7 +12,7 @@ struct pr_answer_end {
 	Packrack__Loss *losses;
 	Packrack__Evicted *evicted;
 	Packrack__Ledger *ledgers;
-	size_t loss_room;
+	bool filled;
 };
 
 /* pointers[i] = &items[i], for items of size bytes; NULL: no memory. */
@@ -193,7 +193,6 @@ fill_figures(Packrack__End *out, struct pr_query *q)
 {
 	const struct pr_query_figures *f = pr_query_figures(q);
 
-	packrack__end__init(out);
 	out->matched = f->matched;
 	out->scanned_packets = f->scanned_packets;
 	out->scanned_bytes = f->scanned_bytes;
@@ -223,13 +222,25 @@ pr_answer_end_create(struct pr_view *view, struct pr_query *query, struct pr_err
 		pr_error_set(err, "no memory for an answer's end");
 		return NULL;
 	}
-	fill_figures(&end->message, query);
-	if (fill_losses(end, book, query) < 0 || fill_ledgers(end, book, query) < 0)
-		pr_error_set(err, "no memory for an answer's end");
-	else if (fill_evicted(end, view, query, err) == 0)
+	packrack__end__init(&end->message);
+	if (fill_ledgers(end, book, query) == 0)
 		return end;
+	pr_error_set(err, "no memory for an answer's end");
 	pr_answer_end_destroy(&end);
 	return NULL;
+}
+
+int
+pr_answer_end_fill(struct pr_answer_end *end, struct pr_view *view, struct pr_query *query,
+	struct pr_error *err)
+{
+	if (end->filled)
+		return 0;
+	end->filled = true;
+	fill_figures(&end->message, query);
+	if (fill_losses(end, pr_view_book(view), query) < 0)
+		return pr_error_set(err, "no memory for an answer's end");
+	return fill_evicted(end, view, query, err);
 }
 
 void

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
+
 static int
 compare(const struct pr_facts *facts, uint64_t epoch, uint16_t link)
 {
@@ -203,6 +205,23 @@ pr_facts_name(const struct pr_facts *facts)
 	if (facts->have_link && *facts->info.name)
 		return facts->info.name;
 	return facts->have_mark ? facts->mark.link.name : "";
+}
+
+int64_t
+pr_book_settled(const struct pr_book *book, int64_t now)
+{
+	int64_t settled = PR_TIME_MAX;
+
+	for (size_t i = 0; i < book->count; i++) {
+		const struct pr_facts *f = book->facts[i];
+
+		if (!f->have_mark || f->mark.link.ended || f->mark.stopping ||
+			f->mark.said_until < now - PR_BOOK_ALIVE_NS)
+			continue;
+		if (f->mark.said_until < settled)
+			settled = f->mark.said_until;
+	}
+	return settled;
 }
 
 void

@@ -41,6 +41,18 @@ struct pr_book {
 int pr_book_take(
 	struct pr_book *book, const struct pr_ledger_entry *entry, struct pr_error *err);
 void pr_book_free(struct pr_book *book);
+
+/*
+ * Who has not been heard of for so long is gone: a MARK comes every 100 ms, and what it declares is
+ * settled within the hold time of 2 s.
+ */
+#define PR_BOOK_ALIVE_NS INT64_C(4000000000)
+/*
+ * Up to which time all is stored that dispatchers still at work have sent here; PR_TIME_MAX: none
+ * of them is. now: real time.
+ */
+int64_t pr_book_settled(const struct pr_book *book, int64_t now);
+
 const struct pr_facts *pr_book_find(
 	const struct pr_book *book, uint64_t epoch, uint16_t link); /* or NULL */
 const char *pr_facts_name(const struct pr_facts *facts); /* "" when none is known */

@@ -13,6 +13,7 @@
 
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
+#define SETTLE_MS 20 /* between looks at whether all has settled */
 
 struct job {
 	struct job *next;
@@ -23,6 +24,7 @@ struct job {
 	uint64_t credit;
 	bool started; /* it has, or has had, its turn */
 	bool done; /* to be removed */
+	bool settling; /* waits for what is still on its way into the volume */
 	int64_t active; /* monotonic: last time it had credit or was asked */
 	Packrack__Query *query; /* until answer is made */
 	struct pr_answer *answer;
@@ -235,6 +237,10 @@ start(struct pr_serve *s, struct job *job, int64_t deadline)
 		fail(job, err.text, false);
 		return;
 	}
+	job->settling = job->query->settle && pr_book_settled(pr_view_book(s->view),
+						      pr_now_real()) < job->query->until;
+	if (job->settling)
+		return;
 	job->answer = pr_answer_create(s->view, job->query, &err);
 	job->view = s->view;
 	packrack__query__free_unpacked(job->query, NULL);
@@ -291,7 +297,8 @@ admit(struct pr_serve *s, int64_t now)
 	size_t running = 0;
 
 	for (struct job *job = s->jobs; job; job = job->next)
-		running += job->started && !job->done && !stalled(job, now);
+		running +=
+			job->started && !job->done && !job->settling && !stalled(job, now);
 	for (struct job *job = s->jobs; job && running < s->running_max; job = job->next)
 		if (!job->started) {
 			job->started = true;
@@ -303,7 +310,7 @@ static void
 on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct pr_serve *s = arg;
-	bool more = false, blocked = false, waiting = false;
+	bool more = false, blocked = false, waiting = false, settling = false;
 
 	(void)fd;
 	(void)what;
@@ -317,7 +324,8 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	remove_done(s);
 	admit(s, pr_now_mono()); /* those that are done make room */
 	for (struct job *job = s->jobs; job; job = job->next) {
-		more |= job->started && runnable(job) && !job->out;
+		more |= job->started && runnable(job) && !job->out && !job->settling;
+		settling |= job->settling;
 		blocked |= job->out != OUT_NOTHING;
 		waiting |= !job->started;
 	}
@@ -325,6 +333,8 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 		run_soon(s);
 	else if (blocked) /* an asker's queue is full: time for it to take something */
 		run_later(s, 5);
+	else if (settling)
+		run_later(s, SETTLE_MS);
 	else if (waiting) /* until those that run are stalled for good */
 		run_later(s, 100);
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "merger/pcap_over_ip.h"
 #include "merger/server.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
@@ -12,11 +13,11 @@
 #include "proto/rpc/keys.h"
 
 struct values {
-	struct pr_string_list listen;
+	struct pr_string_list listen, pcap_over_ip;
 	uint64_t max_queries;
 	char *metrics, *key_flag; /* as given */
 	int log_format;
-	bool verbose;
+	bool pcap_over_ip_open, verbose;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -51,6 +52,18 @@ static const struct pr_option options[] = {
 		.arg = "FORMAT",
 		.help = "of what is said on stderr: auto, text or json",
 		.choices = pr_log_formats},
+	{.name = "pcap-over-ip",
+		.kind = PR_OPT_LIST,
+		.offset = AT(pcap_over_ip),
+		.arg = "PLACE",
+		.help = "who connects to PORT or ADDRESS:PORT gets all packets from then "
+			"on "
+			"(with /LINK: of one link), repeatable"},
+	{.name = "pcap-over-ip-open",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(pcap_over_ip_open),
+		.help = "such a port may be reached from other machines: no key is asked "
+			"for there"},
 	{.name = "verbose",
 		.letter = 'v',
 		.kind = PR_OPT_FLAG,
@@ -95,6 +108,52 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 	pr_merger_scrape(arg, page);
 }
 
+/* Such a port asks for no key, whatever the others do. */
+static int
+check_pcap_over_ip(const struct values *v, struct pr_error *err)
+{
+	bool loopback;
+
+	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
+		const char *place = v->pcap_over_ip.items[i];
+
+		if (pr_pcap_over_ip_check(place, &loopback, err) < 0)
+			return pr_error_prefix(err, "--pcap-over-ip");
+		if (!loopback && !v->pcap_over_ip_open)
+			return pr_error_set(err,
+				"--pcap-over-ip %s: anybody who reaches it could read all: "
+				"use a loopback address, or allow it with "
+				"--pcap-over-ip-open",
+				place);
+	}
+	return 0;
+}
+
+static int
+serve_pcap_over_ip(struct pr_merger *m, const struct values *v, struct pr_error *err)
+{
+	bool loopback;
+
+	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
+		const char *place = v->pcap_over_ip.items[i];
+
+		if (pr_pcap_over_ip_check(place, &loopback, err) < 0 ||
+			pr_pcap_over_ip_add(m, place, err) < 0)
+			return -1;
+		if (!loopback)
+			pr_log_warning(
+				"pcap-over-IP on %s: ANYBODY WHO REACHES IT MAY READ "
+				"ALL PACKETS, no key is asked for",
+				place);
+		else if (pr_keys_dir(v->key_flag))
+			pr_log_warning(
+				"pcap-over-IP on %s: every user of this machine may read "
+				"all packets, no key is asked for",
+				place);
+	}
+	return 0;
+}
+
 static int
 run(const struct values *v, struct pr_error *err)
 {
@@ -107,7 +166,8 @@ run(const struct values *v, struct pr_error *err)
 
 	if (m && v->metrics)
 		metrics = pr_metrics_serve(loop, v->metrics, on_scrape, m, err);
-	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0) {
+	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0 &&
+		serve_pcap_over_ip(m, v, err) == 0) {
 		pr_log_info("ready");
 		pr_notify("READY=1");
 		result = pr_loop_run(loop, err);
@@ -135,6 +195,8 @@ pr_merger_main(int argc, char **argv)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
 	if (parsed == 0 && v.metrics)
 		parsed = pr_metrics_check_address(v.metrics, &err);
+	if (parsed == 0)
+		parsed = check_pcap_over_ip(&v, &err);
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		pr_log_set_format(v.log_format);

@@ -121,6 +121,8 @@ ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
 	f->count_at_node =
 		count_at_node && query->count_only && (count == 1 || !query->limit);
 	copy.count_only = f->count_at_node;
+	copy.follow = false;
+	copy.settle = f->follow.on;
 	f->legs = calloc(count ? count : 1, sizeof(*f->legs));
 	if (!f->legs)
 		return pr_error_set(err, "no memory for a query");
@@ -143,7 +145,7 @@ check_query(const struct pr_fanout_options *o, struct pr_error *err)
 
 	if (q->since > q->until)
 		return pr_error_set(err, "the time range ends before it begins");
-	if (q->tally && (!q->count_only || q->limit))
+	if (q->tally && (!q->count_only || q->limit || q->follow))
 		return pr_error_set(
 			err, "a count by groups gives no packets and has no limit");
 	if (!o->registry->count && !q->n_nodes)
@@ -180,10 +182,9 @@ allocate(struct pr_fanout *f, struct pr_error *err)
 	const Packrack__Query *q = f->options.query;
 	struct pr_completeness_options c = {.since = q->since,
 		.until = q->until,
-		.now = f->options.real,
+		.now = f->options.real + (f->mono - f->began),
 		.link = q->link};
 
-	packrack__end__init(&f->sums);
 	f->completeness = pr_completeness_create(&c, err);
 	f->merge = pr_merge_create(err);
 	return f->completeness && f->merge ? 0 : -1;
@@ -202,16 +203,23 @@ release(struct pr_fanout *f)
 }
 
 int
-pr_fanout_recount(struct pr_fanout *f, struct pr_error *err)
+pr_fanout_ask_again(struct pr_fanout *f, struct pr_error *err)
 {
 	release(f);
-	f->matched = 0;
 	f->merged = false;
 	f->options.mono = f->mono;
 	if (allocate(f, err) < 0 || ask_all(f, false, err) < 0)
 		return -1;
 	pr_fanout_grant(f);
 	return 0;
+}
+
+int
+pr_fanout_recount(struct pr_fanout *f, struct pr_error *err)
+{
+	f->matched = 0;
+	packrack__end__init(&f->sums);
+	return pr_fanout_ask_again(f, err);
 }
 
 static struct pr_fanout *
@@ -225,7 +233,8 @@ make(const struct pr_fanout_options *options)
 	f->options.query = query_copy(options->query);
 	if (!f->options.silent_ns)
 		f->options.silent_ns = PR_FANOUT_SILENT_NS;
-	f->mono = options->mono;
+	f->mono = f->began = options->mono;
+	packrack__end__init(&f->sums);
 	f->limit = options->query->limit;
 	f->count_only = options->query->count_only;
 	f->room = PR_FANOUT_BATCH;
@@ -250,7 +259,8 @@ pr_fanout_create(const struct pr_fanout_options *options, struct pr_error *err)
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
-	if (allocate(f, err) < 0 || ask_all(f, true, err) < 0) {
+	pr_fanout_follow_begin(f);
+	if (allocate(f, err) < 0 || ask_all(f, !f->follow.on, err) < 0) {
 		pr_fanout_destroy(&f);
 		return NULL;
 	}
@@ -272,6 +282,7 @@ pr_fanout_destroy(struct pr_fanout **fp)
 	release(f);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
+	pr_fanout_follow_free(f);
 	if (f->options.query)
 		packrack__query__free_unpacked((Packrack__Query *)f->options.query, NULL);
 	free(f->buf);
@@ -483,6 +494,8 @@ pr_fanout_tick(struct pr_fanout *f, int64_t mono)
 			check_leg(f, &f->legs[i]);
 	if (!f->done)
 		pr_fanout_pump(f, true);
+	if (!f->done && f->follow.idle)
+		pr_fanout_follow_tick(f);
 }
 
 bool

@@ -36,7 +36,16 @@ struct pr_fanout_options {
 	uint64_t *next_id; /* of what is asked of nodes; never used twice */
 	int64_t mono, real;
 	int64_t silent_ns; /* 0: PR_FANOUT_SILENT_NS */
+	/*
+	 * Set: the client is in this process (client is empty then). Takes what would be sent to it; -1:
+	 * it wants no more. Must not call the fan-out. After End or Failure nothing comes.
+	 */
+	int (*deliver)(void *arg, const Packrack__Envelope *env);
+	void *deliver_arg;
 };
+
+/* With Query.follow: between the beginnings of two rounds of asking, at least. */
+#define PR_FANOUT_FOLLOW_NS INT64_C(200000000)
 
 /* Asks the nodes. NULL: err is for the client. */
 struct pr_fanout *pr_fanout_create(

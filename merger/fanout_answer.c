@@ -9,7 +9,9 @@ static void
 send_client(struct pr_fanout *f, Packrack__Envelope *env)
 {
 	env->id = f->options.id;
-	if (pr_rpc_send(f->options.client.rpc, &f->options.client.peer, env, NULL) == 0)
+	if (f->options.deliver ? f->options.deliver(f->options.deliver_arg, env) == 0
+			       : pr_rpc_send(f->options.client.rpc, &f->options.client.peer,
+					 env, NULL) == 0)
 		return;
 	/* within its credit a queue cannot be full: the client is gone */
 	f->done = true;
@@ -181,9 +183,9 @@ pr_fanout_pump(struct pr_fanout *f, bool flush)
 {
 	if (f->sealed && f->credit)
 		send_batch(f);
-	if (!f->done)
+	if (!f->done && !f->follow.idle)
 		merge_on(f, flush);
-	if (!f->done)
+	if (!f->done && !f->follow.idle)
 		pr_fanout_grant(f);
 }
 
@@ -238,7 +240,8 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 			pr_completeness_failed(f->completeness, f->legs[i].index,
 				pr_remote_error(f->legs[i].remote));
 	pr_fanout_cancel_legs(f);
-	if (pr_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
+	if (!f->follow.idle && /* else that has been done */
+		pr_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
 		pr_fanout_failure(f, err.text, false);
 		return;
 	}
@@ -250,14 +253,18 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 			pr_fanout_failure(f, err.text, false);
 		return;
 	}
+	if (f->follow.on && !cancelled && !f->limited && pr_fanout_follow_round(f))
+		return;
+	pr_fanout_follow_sum(f);
 	f->sums.matched = f->matched;
-	f->sums.cancelled = cancelled;
+	f->sums.cancelled = cancelled && !f->follow.on; /* its way to end */
 	f->sums.limit_reached = f->limited;
 	env.body_case = PACKRACK__ENVELOPE__BODY_END;
 	env.end = &f->sums;
 	f->done = true;
 	send_end(f, &env);
-	packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+	if (f->sums.completeness)
+		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
 	f->sums.completeness = NULL;
 }
 

@@ -21,6 +21,14 @@ struct leg {
 		moved; /* last sign of life; last batch, or when one was first owed */
 };
 
+/* Of a query that goes on: round after round, each of a time range behind the one before. */
+struct follow {
+	bool on, idle; /* idle: between two rounds */
+	int64_t until; /* as asked */
+	int64_t round_mono;
+	Packrack__Completeness *total; /* of the rounds before; NULL: none was */
+};
+
 struct pr_fanout {
 	struct pr_fanout_options options; /* query is ours */
 	struct leg *legs;
@@ -44,7 +52,8 @@ struct pr_fanout {
 	struct pr_tally *tally; /* of the nodes', when asked for */
 	struct pr_tally_part part;
 	size_t tally_at; /* how much the client has been given */
-	int64_t mono;
+	int64_t mono, began; /* began: when options.real was */
+	struct follow follow;
 };
 
 /* Merges and sends as far as nodes and credit let it. flush: also a batch that is not full. */
@@ -58,5 +67,17 @@ void pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request);
 /* Passes on what remotes found wrong, and asks for more where there is room. */
 void pr_fanout_grant(struct pr_fanout *f);
 void pr_fanout_cancel_legs(struct pr_fanout *f);
+/* Asks all nodes anew, as the query now is; figures are added to. -1: err. */
+int pr_fanout_ask_again(struct pr_fanout *f, struct pr_error *err);
+
+/* fanout_follow.c: the first round's time range is set. */
+void pr_fanout_follow_begin(struct pr_fanout *f);
+/* A round has ended; its completeness is taken over into the total. true: another one will follow. */
+bool pr_fanout_follow_round(struct pr_fanout *f);
+/* Between rounds: begins the next when it is time. */
+void pr_fanout_follow_tick(struct pr_fanout *f);
+/* Adds what was before to the last round's (sums.completeness), for the End. */
+void pr_fanout_follow_sum(struct pr_fanout *f);
+void pr_fanout_follow_free(struct pr_fanout *f);
 
 #endif

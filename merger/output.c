@@ -73,7 +73,7 @@ static int
 fail(struct pr_output *out, int error, struct pr_error *err)
 {
 	out->failed = true;
-	out->closed = error == EPIPE;
+	out->closed = error == EPIPE || error == ECONNRESET;
 	errno = error;
 	return pr_error_errno(err, "writing the answer");
 }
@@ -197,6 +197,26 @@ pr_output_init(struct pr_output *out, int fd, bool thread, struct pr_error *err)
 	return out->buf ? 0 : pr_error_set(err, "no memory for an output buffer");
 }
 
+int
+pr_output_init_call(struct pr_output *out,
+	int (*take)(void *arg, const void *data, size_t len), void *arg,
+	struct pr_error *err)
+{
+	if (pr_output_init(out, -1, false, err) < 0)
+		return -1;
+	out->take = take;
+	out->take_arg = arg;
+	return 0;
+}
+
+/* Returns 0, or errno. */
+static int
+put(const struct pr_output *out, const void *data, size_t len)
+{
+	return out->take ? out->take(out->take_arg, data, len)
+			 : write_fully(out->fd, data, len);
+}
+
 void
 pr_output_free(struct pr_output *out)
 {
@@ -220,8 +240,7 @@ pr_output_flush(struct pr_output *out, struct pr_error *err)
 		return 0;
 	allocate_ahead(out, out->used);
 	out->placed += out->used;
-	error = out->thread ? thread_hand_over(out)
-			    : write_fully(out->fd, out->buf, out->used);
+	error = out->thread ? thread_hand_over(out) : put(out, out->buf, out->used);
 	out->used = 0;
 	return error ? fail(out, error, err) : 0;
 }
@@ -253,7 +272,7 @@ pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_e
 	out->written += len;
 	if (len > PR_OUTPUT_ROOM) {
 		out->placed += len;
-		error = write_fully(out->fd, data, len);
+		error = put(out, data, len);
 		return error ? fail(out, error, err) : 0;
 	}
 	memcpy(out->buf + out->used, data, len);

@@ -20,9 +20,14 @@ struct pr_output_thread;
 
 struct pr_output {
 	int fd;
+	/*
+	 * Set by pr_output_init_call: takes bytes in place of fd; returns 0, or errno for a failure.
+	 */
+	int (*take)(void *arg, const void *data, size_t len);
+	void *take_arg;
 	struct pr_output_thread *thread; /* NULL: none */
 	bool failed;
-	bool closed; /* failed because the reader is gone (EPIPE): no fault of ours */
+	bool closed; /* failed because the reader is gone (EPIPE, ECONNRESET): no fault of ours */
 	uint8_t *buf;
 	size_t used;
 	uint64_t written; /* bytes, with those in buf */
@@ -37,6 +42,10 @@ struct pr_output {
 
 /* fd stays the caller's. */
 int pr_output_init(struct pr_output *out, int fd, bool thread, struct pr_error *err);
+/* Bytes go to a function; it must take all that it is given. */
+int pr_output_init_call(struct pr_output *out,
+	int (*take)(void *arg, const void *data, size_t len), void *arg,
+	struct pr_error *err);
 void pr_output_free(struct pr_output *out); /* does not flush */
 /* Hands on what has gathered; with a thread an error may show at a later call. */
 int pr_output_flush(struct pr_output *out, struct pr_error *err);

@@ -21,7 +21,7 @@ struct pr_remote {
 	struct batch *head, *tail;
 	struct pr_segment_reader reader;
 	bool reading; /* reader walks through head */
-	bool ended;
+	bool ended, rounds;
 	char *error;
 	uint32_t owed, waiting;
 	size_t bytes;
@@ -71,6 +71,12 @@ pr_remote_destroy(struct pr_remote **rp)
 		drop_head(r);
 	free(r->error);
 	free(r);
+}
+
+void
+pr_remote_rounds(struct pr_remote *r)
+{
+	r->rounds = true;
 }
 
 void
@@ -155,6 +161,7 @@ read_packet(struct pr_remote *r, struct pr_packet *out)
 			return -1;
 		}
 		r->reading = true;
+		r->any = r->any && !r->rounds;
 	}
 	got = pr_segment_next(&r->reader, out, &err);
 	if (got < 0) {

@@ -31,6 +31,12 @@ struct pr_remote *pr_remote_create(struct pr_error *err);
 void pr_remote_destroy(struct pr_remote **remote);
 
 /*
+ * The answer comes in rounds (Query.follow): order is kept within a batch, but a later batch may begin
+ * before the end of the one before it, where a clock was set back. Call before the first batch.
+ */
+void pr_remote_rounds(struct pr_remote *remote);
+
+/*
  * The source over it; to be destroyed (by the merge that owns it) before the remote is. One only.
  */
 struct pr_source *pr_remote_source(struct pr_remote *remote, struct pr_error *err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/server_internal.h"
 
+#include "merger/pcap_over_ip.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,46 +60,62 @@ query_of(struct pr_merger *m, const struct pr_address *from, uint64_t id)
 	return NULL;
 }
 
-static void
-on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+static struct pr_fanout *
+query_add(struct pr_merger *m, struct pr_fanout_options *o, struct pr_error *err)
 {
-	struct pr_fanout_options o = {.client = *from,
-		.id = env->id,
-		.number = m->queries_total + 1,
-		.query = env->query,
-		.registry = &m->registry,
-		.next_id = &m->next_id,
-		.mono = pr_now_mono(),
-		.real = pr_now_real(),
-		.silent_ns = m->options.silent_ns};
-	struct pr_error err;
 	struct pr_fanout *f;
 
-	if (query_of(m, from, env->id)) {
-		refuse(from, env->id, "a query of this number is running already", true);
-		return;
-	}
+	o->number = m->queries_total + 1;
+	o->registry = &m->registry;
+	o->next_id = &m->next_id;
+	o->mono = pr_now_mono();
+	o->real = pr_now_real();
+	o->silent_ns = m->options.silent_ns;
 	if (m->query_count >= m->options.max_queries) {
 		m->queries_refused++;
-		pr_error_set(&err,
+		pr_error_set(err,
 			"%zu queries are running, which is all that --max-queries allows: "
 			"try again later",
 			m->query_count);
-		refuse(from, env->id, err.text, false);
-		return;
+		return NULL;
 	}
-	f = pr_fanout_create(&o, &err);
-	if (!f) {
-		refuse(from, env->id, err.text, false);
-		return;
-	}
-	pr_log_with(PR_LOG_INFO,
-		PR_LOG_FIELDS({"user", from->peer.user}, {"query", env->query->text}),
-		"query of %s: %s", from->peer.user[0] ? from->peer.user : "a client",
-		env->query->text[0] ? env->query->text : "all packets");
+	f = pr_fanout_create(o, err);
+	if (!f)
+		return NULL;
 	m->queries_total++;
 	m->queries[m->query_count] = f;
-	m->clients[m->query_count++] = *from;
+	m->clients[m->query_count++] = o->client;
+	return f;
+}
+
+struct pr_fanout *
+pr_merger_ask(struct pr_merger *m, const Packrack__Query *query,
+	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
+	struct pr_error *err)
+{
+	struct pr_fanout_options o = {
+		.query = query, .deliver = deliver, .deliver_arg = arg};
+
+	return query_add(m, &o, err);
+}
+
+static void
+on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_fanout_options o = {.client = *from, .id = env->id, .query = env->query};
+	struct pr_error err;
+
+	if (query_of(m, from, env->id))
+		refuse(from, env->id, "a query of this number is running already", true);
+	else if (!query_add(m, &o, &err))
+		refuse(from, env->id, err.text, false);
+	else
+		pr_log_with(PR_LOG_INFO,
+			PR_LOG_FIELDS(
+				{"user", from->peer.user}, {"query", env->query->text}),
+			"query of %s: %s",
+			from->peer.user[0] ? from->peer.user : "a client",
+			env->query->text[0] ? env->query->text : "all packets");
 }
 
 static void
@@ -287,11 +305,13 @@ tick(void *arg)
 			node_lost(m, node, "its key was revoked");
 	}
 	for (size_t i = 0; i < m->query_count; i++) {
-		if (pr_rpc_probe(m->clients[i].rpc, &m->clients[i].peer))
+		if (!m->clients[i].rpc || /* it is one of ours */
+			pr_rpc_probe(m->clients[i].rpc, &m->clients[i].peer))
 			pr_fanout_tick(m->queries[i], now);
 		else
 			pr_fanout_cancel(m->queries[i]);
 	}
+	pr_pcap_over_ip_tick(m->pcap_over_ip, now);
 	queries_reap(m);
 	pr_registry_expire(&m->registry, now);
 }
@@ -360,6 +380,7 @@ pr_merger_destroy(struct pr_merger **mp)
 		pr_fanout_stop(m->queries[i], "the merger was stopped");
 		pr_fanout_destroy(&m->queries[i]);
 	}
+	pr_pcap_over_ip_free(&m->pcap_over_ip);
 	for (size_t i = 0; i < m->listener_count; i++) {
 		pr_rpc_destroy(&m->listeners[i]->rpc);
 		free(m->listeners[i]);

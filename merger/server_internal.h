@@ -24,10 +24,16 @@ struct pr_merger {
 	struct pr_address
 		*clients; /* of the queries, for telling whether they are still there */
 	size_t query_count;
+	struct pr_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
 	uint64_t next_id;
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
 	int64_t said_name; /* monotonic: when we warned of a node by another name last */
 };
+
+/* A query of this process; see deliver in fanout.h. The fan-out stays the merger's. NULL: err. */
+struct pr_fanout *pr_merger_ask(struct pr_merger *m, const Packrack__Query *query,
+	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
+	struct pr_error *err);
 
 void pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id);
 void pr_merger_reply(const struct pr_address *to, uint64_t id, Packrack__Envelope *env);

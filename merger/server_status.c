@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "merger/pcap_over_ip.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/status_metrics.h"
 
-#define VALUES 6
+#define VALUES 13
 #define LINKS_MAX 10000
 
 /* The reply borrows all its texts from the registry. */
@@ -71,6 +72,7 @@ add_query(struct reply *r, const struct pr_fanout *query)
 static void
 add_values(struct reply *r, const struct pr_merger *m)
 {
+	struct pr_pcap_over_ip_figures live = pr_pcap_over_ip_figures(m->pcap_over_ip);
 	uint64_t bad = 0;
 
 	for (size_t i = 0; i < m->listener_count; i++)
@@ -81,6 +83,13 @@ add_values(struct reply *r, const struct pr_merger *m)
 	add_value(r, "packets_merged", m->packets_merged);
 	add_value(r, "messages_bad", bad);
 	add_value(r, "messages_unasked", m->messages_unasked);
+	add_value(r, "pcap_over_ip_readers", live.readers);
+	add_value(r, "pcap_over_ip_accepted", live.accepted);
+	add_value(r, "pcap_over_ip_refused", live.refused);
+	add_value(r, "pcap_over_ip_packets", live.packets);
+	add_value(r, "pcap_over_ip_bytes", live.bytes);
+	add_value(r, "pcap_over_ip_stalls", live.stalls);
+	add_value(r, "pcap_over_ip_dropped", live.dropped);
 }
 
 static void

@@ -2,6 +2,7 @@
 #ifndef PR_MERGER_TRACE_INTERNAL_H
 #define PR_MERGER_TRACE_INTERNAL_H
 
+#include "merger/trace_hash.h"
 #include "merger/trace_writer.h"
 
 /* An interface of the file: a name and a link type; several epochs' links may share it. */
@@ -35,6 +36,7 @@ struct pr_trace_writer {
 	uint16_t linktype; /* pcap: the one of the file */
 	bool begun; /* the file's header is written */
 	uint64_t packets, clamped;
+	struct pr_trace_hash *hash;
 };
 
 int pr_pcap_begin(struct pr_trace_writer *w, struct pr_error *err);

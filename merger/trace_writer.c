@@ -20,7 +20,7 @@ pr_trace_create(
 		w->comment = strdup(options->comment ? options->comment : "");
 		w->filter = strdup(options->filter ? options->filter : "");
 	}
-	if (w && w->comment && w->filter)
+	if (w && w->comment && w->filter && (w->hash = pr_trace_hash_create(err)))
 		return w;
 	pr_trace_destroy(&w);
 	pr_error_set(err, "no memory for writing a trace");
@@ -38,6 +38,7 @@ pr_trace_destroy(struct pr_trace_writer **wp)
 	for (size_t i = 0; i < w->interface_count; i++)
 		free(w->interfaces[i].name);
 	free(w->interfaces);
+	pr_trace_hash_destroy(&w->hash);
 	free(w->links);
 	free(w->comment);
 	free(w->filter);
@@ -145,8 +146,8 @@ interface_of(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_err
 	return &w->interfaces[w->links[index].interface];
 }
 
-static int
-begin(struct pr_trace_writer *w, struct pr_error *err)
+int
+pr_trace_begin(struct pr_trace_writer *w, struct pr_error *err)
 {
 	if (w->begun)
 		return 0;
@@ -168,7 +169,8 @@ pr_trace_packet(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_
 		interface->last = p->time;
 	interface->packets++;
 	w->packets++;
-	if (!w->begun && begin(w, err) < 0)
+	pr_trace_hash_add(w->hash, p);
+	if (!w->begun && pr_trace_begin(w, err) < 0)
 		return -1;
 	return w->format == PR_TRACE_PCAPNG ? pr_pcapng_packet(w, p, interface, err)
 					    : pr_pcap_packet(w, p, interface, err);
@@ -179,12 +181,18 @@ pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *sta
 	size_t statistic_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
-	if (begin(w, err) < 0)
+	if (pr_trace_begin(w, err) < 0)
 		return -1;
 	if (w->format == PR_TRACE_PCAPNG && pr_pcapng_finish(w, statistics, statistic_count,
 						    comments, comment_count, err) < 0)
 		return -1;
 	return pr_output_sync(w->out, err);
+}
+
+char *
+pr_trace_hash_of(const struct pr_trace_writer *w, char out[PR_TRACE_HASH_TEXT])
+{
+	return pr_trace_hash_text(w->hash, out);
 }
 
 uint64_t

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "merger/output.h"
+#include "merger/trace_hash.h"
 #include "proto/base/error.h"
 #include "proto/wire/source.h"
 
@@ -56,6 +57,11 @@ void pr_trace_destroy(struct pr_trace_writer **w); /* does not finish the file *
 /* Links known beforehand get their name; those of packets that come unannounced are made up. */
 int pr_trace_link(
 	struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err);
+/*
+ * The file's header, so that a reader at the other end of a pipe knows where it stands before there is
+ * a packet; else it is written with the first. A pcap's link type is settled by it.
+ */
+int pr_trace_begin(struct pr_trace_writer *w, struct pr_error *err);
 int pr_trace_packet(
 	struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
 /*
@@ -66,6 +72,8 @@ int pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics 
 	size_t statistic_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err);
 
+/* Of the packets given so far, see trace_hash.h. */
+char *pr_trace_hash_of(const struct pr_trace_writer *w, char out[PR_TRACE_HASH_TEXT]);
 uint64_t pr_trace_packets(const struct pr_trace_writer *w);
 uint64_t pr_trace_clamped(
 	const struct pr_trace_writer *w); /* times that the format cannot hold */

@@ -3,6 +3,8 @@
 
 PREFIX ?= /usr
 SYSCONFDIR ?= /etc
+# where wireshark looks for programs that it captures from
+EXTCAPDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch)/wireshark/extcap
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SBIN_PROGRAMS := packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 MAN_PAGES := $(wildcard $(foreach s,1 3 5 7 8,*/*.$(s) */*/*.$(s)))
@@ -14,6 +16,7 @@ install: all
 		$(call into,$(PREFIX)/lib/sysusers.d) $(call into,$(PREFIX)/lib/tmpfiles.d) $(call into,$(SYSCONFDIR)/packrack) \
 		$(call into,$(PREFIX)/share/bash-completion/completions) $(call into,$(PREFIX)/share/zsh/site-functions)
 	$(Q)install -m 755 $(BUILD)/packrack $(call into,$(PREFIX)/bin)
+	$(Q)install -d $(call into,$(EXTCAPDIR)) && ln -sfn $(PREFIX)/bin/packrack $(call into,$(EXTCAPDIR))/packrack-extcap
 	$(Q)install -m 755 $(addprefix $(BUILD)/,$(SBIN_PROGRAMS)) $(call into,$(PREFIX)/sbin)
 	$(Q)for page in $(MAN_PAGES); do \
 		install -D -m 644 $$page $(call into,$(PREFIX)/share/man/man)$${page##*.}/$${page##*/} || exit; done

@@ -159,8 +159,10 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			    sink_tally(ask->sink, env->batch->tally, &ask->err) < 0) ||
 			pr_remote_batch(ask->remote, env->batch, &ask->err) < 0)
 			stop(ask, ASK_FAILED);
-		else if (drain(ask))
+		else if (drain(ask)) {
+			ask->heard = pr_now_mono(); /* taking it may have lasted */
 			send_credit(ask);
+		}
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END) {
 		on_end(ask, env->end);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE) {
@@ -194,7 +196,7 @@ on_tick(void *arg)
 	if (ask->cancelled && now - ask->cancelled > CANCEL_NS) {
 		pr_error_set(&ask->err, "interrupted");
 		stop(ask, ASK_FAILED);
-	} else if (now - ask->heard > SILENCE_NS) {
+	} else if (!ask->sink->args->follow && now - ask->heard > SILENCE_NS) {
 		pr_error_set(&ask->err, "%s has said nothing for %lld s", ask->endpoint,
 			(long long)(SILENCE_NS / PR_NS_PER_S));
 		stop(ask, ASK_FAILED);
@@ -211,6 +213,8 @@ set_up(struct ask *ask, const struct pr_rpc_keys *keys)
 	ask->source = ask->remote ? pr_remote_source(ask->remote, &ask->err) : NULL;
 	if (!ask->source)
 		return -1;
+	if (ask->sink->args->follow)
+		pr_remote_rounds(ask->remote);
 	ask->timer = pr_timer_create(ask->loop, TICK_NS, on_tick, ask, &ask->err);
 	ask->rpc =
 		pr_rpc_connect(ask->loop, ask->endpoint, keys, on_message, ask, &ask->err);

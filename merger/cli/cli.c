@@ -23,6 +23,9 @@ static const struct cli_command commands[] = {
 	{"keys", cmd_keys, "make keys, and say who may do what"},
 	{"setup", cmd_setup, "what makes this machine lose packets, and what to change"},
 	{"sizing", cmd_sizing, "how many days so many disks keep, and how many it takes"},
+	{"compare", cmd_compare, "hold two trace files against each other, or hash one"},
+	{"replay", cmd_replay, "send packets onto an interface, as they came or otherwise"},
+	{"extcap", cmd_extcap, "be an interface of Wireshark"},
 };
 
 int
@@ -100,9 +103,20 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	return status;
 }
 
+/* Called by Wireshark: it takes every program in its folder for one interface, by the name of the file. */
+static bool
+is_extcap(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return path && !strcmp(slash ? slash + 1 : path, "packrack-extcap");
+}
+
 int
 pr_cli_main(int argc, char **argv)
 {
+	if (is_extcap(argv[0]))
+		return cmd_extcap(argc, argv);
 	return cli_dispatch("packrack", "Ask the rack for packets, and look after it.",
 		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
 }

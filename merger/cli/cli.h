@@ -68,6 +68,9 @@ int cmd_volume(int argc, char **argv);
 int cmd_node(int argc, char **argv);
 int cmd_queries(int argc, char **argv);
 int cmd_keys(int argc, char **argv);
+int cmd_extcap(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 
 #endif

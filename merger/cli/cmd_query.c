@@ -20,7 +20,8 @@ print_report(const struct query_args *a, const struct sink *sink,
 		printf("%llu\n", (unsigned long long)end->matched);
 	if (fflush(stdout) != 0)
 		return -1;
-	if (to == stdout || query_form(a) == RENDER_TEXT)
+	if ((to == stdout || query_form(a) == RENDER_TEXT) &&
+		!(a->quiet && report_status(end) == CLI_OK))
 		report_text(stderr, end, sink);
 	if (a->explain && query_form(a) == RENDER_TEXT) {
 		explain_range(stderr, a->since, a->until);

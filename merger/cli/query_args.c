@@ -7,6 +7,7 @@
 
 #include "merger/cli/time_terms.h"
 #include "proto/base/clock.h"
+#include "proto/base/tcp.h"
 
 #define AT(field) offsetof(struct query_args, field)
 
@@ -19,7 +20,8 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_STRING,
 		.offset = AT(write),
 		.arg = "FILE",
-		.help = "write a trace; - is standard output (without: one line a packet)"},
+		.help = "write a trace; - is standard output, tcp-listen:PLACE who "
+			"connects there (without: one line a packet)"},
 	{.name = "format",
 		.kind = PR_OPT_ENUM,
 		.offset = AT(format),
@@ -42,6 +44,13 @@ static const struct pr_option options[] = {
 		.help = "also further fragments of what matches, ICMP errors that quote "
 			"it, "
 			"copies of it in tunnels and behind tags"},
+	{.name = "follow",
+		.letter = 'f',
+		.kind = PR_OPT_FLAG,
+		.offset = AT(follow),
+		.help = "go on with what comes, from --since or from now, until "
+			"interrupted "
+			"or --until"},
 	{.name = "strays",
 		.kind = PR_OPT_FLAG,
 		.offset = AT(strays),
@@ -50,6 +59,11 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(explain),
 		.help = "say what was searched and what was skipped"},
+	{.name = "quiet",
+		.letter = 'q',
+		.kind = PR_OPT_FLAG,
+		.offset = AT(quiet),
+		.help = "say nothing of a complete answer"},
 	{.name = "json",
 		.kind = PR_OPT_FLAG,
 		.offset = AT(json),
@@ -70,6 +84,8 @@ static const char footer[] =
 	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
 	"  packrack query after 3h ago and before 2h ago and icmp\n"
 	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
+	"  packrack query --follow -w tcp-listen:57012 port 53, and wireshark -k -i "
+	"TCP@127.0.0.1:57012\n"
 	"  packrack export -w all.pcapng --volume trace.vol";
 
 static const struct pr_program query_program = {.name = "packrack query",
@@ -107,15 +123,30 @@ join(int count, char **words)
 int
 query_args_take(struct query_args *a, int count, char **words, struct pr_error *err)
 {
+	bool loopback;
+
 	a->filter = join(count, words);
 	if (!a->filter)
 		return pr_error_set(err, "no memory for the filter");
 	if (time_terms_take(a->filter, pr_now_real(), &a->since, &a->until, err) < 0)
 		return -1;
+	if (a->write && !strncmp(a->write, "tcp-listen:", 11) &&
+		pr_tcp_check(a->write + 11, &loopback, err) < 0)
+		return -1;
+	if (a->follow && a->since == PR_TIME_MIN)
+		a->since = pr_now_real();
 	if (a->since > a->until)
 		return pr_error_set(err, "--since is later than --until");
 	if (a->volumes.count && a->merger.endpoint)
 		return pr_error_set(err, "--volume and --merger do not go together");
+	if (a->volumes.count && a->follow)
+		return pr_error_set(err,
+			"--follow asks a merger, which knows what is still to come: -m in "
+			"place of --volume");
+	if (a->follow && a->related)
+		return pr_error_set(err, "--follow and --related do not go together");
+	if (a->follow && a->explain)
+		return pr_error_set(err, "--follow and --explain do not go together");
 	if (a->volumes.count && a->nodes.count)
 		return pr_error_set(err, "--volume and --node do not go together");
 	if (a->json && a->keyvalue)

@@ -19,7 +19,7 @@ struct query_args {
 	char *write;
 	int format; /* enum pr_trace_format */
 	uint64_t limit;
-	bool count, strays, explain, json, keyvalue, related;
+	bool count, follow, quiet, strays, explain, json, keyvalue, related;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	struct {

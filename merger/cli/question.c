@@ -110,6 +110,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	q->tally.exact = a->tally.exact;
 	q->query.tally = a->tally.group ? &q->tally : NULL;
 	q->query.count_only |= a->tally.group != 0;
+	q->query.follow = a->follow;
 	if (!a->filter[0])
 		return 0;
 	if (!count) {

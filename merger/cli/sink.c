@@ -6,12 +6,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "indexer/group.h"
 #include "merger/cli/packet_line.h"
 #include "merger/cli/report.h"
 #include "proto/base/clock.h"
+#include "proto/base/tcp.h"
+
+#define TCP_LISTEN "tcp-listen:"
+
+/* pcap-over-IP: the first to connect gets it all. */
+static int
+open_tcp(struct sink *s, const char *place, struct pr_error *err)
+{
+	int fd, listener = pr_tcp_listen(place, err);
+	char name[PR_TCP_TEXT];
+
+	if (listener < 0)
+		return -1;
+	fprintf(stderr, "packrack: waiting for a reader on %s\n",
+		pr_tcp_name(listener, false, name));
+	do
+		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+	if (fd < 0)
+		pr_error_errno(err, "accepting a reader on %s", place);
+	close(listener);
+	s->opened = fd >= 0;
+	return fd;
+}
+
+static int
+open_file(struct sink *s, const char *path, struct pr_error *err)
+{
+	struct stat st;
+	int fd;
+
+	if (!strncmp(path, TCP_LISTEN, sizeof(TCP_LISTEN) - 1))
+		return open_tcp(s, path + sizeof(TCP_LISTEN) - 1, err);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	s->opened = fd >= 0;
+	if (fd < 0)
+		return pr_error_errno(err, "cannot write %s", path);
+	s->regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	return fd;
+}
 
 static int
 open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
@@ -20,10 +62,9 @@ open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
 
 	s->to_stdout = !a->write || !strcmp(a->write, "-");
 	if (!s->to_stdout) {
-		fd = open(a->write, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		fd = open_file(s, a->write, err);
 		if (fd < 0)
-			return pr_error_errno(err, "cannot write %s", a->write);
-		s->opened = true;
+			return -1;
 	} else if (a->write && isatty(fd)) {
 		return pr_error_set(err,
 			"a trace is nothing for a terminal: -w FILE, or pipe it somewhere");
@@ -93,13 +134,20 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 {
 	if (s->args->tally.group && sink_recount(s, err) < 0)
 		return -1;
-	if (s->none)
+	if (s->none || s->take)
 		return 0;
 	if (open_output(s, s->args, err) < 0 ||
 		pr_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
 		return -1;
-	s->out.ahead = s->opened;
-	return s->args->write ? open_trace(s, links, count, err) : 0;
+	s->out.ahead = s->regular;
+	if (!s->args->write)
+		return 0;
+	if (open_trace(s, links, count, err) < 0)
+		return -1;
+	/* whoever reads it as it grows waits for this */
+	if (!s->args->follow || s->args->format != PR_TRACE_PCAPNG)
+		return 0;
+	return pr_trace_begin(s->trace, err) < 0 ? -1 : pr_output_flush(&s->out, err);
 }
 
 int
@@ -119,6 +167,8 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	if (s->tally)
 		return pr_group_count(s->tally, (enum pr_group)s->args->tally.group,
 			s->args->tally.step, p, err);
+	if (s->take)
+		return s->take(s->take_arg, p, err);
 	if (s->trace)
 		return pr_trace_packet(s->trace, p, err);
 	return s->none ? 0
@@ -136,7 +186,9 @@ sink_pause(struct sink *s, struct pr_error *err)
 			(unsigned long long)s->packets,
 			s->packets ? pr_time_format(s->last_time, time, sizeof(time))
 				   : "now none");
-	return s->terminal ? pr_output_flush(&s->out, err) : 0;
+	if (s->none || s->take || !(s->terminal || s->args->follow))
+		return 0;
+	return pr_output_flush(&s->out, err);
 }
 
 bool
@@ -152,6 +204,8 @@ finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
 	struct pr_trace_statistics *statistics;
 	char *comment = c ? report_comment(end) : strdup("the answer was broken off");
 	size_t count = c ? c->n_ledgers : 0;
+	char hash[sizeof("trace hash ") + PR_TRACE_HASH_TEXT];
+	const char *comments[] = {comment, hash};
 	int result;
 
 	statistics = calloc(count + 1, sizeof(*statistics));
@@ -168,8 +222,9 @@ finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
 			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
 			.dropped_interface = l->dropped_interface};
 	}
-	result = pr_trace_finish(
-		s->trace, statistics, count, (const char *const *)&comment, 1, err);
+	memcpy(hash, "trace hash ", sizeof("trace hash "));
+	pr_trace_hash_of(s->trace, hash + strlen(hash));
+	result = pr_trace_finish(s->trace, statistics, count, comments, 2, err);
 	free(comment);
 	free(statistics);
 	return result;

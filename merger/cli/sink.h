@@ -17,7 +17,10 @@ struct sink {
 	struct pr_output out;
 	struct pr_trace_writer *trace; /* NULL: lines */
 	bool none;
-	bool to_stdout, opened, terminal;
+	/* Set after sink_init: takes the packets, and nothing is opened. */
+	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);
+	void *take_arg;
+	bool to_stdout, opened, regular, terminal;
 	uint64_t packets, unsure, strays, related;
 	int64_t last_time;
 	struct pr_tally

@@ -15,6 +15,20 @@ ROW(MERGER, "messages_bad", "packrack_merger_bad_messages_total", COUNTER, ONE, 
 	"Messages that could not be read.")
 ROW(MERGER, "messages_unasked", "packrack_merger_unasked_messages_total", COUNTER, ONE, "",
 	"Answers to no query, as after a cancel.")
+ROW(MERGER, "pcap_over_ip_readers", "packrack_merger_pcap_over_ip_readers", GAUGE, ONE, "",
+	"Readers of live traces (--pcap-over-ip).")
+ROW(MERGER, "pcap_over_ip_accepted", "packrack_merger_pcap_over_ip_accepted_total", COUNTER, ONE, "",
+	"Readers that were given a live trace.")
+ROW(MERGER, "pcap_over_ip_refused", "packrack_merger_pcap_over_ip_refused_total", COUNTER, ONE, "",
+	"Readers that were turned away, as no query was to be had for them.")
+ROW(MERGER, "pcap_over_ip_packets", "packrack_merger_pcap_over_ip_packets_total", COUNTER, ONE, "",
+	"Packets handed to readers of live traces.")
+ROW(MERGER, "pcap_over_ip_bytes", "packrack_merger_pcap_over_ip_bytes_total", COUNTER, ONE, "",
+	"Bytes handed to readers of live traces.")
+ROW(MERGER, "pcap_over_ip_stalls", "packrack_merger_pcap_over_ip_stalls_total", COUNTER, ONE, "",
+	"Times that a reader was slower than the rack and fell behind.")
+ROW(MERGER, "pcap_over_ip_dropped", "packrack_merger_pcap_over_ip_dropped_total", COUNTER, ONE, "",
+	"Readers that took nothing for two minutes and were let go.")
 /* ---- merger: node ---- */
 ROW(MERGER_NODE, "connected", "packrack_merger_node_connected", GAUGE, ONE, "",
 	"1 when the indexer of the node was heard within 6 seconds, else 0.")

@@ -53,7 +53,7 @@ done
 
 if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack's commands are these" commands_listed query export rate top status console import volume queries \
-		node capture keys setup sizing
+		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
 	done
@@ -65,6 +65,9 @@ if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack console" command_agrees console console Keys
 	run_step "packrack queries" command_agrees "queries list" queries Output Keys
 	run_step "packrack keys generate" keys_agree
+	run_step "packrack compare" command_agrees compare compare Output
+	run_step "packrack replay" command_agrees replay replay Asking Output Keys
+	run_step "packrack extcap" command_agrees extcap extcap Keys
 	run_step "packrack import" command_agrees import import Output
 	run_step "packrack volume create" command_agrees "volume create" "volume create"
 	run_step "packrack volume streams" command_agrees "volume streams" "volume streams" Output

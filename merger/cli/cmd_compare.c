@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "merger/cli/cli.h"
+#include "merger/cli/render.h"
+#include "merger/cli/trace_file.h"
+#include "merger/trace_hash.h"
+#include "proto/base/clock.h"
+
+enum times { TIMES_NS, TIMES_US, TIMES_IGNORE };
+
+struct compare_args {
+	int times;
+	bool json, keyvalue;
+};
+
+#define AT(field) offsetof(struct compare_args, field)
+
+static const char *const times_names[] = {"ns", "us", "ignore", NULL};
+
+static const struct pr_option options[] = {
+	{.name = "times",
+		.kind = PR_OPT_ENUM,
+		.offset = AT(times),
+		.arg = "HOW",
+		.help = "equal to the ns, to the us (where one is a pcap of microseconds), "
+			"or "
+			"ignore",
+		.choices = times_names},
+	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
+	{.name = "keyvalue",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(keyvalue),
+		.help = "print lines of key=value"},
+};
+
+static const struct pr_program program = {.name = "packrack compare",
+	.summary =
+		"Compares the packets of two trace files: bytes, lengths, times and order. "
+		"Of one file, shows its hash.",
+	.usage = "[options] FILE [FILE]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer =
+		"The hash is the one that query -w and export write into a pcapng, where "
+		"all of a file is\nof one link type.\nExit status: 0 equal, 1 different or "
+		"failed, 2 bad usage."};
+
+struct side {
+	const char *path;
+	struct trace_file *file;
+	struct pr_trace_hash *hash;
+	struct pr_packet packet;
+	bool ended;
+	uint64_t packets;
+	char text[PR_TRACE_HASH_TEXT];
+};
+
+struct comparison {
+	const struct compare_args *args;
+	struct side sides[2];
+	int count;
+	uint64_t at; /* number of the first packet that differs; 0: none */
+	const char *what;
+};
+
+static int
+side_open(struct side *s, const char *path, struct pr_error *err)
+{
+	s->path = path;
+	s->file = trace_file_open(path, err);
+	s->hash = s->file ? pr_trace_hash_create(err) : NULL;
+	return s->hash ? 0 : -1;
+}
+
+static int
+side_next(struct side *s, struct pr_error *err)
+{
+	int got;
+
+	if (s->ended)
+		return 0;
+	got = trace_file_next(s->file, &s->packet, err);
+	if (got == PR_SOURCE_ERROR)
+		return -1;
+	s->ended = got == PR_SOURCE_END;
+	if (s->ended)
+		return 0;
+	s->packets++;
+	pr_trace_hash_add(s->hash, &s->packet);
+	return 0;
+}
+
+/* NULL: they are the same. */
+static const char *
+difference(
+	const struct compare_args *a, const struct pr_packet *x, const struct pr_packet *y)
+{
+	if (x->linktype != y->linktype)
+		return "link type";
+	if (x->len != y->len)
+		return "length";
+	if (x->caplen != y->caplen)
+		return "captured length";
+	if (memcmp(x->data, y->data, x->caplen) != 0)
+		return "bytes";
+	if ((a->times == TIMES_NS && x->time != y->time) ||
+		(a->times == TIMES_US && x->time / 1000 != y->time / 1000))
+		return "time";
+	return NULL;
+}
+
+static void
+compare_one(struct comparison *c)
+{
+	struct side *x = &c->sides[0], *y = &c->sides[1];
+
+	if (c->count < 2 || c->at || (x->ended && y->ended))
+		return;
+	c->what = x->ended || y->ended ? "one has more packets"
+				       : difference(c->args, &x->packet, &y->packet);
+	if (c->what)
+		c->at = x->ended ? y->packets : x->packets;
+}
+
+/* All of both is read, for the hashes. */
+static int
+compare(struct comparison *c, struct pr_error *err)
+{
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (int i = 0; i < c->count; i++) {
+			if (side_next(&c->sides[i], err) < 0)
+				return -1;
+			more |= !c->sides[i].ended;
+		}
+		compare_one(c);
+	}
+	for (int i = 0; i < c->count; i++)
+		pr_trace_hash_text(c->sides[i].hash, c->sides[i].text);
+	return 0;
+}
+
+static void
+print_text(const struct comparison *c)
+{
+	for (int i = 0; i < c->count; i++)
+		printf("%s: %" PRIu64 " packets, %s\n", c->sides[i].path,
+			c->sides[i].packets, c->sides[i].text);
+	if (c->count < 2)
+		return;
+	if (c->at)
+		printf("different: from packet %" PRIu64 " on: %s\n", c->at, c->what);
+	else
+		printf("equal\n");
+}
+
+static int
+print(const struct comparison *c)
+{
+	struct render *r;
+
+	if (!c->args->json && !c->args->keyvalue) {
+		print_text(c);
+		return fflush(stdout);
+	}
+	r = render_begin(stdout, c->args->json ? RENDER_JSON : RENDER_KEYVALUE);
+	if (!r)
+		return -1;
+	render_bool(r, "equal", c->count < 2 || !c->at);
+	render_uint(r, "first_difference", c->at);
+	render_string(r, "difference", c->what ? c->what : "");
+	render_list(r, "files");
+	for (int i = 0; i < c->count; i++) {
+		render_object(r, NULL);
+		render_string(r, "file", c->sides[i].path);
+		render_uint(r, "packets", c->sides[i].packets);
+		render_string(r, "hash", c->sides[i].text);
+		render_close(r);
+	}
+	render_close(r);
+	return render_end(&r);
+}
+
+static int
+run(struct comparison *c, char **paths, struct pr_error *err)
+{
+	for (int i = 0; i < c->count; i++)
+		if (side_open(&c->sides[i], paths[i], err) < 0)
+			return cli_fail(program.name, CLI_FAILED, err);
+	if (compare(c, err) < 0)
+		return cli_fail(program.name, CLI_FAILED, err);
+	if (print(c) < 0) {
+		pr_error_set(err, "cannot write the report");
+		return cli_fail(program.name, CLI_FAILED, err);
+	}
+	return c->at ? CLI_FAILED : CLI_OK;
+}
+
+int
+cmd_compare(int argc, char **argv)
+{
+	struct compare_args a = {.times = TIMES_NS};
+	struct comparison c = {.args = &a};
+	struct pr_error err;
+	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+
+	c.count = argc - operand;
+	if (status < 0 && (c.count < 1 || c.count > 2)) {
+		pr_error_set(&err, "which files? one, or two that are compared");
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	}
+	if (status < 0 && a.json && a.keyvalue) {
+		pr_error_set(&err, "--json and --keyvalue do not go together");
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	}
+	if (status < 0)
+		status = run(&c, argv + operand, &err);
+	for (int i = 0; i < 2; i++) {
+		trace_file_close(&c.sides[i].file);
+		pr_trace_hash_destroy(&c.sides[i].hash);
+	}
+	return status;
+}

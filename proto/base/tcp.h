@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_TCP_H
+#define PR_BASE_TCP_H
+
+#include <stdbool.h>
+
+#include "proto/base/error.h"
+
+/*
+ * A place to listen: ADDRESS:PORT, [ADDRESS6]:PORT, or PORT alone, which is on 127.0.0.1. Addresses
+ * are numbers; names are not resolved. Port 0: the kernel chooses one.
+ */
+
+/* -1: text is no such place. *loopback: only this machine can reach it. */
+int pr_tcp_check(const char *text, bool *loopback, struct pr_error *err);
+/* A listening socket, close-on-exec, blocking; -1. */
+int pr_tcp_listen(const char *text, struct pr_error *err);
+/* Where a socket listens or its peer is, as ADDRESS:PORT; "?" when it cannot be told. Returns buf. */
+#define PR_TCP_TEXT 64
+char *pr_tcp_name(int fd, bool peer, char buf[PR_TCP_TEXT]);
+
+#endif
