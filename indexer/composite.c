@@ -92,9 +92,15 @@ pr_composites_parse(
 static size_t
 part_len(int part, size_t address)
 {
-	static const uint8_t lens[PR_PARTS] = {0, 0, 2, 2, 1, 2};
-
-	return part < 2 ? address : lens[part];
+	switch (1 << part) {
+	case PR_PART_SRC:
+	case PR_PART_DST:
+		return address;
+	case PR_PART_PROTO:
+		return 1;
+	default:
+		return 2;
+	}
 }
 
 static void
