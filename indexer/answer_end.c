@@ -150,8 +150,8 @@ ledger_concerns(const struct pr_facts *facts, struct pr_query *q)
 	       facts->mark.link.last_otime >= pr_query_spec(q)->since;
 }
 
-static void
-fill_ledger(Packrack__Ledger *out, const struct pr_facts *facts)
+void
+pr_answer_ledger(Packrack__Ledger *out, const struct pr_facts *facts)
 {
 	const struct pr_mark_link *l = &facts->mark.link;
 
@@ -181,7 +181,7 @@ fill_ledgers(struct pr_answer_end *end, const struct pr_book *book, struct pr_qu
 		return -1;
 	for (size_t i = 0; i < book->count; i++)
 		if (ledger_concerns(book->facts[i], q))
-			fill_ledger(
+			pr_answer_ledger(
 				&end->ledgers[end->message.n_ledgers++], book->facts[i]);
 	end->message.ledgers =
 		point_at(end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));

@@ -23,4 +23,7 @@ int pr_answer_end_fill(struct pr_answer_end *end, struct pr_view *view,
 void pr_answer_end_destroy(struct pr_answer_end **end);
 const Packrack__End *pr_answer_end_message(const struct pr_answer_end *end);
 
+/* facts must have a mark; texts are borrowed. */
+void pr_answer_ledger(Packrack__Ledger *out, const struct pr_facts *facts);
+
 #endif

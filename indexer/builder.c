@@ -8,9 +8,17 @@
 #include "indexer/level1.h"
 #include "indexer/level2.h"
 #include "indexer/sketch.h"
+#include "indexer/summarize.h"
 #include "indexer/tops.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
+
+#define LEVELS 3
+/*
+ * Segments of a slow link span more time than this; a batch of them may span days, and summaries must not.
+ * So their keys go into the summary segment by segment, which on a fast link would cost too much.
+ */
+#define SLOW_NS PR_NS_PER_S
 
 /* A record that is finished and not taken yet; len 0: none. */
 struct waiting {
@@ -34,11 +42,15 @@ struct pr_builder {
 	struct pr_level1_writer level1;
 	struct pr_hashset wide; /* of the batch */
 	struct pr_level2_writer level2;
+	struct pr_summarizer summarizer; /* level 3 */
 	struct span batch, group;
 	size_t batch_bytes;
+	bool slow; /* the batch: its summaries need not wait for its end */
 	uint64_t next; /* sequence that would follow */
 	uint64_t known; /* first sequence that has no level 1 yet */
-	struct waiting waiting[2]; /* of level 1 and 2, in this order */
+	uint64_t grouped; /* and that has no level 2 */
+	struct waiting waiting[LEVELS]; /* in this order */
+	struct pr_summary_span sealed; /* of the one of level 3 that waits */
 	struct pr_builder_figures figures;
 };
 
@@ -77,7 +89,8 @@ pr_builder_destroy(struct pr_builder **builder)
 	pr_level1_free(&b->level1);
 	pr_level2_free(&b->level2);
 	pr_hashset_free(&b->wide);
-	for (int i = 0; i < 2; i++)
+	pr_summarizer_free(&b->summarizer);
+	for (int i = 0; i < LEVELS; i++)
 		free(b->waiting[i].buf);
 	free(b);
 	*builder = NULL;
@@ -90,9 +103,10 @@ no_memory(struct pr_error *err)
 }
 
 void
-pr_builder_know(struct pr_builder *b, uint64_t sequence)
+pr_builder_know(struct pr_builder *b, uint64_t level1, uint64_t level2)
 {
-	b->known = sequence;
+	b->known = level1;
+	b->grouped = level2;
 }
 
 /* ---- the sink ---- */
@@ -101,7 +115,7 @@ pr_builder_know(struct pr_builder *b, uint64_t sequence)
 static bool
 offer(struct pr_builder *b)
 {
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < LEVELS; i++) {
 		struct waiting *w = &b->waiting[i];
 		int rc = w->record.len ? b->sink(b->arg, &w->record) : 0;
 
@@ -208,6 +222,30 @@ add_column(struct pr_builder *b)
 	return rc;
 }
 
+/* ---- summaries ---- */
+
+/* Without bits of seqs it is short enough for any volume: those are what is left out, see there. */
+static int
+finish_summary(struct pr_builder *b)
+{
+	struct pr_summarizer *z = &b->summarizer;
+	const struct span span = {.first = z->span.first_sequence,
+		.check = z->check,
+		.min_time = z->span.min_time,
+		.max_time = z->span.max_time};
+	size_t len;
+
+	if (!z->span.segments)
+		return 0;
+	if (pr_summarizer_size(z, &len) < 0 || !room_for(&b->waiting[2], len))
+		return -1;
+	b->sealed = z->span;
+	len = pr_summarizer_write(z, b->record_max, b->waiting[2].buf);
+	set_waiting(b, 3, &span, b->sealed.segments, len);
+	b->figures.level3_bytes += len;
+	return 0;
+}
+
 /* ---- batches ---- */
 
 static void
@@ -229,7 +267,8 @@ finish_batch(struct pr_builder *b)
 {
 	if (!b->level1.segments)
 		return 0;
-	if (!room_for(&b->waiting[0], pr_level1_size(&b->level1)) || add_column(b) < 0)
+	if (!room_for(&b->waiting[0], pr_level1_size(&b->level1)) ||
+		(b->next > b->grouped && add_column(b) < 0))
 		return -1;
 	if (b->next > b->known)
 		finish_level1(b);
@@ -237,21 +276,25 @@ finish_batch(struct pr_builder *b)
 	b->figures.open = 0;
 	b->batch_bytes = 0;
 	pr_level1_begin(&b->level1);
+	if (!b->slow && pr_summarizer_keys(&b->summarizer, &b->wide) < 0)
+		return -1;
 	pr_hashset_clear(&b->wide);
 	pr_tops_clear(&b->tops);
-	return 0;
+	return pr_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
-static void
+static int
 extend_batch(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
 	size_t len)
 {
 	struct pr_segment_header h;
 
 	pr_segment_peek(body, len, &h, NULL); /* was opened before */
-	if (b->level1.segments == 1)
+	if (b->level1.segments == 1) {
 		b->batch = (struct span){
 			.first = sequence, .min_time = h.min_time, .max_time = h.max_time};
+		b->slow = h.max_time - h.min_time >= SLOW_NS;
+	}
 	b->batch.check = pr_level2_check(b->batch.check, sequence, proof);
 	widen(&b->batch, &(struct span){.min_time = h.min_time, .max_time = h.max_time});
 	b->batch_bytes += len;
@@ -261,6 +304,21 @@ extend_batch(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void
 	b->figures.packets += h.count;
 	b->figures.bytes += len;
 	b->figures.keys += b->sketch.keys.count;
+	if (b->slow && pr_summarizer_keys(&b->summarizer, &b->sketch.wide) < 0)
+		return -1;
+	return pr_summarizer_segment(&b->summarizer, sequence, proof, &h, &b->sketch);
+}
+
+/* It does not follow the last one, or is of another epoch: then it is nobody's next. */
+static bool
+begins_anew(const struct pr_builder *b, uint64_t sequence, const void *body, size_t len)
+{
+	struct pr_segment_header h;
+
+	if (!b->level1.segments && !b->summarizer.span.segments)
+		return false;
+	return sequence != b->next || (pr_segment_peek(body, len, &h, NULL) == 0 &&
+					      h.epoch != b->summarizer.span.epoch);
 }
 
 static int
@@ -299,12 +357,15 @@ int
 pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
 	size_t len, struct pr_error *err)
 {
+	bool anew;
 	int rc;
 
 	if (!offer(b))
 		return 0;
-	if (b->level1.segments && (sequence != b->next || sequence == b->known)) {
-		if (finish_batch(b) < 0)
+	anew = begins_anew(b, sequence, body, len);
+	if (anew ||
+		(b->level1.segments && (sequence == b->known || sequence == b->grouped))) {
+		if (finish_batch(b) < 0 || (anew && finish_summary(b) < 0))
 			return no_memory(err);
 		if (!offer(b))
 			return 0;
@@ -319,15 +380,19 @@ pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const vo
 	if (put_segment(b, sequence, proof) < 0)
 		return no_memory(err);
 	pr_sketch_tops(&b->sketch, &b->tops);
-	extend_batch(b, sequence, proof, body, len);
+	if (extend_batch(b, sequence, proof, body, len) < 0)
+		return no_memory(err);
 	if (batch_full(b) && offer(b) && finish_batch(b) < 0)
+		return no_memory(err);
+	if (b->slow && pr_summarizer_due(&b->summarizer, b->record_max) && offer(b) &&
+		finish_summary(b) < 0)
 		return no_memory(err);
 	offer(b);
 	return 1;
 }
 
 int
-pr_builder_finish(struct pr_builder *b, bool group, struct pr_error *err)
+pr_builder_finish(struct pr_builder *b, enum pr_builder_end end, struct pr_error *err)
 {
 	if (!offer(b))
 		return 0;
@@ -335,9 +400,23 @@ pr_builder_finish(struct pr_builder *b, bool group, struct pr_error *err)
 		return no_memory(err);
 	if (!offer(b))
 		return 0;
-	if (group && b->level2.columns && finish_group(b) < 0)
+	if (end >= PR_BUILDER_SUMMARY && finish_summary(b) < 0)
+		return no_memory(err);
+	if (end >= PR_BUILDER_ALL && b->level2.columns && finish_group(b) < 0)
 		return no_memory(err);
 	return offer(b);
+}
+
+size_t
+pr_builder_tail(const struct pr_builder *b, struct pr_summary_span out[2])
+{
+	size_t count = 0;
+
+	if (b->waiting[2].record.len)
+		out[count++] = b->sealed;
+	if (b->summarizer.span.segments)
+		out[count++] = b->summarizer.span;
+	return count;
 }
 
 const struct pr_builder_figures *

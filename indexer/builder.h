@@ -8,17 +8,18 @@
 
 #include "indexer/composite.h"
 #include "proto/base/error.h"
+#include "proto/wire/summary.h"
 
 /*
  * Makes the index of one stream from its segments, given in order: records of level 1 for each batch of
- * about PR_BUILDER_BATCH bytes, and of level 2 for each group of batches. Pure: records go to a sink,
+ * about PR_BUILDER_BATCH bytes, of level 2 for each group of batches, and of level 3 (summaries). Pure: records go to a sink,
  * which may be slow; then segments must wait. One thread.
  */
 #define PR_BUILDER_BATCH (4 * 1024 * 1024)
 #define PR_BUILDER_KEYS 16384 /* of a batch, for level 2 */
 
 struct pr_index_record {
-	uint16_t link, level; /* 1 or 2 */
+	uint16_t link, level; /* 1, 2 or 3 */
 	uint64_t first_sequence, check;
 	uint32_t segments;
 	int64_t min_time, max_time;
@@ -38,8 +39,11 @@ struct pr_builder *pr_builder_create(uint16_t link, size_t record_max, pr_index_
 void pr_builder_composites(struct pr_builder *b, const struct pr_composites *composites);
 void pr_builder_destroy(struct pr_builder **builder);
 
-/* Level 1 is there already for what comes before this sequence: of that, level 2 alone is made. */
-void pr_builder_know(struct pr_builder *b, uint64_t sequence);
+/*
+ * Level 1 is there already for what comes before the sequence level1, and level 2 for what comes before
+ * level2, which is not greater: of that they are not made.
+ */
+void pr_builder_know(struct pr_builder *b, uint64_t level1, uint64_t level2);
 
 /*
  * 1: taken (a damaged one is left without index); 0: not now, a record waits for its sink; -1: no
@@ -47,17 +51,24 @@ void pr_builder_know(struct pr_builder *b, uint64_t sequence);
  */
 int pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof,
 	const void *body, size_t len, struct pr_error *err);
+enum pr_builder_end {
+	PR_BUILDER_BATCH_ONLY,
+	PR_BUILDER_SUMMARY, /* the summary too */
+	PR_BUILDER_ALL, /* and, at the end of all, the group */
+};
 /*
- * Offers what waits, after finishing the batch that is being made (and, at the end of all, the
- * group). 1: all is taken; 0: something still waits; -1: no memory.
+ * Offers what waits, after finishing the batch that is being made, and more. 1: all is taken; 0:
+ * something still waits; -1: no memory.
  */
-int pr_builder_finish(struct pr_builder *b, bool group, struct pr_error *err);
+int pr_builder_finish(struct pr_builder *b, enum pr_builder_end end, struct pr_error *err);
+/* What was added and of which no summary was taken yet; returns how many. */
+size_t pr_builder_tail(const struct pr_builder *b, struct pr_summary_span out[2]);
 
 struct pr_builder_figures {
 	uint64_t segments, packets, bytes; /* indexed */
 	uint64_t keys, wide_keys; /* distinct a segment, a batch; over all */
 	uint64_t damaged, dropped; /* segments, records */
-	uint64_t level1_bytes, level2_bytes;
+	uint64_t level1_bytes, level2_bytes, level3_bytes;
 	uint32_t open; /* segments in the batch that is being made */
 };
 const struct pr_builder_figures *pr_builder_figures(const struct pr_builder *b);

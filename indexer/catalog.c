@@ -162,8 +162,9 @@ pr_catalog_expire(struct pr_catalog *catalog, uint32_t stream, uint64_t first_se
 	}
 }
 
-static const struct pr_segment_entry *
-lane_sequence(const struct pr_lane *lane, uint64_t sequence)
+/* The first of this sequence or a later one; lane->count: none. */
+static size_t
+lane_find(const struct pr_lane *lane, uint64_t sequence)
 {
 	const struct pr_segment_entry *items = lane->items + lane->head;
 	size_t low = 0, high = lane->count;
@@ -175,7 +176,60 @@ lane_sequence(const struct pr_lane *lane, uint64_t sequence)
 		else
 			low = mid + 1;
 	}
-	return low < lane->count && items[low].sequence == sequence ? &items[low] : NULL;
+	return low;
+}
+
+static const struct pr_segment_entry *
+lane_sequence(const struct pr_lane *lane, uint64_t sequence)
+{
+	const struct pr_segment_entry *items = lane->items + lane->head;
+	size_t at = lane_find(lane, sequence);
+
+	return at < lane->count && items[at].sequence == sequence ? &items[at] : NULL;
+}
+
+static void
+span_add(struct pr_summary_span *span, const struct pr_segment_entry *e)
+{
+	const struct pr_summary_span one = {.first_sequence = e->sequence,
+		.segments = 1,
+		.link = span->link,
+		.epoch = span->epoch,
+		.first_seq = e->first_seq,
+		.last_seq = pr_entry_last_seq(e),
+		.packets = e->count,
+		.first_otime = e->first_otime,
+		.last_otime = e->last_otime,
+		.min_time = e->min_time,
+		.max_time = e->max_time};
+
+	pr_summary_span_unite(span, &one);
+}
+
+size_t
+pr_catalog_spans(const struct pr_catalog *catalog, uint32_t stream, uint64_t from,
+	uint64_t to, struct pr_summary_span *out, size_t max, uint64_t *found)
+{
+	size_t count = 0;
+
+	*found = 0;
+	for (size_t i = 0; i < catalog->run_count && count < max; i++) {
+		const struct pr_run *run = catalog->runs[i];
+		struct pr_summary_span span = {.link = run->link, .epoch = run->epoch};
+
+		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++) {
+			const struct pr_lane *lane = run->lanes[j];
+			const struct pr_segment_entry *items = lane->items + lane->head;
+			size_t at = lane_find(lane, from);
+
+			for (; at < lane->count && items[at].sequence <= to; at++)
+				span_add(&span, &items[at]);
+		}
+		*found += span.segments;
+		if (span.segments)
+			out[count++] = span;
+	}
+	return count;
 }
 
 const struct sfs_handle *

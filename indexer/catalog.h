@@ -8,6 +8,7 @@
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
+#include "proto/wire/summary.h"
 
 /*
  * Which segments a volume holds, in memory: 104 bytes for one of 256 KiB, 0.04 % of the volume.
@@ -77,6 +78,13 @@ void pr_catalog_expire(
 /* The segment of this sequence in a stream; NULL: not listed. Valid until the next add or expire. */
 const struct sfs_handle *pr_catalog_handle(
 	const struct pr_catalog *catalog, uint32_t stream, uint64_t sequence);
+
+/*
+ * What a stream's segments of sequences from..to hold, a span for each epoch, at most max of them;
+ * returns how many. *found: segments that they speak of, which may be fewer than there are.
+ */
+size_t pr_catalog_spans(const struct pr_catalog *catalog, uint32_t stream, uint64_t from,
+	uint64_t to, struct pr_summary_span *out, size_t max, uint64_t *found);
 
 /*
  * True times of what is held, over all runs but strays, for people to read: where stamps step back

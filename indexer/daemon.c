@@ -13,6 +13,7 @@
 #include "indexer/deliver.h"
 #include "indexer/feed.h"
 #include "indexer/hello.h"
+#include "indexer/offer.h"
 #include "indexer/options.h"
 #include "indexer/serve.h"
 #include "proto/base/clock.h"
@@ -38,6 +39,7 @@ struct line {
 	const char *endpoint;
 	struct pr_rpc *rpc;
 	bool connected, said_refused;
+	struct pr_offer_line offered;
 };
 
 struct daemon {
@@ -51,6 +53,7 @@ struct daemon {
 	struct pr_metrics_server *metrics;
 	struct pr_feed *feed;
 	struct pr_deliver *deliver;
+	struct pr_offer *offer;
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
 	dev_t device; /* of the volume's first path when it was opened */
@@ -167,7 +170,11 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		answer_status(line, peer, env->id);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
 		said_no(line, env->failure->text);
-	else
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
+		if (!peer && line->daemon->offer)
+			pr_offer_want(line->daemon->offer, &line->offered, line->rpc,
+				env->summary_want);
+	} else
 		pr_serve_message(line->daemon->serve, line->rpc, peer, env);
 }
 
@@ -187,6 +194,7 @@ on_state(void *arg, enum pr_rpc_state state)
 		pr_log_info("%s is gone; trying again", line->endpoint);
 	pr_serve_drop(line->daemon->serve, line->rpc);
 	line->connected = state == PR_RPC_CONNECTED;
+	line->offered = (struct pr_offer_line){.bytes = line->offered.bytes};
 	if (!line->connected)
 		return;
 	line->said_refused = false;
@@ -204,6 +212,7 @@ static void
 close_volume(struct daemon *d, const char *why)
 {
 	pr_serve_set_view(d->serve, NULL, why);
+	pr_offer_destroy(&d->offer);
 	pr_feed_destroy(&d->feed);
 	pr_deliver_destroy(&d->deliver);
 	pr_view_close(&d->view);
@@ -286,6 +295,20 @@ open_feed(struct daemon *d, struct pr_error *err)
 	return d->feed ? 0 : -1;
 }
 
+/* Only what is indexed and told of lets a merger leave us out; else it asks. */
+static void
+offer(struct daemon *d)
+{
+	if (!d->offer)
+		d->offer = pr_offer_create(d->view, d->feed, d->options.cluster, NULL);
+	if (!d->offer)
+		return;
+	pr_offer_tick(d->offer);
+	for (size_t i = 0; i < d->options.merger.count; i++)
+		if (d->mergers[i].connected)
+			pr_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
+}
+
 /* What cannot be indexed is read by queries: no reason to stop answering them. */
 static void
 on_index(void *arg)
@@ -297,11 +320,15 @@ on_index(void *arg)
 		return;
 	if (open_feed(d, &err) == 0) {
 		pr_deliver_tick(d->deliver);
-		if (d->stopping ||
-			pr_feed_step(d->feed, pr_now_mono() + INDEX_SLICE_NS, &err) >= 0)
+		if (d->stopping)
 			return;
+		if (pr_feed_step(d->feed, pr_now_mono() + INDEX_SLICE_NS, &err) >= 0) {
+			offer(d);
+			return;
+		}
 	}
 	pr_log_debug("indexing: %s", err.text);
+	pr_offer_destroy(&d->offer);
 	pr_feed_destroy(&d->feed);
 }
 
@@ -429,6 +456,7 @@ stop(struct daemon *d)
 	pr_timer_destroy(&d->refresh);
 	pr_timer_destroy(&d->tick);
 	pr_timer_destroy(&d->index);
+	pr_offer_destroy(&d->offer);
 	pr_feed_destroy(&d->feed);
 	pr_deliver_destroy(&d->deliver);
 	pr_view_close(&d->view);

@@ -8,10 +8,16 @@
 #include "indexer/level2.h"
 #include "proto/base/clock.h"
 
-/* A batch that nothing was added to for so long is finished as it is. */
+/* A batch that nothing was added to for so long is finished as it is; then the summary. */
 #define IDLE_NS (2 * PR_NS_PER_S)
+#define IDLE_SUMMARY_NS (6 * PR_NS_PER_S)
+/* A crash leaves some segments that level 1 knows and no summary: so many are indexed again. */
+#define AGAIN_MAX 4096
+
+#define OPEN_MAX (PR_FEED_SPANS - 2)
 
 struct stream {
+	struct pr_feed *feed;
 	uint32_t id;
 	uint16_t link;
 	struct pr_builder *builder;
@@ -20,7 +26,12 @@ struct stream {
 	uint64_t last; /* of the stream, as of the last step */
 	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
 	int64_t added; /* monotonic: last time that something was */
+	int64_t settled; /* the same, or that the batch was finished since */
 	uint64_t lost;
+	uint64_t first; /* sequence that is not recycled yet, as of the last step */
+	struct pr_summary_span open[OPEN_MAX]; /* without summary in the index */
+	size_t open_count;
+	bool unknown; /* and others, of unknown times */
 };
 
 struct pr_feed {
@@ -30,6 +41,7 @@ struct pr_feed {
 	struct stream **streams;
 	size_t count;
 	struct pr_composites composites;
+	uint64_t restarts;
 };
 
 struct pr_feed *
@@ -88,19 +100,154 @@ find(const struct pr_feed *f, uint32_t id)
 	return NULL;
 }
 
+/* ---- what has no summary ---- */
+
+static void
+open_add(struct stream *s, const struct pr_summary_span *span)
+{
+	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
+
+	if (s->open_count < OPEN_MAX) {
+		s->open[s->open_count++] = *span;
+		return;
+	}
+	/* one for two: times are what counts, and seqs of two epochs are none */
+	s->unknown |= last->epoch != span->epoch;
+	pr_summary_span_unite(last, span);
+}
+
+/* Sequences from..to have no summary, and will not get one. */
+static void
+note_gap(struct stream *s, uint64_t from, uint64_t to)
+{
+	struct pr_summary_span spans[8];
+	uint64_t found;
+	size_t count = pr_catalog_spans(
+		pr_view_catalog(s->feed->view), s->id, from, to, spans, 8, &found);
+
+	for (size_t i = 0; i < count; i++)
+		open_add(s, &spans[i]);
+	s->unknown |= found < to - from + 1;
+}
+
+/* What an earlier run left without summary, before the sequence next. */
+static void
+note_gaps(struct stream *s)
+{
+	struct pr_index_stream *known =
+		pr_index_book_find(pr_view_index(s->feed->view), s->link);
+	struct pr_index_list *list = known ? &known->level[2] : NULL;
+	uint64_t at = s->first;
+
+	for (size_t i = 0; list && i < list->count; i++) {
+		struct pr_index_ref *ref = &list->items[i];
+
+		if (!pr_index_true(known, ref))
+			continue;
+		if (ref->first_sequence > at)
+			note_gap(s, at, ref->first_sequence - 1);
+		if (ref->first_sequence + ref->segments > at)
+			at = ref->first_sequence + ref->segments;
+	}
+	if (at < s->next)
+		note_gap(s, at, s->next - 1);
+}
+
+void
+pr_feed_settled(
+	struct pr_feed *f, uint16_t link, uint64_t first_sequence, uint32_t segments)
+{
+	for (size_t i = 0; i < f->count; i++) {
+		struct stream *s = f->streams[i];
+		size_t kept = 0;
+
+		for (size_t j = 0; j < s->open_count; j++)
+			if (s->link != link ||
+				s->open[j].first_sequence != first_sequence ||
+				s->open[j].segments != segments)
+				s->open[kept++] = s->open[j];
+		s->open_count = kept;
+	}
+}
+
+/* What is recycled needs none. */
+static void
+open_expire(struct stream *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->open_count; i++)
+		if (s->open[i].first_sequence + s->open[i].segments > s->first)
+			s->open[kept++] = s->open[i];
+	s->open_count = kept;
+}
+
+size_t
+pr_feed_spans(
+	const struct pr_feed *f, struct pr_summary_span out[PR_FEED_SPANS], bool *unknown)
+{
+	struct pr_summary_span tail[2];
+	size_t count = 0;
+
+	*unknown = false;
+	for (size_t i = 0; i < f->count; i++) {
+		const struct stream *s = f->streams[i];
+		size_t more = pr_builder_tail(s->builder, tail);
+
+		*unknown |= s->unknown || s->last >= s->next ||
+			    count + s->open_count + more > PR_FEED_SPANS;
+		for (size_t j = 0; j < s->open_count && count < PR_FEED_SPANS; j++)
+			out[count++] = s->open[j];
+		for (size_t j = 0; j < more && count < PR_FEED_SPANS; j++)
+			out[count++] = tail[j];
+	}
+	return count;
+}
+
+uint64_t
+pr_feed_restarts(const struct pr_feed *f)
+{
+	return f->restarts;
+}
+
+/* A summary that the volume has taken, or refuses, is not in its index yet. */
+static int
+sink_of(void *arg, const struct pr_index_record *record)
+{
+	struct stream *s = arg;
+	struct pr_summary_span span;
+	int rc = s->feed->sink(s->feed->arg, record);
+
+	if (record->level == 3 && rc != 1 &&
+		pr_summary_peek(&span, record->body, record->len, NULL) == 0)
+		open_add(s, &span);
+	return rc;
+}
+
+/* ---- where to begin ---- */
+
 /*
- * Where the index that is there ends; or before that, where its last groups were lost with an indexer that
- * was killed: they are made again.
+ * Where the index that is there ends; or before that, where its last groups or summaries were lost with an
+ * indexer that was killed: they are made again.
  */
 static uint64_t
 begin_at(const struct pr_feed *f, struct stream *stream, uint64_t first)
 {
-	const struct pr_index_stream *s =
+	struct pr_index_stream *s =
 		pr_index_book_find(pr_view_index(f->view), stream->link);
-	uint64_t end = s ? pr_index_uncovered(s, first) : first;
+	uint64_t end = s ? pr_index_uncovered(s, 1, first) : first, grouped = end;
+	uint64_t summaries = first;
 
-	pr_builder_know(stream->builder, end);
-	return s ? pr_index_ungrouped(s, end, PR_LEVEL2_COLUMNS_MIN) : end;
+	if (s)
+		grouped = pr_index_ungrouped(s, end, PR_LEVEL2_COLUMNS_MIN);
+	pr_builder_know(stream->builder, end, grouped);
+	for (size_t i = s ? s->level[2].count : 0; i-- > 0 && summaries == first;) {
+		struct pr_index_ref *ref = &s->level[2].items[i];
+
+		if (pr_index_true(s, ref) && ref->first_sequence + ref->segments > first)
+			summaries = ref->first_sequence + ref->segments;
+	}
+	return summaries < grouped && end - summaries <= AGAIN_MAX ? summaries : grouped;
 }
 
 static int
@@ -111,11 +258,12 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 
 	if (!s)
 		return pr_error_set(err, "no memory for indexing");
+	s->feed = f;
 	s->id = info->id;
 	s->link = link;
-	s->added = pr_now_mono();
+	s->added = s->settled = pr_now_mono();
 	s->builder = pr_builder_create(
-		link, sfs_record_max(pr_view_sfs(f->view)), f->sink, f->arg, err);
+		link, sfs_record_max(pr_view_sfs(f->view)), sink_of, s, err);
 	if (s->builder)
 		pr_builder_composites(s->builder, &f->composites);
 	streams = realloc(f->streams, (f->count + 1) * sizeof(*streams));
@@ -125,8 +273,10 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 		stream_free(s);
 		return pr_error_set(err, "no memory for indexing");
 	}
-	s->next = begin_at(f, s, info->first_sequence ? info->first_sequence : 1);
+	s->first = info->first_sequence ? info->first_sequence : 1;
+	s->next = begin_at(f, s, s->first);
 	f->streams[f->count++] = s;
+	note_gaps(s);
 	return 0;
 }
 
@@ -136,7 +286,12 @@ restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
 {
 	sfs_cursor_close(&s->cursor);
 	s->waiting.length = 0;
-	s->next = begin_at(f, s, info->first_sequence ? info->first_sequence : 1);
+	s->first = info->first_sequence ? info->first_sequence : 1;
+	s->next = begin_at(f, s, s->first);
+	s->open_count = 0;
+	s->unknown = false;
+	f->restarts++;
+	note_gaps(s);
 }
 
 static int
@@ -163,6 +318,8 @@ look(struct pr_feed *f, struct pr_error *err)
 		if (info.last_sequence < s->last)
 			restart(f, s, &info);
 		s->last = info.last_sequence;
+		s->first = info.first_sequence ? info.first_sequence : 1;
+		open_expire(s);
 		if (info.first_sequence > s->next) {
 			s->lost += info.first_sequence - s->next;
 			s->next = info.first_sequence;
@@ -216,6 +373,7 @@ fetch(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *er
 static int
 advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *err)
 {
+	uint64_t damaged = pr_builder_figures(s->builder)->damaged;
 	int rc = fetch(f, s, deadline, err);
 
 	if (rc <= 0)
@@ -225,9 +383,13 @@ advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *
 	if (rc <= 0)
 		return rc;
 	s->lost += s->waiting.sequence - s->next;
+	if (s->waiting.sequence > s->next)
+		note_gap(s, s->next, s->waiting.sequence - 1);
+	if (pr_builder_figures(s->builder)->damaged > damaged)
+		note_gap(s, s->waiting.sequence, s->waiting.sequence);
 	s->next = s->waiting.sequence + 1;
 	s->waiting.length = 0;
-	s->added = pr_now_mono();
+	s->added = s->settled = pr_now_mono();
 	return 1;
 }
 
@@ -235,12 +397,17 @@ advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *
 static int
 settle(struct stream *s, struct pr_error *err)
 {
+	int64_t now = pr_now_mono();
+	struct pr_summary_span tail[2];
 	int rc = 0;
 
-	if (pr_now_mono() - s->added > IDLE_NS && pr_builder_figures(s->builder)->open) {
-		rc = pr_builder_finish(s->builder, false, err);
-		s->added = pr_now_mono();
-	}
+	if (now - s->settled <= IDLE_NS)
+		return 0;
+	s->settled = now;
+	if (now - s->added > IDLE_SUMMARY_NS && pr_builder_tail(s->builder, tail))
+		rc = pr_builder_finish(s->builder, PR_BUILDER_SUMMARY, err);
+	else if (pr_builder_figures(s->builder)->open)
+		rc = pr_builder_finish(s->builder, PR_BUILDER_BATCH_ONLY, err);
 	return rc < 0 ? -1 : 0;
 }
 
@@ -270,7 +437,8 @@ pr_feed_finish(struct pr_feed *f, bool all, struct pr_error *err)
 	int done = 1;
 
 	for (size_t i = 0; i < f->count; i++) {
-		int rc = pr_builder_finish(f->streams[i]->builder, all, err);
+		int rc = pr_builder_finish(f->streams[i]->builder,
+			all ? PR_BUILDER_ALL : PR_BUILDER_SUMMARY, err);
 
 		if (rc < 0)
 			return -1;
@@ -291,6 +459,7 @@ add_figures(struct pr_builder_figures *to, const struct pr_builder_figures *by)
 	to->dropped += by->dropped;
 	to->level1_bytes += by->level1_bytes;
 	to->level2_bytes += by->level2_bytes;
+	to->level3_bytes += by->level3_bytes;
 	to->open += by->open;
 }
 

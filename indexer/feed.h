@@ -35,6 +35,20 @@ int pr_feed_step(struct pr_feed *feed, int64_t deadline, struct pr_error *err);
  */
 int pr_feed_finish(struct pr_feed *feed, bool all, struct pr_error *err);
 
+#define PR_FEED_SPANS 64
+/*
+ * Of which segments no summary is in the volume's index, as far as the feed can tell: those under way,
+ * and what an earlier run left. They may be fewer than that many and then larger than need be.
+ * *unknown: there are more, of which it is not known what they hold. Returns how many.
+ */
+size_t pr_feed_spans(const struct pr_feed *feed, struct pr_summary_span out[PR_FEED_SPANS],
+	bool *unknown);
+/* A summary is there, of the segments from first_sequence on. */
+void pr_feed_settled(
+	struct pr_feed *feed, uint16_t link, uint64_t first_sequence, uint32_t segments);
+/* Grows when sequences begin anew: the volume was reset. */
+uint64_t pr_feed_restarts(const struct pr_feed *feed);
+
 struct pr_feed_figures {
 	struct pr_builder_figures built; /* over all streams */
 	uint64_t behind; /* segments that are stored and not indexed */

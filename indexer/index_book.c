@@ -12,8 +12,8 @@ void
 pr_index_book_free(struct pr_index_book *book)
 {
 	for (size_t i = 0; i < book->count; i++) {
-		free(book->streams[i]->level[0].items);
-		free(book->streams[i]->level[1].items);
+		for (int level = 0; level < PR_INDEX_LEVELS; level++)
+			free(book->streams[i]->level[level].items);
 		free(book->streams[i]->proofs);
 		free(book->streams[i]);
 	}
@@ -177,7 +177,7 @@ pr_index_book_take(struct pr_index_book *book, const struct pr_ledger_index *ent
 		.segments = entry->segments};
 	struct pr_index_stream *s;
 
-	if (entry->level != 1 && entry->level != 2)
+	if (entry->level < 1 || entry->level > PR_INDEX_LEVELS)
 		return 0;
 	sfs_handle_decode(entry->handle, &ref.handle);
 	s = find_or_make(book, entry->link);
@@ -205,8 +205,8 @@ pr_index_book_expire(struct pr_index_book *book, uint16_t link, uint64_t sequenc
 
 	if (!s || sequence == 0)
 		return;
-	list_expire(&s->level[0], sequence);
-	list_expire(&s->level[1], sequence);
+	for (int level = 0; level < PR_INDEX_LEVELS; level++)
+		list_expire(&s->level[level], sequence);
 	if (sequence <= s->base)
 		return;
 	gone = sequence - s->base;
@@ -229,8 +229,8 @@ pr_index_find(const struct pr_index_stream *s, unsigned level, uint64_t sequence
 									: NULL;
 }
 
-static bool
-speaks_truly(const struct pr_index_stream *s, struct pr_index_ref *ref)
+bool
+pr_index_true(const struct pr_index_stream *s, struct pr_index_ref *ref)
 {
 	uint64_t check;
 
@@ -243,11 +243,11 @@ speaks_truly(const struct pr_index_stream *s, struct pr_index_ref *ref)
 }
 
 uint64_t
-pr_index_uncovered(const struct pr_index_stream *s, uint64_t sequence)
+pr_index_uncovered(const struct pr_index_stream *s, unsigned level, uint64_t sequence)
 {
 	struct pr_index_ref *ref;
 
-	while ((ref = pr_index_find(s, 1, sequence)) && speaks_truly(s, ref))
+	while ((ref = pr_index_find(s, level, sequence)) && pr_index_true(s, ref))
 		sequence = end_of(ref);
 	return sequence;
 }

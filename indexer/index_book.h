@@ -23,6 +23,8 @@ struct pr_index_ref {
 	bool proven; /* its check was compared, and is right */
 };
 
+#define PR_INDEX_LEVELS 3
+
 /* Of one level; sorted, without overlap. */
 struct pr_index_list {
 	struct pr_index_ref *items;
@@ -31,7 +33,7 @@ struct pr_index_list {
 
 struct pr_index_stream {
 	uint16_t link;
-	struct pr_index_list level[2];
+	struct pr_index_list level[PR_INDEX_LEVELS];
 	uint64_t *proofs; /* of sequences from base on; 0: not known */
 	size_t proof_count, proof_room;
 	uint64_t base;
@@ -58,11 +60,14 @@ uint64_t pr_index_proof(const struct pr_index_stream *s, uint64_t sequence);
 /* Over the proofs that are known; false: one of them is not. */
 bool pr_index_check(const struct pr_index_stream *s, uint64_t first, uint32_t segments,
 	uint64_t *check);
-/* The record of this level (1 or 2) that speaks of the sequence, or NULL. Valid until the next take. */
+/* The record of this level (1 to 3) that speaks of the sequence, or NULL. Valid until the next take. */
 struct pr_index_ref *pr_index_find(
 	const struct pr_index_stream *s, unsigned level, uint64_t sequence);
-/* The first sequence at or behind this one of which no record of level 1 speaks truly. */
-uint64_t pr_index_uncovered(const struct pr_index_stream *s, uint64_t sequence);
+/* The first sequence at or behind this one of which no record of the level speaks truly. */
+uint64_t pr_index_uncovered(
+	const struct pr_index_stream *s, unsigned level, uint64_t sequence);
+/* Is it about the segments that are there, as far as is known? */
+bool pr_index_true(const struct pr_index_stream *s, struct pr_index_ref *ref);
 /*
  * Where the records of level 1 begin that lie right before `end`, follow each other and are in no group:
  * what an indexer that was killed had not finished. end: there are fewer than `least` of them.

@@ -30,6 +30,11 @@ static const struct pr_option options[] = {
 		.offset = AT(name),
 		.arg = "NAME",
 		.help = "this node's name (the machine's)"},
+	{.name = "cluster",
+		.kind = PR_OPT_STRING,
+		.offset = AT(cluster),
+		.arg = "NAME",
+		.help = "of nodes, that mergers look at as one first (none)"},
 	{.name = "manage",
 		.kind = PR_OPT_STRING,
 		.offset = AT(manage),
@@ -123,15 +128,16 @@ default_name(struct pr_indexer_options *o, struct pr_error *err)
 }
 
 static int
-check_name(const char *name, struct pr_error *err)
+check_name(const char *option, const char *name, struct pr_error *err)
 {
 	size_t len = strlen(name);
 
 	if (len == 0 || len > NAME_MAX_BYTES)
-		return pr_error_set(err, "--name: 1 to %d bytes", NAME_MAX_BYTES);
+		return pr_error_set(err, "--%s: 1 to %d bytes", option, NAME_MAX_BYTES);
 	for (; *name; name++)
 		if ((unsigned char)*name <= ' ' || *name == 0x7f)
-			return pr_error_set(err, "--name: no blanks or control characters");
+			return pr_error_set(
+				err, "--%s: no blanks or control characters", option);
 	return 0;
 }
 
@@ -139,7 +145,8 @@ static int
 check(struct pr_indexer_options *o, struct pr_error *err)
 {
 	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
-		check_name(o->name, err) < 0)
+		check_name("name", o->name, err) < 0 ||
+		(o->cluster && check_name("cluster", o->cluster, err) < 0))
 		return -1;
 	if (o->merger.count == 0 && !o->manage &&
 		list_add(&o->merger, PR_RPC_ENDPOINT_MERGER) < 0)

@@ -13,7 +13,7 @@ struct pr_indexer_options {
 	struct pr_string_list volume; /* as given: PATH[,PATH] */
 	struct pr_string_list paths; /* its parts */
 	struct pr_string_list merger;
-	char *name, *manage, *metrics;
+	char *name, *manage, *cluster, *metrics;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
 	uint64_t queries;

@@ -358,3 +358,15 @@ pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
 {
 	return pr_view_read_record(view, &entry->handle, buffer, body, err);
 }
+
+int
+pr_view_read_part(struct pr_view *view, const struct sfs_handle *handle, size_t offset,
+	size_t len, struct pr_view_buffer *buffer, const uint8_t **at, struct pr_error *err)
+{
+	enum { SECTOR = 4096 };
+
+	if (pr_view_buffer_grow(buffer, len + 2 * SECTOR) < 0)
+		return pr_error_set(err, "no memory to read %zu bytes", len);
+	return sfs_read_part(
+		view->sfs, handle, offset, len, buffer->bytes, buffer->room, at, err);
+}

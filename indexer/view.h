@@ -65,6 +65,10 @@ int pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
 /* The same for any record. */
 int pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
 	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err);
+/* Some bytes of one, unchecked but for the record's own head: who reads them must. */
+int pr_view_read_part(struct pr_view *view, const struct sfs_handle *handle, size_t offset,
+	size_t len, struct pr_view_buffer *buffer, const uint8_t **at,
+	struct pr_error *err);
 /* At least room bytes; what was in it is lost. -1: no memory, and the buffer is as it was. */
 int pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room);
 

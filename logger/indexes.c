@@ -52,7 +52,7 @@ pr_indexes_check(struct pr_indexes *x, const struct pr_index_body *i, struct pr_
 	int stream = data_stream(x->sfs, i->link);
 	uint64_t stored = stream >= 0 ? sfs_appended(x->sfs, stream) : 0;
 
-	if (i->level != 1 && i->level != 2)
+	if (i->level < 1 || i->level > 3)
 		return pr_error_set(err, "an index of level %u", i->level);
 	if (i->len == 0 || i->len > sfs_record_max(x->sfs))
 		return pr_error_set(err, "an index of %zu bytes, where %zu are the most",
@@ -106,7 +106,7 @@ store(struct pr_indexes *x, int stream, const struct pr_index_body *i,
 {
 	void *room;
 
-	if (i->level == 1)
+	if (i->level != 2)
 		return sfs_append(x->sfs, stream, i->min_time, i->max_time, i->body, i->len,
 			handle, err);
 	room = sfs_reserve(x->sfs, stream, i->len, err);

@@ -14,7 +14,7 @@
  * speaks: so the two age together. One thread.
  */
 struct pr_index_body {
-	uint16_t link, level; /* 1 or 2 */
+	uint16_t link, level; /* 1, 2 or 3 */
 	uint64_t first_sequence, check; /* of stream "packets.N" */
 	uint32_t segments;
 	int64_t min_time, max_time;

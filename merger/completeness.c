@@ -68,6 +68,7 @@ pr_completeness_destroy(struct pr_completeness **cp)
 	for (size_t i = 0; i < c->node_count; i++) {
 		free(c->nodes[i].name);
 		free(c->nodes[i].error);
+		free(c->nodes[i].why);
 	}
 	for (size_t i = 0; i < c->loss_count; i++)
 		free(c->losses[i].reason);
@@ -103,6 +104,17 @@ pr_completeness_node(struct pr_completeness *c, const char *name, struct pr_erro
 	if (!c->nodes[c->node_count].name)
 		return pr_error_set(err, "no memory for node %s", name);
 	return (int)c->node_count++;
+}
+
+void
+pr_completeness_why(struct pr_completeness *c, int node, const char *why, bool left_out)
+{
+	struct node *n = &c->nodes[node];
+
+	free(n->why);
+	n->why = strdup(why);
+	n->left_out = left_out;
+	c->failed_memory |= !n->why;
 }
 
 static size_t

@@ -50,6 +50,10 @@ void pr_completeness_destroy(struct pr_completeness **c);
 /* Registers a node; returns its index, or -1 without memory. name is copied. */
 int pr_completeness_node(struct pr_completeness *c, const char *name, struct pr_error *err);
 
+/* On what ground it was asked, or left out (then what its summaries say is told instead); copied. */
+void pr_completeness_why(
+	struct pr_completeness *c, int node, const char *why, bool left_out);
+
 /* What a Batch says. -1 when it makes no sense or memory is short. */
 int pr_completeness_batch(struct pr_completeness *c, int node, const Packrack__Batch *batch,
 	struct pr_error *err);

@@ -215,6 +215,9 @@ pr_completeness_end(
 	n->matched = end->matched;
 	n->scanned_packets = end->scanned_packets;
 	n->scanned_bytes = end->scanned_bytes;
+	n->scanned_segments = end->scanned_segments;
+	n->skipped_segments = end->skipped_segments;
+	n->skipped_bytes = end->skipped_bytes;
 	n->corrupt = end->corrupt_records;
 	for (size_t i = 0; i < end->n_losses; i++)
 		if (loss_add(c, node, end->losses[i], err) < 0)

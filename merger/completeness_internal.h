@@ -66,6 +66,9 @@ struct node {
 	bool limited; /* it gave as much as was asked for: it knows more than it told */
 	int64_t frontier;
 	uint64_t matched, scanned_packets, scanned_bytes, corrupt;
+	uint64_t scanned_segments, skipped_segments, skipped_bytes;
+	char *why; /* it was asked or not; NULL: nothing to say */
+	bool left_out;
 };
 
 struct pr_completeness {

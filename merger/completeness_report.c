@@ -349,6 +349,11 @@ nodes_report(struct report *r)
 		a->matched = n->matched;
 		a->scanned_packets = n->scanned_packets;
 		a->scanned_bytes = n->scanned_bytes;
+		a->scanned_segments = n->scanned_segments;
+		a->skipped_segments = n->skipped_segments;
+		a->skipped_bytes = n->skipped_bytes;
+		a->why = text_of(r, n->why ? n->why : "");
+		a->left_out = n->left_out;
 		out->nodes[out->n_nodes++] = a;
 		all = all && a->answered && !n->corrupt;
 	}

@@ -3,9 +3,12 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "merger/pcap_over_ip.h"
 #include "merger/server.h"
+#include "merger/summaries.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
@@ -13,9 +16,9 @@
 #include "proto/rpc/keys.h"
 
 struct values {
-	struct pr_string_list listen, pcap_over_ip;
-	uint64_t max_queries;
-	char *metrics, *key_flag; /* as given */
+	struct pr_string_list listen, peers, pcap_over_ip;
+	uint64_t max_queries, summaries;
+	char *name, *metrics, *key_flag; /* as given */
 	int log_format;
 	bool pcap_over_ip_open, verbose;
 };
@@ -41,6 +44,23 @@ static const struct pr_option options[] = {
 		.offset = AT(metrics),
 		.arg = "ADDRESS:PORT",
 		.help = "serve figures to Prometheus here (none)"},
+	{.name = "peer",
+		.kind = PR_OPT_LIST,
+		.offset = AT(peers),
+		.arg = "ENDPOINT",
+		.help = "another merger to share the duty for summaries with, repeatable"},
+	{.name = "name",
+		.kind = PR_OPT_STRING,
+		.offset = AT(name),
+		.arg = "NAME",
+		.help = "this merger's among them (its first endpoint, and the machine)"},
+	{.name = "summaries",
+		.kind = PR_OPT_SIZE,
+		.offset = AT(summaries),
+		.arg = "SIZE",
+		.help = "of memory for the nodes' summaries",
+		.min = 64 * 1024,
+		.max = INT64_MAX},
 	{.name = "key",
 		.kind = PR_OPT_STRING,
 		.offset = AT(key_flag),
@@ -155,11 +175,50 @@ serve_pcap_over_ip(struct pr_merger *m, const struct values *v, struct pr_error 
 }
 
 static int
+add_peers(struct pr_merger *m, const struct values *v, struct pr_error *err)
+{
+	struct pr_rpc_keys keys = {pr_keys_dir(v->key_flag)};
+
+	for (size_t i = 0; i < v->peers.count; i++)
+		if (pr_merger_peer(m, v->peers.items[i], &keys, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Mergers on two machines may well listen on the same local path. */
+static const char *
+default_name(const struct values *v, char *room, size_t size)
+{
+	char host[65] = "";
+
+	if (v->name)
+		return v->name;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(room, size, "%.60s %.60s", host,
+		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
+	return room;
+}
+
+static int
+check_peers(const struct values *v, struct pr_error *err)
+{
+	for (size_t i = 0; i < v->peers.count; i++)
+		if (pr_rpc_check_endpoint(v->peers.items[i], err) < 0)
+			return -1;
+	if (v->name && (!v->name[0] || strlen(v->name) > 64))
+		return pr_error_set(err, "--name: 1 to 64 bytes");
+	return 0;
+}
+
+static int
 run(const struct values *v, struct pr_error *err)
 {
+	char name[130];
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
-	struct pr_merger_options o = {.max_queries = v->max_queries};
+	struct pr_merger_options o = {.max_queries = v->max_queries,
+		.summaries = v->summaries,
+		.name = default_name(v, name, sizeof(name))};
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct pr_merger *m = loop ? pr_merger_create(loop, &o, err) : NULL;
 	int result = -1;
@@ -167,7 +226,7 @@ run(const struct values *v, struct pr_error *err)
 	if (m && v->metrics)
 		metrics = pr_metrics_serve(loop, v->metrics, on_scrape, m, err);
 	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0 &&
-		serve_pcap_over_ip(m, v, err) == 0) {
+		add_peers(m, v, err) == 0 && serve_pcap_over_ip(m, v, err) == 0) {
 		pr_log_info("ready");
 		pr_notify("READY=1");
 		result = pr_loop_run(loop, err);
@@ -182,7 +241,8 @@ run(const struct values *v, struct pr_error *err)
 int
 pr_merger_main(int argc, char **argv)
 {
-	struct values v = {.max_queries = PR_MERGER_QUERIES_DEFAULT};
+	struct values v = {.max_queries = PR_MERGER_QUERIES_DEFAULT,
+		.summaries = PR_SUMMARIES_MEMORY_DEFAULT};
 	struct pr_error err = {""};
 	int operand, status = 2;
 	int parsed = pr_options_parse(&program, &v, argc, argv, &operand, &err);
@@ -193,6 +253,8 @@ pr_merger_main(int argc, char **argv)
 			argv[operand]);
 	for (size_t i = 0; parsed == 0 && i < v.listen.count; i++)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
+	if (parsed == 0)
+		parsed = check_peers(&v, &err);
 	if (parsed == 0 && v.metrics)
 		parsed = pr_metrics_check_address(v.metrics, &err);
 	if (parsed == 0)

@@ -85,17 +85,31 @@ leg_ask(struct pr_fanout *f, struct leg *leg, const struct pr_node *node,
 	return 0;
 }
 
+/* What the node would tell is told for it. */
+static int
+leg_leave_out(struct pr_fanout *f, struct leg *leg, struct pr_route *route,
+	const char *name, const char *why, struct pr_error *err)
+{
+	leg->settled = true;
+	pr_completeness_why(f->completeness, leg->index, why, true);
+	return pr_route_tell(route, name, f->completeness, leg->index, err);
+}
+
 static int
 leg_begin(struct pr_fanout *f, const char *name, const struct pr_node *node,
-	const Packrack__Query *query, struct pr_error *err)
+	const Packrack__Query *query, struct pr_route *route, struct pr_error *err)
 {
 	struct leg *leg = leg_add(f, name, err);
-	char why[80];
+	char why[PR_ROUTE_WHY_MAX] = "";
 
 	if (!leg)
 		return -1;
-	if (node && pr_node_connected(node, f->options.mono))
+	if (node && pr_node_connected(node, f->options.mono)) {
+		if (route && pr_route_decide(route, name, why))
+			return leg_leave_out(f, leg, route, name, why, err);
+		pr_completeness_why(f->completeness, leg->index, why, false);
 		return leg_ask(f, leg, node, query, err);
+	}
 	if (node)
 		snprintf(why, sizeof(why), "no sign of life for %lld s",
 			(long long)((f->options.mono - node->heard) / 1000000000));
@@ -115,27 +129,39 @@ ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
 	const Packrack__Query *query = f->options.query;
 	Packrack__Query copy = *query;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
+	struct pr_route route;
+	bool routed = f->options.summaries && !f->rechecking;
+	int rc = 0;
 
 	copy.nodes = NULL;
 	copy.n_nodes = 0;
-	f->count_at_node =
-		count_at_node && query->count_only && (count == 1 || !query->limit);
+	copy.lookups = NULL;
+	copy.n_lookups = 0;
+	copy.tally = f->rechecking ? NULL : query->tally; /* which was given */
+	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
 	copy.count_only = f->count_at_node;
 	copy.follow = false;
 	copy.settle = f->follow.on;
 	f->legs = calloc(count ? count : 1, sizeof(*f->legs));
 	if (!f->legs)
 		return pr_error_set(err, "no memory for a query");
-	for (size_t i = 0; i < count; i++) {
+	if (routed && pr_route_begin(&route, f->options.summaries, query, f->options.mono))
+		return pr_error_set(err, "no memory for a query");
+	route.verdicts = f->options.verdicts;
+	for (size_t i = 0; rc == 0 && i < count; i++) {
 		const struct pr_node *node =
 			query->n_nodes ? pr_registry_find(registry, query->nodes[i])
 				       : registry->nodes[i];
 
-		if (leg_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
-			    err) < 0)
-			return -1;
+		rc = leg_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
+			routed ? &route : NULL, err);
 	}
-	return 0;
+	if (routed) {
+		f->asked = route.asked;
+		f->left_out = route.left_out;
+		pr_route_end(&route);
+	}
+	return rc;
 }
 
 static int
@@ -207,6 +233,7 @@ pr_fanout_ask_again(struct pr_fanout *f, struct pr_error *err)
 {
 	release(f);
 	f->merged = false;
+	f->has_kept = false;
 	f->options.mono = f->mono;
 	if (allocate(f, err) < 0 || ask_all(f, false, err) < 0)
 		return -1;
@@ -220,6 +247,21 @@ pr_fanout_recount(struct pr_fanout *f, struct pr_error *err)
 	f->matched = 0;
 	packrack__end__init(&f->sums);
 	return pr_fanout_ask_again(f, err);
+}
+
+int
+pr_fanout_recheck(struct pr_fanout *f, struct pr_error *err)
+{
+	release(f);
+	f->rechecking = f->count_only = true;
+	f->given = f->matched;
+	f->matched = 0;
+	f->merged = f->limited = f->has_kept = false;
+	f->options.mono = f->mono;
+	if (allocate(f, err) < 0 || ask_all(f, true, err) < 0)
+		return -1;
+	pr_fanout_grant(f);
+	return 0;
 }
 
 static struct pr_fanout *
@@ -264,6 +306,7 @@ pr_fanout_create(const struct pr_fanout_options *options, struct pr_error *err)
 		pr_fanout_destroy(&f);
 		return NULL;
 	}
+	f->options.verdicts = NULL; /* they go; who asks again asks more nodes */
 	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
 	pr_fanout_grant(f);
 	return f;
@@ -514,6 +557,13 @@ uint64_t
 pr_fanout_matched(const struct pr_fanout *f)
 {
 	return f->matched;
+}
+
+void
+pr_fanout_routed(const struct pr_fanout *f, uint64_t *asked, uint64_t *left_out)
+{
+	*asked = f->asked;
+	*left_out = f->left_out;
 }
 
 uint64_t

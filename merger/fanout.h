@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "merger/registry.h"
+#include "merger/route.h"
+#include "merger/summaries.h"
 #include "proto/base/error.h"
 
 /*
@@ -33,6 +35,9 @@ struct pr_fanout_options {
 	uint64_t number; /* the merger's, for whoever looks on; never used twice */
 	const Packrack__Query *query;
 	const struct pr_registry *registry;
+	const struct pr_summaries *summaries; /* NULL: all nodes are asked */
+	const struct pr_verdicts
+		*verdicts; /* of other mergers, for pr_fanout_create only; or NULL */
 	uint64_t *next_id; /* of what is asked of nodes; never used twice */
 	int64_t mono, real;
 	int64_t silent_ns; /* 0: PR_FANOUT_SILENT_NS */
@@ -69,6 +74,8 @@ void pr_fanout_lost(struct pr_fanout *f, const struct pr_address *node, const ch
 void pr_fanout_tick(struct pr_fanout *f, int64_t mono);
 bool pr_fanout_done(const struct pr_fanout *f);
 uint64_t pr_fanout_matched(const struct pr_fanout *f);
+/* Nodes that it was sent to, and that it was not. */
+void pr_fanout_routed(const struct pr_fanout *f, uint64_t *asked, uint64_t *left_out);
 uint64_t pr_fanout_number(const struct pr_fanout *f);
 /* What it costs so far. Texts are borrowed, valid while f is. */
 void pr_fanout_report(const struct pr_fanout *f, Packrack__RunningQuery *out);

@@ -229,6 +229,31 @@ counted_twice(const struct pr_fanout *f, bool cancelled)
 	       pr_completeness_doubles(f->completeness);
 }
 
+/* Who was not asked may hold, or know, what the answer seems to lack. */
+static bool
+needs_recheck(const struct pr_fanout *f, bool cancelled)
+{
+	const Packrack__Completeness *c = f->sums.completeness;
+
+	return f->left_out && !f->rechecking && !cancelled &&
+	       (c->missing_packets || c->pending_packets);
+}
+
+/* What came to the nodes after they had told is not in the answer, and the answer says so. */
+static void
+settle_recheck(struct pr_fanout *f)
+{
+	Packrack__Completeness *c = f->sums.completeness;
+
+	if (!f->rechecking)
+		return;
+	if (f->matched > f->given) {
+		c->pending_packets += f->matched - f->given;
+		c->complete = false;
+	}
+	f->matched = f->given;
+}
+
 void
 pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 {
@@ -256,6 +281,14 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 	if (f->follow.on && !cancelled && !f->limited && pr_fanout_follow_round(f))
 		return;
 	pr_fanout_follow_sum(f);
+	if (needs_recheck(f, cancelled)) {
+		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+		f->sums.completeness = NULL;
+		if (pr_fanout_recheck(f, &err) < 0)
+			pr_fanout_failure(f, err.text, false);
+		return;
+	}
+	settle_recheck(f);
 	f->sums.matched = f->matched;
 	f->sums.cancelled = cancelled && !f->follow.on; /* its way to end */
 	f->sums.limit_reached = f->limited;

@@ -5,6 +5,7 @@
 #include "merger/completeness.h"
 #include "merger/fanout.h"
 #include "merger/remote.h"
+#include "merger/route.h"
 #include "proto/rpc/tally.h"
 #include "proto/wire/segment.h"
 
@@ -48,6 +49,13 @@ struct pr_fanout {
 	bool count_at_node; /* nodes count; no packets come */
 	bool limited; /* the limit was reached */
 	bool done, merged; /* merged: the merge is at its end */
+	/*
+	 * An answer that is not complete is checked by asking all nodes, those too that were left out: what
+	 * these hold may have grown since they last told.
+	 */
+	bool rechecking;
+	uint64_t given; /* matched, when that began */
+	uint64_t asked, left_out; /* nodes, at first */
 	Packrack__End sums; /* of the nodes' */
 	struct pr_tally *tally; /* of the nodes', when asked for */
 	struct pr_tally_part part;
@@ -62,6 +70,8 @@ void pr_fanout_pump(struct pr_fanout *f, bool flush);
 void pr_fanout_finish(struct pr_fanout *f, bool cancelled);
 /* Asks all over again, for the packets themselves. -1: err. */
 int pr_fanout_recount(struct pr_fanout *f, struct pr_error *err);
+/* Asks all nodes for the completeness, when the answer itself has been given. -1: err. */
+int pr_fanout_recheck(struct pr_fanout *f, struct pr_error *err);
 /* Gives up; the client is told why. */
 void pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request);
 /* Passes on what remotes found wrong, and asks for more where there is room. */

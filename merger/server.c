@@ -18,8 +18,9 @@ pr_merger_reply(const struct pr_address *to, uint64_t id, Packrack__Envelope *en
 	pr_rpc_send(to->rpc, &to->peer, env, NULL);
 }
 
-static void
-refuse(const struct pr_address *to, uint64_t id, const char *text, bool bad_request)
+void
+pr_merger_refuse(
+	const struct pr_address *to, uint64_t id, const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -36,7 +37,12 @@ refuse(const struct pr_address *to, uint64_t id, const char *text, bool bad_requ
 static void
 query_remove(struct pr_merger *m, size_t at)
 {
+	uint64_t asked, left_out;
+
 	m->packets_merged += pr_fanout_matched(m->queries[at]);
+	pr_fanout_routed(m->queries[at], &asked, &left_out);
+	m->nodes_asked += asked;
+	m->nodes_left_out += left_out;
 	pr_fanout_destroy(&m->queries[at]);
 	m->query_count--;
 	m->queries[at] = m->queries[m->query_count];
@@ -51,8 +57,8 @@ queries_reap(struct pr_merger *m)
 			query_remove(m, i);
 }
 
-static struct pr_fanout *
-query_of(struct pr_merger *m, const struct pr_address *from, uint64_t id)
+struct pr_fanout *
+pr_merger_query(struct pr_merger *m, const struct pr_address *from, uint64_t id)
 {
 	for (size_t i = 0; i < m->query_count; i++)
 		if (pr_fanout_is_client(m->queries[i], from, id))
@@ -67,18 +73,12 @@ query_add(struct pr_merger *m, struct pr_fanout_options *o, struct pr_error *err
 
 	o->number = m->queries_total + 1;
 	o->registry = &m->registry;
+	/* what is to come may lie anywhere */
+	o->summaries = o->query->follow ? NULL : m->summaries;
 	o->next_id = &m->next_id;
 	o->mono = pr_now_mono();
 	o->real = pr_now_real();
 	o->silent_ns = m->options.silent_ns;
-	if (m->query_count >= m->options.max_queries) {
-		m->queries_refused++;
-		pr_error_set(err,
-			"%zu queries are running, which is all that --max-queries allows: "
-			"try again later",
-			m->query_count);
-		return NULL;
-	}
 	f = pr_fanout_create(o, err);
 	if (!f)
 		return NULL;
@@ -86,6 +86,19 @@ query_add(struct pr_merger *m, struct pr_fanout_options *o, struct pr_error *err
 	m->queries[m->query_count] = f;
 	m->clients[m->query_count++] = o->client;
 	return f;
+}
+
+static bool
+room_for_one(struct pr_merger *m, struct pr_error *err)
+{
+	if (m->query_count + m->waiting_count < m->options.max_queries)
+		return true;
+	m->queries_refused++;
+	pr_error_set(err,
+		"%zu queries are running, which is all that --max-queries allows: "
+		"try again later",
+		m->query_count + m->waiting_count);
+	return false;
 }
 
 struct pr_fanout *
@@ -96,44 +109,62 @@ pr_merger_ask(struct pr_merger *m, const Packrack__Query *query,
 	struct pr_fanout_options o = {
 		.query = query, .deliver = deliver, .deliver_arg = arg};
 
-	return query_add(m, &o, err);
+	return room_for_one(m, err) ? query_add(m, &o, err) : NULL;
+}
+
+bool
+pr_merger_begin(struct pr_merger *m, const struct pr_address *from, uint64_t id,
+	const Packrack__Query *query, const struct pr_verdicts *verdicts)
+{
+	struct pr_fanout_options o = {
+		.client = *from, .id = id, .query = query, .verdicts = verdicts};
+	struct pr_error err;
+
+	if (!query_add(m, &o, &err)) {
+		pr_merger_refuse(from, id, err.text, false);
+		return false;
+	}
+	pr_log_with(PR_LOG_INFO,
+		PR_LOG_FIELDS({"user", from->peer.user}, {"query", query->text}),
+		"query of %s: %s", from->peer.user[0] ? from->peer.user : "a client",
+		query->text[0] ? query->text : "all packets");
+	return true;
 }
 
 static void
 on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
 {
-	struct pr_fanout_options o = {.client = *from, .id = env->id, .query = env->query};
 	struct pr_error err;
 
-	if (query_of(m, from, env->id))
-		refuse(from, env->id, "a query of this number is running already", true);
-	else if (!query_add(m, &o, &err))
-		refuse(from, env->id, err.text, false);
-	else
-		pr_log_with(PR_LOG_INFO,
-			PR_LOG_FIELDS(
-				{"user", from->peer.user}, {"query", env->query->text}),
-			"query of %s: %s",
-			from->peer.user[0] ? from->peer.user : "a client",
-			env->query->text[0] ? env->query->text : "all packets");
+	if (pr_merger_query(m, from, env->id))
+		pr_merger_refuse(
+			from, env->id, "a query of this number is running already", true);
+	else if (!room_for_one(m, &err))
+		pr_merger_refuse(from, env->id, err.text, false);
+	else if (env->query->follow || !pr_merger_wait(m, from, env->id, env->query))
+		pr_merger_begin(m, from, env->id, env->query, NULL);
 }
 
 static void
 on_credit(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
 {
-	struct pr_fanout *f = query_of(m, from, env->id);
+	struct pr_fanout *f = pr_merger_query(m, from, env->id);
 
-	if (f) /* else it has ended meanwhile */
+	if (f) /* else it has ended meanwhile, or has not begun */
 		pr_fanout_credit(f, env->credit->batches);
+	else
+		pr_merger_wait_message(m, from, env);
 }
 
 static void
 on_cancel(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
 {
-	struct pr_fanout *f = query_of(m, from, env->id);
+	struct pr_fanout *f = pr_merger_query(m, from, env->id);
 
 	if (f)
 		pr_fanout_cancel(f);
+	else
+		pr_merger_wait_message(m, from, env);
 }
 
 static void
@@ -176,7 +207,7 @@ refuse_name(
 	if (pr_now_mono() - m->said_name > PR_NS_PER_S)
 		pr_log_warning("%s", text.text);
 	m->said_name = pr_now_mono();
-	refuse(from, env->id, text.text, true);
+	pr_merger_refuse(from, env->id, text.text, true);
 }
 
 static void
@@ -211,6 +242,87 @@ on_hello(struct pr_merger *m, const struct pr_address *from, const Packrack__Env
 	}
 }
 
+/* ---- summaries ---- */
+
+static void
+want_summaries(struct pr_merger *m, const struct pr_node *node)
+{
+	Packrack__SummaryWant want = PACKRACK__SUMMARY_WANT__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	uint64_t numbers[PR_SUMMARIES_WANT_MAX];
+
+	want.n_numbers = pr_summaries_want(
+		m->summaries, node->hello->name, pr_now_mono(), &want.boot, numbers);
+	want.numbers = numbers;
+	env.body_case = PACKRACK__ENVELOPE__BODY_SUMMARY_WANT;
+	env.summary_want = &want;
+	if (want.n_numbers)
+		pr_merger_reply(&node->address, 0, &env);
+}
+
+static void
+on_coverage(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_node *node =
+		pr_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
+	struct pr_error err;
+
+	if (!node)
+		return; /* one that was refused */
+	if (pr_summaries_coverage(m->summaries, node->hello->name, env->coverage,
+		    pr_now_mono(), &err) < 0)
+		pr_log_warning("%s", err.text);
+	want_summaries(m, node);
+}
+
+static void
+on_summary(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	struct pr_node *node =
+		pr_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
+
+	if (!node)
+		return;
+	pr_summaries_body(m->summaries, node->hello->name, env->summary);
+	want_summaries(m, node);
+}
+
+/* ---- other mergers ---- */
+
+static void
+on_peer(struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+{
+	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	Packrack__Peer me = PACKRACK__PEER__INIT;
+
+	me.name = (char *)(m->options.name ? m->options.name : "");
+	reply.body_case = PACKRACK__ENVELOPE__BODY_PEER;
+	reply.peer = &me;
+	pr_merger_reply(from, env->id, &reply);
+}
+
+static void
+on_route(void *arg)
+{
+	struct pr_merger *m = arg;
+
+	pr_merger_wait_over(m, pr_now_mono());
+	queries_reap(m);
+}
+
+int
+pr_merger_peer(struct pr_merger *m, const char *endpoint, const struct pr_rpc_keys *keys,
+	struct pr_error *err)
+{
+	if (!m->peers)
+		m->peers = pr_peers_create(m->loop, m->options.name, &m->duty, on_route, m);
+	if (!m->peers)
+		return pr_error_set(err, "no memory for other mergers");
+	return pr_peers_add(m->peers, endpoint, keys, err);
+}
+
 /* Somebody else's, by the number that the status gives it. Its client is told End, cancelled. */
 static bool
 cancel_number(struct pr_merger *m, uint64_t number, struct pr_error *text)
@@ -240,9 +352,10 @@ on_command(
 	else if (strcmp(env->command->verb, "forget"))
 		pr_error_set(&text, "a merger does not %s: ask the dispatcher",
 			env->command->verb);
-	else if (pr_registry_forget(&m->registry, env->command->node))
+	else if (pr_registry_forget(&m->registry, env->command->node)) {
+		pr_summaries_forget(m->summaries, env->command->node);
 		done.ok = true;
-	else
+	} else
 		pr_error_set(&text, "the merger knows no node %s", env->command->node);
 	done.text = text.text;
 	reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
@@ -265,6 +378,8 @@ static const struct {
 		const Packrack__Envelope *env);
 } messages[] = {
 	{PACKRACK__ENVELOPE__BODY_HELLO, on_hello},
+	{PACKRACK__ENVELOPE__BODY_COVERAGE, on_coverage},
+	{PACKRACK__ENVELOPE__BODY_SUMMARY, on_summary},
 	{PACKRACK__ENVELOPE__BODY_BATCH, on_answer},
 	{PACKRACK__ENVELOPE__BODY_END, on_answer},
 	{PACKRACK__ENVELOPE__BODY_FAILURE, on_answer},
@@ -272,6 +387,8 @@ static const struct {
 	{PACKRACK__ENVELOPE__BODY_CREDIT, on_credit},
 	{PACKRACK__ENVELOPE__BODY_CANCEL, on_cancel},
 	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, on_status},
+	{PACKRACK__ENVELOPE__BODY_PEER, on_peer},
+	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, pr_merger_judge},
 	{PACKRACK__ENVELOPE__BODY_COMMAND, on_command},
 };
 
@@ -290,7 +407,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		queries_reap(m);
 		return;
 	}
-	refuse(&from, env->id, "this is a merger: it takes no such request", true);
+	pr_merger_refuse(
+		&from, env->id, "this is a merger: it takes no such request", true);
 }
 
 static void
@@ -299,6 +417,9 @@ tick(void *arg)
 	struct pr_merger *m = arg;
 	int64_t now = pr_now_mono();
 
+	if (m->peers)
+		pr_peers_tick(m->peers, now);
+	pr_merger_wait_over(m, now);
 	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
 		struct pr_address *node = &m->registry.nodes[i]->address;
 		if (!pr_rpc_admits(node->rpc, &node->peer))
@@ -334,8 +455,10 @@ pr_merger_create(
 		m->options.max_queries = PR_MERGER_QUERIES_DEFAULT;
 	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
 	m->clients = calloc(m->options.max_queries, sizeof(*m->clients));
+	m->duty = (struct pr_duty){.mergers = {{.name = "", .alive = true}}, .count = 1};
+	m->summaries = pr_summaries_create(m->options.summaries, &m->duty, err);
 	m->timer = pr_timer_create(loop, TICK_NS, tick, m, err);
-	if (m->queries && m->clients && m->timer)
+	if (m->queries && m->clients && m->timer && m->summaries)
 		return m;
 	if (m->timer)
 		pr_error_set(err, "no memory for a merger");
@@ -376,6 +499,9 @@ pr_merger_destroy(struct pr_merger **mp)
 	if (!m)
 		return;
 	pr_timer_destroy(&m->timer);
+	pr_merger_wait_end(m);
+	if (m->peers)
+		pr_peers_destroy(&m->peers);
 	for (size_t i = 0; i < m->query_count; i++) {
 		pr_fanout_stop(m->queries[i], "the merger was stopped");
 		pr_fanout_destroy(&m->queries[i]);
@@ -386,6 +512,7 @@ pr_merger_destroy(struct pr_merger **mp)
 		free(m->listeners[i]);
 	}
 	pr_registry_free(&m->registry);
+	pr_summaries_destroy(&m->summaries);
 	free(m->listeners);
 	free(m->queries);
 	free(m->clients);

@@ -23,6 +23,8 @@ struct pr_merger;
 struct pr_merger_options {
 	size_t max_queries; /* at the same time; 0: default */
 	int64_t silent_ns; /* see fanout.h; 0: default */
+	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
+	const char *name; /* among mergers; borrowed, copied by none; NULL: alone */
 };
 
 struct pr_merger *pr_merger_create(struct pr_loop *loop,
@@ -31,6 +33,9 @@ int pr_merger_listen(struct pr_merger *m, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);
 /* All figures of its status. */
 void pr_merger_scrape(struct pr_merger *m, struct pr_metrics_page *page);
+/* Another merger, with which this one shares the duty for summaries. keys: as a client. */
+int pr_merger_peer(struct pr_merger *m, const char *endpoint,
+	const struct pr_rpc_keys *keys, struct pr_error *err);
 /* Clients of running queries are told that the merger stops. */
 void pr_merger_destroy(struct pr_merger **m);
 

@@ -8,7 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/rpc/status_metrics.h"
 
-#define VALUES 13
+#define VALUES 27
 #define LINKS_MAX 10000
 
 /* The reply borrows all its texts from the registry. */
@@ -43,7 +43,19 @@ known_link(const struct reply *r, const Packrack__LinkInfo *link)
 }
 
 static void
-add_node(struct reply *r, const struct pr_node *node, int64_t mono)
+add_summaries(Packrack__NodeStatus *s, const struct pr_cover *cover)
+{
+	if (!cover)
+		return;
+	s->summaries = cover->count;
+	s->summaries_here = cover->held;
+	s->summary_bytes = cover->bytes_told + cover->bytes_sent;
+	s->cluster = cover->said->cluster;
+}
+
+static void
+add_node(struct reply *r, const struct pr_node *node, int64_t mono,
+	const struct pr_summaries *summaries)
 {
 	Packrack__NodeStatus *s = &r->node_room[r->status.n_nodes];
 
@@ -54,6 +66,7 @@ add_node(struct reply *r, const struct pr_node *node, int64_t mono)
 	s->name = node->hello->name;
 	s->connected = pr_node_connected(node, mono);
 	s->last_seen = node->last_seen;
+	add_summaries(s, pr_summaries_find(summaries, node->hello->name));
 	r->nodes[r->status.n_nodes++] = s;
 	for (size_t i = 0; i < node->hello->n_links && r->status.n_links < LINKS_MAX; i++)
 		if (!known_link(r, node->hello->links[i]))
@@ -73,6 +86,7 @@ static void
 add_values(struct reply *r, const struct pr_merger *m)
 {
 	struct pr_pcap_over_ip_figures live = pr_pcap_over_ip_figures(m->pcap_over_ip);
+	struct pr_summaries_figures f;
 	uint64_t bad = 0;
 
 	for (size_t i = 0; i < m->listener_count; i++)
@@ -90,6 +104,19 @@ add_values(struct reply *r, const struct pr_merger *m)
 	add_value(r, "pcap_over_ip_bytes", live.bytes);
 	add_value(r, "pcap_over_ip_stalls", live.stalls);
 	add_value(r, "pcap_over_ip_dropped", live.dropped);
+	add_value(r, "nodes_asked", m->nodes_asked);
+	add_value(r, "nodes_left_out", m->nodes_left_out);
+	pr_summaries_figures(m->summaries, &f);
+	add_value(r, "summaries", f.listed);
+	add_value(r, "summaries_here", f.held);
+	add_value(r, "summaries_memory", f.bytes);
+	add_value(r, "summaries_received", f.received);
+	add_value(r, "summaries_evicted", f.evicted);
+	add_value(r, "summaries_damaged", f.missed);
+	add_value(r, "cluster_blocks", f.clusters);
+	add_value(r, "cluster_memory", f.cluster_bytes);
+	add_value(r, "mergers_alive", 1 + (m->peers ? pr_peers_alive(m->peers) : 0));
+	add_value(r, "summary_bytes_received", f.bytes_told + f.bytes_sent);
 }
 
 static void
@@ -109,7 +136,7 @@ reply_make(struct reply *r, const struct pr_merger *m)
 	r->status.time = pr_now_real();
 	if (r->node_room && r->nodes && r->links)
 		for (size_t i = 0; i < m->registry.count; i++)
-			add_node(r, m->registry.nodes[i], pr_now_mono());
+			add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
 	if (r->query_room && r->queries)
 		for (size_t i = 0; i < m->query_count; i++)
 			add_query(r, m->queries[i]);

@@ -121,6 +121,11 @@ render_node(struct render *r, const Packrack__NodeStatus *n)
 	render_uint(r, "queries", n->queries);
 	render_uint(r, "queries_running", n->queries_running);
 	render_uint(r, "indexed_lag_bytes", n->indexed_lag_bytes);
+	if (n->cluster[0])
+		render_string(r, "cluster", n->cluster);
+	render_uint(r, "summaries", n->summaries);
+	render_uint(r, "summaries_here", n->summaries_here);
+	render_uint(r, "summary_bytes", n->summary_bytes);
 	if (n->logger[0])
 		render_json(r, "logger", n->logger);
 	render_close(r);

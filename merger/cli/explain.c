@@ -54,10 +54,19 @@ print_plans(FILE *to, const struct pr_plans *plans)
 static void
 print_node(FILE *to, const Packrack__NodeAnswer *n)
 {
-	fprintf(to, "    %s: ", n->node);
+	if (n->left_out) {
+		fprintf(to, "    %s: not asked: %s\n", n->node, n->why);
+		return;
+	}
+	fprintf(to, "    %s: %s%s%s", n->node, n->why[0] ? "asked: " : "", n->why,
+		n->why[0] ? "; " : "");
 	if (n->answered)
-		fprintf(to, "%" PRIu64 " match of %" PRIu64 " packets, %" PRIu64 " bytes\n",
-			n->matched, n->scanned_packets, n->scanned_bytes);
+		fprintf(to,
+			"%" PRIu64 " match of %" PRIu64 " packets, %" PRIu64
+			" bytes in %" PRIu64 " segments; skipped: %" PRIu64
+			" segments, %" PRIu64 " bytes\n",
+			n->matched, n->scanned_packets, n->scanned_bytes,
+			n->scanned_segments, n->skipped_segments, n->skipped_bytes);
 	else
 		fprintf(to, "%s\n", n->error);
 }

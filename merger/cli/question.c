@@ -120,7 +120,11 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 	if (pr_filter_compile_all(linktypes, count, a->filter, &q->programs, err) < 0 ||
 		(a->noted && relate(q, a, linktypes, count, err) < 0))
 		return -1;
-	return fill(q, err);
+	if (fill(q, err) < 0 || lookups_make(&q->lookups, &q->programs, err) < 0)
+		return -1;
+	q->query.lookups = q->lookups.list;
+	q->query.n_lookups = q->lookups.count;
+	return 0;
 }
 
 int
@@ -139,4 +143,5 @@ question_free(struct question *q)
 	free(q->list);
 	free(q->instruction_room);
 	free(q->instructions);
+	lookups_free(&q->lookups);
 }

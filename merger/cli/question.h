@@ -4,6 +4,7 @@
 
 #include "indexer/plan.h"
 #include "indexer/program.h"
+#include "merger/cli/lookups_made.h"
 #include "merger/cli/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
 
@@ -34,6 +35,7 @@ struct question {
 	struct pr_programs programs;
 	Packrack__Program *room, **list;
 	Packrack__Instruction *instruction_room, **instructions;
+	struct lookups lookups;
 };
 
 /* Does the filter make sense for any common link type? Before anything is opened: -1 is bad usage. */

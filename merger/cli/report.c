@@ -312,6 +312,11 @@ render_node(struct render *r, const Packrack__NodeAnswer *n)
 	render_uint(r, "matched", n->matched);
 	render_uint(r, "scanned_packets", n->scanned_packets);
 	render_uint(r, "scanned_bytes", n->scanned_bytes);
+	render_uint(r, "scanned_segments", n->scanned_segments);
+	render_uint(r, "skipped_segments", n->skipped_segments);
+	render_uint(r, "skipped_bytes", n->skipped_bytes);
+	render_bool(r, "left_out", n->left_out);
+	render_string(r, "why", n->why);
 	render_close(r);
 }
 

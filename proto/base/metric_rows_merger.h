@@ -29,6 +29,30 @@ ROW(MERGER, "pcap_over_ip_stalls", "packrack_merger_pcap_over_ip_stalls_total", 
 	"Times that a reader was slower than the rack and fell behind.")
 ROW(MERGER, "pcap_over_ip_dropped", "packrack_merger_pcap_over_ip_dropped_total", COUNTER, ONE, "",
 	"Readers that took nothing for two minutes and were let go.")
+ROW(MERGER, "nodes_asked", "packrack_merger_nodes_asked_total", COUNTER, ONE, "",
+	"Nodes that queries were sent to, over all queries that have ended.")
+ROW(MERGER, "nodes_left_out", "packrack_merger_nodes_left_out_total", COUNTER, ONE, "",
+	"Nodes that queries were not sent to, as their summaries exclude a match.")
+ROW(MERGER, "summaries", "packrack_merger_summaries", GAUGE, ONE, "",
+	"Summaries that nodes have told of.")
+ROW(MERGER, "summaries_here", "packrack_merger_summaries_here", GAUGE, ONE, "",
+	"Summaries that the merger holds.")
+ROW(MERGER, "summaries_memory", "packrack_merger_summaries_memory_bytes", GAUGE, ONE, "",
+	"Memory of the summaries that the merger holds.")
+ROW(MERGER, "summaries_received", "packrack_merger_summaries_received_total", COUNTER, ONE, "",
+	"Summaries that came.")
+ROW(MERGER, "summaries_evicted", "packrack_merger_summaries_evicted_total", COUNTER, ONE, "",
+	"Summaries dropped for newer ones, when memory was full.")
+ROW(MERGER, "summaries_damaged", "packrack_merger_summaries_damaged_total", COUNTER, ONE, "",
+	"Summaries that nodes had no more, or that were damaged.")
+ROW(MERGER, "cluster_blocks", "packrack_merger_cluster_blocks", GAUGE, ONE, "",
+	"Bit-sliced blocks of the third level: summaries of clusters of nodes.")
+ROW(MERGER, "cluster_memory", "packrack_merger_cluster_memory_bytes", GAUGE, ONE, "",
+	"Memory of these blocks.")
+ROW(MERGER, "mergers_alive", "packrack_merger_mergers_alive", GAUGE, ONE, "",
+	"Mergers that share the duty for summaries and live, with this one.")
+ROW(MERGER, "summary_bytes_received", "packrack_merger_summary_received_bytes_total", COUNTER, ONE, "",
+	"Bytes that nodes sent to tell of summaries, and for them.")
 /* ---- merger: node ---- */
 ROW(MERGER_NODE, "connected", "packrack_merger_node_connected", GAUGE, ONE, "",
 	"1 when the indexer of the node was heard within 6 seconds, else 0.")
@@ -58,4 +82,10 @@ ROW(MERGER_NODE, "queries_running", "packrack_merger_node_queries_running", GAUG
 	"Queries that the indexer of the node is at.")
 ROW(MERGER_NODE, "indexed_lag_bytes", "packrack_merger_node_lag_bytes", GAUGE, ONE, "",
 	"Packets of the volume of the node that its list does not tell of yet.")
+ROW(MERGER_NODE, "summaries", "packrack_merger_node_summaries", GAUGE, ONE, "",
+	"Summaries that the node has told of.")
+ROW(MERGER_NODE, "summaries_here", "packrack_merger_node_summaries_here", GAUGE, ONE, "",
+	"Summaries of the node that the merger holds.")
+ROW(MERGER_NODE, "summary_bytes", "packrack_merger_node_summary_bytes_total", COUNTER, ONE, "",
+	"Bytes that the node sent to tell of summaries, and for them.")
 /* clang-format on */

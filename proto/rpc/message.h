@@ -21,6 +21,7 @@
 #define PR_MESSAGE_NAME_MAX 128 /* names and other short texts */
 #define PR_MESSAGE_TEXT_MAX 65536 /* filters, failures, the logger's note */
 #define PR_MESSAGE_INSTRUCTIONS_MAX 200000 /* of a query, over all its programs */
+#define PR_MESSAGE_LOOKUPS_MAX 65536 /* of one program */
 
 /* Ownership of *buf (free) passes to the caller. -1: too long, or no memory. */
 int pr_message_pack(

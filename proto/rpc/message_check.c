@@ -14,7 +14,7 @@
 #define SECONDS_MAX 86400
 
 /* Fields that people write or read as text: longer, and of several lines. */
-static const char *const long_texts[] = {"text", "error", "logger"};
+static const char *const long_texts[] = {"text", "error", "logger", "why"};
 
 static int
 check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error *err)
@@ -94,9 +94,43 @@ check_query(const void *message, struct pr_error *err)
 	if (query->related && sum_instructions(query->related->core, query->related->n_core,
 				      &sum, err) < 0)
 		return -1;
+	if (query->n_lookups > query->n_programs)
+		return pr_error_set(err,
+			"look-ups for %zu programs, of which there are %zu",
+			query->n_lookups, query->n_programs);
 	if (sum > PR_MESSAGE_INSTRUCTIONS_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
 			sum, PR_MESSAGE_INSTRUCTIONS_MAX);
+	return 0;
+}
+
+static int
+check_lookups(const void *message, struct pr_error *err)
+{
+	const Packrack__Lookups *l = message;
+	bool good = l->n_op > 0 && l->n_op == l->n_left && l->n_op == l->n_right &&
+		    l->n_op <= PR_MESSAGE_LOOKUPS_MAX;
+
+	for (size_t i = 0; good && i < l->n_op; i++) {
+		if (l->op[i] == 2)
+			good = l->left[i] < l->n_hash;
+		else if (l->op[i] == 3 || l->op[i] == 4)
+			good = l->left[i] < i && l->right[i] < i;
+		else
+			good = l->op[i] < 2;
+	}
+	return good ? 0 : pr_error_set(err, "look-ups that make no sense");
+}
+
+static int
+check_summary_info(const void *message, struct pr_error *err)
+{
+	const Packrack__SummaryInfo *s = message;
+
+	if (s->link > UINT16_MAX || s->min_time > s->max_time ||
+		s->first_otime > s->last_otime || s->first_seq < 1 ||
+		s->first_seq > s->last_seq || s->last_seq == UINT64_MAX)
+		return pr_error_set(err, "a summary that contradicts itself");
 	return 0;
 }
 
@@ -248,6 +282,8 @@ static const struct {
 	{&packrack__tally_spec__descriptor, check_tally_spec},
 	{&packrack__related__descriptor, check_related},
 	{&packrack__tally_group__descriptor, check_tally_group},
+	{&packrack__lookups__descriptor, check_lookups},
+	{&packrack__summary_info__descriptor, check_summary_info},
 };
 
 static int check_message(const ProtobufCMessage *message, struct pr_error *err);

@@ -66,6 +66,11 @@ add_node(struct pr_metrics_page *page, enum pr_metric_scope scope,
 
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
 		pr_metrics_value(page, scope, values[i].name, values[i].number);
+	if (scope == PR_METRIC_MERGER_NODE) {
+		pr_metrics_value(page, scope, "summaries", node->summaries);
+		pr_metrics_value(page, scope, "summaries_here", node->summaries_here);
+		pr_metrics_value(page, scope, "summary_bytes", node->summary_bytes);
+	}
 	add_time(page, scope, "last_seen", node->last_seen);
 	if (!node->packets)
 		return;

@@ -77,7 +77,8 @@ struct pr_ledger_directory {
 	uint8_t handle[40]; /* struct sfs_handle, encoded by sfs_handle_encode */
 };
 
-/* A record of stream "index.LINK", of segments of stream "packets.LINK". Levels: indexer/level1.h, 2. */
+/* A record of stream "index.LINK", of segments of stream "packets.LINK". Levels: indexer/level1.h, 2;
+ * 3: summary.h. */
 struct pr_ledger_index {
 	uint64_t first_sequence; /* of the first segment, in its stream */
 	uint64_t check; /* of which segments they are: pr_level2_check over all */

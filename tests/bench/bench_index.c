@@ -98,7 +98,7 @@ build(const char *path, unsigned rounds)
 	for (unsigned r = 0; r < rounds; r++)
 		for (size_t i = 0; i < s.count; i++, sequence++)
 			pr_builder_add(b, sequence, sequence, s.body[i], s.len[i], &err);
-	pr_builder_finish(b, true, &err);
+	pr_builder_finish(b, PR_BUILDER_ALL, &err);
 	ns = cpu_ns() - begin;
 	printf("packets %llu ns %.2f bytes %llu segments %llu keys %llu level1 %llu level2 "
 	       "%llu "

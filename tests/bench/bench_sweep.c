@@ -128,7 +128,7 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bo
 		pr_segment_add(&b, &p);
 	}
 	add_segment(ix, builder, buf, pr_segment_seal(&b));
-	pr_builder_finish(builder, true, &err);
+	pr_builder_finish(builder, PR_BUILDER_ALL, &err);
 	pr_builder_destroy(&builder);
 	free(buf);
 	free(t.bytes);

@@ -104,7 +104,7 @@ put_packets(unsigned count, unsigned step)
 /* ---- indexing ---- */
 
 static unsigned refuse; /* the sink, so many times */
-static unsigned level[3]; /* records by level */
+static unsigned level[4]; /* records by level */
 
 static int
 sink(void *arg, const struct pr_index_record *r)
@@ -412,11 +412,11 @@ START_TEST(an_index_of_others_is_not_believed)
 		ck_assert_int_eq(pr_index_book_proof(&book, 1, i, 100 + i, &err), 0);
 	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
 	s = pr_index_book_find(&book, 1);
-	ck_assert_uint_eq(pr_index_uncovered(s, 5), 5); /* a wrong check */
+	ck_assert_uint_eq(pr_index_uncovered(s, 1, 5), 5); /* a wrong check */
 	ck_assert(pr_index_check(s, 5, 3, &e.check));
 	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
-	ck_assert_uint_eq(pr_index_uncovered(s, 5), 8);
+	ck_assert_uint_eq(pr_index_uncovered(s, 1, 5), 8);
 	e.first_sequence = 7; /* after a crash: what it overlaps was about lost segments */
 	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
@@ -448,7 +448,7 @@ START_TEST(the_volume_refuses_what_cannot_be)
 	bad.link = 9;
 	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
 	bad = b;
-	bad.level = 3;
+	bad.level = 4;
 	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.first_sequence = 0;

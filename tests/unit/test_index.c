@@ -89,8 +89,14 @@ static int
 take(void *arg, const struct pr_index_record *record)
 {
 	struct records *r = arg;
+	struct pr_summary s;
 	uint8_t *copy;
 
+	if (record->level == 3) { /* tests/unit/test_summary.c looks at those */
+		ck_assert_int_eq(pr_summary_open(&s, record->body, record->len, &err), 0);
+		ck_assert_uint_eq(s.span.segments, record->segments);
+		return 0;
+	}
 	if (r->refuse) {
 		r->refuse--;
 		return 1;
@@ -191,7 +197,7 @@ START_TEST(level1_knows_all_that_is_there)
 		ck_assert_int_eq(
 			pr_builder_add(b, 7 + i, i * 11, s[i].body, s[i].len, &err), 1);
 	}
-	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
 	ck_assert_uint_eq(r.count, 1);
 	ck_assert_int_eq(pr_level1_open(&l, r.items[0].body, r.items[0].len, &err), 0);
 	ck_assert_uint_eq(l.segments, COUNT(steps));
@@ -224,7 +230,7 @@ START_TEST(level1_false_positives_are_few)
 	srandom(2);
 	make_segment(&s, 1, 400, 100000, 1);
 	ck_assert_int_eq(pr_builder_add(b, 1, 1, s.body, s.len, &err), 1);
-	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
 	ck_assert_int_eq(pr_level1_open(&l, r.items[0].body, r.items[0].len, &err), 0);
 	pr_level1_get(&l, 0, &got);
 	for (unsigned i = 0; i < 100000; i++) {
@@ -307,9 +313,9 @@ START_TEST(level2_knows_all_that_is_there)
 	for (unsigned i = 0; i < COLUMNS; i++) {
 		make_segment(&s[i], 1 + i * 1000, 300, 2000, 1);
 		ck_assert_int_eq(pr_builder_add(b, 5 + i, i, s[i].body, s[i].len, &err), 1);
-		ck_assert_int_eq(pr_builder_finish(b, false, &err), 1);
+		ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_BATCH_ONLY, &err), 1);
 	}
-	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
 	ck_assert_uint_eq(r.count, COLUMNS + 1);
 	g = &r.items[COLUMNS];
 	ck_assert_uint_eq(g->level, 2);
@@ -357,7 +363,7 @@ START_TEST(a_slow_sink_loses_nothing)
 		if (sequence == 200)
 			r.refuse = 200;
 	}
-	while ((rc = pr_builder_finish(b, true, &err)) == 0)
+	while ((rc = pr_builder_finish(b, PR_BUILDER_ALL, &err)) == 0)
 		waits++;
 	ck_assert_int_eq(rc, 1);
 	ck_assert_int_gt(waits, 100);
@@ -384,7 +390,7 @@ START_TEST(gaps_and_damage_begin_anew)
 	ck_assert_int_eq(pr_builder_add(b, 3, 1, s.body, s.len, &err), 1);
 	ck_assert_int_eq(pr_builder_add(b, 4, 1, s.body, s.len, &err), 1);
 	ck_assert_int_eq(pr_builder_add(b, 10, 1, s.body, s.len, &err), 1);
-	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
 	ck_assert_uint_eq(pr_builder_figures(b)->damaged, 1);
 	ck_assert_uint_eq(r.count, 3);
 	ck_assert_uint_eq(r.items[1].first_sequence, 3);
@@ -407,7 +413,7 @@ START_TEST(records_keep_to_their_size)
 	make_segment(&s, 1, 400, 100000, 0);
 	for (uint64_t i = 1; i <= 40; i++)
 		ck_assert_int_eq(pr_builder_add(b, i, 1, s.body, s.len, &err), 1);
-	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
 	for (size_t i = 0; i < r.count; i++) {
 		ck_assert_uint_le(r.items[i].len, 20000);
 		if (r.items[i].level == 2)
@@ -421,7 +427,7 @@ START_TEST(records_keep_to_their_size)
 	pr_builder_destroy(&b);
 	b = pr_builder_create(0, 2000, take, &r, &err);
 	ck_assert_int_eq(pr_builder_add(b, 1, 1, s.body, s.len, &err), 1);
-	ck_assert_int_eq(pr_builder_finish(b, true, &err), 1);
+	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
 	ck_assert_int_eq(pr_level1_open(&l, r.items[0].body, r.items[0].len, &err), 0);
 	pr_level1_get(&l, 0, &got);
 	check_packets(&got, &s);
@@ -497,9 +503,9 @@ golden_record(struct records *r, unsigned columns)
 	s.len = pr_segment_seal(&sb);
 	for (unsigned i = 0; i < columns; i++) {
 		pr_builder_add(b, 5 + i, 0x0807060504030201, s.body, s.len, &err);
-		pr_builder_finish(b, false, &err);
+		pr_builder_finish(b, PR_BUILDER_BATCH_ONLY, &err);
 	}
-	pr_builder_finish(b, true, &err);
+	pr_builder_finish(b, PR_BUILDER_ALL, &err);
 	pr_builder_destroy(&b);
 }
 

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/offer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/offer_message.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+
+#define READS_A_TICK 64
+#define TELL_NS PR_NS_PER_S /* without news */
+#define WANT_MAX 16 /* summaries for one request */
+#define CHUNK 1000 /* told of in one message */
+/* A packet of a live link is stored and listed within so much of its time: hold time, and to spare. */
+#define SETTLE_NS (5 * PR_NS_PER_S)
+
+struct stream {
+	uint16_t link;
+	uint64_t next; /* summaries of segments before this one are taken in */
+};
+
+struct pr_offer {
+	struct pr_view *view;
+	struct pr_feed *feed;
+	const char *cluster;
+	uint64_t boot, restarts;
+	struct pr_offer_item *items; /* numbered from base on */
+	size_t count, room;
+	uint64_t base;
+	struct stream *streams;
+	size_t stream_count;
+	bool listing; /* there are more to take in */
+	struct pr_view_buffer buffer;
+};
+
+static void
+begin_anew(struct pr_offer *o)
+{
+	o->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
+	o->restarts = pr_feed_restarts(o->feed);
+	o->base = 0;
+	o->count = 0;
+	o->stream_count = 0;
+	o->listing = true;
+}
+
+struct pr_offer *
+pr_offer_create(struct pr_view *view, struct pr_feed *feed, const char *cluster,
+	struct pr_error *err)
+{
+	struct pr_offer *o = calloc(1, sizeof(*o));
+
+	if (!o) {
+		pr_error_set(err, "no memory for summaries");
+		return NULL;
+	}
+	o->view = view;
+	o->feed = feed;
+	o->cluster = cluster;
+	begin_anew(o);
+	return o;
+}
+
+void
+pr_offer_destroy(struct pr_offer **offer)
+{
+	struct pr_offer *o = *offer;
+
+	if (!o)
+		return;
+	free(o->items);
+	free(o->streams);
+	free(o->buffer.bytes);
+	free(o);
+	*offer = NULL;
+}
+
+/* ---- taking in ---- */
+
+static struct stream *
+stream_of(struct pr_offer *o, uint16_t link)
+{
+	struct stream *grown;
+
+	for (size_t i = 0; i < o->stream_count; i++)
+		if (o->streams[i].link == link)
+			return &o->streams[i];
+	grown = realloc(o->streams, (o->stream_count + 1) * sizeof(*grown));
+	if (!grown)
+		return NULL;
+	o->streams = grown;
+	o->streams[o->stream_count] = (struct stream){.link = link};
+	return &o->streams[o->stream_count++];
+}
+
+static struct pr_offer_item *
+new_item(struct pr_offer *o)
+{
+	size_t room = o->room ? o->room * 2 : 64;
+	struct pr_offer_item *grown;
+
+	if (o->count < o->room)
+		return &o->items[o->count];
+	grown = realloc(o->items, room * sizeof(*grown));
+	if (!grown)
+		return NULL;
+	o->items = grown;
+	o->room = room;
+	return &o->items[o->count];
+}
+
+/* Its head alone is read. */
+static bool
+read_span(struct pr_offer *o, const struct pr_index_ref *ref, struct pr_summary_span *span)
+{
+	const uint8_t *at;
+
+	return pr_view_read_part(o->view, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
+		       &at, NULL) == SFS_OK &&
+	       pr_summary_peek(span, at, PR_SUMMARY_HEADER, NULL) == 0 &&
+	       span->first_sequence == ref->first_sequence &&
+	       span->segments == ref->segments;
+}
+
+static void
+take(struct pr_offer *o, const struct pr_index_stream *s, const struct pr_index_ref *ref)
+{
+	struct pr_offer_item *item = new_item(o);
+
+	if (!item || !read_span(o, ref, &item->span) || item->span.link != s->link)
+		return; /* it is as if there were none: the feed's spans have it */
+	item->check = ref->check;
+	item->handle = ref->handle;
+	o->count++;
+	pr_feed_settled(o->feed, s->link, ref->first_sequence, ref->segments);
+}
+
+/* Whether it is about the segments that are there: not known as long as these are not listed. */
+static bool
+known(const struct pr_index_stream *s, const struct pr_index_ref *ref)
+{
+	uint64_t check;
+
+	return ref->first_sequence < s->base ||
+	       pr_index_check(s, ref->first_sequence, ref->segments, &check);
+}
+
+static void
+take_stream(struct pr_offer *o, struct pr_index_stream *s, unsigned *reads)
+{
+	struct stream *mine = stream_of(o, s->link);
+	struct pr_index_list *list = &s->level[2];
+	size_t at = list->count;
+
+	if (!mine)
+		return;
+	while (at > 0 && list->items[at - 1].first_sequence >= mine->next)
+		at--;
+	for (; at < list->count && known(s, &list->items[at]); at++) {
+		struct pr_index_ref *ref = &list->items[at];
+
+		if (*reads == 0)
+			break;
+		--*reads;
+		if (pr_index_true(s, ref))
+			take(o, s, ref);
+		mine->next = ref->first_sequence + ref->segments;
+	}
+	o->listing |= at < list->count;
+}
+
+/* Those whose data was recycled; numbers stay. */
+static void
+expire(struct pr_offer *o)
+{
+	size_t gone = 0;
+
+	while (gone < o->count) {
+		const struct pr_summary_span *span = &o->items[gone].span;
+		const struct pr_index_stream *s =
+			pr_index_book_find(pr_view_index(o->view), span->link);
+
+		if (s && span->first_sequence + span->segments > s->base)
+			break;
+		gone++;
+	}
+	if (gone <= o->count / 4)
+		return;
+	o->count -= gone;
+	o->base += gone;
+	memmove(o->items, o->items + gone, o->count * sizeof(*o->items));
+}
+
+void
+pr_offer_tick(struct pr_offer *o)
+{
+	struct pr_index_book *book = pr_view_index(o->view);
+	unsigned reads = READS_A_TICK;
+
+	if (o->restarts != pr_feed_restarts(o->feed))
+		begin_anew(o);
+	o->listing = false;
+	for (size_t i = 0; i < book->count; i++)
+		take_stream(o, book->streams[i], &reads);
+	expire(o);
+}
+
+/* ---- telling ---- */
+
+static int64_t
+settled_until(struct pr_offer *o)
+{
+	struct sfs_volume_info volume;
+
+	if (sfs_info(pr_view_sfs(o->view), &volume, NULL) == SFS_OK && !volume.writer_alive)
+		return PR_TIME_MAX;
+	return pr_now_real() - SETTLE_NS;
+}
+
+/*
+ * Stands for what is without summary and older than what is settled: news when it changes. What is
+ * newer grows all the time, and nobody is left out because of it.
+ */
+static uint64_t
+open_mark(const struct pr_offer_facts *facts, int64_t settled)
+{
+	uint64_t mark = facts->text ? 1 : 0;
+
+	for (size_t i = 0; i < facts->span_count; i++) {
+		const struct pr_summary_span *s = &facts->spans[i];
+		int64_t most = s->max_time < settled ? s->max_time : settled;
+
+		if (s->min_time < settled)
+			mark = (mark + (uint64_t)s->min_time) * 0x9e3779b97f4a7c15u +
+			       (uint64_t)most;
+	}
+	return mark;
+}
+
+static void
+gather(struct pr_offer *o, struct pr_offer_line *line, struct pr_offer_facts *facts)
+{
+	bool unknown;
+
+	facts->boot = o->boot;
+	facts->cluster = o->cluster;
+	facts->total = o->base + o->count;
+	facts->first_number = line->sent > o->base ? line->sent : o->base;
+	facts->span_count = pr_feed_spans(o->feed, facts->spans, &unknown);
+	facts->settled_until = settled_until(o);
+	facts->text = unknown      ? "some of its data is not indexed"
+		      : o->listing ? "it lists its summaries"
+				   : NULL;
+	facts->items = o->items + (facts->first_number - o->base);
+	facts->item_count = (size_t)(facts->total - facts->first_number);
+	if (facts->item_count > CHUNK)
+		facts->item_count = CHUNK;
+}
+
+void
+pr_offer_tell(struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc)
+{
+	struct pr_offer_facts facts;
+	int64_t now = pr_now_mono();
+	uint64_t bytes;
+
+	if (line->boot != o->boot)
+		*line = (struct pr_offer_line){.bytes = line->bytes};
+	gather(o, line, &facts);
+	if (line->boot && !facts.item_count && now - line->said < TELL_NS &&
+		open_mark(&facts, line->settled_until) == line->open)
+		return;
+	if (pr_offer_send(o->view, &facts, rpc, &bytes) < 0)
+		return; /* the next tick tries again */
+	line->boot = o->boot;
+	line->said = now;
+	line->bytes += bytes;
+	line->settled_until = facts.settled_until;
+	line->open = open_mark(&facts, line->settled_until);
+	line->sent = facts.first_number + facts.item_count;
+}
+
+static void
+send_summary(
+	struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc, uint64_t number)
+{
+	Packrack__Summary m = PACKRACK__SUMMARY__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	const struct pr_offer_item *item = NULL;
+	const uint8_t *body;
+
+	if (number >= o->base && number - o->base < o->count)
+		item = &o->items[number - o->base];
+	m.boot = o->boot;
+	m.number = number;
+	if (item && pr_view_read_record(o->view, &item->handle, &o->buffer, &body, NULL) ==
+			    SFS_OK) {
+		m.body.data = (uint8_t *)body;
+		m.body.len = item->handle.length;
+	}
+	env.body_case = PACKRACK__ENVELOPE__BODY_SUMMARY;
+	env.summary = &m;
+	line->bytes += packrack__envelope__get_packed_size(&env);
+	pr_rpc_send(rpc, NULL, &env, NULL);
+}
+
+void
+pr_offer_want(struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc,
+	const Packrack__SummaryWant *want)
+{
+	if (want->boot != o->boot)
+		return;
+	for (size_t i = 0; i < want->n_numbers && i < WANT_MAX; i++)
+		send_summary(o, line, rpc, want->numbers[i]);
+}

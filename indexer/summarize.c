@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/summarize.h"
+
+#include <stdlib.h>
+
+#include "indexer/level2.h"
+#include "proto/base/clock.h"
+
+/* A stretch of seqs is cut so often, so that a time range that cuts a summary knows what is in it. */
+#define STRETCH_NS PR_NS_PER_S
+
+void
+pr_summarizer_free(struct pr_summarizer *z)
+{
+	pr_hashset_free(&z->keys);
+	pr_held_list_free(&z->held);
+}
+
+static int
+add_held(struct pr_summarizer *z, const struct pr_segment_header *h,
+	const struct pr_sketch *sketch, uint64_t last_seq)
+{
+	struct pr_stretch *s = &z->stretch;
+	int rc = 0;
+
+	/* one that comes late lies before the last: it begins a stretch of its own */
+	if (s->last &&
+		(h->first_seq <= s->last || h->first_otime - s->first_otime > STRETCH_NS))
+		rc = pr_stretch_end(s, &z->held, NULL);
+	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
+		return pr_stretch_add_range(s, h->first_seq, last_seq, h->first_otime,
+			h->last_otime, &z->held, NULL);
+	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++)
+		rc = pr_stretch_add(s, h->first_seq + sketch->seqs[i],
+			i ? h->last_otime : h->first_otime, &z->held, NULL);
+	return rc;
+}
+
+int
+pr_summarizer_segment(struct pr_summarizer *z, uint64_t sequence, uint64_t proof,
+	const struct pr_segment_header *h, const struct pr_sketch *sketch)
+{
+	uint64_t last_seq = h->first_seq;
+
+	if (sketch->seq_count)
+		last_seq += sketch->seqs[sketch->seq_count - 1];
+	if (z->span.segments == 0) {
+		z->check = 0;
+		z->stretch.epoch = h->epoch;
+		z->stretch.link = h->link;
+	}
+	pr_summary_span_unite(
+		&z->span, &(struct pr_summary_span){.first_sequence = sequence,
+				  .segments = 1,
+				  .link = h->link,
+				  .epoch = h->epoch,
+				  .first_seq = h->first_seq,
+				  .last_seq = last_seq,
+				  .packets = h->count,
+				  .first_otime = h->first_otime,
+				  .last_otime = h->last_otime,
+				  .min_time = h->min_time,
+				  .max_time = h->max_time});
+	z->check = pr_level2_check(z->check, sequence, proof);
+	return add_held(z, h, sketch, last_seq);
+}
+
+int
+pr_summarizer_keys(struct pr_summarizer *z, const struct pr_hashset *wide)
+{
+	for (size_t i = 0; i < wide->count; i++)
+		if (pr_hashset_add(&z->keys, wide->items[i]) < 0)
+			return -1;
+	return 0;
+}
+
+bool
+pr_summarizer_due(const struct pr_summarizer *z, size_t record_max)
+{
+	return z->span.segments >= PR_SUMMARIZE_SEGMENTS ||
+	       z->keys.count >= record_max / 4 || z->keys.count >= PR_SUMMARY_KEYS_MAX ||
+	       z->span.max_time - z->span.min_time >= PR_SUMMARIZE_TIME_NS;
+}
+
+/* ---- the record ---- */
+
+static struct pr_summary_run *
+runs_of(const struct pr_held_list *list)
+{
+	struct pr_summary_run *runs = calloc(list->count + 1, sizeof(*runs));
+
+	for (size_t i = 0; runs && i < list->count; i++) {
+		const struct pr_held *h = &list->items[i];
+
+		runs[i] = (struct pr_summary_run){.first = h->first,
+			.last = h->last,
+			.first_otime = h->first_otime,
+			.last_otime = h->last_otime,
+			.bits = h->bits,
+			.bits_len = h->bits_len};
+	}
+	return runs;
+}
+
+int
+pr_summarizer_size(struct pr_summarizer *z, size_t *size)
+{
+	struct pr_summary_run *runs;
+
+	if (pr_stretch_end(&z->stretch, &z->held, NULL) < 0)
+		return -1;
+	runs = runs_of(&z->held);
+	if (!runs)
+		return -1;
+	*size = pr_summary_size(z->keys.count, runs, z->held.count);
+	free(runs);
+	return 0;
+}
+
+/* What the signature leaves of a record. */
+static size_t
+runs_max(const struct pr_summarizer *z, size_t record_max)
+{
+	size_t rest = pr_summary_size(z->keys.count, NULL, 0);
+
+	rest = rest < record_max ? record_max - rest : 0;
+	return rest < PR_SUMMARIZE_RUNS_MAX ? rest : PR_SUMMARIZE_RUNS_MAX;
+}
+
+size_t
+pr_summarizer_write(struct pr_summarizer *z, size_t record_max, uint8_t *out)
+{
+	struct pr_summary_run *runs = runs_of(&z->held);
+	/* without memory for them it goes without, and says so */
+	size_t max = runs ? runs_max(z, record_max) : PR_SUMMARY_WITHOUT_RUNS;
+	size_t len = pr_summary_write(&z->span, z->keys.items, z->keys.count, runs,
+		runs ? z->held.count : 0, max, out);
+
+	free(runs);
+	pr_hashset_clear(&z->keys);
+	pr_held_list_free(&z->held);
+	z->span.segments = 0;
+	return len;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_MERGER_CLUSTERS_H
+#define PR_MERGER_CLUSTERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "merger/lookups.h"
+#include "proto/wire/summary.h"
+
+/*
+ * The third level of the index (Hyperion, section 7.4): what the nodes of a cluster sent for an interval of
+ * time (merger/duty.h), as one. To put their signatures together by OR would fill it: so they are
+ * bit-sliced, as level 2 is, and one test says of PR_CLUSTERS_COLUMNS summaries at a time which of them may
+ * match; when the slices' AND is empty, none. Those of one size share a block. Pure.
+ */
+struct pr_clusters;
+
+#define PR_CLUSTERS_COLUMNS 8
+
+/* Where a summary lies. block 0: nowhere, it must be tested by itself. */
+struct pr_clusters_place {
+	uint32_t block;
+	uint8_t column;
+};
+
+/* memory: bytes of blocks; what has no room is not taken in. NULL: no memory. */
+struct pr_clusters *pr_clusters_create(uint64_t memory);
+void pr_clusters_destroy(struct pr_clusters **clusters);
+
+/* Takes in a summary whose last packet is of this time. cluster "": belongs to none. */
+struct pr_clusters_place pr_clusters_add(struct pr_clusters *clusters, const char *cluster,
+	int64_t time, const struct pr_summary *summary);
+/* It is not asked for any more; an empty block goes. */
+void pr_clusters_remove(struct pr_clusters *clusters, struct pr_clusters_place place);
+
+/* What one query was told, while nothing is added or removed; zeroed is ready. */
+struct pr_clusters_asked {
+	struct pr_clusters_said {
+		bool asked;
+		uint8_t may; /* a bit a column */
+	} * said; /* by block */
+	size_t room;
+	uint64_t tested, excluded; /* blocks; those of which no summary may match */
+};
+void pr_clusters_asked_free(struct pr_clusters_asked *asked);
+/* Is a match in the summary excluded? false also when nothing is known. */
+bool pr_clusters_exclude(const struct pr_clusters *clusters, struct pr_clusters_place place,
+	struct pr_lookups *lookups, struct pr_clusters_asked *asked);
+
+uint64_t pr_clusters_bytes(const struct pr_clusters *clusters);
+size_t pr_clusters_count(const struct pr_clusters *clusters); /* of blocks */
+
+#endif

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define SAY_NS PR_NS_PER_S
+#define LACKS_A_NODE 1024 /* summaries asked for, at most */
+
+struct peer {
+	struct pr_peers *peers;
+	char *endpoint, *name; /* NULL: it has not said it */
+	struct pr_rpc *rpc;
+	int64_t heard; /* monotonic */
+	bool alive;
+};
+
+struct pr_peers {
+	struct pr_loop *loop;
+	const char *name;
+	struct pr_duty *duty;
+	void (*done)(void *arg);
+	void *arg;
+	struct peer *items[PR_DUTY_MERGERS_MAX - 1];
+	size_t count;
+	int64_t said;
+	uint64_t last_id;
+	struct pr_inquiry *inquiries;
+};
+
+struct pr_peers *
+pr_peers_create(struct pr_loop *loop, const char *name, struct pr_duty *duty,
+	void (*done)(void *arg), void *arg)
+{
+	struct pr_peers *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->loop = loop;
+		p->name = name;
+		p->duty = duty;
+		p->done = done;
+		p->arg = arg;
+	}
+	return p;
+}
+
+static void
+peer_free(struct peer *peer)
+{
+	if (peer->rpc)
+		pr_rpc_destroy(&peer->rpc);
+	free(peer->endpoint);
+	free(peer->name);
+	free(peer);
+}
+
+void
+pr_peers_destroy(struct pr_peers **pp)
+{
+	struct pr_peers *p = *pp;
+
+	*pp = NULL;
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->count; i++)
+		peer_free(p->items[i]);
+	free(p);
+}
+
+/* ---- who lives ---- */
+
+/* Those that have said their names; another one of our own name is left out, as it would be us. */
+static void
+refresh_duty(struct pr_peers *p, int64_t mono)
+{
+	struct pr_duty *d = p->duty;
+
+	d->self = 0;
+	d->count = 1;
+	d->mergers[0] = (struct pr_duty_merger){p->name, true};
+	for (size_t i = 0; i < p->count; i++) {
+		struct peer *peer = p->items[i];
+		bool alive = peer->name && mono - peer->heard <= PR_PEERS_LATE_NS;
+
+		if (alive != peer->alive)
+			pr_log_info("merger %s %s",
+				peer->name ? peer->name : peer->endpoint,
+				alive ? "is here"
+				      : "is gone: its duty is ours and others'");
+		peer->alive = alive;
+		if (peer->name && strcmp(peer->name, p->name))
+			d->mergers[d->count++] = (struct pr_duty_merger){peer->name, alive};
+	}
+}
+
+static void
+take_name(struct peer *peer, const char *name)
+{
+	if (peer->name && !strcmp(peer->name, name))
+		return;
+	if (!strcmp(name, peer->peers->name))
+		pr_log_warning("the merger at %s has our name, %s: give each its --name",
+			peer->endpoint, name);
+	/* the list of duties borrows the old one */
+	peer->peers->duty->count = 1;
+	free(peer->name);
+	peer->name = strdup(name);
+}
+
+/* ---- answers ---- */
+
+static void
+take_route(struct pr_peers *p, uint64_t id, const Packrack__Route *route)
+{
+	struct pr_inquiry *q = p->inquiries;
+
+	while (q && q->id != id)
+		q = q->next;
+	if (!q || !q->left)
+		return;
+	for (size_t i = 0; i < route->n_excluded; i++)
+		for (size_t j = 0; j < route->excluded[i]->n_numbers; j++)
+			pr_verdicts_add(&q->verdicts, route->excluded[i]->boot,
+				route->excluded[i]->numbers[j]);
+	q->left--;
+	if (!q->left)
+		p->done(p->arg);
+}
+
+static void
+on_message(void *arg, const struct pr_rpc_peer *from, const Packrack__Envelope *env)
+{
+	struct peer *peer = arg;
+	int64_t now = pr_now_mono();
+
+	(void)from;
+	peer->heard = now;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_PEER) {
+		take_name(peer, env->peer->name);
+		refresh_duty(peer->peers, now);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_ROUTE) {
+		take_route(peer->peers, env->id, env->route);
+	}
+}
+
+static void
+on_state(void *arg, enum pr_rpc_state state)
+{
+	struct peer *peer = arg;
+
+	if (state == PR_RPC_REFUSED)
+		pr_log_warning(
+			"%s refuses us: is this merger's key enrolled there, with role "
+			"read?",
+			peer->endpoint);
+	if (state != PR_RPC_CONNECTED)
+		peer->heard = INT64_MIN / 2;
+}
+
+int
+pr_peers_add(struct pr_peers *p, const char *endpoint, const struct pr_rpc_keys *keys,
+	struct pr_error *err)
+{
+	struct peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer || p->count == PR_DUTY_MERGERS_MAX - 1) {
+		free(peer);
+		return pr_error_set(err, "--peer: at most %d", PR_DUTY_MERGERS_MAX - 1);
+	}
+	peer->peers = p;
+	peer->heard = INT64_MIN / 2;
+	peer->endpoint = strdup(endpoint);
+	peer->rpc = pr_rpc_connect(p->loop, endpoint, keys, on_message, peer, err);
+	if (!peer->endpoint || !peer->rpc) {
+		peer_free(peer);
+		return -1;
+	}
+	pr_rpc_watch(peer->rpc, on_state, peer);
+	p->items[p->count++] = peer;
+	return 0;
+}
+
+void
+pr_peers_tick(struct pr_peers *p, int64_t mono)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Peer me = PACKRACK__PEER__INIT;
+
+	refresh_duty(p, mono);
+	if (mono - p->said < SAY_NS)
+		return;
+	p->said = mono;
+	me.name = (char *)p->name;
+	env.body_case = PACKRACK__ENVELOPE__BODY_PEER;
+	env.peer = &me;
+	for (size_t i = 0; i < p->count; i++)
+		pr_rpc_send(p->items[i]->rpc, NULL, &env, NULL);
+}
+
+/* ---- asking ---- */
+
+/* What one of them will be asked. Numbers of one boot follow each other. */
+struct asking {
+	struct pr_peers *p;
+	struct pr_verdicts wanted[PR_DUTY_MERGERS_MAX];
+};
+
+static void
+lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
+{
+	struct asking *a = arg;
+	size_t owner = pr_duty_of(a->p->duty, time);
+
+	if (owner != a->p->duty->self)
+		pr_verdicts_add(&a->wanted[owner], boot, number);
+}
+
+/* A list as a message's: freed by free_items. */
+static size_t
+make_items(const struct pr_verdicts *v, Packrack__RouteItem ***list)
+{
+	Packrack__RouteItem *item = NULL;
+	size_t count = 0;
+
+	*list = calloc(v->count + 1, sizeof(**list));
+	for (size_t i = 0; *list && i < v->count; i++) {
+		if (!item || item->boot != v->items[i].boot) {
+			item = malloc(sizeof(*item));
+			if (!item)
+				break;
+			packrack__route_item__init(item);
+			item->boot = v->items[i].boot;
+			item->numbers = calloc(v->count - i, sizeof(*item->numbers));
+			(*list)[count++] = item;
+		}
+		if (item->numbers)
+			item->numbers[item->n_numbers++] = v->items[i].number;
+	}
+	return count;
+}
+
+static void
+free_items(Packrack__RouteItem **list, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(list[i]->numbers);
+		free(list[i]);
+	}
+	free(list);
+}
+
+/* Programs go without instructions: their number is what counts. */
+static int
+send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
+	const struct pr_verdicts *wanted)
+{
+	Packrack__RouteRequest request = PACKRACK__ROUTE_REQUEST__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Program empty = PACKRACK__PROGRAM__INIT;
+	Packrack__Program **programs = calloc(query->n_programs + 1, sizeof(*programs));
+	Packrack__Query few = *query;
+	int rc = -1;
+
+	for (size_t i = 0; programs && i < query->n_programs; i++)
+		programs[i] = &empty;
+	few.programs = programs;
+	few.nodes = NULL;
+	few.n_nodes = 0;
+	few.tally = NULL;
+	request.query = &few;
+	request.n_items = make_items(wanted, &request.items);
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST;
+	env.route_request = &request;
+	if (programs)
+		rc = pr_rpc_send(rpc, NULL, &env, NULL);
+	free_items(request.items, request.n_items);
+	free(programs);
+	return rc;
+}
+
+static struct peer *
+named(const struct pr_peers *p, const char *name)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->items[i]->name == name)
+			return p->items[i];
+	return NULL;
+}
+
+bool
+pr_peers_ask(struct pr_peers *p, struct pr_route *route, const char *const *nodes,
+	size_t count, int64_t mono, struct pr_inquiry *q)
+{
+	struct asking a = {.p = p};
+
+	*q = (struct pr_inquiry){.id = ++p->last_id, .deadline = mono + PR_PEERS_WAIT_NS};
+	for (size_t i = 0; p->duty->count > 1 && i < count; i++)
+		pr_route_lacks(route, nodes[i], LACKS_A_NODE, lacks, &a);
+	for (size_t i = 1; i < p->duty->count; i++) {
+		struct peer *peer = named(p, p->duty->mergers[i].name);
+
+		if (a.wanted[i].count && peer &&
+			send_request(peer->rpc, q->id, route->query, &a.wanted[i]) == 0)
+			q->left++;
+		pr_verdicts_free(&a.wanted[i]);
+	}
+	if (!q->left)
+		return false;
+	q->next = p->inquiries;
+	p->inquiries = q;
+	return true;
+}
+
+void
+pr_peers_forget(struct pr_peers *p, struct pr_inquiry *q)
+{
+	struct pr_inquiry **at = &p->inquiries;
+
+	while (*at && *at != q)
+		at = &(*at)->next;
+	if (*at)
+		*at = q->next;
+	pr_verdicts_free(&q->verdicts);
+}
+
+/* ---- being asked ---- */
+
+int
+pr_peers_judge(struct pr_route *route, const Packrack__RouteRequest *request,
+	Packrack__Route *reply)
+{
+	struct pr_verdicts v = {0};
+
+	for (size_t i = 0; i < request->n_items; i++)
+		for (size_t j = 0; j < request->items[i]->n_numbers; j++)
+			if (pr_route_excludes(route, request->items[i]->boot,
+				    request->items[i]->numbers[j]))
+				pr_verdicts_add(&v, request->items[i]->boot,
+					request->items[i]->numbers[j]);
+	packrack__route__init(reply);
+	reply->n_excluded = make_items(&v, &reply->excluded);
+	pr_verdicts_free(&v);
+	return reply->excluded ? 0 : -1;
+}
+
+void
+pr_peers_reply_free(Packrack__Route *reply)
+{
+	free_items(reply->excluded, reply->n_excluded);
+}
+
+size_t
+pr_peers_alive(const struct pr_peers *p)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < p->count; i++)
+		count += p->items[i]->alive;
+	return count;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/route.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT_ONCE 256 /* stretches for one Batch */
+
+/* What is told so far, in pieces. */
+struct telling {
+	struct pr_completeness *c;
+	int index;
+	const Packrack__Query *query;
+	Packrack__Held held[AT_ONCE], *held_list[AT_ONCE];
+	Packrack__Held edge[2], *edge_list[2];
+	Packrack__Batch batch;
+	struct pr_error *err;
+};
+
+static int
+flush(struct telling *t)
+{
+	int rc;
+
+	t->batch.held = t->held_list;
+	t->batch.edge = t->edge_list;
+	rc = pr_completeness_batch(t->c, t->index, &t->batch, t->err);
+	t->batch.n_held = t->batch.n_edge = 0;
+	return rc;
+}
+
+static void
+fill(Packrack__Held *h, const struct pr_summary_span *line,
+	const struct pr_summary_run *run)
+{
+	packrack__held__init(h);
+	h->epoch = line->epoch;
+	h->link = line->link;
+	h->first = run->first;
+	h->last = run->last;
+	h->first_otime = run->first_otime;
+	h->last_otime = run->last_otime;
+	h->bits.data = (uint8_t *)run->bits;
+	h->bits.len = run->bits_len;
+}
+
+/* One that goes on where the last one ended is put together with it: most do. */
+static int
+add_held(struct telling *t, const struct pr_summary_span *line,
+	const struct pr_summary_run *run)
+{
+	size_t n = t->batch.n_held;
+	Packrack__Held *last = n ? &t->held[n - 1] : NULL;
+
+	if (last && !run->bits && !last->bits.len && last->epoch == line->epoch &&
+		last->link == line->link && last->last + 1 == run->first &&
+		last->last_otime <= run->first_otime) {
+		last->last = run->last;
+		last->last_otime = run->last_otime;
+		return 0;
+	}
+	if (n == AT_ONCE && flush(t) < 0)
+		return -1;
+	n = t->batch.n_held++;
+	fill(&t->held[n], line, run);
+	t->held_list[n] = &t->held[n];
+	return 0;
+}
+
+/* One seq held just outside the time range. */
+static int
+add_edge(struct telling *t, const struct pr_summary_span *line, uint64_t seq, int64_t otime)
+{
+	const struct pr_summary_run one = {
+		.first = seq, .last = seq, .first_otime = otime, .last_otime = otime};
+	size_t n;
+
+	if (t->batch.n_edge == 2 && flush(t) < 0)
+		return -1;
+	n = t->batch.n_edge++;
+	fill(&t->edge[n], line, &one);
+	t->edge_list[n] = &t->edge[n];
+	return 0;
+}
+
+static int
+add_run(struct telling *t, const struct pr_summary_span *line,
+	const struct pr_summary_run *run)
+{
+	if (run->last_otime < t->query->since)
+		return add_edge(t, line, run->last, run->last_otime);
+	if (run->first_otime > t->query->until)
+		return add_edge(t, line, run->first, run->first_otime);
+	return add_held(t, line, run);
+}
+
+static struct pr_summary_run
+run_of(const struct pr_summary_span *s)
+{
+	return (struct pr_summary_run){.first = s->first_seq,
+		.last = s->last_seq,
+		.first_otime = s->first_otime,
+		.last_otime = s->last_otime};
+}
+
+static int
+add_summary(struct telling *t, const struct pr_holding *h)
+{
+	const struct pr_summary_span *span = &h->span;
+	struct pr_summary_run run = run_of(span);
+	struct pr_summary_walk walk;
+	struct pr_summary s;
+	int rc = 0;
+
+	if (span->last_otime < t->query->since || span->first_otime > t->query->until)
+		return add_run(t, span, &run);
+	if (!h->body || pr_summary_open_again(&s, h->body, h->bytes) < 0 || s.no_runs)
+		return add_run(t, span, &run); /* which is dense, or was asked */
+	pr_summary_walk_begin(&walk, &s);
+	while (rc == 0 && pr_summary_walk_next(&walk, &run))
+		rc = add_run(t, span, &run);
+	return rc;
+}
+
+/* As nodes do: a link is asked for by its number or its name. */
+static bool
+selected(const struct pr_cover *c, const char *wanted, uint64_t epoch, uint32_t link)
+{
+	char *end;
+	unsigned long number;
+
+	if (!wanted[0])
+		return true;
+	number = strtoul(wanted, &end, 10);
+	if (end != wanted && !*end && number == link)
+		return true;
+	for (size_t i = 0; i < c->said->n_ledgers; i++) {
+		const Packrack__Ledger *l = c->said->ledgers[i];
+
+		if (l->epoch == epoch && l->link == link)
+			return !strcmp(l->name, wanted);
+	}
+	return false;
+}
+
+static int
+tell_end(struct telling *t, const struct pr_cover *c)
+{
+	Packrack__End end = PACKRACK__END__INIT;
+	int rc;
+
+	end.ledgers = calloc(c->said->n_ledgers + 1, sizeof(*end.ledgers));
+	if (!end.ledgers)
+		return pr_error_set(t->err, "no memory for a node's ledgers");
+	for (size_t i = 0; i < c->said->n_ledgers; i++) {
+		Packrack__Ledger *l = c->said->ledgers[i];
+
+		if (l->last_otime >= t->query->since &&
+			selected(c, t->query->link, l->epoch, l->link))
+			end.ledgers[end.n_ledgers++] = l;
+	}
+	rc = pr_completeness_end(t->c, t->index, &end, t->err);
+	free(end.ledgers);
+	return rc;
+}
+
+static int
+add_open(struct telling *t, const struct pr_cover *c)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->said->n_open; i++) {
+		const Packrack__SummaryInfo *o = c->said->open[i];
+		const struct pr_summary_span line = {
+			.epoch = o->epoch, .link = (uint16_t)o->link};
+
+		if (!selected(c, t->query->link, o->epoch, o->link))
+			continue;
+		if (o->last_otime < t->query->since)
+			rc = add_edge(t, &line, o->last_seq, o->last_otime);
+		else if (o->first_otime > t->query->until)
+			rc = add_edge(t, &line, o->first_seq, o->first_otime);
+	}
+	return rc;
+}
+
+int
+pr_route_tell(struct pr_route *r, const char *node, struct pr_completeness *c, int index,
+	struct pr_error *err)
+{
+	const struct pr_cover *cover = pr_summaries_find(r->summaries, node);
+	struct telling t = {.c = c, .index = index, .query = r->query, .err = err};
+	int rc;
+
+	packrack__batch__init(&t.batch);
+	rc = add_open(&t, cover);
+	for (size_t i = 0; rc == 0 && i < cover->count; i++)
+		if (selected(cover, r->query->link, cover->items[i].span.epoch,
+			    cover->items[i].span.link))
+			rc = add_summary(&t, &cover->items[i]);
+	if (rc == 0) {
+		t.batch.frontier = INT64_MAX;
+		rc = flush(&t);
+	}
+	return rc == 0 ? tell_end(&t, cover) : -1;
+}

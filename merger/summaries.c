@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/summaries.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AGAIN_NS INT64_C(5000000000) /* a summary that did not come is asked for again */
+
+#define CLUSTERS_SHARE 4 /* of memory goes to the third level */
+
+struct pr_summaries {
+	struct pr_cover **covers;
+	size_t count;
+	const struct pr_duty *duty;
+	uint64_t memory;
+	int64_t floor; /* what is not newer was evicted: not asked for again */
+	struct pr_clusters *clusters;
+	struct pr_summaries_figures figures;
+};
+
+struct pr_summaries *
+pr_summaries_create(uint64_t memory, const struct pr_duty *duty, struct pr_error *err)
+{
+	struct pr_summaries *s = calloc(1, sizeof(*s));
+
+	memory = memory ? memory : PR_SUMMARIES_MEMORY_DEFAULT;
+	if (s)
+		s->clusters = pr_clusters_create(memory / CLUSTERS_SHARE);
+	if (!s || !s->clusters) {
+		free(s);
+		pr_error_set(err, "no memory for summaries");
+		return NULL;
+	}
+	s->memory = memory - memory / CLUSTERS_SHARE;
+	s->duty = duty;
+	s->floor = INT64_MIN;
+	return s;
+}
+
+/* ---- bodies ---- */
+
+static void
+drop_body(struct pr_summaries *s, struct pr_cover *c, struct pr_holding *h)
+{
+	if (!h->body)
+		return;
+	pr_clusters_remove(s->clusters, h->place);
+	h->place = (struct pr_clusters_place){0};
+	free(h->body);
+	h->body = NULL;
+	c->held--;
+	s->figures.held--;
+	s->figures.bytes -= h->bytes;
+}
+
+static void
+clear(struct pr_summaries *s, struct pr_cover *c)
+{
+	for (size_t i = 0; i < c->count; i++)
+		drop_body(s, c, &c->items[i]);
+	s->figures.listed -= c->count;
+	c->count = 0;
+	c->next = 0;
+	c->forgotten_until = INT64_MIN;
+}
+
+static void
+cover_free(struct pr_summaries *s, struct pr_cover *c)
+{
+	clear(s, c);
+	if (c->said)
+		packrack__coverage__free_unpacked(c->said, NULL);
+	free(c->items);
+	free(c->name);
+	free(c);
+}
+
+void
+pr_summaries_destroy(struct pr_summaries **sp)
+{
+	struct pr_summaries *s = *sp;
+
+	*sp = NULL;
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->count; i++)
+		cover_free(s, s->covers[i]);
+	free(s->covers);
+	pr_clusters_destroy(&s->clusters);
+	free(s);
+}
+
+/* Drops those that speak of the oldest time, of all nodes, until there is room. */
+static void
+make_room(struct pr_summaries *s)
+{
+	while (s->figures.bytes > s->memory) {
+		struct pr_cover *from = NULL;
+		struct pr_holding *oldest = NULL;
+
+		for (size_t i = 0; i < s->count; i++)
+			for (size_t j = 0; j < s->covers[i]->count; j++) {
+				struct pr_holding *h = &s->covers[i]->items[j];
+
+				if (h->body && (!oldest || h->span.max_time <
+								   oldest->span.max_time)) {
+					oldest = h;
+					from = s->covers[i];
+				}
+			}
+		if (!oldest)
+			return;
+		if (oldest->span.max_time > s->floor)
+			s->floor = oldest->span.max_time;
+		drop_body(s, from, oldest);
+		s->figures.evicted++;
+	}
+}
+
+/* ---- nodes ---- */
+
+static struct pr_cover *
+find(const struct pr_summaries *s, const char *node)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (!strcmp(s->covers[i]->name, node))
+			return s->covers[i];
+	return NULL;
+}
+
+const struct pr_cover *
+pr_summaries_find(const struct pr_summaries *s, const char *node)
+{
+	return find(s, node);
+}
+
+void
+pr_summaries_forget(struct pr_summaries *s, const char *node)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (!strcmp(s->covers[i]->name, node)) {
+			cover_free(s, s->covers[i]);
+			s->covers[i] = s->covers[--s->count];
+			return;
+		}
+}
+
+static struct pr_cover *
+find_or_make(struct pr_summaries *s, const char *node)
+{
+	struct pr_cover **grown, *c = find(s, node);
+
+	if (c)
+		return c;
+	grown = reallocarray(s->covers, s->count + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	s->covers = grown;
+	c = calloc(1, sizeof(*c));
+	if (c)
+		c->name = strdup(node);
+	if (!c || !c->name) {
+		free(c);
+		return NULL;
+	}
+	c->forgotten_until = INT64_MIN;
+	s->covers[s->count++] = c;
+	return c;
+}
+
+/* ---- what nodes say ---- */
+
+static void
+span_of(struct pr_summary_span *out, const Packrack__SummaryInfo *i)
+{
+	*out = (struct pr_summary_span){.first_sequence = i->first_sequence,
+		.segments = i->segments,
+		.link = (uint16_t)i->link,
+		.epoch = i->epoch,
+		.first_seq = i->first_seq,
+		.last_seq = i->last_seq,
+		.packets = i->packets,
+		.first_otime = i->first_otime,
+		.last_otime = i->last_otime,
+		.min_time = i->min_time,
+		.max_time = i->max_time};
+}
+
+static void
+drop_first(struct pr_summaries *s, struct pr_cover *c, size_t gone)
+{
+	for (size_t i = 0; i < gone; i++)
+		drop_body(s, c, &c->items[i]);
+	s->figures.listed -= gone;
+	c->count -= gone;
+	memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
+}
+
+/* The oldest quarter goes at once. */
+static void
+bound_list(struct pr_summaries *s, struct pr_cover *c)
+{
+	size_t gone = PR_SUMMARIES_LISTED_MAX / 4;
+
+	if (c->count < PR_SUMMARIES_LISTED_MAX)
+		return;
+	for (size_t i = 0; i < gone; i++)
+		if (c->items[i].span.max_time > c->forgotten_until)
+			c->forgotten_until = c->items[i].span.max_time;
+	drop_first(s, c, gone);
+}
+
+/* What was recycled at the node is of no use, but that the last of it says where the rest begins. */
+static void
+expire(struct pr_summaries *s, struct pr_cover *c)
+{
+	size_t gone = 0;
+
+	while (gone + 1 < c->count &&
+		c->items[gone + 1].span.max_time <= c->said->evicted_until)
+		gone++;
+	if (gone > c->count / 4)
+		drop_first(s, c, gone);
+}
+
+static int
+list(struct pr_summaries *s, struct pr_cover *c, const Packrack__SummaryInfo *info)
+{
+	struct pr_holding *grown;
+	size_t room = c->room ? c->room * 2 : 64;
+
+	if (info->number < c->next)
+		return 0; /* told again, on a new connection */
+	bound_list(s, c);
+	if (c->count == c->room) {
+		grown = reallocarray(c->items, room, sizeof(*grown));
+		if (!grown)
+			return -1;
+		c->items = grown;
+		c->room = room;
+	}
+	c->items[c->count] = (struct pr_holding){
+		.number = info->number, .check = info->check, .bytes = info->bytes};
+	span_of(&c->items[c->count++].span, info);
+	c->next = info->number + 1;
+	s->figures.listed++;
+	return 0;
+}
+
+static Packrack__Coverage *
+copy_of(const Packrack__Coverage *said)
+{
+	Packrack__Coverage few = *said, *copy;
+	uint8_t *buf;
+	size_t len;
+
+	few.n_summaries = 0;
+	len = packrack__coverage__get_packed_size(&few);
+	buf = malloc(len ? len : 1);
+	if (!buf)
+		return NULL;
+	packrack__coverage__pack(&few, buf);
+	copy = packrack__coverage__unpack(NULL, len, buf);
+	free(buf);
+	return copy;
+}
+
+int
+pr_summaries_coverage(struct pr_summaries *s, const char *node,
+	const Packrack__Coverage *said, int64_t mono, struct pr_error *err)
+{
+	struct pr_cover *c = find_or_make(s, node);
+	Packrack__Coverage *copy = c ? copy_of(said) : NULL;
+	size_t bytes;
+
+	if (!copy)
+		return pr_error_set(err, "no memory for the summaries of node %s", node);
+	if (c->said && c->said->boot != said->boot)
+		clear(s, c);
+	if (c->said)
+		packrack__coverage__free_unpacked(c->said, NULL);
+	c->said = copy;
+	c->heard = mono;
+	bytes = packrack__coverage__get_packed_size(said);
+	c->bytes_told += bytes;
+	s->figures.bytes_told += bytes;
+	for (size_t i = 0; i < said->n_summaries; i++)
+		if (list(s, c, said->summaries[i]) < 0) {
+			pr_summaries_forget(s, node);
+			return pr_error_set(
+				err, "no memory for the summaries of node %s", node);
+		}
+	expire(s, c);
+	return 0;
+}
+
+static struct pr_holding *
+numbered(const struct pr_cover *c, uint64_t number)
+{
+	size_t low = 0, high = c->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (c->items[mid].number < number)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
+}
+
+static bool
+same_span(const struct pr_summary_span *a, const struct pr_summary_span *b)
+{
+	return a->first_sequence == b->first_sequence && a->segments == b->segments &&
+	       a->link == b->link && a->epoch == b->epoch && a->min_time == b->min_time &&
+	       a->max_time == b->max_time;
+}
+
+void
+pr_summaries_body(struct pr_summaries *s, const char *node, const Packrack__Summary *m)
+{
+	struct pr_cover *c = find(s, node);
+	struct pr_holding *h =
+		c && c->said->boot == m->boot ? numbered(c, m->number) : NULL;
+	struct pr_summary opened;
+
+	if (c) {
+		c->bytes_sent += packrack__summary__get_packed_size(m);
+		s->figures.bytes_sent += packrack__summary__get_packed_size(m);
+	}
+	if (!h || h->body || !h->wanted) {
+		s->figures.refused++;
+		return;
+	}
+	h->wanted = 0;
+	h->gone = pr_summary_open(&opened, m->body.data, m->body.len, NULL) < 0 ||
+		  !same_span(&opened.span, &h->span);
+	if (h->gone) {
+		s->figures.missed++;
+		return;
+	}
+	h->body = malloc(m->body.len);
+	if (!h->body)
+		return;
+	memcpy(h->body, m->body.data, m->body.len);
+	h->bytes = (uint32_t)m->body.len;
+	c->held++;
+	s->figures.held++;
+	s->figures.received++;
+	s->figures.bytes += m->body.len;
+	h->place =
+		pr_clusters_add(s->clusters, c->said->cluster, h->span.max_time, &opened);
+	make_room(s);
+}
+
+/* ---- what we ask for ---- */
+
+static bool
+wants(const struct pr_summaries *s, const struct pr_holding *h)
+{
+	return !h->body && !h->gone && h->span.max_time > s->floor &&
+	       pr_duty_mine(s->duty, h->span.max_time);
+}
+
+size_t
+pr_summaries_want(struct pr_summaries *s, const char *node, int64_t mono, uint64_t *boot,
+	uint64_t numbers[PR_SUMMARIES_WANT_MAX])
+{
+	struct pr_cover *c = find(s, node);
+	size_t waiting = 0, count = 0;
+
+	if (!c)
+		return 0;
+	if (s->figures.bytes < s->memory / 2)
+		s->floor = INT64_MIN; /* there is room again */
+	*boot = c->said->boot;
+	for (size_t i = c->count; i-- > 0;) {
+		if (c->items[i].wanted && mono - c->items[i].wanted < AGAIN_NS)
+			waiting++;
+	}
+	for (size_t i = c->count; i-- > 0 && waiting < PR_SUMMARIES_WANT_MAX;) {
+		struct pr_holding *h = &c->items[i];
+
+		if (!wants(s, h) || (h->wanted && mono - h->wanted < AGAIN_NS))
+			continue;
+		h->wanted = mono;
+		numbers[count++] = h->number;
+		waiting++;
+	}
+	return count;
+}
+
+void
+pr_summaries_figures(const struct pr_summaries *s, struct pr_summaries_figures *out)
+{
+	*out = s->figures;
+	out->clusters = pr_clusters_count(s->clusters);
+	out->cluster_bytes = pr_clusters_bytes(s->clusters);
+}
+
+const struct pr_clusters *
+pr_summaries_clusters(const struct pr_summaries *s)
+{
+	return s->clusters;
+}
+
+const struct pr_holding *
+pr_summaries_numbered(const struct pr_summaries *s, uint64_t boot, uint64_t number,
+	const struct pr_cover **cover)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->covers[i]->said->boot == boot) {
+			*cover = s->covers[i];
+			return numbered(s->covers[i], number);
+		}
+	return NULL;
+}

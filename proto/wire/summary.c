@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/wire/summary.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "proto/wire/cursor.h"
+
+#define CHECK_AT 104
+#define RUN_MAX (4 * 10 + 10) /* bytes of one, without its bits */
+#define SPAN_MAX (UINT64_C(1) << 32)
+
+static uint64_t
+check_of(const uint8_t *body, size_t len)
+{
+	uint64_t seed = XXH3_64bits(body, CHECK_AT);
+
+	return XXH3_64bits_withSeed(
+		body + PR_SUMMARY_HEADER, len - PR_SUMMARY_HEADER, seed);
+}
+
+static uint64_t
+least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t
+most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+void
+pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *by)
+{
+	uint64_t end =
+		most(to->first_sequence + to->segments, by->first_sequence + by->segments);
+	struct pr_summary_span was = *to;
+
+	if (!to->segments) {
+		*to = *by;
+		return;
+	}
+	to->first_sequence = least(to->first_sequence, by->first_sequence);
+	to->segments = was.segments + by->segments;
+	if (end - to->first_sequence < to->segments)
+		to->segments = (uint32_t)(end - to->first_sequence);
+	to->first_seq = least(was.first_seq, by->first_seq);
+	to->last_seq = most(was.last_seq, by->last_seq);
+	to->packets += by->packets;
+	if (by->first_otime < to->first_otime)
+		to->first_otime = by->first_otime;
+	if (by->last_otime > to->last_otime)
+		to->last_otime = by->last_otime;
+	if (by->min_time < to->min_time)
+		to->min_time = by->min_time;
+	if (by->max_time > to->max_time)
+		to->max_time = by->max_time;
+}
+
+/* ---- reading ---- */
+
+static bool
+plausible(const struct pr_summary_span *s)
+{
+	return s->segments > 0 && s->first_seq > 0 && s->first_seq <= s->last_seq &&
+	       s->last_seq < UINT64_MAX && s->min_time <= s->max_time &&
+	       s->first_otime <= s->last_otime;
+}
+
+int
+pr_summary_peek(
+	struct pr_summary_span *out, const void *body, size_t len, struct pr_error *err)
+{
+	const uint8_t *p = body;
+
+	if (len < PR_SUMMARY_HEADER || pr_get_le32(p) != PR_SUMMARY_MAGIC)
+		return pr_error_set(err, "summary: not a record of level 3");
+	if (pr_get_le16(p + 4) != PR_SUMMARY_VERSION)
+		return pr_error_set(err,
+			"summary: version %u, this program reads version %u",
+			pr_get_le16(p + 4), PR_SUMMARY_VERSION);
+	*out = (struct pr_summary_span){.link = pr_get_le16(p + 6),
+		.first_sequence = pr_get_le64(p + 8),
+		.segments = pr_get_le32(p + 16),
+		.epoch = pr_get_le64(p + 24),
+		.first_seq = pr_get_le64(p + 32),
+		.last_seq = pr_get_le64(p + 40),
+		.packets = pr_get_le64(p + 48),
+		.first_otime = (int64_t)pr_get_le64(p + 56),
+		.last_otime = (int64_t)pr_get_le64(p + 64),
+		.min_time = (int64_t)pr_get_le64(p + 72),
+		.max_time = (int64_t)pr_get_le64(p + 80)};
+	if (!plausible(out))
+		return pr_error_set(err, "summary: its head contradicts itself");
+	return 0;
+}
+
+static bool
+load_run(struct pr_summary_walk *w, struct pr_summary_run *run)
+{
+	struct pr_cursor c = pr_cursor_make(w->at, (size_t)(w->end - w->at));
+	uint64_t gap, span, from, length, bits;
+
+	if (!pr_load_varint(&c, &gap) || !pr_load_varint(&c, &span) ||
+		!pr_load_varint(&c, &from) || !pr_load_varint(&c, &length) ||
+		!pr_load_varint(&c, &bits) || span >= SPAN_MAX)
+		return false;
+	run->first = w->seq + (uint64_t)pr_unzigzag(gap);
+	run->last = run->first + span;
+	run->first_otime = (int64_t)((uint64_t)w->otime + (uint64_t)pr_unzigzag(from));
+	run->last_otime =
+		(int64_t)((uint64_t)run->first_otime + (uint64_t)pr_unzigzag(length));
+	run->bits = NULL;
+	run->bits_len = 0;
+	if (bits) {
+		if (bits != span / 8 + 1 || !pr_load_bytes(&c, &run->bits, bits))
+			return false;
+		run->bits_len = bits;
+	}
+	w->seq = run->last;
+	w->otime = run->last_otime;
+	w->at = c.at;
+	return true;
+}
+
+static bool
+good_runs(const struct pr_summary *s)
+{
+	struct pr_summary_walk walk;
+	struct pr_summary_run run;
+	uint32_t count = 0;
+
+	pr_summary_walk_begin(&walk, s);
+	for (; walk.at < walk.end; count++)
+		if (!load_run(&walk, &run) || run.first < s->span.first_seq ||
+			run.last > s->span.last_seq || run.last < run.first ||
+			run.first_otime > run.last_otime)
+			return false;
+	return count == s->run_count;
+}
+
+static int
+open_parts(struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
+{
+	const uint8_t *p = body;
+	size_t size;
+
+	if (pr_summary_peek(&s->span, body, len, err) < 0)
+		return -1;
+	s->log2 = p[20];
+	s->no_runs = p[21] & PR_SUMMARY_NO_RUNS;
+	s->keys = pr_get_le32(p + 88);
+	s->run_count = pr_get_le32(p + 92);
+	s->runs_len = pr_get_le32(p + 96);
+	if (s->log2 < PR_SUMMARY_LOG2_MIN || s->log2 > PR_SUMMARY_LOG2_MAX)
+		return pr_error_set(err, "summary: a signature of 2^%u bits", s->log2);
+	size = (size_t)1 << (s->log2 - 3);
+	if (len != PR_SUMMARY_HEADER + size + s->runs_len)
+		return pr_error_set(err, "summary: %zu bytes, its head says %zu", len,
+			PR_SUMMARY_HEADER + size + s->runs_len);
+	s->bits = p + PR_SUMMARY_HEADER;
+	s->runs = s->bits + size;
+	return 0;
+}
+
+int
+pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_error *err)
+{
+	if (open_parts(s, body, len, err) < 0)
+		return -1;
+	if (check_of(body, len) != pr_get_le64((const uint8_t *)body + CHECK_AT) ||
+		!good_runs(s))
+		return pr_error_set(err, "summary: it is damaged");
+	return 0;
+}
+
+int
+pr_summary_open_again(struct pr_summary *s, const void *body, size_t len)
+{
+	return open_parts(s, body, len, NULL);
+}
+
+void
+pr_summary_walk_begin(struct pr_summary_walk *walk, const struct pr_summary *s)
+{
+	*walk = (struct pr_summary_walk){
+		.at = s->runs, .end = s->runs + s->runs_len, .otime = s->span.first_otime};
+}
+
+bool
+pr_summary_walk_next(struct pr_summary_walk *walk, struct pr_summary_run *run)
+{
+	return walk->at < walk->end && load_run(walk, run);
+}
+
+/* ---- the signature ---- */
+
+/* Stirred, so that its errors and those of other levels do not go together. */
+static uint64_t
+stir(uint64_t x)
+{
+	x ^= x >> 31;
+	x *= 0x7fb5d329728ea185u;
+	x ^= x >> 27;
+	x *= 0x81dadef4bc2dd44du;
+	return x ^ x >> 33;
+}
+
+bool
+pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash)
+{
+	uint64_t x = stir(hash);
+	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
+	uint32_t mask = (UINT32_C(1) << log2) - 1;
+
+	for (int i = 0; i < PR_SUMMARY_PROBES; i++, at += step)
+		if (!(bits[(at & mask) / 8] & 1u << at % 8))
+			return false;
+	return true;
+}
+
+static void
+add(uint8_t *bits, unsigned log2, uint64_t hash)
+{
+	uint64_t x = stir(hash);
+	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
+	uint32_t mask = (UINT32_C(1) << log2) - 1;
+
+	for (int i = 0; i < PR_SUMMARY_PROBES; i++, at += step)
+		bits[(at & mask) / 8] |= (uint8_t)(1u << at % 8);
+}
+
+uint8_t
+pr_summary_slices_have(const uint8_t *slices, unsigned log2, uint64_t hash)
+{
+	uint64_t x = stir(hash);
+	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
+	uint32_t mask = (UINT32_C(1) << log2) - 1;
+	uint8_t all = UINT8_MAX;
+
+	for (int i = 0; i < PR_SUMMARY_PROBES && all; i++, at += step)
+		all &= slices[at & mask];
+	return all;
+}
+
+/* ---- writing ---- */
+
+unsigned
+pr_summary_log2(size_t keys)
+{
+	unsigned log2 = PR_SUMMARY_LOG2_MIN;
+
+	while (log2 < PR_SUMMARY_LOG2_MAX &&
+		((size_t)1 << log2) < keys * PR_SUMMARY_BITS_A_KEY)
+		log2++;
+	return log2;
+}
+
+size_t
+pr_summary_size(size_t keys, const struct pr_summary_run *runs, size_t count)
+{
+	size_t size = PR_SUMMARY_HEADER + ((size_t)1 << (pr_summary_log2(keys) - 3));
+
+	for (size_t i = 0; i < count; i++)
+		size += RUN_MAX + runs[i].bits_len;
+	return size;
+}
+
+static size_t
+put_runs(const struct pr_summary_span *span, const struct pr_summary_run *runs,
+	size_t count, uint8_t *out, size_t room)
+{
+	struct pr_writer w = {.at = out, .end = out + room, .start = out};
+	int64_t otime = span->first_otime;
+	uint64_t seq = 0;
+	bool fits = true;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct pr_summary_run *r = &runs[i];
+
+		fits &= pr_store_varint(&w, pr_zigzag((int64_t)(r->first - seq)));
+		fits &= pr_store_varint(&w, r->last - r->first);
+		fits &= pr_store_varint(&w, pr_zigzag(r->first_otime - otime));
+		fits &= pr_store_varint(&w, pr_zigzag(r->last_otime - r->first_otime));
+		fits &= pr_store_varint(&w, r->bits_len);
+		fits &= pr_store_bytes(&w, r->bits, r->bits_len);
+		seq = r->last;
+		otime = r->last_otime;
+	}
+	return fits ? (size_t)(w.at - out) : SIZE_MAX;
+}
+
+static void
+put_span(const struct pr_summary_span *s, uint8_t *out)
+{
+	pr_put_le32(out, PR_SUMMARY_MAGIC);
+	pr_put_le16(out + 4, PR_SUMMARY_VERSION);
+	pr_put_le16(out + 6, s->link);
+	pr_put_le64(out + 8, s->first_sequence);
+	pr_put_le32(out + 16, s->segments);
+	pr_put_le64(out + 24, s->epoch);
+	pr_put_le64(out + 32, s->first_seq);
+	pr_put_le64(out + 40, s->last_seq);
+	pr_put_le64(out + 48, s->packets);
+	pr_put_le64(out + 56, (uint64_t)s->first_otime);
+	pr_put_le64(out + 64, (uint64_t)s->last_otime);
+	pr_put_le64(out + 72, (uint64_t)s->min_time);
+	pr_put_le64(out + 80, (uint64_t)s->max_time);
+}
+
+size_t
+pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, size_t keys,
+	const struct pr_summary_run *runs, size_t count, size_t runs_max, uint8_t *out)
+{
+	unsigned log2 = pr_summary_log2(keys);
+	size_t size = (size_t)1 << (log2 - 3), len;
+	uint8_t *bits = out + PR_SUMMARY_HEADER;
+
+	memset(out, 0, PR_SUMMARY_HEADER + size);
+	put_span(span, out);
+	for (size_t i = 0; i < keys; i++)
+		add(bits, log2, hashes[i]);
+	len = put_runs(span, runs, count, bits + size,
+		pr_summary_size(keys, runs, count) - PR_SUMMARY_HEADER - size);
+	if (len > runs_max || runs_max == PR_SUMMARY_WITHOUT_RUNS) {
+		out[21] = PR_SUMMARY_NO_RUNS;
+		len = count = 0;
+	}
+	out[20] = (uint8_t)log2;
+	pr_put_le32(out + 88, keys < UINT32_MAX ? (uint32_t)keys : UINT32_MAX);
+	pr_put_le32(out + 92, (uint32_t)count);
+	pr_put_le32(out + 96, (uint32_t)len);
+	len += PR_SUMMARY_HEADER + size;
+	pr_put_le64(out + CHECK_AT, check_of(out, len));
+	return len;
+}

@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Twenty nodes: a query goes only to those that can match, and its answer is tcpdump's all the same,
+# also while summaries are missing, and when a merger was killed.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_commands tcpdump jq
+need_programs packrack packrack-indexer packrack-merger
+need_data
+new_lab
+PACKRACK=$BUILD/packrack
+MIX=$DATA/mix-gateway-full-a.pcap
+NODES=20
+declare -A PIDS
+
+end_all() {
+	local p
+	for p in "${PIDS[@]}"; do
+		kill -KILL "$p" 2> /dev/null
+		wait "$p" 2> /dev/null
+	done
+	end_labs
+}
+trap end_all EXIT
+
+begin_merger() { # NAME
+	"$BUILD/packrack-merger" --listen "ipc://$LAB_DIR/$1.sock" 2> "$LAB_DIR/$1.log" &
+	PIDS[$1]=$!
+}
+
+begin_node() { # NUMBER
+	"$BUILD/packrack-indexer" --volume "$LAB_DIR/v$1" --name "node$1" \
+		--merger "ipc://$LAB_DIR/merger.sock" 2> "$LAB_DIR/node$1.log" &
+	PIDS[node$1]=$!
+}
+
+all_here() { # every summary that there is has come
+	"$PACKRACK" status --json 2> /dev/null | jq -e ".nodes | length == $NODES and
+		all(.connected and .summaries > 0 and .summaries == .summaries_here)"
+}
+
+begin() {
+	local i imports=()
+	python3 tests/system/split.py "$MIX" "$NODES" "$LAB_DIR/part" || return 1
+	begin_merger merger
+	for ((i = 1; i <= NODES; i++)); do
+		"$PACKRACK" import "$LAB_DIR/part$i.pcap" --volume "$LAB_DIR/v$i" --create 16M \
+			--name "link$i" > "$LAB_DIR/import$i" 2>&1 &
+		imports+=($!)
+	done
+	wait "${imports[@]}"
+	for ((i = 1; i <= NODES; i++)); do
+		begin_node "$i"
+	done
+	poll_until 10 all_here || { "$PACKRACK" status; tail -n 3 "$LAB_DIR"/*.log; return 1; }
+}
+run_step "twenty nodes tell a merger of their summaries" begin
+
+# How many nodes were asked; and the count of packets.
+asked() { # FILTER...
+	"$PACKRACK" query --json --count "$@" 2> /dev/null |
+		jq '[.completeness.nodes[] | select(.left_out | not)] | length'
+}
+same_as_tcpdump() { # FILTER
+	local want got
+	tcpdump -nr "$MIX" --time-stamp-precision nano -w "$LAB_DIR/want.pcap" "$1" 2> /dev/null
+	"$PACKRACK" query -w "$LAB_DIR/got.pcap" "$1" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
+	want=$(tcpdump -nr "$LAB_DIR/want.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
+	got=$(tcpdump -nr "$LAB_DIR/got.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
+	[ "$want" = "$got" ] || { echo "$1: other packets"; return 1; }
+}
+
+# Conversations of the trace itself, each of which lies on one node.
+NEEDLES=()
+while read -r needle; do
+	NEEDLES+=("$needle")
+done < <(tcpdump -nr "$MIX" 'ip and (tcp or udp) and ip[6:2] & 0x1fff = 0' 2> /dev/null |
+	awk 'NR % 3989 == 7 { n = split($3, a, "."); sub(":", "", $5); m = split($5, b, ".")
+		if (n == 5 && m == 5)
+			printf "host %s.%s.%s.%s and host %s.%s.%s.%s and port %s and port %s\n",
+				a[1], a[2], a[3], a[4], b[1], b[2], b[3], b[4], a[5], b[5] }')
+
+needles() {
+	local f n all=0
+	((${#NEEDLES[@]} >= 5)) || { echo "only ${#NEEDLES[@]} of them"; return 1; }
+	for f in "${NEEDLES[@]}"; do
+		same_as_tcpdump "$f" || return 1
+		n=$(asked "$f")
+		echo "$n nodes asked: $f"
+		((n >= 1)) || return 1
+		all=$((all + n))
+	done
+	# one each, and what Bloom filters let through
+	((all <= 2 * ${#NEEDLES[@]}))
+}
+run_step "a query whose data is on one of them asks one or two" needles
+
+others() {
+	local f
+	for f in 'udp port 53' 'net 10.10.10.0/24 and not tcp' arp 'greater 1000' 'tcp[13] & 2 != 0' \
+		'portrange 8000-8010 or port 22' 'not ip' 'ip[8] < 10'; do
+		same_as_tcpdump "$f" || return 1
+	done
+}
+run_step "answers are tcpdump's" others
+run_step "who is not there is asked of nobody" test "$(asked 'host 203.0.113.99')" = 0
+run_step "nor is a time that nobody has" test "$(asked --since @1000000000 --until @1000000100)" = 0
+
+explained() {
+	"$PACKRACK" query --count --explain "${NEEDLES[0]}" > /dev/null 2> "$LAB_DIR/said"
+	cat "$LAB_DIR/said"
+	[ "$(grep -c 'not asked: .*exclude a match' "$LAB_DIR/said")" -ge 18 ] &&
+		grep -q ' asked: its summaries may match; [1-9]' "$LAB_DIR/said"
+}
+run_step "--explain says who was asked, and why" explained
+
+counted() {
+	local v
+	v=$("$PACKRACK" status --json | jq '.merger | .nodes_left_out > 100 and .nodes_asked > 20 and
+		.summaries_here >= 20 and .summary_bytes_received > 10000') && [ "$v" = true ]
+}
+run_step "status counts questions and the summaries' traffic" counted
+
+# From the first moment on: whoever is there is asked, as long as its summaries are not.
+rebuilt() {
+	local n=0
+	kill -KILL "${PIDS[merger]}" && wait "${PIDS[merger]}" 2> /dev/null
+	begin_merger merger
+	until all_here; do
+		if "$PACKRACK" status --json 2> /dev/null | jq -e ".nodes | length == $NODES" > /dev/null; then
+			same_as_tcpdump "${NEEDLES[$((n++ % ${#NEEDLES[@]}))]}" || return 1
+		fi
+		((SECONDS < DEADLINE)) || return 1
+	done > /dev/null
+	same_as_tcpdump "${NEEDLES[0]}" && (($(asked "${NEEDLES[0]}") <= 2))
+}
+DEADLINE=$((SECONDS + 20))
+run_step "a merger that was killed asks all until it has its summaries again" rebuilt
+
+done_testing

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/route.h"
+#include "tests/unit/unit.h"
+
+/*
+ * Nodes of a model, whose packets are (time, key), in summaries or not, told of or not. Whatever the
+ * node told, in whatever state the merger is: a node that has a packet which matches is asked, unless
+ * that packet came after it had told last.
+ */
+#define PACKETS 60
+#define SPAN 12 /* packets of a summary */
+#define KEYS 40
+#define TIMES 1000
+#define HOUR INT64_C(3600000000000)
+
+static struct pr_error err;
+static uint32_t seed;
+
+static unsigned
+draw(unsigned below)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (unsigned)((uint64_t)(seed >> 8) * below >> 24);
+}
+
+static uint64_t
+hash_of(unsigned key)
+{
+	return (key + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+struct packet {
+	int64_t time, otime;
+	unsigned key;
+};
+
+struct model {
+	struct packet packets[PACKETS];
+	struct pr_duty duty;
+	struct pr_summaries *summaries;
+	Packrack__SummaryInfo infos[PACKETS], open[PACKETS];
+	Packrack__SummaryInfo *info_list[PACKETS], *open_list[PACKETS];
+	Packrack__TimeRange loss, *loss_list[1];
+	Packrack__Coverage said;
+};
+
+static void
+make_packets(struct model *m)
+{
+	int64_t otime = 0;
+
+	for (unsigned i = 0; i < PACKETS; i++) {
+		struct packet *p = &m->packets[i];
+
+		p->time = (int64_t)i * TIMES / PACKETS;
+		if (draw(10) == 0)
+			p->time -= draw(200); /* a stamp that steps back keeps its place */
+		if (p->time > otime)
+			otime = p->time;
+		p->otime = otime;
+		p->key = draw(KEYS);
+	}
+}
+
+static void
+describe(const struct model *m, unsigned from, unsigned to, struct pr_summary_span *s)
+{
+	*s = (struct pr_summary_span){.first_sequence = from + 1,
+		.segments = to - from,
+		.link = 1,
+		.epoch = 5,
+		.first_seq = from + 1,
+		.last_seq = to,
+		.packets = to - from,
+		.first_otime = m->packets[from].otime,
+		.last_otime = m->packets[to - 1].otime,
+		.min_time = INT64_MAX,
+		.max_time = INT64_MIN};
+	for (unsigned i = from; i < to; i++) {
+		if (m->packets[i].time < s->min_time)
+			s->min_time = m->packets[i].time;
+		if (m->packets[i].time > s->max_time)
+			s->max_time = m->packets[i].time;
+	}
+}
+
+static void
+fill_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
+{
+	packrack__summary_info__init(out);
+	out->link = s->link;
+	out->first_sequence = s->first_sequence;
+	out->segments = s->segments;
+	out->epoch = s->epoch;
+	out->first_seq = s->first_seq;
+	out->last_seq = s->last_seq;
+	out->packets = s->packets;
+	out->first_otime = s->first_otime;
+	out->last_otime = s->last_otime;
+	out->min_time = s->min_time;
+	out->max_time = s->max_time;
+}
+
+static void
+send_body(
+	struct model *m, unsigned number, const struct pr_summary_span *span, bool damaged)
+{
+	const struct pr_summary_run run = {.first = span->first_seq,
+		.last = span->last_seq,
+		.first_otime = span->first_otime,
+		.last_otime = span->last_otime};
+	Packrack__Summary body = PACKRACK__SUMMARY__INIT;
+	uint64_t hashes[PACKETS];
+	size_t count = 0;
+
+	for (uint64_t i = span->first_seq; i <= span->last_seq; i++)
+		hashes[count++] = hash_of(m->packets[i - 1].key);
+	body.boot = m->said.boot;
+	body.number = number;
+	body.body.data = malloc(pr_summary_size(count, &run, 1));
+	body.body.len =
+		pr_summary_write(span, hashes, count, &run, 1, 1000, body.body.data);
+	if (damaged)
+		body.body.data[draw((unsigned)body.body.len)] ^= 0x10;
+	pr_summaries_body(m->summaries, "n", &body);
+	free(body.body.data);
+}
+
+/* Tells of all packets, in summaries up to some point; the bodies come, or not. */
+static void
+tell(struct model *m, unsigned flaw)
+{
+	Packrack__Coverage *c = &m->said;
+	struct pr_summary_span spans[PACKETS];
+	uint64_t boot, wanted[PR_SUMMARIES_WANT_MAX];
+	unsigned from = 0, end = flaw == 1 ? SPAN * (1 + draw(4)) : PACKETS, n = 0;
+	size_t count;
+
+	packrack__coverage__init(c);
+	c->boot = 77;
+	c->settled_until = flaw == 2 ? draw(TIMES) : INT64_MAX;
+	c->evicted_until = flaw == 3 ? draw(TIMES) : INT64_MIN;
+	c->ledgers_until = flaw == 4 ? draw(TIMES) : INT64_MIN;
+	c->cluster = (char *)(draw(2) ? "rack" : "");
+	c->text = (char *)(flaw == 5 ? "it does not know" : "");
+	for (; from < end; from += SPAN, n++) {
+		describe(m, from, from + SPAN, &spans[n]);
+		fill_info(&m->infos[n], &spans[n]);
+		m->infos[n].number = n;
+		m->info_list[n] = &m->infos[n];
+	}
+	c->summaries = m->info_list;
+	c->n_summaries = flaw == 6 && n > 1 ? n - 1 : n; /* the last one is told of later */
+	c->total = n;
+	for (; from < PACKETS; from += SPAN) {
+		struct pr_summary_span span;
+
+		describe(m, from, from + SPAN, &span);
+		fill_info(&m->open[c->n_open], &span);
+		m->open_list[c->n_open] = &m->open[c->n_open];
+		c->n_open++;
+	}
+	c->open = m->open_list;
+	if (flaw == 7) {
+		packrack__time_range__init(&m->loss);
+		m->loss.since = draw(TIMES);
+		m->loss.until = m->loss.since + draw(100);
+		m->loss_list[0] = &m->loss;
+		c->losses = m->loss_list;
+		c->n_losses = 1;
+	}
+	ck_assert_int_eq(pr_summaries_coverage(m->summaries, "n", c, HOUR, &err), 0);
+	count = pr_summaries_want(m->summaries, "n", HOUR, &boot, wanted);
+	ck_assert(flaw == 3 || count == c->n_summaries); /* 3: some are recycled */
+	ck_assert_uint_eq(boot, 77);
+	for (size_t i = 0; i < count; i++)
+		if (flaw != 8 || draw(2))
+			send_body(m, (unsigned)wanted[i], &spans[wanted[i]],
+				flaw == 9 && draw(2));
+}
+
+static void
+begin(struct model *m, unsigned flaw)
+{
+	*m = (struct model){.duty = {.count = 1}};
+	m->summaries = pr_summaries_create(0, &m->duty, &err);
+	ck_assert_ptr_nonnull(m->summaries);
+	make_packets(m);
+	tell(m, flaw);
+}
+
+static bool
+has_match(const struct model *m, const Packrack__Query *q, unsigned a, unsigned b)
+{
+	for (unsigned i = 0; i < PACKETS; i++)
+		if (m->packets[i].time >= q->since && m->packets[i].time <= q->until &&
+			(m->packets[i].key == a || m->packets[i].key == b))
+			return true;
+	return false;
+}
+
+/* What is left out holds, by its own word, each packet of the range. */
+static void
+check_told(struct model *m, struct pr_route *route, const Packrack__Query *q)
+{
+	const struct pr_completeness_options o = {
+		.since = q->since, .until = q->until, .now = HOUR};
+	struct pr_completeness *c = pr_completeness_create(&o, &err);
+	Packrack__Completeness *out;
+	uint64_t inside = 0;
+	int index = pr_completeness_node(c, "n", &err);
+
+	ck_assert_int_eq(pr_route_tell(route, "n", c, index, &err), 0);
+	ck_assert_int_eq(pr_completeness_finish(c, &out, &err), 0);
+	for (unsigned i = 0; i < PACKETS; i++)
+		inside +=
+			m->packets[i].otime >= q->since && m->packets[i].otime <= q->until;
+	ck_assert_uint_ge(out->held_packets, inside);
+	ck_assert_uint_eq(out->missing_packets, 0);
+	ck_assert_uint_eq(out->pending_packets, 0);
+	ck_assert(out->complete);
+	packrack__completeness__free_unpacked(out, NULL);
+	pr_completeness_destroy(&c);
+}
+
+static void
+ask(struct model *m, int64_t mono, unsigned *left_out)
+{
+	unsigned keys[2] = {draw(KEYS + 20), draw(KEYS + 20)}; /* some that nobody has */
+	uint64_t hashes[2] = {hash_of(keys[0]), hash_of(keys[1])};
+	uint32_t op[] = {2, 2, 4}, left[] = {0, 1, 0}, right[] = {0, 0, 1};
+	Packrack__Lookups lookups = PACKRACK__LOOKUPS__INIT, *lookup_list[] = {&lookups};
+	Packrack__Program program = PACKRACK__PROGRAM__INIT, *programs[] = {&program};
+	Packrack__Query q = PACKRACK__QUERY__INIT;
+	char why[PR_ROUTE_WHY_MAX];
+	struct pr_route route;
+
+	lookups.n_op = lookups.n_left = lookups.n_right = 3;
+	lookups.op = op;
+	lookups.left = left;
+	lookups.right = right;
+	lookups.hash = hashes;
+	lookups.n_hash = 2;
+	q.since = (int64_t)draw(TIMES) - 100;
+	q.until = q.since + draw(TIMES / 2);
+	q.programs = programs;
+	q.n_programs = 1;
+	q.lookups = lookup_list;
+	q.n_lookups = 1;
+	ck_assert_int_eq(pr_route_begin(&route, m->summaries, &q, mono), 0);
+	if (pr_route_decide(&route, "n", why)) {
+		++*left_out;
+		ck_assert_msg(!has_match(m, &q, keys[0], keys[1]),
+			"left out, and has a match: %s", why);
+		check_told(m, &route, &q);
+	}
+	ck_assert(!pr_route_decide(&route, "another", why));
+	pr_route_end(&route);
+}
+
+START_TEST(who_has_a_match_is_asked)
+{
+	unsigned left_out[10] = {0};
+
+	for (seed = 1; seed < 400; seed++) {
+		uint32_t was = seed;
+		unsigned flaw = seed % 10;
+		struct model m;
+
+		begin(&m, flaw);
+		for (int i = 0; i < 25; i++)
+			ask(&m, HOUR + 1000, &left_out[flaw]);
+		pr_summaries_destroy(&m.summaries);
+		seed = was;
+	}
+	/* 1000 each: it pays, where there is no flaw, and less where there is one */
+	ck_assert_uint_gt(left_out[0], 400);
+	for (unsigned i = 1; i < 10; i++)
+		ck_assert_uint_lt(left_out[i], left_out[0]);
+	ck_assert_uint_eq(left_out[5], 0);
+	ck_assert_uint_eq(left_out[6], 0);
+}
+END_TEST
+
+START_TEST(what_is_late_counts_for_nothing)
+{
+	unsigned left_out = 0;
+	struct model m;
+
+	seed = 3;
+	begin(&m, 0);
+	for (int i = 0; i < 50; i++)
+		ask(&m, HOUR + PR_SUMMARIES_LATE_NS + 1, &left_out);
+	ck_assert_uint_eq(left_out, 0);
+	pr_summaries_destroy(&m.summaries);
+}
+END_TEST
+
+START_TEST(another_boot_begins_anew)
+{
+	struct pr_summaries_figures f;
+	unsigned left_out = 0;
+	struct model m;
+
+	seed = 4;
+	begin(&m, 0);
+	pr_summaries_figures(m.summaries, &f);
+	ck_assert_uint_eq(f.held, PACKETS / SPAN);
+	m.said.boot = 78;
+	ck_assert_int_eq(pr_summaries_coverage(m.summaries, "n", &m.said, HOUR, &err), 0);
+	pr_summaries_figures(m.summaries, &f);
+	ck_assert_uint_eq(f.held, 0);
+	ck_assert_uint_eq(f.bytes, 0);
+	ck_assert_uint_eq(f.listed, PACKETS / SPAN);
+	for (int i = 0; i < 50; i++)
+		ask(&m, HOUR, &left_out);
+	ck_assert_uint_lt(left_out, 25); /* only those before or behind all that it has */
+	pr_summaries_forget(m.summaries, "n");
+	ck_assert_ptr_null(pr_summaries_find(m.summaries, "n"));
+	pr_summaries_destroy(&m.summaries);
+}
+END_TEST
+
+/* The oldest go first, and are not asked for again while there is no room. */
+START_TEST(memory_is_bounded)
+{
+	struct pr_summaries_figures f;
+	uint64_t boot, wanted[PR_SUMMARIES_WANT_MAX];
+	struct model m = {.duty = {.count = 1}};
+
+	seed = 5;
+	m.summaries = pr_summaries_create(500, &m.duty, &err);
+	make_packets(&m);
+	tell(&m, 0);
+	pr_summaries_figures(m.summaries, &f);
+	ck_assert_uint_le(f.bytes, 500);
+	ck_assert_uint_gt(f.held, 1);
+	ck_assert_uint_eq(f.held + f.evicted, PACKETS / SPAN);
+	ck_assert_ptr_null(pr_summaries_find(m.summaries, "n")->items[0].body);
+	ck_assert_ptr_nonnull(
+		pr_summaries_find(m.summaries, "n")->items[PACKETS / SPAN - 1].body);
+	ck_assert_uint_eq(pr_summaries_want(m.summaries, "n", HOUR, &boot, wanted), 0);
+	pr_summaries_destroy(&m.summaries);
+}
+END_TEST
+
+/* Duty: all agree, the load is even, and the loss of one moves only its own. */
+START_TEST(duty_rotates)
+{
+	struct pr_duty d = {
+		.mergers = {{"a", true}, {"b", true}, {"c", true}}, .count = 3, .self = 0};
+	unsigned load[3] = {0}, moved = 0;
+
+	for (int64_t i = -1000; i < 2000; i++) {
+		int64_t time = i * PR_DUTY_INTERVAL_NS;
+		size_t owner = pr_duty_of(&d, time), other;
+
+		d.self = 1;
+		ck_assert_uint_eq(pr_duty_of(&d, time), owner);
+		ck_assert_uint_eq(pr_duty_of(&d, time + PR_DUTY_INTERVAL_NS - 1), owner);
+		d.self = 0;
+		load[owner]++;
+		d.mergers[2].alive = false;
+		other = pr_duty_of(&d, time);
+		ck_assert_uint_ne(other, 2);
+		moved += other != owner;
+		ck_assert(other == owner || owner == 2);
+		d.mergers[2].alive = true;
+	}
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_gt(load[i], 850);
+	ck_assert_uint_eq(moved, load[2]);
+}
+END_TEST
+
+/* Which of a cluster's summaries may match is what each says by itself, and is asked once. */
+START_TEST(a_cluster_is_asked_as_one)
+{
+	struct pr_clusters *clusters = pr_clusters_create(1 << 20);
+	struct pr_clusters_asked asked = {0};
+	uint32_t op[] = {2, 2, 3}, left[] = {0, 1, 0}, right[] = {0, 0, 1};
+	uint64_t hash[2], own[20][400];
+	Packrack__Lookups lookups = PACKRACK__LOOKUPS__INIT, *list[] = {&lookups};
+	Packrack__Program program = PACKRACK__PROGRAM__INIT, *programs[] = {&program};
+	Packrack__Query q = PACKRACK__QUERY__INIT;
+	struct pr_clusters_place place[20];
+	struct pr_summary s[20];
+	uint8_t *body[20];
+	struct pr_lookups l;
+	unsigned none = 0;
+
+	lookups.n_op = lookups.n_left = lookups.n_right = 3;
+	lookups.n_hash = 2;
+	lookups.op = op;
+	lookups.left = left;
+	lookups.right = right;
+	lookups.hash = hash;
+	q.programs = programs;
+	q.lookups = list;
+	q.n_programs = q.n_lookups = 1;
+	seed = 6;
+	for (unsigned i = 0; i < 20; i++) {
+		const struct pr_summary_span span = {
+			.segments = 1, .first_seq = 1, .last_seq = 1};
+		size_t count = i % 3 ? 200 : 400, len;
+
+		for (unsigned j = 0; j < count; j++)
+			own[i][j] = hash_of(draw(3000));
+		body[i] = malloc(pr_summary_size(count, NULL, 0));
+		len = pr_summary_write(&span, own[i], count, NULL, 0, 10, body[i]);
+		ck_assert_int_eq(pr_summary_open(&s[i], body[i], len, &err), 0);
+		place[i] = pr_clusters_add(clusters, i < 18 ? "rack" : "", 5, &s[i]);
+		ck_assert(!place[i].block == (i >= 18));
+	}
+	ck_assert_uint_eq(
+		pr_clusters_count(clusters), 3); /* 12 of one size, 6 of the other */
+	pr_clusters_remove(clusters, place[0]);
+	place[0] = pr_clusters_add(clusters, "rack", 5, &s[0]);
+	ck_assert_uint_eq(pr_clusters_count(clusters), 3);
+	for (unsigned i = 0; i < 2000; i++) {
+		hash[0] = hash_of(draw(4000));
+		hash[1] = hash_of(draw(4000));
+		ck_assert_int_eq(pr_lookups_init(&l, &q), 0);
+		pr_clusters_asked_free(&asked);
+		for (unsigned j = 0; j < 20; j++) {
+			bool may = pr_lookups_may(&l, s[j].bits, s[j].log2);
+
+			ck_assert(pr_clusters_exclude(clusters, place[j], &l, &asked) ==
+				  (j < 18 && !may));
+		}
+		ck_assert_uint_eq(asked.tested, 3);
+		none += asked.excluded == 3;
+		pr_lookups_free(&l);
+	}
+	ck_assert_uint_gt(none, 500); /* all of the cluster, with three tests */
+	pr_clusters_asked_free(&asked);
+	for (unsigned i = 0; i < 20; i++) {
+		pr_clusters_remove(clusters, place[i]);
+		free(body[i]);
+	}
+	ck_assert_uint_eq(pr_clusters_count(clusters), 0);
+	ck_assert_uint_eq(pr_clusters_bytes(clusters), 0);
+	pr_clusters_destroy(&clusters);
+}
+END_TEST
+
+static void
+fill(TCase *tc)
+{
+	tcase_add_test(tc, who_has_a_match_is_asked);
+	tcase_add_test(tc, what_is_late_counts_for_nothing);
+	tcase_add_test(tc, another_boot_begins_anew);
+	tcase_add_test(tc, memory_is_bounded);
+	tcase_add_test(tc, duty_rotates);
+	tcase_add_test(tc, a_cluster_is_asked_as_one);
+}
+
+int
+main(void)
+{
+	return unit_run("route", fill);
+}
