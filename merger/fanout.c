@@ -107,6 +107,9 @@ leg_begin(struct pr_fanout *f, const char *name, const struct pr_node *node,
 	if (node && pr_node_connected(node, f->options.mono)) {
 		if (route && pr_route_decide(route, name, why))
 			return leg_leave_out(f, leg, route, name, why, err);
+		if (f->rechecking)
+			snprintf(why, sizeof(why),
+				"the answer seemed to lack packets, so all were");
 		pr_completeness_why(f->completeness, leg->index, why, false);
 		return leg_ask(f, leg, node, query, err);
 	}

@@ -85,6 +85,8 @@ against(struct pr_route *r, const struct pr_cover *c, const struct pr_holding *h
 		r->excluded++;
 		return NULL;
 	}
+	if (!h->body && r->verdicts && r->verdicts->count)
+		return "a summary at another merger may match, or is not there yet";
 	if (!h->body)
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
 	if (pr_summary_open_again(&s, h->body, h->bytes) < 0)

@@ -411,6 +411,19 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		&from, env->id, "this is a merger: it takes no such request", true);
 }
 
+/* Of nodes that the registry has forgotten. */
+static void
+forget_summaries(struct pr_merger *m)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = pr_summaries_name(m->summaries, i));)
+		if (pr_registry_find(&m->registry, name))
+			i++;
+		else
+			pr_summaries_forget(m->summaries, name);
+}
+
 static void
 tick(void *arg)
 {
@@ -434,7 +447,8 @@ tick(void *arg)
 	}
 	pr_pcap_over_ip_tick(m->pcap_over_ip, now);
 	queries_reap(m);
-	pr_registry_expire(&m->registry, now);
+	if (pr_registry_expire(&m->registry, now))
+		forget_summaries(m);
 }
 
 /* ---- life ---- */

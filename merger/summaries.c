@@ -134,6 +134,12 @@ pr_summaries_find(const struct pr_summaries *s, const char *node)
 	return find(s, node);
 }
 
+const char *
+pr_summaries_name(const struct pr_summaries *s, size_t at)
+{
+	return at < s->count ? s->covers[at]->name : NULL;
+}
+
 void
 pr_summaries_forget(struct pr_summaries *s, const char *node)
 {

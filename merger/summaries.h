@@ -69,6 +69,8 @@ size_t pr_summaries_want(struct pr_summaries *s, const char *node, int64_t mono,
 /* The node is gone for good. */
 void pr_summaries_forget(struct pr_summaries *s, const char *node);
 
+/* The name of the node told of at place at; NULL: there are no more. */
+const char *pr_summaries_name(const struct pr_summaries *s, size_t at);
 /* NULL: it has told nothing. Valid until the next call that changes something. */
 const struct pr_cover *pr_summaries_find(const struct pr_summaries *s, const char *node);
 /* The summary of this number of the node of this boot; *cover is the node. NULL: none. */
