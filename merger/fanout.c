@@ -133,7 +133,8 @@ ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
 	Packrack__Query copy = *query;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 	struct pr_route route;
-	bool routed = f->options.summaries && !f->rechecking;
+	/* one that goes on must not miss who has nothing yet, and cannot be checked by asking again */
+	bool routed = f->options.summaries && !f->rechecking && !f->follow.on;
 	int rc = 0;
 
 	copy.nodes = NULL;
