@@ -169,8 +169,8 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	uint64_t next =
 		tail ? UINT64_MAX : sfs->table.entry[run->block[i + 1]].first_sequence;
 	/* a map that was written before a crash may tell of records that the crash has taken */
-	if (!tail && ((e->flags & SFS_ENTRY_UNSURE) ||
-			     e->first_sequence + e->records != next))
+	if (!tail &&
+		((e->flags & SFS_ENTRY_UNSURE) || e->first_sequence + e->records != next))
 		ask_next(sfs, block, run->block[i + 1]);
 	if (!tail && (e->flags & SFS_ENTRY_UNSURE)) {
 		count_records(r, run, block);

@@ -64,9 +64,11 @@ run_step "eleven filters find what tcpdump finds" finish
 # A trace file that a logger has read by itself, with no indexer beside it.
 alone() {
 	local v=$LAB_DIR/alone
-	"$PACKRACK" volume create "$v" --size 64M > /dev/null &&
-		"$BUILD/packrack-logger" --read "$MIX" --volume "$v" 2> "$LAB_DIR/said" ||
-		{ cat "$LAB_DIR/said"; return 1; }
+	"$PACKRACK" volume create "$v" --size 64M > /dev/null || return 1
+	if ! "$BUILD/packrack-logger" --read "$MIX" --volume "$v" 2> "$LAB_DIR/said"; then
+		cat "$LAB_DIR/said"
+		return 1
+	fi
 	(($("$PACKRACK" query --volume "$v" --json --count "$ABSENT" 2> /dev/null |
 		sed -n 's/.*"scanned_segments": \([0-9]*\).*/\1/p') > 20)) || { echo "it has an index"; return 1; }
 	"$PACKRACK" volume index "$v" || return 1
