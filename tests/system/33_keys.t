@@ -123,7 +123,11 @@ found() {
 	cat "$LAB_DIR/etc.log"
 	((rc == 0)) && ! grep -q "no keys" "$LAB_DIR/etc.log"
 }
-run_step "daemons find /etc/packrack/keys, a user ~/.config/packrack/keys" found
+if unshare --mount true 2> /dev/null; then
+	run_step "daemons find /etc/packrack/keys, a user ~/.config/packrack/keys" found
+else
+	echo "no mount namespaces here (a plain chroot): where keys are looked for is not tested" | diag
+fi
 
 # ---- nodes ----
 

@@ -18,8 +18,8 @@ finish() {
 }
 trap finish EXIT
 
-inside() {
-	ip netns exec "$NS" "$@"
+inside() { # not ip netns exec: it wants to mount, which fails in a plain chroot
+	nsenter --net="/run/netns/$NS" "$@"
 }
 
 replay() {
@@ -102,7 +102,7 @@ run_step "--at waits for its time" at_time
 # A slow one can be ended while it waits: it says how far it came.
 interrupted() {
 	local pid rc=0
-	ip netns exec "$NS" "$BUILD/packrack" replay --volume "$DIR/v" --out out0 --pace 2pps > "$DIR/said" 2>&1 &
+	nsenter --net="/run/netns/$NS" "$BUILD/packrack" replay --volume "$DIR/v" --out out0 --pace 2pps > "$DIR/said" 2>&1 &
 	pid=$!
 	poll_until 10 has_sent "$1" || { cat "$DIR/said"; kill "$pid"; return 1; }
 	kill -INT "$pid"
@@ -111,7 +111,7 @@ interrupted() {
 	{ [ "$rc" = 3 ] && grep -q "sent on out0" "$DIR/said"; } || { echo "status $rc"; cat "$DIR/said"; return 1; }
 }
 sent() { # by the interface, ever
-	inside cat /sys/class/net/out0/statistics/tx_packets
+	inside ip -s -j link show out0 | jq '.[0].stats64.tx.packets'
 }
 has_sent() { # more than NUMBER
 	[ "$(sent)" -gt "$1" ]
@@ -195,7 +195,7 @@ into_tshark() {
 }
 into_tcpreplay() {
 	listen piped.pcap || return 1
-	count_in ip netns exec "$NS" tcpreplay -q -i out0 --pps=20000 - > "$DIR/tcpreplay.log" 2>&1 || { cat "$DIR/tcpreplay.log"; return 1; }
+	count_in nsenter --net="/run/netns/$NS" tcpreplay -q -i out0 --pps=20000 - > "$DIR/tcpreplay.log" 2>&1 || { cat "$DIR/tcpreplay.log"; return 1; }
 	poll_until 10 heard piped.pcap 5000
 	kill "$SNIFFER"
 	wait "$SNIFFER"
