@@ -139,6 +139,10 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 	return 1;
 }
 
+/*
+ * What was evicted, the root says: a block is written over only under a root that has its eviction. A
+ * header may speak of the next batch's, whose root a crash has taken.
+ */
 static void
 note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
 {
@@ -148,8 +152,6 @@ note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
 	if (h->durable_sequence > s->durable_sequence &&
 		h->durable_sequence < UINT64_MAX / 2)
 		s->durable_sequence = h->durable_sequence;
-	if (h->evicted_until > s->evicted_until)
-		s->evicted_until = h->evicted_until;
 }
 
 /*
