@@ -19,8 +19,8 @@ struct message {
 	Packrack__Ledger ledgers[LEDGERS], *ledger_pointers[LEDGERS];
 };
 
-static void
-fill_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
+void
+pr_offer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 {
 	packrack__summary_info__init(out);
 	out->link = s->link;
@@ -40,7 +40,7 @@ static void
 fill_open(struct message *m, const struct pr_offer_facts *facts)
 {
 	for (size_t i = 0; i < facts->span_count; i++) {
-		fill_info(&m->open[i], &facts->spans[i]);
+		pr_offer_info(&m->open[i], &facts->spans[i]);
 		m->open_pointers[i] = &m->open[i];
 	}
 	m->coverage.open = m->open_pointers;
@@ -57,7 +57,7 @@ fill_items(struct message *m, const struct pr_offer_facts *facts)
 	for (size_t i = 0; i < facts->item_count; i++) {
 		const struct pr_offer_item *item = &facts->items[i];
 
-		fill_info(&m->infos[i], &item->span);
+		pr_offer_info(&m->infos[i], &item->span);
 		m->infos[i].number = facts->first_number + i;
 		m->infos[i].check = item->check;
 		m->infos[i].bytes = item->handle.length;

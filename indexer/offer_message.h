@@ -26,6 +26,9 @@ struct pr_offer_facts {
 	uint64_t first_number, total;
 };
 
+/* The span's fields; number, check and bytes are the caller's. */
+void pr_offer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s);
+
 /* With what the volume itself says of evictions, losses and ledgers. -1: it could not be sent. */
 int pr_offer_send(struct pr_view *view, const struct pr_offer_facts *facts,
 	struct pr_rpc *rpc, uint64_t *bytes);

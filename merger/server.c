@@ -73,8 +73,7 @@ query_add(struct pr_merger *m, struct pr_fanout_options *o, struct pr_error *err
 
 	o->number = m->queries_total + 1;
 	o->registry = &m->registry;
-	/* what is to come may lie anywhere */
-	o->summaries = o->query->follow ? NULL : m->summaries;
+	o->summaries = m->summaries;
 	o->next_id = &m->next_id;
 	o->mono = pr_now_mono();
 	o->real = pr_now_real();
@@ -141,7 +140,7 @@ on_query(struct pr_merger *m, const struct pr_address *from, const Packrack__Env
 			from, env->id, "a query of this number is running already", true);
 	else if (!room_for_one(m, &err))
 		pr_merger_refuse(from, env->id, err.text, false);
-	else if (env->query->follow || !pr_merger_wait(m, from, env->id, env->query))
+	else if (!pr_merger_wait(m, from, env->id, env->query))
 		pr_merger_begin(m, from, env->id, env->query, NULL);
 }
 

@@ -81,7 +81,8 @@ pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,
 {
 	struct waiting *w;
 
-	if (!m->peers || m->duty.count < 2)
+	/* one that goes on is sent to all nodes (fanout.c) */
+	if (!m->peers || m->duty.count < 2 || query->follow)
 		return false;
 	w = calloc(1, sizeof(*w));
 	if (!w)

@@ -251,7 +251,7 @@ struct sfs_stream_info {
 	uint64_t first_sequence, last_sequence; /* records held; 0, 0 none */
 	uint64_t recycled_records; /* evicted so far: first_sequence - 1 */
 	int64_t min_time, max_time;
-	int64_t evicted_until; /* max_time of what was evicted; INT64_MIN none, kept in the stream's block headers */
+	int64_t evicted_until; /* max_time of what was evicted; INT64_MIN none. The root keeps it */
 };
 struct sfs_volume_info {
 	char uuid[40];

@@ -46,6 +46,14 @@ struct cli_connection {
 			"~/.config/packrack/keys or " PR_KEYS_DIR ")"                      \
 	}
 
+/* How figures are printed: offsets of two bool. */
+#define CLI_FORM_OPTIONS(json_at, keyvalue_at)                                             \
+	{.name = "json", .kind = PR_OPT_FLAG, .offset = (json_at), .help = "print JSON"},  \
+	{                                                                                  \
+		.name = "keyvalue", .kind = PR_OPT_FLAG, .offset = (keyvalue_at),          \
+		.help = "print lines of key=value"                                         \
+	}
+
 /* flag, else the environment variable, else fallback; checked. NULL: err. */
 const char *cli_endpoint(
 	const char *flag, const char *variable, const char *fallback, struct pr_error *err);

@@ -29,11 +29,7 @@ static const struct pr_option options[] = {
 			"or "
 			"ignore",
 		.choices = times_names},
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
 static const struct pr_program program = {.name = "packrack compare",

@@ -50,11 +50,7 @@ static const struct pr_option options[] = {
 		.offset = AT(composite),
 		.arg = "KEYS",
 		.help = "also index what a packet has together, as src+dport; repeatable"},
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
 static const struct pr_program program = {.name = "packrack import",

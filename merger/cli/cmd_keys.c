@@ -42,11 +42,7 @@ static const struct pr_option enroll_options[] = {
 };
 static const struct pr_option list_options[] = {
 	KEY_OPTION,
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 static const struct pr_option revoke_options[] = {KEY_OPTION};
 static const struct pr_option renew_options[] = {

@@ -25,11 +25,7 @@ static const struct pr_option options[] = {
 		.arg = "ENDPOINT",
 		.help = "the merger ($PACKRACK_MERGER, or the local one)"},
 	CLI_KEY_OPTIONS(struct queries_args, merger),
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 

@@ -39,14 +39,7 @@ static const struct pr_option options[] = {
 		.help = "what is counted together",
 		.min = PR_NS_PER_MS,
 		.max = 366 * 86400 * (uint64_t)PR_NS_PER_S},
-	{.name = "json",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.json),
-		.help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(query.json), AT(query.keyvalue)),
 	CLI_KEY_OPTIONS(struct rate_args, query.merger),
 };
 
@@ -85,32 +78,17 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 	return 0;
 }
 
-static int
-run(const struct rate_args *a, const struct rate_text *asked)
+static void
+print(void *arg, const struct counted *c, struct render *r)
 {
-	struct rate_text t = *asked;
-	enum render_form form = query_form(&a->query);
-	struct render *r = NULL;
-	struct counted c;
-	struct pr_error err;
-	int status = counted_ask(&c, &a->query);
+	struct rate_text *t = arg;
 
-	if (status < 0) {
-		pr_tally_sort(c.sink.tally);
-		t.counted = &c;
-		r = form == RENDER_TEXT ? NULL : render_begin(stdout, form);
-		if (r)
-			rate_render(r, &t);
-		else
-			rate_print(&t);
-		status = counted_report(&c, r);
-		if ((r && render_end(&r) < 0) || fflush(stdout) != 0 || ferror(stdout)) {
-			pr_error_set(&err, "cannot write the answer");
-			status = cli_fail(program.name, CLI_FAILED, &err);
-		}
-	}
-	counted_free(&c);
-	return status;
+	pr_tally_sort(c->sink.tally);
+	t->counted = c;
+	if (r)
+		rate_render(r, t);
+	else
+		rate_print(t);
 }
 
 int
@@ -127,7 +105,7 @@ cmd_rate(int argc, char **argv)
 	if (status < 0 && take(&a, &text, argc - operand, argv + operand, &err) < 0)
 		status = cli_fail(program.name, CLI_USAGE, &err);
 	if (status < 0)
-		status = run(&a, &text);
+		status = counted_run(&a.query, print, &text);
 	free(a.query.filter);
 	pr_options_free(&program, &a);
 	return status;

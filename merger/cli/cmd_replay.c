@@ -53,14 +53,7 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(query.strays),
 		.help = "also packets that no timestamp was found for"},
-	{.name = "json",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.json),
-		.help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(query.json), AT(query.keyvalue)),
 	CLI_KEY_OPTIONS(struct replay_args, query.merger),
 };
 

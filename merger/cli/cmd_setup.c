@@ -57,11 +57,7 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(fix),
 		.help = "make the changes until the next boot, and say how to undo them"},
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
 static const struct pr_program program = {.name = "packrack setup",

@@ -86,11 +86,7 @@ static const struct pr_option options[] = {
 		.help = "how many disks keep packets for so long: 30d",
 		.min = 1,
 		.max = INT64_MAX},
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = AT(json), .help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
 static const struct pr_program program = {.name = "packrack sizing",

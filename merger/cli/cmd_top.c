@@ -43,14 +43,7 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(exact),
 		.help = "read the packets where the index has only bounds"},
-	{.name = "json",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.json),
-		.help = "print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.keyvalue),
-		.help = "print lines of key=value"},
+	CLI_FORM_OPTIONS(AT(query.json), AT(query.keyvalue)),
 	CLI_KEY_OPTIONS(struct top_args, query.merger),
 };
 
@@ -83,30 +76,16 @@ take(struct top_args *a, int count, char **words, struct pr_error *err)
 	return query_args_take(&a->query, count - (group >= 0), words + (group >= 0), err);
 }
 
-static int
-run(const struct top_args *a)
+static void
+print(void *arg, const struct counted *c, struct render *r)
 {
-	enum render_form form = query_form(&a->query);
-	struct render *r = NULL;
-	struct counted c;
-	struct pr_error err;
-	int status = counted_ask(&c, &a->query);
+	const struct top_args *a = arg;
 
-	if (status < 0) {
-		pr_tally_cut(c.sink.tally, a->best);
-		r = form == RENDER_TEXT ? NULL : render_begin(stdout, form);
-		if (r)
-			top_render(r, &c);
-		else
-			top_print(&c);
-		status = counted_report(&c, r);
-		if ((r && render_end(&r) < 0) || fflush(stdout) != 0 || ferror(stdout)) {
-			pr_error_set(&err, "cannot write the answer");
-			status = cli_fail(program.name, CLI_FAILED, &err);
-		}
-	}
-	counted_free(&c);
-	return status;
+	pr_tally_cut(c->sink.tally, a->best);
+	if (r)
+		top_render(r, c);
+	else
+		top_print(c);
 }
 
 int
@@ -122,7 +101,7 @@ cmd_top(int argc, char **argv)
 	if (status < 0 && take(&a, argc - operand, argv + operand, &err) < 0)
 		status = cli_fail(program.name, CLI_USAGE, &err);
 	if (status < 0)
-		status = run(&a);
+		status = counted_run(&a.query, print, &a);
 	free(a.query.filter);
 	pr_options_free(&program, &a);
 	return status;

@@ -7,8 +7,9 @@
 #include "merger/cli/question.h"
 #include "merger/cli/report.h"
 
-int
-counted_ask(struct counted *c, const struct query_args *a)
+/* -1: all is there; else the status to exit with. */
+static int
+ask(struct counted *c, const struct query_args *a)
 {
 	struct pr_error err = {""};
 	enum ask_result result;
@@ -29,21 +30,32 @@ counted_ask(struct counted *c, const struct query_args *a)
 	return cli_fail(a->program, result == ASK_USAGE ? CLI_USAGE : CLI_FAILED, &err);
 }
 
-void
-counted_free(struct counted *c)
-{
-	sink_close(&c->sink);
-	ask_answer_free(&c->answer);
-}
-
 int
-counted_report(const struct counted *c, struct render *r)
+counted_run(const struct query_args *a,
+	void (*print)(void *arg, const struct counted *c, struct render *r), void *arg)
 {
-	fflush(stdout);
-	report_text(stderr, c->answer.end, &c->sink);
-	if (r)
-		report_render(r, c->answer.end, &c->sink);
-	return report_status(c->answer.end);
+	enum render_form form = query_form(a);
+	struct render *r = NULL;
+	struct counted c;
+	struct pr_error err;
+	int status = ask(&c, a);
+
+	if (status < 0) {
+		r = form == RENDER_TEXT ? NULL : render_begin(stdout, form);
+		print(arg, &c, r);
+		fflush(stdout);
+		report_text(stderr, c.answer.end, &c.sink);
+		if (r)
+			report_render(r, c.answer.end, &c.sink);
+		status = report_status(c.answer.end);
+		if ((r && render_end(&r) < 0) || fflush(stdout) != 0 || ferror(stdout)) {
+			pr_error_set(&err, "cannot write the answer");
+			status = cli_fail(a->program, CLI_FAILED, &err);
+		}
+	}
+	sink_close(&c.sink);
+	ask_answer_free(&c.answer);
+	return status;
 }
 
 bool

@@ -10,14 +10,12 @@ struct counted {
 	struct ask_answer answer;
 };
 
-/* Asks. -1: all is there; else the status to exit with. counted_free in any case. */
-int counted_ask(struct counted *c, const struct query_args *a);
-void counted_free(struct counted *c);
 /*
- * What the answer says of itself: for people on standard error, and as the last fields of r, unless it
- * is NULL. The command's exit status.
+ * Asks, and prints what came: print gets NULL for people, else where the fields go; then what the answer
+ * says of itself. The command's exit status.
  */
-int counted_report(const struct counted *c, struct render *r);
+int counted_run(const struct query_args *a,
+	void (*print)(void *arg, const struct counted *c, struct render *r), void *arg);
 
 /* May packets of [first, last] be missing? */
 bool counted_partial(const struct counted *c, int64_t first, int64_t last);

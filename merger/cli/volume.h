@@ -41,14 +41,7 @@ int volume_finish(const struct pr_program *program, struct render **r, int resul
 		.option_count = sizeof(opts) / sizeof(opts[0]),                            \
 	}
 #define VOLUME_OUTPUT_OPTIONS(type)                                                        \
-	{.name = "json",                                                                   \
-		.kind = PR_OPT_FLAG,                                                       \
-		.offset = offsetof(type, json),                                            \
-		.help = "print JSON"},                                                     \
-	{                                                                                  \
-		.name = "keyvalue", .kind = PR_OPT_FLAG,                                   \
-		.offset = offsetof(type, keyvalue), .help = "print lines of key=value"     \
-	}
+	CLI_FORM_OPTIONS(offsetof(type, json), offsetof(type, keyvalue))
 
 /* NAME=BITS each; the second sets them: no other program may write the volume. 0 or -1. */
 int volume_permission_check(const struct pr_string_list *list, struct pr_error *err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/offer_message.h"
 #include "merger/route.h"
 #include "tests/unit/unit.h"
 
@@ -89,23 +90,6 @@ describe(const struct model *m, unsigned from, unsigned to, struct pr_summary_sp
 }
 
 static void
-fill_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
-{
-	packrack__summary_info__init(out);
-	out->link = s->link;
-	out->first_sequence = s->first_sequence;
-	out->segments = s->segments;
-	out->epoch = s->epoch;
-	out->first_seq = s->first_seq;
-	out->last_seq = s->last_seq;
-	out->packets = s->packets;
-	out->first_otime = s->first_otime;
-	out->last_otime = s->last_otime;
-	out->min_time = s->min_time;
-	out->max_time = s->max_time;
-}
-
-static void
 send_body(
 	struct model *m, unsigned number, const struct pr_summary_span *span, bool damaged)
 {
@@ -149,7 +133,7 @@ tell(struct model *m, unsigned flaw)
 	c->text = (char *)(flaw == 5 ? "it does not know" : "");
 	for (; from < end; from += SPAN, n++) {
 		describe(m, from, from + SPAN, &spans[n]);
-		fill_info(&m->infos[n], &spans[n]);
+		pr_offer_info(&m->infos[n], &spans[n]);
 		m->infos[n].number = n;
 		m->info_list[n] = &m->infos[n];
 	}
@@ -160,7 +144,7 @@ tell(struct model *m, unsigned flaw)
 		struct pr_summary_span span;
 
 		describe(m, from, from + SPAN, &span);
-		fill_info(&m->open[c->n_open], &span);
+		pr_offer_info(&m->open[c->n_open], &span);
 		m->open_list[c->n_open] = &m->open[c->n_open];
 		c->n_open++;
 	}
