@@ -8,30 +8,16 @@ need_commands tcpdump jq
 need_programs packrack packrack-indexer packrack-merger
 need_data
 new_lab
-PACKRACK=$BUILD/packrack
-MIX=$DATA/mix-gateway-full-a.pcap
 NODES=20
-declare -A PIDS
-
-end_all() {
-	local p
-	for p in "${PIDS[@]}"; do
-		kill -KILL "$p" 2> /dev/null
-		wait "$p" 2> /dev/null
-	done
-	end_labs
-}
-trap end_all EXIT
+. tests/system/parts.sh
 
 begin_merger() { # NAME
-	"$BUILD/packrack-merger" --listen "ipc://$LAB_DIR/$1.sock" 2> "$LAB_DIR/$1.log" &
-	PIDS[$1]=$!
+	begin_daemon "$1" "$BUILD/packrack-merger" --listen "ipc://$LAB_DIR/$1.sock"
 }
 
 begin_node() { # NUMBER
-	"$BUILD/packrack-indexer" --volume "$LAB_DIR/v$1" --name "node$1" \
-		--merger "ipc://$LAB_DIR/merger.sock" 2> "$LAB_DIR/node$1.log" &
-	PIDS[node$1]=$!
+	begin_daemon "node$1" "$BUILD/packrack-indexer" --volume "$LAB_DIR/v$1" --name "node$1" \
+		--merger "ipc://$LAB_DIR/merger.sock"
 }
 
 nodes_are() { # EXPRESSION on the nodes; jq -e takes no input at all for true
@@ -44,35 +30,15 @@ all_here() { # every summary that there is has come
 }
 
 begin() {
-	local i imports=()
-	python3 tests/system/split.py "$MIX" "$NODES" "$LAB_DIR/part" || return 1
+	local i
+	make_parts || return 1
 	begin_merger merger
-	for ((i = 1; i <= NODES; i++)); do
-		"$PACKRACK" import "$LAB_DIR/part$i.pcap" --volume "$LAB_DIR/v$i" --create 16M \
-			--name "link$i" > "$LAB_DIR/import$i" 2>&1 &
-		imports+=($!)
-	done
-	wait "${imports[@]}"
 	for ((i = 1; i <= NODES; i++)); do
 		begin_node "$i"
 	done
 	poll_until 30 all_here || { "$PACKRACK" status; tail -n 3 "$LAB_DIR"/*.log; return 1; }
 }
 run_step "twenty nodes tell a merger of their summaries" begin
-
-# How many nodes were asked; and the count of packets.
-asked() { # FILTER...
-	"$PACKRACK" query --json --count "$@" 2> /dev/null |
-		jq '[.completeness.nodes[] | select(.left_out | not)] | length'
-}
-same_as_tcpdump() { # FILTER
-	local want got
-	tcpdump -nr "$MIX" --time-stamp-precision nano -w "$LAB_DIR/want.pcap" "$1" 2> /dev/null
-	"$PACKRACK" query -w "$LAB_DIR/got.pcap" "$1" 2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
-	want=$(tcpdump -nr "$LAB_DIR/want.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
-	got=$(tcpdump -nr "$LAB_DIR/got.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
-	[ "$want" = "$got" ] || { echo "$1: other packets"; return 1; }
-}
 
 # Conversations of the trace itself, each of which lies on one node.
 NEEDLES=()
@@ -88,8 +54,8 @@ needles() {
 	local f n all=0
 	((${#NEEDLES[@]} >= 5)) || { echo "only ${#NEEDLES[@]} of them"; return 1; }
 	for f in "${NEEDLES[@]}"; do
-		same_as_tcpdump "$f" || return 1
-		n=$(asked "$f")
+		same_as_tcpdump merger "$f" || return 1
+		n=$(asked merger "$f")
 		echo "$n nodes asked: $f"
 		((n >= 1)) || return 1
 		all=$((all + n))
@@ -103,12 +69,12 @@ others() {
 	local f
 	for f in 'udp port 53' 'net 10.10.10.0/24 and not tcp' arp 'greater 1000' 'tcp[13] & 2 != 0' \
 		'portrange 8000-8010 or port 22' 'not ip' 'ip[8] < 10'; do
-		same_as_tcpdump "$f" || return 1
+		same_as_tcpdump merger "$f" || return 1
 	done
 }
 run_step "answers are tcpdump's" others
-run_step "who is not there is asked of nobody" test "$(asked 'host 203.0.113.99')" = 0
-run_step "nor is a time that nobody has" test "$(asked --since @1000000000 --until @1000000100)" = 0
+run_step "who is not there is asked of nobody" test "$(asked merger 'host 203.0.113.99')" = 0
+run_step "nor is a time that nobody has" test "$(asked merger --since @1000000000 --until @1000000100)" = 0
 
 explained() {
 	"$PACKRACK" query --count --explain "${NEEDLES[0]}" > /dev/null 2> "$LAB_DIR/said"
@@ -132,11 +98,11 @@ rebuilt() {
 	begin_merger merger
 	until all_here; do
 		if nodes_are true > /dev/null; then
-			same_as_tcpdump "${NEEDLES[$((n++ % ${#NEEDLES[@]}))]}" || return 1
+			same_as_tcpdump merger "${NEEDLES[$((n++ % ${#NEEDLES[@]}))]}" || return 1
 		fi
 		((SECONDS < DEADLINE)) || return 1
 	done > /dev/null
-	same_as_tcpdump "${NEEDLES[0]}" && (($(asked "${NEEDLES[0]}") <= 2))
+	same_as_tcpdump merger "${NEEDLES[0]}" && (($(asked merger "${NEEDLES[0]}") <= 2))
 }
 DEADLINE=$((SECONDS + 60))
 run_step "a merger that was killed asks all until it has its summaries again" rebuilt

@@ -8,30 +8,16 @@ need_commands tcpdump jq
 need_programs packrack packrack-indexer packrack-merger
 need_data
 new_lab
-PACKRACK=$BUILD/packrack
-MIX=$DATA/mix-gateway-full-a.pcap
 NODES=6
 MERGERS=(a b c)
-declare -A PIDS
-
-end_all() {
-	local p
-	for p in "${PIDS[@]}"; do
-		kill -KILL "$p" 2> /dev/null
-		wait "$p" 2> /dev/null
-	done
-	end_labs
-}
-trap end_all EXIT
+. tests/system/parts.sh
 
 begin_merger() { # NAME
 	local other peers=()
 	for other in "${MERGERS[@]}"; do
 		[ "$other" = "$1" ] || peers+=(--peer "ipc://$LAB_DIR/$other.sock")
 	done
-	"$BUILD/packrack-merger" --listen "ipc://$LAB_DIR/$1.sock" --name "$1" "${peers[@]}" \
-		2> "$LAB_DIR/$1.log" &
-	PIDS[$1]=$!
+	begin_daemon "$1" "$BUILD/packrack-merger" --listen "ipc://$LAB_DIR/$1.sock" --name "$1" "${peers[@]}"
 }
 
 begin_node() { # NUMBER
@@ -39,9 +25,8 @@ begin_node() { # NUMBER
 	for m in "${MERGERS[@]}"; do
 		mergers+=(--merger "ipc://$LAB_DIR/$m.sock")
 	done
-	"$BUILD/packrack-indexer" --volume "$LAB_DIR/v$1" --name "node$1" --cluster lab "${mergers[@]}" \
-		2> "$LAB_DIR/node$1.log" &
-	PIDS[node$1]=$!
+	begin_daemon "node$1" "$BUILD/packrack-indexer" --volume "$LAB_DIR/v$1" --name "node$1" --cluster lab \
+		"${mergers[@]}"
 }
 
 figure() { # MERGER NAME
@@ -61,18 +46,21 @@ shared() { # MERGER...
 	((sum >= all))
 }
 
+# One that meets the nodes before the others has all the duty, and keeps what it fetched.
+all_met() {
+	local m
+	for m in "${MERGERS[@]}"; do
+		[ "$(figure "$m" mergers_alive)" = "${#MERGERS[@]}" ] || return 1
+	done
+}
+
 begin() {
-	local i m imports=()
-	python3 tests/system/split.py "$MIX" "$NODES" "$LAB_DIR/part" || return 1
+	local i m
 	for m in "${MERGERS[@]}"; do
 		begin_merger "$m"
 	done
-	for ((i = 1; i <= NODES; i++)); do
-		"$PACKRACK" import "$LAB_DIR/part$i.pcap" --volume "$LAB_DIR/v$i" --create 16M \
-			--name "link$i" > "$LAB_DIR/import$i" 2>&1 &
-		imports+=($!)
-	done
-	wait "${imports[@]}"
+	make_parts || return 1
+	poll_until 10 all_met || return 1
 	for ((i = 1; i <= NODES; i++)); do
 		begin_node "$i"
 	done
@@ -80,16 +68,6 @@ begin() {
 }
 run_step "three mergers share the duty for all summaries" begin
 run_step "and look at a cluster's as one" test "$(figure a cluster_blocks)" -gt 0
-
-same_as_tcpdump() { # MERGER FILTER
-	local want got
-	tcpdump -nr "$MIX" --time-stamp-precision nano -w "$LAB_DIR/want.pcap" "$2" 2> /dev/null
-	"$PACKRACK" query -m "ipc://$LAB_DIR/$1.sock" -w "$LAB_DIR/got.pcap" "$2" 2> "$LAB_DIR/said" ||
-		{ cat "$LAB_DIR/said"; return 1; }
-	want=$(tcpdump -nr "$LAB_DIR/want.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
-	got=$(tcpdump -nr "$LAB_DIR/got.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
-	[ "$want" = "$got" ] || { echo "$1: $2: other packets"; return 1; }
-}
 
 NEEDLE='host 10.10.10.87 and port 57396'
 all_same() { # MERGER...
@@ -102,10 +80,6 @@ all_same() { # MERGER...
 }
 run_step "answers are tcpdump's, whichever is asked" all_same a b c
 
-asked() { # MERGER FILTER
-	"$PACKRACK" query -m "ipc://$LAB_DIR/$1.sock" --json --count "$2" 2> /dev/null |
-		jq '[.completeness.nodes[] | select(.left_out | not)] | length'
-}
 few() { # MERGER...
 	local m n
 	for m in "$@"; do
