@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "logger/streamfs/internal.h"
+#include "proto/base/clock.h"
 
 struct found {
 	bool any;
@@ -28,22 +31,23 @@ read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
 		offset + SFS_ROOT_HEADER);
 }
 
-/* The better of a disk's two copies. 0, or -1 with the first copy's fault. */
+/* The better of a disk's two copies, as they were read just now. 0, or -1 with the first copy's fault; *seen: a hash of both. */
 static int
-load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_error *err)
+load_copies(struct sfs_disk *disk, uint8_t *buf, struct sfs_stream_entry *streams,
+	struct found *best, uint64_t *seen, struct pr_error *err)
 {
-	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 	struct pr_error first = {0}, why = {0};
-	if (!streams)
-		return pr_error_set(err, "no memory for the root");
 	best->any = false;
+	*seen = 0;
 	for (uint8_t copy = 0; copy < 2; copy++) {
 		struct sfs_root root = {0};
 		int rc;
 		if (read_copy(disk, copy, buf) < 0)
 			rc = pr_error_errno(&why, "cannot read the root");
-		else
+		else {
 			rc = sfs_root_decode(buf, &root, streams, &why);
+			*seen = XXH3_64bits_withSeed(buf, SFS_ROOT_HEADER, *seen);
+		}
 		if (rc < 0 && !first.text[0])
 			first = why;
 		if (rc < 0 || (best->any && root.generation < best->root.generation))
@@ -54,8 +58,35 @@ load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_err
 		memcpy(best->streams, streams, root.stream_count * sizeof(*streams));
 		sfs_root_repairs(buf, &root, best->repairs);
 	}
-	free(streams);
 	return best->any ? 0 : pr_error_set(err, "%s: %s", disk->path, first.text);
+}
+
+/*
+ * A reader that is slow beside a writer may meet both copies under way, one after the other: what is
+ * being written changes, and what is damaged stays as it is.
+ */
+#define ROOT_STILL (20 * PR_NS_PER_MS)
+#define ROOT_WAIT PR_NS_PER_S
+
+static int
+load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_error *err)
+{
+	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
+	int64_t begin = pr_now_mono(), since = begin, now = begin;
+	uint64_t seen, before = 0;
+	int rc;
+	if (!streams)
+		return pr_error_set(err, "no memory for the root");
+	while ((rc = load_copies(disk, buf, streams, best, &seen, err)) < 0) {
+		now = pr_now_mono();
+		since = seen == before ? since : now;
+		before = seen;
+		if (now - since >= ROOT_STILL || now - begin >= ROOT_WAIT)
+			break;
+		poll(NULL, 0, 1);
+	}
+	free(streams);
+	return rc;
 }
 
 /* What a given disk says that it is; why: none, and the reason. */
