@@ -61,7 +61,9 @@
  *     4 gone: the records [first sequence, + records) of the stream are lost. They lay in the bytes
  *       [ordinal, end) of the block; generation 0: it is not known where. No records: bytes of no
  *       use that are not as they were written.
- * The writer lets an entry go when the stream's first held sequence is behind its records.
+ *     8 wipe: the block of that generation was deleted, and zeros are to be written over it
+ * The writer lets an entry go when the stream's first held sequence is behind its records, or the block
+ * is wiped.
  *
  * BLOCK HEADER (256), at the block's start; written once, with the block's first flush
  *     0 magic u32 "SFSB"           4 version u16            6 reserved u16
@@ -129,6 +131,7 @@
 #define SFS_MAP_OPEN 1u
 #define SFS_REPAIR_KEPT 2u
 #define SFS_REPAIR_GONE 4u
+#define SFS_REPAIR_WIPE 8u
 #define SFS_KIND_DATA 1u
 #define SFS_KIND_MAP 2u
 

@@ -89,7 +89,7 @@ struct sfs {
 	uint8_t *scratch; /* block_size, aligned */
 	int64_t last_probe;
 	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX; repairs.c */
-	uint32_t repairs;
+	uint32_t repairs, wipes; /* wipes: of the entries, SFS_REPAIR_WIPE */
 	uint64_t recovered_records, lost_tail_bytes;
 	uint64_t
 		passed; /* positions before root.frontier that recovery found written since the root */
@@ -204,6 +204,12 @@ bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t genera
 	uint32_t from, uint32_t to);
 /* What the block's damaged header said; NULL: nothing noted. */
 const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
+
+/* trim.c */
+/* Was the block deleted, and may still hold what it held? */
+bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
+/* Writes over all that are noted, and forgets the notes. A root that has them must be durable. */
+int sfs_wipe(struct sfs *sfs, struct pr_error *err);
 
 /* devices.c */
 const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */

@@ -18,6 +18,9 @@ sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t 
 	free(sfs->repair);
 	sfs->repair = own;
 	sfs->repairs = count;
+	sfs->wipes = 0;
+	for (uint32_t i = 0; i < count; i++)
+		sfs->wipes += (own[i].flags & SFS_REPAIR_WIPE) != 0;
 	return 0;
 }
 
@@ -25,6 +28,8 @@ static bool
 still_held(const struct sfs *sfs, const struct sfs_map_entry *r)
 {
 	const struct sfs_table *t = &sfs->table;
+	if (r->flags & SFS_REPAIR_WIPE)
+		return true;
 	bool known = r->block < t->blocks && r->generation != 0;
 	if (r->stream >= t->streams)
 		return false;

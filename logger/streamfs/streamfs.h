@@ -180,6 +180,19 @@ uint64_t sfs_durable(const struct sfs *sfs, int stream);
 /* Forgets all data of the streams (RESET): blocks become free; handles expire. */
 int sfs_reset(struct sfs *sfs, struct pr_error *err);
 /*
+ * Deletes the oldest blocks of a stream, guaranteed or not: those of which all records end by `until`
+ * (included), one after the other up to the first that has a later one; that one stays as it is, with the
+ * earlier records in it. At most `most` blocks (0: 64) go in one call: more says that there are others,
+ * for the next. When it returns SFS_OK they are gone for good, handles to them expired, evicted_until
+ * moved on, and the devices hold zeros where they lay. Flushes first, and waits for the devices.
+ */
+struct sfs_trimmed {
+	uint64_t blocks, records, bytes;
+	bool more;
+};
+int sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most,
+	struct sfs_trimmed *out, struct pr_error *err);
+/*
  * 64 bytes of shared memory per volume for counters that the writer shows to readers of other
  * processes are too few: SFS_NOTE_BYTES for the writer's own text (JSON), read with a seqlock.
  */
@@ -267,6 +280,7 @@ struct sfs_volume_info {
 	size_t stream_count;
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 	uint64_t repairs; /* notes of what repairs have dropped */
+	uint64_t wiping; /* blocks that a deletion has not written over yet: the next opening will */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 /* A device of the volume, by its number from 0. */

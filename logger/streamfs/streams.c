@@ -153,7 +153,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.stream_count = sfs_view_streams(sfs),
 		.recovered_records = sfs->recovered_records,
 		.lost_tail_bytes = sfs->lost_tail_bytes,
-		.repairs = sfs->repairs,
+		.repairs = sfs->repairs - sfs->wipes,
+		.wiping = sfs->wipes,
 	};
 	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
 	sfs_guarantee_info(sfs, out);

@@ -39,6 +39,8 @@ render_volume(
 	render_uint(r, "recovered_records", v->recovered_records);
 	render_uint(r, "lost_tail_bytes", v->lost_tail_bytes);
 	render_uint(r, "repairs", v->repairs);
+	if (v->wiping)
+		render_uint(r, "wiping", v->wiping);
 }
 
 /* A length of time: ns in JSON, days and hours for people. */

@@ -28,7 +28,7 @@ struct m_stream {
 	char name[32];
 	struct m_record *record; /* [sequence] */
 	uint64_t appended, durable;
-	uint64_t reset; /* sequences up to it are gone */
+	uint64_t reset; /* sequences up to it are gone, by a reset or a trim */
 	uint64_t evicted; /* as last told; a crash may bring some back, never take more */
 	uint64_t guarantee, earlier; /* bytes; earlier: before a change that a crash met */
 	uint64_t reached; /* blocks seen since the guarantee was given */
@@ -47,6 +47,9 @@ struct model {
 	int streams;
 	bool resetting; /* a crash met it: all streams were reset, or none */
 	uint64_t reset_generation; /* before it */
+	int trimming; /* the stream; -1: none. A crash met it: it is done in whole or not at all */
+	uint64_t trim_first, trim_last; /* sequences that are to go */
+	bool trimmed; /* a reader found after the crash that they are gone */
 	uint64_t peeked[STREAMS]; /* evicted, as a reader found it after a crash */
 	uint32_t nonce;
 	int64_t now;
@@ -257,6 +260,42 @@ settle_reset(struct model *m, const struct sfs *sfs)
 	m->resetting = false;
 }
 
+/* Where the trimmed records lay there are zeros. */
+static inline void
+check_wiped(struct model *m)
+{
+	const struct m_stream *s = &m->stream[m->trimming];
+	for (uint64_t n = m->trim_first; n <= m->trim_last; n++) {
+		struct sfs_disk *disk;
+		uint64_t at, block = s->record[n].handle.block;
+		if (n > m->trim_first && s->record[n - 1].handle.block == block)
+			continue;
+		sfs_locate(m->sfs, block, &disk, &at);
+		const uint8_t *p = ((struct sim_disk *)disk->arg)->image + at;
+		MUST(m, p[0] == 0 && memcmp(p, p + 1, BLOCK - 1) == 0,
+			"stream %d: block %lu was deleted and is there", m->trimming,
+			(lu)block);
+	}
+}
+
+/* A trim that a crash met; what a reader found is what the writer found, and it wipes. */
+static inline void
+settle_trim(struct model *m, bool peeked)
+{
+	if (m->trimming < 0)
+		return;
+	struct m_stream *s = &m->stream[m->trimming];
+	uint64_t gone = stream_info(m, m->sfs, m->trimming).recycled_records;
+	MUST(m, gone + 1 <= m->trim_first || gone >= m->trim_last,
+		"stream %d: %lu to %lu were trimmed, %lu are gone", m->trimming,
+		(lu)m->trim_first, (lu)m->trim_last, (lu)gone);
+	if (peeked && m->trimmed)
+		check_wiped(m);
+	if (gone >= m->trim_last)
+		s->reset = m->trim_last;
+	m->trimming = -1;
+}
+
 /* What the crash has left of a stream; the volume is as it lies on the disks, if nothing recovered it. */
 static inline uint64_t
 check_left(struct model *m, struct sfs *sfs, int id, struct sfs_stream_info *info)
@@ -308,6 +347,8 @@ peek(struct model *m)
 		struct m_stream *s = &m->stream[i];
 		struct sfs_stream_info info;
 		uint64_t end = check_left(m, m->reader, i, &info);
+		if (i == m->trimming)
+			m->trimmed = info.recycled_records >= m->trim_last;
 		walk(m, m->reader, i, &first, &last);
 		MUST(m, last == info.last_sequence && first == info.first_sequence,
 			"stream %d: a reader finds %lu to %lu", i, (lu)first, (lu)last);
@@ -328,6 +369,7 @@ static inline void
 check_after_crash(struct model *m, bool peeked)
 {
 	settle_reset(m, m->sfs);
+	settle_trim(m, peeked);
 	for (int i = 0; i < m->streams; i++) {
 		struct m_stream *s = &m->stream[i];
 		struct sfs_stream_info info;

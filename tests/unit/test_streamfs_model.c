@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * StreamFS against a model. A seed gives a volume of one to three disks, and a sequence of appends,
- * reservations, flushes, new streams, guarantees, resets, readings, kills and power cuts, also in the
+ * reservations, flushes, new streams, guarantees, resets, trims, readings, kills and power cuts, also in the
  * midst of any of them and of recovery, on simulated disks that drop, reorder and tear; after each opening
  * all that is found is compared with what was appended. At the end the disks' bytes are damaged, and nothing
  * wrong may be read.
@@ -238,6 +238,54 @@ flush(struct model *m)
 		MUST(m, m->stream[i].durable == m->stream[i].appended, "flushed");
 }
 
+/* What must go: whole blocks, of which no record is later. Times rise with the sequence. */
+static uint64_t
+trim_to(const struct m_stream *s, uint64_t first, int64_t until, uint64_t most)
+{
+	uint64_t to = first - 1, blocks = 0;
+	for (uint64_t n = first; n <= s->appended && s->record[n].max_time <= until; n++) {
+		if (n < s->appended && s->record[n + 1].handle.generation ==
+					       s->record[n].handle.generation)
+			continue;
+		if (blocks++ == most)
+			break;
+		to = n;
+	}
+	return to;
+}
+
+static void
+trim(struct model *m)
+{
+	int id = (int)sim_below(&m->rng, (uint64_t)m->streams);
+	struct m_stream *s = &m->stream[id];
+	flush(m); /* so that the frontier takes none meanwhile */
+	if (m->power.off)
+		return;
+	uint64_t first = stream_info(m, m->sfs, id).recycled_records + 1;
+	uint64_t most = 1 + sim_below(&m->rng, 5);
+	uint64_t at = first + sim_below(&m->rng, s->appended + 2 - first);
+	int64_t until = at > s->appended ? INT64_MAX : s->record[at].max_time;
+	struct sfs_trimmed out;
+	m->trim_first = first;
+	m->trim_last = trim_to(s, first, until, most);
+	m->trimming = m->trim_last >= first ? id : -1;
+	s->reached = 0;
+	if (!works(m, sfs_trim(m->sfs, id, until, (uint32_t)most, &out, &m->err) == SFS_OK,
+		    "trim"))
+		return;
+	MUST(m, out.records == m->trim_last + 1 - first, "trimmed %lu of %lu",
+		(lu)out.records, (lu)(m->trim_last + 1 - first));
+	MUST(m, out.more == (trim_to(s, first, until, UINT64_MAX) > m->trim_last),
+		"more to trim: %d", out.more);
+	if (m->trimming >= 0) {
+		check_wiped(m);
+		s->reset = m->trim_last;
+	}
+	m->trimming = -1;
+	check_stream(m, id);
+}
+
 static void
 one_step(struct model *m)
 {
@@ -264,6 +312,8 @@ one_step(struct model *m)
 		m->power.left = 1 + sim_below(&m->rng, 40);
 	else if (what < 993)
 		reset(m);
+	else
+		trim(m);
 	if (m->reader && what % 8 == 0)
 		try_reader(m);
 	if (m->sfs)
@@ -397,6 +447,7 @@ start_case(struct model *m, uint64_t seed)
 	m->power = (struct sim_power){.left = 0};
 	m->streams = 0;
 	m->resetting = false;
+	m->trimming = -1;
 	m->nonce = 0;
 	m->now = 0;
 	m->lost_count = 0;

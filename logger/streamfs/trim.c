@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+/*
+ * Deleting a stream's oldest blocks, and what lay in them: first a root that says that they are gone
+ * and are being wiped, then zeros over them. A crash in between leaves the notes in the root, and the
+ * next opening wipes; until then the frontier passes such a block by (sfs_block_clearable).
+ */
+#define BATCH 64u /* blocks under one root */
+
+bool
+sfs_wipe_noted(const struct sfs *sfs, uint32_t block)
+{
+	for (uint32_t i = 0; sfs->wipes && i < sfs->repairs; i++)
+		if ((sfs->repair[i].flags & SFS_REPAIR_WIPE) &&
+			sfs->repair[i].block == block)
+			return true;
+	return false;
+}
+
+static int
+make_room(struct sfs *sfs, uint32_t *most, struct pr_error *err)
+{
+	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs;
+	if (room == 0)
+		return pr_error_set(err, "the root is full of notes of repairs: it has no "
+					 "room for what is to be deleted");
+	if (*most == 0 || *most > BATCH)
+		*most = BATCH;
+	if (*most > room)
+		*most = room;
+	struct sfs_map_entry *more =
+		realloc(sfs->repair, (sfs->repairs + *most) * sizeof(*more));
+	if (!more)
+		return pr_error_set(err, "no memory to delete");
+	sfs->repair = more;
+	return 0;
+}
+
+static void
+note(struct sfs *sfs, uint32_t block)
+{
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	sfs->repair[sfs->repairs++] = (struct sfs_map_entry){
+		.stream = e->stream,
+		.flags = SFS_REPAIR_WIPE,
+		.block = block,
+		.generation = e->generation,
+	};
+	sfs->wipes++;
+}
+
+/* Also from memory. False: its stream has a reservation in it. */
+static bool
+let_go(struct sfs *sfs, uint32_t block)
+{
+	uint32_t slot = sfs->table.entry[block].slot;
+	if (!sfs_block_clearable(sfs, block))
+		return false;
+	if (slot != SFS_NONE)
+		memset(sfs_shm_data(&sfs->shm, slot), 0, sfs->root.block_size);
+	return true;
+}
+
+/* Takes blocks from the stream's old end; they are noted, nothing is written. */
+static void
+take_oldest(struct sfs *sfs, uint32_t stream, int64_t until, uint32_t most,
+	struct sfs_trimmed *out)
+{
+	const struct sfs_stream *s = &sfs->table.stream[stream];
+	uint32_t last = SFS_NONE;
+	for (uint32_t b = s->oldest; b != SFS_NONE; b = sfs->table.entry[b].next) {
+		const struct sfs_entry *e = &sfs->table.entry[b];
+		if (e->max_time > until)
+			break;
+		out->more = out->blocks == most;
+		if (out->more || !let_go(sfs, b))
+			break;
+		note(sfs, b);
+		out->blocks++;
+		out->records += e->records;
+		out->bytes += e->records ? e->end : 0;
+		last = b;
+	}
+	if (last != SFS_NONE)
+		sfs_table_evict(&sfs->table, last);
+}
+
+/* What has a new life since needs no wiping. */
+static bool
+idle(const struct sfs *sfs, const struct sfs_map_entry *r)
+{
+	return r->block < sfs->table.blocks && sfs_block_there(sfs, r->block) &&
+	       (sfs->table.entry[r->block].state == SFS_FREE ||
+		       sfs->table.entry[r->block].state == SFS_RESERVED);
+}
+
+static void
+forget_notes(struct sfs *sfs)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if (!(sfs->repair[i].flags & SFS_REPAIR_WIPE))
+			sfs->repair[kept++] = sfs->repair[i];
+	sfs->repairs = kept;
+	sfs->wipes = 0;
+}
+
+/* The next root is without the notes: no block is taken again before it. */
+int
+sfs_wipe(struct sfs *sfs, struct pr_error *err)
+{
+	if (sfs->wipes == 0)
+		return 0;
+	uint8_t *zeros = sfs_buffer(sfs->root.block_size);
+	if (!zeros)
+		return pr_error_set(err, "no memory to delete");
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < sfs->repairs; i++) {
+		const struct sfs_map_entry *r = &sfs->repair[i];
+		struct sfs_disk *disk;
+		uint64_t offset;
+		if (!(r->flags & SFS_REPAIR_WIPE) || !idle(sfs, r))
+			continue;
+		sfs_locate(sfs, r->block, &disk, &offset);
+		if (sfs_disk_write(disk, zeros, sfs->root.block_size, offset) < 0 &&
+			!sfs_disk_fails(sfs, disk, errno))
+			rc = pr_error_errno(err, "%s: cannot write over block %llu",
+				disk->path, (unsigned long long)r->block);
+	}
+	free(zeros);
+	if (rc == 0)
+		rc = sfs_sync_disks(sfs, err);
+	if (rc == 0)
+		forget_notes(sfs);
+	return rc;
+}
+
+int
+sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_trimmed *out,
+	struct pr_error *err)
+{
+	*out = (struct sfs_trimmed){0};
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+		return pr_error_set(err, "no stream %d in the volume", stream), SFS_ERROR;
+	if (sfs_flush(sfs, err) != SFS_OK)
+		return SFS_ERROR;
+	/* what an error has left of the last one: a root of now speaks of it */
+	if (sfs->wipes > 0 && (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0))
+		return SFS_ERROR;
+	if (make_room(sfs, &most, err) < 0)
+		return SFS_ERROR;
+	take_oldest(sfs, (uint32_t)stream, until, most, out);
+	if (out->blocks == 0)
+		return SFS_OK;
+	if (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0)
+		return SFS_ERROR;
+	return SFS_OK;
+}
