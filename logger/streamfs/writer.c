@@ -87,26 +87,53 @@ note_late(struct sfs *sfs, uint32_t block)
 		w->late[w->late_count++] = block;
 }
 
+/* The newest generation of what does not lie in the stretch that the frontier had passed since the root. */
+static uint64_t
+newest_before(const struct sfs *sfs)
+{
+	const struct sfs_root *r = &sfs->root;
+	uint64_t newest = 0;
+	for (uint64_t b = 0; b < r->blocks; b++) {
+		uint64_t behind = (r->frontier + r->blocks -
+					  sfs_order_position(&sfs->table.order, b)) %
+				  r->blocks;
+		bool passed =
+			behind == 0 ? sfs->passed == r->blocks : behind <= sfs->passed;
+		if (!passed && sfs->table.entry[b].generation > newest)
+			newest = sfs->table.entry[b].generation;
+	}
+	return newest;
+}
+
 /*
  * The maps that the frontier had passed since the last root may not have reached the device, and the
  * next root will not have their intervals' headers looked at: they are written again. What a map
- * said was open is sealed now, so it is late.
+ * said was open is sealed now, so it is late. A map's generation is the next after those before it: it
+ * had that or a later one, and no block after it has. One beyond the root's limit would be given
+ * again, to a block, should a crash take the next root; and recovery would go on from the wrong one.
  */
 static int
 mend_maps(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
-	struct sfs_root *r = &sfs->root;
+	const struct sfs_root *r = &sfs->root;
 	for (uint32_t b = 0; b < r->blocks; b++)
 		if (sfs->table.entry[b].state == SFS_SEALED)
 			note_late(sfs, b);
+	uint64_t newest = sfs->passed ? newest_before(sfs) : 0;
 	for (uint64_t n = sfs->passed; n > 0; n--) {
 		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks, offset;
 		uint32_t block = sfs_order_block(&sfs->table.order, pos);
 		struct sfs_disk *disk;
-		if (!sfs_table_is_map(&sfs->table, block) || !sfs_block_there(sfs, block))
+		if (!sfs_table_is_map(&sfs->table, block)) {
+			uint64_t generation = sfs->table.entry[block].generation;
+			newest = generation > newest ? generation : newest;
 			continue;
-		size_t len = sfs_map_build(sfs, block, ++r->generation_limit, w->map_buf);
+		}
+		newest++;
+		if (!sfs_block_there(sfs, block))
+			continue;
+		size_t len = sfs_map_build(sfs, block, newest, w->map_buf);
 		sfs_locate(sfs, block, &disk, &offset);
 		if (sfs_disk_write(disk, w->map_buf, len, offset) < 0)
 			return pr_error_errno(
