@@ -61,7 +61,9 @@ $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 # A library by itself, without the rest of packrack: streamfs(3). build/include has its two headers.
 STREAMFS_BASE := $(addprefix $(BUILD)/proto/base/,error.o clock.o parse.o)
 $(BUILD)/libstreamfs.a: $(STREAMFS_BASE)
-STREAMFS_HEADERS := logger/streamfs/streamfs.h proto/base/error.h
+STREAMFS_HEADERS := streamfs.h proto/base/error.h
+$(BUILD)/include/streamfs.h: logger/streamfs/streamfs.h
+	$(Q)mkdir -p $(@D) && cp $< $@
 $(BUILD)/include/%.h: %.h
 	$(Q)mkdir -p $(@D) && cp $< $@
 STREAMFS_LIBS = $(shell pkg-config --libs libxxhash liburing) -lpthread

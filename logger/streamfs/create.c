@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -180,6 +181,38 @@ sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
 	return sfs_create_shaped(disks, count, &shape, err);
 }
 
+/* What root makes in a folder of another user, as of the daemons, is that user's. */
+static int
+give_to_folder(int fd, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	struct stat folder;
+	char name[4096];
+
+	if (geteuid() != 0)
+		return 0;
+	snprintf(name, sizeof(name), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		slash ? path : ".");
+	if (stat(name, &folder) < 0 || folder.st_uid == 0)
+		return 0;
+	return fchown(fd, folder.st_uid, folder.st_gid);
+}
+
+static int
+open_or_make(const char *path)
+{
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+	    fd = open(path, flags | O_EXCL, 0600);
+
+	if (fd < 0 && errno == EEXIST)
+		return open(path, flags, 0600);
+	if (fd >= 0 && give_to_folder(fd, path) < 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 /*
  * Room is reserved now where the file system can: a recorder must not find the disk full later. Where
  * it cannot, the file is sparse.
@@ -188,8 +221,7 @@ int
 sfs_size_file(const char *path, uint64_t size, struct pr_error *err)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600),
-	    rc = 0;
+	int fd = open_or_make(path), rc = 0;
 	if (fd < 0)
 		return pr_error_errno(err, "cannot create volume %s", path);
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && size > 0) {

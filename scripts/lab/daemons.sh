@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The rack's programs: which there are, how each is started, when each is ready.
-# Needs: BUILD, STATE, LAB, LOGGERS, LINKS, SIZE, FAULTY, KEEP, TCP, DISPATCHER_ARGS.
+# Needs: TOP, BUILD (empty: installed), STATE, LAB, LOGGERS, LINKS, SIZE, FAULTY, KEEP, TCP, DISPATCHER_ARGS.
+
+program() { # NAME: where it is
+	if [ -n "$BUILD" ]; then
+		echo "$BUILD/$1"
+	elif [ "$1" = packrack ]; then
+		echo "${TOP%/share/packrack}/bin/$1"
+	else
+		echo "${TOP%/share/packrack}/sbin/$1"
+	fi
+}
 
 daemons_present() {
-	local p
+	local p lacking="build it first with 'make'"
+	[ -n "$BUILD" ] || lacking="install the dispatcher's, logger's and merger's packages"
 	for p in packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger; do
-		[ -x "$BUILD/$p" ] || die "no $BUILD/$p: build it first with 'make'"
+		[ -x "$(program "$p")" ] || die "no $(program "$p"): $lacking"
 	done
+	[ -z "$FAULTY" ] || [ -n "$BUILD" ] || die "--faulty: only in a clone"
 	[ -z "$FAULTY" ] || [ -x "$BUILD/tests/system/faulty_switch" ] ||
 		die "no $BUILD/tests/system/faulty_switch: 'make $BUILD/tests/system/faulty_switch'"
 }
@@ -46,7 +58,7 @@ volume_make() { # NUMBER
 		return
 	fi
 	rm -f "$volume"
-	"$BUILD/packrack" volume create "$volume" --size "$SIZE" > "$STATE/logs/volume$1.log" 2>&1 ||
+	"$(program packrack)" volume create "$volume" --size "$SIZE" > "$STATE/logs/volume$1.log" 2>&1 ||
 		die "volume $volume: $(proc_last_words "volume$1")"
 }
 
@@ -82,7 +94,7 @@ daemon_start() { # NAME: and wait until it is ready
 	case $1 in
 	merger)
 		fresh_socket merger
-		proc_start merger "$LAB-disp" "$BUILD/packrack-merger" --config "$CONF" --key "$(key_of head)" \
+		proc_start merger "$LAB-disp" "$(program packrack-merger)" --config "$CONF" --key "$(key_of head)" \
 			--listen "$(endpoint_of merger)" --metrics 127.0.0.1:9474
 		proc_await merger 10 "socket" listens "$(endpoint_of merger)" disp
 		;;
@@ -94,20 +106,20 @@ daemon_start() { # NAME: and wait until it is ready
 		;;
 	log[0-9]*)
 		fresh_socket "$1"
-		proc_start "$1" "$LAB-$1" "$BUILD/packrack-logger" --config "$CONF" --key "$(key_of "$1")" \
+		proc_start "$1" "$LAB-$1" "$(program packrack-logger)" --config "$CONF" --key "$(key_of "$1")" \
 			--rack eth0 --name "$1" \
 			--volume "$STATE/$1.vol" --manage "$(endpoint_of "$1")" --metrics 127.0.0.1:9472
 		proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" "$1"
 		;;
 	idx[0-9]*)
-		proc_start "$1" "$LAB-log$n" "$BUILD/packrack-indexer" --config "$CONF" --key "$(key_of "log$n")" \
+		proc_start "$1" "$LAB-log$n" "$(program packrack-indexer)" --config "$CONF" --key "$(key_of "log$n")" \
 			--name "log$n" \
 			--volume "$STATE/log$n.vol" --merger "$(endpoint_of merger)" --metrics 127.0.0.1:9473
 		;;
 	dispatcher)
 		fresh_socket dispatcher
 		mapfile -t in < <(dispatcher_inputs)
-		proc_start dispatcher "$LAB-disp" "$BUILD/packrack-dispatcher" --config "$CONF" --key "$(key_of head)" \
+		proc_start dispatcher "$LAB-disp" "$(program packrack-dispatcher)" --config "$CONF" --key "$(key_of head)" \
 			"${in[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
 			--manage "$(endpoint_of dispatcher)" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
@@ -139,14 +151,14 @@ daemons_up() {
 }
 
 daemons_status() {
-	ask "$BUILD/packrack" status || true
+	ask "$(program packrack)" status || true
 }
 
 daemons_stop_capture() { # SECONDS
 	local name
 	if proc_pid dispatcher > /dev/null; then
 		# 3: stopped, and a node that is gone has not said that it stored all
-		ask timeout "$1" "$BUILD/packrack" capture stop ||
+		ask timeout "$1" "$(program packrack)" capture stop ||
 			(($? == 3)) ||
 			die "drain: capture would not stop; see $STATE/logs/dispatcher.log"
 	fi
@@ -160,15 +172,15 @@ daemons_stop_capture() { # SECONDS
 }
 
 daemons_await_stored() { # SECONDS drained|stored
-	ask "$TOP/scripts/lab/figures.py" "$2" "$BUILD/packrack" "$STATE" "$1"
+	ask "$TOP/scripts/lab/figures.py" "$2" "$(program packrack)" "$STATE" "$1"
 }
 
 # Shared memory that a killed logger left is named after its volume.
 daemons_clean() {
 	local volume uuid
 	for volume in "$STATE"/*.vol; do
-		if [ ! -e "$volume" ] || [ ! -x "$BUILD/packrack" ]; then continue; fi
-		uuid=$(timeout 10 "$BUILD/packrack" volume show "$volume" --json 2> /dev/null |
+		if [ ! -e "$volume" ] || [ ! -x "$(program packrack)" ]; then continue; fi
+		uuid=$(timeout 10 "$(program packrack)" volume show "$volume" --json 2> /dev/null |
 			sed -n 's/.*"uuid": *"\([0-9a-f-]*\)".*/\1/p' | head -n 1)
 		[ -z "$uuid" ] || rm -f "/dev/shm/packrack-$uuid"
 	done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The lab's keys, made as an operator would (packrack-keys(7)): a directory each for the head (dispatcher
-# and merger), for every node, and for a user who may steer. Needs: BUILD, STATE, LOGGERS, KEYS, KEEP.
+# and merger), for every node, and for a user who may steer. Needs: program, STATE, LOGGERS, KEYS, KEEP.
 
 key_of() { # NAME: for --key
 	if ((KEYS)); then
@@ -12,7 +12,7 @@ key_of() { # NAME: for --key
 }
 
 keys_tool() { # OWNER VERB ...
-	"$BUILD/packrack" keys "$2" --key "$STATE/keys/$1" "${@:3}" > "$STATE/logs/keys.log" 2>&1 ||
+	"$(program packrack)" keys "$2" --key "$STATE/keys/$1" "${@:3}" > "$STATE/logs/keys.log" 2>&1 ||
 		die "keys $2 of $1: $(proc_last_words keys)"
 }
 

@@ -3,14 +3,14 @@
  * StreamFS without the rest of packrack: makes a volume, appends to two streams, reads one record
  * back by its handle and a stream by walking it, and repairs nothing as nothing is wrong.
  *
- *	cc -I build/include streamfs_example.c build/libstreamfs.a -lxxhash -luring -lpthread
+ *	cc streamfs_example.c $(pkg-config --cflags --libs streamfs)
  *	./a.out VOLUME
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/streamfs.h"
+#include <streamfs.h>
 
 static const char *path;
 

@@ -26,6 +26,14 @@ keys_agree() {
 	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 keys Output
 }
 
+# The lab's help has a form of its own; names of its options and commands agree.
+lab_agrees() { # PAGE
+	diff <(scripts/rack --help | grep -oE -- '--[a-z-]+' | sort -u) \
+		<(grep -oE 'Fl -[a-z-]+' "$1" | sed 's/^Fl /-/' | sort -u) &&
+		diff <(scripts/rack --help | sed -n 's/^  \([a-z][a-z]*\) .*/\1/p' | sort) \
+			<(sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' "$1" | sort)
+}
+
 # Each command that `packrack --help` lists has been looked at below.
 commands_listed() { # COMMAND...
 	diff <("$BUILD/packrack" --help | sed -n '/^Commands:/,$s/^  \([a-z]*\) .*/\1/p' | sort) \
@@ -37,10 +45,19 @@ well_formed() { # PAGE
 	said=$(mandoc -T lint -W warning "$1") || { echo "$said"; return 1; }
 }
 
-for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] proto/*.[57] scripts/*.7 logger/streamfs/*.3; do
+formatted() { # PAGE: what man says of it
+	local said
+	said=$(man --warnings -E UTF-8 -l -Tutf8 -Z "$1" 2>&1 > /dev/null)
+	[ -z "$said" ] || { echo "$said"; return 1; }
+}
+
+for page in dispatcher/*.8 logger/*.8 indexer/*.8 merger/*.8 merger/cli/*.[17] proto/*.[57] scripts/*.[78] logger/streamfs/*.3; do
 	[ -f "$page" ] || continue
 	if command -v mandoc > /dev/null; then
 		run_step "$page is well formed" well_formed "$page"
+	fi
+	if command -v man > /dev/null && command -v groff > /dev/null; then
+		run_step "man formats it without a warning" formatted "$page"
 	fi
 done
 for module in dispatcher logger indexer merger; do
@@ -50,6 +67,8 @@ for module in dispatcher logger indexer merger; do
 	run_step "its options are those of --help" page_agrees "$module/$program.8" "$BUILD/$program"
 	refute_step "an unknown one is refused" 2 "$BUILD/$program" --no-such-option
 done
+
+run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
 	run_step "packrack's commands are these" commands_listed query export rate top status console import volume queries \
@@ -127,6 +146,9 @@ if python3 -c 'import yaml' 2> /dev/null; then
 	refute_step "a state that does not is seen" 1 uses_what_there_is 's/gone|suspended/lost|suspended/'
 	refute_step "a gauge taken for a counter is seen" 1 uses_what_there_is 's/rate(packrack_merger_queries_total/rate(packrack_merger_queries_running/'
 fi
+
+sed 's/Fl -keep$/Fl -kept/' scripts/packrack-lab.8 > "$planted/page"
+refute_step "another option of the lab is seen" 1 lab_agrees "$planted/page"
 
 # the check itself sees what is missing, too much, or different
 dispatcher_page() { # SED_EXPRESSION

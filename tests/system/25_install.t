@@ -5,7 +5,7 @@
 . tests/system/lib.sh
 
 ROOT=$(mktemp -d)
-trap 'rm -rf -- "$ROOT"; end_labs' EXIT
+trap 'scripts/rack down -d "$ROOT/rack" > /dev/null 2>&1; rm -rf -- "$ROOT"; end_labs' EXIT
 
 run_step "make install" make -s install DESTDIR="$ROOT" BUILD="$BUILD"
 for program in bin/packrack sbin/packrack-{dispatcher,logger,indexer,merger}; do
@@ -38,9 +38,74 @@ done
 elsewhere() {
 	make -s install DESTDIR="$ROOT/x" PREFIX=/usr/local BUILD="$BUILD" &&
 		[ -x "$ROOT/x/usr/local/bin/packrack" ] &&
-		grep -q '^ExecStart=/usr/local/sbin/' "$ROOT"/x/usr/local/lib/systemd/system/*.service
+		grep -q '^ExecStart=/usr/local/sbin/' "$ROOT"/x/usr/local/lib/systemd/system/*.service &&
+		grep -q '^prefix=/usr/local$' "$ROOT"/x/usr/local/lib/*/pkgconfig/streamfs.pc &&
+		find "$ROOT/x/usr/local/lib" -path '*/python3.*/dist-packages/packrack/rack.py' | grep -q .
 }
-run_step "PREFIX moves the programs, and the units know" elsewhere
+run_step "PREFIX moves the programs, and those who start or use them know" elsewhere
+
+# ---- the store, for programs in C ----
+
+with_streamfs() { # SOURCE: with what is installed and nothing else of ours
+	local flags
+	read -ra flags < <(PKG_CONFIG_SYSROOT_DIR=$ROOT PKG_CONFIG_PATH=$(echo "$ROOT"/usr/lib/*/pkgconfig) \
+		pkg-config --cflags --libs streamfs)
+	(cd "$ROOT" && cc -Wall -Wextra -Werror -o "$ROOT/example" -x c "$1" -x none "${flags[@]}" "${SANITIZED[@]}") &&
+		rm -f "$ROOT/example.vol" && "$ROOT/example" "$ROOT/example.vol"
+}
+SANITIZED=()
+# a library built with sanitizers wants their runtime
+! nm "$BUILD/libstreamfs.a" 2> /dev/null | grep -q __asan_init || SANITIZED=("-fsanitize=address,undefined")
+run_step "a program in C finds the store by pkg-config" with_streamfs "$ROOT/usr/share/doc/packrack/examples/streamfs_example.c"
+sed '/sfs_create(/s/sfs_create/sfs_make/' tests/examples/streamfs_example.c > "$ROOT/wrong.c"
+refute_step "one that uses what it has not does not build" 1 with_streamfs "$ROOT/wrong.c"
+
+# ---- the Python package ----
+
+imports() {
+	(cd "$ROOT" && PYTHONPATH=$ROOT/usr/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 "$PYTHON" -c '
+import packrack, sys
+from packrack import packrack_pb2
+assert packrack.__file__.startswith(sys.argv[1]), packrack.__file__
+assert packrack.__version__ == sys.argv[2], packrack.__version__
+try:
+    packrack.connect("ipc:///nonexistent/merger.sock", key="none").count()
+except packrack.Unreachable as e:
+    print(e)
+' "$ROOT" "$("$ROOT/usr/bin/packrack" --version | awk '{ print $NF }')")
+}
+if PYTHON=$(for p in python3 /usr/bin/python3; do "$p" -c 'import zmq, google.protobuf' 2> /dev/null && echo $p && break; done); then
+	run_step "the Python package is imported from there, and works" imports
+fi
+
+# ---- the lab ----
+
+of_installed() ( # COMMAND...
+	unset PACKRACK_BUILD
+	"$ROOT/usr/sbin/packrack-lab" "$@"
+)
+lab_says() {
+	of_installed --help | grep -q '^usage: packrack-lab '
+}
+lacks_one() { # it takes the programs beside it, and no others
+	local said
+	mv "$ROOT/usr/sbin/packrack-merger" "$ROOT/gone"
+	said=$(of_installed up -n 1 -d "$ROOT/rack" 2>&1)
+	mv "$ROOT/gone" "$ROOT/usr/sbin/packrack-merger"
+	grep -qF "no $ROOT/usr/sbin/packrack-merger: install" <<< "$said" || { echo "$said"; return 1; }
+}
+rack_of_one() {
+	of_installed up -n 1 --size 64M -d "$ROOT/rack" > "$ROOT/said" || { cat "$ROOT/said"; return 1; }
+	(eval "$(sed -n 's/^rack: to ask it: //p' "$ROOT/said")" && "$ROOT/usr/bin/packrack" status | grep log1) &&
+		of_installed status -d "$ROOT/rack" | grep -q "^program dispatcher pid"
+}
+run_step "the lab goes by its installed name" lab_says
+if [ "$(id -u)" = 0 ] && ip netns list > /dev/null 2>&1; then
+	run_step "it misses a program that is not installed" lacks_one
+	run_step "a rack of installed programs, asked as it says" rack_of_one
+	of_installed down -d "$ROOT/rack" > /dev/null
+	run_step "nothing is left" nothing_left "$ROOT/rack"
+fi
 
 offers() { # WANTED WORD...: among what is offered for the last word
 	local wanted=$1
