@@ -9,6 +9,7 @@ User, groups, ambient and bounding capabilities, NoNewPrivileges, UMask, LimitME
 unit's; WatchdogSec is passed on and its keep-alives are demanded.
 """
 import os
+import resource
 import shlex
 import signal
 import socket
@@ -49,10 +50,17 @@ def command_of(unit, namespace):
     if unit.get("NoNewPrivileges") == "yes":
         line += ["--no-new-privs"]
     line += shlex.split(unit["ExecStart"])
-    memlock = "unlimited" if unit.get("LimitMEMLOCK") == "infinity" else "65536"
-    limits = ["prlimit", "--memlock=%s:%s" % (memlock, memlock), "nice", "-n", unit.get("Nice", "0")]
     inside = ["nsenter", "--net=/run/netns/" + namespace] if namespace else []
-    return inside + limits + line
+    return inside + ["nice", "-n", unit.get("Nice", "0")] + line
+
+
+def limit(unit):
+    """Only what the unit grants may be locked; a container may not let us grant it."""
+    wanted = resource.RLIM_INFINITY if unit.get("LimitMEMLOCK") == "infinity" else 65536
+    try:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (wanted, wanted))
+    except (PermissionError, ValueError):
+        print("LimitMEMLOCK stays", resource.getrlimit(resource.RLIMIT_MEMLOCK), flush=True)
 
 
 class Supervisor:
@@ -113,6 +121,7 @@ def main(argv):
         sys.exit(__doc__)
     unit = settings_of(argv[1])
     os.umask(int(unit.get("UMask", "0022"), 8))
+    limit(unit)
     supervisor = Supervisor(unit)
     child = subprocess.Popen(command_of(unit, argv[3] if len(argv) == 4 else None),
                              env=supervisor.environment(), stdin=subprocess.DEVNULL)
