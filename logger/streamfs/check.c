@@ -84,8 +84,7 @@ root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_err
 	free(streams);
 	if (rc < 0)
 		return why->text;
-	length = SFS_ROOT_HEADER + root.stream_count * SFS_STREAM_BYTES +
-		 root.repair_count * SFS_MAP_ENTRY;
+	length = sfs_root_length(&root);
 	if (memcmp(root.uuid, sfs->root.uuid, 16) != 0) {
 		c->uuid_faults++;
 		return "it is of another volume";
@@ -158,7 +157,8 @@ bool
 sfs_check_mapped(const struct sfs *sfs, uint64_t block)
 {
 	uint64_t interval = sfs->root.map_interval;
-	return sfs_map_knows_all(sfs, block - block % interval + interval - 1);
+	uint64_t map = block - block % interval + interval - 1;
+	return sfs_map_knows_all(sfs, &sfs->root, map);
 }
 
 /* The newest block of the interval that the map knows nothing of; 0: it knows all. */

@@ -19,9 +19,8 @@
  * the sets before it: its block i is row i / n of its device i % n, where n devices have a part in it.
  *
  * ROOT COPY: 4096 bytes of header, then stream_count entries of SFS_STREAM_BYTES, then the repair
- * entries. A root is written
- * over the older copy, so that a torn one leaves the other. The valid one of the highest generation
- * counts.
+ * entries, then the listed ones. A root is written over the older copy, so that a torn one leaves the
+ * other. The valid one of the highest generation counts.
  *     0 magic "SFSroot\n"          8 version u32           12 header bytes u32 = 4096
  *    16 checksum 16 bytes: XXH3-128 of bytes 32 .. length
  *    32 length u32                36 hash kind u32 = 1 (keyed XXH3-128, see below)
@@ -36,10 +35,11 @@
  *   184 high water u64 positions from here on were never written
  *   192 generation limit u64   no block of a higher generation was written under this root
  *   200 reset generation u64   blocks up to it are gone (RESET)
- *   208 flags u32 (1: closed cleanly)  212 stream count u32
+ *   208 flags u32 (1: closed cleanly, 2: with listed entries)  212 stream count u32
  *   216 stream entry bytes u32 (192)   220 utilization u32 (most of the volume that may be
  *                                          guaranteed, in 1/1000)
- *   224 repair entries u32   228 stripe sets u32 (0: one of all blocks and devices)   232 reserved
+ *   224 repair entries u32   228 stripe sets u32 (0: one of all blocks and devices)
+ *   232 listed entries u32   236 reserved
  *  1024 device table: 16 x { uuid 16, blocks u64, flags u32 (1: lost), reserved u32,
  *                            records lost with it u64, reserved 24 }
  *  2048 stripe sets: 64 x { blocks u64, devices u16 (bit d: device d), tier u16, reserved 20 }
@@ -64,6 +64,10 @@
  *     8 wipe: the block of that generation was deleted, and zeros are to be written over it
  * The writer lets an entry go when the stream's first held sequence is behind its records, or the block
  * is wiped.
+ *
+ * LISTED ENTRY (64), laid out as one of a block map: in a root that was closed cleanly, what no map can
+ * say: all live blocks of the intervals whose map is not younger than they, and blocks that their map
+ * calls open. Without them the blocks' headers say it, one read each.
  *
  * BLOCK HEADER (256), at the block's start; written once, with the block's first flush
  *     0 magic u32 "SFSB"           4 version u16            6 reserved u16
@@ -115,6 +119,7 @@
 #define SFS_MAP_INTERVAL_MIN 4u /* a volume has its own, from here to that */
 #define SFS_MAP_ENTRY 64u
 #define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
+#define SFS_LISTED_MAX ((SFS_ROOT_BYTES - SFS_ROOT_HEADER) / SFS_MAP_ENTRY)
 #define SFS_DEVICES_MAX 16
 #define SFS_SETS_MAX 64u
 #define SFS_BLOCKS_MIN 8
@@ -128,6 +133,7 @@
 #define SFS_STREAM_PERMISSION 2u /* the same of its permission */
 #define SFS_DEVICE_LOST 1u
 #define SFS_ROOT_CLEAN 1u
+#define SFS_ROOT_LISTED 2u
 #define SFS_MAP_OPEN 1u
 #define SFS_REPAIR_KEPT 2u
 #define SFS_REPAIR_GONE 4u
@@ -173,8 +179,8 @@ struct sfs_root {
 	struct sfs_device device[SFS_DEVICES_MAX];
 	struct sfs_set set[SFS_SETS_MAX];
 	uint64_t frontier, window, high_water, generation_limit, reset_generation;
-	uint32_t flags, stream_count, utilization, repair_count;
-	const struct sfs_map_entry *repairs; /* not owned; decoding leaves NULL */
+	uint32_t flags, stream_count, utilization, repair_count, listed_count;
+	const struct sfs_map_entry *repairs, *listed; /* not owned; decoding leaves NULL */
 };
 struct sfs_stream_entry {
 	char name[SFS_NAME_MAX + 1];
@@ -204,8 +210,13 @@ struct sfs_root_peek {
 	uint8_t uuid[16];
 };
 struct sfs_root_peek sfs_root_peek(const uint8_t *buf);
+/* What sfs_root_encode makes of it, without the padding. */
+uint32_t sfs_root_length(const struct sfs_root *root);
 /* The repair entries of a buffer that sfs_root_decode has accepted; room for root->repair_count. */
 void sfs_root_repairs(
+	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);
+/* The listed ones; room for root->listed_count. */
+void sfs_root_listed(
 	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);
 
 struct sfs_block_header {

@@ -95,6 +95,7 @@ header_encode(const struct sfs_root *root, uint32_t length, uint8_t *p)
 	sfs_put32(&p, root->utilization);
 	sfs_put32(&p, root->repair_count);
 	sfs_put32(&p, root->set_count);
+	sfs_put32(&p, root->listed_count);
 }
 
 static void
@@ -118,18 +119,18 @@ devices_encode(const struct sfs_root *root, uint8_t *buf)
 	}
 }
 
-static uint32_t
-root_length(const struct sfs_root *root)
+uint32_t
+sfs_root_length(const struct sfs_root *root)
 {
 	return SFS_ROOT_HEADER + root->stream_count * SFS_STREAM_BYTES +
-	       root->repair_count * SFS_MAP_ENTRY;
+	       (root->repair_count + root->listed_count) * SFS_MAP_ENTRY;
 }
 
 size_t
 sfs_root_encode(
 	const struct sfs_root *root, const struct sfs_stream_entry *streams, uint8_t *buf)
 {
-	uint32_t length = root_length(root);
+	uint32_t length = sfs_root_length(root);
 	size_t whole = sfs_sector_up(length);
 	memset(buf, 0, whole);
 	memcpy(buf, magic, sizeof(magic));
@@ -144,6 +145,8 @@ sfs_root_encode(
 	p = buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
 	for (uint32_t i = 0; i < root->repair_count; i++, p += SFS_MAP_ENTRY)
 		sfs_map_entry_encode(&root->repairs[i], p);
+	for (uint32_t i = 0; i < root->listed_count; i++, p += SFS_MAP_ENTRY)
+		sfs_map_entry_encode(&root->listed[i], p);
 	checksum(buf, length, buf + 16);
 	return whole;
 }
@@ -176,8 +179,9 @@ header_decode(const uint8_t *p, struct sfs_root *out)
 	p += 4;
 	out->utilization = sfs_get32(&p);
 	out->repair_count = sfs_get32(&p);
-	out->repairs = NULL;
+	out->repairs = out->listed = NULL;
 	out->set_count = sfs_get32(&p);
+	out->listed_count = sfs_get32(&p);
 }
 
 static void
@@ -304,7 +308,7 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 	if (what)
 		return pr_error_set(err, "the root's %s is implausible", what);
 	if (root->stream_count > SFS_STREAMS_MAX || root->repair_count > SFS_REPAIRS_MAX ||
-		length != root_length(root))
+		root->listed_count > SFS_LISTED_MAX || length != sfs_root_length(root))
 		return pr_error_set(err, "the root's stream count is implausible");
 	return streams_decode(buf, root, streams, err);
 }
@@ -324,11 +328,29 @@ sfs_root_peek(const uint8_t *buf)
 	return peek;
 }
 
+static void
+entries_decode(const uint8_t *p, uint32_t count, struct sfs_map_entry *out)
+{
+	for (uint32_t i = 0; i < count; i++, p += SFS_MAP_ENTRY)
+		sfs_map_entry_decode(p, &out[i]);
+}
+
+static const uint8_t *
+repairs_at(const uint8_t *buf, const struct sfs_root *root)
+{
+	return buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
+}
+
 void
 sfs_root_repairs(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
 {
-	const uint8_t *p =
-		buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
-	for (uint32_t i = 0; i < root->repair_count; i++, p += SFS_MAP_ENTRY)
-		sfs_map_entry_decode(p, &out[i]);
+	entries_decode(repairs_at(buf, root), root->repair_count, out);
+}
+
+void
+sfs_root_listed(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
+{
+	const uint8_t *p = repairs_at(buf, root);
+	entries_decode(
+		p + (size_t)root->repair_count * SFS_MAP_ENTRY, root->listed_count, out);
 }

@@ -90,6 +90,8 @@ struct sfs {
 	int64_t last_probe;
 	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX; repairs.c */
 	uint32_t repairs, wipes; /* wipes: of the entries, SFS_REPAIR_WIPE */
+	struct sfs_map_entry *listed; /* of the root; listed.c */
+	uint32_t listed_count;
 	uint64_t recovered_records, lost_tail_bytes;
 	uint64_t
 		passed; /* positions before root.frontier that recovery found written since the root */
@@ -211,6 +213,12 @@ bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
 /* Writes over all that are noted, and forgets the notes. A root that has them must be durable. */
 int sfs_wipe(struct sfs *sfs, struct pr_error *err);
 
+/* listed.c: what a cleanly closed root says of blocks, so that their headers need not be read */
+int sfs_listed_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err);
+/* Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag goes. */
+void sfs_listed_make(struct sfs *sfs, struct sfs_root *root);
+
 /* devices.c */
 const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
 bool sfs_block_there(const struct sfs *sfs, uint64_t block); /* its device is not missing */
@@ -247,7 +255,7 @@ void sfs_guarantee_info(struct sfs *sfs, struct sfs_volume_info *out);
 void sfs_guarantee_serve(struct sfs *sfs);
 
 /* recover_load.c: after the table's order is made; is the interval's map younger than all in it? */
-bool sfs_map_knows_all(const struct sfs *sfs, uint64_t map);
+bool sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t map);
 
 /* recover.c: fills the table from the devices. streams: of the root as it was just loaded; NULL: loads it. */
 int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
@@ -268,6 +276,7 @@ int sfs_map_write(
 /* Reads and proves the map at pos; buf of a block holds it then. */
 #define SFS_MAP_FIRST (5 * SFS_SECTOR) /* of a map: as a rule all of it */
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
+struct sfs_map_entry sfs_map_entry_of(const struct sfs *sfs, uint32_t block);
 size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf);
 void sfs_flush_start(struct sfs *sfs, bool checkpoint);
 /* Takes what is through; wait: at least one, when any is under way. False: nothing under way. */

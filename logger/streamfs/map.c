@@ -3,11 +3,11 @@
 
 #include "logger/streamfs/internal.h"
 
-static void
-put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
+struct sfs_map_entry
+sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
 {
 	const struct sfs_entry *e = &sfs->table.entry[block];
-	struct sfs_map_entry m = {
+	return (struct sfs_map_entry){
 		.stream = e->stream,
 		.flags = e->state == SFS_OPEN ? SFS_MAP_OPEN : 0,
 		.block = block,
@@ -19,13 +19,13 @@ put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
 		.min_time = e->min_time,
 		.max_time = e->max_time,
 	};
-	sfs_map_entry_encode(&m, to);
 }
 
-static bool
-holds(const struct sfs_entry *e)
+static void
+put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
 {
-	return e->state == SFS_OPEN || e->state == SFS_SEALED;
+	struct sfs_map_entry m = sfs_map_entry_of(sfs, block);
+	sfs_map_entry_encode(&m, to);
 }
 
 /* The map of the interval that ends at block; returns its bytes, whole sectors. A repair has no late ones. */
@@ -38,7 +38,7 @@ sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf
 	uint8_t *p = buf + SFS_BLOCK_HEADER;
 	for (uint32_t b = block - (sfs->table.interval - 1); b < block; b++) {
 		struct sfs_entry *e = &sfs->table.entry[b];
-		if (!holds(e))
+		if (!sfs_entry_holds(e))
 			continue;
 		put_entry(sfs, b, p + (size_t)h.entries++ * SFS_MAP_ENTRY);
 		if (e->state == SFS_OPEN)

@@ -88,6 +88,7 @@ dispose(struct sfs **sfs_pointer, bool unlink_shm)
 	free(sfs->disk);
 	free(sfs->scratch);
 	free(sfs->repair);
+	free(sfs->listed);
 	free(sfs);
 }
 
@@ -302,7 +303,7 @@ close_writer(struct sfs *sfs)
 	if (sfs_flush(sfs, NULL) != SFS_OK)
 		return;
 	sfs_frontier_stable(&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));
-	sfs_root_store(sfs, SFS_ROOT_CLEAN, NULL);
+	sfs_root_store(sfs, SFS_ROOT_CLEAN | SFS_ROOT_LISTED, NULL);
 }
 
 void

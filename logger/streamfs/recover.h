@@ -17,6 +17,7 @@ struct sfs_recovery {
 	uint64_t newest_generation, newest_block;
 	struct sfs_late *late;
 	size_t late_count, late_room;
+	bool listed; /* the root's list says what no map does */
 	uint32_t *open; /* blocks that their maps say are open */
 	size_t open_count, open_room;
 };

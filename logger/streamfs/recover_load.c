@@ -16,29 +16,34 @@ saw(struct sfs_recovery *r, uint64_t block, uint64_t generation)
 
 /* Written since the root, perhaps. */
 static bool
-in_window(const struct sfs *sfs, uint64_t block)
+in_window_of(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
 {
-	return sfs_order_ahead(&sfs->table.order, block, sfs->root.frontier) <
-	       sfs->root.window;
+	return sfs_order_ahead(&sfs->table.order, block, root->frontier) < root->window;
 }
 
 static bool
-ever_written(const struct sfs *sfs, uint64_t block)
+in_window(const struct sfs *sfs, uint64_t block)
 {
-	return sfs_order_position(&sfs->table.order, block) < sfs->root.high_water;
+	return in_window_of(sfs, &sfs->root, block);
+}
+
+static bool
+ever_written(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
+{
+	return sfs_order_position(&sfs->table.order, block) < root->high_water;
 }
 
 /* Of a block that was written in this lap while the map is of the one before it knows nothing. */
 bool
-sfs_map_knows_all(const struct sfs *sfs, uint64_t map)
+sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t map)
 {
 	const struct sfs_order *order = &sfs->table.order;
-	if (map >= sfs->root.blocks || !ever_written(sfs, map))
+	if (map >= root->blocks || !ever_written(sfs, root, map))
 		return false;
-	uint64_t ahead = sfs_order_ahead(order, map, sfs->root.frontier);
-	for (uint64_t b = map - (sfs->root.map_interval - 1); b <= map; b++)
-		if (in_window(sfs, b) ||
-			sfs_order_ahead(order, b, sfs->root.frontier) > ahead)
+	uint64_t ahead = sfs_order_ahead(order, map, root->frontier);
+	for (uint64_t b = map - (root->map_interval - 1); b <= map; b++)
+		if (in_window_of(sfs, root, b) ||
+			sfs_order_ahead(order, b, root->frontier) > ahead)
 			return false;
 	return true;
 }
@@ -217,7 +222,7 @@ announce(struct sfs *sfs, uint64_t block, uint32_t len)
 {
 	struct sfs_disk *disk;
 	uint64_t offset;
-	if (block >= sfs->root.blocks || !ever_written(sfs, block))
+	if (block >= sfs->root.blocks || !ever_written(sfs, &sfs->root, block))
 		return;
 	sfs_locate(sfs, block, &disk, &offset);
 	if (disk->fd >= 0 && !disk->direct)
@@ -230,13 +235,15 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 	struct sfs *sfs = r->sfs;
 	uint64_t map = first + sfs->root.map_interval - 1;
 	uint64_t end = map < sfs->root.blocks ? map : sfs->root.blocks;
-	bool headers = !sfs_map_knows_all(sfs, map);
-	if (map < sfs->root.blocks && ever_written(sfs, map)) {
+	bool known = sfs_map_knows_all(sfs, &sfs->root, map), headers = !known;
+	if (map < sfs->root.blocks && ever_written(sfs, &sfs->root, map)) {
 		int rc = load_map(r, map);
 		if (rc < 0)
 			return -1;
 		headers = headers || rc == 0;
 	}
+	if (!known && r->listed)
+		headers = false;
 	for (uint32_t i = 0; i < sfs->repairs && !headers; i++)
 		if ((sfs->repair[i].flags & SFS_REPAIR_KEPT) &&
 			sfs->repair[i].block >= first && sfs->repair[i].block < end &&
@@ -245,7 +252,7 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 	for (uint64_t b = first; headers && b < end; b++)
 		announce(sfs, b, SFS_SECTOR);
 	for (uint64_t b = first; b < end; b++) {
-		if (headers && ever_written(sfs, b))
+		if (headers && ever_written(sfs, &sfs->root, b))
 			load_header(r, b);
 		else if ((sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) &&
 			 keep_open(r, (uint32_t)b) < 0)
@@ -277,10 +284,43 @@ apply_late(struct sfs_recovery *r, bool stable)
 	}
 }
 
+/* Under a clean root nothing was written since: a younger writer's blocks are over its generation limit. */
+static bool
+list_holds(const struct sfs_root *root)
+{
+	const uint32_t both = SFS_ROOT_CLEAN | SFS_ROOT_LISTED;
+	return (root->flags & both) == both;
+}
+
+/* In the place of headers: what is not listed, and no map knows, is not there. */
+static void
+apply_listed(struct sfs_recovery *r)
+{
+	struct sfs *sfs = r->sfs;
+	const uint32_t interval = sfs->root.map_interval;
+	for (uint64_t b = 0; b < sfs->root.blocks; b++) {
+		if (b % interval == 0 &&
+			sfs_map_knows_all(sfs, &sfs->root, b + interval - 1))
+			b += interval - 1;
+		else if (sfs->table.entry[b].state == SFS_SEALED)
+			sfs->table.entry[b].state = SFS_FREE;
+	}
+	for (uint32_t i = 0; i < sfs->listed_count; i++) {
+		const struct sfs_map_entry *m = &sfs->listed[i];
+		if (!entry_plausible(sfs, m))
+			continue;
+		struct sfs_entry *e = &sfs->table.entry[m->block];
+		uint8_t flags = e->generation == m->generation ? e->flags : 0;
+		set_entry(r, m);
+		e->flags |= flags & SFS_ENTRY_MAPPED_OPEN;
+	}
+}
+
 int
 sfs_recover_load(struct sfs_recovery *r, struct pr_error *err)
 {
 	const struct sfs_root *root = &r->sfs->root;
+	r->listed = list_holds(root);
 	for (uint64_t map = root->map_interval - 1; map < root->blocks;
 		map += root->map_interval)
 		announce(r->sfs, map, SFS_MAP_FIRST);
@@ -294,9 +334,13 @@ sfs_recover_load(struct sfs_recovery *r, struct pr_error *err)
 	 * look at each: 13,000 reads in a volume of 100 GB and 32 streams.
 	 */
 	apply_late(r, true);
+	if (r->listed)
+		apply_listed(r);
 	for (size_t i = 0; i < r->open_count; i++)
 		if (r->sfs->table.entry[r->open[i]].flags & SFS_ENTRY_UNSURE)
 			confirm_open(r, r->open[i]);
 	apply_late(r, false);
+	if (r->listed)
+		apply_listed(r);
 	return 0;
 }

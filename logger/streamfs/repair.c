@@ -140,6 +140,9 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_ent
 	int rc = buf ? 0 : pr_error_set(err, "no memory for the root");
 	root->repairs = r->entry;
 	root->repair_count = r->entries;
+	/* what it drops may be listed: the headers say it then */
+	root->flags &= ~SFS_ROOT_LISTED;
+	root->listed_count = 0;
 	for (int copy = 0; rc == 0 && copy < 2; copy++) {
 		root->generation++;
 		for (uint16_t i = 0; rc == 0 && i < sfs->disks; i++) {

@@ -14,7 +14,7 @@ struct found {
 	uint8_t copy;
 	struct sfs_root root;
 	struct sfs_stream_entry *streams;
-	struct sfs_map_entry *repairs;
+	struct sfs_map_entry *repairs, *listed;
 };
 
 /* As much of a copy as it says that it has; what is no root is as short as one without streams. */
@@ -57,6 +57,7 @@ load_copies(struct sfs_disk *disk, uint8_t *buf, struct sfs_stream_entry *stream
 		best->root = root;
 		memcpy(best->streams, streams, root.stream_count * sizeof(*streams));
 		sfs_root_repairs(buf, &root, best->repairs);
+		sfs_root_listed(buf, &root, best->listed);
 	}
 	return best->any ? 0 : pr_error_set(err, "%s: %s", disk->path, first.text);
 }
@@ -125,7 +126,9 @@ claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *fou
 		memcpy(streams, found->streams,
 			found->root.stream_count * sizeof(*streams));
 		if (sfs_repairs_take(sfs, found->repairs, found->root.repair_count, err) <
-			0)
+				0 ||
+			sfs_listed_take(sfs, found->listed, found->root.listed_count, err) <
+				0)
 			return -1;
 	}
 	return first ? 0 : pr_error_set(err, "%s", sfs->disk[0].why);
@@ -245,15 +248,17 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 {
 	uint8_t *buf = sfs_read_buffer(SFS_ROOT_BYTES);
 	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams)),
-		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs))};
+		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs)),
+		.listed = calloc(SFS_LISTED_MAX, sizeof(*found.listed))};
 	int rc;
-	if (!buf || !found.streams || !found.repairs)
+	if (!buf || !found.streams || !found.repairs || !found.listed)
 		rc = pr_error_set(err, "no memory for the root");
 	else
 		rc = load_all(sfs, buf, &found, streams, err);
 	free(buf);
 	free(found.streams);
 	free(found.repairs);
+	free(found.listed);
 	return rc;
 }
 
@@ -293,6 +298,7 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	root.flags = flags;
 	root.stream_count = sfs->table.streams;
 	sfs_repairs_prune(sfs, &root);
+	sfs_listed_make(sfs, &root);
 	for (uint32_t i = 0; i < root.stream_count; i++) {
 		const struct sfs_stream *s = &sfs->table.stream[i];
 		sfs_stream_to_root(s,

@@ -66,6 +66,12 @@ struct sfs_table {
 int sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size,
 	uint32_t interval, struct pr_error *err);
 void sfs_table_free(struct sfs_table *t);
+/* Are there records in it, or soon? */
+static inline bool
+sfs_entry_holds(const struct sfs_entry *e)
+{
+	return e->state == SFS_OPEN || e->state == SFS_SEALED;
+}
 static inline bool
 sfs_table_is_map(const struct sfs_table *t, uint64_t block)
 {
