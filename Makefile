@@ -84,8 +84,9 @@ packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
 packrack_PKGS := $(CURSES_LIBS)
-# libzmq is loaded when it is needed: proto/rpc/late
+# libzmq is loaded when it is needed: proto/rpc/late. Not linked, so that a call that lacks there is seen at once
 packrack_OBJS := $(BUILD)/proto/rpc/late/zmq.o
+packrack_WITHOUT := -lzmq
 packrack_LDFLAGS := -Wl,--as-needed
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
@@ -107,7 +108,7 @@ all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUI
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)
 	$$(call say,LD,$$@)
-	$$(Q)$$(CC) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
+	$$(Q)$$(CC) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(filter-out $$($(1)_WITHOUT),$$(PKG_LIBS)) $$($(1)_PKGS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 

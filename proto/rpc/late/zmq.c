@@ -64,6 +64,7 @@ LATE(int, zmq_socket_monitor, (void *s, const char *address, int events),
 	(s, address, events))
 LATE(int, zmq_poll, (zmq_pollitem_t * items, int count, long timeout),
 	(items, count, timeout))
+LATE(char *, zmq_z85_encode, (char *to, const uint8_t *from, size_t len), (to, from, len))
 LATE(uint8_t *, zmq_z85_decode, (uint8_t * to, const char *from), (to, from))
 LATE(int, zmq_curve_keypair, (char *public_key, char *secret_key), (public_key, secret_key))
 LATE(int, zmq_curve_public, (char *public_key, const char *secret_key),
