@@ -49,7 +49,8 @@ struct model {
 	uint64_t reset_generation; /* before it */
 	int trimming; /* the stream; -1: none. A crash met it: it is done in whole or not at all */
 	uint64_t trim_first, trim_last; /* sequences that are to go */
-	bool trimmed; /* a reader found after the crash that they are gone */
+	bool trimmed; /* a reader found after the crash that they are gone, by the trim's own root */
+	bool again; /* an opening after the crash has failed, and may have evicted some */
 	uint64_t peeked[STREAMS]; /* evicted, as a reader found it after a crash */
 	uint32_t nonce;
 	int64_t now;
@@ -278,6 +279,15 @@ check_wiped(struct model *m)
 	}
 }
 
+static inline void
+peek_trim(struct model *m, uint64_t gone)
+{
+	MUST(m, gone + 1 <= m->trim_first || gone >= m->trim_last,
+		"stream %d: %lu to %lu were trimmed, %lu are gone", m->trimming,
+		(lu)m->trim_first, (lu)m->trim_last, (lu)gone);
+	m->trimmed = gone >= m->trim_last;
+}
+
 /* A trim that a crash met; what a reader found is what the writer found, and it wipes. */
 static inline void
 settle_trim(struct model *m, bool peeked)
@@ -286,10 +296,7 @@ settle_trim(struct model *m, bool peeked)
 		return;
 	struct m_stream *s = &m->stream[m->trimming];
 	uint64_t gone = stream_info(m, m->sfs, m->trimming).recycled_records;
-	MUST(m, gone + 1 <= m->trim_first || gone >= m->trim_last,
-		"stream %d: %lu to %lu were trimmed, %lu are gone", m->trimming,
-		(lu)m->trim_first, (lu)m->trim_last, (lu)gone);
-	if (peeked && m->trimmed)
+	if (peeked && m->trimmed && !m->again)
 		check_wiped(m);
 	if (gone >= m->trim_last)
 		s->reset = m->trim_last;
@@ -347,8 +354,8 @@ peek(struct model *m)
 		struct m_stream *s = &m->stream[i];
 		struct sfs_stream_info info;
 		uint64_t end = check_left(m, m->reader, i, &info);
-		if (i == m->trimming)
-			m->trimmed = info.recycled_records >= m->trim_last;
+		if (i == m->trimming && !m->again)
+			peek_trim(m, info.recycled_records);
 		walk(m, m->reader, i, &first, &last);
 		MUST(m, last == info.last_sequence && first == info.first_sequence,
 			"stream %d: a reader finds %lu to %lu", i, (lu)first, (lu)last);

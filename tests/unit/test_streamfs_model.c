@@ -173,6 +173,7 @@ crash(struct model *m)
 		if (sim_below(&m->rng, 3))
 			cut_power(m);
 		m->power = (struct sim_power){.left = 0};
+		m->again = tries > 0;
 		peeked = sim_below(&m->rng, 4) > 0;
 		if (peeked)
 			peek(m);
