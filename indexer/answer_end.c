@@ -6,11 +6,18 @@
 
 #include "proto/base/clock.h"
 
+/* The ledger's word, kept: an end may be sent when the ledger has gone on. */
+struct deleted {
+	Packrack__Deleted message;
+	struct pr_ledger_deleted word;
+};
+
 /* Each list: the messages, and the pointers that protobuf-c wants. */
 struct pr_answer_end {
 	Packrack__End message;
 	Packrack__Loss *losses;
 	Packrack__Evicted *evicted;
+	struct deleted *deleted; /* one for each evicted, used or not */
 	Packrack__Ledger *ledgers;
 	bool filled;
 };
@@ -113,6 +120,25 @@ fill_losses(struct pr_answer_end *end, const struct pr_book *book, struct pr_que
 
 /* ---- what is evicted ---- */
 
+/* By whom, as far as somebody had it deleted. deleted: room for it. */
+static void
+say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pr_book *book,
+	int64_t since)
+{
+	const struct pr_ledger_deleted *from = pr_book_deleted(book, (uint16_t)out->link);
+
+	if (!from || from->until < since)
+		return;
+	deleted->word = *from;
+	packrack__deleted__init(&deleted->message);
+	deleted->message.at = from->at;
+	deleted->message.until = from->until;
+	deleted->message.by = deleted->word.by;
+	deleted->message.segments = from->records;
+	deleted->message.bytes = from->bytes;
+	out->deleted = &deleted->message;
+}
+
 static int
 fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q,
 	struct pr_error *err)
@@ -123,7 +149,8 @@ fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q
 	if (pr_query_evicted(q, &list, &count, err) < 0)
 		return -1;
 	end->evicted = calloc(count + 1, sizeof(*end->evicted));
-	for (size_t i = 0; end->evicted && i < count; i++) {
+	end->deleted = calloc(count + 1, sizeof(*end->deleted));
+	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {
 		Packrack__Evicted *out = &end->evicted[i];
 		packrack__evicted__init(out);
 		out->stream = (char *)pr_view_stream_name(view, list[i].stream);
@@ -131,11 +158,14 @@ fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q
 		out->epoch = list[i].epoch;
 		out->link = list[i].link;
 		out->last_seq = list[i].last_seq;
+		say_deleted(
+			out, &end->deleted[i], pr_view_book(view), pr_query_spec(q)->since);
 	}
 	free(list);
-	end->message.n_evicted = count;
-	end->message.evicted =
-		end->evicted ? point_at(end->evicted, count, sizeof(*end->evicted)) : NULL;
+	end->message.n_evicted = end->deleted ? count : 0;
+	end->message.evicted = end->evicted && end->deleted ? point_at(end->evicted, count,
+								      sizeof(*end->evicted))
+							    : NULL;
 	return end->message.evicted ? 0
 				    : pr_error_set(err, "no memory for an answer's end");
 }
@@ -255,6 +285,7 @@ pr_answer_end_destroy(struct pr_answer_end **end)
 	free(e->message.ledgers);
 	free(e->losses);
 	free(e->evicted);
+	free(e->deleted);
 	free(e->ledgers);
 	free(e);
 	*end = NULL;

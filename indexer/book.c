@@ -164,6 +164,45 @@ clean(char *name)
 			*name = '?';
 }
 
+/* ---- deletions ---- */
+
+static int
+take_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
+{
+	struct pr_ledger_deleted *list = book->deleted, own = *d;
+	size_t n = book->deleted_count;
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].link == d->link && list[i].at == d->at &&
+			!strcmp(list[i].by, d->by)) {
+			list[i].until = d->until > list[i].until ? d->until : list[i].until;
+			list[i].records += d->records;
+			list[i].bytes += d->bytes;
+			return 0;
+		}
+	if (n == PR_BOOK_DELETED_MAX) {
+		memmove(list, list + 1, --n * sizeof(*list));
+	} else {
+		list = realloc(list, (n + 1) * sizeof(*list));
+		if (!list)
+			return -1;
+		book->deleted = list;
+	}
+	clean(own.by);
+	list[n] = own;
+	book->deleted_count = n + 1;
+	return 0;
+}
+
+const struct pr_ledger_deleted *
+pr_book_deleted(const struct pr_book *book, uint16_t link)
+{
+	for (size_t i = book->deleted_count; i-- > 0;)
+		if (book->deleted[i].link == link)
+			return &book->deleted[i];
+	return NULL;
+}
+
 int
 pr_book_take(
 	struct pr_book *book, const struct pr_ledger_entry *entry, struct pr_error *err)
@@ -192,6 +231,10 @@ pr_book_take(
 		facts = find_or_make(book, entry->u.loss.epoch, entry->u.loss.link);
 		if (facts)
 			rc = take_loss(book, facts, &entry->u.loss);
+		break;
+	case PR_LEDGER_DELETED:
+		if (take_deleted(book, &entry->u.deleted) == 0)
+			return 0;
 		break;
 	default:
 		return 0;
@@ -232,5 +275,6 @@ pr_book_free(struct pr_book *book)
 		free(book->facts[i]);
 	}
 	free(book->facts);
+	free(book->deleted);
 	*book = (struct pr_book){0};
 }

@@ -29,7 +29,13 @@ struct pr_book {
 	size_t count, room;
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
+	struct pr_ledger_deleted
+		*deleted; /* in the order of the ledger, steps put together */
+	size_t deleted_count;
 };
+
+/* Deletions that are remembered; of more, the oldest are forgotten. */
+#define PR_BOOK_DELETED_MAX 256
 
 /*
  * Beyond this many losses (56 bytes each) neighbours are put together: "count of first..last", as
@@ -37,7 +43,7 @@ struct pr_book {
  */
 #define PR_BOOK_LOSSES_MAX (1024 * 1024)
 
-/* Takes a MARK, LOSS or LINK; other entries do nothing. -1: no memory. */
+/* Takes a MARK, LOSS, LINK or DELETED; other entries do nothing. -1: no memory. */
 int pr_book_take(
 	struct pr_book *book, const struct pr_ledger_entry *entry, struct pr_error *err);
 void pr_book_free(struct pr_book *book);
@@ -55,6 +61,8 @@ int64_t pr_book_settled(const struct pr_book *book, int64_t now);
 
 const struct pr_facts *pr_book_find(
 	const struct pr_book *book, uint64_t epoch, uint16_t link); /* or NULL */
+/* The last deletion of the link; NULL: none. */
+const struct pr_ledger_deleted *pr_book_deleted(const struct pr_book *book, uint16_t link);
 const char *pr_facts_name(const struct pr_facts *facts); /* "" when none is known */
 
 /*

@@ -174,7 +174,9 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		if (!peer && line->daemon->offer)
 			pr_offer_want(line->daemon->offer, &line->offered, line->rpc,
 				env->summary_want);
-	} else
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer)
+		pr_deliver_order(line->daemon->deliver, line->rpc, env);
+	else
 		pr_serve_message(line->daemon->serve, line->rpc, peer, env);
 }
 

@@ -8,8 +8,16 @@
 #include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
 
+/* What a merger wants of the logger: one at a time. */
+struct order {
+	struct pr_rpc *rpc; /* who asked; NULL: nobody */
+	uint64_t id; /* the asker's */
+	uint64_t number; /* ours */
+};
+
 struct pr_deliver {
 	struct pr_rpc *rpc;
+	struct order order;
 	struct pr_index_record record; /* len 0: none */
 	uint8_t *buf; /* its body */
 	size_t room;
@@ -40,12 +48,72 @@ send_record(struct pr_deliver *d)
 	d->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
 }
 
+/* ---- orders ---- */
+
+static void
+answer_order(struct pr_rpc *rpc, uint64_t id, const Packrack__CommandDone *done)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
+	env.command_done = (Packrack__CommandDone *)done;
+	pr_rpc_send(rpc, NULL, &env, NULL);
+}
+
+static void
+refuse_order(struct pr_rpc *rpc, uint64_t id, const char *text)
+{
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
+
+	done.text = (char *)text;
+	answer_order(rpc, id, &done);
+}
+
+static void
+order_done(struct pr_deliver *d, uint64_t number, const Packrack__CommandDone *done)
+{
+	if (!d->order.rpc || number != d->order.number)
+		return;
+	answer_order(d->order.rpc, d->order.id, done);
+	d->order.rpc = NULL;
+}
+
+void
+pr_deliver_order(struct pr_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	if (!d || !d->connected) {
+		refuse_order(from, order->id,
+			"no logger writes the node's volume now: start it, or use "
+			"--volume there");
+		return;
+	}
+	if (d->order.rpc) {
+		refuse_order(from, order->id, "the logger is at another order: try again");
+		return;
+	}
+	d->order = (struct order){from, order->id, d->order.number + 1};
+	env.id = d->order.number;
+	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
+	env.command = order->command;
+	if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
+		return;
+	d->order.rpc = NULL;
+	refuse_order(from, order->id, "the logger takes no order at present: try again");
+}
+
+/* ---- records ---- */
+
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct pr_deliver *d = arg;
 
 	(void)peer;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE)
+		order_done(d, env->id, env->command_done);
 	if (env->body_case != PACKRACK__ENVELOPE__BODY_INDEX_STORED || env->id != d->id ||
 		!d->sent)
 		return;
@@ -69,6 +137,10 @@ on_state(void *arg, enum pr_rpc_state state)
 
 	d->connected = state == PR_RPC_CONNECTED;
 	d->sent = false; /* what a logger did not answer it may not have stored */
+	if (d->order.rpc)
+		refuse_order(d->order.rpc, d->order.id,
+			"the logger has gone: how far it came, packrack data list says");
+	d->order.rpc = NULL;
 	if (d->connected && d->record.len)
 		send_record(d);
 }

@@ -8,6 +8,7 @@
 #include "indexer/builder.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
+#include "proto/rpc/rpc.h"
 
 /*
  * Takes finished records of the index to the logger, the only writer of the volume, over its local
@@ -27,6 +28,13 @@ int pr_deliver_sink(void *arg, const struct pr_index_record *record);
 void pr_deliver_tick(struct pr_deliver *deliver);
 /* Nothing is on its way. */
 bool pr_deliver_idle(const struct pr_deliver *deliver);
+
+/*
+ * Hands a command on to the logger, and what it answers to who gave it, over its connection `from`, which
+ * must outlive d. One at a time; d NULL: there is no volume yet. Answers by itself what cannot be done.
+ */
+void pr_deliver_order(
+	struct pr_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order);
 
 struct pr_deliver_figures {
 	uint64_t records, bytes; /* stored */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "indexer/stock.h"
+
 struct pr_hello_message {
 	Packrack__Hello hello;
 	Packrack__NodeStatus status;
@@ -11,6 +13,7 @@ struct pr_hello_message {
 	char note[SFS_NOTE_BYTES];
 	Packrack__LinkInfo *links;
 	Packrack__LinkInfo **pointers;
+	struct pr_stock *stock;
 };
 
 static void
@@ -113,7 +116,10 @@ pr_hello_create(
 	m->status.queries_running = facts->queries_running;
 	if (view) {
 		fill_status(m, view);
-		if (fill_links(m, pr_view_book(view)) < 0) {
+		m->stock = pr_stock_create(view);
+		if (m->stock)
+			pr_stock_put(m->stock, &m->status);
+		if (!m->stock || fill_links(m, pr_view_book(view)) < 0) {
 			pr_error_set(err, "no memory");
 			pr_hello_destroy(&m);
 		}
@@ -127,6 +133,7 @@ pr_hello_destroy(struct pr_hello_message **hello)
 	if (*hello) {
 		free((*hello)->links);
 		free((*hello)->pointers);
+		pr_stock_destroy(&(*hello)->stock);
 		free(*hello);
 	}
 	*hello = NULL;

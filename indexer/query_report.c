@@ -267,8 +267,10 @@ evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_err
 			continue;
 		e.stream = (uint32_t)stream;
 		e.until = pr_view_evicted_until(q->view, e.stream);
-		e.last_seq = f->mark.link.last_seq;
-		if (e.until != PR_TIME_MIN && e.until >= f->mark.link.last_otime &&
+		/* the link's last packets may have gone to other nodes: then its time must do */
+		if (e.until >= f->mark.link.last_otime)
+			e.last_seq = f->mark.link.last_seq;
+		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&
 			add_evicted(list, &e, err) < 0)
 			return -1;
 	}

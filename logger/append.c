@@ -384,6 +384,14 @@ pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
 	tell(a, &e);
 }
 
+void
+pr_append_deleted(struct pr_append *a, const struct pr_ledger_deleted *deleted)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_DELETED, .u.deleted = *deleted};
+
+	ledger_add(a, &e, deleted->at, deleted->at);
+}
+
 /* Behind the packets that it declares: who reads the ledger first then finds them all. */
 static void
 mark_write(void *arg, const struct pr_ledger_mark *mark)

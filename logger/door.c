@@ -6,9 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "logger/delete.h"
+#include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
 
 struct pr_door {
+	struct sfs *sfs;
 	struct pr_append *append;
 	struct pr_rpc *rpc;
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) +
@@ -28,17 +31,14 @@ answer(struct pr_door *d, const struct pr_rpc_peer *peer, uint64_t id,
 }
 
 static void
-on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_record(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	const Packrack__IndexRecord *r = env->index_record;
 	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
-	struct pr_door *d = arg;
 	struct pr_error err = {""};
 	struct pr_index_body body;
 	int rc;
 
-	if (env->body_case != PACKRACK__ENVELOPE__BODY_INDEX_RECORD)
-		return;
 	body = (struct pr_index_body){.link = (uint16_t)r->link,
 		.level = (uint16_t)r->level,
 		.first_sequence = r->first_sequence,
@@ -55,6 +55,55 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	answer(d, peer, env->id, &stored);
 }
 
+/* What a merger was told to have deleted: a step of it. */
+static void
+delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
+	struct pr_error *err)
+{
+	struct pr_delete_order order = {.until = c->until, .at = c->at, .by = c->user};
+	struct pr_deleted deleted;
+
+	done->ok = pr_delete_step(d->sfs, d->append, &order, &deleted, err) == 0;
+	done->segments = deleted.segments;
+	done->bytes = deleted.bytes;
+	done->more = deleted.more;
+	done->oldest = deleted.oldest;
+	if (deleted.segments)
+		pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"user", c->user}),
+			"%llu segments deleted at the word of %s",
+			(unsigned long long)deleted.segments, c->user);
+}
+
+static void
+on_command(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
+	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	struct pr_error err = {""};
+
+	if (!strcmp(env->command->verb, "delete"))
+		delete_step(d, env->command, &done, &err);
+	else
+		pr_error_set(&err, "a logger does not %s: ask the dispatcher",
+			env->command->verb);
+	done.text = err.text;
+	reply.id = env->id;
+	reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
+	reply.command_done = &done;
+	pr_rpc_send(d->rpc, peer, &reply, NULL);
+}
+
+static void
+on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	struct pr_door *d = arg;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD)
+		on_record(d, peer, env);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
+		on_command(d, peer, env);
+}
+
 struct pr_door *
 pr_door_open(struct pr_loop *loop, struct sfs *sfs, struct pr_append *append,
 	struct pr_error *err)
@@ -66,6 +115,7 @@ pr_door_open(struct pr_loop *loop, struct sfs *sfs, struct pr_append *append,
 		pr_error_set(err, "no memory for the indexer's socket");
 		return NULL;
 	}
+	d->sfs = sfs;
 	d->append = append;
 	if (sfs_info(sfs, &info, err) == SFS_OK) {
 		snprintf(

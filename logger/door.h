@@ -8,7 +8,8 @@
 #include "proto/base/loop.h"
 
 /*
- * Where the volume's indexer hands in what it made: a local socket that only this user can write to.
+ * Where the volume's indexer hands in what it made, and orders to delete that a merger gave it: a local
+ * socket that only this user can write to.
  * Each record is checked and appended at once, and answered, so that it comes one at a time and gives
  * way when the volume does not take it. Loop's thread.
  */

@@ -40,6 +40,7 @@ struct pr_completeness_options {
 	int64_t since, until; /* as asked, both ends included */
 	int64_t now; /* real time */
 	const char *link; /* name or number asked for; NULL or "": all */
+	bool part; /* only some nodes are asked: what none of them knows of lies elsewhere */
 	size_t sweep_bytes; /* judge when stretches take more than this; 0: 1 MiB */
 };
 

@@ -49,6 +49,27 @@ copy_text(const char *text)
 	return text && text[0] ? strdup(text) : (char *)protobuf_c_empty_string;
 }
 
+/* NULL: there is none, or no memory. */
+static Packrack__Deleted *
+copy_deleted(const Packrack__Deleted *from)
+{
+	Packrack__Deleted *d = from ? malloc(sizeof(*d)) : NULL;
+
+	if (!d)
+		return NULL;
+	packrack__deleted__init(d);
+	d->at = from->at;
+	d->until = from->until;
+	d->segments = from->segments;
+	d->bytes = from->bytes;
+	d->by = copy_text(from->by);
+	if (!d->by) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
 static int
 evicted_add(struct pr_completeness *c, int node, const Packrack__Evicted *from,
 	struct pr_error *err)
@@ -71,13 +92,14 @@ evicted_add(struct pr_completeness *c, int node, const Packrack__Evicted *from,
 	e->epoch = from->epoch;
 	e->link = from->link;
 	e->last_seq = from->last_seq;
+	e->deleted = copy_deleted(from->deleted);
 	c->evicted[c->evicted_count++] = e;
+	if (!e->node || !e->stream || (from->deleted && !e->deleted))
+		return pr_error_set(err, "no memory for its evictions");
 	if (!from->last_seq)
-		return e->node && e->stream
-			       ? 0
-			       : pr_error_set(err, "no memory for its evictions");
+		return 0;
 	line = pr_completeness_line(c, from->epoch, from->link);
-	if (!line || !e->node || !e->stream)
+	if (!line)
 		return pr_error_set(err, "no memory for its evictions");
 	if (from->last_seq > line->evicted_seq)
 		line->evicted_seq = from->last_seq;

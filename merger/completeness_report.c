@@ -164,6 +164,8 @@ unexplained(struct report *r, const struct hole *h, uint64_t first, uint64_t las
 	about.last = last;
 	about.count = last - first + 1;
 	about.reason = (char *)reason_of(r->c, line, &node);
+	if (r->c->options.part && !node[0])
+		return;
 	list(r, line, first, last, &about, node);
 }
 

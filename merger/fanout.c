@@ -205,6 +205,22 @@ query_copy(const Packrack__Query *query)
 	return copy;
 }
 
+/* Are some nodes left out by name? */
+static bool
+asks_a_part(const Packrack__Query *q, const struct pr_registry *registry)
+{
+	for (size_t i = 0; q->n_nodes && i < registry->count; i++) {
+		size_t j = 0;
+
+		while (j < q->n_nodes &&
+			strcmp(q->nodes[j], registry->nodes[i]->hello->name) != 0)
+			j++;
+		if (j == q->n_nodes)
+			return true;
+	}
+	return false;
+}
+
 /* What one round of asking needs. */
 static int
 allocate(struct pr_fanout *f, struct pr_error *err)
@@ -213,7 +229,8 @@ allocate(struct pr_fanout *f, struct pr_error *err)
 	struct pr_completeness_options c = {.since = q->since,
 		.until = q->until,
 		.now = f->options.real + (f->mono - f->began),
-		.link = q->link};
+		.link = q->link,
+		.part = asks_a_part(q, f->options.registry)};
 
 	f->completeness = pr_completeness_create(&c, err);
 	f->merge = pr_merge_create(err);

@@ -346,6 +346,10 @@ on_command(
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
 	struct pr_error text = {""};
 
+	if (!strcmp(env->command->verb, "delete")) {
+		pr_merger_order(m, from, env);
+		return;
+	}
 	if (!strcmp(env->command->verb, "cancel"))
 		done.ok = cancel_number(m, env->command->number, &text);
 	else if (strcmp(env->command->verb, "forget"))
@@ -389,6 +393,7 @@ static const struct {
 	{PACKRACK__ENVELOPE__BODY_PEER, on_peer},
 	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, pr_merger_judge},
 	{PACKRACK__ENVELOPE__BODY_COMMAND, on_command},
+	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, pr_merger_ordered},
 };
 
 static void
@@ -432,6 +437,7 @@ tick(void *arg)
 	if (m->peers)
 		pr_peers_tick(m->peers, now);
 	pr_merger_wait_over(m, now);
+	pr_merger_orders_tick(m, now);
 	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
 		struct pr_address *node = &m->registry.nodes[i]->address;
 		if (!pr_rpc_admits(node->rpc, &node->peer))
@@ -513,6 +519,7 @@ pr_merger_destroy(struct pr_merger **mp)
 		return;
 	pr_timer_destroy(&m->timer);
 	pr_merger_wait_end(m);
+	pr_merger_orders_end(m);
 	if (m->peers)
 		pr_peers_destroy(&m->peers);
 	for (size_t i = 0; i < m->query_count; i++) {

@@ -26,6 +26,7 @@ struct pr_merger {
 	struct pr_peers *peers;
 	struct waiting *waiting; /* queries, for other mergers' answers */
 	size_t waiting_count;
+	struct order *orders; /* for nodes' answers */
 	struct pr_fanout **queries;
 	struct pr_address
 		*clients; /* of the queries, for telling whether they are still there */
@@ -61,6 +62,14 @@ void pr_merger_wait_over(struct pr_merger *m, int64_t mono);
 void pr_merger_wait_end(struct pr_merger *m);
 void pr_merger_judge(
 	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+
+/* A command for a node is handed to it, and its answer to who gave it (server_order.c). */
+void pr_merger_order(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_ordered(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_orders_tick(struct pr_merger *m, int64_t mono);
+void pr_merger_orders_end(struct pr_merger *m);
 
 void pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id);
 void pr_merger_reply(const struct pr_address *to, uint64_t id, Packrack__Envelope *env);

@@ -280,7 +280,8 @@ struct sfs_volume_info {
 	size_t stream_count;
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 	uint64_t repairs; /* notes of what repairs have dropped */
-	uint64_t wiping; /* blocks that a deletion has not written over yet: the next opening will */
+	uint64_t
+		wiping; /* blocks that a deletion has not written over yet: the next opening will */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 /* A device of the volume, by its number from 0. */

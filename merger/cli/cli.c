@@ -15,6 +15,8 @@ static const struct cli_command commands[] = {
 	{"console", cmd_console, "the same on a terminal, as it goes on, and steer it"},
 	{"import", cmd_import, "take trace files into a volume"},
 	{"volume", cmd_volume, "create, show, check volumes"},
+	{"data", cmd_data,
+		"what each node holds: list, export, delete it by node and time"},
 	{"queries", cmd_queries, "list the queries that are running, and cancel one"},
 	{"node", cmd_node,
 		"list nodes, and tell one to identify itself, leave, rejoin, reset"},

@@ -131,6 +131,32 @@ run_related(const struct query_args *a)
 	return status;
 }
 
+/* Asks once more, for the number alone. 0: it is what was written; -1: err. */
+static int
+verify(const struct query_args *a, const struct sink *written, struct pr_error *err)
+{
+	struct query_args again = *a;
+	struct ask_answer answer = {.end = NULL};
+	struct sink sink;
+	int rc = -1;
+
+	again.write = NULL;
+	again.count = true;
+	again.explain = false;
+	sink_init(&sink, &again);
+	if (ask(&again, &sink, &answer, err) != ASK_DONE)
+		pr_error_prefix(err, "what was written cannot be checked");
+	else if (answer.end->matched != written->packets)
+		pr_error_set(err, "%llu packets were written, and %llu lie there",
+			(unsigned long long)written->packets,
+			(unsigned long long)answer.end->matched);
+	else
+		rc = 0;
+	sink_close(&sink);
+	ask_answer_free(&answer);
+	return rc;
+}
+
 static int
 run(const struct query_args *a)
 {
@@ -147,16 +173,19 @@ run(const struct query_args *a)
 	sink_init(&sink, a);
 	result = ask(a, &sink, &answer, &err);
 	status = conclude(a, &sink, result, &answer, &err);
+	if (a->verify && result == ASK_DONE && status != CLI_FAILED &&
+		!answer.end->cancelled && verify(a, &sink, &err) < 0)
+		status = cli_fail(a->program, CLI_FAILED, &err);
 	sink_close(&sink);
 	ask_answer_free(&answer);
 	return status;
 }
 
 static int
-query(bool exporting, int argc, char **argv)
+query(enum query_command command, int argc, char **argv)
 {
 	struct query_args a;
-	int status = query_args_parse(&a, exporting, argc, argv);
+	int status = query_args_parse(&a, command, argc, argv);
 
 	signal(SIGPIPE, SIG_IGN);
 	if (status < 0)
@@ -168,11 +197,17 @@ query(bool exporting, int argc, char **argv)
 int
 cmd_query(int argc, char **argv)
 {
-	return query(false, argc, argv);
+	return query(QUERY_COMMAND, argc, argv);
 }
 
 int
 cmd_export(int argc, char **argv)
 {
-	return query(true, argc, argv);
+	return query(EXPORT_COMMAND, argc, argv);
+}
+
+int
+cmd_data_export(int argc, char **argv)
+{
+	return query(DATA_EXPORT_COMMAND, argc, argv);
 }

@@ -103,6 +103,18 @@ static const struct pr_program export_program = {.name = "packrack export",
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.footer = footer};
 
+static const struct pr_program data_export_program = {.name = "packrack data export",
+	.summary = "Saves what a node holds, alone, straight from where it lies; then "
+		   "counts it there once more.",
+	.usage = "--node NAME -w FILE [options] [FILTER...]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = footer};
+
+static const struct pr_program *const programs[] = {[QUERY_COMMAND] = &query_program,
+	[EXPORT_COMMAND] = &export_program,
+	[DATA_EXPORT_COMMAND] = &data_export_program};
+
 static char *
 join(int count, char **words)
 {
@@ -155,9 +167,13 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 }
 
 static int
-check(const struct query_args *a, bool exporting, struct pr_error *err)
+check(const struct query_args *a, enum query_command command, struct pr_error *err)
 {
-	if (exporting && !a->write)
+	if (command == DATA_EXPORT_COMMAND && !a->nodes.count && !a->volumes.count)
+		return pr_error_set(err,
+			"which node? --node NAME, as packrack data list names them, or "
+			"--volume PATH");
+	if (command != QUERY_COMMAND && !a->write)
 		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
 	if (a->related && !a->filter[0])
 		return pr_error_set(err, "--related needs a FILTER: related to what?");
@@ -169,9 +185,9 @@ check(const struct query_args *a, bool exporting, struct pr_error *err)
 }
 
 int
-query_args_parse(struct query_args *a, bool exporting, int argc, char **argv)
+query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
 {
-	const struct pr_program *program = exporting ? &export_program : &query_program;
+	const struct pr_program *program = programs[command];
 	struct pr_error err = {""};
 	int operand, status;
 
@@ -181,8 +197,13 @@ query_args_parse(struct query_args *a, bool exporting, int argc, char **argv)
 	if (status >= 0)
 		return status;
 	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
-		check(a, exporting, &err) < 0)
+		check(a, command, &err) < 0)
 		return cli_fail(program->name, CLI_USAGE, &err);
+	/* a count comes after: what is captured meanwhile is not in question */
+	a->verify = command == DATA_EXPORT_COMMAND && !a->follow && !a->limit &&
+		    !a->strays && !a->related;
+	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)
+		a->until = pr_now_real();
 	return -1;
 }
 

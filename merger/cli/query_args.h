@@ -19,6 +19,7 @@ struct query_args {
 	char *write;
 	int format; /* enum pr_trace_format */
 	uint64_t limit;
+	bool verify; /* what was written is counted once more where it lies */
 	bool count, follow, quiet, strays, explain, json, keyvalue, related;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
@@ -72,8 +73,11 @@ struct query_args {
 /* The operands become the filter; -1: no memory, or options that do not go together. */
 int query_args_take(struct query_args *a, int count, char **words, struct pr_error *err);
 
-/* -1: go on; else the exit status. exporting: -w is required. Free in any case. */
-int query_args_parse(struct query_args *a, bool exporting, int argc, char **argv);
+/* query; export: -w is required; data export: and a node or a volume. */
+enum query_command { QUERY_COMMAND, EXPORT_COMMAND, DATA_EXPORT_COMMAND };
+/* -1: go on; else the exit status. Free in any case. */
+int query_args_parse(
+	struct query_args *a, enum query_command command, int argc, char **argv);
 void query_args_free(struct query_args *a);
 
 enum render_form query_form(const struct query_args *a);

@@ -138,6 +138,23 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 			c->missing_ranges - c->n_missing);
 }
 
+/* What went since, or had gone before, the volume has recycled. */
+static void
+print_deleted(FILE *to, const Packrack__Evicted *e)
+{
+	const Packrack__Deleted *d = e->deleted;
+
+	fputs(" is gone: ", to);
+	if (d->until < e->until) {
+		fputs("of it, up to ", to);
+		print_time(to, d->until);
+		fputs(" ", to);
+	}
+	fprintf(to, "deleted by %s at ", d->by[0] ? d->by : "somebody");
+	print_time(to, d->at);
+	fputc('\n', to);
+}
+
 static void
 print_evicted(FILE *to, const Packrack__Completeness *c)
 {
@@ -147,7 +164,10 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 		fprintf(to, "  evicted: %s%s%s, all up to ", e->node, e->node[0] ? " " : "",
 			e->stream);
 		print_time(to, e->until);
-		fputs(" is gone: the volume was full, or reset\n", to);
+		if (e->deleted)
+			print_deleted(to, e);
+		else
+			fputs(" is gone: the volume was full, or reset\n", to);
 	}
 	if (c->n_evicted > RANGES_SHOWN)
 		fprintf(to, "  evicted: and %zu more\n", c->n_evicted - RANGES_SHOWN);
@@ -299,6 +319,11 @@ render_evicted(struct render *r, const Packrack__Evicted *e)
 	render_epoch(r, "epoch", e->epoch);
 	render_uint(r, "link", e->link);
 	render_uint(r, "last_seq", e->last_seq);
+	if (e->deleted) {
+		render_string(r, "deleted_by", e->deleted->by);
+		render_time(r, "deleted_at", e->deleted->at);
+		render_time(r, "deleted_until", e->deleted->until);
+	}
 	render_close(r);
 }
 

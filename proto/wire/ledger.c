@@ -62,6 +62,15 @@ static const struct pr_field index_items[] = {
 	PR_BYTES(struct pr_ledger_index, handle),
 };
 
+static const struct pr_field deleted_items[] = {
+	PR_INT(struct pr_ledger_deleted, at),
+	PR_INT(struct pr_ledger_deleted, until),
+	PR_INT(struct pr_ledger_deleted, records),
+	PR_INT(struct pr_ledger_deleted, bytes),
+	PR_INT(struct pr_ledger_deleted, link),
+	PR_NAME(struct pr_ledger_deleted, by),
+};
+
 /* Ranges that readers take differences of. */
 static bool
 loss_valid(const struct pr_ledger_entry *e)
@@ -93,6 +102,7 @@ static const struct {
 	[PR_LEDGER_LINK] = {PR_FIELDS(link_items), NULL},
 	[PR_LEDGER_DIRECTORY] = {PR_FIELDS(directory_items), directory_valid},
 	[PR_LEDGER_INDEX] = {PR_FIELDS(index_items), index_valid},
+	[PR_LEDGER_DELETED] = {PR_FIELDS(deleted_items), NULL},
 };
 
 static bool

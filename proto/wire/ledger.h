@@ -23,6 +23,7 @@
  *              last otime i64, count u32, bytes u32, link u16, link type u16, handle 40 bytes
  *   INDEX      first sequence u64, check u64, segments u32 (not 0), bytes u32, link u16, level u16,
  *              handle 40 bytes
+ *   DELETED    at i64, until i64, records u64, bytes u64, link u16, by name
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
@@ -32,6 +33,7 @@ enum pr_ledger_type {
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
 	PR_LEDGER_DIRECTORY = 5, /* stream "segments": where a segment lies */
 	PR_LEDGER_INDEX = 6, /* stream "segments": where the index of some segments lies */
+	PR_LEDGER_DELETED = 7, /* somebody had a link's oldest packets deleted */
 };
 
 enum pr_loss_reason {
@@ -87,6 +89,15 @@ struct pr_ledger_index {
 	uint8_t handle[40];
 };
 
+/* Of stream "packets.LINK" (or "strays", link 65535): a step of a deletion, which at names. */
+struct pr_ledger_deleted {
+	int64_t at; /* when it was ordered */
+	int64_t until; /* packets up to there are gone, by this and by what was recycled before */
+	uint64_t records, bytes; /* by this step */
+	uint16_t link;
+	char by[PR_NAME_MAX + 1];
+};
+
 struct pr_ledger_link {
 	uint64_t epoch;
 	uint16_t link, linktype;
@@ -103,6 +114,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_link link;
 		struct pr_ledger_directory directory;
 		struct pr_ledger_index index;
+		struct pr_ledger_deleted deleted;
 	} u;
 };
 

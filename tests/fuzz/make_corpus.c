@@ -191,6 +191,7 @@ put_ledger(void)
 				.count = 2,
 				.reason = 1}},
 		{.type = PR_LEDGER_BOOT, .u.boot = {1000, 99, "node1"}},
+		{.type = PR_LEDGER_DELETED, .u.deleted = {1000, 900, 3, 4096, 1, "ann"}},
 		{.type = PR_LEDGER_LINK, .u.link = {7, 1, 1, 65535, "tap0"}},
 		{.type = PR_LEDGER_DIRECTORY,
 			.u.directory = {.epoch = 7, .last_seq = 9, .count = 9}},

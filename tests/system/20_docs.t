@@ -18,6 +18,10 @@ command_agrees() { # COMMAND SECTION...
 	"$BUILD/packrack" $command --help | tests/system/manpage.py merger/cli/packrack.1 "$@"
 }
 
+data_agrees() { # VERB SECTION...
+	"$BUILD/packrack" data "$1" --help | tests/system/manpage.py merger/cli/packrack-data.1 "${@:2}"
+}
+
 # Options of several commands, told in one section.
 keys_agree() {
 	local verb
@@ -71,11 +75,14 @@ done
 run_step "the lab's commands and options are in its page" lab_agrees scripts/packrack-lab.8
 
 if [ -x "$BUILD/packrack" ]; then
-	run_step "packrack's commands are these" commands_listed query export rate top status console import volume queries \
+	run_step "packrack's commands are these" commands_listed query export rate top status console import volume queries data \
 		node capture keys setup sizing extcap replay compare
 	for command in query export; do
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
 	done
+	run_step "packrack data export" command_agrees "data export" "query, export" Asking Output Keys
+	run_step "packrack data list" data_agrees list "Options of list and delete"
+	run_step "packrack data delete" data_agrees delete "Options of list and delete" "Options of delete alone"
 	run_step "packrack rate" command_agrees rate rate Asking Output Keys
 	run_step "packrack top" command_agrees top top Asking Output Keys
 	run_step "packrack status" command_agrees status status Output Keys

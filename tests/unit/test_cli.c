@@ -15,7 +15,7 @@
 /* ---- arguments ---- */
 
 static int
-parse(struct query_args *a, bool exporting, const char *line)
+parse(struct query_args *a, enum query_command command, const char *line)
 {
 	static char copy[500], *argv[50];
 	int argc = 0;
@@ -24,7 +24,7 @@ parse(struct query_args *a, bool exporting, const char *line)
 	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
 		argv[argc++] = word;
 	argv[argc] = NULL;
-	return query_args_parse(a, exporting, argc, argv);
+	return query_args_parse(a, command, argc, argv);
 }
 
 START_TEST(test_args)
@@ -32,20 +32,22 @@ START_TEST(test_args)
 	struct query_args a;
 
 	ck_assert_int_eq(
-		parse(&a, false, "--since @10 --until @20.5 --limit 7 tcp port 80"), -1);
+		parse(&a, QUERY_COMMAND, "--since @10 --until @20.5 --limit 7 tcp port 80"),
+		-1);
 	ck_assert_int_eq(a.since, 10000000000);
 	ck_assert_int_eq(a.until, 20500000000);
 	ck_assert_uint_eq(a.limit, 7);
 	ck_assert_str_eq(a.filter, "tcp port 80");
 	query_args_free(&a);
-	ck_assert_int_eq(
-		parse(&a, false, "udp and --format pcap-ns port 53 -w - --link tap0"), -1);
+	ck_assert_int_eq(parse(&a, QUERY_COMMAND,
+				 "udp and --format pcap-ns port 53 -w - --link tap0"),
+		-1);
 	ck_assert_str_eq(a.filter, "udp and port 53");
 	ck_assert_int_eq(a.format, PR_TRACE_PCAP_NS);
 	ck_assert_str_eq(a.write, "-");
 	ck_assert_str_eq(a.link, "tap0");
 	query_args_free(&a);
-	ck_assert_int_eq(parse(&a, false, ""), -1);
+	ck_assert_int_eq(parse(&a, QUERY_COMMAND, ""), -1);
 	ck_assert_int_eq(a.since, INT64_MIN);
 	ck_assert_int_eq(a.until, INT64_MAX);
 	ck_assert_str_eq(a.filter, "");
@@ -61,7 +63,7 @@ START_TEST(test_bad_args)
 {
 	struct query_args a;
 
-	ck_assert_int_eq(parse(&a, false, bad_lines[_i]), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, QUERY_COMMAND, bad_lines[_i]), CLI_USAGE);
 	query_args_free(&a);
 }
 END_TEST
@@ -70,9 +72,9 @@ START_TEST(test_export_needs_file)
 {
 	struct query_args a;
 
-	ck_assert_int_eq(parse(&a, true, "tcp"), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, EXPORT_COMMAND, "tcp"), CLI_USAGE);
 	query_args_free(&a);
-	ck_assert_int_eq(parse(&a, true, "tcp -w file"), -1);
+	ck_assert_int_eq(parse(&a, EXPORT_COMMAND, "tcp -w file"), -1);
 	query_args_free(&a);
 }
 END_TEST
@@ -86,7 +88,7 @@ START_TEST(test_question)
 	struct query_args a;
 	struct question q;
 
-	parse(&a, false, "--count host 192.0.2.1");
+	parse(&a, QUERY_COMMAND, "--count host 192.0.2.1");
 	ck_assert_int_eq(question_check(&a, &err), 0);
 	ck_assert_msg(question_make(&q, &a, types, 2, &err) == 0, "%s", err.text);
 	ck_assert_uint_eq(q.query.n_programs, 2);
@@ -95,11 +97,11 @@ START_TEST(test_question)
 	ck_assert(q.query.count_only);
 	question_free(&q);
 	query_args_free(&a);
-	parse(&a, false, "prot tcp");
+	parse(&a, QUERY_COMMAND, "prot tcp");
 	ck_assert_int_eq(question_check(&a, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "prot tcp"));
 	query_args_free(&a);
-	parse(&a, false, "wlan type mgt"); /* for links that are not here */
+	parse(&a, QUERY_COMMAND, "wlan type mgt"); /* for links that are not here */
 	ck_assert_int_eq(question_check(&a, &err), 0);
 	ck_assert_int_eq(question_make(&q, &a, types, 1, &err), -1);
 	question_free(&q);

@@ -77,6 +77,15 @@ static const uint8_t golden_index[] = {
 	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, /* handle */
 	20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
 };
+
+static const uint8_t golden_deleted[] = {
+	0x07, 0x01, 0x26, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* at */
+	0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* until */
+	0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* records */
+	0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* bytes */
+	0x05, 0x00, 0x03, 'a', 'n', 'n',                /* link, by */
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -87,8 +96,9 @@ static const struct {
 	const uint8_t *data;
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
-	GOLDEN(golden_link), GOLDEN(golden_directory), GOLDEN(golden_index)};
-#define GOLDENS 6
+	GOLDEN(golden_link), GOLDEN(golden_directory), GOLDEN(golden_index),
+	GOLDEN(golden_deleted)};
+#define GOLDENS 7
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_DELETE_H
+#define PR_LOGGER_DELETE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logger/append.h"
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/error.h"
+
+/*
+ * Deleting packets from a volume at somebody's word: of each stream of packets the oldest blocks, of
+ * which all packets are of `until` or before, and of its index what speaks of them. They are written
+ * over, and the ledger says who deleted them. The block in which `until` lies keeps all that it holds.
+ * By the volume's writer; one thread.
+ */
+struct pr_delete_order {
+	int64_t until; /* included; PR_TIME_MAX: all that is there */
+	int64_t at; /* when it was given; one order has the same in all its steps */
+	const char *by;
+};
+
+struct pr_deleted {
+	uint64_t segments, bytes; /* of packets, by this step */
+	int64_t oldest; /* time of the oldest packet that is left; PR_TIME_MAX: none is */
+	bool more; /* call again */
+};
+
+/*
+ * A step of it: some MiB, or about 50 ms, as the volume's device goes; a logger does something else
+ * between two. What is gathered in memory is stored first. -1: err; out says what was done all the same.
+ */
+int pr_delete_step(struct sfs *sfs, struct pr_append *append,
+	const struct pr_delete_order *order, struct pr_deleted *out, struct pr_error *err);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_DATA_H
+#define PR_CLI_DATA_H
+
+#include "merger/cli/cli.h"
+#include "merger/cli/render.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/* What the commands of `packrack data` share, a file each. */
+struct data_args {
+	struct cli_connection merger;
+	struct pr_string_list nodes, volumes;
+	int64_t since, until;
+	bool yes, json, keyvalue;
+};
+
+#define DATA_WHERE_OPTIONS                                                                 \
+	{.name = "node",                                                                   \
+		.kind = PR_OPT_LIST,                                                       \
+		.offset = offsetof(struct data_args, nodes),                               \
+		.arg = "NAME",                                                             \
+		.help = "of this node; repeatable"},                                       \
+		{.name = "volume",                                                         \
+			.kind = PR_OPT_LIST,                                               \
+			.offset = offsetof(struct data_args, volumes),                     \
+			.arg = "PATH",                                                     \
+			.help = "of this volume, without a rack; repeatable"},             \
+		{.name = "since",                                                          \
+			.kind = PR_OPT_TIME,                                               \
+			.offset = offsetof(struct data_args, since),                       \
+			.arg = "TIME",                                                     \
+			.help = "from this time on: RFC 3339, @SECONDS, \"90s ago\", "     \
+				"\"3h ago\", now"},                                        \
+		{.name = "until",                                                          \
+			.kind = PR_OPT_TIME,                                               \
+			.offset = offsetof(struct data_args, until),                       \
+			.arg = "TIME",                                                     \
+			.help = "up to and including this time"},                          \
+		{.name = "merger",                                                         \
+			.letter = 'm',                                                     \
+			.kind = PR_OPT_STRING,                                             \
+			.offset = offsetof(struct data_args, merger.endpoint),             \
+			.arg = "ENDPOINT",                                                 \
+			.help = "the rack's merger ($PACKRACK_MERGER, or the local one)"}, \
+		CLI_KEY_OPTIONS(struct data_args, merger),                                 \
+		CLI_FORM_OPTIONS(offsetof(struct data_args, json),                         \
+			offsetof(struct data_args, keyvalue))
+
+/* Of options alone; -1: go on, and free by data_free; else the exit status. */
+int data_parse(
+	const struct pr_program *program, struct data_args *a, int argc, char **argv);
+/* The merger that is asked; NULL: err. */
+const char *data_merger(const struct data_args *a, struct pr_error *err);
+
+/* What nodes, or volumes, hold. */
+struct data_stock;
+/* Those that args name; none named: all that the merger knows. NULL: err. */
+struct data_stock *data_stock_get(const struct data_args *a, struct pr_error *err);
+void data_stock_free(struct data_stock **stock);
+size_t data_stock_count(const struct data_stock *stock);
+const Packrack__NodeStatus *data_stock_node(const struct data_stock *stock, size_t index);
+/* Time of the oldest packet of a node; false: it holds none. */
+bool data_oldest(const Packrack__NodeStatus *node, int64_t *oldest);
+
+int data_list(int argc, char **argv);
+int data_delete(int argc, char **argv);
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/data.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "logger/delete.h"
+#include "merger/cli/client.h"
+#include "merger/cli/progress.h"
+#include "merger/cli/volume.h"
+#include "proto/base/clock.h"
+
+#define STEP_NS (70 * PR_NS_PER_S) /* the merger gives up first, and says so */
+
+static const struct pr_option options[] = {
+	DATA_WHERE_OPTIONS, {.name = "yes",
+				    .kind = PR_OPT_FLAG,
+				    .offset = offsetof(struct data_args, yes),
+				    .help = "delete without asking"}};
+
+static const struct pr_program program = {.name = "packrack data delete",
+	.summary = "Deletes a node's oldest packets for good, up to a time or all.",
+	.usage = "--node NAME|--volume PATH [--until TIME] [--yes]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = "What is deleted is written over. The block that TIME falls into keeps "
+		  "its packets until\nit is recycled, or deleted with a later TIME. "
+		  "Broken off, it goes on when given again.\nExit status: 0 done, 1 "
+		  "failed, 2 bad usage."};
+
+/* One node's, or volume's. */
+struct deletion {
+	const struct data_args *args;
+	const char *name;
+	struct pr_delete_order order;
+	struct pr_deleted sum; /* oldest: after the last step */
+	struct progress progress;
+};
+
+static const char *
+login_name(void)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+
+	return pw ? pw->pw_name : "somebody";
+}
+
+/* ---- before ---- */
+
+/* Only what is oldest can go: a stream is one stretch. */
+static int
+check_since(const struct data_args *a, const Packrack__NodeStatus *n, struct pr_error *err)
+{
+	char since[PR_TIME_TEXT], first[PR_TIME_TEXT];
+	int64_t oldest;
+
+	if (!data_oldest(n, &oldest) || a->since <= oldest)
+		return 0;
+	return pr_error_set(err,
+		"%s has packets of before %s (its oldest is of %s), and only its oldest "
+		"can be deleted: leave --since out to delete them as well",
+		n->name, pr_time_format(a->since, since, sizeof(since)),
+		pr_time_format(oldest, first, sizeof(first)));
+}
+
+static int
+check_all(const struct data_args *a, const struct data_stock *stock, struct pr_error *err)
+{
+	for (size_t i = 0; i < data_stock_count(stock); i++) {
+		const Packrack__NodeStatus *n = data_stock_node(stock, i);
+
+		if (!a->volumes.count && !n->connected)
+			return pr_error_set(err,
+				"node %s is silent: when its indexer is back, try again",
+				n->name);
+		if (check_since(a, n, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void
+tell(const struct data_args *a, const Packrack__NodeStatus *n)
+{
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+
+	for (size_t i = 0; i < n->n_streams; i++) {
+		const Packrack__StreamHeld *s = n->streams[i];
+
+		if (!s->packet_stream || !s->packets || s->first_time > a->until)
+			continue;
+		fprintf(stderr,
+			"%s %s: %" PRIu64 " packets of %s to %s, and up to %s they go\n",
+			n->name, s->name, s->packets,
+			pr_time_format(s->first_time, from, sizeof(from)),
+			pr_time_format(s->last_time, to, sizeof(to)),
+			a->until >= s->last_time
+				? "the last"
+				: pr_time_format(a->until, from, sizeof(from)));
+	}
+}
+
+/* The name typed again. */
+static bool
+confirmed(const char *name)
+{
+	char line[300];
+
+	fprintf(stderr, "This cannot be undone. Type %s to delete: ", name);
+	if (!fgets(line, sizeof(line), stdin))
+		return false;
+	line[strcspn(line, "\n")] = 0;
+	return !strcmp(line, name);
+}
+
+static int
+confirm(const struct data_args *a, const struct data_stock *stock, struct pr_error *err)
+{
+	if (a->yes)
+		return 0;
+	if (!isatty(STDIN_FILENO))
+		return pr_error_set(err, "this deletes packets for good: say --yes");
+	for (size_t i = 0; i < data_stock_count(stock); i++) {
+		const Packrack__NodeStatus *n = data_stock_node(stock, i);
+
+		tell(a, n);
+		if (!confirmed(n->name))
+			return pr_error_set(err, "not deleted");
+	}
+	return 0;
+}
+
+/* ---- doing it ---- */
+
+static void
+show_step(struct deletion *d, const struct pr_deleted *step)
+{
+	d->sum.segments += step->segments;
+	d->sum.bytes += step->bytes;
+	d->sum.oldest = step->oldest;
+	if (progress_due(&d->progress))
+		progress_show(&d->progress,
+			"%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted", d->name,
+			d->sum.segments, d->sum.bytes);
+}
+
+static int
+delete_volume(struct deletion *d, struct pr_error *err)
+{
+	struct sfs_open_options writing = {.writer = true};
+	struct pr_append_options o = {0};
+	struct pr_append *append = NULL;
+	struct pr_deleted step = {.more = true};
+	struct volume_paths paths;
+	struct sfs *sfs = NULL;
+	int rc;
+
+	if (volume_paths_parse(d->name, &paths, err) == 0)
+		sfs = sfs_open(paths.path, paths.count, &writing, err);
+	volume_paths_free(&paths);
+	if (sfs)
+		append = pr_append_create(sfs, &o, err);
+	rc = append ? 0 : -1;
+	while (rc == 0 && step.more) {
+		rc = pr_delete_step(sfs, append, &d->order, &step, err);
+		show_step(d, &step);
+	}
+	pr_append_destroy(&append);
+	sfs_close(&sfs);
+	return rc;
+}
+
+static int
+delete_node(struct deletion *d, struct pr_error *err)
+{
+	const char *endpoint = data_merger(d->args, err);
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	struct pr_deleted step = {.more = true};
+	struct pr_rpc_keys room;
+	Packrack__Envelope *reply;
+
+	c.verb = (char *)"delete";
+	c.node = (char *)d->name;
+	c.until = d->order.until;
+	c.at = d->order.at;
+	c.user = (char *)d->order.by;
+	while (endpoint && step.more) {
+		if (client_command(endpoint, cli_keys(&d->args->merger, &room), &c, STEP_NS,
+			    &reply, err) < 0)
+			return pr_error_prefix(err, "%s", d->name);
+		step.segments = reply->command_done->segments;
+		step.bytes = reply->command_done->bytes;
+		step.more = reply->command_done->more;
+		step.oldest = reply->command_done->oldest;
+		show_step(d, &step);
+		pr_message_free(&reply);
+	}
+	return endpoint ? 0 : -1;
+}
+
+static bool
+some_left(const struct deletion *d)
+{
+	return d->sum.oldest <= d->order.until;
+}
+
+static void
+print_deletion(const struct deletion *d)
+{
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+
+	printf("%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted\n", d->name,
+		d->sum.segments, d->sum.bytes);
+	if (some_left(d) && d->order.until != PR_TIME_MAX)
+		printf("  packets of %s to %s lie in one block with later ones: they stay "
+		       "until it is recycled\n",
+			pr_time_format(d->sum.oldest, from, sizeof(from)),
+			pr_time_format(d->order.until, to, sizeof(to)));
+}
+
+static void
+render_deletion(struct render *r, const struct deletion *d)
+{
+	render_object(r, NULL);
+	render_string(r, "name", d->name);
+	render_uint(r, "segments", d->sum.segments);
+	render_uint(r, "bytes", d->sum.bytes);
+	if (d->sum.oldest != PR_TIME_MAX)
+		render_time(r, "oldest", d->sum.oldest);
+	render_bool(r, "some_left", some_left(d));
+	render_close(r);
+}
+
+static int
+delete_all(const struct data_args *a, const struct data_stock *stock, struct render *r,
+	struct pr_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < data_stock_count(stock); i++) {
+		struct deletion d = {.args = a,
+			.name = data_stock_node(stock, i)->name,
+			.order = {a->until, pr_now_real(), login_name()},
+			.sum = {.oldest = PR_TIME_MAX}};
+
+		progress_begin(&d.progress);
+		rc = a->volumes.count ? delete_volume(&d, err) : delete_node(&d, err);
+		progress_end(&d.progress);
+		if (r)
+			render_deletion(r, &d);
+		else
+			print_deletion(&d);
+	}
+	return rc;
+}
+
+static int
+run(const struct data_args *a, const struct data_stock *stock)
+{
+	struct render *r = NULL;
+	struct pr_error err = {""};
+	int rc;
+
+	if (check_all(a, stock, &err) < 0 || confirm(a, stock, &err) < 0)
+		return cli_fail(program.name, CLI_USAGE, &err);
+	if (a->json || a->keyvalue)
+		r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
+	if (r)
+		render_list(r, "deleted");
+	rc = delete_all(a, stock, r, &err);
+	if (r && render_end(&r) < 0 && rc == 0)
+		rc = pr_error_set(&err, "cannot write the report");
+	return rc == 0 ? CLI_OK : cli_fail(program.name, CLI_FAILED, &err);
+}
+
+int
+data_delete(int argc, char **argv)
+{
+	struct data_args a;
+	struct data_stock *stock = NULL;
+	struct pr_error err;
+	int status = data_parse(&program, &a, argc, argv);
+
+	if (status < 0 && !a.nodes.count && !a.volumes.count) {
+		pr_error_set(&err, "whose? --node NAME, as packrack data list names them, "
+				   "or --volume PATH");
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	}
+	if (status < 0) {
+		stock = data_stock_get(&a, &err);
+		status = stock ? run(&a, stock) : cli_fail(program.name, CLI_FAILED, &err);
+	}
+	data_stock_free(&stock);
+	pr_options_free(&program, &a);
+	return status;
+}

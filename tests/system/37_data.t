@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Packets where they lie: what each node holds, one node's alone, and deleting them for good.
+# shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
+. tests/system/lib.sh
+need_root
+need_commands tcpreplay tcpdump jq
+need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
+new_lab
+PACKRACK=$BUILD/packrack
+N=9000
+tests/system/numbered.py make "$LAB_DIR/a.pcap" $N 1
+
+# Exits with STATUS, and its words hold TEXT.
+says() { # STATUS TEXT CMD...
+	local want=$1 text=$2 rc=0
+	shift 2
+	timeout 20 "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/err" < /dev/null || rc=$?
+	cat "$LAB_DIR/out" "$LAB_DIR/err"
+	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
+	cat "$LAB_DIR/out" "$LAB_DIR/err" | grep -qF -- "$text" || { echo "not said: $text"; return 1; }
+}
+
+matched() { # OPTION...: how many packets
+	"$PACKRACK" query --count "$@" 2> "$LAB_DIR/said"
+	(($? == 0 || $? == 3)) # partial as well
+}
+numbers() { # FILE: those that packets in it say, each once
+	grep -aoE 'number [0-9]{8} ' "$1" | sort -u
+}
+
+# ---- a volume, without a rack ----
+
+V=$LAB_DIR/v
+of_volume() { # JQ: of what it holds of packets
+	"$PACKRACK" data list --volume "$V" --json | jq -e ".nodes[0].streams[] | select(.name == \"packets.0\") | $1"
+}
+"$PACKRACK" volume create "$V" --size 16M --block-size 64K > /dev/null &&
+	"$PACKRACK" import "$LAB_DIR/a.pcap" --volume "$V" --name tap > /dev/null
+run_step "a volume's packets are listed" of_volume ".packets == $N and .link_name == \"tap\" and .deleted == []"
+run_step "its export is checked by a count" "$PACKRACK" data export --volume "$V" -w "$LAB_DIR/v.pcap" -q
+# the time of the 4000th packet, and who it is
+MIDDLE=$(tcpdump -nr "$LAB_DIR/v.pcap" --time-stamp-precision nano -tt 2> /dev/null | sed -n '4000s/ .*//p')
+ROOM=700 # packets that a block may hold
+
+deleted_until() {
+	local left cut
+	says 0 "lie in one block with later ones" "$PACKRACK" data delete --volume "$V" --until "@$MIDDLE" --yes || return 1
+	left=$(matched --volume "$V") || return 1
+	cut=$((N - left))
+	((cut <= 4000 && cut > 4000 - ROOM)) || { echo "$cut packets are gone"; return 1; }
+	"$PACKRACK" query --volume "$V" -w "$LAB_DIR/left.pcap" 2> "$LAB_DIR/said"
+	(($? == 3)) && grep "deleted by $(id -un) at 20" "$LAB_DIR/said" || return 1
+	# what is left is the end of what there was
+	diff <(tcpdump -nr "$LAB_DIR/a.pcap" -tt -xx 2> /dev/null | sha256sum) \
+		<(tcpdump -nr "$LAB_DIR/v.pcap" -tt -xx 2> /dev/null | sha256sum) || return 1
+	diff <(tcpdump -nr "$LAB_DIR/v.pcap" -tt 2> /dev/null | tail -n "$left" | sha256sum) \
+		<(tcpdump -nr "$LAB_DIR/left.pcap" -tt 2> /dev/null | sha256sum)
+}
+run_step "what is older than a time is deleted" deleted_until
+on_disk() { # what answers give is there, and what they lack is not
+	numbers "$LAB_DIR/left.pcap" > "$LAB_DIR/want"
+	numbers "$V" > "$LAB_DIR/have"
+	diff "$LAB_DIR/want" "$LAB_DIR/have"
+}
+run_step "the file has no byte of it any more" on_disk
+run_step "the list says by whom" of_volume ".deleted[0].by == \"$(id -un)\" and .deleted[0].until == .evicted_until"
+run_step "nothing is missing nor lost" \
+	jq -e '.completeness.missing_packets == 0 and .completeness.evicted[0].deleted_by != null' <(
+		"$PACKRACK" query --volume "$V" --count --json 2> /dev/null)
+run_step "after it nobody asks" says 0 "complete" "$PACKRACK" query --volume "$V" --count --since "@$MIDDLE"
+refute_step "not in the middle" 2 "$PACKRACK" data delete --volume "$V" --since "@$MIDDLE" --until now --yes
+refute_step "nor without a word" 2 "$PACKRACK" data delete --volume "$V" < /dev/null
+all_gone() {
+	"$PACKRACK" data delete --volume "$V" --yes || return 1
+	[ "$(matched --volume "$V")" = 0 ] && [ -z "$(numbers "$V")" ] && "$PACKRACK" volume check "$V"
+}
+run_step "all goes, and the volume is sound" all_gone
+again() {
+	"$PACKRACK" import "$LAB_DIR/a.pcap" --volume "$V" --name tap > /dev/null && of_volume ".packets == $N"
+}
+run_step "it records again" again
+
+# ---- a rack ----
+
+figure() { # NODE JQ: of what the merger's list says of its packets
+	"$PACKRACK" data list --json | jq -e "first(.nodes[] | select(.name == \"$1\") | .streams[] | select(.name == \"packets.0\")) | $2"
+}
+told() { # what the merger knows of its nodes is as old as their last word
+	local one two
+	one=$(figure log1 .packets) && two=$(figure log2 .packets) && [ $((one + two)) = "$WHOLE" ]
+}
+recorded() {
+	"$RACK" up -n 2 && "$RACK" play "$LAB_DIR/a.pcap" --pps=9000 --quiet && "$RACK" drain --timeout 30 || return 1
+	WHOLE=$("$PACKRACK" query --count) && ((WHOLE >= N)) && poll_until 5 told || { "$PACKRACK" data list; return 1; }
+}
+run_step "a rack records" recorded
+PART=$(figure log1 .packets)
+alone() { # "how many are there" is what the list says
+	"$PACKRACK" data export --node log1 -w "$LAB_DIR/log1.pcap" && [ "$(tcpdump -nr "$LAB_DIR/log1.pcap" 2> /dev/null | wc -l)" = "$PART" ]
+}
+run_step "one node's packets alone are a complete answer" alone
+"$RACK" kill log2
+run_step "also while another is down" alone
+run_step "the one that is down cannot delete" says 1 "log2" "$PACKRACK" data delete --node log2 --yes
+"$RACK" restart log2
+member() { # NAME ROLE: a key pair of its own, enrolled on the head
+	"$PACKRACK" keys generate --key "$LAB_DIR/keys/$1" 2> /dev/null |
+		"$PACKRACK" keys enroll "$1" "$2" - --key "$LAB_DIR/keys/head" --bundle - |
+		"$PACKRACK" keys join - --key "$LAB_DIR/keys/$1"
+}
+run_step "a reader is enrolled" member ann read
+run_step "and lists" env PACKRACK_KEY="$LAB_DIR/keys/ann" "$PACKRACK" data list
+run_step "but does not delete" says 1 "role does not allow" env PACKRACK_KEY="$LAB_DIR/keys/ann" "$PACKRACK" data delete --node log1 --yes
+refute_step "a node that nobody knows" 1 "$PACKRACK" data delete --node nobody --yes
+
+rack_deleted() {
+	local user
+	"$PACKRACK" data delete --node log1 --yes || return 1
+	"$PACKRACK" query -w "$LAB_DIR/rest.pcap" 2> "$LAB_DIR/said"
+	(($? == 3)) || { cat "$LAB_DIR/said"; return 1; }
+	user=$(sed -n 's/.*deleted by \([^ ]*\) at 20.*/\1/p' "$LAB_DIR/said")
+	cat "$LAB_DIR/said"
+	[ "$user" = user ] && ! grep -q missing "$LAB_DIR/said" || return 1
+	[ "$(tcpdump -nr "$LAB_DIR/rest.pcap" 2> /dev/null | wc -l)" = $((WHOLE - PART)) ]
+}
+run_step "who may steer does" rack_deleted
+gone_on_disk() {
+	local log1
+	log1=$(find "$LAB_DIR" -name 'log1*.vol')
+	[ -n "$log1" ] && [ -z "$(numbers "$log1")" ] && [ -n "$(numbers "${log1//log1/log2}")" ]
+}
+run_step "it is gone from that node's volume alone" gone_on_disk
+remembered() {
+	"$RACK" restart log1
+	says_so() { says 3 "deleted by user" "$PACKRACK" query --count && ! grep -q missing "$LAB_DIR/err"; }
+	poll_until 8 says_so || { cat "$LAB_DIR/err"; return 1; }
+}
+run_step "and known after the node's restart" remembered
+done_testing
