@@ -111,9 +111,8 @@ pr_builder_know(struct pr_builder *b, uint64_t level1, uint64_t level2)
 
 /* ---- the sink ---- */
 
-/* true: nothing waits any more. */
-static bool
-offer(struct pr_builder *b)
+bool
+pr_builder_offer(struct pr_builder *b)
 {
 	for (int i = 0; i < LEVELS; i++) {
 		struct waiting *w = &b->waiting[i];
@@ -360,14 +359,14 @@ pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const vo
 	bool anew;
 	int rc;
 
-	if (!offer(b))
+	if (!pr_builder_offer(b))
 		return 0;
 	anew = begins_anew(b, sequence, body, len);
 	if (anew ||
 		(b->level1.segments && (sequence == b->known || sequence == b->grouped))) {
 		if (finish_batch(b) < 0 || (anew && finish_summary(b) < 0))
 			return no_memory(err);
-		if (!offer(b))
+		if (!pr_builder_offer(b))
 			return 0;
 	}
 	rc = pr_sketch_segment(&b->sketch, body, len, err);
@@ -382,29 +381,29 @@ pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const vo
 	pr_sketch_tops(&b->sketch, &b->tops);
 	if (extend_batch(b, sequence, proof, body, len) < 0)
 		return no_memory(err);
-	if (batch_full(b) && offer(b) && finish_batch(b) < 0)
+	if (batch_full(b) && pr_builder_offer(b) && finish_batch(b) < 0)
 		return no_memory(err);
-	if (b->slow && pr_summarizer_due(&b->summarizer, b->record_max) && offer(b) &&
-		finish_summary(b) < 0)
+	if (b->slow && pr_summarizer_due(&b->summarizer, b->record_max) &&
+		pr_builder_offer(b) && finish_summary(b) < 0)
 		return no_memory(err);
-	offer(b);
+	pr_builder_offer(b);
 	return 1;
 }
 
 int
 pr_builder_finish(struct pr_builder *b, enum pr_builder_end end, struct pr_error *err)
 {
-	if (!offer(b))
+	if (!pr_builder_offer(b))
 		return 0;
 	if (finish_batch(b) < 0)
 		return no_memory(err);
-	if (!offer(b))
+	if (!pr_builder_offer(b))
 		return 0;
 	if (end >= PR_BUILDER_SUMMARY && finish_summary(b) < 0)
 		return no_memory(err);
 	if (end >= PR_BUILDER_ALL && b->level2.columns && finish_group(b) < 0)
 		return no_memory(err);
-	return offer(b);
+	return pr_builder_offer(b);
 }
 
 size_t

@@ -61,6 +61,8 @@ enum pr_builder_end {
  * something still waits; -1: no memory.
  */
 int pr_builder_finish(struct pr_builder *b, enum pr_builder_end end, struct pr_error *err);
+/* Offers what waits. true: nothing waits any more. */
+bool pr_builder_offer(struct pr_builder *b);
 /* What was added and of which no summary was taken yet; returns how many. */
 size_t pr_builder_tail(const struct pr_builder *b, struct pr_summary_span out[2]);
 

@@ -393,7 +393,7 @@ advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *
 	return 1;
 }
 
-/* What came to rest is indexed as it is. */
+/* What came to rest is indexed as it is; what the sink had no room for, nobody else offers it again. */
 static int
 settle(struct stream *s, struct pr_error *err)
 {
@@ -401,7 +401,7 @@ settle(struct stream *s, struct pr_error *err)
 	struct pr_summary_span tail[2];
 	int rc = 0;
 
-	if (now - s->settled <= IDLE_NS)
+	if (!pr_builder_offer(s->builder) || now - s->settled <= IDLE_NS)
 		return 0;
 	s->settled = now;
 	if (now - s->added > IDLE_SUMMARY_NS && pr_builder_tail(s->builder, tail))

@@ -322,6 +322,34 @@ START_TEST(it_goes_on_where_it_ended)
 }
 END_TEST
 
+/* The logger takes one record at a time: the last ones come to it though no segment follows. */
+START_TEST(what_was_refused_is_offered_again)
+{
+	struct pr_feed *feed;
+	struct pr_view *view;
+
+	put_packets(1500, 1);
+	pr_append_flush(append, &err);
+	view = open_view();
+	feed = pr_feed_create(view, sink, NULL, &err);
+	while (pr_feed_step(feed, INT64_MAX, &err) > 0)
+		;
+	level[1] = level[3] = 0;
+	refuse = 1;
+	ck_assert_int_eq(pr_feed_finish(feed, false, &err), 0);
+	ck_assert_uint_eq(level[1], 0);
+	ck_assert_int_eq(pr_feed_step(feed, INT64_MAX, &err), 0);
+	ck_assert_uint_eq(level[1], 1);
+	refuse = 1;
+	ck_assert_int_eq(pr_feed_finish(feed, false, &err), 0);
+	ck_assert_int_eq(pr_feed_step(feed, INT64_MAX, &err), 0);
+	ck_assert_uint_eq(level[3], 1);
+	pr_feed_destroy(&feed);
+	pr_view_close(&view);
+	close_writer();
+}
+END_TEST
+
 /* Whoever was killed leaves records of level 1 that no group tells of: they are not made again. */
 START_TEST(lost_groups_are_made_again)
 {
@@ -477,6 +505,7 @@ tests(TCase *tc)
 	tcase_add_test(tc, answers_are_the_same_with_less_reading);
 	tcase_add_test(tc, what_is_not_indexed_is_read);
 	tcase_add_test(tc, it_goes_on_where_it_ended);
+	tcase_add_test(tc, what_was_refused_is_offered_again);
 	tcase_add_test(tc, lost_groups_are_made_again);
 	tcase_add_test(tc, a_reset_volume_has_no_index);
 	tcase_add_test(tc, recycled_segments_are_no_harm);
