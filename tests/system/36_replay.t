@@ -43,7 +43,8 @@ make_trace() {
 }
 
 listen() {
-	inside tcpdump -i in0 -Q in -U -B 32768 -s 65535 --time-stamp-precision=nano -Z root -w "$DIR/$1" 2> "$DIR/tcpdump.log" &
+	# not by the function: its shell's pid would be known, and tcpdump stay
+	nsenter --net="/run/netns/$NS" tcpdump -i in0 -Q in -U -B 32768 -s 65535 --time-stamp-precision=nano -Z root -w "$DIR/$1" 2> "$DIR/tcpdump.log" &
 	SNIFFER=$!
 	poll_until 10 grep -q listening "$DIR/tcpdump.log"
 }
