@@ -65,6 +65,21 @@ def drop_ingress(where, name):
         "bpf", "da", "bytecode", "1,6 0 0 2,")
 
 
+def backlog(wanted=10000):
+    """As `packrack setup` asks of a node: a burst that waits for its softirq is not dropped before any socket."""
+    path = "/proc/sys/net/core/netdev_max_backlog"
+    with open(path) as f:
+        before = f.read()
+    if int(before) < wanted:
+        atexit.register(write, path, before)
+        write(path, str(wanted))
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
 @atexit.register
 def clean():
     for p in _started:
