@@ -5,10 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "indexer/deliver.h"
 #include "indexer/feed.h"
@@ -20,6 +17,7 @@
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
+#include "proto/base/priority.h"
 #include "proto/rpc/status_metrics.h"
 #include "proto/wire/frame.h"
 
@@ -359,16 +357,6 @@ on_tick(void *arg)
 
 /* ---- coming and going ---- */
 
-/* Capture comes first: what we do is worth less than what the logger does. */
-static void
-give_way(void)
-{
-	enum { WHO_PROCESS = 1, CLASS_BEST_EFFORT = 2, LOWEST = 7, CLASS_SHIFT = 13 };
-
-	setpriority(PRIO_PROCESS, 0, 10);
-	syscall(SYS_ioprio_set, WHO_PROCESS, 0, CLASS_BEST_EFFORT << CLASS_SHIFT | LOWEST);
-}
-
 static int
 connect_mergers(struct daemon *d, struct pr_error *err)
 {
@@ -440,7 +428,7 @@ start(struct daemon *d, struct pr_error *err)
 	if (listen_manage(d, err) < 0 || serve_metrics(d, err) < 0 ||
 		connect_mergers(d, err) < 0)
 		return -1;
-	give_way();
+	pr_priority_give_way(); /* capture comes first */
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "logger/monitor.h"
 #include "logger/pcap_linktype.h"
 #include "proto/base/clock.h"
+#include "proto/base/priority.h"
 #include "proto/wire/frame.h"
 
 /* How long the kernel may keep a block that is not full. */
@@ -184,6 +185,7 @@ receive(void *arg)
 	struct pr_capture *c = arg;
 	int result = 0;
 
+	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&c->stop)) {
 		/* One block of the ring at a time: what is published is seen by the other side. */
 		result = pcap_dispatch(c->pcap, 64, take, (u_char *)c);

@@ -10,6 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
+#include "proto/base/priority.h"
 
 #define TICK_NS (10 * PR_NS_PER_MS)
 #define NOTE_NS (500 * PR_NS_PER_MS)
@@ -302,6 +303,7 @@ pr_daemon_run(struct pr_daemon *d, struct pr_error *err)
 	const char *failed;
 	int result;
 
+	pr_priority_thread(PR_NICE_STORE);
 	if (pr_capture_start(d->capture, err))
 		return -1;
 	note(d);

@@ -11,6 +11,7 @@
 #include "merger/cli/question.h"
 #include "merger/completeness.h"
 #include "proto/base/clock.h"
+#include "proto/base/priority.h"
 #include "proto/wire/segment.h"
 
 /*
@@ -127,6 +128,7 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 {
 	struct volume *v = &ask->volumes[i];
 	const char *path = ask->args->volumes.items[i];
+	struct sfs_volume_info info;
 	struct volume_paths paths;
 	char text[400];
 
@@ -142,6 +144,8 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 	}
 	if (!v->view)
 		return -1;
+	if (sfs_info(pr_view_sfs(v->view), &info, NULL) == SFS_OK && info.writer_alive)
+		pr_priority_give_way();
 	if (sfs_degraded(pr_view_sfs(v->view), text, sizeof(text)))
 		fprintf(stderr, "packrack: %s: %s\n", path, text);
 	return pr_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
