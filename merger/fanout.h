@@ -66,6 +66,8 @@ bool pr_fanout_is_client(
 void pr_fanout_credit(struct pr_fanout *f, uint32_t batches);
 /* The client wants no more, and is told End. */
 void pr_fanout_cancel(struct pr_fanout *f);
+/* Somebody else wants no more of it; the client is told so. */
+void pr_fanout_break_off(struct pr_fanout *f);
 /* We want no more; the client is told why. */
 void pr_fanout_stop(struct pr_fanout *f, const char *why);
 /* The node at this address is not there any more. */

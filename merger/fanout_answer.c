@@ -290,7 +290,8 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 	}
 	settle_recheck(f);
 	f->sums.matched = f->matched;
-	f->sums.cancelled = cancelled && !f->follow.on; /* its way to end */
+	/* who follows ends so, unless it was somebody else's wish */
+	f->sums.cancelled = cancelled && (!f->follow.on || f->broken_off);
 	f->sums.limit_reached = f->limited;
 	env.body_case = PACKRACK__ENVELOPE__BODY_END;
 	env.end = &f->sums;
@@ -314,6 +315,13 @@ pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request)
 	f->done = true;
 	pr_fanout_cancel_legs(f);
 	send_client(f, &env);
+}
+
+void
+pr_fanout_break_off(struct pr_fanout *f)
+{
+	f->broken_off = true;
+	pr_fanout_cancel(f);
 }
 
 void

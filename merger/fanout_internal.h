@@ -54,6 +54,7 @@ struct pr_fanout {
 	 * these hold may have grown since they last told.
 	 */
 	bool rechecking;
+	bool broken_off; /* not by its client */
 	uint64_t given; /* matched, when that began */
 	uint64_t asked, left_out; /* nodes, at first */
 	Packrack__End sums; /* of the nodes' */

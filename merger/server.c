@@ -328,7 +328,7 @@ cancel_number(struct pr_merger *m, uint64_t number, struct pr_error *text)
 {
 	for (size_t i = 0; i < m->query_count; i++)
 		if (pr_fanout_number(m->queries[i]) == number) {
-			pr_fanout_cancel(m->queries[i]);
+			pr_fanout_break_off(m->queries[i]);
 			pr_error_set(text, "query %llu is cancelled",
 				(unsigned long long)number);
 			return true;

@@ -59,6 +59,58 @@ wide() {
 run_step "uses the room" wide
 run_step "every screen there" all_screens
 
+# ---- the mouse ----
+
+click() { # TEXT: pressed and let go where it first stands on the screen, as a terminal tells it
+	local row column at
+	read -r row column < <(screen | awk -v t="$1" '(c = index($0, t)) { print NR, c; exit }')
+	[ -n "$column" ] || { echo "$1 is not on the screen"; return 1; }
+	read -ra at < <(printf '%x %x\n' $((32 + column)) $((32 + row)))
+	press -H 1b 5b 4d 20 "${at[@]}" 1b 5b 4d 23 "${at[@]}"
+}
+clicked() { # REGEXP TEXT
+	click "$2" && { poll_until 10 shows "$1" || { echo "no $1"; screen | head -n 12; return 1; }; }
+}
+mouse() {
+	clicked '\[2 PACKETS\]' '2 PACKETS' && clicked '\[3 CLIENTS\]' '3 CLIENTS' && clicked '^>log3' log3 &&
+		clicked '^>log2' log2 && seen 'MAC address: +02:' Enter && clicked '\[7 RACK\]' '7 RACK'
+}
+run_step "the mouse presses screens and rows" mouse
+
+# ---- queries ----
+
+follow() { # PORT
+	"$PACKRACK" query --follow -w "$LAB_DIR/$1.pcap" port "$1" 2> "$LAB_DIR/$1.said" &
+	FOLLOWS[$1]=$!
+}
+declare -A FOLLOWS
+running() {
+	follow 4001
+	follow 4002
+	seen 'port 4001' 6 && poll_until 10 shows 'port 4002' && clicked '^>.*port 4002' 'port 4002' &&
+		clicked '^>.*port 4001' 'port 4001' && clicked '^>.*port 4002' 'port 4002'
+}
+run_step "queries that run are shown, and pressed" running
+cancelled() { # PORT: that one, and no other
+	local rc=0
+	seen 'Cancel query [0-9]+\? \(y/n\)' c && seen 'query [0-9]+ is cancelled' y || return 1
+	poll_until 10 gone "$1" || { screen; return 1; }
+	wait "${FOLLOWS[$1]}" || rc=$?
+	cat "$LAB_DIR/$1.said"
+	((rc == 3)) && grep -q 'broken off' "$LAB_DIR/$1.said"
+}
+gone() { # PORT
+	! shows "port $1"
+}
+run_step "c and y cancel the one at the cursor" cancelled 4002
+run_step "the other goes on" kill -0 "${FOLLOWS[4001]}"
+kept() {
+	seen 'Cancel query [0-9]+\?' c && seen 'cancel: not done' n && shows 'port 4001'
+}
+run_step "c and n cancel nothing" kept
+run_step "the last one" cancelled 4001
+run_step "none is left" poll_until 10 shows 'None is running'
+
 equal() { # what stands still is on the screen as status has it
 	local want
 	want=$("$PACKRACK" status --json 2> /dev/null | python3 -c 'import json, sys
