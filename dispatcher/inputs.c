@@ -49,6 +49,7 @@ open_live(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 		return pr_error_prefix(err, "--in");
 	in->links[i].live = true;
 	in->links[i].mtu = dev.mtu;
+	in->links[i].speed = dev.speed;
 	if (add_ring(in, o->buffer_size, err) < 0)
 		return -1;
 	in->captures[i] =

@@ -19,6 +19,7 @@ struct prd_link {
 	uint16_t number, linktype;
 	uint32_t snaplen;
 	uint32_t mtu; /* of the i-port; 0: a file, whose packets may have any length */
+	uint64_t speed; /* of the i-port, bits/s; 0 unknown */
 	bool live;
 	char name[PR_NAME_MAX + 1];
 

@@ -4,6 +4,8 @@
 #include "dispatcher/send_private.h"
 #include "proto/base/clock.h"
 
+#define PORT_EVERY 10 /* MARKs of a node: a lost one is made good within a second */
+
 /*
  * The ledger: what was captured, where it went, what was dropped, so that every packet is
  * accounted for when logs, nodes or this dispatcher are lost. Counters are those of the epoch.
@@ -52,6 +54,21 @@ said_until(const struct prd_sender *s, const struct prd_node *node)
 	return prd_inputs_live(s->inputs) && oldest <= said ? oldest - 1 : said;
 }
 
+/* What changes seldom is told seldom. */
+static void
+tell_ports(struct prd_sender *s, struct prd_node *node)
+{
+	for (unsigned i = 0; i < s->inputs->link_count; i++) {
+		const struct prd_link *link = &s->inputs->links[i];
+		struct pr_frame frame;
+
+		if (!link->speed)
+			continue;
+		frame.body.port = (struct pr_port){link->number, link->speed};
+		prd_talk(s, node, PR_FRAME_PORT, &frame);
+	}
+}
+
 void
 prd_mark(struct prd_sender *s, struct prd_node *node)
 {
@@ -78,4 +95,6 @@ prd_mark(struct prd_sender *s, struct prd_node *node)
 			mark_link(node, &s->inputs->links[at + i], &frame.link_room[i]);
 		prd_talk(s, node, PR_FRAME_MARK, &frame);
 	}
+	if (node->marks++ % PORT_EVERY == 0)
+		tell_ports(s, node);
 }

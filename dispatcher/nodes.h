@@ -61,6 +61,7 @@ struct prd_node {
 	struct pr_status status;
 	struct pr_replay replay[PR_FRAME_TYPES];
 	uint64_t numbers[PR_FRAME_TYPES]; /* last number given to a frame for this node */
+	uint64_t marks; /* rounds of MARKs sent to it */
 	uint64_t controls_received; /* good frames, since it was admitted first */
 	uint32_t mtu; /* the smaller of the node's and the o-port's */
 

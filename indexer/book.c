@@ -227,6 +227,11 @@ pr_book_take(
 		clean(facts->info.name);
 		facts->have_link = true;
 		return 0;
+	case PR_LEDGER_PORT:
+		facts = find_or_make(book, entry->u.port.epoch, entry->u.port.link);
+		if (facts)
+			facts->speed = entry->u.port.speed;
+		break;
 	case PR_LEDGER_LOSS:
 		facts = find_or_make(book, entry->u.loss.epoch, entry->u.loss.link);
 		if (facts)

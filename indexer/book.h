@@ -20,6 +20,7 @@ struct pr_facts {
 	struct pr_ledger_mark mark;
 	struct pr_ledger_link
 		info; /* when have_link; else pr_facts_name looks at the mark */
+	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
 	struct pr_loss *losses; /* in the order of the ledger */
 	size_t loss_count, loss_room;
 };
@@ -43,7 +44,7 @@ struct pr_book {
  */
 #define PR_BOOK_LOSSES_MAX (1024 * 1024)
 
-/* Takes a MARK, LOSS, LINK or DELETED; other entries do nothing. -1: no memory. */
+/* Takes a MARK, LOSS, LINK, DELETED or PORT; other entries do nothing. -1: no memory. */
 int pr_book_take(
 	struct pr_book *book, const struct pr_ledger_entry *entry, struct pr_error *err);
 void pr_book_free(struct pr_book *book);

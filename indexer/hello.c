@@ -25,6 +25,7 @@ fill_link(Packrack__LinkInfo *out, const struct pr_facts *facts)
 	out->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
 	out->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
 	out->name = (char *)pr_facts_name(facts);
+	out->speed = facts->speed;
 }
 
 /* The book is sorted by epoch, and epochs begin with their start time: the newest are last. */

@@ -44,7 +44,7 @@ struct pr_append {
 	struct pr_indexes *indexes;
 	struct pr_marks *marks;
 	struct pr_ledger_entry
-		*told; /* BOOT and LINK, the last of each: a reset tells them again */
+		*told; /* BOOT, LINK and PORT, the last of each: a reset tells them again */
 	size_t told_count;
 	uint64_t stray_seq;
 	bool suspended;
@@ -337,6 +337,12 @@ pr_append_loss(struct pr_append *a, const struct pr_loss *loss)
 	ledger_add(a, &e, loss->first_time, loss->last_time);
 }
 
+static uint16_t
+link_told(const struct pr_ledger_entry *e)
+{
+	return e->type == PR_LEDGER_PORT ? e->u.port.link : e->u.link.link;
+}
+
 /* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
 static void
 keep_told(struct pr_append *a, const struct pr_ledger_entry *e)
@@ -346,7 +352,7 @@ keep_told(struct pr_append *a, const struct pr_ledger_entry *e)
 	for (size_t i = 0; i < a->told_count; i++) {
 		if (a->told[i].type == e->type &&
 			(e->type == PR_LEDGER_BOOT ||
-				a->told[i].u.link.link == e->u.link.link)) {
+				link_told(&a->told[i]) == link_told(e))) {
 			a->told[i] = *e;
 			return;
 		}
@@ -370,6 +376,16 @@ void
 pr_append_link(struct pr_append *a, const struct pr_ledger_link *link)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
+
+	keep_told(a, &e);
+	tell(a, &e);
+}
+
+void
+pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port)
+{
+	struct pr_ledger_entry e = {
+		.type = PR_LEDGER_PORT, .u.port = {epoch, port->link, port->speed}};
 
 	keep_told(a, &e);
 	tell(a, &e);

@@ -52,6 +52,8 @@ int pr_append_stray(struct pr_append *a, const struct pr_packet *p);
 
 void pr_append_loss(struct pr_append *a, const struct pr_loss *loss);
 void pr_append_link(struct pr_append *a, const struct pr_ledger_link *link);
+/* port->speed is not 0 */
+void pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port);
 void pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot);
 void pr_append_deleted(struct pr_append *a, const struct pr_ledger_deleted *deleted);
 /* Kept, and written when it says something new, or each second. */

@@ -269,6 +269,13 @@ on_gone(struct pr_node *n, const struct pr_frame *f, int64_t now)
 }
 
 static void
+on_port(struct pr_node *n, const struct pr_frame *f, int64_t now)
+{
+	(void)now;
+	pr_session_port(n->session, &f->body.port);
+}
+
+static void
 command_done(struct pr_node *n, const struct pr_frame *f, int result, int64_t now)
 {
 	n->command = f->body.command.command;
@@ -355,6 +362,7 @@ static const struct row table[PR_FRAME_TYPES] = {
 	[PR_FRAME_RESET] = {on_reset, true},
 	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
 	[PR_FRAME_RECONNECT] = {on_reconnect, false},
+	[PR_FRAME_PORT] = {on_port, true},
 };
 
 static void

@@ -14,10 +14,10 @@
 struct link_info {
 	uint16_t link, linktype;
 	bool named; /* the ledger has its LINK entry */
-	bool stopping;
+	uint64_t speed; /* of its PORT entry; 0 none */
 	/* What a MARK declares is stored once all logs that it counts are settled here. */
 	struct pr_ledger_mark waiting, latest;
-	bool has_waiting, has_latest;
+	bool has_waiting, has_latest, stopping;
 	bool told; /* the ledger knows that this node hears of the link */
 };
 
@@ -292,6 +292,17 @@ pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now)
 		pr_match_mark(s->match, m->link, m->last_log, now);
 		settle_marks(s, info);
 	}
+}
+
+void
+pr_session_port(struct pr_session *s, const struct pr_port *port)
+{
+	struct link_info *info = link_info(s, port->link);
+
+	if (!info || info->speed == port->speed)
+		return;
+	info->speed = port->speed;
+	pr_append_port(s->config.append, s->config.match.epoch, port);
 }
 
 void

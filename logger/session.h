@@ -45,6 +45,7 @@ void pr_session_frame(struct pr_session *s, struct pr_capture_record *rec, int64
 int pr_session_tslog(struct pr_session *s, const void *body, size_t len, int64_t now);
 void pr_session_gone(struct pr_session *s, const struct pr_gone *gone, int64_t now);
 void pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now);
+void pr_session_port(struct pr_session *s, const struct pr_port *port);
 /* After a batch of records. */
 void pr_session_run(struct pr_session *s, int64_t now);
 void pr_session_tick(struct pr_session *s, int64_t now);

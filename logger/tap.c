@@ -6,6 +6,7 @@
 #include "logger/monitor.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/netdev.h"
 
 #define SAY_NS (100 * PR_NS_PER_MS)
 
@@ -95,6 +96,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 		.both = o->both,
 	};
 	struct pr_append_options append = {.segment_age = o->segment_age};
+	struct pr_netdev dev;
 	int link = (int)o->link;
 
 	if (!o->link_set)
@@ -110,6 +112,10 @@ tap_open(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 	pr_monitor_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
 		(uint16_t)link, o->tap, pr_capture_linktype(t->capture),
 		pr_capture_snaplen(t->capture));
+	/* "any" is no device of which to ask */
+	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
+		pr_append_port(t->append, t->monitor.mark.epoch,
+			&(struct pr_port){(uint16_t)link, dev.speed});
 	return 0;
 }
 

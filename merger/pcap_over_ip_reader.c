@@ -66,7 +66,8 @@ learn_links(struct pcap_reader *r)
 				.link = (uint16_t)l->link,
 				.linktype = (uint16_t)l->linktype,
 				.snaplen = l->snaplen,
-				.name = l->name};
+				.name = l->name,
+				.speed = l->speed};
 
 			pr_trace_link(r->trace, &link, NULL);
 		}

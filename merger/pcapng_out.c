@@ -3,6 +3,7 @@
 #include "proto/wire/cursor.h"
 #include "proto/wire/relation.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* draft-ietf-opsawg-pcapng, little-endian */
@@ -14,6 +15,8 @@
 #define OPT_COMMENT 1
 #define SHB_USERAPPL 4
 #define IF_NAME 2
+#define IF_DESCRIPTION 3
+#define IF_SPEED 8
 #define IF_TSRESOL 9
 #define IF_FILTER 11
 #define IF_TSOFFSET 14
@@ -115,9 +118,33 @@ block_end(struct pr_trace_writer *w, struct block *b, struct pr_error *err)
 /*
  * ---- section and interfaces ----
  *
- * An interface is written before its first packet, and not if it has none: readers of one link type
- * only (libpcap) refuse a file for an interface of another, though nothing was captured on it.
+ * An interface is written before its first packet, or at the end if it has none.
  */
+
+#define EPOCHS_NAMED 4
+#define DESCRIPTION 160
+
+/* Which packets these are: (epoch, link, seq) names a packet for ever. */
+static void
+describe(const struct pr_trace_writer *w, size_t interface, char text[DESCRIPTION])
+{
+	size_t used = 0, epochs = 0;
+
+	text[0] = 0;
+	for (size_t i = 0; i < w->link_count; i++) {
+		const struct trace_link *l = &w->links[i];
+
+		if (l->interface != interface || epochs++ >= EPOCHS_NAMED)
+			continue;
+		used += (size_t)snprintf(text + used, DESCRIPTION - used,
+			epochs == 1 ? "packrack link %u of epoch %016llx"
+				    : ", %u of %016llx",
+			l->link, (unsigned long long)l->epoch);
+	}
+	if (epochs > EPOCHS_NAMED)
+		snprintf(text + used, DESCRIPTION - used, " and of %zu more",
+			epochs - EPOCHS_NAMED);
+}
 
 static int
 write_interface(struct pr_trace_writer *w, const struct trace_interface *interface,
@@ -126,18 +153,26 @@ write_interface(struct pr_trace_writer *w, const struct trace_interface *interfa
 	static const uint8_t nanoseconds = 9;
 	/* if_filter begins with a byte that says: as text */
 	char *filter = w->filter[0] ? malloc(strlen(w->filter) + 2) : NULL;
+	char description[DESCRIPTION] = "";
 	struct block b;
 
 	if (w->filter[0] && !filter)
 		return pr_error_set(err, "no memory for a block of a trace");
+	if (w->interface_count)
+		describe(w, (size_t)(interface - w->interfaces), description);
 	if (block_begin(&b, BLOCK_INTERFACE,
-		    64 + option_cost(interface->name) + option_cost(w->filter), err) < 0) {
+		    96 + option_cost(interface->name) + option_cost(description) +
+			    option_cost(w->filter),
+		    err) < 0) {
 		free(filter);
 		return -1;
 	}
 	put32(&b, interface->linktype);
 	put32(&b, w->snaplen);
 	put_text(&b, IF_NAME, interface->name);
+	put_text(&b, IF_DESCRIPTION, description);
+	if (interface->speed && !interface->speeds_differ)
+		put_number(&b, IF_SPEED, interface->speed);
 	put_option(&b, IF_TSRESOL, &nanoseconds, 1);
 	if (filter) {
 		filter[0] = 0;
@@ -239,19 +274,9 @@ put_time(struct block *b, uint16_t code, int64_t time)
 	put_option(b, code, bytes, sizeof(bytes));
 }
 
-static const struct pr_trace_statistics *
-statistics_of(const struct pr_trace_statistics *list, size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(list[i].name, name))
-			return &list[i];
-	return NULL;
-}
-
 static int
 write_statistics(struct pr_trace_writer *w, const struct trace_interface *interface,
-	const struct pr_trace_statistics *s, const char *const *comments,
-	size_t comment_count, struct pr_error *err)
+	const char *const *comments, size_t comment_count, struct pr_error *err)
 {
 	size_t room = 128;
 	struct block b;
@@ -261,18 +286,20 @@ write_statistics(struct pr_trace_writer *w, const struct trace_interface *interf
 	if (block_begin(&b, BLOCK_STATISTICS, room, err) < 0)
 		return -1;
 	put32(&b, interface->number != UINT32_MAX ? interface->number : interface->ancient);
-	b.at += 8;
-	put_time(&b, ISB_ENDTIME, interface->last);
-	memcpy(b.start + 12, b.at - 8,
-		8); /* the block's own time: that of its last packet */
-	put_time(&b, ISB_STARTTIME, interface->first);
+	put32(&b, 0); /* the block's own time: that of its last packet */
+	put32(&b, 0);
+	if (interface->packets) {
+		put_time(&b, ISB_ENDTIME, interface->last);
+		memcpy(b.start + 12, b.at - 8, 8);
+		put_time(&b, ISB_STARTTIME, interface->first);
+	}
 	for (size_t i = 0; i < comment_count; i++)
 		put_text(&b, OPT_COMMENT, comments[i]);
 	put_number(&b, ISB_FILTERACCEPT, interface->packets);
-	if (s) {
-		put_number(&b, ISB_IFRECV, s->received);
-		put_number(&b, ISB_IFDROP, s->dropped_interface);
-		put_number(&b, ISB_OSDROP, s->dropped_kernel);
+	if (interface->told) {
+		put_number(&b, ISB_IFRECV, interface->received);
+		put_number(&b, ISB_IFDROP, interface->dropped_interface);
+		put_number(&b, ISB_OSDROP, interface->dropped_kernel);
 	}
 	return block_end(w, &b, err);
 }
@@ -283,17 +310,66 @@ is_written(const struct trace_interface *interface)
 	return interface->number != UINT32_MAX || interface->ancient != UINT32_MAX;
 }
 
+/* Of each interface, over the epochs of its link. */
+static int
+add_up(struct pr_trace_writer *w, const struct pr_trace_statistics *s, size_t count,
+	struct pr_error *err)
+{
+	for (size_t i = 0, at; i < count; i++) {
+		struct trace_interface *interface;
+
+		if (pr_trace_interface(w, s[i].name, s[i].link, s[i].linktype, &at, err) <
+			0)
+			return -1;
+		interface = &w->interfaces[at];
+		interface->told = true;
+		interface->received += s[i].received;
+		interface->dropped_kernel += s[i].dropped_kernel;
+		interface->dropped_interface += s[i].dropped_interface;
+	}
+	return 0;
+}
+
+/*
+ * Readers of one link type only (libpcap) refuse a file for an interface of another, though nothing
+ * was captured on it.
+ */
+static bool
+goes_with_the_others(
+	const struct pr_trace_writer *w, const struct trace_interface *interface)
+{
+	for (size_t i = 0; i < w->interface_count; i++)
+		if (is_written(&w->interfaces[i]) &&
+			w->interfaces[i].linktype == interface->linktype)
+			return true;
+	return !w->written_interfaces;
+}
+
+static int
+write_silent(struct pr_trace_writer *w, struct pr_error *err)
+{
+	for (size_t i = 0; i < w->interface_count; i++) {
+		struct trace_interface *interface = &w->interfaces[i];
+
+		if (interface->told && !is_written(interface) &&
+			goes_with_the_others(w, interface) &&
+			write_interface(w, interface, false, &interface->number, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* libpcap refuses a file without an interface: an answer without any has one that says so. */
 static int
-finish_empty(struct pr_trace_writer *w, const struct pr_trace_statistics *s,
-	const char *const *comments, size_t comment_count, struct pr_error *err)
+finish_empty(struct pr_trace_writer *w, const char *const *comments, size_t comment_count,
+	struct pr_error *err)
 {
 	struct trace_interface none = {.name = (char *)"none", .linktype = 1};
 	struct trace_interface *interface = w->interface_count ? w->interfaces : &none;
 
 	if (write_interface(w, interface, false, &interface->number, err) < 0)
 		return -1;
-	return write_statistics(w, interface, s, comments, comment_count, err);
+	return write_statistics(w, interface, comments, comment_count, err);
 }
 
 int
@@ -303,16 +379,15 @@ pr_pcapng_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *st
 {
 	size_t commented = 0; /* what is said of the whole answer is said once */
 
+	if (add_up(w, statistics, statistic_count, err) < 0 || write_silent(w, err) < 0)
+		return -1;
 	if (!w->written_interfaces)
-		return finish_empty(w, NULL, comments, comment_count, err);
+		return finish_empty(w, comments, comment_count, err);
 	for (size_t i = 0; i < w->interface_count; i++) {
-		const struct trace_interface *interface = &w->interfaces[i];
-
-		if (!is_written(interface))
+		if (!is_written(&w->interfaces[i]))
 			continue;
-		if (write_statistics(w, interface,
-			    statistics_of(statistics, statistic_count, interface->name),
-			    comments, commented ? 0 : comment_count, err) < 0)
+		if (write_statistics(w, &w->interfaces[i], comments,
+			    commented ? 0 : comment_count, err) < 0)
 			return -1;
 		commented = comment_count;
 	}

@@ -37,6 +37,7 @@ known_link(const struct reply *r, const Packrack__LinkInfo *link)
 	for (size_t i = 0; i < r->status.n_links; i++)
 		if (r->links[i]->epoch == link->epoch && r->links[i]->link == link->link &&
 			r->links[i]->linktype == link->linktype &&
+			(r->links[i]->speed == link->speed || !link->speed) &&
 			!strcmp(r->links[i]->name, link->name))
 			return true;
 	return false;

@@ -13,6 +13,9 @@ struct trace_interface {
 	int64_t first, last; /* times of its packets */
 	uint32_t number; /* in the file; UINT32_MAX: not written yet */
 	uint32_t ancient; /* the one for times before 1970 */
+	uint64_t speed; /* 0 unknown */
+	bool speeds_differ, told; /* told: the next three are known */
+	uint64_t received, dropped_kernel, dropped_interface;
 };
 
 struct trace_link {
@@ -38,6 +41,10 @@ struct pr_trace_writer {
 	uint64_t packets, clamped;
 	struct pr_trace_hash *hash;
 };
+
+/* The interface of this name and link type, made if there is none; -1: no memory. */
+int pr_trace_interface(struct pr_trace_writer *w, const char *name, uint16_t link,
+	uint16_t linktype, size_t *out, struct pr_error *err);
 
 int pr_pcap_begin(struct pr_trace_writer *w, struct pr_error *err);
 int pr_pcap_packet(struct pr_trace_writer *w, const struct pr_packet *p,

@@ -45,12 +45,17 @@ pr_trace_destroy(struct pr_trace_writer **wp)
 	free(w);
 }
 
-static int
-interface_find(struct pr_trace_writer *w, const char *name, uint16_t linktype, size_t *out,
-	struct pr_error *err)
+int
+pr_trace_interface(struct pr_trace_writer *w, const char *name, uint16_t link,
+	uint16_t linktype, size_t *out, struct pr_error *err)
 {
 	struct trace_interface *grown;
+	char made_up[24];
 
+	if (!name || !name[0]) {
+		snprintf(made_up, sizeof(made_up), "link %u", link);
+		name = made_up;
+	}
 	for (*out = 0; *out < w->interface_count; ++*out)
 		if (w->interfaces[*out].linktype == linktype &&
 			!strcmp(w->interfaces[*out].name, name))
@@ -81,13 +86,11 @@ link_add(struct pr_trace_writer *w, const struct pr_trace_link *link, size_t *in
 {
 	struct trace_link *grown;
 	size_t interface;
-	char made_up[24];
 
 	if (w->link_count >= LINKS_MAX)
 		return pr_error_set(err, "more than %d links in one answer", LINKS_MAX);
-	snprintf(made_up, sizeof(made_up), "link %u", link->link);
-	if (interface_find(w, link->name && link->name[0] ? link->name : made_up,
-		    link->linktype, &interface, err) < 0)
+	if (pr_trace_interface(w, link->name, link->link, link->linktype, &interface, err) <
+		0)
 		return -1;
 	grown = reallocarray(w->links, w->link_count + 1, sizeof(*grown));
 	if (!grown)
@@ -115,6 +118,15 @@ link_find(const struct pr_trace_writer *w, uint64_t epoch, uint16_t link, uint16
 	return false;
 }
 
+static void
+learn_speed(struct trace_interface *interface, uint64_t speed)
+{
+	if (speed && interface->speed && speed != interface->speed)
+		interface->speeds_differ = true;
+	if (speed)
+		interface->speed = speed;
+}
+
 int
 pr_trace_link(
 	struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err)
@@ -123,9 +135,11 @@ pr_trace_link(
 
 	if (!w->begun && link->snaplen > w->snaplen && link->snaplen <= INT32_MAX)
 		w->snaplen = link->snaplen;
-	if (link_find(w, link->epoch, link->link, link->linktype, &index))
-		return 0;
-	return link_add(w, link, &index, err);
+	if (!link_find(w, link->epoch, link->link, link->linktype, &index) &&
+		link_add(w, link, &index, err) < 0)
+		return -1;
+	learn_speed(&w->interfaces[w->links[index].interface], link->speed);
+	return 0;
 }
 
 static struct trace_interface *

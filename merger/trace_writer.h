@@ -15,8 +15,10 @@
  * An answer as a trace file: pcapng (ns), pcap (us) or pcap (ns). Our own codec, no libpcap.
  * Streaming: nothing is sought back to, so a pipe does. No allocation per packet.
  *
- * pcapng: one interface per link name and link type. Packets from before 1970 stand on an interface
- * of their own, with if_tsoffset, so every time that we have can be told.
+ * pcapng: one interface per link name and link type, also for links of which statistics are given and
+ * that have no packet in the answer (but of no other link type than those that have: libpcap would
+ * refuse the file). Packets from before 1970 stand on an interface of their own, with if_tsoffset, so
+ * every time that we have can be told. A speed is told where all epochs of the link agree on it.
  * pcap: one link type; seconds are 32 bits (readers take them as signed or as unsigned): times
  * outside 1901..2106 are clamped and counted.
  */
@@ -33,10 +35,13 @@ struct pr_trace_link {
 	uint16_t link, linktype;
 	uint32_t snaplen;
 	const char *name; /* copied; NULL or "": "link N" */
+	uint64_t speed; /* bits/s; 0 unknown */
 };
 
 struct pr_trace_statistics {
-	const char *name; /* of the link */
+	const char
+		*name; /* of the link; several of one name, as of several epochs, add up */
+	uint16_t link, linktype;
 	uint64_t received; /* packets that got a seq, or 0 */
 	uint64_t dropped_kernel, dropped_interface;
 };

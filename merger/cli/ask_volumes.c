@@ -170,6 +170,7 @@ link_info(Packrack__LinkInfo *to, const struct pr_facts *facts)
 	to->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
 	to->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
 	to->name = (char *)pr_facts_name(facts);
+	to->speed = facts->speed;
 }
 
 /* The question for the link types there are, and the sink for their names. */

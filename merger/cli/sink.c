@@ -100,7 +100,8 @@ open_trace(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 			.link = (uint16_t)links[i]->link,
 			.linktype = (uint16_t)links[i]->linktype,
 			.snaplen = links[i]->snaplen,
-			.name = links[i]->name};
+			.name = links[i]->name,
+			.speed = links[i]->speed};
 
 		if (pr_trace_link(s->trace, &link, err) < 0)
 			return -1;
@@ -218,6 +219,8 @@ finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
 		const Packrack__Ledger *l = c->ledgers[i];
 
 		statistics[i] = (struct pr_trace_statistics){.name = l->name,
+			.link = (uint16_t)l->link,
+			.linktype = (uint16_t)l->linktype,
 			.received = l->last_seq,
 			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
 			.dropped_interface = l->dropped_interface};

@@ -46,6 +46,7 @@
  *   GONE      link u16, first log u64, last log u64 (as RESEND), first seq u64, last seq u64 (both 0, or
  *             1 <= first <= last), first time i64, last time i64, count u64
  *   STOP, QUIT, IDENTIFY, RESET, DISCONNECT, RECONNECT   command u64, seconds u32
+ *   PORT      link u16, speed u64 (not 0)
  *
  * number counts up per (sender nonce, type); receivers refuse what they have seen or what is older
  * than the replay window (frames may overtake each other a little, see struct pr_replay).
@@ -77,7 +78,8 @@ enum pr_frame_type {
 	PR_FRAME_RESET = 11,
 	PR_FRAME_DISCONNECT = 12,
 	PR_FRAME_RECONNECT = 13,
-	PR_FRAME_TYPES = 14
+	PR_FRAME_PORT = 14, /* an older node counts it as bad, and goes on */
+	PR_FRAME_TYPES = 15
 };
 
 /*
@@ -197,6 +199,12 @@ struct pr_command {
 	uint32_t seconds; /* IDENTIFY: how long; else 0 */
 };
 
+/* PORT: what the dispatcher knows of a link's i-port, told now and then after a MARK. */
+struct pr_port {
+	uint16_t link;
+	uint64_t speed; /* bits/s, when the capture began */
+};
+
 struct pr_frame {
 	uint8_t dst[PR_MAC_LEN], src[PR_MAC_LEN];
 	struct pr_frame_header header;
@@ -209,6 +217,7 @@ struct pr_frame {
 		struct pr_resend resend;
 		struct pr_gone gone;
 		struct pr_command command;
+		struct pr_port port;
 		struct {
 			const uint8_t
 				*data; /* TSLOG body, see tslog.h; points into the frame */

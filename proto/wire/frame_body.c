@@ -96,6 +96,11 @@ static const struct pr_field command_items[] = {
 	PR_INT(struct pr_command, seconds),
 };
 
+static const struct pr_field port_items[] = {
+	PR_INT(struct pr_port, link),
+	PR_INT(struct pr_port, speed),
+};
+
 static bool
 ann_valid(const struct pr_frame *f)
 {
@@ -138,6 +143,12 @@ gone_valid(const struct pr_frame *f)
 	bool seqs_known = g->first_seq >= 1 && g->first_seq <= g->last_seq;
 	return g->first_log >= 1 && g->first_log <= g->last_log &&
 	       (seqs_known || (g->first_seq == 0 && g->last_seq == 0));
+}
+
+static bool
+port_valid(const struct pr_frame *f)
+{
+	return f->body.port.speed != 0;
 }
 
 static bool
@@ -214,4 +225,5 @@ const struct pr_frame_row pr_frame_rows[PR_FRAME_TYPES] = {
 	[PR_FRAME_RESET] = {"RESET", ROW(command_items, NULL)},
 	[PR_FRAME_DISCONNECT] = {"DISCONNECT", ROW(command_items, NULL)},
 	[PR_FRAME_RECONNECT] = {"RECONNECT", ROW(command_items, NULL)},
+	[PR_FRAME_PORT] = {"PORT", ROW(port_items, port_valid)},
 };

@@ -71,6 +71,12 @@ static const struct pr_field deleted_items[] = {
 	PR_NAME(struct pr_ledger_deleted, by),
 };
 
+static const struct pr_field port_items[] = {
+	PR_INT(struct pr_ledger_port, epoch),
+	PR_INT(struct pr_ledger_port, link),
+	PR_INT(struct pr_ledger_port, speed),
+};
+
 /* Ranges that readers take differences of. */
 static bool
 loss_valid(const struct pr_ledger_entry *e)
@@ -92,6 +98,12 @@ index_valid(const struct pr_ledger_entry *e)
 	return i->segments > 0 && i->first_sequence <= UINT64_MAX - i->segments;
 }
 
+static bool
+port_valid(const struct pr_ledger_entry *e)
+{
+	return e->u.port.speed > 0;
+}
+
 static const struct {
 	struct pr_fields fields;
 	bool (*valid)(const struct pr_ledger_entry *e);
@@ -103,6 +115,7 @@ static const struct {
 	[PR_LEDGER_DIRECTORY] = {PR_FIELDS(directory_items), directory_valid},
 	[PR_LEDGER_INDEX] = {PR_FIELDS(index_items), index_valid},
 	[PR_LEDGER_DELETED] = {PR_FIELDS(deleted_items), NULL},
+	[PR_LEDGER_PORT] = {PR_FIELDS(port_items), port_valid},
 };
 
 static bool

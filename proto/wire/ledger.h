@@ -24,6 +24,7 @@
  *   INDEX      first sequence u64, check u64, segments u32 (not 0), bytes u32, link u16, level u16,
  *              handle 40 bytes
  *   DELETED    at i64, until i64, records u64, bytes u64, link u16, by name
+ *   PORT       epoch u64, link u16, speed u64 (not 0)
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
@@ -34,6 +35,7 @@ enum pr_ledger_type {
 	PR_LEDGER_DIRECTORY = 5, /* stream "segments": where a segment lies */
 	PR_LEDGER_INDEX = 6, /* stream "segments": where the index of some segments lies */
 	PR_LEDGER_DELETED = 7, /* somebody had a link's oldest packets deleted */
+	PR_LEDGER_PORT = 8, /* the interface of (epoch, link) is so fast */
 };
 
 enum pr_loss_reason {
@@ -105,6 +107,13 @@ struct pr_ledger_link {
 	char name[PR_NAME_MAX + 1];
 };
 
+/* Only where it is known: a card may not say, and a trace file has none. */
+struct pr_ledger_port {
+	uint64_t epoch;
+	uint16_t link;
+	uint64_t speed; /* bits/s */
+};
+
 struct pr_ledger_entry {
 	uint8_t type;
 	union {
@@ -115,6 +124,7 @@ struct pr_ledger_entry {
 		struct pr_ledger_directory directory;
 		struct pr_ledger_index index;
 		struct pr_ledger_deleted deleted;
+		struct pr_ledger_port port;
 	} u;
 };
 

@@ -79,7 +79,7 @@ put_frames(void)
 		GOLDEN(golden_tslog), GOLDEN(golden_mark), GOLDEN(golden_resend),
 		GOLDEN(golden_gone), GOLDEN(golden_stop), GOLDEN(golden_quit),
 		GOLDEN(golden_identify), GOLDEN(golden_reset), GOLDEN(golden_disconnect),
-		GOLDEN(golden_reconnect), GOLDEN(golden_keyed_stop)};
+		GOLDEN(golden_reconnect), GOLDEN(golden_port), GOLDEN(golden_keyed_stop)};
 
 	for (size_t i = 0; i < COUNT(golden); i++)
 		for (unsigned char mode = 0; mode < 16; mode += 7) {
@@ -193,6 +193,7 @@ put_ledger(void)
 		{.type = PR_LEDGER_BOOT, .u.boot = {1000, 99, "node1"}},
 		{.type = PR_LEDGER_DELETED, .u.deleted = {1000, 900, 3, 4096, 1, "ann"}},
 		{.type = PR_LEDGER_LINK, .u.link = {7, 1, 1, 65535, "tap0"}},
+		{.type = PR_LEDGER_PORT, .u.port = {7, 1, 1000000000}},
 		{.type = PR_LEDGER_DIRECTORY,
 			.u.directory = {.epoch = 7, .last_seq = 9, .count = 9}},
 	};

@@ -39,7 +39,7 @@ time.sleep(60)'
 }
 
 begin() {
-	"$RACK" up -n 3 || return 1
+	"$RACK" up -n 3 --links 2 || return 1
 	# packets from before are not in it: a quiet start
 	background "$LAB_DIR/silent.log" silent_reader
 	background "$LAB_DIR/tshark.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57012 -w "$LAB_DIR/tshark.pcapng"
@@ -83,6 +83,22 @@ ends_complete() {
 	grep -q "^complete: 2[0-9]* packets match" "$LAB_DIR/follow.log"
 }
 
+# A block for each link, also for the one without packets, with its speed, and with drops of its own.
+blocks_of_links() {
+	local said got speed
+	"$BUILD/packrack" export -w "$LAB_DIR/udp.pcapng" udp dst port 53 || return 1
+	said=$(tests/system/pcapng_blocks.py "$LAB_DIR/udp.pcapng") || return 1
+	echo "$said"
+	speed=$("$RACK" exec disp ethtool tap0 | sed -n 's/.*Speed: \([0-9]*\)Mb.*/\1000000/p')
+	[ "$(wc -l <<< "$said")" = 4 ] &&
+		grep -qE "^interface 0 tap0 description=packrack link 0 of epoch [0-9a-f]{16} filter=udp dst port 53 resolution=9 speed=${speed:-none}$" <<< "$said" &&
+		grep -qE "^interface 1 tap1 description=packrack link 1 of .* speed=${speed:-none}$" <<< "$said" || return 1
+	got=$("$BUILD/packrack" query --count --json | jq '.ledgers // .completeness.ledgers | map({(.name): .last_seq}) | add')
+	grep -qE "^statistics 0 accepted=20000 dropped=0 os_dropped=0 received=$(jq .tap0 <<< "$got")$" <<< "$said" &&
+		grep -qE "^statistics 1 accepted=0 dropped=0 os_dropped=0 received=$(jq .tap1 <<< "$got")$" <<< "$said" || { echo "$got"; return 1; }
+	capinfos "$LAB_DIR/udp.pcapng" | grep -cE "Name = tap[01]$|Number of packets = (20000|0)$|Speed = $speed$" | grep -qx 6
+}
+
 # Wireshark takes an extcap folder from its environment only where it has no privileges.
 prepare_extcap() {
 	mkdir -p "$LAB_DIR/extcap"
@@ -123,6 +139,9 @@ run_step "--follow ends complete" ends_complete
 run_step "an export of all" sh -c "\"$RACK\" drain --keep-running --timeout 30 && \"$BUILD/packrack\" export -w '$LAB_DIR/all.pcapng'"
 numbered "$LAB_DIR/all.pcapng" > "$LAB_DIR/all.pcap"
 run_step "it has them all" has "$LAB_DIR/all.pcapng" 20000
+if command -v capinfos > /dev/null; then
+	run_step "an interface block for each link, with its own statistics" blocks_of_links
+fi
 for reader in follow tshark own; do
 	run_step "$reader: the same packets, times and order" equal "$reader"
 done

@@ -182,6 +182,11 @@ START_TEST(book_keeps_the_latest)
 	e.u.link = (struct pr_ledger_link){.epoch = 1, .link = 2, .name = "left"};
 	ck_assert_int_eq(pr_book_take(&book, &e, &err), 0);
 	ck_assert_str_eq(pr_facts_name(pr_book_find(&book, 1, 2)), "left");
+	ck_assert_uint_eq(pr_book_find(&book, 1, 2)->speed, 0);
+	e.type = PR_LEDGER_PORT;
+	e.u.port = (struct pr_ledger_port){1, 2, 1000000000};
+	ck_assert_int_eq(pr_book_take(&book, &e, &err), 0);
+	ck_assert_uint_eq(pr_book_find(&book, 1, 2)->speed, 1000000000);
 	take_loss(&book, 1, 5, 5);
 	take_loss(&book, 6, 6, 1); /* joins it */
 	take_loss(&book, 7, 9, 1); /* one of three: does not */

@@ -65,6 +65,7 @@ struct seen {
 	unsigned marks, losses, links, directories;
 	struct pr_ledger_mark mark;
 	struct pr_ledger_link link;
+	struct pr_ledger_port port;
 	struct pr_loss loss;
 	uint64_t directory_packets;
 };
@@ -117,6 +118,8 @@ see_ledger(void *arg, const struct sfs_record *record)
 		} else if (e.type == PR_LEDGER_LOSS) {
 			seen->loss = e.u.loss;
 			seen->losses++;
+		} else if (e.type == PR_LEDGER_PORT) {
+			seen->port = e.u.port;
 		} else if (e.type == PR_LEDGER_DIRECTORY) {
 			seen->directories++;
 			seen->directory_packets += e.u.directory.count;
@@ -273,6 +276,7 @@ START_TEST(test_reset_tells_again)
 	struct pr_ledger_boot boot = {.time = 5, .nonce = 3, .name = "log1"};
 	struct pr_ledger_link old = {.epoch = 1, .link = 2, .name = "before"};
 	struct pr_ledger_link link = {.epoch = 9, .link = 2, .name = "tap0"};
+	struct pr_port port = {.link = 2, .speed = 10000000000};
 	char name[64] = "";
 	struct seen seen;
 
@@ -280,6 +284,7 @@ START_TEST(test_reset_tells_again)
 	pr_append_boot(a, &boot);
 	pr_append_link(a, &old);
 	pr_append_link(a, &link);
+	pr_append_port(a, 9, &port);
 	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
 	ck_assert_int_eq(pr_append_reset(a, NULL), 0);
 	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
@@ -289,6 +294,8 @@ START_TEST(test_reset_tells_again)
 	ck_assert_uint_eq(seen.links, 1);
 	ck_assert_uint_eq(seen.link.epoch, 9);
 	ck_assert_str_eq(seen.link.name, "tap0");
+	ck_assert_uint_eq(seen.port.epoch, 9);
+	ck_assert_uint_eq(seen.port.speed, 10000000000);
 	ck_assert_str_eq(name, "log1");
 	pr_append_destroy(&a);
 	volume_end(sfs);

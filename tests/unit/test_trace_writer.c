@@ -27,18 +27,28 @@ open_writer(bool threaded, struct pr_output *out, enum pr_trace_format format,
 }
 
 static void
-close_writer(struct pr_trace_writer *w, struct pr_output *out, const char *comment)
+read_back(struct pr_trace_writer *w, struct pr_output *out)
 {
-	struct pr_error err = {""};
-	struct pr_trace_statistics s = {"tap0", 9, 2, 1};
-
-	ck_assert_msg(pr_trace_finish(w, &s, 1, &comment, comment ? 1 : 0, &err) == 0, "%s",
-		err.text);
 	pr_trace_destroy(&w);
 	pr_output_free(out);
 	rewind(file);
 	got_len = fread(got, 1, sizeof(got), file);
 	fclose(file);
+}
+
+static void
+close_writer(struct pr_trace_writer *w, struct pr_output *out, const char *comment)
+{
+	struct pr_error err = {""};
+	struct pr_trace_statistics s = {.name = "tap0",
+		.linktype = 1,
+		.received = 9,
+		.dropped_kernel = 2,
+		.dropped_interface = 1};
+
+	ck_assert_msg(pr_trace_finish(w, &s, 1, &comment, comment ? 1 : 0, &err) == 0, "%s",
+		err.text);
+	read_back(w, out);
 }
 
 static struct pr_packet
@@ -74,12 +84,18 @@ expect(const uint8_t *want, size_t len)
 }
 
 static void
-link_tap0(struct pr_trace_writer *w)
+link_tap0_at(struct pr_trace_writer *w, uint64_t speed)
 {
 	struct pr_trace_link link = {
-		.epoch = 5, .linktype = 1, .snaplen = 96, .name = "tap0"};
+		.epoch = 5, .linktype = 1, .snaplen = 96, .name = "tap0", .speed = speed};
 
 	ck_assert_int_eq(pr_trace_link(w, &link, NULL), 0);
+}
+
+static void
+link_tap0(struct pr_trace_writer *w)
+{
+	link_tap0_at(w, UINT64_C(10000000000));
 }
 
 START_TEST(test_pcap_golden)
@@ -143,9 +159,14 @@ START_TEST(test_pcapng_golden)
 		0, /* SHB */
 		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 14, 0, 'p', 'a', 'c',
 		'k', 'r', 'a', 'c', 'k', ' ', '0', '.', '1', '.', '0', 0, 0, 0, 0, 0, 0, 52,
-		0, 0, 0, 1, 0, 0, 0, 48, 0, 0, 0, 1, 0, 0, 0, 0, 0, 4, 0, /* IDB, 262144 */
-		2, 0, 4, 0, 't', 'a', 'p', '0', 9, 0, 1, 0, 9, 0, 0, 0, /* name, ns */
-		11, 0, 4, 0, 0, 'a', 'r', 'p', 0, 0, 0, 0, 48, 0, 0, 0, /* filter */
+		0, 0, 0, 1, 0, 0, 0, 108, 0, 0, 0, 1, 0, 0, 0, 0, 0, 4, 0, /* IDB, 262144 */
+		2, 0, 4, 0, 't', 'a', 'p', '0', 3, 0, 41, 0, /* name, description */
+		'p', 'a', 'c', 'k', 'r', 'a', 'c', 'k', ' ', 'l', 'i', 'n', 'k', ' ', '0',
+		' ', 'o', 'f', ' ', 'e', 'p', 'o', 'c', 'h', ' ', '0', '0', '0', '0', '0',
+		'0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '5', 0, 0, 0, /* pad */
+		8, 0, 8, 0, 0, 0xe4, 0x0b, 0x54, 2, 0, 0, 0, /* 10 Gbit/s */
+		9, 0, 1, 0, 9, 0, 0, 0, /* ns */
+		11, 0, 4, 0, 0, 'a', 'r', 'p', 0, 0, 0, 0, 108, 0, 0, 0, /* filter */
 	};
 	static const uint8_t packet_block[] = {
 		6,
@@ -252,6 +273,94 @@ START_TEST(test_pcapng_unused_interface)
 }
 END_TEST
 
+static uint64_t
+little(const uint8_t *at, unsigned bytes)
+{
+	return bytes ? at[0] | little(at + 1, bytes - 1) << 8 : 0;
+}
+
+/* The n-th block of this type, or NULL. */
+static const uint8_t *
+block_of(uint32_t type, unsigned n)
+{
+	for (size_t at = 0, len; at + 12 <= got_len; at += len) {
+		len = little(got + at + 4, 4);
+		ck_assert_uint_ge(len, 12);
+		if (little(got + at, 4) == type && n-- == 0)
+			return got + at;
+	}
+	return NULL;
+}
+
+/* The number in an option of a block whose options begin at `from`; -1: not there. */
+static int64_t
+option_of(const uint8_t *block, size_t from, uint16_t code)
+{
+	for (size_t at = from; at + 4 < little(block + 4, 4);) {
+		size_t len = little(block + at + 2, 2);
+
+		if (little(block + at, 2) == code && len == 8)
+			return (int64_t)little(block + at + 4, 8);
+		at += 4 + (len + 3) / 4 * 4;
+	}
+	return -1;
+}
+
+/* Each link of the answer has an interface and its own drops, though it has no packet there. */
+START_TEST(test_pcapng_silent_links)
+{
+	static const struct pr_trace_statistics s[] = {
+		{.name = "tap0", .linktype = 1, .received = 9, .dropped_kernel = 2},
+		{.name = "tap0", .linktype = 1, .received = 30, .dropped_interface = 4},
+		{.name = "tap1", .link = 1, .linktype = 1, .dropped_kernel = 7},
+		{.name = "any", .link = 2, .linktype = 113, .received = 1},
+		{.name = "", .link = 3, .linktype = 1, .received = 5},
+	};
+	struct pr_trace_link again = {
+		.epoch = 6, .linktype = 1, .name = "tap0", .speed = 1000};
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+
+	link_tap0(w);
+	ck_assert_int_eq(pr_trace_link(w, &again, NULL), 0);
+	write_packet(w, 77, 1);
+	ck_assert_int_eq(pr_trace_finish(w, s, 5, NULL, 0, NULL), 0);
+	read_back(w, &out);
+	/* two speeds: none is the interface's */
+	ck_assert_int_eq(option_of(block_of(1, 0), 16, 8), -1);
+	ck_assert_ptr_nonnull(memmem(got, got_len, ", 0 of 0000000000000006", 23));
+	ck_assert_ptr_nonnull(memmem(block_of(1, 1), 40, "tap1", 4));
+	ck_assert_ptr_nonnull(memmem(block_of(1, 2), 40, "link 3", 6));
+	ck_assert_ptr_null(block_of(1, 3)); /* libpcap would refuse a file with "any" */
+	ck_assert_int_eq(option_of(block_of(5, 0), 20, 4), 39);
+	ck_assert_int_eq(option_of(block_of(5, 0), 20, 5), 4);
+	ck_assert_int_eq(option_of(block_of(5, 0), 20, 7), 2);
+	ck_assert_int_eq(option_of(block_of(5, 1), 20, 4), 0);
+	ck_assert_int_eq(option_of(block_of(5, 1), 20, 7), 7);
+	ck_assert_int_eq(option_of(block_of(5, 1), 20, 2), -1); /* begins never */
+	ck_assert_uint_eq(little(block_of(5, 2) + 8, 4), 2);
+	ck_assert_int_eq(option_of(block_of(5, 2), 20, 4), 5);
+}
+END_TEST
+
+START_TEST(test_pcapng_speed)
+{
+	struct pr_output out;
+	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+
+	link_tap0(w);
+	link_tap0_at(w, 0);
+	write_packet(w, 77, 1);
+	close_writer(w, &out, NULL);
+	ck_assert_int_eq(option_of(block_of(1, 0), 16, 8), INT64_C(10000000000));
+	w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	link_tap0_at(w, 0);
+	write_packet(w, 77, 1);
+	close_writer(w, &out, NULL);
+	ck_assert_int_eq(option_of(block_of(1, 0), 16, 8), -1);
+}
+END_TEST
+
 START_TEST(test_long_comment)
 {
 	char *comment = malloc(100001);
@@ -321,6 +430,8 @@ main(void)
 	tcase_add_loop_test(t, test_pcapng_ancient, 0, 2);
 	tcase_add_loop_test(t, test_pcapng_empty, 0, 2);
 	tcase_add_loop_test(t, test_pcapng_unused_interface, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_silent_links, 0, 2);
+	tcase_add_loop_test(t, test_pcapng_speed, 0, 2);
 	tcase_add_loop_test(t, test_long_comment, 0, 2);
 	tcase_add_loop_test(t, test_big_packets, 0, 2);
 	tcase_add_loop_test(t, test_reader_gone, 0, 2);

@@ -42,6 +42,7 @@ static const struct golden goldens[] = {
 	GOLDEN("RESET", golden_reset),
 	GOLDEN("DISCONNECT", golden_disconnect),
 	GOLDEN("RECONNECT", golden_reconnect),
+	GOLDEN("PORT", golden_port),
 	{"STOP", golden_keyed_stop, sizeof golden_keyed_stop, &rack_key},
 };
 #define GOLDENS (int)(sizeof goldens / sizeof goldens[0])
@@ -237,8 +238,8 @@ START_TEST(odd_bodies)
 		uint8_t value;
 		enum pr_frame_result result;
 	} cases[] = {
-		{"STOP", 15, 0, PR_FRAME_BAD_TYPE}, {"STOP", 15, 14, PR_FRAME_BAD_TYPE},
-		{"STOP", 15, 255, PR_FRAME_BAD_TYPE},
+		{"STOP", 15, 0, PR_FRAME_BAD_TYPE}, {"STOP", 15, 15, PR_FRAME_BAD_TYPE},
+		{"STOP", 15, 255, PR_FRAME_BAD_TYPE}, {"STOP", 15, 14, PR_FRAME_BAD_BODY},
 		{"STOP", 48, 1, PR_FRAME_BAD_VERSION}, /* reserved */
 		{"ANN", 54, 65, PR_FRAME_BAD_BODY}, /* name too long */
 		{"ANN", 54, 5, PR_FRAME_BAD_BODY}, /* everything shifts */
@@ -248,7 +249,7 @@ START_TEST(odd_bodies)
 		{"ANN_ACK", 56, 0x80, PR_FRAME_BAD_BODY}, /* hold time beyond reason */
 		{"STATUS", 54, 3, PR_FRAME_BAD_BODY}, {"STATUS", 54, 2, PR_FRAME_OK},
 		{"STATUS", 55, 101, PR_FRAME_BAD_BODY},
-		{"STATUS", 200, 14, PR_FRAME_BAD_BODY},
+		{"STATUS", 200, 15, PR_FRAME_BAD_BODY},
 		{"STATUS", 201, 2, PR_FRAME_BAD_BODY},
 		{"MARK", 70, 2, PR_FRAME_BAD_BODY}, /* stopping */
 		{"MARK", 72, 1, PR_FRAME_BAD_BODY}, /* more here than there are */
@@ -288,6 +289,11 @@ START_TEST(encoder_refuses)
 	REFUSED();
 	f.header.type = PR_FRAME_TYPES;
 	REFUSED();
+	memset(&f.body, 0, sizeof f.body);
+	f.header.type = PR_FRAME_PORT;
+	REFUSED(); /* a speed that is not known is not told */
+	f.body.port.speed = 1;
+	TAKEN();
 	memset(&f.body, 0, sizeof f.body);
 	f.header.type = PR_FRAME_MARK;
 	TAKEN(); /* a dispatcher without links */

@@ -86,6 +86,13 @@ static const uint8_t golden_deleted[] = {
 	0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* bytes */
 	0x05, 0x00, 0x03, 'a', 'n', 'n',                /* link, by */
 };
+
+static const uint8_t golden_port[] = {
+	0x08, 0x01, 0x12, 0x00,
+	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80, /* epoch */
+	0x02, 0x00,                                     /* link */
+	0x00, 0xe4, 0x0b, 0x54, 0x02, 0x00, 0x00, 0x00, /* speed: 10 Gbit/s */
+};
 /* clang-format on */
 
 #define GOLDEN(bytes)                                                                      \
@@ -97,8 +104,8 @@ static const struct {
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
 	GOLDEN(golden_link), GOLDEN(golden_directory), GOLDEN(golden_index),
-	GOLDEN(golden_deleted)};
-#define GOLDENS 7
+	GOLDEN(golden_deleted), GOLDEN(golden_port)};
+#define GOLDENS 8
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int
@@ -224,6 +231,8 @@ START_TEST(odd_entries)
 	ck_assert(!pr_ledger_store(&w, &e));
 	e = (struct pr_ledger_entry){.type = PR_LEDGER_LOSS, .u.loss.first_seq = 1};
 	ck_assert(!pr_ledger_store(&w, &e));
+	e = (struct pr_ledger_entry){.type = PR_LEDGER_PORT, .u.port.epoch = 1};
+	ck_assert(!pr_ledger_store(&w, &e)); /* a speed of 0 */
 	e = (struct pr_ledger_entry){
 		.type = PR_LEDGER_DIRECTORY, .u.directory.min_time = 1};
 	ck_assert(!pr_ledger_store(&w, &e));
