@@ -30,9 +30,13 @@ add_held(struct pr_summarizer *z, const struct pr_segment_header *h,
 	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
 		return pr_stretch_add_range(s, h->first_seq, last_seq, h->first_otime,
 			h->last_otime, &z->held, NULL);
-	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++)
-		rc = pr_stretch_add(s, h->first_seq + sketch->seqs[i],
-			i ? h->last_otime : h->first_otime, &z->held, NULL);
+	/* a stretch may have to end within a segment: of both it is only known that they are in its times */
+	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++) {
+		uint64_t seq = h->first_seq + sketch->seqs[i];
+
+		rc = pr_stretch_add_range(
+			s, seq, seq, h->first_otime, h->last_otime, &z->held, NULL);
+	}
 	return rc;
 }
 

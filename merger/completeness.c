@@ -336,9 +336,27 @@ pr_completeness_doubles(const struct pr_completeness *c)
 }
 
 void
+pr_completeness_loose(struct pr_completeness *c)
+{
+	c->loose = true;
+}
+
+bool
+pr_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last)
+{
+	if (*first <= line->below.seq)
+		*first = line->below.seq + 1;
+	if (line->above.seq && *last >= line->above.seq)
+		*last = line->above.seq - 1;
+	return *first <= *last;
+}
+
+void
 pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first, uint64_t last,
 	int64_t low, int64_t high)
 {
+	if (!pr_completeness_clip(&c->lines[line], &first, &last))
+		return;
 	if (c->hole_count >= PR_COMPLETENESS_HOLES_MAX ||
 		!pr_completeness_grow((void **)&c->holes, c->hole_count, &c->hole_room,
 			sizeof(*c->holes))) {

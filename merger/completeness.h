@@ -58,6 +58,8 @@ void pr_completeness_why(
 /* What a Batch says. -1 when it makes no sense or memory is short. */
 int pr_completeness_batch(struct pr_completeness *c, int node, const Packrack__Batch *batch,
 	struct pr_error *err);
+/* What is told as held may lie outside the time range, too: of some only about when they were is known. */
+void pr_completeness_loose(struct pr_completeness *c);
 /* The node has answered to its end: losses, evictions, ledgers. */
 int pr_completeness_end(struct pr_completeness *c, int node, const Packrack__End *end,
 	struct pr_error *err);

@@ -92,6 +92,7 @@ struct pr_completeness {
 	uint64_t held, told; /* distinct, and summed over nodes */
 	size_t bytes;
 	bool cut, failed_memory;
+	bool loose; /* some told what they hold of times beyond the range, too */
 	int64_t cut_otime;
 	size_t *active; /* sweep's scratch: pieces that may cover the present seq */
 	size_t active_room;
@@ -102,6 +103,11 @@ struct line *pr_completeness_line(struct pr_completeness *c, uint64_t epoch, uin
 /* Records a hole, or counts it when there are too many. */
 void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first,
 	uint64_t last, int64_t low, int64_t high);
+/*
+ * otime never falls as seq grows: what is not between the edges, as far as they are known, is not of the
+ * time range. false: nothing of *first..*last is left.
+ */
+bool pr_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last);
 /* Grows an array to hold count + 1 items of size; false: no memory. */
 bool pr_completeness_grow(void **items, size_t count, size_t *room, size_t size);
 /* From all nodes' ledgers: has it ended, and how far is it settled. */

@@ -253,7 +253,9 @@ explain_all(struct report *r)
 	for (size_t i = 0; i < c->hole_count; i++) {
 		if (c->holes[i].line != line)
 			begin_line(r, line = c->holes[i].line, &loss);
-		if (c->lines[line].in_scope)
+		if (c->lines[line].in_scope &&
+			pr_completeness_clip(
+				&c->lines[line], &c->holes[i].first, &c->holes[i].last))
 			explain(r, &c->holes[i]);
 	}
 	r->out->missing_packets += c->surplus_packets;
@@ -445,6 +447,7 @@ pr_completeness_finish(
 	fine = nodes_report(&r);
 	fine = evicted_report(&r) && fine;
 	ledgers_report(&r);
+	r.out->held_at_most = c->loose;
 	r.out->complete = fine && !r.out->missing_packets && !r.out->pending_packets &&
 			  !r.out->dropped_packets;
 	if (!r.no_memory && !c->failed_memory)

@@ -94,6 +94,12 @@ point_before(const struct sweep *s, uint64_t seq)
 	return best;
 }
 
+static uint64_t
+within(const struct line *line, uint64_t first, uint64_t last)
+{
+	return pr_completeness_clip(line, &first, &last) ? last - first + 1 : 0;
+}
+
 /* at, ..., at + count - 1 are held; whatever lies between them and the last such is a hole. */
 static void
 take_held(struct sweep *s, uint64_t at, uint64_t count)
@@ -110,7 +116,7 @@ take_held(struct sweep *s, uint64_t at, uint64_t count)
 			point_after(s, at).otime);
 	}
 	line->top = at + count - 1;
-	line->held += count;
+	line->held += within(line, at, at + count - 1);
 	s->c->held += count;
 }
 

@@ -126,6 +126,7 @@ add(Packrack__Completeness *c, Packrack__Completeness *before)
 	c->missing_ranges += before->missing_ranges;
 	c->pending_packets += before->pending_packets;
 	c->held_packets += before->held_packets;
+	c->held_at_most |= before->held_at_most;
 	if (c->dropped_packets < before->dropped_packets)
 		c->dropped_packets = before->dropped_packets;
 	return add_nodes(c, before) &&

@@ -83,6 +83,7 @@ add_edge(struct telling *t, const struct pr_summary_span *line, uint64_t seq, in
 	return 0;
 }
 
+/* Of a run that the range cuts only its ends have known times. */
 static int
 add_run(struct telling *t, const struct pr_summary_span *line,
 	const struct pr_summary_run *run)
@@ -91,7 +92,52 @@ add_run(struct telling *t, const struct pr_summary_span *line,
 		return add_edge(t, line, run->last, run->last_otime);
 	if (run->first_otime > t->query->until)
 		return add_edge(t, line, run->first, run->first_otime);
+	if (run->first_otime < t->query->since || run->last_otime > t->query->until)
+		pr_completeness_loose(t->c);
 	return add_held(t, line, run);
+}
+
+/*
+ * A run that ends within a segment, and the next, which begins there, tell the segment's times: those
+ * are bounds, where others tell when their first and last were. What is not known to lie outside the time
+ * range is told as within.
+ */
+static struct pr_summary_run
+bounded(struct telling *t, const struct pr_summary_run *run, bool first, bool last)
+{
+	const Packrack__Query *q = t->query;
+	struct pr_summary_run r = *run;
+
+	if (r.last_otime < q->since || r.first_otime > q->until)
+		return r;
+	if (first && r.first_otime < q->since)
+		r.first_otime = q->since;
+	if (last && r.last_otime > q->until)
+		r.last_otime = q->until;
+	if (first || last)
+		pr_completeness_loose(t->c);
+	return r;
+}
+
+static int
+add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_summary *s)
+{
+	struct pr_summary_walk walk;
+	struct pr_summary_run run, next = {0};
+	bool more, begins_within = false;
+	int rc = 0;
+
+	pr_summary_walk_begin(&walk, s);
+	for (more = pr_summary_walk_next(&walk, &run); more && rc == 0; run = next) {
+		bool ends_within;
+
+		more = pr_summary_walk_next(&walk, &next);
+		ends_within = more && next.first_otime < run.last_otime;
+		run = bounded(t, &run, begins_within, ends_within);
+		rc = add_run(t, line, &run);
+		begins_within = ends_within;
+	}
+	return rc;
 }
 
 static struct pr_summary_run
@@ -108,18 +154,13 @@ add_summary(struct telling *t, const struct pr_holding *h)
 {
 	const struct pr_summary_span *span = &h->span;
 	struct pr_summary_run run = run_of(span);
-	struct pr_summary_walk walk;
 	struct pr_summary s;
-	int rc = 0;
 
 	if (span->last_otime < t->query->since || span->first_otime > t->query->until)
 		return add_run(t, span, &run);
 	if (!h->body || pr_summary_open_again(&s, h->body, h->bytes) < 0 || s.no_runs)
 		return add_run(t, span, &run); /* which is dense, or was asked */
-	pr_summary_walk_begin(&walk, &s);
-	while (rc == 0 && pr_summary_walk_next(&walk, &run))
-		rc = add_run(t, span, &run);
-	return rc;
+	return add_runs(t, span, &s);
 }
 
 /* As nodes do: a link is asked for by its number or its name. */

@@ -204,7 +204,8 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 	else if (end->cancelled)
 		fprintf(to, "; broken off");
 	else
-		fprintf(to, ", of %" PRIu64 " in the time range", c->held_packets);
+		fprintf(to, ", of %s%" PRIu64 " in the time range",
+			c->held_at_most ? "at most " : "", c->held_packets);
 	fprintf(to, " (%zu node%s)\n", c->n_nodes, plural(c->n_nodes));
 	if (c->missing_packets)
 		print_missing(to, c, shown);
@@ -351,6 +352,7 @@ render_completeness(struct render *r, const Packrack__Completeness *c)
 	render_object(r, "completeness");
 	render_bool(r, "complete", c->complete);
 	render_uint(r, "held_packets", c->held_packets);
+	render_bool(r, "held_at_most", c->held_at_most);
 	render_uint(r, "missing_packets", c->missing_packets);
 	render_uint(r, "missing_ranges", c->missing_ranges);
 	render_uint(r, "pending_packets", c->pending_packets);

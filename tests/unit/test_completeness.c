@@ -199,6 +199,51 @@ START_TEST(test_loss_outside)
 }
 END_TEST
 
+static void
+batch_edge(struct pr_completeness *c, int node, uint64_t seq, int64_t time)
+{
+	Packrack__Held h = PACKRACK__HELD__INIT, *list = &h;
+	Packrack__Batch b = PACKRACK__BATCH__INIT;
+	struct pr_error err = {""};
+
+	h.epoch = 7;
+	h.first = h.last = seq;
+	h.first_otime = h.last_otime = time;
+	b.edge = &list;
+	b.n_edge = 1;
+	ck_assert_msg(pr_completeness_batch(c, node, &b, &err) == 0, "%s", err.text);
+}
+
+/* A stretch that reaches beyond the range says of a hole in it no more than where it is. */
+START_TEST(test_edges_bound_what_is_missing)
+{
+	struct pr_completeness *c = make(1000, 2000, 0);
+	/* 5..25 without 7, 9..12, 18..21, 23 */
+	const char bits[] = {0x0b, 0x1f, 0x1a};
+	Packrack__Completeness *out;
+
+	ck_assert_int_eq(pr_completeness_node(c, "a", NULL), 0);
+	ck_assert_int_eq(pr_completeness_node(c, "b", NULL), 1);
+	batch_edge(c, 1, 10, 999);
+	batch_edge(c, 1, 20, 2001);
+	batch_edge(c, 1, 3, 100);
+	batch_held(c, 0, 0, 5, 25, 900, 2100, bits, INT64_MAX);
+	pr_completeness_loose(c);
+	end_with(c, 0, NULL, NULL, NULL);
+	end_with(c, 1, NULL, NULL, NULL);
+	out = finish(c);
+	ck_assert_uint_eq(out->missing_packets, 4);
+	ck_assert_uint_eq(out->n_missing, 2);
+	ck_assert_uint_eq(out->missing[0]->first_seq, 11);
+	ck_assert_uint_eq(out->missing[0]->last_seq, 12);
+	ck_assert_uint_eq(out->missing[1]->first_seq, 18);
+	ck_assert_uint_eq(out->missing[1]->last_seq, 19);
+	ck_assert_uint_eq(out->held_packets, 5);
+	ck_assert(out->held_at_most);
+	out_free(out);
+}
+END_TEST
+
 START_TEST(test_tail)
 {
 	Packrack__Ledger dead = ledger(10, 100, NOW - INT64_C(60000000000), false);
@@ -646,6 +691,7 @@ main(void)
 	tcase_add_test(t, test_loss_explains);
 	tcase_add_test(t, test_loss_without_choice);
 	tcase_add_test(t, test_loss_outside);
+	tcase_add_test(t, test_edges_bound_what_is_missing);
 	tcase_add_test(t, test_tail);
 	tcase_add_test(t, test_loss_beyond_ledger);
 	tcase_add_test(t, test_loss_alone);

@@ -77,6 +77,7 @@ class Completeness:
     complete: bool
     matched: int
     held_packets: int
+    held_at_most: bool
     missing_packets: int
     missing_ranges: int
     pending_packets: int
@@ -105,7 +106,8 @@ class Completeness:
         elif self.cancelled:
             said.append("broken off")
         else:
-            said.append("of %d in the time range" % self.held_packets)
+            said.append("of %s%d in the time range"
+                        % ("at most " if self.held_at_most else "", self.held_packets))
         said.append(" (%d nodes)" % len(self.nodes))
         if self.missing_packets:
             said.append("; %d packets missing in %d ranges"
@@ -129,8 +131,8 @@ def completeness_of(end, unsure):
     c = end.completeness
     return Completeness(
         complete=c.complete and not end.cancelled, matched=end.matched,
-        held_packets=c.held_packets, missing_packets=c.missing_packets,
-        missing_ranges=c.missing_ranges, pending_packets=c.pending_packets,
+        held_packets=c.held_packets, held_at_most=c.held_at_most,
+        missing_packets=c.missing_packets, missing_ranges=c.missing_ranges, pending_packets=c.pending_packets,
         dropped_packets=c.dropped_packets, corrupt_records=end.corrupt_records,
         strays=end.strays, unsure_packets=unsure, limit_reached=end.limit_reached,
         cancelled=end.cancelled, nodes=[pick(NodeAnswer, n) for n in c.nodes],
