@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "logger/append.h"
 #include "logger/monitor.h"
 #include "logger/pcap_linktype.h"
+#include "logger/trace_watch.h"
 #include "proto/base/clock.h"
 #include "proto/wire/frame.h"
 
@@ -19,6 +21,7 @@
 
 struct import {
 	pcap_t *pcap;
+	struct pr_trace_watch watch;
 	const char *path;
 	struct pr_append *append;
 	struct pr_monitor monitor;
@@ -34,17 +37,21 @@ struct import {
 static int
 open_file(struct import *im, struct pr_error *err)
 {
+	FILE *stream = pr_trace_watch_open(&im->watch, im->path, err);
 	char text[PCAP_ERRBUF_SIZE] = "";
 	struct stat st;
 
-	if (strcmp(im->path, "-") && stat(im->path, &st))
-		return pr_error_errno(err, "%s", im->path);
-	im->pcap = pcap_open_offline_with_tstamp_precision(
-		im->path, PCAP_TSTAMP_PRECISION_NANO, text);
-	if (!im->pcap)
+	if (!stream)
+		return -1;
+	im->pcap = pcap_fopen_offline_with_tstamp_precision(
+		stream, PCAP_TSTAMP_PRECISION_NANO, text);
+	if (!im->pcap) {
+		fclose(stream);
 		return pr_error_set(
 			err, "%s: not a trace that can be read: %s", im->path, text);
-	if (!fstat(fileno(pcap_file(im->pcap)), &st) && S_ISREG(st.st_mode))
+	}
+	if (!(strcmp(im->path, "-") ? stat(im->path, &st) : fstat(STDIN_FILENO, &st)) &&
+		S_ISREG(st.st_mode))
 		im->stats->size = (uint64_t)st.st_size;
 	/* The field has 28 bits, the registry and our formats 16: cut, it would be another's. */
 	im->stats->linktype = pr_linktype_of_pcap(im->pcap);
@@ -94,15 +101,13 @@ static void
 tick(struct import *im)
 {
 	int64_t now = pr_now_mono();
-	long offset;
 
 	if (now - im->ticked < TICK_NS)
 		return;
 	im->ticked = now;
 	pr_monitor_say(&im->monitor, false);
 	pr_append_tick(im->append, now);
-	offset = im->stats->size ? ftell(pcap_file(im->pcap)) : 0;
-	im->stats->offset = offset > 0 ? (uint64_t)offset : 0;
+	im->stats->offset = im->stats->size ? im->watch.bytes : 0;
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->progress && !im->progress(im->arg, im->stats))
 		im->stopped = true;
@@ -159,6 +164,7 @@ end(struct import *im, int result, struct pr_error *err)
 				   pr_append_flush(im->append, &im->error)))
 		result = pr_error_set(err, "%s: %s", im->path, im->error.text);
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
+	im->stats->secrets = im->watch.secrets;
 	if (im->monitor.refused && result == 0)
 		result = pr_error_set(err,
 			"%s: %" PRIu64

@@ -2,8 +2,8 @@
 #ifndef PR_LOGGER_IMPORT_H
 #define PR_LOGGER_IMPORT_H
 
+#include <inttypes.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
@@ -22,6 +22,12 @@ struct pr_import_options {
 	void *beside_arg;
 };
 
+/* Said of a file that has some: its name, and their number. */
+#define PR_SECRETS_LEFT_OUT                                                                \
+	"%s: decryption secrets (%" PRIu64                                                 \
+	" blocks) are left out: a volume holds packets "                                   \
+	"only, so keep the file for them"
+
 struct pr_import_stats {
 	uint64_t epoch;
 	uint16_t link;
@@ -29,6 +35,7 @@ struct pr_import_stats {
 	uint32_t snaplen;
 	uint64_t packets, bytes; /* read: captured bytes */
 	uint64_t stored;
+	uint64_t secrets; /* blocks of decryption secrets (pcapng), which are not stored */
 	uint64_t offset, size; /* in the file, for progress; size 0: not known (a pipe) */
 	int64_t first_time, last_time;
 };

@@ -60,6 +60,9 @@ pr_logger_read(struct sfs *sfs, const struct pr_logger_options *o, struct pr_err
 			return -1;
 		pr_log_info("%s: %" PRIu64 " packets stored as link %u", o->read.items[i],
 			stats.stored, stats.link);
+		if (stats.secrets)
+			pr_log_warning(
+				PR_SECRETS_LEFT_OUT, o->read.items[i], stats.secrets);
 	}
 	return 0;
 }

@@ -98,6 +98,9 @@ static void
 show(struct import *im, const struct pr_import_stats *s)
 {
 	progress_end(&im->progress);
+	if (s->secrets)
+		fprintf(stderr, "%s: " PR_SECRETS_LEFT_OUT "\n", program.name, im->path,
+			s->secrets);
 	if (!im->render) {
 		printf("%s: %" PRIu64 " packets, link %u\n", im->path, s->stored, s->link);
 		return;
@@ -111,6 +114,7 @@ show(struct import *im, const struct pr_import_stats *s)
 	render_uint(im->render, "packets", s->packets);
 	render_uint(im->render, "bytes", s->bytes);
 	render_uint(im->render, "stored", s->stored);
+	render_uint(im->render, "secrets_left_out", s->secrets);
 	if (s->packets) {
 		render_time(im->render, "first_time", s->first_time);
 		render_time(im->render, "last_time", s->last_time);

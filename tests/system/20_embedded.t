@@ -168,4 +168,25 @@ evicted() {
 	grep -q evicted "$LAB_DIR/err" && ! grep -q missing "$LAB_DIR/err"
 }
 run_step "a full volume says what is gone" evicted
+# Secrets of a pcapng do not get into a volume, and that is said; packets do.
+with_secrets() {
+	local keys="CLIENT_RANDOM 00 00"
+	echo "$keys" > "$LAB_DIR/keys.txt"
+	editcap --inject-secrets "tls,$LAB_DIR/keys.txt" -F pcapng "$MIX" "$LAB_DIR/secret.pcapng" || return 1
+	grep -qaF "$keys" "$LAB_DIR/secret.pcapng" || return 1
+	"$PACKRACK" import "$LAB_DIR/secret.pcapng" --volume "$LAB_DIR/secret.vol" --create 64M --json > "$LAB_DIR/said.json" 2> "$LAB_DIR/said" || return 1
+	cat "$LAB_DIR/said"
+	[ "$(wc -l < "$LAB_DIR/said")" = 1 ] && grep -qF "secret.pcapng: decryption secrets (1 blocks) are left out" "$LAB_DIR/said" &&
+		grep -qE '"secrets_left_out": *1[^0-9]' "$LAB_DIR/said.json" &&
+		! grep -qaF "$keys" "$LAB_DIR/secret.vol" &&
+		"$PACKRACK" export --volume "$LAB_DIR/secret.vol" -w "$OUT" && "$COMPARE" -q "$MIX" "$OUT"
+}
+if command -v editcap > /dev/null; then
+	run_step "decryption secrets are left out, and one line says so" with_secrets
+fi
+from_a_pipe() {
+	"$PACKRACK" import - --volume "$LAB_DIR/pipe.vol" --create 64M < <(cat "$MIX") &&
+		"$PACKRACK" export --volume "$LAB_DIR/pipe.vol" -w "$OUT" && "$COMPARE" -q "$MIX" "$OUT"
+}
+run_step "a trace from a pipe" from_a_pipe
 done_testing

@@ -94,8 +94,9 @@ blocks_of_links() {
 		grep -qE "^interface 0 tap0 description=packrack link 0 of epoch [0-9a-f]{16} filter=udp dst port 53 resolution=9 speed=${speed:-none}$" <<< "$said" &&
 		grep -qE "^interface 1 tap1 description=packrack link 1 of .* speed=${speed:-none}$" <<< "$said" || return 1
 	got=$("$BUILD/packrack" query --count --json | jq '.ledgers // .completeness.ledgers | map({(.name): .last_seq}) | add')
+	echo "$got"
 	grep -qE "^statistics 0 accepted=20000 dropped=0 os_dropped=0 received=$(jq .tap0 <<< "$got")$" <<< "$said" &&
-		grep -qE "^statistics 1 accepted=0 dropped=0 os_dropped=0 received=$(jq .tap1 <<< "$got")$" <<< "$said" || { echo "$got"; return 1; }
+		grep -qE "^statistics 1 accepted=0 dropped=0 os_dropped=0 received=$(jq .tap1 <<< "$got")$" <<< "$said" || return 1
 	capinfos "$LAB_DIR/udp.pcapng" | grep -cE "Name = tap[01]$|Number of packets = (20000|0)$|Speed = $speed$" | grep -qx 6
 }
 

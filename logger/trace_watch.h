@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_LOGGER_TRACE_WATCH_H
+#define PR_LOGGER_TRACE_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/base/error.h"
+
+/*
+ * Sees the bytes of a trace file go by and notes what libpcap passes over without a word: blocks of
+ * decryption secrets in a pcapng. Takes bytes in pieces of any size; no I/O; one thread.
+ */
+struct pr_trace_watch {
+	uint64_t bytes; /* seen */
+	uint64_t secrets; /* blocks of decryption secrets */
+	/* of the block that is going by */
+	uint8_t head[12];
+	uint32_t have, skip;
+	bool begun, big_endian;
+	bool over; /* no pcapng, or damaged: libpcap says so */
+};
+
+void pr_trace_watch_feed(struct pr_trace_watch *w, const void *data, size_t len);
+
+/*
+ * The file ("-": standard input) as a stream whose bytes w sees; w must outlive it. NULL: err. Closing the
+ * stream closes the file.
+ */
+FILE *pr_trace_watch_open(struct pr_trace_watch *w, const char *path, struct pr_error *err);
+
+#endif
