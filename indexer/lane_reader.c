@@ -9,9 +9,8 @@ overlaps(int64_t first, int64_t last, const struct pr_lane_bounds *b)
 	return last >= b->since && first <= b->until;
 }
 
-/* By true time it may match; by otime its seqs belong to the range that is accounted for. */
-static bool
-wanted(const struct pr_segment_entry *e, const struct pr_lane_bounds *b)
+bool
+pr_entry_wanted(const struct pr_segment_entry *e, const struct pr_lane_bounds *b)
 {
 	return overlaps(e->min_time, e->max_time, b) ||
 	       overlaps(e->first_otime, e->last_otime, b);
@@ -70,7 +69,7 @@ find_entry(struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_fi
 {
 	const struct pr_segment_entry *e;
 
-	r->open = r->chosen = false;
+	r->open = r->chosen = r->leaping = false;
 	r->done = true;
 	for (skip_expired(r, b); r->next < r->end; r->next++) {
 		e = pr_lane_at(r->lane, r->next);
@@ -80,7 +79,7 @@ find_entry(struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_fi
 			note_upper(b, e->first_seq, e->first_otime);
 		if (beyond(r->lane, e, b->until))
 			return false;
-		if (wanted(e, b)) {
+		if (pr_entry_wanted(e, b)) {
 			r->entry = *e;
 			r->next++;
 			r->done = false;
@@ -116,6 +115,7 @@ void
 pr_lane_reader_free(struct pr_lane_reader *r)
 {
 	free(r->buffer.bytes);
+	pr_matches_free(&r->matches);
 	r->buffer = (struct pr_view_buffer){0};
 }
 
@@ -153,9 +153,10 @@ static bool
 read_entry(struct pr_lane_reader *r, struct pr_view *view, struct pr_lane_bounds *b,
 	struct pr_lane_figures *f)
 {
-	int rc = pr_view_read(view, &r->entry, &r->buffer, &r->body, NULL);
+	int rc = r->ready ? SFS_OK
+			  : pr_view_read(view, &r->entry, &r->buffer, &r->body, NULL);
 
-	r->distrusted = false;
+	r->ready = r->distrusted = false;
 	if (rc == SFS_EXPIRED) {
 		note_evicted(b, pr_entry_last_seq(&r->entry), r->entry.last_otime);
 		return false;
@@ -180,12 +181,37 @@ pr_lane_reader_open(struct pr_lane_reader *r, struct pr_view *view,
 	return r->open || find_entry(r, b, f);
 }
 
+/* Before the next packet that matches; false: there is none. */
+static bool
+leap(struct pr_lane_reader *r)
+{
+	if (r->leaps == r->matches.count)
+		return false;
+	r->reader = r->matches.places[r->leaps++];
+	return true;
+}
+
+bool
+pr_lane_reader_leap(
+	struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_figures *f)
+{
+	r->leaping = true;
+	r->leaps = 0;
+	if (!leap(r))
+		return find_entry(r, b, f);
+	return pr_segment_next(&r->reader, &r->packet, NULL) == 1 || find_entry(r, b, f);
+}
+
 bool
 pr_lane_reader_next(
 	struct pr_lane_reader *r, struct pr_lane_bounds *b, struct pr_lane_figures *f)
 {
 	struct pr_packet last = r->packet;
-	int rc = pr_segment_next(&r->reader, &r->packet, NULL);
+	int rc;
+
+	if (r->leaping && !leap(r))
+		return find_entry(r, b, f);
+	rc = pr_segment_next(&r->reader, &r->packet, NULL);
 
 	if (rc == 1 && pr_packet_compare(&r->packet, &last) > 0)
 		return true;
@@ -234,12 +260,16 @@ pr_lane_reader_prove(const struct pr_lane_reader *r, const struct pr_lane_bounds
 }
 
 bool
-pr_lane_reader_inside(const struct pr_lane_reader *r, const struct pr_lane_bounds *b)
+pr_entry_inside(const struct pr_segment_entry *e, const struct pr_lane_bounds *b)
 {
-	const struct pr_segment_entry *e = &r->entry;
-
 	return e->min_time >= b->since && e->max_time <= b->until &&
 	       e->first_otime >= b->since && e->last_otime <= b->until;
+}
+
+bool
+pr_lane_reader_inside(const struct pr_lane_reader *r, const struct pr_lane_bounds *b)
+{
+	return pr_entry_inside(&r->entry, b);
 }
 
 bool

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "indexer/catalog.h"
+#include "indexer/scans.h"
 #include "indexer/view.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/source.h"
@@ -30,6 +31,11 @@ struct pr_lane_reader {
 	struct pr_view_buffer buffer;
 	const uint8_t *body; /* in buffer: the segment, when open */
 	bool distrusted; /* open, but not to be handed on as a whole */
+	bool ready; /* not open: body is the waiting segment already */
+	struct pr_matches matches; /* of the segment that is open */
+	struct pr_lane_ahead *ahead; /* query_ahead.c */
+	bool leaping; /* open: packets that do not match are passed over */
+	uint32_t leaps; /* of matches.places, so many are done */
 };
 
 /* What happened to the segments of a lane; shared by the lanes of a query. */
@@ -76,6 +82,19 @@ bool pr_lane_reader_untouched(
  */
 bool pr_lane_reader_prove(const struct pr_lane_reader *r,
 	const struct pr_lane_bounds *bounds, struct pr_packet *last);
+/* Just opened, and matches are sound: from now on only packets that match. false: at the lane's end. */
+bool pr_lane_reader_leap(struct pr_lane_reader *r, struct pr_lane_bounds *bounds,
+	struct pr_lane_figures *figures);
+/* By true time it may match; by otime its seqs belong to the range that is accounted for. */
+bool pr_entry_wanted(const struct pr_segment_entry *e, const struct pr_lane_bounds *b);
+/* By both it lies wholly within the range. */
+bool pr_entry_inside(const struct pr_segment_entry *e, const struct pr_lane_bounds *b);
+/* Open: the number of the packet in its segment. */
+static inline uint32_t
+pr_lane_reader_index(const struct pr_lane_reader *r)
+{
+	return r->reader.header.count - r->reader.left - 1;
+}
 /* Not open: the waiting segment lies wholly within the time range, by otime and by true time. */
 bool pr_lane_reader_inside(
 	const struct pr_lane_reader *r, const struct pr_lane_bounds *bounds);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/lane_reader.h"
-#include "indexer/query_internal.h"
+#include "indexer/query_ahead.h"
 #include "proto/base/clock.h"
 
 /* ---- making ---- */
@@ -150,8 +149,11 @@ pr_query_destroy(struct pr_query **query)
 
 	if (!q)
 		return;
-	for (size_t i = 0; i < q->reader_count; i++)
+	for (size_t i = 0; i < q->reader_count; i++) {
+		pr_lane_ahead_free(&q->readers[i].ahead);
 		pr_lane_reader_free(&q->readers[i]);
+	}
+	pr_scans_destroy(&q->scans);
 	free(q->spare.bytes);
 	for (size_t i = 0; i < q->line_count; i++)
 		free(q->lines[i].stretch);
@@ -243,6 +245,16 @@ pr_query_move_on(struct pr_query *q, bool there_is_more)
 		pr_heap_pop(&q->heap);
 }
 
+static enum pr_judged
+judged_of(const struct pr_lane_reader *r)
+{
+	uint32_t index = pr_lane_reader_index(r);
+
+	if (index >= r->matches.judged)
+		return PR_JUDGED_NOT;
+	return r->matches.bits[index / 8] >> index % 8 & 1 ? PR_JUDGED_YES : PR_JUDGED_NO;
+}
+
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
 static int
 take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
@@ -250,19 +262,20 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 {
 	struct pr_line *line = &q->lines[r->line];
 	uint64_t sequence = r->entry.sequence;
-	bool fresh;
+	enum pr_judged judged = judged_of(r);
+	bool leaping = r->leaping, fresh;
 
 	*out = r->packet;
-	q->figures.scanned_packets++;
+	q->figures.scanned_packets += !leaping;
 	fresh = !same_as_last(q, out);
 	pr_query_move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
 	if (!r->open)
 		q->spent = r;
 	if (!fresh)
 		return PR_SOURCE_WAIT;
-	if (account(q, line, out, err) < 0)
+	if (!leaping && account(q, line, out, err) < 0)
 		return PR_SOURCE_ERROR;
-	if (!pr_query_matches(q, line, out))
+	if (!pr_query_matches(q, line, judged, out))
 		return PR_SOURCE_WAIT;
 	return pr_query_tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR
 							       : PR_SOURCE_PACKET;
@@ -313,9 +326,10 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 			return PR_SOURCE_WAIT;
 		if (rc > 0)
 			continue;
-		pr_lane_reader_take(r, &q->spare);
-		pr_query_move_on(q, pr_lane_reader_open(r, q->view,
-					    &q->lines[r->line].bounds, &q->lane_figures));
+		rc = pr_query_open(q, r, err);
+		if (rc < 0)
+			return PR_SOURCE_ERROR;
+		pr_query_move_on(q, rc > 0);
 	}
 	return PR_SOURCE_END;
 }
@@ -360,9 +374,7 @@ pr_query_whole(struct pr_query *q)
 		return false;
 	line = &q->lines[r->line];
 	if (!r->open) {
-		pr_lane_reader_take(r, &q->spare);
-		pr_query_move_on(q,
-			pr_lane_reader_open(r, q->view, &line->bounds, &q->lane_figures));
+		pr_query_move_on(q, pr_query_open(q, r, NULL) > 0);
 		if (pr_heap_top(&q->heap) != r)
 			return false;
 	}

@@ -39,6 +39,8 @@ struct pr_query {
 	struct pr_prune *prune;
 	struct pr_plans core_plans; /* with relations: where nothing can be related */
 	struct pr_prune *core_prune;
+	struct pr_scans *scans; /* what other threads do ahead; or NULL */
+	unsigned window; /* of them, so many at a time */
 	struct pr_query_figures figures;
 	struct pr_lane_figures lane_figures;
 };
@@ -50,9 +52,11 @@ struct pr_query {
  */
 int pr_query_skip(struct pr_query *query, struct pr_lane_reader *reader, bool *worked,
 	struct pr_error *err);
+/* What another thread has found of a packet. */
+enum pr_judged { PR_JUDGED_NOT, PR_JUDGED_NO, PR_JUDGED_YES };
 /* query_match.c: is it asked for? Sets the flags of a packet that is by relation, and counts. */
-bool pr_query_matches(
-	struct pr_query *query, const struct pr_line *line, struct pr_packet *packet);
+bool pr_query_matches(struct pr_query *query, const struct pr_line *line,
+	enum pr_judged judged, struct pr_packet *packet);
 /* Into the tally, if there is one, unless the index has counted the segment of this sequence already. */
 int pr_query_tally(struct pr_query *query, const struct pr_line *line, uint64_t sequence,
 	const struct pr_packet *packet, struct pr_error *err);
@@ -66,6 +70,9 @@ bool pr_query_alone(const struct pr_query *query, const struct pr_lane_reader *r
 /* query_skip.c: its seqs are held, and on to the next. */
 int pr_query_pass(struct pr_query *query, struct pr_lane_reader *reader,
 	struct pr_held_walk *held, struct pr_error *err);
+/* query_skip.c: all seqs of the reader's segment, which has no holes, are held. */
+int pr_query_hold_all(
+	struct pr_query *query, const struct pr_lane_reader *reader, struct pr_error *err);
 /* query.c: line->stretch is there */
 int pr_query_stretch(struct pr_line *line, struct pr_error *err);
 /* query.c: after a step of the reader on top of the heap */

@@ -28,7 +28,8 @@ matches_or_related(struct pr_query *q, struct pr_packet *p)
 }
 
 bool
-pr_query_matches(struct pr_query *q, const struct pr_line *line, struct pr_packet *p)
+pr_query_matches(struct pr_query *q, const struct pr_line *line, enum pr_judged judged,
+	struct pr_packet *p)
 {
 	if (p->time < q->spec.since || p->time > q->spec.until)
 		return false;
@@ -37,5 +38,5 @@ pr_query_matches(struct pr_query *q, const struct pr_line *line, struct pr_packe
 		if (!q->spec.strays)
 			return false;
 	}
-	return matches_or_related(q, p);
+	return judged == PR_JUDGED_NOT ? matches_or_related(q, p) : judged == PR_JUDGED_YES;
 }

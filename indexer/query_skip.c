@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query_internal.h"
+#include "indexer/query_ahead.h"
 
 /* Nothing of the same link, in another lane, comes before its end: its seqs can be told at once. */
 static bool
@@ -17,6 +17,19 @@ alone_on_its_line(const struct pr_query *q, const struct pr_lane_reader *r)
 	return true;
 }
 
+int
+pr_query_hold_all(struct pr_query *q, const struct pr_lane_reader *r, struct pr_error *err)
+{
+	struct pr_line *line = &q->lines[r->line];
+	const struct pr_segment_entry *e = &r->entry;
+
+	line->passed = true;
+	if (pr_query_stretch(line, err) < 0)
+		return -1;
+	return pr_stretch_add_range(line->stretch, e->first_seq, pr_entry_last_seq(e),
+		e->first_otime, e->last_otime, &q->held, err);
+}
+
 static int
 account(struct pr_query *q, const struct pr_lane_reader *r, struct pr_held_walk *held,
 	struct pr_error *err)
@@ -29,8 +42,7 @@ account(struct pr_query *q, const struct pr_lane_reader *r, struct pr_held_walk 
 	if (pr_query_stretch(line, err) < 0)
 		return -1;
 	if (held->form == PR_HELD_ALL)
-		return pr_stretch_add_range(line->stretch, e->first_seq,
-			pr_entry_last_seq(e), e->first_otime, e->last_otime, &q->held, err);
+		return pr_query_hold_all(q, r, err);
 	for (bool first = true; pr_held_walk_next(held, &seq); first = false)
 		if (pr_stretch_add(line->stretch, e->first_seq + seq,
 			    first ? e->first_otime : e->last_otime, &q->held, err) < 0)
@@ -95,8 +107,9 @@ pr_query_skip(
 		if (counted)
 			return counted;
 	}
-	verdict = pr_prune_ask(
-		prune_for(q, &r->entry), line->run->link, &r->entry, &held, worked);
+	if (!pr_query_decided(r, &verdict, &held))
+		verdict = pr_prune_ask(
+			prune_for(q, &r->entry), line->run->link, &r->entry, &held, worked);
 	if (verdict == PR_PRUNE_READ) {
 		r->chosen = true;
 		return 0;

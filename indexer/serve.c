@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "indexer/answer.h"
+#include "indexer/scans.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
+#define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
 #define SETTLE_MS 20 /* between looks at whether all has settled */
 
 struct job {
@@ -450,6 +452,7 @@ pr_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
+	pr_scans_setup(0, SCANS_NICE);
 	s->running_max = running_max ? running_max : PR_SERVE_RUNNING_DEFAULT;
 	snprintf(s->why, sizeof(s->why), "the volume is not there yet");
 	return s;

@@ -241,6 +241,19 @@ int sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offse
 	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err);
 
 /*
+ * sfs_read_in in two steps, so that several threads can take the second: the plan, of the thread that uses
+ * sfs, and the reading, of any thread, for as long as sfs is open. 1: there is a plan; 0: there is none (the
+ * record is in memory, or gone): sfs_read_in will do. The reading gives SFS_OK, or whatever is wrong:
+ * sfs_read_in then tells what.
+ */
+struct sfs_plan {
+	uint64_t room[72]; /* StreamFS's */
+};
+int sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan *out);
+int sfs_read_planned(const struct sfs_plan *plan, void *room, size_t size,
+	struct sfs_record *out);
+
+/*
  * Walks a stream from its oldest record (or after a handle) to the newest, following the writer. Once
  * past a block, up to 4 MiB are read ahead. While the writer is behind with more than half of its shared
  * memory, reads of other processes from the devices wait, half a millisecond each, and none go ahead.

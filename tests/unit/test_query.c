@@ -526,7 +526,7 @@ START_TEST(equals_the_list)
 	sfs_close(&w.sfs); /* the same from the device alone */
 	view = open_view();
 	refresh(view);
-	ask_at_random(view, 10);
+	ask_at_random(view, 40);
 	pr_view_close(&view);
 }
 END_TEST
