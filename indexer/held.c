@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/held.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,9 +56,30 @@ pr_stretch_end(struct pr_stretch *s, struct pr_held_list *list, struct pr_error 
 		list->bytes += held->bits_len;
 	}
 	list->count++;
-	memset(s->bits, 0, (size_t)(span + 7) / 8);
+	if (s->held < span)
+		memset(s->bits, 0, (size_t)(span + 7) / 8);
 	s->last = 0;
 	return 0;
+}
+
+static void
+set_bits(uint8_t *bits, uint64_t from, uint64_t to)
+{
+	for (; from <= to && from % 8; from++)
+		bits[from / 8] |= (uint8_t)(1u << from % 8);
+	if (from + 7 <= to) {
+		memset(bits + from / 8, 0xff, (size_t)(to + 1 - from) / 8);
+		from += (to + 1 - from) / 8 * 8;
+	}
+	for (; from <= to; from++)
+		bits[from / 8] |= (uint8_t)(1u << from % 8);
+}
+
+/* Without holes there are no bits yet. */
+static bool
+whole(const struct pr_stretch *s)
+{
+	return s->held == s->last - s->first + 1;
 }
 
 int
@@ -77,24 +99,15 @@ pr_stretch_add(struct pr_stretch *s, uint64_t seq, int64_t otime, struct pr_held
 		s->held = 0;
 	}
 	at = seq - s->first;
-	s->bits[at / 8] |= (uint8_t)(1u << at % 8);
+	if (at != s->held) { /* a hole before it, now or earlier */
+		if (whole(s))
+			set_bits(s->bits, 0, s->last - s->first);
+		s->bits[at / 8] |= (uint8_t)(1u << at % 8);
+	}
 	s->last = seq;
 	s->last_otime = otime;
 	s->held++;
 	return 0;
-}
-
-static void
-set_bits(uint8_t *bits, uint64_t from, uint64_t to)
-{
-	for (; from <= to && from % 8; from++)
-		bits[from / 8] |= (uint8_t)(1u << from % 8);
-	if (from + 7 <= to) {
-		memset(bits + from / 8, 0xff, (size_t)(to + 1 - from) / 8);
-		from += (to + 1 - from) / 8 * 8;
-	}
-	for (; from <= to; from++)
-		bits[from / 8] |= (uint8_t)(1u << from % 8);
 }
 
 int
@@ -113,7 +126,7 @@ pr_stretch_add_range(struct pr_stretch *s, uint64_t first, uint64_t last,
 		end = s->first + PR_HELD_SPAN - 1;
 		if (end > last)
 			end = last;
-		if (end > first)
+		if (end > first && !whole(s))
 			set_bits(s->bits, first + 1 - s->first, end - s->first);
 		s->held += end - first;
 		s->last = end;
