@@ -29,6 +29,8 @@
 /* Indexing gets at most this much of this; the rest of the loop's time is queries'. */
 #define INDEX_NS (20 * PR_NS_PER_MS)
 #define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
+/* When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. */
+#define INDEX_IDLE_NS (50 * PR_NS_PER_MS)
 #define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
 
 /* One merger that we answer, or the socket for direct questions. */
@@ -315,6 +317,7 @@ on_index(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err = {""};
+	int rc;
 
 	if (!d->view || !d->loaded)
 		return;
@@ -322,7 +325,9 @@ on_index(void *arg)
 		pr_deliver_tick(d->deliver);
 		if (d->stopping)
 			return;
-		if (pr_feed_step(d->feed, pr_now_mono() + INDEX_SLICE_NS, &err) >= 0) {
+		rc = pr_feed_step(d->feed, pr_now_mono() + INDEX_SLICE_NS, &err);
+		pr_timer_every(d->index, rc > 0 ? INDEX_NS : INDEX_IDLE_NS);
+		if (rc >= 0) {
 			offer(d);
 			return;
 		}

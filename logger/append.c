@@ -16,6 +16,12 @@
 /* 1/50 and 1/100 of the volume are kept for these, so that they outlive the data. */
 #define LEDGER_SHARE 50
 #define SEGMENTS_SHARE 100
+/*
+ * A segment that is this part full is sealed at this part of its age: on a fast link a packet is found soon,
+ * and on a slow one segments do not become many.
+ */
+#define SOON_FULL 4
+#define SOON_AGE(age) ((age) / 5 * 2)
 
 struct point {
 	uint64_t record, packets; /* packets in the stream up to this record */
@@ -464,6 +470,14 @@ durable_move(struct pr_append *a)
 	pr_counter_set(&a->counters.packets_durable, packets);
 }
 
+static bool
+old_enough(const struct pr_append *a, const struct out *o, int64_t now, int64_t age)
+{
+	if (o->b.used >= a->target / SOON_FULL)
+		age = SOON_AGE(age);
+	return o->sealed || now - o->began >= age;
+}
+
 /* Seals what is older than `age`, and writes the journals. -1: the volume refuses. */
 static int
 write_all(struct pr_append *a, int64_t now, int64_t age)
@@ -473,7 +487,7 @@ write_all(struct pr_append *a, int64_t now, int64_t age)
 	for (size_t i = 0; i < a->out_count; i++) {
 		struct out *o = a->outs[i];
 
-		if (o->b.buf && (o->sealed || now - o->began >= age) && out_seal(a, o))
+		if (o->b.buf && old_enough(a, o, now, age) && out_seal(a, o))
 			return -1;
 		lost_flush(a, o);
 	}

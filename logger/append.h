@@ -25,7 +25,8 @@ struct pr_append;
 #define PR_SEGMENT_AGE_DEFAULT (100 * PR_NS_PER_MS)
 
 struct pr_append_options {
-	int64_t segment_age; /* ns; a segment is sealed when so old, or at about PR_SEGMENT_TARGET */
+	/* ns; a segment is sealed when so old, or at about PR_SEGMENT_TARGET, or both at less: see append.c */
+	int64_t segment_age;
 };
 
 struct pr_append_counters {
@@ -63,7 +64,7 @@ void pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark);
 int pr_append_index(
 	struct pr_append *a, const struct pr_index_body *index, struct pr_error *err);
 
-/* Every 10 ms or so (now: monotonic): seals what is old, tries again, lets the volume work. */
+/* Every 10 or 20 ms (now: monotonic): seals what is old, tries again, lets the volume work. */
 void pr_append_tick(struct pr_append *a, int64_t now);
 /* Seals everything and makes it durable. */
 int pr_append_flush(struct pr_append *a, struct pr_error *err);

@@ -16,8 +16,13 @@
 #include "proto/base/priority.h"
 #include "proto/wire/frame.h"
 
-/* How long the kernel may keep a block that is not full. */
-#define BLOCK_MS 4
+/* How long the kernel may keep a block that is not full: each wakes us. */
+#define BLOCK_MS 10
+/* So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill two thirds of it. */
+#define GATHER_MS 16
+#define GATHER_BYTES ((uint64_t)32 << 20)
+/* Records that are made visible to the other side at once. */
+#define PUBLISH 1024
 /* One look at the kernel's counters in so many ns. */
 #define STATS_NS (100 * PR_NS_PER_MS)
 
@@ -179,6 +184,16 @@ look_at_kernel(struct pr_capture *c)
 	}
 }
 
+/* What has been drained is left alone for a while: waking for each block costs more than its packets do. */
+static void
+let_gather(const struct pr_capture *c, int taken)
+{
+	const struct timespec nap = {.tv_nsec = GATHER_MS * PR_NS_PER_MS};
+
+	if (taken > 0 && taken < PUBLISH && c->o.buffer_size >= GATHER_BYTES)
+		nanosleep(&nap, NULL);
+}
+
 static void *
 receive(void *arg)
 {
@@ -187,11 +202,11 @@ receive(void *arg)
 
 	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&c->stop)) {
-		/* One block of the ring at a time: what is published is seen by the other side. */
-		result = pcap_dispatch(c->pcap, 64, take, (u_char *)c);
+		result = pcap_dispatch(c->pcap, PUBLISH, take, (u_char *)c);
 		pr_ring_publish(c->ring);
 		if (result < 0)
 			break;
+		let_gather(c, result);
 		look_at_kernel(c);
 	}
 	if (result == PCAP_ERROR && !atomic_load(&c->stop)) {

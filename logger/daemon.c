@@ -12,11 +12,14 @@
 #include "proto/base/metrics_server.h"
 #include "proto/base/priority.h"
 
-#define TICK_NS (10 * PR_NS_PER_MS)
+/* A wake-up costs as much as a hundred packets; a packet is to be found within 100 ms. */
+#define TICK_NS (20 * PR_NS_PER_MS)
 #define NOTE_NS (500 * PR_NS_PER_MS)
 /* Records handled before the loop gets a turn: signals and timers must not starve. */
 #define ROUND 4096
 #define BATCH 256
+/* The tick finds what came; a buffer so full does not wait for it. */
+#define WAKE_SHARE 8
 
 struct pr_daemon {
 	const struct pr_logger_options *o;
@@ -227,6 +230,8 @@ open_loop(struct pr_daemon *d, struct pr_error *err)
 	d->timer = pr_timer_create(d->loop, TICK_NS, on_tick, d, err);
 	if (!d->timer)
 		return -1;
+	pr_ring_wake_above(pr_capture_ring(d->capture),
+		pr_ring_size(pr_capture_ring(d->capture)) / WAKE_SHARE);
 	d->readable = event_new(base, pr_ring_fd(pr_capture_ring(d->capture)),
 		EV_READ | EV_PERSIST, on_readable, d);
 	d->again = event_new(base, -1, 0, on_readable, d);

@@ -94,7 +94,7 @@ bool pr_match_given(struct pr_match *match, uint16_t link, uint64_t log);
 void pr_match_mark(struct pr_match *m, uint16_t link, uint64_t last_log, int64_t now);
 /* And of this node: frames of lower ordinals were sent, or will not be. */
 void pr_match_sent(struct pr_match *m, uint64_t ordinal, int64_t now);
-/* Every 10 ms or so: losses, RESENDs and time-outs. */
+/* Every 10 or 20 ms: losses, RESENDs and time-outs. */
 void pr_match_tick(struct pr_match *m, int64_t now);
 
 /* Everything that the logs and MARKs so far tell of is stored, lost or given up. */

@@ -15,8 +15,8 @@ struct pr_patience {
 	int64_t looked, left_out;
 };
 
-/* A longer time between two looks is a stall; a few ticks of 10 ms. */
-#define PR_PATIENCE_LOOK (30 * PR_NS_PER_MS)
+/* A longer time between two looks is a stall; a few ticks of 20 ms. */
+#define PR_PATIENCE_LOOK (60 * PR_NS_PER_MS)
 
 /* mono: pr_now_mono(). To be asked right before the buffer is looked at. */
 static inline int64_t

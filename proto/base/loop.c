@@ -171,6 +171,7 @@ pr_loop_break(struct pr_loop *loop)
 
 struct pr_timer {
 	struct event *event;
+	int64_t every;
 	void (*call)(void *arg);
 	void *arg;
 };
@@ -189,8 +190,6 @@ struct pr_timer *
 pr_timer_create(struct pr_loop *loop, int64_t every_ns, void (*call)(void *arg), void *arg,
 	struct pr_error *err)
 {
-	struct timeval every = {
-		.tv_sec = every_ns / PR_NS_PER_S, .tv_usec = every_ns % PR_NS_PER_S / 1000};
 	struct pr_timer *timer = calloc(1, sizeof *timer);
 
 	if (!timer) {
@@ -200,11 +199,23 @@ pr_timer_create(struct pr_loop *loop, int64_t every_ns, void (*call)(void *arg),
 	timer->call = call;
 	timer->arg = arg;
 	timer->event = event_new(loop->base, -1, EV_PERSIST, on_timer, timer);
-	if (!timer->event || event_add(timer->event, &every) < 0) {
+	if (!timer->event || pr_timer_every(timer, every_ns) < 0) {
 		pr_error_set(err, "cannot make a timer");
 		pr_timer_destroy(&timer);
 	}
 	return timer;
+}
+
+int
+pr_timer_every(struct pr_timer *timer, int64_t every_ns)
+{
+	struct timeval every = {
+		.tv_sec = every_ns / PR_NS_PER_S, .tv_usec = every_ns % PR_NS_PER_S / 1000};
+
+	if (timer->every == every_ns)
+		return 0;
+	timer->every = every_ns;
+	return event_add(timer->event, &every);
 }
 
 void

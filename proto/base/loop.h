@@ -33,6 +33,8 @@ void pr_loop_break(struct pr_loop *loop); /* any thread, also before the run */
 struct pr_timer;
 struct pr_timer *pr_timer_create(struct pr_loop *loop, int64_t every_ns,
 	void (*call)(void *arg), void *arg, struct pr_error *err);
+/* From now on so often, first so long from now. -1: no memory. */
+int pr_timer_every(struct pr_timer *timer, int64_t every_ns);
 void pr_timer_destroy(struct pr_timer **timer);
 
 /* sd_notify(3)'s protocol ("READY=1", "WATCHDOG=1", "STATUS=..."); does nothing without NOTIFY_SOCKET. */

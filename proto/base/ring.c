@@ -22,6 +22,12 @@
  * own: the lines that both touch move only when a side runs into the copy, or once a batch.
  */
 enum { HEADER = sizeof(uint64_t), LINE = 64, SIZE_MIN_RING = 64 << 10 };
+/*
+ * A producer that finds the ring empty so far from its start leaves the rest out and begins again there:
+ * as long as the consumer keeps up, what both touch stays in the caches. It can only happen again when the
+ * consumer has passed the gap, so one is remembered.
+ */
+#define REWIND ((uint64_t)512 << 10)
 #define WRAP UINT64_MAX
 
 struct pr_ring {
@@ -34,15 +40,19 @@ struct pr_ring {
 	uint64_t reserved; /* where the reserved record's header goes */
 	uint64_t tail_seen;
 	uint64_t head_told; /* what `published` holds */
+	uint64_t wake_at; /* bytes not read that wake the consumer; its own setting */
+	bool rewound; /* the reserved record's header goes to the start */
 
 	/* the consumer's */
 	alignas(LINE) uint64_t read;
-	uint64_t head_seen;
+	uint64_t head_seen, gap_from_seen, gap_to_seen;
 	bool armed;
 
 	alignas(LINE) _Atomic uint64_t published;
+	_Atomic uint64_t gap_from, gap_to; /* what was left out last */
 	alignas(LINE) _Atomic uint64_t tail;
 	alignas(LINE) _Atomic bool sleeping;
+	_Atomic uint64_t slept_at; /* what the consumer had read */
 };
 
 static size_t
@@ -115,6 +125,47 @@ pr_ring_destroy(struct pr_ring **ring)
 	free(r);
 }
 
+/* Bytes of records from a position that was read or given back, up to another. */
+static uint64_t
+bytes_between(const struct pr_ring *ring, uint64_t from, uint64_t to)
+{
+	uint64_t left = atomic_load_explicit(&ring->gap_from, memory_order_relaxed);
+	uint64_t right = atomic_load_explicit(&ring->gap_to, memory_order_relaxed);
+
+	/* the tail may have moved past a head that was read before it */
+	if (to <= from)
+		return 0;
+	return from <= left && right <= to ? to - from - (right - left) : to - from;
+}
+
+/* Only at the first record after a publish: the tail's line is the consumer's. */
+static bool
+may_rewind(struct pr_ring *ring)
+{
+	if ((ring->head & ring->mask) < REWIND || ring->head != ring->head_told)
+		return false;
+	ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+	return ring->tail_seen == ring->head;
+}
+
+/* What lies before it may be overwritten: it was given back, or left out. */
+static uint64_t
+oldest_held(struct pr_ring *ring)
+{
+	uint64_t to = atomic_load_explicit(&ring->gap_to, memory_order_relaxed);
+
+	return ring->tail_seen < to ? to : ring->tail_seen;
+}
+
+static bool
+fits(struct pr_ring *ring, uint64_t pos, size_t need)
+{
+	if (ring->rewound || pos + need - oldest_held(ring) <= ring->size)
+		return true;
+	ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
+	return pos + need - oldest_held(ring) <= ring->size;
+}
+
 void *
 pr_ring_reserve(struct pr_ring *ring, size_t len)
 {
@@ -123,14 +174,12 @@ pr_ring_reserve(struct pr_ring *ring, size_t len)
 
 	if (len > ring->size / 4)
 		return NULL;
-	if (need > to_end)
+	ring->rewound = may_rewind(ring);
+	if (need > to_end || ring->rewound)
 		pos += to_end;
-	if (pos + need - ring->tail_seen > ring->size) {
-		ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_acquire);
-		if (pos + need - ring->tail_seen > ring->size)
-			return NULL;
-	}
-	if (pos != ring->head)
+	if (!fits(ring, pos, need))
+		return NULL;
+	if (pos != ring->head && !ring->rewound)
 		*header_at(ring, ring->head) = WRAP;
 	ring->reserved = pos;
 	return header_at(ring, pos) + 1;
@@ -139,6 +188,10 @@ pr_ring_reserve(struct pr_ring *ring, size_t len)
 void
 pr_ring_commit(struct pr_ring *ring, size_t len)
 {
+	if (ring->rewound) {
+		atomic_store_explicit(&ring->gap_from, ring->head, memory_order_relaxed);
+		atomic_store_explicit(&ring->gap_to, ring->reserved, memory_order_relaxed);
+	}
 	*header_at(ring, ring->reserved) = len;
 	ring->head = ring->reserved + record_size(len);
 }
@@ -166,7 +219,12 @@ pr_ring_publish(struct pr_ring *ring)
 		return;
 	ring->head_told = ring->head;
 	atomic_store(&ring->published, ring->head);
-	if (atomic_load(&ring->sleeping) && atomic_exchange(&ring->sleeping, false))
+	if (!atomic_load(&ring->sleeping))
+		return;
+	if (ring->wake_at && bytes_between(ring, atomic_load(&ring->slept_at), ring->head) <
+				     ring->wake_at)
+		return;
+	if (atomic_exchange(&ring->sleeping, false))
 		ring_wake(ring);
 }
 
@@ -180,7 +238,8 @@ ring_disarm(struct pr_ring *ring)
 	uint64_t count;
 
 	ring->armed = false;
-	atomic_store(&ring->sleeping, false);
+	if (atomic_exchange(&ring->sleeping, false))
+		return; /* nobody has woken us */
 	while (read(ring->fd, &count, sizeof count) < 0 && errno == EINTR)
 		;
 }
@@ -191,6 +250,8 @@ ring_has_more(struct pr_ring *ring)
 	if (ring->read != ring->head_seen)
 		return true;
 	ring->head_seen = atomic_load(&ring->published);
+	ring->gap_from_seen = atomic_load_explicit(&ring->gap_from, memory_order_relaxed);
+	ring->gap_to_seen = atomic_load_explicit(&ring->gap_to, memory_order_relaxed);
 	return ring->read != ring->head_seen;
 }
 
@@ -203,6 +264,9 @@ pr_ring_next(struct pr_ring *ring, size_t *len)
 		ring_disarm(ring);
 	if (!ring_has_more(ring))
 		return NULL;
+	/* when a gap begins here, all records that are to be seen lie behind it */
+	if (ring->read == ring->gap_from_seen)
+		ring->read = ring->gap_to_seen;
 	header = header_at(ring, ring->read);
 	if (*header == WRAP) {
 		ring->read += ring->size - (ring->read & ring->mask);
@@ -225,6 +289,9 @@ pr_ring_release_before(struct pr_ring *ring, const void *rec)
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint64_t offset = (uint64_t)((const uint8_t *)rec - ring->mem) - HEADER;
 
+	/* a gap begins at the tail only */
+	if (tail < ring->gap_to_seen && ring->read > ring->gap_to_seen)
+		tail = ring->gap_to_seen;
 	tail += (offset - tail) & ring->mask;
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
 }
@@ -232,6 +299,7 @@ pr_ring_release_before(struct pr_ring *ring, const void *rec)
 bool
 pr_ring_arm(struct pr_ring *ring)
 {
+	atomic_store(&ring->slept_at, ring->read);
 	atomic_store(&ring->sleeping, true);
 	if (!ring_has_more(ring)) {
 		ring->armed = true;
@@ -260,6 +328,12 @@ pr_ring_wait(struct pr_ring *ring, int timeout_ms)
 	return true;
 }
 
+void
+pr_ring_wake_above(struct pr_ring *ring, size_t bytes)
+{
+	ring->wake_at = bytes;
+}
+
 int
 pr_ring_fd(const struct pr_ring *ring)
 {
@@ -284,6 +358,5 @@ pr_ring_used(const struct pr_ring *ring)
 	uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint64_t head = atomic_load_explicit(&ring->published, memory_order_relaxed);
 
-	/* the tail may have moved past a head that was read before it */
-	return head > tail ? head - tail : 0;
+	return bytes_between(ring, tail, head);
 }

@@ -43,6 +43,15 @@ put(struct pr_ring *ring, const void *bytes, size_t len)
 	return true;
 }
 
+static bool
+put_number(struct pr_ring *ring, unsigned number)
+{
+	unsigned char bytes[1000] = {0};
+
+	memcpy(bytes, &number, sizeof number);
+	return put(ring, bytes, sizeof bytes);
+}
+
 START_TEST(sizes)
 {
 	struct pr_ring *ring = make(0);
@@ -256,6 +265,93 @@ START_TEST(looking_disarms)
 }
 END_TEST
 
+/* A consumer that keeps up meets the same memory again and again; one that holds a record does not. */
+START_TEST(begins_again_when_empty)
+{
+	static unsigned char bytes[1000];
+	struct pr_ring *ring = make(4 << 20);
+	const unsigned char *held = NULL, *end = memory;
+	size_t len;
+
+	for (unsigned i = 0; i < 20000; i++) {
+		const unsigned char *rec;
+
+		ck_assert(put(ring, bytes, sizeof bytes));
+		ck_assert_uint_eq(pr_ring_used(ring), 0); /* not published */
+		pr_ring_publish(ring);
+		ck_assert_uint_eq(pr_ring_used(ring), 1008);
+		rec = pr_ring_next(ring, &len);
+		ck_assert_uint_eq(len, sizeof bytes);
+		if (rec > end)
+			end = rec;
+		pr_ring_release(ring);
+		ck_assert_uint_eq(pr_ring_used(ring), 0);
+	}
+	ck_assert_uint_lt((size_t)(end - memory), 520 << 10);
+	for (unsigned i = 0; i < 4000; i++) {
+		ck_assert(put(ring, bytes, sizeof bytes));
+		pr_ring_publish(ring);
+		held = pr_ring_next(ring, &len);
+		pr_ring_release_before(ring, held);
+		ck_assert_uint_eq(pr_ring_used(ring), 1008);
+		if (held > end)
+			end = held;
+	}
+	ck_assert_uint_gt((size_t)(end - memory), 3 << 20);
+	pr_ring_release(ring);
+	/* behind what is left out there is room for all that the ring takes, also where it began */
+	do {
+		ck_assert(put(ring, bytes, sizeof bytes));
+		pr_ring_publish(ring);
+		held = pr_ring_next(ring, &len);
+		pr_ring_release(ring);
+	} while (held - memory < 523600 || held - memory > 530000);
+	ck_assert(put_number(ring, 0));
+	pr_ring_publish(ring);
+	for (unsigned i = 1; i < (4 << 20) / 1008; i++)
+		ck_assert_msg(put_number(ring, i), "no room for %u", i);
+	ck_assert(!put(ring, bytes, sizeof bytes));
+	pr_ring_publish(ring);
+	ck_assert_ptr_eq(pr_ring_next(ring, &len), memory + 8);
+	for (unsigned i = 1; i < (4 << 20) / 1008; i++) {
+		unsigned seen;
+
+		held = pr_ring_next(ring, &len);
+		memcpy(&seen, held, sizeof seen);
+		ck_assert_uint_eq(seen, i);
+		pr_ring_release_before(ring, held);
+		ck_assert_uint_eq(pr_ring_used(ring), ((4 << 20) / 1008 - i) * 1008);
+	}
+	pr_ring_destroy(&ring);
+}
+END_TEST
+
+START_TEST(wakes_for_enough)
+{
+	static unsigned char bytes[1000];
+	struct pr_ring *ring = make(4 << 20);
+	size_t len;
+
+	pr_ring_wake_above(ring, 100 * 1008);
+	for (unsigned round = 0; round < 100; round++) {
+		ck_assert(!pr_ring_arm(ring));
+		for (unsigned i = 1; i < 100; i++) {
+			put(ring, bytes, sizeof bytes);
+			pr_ring_publish(ring);
+			ck_assert_msg(!readable(ring), "woken by %u", i);
+		}
+		put(ring, bytes, sizeof bytes);
+		pr_ring_publish(ring);
+		ck_assert(readable(ring));
+		for (unsigned i = 0; i < 100; i++)
+			ck_assert_ptr_nonnull(pr_ring_next(ring, &len));
+		ck_assert(!readable(ring));
+		pr_ring_release(ring);
+	}
+	pr_ring_destroy(&ring);
+}
+END_TEST
+
 enum { RECORDS = 300000 };
 
 static size_t
@@ -292,7 +388,8 @@ produce(void *arg)
 
 START_TEST(two_threads)
 {
-	struct pr_ring *ring = make(0);
+	struct pr_ring *ring =
+		make(_i ? 2 << 20 : 0); /* the larger one begins again when empty */
 	pthread_t thread;
 	uint32_t n = 0;
 
@@ -336,7 +433,9 @@ fill(TCase *tc)
 	tcase_add_test(tc, wait_times_out_and_wakes);
 	tcase_add_test(tc, shared_fd);
 	tcase_add_test(tc, looking_disarms);
-	tcase_add_test(tc, two_threads);
+	tcase_add_test(tc, begins_again_when_empty);
+	tcase_add_test(tc, wakes_for_enough);
+	tcase_add_loop_test(tc, two_threads, 0, 2);
 }
 
 int
