@@ -6,6 +6,8 @@
 
 #include "proto/base/clock.h"
 
+#define LEARN_NS (20 * PR_NS_PER_MS)
+
 /* The ledger's word, kept: an end may be sent when the ledger has gone on. */
 struct deleted {
 	Packrack__Deleted message;
@@ -134,9 +136,21 @@ say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pr_boo
 	deleted->message.at = from->at;
 	deleted->message.until = from->until;
 	deleted->message.by = deleted->word.by;
+	deleted->message.moved_to = deleted->word.moved_to;
 	deleted->message.segments = from->records;
 	deleted->message.bytes = from->bytes;
 	out->deleted = &deleted->message;
+}
+
+/* What went under a query's hands may be news to the view: before it goes, the ledger has who deletes it. */
+static void
+learn_why(struct pr_view *view, const struct pr_evicted *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i].overtaken) {
+			pr_view_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
+			return;
+		}
 }
 
 static int
@@ -148,6 +162,7 @@ fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q
 
 	if (pr_query_evicted(q, &list, &count, err) < 0)
 		return -1;
+	learn_why(view, list, count);
 	end->evicted = calloc(count + 1, sizeof(*end->evicted));
 	end->deleted = calloc(count + 1, sizeof(*end->deleted));
 	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {

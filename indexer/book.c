@@ -166,31 +166,64 @@ clean(char *name)
 
 /* ---- deletions ---- */
 
-static int
-take_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
+static struct pr_book_deleted *
+find_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
 {
-	struct pr_ledger_deleted *list = book->deleted, own = *d;
-	size_t n = book->deleted_count;
+	for (size_t i = 0; i < book->deleted_count; i++) {
+		struct pr_ledger_deleted *word = &book->deleted[i].word;
 
-	for (size_t i = 0; i < n; i++)
-		if (list[i].link == d->link && list[i].at == d->at &&
-			!strcmp(list[i].by, d->by)) {
-			list[i].until = d->until > list[i].until ? d->until : list[i].until;
-			list[i].records += d->records;
-			list[i].bytes += d->bytes;
-			return 0;
-		}
-	if (n == PR_BOOK_DELETED_MAX) {
-		memmove(list, list + 1, --n * sizeof(*list));
-	} else {
-		list = realloc(list, (n + 1) * sizeof(*list));
-		if (!list)
-			return -1;
-		book->deleted = list;
+		if (word->link == d->link && word->at == d->at && !strcmp(word->by, d->by))
+			return &book->deleted[i];
 	}
-	clean(own.by);
-	list[n] = own;
-	book->deleted_count = n + 1;
+	return NULL;
+}
+
+static void
+forget_deleted(struct pr_book *book, size_t at)
+{
+	book->deleted_count--;
+	memmove(book->deleted + at, book->deleted + at + 1,
+		(book->deleted_count - at) * sizeof(*book->deleted));
+}
+
+static struct pr_book_deleted *
+add_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
+{
+	struct pr_book_deleted *grown, *item;
+
+	if (book->deleted_count == PR_BOOK_DELETED_MAX)
+		forget_deleted(book, 0);
+	grown = realloc(book->deleted, (book->deleted_count + 1) * sizeof(*grown));
+	if (!grown)
+		return NULL;
+	book->deleted = grown;
+	item = &grown[book->deleted_count++];
+	*item = (struct pr_book_deleted){.word = *d, .reached = PR_TIME_MIN};
+	item->word.records = item->word.bytes = 0;
+	clean(item->word.moved_to);
+	return item;
+}
+
+static int
+take_deleted(struct pr_book *book, const struct pr_ledger_deleted *entry)
+{
+	struct pr_ledger_deleted d = *entry;
+	struct pr_book_deleted *item;
+
+	clean(d.by);
+	item = find_deleted(book, &d);
+	if (!item && d.phase == PR_DELETION_OVER)
+		return 0;
+	if (!item && !(item = add_deleted(book, &d)))
+		return -1;
+	item->word.records += d.records;
+	item->word.bytes += d.bytes;
+	if (d.phase == PR_DELETION_STEP && d.until > item->reached)
+		item->reached = d.until;
+	if (item->reached > item->word.until || d.phase == PR_DELETION_OVER)
+		item->word.until = item->reached;
+	if (d.phase == PR_DELETION_OVER && item->word.records == 0)
+		forget_deleted(book, (size_t)(item - book->deleted));
 	return 0;
 }
 
@@ -198,8 +231,8 @@ const struct pr_ledger_deleted *
 pr_book_deleted(const struct pr_book *book, uint16_t link)
 {
 	for (size_t i = book->deleted_count; i-- > 0;)
-		if (book->deleted[i].link == link)
-			return &book->deleted[i];
+		if (book->deleted[i].word.link == link)
+			return &book->deleted[i].word;
 	return NULL;
 }
 

@@ -25,13 +25,18 @@ struct pr_facts {
 	size_t loss_count, loss_room;
 };
 
+/* A deletion: the word of all its steps. While it goes on, until is as far as it may go. */
+struct pr_book_deleted {
+	struct pr_ledger_deleted word;
+	int64_t reached;
+};
+
 struct pr_book {
 	struct pr_facts **facts; /* sorted by epoch and link */
 	size_t count, room;
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
-	struct pr_ledger_deleted
-		*deleted; /* in the order of the ledger, steps put together */
+	struct pr_book_deleted *deleted; /* in the order of the ledger */
 	size_t deleted_count;
 };
 

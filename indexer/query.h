@@ -108,6 +108,7 @@ struct pr_evicted {
 	int64_t until;
 	uint32_t stream;
 	uint16_t link;
+	bool overtaken; /* some of it went while the query ran */
 };
 /* *out from malloc, *count may be 0. */
 int pr_query_evicted(const struct pr_query *query, struct pr_evicted **out, size_t *count,

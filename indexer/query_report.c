@@ -226,7 +226,8 @@ evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_erro
 		struct pr_evicted e = {.epoch = line->run->epoch,
 			.link = line->run->link,
 			.stream = line->run->stream,
-			.until = pr_view_evicted_until(q->view, line->run->stream)};
+			.until = pr_view_evicted_until(q->view, line->run->stream),
+			.overtaken = line->bounds.evicted_seq > 0};
 		if (line->run->strays || !bound_evicted(q, line, &e))
 			continue;
 		e.last_seq = evicted_seq(q, line);
@@ -258,8 +259,11 @@ evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_err
 		const struct pr_facts *f = book->facts[i];
 		struct pr_evicted e = {.epoch = f->epoch, .link = f->link};
 		int stream;
-		if (!f->have_mark || !f->mark.link.last_seq || !pr_query_selects(q, f) ||
-			f->mark.link.last_otime < q->spec.since || has_run(q, f))
+		bool declared = f->have_mark && f->mark.link.last_seq;
+
+		if ((!declared && !f->have_link) || !pr_query_selects(q, f) ||
+			(declared && f->mark.link.last_otime < q->spec.since) ||
+			has_run(q, f))
 			continue;
 		snprintf(name, sizeof(name), "packets.%u", f->link);
 		stream = sfs_stream_find(pr_view_sfs(q->view), name);
@@ -268,7 +272,7 @@ evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_err
 		e.stream = (uint32_t)stream;
 		e.until = pr_view_evicted_until(q->view, e.stream);
 		/* the link's last packets may have gone to other nodes: then its time must do */
-		if (e.until >= f->mark.link.last_otime)
+		if (declared && e.until >= f->mark.link.last_otime)
 			e.last_seq = f->mark.link.last_seq;
 		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&
 			add_evicted(list, &e, err) < 0)

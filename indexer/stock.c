@@ -60,15 +60,18 @@ add_deleted(struct pr_stock *stock, Packrack__StreamHeld *out, const struct pr_b
 {
 	out->deleted = stock->deleted_pointers + *next;
 	for (size_t i = 0; i < book->deleted_count; i++) {
-		const struct pr_ledger_deleted *from = &book->deleted[i];
+		const struct pr_ledger_deleted *from = &book->deleted[i].word;
 		Packrack__Deleted *d = &stock->deleted[*next];
 
 		if (from->link != link)
 			continue;
 		packrack__deleted__init(d);
 		d->at = from->at;
-		d->until = from->until;
+		/* one that was broken off did not go so far as it might have */
+		d->until =
+			from->until < out->evicted_until ? from->until : out->evicted_until;
 		d->by = (char *)from->by;
+		d->moved_to = (char *)from->moved_to;
 		d->segments = from->records;
 		d->bytes = from->bytes;
 		stock->deleted_pointers[(*next)++] = d;
@@ -96,6 +99,7 @@ fill(struct pr_stock *stock, struct pr_view *view)
 		out->segments = info->last_sequence
 					? info->last_sequence - info->first_sequence + 1
 					: 0;
+		out->last_segment = info->last_sequence;
 		out->evicted_segments = info->recycled_records;
 		if (info->recycled_records)
 			out->evicted_until = info->evicted_until;

@@ -398,6 +398,14 @@ pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port)
 }
 
 void
+pr_append_moved_link(struct pr_append *a, const struct pr_ledger_link *link)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
+
+	tell(a, &e);
+}
+
+void
 pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT, .u.boot = *boot};

@@ -55,6 +55,8 @@ void pr_append_loss(struct pr_append *a, const struct pr_loss *loss);
 void pr_append_link(struct pr_append *a, const struct pr_ledger_link *link);
 /* port->speed is not 0 */
 void pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port);
+/* The same of a link that another node has heard: a reset does not tell it again. */
+void pr_append_moved_link(struct pr_append *a, const struct pr_ledger_link *link);
 void pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot);
 void pr_append_deleted(struct pr_append *a, const struct pr_ledger_deleted *deleted);
 /* Kept, and written when it says something new, or each second. */

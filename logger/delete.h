@@ -15,10 +15,21 @@
  * over, and the ledger says who deleted them. The block in which `until` lies keeps all that it holds.
  * By the volume's writer; one thread.
  */
+struct pr_delete_fence {
+	const char *stream;
+	uint64_t last; /* segment of it that may go */
+};
+
 struct pr_delete_order {
 	int64_t until; /* included; PR_TIME_MAX: all that is there */
 	int64_t at; /* when it was given; one order has the same in all its steps */
 	const char *by;
+	const char *moved_to; /* what has a copy; NULL: nothing */
+	uint64_t step; /* 0, 1, ...: the first only announces it in the ledger */
+	/* fenced: of these streams alone, and of them no block with a later segment */
+	bool fenced;
+	const struct pr_delete_fence *fences;
+	size_t fence_count;
 };
 
 struct pr_deleted {

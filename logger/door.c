@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include "logger/delete.h"
+#include "logger/store.h"
 #include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
+
+#define FENCES 512 /* more than links that a logger takes */
 
 struct pr_door {
 	struct sfs *sfs;
@@ -60,9 +63,21 @@ static void
 delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
 	struct pr_error *err)
 {
-	struct pr_delete_order order = {.until = c->until, .at = c->at, .by = c->user};
+	struct pr_delete_fence fences[FENCES];
+	struct pr_delete_order order = {.until = c->until,
+		.at = c->at,
+		.by = c->user,
+		.moved_to = c->moved_to,
+		.step = c->number,
+		.fenced = c->n_fences > 0,
+		.fences = fences};
 	struct pr_deleted deleted;
 
+	for (; order.fence_count < c->n_fences && order.fence_count < FENCES;
+		order.fence_count++)
+		fences[order.fence_count] =
+			(struct pr_delete_fence){c->fences[order.fence_count]->stream,
+				c->fences[order.fence_count]->last_segment};
 	done->ok = pr_delete_step(d->sfs, d->append, &order, &deleted, err) == 0;
 	done->segments = deleted.segments;
 	done->bytes = deleted.bytes;
@@ -74,6 +89,28 @@ delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone
 			(unsigned long long)deleted.segments, c->user);
 }
 
+/* Packets of another node, and what their links are; or no more come for now. */
+static void
+store(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
+	struct pr_error *err)
+{
+	for (size_t i = 0; i < c->n_links; i++) {
+		const Packrack__LinkInfo *from = c->links[i];
+		struct pr_ledger_link link = {.epoch = from->epoch,
+			.link = (uint16_t)from->link,
+			.linktype = (uint16_t)from->linktype,
+			.snaplen = from->snaplen};
+
+		snprintf(link.name, sizeof(link.name), "%s", from->name);
+		pr_append_moved_link(d->append, &link);
+	}
+	if (c->packets.len)
+		done->ok = pr_store_packets(d->sfs, d->append, c->packets.data,
+				   c->packets.len, err) == 0;
+	else
+		done->ok = pr_append_flush(d->append, err) == 0;
+}
+
 static void
 on_command(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
@@ -83,6 +120,8 @@ on_command(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__En
 
 	if (!strcmp(env->command->verb, "delete"))
 		delete_step(d, env->command, &done, &err);
+	else if (!strcmp(env->command->verb, "store"))
+		store(d, env->command, &done, &err);
 	else
 		pr_error_set(&err, "a logger does not %s: ask the dispatcher",
 			env->command->verb);

@@ -63,11 +63,11 @@ copy_deleted(const Packrack__Deleted *from)
 	d->segments = from->segments;
 	d->bytes = from->bytes;
 	d->by = copy_text(from->by);
-	if (!d->by) {
-		free(d);
-		return NULL;
-	}
-	return d;
+	d->moved_to = copy_text(from->moved_to);
+	if (d->by && d->moved_to)
+		return d;
+	packrack__deleted__free_unpacked(d, NULL);
+	return NULL;
 }
 
 static int

@@ -35,6 +35,7 @@ struct line {
 	Packrack__Ledger
 		*ledger; /* merged over nodes; owned by pr_completeness; NULL: none */
 	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
+	bool evicted_hole; /* something that was evicted is nowhere else */
 	bool in_scope; /* the query's link filter lets it through */
 	struct {
 		int64_t said_until;

@@ -147,14 +147,19 @@ evicted_by_time(
 static void
 unexplained(struct report *r, const struct hole *h, uint64_t first, uint64_t last)
 {
-	const struct line *line = &r->c->lines[h->line];
+	struct line *line = &r->c->lines[h->line];
 	struct loss about = {.first_time = h->low, .last_time = h->high};
 	const char *node;
 
-	if (first <= line->evicted_seq)
+	if (first <= line->evicted_seq) {
+		line->evicted_hole = true;
 		first = last < line->evicted_seq ? last + 1 : line->evicted_seq + 1;
-	if (first > last || evicted_by_time(r->c, line, h) ||
-		h->low > r->c->options.until || h->high < r->c->options.since)
+	}
+	if (first <= last && evicted_by_time(r->c, line, h)) {
+		line->evicted_hole = true;
+		return;
+	}
+	if (first > last || h->low > r->c->options.until || h->high < r->c->options.since)
 		return;
 	if (pending(r->c, line, h)) {
 		r->out->pending_packets += last - first + 1;
@@ -366,6 +371,19 @@ nodes_report(struct report *r)
 	return all && c->node_count;
 }
 
+/* What was moved to where somebody else gives it leaves no hole; where nobody has any, none would show. */
+static bool
+lacks_nothing(struct pr_completeness *c, const Packrack__Evicted *e)
+{
+	const struct line *line;
+
+	if (!e->deleted || !e->deleted->moved_to[0] || e->until > e->deleted->until ||
+		!e->epoch)
+		return false;
+	line = pr_completeness_line(c, e->epoch, e->link);
+	return line && line->held && !line->evicted_hole;
+}
+
 /* Evictions that reach into the range, and only those; true: none. */
 static bool
 evicted_report(struct report *r)
@@ -381,7 +399,8 @@ evicted_report(struct report *r)
 		return false;
 	}
 	for (size_t i = 0; i < c->evicted_count; i++)
-		if (c->evicted[i]->until >= c->options.since)
+		if (c->evicted[i]->until >= c->options.since &&
+			!lacks_nothing(c, c->evicted[i]))
 			out->evicted[out->n_evicted++] = c->evicted[i];
 		else
 			c->evicted[kept++] = c->evicted[i];

@@ -346,7 +346,7 @@ on_command(
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
 	struct pr_error text = {""};
 
-	if (!strcmp(env->command->verb, "delete")) {
+	if (!strcmp(env->command->verb, "delete") || !strcmp(env->command->verb, "store")) {
 		pr_merger_order(m, from, env);
 		return;
 	}

@@ -38,6 +38,8 @@ cmd_data(int argc, char **argv)
 	static const struct cli_command commands[] = {
 		{"list", data_list, "what each node holds, from when to when"},
 		{"export", cmd_data_export, "save a node's packets from where they lie"},
+		{"move", data_move,
+			"copy a node's oldest packets, check, then delete them"},
 		{"delete", data_delete, "delete a node's oldest packets for good"},
 	};
 

@@ -2,7 +2,9 @@
 #ifndef PR_CLI_DATA_H
 #define PR_CLI_DATA_H
 
+#include "logger/delete.h"
 #include "merger/cli/cli.h"
+#include "merger/cli/progress.h"
 #include "merger/cli/render.h"
 #include "proto/rpc/packrack.pb-c.h"
 
@@ -11,6 +13,7 @@ struct data_args {
 	struct cli_connection merger;
 	struct pr_string_list nodes, volumes;
 	int64_t since, until;
+	char *to, *to_volume, *to_file; /* move */
 	bool yes, json, keyvalue;
 };
 
@@ -59,10 +62,30 @@ struct data_stock *data_stock_get(const struct data_args *a, struct pr_error *er
 void data_stock_free(struct data_stock **stock);
 size_t data_stock_count(const struct data_stock *stock);
 const Packrack__NodeStatus *data_stock_node(const struct data_stock *stock, size_t index);
-/* Time of the oldest packet of a node; false: it holds none. */
-bool data_oldest(const Packrack__NodeStatus *node, int64_t *oldest);
+/* The links that any of them, or of all nodes, has heard. */
+Packrack__LinkInfo *const *data_stock_links(const struct data_stock *stock, size_t *count);
+/* Times of the oldest and newest packet of a node; false: it holds none. */
+bool data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest);
+
+/* Only what is oldest can be deleted, a stream being one stretch. 0, or -1 and err. */
+int data_check_since(
+	const struct data_args *a, const Packrack__NodeStatus *node, struct pr_error *err);
+/* Who does it, where no key says so. */
+const char *data_user(void);
+
+/* One node's, or volume's: deleted step by step. */
+struct data_deletion {
+	const struct data_args *args;
+	const char *name; /* of the node, or the volume's path */
+	bool volume;
+	struct pr_delete_order order;
+	struct pr_deleted sum; /* oldest: after the last step; PR_TIME_MAX before */
+	struct progress progress;
+};
+int data_delete_run(struct data_deletion *d, struct pr_error *err);
 
 int data_list(int argc, char **argv);
 int data_delete(int argc, char **argv);
+int data_move(int argc, char **argv);
 
 #endif

@@ -13,6 +13,7 @@
 #include "merger/cli/volume.h"
 #include "proto/base/clock.h"
 
+#define FENCES 320
 #define STEP_NS (70 * PR_NS_PER_S) /* the merger gives up first, and says so */
 
 static const struct pr_option options[] = {
@@ -31,17 +32,8 @@ static const struct pr_program program = {.name = "packrack data delete",
 		  "Broken off, it goes on when given again.\nExit status: 0 done, 1 "
 		  "failed, 2 bad usage."};
 
-/* One node's, or volume's. */
-struct deletion {
-	const struct data_args *args;
-	const char *name;
-	struct pr_delete_order order;
-	struct pr_deleted sum; /* oldest: after the last step */
-	struct progress progress;
-};
-
-static const char *
-login_name(void)
+const char *
+data_user(void)
 {
 	const struct passwd *pw = getpwuid(geteuid());
 
@@ -50,14 +42,14 @@ login_name(void)
 
 /* ---- before ---- */
 
-/* Only what is oldest can go: a stream is one stretch. */
-static int
-check_since(const struct data_args *a, const Packrack__NodeStatus *n, struct pr_error *err)
+int
+data_check_since(
+	const struct data_args *a, const Packrack__NodeStatus *n, struct pr_error *err)
 {
 	char since[PR_TIME_TEXT], first[PR_TIME_TEXT];
-	int64_t oldest;
+	int64_t oldest, newest;
 
-	if (!data_oldest(n, &oldest) || a->since <= oldest)
+	if (!data_times(n, &oldest, &newest) || a->since <= oldest)
 		return 0;
 	return pr_error_set(err,
 		"%s has packets of before %s (its oldest is of %s), and only its oldest "
@@ -76,7 +68,7 @@ check_all(const struct data_args *a, const struct data_stock *stock, struct pr_e
 			return pr_error_set(err,
 				"node %s is silent: when its indexer is back, try again",
 				n->name);
-		if (check_since(a, n, err) < 0)
+		if (data_check_since(a, n, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -136,7 +128,7 @@ confirm(const struct data_args *a, const struct data_stock *stock, struct pr_err
 /* ---- doing it ---- */
 
 static void
-show_step(struct deletion *d, const struct pr_deleted *step)
+show_step(struct data_deletion *d, const struct pr_deleted *step)
 {
 	d->sum.segments += step->segments;
 	d->sum.bytes += step->bytes;
@@ -148,7 +140,7 @@ show_step(struct deletion *d, const struct pr_deleted *step)
 }
 
 static int
-delete_volume(struct deletion *d, struct pr_error *err)
+delete_volume(struct data_deletion *d, struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
 	struct pr_append_options o = {0};
@@ -166,6 +158,7 @@ delete_volume(struct deletion *d, struct pr_error *err)
 	rc = append ? 0 : -1;
 	while (rc == 0 && step.more) {
 		rc = pr_delete_step(sfs, append, &d->order, &step, err);
+		d->order.step++;
 		show_step(d, &step);
 	}
 	pr_append_destroy(&append);
@@ -174,10 +167,11 @@ delete_volume(struct deletion *d, struct pr_error *err)
 }
 
 static int
-delete_node(struct deletion *d, struct pr_error *err)
+delete_node(struct data_deletion *d, struct pr_error *err)
 {
 	const char *endpoint = data_merger(d->args, err);
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	Packrack__Fence fences[FENCES], *pointers[FENCES];
 	struct pr_deleted step = {.more = true};
 	struct pr_rpc_keys room;
 	Packrack__Envelope *reply;
@@ -187,10 +181,21 @@ delete_node(struct deletion *d, struct pr_error *err)
 	c.until = d->order.until;
 	c.at = d->order.at;
 	c.user = (char *)d->order.by;
+	if (d->order.moved_to)
+		c.moved_to = (char *)d->order.moved_to;
+	for (size_t i = 0; i < d->order.fence_count && i < FENCES; i++) {
+		packrack__fence__init(&fences[i]);
+		fences[i].stream = (char *)d->order.fences[i].stream;
+		fences[i].last_segment = d->order.fences[i].last;
+		pointers[i] = &fences[i];
+		c.n_fences = i + 1;
+	}
+	c.fences = pointers;
 	while (endpoint && step.more) {
 		if (client_command(endpoint, cli_keys(&d->args->merger, &room), &c, STEP_NS,
 			    &reply, err) < 0)
 			return pr_error_prefix(err, "%s", d->name);
+		c.number++;
 		step.segments = reply->command_done->segments;
 		step.bytes = reply->command_done->bytes;
 		step.more = reply->command_done->more;
@@ -202,13 +207,13 @@ delete_node(struct deletion *d, struct pr_error *err)
 }
 
 static bool
-some_left(const struct deletion *d)
+some_left(const struct data_deletion *d)
 {
 	return d->sum.oldest <= d->order.until;
 }
 
 static void
-print_deletion(const struct deletion *d)
+print_deletion(const struct data_deletion *d)
 {
 	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
 
@@ -221,8 +226,19 @@ print_deletion(const struct deletion *d)
 			pr_time_format(d->order.until, to, sizeof(to)));
 }
 
+int
+data_delete_run(struct data_deletion *d, struct pr_error *err)
+{
+	int rc;
+
+	progress_begin(&d->progress);
+	rc = d->volume ? delete_volume(d, err) : delete_node(d, err);
+	progress_end(&d->progress);
+	return rc;
+}
+
 static void
-render_deletion(struct render *r, const struct deletion *d)
+render_deletion(struct render *r, const struct data_deletion *d)
 {
 	render_object(r, NULL);
 	render_string(r, "name", d->name);
@@ -241,14 +257,15 @@ delete_all(const struct data_args *a, const struct data_stock *stock, struct ren
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < data_stock_count(stock); i++) {
-		struct deletion d = {.args = a,
+		struct data_deletion d = {.args = a,
 			.name = data_stock_node(stock, i)->name,
-			.order = {a->until, pr_now_real(), login_name()},
+			.volume = a->volumes.count > 0,
+			.order = {.until = a->until,
+				.at = pr_now_real(),
+				.by = data_user()},
 			.sum = {.oldest = PR_TIME_MAX}};
 
-		progress_begin(&d.progress);
-		rc = a->volumes.count ? delete_volume(&d, err) : delete_node(&d, err);
-		progress_end(&d.progress);
+		rc = data_delete_run(&d, err);
 		if (r)
 			render_deletion(r, &d);
 		else

@@ -50,6 +50,7 @@ render_stream(struct render *r, const Packrack__StreamHeld *s)
 		render_object(r, NULL);
 		render_time(r, "at", s->deleted[i]->at);
 		render_string(r, "by", s->deleted[i]->by);
+		render_string(r, "moved_to", s->deleted[i]->moved_to);
 		render_time(r, "until", s->deleted[i]->until);
 		render_uint(r, "segments", s->deleted[i]->segments);
 		render_uint(r, "bytes", s->deleted[i]->bytes);
@@ -106,10 +107,11 @@ print_stream(const Packrack__StreamHeld *s)
 		printf("    all up to %s is gone\n",
 			pr_time_format(s->evicted_until, to, sizeof(to)));
 	for (size_t i = 0; i < s->n_deleted; i++)
-		printf("    up to %s deleted by %s at %s: %" PRIu64 " segments, %" PRIu64
+		printf("    up to %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64
 		       " bytes\n",
 			pr_time_format(s->deleted[i]->until, to, sizeof(to)),
-			s->deleted[i]->by,
+			s->deleted[i]->moved_to[0] ? "moved to " : "deleted",
+			s->deleted[i]->moved_to, s->deleted[i]->by,
 			pr_time_format(s->deleted[i]->at, from, sizeof(from)),
 			s->deleted[i]->segments, s->deleted[i]->bytes);
 }

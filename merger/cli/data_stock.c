@@ -138,7 +138,7 @@ data_stock_node(const struct data_stock *s, size_t index)
 }
 
 bool
-data_oldest(const Packrack__NodeStatus *node, int64_t *oldest)
+data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest)
 {
 	bool any = false;
 
@@ -149,7 +149,19 @@ data_oldest(const Packrack__NodeStatus *node, int64_t *oldest)
 			continue;
 		if (!any || s->first_time < *oldest)
 			*oldest = s->first_time;
+		if (!any || s->last_time > *newest)
+			*newest = s->last_time;
 		any = true;
 	}
 	return any;
+}
+
+Packrack__LinkInfo *const *
+data_stock_links(const struct data_stock *s, size_t *count)
+{
+	const Packrack__Hello *hello =
+		s->volume_count ? pr_hello_message(s->volumes[0].hello) : NULL;
+
+	*count = hello ? hello->n_links : s->reply ? s->reply->status->n_links : 0;
+	return hello ? hello->links : s->reply ? s->reply->status->links : NULL;
 }

@@ -150,7 +150,11 @@ print_deleted(FILE *to, const Packrack__Evicted *e)
 		print_time(to, d->until);
 		fputs(" ", to);
 	}
-	fprintf(to, "deleted by %s at ", d->by[0] ? d->by : "somebody");
+	if (d->moved_to[0])
+		fprintf(to, "moved to %s", d->moved_to);
+	else
+		fputs("deleted", to);
+	fprintf(to, " by %s at ", d->by[0] ? d->by : "somebody");
 	print_time(to, d->at);
 	fputc('\n', to);
 }
@@ -324,6 +328,7 @@ render_evicted(struct render *r, const Packrack__Evicted *e)
 		render_string(r, "deleted_by", e->deleted->by);
 		render_time(r, "deleted_at", e->deleted->at);
 		render_time(r, "deleted_until", e->deleted->until);
+		render_string(r, "moved_to", e->deleted->moved_to);
 	}
 	render_close(r);
 }

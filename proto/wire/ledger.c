@@ -68,7 +68,9 @@ static const struct pr_field deleted_items[] = {
 	PR_INT(struct pr_ledger_deleted, records),
 	PR_INT(struct pr_ledger_deleted, bytes),
 	PR_INT(struct pr_ledger_deleted, link),
+	PR_INT(struct pr_ledger_deleted, phase),
 	PR_NAME(struct pr_ledger_deleted, by),
+	PR_NAME(struct pr_ledger_deleted, moved_to),
 };
 
 static const struct pr_field port_items[] = {

@@ -23,7 +23,8 @@
  *              last otime i64, count u32, bytes u32, link u16, link type u16, handle 40 bytes
  *   INDEX      first sequence u64, check u64, segments u32 (not 0), bytes u32, link u16, level u16,
  *              handle 40 bytes
- *   DELETED    at i64, until i64, records u64, bytes u64, link u16, by name
+ *   DELETED    at i64, until i64, records u64, bytes u64, link u16, phase u8, by name, moved
+ *              to name
  *   PORT       epoch u64, link u16, speed u64 (not 0)
  */
 enum pr_ledger_type {
@@ -91,13 +92,24 @@ struct pr_ledger_index {
 	uint8_t handle[40];
 };
 
-/* Of stream "packets.LINK" (or "strays", link 65535): a step of a deletion, which at names. */
+/*
+ * Of stream "packets.LINK" (or "strays", link 65535): of a deletion, which `at` names. It is announced
+ * before anything goes, so that who finds that something has gone finds this as well.
+ */
+enum pr_deletion_phase {
+	PR_DELETION_BEGINS, /* until: as far as it may go */
+	PR_DELETION_STEP, /* until: packets up to there are gone, by this and by what was recycled before */
+	PR_DELETION_OVER,
+};
 struct pr_ledger_deleted {
 	int64_t at; /* when it was ordered */
-	int64_t until; /* packets up to there are gone, by this and by what was recycled before */
+	int64_t until;
 	uint64_t records, bytes; /* by this step */
 	uint16_t link;
+	uint8_t phase;
 	char by[PR_NAME_MAX + 1];
+	char moved_to[PR_NAME_MAX +
+		      1]; /* a node, volume or file that has them; "": nobody has */
 };
 
 struct pr_ledger_link {

@@ -81,8 +81,9 @@ if [ -x "$BUILD/packrack" ]; then
 		run_step "packrack $command" command_agrees $command "query, export" Asking Output Keys
 	done
 	run_step "packrack data export" command_agrees "data export" "query, export" Asking Output Keys
-	run_step "packrack data list" data_agrees list "Options of list and delete"
-	run_step "packrack data delete" data_agrees delete "Options of list and delete" "Options of delete alone"
+	run_step "packrack data list" data_agrees list "Options of list, move and delete"
+	run_step "packrack data move" data_agrees move "Options of list, move and delete" "Options of move alone"
+	run_step "packrack data delete" data_agrees delete "Options of list, move and delete" "Options of delete alone"
 	run_step "packrack rate" command_agrees rate rate Asking Output Keys
 	run_step "packrack top" command_agrees top top Asking Output Keys
 	run_step "packrack status" command_agrees status status Output Keys

@@ -92,7 +92,8 @@ told() { # what the merger knows of its nodes is as old as their last word
 }
 recorded() {
 	"$RACK" up -n 2 && "$RACK" play "$LAB_DIR/a.pcap" --pps=9000 --quiet && "$RACK" drain --timeout 30 || return 1
-	WHOLE=$("$PACKRACK" query --count) && ((WHOLE >= N)) && poll_until 5 told || { "$PACKRACK" data list; return 1; }
+	WHOLE=$("$PACKRACK" query --count) && ((WHOLE >= N)) || return 1
+	poll_until 5 told || { "$PACKRACK" data list; return 1; }
 }
 run_step "a rack records" recorded
 PART=$(figure log1 .packets)
