@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/book.h"
 #include "indexer/level2.h"
 #include "proto/base/clock.h"
 
@@ -31,7 +32,7 @@ struct stream {
 	uint64_t first; /* sequence that is not recycled yet, as of the last step */
 	struct pr_summary_span open[OPEN_MAX]; /* without summary in the index */
 	size_t open_count;
-	bool unknown; /* and others, of unknown times */
+	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
 };
 
 struct pr_feed {
@@ -103,6 +104,13 @@ find(const struct pr_feed *f, uint32_t id)
 /* ---- what has no summary ---- */
 
 static void
+note_unknown(struct stream *s, uint64_t upto)
+{
+	if (upto > s->unknown)
+		s->unknown = upto;
+}
+
+static void
 open_add(struct stream *s, const struct pr_summary_span *span)
 {
 	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
@@ -112,8 +120,11 @@ open_add(struct stream *s, const struct pr_summary_span *span)
 		return;
 	}
 	/* one for two: times are what counts, and seqs of two epochs are none */
-	s->unknown |= last->epoch != span->epoch;
+	if (last->epoch != span->epoch)
+		note_unknown(s, span->first_sequence + span->segments);
 	pr_summary_span_unite(last, span);
+	if (s->unknown)
+		note_unknown(s, last->first_sequence + last->segments);
 }
 
 /* Sequences from..to have no summary, and will not get one. */
@@ -127,7 +138,8 @@ note_gap(struct stream *s, uint64_t from, uint64_t to)
 
 	for (size_t i = 0; i < count; i++)
 		open_add(s, &spans[i]);
-	s->unknown |= found < to - from + 1;
+	if (found < to - from + 1)
+		note_unknown(s, to);
 }
 
 /* What an earlier run left without summary, before the sequence next. */
@@ -180,6 +192,8 @@ open_expire(struct stream *s)
 		if (s->open[i].first_sequence + s->open[i].segments > s->first)
 			s->open[kept++] = s->open[i];
 	s->open_count = kept;
+	if (s->unknown < s->first)
+		s->unknown = 0;
 }
 
 size_t
@@ -289,7 +303,7 @@ restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
 	s->first = info->first_sequence ? info->first_sequence : 1;
 	s->next = begin_at(f, s, s->first);
 	s->open_count = 0;
-	s->unknown = false;
+	s->unknown = 0;
 	f->restarts++;
 	note_gaps(s);
 }
@@ -393,18 +407,34 @@ advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *
 	return 1;
 }
 
+/* All of it is here, and its link has ended: nothing follows that were worth waiting for. */
+static bool
+ended(const struct stream *s, const struct pr_summary_span *tail)
+{
+	const struct pr_facts *facts = pr_book_find(
+		pr_view_book(s->feed->view), tail->epoch, (uint16_t)tail->link);
+
+	return s->next > s->last && facts && facts->have_mark && facts->mark.link.ended;
+}
+
 /* What came to rest is indexed as it is; what the sink had no room for, nobody else offers it again. */
 static int
 settle(struct stream *s, struct pr_error *err)
 {
 	int64_t now = pr_now_mono();
 	struct pr_summary_span tail[2];
+	size_t tails;
 	int rc = 0;
 
-	if (!pr_builder_offer(s->builder) || now - s->settled <= IDLE_NS)
+	if (!pr_builder_offer(s->builder))
+		return 0;
+	tails = pr_builder_tail(s->builder, tail);
+	if (tails && ended(s, &tail[0]))
+		return pr_builder_finish(s->builder, PR_BUILDER_SUMMARY, err) < 0 ? -1 : 0;
+	if (now - s->settled <= IDLE_NS)
 		return 0;
 	s->settled = now;
-	if (now - s->added > IDLE_SUMMARY_NS && pr_builder_tail(s->builder, tail))
+	if (tails && now - s->added > IDLE_SUMMARY_NS)
 		rc = pr_builder_finish(s->builder, PR_BUILDER_SUMMARY, err);
 	else if (pr_builder_figures(s->builder)->open)
 		rc = pr_builder_finish(s->builder, PR_BUILDER_BATCH_ONLY, err);

@@ -43,11 +43,24 @@ known_link(const struct reply *r, const Packrack__LinkInfo *link)
 	return false;
 }
 
+/* At least: a node need not know of how many. */
+static uint64_t
+unsummarized(const struct pr_cover *cover)
+{
+	uint64_t sum = cover->said->text[0] != 0;
+
+	for (size_t i = 0; i < cover->said->n_open; i++)
+		sum += cover->said->open[i]->segments;
+	return sum;
+}
+
 static void
-add_summaries(Packrack__NodeStatus *s, const struct pr_cover *cover)
+add_summaries(Packrack__NodeStatus *s, const struct pr_cover *cover, int64_t mono)
 {
 	if (!cover)
 		return;
+	s->segments_unsummarized = unsummarized(cover);
+	s->summaries_told_time = pr_now_real() - (mono - cover->heard);
 	s->summaries = cover->count;
 	s->summaries_here = cover->held;
 	s->summary_bytes = cover->bytes_told + cover->bytes_sent;
@@ -67,7 +80,7 @@ add_node(struct reply *r, const struct pr_node *node, int64_t mono,
 	s->name = node->hello->name;
 	s->connected = pr_node_connected(node, mono);
 	s->last_seen = node->last_seen;
-	add_summaries(s, pr_summaries_find(summaries, node->hello->name));
+	add_summaries(s, pr_summaries_find(summaries, node->hello->name), mono);
 	r->nodes[r->status.n_nodes++] = s;
 	for (size_t i = 0; i < node->hello->n_links && r->status.n_links < LINKS_MAX; i++)
 		if (!known_link(r, node->hello->links[i]))

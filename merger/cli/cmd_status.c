@@ -122,6 +122,9 @@ render_node(struct render *r, const Packrack__NodeStatus *n)
 	render_uint(r, "summaries", n->summaries);
 	render_uint(r, "summaries_here", n->summaries_here);
 	render_uint(r, "summary_bytes", n->summary_bytes);
+	render_uint(r, "segments_unsummarized", n->segments_unsummarized);
+	if (n->summaries_told_time)
+		render_time(r, "summaries_told_time", n->summaries_told_time);
 	if (n->logger[0])
 		render_json(r, "logger", n->logger);
 	render_close(r);

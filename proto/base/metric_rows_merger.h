@@ -88,4 +88,8 @@ ROW(MERGER_NODE, "summaries_here", "packrack_merger_node_summaries_here", GAUGE,
 	"Summaries of the node that the merger holds.")
 ROW(MERGER_NODE, "summary_bytes", "packrack_merger_node_summary_bytes_total", COUNTER, ONE, "",
 	"Bytes that the node sent to tell of summaries, and for them.")
+ROW(MERGER_NODE, "segments_unsummarized", "packrack_merger_node_unsummarized_segments", GAUGE, ONE, "",
+	"Batches of packets of the node, at least, that no summary speaks of yet.")
+ROW(MERGER_NODE, "summaries_told_time", "packrack_merger_node_summaries_told_timestamp_seconds", GAUGE, NS, "",
+	"When the node last told of its summaries, seconds since 1970.")
 /* clang-format on */

@@ -70,6 +70,9 @@ add_node(struct pr_metrics_page *page, enum pr_metric_scope scope,
 		pr_metrics_value(page, scope, "summaries", node->summaries);
 		pr_metrics_value(page, scope, "summaries_here", node->summaries_here);
 		pr_metrics_value(page, scope, "summary_bytes", node->summary_bytes);
+		pr_metrics_value(
+			page, scope, "segments_unsummarized", node->segments_unsummarized);
+		add_time(page, scope, "summaries_told_time", node->summaries_told_time);
 	}
 	add_time(page, scope, "last_seen", node->last_seen);
 	if (!node->packets)

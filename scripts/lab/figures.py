@@ -59,8 +59,19 @@ def undeclared(rack, ledgers, since):
     return "link %d is not declared up to now" % late[0]["link"] if late else None
 
 
+def unindexed(rack, since):
+    """Which node's index does not speak for all of its segments, as told after `since`, or None."""
+    for node in rack.status().get("nodes", []):
+        # who has no logger makes no index, and who does not answer is somebody else's matter
+        if not node["connected"] or not node["writer_alive"] or not node["segments"]:
+            continue
+        if node.get("summaries_told_time", 0) < since or node["segments_unsummarized"]:
+            return "%s has not indexed all" % node["name"]
+    return None
+
+
 def undone(rack, ended, since):
-    """Why the rack is not drained yet, or None."""
+    """Why the rack is not drained yet, or None: stored; and indexed, unless it goes on."""
     if ended:
         # It has stopped when its nodes have said that they stored all; killed, it cannot say.
         try:
@@ -86,10 +97,13 @@ def undone(rack, ended, since):
 
 
 def drained(rack, seconds, ended):
-    end, pause, why, since = time.monotonic() + seconds, 0.1, None, time.time_ns()
+    end, pause, since, stored = time.monotonic() + seconds, 0.1, time.time_ns(), None
     while True:
         try:
-            why = undone(rack, ended, since)
+            why = None if stored else undone(rack, ended, since)
+            if why is None:
+                stored = stored or time.time_ns()
+                why = unindexed(rack, stored) if ended else None
         except (Unanswered, subprocess.TimeoutExpired) as e:
             why = str(e)
         if why is None:
@@ -98,7 +112,7 @@ def drained(rack, seconds, ended):
             print("rack: not drained after %d s: %s" % (seconds, why), file=sys.stderr)
             return 1
         time.sleep(pause)
-        pause = min(pause * 1.5, 2)
+        pause = 0.1 if stored else min(pause * 1.5, 2)
 
 
 def total(rows, *keys):

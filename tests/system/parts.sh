@@ -39,12 +39,15 @@ asked() { # MERGER [OPTION...] [FILTER]: how many nodes were
 		jq '[.completeness.nodes[] | select(.left_out | not)] | length'
 }
 
-same_as_tcpdump() { # MERGER FILTER
-	local want got
+same_as_tcpdump() { # MERGER FILTER [SINCE UNTIL], seconds at which no packet is
+	local want got range=()
+	[ -z "${3-}" ] || range=(--since "@$3" --until "@$4")
 	tcpdump -nr "$MIX" --time-stamp-precision nano -w "$LAB_DIR/want.pcap" "$2" 2> /dev/null
-	"$PACKRACK" query -m "ipc://$LAB_DIR/$1.sock" -w "$LAB_DIR/got.pcap" "$2" 2> "$LAB_DIR/said" ||
-		{ cat "$LAB_DIR/said"; return 1; }
-	want=$(tcpdump -nr "$LAB_DIR/want.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
+	"$PACKRACK" query -m "ipc://$LAB_DIR/$1.sock" "${range[@]}" -w "$LAB_DIR/got.pcap" "$2" \
+		2> "$LAB_DIR/said" || { cat "$LAB_DIR/said"; return 1; }
+	want=$(tcpdump -nr "$LAB_DIR/want.pcap" -tt -xx 2> /dev/null |
+		awk -v since="${3:-0}" -v until="${4:-9e9}" \
+			'!/^\t/ { in_range = $1 >= since && $1 <= until } in_range' | sort | sha256sum)
 	got=$(tcpdump -nr "$LAB_DIR/got.pcap" -tt -xx 2> /dev/null | sort | sha256sum)
 	[ "$want" = "$got" ] || { echo "$1: $2: other packets"; return 1; }
 }
