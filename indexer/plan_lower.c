@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/plan_lower.h"
 
-#include "indexer/composite.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/plan_composite.h"
 #include "proto/wire/cursor.h"
 
 /* What is sure of a packet for which a formula holds: its type and protocol are among these. */
@@ -203,82 +202,6 @@ drop_implied(const struct lower *l, uint32_t *parts, size_t count)
 
 /* ---- and ---- */
 
-static const struct pr_key *
-key_of(const struct lower *l, uint32_t node)
-{
-	return pr_term_is(l->t, node, PR_PLAN_KEY) ? &pr_term_leaf_of(l->t, node)->key
-						   : NULL;
-}
-
-static const struct pr_key *
-find_key(const struct lower *l, const uint32_t *parts, size_t count, enum pr_key_kind kind)
-{
-	for (size_t i = 0; i < count; i++) {
-		const struct pr_key *key = key_of(l, parts[i]);
-
-		if (key && key->kind == kind)
-			return key;
-	}
-	return NULL;
-}
-
-static uint32_t
-key_leaf(struct lower *l, const struct pr_key *key)
-{
-	struct pr_term_leaf leaf = {.op = PR_PLAN_KEY, .key = *key};
-
-	return pr_term_leaf(l->t, &leaf);
-}
-
-/* The composite keys of addresses and ports that are all there; TRUE: there are none. */
-static uint32_t
-composite(struct lower *l, const uint32_t *parts, size_t count)
-{
-	const struct pr_key *src = find_key(l, parts, count, PR_KEY_SRC),
-			    *dst = find_key(l, parts, count, PR_KEY_DST),
-			    *sport = find_key(l, parts, count, PR_KEY_SPORT),
-			    *dport = find_key(l, parts, count, PR_KEY_DPORT),
-			    *proto = find_key(l, parts, count, PR_KEY_PROTO);
-	struct pr_key pair, flow;
-
-	if (!src || !dst || src->len != dst->len)
-		return PR_TERM_TRUE;
-	pair = pr_key_pair(src->bytes, dst->bytes, src->len);
-	if (!sport || !dport || !proto)
-		return key_leaf(l, &pair);
-	flow = pr_key_flow(proto->bytes[0], src->bytes, dst->bytes, src->len,
-		pr_get_be16(sport->bytes), pr_get_be16(dport->bytes));
-	return pr_term_and(l->t, key_leaf(l, &pair), key_leaf(l, &flow));
-}
-
-/*
- * All that composite keys as configured can be made of, in one; TRUE: fewer than two. One that was made of
- * some of the parts says nothing more then, and is dropped.
- */
-static uint32_t
-configured(struct lower *l, uint32_t *parts, size_t *count)
-{
-	static const uint8_t kinds[PR_PARTS] = {PR_KEY_SRC, PR_KEY_DST, PR_KEY_SPORT,
-		PR_KEY_DPORT, PR_KEY_PROTO, PR_KEY_VLAN};
-	const struct pr_key *found[PR_PARTS];
-	struct pr_key key;
-	size_t kept = 0;
-
-	for (int i = 0; i < PR_PARTS; i++)
-		found[i] = find_key(l, parts, *count, (enum pr_key_kind)kinds[i]);
-	key = pr_key_parts(found);
-	if (!(key.bytes[0] & (key.bytes[0] - 1)))
-		return PR_TERM_TRUE;
-	for (size_t i = 0; i < *count; i++) {
-		const struct pr_key *other = key_of(l, parts[i]);
-
-		if (!other || other->kind != PR_KEY_PARTS)
-			parts[kept++] = parts[i];
-	}
-	*count = kept;
-	return key_leaf(l, &key);
-}
-
 static uint32_t
 lower_and(struct lower *l, uint32_t a, uint32_t b)
 {
@@ -290,8 +213,8 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 	count = pr_term_parts(l->t, both, parts);
 	if (!count)
 		return both;
-	more = composite(l, parts, count);
-	more = pr_term_and(l->t, more, configured(l, parts, &count));
+	more = pr_plan_pairs(l->t, parts, count);
+	more = pr_term_and(l->t, more, pr_plan_composites(l->t, parts, &count));
 	count = drop_implied(l, parts, count);
 	return pr_term_and(l->t, more, pr_term_join(l->t, parts, count));
 }
@@ -377,7 +300,7 @@ bytes_key(struct lower *l, enum pr_key_kind kind, const uint8_t *bytes, size_t l
 {
 	struct pr_key key = pr_key_bytes(kind, bytes, len);
 
-	return key_leaf(l, &key);
+	return pr_plan_key(l->t, &key);
 }
 
 /* A mask that is no prefix of a key: the prefix that is, and the range of numbers. */
@@ -424,7 +347,7 @@ lower_leaf(struct lower *l, uint32_t node)
 		struct pr_key key = pr_key_number(
 			r->number == PR_NUMBER_SPORT ? PR_KEY_SPORT : PR_KEY_DPORT,
 			(uint32_t)r->least);
-		return key_leaf(l, &key);
+		return pr_plan_key(l->t, &key);
 	}
 	if (leaf.op != PR_TERM_BYTES)
 		return node;

@@ -258,7 +258,11 @@ both_sides(const struct words *w, uint32_t na, uint32_t nb)
 static bool
 said_in_parts(const struct words *w, uint32_t node)
 {
-	return node_of(w, node)->op == PR_PLAN_PARTS;
+	const struct pr_plan_node *n = node_of(w, node);
+
+	for (; n->op == PR_PLAN_OR && said_in_parts(w, n->left); n = node_of(w, n->right))
+		;
+	return n->op == PR_PLAN_PARTS;
 }
 
 /* Without the parts that go with it. */

@@ -145,6 +145,114 @@ START_TEST(takes_no_load_for_more_than_it_is)
 }
 END_TEST
 
+/* ---- composites of either side ---- */
+
+/* On which side the one packet of a segment has this address and port; 0: it has not both. */
+struct one_way {
+	uint8_t address[4];
+	uint16_t port;
+	unsigned host_side, port_side; /* enum pr_part */
+};
+
+static bool
+any_key(void *arg, const struct pr_key *key)
+{
+	(void)arg;
+	(void)key;
+	return true;
+}
+
+static bool
+any_range(void *arg, const struct pr_plan_range *range)
+{
+	(void)arg;
+	(void)range;
+	return true;
+}
+
+static bool
+is_way(const struct one_way *way, unsigned host, unsigned port, const struct pr_key *key)
+{
+	struct pr_key a = pr_key_bytes(PR_KEY_SRC, way->address, 4), both, is;
+	struct pr_key b = pr_key_number(PR_KEY_SPORT, way->port);
+	const struct pr_key *parts[PR_PARTS] = {0};
+
+	parts[host == PR_PART_SRC ? 0 : 1] = &a;
+	parts[port == PR_PART_SPORT ? 2 : 3] = &b;
+	both = pr_key_parts(parts);
+	ck_assert(pr_key_composite(&both, (uint8_t)(host | port), &is));
+	return way->host_side == host && way->port_side == port && is.len == key->len &&
+	       memcmp(is.bytes, key->bytes, key->len) == 0;
+}
+
+/* As an index that has the composites of one address and one port. */
+static bool
+has_way(void *arg, const struct pr_key *parts)
+{
+	const struct one_way *way = arg;
+	struct pr_key key;
+
+	for (unsigned host = PR_PART_SRC; host <= PR_PART_DST; host *= 2)
+		for (unsigned port = PR_PART_SPORT; port <= PR_PART_DPORT; port *= 2)
+			if (pr_key_composite(parts, (uint8_t)(host | port), &key) &&
+				!is_way(way, host, port, &key))
+				return false;
+	return true;
+}
+
+static bool
+may_match(const char *filter, struct one_way *way)
+{
+	struct pr_program *program = pr_filter_compile(1, 0, filter, &err);
+	struct pr_plan_index index = {.has_key = any_key,
+		.has_range = any_range,
+		.has_parts = has_way,
+		.arg = way};
+	struct pr_plan *plan;
+	uint8_t *scratch;
+	bool result;
+
+	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
+	plan = pr_plan_create(program, &err);
+	ck_assert_ptr_nonnull(plan);
+	scratch = malloc(plan->count);
+	result = pr_plan_holds(plan, &index, scratch);
+	free(scratch);
+	pr_plan_destroy(&plan);
+	pr_program_destroy(&program);
+	return result;
+}
+
+/* Each in the segment, but not in one packet, is not enough: whatever side they are asked for on. */
+START_TEST(address_and_port_come_together)
+{
+	static const struct {
+		const char *filter;
+		bool expected[4]; /* src sport, src dport, dst sport, dst dport */
+	} t[] = {
+		{"host 192.0.2.7 and tcp port 80", {true, true, true, true}},
+		{"src 192.0.2.7 and tcp port 80", {true, true, false, false}},
+		{"host 192.0.2.7 and dst port 80", {false, true, false, true}},
+		{"dst 192.0.2.7 and udp src port 80", {false, false, true, false}},
+		{"host 192.0.2.7 and port 80 and port 81", {false, false, false, false}},
+		{"host 192.0.2.8 and port 80", {false, false, false, false}},
+		{"host 192.0.2.7", {true, true, true, true}},
+		{"(host 192.0.2.7 and port 80) or icmp", {true, true, true, true}},
+	};
+	struct one_way w = {.address = {192, 0, 2, 7}, .port = 80};
+
+	ck_assert(!may_match("host 192.0.2.7 and tcp port 80", &w));
+	ck_assert(may_match("host 192.0.2.7 or tcp port 80", &w));
+	for (size_t i = 0; i < COUNT(t); i++)
+		for (int way = 0; way < 4; way++) {
+			w.host_side = way & 2 ? PR_PART_DST : PR_PART_SRC;
+			w.port_side = way & 1 ? PR_PART_DPORT : PR_PART_SPORT;
+			ck_assert_msg(may_match(t[i].filter, &w) == t[i].expected[way],
+				"'%s', way %d", t[i].filter, way);
+		}
+}
+END_TEST
+
 /* ---- a packet's own keys as the index ---- */
 
 struct own {
@@ -439,7 +547,12 @@ say_primitive(struct text *t)
 	char a[INET_ADDRSTRLEN];
 	unsigned port = PICK(ports);
 
-	switch (random() % 12) {
+	switch (random() % 14) {
+	case 11:
+	case 12: /* what composites are made of */
+		say(t, "(%shost %s and %s%sport %u)", PICK(sides), address(a),
+			PICK(protocols), PICK(sides), port);
+		break;
 	case 0:
 	case 1:
 		say(t, "%shost %s", PICK(sides), address(a));
@@ -753,6 +866,7 @@ main(void)
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, says_what_filters_mean);
 	tcase_add_test(tests, takes_no_load_for_more_than_it_is);
+	tcase_add_test(tests, address_and_port_come_together);
 	tcase_add_test(tests, denies_no_match_of_random_filters);
 	tcase_add_test(tests, denies_no_match_of_random_programs);
 	tcase_add_test(tests, prunes_by_thousands_of_hosts);

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/plan_composite.h"
+
+#include "indexer/composite.h"
+#include "proto/wire/cursor.h"
+
+/* ---- keys that come together ---- */
+
+static const struct pr_key *
+key_of(const struct pr_terms *t, uint32_t node)
+{
+	return pr_term_is(t, node, PR_PLAN_KEY) ? &pr_term_leaf_of(t, node)->key : NULL;
+}
+
+static const struct pr_key *
+find_key(const struct pr_terms *t, const uint32_t *parts, size_t count,
+	enum pr_key_kind kind)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct pr_key *key = key_of(t, parts[i]);
+
+		if (key && key->kind == kind)
+			return key;
+	}
+	return NULL;
+}
+
+uint32_t
+pr_plan_key(struct pr_terms *t, const struct pr_key *key)
+{
+	struct pr_term_leaf leaf = {.op = PR_PLAN_KEY, .key = *key};
+
+	return pr_term_leaf(t, &leaf);
+}
+
+/* The composite keys of addresses and ports that are all there; TRUE: there are none. */
+uint32_t
+pr_plan_pairs(struct pr_terms *t, const uint32_t *parts, size_t count)
+{
+	const struct pr_key *src = find_key(t, parts, count, PR_KEY_SRC),
+			    *dst = find_key(t, parts, count, PR_KEY_DST),
+			    *sport = find_key(t, parts, count, PR_KEY_SPORT),
+			    *dport = find_key(t, parts, count, PR_KEY_DPORT),
+			    *proto = find_key(t, parts, count, PR_KEY_PROTO);
+	struct pr_key pair, flow;
+
+	if (!src || !dst || src->len != dst->len)
+		return PR_TERM_TRUE;
+	pair = pr_key_pair(src->bytes, dst->bytes, src->len);
+	if (!sport || !dport || !proto)
+		return pr_plan_key(t, &pair);
+	flow = pr_key_flow(proto->bytes[0], src->bytes, dst->bytes, src->len,
+		pr_get_be16(sport->bytes), pr_get_be16(dport->bytes));
+	return pr_term_and(t, pr_plan_key(t, &pair), pr_plan_key(t, &flow));
+}
+
+/* ---- composites as configured ---- */
+
+#define ADDRESSES (PR_PART_SRC | PR_PART_DST)
+#define PORTS (PR_PART_SPORT | PR_PART_DPORT)
+#define CHOICES 4 /* an address or a port on either side are two */
+
+/* What a packet has at once, by bits of enum pr_part; the keys are the terms', until one is added. */
+struct together {
+	const struct pr_key *key[PR_PARTS];
+	unsigned mask;
+};
+
+static struct together
+together_of(const struct pr_terms *t, const uint32_t *parts, size_t count)
+{
+	static const uint8_t kinds[PR_PARTS] = {PR_KEY_SRC, PR_KEY_DST, PR_KEY_SPORT,
+		PR_KEY_DPORT, PR_KEY_PROTO, PR_KEY_VLAN};
+	struct together all = {.mask = 0};
+
+	for (int i = 0; i < PR_PARTS; i++) {
+		all.key[i] = find_key(t, parts, count, (enum pr_key_kind)kinds[i]);
+		all.mask |= all.key[i] ? 1u << i : 0;
+	}
+	return all;
+}
+
+/* The ways that an OR leaves, one of which each packet takes; 0: too many, or one says nothing. */
+static size_t
+choices_of(const struct pr_terms *t, uint32_t node, struct together out[CHOICES])
+{
+	uint32_t parts[PR_TERM_PARTS];
+	size_t count = 0, n;
+
+	for (bool more = true; more;) {
+		uint32_t one = node;
+
+		more = pr_term_is(t, node, PR_PLAN_OR);
+		if (more) {
+			one = t->nodes[node].left;
+			node = t->nodes[node].right;
+		}
+		n = pr_term_parts(t, one, parts);
+		if (!n || count == CHOICES)
+			return 0;
+		out[count] = together_of(t, parts, n);
+		if (!(out[count++].mask & (ADDRESSES | PORTS)))
+			return 0;
+	}
+	return count;
+}
+
+static bool
+all_have(const struct together *choices, size_t count, unsigned mask)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!(choices[i].mask & mask))
+			return false;
+	return count > 0;
+}
+
+/* The first OR among the parts of which every way has one of these; 0: there is none, out is just base. */
+static size_t
+find_choices(const struct pr_terms *t, const uint32_t *parts, size_t count, unsigned mask,
+	const struct together *base, struct together out[CHOICES])
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t n = pr_term_is(t, parts[i], PR_PLAN_OR)
+				   ? choices_of(t, parts[i], out)
+				   : 0;
+
+		if (all_have(out, n, mask))
+			return n;
+	}
+	out[0] = *base;
+	return 0;
+}
+
+static struct pr_key
+united(const struct together *a, const struct together *b, const struct together *c)
+{
+	const struct pr_key *keys[PR_PARTS];
+
+	for (int i = 0; i < PR_PARTS; i++)
+		keys[i] = a->key[i] ? a->key[i] : b->key[i] ? b->key[i] : c->key[i];
+	return pr_key_parts(keys);
+}
+
+/*
+ * Of "host and port", each on either side, a composite for each of the ways: a packet has that of one. TRUE:
+ * there is nothing to choose, or no address with a port.
+ */
+static uint32_t
+crossed(struct pr_terms *t, const uint32_t *parts, size_t count,
+	const struct together *base)
+{
+	struct together a[CHOICES], b[CHOICES];
+	size_t na = find_choices(t, parts, count, ADDRESSES, base, a);
+	size_t nb = find_choices(t, parts, count, PORTS, base, b), n = 0;
+	struct pr_key keys[CHOICES * CHOICES];
+	uint32_t term = PR_TERM_FALSE;
+
+	if (!na && !nb)
+		return PR_TERM_TRUE;
+	for (size_t i = 0; i < (na ? na : 1); i++)
+		for (size_t j = 0; j < (nb ? nb : 1); j++) {
+			keys[n] = united(&a[i], &b[j], base);
+			if (!(keys[n].bytes[0] & ADDRESSES) || !(keys[n].bytes[0] & PORTS))
+				return PR_TERM_TRUE;
+			n++;
+		}
+	while (n-- > 0)
+		term = pr_term_or(t, pr_plan_key(t, &keys[n]), term);
+	return term;
+}
+
+static bool
+made_of_parts(const struct pr_terms *t, uint32_t node)
+{
+	const struct pr_key *key;
+
+	for (; pr_term_is(t, node, PR_PLAN_OR); node = t->nodes[node].right) {
+		key = key_of(t, t->nodes[node].left);
+		if (!key || key->kind != PR_KEY_PARTS)
+			return false;
+	}
+	key = key_of(t, node);
+	return key && key->kind == PR_KEY_PARTS;
+}
+
+static size_t
+drop_parts(const struct pr_terms *t, uint32_t *parts, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!made_of_parts(t, parts[i]))
+			parts[kept++] = parts[i];
+	return kept;
+}
+
+/*
+ * All that composite keys as configured can be made of; TRUE: nothing. What was made of some of the parts says
+ * nothing more then, and is dropped.
+ */
+uint32_t
+pr_plan_composites(struct pr_terms *t, uint32_t *parts, size_t *count)
+{
+	struct together all = together_of(t, parts, *count);
+	struct pr_key key = pr_key_parts(all.key);
+	uint32_t term = crossed(t, parts, *count, &all);
+
+	if (term == PR_TERM_TRUE && !(key.bytes[0] & (key.bytes[0] - 1)))
+		return PR_TERM_TRUE;
+	*count = drop_parts(t, parts, *count);
+	return term == PR_TERM_TRUE ? pr_plan_key(t, &key) : term;
+}

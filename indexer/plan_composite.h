@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_PLAN_COMPOSITE_H
+#define PR_INDEXER_PLAN_COMPOSITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/plan_term.h"
+
+/*
+ * Keys that a filter fixes together, of the parts of an AND: what is made of them is one part more, which
+ * says that a packet has them at once. Within the planner only.
+ */
+uint32_t pr_plan_key(struct pr_terms *terms, const struct pr_key *key);
+/* The pair of addresses, and with protocol and ports the connection, that are all there; TRUE: none. */
+uint32_t pr_plan_pairs(struct pr_terms *terms, const uint32_t *parts, size_t count);
+/*
+ * All that composite keys as configured can be made of; TRUE: nothing. What was made of some of the parts says
+ * nothing more then, and is dropped from them.
+ */
+uint32_t pr_plan_composites(struct pr_terms *terms, uint32_t *parts, size_t *count);
+
+#endif
