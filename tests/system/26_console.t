@@ -36,7 +36,7 @@ seen() { # REGEXP KEY...
 
 begin() { # COLUMNS ROWS
 	term new-session -d -s console -x "$1" -y "$2" \
-		"LC_ALL=C.UTF-8 '$PACKRACK' console --log '$LAB_DIR/logs/dispatcher.log'; echo status \$?; exec sleep 600"
+		"LC_ALL=C.UTF-8 '$PACKRACK' console --interval 200ms --log '$LAB_DIR/logs/dispatcher.log'; echo status \$?; exec sleep 600"
 	poll_until 10 shows '\| capturing \| input ~ .* goodness' || { screen; return 1; }
 }
 
@@ -45,7 +45,7 @@ all_screens() {
 		seen 'log2 +active' 3 && seen 'MAC address: +02:' Enter &&
 		seen 'Mode: +round-robin' 4 && seen 'capturing, 3 nodes active' 5 &&
 		seen 'None is running' 6 && seen '3 nodes, 3 well' 7 &&
-		seen 'INSTANT is what came' '?' && seen '\[7 RACK\]' Escape
+		seen '^>log1 +tap0 +1[0-9]{2} ' 8 && seen 'INSTANT is what came' '?' && seen '\[8 DATA\]' Escape
 }
 
 run_step "a rack of three" "$RACK" up -n 3
@@ -73,7 +73,8 @@ clicked() { # REGEXP TEXT
 }
 mouse() {
 	clicked '\[2 PACKETS\]' '2 PACKETS' && clicked '\[3 CLIENTS\]' '3 CLIENTS' && clicked '^>log3' log3 &&
-		clicked '^>log2' log2 && seen 'MAC address: +02:' Enter && clicked '\[7 RACK\]' '7 RACK'
+		clicked '^>log2' log2 && seen 'MAC address: +02:' Enter && clicked '\[8 DATA\]' '8 DATA' &&
+		poll_until 10 shows 'log3 +tap0' && clicked '^>log3 +tap0' log3 && clicked '^>log1 +tap0' log1
 }
 run_step "the mouse presses screens and rows" mouse
 
@@ -110,6 +111,25 @@ kept() {
 run_step "c and n cancel nothing" kept
 run_step "the last one" cancelled 4001
 run_step "none is left" poll_until 10 shows 'None is running'
+
+# ---- data ----
+
+press 8
+exported() {
+	seen 'Export the packets of log1 to which file: _' e && seen 'complete: 1[0-9]{2} packets match' "$LAB_DIR/log1.pcapng" Enter &&
+		"$PACKRACK" compare "$LAB_DIR/log1.pcapng"
+}
+run_step "one node's packets are exported" exported
+unsure() {
+	seen 'Delete packets of log1 up to when' x && seen 'Type its name: _' Enter && seen 'delete: not done' log2 Enter
+}
+run_step "to delete wants the name, and another does nothing" unsure
+deleted() {
+	seen 'Delete packets of log1 up to when' x && seen 'Deletes all packets of log1 for good' Enter &&
+		seen 'log1: [0-9]+ segments, [0-9]+ bytes deleted' log1 Enter && poll_until 10 shows '^>log1 .* nothing .*deleted by user'
+}
+run_step "the name deletes" deleted
+run_step "as the command has it" poll_until 5 sh -c "'$PACKRACK' query --node log1 --count 2> /dev/null | grep -qx 0"
 
 equal() { # what stands still is on the screen as status has it
 	local want

@@ -98,8 +98,44 @@ feed_dispatcher(int nodes, uint64_t t)
 	model_take_dispatcher(model, &s, s.time);
 }
 
+/* What n01 and n03 hold; the second was emptied. */
 static void
-feed_merger(uint64_t t)
+feed_stores(Packrack__Status *s)
+{
+	static Packrack__NodeStatus nodes[2], *list[2];
+	static Packrack__StreamHeld streams[2], *held[2];
+	static Packrack__Deleted deleted, *deletions = &deleted;
+
+	packrack__deleted__init(&deleted);
+	deleted.by = (char *)"ann";
+	deleted.until = T0 - 3600 * SECOND;
+	for (int i = 0; i < 2; i++) {
+		packrack__node_status__init(&nodes[i]);
+		packrack__stream_held__init(&streams[i]);
+		streams[i].name = (char *)"packets.0";
+		streams[i].link_name = (char *)"tap0";
+		streams[i].packet_stream = true;
+		nodes[i].name = (char *)(i ? "n03" : "n01");
+		nodes[i].connected = nodes[i].writer_alive = true;
+		nodes[i].streams = &held[i];
+		nodes[i].n_streams = 1;
+		held[i] = &streams[i];
+		list[i] = &nodes[i];
+	}
+	streams[0].packets = 123456;
+	streams[0].bytes = 77 << 20;
+	streams[0].first_time = T0;
+	streams[0].last_time = T0 + 15 * SECOND;
+	streams[1].evicted_segments = 9;
+	streams[1].evicted_until = deleted.until;
+	streams[1].deleted = &deletions;
+	streams[1].n_deleted = 1;
+	s->nodes = list;
+	s->n_nodes = 2;
+}
+
+static void
+feed_merger(int nodes, uint64_t t)
 {
 	Packrack__RunningQuery q = PACKRACK__RUNNING_QUERY__INIT, *queries = &q;
 	Packrack__Status s = PACKRACK__STATUS__INIT;
@@ -123,6 +159,8 @@ feed_merger(uint64_t t)
 	s.n_values = all.count;
 	s.queries = &queries;
 	s.n_queries = 1;
+	if (nodes >= 3)
+		feed_stores(&s);
 	model_take_merger(model, 0, &s, s.time);
 }
 
@@ -137,7 +175,7 @@ set_up(int nodes)
 	strcpy(model->dispatcher.endpoint, "ipc://d.sock");
 	for (uint64_t t = 1; t <= 15; t++) {
 		feed_dispatcher(nodes, t);
-		feed_merger(t);
+		feed_merger(nodes, t);
 	}
 }
 
@@ -155,7 +193,7 @@ screens(FILE *to, int rows, int cols)
 	struct console_order order;
 	struct ui ui = {0};
 
-	for (const char *key = "123\n4567?"; *key; key++) {
+	for (const char *key = "123\n45678?"; *key; key++) {
 		ui_key(&ui, model, *key, &order);
 		canvas_reset(&canvas, rows, cols, NULL);
 		view_draw(&canvas, model, &ui, NULL);
@@ -212,7 +250,7 @@ START_TEST(any_size)
 
 	set_up(64);
 	for (int size = 1; size < 90; size++)
-		for (const char *key = "123\n4567??"; *key; key++) {
+		for (const char *key = "123\n45678??"; *key; key++) {
 			ui_key(&ui, model, *key, &order);
 			canvas_reset(&canvas, size / 3 + 1, size, NULL);
 			view_draw(&canvas, model, &ui, NULL);
@@ -252,6 +290,24 @@ START_TEST(orders)
 	ck_assert_uint_eq(o.number, 9);
 	ck_assert(type(&ui, "4wy", &o));
 	ck_assert_str_eq(o.node, "weighted");
+	/* of data: a text first, and who deletes types the name behind it */
+	ck_assert(!type(&ui, "8e\n", &o));
+	ck_assert(type(&ui, "e/tmp/x y\n", &o));
+	ck_assert_str_eq(o.verb, "export");
+	ck_assert_str_eq(o.node, "n01");
+	ck_assert_str_eq(o.text, "/tmp/x y");
+	ck_assert(type(&ui, "vn02\n", &o));
+	ck_assert_str_eq(o.verb, "move");
+	ck_assert_str_eq(o.text, "n02");
+	ck_assert(!type(&ui, "x3h ago\nn02\n", &o));
+	ck_assert(!type(&ui, "xn01\n\n", &o));
+	ck_assert(type(&ui, "x3h ago\nn01\n", &o));
+	ck_assert_str_eq(o.verb, "delete");
+	ck_assert_str_eq(o.text, "3h ago");
+	ui_key(&ui, model, KEY_IS_DOWN, &o);
+	ck_assert(type(&ui, "x\nn03\n", &o));
+	ck_assert_str_eq(o.text, "");
+	ck_assert_str_eq(o.node, "n03");
 	tear_down();
 }
 END_TEST
@@ -272,8 +328,10 @@ START_TEST(columns)
 	ck_assert_uint_eq(series_instant(&model->dispatcher.series,
 				  &model->dispatcher.names, "captured_packets"),
 		1000);
-	feed_dispatcher(2, 16); /* a node that is named no more is gone */
+	feed_merger(0, 16); /* a node that is named no more is gone */
+	feed_dispatcher(2, 16);
 	ck_assert_uint_eq(model->node_count, 2);
+	ck_assert_uint_eq(model->store_count, 0);
 	tear_down();
 }
 END_TEST

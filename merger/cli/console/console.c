@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "merger/cli/cli.h"
+#include "merger/cli/console/action.h"
 #include "merger/cli/console/fetch.h"
 #include "merger/cli/console/logtail.h"
 #include "merger/cli/console/model.h"
@@ -73,6 +74,8 @@ struct console {
 	struct event *input, *resized;
 	struct model *model;
 	struct fetch *fetch;
+	struct action action;
+	const char *key; /* as given; or NULL */
 	struct ui ui;
 	struct canvas canvas;
 	struct logtail *logs;
@@ -110,8 +113,11 @@ static void
 on_timer(void *arg)
 {
 	struct console *con = arg;
+	bool ok;
 
 	con->ui.spin++;
+	if (action_ended(&con->action, &ok))
+		ui_say(&con->ui, !ok, "%s", con->action.text);
 	paint(con);
 	fetch_ask(con->fetch);
 }
@@ -136,6 +142,18 @@ on_done(void *arg, bool ok, const char *text)
 }
 
 static void
+give(struct console *con, const struct console_order *order)
+{
+	struct pr_error err;
+
+	if (!ui_order_is_data(order))
+		fetch_order(con->fetch, order);
+	else if (action_start(&con->action, order, con->model->mergers[0].endpoint,
+			 con->key, &err) < 0)
+		ui_say(&con->ui, true, "%s", err.text);
+}
+
+static void
 on_input(evutil_socket_t fd, short what, void *arg)
 {
 	struct console *con = arg;
@@ -146,7 +164,7 @@ on_input(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	while ((key = terminal_key(&con->canvas)) > 0)
 		if (ui_key(&con->ui, con->model, key, &order))
-			fetch_order(con->fetch, &order);
+			give(con, &order);
 	if (key < 0)
 		pr_error_set(&con->err, "the terminal has gone");
 	if (key < 0 || con->ui.quit)
@@ -238,6 +256,7 @@ run(struct console *con, const struct console_args *a, struct pr_error *err)
 	struct pr_rpc_keys room;
 	int rc;
 
+	con->key = a->dispatcher.key;
 	con->loop = pr_loop_create(&(struct pr_loop_calls){0}, err);
 	if (!con->loop)
 		return -1;

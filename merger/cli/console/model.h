@@ -19,6 +19,7 @@
 #define MODEL_EVENTS 500
 #define MODEL_QUERIES 64
 #define MODEL_LINKS 64
+#define MODEL_STORES 512
 #define MODEL_NAME 65 /* with its end: PR_NAME_MAX bytes are a name */
 
 /* A program that is asked. */
@@ -62,6 +63,16 @@ struct model_query {
 	char user[MODEL_NAME], text[256];
 };
 
+/* A stream of packets of a node's volume. */
+struct model_store {
+	char node[MODEL_NAME], stream[48], link[MODEL_NAME];
+	bool connected;
+	uint64_t packets, bytes, guarantee;
+	int64_t oldest, newest; /* packets 0: unused */
+	int64_t gone_until; /* 0: nothing has gone */
+	char deleted[200]; /* the last deletion; or "" */
+};
+
 struct model_event {
 	int64_t time;
 	char text[200];
@@ -77,6 +88,8 @@ struct model {
 	unsigned link_count;
 	struct model_query queries[MODEL_QUERIES];
 	unsigned query_count;
+	struct model_store stores[MODEL_STORES];
+	unsigned store_count;
 	struct model_event events[MODEL_EVENTS]; /* ring */
 	unsigned event_count;
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "merger/cli/console/model.h"
+#include "proto/base/clock.h"
 
 #define NODES_MAX 4096
 
@@ -193,6 +194,40 @@ take_queries(struct model *m, const Packrack__Status *s)
 }
 
 static void
+take_store(struct model *m, const Packrack__NodeStatus *n, const Packrack__StreamHeld *s)
+{
+	struct model_store *to = &m->stores[m->store_count++];
+	const Packrack__Deleted *d = s->n_deleted ? s->deleted[s->n_deleted - 1] : NULL;
+	char until[PR_TIME_TEXT];
+
+	*to = (struct model_store){.connected = n->connected,
+		.packets = s->packets,
+		.bytes = s->bytes,
+		.guarantee = s->guarantee,
+		.oldest = s->first_time,
+		.newest = s->last_time,
+		.gone_until = s->evicted_segments ? s->evicted_until : 0};
+	COPY(to->node, n->name);
+	COPY(to->stream, s->name);
+	COPY(to->link, s->link_name);
+	if (d)
+		snprintf(to->deleted, sizeof(to->deleted), "up to %s %s%s by %s",
+			pr_time_format(d->until, until, sizeof(until)),
+			d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by);
+}
+
+static void
+take_stores(struct model *m, const Packrack__Status *s)
+{
+	m->store_count = 0;
+	for (size_t i = 0; i < s->n_nodes; i++)
+		for (size_t j = 0; j < s->nodes[i]->n_streams; j++)
+			if (s->nodes[i]->streams[j]->packet_stream &&
+				m->store_count < MODEL_STORES)
+				take_store(m, s->nodes[i], s->nodes[i]->streams[j]);
+}
+
+static void
 nodes_unsee(struct model *m)
 {
 	for (size_t i = 0; i < m->node_count; i++)
@@ -234,6 +269,7 @@ model_take_merger(struct model *m, unsigned which, const Packrack__Status *s, in
 	if (which)
 		return;
 	take_queries(m, s);
+	take_stores(m, s);
 	nodes_unsee(m);
 	for (size_t i = 0; i < s->n_nodes; i++)
 		take_stored_node(m, s->nodes[i], s->time, now);

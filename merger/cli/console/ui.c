@@ -62,6 +62,15 @@ ui_query(struct ui *ui, const struct model *m)
 }
 
 static void
+store_choose(struct ui *ui, const struct model *m, int at)
+{
+	int last = (int)m->store_count - 1;
+
+	at = at > last ? last : at;
+	ui->store = at > 0 ? (unsigned)at : 0;
+}
+
+static void
 choose(struct ui *ui, const struct model *m, int by)
 {
 	int link = (int)ui->link + by, links = (int)m->link_count;
@@ -73,6 +82,9 @@ choose(struct ui *ui, const struct model *m, int by)
 		break;
 	case SCREEN_QUERIES:
 		query_choose(ui, m, ui_query(ui, m) + by);
+		break;
+	case SCREEN_DATA:
+		store_choose(ui, m, (int)ui->store + by);
 		break;
 	case SCREEN_PACKETS:
 		link = link >= links ? links - 1 : link;
@@ -117,11 +129,19 @@ moves(struct ui *ui, const struct model *m, int key)
 
 /* ---- orders ---- */
 
+bool
+ui_order_is_data(const struct console_order *o)
+{
+	return !strcmp(o->verb, "export") || !strcmp(o->verb, "move") ||
+	       !strcmp(o->verb, "delete");
+}
+
 static void
 ask(struct ui *ui, const char *verb, const char *node, uint64_t number)
 {
 	ui->pending = (struct console_order){.verb = verb, .number = number};
 	snprintf(ui->pending.node, sizeof(ui->pending.node), "%s", node);
+	ui->texted = ui_order_is_data(&ui->pending);
 	ui->typed = !strcmp(verb, "reset");
 	ui->answer[0] = '\0';
 	ui->message[0] = '\0';
@@ -132,7 +152,18 @@ ui_question(const struct ui *ui, char *buf, size_t size)
 {
 	const struct console_order *o = &ui->pending;
 
-	if (ui->typed)
+	if (ui->texted && !strcmp(o->verb, "delete"))
+		snprintf(buf, size, "Delete packets of %s up to when (nothing: all): %s_",
+			o->node, ui->answer);
+	else if (ui->texted)
+		snprintf(buf, size, "%s the packets of %s to which %s: %s_",
+			strcmp(o->verb, "move") ? "Export" : "Move", o->node,
+			strcmp(o->verb, "move") ? "file" : "node", ui->answer);
+	else if (ui->typed && !strcmp(o->verb, "delete"))
+		snprintf(buf, size, "Deletes %s%s of %s for good. Type its name: %s_",
+			o->text[0] ? "what is up to " : "all packets", o->text, o->node,
+			ui->answer);
+	else if (ui->typed)
 		snprintf(buf, size, "Deletes all packets on %s. Type its name: %s_",
 			o->node, ui->answer);
 	else if (!strcmp(o->verb, "cancel"))
@@ -161,12 +192,26 @@ drop(struct ui *ui)
 	ui->pending.verb = NULL;
 }
 
+/* A delete goes on to ask for the name. true: it is complete. */
+static bool
+text_done(struct ui *ui)
+{
+	snprintf(ui->pending.text, sizeof(ui->pending.text), "%s", ui->answer);
+	ui->texted = false;
+	ui->typed = !strcmp(ui->pending.verb, "delete");
+	ui->answer[0] = '\0';
+	return !ui->typed;
+}
+
 static bool
 answer_typed(struct ui *ui, int key, struct console_order *order)
 {
 	size_t len = strlen(ui->answer);
 
-	if (key == KEY_IS_ENTER && !strcmp(ui->answer, ui->pending.node))
+	if (key == KEY_IS_ENTER && ui->texted &&
+		(len || !strcmp(ui->pending.verb, "delete")))
+		return text_done(ui) ? give(ui, order) : false;
+	if (key == KEY_IS_ENTER && !ui->texted && !strcmp(ui->answer, ui->pending.node))
 		return give(ui, order);
 	if (key == KEY_IS_ENTER || key == KEY_IS_ESC)
 		drop(ui);
@@ -180,7 +225,7 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 static bool
 answer(struct ui *ui, int key, struct console_order *order)
 {
-	if (ui->typed)
+	if (ui->typed || ui->texted)
 		return answer_typed(ui, key, order);
 	if (key == 'y' || key == 'Y')
 		return give(ui, order);
@@ -216,6 +261,18 @@ node_key(struct ui *ui, const struct model *m, int key, struct console_order *or
 	return false;
 }
 
+static void
+data_key(struct ui *ui, const struct model *m, int key)
+{
+	const char *node;
+
+	if (ui->store >= m->store_count)
+		return;
+	node = m->stores[ui->store].node;
+	if (key == 'e' || key == 'v' || key == 'x')
+		ask(ui, key == 'e' ? "export" : key == 'v' ? "move" : "delete", node, 0);
+}
+
 static bool
 screen_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
 {
@@ -232,6 +289,9 @@ screen_key(struct ui *ui, const struct model *m, int key, struct console_order *
 				: key == 'w' ? "weighted"
 					     : "flow",
 				0);
+		return false;
+	case SCREEN_DATA:
+		data_key(ui, m, key);
 		return false;
 	case SCREEN_QUERIES:
 		if (key == 'c' && ui_query(ui, m) >= 0)
@@ -303,6 +363,8 @@ ui_key(struct ui *ui, const struct model *m, int key, struct console_order *orde
 	if (key >= KEY_IS_ROW) {
 		if (ui->screen == SCREEN_QUERIES)
 			query_choose(ui, m, key - KEY_IS_ROW);
+		else if (ui->screen == SCREEN_DATA)
+			store_choose(ui, m, key - KEY_IS_ROW);
 		else if (ui->screen == SCREEN_PACKETS)
 			ui->link = (unsigned)(key - KEY_IS_ROW);
 		else

@@ -19,6 +19,7 @@ enum console_screen {
 	SCREEN_LOGFILE,
 	SCREEN_QUERIES,
 	SCREEN_RACK,
+	SCREEN_DATA,
 	SCREENS
 };
 
@@ -38,12 +39,19 @@ enum console_key {
 	KEY_IS_ROW = 0x2000, /* + n: the mouse was pressed on the list's row n */
 };
 
-/* To the dispatcher, but for "cancel", which the merger takes. */
+/*
+ * To the dispatcher, but for "cancel", which the merger takes; "export", "move" and "delete" are commands
+ * of packrack data, with text: a file, a node, and up to when.
+ */
+#define UI_TEXT 200
 struct console_order {
 	const char *verb;
 	char node[MODEL_NAME];
 	uint64_t number;
+	char text[UI_TEXT];
 };
+/* Is it one of packrack data's? */
+bool ui_order_is_data(const struct console_order *order);
 
 struct ui {
 	enum console_screen screen;
@@ -51,6 +59,7 @@ struct ui {
 	bool help, quit;
 	char node[MODEL_NAME]; /* at the cursor; a name, as places in the list move */
 	uint64_t query; /* the same */
+	unsigned store; /* DATA: place of the row at the cursor */
 	unsigned link; /* PACKETS: place of the link at the cursor */
 	int top; /* first row of the list that is shown */
 	int scroll; /* LOGFILE: lines back from the end; help: down from the top */
@@ -58,8 +67,9 @@ struct ui {
 	unsigned log; /* LOGFILE: 0 the console's events, then the files */
 	unsigned logs; /* files that there are */
 	struct console_order pending; /* verb set: asks "really?" */
+	bool texted; /* and wants a text typed, first */
 	bool typed; /* and wants the node's name typed */
-	char answer[MODEL_NAME];
+	char answer[UI_TEXT];
 	char message[256]; /* what came of the last order */
 	bool message_bad;
 	unsigned spin;

@@ -6,7 +6,7 @@
 #include "merger/cli/console/view_internal.h"
 
 static const char *const tabs[SCREENS] = {
-	"METRICS", "PACKETS", "CLIENTS", "CONTROL", "LOGFILE", "QUERIES", "RACK"};
+	"METRICS", "PACKETS", "CLIENTS", "CONTROL", "LOGFILE", "QUERIES", "RACK", "DATA"};
 
 /* ---- what screens share ---- */
 
@@ -109,14 +109,22 @@ tab_line(struct canvas *c, const struct ui *ui)
 {
 	int col = 0;
 
+	/* brackets stand where blanks would: 80 columns hold them all */
 	for (int i = 0; i < SCREENS; i++) {
-		bool on = (int)ui->screen == i;
+		bool on = (int)ui->screen == i, behind = i > 0 && (int)ui->screen == i - 1;
 		int from = col;
 
-		col = canvas_text(c, 1, col, on ? STYLE_CHOSEN : STYLE_PLAIN,
-			on ? "[%d %s]" : " %d %s ", i + 1, tabs[i]);
+		col = canvas_text(c, 1, col, on || behind ? STYLE_CHOSEN : STYLE_PLAIN,
+			"%c",
+			on       ? '['
+			: behind ? ']'
+				 : ' ');
+		col = canvas_text(c, 1, col, on ? STYLE_CHOSEN : STYLE_PLAIN, "%d %s",
+			i + 1, tabs[i]);
 		canvas_zone(c, 1, from, col, '1' + i);
 	}
+	if (ui->screen == SCREENS - 1)
+		canvas_text(c, 1, col, STYLE_CHOSEN, "]");
 }
 
 struct hint {
@@ -137,6 +145,8 @@ static const struct hint log_hints[] = {{"l", "next log", 'l'},
 	{"PgUp", "back", KEY_IS_PAGE_UP}, {"PgDn", "on", KEY_IS_PAGE_DOWN},
 	{"End", "newest", KEY_IS_END}, {0}};
 static const struct hint query_hints[] = {{"c", "cancel", 'c'}, {0}};
+static const struct hint data_hints[] = {
+	{"e", "export", 'e'}, {"v", "move", 'v'}, {"x", "delete", 'x'}, {0}};
 static const struct hint help_hints[] = {{"Esc", "back", KEY_IS_ESC}, {0}};
 static const struct hint common_hints[] = {{"?", "help", '?'}, {"q", "quit", 'q'}, {0}};
 
@@ -145,7 +155,7 @@ hints_of(const struct ui *ui)
 {
 	static const struct hint none[] = {{0}};
 	static const struct hint *const screens[SCREENS] = {none, link_hints, node_hints,
-		control_hints, log_hints, query_hints, node_hints};
+		control_hints, log_hints, query_hints, node_hints, data_hints};
 
 	if (ui->help)
 		return help_hints;
@@ -187,9 +197,9 @@ void
 view_draw(
 	struct canvas *c, const struct model *m, struct ui *ui, const struct view_log *log)
 {
-	static void (*const screens[SCREENS])(
-		struct canvas *, const struct model *, struct ui *) = {view_metrics,
-		view_packets, view_clients, view_control, NULL, view_queries, view_rack};
+	static void (*const screens[SCREENS])(struct canvas *, const struct model *,
+		struct ui *) = {view_metrics, view_packets, view_clients, view_control,
+		NULL, view_queries, view_rack, view_data};
 
 	if (ui->help)
 		view_help(c, ui);

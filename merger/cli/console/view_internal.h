@@ -18,6 +18,7 @@ void view_logfile(
 	struct canvas *c, const struct model *m, struct ui *ui, const struct view_log *log);
 void view_queries(struct canvas *c, const struct model *m, struct ui *ui);
 void view_rack(struct canvas *c, const struct model *m, struct ui *ui);
+void view_data(struct canvas *c, const struct model *m, struct ui *ui);
 void view_help(struct canvas *c, struct ui *ui);
 
 /* A missing program, in place of its figures. Returns the next row. */

@@ -179,12 +179,13 @@ view_queries(struct canvas *c, const struct model *m, struct ui *ui)
 /* ---- help ---- */
 
 static const char *const help[] = {
-	"1 to 7, Tab      screens; the mouse presses all that is a key or a row",
+	"1 to 8, Tab      screens; the mouse presses all that is a key or a row",
 	"Up, Down, PgUp   move in a list, or in a log; Home and End go to its ends",
 	"Enter, Esc       CLIENTS, RACK: a node's details, and back to the list",
 	"i d r R          identify, disconnect, reconnect or reset the node at >",
 	"s S o w f        CONTROL: start, stop the capture; mode of spreading",
 	"c                QUERIES: cancel the one at >",
+	"e v x            DATA: export, move or delete packets of the node at >",
 	"l                LOGFILE: next log (--log FILE), or what the console saw",
 	"q                quit; the rack goes on",
 	"",
