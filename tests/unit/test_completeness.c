@@ -313,6 +313,61 @@ START_TEST(test_loss_alone)
 }
 END_TEST
 
+/* What was moved leaves an answer complete where the other place has it, and is said where it has not. */
+START_TEST(test_moved)
+{
+	for (int gone = 0; gone < 3; gone++) {
+		Packrack__Deleted d = PACKRACK__DELETED__INIT;
+		Packrack__Evicted e = PACKRACK__EVICTED__INIT;
+		Packrack__Ledger l = ledger(10, 100, 0, true);
+		struct pr_completeness *c = make(0, INT64_MAX, 0);
+		Packrack__Completeness *out;
+
+		d.by = (char *)"ann";
+		d.until = 60;
+		d.moved_to = (char *)(gone == 2 ? "" : "b");
+		e.epoch = 7;
+		e.last_seq = 6;
+		e.until = 60;
+		e.deleted = &d;
+		pr_completeness_node(c, "a", NULL);
+		pr_completeness_node(c, "b", NULL);
+		batch_held(c, 1, 0, gone == 1 ? 2 : 1, 6, gone == 1 ? 20 : 10, 60, NULL, 0);
+		batch_held(c, 0, 0, 7, 10, 70, 100, NULL, 0);
+		end_with(c, 1, NULL, NULL, NULL);
+		end_with(c, 0, NULL, &l, &e);
+		out = finish(c);
+		ck_assert_int_eq(out->complete, gone == 0);
+		ck_assert_uint_eq(out->missing_packets, 0);
+		ck_assert_uint_eq(out->n_evicted, gone ? 1 : 0);
+		if (gone)
+			ck_assert_str_eq(out->evicted[0]->deleted->by, "ann");
+		out_free(out);
+	}
+}
+END_TEST
+
+/* Of some nodes: what none of them knows of lies on others; what they lost is missing. */
+START_TEST(test_part)
+{
+	for (int part = 0; part < 2; part++) {
+		struct pr_completeness_options o = {.until = INT64_MAX, .part = part > 0};
+		Packrack__Ledger l = ledger(10, 100, 0, true);
+		Packrack__Loss loss = loss_of(4, 4, 1, 40, 40);
+		struct pr_completeness *c = pr_completeness_create(&o, NULL);
+		Packrack__Completeness *out;
+
+		pr_completeness_node(c, "a", NULL);
+		batch_held(c, 0, 0, 1, 2, 10, 20, NULL, 0);
+		batch_held(c, 0, 0, 8, 10, 80, 100, NULL, 0);
+		end_with(c, 0, &loss, &l, NULL);
+		out = finish(c);
+		ck_assert_uint_eq(out->missing_packets, part ? 1 : 5);
+		out_free(out);
+	}
+}
+END_TEST
+
 START_TEST(test_evicted)
 {
 	Packrack__Evicted e = PACKRACK__EVICTED__INIT;
@@ -696,6 +751,8 @@ main(void)
 	tcase_add_test(t, test_loss_beyond_ledger);
 	tcase_add_test(t, test_loss_alone);
 	tcase_add_test(t, test_evicted);
+	tcase_add_test(t, test_moved);
+	tcase_add_test(t, test_part);
 	tcase_add_test(t, test_dead_node);
 	tcase_add_test(t, test_drops);
 	tcase_add_test(t, test_hostile);

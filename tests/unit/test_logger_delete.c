@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "indexer/book.h"
+#include "logger/delete.h"
+#include "logger/store.h"
+#include "proto/base/clock.h"
+#include "proto/wire/segment.h"
+#include "tests/unit/unit.h"
+
+/* Deleting from a logger's volume: what goes, what stays, and what the ledger says of it. */
+#define PACKET 15000 /* four of them fill a block */
+
+static char path[64];
+static struct sfs *sfs;
+static struct pr_append *append;
+static struct pr_error err;
+
+static void
+set_up(void)
+{
+	struct sfs_create_options create = {
+		.size = 8 << 20, .block_size = 65536, .force = true};
+	struct sfs_open_options open = {.writer = true, .shm_bytes = 1 << 20};
+	struct pr_append_options options = {0};
+	const char *paths[1] = {path};
+
+	snprintf(path, sizeof(path), "/tmp/test_logger_delete.%d", (int)getpid());
+	ck_assert_msg(sfs_create(paths, 1, &create, &err) == 0, "%s", err.text);
+	sfs = sfs_open(paths, 1, &open, &err);
+	ck_assert_msg(sfs != NULL, "%s", err.text);
+	append = pr_append_create(sfs, &options, &err);
+	ck_assert_ptr_nonnull(append);
+}
+
+static void
+tear_down(void)
+{
+	pr_append_destroy(&append);
+	sfs_close(&sfs);
+	unlink(path);
+}
+
+static struct pr_packet
+packet(uint64_t seq, int64_t time)
+{
+	static uint8_t data[PACKET];
+
+	return (struct pr_packet){.time = time,
+		.otime = time,
+		.epoch = 1,
+		.seq = seq,
+		.caplen = PACKET,
+		.len = PACKET,
+		.linktype = 1,
+		.data = data};
+}
+
+static void
+record(uint64_t from, uint64_t to, int64_t time)
+{
+	for (uint64_t seq = from; seq <= to; seq++) {
+		struct pr_packet p = packet(seq, time + (int64_t)seq);
+
+		ck_assert_int_eq(pr_append_packet(append, &p), 0);
+	}
+	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+}
+
+static struct sfs_stream_info
+packets(void)
+{
+	struct sfs_stream_info info;
+	int id = sfs_stream_find(sfs, "packets.0");
+
+	ck_assert_int_ge(id, 0);
+	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)id, &info, &err), SFS_OK);
+	return info;
+}
+
+/* All steps; returns segments that went. */
+static uint64_t
+delete_all(struct pr_delete_order order)
+{
+	struct pr_deleted out = {.more = true};
+	uint64_t segments = 0;
+
+	for (order.step = 0; out.more; order.step++) {
+		ck_assert_uint_lt(order.step, 1000);
+		ck_assert_msg(pr_delete_step(sfs, append, &order, &out, &err) == 0, "%s",
+			err.text);
+		ck_assert(order.step || (out.more && !out.segments));
+		segments += out.segments;
+	}
+	return segments;
+}
+
+static void
+read_ledger(struct pr_book *book)
+{
+	struct sfs_cursor *c =
+		sfs_cursor_open(sfs, sfs_stream_find(sfs, "ledger"), NULL, &err);
+	struct sfs_record r;
+
+	while (sfs_cursor_next(c, &r, &err) == 1) {
+		struct pr_cursor body = pr_cursor_make(r.body, r.length);
+		struct pr_ledger_entry e;
+
+		while (pr_ledger_load(&body, &e) == 1)
+			ck_assert_int_eq(pr_book_take(book, &e, &err), 0);
+	}
+	sfs_cursor_close(&c);
+}
+
+START_TEST(test_until_and_ledger)
+{
+	struct pr_delete_order order = {.until = 1040, .at = 7, .by = "ann"};
+	struct pr_book book = {0};
+
+	record(1, 100, 1000);
+	ck_assert_uint_gt(delete_all(order), 0);
+	struct sfs_stream_info left = packets();
+	ck_assert_int_gt(left.evicted_until, 1025);
+	ck_assert_int_le(left.evicted_until, 1040);
+	read_ledger(&book);
+	const struct pr_ledger_deleted *d = pr_book_deleted(&book, 0);
+	ck_assert_ptr_nonnull(d);
+	ck_assert_str_eq(d->by, "ann");
+	ck_assert_int_eq(d->until, left.evicted_until);
+	ck_assert_uint_eq(d->records, left.recycled_records);
+	pr_book_free(&book);
+
+	/* nothing is that old: the ledger forgets that it was announced */
+	order.at = 8;
+	ck_assert_uint_eq(delete_all(order), 0);
+	read_ledger(&book);
+	ck_assert_uint_eq(book.deleted_count, 1);
+	pr_book_free(&book);
+}
+END_TEST
+
+/* Segments that came behind the fence stay, however old their packets; and so do other streams. */
+START_TEST(test_fence)
+{
+	struct pr_delete_fence fence = {.stream = "packets.0"};
+	struct pr_delete_order order = {.until = PR_TIME_MAX,
+		.at = 7,
+		.by = "ann",
+		.moved_to = "n2",
+		.fenced = true,
+		.fences = &fence,
+		.fence_count = 1};
+	struct pr_packet stray = packet(0, 5);
+	struct pr_book book = {0};
+
+	record(1, 50, 1000);
+	fence.last = packets().last_sequence;
+	record(51, 60, -5000);
+	ck_assert_int_eq(pr_append_stray(append, &stray), 0);
+	ck_assert_uint_gt(delete_all(order), 0);
+	struct sfs_stream_info left = packets();
+	ck_assert_uint_le(left.first_sequence, fence.last + 1);
+	ck_assert_uint_gt(left.first_sequence, fence.last - 8);
+	ck_assert_uint_eq(sfs_appended(sfs, (int)left.id), left.last_sequence);
+	struct sfs_stream_info strays;
+	int id = sfs_stream_find(sfs, "strays");
+	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)id, &strays, &err), SFS_OK);
+	ck_assert_uint_eq(strays.recycled_records, 0);
+	read_ledger(&book);
+	ck_assert_str_eq(pr_book_deleted(&book, 0)->moved_to, "n2");
+	pr_book_free(&book);
+}
+END_TEST
+
+START_TEST(test_broken_off)
+{
+	struct pr_delete_order order = {.until = PR_TIME_MAX, .at = 7, .by = "ann"};
+	struct pr_book book = {0};
+	struct pr_deleted out;
+
+	record(1, 50, 1000);
+	/* announced: who finds something gone from now on finds this */
+	ck_assert_int_eq(pr_delete_step(sfs, append, &order, &out, &err), 0);
+	ck_assert(out.more);
+	ck_assert_uint_eq(packets().recycled_records, 0);
+	read_ledger(&book);
+	ck_assert_int_eq(pr_book_deleted(&book, 0)->until, 1050);
+	pr_book_free(&book);
+}
+END_TEST
+
+START_TEST(test_store)
+{
+	static uint8_t room[100000];
+	struct pr_segment_builder b;
+	struct pr_packet p = packet(9, 90);
+	size_t len;
+
+	pr_segment_begin(&b, room, sizeof(room), PR_SEGMENT_MIXED);
+	ck_assert(pr_segment_add(&b, &p));
+	p = packet(11, 110);
+	ck_assert(pr_segment_add(&b, &p));
+	len = pr_segment_seal(&b);
+	ck_assert_int_eq(pr_store_packets(sfs, append, room, len, &err), 0);
+	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+	ck_assert_int_eq(packets().min_time, 90);
+	ck_assert_int_eq(packets().max_time, 110);
+	for (size_t cut = 0; cut < len; cut += 997)
+		ck_assert_int_eq(pr_store_packets(sfs, append, room, cut, &err), -1);
+	/* what no block takes is refused, and no loss is declared */
+	pr_segment_begin(&b, room, sizeof(room), PR_SEGMENT_MIXED);
+	p = packet(12, 120);
+	p.data = calloc(1, 70000);
+	p.caplen = p.len = 70000;
+	ck_assert(pr_segment_add(&b, &p));
+	len = pr_segment_seal(&b);
+	free((void *)(uintptr_t)p.data);
+	ck_assert_int_eq(pr_store_packets(sfs, append, room, len, &err), -1);
+	ck_assert_ptr_nonnull(strstr(err.text, "too long"));
+	ck_assert_uint_eq(pr_append_counters(append)->lost_write, 0);
+	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+	ck_assert_int_eq(packets().max_time, 110);
+}
+END_TEST
+
+static void
+fill(TCase *tc)
+{
+	tcase_add_checked_fixture(tc, set_up, tear_down);
+	tcase_add_test(tc, test_until_and_ledger);
+	tcase_add_test(tc, test_fence);
+	tcase_add_test(tc, test_broken_off);
+	tcase_add_test(tc, test_store);
+}
+
+int
+main(void)
+{
+	return unit_run("logger_delete", fill);
+}
