@@ -133,7 +133,8 @@ class Packrack:
                                         "tap0", "--volume", self.volume), **quiet)
         self.indexer = b.start(f"{b.BUILD}/packrack-indexer", "--config", "/dev/null", "--volume", self.volume,
                                "--merger", f"ipc://{work}/m", **quiet)
-        b.until(lambda: "ready" in open(f"{work}/log").read(), 30, "the indexer's start")
+        b.until(lambda: all(w in open(f"{work}/log").read() for w in ("ready", "recording tap0")), 30,
+                "the start of a logger and an indexer")
         self.pids = [self.logger.pid, self.indexer.pid]
 
     def report(self):
