@@ -18,7 +18,10 @@
 
 /* How long the kernel may keep a block that is not full: each wakes us. */
 #define BLOCK_MS 10
-/* So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill two thirds of it. */
+/*
+ * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill two thirds of it. The
+ * same for a direct capture, which is looked at every 20 ms.
+ */
 #define GATHER_MS 16
 #define GATHER_BYTES ((uint64_t)32 << 20)
 /* Records that are made visible to the other side at once. */
@@ -28,7 +31,9 @@
 
 struct pr_capture {
 	pcap_t *pcap;
-	struct pr_ring *ring;
+	struct pr_ring *ring; /* NULL: direct */
+	pr_capture_call call; /* of the take that is under way */
+	void *call_arg;
 	struct pr_capture_options o;
 	pthread_t thread;
 	bool started;
@@ -42,7 +47,8 @@ struct pr_capture {
 static int
 set_options(struct pr_capture *c, struct pr_error *err)
 {
-	uint64_t buffer = c->o.buffer_size < INT32_MAX ? c->o.buffer_size : INT32_MAX;
+	uint64_t want = c->o.buffer_size + (c->o.direct ? c->o.ring_size : 0);
+	uint64_t buffer = want < INT32_MAX ? want : INT32_MAX;
 	pcap_t *p = c->pcap;
 
 	if (pcap_set_snaplen(p, (int)c->o.snaplen) ||
@@ -59,12 +65,15 @@ static int
 activate(struct pr_capture *c, struct pr_error *err)
 {
 	int result = pcap_activate(c->pcap);
+	char text[PCAP_ERRBUF_SIZE] = "";
 
 	if (result < 0)
 		return pr_error_set(err, "cannot receive on %s: %s: %s", c->o.ifname,
 			pcap_statustostr(result), pcap_geterr(c->pcap));
 	if (!c->o.both && pcap_setdirection(c->pcap, PCAP_D_IN))
 		return pr_error_set(err, "%s: %s", c->o.ifname, pcap_geterr(c->pcap));
+	if (c->o.direct && pcap_setnonblock(c->pcap, 1, text))
+		return pr_error_set(err, "%s: %s", c->o.ifname, text);
 	return 0;
 }
 
@@ -114,12 +123,14 @@ pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
 		return NULL;
 	}
 	c->o = *options;
+	c->o.direct = options->direct && options->buffer_size >= GATHER_BYTES;
 	c->pcap = pcap_create(options->ifname, text);
 	if (!c->pcap)
 		pr_error_set(err, "cannot receive on %s: %s", options->ifname, text);
-	else
+	else if (!c->o.direct)
 		c->ring = pr_ring_create(options->ring_size, err);
-	if (!c->ring || set_options(c, err) || activate(c, err) || set_filter(c, err))
+	if (!c->pcap || (!c->ring && !c->o.direct) || set_options(c, err) ||
+		activate(c, err) || set_filter(c, err))
 		pr_capture_close(&c);
 	return c;
 }
@@ -170,6 +181,17 @@ take(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 }
 
 static void
+take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
+{
+	struct pr_capture *c = (struct pr_capture *)(void *)arg;
+
+	c->call(c->call_arg, pr_time_make(h->ts.tv_sec, h->ts.tv_usec), data, h->caplen,
+		h->len);
+	pr_count(&c->counters.frames_received, 1);
+	pr_count(&c->counters.bytes_received, h->caplen);
+}
+
+static void
 look_at_kernel(struct pr_capture *c)
 {
 	int64_t now = pr_now_mono();
@@ -194,6 +216,29 @@ let_gather(const struct pr_capture *c, int taken)
 		nanosleep(&nap, NULL);
 }
 
+static void
+fail(struct pr_capture *c)
+{
+	snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname, pcap_geterr(c->pcap));
+	atomic_store(&c->failed, true);
+}
+
+int
+pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg)
+{
+	int result;
+
+	if (atomic_load(&c->failed))
+		return 0;
+	c->call = call;
+	c->call_arg = arg;
+	result = pcap_dispatch(c->pcap, most, take_direct, (u_char *)c);
+	look_at_kernel(c);
+	if (result == PCAP_ERROR)
+		fail(c);
+	return result > 0 ? result : 0;
+}
+
 static void *
 receive(void *arg)
 {
@@ -209,11 +254,8 @@ receive(void *arg)
 		let_gather(c, result);
 		look_at_kernel(c);
 	}
-	if (result == PCAP_ERROR && !atomic_load(&c->stop)) {
-		snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname,
-			pcap_geterr(c->pcap));
-		atomic_store(&c->failed, true);
-	}
+	if (result == PCAP_ERROR && !atomic_load(&c->stop))
+		fail(c);
 	return NULL;
 }
 
@@ -223,6 +265,8 @@ pr_capture_start(struct pr_capture *c, struct pr_error *err)
 	sigset_t all, before;
 	int result;
 
+	if (c->o.direct)
+		return 0;
 	/* Signals are the loop's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -13,6 +13,8 @@
 /*
  * The receive thread: frames of an interface through libpcap's ring into a frame buffer. It drops
  * nothing: while the buffer is full it waits, and the kernel's ring takes up what comes.
+ * Or, where nobody waits for logs, without thread and frame buffer: pr_capture_take gives frames where the
+ * kernel's ring has them, which saves a copy and the waking of another thread.
  * The only file of the logger, with import.c, that knows pcap.h.
  */
 struct pr_capture;
@@ -35,6 +37,8 @@ struct pr_capture_options {
 	const char *filter; /* pcap-filter(7), or NULL */
 	bool promiscuous;
 	bool both; /* what the machine sends as well */
+	/* Take from the kernel's ring, which then has both sizes, if that is large enough for a tick. */
+	bool direct;
 	/* rack mode: frames to this MAC, and broadcast control frames; control is told by the Ethertype */
 	bool rack;
 	uint8_t mac[6];
@@ -55,7 +59,13 @@ int pr_capture_start(struct pr_capture *c, struct pr_error *err);
 void pr_capture_stop(struct pr_capture *c); /* joins the thread; records may be read on */
 void pr_capture_close(struct pr_capture **capture);
 
-struct pr_ring *pr_capture_ring(struct pr_capture *c);
+struct pr_ring *pr_capture_ring(struct pr_capture *c); /* NULL: it is direct */
+
+/* time: ns, real. data is valid until the call returns. */
+typedef void (*pr_capture_call)(
+	void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len);
+/* Direct ones only: gives what is there, up to so many frames, without waiting. Returns how many. */
+int pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg);
 int pr_capture_linktype(const struct pr_capture *c);
 uint32_t pr_capture_snaplen(const struct pr_capture *c);
 const struct pr_capture_counters *pr_capture_counters(const struct pr_capture *c);

@@ -18,6 +18,7 @@
 /* Records handled before the loop gets a turn: signals and timers must not starve. */
 #define ROUND 4096
 #define BATCH 256
+#define DRAIN 4096 /* batches */
 /* The tick finds what came; a buffer so full does not wait for it. */
 #define WAKE_SHARE 8
 
@@ -55,6 +56,9 @@ take_batch(struct pr_daemon *d, int64_t now)
 	struct pr_ring *ring = pr_capture_ring(d->capture);
 	bool more = true;
 
+	if (!ring)
+		return pr_capture_take(d->capture, BATCH, d->calls.packet, d->calls.arg) ==
+		       BATCH;
 	for (unsigned i = 0; i < BATCH; i++) {
 		size_t len;
 		struct pr_capture_record *rec = pr_ring_next(ring, &len);
@@ -77,6 +81,15 @@ tick(struct pr_daemon *d, int64_t now)
 	pr_append_tick(d->append, pr_now_mono());
 }
 
+/* Until it is woken, or the next tick. */
+static bool
+sleeps(struct pr_daemon *d)
+{
+	struct pr_ring *ring = pr_capture_ring(d->capture);
+
+	return !ring || !pr_ring_arm(ring);
+}
+
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
@@ -89,7 +102,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
 		if (now - d->ticked >= TICK_NS)
 			tick(d, now);
-		if (!take_batch(d, now) && !pr_ring_arm(pr_capture_ring(d->capture)))
+		if (!take_batch(d, now) && sleeps(d))
 			return;
 	}
 	event_active(d->again, EV_READ, 0);
@@ -221,6 +234,7 @@ static int
 open_loop(struct pr_daemon *d, struct pr_error *err)
 {
 	struct pr_loop_calls calls = {.stop = on_stop, .arg = d};
+	struct pr_ring *ring = pr_capture_ring(d->capture);
 	struct event_base *base;
 
 	d->loop = pr_loop_create(&calls, err);
@@ -230,12 +244,13 @@ open_loop(struct pr_daemon *d, struct pr_error *err)
 	d->timer = pr_timer_create(d->loop, TICK_NS, on_tick, d, err);
 	if (!d->timer)
 		return -1;
-	pr_ring_wake_above(pr_capture_ring(d->capture),
-		pr_ring_size(pr_capture_ring(d->capture)) / WAKE_SHARE);
-	d->readable = event_new(base, pr_ring_fd(pr_capture_ring(d->capture)),
-		EV_READ | EV_PERSIST, on_readable, d);
 	d->again = event_new(base, -1, 0, on_readable, d);
-	if (!d->readable || !d->again || event_add(d->readable, NULL))
+	if (ring) {
+		pr_ring_wake_above(ring, pr_ring_size(ring) / WAKE_SHARE);
+		d->readable = event_new(
+			base, pr_ring_fd(ring), EV_READ | EV_PERSIST, on_readable, d);
+	}
+	if (!d->again || (ring && (!d->readable || event_add(d->readable, NULL))))
 		return pr_error_set(err, "no memory for the event loop");
 	return 0;
 }
@@ -302,13 +317,24 @@ pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 	return d;
 }
 
+/* What is there when the end has come; the kernel's ring of a direct capture still fills meanwhile. */
+static void
+drain(struct pr_daemon *d)
+{
+	bool endless = pr_capture_ring(d->capture) == NULL;
+
+	for (unsigned i = 0; take_batch(d, patience(d)); i++)
+		if (endless && i == DRAIN)
+			return;
+}
+
 int
 pr_daemon_run(struct pr_daemon *d, struct pr_error *err)
 {
 	const char *failed;
 	int result;
 
-	pr_priority_thread(PR_NICE_STORE);
+	pr_priority_thread(pr_capture_ring(d->capture) ? PR_NICE_STORE : PR_NICE_CAPTURE);
 	if (pr_capture_start(d->capture, err))
 		return -1;
 	note(d);
@@ -317,8 +343,7 @@ pr_daemon_run(struct pr_daemon *d, struct pr_error *err)
 	result = pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
 	pr_capture_stop(d->capture);
-	while (take_batch(d, patience(d)))
-		;
+	drain(d);
 	failed = pr_capture_failed(d->capture);
 	if (failed && result == 0)
 		result = pr_error_set(err, "%s", failed);

@@ -11,13 +11,15 @@
 /*
  * What a rack's node and a tap have in common: the loop, the receive thread's frame buffer in it, the
  * volume's writer, the note with the figures, the management socket. Two threads: the receiver, and the
- * loop's, which does all else.
+ * loop's, which does all else; or only that, where the capture is direct.
  */
 struct pr_daemon;
 
 /* now: see logger/patience.h. */
 struct pr_daemon_calls {
 	void (*frame)(void *arg, struct pr_capture_record *rec, int64_t now);
+	/* The same of a capture that is direct. */
+	pr_capture_call packet;
 	/* After a batch; gives the buffer back. full: the receiver waits for room. */
 	void (*batch)(void *arg, bool full, int64_t now);
 	void (*tick)(void *arg, int64_t now); /* every 20 ms */

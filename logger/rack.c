@@ -279,7 +279,7 @@ rack_open(struct rack *r, struct pr_error *err)
 {
 	struct pr_append_options append = {.segment_age = r->o->segment_age};
 	struct pr_daemon_calls calls = {
-		on_frame, on_batch, on_tick, on_stop, on_over, on_report, r};
+		on_frame, NULL, on_batch, on_tick, on_stop, on_over, on_report, r};
 
 	if (open_key(r, err) || open_device(r, err) || open_capture(r, err))
 		return -1;

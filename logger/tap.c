@@ -18,6 +18,14 @@ struct tap {
 };
 
 static void
+on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len)
+{
+	struct tap *t = arg;
+
+	pr_monitor_packet(&t->monitor, time, data, caplen, len);
+}
+
+static void
 on_frame(void *arg, struct pr_capture_record *rec, int64_t now)
 {
 	struct tap *t = arg;
@@ -94,6 +102,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 		.filter = o->filter,
 		.promiscuous = true,
 		.both = o->both,
+		.direct = true,
 	};
 	struct pr_append_options append = {.segment_age = o->segment_age};
 	struct pr_netdev dev;
@@ -124,7 +133,7 @@ tap_run(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 	struct pr_error *err)
 {
 	struct pr_daemon_calls calls = {
-		on_frame, on_batch, on_tick, on_stop, on_over, on_report, t};
+		on_frame, on_packet, on_batch, on_tick, on_stop, on_over, on_report, t};
 	struct pr_daemon *daemon =
 		pr_daemon_create(o, sfs, t->append, t->capture, &calls, err);
 	struct pr_error own;
