@@ -10,7 +10,7 @@ SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
 FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
 	logger/streamfs/*.c indexer/program*.c indexer/keys.c indexer/signature.c indexer/level[12].c indexer/level2_write.c \
-	$(addprefix logger/,import.c monitor.c append.c indexes.c journal.c marks.c pcap_linktype.c)))
+	$(addprefix logger/,import.c trace_watch.c monitor.c append.c indexes.c journal.c marks.c pcap_linktype.c)))
 FUZZ_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
 # One build both for the sanitizers and for the count of lines reached.
