@@ -250,8 +250,8 @@ struct sfs_plan {
 	uint64_t room[72]; /* StreamFS's */
 };
 int sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan *out);
-int sfs_read_planned(const struct sfs_plan *plan, void *room, size_t size,
-	struct sfs_record *out);
+int sfs_read_planned(
+	const struct sfs_plan *plan, void *room, size_t size, struct sfs_record *out);
 
 /*
  * Walks a stream from its oldest record (or after a handle) to the newest, following the writer. Once
