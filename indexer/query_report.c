@@ -187,8 +187,8 @@ oldest_of_stream(const struct pr_query *q, const struct pr_run *run)
 }
 
 /*
- * How far a run is evicted: what was seen to go, now or while the query ran; of what went before this
- * program started only the oldest run of a stream can lack something in front.
+ * How far a run is evicted: what was seen to go, now or while the query ran; and of what went unseen,
+ * before this program started or before it was listed, the oldest run of a stream lacks all in front.
  */
 static uint64_t
 evicted_seq(const struct pr_query *q, const struct pr_line *line)
@@ -198,9 +198,20 @@ evicted_seq(const struct pr_query *q, const struct pr_line *line)
 
 	if (line->bounds.evicted_seq > seq)
 		seq = line->bounds.evicted_seq;
-	if (!seq && oldest_of_stream(q, run))
+	if (oldest_of_stream(q, run) && first_entry(run)->first_seq - 1 > seq)
 		seq = first_entry(run)->first_seq - 1;
 	return seq;
+}
+
+/* All of its stream has gone, with what was never listed: then the stream's time must do. */
+static bool
+stream_is_empty(const struct pr_query *q, const struct pr_run *run)
+{
+	struct sfs_stream_info info;
+
+	return !first_entry(run) &&
+	       sfs_stream_info(pr_view_sfs(q->view), run->stream, &info, NULL) == SFS_OK &&
+	       info.last_sequence == 0;
 }
 
 /* Sets until as low as is sure; false: nothing of the time range is evicted. */
@@ -213,7 +224,8 @@ bound_evicted(const struct pr_query *q, const struct pr_line *line, struct pr_ev
 		e->until = line->bounds.evicted_otime;
 		return e->until >= q->spec.since;
 	}
-	if (run->evicted_seq && run->evicted_otime < e->until)
+	if (run->evicted_seq && run->evicted_otime < e->until &&
+		!oldest_of_stream(q, run) && !stream_is_empty(q, run))
 		e->until = run->evicted_otime;
 	return e->until != PR_TIME_MIN && e->until >= q->spec.since;
 }
@@ -230,8 +242,10 @@ evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_erro
 			.overtaken = line->bounds.evicted_seq > 0};
 		if (line->run->strays || !bound_evicted(q, line, &e))
 			continue;
-		e.last_seq = evicted_seq(q, line);
-		if (e.last_seq && add_evicted(list, &e, err) < 0)
+		if (!stream_is_empty(q, line->run))
+			e.last_seq = evicted_seq(q, line);
+		if ((e.last_seq || stream_is_empty(q, line->run)) &&
+			add_evicted(list, &e, err) < 0)
 			return -1;
 	}
 	return 0;

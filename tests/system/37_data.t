@@ -4,7 +4,7 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_root
-need_commands tcpreplay tcpdump jq
+need_commands tcpreplay tcpdump jq script
 need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 new_lab
 PACKRACK=$BUILD/packrack
@@ -71,8 +71,21 @@ run_step "nothing is missing nor lost" \
 run_step "after it nobody asks" says 0 "complete" "$PACKRACK" query --volume "$V" --count --since "@$MIDDLE"
 refute_step "not in the middle" 2 "$PACKRACK" data delete --volume "$V" --since "@$MIDDLE" --until now --yes
 refute_step "nor without a word" 2 "$PACKRACK" data delete --volume "$V" < /dev/null
+typed() { # NAME: at the question, on a terminal
+	echo "$1" | timeout 10 script -qec "'$PACKRACK' data delete --volume '$V'" /dev/null > "$LAB_DIR/typed"
+	local rc=$?
+	cat "$LAB_DIR/typed"
+	grep -qF "Type $V to delete:" "$LAB_DIR/typed" && return "$rc"
+}
+another() {
+	local before
+	before=$(matched --volume "$V")
+	typed other
+	(($? == 2)) && grep -q "not deleted" "$LAB_DIR/typed" && [ "$(matched --volume "$V")" = "$before" ]
+}
+run_step "on a terminal another name deletes nothing" another
 all_gone() {
-	"$PACKRACK" data delete --volume "$V" --yes || return 1
+	typed "$V" || return 1
 	[ "$(matched --volume "$V")" = 0 ] && [ -z "$(numbers "$V")" ] && "$PACKRACK" volume check "$V"
 }
 run_step "all goes, and the volume is sound" all_gone
