@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make fuzz [SECONDS=60] [FUZZ=NAME]: each target for so long, then findings and the lines reached.
 # Adding a target means adding tests/fuzz/fuzz_NAME.c (its first comment says which files it covers)
-# and its first inputs in make_corpus.c. A short run with a fixed seed is part of `make check`.
+# and its first inputs in make_corpus.c or a corpus_NAME.c. A short run with a fixed seed is part of `make check`.
 
 FUZZ_CC := $(firstword $(shell command -v clang-14 clang 2>/dev/null))
 FUZZ_DIR := build/fuzz
@@ -10,8 +10,11 @@ SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
 FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
 	logger/streamfs/*.c indexer/program*.c indexer/keys.c indexer/signature.c indexer/level[12].c indexer/level2_write.c \
+	$(addprefix proto/rpc/,keys.c enrolled.c enrol.c roles.c) $(wildcard merger/completeness*.c) \
+	$(addprefix merger/,summaries.c route.c route_tell.c lookups.c clusters.c duty.c) \
 	$(addprefix logger/,import.c trace_watch.c monitor.c append.c indexes.c journal.c marks.c pcap_linktype.c)))
 FUZZ_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
+CORPUS_OBJS := $(addprefix $(BUILD)/tests/fuzz/,make_corpus.o corpus_summaries.o corpus_keys.o)
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
 # One build both for the sanitizers and for the count of lines reached.
 FUZZ_CFLAGS := -DSFS_MAP_INTERVAL=4u -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \
@@ -29,9 +32,9 @@ $(FUZZ_DIR)/libfuzzed.a: $(FUZZ_OBJS)
 $(FUZZ_BINS): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/libfuzzed.a
 	$(call say,LD,$@)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS)
-$(BUILD)/tests/fuzz/make_corpus: $(BUILD)/tests/fuzz/make_corpus.o $(ALL_LIBS)
+$(BUILD)/tests/fuzz/make_corpus: $(CORPUS_OBJS) $(ALL_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $(CORPUS_OBJS) -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(PKG_LIBS) $(CURSES_LIBS)
 
 fuzz: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
 	$(Q)$(BUILD)/tests/fuzz/make_corpus $(FUZZ_DIR)/seeds

@@ -16,26 +16,24 @@
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/tslog.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/unit/golden_frames.h"
 
 static const uint8_t golden_level1[] = {
 #include "tests/unit/golden_level1.h"
 };
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
-
 static const char *top;
 
-static void
-die(const char *what)
+void
+corpus_die(const char *what)
 {
 	fprintf(stderr, "make_corpus: %s: %s\n", what, strerror(errno));
 	exit(1);
 }
 
-/* One input: the parts, each a pointer and a length, up to a NULL. */
-static void
-put(const char *target, const char *name, ...)
+void
+corpus_put(const char *target, const char *name, ...)
 {
 	char path[512];
 	const void *part;
@@ -44,24 +42,22 @@ put(const char *target, const char *name, ...)
 
 	snprintf(path, sizeof path, "%s/%s", top, target);
 	if (mkdir(path, 0777) < 0 && errno != EEXIST)
-		die(path);
+		corpus_die(path);
 	snprintf(path, sizeof path, "%s/%s/%s", top, target, name);
 	f = fopen(path, "w");
 	if (!f)
-		die(path);
+		corpus_die(path);
 	va_start(ap, name);
 	while ((part = va_arg(ap, const void *))) {
 		size_t len = va_arg(ap, size_t);
 
 		if (fwrite(part, 1, len, f) != len)
-			die(path);
+			corpus_die(path);
 	}
 	va_end(ap);
 	if (fclose(f) != 0)
-		die(path);
+		corpus_die(path);
 }
-
-#define END ((const void *)NULL)
 
 /* ---- frames: the golden bytes, sealed by the target without and with a key ---- */
 
@@ -86,7 +82,7 @@ put_frames(void)
 			char name[32];
 
 			snprintf(name, sizeof name, "golden-%zu-%d", i, mode);
-			put("frame", name, &mode, sizeof mode, golden[i].data,
+			corpus_put("frame", name, &mode, sizeof mode, golden[i].data,
 				golden[i].len, END);
 		}
 }
@@ -138,7 +134,7 @@ put_tslogs(void)
 		}
 		len = pr_tslog_finish(&b, &body);
 		snprintf(name, sizeof name, "log-%u", i);
-		put("tslog", name, body, len, END);
+		corpus_put("tslog", name, body, len, END);
 	}
 }
 
@@ -172,7 +168,7 @@ put_segments(void)
 		}
 		len = pr_segment_seal(&b);
 		snprintf(name, sizeof name, "segment-%u", i);
-		put("segment", name, buf, len, END);
+		corpus_put("segment", name, buf, len, END);
 	}
 }
 
@@ -207,11 +203,11 @@ put_ledger(void)
 		char name[32];
 
 		if (!pr_ledger_store(&w, &entries[i]))
-			die("a ledger entry");
+			corpus_die("a ledger entry");
 		snprintf(name, sizeof name, "entry-%zu", i);
-		put("ledger", name, start, (size_t)(w.at - start), END);
+		corpus_put("ledger", name, start, (size_t)(w.at - start), END);
 	}
-	put("ledger", "all", all, pr_writer_len(&w), unknown, sizeof unknown, END);
+	corpus_put("ledger", "all", all, pr_writer_len(&w), unknown, sizeof unknown, END);
 }
 
 /* ---- packets, behind the number of their link type in fuzz_decode.c ---- */
@@ -274,7 +270,7 @@ put_packets(void)
 		char name[32];
 
 		snprintf(name, sizeof name, "packet-%zu", i);
-		put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
+		corpus_put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
 			packets[i].len, END);
 	}
 }
@@ -290,8 +286,8 @@ put_message(Packrack__Envelope *env)
 
 	env->id = 7;
 	if (pr_message_pack(env, &buf, &len, &err) < 0)
-		die(err.text);
-	put("message", pr_message_name(env), buf, len, END);
+		corpus_die(err.text);
+	corpus_put("message", pr_message_name(env), buf, len, END);
 	free(buf);
 }
 
@@ -302,8 +298,6 @@ put_message(Packrack__Envelope *env)
 		env_.kind = (value);                                                       \
 		put_message(&env_);                                                        \
 	} while (0)
-
-#define TEXT(s) ((char *)(uintptr_t)(s))
 
 static void
 put_questions(void)
@@ -453,10 +447,10 @@ put_programs(void)
 		char name[32];
 
 		if (pcap_compile(dead, &program, filters[i], 1, PCAP_NETMASK_UNKNOWN) < 0)
-			die(pcap_geterr(dead));
+			corpus_die(pcap_geterr(dead));
 		snprintf(name, sizeof name, "filter-%zu", i);
 		/* struct bpf_insn has no gaps: its bytes are the file's on little-endian machines */
-		put("program", name, &len, sizeof len, packet, sizeof packet,
+		corpus_put("program", name, &len, sizeof len, packet, sizeof packet,
 			program.bf_insns, program.bf_len * sizeof *program.bf_insns, END);
 		pcap_freecode(&program);
 	}
@@ -487,7 +481,7 @@ put_configs(void)
 		char name[32];
 
 		snprintf(name, sizeof name, "config-%zu", i);
-		put("config", name, texts[i], strlen(texts[i]), END);
+		corpus_put("config", name, texts[i], strlen(texts[i]), END);
 	}
 }
 
@@ -501,11 +495,11 @@ put_pcap(const char *name, int linktype, int precision, int count)
 		pcap_open_dead_with_tstamp_precision(linktype, 65535, (u_int)precision);
 	pcap_dumper_t *dumper;
 
-	put("import", name, END); /* makes the folder */
+	corpus_put("import", name, END); /* makes the folder */
 	snprintf(path, sizeof path, "%s/import/%s", top, name);
 	dumper = pcap_dump_open(dead, path);
 	if (!dumper)
-		die(pcap_geterr(dead));
+		corpus_die(pcap_geterr(dead));
 	for (int i = 0; i < count; i++) {
 		struct pcap_pkthdr h = {.ts = {.tv_sec = 1700000000 - i % 2, .tv_usec = i},
 			.caplen = (bpf_u_int32)(i % 5 * 10),
@@ -548,12 +542,13 @@ put_traces(void)
 	put_pcap("raw", DLT_RAW, PCAP_TSTAMP_PRECISION_NANO, 5);
 	put_pcap("wlan", DLT_IEEE802_11_RADIO, PCAP_TSTAMP_PRECISION_MICRO, 5);
 	put_pcap("long", DLT_EN10MB, PCAP_TSTAMP_PRECISION_NANO, 100);
-	put("import", "swapped", swapped, sizeof swapped, END);
-	put("import", "cut", swapped, sizeof swapped - 1, END);
-	put("import", "pcapng", pcapng, sizeof pcapng, END);
-	put("import", "pcapng-twice", pcapng, sizeof pcapng, pcapng, sizeof pcapng, END);
-	put("import", "odd-link-type", odd, sizeof odd, END);
-	put("import", "no-trace", "what is this", (size_t)12, END);
+	corpus_put("import", "swapped", swapped, sizeof swapped, END);
+	corpus_put("import", "cut", swapped, sizeof swapped - 1, END);
+	corpus_put("import", "pcapng", pcapng, sizeof pcapng, END);
+	corpus_put("import", "pcapng-twice", pcapng, sizeof pcapng, pcapng, sizeof pcapng,
+		END);
+	corpus_put("import", "odd-link-type", odd, sizeof odd, END);
+	corpus_put("import", "no-trace", "what is this", (size_t)12, END);
 }
 
 /* ---- volumes: one patch each (fuzz_volume.c), of a field's bytes ---- */
@@ -566,7 +561,7 @@ put_patch(unsigned kind, unsigned target, unsigned offset, uint8_t value, unsign
 	char name[64];
 
 	snprintf(name, sizeof name, "%u-%u-%u-%u-%u", kind, target, offset, value, writer);
-	put("volume", name, patch, sizeof patch, END);
+	corpus_put("volume", name, patch, sizeof patch, END);
 }
 
 /* Two: a map entry's flags, and a block header's high bytes of its stream. */
@@ -580,7 +575,7 @@ put_patches(unsigned kind, unsigned target, unsigned offset, uint8_t value, unsi
 	char name[64];
 
 	snprintf(name, sizeof name, "two-%u-%u-%u", offset, target2, writer);
-	put("volume", name, patches, sizeof patches, END);
+	corpus_put("volume", name, patches, sizeof patches, END);
 }
 
 static void
@@ -616,15 +611,15 @@ put_index(void)
 	uint8_t *out;
 	size_t len;
 
-	put("index", "level1", golden_level1, sizeof golden_level1, END);
+	corpus_put("index", "level1", golden_level1, sizeof golden_level1, END);
 	for (int i = 0; i < 16; i++)
 		pr_level2_add(&w, 5, &column, hashes, 3, 100000);
 	len = pr_level2_size(&w);
 	out = malloc(len);
 	if (!out)
-		die("level2");
+		corpus_die("level2");
 	pr_level2_finish(&w, 2, out);
-	put("index", "level2", out, len, END);
+	corpus_put("index", "level2", out, len, END);
 	free(out);
 	pr_level2_free(&w);
 }
@@ -638,7 +633,7 @@ main(int argc, char **argv)
 	}
 	top = argv[1];
 	if (mkdir(top, 0777) < 0 && errno != EEXIST)
-		die(top);
+		corpus_die(top);
 	put_frames();
 	put_tslogs();
 	put_segments();
@@ -652,5 +647,7 @@ main(int argc, char **argv)
 	put_traces();
 	put_volumes();
 	put_index();
+	corpus_summaries();
+	corpus_keys();
 	return 0;
 }

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What nodes tell a merger of themselves, their summaries, and queries with look-ups of clients.
+ * Covers proto/wire/summary.c merger/summaries.c merger/route.c merger/route_tell.c
+ * merger/lookups.c merger/clusters.c
+ * Options -max_len=8192
+ *
+ * Envelopes, each behind its length in two bytes. A summary's checksum is made to fit.
+ */
+#include <string.h>
+#include <xxhash.h>
+
+#include "merger/route.h"
+#include "proto/rpc/message.h"
+#include "proto/wire/cursor.h"
+#include "tests/fuzz/fuzz.h"
+
+#define CHECK_AT 104 /* in a summary's head */
+#define NOW INT64_C(1000000000000)
+#define MEMORY (64 * 1024) /* few bodies are kept, so that some go */
+
+static const struct pr_duty duty = {.count = 1};
+
+static void
+seal(ProtobufCBinaryData *body)
+{
+	uint64_t seed;
+
+	if (body->len < PR_SUMMARY_HEADER)
+		return;
+	seed = XXH3_64bits(body->data, CHECK_AT);
+	pr_put_le64(
+		body->data + CHECK_AT, XXH3_64bits_withSeed(body->data + PR_SUMMARY_HEADER,
+					       body->len - PR_SUMMARY_HEADER, seed));
+}
+
+#define RUNS 64
+
+/* What was read, written again, is read as the same. */
+static void
+write_again(
+	const struct pr_summary_span *span, const struct pr_summary_run *runs, size_t count)
+{
+	const uint64_t hashes[] = {span->first_seq, span->epoch};
+	size_t room = pr_summary_size(2, runs, count), at = 0, len;
+	uint8_t *body = malloc(room);
+	struct pr_summary_walk walk;
+	struct pr_summary_run run;
+	struct pr_summary s;
+
+	MUST(body);
+	len = pr_summary_write(span, hashes, 2, runs, count, room, body);
+	MUST(len <= room && pr_summary_open(&s, body, len, NULL) == 0 && !s.no_runs);
+	MUST(pr_summary_has(s.bits, s.log2, hashes[0]) &&
+		pr_summary_has(s.bits, s.log2, hashes[1]));
+	pr_summary_walk_begin(&walk, &s);
+	for (; pr_summary_walk_next(&walk, &run); at++)
+		MUST(at < count && run.first == runs[at].first &&
+			run.last == runs[at].last &&
+			run.first_otime == runs[at].first_otime &&
+			run.last_otime == runs[at].last_otime &&
+			run.bits_len == runs[at].bits_len &&
+			(!run.bits || !memcmp(run.bits, runs[at].bits, run.bits_len)));
+	MUST(at == count);
+	free(body);
+}
+
+/* A node tells of what is in the order of its numbers; what it sends was asked for. */
+static void
+walk(const Packrack__Summary *m)
+{
+	struct pr_summary_walk walk;
+	struct pr_summary_run run, runs[RUNS];
+	struct pr_summary s;
+	size_t count = 0;
+
+	if (pr_summary_open(&s, m->body.data, m->body.len, NULL) < 0)
+		return;
+	pr_summary_has(s.bits, s.log2, m->number * 0x9e3779b97f4a7c15u);
+	pr_summary_walk_begin(&walk, &s);
+	while (pr_summary_walk_next(&walk, &run)) {
+		MUST(run.first >= s.span.first_seq && run.first <= run.last &&
+			run.last <= s.span.last_seq);
+		MUST(run.first_otime <= run.last_otime);
+		MUST(!run.bits || run.bits_len == (run.last - run.first) / 8 + 1);
+		if (count < RUNS)
+			runs[count++] = run;
+	}
+	write_again(&s.span, runs, count);
+}
+
+static void
+tell(struct pr_route *route, const char *node)
+{
+	const struct pr_completeness_options o = {
+		.since = route->query->since, .until = route->query->until, .now = NOW};
+	struct pr_completeness *c = pr_completeness_create(&o, NULL);
+	Packrack__Completeness *out;
+	struct pr_error err = {""};
+	int index = pr_completeness_node(c, node, NULL);
+
+	MUST(index == 0);
+	if (pr_route_tell(route, node, c, index, &err) < 0)
+		MUST(err.text[0]);
+	if (pr_completeness_finish(c, &out, NULL) == 0)
+		packrack__completeness__free_unpacked(out, NULL);
+	pr_completeness_destroy(&c);
+}
+
+/* As if another merger had each of them, and said so. */
+static void
+lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
+{
+	(void)time;
+	pr_verdicts_add(arg, boot, number);
+}
+
+static uint64_t
+boot_of(const struct pr_summaries *s)
+{
+	const struct pr_cover *c = pr_summaries_find(s, "n");
+
+	return c ? c->said->boot : 0;
+}
+
+static void
+ask(const struct pr_summaries *s, const Packrack__Query *query)
+{
+	char why[PR_ROUTE_WHY_MAX];
+	struct pr_verdicts verdicts = {0};
+	struct pr_route route;
+
+	if (query->since > query->until)
+		return;
+	MUST(pr_route_begin(&route, s, query, NOW) == 0);
+	pr_route_lacks(&route, "n", 100, lacks, &verdicts);
+	for (uint64_t number = 0; number < 3; number++)
+		pr_route_excludes(&route, boot_of(s), number);
+	route.verdicts = query->count_only ? &verdicts : NULL;
+	if (pr_route_decide(&route, "n", why))
+		tell(&route, "n");
+	MUST(why[0] && strlen(why) < sizeof why);
+	MUST(route.asked + route.left_out == 1);
+	MUST(route.lookups.steps <= PR_LOOKUPS_STEPS_MAX);
+	pr_route_end(&route);
+	pr_verdicts_free(&verdicts);
+}
+
+static void
+take(struct pr_summaries *s, Packrack__Envelope *env)
+{
+	uint64_t boot, numbers[PR_SUMMARIES_WANT_MAX];
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_COVERAGE) {
+		pr_summaries_coverage(s, "n", env->coverage, NOW, NULL);
+		pr_summaries_want(s, "n", NOW, &boot, numbers);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY) {
+		seal(&env->summary->body);
+		walk(env->summary);
+		pr_summaries_body(s, "n", env->summary);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
+		ask(s, env->query);
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct pr_summaries *s = pr_summaries_create(MEMORY, &duty, NULL);
+	struct pr_summaries_figures f;
+
+	MUST(s);
+	while (size >= 2) {
+		size_t len = pr_get_le16(data);
+		Packrack__Envelope *env;
+
+		data += 2;
+		size -= 2;
+		len = len < size ? len : size;
+		env = pr_message_unpack(data, len, NULL);
+		if (env)
+			take(s, env);
+		pr_message_free(&env);
+		data += len;
+		size -= len;
+	}
+	pr_summaries_figures(s, &f);
+	MUST(f.bytes <= MEMORY && f.held <= f.listed);
+	pr_summaries_forget(s, "n");
+	pr_summaries_figures(s, &f);
+	MUST(f.bytes == 0 && f.held == 0 && f.listed == 0 && f.cluster_bytes == 0);
+	pr_summaries_destroy(&s);
+	return 0;
+}
