@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/summaries.h"
+#include "merger/summaries_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS INT64_C(5000000000) /* a summary that did not come is asked for again */
-
 #define CLUSTERS_SHARE 4 /* of memory goes to the third level */
-
-struct pr_summaries {
-	struct pr_cover **covers;
-	size_t count;
-	const struct pr_duty *duty;
-	uint64_t memory;
-	int64_t floor; /* what is not newer was evicted: not asked for again */
-	struct pr_clusters *clusters;
-	struct pr_summaries_figures figures;
-};
 
 struct pr_summaries *
 pr_summaries_create(uint64_t memory, const struct pr_duty *duty, struct pr_error *err)
@@ -37,27 +25,11 @@ pr_summaries_create(uint64_t memory, const struct pr_duty *duty, struct pr_error
 	return s;
 }
 
-/* ---- bodies ---- */
-
-static void
-drop_body(struct pr_summaries *s, struct pr_cover *c, struct pr_holding *h)
-{
-	if (!h->body)
-		return;
-	pr_clusters_remove(s->clusters, h->place);
-	h->place = (struct pr_clusters_place){0};
-	free(h->body);
-	h->body = NULL;
-	c->held--;
-	s->figures.held--;
-	s->figures.bytes -= h->bytes;
-}
-
 static void
 clear(struct pr_summaries *s, struct pr_cover *c)
 {
 	for (size_t i = 0; i < c->count; i++)
-		drop_body(s, c, &c->items[i]);
+		pr_summaries_drop(s, c, &c->items[i]);
 	s->figures.listed -= c->count;
 	c->count = 0;
 	c->next = 0;
@@ -90,37 +62,10 @@ pr_summaries_destroy(struct pr_summaries **sp)
 	free(s);
 }
 
-/* Drops those that speak of the oldest time, of all nodes, until there is room. */
-static void
-make_room(struct pr_summaries *s)
-{
-	while (s->figures.bytes > s->memory) {
-		struct pr_cover *from = NULL;
-		struct pr_holding *oldest = NULL;
-
-		for (size_t i = 0; i < s->count; i++)
-			for (size_t j = 0; j < s->covers[i]->count; j++) {
-				struct pr_holding *h = &s->covers[i]->items[j];
-
-				if (h->body && (!oldest || h->span.max_time <
-								   oldest->span.max_time)) {
-					oldest = h;
-					from = s->covers[i];
-				}
-			}
-		if (!oldest)
-			return;
-		if (oldest->span.max_time > s->floor)
-			s->floor = oldest->span.max_time;
-		drop_body(s, from, oldest);
-		s->figures.evicted++;
-	}
-}
-
 /* ---- nodes ---- */
 
-static struct pr_cover *
-find(const struct pr_summaries *s, const char *node)
+struct pr_cover *
+pr_summaries_cover(const struct pr_summaries *s, const char *node)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (!strcmp(s->covers[i]->name, node))
@@ -131,7 +76,7 @@ find(const struct pr_summaries *s, const char *node)
 const struct pr_cover *
 pr_summaries_find(const struct pr_summaries *s, const char *node)
 {
-	return find(s, node);
+	return pr_summaries_cover(s, node);
 }
 
 const char *
@@ -154,7 +99,7 @@ pr_summaries_forget(struct pr_summaries *s, const char *node)
 static struct pr_cover *
 find_or_make(struct pr_summaries *s, const char *node)
 {
-	struct pr_cover **grown, *c = find(s, node);
+	struct pr_cover **grown, *c = pr_summaries_cover(s, node);
 
 	if (c)
 		return c;
@@ -196,7 +141,7 @@ static void
 drop_first(struct pr_summaries *s, struct pr_cover *c, size_t gone)
 {
 	for (size_t i = 0; i < gone; i++)
-		drop_body(s, c, &c->items[i]);
+		pr_summaries_drop(s, c, &c->items[i]);
 	s->figures.listed -= gone;
 	c->count -= gone;
 	memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
@@ -297,104 +242,8 @@ pr_summaries_coverage(struct pr_summaries *s, const char *node,
 				err, "no memory for the summaries of node %s", node);
 		}
 	expire(s, c);
+	pr_summaries_give_back(s, c, mono);
 	return 0;
-}
-
-static struct pr_holding *
-numbered(const struct pr_cover *c, uint64_t number)
-{
-	size_t low = 0, high = c->count;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (c->items[mid].number < number)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
-}
-
-static bool
-same_span(const struct pr_summary_span *a, const struct pr_summary_span *b)
-{
-	return a->first_sequence == b->first_sequence && a->segments == b->segments &&
-	       a->link == b->link && a->epoch == b->epoch && a->min_time == b->min_time &&
-	       a->max_time == b->max_time;
-}
-
-void
-pr_summaries_body(struct pr_summaries *s, const char *node, const Packrack__Summary *m)
-{
-	struct pr_cover *c = find(s, node);
-	struct pr_holding *h =
-		c && c->said->boot == m->boot ? numbered(c, m->number) : NULL;
-	struct pr_summary opened;
-
-	if (c) {
-		c->bytes_sent += packrack__summary__get_packed_size(m);
-		s->figures.bytes_sent += packrack__summary__get_packed_size(m);
-	}
-	if (!h || h->body || !h->wanted) {
-		s->figures.refused++;
-		return;
-	}
-	h->wanted = 0;
-	h->gone = pr_summary_open(&opened, m->body.data, m->body.len, NULL) < 0 ||
-		  !same_span(&opened.span, &h->span);
-	if (h->gone) {
-		s->figures.missed++;
-		return;
-	}
-	h->body = malloc(m->body.len);
-	if (!h->body)
-		return;
-	memcpy(h->body, m->body.data, m->body.len);
-	h->bytes = (uint32_t)m->body.len;
-	c->held++;
-	s->figures.held++;
-	s->figures.received++;
-	s->figures.bytes += m->body.len;
-	h->place =
-		pr_clusters_add(s->clusters, c->said->cluster, h->span.max_time, &opened);
-	make_room(s);
-}
-
-/* ---- what we ask for ---- */
-
-static bool
-wants(const struct pr_summaries *s, const struct pr_holding *h)
-{
-	return !h->body && !h->gone && h->span.max_time > s->floor &&
-	       pr_duty_mine(s->duty, h->span.max_time);
-}
-
-size_t
-pr_summaries_want(struct pr_summaries *s, const char *node, int64_t mono, uint64_t *boot,
-	uint64_t numbers[PR_SUMMARIES_WANT_MAX])
-{
-	struct pr_cover *c = find(s, node);
-	size_t waiting = 0, count = 0;
-
-	if (!c)
-		return 0;
-	if (s->figures.bytes < s->memory / 2)
-		s->floor = INT64_MIN; /* there is room again */
-	*boot = c->said->boot;
-	for (size_t i = c->count; i-- > 0;) {
-		if (c->items[i].wanted && mono - c->items[i].wanted < AGAIN_NS)
-			waiting++;
-	}
-	for (size_t i = c->count; i-- > 0 && waiting < PR_SUMMARIES_WANT_MAX;) {
-		struct pr_holding *h = &c->items[i];
-
-		if (!wants(s, h) || (h->wanted && mono - h->wanted < AGAIN_NS))
-			continue;
-		h->wanted = mono;
-		numbers[count++] = h->number;
-		waiting++;
-	}
-	return count;
 }
 
 void
@@ -411,6 +260,21 @@ pr_summaries_clusters(const struct pr_summaries *s)
 	return s->clusters;
 }
 
+struct pr_holding *
+pr_summaries_number(const struct pr_cover *c, uint64_t number)
+{
+	size_t low = 0, high = c->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (c->items[mid].number < number)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
+}
+
 const struct pr_holding *
 pr_summaries_numbered(const struct pr_summaries *s, uint64_t boot, uint64_t number,
 	const struct pr_cover **cover)
@@ -418,7 +282,7 @@ pr_summaries_numbered(const struct pr_summaries *s, uint64_t boot, uint64_t numb
 	for (size_t i = 0; i < s->count; i++)
 		if (s->covers[i]->said->boot == boot) {
 			*cover = s->covers[i];
-			return numbered(s->covers[i], number);
+			return pr_summaries_number(s->covers[i], number);
 		}
 	return NULL;
 }

@@ -16,7 +16,7 @@
  * What nodes told of themselves (Coverage), and the summaries that are this merger's duty. A merger
  * hears of every summary (160 bytes each), but asks only for those that its duty and its memory want,
  * the newest first; so one that is started anew, or that takes over another's duty, gets what it lacks
- * by itself. What is not here only costs that the node is asked. Pure: takes the time as argument.
+ * by itself, and it lets go what has become another's. What is not here only costs that the node is asked. Pure: takes the time as argument.
  */
 struct pr_summaries;
 
@@ -31,6 +31,7 @@ struct pr_holding {
 	uint32_t bytes;
 	uint8_t *body; /* NULL: not here */
 	int64_t wanted; /* monotonic: asked for then; 0: not */
+	int64_t others_since; /* monotonic: it is others' duty, and here; 0: not */
 	bool gone; /* the node has it no more, or it is damaged */
 	struct pr_clusters_place place; /* in its cluster's slices */
 };
@@ -40,6 +41,7 @@ struct pr_cover {
 	char *name;
 	Packrack__Coverage *said; /* the last one, without summaries */
 	int64_t heard; /* monotonic */
+	int64_t looked; /* monotonic: for what is others' duty */
 	struct pr_holding *items; /* by number */
 	size_t count, room, held; /* held: bodies that are here */
 	uint64_t next; /* number that would follow */

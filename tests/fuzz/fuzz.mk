@@ -11,7 +11,7 @@ SECONDS ?= 60
 FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
 	logger/streamfs/*.c indexer/program*.c indexer/keys.c indexer/signature.c indexer/level[12].c indexer/level2_write.c \
 	$(addprefix proto/rpc/,keys.c enrolled.c enrol.c roles.c) $(wildcard merger/completeness*.c) \
-	$(addprefix merger/,summaries.c route.c route_tell.c lookups.c clusters.c duty.c) \
+	$(addprefix merger/,summaries.c summaries_bodies.c route.c route_tell.c lookups.c clusters.c duty.c) \
 	$(addprefix logger/,import.c trace_watch.c monitor.c append.c indexes.c journal.c marks.c pcap_linktype.c)))
 FUZZ_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(addprefix $(BUILD)/tests/fuzz/,make_corpus.o corpus_summaries.o corpus_keys.o)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What nodes tell a merger of themselves, their summaries, and queries with look-ups of clients.
- * Covers proto/wire/summary.c merger/summaries.c merger/route.c merger/route_tell.c
- * merger/lookups.c merger/clusters.c
+ * Covers proto/wire/summary.c merger/summaries.c merger/summaries_bodies.c
+ * merger/route.c merger/route_tell.c merger/lookups.c merger/clusters.c
  * Options -max_len=8192
  *
  * Envelopes, each behind its length in two bytes. A summary's checksum is made to fit.

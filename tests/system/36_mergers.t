@@ -46,24 +46,25 @@ shared() { # MERGER...
 	((sum >= all))
 }
 
-# One that meets the nodes before the others has all the duty, and keeps what it fetched.
-all_met() {
-	local m
-	for m in "${MERGERS[@]}"; do
-		[ "$(figure "$m" mergers_alive)" = "${#MERGERS[@]}" ] || return 1
-	done
+has_all() {
+	local all
+	all=$(figure "$1" summaries)
+	((all > 0)) && [ "$(figure "$1" summaries_here)" = "$all" ] &&
+		"$PACKRACK" status -m "ipc://$LAB_DIR/$1.sock" --json 2> /dev/null |
+		jq -e ".nodes | length == $NODES and all(.summaries > 0 and .segments_unsummarized == 0)"
 }
 
+# The first meets the nodes alone: all is its duty, until the others are there.
 begin() {
-	local i m
-	for m in "${MERGERS[@]}"; do
-		begin_merger "$m"
-	done
+	local i
+	begin_merger a
 	make_parts || return 1
-	poll_until 10 all_met || return 1
 	for ((i = 1; i <= NODES; i++)); do
 		begin_node "$i"
 	done
+	poll_until 20 has_all a || return 1
+	begin_merger b
+	begin_merger c
 	poll_until 30 shared a b c || { tail -n 3 "$LAB_DIR"/*.log; return 1; }
 }
 run_step "three mergers share the duty for all summaries" begin

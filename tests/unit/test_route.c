@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -361,6 +362,38 @@ START_TEST(duty_rotates)
 }
 END_TEST
 
+/* A merger that met the nodes first has all of them, until another has had their duty for a while. */
+START_TEST(what_became_anothers_goes)
+{
+	const int64_t second = 1000000000;
+	struct pr_summaries_figures f;
+	char other[16] = "";
+	struct model m;
+
+	seed = 8;
+	begin(&m, 0);
+	m.duty = (struct pr_duty){.mergers = {{"a", true}, {other, true}}, .count = 2};
+	for (int i = 0; pr_duty_of(&m.duty, 0) == 0; i++)
+		snprintf(other, sizeof(other), "b%d", i);
+	for (int64_t s = 0; s < 10; s++) {
+		m.duty.mergers[1].alive = s != 4; /* it was late once */
+		pr_summaries_coverage(m.summaries, "n", &m.said, HOUR + s * second, &err);
+		pr_summaries_figures(m.summaries, &f);
+		ck_assert_uint_eq(f.held, PACKETS / SPAN);
+	}
+	pr_summaries_coverage(m.summaries, "n", &m.said, HOUR + 11 * second, &err);
+	pr_summaries_figures(m.summaries, &f);
+	ck_assert_uint_eq(f.held, 0);
+	ck_assert_uint_eq(f.bytes, 0);
+	ck_assert_uint_eq(f.listed, PACKETS / SPAN);
+	m.duty.mergers[1].alive = false;
+	tell(&m, 0); /* and is asked for again */
+	pr_summaries_figures(m.summaries, &f);
+	ck_assert_uint_eq(f.held, PACKETS / SPAN);
+	pr_summaries_destroy(&m.summaries);
+}
+END_TEST
+
 /* Which of a cluster's summaries may match is what each says by itself, and is asked once. */
 START_TEST(a_cluster_is_asked_as_one)
 {
@@ -440,6 +473,7 @@ fill(TCase *tc)
 	tcase_add_test(tc, another_boot_begins_anew);
 	tcase_add_test(tc, memory_is_bounded);
 	tcase_add_test(tc, duty_rotates);
+	tcase_add_test(tc, what_became_anothers_goes);
 	tcase_add_test(tc, a_cluster_is_asked_as_one);
 }
 
