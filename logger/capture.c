@@ -19,10 +19,10 @@
 /* How long the kernel may keep a block that is not full: each wakes us. */
 #define BLOCK_MS 10
 /*
- * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill two thirds of it. The
- * same for a direct capture, which is looked at every 20 ms.
+ * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill a third of it. A direct
+ * capture is looked at every 20 ms: they fill two thirds of its ring with the frame buffer's memory.
  */
-#define GATHER_MS 16
+#define GATHER_MS 8
 #define GATHER_BYTES ((uint64_t)32 << 20)
 /* Records that are made visible to the other side at once. */
 #define PUBLISH 1024

@@ -12,8 +12,12 @@
 #include "proto/base/metrics_server.h"
 #include "proto/base/priority.h"
 
-/* A wake-up costs as much as a hundred packets; a packet is to be found within 100 ms. */
-#define TICK_NS (20 * PR_NS_PER_MS)
+/*
+ * A wake-up costs as much as a hundred packets; a packet is to be found within 100 ms. Of a rack the frame
+ * buffer and the log come before.
+ */
+#define TICK_DIRECT_NS (20 * PR_NS_PER_MS)
+#define TICK_NS (10 * PR_NS_PER_MS)
 #define NOTE_NS (500 * PR_NS_PER_MS)
 /* Records handled before the loop gets a turn: signals and timers must not starve. */
 #define ROUND 4096
@@ -36,7 +40,7 @@ struct pr_daemon {
 	struct pr_door *door;
 	bool stopping, suspended;
 	struct pr_patience patience;
-	int64_t noted, ticked;
+	int64_t noted, ticked, tick_ns;
 	uint32_t devices_lost; /* of the volume, that have been said */
 	int64_t rated;
 	uint64_t rated_bytes, rate;
@@ -100,7 +104,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 	for (unsigned i = 0; i < ROUND / BATCH; i++) {
 		int64_t now = patience(d);
 
-		if (now - d->ticked >= TICK_NS)
+		if (now - d->ticked >= d->tick_ns)
 			tick(d, now);
 		if (!take_batch(d, now) && sleeps(d))
 			return;
@@ -241,7 +245,8 @@ open_loop(struct pr_daemon *d, struct pr_error *err)
 	if (!d->loop)
 		return -1;
 	base = pr_loop_base(d->loop);
-	d->timer = pr_timer_create(d->loop, TICK_NS, on_tick, d, err);
+	d->tick_ns = ring ? TICK_NS : TICK_DIRECT_NS;
+	d->timer = pr_timer_create(d->loop, d->tick_ns, on_tick, d, err);
 	if (!d->timer)
 		return -1;
 	d->again = event_new(base, -1, 0, on_readable, d);

@@ -22,7 +22,7 @@ struct pr_daemon_calls {
 	pr_capture_call packet;
 	/* After a batch; gives the buffer back. full: the receiver waits for room. */
 	void (*batch)(void *arg, bool full, int64_t now);
-	void (*tick)(void *arg, int64_t now); /* every 20 ms */
+	void (*tick)(void *arg, int64_t now); /* every 10 or 20 ms */
 	void (*stop)(void *arg, int64_t now); /* SIGTERM, SIGINT */
 	bool (*over)(void *arg, int64_t now); /* asked after stop: may the loop end? */
 	void (*report)(void *arg, struct pr_report *report); /* adds its figures */
