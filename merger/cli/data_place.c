@@ -137,23 +137,23 @@ data_place_close(struct data_place **place)
 }
 
 int
-data_place_store(struct data_place *p, const struct pr_packet *packet, struct pr_error *err)
+data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_error *err)
 {
-	if (p->append) {
-		if (pr_append_packet(p->append, packet) == 0)
+	if (place->append) {
+		if (pr_append_packet(place->append, p) == 0)
 			return 0;
-		return pr_error_set(err, "%s: %s", p->args->to_volume,
-			pr_append_suspended(p->append) ? pr_append_suspended(p->append)
-						       : "it does not take a packet");
+		return pr_error_set(err, "%s: %s", place->args->to_volume,
+			pr_append_suspended(place->append)
+				? pr_append_suspended(place->append)
+				: "it does not take a packet");
 	}
-	if (pr_segment_add(&p->builder, packet))
+	if (pr_segment_add(&place->builder, p))
 		return 0;
-	if (send_gathered(p, err) < 0)
+	if (send_gathered(place, err) < 0)
 		return -1;
-	return pr_segment_add(&p->builder, packet)
+	return pr_segment_add(&place->builder, p)
 		       ? 0
-		       : pr_error_set(
-				 err, "a packet of %u bytes is too long", packet->caplen);
+		       : pr_error_set(err, "a packet of %u bytes is too long", p->caplen);
 }
 
 int
