@@ -9,7 +9,10 @@
 #include "proto/rpc/tally.h"
 #include "proto/wire/segment.h"
 
-/* fanout.c deals with nodes, fanout_answer.c with the client. */
+/*
+ * fanout.c begins and ends, fanout_asked.c asks the nodes, fanout_nodes.c hears them, fanout_answer.c
+ * deals with the client, fanout_follow.c with a query that goes on.
+ */
 
 /* One node's part. */
 struct leg {
@@ -78,6 +81,14 @@ void pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request);
 /* Passes on what remotes found wrong, and asks for more where there is room. */
 void pr_fanout_grant(struct pr_fanout *f);
 void pr_fanout_cancel_legs(struct pr_fanout *f);
+/* To the leg's node. -1: it could not be sent. */
+int pr_fanout_send(const struct leg *leg, Packrack__Envelope *env);
+/* The node is left out from here on, and the completeness says why. */
+void pr_fanout_fail(struct pr_fanout *f, struct leg *leg, const char *why);
+/* It was asked, and has not ended. */
+bool pr_fanout_live(const struct leg *leg);
+/* Sends the query to all nodes that may match; f has no legs yet. -1: err. */
+int pr_fanout_ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err);
 /* Asks all nodes anew, as the query now is; figures are added to. -1: err. */
 int pr_fanout_ask_again(struct pr_fanout *f, struct pr_error *err);
 

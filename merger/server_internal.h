@@ -7,7 +7,10 @@
 #include "merger/registry.h"
 #include "merger/server.h"
 
-/* server.c takes messages, server_wait.c asks other mergers first, server_status.c tells of it all. */
+/*
+ * server.c takes messages, server_queries.c and server_nodes.c deal with them, server_wait.c asks other
+ * mergers first, server_status.c tells of it all.
+ */
 
 struct listener {
 	struct pr_merger *merger;
@@ -50,6 +53,33 @@ void pr_merger_refuse(
 	const struct pr_address *to, uint64_t id, const char *text, bool bad_request);
 struct pr_fanout *pr_merger_query(
 	struct pr_merger *m, const struct pr_address *from, uint64_t id);
+
+/* What a client sends of a query; what nodes answer to one. */
+void pr_merger_on_query(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_on_credit(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_on_cancel(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_on_answer(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+/* Lets go those that have ended. */
+void pr_merger_reap(struct pr_merger *m);
+/* Somebody else's, by the number that the status gives it. Its client is told End, cancelled. */
+bool pr_merger_cancel_number(struct pr_merger *m, uint64_t number, struct pr_error *text);
+
+/* What nodes send of themselves. */
+void pr_merger_on_hello(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_on_coverage(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void pr_merger_on_summary(
+	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+/* Queries wait no longer for the node at this address. */
+void pr_merger_node_lost(
+	struct pr_merger *m, const struct pr_address *address, const char *why);
+/* Of nodes that the registry has forgotten. */
+void pr_merger_forget_summaries(struct pr_merger *m);
 
 /* Asks other mergers about the query, if need be; false: it can begin at once. */
 bool pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,

@@ -394,77 +394,6 @@ START_TEST(what_became_anothers_goes)
 }
 END_TEST
 
-/* Which of a cluster's summaries may match is what each says by itself, and is asked once. */
-START_TEST(a_cluster_is_asked_as_one)
-{
-	struct pr_clusters *clusters = pr_clusters_create(1 << 20);
-	struct pr_clusters_asked asked = {0};
-	uint32_t op[] = {2, 2, 3}, left[] = {0, 1, 0}, right[] = {0, 0, 1};
-	uint64_t hash[2], own[20][400];
-	Packrack__Lookups lookups = PACKRACK__LOOKUPS__INIT, *list[] = {&lookups};
-	Packrack__Program program = PACKRACK__PROGRAM__INIT, *programs[] = {&program};
-	Packrack__Query q = PACKRACK__QUERY__INIT;
-	struct pr_clusters_place place[20];
-	struct pr_summary s[20];
-	uint8_t *body[20];
-	struct pr_lookups l;
-	unsigned none = 0;
-
-	lookups.n_op = lookups.n_left = lookups.n_right = 3;
-	lookups.n_hash = 2;
-	lookups.op = op;
-	lookups.left = left;
-	lookups.right = right;
-	lookups.hash = hash;
-	q.programs = programs;
-	q.lookups = list;
-	q.n_programs = q.n_lookups = 1;
-	seed = 6;
-	for (unsigned i = 0; i < 20; i++) {
-		const struct pr_summary_span span = {
-			.segments = 1, .first_seq = 1, .last_seq = 1};
-		size_t count = i % 3 ? 200 : 400, len;
-
-		for (unsigned j = 0; j < count; j++)
-			own[i][j] = hash_of(draw(3000));
-		body[i] = malloc(pr_summary_size(count, NULL, 0));
-		len = pr_summary_write(&span, own[i], count, NULL, 0, 10, body[i]);
-		ck_assert_int_eq(pr_summary_open(&s[i], body[i], len, &err), 0);
-		place[i] = pr_clusters_add(clusters, i < 18 ? "rack" : "", 5, &s[i]);
-		ck_assert(!place[i].block == (i >= 18));
-	}
-	ck_assert_uint_eq(
-		pr_clusters_count(clusters), 3); /* 12 of one size, 6 of the other */
-	pr_clusters_remove(clusters, place[0]);
-	place[0] = pr_clusters_add(clusters, "rack", 5, &s[0]);
-	ck_assert_uint_eq(pr_clusters_count(clusters), 3);
-	for (unsigned i = 0; i < 2000; i++) {
-		hash[0] = hash_of(draw(4000));
-		hash[1] = hash_of(draw(4000));
-		ck_assert_int_eq(pr_lookups_init(&l, &q), 0);
-		pr_clusters_asked_free(&asked);
-		for (unsigned j = 0; j < 20; j++) {
-			bool may = pr_lookups_may(&l, s[j].bits, s[j].log2);
-
-			ck_assert(pr_clusters_exclude(clusters, place[j], &l, &asked) ==
-				  (j < 18 && !may));
-		}
-		ck_assert_uint_eq(asked.tested, 3);
-		none += asked.excluded == 3;
-		pr_lookups_free(&l);
-	}
-	ck_assert_uint_gt(none, 500); /* all of the cluster, with three tests */
-	pr_clusters_asked_free(&asked);
-	for (unsigned i = 0; i < 20; i++) {
-		pr_clusters_remove(clusters, place[i]);
-		free(body[i]);
-	}
-	ck_assert_uint_eq(pr_clusters_count(clusters), 0);
-	ck_assert_uint_eq(pr_clusters_bytes(clusters), 0);
-	pr_clusters_destroy(&clusters);
-}
-END_TEST
-
 static void
 fill(TCase *tc)
 {
@@ -474,7 +403,6 @@ fill(TCase *tc)
 	tcase_add_test(tc, memory_is_bounded);
 	tcase_add_test(tc, duty_rotates);
 	tcase_add_test(tc, what_became_anothers_goes);
-	tcase_add_test(tc, a_cluster_is_asked_as_one);
 }
 
 int

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/fanout_internal.h"
+
+/* With nodes that were asked: credit for their batches, and what they say. */
+
+/* ---- credit ---- */
+
+static void
+grant(struct pr_fanout *f, struct leg *leg, uint32_t window)
+{
+	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	bool owed = pr_remote_owed(leg->remote);
+
+	credit.batches = pr_remote_take_credit(leg->remote, window);
+	if (!credit.batches)
+		return;
+	if (!owed)
+		leg->moved =
+			f->mono; /* it cannot be blamed for the time that nothing was asked */
+	env.body_case = PACKRACK__ENVELOPE__BODY_CREDIT;
+	env.credit = &credit;
+	if (pr_fanout_send(leg, &env) < 0)
+		pr_fanout_fail(f, leg, "its connection is gone");
+}
+
+bool
+pr_fanout_live(const struct leg *leg)
+{
+	return leg->remote && !pr_remote_ended(leg->remote);
+}
+
+/*
+ * A node whose packets all wait gets no more than the rest; one that has run far ahead of the
+ * slowest waits for it, as what it told must be kept until the slowest has got there.
+ */
+static uint32_t
+window_of(const struct pr_fanout *f, const struct leg *leg, size_t queued)
+{
+	if (pr_completeness_bytes(f->completeness) > PR_FANOUT_STRETCHES_MAX &&
+		!pr_completeness_slowest(f->completeness, leg->index))
+		return 0;
+	return queued > PR_FANOUT_QUEUED_MAX ? 1 : PR_REMOTE_WINDOW;
+}
+
+void
+pr_fanout_grant(struct pr_fanout *f)
+{
+	size_t queued = 0;
+	bool owed = false;
+
+	for (size_t i = 0; i < f->leg_count; i++) {
+		struct leg *leg = &f->legs[i];
+
+		if (leg->remote && pr_remote_error(leg->remote))
+			pr_fanout_fail(f, leg, pr_remote_error(leg->remote));
+		if (leg->remote)
+			queued += pr_remote_bytes(leg->remote);
+	}
+	for (size_t i = 0; i < f->leg_count && !f->done; i++)
+		if (pr_fanout_live(&f->legs[i])) {
+			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
+			owed |= pr_remote_owed(f->legs[i].remote) > 0;
+		}
+	/* all wait for each other: whoever has nothing at hand must be asked */
+	for (size_t i = 0; i < f->leg_count && !f->done && !owed; i++)
+		if (pr_fanout_live(&f->legs[i]) && pr_remote_empty(f->legs[i].remote))
+			grant(f, &f->legs[i], 1);
+}
+
+/* ---- what nodes say ---- */
+
+static void
+on_batch(struct pr_fanout *f, struct leg *leg, Packrack__Batch *batch)
+{
+	struct pr_error err = {""};
+
+	leg->moved = f->mono;
+	f->bytes += batch->packets.len;
+	if (batch->tally && f->tally && pr_tally_take(f->tally, batch->tally, &err) < 0) {
+		pr_fanout_failure(f, err.text, false);
+		return;
+	}
+	if (pr_remote_batch(leg->remote, batch, &err) < 0 ||
+		pr_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
+		pr_fanout_fail(f, leg, err.text);
+}
+
+static void
+on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
+{
+	struct pr_error err = {""};
+
+	if (leg->settled)
+		return;
+	if (end->cancelled) {
+		pr_fanout_fail(f, leg, "it cancelled the query");
+		return;
+	}
+	if (pr_completeness_end(f->completeness, leg->index, end, &err) < 0) {
+		pr_fanout_fail(f, leg, err.text);
+		return;
+	}
+	pr_remote_end(leg->remote);
+	/* not settled yet: its last batches may still turn out bad while they are merged */
+	f->sums.scanned_packets += end->scanned_packets;
+	f->sums.scanned_bytes += end->scanned_bytes;
+	f->sums.scanned_segments += end->scanned_segments;
+	f->sums.skipped_segments += end->skipped_segments;
+	f->sums.skipped_level1 += end->skipped_level1;
+	f->sums.skipped_level2 += end->skipped_level2;
+	f->sums.skipped_linktype += end->skipped_linktype;
+	f->sums.skipped_bytes += end->skipped_bytes;
+	f->sums.index_reads += end->index_reads;
+	f->sums.index_bytes += end->index_bytes;
+	f->sums.index_damaged += end->index_damaged;
+	f->sums.counted_packets += end->counted_packets;
+	f->sums.corrupt_records += end->corrupt_records;
+	f->sums.strays += end->strays;
+	if (f->count_at_node) {
+		f->matched += end->matched;
+		f->sums.related += end->related;
+	}
+	if (f->count_at_node && end->limit_reached) {
+		f->limited = true;
+		pr_completeness_cut(f->completeness, INT64_MAX);
+	}
+}
+
+static struct leg *
+leg_find(struct pr_fanout *f, const struct pr_address *from, uint64_t id)
+{
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (f->legs[i].remote && f->legs[i].id == id &&
+			pr_address_equal(&f->legs[i].address, from))
+			return &f->legs[i];
+	return NULL;
+}
+
+bool
+pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
+	const Packrack__Envelope *env, int64_t mono)
+{
+	struct leg *leg = leg_find(f, from, env->id);
+
+	if (!leg)
+		return false;
+	f->mono = mono;
+	if (f->done || pr_remote_ended(leg->remote))
+		return true;
+	leg->heard = mono;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
+		on_batch(f, leg, env->batch);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_END)
+		on_end(f, leg, env->end);
+	else if (env->body_case != PACKRACK__ENVELOPE__BODY_FAILURE)
+		pr_fanout_fail(f, leg, "it sent what is no answer");
+	else if (env->failure->bad_request)
+		pr_fanout_failure(f, env->failure->text, true);
+	else
+		pr_fanout_fail(
+			f, leg, env->failure->text[0] ? env->failure->text : "it failed");
+	if (!f->done)
+		pr_fanout_pump(f, false);
+	return true;
+}
+
+void
+pr_fanout_lost(struct pr_fanout *f, const struct pr_address *node, const char *why)
+{
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (pr_fanout_live(&f->legs[i]) &&
+			pr_address_equal(&f->legs[i].address, node))
+			pr_fanout_fail(f, &f->legs[i], why);
+	if (!f->done)
+		pr_fanout_pump(f, false);
+}
