@@ -63,7 +63,7 @@ def unindexed(rack, since):
     """Which node's index does not speak for all of its segments, as told after `since`, or None."""
     for node in rack.status().get("nodes", []):
         # who has no logger makes no index, and who does not answer is somebody else's matter
-        if not node["connected"] or not node["writer_alive"] or not node["segments"]:
+        if not node["connected"] or not node["writer_alive"]:
             continue
         if node.get("summaries_told_time", 0) < since or node["segments_unsummarized"]:
             return "%s has not indexed all" % node["name"]
