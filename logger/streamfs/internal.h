@@ -194,6 +194,9 @@ bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
 
 /* repairs.c: what a repair has noted in the root */
+/* Puts a copy in the place of *own. */
+int sfs_entries_copy(struct sfs_map_entry **own, const struct sfs_map_entry *entries,
+	uint32_t count, struct pr_error *err);
 int sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 	struct pr_error *err);
 /* Writer: lets those go that speak of what is recycled; then root has what is left. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
 
@@ -12,15 +11,8 @@ int
 sfs_listed_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 	struct pr_error *err)
 {
-	struct sfs_map_entry *own = NULL;
-	if (count > 0) {
-		own = malloc(count * sizeof(*own));
-		if (!own)
-			return pr_error_set(err, "no memory for the root");
-		memcpy(own, entries, count * sizeof(*own));
-	}
-	free(sfs->listed);
-	sfs->listed = own;
+	if (sfs_entries_copy(&sfs->listed, entries, count, err) < 0)
+		return -1;
 	sfs->listed_count = count;
 	return 0;
 }

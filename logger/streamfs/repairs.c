@@ -5,22 +5,31 @@
 #include "logger/streamfs/internal.h"
 
 int
+sfs_entries_copy(struct sfs_map_entry **own, const struct sfs_map_entry *entries,
+	uint32_t count, struct pr_error *err)
+{
+	struct sfs_map_entry *copy = NULL;
+	if (count > 0) {
+		copy = malloc(count * sizeof(*copy));
+		if (!copy)
+			return pr_error_set(err, "no memory for the root");
+		memcpy(copy, entries, count * sizeof(*copy));
+	}
+	free(*own);
+	*own = copy;
+	return 0;
+}
+
+int
 sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 	struct pr_error *err)
 {
-	struct sfs_map_entry *own = NULL;
-	if (count > 0) {
-		own = malloc(count * sizeof(*own));
-		if (!own)
-			return pr_error_set(err, "no memory for the root");
-		memcpy(own, entries, count * sizeof(*own));
-	}
-	free(sfs->repair);
-	sfs->repair = own;
+	if (sfs_entries_copy(&sfs->repair, entries, count, err) < 0)
+		return -1;
 	sfs->repairs = count;
 	sfs->wipes = 0;
 	for (uint32_t i = 0; i < count; i++)
-		sfs->wipes += (own[i].flags & SFS_REPAIR_WIPE) != 0;
+		sfs->wipes += (entries[i].flags & SFS_REPAIR_WIPE) != 0;
 	return 0;
 }
 

@@ -11,16 +11,6 @@ PACKRACK=$BUILD/packrack
 N=9000
 tests/system/numbered.py make "$LAB_DIR/a.pcap" $N 1
 
-# Exits with STATUS, and its words hold TEXT.
-says() { # STATUS TEXT CMD...
-	local want=$1 text=$2 rc=0
-	shift 2
-	timeout 20 "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/err" < /dev/null || rc=$?
-	cat "$LAB_DIR/out" "$LAB_DIR/err"
-	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
-	cat "$LAB_DIR/out" "$LAB_DIR/err" | grep -qF -- "$text" || { echo "not said: $text"; return 1; }
-}
-
 matched() { # OPTION...: how many packets
 	"$PACKRACK" query --count "$@" 2> "$LAB_DIR/said"
 	(($? == 0 || $? == 3)) # partial as well

@@ -12,14 +12,6 @@ N=9000
 A=$LAB_DIR/a B=$LAB_DIR/b
 tests/system/numbered.py make "$LAB_DIR/in.pcap" $N 1
 
-says() { # STATUS TEXT CMD...
-	local want=$1 text=$2 rc=0
-	shift 2
-	timeout 20 "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/err" < /dev/null || rc=$?
-	cat "$LAB_DIR/out" "$LAB_DIR/err"
-	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
-	cat "$LAB_DIR/out" "$LAB_DIR/err" | grep -qF -- "$text" || { echo "not said: $text"; return 1; }
-}
 numbers() { # FILE: those that packets in it say, each once
 	grep -aoE 'number [0-9]{8} ' "$1" | sort -u
 }

@@ -8,6 +8,7 @@
 #   new_lab                                   sets LAB_DIR; taken down and removed at the end
 #   run_step "what holds" CMD...              one test: ok if CMD succeeds
 #   refute_step "what fails" STATUS CMD...    one test: ok if CMD exits with STATUS
+#   says STATUS TEXT CMD...                   does it exit so, with TEXT among its words? Leaves $LAB_DIR/out and err
 #   poll_until SECONDS CMD...                 until CMD succeeds, or fails at the deadline
 #   done_testing
 
@@ -126,6 +127,15 @@ refute_step() { # NAME STATUS CMD...
 	echo "exit status $rc, wanted $want" >> "$STEP_OUT"
 	[ "$rc" = "$want" ]
 	result $? "$name" "$STEP_OUT"
+}
+
+says() { # STATUS TEXT CMD...
+	local want=$1 text=$2 rc=0
+	shift 2
+	timeout 20 "$@" > "$LAB_DIR/out" 2> "$LAB_DIR/err" < /dev/null || rc=$?
+	cat "$LAB_DIR/out" "$LAB_DIR/err"
+	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
+	cat "$LAB_DIR/out" "$LAB_DIR/err" | grep -qF -- "$text" || { echo "not said: $text"; return 1; }
 }
 
 poll_until() { # SECONDS CMD...
