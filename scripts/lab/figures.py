@@ -59,14 +59,24 @@ def undeclared(rack, ledgers, since):
     return "link %d is not declared up to now" % late[0]["link"] if late else None
 
 
-def unindexed(rack, since):
-    """Which node's index does not speak for all of its segments, as told after `since`, or None."""
+STILL = 8 * 10**9  # ns; more than an indexer waits for what may follow before it sums up what there is
+
+
+def unindexed(rack, since, seen):
+    """
+    Which node's index does not speak for all of its segments, as told after `since`, or None. Of some
+    nobody will: a full volume has recycled what was said of them. So a figure that stands still is not
+    waited for; seen: {name: (figure, since when)}, kept from call to call.
+    """
     for node in rack.status().get("nodes", []):
         # who has no logger makes no index, and who does not answer is somebody else's matter
         if not node["connected"] or not node["writer_alive"]:
             continue
-        if node.get("summaries_told_time", 0) < since or node["segments_unsummarized"]:
-            return "%s has not indexed all" % node["name"]
+        name, left, told = node["name"], node["segments_unsummarized"], node.get("summaries_told_time", 0)
+        if seen.get(name, (None,))[0] != left:
+            seen[name] = left, time.time_ns()
+        if told < since or (left and time.time_ns() - seen[name][1] < STILL):
+            return "%s has not indexed all" % name
     return None
 
 
@@ -97,13 +107,13 @@ def undone(rack, ended, since):
 
 
 def drained(rack, seconds, ended):
-    end, pause, since, stored = time.monotonic() + seconds, 0.1, time.time_ns(), None
+    end, pause, since, stored, seen = time.monotonic() + seconds, 0.1, time.time_ns(), None, {}
     while True:
         try:
             why = None if stored else undone(rack, ended, since)
             if why is None:
                 stored = stored or time.time_ns()
-                why = unindexed(rack, stored) if ended else None
+                why = unindexed(rack, stored, seen) if ended else None
         except (Unanswered, subprocess.TimeoutExpired) as e:
             why = str(e)
         if why is None:
