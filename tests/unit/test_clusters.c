@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "merger/clusters.h"
+#include "tests/unit/draw.h"
 #include "tests/unit/unit.h"
 
 /* Summaries of nodes, of two sizes: all but the last two are of a cluster. */
@@ -11,24 +12,10 @@
 #define KEYS_MAX 400
 
 static struct pr_error err;
-static uint32_t seed;
 static struct pr_clusters *clusters;
 static struct pr_summary summary[SUMMARIES];
 static struct pr_clusters_place place[SUMMARIES];
 static uint8_t *body[SUMMARIES];
-
-static unsigned
-draw(unsigned below)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (unsigned)((uint64_t)(seed >> 8) * below >> 24);
-}
-
-static uint64_t
-hash_of(unsigned key)
-{
-	return (key + 1) * UINT64_C(0x9e3779b97f4a7c15);
-}
 
 static void
 add(unsigned i)

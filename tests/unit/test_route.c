@@ -6,6 +6,7 @@
 
 #include "indexer/offer_message.h"
 #include "merger/route.h"
+#include "tests/unit/draw.h"
 #include "tests/unit/unit.h"
 
 /*
@@ -20,20 +21,6 @@
 #define HOUR INT64_C(3600000000000)
 
 static struct pr_error err;
-static uint32_t seed;
-
-static unsigned
-draw(unsigned below)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (unsigned)((uint64_t)(seed >> 8) * below >> 24);
-}
-
-static uint64_t
-hash_of(unsigned key)
-{
-	return (key + 1) * UINT64_C(0x9e3779b97f4a7c15);
-}
 
 struct packet {
 	int64_t time, otime;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "logger/streamfs/internal.h"
+#include "tests/unit/unit.h"
 
 /* Deleting a stream's oldest blocks; the model test holds it against crashes. */
 #define RECORD 30000 /* two of them to a block */
@@ -245,22 +246,19 @@ START_TEST(test_wiped_later)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs trim");
-	TCase *t = tcase_create("trim");
-
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, test_until);
 	tcase_add_test(t, test_all_goes_and_it_goes_on);
 	tcase_add_test(t, test_reserved);
 	tcase_add_test(t, test_only_a_writer);
 	tcase_add_test(t, test_wiped_later);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs trim", fill);
 }

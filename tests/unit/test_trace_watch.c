@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "logger/trace_watch.h"
+#include "tests/unit/unit.h"
 
 static uint8_t bytes[1024];
 static size_t used;
@@ -106,20 +107,16 @@ START_TEST(as_a_stream)
 }
 END_TEST
 
+static void
+fill(TCase *t)
+{
+	tcase_add_test(t, in_pieces);
+	tcase_add_test(t, is_no_pcapng);
+	tcase_add_test(t, as_a_stream);
+}
+
 int
 main(void)
 {
-	Suite *suite = suite_create("trace_watch");
-	TCase *tcase = tcase_create("all");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	tcase_add_test(tcase, in_pieces);
-	tcase_add_test(tcase, is_no_pcapng);
-	tcase_add_test(tcase, as_a_stream);
-	suite_add_tcase(suite, tcase);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return unit_run("trace_watch", fill);
 }

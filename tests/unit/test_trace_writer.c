@@ -152,73 +152,34 @@ START_TEST(test_pcap_one_linktype)
 }
 END_TEST
 
+static const uint8_t golden_start[] = {
+	0x0a, 0x0d, 0x0d, 0x0a, 52, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, /* SHB */
+	0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 14, 0, 'p', 'a', 'c', 'k',
+	'r', 'a', 'c', 'k', ' ', '0', '.', '1', '.', '0', 0, 0, 0, 0, 0, 0, 52, 0, 0, 0, 1,
+	0, 0, 0, 108, 0, 0, 0, 1, 0, 0, 0, 0, 0, 4, 0, /* IDB, 262144 */
+	2, 0, 4, 0, 't', 'a', 'p', '0', 3, 0, 41, 0, /* name, description */
+	'p', 'a', 'c', 'k', 'r', 'a', 'c', 'k', ' ', 'l', 'i', 'n', 'k', ' ', '0', ' ', 'o',
+	'f', ' ', 'e', 'p', 'o', 'c', 'h', ' ', '0', '0', '0', '0', '0', '0', '0', '0', '0',
+	'0', '0', '0', '0', '0', '0', '5', 0, 0, 0, /* pad */
+	8, 0, 8, 0, 0, 0xe4, 0x0b, 0x54, 2, 0, 0, 0, /* 10 Gbit/s */
+	9, 0, 1, 0, 9, 0, 0, 0, /* ns */
+	11, 0, 4, 0, 0, 'a', 'r', 'p', 0, 0, 0, 0, 108, 0, 0, 0, /* filter */
+};
+static const uint8_t golden_packet[] = {6, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0, /* EPB on 0 */
+	1, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 40, 0, 0,
+	0};
+
 START_TEST(test_pcapng_golden)
 {
-	static const uint8_t want[] = {
-		0x0a, 0x0d, 0x0d, 0x0a, 52, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0,
-		0, /* SHB */
-		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 4, 0, 14, 0, 'p', 'a', 'c',
-		'k', 'r', 'a', 'c', 'k', ' ', '0', '.', '1', '.', '0', 0, 0, 0, 0, 0, 0, 52,
-		0, 0, 0, 1, 0, 0, 0, 108, 0, 0, 0, 1, 0, 0, 0, 0, 0, 4, 0, /* IDB, 262144 */
-		2, 0, 4, 0, 't', 'a', 'p', '0', 3, 0, 41, 0, /* name, description */
-		'p', 'a', 'c', 'k', 'r', 'a', 'c', 'k', ' ', 'l', 'i', 'n', 'k', ' ', '0',
-		' ', 'o', 'f', ' ', 'e', 'p', 'o', 'c', 'h', ' ', '0', '0', '0', '0', '0',
-		'0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '5', 0, 0, 0, /* pad */
-		8, 0, 8, 0, 0, 0xe4, 0x0b, 0x54, 2, 0, 0, 0, /* 10 Gbit/s */
-		9, 0, 1, 0, 9, 0, 0, 0, /* ns */
-		11, 0, 4, 0, 0, 'a', 'r', 'p', 0, 0, 0, 0, 108, 0, 0, 0, /* filter */
-	};
-	static const uint8_t packet_block[] = {
-		6,
-		0,
-		0,
-		0,
-		40,
-		0,
-		0,
-		0,
-		0,
-		0,
-		0,
-		0, /* EPB on 0 */
-		1,
-		0,
-		0,
-		0,
-		2,
-		0,
-		0,
-		0,
-		5,
-		0,
-		0,
-		0,
-		60,
-		0,
-		0,
-		0,
-		1,
-		2,
-		3,
-		4,
-		5,
-		0,
-		0,
-		0,
-		40,
-		0,
-		0,
-		0,
-	};
 	struct pr_output out;
 	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, "arp");
-	uint8_t all[sizeof(want) + sizeof(packet_block)];
+	uint8_t all[sizeof(golden_start) + sizeof(golden_packet)];
 
 	link_tap0(w);
 	write_packet(w, INT64_C(0x100000002), 5);
 	close_writer(w, &out, "missing: none");
-	memcpy(all, want, sizeof(want));
-	memcpy(all + sizeof(want), packet_block, sizeof(packet_block));
+	memcpy(all, golden_start, sizeof(golden_start));
+	memcpy(all + sizeof(golden_start), golden_packet, sizeof(golden_packet));
 	ck_assert_uint_gt(got_len, sizeof(all));
 	got_len = sizeof(all);
 	expect(all, sizeof(all));
