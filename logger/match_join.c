@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/match_private.h"
+#include "logger/match_recent.h"
 
 /* PR_FINGERPRINT_STEP * this == 1 mod 2^32: finds by how much a frame has grown. */
 #define STEP_INVERSE 0x0e8b2f51u
 /* Neighbours may themselves have the frame of one alike, from a little further on. */
 #define SPAN_WINDOWS 8
-#define PATIENCE 3
 
 /*
  * The length that the frame was sent with, if it fits an entry's fingerprint, else 0. A frame that the
@@ -25,45 +25,6 @@ fit(const struct held *h, uint32_t fingerprint)
 			return 0;
 	}
 	return h->f.len - grown;
-}
-
-static size_t
-recent_set(uint32_t fingerprint)
-{
-	return ((fingerprint ^ fingerprint >> 16) & (RECENT_SETS - 1)) * RECENT_WAYS;
-}
-
-/* The one alike, or else the oldest, makes room. */
-static void
-recent_note(struct recent *table, uint32_t fingerprint, uint64_t arrival)
-{
-	struct recent *r = &table[recent_set(fingerprint)];
-	uint32_t now = (uint32_t)arrival, oldest = 0;
-
-	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
-		if (r[i].fingerprint == fingerprint) {
-			oldest = i;
-			break;
-		}
-		if ((int32_t)(r[i].arrival - r[oldest].arrival) < 0)
-			oldest = i;
-	}
-	r[oldest] = (struct recent){fingerprint, now};
-}
-
-static bool
-recent_has(const struct recent *table, uint32_t fingerprint, uint64_t arrival)
-{
-	const struct recent *r = &table[recent_set(fingerprint)];
-
-	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
-		/* a frame that overtook is "later" by a little */
-		if (r[i].fingerprint == fingerprint &&
-			(uint32_t)arrival - r[i].arrival + RECENT_FRAMES <
-				2 * RECENT_FRAMES)
-			return true;
-	}
-	return false;
 }
 
 static void
@@ -100,8 +61,8 @@ hash_until(struct pr_match *m, uint64_t until)
 		m->hashed = until;
 }
 
-static void
-oldest_move(struct pr_match *m)
+void
+match_oldest_move(struct pr_match *m)
 {
 	while (m->oldest < m->top) {
 		struct slot *s = slot_at(m, m->oldest);
@@ -137,7 +98,7 @@ resolved(struct pr_match *m, struct slot *s)
 	unhash(m, s);
 	m->waiting--;
 	if (s->e.ordinal == m->oldest)
-		oldest_move(m);
+		match_oldest_move(m);
 }
 
 static void
@@ -156,7 +117,7 @@ pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 	h->sent_len = sent_len;
 	/* One that has grown says nothing of others: alike frames may have grown alike. */
 	if (sent_len == h->f.len)
-		recent_note(m->recent, h->f.fingerprint, arrival);
+		match_recent_note(m->recent, h->f.fingerprint, arrival);
 	if (ordinal >= m->front) {
 		if (ordinal > m->front)
 			hash_until(m, ordinal);
@@ -183,7 +144,7 @@ match_lose(struct pr_match *m, uint64_t ordinal)
 {
 	struct slot *s = slot_at(m, ordinal);
 
-	recent_note(m->lost, s->e.fingerprint, m->held_at);
+	match_recent_note(m->lost, s->e.fingerprint, m->held_at);
 	s->state = SLOT_LOST;
 	m->stats.lost++;
 	resolved(m, s);
@@ -192,7 +153,7 @@ match_lose(struct pr_match *m, uint64_t ordinal)
 void
 match_lose_until(struct pr_match *m, uint64_t ordinal)
 {
-	for (oldest_move(m); m->oldest < ordinal; oldest_move(m))
+	for (match_oldest_move(m); m->oldest < ordinal; match_oldest_move(m))
 		match_lose(m, m->oldest);
 }
 
@@ -397,9 +358,8 @@ match_entry_added(struct pr_match *m, uint64_t ordinal)
 		hash_entry(m, s);
 }
 
-/* Before an entry is declared lost: is there a frame that fits but for zeros added by the switch? */
-static bool
-last_chance(struct pr_match *m, struct slot *s)
+bool
+match_last_chance(struct pr_match *m, struct slot *s)
 {
 	struct match_span span;
 
@@ -420,121 +380,4 @@ last_chance(struct pr_match *m, struct slot *s)
 			break;
 	}
 	return false;
-}
-
-/*
- * Many later frames have come: it is lost. Few: it may be that the switch holds it back, so it gets more time
- * although what follows it on the link has to wait.
- */
-static bool
-overdue(const struct pr_match *m, const struct slot *s, int64_t now)
-{
-	int64_t age = now - s->came;
-
-	return age >= PATIENCE * m->o.expire_ns ||
-	       (age >= m->o.expire_ns && m->above >= m->o.window);
-}
-
-/* An entry whose log came late waits for the surplus that frames alike leave further on. */
-static bool
-overtaken(const struct pr_match *m, const struct slot *s)
-{
-	return !s->behind && m->above >= 2 * (uint64_t)m->o.window;
-}
-
-void
-match_expire(struct pr_match *m, int64_t now)
-{
-	for (oldest_move(m); m->oldest < m->top; oldest_move(m)) {
-		uint64_t ordinal = m->oldest;
-		struct slot *s = slot_at(m, ordinal);
-		bool timed = overdue(m, s, now);
-
-		if (!timed && !overtaken(m, s))
-			return;
-		/* Its frame may be queued behind one whose log is to come: another link's is not late. */
-		if (timed || m->several)
-			match_drain(m, true);
-		if (s->state == SLOT_WAITING && !last_chance(m, s))
-			match_lose(m, ordinal);
-	}
-}
-
-void
-match_held_done(struct pr_match *m, uint64_t arrival)
-{
-	held_at(m, arrival)->state = HELD_DONE;
-	while (m->held_base < m->held_at && held_at(m, m->held_base)->state == HELD_DONE)
-		m->held_base++;
-}
-
-void
-match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate)
-{
-	struct held *h = held_at(m, arrival);
-
-	if (h->state == HELD_PARKED) {
-		match_table_remove(&m->frames, h->f.fingerprint, arrival);
-		m->parked--;
-	}
-	if (fate == PR_MATCH_DUPLICATE)
-		m->stats.duplicates++;
-	else if (fate == PR_MATCH_LATE)
-		m->stats.late++;
-	else
-		m->stats.strays++;
-	m->calls.leftover(m->calls.arg, &h->f, fate);
-	match_held_done(m, arrival);
-}
-
-/* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
-static bool
-log_told(const struct pr_match *m, uint64_t arrival)
-{
-	return arrival + m->o.window < m->marked[0];
-}
-
-static bool
-parked_over(const struct pr_match *m, const struct held *h, uint64_t arrival, int64_t now)
-{
-	int64_t age = now - h->came;
-
-	if (age >= m->o.hold_ns)
-		return true;
-	/* A repeat needs no log, once all the logs are here that could be its own. */
-	if (m->missing || !recent_has(m->recent, h->f.fingerprint, arrival))
-		return false;
-	if (m->several && !log_told(m, arrival))
-		return false;
-	return age >= 2 * m->o.expire_ns ||
-	       (!m->several && m->front_arrival > arrival + 2 * (uint64_t)m->o.window);
-}
-
-/* A repeat whose own log may have been one that is gone is a stray. */
-enum pr_match_fate
-match_fate(const struct pr_match *m, uint64_t arrival)
-{
-	const struct held *h = held_at(m, arrival);
-
-	if (m->missing == 0 && h->gone == (uint32_t)m->stats.logs_gone &&
-		recent_has(m->recent, h->f.fingerprint, arrival))
-		return PR_MATCH_DUPLICATE;
-	return recent_has(m->lost, h->f.fingerprint, arrival) ? PR_MATCH_LATE
-							      : PR_MATCH_STRAY;
-}
-
-void
-match_age_parked(struct pr_match *m, int64_t now, bool all)
-{
-	if (m->held_old < m->held_base)
-		m->held_old = m->held_base;
-	for (; m->held_old < m->held_at; m->held_old++) {
-		struct held *h = held_at(m, m->held_old);
-
-		if (h->state != HELD_PARKED)
-			continue;
-		if (!all && !parked_over(m, h, m->held_old, now))
-			return;
-		match_leave(m, m->held_old, match_fate(m, m->held_old));
-	}
 }

@@ -6,8 +6,9 @@
 #include "logger/match_table.h"
 
 /*
- * Inside of the matcher; three files share it: match.c (the calls), match_join.c (which frame has which
- * entry), match_links.c (logs, and giving out in order).
+ * Inside of the matcher, for its files: match.c (the calls), match_entries.c (logs that come), match_join.c
+ * (which frame has which entry), match_age.c (what waits for too long), match_links.c (giving out in order),
+ * match_loss.c (what is lost, put together).
  */
 enum slot_state {
 	SLOT_UNKNOWN, /* no log has told of this ordinal */
@@ -85,7 +86,7 @@ struct link {
 struct recent {
 	uint32_t fingerprint;
 	uint32_t
-		arrival; /* low bits of the last frame's like it, and 1 (RECENT_LOST: instead of it) */
+		arrival; /* low bits; of the last frame like it, or of the next when it was lost */
 };
 #define RECENT_WAYS 8u
 #define RECENT_SETS 2048u
@@ -153,13 +154,26 @@ held_at(const struct pr_match *m, uint64_t arrival)
 	return &m->held[arrival & (m->held_room - 1)];
 }
 
+/* Waiting begins with the first frame or log, not with the clock's zero. */
+static inline void
+match_started(struct pr_match *m, int64_t now)
+{
+	if (m->base_since == 0)
+		m->base_since = now;
+}
+
 /* match_join.c */
 void match_drain(struct pr_match *m, bool force);
-void match_expire(struct pr_match *m, int64_t now);
 void match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last);
 void match_entry_added(struct pr_match *m, uint64_t ordinal);
 void match_lose(struct pr_match *m, uint64_t ordinal);
 void match_lose_until(struct pr_match *m, uint64_t ordinal);
+void match_oldest_move(struct pr_match *m);
+/* Before an entry is declared lost: is there a frame that fits but for zeros added by the switch? */
+bool match_last_chance(struct pr_match *m, struct slot *s);
+
+/* match_age.c */
+void match_expire(struct pr_match *m, int64_t now);
 void match_age_parked(struct pr_match *m, int64_t now, bool all);
 void match_held_done(struct pr_match *m, uint64_t arrival);
 enum pr_match_fate match_fate(const struct pr_match *m, uint64_t arrival);
