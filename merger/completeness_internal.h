@@ -4,7 +4,11 @@
 
 #include "merger/completeness.h"
 
-/* Shared by completeness.c (stretches and holes) and completeness_report.c (explaining them). */
+/*
+ * Shared by completeness.c (stretches that nodes hold), completeness_sweep.c (their union, and its holes),
+ * completeness_end.c (what nodes say at their end), completeness_missing.c (the holes' reasons) and
+ * completeness_report.c (all of it put together).
+ */
 
 /* A stretch as a node told it; bits NULL: all of first..last. */
 struct piece {
@@ -119,5 +123,9 @@ void pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_
 void pr_completeness_settle(struct pr_completeness *c, struct line *line, int64_t before);
 /* How far all nodes that still talk have told all. */
 int64_t pr_completeness_frontier(const struct pr_completeness *c);
+/* Counts and lists all holes with their reasons. No memory: failed_memory is set. */
+void pr_completeness_explain(struct pr_completeness *c, Packrack__Completeness *out);
+/* A copy for a message; NULL, and failed_memory is set: no memory. */
+char *pr_completeness_text(struct pr_completeness *c, const char *text);
 
 #endif
