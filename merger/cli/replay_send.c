@@ -144,14 +144,39 @@ count_sent(struct replay_send *s, const struct batch *b, unsigned from, unsigned
 	}
 }
 
+static void
+sleep_until(clockid_t clock, int64_t when)
+{
+	struct timespec t = {when / PR_NS_PER_S, when % PR_NS_PER_S};
+
+	clock_nanosleep(clock, TIMER_ABSTIME, &t, NULL);
+}
+
+/*
+ * The queue is full. First it is tried again at once, as a card makes room within microseconds; then in
+ * naps, so that a kernel thread with receive work of a veth or a loopback has its CPU. false: for too long.
+ */
+static bool
+wait_for_room(struct replay_send *s, int64_t now, int64_t *since)
+{
+	if (!*since) {
+		*since = now;
+		s->counts.queue_full++;
+	} else if (now - *since > SPIN_NS) {
+		sleep_until(CLOCK_MONOTONIC, now + REST_NS);
+		s->slept = pr_now_mono();
+	}
+	return now - *since <= PATIENCE_NS;
+}
+
 /* -1: the interface is gone or down; see err. */
 static int
 send_batch(struct replay_send *s, struct batch *b)
 {
-	int64_t patience = 0;
+	int64_t full = 0; /* since when the queue is */
 	unsigned done = 0;
 
-	while (done < b->count) {
+	while (done < b->count && !s->stop) {
 		int64_t now = pr_now_mono();
 		int sent = sendmmsg(s->fd, b->messages + done, b->count - done, 0);
 
@@ -159,30 +184,19 @@ send_batch(struct replay_send *s, struct batch *b)
 		if (sent > 0) {
 			count_sent(s, b, done, (unsigned)sent, now);
 			done += (unsigned)sent;
-			patience = 0;
+			full = 0;
 		} else if (refused(s, &b->parts[done])) {
 			done++;
 		} else if (!queue_is_full()) {
 			return pr_error_errno(&s->err, "sending");
-		} else if (!patience) {
-			patience = now + PATIENCE_NS;
-			s->counts.queue_full++;
-		} else if (now > patience) {
+		} else if (!wait_for_room(s, now, &full)) {
 			s->counts.failed++;
 			done++;
-			patience = 0;
+			full = 0;
 		}
 	}
 	b->count = 0;
 	return 0;
-}
-
-static void
-sleep_until(clockid_t clock, int64_t when)
-{
-	struct timespec t = {when / PR_NS_PER_S, when % PR_NS_PER_S};
-
-	clock_nanosleep(clock, TIMER_ABSTIME, &t, NULL);
 }
 
 /* In naps, so that it can be told to stop. */

@@ -10,8 +10,9 @@ need_programs packrack
 DIR=$(mktemp -d /tmp/packrack-replay.XXXXXX)
 NS=pr-replay-$$
 SNIFFER=
+TAP=
 finish() {
-	[ -z "$SNIFFER" ] || kill "$SNIFFER" 2> /dev/null
+	[ -z "$SNIFFER$TAP" ] || kill $SNIFFER $TAP 2> /dev/null
 	ip netns del "$NS" 2> /dev/null
 	rm -rf -- "$DIR"
 	end_labs
@@ -91,6 +92,33 @@ too_long() { # a smaller MTU: what does not fit is said
 	said '.too_long > 0 and .too_long + .sent_packets == 5000'
 }
 run_step "frames longer than the interface takes are counted" too_long
+
+# A tap that nobody reads: its queue takes 4 frames.
+unread() {
+	nsenter --net="/run/netns/$NS" python3 -c '
+import fcntl, os, signal, struct
+tap = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22s", b"full0", 0x1002, b""))  # TUNSETIFF, IFF_TAP | IFF_NO_PI
+print("open", flush=True)
+signal.alarm(60)
+signal.pause()' > "$DIR/tap.log" &
+	TAP=$!
+	poll_until 10 grep -q open "$DIR/tap.log" &&
+		inside sysctl -qw net.ipv6.conf.full0.disable_ipv6=1 && inside ip link set full0 txqueuelen 4 up
+}
+stays_full() {
+	local rc=0
+	unread || return 1
+	inside "$BUILD/packrack" replay --volume "$DIR/v" --out full0 --limit 5 --pace max --json > "$DIR/said.json" || rc=$?
+	kill "$TAP"
+	wait "$TAP"
+	TAP=
+	[ "$rc" = 3 ] || { echo "status $rc"; cat "$DIR/said.json"; return 1; }
+	said '.sent_packets == 4 and .failed == 1 and .queue_full == 1'
+}
+if [ -w /dev/net/tun ]; then
+	run_step "what a queue that stays full does not take is counted" stays_full
+fi
 
 at_time() {
 	local when
