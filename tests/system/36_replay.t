@@ -51,7 +51,7 @@ listen() {
 }
 
 heard() { # FILE COUNT
-	[ "$(tcpdump -r "$DIR/$1" 2> /dev/null | wc -l)" -ge "$2" ]
+	[ "$(tcpdump -n -r "$DIR/$1" 2> /dev/null | wc -l)" -ge "$2" ]
 }
 
 arrives() { # FILE REPLAY-OPTIONS: and all of it is there
