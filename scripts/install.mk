@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# make install DESTDIR= PREFIX=/usr: programs, libraries, man pages, units, completions, the lab.
+# make install DESTDIR= PREFIX=/usr: programs, libraries, man pages, units, completions, the lab; make uninstall.
 # make deb: Debian packages, in build/deb. make check-package: both, in a fresh Debian 12.
 
 PREFIX ?= /usr
@@ -13,6 +13,8 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 # Debian's Python looks here; /usr has one folder for all versions
 PYTHONDIR ?= $(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(shell \
 	python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])'))/dist-packages
+# Debian's zsh looks here; who installs below /usr/local has the folder that every zsh looks at
+ZSHDIR ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 DOCDIR := $(PREFIX)/share/doc/packrack
 SHAREDIR := $(PREFIX)/share/packrack
 SBIN_PROGRAMS := packrack-dispatcher packrack-logger packrack-indexer packrack-merger
@@ -33,7 +35,7 @@ install-programs: all
 	$(Q)install -d $(call into,$(PREFIX)/share/bash-completion/completions)
 	$(Q)for name in $(COMPLETED); do \
 		install -m 644 scripts/completion/packrack.bash $(call into,$(PREFIX)/share/bash-completion/completions)/$$name || exit; done
-	$(call put,644,scripts/completion/_packrack,$(PREFIX)/share/zsh/site-functions)
+	$(call put,644,scripts/completion/_packrack,$(ZSHDIR))
 
 # Users, folders, units, and what to begin a configuration with.
 install-system:
@@ -66,6 +68,14 @@ install-python: all
 	$(call put,644,$(wildcard $(BUILD)/python/packrack/*.py),$(PYTHONDIR)/packrack)
 	$(call put,644,merger/python/README.md $(wildcard merger/python/examples/*.py),$(DOCDIR)/examples/python)
 
+# Away goes what this tree installs there, folders that are then empty too; configuration and volumes stay.
+uninstall:
+	$(Q)set -e; list=$$(mktemp -d); trap 'rm -rf "$$list"' EXIT; \
+	$(MAKE) -s install DESTDIR="$$list"; cd "$$list"; \
+	find . ! -type d -print0 | (cd "$(or $(DESTDIR),/)" && xargs -0 rm -f --); \
+	find . -depth -mindepth 1 -type d -print0 | \
+		(cd "$(or $(DESTDIR),/)" && xargs -0 rmdir --ignore-fail-on-non-empty 2> /dev/null) || :
+
 # dpkg-buildpackage wants debian/ at the top of a tree of its own. All that it makes lies in build/deb/all;
 # build/deb/*.deb is what one installs (not the symbols for debuggers).
 DEB := $(BUILD)/deb
@@ -82,4 +92,4 @@ deb:
 check-package:
 	$(Q)tests/package/fresh
 
-.PHONY: deb check-package $(addprefix install-,programs system lab streamfs python)
+.PHONY: uninstall deb check-package $(addprefix install-,programs system lab streamfs python)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Does a scrape disturb capture? A rack of 2 loggers under load, none scraped; every daemon scraped ten
-times a second; and one asked for its metrics as fast as a client can. In turn, several rounds."""
+times a second; and one asked for its metrics as fast as a client can. In turn, several rounds of half a minute."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import racklib
 
 RATE = int(os.environ.get("BENCH_RATE", "60000"))
 SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 SIZE = 512
 NODES = 2
 

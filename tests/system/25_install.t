@@ -43,6 +43,12 @@ elsewhere() {
 		find "$ROOT/x/usr/local/lib" -path '*/python3.*/dist-packages/packrack/rack.py' | grep -q .
 }
 run_step "PREFIX moves the programs, and those who start or use them know" elsewhere
+uninstalled() { # and what is another's stays
+	touch "$ROOT/x/usr/local/bin/others"
+	make -s uninstall DESTDIR="$ROOT/x" PREFIX=/usr/local BUILD="$BUILD" && [ "$(find "$ROOT/x" ! -type d)" = "$ROOT/x/usr/local/bin/others" ] &&
+		[ "$(find "$ROOT/x" -mindepth 1 -type d | wc -l)" = 3 ]
+}
+run_step "make uninstall takes all of it away" uninstalled
 
 # ---- the store, for programs in C ----
 
