@@ -12,7 +12,8 @@ NS=pr-replay-$$
 SNIFFER=
 TAP=
 finish() {
-	[ -z "$SNIFFER$TAP" ] || kill $SNIFFER $TAP 2> /dev/null
+	[ -z "$SNIFFER" ] || kill "$SNIFFER" 2> /dev/null
+	[ -z "$TAP" ] || kill "$TAP" 2> /dev/null
 	ip netns del "$NS" 2> /dev/null
 	rm -rf -- "$DIR"
 	end_labs
