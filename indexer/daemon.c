@@ -31,6 +31,8 @@
 #define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
 /* When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. */
 #define INDEX_IDLE_NS (50 * PR_NS_PER_MS)
+/* When the logger has a record and more may follow: it answers within its loop's next turn. */
+#define INDEX_HANDED_NS (5 * PR_NS_PER_MS)
 #define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
 
 /* One merger that we answer, or the socket for direct questions. */
@@ -311,12 +313,26 @@ offer(struct daemon *d)
 			pr_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
 }
 
+/* rc: of the step that took so long. When a record is on its way, the share of time is kept all the same. */
+static int64_t
+index_period(const struct daemon *d, int rc, int64_t took)
+{
+	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
+
+	if (rc > 0 || share > INDEX_NS)
+		return INDEX_NS;
+	if (pr_deliver_idle(d->deliver))
+		return INDEX_IDLE_NS;
+	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
+}
+
 /* What cannot be indexed is read by queries: no reason to stop answering them. */
 static void
 on_index(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err = {""};
+	int64_t began;
 	int rc;
 
 	if (!d->view || !d->loaded)
@@ -325,8 +341,9 @@ on_index(void *arg)
 		pr_deliver_tick(d->deliver);
 		if (d->stopping)
 			return;
-		rc = pr_feed_step(d->feed, pr_now_mono() + INDEX_SLICE_NS, &err);
-		pr_timer_every(d->index, rc > 0 ? INDEX_NS : INDEX_IDLE_NS);
+		began = pr_now_mono();
+		rc = pr_feed_step(d->feed, began + INDEX_SLICE_NS, &err);
+		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
 		if (rc >= 0) {
 			offer(d);
 			return;
