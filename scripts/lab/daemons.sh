@@ -88,6 +88,11 @@ dispatcher_inputs() {
 }
 
 daemon_start() { # NAME: and wait until it is ready
+	daemon_spawn "$1"
+	daemon_await "$1"
+}
+
+daemon_spawn() { # NAME
 	local n=${1##*[a-z]} in=() CONF=$STATE/packrack.conf
 	# The machine's own configuration is not the lab's.
 	[ -e "$CONF" ] || echo "# options of the lab's programs, a section each" > "$CONF"
@@ -96,20 +101,17 @@ daemon_start() { # NAME: and wait until it is ready
 		fresh_socket merger
 		proc_start merger "$LAB-disp" "$(program packrack-merger)" --config "$CONF" --key "$(key_of head)" \
 			--listen "$(endpoint_of merger)" --metrics 127.0.0.1:9474
-		proc_await merger 10 "socket" listens "$(endpoint_of merger)" disp
 		;;
 	switch)
 		read -ra in <<< "$FAULTY $(seq -s ' ' -f p%g 0 "$LOGGERS")"
 		proc_start switch "$LAB-sw" "$BUILD/tests/system/faulty_switch" \
 			--stats "$STATE/switch.json" "${in[@]}"
-		proc_await switch 10 "start" grep -q ready "$STATE/logs/switch.log"
 		;;
 	log[0-9]*)
 		fresh_socket "$1"
 		proc_start "$1" "$LAB-$1" "$(program packrack-logger)" --config "$CONF" --key "$(key_of "$1")" \
 			--rack eth0 --name "$1" \
 			--volume "$STATE/$1.vol" --manage "$(endpoint_of "$1")" --metrics 127.0.0.1:9472
-		proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" "$1"
 		;;
 	idx[0-9]*)
 		proc_start "$1" "$LAB-log$n" "$(program packrack-indexer)" --config "$CONF" --key "$(key_of "log$n")" \
@@ -123,29 +125,44 @@ daemon_start() { # NAME: and wait until it is ready
 			"${in[@]}" \
 			--out out0 --wait-nodes "$LOGGERS" \
 			--manage "$(endpoint_of dispatcher)" --metrics 127.0.0.1:9471 "${DISPATCHER_ARGS[@]}"
-		proc_await dispatcher 10 "socket" listens "$(endpoint_of dispatcher)" disp
 		;;
 	tcpdump)
 		proc_start tcpdump "$LAB-disp" tcpdump -i tap0 -Q in -Z root -s 262144 -B 65536 \
 			--time-stamp-precision=nano -w "$RECORD"
-		proc_await tcpdump 10 "start" grep -q listening "$STATE/logs/tcpdump.log"
 		;;
 	*) die "no program '$1' here" ;;
 	esac
 }
 
-daemons_up() {
+daemon_await() { # NAME: until it is ready
+	case $1 in
+	merger | dispatcher) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" disp ;;
+	log[0-9]*) proc_await "$1" 10 "socket" listens "$(endpoint_of "$1")" "$1" ;;
+	switch) proc_await switch 10 "start" grep -q ready "$STATE/logs/switch.log" ;;
+	tcpdump) proc_await tcpdump 10 "start" grep -q listening "$STATE/logs/tcpdump.log" ;;
+	esac
+}
+
+# What the programs need of their own; nothing of it needs the network.
+daemons_prepare() {
 	local i
 	rm -f "$STATE"/logs/*.log
 	keys_up
 	for ((i = 1; i <= LOGGERS; i++)); do
 		volume_make "$i"
 	done
+}
+
+daemons_up() {
+	local i
 	[ -z "$FAULTY" ] || daemon_start switch
 	daemon_start merger
 	for ((i = 1; i <= LOGGERS; i++)); do
-		daemon_start "log$i"
-		daemon_start "idx$i"
+		daemon_spawn "log$i"
+	done
+	for ((i = 1; i <= LOGGERS; i++)); do
+		daemon_await "log$i"
+		daemon_spawn "idx$i"
 	done
 	daemon_start dispatcher
 }

@@ -122,7 +122,7 @@ def drained(rack, seconds, ended):
             print("rack: not drained after %d s: %s" % (seconds, why), file=sys.stderr)
             return 1
         time.sleep(pause)
-        pause = 0.1 if stored else min(pause * 1.5, 2)
+        pause = 0.1 if stored else min(pause * 1.5, 0.5)
 
 
 def total(rows, *keys):

@@ -167,6 +167,10 @@ lab_up() {
 	lab_monitored_link
 	lab_switch
 	lab_management
+}
+
+lab_await_carriers() {
+	local i
 	for ((i = 1; i <= LOGGERS; i++)); do
 		lab_await_carrier "log$i"
 	done
@@ -174,11 +178,12 @@ lab_up() {
 	lab_await_carrier sw
 }
 
-# A pair reports its carrier a moment after both ends are up; frames until then are lost.
+# A pair reports its carrier a moment after both ends are up; frames until then are lost. A bridge says so of
+# itself up to a second later, but passes frames on from the moment that its ports have theirs.
 lab_await_carrier() { # ROLE
 	local tries
 	for ((tries = 0; tries < 250; tries++)); do
-		lab_in "$1" ip -br link | grep -q NO-CARRIER || return 0
+		lab_in "$1" ip -br link show type veth | grep -q NO-CARRIER || return 0
 		sleep 0.02
 	done
 }

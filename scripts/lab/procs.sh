@@ -76,6 +76,6 @@ proc_await() { # NAME SECONDS WHAT CMD...
 			fail "$name: no $what in time; see $STATE/logs/$name.log"
 			return 1
 		fi
-		sleep 0.05
+		sleep 0.02
 	done
 }
