@@ -90,4 +90,34 @@ pr_hashset_add(struct pr_hashset *s, uint64_t hash)
 	return 1;
 }
 
+/* Room for that many more, so that put and push cannot fail. -1: no memory. */
+static inline int
+pr_hashset_prepare(struct pr_hashset *s, size_t more)
+{
+	while (s->room - s->count < more)
+		if (pr_hashset_grow(s) < 0)
+			return -1;
+	return 0;
+}
+
+/* As pr_hashset_add, where there is room. true: it is new. */
+static inline bool
+pr_hashset_put(struct pr_hashset *s, uint64_t hash)
+{
+	size_t at = pr_hashset_slot(s, hash);
+
+	if (s->slots[at])
+		return false;
+	s->items[s->count++] = hash;
+	s->slots[at] = (uint32_t)s->count;
+	return true;
+}
+
+/* One that is new and never looked for again, where there is room. */
+static inline void
+pr_hashset_push(struct pr_hashset *s, uint64_t hash)
+{
+	s->items[s->count++] = hash;
+}
+
 #endif

@@ -3,27 +3,19 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
-
-/* Packets whose fields are equal. */
-struct pr_kind {
-	struct pr_fields fields;
-	uint64_t hash;
-	uint64_t packets, bytes;
-};
 
 void
 pr_sketch_free(struct pr_sketch *s)
 {
 	pr_hashset_free(&s->keys);
 	pr_hashset_free(&s->wide);
+	pr_kinds_free(&s->kinds);
+	pr_addresses_free(&s->addresses);
 	free(s->series);
 	free(s->held);
-	free(s->kinds);
-	free(s->slots);
 	free(s->seqs);
 	*s = (struct pr_sketch){.composites = s->composites};
 }
@@ -34,72 +26,38 @@ no_memory(struct pr_error *err)
 	return pr_error_set(err, "no memory for indexing");
 }
 
-/* ---- kinds of packets ---- */
-
-static size_t
-slots_for(size_t kinds)
+static void
+forget(struct pr_sketch *s)
 {
-	size_t slots = 64;
-
-	while (slots < 2 * kinds)
-		slots *= 2;
-	return slots;
+	pr_hashset_clear(&s->keys);
+	pr_hashset_clear(&s->wide);
+	memset(s->buckets, 0, sizeof(s->buckets));
+	memset(s->seen_ports, 0, sizeof(s->seen_ports));
+	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
+	memset(s->links, 0, sizeof(s->links));
+	memset(s->ports, 0, sizeof(s->ports));
+	memset(s->octets, 0, sizeof(s->octets));
+	s->sport_min = s->dport_min = UINT16_MAX;
+	s->sport_max = s->dport_max = 0;
+	s->seq_count = 0;
 }
 
-/* Room for so many packets, all different, at once: then nothing can fail on the way. */
 static int
 prepare(struct pr_sketch *s, size_t packets, struct pr_error *err)
 {
-	size_t slots = slots_for(packets);
-
-	if (packets > s->kind_room) {
-		free(s->kinds);
+	if (packets > s->seq_room) {
 		free(s->seqs);
-		s->kind_room = 0;
-		s->kinds = malloc(packets * sizeof(*s->kinds));
+		s->seq_room = 0;
 		s->seqs = malloc(packets * sizeof(*s->seqs));
-		if (!s->kinds || !s->seqs)
+		if (!s->seqs)
 			return no_memory(err);
-		s->kind_room = packets;
+		s->seq_room = packets;
 	}
-	if (slots > s->slot_room) {
-		free(s->slots);
-		s->slot_room = 0;
-		s->slots = malloc(slots * sizeof(*s->slots));
-		if (!s->slots)
-			return no_memory(err);
-		s->slot_room = slots;
-	}
-	memset(s->slots, 0, slots * sizeof(*s->slots));
-	memset(s->buckets, 0, sizeof(s->buckets));
-	pr_hashset_clear(&s->keys);
-	pr_hashset_clear(&s->wide);
-	s->kind_count = s->seq_count = 0;
+	if (pr_kinds_begin(&s->kinds, packets) < 0 ||
+		pr_addresses_begin(&s->addresses, 2 * packets) < 0)
+		return no_memory(err);
+	forget(s);
 	return 0;
-}
-
-/* The bytes are compared too: whoever makes two kinds of one hash must not hide one of them. */
-static void
-count_kind(struct pr_sketch *s, size_t slots, const struct pr_fields *f, uint32_t len)
-{
-	size_t bytes = pr_fields_bytes(f), at;
-	uint64_t hash = XXH3_64bits(f, bytes);
-	struct pr_kind *k;
-
-	for (at = hash & (slots - 1); s->slots[at]; at = (at + 1) & (slots - 1)) {
-		k = &s->kinds[s->slots[at] - 1];
-		if (k->hash == hash && !memcmp(&k->fields, f, bytes)) {
-			k->packets++;
-			k->bytes += len;
-			return;
-		}
-	}
-	k = &s->kinds[s->kind_count++];
-	s->slots[at] = (uint32_t)s->kind_count;
-	k->fields = *f;
-	k->hash = hash;
-	k->packets = 1;
-	k->bytes = len;
 }
 
 /* ---- packets ---- */
@@ -146,12 +104,13 @@ count_length(struct pr_sketch *s, uint32_t len)
 		s->len_max = len;
 }
 
+/* -1: no memory; 1: the segment is damaged. */
 static int
-take_packets(struct pr_sketch *s, struct pr_segment_reader *r, size_t slots)
+take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
 {
 	const struct pr_layout *layout = pr_layout_find(r->header.linktype);
 	uint64_t first = r->header.first_seq;
-	struct pr_fields fields;
+	struct pr_kind *kind;
 	struct pr_packet p;
 	int rc;
 
@@ -165,98 +124,31 @@ take_packets(struct pr_sketch *s, struct pr_segment_reader *r, size_t slots)
 		count_time(s, &r->header, &p);
 		if (!layout)
 			continue;
-		pr_fields_of_packet(layout, p.data, p.caplen, &fields);
-		count_kind(s, slots, &fields, p.len);
+		kind = pr_kinds_count(&s->kinds, layout, p.data, p.caplen, p.len);
+		if (kind->packets == 1 && pr_sketch_kind(s, kind, layout, &p) < 0)
+			return -1;
 	}
-	return rc;
+	return rc < 0;
 }
 
-/* ---- keys ---- */
-
-static int
-add_key(struct pr_sketch *s, const struct pr_key *key)
+/* A packet from an address to itself counts once. */
+static void
+count_addresses(struct pr_sketch *s)
 {
-	uint64_t hash = pr_key_hash(key);
-	struct pr_key either;
-	int rc = pr_hashset_add(&s->keys, hash);
+	struct pr_address *items = s->addresses.items;
 
-	if (rc != 1 || key->kind == PR_KEY_FLOW)
-		return rc;
-	either = pr_key_either(key);
-	if (either.kind != key->kind)
-		hash = pr_key_hash(&either);
-	return pr_hashset_add(&s->wide, hash);
-}
+	for (size_t i = 0; i < s->kinds.count; i++) {
+		const struct pr_kind *k = &s->kinds.items[i];
 
-/* Level 2 has none of them, so they do not go into wide. */
-static int
-add_composites(struct pr_sketch *s, const struct pr_fields *f)
-{
-	struct pr_key keys[PR_COMPOSITE_KEYS];
-
-	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites.masks[i]; i++) {
-		size_t count = pr_composite_keys(f, s->composites.masks[i], keys);
-
-		for (size_t j = 0; j < count; j++)
-			if (pr_hashset_add(&s->keys, pr_key_hash(&keys[j])) < 0)
-				return -1;
+		if (k->src != PR_ADDRESS_NONE) {
+			items[k->src].packets += k->packets;
+			items[k->src].traffic += k->bytes;
+		}
+		if (k->dst != PR_ADDRESS_NONE && k->dst != k->src) {
+			items[k->dst].packets += k->packets;
+			items[k->dst].traffic += k->bytes;
+		}
 	}
-	return 0;
-}
-
-static void
-set_bit(uint8_t *bits, unsigned at)
-{
-	bits[at / 8] |= (uint8_t)(1u << at % 8);
-}
-
-static void
-count_port(struct pr_sketch *s, uint16_t port, uint16_t *least, uint16_t *most)
-{
-	if (port < *least)
-		*least = port;
-	if (port > *most)
-		*most = port;
-	set_bit(s->ports, pr_port_interval(port));
-}
-
-static void
-count_numbers(struct pr_sketch *s, const struct pr_fields *f)
-{
-	if (f->have & PR_FIELD_SPORT)
-		count_port(s, f->sport, &s->sport_min, &s->sport_max);
-	if (f->have & PR_FIELD_DPORT)
-		count_port(s, f->dport, &s->dport_min, &s->dport_max);
-	if (f->address_len == 4 && f->have & PR_FIELD_SRC)
-		set_bit(s->octets, f->src[0]);
-	if (f->address_len == 4 && f->have & PR_FIELD_DST)
-		set_bit(s->octets, f->dst[0]);
-}
-
-static int
-take_kinds(struct pr_sketch *s, struct pr_error *err)
-{
-	struct pr_key keys[PR_KEYS_MAX];
-	struct pr_fields none = {0};
-	const struct pr_fields *last = &none;
-
-	s->sport_min = s->dport_min = UINT16_MAX;
-	s->sport_max = s->dport_max = 0;
-	memset(s->ports, 0, sizeof(s->ports));
-	memset(s->octets, 0, sizeof(s->octets));
-	for (size_t i = 0; i < s->kind_count; i++) {
-		const struct pr_kind *k = &s->kinds[i];
-		size_t count = pr_keys_but(&k->fields, last, keys);
-
-		for (size_t j = 0; j < count; j++)
-			if (add_key(s, &keys[j]) < 0)
-				return no_memory(err);
-		if (add_composites(s, &k->fields) < 0)
-			return no_memory(err);
-		count_numbers(s, &k->fields);
-		last = &k->fields;
-	}
-	return 0;
 }
 
 /* ---- what is encoded ---- */
@@ -357,36 +249,25 @@ int
 pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_error *err)
 {
 	struct pr_segment_reader r;
+	int rc;
 
 	if (pr_segment_open(&r, body, len, err) < 0 || r.header.flags & PR_SEGMENT_MIXED)
 		return 1;
 	if (prepare(s, r.header.count, err) < 0)
 		return -1;
-	if (take_packets(s, &r, slots_for(r.header.count)) < 0)
-		return 1;
-	if (take_kinds(s, err) < 0)
-		return -1;
+	rc = take_packets(s, &r);
+	if (rc != 0)
+		return rc < 0 ? no_memory(err) : 1;
+	count_addresses(s);
 	return encode_series(s) < 0 || encode_held(s) < 0 ? no_memory(err) : 0;
-}
-
-/* ---- heavy hitters ---- */
-
-/* A packet from an address to itself counts once. */
-static void
-count_tops(struct pr_tops *tops, const struct pr_kind *k)
-{
-	const struct pr_fields *f = &k->fields;
-	bool src = f->have & PR_FIELD_SRC, dst = f->have & PR_FIELD_DST;
-
-	if (src)
-		pr_tops_add(tops, f->src, f->address_len, k->packets, k->bytes);
-	if (dst && !(src && !memcmp(f->src, f->dst, f->address_len)))
-		pr_tops_add(tops, f->dst, f->address_len, k->packets, k->bytes);
 }
 
 void
 pr_sketch_tops(const struct pr_sketch *s, struct pr_tops *tops)
 {
-	for (size_t i = 0; i < s->kind_count; i++)
-		count_tops(tops, &s->kinds[i]);
+	for (size_t i = 0; i < s->addresses.count; i++) {
+		const struct pr_address *a = &s->addresses.items[i];
+
+		pr_tops_add(tops, a->bytes, a->len, a->packets, a->traffic);
+	}
 }

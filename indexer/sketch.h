@@ -6,18 +6,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "indexer/addresses.h"
 #include "indexer/composite.h"
 #include "indexer/hashset.h"
 #include "indexer/keys.h"
+#include "indexer/kinds.h"
 #include "indexer/level1.h"
 #include "indexer/tops.h"
 #include "proto/base/error.h"
 
 /*
  * What one segment holds, gathered from its packets. Keys cost most, and packets of one flow have the
- * same ones: so packets with equal fields are put together first, and keys are made of each kind
- * of packet once. Memory is kept from segment to segment. Pure, one thread.
+ * same ones: so keys are made of each kind of packet once, and of each address and port. Memory is kept
+ * from segment to segment. Pure, one thread.
  */
+struct pr_sketch_link {
+	uint64_t words[2];
+	unsigned version;
+};
+
 struct pr_sketch {
 	struct pr_composites composites; /* to be made; the caller's to set */
 	/* what is found */
@@ -31,10 +38,11 @@ struct pr_sketch {
 	size_t series_len, series_room, held_len, held_room;
 	uint8_t series_width, held_form;
 	/* at work */
-	struct pr_kind *kinds;
-	size_t kind_count, kind_room;
-	uint32_t *slots;
-	size_t slot_room;
+	struct pr_kinds kinds;
+	struct pr_addresses addresses;
+	uint8_t seen_ports[2][65536 / 8]; /* destination, source */
+	uint8_t seen_protocols[256 / 8];
+	struct pr_sketch_link links[16]; /* whose keys were made lately */
 	struct {
 		uint64_t packets, bytes;
 	} buckets[PR_LEVEL1_BUCKETS];
@@ -53,5 +61,9 @@ int pr_sketch_segment(
 	struct pr_sketch *sketch, const void *body, size_t len, struct pr_error *err);
 /* Counts the segment's addresses. */
 void pr_sketch_tops(const struct pr_sketch *sketch, struct pr_tops *tops);
+
+/* The keys of a new kind, of which this is a packet (sketch_keys.c). -1: no memory. */
+int pr_sketch_kind(struct pr_sketch *sketch, struct pr_kind *kind,
+	const struct pr_layout *layout, const struct pr_packet *packet);
 
 #endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_ADDRESSES_H
+#define PR_INDEXER_ADDRESSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The addresses of a segment, each once, with what it has sent and got. Memory is kept from segment to
+ * segment. Zeroed is empty; one thread.
+ */
+#define PR_ADDRESS_SRC 1u
+#define PR_ADDRESS_DST 2u
+#define PR_ADDRESS_NONE UINT32_MAX
+
+struct pr_address {
+	uint8_t bytes[16];
+	uint64_t traffic; /* bytes */
+	uint32_t packets;
+	uint8_t len; /* 4 or 16 */
+	uint8_t sides; /* on which it was seen; 0: it is new */
+};
+
+struct pr_addresses {
+	struct pr_address *items;
+	uint32_t *slots; /* 1 + index in items; 0 free */
+	size_t count, room, slot_room, mask;
+};
+
+static inline void
+pr_addresses_free(struct pr_addresses *a)
+{
+	free(a->items);
+	free(a->slots);
+	*a = (struct pr_addresses){0};
+}
+
+/* Forgets all; room for so many. -1: no memory. */
+static inline int
+pr_addresses_begin(struct pr_addresses *a, size_t most)
+{
+	size_t slots = 64;
+
+	while (slots < 2 * most)
+		slots *= 2;
+	if (most > a->room || slots > a->slot_room) {
+		pr_addresses_free(a);
+		a->items = malloc(most * sizeof(*a->items));
+		a->slots = malloc(slots * sizeof(*a->slots));
+		if (!a->items || !a->slots)
+			return -1;
+		a->room = most;
+		a->slot_room = slots;
+	}
+	memset(a->slots, 0, slots * sizeof(*a->slots));
+	a->mask = slots - 1;
+	a->count = 0;
+	return 0;
+}
+
+/* Its place, where there is room. hash: of the address. */
+static inline uint32_t
+pr_addresses_find(struct pr_addresses *a, uint64_t hash, const uint8_t *bytes, size_t len)
+{
+	size_t at = (size_t)hash & a->mask;
+	struct pr_address *item;
+
+	for (; a->slots[at]; at = (at + 1) & a->mask) {
+		item = &a->items[a->slots[at] - 1];
+		if (item->len == len && !memcmp(item->bytes, bytes, len))
+			return a->slots[at] - 1;
+	}
+	item = &a->items[a->count++];
+	*item = (struct pr_address){.len = (uint8_t)len};
+	memcpy(item->bytes, bytes, len);
+	a->slots[at] = (uint32_t)a->count;
+	return a->slots[at] - 1;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_KEY_HASH_H
+#define PR_INDEXER_KEY_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Compiled in place: of a kind and a length that are constants a few multiplications are left. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "indexer/keys.h"
+
+/*
+ * pr_key_hash of the key of this kind with these bytes. The kind and the length are a part of it, so that
+ * equal bytes of other kinds are other keys.
+ */
+static inline uint64_t
+pr_key_hash_bytes(enum pr_key_kind kind, const void *bytes, size_t len)
+{
+	return XXH3_64bits_withSeed(bytes, len, (uint64_t)kind << 8 | len);
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_KINDS_H
+#define PR_INDEXER_KINDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/fields.h"
+
+/*
+ * The packets of a segment, put together where they are equal in all that keys are made of, so that keys are
+ * made once for each kind. Most are plain (one tag at most, IPv4 without options or IPv6, TCP, UDP or
+ * SCTP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
+ * kept from segment to segment. One thread.
+ */
+#define PR_KIND_WORDS 7
+
+struct pr_kind {
+	/*
+	 * Bytes as they lie in the packet: 0 the destination's MAC and 2 of the source's; 1 its other 4, the
+	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 to 6 IPv4's destination and ports, or
+	 * IPv6's addresses. Of one that is not plain the version is 0, and word 0 its place in odd.
+	 */
+	uint64_t id[PR_KIND_WORDS];
+	uint64_t bytes;
+	uint32_t packets;
+	uint32_t src, dst; /* the sketch's: places of its whole addresses */
+};
+
+struct pr_kinds {
+	struct pr_kind *items;
+	size_t count, room;
+	uint32_t *slots; /* 1 + index in items; 0 free */
+	size_t slot_room, mask;
+	struct pr_fields *odd;
+	size_t odd_count;
+	uint64_t secret[4]; /* so that nobody can send packets that fill one slot */
+};
+
+/* Zeroed is ready. */
+void pr_kinds_free(struct pr_kinds *kinds);
+/* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
+int pr_kinds_begin(struct pr_kinds *kinds, size_t packets);
+/* The packet's kind, with that packet counted; its packets are 1 when it is new. */
+struct pr_kind *pr_kinds_count(struct pr_kinds *kinds, const struct pr_layout *layout,
+	const uint8_t *data, uint32_t caplen, uint32_t len);
+
+/* Its IP version, 4 or 6; 0: not plain. */
+static inline unsigned
+pr_kind_version(const struct pr_kind *kind)
+{
+	return kind->id[2] & 0xff;
+}
+
+/* Of one that is not plain. */
+static inline const struct pr_fields *
+pr_kind_fields(const struct pr_kinds *kinds, const struct pr_kind *kind)
+{
+	return &kinds->odd[kind->id[0]];
+}
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "indexer/key_hash.h"
+#include "indexer/sketch.h"
+#include "proto/wire/cursor.h"
+
+/*
+ * The keys of a kind of packets: the same as pr_keys_of_fields makes, but as hashes, and without those that
+ * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
+ * that is the same in wide is new there when it is new here.
+ */
+#define MOST (PR_KEYS_MAX + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS)
+
+static inline bool
+add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
+{
+	uint64_t hash = pr_key_hash_bytes(kind, bytes, len);
+
+	if (!pr_hashset_put(&s->keys, hash))
+		return false;
+	pr_hashset_push(&s->wide, hash);
+	return true;
+}
+
+static void
+add_mac(struct pr_sketch *s, enum pr_key_kind kind, const uint8_t *mac)
+{
+	if (pr_hashset_put(&s->keys, pr_key_hash_bytes(kind, mac, 6)))
+		pr_hashset_put(&s->wide, pr_key_hash_bytes(PR_KEY_MAC, mac, 6));
+}
+
+static void
+add_number2(struct pr_sketch *s, enum pr_key_kind kind, uint16_t number)
+{
+	uint8_t bytes[2];
+
+	pr_put_be16(bytes, number);
+	add(s, kind, bytes, 2);
+}
+
+static inline bool
+test_and_set(uint8_t *bits, unsigned at)
+{
+	uint8_t bit = (uint8_t)(1u << at % 8);
+	bool was = bits[at / 8] & bit;
+
+	bits[at / 8] |= bit;
+	return was;
+}
+
+/* ---- addresses and ports ---- */
+
+/* Who has the longer prefix has the shorter ones. */
+static void
+add_nets(struct pr_sketch *s, const uint8_t *address, size_t len)
+{
+	if (len == 4) {
+		if (add(s, PR_KEY_NET, address, 3) && add(s, PR_KEY_NET, address, 2))
+			add(s, PR_KEY_NET, address, 1);
+	} else if (add(s, PR_KEY_NET, address, 8) && add(s, PR_KEY_NET, address, 6)) {
+		add(s, PR_KEY_NET, address, 4);
+	}
+}
+
+/* side and len are constants. Returns the address's place. */
+static inline uint32_t
+add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side)
+{
+	enum pr_key_kind kind = side == PR_ADDRESS_SRC ? PR_KEY_SRC : PR_KEY_DST;
+	uint64_t either = pr_key_hash_bytes(PR_KEY_ADDRESS, bytes, len);
+	uint32_t at = pr_addresses_find(&s->addresses, either, bytes, len);
+	struct pr_address *a = &s->addresses.items[at];
+
+	if (a->sides & side)
+		return at;
+	pr_hashset_push(&s->keys, pr_key_hash_bytes(kind, bytes, len));
+	if (!a->sides) {
+		pr_hashset_push(&s->wide, either);
+		add_nets(s, bytes, len);
+		if (len == 4)
+			test_and_set(s->octets, bytes[0]);
+	}
+	a->sides |= (uint8_t)side;
+	return at;
+}
+
+/* bytes: as in the packet. */
+static inline void
+add_port(struct pr_sketch *s, const uint8_t *bytes, bool source)
+{
+	uint16_t port = pr_get_be16(bytes);
+	uint16_t *least = source ? &s->sport_min : &s->dport_min;
+	uint16_t *most = source ? &s->sport_max : &s->dport_max;
+
+	if (test_and_set(s->seen_ports[source], port))
+		return;
+	pr_hashset_push(&s->keys,
+		pr_key_hash_bytes(source ? PR_KEY_SPORT : PR_KEY_DPORT, bytes, 2));
+	if (!(s->seen_ports[!source][port / 8] & 1u << port % 8))
+		pr_hashset_push(&s->wide, pr_key_hash_bytes(PR_KEY_PORT, bytes, 2));
+	*least = port < *least ? port : *least;
+	*most = port > *most ? port : *most;
+	test_and_set(s->ports, pr_port_interval(port));
+}
+
+/* FLOW, and PAIR, which packets of the same flow have as well. len is a constant; ports: both, as in the packet. */
+static inline void
+add_flow(struct pr_sketch *s, uint8_t protocol, const uint8_t *src, const uint8_t *dst,
+	size_t len, const uint8_t *ports)
+{
+	uint8_t flow[2 * 16 + 5], pair[2 * 16];
+	int order = memcmp(src, dst, len);
+	bool pair_swap = order > 0,
+	     swap = pair_swap || (order == 0 && memcmp(ports, ports + 2, 2) > 0);
+
+	flow[0] = protocol;
+	memcpy(flow + 1, swap ? dst : src, len);
+	memcpy(flow + 1 + len, swap ? src : dst, len);
+	memcpy(flow + 1 + 2 * len, swap ? ports + 2 : ports, 2);
+	memcpy(flow + 3 + 2 * len, swap ? ports : ports + 2, 2);
+	if (!pr_hashset_put(&s->keys, pr_key_hash_bytes(PR_KEY_FLOW, flow, 2 * len + 5)))
+		return;
+	memcpy(pair, pair_swap ? dst : src, len);
+	memcpy(pair + len, pair_swap ? src : dst, len);
+	add(s, PR_KEY_PAIR, pair, 2 * len);
+}
+
+/* ---- plain kinds ---- */
+
+static void
+add_link(struct pr_sketch *s, const struct pr_kind *kind)
+{
+	const uint16_t inner = pr_kind_version(kind) == 4 ? 0x0800 : 0x86dd;
+	uint8_t bytes[16];
+
+	pr_put_le64(bytes, kind->id[0]);
+	pr_put_le64(bytes + 8, kind->id[1]);
+	add_mac(s, PR_KEY_MAC_DST, bytes);
+	add_mac(s, PR_KEY_MAC_SRC, bytes + 6);
+	add_number2(s, PR_KEY_ETHERTYPE, inner);
+	if (pr_get_be16(bytes + 12) == inner)
+		return;
+	add_number2(s, PR_KEY_ETHERTYPE, pr_get_be16(bytes + 12));
+	add_number2(s, PR_KEY_VLAN, (uint16_t)(kind->id[1] >> 48));
+}
+
+/* Was a kind of the same words of the link layer here a short while ago? */
+static bool
+link_seen(struct pr_sketch *s, const struct pr_kind *kind)
+{
+	uint64_t mix = (kind->id[0] ^ kind->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
+	struct pr_sketch_link *l = &s->links[mix >> 60];
+	unsigned version = pr_kind_version(kind);
+
+	if (l->words[0] == kind->id[0] && l->words[1] == kind->id[1] &&
+		l->version == version)
+		return true;
+	*l = (struct pr_sketch_link){{kind->id[0], kind->id[1]}, version};
+	return false;
+}
+
+static void
+plain_keys(struct pr_sketch *s, struct pr_kind *kind)
+{
+	uint8_t protocol = (uint8_t)(kind->id[2] >> 8), at[32], ports[4];
+
+	if (!link_seen(s, kind))
+		add_link(s, kind);
+	if (!test_and_set(s->seen_protocols, protocol))
+		add(s, PR_KEY_PROTO, &protocol, 1);
+	if (pr_kind_version(kind) == 4) {
+		pr_put_le32(at, (uint32_t)(kind->id[2] >> 32));
+		pr_put_le64(at + 4, kind->id[3]);
+		memcpy(ports, at + 8, 4);
+		kind->src = add_address(s, at, 4, PR_ADDRESS_SRC);
+		kind->dst = add_address(s, at + 4, 4, PR_ADDRESS_DST);
+		add_flow(s, protocol, at, at + 4, 4, ports);
+	} else {
+		pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
+		for (size_t i = 0; i < 4; i++)
+			pr_put_le64(at + 8 * i, kind->id[3 + i]);
+		kind->src = add_address(s, at, 16, PR_ADDRESS_SRC);
+		kind->dst = add_address(s, at + 16, 16, PR_ADDRESS_DST);
+		add_flow(s, protocol, at, at + 16, 16, ports);
+	}
+	add_port(s, ports, true);
+	add_port(s, ports + 2, false);
+}
+
+/* ---- other kinds ---- */
+
+static void
+add_key(struct pr_sketch *s, const struct pr_key *key)
+{
+	switch (key->kind) {
+	case PR_KEY_SRC:
+	case PR_KEY_DST:
+	case PR_KEY_SPORT:
+	case PR_KEY_DPORT:
+		break; /* counted as well: see there */
+	case PR_KEY_MAC_SRC:
+	case PR_KEY_MAC_DST:
+		add_mac(s, (enum pr_key_kind)key->kind, key->bytes);
+		break;
+	case PR_KEY_FLOW:
+		pr_hashset_put(&s->keys, pr_key_hash(key));
+		break;
+	default:
+		add(s, (enum pr_key_kind)key->kind, key->bytes, key->len);
+	}
+}
+
+static uint32_t
+add_any_address(
+	struct pr_sketch *s, const struct pr_fields *f, const uint8_t *address, bool source)
+{
+	unsigned side = source ? PR_ADDRESS_SRC : PR_ADDRESS_DST;
+
+	if (!(f->have & (source ? PR_FIELD_SRC : PR_FIELD_DST)))
+		return PR_ADDRESS_NONE;
+	return add_address(s, address, f->address_len, side);
+}
+
+static void
+any_keys(struct pr_sketch *s, const struct pr_fields *f, struct pr_kind *kind)
+{
+	struct pr_key keys[PR_KEYS_MAX];
+	size_t count = pr_keys_of_fields(f, keys);
+	uint8_t port[2];
+
+	for (size_t i = 0; i < count; i++)
+		add_key(s, &keys[i]);
+	kind->src = add_any_address(s, f, f->src, true);
+	kind->dst = add_any_address(s, f, f->dst, false);
+	pr_put_be16(port, f->sport);
+	if (f->have & PR_FIELD_SPORT)
+		add_port(s, port, true);
+	pr_put_be16(port, f->dport);
+	if (f->have & PR_FIELD_DPORT)
+		add_port(s, port, false);
+}
+
+/* Level 2 has none of them, so they do not go into wide. */
+static void
+add_composites(struct pr_sketch *s, const struct pr_fields *f)
+{
+	struct pr_key keys[PR_COMPOSITE_KEYS];
+
+	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites.masks[i]; i++) {
+		size_t count = pr_composite_keys(f, s->composites.masks[i], keys);
+
+		for (size_t j = 0; j < count; j++)
+			pr_hashset_put(&s->keys, pr_key_hash(&keys[j]));
+	}
+}
+
+int
+pr_sketch_kind(struct pr_sketch *s, struct pr_kind *kind, const struct pr_layout *layout,
+	const struct pr_packet *packet)
+{
+	struct pr_fields fields;
+
+	if (pr_hashset_prepare(&s->keys, MOST) < 0 ||
+		pr_hashset_prepare(&s->wide, MOST) < 0)
+		return -1;
+	if (pr_kind_version(kind))
+		plain_keys(s, kind);
+	else
+		any_keys(s, pr_kind_fields(&s->kinds, kind), kind);
+	if (s->composites.masks[0]) {
+		pr_fields_of_packet(layout, packet->data, packet->caplen, &fields);
+		add_composites(s, &fields);
+	}
+	return 0;
+}
