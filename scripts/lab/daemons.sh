@@ -188,7 +188,7 @@ daemons_stop_capture() { # SECONDS
 	done
 }
 
-daemons_await_stored() { # SECONDS drained|stored
+daemons_await() { # SECONDS stored|indexed|up-to-now
 	ask "$TOP/scripts/lab/figures.py" "$2" "$(program packrack)" "$STATE" "$1"
 }
 

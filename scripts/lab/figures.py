@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the rack's own commands say of it, for scripts.
 
-  figures.py drained PACKRACK STATE SECONDS   wait until all that the dispatcher declared is stored
+  figures.py stored PACKRACK STATE SECONDS    wait until all that the dispatcher declared is stored
                                               or known to be missing; exit 1 at the deadline
-  figures.py stored PACKRACK STATE SECONDS    the same of what it has captured up to now: it may go on
+  figures.py indexed PACKRACK STATE SECONDS   and until it is indexed
+  figures.py up-to-now PACKRACK STATE SECONDS wait until what it has captured up to now is stored: it may go on
   figures.py table PACKRACK STATE TRACE       the table of the demo; exit 1 if the sums disagree
 """
 import json
@@ -80,8 +81,8 @@ def unindexed(rack, since, seen):
     return None
 
 
-def undone(rack, ended, since):
-    """Why the rack is not drained yet, or None: stored; and indexed, unless it goes on."""
+def unstored(rack, ended, since):
+    """Why not all is stored yet, or None. ended: nothing follows."""
     if ended:
         # It has stopped when its nodes have said that they stored all; killed, it cannot say.
         try:
@@ -106,14 +107,14 @@ def undone(rack, ended, since):
     return None if ended else undeclared(rack, ledgers, since)
 
 
-def drained(rack, seconds, ended):
+def drained(rack, seconds, until):
     end, pause, since, stored, seen = time.monotonic() + seconds, 0.1, time.time_ns(), None, {}
     while True:
         try:
-            why = None if stored else undone(rack, ended, since)
+            why = None if stored else unstored(rack, until != "up-to-now", since)
             if why is None:
                 stored = stored or time.time_ns()
-                why = unindexed(rack, stored, seen) if ended else None
+                why = unindexed(rack, stored, seen) if until == "indexed" else None
         except (Unanswered, subprocess.TimeoutExpired) as e:
             why = str(e)
         if why is None:
@@ -165,12 +166,12 @@ def table(rack, trace):
 
 
 def main(argv):
-    if len(argv) != 5 or argv[1] not in ("drained", "stored", "table"):
+    if len(argv) != 5 or argv[1] not in ("stored", "indexed", "up-to-now", "table"):
         sys.exit(__doc__)
     rack = Rack(argv[2], os.path.abspath(argv[3]))
     if argv[1] == "table":
         return table(rack, argv[4])
-    return drained(rack, int(argv[4]), argv[1] == "drained")
+    return drained(rack, int(argv[4]), argv[1])
 
 
 if __name__ == "__main__":

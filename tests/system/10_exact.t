@@ -23,7 +23,7 @@ exactly() { # LOGGERS SPREAD FILE...
 	rm -f "$LAB_DIR/out.pcapng"
 	"$RACK" up -n "$loggers" --size 128M --in-mtu 65527 --out-mtu 65535 --spread "$spread" \
 		-- "${reads[@]}" || return 1
-	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export -w "$LAB_DIR/out.pcapng" || rc=$?
 	((rc == 0)) || { echo "export: status $rc"; return 1; }
 	"$COMPARE" --order otime --snaplen "$LONGEST" "$@" "$LAB_DIR/out.pcapng"

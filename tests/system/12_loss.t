@@ -45,7 +45,7 @@ lossy() { # LOGGERS SWITCH-OPTIONS
 	local rc=0
 	"$RACK" down > /dev/null
 	"$RACK" up -n "$1" --faulty "$2" -- --read "$trace" || return 1
-	"$RACK" drain --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
+	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	"$BUILD/packrack" export --json -w "$LAB_DIR/out.pcapng" > "$LAB_DIR/report.json" \
 		2> "$LAB_DIR/report.txt" || rc=$?
 	cat "$LAB_DIR/report.txt"

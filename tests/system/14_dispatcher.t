@@ -46,7 +46,7 @@ figure_above() { # NAME VALUE
 
 stored() { # PACKETS
 	local got
-	"$RACK" drain --timeout 40 || return 1
+	"$RACK" drain --stored --timeout 40 || return 1
 	got=$("$BUILD/packrack" query --count 2> "$LAB_DIR/count") ||
 		{ cat "$LAB_DIR/count"; return 1; }
 	[ "$got" = "$1" ] || { echo "stored $got, not $1"; return 1; }
@@ -133,7 +133,7 @@ down_and_up() {
 	heard=$(figure control_received)
 	poll_until 10 figure_above control_received $((heard + 9)) || return 1
 	play || return 1
-	"$RACK" drain --timeout 40 || return 1
+	"$RACK" drain --stored --timeout 40 || return 1
 	got=$("$BUILD/packrack" query --count 2> "$LAB_DIR/count") || rc=$?
 	cat "$LAB_DIR/count"
 	[ "$got" = 6000 ] && [ "$rc" = 3 ] && grep -q "missing: 3000 packets in 1 range" "$LAB_DIR/count"
