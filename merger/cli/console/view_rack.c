@@ -14,13 +14,15 @@ merger_lines(struct canvas *c, int row, const struct model *m)
 
 	for (unsigned i = 0; i < m->merger_count; i++) {
 		const struct model_peer *p = &m->mergers[i];
+		uint64_t queries = series_now(&p->series, &p->names, "queries_running");
 		int col = canvas_text(
 			c, row, 1, STYLE_PLAIN, "merger %-27.27s ", p->endpoint);
 
 		if (p->answers)
 			canvas_text(c, row, col, STYLE_GOOD,
-				"running, %u nodes, %" PRIu64 " queries at work", p->nodes,
-				series_now(&p->series, &p->names, "queries_running"));
+				"running, %u node%s, %" PRIu64 " quer%s at work", p->nodes,
+				p->nodes == 1 ? "" : "s", queries,
+				queries == 1 ? "y" : "ies");
 		else
 			canvas_text(c, row, col, STYLE_BAD, "%s%s%s",
 				p->error[0] ? p->error : "asking ...",

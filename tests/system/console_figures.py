@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Is what the console shows what status says? Reads a screen (METRICS, PACKETS of the first link, or a node's
+detail) on standard input: each of its figures lies between those of a status before and one after.
+
+    console_figures.py metrics|packets|NODE BEFORE.json AFTER.json"""
+
+import json
+import re
+import sys
+
+METRICS = {
+    "Captured frames": "captured_packets",
+    "> Delivered": "sent_packets",
+    "> Cut (shorter than captured)": "cut",
+    "> Dropped by kernel": "dropped_kernel dropped_interface",
+    "> Dropped by packrack": "dropped_ring dropped_no_node dropped_send",
+    "> Dropped by nodes": "nodes.kernel_drops",
+    "> Missing at nodes": "nodes.missing",
+    "> Commands sent": "control_frames",
+    "> Commands received": "control_received",
+    "> Commands refused": "control_refused",
+    "> Timestamp frames sent": "log_frames",
+    "> Timestamp bytes sent": "log_bytes",
+    "> Data bytes sent": "data_bytes",
+}
+PACKETS = {
+    "Captured frames": "captured_packets",
+    "Captured bytes": "captured_bytes",
+    "> Sent frames": "sent_packets",
+    "> Sent bytes": "sent_bytes",
+    "> Cut": "cut",
+    "> Escaped": "escaped",
+    "> Runts": "runts",
+    "> Dropped: kernel": "dropped_kernel",
+    "> Dropped: interface": "dropped_interface",
+    "> Dropped: buffer full": "dropped_ring",
+    "> Dropped: no node": "dropped_no_node",
+    "> Dropped: sending failed": "dropped_send",
+    "Last number given (seq)": "last_seq",
+}
+NODE = {
+    "Free space:": "disk_free",
+    "Total space:": "disk_total",
+    "Data frames sent:": "frames_sent",
+    "Bytes sent:": "bytes_sent",
+    "Timestamp logs sent:": "logs_sent",
+    "Timestamp logs received:": "logs_received",
+    "Controls received:": "controls_received",
+    "Controls sent:": "controls_sent",
+    "Frames received:": "frames_received",
+    "Packets stored:": "packets_stored",
+    "Packets durable:": "packets_durable",
+    "Bytes stored:": "bytes_stored",
+    "Missing:": "missing",
+    "Dropped by its kernel:": "kernel_drops",
+    "Strays:": "stray",
+    "Duplicates:": "duplicate",
+    "Pending:": "pending",
+    "Logs asked again:": "logs_requested",
+    "Logs gone:": "logs_gone",
+    "Packets indexed:": "indexer.packets",
+    "Queries:": "indexer.queries",
+    "Queries running:": "indexer.queries_running",
+}
+
+
+def named(things, name):
+    return next(t for t in things if t["name"] == name)
+
+
+def value(status, which, path):
+    """What status has at PATH, a sum of names"""
+    d = status["dispatcher"]
+    if path.startswith("nodes."):
+        return sum(n[path[6:]] for n in d["nodes"])
+    if path.startswith("indexer."):
+        return named(status["nodes"], which)[path[8:]]
+    place = d if which == "metrics" else d["links"][0] if which == "packets" else named(d["nodes"], which)
+    return sum(place[name] for name in path.split())
+
+
+def shown(screen, label):
+    """The last figure of LABEL's row: CUMULATIVE on METRICS and PACKETS; of a pair (1.2 MiB (1234)) the exact one"""
+    after = re.search(r"(?:^|[^>] )" + re.escape(label) + r" +(.*)", screen, re.M)
+    if not after:
+        return None
+    if label.endswith(":"):
+        exact = re.match(r"[\d.]+ \w+ \((\d+)\)|(\d+)", after[1])
+        return exact and int(exact[1] or exact[2])
+    return int(after[1].split()[-1])
+
+
+def main():
+    which, *files = sys.argv[1:]
+    screen = sys.stdin.read()
+    before, after = (json.load(open(f)) for f in files)
+    wrong = 0
+    for label, path in {"metrics": METRICS, "packets": PACKETS}.get(which, NODE).items():
+        low, high = sorted((value(before, which, path), value(after, which, path)))
+        got = shown(screen, label)
+        if got is None or not low <= got <= high:
+            print(f"{which}, {label} {got} on the screen, {low} to {high} in status")
+            wrong += 1
+    sys.exit(1 if wrong else 0)
+
+
+main()
