@@ -125,7 +125,7 @@ list_interfaces(const struct extcap_args *a)
 	Packrack__Envelope *reply = ask_status(a);
 
 	printf("extcap {version=" PACKRACK_VERSION
-	       "}{help=https://man7.org/linux/man-pages/man4/extcap.4.html}\n"
+	       "}{help=https://www.wireshark.org/docs/man-pages/extcap.html}\n"
 	       "interface {value=" INTERFACE "}{display=packrack: all links}\n");
 	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
 		if (!is_first(reply->status, i))

@@ -224,6 +224,13 @@ cmd_node(int argc, char **argv)
 		sizeof(commands) / sizeof(commands[0]), argc, argv);
 }
 
+static bool
+is_spread(const char *mode)
+{
+	return !strcmp(mode, "round-robin") || !strcmp(mode, "weighted") ||
+	       !strcmp(mode, "flow");
+}
+
 /* "packrack capture start|stop|spread MODE"; argv[0] is the verb. */
 static int
 capture_command(int argc, char **argv)
@@ -240,7 +247,8 @@ capture_command(int argc, char **argv)
 
 	snprintf(name, sizeof(name), "packrack capture %s", argv[0]);
 	status = cli_parse(&p, &a, argc, argv, &operand);
-	if (status < 0 && operand + spread != argc) {
+	if (status < 0 &&
+		(operand + spread != argc || (spread && !is_spread(argv[operand])))) {
 		pr_error_set(&err,
 			spread ? "name the mode: round-robin, weighted or flow"
 			       : "unexpected '%s': there are only options, see --help",

@@ -39,6 +39,7 @@ bad "filter that does not compile" 2 prot "$PACKRACK" query --volume nowhere.vol
 bad "interface that is not there" 1 nope "$DISPATCHER" --in nope0 --out nope1 --manage ipc://m.sock
 bad "volume that is not there" 1 nowhere.vol "$PACKRACK" query --volume nowhere.vol
 bad "unknown spread" 2 spiral "$DISPATCHER" --in lo --out lo --spread spiral
+bad "to change to an unknown spread" 2 round-robin "$PACKRACK" capture spread spiral
 bad "unknown command" 2 frobnicate "$PACKRACK" frobnicate
 bad "bad time" 2 yesterdayish "$PACKRACK" query --since yesterdayish
 run_step "a bare rack" "$RACK" up --bare -n 1
