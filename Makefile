@@ -52,15 +52,15 @@ MODULES := base wire rpc streamfs dispatcher logger indexer merger cli console
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
-$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c,$$(wildcard $$($(1)_DIR)/*.c))) $$($(1)_GEN)
+lib$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c,$$(wildcard $$($(1)_DIR)/*.c))) $$($(1)_GEN)
 $(1)_LIB := $(BUILD)/lib$(1).a
-$(BUILD)/lib$(1).a: $$($(1)_OBJS)
+$(BUILD)/lib$(1).a: $$(lib$(1)_OBJS) $(BUILD)/lib$(1).members
 endef
 $(foreach m,$(MODULES),$(eval $(call module,$(m))))
 
 # A library by itself, without the rest of packrack: streamfs(3). build/include has its two headers.
-STREAMFS_BASE := $(addprefix $(BUILD)/proto/base/,error.o clock.o parse.o)
-$(BUILD)/libstreamfs.a: $(STREAMFS_BASE)
+libstreamfs_OBJS += $(addprefix $(BUILD)/proto/base/,error.o clock.o parse.o)
+$(BUILD)/libstreamfs.a: $(libstreamfs_OBJS)
 STREAMFS_HEADERS := streamfs.h proto/base/error.h
 $(BUILD)/include/streamfs.h: logger/streamfs/streamfs.h
 	$(Q)mkdir -p $(@D) && cp $< $@
@@ -114,7 +114,11 @@ $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
 $(BUILD)/%.a:
 	$(call say,AR,$@)
-	$(Q)mkdir -p $(@D) && rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+# Its members by name, written when they change: sources come and go that are older than the archive.
+$(BUILD)/%.members: FORCE
+	@mkdir -p $(@D) && printf '%s\n' $($(notdir $*)_OBJS) | cmp -s - $@ || printf '%s\n' $($(notdir $*)_OBJS) > $@
+FORCE:
 
 $(BUILD)/%.o: %.c
 	$(call say,CC,$<)
@@ -130,7 +134,7 @@ $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
 $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
-$(foreach m,rpc indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$($(m)_OBJS))) \
+$(foreach m,rpc indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
 $(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c
@@ -163,6 +167,8 @@ check-system: all $(TOOLS) $(EXAMPLES)
 	[ -z "$(ALONE)" ] || prove --timer $(ALONE) || rc=1; \
 	[ -z "$(BESIDE)" ] || prove --timer -j $(SYSTEM_JOBS) $(BESIDE) || rc=1; \
 	exit $$rc
+# What check runs, built only: with -j, where check itself does one thing after the other.
+check-build: all $(UNIT) $(TOOLS) $(EXAMPLES)
 check: all check-unit check-system
 
 -include tests/fuzz/fuzz.mk tests/soak.mk tests/system/soak.mk tests/bench/bench.mk scripts/lint.mk scripts/install.mk
@@ -170,6 +176,7 @@ check: all check-unit check-system
 clean:
 	rm -rf build
 
-.PHONY: all check check-unit check-system lint fuzz bench clean install
-.SECONDARY:
+.PHONY: all check check-build check-unit check-system lint fuzz bench clean install
+# objects of a unit test: kept
+.SECONDARY: $(addsuffix .o,$(UNIT))
 -include $(shell find $(BUILD) -name deb -prune -o -type f -name '*.d' -print 2>/dev/null)

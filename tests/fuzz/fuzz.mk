@@ -9,11 +9,11 @@ FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
 FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
-	logger/streamfs/*.c indexer/program*.c indexer/keys.c indexer/signature.c indexer/level[12].c indexer/level2_write.c \
+	logger/streamfs/*.c indexer/program*.c $(addprefix indexer/,fields.c keys.c kinds.c level1.c level2.c level2_write.c signature.c) \
 	$(addprefix proto/rpc/,keys.c enrolled.c enrol.c roles.c) $(wildcard merger/completeness*.c) \
 	$(addprefix merger/,summaries.c summaries_bodies.c route.c route_tell.c lookups.c clusters.c duty.c) \
 	$(addprefix logger/,import.c trace_watch.c monitor.c append.c indexes.c journal.c marks.c pcap_linktype.c)))
-FUZZ_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
+libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(addprefix $(BUILD)/tests/fuzz/,make_corpus.o corpus_summaries.o corpus_keys.o)
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
 # One build both for the sanitizers and for the count of lines reached.
@@ -27,8 +27,7 @@ $(FUZZ_DIR)/%.o: %.c | $(BUILD)/proto/rpc/packrack.pb-c.h
 $(FUZZ_DIR)/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 	$(call say,FUZZCC,$<)
 	$(Q)mkdir -p $(@D) && $(FUZZ_CC) $(CPPFLAGS) $(FUZZ_CFLAGS) -w -c -o $@ $<
-$(FUZZ_DIR)/libfuzzed.a: $(FUZZ_OBJS)
-	$(Q)rm -f $@ && ar rcs $@ $^
+$(FUZZ_DIR)/libfuzzed.a: $(libfuzzed_OBJS) $(FUZZ_DIR)/libfuzzed.members
 $(FUZZ_BINS): $(FUZZ_DIR)/fuzz_%: $(FUZZ_DIR)/tests/fuzz/fuzz_%.o $(FUZZ_DIR)/libfuzzed.a
 	$(call say,LD,$@)
 	$(Q)$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -fprofile-instr-generate -o $@ $^ $(PKG_LIBS)
@@ -51,6 +50,9 @@ endif
 # the fuzzers bring sanitizers of their own
 ifeq ($(SAN),)
 check: check-fuzz
+ifneq ($(FUZZ_CC),)
+check-build: $(FUZZ_BINS) $(BUILD)/tests/fuzz/make_corpus
+endif
 endif
 .PHONY: check-fuzz
 -include $(shell find $(FUZZ_DIR) -name '*.d' 2>/dev/null)
