@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "indexer/signature.h"
+#include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
 
 /*
@@ -16,21 +17,21 @@
  * keys of one record of level 1, either sides in one (pr_key_either), without FLOW.
  * One record of stream "index.N". Little-endian:
  *
- *    0 magic u32 "PIX2"    4 version u16 (1)     6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX2"    4 version u16 (2)     6 link u16        8 first sequence u64
  *   16 segments u32       20 columns u16        22 stride u16     24 pages u32
  *   28 reserved u32 = 0   32 check u64 of bytes 0..31 and of the table
  *   40 the table: for each column its check u64 (pr_level2_check), segments u32, reserved u32 = 0
  * zeros up to `lead`, then the pages. A page: its check u64, seeded with the head's check and its
  * number, 8 reserved bytes, then slices of `stride` bytes, as many as fit: slice i has bit i of each
  * column's signature, from the least significant bit of the first byte on.
- * lead is the first of 4000, 8096 behind the table: as a record's header takes 96 bytes, and records of
- * this kind begin at a sector (sfs_reserve), a page is one sector.
+ * lead is the first of 4032, 8128 behind the table: as these records are reserved, and their bodies begin
+ * SFS_RESERVED_HEADER bytes behind a sector, a page is one sector.
  */
 #define PR_LEVEL2_MAGIC 0x32584950u
-#define PR_LEVEL2_VERSION 1
+#define PR_LEVEL2_VERSION 2
 #define PR_LEVEL2_COLUMNS_MAX 480
 #define PR_LEVEL2_COLUMNS_MIN 16 /* fewer are not worth it */
-#define PR_LEVEL2_HEAD_MAX 8096
+#define PR_LEVEL2_HEAD_MAX (8192 - SFS_RESERVED_HEADER)
 #define PR_LEVEL2_VECTOR (PR_LEVEL2_COLUMNS_MAX / 8) /* bytes: a bit a column */
 
 /* Which segments: over (sequence, proof) of each in turn, from 0. */

@@ -12,7 +12,7 @@
 #define CHECKED 32
 #define COLUMN 16
 #define PAGE_HEADER 16
-#define FIRST_LEAD 4000
+#define FIRST_LEAD (4096 - SFS_RESERVED_HEADER)
 
 static inline uint32_t
 lead_of(unsigned columns)

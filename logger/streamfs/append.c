@@ -6,7 +6,7 @@
 size_t
 sfs_record_max(const struct sfs *sfs)
 {
-	return sfs->root.block_size - SFS_BLOCK_HEADER - SFS_RECORD_HEADER;
+	return sfs->root.block_size - SFS_BLOCK_HEADER - SFS_RECORD_WIDE;
 }
 
 static int
@@ -35,31 +35,44 @@ roll(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	return sfs_block_begin(sfs, stream, err);
 }
 
+static uint32_t
+part_of(const struct sfs *sfs, uint64_t start)
+{
+	return (uint32_t)(start / (sfs->root.block_size / SFS_WIDE_PARTS));
+}
+
 /*
- * Makes the stream's tail a block in a slot, with room for the record at its fill. align: what is
- * there may have to be flushed while the record is made, so the record starts a sector.
+ * Makes the stream's tail a block in a slot, with room for the record at its fill. reserve: what is
+ * there may have to be flushed while the record is made, so the record starts a sector; and what its
+ * header must hold is not known yet.
  */
 static int
-prepare(struct sfs *sfs, uint32_t stream, size_t length, bool align, struct pr_error *err)
+prepare(struct sfs *sfs, uint32_t stream, size_t length, bool reserve, bool narrow,
+	struct pr_error *err)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	int rc = SFS_OK;
 	sfs_lose_blocks(sfs);
 	/* pads the tails: before this one is measured, never after */
 	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
-		sfs_flush_start(sfs, true);
+		sfs_flush_start(sfs, SFS_FLUSH_FULL, true);
 	uint64_t start = tail->fill;
-	if (align && tail->waiting > 0)
+	if (reserve && tail->waiting > 0)
 		start = sfs_sector_up(start);
 	tail->reserved = true;
+	uint32_t header = narrow && part_of(sfs, start) == tail->part ? SFS_RECORD_HEADER
+								      : SFS_RECORD_WIDE;
 	if (tail->block == SFS_NONE ||
-		start + sfs_record_span(length) > sfs->root.block_size) {
+		start + sfs_record_span(header, length) > sfs->root.block_size) {
 		rc = roll(sfs, stream, err);
+		header = SFS_RECORD_WIDE;
 	} else if (start > tail->fill) {
 		memset(sfs_shm_data(&sfs->shm, tail->slot) + tail->fill, 0,
 			start - tail->fill);
 		tail->fill = (uint32_t)start;
+		tail->partial = 0;
 	}
+	tail->header = header;
 	if (rc == SFS_OK && tail->slot == SFS_NONE)
 		rc = sfs_slot_attach(sfs, stream, err);
 	tail->reserved = rc == SFS_OK;
@@ -73,26 +86,30 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	struct sfs_stream *s = &sfs->table.stream[stream];
+	const struct sfs_entry *e = &sfs->table.entry[tail->block];
 	uint8_t *record = sfs_shm_data(&sfs->shm, tail->slot) + tail->fill;
-	uint32_t span = (uint32_t)sfs_record_span(length);
+	uint32_t start = tail->fill;
+	uint32_t span = (uint32_t)sfs_record_span(tail->header, length);
 	struct sfs_record_header h = {
 		.stream = stream,
 		.permission = s->permission,
 		.block = tail->block,
-		.generation = sfs->table.entry[tail->block].generation,
+		.generation = e->generation,
 		.sequence = s->last_sequence + 1,
+		.index = e->records,
+		.size = tail->header,
 		.min_time = min_time,
 		.max_time = max_time,
 		.length = (uint32_t)length,
-		.offset = tail->fill,
+		.offset = start,
 	};
-	memset(record + SFS_RECORD_HEADER + length, 0, span - SFS_RECORD_HEADER - length);
+	memset(record + tail->header + length, 0, span - tail->header - length);
 	if (body)
 		sfs_record_put(&sfs->key, &h, body, record);
 	else
 		sfs_record_encode(&sfs->key, &h, record);
 	tail->fill += span;
-	tail->waiting++;
+	tail->part = part_of(sfs, start);
 	tail->reserved = false;
 	sfs->w->dirty = true;
 	sfs->w->slot[tail->slot].used = ++sfs->w->clock;
@@ -100,6 +117,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	sfs_table_record(&sfs->table, tail->block, tail->fill, min_time, max_time);
 	if (handle)
 		sfs_handle_make(&sfs->key, &h, handle);
+	sfs_tail_grown(sfs, stream, start, tail->fill);
 }
 
 int
@@ -108,7 +126,10 @@ sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 {
 	int rc = check_stream(sfs, stream, length, err);
 	if (rc == SFS_OK)
-		rc = prepare(sfs, (uint32_t)stream, length, false, err);
+		rc = prepare(sfs, (uint32_t)stream, length, false,
+			sfs_record_narrow(
+				sfs->table.stream[stream].permission, min_time, max_time),
+			err);
 	if (rc != SFS_OK)
 		return rc;
 	finish(sfs, (uint32_t)stream, min_time, max_time, body, length, handle);
@@ -119,11 +140,11 @@ void *
 sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err)
 {
 	if (check_stream(sfs, stream, length, err) != SFS_OK ||
-		prepare(sfs, (uint32_t)stream, length, true, err) != SFS_OK)
+		prepare(sfs, (uint32_t)stream, length, true, false, err) != SFS_OK)
 		return NULL;
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	tail->reserve_room = length;
-	return sfs_shm_data(&sfs->shm, tail->slot) + tail->fill + SFS_RECORD_HEADER;
+	return sfs_shm_data(&sfs->shm, tail->slot) + tail->fill + tail->header;
 }
 
 int
@@ -150,7 +171,7 @@ sfs_flush(struct sfs *sfs, struct pr_error *err)
 	sfs_retry_failed(sfs);
 	if (sfs_flush_finish(sfs, err) < 0 && sfs->w->state != SFS_IDLE)
 		return SFS_ERROR;
-	sfs_flush_start(sfs, false);
+	sfs_flush_start(sfs, SFS_FLUSH_ALL, false);
 	return sfs_flush_finish(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
 }
 
@@ -171,12 +192,13 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 		sfs_retry_failed(sfs);
 		sfs_pump(sfs, false);
 	}
-	int64_t interval =
-		w->suspended && w->flush_interval < RETRY ? RETRY : w->flush_interval;
+	/* a record waits for the second of them at most */
+	int64_t interval = w->flush_interval / 2;
+	if (w->suspended && interval < RETRY)
+		interval = RETRY;
 	if (w->state == SFS_IDLE && (w->dirty || w->checkpoint_wanted) &&
-		now_mono - w->last_flush >= interval) {
-		sfs_flush_start(sfs, false);
-	}
+		now_mono - w->last_flush >= interval)
+		sfs_flush_start(sfs, SFS_FLUSH_AGED, false);
 	if (w->suspended)
 		return pr_error_set(err, "%s", w->error.text), SFS_ERROR;
 	return SFS_OK;

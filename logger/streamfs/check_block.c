@@ -134,8 +134,8 @@ static void
 check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 	const struct sfs_record_header *h)
 {
-	uint32_t body_end = h->offset + SFS_RECORD_HEADER + h->length;
-	uint32_t end = h->offset + (uint32_t)sfs_record_span(h->length);
+	uint32_t body_end = h->offset + h->size + h->length;
+	uint32_t end = h->offset + (uint32_t)sfs_record_span(h->size, h->length);
 	if (!sfs_check_zero(c->buf, pos, h->offset))
 		found(c, p, SFS_FAULT_PADDING, pos, h->offset,
 			"the bytes before the record are not zero");
@@ -152,7 +152,7 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 static uint32_t
 check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
-	struct sfs_scan scan = {&c->sfs->key, c->buf, p->block, e->generation, p->s->id};
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, p->block, e);
 	uint64_t sequence = e->first_sequence, end = sequence + e->records;
 	uint32_t pos = SFS_BLOCK_HEADER;
 	struct sfs_record_header h;
@@ -163,7 +163,7 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 			check_padding(c, p, pos, &h);
 			c->records++;
 			sequence++;
-			pos = h.offset + (uint32_t)sfs_record_span(h.length);
+			pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
 			continue;
 		}
 		if (sfs_check_gone(c, p->block, e->generation))
@@ -213,7 +213,7 @@ check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e
 static bool
 cut_off(const struct sfs_check *c, uint32_t pos)
 {
-	return pos + 4 <= c->sfs->root.block_size && memcmp(c->buf + pos, "SFSR", 4) == 0;
+	return pos + 8 <= c->sfs->root.block_size && sfs_record_begins(c->buf + pos);
 }
 
 void

@@ -11,6 +11,37 @@ struct gap {
 	uint64_t block, generation; /* where they lay, as far as known */
 };
 
+static bool
+in_gap(const struct gap *g, const struct sfs_record_header *h)
+{
+	return h->stream == g->s->id && h->sequence >= g->first && h->sequence <= g->last;
+}
+
+/* The good records of the gap in a life of the block that a wide header has told of. */
+static bool
+scan_life(struct sfs_check *c, const struct gap *g, const struct sfs_record_header *wide,
+	struct sfs_record_header *first, uint64_t *last)
+{
+	uint32_t size = c->sfs->root.block_size;
+	const struct sfs_entry life = {.generation = wide->generation,
+		.first_sequence = wide->sequence - wide->index,
+		.stream = (uint16_t)wide->stream};
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, wide->block, &life);
+	struct sfs_record_header h;
+	uint64_t sequence = g->first;
+	uint32_t pos = SFS_BLOCK_HEADER;
+	bool any = false;
+	while (sfs_scan_resync(&scan, pos, size, sequence, &h) && in_gap(g, &h)) {
+		if (!any)
+			*first = h;
+		any = true;
+		*last = h.sequence;
+		sequence = h.sequence + 1;
+		pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+	}
+	return any;
+}
+
 /* The first good record of the gap in the block's bytes, wherever; also the last one. */
 static bool
 scan_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
@@ -18,24 +49,17 @@ scan_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 {
 	uint32_t size = c->sfs->root.block_size;
 	struct sfs_record_header h;
-	bool any = false;
-	for (uint32_t pos = SFS_BLOCK_HEADER; pos + SFS_RECORD_HEADER <= size;) {
-		if (!sfs_record_peek(&c->sfs->key, c->buf + pos, &h) || h.block != block ||
-			h.offset != pos || h.stream != g->s->id || h.sequence < g->first ||
-			h.sequence > g->last ||
-			(any && h.generation != first->generation) ||
-			sfs_record_decode(&c->sfs->key, c->buf + pos, size - pos, &h) !=
-				SFS_RECORD_GOOD) {
-			pos += 8;
+	uint64_t tried = 0; /* generation */
+	for (uint32_t pos = SFS_BLOCK_HEADER; pos + SFS_RECORD_WIDE <= size; pos += 8) {
+		if (!sfs_record_identify(
+			    &c->sfs->key, block, pos, c->buf + pos, size - pos, &h) ||
+			!in_gap(g, &h) || h.generation == tried)
 			continue;
-		}
-		if (!any)
-			*first = h;
-		any = true;
-		*last = h.sequence;
-		pos += (uint32_t)sfs_record_span(h.length);
+		if (scan_life(c, g, &h, first, last))
+			return true;
+		tried = h.generation;
 	}
-	return any;
+	return false;
 }
 
 static bool
@@ -59,7 +83,7 @@ is_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 
 static void
 orphan_found(struct sfs_check *c, const struct gap *g, uint32_t block,
-	const struct sfs_record_header *first, uint64_t from)
+	const struct sfs_record_header *first)
 {
 	struct sfs_finding f = sfs_check_at(c, SFS_FAULT_HEADER, block, 0,
 		"the block header and the first record are damaged: no reader finds the "
@@ -72,7 +96,7 @@ orphan_found(struct sfs_check *c, const struct gap *g, uint32_t block,
 		.flags = SFS_REPAIR_KEPT,
 		.block = block,
 		.generation = first->generation,
-		.first_sequence = from,
+		.first_sequence = first->sequence - first->index,
 		.end = SFS_BLOCK_HEADER,
 	};
 	sfs_check_found(c, &f);
@@ -108,7 +132,7 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 		}
 		if (block == SFS_NONE)
 			return any;
-		orphan_found(c, g, block, &best_first, from);
+		orphan_found(c, g, block, &best_first);
 		any = true;
 		from = best_last + 1;
 		if (from > g->last)

@@ -53,7 +53,7 @@ sfs_cursor_open(
 	}
 	c->block = (uint32_t)after->block;
 	c->generation = after->generation;
-	c->offset = after->offset + (uint32_t)sfs_record_span(after->length);
+	c->offset = after->offset + (uint32_t)sfs_record_span(after->header, after->length);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
 	return c;
@@ -160,9 +160,9 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 }
 
 static enum sfs_record_state
-look(struct sfs_cursor *c, struct sfs_record_header *h)
+look(struct sfs_cursor *c, const struct sfs_entry *e, struct sfs_record_header *h)
 {
-	struct sfs_scan scan = {&c->sfs->key, c->buf, c->block, c->generation, c->stream};
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
 	if (c->have_generation != c->generation || c->offset < c->have_from ||
 		c->offset >= c->have)
 		return SFS_RECORD_NONE;
@@ -194,7 +194,7 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 static int
 skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
-	struct sfs_scan scan = {&c->sfs->key, c->buf, c->block, c->generation, c->stream};
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
 	struct sfs_record_header h;
 	uint64_t from = c->sequence, end = e->first_sequence + e->records;
 	uint32_t at = c->offset;
@@ -215,12 +215,12 @@ static int
 give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record *out,
 	struct pr_error *err)
 {
-	c->offset = h->offset + (uint32_t)sfs_record_span(h->length);
+	c->offset = h->offset + (uint32_t)sfs_record_span(h->size, h->length);
 	c->sequence = h->sequence + 1;
 	if (!sfs_permitted(c->sfs, h->permission))
 		return pr_error_set(err, "the record's permission is %#x", h->permission),
 		       SFS_DENIED;
-	sfs_record_out(c->sfs, h, c->buf + h->offset + SFS_RECORD_HEADER, out);
+	sfs_record_out(c->sfs, h, c->buf + h->offset + h->size, out);
 	return 1;
 }
 
@@ -230,13 +230,13 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 	struct pr_error *err)
 {
 	struct sfs_record_header h;
-	if (look(c, &h) == SFS_RECORD_GOOD)
+	if (look(c, e, &h) == SFS_RECORD_GOOD)
 		return give(c, &h, out, err);
 	for (int tries = 0; tries < 2; tries++) {
 		int rc = fill(c, e, err);
 		if (rc != SFS_OK)
 			return rc;
-		if (look(c, &h) == SFS_RECORD_GOOD)
+		if (look(c, e, &h) == SFS_RECORD_GOOD)
 			return give(c, &h, out, err);
 		if (!sfs_view_entry(c->sfs, c->block, e) ||
 			e->generation != c->generation ||

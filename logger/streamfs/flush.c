@@ -83,24 +83,84 @@ write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 }
 
 /*
- * What a stream's open block holds goes to the device, padded to the sector. False: the device takes
- * nothing, the records stay waiting.
+ * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to the
+ * sector. False: the device takes nothing, the records stay waiting.
  */
-bool
-sfs_tail_submit(struct sfs *sfs, uint32_t stream)
+static bool
+submit_tail(struct sfs *sfs, uint32_t stream, bool pad)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	if (tail->block == SFS_NONE || tail->waiting == 0 || tail->slot == SFS_NONE)
 		return true;
+	uint32_t from = tail->submitted, full = tail->fill & ~(SFS_SECTOR - 1);
+	uint32_t end = pad ? (uint32_t)sfs_sector_up(tail->fill) : full;
+	if (end == from)
+		return true;
 	if (!request_free(sfs))
 		return false;
 	uint8_t *data = sfs_shm_data(&sfs->shm, tail->slot);
-	uint32_t end = (uint32_t)sfs_sector_up(tail->fill), from = tail->submitted;
-	memset(data + tail->fill, 0, end - tail->fill);
-	tail->fill = tail->submitted = end;
-	tail->waiting = 0;
+	if (pad) {
+		memset(data + tail->fill, 0, end - tail->fill);
+		tail->fill = end;
+		tail->partial = 0;
+	}
+	tail->submitted = end;
+	tail->waiting = tail->partial;
 	write_submit(sfs, tail->block, from, end, data + from, tail->slot);
 	return true;
+}
+
+bool
+sfs_tail_submit(struct sfs *sfs, uint32_t stream)
+{
+	return submit_tail(sfs, stream, true);
+}
+
+/* So the device has work between flushes, whatever a block's size. */
+static uint32_t
+worth_writing(const struct sfs *sfs)
+{
+	uint32_t half = sfs->root.block_size / 2;
+	return half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT;
+}
+
+void
+sfs_tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint32_t full = end & ~(SFS_SECTOR - 1);
+	tail->waiting++;
+	if (full == end)
+		tail->partial = 0;
+	else
+		tail->partial = full >= start ? 1 : tail->partial + 1;
+	/* should no request be free, the next flush takes it */
+	if (full >= tail->submitted + worth_writing(sfs))
+		submit_tail(sfs, stream, false);
+}
+
+/* By a flush: does the sector that is not full go along? */
+static bool
+to_be_padded(const struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
+{
+	const struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint64_t full = sfs->table.stream[stream].last_sequence - tail->partial;
+	if (kind == SFS_FLUSH_AGED)
+		return full < tail->aged;
+	return kind == SFS_FLUSH_ALL || tail->submitted == 0;
+}
+
+/* Gives the device what the flush wants of the stream, and notes what is durable with it. */
+static void
+flush_tail(struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint64_t last = sfs->table.stream[stream].last_sequence;
+	bool good = submit_tail(sfs, stream, to_be_padded(sfs, stream, kind));
+	tail->target = good ? last - tail->waiting : 0;
+	if (kind != SFS_FLUSH_FULL)
+		tail->aged = last;
+	sfs->w->dirty = sfs->w->dirty || tail->waiting > 0;
 }
 
 bool
@@ -139,19 +199,16 @@ submit_syncs(struct sfs *sfs, enum sfs_flush_state state)
 }
 
 void
-sfs_flush_start(struct sfs *sfs, bool checkpoint)
+sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 {
 	struct sfs_writer *w = sfs->w;
 	if (w->state != SFS_IDLE)
 		return;
 	w->dirty = false;
-	w->last_flush = w->last_tick;
-	for (uint32_t i = 0; i < sfs->table.streams; i++) {
-		sfs_tail_submit(sfs, i);
-		w->dirty = w->dirty || w->tail[i].waiting > 0;
-		w->tail[i].target =
-			w->tail[i].waiting ? 0 : sfs->table.stream[i].last_sequence;
-	}
+	if (kind != SFS_FLUSH_FULL)
+		w->last_flush = w->last_tick;
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		flush_tail(sfs, i, kind);
 	w->checkpoint = checkpoint || w->checkpoint_wanted;
 	w->checkpoint_wanted = false;
 	w->flush_position = sfs_frontier_position(&w->frontier);

@@ -10,7 +10,7 @@
 #include "proto/base/error.h"
 
 /*
- * The on-disk format, version 1 (Hyperion, section 4.4: record, block, block map, root). All fields
+ * The on-disk format, version 2 (Hyperion, section 4.4: record, block, block map, root). All fields
  * are little-endian; reserved ones are zero. Offsets are in bytes.
  *
  * DEVICE   0 root copy A   SFS_ROOT_BYTES root copy B   data_start (2 x SFS_ROOT_BYTES rounded up to
@@ -69,18 +69,16 @@
  * say: all live blocks of the intervals whose map is not younger than they, and blocks that their map
  * calls open. Without them the blocks' headers say it, one read each.
  *
- * BLOCK HEADER (256), at the block's start; written once, with the block's first flush
+ * BLOCK HEADER (192), at the block's start; written once, with the block's first flush
  *     0 magic u32 "SFSB"           4 version u16            6 reserved u16
- *     8 hash 16: keyed, of bytes 24 .. 256
+ *     8 hash 16: keyed, of bytes 24 .. 192
  *    24 kind u32 (1 data, 2 map)  28 stream u32            32 permission u32  36 header bytes u32
  *    40 block u64                 48 generation u64        56 ordinal u64 (in its stream, from 0)
  *    64 first sequence u64        72 durable sequence u64 of the stream, when written
- *    80 evicted until i64, and    88 oldest generation u64 of the stream, when written
- *    96 previous block u64       104 its generation u64   112 min i64  120 max i64
- *   128 its records u32          132 its end u32  (previous of the stream; generation 0: none)
- *   136 stream name 48
- *   184 entries u32              188 late entries u32     192 hash of the entries 16  (maps only)
- *   208 reserved 48
+ *    80 previous block u64        88 its generation u64    96 min i64  104 max i64
+ *   112 its records u32          116 its end u32  (previous of the stream; generation 0: none)
+ *   120 stream name 48
+ *   168 entries u32              172 late entries u32     176 hash of the entries 16  (maps only)
  *
  * BLOCK MAP: a block header of kind 2 in every block b with b % interval == interval - 1, written
  * when the frontier has come by all the blocks of the interval before it: then entries (64 bytes
@@ -89,12 +87,19 @@
  *     0 stream u32   4 flags u32 (1: open, more may follow)   8 block u64   16 generation u64
  *    24 first sequence u64  32 ordinal u64  40 records u32  44 end u32  48 min i64  56 max i64
  *
- * RECORD HEADER (96), at a multiple of 8, or where a flush ended at the next multiple of 4096
- *     0 magic u32 "SFSR"           4 check u32: keyed, of bytes 8 .. 96
- *     8 hash 16: keyed, of bytes 24 .. 96 and the body
- *    24 stream u32   28 permission u32   32 block u64   40 generation u64   48 sequence u64
- *    56 min time i64  64 max time i64    72 body length u32   76 offset in the block u32
- *    80 flags u32    84 reserved u32     88 reserved u64
+ * RECORD HEADER (32, or a wide one: 64), at a multiple of 8, or where a flush ended at the next multiple
+ * of 4096; the body comes right behind. What its place says is not written, but hashed with it: block,
+ * generation, stream, the block's first sequence, and the offset.
+ *     0 check u32: keyed, of the place and bytes 4 .. 32 or 64
+ *     4 body length u24            7 mark u8: 'R', or 'W': wide
+ *     8 hash 8: keyed, of the place, bytes 4 .. 8 and 16 .. 32 or 64, and the keyed hash of the body
+ *    16 index u32: sequence - the block's first   20 span u32: max time - min time; 0 in a wide one
+ *    24 min time i64
+ * and in a wide one, which alone says whose it is, should the block's header be damaged:
+ *    32 generation u64   40 the block's first sequence u64   48 max time i64
+ *    56 stream u32       60 permission u32 (0 in the others)
+ * Wide is the first that begins in each sixteenth of a block, whatever was reserved, and what does not
+ * fit the others.
  *
  * Generations number the blocks of a volume in the order in which they are begun; none is used
  * twice, also not by blocks that a crash has lost (generation limit). Nothing is written over a
@@ -106,13 +111,15 @@
  * and handles made up by someone who cannot read the volume; it is no MAC against a person who can
  * choose bodies and see hashes. Hash kind leaves room for one.
  */
-#define SFS_VERSION 1
+#define SFS_VERSION 2
 #define SFS_SECTOR 4096u /* unit of writing; nothing durable shares one with later bytes */
 #define SFS_ROOT_BYTES (256u * 1024)
 #define SFS_ROOT_HEADER 4096u
 #define SFS_STREAM_BYTES 192u
-#define SFS_BLOCK_HEADER 256u
-#define SFS_RECORD_HEADER 96u
+#define SFS_BLOCK_HEADER 192u
+#define SFS_RECORD_HEADER 32u
+#define SFS_RECORD_WIDE 64u
+#define SFS_WIDE_PARTS 16u /* of a block: each has a wide header */
 #ifndef SFS_MAP_INTERVAL /* the fuzzed build has maps in small volumes */
 #define SFS_MAP_INTERVAL 256u
 #endif
@@ -146,9 +153,6 @@ struct sfs_key {
 };
 void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
 void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
-/* Of two stretches as if they were one. */
-void sfs_hash_joined(const struct sfs_key *key, const void *head, size_t head_len,
-	const void *body, size_t len, uint8_t out[16]);
 uint32_t sfs_hash_check(const struct sfs_key *key, const void *data, size_t len);
 
 /*
@@ -222,8 +226,6 @@ void sfs_root_listed(
 struct sfs_block_header {
 	uint32_t kind, stream, permission;
 	uint64_t block, generation, ordinal, first_sequence, durable_sequence;
-	int64_t evicted_until;
-	uint64_t oldest_generation;
 	uint64_t prev_block, prev_generation;
 	int64_t prev_min, prev_max;
 	uint32_t prev_records, prev_end;
@@ -246,35 +248,54 @@ struct sfs_map_entry {
 void sfs_map_entry_encode(const struct sfs_map_entry *entry, uint8_t buf[SFS_MAP_ENTRY]);
 void sfs_map_entry_decode(const uint8_t buf[SFS_MAP_ENTRY], struct sfs_map_entry *out);
 
+/* Where a record lies, and in whose block: each of it is proven with the record. */
+struct sfs_place {
+	uint64_t block, generation, first_sequence;
+	uint32_t stream, offset;
+};
 struct sfs_record_header {
-	uint32_t stream, permission;
 	uint64_t block, generation, sequence;
 	int64_t min_time, max_time;
-	uint32_t length, offset;
-	uint8_t hash[16];
+	uint32_t stream, permission, length, offset;
+	uint32_t index; /* in its block, from 0 */
+	uint32_t size; /* of the header: SFS_RECORD_HEADER, or SFS_RECORD_WIDE */
+	uint8_t hash[8];
 };
-/* Writes the header before the body, which lies at p + SFS_RECORD_HEADER; fills header->hash. */
+/* Does it fit a header that is not wide? */
+static inline bool
+sfs_record_narrow(uint32_t permission, int64_t min_time, int64_t max_time)
+{
+	return permission == 0 && (uint64_t)max_time - (uint64_t)min_time <= UINT32_MAX;
+}
+/* Writes the header before the body, which lies at p + header->size; fills header->hash. */
 void sfs_record_encode(
 	const struct sfs_key *key, struct sfs_record_header *header, uint8_t *p);
 /* The same, and puts the body there. */
 void sfs_record_put(const struct sfs_key *key, struct sfs_record_header *header,
 	const void *body, uint8_t *p);
+/* Makes check and hash of what lies at p fit the rest of it. */
+void sfs_record_seal(const struct sfs_key *key, const struct sfs_place *place, uint8_t *p);
 enum sfs_record_state {
 	SFS_RECORD_GOOD,
-	SFS_RECORD_NONE, /* no record header here, or a damaged one */
-	SFS_RECORD_BAD, /* a header of this volume, but its body is damaged */
+	SFS_RECORD_NONE, /* no record header of this place here, or a damaged one */
+	SFS_RECORD_BAD, /* a header of this place, but its body is damaged */
 };
-/* The header alone, whatever became of the body: keyed check, 32 bits. */
-bool sfs_record_peek(const struct sfs_key *key, const uint8_t p[SFS_RECORD_HEADER],
+/* The header alone, whatever became of the body: keyed check, 32 bits. room: bytes there are at p. */
+bool sfs_record_peek(const struct sfs_key *key, const struct sfs_place *place,
+	const uint8_t *p, size_t room, struct sfs_record_header *out);
+/* The same of a wide one, whose generation, stream and sequence are not known. */
+bool sfs_record_identify(const struct sfs_key *key, uint64_t block, uint32_t offset,
+	const uint8_t *p, size_t room, struct sfs_record_header *out);
+enum sfs_record_state sfs_record_decode(const struct sfs_key *key,
+	const struct sfs_place *place, const uint8_t *p, size_t room,
 	struct sfs_record_header *out);
-/* room: bytes there are at p, header included. */
-enum sfs_record_state sfs_record_decode(const struct sfs_key *key, const uint8_t *p,
-	size_t room, struct sfs_record_header *out);
-/* What a record takes in its block. */
+/* Is it a header's beginning, by its mark? Of the 8 bytes at p, which no torn write parts. */
+bool sfs_record_begins(const uint8_t p[8]);
+/* What a record takes in its block. header: its size. */
 static inline uint64_t
-sfs_record_span(uint64_t length)
+sfs_record_span(uint32_t header, uint64_t length)
 {
-	return (SFS_RECORD_HEADER + length + 7) & ~UINT64_C(7);
+	return (header + length + 7) & ~UINT64_C(7);
 }
 static inline uint64_t
 sfs_sector_up(uint64_t n)

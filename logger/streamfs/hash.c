@@ -40,19 +40,6 @@ sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16
 	memcpy(out, text.digest, 16);
 }
 
-void
-sfs_hash_joined(const struct sfs_key *key, const void *head, size_t head_len,
-	const void *body, size_t len, uint8_t out[16])
-{
-	XXH3_state_t state;
-	XXH128_canonical_t text;
-	XXH3_128bits_reset_withSecret(&state, key->secret, sizeof(key->secret));
-	XXH3_128bits_update(&state, head, head_len);
-	XXH3_128bits_update(&state, body, len);
-	XXH128_canonicalFromHash(&text, XXH3_128bits_digest(&state));
-	memcpy(out, text.digest, 16);
-}
-
 uint32_t
 sfs_hash_check(const struct sfs_key *key, const void *data, size_t len)
 {
@@ -68,7 +55,8 @@ sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES]
 	sfs_put64(&p, handle->block);
 	sfs_put32(&p, handle->offset);
 	sfs_put32(&p, handle->length);
-	sfs_put32(&p, handle->stream);
+	sfs_put16(&p, handle->stream);
+	sfs_put16(&p, handle->header);
 	sfs_put32(&p, handle->check);
 	sfs_put64(&p, handle->proof);
 }
@@ -81,7 +69,8 @@ sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out)
 	out->block = sfs_get64(&p);
 	out->offset = sfs_get32(&p);
 	out->length = sfs_get32(&p);
-	out->stream = sfs_get32(&p);
+	out->stream = sfs_get16(&p);
+	out->header = sfs_get16(&p);
 	out->check = sfs_get32(&p);
 	out->proof = sfs_get64(&p);
 }
@@ -146,7 +135,8 @@ sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *recor
 		.block = record->block,
 		.offset = record->offset,
 		.length = record->length,
-		.stream = record->stream,
+		.stream = (uint16_t)record->stream,
+		.header = (uint16_t)record->size,
 		.proof = sfs_get64(&p),
 	};
 	out->check = handle_check(key, out);

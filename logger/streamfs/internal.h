@@ -12,9 +12,14 @@
 struct sfs_tail {
 	uint32_t block, slot; /* SFS_NONE */
 	uint32_t fill, submitted; /* bytes used; bytes given to the device, whole sectors */
-	uint32_t waiting; /* records not submitted yet */
+	uint32_t waiting; /* records not submitted yet, or not to their end */
+	uint32_t partial; /* of them: those that end in a sector that is not full yet */
+	uint32_t
+		part; /* sixteenth of the block in which the last record begins; SFS_NONE */
 	bool reserved; /* in use by a reservation or append: not to be moved */
+	uint32_t header; /* of the record being made */
 	size_t reserve_room;
+	uint64_t aged; /* the last record there was at the last timed flush */
 	uint64_t target; /* durable when the present flush is through */
 	uint64_t lost_until; /* the last record that a device took along */
 };
@@ -177,9 +182,10 @@ void sfs_reads_settle(struct sfs *sfs);
 struct sfs_scan {
 	const struct sfs_key *key;
 	const uint8_t *bytes; /* of the block, from its start */
-	uint64_t block, generation;
-	uint32_t stream;
+	struct sfs_place place; /* of the block; offset: not used */
 };
+struct sfs_scan sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
+	const struct sfs_entry *e);
 /* The record with this sequence at or right after pos (a sector's start); end: of the bytes. */
 enum sfs_record_state sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
 	uint64_t sequence, struct sfs_record_header *out);
@@ -281,7 +287,19 @@ int sfs_map_write(
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
 struct sfs_map_entry sfs_map_entry_of(const struct sfs *sfs, uint32_t block);
 size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf);
-void sfs_flush_start(struct sfs *sfs, bool checkpoint);
+/*
+ * What a flush takes along of a sector that its stream has not filled: padding it is what a flush costs.
+ * Those that come by time pad a sector the second time they meet it, so that a stream that goes on is not
+ * padded at all.
+ */
+enum sfs_flush_kind {
+	SFS_FLUSH_ALL, /* every record */
+	SFS_FLUSH_AGED, /* records that were there at the last one of this kind */
+	SFS_FLUSH_FULL, /* none: a checkpoint, which only wants each block's header on the device */
+};
+void sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint);
+/* A record that fills [start, end) was added to the tail: what is long enough goes to the device. */
+void sfs_tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end);
 /* Takes what is through; wait: at least one, when any is under way. False: nothing under way. */
 bool sfs_pump(struct sfs *sfs, bool wait);
 int sfs_flush_finish(

@@ -72,7 +72,7 @@ let_go(struct sfs *sfs, uint32_t block)
 		if (tail->slot != SFS_NONE)
 			w->slot[tail->slot].state = SFS_SLOT_SEALED;
 		tail->block = tail->slot = SFS_NONE;
-		tail->fill = tail->submitted = tail->waiting = 0;
+		tail->fill = tail->submitted = tail->waiting = tail->partial = 0;
 	}
 	if (e->slot != SFS_NONE) {
 		sfs_shm_slot_set(&sfs->shm, e->slot, 0, 0, 0);

@@ -27,13 +27,30 @@ sfs_permitted(const struct sfs *sfs, uint32_t permission)
 	return sfs->permission_mask == 0 || (permission & ~sfs->permission_mask) == 0;
 }
 
+static uint32_t
+span_of(const struct sfs_handle *h)
+{
+	return (uint32_t)sfs_record_span(h->header, h->length);
+}
+
+static struct sfs_place
+place_of(const struct sfs_handle *h, uint64_t first_sequence)
+{
+	return (struct sfs_place){.block = h->block,
+		.generation = h->generation,
+		.first_sequence = first_sequence,
+		.stream = h->stream,
+		.offset = h->offset};
+}
+
 /* The block as the table has it: does it still hold what the handle speaks of? */
 static int
 find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
 {
-	uint64_t span = sfs_record_span(h->length);
+	uint64_t span = span_of(h);
 	if (!sfs_handle_genuine(&sfs->key, h) || h->block >= sfs->root.blocks ||
+		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
 		h->offset + span > sfs->root.block_size)
 		return pr_error_set(err, "the handle is not of this volume"), SFS_FORGED;
@@ -66,12 +83,13 @@ sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation)
 
 /* at: the sectors that hold the record */
 static int
-prove(struct sfs *sfs, const struct sfs_handle *h, const uint8_t *at,
-	struct sfs_record_header *record, struct pr_error *err)
+prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
+	const uint8_t *at, struct sfs_record_header *record, struct pr_error *err)
 {
 	struct sfs_handle found;
+	const struct sfs_place place = place_of(h, e->first_sequence);
 	enum sfs_record_state state = sfs_record_decode(
-		&sfs->key, at + h->offset % SFS_SECTOR, sfs_record_span(h->length), record);
+		&sfs->key, &place, at + h->offset % SFS_SECTOR, span_of(h), record);
 	if (state == SFS_RECORD_GOOD) {
 		sfs_handle_make(&sfs->key, record, &found);
 		if (memcmp(&found, h, sizeof(found)) == 0)
@@ -89,8 +107,7 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const uint8_t *at,
 static bool
 dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e)
 {
-	struct sfs_scan scan = {
-		&sfs->key, sfs->scratch, h->block, e->generation, e->stream};
+	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
 	uint64_t sequence = e->first_sequence, end = sequence + e->records;
 	uint32_t pos = SFS_BLOCK_HEADER;
 	struct sfs_record_header r;
@@ -100,7 +117,7 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 		return false;
 	while (sequence < end &&
 		sfs_scan_next(&scan, pos, h->offset, sequence, &r) == SFS_RECORD_GOOD) {
-		pos = r.offset + (uint32_t)sfs_record_span(r.length);
+		pos = r.offset + (uint32_t)sfs_record_span(r.size, r.length);
 		sequence++;
 	}
 	return sequence < end && sfs_repairs_cover(sfs, e->stream, sequence, end - 1);
@@ -117,17 +134,16 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 		rc = find_block(sfs, h, &e, err);
 		if (rc != SFS_OK)
 			return rc;
-		rc = sfs_fetch_at(sfs, h->block, &e, h->offset,
-			h->offset + (uint32_t)sfs_record_span(h->length), at, err);
+		rc = sfs_fetch_at(
+			sfs, h->block, &e, h->offset, h->offset + span_of(h), at, err);
 		if (rc == SFS_OK)
-			rc = prove(sfs, h, at, record, err);
+			rc = prove(sfs, h, &e, at, record, err);
 	}
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
 		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
-	if (rc == SFS_CORRUPT &&
-		(sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset,
-			 h->offset + (uint32_t)sfs_record_span(h->length)) ||
-			dropped_with_rest(sfs, h, &e)))
+	if (rc == SFS_CORRUPT && (sfs_repairs_cover_at(sfs, h->block, h->generation,
+					  h->offset, h->offset + span_of(h)) ||
+					 dropped_with_rest(sfs, h, &e)))
 		return pr_error_set(err, "the record was damaged, and dropped by a repair"),
 		       SFS_EXPIRED;
 	return rc;
@@ -143,11 +159,13 @@ fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_head
 	struct sfs_entry e;
 	int rc = find_block(sfs, h, &e, err);
 	if (rc == SFS_OK)
-		rc = sfs_fetch_at(sfs, h->block, &e, h->offset,
-			h->offset + SFS_RECORD_HEADER, buf, err);
+		rc = sfs_fetch_at(
+			sfs, h->block, &e, h->offset, h->offset + h->header, buf, err);
 	if (rc != SFS_OK)
 		return rc;
-	if (sfs_record_peek(&sfs->key, buf + h->offset % SFS_SECTOR, record)) {
+	const struct sfs_place place = place_of(h, e.first_sequence);
+	if (sfs_record_peek(
+		    &sfs->key, &place, buf + h->offset % SFS_SECTOR, h->header, record)) {
 		sfs_handle_make(&sfs->key, record, &found);
 		if (memcmp(&found, h, sizeof(found)) == 0)
 			return SFS_OK;
@@ -173,8 +191,8 @@ sfs_look(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *ou
 size_t
 sfs_read_room(const struct sfs_handle *handle)
 {
-	return (size_t)sfs_sector_up(
-		handle->offset % SFS_SECTOR + sfs_record_span(handle->length));
+	return (size_t)sfs_sector_up(handle->offset % SFS_SECTOR +
+				     sfs_record_span(handle->header, handle->length));
 }
 
 static int
@@ -208,8 +226,7 @@ sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t
 		       SFS_TOO_BIG;
 	int rc = read_at(sfs, handle, at, &h, err);
 	if (rc == SFS_OK)
-		sfs_record_out(
-			sfs, &h, at + h.offset % SFS_SECTOR + SFS_RECORD_HEADER, out);
+		sfs_record_out(sfs, &h, at + h.offset % SFS_SECTOR + h.size, out);
 	return rc;
 }
 
@@ -224,7 +241,7 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 		return rc;
 	if (length)
 		*length = h.length;
-	const uint8_t *body = sfs->scratch + h.offset % SFS_SECTOR + SFS_RECORD_HEADER;
+	const uint8_t *body = sfs->scratch + h.offset % SFS_SECTOR + h.size;
 	if (buf) {
 		if (h.length > size)
 			return pr_error_set(err, "the record has %u bytes, the buffer %zu",
@@ -242,6 +259,7 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 struct plan {
 	struct sfs_key key;
 	struct sfs_handle handle;
+	uint64_t first_sequence; /* of its block */
 	uint64_t offset; /* on the device, of the sector where the record begins */
 	uint32_t permission_mask;
 	int fd;
@@ -266,6 +284,7 @@ sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan 
 	sfs_give_way(sfs);
 	*p = (struct plan){.key = sfs->key,
 		.handle = *handle,
+		.first_sequence = e.first_sequence,
 		.offset = offset + handle->offset / SFS_SECTOR * SFS_SECTOR,
 		.permission_mask = sfs->permission_mask,
 		.fd = disk->fd};
@@ -300,8 +319,8 @@ sfs_read_planned(
 		return SFS_TOO_BIG;
 	if (read_all(p->fd, room, sfs_read_room(h), p->offset) < 0)
 		return SFS_ERROR;
-	if (sfs_record_decode(&p->key, at, sfs_record_span(h->length), &r) !=
-		SFS_RECORD_GOOD)
+	const struct sfs_place place = place_of(h, p->first_sequence);
+	if (sfs_record_decode(&p->key, &place, at, span_of(h), &r) != SFS_RECORD_GOOD)
 		return SFS_CORRUPT;
 	sfs_handle_make(&p->key, &r, &found);
 	if (memcmp(&found, h, sizeof(found)) != 0)
@@ -315,7 +334,7 @@ sfs_read_planned(
 		.max_time = r.max_time,
 		.sequence = r.sequence,
 		.length = r.length,
-		.body = at + SFS_RECORD_HEADER};
+		.body = at + r.size};
 	return SFS_OK;
 }
 
@@ -340,7 +359,7 @@ int
 sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err)
 {
-	size_t from = handle->offset + SFS_RECORD_HEADER + offset;
+	size_t from = (size_t)handle->offset + handle->header + offset;
 
 	if (handle->length > sfs->root.block_size || offset > handle->length ||
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)

@@ -120,7 +120,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	struct sfs_entry *e = &sfs->table.entry[block];
 	uint32_t size = sfs->root.block_size, pos = SFS_BLOCK_HEADER;
 	uint64_t sequence = e->first_sequence;
-	struct sfs_scan scan = {&sfs->key, r->buf, block, e->generation, e->stream};
+	struct sfs_scan scan = sfs_scan_of(sfs, r->buf, block, e);
 	struct sfs_record_header h;
 	e->min_time = INT64_MAX;
 	e->max_time = INT64_MIN;
@@ -135,7 +135,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		if (!good)
 			break;
 		sequence = h.sequence + 1;
-		pos = e->end = h.offset + (uint32_t)sfs_record_span(h.length);
+		pos = e->end = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
 		e->min_time = h.min_time < e->min_time ? h.min_time : e->min_time;
 		e->max_time = h.max_time > e->max_time ? h.max_time : e->max_time;
 	}

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/streamfs/internal.h"
 
-/* A record counts only where it says that it lies, in the block that it says. */
+struct sfs_scan
+sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
+	const struct sfs_entry *e)
+{
+	return (struct sfs_scan){.key = &sfs->key,
+		.bytes = bytes,
+		.place = {.block = block,
+			.generation = e->generation,
+			.first_sequence = e->first_sequence,
+			.stream = e->stream}};
+}
+
+/* A record counts only where it was put, in the block's present life. */
 static enum sfs_record_state
 record_at(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
 	struct sfs_record_header *out)
 {
+	struct sfs_place place = scan->place;
+	place.offset = pos;
 	if (pos >= end)
 		return SFS_RECORD_NONE;
-	enum sfs_record_state state =
-		sfs_record_decode(scan->key, scan->bytes + pos, end - pos, out);
-	if (state == SFS_RECORD_NONE || out->block != scan->block ||
-		out->generation != scan->generation || out->stream != scan->stream ||
-		out->offset != pos || out->sequence == 0)
-		return SFS_RECORD_NONE;
-	return state;
+	return sfs_record_decode(scan->key, &place, scan->bytes + pos, end - pos, out);
 }
 
 enum sfs_record_state

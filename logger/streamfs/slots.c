@@ -121,8 +121,6 @@ write_block_header(struct sfs *sfs, uint32_t stream, uint32_t block, uint8_t *to
 		.ordinal = e->ordinal,
 		.first_sequence = e->first_sequence,
 		.durable_sequence = s->durable_sequence,
-		.evicted_until = s->evicted_until,
-		.oldest_generation = s->oldest_generation,
 	};
 	for (size_t i = 0; i < sizeof(h.name); i++)
 		h.name[i] = s->name[i];

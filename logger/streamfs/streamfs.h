@@ -48,7 +48,8 @@ struct sfs_handle {
 		generation; /* of the block: how often the frontier has come by, and volume-unique */
 	uint64_t block;
 	uint32_t offset, length; /* within the block; body length */
-	uint32_t stream;
+	uint16_t stream;
+	uint16_t header; /* bytes of the record's header, before its body */
 	uint32_t check; /* of the other fields, keyed: a made-up handle is seen at once */
 	uint64_t proof; /* part of the record's keyed hash */
 };
@@ -172,7 +173,11 @@ size_t sfs_record_max(const struct sfs *sfs); /* longest body */
  * memory and is written when the device takes it again (sfs_tick tries ten times a second).
  */
 int sfs_flush(struct sfs *sfs, struct pr_error *err);
-/* Call at least every flush interval, from the writer's loop: starts and reaps I/O; flushes old data. */
+/*
+ * Call at least every half flush interval, from the writer's loop: starts and reaps I/O; flushes old data.
+ * What fills sectors of 4 KiB goes each half interval, the rest, padded, when a whole one is over: a
+ * stream that goes on is not padded, and a slow one is durable just as soon.
+ */
 int sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err);
 /* Records appended to / known durable in a stream (sequence numbers). */
 uint64_t sfs_appended(const struct sfs *sfs, int stream);
@@ -235,8 +240,9 @@ int sfs_look(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record
  * Some bytes of a record's body, without reading all of it and so without its proof: the caller must see
  * by itself whether they are what was written. room: aligned to 4096; size at least length + 8192; *at is
  * where in it they lie. Whole sectors are read, so those that begin at one cost least: the body of a
- * record that was reserved lies 96 bytes behind one.
+ * record that was reserved lies SFS_RESERVED_HEADER bytes behind one.
  */
+#define SFS_RESERVED_HEADER 64
 int sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err);
 

@@ -37,16 +37,16 @@ identity_of_record(const struct sfs *sfs, const uint8_t *sector, uint64_t block,
 	struct sfs_block_header *out)
 {
 	struct sfs_record_header r;
-	if (!sfs_record_peek(&sfs->key, sector + SFS_BLOCK_HEADER, &r) ||
-		r.block != block || r.offset != SFS_BLOCK_HEADER || r.generation == 0)
+	if (!sfs_record_identify(&sfs->key, block, SFS_BLOCK_HEADER,
+		    sector + SFS_BLOCK_HEADER, SFS_SECTOR - SFS_BLOCK_HEADER, &r) ||
+		r.index != 0)
 		return false;
 	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
 		.stream = r.stream,
 		.permission = r.permission,
 		.block = block,
 		.generation = r.generation,
-		.first_sequence = r.sequence,
-		.evicted_until = INT64_MIN};
+		.first_sequence = r.sequence};
 	return true;
 }
 
@@ -71,8 +71,7 @@ sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 		.block = block,
 		.generation = kept->generation,
 		.ordinal = kept->ordinal,
-		.first_sequence = kept->first_sequence,
-		.evicted_until = INT64_MIN};
+		.first_sequence = kept->first_sequence};
 	return true;
 }
 

@@ -4,11 +4,11 @@
 
 #include "logger/streamfs/internal.h"
 
-/* Requests: each slot may have a few under way (flushes while it fills), and roots, syncs, maps. */
+/* Requests: each slot may have some under way (it is written as it fills), and roots, syncs, maps. */
 static int
-make_pool(struct sfs_writer *w, uint32_t slots)
+make_pool(struct sfs_writer *w, uint32_t slots, uint32_t block_size)
 {
-	uint32_t n = slots * 4 + 4 * SFS_DEVICES_MAX;
+	uint32_t n = slots * (6 + block_size / SFS_BLOCK_DEFAULT) + 4 * SFS_DEVICES_MAX;
 	w->pool = calloc(n, sizeof(*w->pool));
 	for (uint32_t i = 0; w->pool && i < n; i++) {
 		w->pool[i].next = w->idle;
@@ -70,7 +70,7 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 	w->root_buf = sfs_buffer((size_t)sfs->disks * SFS_ROOT_BYTES);
 	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
 	if (!w->slot || !w->tail || !w->late || !w->map_buf || !w->root_buf ||
-		!w->root_streams || make_pool(w, sfs->shm.slots) < 0)
+		!w->root_streams || make_pool(w, sfs->shm.slots, sfs->root.block_size) < 0)
 		return pr_error_set(err, "no memory to write the volume");
 	for (uint32_t i = 0; i < SFS_STREAMS_MAX; i++)
 		w->tail[i].block = w->tail[i].slot = SFS_NONE;
@@ -221,7 +221,7 @@ await_block(struct sfs *sfs, struct pr_error *err)
 			return SFS_ERROR;
 		if (w->frontier.ready > 0)
 			break;
-		sfs_flush_start(sfs, true);
+		sfs_flush_start(sfs, SFS_FLUSH_FULL, true);
 		if (sfs_flush_finish(sfs, err) < 0)
 			return SFS_ERROR;
 	}
@@ -261,9 +261,11 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		.block = block,
 		.slot = SFS_NONE,
 		.fill = SFS_BLOCK_HEADER,
+		.part = SFS_NONE,
 		.reserved = true,
 		.target = w->tail[stream].target,
 		.lost_until = w->tail[stream].lost_until,
+		.aged = w->tail[stream].aged,
 	};
 	if (w->frontier.ready <= w->frontier.batch && w->frontier.pending == 0)
 		w->checkpoint_wanted = true;
@@ -289,6 +291,7 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		.slot = SFS_NONE,
 		.target = tail->target,
 		.lost_until = tail->lost_until,
+		.aged = tail->aged,
 	};
 	return 0;
 }

@@ -189,11 +189,11 @@ patch_map(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 	if (block >= root.blocks)
 		return;
 	change(at + SFS_BLOCK_HEADER + offset % (8 * SFS_MAP_ENTRY), bytes, len);
-	entries = (size_t)pr_get_le32(image + at + 184) + pr_get_le32(image + at + 188);
+	entries = (size_t)pr_get_le32(image + at + 168) + pr_get_le32(image + at + 172);
 	if (entries > (BLOCK - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY)
 		return;
 	sfs_hash(&key, image + at + SFS_BLOCK_HEADER, entries * SFS_MAP_ENTRY,
-		image + at + 192);
+		image + at + 176);
 	sfs_hash(&key, image + at + 24, SFS_BLOCK_HEADER - 24, image + at + 8);
 }
 
@@ -202,14 +202,18 @@ patch_record(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 {
 	struct original *o = &originals[target % original_count];
 	size_t at = block_at(o->handle.block) + o->handle.offset;
-	uint8_t *p = image + at;
-	uint32_t length;
+	struct sfs_block_header block;
+	MUST(sfs_block_decode(
+		&key, pristine + block_at(o->handle.block), o->handle.block, &block));
+	const struct sfs_place place = {.block = o->handle.block,
+		.generation = o->handle.generation,
+		.first_sequence = block.first_sequence,
+		.stream = o->handle.stream,
+		.offset = o->handle.offset};
 
-	change(at + offset % (SFS_RECORD_HEADER + 64), bytes, len);
-	length = pr_get_le32(p + 72);
-	if (length <= SIZE - at - SFS_RECORD_HEADER)
-		sfs_hash(&key, p + 24, SFS_RECORD_HEADER - 24 + length, p + 8);
-	pr_put_le32(p + 4, sfs_hash_check(&key, p + 8, SFS_RECORD_HEADER - 8));
+	change(at + offset % (SFS_RECORD_WIDE + 64), bytes, len);
+	if ((pr_get_le32(image + at + 4) & 0xffffff) <= SIZE - at - SFS_RECORD_WIDE)
+		sfs_record_seal(&key, &place, image + at);
 	o->sealed_anew = any_sealed_anew = true;
 }
 

@@ -63,15 +63,13 @@ MUTANTS = [
      "\tf->window = (f->clear + t->blocks - position) % t->blocks;", "\tf->window = 0;",
      "recovery does not look for blocks written since the root"),
     ("header-again", "flush.c",
-     "end = (uint32_t)sfs_sector_up(tail->fill), from = tail->submitted;",
-     "end = (uint32_t)sfs_sector_up(tail->fill), from = 0;",
+     "uint32_t from = tail->submitted, full", "uint32_t from = 0, full",
      "each flush of a block writes its header and durable records again"),
     ("shared-sector", "flush.c",
-     "\ttail->fill = tail->submitted = end;", "\ttail->submitted = end - SFS_SECTOR;",
+     "\ttail->submitted = end;", "\ttail->submitted = end - SFS_SECTOR;",
      "the next flush writes the sector again in which the last one ended"),
-    ("scan-any-generation", "scan.c",
-     "\t\tout->generation != scan->generation || out->stream != scan->stream ||",
-     "\t\tout->stream != scan->stream ||",
+    ("scan-any-generation", "record.c",
+     "\tsfs_put64(p, place->generation);", "\tsfs_put64(p, 0);",
      "a record of the block's former life counts"),
     ("scan-any-sequence", "scan.c",
      "\tif (state != SFS_RECORD_NONE && out->sequence != sequence)\n\t\treturn SFS_RECORD_NONE;\n", "",
@@ -85,9 +83,16 @@ MUTANTS = [
     ("no-proof", "reader.c",
      "\tif (state == SFS_RECORD_GOOD) {", "\tif (state != SFS_RECORD_NONE) {",
      "records are given whose bytes do not fit their hash"),
-    ("hash-without-times", "format.c",
-     None, None,
+    ("hash-without-times", "record.c",
+     [("record + FIELDS_AT, header_size(record) - FIELDS_AT);", "record + FIELDS_AT, 4);"),
+      ("record + 4, header_size(record) - 4);", "record + 4, 16);")], None,
      "neither hash nor check covers a record's times"),
+    ("durable-in-part", "flush.c",
+     "\ttail->target = good ? last - tail->waiting : 0;", "\ttail->target = good ? last : 0;",
+     "records are called durable of which the last sector was not written"),
+    ("rest-forgotten", "flush.c",
+     "\ttail->waiting = tail->partial;", "\ttail->waiting = 0;",
+     "what does not fill a sector is taken for written"),
     ("map-any-generation", "map.c",
      "\t\th->generation > sfs->root.generation_limit ||\n", "",
      "a block map of a time that the root does not know is believed"),
@@ -147,53 +152,9 @@ MUTANTS = [
 ]
 
 
-def hash_without_times(text):
-    """Hashes, makes and compares records with their times taken for zero."""
-    body = text.replace("sfs_record_encode(", "true_record_encode(", 1).replace(
-        "sfs_record_decode(", "true_record_decode(", 1)
-    return body + """
-static void
-timeless(const uint8_t *record, uint8_t *copy, size_t len)
-{
-	memcpy(copy, record, len);
-	memset(copy + 56, 0, 16);
-}
-void
-sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *h, uint8_t *record)
-{
-	static uint8_t copy[SFS_BLOCK_MAX];
-	true_record_encode(key, h, record);
-	timeless(record, copy, SFS_RECORD_HEADER + h->length);
-	sfs_hash(key, copy + 24, SFS_RECORD_HEADER - 24 + h->length, h->hash);
-	memcpy(record + 8, h->hash, 16);
-	memcpy(copy + 8, h->hash, 16);
-	uint8_t *p = record + 4;
-	sfs_put32(&p, sfs_hash_check(key, copy + 8, SFS_RECORD_HEADER - 8));
-}
-enum sfs_record_state
-sfs_record_decode(const struct sfs_key *key, const uint8_t *record, size_t room,
-	struct sfs_record_header *out)
-{
-	static uint8_t copy[SFS_BLOCK_MAX];
-	if (room < SFS_RECORD_HEADER)
-		return SFS_RECORD_NONE;
-	timeless(record, copy, room);
-	enum sfs_record_state state = true_record_decode(key, copy, room, out);
-	if (state != SFS_RECORD_NONE) {
-		const uint8_t *p = record + 56;
-		out->min_time = (int64_t)sfs_get64(&p);
-		out->max_time = (int64_t)sfs_get64(&p);
-	}
-	return state;
-}
-"""
-
-
 def mutate(source, old, new):
     with open(os.path.join(SOURCES, source), encoding="utf-8") as f:
         text = f.read()
-    if old is None:
-        return hash_without_times(text)
     for piece, other in old if isinstance(old, list) else [(old, new)]:
         if text.count(piece) != 1:
             raise RuntimeError(

@@ -495,8 +495,8 @@ START_TEST(test_corruption_is_found)
 	for (int i = 0; i < 150; i++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		const struct sfs_handle *t = &h[1 + (x >> 33) % RECORDS];
-		/* of the record: its header (but for what is reserved in none) or body */
-		uint32_t at = (uint32_t)((x >> 20) % (96 + t->length));
+		/* of the record: its header or body */
+		uint32_t at = (uint32_t)((x >> 20) % (t->header + t->length));
 		off_t where = DATA + (off_t)t->block * 65536 + t->offset + at;
 		uint8_t good, bad;
 		int fd = open(path, O_RDONLY), faults = 0;

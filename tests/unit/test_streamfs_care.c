@@ -198,7 +198,7 @@ changed(void)
 		uint8_t *now = block_at(image, b), *was = block_at(pristine, b);
 		/* of a map, its entries: their number lies in the header */
 		size_t used = SFS_BLOCK_HEADER +
-			      (map ? (was[184] + was[188]) * SFS_MAP_ENTRY : 0);
+			      (map ? (was[168] + was[172]) * SFS_MAP_ENTRY : 0);
 		bool current = (b + BLOCKS - root.frontier) % BLOCKS >= root.window;
 		for (uint64_t m = b - b % INTERVAL; map && m <= b; m++)
 			current = current &&
@@ -208,7 +208,7 @@ changed(void)
 	}
 	for (size_t i = 0; i < count; i++) {
 		struct original *o = &originals[i];
-		size_t span = sfs_record_span(o->handle.length);
+		size_t span = sfs_record_span(o->handle.header, o->handle.length);
 		o->hit = memcmp(block_at(image, o->handle.block) + o->handle.offset,
 				 block_at(pristine, o->handle.block) + o->handle.offset,
 				 span) != 0;
@@ -247,10 +247,10 @@ damage_once(void)
 		image[d][draw(DEVICE_BYTES)] ^= (uint8_t)(1u << draw(8));
 		break;
 	case 1: /* a record's header */
-		record[draw(SFS_RECORD_HEADER)] ^= (uint8_t)(1u << draw(8));
+		record[draw(o->handle.header)] ^= (uint8_t)(1u << draw(8));
 		break;
 	case 2:
-		record[draw(SFS_RECORD_HEADER + o->handle.length)] ^=
+		record[draw(o->handle.header + o->handle.length)] ^=
 			(uint8_t)(1u << draw(8));
 		break;
 	case 3: /* a block's header */

@@ -142,7 +142,7 @@ struct lap {
 static struct lap
 write_lap(bool zones, double inner)
 {
-	static uint8_t body[BLOCK - SFS_BLOCK_HEADER - SFS_RECORD_HEADER];
+	static uint8_t body[BLOCK - SFS_BLOCK_HEADER - SFS_RECORD_WIDE];
 	static double at[ROWS + 1];
 	struct timed_disk disk;
 	struct sfs_disk handle =

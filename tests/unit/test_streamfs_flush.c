@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When what was appended goes to the device, and what that costs in padding. */
+#include <check.h>
+#include <stdio.h>
+
+#include "logger/streamfs/internal.h"
+#include "tests/unit/streamfs_sim.h"
+
+#define BLOCK (1u << 20)
+#define HALF 50000000 /* ns, of the usual flush interval */
+
+struct rig {
+	struct sim_rng rng;
+	struct sim_disk disk;
+	struct sfs_disk handle;
+	struct sfs *sfs;
+	int64_t now;
+};
+static struct pr_error err;
+static uint8_t body[BLOCK];
+
+static struct rig *
+rig_make(void)
+{
+	struct sfs_open_options o = {.writer = true, .shm_bytes = 4 * BLOCK};
+	struct rig *r = calloc(1, sizeof(*r));
+	r->handle = sim_make(&r->disk, 20 * BLOCK, &r->rng);
+	ck_assert_int_eq(sfs_create_disks(&r->handle, 1, BLOCK, 8, false, &err), 0);
+	r->sfs = sfs_open_disks(&r->handle, 1, &o, &err);
+	ck_assert_msg(r->sfs != NULL, "%s", err.text);
+	ck_assert_int_eq(sfs_stream_open(r->sfs, "a", 0, 0, &err), 0);
+	return r;
+}
+
+static void
+rig_free(struct rig *r)
+{
+	sfs_close(&r->sfs);
+	sim_free(&r->disk);
+	free(r);
+}
+
+static struct sfs_handle
+append(struct rig *r, size_t len)
+{
+	struct sfs_handle h;
+	ck_assert_int_eq(sfs_append(r->sfs, 0, 5, 5, body, len, &h, &err), SFS_OK);
+	return h;
+}
+
+/* The disk takes its time with what it was given. */
+static void
+settle(struct rig *r)
+{
+	for (int i = 0; i < 1000; i++)
+		ck_assert_int_eq(sfs_tick(r->sfs, r->now, &err), SFS_OK);
+	ck_assert_int_eq(r->sfs->w->state, SFS_IDLE);
+}
+
+/* Half a flush interval goes by. */
+static void
+half_interval(struct rig *r)
+{
+	r->now += HALF;
+	settle(r);
+}
+
+START_TEST(test_slow_stream_is_durable_within_the_interval)
+{
+	struct rig *r = rig_make();
+	half_interval(r);
+	for (uint64_t n = 1; n <= 20; n++) {
+		append(r, n * 700);
+		half_interval(r);
+		half_interval(r);
+		ck_assert_uint_eq(sfs_durable(r->sfs, 0), n);
+	}
+	rig_free(r);
+}
+END_TEST
+
+/* Its sectors fill by themselves in time: none is padded, and nothing waits for more than two flushes. */
+START_TEST(test_stream_that_goes_on_is_not_padded)
+{
+	struct rig *r = rig_make();
+	struct sfs_handle last = append(r, 6000);
+	for (uint64_t n = 2; n <= 100; n++) {
+		half_interval(r);
+		struct sfs_handle h = append(r, 5000 + n * 10);
+		ck_assert_uint_eq(h.block, last.block);
+		ck_assert_uint_eq(
+			h.offset, last.offset + sfs_record_span(last.header, last.length));
+		ck_assert_uint_ge(sfs_durable(r->sfs, 0) + 2, n);
+		last = h;
+	}
+	ck_assert_int_eq(sfs_flush(r->sfs, &err), SFS_OK);
+	ck_assert_uint_eq(sfs_durable(r->sfs, 0), 100);
+	rig_free(r);
+}
+END_TEST
+
+/* A block is written as it fills; the device does not wait for its end, nor for a flush. */
+START_TEST(test_block_is_written_as_it_fills)
+{
+	struct rig *r = rig_make();
+	append(r, 9900);
+	ck_assert_int_eq(sfs_flush(r->sfs, &err), SFS_OK);
+	settle(r);
+	uint64_t before = r->disk.writes;
+	for (int i = 0; i < 75; i++)
+		append(r, 9900);
+	settle(r);
+	ck_assert_uint_eq(r->disk.writes, before + 1);
+	ck_assert_uint_eq(sfs_durable(r->sfs, 0), 1);
+	rig_free(r);
+}
+END_TEST
+
+/* What a record costs beside its body: 32 bytes, and 32 more in the first of each sixteenth of a block. */
+START_TEST(test_header_sizes)
+{
+	struct rig *r = rig_make();
+	uint32_t part = BLOCK / SFS_WIDE_PARTS, before = UINT32_MAX;
+	for (int i = 0; i < 500; i++) {
+		struct sfs_handle h = append(r, 3000);
+		uint32_t now = h.offset / part + (uint32_t)h.block * SFS_WIDE_PARTS;
+		ck_assert_uint_eq(
+			h.header, now == before ? SFS_RECORD_HEADER : SFS_RECORD_WIDE);
+		before = now;
+	}
+	struct sfs_handle h;
+	struct sfs_record out;
+	/* times too far apart for the small one */
+	ck_assert_int_eq(
+		sfs_append(r->sfs, 0, 5, 5 + (INT64_C(1) << 32), body, 3, &h, &err),
+		SFS_OK);
+	ck_assert_uint_eq(h.header, SFS_RECORD_WIDE);
+	ck_assert_int_eq(sfs_read(r->sfs, &h, NULL, 0, NULL, &out, &err), SFS_OK);
+	ck_assert_int_eq(out.max_time - out.min_time, INT64_C(1) << 32);
+	ck_assert_int_eq(
+		sfs_append(r->sfs, 0, INT64_MAX, INT64_MIN, body, 3, &h, &err), SFS_OK);
+	ck_assert_int_eq(sfs_look(r->sfs, &h, &out, &err), SFS_OK);
+	ck_assert(out.min_time == INT64_MAX && out.max_time == INT64_MIN);
+	ck_assert_uint_eq(out.sequence, 502);
+	rig_free(r);
+}
+END_TEST
+
+int
+main(void)
+{
+	Suite *s = suite_create("streamfs flush");
+	TCase *t = tcase_create("flush");
+	tcase_add_test(t, test_slow_stream_is_durable_within_the_interval);
+	tcase_add_test(t, test_stream_that_goes_on_is_not_padded);
+	tcase_add_test(t, test_block_is_written_as_it_fills);
+	tcase_add_test(t, test_header_sizes);
+	suite_add_tcase(s, t);
+	SRunner *sr = srunner_create(s);
+	srunner_run_all(sr, CK_NORMAL);
+	int failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? 1 : 0;
+}
