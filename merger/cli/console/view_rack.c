@@ -6,6 +6,8 @@
 #include "merger/cli/console/view_internal.h"
 
 #define CELL_MAX 64
+#define ENDPOINT_COLUMNS 31 /* the local merger's own: ipc:///run/packrack/merger.sock */
+#define ENDPOINT_COLUMNS_WIDE 60
 
 static int
 merger_lines(struct canvas *c, int row, const struct model *m)
@@ -15,8 +17,9 @@ merger_lines(struct canvas *c, int row, const struct model *m)
 	for (unsigned i = 0; i < m->merger_count; i++) {
 		const struct model_peer *p = &m->mergers[i];
 		uint64_t queries = series_now(&p->series, &p->names, "queries_running");
+		int wide = c->cols >= 150 ? ENDPOINT_COLUMNS_WIDE : ENDPOINT_COLUMNS;
 		int col = canvas_text(
-			c, row, 1, STYLE_PLAIN, "merger %-27.27s ", p->endpoint);
+			c, row, 1, STYLE_PLAIN, "merger %-*.*s ", wide, wide, p->endpoint);
 
 		if (p->answers)
 			canvas_text(c, row, col, STYLE_GOOD,
