@@ -239,7 +239,7 @@ open_volume(struct daemon *d)
 		d->inode = st.st_ino;
 	}
 	d->view = pr_view_open((const char *const *)d->options.paths.items,
-		d->options.paths.count, false, &err);
+		d->options.paths.count, PR_VIEW_SUMMARIES, &err);
 	if (!d->view) {
 		close_volume(d, err.text);
 		return;

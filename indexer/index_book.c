@@ -169,17 +169,17 @@ list_insert(struct pr_index_list *l, const struct pr_index_ref *ref)
 }
 
 int
-pr_index_book_take(struct pr_index_book *book, const struct pr_ledger_index *entry,
-	struct pr_error *err)
+pr_index_book_take(struct pr_index_book *book, const struct pr_directory_index *entry,
+	const struct sfs_handle *handle, struct pr_error *err)
 {
-	struct pr_index_ref ref = {.first_sequence = entry->first_sequence,
+	struct pr_index_ref ref = {.handle = *handle,
+		.first_sequence = entry->first_sequence,
 		.check = entry->check,
 		.segments = entry->segments};
 	struct pr_index_stream *s;
 
 	if (entry->level < 1 || entry->level > PR_INDEX_LEVELS)
 		return 0;
-	sfs_handle_decode(entry->handle, &ref.handle);
 	s = find_or_make(book, entry->link);
 	if (!s || list_insert(&s->level[entry->level - 1], &ref) < 0)
 		return pr_error_set(err, "no memory for the list of indexes");

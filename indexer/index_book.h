@@ -8,7 +8,7 @@
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
-#include "proto/wire/ledger.h"
+#include "proto/wire/directory.h"
 
 /*
  * Which segments have an index, and where it lies, in memory: 8 bytes a segment and 72 for each batch
@@ -47,8 +47,8 @@ struct pr_index_book {
 void pr_index_book_free(struct pr_index_book *book);
 /* NULL: none yet. */
 struct pr_index_stream *pr_index_book_find(const struct pr_index_book *book, uint16_t link);
-int pr_index_book_take(struct pr_index_book *book, const struct pr_ledger_index *entry,
-	struct pr_error *err);
+int pr_index_book_take(struct pr_index_book *book, const struct pr_directory_index *entry,
+	const struct sfs_handle *handle, struct pr_error *err);
 /* A segment that is listed. */
 int pr_index_book_proof(struct pr_index_book *book, uint16_t link, uint64_t sequence,
 	uint64_t proof, struct pr_error *err);

@@ -21,7 +21,8 @@ static bool
 plausible(const struct pr_level2 *l, size_t len, size_t total)
 {
 	return l->columns > 0 && l->columns <= PR_LEVEL2_COLUMNS_MAX &&
-	       l->stride == (l->columns + 7) / 8 && l->pages > 0 && len >= l->lead &&
+	       l->stride == (l->columns + 7) / 8 && l->pages > 0 &&
+	       len >= (size_t)HEADER + (size_t)COLUMN * l->columns &&
 	       total == l->lead + (uint64_t)l->pages * PR_SLICES_PAGE;
 }
 
@@ -58,7 +59,7 @@ pr_level2_open(struct pr_level2 *l, const void *head, size_t len, size_t total,
 	l->stride = pr_get_le16(p + 22);
 	l->pages = pr_get_le32(p + 24);
 	l->check = pr_get_le64(p + 32);
-	l->lead = lead_of(l->columns);
+	l->lead = lead_of(l->pages);
 	if (!plausible(l, len, total) || head_check(p, l->columns) != l->check ||
 		!take_columns(l, p + HEADER))
 		return pr_error_set(err, "index: the head of a group is damaged");

@@ -13,25 +13,26 @@
 /*
  * The second level of the index (Hyperion, section 5.1): signatures of groups of segments, each a
  * column, bit-sliced: what is read of it is a head, and for each key asked for two pages of 4 KiB that
- * speak of up to PR_LEVEL2_COLUMNS_MAX columns (16 segments each: 1.9 GB of data). A column holds the
+ * speak of up to PR_LEVEL2_COLUMNS_MAX columns (16 segments each: 0.9 GB of data). A column holds the
  * keys of one record of level 1, either sides in one (pr_key_either), without FLOW.
  * One record of stream "index.N". Little-endian:
  *
- *    0 magic u32 "PIX2"    4 version u16 (2)     6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX2"    4 version u16 (3)     6 link u16        8 first sequence u64
  *   16 segments u32       20 columns u16        22 stride u16     24 pages u32
  *   28 reserved u32 = 0   32 check u64 of bytes 0..31 and of the table
  *   40 the table: for each column its check u64 (pr_level2_check), segments u32, reserved u32 = 0
  * zeros up to `lead`, then the pages. A page: its check u64, seeded with the head's check and its
  * number, 8 reserved bytes, then slices of `stride` bytes, as many as fit: slice i has bit i of each
  * column's signature, from the least significant bit of the first byte on.
- * lead is the first of 4032, 8128 behind the table: as these records are reserved, and their bodies begin
- * SFS_RESERVED_HEADER bytes behind a sector, a page is one sector.
+ * lead is such that a page is one sector of the volume, and the head another: what is left of the one in
+ * which the record's body begins. Records of this kind begin at a sector (sfs_reserve), but for long ones,
+ * which as a rule begin a block.
  */
 #define PR_LEVEL2_MAGIC 0x32584950u
-#define PR_LEVEL2_VERSION 2
-#define PR_LEVEL2_COLUMNS_MAX 480
-#define PR_LEVEL2_COLUMNS_MIN 16 /* fewer are not worth it */
-#define PR_LEVEL2_HEAD_MAX (8192 - SFS_RESERVED_HEADER)
+#define PR_LEVEL2_VERSION 3
+#define PR_LEVEL2_COLUMNS_MAX 224
+#define PR_LEVEL2_COLUMNS_MIN 4 /* fewer are not worth it: a slice is of whole bytes */
+#define PR_LEVEL2_HEAD_MAX (40 + 16 * PR_LEVEL2_COLUMNS_MAX) /* with the longest table */
 #define PR_LEVEL2_VECTOR (PR_LEVEL2_COLUMNS_MAX / 8) /* bytes: a bit a column */
 
 /* Which segments: over (sequence, proof) of each in turn, from 0. */

@@ -12,12 +12,18 @@
 #define CHECKED 32
 #define COLUMN 16
 #define PAGE_HEADER 16
-#define FIRST_LEAD (4096 - SFS_RESERVED_HEADER)
+#define LEAD (PR_SLICES_PAGE - SFS_RESERVED_HEADER)
+#define LEAD_LONG (LEAD - 192) /* behind the block's header */
+#define LONG_PAGES 128 /* half of a block: then the last one has seldom room for it */
+
+_Static_assert(
+	HEADER + COLUMN * PR_LEVEL2_COLUMNS_MAX == PR_LEVEL2_HEAD_MAX, "header and table");
+_Static_assert(PR_LEVEL2_HEAD_MAX <= LEAD_LONG, "room for the table");
 
 static inline uint32_t
-lead_of(unsigned columns)
+lead_of(uint32_t pages)
 {
-	return HEADER + COLUMN * columns <= FIRST_LEAD ? FIRST_LEAD : PR_LEVEL2_HEAD_MAX;
+	return pages < LONG_PAGES ? LEAD : LEAD_LONG;
 }
 
 static inline uint16_t

@@ -51,8 +51,9 @@ squares_of(const struct pr_level2_writer *w)
 static size_t
 size_for(unsigned columns, size_t keys, double squares)
 {
-	return lead_of(columns) +
-	       (size_t)pages_for(columns, keys, squares) * PR_SLICES_PAGE;
+	uint32_t pages = pages_for(columns, keys, squares);
+
+	return lead_of(pages) + (size_t)pages * PR_SLICES_PAGE;
 }
 
 size_t
@@ -103,7 +104,7 @@ pr_level2_add(struct pr_level2_writer *w, uint64_t first_sequence,
 static void
 put_head(const struct pr_level2_writer *w, uint16_t link, uint32_t pages, uint8_t *out)
 {
-	memset(out, 0, lead_of(w->columns));
+	memset(out, 0, lead_of(pages));
 	pr_put_le32(out, PR_LEVEL2_MAGIC);
 	pr_put_le16(out + 4, PR_LEVEL2_VERSION);
 	pr_put_le16(out + 6, link);
@@ -141,7 +142,7 @@ void
 pr_level2_finish(const struct pr_level2_writer *w, uint16_t link, uint8_t *out)
 {
 	uint32_t pages = pages_for(w->columns, w->count, squares_of(w));
-	uint8_t *first = out + lead_of(w->columns);
+	uint8_t *first = out + lead_of(pages);
 	size_t from = 0;
 
 	put_head(w, link, pages, out);

@@ -181,20 +181,16 @@ apply(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 	}
 }
 
-static unsigned
-columns_in(const struct pr_prune_group *g, const uint8_t *vector)
+static bool
+any_column(const struct pr_prune_group *g, const uint8_t *vector)
 {
-	unsigned count = 0;
-
 	for (unsigned i = 0; i < g->head.columns; i++)
-		count += vector[i / 8] >> i % 8 & 1;
-	return count;
+		if (vector[i / 8] >> i % 8 & 1)
+			return true;
+	return false;
 }
 
-/* A column that a false positive leaves costs a read of level 1; so do two more pages. */
-#define ENOUGH 3
-
-/* An address has its prefixes: they are asked for as well where that may save something. */
+/* An address has its prefixes: two more pages, where any column is left, for a record of level 1 less. */
 static void
 apply_prefixes(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 {
@@ -202,7 +198,7 @@ apply_prefixes(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vect
 
 	if (key->kind != PR_KEY_ADDRESS || (key->len != 4 && key->len != 16))
 		return;
-	for (int i = 0; i < 2 && columns_in(g, vector) >= ENOUGH; i++) {
+	for (int i = 0; i < 2 && any_column(g, vector); i++) {
 		struct pr_key net =
 			pr_key_bytes(PR_KEY_NET, key->bytes, lens[key->len == 16][i]);
 

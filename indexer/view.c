@@ -9,8 +9,6 @@
 
 #define DATA_PREFIX "packets."
 #define STREAM_STRAYS "strays"
-#define STREAM_LEDGER "ledger"
-#define STREAM_DIRECTORY "segments"
 
 /* A directory that is further behind than this is not being written: list by reading. */
 #define UNLISTED_MAX 64
@@ -18,16 +16,17 @@
 #define BUFFER_ALIGNMENT 4096
 
 struct pr_view *
-pr_view_open(const char *const *paths, size_t count, bool cached, struct pr_error *err)
+pr_view_open(const char *const *paths, size_t count, unsigned options, struct pr_error *err)
 {
 	struct pr_view *view = calloc(1, sizeof(*view));
-	const struct sfs_open_options options = {.no_direct = cached};
+	const struct sfs_open_options open = {.no_direct = (options & PR_VIEW_CACHED) != 0};
 
 	if (!view) {
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	view->sfs = sfs_open(paths, count, &options, err);
+	view->with_summaries = options & PR_VIEW_SUMMARIES;
+	view->sfs = sfs_open(paths, count, &open, err);
 	if (!view->sfs)
 		pr_view_close(&view);
 	return view;
@@ -42,6 +41,7 @@ pr_view_close(struct pr_view **view)
 		return;
 	sfs_cursor_close(&v->ledger);
 	sfs_cursor_close(&v->directory);
+	sfs_cursor_close(&v->summaries);
 	sfs_close(&v->sfs);
 	pr_catalog_free(&v->catalog);
 	pr_book_free(&v->book);
@@ -121,6 +121,7 @@ update_ledger(struct pr_view *view, const struct sfs_stream_info *info)
 	pr_book_free(&view->book); /* the volume was reset */
 	sfs_cursor_close(&view->ledger);
 	sfs_cursor_close(&view->directory);
+	sfs_cursor_close(&view->summaries);
 	view->ledger_sequence = 0;
 }
 
@@ -144,67 +145,8 @@ update_streams(struct pr_view *view, struct pr_error *err)
 		s->info = info;
 		if (s->data)
 			update_data(view, s);
-		else if (!strcmp(info.name, STREAM_LEDGER))
+		else if (!strcmp(info.name, PR_STREAM_LEDGER))
 			update_ledger(view, &info);
-	}
-	return 0;
-}
-
-/* ---- ledger and directory ---- */
-
-static int
-take_entry(struct pr_view *view, const struct pr_ledger_entry *entry, struct pr_error *err)
-{
-	if (entry->type == PR_LEDGER_DIRECTORY)
-		return pr_view_list(view, &entry->u.directory, err);
-	if (entry->type == PR_LEDGER_INDEX)
-		return pr_index_book_take(&view->index, &entry->u.index, err);
-	return pr_book_take(&view->book, entry, err);
-}
-
-static int
-take_record(struct pr_view *view, const struct sfs_record *record, struct pr_error *err)
-{
-	struct pr_cursor c = pr_cursor_make(record->body, record->length);
-	struct pr_ledger_entry entry;
-	int rc;
-
-	while ((rc = pr_ledger_load(&c, &entry)) == 1)
-		if (take_entry(view, &entry, err) < 0)
-			return -1;
-	if (rc < 0)
-		view->corrupt++;
-	return 0;
-}
-
-/* Follows one of the two streams of entries. As pr_view_refresh. */
-static int
-follow(struct pr_view *view, struct sfs_cursor **cursor, const char *name,
-	uint64_t *sequence, int64_t deadline, struct pr_error *err)
-{
-	struct sfs_record record;
-	int stream, rc;
-
-	if (!*cursor) {
-		stream = sfs_stream_find(view->sfs, name);
-		if (stream < 0)
-			return 0;
-		*cursor = sfs_cursor_open(view->sfs, stream, NULL, err);
-		if (!*cursor)
-			return -1;
-	}
-	while ((rc = sfs_cursor_next(*cursor, &record, err)) != 0) {
-		if (rc == SFS_CORRUPT)
-			view->corrupt++;
-		else if (rc < 0 && rc != SFS_EXPIRED)
-			return -1;
-		if (rc == 1) {
-			*sequence = record.sequence;
-			if (take_record(view, &record, err) < 0)
-				return -1;
-		}
-		if (pr_now_mono() >= deadline)
-			return 1;
 	}
 	return 0;
 }
@@ -242,19 +184,16 @@ list_data(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err
 int
 pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err)
 {
-	uint64_t ignored;
 	int rc;
 
 	if (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0)
 		return -1;
 	/* The ledger first: what it declares was stored before it. */
-	rc = follow(
-		view, &view->ledger, STREAM_LEDGER, &view->ledger_sequence, deadline, err);
+	rc = pr_view_follow_ledger(view, deadline, err);
 	if (rc == 0 && (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0))
 		return -1;
 	if (rc == 0)
-		rc = follow(
-			view, &view->directory, STREAM_DIRECTORY, &ignored, deadline, err);
+		rc = pr_view_follow_directory(view, deadline, err);
 	if (rc != 0)
 		return rc;
 	return list_data(view, all, deadline, err);

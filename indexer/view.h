@@ -20,11 +20,14 @@
 struct pr_view;
 
 /*
- * The volume must be there. cached: read it through the kernel's page cache, so that asking again is
- * fast; who works beside a logger reads past it (O_DIRECT) instead, for capture comes first.
+ * PR_VIEW_CACHED: read it through the kernel's page cache, so that asking again is fast; who works beside a
+ * logger reads past it (O_DIRECT) instead, for capture comes first.
+ * PR_VIEW_SUMMARIES: know where level 3 of the index lies, too, which queries do not need.
  */
+enum pr_view_options { PR_VIEW_CACHED = 1, PR_VIEW_SUMMARIES = 2 };
+/* The volume must be there. */
 struct pr_view *pr_view_open(
-	const char *const *paths, size_t count, bool cached, struct pr_error *err);
+	const char *const *paths, size_t count, unsigned options, struct pr_error *err);
 void pr_view_close(struct pr_view **view);
 
 /*

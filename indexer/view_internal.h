@@ -3,8 +3,11 @@
 #define PR_INDEXER_VIEW_INTERNAL_H
 
 #include "indexer/view.h"
+#include "proto/wire/directory.h"
 
 /* Between the files of the view. */
+
+#define PR_STREAM_LEDGER "ledger"
 
 /* A segment on its way into the catalog. */
 struct pr_listed {
@@ -33,16 +36,21 @@ struct pr_view {
 	struct pr_index_book index;
 	struct pr_view_stream *streams;
 	size_t stream_count;
-	struct sfs_cursor *ledger, *directory;
+	bool with_summaries;
+	struct sfs_cursor *ledger, *directory, *summaries;
 	uint64_t ledger_sequence;
 	uint64_t corrupt;
 };
 
 struct pr_view_stream *pr_view_stream(struct pr_view *view, uint32_t id); /* or NULL */
 
-/* A DIRECTORY entry; those listed already are passed over. */
-int pr_view_list(
-	struct pr_view *view, const struct pr_ledger_directory *d, struct pr_error *err);
+/* view_follow.c: take in what the writer has said since. As pr_view_refresh. */
+int pr_view_follow_ledger(struct pr_view *view, int64_t deadline, struct pr_error *err);
+int pr_view_follow_directory(struct pr_view *view, int64_t deadline, struct pr_error *err);
+
+/* What the directory says of a segment; those listed already are passed over. */
+int pr_view_list(struct pr_view *view, const struct pr_directory_segment *d,
+	const struct sfs_handle *handle, struct pr_error *err);
 /* Gives the pending entries their sequences, fills holes among them, puts them into the catalog. */
 int pr_view_settle(
 	struct pr_view *view, struct pr_view_stream *stream, struct pr_error *err);

@@ -12,7 +12,7 @@
  * records, read from the volume, show by halving where entries are missing.
  */
 
-#define PENDING_MAX 4096 /* a large directory goes through in pieces */
+#define PENDING_MAX 32768 /* a large directory goes through in pieces */
 
 /* Generations grow over the whole volume, so this is the order of writing. */
 static bool
@@ -149,7 +149,7 @@ pending_push(struct pr_view_stream *s, const struct pr_listed *l)
 }
 
 static bool
-plausible(const struct pr_ledger_directory *d, bool strays)
+plausible(const struct pr_directory_segment *d, bool strays)
 {
 	return (d->first_seq > 0 || strays) && d->first_seq <= d->last_seq &&
 	       d->last_seq - d->first_seq <= UINT32_MAX && d->count > 0 &&
@@ -157,15 +157,13 @@ plausible(const struct pr_ledger_directory *d, bool strays)
 }
 
 int
-pr_view_list(
-	struct pr_view *view, const struct pr_ledger_directory *d, struct pr_error *err)
+pr_view_list(struct pr_view *view, const struct pr_directory_segment *d,
+	const struct sfs_handle *handle, struct pr_error *err)
 {
-	struct pr_listed l = {.epoch = d->epoch, .link = d->link};
-	struct pr_view_stream *s;
+	struct pr_listed l = {.epoch = d->epoch, .link = d->link, .entry.handle = *handle};
+	struct pr_view_stream *s = pr_view_stream(view, handle->stream);
 	const struct sfs_handle *last;
 
-	sfs_handle_decode(d->handle, &l.entry.handle);
-	s = pr_view_stream(view, l.entry.handle.stream);
 	if (!s || !s->data || !plausible(d, s->strays))
 		return 0;
 	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logger/directory_journal.h"
 #include "logger/journal.h"
 #include "logger/marks.h"
 #include "proto/base/clock.h"
@@ -13,9 +14,10 @@
 #define RETRY_NS (100 * PR_NS_PER_MS)
 #define LINKS_MAX 300
 #define DURABLE_POINTS 1024
-/* 1/50 and 1/100 of the volume are kept for these, so that they outlive the data. */
+/* These parts of the volume are kept for what speaks of the data, so that it outlives it. */
 #define LEDGER_SHARE 50
-#define SEGMENTS_SHARE 100
+#define SEGMENTS_SHARE 200
+#define SUMMARIES_SHARE 800
 /*
  * A segment that is this part full is sealed at this part of its age: on a fast link a packet is found soon,
  * and on a slow one segments do not become many.
@@ -46,7 +48,8 @@ struct pr_append {
 	size_t target, room;
 	struct out *outs[LINKS_MAX];
 	size_t out_count;
-	struct pr_journal *ledger, *segments;
+	struct pr_journal *ledger;
+	struct pr_directory_journal *segments, *summaries;
 	struct pr_indexes *indexes;
 	struct pr_marks *marks;
 	struct pr_ledger_entry
@@ -80,9 +83,13 @@ pr_append_create(
 		a->target = PR_SEGMENT_TARGET;
 	a->ledger = pr_journal_create(sfs, "ledger", LEDGER_SHARE, err);
 	if (a->ledger)
-		a->segments = pr_journal_create(sfs, "segments", SEGMENTS_SHARE, err);
+		a->segments = pr_directory_journal_create(
+			sfs, "segments", SEGMENTS_SHARE, a->o.unhurried, err);
 	if (a->segments)
-		a->indexes = pr_indexes_create(sfs, a->segments, err);
+		a->summaries = pr_directory_journal_create(
+			sfs, "summaries", SUMMARIES_SHARE, a->o.unhurried, err);
+	if (a->summaries)
+		a->indexes = pr_indexes_create(sfs, a->segments, a->summaries, err);
 	if (a->indexes)
 		a->marks = pr_marks_create(err);
 	if (!a->marks)
@@ -103,7 +110,8 @@ pr_append_destroy(struct pr_append **append)
 	}
 	pr_indexes_destroy(&a->indexes);
 	pr_journal_destroy(&a->ledger);
-	pr_journal_destroy(&a->segments);
+	pr_directory_journal_destroy(&a->segments);
+	pr_directory_journal_destroy(&a->summaries);
 	pr_marks_destroy(&a->marks);
 	free(a->told);
 	free(a);
@@ -190,25 +198,24 @@ static void
 directory_add(struct pr_append *a, const struct out *o, const struct sfs_handle *handle)
 {
 	const struct pr_segment_header *h = &o->b.header;
-	struct pr_ledger_entry e = {.type = PR_LEDGER_DIRECTORY};
+	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
+		.u.segment = {
+			.epoch = h->epoch,
+			.first_seq = h->first_seq,
+			.last_seq = o->b.last_seq,
+			.min_time = h->min_time,
+			.max_time = h->max_time,
+			.first_otime = h->first_otime,
+			.last_otime = h->last_otime,
+			.count = h->count,
+			.link = h->link,
+			.linktype = h->linktype,
+		}};
 	struct pr_error err = {0};
 
-	e.u.directory = (struct pr_ledger_directory){
-		.epoch = h->epoch,
-		.first_seq = h->first_seq,
-		.last_seq = o->b.last_seq,
-		.min_time = h->min_time,
-		.max_time = h->max_time,
-		.first_otime = h->first_otime,
-		.last_otime = h->last_otime,
-		.count = h->count,
-		.bytes = (uint32_t)o->sealed,
-		.link = h->link,
-		.linktype = h->linktype,
-	};
-	sfs_handle_encode(handle, e.u.directory.handle);
 	/* Without it an indexer reads the segment itself: no harm but work. */
-	if (pr_journal_add(a->segments, &e, h->min_time, h->max_time, &err))
+	if (pr_directory_journal_add(
+		    a->segments, &e, handle, h->min_time, h->max_time, &err))
 		pr_count(&a->counters.ledger_refused, 1);
 }
 
@@ -486,11 +493,12 @@ old_enough(const struct pr_append *a, const struct out *o, int64_t now, int64_t 
 	return o->sealed || now - o->began >= age;
 }
 
-/* Seals what is older than `age`, and writes the journals. -1: the volume refuses. */
+/* Seals what is older than `age` (0: all), and writes the journals. -1: the volume refuses. */
 static int
 write_all(struct pr_append *a, int64_t now, int64_t age)
 {
 	struct pr_error err = {0};
+	int64_t late;
 
 	for (size_t i = 0; i < a->out_count; i++) {
 		struct out *o = a->outs[i];
@@ -499,7 +507,10 @@ write_all(struct pr_append *a, int64_t now, int64_t age)
 			return -1;
 		lost_flush(a, o);
 	}
-	if (pr_journal_write(a->ledger, &err) || pr_journal_write(a->segments, &err)) {
+	late = age ? now : PR_TIME_MAX;
+	if (pr_journal_write(a->ledger, &err) ||
+		pr_directory_journal_write(a->segments, late, &err) ||
+		pr_directory_journal_write(a->summaries, late, &err)) {
 		suspend(a, &err);
 		return -1;
 	}

@@ -27,6 +27,7 @@ struct pr_append;
 struct pr_append_options {
 	/* ns; a segment is sealed when so old, or at about PR_SEGMENT_TARGET, or both at less: see append.c */
 	int64_t segment_age;
+	bool unhurried; /* nobody asks for what was just stored: its directory may be later */
 };
 
 struct pr_append_counters {

@@ -18,6 +18,7 @@
 /* Packets between two looks at the clock. */
 #define BATCH 64
 #define TICK_NS (10 * PR_NS_PER_MS)
+#define SAY_NS PR_NS_PER_S /* a file does not wait for what a MARK says of it */
 
 struct import {
 	pcap_t *pcap;
@@ -29,7 +30,7 @@ struct import {
 	void *arg;
 	const struct pr_import_options *options;
 	struct pr_import_stats *stats;
-	int64_t ticked;
+	int64_t ticked, said;
 	bool stopped, failed;
 	struct pr_error error;
 };
@@ -105,7 +106,10 @@ tick(struct import *im)
 	if (now - im->ticked < TICK_NS)
 		return;
 	im->ticked = now;
-	pr_monitor_say(&im->monitor, false);
+	if (now - im->said >= SAY_NS) {
+		im->said = now;
+		pr_monitor_say(&im->monitor, false);
+	}
 	pr_append_tick(im->append, now);
 	im->stats->offset = im->stats->size ? im->watch.bytes : 0;
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
@@ -184,7 +188,7 @@ pr_import_file(struct sfs *sfs, const char *path, const struct pr_import_options
 		.progress = progress,
 		.arg = arg,
 		.stats = stats};
-	struct pr_append_options append = {0};
+	struct pr_append_options append = {.unhurried = true};
 	int result = -1;
 
 	*stats = (struct pr_import_stats){0};

@@ -11,12 +11,13 @@
 
 struct pr_indexes {
 	struct sfs *sfs;
-	struct pr_journal *journal;
+	struct pr_directory_journal *segments, *summaries;
 	int16_t streams[LINKS]; /* 1 + id; 0: not opened yet */
 };
 
 struct pr_indexes *
-pr_indexes_create(struct sfs *sfs, struct pr_journal *journal, struct pr_error *err)
+pr_indexes_create(struct sfs *sfs, struct pr_directory_journal *segments,
+	struct pr_directory_journal *summaries, struct pr_error *err)
 {
 	struct pr_indexes *x = calloc(1, sizeof(*x));
 
@@ -26,7 +27,8 @@ pr_indexes_create(struct sfs *sfs, struct pr_journal *journal, struct pr_error *
 		return NULL;
 	}
 	x->sfs = sfs;
-	x->journal = journal;
+	x->segments = segments;
+	x->summaries = summaries;
 	return x;
 }
 
@@ -120,18 +122,17 @@ store(struct pr_indexes *x, int stream, const struct pr_index_body *i,
 int
 pr_indexes_append(struct pr_indexes *x, const struct pr_index_body *i, struct pr_error *err)
 {
-	struct pr_ledger_entry e = {.type = PR_LEDGER_INDEX};
+	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX,
+		.u.index = {.first_sequence = i->first_sequence,
+			.check = i->check,
+			.segments = i->segments,
+			.link = i->link,
+			.level = (uint8_t)i->level}};
 	struct sfs_handle handle;
 	int stream = index_stream(x, i->link, err);
 
 	if (stream < 0 || store(x, stream, i, &handle, err) != SFS_OK)
 		return -1;
-	e.u.index = (struct pr_ledger_index){.first_sequence = i->first_sequence,
-		.check = i->check,
-		.segments = i->segments,
-		.bytes = (uint32_t)i->len,
-		.link = i->link,
-		.level = i->level};
-	sfs_handle_encode(&handle, e.u.index.handle);
-	return pr_journal_add(x->journal, &e, i->min_time, i->max_time, err);
+	return pr_directory_journal_add(i->level == 3 ? x->summaries : x->segments, &e,
+		&handle, i->min_time, i->max_time, err);
 }

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "logger/journal.h"
+#include "logger/directory_journal.h"
 #include "logger/streamfs/streamfs.h"
 
 /*
@@ -24,9 +24,9 @@ struct pr_index_body {
 
 struct pr_indexes;
 
-/* journal: where it is said where they lie ("segments"); both stay the caller's. */
-struct pr_indexes *pr_indexes_create(
-	struct sfs *sfs, struct pr_journal *journal, struct pr_error *err);
+/* segments, summaries: where it is said where those of levels 1 and 2, and 3, lie. All stay the caller's. */
+struct pr_indexes *pr_indexes_create(struct sfs *sfs, struct pr_directory_journal *segments,
+	struct pr_directory_journal *summaries, struct pr_error *err);
 void pr_indexes_destroy(struct pr_indexes **indexes);
 
 /* Is it about segments that are there, and of a size that the volume takes? 0, or -1 and why not. */

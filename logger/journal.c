@@ -80,6 +80,15 @@ pr_journal_write(struct pr_journal *j, struct pr_error *err)
 	return 0;
 }
 
+void
+pr_journal_added(struct pr_journal *j, int64_t min, int64_t max)
+{
+	if (min < j->min)
+		j->min = min;
+	if (max > j->max)
+		j->max = max;
+}
+
 int
 pr_journal_add(struct pr_journal *j, const struct pr_ledger_entry *e, int64_t min,
 	int64_t max, struct pr_error *err)
@@ -91,9 +100,14 @@ pr_journal_add(struct pr_journal *j, const struct pr_ledger_entry *e, int64_t mi
 			return pr_error_set(
 				err, "a ledger entry of type %u is too long", e->type);
 	}
-	if (min < j->min)
-		j->min = min;
-	if (max > j->max)
-		j->max = max;
+	pr_journal_added(j, min, max);
 	return 0;
+}
+
+struct pr_writer *
+pr_journal_room(struct pr_journal *j, size_t most, struct pr_error *err)
+{
+	if (pr_writer_room(&j->w) < most && pr_journal_write(j, err))
+		return NULL;
+	return &j->w;
 }

@@ -9,8 +9,8 @@
 #include "proto/wire/ledger.h"
 
 /*
- * A stream of small ledger entries (proto/wire/ledger.h), gathered and written as one record at a time.
- * Used for the streams "ledger" and "segments". One thread.
+ * A stream of small entries, gathered and written as one record at a time: the ledger's (proto/wire/ledger.h),
+ * or those of a directory (directory_journal.h). One thread.
  */
 struct pr_journal;
 
@@ -22,6 +22,12 @@ void pr_journal_destroy(struct pr_journal **journal); /* writes nothing */
 /* min and max: times that the entry is about. -1: it could not be kept (no room, volume refuses). */
 int pr_journal_add(struct pr_journal *j, const struct pr_ledger_entry *e, int64_t min,
 	int64_t max, struct pr_error *err);
+/*
+ * For entries of another form: where to write the next one, of at most that many bytes; a record that has
+ * no such room left is written first. NULL: it could not be. Then pr_journal_added, with its times.
+ */
+struct pr_writer *pr_journal_room(struct pr_journal *j, size_t most, struct pr_error *err);
+void pr_journal_added(struct pr_journal *j, int64_t min, int64_t max);
 /* Appends what is gathered; on failure it is kept for the next try. */
 int pr_journal_write(struct pr_journal *j, struct pr_error *err);
 

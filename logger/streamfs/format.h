@@ -306,6 +306,7 @@ sfs_sector_up(uint64_t n)
 /* Makes and proves handles: check covers all fields, so no made-up handle is looked at. */
 void sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out);
+uint32_t sfs_handle_check(const struct sfs_key *key, const struct sfs_handle *handle);
 bool sfs_handle_genuine(const struct sfs_key *key, const struct sfs_handle *handle);
 
 #endif

@@ -115,8 +115,8 @@ sfs_handle_parse(const char *text, struct sfs_handle *out)
 	return true;
 }
 
-static uint32_t
-handle_check(const struct sfs_key *key, const struct sfs_handle *handle)
+uint32_t
+sfs_handle_check(const struct sfs_key *key, const struct sfs_handle *handle)
 {
 	uint8_t text[SFS_HANDLE_BYTES];
 	struct sfs_handle bare = *handle;
@@ -139,11 +139,11 @@ sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *recor
 		.header = (uint16_t)record->size,
 		.proof = sfs_get64(&p),
 	};
-	out->check = handle_check(key, out);
+	out->check = sfs_handle_check(key, out);
 }
 
 bool
 sfs_handle_genuine(const struct sfs_key *key, const struct sfs_handle *handle)
 {
-	return handle->check == handle_check(key, handle);
+	return handle->check == sfs_handle_check(key, handle);
 }

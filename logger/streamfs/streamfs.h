@@ -60,6 +60,16 @@ void sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *ou
 #define SFS_HANDLE_TEXT (2 * SFS_HANDLE_BYTES + 1)
 char *sfs_handle_text(const struct sfs_handle *handle, char out[SFS_HANDLE_TEXT]);
 bool sfs_handle_parse(const char *text, struct sfs_handle *out);
+/*
+ * For lists of handles: one as what differs from the one before it in the list (zeros before the first),
+ * some 12 bytes where the two lie close. Returns how many. Unpacking, of the volume that the handles are
+ * of, takes at most size bytes and returns how many it took; 0: they are no such handle.
+ */
+#define SFS_HANDLE_PACKED_MAX 48
+size_t sfs_handle_pack(const struct sfs_handle *handle, const struct sfs_handle *before,
+	uint8_t out[SFS_HANDLE_PACKED_MAX]);
+size_t sfs_handle_unpack(const struct sfs *sfs, const uint8_t *in, size_t size,
+	const struct sfs_handle *before, struct sfs_handle *out);
 
 struct sfs_record {
 	struct sfs_handle handle;

@@ -139,7 +139,7 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 	v->sink = ask->sink;
 	v->index = pr_completeness_node(ask->completeness, path, err);
 	if (v->index >= 0 && volume_paths_parse(path, &paths, err) == 0) {
-		v->view = pr_view_open(paths.path, paths.count, true, err);
+		v->view = pr_view_open(paths.path, paths.count, PR_VIEW_CACHED, err);
 		volume_paths_free(&paths);
 	}
 	if (!v->view)

@@ -6,6 +6,7 @@
 #include "merger/cli/volume.h"
 #include "logger/import.h"
 #include "logger/streamfs/streamfs.h"
+#include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -126,7 +127,7 @@ static struct sfs *
 open_volume(const struct import_args *a, struct pr_error *err)
 {
 	struct sfs_create_options create = {.size = a->create};
-	struct sfs_open_options o = {.writer = true};
+	struct sfs_open_options o = {.writer = true, .flush_interval = PR_NS_PER_S};
 	struct volume_paths paths;
 	struct sfs *sfs = NULL;
 

@@ -30,7 +30,7 @@ open_volume(struct volume *v, const char *path, struct pr_error *err)
 	struct volume_paths paths;
 
 	if (volume_paths_parse(path, &paths, err) == 0)
-		v->view = pr_view_open(paths.path, paths.count, true, err);
+		v->view = pr_view_open(paths.path, paths.count, PR_VIEW_CACHED, err);
 	volume_paths_free(&paths);
 	if (!v->view || pr_view_refresh(v->view, true, INT64_MAX, err) < 0)
 		return -1;

@@ -28,7 +28,8 @@ begin(struct index_beside *b, struct pr_error *err)
 	struct volume_paths paths;
 
 	if (volume_paths_parse(b->path, &paths, err) == 0)
-		b->view = pr_view_open(paths.path, paths.count, true, err);
+		b->view = pr_view_open(
+			paths.path, paths.count, PR_VIEW_CACHED | PR_VIEW_SUMMARIES, err);
 	volume_paths_free(&paths);
 	if (!b->view || pr_view_refresh(b->view, true, INT64_MAX, err) < 0)
 		return -1;

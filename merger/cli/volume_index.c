@@ -26,7 +26,7 @@ build(const struct volume_paths *paths, struct pr_feed_figures *figures,
 {
 	struct index_beside beside = {.path = paths->text};
 	struct sfs_open_options writing = {.writer = true};
-	struct pr_append_options o = {.segment_age = 0}; /* the default */
+	struct pr_append_options o = {.unhurried = true};
 	struct sfs *sfs = sfs_open(paths->path, paths->count, &writing, err);
 	struct pr_append *append = sfs ? pr_append_create(sfs, &o, err) : NULL;
 	int rc = append ? index_beside(&beside, append, true, err) : -1;

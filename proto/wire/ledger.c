@@ -37,31 +37,6 @@ static const struct pr_field link_items[] = {
 	PR_NAME(struct pr_ledger_link, name),
 };
 
-static const struct pr_field directory_items[] = {
-	PR_INT(struct pr_ledger_directory, epoch),
-	PR_INT(struct pr_ledger_directory, first_seq),
-	PR_INT(struct pr_ledger_directory, last_seq),
-	PR_INT(struct pr_ledger_directory, min_time),
-	PR_INT(struct pr_ledger_directory, max_time),
-	PR_INT(struct pr_ledger_directory, first_otime),
-	PR_INT(struct pr_ledger_directory, last_otime),
-	PR_INT(struct pr_ledger_directory, count),
-	PR_INT(struct pr_ledger_directory, bytes),
-	PR_INT(struct pr_ledger_directory, link),
-	PR_INT(struct pr_ledger_directory, linktype),
-	PR_BYTES(struct pr_ledger_directory, handle),
-};
-
-static const struct pr_field index_items[] = {
-	PR_INT(struct pr_ledger_index, first_sequence),
-	PR_INT(struct pr_ledger_index, check),
-	PR_INT(struct pr_ledger_index, segments),
-	PR_INT(struct pr_ledger_index, bytes),
-	PR_INT(struct pr_ledger_index, link),
-	PR_INT(struct pr_ledger_index, level),
-	PR_BYTES(struct pr_ledger_index, handle),
-};
-
 static const struct pr_field deleted_items[] = {
 	PR_INT(struct pr_ledger_deleted, at),
 	PR_INT(struct pr_ledger_deleted, until),
@@ -87,20 +62,6 @@ loss_valid(const struct pr_ledger_entry *e)
 }
 
 static bool
-directory_valid(const struct pr_ledger_entry *e)
-{
-	const struct pr_ledger_directory *d = &e->u.directory;
-	return d->first_seq <= d->last_seq && d->min_time <= d->max_time;
-}
-
-static bool
-index_valid(const struct pr_ledger_entry *e)
-{
-	const struct pr_ledger_index *i = &e->u.index;
-	return i->segments > 0 && i->first_sequence <= UINT64_MAX - i->segments;
-}
-
-static bool
 port_valid(const struct pr_ledger_entry *e)
 {
 	return e->u.port.speed > 0;
@@ -114,8 +75,6 @@ static const struct {
 	[PR_LEDGER_LOSS] = {PR_FIELDS(loss_items), loss_valid},
 	[PR_LEDGER_BOOT] = {PR_FIELDS(boot_items), NULL},
 	[PR_LEDGER_LINK] = {PR_FIELDS(link_items), NULL},
-	[PR_LEDGER_DIRECTORY] = {PR_FIELDS(directory_items), directory_valid},
-	[PR_LEDGER_INDEX] = {PR_FIELDS(index_items), index_valid},
 	[PR_LEDGER_DELETED] = {PR_FIELDS(deleted_items), NULL},
 	[PR_LEDGER_PORT] = {PR_FIELDS(port_items), port_valid},
 };

@@ -19,10 +19,6 @@
  *              last time i64, link u16, reason u8, second bool
  *   BOOT       time i64, nonce u32, name
  *   LINK       epoch u64, link u16, link type u16, snap length u32, name
- *   DIRECTORY  epoch u64, first seq u64, last seq u64, min time i64, max time i64, first otime i64,
- *              last otime i64, count u32, bytes u32, link u16, link type u16, handle 40 bytes
- *   INDEX      first sequence u64, check u64, segments u32 (not 0), bytes u32, link u16, level u16,
- *              handle 40 bytes
  *   DELETED    at i64, until i64, records u64, bytes u64, link u16, phase u8, by name, moved
  *              to name
  *   PORT       epoch u64, link u16, speed u64 (not 0)
@@ -33,8 +29,7 @@ enum pr_ledger_type {
 	PR_LEDGER_LOSS = 2,
 	PR_LEDGER_BOOT = 3, /* the logger started: name, nonce, mode */
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
-	PR_LEDGER_DIRECTORY = 5, /* stream "segments": where a segment lies */
-	PR_LEDGER_INDEX = 6, /* stream "segments": where the index of some segments lies */
+	/* 5 and 6 were of what directory.h is now */
 	PR_LEDGER_DELETED = 7, /* somebody had a link's oldest packets deleted */
 	PR_LEDGER_PORT = 8, /* the interface of (epoch, link) is so fast */
 };
@@ -71,25 +66,6 @@ struct pr_ledger_boot {
 	int64_t time;
 	uint32_t nonce;
 	char name[PR_NAME_MAX + 1];
-};
-
-/* A directory entry lets an indexer start without reading the data (stream "segments"). */
-struct pr_ledger_directory {
-	uint64_t epoch, first_seq, last_seq;
-	int64_t min_time, max_time, first_otime, last_otime;
-	uint32_t count, bytes;
-	uint16_t link, linktype;
-	uint8_t handle[40]; /* struct sfs_handle, encoded by sfs_handle_encode */
-};
-
-/* A record of stream "index.LINK", of segments of stream "packets.LINK". Levels: indexer/level1.h, 2;
- * 3: summary.h. */
-struct pr_ledger_index {
-	uint64_t first_sequence; /* of the first segment, in its stream */
-	uint64_t check; /* of which segments they are: pr_level2_check over all */
-	uint32_t segments, bytes;
-	uint16_t link, level;
-	uint8_t handle[40];
 };
 
 /*
@@ -133,8 +109,6 @@ struct pr_ledger_entry {
 		struct pr_loss loss;
 		struct pr_ledger_boot boot;
 		struct pr_ledger_link link;
-		struct pr_ledger_directory directory;
-		struct pr_ledger_index index;
 		struct pr_ledger_deleted deleted;
 		struct pr_ledger_port port;
 	} u;

@@ -233,7 +233,7 @@ ask_level2(const struct record *r, struct pr_level2 *l, uint32_t address, uint8_
 	pr_put_be32(at, address);
 	key = pr_key_bytes(PR_KEY_ADDRESS, at, 4);
 	apply(l, r, &key, have, vector, &c->level2);
-	for (size_t len = 3; len > 1 && columns_in(l, vector) >= 3; len--) {
+	for (size_t len = 3; len > 1 && columns_in(l, vector) > 0; len--) {
 		key = pr_key_bytes(PR_KEY_NET, at, len);
 		apply(l, r, &key, have, vector, &c->level2);
 	}

@@ -13,6 +13,7 @@
 #include "indexer/level2.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/frame.h"
+#include "proto/wire/directory.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/tslog.h"
@@ -191,8 +192,6 @@ put_ledger(void)
 			.u.deleted = {1000, 900, 3, 4096, 1, 1, "ann", "n2"}},
 		{.type = PR_LEDGER_LINK, .u.link = {7, 1, 1, 65535, "tap0"}},
 		{.type = PR_LEDGER_PORT, .u.port = {7, 1, 1000000000}},
-		{.type = PR_LEDGER_DIRECTORY,
-			.u.directory = {.epoch = 7, .last_seq = 9, .count = 9}},
 	};
 	static const uint8_t unknown[] = {99, 1, 3, 0, 1, 2, 3};
 	uint8_t all[2048];
@@ -208,6 +207,29 @@ put_ledger(void)
 		corpus_put("ledger", name, start, (size_t)(w.at - start), END);
 	}
 	corpus_put("ledger", "all", all, pr_writer_len(&w), unknown, sizeof unknown, END);
+}
+
+static void
+put_directory(void)
+{
+	static const struct pr_directory_entry entries[] = {
+		{.u.segment = {7, 1, 2400, 1000, 5000, 1000, 5000, 2400, 1, 1},
+			.handle_len = 3,
+			.handle = "abc"},
+		{.u.segment = {7, 2401, 4000, 4000, 9000, 5000, 9000, 1000, 1, 1}},
+		{.kind = PR_DIRECTORY_INDEX, .u.index = {1, 0x0102030405060708, 16, 1, 1}},
+		{.kind = PR_DIRECTORY_INDEX, .u.index = {17, 99, 16, 1, 2}},
+	};
+	struct pr_directory_coder coder;
+	uint8_t all[512];
+	struct pr_writer w = pr_writer_make(all, sizeof all);
+
+	if (!pr_directory_begin(&coder, &w))
+		corpus_die("a directory");
+	for (size_t i = 0; i < COUNT(entries); i++)
+		if (!pr_directory_store(&coder, &w, &entries[i]))
+			corpus_die("an entry of a directory");
+	corpus_put("directory", "all", all, pr_writer_len(&w), END);
 }
 
 /* ---- packets, behind the number of their link type in fuzz_decode.c ---- */
@@ -638,6 +660,7 @@ main(int argc, char **argv)
 	put_tslogs();
 	put_segments();
 	put_ledger();
+	put_directory();
 	put_packets();
 	put_questions();
 	put_states();

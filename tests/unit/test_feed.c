@@ -133,7 +133,8 @@ static struct pr_view *
 open_view(void)
 {
 	const char *paths[] = {path};
-	struct pr_view *view = pr_view_open(paths, 1, true, &err);
+	struct pr_view *view =
+		pr_view_open(paths, 1, PR_VIEW_CACHED | PR_VIEW_SUMMARIES, &err);
 
 	ck_assert_msg(view != NULL, "%s", err.text);
 	ck_assert_int_eq(pr_view_refresh(view, true, INT64_MAX, &err), 0);
@@ -432,27 +433,28 @@ END_TEST
 START_TEST(an_index_of_others_is_not_believed)
 {
 	struct pr_index_book book = {0};
-	struct pr_ledger_index e = {
+	const struct sfs_handle handle = {0};
+	struct pr_directory_index e = {
 		.first_sequence = 5, .segments = 3, .link = 1, .level = 1};
 	struct pr_index_stream *s;
 
 	for (uint64_t i = 5; i < 12; i++)
 		ck_assert_int_eq(pr_index_book_proof(&book, 1, i, 100 + i, &err), 0);
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
+	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
 	s = pr_index_book_find(&book, 1);
 	ck_assert_uint_eq(pr_index_uncovered(s, 1, 5), 5); /* a wrong check */
 	ck_assert(pr_index_check(s, 5, 3, &e.check));
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
+	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
 	ck_assert_uint_eq(pr_index_uncovered(s, 1, 5), 8);
 	e.first_sequence = 7; /* after a crash: what it overlaps was about lost segments */
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
+	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
 	ck_assert(pr_index_find(s, 1, 6) == NULL);
 	ck_assert(pr_index_find(s, 1, 9) != NULL);
 	ck_assert(pr_index_find(s, 1, 10) == NULL);
 	e.first_sequence = 4;
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &err), 0);
+	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 2);
 	pr_index_book_expire(&book, 1, 7);
 	ck_assert_uint_eq(s->level[0].count, 1);

@@ -120,11 +120,26 @@ see_ledger(void *arg, const struct sfs_record *record)
 			seen->losses++;
 		} else if (e.type == PR_LEDGER_PORT) {
 			seen->port = e.u.port;
-		} else if (e.type == PR_LEDGER_DIRECTORY) {
-			seen->directories++;
-			seen->directory_packets += e.u.directory.count;
 		}
 	}
+}
+
+static void
+see_directory(void *arg, const struct sfs_record *record)
+{
+	struct pr_cursor c = pr_cursor_make(record->body, record->length);
+	struct pr_directory_coder coder;
+	struct pr_directory_entry e;
+	struct seen *seen = arg;
+	int rc;
+
+	ck_assert(pr_directory_open(&coder, &c));
+	while ((rc = pr_directory_load(&coder, &c, &e)) == 1)
+		if (e.kind == PR_DIRECTORY_SEGMENT) {
+			seen->directories++;
+			seen->directory_packets += e.u.segment.count;
+		}
+	ck_assert_int_eq(rc, 0);
 }
 
 static struct seen
@@ -133,7 +148,7 @@ look(struct sfs *sfs, const char *stream)
 	struct seen seen = {.last_otime = PR_TIME_MIN};
 
 	each(sfs, stream, see_segment, &seen);
-	each(sfs, "segments", see_ledger, &seen);
+	each(sfs, "segments", see_directory, &seen);
 	each(sfs, "ledger", see_ledger, &seen);
 	return seen;
 }

@@ -195,7 +195,7 @@ begin(void)
 	write_volume();
 	loop = pr_loop_create(NULL, &err);
 	serve = pr_serve_create(loop, 2, &err);
-	view = pr_view_open(paths, 1, false, &err);
+	view = pr_view_open(paths, 1, 0, &err);
 	ck_assert_msg(view != NULL, "%s", err.text);
 	pr_serve_set_view(serve, view, NULL);
 	merger = pr_rpc_listen(loop, endpoint, NULL, on_merger, NULL, &err);

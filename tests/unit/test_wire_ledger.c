@@ -53,31 +53,6 @@ static const uint8_t golden_mark[] = {
 	0x00,                                           /* no name */
 };
 
-static const uint8_t golden_directory[] = {
-	0x05, 0x01, 0x6c, 0x00,
-	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* epoch */
-	0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first seq */
-	0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last seq */
-	0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* min time */
-	0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* max time */
-	0x06, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first otime */
-	0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* last otime */
-	0x08, 0x00, 0x00, 0x00, 0x09, 0x00, 0x00, 0x00, /* count, bytes */
-	0x0a, 0x00, 0x0b, 0x00,                         /* link, link type */
-	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, /* handle */
-	20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
-};
-
-static const uint8_t golden_index[] = {
-	0x06, 0x01, 0x44, 0x00,
-	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* first sequence */
-	0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, /* check */
-	0x02, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, /* segments, bytes */
-	0x04, 0x00, 0x05, 0x00,                         /* link, level */
-	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, /* handle */
-	20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39,
-};
-
 static const uint8_t golden_deleted[] = {
 	0x07, 0x01, 0x2a, 0x00,
 	0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, /* at */
@@ -104,9 +79,8 @@ static const struct {
 	const uint8_t *data;
 	size_t len;
 } goldens[] = {GOLDEN(golden_mark), GOLDEN(golden_loss), GOLDEN(golden_boot),
-	GOLDEN(golden_link), GOLDEN(golden_directory), GOLDEN(golden_index),
-	GOLDEN(golden_deleted), GOLDEN(golden_port)};
-#define GOLDENS 8
+	GOLDEN(golden_link), GOLDEN(golden_deleted), GOLDEN(golden_port)};
+#define GOLDENS 6
 
 /* Loads from a copy of exactly len bytes: entries, or -1. */
 static int
@@ -185,9 +159,6 @@ START_TEST(golden_values)
 	load_all(golden_mark, sizeof golden_mark, &e);
 	ck_assert_uint_eq(e.u.mark.link.linktype, 113);
 	ck_assert_uint_eq(e.u.mark.link.undelivered_last, 16);
-	load_all(golden_directory, sizeof golden_directory, &e);
-	ck_assert_uint_eq(e.u.directory.handle[39], 39);
-	ck_assert_uint_eq(e.u.directory.linktype, 11);
 	ck_assert_str_eq(pr_loss_reason_name(PR_LOSS_SWITCH), "switch");
 	ck_assert_str_eq(pr_loss_reason_name(0), "?");
 	ck_assert_str_eq(pr_loss_reason_name(6), "?");
@@ -234,9 +205,6 @@ START_TEST(odd_entries)
 	ck_assert(!pr_ledger_store(&w, &e));
 	e = (struct pr_ledger_entry){.type = PR_LEDGER_PORT, .u.port.epoch = 1};
 	ck_assert(!pr_ledger_store(&w, &e)); /* a speed of 0 */
-	e = (struct pr_ledger_entry){
-		.type = PR_LEDGER_DIRECTORY, .u.directory.min_time = 1};
-	ck_assert(!pr_ledger_store(&w, &e));
 	ck_assert_uint_eq(pr_writer_len(&w), 0);
 	memcpy(bytes, golden_loss, sizeof bytes);
 	bytes[12] = 10; /* first seq above the last */
