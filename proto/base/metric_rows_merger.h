@@ -51,7 +51,7 @@ ROW(MERGER, "cluster_memory", "packrack_merger_cluster_memory_bytes", GAUGE, ONE
 	"Memory of these blocks.")
 ROW(MERGER, "mergers_alive", "packrack_merger_mergers_alive", GAUGE, ONE, "",
 	"Mergers that share the duty for summaries and live, with this one.")
-ROW(MERGER, "summary_bytes_received", "packrack_merger_summary_received_bytes_total", COUNTER, ONE, "",
+ROW(MERGER, "summary_bytes_received", "packrack_merger_summaries_received_bytes_total", COUNTER, ONE, "",
 	"Bytes that nodes sent to tell of summaries, and for them.")
 /* ---- merger: node ---- */
 ROW(MERGER_NODE, "connected", "packrack_merger_node_connected", GAUGE, ONE, "",
@@ -86,7 +86,7 @@ ROW(MERGER_NODE, "summaries", "packrack_merger_node_summaries", GAUGE, ONE, "",
 	"Summaries that the node has told of.")
 ROW(MERGER_NODE, "summaries_here", "packrack_merger_node_summaries_here", GAUGE, ONE, "",
 	"Summaries of the node that the merger holds.")
-ROW(MERGER_NODE, "summary_bytes", "packrack_merger_node_summary_bytes_total", COUNTER, ONE, "",
+ROW(MERGER_NODE, "summary_bytes", "packrack_merger_node_summaries_bytes_total", COUNTER, ONE, "",
 	"Bytes that the node sent to tell of summaries, and for them.")
 ROW(MERGER_NODE, "segments_unsummarized", "packrack_merger_node_unsummarized_segments", GAUGE, ONE, "",
 	"Batches of packets of the node, at least, that no summary speaks of yet.")
