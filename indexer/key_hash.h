@@ -11,11 +11,13 @@
 
 #include "indexer/keys.h"
 
+#define PR_IN_PLACE static inline __attribute__((always_inline))
+
 /*
  * pr_key_hash of the key of this kind with these bytes. The kind and the length are a part of it, so that
  * equal bytes of other kinds are other keys.
  */
-static inline uint64_t
+PR_IN_PLACE uint64_t
 pr_key_hash_bytes(enum pr_key_kind kind, const void *bytes, size_t len)
 {
 	return XXH3_64bits_withSeed(bytes, len, (uint64_t)kind << 8 | len);

@@ -20,6 +20,7 @@
  * same ones: so keys are made of each kind of packet once, and of each address and port. Memory is kept
  * from segment to segment. Pure, one thread.
  */
+#define PR_SKETCH_LINKS_LOG 8
 struct pr_sketch_link {
 	uint64_t words[2];
 	unsigned version;
@@ -42,7 +43,7 @@ struct pr_sketch {
 	struct pr_addresses addresses;
 	uint8_t seen_ports[2][65536 / 8]; /* destination, source */
 	uint8_t seen_protocols[256 / 8];
-	struct pr_sketch_link links[16]; /* whose keys were made lately */
+	struct pr_sketch_link links[1 << PR_SKETCH_LINKS_LOG]; /* whose keys were made lately */
 	struct {
 		uint64_t packets, bytes;
 	} buckets[PR_LEVEL1_BUCKETS];

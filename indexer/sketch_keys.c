@@ -12,7 +12,7 @@
  */
 #define MOST (PR_KEYS_MAX + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS)
 
-static inline bool
+PR_IN_PLACE bool
 add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
 {
 	uint64_t hash = pr_key_hash_bytes(kind, bytes, len);
@@ -23,7 +23,7 @@ add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
 	return true;
 }
 
-static void
+PR_IN_PLACE void
 add_mac(struct pr_sketch *s, enum pr_key_kind kind, const uint8_t *mac)
 {
 	if (pr_hashset_put(&s->keys, pr_key_hash_bytes(kind, mac, 6)))
@@ -52,7 +52,7 @@ test_and_set(uint8_t *bits, unsigned at)
 /* ---- addresses and ports ---- */
 
 /* Who has the longer prefix has the shorter ones. */
-static void
+PR_IN_PLACE void
 add_nets(struct pr_sketch *s, const uint8_t *address, size_t len)
 {
 	if (len == 4) {
@@ -64,7 +64,7 @@ add_nets(struct pr_sketch *s, const uint8_t *address, size_t len)
 }
 
 /* side and len are constants. Returns the address's place. */
-static inline uint32_t
+PR_IN_PLACE uint32_t
 add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side)
 {
 	enum pr_key_kind kind = side == PR_ADDRESS_SRC ? PR_KEY_SRC : PR_KEY_DST;
@@ -86,7 +86,7 @@ add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side
 }
 
 /* bytes: as in the packet. */
-static inline void
+PR_IN_PLACE void
 add_port(struct pr_sketch *s, const uint8_t *bytes, bool source)
 {
 	uint16_t port = pr_get_be16(bytes);
@@ -104,15 +104,28 @@ add_port(struct pr_sketch *s, const uint8_t *bytes, bool source)
 	test_and_set(s->ports, pr_port_interval(port));
 }
 
+/* As memcmp. */
+PR_IN_PLACE int
+compare(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	uint32_t x, y;
+
+	if (len != 4)
+		return memcmp(a, b, len);
+	x = pr_get_be32(a);
+	y = pr_get_be32(b);
+	return x < y ? -1 : x > y;
+}
+
 /* FLOW, and PAIR, which packets of the same flow have as well. len is a constant; ports: both, as in the packet. */
-static inline void
+PR_IN_PLACE void
 add_flow(struct pr_sketch *s, uint8_t protocol, const uint8_t *src, const uint8_t *dst,
 	size_t len, const uint8_t *ports)
 {
 	uint8_t flow[2 * 16 + 5], pair[2 * 16];
-	int order = memcmp(src, dst, len);
+	int order = compare(src, dst, len);
 	bool pair_swap = order > 0,
-	     swap = pair_swap || (order == 0 && memcmp(ports, ports + 2, 2) > 0);
+	     swap = pair_swap || (order == 0 && pr_get_be16(ports) > pr_get_be16(ports + 2));
 
 	flow[0] = protocol;
 	memcpy(flow + 1, swap ? dst : src, len);
@@ -150,7 +163,7 @@ static bool
 link_seen(struct pr_sketch *s, const struct pr_kind *kind)
 {
 	uint64_t mix = (kind->id[0] ^ kind->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
-	struct pr_sketch_link *l = &s->links[mix >> 60];
+	struct pr_sketch_link *l = &s->links[mix >> (64 - PR_SKETCH_LINKS_LOG)];
 	unsigned version = pr_kind_version(kind);
 
 	if (l->words[0] == kind->id[0] && l->words[1] == kind->id[1] &&
@@ -160,7 +173,7 @@ link_seen(struct pr_sketch *s, const struct pr_kind *kind)
 	return false;
 }
 
-static void
+static __attribute__((flatten)) void
 plain_keys(struct pr_sketch *s, struct pr_kind *kind)
 {
 	uint8_t protocol = (uint8_t)(kind->id[2] >> 8), at[32], ports[4];

@@ -38,14 +38,46 @@ by_bytes(const void *va, const void *vb)
 	return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
 }
 
+/* The bytes that half of them have at least (Hoare's selection). */
+static uint64_t
+middle(const struct pr_tops *t)
+{
+	uint64_t bytes[PR_TOPS_ROOM];
+	long low = 0, high = (long)t->count - 1, wanted = (long)t->count / 2;
+
+	for (size_t i = 0; i < t->count; i++)
+		bytes[i] = t->items[i].bytes;
+	while (low < high) {
+		uint64_t pivot = bytes[low + (high - low) / 2], swap;
+		long i = low, j = high;
+
+		while (i <= j) {
+			while (bytes[i] > pivot)
+				i++;
+			while (bytes[j] < pivot)
+				j--;
+			if (i > j)
+				break;
+			swap = bytes[i];
+			bytes[i++] = bytes[j];
+			bytes[j--] = swap;
+		}
+		if (wanted > j && wanted < i)
+			break;
+		if (wanted <= j)
+			high = j;
+		else
+			low = i;
+	}
+	return bytes[wanted];
+}
+
 static void
 make_room(struct pr_tops *t)
 {
-	uint64_t bytes, packets = 0;
+	uint64_t bytes = middle(t), packets = 0;
 	size_t kept = 0;
 
-	qsort(t->items, t->count, sizeof(t->items[0]), by_bytes);
-	bytes = t->items[t->count / 2].bytes;
 	for (size_t i = 0; i < t->count; i++) {
 		struct pr_level1_top *item = &t->items[i];
 

@@ -168,19 +168,24 @@ out_create(struct pr_append *a, uint16_t link, struct pr_error *err)
 }
 
 static struct out *
-out_of(struct pr_append *a, uint16_t link)
+out_new(struct pr_append *a, uint16_t link)
 {
 	struct pr_error err = {0};
-	struct out *o;
+	struct out *o = out_create(a, link, &err);
 
+	if (!o)
+		suspend(a, &err);
+	return o;
+}
+
+static inline struct out *
+out_of(struct pr_append *a, uint16_t link)
+{
 	for (size_t i = 0; i < a->out_count; i++) {
 		if (a->outs[i]->link == link)
 			return a->outs[i];
 	}
-	o = out_create(a, link, &err);
-	if (!o)
-		suspend(a, &err);
-	return o;
+	return out_new(a, link);
 }
 
 static void

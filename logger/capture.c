@@ -180,13 +180,22 @@ take(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 		pr_count(&c->counters.control_received, 1);
 }
 
+/* ns, as asked for; what no clock says is made fit elsewhere. */
+static inline int64_t
+stamp(const struct timeval *ts)
+{
+	if (ts->tv_sec < 0 || ts->tv_sec > INT32_MAX || ts->tv_usec < 0 ||
+		ts->tv_usec >= PR_NS_PER_S)
+		return pr_time_make(ts->tv_sec, ts->tv_usec);
+	return ts->tv_sec * PR_NS_PER_S + ts->tv_usec;
+}
+
 static void
 take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 {
 	struct pr_capture *c = (struct pr_capture *)(void *)arg;
 
-	c->call(c->call_arg, pr_time_make(h->ts.tv_sec, h->ts.tv_usec), data, h->caplen,
-		h->len);
+	c->call(c->call_arg, stamp(&h->ts), data, h->caplen, h->len);
 	pr_count(&c->counters.frames_received, 1);
 	pr_count(&c->counters.bytes_received, h->caplen);
 }

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/segment.h"
 
-#define OTIME_LEN 8
-#define MIXED_LEN 24
-
 static size_t
 padded(size_t len)
 {
 	return (len + 7) & ~(size_t)7;
-}
-
-size_t
-pr_segment_cost(uint32_t caplen)
-{
-	return PR_SEGMENT_PACKET + OTIME_LEN + MIXED_LEN + padded(caplen);
 }
 
 void
@@ -71,7 +62,7 @@ put_packet(uint8_t *at, const struct pr_packet *p, const struct pr_segment_heade
 	at += PR_SEGMENT_PACKET;
 	if (otime) {
 		pr_put_le64(at, (uint64_t)p->otime);
-		at += OTIME_LEN;
+		at += PR_SEGMENT_OTIME_LEN;
 	}
 	if (mixed) {
 		pr_put_le64(at, p->epoch);
@@ -79,7 +70,7 @@ put_packet(uint8_t *at, const struct pr_packet *p, const struct pr_segment_heade
 		pr_put_le16(at + 16, p->link);
 		pr_put_le16(at + 18, p->linktype);
 		pr_put_le32(at + 20, 0);
-		at += MIXED_LEN;
+		at += PR_SEGMENT_MIXED_LEN;
 	}
 	return at;
 }
@@ -87,8 +78,8 @@ put_packet(uint8_t *at, const struct pr_packet *p, const struct pr_segment_heade
 uint8_t *
 pr_segment_reserve(struct pr_segment_builder *b, const struct pr_packet *p)
 {
-	size_t need = PR_SEGMENT_PACKET + (p->otime != p->time ? OTIME_LEN : 0) +
-		      (b->header.flags & PR_SEGMENT_MIXED ? MIXED_LEN : 0) +
+	size_t need = PR_SEGMENT_PACKET + (p->otime != p->time ? PR_SEGMENT_OTIME_LEN : 0) +
+		      (b->header.flags & PR_SEGMENT_MIXED ? PR_SEGMENT_MIXED_LEN : 0) +
 		      padded(p->caplen);
 
 	if (b->room < b->used || b->room - b->used < need || !may_follow(b, p))

@@ -35,6 +35,8 @@
 #define PR_SEGMENT_MIXED 1
 #define PR_SEGMENT_TARGET (256 * 1024) /* seal at about this size */
 #define PR_SEGMENT_OTIME 0x8000
+#define PR_SEGMENT_OTIME_LEN 8
+#define PR_SEGMENT_MIXED_LEN 24
 
 struct pr_segment_header {
 	uint16_t linktype, link, flags;
@@ -61,8 +63,13 @@ bool pr_segment_add(struct pr_segment_builder *b, const struct pr_packet *p);
 uint8_t *pr_segment_reserve(struct pr_segment_builder *b, const struct pr_packet *p);
 /* Writes the header; returns the total length, 0 if empty. */
 size_t pr_segment_seal(struct pr_segment_builder *b);
-/* Bytes that a packet of caplen takes at most. */
-size_t pr_segment_cost(uint32_t caplen);
+/* Bytes that a packet of caplen takes at most: with its otime, in a MIXED one. */
+static inline size_t
+pr_segment_cost(uint32_t caplen)
+{
+	return PR_SEGMENT_PACKET + PR_SEGMENT_OTIME_LEN + PR_SEGMENT_MIXED_LEN +
+	       (((size_t)caplen + 7) & ~(size_t)7);
+}
 
 struct pr_segment_reader {
 	struct pr_cursor c;

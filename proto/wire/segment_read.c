@@ -3,9 +3,6 @@
 
 #include "proto/wire/segment.h"
 
-#define OTIME_LEN 8
-#define MIXED_LEN 24
-
 static void
 get_header(const uint8_t *p, struct pr_segment_header *h)
 {
@@ -73,7 +70,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 		return false;
 	uint16_t flags = pr_get_le16(at + 20);
 	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;
-	need += (otime ? OTIME_LEN : 0) + (mixed ? MIXED_LEN : 0);
+	need += (otime ? PR_SEGMENT_OTIME_LEN : 0) + (mixed ? PR_SEGMENT_MIXED_LEN : 0);
 	p->time = p->otime = (int64_t)pr_get_le64(at);
 	p->seq = r->header.first_seq + pr_get_le32(at + 8);
 	p->caplen = pr_get_le32(at + 12);
@@ -90,14 +87,14 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	at += PR_SEGMENT_PACKET;
 	if (otime) {
 		p->otime = (int64_t)pr_get_le64(at);
-		at += OTIME_LEN;
+		at += PR_SEGMENT_OTIME_LEN;
 	}
 	if (mixed) {
 		p->epoch = pr_get_le64(at);
 		p->seq = pr_get_le64(at + 8);
 		p->link = pr_get_le16(at + 16);
 		p->linktype = pr_get_le16(at + 18);
-		at += MIXED_LEN;
+		at += PR_SEGMENT_MIXED_LEN;
 	}
 	p->data = at;
 	c->at = at + padded;
