@@ -147,7 +147,7 @@ read_block(struct sfs_ahead *a, struct ahead_block *b, uint32_t block,
 static bool
 worth_it(const struct sfs_entry *e)
 {
-	return e->state == SFS_SEALED && e->slot == SFS_NONE;
+	return e->state == SFS_SEALED && e->slot == SFS_NONE && !(e->flags & SFS_ENTRY_CUT);
 }
 
 void

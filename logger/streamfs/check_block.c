@@ -148,6 +148,26 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 	}
 }
 
+/* Beside a writer, something may have been deleted since the block was looked at. */
+static bool
+was_cut(struct sfs_check *c, const struct place *p)
+{
+	struct sfs_entry now;
+	return sfs_view_entry(c->sfs, p->block, &now) && now.generation == p->generation &&
+	       (now.flags & SFS_ENTRY_CUT);
+}
+
+/* Where the record begins that follows deleted ones; 0: none does. Some may still be there, to be erased. */
+static uint32_t
+behind_hole(const struct sfs_scan *scan, uint32_t pos, const struct sfs_entry *e,
+	uint64_t sequence)
+{
+	struct sfs_record_header h;
+	if (sequence >= e->first_sequence + e->records)
+		return 0;
+	return sfs_scan_resync(scan, pos, e->end, sequence, &h) ? h.offset : pos;
+}
+
 /* Goes through the records that the entry speaks of; buf has the block. Returns where they end. */
 static uint32_t
 check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
@@ -155,8 +175,15 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, p->block, e);
 	uint64_t sequence = e->first_sequence, end = sequence + e->records;
 	uint32_t pos = SFS_BLOCK_HEADER;
+	bool cut = e->flags & SFS_ENTRY_CUT;
+	struct sfs_map_entry hole;
 	struct sfs_record_header h;
 	while (sequence < end) {
+		if (cut && sfs_hole_at(c->sfs, p->s->id, sequence, &hole)) {
+			sequence = hole.first_sequence + hole.records;
+			pos = behind_hole(&scan, pos, e, sequence);
+			continue;
+		}
 		enum sfs_record_state state =
 			sfs_scan_next(&scan, pos, e->end, sequence, &h);
 		if (state == SFS_RECORD_GOOD) {
@@ -168,6 +195,8 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 		}
 		if (sfs_check_gone(c, p->block, e->generation))
 			return 0;
+		if (!cut && (cut = was_cut(c, p)))
+			continue;
 		uint32_t from = state == SFS_RECORD_BAD ? h.offset : pos;
 		bool more = sfs_scan_resync(&scan, pos, e->end, sequence + 1, &h) &&
 			    h.sequence < end;

@@ -12,7 +12,8 @@
 struct sfs_cursor {
 	struct sfs *sfs;
 	uint32_t stream;
-	bool placed, expired; /* expired: still to be told */
+	bool placed;
+	bool seeking; /* sequence is to be looked for from offset on: before it, records are deleted */
 	uint32_t block, offset;
 	uint64_t generation, sequence;
 	uint8_t *buf; /* of a block; [0, have) is its bytes from where they were read */
@@ -23,6 +24,21 @@ struct sfs_cursor {
 };
 
 #define PROBE 50000000 /* ns between looks whether the writer lives */
+
+/* After a deleted record: what follows it in its block is still to come. */
+static void
+place_at_hole(struct sfs_cursor *c, const struct sfs_handle *after)
+{
+	struct sfs_map_entry hole;
+	struct sfs_entry e;
+	if (!sfs_view_entry(c->sfs, after->block, &e) ||
+		e.generation != after->generation ||
+		!sfs_deleted_handle(c->sfs, after, &e, &hole))
+		return;
+	c->sequence = hole.first_sequence + hole.records;
+	c->offset = SFS_BLOCK_HEADER;
+	c->seeking = true;
+}
 
 struct sfs_cursor *
 sfs_cursor_open(
@@ -56,6 +72,8 @@ sfs_cursor_open(
 	c->offset = after->offset + (uint32_t)sfs_record_span(after->header, after->length);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
+	if (rc == SFS_DELETED)
+		place_at_hole(c, after);
 	return c;
 }
 
@@ -120,6 +138,7 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 	uint64_t from = c->sequence;
 	place(c, block, &e);
 	c->sequence = e.first_sequence;
+	c->seeking = false;
 	if (!lost)
 		return 1;
 	pr_error_set(err,
@@ -195,6 +214,7 @@ static int
 skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
 	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
+	struct sfs_map_entry hole;
 	struct sfs_record_header h;
 	uint64_t from = c->sequence, end = e->first_sequence + e->records;
 	uint32_t at = c->offset;
@@ -203,6 +223,11 @@ skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *er
 		    h.sequence < end;
 	c->sequence = more ? h.sequence : end;
 	c->offset = more ? h.offset : e->end;
+	c->seeking = false;
+	/* what was deleted behind it is told by itself */
+	if ((e->flags & SFS_ENTRY_CUT) && sfs_hole_next(c->sfs, c->stream, from, &hole) &&
+		hole.first_sequence > from && hole.first_sequence < c->sequence)
+		c->sequence = hole.first_sequence;
 	pr_error_set(err,
 		"block %u is damaged at byte %u: records %llu to %llu of the stream are "
 		"lost",
@@ -224,18 +249,48 @@ give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record 
 	return 1;
 }
 
+/* The next record is deleted: it is passed by, with all that were along with it. 0: it is not. */
+static int
+pass_hole(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
+{
+	struct sfs_map_entry hole;
+	uint64_t from = c->sequence;
+	if (!(e->flags & SFS_ENTRY_CUT) || !sfs_hole_at(c->sfs, c->stream, from, &hole))
+		return 0;
+	c->sequence = hole.first_sequence + hole.records;
+	c->seeking = true;
+	pr_error_set(err, "records %llu to %llu of the stream were deleted",
+		(unsigned long long)from, (unsigned long long)(c->sequence - 1));
+	return SFS_DELETED;
+}
+
+/* Behind a hole, the place of the next record is known only by looking. */
+static void
+seek(struct sfs_cursor *c, const struct sfs_entry *e)
+{
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
+	struct sfs_record_header h;
+	if (c->have_generation == c->generation && c->offset >= c->have_from &&
+		sfs_scan_resync(&scan, c->offset, c->have, c->sequence, &h)) {
+		c->offset = h.offset;
+		c->seeking = false;
+	}
+}
+
 /* The next record of the cursor's block, which has one. */
 static int
 next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 	struct pr_error *err)
 {
 	struct sfs_record_header h;
-	if (look(c, e, &h) == SFS_RECORD_GOOD)
+	if (!c->seeking && look(c, e, &h) == SFS_RECORD_GOOD)
 		return give(c, &h, out, err);
 	for (int tries = 0; tries < 2; tries++) {
 		int rc = fill(c, e, err);
 		if (rc != SFS_OK)
 			return rc;
+		if (c->seeking)
+			seek(c, e);
 		if (look(c, e, &h) == SFS_RECORD_GOOD)
 			return give(c, &h, out, err);
 		if (!sfs_view_entry(c->sfs, c->block, e) ||
@@ -250,17 +305,24 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 static int
 next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
-	struct sfs_entry n;
-	uint32_t block = e->next;
-	if (block == SFS_NONE)
+	struct sfs_entry n = *e;
+	uint32_t block;
+	uint64_t from = c->sequence, generation, passed = 0;
+	if (e->next == SFS_NONE)
 		return 0;
-	if (!sfs_view_entry(c->sfs, block, &n) || n.stream != c->stream ||
-		n.generation <= c->generation)
-		return 2;
-	uint64_t from = c->sequence;
+	do { /* past those of which all is deleted, too */
+		block = n.next;
+		generation = n.generation;
+		if (!sfs_view_entry(c->sfs, block, &n) || n.stream != c->stream ||
+			n.generation <= generation)
+			return 2;
+	} while (c->seeking && n.next != SFS_NONE && n.first_sequence + n.records <= from &&
+		 passed++ < c->sfs->root.blocks);
 	place(c, block, &n);
 	c->passed_block = true;
-	c->sequence = n.first_sequence;
+	c->seeking = c->seeking && n.first_sequence < from;
+	if (!c->seeking)
+		c->sequence = n.first_sequence;
 	if (from == 0 || n.first_sequence <= from)
 		return 2;
 	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
@@ -284,8 +346,10 @@ step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 		int rc = replace(c, &s, err);
 		return rc == 1 ? 2 : rc;
 	}
-	if (c->sequence < e.first_sequence + e.records)
-		return next_here(c, &e, out, err);
+	if (c->sequence < e.first_sequence + e.records) {
+		int rc = pass_hole(c, &e, err);
+		return rc ? rc : next_here(c, &e, out, err);
+	}
 	return next_block(c, &e, err);
 }
 

@@ -39,7 +39,7 @@
  *   216 stream entry bytes u32 (192)   220 utilization u32 (most of the volume that may be
  *                                          guaranteed, in 1/1000)
  *   224 repair entries u32   228 stripe sets u32 (0: one of all blocks and devices)
- *   232 listed entries u32   236 reserved
+ *   232 listed entries u32   236 redo sectors u32   240 reserved
  *  1024 device table: 16 x { uuid 16, blocks u64, flags u32 (1: lost), reserved u32,
  *                            records lost with it u64, reserved 24 }
  *  2048 stripe sets: 64 x { blocks u64, devices u16 (bit d: device d), tier u16, reserved 20 }
@@ -62,8 +62,15 @@
  *       [ordinal, end) of the block; generation 0: it is not known where. No records: bytes of no
  *       use that are not as they were written.
  *     8 wipe: the block of that generation was deleted, and zeros are to be written over it
+ *    16 hole: the records [first sequence, + records) of the stream were deleted, and their blocks are
+ *       still there; ordinal has their bytes, min and max their times. With wipe, zeros are still to be
+ *       written over them.
  * The writer lets an entry go when the stream's first held sequence is behind its records, or the block
  * is wiped.
+ *
+ * REDO SECTOR (4128), behind the listed entries: a sector of a block that a deletion writes over and that
+ * has other bytes as well, as it is to be: a torn write of it takes nothing.
+ *     0 block u64                  8 offset in the block u32     12 reserved 20   32 the sector
  *
  * LISTED ENTRY (64), laid out as one of a block map: in a root that was closed cleanly, what no map can
  * say: all live blocks of the intervals whose map is not younger than they, and blocks that their map
@@ -127,6 +134,8 @@
 #define SFS_MAP_ENTRY 64u
 #define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
 #define SFS_LISTED_MAX ((SFS_ROOT_BYTES - SFS_ROOT_HEADER) / SFS_MAP_ENTRY)
+#define SFS_REDO_BYTES (32 + SFS_SECTOR)
+#define SFS_REDO_MAX 16u
 #define SFS_DEVICES_MAX 16
 #define SFS_SETS_MAX 64u
 #define SFS_BLOCKS_MIN 8
@@ -145,6 +154,7 @@
 #define SFS_REPAIR_KEPT 2u
 #define SFS_REPAIR_GONE 4u
 #define SFS_REPAIR_WIPE 8u
+#define SFS_REPAIR_HOLE 16u
 #define SFS_KIND_DATA 1u
 #define SFS_KIND_MAP 2u
 
@@ -170,6 +180,11 @@ struct sfs_set {
 	uint64_t blocks;
 	uint16_t devices, tier;
 };
+struct sfs_redo {
+	uint64_t block;
+	uint32_t offset;
+	uint8_t sector[SFS_SECTOR];
+};
 struct sfs_map_entry;
 struct sfs_root {
 	uint8_t uuid[16], secret[32];
@@ -183,8 +198,9 @@ struct sfs_root {
 	struct sfs_device device[SFS_DEVICES_MAX];
 	struct sfs_set set[SFS_SETS_MAX];
 	uint64_t frontier, window, high_water, generation_limit, reset_generation;
-	uint32_t flags, stream_count, utilization, repair_count, listed_count;
+	uint32_t flags, stream_count, utilization, repair_count, listed_count, redo_count;
 	const struct sfs_map_entry *repairs, *listed; /* not owned; decoding leaves NULL */
+	const struct sfs_redo *redos; /* the same */
 };
 struct sfs_stream_entry {
 	char name[SFS_NAME_MAX + 1];
@@ -222,6 +238,9 @@ void sfs_root_repairs(
 /* The listed ones; room for root->listed_count. */
 void sfs_root_listed(
 	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);
+
+/* What is to be redone; room for root->redo_count. */
+void sfs_root_redos(const uint8_t *buf, const struct sfs_root *root, struct sfs_redo *out);
 
 struct sfs_block_header {
 	uint32_t kind, stream, permission;

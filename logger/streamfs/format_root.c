@@ -96,6 +96,7 @@ header_encode(const struct sfs_root *root, uint32_t length, uint8_t *p)
 	sfs_put32(&p, root->repair_count);
 	sfs_put32(&p, root->set_count);
 	sfs_put32(&p, root->listed_count);
+	sfs_put32(&p, root->redo_count);
 }
 
 static void
@@ -123,7 +124,19 @@ uint32_t
 sfs_root_length(const struct sfs_root *root)
 {
 	return SFS_ROOT_HEADER + root->stream_count * SFS_STREAM_BYTES +
-	       (root->repair_count + root->listed_count) * SFS_MAP_ENTRY;
+	       (root->repair_count + root->listed_count) * SFS_MAP_ENTRY +
+	       root->redo_count * SFS_REDO_BYTES;
+}
+
+static void
+redos_encode(const struct sfs_root *root, uint8_t *p)
+{
+	for (uint32_t i = 0; i < root->redo_count; i++) {
+		sfs_put64(&p, root->redos[i].block);
+		sfs_put32(&p, root->redos[i].offset);
+		p += 20;
+		sfs_put_bytes(&p, root->redos[i].sector, SFS_SECTOR);
+	}
 }
 
 size_t
@@ -147,6 +160,7 @@ sfs_root_encode(
 		sfs_map_entry_encode(&root->repairs[i], p);
 	for (uint32_t i = 0; i < root->listed_count; i++, p += SFS_MAP_ENTRY)
 		sfs_map_entry_encode(&root->listed[i], p);
+	redos_encode(root, p);
 	checksum(buf, length, buf + 16);
 	return whole;
 }
@@ -180,8 +194,10 @@ header_decode(const uint8_t *p, struct sfs_root *out)
 	out->utilization = sfs_get32(&p);
 	out->repair_count = sfs_get32(&p);
 	out->repairs = out->listed = NULL;
+	out->redos = NULL;
 	out->set_count = sfs_get32(&p);
 	out->listed_count = sfs_get32(&p);
+	out->redo_count = sfs_get32(&p);
 }
 
 static void
@@ -308,7 +324,8 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 	if (what)
 		return pr_error_set(err, "the root's %s is implausible", what);
 	if (root->stream_count > SFS_STREAMS_MAX || root->repair_count > SFS_REPAIRS_MAX ||
-		root->listed_count > SFS_LISTED_MAX || length != sfs_root_length(root))
+		root->listed_count > SFS_LISTED_MAX || root->redo_count > SFS_REDO_MAX ||
+		length != sfs_root_length(root))
 		return pr_error_set(err, "the root's stream count is implausible");
 	return streams_decode(buf, root, streams, err);
 }
@@ -353,4 +370,18 @@ sfs_root_listed(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_
 	const uint8_t *p = repairs_at(buf, root);
 	entries_decode(
 		p + (size_t)root->repair_count * SFS_MAP_ENTRY, root->listed_count, out);
+}
+
+void
+sfs_root_redos(const uint8_t *buf, const struct sfs_root *root, struct sfs_redo *out)
+{
+	const uint8_t *p =
+		repairs_at(buf, root) +
+		(size_t)(root->repair_count + root->listed_count) * SFS_MAP_ENTRY;
+	for (uint32_t i = 0; i < root->redo_count; i++) {
+		out[i].block = sfs_get64(&p);
+		out[i].offset = sfs_get32(&p);
+		p += 20;
+		sfs_get_bytes(&p, out[i].sector, SFS_SECTOR);
+	}
 }

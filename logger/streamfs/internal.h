@@ -62,8 +62,14 @@ struct sfs_writer {
 	bool control_failed;
 	uint64_t flush_position; /* of the frontier when the flush began */
 	uint32_t root_pending;
+	/*
+	 * So many roots more are written over all of their copies, and not as far as they go: an older one
+	 * there, or its redo sectors, had what may be deleted by now.
+	 */
+	uint32_t root_full;
 	uint8_t *root_buf;
 	struct sfs_stream_entry *root_streams;
+	struct sfs_map_entry *root_notes; /* repairs and holes: SFS_REPAIRS_MAX */
 	int64_t flush_interval, last_tick, last_flush, last_retry;
 	struct pr_error error; /* of the last failed write */
 	bool suspended;
@@ -95,6 +101,11 @@ struct sfs {
 	int64_t last_probe;
 	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX; repairs.c */
 	uint32_t repairs, wipes; /* wipes: of the entries, SFS_REPAIR_WIPE */
+	struct sfs_map_entry *hole; /* of the root: what was deleted; holes.c */
+	uint32_t holes, erasing; /* erasing: of the holes, SFS_REPAIR_WIPE */
+	uint64_t holes_seen; /* reader: their count in shared memory */
+	struct sfs_redo *redo; /* of the root: SFS_REDO_MAX; erase.c */
+	uint32_t redos;
 	struct sfs_map_entry *listed; /* of the root; listed.c */
 	uint32_t listed_count;
 	uint64_t recovered_records, lost_tail_bytes;
@@ -198,6 +209,12 @@ void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
+uint32_t sfs_handle_span(
+	const struct sfs_handle *h); /* what its record takes in its block */
+struct sfs_place sfs_handle_place(const struct sfs_handle *h, uint64_t first_sequence);
+/* The block as the table has it: does it still hold what the handle speaks of? */
+int sfs_find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
+	struct pr_error *err);
 
 /* repairs.c: what a repair has noted in the root */
 /* Puts a copy in the place of *own. */
@@ -205,7 +222,7 @@ int sfs_entries_copy(struct sfs_map_entry **own, const struct sfs_map_entry *ent
 	uint32_t count, struct pr_error *err);
 int sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 	struct pr_error *err);
-/* Writer: lets those go that speak of what is recycled; then root has what is left. */
+/* Writer: lets those go that speak of what is recycled; then root has what is left, holes as well. */
 void sfs_repairs_prune(struct sfs *sfs, struct sfs_root *root);
 /* Are all records [first, last] of the stream noted as gone? */
 bool sfs_repairs_cover(
@@ -216,10 +233,69 @@ bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t genera
 /* What the block's damaged header said; NULL: nothing noted. */
 const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
 
+/* holes.c: what was deleted from the midst of streams */
+int sfs_holes_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err);
+/* Is the record in a hole? Then out is that. */
+bool sfs_hole_at(
+	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out);
+/* The first hole of the stream that ends behind the sequence. */
+bool sfs_hole_next(
+	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out);
+/* How many of the records [first, end) are deleted? */
+uint64_t sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t end);
+/* Are all of the block's? */
+bool sfs_hole_covers(struct sfs *sfs, const struct sfs_entry *e);
+/* Reader beside a writer: what it has deleted since. */
+void sfs_holes_look(struct sfs *sfs);
+/* Writer: tells readers; before anything is erased. */
+void sfs_holes_publish(struct sfs *sfs);
+/* Writer: one that is still to be erased. False: with it the root would have more than most notes. */
+bool sfs_hole_add(struct sfs *sfs, const struct sfs_map_entry *hole, uint32_t most);
+/* Writer: all are erased; neighbours become one. */
+void sfs_holes_erased(struct sfs *sfs);
+/* Writer: lets those go that lie before all that is held. */
+void sfs_holes_prune(struct sfs *sfs);
+/* Recovery, when the streams' chains are made. */
+void sfs_holes_mark(struct sfs *sfs);
+/* Are some of the block's records still to be erased? */
+bool sfs_erasing_in(struct sfs *sfs, const struct sfs_entry *e);
+
+/* deleted.c */
+/* Of a block's record, that may still be there: is it deleted? */
+bool sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence);
+/* The same of a handle into it, by what lies around; hole: the one that it lay in. Uses scratch. */
+bool sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h,
+	const struct sfs_entry *e, struct sfs_map_entry *hole);
+
+/* erase.c: zeros where deleted records lay, beside others in the same block */
+/* Bytes [from, to) of a block at buf: those sectors of it that the root has are as they are to be. */
+void sfs_redo_over(
+	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
+int sfs_redos_take(
+	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err);
+/*
+ * Of block e, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to be
+ * erased: does so at bytes, and notes for the root what shares a sector with it. False: no room for that.
+ */
+bool sfs_erase_prepare(
+	struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *bytes);
+/* Has the root room for another stream, all notes, and so many redo sectors more? */
+bool sfs_root_has_room(const struct sfs *sfs, uint32_t redos);
+/* Stores roots until neither copy has redo sectors any more. */
+int sfs_root_clean(struct sfs *sfs, struct pr_error *err);
+/* Writer: on the devices and in memory. A root that has the holes and what is to be redone must be durable. */
+int sfs_erase(struct sfs *sfs, struct pr_error *err);
+
 /* trim.c */
+/* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
+void sfs_take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
+	uint32_t most, struct sfs_trimmed *out);
+/* All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks. */
+int sfs_trim_begin(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err);
 /* Was the block deleted, and may still hold what it held? */
 bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
-/* Writes over all that are noted, and forgets the notes. A root that has them must be durable. */
+/* Writes over all that is noted, and forgets the notes. A root that has them must be durable. */
 int sfs_wipe(struct sfs *sfs, struct pr_error *err);
 
 /* listed.c: what a cleanly closed root says of blocks, so that their headers need not be read */

@@ -13,7 +13,8 @@ const char *
 sfs_result_text(int result)
 {
 	static const char *const text[] = {"ok", "error", "recycled since", "forged handle",
-		"damaged on the device", "permission denied", "too big", "volume full"};
+		"damaged on the device", "permission denied", "too big", "volume full",
+		"deleted"};
 	int i = -result;
 	return i >= 0 && i < (int)(sizeof(text) / sizeof(text[0])) ? text[i]
 								   : "unknown result";
@@ -88,6 +89,8 @@ dispose(struct sfs **sfs_pointer, bool unlink_shm)
 	free(sfs->disk);
 	free(sfs->scratch);
 	free(sfs->repair);
+	free(sfs->hole);
+	free(sfs->redo);
 	free(sfs->listed);
 	free(sfs);
 }
@@ -137,6 +140,7 @@ follow_writer(struct sfs *sfs)
 		return false;
 	}
 	sfs->live = true;
+	sfs->holes_seen = 0;
 	sfs_table_free(&sfs->table);
 	sfs->table_valid = false;
 	return true;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "logger/streamfs/internal.h"
 
@@ -27,14 +25,14 @@ sfs_permitted(const struct sfs *sfs, uint32_t permission)
 	return sfs->permission_mask == 0 || (permission & ~sfs->permission_mask) == 0;
 }
 
-static uint32_t
-span_of(const struct sfs_handle *h)
+uint32_t
+sfs_handle_span(const struct sfs_handle *h)
 {
 	return (uint32_t)sfs_record_span(h->header, h->length);
 }
 
-static struct sfs_place
-place_of(const struct sfs_handle *h, uint64_t first_sequence)
+struct sfs_place
+sfs_handle_place(const struct sfs_handle *h, uint64_t first_sequence)
 {
 	return (struct sfs_place){.block = h->block,
 		.generation = h->generation,
@@ -43,12 +41,27 @@ place_of(const struct sfs_handle *h, uint64_t first_sequence)
 		.offset = h->offset};
 }
 
-/* The block as the table has it: does it still hold what the handle speaks of? */
 static int
-find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
+lost(struct pr_error *err)
+{
+	return pr_error_set(err,
+		       "the record was recycled, or a crash lost it before it was durable"),
+	       SFS_EXPIRED;
+}
+
+/* Where what a block ends with was deleted, nobody knows where it ends: what a crash took may lie behind. */
+static bool
+counted(const struct sfs_entry *e, const struct sfs_record_header *h)
+{
+	return h->sequence < e->first_sequence + e->records;
+}
+
+/* The block as the table has it: does it still hold what the handle speaks of? */
+int
+sfs_find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
 {
-	uint64_t span = span_of(h);
+	uint64_t span = sfs_handle_span(h);
 	if (!sfs_handle_genuine(&sfs->key, h) || h->block >= sfs->root.blocks ||
 		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
@@ -62,9 +75,7 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 			       "block %llu lies on a device of the volume that is missing",
 			       (unsigned long long)h->block),
 		       SFS_ERROR;
-	return pr_error_set(err,
-		       "the record was recycled, or a crash lost it before it was durable"),
-	       SFS_EXPIRED;
+	return lost(err);
 }
 
 /* Has the block been taken for something else since it was looked at? */
@@ -87,9 +98,9 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 	const uint8_t *at, struct sfs_record_header *record, struct pr_error *err)
 {
 	struct sfs_handle found;
-	const struct sfs_place place = place_of(h, e->first_sequence);
+	const struct sfs_place place = sfs_handle_place(h, e->first_sequence);
 	enum sfs_record_state state = sfs_record_decode(
-		&sfs->key, &place, at + h->offset % SFS_SECTOR, span_of(h), record);
+		&sfs->key, &place, at + h->offset % SFS_SECTOR, sfs_handle_span(h), record);
 	if (state == SFS_RECORD_GOOD) {
 		sfs_handle_make(&sfs->key, record, &found);
 		if (memcmp(&found, h, sizeof(found)) == 0)
@@ -124,25 +135,39 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 }
 
 static int
+deleted(struct pr_error *err)
+{
+	return pr_error_set(err, "the record was deleted"), SFS_DELETED;
+}
+
+static int
 fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	struct sfs_record_header *record, struct pr_error *err)
 {
+	struct sfs_map_entry hole;
 	struct sfs_entry e;
 	int rc = SFS_CORRUPT;
 	/* the second time round, what was being overwritten is gone, and what was cached is read anew */
 	for (int tries = 0; tries < 2 && rc == SFS_CORRUPT; tries++) {
-		rc = find_block(sfs, h, &e, err);
+		rc = sfs_find_block(sfs, h, &e, err);
 		if (rc != SFS_OK)
 			return rc;
-		rc = sfs_fetch_at(
-			sfs, h->block, &e, h->offset, h->offset + span_of(h), at, err);
+		rc = sfs_fetch_at(sfs, h->block, &e, h->offset,
+			h->offset + sfs_handle_span(h), at, err);
 		if (rc == SFS_OK)
 			rc = prove(sfs, h, &e, at, record, err);
 	}
+	/* while it is being erased, it may still be there */
+	if (rc == SFS_OK && sfs_deleted_record(sfs, &e, record->sequence))
+		return deleted(err);
+	if (rc == SFS_OK && !counted(&e, record))
+		return lost(err);
+	if (rc == SFS_CORRUPT && sfs_deleted_handle(sfs, h, &e, &hole))
+		return deleted(err);
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
 		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
 	if (rc == SFS_CORRUPT && (sfs_repairs_cover_at(sfs, h->block, h->generation,
-					  h->offset, h->offset + span_of(h)) ||
+					  h->offset, h->offset + sfs_handle_span(h)) ||
 					 dropped_with_rest(sfs, h, &e)))
 		return pr_error_set(err, "the record was damaged, and dropped by a repair"),
 		       SFS_EXPIRED;
@@ -157,17 +182,18 @@ fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_head
 	_Alignas(4096) uint8_t buf[2 * SFS_SECTOR];
 	struct sfs_handle found;
 	struct sfs_entry e;
-	int rc = find_block(sfs, h, &e, err);
+	int rc = sfs_find_block(sfs, h, &e, err);
 	if (rc == SFS_OK)
 		rc = sfs_fetch_at(
 			sfs, h->block, &e, h->offset, h->offset + h->header, buf, err);
 	if (rc != SFS_OK)
 		return rc;
-	const struct sfs_place place = place_of(h, e.first_sequence);
+	const struct sfs_place place = sfs_handle_place(h, e.first_sequence);
 	if (sfs_record_peek(
 		    &sfs->key, &place, buf + h->offset % SFS_SECTOR, h->header, record)) {
 		sfs_handle_make(&sfs->key, record, &found);
-		if (memcmp(&found, h, sizeof(found)) == 0)
+		if (memcmp(&found, h, sizeof(found)) == 0 && counted(&e, record) &&
+			!sfs_deleted_record(sfs, &e, record->sequence))
 			return SFS_OK;
 	}
 	return SFS_CORRUPT;
@@ -255,96 +281,13 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 	return SFS_OK;
 }
 
-/* What a plan's room is. */
-struct plan {
-	struct sfs_key key;
-	struct sfs_handle handle;
-	uint64_t first_sequence; /* of its block */
-	uint64_t offset; /* on the device, of the sector where the record begins */
-	uint32_t permission_mask;
-	int fd;
-};
-_Static_assert(sizeof(struct plan) <= sizeof(struct sfs_plan), "a plan fits");
-
-int
-sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan *out)
-{
-	struct plan *p = (struct plan *)out;
-	struct sfs_disk *disk;
-	struct sfs_entry e;
-	uint64_t offset;
-
-	if ((!sfs->live && !sfs->table_valid) || handle->length > sfs->root.block_size ||
-		find_block(sfs, handle, &e, NULL) != SFS_OK ||
-		(sfs->shm.header && e.slot != SFS_NONE))
-		return 0;
-	sfs_locate(sfs, handle->block, &disk, &offset);
-	if (disk->fd < 0 || disk->missing)
-		return 0;
-	sfs_give_way(sfs);
-	*p = (struct plan){.key = sfs->key,
-		.handle = *handle,
-		.first_sequence = e.first_sequence,
-		.offset = offset + handle->offset / SFS_SECTOR * SFS_SECTOR,
-		.permission_mask = sfs->permission_mask,
-		.fd = disk->fd};
-	return 1;
-}
-
-static int
-read_all(int fd, uint8_t *at, size_t len, uint64_t offset)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = pread(fd, at + done, len - done, (off_t)(offset + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
-int
-sfs_read_planned(
-	const struct sfs_plan *plan, void *room, size_t size, struct sfs_record *out)
-{
-	const struct plan *p = (const struct plan *)plan;
-	const struct sfs_handle *h = &p->handle;
-	struct sfs_record_header r;
-	struct sfs_handle found;
-	uint8_t *at = (uint8_t *)room + h->offset % SFS_SECTOR;
-
-	if (sfs_read_room(h) > size)
-		return SFS_TOO_BIG;
-	if (read_all(p->fd, room, sfs_read_room(h), p->offset) < 0)
-		return SFS_ERROR;
-	const struct sfs_place place = place_of(h, p->first_sequence);
-	if (sfs_record_decode(&p->key, &place, at, span_of(h), &r) != SFS_RECORD_GOOD)
-		return SFS_CORRUPT;
-	sfs_handle_make(&p->key, &r, &found);
-	if (memcmp(&found, h, sizeof(found)) != 0)
-		return SFS_CORRUPT;
-	if (p->permission_mask && (r.permission & ~p->permission_mask))
-		return SFS_DENIED;
-	*out = (struct sfs_record){.handle = *h,
-		.stream = r.stream,
-		.permission = r.permission,
-		.min_time = r.min_time,
-		.max_time = r.max_time,
-		.sequence = r.sequence,
-		.length = r.length,
-		.body = at + r.size};
-	return SFS_OK;
-}
-
 static int
 fetch_part(struct sfs *sfs, const struct sfs_handle *h, uint32_t from, uint32_t to,
 	uint8_t *room, struct pr_error *err)
 {
 	struct sfs_stream stream;
 	struct sfs_entry e;
-	int rc = find_block(sfs, h, &e, err);
+	int rc = sfs_find_block(sfs, h, &e, err);
 
 	if (rc != SFS_OK)
 		return rc;
@@ -376,6 +319,13 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 			return rc;
 	}
 	*at = (const uint8_t *)room + from % SFS_SECTOR;
-	return fetch_part(
+	int rc = fetch_part(
 		sfs, handle, (uint32_t)from, (uint32_t)(from + length), room, err);
+	/* a block is marked before anything in it is erased: zeros are not taken for what was written */
+	struct sfs_record whole;
+	struct sfs_entry e;
+	if (rc == SFS_OK && sfs_view_entry(sfs, handle->block, &e) &&
+		(e.flags & SFS_ENTRY_CUT))
+		rc = sfs_look(sfs, handle, &whole, err);
+	return rc;
 }

@@ -121,6 +121,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	uint32_t size = sfs->root.block_size, pos = SFS_BLOCK_HEADER;
 	uint64_t sequence = e->first_sequence;
 	struct sfs_scan scan = sfs_scan_of(sfs, r->buf, block, e);
+	struct sfs_map_entry hole;
 	struct sfs_record_header h;
 	e->min_time = INT64_MAX;
 	e->max_time = INT64_MIN;
@@ -129,6 +130,13 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	while (readable) {
 		bool good =
 			sfs_scan_next(&scan, pos, size, sequence, &h) == SFS_RECORD_GOOD;
+		if (!good && sfs_hole_at(sfs, e->stream, sequence, &hole)) {
+			/* deleted ones were there, nobody knows up to where; the next may lie behind */
+			sequence = hole.first_sequence + hole.records;
+			e->end = size;
+			good = sfs_scan_resync(&scan, pos, size, sequence, &h) &&
+			       h.sequence == sequence;
+		}
 		if (!good && sequence <= run->durable)
 			good = sfs_scan_resync(&scan, pos, size, sequence, &h) &&
 			       h.sequence <= run->durable;
@@ -287,6 +295,7 @@ chain_all(struct sfs_recovery *r, struct pr_error *err)
 	free(all);
 	for (uint32_t i = 0; i < t->streams; i++)
 		finish_stream(&r->streams[i], &t->stream[i]);
+	sfs_holes_mark(r->sfs);
 	return 0;
 }
 

@@ -140,6 +140,8 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_ent
 	int rc = buf ? 0 : pr_error_set(err, "no memory for the root");
 	root->repairs = r->entry;
 	root->repair_count = r->entries;
+	root->redos = sfs->redo;
+	root->redo_count = sfs->redos;
 	/* what it drops may be listed: the headers say it then */
 	root->flags &= ~SFS_ROOT_LISTED;
 	root->listed_count = 0;
@@ -240,6 +242,8 @@ repair_round(struct repair *r, struct pr_error *err)
 	r->todo = false;
 	for (uint32_t i = 0; i < sfs->repairs; i++)
 		put_entry(r, &sfs->repair[i]);
+	for (uint32_t i = 0; i < sfs->holes; i++)
+		put_entry(r, &sfs->hole[i]);
 	if (sfs_check_all(sfs, on_finding, r, &r->out->records, &uuid_faults, err) < 0)
 		return -1;
 	if (uuid_faults > 0)

@@ -26,10 +26,13 @@ sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t 
 {
 	if (sfs_entries_copy(&sfs->repair, entries, count, err) < 0)
 		return -1;
-	sfs->repairs = count;
-	sfs->wipes = 0;
-	for (uint32_t i = 0; i < count; i++)
+	sfs->repairs = sfs->wipes = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (entries[i].flags & SFS_REPAIR_HOLE)
+			continue;
+		sfs->repair[sfs->repairs++] = entries[i];
 		sfs->wipes += (entries[i].flags & SFS_REPAIR_WIPE) != 0;
+	}
 	return 0;
 }
 
@@ -56,8 +59,14 @@ sfs_repairs_prune(struct sfs *sfs, struct sfs_root *root)
 		if (still_held(sfs, &sfs->repair[i]))
 			sfs->repair[kept++] = sfs->repair[i];
 	sfs->repairs = kept;
-	root->repair_count = kept;
-	root->repairs = sfs->repair;
+	sfs_holes_prune(sfs);
+	if (kept > 0)
+		memcpy(sfs->w->root_notes, sfs->repair, kept * sizeof(*sfs->repair));
+	if (sfs->holes > 0)
+		memcpy(sfs->w->root_notes + kept, sfs->hole,
+			sfs->holes * sizeof(*sfs->hole));
+	root->repair_count = kept + sfs->holes;
+	root->repairs = sfs->w->root_notes;
 }
 
 bool

@@ -15,6 +15,7 @@ struct found {
 	struct sfs_root root;
 	struct sfs_stream_entry *streams;
 	struct sfs_map_entry *repairs, *listed;
+	struct sfs_redo *redos;
 };
 
 /* As much of a copy as it says that it has; what is no root is as short as one without streams. */
@@ -58,6 +59,7 @@ load_copies(struct sfs_disk *disk, uint8_t *buf, struct sfs_stream_entry *stream
 		memcpy(best->streams, streams, root.stream_count * sizeof(*streams));
 		sfs_root_repairs(buf, &root, best->repairs);
 		sfs_root_listed(buf, &root, best->listed);
+		sfs_root_redos(buf, &root, best->redos);
 	}
 	return best->any ? 0 : pr_error_set(err, "%s: %s", disk->path, first.text);
 }
@@ -98,6 +100,18 @@ struct claim {
 	uint8_t uuid[16];
 };
 
+static int
+take_notes(struct sfs *sfs, const struct found *found, struct pr_error *err)
+{
+	const struct sfs_root *root = &found->root;
+	if (sfs_repairs_take(sfs, found->repairs, root->repair_count, err) < 0 ||
+		sfs_holes_take(sfs, found->repairs, root->repair_count, err) < 0 ||
+		sfs_listed_take(sfs, found->listed, root->listed_count, err) < 0 ||
+		sfs_redos_take(sfs, found->redos, root->redo_count, err) < 0)
+		return -1;
+	return 0;
+}
+
 /* Each disk's best root; the newest of all becomes the volume's. A disk that has none is missing. */
 static int
 claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *found,
@@ -125,10 +139,7 @@ claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *fou
 		sfs->root = found->root;
 		memcpy(streams, found->streams,
 			found->root.stream_count * sizeof(*streams));
-		if (sfs_repairs_take(sfs, found->repairs, found->root.repair_count, err) <
-				0 ||
-			sfs_listed_take(sfs, found->listed, found->root.listed_count, err) <
-				0)
+		if (take_notes(sfs, found, err) < 0)
 			return -1;
 	}
 	return first ? 0 : pr_error_set(err, "%s", sfs->disk[0].why);
@@ -249,9 +260,10 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 	uint8_t *buf = sfs_read_buffer(SFS_ROOT_BYTES);
 	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams)),
 		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs)),
-		.listed = calloc(SFS_LISTED_MAX, sizeof(*found.listed))};
+		.listed = calloc(SFS_LISTED_MAX, sizeof(*found.listed)),
+		.redos = calloc(SFS_REDO_MAX, sizeof(*found.redos))};
 	int rc;
-	if (!buf || !found.streams || !found.repairs || !found.listed)
+	if (!buf || !found.streams || !found.repairs || !found.listed || !found.redos)
 		rc = pr_error_set(err, "no memory for the root");
 	else
 		rc = load_all(sfs, buf, &found, streams, err);
@@ -259,6 +271,7 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error
 	free(found.streams);
 	free(found.repairs);
 	free(found.listed);
+	free(found.redos);
 	return rc;
 }
 
@@ -298,6 +311,8 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	root.flags = flags;
 	root.stream_count = sfs->table.streams;
 	sfs_repairs_prune(sfs, &root);
+	root.redo_count = sfs->redos;
+	root.redos = sfs->redo;
 	sfs_listed_make(sfs, &root);
 	for (uint32_t i = 0; i < root.stream_count; i++) {
 		const struct sfs_stream *s = &sfs->table.stream[i];
@@ -313,7 +328,12 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 		len = sfs_root_encode(
 			&root, w->root_streams, w->root_buf + (size_t)i * SFS_ROOT_BYTES);
 	}
-	return len;
+	if (w->root_full == 0)
+		return len;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		memset(w->root_buf + (size_t)i * SFS_ROOT_BYTES + len, 0,
+			SFS_ROOT_BYTES - len);
+	return SFS_ROOT_BYTES;
 }
 
 /*
@@ -329,9 +349,13 @@ sfs_root_offset(const struct sfs *sfs, uint16_t disk)
 void
 sfs_root_done(struct sfs *sfs)
 {
+	struct sfs_writer *w = sfs->w;
 	sfs->root.generation++;
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		sfs->root_copy[i] ^= 1;
+	w->root_full -= w->root_full > 0;
+	if (sfs->redos > 0)
+		w->root_full = 2;
 }
 
 int

@@ -10,7 +10,7 @@
 #include "logger/streamfs/shm.h"
 
 static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
-#define LAYOUT 3
+#define LAYOUT 4
 #define SLOTS_MIN 4
 
 static size_t
@@ -190,14 +190,27 @@ sfs_words_get(const _Atomic uint64_t *words, void *data, size_t count)
 	}
 }
 
-void
-sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
+uint64_t
+sfs_seq_begin(_Atomic uint64_t *words)
 {
 	uint64_t seq = atomic_load_explicit(&words[0], memory_order_relaxed);
 	atomic_store_explicit(&words[0], seq + 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
-	sfs_words_put(words + 1, data, count);
+	return seq;
+}
+
+void
+sfs_seq_end(_Atomic uint64_t *words, uint64_t seq)
+{
 	atomic_store_explicit(&words[0], seq + 2, memory_order_release);
+}
+
+void
+sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
+{
+	uint64_t seq = sfs_seq_begin(words);
+	sfs_words_put(words + 1, data, count);
+	sfs_seq_end(words, seq);
 }
 
 /* A writer that died in between leaves an odd count for ever: give up after a while. */

@@ -19,6 +19,7 @@
 #define SFS_ENTRY_WORDS 8
 #define SFS_STREAM_WORDS 19
 #define SFS_NOTE_WORDS (SFS_NOTE_BYTES / 8)
+#define SFS_HOLES_WORDS (1 + SFS_REPAIRS_MAX * 8)
 _Static_assert(sizeof(struct sfs_entry) == SFS_ENTRY_WORDS * 8, "entry in shared memory");
 _Static_assert(
 	sizeof(struct sfs_stream) == SFS_STREAM_WORDS * 8, "stream in shared memory");
@@ -64,6 +65,7 @@ struct sfs_shm_header {
 		backlog; /* 1/1000 of the slots' bytes that are on their way to the devices */
 	_Atomic uint64_t next_generation;
 	_Atomic uint64_t note[1 + SFS_NOTE_WORDS];
+	_Atomic uint64_t holes[1 + SFS_HOLES_WORDS]; /* holes.c */
 	_Atomic uint64_t ask_state, ask[SFS_ASK_WORDS], answer[SFS_ANSWER_WORDS];
 };
 
@@ -94,6 +96,9 @@ int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape);
 bool sfs_shm_current(const struct sfs_shm *shm);
 void sfs_shm_close(struct sfs_shm *shm, bool unlink_it);
 
+/* By steps, where not all is written: begin gives what end takes. */
+uint64_t sfs_seq_begin(_Atomic uint64_t *words);
+void sfs_seq_end(_Atomic uint64_t *words, uint64_t seq);
 void sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count);
 bool sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count);
 

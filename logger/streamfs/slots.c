@@ -171,7 +171,7 @@ sfs_block_clearable(void *arg, uint32_t block)
 	struct sfs *sfs = arg;
 	struct sfs_writer *w = sfs->w;
 	struct sfs_entry *e = &sfs->table.entry[block];
-	if (sfs_wipe_noted(sfs, block))
+	if (sfs_wipe_noted(sfs, block) || sfs_erasing_in(sfs, e))
 		return false;
 	if (e->slot != SFS_NONE && !slot_clean(sfs, e->slot))
 		return false;

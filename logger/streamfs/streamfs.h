@@ -39,6 +39,7 @@ enum sfs_result {
 	SFS_DENIED = -5, /* permission of the record */
 	SFS_TOO_BIG = -6, /* longer than a block takes, or than the caller's buffer */
 	SFS_FULL = -7, /* nothing may be recycled: all is guaranteed */
+	SFS_DELETED = -8, /* deleted at somebody's word, by sfs_delete */
 };
 const char *sfs_result_text(int result);
 
@@ -202,11 +203,28 @@ int sfs_reset(struct sfs *sfs, struct pr_error *err);
  * moved on, and the devices hold zeros where they lay. Flushes first, and waits for the devices.
  */
 struct sfs_trimmed {
-	uint64_t blocks, records, bytes;
+	uint64_t blocks; /* whose room is free now */
+	uint64_t records, bytes;
 	bool more;
 };
 int sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most,
 	struct sfs_trimmed *out, struct pr_error *err);
+/*
+ * Deletes records from anywhere in a stream: those of which all lies in [since, until] (included), with
+ * sequences up to `last`; a record that reaches beyond stays whole. Blocks at the stream's old end go as by
+ * sfs_trim, and their room is free at once; the room of all else is free when the stream is recycled as far
+ * as there, and counts for its guarantee till then. At most `most` blocks (0: 64) in one call, or fewer: more
+ * says that there is more to do. When it returns SFS_OK those records are gone for good: handles to them, and
+ * cursors that come by, say SFS_DELETED (of the old end SFS_EXPIRED), and the devices and shared memory hold
+ * zeros where they lay. SFS_ERROR also when the root, that notes each deleted stretch until it is recycled,
+ * has no room: some 900 of them, neighbours being one. Flushes first, and waits for the devices.
+ */
+struct sfs_delete_range {
+	int64_t since, until;
+	uint64_t last; /* UINT64_MAX: any */
+};
+int sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range,
+	uint32_t most, struct sfs_trimmed *out, struct pr_error *err);
 /*
  * 64 bytes of shared memory per volume for counters that the writer shows to readers of other
  * processes are too few: SFS_NOTE_BYTES for the writer's own text (JSON), read with a seqlock.
@@ -279,7 +297,7 @@ struct sfs_cursor *sfs_cursor_open(
 /*
  * 1 a record; 0 none further at present (call again later); < 0 enum sfs_result. SFS_EXPIRED: the
  * frontier overtook the cursor; it goes on at what is now the oldest. SFS_CORRUPT: a bad record was
- * skipped, see err; it goes on behind it.
+ * skipped, see err; it goes on behind it. SFS_DELETED: a deleted stretch was, the same.
  */
 int sfs_cursor_next(
 	struct sfs_cursor *cursor, struct sfs_record *out, struct pr_error *err);
@@ -291,6 +309,8 @@ struct sfs_stream_info {
 	uint64_t guarantee; /* bytes */
 	uint64_t blocks, bytes; /* held */
 	uint64_t first_sequence, last_sequence; /* records held; 0, 0 none */
+	uint64_t deleted_records,
+		deleted_bytes; /* of them: gone, their blocks not recycled yet; not in bytes */
 	uint64_t recycled_records; /* evicted so far: first_sequence - 1 */
 	int64_t min_time, max_time;
 	int64_t evicted_until; /* max_time of what was evicted; INT64_MIN none. The root keeps it */
@@ -310,7 +330,9 @@ struct sfs_volume_info {
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 	uint64_t repairs; /* notes of what repairs have dropped */
 	uint64_t
-		wiping; /* blocks that a deletion has not written over yet: the next opening will */
+		deletions; /* stretches deleted in the midst of streams, and not recycled yet */
+	uint64_t
+		wiping; /* blocks and stretches that a deletion has not written over yet: the next opening will */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 /* A device of the volume, by its number from 0. */
@@ -334,6 +356,16 @@ bool sfs_degraded(const struct sfs *sfs, char *text, size_t size);
 bool sfs_losses(const struct sfs *sfs, char *text, size_t size);
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
+
+/* A stretch of a stream that sfs_delete has taken from its midst. */
+struct sfs_deleted {
+	uint64_t first, last; /* sequences */
+	uint64_t bytes;
+	int64_t min_time, max_time;
+};
+/* The first that ends at or behind the sequence, and is not recycled. False: there is none. */
+bool sfs_stream_deleted(
+	struct sfs *sfs, int stream, uint64_t sequence, struct sfs_deleted *out);
 
 /* How long the volume keeps what comes, if it goes on as it has; estimates. */
 struct sfs_forecast {

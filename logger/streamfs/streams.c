@@ -26,6 +26,9 @@ add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 	if (t->streams == SFS_STREAMS_MAX)
 		return pr_error_set(
 			err, "the volume has %d streams already", SFS_STREAMS_MAX);
+	if (sfs->redos > 0 && !sfs_root_has_room(sfs, 0))
+		return pr_error_set(err, "the root has no room for a stream while a "
+					 "deletion is under way");
 	struct sfs_stream *s = &t->stream[t->streams];
 	*s = (struct sfs_stream){
 		.id = t->streams,
@@ -141,6 +144,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 {
 	struct sfs_stream s;
 	(void)err;
+	sfs_holes_look(sfs);
 	*out = (struct sfs_volume_info){
 		.version = SFS_VERSION,
 		.block_size = sfs->root.block_size,
@@ -154,7 +158,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.recovered_records = sfs->recovered_records,
 		.lost_tail_bytes = sfs->lost_tail_bytes,
 		.repairs = sfs->repairs - sfs->wipes,
-		.wiping = sfs->wipes,
+		.wiping = sfs->wipes + sfs->erasing,
+		.deletions = sfs->holes,
 	};
 	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
 	sfs_guarantee_info(sfs, out);
@@ -187,6 +192,24 @@ stream_times(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info
 	}
 }
 
+/* Of a hole that is recycled in part, its bytes by its records. */
+static void
+stream_deleted(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info *out)
+{
+	struct sfs_map_entry h;
+	uint64_t at = s->first_sequence, bytes = 0;
+	while (sfs_hole_next(sfs, s->id, at, &h)) {
+		uint64_t from = h.first_sequence > at ? h.first_sequence : at, held;
+		at = h.first_sequence + h.records;
+		held = at - from;
+		out->deleted_records += held;
+		bytes += h.ordinal / h.records * held +
+			 h.ordinal % h.records * held / h.records;
+	}
+	out->deleted_bytes = bytes < s->bytes ? bytes : s->bytes;
+	out->bytes = s->bytes - out->deleted_bytes;
+}
+
 int
 sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err)
@@ -211,7 +234,22 @@ sfs_stream_info(
 	out->first_sequence = s.first_sequence;
 	out->last_sequence = s.last_sequence;
 	stream_times(sfs, &s, out);
+	stream_deleted(sfs, &s, out);
 	return SFS_OK;
+}
+
+bool
+sfs_stream_deleted(struct sfs *sfs, int stream, uint64_t sequence, struct sfs_deleted *out)
+{
+	struct sfs_map_entry h;
+	if (stream < 0 || !sfs_hole_next(sfs, (uint32_t)stream, sequence, &h))
+		return false;
+	*out = (struct sfs_deleted){.first = h.first_sequence,
+		.last = h.first_sequence + h.records - 1,
+		.bytes = h.ordinal,
+		.min_time = h.min_time,
+		.max_time = h.max_time};
+	return true;
 }
 
 void

@@ -25,6 +25,7 @@ enum sfs_block_state {
 };
 #define SFS_ENTRY_MAPPED_OPEN 1u /* its interval's map says "open" */
 #define SFS_ENTRY_UNSURE 2u /* recovery: records, end and times not known yet */
+#define SFS_ENTRY_CUT 4u /* some of its records were deleted: holes.c */
 
 struct sfs_entry {
 	uint64_t generation, first_sequence, ordinal;

@@ -25,7 +25,7 @@ sfs_wipe_noted(const struct sfs *sfs, uint32_t block)
 static int
 make_room(struct sfs *sfs, uint32_t *most, struct pr_error *err)
 {
-	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs;
+	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs - sfs->holes;
 	if (room == 0)
 		return pr_error_set(err, "the root is full of notes of repairs: it has no "
 					 "room for what is to be deleted");
@@ -66,23 +66,32 @@ let_go(struct sfs *sfs, uint32_t block)
 	return true;
 }
 
-/* Takes blocks from the stream's old end; they are noted, nothing is written. */
-static void
-take_oldest(struct sfs *sfs, uint32_t stream, int64_t until, uint32_t most,
-	struct sfs_trimmed *out)
+static bool
+may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
+{
+	return e->max_time <= what->until &&
+	       e->first_sequence + e->records - 1 <= what->last &&
+	       (e->min_time >= what->since || e->records == 0);
+}
+
+void
+sfs_take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
+	uint32_t most, struct sfs_trimmed *out)
 {
 	const struct sfs_stream *s = &sfs->table.stream[stream];
 	uint32_t last = SFS_NONE;
 	for (uint32_t b = s->oldest; b != SFS_NONE; b = sfs->table.entry[b].next) {
 		const struct sfs_entry *e = &sfs->table.entry[b];
-		if (e->max_time > until)
+		uint64_t end = e->first_sequence + e->records;
+		if (!may_go(e, what))
 			break;
 		out->more = out->blocks == most;
 		if (out->more || !let_go(sfs, b))
 			break;
 		note(sfs, b);
 		out->blocks++;
-		out->records += e->records;
+		out->records +=
+			e->records - sfs_holes_records(sfs, stream, e->first_sequence, end);
 		out->bytes += e->records ? e->end : 0;
 		last = b;
 	}
@@ -114,7 +123,9 @@ forget_notes(struct sfs *sfs)
 int
 sfs_wipe(struct sfs *sfs, struct pr_error *err)
 {
-	if (sfs->wipes == 0)
+	if (sfs->erasing == 0)
+		sfs->redos = 0;
+	if (sfs->wipes == 0 && sfs->erasing == 0)
 		return 0;
 	uint8_t *zeros = sfs_buffer(sfs->root.block_size);
 	if (!zeros)
@@ -133,30 +144,43 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 				disk->path, (unsigned long long)r->block);
 	}
 	free(zeros);
+	if (rc == 0 && sfs->erasing > 0)
+		rc = sfs_erase(sfs, err);
 	if (rc == 0)
 		rc = sfs_sync_disks(sfs, err);
-	if (rc == 0)
+	if (rc == 0) {
 		forget_notes(sfs);
+		sfs_holes_erased(sfs);
+		sfs_holes_publish(sfs);
+	}
 	return rc;
+}
+
+int
+sfs_trim_begin(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err)
+{
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only");
+	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+		return pr_error_set(err, "no stream %d in the volume", stream);
+	if (sfs_flush(sfs, err) != SFS_OK)
+		return -1;
+	/* what an error has left of the last one: a root of now speaks of it */
+	if (sfs->wipes + sfs->erasing > 0 &&
+		(sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0))
+		return -1;
+	return make_room(sfs, most, err);
 }
 
 int
 sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_trimmed *out,
 	struct pr_error *err)
 {
+	const struct sfs_delete_range what = {INT64_MIN, until, UINT64_MAX};
 	*out = (struct sfs_trimmed){0};
-	if (!sfs->w)
-		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
-	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
-		return pr_error_set(err, "no stream %d in the volume", stream), SFS_ERROR;
-	if (sfs_flush(sfs, err) != SFS_OK)
+	if (sfs_trim_begin(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
-	/* what an error has left of the last one: a root of now speaks of it */
-	if (sfs->wipes > 0 && (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0))
-		return SFS_ERROR;
-	if (make_room(sfs, &most, err) < 0)
-		return SFS_ERROR;
-	take_oldest(sfs, (uint32_t)stream, until, most, out);
+	sfs_take_oldest(sfs, (uint32_t)stream, &what, most, out);
 	if (out->blocks == 0)
 		return SFS_OK;
 	if (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0)

@@ -21,7 +21,10 @@ sfs_read_block(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint
 	struct sfs_disk *disk;
 	uint64_t offset;
 	sfs_locate(sfs, block, &disk, &offset);
-	return sfs_disk_read(disk, buf, to - from, offset + from);
+	if (sfs_disk_read(disk, buf, to - from, offset + from) < 0)
+		return -1;
+	sfs_redo_over(sfs, block, from, to, buf);
+	return 0;
 }
 
 bool

@@ -45,6 +45,7 @@ publish_all(struct sfs *sfs)
 			entry_changed(sfs, i);
 	for (uint32_t i = 0; i < sfs->table.streams; i++)
 		stream_changed(sfs, i);
+	sfs_holes_publish(sfs);
 	struct sfs_shm_header *h = sfs->shm.header;
 	atomic_store_explicit(
 		&h->next_generation, sfs->root.generation_limit + 1, memory_order_relaxed);
@@ -69,8 +70,10 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 	w->map_buf = sfs_buffer(sfs->root.block_size);
 	w->root_buf = sfs_buffer((size_t)sfs->disks * SFS_ROOT_BYTES);
 	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
+	w->root_notes = calloc(SFS_REPAIRS_MAX, sizeof(*w->root_notes));
 	if (!w->slot || !w->tail || !w->late || !w->map_buf || !w->root_buf ||
-		!w->root_streams || make_pool(w, sfs->shm.slots, sfs->root.block_size) < 0)
+		!w->root_streams || !w->root_notes ||
+		make_pool(w, sfs->shm.slots, sfs->root.block_size) < 0)
 		return pr_error_set(err, "no memory to write the volume");
 	for (uint32_t i = 0; i < SFS_STREAMS_MAX; i++)
 		w->tail[i].block = w->tail[i].slot = SFS_NONE;
@@ -151,6 +154,8 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	const struct sfs_root *r = &sfs->root;
+	bool erasing = sfs->erasing > 0;
+	w->root_full = 2;
 	if (mend_maps(sfs, err) < 0 || sfs_sync_disks(sfs, err) < 0)
 		return -1;
 	if (sfs_wipe(sfs, err) < 0)
@@ -159,7 +164,9 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 		    r->generation_limit + 1, r->high_water, err) < 0)
 		return -1;
 	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
-	return sfs_root_store(sfs, 0, err);
+	if (sfs_root_store(sfs, 0, err) < 0)
+		return -1;
+	return erasing ? sfs_root_clean(sfs, err) : 0;
 }
 
 int
@@ -199,6 +206,7 @@ sfs_writer_stop(struct sfs *sfs)
 	free(w->map_buf);
 	free(w->root_buf);
 	free(w->root_streams);
+	free(w->root_notes);
 	free(w->pool);
 	free(w);
 	sfs->w = NULL;

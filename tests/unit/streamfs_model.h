@@ -23,6 +23,7 @@ struct m_record {
 	uint32_t nonce, length;
 	int64_t min_time, max_time;
 	struct sfs_handle handle;
+	bool deleted, going; /* going: if the deletion under way comes so far */
 };
 struct m_stream {
 	char name[32];
@@ -49,7 +50,11 @@ struct model {
 	uint64_t reset_generation; /* before it */
 	int trimming; /* the stream; -1: none. A crash met it: it is done in whole or not at all */
 	uint64_t trim_first, trim_last; /* sequences that are to go */
+	uint64_t
+		trim_most; /* and may: of a block's times, those of deleted records may be forgotten */
 	bool trimmed; /* a reader found after the crash that they are gone, by the trim's own root */
+	int deleting; /* the stream; -1: none. A crash met it: each record is there or not */
+	uint64_t delete_first; /* sequence that was held then */
 	bool again; /* an opening after the crash has failed, and may have evicted some */
 	uint64_t peeked[STREAMS]; /* evicted, as a reader found it after a crash */
 	uint32_t nonce;
@@ -98,6 +103,7 @@ compare(struct model *m, int id, const struct sfs_record *r)
 	MUST(m, r->sequence >= 1 && r->sequence <= s->appended,
 		"stream %d record %lu of %lu", id, (lu)r->sequence, (lu)s->appended);
 	const struct m_record *e = &s->record[r->sequence];
+	MUST(m, !e->deleted, "stream %d record %lu was deleted", id, (lu)r->sequence);
 	MUST(m, r->length == e->length, "stream %d record %lu", id, (lu)r->sequence);
 	MUST(m, memcmp(r->body, &e->nonce, e->length < 4 ? e->length : 4) == 0,
 		"stream %d record %lu is another", id, (lu)r->sequence);
@@ -110,24 +116,43 @@ compare(struct model *m, int id, const struct sfs_record *r)
 		"handle of stream %d record %lu", id, (lu)r->sequence);
 }
 
-/* The whole stream as a cursor gives it, against the model: one unbroken stretch. */
+/* Those from `next` to before `end` are deleted, or being deleted. */
+static inline void
+passed_by(struct model *m, int id, uint64_t next, uint64_t end)
+{
+	for (; next < end; next++)
+		MUST(m,
+			m->stream[id].record[next].deleted ||
+				m->stream[id].record[next].going,
+			"stream %d: record %lu is passed by", id, (lu)next);
+}
+
+/* The whole stream as a cursor gives it, against the model: one unbroken stretch, but for what was deleted. */
 static inline void
 walk(struct model *m, struct sfs *sfs, int id, uint64_t *first, uint64_t *last)
 {
 	struct sfs_cursor *c = sfs_cursor_open(sfs, id, NULL, &m->err);
+	struct sfs_stream_info info;
 	struct sfs_record r;
 	int rc;
-	*first = *last = 0;
 	MUST(m, c != NULL, "cursor");
-	while ((rc = sfs_cursor_next(c, &r, &m->err)) == 1) {
-		MUST(m, *last == 0 || r.sequence == *last + 1,
-			"gap before %lu of stream %d", (lu)r.sequence, id);
+	MUST(m, sfs_stream_info(sfs, (size_t)id, &info, &m->err) == SFS_OK, "info");
+	*first = info.first_sequence;
+	*last = 0;
+	while ((rc = sfs_cursor_next(c, &r, &m->err)) != 0) {
+		if (rc == SFS_DELETED)
+			continue;
+		MUST(m, rc == 1, "cursor of stream %d says %d behind %lu", id, rc,
+			(lu)*last);
+		MUST(m, r.sequence > *last, "%lu of stream %d comes late", (lu)r.sequence,
+			id);
+		passed_by(m, id, *last ? *last + 1 : *first, r.sequence);
 		compare(m, id, &r);
-		if (*first == 0)
-			*first = r.sequence;
 		*last = r.sequence;
 	}
-	MUST(m, rc == 0, "cursor of stream %d says %d behind %lu", id, rc, (lu)*last);
+	if (*first)
+		passed_by(m, id, *last ? *last + 1 : *first, info.last_sequence + 1);
+	*last = info.last_sequence;
 	sfs_cursor_close(&c);
 }
 
@@ -139,7 +164,10 @@ try_handle(struct model *m, struct sfs *sfs, int id, uint64_t sequence, uint64_t
 	size_t len;
 	int rc = sfs_read(
 		sfs, &s->record[sequence].handle, m->body, BLOCK, &len, &r, &m->err);
-	if (first != 0 && sequence >= first) {
+	if (first != 0 && sequence >= first && s->record[sequence].deleted) {
+		MUST(m, rc == SFS_DELETED, "stream %d record %lu was deleted: %d", id,
+			(lu)sequence, rc);
+	} else if (first != 0 && sequence >= first) {
 		MUST(m, rc == SFS_OK, "stream %d record %lu: %d", id, (lu)sequence, rc);
 		MUST(m, r.sequence == sequence, "sequence");
 		compare(m, id, &r);
@@ -155,7 +183,9 @@ try_lost(struct model *m)
 	for (size_t i = 0; i < m->lost_count; i++) {
 		size_t len;
 		int rc = sfs_read(m->sfs, &m->lost[i], m->body, BLOCK, &len, NULL, &m->err);
-		MUST(m, rc == SFS_EXPIRED, "handle of a lost record: %d", rc);
+		/* where the rest of its block was deleted, nobody can tell the two apart */
+		MUST(m, rc == SFS_EXPIRED || rc == SFS_DELETED,
+			"handle of a lost record: %d", rc);
 	}
 }
 
@@ -174,7 +204,11 @@ check_gone(struct model *m, int id, uint64_t gone, int64_t until)
 	struct m_stream *s = &m->stream[id];
 	const struct sfs_root *root = &m->sfs->root;
 	MUST(m, gone >= s->reset, "stream %d: records before a reset", id);
-	if (gone > 0)
+	/* what recovery finds of a block's times is of what is left of it */
+	if (gone > 0 && s->record[gone].deleted)
+		MUST(m, until <= s->record[gone].max_time, "stream %d: evicted until %ld",
+			id, (long)until);
+	else if (gone > 0)
 		MUST(m, until == s->record[gone].max_time,
 			"stream %d: evicted until %ld, not %ld", id, (long)until,
 			(long)s->record[gone].max_time);
@@ -228,9 +262,12 @@ try_reader(struct model *m)
 		int rc = sfs_read(m->reader, &s->record[sequence].handle, m->body, BLOCK,
 			&len, &r, &m->err);
 		/* the block may be half written over; there is no lock to see its writer by */
-		MUST(m, rc == SFS_OK || rc == SFS_EXPIRED || rc == SFS_CORRUPT,
+		MUST(m,
+			rc == SFS_OK || rc == SFS_EXPIRED || rc == SFS_CORRUPT ||
+				rc == SFS_DELETED,
 			"a reader behind: %d", rc);
-		if (rc == SFS_OK)
+		/* it may have been there still when the reader opened */
+		if (rc == SFS_OK && !s->record[sequence].deleted)
 			compare(m, id, &r);
 	}
 }
@@ -299,7 +336,7 @@ settle_trim(struct model *m, bool peeked)
 	if (peeked && m->trimmed && !m->again)
 		check_wiped(m);
 	if (gone >= m->trim_last)
-		s->reset = m->trim_last;
+		s->reset = gone < m->trim_most ? gone : m->trim_most;
 	m->trimming = -1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * StreamFS against a model. A seed gives a volume of one to three disks, and a sequence of appends,
- * reservations, flushes, new streams, guarantees, resets, trims, readings, kills and power cuts, also in the
+ * reservations, flushes, new streams, guarantees, resets, trims, deletions, readings, kills and power cuts, also in the
  * midst of any of them and of recovery, on simulated disks that drop, reorder and tear; after each opening
  * all that is found is compared with what was appended. At the end the disks' bytes are damaged, and nothing
  * wrong may be read.
@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "tests/unit/streamfs_model.h"
+#include "tests/unit/streamfs_model_delete.h"
 
 #define CASES 10000
 /* Seeds by which longer runs found faults: tried first. What a seed does changes with the model. */
@@ -187,7 +188,10 @@ crash(struct model *m)
 	}
 	if (sim_below(&m->rng, 2))
 		sfs_close(&m->reader);
+	settle_delete(m);
 	check_after_crash(m, peeked);
+	for (int i = 0; i < m->streams; i++)
+		check_erased(m, i);
 	adopt_stream(m);
 }
 
@@ -241,10 +245,13 @@ flush(struct model *m)
 
 /* What must go: whole blocks, of which no record is later. Times rise with the sequence. */
 static uint64_t
-trim_to(const struct m_stream *s, uint64_t first, int64_t until, uint64_t most)
+trim_to(const struct m_stream *s, uint64_t first, int64_t until, uint64_t most, bool loose)
 {
 	uint64_t to = first - 1, blocks = 0;
-	for (uint64_t n = first; n <= s->appended && s->record[n].max_time <= until; n++) {
+	for (uint64_t n = first;
+		n <= s->appended &&
+		(s->record[n].max_time <= until || (loose && s->record[n].deleted));
+		n++) {
 		if (n < s->appended && s->record[n + 1].handle.generation ==
 					       s->record[n].handle.generation)
 			continue;
@@ -269,16 +276,26 @@ trim(struct model *m)
 	int64_t until = at > s->appended ? INT64_MAX : s->record[at].max_time;
 	struct sfs_trimmed out;
 	m->trim_first = first;
-	m->trim_last = trim_to(s, first, until, most);
-	m->trimming = m->trim_last >= first ? id : -1;
+	m->trim_last = trim_to(s, first, until, most, false);
+	m->trim_most = trim_to(s, first, until, most, true);
+	m->trimming = m->trim_most >= first ? id : -1;
 	s->reached = 0;
 	if (!works(m, sfs_trim(m->sfs, id, until, (uint32_t)most, &out, &m->err) == SFS_OK,
 		    "trim"))
 		return;
-	MUST(m, out.records == m->trim_last + 1 - first, "trimmed %lu of %lu",
-		(lu)out.records, (lu)(m->trim_last + 1 - first));
-	MUST(m, out.more == (trim_to(s, first, until, UINT64_MAX) > m->trim_last),
-		"more to trim: %d", out.more);
+	uint64_t records = 0, gone = stream_info(m, m->sfs, id).recycled_records;
+	MUST(m, gone >= m->trim_last && gone <= m->trim_most, "trimmed %lu of %lu to %lu",
+		(lu)gone, (lu)m->trim_last, (lu)m->trim_most);
+	for (uint64_t n = first; n <= gone; n++)
+		records += !s->record[n].deleted;
+	MUST(m, out.records == records, "trimmed %lu of %lu", (lu)out.records, (lu)records);
+	if (m->trim_last == m->trim_most)
+		MUST(m,
+			out.more == (trim_to(s, first, until, UINT64_MAX, true) > gone) ||
+				out.more == (trim_to(s, first, until, UINT64_MAX, false) >
+						    gone),
+			"more to trim: %d", out.more);
+	m->trim_last = gone;
 	if (m->trimming >= 0) {
 		check_wiped(m);
 		s->reset = m->trim_last;
@@ -311,10 +328,12 @@ one_step(struct model *m)
 		crash(m);
 	else if (what < 990)
 		m->power.left = 1 + sim_below(&m->rng, 40);
-	else if (what < 993)
+	else if (what < 992)
 		reset(m);
-	else
+	else if (what < 995)
 		trim(m);
+	else
+		delete_some(m);
 	if (m->reader && what % 8 == 0)
 		try_reader(m);
 	if (m->sfs)
@@ -383,7 +402,8 @@ read_damaged(struct model *m, struct sfs *sfs, int id)
 	size_t len;
 	int rc, bad = 0;
 	while ((rc = sfs_cursor_next(c, &r, &m->err)) != 0) {
-		MUST(m, rc == 1 || rc == SFS_CORRUPT, "cursor says %d", rc);
+		MUST(m, rc == 1 || rc == SFS_CORRUPT || rc == SFS_DELETED, "cursor says %d",
+			rc);
 		MUST(m, rc == 1 || bad++ < RECORDS, "damage without end");
 		if (rc != 1)
 			continue;
@@ -394,7 +414,9 @@ read_damaged(struct model *m, struct sfs *sfs, int id)
 	sfs_cursor_close(&c);
 	for (uint64_t n = 1; n <= s->appended; n++) {
 		rc = sfs_read(sfs, &s->record[n].handle, m->body, BLOCK, &len, &r, &m->err);
-		MUST(m, rc == SFS_OK || rc == SFS_CORRUPT || rc == SFS_EXPIRED,
+		MUST(m,
+			rc == SFS_OK || rc == SFS_CORRUPT || rc == SFS_EXPIRED ||
+				rc == SFS_DELETED,
 			"stream %d record %lu: %d", id, (lu)n, rc);
 		if (rc == SFS_OK)
 			compare(m, id, &r);
@@ -448,7 +470,7 @@ start_case(struct model *m, uint64_t seed)
 	m->power = (struct sim_power){.left = 0};
 	m->streams = 0;
 	m->resetting = false;
-	m->trimming = -1;
+	m->trimming = m->deleting = -1;
 	m->nonce = 0;
 	m->now = 0;
 	m->lost_count = 0;

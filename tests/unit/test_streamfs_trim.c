@@ -1,79 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <check.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "logger/streamfs/internal.h"
+#include "tests/unit/streamfs_marked.h"
 #include "tests/unit/unit.h"
 
 /* Deleting a stream's oldest blocks; the model test holds it against crashes. */
-#define RECORD 30000 /* two of them to a block */
-
-static char path[64];
-static struct pr_error err;
-
-static void
-setup(void)
-{
-	struct sfs_create_options o = {.size = 6 << 20, .block_size = SFS_BLOCK_MIN};
-	const char *paths[] = {path};
-
-	snprintf(path, sizeof(path), "/tmp/sfs-trim.XXXXXX");
-	close(mkstemp(path));
-	ck_assert_msg(sfs_create(paths, 1, &o, &err) == 0, "%s", err.text);
-}
-
-static void
-teardown(void)
-{
-	unlink(path);
-}
-
-static struct sfs *
-open_volume(bool writer)
-{
-	const char *paths[] = {path};
-	struct sfs_open_options o = {.writer = writer, .shm_bytes = 1 << 20};
-	struct sfs *sfs = sfs_open(paths, 1, &o, &err);
-
-	ck_assert_msg(sfs != NULL, "%s", err.text);
-	return sfs;
-}
-
-/* Record n has times n * 10 to n * 10 + 5, and says its number all over. */
-static struct sfs_handle
-append(struct sfs *sfs, int stream, unsigned n)
-{
-	static char body[RECORD];
-	struct sfs_handle h;
-
-	for (size_t i = 0; i < RECORD; i += 20)
-		snprintf(body + i, 20, "<%d.record.%06u>", stream, n);
-	ck_assert_msg(sfs_append(sfs, stream, n * 10, n * 10 + 5, body, RECORD, &h, &err) ==
-			      SFS_OK,
-		"%s", err.text);
-	return h;
-}
-
-/* Is it anywhere in the file? */
-static bool
-on_disk(int stream, unsigned n)
-{
-	static char file[6 << 20];
-	char text[32];
-	int fd = open(path, O_RDONLY), len;
-
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(read(fd, file, sizeof(file)), (ssize_t)sizeof(file));
-	close(fd);
-	len = snprintf(text, sizeof(text), "<%d.record.%06u>", stream, n);
-	return memmem(file, sizeof(file), text, (size_t)len) != NULL;
-}
-
 static struct sfs_trimmed
 trim(struct sfs *sfs, int stream, int64_t until, uint32_t most)
 {
@@ -82,12 +11,6 @@ trim(struct sfs *sfs, int stream, int64_t until, uint32_t most)
 
 	ck_assert_msg(rc == SFS_OK, "%s", err.text);
 	return out;
-}
-
-static int
-read_one(struct sfs *sfs, const struct sfs_handle *h)
-{
-	return sfs_read(sfs, h, NULL, 0, NULL, NULL, &err);
 }
 
 START_TEST(test_until)
@@ -191,35 +114,11 @@ START_TEST(test_only_a_writer)
 END_TEST
 
 /* The device refuses the zeros: what was deleted is gone, and is written over by the next opening. */
-static int writes_left = -1;
-static ssize_t (*true_write)(void *arg, const void *buf, size_t len, uint64_t offset);
-
-static ssize_t
-failing_write(void *arg, const void *buf, size_t len, uint64_t offset)
-{
-	if (writes_left == 0) {
-		errno = EIO;
-		return -1;
-	}
-	writes_left -= writes_left > 0;
-	return true_write(arg, buf, len, offset);
-}
-
 START_TEST(test_wiped_later)
 {
-	struct sfs_open_options o = {.writer = true, .shm_bytes = 1 << 20};
 	struct sfs_volume_info volume;
-	struct sfs_disk disk;
-	struct sfs_disk_ops ops;
 	struct sfs_trimmed out;
-
-	ck_assert_int_eq(sfs_disk_open(&disk, path, true, false, &err), 0);
-	ops = *disk.ops;
-	true_write = ops.write;
-	ops.write = failing_write;
-	o.no_direct = true;
-	disk.ops = &ops;
-	struct sfs *w = sfs_open_disks(&disk, 1, &o, &err);
+	struct sfs *w = open_refusing();
 	int a = sfs_stream_open(w, "a", 0, 0, &err);
 	for (unsigned n = 0; n < 5; n++)
 		append(w, a, n);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "logger/streamfs/internal.h"
+
+/*
+ * Holes: stretches of a stream's records that were deleted from its middle (delete.c). Their blocks stay
+ * in the stream until they are recycled. The root has an entry for each; here they are sorted by stream and
+ * sequence, without overlap, and shared memory has the same for readers. A block with a part in one is
+ * marked (SFS_ENTRY_CUT), so that nobody looks for holes in others.
+ */
+static uint64_t
+end_of(const struct sfs_map_entry *h)
+{
+	return h->first_sequence + h->records;
+}
+
+static bool
+before(const struct sfs_map_entry *h, uint32_t stream, uint64_t sequence)
+{
+	return h->stream != stream ? h->stream < stream : end_of(h) <= sequence;
+}
+
+/* The first that does not end before the sequence. */
+static uint32_t
+search(const struct sfs *sfs, uint32_t stream, uint64_t sequence)
+{
+	uint32_t low = 0, high = sfs->holes;
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+		if (before(&sfs->hole[mid], stream, sequence))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int
+by_sequence(const void *a, const void *b)
+{
+	const struct sfs_map_entry *x = a, *y = b;
+	if (x->stream != y->stream)
+		return x->stream < y->stream ? -1 : 1;
+	return (x->first_sequence > y->first_sequence) -
+	       (x->first_sequence < y->first_sequence);
+}
+
+static bool
+plausible(const struct sfs_map_entry *h, const struct sfs_map_entry *last)
+{
+	return (h->flags & SFS_REPAIR_HOLE) && h->records > 0 && h->first_sequence > 0 &&
+	       h->first_sequence < UINT64_MAX / 2 && h->stream < SFS_STREAMS_MAX &&
+	       (!last || last->stream != h->stream || end_of(last) <= h->first_sequence);
+}
+
+/* Those among entries, whoever wrote them. */
+static int
+set_holes(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err)
+{
+	uint32_t kept = 0;
+	if (!sfs->hole && count == 0)
+		return 0;
+	if (!sfs->hole && !(sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole))))
+		return pr_error_set(err, "no memory for what was deleted");
+	for (uint32_t i = 0; i < count; i++)
+		if (entries[i].flags & SFS_REPAIR_HOLE)
+			sfs->hole[kept++] = entries[i];
+	qsort(sfs->hole, kept, sizeof(*sfs->hole), by_sequence);
+	sfs->holes = sfs->erasing = 0;
+	for (uint32_t i = 0; i < kept; i++) {
+		const struct sfs_map_entry h = sfs->hole[i];
+		if (!plausible(&h, sfs->holes ? &sfs->hole[sfs->holes - 1] : NULL))
+			continue;
+		sfs->hole[sfs->holes++] = h;
+		sfs->erasing += (h.flags & SFS_REPAIR_WIPE) != 0;
+	}
+	return 0;
+}
+
+int
+sfs_holes_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err)
+{
+	sfs->holes = sfs->erasing = 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (entries[i].flags & SFS_REPAIR_HOLE)
+			return set_holes(sfs, entries, count, err);
+	return 0;
+}
+
+/* ---- between processes ---- */
+
+struct image {
+	uint64_t count;
+	struct sfs_map_entry hole[SFS_REPAIRS_MAX];
+};
+_Static_assert(
+	sizeof(struct image) == SFS_HOLES_WORDS * 8, "what was deleted, in shared memory");
+
+void
+sfs_holes_publish(struct sfs *sfs)
+{
+	_Atomic uint64_t *words = sfs->shm.header->holes;
+	const uint64_t count = sfs->holes;
+	uint64_t seq = sfs_seq_begin(words);
+	sfs_words_put(words + 1, &count, 1);
+	sfs_words_put(words + 2, sfs->hole, count * 8);
+	sfs_seq_end(words, seq);
+}
+
+void
+sfs_holes_look(struct sfs *sfs)
+{
+	if (!sfs->live)
+		return;
+	uint64_t seen =
+		atomic_load_explicit(&sfs->shm.header->holes[0], memory_order_acquire);
+	if (seen == sfs->holes_seen)
+		return;
+	struct image *image = malloc(sizeof(*image));
+	if (image && sfs_seq_read(sfs->shm.header->holes, image, SFS_HOLES_WORDS) &&
+		image->count <= SFS_REPAIRS_MAX &&
+		set_holes(sfs, image->hole, (uint32_t)image->count, NULL) == 0)
+		sfs->holes_seen = seen;
+	free(image);
+}
+
+/* ---- asking ---- */
+
+bool
+sfs_hole_at(struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
+{
+	sfs_holes_look(sfs);
+	uint32_t at = search(sfs, stream, sequence);
+	if (at == sfs->holes || sfs->hole[at].stream != stream ||
+		sfs->hole[at].first_sequence > sequence)
+		return false;
+	*out = sfs->hole[at];
+	return true;
+}
+
+bool
+sfs_hole_next(
+	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
+{
+	sfs_holes_look(sfs);
+	uint32_t at = search(sfs, stream, sequence);
+	if (at == sfs->holes || sfs->hole[at].stream != stream)
+		return false;
+	*out = sfs->hole[at];
+	return true;
+}
+
+uint64_t
+sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t end)
+{
+	struct sfs_map_entry h;
+	uint64_t sum = 0, at = first;
+	while (at < end && sfs_hole_next(sfs, stream, at, &h) && h.first_sequence < end) {
+		uint64_t from = h.first_sequence > at ? h.first_sequence : at;
+		at = end_of(&h);
+		sum += (at < end ? at : end) - from;
+	}
+	return sum;
+}
+
+bool
+sfs_hole_covers(struct sfs *sfs, const struct sfs_entry *e)
+{
+	uint64_t end = e->first_sequence + e->records;
+	return (e->flags & SFS_ENTRY_CUT) && e->records > 0 &&
+	       sfs_holes_records(sfs, e->stream, e->first_sequence, end) == e->records;
+}
+
+bool
+sfs_erasing_in(struct sfs *sfs, const struct sfs_entry *e)
+{
+	uint64_t end = e->first_sequence + e->records;
+	for (uint32_t i = 0; sfs->erasing && i < sfs->holes; i++) {
+		const struct sfs_map_entry *h = &sfs->hole[i];
+		if ((h->flags & SFS_REPAIR_WIPE) && h->stream == e->stream &&
+			h->first_sequence < end && end_of(h) > e->first_sequence)
+			return true;
+	}
+	return false;
+}
+
+/* ---- the writer's ---- */
+
+static bool
+follows(const struct sfs_map_entry *a, const struct sfs_map_entry *b)
+{
+	return a->stream == b->stream && end_of(a) == b->first_sequence &&
+	       a->records <= UINT32_MAX - b->records;
+}
+
+static void
+join(struct sfs_map_entry *to, const struct sfs_map_entry *by)
+{
+	to->records += by->records;
+	to->ordinal += by->ordinal;
+	to->min_time = by->min_time < to->min_time ? by->min_time : to->min_time;
+	to->max_time = by->max_time > to->max_time ? by->max_time : to->max_time;
+}
+
+bool
+sfs_hole_add(struct sfs *sfs, const struct sfs_map_entry *hole, uint32_t most)
+{
+	uint32_t at = search(sfs, hole->stream, hole->first_sequence);
+	struct sfs_map_entry *last = at > 0 ? &sfs->hole[at - 1] : NULL;
+	bool joins = last && follows(last, hole);
+	if (joins && last->flags == hole->flags) {
+		join(last, hole);
+		return true;
+	}
+	joins = joins || (at < sfs->holes && follows(hole, &sfs->hole[at]));
+	/* what will be one with its neighbour once it is erased may go to the end of the room */
+	if (sfs->repairs + sfs->holes >= (joins ? SFS_REPAIRS_MAX : most))
+		return false;
+	if (!sfs->hole && !(sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole))))
+		return false;
+	memmove(sfs->hole + at + 1, sfs->hole + at, (sfs->holes - at) * sizeof(*sfs->hole));
+	sfs->hole[at] = *hole;
+	sfs->holes++;
+	sfs->erasing++;
+	return true;
+}
+
+void
+sfs_holes_erased(struct sfs *sfs)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < sfs->holes; i++) {
+		struct sfs_map_entry h = sfs->hole[i];
+		h.flags &= ~SFS_REPAIR_WIPE;
+		if (kept > 0 && follows(&sfs->hole[kept - 1], &h))
+			join(&sfs->hole[kept - 1], &h);
+		else
+			sfs->hole[kept++] = h;
+	}
+	sfs->holes = kept;
+	sfs->erasing = sfs->redos = 0;
+}
+
+void
+sfs_holes_prune(struct sfs *sfs)
+{
+	const struct sfs_table *t = &sfs->table;
+	uint32_t kept = 0;
+	sfs->erasing = 0;
+	for (uint32_t i = 0; i < sfs->holes; i++) {
+		const struct sfs_map_entry h = sfs->hole[i];
+		if (h.stream >= t->streams ||
+			end_of(&h) <= t->stream[h.stream].first_sequence)
+			continue;
+		sfs->hole[kept++] = h;
+		sfs->erasing += (h.flags & SFS_REPAIR_WIPE) != 0;
+	}
+	sfs->holes = kept;
+}
+
+/* Those of one stream, from the first on; returns how many they are. */
+static uint32_t
+mark_stream(struct sfs *sfs, uint32_t first)
+{
+	const struct sfs_table *t = &sfs->table;
+	uint32_t at = first, end = first, stream = sfs->hole[first].stream;
+	while (end < sfs->holes && sfs->hole[end].stream == stream)
+		end++;
+	uint32_t b = stream < t->streams ? t->stream[stream].oldest : SFS_NONE;
+	for (; b != SFS_NONE; b = t->entry[b].next) {
+		struct sfs_entry *e = &t->entry[b];
+		while (at < end && end_of(&sfs->hole[at]) <= e->first_sequence)
+			at++;
+		if (at == end)
+			break;
+		if (sfs->hole[at].first_sequence < e->first_sequence + e->records)
+			e->flags |= SFS_ENTRY_CUT;
+	}
+	return end - first;
+}
+
+void
+sfs_holes_mark(struct sfs *sfs)
+{
+	for (uint32_t i = 0; i < sfs->holes;)
+		i += mark_stream(sfs, i);
+}
