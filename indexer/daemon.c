@@ -318,10 +318,12 @@ static int64_t
 index_period(const struct daemon *d, int rc, int64_t took)
 {
 	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
+	struct pr_feed_figures figures;
 
+	pr_feed_figures(d->feed, &figures);
 	if (rc > 0 || share > INDEX_NS)
 		return INDEX_NS;
-	if (pr_deliver_idle(d->deliver))
+	if (pr_deliver_idle(d->deliver) || !figures.behind)
 		return INDEX_IDLE_NS;
 	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
 }

@@ -20,7 +20,7 @@
 #define SUMMARIES_SHARE 800
 /*
  * A segment that is this part full is sealed at this part of its age: on a fast link a packet is found soon,
- * and on a slow one segments do not become many.
+ * and on a slow one segments do not become many. Where ticks are far apart, it is sealed at the next.
  */
 #define SOON_FULL 4
 #define SOON_AGE(age) ((age) / 5 * 2)
@@ -494,7 +494,7 @@ static bool
 old_enough(const struct pr_append *a, const struct out *o, int64_t now, int64_t age)
 {
 	if (o->b.used >= a->target / SOON_FULL)
-		age = SOON_AGE(age);
+		age = a->o.far_ticks ? 0 : SOON_AGE(age);
 	return o->sealed || now - o->began >= age;
 }
 

@@ -27,6 +27,7 @@ struct pr_append;
 struct pr_append_options {
 	/* ns; a segment is sealed when so old, or at about PR_SEGMENT_TARGET, or both at less: see append.c */
 	int64_t segment_age;
+	bool far_ticks; /* far apart: each seals what is worth a segment */
 	bool unhurried; /* nobody asks for what was just stored: its directory may be later */
 };
 

@@ -20,14 +20,14 @@
 #define BLOCK_MS 10
 /*
  * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill a third of it. A direct
- * capture is looked at every 20 ms: they fill two thirds of its ring with the frame buffer's memory.
+ * capture is looked at every 40 ms: they fill three quarters of its ring with twice the frame buffer's memory.
  */
 #define GATHER_MS 8
 #define GATHER_BYTES ((uint64_t)32 << 20)
 /* Records that are made visible to the other side at once. */
 #define PUBLISH 1024
-/* One look at the kernel's counters in so many ns. */
-#define STATS_NS (100 * PR_NS_PER_MS)
+/* One look at the kernel's counters in so many ns: libpcap reads files of /sys for it. */
+#define STATS_NS (500 * PR_NS_PER_MS)
 
 struct pr_capture {
 	pcap_t *pcap;
@@ -36,7 +36,7 @@ struct pr_capture {
 	void *call_arg;
 	struct pr_capture_options o;
 	pthread_t thread;
-	bool started;
+	bool activated, started;
 	atomic_bool stop, waiting, failed;
 	_Atomic uint64_t epoch;
 	int64_t looked;
@@ -47,7 +47,7 @@ struct pr_capture {
 static int
 set_options(struct pr_capture *c, struct pr_error *err)
 {
-	uint64_t want = c->o.buffer_size + (c->o.direct ? c->o.ring_size : 0);
+	uint64_t want = c->o.buffer_size + (c->o.direct ? 2 * c->o.ring_size : 0);
 	uint64_t buffer = want < INT32_MAX ? want : INT32_MAX;
 	pcap_t *p = c->pcap;
 
@@ -70,6 +70,7 @@ activate(struct pr_capture *c, struct pr_error *err)
 	if (result < 0)
 		return pr_error_set(err, "cannot receive on %s: %s: %s", c->o.ifname,
 			pcap_statustostr(result), pcap_geterr(c->pcap));
+	c->activated = true;
 	if (!c->o.both && pcap_setdirection(c->pcap, PCAP_D_IN))
 		return pr_error_set(err, "%s: %s", c->o.ifname, pcap_geterr(c->pcap));
 	if (c->o.direct && pcap_setnonblock(c->pcap, 1, text))
@@ -297,6 +298,9 @@ pr_capture_stop(struct pr_capture *c)
 		pthread_join(c->thread, NULL);
 	}
 	c->started = false;
+	c->looked = 0;
+	if (c->activated)
+		look_at_kernel(c);
 }
 
 void

@@ -16,12 +16,13 @@
  * A wake-up costs as much as a hundred packets; a packet is to be found within 100 ms. Of a rack the frame
  * buffer and the log come before.
  */
-#define TICK_DIRECT_NS (20 * PR_NS_PER_MS)
+#define TICK_DIRECT_NS (40 * PR_NS_PER_MS)
 #define TICK_NS (10 * PR_NS_PER_MS)
 #define NOTE_NS (500 * PR_NS_PER_MS)
 /* Records handled before the loop gets a turn: signals and timers must not starve. */
 #define ROUND 4096
 #define BATCH 256
+#define DIRECT_ROUNDS 8
 #define DRAIN 4096 /* batches */
 /* The tick finds what came; a buffer so full does not wait for it. */
 #define WAKE_SHARE 8
@@ -94,6 +95,21 @@ sleeps(struct pr_daemon *d)
 	return !ring || !pr_ring_arm(ring);
 }
 
+/* As many as the loop may wait for. true: there may be more. */
+static bool
+take_round(struct pr_daemon *d)
+{
+	for (unsigned i = 0; i < ROUND / BATCH; i++) {
+		int64_t now = patience(d);
+
+		if (now - d->ticked >= d->tick_ns)
+			tick(d, now);
+		if (!take_batch(d, now) && sleeps(d))
+			return false;
+	}
+	return true;
+}
+
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
@@ -101,15 +117,22 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	for (unsigned i = 0; i < ROUND / BATCH; i++) {
-		int64_t now = patience(d);
+	if (take_round(d))
+		event_active(d->again, EV_READ, 0);
+}
 
-		if (now - d->ticked >= d->tick_ns)
-			tick(d, now);
-		if (!take_batch(d, now) && sleeps(d))
-			return;
-	}
-	event_active(d->again, EV_READ, 0);
+/* What a direct capture has is taken first: it is not to wait for the next tick. */
+static void
+tick_direct(struct pr_daemon *d)
+{
+	bool more = true;
+
+	d->ticked = patience(d);
+	for (unsigned i = 0; i < DIRECT_ROUNDS && more; i++)
+		more = take_round(d);
+	tick(d, patience(d));
+	if (more)
+		event_active(d->again, EV_READ, 0);
 }
 
 static void
@@ -196,10 +219,14 @@ on_tick(void *arg)
 	struct pr_daemon *d = arg;
 	int64_t now = pr_now_mono();
 
-	tick(d, patience(d));
-	/* The buffer may have filled up while all waited for a log. Taking disarms the ring: it must
-	 * be emptied and armed again, or nobody wakes us. */
-	on_readable(-1, 0, d);
+	if (!pr_capture_ring(d->capture)) {
+		tick_direct(d);
+	} else {
+		tick(d, patience(d));
+		/* The buffer may have filled up while all waited for a log. Taking disarms the ring:
+		 * it must be emptied and armed again, or nobody wakes us. */
+		on_readable(-1, 0, d);
+	}
 	watch_suspension(d);
 	if (now - d->noted >= NOTE_NS) {
 		d->noted = now;

@@ -14,7 +14,8 @@ static struct sfs *
 open_volume(const struct pr_logger_options *o, struct pr_error *err)
 {
 	struct sfs_open_options options = {
-		.writer = true, .shm_bytes = o->shm_size, .degraded = o->degraded};
+		.writer = true, .shm_bytes = o->shm_size, .one_thread = true,
+		.degraded = o->degraded};
 	const char *first = o->volume.items[0];
 
 	if (o->volume.count == 1 && access(first, F_OK)) {

@@ -104,7 +104,8 @@ tap_open(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 		.both = o->both,
 		.direct = true,
 	};
-	struct pr_append_options append = {.segment_age = o->segment_age};
+	struct pr_append_options append = {
+		.segment_age = o->segment_age, .far_ticks = true};
 	struct pr_netdev dev;
 	int link = (int)o->link;
 

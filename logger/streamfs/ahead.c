@@ -49,7 +49,7 @@ open_queue(struct sfs *sfs)
 		return true;
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
-	return sfs_queue_open(&sfs->reads, descriptors, false, NULL) == 0;
+	return sfs_queue_open(&sfs->reads, descriptors, SFS_QUEUE_ANY, NULL) == 0;
 }
 
 /* All cursors of a volume share its queue. */

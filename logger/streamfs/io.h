@@ -81,9 +81,14 @@ struct sfs_queue {
 	const char *name;
 	uint32_t flying;
 };
-/* io_uring; else a few threads with pwrite; for disks without descriptor, at once. */
-int sfs_queue_open(
-	struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err);
+enum sfs_queue_kind {
+	SFS_QUEUE_ANY, /* io_uring; else as without */
+	SFS_QUEUE_NO_URING, /* a few threads with pwrite */
+	SFS_QUEUE_ONE_THREAD, /* io_uring whose completions wake nobody: one thread submits and reaps, for good */
+};
+/* For disks without descriptor: requests are done at once. */
+int sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
+	struct pr_error *err);
 void sfs_queue_close(struct sfs_queue *q);
 /*
  * From now on requests with buffers in this memory need not have its pages looked up each time
@@ -94,7 +99,7 @@ void sfs_queue_close(struct sfs_queue *q);
 bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
-int sfs_uring_open(struct sfs_queue *q);
+int sfs_uring_open(struct sfs_queue *q, bool one_thread);
 int sfs_thread_open(struct sfs_queue *q, struct pr_error *err);
 /* Puts it into a list of those that wait: at its end, or, with first, at its beginning. */
 void sfs_request_wait(

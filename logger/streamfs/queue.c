@@ -101,11 +101,13 @@ inline_open(struct sfs_queue *q, struct pr_error *err)
 }
 
 int
-sfs_queue_open(struct sfs_queue *q, bool descriptors, bool no_uring, struct pr_error *err)
+sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
+	struct pr_error *err)
 {
 	if (!descriptors)
 		return inline_open(q, err);
-	if (!no_uring && sfs_uring_open(q) == 0)
+	if (kind != SFS_QUEUE_NO_URING &&
+		sfs_uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0)
 		return 0;
 	return sfs_thread_open(q, err);
 }

@@ -230,18 +230,26 @@ static const struct sfs_queue_ops uring_ops = {.submit = uring_submit,
 	.destroy = uring_destroy,
 	.pin = uring_pin};
 
-/* A ring that is entered for completions only when it is looked at, where the kernel can (5.19). */
+/*
+ * A ring that is entered for completions only when it is looked at (from 5.19 on), and that does not end the
+ * sleep of its only thread for them (6.1); where the kernel can.
+ */
 static int
-make_ring(struct io_uring *ring)
+make_ring(struct io_uring *ring, bool one_thread)
 {
-	if (io_uring_queue_init(DEPTH, ring,
-		    IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG) == 0)
-		return 0;
-	return io_uring_queue_init(DEPTH, ring, 0);
+	static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER |
+						 IORING_SETUP_DEFER_TASKRUN |
+						 IORING_SETUP_TASKRUN_FLAG,
+		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
+
+	for (size_t i = one_thread ? 0 : 1; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (io_uring_queue_init(DEPTH, ring, flags[i]) == 0)
+			return 0;
+	return -1;
 }
 
 int
-sfs_uring_open(struct sfs_queue *queue)
+sfs_uring_open(struct sfs_queue *queue, bool one_thread)
 {
 	struct uring_queue *q = calloc(1, sizeof(*q));
 	if (!q)
@@ -252,7 +260,7 @@ sfs_uring_open(struct sfs_queue *queue)
 		q->part[i].next = q->idle;
 		q->idle = &q->part[i];
 	}
-	if (make_ring(&q->ring) < 0) {
+	if (make_ring(&q->ring, one_thread) < 0) {
 		free(q);
 		return -1;
 	}

@@ -121,6 +121,8 @@ struct sfs_open_options {
 	bool writer; /* takes the volume's lock; recovers */
 	size_t shm_bytes; /* writer: shared memory for blocks; 0: default */
 	bool no_direct; /* do not try O_DIRECT and io_uring */
+	/* writer: the thread that opens it is the only one that uses it: then a write that is done wakes nobody */
+	bool one_thread;
 	uint32_t
 		permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
 	/*

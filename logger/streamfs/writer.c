@@ -169,6 +169,14 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 	return erasing ? sfs_root_clean(sfs, err) : 0;
 }
 
+static enum sfs_queue_kind
+queue_kind(const struct sfs_open_options *options)
+{
+	if (options->no_direct)
+		return SFS_QUEUE_NO_URING;
+	return options->one_thread ? SFS_QUEUE_ONE_THREAD : SFS_QUEUE_ANY;
+}
+
 int
 sfs_writer_start(
 	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
@@ -181,7 +189,7 @@ sfs_writer_start(
 		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
 	w->flush_interval = options->flush_interval ? options->flush_interval : 100000000;
 	if (make_memory(sfs, options, err) < 0 ||
-		sfs_queue_open(&w->queue, descriptors, options->no_direct, err) < 0 ||
+		sfs_queue_open(&w->queue, descriptors, queue_kind(options), err) < 0 ||
 		start_frontier(sfs, err) < 0)
 		return -1;
 	sfs_queue_pin(&w->queue, sfs->shm.data,

@@ -186,6 +186,7 @@ def measured(system, trace, work):
 
 def measure(system, trace, work):
     out, figures = f"{work}/out.pcap", {}
+    os.sync()  # the trace was just written, and so was the other one's store
     begin = cpu_ns(*system.pids)
     sent = system.lab.replay(trace)
     system.settle(sent)

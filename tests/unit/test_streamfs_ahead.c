@@ -183,8 +183,8 @@ START_TEST(test_long_requests)
 	uint8_t *from = sfs_buffer(size), *to = sfs_buffer(size);
 	close(mkstemp(name));
 	ck_assert(sfs_disk_open(&disk, name, true, true, &err) == 0);
-	ck_assert(sfs_queue_open(&q, true, _i % 2, &err) == 0);
-	if (_i >= 2)
+	ck_assert(sfs_queue_open(&q, true, (enum sfs_queue_kind)(_i % 3), &err) == 0);
+	if (_i >= 3)
 		sfs_queue_pin(&q, from, size, 1024 * 1024);
 	for (size_t i = 0; i < size; i++)
 		from[i] = (uint8_t)(i * 7 + i / 4096);
@@ -249,7 +249,7 @@ main(void)
 	suite_add_tcase(s, n);
 	tcase_set_timeout(t, 60);
 	tcase_set_timeout(n, 60);
-	tcase_add_loop_test(q, test_long_requests, 0, 4);
+	tcase_add_loop_test(q, test_long_requests, 0, 6);
 	tcase_add_test(q, test_waiting_order);
 	suite_add_tcase(s, q);
 	SRunner *sr = srunner_create(s);
