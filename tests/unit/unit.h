@@ -5,6 +5,16 @@
 #include <check.h>
 #include <stdlib.h>
 
+/*
+ * ck_assert for what is looked at a million times: Check writes a note to a file for each assertion that it
+ * comes by, this one only when it does not hold.
+ */
+#define unit_must(condition)                                                               \
+	do {                                                                               \
+		if (!(condition))                                                          \
+			ck_abort_msg("%s does not hold", #condition);                      \
+	} while (0)
+
 /* The main of a unit test: runs one suite; nonzero on failure. */
 static inline int
 unit_run(const char *name, void (*fill)(TCase *tc))

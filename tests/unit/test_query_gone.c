@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/query.h"
+#include "tests/unit/query_ask.h"
+#include "tests/unit/unit.h"
+
+/* Queries of what was recycled or damaged: what is left is given, what is not is told. */
+
+/* Drops from the model what the volume has recycled; returns how many. */
+static size_t
+forget_expired(struct pr_view *view)
+{
+	static uint8_t buf[65536];
+	size_t kept = 0, length, gone;
+
+	for (size_t i = 0; i < model_count; i++) {
+		struct sfs_record record;
+		int rc = sfs_read(pr_view_sfs(view), &model[i].handle, buf, sizeof(buf),
+			&length, &record, &err);
+		if (rc == SFS_EXPIRED)
+			continue;
+		ck_assert_int_eq(rc, SFS_OK);
+		model[kept++] = model[i];
+	}
+	gone = model_count - kept;
+	model_count = kept;
+	sort_model();
+	return gone;
+}
+
+START_TEST(recycled_is_evicted)
+{
+	struct pr_view *view, *fresh;
+	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	struct pr_answer *a;
+	const Packrack__End *end;
+	uint64_t evicted = 0;
+
+	srandom(11);
+	open_writer(2 << 20);
+	view = open_view();
+	for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+		write_epoch(epoch, (int64_t)epoch * 100000000, 12000, 100);
+		flush_directory();
+		refresh(view);
+	}
+	ck_assert_uint_gt(forget_expired(view), 10000);
+	ck_assert_uint_eq(pr_view_catalog(view)->packets, model_count);
+	ask(view, &all);
+	fresh = open_view();
+	refresh(fresh);
+	ask(fresh, &all);
+	for (int i = 0; i < 2; i++) {
+		query.since = PR_TIME_MIN;
+		query.until = PR_TIME_MAX;
+		a = pr_answer_create(i ? fresh : view, &query, &err);
+		ck_assert_ptr_nonnull(a);
+		end = pr_answer_end(a, &err);
+		ck_assert_ptr_nonnull(end);
+		evicted = 0;
+		for (size_t j = 0; j < end->n_evicted; j++) {
+			ck_assert_str_eq(end->evicted[j]->stream,
+				end->evicted[j]->link ? "packets.1" : "packets.0");
+			for (size_t k = 0; k < model_count; k++)
+				ck_assert(model[k].p.epoch != end->evicted[j]->epoch ||
+					  model[k].p.link != end->evicted[j]->link ||
+					  model[k].p.seq > end->evicted[j]->last_seq);
+			evicted += end->evicted[j]->last_seq;
+		}
+		ck_assert_uint_eq(evicted + model_count, 36000);
+		ck_assert_uint_eq(end->n_ledgers, 6);
+		pr_answer_destroy(&a);
+	}
+	pr_view_close(&fresh);
+	pr_view_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
+/* The frontier runs over a query: what it still gives is right, and it says what went. */
+START_TEST(recycled_while_asked)
+{
+	struct pr_view *view;
+	struct pr_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct pr_query *query;
+	struct pr_packet p, last = {0};
+	struct pr_evicted *evicted;
+	size_t count, got = 0;
+	int rc;
+
+	srandom(12);
+	open_writer(2 << 20);
+	view = open_view();
+	write_epoch(1, 1000000, 12000, 100);
+	flush_directory();
+	refresh(view);
+	query = pr_query_create(view, &spec, &err);
+	ck_assert_ptr_nonnull(query);
+	ck_assert_int_eq(pr_query_next(query, &p, &err), PR_SOURCE_PACKET);
+	write_epoch(2, 100000000, 14000, 100); /* not yet all of the first */
+	for (rc = PR_SOURCE_WAIT; rc != PR_SOURCE_END;) {
+		rc = pr_query_next(query, &p, &err);
+		ck_assert_int_ne(rc, PR_SOURCE_ERROR);
+		if (rc != PR_SOURCE_PACKET)
+			continue;
+		ck_assert(got++ == 0 || pr_packet_compare(&last, &p) < 0);
+		ck_assert_uint_eq(p.epoch, 1);
+		last = p;
+	}
+	ck_assert_uint_lt(got, 11000);
+	ck_assert_uint_eq(pr_query_figures(query)->corrupt_records, 0);
+	ck_assert_int_eq(pr_query_evicted(query, &evicted, &count, &err), 0);
+	ck_assert_uint_gt(count, 0);
+	free(evicted);
+	pr_query_destroy(&query);
+	pr_view_close(&view);
+	sfs_close(&w.sfs);
+}
+END_TEST
+
+/* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
+START_TEST(corrupt_is_skipped)
+{
+	struct pr_view *view;
+	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	struct sfs_handle bad;
+	struct pr_answer *a;
+	enum pr_answer_state state;
+	uint64_t got = 0, lost = 0;
+	FILE *f;
+
+	srandom(13);
+	open_writer(16 << 20);
+	write_epoch(1, 1000000, 5000, 100);
+	flush_directory();
+	sfs_close(&w.sfs);
+	sort_model();
+	view = open_view();
+	refresh(view);
+	ask(view, &all);
+	pr_view_close(&view);
+	bad = model[2500].handle;
+	for (size_t i = 0; i < model_count; i++)
+		lost += !memcmp(&model[i].handle, &bad, sizeof(bad));
+	f = fopen(path, "r+");
+	/* its first packet's bytes are somewhere in the file: turn the one that is ours */
+	ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
+	long size = ftell(f);
+	uint8_t *bytes = malloc((size_t)size);
+	rewind(f);
+	ck_assert_uint_eq(fread(bytes, 1, (size_t)size, f), (size_t)size);
+	for (long at = 0; at + 64 < size; at += 8)
+		if (!memcmp(bytes + at, model[2500].data, 60)) {
+			fseek(f, at + 10, SEEK_SET);
+			fputc(bytes[at + 10] ^ 1, f);
+		}
+	fclose(f);
+	free(bytes);
+	view = open_view();
+	refresh(view);
+	query.since = PR_TIME_MIN;
+	query.until = PR_TIME_MAX;
+	a = pr_answer_create(view, &query, &err);
+	while ((state = pr_answer_step(a, INT64_MAX, &err)) != PR_ANSWER_END)
+		ck_assert_int_eq(state, PR_ANSWER_BATCH);
+	got = pr_answer_end(a, &err)->matched;
+	ck_assert_uint_ge(pr_answer_end(a, &err)->corrupt_records, 1);
+	ck_assert_uint_lt(got, model_count);
+	ck_assert_uint_ge(got, model_count - 4 * lost - 400);
+	pr_answer_destroy(&a);
+	pr_view_close(&view);
+}
+END_TEST
+
+static void
+fill(TCase *tests)
+{
+	tcase_add_checked_fixture(tests, make_volume, remove_volume);
+	tcase_set_timeout(tests, 120);
+	tcase_add_test(tests, recycled_is_evicted);
+	tcase_add_test(tests, recycled_while_asked);
+	tcase_add_test(tests, corrupt_is_skipped);
+}
+
+int
+main(void)
+{
+	return unit_run("query of what is gone", fill);
+}
