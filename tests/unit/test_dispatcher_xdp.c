@@ -214,9 +214,9 @@ offer(struct prd_xdp *x, uint32_t number, unsigned count)
 	}
 	n = prd_xdp_send(x, m, count);
 	if (n < 0)
-		ck_assert_int_eq(errno, ENOBUFS);
+		unit_must(errno == ENOBUFS);
 	for (int i = 0; i < n; i++)
-		ck_assert_uint_eq(m[i].msg_len, 64);
+		unit_must(m[i].msg_len == 64);
 	return n > 0 ? (unsigned)n : 0;
 }
 
@@ -234,7 +234,7 @@ START_TEST(every_frame_once_and_in_order)
 		ck_assert_uint_eq(kernel.got_count, done);
 	}
 	for (uint32_t i = 0; i < FRAMES; i++)
-		ck_assert_uint_eq(kernel.got[i], i);
+		unit_must(kernel.got[i] == i);
 	prd_xdp_close(&x);
 }
 END_TEST

@@ -95,7 +95,7 @@ put_packets(unsigned count, unsigned step)
 		pr_put_be32(d + 30, 0xac100000 + (uint32_t)(seq / 4) * 517 + pick(3));
 		pr_put_be16(d + 34, (uint16_t)(1024 + seq % 60000));
 		pr_put_be16(d + 36, (uint16_t)(pick(50) ? 443 : pick(1000)));
-		ck_assert_int_eq(pr_append_packet(append, &p), 0);
+		unit_must(pr_append_packet(append, &p) == 0);
 		if (i % 64 == 0)
 			pr_append_tick(append, pr_now_mono());
 	}
@@ -208,7 +208,7 @@ ask(struct pr_view *view, const char *filter, bool all)
 	q = pr_query_create(view, &spec, &err);
 	ck_assert_msg(q != NULL, "%s", err.text);
 	while ((rc = pr_query_next(q, &p, &err)) != PR_SOURCE_END) {
-		ck_assert_int_ne(rc, PR_SOURCE_ERROR);
+		unit_must(rc != PR_SOURCE_ERROR);
 		if (rc == PR_SOURCE_PACKET &&
 			(!all || pr_program_run(program, p.data, p.len, p.caplen)))
 			a.seqs[a.count++] = p.seq;

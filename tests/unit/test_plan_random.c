@@ -29,10 +29,11 @@ compare(const struct pr_program *program, const struct pr_plan *plan,
 	accepted += match;
 	held += may && !match && !pr_plan_is(plan, PR_PLAN_TRUE);
 	denied += !may;
-	if (match && !may)
-		pr_plan_print(stdout, plan, 1);
-	ck_assert_msg(!match || may, "a match is denied: '%s', link type %u, captured %u",
-		what, packet->linktype, packet->caplen);
+	if (!match || may)
+		return;
+	pr_plan_print(stdout, plan, 1);
+	ck_abort_msg("a match is denied: '%s', link type %u, captured %u", what,
+		packet->linktype, packet->caplen);
 }
 
 #define PACKETS 600

@@ -155,17 +155,23 @@ wait_for(const unsigned *value, unsigned want)
 	ck_assert_uint_ge(*value, want);
 }
 
+static void
+turn(int64_t ns)
+{
+	const struct timeval slice = {0, ns / 1000};
+
+	event_base_loopexit(pr_loop_base(loop), &slice);
+	event_base_dispatch(pr_loop_base(loop));
+}
+
 /* Long enough for anything that is coming to come. */
 static void
 settle(void)
 {
 	int64_t deadline = pr_now_mono() + 150 * PR_NS_PER_MS;
 
-	while (pr_now_mono() < deadline) {
-		const struct timeval slice = {0, 10000};
-		event_base_loopexit(pr_loop_base(loop), &slice);
-		event_base_dispatch(pr_loop_base(loop));
-	}
+	while (pr_now_mono() < deadline)
+		turn(10 * PR_NS_PER_MS);
 }
 
 static void
@@ -493,7 +499,7 @@ START_TEST(full_queue_waits)
 	ck_assert_uint_eq(pr_serve_running(serve), 1); /* it waits for room */
 	while (!heard.ends && pr_now_mono() < deadline)
 		if (!raw_receive(socket))
-			settle();
+			turn(PR_NS_PER_MS);
 	ck_assert_uint_eq(heard.ends, 1);
 	ck_assert_uint_eq(heard.packets, PACKETS);
 	zmq_close(socket);
