@@ -109,13 +109,6 @@ merger_node(const Packrack__Status *m, const char *name)
 	return NULL;
 }
 
-/* The operator has sent away those that quit or are disconnected. */
-static bool
-takes_nothing(const char *state)
-{
-	return !strcmp(state, "gone") || !strcmp(state, "suspended");
-}
-
 struct nodes {
 	uint64_t count, silent;
 	char names[160];
@@ -142,7 +135,7 @@ count_nodes(struct nodes *n, const Packrack__Status *m, const Packrack__Status *
 		const Packrack__NodeStatus *other = merger_node(m, node->name);
 
 		add_node(n, node->name,
-			takes_nothing(node->state) || (other && !other->connected));
+			status_takes_nothing(node->state) || (other && !other->connected));
 	}
 	for (size_t i = 0; m && i < m->n_nodes; i++) {
 		bool known = false;

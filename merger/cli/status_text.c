@@ -59,6 +59,13 @@ sum_nodes(struct sums *s, const Packrack__Status *m)
 	}
 }
 
+/* The operator has sent away those that quit or are disconnected. */
+bool
+status_takes_nothing(const char *state)
+{
+	return !strcmp(state, "gone") || !strcmp(state, "suspended");
+}
+
 bool
 status_is_degraded(const Packrack__Status *m, const Packrack__Status *d)
 {
@@ -66,6 +73,9 @@ status_is_degraded(const Packrack__Status *m, const Packrack__Status *d)
 
 	for (size_t i = 0; m && i < m->n_nodes; i++)
 		if (!m->nodes[i]->connected)
+			return true;
+	for (size_t i = 0; d && i < d->n_dispatcher_nodes; i++)
+		if (status_takes_nothing(d->dispatcher_nodes[i]->state))
 			return true;
 	sum_links(&s, d);
 	sum_nodes(&s, m);

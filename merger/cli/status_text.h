@@ -11,7 +11,9 @@
 /* The rack's status for people; either may be NULL. */
 void status_text(
 	FILE *to, const Packrack__Status *merger, const Packrack__Status *dispatcher);
-/* Is a node silent, was a packet lost anywhere? */
+/* A node's state by the dispatcher: does it store nothing, other than by the operator's wish? */
+bool status_takes_nothing(const char *state);
+/* Is a node silent, or does one store nothing; was a packet lost anywhere? */
 bool status_is_degraded(const Packrack__Status *merger, const Packrack__Status *dispatcher);
 
 /* A value by name; 0 when there is none. */

@@ -166,8 +166,10 @@ run_step "the name resets it" seen 'log1: RESET: done' log1 Enter
 press 4 w
 run_step "spread is changed" seen 'Mode: +weighted' y
 press 7
+run_step "packrack status has nothing to say" "$PACKRACK" status
 run_step "a node that dies" "$RACK" kill log2
 run_step "is shown so" poll_until 15 shows 'log2 +gone'
+refute_step "and packrack status has, by its exit status" 3 "$PACKRACK" status
 press 4 S
 run_step "stop" seen '\| (stopped|stopping) ' y
 run_step "the dispatcher dies" "$RACK" kill dispatcher
