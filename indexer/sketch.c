@@ -7,6 +7,9 @@
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 
+#define LINE 64 /* of a cache */
+#define AHEAD 1024
+
 void
 pr_sketch_free(struct pr_sketch *s)
 {
@@ -104,12 +107,21 @@ count_length(struct pr_sketch *s, uint32_t len)
 		s->len_max = len;
 }
 
+/* Where a packet begins is only known from the one before it: so all lines are called for, in time. */
+static inline void
+fetch_ahead(const uint8_t *from, const uint8_t *to)
+{
+	for (; from < to; from += LINE)
+		__builtin_prefetch(from + AHEAD);
+}
+
 /* -1: no memory; 1: the segment is damaged. */
 static int
 take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
 {
 	const struct pr_layout *layout = pr_layout_find(r->header.linktype);
 	uint64_t first = r->header.first_seq;
+	const uint8_t *from = r->c.at;
 	struct pr_kind *kind;
 	struct pr_packet p;
 	int rc;
@@ -119,6 +131,8 @@ take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
 	s->len_max = 0;
 	s->series_width = series_width(&r->header);
 	while ((rc = pr_segment_next(r, &p, NULL)) == 1) {
+		fetch_ahead(from, r->c.at);
+		from = r->c.at;
 		s->seqs[s->seq_count++] = p.seq - first;
 		count_length(s, p.len);
 		count_time(s, &r->header, &p);

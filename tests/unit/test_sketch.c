@@ -72,9 +72,9 @@ check_set(const struct pr_hashset *got, struct set *wanted, const char *what)
 	distinct(&own);
 	distinct(wanted);
 	ck_assert_msg(own.count == got->count, "%s: a key is there twice", what);
-	ck_assert_msg(own.count == wanted->count &&
-			      !memcmp(own.items, wanted->items,
-				      own.count * sizeof(own.items[0])),
+	ck_assert_msg(
+		own.count == wanted->count &&
+			!memcmp(own.items, wanted->items, own.count * sizeof(own.items[0])),
 		"%s: %zu keys, %zu wanted", what, own.count, wanted->count);
 }
 
@@ -134,8 +134,8 @@ check_segment(struct pr_sketch *s, uint16_t linktype)
 START_TEST(has_the_keys_of_its_packets_and_no_others)
 {
 	static const uint16_t linktypes[] = {1, 1, 1, 113, 276, 101, 0, 9};
-	const struct pr_composites sets[] = {{{0}}, {{PR_PART_SRC | PR_PART_DPORT,
-							    PR_PART_DST | PR_PART_VLAN}}};
+	const struct pr_composites sets[] = {
+		{{0}}, {{PR_PART_SRC | PR_PART_DPORT, PR_PART_DST | PR_PART_VLAN}}};
 	struct pr_sketch s = {0};
 
 	srandom(11);
