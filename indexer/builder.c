@@ -7,25 +7,18 @@
 #include "indexer/hashset.h"
 #include "indexer/level1.h"
 #include "indexer/level2.h"
+#include "indexer/outbox.h"
 #include "indexer/sketch.h"
 #include "indexer/summarize.h"
 #include "indexer/tops.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 
-#define LEVELS 3
 /*
  * Segments of a slow link span more time than this; a batch of them may span days, and summaries must not.
  * So their keys go into the summary segment by segment, which on a fast link would cost too much.
  */
 #define SLOW_NS PR_NS_PER_S
-
-/* A record that is finished and not taken yet; len 0: none. */
-struct waiting {
-	struct pr_index_record record;
-	uint8_t *buf;
-	size_t room;
-};
 
 struct span {
 	uint64_t first, check;
@@ -49,7 +42,7 @@ struct pr_builder {
 	uint64_t next; /* sequence that would follow */
 	uint64_t known; /* first sequence that has no level 1 yet */
 	uint64_t grouped; /* and that has no level 2 */
-	struct waiting waiting[LEVELS]; /* in this order */
+	struct pr_outbox out;
 	struct pr_summary_span sealed; /* of the one of level 3 that waits */
 	struct pr_builder_figures figures;
 };
@@ -90,8 +83,7 @@ pr_builder_destroy(struct pr_builder **builder)
 	pr_level2_free(&b->level2);
 	pr_hashset_free(&b->wide);
 	pr_summarizer_free(&b->summarizer);
-	for (int i = 0; i < LEVELS; i++)
-		free(b->waiting[i].buf);
+	pr_outbox_free(&b->out);
 	free(b);
 	*builder = NULL;
 }
@@ -114,48 +106,21 @@ pr_builder_know(struct pr_builder *b, uint64_t level1, uint64_t level2)
 bool
 pr_builder_offer(struct pr_builder *b)
 {
-	for (int i = 0; i < LEVELS; i++) {
-		struct waiting *w = &b->waiting[i];
-		int rc = w->record.len ? b->sink(b->arg, &w->record) : 0;
-
-		if (rc == 1)
-			return false;
-		b->figures.dropped += rc < 0;
-		w->record.len = 0;
-	}
-	return true;
-}
-
-static uint8_t *
-room_for(struct waiting *w, size_t len)
-{
-	uint8_t *grown;
-
-	if (len <= w->room)
-		return w->buf;
-	grown = realloc(w->buf, len);
-	if (!grown)
-		return NULL;
-	w->buf = grown;
-	w->room = len;
-	return grown;
+	return pr_outbox_offer(&b->out, b->sink, b->arg, &b->figures.dropped);
 }
 
 static void
-set_waiting(struct pr_builder *b, int level, const struct span *span, uint32_t segments,
+put_out(struct pr_builder *b, int level, const struct span *span, uint32_t segments,
 	size_t len)
 {
-	struct waiting *w = &b->waiting[level - 1];
-
-	w->record = (struct pr_index_record){.link = b->link,
-		.level = (uint16_t)level,
-		.first_sequence = span->first,
-		.check = span->check,
-		.segments = segments,
-		.min_time = span->min_time,
-		.max_time = span->max_time,
-		.body = w->buf,
-		.len = len};
+	pr_outbox_put(&b->out, &(struct pr_index_record){.link = b->link,
+				       .level = (uint16_t)level,
+				       .first_sequence = span->first,
+				       .check = span->check,
+				       .segments = segments,
+				       .min_time = span->min_time,
+				       .max_time = span->max_time,
+				       .len = len});
 }
 
 /* ---- groups ---- */
@@ -169,10 +134,10 @@ finish_group(struct pr_builder *b)
 		pr_level2_begin(&b->level2);
 		return 0;
 	}
-	if (!room_for(&b->waiting[1], len))
+	if (!pr_outbox_room(&b->out, 2, len))
 		return -1;
-	pr_level2_finish(&b->level2, b->link, b->waiting[1].buf);
-	set_waiting(b, 2, &b->group, b->level2.segments, len);
+	pr_level2_finish(&b->level2, b->link, pr_outbox_body(&b->out, 2));
+	put_out(b, 2, &b->group, b->level2.segments, len);
 	b->figures.level2_bytes += len;
 	pr_level2_begin(&b->level2);
 	return 0;
@@ -236,11 +201,11 @@ finish_summary(struct pr_builder *b)
 
 	if (!z->span.segments)
 		return 0;
-	if (pr_summarizer_size(z, &len) < 0 || !room_for(&b->waiting[2], len))
+	if (pr_summarizer_size(z, &len) < 0 || !pr_outbox_room(&b->out, 3, len))
 		return -1;
 	b->sealed = z->span;
-	len = pr_summarizer_write(z, b->record_max, b->waiting[2].buf);
-	set_waiting(b, 3, &span, b->sealed.segments, len);
+	len = pr_summarizer_write(z, b->record_max, pr_outbox_body(&b->out, 3));
+	put_out(b, 3, &span, b->sealed.segments, len);
 	b->figures.level3_bytes += len;
 	return 0;
 }
@@ -256,8 +221,8 @@ finish_level1(struct pr_builder *b)
 
 	len = pr_level1_finish(&b->level1, b->link, tops, count,
 		t->packets_short < UINT32_MAX ? (uint32_t)t->packets_short : UINT32_MAX,
-		t->bytes_short, b->waiting[0].buf);
-	set_waiting(b, 1, &b->batch, b->level1.segments, len);
+		t->bytes_short, pr_outbox_body(&b->out, 1));
+	put_out(b, 1, &b->batch, b->level1.segments, len);
 	b->figures.level1_bytes += len;
 }
 
@@ -266,7 +231,7 @@ finish_batch(struct pr_builder *b)
 {
 	if (!b->level1.segments)
 		return 0;
-	if (!room_for(&b->waiting[0], pr_level1_size(&b->level1)) ||
+	if (!pr_outbox_room(&b->out, 1, pr_level1_size(&b->level1)) ||
 		(b->next > b->grouped && add_column(b) < 0))
 		return -1;
 	if (b->next > b->known)
@@ -411,7 +376,7 @@ pr_builder_tail(const struct pr_builder *b, struct pr_summary_span out[2])
 {
 	size_t count = 0;
 
-	if (b->waiting[2].record.len)
+	if (pr_outbox_waits(&b->out, 3))
 		out[count++] = b->sealed;
 	if (b->summarizer.span.segments)
 		out[count++] = b->summarizer.span;

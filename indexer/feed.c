@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "indexer/book.h"
+#include "indexer/feed_private.h"
 #include "indexer/level2.h"
 #include "proto/base/clock.h"
 
@@ -14,36 +15,6 @@
 #define IDLE_SUMMARY_NS (6 * PR_NS_PER_S)
 /* A crash leaves some segments that level 1 knows and no summary: so many are indexed again. */
 #define AGAIN_MAX 4096
-
-#define OPEN_MAX (PR_FEED_SPANS - 2)
-
-struct stream {
-	struct pr_feed *feed;
-	uint32_t id;
-	uint16_t link;
-	struct pr_builder *builder;
-	struct sfs_cursor *cursor;
-	uint64_t next; /* sequence; what comes before it is indexed or lost */
-	uint64_t last; /* of the stream, as of the last step */
-	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
-	int64_t added; /* monotonic: last time that something was */
-	int64_t settled; /* the same, or that the batch was finished since */
-	uint64_t lost;
-	uint64_t first; /* sequence that is not recycled yet, as of the last step */
-	struct pr_summary_span open[OPEN_MAX]; /* without summary in the index */
-	size_t open_count;
-	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
-};
-
-struct pr_feed {
-	struct pr_view *view;
-	pr_index_sink sink;
-	void *arg;
-	struct stream **streams;
-	size_t count;
-	struct pr_composites composites;
-	uint64_t restarts;
-};
 
 struct pr_feed *
 pr_feed_create(struct pr_view *view, pr_index_sink sink, void *arg, struct pr_error *err)
@@ -101,123 +72,6 @@ find(const struct pr_feed *f, uint32_t id)
 	return NULL;
 }
 
-/* ---- what has no summary ---- */
-
-static void
-note_unknown(struct stream *s, uint64_t upto)
-{
-	if (upto > s->unknown)
-		s->unknown = upto;
-}
-
-static void
-open_add(struct stream *s, const struct pr_summary_span *span)
-{
-	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
-
-	if (s->open_count < OPEN_MAX) {
-		s->open[s->open_count++] = *span;
-		return;
-	}
-	/* one for two: times are what counts, and seqs of two epochs are none */
-	if (last->epoch != span->epoch)
-		note_unknown(s, span->first_sequence + span->segments);
-	pr_summary_span_unite(last, span);
-	if (s->unknown)
-		note_unknown(s, last->first_sequence + last->segments);
-}
-
-/* Sequences from..to have no summary, and will not get one. */
-static void
-note_gap(struct stream *s, uint64_t from, uint64_t to)
-{
-	struct pr_summary_span spans[8];
-	uint64_t found;
-	size_t count = pr_catalog_spans(
-		pr_view_catalog(s->feed->view), s->id, from, to, spans, 8, &found);
-
-	for (size_t i = 0; i < count; i++)
-		open_add(s, &spans[i]);
-	if (found < to - from + 1)
-		note_unknown(s, to);
-}
-
-/* What an earlier run left without summary, before the sequence next. */
-static void
-note_gaps(struct stream *s)
-{
-	struct pr_index_stream *known =
-		pr_index_book_find(pr_view_index(s->feed->view), s->link);
-	struct pr_index_list *list = known ? &known->level[2] : NULL;
-	uint64_t at = s->first;
-
-	for (size_t i = 0; list && i < list->count; i++) {
-		struct pr_index_ref *ref = &list->items[i];
-
-		if (!pr_index_true(known, ref))
-			continue;
-		if (ref->first_sequence > at)
-			note_gap(s, at, ref->first_sequence - 1);
-		if (ref->first_sequence + ref->segments > at)
-			at = ref->first_sequence + ref->segments;
-	}
-	if (at < s->next)
-		note_gap(s, at, s->next - 1);
-}
-
-void
-pr_feed_settled(
-	struct pr_feed *f, uint16_t link, uint64_t first_sequence, uint32_t segments)
-{
-	for (size_t i = 0; i < f->count; i++) {
-		struct stream *s = f->streams[i];
-		size_t kept = 0;
-
-		for (size_t j = 0; j < s->open_count; j++)
-			if (s->link != link ||
-				s->open[j].first_sequence != first_sequence ||
-				s->open[j].segments != segments)
-				s->open[kept++] = s->open[j];
-		s->open_count = kept;
-	}
-}
-
-/* What is recycled needs none. */
-static void
-open_expire(struct stream *s)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < s->open_count; i++)
-		if (s->open[i].first_sequence + s->open[i].segments > s->first)
-			s->open[kept++] = s->open[i];
-	s->open_count = kept;
-	if (s->unknown < s->first)
-		s->unknown = 0;
-}
-
-size_t
-pr_feed_spans(
-	const struct pr_feed *f, struct pr_summary_span out[PR_FEED_SPANS], bool *unknown)
-{
-	struct pr_summary_span tail[2];
-	size_t count = 0;
-
-	*unknown = false;
-	for (size_t i = 0; i < f->count; i++) {
-		const struct stream *s = f->streams[i];
-		size_t more = pr_builder_tail(s->builder, tail);
-
-		*unknown |= s->unknown || s->last >= s->next ||
-			    count + s->open_count + more > PR_FEED_SPANS;
-		for (size_t j = 0; j < s->open_count && count < PR_FEED_SPANS; j++)
-			out[count++] = s->open[j];
-		for (size_t j = 0; j < more && count < PR_FEED_SPANS; j++)
-			out[count++] = tail[j];
-	}
-	return count;
-}
-
 uint64_t
 pr_feed_restarts(const struct pr_feed *f)
 {
@@ -234,7 +88,7 @@ sink_of(void *arg, const struct pr_index_record *record)
 
 	if (record->level == 3 && rc != 1 &&
 		pr_summary_peek(&span, record->body, record->len, NULL) == 0)
-		open_add(s, &span);
+		pr_feed_open(s, &span);
 	return rc;
 }
 
@@ -290,7 +144,7 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	s->first = info->first_sequence ? info->first_sequence : 1;
 	s->next = begin_at(f, s, s->first);
 	f->streams[f->count++] = s;
-	note_gaps(s);
+	pr_feed_gaps(s);
 	return 0;
 }
 
@@ -305,7 +159,7 @@ restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
 	s->open_count = 0;
 	s->unknown = 0;
 	f->restarts++;
-	note_gaps(s);
+	pr_feed_gaps(s);
 }
 
 static int
@@ -333,7 +187,7 @@ look(struct pr_feed *f, struct pr_error *err)
 			restart(f, s, &info);
 		s->last = info.last_sequence;
 		s->first = info.first_sequence ? info.first_sequence : 1;
-		open_expire(s);
+		pr_feed_expire(s);
 		if (info.first_sequence > s->next) {
 			s->lost += info.first_sequence - s->next;
 			s->next = info.first_sequence;
@@ -398,9 +252,9 @@ advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *
 		return rc;
 	s->lost += s->waiting.sequence - s->next;
 	if (s->waiting.sequence > s->next)
-		note_gap(s, s->next, s->waiting.sequence - 1);
+		pr_feed_gap(s, s->next, s->waiting.sequence - 1);
 	if (pr_builder_figures(s->builder)->damaged > damaged)
-		note_gap(s, s->waiting.sequence, s->waiting.sequence);
+		pr_feed_gap(s, s->waiting.sequence, s->waiting.sequence);
 	s->next = s->waiting.sequence + 1;
 	s->waiting.length = 0;
 	s->added = s->settled = pr_now_mono();

@@ -1,102 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/node.h"
+#include "logger/node_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/wire/rack_key.h"
 #include "proto/base/log.h"
 
 #define ANNOUNCE_NS PR_NS_PER_S
-/* Not more often, whatever comes: strangers' frames must not make us flood the switch. */
-#define ANNOUNCE_LEAST_NS (50 * PR_NS_PER_MS)
 #define STATUS_NS (500 * PR_NS_PER_MS)
 #define SILENCE_NS (2 * PR_NS_PER_S)
 #define LEAVE_NS (400 * PR_NS_PER_MS)
 #define BACKLOG_MAX 65536
 #define BACKLOG_NS (2 * PR_NS_PER_S)
-
-static const uint8_t broadcast[PR_MAC_LEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-
-enum phase {
-	PHASE_ANNOUNCING, /* perhaps with a session that goes on */
-	PHASE_FOLLOWING,
-	PHASE_AWAY, /* told to disconnect */
-	PHASE_LEAVING,
-};
-
-struct pr_node {
-	struct pr_node_config c;
-	enum phase phase;
-	uint32_t nonce;
-	uint64_t numbers[PR_FRAME_TYPES];
-	struct pr_replay replay[PR_FRAME_TYPES];
-
-	struct pr_session *session;
-	uint8_t peer[PR_MAC_LEN]; /* of the session */
-	uint32_t peer_nonce;
-	uint64_t base_stored, base_bytes, base_durable; /* when the session began */
-	uint64_t session_frames, session_bytes;
-	struct pr_session_stats past; /* sessions that are over */
-
-	/* Data that came while nobody had acknowledged us: the acknowledgement may be what was lost. */
-	struct pr_capture_record **backlog;
-	size_t backlog_count;
-	int64_t backlog_since;
-
-	int64_t announced, marked, reported, left;
-	uint64_t reported_cost;
-	uint64_t stop_command; /* a STOP that is not carried out yet */
-	bool stop_asked, stopped;
-	uint64_t command;
-	uint8_t command_type, command_result;
-	struct pr_node_stats stats;
-};
-
-static void status_send(struct pr_node *n, int64_t now);
-
-static void
-send_frame(struct pr_node *n, struct pr_frame *f, uint8_t type, const uint8_t *dst)
-{
-	memcpy(f->dst, dst, PR_MAC_LEN);
-	memcpy(f->src, n->c.mac, PR_MAC_LEN);
-	f->header.type = type;
-	f->header.rack = n->c.rack;
-	f->header.epoch = n->session ? pr_session_epoch(n->session) : 0;
-	f->header.number = ++n->numbers[type];
-	f->header.sender_nonce = n->nonce;
-	f->header.receiver_nonce = n->session ? n->peer_nonce : 0;
-	n->c.send(n->c.arg, f);
-}
-
-static void
-announce(struct pr_node *n, int64_t now)
-{
-	struct pr_frame f = {.body.ann = n->c.ann};
-	struct pr_status disk = {0};
-
-	if (n->announced && now - n->announced < ANNOUNCE_LEAST_NS)
-		return;
-	if (n->announced && n->c.key && !n->session)
-		pr_rack_key_turn(n->c.key);
-	n->announced = now;
-	n->c.report(n->c.arg, &disk);
-	f.body.ann.disk_total = disk.disk_total;
-	f.body.ann.disk_free = disk.disk_free;
-	f.body.ann.write_rate = disk.write_rate;
-	send_frame(n, &f, PR_FRAME_ANN, broadcast);
-	n->stats.announced++;
-}
-
-static void
-start_announcing(struct pr_node *n, int64_t now)
-{
-	if (n->phase != PHASE_FOLLOWING && n->phase != PHASE_ANNOUNCING)
-		return;
-	n->phase = PHASE_ANNOUNCING;
-	announce(n, now);
-}
 
 static void
 add_stats(struct pr_session_stats *sum, const struct pr_session_stats *s)
@@ -109,8 +25,8 @@ add_stats(struct pr_session_stats *sum, const struct pr_session_stats *s)
 		to[i] += from[i];
 }
 
-static void
-session_end(struct pr_node *n)
+void
+pr_node_session_end(struct pr_node *n)
 {
 	struct pr_session_stats s;
 
@@ -134,7 +50,7 @@ on_resend(void *arg, const struct pr_resend *resend)
 
 	if (!n->session)
 		return;
-	send_frame(n, &f, PR_FRAME_RESEND, n->peer);
+	pr_node_send(n, &f, PR_FRAME_RESEND, n->peer);
 	n->stats.resends++;
 }
 
@@ -165,7 +81,7 @@ session_begin(struct pr_node *n, const struct pr_frame *f)
 	};
 	struct pr_error err;
 
-	session_end(n);
+	pr_node_session_end(n);
 	config.match.epoch = f->header.epoch;
 	n->session = pr_session_create(&config, &err);
 	if (!n->session) {
@@ -185,8 +101,8 @@ session_begin(struct pr_node *n, const struct pr_frame *f)
 		f->src[5], (unsigned long long)config.match.epoch);
 }
 
-static void
-backlog_drop(struct pr_node *n)
+void
+pr_node_backlog_drop(struct pr_node *n)
 {
 	n->stats.unexpected += n->backlog_count;
 	n->backlog_count = 0;
@@ -212,210 +128,25 @@ backlog_add(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 	n->backlog[n->backlog_count++] = rec;
 }
 
-static bool
-of_session(const struct pr_node *n, const struct pr_frame *f)
+bool
+pr_node_of_session(const struct pr_node *n, const struct pr_frame *f)
 {
 	return n->session && f->header.epoch == pr_session_epoch(n->session) &&
 	       f->header.sender_nonce == n->peer_nonce &&
 	       !memcmp(f->src, n->peer, PR_MAC_LEN);
 }
 
-static void
-follow(struct pr_node *n, const struct pr_frame *f, int64_t now)
+void
+pr_node_follow(struct pr_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (!of_session(n, f))
+	if (!pr_node_of_session(n, f))
 		session_begin(n, f);
 	if (!n->session)
 		return;
 	n->phase = PHASE_FOLLOWING;
 	n->marked = now;
 	backlog_take(n, now);
-	status_send(n, now);
-}
-
-/* Only while we ask for it: an old one replayed must not lead us astray. */
-static void
-on_ann_ack(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (n->phase != PHASE_ANNOUNCING || f->header.epoch == 0) {
-		if (n->phase == PHASE_FOLLOWING && of_session(n, f))
-			status_send(n, now);
-		return;
-	}
-	n->stats.acknowledged++;
-	follow(n, f, now);
-}
-
-static void
-on_mark(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	n->marked = now;
-	if (!f->body.mark.stopping)
-		n->stopped = false;
-	pr_session_mark(n->session, &f->body.mark, now);
-}
-
-static void
-on_tslog(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (pr_session_tslog(n->session, f->body.raw.data, f->body.raw.len, now))
-		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
-}
-
-static void
-on_gone(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	pr_session_gone(n->session, &f->body.gone, now);
-}
-
-static void
-on_port(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	(void)now;
-	pr_session_port(n->session, &f->body.port);
-}
-
-static void
-command_done(struct pr_node *n, const struct pr_frame *f, int result, int64_t now)
-{
-	n->command = f->body.command.command;
-	n->command_type = f->header.type;
-	n->command_result = result != 0;
-	status_send(n, now);
-}
-
-static void
-on_stop(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (n->stopped && n->command == f->body.command.command) {
-		status_send(n, now);
-		return;
-	}
-	n->stop_asked = true;
-	n->stop_command = f->body.command.command;
-}
-
-static bool
-repeated(const struct pr_node *n, const struct pr_frame *f)
-{
-	return n->command_type == f->header.type && n->command == f->body.command.command;
-}
-
-static void
-on_identify(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	int result = n->command_result;
-
-	if (!repeated(n, f))
-		result = n->c.identify(n->c.arg, f->body.command.seconds);
-	command_done(n, f, result, now);
-}
-
-static void
-on_reset(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	int result = n->command_result;
-
-	if (!repeated(n, f))
-		result = n->c.reset(n->c.arg);
-	command_done(n, f, result, now);
-}
-
-static void
-on_disconnect(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	struct pr_frame quit = {0};
-
-	command_done(n, f, 0, now);
-	send_frame(n, &quit, PR_FRAME_QUIT, n->peer);
-	session_end(n);
-	backlog_drop(n);
-	n->phase = PHASE_AWAY;
-	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
-	pr_log_info("told to disconnect");
-}
-
-static void
-on_reconnect(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (n->phase == PHASE_FOLLOWING && of_session(n, f)) {
-		command_done(n, f, 0, now);
-		return;
-	}
-	if (n->phase == PHASE_AWAY)
-		n->phase = PHASE_ANNOUNCING;
-	start_announcing(n, now);
-}
-
-struct row {
-	void (*call)(struct pr_node *n, const struct pr_frame *f, int64_t now);
-	bool bound; /* only from the dispatcher that we follow, and for our present nonce */
-};
-
-static const struct row table[PR_FRAME_TYPES] = {
-	[PR_FRAME_ANN_ACK] = {on_ann_ack, false},
-	[PR_FRAME_TSLOG] = {on_tslog, true},
-	[PR_FRAME_MARK] = {on_mark, true},
-	[PR_FRAME_GONE] = {on_gone, true},
-	[PR_FRAME_STOP] = {on_stop, true},
-	[PR_FRAME_IDENTIFY] = {on_identify, true},
-	[PR_FRAME_RESET] = {on_reset, true},
-	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
-	[PR_FRAME_RECONNECT] = {on_reconnect, false},
-	[PR_FRAME_PORT] = {on_port, true},
-};
-
-static void
-refuse(struct pr_node *n, const struct pr_frame *f, int64_t now)
-{
-	n->stats.control_refused++;
-	/* A dispatcher that takes us for another, or another dispatcher: say who we are. */
-	if (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG)
-		start_announcing(n, now);
-}
-
-/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
-static bool
-acknowledges(const struct pr_node *n, const struct pr_frame *f)
-{
-	return n->phase == PHASE_ANNOUNCING && !n->session && f->header.epoch &&
-	       (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG);
-}
-
-static void
-on_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t now)
-{
-	struct pr_frame f;
-	enum pr_frame_result result;
-	const struct row *row;
-
-	result = pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
-	n->stats.control_frames++;
-	if (result != PR_FRAME_OK) {
-		n->stats.control_bad[result]++;
-		return;
-	}
-	row = f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
-	if (f.header.rack != n->c.rack || !row || !row->call)
-		return; /* another rack's, or another node's announcement */
-	if (n->c.key)
-		pr_rack_key_heard(n->c.key, f.by_other);
-	if (f.header.type != PR_FRAME_RECONNECT && f.header.receiver_nonce != n->nonce) {
-		refuse(n, &f, now);
-		return;
-	}
-	if (row->bound && acknowledges(n, &f))
-		follow(n, &f, now);
-	if (row->bound && !of_session(n, &f)) {
-		refuse(n, &f, now);
-		return;
-	}
-	if (!pr_replay_check(
-		    &n->replay[f.header.type], f.header.sender_nonce, f.header.number)) {
-		n->stats.control_refused++;
-		return;
-	}
-	row->call(n, &f, now);
+	pr_node_send_status(n, now);
 }
 
 static void
@@ -431,53 +162,11 @@ void
 pr_node_receive(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 {
 	if (rec->control)
-		on_control(n, rec, now);
+		pr_node_control(n, rec, now);
 	else if (rec->caplen >= PR_ETHER_LEN && !memcmp(rec->data, n->c.mac, PR_MAC_LEN))
 		on_data(n, rec, now);
 	else
 		n->stats.foreign++;
-}
-
-static void
-fill_status(struct pr_node *n, struct pr_status *s)
-{
-	const struct pr_append_counters *a = pr_append_counters(n->c.append);
-	struct pr_session_stats stats;
-
-	pr_session_get_stats(n->session, &stats);
-	s->ordinal_settled = pr_session_ordinal(n->session);
-	s->frames_received = n->session_frames;
-	s->bytes_received = n->session_bytes;
-	s->packets_stored = pr_counter_get(&a->packets_stored) - n->base_stored;
-	s->bytes_stored = pr_counter_get(&a->bytes_stored) - n->base_bytes;
-	s->packets_durable = pr_counter_get(&a->packets_durable) - n->base_durable;
-	s->missing = stats.match.lost;
-	s->stray = stats.match.strays + stats.match.late;
-	s->duplicate = stats.match.duplicates;
-	s->pending = stats.match.pending_frames;
-	s->logs_received = stats.match.logs;
-	s->logs_requested = stats.match.logs_requested;
-	s->logs_gone = stats.match.logs_gone;
-	s->command = n->command;
-	s->command_type = n->command_type;
-	s->command_result = n->command_result;
-	if (n->stopped && s->state == PR_NODE_RUNNING)
-		s->state = PR_NODE_STOPPED;
-	n->reported_cost = stats.settled_cost;
-}
-
-static void
-status_send(struct pr_node *n, int64_t now)
-{
-	struct pr_frame f = {0};
-
-	if (!n->session)
-		return;
-	n->reported = now;
-	n->c.report(n->c.arg, &f.body.status);
-	fill_status(n, &f.body.status);
-	send_frame(n, &f, PR_FRAME_STATUS, n->peer);
-	n->stats.statuses++;
 }
 
 /* STOP is answered when all that was sent before is on the disk, or lost for sure. */
@@ -501,7 +190,7 @@ stop_try(struct pr_node *n, int64_t now)
 	n->command = n->stop_command;
 	n->command_type = PR_FRAME_STOP;
 	n->command_result = 0;
-	status_send(n, now);
+	pr_node_send_status(n, now);
 }
 
 void
@@ -511,7 +200,7 @@ pr_node_run(struct pr_node *n, bool full, int64_t now)
 
 	if (!n->session) {
 		if (full || now - n->backlog_since >= BACKLOG_NS)
-			backlog_drop(n);
+			pr_node_backlog_drop(n);
 		if (n->backlog_count == 0)
 			pr_ring_release(n->c.ring);
 		return;
@@ -521,7 +210,7 @@ pr_node_run(struct pr_node *n, bool full, int64_t now)
 	stop_try(n, now);
 	pr_session_get_stats(n->session, &stats);
 	if (stats.settled_cost - n->reported_cost >= n->c.ann.buffer_size / 4)
-		status_send(n, now);
+		pr_node_send_status(n, now);
 }
 
 void
@@ -537,9 +226,9 @@ pr_node_tick(struct pr_node *n, int64_t now)
 	}
 	if (n->phase == PHASE_ANNOUNCING &&
 		(!n->announced || now - n->announced >= ANNOUNCE_NS))
-		announce(n, now);
+		pr_node_announce(n, now);
 	if (n->session && n->phase != PHASE_AWAY && now - n->reported >= STATUS_NS)
-		status_send(n, now);
+		pr_node_send_status(n, now);
 }
 
 void
@@ -552,7 +241,7 @@ pr_node_leave(struct pr_node *n, int64_t now)
 	n->phase = PHASE_LEAVING;
 	n->left = now;
 	if (n->session)
-		send_frame(n, &quit, PR_FRAME_QUIT, n->peer);
+		pr_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
 }
 
 bool
@@ -575,9 +264,9 @@ pr_node_end(struct pr_node *n, int64_t now)
 		return;
 	pr_session_finish(n->session);
 	pr_append_flush(n->c.append, NULL); /* what fails here fails for the caller again */
-	status_send(n, now);
-	send_frame(n, &quit, PR_FRAME_QUIT, n->peer);
-	session_end(n);
+	pr_node_send_status(n, now);
+	pr_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+	pr_node_session_end(n);
 }
 
 struct pr_node *
@@ -607,7 +296,7 @@ pr_node_destroy(struct pr_node **node)
 
 	if (!n)
 		return;
-	session_end(n);
+	pr_node_session_end(n);
 	free(n->backlog);
 	free(n);
 	*node = NULL;

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <event2/event.h>
+#include <sys/stat.h>
+
+#include "indexer/daemon_private.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+#define REFRESH_SLICE_NS (20 * PR_NS_PER_MS)
+#define LOADING_SLICE_NS (200 * PR_NS_PER_MS) /* at the start, when there is much to list */
+
+/* Indexing gets at most this much of this; the rest of the loop's time is queries'. */
+#define INDEX_NS (20 * PR_NS_PER_MS)
+#define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
+/* When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. */
+#define INDEX_IDLE_NS (50 * PR_NS_PER_MS)
+/* When the logger has a record and more may follow: it answers within its loop's next turn. */
+#define INDEX_HANDED_NS (5 * PR_NS_PER_MS)
+#define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
+
+/* ---- the volume ---- */
+
+void
+pr_indexer_let_go(struct daemon *d)
+{
+	pr_offer_destroy(&d->offer);
+	pr_feed_destroy(&d->feed);
+	pr_deliver_destroy(&d->deliver);
+	pr_view_close(&d->view);
+}
+
+static void
+close_volume(struct daemon *d, const char *why)
+{
+	pr_serve_set_view(d->serve, NULL, why);
+	pr_indexer_let_go(d);
+	d->loaded = false;
+	if (!d->said_waiting)
+		pr_log_warning("%s; trying again until it is there", why);
+	d->said_waiting = true;
+}
+
+static void
+open_volume(struct daemon *d)
+{
+	struct pr_error err;
+	struct stat st;
+	char text[400];
+
+	d->inode = 0;
+	if (stat(d->options.paths.items[0], &st) == 0) {
+		d->device = st.st_dev;
+		d->inode = st.st_ino;
+	}
+	d->view = pr_view_open((const char *const *)d->options.paths.items,
+		d->options.paths.count, PR_VIEW_SUMMARIES, &err);
+	if (!d->view) {
+		close_volume(d, err.text);
+		return;
+	}
+	pr_log_info("volume %s is open", d->options.paths.items[0]);
+	if (sfs_degraded(pr_view_sfs(d->view), text, sizeof(text)))
+		pr_log_warning("%s", text);
+	d->said_waiting = false;
+	pr_serve_set_view(d->serve, d->view, NULL);
+}
+
+/* A volume that was removed and made anew at the same path is another: what we hold open is gone. */
+static bool
+same_volume(struct daemon *d)
+{
+	struct stat st;
+
+	if (stat(d->options.paths.items[0], &st) < 0)
+		return d->inode == 0; /* it was missing when the others were opened, too */
+	return st.st_dev == d->device && st.st_ino == d->inode;
+}
+
+void
+pr_indexer_refresh(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_error err;
+	int64_t slice;
+	int rc;
+
+	if (d->view && !same_volume(d))
+		close_volume(d, "the volume was replaced");
+	if (!d->view)
+		open_volume(d);
+	if (!d->view)
+		return;
+	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
+	rc = pr_view_refresh(d->view, false, pr_now_mono() + slice, &err);
+	d->loaded |= rc == 0;
+	if (rc < 0)
+		close_volume(d, err.text);
+}
+
+/* ---- indexing ---- */
+
+static int
+open_feed(struct daemon *d, struct pr_error *err)
+{
+	struct sfs_volume_info info;
+
+	if (!d->deliver && sfs_info(pr_view_sfs(d->view), &info, err) == 0)
+		d->deliver = pr_deliver_create(d->loop, info.uuid, err);
+	if (d->deliver && !d->feed)
+		d->feed = pr_feed_create(d->view, pr_deliver_sink, d->deliver, err);
+	if (d->feed)
+		pr_feed_composites(d->feed, &d->options.composites);
+	return d->feed ? 0 : -1;
+}
+
+/* Only what is indexed and told of lets a merger leave us out; else it asks. */
+static void
+offer(struct daemon *d)
+{
+	if (!d->offer)
+		d->offer = pr_offer_create(d->view, d->feed, d->options.cluster, NULL);
+	if (!d->offer)
+		return;
+	pr_offer_tick(d->offer);
+	for (size_t i = 0; i < d->options.merger.count; i++)
+		if (d->mergers[i].connected)
+			pr_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
+}
+
+/* rc: of the step that took so long. When a record is on its way, the share of time is kept all the same. */
+static int64_t
+index_period(const struct daemon *d, int rc, int64_t took)
+{
+	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
+	struct pr_feed_figures figures;
+
+	pr_feed_figures(d->feed, &figures);
+	if (rc > 0 || share > INDEX_NS)
+		return INDEX_NS;
+	if (pr_deliver_idle(d->deliver) || !figures.behind)
+		return INDEX_IDLE_NS;
+	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
+}
+
+/* What cannot be indexed is read by queries: no reason to stop answering them. */
+void
+pr_indexer_index(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_error err = {""};
+	int64_t began;
+	int rc;
+
+	if (!d->view || !d->loaded)
+		return;
+	if (open_feed(d, &err) == 0) {
+		pr_deliver_tick(d->deliver);
+		if (d->stopping)
+			return;
+		began = pr_now_mono();
+		rc = pr_feed_step(d->feed, began + INDEX_SLICE_NS, &err);
+		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
+		if (rc >= 0) {
+			offer(d);
+			return;
+		}
+	}
+	pr_log_debug("indexing: %s", err.text);
+	pr_offer_destroy(&d->offer);
+	pr_feed_destroy(&d->feed);
+}
+
+/* What is being made is worth more in the volume than made again after the next start. */
+void
+pr_indexer_hand_over(struct daemon *d)
+{
+	int64_t deadline = pr_now_mono() + HAND_OVER_NS;
+	struct pr_error err;
+
+	d->stopping = true;
+	while (d->feed && pr_now_mono() < deadline) {
+		if (pr_feed_finish(d->feed, true, &err) != 0 && pr_deliver_idle(d->deliver))
+			return;
+		event_base_loop(pr_loop_base(d->loop), EVLOOP_ONCE);
+	}
+}

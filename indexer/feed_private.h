@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_INDEXER_FEED_PRIVATE_H
+#define PR_INDEXER_FEED_PRIVATE_H
+
+#include "indexer/feed.h"
+
+/*
+ * Inside of the feed, for its files: feed.c (streams are followed and indexed), feed_spans.c (of what there is no
+ * summary).
+ */
+#define OPEN_MAX (PR_FEED_SPANS - 2)
+
+struct stream {
+	struct pr_feed *feed;
+	uint32_t id;
+	uint16_t link;
+	struct pr_builder *builder;
+	struct sfs_cursor *cursor;
+	uint64_t next; /* sequence; what comes before it is indexed or lost */
+	uint64_t last; /* of the stream, as of the last step */
+	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
+	int64_t added; /* monotonic: last time that something was */
+	int64_t settled; /* the same, or that the batch was finished since */
+	uint64_t lost;
+	uint64_t first; /* sequence that is not recycled yet, as of the last step */
+	struct pr_summary_span open[OPEN_MAX]; /* without summary in the index */
+	size_t open_count;
+	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
+};
+
+struct pr_feed {
+	struct pr_view *view;
+	pr_index_sink sink;
+	void *arg;
+	struct stream **streams;
+	size_t count;
+	struct pr_composites composites;
+	uint64_t restarts;
+};
+
+/* ---- feed_spans.c ---- */
+
+/* This one has no summary in the index yet. */
+void pr_feed_open(struct stream *s, const struct pr_summary_span *span);
+/* Sequences from..to have none, and will not get one. */
+void pr_feed_gap(struct stream *s, uint64_t from, uint64_t to);
+/* All that an earlier run left without, before the sequence next. */
+void pr_feed_gaps(struct stream *s);
+/* Forgets what is recycled. */
+void pr_feed_expire(struct stream *s);
+
+#endif
