@@ -20,10 +20,10 @@ struct sfs_ahead {
 
 /*
  * Above half of its memory under way, the writer is behind: reads from its devices wait, but not for ever,
- * as it may be so for hours. A read comes through every 0.5 ms or so at the worst.
+ * as it may be so for hours. A read comes through every 0.3 ms or so at the worst.
  */
 #define BEHIND 500
-#define WAITS 5
+#define WAITS 2
 #define WAIT_NS 100000
 
 static bool

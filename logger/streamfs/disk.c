@@ -95,6 +95,17 @@ device_size(int fd, const char *path, uint64_t *size, struct pr_error *err)
 	return 0;
 }
 
+/* Of a block device past the page cache: what the medium itself writes whole. */
+static uint32_t
+device_sector(int fd)
+{
+	struct stat st;
+	unsigned size = 0;
+	if (fstat(fd, &st) < 0 || !S_ISBLK(st.st_mode) || ioctl(fd, BLKPBSZGET, &size) < 0)
+		return 0;
+	return size == 512 || size == 1024 || size == 2048 ? size : 0;
+}
+
 int
 sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 	struct pr_error *err)
@@ -115,6 +126,7 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 		return -1;
 	}
 	disk->piece = sfs_disk_piece(disk->fd);
+	disk->sector = disk->direct ? device_sector(disk->fd) : 0;
 	disk->ops = &fd_ops;
 	disk->arg = disk;
 	return 0;

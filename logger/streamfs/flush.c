@@ -83,17 +83,17 @@ write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 }
 
 /*
- * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to the
- * sector. False: the device takes nothing, the records stay waiting.
+ * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to so many
+ * bytes. False: the device takes nothing, the records stay waiting.
  */
 static bool
-submit_tail(struct sfs *sfs, uint32_t stream, bool pad)
+submit_tail(struct sfs *sfs, uint32_t stream, uint32_t pad)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	if (tail->block == SFS_NONE || tail->waiting == 0 || tail->slot == SFS_NONE)
 		return true;
 	uint32_t from = tail->submitted, full = tail->fill & ~(SFS_SECTOR - 1);
-	uint32_t end = pad ? (uint32_t)sfs_sector_up(tail->fill) : full;
+	uint32_t end = pad ? (tail->fill + pad - 1) & ~(pad - 1) : full;
 	if (end == from)
 		return true;
 	if (!request_free(sfs))
@@ -113,7 +113,19 @@ submit_tail(struct sfs *sfs, uint32_t stream, bool pad)
 bool
 sfs_tail_submit(struct sfs *sfs, uint32_t stream)
 {
-	return submit_tail(sfs, stream, true);
+	return submit_tail(sfs, stream, SFS_SECTOR);
+}
+
+/* Nothing comes behind it in the block: the device's own sector will do. */
+bool
+sfs_tail_submit_last(struct sfs *sfs, uint32_t stream)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	if (sfs->w->tail[stream].block == SFS_NONE)
+		return true;
+	sfs_locate(sfs, sfs->w->tail[stream].block, &disk, &offset);
+	return submit_tail(sfs, stream, disk->sector ? disk->sector : SFS_SECTOR);
 }
 
 /* So the device has work between flushes, whatever a block's size. */
@@ -136,7 +148,7 @@ sfs_tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
 		tail->partial = full >= start ? 1 : tail->partial + 1;
 	/* should no request be free, the next flush takes it */
 	if (full >= tail->submitted + worth_writing(sfs))
-		submit_tail(sfs, stream, false);
+		submit_tail(sfs, stream, 0);
 }
 
 /* By a flush: does the sector that is not full go along? */
@@ -156,7 +168,8 @@ flush_tail(struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	uint64_t last = sfs->table.stream[stream].last_sequence;
-	bool good = submit_tail(sfs, stream, to_be_padded(sfs, stream, kind));
+	bool good =
+		submit_tail(sfs, stream, to_be_padded(sfs, stream, kind) ? SFS_SECTOR : 0);
 	tail->target = good ? last - tail->waiting : 0;
 	if (kind != SFS_FLUSH_FULL)
 		tail->aged = last;

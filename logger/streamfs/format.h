@@ -119,7 +119,10 @@
  * choose bodies and see hashes. Hash kind leaves room for one.
  */
 #define SFS_VERSION 2
-#define SFS_SECTOR 4096u /* unit of writing; nothing durable shares one with later bytes */
+/*
+ * Unit of writing, but for a block's end: nothing durable shares one with later bytes.
+ */
+#define SFS_SECTOR 4096u
 #define SFS_ROOT_BYTES (256u * 1024)
 #define SFS_ROOT_HEADER 4096u
 #define SFS_STREAM_BYTES 192u

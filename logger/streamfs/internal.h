@@ -355,6 +355,7 @@ int sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 void sfs_slot_release(struct sfs *sfs, uint32_t slot);
 bool sfs_block_clearable(void *arg, uint32_t block);
 bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
+bool sfs_tail_submit_last(struct sfs *sfs, uint32_t stream);
 bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
 int sfs_map_write(
 	struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err);

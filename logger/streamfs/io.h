@@ -12,7 +12,8 @@
 /*
  * The seam between StreamFS and its devices. Tests put a simulated disk behind it, that tears and
  * reorders what was not synced; files and block devices have a descriptor as well, which io_uring
- * and the writing thread use directly. Offsets, lengths and buffers of writes are multiples of 4096.
+ * and the writing thread use directly. Offsets and buffers of writes are multiples of 4096, and so are
+ * their lengths, but for the last write to a block, which is one of the device's sector.
  */
 struct sfs_disk_ops {
 	ssize_t (*read)(void *arg, void *buf, size_t len, uint64_t offset); /* -1: errno */
@@ -31,6 +32,8 @@ struct sfs_disk {
 	uint64_t size;
 	int fd; /* -1: only by ops */
 	uint32_t piece; /* longest that goes to the device undivided; 0: not known */
+	uint32_t
+		sector; /* least that it writes without reading, 512 to 4096; 0: not known */
 	bool direct;
 	bool missing; /* a stand-in that refuses everything: ENODEV */
 	bool lost; /* missing for good: the volume goes on without it */

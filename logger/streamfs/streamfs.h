@@ -131,7 +131,7 @@ struct sfs_open_options {
 	 * sfs_losses.
 	 */
 	bool degraded;
-	int64_t flush_interval; /* ns; 0: 100 ms. sfs_tick flushes what is older */
+	int64_t flush_interval; /* ns; 0: 200 ms. sfs_tick flushes what is older */
 };
 struct sfs *sfs_open(const char *const *paths, size_t path_count,
 	const struct sfs_open_options *options, struct pr_error *err);
@@ -292,7 +292,7 @@ int sfs_read_planned(
 /*
  * Walks a stream from its oldest record (or after a handle) to the newest, following the writer. Once
  * past a block, up to 4 MiB are read ahead. While the writer is behind with more than half of its shared
- * memory, reads of other processes from the devices wait, half a millisecond each, and none go ahead.
+ * memory, reads of other processes from the devices wait, a quarter of a millisecond each, and none go ahead.
  */
 struct sfs_cursor *sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);

@@ -187,7 +187,7 @@ sfs_writer_start(
 		return pr_error_set(err, "no memory to write the volume");
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
-	w->flush_interval = options->flush_interval ? options->flush_interval : 100000000;
+	w->flush_interval = options->flush_interval ? options->flush_interval : 200000000;
 	if (make_memory(sfs, options, err) < 0 ||
 		sfs_queue_open(&w->queue, descriptors, queue_kind(options), err) < 0 ||
 		start_frontier(sfs, err) < 0)
@@ -296,7 +296,7 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	struct sfs_tail *tail = &w->tail[stream];
 	if (tail->block == SFS_NONE)
 		return 0;
-	if (!sfs_tail_submit(sfs, stream))
+	if (!sfs_tail_submit_last(sfs, stream))
 		return pr_error_set(err, "%s", w->error.text);
 	if (tail->slot != SFS_NONE)
 		w->slot[tail->slot].state = SFS_SLOT_SEALED;

@@ -7,7 +7,7 @@
 #include "tests/unit/streamfs_sim.h"
 
 #define BLOCK (1u << 20)
-#define HALF 50000000 /* ns, of the usual flush interval */
+#define HALF 100000000 /* ns, of the usual flush interval */
 
 struct rig {
 	struct sim_rng rng;

@@ -451,6 +451,7 @@ make_volume(struct model *m)
 		m->handle[i] = sim_make(&m->disk[i],
 			(8 + (blocks + m->disks - 1) / m->disks + more) * (uint64_t)BLOCK,
 			&m->rng);
+		m->handle[i].sector = (uint32_t)m->sector;
 		m->disk[i].power = &m->power;
 	}
 	struct sfs_create_shape shape = {
