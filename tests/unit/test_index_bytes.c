@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/level1.h"
+#include "indexer/level2.h"
+#include "tests/unit/index_records.h"
+#include "tests/unit/unit.h"
+
+static struct pr_level2 group;
+
+/* ---- bytes that stand in volumes ---- */
+
+static void
+golden_record(struct records *r, unsigned columns)
+{
+	static struct segment s;
+	struct pr_segment_builder sb;
+	struct pr_builder *b = pr_builder_create(2, RECORD_MAX, take, r, &err);
+	uint8_t frame[64] = {0};
+	struct pr_packet p = {.time = 1500000000, /* 1.5 s */
+		.otime = 1500000000,
+		.epoch = 1,
+		.seq = 1,
+		.linktype = 1,
+		.data = frame,
+		.caplen = 42,
+		.len = 60};
+
+	pr_put_be16(frame + 12, 0x0800);
+	frame[14] = 0x45;
+	frame[23] = 17;
+	pr_put_be32(frame + 26, 0x0a010203);
+	pr_put_be32(frame + 30, 0xc000024d);
+	pr_put_be16(frame + 34, 4000);
+	pr_put_be16(frame + 36, 53);
+	pr_segment_begin(&sb, s.body, sizeof(s.body), 0);
+	pr_segment_add(&sb, &p);
+	p.seq = 4;
+	pr_segment_add(&sb, &p);
+	s.len = pr_segment_seal(&sb);
+	for (unsigned i = 0; i < columns; i++) {
+		pr_builder_add(b, 5 + i, 0x0807060504030201, s.body, s.len, &err);
+		pr_builder_finish(b, PR_BUILDER_BATCH_ONLY, &err);
+	}
+	pr_builder_finish(b, PR_BUILDER_ALL, &err);
+	pr_builder_destroy(&b);
+}
+
+/* clang-format off */
+static const uint8_t golden_level1[] = {
+#include "tests/unit/golden_level1.h"
+};
+/* clang-format on */
+
+START_TEST(level1_golden_bytes)
+{
+	struct records r = {0};
+
+	golden_record(&r, 1);
+	ck_assert_uint_eq(r.items[0].len, sizeof(golden_level1));
+	ck_assert_mem_eq(r.items[0].body, golden_level1, sizeof(golden_level1));
+	free_records(&r);
+}
+END_TEST
+
+static uint64_t
+sum(const uint8_t *bytes, size_t len)
+{
+	uint64_t h = 14695981039346656037u; /* FNV-1a */
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ bytes[i]) * 1099511628211u;
+	return h;
+}
+
+START_TEST(level2_golden_bytes)
+{
+	static const uint8_t head[] = {'P', 'I', 'X', '2', 3, 0, 2, 0, /* version, link */
+		5, 0, 0, 0, 0, 0, 0, 0, /* first sequence */
+		16, 0, 0, 0, 16, 0, 2, 0, /* segments, columns, stride */
+		2, 0, 0, 0, 0, 0, 0, 0}; /* pages */
+	struct records r = {0};
+	const struct pr_index_record *g;
+
+	golden_record(&r, 16);
+	g = &r.items[16];
+	ck_assert_uint_eq(g->level, 2);
+	ck_assert_uint_eq(g->len, 4032 + 2 * 4096);
+	ck_assert_mem_eq(g->body, head, sizeof(head));
+	ck_assert_uint_eq(sum(g->body, g->len), 17742669253097246466u);
+	free_records(&r);
+}
+END_TEST
+
+/* ---- hostile bytes ---- */
+
+static void
+use_level1(const uint8_t *body, size_t len)
+{
+	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
+	struct pr_key key = pr_key_number(PR_KEY_SPORT, 53);
+	struct pr_series_bucket bucket;
+	struct pr_level1_segment s;
+	struct pr_held_walk walk;
+	struct pr_level1 l;
+	uint64_t seq;
+
+	if (pr_level1_open(&l, body, len, &err) < 0)
+		return;
+	pr_level1_tops(&l, tops);
+	for (unsigned i = 0; i < l.segments; i++) {
+		size_t at = 0;
+
+		pr_level1_get(&l, i, &s);
+		pr_level1_has_key(&s, &key);
+		pr_level1_has_range(&s, PR_NUMBER_SPORT, 0, 1000);
+		pr_held_walk_begin(&walk, &s, 2000);
+		while (pr_held_walk_next(&walk, &seq))
+			ck_assert_uint_le(seq, 2000);
+		while (pr_level1_series(&s, &at, &bucket))
+			;
+	}
+}
+
+/* A copy of exactly its length, so that sanitizers see what reads beyond. */
+static void
+use_copy(const uint8_t *body, size_t len)
+{
+	uint8_t *copy = malloc(len ? len : 1);
+
+	memcpy(copy, body, len);
+	use_level1(copy, len);
+	pr_level2_open(&group, copy, len, len, &err);
+	free(copy);
+}
+
+START_TEST(damaged_records_do_no_harm)
+{
+	struct records r = {0};
+	uint8_t *bytes;
+	size_t len;
+
+	golden_record(&r, 16);
+	srandom(5);
+	for (size_t i = 0; i < r.count; i += 16) {
+		len = r.items[i].len;
+		bytes = (uint8_t *)(uintptr_t)r.items[i].body;
+		for (size_t cut = 0; cut < len && cut < 600; cut++)
+			use_copy(bytes, cut);
+		for (unsigned j = 0; j < 3000; j++) {
+			size_t at = pick(len < 400 ? (uint32_t)len : 400);
+			uint8_t was = bytes[at];
+
+			bytes[at] = (uint8_t)random();
+			use_copy(bytes, len);
+			bytes[at] = was;
+		}
+	}
+	free_records(&r);
+}
+END_TEST
+
+START_TEST(level2_sees_any_flipped_bit)
+{
+	struct records r = {0};
+	uint8_t *bytes;
+
+	golden_record(&r, 16);
+	bytes = (uint8_t *)(uintptr_t)r.items[16].body;
+	for (size_t bit = 0; bit < (40 + 16 * 16) * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert_int_lt(pr_level2_open(&group, bytes, r.items[16].len,
+					 r.items[16].len, &err),
+			0);
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	ck_assert_int_eq(
+		pr_level2_open(&group, bytes, r.items[16].len, r.items[16].len, &err), 0);
+	bytes += pr_level2_page_at(&group, 1);
+	ck_assert(pr_level2_page_valid(&group, 1, bytes));
+	ck_assert(!pr_level2_page_valid(&group, 0, bytes));
+	bytes[2000] ^= 4;
+	ck_assert(!pr_level2_page_valid(&group, 1, bytes));
+	free_records(&r);
+}
+END_TEST
+
+static void
+tests(TCase *tc)
+{
+	tcase_add_test(tc, level1_golden_bytes);
+	tcase_add_test(tc, level2_golden_bytes);
+	tcase_add_test(tc, damaged_records_do_no_harm);
+	tcase_add_test(tc, level2_sees_any_flipped_bit);
+}
+
+int
+main(void)
+{
+	return unit_run("bytes of the index", tests);
+}
