@@ -14,7 +14,7 @@ FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c prot
 	$(addprefix merger/,summaries.c summaries_bodies.c route.c route_tell.c lookups.c clusters.c duty.c) \
 	$(addprefix logger/,import.c trace_watch.c monitor.c append.c indexes.c journal.c directory_journal.c marks.c pcap_linktype.c)))
 libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
-CORPUS_OBJS := $(addprefix $(BUILD)/tests/fuzz/,make_corpus.o corpus_summaries.o corpus_keys.o)
+CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
 # One build both for the sanitizers and for the count of lines reached.
 FUZZ_CFLAGS := -DSFS_MAP_INTERVAL=4u -std=c11 -Wall -Wextra -O1 -g -fno-omit-frame-pointer $(PKG_CFLAGS) \

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* First inputs of what comes from links: packets, trace files, and the programs of filters. */
+#include <pcap/pcap.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/corpus.h"
+
+/* ---- packets, behind the number of their link type in fuzz_decode.c ---- */
+
+#define MACS "\2\0\0\0\0\1\2\0\0\0\0\2"
+#define IP4(protocol, fragment)                                                            \
+	"\x45\0\0\x50\x12\x34" fragment "\x40" protocol "\0\0\x0a\0\0\1\x0a\0\0\2"
+#define IP6(next) "\x60\0\0\0\0\x28" next "\x3f" ADDRESS "\1" ADDRESS "\2"
+#define ADDRESS "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+#define TCP "\x03\xe8\0\x50\0\0\0\1\0\0\0\0\x50\x12\0\0\0\0\0\0"
+#define UDP(to) "\x03\xe8" to "\0\x40\0\0"
+#define PACKET(link, s)                                                                    \
+	{                                                                                  \
+		link, s, sizeof(s) - 1                                                     \
+	}
+static const struct {
+	uint8_t link;
+	const char *bytes;
+	size_t len;
+} packets[] = {
+	PACKET(0, MACS "\x08\0" IP4("\6", "\0\0") TCP),
+	PACKET(0, MACS "\x08\0" IP4("\x11", "\x20\0") UDP("\0\x35")),
+	PACKET(0, MACS "\x08\0" IP4("\x11", "\x20\5") "more"),
+	PACKET(0, MACS "\x08\0" IP4("\1", "\0\0") "\x08\0\0\0"),
+	PACKET(0, MACS "\x81\0\0\7\x88\xa8\0\x08\x91\0\0\x09\x86\xdd" IP6("\6") TCP),
+	PACKET(0, MACS "\x86\xdd" IP6("\0") "\x3c\0\1\4\0\0\0\0\x2b\0\1\4\0\0\0\0"
+					    "\x2c\0\0\0\0\0\0\0\x33\0\0\1\0\0\0\7"
+					    "\x3a\1\0\0\0\0\0\0\0\0\0\0\x80\0\0\0"),
+	PACKET(0, MACS "\x86\xdd" IP6("\x3b")),
+	PACKET(0, MACS "\x88\x47\0\1\0\x40\0\1\1\x40" IP4("\x84", "\0\0") TCP),
+	PACKET(0, MACS "\x88\x64\x11\0\0\1\0\x30\0\x21" IP4("\6", "\0\0") TCP),
+	PACKET(0, MACS "\x88\x64\x11\0\0\1\0\x30\0\x57" IP6("\x11") UDP("\0\x35")),
+	PACKET(0, MACS
+		"\x08\0" IP4("\x2f", "\0\0") "\xb0\0\x08\0\0\0\0\0\0\0\0\1\0\0\0\2" IP4(
+			"\6", "\0\0") TCP),
+	PACKET(0, MACS "\x08\0" IP4("\x2f", "\0\0") "\0\0\x65\x58" MACS "\x08\6 an ARP"),
+	PACKET(0, MACS "\x08\0" IP4("\x2f",
+			  "\0\0") "\x20\1\x88\x0b\0\4\0\1\0\0\0\1\xff\3\0\x21" IP4("\1",
+			  "\0\0")),
+	PACKET(0, MACS "\x08\0" IP4("\x11", "\0\0") UDP(
+			  "\x12\xb5") "\x08\0\0\0\0\0\7\0" MACS "\x86\xdd" IP6("\6") TCP),
+	PACKET(0, MACS "\x08\0" IP4("\4", "\0\0") IP4("\x29", "\0\0") IP6("\6") TCP),
+	PACKET(0, MACS "\0\x26\x42\x42\3 spanning tree"),
+	PACKET(0, MACS "\x08\6\0\1\x08\0\6\4\0\1 an ARP"),
+	PACKET(1, "\2\0\0\0" IP4("\6", "\0\0") TCP),
+	PACKET(1, "\0\0\0\x1c" IP6("\6") TCP),
+	PACKET(2, IP4("\6", "\0\0") TCP),
+	PACKET(3, "\0\0\0\2" IP4("\6", "\0\0") TCP),
+	PACKET(4, "\0\0\0\1\0\6\2\0\0\0\0\1\0\0\x08\0" IP4("\6", "\0\0") TCP),
+	PACKET(5, IP4("\6", "\0\0") TCP),
+	PACKET(6, IP6("\6") TCP),
+	PACKET(7, "\x08\0\0\0\0\0\0\1\0\1\0\6\2\0\0\0\0\1\0\0" IP4("\6", "\0\0") TCP),
+	PACKET(8, "what is this"),
+};
+
+static void
+put_packets(void)
+{
+	for (size_t i = 0; i < COUNT(packets); i++) {
+		char name[32];
+
+		snprintf(name, sizeof name, "packet-%zu", i);
+		corpus_put("decode", name, &packets[i].link, (size_t)1, packets[i].bytes,
+			packets[i].len, END);
+	}
+}
+
+/* ---- programs: a packet, and what libpcap makes of filters ---- */
+
+static const uint8_t packet[] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0, 0,
+	40, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x1f, 0x90, 0, 80, 0, 0, 0,
+	1, 0, 0, 0, 2, 0x50, 0x12, 0, 99, 0, 0, 0, 0};
+
+static void
+put_programs(void)
+{
+	static const char *const filters[] = {"", "tcp port 80",
+		"host 10.0.0.1 and greater 50", "ip[0] & 0xf > 5 or vlan 7",
+		"ip6 protochain 6", "ether[len - 4:4] % 7 = 3",
+		"tcp[2:2] * 3 - 4 / (ip[8] + 1) << 2 != 9", "net 10.0.0.0/8 or icmp6",
+		"ip[6:2] & 0x1fff = 0 and udp[8:4] ^ 0x5555 >> 3 | 1 = 3"};
+	pcap_t *dead = pcap_open_dead(DLT_EN10MB, 65535);
+	const unsigned char len = sizeof packet;
+
+	for (size_t i = 0; i < COUNT(filters); i++) {
+		struct bpf_program program;
+		char name[32];
+
+		if (pcap_compile(dead, &program, filters[i], 1, PCAP_NETMASK_UNKNOWN) < 0)
+			corpus_die(pcap_geterr(dead));
+		snprintf(name, sizeof name, "filter-%zu", i);
+		/* struct bpf_insn has no gaps: its bytes are the file's on little-endian machines */
+		corpus_put("program", name, &len, sizeof len, packet, sizeof packet,
+			program.bf_insns, program.bf_len * sizeof *program.bf_insns, END);
+		pcap_freecode(&program);
+	}
+	pcap_close(dead);
+}
+
+/* ---- trace files ---- */
+
+static void
+put_pcap(const char *name, int linktype, int precision, int count)
+{
+	char path[512];
+	pcap_t *dead =
+		pcap_open_dead_with_tstamp_precision(linktype, 65535, (u_int)precision);
+	pcap_dumper_t *dumper;
+
+	corpus_put("import", name, END); /* makes the folder */
+	snprintf(path, sizeof path, "%s/import/%s", corpus_top, name);
+	dumper = pcap_dump_open(dead, path);
+	if (!dumper)
+		corpus_die(pcap_geterr(dead));
+	for (int i = 0; i < count; i++) {
+		struct pcap_pkthdr h = {.ts = {.tv_sec = 1700000000 - i % 2, .tv_usec = i},
+			.caplen = (bpf_u_int32)(i % 5 * 10),
+			.len = 1500};
+
+		pcap_dump((u_char *)dumper, &h, packet);
+	}
+	pcap_dump_close(dumper);
+	pcap_close(dead);
+}
+
+/* Blocks of a pcapng file: section, interface (with ns), packet, packet of old, simple, unknown. */
+static const uint8_t pcapng[] = {0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b,
+	0x1a, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 28, 0, 0, 0,
+	/* interface: Ethernet, 256 bytes, if_tsresol 9 */
+	1, 0, 0, 0, 32, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+	32, 0, 0, 0,
+	/* enhanced packet */
+	6, 0, 0, 0, 36, 0, 0, 0, 0, 0, 0, 0, 0x17, 0x97, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, 60,
+	0, 0, 0, 1, 2, 3, 4, 36, 0, 0, 0,
+	/* simple packet */
+	3, 0, 0, 0, 20, 0, 0, 0, 4, 0, 0, 0, 5, 6, 7, 8, 20, 0, 0, 0,
+	/* unknown */
+	0x99, 0, 0, 0, 16, 0, 0, 0, 1, 1, 1, 1, 16, 0, 0, 0};
+
+static void
+put_traces(void)
+{
+	/* link type 0x02000001, whose low 16 bits are Ethernet's */
+	static const uint8_t odd[] = {0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 2, 1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1,
+		0, 0, 0, 9};
+	/* a header of the other byte order, and of one packet */
+	static const uint8_t swapped[] = {0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 1, 0x65, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0,
+		3, 0, 0, 0, 60, 1, 2, 3};
+
+	put_pcap("us", DLT_EN10MB, PCAP_TSTAMP_PRECISION_MICRO, 5);
+	put_pcap("ns", DLT_EN10MB, PCAP_TSTAMP_PRECISION_NANO, 5);
+	put_pcap("raw", DLT_RAW, PCAP_TSTAMP_PRECISION_NANO, 5);
+	put_pcap("wlan", DLT_IEEE802_11_RADIO, PCAP_TSTAMP_PRECISION_MICRO, 5);
+	put_pcap("long", DLT_EN10MB, PCAP_TSTAMP_PRECISION_NANO, 100);
+	corpus_put("import", "swapped", swapped, sizeof swapped, END);
+	corpus_put("import", "cut", swapped, sizeof swapped - 1, END);
+	corpus_put("import", "pcapng", pcapng, sizeof pcapng, END);
+	corpus_put("import", "pcapng-twice", pcapng, sizeof pcapng, pcapng, sizeof pcapng,
+		END);
+	corpus_put("import", "odd-link-type", odd, sizeof odd, END);
+	corpus_put("import", "no-trace", "what is this", (size_t)12, END);
+}
+
+void
+corpus_packets(void)
+{
+	put_packets();
+	put_programs();
+	put_traces();
+}
