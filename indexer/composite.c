@@ -153,6 +153,25 @@ pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out)
 	return true;
 }
 
+size_t
+pr_key_services(const struct pr_key *parts, struct pr_key out[PR_SERVICES_MAX])
+{
+	const uint8_t *at = parts->bytes + PARTS_HEADER, *address[2];
+	size_t len = parts->bytes[1], addresses = 0, n = 0;
+
+	for (int i = 0; 1 << i <= PR_PART_DPORT; i++) {
+		if (!(parts->bytes[0] & 1 << i))
+			continue;
+		if (1 << i <= PR_PART_DST)
+			address[addresses++] = at;
+		else if (pr_port_is_service(pr_get_be16(at)))
+			for (size_t j = 0; j < addresses; j++)
+				out[n++] = pr_key_service(address[j], len, pr_get_be16(at));
+		at += part_len(i, len);
+	}
+	return n;
+}
+
 /* ---- of packets ---- */
 
 static bool

@@ -46,6 +46,10 @@ struct pr_key pr_key_parts(const struct pr_key *const parts[PR_PARTS]);
 /* The composite of these parts; false: the key of kind PARTS has not all of them. */
 bool pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out);
 
+/* The SERVICE keys that a packet with these parts has. Returns how many. */
+#define PR_SERVICES_MAX 4
+size_t pr_key_services(const struct pr_key *parts, struct pr_key out[PR_SERVICES_MAX]);
+
 #define PR_COMPOSITE_KEYS (2 * PR_KEYS_DEPTH) /* of one packet: protocols times tags */
 size_t pr_composite_keys(
 	const struct pr_fields *fields, uint8_t mask, struct pr_key out[PR_COMPOSITE_KEYS]);

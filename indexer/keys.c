@@ -85,6 +85,18 @@ pr_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst, size_t len
 }
 
 struct pr_key
+pr_key_service(const uint8_t *address, size_t len, uint16_t port)
+{
+	struct pr_key key = {.kind = PR_KEY_SERVICE, .len = (uint8_t)(len + 2)};
+
+	if (len > 16)
+		return (struct pr_key){.kind = PR_KEY_NONE};
+	memcpy(key.bytes, address, len);
+	pr_put_be16(key.bytes + len, port);
+	return key;
+}
+
+struct pr_key
 pr_key_either(const struct pr_key *key)
 {
 	struct pr_key either = *key;
@@ -138,6 +150,20 @@ has(const struct pr_fields *f, unsigned fields)
 }
 
 static size_t
+port_keys(
+	enum pr_key_kind kind, const struct pr_fields *f, uint16_t port, struct pr_key *out)
+{
+	size_t n = 0;
+
+	out[n++] = pr_key_number(kind, port);
+	if (pr_port_is_service(port) && has(f, PR_FIELD_SRC))
+		out[n++] = pr_key_service(f->src, f->address_len, port);
+	if (pr_port_is_service(port) && has(f, PR_FIELD_DST))
+		out[n++] = pr_key_service(f->dst, f->address_len, port);
+	return n;
+}
+
+static size_t
 ip_keys(const struct pr_fields *f, struct pr_key *out)
 {
 	const unsigned both = PR_FIELD_SRC | PR_FIELD_DST;
@@ -149,13 +175,10 @@ ip_keys(const struct pr_fields *f, struct pr_key *out)
 	n += address_keys(PR_KEY_DST, f->dst, f->dst_len, f->address_len, out + n);
 	if (has(f, both))
 		out[n++] = pr_key_pair(f->src, f->dst, f->address_len);
-	if (has(f, both | PR_FIELD_SPORT | PR_FIELD_DPORT))
-		out[n++] = pr_key_flow(
-			f->protos[0], f->src, f->dst, f->address_len, f->sport, f->dport);
 	if (has(f, PR_FIELD_SPORT))
-		out[n++] = pr_key_number(PR_KEY_SPORT, f->sport);
+		n += port_keys(PR_KEY_SPORT, f, f->sport, out + n);
 	if (has(f, PR_FIELD_DPORT))
-		out[n++] = pr_key_number(PR_KEY_DPORT, f->dport);
+		n += port_keys(PR_KEY_DPORT, f, f->dport, out + n);
 	if (has(f, PR_FIELD_FRAGMENT))
 		out[n++] = pr_key_number(PR_KEY_FRAGMENT, 0);
 	if (has(f, PR_FIELD_ICMP))

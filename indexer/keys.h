@@ -36,7 +36,9 @@
  * Of an IPv6 address cut off by the snap length the NET keys that its first whole words give are there.
  *
  * Of a packet each of SRC, DST, SPORT, DPORT, MAC_SRC, MAC_DST is at most one, so an AND of SRC = a and
- * DST = b is as well the composite PAIR of a, b (and with ports and protocol the FLOW).
+ * DST = b is as well the composite PAIR of a, b. An address and a well-known port, whose sides they are of, are
+ * the composite SERVICE: who spoke which of them is few keys, and tells segments apart that hold both of
+ * them in different packets. The whole 5-tuple is no key: PAIR and the client's port leave no more segments.
  */
 enum pr_key_kind {
 	PR_KEY_NONE = 0,
@@ -53,7 +55,8 @@ enum pr_key_kind {
 	PR_KEY_SPORT = 10, /* 2 */
 	PR_KEY_DPORT = 11, /* 2 */
 	PR_KEY_PAIR = 12, /* SRC and DST, the smaller first */
-	PR_KEY_FLOW = 13, /* protocol, both (address, port), the smaller pair first */
+	PR_KEY_FLOW =
+		13, /* protocol, both (address, port), the smaller pair first; for grouping, in no index */
 	PR_KEY_FRAGMENT = 14, /* 0: a later fragment of IPv4 */
 	PR_KEY_ICMP = 15, /* 1: type */
 	PR_KEY_ICMP6 = 16, /* 1: type */
@@ -63,8 +66,10 @@ enum pr_key_kind {
 	PR_KEY_MAC = 19,
 	PR_KEY_COMPOSITE = 20, /* as configured: composite.h */
 	PR_KEY_PARTS = 21, /* never in an index: what composites can be made of */
+	PR_KEY_SERVICE =
+		22, /* SRC or DST, with SPORT or DPORT if that is well known */
 };
-#define PR_KEY_KINDS 22
+#define PR_KEY_KINDS 23
 
 #define PR_KEY_MAX 42 /* PARTS over IPv6 */
 
@@ -81,6 +86,16 @@ struct pr_key pr_key_bytes(enum pr_key_kind kind, const void *bytes, size_t len)
 struct pr_key pr_key_pair(const uint8_t *a, const uint8_t *b, size_t len);
 struct pr_key pr_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst,
 	size_t len, uint16_t sport, uint16_t dport);
+/*
+ * Well known: below 1024, but for DNS's: as good as each address speaks that, so that its keys would say
+ * nothing and be many.
+ */
+static inline bool
+pr_port_is_service(uint16_t port)
+{
+	return port < 1024 && port != 53;
+}
+struct pr_key pr_key_service(const uint8_t *address, size_t len, uint16_t port);
 /* SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, others as they are. */
 struct pr_key pr_key_either(const struct pr_key *key);
 /* Equal on all machines and for ever: it stands in volumes. */

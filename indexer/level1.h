@@ -14,7 +14,7 @@
  * The first level of the index: what each of some consecutive segments of a stream holds. One record
  * of stream "index.N". Little-endian; header of 40 bytes:
  *
- *    0 magic u32 "PIX1"    4 version u16 (1)      6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX1"    4 version u16 (2)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
  *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
  * then for each segment 96 bytes:
@@ -33,7 +33,7 @@
  * seq on; 2 a bit each from the first seq on.
  */
 #define PR_LEVEL1_MAGIC 0x31584950u
-#define PR_LEVEL1_VERSION 1
+#define PR_LEVEL1_VERSION 2
 #define PR_LEVEL1_HEADER 40
 #define PR_LEVEL1_ITEM 96
 #define PR_LEVEL1_SEGMENTS_MAX 128

@@ -14,7 +14,7 @@
  * The second level of the index (Hyperion, section 5.1): signatures of groups of segments, each a
  * column, bit-sliced: what is read of it is a head, and for each key asked for two pages of 4 KiB that
  * speak of up to PR_LEVEL2_COLUMNS_MAX columns (16 segments each: 0.9 GB of data). A column holds the
- * keys of one record of level 1, either sides in one (pr_key_either), without FLOW.
+ * keys of one record of level 1, either sides in one (pr_key_either), without composites as configured.
  * One record of stream "index.N". Little-endian:
  *
  *    0 magic u32 "PIX2"    4 version u16 (3)     6 link u16        8 first sequence u64

@@ -2,7 +2,6 @@
 #include "indexer/plan_composite.h"
 
 #include "indexer/composite.h"
-#include "proto/wire/cursor.h"
 
 /* ---- keys that come together ---- */
 
@@ -33,25 +32,18 @@ pr_plan_key(struct pr_terms *t, const struct pr_key *key)
 	return pr_term_leaf(t, &leaf);
 }
 
-/* The composite keys of addresses and ports that are all there; TRUE: there are none. */
+/* The PAIR of addresses that are both there; TRUE: they are not. */
 uint32_t
 pr_plan_pairs(struct pr_terms *t, const uint32_t *parts, size_t count)
 {
 	const struct pr_key *src = find_key(t, parts, count, PR_KEY_SRC),
-			    *dst = find_key(t, parts, count, PR_KEY_DST),
-			    *sport = find_key(t, parts, count, PR_KEY_SPORT),
-			    *dport = find_key(t, parts, count, PR_KEY_DPORT),
-			    *proto = find_key(t, parts, count, PR_KEY_PROTO);
-	struct pr_key pair, flow;
+			    *dst = find_key(t, parts, count, PR_KEY_DST);
+	struct pr_key pair;
 
 	if (!src || !dst || src->len != dst->len)
 		return PR_TERM_TRUE;
 	pair = pr_key_pair(src->bytes, dst->bytes, src->len);
-	if (!sport || !dport || !proto)
-		return pr_plan_key(t, &pair);
-	flow = pr_key_flow(proto->bytes[0], src->bytes, dst->bytes, src->len,
-		pr_get_be16(sport->bytes), pr_get_be16(dport->bytes));
-	return pr_term_and(t, pr_plan_key(t, &pair), pr_plan_key(t, &flow));
+	return pr_plan_key(t, &pair);
 }
 
 /* ---- composites as configured ---- */

@@ -96,22 +96,14 @@ print_proto(FILE *to, uint32_t value)
 }
 
 static void
-print_two(FILE *to, const struct pr_key *key)
+print_pair(FILE *to, const struct pr_key *key)
 {
-	bool flow = key->kind == PR_KEY_FLOW;
-	size_t len = (key->len - (flow ? 5u : 0u)) / 2;
-	const uint8_t *a = key->bytes + flow, *b = a + len, *ports = b + len;
+	size_t len = key->len / 2;
 
-	if (flow)
-		print_proto(to, key->bytes[0]);
-	fputs(flow ? " between " : "between ", to);
-	print_address(to, a, len);
-	if (flow)
-		fprintf(to, " port %u", pr_get_be16(ports));
+	fputs("between ", to);
+	print_address(to, key->bytes, len);
 	fputs(" and ", to);
-	print_address(to, b, len);
-	if (flow)
-		fprintf(to, " port %u", pr_get_be16(ports + 2));
+	print_address(to, key->bytes + len, len);
 }
 
 /* both: the key is of one side, and the same of the other side is an alternative. */
@@ -156,8 +148,7 @@ print_key(FILE *to, const struct pr_key *key, bool both)
 		fprintf(to, "MPLS label %u", pr_get_be32(b));
 		break;
 	case PR_KEY_PAIR:
-	case PR_KEY_FLOW:
-		print_two(to, key);
+		print_pair(to, key);
 		break;
 	case PR_KEY_FRAGMENT:
 		fputs("later IPv4 fragment", to);

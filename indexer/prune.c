@@ -179,12 +179,17 @@ has_prefixes(const struct pr_level1_segment *s, const struct pr_key *key)
 			      pr_get_be32(key->bytes));
 }
 
-/* Of the composites that the record has, those that the filter fixes all parts of. */
+/* The services, and of the composites that the record has, those that the filter fixes all parts of. */
 static bool
 has_parts(void *arg, const struct pr_key *parts)
 {
 	const struct pr_level1_segment *s = arg;
-	struct pr_key key;
+	struct pr_key key, services[PR_SERVICES_MAX];
+	size_t count = pr_key_services(parts, services);
+
+	for (size_t i = 0; i < count; i++)
+		if (!pr_level1_has_key(s, &services[i]))
+			return false;
 
 	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites; i++)
 		if (pr_key_composite(parts, s->composites[i], &key) &&

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/composite.h"
+#include "indexer/key_rank.h"
 #include "indexer/level2.h"
 
 enum { UNKNOWN, NO, YES };
@@ -24,6 +26,8 @@ struct pr_prune_group {
 	/* the plan at hand */
 	const struct pr_plan *plan;
 	uint8_t column[PR_LEVEL2_COLUMNS_MAX]; /* may it match? */
+	uint8_t proven
+		[PR_LEVEL2_COLUMNS_MAX]; /* is it about the segments that are there? */
 	uint8_t *vectors; /* PR_LEVEL2_VECTOR for each key of the plan */
 	uint8_t *asked; /* one each: its vector is made */
 	size_t key_room;
@@ -207,47 +211,34 @@ apply_prefixes(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vect
 }
 
 static void
+apply_services(struct pr_prune_group *g, const struct pr_key *parts, uint8_t *vector)
+{
+	struct pr_key keys[PR_SERVICES_MAX];
+	size_t count = pr_key_services(parts, keys);
+
+	for (size_t i = 0; i < count && any_column(g, vector); i++)
+		apply(g, &keys[i], vector);
+}
+
+static void
 make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 {
 	struct pr_key either = pr_key_either(key);
 
 	memset(vector, 0xff, PR_LEVEL2_VECTOR);
-	if (key->kind == PR_KEY_FLOW) /* only level 1 has those */
+	if (key->kind == PR_KEY_PARTS) {
+		apply_services(g, key, vector);
 		return;
+	}
 	apply(g, &either, vector);
 	apply_prefixes(g, &either, vector);
 }
 
 /* ---- the plan ---- */
 
-static bool
-take_plan(struct pr_prune_group *g, const struct pr_plan *plan)
-{
-	uint8_t *vectors, *asked;
-
-	if (plan->key_count > g->key_room) {
-		vectors = realloc(g->vectors, plan->key_count * PR_LEVEL2_VECTOR);
-		if (!vectors)
-			return false;
-		g->vectors = vectors;
-		asked = realloc(g->asked, plan->key_count);
-		if (!asked)
-			return false;
-		g->asked = asked;
-		g->key_room = plan->key_count;
-	}
-	if (plan->key_count)
-		memset(g->asked, 0, plan->key_count);
-	memset(g->column, UNKNOWN, sizeof(g->column));
-	g->plan = plan;
-	if (plan->key_count > g->head.pages / 4)
-		read_all_pages(g);
-	return true;
-}
-
 struct question {
 	struct pr_prune_group *group;
-	unsigned column;
+	unsigned column, rank; /* keys up to this rank are asked for */
 };
 
 static bool
@@ -258,6 +249,8 @@ has_key(void *arg, const struct pr_key *key)
 	size_t index = (size_t)(key - g->plan->keys);
 	uint8_t *vector = g->vectors + index * PR_LEVEL2_VECTOR;
 
+	if (pr_key_rank(key) > q->rank)
+		return true;
 	if (!g->asked[index])
 		make_vector(g, key, vector);
 	g->asked[index] = 1;
@@ -297,14 +290,83 @@ column_true(const struct pr_prune_group *g, const struct pr_index_stream *known,
 	       check == g->head.column[c].check;
 }
 
+/* Bytes of a record of level 1, about, and of what a key takes to be asked for. */
+#define RECORD 24576
+#define ASKING (PR_SLICES_PAGES * PR_SLICES_PAGE)
+
+/* Of the columns that are left, those that have no key up to this rank go. Returns how many stay. */
+static size_t
+ask_rank(struct pr_prune_group *g, unsigned rank, uint8_t *scratch)
+{
+	struct question question = {.group = g, .rank = rank};
+	const struct pr_plan_index index = {.has_key = has_key,
+		.has_parts = has_key,
+		.has_range = has_range,
+		.arg = &question};
+	size_t left = 0;
+
+	for (unsigned *c = &question.column; *c < g->head.columns; ++*c) {
+		if (g->column[*c] == YES && !pr_plan_holds(g->plan, &index, scratch))
+			g->column[*c] = NO;
+		left += g->column[*c] == YES;
+	}
+	return left;
+}
+
+/*
+ * Rank by rank, while that reads less than the records of level 1 that it may save. As plans have no NOT, a key
+ * that is not asked for may be there.
+ */
+static void
+ask_columns(struct pr_prune_group *g, uint8_t *scratch)
+{
+	size_t keys[PR_RANKS] = {0}, left = g->head.columns;
+	bool asked = false;
+
+	for (size_t i = 0; i < g->plan->key_count; i++)
+		keys[pr_key_rank(&g->plan->keys[i])]++;
+	for (unsigned rank = 0; rank < PR_RANKS; rank++) {
+		if (!keys[rank] && (asked || rank < PR_RANKS - 1))
+			continue;
+		if (asked && left * RECORD <= keys[rank] * ASKING)
+			break;
+		left = ask_rank(g, rank, scratch);
+		asked = true;
+	}
+}
+
+static bool
+take_plan(struct pr_prune_group *g, const struct pr_plan *plan, uint8_t *scratch)
+{
+	uint8_t *vectors, *asked;
+
+	if (plan->key_count > g->key_room) {
+		vectors = realloc(g->vectors, plan->key_count * PR_LEVEL2_VECTOR);
+		if (!vectors)
+			return false;
+		g->vectors = vectors;
+		asked = realloc(g->asked, plan->key_count);
+		if (!asked)
+			return false;
+		g->asked = asked;
+		g->key_room = plan->key_count;
+	}
+	if (plan->key_count)
+		memset(g->asked, 0, plan->key_count);
+	memset(g->column, YES, sizeof(g->column));
+	memset(g->proven, UNKNOWN, sizeof(g->proven));
+	g->plan = plan;
+	if (plan->key_count > g->head.pages / 4)
+		read_all_pages(g);
+	ask_columns(g, scratch);
+	return true;
+}
+
 bool
 pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known,
 	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
 {
 	const struct pr_index_ref *ref = pr_index_find(known, 2, sequence);
-	struct question question = {.group = g};
-	const struct pr_plan_index index = {
-		.has_key = has_key, .has_range = has_range, .arg = &question};
 	unsigned c;
 
 	if (!ref)
@@ -312,14 +374,11 @@ pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known
 	g->worked = false;
 	if (g->tried != ref->first_sequence || g->handle.proof != ref->handle.proof)
 		g->usable = take_group(g, ref);
-	if (!g->usable || (g->plan != plan && !take_plan(g, plan)))
+	if (!g->usable || (g->plan != plan && !take_plan(g, plan, scratch)))
 		return true;
-	c = question.column = column_of(g, sequence);
-	if (g->column[c] == UNKNOWN)
-		g->column[c] =
-			!column_true(g, known, c) || pr_plan_holds(plan, &index, scratch)
-				? YES
-				: NO;
+	c = column_of(g, sequence);
+	if (g->proven[c] == UNKNOWN)
+		g->proven[c] = column_true(g, known, c) ? YES : NO;
 	*worked |= g->worked;
-	return g->column[c] == YES;
+	return g->column[c] == YES || g->proven[c] == NO;
 }

@@ -117,26 +117,40 @@ compare(const uint8_t *a, const uint8_t *b, size_t len)
 	return x < y ? -1 : x > y;
 }
 
-/* FLOW, and PAIR, which packets of the same flow have as well. len is a constant; ports: both, as in the packet. */
+/* len is a constant, here and below. */
 PR_IN_PLACE void
-add_flow(struct pr_sketch *s, uint8_t protocol, const uint8_t *src, const uint8_t *dst,
-	size_t len, const uint8_t *ports)
+add_pair(struct pr_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len)
 {
-	uint8_t flow[2 * 16 + 5], pair[2 * 16];
-	int order = compare(src, dst, len);
-	bool pair_swap = order > 0,
-	     swap = pair_swap || (order == 0 && pr_get_be16(ports) > pr_get_be16(ports + 2));
+	bool swap = compare(src, dst, len) > 0;
+	uint8_t pair[2 * 16];
 
-	flow[0] = protocol;
-	memcpy(flow + 1, swap ? dst : src, len);
-	memcpy(flow + 1 + len, swap ? src : dst, len);
-	memcpy(flow + 1 + 2 * len, swap ? ports + 2 : ports, 2);
-	memcpy(flow + 3 + 2 * len, swap ? ports : ports + 2, 2);
-	if (!pr_hashset_put(&s->keys, pr_key_hash_bytes(PR_KEY_FLOW, flow, 2 * len + 5)))
-		return;
-	memcpy(pair, pair_swap ? dst : src, len);
-	memcpy(pair + len, pair_swap ? src : dst, len);
+	memcpy(pair, swap ? dst : src, len);
+	memcpy(pair + len, swap ? src : dst, len);
 	add(s, PR_KEY_PAIR, pair, 2 * len);
+}
+
+PR_IN_PLACE void
+add_service(struct pr_sketch *s, const uint8_t *address, size_t len, const uint8_t *port)
+{
+	uint8_t service[16 + 2];
+
+	memcpy(service, address, len);
+	memcpy(service + len, port, 2);
+	add(s, PR_KEY_SERVICE, service, len + 2);
+}
+
+/* PAIR and SERVICE. ports: both, as in the packet. */
+PR_IN_PLACE void
+add_together(struct pr_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len,
+	const uint8_t *ports)
+{
+	add_pair(s, src, dst, len);
+	for (const uint8_t *port = ports; port < ports + 4; port += 2) {
+		if (!pr_port_is_service(pr_get_be16(port)))
+			continue;
+		add_service(s, src, len, port);
+		add_service(s, dst, len, port);
+	}
 }
 
 /* ---- plain kinds ---- */
@@ -188,14 +202,14 @@ plain_keys(struct pr_sketch *s, struct pr_kind *kind)
 		memcpy(ports, at + 8, 4);
 		kind->src = add_address(s, at, 4, PR_ADDRESS_SRC);
 		kind->dst = add_address(s, at + 4, 4, PR_ADDRESS_DST);
-		add_flow(s, protocol, at, at + 4, 4, ports);
+		add_together(s, at, at + 4, 4, ports);
 	} else {
 		pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
 		for (size_t i = 0; i < 4; i++)
 			pr_put_le64(at + 8 * i, kind->id[3 + i]);
 		kind->src = add_address(s, at, 16, PR_ADDRESS_SRC);
 		kind->dst = add_address(s, at + 16, 16, PR_ADDRESS_DST);
-		add_flow(s, protocol, at, at + 16, 16, ports);
+		add_together(s, at, at + 16, 16, ports);
 	}
 	add_port(s, ports, true);
 	add_port(s, ports + 2, false);
@@ -215,9 +229,6 @@ add_key(struct pr_sketch *s, const struct pr_key *key)
 	case PR_KEY_MAC_SRC:
 	case PR_KEY_MAC_DST:
 		add_mac(s, (enum pr_key_kind)key->kind, key->bytes);
-		break;
-	case PR_KEY_FLOW:
-		pr_hashset_put(&s->keys, pr_key_hash(key));
 		break;
 	default:
 		add(s, (enum pr_key_kind)key->kind, key->bytes, key->len);

@@ -88,8 +88,7 @@ put_lookup(struct making *m, const struct pr_key *key)
 {
 	uint32_t at;
 
-	if (key->kind == PR_KEY_FLOW ||
-		key->kind >= PR_KEY_COMPOSITE) /* summaries have none */
+	if (key->kind >= PR_KEY_COMPOSITE) /* summaries have none */
 		return put(m, MAY, 0, 0);
 	at = put_key(m, key);
 	if ((key->kind == PR_KEY_SRC || key->kind == PR_KEY_DST ||

@@ -24,8 +24,8 @@ struct record {
 };
 
 struct index {
-	struct record *level[3];
-	size_t count[3], bytes[3];
+	struct record *level[4]; /* by level */
+	size_t count[4], bytes[4];
 	uint32_t *segment_len; /* by sequence - 1 */
 	size_t segments, room;
 	uint64_t data;

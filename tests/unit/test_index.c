@@ -183,8 +183,6 @@ check_column(const struct pr_index_record *record, const struct segment *s, unsi
 		for (size_t i = 0; i < count; i++) {
 			struct pr_key key = pr_key_either(&keys[i]);
 
-			if (key.kind == PR_KEY_FLOW)
-				continue;
 			look_up(record->body, &key, vector);
 			ck_assert(has_column(vector, column));
 		}

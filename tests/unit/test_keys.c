@@ -44,8 +44,11 @@ fill(struct implied *t)
 	ADD("src port 80 and ip proto 132", false, number(PR_KEY_SPORT, 80));
 	ADD("ip6 proto 6", false, number(PR_KEY_PROTO, 6));
 	ADD("src host 10.1.2.3 and dst host 10.1.9.9 and udp src port 53 and dst port 80",
-		false, pr_key_flow(17, v4[0], v4[1], 4, 53, 80),
-		pr_key_flow(17, v4[1], v4[0], 4, 80, 53));
+		false, pr_key_pair(v4[1], v4[0], 4), pr_key_service(v4[0], 4, 80),
+		pr_key_service(v4[1], 4, 80));
+	ADD("host 10.1.2.3 and tcp src port 80", false, pr_key_service(v4[0], 4, 80));
+	ADD("dst host 2001:db8:1:2::1 and udp dst port 80", false,
+		pr_key_service(v6[0], 16, 80));
 	ADD("ip[6:2] & 0x1fff != 0", false, number(PR_KEY_FRAGMENT, 0));
 	ADD("icmp[0] = 0", false, number(PR_KEY_ICMP, 0), number(PR_KEY_PROTO, 1));
 	ADD("icmp6[0] = 0", false, number(PR_KEY_ICMP6, 0), number(PR_KEY_PROTO, 58));
@@ -158,8 +161,7 @@ START_TEST(keys_of_a_known_packet)
 		pr_key_bytes(PR_KEY_NET, v4[0], 3), pr_key_bytes(PR_KEY_DST, v4[2], 4),
 		pr_key_bytes(PR_KEY_NET, v4[2], 1), pr_key_bytes(PR_KEY_NET, v4[2], 2),
 		pr_key_bytes(PR_KEY_NET, v4[2], 3), pr_key_pair(v4[0], v4[2], 4),
-		pr_key_flow(17, v4[2], v4[0], 4, 53, 4000), number(PR_KEY_SPORT, 4000),
-		number(PR_KEY_DPORT, 53)};
+		number(PR_KEY_SPORT, 4000), number(PR_KEY_DPORT, 53)};
 	struct pr_key keys[PR_KEYS_MAX];
 
 	ck_assert_uint_eq(pr_keys_of_packet(&p, keys), COUNT(wanted));
@@ -192,6 +194,7 @@ START_TEST(too_long_is_no_key)
 	ck_assert_int_eq(pr_key_bytes(PR_KEY_SRC, zeros, 64).kind, PR_KEY_NONE);
 	ck_assert_int_eq(pr_key_pair(zeros, zeros, 17).kind, PR_KEY_NONE);
 	ck_assert_int_eq(pr_key_flow(6, zeros, zeros, 17, 1, 2).kind, PR_KEY_NONE);
+	ck_assert_int_eq(pr_key_service(zeros, 17, 80).kind, PR_KEY_NONE);
 }
 END_TEST
 

@@ -71,8 +71,7 @@ static const struct {
 		"dst "
 		"port 10",
 		"all of\n\tprotocol TCP\n\tsrc port 5\n\tdst port 10\n\tsrc host "
-		"1.2.3.4\n\tdst host 6.7.8.9\n\tbetween 1.2.3.4 and 6.7.8.9\n"
-		"\tprotocol TCP between 1.2.3.4 port 5 and 6.7.8.9 port 10\n"},
+		"1.2.3.4\n\tdst host 6.7.8.9\n\tbetween 1.2.3.4 and 6.7.8.9\n"},
 	{1, "ether host 1:2:3:4:5:6", "ether host 01:02:03:04:05:06\n"},
 	{1, "ether broadcast", "ether dst ff:ff:ff:ff:ff:ff\n"},
 	{1, "vlan", TYPES_VLAN},

@@ -51,8 +51,7 @@ take_keys(const struct pr_packet *p, const struct pr_composites *composites,
 		struct pr_key either = pr_key_either(&own[i]);
 
 		put_key(keys, &own[i]);
-		if (own[i].kind != PR_KEY_FLOW)
-			put_key(wide, &either);
+		put_key(wide, &either);
 	}
 	pr_fields_of_packet(pr_layout_find(p->linktype), p->data, p->caplen, &fields);
 	for (size_t i = 0; i < PR_COMPOSITES_MAX && composites->masks[i]; i++) {
