@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/append.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/directory_journal.h"
-#include "logger/journal.h"
-#include "logger/marks.h"
+#include "logger/append_state.h"
 #include "proto/base/clock.h"
-#include "proto/wire/segment.h"
 
 #define RETRY_NS (100 * PR_NS_PER_MS)
-#define LINKS_MAX 300
-#define DURABLE_POINTS 1024
 /* These parts of the volume are kept for what speaks of the data, so that it outlives it. */
 #define LEDGER_SHARE 50
 #define SEGMENTS_SHARE 200
@@ -24,43 +17,6 @@
  */
 #define SOON_FULL 4
 #define SOON_AGE(age) ((age) / 5 * 2)
-
-struct point {
-	uint64_t record, packets; /* packets in the stream up to this record */
-};
-
-struct out {
-	uint16_t link;
-	int stream;
-	struct pr_segment_builder b;
-	uint8_t *buf;
-	size_t sealed; /* length of a segment that the volume has refused so far */
-	int64_t began;
-	uint64_t packets, durable;
-	struct point points[DURABLE_POINTS]; /* ring of records that are not durable yet */
-	unsigned point_first, point_count;
-	struct pr_loss lost; /* run of packets lost to a refusing volume */
-};
-
-struct pr_append {
-	struct sfs *sfs;
-	struct pr_append_options o;
-	size_t target, room;
-	struct out *outs[LINKS_MAX];
-	size_t out_count;
-	struct pr_journal *ledger;
-	struct pr_directory_journal *segments, *summaries;
-	struct pr_indexes *indexes;
-	struct pr_marks *marks;
-	struct pr_ledger_entry
-		*told; /* BOOT, LINK and PORT, the last of each: a reset tells them again */
-	size_t told_count;
-	uint64_t stray_seq;
-	bool suspended;
-	int64_t retry_at;
-	struct pr_error why;
-	struct pr_append_counters counters;
-};
 
 struct pr_append *
 pr_append_create(
@@ -118,24 +74,13 @@ pr_append_destroy(struct pr_append **append)
 	*append = NULL;
 }
 
-static void
-suspend(struct pr_append *a, const struct pr_error *why)
+void
+pr_append_suspend(struct pr_append *a, const struct pr_error *why)
 {
 	pr_count(&a->counters.write_errors, 1);
 	a->suspended = true;
 	a->why = *why;
 	a->retry_at = pr_now_mono() + RETRY_NS;
-}
-
-static void
-ledger_add(struct pr_append *a, const struct pr_ledger_entry *e, int64_t min, int64_t max)
-{
-	struct pr_error err = {0};
-
-	if (pr_journal_add(a->ledger, e, min, max, &err)) {
-		pr_count(&a->counters.ledger_refused, 1);
-		suspend(a, &err);
-	}
 }
 
 static struct out *
@@ -174,7 +119,7 @@ out_new(struct pr_append *a, uint16_t link)
 	struct out *o = out_create(a, link, &err);
 
 	if (!o)
-		suspend(a, &err);
+		pr_append_suspend(a, &err);
 	return o;
 }
 
@@ -199,34 +144,8 @@ point_add(struct pr_append *a, struct out *o)
 		(struct point){sfs_appended(a->sfs, o->stream), o->packets};
 }
 
-static void
-directory_add(struct pr_append *a, const struct out *o, const struct sfs_handle *handle)
-{
-	const struct pr_segment_header *h = &o->b.header;
-	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
-		.u.segment = {
-			.epoch = h->epoch,
-			.first_seq = h->first_seq,
-			.last_seq = o->b.last_seq,
-			.min_time = h->min_time,
-			.max_time = h->max_time,
-			.first_otime = h->first_otime,
-			.last_otime = h->last_otime,
-			.count = h->count,
-			.link = h->link,
-			.linktype = h->linktype,
-		}};
-	struct pr_error err = {0};
-
-	/* Without it an indexer reads the segment itself: no harm but work. */
-	if (pr_directory_journal_add(
-		    a->segments, &e, handle, h->min_time, h->max_time, &err))
-		pr_count(&a->counters.ledger_refused, 1);
-}
-
-/* Gives the volume what is in the builder. -1: it refuses; tried again later. */
-static int
-out_seal(struct pr_append *a, struct out *o)
+int
+pr_append_seal(struct pr_append *a, struct out *o)
 {
 	const struct pr_segment_header *h = &o->b.header;
 	struct sfs_handle handle;
@@ -238,13 +157,13 @@ out_seal(struct pr_append *a, struct out *o)
 		return 0;
 	if (sfs_append(a->sfs, o->stream, h->min_time, h->max_time, o->buf, o->sealed,
 		    &handle, &err) != SFS_OK) {
-		suspend(a, &err);
+		pr_append_suspend(a, &err);
 		return -1;
 	}
 	pr_count(&a->counters.segments_stored, 1);
 	if (o->link != PR_STRAY_LINK) {
 		point_add(a, o);
-		directory_add(a, o, &handle);
+		pr_append_directory(a, o, &handle);
 	}
 	o->sealed = 0;
 	o->b.buf = NULL;
@@ -294,7 +213,7 @@ static int
 out_add(struct pr_append *a, struct out *o, const struct pr_packet *p)
 {
 	if (o->b.buf && (o->sealed || !fits(a, o, p) || !pr_segment_add(&o->b, p))) {
-		if (out_seal(a, o))
+		if (pr_append_seal(a, o))
 			return lose(a, o, p);
 	} else if (o->b.buf) {
 		return 0;
@@ -347,129 +266,6 @@ pr_append_stray(struct pr_append *a, const struct pr_packet *p)
 	return 0;
 }
 
-void
-pr_append_loss(struct pr_append *a, const struct pr_loss *loss)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
-
-	ledger_add(a, &e, loss->first_time, loss->last_time);
-}
-
-static uint16_t
-link_told(const struct pr_ledger_entry *e)
-{
-	return e->type == PR_LEDGER_PORT ? e->u.port.link : e->u.link.link;
-}
-
-/* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
-static void
-keep_told(struct pr_append *a, const struct pr_ledger_entry *e)
-{
-	struct pr_ledger_entry *grown;
-
-	for (size_t i = 0; i < a->told_count; i++) {
-		if (a->told[i].type == e->type &&
-			(e->type == PR_LEDGER_BOOT ||
-				link_told(&a->told[i]) == link_told(e))) {
-			a->told[i] = *e;
-			return;
-		}
-	}
-	grown = realloc(a->told, (a->told_count + 1) * sizeof(*grown));
-	if (!grown)
-		return;
-	grown[a->told_count++] = *e;
-	a->told = grown;
-}
-
-static void
-tell(struct pr_append *a, const struct pr_ledger_entry *e)
-{
-	int64_t time = e->type == PR_LEDGER_BOOT ? e->u.boot.time : pr_now_real();
-
-	ledger_add(a, e, time, time);
-}
-
-void
-pr_append_link(struct pr_append *a, const struct pr_ledger_link *link)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
-
-	keep_told(a, &e);
-	tell(a, &e);
-}
-
-void
-pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port)
-{
-	struct pr_ledger_entry e = {
-		.type = PR_LEDGER_PORT, .u.port = {epoch, port->link, port->speed}};
-
-	keep_told(a, &e);
-	tell(a, &e);
-}
-
-void
-pr_append_moved_link(struct pr_append *a, const struct pr_ledger_link *link)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
-
-	tell(a, &e);
-}
-
-void
-pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT, .u.boot = *boot};
-
-	keep_told(a, &e);
-	tell(a, &e);
-}
-
-void
-pr_append_deleted(struct pr_append *a, const struct pr_ledger_deleted *deleted)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_DELETED, .u.deleted = *deleted};
-
-	ledger_add(a, &e, deleted->at, deleted->at);
-}
-
-/* Behind the packets that it declares: who reads the ledger first then finds them all. */
-static void
-mark_write(void *arg, const struct pr_ledger_mark *mark)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
-	struct pr_append *a = arg;
-
-	for (size_t i = 0; i < a->out_count; i++) {
-		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
-			out_seal(a, a->outs[i]);
-	}
-	ledger_add(a, &e, mark->said_until, mark->said_until);
-}
-
-void
-pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark)
-{
-	pr_marks_note(a->marks, mark, pr_now_mono(), mark_write, a);
-}
-
-/* An index that is lost is made again: it must not suspend what it is about. */
-int
-pr_append_index(
-	struct pr_append *a, const struct pr_index_body *index, struct pr_error *err)
-{
-	if (pr_indexes_check(a->indexes, index, err) < 0)
-		return -1;
-	if (a->suspended)
-		return 1;
-	if (pr_indexes_append(a->indexes, index, err) < 0)
-		return 1;
-	pr_count(&a->counters.index_records, 1);
-	pr_count(&a->counters.index_bytes, index->len);
-	return 0;
-}
-
 static void
 durable_move(struct pr_append *a)
 {
@@ -508,7 +304,7 @@ write_all(struct pr_append *a, int64_t now, int64_t age)
 	for (size_t i = 0; i < a->out_count; i++) {
 		struct out *o = a->outs[i];
 
-		if (o->b.buf && old_enough(a, o, now, age) && out_seal(a, o))
+		if (o->b.buf && old_enough(a, o, now, age) && pr_append_seal(a, o))
 			return -1;
 		lost_flush(a, o);
 	}
@@ -516,7 +312,7 @@ write_all(struct pr_append *a, int64_t now, int64_t age)
 	if (pr_journal_write(a->ledger, &err) ||
 		pr_directory_journal_write(a->segments, late, &err) ||
 		pr_directory_journal_write(a->summaries, late, &err)) {
-		suspend(a, &err);
+		pr_append_suspend(a, &err);
 		return -1;
 	}
 	return 0;
@@ -531,14 +327,14 @@ pr_append_tick(struct pr_append *a, int64_t now)
 		return;
 	/* First the volume: what it could not write holds the memory that more would need. */
 	if (a->suspended && sfs_tick(a->sfs, now, &err)) {
-		suspend(a, &err);
+		pr_append_suspend(a, &err);
 		return;
 	}
 	a->suspended = false;
 	if (write_all(a, now, a->o.segment_age))
 		return;
 	if (sfs_tick(a->sfs, now, &err))
-		suspend(a, &err);
+		pr_append_suspend(a, &err);
 	durable_move(a);
 }
 
@@ -548,14 +344,14 @@ pr_append_flush(struct pr_append *a, struct pr_error *err)
 	if (a->suspended)
 		sfs_flush(a->sfs, &a->why); /* makes room, or fails again below */
 	a->suspended = false;
-	pr_marks_write(a->marks, mark_write, a);
+	pr_append_marks_write(a);
 	if (write_all(a, pr_now_mono(), 0)) {
 		if (err)
 			*err = a->why;
 		return -1;
 	}
 	if (sfs_flush(a->sfs, &a->why) != SFS_OK) {
-		suspend(a, &a->why);
+		pr_append_suspend(a, &a->why);
 		if (err)
 			*err = a->why;
 		return -1;
@@ -577,8 +373,7 @@ pr_append_reset(struct pr_append *a, struct pr_error *err)
 	}
 	if (sfs_reset(a->sfs, err) != SFS_OK)
 		return -1;
-	for (size_t i = 0; i < a->told_count; i++)
-		tell(a, &a->told[i]);
+	pr_append_tell_again(a);
 	return 0;
 }
 

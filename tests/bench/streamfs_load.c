@@ -2,16 +2,21 @@
 /*
  * The load of Hyperion's experiments (section 7): streams of differing rates, arrivals of random size
  * with a mean of 64 KB, as fast as they are taken; beside it random reads of 4 KB from another
- * process, a fixed number of them for each arrival. Onto a StreamFS volume, or onto a file system as
- * rotated log files of 64 MB.
+ * process, a fixed number of them for each arrival. Onto a StreamFS volume, each arrival a record, or onto
+ * a file system, as rotated log files of 64 MB. A read of a volume is of a whole record, proof and
+ * all, one that was an arrival of 3 to 5 KB (a thirtieth of all are), as a volume knows no other reads; a read
+ * of a file is of a 4 KB block, anywhere in any of them, which opens the file.
  *
- *   streamfs_load volume PATH[,PATH...] | files DIR[,DIR...]   streams=N shm=BYTES record=BYTES room=BYTES
+ *   streamfs_load volume PATH[,PATH...] | files DIR[,DIR...]   streams=N shm=BYTES room=BYTES disks=NAME[,NAME]
  *
- * record: arrivals are cut into records of so much (volume; 0: whole). room: of all log files (files),
- * which go to the directories in turn.
+ * room: of all log files (files), which go to the directories in turn. disks: block devices by the kernel's
+ * names, whose counters say what they were given.
  * Commands come on standard input, an answer in JSON goes out for each:
  *   fill BYTES          writes so much, as fast as possible
+ *   sync                what is in memory goes to the devices
  *   run SECONDS READS   one-second intervals, READS random reads per arrival
+ * An interval says how long it was, and what was appended, read, and written to the devices in it. What is
+ * appended and waits in memory is not written; the devices' own counters say what is, of any contender alike.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,13 +34,14 @@
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
+#include "tests/bench/log_files.h"
 
-#define STREAMS_MAX 32
+#define STREAMS_MAX LOG_STREAMS_MAX
 #define MEAN 65536
 #define LARGEST (512 * 1024)
-#define READ_BYTES 4096
-#define FILE_BYTES (64u << 20)
-#define FILES_MAX 8192
+#define READ_LEAST 3072 /* records that are read */
+#define READ_MOST 5120
+#define READ_ROOM 16384 /* the sectors of one */
 #define ARRIVALS 65536
 #define PLACES (1u << 20)
 #define SECONDS_MAX 600
@@ -57,16 +63,18 @@ struct arrival {
 struct load {
 	struct shared *shared;
 	struct arrival *arrival;
-	uint64_t next, streams, shm, record, room;
+	uint64_t next, streams, shm;
 	uint8_t *body;
-	const char *paths[8];
-	size_t path_count;
 	struct sfs *sfs; /* NULL: files */
-	int id[STREAMS_MAX], fd[STREAMS_MAX];
-	uint64_t file[STREAMS_MAX], size[STREAMS_MAX];
-	uint64_t files, held; /* begun so far, and of them not deleted */
-	uint64_t live[FILES_MAX]; /* numbers of those; finished ones in that order */
+	int id[STREAMS_MAX];
 	int64_t ticked;
+	const char *disk[8];
+	size_t disks;
+	struct log_files files; /* its paths are the volume's as well */
+};
+struct interval {
+	int64_t until; /* ns */
+	uint64_t bytes, reads, given; /* so far */
 };
 
 static void
@@ -122,7 +130,7 @@ volume_open(struct load *l)
 	struct pr_error err = {0};
 	struct sfs_open_options o = {.writer = true, .shm_bytes = l->shm};
 	char name[32];
-	l->sfs = sfs_open(l->paths, l->path_count, &o, &err);
+	l->sfs = sfs_open(l->files.paths, l->files.path_count, &o, &err);
 	if (!l->sfs)
 		die("open", err.text);
 	for (uint32_t i = 0; i < l->streams; i++) {
@@ -138,13 +146,11 @@ volume_write(struct load *l, uint32_t stream, uint32_t length, int64_t now)
 {
 	struct sfs_handle handle;
 	struct pr_error err = {0};
-	for (uint64_t at = 0, part; at < length; at += part) {
-		part = l->record && length - at > l->record ? l->record : length - at;
-		if (sfs_append(l->sfs, l->id[stream], now, now, l->body, part, &handle,
-			    &err) != SFS_OK)
-			die("append", err.text);
+	if (sfs_append(l->sfs, l->id[stream], now, now, l->body, length, &handle, &err) !=
+		SFS_OK)
+		die("append", err.text);
+	if (length >= READ_LEAST && length < READ_MOST)
 		note_place(l, &handle);
-	}
 	if (now - l->ticked < PR_NS_PER_MS)
 		return;
 	l->ticked = now;
@@ -158,117 +164,10 @@ volume_read(struct sfs *sfs, const struct load *l, uint64_t n, uint8_t *buf)
 	struct pr_error err = {0};
 	struct sfs_record record;
 	int rc = sfs_read_in(
-		sfs, &l->shared->place[n % PLACES].handle, buf, LARGEST * 2, &record, &err);
+		sfs, &l->shared->place[n % PLACES].handle, buf, READ_ROOM, &record, &err);
 	if (rc != SFS_OK && rc != SFS_EXPIRED && rc != SFS_FORGED)
 		die("read", err.text);
 	return rc == SFS_OK;
-}
-
-/* ---- log files ---- */
-
-static void
-file_name(const struct load *l, uint64_t n, char *to, size_t size)
-{
-	snprintf(to, size, "%s/log.%08lu", l->paths[n % l->path_count], (unsigned long)n);
-}
-
-static bool
-being_written(const struct load *l, uint64_t file)
-{
-	for (uint32_t i = 0; i < l->streams; i++)
-		if (l->fd[i] >= 0 && l->file[i] == file)
-			return true;
-	return false;
-}
-
-/*
- * The one that was finished first. Not the one begun first: that would be a slow stream's that has just been
- * finished, and a file system never writes what is deleted from its cache.
- */
-static void
-delete_oldest(struct load *l)
-{
-	char name[300];
-	uint64_t i = 0;
-	while (i < l->held && being_written(l, l->live[i]))
-		i++;
-	if (i == l->held)
-		die("no room", "every log file is being written");
-	file_name(l, l->live[i], name, sizeof(name));
-	if (unlink(name) < 0)
-		die(name, strerror(errno));
-	l->held--;
-	memmove(&l->live[i], &l->live[i + 1], (l->held - i) * sizeof(l->live[0]));
-	uint64_t oldest = l->files;
-	for (i = 0; i < l->held; i++)
-		oldest = l->live[i] < oldest ? l->live[i] : oldest;
-	atomic_store(&l->shared->oldest, oldest);
-}
-
-/* Behind all that were finished before. */
-static void
-finish_file(struct load *l, uint32_t stream)
-{
-	uint64_t i = 0;
-	close(l->fd[stream]);
-	l->fd[stream] = -1;
-	while (l->live[i] != l->file[stream])
-		i++;
-	memmove(&l->live[i], &l->live[i + 1], (l->held - i - 1) * sizeof(l->live[0]));
-	l->live[l->held - 1] = l->file[stream];
-}
-
-/* The next log file of a stream; the oldest of all goes when there is no room for it. */
-static void
-file_begin(struct load *l, uint32_t stream)
-{
-	char name[300];
-	uint64_t most = l->room / FILE_BYTES;
-	if (l->fd[stream] >= 0)
-		finish_file(l, stream);
-	while (l->held >= (most < FILES_MAX ? most : FILES_MAX))
-		delete_oldest(l);
-	l->file[stream] = l->live[l->held++] = l->files;
-	l->size[stream] = 0;
-	file_name(l, l->files++, name, sizeof(name));
-	l->fd[stream] =
-		open(name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-	if (l->fd[stream] < 0)
-		die(name, strerror(errno));
-	atomic_store(&l->shared->places, l->files);
-}
-
-static void
-files_write(struct load *l, uint32_t stream, uint32_t length)
-{
-	if (l->fd[stream] < 0 || l->size[stream] + length > FILE_BYTES)
-		file_begin(l, stream);
-	for (uint32_t at = 0; at < length;) {
-		ssize_t n = write(l->fd[stream], l->body + at, length - at);
-		if (n < 0)
-			die("write", strerror(errno));
-		at += (uint32_t)n;
-	}
-	l->size[stream] += length;
-}
-
-/* A read opens its file, as a query does that finds its way by an index. */
-static int
-files_read(const struct load *l, uint64_t n, uint64_t where, uint8_t *buf)
-{
-	char name[300];
-	file_name(l, n, name, sizeof(name));
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	off_t size = lseek(fd, 0, SEEK_END);
-	ssize_t got = -1;
-	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-	if (size >= READ_BYTES)
-		got = pread(fd, buf, READ_BYTES,
-			(off_t)(where % (uint64_t)(size / READ_BYTES) * READ_BYTES));
-	close(fd);
-	return got == READ_BYTES;
 }
 
 /* ---- both ---- */
@@ -281,7 +180,8 @@ one_read(struct load *l, struct sfs *sfs, uint64_t *seed, uint8_t *buf)
 	if (to == from)
 		return;
 	uint64_t n = from + rnd(seed) % (to - from);
-	int good = sfs ? volume_read(sfs, l, n, buf) : files_read(l, n, rnd(seed), buf);
+	int good = sfs ? volume_read(sfs, l, n, buf)
+		       : files_read(&l->files, n, rnd(seed), buf);
 	atomic_fetch_add(good ? &l->shared->done : &l->shared->expired, 1);
 }
 
@@ -291,8 +191,9 @@ reader(struct load *l, bool volume)
 {
 	struct pr_error err = {0};
 	struct sfs_open_options o = {0};
-	struct sfs *sfs = volume ? sfs_open(l->paths, l->path_count, &o, &err) : NULL;
-	uint8_t *buf = aligned_alloc(4096, LARGEST * 2);
+	struct sfs *sfs =
+		volume ? sfs_open(l->files.paths, l->files.path_count, &o, &err) : NULL;
+	uint8_t *buf = aligned_alloc(4096, READ_ROOM);
 	uint64_t seed = 4711;
 	if (!buf || (volume && !sfs))
 		die("reader", err.text);
@@ -313,7 +214,11 @@ one_write(struct load *l, int64_t now)
 	if (l->sfs)
 		volume_write(l, a->stream, a->length, now);
 	else
-		files_write(l, a->stream, a->length);
+		files_write(&l->files, a->stream, l->body, a->length);
+	if (!l->sfs) {
+		atomic_store(&l->shared->places, l->files.files);
+		atomic_store(&l->shared->oldest, l->files.oldest);
+	}
 	return a->length;
 }
 
@@ -336,48 +241,93 @@ fill(struct load *l, uint64_t bytes)
 	printf("{\"seconds\": %.3f, \"rate\": %.0f}\n", seconds, (double)bytes / seconds);
 }
 
+/* Bytes that the devices have been given so far. */
+static uint64_t
+given(const struct load *l)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < l->disks; i++) {
+		char name[100];
+		unsigned long sectors;
+		snprintf(name, sizeof(name), "/sys/block/%s/stat", l->disk[i]);
+		FILE *f = fopen(name, "re");
+		if (!f || fscanf(f, "%*u %*u %*u %*u %*u %*u %lu", &sectors) != 1)
+			die(name, "cannot be read");
+		fclose(f);
+		sum += (uint64_t)sectors * 512;
+	}
+	return sum;
+}
+
+static void
+sync_all(struct load *l)
+{
+	struct pr_error err = {0};
+	if (l->sfs && sfs_flush(l->sfs, &err) != SFS_OK)
+		die("flush", err.text);
+	for (size_t i = 0; !l->sfs && i < l->files.path_count; i++) {
+		int fd = open(l->files.paths[i], O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || syncfs(fd) < 0)
+			die(l->files.paths[i], strerror(errno));
+		close(fd);
+	}
+	printf("{}\n");
+}
+
+static struct interval
+look(struct load *l, int64_t begin, uint64_t bytes)
+{
+	struct interval i = {.bytes = bytes, .reads = atomic_load(&l->shared->done)};
+	i.given = given(l);
+	i.until = pr_now_mono() - begin;
+	return i;
+}
+
+static void
+tell(const struct interval *at, int count, double cpu, uint64_t total)
+{
+	printf("{\"cpu\": %.3f, \"total\": %lu, \"intervals\": [", cpu,
+		(unsigned long)total);
+	for (int i = 1; i <= count; i++)
+		printf("%s{\"seconds\": %.6f, \"appended\": %lu, \"reads\": %lu, "
+		       "\"given\": %lu}",
+			i > 1 ? ", " : "", (double)(at[i].until - at[i - 1].until) / 1e9,
+			(unsigned long)(at[i].bytes - at[i - 1].bytes),
+			(unsigned long)(at[i].reads - at[i - 1].reads),
+			(unsigned long)(at[i].given - at[i - 1].given));
+	printf("]}\n");
+}
+
 /* One-second intervals, the first WARM of them left out. */
 static void
 run(struct load *l, int seconds, double reads)
 {
-	static uint64_t bytes[SECONDS_MAX + WARM + 1], read[SECONDS_MAX + WARM + 1];
+	static struct interval at[SECONDS_MAX + WARM + 1];
 	int64_t begin = pr_now_mono(), now = begin;
 	double owed = 0, cpu = 0;
 	uint64_t total = 0;
-	int last = 0, end = seconds + WARM;
-	memset(bytes, 0, sizeof(bytes));
-	memset(read, 0, sizeof(read));
+	int end = seconds + WARM;
 	atomic_store(&l->shared->wanted, atomic_load(&l->shared->done));
 	atomic_store(&l->shared->active, reads > 0);
-	for (uint64_t given = 0; last < end; now = pr_now_mono()) {
-		int second = (int)((now - begin) / PR_NS_PER_S);
-		second = second > end ? end : second;
-		for (; last < second; last++) {
-			read[last + 1] = atomic_load(&l->shared->done);
-			if (last + 1 == WARM)
+	at[0] = look(l, begin, 0);
+	for (int second = 0; second < end; now = pr_now_mono()) {
+		if (now - begin >= (second + 1) * PR_NS_PER_S) {
+			at[++second] = look(l, begin, total);
+			if (second == WARM)
 				cpu = cpu_seconds(RUSAGE_SELF);
+			continue;
 		}
-		uint32_t length = one_write(l, now);
-		bytes[second] += length;
-		total += length;
+		total += one_write(l, now);
 		owed += reads;
-		for (; owed >= 1; owed--)
-			given++;
-		if (given > 0)
-			atomic_fetch_add(&l->shared->wanted, given);
-		given = 0;
+		if (owed >= 1) {
+			atomic_fetch_add(&l->shared->wanted, (uint64_t)owed);
+			owed -= (double)(uint64_t)owed;
+		}
 	}
 	cpu = cpu_seconds(RUSAGE_SELF) - cpu;
 	atomic_store(&l->shared->wanted, 0);
 	atomic_store(&l->shared->active, false);
-	printf("{\"cpu\": %.3f, \"total\": %lu, \"bytes\": [", cpu, (unsigned long)total);
-	for (int i = WARM; i < end; i++)
-		printf("%s%lu", i > WARM ? ", " : "", (unsigned long)bytes[i]);
-	printf("], \"reads\": [");
-	for (int i = WARM; i < end; i++)
-		printf("%s%lu", i > WARM ? ", " : "",
-			(unsigned long)(read[i + 1] - read[i]));
-	printf("]}\n");
+	tell(at + WARM, seconds, cpu, total);
 }
 
 static void
@@ -389,6 +339,8 @@ commands(struct load *l)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (sscanf(line, "fill %lf", &n) == 1)
 			fill(l, (uint64_t)n);
+		else if (strcmp(line, "sync\n") == 0)
+			sync_all(l);
 		else if (sscanf(line, "run %d %lf", &seconds, &n) == 2 && seconds > 0 &&
 			 seconds <= SECONDS_MAX)
 			run(l, seconds, n);
@@ -398,11 +350,19 @@ commands(struct load *l)
 	}
 }
 
+static size_t
+split(char *text, const char **to)
+{
+	size_t n = 0;
+	for (char *p = strtok(text, ","); p && n < 8; p = strtok(NULL, ","))
+		to[n++] = p;
+	return n;
+}
+
 static void
 parse(struct load *l, int argc, char **argv)
 {
-	for (char *p = strtok(argv[2], ","); p && l->path_count < 8; p = strtok(NULL, ","))
-		l->paths[l->path_count++] = p;
+	l->files.path_count = split(argv[2], l->files.paths);
 	for (int i = 3; i < argc; i++) {
 		char *v = strchr(argv[i], '=');
 		uint64_t n = v ? strtoull(v + 1, NULL, 0) : 0;
@@ -410,10 +370,10 @@ parse(struct load *l, int argc, char **argv)
 			l->streams = n;
 		else if (strncmp(argv[i], "shm=", 4) == 0)
 			l->shm = n;
-		else if (strncmp(argv[i], "record=", 7) == 0)
-			l->record = n;
 		else if (strncmp(argv[i], "room=", 5) == 0)
-			l->room = n;
+			l->files.room = n;
+		else if (strncmp(argv[i], "disks=", 6) == 0)
+			l->disks = split(v + 1, l->disk);
 		else
 			die("bad argument", argv[i]);
 	}
@@ -422,11 +382,12 @@ parse(struct load *l, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	struct load l = {.streams = 32, .shm = 64u << 20, .room = UINT64_C(2) << 30};
+	static struct load l = {.streams = 32, .shm = 64u << 20};
 	if (argc < 3 || (strcmp(argv[1], "volume") != 0 && strcmp(argv[1], "files") != 0))
 		die("usage", "streamfs_load volume PATH[,PATH] | files DIR[,DIR] "
 			     "[key=value...]");
 	bool volume = strcmp(argv[1], "volume") == 0;
+	l.files.room = UINT64_C(2) << 30;
 	parse(&l, argc, argv);
 	l.shared = mmap(NULL, sizeof(*l.shared), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -435,7 +396,7 @@ main(int argc, char **argv)
 	if (l.shared == MAP_FAILED || !l.body || !l.arrival)
 		die("memory", strerror(errno));
 	for (int i = 0; i < STREAMS_MAX; i++)
-		l.fd[i] = -1;
+		l.files.fd[i] = -1;
 	int gate[2];
 	if (pipe(gate) < 0)
 		die("pipe", strerror(errno));

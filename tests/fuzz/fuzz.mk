@@ -12,7 +12,7 @@ FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c prot
 	logger/streamfs/*.c indexer/program*.c $(addprefix indexer/,fields.c keys.c kinds.c level1.c level2.c level2_write.c signature.c) \
 	$(addprefix proto/rpc/,keys.c enrolled.c enrol.c roles.c) $(wildcard merger/completeness*.c) \
 	$(addprefix merger/,summaries.c summaries_bodies.c route.c route_tell.c lookups.c clusters.c duty.c) \
-	$(addprefix logger/,import.c trace_watch.c monitor.c append.c indexes.c journal.c directory_journal.c marks.c pcap_linktype.c)))
+	$(addprefix logger/,import.c trace_watch.c monitor.c append.c append_facts.c indexes.c journal.c directory_journal.c marks.c pcap_linktype.c)))
 libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)
