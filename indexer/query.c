@@ -196,8 +196,8 @@ note_held(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
 }
 
 /* Within the range it is held, outside it may be the nearest. */
-static int
-account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
+int
+pr_query_account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
 	struct pr_error *err)
 {
 	struct pr_lane_bounds *b = &line->bounds;
@@ -223,8 +223,8 @@ account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
 }
 
 /* The same packet in two lanes: second copies, or a log that was written twice. */
-static bool
-same_as_last(struct pr_query *q, const struct pr_packet *p)
+bool
+pr_query_same_as_last(struct pr_query *q, const struct pr_packet *p)
 {
 	bool same = q->any_last && p->seq == q->last_seq && p->epoch == q->last_epoch &&
 		    p->link == q->last_link;
@@ -267,13 +267,13 @@ take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
 
 	*out = r->packet;
 	q->figures.scanned_packets += !leaping;
-	fresh = !same_as_last(q, out);
+	fresh = !pr_query_same_as_last(q, out);
 	pr_query_move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
 	if (!r->open)
 		q->spent = r;
 	if (!fresh)
 		return PR_SOURCE_WAIT;
-	if (!leaping && account(q, line, out, err) < 0)
+	if (!leaping && pr_query_account(q, line, out, err) < 0)
 		return PR_SOURCE_ERROR;
 	if (!pr_query_matches(q, line, judged, out))
 		return PR_SOURCE_WAIT;
@@ -289,8 +289,8 @@ matched(struct pr_query *q)
 	return PR_SOURCE_PACKET;
 }
 
-static void
-release_spent(struct pr_query *q)
+void
+pr_query_release(struct pr_query *q)
 {
 	if (q->spent)
 		pr_lane_reader_give(q->spent, &q->spare);
@@ -308,7 +308,7 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 	bool worked;
 	int rc;
 
-	release_spent(q);
+	pr_query_release(q);
 	while (!q->figures.limit_reached && (r = pr_heap_top(&q->heap))) {
 		if (r->open) {
 			rc = take_packet(q, r, out, err);
@@ -316,7 +316,7 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 				return matched(q);
 			if (rc == PR_SOURCE_ERROR)
 				return rc;
-			release_spent(q);
+			pr_query_release(q);
 			continue;
 		}
 		rc = pr_query_skip(q, r, &worked, err);
@@ -332,93 +332,6 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 		pr_query_move_on(q, rc > 0);
 	}
 	return PR_SOURCE_END;
-}
-
-/* ---- whole segments ---- */
-
-#define WHOLE_MIN (PR_SEGMENT_TARGET / 16) /* smaller ones are better put together */
-#define WHOLE_MAX (2 * (size_t)PR_SEGMENT_TARGET) /* what buffers on the way are made for */
-
-/* Nothing of another lane or link comes before its end, and it is not what was given last. */
-static bool
-stands_alone(const struct pr_query *q, const struct pr_lane_reader *r)
-{
-	const struct pr_lane_reader *second = pr_heap_second(&q->heap);
-
-	if (q->any_last && r->packet.seq == q->last_seq &&
-		r->packet.epoch == q->last_epoch && r->packet.link == q->last_link)
-		return false;
-	return !second || r->reader.header.last_otime < second->packet.otime;
-}
-
-static bool
-may_be_whole(const struct pr_query *q, const struct pr_lane_reader *r)
-{
-	const struct pr_line *line = &q->lines[r->line];
-	size_t len = r->entry.handle.length;
-
-	return !line->run->strays && !q->spec.limit && !q->spec.relations &&
-	       len >= WHOLE_MIN && len <= WHOLE_MAX &&
-	       pr_programs_all(&q->spec.programs, r->entry.linktype);
-}
-
-bool
-pr_query_whole(struct pr_query *q)
-{
-	struct pr_lane_reader *r;
-	struct pr_line *line;
-
-	release_spent(q);
-	r = pr_heap_top(&q->heap);
-	if (!r || !may_be_whole(q, r))
-		return false;
-	line = &q->lines[r->line];
-	if (!r->open) {
-		pr_query_move_on(q, pr_query_open(q, r, NULL) > 0);
-		if (pr_heap_top(&q->heap) != r)
-			return false;
-	}
-	return pr_lane_reader_untouched(r, &line->bounds) &&
-	       r->reader.header.linktype == r->entry.linktype && stands_alone(q, r);
-}
-
-static int
-account_whole(struct pr_query *q, const struct pr_lane_reader *r, struct pr_error *err)
-{
-	struct pr_line *line = &q->lines[r->line];
-	struct pr_segment_reader reader = r->reader;
-	struct pr_packet p = r->packet;
-
-	do
-		if (account(q, line, &p, err) < 0)
-			return -1;
-	while (pr_segment_next(&reader, &p, NULL) == 1);
-	return 0;
-}
-
-int
-pr_query_take_whole(struct pr_query *q, const uint8_t **body, size_t *len,
-	struct pr_view_buffer **buffer, struct pr_error *err)
-{
-	struct pr_lane_reader *r = pr_heap_top(&q->heap);
-	struct pr_line *line = &q->lines[r->line];
-	uint32_t count = r->reader.header.count;
-	struct pr_packet last;
-
-	r->distrusted = !pr_lane_reader_prove(r, &line->bounds, &last);
-	if (r->distrusted)
-		return 0;
-	if (account_whole(q, r, err) < 0)
-		return -1;
-	same_as_last(q, &last);
-	q->figures.scanned_packets += count;
-	q->figures.matched += count;
-	*body = r->body;
-	*len = r->entry.handle.length;
-	*buffer = &r->buffer;
-	q->spent = r;
-	pr_query_move_on(q, pr_lane_reader_pass(r, &line->bounds, &q->lane_figures));
-	return 1;
 }
 
 /* ---- as a source ---- */

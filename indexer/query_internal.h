@@ -75,6 +75,13 @@ int pr_query_hold_all(
 	struct pr_query *query, const struct pr_lane_reader *reader, struct pr_error *err);
 /* query.c: line->stretch is there */
 int pr_query_stretch(struct pr_line *line, struct pr_error *err);
+/* query.c: a packet that was passed is held, or is the nearest outside of the time range. -1: no memory. */
+int pr_query_account(struct pr_query *query, struct pr_line *line,
+	const struct pr_packet *p, struct pr_error *err);
+/* query.c: is it the packet that came last, from another lane? Then it is the last one. */
+bool pr_query_same_as_last(struct pr_query *query, const struct pr_packet *p);
+/* query.c: lets go of the segment of which the last packet was given */
+void pr_query_release(struct pr_query *query);
 /* query.c: after a step of the reader on top of the heap */
 void pr_query_move_on(struct pr_query *query, bool there_is_more);
 
