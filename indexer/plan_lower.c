@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "indexer/plan_composite.h"
+#include "indexer/plan_leaf.h"
 #include "proto/wire/cursor.h"
 
 /* What is sure of a packet for which a formula holds: its type and protocol are among these. */
@@ -283,90 +284,6 @@ lower_or(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 	return pr_term_or(l->t, a, b);
 }
 
-/* ---- leaves ---- */
-
-static unsigned
-leading_bits(const uint8_t *mask, unsigned bytes)
-{
-	unsigned bits = 0;
-
-	while (bits < 8 * bytes && mask[bits / 8] & 0x80 >> bits % 8)
-		bits++;
-	return bits;
-}
-
-static uint32_t
-bytes_key(struct lower *l, enum pr_key_kind kind, const uint8_t *bytes, size_t len)
-{
-	struct pr_key key = pr_key_bytes(kind, bytes, len);
-
-	return pr_plan_key(l->t, &key);
-}
-
-/* A mask that is no prefix of a key: the prefix that is, and the range of numbers. */
-static uint32_t
-lower_ip4(struct lower *l, const struct pr_term_leaf *leaf, bool src)
-{
-	unsigned bits = leading_bits(leaf->mask, 4);
-	uint32_t mask = bits ? UINT32_MAX << (32 - bits) : 0,
-		 value = pr_get_be32(leaf->value) & mask, net = PR_TERM_TRUE;
-	struct pr_term_leaf range = {.op = PR_PLAN_RANGE,
-		.range = {.number = src ? PR_NUMBER_SRC4 : PR_NUMBER_DST4,
-			.least = value,
-			.most = value | ~mask}};
-
-	if (bits == 32)
-		return bytes_key(l, src ? PR_KEY_SRC : PR_KEY_DST, leaf->value, 4);
-	if (bits >= 8)
-		net = bytes_key(l, PR_KEY_NET, leaf->value, bits / 8);
-	if (bits % 8 == 0 || !leaf->whole)
-		return net;
-	return pr_term_and(l->t, net, pr_term_leaf(l->t, &range));
-}
-
-static uint32_t
-lower_ip6(struct lower *l, const struct pr_term_leaf *leaf, bool src)
-{
-	unsigned bits = leading_bits(leaf->mask, 16);
-
-	if (bits == 128)
-		return bytes_key(l, src ? PR_KEY_SRC : PR_KEY_DST, leaf->value, 16);
-	if (bits < 32)
-		return PR_TERM_TRUE;
-	return bytes_key(l, PR_KEY_NET, leaf->value, bits >= 64 ? 8 : bits >= 48 ? 6 : 4);
-}
-
-static uint32_t
-lower_leaf(struct lower *l, uint32_t node)
-{
-	struct pr_term_leaf leaf = *pr_term_leaf_of(l->t, node);
-	const struct pr_plan_range *r = &leaf.range;
-	bool port = r->number == PR_NUMBER_SPORT || r->number == PR_NUMBER_DPORT;
-
-	if (leaf.op == PR_PLAN_RANGE && port && r->least == r->most) {
-		struct pr_key key = pr_key_number(
-			r->number == PR_NUMBER_SPORT ? PR_KEY_SPORT : PR_KEY_DPORT,
-			(uint32_t)r->least);
-		return pr_plan_key(l->t, &key);
-	}
-	if (leaf.op != PR_TERM_BYTES)
-		return node;
-	switch (leaf.field) {
-	case PR_TERM_SRC4:
-	case PR_TERM_DST4:
-		return lower_ip4(l, &leaf, leaf.field == PR_TERM_SRC4);
-	case PR_TERM_SRC6:
-	case PR_TERM_DST6:
-		return lower_ip6(l, &leaf, leaf.field == PR_TERM_SRC6);
-	default:
-		if (leading_bits(leaf.mask, 6) < 48)
-			return PR_TERM_TRUE;
-		return bytes_key(l,
-			leaf.field == PR_TERM_MAC_SRC ? PR_KEY_MAC_SRC : PR_KEY_MAC_DST,
-			leaf.value, 6);
-	}
-}
-
 /* ---- all of it ---- */
 
 /* Marks what the formula is made of. */
@@ -398,7 +315,7 @@ lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 	case PR_PLAN_TRUE:
 		return node;
 	default:
-		return lower_leaf(l, node);
+		return pr_plan_leaf(l->t, node);
 	}
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/serve.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "indexer/answer.h"
 #include "indexer/scans.h"
+#include "indexer/serve_job.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
@@ -17,118 +17,19 @@
 #define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
 #define SETTLE_MS 20 /* between looks at whether all has settled */
 
-struct job {
-	struct job *next;
-	struct pr_rpc *rpc;
-	bool has_peer;
-	struct pr_rpc_peer peer;
-	uint64_t id;
-	uint64_t credit;
-	bool started; /* it has, or has had, its turn */
-	bool done; /* to be removed */
-	bool settling; /* waits for what is still on its way into the volume */
-	int64_t active; /* monotonic: last time it had credit or was asked */
-	Packrack__Query *query; /* until answer is made */
-	struct pr_answer *answer;
-	struct pr_view *view; /* that answer reads */
-	enum out { OUT_NOTHING, OUT_BATCH, OUT_END, OUT_FAILURE } out; /* not yet sent */
-	bool cancelled, bad_request;
-	char failure[sizeof(((struct pr_error *)0)->text)];
-};
-
 struct pr_serve {
 	struct event *turn;
 	struct pr_view *view;
 	char why[512]; /* there is no view */
-	struct job *jobs; /* oldest first */
+	struct pr_job *jobs; /* oldest first */
 	size_t running_max;
 	uint64_t queries;
 };
 
-/* ---- sending ---- */
-
-static int
-fill_end(struct job *job, Packrack__End *end)
-{
-	const Packrack__End *own;
-
-	if (job->answer) {
-		own = pr_answer_end(job->answer, NULL);
-		if (!own)
-			return -1;
-		*end = *own; /* its lists stay the answer's */
-	}
-	end->cancelled = job->cancelled;
-	return 0;
-}
-
-static int
-send_out(struct job *job)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__End end = PACKRACK__END__INIT;
-
-	env.id = job->id;
-	if (job->out == OUT_BATCH) {
-		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
-		env.batch = (Packrack__Batch *)pr_answer_batch(job->answer);
-	} else if (job->out == OUT_END && fill_end(job, &end) == 0) {
-		env.body_case = PACKRACK__ENVELOPE__BODY_END;
-		env.end = &end;
-	} else {
-		failure.text =
-			*job->failure ? job->failure : (char *)"no memory for an answer";
-		failure.bad_request = job->bad_request;
-		env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-		env.failure = &failure;
-	}
-	return pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, &env, NULL);
-}
-
-/* What is to go out goes, or waits for room in the queue, or finds nobody there. */
-static void
-deliver(struct job *job)
-{
-	if (send_out(job) < 0) {
-		job->done |= errno != EAGAIN;
-		return;
-	}
-	if (job->out == OUT_BATCH)
-		job->credit--;
-	else
-		job->done = true;
-	job->out = OUT_NOTHING;
-}
-
-static void
-fail(struct job *job, const char *text, bool bad_request)
-{
-	snprintf(job->failure, sizeof(job->failure), "%s", text);
-	job->bad_request = bad_request;
-	job->out = OUT_FAILURE;
-	deliver(job);
-}
-
-static void
-send_end(struct job *job, bool cancelled)
-{
-	job->cancelled = cancelled;
-	job->out = OUT_END;
-	deliver(job);
-}
-
-static void
-send_batch(struct job *job)
-{
-	job->out = OUT_BATCH;
-	deliver(job);
-}
-
 /* ---- jobs ---- */
 
 static void
-job_free(struct job *job)
+job_free(struct pr_job *job)
 {
 	pr_answer_destroy(&job->answer);
 	if (job->query)
@@ -139,7 +40,7 @@ job_free(struct job *job)
 static void
 remove_done(struct pr_serve *s)
 {
-	struct job **at = &s->jobs, *job;
+	struct pr_job **at = &s->jobs, *job;
 
 	while ((job = *at)) {
 		if (job->done) {
@@ -152,16 +53,16 @@ remove_done(struct pr_serve *s)
 }
 
 static bool
-from(const struct job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+from(const struct pr_job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
 	return job->rpc == rpc && job->has_peer == !!peer &&
 	       (!peer || pr_rpc_peer_equal(&job->peer, peer));
 }
 
-static struct job *
+static struct pr_job *
 find(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
 {
-	for (struct job *job = s->jobs; job; job = job->next)
+	for (struct pr_job *job = s->jobs; job; job = job->next)
 		if (!job->done && job->id == id && from(job, rpc, peer))
 			return job;
 	return NULL;
@@ -183,11 +84,11 @@ copy_query(const Packrack__Query *query)
 	return copy;
 }
 
-static struct job *
+static struct pr_job *
 append_job(
 	struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
 {
-	struct job **at = &s->jobs, *job = calloc(1, sizeof(*job));
+	struct pr_job **at = &s->jobs, *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
@@ -223,20 +124,20 @@ run_later(struct pr_serve *s, int milliseconds)
 
 /* A query answers for all that was there when it began: list it first. */
 static void
-start(struct pr_serve *s, struct job *job, int64_t deadline)
+start(struct pr_serve *s, struct pr_job *job, int64_t deadline)
 {
 	struct pr_error err;
 	int rc;
 
 	if (!s->view) {
-		fail(job, s->why, false);
+		pr_job_fail(job, s->why, false);
 		return;
 	}
 	rc = pr_view_refresh(s->view, true, deadline, &err);
 	if (rc > 0)
 		return;
 	if (rc < 0) {
-		fail(job, err.text, false);
+		pr_job_fail(job, err.text, false);
 		return;
 	}
 	job->settling = job->query->settle && pr_book_settled(pr_view_book(s->view),
@@ -248,30 +149,30 @@ start(struct pr_serve *s, struct job *job, int64_t deadline)
 	packrack__query__free_unpacked(job->query, NULL);
 	job->query = NULL;
 	if (!job->answer)
-		fail(job, err.text, true);
+		pr_job_fail(job, err.text, true);
 }
 
 static void
-run(struct pr_serve *s, struct job *job)
+run(struct pr_serve *s, struct pr_job *job)
 {
 	int64_t deadline = pr_now_mono() + SLICE_NS;
 	struct pr_error err;
 
 	if (job->out)
-		deliver(job);
+		pr_job_deliver(job);
 	if (!job->out && !job->answer)
 		start(s, job, deadline);
 	while (!job->done && !job->out && job->answer && job->credit &&
 		pr_now_mono() < deadline) {
 		switch (pr_answer_step(job->answer, deadline, &err)) {
 		case PR_ANSWER_BATCH:
-			send_batch(job);
+			pr_job_batch(job);
 			break;
 		case PR_ANSWER_END:
-			send_end(job, false);
+			pr_job_end(job, false);
 			break;
 		case PR_ANSWER_ERROR:
-			fail(job, err.text, false);
+			pr_job_fail(job, err.text, false);
 			break;
 		default:
 			break;
@@ -281,13 +182,13 @@ run(struct pr_serve *s, struct job *job)
 
 /* Needs no credit to start, so that it begins with what is there at the time of asking. */
 static bool
-runnable(const struct job *job)
+runnable(const struct pr_job *job)
 {
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
 static bool
-stalled(const struct job *job, int64_t now)
+stalled(const struct pr_job *job, int64_t now)
 {
 	return job->answer && !job->credit && now - job->active > STALLED_NS;
 }
@@ -298,10 +199,10 @@ admit(struct pr_serve *s, int64_t now)
 {
 	size_t running = 0;
 
-	for (struct job *job = s->jobs; job; job = job->next)
+	for (struct pr_job *job = s->jobs; job; job = job->next)
 		running +=
 			job->started && !job->done && !job->settling && !stalled(job, now);
-	for (struct job *job = s->jobs; job && running < s->running_max; job = job->next)
+	for (struct pr_job *job = s->jobs; job && running < s->running_max; job = job->next)
 		if (!job->started) {
 			job->started = true;
 			running++;
@@ -317,7 +218,7 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	admit(s, pr_now_mono());
-	for (struct job *job = s->jobs; job; job = job->next) {
+	for (struct pr_job *job = s->jobs; job; job = job->next) {
 		if ((!job->started && !job->out) || !runnable(job))
 			continue;
 		job->active = pr_now_mono();
@@ -325,10 +226,10 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	}
 	remove_done(s);
 	admit(s, pr_now_mono()); /* those that are done make room */
-	for (struct job *job = s->jobs; job; job = job->next) {
+	for (struct pr_job *job = s->jobs; job; job = job->next) {
 		more |= job->started && runnable(job) && !job->out && !job->settling;
 		settling |= job->settling;
-		blocked |= job->out != OUT_NOTHING;
+		blocked |= job->out != PR_OUT_NOTHING;
 		waiting |= !job->started;
 	}
 	if (more)
@@ -347,11 +248,11 @@ static void
 refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text,
 	bool bad_request)
 {
-	struct job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
+	struct pr_job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
 
 	if (peer)
 		job.peer = *peer;
-	fail(&job, text, bad_request);
+	pr_job_fail(&job, text, bad_request);
 }
 
 static void
@@ -359,7 +260,7 @@ on_query(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
 	size_t waiting = 0;
-	struct job *job;
+	struct pr_job *job;
 
 	for (job = s->jobs; job; job = job->next)
 		waiting++;
@@ -388,7 +289,7 @@ void
 pr_serve_message(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
-	struct job *job;
+	struct pr_job *job;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		on_query(s, rpc, peer, env);
@@ -401,7 +302,7 @@ pr_serve_message(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_pee
 		job->credit += env->credit->batches;
 		job->active = pr_now_mono();
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL) {
-		send_end(job, true);
+		pr_job_end(job, true);
 	}
 	run_soon(s);
 }
@@ -409,7 +310,7 @@ pr_serve_message(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_pee
 void
 pr_serve_drop(struct pr_serve *s, struct pr_rpc *rpc)
 {
-	for (struct job *job = s->jobs; job; job = job->next)
+	for (struct pr_job *job = s->jobs; job; job = job->next)
 		job->done |= job->rpc == rpc;
 	remove_done(s);
 }
@@ -417,7 +318,7 @@ pr_serve_drop(struct pr_serve *s, struct pr_rpc *rpc)
 void
 pr_serve_tick(struct pr_serve *s)
 {
-	for (struct job *job = s->jobs; job; job = job->next)
+	for (struct pr_job *job = s->jobs; job; job = job->next)
 		if (job->has_peer && !job->done && !pr_rpc_probe(job->rpc, &job->peer))
 			job->done = true;
 	remove_done(s);
@@ -428,9 +329,9 @@ void
 pr_serve_set_view(struct pr_serve *s, struct pr_view *view, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
-	for (struct job *job = s->jobs; job; job = job->next)
+	for (struct pr_job *job = s->jobs; job; job = job->next)
 		if (job->answer && job->view != view && !job->done) {
-			fail(job, why ? why : "the volume was opened anew", false);
+			pr_job_fail(job, why ? why : "the volume was opened anew", false);
 			pr_answer_destroy(&job->answer); /* before its view */
 		}
 	remove_done(s);
@@ -465,7 +366,7 @@ pr_serve_destroy(struct pr_serve **serve)
 
 	if (!s)
 		return;
-	for (struct job *job = s->jobs; job; job = job->next)
+	for (struct pr_job *job = s->jobs; job; job = job->next)
 		job->done = true;
 	remove_done(s);
 	event_free(s->turn);
@@ -484,7 +385,7 @@ pr_serve_running(const struct pr_serve *s)
 {
 	size_t count = 0;
 
-	for (const struct job *job = s->jobs; job; job = job->next)
+	for (const struct pr_job *job = s->jobs; job; job = job->next)
 		count += job->started && !job->done;
 	return count;
 }

@@ -105,7 +105,10 @@ def needle(table, path, work, parts):
 def find_needle(table, trace, volume, plain):
     for state in ("cold", "warm"):
         ours, theirs = [], []
-        for _ in range(3):
+        if state == "warm":  # both have been read a moment ago
+            query(volume, NEEDLE)
+            b.run("tcpdump", "-r", trace, "--count", NEEDLE)
+        for _ in range(5):
             if state == "cold":
                 cold()
             seconds, answer = query(volume, NEEDLE)
@@ -115,7 +118,7 @@ def find_needle(table, trace, volume, plain):
             seconds, out = timed("tcpdump", "-r", trace, "--count", NEEDLE)
             theirs.append(seconds)
         assert find(answer, "matched") == 1 and out.stdout.split()[0] == "1", answer
-        table.row(f"one of {PACKETS} packets, {state}", "s", sorted(ours)[1], sorted(theirs)[1], "tcpdump -r",
+        table.row(f"one of {PACKETS} packets, {state}", "s", sorted(ours)[2], sorted(theirs)[2], "tcpdump -r",
                   less_is_better=True)
     table.row("index read for it, bit-sliced", "bytes", find(answer, "index_bytes"), plain["level1"],
               "plain: all of level 1", less_is_better=True)
