@@ -122,18 +122,21 @@ fill_losses(struct pr_answer_end *end, const struct pr_book *book, struct pr_que
 
 /* ---- what is evicted ---- */
 
-/* By whom, as far as somebody had it deleted. deleted: room for it. */
+/* By whom, as far as somebody had it deleted. deleted: room for it. since: of the query. */
 static void
 say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pr_book *book,
 	int64_t since)
 {
-	const struct pr_ledger_deleted *from = pr_book_deleted(book, (uint16_t)out->link);
+	const struct pr_ledger_deleted *from =
+		pr_book_deleted(book, (uint16_t)out->link, !out->midst,
+			out->midst && out->since > since ? out->since : since, out->until);
 
-	if (!from || from->until < since)
+	if (!from)
 		return;
 	deleted->word = *from;
 	packrack__deleted__init(&deleted->message);
 	deleted->message.at = from->at;
+	deleted->message.since = from->since == PR_TIME_MIN ? 0 : from->since;
 	deleted->message.until = from->until;
 	deleted->message.by = deleted->word.by;
 	deleted->message.moved_to = deleted->word.moved_to;
@@ -169,6 +172,8 @@ fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q
 		Packrack__Evicted *out = &end->evicted[i];
 		packrack__evicted__init(out);
 		out->stream = (char *)pr_view_stream_name(view, list[i].stream);
+		out->midst = list[i].since != PR_TIME_MIN;
+		out->since = out->midst ? list[i].since : 0;
 		out->until = list[i].until;
 		out->epoch = list[i].epoch;
 		out->link = list[i].link;

@@ -228,11 +228,16 @@ take_deleted(struct pr_book *book, const struct pr_ledger_deleted *entry)
 }
 
 const struct pr_ledger_deleted *
-pr_book_deleted(const struct pr_book *book, uint16_t link)
+pr_book_deleted(const struct pr_book *book, uint16_t link, bool oldest, int64_t since,
+	int64_t until)
 {
-	for (size_t i = book->deleted_count; i-- > 0;)
-		if (book->deleted[i].word.link == link)
-			return &book->deleted[i].word;
+	for (size_t i = book->deleted_count; i-- > 0;) {
+		const struct pr_ledger_deleted *word = &book->deleted[i].word;
+
+		if (word->link == link && (!oldest || word->since == PR_TIME_MIN) &&
+			word->since <= until && word->until >= since)
+			return word;
+	}
 	return NULL;
 }
 

@@ -67,8 +67,9 @@ int64_t pr_book_settled(const struct pr_book *book, int64_t now);
 
 const struct pr_facts *pr_book_find(
 	const struct pr_book *book, uint64_t epoch, uint16_t link); /* or NULL */
-/* The last deletion of the link; NULL: none. */
-const struct pr_ledger_deleted *pr_book_deleted(const struct pr_book *book, uint16_t link);
+/* The last deletion of the link of packets of since..until; NULL: none. oldest: from the oldest on. */
+const struct pr_ledger_deleted *pr_book_deleted(const struct pr_book *book, uint16_t link,
+	bool oldest, int64_t since, int64_t until);
 const char *pr_facts_name(const struct pr_facts *facts); /* "" when none is known */
 
 /*

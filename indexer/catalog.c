@@ -89,6 +89,17 @@ run_lane_for(struct pr_run *run, const struct pr_segment_entry *entry)
 	return run_new_lane(run);
 }
 
+const struct pr_segment_entry *
+pr_lane_first(const struct pr_lane *lane)
+{
+	const struct pr_segment_entry *items = lane->items + lane->head;
+
+	for (size_t i = 0; i < lane->count; i++)
+		if (!items[i].deleted)
+			return &items[i];
+	return NULL;
+}
+
 uint64_t
 pr_lane_search(const struct pr_lane *lane, int64_t otime)
 {
@@ -126,6 +137,18 @@ pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
 }
 
 static void
+take_off(struct pr_catalog *catalog, struct pr_run *run,
+	const struct pr_segment_entry *entry)
+{
+	run->segments--;
+	run->packets -= entry->count;
+	run->bytes -= entry->handle.length;
+	catalog->segments--;
+	catalog->packets -= entry->count;
+	catalog->bytes -= entry->handle.length;
+}
+
+static void
 lane_drop_first(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *lane)
 {
 	const struct pr_segment_entry *entry = &lane->items[lane->head];
@@ -134,12 +157,8 @@ lane_drop_first(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *
 		run->evicted_seq = pr_entry_last_seq(entry);
 		run->evicted_otime = entry->last_otime;
 	}
-	run->segments--;
-	run->packets -= entry->count;
-	run->bytes -= entry->handle.length;
-	catalog->segments--;
-	catalog->packets -= entry->count;
-	catalog->bytes -= entry->handle.length;
+	if (!entry->deleted)
+		take_off(catalog, run, entry);
 	lane->head++;
 	lane->base++;
 	if (--lane->count == 0)
@@ -177,6 +196,39 @@ lane_find(const struct pr_lane *lane, uint64_t sequence)
 			low = mid + 1;
 	}
 	return low;
+}
+
+static void
+lane_delete(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *lane,
+	uint64_t first, uint64_t last)
+{
+	struct pr_segment_entry *items = lane->items + lane->head;
+	bool any = false;
+
+	for (size_t at = lane_find(lane, first);
+		at < lane->count && items[at].sequence <= last; at++) {
+		if (items[at].deleted)
+			continue;
+		take_off(catalog, run, &items[at]);
+		items[at].deleted = any = true;
+	}
+	if (!any)
+		return;
+	lane->max_time = INT64_MIN;
+	for (size_t at = 0; at < lane->count; at++)
+		if (!items[at].deleted && items[at].max_time > lane->max_time)
+			lane->max_time = items[at].max_time;
+}
+
+void
+pr_catalog_delete(
+	struct pr_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last)
+{
+	for (size_t i = 0; i < catalog->run_count; i++) {
+		struct pr_run *run = catalog->runs[i];
+		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++)
+			lane_delete(catalog, run, run->lanes[j], first, last);
+	}
 }
 
 static const struct pr_segment_entry *
@@ -292,10 +344,16 @@ pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays, uint64_
 static void
 lane_times(const struct pr_lane *lane, int64_t *first, int64_t *last)
 {
-	for (size_t i = 0; i < lane->count && i < OLDEST_LOOKED_AT; i++)
-		if (lane->items[lane->head + i].min_time < *first)
-			*first = lane->items[lane->head + i].min_time;
-	if (lane->count && lane->max_time > *last)
+	size_t looked = 0;
+
+	for (size_t i = 0; i < lane->count && looked < OLDEST_LOOKED_AT; i++) {
+		const struct pr_segment_entry *e = &lane->items[lane->head + i];
+
+		looked += !e->deleted;
+		if (!e->deleted && e->min_time < *first)
+			*first = e->min_time;
+	}
+	if (looked && lane->max_time > *last)
 		*last = lane->max_time;
 }
 

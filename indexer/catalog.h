@@ -26,6 +26,7 @@ struct pr_segment_entry {
 	uint32_t seq_span; /* last seq - first seq */
 	uint32_t count;
 	uint16_t linktype;
+	bool deleted; /* from the midst of its stream: not counted, and not to be read */
 };
 
 static inline uint64_t
@@ -42,7 +43,7 @@ struct pr_lane {
 	size_t head, count, room;
 	uint64_t base;
 	int64_t most_back; /* largest of first_otime - min_time: how far stamps lie behind otime */
-	int64_t max_time; /* of all that was ever added */
+	int64_t max_time; /* of all that was ever added, and not deleted since */
 };
 
 struct pr_run {
@@ -75,6 +76,10 @@ int pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
 void pr_catalog_expire(
 	struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence);
 
+/* Those of sequences first..last were deleted; they keep their places. */
+void pr_catalog_delete(
+	struct pr_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
+
 /* The segment of this sequence in a stream; NULL: not listed. Valid until the next add or expire. */
 const struct sfs_handle *pr_catalog_handle(
 	const struct pr_catalog *catalog, uint32_t stream, uint64_t sequence);
@@ -106,6 +111,9 @@ pr_lane_at(const struct pr_lane *lane, uint64_t number)
 		return NULL;
 	return &lane->items[lane->head + (number - lane->base)];
 }
+
+/* The first that is not deleted; NULL: there is none. */
+const struct pr_segment_entry *pr_lane_first(const struct pr_lane *lane);
 
 /* Number of the first entry whose last_otime >= otime; pr_lane_end when there is none. */
 uint64_t pr_lane_search(const struct pr_lane *lane, int64_t otime);

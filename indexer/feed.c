@@ -162,6 +162,19 @@ restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
 	pr_feed_gaps(s);
 }
 
+/* Nothing is to be indexed there. */
+static void
+pass_deleted(struct sfs *sfs, struct stream *s)
+{
+	struct sfs_deleted hole;
+
+	while (sfs_stream_deleted(sfs, (int)s->id, s->next, &hole) &&
+		hole.first <= s->next) {
+		s->lost += hole.last + 1 - s->next;
+		s->next = hole.last + 1;
+	}
+}
+
 static int
 look(struct pr_feed *f, struct pr_error *err)
 {
@@ -192,6 +205,7 @@ look(struct pr_feed *f, struct pr_error *err)
 			s->lost += info.first_sequence - s->next;
 			s->next = info.first_sequence;
 		}
+		pass_deleted(sfs, s);
 	}
 	return 0;
 }
@@ -228,7 +242,7 @@ fetch(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *er
 		if (rc == 1 && s->waiting.sequence >= s->next)
 			return 1;
 		s->waiting.length = 0;
-		if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_CORRUPT)
+		if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_CORRUPT && rc != SFS_DELETED)
 			return -1;
 		if (pr_now_mono() >= deadline)
 			return 0;

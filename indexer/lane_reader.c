@@ -12,8 +12,8 @@ overlaps(int64_t first, int64_t last, const struct pr_lane_bounds *b)
 bool
 pr_entry_wanted(const struct pr_segment_entry *e, const struct pr_lane_bounds *b)
 {
-	return overlaps(e->min_time, e->max_time, b) ||
-	       overlaps(e->first_otime, e->last_otime, b);
+	return !e->deleted && (overlaps(e->min_time, e->max_time, b) ||
+				      overlaps(e->first_otime, e->last_otime, b));
 }
 
 static void
@@ -157,6 +157,10 @@ read_entry(struct pr_lane_reader *r, struct pr_view *view, struct pr_lane_bounds
 			  : pr_view_read(view, &r->entry, &r->buffer, &r->body, NULL);
 
 	r->ready = r->distrusted = false;
+	if (rc == SFS_DELETED) {
+		f->deleted_segments++;
+		return false;
+	}
 	if (rc == SFS_EXPIRED) {
 		note_evicted(b, pr_entry_last_seq(&r->entry), r->entry.last_otime);
 		return false;

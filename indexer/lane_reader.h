@@ -42,6 +42,7 @@ struct pr_lane_reader {
 struct pr_lane_figures {
 	uint64_t scanned_segments, scanned_bytes, corrupt_records;
 	uint64_t skipped_segments; /* outside of the time range */
+	uint64_t deleted_segments; /* while the query ran */
 };
 
 /* Where a lane begins and ends for a time range, and the seqs that lie just outside; 0: none. */

@@ -9,6 +9,7 @@
 
 #define LOSSES 16
 #define LEDGERS 64
+#define DELETED 64 /* ranges that are told; of more, the rest are one */
 #define LOSS_GAP_NS (60 * PR_NS_PER_S) /* losses nearer to each other are one range */
 
 struct message {
@@ -16,6 +17,7 @@ struct message {
 	Packrack__SummaryInfo *infos, **pointers, open[PR_FEED_SPANS];
 	Packrack__SummaryInfo *open_pointers[PR_FEED_SPANS];
 	Packrack__TimeRange losses[LOSSES], *loss_pointers[LOSSES];
+	Packrack__TimeRange deleted[DELETED], *deleted_pointers[DELETED];
 	Packrack__Ledger ledgers[LEDGERS], *ledger_pointers[LEDGERS];
 };
 
@@ -129,6 +131,45 @@ fill_book(struct message *m, const struct pr_book *book)
 	m->coverage.ledgers = m->ledger_pointers;
 }
 
+static void
+add_deleted(struct message *m, const struct sfs_deleted *hole)
+{
+	Packrack__Coverage *c = &m->coverage;
+	size_t at = c->n_deleted < DELETED ? c->n_deleted : DELETED - 1;
+	Packrack__TimeRange *r = &m->deleted[at];
+
+	if (c->n_deleted < DELETED) {
+		packrack__time_range__init(r);
+		r->since = hole->min_time;
+		r->until = hole->max_time;
+		m->deleted_pointers[c->n_deleted++] = r;
+	}
+	r->since = hole->min_time < r->since ? hole->min_time : r->since;
+	r->until = hole->max_time > r->until ? hole->max_time : r->until;
+}
+
+/* What was deleted from the midst of streams of packets. */
+static void
+fill_deleted(struct message *m, struct pr_view *view)
+{
+	struct sfs *sfs = pr_view_sfs(view);
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+
+	m->coverage.deleted = m->deleted_pointers;
+	if (sfs_info(sfs, &volume, NULL) != SFS_OK || volume.deletions == 0)
+		return;
+	for (size_t i = 0; i < volume.stream_count; i++) {
+		struct sfs_deleted hole = {0};
+
+		if (sfs_stream_info(sfs, i, &info, NULL) != SFS_OK ||
+			strncmp(info.name, "packets.", 8) != 0)
+			continue;
+		while (sfs_stream_deleted(sfs, (int)i, hole.last + 1, &hole))
+			add_deleted(m, &hole);
+	}
+}
+
 static int64_t
 evicted_until(struct pr_view *view)
 {
@@ -176,6 +217,7 @@ pr_offer_send(struct pr_view *view, const struct pr_offer_facts *facts, struct p
 	m->coverage.evicted_until = evicted_until(view);
 	fill_open(m, facts);
 	fill_book(m, pr_view_book(view));
+	fill_deleted(m, view);
 	if (fill_items(m, facts) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_COVERAGE;
 		env.coverage = &m->coverage;

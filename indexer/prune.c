@@ -125,7 +125,7 @@ read_batch(
 		pr_level1_open(&b->level1, body, ref->handle.length, NULL) == 0 &&
 		fits(&b->level1, link, ref))
 		return true;
-	p->figures.damaged += rc != SFS_EXPIRED;
+	p->figures.damaged += rc != SFS_EXPIRED && rc != SFS_DELETED;
 	return false;
 }
 

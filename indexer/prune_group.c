@@ -77,7 +77,8 @@ read_part(struct pr_prune_group *g, size_t offset, size_t len, struct pr_view_bu
 		return NULL;
 	rc = sfs_read_part(pr_view_sfs(g->view), &g->handle, offset, len, room->bytes,
 		room->room, &at, NULL);
-	g->expired = rc == SFS_EXPIRED; /* recycled before what it is about: no fault */
+	g->expired = rc == SFS_EXPIRED ||
+		     rc == SFS_DELETED; /* recycled before what it is about: no fault */
 	return rc == SFS_OK ? at : NULL;
 }
 

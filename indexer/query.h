@@ -102,10 +102,13 @@ struct pr_query_figures {
 };
 const struct pr_query_figures *pr_query_figures(struct pr_query *query);
 
-/* Data of the time range that was there once; last_seq 0: not known. */
+/*
+ * Data of the time range that was there once; last_seq 0: not known. since: PR_TIME_MIN: the oldest of the
+ * stream; else what was deleted from its midst, whatever its epoch (0).
+ */
 struct pr_evicted {
 	uint64_t epoch, last_seq;
-	int64_t until;
+	int64_t since, until;
 	uint32_t stream;
 	uint16_t link;
 	bool overtaken; /* some of it went while the query ran */

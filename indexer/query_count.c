@@ -122,7 +122,8 @@ batch_serves(const struct pr_query *q, const struct pr_lane_reader *r,
 		uint64_t packets = 0;
 
 		pr_level1_get(batch, i, &s);
-		if (!e || number >= r->end || e->sequence != batch->first_sequence + i ||
+		if (!e || e->deleted || number >= r->end ||
+			e->sequence != batch->first_sequence + i ||
 			e->handle.proof != s.proof)
 			return false;
 		other.entry = *e;

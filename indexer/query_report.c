@@ -236,6 +236,7 @@ evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_erro
 	for (size_t i = 0; i < q->line_count; i++) {
 		const struct pr_line *line = &q->lines[i];
 		struct pr_evicted e = {.epoch = line->run->epoch,
+			.since = PR_TIME_MIN,
 			.link = line->run->link,
 			.stream = line->run->stream,
 			.until = pr_view_evicted_until(q->view, line->run->stream),
@@ -271,7 +272,8 @@ evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_err
 
 	for (size_t i = 0; i < book->count; i++) {
 		const struct pr_facts *f = book->facts[i];
-		struct pr_evicted e = {.epoch = f->epoch, .link = f->link};
+		struct pr_evicted e = {
+			.epoch = f->epoch, .since = PR_TIME_MIN, .link = f->link};
 		int stream;
 		bool declared = f->have_mark && f->mark.link.last_seq;
 
@@ -295,13 +297,81 @@ evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_err
 	return 0;
 }
 
+/* ---- what was deleted from the midst ---- */
+
+#define DELETED_MAX 100 /* of a stream: beyond, neighbours are put together */
+
+static bool
+concerns(const struct pr_query *q, uint32_t stream, unsigned link)
+{
+	const struct pr_book *book = pr_view_book(q->view);
+
+	for (size_t i = 0; i < q->line_count; i++)
+		if (q->lines[i].run->stream == stream)
+			return true;
+	for (size_t i = 0; i < book->count; i++)
+		if (book->facts[i]->link == link && pr_query_selects(q, book->facts[i]))
+			return true;
+	return false;
+}
+
+static int
+deleted_of(const struct pr_query *q, const struct pr_evicted *of, struct evicted_list *list,
+	struct pr_error *err)
+{
+	struct sfs *sfs = pr_view_sfs(q->view);
+	struct sfs_deleted hole = {0};
+	size_t count = 0;
+
+	while (sfs_stream_deleted(sfs, (int)of->stream, hole.last + 1, &hole)) {
+		struct pr_evicted e = *of;
+
+		e.since = hole.min_time;
+		e.until = hole.max_time;
+		if (e.until < q->spec.since || e.since > q->spec.until)
+			continue;
+		if (count == DELETED_MAX && e.until > list->items[list->count - 1].until)
+			list->items[list->count - 1].until = e.until;
+		if (count < DELETED_MAX && (count++, add_evicted(list, &e, err)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+evicted_midst(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
+{
+	struct sfs *sfs = pr_view_sfs(q->view);
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+	unsigned link;
+
+	if (sfs_info(sfs, &volume, err) != SFS_OK)
+		return -1;
+	for (size_t i = 0; volume.deletions > 0 && i < volume.stream_count; i++) {
+		struct pr_evicted of = {.stream = (uint32_t)i,
+			.overtaken = q->lane_figures.deleted_segments > 0};
+
+		if (sfs_stream_info(sfs, i, &info, err) != SFS_OK)
+			return -1;
+		if (!info.deleted_records || sscanf(info.name, "packets.%u", &link) != 1 ||
+			!concerns(q, of.stream, link))
+			continue;
+		of.link = (uint16_t)link;
+		if (deleted_of(q, &of, list, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int
 pr_query_evicted(const struct pr_query *q, struct pr_evicted **out, size_t *count,
 	struct pr_error *err)
 {
 	struct evicted_list list = {0};
 
-	if (evicted_runs(q, &list, err) < 0 || evicted_facts(q, &list, err) < 0) {
+	if (evicted_runs(q, &list, err) < 0 || evicted_facts(q, &list, err) < 0 ||
+		evicted_midst(q, &list, err) < 0) {
 		free(list.items);
 		return -1;
 	}

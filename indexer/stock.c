@@ -39,7 +39,7 @@ add_packets(Packrack__StreamHeld *out, const struct pr_view *view, uint32_t stre
 		out->packets += run->packets;
 		for (size_t j = 0; j < run->lane_count; j++) {
 			const struct pr_lane *lane = run->lanes[j];
-			const struct pr_segment_entry *e = pr_lane_at(lane, lane->base);
+			const struct pr_segment_entry *e = pr_lane_first(lane);
 
 			if (!e)
 				continue;
@@ -62,14 +62,17 @@ add_deleted(struct pr_stock *stock, Packrack__StreamHeld *out, const struct pr_b
 	for (size_t i = 0; i < book->deleted_count; i++) {
 		const struct pr_ledger_deleted *from = &book->deleted[i].word;
 		Packrack__Deleted *d = &stock->deleted[*next];
+		int64_t gone = book->deleted[i].reached;
 
 		if (from->link != link)
 			continue;
+		if (gone < out->evicted_until && from->since == PR_TIME_MIN)
+			gone = out->evicted_until;
 		packrack__deleted__init(d);
 		d->at = from->at;
 		/* one that was broken off did not go so far as it might have */
-		d->until =
-			from->until < out->evicted_until ? from->until : out->evicted_until;
+		d->since = from->since == PR_TIME_MIN ? 0 : from->since;
+		d->until = from->until < gone ? from->until : gone;
 		d->by = (char *)from->by;
 		d->moved_to = (char *)from->moved_to;
 		d->segments = from->records;
@@ -97,7 +100,8 @@ fill(struct pr_stock *stock, struct pr_view *view)
 		out->blocks = info->blocks;
 		out->guarantee = info->guarantee;
 		out->segments = info->last_sequence
-					? info->last_sequence - info->first_sequence + 1
+					? info->last_sequence - info->first_sequence + 1 -
+						  info->deleted_records
 					: 0;
 		out->last_segment = info->last_sequence;
 		out->evicted_segments = info->recycled_records;

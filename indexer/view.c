@@ -97,6 +97,16 @@ forget_stream(struct pr_view *view, struct pr_view_stream *s)
 }
 
 static void
+tell_deleted(struct pr_view *view, struct pr_view_stream *s)
+{
+	struct sfs_deleted hole = {0};
+
+	while (sfs_stream_deleted(view->sfs, (int)s->id, hole.last + 1, &hole))
+		pr_catalog_delete(&view->catalog, s->id, hole.first, hole.last);
+	s->deleted_records = s->info.deleted_records;
+}
+
+static void
 update_data(struct pr_view *view, struct pr_view_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
@@ -111,6 +121,8 @@ update_data(struct pr_view *view, struct pr_view_stream *s)
 		if (!s->strays)
 			pr_index_book_expire(&view->index, s->link, info->first_sequence);
 	}
+	if (info->deleted_records != s->deleted_records)
+		tell_deleted(view, s);
 }
 
 static void
@@ -173,6 +185,7 @@ list_data(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err
 			continue;
 		if (pr_view_settle(view, s, err) < 0)
 			return -1;
+		pr_view_pass_deleted(view, s);
 		if (all || unlisted(s) > UNLISTED_MAX)
 			rc = pr_view_walk(view, s, deadline, err);
 		if (rc != 0)

@@ -81,7 +81,7 @@ follow(struct pr_view *view, struct sfs_cursor **cursor, const char *name, take_
 	while ((rc = sfs_cursor_next(*cursor, &record, err)) != 0) {
 		if (rc == SFS_CORRUPT)
 			view->corrupt++;
-		else if (rc < 0 && rc != SFS_EXPIRED)
+		else if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_DELETED)
 			return -1;
 		if (rc == 1) {
 			*sequence = record.sequence;

@@ -25,6 +25,7 @@ struct pr_view_stream {
 	uint64_t last_sequence;
 	uint64_t corrupt_tail; /* bad records behind last: each walk meets them again */
 	struct sfs_stream_info info; /* as of the last refresh */
+	uint64_t deleted_records; /* of info, when the catalog was last told */
 	struct pr_listed *pending; /* from the directory, without sequences yet */
 	size_t pending_count, pending_room;
 };
@@ -54,6 +55,8 @@ int pr_view_list(struct pr_view *view, const struct pr_directory_segment *d,
 /* Gives the pending entries their sequences, fills holes among them, puts them into the catalog. */
 int pr_view_settle(
 	struct pr_view *view, struct pr_view_stream *stream, struct pr_error *err);
+/* Nothing is to be listed where all was deleted behind the last one listed. */
+void pr_view_pass_deleted(struct pr_view *view, struct pr_view_stream *stream);
 /* Lists what lies behind the last one listed. As pr_view_refresh. */
 int pr_view_walk(struct pr_view *view, struct pr_view_stream *stream, int64_t deadline,
 	struct pr_error *err);

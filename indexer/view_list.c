@@ -29,11 +29,17 @@ add_to_catalog(struct pr_view *view, struct pr_view_stream *s, const struct pr_l
 {
 	struct pr_run *run =
 		pr_catalog_run(&view->catalog, s->id, s->strays, l->epoch, l->link);
+	struct sfs_deleted hole;
 
 	if (!run)
 		return pr_error_set(err, "no memory for the list of segments");
 	if (pr_catalog_add(&view->catalog, run, &l->entry, err) < 0)
 		return -1;
+	if (s->info.deleted_records > 0 &&
+		sfs_stream_deleted(view->sfs, (int)s->id, l->entry.sequence, &hole) &&
+		hole.first <= l->entry.sequence)
+		pr_catalog_delete(
+			&view->catalog, s->id, l->entry.sequence, l->entry.sequence);
 	if (!s->strays && pr_index_book_proof(&view->index, s->link, l->entry.sequence,
 				  l->entry.handle.proof, err) < 0)
 		return -1;
@@ -41,6 +47,19 @@ add_to_catalog(struct pr_view *view, struct pr_view_stream *s, const struct pr_l
 	s->last = l->entry.handle;
 	s->last_sequence = l->entry.sequence;
 	return 0;
+}
+
+void
+pr_view_pass_deleted(struct pr_view *view, struct pr_view_stream *s)
+{
+	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
+	struct sfs_deleted hole;
+
+	while (s->any && sfs_stream_deleted(view->sfs, (int)s->id, next, &hole) &&
+		hole.first <= next) {
+		s->last_sequence = hole.last;
+		next = hole.last + 1;
+	}
 }
 
 /* ---- from the data itself ---- */
@@ -98,7 +117,7 @@ walk(struct pr_view *view, struct pr_view_stream *s, uint64_t before, int64_t de
 	if (!cursor)
 		return -1;
 	while (rc == 0 && (got = sfs_cursor_next(cursor, &record, err)) != 0) {
-		if (got == SFS_EXPIRED)
+		if (got == SFS_EXPIRED || got == SFS_DELETED)
 			continue;
 		if (got != 1 && got != SFS_CORRUPT)
 			rc = -1;

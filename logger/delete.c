@@ -27,6 +27,13 @@ link_of(const struct sfs_stream_info *s)
 		       : (uint16_t)strtoul(s->name + strlen(data_prefix), NULL, 10);
 }
 
+/* Is what is to go the stream's oldest? Then what was recycled before lies before it. */
+static bool
+from_oldest(const struct sfs_stream_info *stream, const struct pr_delete_order *order)
+{
+	return order->since <= stream->min_time;
+}
+
 /* Who reads the ledger learns by whom; what is recycled later is nobody's doing. */
 static void
 tell(struct pr_append *append, const struct sfs_stream_info *stream,
@@ -34,6 +41,7 @@ tell(struct pr_append *append, const struct sfs_stream_info *stream,
 	const struct sfs_trimmed *done)
 {
 	struct pr_ledger_deleted d = {.at = order->at,
+		.since = from_oldest(stream, order) ? PR_TIME_MIN : order->since,
 		.until = until,
 		.link = link_of(stream),
 		.phase = (uint8_t)phase};
@@ -48,12 +56,28 @@ tell(struct pr_append *append, const struct sfs_stream_info *stream,
 	pr_append_deleted(append, &d);
 }
 
-/* The index of packets that are kept stays, as far as it lies in blocks of its own. */
+/* Up to where packets of the time are gone; PR_TIME_MIN: none are. */
+static int64_t
+reach(struct sfs *sfs, const struct sfs_stream_info *stream,
+	const struct pr_delete_order *order)
+{
+	struct sfs_deleted hole = {0};
+	int64_t until = stream->evicted_until;
+
+	if (!stream->last_sequence)
+		return order->until;
+	while (sfs_stream_deleted(sfs, (int)stream->id, hole.last + 1, &hole))
+		if (hole.max_time > until && hole.min_time <= order->until)
+			until = hole.max_time;
+	return until < order->until ? until : order->until;
+}
+
+/* The index of packets that are kept stays. */
 static int
-trim_index(struct sfs *sfs, const struct sfs_stream_info *stream,
+delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 	const struct pr_delete_order *order, bool *more, struct pr_error *err)
 {
-	int64_t until = order->until;
+	struct sfs_delete_range range = {.since = order->since, .last = UINT64_MAX};
 	struct sfs_stream_info now;
 	struct sfs_trimmed done;
 	char name[SFS_NAME_MAX + 1];
@@ -65,9 +89,10 @@ trim_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 		return 0;
 	if (sfs_stream_info(sfs, stream->id, &now, err) != SFS_OK)
 		return -1;
-	if (now.last_sequence && until > now.evicted_until)
-		until = now.evicted_until;
-	if (sfs_trim(sfs, index, until, STEP_BLOCKS, &done, err) != SFS_OK)
+	range.until = reach(sfs, &now, order);
+	if (range.until < range.since)
+		return 0;
+	if (sfs_delete(sfs, index, &range, STEP_BLOCKS, &done, err) != SFS_OK)
 		return -1;
 	*more |= done.more;
 	return 0;
@@ -86,62 +111,31 @@ fence_of(const struct pr_delete_order *order, const char *stream, uint64_t *last
 	return !order->fenced;
 }
 
-/* How many of a stream's oldest blocks have no segment behind `last`; at most STEP_BLOCKS. */
 static int
-blocks_before(
-	struct sfs *sfs, int stream, uint64_t last, uint32_t *blocks, struct pr_error *err)
-{
-	uint64_t generation = 0;
-	struct sfs_cursor *cursor;
-	struct sfs_record r;
-	int rc = 1;
-
-	*blocks = STEP_BLOCKS;
-	if (last >= sfs_appended(sfs, stream))
-		return 0;
-	*blocks = 0;
-	cursor = sfs_cursor_open(sfs, stream, NULL, err);
-	if (!cursor)
-		return -1;
-	while (*blocks < STEP_BLOCKS && (rc = sfs_cursor_next(cursor, &r, err)) != 0) {
-		if (rc == SFS_CORRUPT || rc == SFS_EXPIRED)
-			continue;
-		if (rc != 1)
-			break;
-		*blocks += generation && r.handle.generation != generation;
-		generation = r.handle.generation;
-		if (r.sequence > last)
-			break;
-	}
-	sfs_cursor_close(&cursor);
-	return rc < 0 && rc != SFS_CORRUPT && rc != SFS_EXPIRED ? -1 : 0;
-}
-
-static int
-trim_stream(struct sfs *sfs, struct pr_append *append, const struct sfs_stream_info *stream,
+delete_from(struct sfs *sfs, struct pr_append *append, const struct sfs_stream_info *stream,
 	const struct pr_delete_order *order, struct pr_deleted *out, struct pr_error *err)
 {
+	struct sfs_delete_range range = {.since = order->since, .until = order->until};
 	struct sfs_stream_info now;
 	struct sfs_trimmed done;
-	uint32_t blocks;
-	uint64_t last;
+	int64_t until;
 	int rc;
 
-	if (!fence_of(order, stream->name, &last) || !stream->last_sequence)
+	if (!fence_of(order, stream->name, &range.last) || !stream->last_sequence)
 		return 0;
-	if (blocks_before(sfs, (int)stream->id, last, &blocks, err) < 0)
-		return -1;
-	if (blocks == 0)
-		return 0;
-	rc = sfs_trim(sfs, (int)stream->id, order->until, blocks, &done, err);
+	rc = sfs_delete(sfs, (int)stream->id, &range, STEP_BLOCKS, &done, err);
 	out->segments += done.records;
 	out->bytes += done.bytes;
 	out->more |= done.more;
-	if (done.blocks && sfs_stream_info(sfs, stream->id, &now, NULL) == SFS_OK)
-		tell(append, stream, order, PR_DELETION_STEP, now.evicted_until, &done);
+	if (done.records && sfs_stream_info(sfs, stream->id, &now, NULL) == SFS_OK) {
+		until = done.max_time;
+		if (from_oldest(stream, order) && now.evicted_until > until)
+			until = now.evicted_until;
+		tell(append, stream, order, PR_DELETION_STEP, until, &done);
+	}
 	if (rc != SFS_OK)
 		return -1;
-	return done.more ? 0 : trim_index(sfs, stream, order, &out->more, err);
+	return done.more ? 0 : delete_index(sfs, stream, order, &out->more, err);
 }
 
 /* Of all streams that it is about: that it begins, and how far it may go; or that it is over. */
@@ -160,29 +154,13 @@ announce(struct sfs *sfs, struct pr_append *append, const struct pr_delete_order
 			return -1;
 		if (!is_packets(&s) || !fence_of(order, s.name, &last) ||
 			(phase == PR_DELETION_BEGINS &&
-				(!s.last_sequence || s.min_time > order->until)))
+				(!s.last_sequence || s.min_time > order->until ||
+					s.max_time < order->since)))
 			continue;
 		tell(append, &s, order, phase,
 			s.max_time < order->until ? s.max_time : order->until, NULL);
 	}
 	return pr_append_flush(append, err);
-}
-
-/* What shares a block with later packets is still there. */
-static int64_t
-oldest_left(struct sfs *sfs)
-{
-	int64_t oldest = PR_TIME_MAX;
-	struct sfs_volume_info volume;
-	struct sfs_stream_info s;
-
-	if (sfs_info(sfs, &volume, NULL) != SFS_OK)
-		return oldest;
-	for (size_t i = 0; i < volume.stream_count; i++)
-		if (sfs_stream_info(sfs, i, &s, NULL) == SFS_OK && is_packets(&s) &&
-			s.last_sequence && s.min_time < oldest)
-			oldest = s.min_time;
-	return oldest;
 }
 
 int
@@ -194,7 +172,7 @@ pr_delete_step(struct sfs *sfs, struct pr_append *append,
 	struct sfs_stream_info stream;
 	int rc = 0;
 
-	*out = (struct pr_deleted){.oldest = PR_TIME_MAX};
+	*out = (struct pr_deleted){0};
 	out->more = order->step == 0;
 	if (out->more)
 		return pr_append_flush(append, err) < 0
@@ -207,7 +185,7 @@ pr_delete_step(struct sfs *sfs, struct pr_append *append,
 			continue;
 		do {
 			out->more = false;
-			rc = trim_stream(sfs, append, &stream, order, out, err);
+			rc = delete_from(sfs, append, &stream, order, out, err);
 		} while (rc == 0 && out->more && pr_now_mono() < deadline);
 		if (out->more)
 			break;
@@ -216,7 +194,5 @@ pr_delete_step(struct sfs *sfs, struct pr_append *append,
 		rc = announce(sfs, append, order, PR_DELETION_OVER, err);
 	else if (out->segments && pr_append_flush(append, rc == 0 ? err : NULL) < 0)
 		rc = -1;
-	if (!out->more)
-		out->oldest = oldest_left(sfs);
 	return rc;
 }

@@ -10,9 +10,9 @@
 #include "proto/base/error.h"
 
 /*
- * Deleting packets from a volume at somebody's word: of each stream of packets the oldest blocks, of
- * which all packets are of `until` or before, and of its index what speaks of them. They are written
- * over, and the ledger says who deleted them. The block in which `until` lies keeps all that it holds.
+ * Deleting packets from a volume at somebody's word: of each stream of packets the segments of which all
+ * packets are of `since` to `until`, and of its index what speaks of no others. They are written over, and the
+ * ledger says who deleted them. A segment that reaches beyond keeps all that it holds.
  * By the volume's writer; one thread.
  */
 struct pr_delete_fence {
@@ -21,12 +21,12 @@ struct pr_delete_fence {
 };
 
 struct pr_delete_order {
-	int64_t until; /* included; PR_TIME_MAX: all that is there */
+	int64_t since, until; /* included; PR_TIME_MIN, PR_TIME_MAX: all that is there */
 	int64_t at; /* when it was given; one order has the same in all its steps */
 	const char *by;
 	const char *moved_to; /* what has a copy; NULL: nothing */
 	uint64_t step; /* 0, 1, ...: the first only announces it in the ledger */
-	/* fenced: of these streams alone, and of them no block with a later segment */
+	/* fenced: of these streams alone, and of them no later segment */
 	bool fenced;
 	const struct pr_delete_fence *fences;
 	size_t fence_count;
@@ -34,7 +34,6 @@ struct pr_delete_order {
 
 struct pr_deleted {
 	uint64_t segments, bytes; /* of packets, by this step */
-	int64_t oldest; /* time of the oldest packet that is left; PR_TIME_MAX: none is */
 	bool more; /* call again */
 };
 

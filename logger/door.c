@@ -8,6 +8,7 @@
 
 #include "logger/delete.h"
 #include "logger/store.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
 
@@ -64,7 +65,8 @@ delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone
 	struct pr_error *err)
 {
 	struct pr_delete_fence fences[FENCES];
-	struct pr_delete_order order = {.until = c->until,
+	struct pr_delete_order order = {.since = c->since ? c->since : PR_TIME_MIN,
+		.until = c->until,
 		.at = c->at,
 		.by = c->user,
 		.moved_to = c->moved_to,
@@ -82,7 +84,6 @@ delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone
 	done->segments = deleted.segments;
 	done->bytes = deleted.bytes;
 	done->more = deleted.more;
-	done->oldest = deleted.oldest;
 	if (deleted.segments)
 		pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"user", c->user}),
 			"%llu segments deleted at the word of %s",

@@ -98,7 +98,7 @@ pr_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
 		return -1;
 	/* What was recycled or is damaged cannot tell; its links' names begin anew. */
 	while ((result = sfs_cursor_next(cursor, &record, err)) == 1 ||
-		result == SFS_EXPIRED || result == SFS_CORRUPT) {
+		result == SFS_EXPIRED || result == SFS_CORRUPT || result == SFS_DELETED) {
 		if (result == 1)
 			number_note(pr_cursor_make(record.body, record.length), cut, &found,
 				&highest);

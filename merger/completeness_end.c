@@ -59,6 +59,7 @@ copy_deleted(const Packrack__Deleted *from)
 		return NULL;
 	packrack__deleted__init(d);
 	d->at = from->at;
+	d->since = from->since;
 	d->until = from->until;
 	d->segments = from->segments;
 	d->bytes = from->bytes;
@@ -88,6 +89,8 @@ evicted_add(struct pr_completeness *c, int node, const Packrack__Evicted *from,
 	packrack__evicted__init(e);
 	e->node = copy_text(c->nodes[node].name);
 	e->stream = copy_text(from->stream);
+	e->midst = from->midst;
+	e->since = from->since;
 	e->until = from->until;
 	e->epoch = from->epoch;
 	e->link = from->link;

@@ -140,8 +140,11 @@ evicted_by_time(
 	for (size_t i = 0; i < c->evicted_count; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
 
-		if (!e->last_seq && h->low <= e->until &&
-			(!e->epoch || (e->epoch == line->epoch && e->link == line->link)))
+		if (e->midst ? e->link == line->link && h->low <= e->until &&
+					h->high >= e->since
+			     : !e->last_seq && h->low <= e->until &&
+					(!e->epoch || (e->epoch == line->epoch &&
+							      e->link == line->link)))
 			return true;
 	}
 	return false;

@@ -119,14 +119,32 @@ nodes_report(struct pr_completeness *c, Packrack__Completeness *out)
 	return all && c->node_count;
 }
 
+/* Of whatever epoch: nothing of the link is missed that somebody had deleted. */
+static bool
+others_have(const struct pr_completeness *c, uint32_t link)
+{
+	bool held = false;
+
+	for (size_t i = 0; i < c->line_count; i++)
+		if (c->lines[i].link == link) {
+			held |= c->lines[i].held > 0;
+			if (c->lines[i].evicted_hole)
+				return false;
+		}
+	return held;
+}
+
 /* What was moved to where somebody else gives it leaves no hole; where nobody has any, none would show. */
 static bool
 lacks_nothing(struct pr_completeness *c, const Packrack__Evicted *e)
 {
 	const struct line *line;
 
-	if (!e->deleted || !e->deleted->moved_to[0] || e->until > e->deleted->until ||
-		!e->epoch)
+	if (!e->deleted || !e->deleted->moved_to[0] || e->until > e->deleted->until)
+		return false;
+	if (e->midst)
+		return others_have(c, e->link);
+	if (!e->epoch)
 		return false;
 	line = pr_completeness_line(c, e->epoch, e->link);
 	return line && line->held && !line->evicted_hole;
@@ -146,6 +164,8 @@ evicted_report(struct pr_completeness *c, Packrack__Completeness *out)
 	}
 	for (size_t i = 0; i < c->evicted_count; i++)
 		if (c->evicted[i]->until >= c->options.since &&
+			(!c->evicted[i]->midst ||
+				c->evicted[i]->since <= c->options.until) &&
 			!lacks_nothing(c, c->evicted[i]))
 			out->evicted[out->n_evicted++] = c->evicted[i];
 		else

@@ -51,6 +51,9 @@ unknown(const struct pr_route *r, const struct pr_cover *c)
 	for (size_t i = 0; i < said->n_losses; i++)
 		if (touches(q, said->losses[i]->since, said->losses[i]->until))
 			return "it lost packets of the time range";
+	for (size_t i = 0; i < said->n_deleted; i++)
+		if (touches(q, said->deleted[i]->since, said->deleted[i]->until))
+			return "packets of the time range were deleted";
 	for (size_t i = 0; i < said->n_open; i++)
 		if (touches(q, said->open[i]->min_time, said->open[i]->max_time))
 			return "data of the time range has no summary yet";

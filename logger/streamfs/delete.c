@@ -63,6 +63,7 @@ take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
 	sfs_table_notify(&sfs->table, block);
 	d->out->records += s->records;
 	d->out->bytes += s->bytes;
+	sfs_trimmed_times(d->out, s->min_time, s->max_time);
 	return true;
 }
 
@@ -207,7 +208,7 @@ sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, ui
 	struct deletion d = {
 		.sfs = sfs, .stream = (uint32_t)stream, .what = *range, .out = out};
 	int rc = SFS_OK;
-	*out = (struct sfs_trimmed){0};
+	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
 	if (sfs_trim_begin(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
 	d.most = most;

@@ -291,6 +291,7 @@ int sfs_erase(struct sfs *sfs, struct pr_error *err);
 /* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
 void sfs_take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
 	uint32_t most, struct sfs_trimmed *out);
+void sfs_trimmed_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time);
 /* All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks. */
 int sfs_trim_begin(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err);
 /* Was the block deleted, and may still hold what it held? */

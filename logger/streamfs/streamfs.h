@@ -207,8 +207,13 @@ int sfs_reset(struct sfs *sfs, struct pr_error *err);
 struct sfs_trimmed {
 	uint64_t blocks; /* whose room is free now */
 	uint64_t records, bytes;
+	int64_t min_time, max_time; /* of the records; INT64_MAX, INT64_MIN: none */
 	bool more;
 };
+#define SFS_TRIMMED_NONE                                                                   \
+	{                                                                                  \
+		.min_time = INT64_MAX, .max_time = INT64_MIN                               \
+	}
 int sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most,
 	struct sfs_trimmed *out, struct pr_error *err);
 /*

@@ -174,6 +174,27 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 	return SFS_OK;
 }
 
+/*
+ * Of a block with deleted records the times of those that are left, nearly: as if they rose. No records: none
+ * are left.
+ */
+static void
+times_left(struct sfs *sfs, struct sfs_entry *e)
+{
+	uint64_t first = e->first_sequence, end = first + e->records;
+	struct sfs_map_entry h;
+	while (first < end && sfs_hole_at(sfs, e->stream, first, &h)) {
+		first = h.first_sequence + h.records;
+		if (h.max_time > e->min_time && h.max_time <= e->max_time)
+			e->min_time = h.max_time;
+	}
+	if (first < end && sfs_hole_at(sfs, e->stream, end - 1, &h) &&
+		h.min_time < e->max_time && h.min_time >= e->min_time)
+		e->max_time = h.min_time;
+	if (first >= end)
+		e->records = 0;
+}
+
 /* Walks the blocks for their times; a stream that moves on meanwhile gives what was found. */
 static void
 stream_times(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info *out)
@@ -184,6 +205,8 @@ stream_times(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info
 	while (block != SFS_NONE && sfs_view_entry(sfs, block, &e) && e.stream == s->id &&
 		e.generation > generation) {
 		generation = e.generation;
+		if (e.flags & SFS_ENTRY_CUT)
+			times_left(sfs, &e);
 		if (e.records && e.min_time < out->min_time)
 			out->min_time = e.min_time;
 		if (e.records && e.max_time > out->max_time)

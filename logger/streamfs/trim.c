@@ -75,6 +75,13 @@ may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
 }
 
 void
+sfs_trimmed_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time)
+{
+	out->min_time = min_time < out->min_time ? min_time : out->min_time;
+	out->max_time = max_time > out->max_time ? max_time : out->max_time;
+}
+
+void
 sfs_take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
 	uint32_t most, struct sfs_trimmed *out)
 {
@@ -93,6 +100,7 @@ sfs_take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range 
 		out->records +=
 			e->records - sfs_holes_records(sfs, stream, e->first_sequence, end);
 		out->bytes += e->records ? e->end : 0;
+		sfs_trimmed_times(out, e->min_time, e->max_time);
 		last = b;
 	}
 	if (last != SFS_NONE)
@@ -177,7 +185,7 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 	struct pr_error *err)
 {
 	const struct sfs_delete_range what = {INT64_MIN, until, UINT64_MAX};
-	*out = (struct sfs_trimmed){0};
+	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
 	if (sfs_trim_begin(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
 	sfs_take_oldest(sfs, (uint32_t)stream, &what, most, out);

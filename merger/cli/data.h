@@ -67,9 +67,6 @@ Packrack__LinkInfo *const *data_stock_links(const struct data_stock *stock, size
 /* Times of the oldest and newest packet of a node; false: it holds none. */
 bool data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest);
 
-/* Only what is oldest can be deleted, a stream being one stretch. 0, or -1 and err. */
-int data_check_since(
-	const struct data_args *a, const Packrack__NodeStatus *node, struct pr_error *err);
 /* Who does it, where no key says so. */
 const char *data_user(void);
 
@@ -79,7 +76,8 @@ struct data_deletion {
 	const char *name; /* of the node, or the volume's path */
 	bool volume;
 	struct pr_delete_order order;
-	struct pr_deleted sum; /* oldest: after the last step; PR_TIME_MAX before */
+	struct pr_deleted sum;
+	uint64_t left; /* packets of its time that stayed */
 	struct progress progress;
 };
 int data_delete_run(struct data_deletion *d, struct pr_error *err);

@@ -9,6 +9,7 @@
 
 #include "logger/delete.h"
 #include "merger/cli/client.h"
+#include "merger/cli/data_carry.h"
 #include "merger/cli/progress.h"
 #include "merger/cli/volume.h"
 #include "proto/base/clock.h"
@@ -23,13 +24,15 @@ static const struct pr_option options[] = {
 				    .help = "delete without asking"}};
 
 static const struct pr_program program = {.name = "packrack data delete",
-	.summary = "Deletes a node's oldest packets for good, up to a time or all.",
-	.usage = "--node NAME|--volume PATH [--until TIME] [--yes]",
+	.summary = "Deletes a node's packets for good: all, or those of a time.",
+	.usage = "--node NAME|--volume PATH [--since TIME] [--until TIME] [--yes]",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
-	.footer = "What is deleted is written over. The block that TIME falls into keeps "
-		  "its packets until\nit is recycled, or deleted with a later TIME. "
-		  "Broken off, it goes on when given again.\nExit status: 0 done, 1 "
+	.footer = "What is deleted is written over. A batch of packets (segment) that "
+		  "reaches beyond "
+		  "the\ntimes stays whole; how many packets that are is said. Broken off, "
+		  "it goes on when "
+		  "given\nagain. Exit status: 0 done, 1 "
 		  "failed, 2 bad usage."};
 
 const char *
@@ -42,22 +45,6 @@ data_user(void)
 
 /* ---- before ---- */
 
-int
-data_check_since(
-	const struct data_args *a, const Packrack__NodeStatus *n, struct pr_error *err)
-{
-	char since[PR_TIME_TEXT], first[PR_TIME_TEXT];
-	int64_t oldest, newest;
-
-	if (!data_times(n, &oldest, &newest) || a->since <= oldest)
-		return 0;
-	return pr_error_set(err,
-		"%s has packets of before %s (its oldest is of %s), and only its oldest "
-		"can be deleted: leave --since out to delete them as well",
-		n->name, pr_time_format(a->since, since, sizeof(since)),
-		pr_time_format(oldest, first, sizeof(first)));
-}
-
 static int
 check_all(const struct data_args *a, const struct data_stock *stock, struct pr_error *err)
 {
@@ -68,8 +55,6 @@ check_all(const struct data_args *a, const struct data_stock *stock, struct pr_e
 			return pr_error_set(err,
 				"node %s is silent: when its indexer is back, try again",
 				n->name);
-		if (data_check_since(a, n, err) < 0)
-			return -1;
 	}
 	return 0;
 }
@@ -82,16 +67,20 @@ tell(const struct data_args *a, const Packrack__NodeStatus *n)
 	for (size_t i = 0; i < n->n_streams; i++) {
 		const Packrack__StreamHeld *s = n->streams[i];
 
-		if (!s->packet_stream || !s->packets || s->first_time > a->until)
+		if (!s->packet_stream || !s->packets || s->first_time > a->until ||
+			s->last_time < a->since)
 			continue;
-		fprintf(stderr,
-			"%s %s: %" PRIu64 " packets of %s to %s, and up to %s they go\n",
+		fprintf(stderr, "%s %s: %" PRIu64 " packets of %s to %s, and from ",
 			n->name, s->name, s->packets,
 			pr_time_format(s->first_time, from, sizeof(from)),
-			pr_time_format(s->last_time, to, sizeof(to)),
+			pr_time_format(s->last_time, to, sizeof(to)));
+		fprintf(stderr, "%s to %s they go\n",
+			a->since <= s->first_time
+				? "the first"
+				: pr_time_format(a->since, from, sizeof(from)),
 			a->until >= s->last_time
 				? "the last"
-				: pr_time_format(a->until, from, sizeof(from)));
+				: pr_time_format(a->until, to, sizeof(to)));
 	}
 }
 
@@ -132,7 +121,6 @@ show_step(struct data_deletion *d, const struct pr_deleted *step)
 {
 	d->sum.segments += step->segments;
 	d->sum.bytes += step->bytes;
-	d->sum.oldest = step->oldest;
 	if (progress_due(&d->progress))
 		progress_show(&d->progress,
 			"%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted", d->name,
@@ -178,6 +166,7 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 
 	c.verb = (char *)"delete";
 	c.node = (char *)d->name;
+	c.since = d->order.since == PR_TIME_MIN ? 0 : d->order.since;
 	c.until = d->order.until;
 	c.at = d->order.at;
 	c.user = (char *)d->order.by;
@@ -199,31 +188,39 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 		step.segments = reply->command_done->segments;
 		step.bytes = reply->command_done->bytes;
 		step.more = reply->command_done->more;
-		step.oldest = reply->command_done->oldest;
 		show_step(d, &step);
 		pr_message_free(&reply);
 	}
 	return endpoint ? 0 : -1;
 }
 
-static bool
-some_left(const struct data_deletion *d)
+/* Of the time, when all is done: segments that reach beyond it. 0 where all goes, which more may follow. */
+static int
+count_left(struct data_deletion *d, struct pr_error *err)
 {
-	return d->sum.oldest <= d->order.until;
+	char *name[] = {(char *)d->name};
+	const struct pr_string_list one = {.items = name, .count = 1};
+	struct query_args q = {.merger = d->args->merger,
+		.since = d->order.since,
+		.until = d->order.until < d->order.at ? d->order.until : d->order.at,
+		.filter = (char *)"",
+		.program = program.name};
+
+	if (d->order.since == PR_TIME_MIN && d->order.until == PR_TIME_MAX)
+		return 0;
+	*(d->volume ? &q.volumes : &q.nodes) = one;
+	return data_ask_count(&q, &d->left, err);
 }
 
 static void
 print_deletion(const struct data_deletion *d)
 {
-	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
-
 	printf("%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted\n", d->name,
 		d->sum.segments, d->sum.bytes);
-	if (some_left(d) && d->order.until != PR_TIME_MAX)
-		printf("  packets of %s to %s lie in one block with later ones: they stay "
-		       "until it is recycled\n",
-			pr_time_format(d->sum.oldest, from, sizeof(from)),
-			pr_time_format(d->order.until, to, sizeof(to)));
+	if (d->left)
+		printf("  %" PRIu64 " packets of that time stay: they share a segment with "
+		       "others, of other times\n",
+			d->left);
 }
 
 int
@@ -244,9 +241,7 @@ render_deletion(struct render *r, const struct data_deletion *d)
 	render_string(r, "name", d->name);
 	render_uint(r, "segments", d->sum.segments);
 	render_uint(r, "bytes", d->sum.bytes);
-	if (d->sum.oldest != PR_TIME_MAX)
-		render_time(r, "oldest", d->sum.oldest);
-	render_bool(r, "some_left", some_left(d));
+	render_uint(r, "packets_left", d->left);
 	render_close(r);
 }
 
@@ -260,12 +255,14 @@ delete_all(const struct data_args *a, const struct data_stock *stock, struct ren
 		struct data_deletion d = {.args = a,
 			.name = data_stock_node(stock, i)->name,
 			.volume = a->volumes.count > 0,
-			.order = {.until = a->until,
+			.order = {.since = a->since,
+				.until = a->until,
 				.at = pr_now_real(),
-				.by = data_user()},
-			.sum = {.oldest = PR_TIME_MAX}};
+				.by = data_user()}};
 
 		rc = data_delete_run(&d, err);
+		if (rc == 0)
+			rc = count_left(&d, err);
 		if (r)
 			render_deletion(r, &d);
 		else

@@ -51,6 +51,8 @@ render_stream(struct render *r, const Packrack__StreamHeld *s)
 		render_time(r, "at", s->deleted[i]->at);
 		render_string(r, "by", s->deleted[i]->by);
 		render_string(r, "moved_to", s->deleted[i]->moved_to);
+		if (s->deleted[i]->since)
+			render_time(r, "since", s->deleted[i]->since);
 		render_time(r, "until", s->deleted[i]->until);
 		render_uint(r, "segments", s->deleted[i]->segments);
 		render_uint(r, "bytes", s->deleted[i]->bytes);
@@ -106,14 +108,19 @@ print_stream(const Packrack__StreamHeld *s)
 	if (s->packet_stream && s->evicted_segments)
 		printf("    all up to %s is gone\n",
 			pr_time_format(s->evicted_until, to, sizeof(to)));
-	for (size_t i = 0; i < s->n_deleted; i++)
-		printf("    up to %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64
+	for (size_t i = 0; i < s->n_deleted; i++) {
+		if (s->deleted[i]->since)
+			printf("    %s",
+				pr_time_format(s->deleted[i]->since, from, sizeof(from)));
+		printf("%sto %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64
 		       " bytes\n",
+			s->deleted[i]->since ? " " : "    up ",
 			pr_time_format(s->deleted[i]->until, to, sizeof(to)),
 			s->deleted[i]->moved_to[0] ? "moved to " : "deleted",
 			s->deleted[i]->moved_to, s->deleted[i]->by,
 			pr_time_format(s->deleted[i]->at, from, sizeof(from)),
 			s->deleted[i]->segments, s->deleted[i]->bytes);
+	}
 }
 
 static void

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,16 +37,18 @@ static const struct pr_option options[] = {DATA_WHERE_OPTIONS,
 		.help = "into this new trace file (pcapng)"}};
 
 static const struct pr_program program = {.name = "packrack data move",
-	.summary = "Copies a node's oldest packets elsewhere, checks them there, and then "
-		   "deletes them.",
+	.summary =
+		"Copies a node's packets, all or those of a time, elsewhere, checks them "
+		"there, and then deletes them.",
 	.usage = "--node NAME|--volume PATH --to NODE|--to-volume PATH|--to-file FILE "
-		 "[--until TIME]",
+		 "[--since TIME] [--until TIME]",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.footer =
 		"Broken off at any point, nothing is lost, and it goes on when given "
-		"again. What shares a block\nwith later packets stays where it was as "
-		"well; answers give it once.\nExit status: 0 done, 1 failed, 2 bad usage."};
+		"again. A batch of packets\n(segment) that reaches beyond the times stays "
+		"where it was as well; answers give each once.\nExit status: 0 done, 1 "
+		"failed, 2 bad usage."};
 
 struct move {
 	const struct data_args *args;
@@ -56,7 +59,7 @@ struct move {
 	struct data_stock *stock; /* the fences' names are its */
 	uint64_t packets, stored, segments;
 	char hash[PR_TRACE_HASH_TEXT]; /* of the last part */
-	int64_t left; /* the oldest that is still there; PR_TIME_MAX: none */
+	uint64_t left; /* packets of the time that are still there */
 };
 
 static void
@@ -73,18 +76,38 @@ question(const struct move *m, int64_t since, int64_t until, struct query_args *
 
 /* ---- what may be deleted ---- */
 
+#define FRESH_NS (5 * PR_NS_PER_S) /* a node tells every two seconds */
+#define LOOK_MS 100
+
+/* What the merger knows of a node is as old as its last word: one of now is waited for, if it comes. */
+static int
+ask_stock(struct move *m, struct pr_error *err)
+{
+	int64_t now = pr_now_real(), deadline = pr_now_mono() + FRESH_NS;
+
+	for (;;) {
+		data_stock_free(&m->stock);
+		m->stock = data_stock_get(m->args, err);
+		if (!m->stock)
+			return -1;
+		if (m->args->volumes.count ||
+			data_stock_node(m->stock, 0)->last_seen >= now ||
+			pr_now_mono() >= deadline)
+			return 0;
+		poll(NULL, 0, LOOK_MS);
+	}
+}
+
 /* Segments that are stored now, before the copy is asked for. */
 static int
 set_fences(struct move *m, struct pr_error *err)
 {
 	const Packrack__NodeStatus *n;
 
-	data_stock_free(&m->stock);
 	free(m->fences);
 	m->fence_count = 0;
 	m->fences = NULL;
-	m->stock = data_stock_get(m->args, err);
-	if (!m->stock)
+	if (ask_stock(m, err) < 0)
 		return -1;
 	n = data_stock_node(m->stock, 0);
 	m->fences = calloc(n->n_streams + 1, sizeof(*m->fences));
@@ -111,21 +134,22 @@ moved_to(const struct data_args *a)
 static int
 delete_part(struct move *m, int64_t until, struct pr_error *err)
 {
-	struct data_deletion d = {.args = m->args,
+	struct data_deletion d = {
+		.args = m->args,
 		.name = m->from,
 		.volume = m->args->volumes.count > 0,
-		.order = {.until = until,
+		.order = {.since = m->args->since,
+			.until = until,
 			.at = pr_now_real(),
 			.by = data_user(),
 			.moved_to = moved_to(m->args),
 			.fenced = true,
 			.fences = m->fences,
 			.fence_count = m->fence_count},
-		.sum = {.oldest = PR_TIME_MAX}};
+	};
 	int rc = m->fence_count ? data_delete_run(&d, err) : 0;
 
 	m->segments += d.sum.segments;
-	m->left = d.sum.oldest;
 	return rc;
 }
 
@@ -324,10 +348,21 @@ check_args(const struct data_args *a, struct pr_error *err)
 	return 0;
 }
 
+/* What came meanwhile, where there is no end, is no part of it. */
+static int
+count_left(struct move *m, struct pr_error *err)
+{
+	struct query_args q;
+
+	if (m->args->until == PR_TIME_MAX)
+		return 0;
+	question(m, m->args->since, m->args->until, &q);
+	return data_ask_count(&q, &m->left, err);
+}
+
 static void
 report(const struct move *m)
 {
-	char text[PR_TIME_TEXT];
 	struct render *r;
 
 	if (m->args->json || m->args->keyvalue) {
@@ -338,39 +373,35 @@ report(const struct move *m)
 		render_uint(r, "copied", m->stored);
 		render_uint(r, "deleted_segments", m->segments);
 		render_string(r, "hash", m->hash);
-		if (m->left != PR_TIME_MAX)
-			render_time(r, "oldest", m->left);
+		render_uint(r, "packets_left", m->left);
 		render_end(&r);
 		return;
 	}
 	printf("%s: %" PRIu64 " packets are there, %" PRIu64 " of them copied now; %" PRIu64
 	       " segments deleted\n",
 		m->from, m->packets, m->stored, m->segments);
-	if (m->left != PR_TIME_MAX && m->left <= m->args->until)
-		printf("  those from %s on share a block with later ones, or came "
-		       "meanwhile, and stay as well\n",
-			pr_time_format(m->left, text, sizeof(text)));
+	if (m->left)
+		printf("  %" PRIu64 " of that time stay as well: they share a segment with "
+		       "others, or came meanwhile\n",
+			m->left);
 }
 
 static int
 run(const struct data_args *a)
 {
 	struct move m = {.args = a,
-		.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0],
-		.left = PR_TIME_MAX};
+		.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0]};
 	struct pr_error err = {""};
-	int status = CLI_FAILED, rc = set_fences(&m, &err);
+	int rc = set_fences(&m, &err);
 
-	if (rc == 0 && (rc = data_check_since(a, data_stock_node(m.stock, 0), &err)) < 0)
-		status = CLI_USAGE;
 	if (rc == 0)
 		rc = a->to_file ? move_to_file(&m, &err) : move_parts(&m, &err);
-	if (rc == 0)
+	if (rc == 0 && (rc = count_left(&m, &err)) == 0)
 		report(&m);
 	data_place_close(&m.place);
 	data_stock_free(&m.stock);
 	free(m.fences);
-	return rc == 0 ? CLI_OK : cli_fail(program.name, status, &err);
+	return rc == 0 ? CLI_OK : cli_fail(program.name, CLI_FAILED, &err);
 }
 
 int

@@ -145,7 +145,7 @@ print_deleted(FILE *to, const Packrack__Evicted *e)
 	const Packrack__Deleted *d = e->deleted;
 
 	fputs(" is gone: ", to);
-	if (d->until < e->until) {
+	if (d->until < e->until && !e->midst) {
 		fputs("of it, up to ", to);
 		print_time(to, d->until);
 		fputs(" ", to);
@@ -165,13 +165,21 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
 
-		fprintf(to, "  evicted: %s%s%s, all up to ", e->node, e->node[0] ? " " : "",
+		fprintf(to, "  evicted: %s%s%s, ", e->node, e->node[0] ? " " : "",
 			e->stream);
+		if (e->midst) {
+			print_time(to, e->since);
+			fputs(" to ", to);
+		} else {
+			fputs("all up to ", to);
+		}
 		print_time(to, e->until);
 		if (e->deleted)
 			print_deleted(to, e);
 		else
-			fputs(" is gone: the volume was full, or reset\n", to);
+			fputs(e->midst ? " is gone: it was deleted\n"
+				       : " is gone: the volume was full, or reset\n",
+				to);
 	}
 	if (c->n_evicted > RANGES_SHOWN)
 		fprintf(to, "  evicted: and %zu more\n", c->n_evicted - RANGES_SHOWN);
@@ -320,6 +328,8 @@ render_evicted(struct render *r, const Packrack__Evicted *e)
 	render_object(r, NULL);
 	render_string(r, "node", e->node);
 	render_string(r, "stream", e->stream);
+	if (e->midst)
+		render_time(r, "since", e->since);
 	render_time(r, "until", e->until);
 	render_epoch(r, "epoch", e->epoch);
 	render_uint(r, "link", e->link);
@@ -327,6 +337,8 @@ render_evicted(struct render *r, const Packrack__Evicted *e)
 	if (e->deleted) {
 		render_string(r, "deleted_by", e->deleted->by);
 		render_time(r, "deleted_at", e->deleted->at);
+		if (e->deleted->since)
+			render_time(r, "deleted_since", e->deleted->since);
 		render_time(r, "deleted_until", e->deleted->until);
 		render_string(r, "moved_to", e->deleted->moved_to);
 	}

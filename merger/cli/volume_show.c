@@ -39,6 +39,7 @@ render_volume(
 	render_uint(r, "recovered_records", v->recovered_records);
 	render_uint(r, "lost_tail_bytes", v->lost_tail_bytes);
 	render_uint(r, "repairs", v->repairs);
+	render_uint(r, "deletions", v->deletions);
 	if (v->wiping)
 		render_uint(r, "wiping", v->wiping);
 }

@@ -40,6 +40,8 @@ render_stream(struct render *r, const struct sfs_stream_info *s)
 	render_uint(r, "first_sequence", s->first_sequence);
 	render_uint(r, "last_sequence", s->last_sequence);
 	render_uint(r, "recycled_records", s->recycled_records);
+	render_uint(r, "deleted_records", s->deleted_records);
+	render_uint(r, "deleted_bytes", s->deleted_bytes);
 	if (s->last_sequence) {
 		render_time(r, "min_time", s->min_time);
 		render_time(r, "max_time", s->max_time);
@@ -83,7 +85,9 @@ print_streams(struct sfs *sfs, struct pr_error *err)
 		if (sfs_stream_info(sfs, i, &s, err) < 0)
 			return -1;
 		printf("%-20s %10" PRIu64 " %14" PRIu64 " %10" PRIu64 "  ", s.name,
-			s.last_sequence ? s.last_sequence - s.first_sequence + 1 : 0,
+			s.last_sequence
+				? s.last_sequence - s.first_sequence + 1 - s.deleted_records
+				: 0,
 			s.bytes, s.recycled_records);
 		if (s.last_sequence)
 			printf("%s to %s\n", pr_time_format(s.min_time, from, sizeof(from)),

@@ -39,6 +39,7 @@ static const struct pr_field link_items[] = {
 
 static const struct pr_field deleted_items[] = {
 	PR_INT(struct pr_ledger_deleted, at),
+	PR_INT(struct pr_ledger_deleted, since),
 	PR_INT(struct pr_ledger_deleted, until),
 	PR_INT(struct pr_ledger_deleted, records),
 	PR_INT(struct pr_ledger_deleted, bytes),

@@ -73,12 +73,13 @@ struct pr_ledger_boot {
  * before anything goes, so that who finds that something has gone finds this as well.
  */
 enum pr_deletion_phase {
-	PR_DELETION_BEGINS, /* until: as far as it may go */
+	PR_DELETION_BEGINS, /* since, until: as far as it may go */
 	PR_DELETION_STEP, /* until: packets up to there are gone, by this and by what was recycled before */
 	PR_DELETION_OVER,
 };
 struct pr_ledger_deleted {
 	int64_t at; /* when it was ordered */
+	int64_t since; /* PR_TIME_MIN: from the oldest on */
 	int64_t until;
 	uint64_t records, bytes; /* by this step */
 	uint16_t link;

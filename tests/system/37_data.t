@@ -31,11 +31,11 @@ run_step "a volume's packets are listed" of_volume ".packets == $N and .link_nam
 run_step "its export is checked by a count" "$PACKRACK" data export --volume "$V" -w "$LAB_DIR/v.pcap" -q
 # the time of the 4000th packet, and who it is
 MIDDLE=$(tcpdump -nr "$LAB_DIR/v.pcap" --time-stamp-precision nano -tt 2> /dev/null | sed -n '4000s/ .*//p')
-ROOM=700 # packets that a block may hold
+ROOM=200 # packets that a segment may hold
 
 deleted_until() {
 	local left cut
-	says 0 "lie in one block with later ones" "$PACKRACK" data delete --volume "$V" --until "@$MIDDLE" --yes || return 1
+	says 0 "packets of that time stay" "$PACKRACK" data delete --volume "$V" --until "@$MIDDLE" --yes || return 1
 	left=$(matched --volume "$V") || return 1
 	cut=$((N - left))
 	((cut <= 4000 && cut > 4000 - ROOM)) || { echo "$cut packets are gone"; return 1; }
@@ -54,12 +54,71 @@ on_disk() { # what answers give is there, and what they lack is not
 	diff "$LAB_DIR/want" "$LAB_DIR/have"
 }
 run_step "the file has no byte of it any more" on_disk
-run_step "the list says by whom" of_volume ".deleted[0].by == \"$(id -un)\" and .deleted[0].until == .evicted_until"
+run_step "the list says by whom" of_volume ".deleted[0].by == \"$(id -un)\" and .deleted[0].until >= .evicted_until"
 run_step "nothing is missing nor lost" \
 	jq -e '.completeness.missing_packets == 0 and .completeness.evicted[0].deleted_by != null' <(
 		"$PACKRACK" query --volume "$V" --count --json 2> /dev/null)
 run_step "after it nobody asks" says 0 "complete" "$PACKRACK" query --volume "$V" --count --since "@$MIDDLE"
-refute_step "not in the middle" 2 "$PACKRACK" data delete --volume "$V" --since "@$MIDDLE" --until now --yes
+
+# ---- from the midst ----
+
+at() { # NUMBER: its packet's time
+	tcpdump -nr "$LAB_DIR/v.pcap" --time-stamp-precision nano -tt 2> /dev/null | sed -n "$1s/ .*//p"
+}
+SINCE=$(at 5500) UNTIL=$(at 6500)
+around() { # FROM TO: how many packets are not of the time between those two
+	local all between
+	all=$(matched --volume "$V") && between=$(matched --volume "$V" --since "@$(at "$1")" --until "@$(at "$2")") && echo $((all - between))
+}
+answered() { # FILE [OPTION...]: the numbers of an answer
+	local file=$1
+	shift
+	"$PACKRACK" query --volume "$V" -w "$LAB_DIR/answer.pcap" "$@" 2> "$LAB_DIR/said"
+	(($? == 0 || $? == 3)) && numbers "$LAB_DIR/answer.pcap" > "$file"
+}
+midst() {
+	local gone
+	answered "$LAB_DIR/before" && gone=$(matched --volume "$V") || return 1
+	says 0 "packets of that time stay" "$PACKRACK" data delete --volume "$V" --since "@$SINCE" --until "@$UNTIL" --yes || return 1
+	answered "$LAB_DIR/want" || return 1
+	cat "$LAB_DIR/said"
+	# who did it, and nothing but that
+	grep "to .* is gone: deleted by $(id -un) at 20" "$LAB_DIR/said" && ! grep -q missing "$LAB_DIR/said" || return 1
+	gone=$((gone - $(matched --volume "$V")))
+	((gone <= 1001 && gone > 1001 - 2 * ROOM)) || { echo "$gone packets are gone"; return 1; }
+	# of that time, and none came back
+	[ -z "$(comm -13 "$LAB_DIR/before" "$LAB_DIR/want")" ] && [ "$(around 5500 6500)" = "$AROUND" ]
+}
+AROUND=$(around 5500 6500)
+run_step "what lies between two times is deleted" midst
+sides() {
+	says 0 complete "$PACKRACK" query --volume "$V" --count --since "@$(at 4500)" --until "@$(at 5400)" &&
+		says 0 complete "$PACKRACK" query --volume "$V" --count --since "@$(at 6600)"
+}
+run_step "neither side lacks anything" sides
+midst_on_disk() {
+	numbers "$V" > "$LAB_DIR/have"
+	diff "$LAB_DIR/want" "$LAB_DIR/have"
+}
+run_step "the file has no byte of that either" midst_on_disk
+run_step "the list says from when to when" of_volume ".deleted[1].since > .deleted[0].until and .deleted[1].until > .deleted[1].since"
+shown() {
+	"$PACKRACK" volume check "$V" && "$PACKRACK" volume show "$V" --keyvalue | grep -qx 'deletions=[1-9]'
+}
+run_step "the volume is sound, and shows it" shown
+killed() { # at any moment: no packet in part, none that was not asked for, and what is begun ends
+	local n around
+	around=$(around 7000 8900)
+	for n in 0.005 0.01 0.015 0.02 0.03 0.05; do
+		timeout -s KILL "$n" "$PACKRACK" data delete --volume "$V" --since "@$(at 7000)" --until "@$(at 8900)" --yes > /dev/null 2>&1
+		answered "$LAB_DIR/want" && [ -z "$(comm -13 "$LAB_DIR/before" "$LAB_DIR/want")" ] || return 1
+		grep -e missing -e damaged "$LAB_DIR/said" && return 1
+		[ "$(around 7000 8900)" = "$around" ] || { echo "$(around 7000 8900) packets around it"; return 1; }
+	done
+	"$PACKRACK" data delete --volume "$V" --since "@$(at 7000)" --until "@$(at 8900)" --yes && answered "$LAB_DIR/want" &&
+		midst_on_disk && "$PACKRACK" volume check "$V" && (($(matched --volume "$V" --since "@$(at 7000)" --until "@$(at 8900)") < 2 * ROOM))
+}
+run_step "killed at any moment, it goes on" killed
 refute_step "nor without a word" 2 "$PACKRACK" data delete --volume "$V" < /dev/null
 typed() { # NAME: at the question, on a terminal
 	echo "$1" | timeout 10 script -qec "'$PACKRACK' data delete --volume '$V'" /dev/null > "$LAB_DIR/typed"
@@ -123,11 +182,27 @@ rack_deleted() {
 	"$PACKRACK" data delete --node log1 --yes || return 1
 	"$PACKRACK" query -w "$LAB_DIR/rest.pcap" 2> "$LAB_DIR/said"
 	(($? == 3)) || { cat "$LAB_DIR/said"; return 1; }
-	user=$(sed -n 's/.*deleted by \([^ ]*\) at 20.*/\1/p' "$LAB_DIR/said")
+	user=$(sed -n 's/.*deleted by \([^ ]*\) at 20.*/\1/p' "$LAB_DIR/said" | sort -u)
 	cat "$LAB_DIR/said"
 	[ "$user" = user ] && ! grep -q missing "$LAB_DIR/said" || return 1
 	[ "$(tcpdump -nr "$LAB_DIR/rest.pcap" 2> /dev/null | wc -l)" = $((WHOLE - PART)) ]
 }
+rack_midst() { # what the other node has of that time is given, and this one's is missed by nobody
+	local first last
+	first=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .oldest')
+	last=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .newest')
+	echo "$first to $last"
+	"$PACKRACK" data delete --node log2 --since "@$(jq -n "($first + ($last - $first) * 0.4) / 1e9")" \
+		--until "@$(jq -n "($first + ($last - $first) * 0.6) / 1e9")" --yes --json > "$LAB_DIR/out" || return 1
+	cat "$LAB_DIR/out"
+	jq -e '.deleted[0].segments > 0' "$LAB_DIR/out" > /dev/null || return 1
+	"$PACKRACK" query --count > "$LAB_DIR/out" 2> "$LAB_DIR/said"
+	(($? == 3)) && cat "$LAB_DIR/said" && grep -q "log2.* to .*deleted by user at 20" "$LAB_DIR/said" &&
+		! grep -q missing "$LAB_DIR/said" && WHOLE=$(head -n 1 "$LAB_DIR/out") || return 1
+	poll_until 5 told && "$RACK" drain --timeout 30
+}
+run_step "a node's midst goes, at the word of who may steer" rack_midst
+PART=$(figure log1 .packets)
 run_step "who may steer does" rack_deleted
 gone_on_disk() {
 	local log1

@@ -116,9 +116,16 @@ read_ledger(struct pr_book *book)
 	sfs_cursor_close(&c);
 }
 
+static const struct pr_ledger_deleted *
+word_of(const struct pr_book *book)
+{
+	return pr_book_deleted(book, 0, true, PR_TIME_MIN, PR_TIME_MAX);
+}
+
 START_TEST(test_until_and_ledger)
 {
-	struct pr_delete_order order = {.until = 1040, .at = 7, .by = "ann"};
+	struct pr_delete_order order = {
+		.since = PR_TIME_MIN, .until = 1040, .at = 7, .by = "ann"};
 	struct pr_book book = {0};
 
 	record(1, 100, 1000);
@@ -127,11 +134,13 @@ START_TEST(test_until_and_ledger)
 	ck_assert_int_gt(left.evicted_until, 1025);
 	ck_assert_int_le(left.evicted_until, 1040);
 	read_ledger(&book);
-	const struct pr_ledger_deleted *d = pr_book_deleted(&book, 0);
+	const struct pr_ledger_deleted *d = word_of(&book);
 	ck_assert_ptr_nonnull(d);
 	ck_assert_str_eq(d->by, "ann");
-	ck_assert_int_eq(d->until, left.evicted_until);
-	ck_assert_uint_eq(d->records, left.recycled_records);
+	ck_assert_int_eq(d->since, PR_TIME_MIN);
+	ck_assert_int_ge(d->until, left.evicted_until);
+	ck_assert_int_le(d->until, 1040);
+	ck_assert_uint_eq(d->records, left.recycled_records + left.deleted_records);
 	pr_book_free(&book);
 
 	/* nothing is that old: the ledger forgets that it was announced */
@@ -143,11 +152,45 @@ START_TEST(test_until_and_ledger)
 }
 END_TEST
 
+/* Of the midst each segment that lies in it; before and behind all is as it was. */
+START_TEST(test_midst)
+{
+	struct pr_delete_order order = {.since = 1030, .until = 1060, .at = 7, .by = "ann"};
+	struct pr_book book = {0};
+	struct sfs_deleted hole;
+
+	record(1, 100, 1000);
+	struct sfs_stream_info before = packets();
+	uint64_t gone = delete_all(order);
+	struct sfs_stream_info left = packets();
+	ck_assert_uint_gt(gone, 0);
+	ck_assert_uint_eq(left.deleted_records, gone);
+	ck_assert_uint_eq(left.first_sequence, before.first_sequence);
+	ck_assert_uint_eq(left.last_sequence, before.last_sequence);
+	ck_assert_int_eq(left.min_time, before.min_time);
+	ck_assert_int_eq(left.max_time, before.max_time);
+	ck_assert(sfs_stream_deleted(sfs, (int)left.id, 1, &hole));
+	ck_assert_int_ge(hole.min_time, 1030);
+	ck_assert_int_le(hole.max_time, 1060);
+	ck_assert_uint_eq(hole.last + 1 - hole.first, gone);
+	read_ledger(&book);
+	ck_assert_ptr_null(word_of(&book)); /* no word of what is recycled later */
+	const struct pr_ledger_deleted *d = pr_book_deleted(&book, 0, false, 1050, 1050);
+	ck_assert_ptr_nonnull(d);
+	ck_assert_int_eq(d->since, 1030);
+	ck_assert_int_eq(d->until, hole.max_time);
+	ck_assert_uint_eq(d->records, gone);
+	ck_assert_ptr_null(pr_book_deleted(&book, 0, false, 1061, PR_TIME_MAX));
+	pr_book_free(&book);
+}
+END_TEST
+
 /* Segments that came behind the fence stay, however old their packets; and so do other streams. */
 START_TEST(test_fence)
 {
 	struct pr_delete_fence fence = {.stream = "packets.0"};
-	struct pr_delete_order order = {.until = PR_TIME_MAX,
+	struct pr_delete_order order = {.since = PR_TIME_MIN,
+		.until = PR_TIME_MAX,
 		.at = 7,
 		.by = "ann",
 		.moved_to = "n2",
@@ -163,22 +206,22 @@ START_TEST(test_fence)
 	ck_assert_int_eq(pr_append_stray(append, &stray), 0);
 	ck_assert_uint_gt(delete_all(order), 0);
 	struct sfs_stream_info left = packets();
-	ck_assert_uint_le(left.first_sequence, fence.last + 1);
-	ck_assert_uint_gt(left.first_sequence, fence.last - 8);
+	ck_assert_uint_eq(left.recycled_records + left.deleted_records, fence.last);
 	ck_assert_uint_eq(sfs_appended(sfs, (int)left.id), left.last_sequence);
 	struct sfs_stream_info strays;
 	int id = sfs_stream_find(sfs, "strays");
 	ck_assert_int_eq(sfs_stream_info(sfs, (size_t)id, &strays, &err), SFS_OK);
 	ck_assert_uint_eq(strays.recycled_records, 0);
 	read_ledger(&book);
-	ck_assert_str_eq(pr_book_deleted(&book, 0)->moved_to, "n2");
+	ck_assert_str_eq(word_of(&book)->moved_to, "n2");
 	pr_book_free(&book);
 }
 END_TEST
 
 START_TEST(test_broken_off)
 {
-	struct pr_delete_order order = {.until = PR_TIME_MAX, .at = 7, .by = "ann"};
+	struct pr_delete_order order = {
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .at = 7, .by = "ann"};
 	struct pr_book book = {0};
 	struct pr_deleted out;
 
@@ -188,7 +231,7 @@ START_TEST(test_broken_off)
 	ck_assert(out.more);
 	ck_assert_uint_eq(packets().recycled_records, 0);
 	read_ledger(&book);
-	ck_assert_int_eq(pr_book_deleted(&book, 0)->until, 1050);
+	ck_assert_int_eq(word_of(&book)->until, 1050);
 	pr_book_free(&book);
 }
 END_TEST
@@ -232,6 +275,7 @@ fill(TCase *tc)
 {
 	tcase_add_checked_fixture(tc, set_up, tear_down);
 	tcase_add_test(tc, test_until_and_ledger);
+	tcase_add_test(tc, test_midst);
 	tcase_add_test(tc, test_fence);
 	tcase_add_test(tc, test_broken_off);
 	tcase_add_test(tc, test_store);

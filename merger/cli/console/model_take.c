@@ -198,7 +198,7 @@ take_store(struct model *m, const Packrack__NodeStatus *n, const Packrack__Strea
 {
 	struct model_store *to = &m->stores[m->store_count++];
 	const Packrack__Deleted *d = s->n_deleted ? s->deleted[s->n_deleted - 1] : NULL;
-	char until[PR_TIME_TEXT];
+	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
 
 	*to = (struct model_store){.connected = n->connected,
 		.packets = s->packets,
@@ -211,7 +211,8 @@ take_store(struct model *m, const Packrack__NodeStatus *n, const Packrack__Strea
 	COPY(to->stream, s->name);
 	COPY(to->link, s->link_name);
 	if (d)
-		snprintf(to->deleted, sizeof(to->deleted), "up to %s %s%s by %s",
+		snprintf(to->deleted, sizeof(to->deleted), "%s to %s %s%s by %s",
+			d->since ? pr_time_format(d->since, since, sizeof(since)) : "up",
 			pr_time_format(d->until, until, sizeof(until)),
 			d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by);
 }
