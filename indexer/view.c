@@ -166,10 +166,15 @@ update_streams(struct pr_view *view, struct pr_error *err)
 /* ---- refreshing ---- */
 
 static uint64_t
-unlisted(const struct pr_view_stream *s)
+unlisted(const struct pr_view *view, const struct pr_view_stream *s)
 {
 	uint64_t first = s->any ? s->last_sequence + 1 : s->info.first_sequence;
+	struct sfs_deleted hole;
 
+	while (s->info.deleted_records > 0 &&
+		sfs_stream_deleted(view->sfs, (int)s->id, first, &hole) &&
+		hole.first <= first)
+		first = hole.last + 1;
 	return s->info.last_sequence >= first && s->info.last_sequence
 		       ? s->info.last_sequence - first + 1
 		       : 0;
@@ -186,7 +191,7 @@ list_data(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err
 		if (pr_view_settle(view, s, err) < 0)
 			return -1;
 		pr_view_pass_deleted(view, s);
-		if (all || unlisted(s) > UNLISTED_MAX)
+		if (all || unlisted(view, s) > UNLISTED_MAX)
 			rc = pr_view_walk(view, s, deadline, err);
 		if (rc != 0)
 			return rc;
@@ -262,7 +267,7 @@ pr_view_figures(const struct pr_view *view, struct pr_view_figures *out)
 	*out = (struct pr_view_figures){.corrupt_records = view->corrupt};
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].data) {
-			out->unlisted += unlisted(&view->streams[i]);
+			out->unlisted += unlisted(view, &view->streams[i]);
 			out->corrupt_records += view->streams[i].corrupt_tail;
 		}
 }

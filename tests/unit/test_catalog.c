@@ -6,6 +6,7 @@
 #include "indexer/book.h"
 #include "indexer/catalog.h"
 #include "indexer/held.h"
+#include "indexer/lane_reader.h"
 #include "proto/base/clock.h"
 
 static struct pr_error err;
@@ -97,6 +98,46 @@ holds(const struct pr_held *h, uint64_t seq)
 		return false;
 	return !h->bits || h->bits[at / 8] >> at % 8 & 1;
 }
+
+/* They keep their places, count for nothing, and are counted off once. */
+START_TEST(deleted_entries_are_passed_by)
+{
+	const struct pr_lane_bounds all = {.since = 0, .until = 1000};
+	struct pr_catalog c = {0};
+	struct pr_run *run = pr_catalog_run(&c, 1, false, 7, 0);
+	int64_t first, last;
+
+	for (uint64_t i = 0; i < 10; i++) {
+		struct pr_segment_entry e =
+			entry(i + 1, i * 10 + 1, 10, (int64_t)i * 10, (int64_t)i * 10 + 9);
+		ck_assert_int_eq(pr_catalog_add(&c, run, &e, &err), 0);
+	}
+	pr_catalog_delete(&c, 2, 1, 10); /* another stream */
+	ck_assert_uint_eq(c.packets, 100);
+	pr_catalog_delete(&c, 1, 4, 6);
+	pr_catalog_delete(&c, 1, 5, 7);
+	ck_assert_uint_eq(c.packets, 60);
+	ck_assert_uint_eq(run->segments, 6);
+	ck_assert_uint_eq(c.bytes, 6000);
+	for (uint64_t n = 0; n < 10; n++) {
+		const struct pr_segment_entry *e = pr_lane_at(run->lanes[0], n);
+		ck_assert_uint_eq(e->sequence, n + 1);
+		ck_assert_int_eq(pr_entry_wanted(e, &all), n < 3 || n > 6);
+	}
+	pr_catalog_delete(&c, 1, 1, 2);
+	pr_catalog_delete(&c, 1, 9, UINT64_MAX);
+	ck_assert_uint_eq(pr_lane_first(run->lanes[0])->sequence, 3);
+	ck_assert(pr_catalog_times(&c, &first, &last));
+	ck_assert_int_eq(first, 20);
+	ck_assert_int_eq(last, 79);
+	pr_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
+	ck_assert_uint_eq(c.segments, 0);
+	ck_assert_uint_eq(c.packets, 0);
+	ck_assert_ptr_null(pr_lane_first(run->lanes[0]));
+	ck_assert(!pr_catalog_times(&c, &first, &last));
+	pr_catalog_free(&c);
+}
+END_TEST
 
 START_TEST(stretches_say_what_was_held)
 {
@@ -232,6 +273,7 @@ main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, lanes_do_not_overlap);
 	tcase_add_test(tests, numbers_stay_when_entries_expire);
+	tcase_add_test(tests, deleted_entries_are_passed_by);
 	tcase_add_test(tests, stretches_say_what_was_held);
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);

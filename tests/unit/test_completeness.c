@@ -279,6 +279,43 @@ START_TEST(test_evicted)
 }
 END_TEST
 
+/* From the midst: what lies in its time is gone and not missing; what lies elsewhere is. */
+START_TEST(test_deleted_midst)
+{
+	Packrack__Deleted by = PACKRACK__DELETED__INIT;
+	Packrack__Evicted e = PACKRACK__EVICTED__INIT;
+	Packrack__Ledger l = ledger(10, 100, 0, true);
+
+	by.by = (char *)"ann";
+	by.until = 60;
+	e.midst = true;
+	e.since = 40;
+	e.until = 60;
+	e.deleted = &by;
+	for (int i = 0; i < 4; i++) { /* all; before it; behind it; what others have */
+		struct pr_completeness *c =
+			make(i == 2 ? 70 : 0, i == 1 ? 30 : INT64_MAX, 0);
+		Packrack__Completeness *out;
+
+		by.moved_to = (char *)(i == 3 ? "b" : "");
+		pr_completeness_node(c, "a", NULL);
+		batch_held(c, 0, 0, 1, 3, 10, 30, NULL, 0);
+		if (i == 3)
+			batch_held(c, 0, 0, 4, 6, 40, 60, NULL, 0);
+		batch_held(c, 0, 0, 7, 7, 70, 70, NULL, 0);
+		batch_held(c, 0, 0, 9, 10, 90, 100, NULL, 0);
+		end_with(c, 0, NULL, &l, &e);
+		out = finish(c);
+		ck_assert_uint_eq(out->n_evicted, i == 0 ? 1 : 0);
+		/* 8: nobody deleted that */
+		ck_assert_uint_eq(out->missing_packets, i == 1 ? 0 : 1);
+		if (i == 0)
+			ck_assert_str_eq(out->evicted[0]->deleted->by, "ann");
+		out_free(out);
+	}
+}
+END_TEST
+
 START_TEST(test_dead_node)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
@@ -370,6 +407,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, test_moved);
 	tcase_add_test(tests, test_part);
 	tcase_add_test(tests, test_evicted);
+	tcase_add_test(tests, test_deleted_midst);
 	tcase_add_test(tests, test_dead_node);
 	tcase_add_test(tests, test_drops);
 	tcase_add_test(tests, test_hostile);

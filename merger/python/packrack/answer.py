@@ -8,7 +8,7 @@ from . import packrack_pb2 as pb
 from .channel import failure
 from .errors import Error
 from .packet import UNSURE, read_segment
-from .times import format_time
+from .times import TIME_MIN, format_time
 
 ID = 1
 WINDOW = 8         # batches on the way to us, of about 256 KiB each
@@ -35,13 +35,27 @@ class Missing:
 
 @dataclass(frozen=True)
 class Evicted:
-    """The volume was full: all that the node's stream held up to this time is gone."""
+    """What the node's stream held from since to until is gone: all up to until, with since TIME_MIN, as the
+    volume was full; else it was deleted. deleted_by had it, or the last part of it, deleted at deleted_at
+    (\"\": nobody), and moved_to has it now."""
     node: str
     stream: str
     until: int
     epoch: int
     link: int
     last_seq: int
+    since: int = TIME_MIN
+    deleted_by: str = ""
+    deleted_at: int = 0
+    moved_to: str = ""
+
+    def __str__(self):
+        said = "%s %s " % (self.node, self.stream)
+        said += "up" if self.since == TIME_MIN else format_time(self.since)
+        said += " to " + format_time(self.until)
+        if self.deleted_by:
+            said += ", %s by %s" % ("moved to " + self.moved_to if self.moved_to else "deleted", self.deleted_by)
+        return said
 
 
 @dataclass(frozen=True)
@@ -115,7 +129,7 @@ class Completeness:
         if self.pending_packets:
             said.append("; %d pending" % self.pending_packets)
         for e in self.evicted:
-            said.append("; evicted: %s %s up to %s" % (e.node, e.stream, format_time(e.until)))
+            said.append("; evicted: %s" % e)
         for node, why in self.unanswered.items():
             said.append("; not answered: %s: %s" % (node, why))
         return "".join(said)
@@ -125,6 +139,13 @@ def pick(kind, source):
     """A dataclass from a message, or a dict, that has its fields."""
     get = source.get if isinstance(source, dict) else lambda name: getattr(source, name)
     return kind(**{name: get(name) for name in kind.__dataclass_fields__})
+
+
+def evicted_of(e):
+    return Evicted(
+        node=e.node, stream=e.stream, until=e.until, epoch=e.epoch, link=e.link, last_seq=e.last_seq,
+        since=e.since if e.midst else TIME_MIN, deleted_by=e.deleted.by, deleted_at=e.deleted.at,
+        moved_to=e.deleted.moved_to)
 
 
 def completeness_of(end, unsure):
@@ -137,7 +158,7 @@ def completeness_of(end, unsure):
         strays=end.strays, unsure_packets=unsure, limit_reached=end.limit_reached,
         cancelled=end.cancelled, nodes=[pick(NodeAnswer, n) for n in c.nodes],
         missing=[pick(Missing, m) for m in c.missing],
-        evicted=[pick(Evicted, e) for e in c.evicted])
+        evicted=[evicted_of(e) for e in c.evicted])
 
 
 class Answer:

@@ -6,6 +6,7 @@ import shutil
 import struct
 import subprocess
 import threading
+from dataclasses import MISSING
 
 from .answer import Completeness, Evicted, Missing, NodeAnswer, Search, pick
 from .errors import Error, RequestError
@@ -53,7 +54,8 @@ def read_trace(stream):
 
 
 def from_json(kind, said):
-    known = {name: said.get(name, 0) for name in kind.__dataclass_fields__}
+    known = {name: said.get(name, 0 if f.default is MISSING else f.default)
+             for name, f in kind.__dataclass_fields__.items()}
     if "epoch" in known:
         known["epoch"] = int(known["epoch"], 16)
     return kind(**known)
