@@ -64,7 +64,7 @@ put_ledger(void)
 				.reason = 1}},
 		{.type = PR_LEDGER_BOOT, .u.boot = {1000, 99, "node1"}},
 		{.type = PR_LEDGER_DELETED,
-			.u.deleted = {1000, 900, 3, 4096, 1, 1, "ann", "n2"}},
+			.u.deleted = {1000, 500, 900, 3, 4096, 1, 1, "ann", "n2"}},
 		{.type = PR_LEDGER_LINK, .u.link = {7, 1, 1, 65535, "tap0"}},
 		{.type = PR_LEDGER_PORT, .u.port = {7, 1, 1000000000}},
 	};

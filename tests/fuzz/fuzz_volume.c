@@ -4,11 +4,13 @@
  * logger/streamfs/recover.c logger/streamfs/recover_load.c logger/streamfs/cursor.c
  * logger/streamfs/reader.c logger/streamfs/check.c logger/streamfs/check_block.c
  * logger/streamfs/check_chain.c logger/streamfs/repair.c logger/streamfs/repairs.c
- * logger/streamfs/root.c logger/streamfs/map.c
+ * logger/streamfs/root.c logger/streamfs/map.c logger/streamfs/holes.c logger/streamfs/delete.c
+ * logger/streamfs/deleted.c logger/streamfs/erase.c
  * Options -max_len=256
  *
  * The input is a first byte (bit 0: open it as its writer, who recovers it and appends, before it is
- * read; bit 1: repair it first) and patches of a small valid volume: kind, target, offset u16, length (up to 16), bytes.
+ * read; bit 1: repair it first; bit 2: with bit 0, delete from its midst) and patches of a small valid volume, from
+ * which something was deleted: kind, target, offset u16, length (up to 16), bytes.
  *   kind 0  a root copy (target % 3: A, B, both) at the offset, its checksum made right
  *        1  a block's header, its hash made right     2  a record, its hashes made right
  *        3  anywhere: target * 64 KiB + offset, nothing made right
@@ -68,6 +70,18 @@ write_records(struct sfs *sfs)
 	}
 }
 
+static int
+delete_midst(struct sfs *sfs, int stream, int64_t since, int64_t until)
+{
+	const struct sfs_delete_range range = {since, until, UINT64_MAX};
+	struct sfs_trimmed out = {.more = true};
+	int rc = SFS_OK;
+
+	for (int i = 0; rc == SFS_OK && out.more && i < RECORDS; i++)
+		rc = sfs_delete(sfs, stream, &range, 0, &out, NULL);
+	return rc;
+}
+
 static void
 restore(const uint8_t *bytes, size_t size)
 {
@@ -95,9 +109,15 @@ remember_records(void)
 	for (int stream = 0; stream < 3; stream++) {
 		struct sfs_cursor *cursor = sfs_cursor_open(sfs, stream, NULL, NULL);
 
-		while (sfs_cursor_next(cursor, &record, NULL) == 1) {
-			struct original *o = &originals[original_count++];
+		int rc;
 
+		while ((rc = sfs_cursor_next(cursor, &record, NULL)) != 0) {
+			struct original *o = &originals[original_count];
+
+			MUST(rc == 1 || rc == SFS_DELETED);
+			if (rc != 1)
+				continue;
+			original_count++;
 			o->handle = record.handle;
 			o->body = malloc(record.length + 1);
 			memcpy(o->body, record.body, record.length);
@@ -124,6 +144,7 @@ LLVMFuzzerInitialize(int *argc, char ***argv)
 	sfs = open_volume(true, NULL);
 	MUST(sfs);
 	write_records(sfs);
+	MUST(delete_midst(sfs, 0, 150, 260) == SFS_OK);
 	sfs_close(&sfs);
 	MUST(pread(file, pristine, SIZE, 0) == SIZE);
 	MUST(sfs_root_decode(pristine, &root, streams, NULL) == 0 ||
@@ -344,7 +365,7 @@ read_all(void)
 }
 
 static void
-recover_and_append(void)
+recover_and_append(bool delete_some)
 {
 	static const char mine[] = "appended by the fuzzer";
 	struct sfs_volume_info info;
@@ -362,6 +383,8 @@ recover_and_append(void)
 	for (int i = 0; i < 3 && stream >= 0; i++)
 		sfs_append(sfs, stream, 1000, 1000, mine, sizeof mine, NULL, NULL);
 	sfs_flush(sfs, NULL);
+	for (int i = 0; i < 3 && delete_some; i++)
+		delete_midst(sfs, i, 300, 460);
 	sfs_close(&sfs);
 }
 
@@ -395,7 +418,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] & 2)
 		repair();
 	if (data[0] & 1)
-		recover_and_append();
+		recover_and_append(data[0] & 4);
 	read_all();
 	return 0;
 }

@@ -66,9 +66,9 @@ at() { # NUMBER: its packet's time
 	tcpdump -nr "$LAB_DIR/v.pcap" --time-stamp-precision nano -tt 2> /dev/null | sed -n "$1s/ .*//p"
 }
 SINCE=$(at 5500) UNTIL=$(at 6500)
-around() { # FROM TO: how many packets are not of the time between those two
+around() { # SINCE UNTIL: how many packets are not of that time
 	local all between
-	all=$(matched --volume "$V") && between=$(matched --volume "$V" --since "@$(at "$1")" --until "@$(at "$2")") && echo $((all - between))
+	all=$(matched --volume "$V") && between=$(matched --volume "$V" --since "@$1" --until "@$2") && echo $((all - between))
 }
 answered() { # FILE [OPTION...]: the numbers of an answer
 	local file=$1
@@ -87,9 +87,9 @@ midst() {
 	gone=$((gone - $(matched --volume "$V")))
 	((gone <= 1001 && gone > 1001 - 2 * ROOM)) || { echo "$gone packets are gone"; return 1; }
 	# of that time, and none came back
-	[ -z "$(comm -13 "$LAB_DIR/before" "$LAB_DIR/want")" ] && [ "$(around 5500 6500)" = "$AROUND" ]
+	[ -z "$(comm -13 "$LAB_DIR/before" "$LAB_DIR/want")" ] && [ "$(around "$SINCE" "$UNTIL")" = "$AROUND" ]
 }
-AROUND=$(around 5500 6500)
+AROUND=$(around "$SINCE" "$UNTIL")
 run_step "what lies between two times is deleted" midst
 sides() {
 	says 0 complete "$PACKRACK" query --volume "$V" --count --since "@$(at 4500)" --until "@$(at 5400)" &&
@@ -107,16 +107,17 @@ shown() {
 }
 run_step "the volume is sound, and shows it" shown
 killed() { # at any moment: no packet in part, none that was not asked for, and what is begun ends
-	local n around
-	around=$(around 7000 8900)
-	for n in 0.005 0.01 0.015 0.02 0.03 0.05; do
-		timeout -s KILL "$n" "$PACKRACK" data delete --volume "$V" --since "@$(at 7000)" --until "@$(at 8900)" --yes > /dev/null 2>&1
+	local n around since until
+	since=$(at 7000) until=$(at 8900)
+	around=$(around "$since" "$until")
+	for n in 0.01 0.015 0.02 0.03; do
+		timeout -s KILL "$n" "$PACKRACK" data delete --volume "$V" --since "@$since" --until "@$until" --yes > /dev/null 2>&1
 		answered "$LAB_DIR/want" && [ -z "$(comm -13 "$LAB_DIR/before" "$LAB_DIR/want")" ] || return 1
 		grep -e missing -e damaged "$LAB_DIR/said" && return 1
-		[ "$(around 7000 8900)" = "$around" ] || { echo "$(around 7000 8900) packets around it"; return 1; }
+		[ "$(around "$since" "$until")" = "$around" ] || return 1
 	done
-	"$PACKRACK" data delete --volume "$V" --since "@$(at 7000)" --until "@$(at 8900)" --yes && answered "$LAB_DIR/want" &&
-		midst_on_disk && "$PACKRACK" volume check "$V" && (($(matched --volume "$V" --since "@$(at 7000)" --until "@$(at 8900)") < 2 * ROOM))
+	"$PACKRACK" data delete --volume "$V" --since "@$since" --until "@$until" --yes && answered "$LAB_DIR/want" &&
+		midst_on_disk && "$PACKRACK" volume check "$V" && (($(matched --volume "$V" --since "@$since" --until "@$until") < 2 * ROOM))
 }
 run_step "killed at any moment, it goes on" killed
 refute_step "nor without a word" 2 "$PACKRACK" data delete --volume "$V" < /dev/null
