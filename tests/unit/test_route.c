@@ -142,8 +142,14 @@ tell(struct model *m, unsigned flaw)
 		m->loss.since = draw(TIMES);
 		m->loss.until = m->loss.since + draw(100);
 		m->loss_list[0] = &m->loss;
-		c->losses = m->loss_list;
-		c->n_losses = 1;
+		/* lost or deleted: no summary tells */
+		if (draw(2)) {
+			c->losses = m->loss_list;
+			c->n_losses = 1;
+		} else {
+			c->deleted = m->loss_list;
+			c->n_deleted = 1;
+		}
 	}
 	ck_assert_int_eq(pr_summaries_coverage(m->summaries, "n", c, HOUR, &err), 0);
 	count = pr_summaries_want(m->summaries, "n", HOUR, &boot, wanted);
@@ -228,6 +234,8 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 		++*left_out;
 		ck_assert_msg(!has_match(m, &q, keys[0], keys[1]),
 			"left out, and has a match: %s", why);
+		if (m->said.n_losses + m->said.n_deleted > 0)
+			ck_assert(m->loss.since > q.until || m->loss.until < q.since);
 		check_told(m, &route, &q);
 	}
 	ck_assert(!pr_route_decide(&route, "another", why));
