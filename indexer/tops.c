@@ -2,9 +2,9 @@
 #include "indexer/tops.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
+
+#include "indexer/key_hash.h"
 
 #define SLOTS (4 * PR_TOPS_ROOM)
 
@@ -19,7 +19,8 @@ pr_tops_clear(struct pr_tops *t)
 static size_t
 slot_of(const struct pr_tops *t, const uint8_t *address, size_t len)
 {
-	size_t at = XXH3_64bits(address, len) & (SLOTS - 1);
+	size_t at =
+		pr_key_hash_bytes(PR_KEY_ADDRESS, address, len == 4 ? 4 : 16) & (SLOTS - 1);
 
 	for (; t->slots[at]; at = (at + 1) & (SLOTS - 1)) {
 		const struct pr_level1_top *item = &t->items[t->slots[at] - 1];
@@ -28,14 +29,6 @@ slot_of(const struct pr_tops *t, const uint8_t *address, size_t len)
 			break;
 	}
 	return at;
-}
-
-static int
-by_bytes(const void *va, const void *vb)
-{
-	const struct pr_level1_top *a = va, *b = vb;
-
-	return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
 }
 
 /* The bytes that half of them have at least (Hoare's selection). */
@@ -124,11 +117,21 @@ pr_tops_add(struct pr_tops *t, const uint8_t *address, size_t len, uint64_t pack
 size_t
 pr_tops_best(const struct pr_tops *t, struct pr_level1_top *out)
 {
-	struct pr_level1_top sorted[PR_TOPS_ROOM];
-	size_t n = t->count < PR_LEVEL1_TOPS_MAX ? t->count : PR_LEVEL1_TOPS_MAX;
+	size_t n = 0;
 
-	memcpy(sorted, t->items, t->count * sizeof(sorted[0]));
-	qsort(sorted, t->count, sizeof(sorted[0]), by_bytes);
-	memcpy(out, sorted, n * sizeof(*out));
+	for (size_t i = 0; i < t->count; i++) {
+		const struct pr_level1_top *item = &t->items[i];
+		size_t at = n;
+
+		if (n == PR_LEVEL1_TOPS_MAX && item->bytes <= out[n - 1].bytes)
+			continue;
+		if (n == PR_LEVEL1_TOPS_MAX)
+			at--;
+		else
+			n++;
+		for (; at > 0 && out[at - 1].bytes < item->bytes; at--)
+			out[at] = out[at - 1];
+		out[at] = *item;
+	}
 	return n;
 }

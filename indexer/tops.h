@@ -22,6 +22,7 @@ struct pr_tops {
 };
 
 void pr_tops_clear(struct pr_tops *tops);
+/* len: 4 or 16 */
 void pr_tops_add(struct pr_tops *tops, const uint8_t *address, size_t len, uint64_t packets,
 	uint64_t bytes);
 /* The largest by bytes, at most PR_LEVEL1_TOPS_MAX; returns how many. */
