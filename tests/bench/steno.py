@@ -3,6 +3,17 @@
 """The same packets, replayed on one veth, into Stenographer (stenotype, stenographer, stenoread) and into
 packrack (a logger on a tap, an indexer): CPU to take, store and index them, bytes on disk, and the time to
 find one packet among them. As root; everything runs in namespaces of its own.
+
+What is counted as CPU, on both sides alike: user and system time of all processes of a side (stenographer
+and stenotype; logger and indexer), ended threads included, from before the first packet until the last one is
+stored and indexed, by the processes' own clocks. io_uring's workers are threads of their process and count.
+Interrupts and softirqs go to whom they interrupt: the veth's delivery and the copy into the receive ring
+(TPACKET_V3 on both sides) run as the sender sends, so they are in neither figure but by chance. Both write
+with O_DIRECT to the same file system, into files that were allocated and never written; what the bench wrote
+before is on the disk when either begins. Not alike: packrack syncs ten times a second, stenotype leaves that
+to the device; stenotype's index has addresses, ports and protocols, packrack's those and networks, pairs,
+flows, MACs, VLANs and types.
+
 BENCH_PACKETS: how many (3 million: 0.9 GB three times in BENCH_DIR); BENCH_PPS: replayed a second."""
 
 import json
@@ -22,6 +33,7 @@ NEEDLE = "host 203.0.113.77"
 # stenotype closes a file and writes its index so often, and writes a block that is not full
 FILE_AGE, BLOCK_AGE = 20, 10
 SEVERAL = 5
+INDEXED = 0.5  # packrack's index is no farther behind what is stored
 
 
 def cpu_ns(*pids):
@@ -154,6 +166,7 @@ class Packrack:
                          f"of {sent} packets: lower BENCH_PPS")
             return report["held_packets"] >= sent
         b.until(all_there, 30, "the logger's last packet")
+        time.sleep(INDEXED)
 
     def bytes(self):
         got = self.streams()
