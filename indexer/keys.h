@@ -66,8 +66,7 @@ enum pr_key_kind {
 	PR_KEY_MAC = 19,
 	PR_KEY_COMPOSITE = 20, /* as configured: composite.h */
 	PR_KEY_PARTS = 21, /* never in an index: what composites can be made of */
-	PR_KEY_SERVICE =
-		22, /* SRC or DST, with SPORT or DPORT if that is well known */
+	PR_KEY_SERVICE = 22, /* SRC or DST, with SPORT or DPORT if that is well known */
 };
 #define PR_KEY_KINDS 23
 

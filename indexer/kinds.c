@@ -83,7 +83,8 @@ has_ports(uint8_t protocol)
 static inline bool
 plain_ip(const uint8_t *net, size_t len, uint64_t id[PR_KIND_WORDS])
 {
-	if (len < 24 || net[0] != 0x45 || pr_get_be16(net + 6) & 0x1fff || !has_ports(net[9]))
+	if (len < 24 || net[0] != 0x45 || pr_get_be16(net + 6) & 0x1fff ||
+		!has_ports(net[9]))
 		return false;
 	id[2] = 4 | (uint64_t)net[9] << 8 | (uint64_t)pr_get_le32(net + 12) << 32;
 	id[3] = pr_get_le64(net + 16);

@@ -43,7 +43,8 @@ struct pr_sketch {
 	struct pr_addresses addresses;
 	uint8_t seen_ports[2][65536 / 8]; /* destination, source */
 	uint8_t seen_protocols[256 / 8];
-	struct pr_sketch_link links[1 << PR_SKETCH_LINKS_LOG]; /* whose keys were made lately */
+	struct pr_sketch_link
+		links[1 << PR_SKETCH_LINKS_LOG]; /* whose keys were made lately */
 	struct {
 		uint64_t packets, bytes;
 	} buckets[PR_LEVEL1_BUCKETS];

@@ -151,28 +151,12 @@ static void
 make_report(void *arg, struct pr_report *r)
 {
 	struct pr_daemon *d = arg;
-	const struct pr_append_counters *a = pr_append_counters(d->append);
-	const struct pr_capture_counters *c = pr_capture_counters(d->capture);
 
 	r->name = d->o->name;
 	r->trouble = pr_append_suspended(d->append);
 	r->state = r->trouble ? "suspended" : d->stopping ? "stopping" : "running";
-	pr_report_add(r, "frames_received", pr_counter_get(&c->frames_received));
-	pr_report_add(r, "bytes_received", pr_counter_get(&c->bytes_received));
-	pr_report_add(r, "control_received", pr_counter_get(&c->control_received));
-	pr_report_add(r, "kernel_drops", pr_counter_get(&c->kernel_drops));
-	pr_report_add(r, "interface_drops", pr_counter_get(&c->interface_drops));
-	pr_report_add(r, "buffer_waits", pr_counter_get(&c->buffer_waits));
-	pr_report_add(r, "packets_stored", pr_counter_get(&a->packets_stored));
-	pr_report_add(r, "bytes_stored", pr_counter_get(&a->bytes_stored));
-	pr_report_add(r, "packets_durable", pr_counter_get(&a->packets_durable));
-	pr_report_add(r, "segments_stored", pr_counter_get(&a->segments_stored));
-	pr_report_add(r, "strays_stored", pr_counter_get(&a->strays_stored));
-	pr_report_add(r, "lost_write", pr_counter_get(&a->lost_write));
-	pr_report_add(r, "write_errors", pr_counter_get(&a->write_errors));
-	pr_report_add(r, "ledger_refused", pr_counter_get(&a->ledger_refused));
-	pr_report_add(r, "index_records", pr_counter_get(&a->index_records));
-	pr_report_add(r, "index_bytes", pr_counter_get(&a->index_bytes));
+	pr_report_counters(
+		r, pr_append_counters(d->append), pr_capture_counters(d->capture));
 	d->calls.report(d->calls.arg, r);
 }
 

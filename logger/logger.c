@@ -13,8 +13,9 @@
 static struct sfs *
 open_volume(const struct pr_logger_options *o, struct pr_error *err)
 {
-	struct sfs_open_options options = {
-		.writer = true, .shm_bytes = o->shm_size, .one_thread = true,
+	struct sfs_open_options options = {.writer = true,
+		.shm_bytes = o->shm_size,
+		.one_thread = true,
 		.degraded = o->degraded};
 	const char *first = o->volume.items[0];
 

@@ -48,3 +48,25 @@ pr_report_text(const struct pr_report *r, char *buf, size_t size)
 	buf[len] = '\0';
 	return true;
 }
+
+void
+pr_report_counters(struct pr_report *r, const struct pr_append_counters *a,
+	const struct pr_capture_counters *c)
+{
+	pr_report_add(r, "frames_received", pr_counter_get(&c->frames_received));
+	pr_report_add(r, "bytes_received", pr_counter_get(&c->bytes_received));
+	pr_report_add(r, "control_received", pr_counter_get(&c->control_received));
+	pr_report_add(r, "kernel_drops", pr_counter_get(&c->kernel_drops));
+	pr_report_add(r, "interface_drops", pr_counter_get(&c->interface_drops));
+	pr_report_add(r, "buffer_waits", pr_counter_get(&c->buffer_waits));
+	pr_report_add(r, "packets_stored", pr_counter_get(&a->packets_stored));
+	pr_report_add(r, "bytes_stored", pr_counter_get(&a->bytes_stored));
+	pr_report_add(r, "packets_durable", pr_counter_get(&a->packets_durable));
+	pr_report_add(r, "segments_stored", pr_counter_get(&a->segments_stored));
+	pr_report_add(r, "strays_stored", pr_counter_get(&a->strays_stored));
+	pr_report_add(r, "lost_write", pr_counter_get(&a->lost_write));
+	pr_report_add(r, "write_errors", pr_counter_get(&a->write_errors));
+	pr_report_add(r, "ledger_refused", pr_counter_get(&a->ledger_refused));
+	pr_report_add(r, "index_records", pr_counter_get(&a->index_records));
+	pr_report_add(r, "index_bytes", pr_counter_get(&a->index_bytes));
+}

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logger/append.h"
+#include "logger/capture.h"
+
 /*
  * The logger's figures in one list of names and numbers: shown in the volume's note as JSON, and in
  * answers to status requests.
@@ -24,6 +27,9 @@ struct pr_report {
 };
 
 void pr_report_add(struct pr_report *r, const char *name, uint64_t number);
+/* What was received, and what was stored. */
+void pr_report_counters(struct pr_report *r, const struct pr_append_counters *append,
+	const struct pr_capture_counters *capture);
 /* As JSON; false: it does not fit. */
 bool pr_report_text(const struct pr_report *r, char *buf, size_t size);
 
