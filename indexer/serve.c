@@ -11,6 +11,7 @@
 #include "indexer/serve_job.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/rpc/message.h"
 
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
@@ -66,22 +67,6 @@ find(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uin
 		if (!job->done && job->id == id && from(job, rpc, peer))
 			return job;
 	return NULL;
-}
-
-/* The message's memory goes with it, so what must last is copied, by packing. */
-static Packrack__Query *
-copy_query(const Packrack__Query *query)
-{
-	size_t len = packrack__query__get_packed_size(query);
-	uint8_t *buf = malloc(len ? len : 1);
-	Packrack__Query *copy;
-
-	if (!buf)
-		return NULL;
-	packrack__query__pack(query, buf);
-	copy = packrack__query__unpack(NULL, len, buf);
-	free(buf);
-	return copy;
 }
 
 static struct pr_job *
@@ -273,7 +258,7 @@ on_query(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	}
 	job = append_job(s, rpc, peer, env->id);
 	if (job)
-		job->query = copy_query(env->query);
+		job->query = pr_message_copy_query(env->query);
 	if (!job || !job->query) {
 		refuse(rpc, peer, env->id, "no memory for a query", false);
 		if (job)

@@ -27,21 +27,6 @@ check_query(const struct pr_fanout_options *o, struct pr_error *err)
 	return 0;
 }
 
-static Packrack__Query *
-query_copy(const Packrack__Query *query)
-{
-	size_t len = packrack__query__get_packed_size(query);
-	uint8_t *buf = malloc(len ? len : 1);
-	Packrack__Query *copy;
-
-	if (!buf)
-		return NULL;
-	packrack__query__pack(query, buf);
-	copy = packrack__query__unpack(NULL, len, buf);
-	free(buf);
-	return copy;
-}
-
 /* Are some nodes left out by name? */
 static bool
 asks_a_part(const Packrack__Query *q, const struct pr_registry *registry)
@@ -130,7 +115,7 @@ make(const struct pr_fanout_options *options)
 	if (!f)
 		return NULL;
 	f->options = *options;
-	f->options.query = query_copy(options->query);
+	f->options.query = pr_message_copy_query(options->query);
 	if (!f->options.silent_ns)
 		f->options.silent_ns = PR_FANOUT_SILENT_NS;
 	f->mono = f->began = options->mono;

@@ -4,6 +4,7 @@
 
 #include "merger/server_internal.h"
 #include "proto/base/clock.h"
+#include "proto/rpc/message.h"
 
 /*
  * A query goes to the index nodes of its time range first: as long as other mergers have not said which
@@ -26,21 +27,6 @@ waiting_free(struct pr_merger *m, struct waiting *w)
 	if (w->query)
 		packrack__query__free_unpacked(w->query, NULL);
 	free(w);
-}
-
-static Packrack__Query *
-copy_of(const Packrack__Query *query)
-{
-	size_t len = packrack__query__get_packed_size(query);
-	uint8_t *buf = malloc(len ? len : 1);
-	Packrack__Query *copy;
-
-	if (!buf)
-		return NULL;
-	packrack__query__pack(query, buf);
-	copy = packrack__query__unpack(NULL, len, buf);
-	free(buf);
-	return copy;
 }
 
 /* Names of the nodes that the query is about and that are here; to be freed, not the names. */
@@ -89,7 +75,7 @@ pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,
 		return false;
 	w->from = *from;
 	w->id = id;
-	w->query = copy_of(query);
+	w->query = pr_message_copy_query(query);
 	if (!w->query || !ask(m, w)) {
 		waiting_free(m, w);
 		return false;

@@ -14,15 +14,19 @@
 
 #include "proto/base/netdev_tc.h"
 
-static int
-netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
+int
+pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc, saved;
 
 	if (fd < 0)
 		return -1;
-	strncpy(ifr->ifr_name, name, IFNAMSIZ - 1);
-	ifr->ifr_name[IFNAMSIZ - 1] = '\0';
+	if (strlen(name) >= IFNAMSIZ) {
+		close(fd);
+		errno = ENODEV;
+		return -1;
+	}
+	memcpy(ifr->ifr_name, name, strlen(name) + 1);
 	rc = ioctl(fd, request, ifr);
 	saved = errno;
 	close(fd);
@@ -30,12 +34,12 @@ netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 	return rc;
 }
 
-static int
-netdev_ethtool(const char *name, void *command)
+int
+pr_netdev_ethtool(const char *name, void *command)
 {
 	struct ifreq ifr = {.ifr_data = command};
 
-	return netdev_ioctl(name, SIOCETHTOOL, &ifr);
+	return pr_netdev_ioctl(name, SIOCETHTOOL, &ifr);
 }
 
 static uint64_t
@@ -44,7 +48,7 @@ netdev_speed(const char *name)
 	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
 	uint32_t mbits;
 
-	if (netdev_ethtool(name, &cmd) < 0)
+	if (pr_netdev_ethtool(name, &cmd) < 0)
 		return 0;
 	mbits = ethtool_cmd_speed(&cmd);
 	return mbits == (uint32_t)SPEED_UNKNOWN ? 0 : (uint64_t)mbits * 1000000;
@@ -63,14 +67,14 @@ pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err)
 	if (dev->index == 0)
 		return pr_error_set(err,
 			"%s: no such interface ('ip link' shows which there are)", name);
-	if (netdev_ioctl(name, SIOCGIFHWADDR, &ifr) < 0)
+	if (pr_netdev_ioctl(name, SIOCGIFHWADDR, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its address", name);
 	dev->ethernet = ifr.ifr_hwaddr.sa_family == ARPHRD_ETHER;
 	memcpy(dev->mac, ifr.ifr_hwaddr.sa_data, sizeof dev->mac);
-	if (netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0)
+	if (pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its MTU", name);
 	dev->mtu = (uint32_t)ifr.ifr_mtu;
-	if (netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
+	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
 		return pr_error_errno(err, "%s: cannot read its flags", name);
 	dev->up = ifr.ifr_flags & IFF_UP;
 	dev->speed = netdev_speed(name);
@@ -106,7 +110,7 @@ offload_get(const char *name, unsigned i, uint32_t *word)
 {
 	struct ethtool_value value = {.cmd = offloads[i].get};
 
-	if (netdev_ethtool(name, &value) < 0)
+	if (pr_netdev_ethtool(name, &value) < 0)
 		return -1;
 	*word = value.data;
 	return offloads[i].flag ? (value.data & offloads[i].flag) != 0 : value.data != 0;
@@ -119,7 +123,7 @@ offload_set(const char *name, unsigned i, bool on, uint32_t word)
 
 	if (offloads[i].flag)
 		value.data = on ? word | offloads[i].flag : word & ~offloads[i].flag;
-	netdev_ethtool(name, &value);
+	pr_netdev_ethtool(name, &value);
 }
 
 /* Believes only what the device says afterwards. */

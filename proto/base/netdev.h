@@ -53,6 +53,10 @@ const char *pr_netdev_describe(const struct pr_netdev *dev, char *buf, size_t si
 /* Undoes it. An interface that has gone meanwhile is no error. */
 void pr_netdev_restore(struct pr_netdev *dev);
 
+/* An ioctl of an interface's name, and one of ethtool's commands (linux/ethtool.h). -1 and errno. */
+int pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr);
+int pr_netdev_ethtool(const char *name, void *command);
+
 /* Packets that the kernel dropped on receive before any socket saw them (backlog, card). */
 uint64_t pr_netdev_receive_drops(const char *name);
 

@@ -87,25 +87,18 @@ clashes(const struct pr_enrolled_key *a, const struct pr_enrolled_key *b, const 
 }
 
 static int
-copy_but(struct edit *edit, char *text, const struct pr_enrolled_key *new,
+copy_but(struct edit *edit, char *text, const struct pr_enrolled_key *added,
 	const char *without, unsigned *role, struct pr_error *err)
 {
 	struct pr_enrolled_key key;
 	unsigned number = 0;
 
 	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		enum pr_enrolled_line kind = pr_enrolled_parse(line, &key);
+		int rc = pr_enrolled_parse(edit->path, ++number, line, &key, err);
 
-		number++;
-		if (kind == PR_ENROLLED_BAD)
-			return pr_error_set(err,
-				"key file %s line %u: want NAME ROLE PUBLICKEY, roles are "
-				"node, read, steer",
-				edit->path, number);
-		if (kind == PR_ENROLLED_KEY &&
-			new &&clashes(&key, new, edit->path, err) < 0)
+		if (rc < 0 || (rc && added && clashes(&key, added, edit->path, err) < 0))
 			return -1;
-		if (kind == PR_ENROLLED_KEY && without && !strcmp(key.name, without))
+		if (rc && without && !strcmp(key.name, without))
 			*role = key.role;
 		else if (rest || *line)
 			fprintf(edit->out, "%s\n", line);
@@ -114,18 +107,18 @@ copy_but(struct edit *edit, char *text, const struct pr_enrolled_key *new,
 }
 
 static int
-change(const char *dir, const struct pr_enrolled_key *new, const char *without,
+change(const char *dir, const struct pr_enrolled_key *added, const char *without,
 	unsigned *role, struct pr_error *err)
 {
 	char key[PR_KEY_TEXT], role_text[PR_ROLE_TEXT];
 	struct edit edit;
 	char *text = edit_begin(&edit, dir, err);
-	int rc = text ? copy_but(&edit, text, new, without, role, err) : -1;
+	int rc = text ? copy_but(&edit, text, added, without, role, err) : -1;
 
-	if (rc == 0 && new)
-		fprintf(edit.out, "%s %s %s\n", new->name,
-			pr_role_text(new->role, role_text),
-			zmq_z85_encode(key, new->key, PR_KEY_BYTES));
+	if (rc == 0 && added)
+		fprintf(edit.out, "%s %s %s\n", added->name,
+			pr_role_text(added->role, role_text),
+			zmq_z85_encode(key, added->key, PR_KEY_BYTES));
 	if (rc == 0 && without && !*role)
 		rc = pr_error_set(err,
 			"%s: nobody named '%s' is enrolled: 'packrack keys list' names all",
@@ -141,17 +134,17 @@ int
 pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
 	struct pr_error *err)
 {
-	struct pr_enrolled_key new = {.role = role};
+	struct pr_enrolled_key added = {.role = role};
 
 	if (!pr_key_name_valid(name))
 		return pr_error_set(err,
 			"'%s' is no name: 1 to %d letters, digits, dots, dashes and "
 			"underscores, first a letter or digit",
 			name, PR_KEY_NAME_MAX);
-	snprintf(new.name, sizeof(new.name), "%s", name);
-	if (!zmq_z85_decode(new.key, key))
+	snprintf(added.name, sizeof(added.name), "%s", name);
+	if (!zmq_z85_decode(added.key, key))
 		return pr_error_set(err, "'%s' is no public key", key);
-	return change(dir, &new, NULL, NULL, err);
+	return change(dir, &added, NULL, NULL, err);
 }
 
 int

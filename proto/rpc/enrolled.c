@@ -35,21 +35,30 @@ pr_key_name_valid(const char *name)
 	return true;
 }
 
-enum pr_enrolled_line
-pr_enrolled_parse(const char *line, struct pr_enrolled_key *out)
+static bool
+parse_key(const char *line, struct pr_enrolled_key *out)
 {
 	char role[PR_ROLE_TEXT], key[PR_KEY_TEXT], extra;
 
-	if (!line[strspn(line, " \t\r")] || *line == '#')
-		return PR_ENROLLED_NOTHING;
 	if (sscanf(line, "%63s %15s %40s %c", out->name, role, key, &extra) != 3)
-		return PR_ENROLLED_BAD;
+		return false;
 	out->role = pr_role_parse(role);
-	if (!pr_key_name_valid(out->name) || !out->role)
-		return PR_ENROLLED_BAD;
-	if (strlen(key) != PR_KEY_TEXT - 1 || !zmq_z85_decode(out->key, key))
-		return PR_ENROLLED_BAD;
-	return PR_ENROLLED_KEY;
+	return pr_key_name_valid(out->name) && out->role &&
+	       strlen(key) == PR_KEY_TEXT - 1 && zmq_z85_decode(out->key, key);
+}
+
+int
+pr_enrolled_parse(const char *file, unsigned number, const char *line,
+	struct pr_enrolled_key *out, struct pr_error *err)
+{
+	if (!line[strspn(line, " \t\r")] || *line == '#')
+		return 0;
+	if (parse_key(line, out))
+		return 1;
+	return pr_error_set(err,
+		"key file %s line %u: want NAME ROLE PUBLICKEY, roles are node, read, "
+		"steer",
+		file, number);
 }
 
 static int
@@ -71,15 +80,11 @@ parse(struct pr_enrolled *e, char *text, struct pr_error *err)
 	unsigned number = 0;
 
 	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		enum pr_enrolled_line kind = pr_enrolled_parse(line, &key);
+		int rc = pr_enrolled_parse(e->file, ++number, line, &key, err);
 
-		number++;
-		if (kind == PR_ENROLLED_BAD)
-			return pr_error_set(err,
-				"key file %s line %u: want NAME ROLE PUBLICKEY, roles are "
-				"node, read, steer",
-				e->file, number);
-		if (kind == PR_ENROLLED_KEY && add_key(e, &key) < 0)
+		if (rc < 0)
+			return -1;
+		if (rc && add_key(e, &key) < 0)
 			return pr_error_set(err, "no memory for the keys of %s", e->file);
 	}
 	return 0;

@@ -4,8 +4,8 @@
 
 #include "proto/rpc/keys.h"
 
-/* Inside proto/rpc: one line of an enrolled file. */
-enum pr_enrolled_line { PR_ENROLLED_KEY, PR_ENROLLED_NOTHING, PR_ENROLLED_BAD };
-enum pr_enrolled_line pr_enrolled_parse(const char *line, struct pr_enrolled_key *out);
+/* Inside proto/rpc: line `number` of an enrolled file. 1: a key; 0: nothing; -1 and err: neither. */
+int pr_enrolled_parse(const char *file, unsigned number, const char *line,
+	struct pr_enrolled_key *out, struct pr_error *err);
 
 #endif

@@ -79,6 +79,21 @@ pr_message_free(Packrack__Envelope **env)
 	*env = NULL;
 }
 
+Packrack__Query *
+pr_message_copy_query(const Packrack__Query *query)
+{
+	size_t len = packrack__query__get_packed_size(query);
+	uint8_t *buf = malloc(len ? len : 1);
+	Packrack__Query *copy;
+
+	if (!buf)
+		return NULL;
+	packrack__query__pack(query, buf);
+	copy = packrack__query__unpack(NULL, len, buf);
+	free(buf);
+	return copy;
+}
+
 const char *
 pr_message_name(const Packrack__Envelope *env)
 {
