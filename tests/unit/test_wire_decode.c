@@ -1,79 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <check.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "proto/wire/cursor.h"
-#include "proto/wire/decode.h"
-
-/* A packet under construction, header behind header. */
-struct packet {
-	uint8_t data[1024];
-	size_t len;
-};
-
-static void
-put(struct packet *p, const void *bytes, size_t len)
-{
-	ck_assert_uint_le(p->len + len, sizeof p->data);
-	memcpy(p->data + p->len, bytes, len);
-	p->len += len;
-}
-
-#define PUT(p, ...)                                                                        \
-	put(p, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
-
-static void
-ethernet(struct packet *p, uint16_t type)
-{
-	PUT(p, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, (uint8_t)(type >> 8), (uint8_t)type);
-}
-
-/* 10.0.0.1 to 10.0.0.2, with payload bytes to come */
-static void
-ip4(struct packet *p, uint8_t protocol, uint16_t fragment, uint16_t payload)
-{
-	uint16_t total = (uint16_t)(payload + 20);
-	PUT(p, 0x45, 0, (uint8_t)(total >> 8), (uint8_t)total, 0x12, 0x34,
-		(uint8_t)(fragment >> 8), (uint8_t)fragment, 64, protocol, 0, 0, 10, 0, 0,
-		1, 10, 0, 0, 2);
-}
-
-/* fd00::1 to fd00::2 */
-static void
-ip6(struct packet *p, uint8_t next, uint16_t payload)
-{
-	PUT(p, 0x60, 0, 0, 0, (uint8_t)(payload >> 8), (uint8_t)payload, next, 63);
-	PUT(p, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1);
-	PUT(p, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2);
-}
-
-static void
-udp(struct packet *p, uint16_t from, uint16_t to)
-{
-	PUT(p, (uint8_t)(from >> 8), (uint8_t)from, (uint8_t)(to >> 8), (uint8_t)to, 0, 8,
-		0, 0);
-}
-
-/* 1000 to 80, SYN and ACK, four bytes of options */
-static void
-tcp(struct packet *p)
-{
-	PUT(p, 0x03, 0xe8, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0x12, 0, 0, 0, 0, 0, 0, 1,
-		1, 1, 0);
-}
-
-/* Decodes a copy of exactly len bytes, so that a read behind it is seen by the sanitizers. */
-static void
-decode_len(uint16_t linktype, const struct packet *p, size_t len, struct pr_decoded *d)
-{
-	uint8_t *copy = malloc(len ? len : 1);
-	memcpy(copy, p->data, len);
-	memset(d, 0xee, sizeof *d);
-	pr_decode(linktype, copy, len, d);
-	(void)pr_flow_hash(d, copy, len, 1);
-	free(copy);
-}
+#include "tests/unit/decode_packets.h"
+#include "tests/unit/unit.h"
 
 static bool
 same(const struct pr_headers *a, const struct pr_headers *b)
@@ -509,150 +436,9 @@ START_TEST(link_types)
 }
 END_TEST
 
-/* A random packet of random layers, right up to a random end. */
 static void
-random_packet(struct packet *p)
+fill(TCase *t)
 {
-	static const uint16_t types[] = {
-		0x0800, 0x86dd, 0x8100, 0x88a8, 0x8847, 0x8864, 0x0806};
-	static const uint8_t protocols[] = {
-		6, 17, 1, 58, 132, 47, 4, 41, 44, 0, 43, 60, 51, 50};
-	p->len = 14 + (size_t)(rand() % 200);
-	for (size_t i = 0; i < p->len; i++)
-		p->data[i] = (uint8_t)(rand() % 4 ? rand() : 0);
-	size_t at = 12;
-	uint16_t type;
-	do {
-		type = types[rand() % 7];
-		pr_put_be16(p->data + at, type);
-		at += 4;
-	} while ((type & 0xfff) == 0x100 || type == 0x88a8);
-	at -= 2;
-	for (int i = 0; i < 4 && at + 60 < sizeof p->data; i++) {
-		bool v6 = type == 0x86dd;
-		p->data[at] =
-			(uint8_t)((v6 ? 0x60 : 0x40) | (rand() % 8 ? 5 : rand() % 16));
-		pr_put_be16(p->data + at + (v6 ? 4 : 2), (uint16_t)(20 + rand() % 200));
-		p->data[at + (v6 ? 6 : 9)] = protocols[rand() % 14];
-		if (!v6)
-			pr_put_be16(p->data + at + 6, (uint16_t)(rand() % 5 ? 0 : rand()));
-		at += v6 ? 40 : 20;
-		type = rand() % 2 ? 0x0800 : 0x86dd;
-	}
-	if (p->len > sizeof p->data)
-		p->len = sizeof p->data;
-}
-
-/* No bytes may hurt; what is said to be there lies within them. */
-START_TEST(property_in_bounds)
-{
-	static const uint16_t linktypes[] = {
-		1, 1, 1, 0, 101, 108, 113, 228, 229, 276, 9999};
-	struct packet p;
-	struct pr_decoded d;
-	int tunnels = 0, ports = 0;
-
-	srand(21 + (unsigned)_i);
-	for (int i = 0; i < 10000; i++) {
-		random_packet(&p);
-		decode_len(linktypes[rand() % 11], &p, p.len, &d);
-		const struct pr_headers *all[] = {&d.outer, &d.inner};
-		for (int k = 0; k < 2; k++) {
-			ck_assert_uint_le(all[k]->ip_offset, p.len);
-			ck_assert_uint_le(all[k]->l4_offset, p.len);
-			ck_assert_uint_le(all[k]->payload_offset, p.len);
-			ck_assert_uint_le(all[k]->vlan_count, 4);
-			ck_assert_uint_le(all[k]->mpls_count, 4);
-			ports += !!(all[k]->flags & PR_DECODE_PORTS);
-		}
-		ck_assert_uint_le(d.tunnels, 4);
-		ck_assert_int_eq(d.tunnels > 0, !!(d.outer.flags & PR_DECODE_TUNNEL));
-		tunnels += d.tunnels;
-	}
-	ck_assert_int_gt(tunnels, 30); /* or the random packets test nothing */
-	ck_assert_int_gt(ports, 100);
-}
-END_TEST
-
-static void
-swap(uint8_t *a, uint8_t *b, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		uint8_t t = a[i];
-		a[i] = b[i];
-		b[i] = t;
-	}
-}
-
-/* The answer to any packet hashes like it: MACs, addresses and ports the other way round. */
-START_TEST(property_hash_is_symmetric)
-{
-	struct packet p;
-	struct pr_decoded d, back;
-	int ports = 0;
-
-	srand(31 + (unsigned)_i);
-	for (int i = 0; i < 10000; i++) {
-		random_packet(&p);
-		decode_len(1, &p, p.len, &d);
-		uint64_t seed = (uint64_t)rand(),
-			 there = pr_flow_hash(&d, p.data, p.len, seed);
-		swap(p.data, p.data + 6, 6);
-		const struct pr_headers *h = &d.outer;
-		if (h->flags & PR_DECODE_IP4)
-			swap(p.data + h->ip_offset + 12, p.data + h->ip_offset + 16, 4);
-		if (h->flags & PR_DECODE_IP6)
-			swap(p.data + h->ip_offset + 8, p.data + h->ip_offset + 24, 16);
-		if (h->flags & PR_DECODE_PORTS) {
-			swap(p.data + h->l4_offset, p.data + h->l4_offset + 2, 2);
-			ports++;
-		}
-		decode_len(1, &p, p.len, &back);
-		ck_assert_uint_eq(pr_flow_hash(&back, p.data, p.len, seed), there);
-		ck_assert_uint_ne(pr_flow_hash(&back, p.data, p.len, seed + 1), there);
-	}
-	ck_assert_int_gt(ports, 100);
-}
-END_TEST
-
-START_TEST(hash_tells_flows_apart)
-{
-	struct packet p = {.len = 0};
-	struct pr_decoded d;
-	ethernet(&p, 0x0800);
-	ip4(&p, 17, 0, 8);
-	udp(&p, 1, 2);
-	static const size_t at[] = {23, 26, 33, 35, 37}; /* protocol, addresses, ports */
-	uint64_t hashes[6];
-	for (size_t i = 0; i < 6; i++) {
-		struct packet q = p;
-		if (i)
-			q.data[at[i - 1]] ^= i == 1 ? 17 ^ 136 : 0x10;
-		decode_len(1, &q, q.len, &d);
-		hashes[i] = pr_flow_hash(&d, q.data, q.len, 3);
-		for (size_t k = 0; k < i; k++)
-			ck_assert_uint_ne(hashes[i], hashes[k]);
-	}
-	/* MACs, identification, payload and what hides behind the tunnel do not count */
-	p.data[0] ^= 1, p.data[6] ^= 3, p.data[19] ^= 1;
-	decode_len(1, &p, p.len, &d);
-	ck_assert_uint_eq(pr_flow_hash(&d, p.data, p.len, 3), hashes[0]);
-	/* without IP: the MACs, either way, and the Ethertype */
-	p.data[12] = 0x90;
-	decode_len(1, &p, p.len, &d);
-	uint64_t there = pr_flow_hash(&d, p.data, p.len, 3);
-	swap(p.data, p.data + 6, 6);
-	ck_assert_uint_eq(pr_flow_hash(&d, p.data, p.len, 3), there);
-	p.data[5] ^= 4;
-	ck_assert_uint_ne(pr_flow_hash(&d, p.data, p.len, 3), there);
-}
-END_TEST
-
-int
-main(void)
-{
-	Suite *s = suite_create("wire_decode");
-	TCase *t = tcase_create("decode");
 	tcase_add_test(t, tcp_over_ip4);
 	tcase_add_test(t, ip4_options_and_no_length);
 	tcase_add_test(t, ip6_extensions);
@@ -666,13 +452,10 @@ main(void)
 	tcase_add_test(t, fragments);
 	tcase_add_test(t, malformed);
 	tcase_add_test(t, link_types);
-	tcase_add_loop_test(t, property_in_bounds, 0, 4);
-	tcase_add_loop_test(t, property_hash_is_symmetric, 0, 4);
-	tcase_add_test(t, hash_tells_flows_apart);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("wire_decode", fill);
 }
