@@ -20,12 +20,13 @@ narrow(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 	struct pr_error ignored;
 	if (sfs_fetch(sfs, h->block, e, pos, e->end, sfs->scratch, &ignored) != SFS_OK)
 		return false;
-	while (sfs_scan_resync(&scan, pos, h->offset, *first, &r)) {
+	/* behind the last that counts may lie some that a crash has lost */
+	while (sfs_scan_resync(&scan, pos, h->offset, *first, &r) && r.sequence < *end) {
 		pos = r.offset + (uint32_t)sfs_record_span(r.size, r.length);
 		*first = r.sequence + 1;
 	}
 	pos = h->offset + (uint32_t)sfs_record_span(h->header, h->length);
-	if (sfs_scan_resync(&scan, pos, e->end, *first, &r))
+	if (sfs_scan_resync(&scan, pos, e->end, *first, &r) && r.sequence < *end)
 		*end = r.sequence;
 	return *first < *end;
 }
