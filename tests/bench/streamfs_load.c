@@ -7,16 +7,14 @@
  * all, one that was an arrival of 3 to 5 KB (a thirtieth of all are), as a volume knows no other reads; a read
  * of a file is of a 4 KB block, anywhere in any of them, which opens the file.
  *
- *   streamfs_load volume PATH[,PATH...] | files DIR[,DIR...]   streams=N shm=BYTES room=BYTES disks=NAME[,NAME]
+ *   streamfs_load volume PATH[,PATH...] | files DIR[,DIR...]   streams=N shm=BYTES room=BYTES
  *
- * room: of all log files (files), which go to the directories in turn. disks: block devices by the kernel's
- * names, whose counters say what they were given.
+ * room: of all log files (files), which go to the directories in turn.
  * Commands come on standard input, an answer in JSON goes out for each:
  *   fill BYTES          writes so much, as fast as possible
  *   sync                what is in memory goes to the devices
  *   run SECONDS READS   one-second intervals, READS random reads per arrival
- * An interval says how long it was, and what was appended, read, and written to the devices in it. What is
- * appended and waits in memory is not written; the devices' own counters say what is, of any contender alike.
+ * An interval says how long it was, and what was appended and read in it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,13 +66,11 @@ struct load {
 	struct sfs *sfs; /* NULL: files */
 	int id[STREAMS_MAX];
 	int64_t ticked;
-	const char *disk[8];
-	size_t disks;
 	struct log_files files; /* its paths are the volume's as well */
 };
 struct interval {
 	int64_t until; /* ns */
-	uint64_t bytes, reads, given; /* so far */
+	uint64_t bytes, reads; /* so far */
 };
 
 static void
@@ -241,24 +237,6 @@ fill(struct load *l, uint64_t bytes)
 	printf("{\"seconds\": %.3f, \"rate\": %.0f}\n", seconds, (double)bytes / seconds);
 }
 
-/* Bytes that the devices have been given so far. */
-static uint64_t
-given(const struct load *l)
-{
-	uint64_t sum = 0;
-	for (size_t i = 0; i < l->disks; i++) {
-		char name[100];
-		unsigned long sectors;
-		snprintf(name, sizeof(name), "/sys/block/%s/stat", l->disk[i]);
-		FILE *f = fopen(name, "re");
-		if (!f || fscanf(f, "%*u %*u %*u %*u %*u %*u %lu", &sectors) != 1)
-			die(name, "cannot be read");
-		fclose(f);
-		sum += (uint64_t)sectors * 512;
-	}
-	return sum;
-}
-
 static void
 sync_all(struct load *l)
 {
@@ -278,7 +256,6 @@ static struct interval
 look(struct load *l, int64_t begin, uint64_t bytes)
 {
 	struct interval i = {.bytes = bytes, .reads = atomic_load(&l->shared->done)};
-	i.given = given(l);
 	i.until = pr_now_mono() - begin;
 	return i;
 }
@@ -289,12 +266,10 @@ tell(const struct interval *at, int count, double cpu, uint64_t total)
 	printf("{\"cpu\": %.3f, \"total\": %lu, \"intervals\": [", cpu,
 		(unsigned long)total);
 	for (int i = 1; i <= count; i++)
-		printf("%s{\"seconds\": %.6f, \"appended\": %lu, \"reads\": %lu, "
-		       "\"given\": %lu}",
+		printf("%s{\"seconds\": %.6f, \"appended\": %lu, \"reads\": %lu}",
 			i > 1 ? ", " : "", (double)(at[i].until - at[i - 1].until) / 1e9,
 			(unsigned long)(at[i].bytes - at[i - 1].bytes),
-			(unsigned long)(at[i].reads - at[i - 1].reads),
-			(unsigned long)(at[i].given - at[i - 1].given));
+			(unsigned long)(at[i].reads - at[i - 1].reads));
 	printf("]}\n");
 }
 
@@ -350,19 +325,12 @@ commands(struct load *l)
 	}
 }
 
-static size_t
-split(char *text, const char **to)
-{
-	size_t n = 0;
-	for (char *p = strtok(text, ","); p && n < 8; p = strtok(NULL, ","))
-		to[n++] = p;
-	return n;
-}
-
 static void
 parse(struct load *l, int argc, char **argv)
 {
-	l->files.path_count = split(argv[2], l->files.paths);
+	struct log_files *f = &l->files;
+	for (char *p = strtok(argv[2], ","); p && f->path_count < 8; p = strtok(NULL, ","))
+		f->paths[f->path_count++] = p;
 	for (int i = 3; i < argc; i++) {
 		char *v = strchr(argv[i], '=');
 		uint64_t n = v ? strtoull(v + 1, NULL, 0) : 0;
@@ -371,9 +339,7 @@ parse(struct load *l, int argc, char **argv)
 		else if (strncmp(argv[i], "shm=", 4) == 0)
 			l->shm = n;
 		else if (strncmp(argv[i], "room=", 5) == 0)
-			l->files.room = n;
-		else if (strncmp(argv[i], "disks=", 6) == 0)
-			l->disks = split(v + 1, l->disk);
+			f->room = n;
 		else
 			die("bad argument", argv[i]);
 	}
