@@ -88,9 +88,9 @@ packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
 packrack_PKGS := $(CURSES_LIBS)
-# libzmq is loaded when it is needed: proto/rpc/late. Not linked, so that a call that lacks there is seen at once
-packrack_OBJS := $(BUILD)/proto/rpc/late/zmq.o
-packrack_WITHOUT := -lzmq
+# These libraries are loaded when they are needed: merger/cli/late. Not linked, so that a call that lacks there is seen at once
+packrack_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard merger/cli/late/*.c))
+packrack_WITHOUT := -lzmq -lpcap
 packrack_LDFLAGS := -Wl,--as-needed
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)

@@ -31,4 +31,7 @@ enum ask_result ask_volumes(const struct query_args *a, struct sink *sink,
 int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,
 	struct pr_error *err);
 
+/* What was read for a volume's answer, to what was read for others. */
+void ask_add_figures(Packrack__End *sums, const Packrack__End *end);
+
 #endif

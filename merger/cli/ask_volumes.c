@@ -330,20 +330,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 			sums->limit_reached = true;
 			pr_completeness_cut(ask->completeness, PR_TIME_MAX);
 		}
-		sums->scanned_packets += end->scanned_packets;
-		sums->scanned_bytes += end->scanned_bytes;
-		sums->scanned_segments += end->scanned_segments;
-		sums->skipped_segments += end->skipped_segments;
-		sums->corrupt_records += end->corrupt_records;
-		sums->strays += end->strays;
-		sums->skipped_level1 += end->skipped_level1;
-		sums->skipped_level2 += end->skipped_level2;
-		sums->skipped_linktype += end->skipped_linktype;
-		sums->skipped_bytes += end->skipped_bytes;
-		sums->index_reads += end->index_reads;
-		sums->index_bytes += end->index_bytes;
-		sums->index_damaged += end->index_damaged;
-		sums->counted_packets += end->counted_packets;
+		ask_add_figures(sums, end);
 	}
 	if (pr_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
 		return -1;
@@ -357,9 +344,15 @@ answer(struct ask *ask, struct ask_answer *out, struct pr_error *err)
 {
 	Packrack__End **end = &out->end;
 	bool limited = false;
+	struct question_check check;
 	enum ask_result result;
+	int opened;
 
-	if (open_all(ask, err) < 0)
+	question_check_begin(&check, ask->args);
+	opened = open_all(ask, err);
+	if (question_check_end(&check, err) < 0)
+		return ASK_USAGE;
+	if (opened < 0)
 		return ASK_FAILED;
 	result = learn_links(ask, err);
 	if (result != ASK_DONE)

@@ -166,7 +166,7 @@ run(const struct query_args *a)
 	struct pr_error err = {""};
 	int status;
 
-	if (question_check(a, &err) < 0)
+	if (!a->volumes.count && question_check(a, &err) < 0)
 		return cli_fail(a->program, CLI_USAGE, &err);
 	if (a->related)
 		return run_related(a);

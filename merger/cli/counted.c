@@ -16,7 +16,7 @@ ask(struct counted *c, const struct query_args *a)
 
 	*c = (struct counted){.answer = {.end = NULL}};
 	sink_init(&c->sink, a);
-	if (question_check(a, &err) < 0)
+	if (!a->volumes.count && question_check(a, &err) < 0)
 		return cli_fail(a->program, CLI_USAGE, &err);
 	result = a->volumes.count ? ask_volumes(a, &c->sink, &c->answer, &err)
 				  : ask_merger(a, &c->sink, &c->answer, &err);

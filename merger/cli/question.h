@@ -2,6 +2,8 @@
 #ifndef PR_CLI_QUESTION_H
 #define PR_CLI_QUESTION_H
 
+#include <pthread.h>
+
 #include "indexer/plan.h"
 #include "indexer/program.h"
 #include "merger/cli/lookups_made.h"
@@ -38,8 +40,21 @@ struct question {
 	struct lookups lookups;
 };
 
-/* Does the filter make sense for any common link type? Before anything is opened: -1 is bad usage. */
+/* Does the filter make sense for any common link type? Before anything is asked: -1 is bad usage. */
 int question_check(const struct query_args *a, struct pr_error *err);
+/*
+ * The same in a thread of its own, which loads the compiler's libraries from the disk while the caller opens
+ * volumes. Each begin has its end, which returns what question_check does; args outlive it.
+ */
+struct question_check {
+	const struct query_args *args;
+	pthread_t thread;
+	bool running;
+	int rc;
+	struct pr_error err;
+};
+void question_check_begin(struct question_check *c, const struct query_args *args);
+int question_check_end(struct question_check *c, struct pr_error *err);
 /*
  * linktypes: of what will be asked; none known: Ethernet. Borrows from args. -1: bad usage.
  * question_free in any case.

@@ -1,39 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <zmq.h>
+
+#include "merger/cli/late/late.h"
 
 /*
  * ZeroMQ for the command line, loaded when it is first needed: the library brings twenty others
  * along, and loading them takes longer than a query of a local volume, which needs none of them.
- * Linked into `packrack` alone; the daemons have the library itself. One thread.
  */
-#define LIBRARY "libzmq.so.5"
-
-static void *
-find(const char *name)
-{
-	static void *library;
-	void *symbol;
-
-	if (!library)
-		library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL);
-	symbol = library ? dlsym(library, name) : NULL;
-	if (symbol)
-		return symbol;
-	fprintf(stderr, "packrack: %s\n", dlerror());
-	exit(1);
-}
-
-#define LATE(result, name, parameters, arguments)                                          \
-	result name parameters                                                             \
-	{                                                                                  \
-		static __typeof__(&(name)) real;                                           \
-		if (!real)                                                                 \
-			real = (__typeof__(real))find(#name);                              \
-		return real arguments;                                                     \
-	}
+static struct late library = {.names = {"libzmq.so.5"}, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 LATE(int, zmq_errno, (void), ())
 LATE(const char *, zmq_strerror, (int code), (code))
