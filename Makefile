@@ -23,7 +23,7 @@ endif
 PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
-# curses is the console's alone: daemons do without
+# the console's alone: daemons do without
 CURSES_LIBS := $(shell pkg-config --libs ncursesw 2>/dev/null)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
@@ -87,11 +87,11 @@ packrack-indexer_LIBS := $(BUILD)/libindexer.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
-packrack_PKGS := $(CURSES_LIBS)
 # These libraries are loaded when they are needed: merger/cli/late. Not linked, so that a call that lacks there is seen at once
 packrack_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard merger/cli/late/*.c))
 packrack_WITHOUT := -lzmq -lpcap
-packrack_LDFLAGS := -Wl,--as-needed
+# the kernel reads around what it starts from the disk: the less debug information lies there, the sooner it runs
+packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=zlib
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
 PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\

@@ -19,6 +19,7 @@
 #define CTRL_L 12
 
 static SCREEN *screen;
+static WINDOW *window; /* all of it */
 
 /* Bold, dim and reverse carry the meaning too, for terminals without colour. */
 static const struct {
@@ -78,11 +79,16 @@ terminal_open(bool colour, struct pr_error *err)
 			"terminal is",
 			term ? term : "");
 	set_term(screen);
+	window = newwin(0, 0, 0, 0);
+	if (!window) {
+		terminal_close();
+		return pr_error_set(err, "no memory for the console's window");
+	}
 	set_escdelay(ESC_MS);
 	cbreak();
 	noecho();
-	keypad(stdscr, TRUE);
-	nodelay(stdscr, TRUE);
+	keypad(window, TRUE);
+	nodelay(window, TRUE);
 	curs_set(0);
 	mousemask(BUTTON1_PRESSED | BUTTON1_CLICKED | BUTTON4_PRESSED | BUTTON5_PRESSED,
 		NULL);
@@ -114,33 +120,35 @@ terminal_size(int *rows, int *cols)
 	struct winsize size;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col &&
-		(size.ws_row != LINES || size.ws_col != COLS))
+		(size.ws_row != getmaxy(window) || size.ws_col != getmaxx(window)))
 		resizeterm(size.ws_row, size.ws_col);
-	*rows = LINES;
-	*cols = COLS;
+	*rows = getmaxy(window);
+	*cols = getmaxx(window);
 }
 
 /* curses finds out by itself what has changed since the last time. */
 void
 terminal_paint(const struct canvas *c)
 {
-	for (int row = 0; row < c->rows && row < LINES; row++)
-		for (int col = 0; col < c->cols && col < COLS; col++) {
+	int rows = getmaxy(window), cols = getmaxx(window);
+
+	for (int row = 0; row < c->rows && row < rows; row++)
+		for (int col = 0; col < c->cols && col < cols; col++) {
 			const struct console_cell *cell = &c->cells[row * c->cols + col];
 			wchar_t text[2] = {(wchar_t)cell->ch, 0};
 			cchar_t ch;
 
 			setcchar(&ch, text, looks[cell->style].attributes,
 				(short)(cell->style + 1), NULL);
-			mvadd_wch(row, col, &ch);
+			mvwadd_wch(window, row, col, &ch);
 		}
-	refresh();
+	wrefresh(window);
 }
 
 void
 terminal_redraw(void)
 {
-	clearok(stdscr, TRUE);
+	clearok(window, TRUE);
 }
 
 static int
@@ -157,7 +165,7 @@ mouse_key(const struct canvas *c)
 	return canvas_pressed(c, event.y, event.x);
 }
 
-/* getch says ERR for both "nothing" and "gone"; only the descriptor tells them apart. */
+/* wgetch says ERR for both "nothing" and "gone"; only the descriptor tells them apart. */
 static bool
 hung_up(void)
 {
@@ -171,7 +179,7 @@ terminal_key(const struct canvas *c)
 {
 	int key, ours;
 
-	while ((key = getch()) != ERR) {
+	while ((key = wgetch(window)) != ERR) {
 		ours = key == KEY_MOUSE ? mouse_key(c) : key < 0x80 ? key : 0;
 		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 			if (keys[i].theirs == key)
