@@ -193,8 +193,11 @@ rack_midst() { # what the other node has of that time is given, and this one's i
 	first=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .oldest')
 	last=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .newest')
 	echo "$first to $last"
-	"$PACKRACK" data delete --node log2 --since "@$(jq -n "($first + ($last - $first) * 0.4) / 1e9")" \
-		--until "@$(jq -n "($first + ($last - $first) * 0.6) / 1e9")" --yes --json > "$LAB_DIR/out" || return 1
+	deleted() { # it was started a moment ago, and its logger may be on the way
+		"$PACKRACK" data delete --node log2 --since "@$(jq -n "($first + ($last - $first) * 0.4) / 1e9")" \
+			--until "@$(jq -n "($first + ($last - $first) * 0.6) / 1e9")" --yes --json > "$LAB_DIR/out" 2> "$LAB_DIR/err"
+	}
+	poll_until 8 deleted || { cat "$LAB_DIR/err"; return 1; }
 	cat "$LAB_DIR/out"
 	jq -e '.deleted[0].segments > 0' "$LAB_DIR/out" > /dev/null || return 1
 	"$PACKRACK" query --count > "$LAB_DIR/out" 2> "$LAB_DIR/said"
