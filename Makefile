@@ -91,7 +91,8 @@ packrack_MAIN := merger/cli
 packrack_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard merger/cli/late/*.c))
 packrack_WITHOUT := -lzmq -lpcap
 # the kernel reads around what it starts from the disk: the less debug information lies there, the sooner it runs
-packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=zlib
+COMPRESS_DEBUG ?= zlib
+packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
 packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
 PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\
