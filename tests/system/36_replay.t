@@ -45,10 +45,11 @@ make_trace() {
 }
 
 listen() {
+	rm -f "$DIR/tcpdump.log" # of the one before, which listened
 	# not by the function: its shell's pid would be known, and tcpdump stay
 	nsenter --net="/run/netns/$NS" tcpdump -i in0 -Q in -U -B 32768 -s 65535 --time-stamp-precision=nano -Z root -w "$DIR/$1" 2> "$DIR/tcpdump.log" &
 	SNIFFER=$!
-	poll_until 10 grep -q listening "$DIR/tcpdump.log"
+	poll_until 10 grep -qs listening "$DIR/tcpdump.log"
 }
 
 heard() { # FILE COUNT
