@@ -258,7 +258,7 @@ on_query(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	}
 	job = append_job(s, rpc, peer, env->id);
 	if (job)
-		job->query = pr_message_copy_query(env->query);
+		job->query = pr_message_copy(&env->query->base);
 	if (!job || !job->query) {
 		refuse(rpc, peer, env->id, "no memory for a query", false);
 		if (job)

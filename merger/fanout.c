@@ -115,7 +115,7 @@ make(const struct pr_fanout_options *options)
 	if (!f)
 		return NULL;
 	f->options = *options;
-	f->options.query = pr_message_copy_query(options->query);
+	f->options.query = pr_message_copy(&options->query->base);
 	if (!f->options.silent_ns)
 		f->options.silent_ns = PR_FANOUT_SILENT_NS;
 	f->mono = f->began = options->mono;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/rpc/message.h"
+
 bool
 pr_address_equal(const struct pr_address *a, const struct pr_address *b)
 {
@@ -31,21 +33,6 @@ pr_registry_free(struct pr_registry *r)
 		node_free(r->nodes[i]);
 	free(r->nodes);
 	*r = (struct pr_registry){0};
-}
-
-static Packrack__Hello *
-hello_copy(const Packrack__Hello *hello)
-{
-	size_t len = packrack__hello__get_packed_size(hello);
-	uint8_t *buf = malloc(len ? len : 1);
-	Packrack__Hello *copy;
-
-	if (!buf)
-		return NULL;
-	packrack__hello__pack(hello, buf);
-	copy = packrack__hello__unpack(NULL, len, buf);
-	free(buf);
-	return copy;
 }
 
 struct pr_node *
@@ -108,7 +95,7 @@ pr_registry_hello(struct pr_registry *r, const struct pr_address *from,
 
 	if (check(r, node, from, hello, mono, err) < 0)
 		return PR_HELLO_REFUSED;
-	copy = hello_copy(hello);
+	copy = pr_message_copy(&hello->base);
 	if (copy && !node)
 		node = node_add(r, copy);
 	if (!copy || !node) {

@@ -75,7 +75,7 @@ pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,
 		return false;
 	w->from = *from;
 	w->id = id;
-	w->query = pr_message_copy_query(query);
+	w->query = pr_message_copy(&query->base);
 	if (!w->query || !ask(m, w)) {
 		waiting_free(m, w);
 		return false;

@@ -79,17 +79,17 @@ pr_message_free(Packrack__Envelope **env)
 	*env = NULL;
 }
 
-Packrack__Query *
-pr_message_copy_query(const Packrack__Query *query)
+void *
+pr_message_copy(const ProtobufCMessage *message)
 {
-	size_t len = packrack__query__get_packed_size(query);
+	size_t len = protobuf_c_message_get_packed_size(message);
 	uint8_t *buf = malloc(len ? len : 1);
-	Packrack__Query *copy;
+	ProtobufCMessage *copy;
 
 	if (!buf)
 		return NULL;
-	packrack__query__pack(query, buf);
-	copy = packrack__query__unpack(NULL, len, buf);
+	protobuf_c_message_pack(message, buf);
+	copy = protobuf_c_message_unpack(message->descriptor, NULL, len, buf);
 	free(buf);
 	return copy;
 }

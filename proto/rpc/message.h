@@ -31,8 +31,11 @@ int pr_message_pack(
 Packrack__Envelope *pr_message_unpack(const void *data, size_t len, struct pr_error *err);
 void pr_message_free(Packrack__Envelope **env);
 
-/* A message's memory goes with it, so what must last is copied. packrack__query__free_unpacked; NULL: no memory. */
-Packrack__Query *pr_message_copy_query(const Packrack__Query *query);
+/*
+ * A message's memory goes with it, so what must last is copied: one of the same kind, to be freed with that kind's
+ * free_unpacked. NULL: no memory.
+ */
+void *pr_message_copy(const ProtobufCMessage *message);
 
 /* "query", "batch", ...; "nothing" when no body is set. */
 const char *pr_message_name(const Packrack__Envelope *env);
