@@ -52,7 +52,10 @@ run_step "a rack of three" "$RACK" up -n 3
 "$RACK" play "$LAB_DIR/a.pcap" --pps=1000 --quiet > /dev/null 2>&1
 run_step "the console begins, 80 by 24" begin 80 24
 run_step "every screen" all_screens
-run_step "another size: 200 by 60" term resize-window -t console -x 200 -y 60
+size() { # COLUMNS ROWS
+	term resize-window -t console -x "$1" -y "$2"
+}
+run_step "another size: 200 by 60" size 200 60
 wide() {
 	seen 'packets stored per second, last minute' 3
 }
@@ -63,6 +66,7 @@ run_step "every screen there" all_screens
 
 click() { # TEXT: pressed and let go where it first stands on the screen, as a terminal tells it
 	local row column at
+	poll_until 10 shows "$1"
 	read -r row column < <(screen | awk -v t="$1" '(c = index($0, t)) { print NR, c; exit }')
 	[ -n "$column" ] || { echo "$1 is not on the screen"; return 1; }
 	read -ra at < <(printf '%x %x\n' $((32 + column)) $((32 + row)))
@@ -77,6 +81,9 @@ mouse() {
 		poll_until 10 shows 'log3 +tap0' && clicked '^>log3 +tap0' log3 && clicked '^>log1 +tap0' log1
 }
 run_step "the mouse presses screens and rows" mouse
+run_step "80 by 24" size 80 24
+run_step "there, too" mouse
+run_step "200 by 60 again" size 200 60
 
 # ---- queries ----
 
@@ -109,27 +116,40 @@ kept() {
 	seen 'Cancel query [0-9]+\?' c && seen 'cancel: not done' n && shows 'port 4001'
 }
 run_step "c and n cancel nothing" kept
+run_step "80 by 24" size 80 24
+run_step "there, too, c and n cancel nothing" kept
 run_step "the last one" cancelled 4001
 run_step "none is left" poll_until 10 shows 'None is running'
 
 # ---- data ----
 
 press 8
-exported() {
-	seen 'Export the packets of log1 to which file: _' e && seen 'complete: 1[0-9]{2} packets match' "$LAB_DIR/log1.pcapng" Enter &&
-		"$PACKRACK" compare "$LAB_DIR/log1.pcapng"
+exported() { # FILE
+	seen 'Export the packets of log1 to which file: _' e && seen 'complete: 1[0-9]{2} packets match' "$LAB_DIR/$1" Enter &&
+		"$PACKRACK" compare "$LAB_DIR/$1"
 }
-run_step "one node's packets are exported" exported
+run_step "one node's packets are exported" exported log1.pcapng
 unsure() {
 	seen 'Delete packets of log1 up to when' x && seen 'Type its name: _' Enter && seen 'delete: not done' log2 Enter
 }
 run_step "to delete wants the name, and another does nothing" unsure
-deleted() {
-	seen 'Delete packets of log1 up to when' x && seen 'Deletes all packets of log1 for good' Enter &&
-		seen 'log1: [0-9]+ segments, [0-9]+ bytes deleted' log1 Enter && poll_until 10 shows '^>log1 .* nothing .*deleted by user'
+run_step "200 by 60 again" size 200 60
+run_step "the same packets are exported there" exported wide.pcapng
+run_step "and another name deletes nothing" unsure
+deleted() { # NODE ITS-ROW-THEN
+	seen "Delete packets of $1 up to when" x && seen "Deletes all packets of $1 for good" Enter &&
+		seen "$1: [0-9]+ segments, [0-9]+ bytes deleted" "$1" Enter && poll_until 10 shows "^>$1 $2" || { screen; return 1; }
 }
-run_step "the name deletes" deleted
-run_step "as the command has it" poll_until 5 sh -c "'$PACKRACK' query --node log1 --count 2> /dev/null | grep -qx 0"
+of_command() { # NODE
+	poll_until 5 sh -c "'$PACKRACK' query --node $1 --count 2> /dev/null | grep -qx 0"
+}
+run_step "the name deletes" deleted log1 '.* nothing .*deleted by user'
+run_step "as the command has it" of_command log1
+run_step "80 by 24" size 80 24
+run_step "the row of another" seen '^>log3 +tap0' End
+run_step "the name deletes there, too" deleted log3 '.* nothing'
+run_step "as the command has it" of_command log3
+run_step "200 by 60 again" size 200 60
 
 agree() { # SCREEN: each figure on it, with what status says before and after
 	screen > "$LAB_DIR/screen"
@@ -152,19 +172,37 @@ other_figure() {
 "$RACK" exec tap ip link set t1 down
 run_step "figures are those of packrack status" equal
 refute_step "one that is not is seen" 1 other_figure
-run_step "80 by 24 again" term resize-window -t console -x 80 -y 24
+node_actions() { # on the node whose detail is shown
+	run_step "identify says that the card has no LED" seen '! .*log1: IDENTIFY: it cannot' i
+	run_step "disconnect asks first" seen 'Really disconnect log1\? \(y/n\)' d
+	run_step "and does" seen 'log1: DISCONNECT: done' y
+	run_step "as the state says" poll_until 10 shows 'State: +disconnected'
+	run_step "reconnect" seen 'log1: RECONNECT: done' r
+	run_step "a reset wants the name" seen 'Type its name: _' R
+	run_step "another name does nothing" seen 'reset: not done' log2 Enter
+	press R
+	run_step "the name resets it" seen 'log1: RESET: done' log1 Enter
+}
+control_actions() { # the mode that it begins with is there again at the end
+	local key mode
+	press 4
+	while read -r key mode; do
+		press "$key"
+		run_step "spread by $mode" seen "Mode: +$mode" y
+	done < <(printf '%s\n' 'w weighted' 'f flow' 'o round-robin')
+	press S
+	run_step "stop" seen '\| stopped ' y
+	press s
+	run_step "start" seen '\| capturing ' y
+}
+node_actions
+run_step "80 by 24 again" size 80 24
 run_step "the same figures there" equal
-run_step "identify says that the card has no LED" seen '! .*log1: IDENTIFY: it cannot' i
-run_step "disconnect asks first" seen 'Really disconnect log1\? \(y/n\)' d
-run_step "and does" seen 'log1: DISCONNECT: done' y
-run_step "as the state says" poll_until 10 shows 'State: +disconnected'
-run_step "reconnect" seen 'log1: RECONNECT: done' r
-run_step "a reset wants the name" seen 'Type its name: _' R
-run_step "another name does nothing" seen 'reset: not done' log2 Enter
-press R
-run_step "the name resets it" seen 'log1: RESET: done' log1 Enter
-press 4 w
-run_step "spread is changed" seen 'Mode: +weighted' y
+node_actions
+control_actions
+run_step "200 by 60 again" size 200 60
+control_actions
+run_step "80 by 24 once more" size 80 24
 press 7
 run_step "packrack status has nothing to say" "$PACKRACK" status
 run_step "a node that dies" "$RACK" kill log2
