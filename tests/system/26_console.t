@@ -138,7 +138,8 @@ run_step "the same packets are exported there" exported wide.pcapng
 run_step "and another name deletes nothing" unsure
 deleted() { # NODE ITS-ROW-THEN
 	seen "Delete packets of $1 up to when" x && seen "Deletes all packets of $1 for good" Enter &&
-		seen "$1: [0-9]+ segments, [0-9]+ bytes deleted" "$1" Enter && poll_until 10 shows "^>$1 $2" || { screen; return 1; }
+		seen "$1: [0-9]+ segments, [0-9]+ bytes deleted" "$1" Enter &&
+		{ poll_until 10 shows "^>$1 $2" || { screen; return 1; }; }
 }
 of_command() { # NODE
 	poll_until 5 sh -c "'$PACKRACK' query --node $1 --count 2> /dev/null | grep -qx 0"
