@@ -17,15 +17,15 @@
 int
 pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc, saved;
+	int fd, rc, saved;
 
-	if (fd < 0)
-		return -1;
 	if (strlen(name) >= IFNAMSIZ) {
-		close(fd);
 		errno = ENODEV;
 		return -1;
 	}
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
 	memcpy(ifr->ifr_name, name, strlen(name) + 1);
 	rc = ioctl(fd, request, ifr);
 	saved = errno;
