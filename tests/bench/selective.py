@@ -85,7 +85,7 @@ def main():
     table, rng, ratios, worst = b.Table("selective"), random.Random(SEED), [], []
     with tempfile.TemporaryDirectory(prefix="packrack-selective-", dir=os.environ.get("BENCH_DIR")) as work:
         trace, volume = f"{work}/grown.pcap", f"{work}/volume"
-        b.run(f"{b.BUILD}/tests/bench/bench_index", "grow", MIX, trace, PACKETS)
+        b.run(f"{b.BUILD}/tests/bench/bench_grow", "trace", MIX, trace, PACKETS)
         b.run(PACKRACK, "import", trace, "--volume", volume, "--create", os.path.getsize(trace) * 3 // 2 + (64 << 20))
         segments, drawn = Segments(volume), flows(trace, rng, 4 * FILTERS)
         while len(ratios) < FILTERS:
