@@ -8,6 +8,7 @@
 #include "indexer/held.h"
 #include "indexer/lane_reader.h"
 #include "proto/base/clock.h"
+#include "tests/unit/unit.h"
 
 static struct pr_error err;
 
@@ -262,14 +263,9 @@ START_TEST(losses_are_put_together)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tests)
 {
-	Suite *suite = suite_create("catalog");
-	TCase *tests = tcase_create("catalog");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, lanes_do_not_overlap);
 	tcase_add_test(tests, numbers_stay_when_entries_expire);
@@ -277,9 +273,10 @@ main(void)
 	tcase_add_test(tests, stretches_say_what_was_held);
 	tcase_add_test(tests, book_keeps_the_latest);
 	tcase_add_test(tests, losses_are_put_together);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("catalog", fill);
 }

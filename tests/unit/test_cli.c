@@ -11,6 +11,7 @@
 #include "merger/cli/render.h"
 #include "merger/cli/report.h"
 #include "merger/cli/status_text.h"
+#include "tests/unit/unit.h"
 
 /* ---- arguments ---- */
 
@@ -303,14 +304,9 @@ START_TEST(test_status)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("cli");
-	TCase *t = tcase_create("all");
-	SRunner *r = srunner_create(s);
-	int failed;
-
 	tcase_add_test(t, test_args);
 	tcase_add_loop_test(t, test_bad_args, 0, sizeof(bad_lines) / sizeof(bad_lines[0]));
 	tcase_add_test(t, test_export_needs_file);
@@ -321,9 +317,10 @@ main(void)
 	tcase_add_test(t, test_line_noise);
 	tcase_add_test(t, test_report);
 	tcase_add_test(t, test_status);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("cli", fill);
 }

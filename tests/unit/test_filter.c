@@ -8,6 +8,7 @@
 #include "indexer/filter.h"
 #include "indexer/filter_split.h"
 #include "proto/wire/cursor.h"
+#include "tests/unit/unit.h"
 
 #define TERMS 80
 
@@ -171,22 +172,18 @@ START_TEST(test_check)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tc)
 {
-	Suite *suite = suite_create("filter");
-	TCase *tc = tcase_create("filter");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
 	tcase_add_test(tc, test_where_it_is_cut);
 	tcase_add_test(tc, test_where_it_is_not);
 	tcase_add_test(tc, test_parts_accept_what_the_whole_does);
 	tcase_add_test(tc, test_a_part_that_libpcap_refuses);
 	tcase_add_test(tc, test_check);
-	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int
+main(void)
+{
+	return unit_run("filter", fill);
 }

@@ -10,6 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/streamfs_sim.h"
+#include "tests/unit/unit.h"
 
 /*
  * A disk that refuses for a while: the writer is suspended and says so, what was durable stays, what
@@ -283,21 +284,17 @@ START_TEST(test_durable_stays)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tcase)
 {
-	Suite *suite = suite_create("logger_failure");
-	TCase *tcase = tcase_create("logger_failure");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 30);
 	tcase_add_loop_test(tcase, test_suspend_and_go_on, 0, 2);
 	tcase_add_loop_test(tcase, test_overrun, 0, 2);
 	tcase_add_loop_test(tcase, test_durable_stays, 0, 2);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int
+main(void)
+{
+	return unit_run("logger_failure", fill);
 }

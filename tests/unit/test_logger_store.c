@@ -11,6 +11,7 @@
 #include "logger/restore.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
+#include "tests/unit/unit.h"
 
 /* What a logger puts into a volume comes out of it again: packets, order, ledger, directory. */
 #define VOLUME_BYTES (8 << 20)
@@ -350,15 +351,9 @@ START_TEST(test_import)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tcase)
 {
-	Suite *suite = suite_create("logger_store");
-	TCase *tcase = tcase_create("logger_store");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 30);
 	tcase_add_test(tcase, test_restore);
 	tcase_add_test(tcase, test_restore_runt);
@@ -366,8 +361,10 @@ main(void)
 	tcase_add_test(tcase, test_append_too_long);
 	tcase_add_test(tcase, test_reset_tells_again);
 	tcase_add_test(tcase, test_import);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int
+main(void)
+{
+	return unit_run("logger_store", fill);
 }

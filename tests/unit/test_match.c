@@ -7,6 +7,7 @@
 #include "logger/patience.h"
 #include "proto/base/clock.h"
 #include "tests/unit/match_sim.h"
+#include "tests/unit/unit.h"
 
 /* Every case: what holds whatever the switch did. */
 static void
@@ -515,15 +516,9 @@ START_TEST(test_own_stall_is_no_loss)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tcase)
 {
-	Suite *suite = suite_create("match");
-	TCase *tcase = tcase_create("match");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
-	suite_add_tcase(suite, tcase);
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, test_clean);
 	tcase_add_test(tcase, test_clean_takes_the_fast_path);
@@ -542,8 +537,10 @@ main(void)
 	tcase_add_test(tcase, test_little_room);
 	tcase_add_test(tcase, test_hostile_logs);
 	tcase_add_test(tcase, test_given_with_its_losses);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int
+main(void)
+{
+	return unit_run("match", fill);
 }

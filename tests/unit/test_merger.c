@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/merger_lab.h"
+#include "tests/unit/unit.h"
 
 START_TEST(test_three_nodes)
 {
@@ -195,16 +196,10 @@ START_TEST(test_sparse)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("merger");
-	TCase *t = tcase_create("all");
-	SRunner *r = srunner_create(s);
-	int failed;
-
 	pr_log_open("test_merger", PR_LOG_ERROR);
-	tcase_set_timeout(t, 30);
 	tcase_add_test(t, test_three_nodes);
 	tcase_add_test(t, test_node_dies);
 	tcase_add_test(t, test_node_silent);
@@ -217,9 +212,10 @@ main(void)
 	tcase_add_test(t, test_slow_client_cancels);
 	tcase_add_test(t, test_client_dies);
 	tcase_add_test(t, test_sparse);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("merger", fill);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/rpc/message.h"
+#include "tests/unit/unit.h"
 
 static struct pr_error err;
 
@@ -203,23 +204,19 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tests)
 {
-	Suite *suite = suite_create("message");
-	TCase *tests = tcase_create("message");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, golden_bytes);
 	tcase_add_test(tests, flipped_and_cut);
 	tcase_add_test(tests, queries_are_checked);
 	tcase_add_test(tests, ranges_are_checked);
 	tcase_add_test(tests, memory_is_bounded);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("message", fill);
 }

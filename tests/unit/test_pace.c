@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/pace.h"
+#include "tests/unit/unit.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -66,20 +67,16 @@ START_TEST(rates_do_not_drift)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tc)
 {
-	Suite *suite = suite_create("pace");
-	TCase *tc = tcase_create("pace");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
 	tcase_add_test(tc, paces_are_read);
 	tcase_add_test(tc, recorded_keeps_the_gaps);
 	tcase_add_test(tc, rates_do_not_drift);
-	suite_add_tcase(suite, tc);
-	srunner_run_all(runner, CK_ENV);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+}
+
+int
+main(void)
+{
+	return unit_run("pace", fill);
 }

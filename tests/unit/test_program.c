@@ -10,6 +10,7 @@
 #include "indexer/program.h"
 #include "indexer/program_code.h"
 #include "logger/pcap_linktype.h"
+#include "tests/unit/unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -249,23 +250,19 @@ START_TEST(compiles_for_link_types)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *tests)
 {
-	Suite *suite = suite_create("program");
-	TCase *tests = tcase_create("program");
-	SRunner *runner = srunner_create(suite);
-	int failed;
-
 	tcase_set_timeout(tests, 120);
 	tcase_add_test(tests, refuses_hostile_programs);
 	tcase_add_test(tests, endless_loops_end);
 	tcase_add_test(tests, equals_libpcap_on_random_programs);
 	tcase_add_test(tests, equals_libpcap_on_captures);
 	tcase_add_test(tests, compiles_for_link_types);
-	suite_add_tcase(suite, tests);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("program", fill);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "logger/streamfs/streamfs.h"
+#include "tests/unit/unit.h"
 
 static char path[64];
 static struct pr_error err;
@@ -587,11 +588,9 @@ START_TEST(test_without_uring)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs");
-	TCase *t = tcase_create("volume");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, test_append_read_reopen);
@@ -607,10 +606,10 @@ main(void)
 	tcase_add_test(t, test_corruption_is_found);
 	tcase_add_test(t, test_not_a_volume);
 	tcase_add_test(t, test_without_uring);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs", fill);
 }

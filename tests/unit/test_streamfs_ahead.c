@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "logger/streamfs/ahead.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK 65536
 #define BODY 5000
@@ -252,9 +253,5 @@ main(void)
 	tcase_add_loop_test(q, test_long_requests, 0, 6);
 	tcase_add_test(q, test_waiting_order);
 	suite_add_tcase(s, q);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run_suite(s);
 }

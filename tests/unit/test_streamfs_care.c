@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "logger/streamfs/internal.h"
+#include "tests/unit/unit.h"
 
 enum {
 	BLOCK = SFS_BLOCK_MIN,
@@ -475,17 +476,15 @@ START_TEST(test_all_damage_is_found_and_dropped)
 }
 END_TEST
 
+static void
+add_tests(TCase *t)
+{
+	tcase_set_timeout(t, 0);
+	tcase_add_test(t, test_all_damage_is_found_and_dropped);
+}
+
 int
 main(void)
 {
-	Suite *s = suite_create("streamfs care");
-	TCase *t = tcase_create("damage");
-	tcase_set_timeout(t, 0);
-	tcase_add_test(t, test_all_damage_is_found_and_dropped);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run("streamfs care", add_tests);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "logger/streamfs/format.h"
+#include "tests/unit/unit.h"
 
 #define MOST 70000
 
@@ -64,18 +65,16 @@ START_TEST(test_records_are_alike)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs copy");
-	TCase *t = tcase_create("copy");
 	tcase_add_unchecked_fixture(t, setup, NULL);
 	tcase_add_test(t, test_every_place_and_length);
 	tcase_add_test(t, test_records_are_alike);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs copy", fill);
 }

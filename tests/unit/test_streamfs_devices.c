@@ -5,6 +5,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_sim.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK 65536
 #define DISKS 3
@@ -323,20 +324,18 @@ START_TEST(test_not_told)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs devices");
-	TCase *t = tcase_create("devices");
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, test_missing);
 	tcase_add_loop_test(t, test_fails_while_written, 0, 3);
 	tcase_add_test(t, test_fails_beside_a_root);
 	tcase_add_test(t, test_not_told);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs devices", fill);
 }

@@ -5,6 +5,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_sim.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK 65536
 
@@ -214,20 +215,18 @@ START_TEST(test_root_under_way)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs faults");
-	TCase *t = tcase_create("faults");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_suspended_and_resumed, 0, 10);
 	tcase_add_loop_test(t, test_each_write_fails_once, 0, 60);
 	tcase_add_test(t, test_full_of_guarantees);
 	tcase_add_test(t, test_root_under_way);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs faults", fill);
 }

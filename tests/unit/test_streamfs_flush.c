@@ -5,6 +5,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_sim.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK (1u << 20)
 #define HALF 100000000 /* ns, of the usual flush interval */
@@ -146,19 +147,17 @@ START_TEST(test_header_sizes)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs flush");
-	TCase *t = tcase_create("flush");
 	tcase_add_test(t, test_slow_stream_is_durable_within_the_interval);
 	tcase_add_test(t, test_stream_that_goes_on_is_not_padded);
 	tcase_add_test(t, test_block_is_written_as_it_fills);
 	tcase_add_test(t, test_header_sizes);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs flush", fill);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "logger/streamfs/format.h"
+#include "tests/unit/unit.h"
 
 #define BODY 5
 
@@ -168,20 +169,18 @@ START_TEST(test_block_header)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs format");
-	TCase *t = tcase_create("format");
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_loop_test(t, test_record, 0, 2);
 	tcase_add_loop_test(t, test_record_elsewhere, 0, 2);
 	tcase_add_test(t, test_wide_identifies);
 	tcase_add_test(t, test_block_header);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs format", fill);
 }

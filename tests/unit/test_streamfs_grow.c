@@ -5,6 +5,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_sim.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK 65536
 #define DISKS 4
@@ -256,20 +257,18 @@ START_TEST(test_refused)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs grow");
-	TCase *t = tcase_create("grow");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_grown, 0, 3);
 	tcase_add_test(t, test_room_is_used);
 	tcase_add_loop_test(t, test_power_cut, 0, 2);
 	tcase_add_test(t, test_refused);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs grow", fill);
 }

@@ -13,6 +13,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_sim.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK 65536
 static struct pr_error err;
@@ -301,9 +302,5 @@ main(void)
 	tcase_add_test(v, test_changed_while_written);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, v);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+	return unit_run_suite(s);
 }

@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "tests/unit/streamfs_laps.h"
+#include "tests/unit/unit.h"
 
 /* With less, chance makes more of the slowest stream's few blocks: at 4096 90 % costs half. */
 #define BLOCKS 32768
@@ -51,18 +52,16 @@ START_TEST(test_others_go_on)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs utilization");
-	TCase *t = tcase_create("utilization");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_alike, 0, 2);
 	tcase_add_test(t, test_others_go_on);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs utilization", fill);
 }

@@ -9,6 +9,7 @@
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_sim.h"
 #include "tests/unit/streamfs_timed.h"
+#include "tests/unit/unit.h"
 
 #define BLOCK 65536
 static struct pr_error err;
@@ -218,21 +219,19 @@ START_TEST(test_measured)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("streamfs zones");
-	TCase *t = tcase_create("zones");
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, test_regions);
 	tcase_add_test(t, test_orders);
 	tcase_add_test(t, test_sets_side_by_side);
 	tcase_add_test(t, test_balanced);
 	tcase_add_test(t, test_measured);
-	suite_add_tcase(s, t);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_NORMAL);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("streamfs zones", fill);
 }

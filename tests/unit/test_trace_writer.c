@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "merger/trace_writer.h"
+#include "tests/unit/unit.h"
 
 static FILE *file;
 static uint8_t got[4 * 1024 * 1024];
@@ -375,14 +376,9 @@ START_TEST(test_reader_gone)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("trace writer");
-	TCase *t = tcase_create("all");
-	SRunner *r = srunner_create(s);
-	int failed;
-
 	signal(SIGPIPE, SIG_IGN);
 	tcase_add_loop_test(t, test_pcap_golden, 0, 2);
 	tcase_add_loop_test(t, test_pcap_clamps, 0, 2);
@@ -396,9 +392,10 @@ main(void)
 	tcase_add_loop_test(t, test_long_comment, 0, 2);
 	tcase_add_loop_test(t, test_big_packets, 0, 2);
 	tcase_add_loop_test(t, test_reader_gone, 0, 2);
-	suite_add_tcase(s, t);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("trace writer", fill);
 }

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "proto/wire/frame.h"
+#include "tests/unit/unit.h"
 
 #define EPOCH UINT64_C(0x65537f00deadbeef)
 
@@ -133,20 +134,18 @@ START_TEST(ethertype_offset)
 }
 END_TEST
 
-int
-main(void)
+static void
+add_tests(TCase *t)
 {
-	Suite *s = suite_create("wire_fingerprint");
-	TCase *t = tcase_create("fingerprint");
 	tcase_add_test(t, as_defined);
 	tcase_add_test(t, macs_do_not_count);
 	tcase_add_test(t, length_behind_padding);
 	tcase_add_test(t, other_frames_have_no_length);
 	tcase_add_test(t, ethertype_offset);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("wire_fingerprint", add_tests);
 }

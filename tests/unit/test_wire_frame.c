@@ -9,6 +9,7 @@
 #include "proto/wire/cursor.h"
 #include "proto/wire/frame.h"
 #include "tests/unit/golden_frames.h"
+#include "tests/unit/unit.h"
 
 #define TYPE PR_ETHERTYPE_DEFAULT
 
@@ -480,9 +481,5 @@ suite(void)
 int
 main(void)
 {
-	SRunner *r = srunner_create(suite());
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return unit_run_suite(suite());
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/wire/ledger.h"
+#include "tests/unit/unit.h"
 
 /* clang-format off */
 static const uint8_t golden_loss[] = {
@@ -231,11 +232,9 @@ START_TEST(longest)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("wire_ledger");
-	TCase *t = tcase_create("ledger");
 	tcase_add_loop_test(t, golden_round_trip, 0, GOLDENS);
 	tcase_add_loop_test(t, golden_truncated, 0, GOLDENS);
 	tcase_add_loop_test(t, golden_lengths, 0, GOLDENS);
@@ -243,10 +242,10 @@ main(void)
 	tcase_add_test(t, unknown_is_skipped);
 	tcase_add_test(t, odd_entries);
 	tcase_add_test(t, longest);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("wire_ledger", fill);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/wire/source.h"
+#include "tests/unit/unit.h"
 
 /* An input of the test: packets from an array, WAITs between them by chance or by script. */
 struct vector {
@@ -277,11 +278,9 @@ START_TEST(property_as_sorted)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("wire_merge");
-	TCase *t = tcase_create("merge");
 	tcase_add_test(t, order_of_packets);
 	tcase_add_test(t, no_inputs);
 	tcase_add_test(t, waits_for_all);
@@ -290,10 +289,10 @@ main(void)
 	tcase_add_test(t, input_added_later);
 	tcase_add_test(t, error_stays);
 	tcase_add_loop_test(t, property_as_sorted, 0, 13);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("wire_merge", fill);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/wire/segment.h"
+#include "tests/unit/unit.h"
 
 /* clang-format off */
 static const uint8_t golden_link[] = {
@@ -334,11 +335,9 @@ START_TEST(errors_name_the_thing)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("wire_segment");
-	TCase *t = tcase_create("segment");
 	tcase_add_loop_test(t, golden_round_trip, 0, 2);
 	tcase_add_loop_test(t, golden_truncated_or_longer, 0, 2);
 	tcase_add_loop_test(t, golden_bit_flips, 0, 2);
@@ -348,10 +347,10 @@ main(void)
 	tcase_add_loop_test(t, property_round_trip, 0, 4);
 	tcase_add_test(t, reserve_in_place);
 	tcase_add_test(t, errors_name_the_thing);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("wire_segment", fill);
 }

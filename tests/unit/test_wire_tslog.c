@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/wire/tslog.h"
+#include "tests/unit/unit.h"
 
 #define ROOM (1508 - PR_FRAME_HEADER - PR_FRAME_TAG)
 #define T0 INT64_C(1700000000123456789)
@@ -455,11 +456,9 @@ START_TEST(under_two_percent)
 }
 END_TEST
 
-int
-main(void)
+static void
+fill(TCase *t)
 {
-	Suite *s = suite_create("wire_tslog");
-	TCase *t = tcase_create("tslog");
 	tcase_add_loop_test(t, golden_round_trip, 0, 2);
 	tcase_add_loop_test(t, golden_truncated, 0, 2);
 	tcase_add_loop_test(t, golden_trailing, 0, 2);
@@ -472,10 +471,10 @@ main(void)
 	tcase_add_test(t, pair_table_is_full);
 	tcase_add_test(t, builder_refuses);
 	tcase_add_test(t, under_two_percent);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+}
+
+int
+main(void)
+{
+	return unit_run("wire_tslog", fill);
 }

@@ -15,23 +15,30 @@
 			ck_abort_msg("%s does not hold", #condition);                      \
 	} while (0)
 
-/* The main of a unit test: runs one suite; nonzero on failure. */
+/* Runs a suite of several test cases; nonzero on failure. */
+static inline int
+unit_run_suite(Suite *suite)
+{
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* The main of a unit test: runs one test case; nonzero on failure. */
 static inline int
 unit_run(const char *name, void (*fill)(TCase *tc))
 {
 	Suite *suite = suite_create(name);
 	TCase *tc = tcase_create(name);
-	SRunner *runner;
-	int failed;
 
 	tcase_set_timeout(tc, 30);
 	fill(tc);
 	suite_add_tcase(suite, tc);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return unit_run_suite(suite);
 }
 
 #endif
