@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The matcher, one call at a time: what must be told before what, who waits for whom, and logs that lie. */
+#include "logger/patience.h"
+#include "tests/unit/match_sim_run.h"
+#include "tests/unit/unit.h"
+
+static void
+ask_nobody(void *arg, const struct pr_resend *ask)
+{
+	(void)arg;
+	(void)ask;
+}
+
+struct given {
+	uint64_t packets, leftovers, lost;
+};
+
+static void
+count_packet(void *arg, uint16_t link, const struct pr_entry *e,
+	const struct pr_match_frame *f, uint32_t len)
+{
+	struct given *g = arg;
+
+	(void)link;
+	(void)e;
+	(void)f;
+	(void)len;
+	g->packets++;
+}
+
+static void
+count_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
+{
+	struct given *g = arg;
+
+	(void)f;
+	(void)fate;
+	g->leftovers++;
+}
+
+static void
+count_lost(void *arg, const struct pr_loss *loss)
+{
+	struct given *g = arg;
+
+	g->lost += loss->count;
+}
+
+static struct pr_match *
+match_create(struct given *g, struct pr_match_options *o)
+{
+	struct pr_match_calls calls = {
+		count_packet, count_lost, count_leftover, ask_nobody, g};
+	struct pr_match *m;
+
+	pr_match_defaults(o);
+	m = pr_match_create(o, &calls, NULL);
+	ck_assert_ptr_nonnull(m);
+	return m;
+}
+
+static size_t
+log_of_three(uint8_t *room, size_t size, const uint8_t **body)
+{
+	struct pr_tslog_builder b;
+
+	pr_tslog_begin(&b, 0, 0, 2, room, size);
+	for (uint64_t i = 2; i < 5; i++) {
+		struct pr_entry e = {.seq = i, .ordinal = i - 1, .time = 1, .otime = 1};
+
+		e.fingerprint = (uint32_t)i;
+		ck_assert(pr_tslog_add(&b, &e));
+	}
+	return pr_tslog_finish(&b, body);
+}
+
+/* A MARK is stored as soon as its logs are given out: by then their losses must be told. */
+START_TEST(test_given_with_its_losses)
+{
+	struct given g = {0};
+	struct pr_gone gone = {.link = 0, .first_log = 1, .last_log = 1};
+	struct pr_match_options o;
+	struct pr_match *m = match_create(&g, &o);
+	uint8_t room[500];
+	const uint8_t *body;
+	size_t len = log_of_three(room, sizeof(room), &body);
+
+	ck_assert_int_eq(pr_match_tslog(m, body, len, PR_NS_PER_S), 0);
+	pr_match_tick(m, PR_NS_PER_S + 4 * o.expire_ns);
+	ck_assert(!pr_match_given(m, 0, 2));
+	pr_match_gone(m, &gone, PR_NS_PER_S + 5 * o.expire_ns);
+	ck_assert(pr_match_given(m, 0, 2));
+	ck_assert_uint_eq(g.lost, 4);
+	pr_match_finish(m);
+	pr_match_destroy(&m);
+}
+END_TEST
+
+/* A link's log 1, of two entries. */
+static void
+take_log(struct pr_match *m, uint16_t link, uint64_t ordinal, uint32_t fingerprint,
+	int64_t now)
+{
+	struct pr_entry e = {.seq = 1, .ordinal = ordinal, .time = 1, .otime = 1};
+	struct pr_tslog_builder b;
+	const uint8_t *body;
+	uint8_t room[300];
+	size_t len;
+
+	e.fingerprint = fingerprint;
+	pr_tslog_begin(&b, link, PR_TSLOG_INTERLEAVED, 1, room, sizeof(room));
+	ck_assert(pr_tslog_add(&b, &e));
+	e.seq++;
+	e.ordinal += 2;
+	e.fingerprint++;
+	ck_assert(pr_tslog_add(&b, &e));
+	len = pr_tslog_finish(&b, &body);
+	ck_assert_int_eq(pr_match_tslog(m, body, len, now), 0);
+}
+
+/* Of two alike frames one has got its log: the other is no repeat while its log may be on its way. */
+START_TEST(test_slow_log_of_another_link)
+{
+	struct given g = {0};
+	uint8_t data[60] = {1};
+	struct pr_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct pr_match_options o;
+	struct pr_match *m = match_create(&g, &o);
+	int64_t now = PR_NS_PER_S;
+
+	pr_match_mark(m, 0, 0, now);
+	pr_match_sent(m, 0, now);
+	pr_match_frame(m, &f, now);
+	pr_match_frame(m, &f, now);
+	take_log(m, 1, 1, f.fingerprint, now);
+	pr_match_tick(m, now += 10 * o.expire_ns);
+	ck_assert_uint_eq(g.packets, 1);
+	ck_assert_uint_eq(g.leftovers, 0);
+	take_log(m, 0, 0, f.fingerprint, now);
+	ck_assert_uint_eq(g.packets, 2);
+	pr_match_finish(m);
+	ck_assert_uint_eq(g.lost, 2); /* the second of each log */
+	pr_match_destroy(&m);
+}
+END_TEST
+
+/* The logger's thread stood still between a log and the frame behind it. */
+START_TEST(test_own_stall_is_no_loss)
+{
+	struct given g = {0};
+	uint8_t data[60] = {1};
+	struct pr_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct pr_patience patience = {0};
+	int64_t mono = PR_NS_PER_S;
+	struct pr_match_options o;
+	struct pr_match *m = match_create(&g, &o);
+
+	take_log(m, 0, 0, f.fingerprint, pr_patience_now(&patience, mono));
+	mono += 100 * PR_NS_PER_S;
+	pr_match_tick(m, pr_patience_now(&patience, mono));
+	pr_match_frame(m, &f, pr_patience_now(&patience, mono));
+	pr_match_run(m, pr_patience_now(&patience, mono));
+	ck_assert_uint_eq(g.packets, 1);
+	ck_assert_uint_eq(g.lost, 0);
+	/* Time in which it looks is not left out. */
+	for (unsigned i = 0; i < 100; i++)
+		pr_match_tick(m, pr_patience_now(&patience, mono += 10 * PR_NS_PER_MS));
+	ck_assert(pr_match_settled(m));
+	ck_assert_uint_eq(g.lost, 1);
+	pr_match_finish(m);
+	pr_match_destroy(&m);
+}
+END_TEST
+
+/* Well-formed logs whose numbers and ordinals are absurd. */
+static void
+sim_logs_with_numbers(struct sim *s)
+{
+	static const uint64_t odd[] = {
+		1, 2, 5, 4, 1000, 70000, UINT64_MAX, UINT64_MAX / 2, 3};
+	uint8_t room[512];
+
+	for (size_t i = 0; i < 81; i++) {
+		struct pr_tslog_builder b;
+		struct pr_entry e = {.seq = odd[i / 9] - (odd[i / 9] == UINT64_MAX),
+			.ordinal = odd[i % 9] - 1,
+			.fingerprint = (uint32_t)i};
+		const uint8_t *body;
+		size_t len;
+
+		pr_tslog_begin(
+			&b, (uint16_t)(i % 2), 0, odd[(i * 7) % 9], room, sizeof(room));
+		if (!pr_tslog_add(&b, &e))
+			continue;
+		len = pr_tslog_finish(&b, &body);
+		pr_match_tslog(s->match, body, len, PR_NS_PER_S);
+	}
+}
+
+START_TEST(test_hostile_logs)
+{
+	uint8_t body[600];
+	struct sim s;
+	struct sim_case c = {.seed = 1, .links = 1, .packets = 10};
+	uint64_t random = 88172645463325252u;
+
+	sim_begin(&s, &c);
+	for (unsigned i = 0; i < 20000; i++) {
+		size_t len = sim_random(&random) % sizeof(body);
+
+		for (size_t k = 0; k < len; k++)
+			body[k] = (uint8_t)sim_random(&random);
+		pr_match_tslog(s.match, body, len, (int64_t)i * 1000);
+	}
+	sim_logs_with_numbers(&s);
+	pr_match_tick(s.match, 10 * PR_NS_PER_S);
+	pr_match_finish(s.match);
+	sim_end(&s);
+}
+END_TEST
+
+static void
+fill(TCase *tcase)
+{
+	tcase_add_test(tcase, test_given_with_its_losses);
+	tcase_add_test(tcase, test_slow_log_of_another_link);
+	tcase_add_test(tcase, test_own_stall_is_no_loss);
+	tcase_add_test(tcase, test_hostile_logs);
+}
+
+int
+main(void)
+{
+	return unit_run("match calls", fill);
+}
