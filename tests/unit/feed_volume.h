@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_FEED_VOLUME_H
+#define TESTS_UNIT_FEED_VOLUME_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "indexer/feed.h"
+#include "logger/append.h"
+#include "proto/base/clock.h"
+#include "proto/wire/cursor.h"
+#include "tests/unit/unit.h"
+
+/* A volume whose packets are appended, and indexed by a feed. */
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+#define EPOCH 77
+#define VOLUME_BYTES (20u << 20)
+
+static struct pr_error err;
+static char path[64];
+static struct sfs *sfs;
+static struct pr_append *append;
+static uint64_t seq;
+
+static inline uint32_t
+pick(uint32_t n)
+{
+	return (uint32_t)random() % n;
+}
+
+static inline void
+open_writer(void)
+{
+	const char *paths[] = {path};
+	const struct sfs_open_options o = {.writer = true, .no_direct = true};
+	/* full ones only: how many there are is no matter of how busy the machine is */
+	const struct pr_append_options ao = {.segment_age = 3600 * PR_NS_PER_S};
+
+	sfs = sfs_open(paths, 1, &o, &err);
+	ck_assert_msg(sfs != NULL, "%s", err.text);
+	append = pr_append_create(sfs, &ao, &err);
+	ck_assert(append != NULL);
+}
+
+static inline void
+close_writer(void)
+{
+	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+	pr_append_destroy(&append);
+	sfs_close(&sfs);
+}
+
+static inline void
+begin(void)
+{
+	const char *paths[] = {path};
+	const struct sfs_create_options o = {
+		.size = VOLUME_BYTES, .block_size = 512 * 1024, .force = true};
+
+	snprintf(path, sizeof(path), "/tmp/packrack-feed-%d", getpid());
+	ck_assert_int_eq(sfs_create(paths, 1, &o, &err), 0);
+	srandom(1);
+	seq = 0;
+	open_writer();
+}
+
+static inline void
+end(void)
+{
+	unlink(path);
+}
+
+/* Neighbours have addresses of their own: what one segment holds, few others do. */
+static inline void
+put_packets(unsigned count, unsigned step)
+{
+	uint8_t d[120];
+
+	for (unsigned i = 0; i < count; i++) {
+		struct pr_packet p = {.epoch = EPOCH,
+			.linktype = 1,
+			.data = d,
+			.caplen = 100,
+			.len = 100 + pick(900)};
+
+		seq += step ? step : 1 + pick(3);
+		p.seq = seq;
+		p.time = p.otime = (int64_t)seq * 1000000;
+		memset(d, 0, sizeof(d));
+		pr_put_be16(d + 12, 0x0800);
+		d[14] = 0x45;
+		d[23] = pick(10) ? 6 : 17;
+		pr_put_be32(d + 26, 0x0a000000 + (uint32_t)seq * 131 + pick(2));
+		pr_put_be32(d + 30, 0xac100000 + (uint32_t)(seq / 4) * 517 + pick(3));
+		pr_put_be16(d + 34, (uint16_t)(1024 + seq % 60000));
+		pr_put_be16(d + 36, (uint16_t)(pick(50) ? 443 : pick(1000)));
+		unit_must(pr_append_packet(append, &p) == 0);
+		if (i % 64 == 0)
+			pr_append_tick(append, pr_now_mono());
+	}
+}
+
+/* ---- indexing ---- */
+
+static unsigned refuse; /* the sink, so many times */
+static unsigned level[4]; /* records by level */
+
+static inline int
+sink(void *arg, const struct pr_index_record *r)
+{
+	const struct pr_index_body body = {.link = r->link,
+		.level = r->level,
+		.first_sequence = r->first_sequence,
+		.check = r->check,
+		.segments = r->segments,
+		.min_time = r->min_time,
+		.max_time = r->max_time,
+		.body = r->body,
+		.len = r->len};
+
+	(void)arg;
+	if (refuse) {
+		refuse--;
+		return 1;
+	}
+	ck_assert_msg(pr_append_index(append, &body, &err) == 0, "%s", err.text);
+	level[r->level]++;
+	return 0;
+}
+
+static inline struct pr_view *
+open_view(void)
+{
+	const char *paths[] = {path};
+	struct pr_view *view =
+		pr_view_open(paths, 1, PR_VIEW_CACHED | PR_VIEW_SUMMARIES, &err);
+
+	ck_assert_msg(view != NULL, "%s", err.text);
+	ck_assert_int_eq(pr_view_refresh(view, true, INT64_MAX, &err), 0);
+	return view;
+}
+
+/* Indexes what is there; returns how many segments that were. */
+static inline uint64_t
+index_all(bool group)
+{
+	struct pr_view *view = open_view();
+	struct pr_feed *feed = pr_feed_create(view, sink, NULL, &err);
+	struct pr_feed_figures f;
+
+	do
+		while (pr_feed_step(feed, INT64_MAX, &err) > 0)
+			;
+	while (pr_feed_finish(feed, group, &err) == 0);
+	while (pr_feed_step(feed, INT64_MAX, &err) > 0)
+		;
+	ck_assert_int_eq(pr_feed_finish(feed, group, &err), 1);
+	pr_feed_figures(feed, &f);
+	ck_assert_uint_eq(f.behind, 0);
+	ck_assert_uint_eq(f.built.damaged, 0);
+	pr_feed_destroy(&feed);
+	pr_view_close(&view);
+	return f.built.segments;
+}
+
+#endif
