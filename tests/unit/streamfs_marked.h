@@ -2,48 +2,21 @@
 #ifndef TESTS_STREAMFS_MARKED_H
 #define TESTS_STREAMFS_MARKED_H
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "logger/streamfs/internal.h"
+#include "tests/unit/streamfs_file.h"
 
 /* A small volume whose records say all over which they are, so that the file can be searched for them. */
 #define RECORD 30000 /* two of them to a block */
 
-static char path[64];
-static struct pr_error err;
-
 static inline void
 setup(void)
 {
-	struct sfs_create_options o = {.size = 6 << 20, .block_size = SFS_BLOCK_MIN};
-	const char *paths[] = {path};
-
-	snprintf(path, sizeof(path), "/tmp/sfs-marked.XXXXXX");
-	close(mkstemp(path));
-	ck_assert_msg(sfs_create(paths, 1, &o, &err) == 0, "%s", err.text);
-}
-
-static inline void
-teardown(void)
-{
-	unlink(path);
-}
-
-static inline struct sfs *
-open_volume(bool writer)
-{
-	const char *paths[] = {path};
-	struct sfs_open_options o = {.writer = writer, .shm_bytes = 1 << 20};
-	struct sfs *sfs = sfs_open(paths, 1, &o, &err);
-
-	ck_assert_msg(sfs != NULL, "%s", err.text);
-	return sfs;
+	make_volume(
+		&(struct sfs_create_options){.size = 6 << 20, .block_size = SFS_BLOCK_MIN});
 }
 
 /* Record n has times n * 10 to n * 10 + 5, and says its number all over. */

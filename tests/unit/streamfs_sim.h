@@ -40,6 +40,14 @@ sim_below(struct sim_rng *r, uint64_t n)
 	return n ? sim_random(r) % n : 0;
 }
 
+/* The body that record n of a stream has. */
+static inline void
+sim_body(int stream, uint64_t n, size_t len, uint8_t *to)
+{
+	for (size_t i = 0; i < len; i++)
+		to[i] = (uint8_t)(n * 31 + (uint64_t)stream * 7 + i);
+}
+
 /* Of all disks of a machine: goes off by itself at the left-th write or sync, 0: never. */
 struct sim_power {
 	bool off;

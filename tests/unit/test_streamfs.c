@@ -1,112 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <check.h>
+/* The store by its calls: append, read, recycle, reset, and what is damaged or is no volume. */
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "logger/streamfs/streamfs.h"
+#include "tests/unit/streamfs_records.h"
 #include "tests/unit/unit.h"
-
-static char path[64];
-static struct pr_error err;
-
-static void
-setup(void)
-{
-	snprintf(path, sizeof(path), "/tmp/sfs-test.XXXXXX");
-	close(mkstemp(path));
-}
-
-static void
-teardown(void)
-{
-	unlink(path);
-}
-
-static void
-create(uint64_t size, uint32_t block_size)
-{
-	const char *paths[] = {path};
-	struct sfs_create_options o = {.size = size, .block_size = block_size};
-	ck_assert_msg(sfs_create(paths, 1, &o, &err) == 0, "%s", err.text);
-}
-
-static struct sfs *
-open_volume(bool writer)
-{
-	const char *paths[] = {path};
-	struct sfs_open_options o = {.writer = writer, .shm_bytes = 1 << 20};
-	struct sfs *sfs = sfs_open(paths, 1, &o, &err);
-	ck_assert_msg(sfs != NULL, "%s", err.text);
-	return sfs;
-}
-
-/* The body that record n of a stream has: its length and bytes follow from both. */
-static size_t
-make_body(uint8_t *to, uint32_t stream, uint64_t n, size_t most)
-{
-	uint64_t x = n * 0x9e3779b97f4a7c15u + stream * 77777u + 1;
-	size_t len = (x >> 20) % most;
-	for (size_t i = 0; i < len; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-		to[i] = (uint8_t)x;
-	}
-	return len;
-}
-
-static struct sfs_handle
-append(struct sfs *sfs, int stream, uint64_t n, size_t most)
-{
-	static uint8_t body[1 << 20];
-	struct sfs_handle h;
-	size_t len = make_body(body, (uint32_t)stream, n, most);
-	int rc = sfs_append(
-		sfs, stream, (int64_t)n * 10, (int64_t)n * 10 + 5, body, len, &h, &err);
-	ck_assert_msg(rc == SFS_OK, "record %lu: %s", (unsigned long)n, err.text);
-	return h;
-}
-
-static void
-expect(const struct sfs_record *r, int stream, uint64_t n, size_t most)
-{
-	static uint8_t body[1 << 20];
-	size_t len = make_body(body, (uint32_t)stream, n, most);
-	ck_assert_uint_eq(r->sequence, n);
-	ck_assert_int_eq(r->min_time, (int64_t)n * 10);
-	ck_assert_int_eq(r->max_time, (int64_t)n * 10 + 5);
-	ck_assert_uint_eq(r->length, len);
-	ck_assert(len == 0 || memcmp(r->body, body, len) == 0);
-}
-
-/* Reads a stream from its oldest record; returns the first sequence, *last the last. */
-static uint64_t
-walk(struct sfs *sfs, int stream, size_t most, uint64_t *last)
-{
-	struct sfs_cursor *c = sfs_cursor_open(sfs, stream, NULL, &err);
-	struct sfs_record r;
-	uint64_t first = 0;
-	int rc;
-	ck_assert_ptr_nonnull(c);
-	*last = 0;
-	while ((rc = sfs_cursor_next(c, &r, &err)) == 1) {
-		if (first == 0)
-			first = r.sequence;
-		else
-			ck_assert_uint_eq(r.sequence, *last + 1);
-		*last = r.sequence;
-		expect(&r, stream, r.sequence, most);
-	}
-	ck_assert_msg(rc == 0, "%d %s", rc, err.text);
-	sfs_cursor_close(&c);
-	return first;
-}
 
 START_TEST(test_append_read_reopen)
 {
@@ -233,7 +130,6 @@ START_TEST(test_handles)
 	ck_assert_int_eq(sfs_read(w, &h, buf, r.length - 1, &len, &r, &err), SFS_TOO_BIG);
 	ck_assert_int_eq(sfs_read(w, &h, NULL, 0, &len, &r, &err), SFS_OK);
 	expect(&r, a, 1, 9000);
-	const char *paths[] = {path};
 	struct sfs_open_options o = {.permission_mask = 1};
 	struct sfs *denied = sfs_open(paths, 1, &o, &err);
 	ck_assert_int_eq(
@@ -303,166 +199,6 @@ START_TEST(test_many_streams)
 		if (pass == 0)
 			w = open_volume(false);
 	}
-}
-END_TEST
-
-static void
-wait_for(pid_t child)
-{
-	int status;
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: %#x", status);
-}
-
-/* A reader in another process sees each record as soon as it is appended, and no other. */
-START_TEST(test_reader_follows)
-{
-	enum { RECORDS = 3000 };
-	int go[2];
-	create(16 << 20, 65536);
-	ck_assert_int_eq(pipe(go), 0);
-	pid_t child = fork();
-	if (child == 0) {
-		char c;
-		close(go[1]);
-		ck_assert_int_eq(read(go[0], &c, 1), 1);
-		struct sfs *r = open_volume(false);
-		int a = sfs_stream_find(r, "a");
-		struct sfs_cursor *cursor = sfs_cursor_open(r, a, NULL, &err);
-		struct sfs_record rec;
-		uint64_t next = 1;
-		time_t end = time(NULL) + 20;
-		char note[64];
-		while (next <= RECORDS && time(NULL) < end) {
-			int rc = sfs_cursor_next(cursor, &rec, &err);
-			if (rc == 1)
-				expect(&rec, a, next++, 8000);
-			else if (rc != 0)
-				_exit(2);
-		}
-		bool noted = sfs_note_get(r, note, sizeof(note)) && strcmp(note, "{}") == 0;
-		_exit(next == RECORDS + 1 && noted ? 0 : 1);
-	}
-	close(go[0]);
-	struct sfs *w = open_volume(true);
-	int a = sfs_stream_open(w, "a", 0, 0, &err);
-	sfs_note_set(w, "{}");
-	ck_assert_int_eq(write(go[1], "", 1), 1);
-	for (uint64_t n = 1; n <= RECORDS; n++)
-		append(w, a, n, 8000);
-	wait_for(child);
-	close(go[1]);
-	sfs_close(&w);
-}
-END_TEST
-
-/* The reader falls behind the frontier: it is told so once, and goes on with what there is. */
-START_TEST(test_reader_is_overtaken)
-{
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
-	int a = sfs_stream_open(w, "a", 0, 0, &err);
-	struct sfs *r = open_volume(false);
-	for (uint64_t n = 1; n <= 20; n++)
-		append(w, a, n, 30000);
-	struct sfs_cursor *c = sfs_cursor_open(r, a, NULL, &err);
-	struct sfs_record rec;
-	ck_assert_int_eq(sfs_cursor_next(c, &rec, &err), 1);
-	for (uint64_t n = 21; n <= 1000; n++)
-		append(w, a, n, 30000);
-	int rc, expired = 0;
-	uint64_t last = 1;
-	while ((rc = sfs_cursor_next(c, &rec, &err)) != 0) {
-		if (rc == SFS_EXPIRED) {
-			expired++;
-			continue;
-		}
-		ck_assert_int_eq(rc, 1);
-		ck_assert_uint_gt(rec.sequence, last);
-		last = rec.sequence;
-		expect(&rec, a, last, 30000);
-	}
-	ck_assert_int_eq(expired, 1);
-	ck_assert_uint_eq(last, 1000);
-	sfs_cursor_close(&c);
-	sfs_close(&r);
-	sfs_close(&w);
-}
-END_TEST
-
-/* Appends and flushes for ever; tells what is durable, and is killed. */
-static void
-writer_child(int out)
-{
-	struct sfs *w = open_volume(true);
-	int a = sfs_stream_open(w, "a", 0, 0, &err),
-	    b = sfs_stream_open(w, "b", 1 << 19, 0, &err);
-	uint64_t told[2], n[2] = {sfs_appended(w, a), sfs_appended(w, b)};
-	for (;;) {
-		for (int i = 0; i < 7; i++)
-			append(w, a, ++n[0], 20000);
-		append(w, b, ++n[1], 3000);
-		if (n[1] % 5 == 0 && sfs_flush(w, &err) != SFS_OK)
-			_exit(1);
-		told[0] = sfs_durable(w, a);
-		told[1] = sfs_durable(w, b);
-		if (write(out, told, sizeof(told)) != sizeof(told))
-			_exit(1);
-	}
-}
-
-START_TEST(test_killed_writer)
-{
-	uint64_t told[2], last;
-	create(8 << 20, 65536);
-	struct sfs *r = NULL;
-	for (int round = 0; round < 6; round++) {
-		int out[2];
-		ck_assert_int_eq(pipe(out), 0);
-		pid_t child = fork();
-		if (child == 0)
-			writer_child(out[1]);
-		close(out[1]);
-		for (int i = 0; i < 20 + round * 17; i++)
-			ck_assert_int_eq(read(out[0], told, sizeof(told)), sizeof(told));
-		kill(child, SIGKILL);
-		waitpid(child, NULL, 0);
-		while (read(out[0], told, sizeof(told)) == sizeof(told))
-			;
-		close(out[0]);
-		/* a reader beside the dead writer's shared memory, then the same one later */
-		if (!r)
-			r = open_volume(false);
-		/* the kernel keeps the lock until the writes under way are through */
-		struct sfs_volume_info info = {.writer_alive = true};
-		for (time_t end = time(NULL) + 20; info.writer_alive && time(NULL) < end;)
-			ck_assert_int_eq(sfs_info(r, &info, &err), SFS_OK);
-		ck_assert_int_eq(sfs_refresh(r, &err), SFS_OK);
-		ck_assert(!info.writer_alive);
-		walk(r, 0, 20000, &last);
-		ck_assert_uint_ge(last, told[0]);
-		walk(r, 1, 3000, &last);
-		ck_assert_uint_ge(last, told[1]);
-		ck_assert_int_eq(sfs_check(r, NULL, NULL, NULL, &err), 0);
-	}
-	sfs_close(&r);
-	r = open_volume(true); /* takes away what the killed one left in /dev/shm */
-	sfs_close(&r);
-}
-END_TEST
-
-START_TEST(test_one_writer)
-{
-	const char *paths[] = {path};
-	struct sfs_open_options o = {.writer = true};
-	struct sfs_create_options again = {.size = 4 << 20, .force = true};
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
-	ck_assert_ptr_null(sfs_open(paths, 1, &o, &err));
-	ck_assert_ptr_nonnull(strstr(err.text, "one writer"));
-	ck_assert_int_lt(sfs_create(paths, 1, &again, &err), 0);
-	ck_assert_ptr_nonnull(strstr(err.text, "stop it first"));
-	sfs_close(&w);
 }
 END_TEST
 
@@ -538,7 +274,6 @@ END_TEST
 
 START_TEST(test_not_a_volume)
 {
-	const char *paths[] = {path};
 	struct sfs_open_options o = {0};
 	ck_assert_ptr_null(sfs_open(paths, 1, &o, &err));
 	create(4 << 20, 65536);
@@ -566,7 +301,6 @@ END_TEST
 /* The same by pwrite in a thread. */
 START_TEST(test_without_uring)
 {
-	const char *paths[] = {path};
 	struct sfs_open_options o = {
 		.writer = true, .shm_bytes = 1 << 19, .no_direct = true};
 	uint64_t last;
@@ -591,7 +325,7 @@ END_TEST
 static void
 fill(TCase *t)
 {
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, make_file, remove_file);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, test_append_read_reopen);
 	tcase_add_test(t, test_recycling);
@@ -599,10 +333,6 @@ fill(TCase *t)
 	tcase_add_test(t, test_handles);
 	tcase_add_test(t, test_reset);
 	tcase_add_test(t, test_many_streams);
-	tcase_add_test(t, test_reader_follows);
-	tcase_add_test(t, test_reader_is_overtaken);
-	tcase_add_test(t, test_killed_writer);
-	tcase_add_test(t, test_one_writer);
 	tcase_add_test(t, test_corruption_is_found);
 	tcase_add_test(t, test_not_a_volume);
 	tcase_add_test(t, test_without_uring);

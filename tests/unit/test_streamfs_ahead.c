@@ -8,14 +8,13 @@
 #include <unistd.h>
 
 #include "logger/streamfs/ahead.h"
+#include "tests/unit/streamfs_file.h"
 #include "tests/unit/unit.h"
 
 #define BLOCK 65536
 #define BODY 5000
 #define RECORDS 600
 
-static char path[64];
-static struct pr_error err;
 static struct sfs *writer;
 static int stream;
 
@@ -37,25 +36,17 @@ append(uint64_t n)
 }
 
 static struct sfs *
-open_volume(bool write, bool no_direct)
+open_queue(bool write, bool no_direct)
 {
-	const char *paths[] = {path};
-	struct sfs_open_options o = {
-		.writer = write, .no_direct = no_direct, .shm_bytes = 4 * BLOCK};
-	struct sfs *sfs = sfs_open(paths, 1, &o, &err);
-	ck_assert_msg(sfs != NULL, "%s", err.text);
-	return sfs;
+	return open_with(&(struct sfs_open_options){
+		.writer = write, .no_direct = no_direct, .shm_bytes = 4 * BLOCK});
 }
 
 static void
 setup_queue(bool no_direct)
 {
-	struct sfs_create_options o = {.size = 120 * BLOCK, .block_size = BLOCK};
-	const char *paths[] = {path};
-	snprintf(path, sizeof(path), "/tmp/sfs-ahead.XXXXXX");
-	close(mkstemp(path));
-	ck_assert_msg(sfs_create(paths, 1, &o, &err) == 0, "%s", err.text);
-	writer = open_volume(true, no_direct);
+	make_volume(&(struct sfs_create_options){.size = 120 * BLOCK, .block_size = BLOCK});
+	writer = open_queue(true, no_direct);
 	stream = sfs_stream_open(writer, "s", 0, 0, &err);
 	for (uint64_t n = 1; n <= RECORDS; n++)
 		append(n);
@@ -78,7 +69,7 @@ static void
 teardown(void)
 {
 	sfs_close(&writer);
-	unlink(path);
+	remove_file();
 }
 
 static void
@@ -109,7 +100,7 @@ walk(struct sfs *sfs, uint32_t *most)
 
 START_TEST(test_reads_ahead)
 {
-	struct sfs *sfs = open_volume(false, false);
+	struct sfs *sfs = open_queue(false, false);
 	uint32_t most;
 	ck_assert_uint_eq(walk(sfs, &most), RECORDS);
 	ck_assert_uint_gt(most, 1);
@@ -121,7 +112,7 @@ END_TEST
 
 START_TEST(test_gives_way)
 {
-	struct sfs *sfs = open_volume(false, false);
+	struct sfs *sfs = open_queue(false, false);
 	uint32_t most;
 	atomic_store(&writer->shm.header->backlog, 1000);
 	ck_assert_uint_eq(walk(sfs, &most), RECORDS);
@@ -133,7 +124,7 @@ END_TEST
 /* What was read ahead may have been recycled and be something else by the time it is looked at. */
 START_TEST(test_recycled_meanwhile)
 {
-	struct sfs *sfs = open_volume(false, false);
+	struct sfs *sfs = open_queue(false, false);
 	struct sfs_cursor *c = sfs_cursor_open(sfs, stream, NULL, &err);
 	struct sfs_record r;
 	uint64_t last = 0, appended = RECORDS, expired = 0;

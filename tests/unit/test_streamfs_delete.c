@@ -304,7 +304,6 @@ START_TEST(test_beside_damage)
 	struct sfs *w = open_volume(true);
 	int a = sfs_stream_open(w, "a", 0, 0, &err), fd;
 	struct sfs_repair_result result;
-	const char *paths[] = {path};
 	struct sfs_handle h[12];
 	struct sfs_disk *disk;
 	unsigned faults = 0;
@@ -348,7 +347,7 @@ END_TEST
 static void
 fill(TCase *t)
 {
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, setup, remove_file);
 	tcase_add_test(t, test_middle);
 	tcase_add_test(t, test_newest);
 	tcase_add_test(t, test_old_end);

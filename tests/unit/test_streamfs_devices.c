@@ -33,13 +33,6 @@ struct rig {
 				#condition, err.text);                                     \
 	} while (0)
 
-static void
-body_of(int stream, uint64_t n, size_t len, uint8_t *to)
-{
-	for (size_t i = 0; i < len; i++)
-		to[i] = (uint8_t)(n * 31 + (uint64_t)stream * 7 + i);
-}
-
 static bool
 rig_open(struct rig *r, size_t first, size_t count, bool writer, bool degraded)
 {
@@ -80,7 +73,7 @@ append(struct rig *r, int s, bool reserve)
 	static uint8_t body[30000];
 	uint64_t n = ++r->appended[s];
 	size_t len = r->length[s][n] = 1 + (uint32_t)sim_below(&r->rng, 30000);
-	body_of(s, n, len, body);
+	sim_body(s, n, len, body);
 	int64_t t = (int64_t)n;
 	if (!reserve) {
 		HOLDS(r, sfs_append(r->sfs, s, t, t, body, len, NULL, &err) == SFS_OK);
@@ -89,7 +82,7 @@ append(struct rig *r, int s, bool reserve)
 	uint8_t *to = sfs_reserve(r->sfs, s, len, &err);
 	HOLDS(r, to != NULL);
 	append(r, (s + 1) % STREAMS, false); /* others go on meanwhile */
-	body_of(s, n, len, to);
+	sim_body(s, n, len, to);
 	HOLDS(r, sfs_commit(r->sfs, s, t, t, len, NULL, &err) == SFS_OK);
 }
 
@@ -120,7 +113,7 @@ walk(struct rig *r, bool gaps)
 			said = said || rc == SFS_CORRUPT;
 			if (rc != 1)
 				continue;
-			body_of(s, rec.sequence, rec.length, body);
+			sim_body(s, rec.sequence, rec.length, body);
 			HOLDS(r, rec.sequence > last && rec.sequence <= r->appended[s]);
 			HOLDS(r, rec.sequence == last + 1 || last == 0 || (gaps && said));
 			HOLDS(r, rec.length == r->length[s][rec.sequence]);

@@ -1,52 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that fails for a while: recording is suspended, said, and goes on; nothing is lost. */
-#include <check.h>
-#include <stdio.h>
-
-#include "logger/streamfs/internal.h"
-#include "tests/unit/streamfs_sim.h"
+#include "tests/unit/streamfs_rig.h"
 #include "tests/unit/unit.h"
 
 #define BLOCK 65536
-
-struct rig {
-	struct sim_rng rng;
-	struct sim_disk disk;
-	struct sfs_disk handle;
-	struct sfs *sfs;
-	uint64_t n;
-	int64_t now;
-};
-static struct pr_error err;
-
-static void
-rig_open(struct rig *r)
-{
-	struct sfs_open_options o = {.writer = true, .shm_bytes = 4 * BLOCK};
-	r->sfs = sfs_open_disks(&r->handle, 1, &o, &err);
-	ck_assert_msg(r->sfs != NULL, "%s", err.text);
-	ck_assert_int_eq(sfs_stream_open(r->sfs, "a", 0, 0, &err), 0);
-}
-
-static struct rig *
-rig_make(uint64_t seed)
-{
-	struct rig *r = calloc(1, sizeof(*r));
-	r->rng.s = seed;
-	r->handle = sim_make(&r->disk, 80 * BLOCK, &r->rng);
-	ck_assert_int_eq(sfs_create_disks(&r->handle, 1, BLOCK, 8, false, &err), 0);
-	rig_open(r);
-	return r;
-}
-
-static void
-rig_free(struct rig *r)
-{
-	sfs_close(&r->sfs);
-	sim_free(&r->disk);
-	free(r);
-}
-
+#define BLOCKS 80
 static int
 append(struct rig *r, size_t len)
 {
@@ -83,7 +41,7 @@ break_device(struct rig *r, bool on)
 
 START_TEST(test_suspended_and_resumed)
 {
-	struct rig *r = rig_make((uint64_t)_i + 1);
+	struct rig *r = rig_make((uint64_t)_i + 1, BLOCK, BLOCKS);
 	for (int i = 0; i < 5; i++)
 		ck_assert_int_eq(append(r, 9000), SFS_OK);
 	ck_assert_int_eq(sfs_flush(r->sfs, &err), SFS_OK);
@@ -123,7 +81,7 @@ END_TEST
 /* Any one write fails once, whichever it is: data, map, root. */
 START_TEST(test_each_write_fails_once)
 {
-	struct rig *r = rig_make(7);
+	struct rig *r = rig_make(7, BLOCK, BLOCKS);
 	int rc = SFS_OK, errors = 0;
 	r->disk.fail_after = _i;
 	for (int i = 0; i < 60; i++) {
@@ -147,7 +105,7 @@ END_TEST
 
 START_TEST(test_full_of_guarantees)
 {
-	struct rig *r = rig_make(3);
+	struct rig *r = rig_make(3, BLOCK, BLOCKS);
 	uint64_t data = r->sfs->root.blocks - r->sfs->root.blocks / 8, most = data * 9 / 10;
 	struct sfs_stream_info info;
 	ck_assert_int_lt(sfs_stream_open(r->sfs, "a", (most + 1) * BLOCK, 0, &err), 0);
@@ -201,7 +159,7 @@ open_under_way(const struct rig *r, int reads)
 /* A slow reader may meet each of the two copies while it is written. */
 START_TEST(test_root_under_way)
 {
-	struct rig *r = rig_make(9);
+	struct rig *r = rig_make(9, BLOCK, BLOCKS);
 	ck_assert_int_eq(append(r, 9000), SFS_OK);
 	sfs_close(&r->sfs);
 	struct sfs *reader = open_under_way(r, 30);

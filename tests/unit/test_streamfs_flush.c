@@ -1,45 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When what was appended goes to the device, and what that costs in padding. */
-#include <check.h>
-#include <stdio.h>
-
-#include "logger/streamfs/internal.h"
-#include "tests/unit/streamfs_sim.h"
+#include "tests/unit/streamfs_rig.h"
 #include "tests/unit/unit.h"
 
 #define BLOCK (1u << 20)
 #define HALF 100000000 /* ns, of the usual flush interval */
 
-struct rig {
-	struct sim_rng rng;
-	struct sim_disk disk;
-	struct sfs_disk handle;
-	struct sfs *sfs;
-	int64_t now;
-};
-static struct pr_error err;
 static uint8_t body[BLOCK];
-
-static struct rig *
-rig_make(void)
-{
-	struct sfs_open_options o = {.writer = true, .shm_bytes = 4 * BLOCK};
-	struct rig *r = calloc(1, sizeof(*r));
-	r->handle = sim_make(&r->disk, 20 * BLOCK, &r->rng);
-	ck_assert_int_eq(sfs_create_disks(&r->handle, 1, BLOCK, 8, false, &err), 0);
-	r->sfs = sfs_open_disks(&r->handle, 1, &o, &err);
-	ck_assert_msg(r->sfs != NULL, "%s", err.text);
-	ck_assert_int_eq(sfs_stream_open(r->sfs, "a", 0, 0, &err), 0);
-	return r;
-}
-
-static void
-rig_free(struct rig *r)
-{
-	sfs_close(&r->sfs);
-	sim_free(&r->disk);
-	free(r);
-}
 
 static struct sfs_handle
 append(struct rig *r, size_t len)
@@ -68,7 +35,7 @@ half_interval(struct rig *r)
 
 START_TEST(test_slow_stream_is_durable_within_the_interval)
 {
-	struct rig *r = rig_make();
+	struct rig *r = rig_make(0, BLOCK, 20);
 	half_interval(r);
 	for (uint64_t n = 1; n <= 20; n++) {
 		append(r, n * 700);
@@ -83,7 +50,7 @@ END_TEST
 /* Its sectors fill by themselves in time: none is padded, and nothing waits for more than two flushes. */
 START_TEST(test_stream_that_goes_on_is_not_padded)
 {
-	struct rig *r = rig_make();
+	struct rig *r = rig_make(0, BLOCK, 20);
 	struct sfs_handle last = append(r, 6000);
 	for (uint64_t n = 2; n <= 100; n++) {
 		half_interval(r);
@@ -103,7 +70,7 @@ END_TEST
 /* A block is written as it fills; the device does not wait for its end, nor for a flush. */
 START_TEST(test_block_is_written_as_it_fills)
 {
-	struct rig *r = rig_make();
+	struct rig *r = rig_make(0, BLOCK, 20);
 	append(r, 9900);
 	ck_assert_int_eq(sfs_flush(r->sfs, &err), SFS_OK);
 	settle(r);
@@ -120,7 +87,7 @@ END_TEST
 /* What a record costs beside its body: 32 bytes, and 32 more in the first of each sixteenth of a block. */
 START_TEST(test_header_sizes)
 {
-	struct rig *r = rig_make();
+	struct rig *r = rig_make(0, BLOCK, 20);
 	uint32_t part = BLOCK / SFS_WIDE_PARTS, before = UINT32_MAX;
 	for (int i = 0; i < 500; i++) {
 		struct sfs_handle h = append(r, 3000);

@@ -22,13 +22,6 @@ struct rig {
 	uint32_t length[2][RECORDS];
 };
 
-static void
-body_of(int stream, uint64_t n, size_t len, uint8_t *to)
-{
-	for (size_t i = 0; i < len; i++)
-		to[i] = (uint8_t)(n * 31 + (uint64_t)stream * 7 + i);
-}
-
 static bool
 rig_open(struct rig *r, size_t disks)
 {
@@ -45,7 +38,7 @@ append(struct rig *r, int count)
 		int s = sim_below(&r->rng, 4) == 0;
 		uint64_t n = ++r->appended[s];
 		size_t len = r->length[s][n] = 1 + (uint32_t)sim_below(&r->rng, 20000);
-		body_of(s, n, len, body);
+		sim_body(s, n, len, body);
 		if (sfs_append(r->sfs, s, (int64_t)n, (int64_t)n, body, len, NULL, &err) !=
 			SFS_OK)
 			ck_abort_msg("%s", err.text);
@@ -65,7 +58,7 @@ walk(struct rig *r)
 		int rc;
 		ck_assert_ptr_nonnull(c);
 		while ((rc = sfs_cursor_next(c, &rec, &err)) == 1) {
-			body_of(s, rec.sequence, rec.length, body);
+			sim_body(s, rec.sequence, rec.length, body);
 			if ((last && rec.sequence != last + 1) ||
 				rec.length != r->length[s][rec.sequence] ||
 				memcmp(body, rec.body, rec.length) != 0)

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "logger/streamfs/internal.h"
+#include "tests/unit/streamfs_file.h"
 #include "tests/unit/streamfs_sim.h"
 #include "tests/unit/unit.h"
 
 #define BLOCK 65536
-static struct pr_error err;
 
 /* ---- the property: pure, no I/O ---- */
 
@@ -168,40 +168,17 @@ END_TEST
 
 /* ---- a volume ---- */
 
-static char path[64];
-
 static void
 setup(void)
 {
-	const char *paths[] = {path};
-	struct sfs_create_options o = {
-		.size = 4 << 20, .block_size = BLOCK, .utilization = 50};
-	snprintf(path, sizeof(path), "/tmp/sfs-test.XXXXXX");
-	close(mkstemp(path));
-	ck_assert_msg(sfs_create(paths, 1, &o, &err) == 0, "%s", err.text);
-}
-
-static void
-teardown(void)
-{
-	unlink(path);
-}
-
-static struct sfs *
-open_volume(bool writer)
-{
-	const char *paths[] = {path};
-	struct sfs_open_options o = {.writer = writer, .shm_bytes = 1 << 20};
-	struct sfs *sfs = sfs_open(paths, 1, &o, &err);
-	ck_assert_msg(sfs != NULL, "%s", err.text);
-	return sfs;
+	make_volume(&(struct sfs_create_options){
+		.size = 4 << 20, .block_size = BLOCK, .utilization = 50});
 }
 
 START_TEST(test_utilization)
 {
 	struct sfs *w = open_volume(true);
 	struct sfs_volume_info info;
-	const char *paths[] = {path};
 	struct sfs_create_options o = {.force = true, .utilization = 99};
 	ck_assert_int_eq(sfs_info(w, &info, &err), SFS_OK);
 	ck_assert_uint_eq(info.utilization, 500);
@@ -296,7 +273,7 @@ main(void)
 	TCase *t = tcase_create("property"), *v = tcase_create("volume");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_never_broken, 0, 3);
-	tcase_add_checked_fixture(v, setup, teardown);
+	tcase_add_checked_fixture(v, setup, remove_file);
 	tcase_add_test(v, test_utilization);
 	tcase_add_test(v, test_set_by_hand_stays);
 	tcase_add_test(v, test_changed_while_written);

@@ -148,7 +148,7 @@ END_TEST
 static void
 fill(TCase *t)
 {
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, setup, remove_file);
 	tcase_add_test(t, test_until);
 	tcase_add_test(t, test_all_goes_and_it_goes_on);
 	tcase_add_test(t, test_reserved);
