@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,7 +7,7 @@
 #include <unistd.h>
 
 #include "merger/cli/data_carry.h"
-#include "merger/cli/trace_file.h"
+#include "merger/cli/data_file.h"
 #include "proto/base/clock.h"
 
 /*
@@ -254,50 +252,6 @@ move_parts(struct move *m, struct pr_error *err)
 
 /* ---- into a file ---- */
 
-/* What is in the file, read anew. */
-static int
-read_back(const char *path, char hash[PR_TRACE_HASH_TEXT], uint64_t *packets,
-	struct pr_error *err)
-{
-	struct pr_trace_hash *h = pr_trace_hash_create(err);
-	struct trace_file *file = h ? trace_file_open(path, err) : NULL;
-	struct pr_packet p;
-	int rc = PR_SOURCE_ERROR;
-
-	*packets = 0;
-	while (file && (rc = trace_file_next(file, &p, err)) == PR_SOURCE_PACKET) {
-		pr_trace_hash_add(h, &p);
-		++*packets;
-	}
-	if (rc == PR_SOURCE_END)
-		pr_trace_hash_text(h, hash);
-	trace_file_close(&file);
-	pr_trace_hash_destroy(&h);
-	return rc == PR_SOURCE_END ? 0 : -1;
-}
-
-/* On the disk, and by its name: only then may the packets go elsewhere. */
-static int
-keep_file(const char *part, const char *path, struct pr_error *err)
-{
-	char folder[4096];
-	const char *slash = strrchr(path, '/');
-	int fd = open(part, O_RDONLY | O_CLOEXEC), rc = fd < 0 ? -1 : fsync(fd);
-
-	if (fd >= 0)
-		close(fd);
-	if (rc < 0 || link(part, path) < 0)
-		return pr_error_errno(err, "%s", path);
-	unlink(part);
-	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path + 1) : 1,
-		slash ? path : ".");
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	rc = fd < 0 ? -1 : fsync(fd);
-	if (fd >= 0)
-		close(fd);
-	return rc < 0 ? pr_error_errno(err, "%s", folder) : 0;
-}
-
 static int
 move_to_file(struct move *m, struct pr_error *err)
 {
@@ -310,7 +264,7 @@ move_to_file(struct move *m, struct pr_error *err)
 	snprintf(part, sizeof(part), "%s.part", path);
 	q.write = part;
 	if (data_ask_file(&q, want, &m->packets, err) < 0 ||
-		read_back(part, m->hash, &found, err) < 0)
+		data_file_read(part, m->hash, &found, err) < 0)
 		return -1;
 	if (found != m->packets || strcmp(want, m->hash) != 0)
 		return pr_error_set(err,
@@ -318,7 +272,8 @@ move_to_file(struct move *m, struct pr_error *err)
 			" were written (%s): nothing is deleted",
 			part, found, m->hash, m->packets, want);
 	m->stored = m->packets;
-	return keep_file(part, path, err) < 0 ? -1 : delete_part(m, m->args->until, err);
+	return data_file_keep(part, path, err) < 0 ? -1
+						   : delete_part(m, m->args->until, err);
 }
 
 /* ---- all of it ---- */
