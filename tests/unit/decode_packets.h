@@ -78,4 +78,41 @@ decode_len(uint16_t linktype, const struct packet *p, size_t len, struct pr_deco
 	free(copy);
 }
 
+static inline bool
+same(const struct pr_headers *a, const struct pr_headers *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+
+/*
+ * Decodes p whole, then each of its beginnings: these never show a header that the whole has not,
+ * and say that they are cut as long as the headers go on (needed bytes of them).
+ */
+static inline struct pr_decoded
+decode_as(uint16_t linktype, const struct packet *p, size_t needed)
+{
+	struct pr_decoded d, part;
+
+	decode_len(linktype, p, p->len, &d);
+	for (size_t len = 0; len < p->len; len++) {
+		decode_len(linktype, p, len, &part);
+		unsigned flags = part.tunnels ? part.inner.flags : part.outer.flags;
+		ck_assert_msg(!!(flags & PR_DECODE_TRUNCATED) == (len < needed),
+			"%zu bytes of %zu", len, needed);
+		ck_assert_int_eq(flags & PR_DECODE_MALFORMED, 0);
+		ck_assert_uint_le(part.tunnels, d.tunnels);
+		if (len >= needed)
+			ck_assert(
+				same(&part.outer, &d.outer) && same(&part.inner, &d.inner));
+	}
+	ck_assert_int_eq(d.outer.flags & (PR_DECODE_TRUNCATED | PR_DECODE_MALFORMED), 0);
+	return d;
+}
+
+static inline struct pr_decoded
+decode(const struct packet *p)
+{
+	return decode_as(1, p, p->len);
+}
+
 #endif
