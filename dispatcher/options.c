@@ -9,9 +9,8 @@
 #include "dispatcher/nodes.h"
 #include "dispatcher/spread.h"
 #include "proto/base/clock.h"
-#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
-#include "proto/rpc/keys.h"
+#include "proto/rpc/option_rows.h"
 #include "proto/rpc/rpc.h"
 
 #define OFFSET(member) offsetof(struct prd_options, member)
@@ -64,19 +63,16 @@ static const struct pr_option options[] = {
 		"with --read: end when the nodes have stored everything", NONE},
 	{"manage", 0, PR_OPT_STRING, OFFSET(manage), "ENDPOINT",
 		"socket for status and commands", NONE},
-	{"metrics", 0, PR_OPT_STRING, OFFSET(metrics), "ADDRESS:PORT",
-		"serve figures to Prometheus here (none)", NONE},
+	PR_OPTION_METRICS(OFFSET(metrics)),
 	{"name", 0, PR_OPT_STRING, OFFSET(name), "NAME", "of this dispatcher, in status",
 		NONE},
-	{"key", 0, PR_OPT_STRING, OFFSET(key_flag), "DIR",
-		"its key directory, or none (" PR_KEYS_DIR ", if it has keys)", NONE},
+	PR_OPTION_KEY(OFFSET(key_flag)),
 	{"rack-id", 0, PR_OPT_UINT, OFFSET(rack_id), "N", "tells racks on one switch apart",
 		RANGE(0, UINT32_MAX)},
 	{"ethertype", 0, PR_OPT_UINT, OFFSET(ethertype), "N",
 		"of the rack's control frames (0x88B5)", RANGE(0x600, 0xffff)},
-	{"log-format", 0, PR_OPT_ENUM, OFFSET(log_format), "FORMAT",
-		"of what is said on stderr: auto, text or json", 0, 0, pr_log_formats, 0},
-	{"verbose", 'v', PR_OPT_FLAG, OFFSET(verbose), NULL, "say more", NONE},
+	PR_OPTION_LOG_FORMAT(OFFSET(log_format)),
+	PR_OPTION_VERBOSE(OFFSET(verbose)),
 };
 
 static const struct pr_program program = {
@@ -91,27 +87,6 @@ static const struct pr_program program = {
 };
 
 static int
-list_push(struct pr_string_list *list, const char *text, size_t len)
-{
-	char **items = realloc(list->items, (list->count + 1) * sizeof *items);
-
-	if (!items)
-		return -1;
-	list->items = items;
-	items[list->count] = strndup(text, len);
-	return items[list->count] ? (list->count++, 0) : -1;
-}
-
-static void
-list_free(struct pr_string_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct pr_string_list){0};
-}
-
-static int
 split_interfaces(struct prd_options *o, struct pr_error *err)
 {
 	struct pr_string_list split = {0};
@@ -121,8 +96,8 @@ split_interfaces(struct prd_options *o, struct pr_error *err)
 			const char *comma = strchr(at, ',');
 			size_t len = comma ? (size_t)(comma - at) : strlen(at);
 
-			if (len == 0 || list_push(&split, at, len) < 0) {
-				list_free(&split);
+			if (len == 0 || pr_string_list_add(&split, at, len, err) < 0) {
+				pr_string_list_clear(&split);
 				return pr_error_set(err,
 					"--in %s: names no interface between its commas",
 					o->in.items[i]);
@@ -130,7 +105,7 @@ split_interfaces(struct prd_options *o, struct pr_error *err)
 			at = comma ? comma + 1 : NULL;
 		}
 	}
-	list_free(&o->in);
+	pr_string_list_clear(&o->in);
 	o->in = split;
 	return 0;
 }

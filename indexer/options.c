@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include "indexer/serve.h"
-#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
-#include "proto/rpc/keys.h"
+#include "proto/rpc/option_rows.h"
 
 #define AT(field) offsetof(struct pr_indexer_options, field)
 #define NAME_MAX_BYTES 64
@@ -40,11 +39,7 @@ static const struct pr_option options[] = {
 		.offset = AT(manage),
 		.arg = "ENDPOINT",
 		.help = "listen here for direct questions (none)"},
-	{.name = "metrics",
-		.kind = PR_OPT_STRING,
-		.offset = AT(metrics),
-		.arg = "ADDRESS:PORT",
-		.help = "serve figures to Prometheus here (none)"},
+	PR_OPTION_METRICS(AT(metrics)),
 	{.name = "queries",
 		.kind = PR_OPT_UINT,
 		.offset = AT(queries),
@@ -58,22 +53,9 @@ static const struct pr_option options[] = {
 		.arg = "KEYS",
 		.help = "also index what a packet has together, as src+dport; repeatable "
 			"(none)"},
-	{.name = "key",
-		.kind = PR_OPT_STRING,
-		.offset = AT(key_flag),
-		.arg = "DIR",
-		.help = "its key directory, or none (" PR_KEYS_DIR ", if it has keys)"},
-	{.name = "log-format",
-		.kind = PR_OPT_ENUM,
-		.offset = AT(log_format),
-		.arg = "FORMAT",
-		.help = "of what is said on stderr: auto, text or json",
-		.choices = pr_log_formats},
-	{.name = "verbose",
-		.letter = 'v',
-		.kind = PR_OPT_FLAG,
-		.offset = AT(verbose),
-		.help = "say more"},
+	PR_OPTION_KEY(AT(key_flag)),
+	PR_OPTION_LOG_FORMAT(AT(log_format)),
+	PR_OPTION_VERBOSE(AT(verbose)),
 };
 
 static const struct pr_program program = {
@@ -89,26 +71,10 @@ static const struct pr_program program = {
 };
 
 static int
-list_add(struct pr_string_list *list, const char *text)
-{
-	char **items = realloc(list->items, (list->count + 1) * sizeof(*items));
-
-	if (!items)
-		return -1;
-	list->items = items;
-	items[list->count] = strdup(text);
-	return items[list->count] ? (list->count++, 0) : -1;
-}
-
-static int
 split_volume(struct pr_indexer_options *o, struct pr_error *err)
 {
-	for (size_t i = 0; i < o->volume.count; i++) {
-		char *rest = o->volume.items[i], *part;
-		while ((part = strsep(&rest, ",")))
-			if (*part && list_add(&o->paths, part) < 0)
-				return pr_error_set(err, "no memory");
-	}
+	if (pr_string_list_split(&o->paths, &o->volume, err) < 0)
+		return -1;
 	if (o->paths.count == 0)
 		return pr_error_set(err, "no volume: give --volume PATH");
 	return 0;
@@ -149,8 +115,9 @@ check(struct pr_indexer_options *o, struct pr_error *err)
 		(o->cluster && check_name("cluster", o->cluster, err) < 0))
 		return -1;
 	if (o->merger.count == 0 && !o->manage &&
-		list_add(&o->merger, PR_RPC_ENDPOINT_MERGER) < 0)
-		return pr_error_set(err, "no memory");
+		pr_string_list_add(&o->merger, PR_RPC_ENDPOINT_MERGER,
+			strlen(PR_RPC_ENDPOINT_MERGER), err) < 0)
+		return -1;
 	for (size_t i = 0; i < o->merger.count; i++)
 		if (pr_rpc_check_endpoint(o->merger.items[i], err) < 0)
 			return -1;
@@ -185,8 +152,5 @@ void
 pr_indexer_options_free(struct pr_indexer_options *o)
 {
 	pr_options_free(&program, o);
-	for (size_t i = 0; i < o->paths.count; i++)
-		free(o->paths.items[i]);
-	free(o->paths.items);
-	o->paths = (struct pr_string_list){0};
+	pr_string_list_clear(&o->paths);
 }

@@ -13,9 +13,8 @@
 #include "logger/match.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
-#include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
-#include "proto/rpc/keys.h"
+#include "proto/rpc/option_rows.h"
 #include "proto/wire/frame.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -118,11 +117,7 @@ static const struct pr_option table[] = {
 		.min = 0,
 		.max = PR_STRAY_LINK - 1,
 		.set_offset = OFFSET(link_set)},
-	{.name = "key",
-		.kind = PR_OPT_STRING,
-		.offset = OFFSET(key_flag),
-		.arg = "DIR",
-		.help = "its key directory, or none (" PR_KEYS_DIR ", if it has keys)"},
+	PR_OPTION_KEY(OFFSET(key_flag)),
 	{.name = "rack-id",
 		.kind = PR_OPT_UINT,
 		.offset = OFFSET(rack_id),
@@ -142,22 +137,9 @@ static const struct pr_option table[] = {
 		.offset = OFFSET(manage),
 		.arg = "ENDPOINT",
 		.help = "answer status requests here"},
-	{.name = "metrics",
-		.kind = PR_OPT_STRING,
-		.offset = OFFSET(metrics),
-		.arg = "ADDRESS:PORT",
-		.help = "serve figures to Prometheus here (none)"},
-	{.name = "log-format",
-		.kind = PR_OPT_ENUM,
-		.offset = OFFSET(log_format),
-		.arg = "FORMAT",
-		.help = "of what is said on stderr: auto, text or json",
-		.choices = pr_log_formats},
-	{.name = "verbose",
-		.letter = 'v',
-		.kind = PR_OPT_FLAG,
-		.offset = OFFSET(verbose),
-		.help = "say more"},
+	PR_OPTION_METRICS(OFFSET(metrics)),
+	PR_OPTION_LOG_FORMAT(OFFSET(log_format)),
+	PR_OPTION_VERBOSE(OFFSET(verbose)),
 };
 
 static const struct pr_program program = {
@@ -172,49 +154,16 @@ static const struct pr_program program = {
 		  "Exit status: 0, 1 on failure, 2 on bad usage or configuration.\n",
 };
 
-static int
-list_add(struct pr_string_list *list, const char *text, size_t len)
-{
-	char **items = realloc(list->items, (list->count + 1) * sizeof(*items));
-
-	if (!items)
-		return -1;
-	list->items = items;
-	items[list->count] = strndup(text, len);
-	return items[list->count++] ? 0 : -1;
-}
-
-static void
-list_free(struct pr_string_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct pr_string_list){0};
-}
-
 /* "a,b" is two devices. */
 static int
 split_volume(struct pr_string_list *list, struct pr_error *err)
 {
 	struct pr_string_list split = {0};
+	int rc = pr_string_list_split(&split, list, err);
 
-	for (size_t i = 0; i < list->count; i++) {
-		const char *at = list->items[i];
-
-		for (;;) {
-			size_t len = strcspn(at, ",");
-
-			if (len && list_add(&split, at, len))
-				return pr_error_set(err, "no memory");
-			if (!at[len])
-				break;
-			at += len + 1;
-		}
-	}
-	list_free(list);
+	pr_string_list_clear(list);
 	*list = split;
-	return 0;
+	return rc;
 }
 
 static int

@@ -12,8 +12,7 @@
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
-#include "proto/base/options.h"
-#include "proto/rpc/keys.h"
+#include "proto/rpc/option_rows.h"
 
 struct values {
 	struct pr_string_list listen, peers, pcap_over_ip;
@@ -39,11 +38,7 @@ static const struct pr_option options[] = {
 		.help = "answered at the same time",
 		.min = 1,
 		.max = PR_MERGER_QUERIES_MAX},
-	{.name = "metrics",
-		.kind = PR_OPT_STRING,
-		.offset = AT(metrics),
-		.arg = "ADDRESS:PORT",
-		.help = "serve figures to Prometheus here (none)"},
+	PR_OPTION_METRICS(AT(metrics)),
 	{.name = "peer",
 		.kind = PR_OPT_LIST,
 		.offset = AT(peers),
@@ -61,17 +56,8 @@ static const struct pr_option options[] = {
 		.help = "of memory for the nodes' summaries",
 		.min = 64 * 1024,
 		.max = INT64_MAX},
-	{.name = "key",
-		.kind = PR_OPT_STRING,
-		.offset = AT(key_flag),
-		.arg = "DIR",
-		.help = "its key directory, or none (" PR_KEYS_DIR ", if it has keys)"},
-	{.name = "log-format",
-		.kind = PR_OPT_ENUM,
-		.offset = AT(log_format),
-		.arg = "FORMAT",
-		.help = "of what is said on stderr: auto, text or json",
-		.choices = pr_log_formats},
+	PR_OPTION_KEY(AT(key_flag)),
+	PR_OPTION_LOG_FORMAT(AT(log_format)),
 	{.name = "pcap-over-ip",
 		.kind = PR_OPT_LIST,
 		.offset = AT(pcap_over_ip),
@@ -84,11 +70,7 @@ static const struct pr_option options[] = {
 		.offset = AT(pcap_over_ip_open),
 		.help = "such a port may be reached from other machines: no key is asked "
 			"for there"},
-	{.name = "verbose",
-		.letter = 'v',
-		.kind = PR_OPT_FLAG,
-		.offset = AT(verbose),
-		.help = "say more"},
+	PR_OPTION_VERBOSE(AT(verbose)),
 };
 
 static const struct pr_program program = {

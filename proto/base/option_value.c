@@ -49,32 +49,6 @@ set_string(const struct pr_option *option, void *values, const char *text,
 	return 0;
 }
 
-static void
-list_clear(struct pr_string_list *list)
-{
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct pr_string_list){0};
-}
-
-static int
-list_add(const struct pr_option *option, void *values, const char *text,
-	struct pr_error *err)
-{
-	struct pr_string_list *list = field(option, values);
-	char **items = realloc(list->items, (list->count + 1) * sizeof *items);
-
-	if (!items)
-		return pr_error_set(err, "no memory");
-	list->items = items;
-	items[list->count] = strdup(text);
-	if (!items[list->count])
-		return pr_error_set(err, "no memory");
-	list->count++;
-	return 0;
-}
-
 static int
 set_enum(const struct pr_option *option, void *values, const char *text,
 	struct pr_error *err)
@@ -216,7 +190,7 @@ set_value(const struct pr_option *option, void *values, const char *text,
 	case PR_OPT_STRING:
 		return set_string(option, values, text, err);
 	case PR_OPT_LIST:
-		return list_add(option, values, text, err);
+		return pr_string_list_add(field(option, values), text, strlen(text), err);
 	case PR_OPT_TIME:
 		return pr_time_parse(text, pr_now_real(), field(option, values), err);
 	case PR_OPT_ENUM:
@@ -247,7 +221,7 @@ pr_option_assign(const struct pr_option_values *to, const struct pr_option *opti
 	unsigned char *from = &to->sources[option - to->program->options];
 
 	if (option->kind == PR_OPT_LIST && *from != source)
-		list_clear(field(option, to->values));
+		pr_string_list_clear(field(option, to->values));
 	*from = (unsigned char)source;
 	return pr_option_set(option, to->values, text, err);
 }
@@ -259,7 +233,7 @@ pr_options_free(const struct pr_program *program, void *values)
 		const struct pr_option *option = &program->options[i];
 
 		if (option->kind == PR_OPT_LIST)
-			list_clear(field(option, values));
+			pr_string_list_clear(field(option, values));
 		if (option->kind == PR_OPT_STRING) {
 			free(*(char **)field(option, values));
 			*(char **)field(option, values) = NULL;

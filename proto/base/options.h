@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
+#include "proto/base/string_list.h"
 
 /*
  * One table gives a program its flags, its keys in /etc/packrack/packrack.conf (INI, read with
@@ -26,11 +27,6 @@ enum pr_option_kind {
 	PR_OPT_DURATION, /* int64_t ns: 50ms, 2s, 1m, 1h, 1d; a bare number is seconds */
 	PR_OPT_TIME, /* int64_t ns since 1970: pr_time_parse */
 	PR_OPT_ENUM, /* int: index into choices */
-};
-
-struct pr_string_list {
-	char **items;
-	size_t count;
 };
 
 struct pr_option {
