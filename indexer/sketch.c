@@ -6,6 +6,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
+#include "proto/base/room.h"
 
 #define LINE 64 /* of a cache */
 #define AHEAD 1024
@@ -181,26 +182,12 @@ put_varint(uint8_t *at, uint64_t v)
 }
 
 static int
-grow(uint8_t **buf, size_t *room, size_t want)
-{
-	uint8_t *grown;
-
-	if (want <= *room)
-		return 0;
-	grown = realloc(*buf, want);
-	if (!grown)
-		return -1;
-	*buf = grown;
-	*room = want;
-	return 0;
-}
-
-static int
 encode_series(struct pr_sketch *s)
 {
 	uint64_t last = 0;
 
-	if (grow(&s->series, &s->series_room, PR_LEVEL1_BUCKETS * 3 * VARINT_MAX) < 0)
+	if (pr_room_grow(&s->series, &s->series_room, PR_LEVEL1_BUCKETS * 3 * VARINT_MAX) <
+		0)
 		return -1;
 	s->series_len = 0;
 	for (uint64_t i = 0; i < PR_LEVEL1_BUCKETS; i++) {
@@ -245,7 +232,7 @@ encode_held(struct pr_sketch *s)
 	if (span == s->seq_count - 1)
 		return 0;
 	room = (bits < runs ? bits : runs) + 2 * VARINT_MAX;
-	if (grow(&s->held, &s->held_room, room) < 0)
+	if (pr_room_grow(&s->held, &s->held_room, room) < 0)
 		return -1;
 	s->held_form = PR_HELD_RUNS;
 	s->held_len = put_runs(s, s->held, room);

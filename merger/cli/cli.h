@@ -38,6 +38,18 @@ struct cli_connection {
 	char *endpoint;
 	char *key;
 };
+/* Rows of option tables; at: where the endpoint stands; what: the program, as help calls it. */
+#define CLI_MERGER_OPTION(at, what)                                                        \
+	{                                                                                  \
+		.name = "merger", .letter = 'm', .kind = PR_OPT_STRING, .offset = (at),    \
+		.arg = "ENDPOINT", .help = what " ($PACKRACK_MERGER, or the local one)"    \
+	}
+#define CLI_DISPATCHER_OPTION(at, what)                                                    \
+	{                                                                                  \
+		.name = "dispatcher", .letter = 'd', .kind = PR_OPT_STRING,                \
+		.offset = (at), .arg = "ENDPOINT",                                         \
+		.help = what " ($PACKRACK_DISPATCHER, or the local one)"                   \
+	}
 #define CLI_KEY_OPTIONS(type, field)                                                       \
 	{                                                                                  \
 		.name = "key", .kind = PR_OPT_STRING, .offset = offsetof(type, field.key), \

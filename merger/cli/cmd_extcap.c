@@ -49,12 +49,7 @@ static const struct pr_option options[] = {
 		"from this time on, and then what comes (default now)"),
 	TEXT("until", until, "TIME", "up to this time, which may be yet to come"),
 	TEXT("link", link, "LINK", "of this link only"),
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_STRING,
-		.offset = AT(merger.endpoint),
-		.arg = "ENDPOINT",
-		.help = "the merger ($PACKRACK_MERGER, or the local one)"},
+	CLI_MERGER_OPTION(AT(merger.endpoint), "the merger"),
 	CLI_KEY_OPTIONS(struct extcap_args, merger),
 };
 

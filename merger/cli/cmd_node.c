@@ -25,12 +25,7 @@ struct command_args {
 #define AT(field) offsetof(struct command_args, field)
 
 static const struct pr_option options[] = {
-	{.name = "dispatcher",
-		.letter = 'd',
-		.kind = PR_OPT_STRING,
-		.offset = AT(dispatcher.endpoint),
-		.arg = "ENDPOINT",
-		.help = "the dispatcher ($PACKRACK_DISPATCHER, or the local one)"},
+	CLI_DISPATCHER_OPTION(AT(dispatcher.endpoint), "the dispatcher"),
 	{.name = "seconds",
 		.kind = PR_OPT_UINT,
 		.offset = AT(seconds),
@@ -41,12 +36,7 @@ static const struct pr_option options[] = {
 		.kind = PR_OPT_FLAG,
 		.offset = AT(yes),
 		.help = "reset: yes, delete the node's packets"},
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_STRING,
-		.offset = AT(merger),
-		.arg = "ENDPOINT",
-		.help = "forget: the merger ($PACKRACK_MERGER, or the local one)"},
+	CLI_MERGER_OPTION(AT(merger), "forget: the merger"),
 	{.name = "json",
 		.kind = PR_OPT_FLAG,
 		.offset = AT(json),

@@ -18,12 +18,7 @@ struct queries_args {
 #define AT(field) offsetof(struct queries_args, field)
 
 static const struct pr_option options[] = {
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_STRING,
-		.offset = AT(merger.endpoint),
-		.arg = "ENDPOINT",
-		.help = "the merger ($PACKRACK_MERGER, or the local one)"},
+	CLI_MERGER_OPTION(AT(merger.endpoint), "the merger"),
 	CLI_KEY_OPTIONS(struct queries_args, merger),
 	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };

@@ -19,18 +19,8 @@ struct status_args {
 #define AT(field) offsetof(struct status_args, field)
 
 static const struct pr_option options[] = {
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_STRING,
-		.offset = AT(merger.endpoint),
-		.arg = "ENDPOINT",
-		.help = "ask this merger ($PACKRACK_MERGER, or the local one)"},
-	{.name = "dispatcher",
-		.letter = 'd',
-		.kind = PR_OPT_STRING,
-		.offset = AT(dispatcher),
-		.arg = "ENDPOINT",
-		.help = "and this dispatcher ($PACKRACK_DISPATCHER, or the local one)"},
+	CLI_MERGER_OPTION(AT(merger.endpoint), "ask this merger"),
+	CLI_DISPATCHER_OPTION(AT(dispatcher), "and this dispatcher"),
 	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 	{.name = "check",
 		.kind = PR_OPT_FLAG,

@@ -39,12 +39,8 @@ struct data_args {
 			.offset = offsetof(struct data_args, until),                       \
 			.arg = "TIME",                                                     \
 			.help = "up to and including this time"},                          \
-		{.name = "merger",                                                         \
-			.letter = 'm',                                                     \
-			.kind = PR_OPT_STRING,                                             \
-			.offset = offsetof(struct data_args, merger.endpoint),             \
-			.arg = "ENDPOINT",                                                 \
-			.help = "the rack's merger ($PACKRACK_MERGER, or the local one)"}, \
+		CLI_MERGER_OPTION(                                                         \
+			offsetof(struct data_args, merger.endpoint), "the rack's merger"), \
 		CLI_KEY_OPTIONS(struct data_args, merger),                                 \
 		CLI_FORM_OPTIONS(offsetof(struct data_args, json),                         \
 			offsetof(struct data_args, keyvalue))

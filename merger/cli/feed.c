@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/room.h"
 
 #define AHEAD 4
 #define STEP_NS (50 * PR_NS_PER_MS) /* how soon it notices that it is to stop */
@@ -34,21 +35,6 @@ struct feed {
 };
 
 static int
-make_room(uint8_t **buf, size_t *room, size_t want)
-{
-	uint8_t *grown;
-
-	if (want <= *room)
-		return 0;
-	grown = realloc(*buf, want);
-	if (!grown)
-		return -1;
-	*buf = grown;
-	*room = want;
-	return 0;
-}
-
-static int
 fill(struct slot *s, struct pr_answer *answer)
 {
 	Packrack__Batch told = *pr_answer_batch(answer);
@@ -57,7 +43,7 @@ fill(struct slot *s, struct pr_answer *answer)
 	s->len = told.packets.len;
 	told.packets = (ProtobufCBinaryData){0};
 	s->told_len = packrack__batch__get_packed_size(&told);
-	if (make_room(&s->told, &s->told_room, s->told_len) < 0)
+	if (pr_room_grow(&s->told, &s->told_room, s->told_len) < 0)
 		return -1;
 	if (s->len)
 		pr_answer_exchange(answer, &s->buffer);

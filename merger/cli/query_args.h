@@ -37,12 +37,8 @@ struct query_args {
 
 /* Who is asked, and about what, for option tables; base: where in the values the query_args begin. */
 #define QUERY_RANGE_OPTIONS(base)                                                          \
-	{.name = "merger",                                                                 \
-		.letter = 'm',                                                             \
-		.kind = PR_OPT_STRING,                                                     \
-		.offset = (base) + offsetof(struct query_args, merger.endpoint),           \
-		.arg = "ENDPOINT",                                                         \
-		.help = "ask this merger ($PACKRACK_MERGER, or the local one)"},           \
+	CLI_MERGER_OPTION(                                                                 \
+		(base) + offsetof(struct query_args, merger.endpoint), "ask this merger"), \
 		{.name = "volume",                                                         \
 			.kind = PR_OPT_LIST,                                               \
 			.offset = (base) + offsetof(struct query_args, volumes),           \
