@@ -248,29 +248,28 @@ finish_batch(struct pr_builder *b)
 }
 
 static int
-extend_batch(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
-	size_t len)
+extend_batch(struct pr_builder *b, uint64_t sequence, uint64_t proof, size_t len)
 {
-	struct pr_segment_header h;
+	const struct pr_segment_header *h = &b->sketch.header;
 
-	pr_segment_peek(body, len, &h, NULL); /* was opened before */
 	if (b->level1.segments == 1) {
-		b->batch = (struct span){
-			.first = sequence, .min_time = h.min_time, .max_time = h.max_time};
-		b->slow = h.max_time - h.min_time >= SLOW_NS;
+		b->batch = (struct span){.first = sequence,
+			.min_time = h->min_time,
+			.max_time = h->max_time};
+		b->slow = h->max_time - h->min_time >= SLOW_NS;
 	}
 	b->batch.check = pr_level2_check(b->batch.check, sequence, proof);
-	widen(&b->batch, &(struct span){.min_time = h.min_time, .max_time = h.max_time});
+	widen(&b->batch, &(struct span){.min_time = h->min_time, .max_time = h->max_time});
 	b->batch_bytes += len;
 	b->next = sequence + 1;
 	b->figures.open = b->level1.segments;
 	b->figures.segments++;
-	b->figures.packets += h.count;
+	b->figures.packets += h->count;
 	b->figures.bytes += len;
 	b->figures.keys += b->sketch.keys.count;
 	if (b->slow && pr_summarizer_keys(&b->summarizer, &b->sketch.wide) < 0)
 		return -1;
-	return pr_summarizer_segment(&b->summarizer, sequence, proof, &h, &b->sketch);
+	return pr_summarizer_segment(&b->summarizer, sequence, proof, h, &b->sketch);
 }
 
 /* It does not follow the last one, or is of another epoch: then it is nobody's next. */
@@ -317,9 +316,28 @@ put_segment(struct pr_builder *b, uint64_t sequence, uint64_t proof)
 	return rc > 0 ? add_wide(b) : -1;
 }
 
+/* The segment in the sketch. */
+static int
+add_sketch(struct pr_builder *b, uint64_t sequence, uint64_t proof, size_t len)
+{
+	if (put_segment(b, sequence, proof) < 0)
+		return -1;
+	pr_sketch_tops(&b->sketch, &b->tops);
+	if (extend_batch(b, sequence, proof, len) < 0)
+		return -1;
+	if (batch_full(b) && pr_builder_offer(b) && finish_batch(b) < 0)
+		return -1;
+	if (b->slow && pr_summarizer_due(&b->summarizer, b->record_max) &&
+		pr_builder_offer(b) && finish_summary(b) < 0)
+		return -1;
+	pr_builder_offer(b);
+	return 0;
+}
+
 int
-pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
-	size_t len, struct pr_error *err)
+pr_builder_add_there(struct pr_builder *b, uint64_t sequence, uint64_t proof,
+	const void *body, size_t len, bool (*whole)(void *arg), void *arg,
+	struct pr_error *err)
 {
 	bool anew;
 	int rc;
@@ -337,22 +355,13 @@ pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const vo
 	rc = pr_sketch_segment(&b->sketch, body, len, err);
 	if (rc < 0)
 		return -1;
+	if (whole && (rc > 0 || !whole(arg)))
+		return 2;
 	if (rc > 0) {
 		b->figures.damaged++;
 		return 1;
 	}
-	if (put_segment(b, sequence, proof) < 0)
-		return no_memory(err);
-	pr_sketch_tops(&b->sketch, &b->tops);
-	if (extend_batch(b, sequence, proof, body, len) < 0)
-		return no_memory(err);
-	if (batch_full(b) && pr_builder_offer(b) && finish_batch(b) < 0)
-		return no_memory(err);
-	if (b->slow && pr_summarizer_due(&b->summarizer, b->record_max) &&
-		pr_builder_offer(b) && finish_summary(b) < 0)
-		return no_memory(err);
-	pr_builder_offer(b);
-	return 1;
+	return add_sketch(b, sequence, proof, len) < 0 ? no_memory(err) : 1;
 }
 
 int

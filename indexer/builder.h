@@ -48,9 +48,20 @@ void pr_builder_know(struct pr_builder *b, uint64_t level1, uint64_t level2);
 /*
  * 1: taken (a damaged one is left without index); 0: not now, a record waits for its sink; -1: no
  * memory. A sequence that is not the last one's successor begins a new record.
+ *
+ * A segment may lie in shared memory. When all was read of it that is needed, whole(arg) says whether it was
+ * there all the while: if not, or if it seems damaged, 2 is returned, and it was not added.
  */
-int pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof,
-	const void *body, size_t len, struct pr_error *err);
+int pr_builder_add_there(struct pr_builder *b, uint64_t sequence, uint64_t proof,
+	const void *body, size_t len, bool (*whole)(void *arg), void *arg,
+	struct pr_error *err);
+/* Of one's own memory: never 2. */
+static inline int
+pr_builder_add(struct pr_builder *b, uint64_t sequence, uint64_t proof, const void *body,
+	size_t len, struct pr_error *err)
+{
+	return pr_builder_add_there(b, sequence, proof, body, len, NULL, NULL, err);
+}
 enum pr_builder_end {
 	PR_BUILDER_BATCH_ONLY,
 	PR_BUILDER_SUMMARY, /* the summary too */

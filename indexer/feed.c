@@ -212,69 +212,6 @@ look(struct pr_feed *f, struct pr_error *err)
 
 /* ---- following ---- */
 
-/* Behind the last one that is indexed, when its handle is known; else from the start. */
-static int
-open_cursor(struct pr_feed *f, struct stream *s, struct pr_error *err)
-{
-	const struct sfs_handle *after =
-		pr_catalog_handle(pr_view_catalog(f->view), s->id, s->next - 1);
-
-	if (after)
-		s->cursor = sfs_cursor_open(pr_view_sfs(f->view), (int)s->id, after, NULL);
-	if (!s->cursor)
-		s->cursor = sfs_cursor_open(pr_view_sfs(f->view), (int)s->id, NULL, err);
-	return s->cursor ? 0 : -1;
-}
-
-/* 1: waiting is set; 0: nothing new; -1. */
-static int
-fetch(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *err)
-{
-	int rc;
-
-	if (s->waiting.length)
-		return 1;
-	if (s->next > s->last)
-		return 0;
-	if (!s->cursor && open_cursor(f, s, err) < 0)
-		return -1;
-	while ((rc = sfs_cursor_next(s->cursor, &s->waiting, err)) != 0) {
-		if (rc == 1 && s->waiting.sequence >= s->next)
-			return 1;
-		s->waiting.length = 0;
-		if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_CORRUPT && rc != SFS_DELETED)
-			return -1;
-		if (pr_now_mono() >= deadline)
-			return 0;
-	}
-	s->waiting.length = 0;
-	return 0;
-}
-
-/* 1: a segment was indexed; 0: none is there, or the sink is full; -1. */
-static int
-advance(struct pr_feed *f, struct stream *s, int64_t deadline, struct pr_error *err)
-{
-	uint64_t damaged = pr_builder_figures(s->builder)->damaged;
-	int rc = fetch(f, s, deadline, err);
-
-	if (rc <= 0)
-		return rc;
-	rc = pr_builder_add(s->builder, s->waiting.sequence, s->waiting.handle.proof,
-		s->waiting.body, s->waiting.length, err);
-	if (rc <= 0)
-		return rc;
-	s->lost += s->waiting.sequence - s->next;
-	if (s->waiting.sequence > s->next)
-		pr_feed_gap(s, s->next, s->waiting.sequence - 1);
-	if (pr_builder_figures(s->builder)->damaged > damaged)
-		pr_feed_gap(s, s->waiting.sequence, s->waiting.sequence);
-	s->next = s->waiting.sequence + 1;
-	s->waiting.length = 0;
-	s->added = s->settled = pr_now_mono();
-	return 1;
-}
-
 /* All of it is here, and its link has ended: nothing follows that were worth waiting for. */
 static bool
 ended(const struct stream *s, const struct pr_summary_span *tail)
@@ -319,7 +256,7 @@ pr_feed_step(struct pr_feed *f, int64_t deadline, struct pr_error *err)
 	while (more && pr_now_mono() < deadline) {
 		more = false;
 		for (size_t i = 0; i < f->count; i++) {
-			int rc = advance(f, f->streams[i], deadline, err);
+			int rc = pr_feed_advance(f->streams[i], deadline, err);
 
 			if (rc < 0 || settle(f->streams[i], err) < 0)
 				return -1;

@@ -5,8 +5,8 @@
 #include "indexer/feed.h"
 
 /*
- * Inside of the feed, for its files: feed.c (streams are followed and indexed), feed_spans.c (of what there is no
- * summary).
+ * Inside of the feed, for its files: feed.c (streams and when they rest), feed_advance.c (they are followed and
+ * indexed), feed_spans.c (of what there is no summary).
  */
 #define OPEN_MAX (PR_FEED_SPANS - 2)
 
@@ -37,6 +37,11 @@ struct pr_feed {
 	struct pr_composites composites;
 	uint64_t restarts;
 };
+
+/* ---- feed_advance.c ---- */
+
+/* 1: a segment was indexed; 0: none is there, or the sink is full; -1. */
+int pr_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err);
 
 /* ---- feed_spans.c ---- */
 

@@ -54,6 +54,12 @@ struct pr_fields {
 	uint32_t labels[PR_KEYS_DEPTH];
 };
 
+/*
+ * Of a packet's first bytes so many at most are looked at: 20 of a link header, 4 of each tag and label, 8 of
+ * PPPoE, and of the network header 60 with 4 behind it.
+ */
+#define PR_FIELDS_REACH 192
+_Static_assert(20 + 8 * PR_KEYS_DEPTH + 8 + 60 + 4 <= PR_FIELDS_REACH, "what fields reach");
 void pr_fields_of_packet(const struct pr_layout *layout, const uint8_t *data,
 	uint32_t caplen, struct pr_fields *out);
 /* Bytes at its beginning that say all, for a hash: deep stacks of tags and labels are rare. */

@@ -193,21 +193,31 @@ find_odd(struct pr_kinds *k, const struct pr_fields *f)
 	return kind;
 }
 
-struct pr_kind *
-pr_kinds_count(struct pr_kinds *k, const struct pr_layout *layout, const uint8_t *data,
-	uint32_t caplen, uint32_t len)
+static inline struct pr_kind *
+count(struct pr_kind *kind, uint32_t len)
 {
-	uint64_t id[PR_KIND_WORDS];
-	struct pr_fields fields;
-	struct pr_kind *kind;
-
-	if (layout->ether && plain(data, caplen, id)) {
-		kind = find_plain(k, id);
-	} else {
-		pr_fields_of_packet(layout, data, caplen, &fields);
-		kind = find_odd(k, &fields);
-	}
 	kind->packets++;
 	kind->bytes += len;
 	return kind;
+}
+
+struct pr_kind *
+pr_kinds_plain(struct pr_kinds *k, const struct pr_layout *layout, const uint8_t *data,
+	uint32_t caplen, uint32_t len)
+{
+	uint64_t id[PR_KIND_WORDS];
+
+	if (!layout->ether || !plain(data, caplen, id))
+		return NULL;
+	return count(find_plain(k, id), len);
+}
+
+struct pr_kind *
+pr_kinds_odd(struct pr_kinds *k, const struct pr_layout *layout, const uint8_t *data,
+	uint32_t caplen, uint32_t len)
+{
+	struct pr_fields fields;
+
+	pr_fields_of_packet(layout, data, caplen, &fields);
+	return count(find_odd(k, &fields), len);
 }

@@ -42,8 +42,14 @@ struct pr_kinds {
 void pr_kinds_free(struct pr_kinds *kinds);
 /* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
 int pr_kinds_begin(struct pr_kinds *kinds, size_t packets);
-/* The packet's kind, with that packet counted; its packets are 1 when it is new. */
-struct pr_kind *pr_kinds_count(struct pr_kinds *kinds, const struct pr_layout *layout,
+/*
+ * The packet's kind, with that packet counted; its packets are 1 when it is new. NULL: it is not plain. The
+ * packet may change meanwhile: then it is of some kind.
+ */
+struct pr_kind *pr_kinds_plain(struct pr_kinds *kinds, const struct pr_layout *layout,
+	const uint8_t *data, uint32_t caplen, uint32_t len);
+/* The same of one that is not plain, and that does not change. */
+struct pr_kind *pr_kinds_odd(struct pr_kinds *kinds, const struct pr_layout *layout,
 	const uint8_t *data, uint32_t caplen, uint32_t len);
 
 /* Its IP version, 4 or 6; 0: not plain. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/sketch.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/wire/segment.h"
 #include "proto/base/room.h"
 
 #define LINE 64 /* of a cache */
-#define AHEAD 1024
+#define AHEAD 2048
 
 void
 pr_sketch_free(struct pr_sketch *s)
@@ -116,6 +116,29 @@ fetch_ahead(const uint8_t *from, const uint8_t *to)
 		__builtin_prefetch(from + AHEAD);
 }
 
+/*
+ * Headers that take several looks are copied out: they must not change between one and the next. A plain
+ * packet's take one.
+ */
+static inline int
+take_packet(struct pr_sketch *s, const struct pr_layout *layout, struct pr_packet *p)
+{
+	struct pr_kind *kind =
+		pr_kinds_plain(&s->kinds, layout, p->data, p->caplen, p->len);
+	uint8_t front[PR_FIELDS_REACH];
+
+	if (kind && (kind->packets > 1 || !s->composites.masks[0]))
+		return kind->packets == 1 ? pr_sketch_kind(s, kind, layout, p) : 0;
+	if (p->caplen > PR_FIELDS_REACH)
+		p->caplen = PR_FIELDS_REACH;
+	memcpy(front, p->data, p->caplen);
+	atomic_signal_fence(memory_order_seq_cst);
+	p->data = front;
+	if (!kind)
+		kind = pr_kinds_odd(&s->kinds, layout, front, p->caplen, p->len);
+	return kind->packets == 1 ? pr_sketch_kind(s, kind, layout, p) : 0;
+}
+
 /* -1: no memory; 1: the segment is damaged. */
 static int
 take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
@@ -123,7 +146,6 @@ take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
 	const struct pr_layout *layout = pr_layout_find(r->header.linktype);
 	uint64_t first = r->header.first_seq;
 	const uint8_t *from = r->c.at;
-	struct pr_kind *kind;
 	struct pr_packet p;
 	int rc;
 
@@ -137,10 +159,7 @@ take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
 		s->seqs[s->seq_count++] = p.seq - first;
 		count_length(s, p.len);
 		count_time(s, &r->header, &p);
-		if (!layout)
-			continue;
-		kind = pr_kinds_count(&s->kinds, layout, p.data, p.caplen, p.len);
-		if (kind->packets == 1 && pr_sketch_kind(s, kind, layout, &p) < 0)
+		if (layout && take_packet(s, layout, &p) < 0)
 			return -1;
 	}
 	return rc < 0;
@@ -254,6 +273,7 @@ pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_e
 
 	if (pr_segment_open(&r, body, len, err) < 0 || r.header.flags & PR_SEGMENT_MIXED)
 		return 1;
+	s->header = r.header;
 	if (prepare(s, r.header.count, err) < 0)
 		return -1;
 	rc = take_packets(s, &r);

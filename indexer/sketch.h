@@ -14,6 +14,7 @@
 #include "indexer/level1.h"
 #include "indexer/tops.h"
 #include "proto/base/error.h"
+#include "proto/wire/segment.h"
 
 /*
  * What one segment holds, gathered from its packets. Keys cost most, and packets of one flow have the
@@ -29,6 +30,7 @@ struct pr_sketch_link {
 struct pr_sketch {
 	struct pr_composites composites; /* to be made; the caller's to set */
 	/* what is found */
+	struct pr_segment_header header;
 	bool indexed; /* false: its link type has no keys */
 	struct pr_hashset keys; /* hashes of all */
 	struct pr_hashset wide; /* of pr_key_either of all but FLOW: for level 2 */
@@ -57,7 +59,8 @@ void pr_sketch_free(struct pr_sketch *sketch);
 
 /*
  * Takes in a segment (proto/wire/segment.h), forgetting the one before. 0; 1: it is damaged and cannot
- * be indexed; -1: no memory.
+ * be indexed; -1: no memory. Of the body each byte is looked at once, so that it may lie in shared memory: if
+ * it was overwritten meanwhile, what is found is of no use.
  */
 int pr_sketch_segment(
 	struct pr_sketch *sketch, const void *body, size_t len, struct pr_error *err);

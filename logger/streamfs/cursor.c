@@ -2,26 +2,8 @@
 #include <stdlib.h>
 
 #include "logger/streamfs/ahead.h"
-#include "logger/streamfs/internal.h"
+#include "logger/streamfs/cursor.h"
 #include "proto/base/clock.h"
-
-/*
- * A walk along a stream: block by block, one read (or one copy from shared memory) a block and not
- * one a record. Its place is (block, generation, offset) and the sequence that comes next.
- */
-struct sfs_cursor {
-	struct sfs *sfs;
-	uint32_t stream;
-	bool placed;
-	bool seeking; /* sequence is to be looked for from offset on: before it, records are deleted */
-	uint32_t block, offset;
-	uint64_t generation, sequence;
-	uint8_t *buf; /* of a block; [0, have) is its bytes from where they were read */
-	uint32_t have_from, have;
-	uint64_t have_generation;
-	bool passed_block; /* walks: worth reading ahead */
-	struct sfs_ahead *ahead; /* NULL: not so far, or not to be had */
-};
 
 #define PROBE 50000000 /* ns between looks whether the writer lives */
 
@@ -88,8 +70,8 @@ sfs_cursor_close(struct sfs_cursor **cursor)
 	*cursor = NULL;
 }
 
-static void
-place(struct sfs_cursor *c, uint32_t block, const struct sfs_entry *e)
+void
+sfs_cursor_place(struct sfs_cursor *c, uint32_t block, const struct sfs_entry *e)
 {
 	c->block = block;
 	c->generation = e->generation;
@@ -136,7 +118,7 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 		return 0;
 	bool lost = c->sequence == 0 || e.first_sequence > c->sequence;
 	uint64_t from = c->sequence;
-	place(c, block, &e);
+	sfs_cursor_place(c, block, &e);
 	c->sequence = e.first_sequence;
 	c->seeking = false;
 	if (!lost)
@@ -168,7 +150,7 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 	if (!sfs_view_stream(c->sfs, c->stream, &now) || now.oldest != s->oldest ||
 		now.first_sequence != s->first_sequence)
 		return 2; /* recycled between the two looks */
-	place(c, s->oldest, &e);
+	sfs_cursor_place(c, s->oldest, &e);
 	c->sequence = e.first_sequence;
 	if (e.first_sequence <= s->first_sequence)
 		return 2;
@@ -318,7 +300,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 			return 2;
 	} while (c->seeking && n.next != SFS_NONE && n.first_sequence + n.records <= from &&
 		 passed++ < c->sfs->root.blocks);
-	place(c, block, &n);
+	sfs_cursor_place(c, block, &n);
 	c->passed_block = true;
 	c->seeking = c->seeking && n.first_sequence < from;
 	if (!c->seeking)

@@ -14,7 +14,8 @@
  * The memory buffer: one shared mapping per volume, written by the volume's writer, mapped read-only
  * by everyone else. It holds the block table, the streams, and slots with the blocks being filled
  * and the last ones sealed. The writer never reads back what it put there, but for the slots that it
- * writes out; readers believe nothing without checking its range and, for records, the keyed hash.
+ * writes out; readers believe nothing without checking its range and, for records, the keyed hash, or, of
+ * what they do not copy (cursor_there.c), the header's keyed check and that nothing was overwritten meanwhile.
  */
 #define SFS_ENTRY_WORDS 8
 #define SFS_STREAM_WORDS 19

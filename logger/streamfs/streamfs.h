@@ -308,6 +308,16 @@ struct sfs_cursor *sfs_cursor_open(
  */
 int sfs_cursor_next(
 	struct sfs_cursor *cursor, struct sfs_record *out, struct pr_error *err);
+/*
+ * The record that sfs_cursor_next would give, where it lies in the memory that its writer shares: 1, and
+ * out->body points there; 0: it does not lie there, or there is none. What is read there may be overwritten
+ * meanwhile: each byte may be looked at once, any value must do no harm, and what was made of them counts
+ * only if sfs_cursor_pass then says that the record was whole all the while. The header is proven, the body's
+ * hash is not.
+ */
+int sfs_cursor_there(struct sfs_cursor *cursor, struct sfs_record *out);
+/* True: it was, and the cursor is behind it. False: sfs_cursor_next says what became of it. */
+bool sfs_cursor_pass(struct sfs_cursor *cursor, const struct sfs_record *there);
 void sfs_cursor_close(struct sfs_cursor **cursor);
 
 struct sfs_stream_info {

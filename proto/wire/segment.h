@@ -79,7 +79,10 @@ struct pr_segment_reader {
 };
 int pr_segment_open(
 	struct pr_segment_reader *r, const void *body, size_t len, struct pr_error *err);
-/* 1, 0 at the end, -1 corrupt (and from then on). out->data points into body. */
+/*
+ * 1, 0 at the end, -1 corrupt (and from then on). out->data points into body, and within it even when the
+ * body is overwritten meanwhile.
+ */
 int pr_segment_next(
 	struct pr_segment_reader *r, struct pr_packet *out, struct pr_error *err);
 /* Header alone (64 bytes suffice). */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/wire/segment.h"
 
@@ -65,16 +67,20 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	struct pr_cursor *c = &r->c;
 	const uint8_t *at = c->at;
 	size_t need = PR_SEGMENT_PACKET;
+	uint8_t fixed[PR_SEGMENT_PACKET];
 
 	if (pr_cursor_left(c) < need)
 		return false;
-	uint16_t flags = pr_get_le16(at + 20);
+	/* once: what lies in shared memory may be another length when it is looked at again */
+	memcpy(fixed, at, sizeof(fixed));
+	atomic_signal_fence(memory_order_seq_cst);
+	uint16_t flags = pr_get_le16(fixed + 20);
 	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;
 	need += (otime ? PR_SEGMENT_OTIME_LEN : 0) + (mixed ? PR_SEGMENT_MIXED_LEN : 0);
-	p->time = p->otime = (int64_t)pr_get_le64(at);
-	p->seq = r->header.first_seq + pr_get_le32(at + 8);
-	p->caplen = pr_get_le32(at + 12);
-	p->len = pr_get_le32(at + 16);
+	p->time = p->otime = (int64_t)pr_get_le64(fixed);
+	p->seq = r->header.first_seq + pr_get_le32(fixed + 8);
+	p->caplen = pr_get_le32(fixed + 12);
+	p->len = pr_get_le32(fixed + 16);
 	p->flags = flags & (uint16_t)~PR_SEGMENT_OTIME;
 	p->epoch = r->header.epoch;
 	p->link = r->header.link;
@@ -82,7 +88,7 @@ load_packet(struct pr_segment_reader *r, struct pr_packet *p)
 	size_t padded = ((size_t)p->caplen + 7) & ~(size_t)7;
 	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
 		return false;
-	if (pr_get_le16(at + 22) != 0)
+	if (pr_get_le16(fixed + 22) != 0)
 		return false; /* reserved: of a version to come, or damaged */
 	at += PR_SEGMENT_PACKET;
 	if (otime) {
