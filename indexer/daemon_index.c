@@ -12,8 +12,13 @@
 /* Indexing gets at most this much of this; the rest of the loop's time is queries'. */
 #define INDEX_NS (20 * PR_NS_PER_MS)
 #define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
-/* When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. */
-#define INDEX_IDLE_NS (50 * PR_NS_PER_MS)
+/*
+ * When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. So
+ * it is left alone for as long as it takes no more than INDEX_ONCE_NS then, and still lies in shared memory.
+ */
+#define INDEX_IDLE_NS (200 * PR_NS_PER_MS)
+#define INDEX_IDLE_LEAST_NS (50 * PR_NS_PER_MS)
+#define INDEX_ONCE_NS (3 * PR_NS_PER_MS)
 /* When the logger has a record and more may follow: it answers within its loop's next turn. */
 #define INDEX_HANDED_NS (5 * PR_NS_PER_MS)
 #define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
@@ -127,9 +132,22 @@ offer(struct daemon *d)
 			pr_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
 }
 
+/* took: of the step that had nothing left to do. */
+static int64_t
+idle_period(struct daemon *d, int64_t took)
+{
+	int64_t before = d->idle_ns ? d->idle_ns : INDEX_IDLE_LEAST_NS;
+	int64_t next = took > 0 ? before * INDEX_ONCE_NS / took : INDEX_IDLE_NS;
+
+	d->idle_ns = next < INDEX_IDLE_LEAST_NS ? INDEX_IDLE_LEAST_NS
+		     : next > INDEX_IDLE_NS     ? INDEX_IDLE_NS
+						: next;
+	return d->idle_ns;
+}
+
 /* rc: of the step that took so long. When a record is on its way, the share of time is kept all the same. */
 static int64_t
-index_period(const struct daemon *d, int rc, int64_t took)
+index_period(struct daemon *d, int rc, int64_t took)
 {
 	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
 	struct pr_feed_figures figures;
@@ -138,7 +156,7 @@ index_period(const struct daemon *d, int rc, int64_t took)
 	if (rc > 0 || share > INDEX_NS)
 		return INDEX_NS;
 	if (pr_deliver_idle(d->deliver) || !figures.behind)
-		return INDEX_IDLE_NS;
+		return idle_period(d, took);
 	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
 }
 

@@ -39,6 +39,7 @@ struct daemon {
 	struct pr_feed *feed;
 	struct pr_deliver *deliver;
 	struct pr_offer *offer;
+	int64_t idle_ns; /* how long the index is left alone when nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
 	dev_t device; /* of the volume's first path when it was opened */
