@@ -16,8 +16,8 @@ struct pr_hello_message {
 	struct pr_stock *stock;
 };
 
-static void
-fill_link(Packrack__LinkInfo *out, const struct pr_facts *facts)
+void
+pr_hello_link(Packrack__LinkInfo *out, const struct pr_facts *facts)
 {
 	packrack__link_info__init(out);
 	out->epoch = facts->epoch;
@@ -43,7 +43,7 @@ fill_links(struct pr_hello_message *m, const struct pr_book *book)
 	for (size_t i = first; i < book->count; i++) {
 		if (!book->facts[i]->have_mark && !book->facts[i]->have_link)
 			continue;
-		fill_link(&m->links[n], book->facts[i]);
+		pr_hello_link(&m->links[n], book->facts[i]);
 		m->pointers[n] = &m->links[n];
 		n++;
 	}

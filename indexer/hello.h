@@ -19,6 +19,9 @@ struct pr_hello_facts {
 /* Only the newest links are listed: a merger must be able to take the message. */
 #define PR_HELLO_LINKS_MAX 1024
 
+/* What is known of a link; borrows its name. */
+void pr_hello_link(Packrack__LinkInfo *out, const struct pr_facts *facts);
+
 struct pr_hello_message;
 
 /* view NULL: there is no volume yet. */

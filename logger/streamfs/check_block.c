@@ -82,18 +82,7 @@ check_header(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
 	f.fault.stream = s->name;
 	f.stream = s->id;
 	f.generation = e->generation;
-	f.kept = (struct sfs_map_entry){
-		.stream = s->id,
-		.flags = SFS_REPAIR_KEPT,
-		.block = block,
-		.generation = e->generation,
-		.first_sequence = e->first_sequence,
-		.ordinal = e->ordinal,
-		.records = e->records,
-		.end = e->end,
-		.min_time = e->min_time,
-		.max_time = e->max_time,
-	};
+	f.kept = sfs_map_entry_make(e, block, SFS_REPAIR_KEPT);
 	sfs_check_found(c, &f);
 }
 

@@ -363,6 +363,8 @@ int sfs_map_write(
 /* Reads and proves the map at pos; buf of a block holds it then. */
 #define SFS_MAP_FIRST (5 * SFS_SECTOR) /* of a map: as a rule all of it */
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
+struct sfs_map_entry sfs_map_entry_make(
+	const struct sfs_entry *e, uint32_t block, uint32_t flags);
 struct sfs_map_entry sfs_map_entry_of(const struct sfs *sfs, uint32_t block);
 size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf);
 /*

@@ -4,12 +4,11 @@
 #include "logger/streamfs/internal.h"
 
 struct sfs_map_entry
-sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
+sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 {
-	const struct sfs_entry *e = &sfs->table.entry[block];
 	return (struct sfs_map_entry){
 		.stream = e->stream,
-		.flags = e->state == SFS_OPEN ? SFS_MAP_OPEN : 0,
+		.flags = flags,
 		.block = block,
 		.generation = e->generation,
 		.first_sequence = e->first_sequence,
@@ -19,6 +18,13 @@ sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
 		.min_time = e->min_time,
 		.max_time = e->max_time,
 	};
+}
+
+struct sfs_map_entry
+sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
+{
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	return sfs_map_entry_make(e, block, e->state == SFS_OPEN ? SFS_MAP_OPEN : 0);
 }
 
 static void

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "indexer/answer.h"
+#include "indexer/hello.h"
 #include "merger/cli/feed.h"
 #include "merger/cli/question.h"
 #include "merger/completeness.h"
@@ -161,18 +162,6 @@ count_facts(const struct ask *ask)
 	return count;
 }
 
-static void
-link_info(Packrack__LinkInfo *to, const struct pr_facts *facts)
-{
-	packrack__link_info__init(to);
-	to->epoch = facts->epoch;
-	to->link = facts->link;
-	to->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
-	to->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
-	to->name = (char *)pr_facts_name(facts);
-	to->speed = facts->speed;
-}
-
 /* The question for the link types there are, and the sink for their names. */
 static enum ask_result
 prepare(struct ask *ask, Packrack__LinkInfo *const *links, size_t count,
@@ -203,7 +192,7 @@ learn_links(struct ask *ask, struct pr_error *err)
 
 		for (size_t j = 0; j < book->count; j++, used++) {
 			list[used] = &room[used];
-			link_info(&room[used], book->facts[j]);
+			pr_hello_link(&room[used], book->facts[j]);
 		}
 	}
 	if (room && list)

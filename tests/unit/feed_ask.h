@@ -99,4 +99,15 @@ compare_all(struct pr_view *view, uint64_t *level2)
 	return skipped;
 }
 
+/* The same for the volume as it is now. */
+static inline uint64_t
+compare_now(uint64_t *level2)
+{
+	struct pr_view *view = open_view();
+	uint64_t skipped = compare_all(view, level2);
+
+	pr_view_close(&view);
+	return skipped;
+}
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/rpc/rpc.h"
+#include "tests/unit/loop_wait.h"
 #include "tests/unit/unit.h"
 
 /* A server and a client in one loop, at a place of their own: what the tests of proto/rpc share. */
@@ -96,14 +97,7 @@ on_state(void *arg, enum pr_rpc_state state)
 static inline void
 wait_until(const unsigned *value, unsigned want)
 {
-	int64_t deadline = pr_now_mono() + 10 * PR_NS_PER_S;
-
-	while (*value < want && pr_now_mono() < deadline) {
-		const struct timeval slice = {0, 20000};
-		event_base_loopexit(pr_loop_base(loop), &slice);
-		event_base_loop(pr_loop_base(loop), EVLOOP_ONCE);
-	}
-	ck_assert_uint_ge(*value, want);
+	ck_assert_uint_ge(loop_until(loop, value, want, 10), want);
 }
 
 static inline void

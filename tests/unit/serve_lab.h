@@ -15,6 +15,7 @@
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
+#include "tests/unit/loop_wait.h"
 #include "tests/unit/unit.h"
 
 /* An indexer's serving and a merger's socket in one loop, over a volume of packets; what the merger hears. */
@@ -147,14 +148,7 @@ on_state(void *arg, enum pr_rpc_state state)
 static inline void
 wait_for(const unsigned *value, unsigned want)
 {
-	int64_t deadline = pr_now_mono() + 60 * PR_NS_PER_S;
-
-	while (*value < want && pr_now_mono() < deadline) {
-		const struct timeval slice = {0, 20000};
-		event_base_loopexit(pr_loop_base(loop), &slice);
-		event_base_loop(pr_loop_base(loop), EVLOOP_ONCE);
-	}
-	ck_assert_uint_ge(*value, want);
+	ck_assert_uint_ge(loop_until(loop, value, want, 60), want);
 }
 
 static inline void

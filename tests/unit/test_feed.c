@@ -4,7 +4,6 @@
 
 START_TEST(answers_are_the_same_with_less_reading)
 {
-	struct pr_view *view;
 	uint64_t level2, segments;
 
 	put_packets(45000, 1);
@@ -15,20 +14,16 @@ START_TEST(answers_are_the_same_with_less_reading)
 	pr_append_flush(append, &err);
 	ck_assert_uint_gt(level[1], 15);
 	ck_assert_uint_eq(level[2], 1);
-	view = open_view();
-	ck_assert_uint_gt(compare_all(view, &level2), segments * COUNT(filters) / 2);
+	ck_assert_uint_gt(compare_now(&level2), segments * COUNT(filters) / 2);
 	ck_assert_uint_gt(level2, segments * COUNT(filters) / 4);
-	pr_view_close(&view);
 	close_writer();
-	view = open_view(); /* and from the device alone */
-	compare_all(view, &level2);
-	pr_view_close(&view);
+	/* and from the device alone */
+	compare_now(&level2);
 }
 END_TEST
 
 START_TEST(what_is_not_indexed_is_read)
 {
-	struct pr_view *view;
 	uint64_t level2;
 
 	put_packets(8000, 1);
@@ -36,10 +31,8 @@ START_TEST(what_is_not_indexed_is_read)
 	index_all(true);
 	put_packets(8000, 1);
 	pr_append_flush(append, &err);
-	view = open_view();
-	ck_assert_uint_gt(compare_all(view, &level2), 100);
+	ck_assert_uint_gt(compare_now(&level2), 100);
 	ck_assert_uint_eq(level2, 0); /* too little for a group */
-	pr_view_close(&view);
 	close_writer();
 }
 END_TEST
@@ -47,7 +40,6 @@ END_TEST
 START_TEST(it_goes_on_where_it_ended)
 {
 	uint64_t first, level2;
-	struct pr_view *view;
 
 	put_packets(8000, 1);
 	pr_append_flush(append, &err);
@@ -62,9 +54,7 @@ START_TEST(it_goes_on_where_it_ended)
 	pr_append_flush(append, &err);
 	ck_assert_uint_lt(index_all(false), first);
 	pr_append_flush(append, &err);
-	view = open_view();
-	ck_assert_uint_gt(compare_all(view, &level2), 0);
-	pr_view_close(&view);
+	ck_assert_uint_gt(compare_now(&level2), 0);
 	close_writer();
 }
 END_TEST
@@ -101,7 +91,6 @@ END_TEST
 START_TEST(lost_groups_are_made_again)
 {
 	unsigned records;
-	struct pr_view *view;
 	uint64_t level2, first;
 
 	put_packets(46000, 1);
@@ -119,10 +108,8 @@ START_TEST(lost_groups_are_made_again)
 	ck_assert_uint_gt(level[1], records);
 	ck_assert_uint_lt(level[1], records + 4);
 	ck_assert_uint_eq(index_all(true), 0);
-	view = open_view();
-	ck_assert_uint_gt(compare_all(view, &level2), first * COUNT(filters) / 2);
+	ck_assert_uint_gt(compare_now(&level2), first * COUNT(filters) / 2);
 	ck_assert_uint_gt(level2, first * COUNT(filters) / 4);
-	pr_view_close(&view);
 	close_writer();
 }
 END_TEST
@@ -144,14 +131,10 @@ START_TEST(a_reset_volume_has_no_index)
 	ck_assert_int_eq(pr_view_refresh(view, true, INT64_MAX, &err), 0);
 	compare_all(view, &level2);
 	pr_view_close(&view);
-	view = open_view();
-	compare_all(view, &level2);
-	pr_view_close(&view);
+	compare_now(&level2);
 	ck_assert_uint_gt(index_all(true), 5);
 	pr_append_flush(append, &err);
-	view = open_view();
-	ck_assert_uint_gt(compare_all(view, &level2), 0);
-	pr_view_close(&view);
+	ck_assert_uint_gt(compare_now(&level2), 0);
 	close_writer();
 }
 END_TEST
@@ -159,7 +142,6 @@ END_TEST
 /* The frontier comes round: old data goes, and its index with it or after it. */
 START_TEST(recycled_segments_are_no_harm)
 {
-	struct pr_view *view;
 	uint64_t level2;
 
 	for (int i = 0; i < 7; i++) {
@@ -168,9 +150,7 @@ START_TEST(recycled_segments_are_no_harm)
 		index_all(i % 4 == 3);
 	}
 	pr_append_flush(append, &err);
-	view = open_view();
-	ck_assert_uint_gt(compare_all(view, &level2), 200);
-	pr_view_close(&view);
+	ck_assert_uint_gt(compare_now(&level2), 200);
 	close_writer();
 }
 END_TEST

@@ -10,6 +10,7 @@
 #include "proto/rpc/keys.h"
 #include "proto/rpc/roles.h"
 #include "proto/rpc/rpc.h"
+#include "tests/unit/loop_wait.h"
 #include "tests/unit/unit.h"
 
 #include <event2/event.h>
@@ -149,11 +150,8 @@ send_and_wait(struct pr_loop *loop, struct side *c, const Packrack__Envelope *en
 	struct pr_error err;
 
 	ck_assert_msg(pr_rpc_send(c->rpc, NULL, env, &err) == 0, "%s", err.text);
-	while (c->last_id != env->id && pr_now_mono() < deadline) {
-		const struct timeval slice = {0, 20000};
-		event_base_loopexit(pr_loop_base(loop), &slice);
-		event_base_loop(pr_loop_base(loop), EVLOOP_ONCE);
-	}
+	while (c->last_id != env->id && pr_now_mono() < deadline)
+		loop_once(loop);
 	ck_assert_uint_eq(c->last_id, env->id);
 }
 
