@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Encoding control frames: what is refused, a log from where it lies, and the largest MARK. */
+#include <string.h>
+
+#include "proto/wire/frame.h"
+#include "tests/unit/unit.h"
+
+#define TYPE PR_ETHERTYPE_DEFAULT
+
+static const struct pr_frame_key key = {.set = true, .bytes = {1, 2, 3}};
+
+START_TEST(encoder_refuses)
+{
+	struct pr_frame f = {.header.type = PR_FRAME_ANN};
+	struct pr_mark_link link = {.link = 1};
+	uint8_t buf[2048];
+#define REFUSED() ck_assert_uint_eq(pr_frame_encode(&f, TYPE, NULL, buf, sizeof buf), 0)
+#define TAKEN() ck_assert_uint_gt(pr_frame_encode(&f, TYPE, NULL, buf, sizeof buf), 0)
+	REFUSED(); /* no name */
+	strcpy(f.body.ann.name, "n");
+	TAKEN();
+	strcpy(f.body.ann.version, "a\nb");
+	REFUSED();
+	memset(f.body.ann.version, 'v', sizeof f.body.ann.version); /* no end */
+	REFUSED();
+	f.body.ann.version[PR_NAME_MAX] = '\0';
+	TAKEN();
+	f.header.type = 0;
+	REFUSED();
+	f.header.type = PR_FRAME_TYPES;
+	REFUSED();
+	memset(&f.body, 0, sizeof f.body);
+	f.header.type = PR_FRAME_PORT;
+	REFUSED(); /* a speed that is not known is not told */
+	f.body.port.speed = 1;
+	TAKEN();
+	memset(&f.body, 0, sizeof f.body);
+	f.header.type = PR_FRAME_MARK;
+	TAKEN(); /* a dispatcher without links */
+	f.body.mark.links = &link;
+	f.body.mark.count = 1;
+	REFUSED(); /* link_count is 0 */
+	f.body.mark.link_count = 1;
+	TAKEN();
+	f.body.mark.count = f.body.mark.link_count = PR_MARK_LINKS_MAX + 1;
+	REFUSED();
+}
+END_TEST
+
+START_TEST(tslog_in_place)
+{
+	struct pr_frame f = {.header.type = PR_FRAME_TSLOG}, out;
+	uint8_t buf[256], body[100];
+
+	for (size_t i = 0; i < sizeof body; i++)
+		body[i] = (uint8_t)(i + 1);
+	for (size_t at = 0; at + sizeof body <= sizeof buf; at++) {
+		memcpy(buf + at, body, sizeof body);
+		f.body.raw.data = buf + at;
+		f.body.raw.len = sizeof body;
+		size_t len = pr_frame_encode(&f, TYPE, NULL, buf, sizeof buf);
+		ck_assert_uint_eq(len, PR_FRAME_OVERHEAD + sizeof body);
+		ck_assert_int_eq(pr_frame_decode(buf, len, TYPE, NULL, &out), PR_FRAME_OK);
+		ck_assert_uint_eq(out.body.raw.len, sizeof body);
+		ck_assert_mem_eq(out.body.raw.data, body, sizeof body);
+	}
+}
+END_TEST
+
+START_TEST(full_mark_fits_an_ethernet_frame)
+{
+	struct pr_mark_link links[PR_MARK_LINKS_MAX] = {{0}};
+	struct pr_frame f = {.header.type = PR_FRAME_MARK}, out;
+	uint8_t buf[PR_ETHER_LEN + 1500];
+
+	for (int i = 0; i < PR_MARK_LINKS_MAX; i++) {
+		links[i].link = (uint16_t)i;
+		links[i].last_seq = UINT64_MAX;
+		memset(links[i].name, 'a' + i, PR_NAME_MAX);
+	}
+	f.body.mark = (struct pr_mark){.link_count = UINT16_MAX,
+		.count = PR_MARK_LINKS_MAX,
+		.links = links,
+		.said_until = INT64_MIN};
+	size_t len = pr_frame_encode(&f, TYPE, &key, buf, sizeof buf);
+	ck_assert_uint_gt(len, 0);
+	ck_assert_int_eq(pr_frame_decode(buf, len, TYPE, &key, &out), PR_FRAME_OK);
+	ck_assert_ptr_eq(out.body.mark.links, out.link_room);
+	ck_assert_int_eq(out.body.mark.said_until, INT64_MIN);
+	for (int i = 0; i < PR_MARK_LINKS_MAX; i++)
+		ck_assert_mem_eq(&out.link_room[i], &links[i], sizeof links[i]);
+}
+END_TEST
+
+static void
+fill(TCase *t)
+{
+	tcase_add_test(t, encoder_refuses);
+	tcase_add_test(t, tslog_in_place);
+	tcase_add_test(t, full_mark_fits_an_ethernet_frame);
+}
+
+int
+main(void)
+{
+	return unit_run("wire_frame encode", fill);
+}
