@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "indexer/filter_split.h"
+#include "indexer/filter_time.h"
 
 _Static_assert(
 	sizeof(struct pr_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
@@ -34,11 +35,35 @@ dlt_of(uint16_t linktype)
 	return linktype;
 }
 
+/* A filter on its way; words are the text as libpcap is given it. */
+struct source {
+	uint16_t linktype;
+	const char *text;
+	char *words;
+	struct pr_times times;
+};
+
 static struct pr_program *
-program_of(uint16_t linktype, const struct bpf_program *code, struct pr_error *err)
+program_of(const struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
-	return pr_program_create(
-		linktype, (const struct pr_insn *)code->bf_insns, code->bf_len, err);
+	const struct pr_insn *insns = (const struct pr_insn *)code->bf_insns;
+	size_t head = 2 * s->times.count, count = head + code->bf_len;
+	struct pr_program *program;
+	struct pr_insn *all;
+
+	if (!head)
+		return pr_program_create(s->linktype, insns, count, err);
+	all = malloc(count * sizeof(*all));
+	if (!all) {
+		pr_error_set(err, "no memory for a filter");
+		return NULL;
+	}
+	for (size_t i = 0; i < s->times.count; i++)
+		pr_program_put_time(all + 2 * i, &s->times.items[i]);
+	memcpy(all + head, insns, code->bf_len * sizeof(*insns));
+	program = pr_program_create(s->linktype, all, count, err);
+	free(all);
+	return program;
 }
 
 /*
@@ -69,16 +94,16 @@ open_as_file(uint16_t linktype, uint32_t snaplen)
 
 /* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
 static struct pr_program *
-compile_whole(pcap_t *pcap, uint16_t linktype, const char *text, struct pr_error *err)
+compile_whole(pcap_t *pcap, const struct source *s, struct pr_error *err)
 {
 	struct bpf_program code;
 	struct pr_program *program;
 
-	if (pcap_compile(pcap, &code, text, 1, 0) < 0) {
-		pr_error_set(err, "filter '%.200s': %s", text, pcap_geterr(pcap));
+	if (pcap_compile(pcap, &code, s->words, 1, 0) < 0) {
+		pr_error_set(err, "filter '%.200s': %s", s->text, pcap_geterr(pcap));
 		return NULL;
 	}
-	program = program_of(linktype, &code, err);
+	program = program_of(s, &code, err);
 	pcap_freecode(&code);
 	return program;
 }
@@ -107,12 +132,12 @@ append_part(struct bpf_program *all, const struct bpf_program *part)
 
 /* NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused). */
 static struct pr_program *
-compile_parts(pcap_t *pcap, uint16_t linktype, const char *text)
+compile_parts(pcap_t *pcap, const struct source *s)
 {
 	struct bpf_program all = {0}, code;
 	struct pr_program *program = NULL;
 	char **parts = NULL;
-	size_t count = pr_filter_split(text, &parts), done = 0;
+	size_t count = pr_filter_split(s->words, &parts), done = 0;
 
 	while (done < count && pcap_compile(pcap, &code, parts[done], 1, 0) == 0) {
 		int rc = append_part(&all, &code);
@@ -123,7 +148,7 @@ compile_parts(pcap_t *pcap, uint16_t linktype, const char *text)
 		done++;
 	}
 	if (count && done == count)
-		program = program_of(linktype, &all, NULL);
+		program = program_of(s, &all, NULL);
 	free(all.bf_insns);
 	free(parts);
 	return program;
@@ -133,20 +158,23 @@ struct pr_program *
 pr_filter_compile(
 	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
 {
-	struct pr_program *program;
+	struct source s = {.linktype = linktype, .text = text};
+	struct pr_program *program = NULL;
 	pcap_t *pcap;
 
 	if (!text[strspn(text, " \t\r\n")])
 		return pr_program_create(linktype, NULL, 0, err);
-	pcap = open_as_file(linktype, snaplen);
-	if (!pcap) {
+	s.words = pr_filter_take_times(text, &s.times, err);
+	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
+	program = pcap ? compile_parts(pcap, &s) : NULL;
+	if (pcap && !program)
+		program = compile_whole(pcap, &s, err);
+	if (pcap)
+		pcap_close(pcap);
+	else if (s.words)
 		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
-		return NULL;
-	}
-	program = compile_parts(pcap, linktype, text);
-	if (!program)
-		program = compile_whole(pcap, linktype, text, err);
-	pcap_close(pcap);
+	free(s.words);
+	free(s.times.items);
 	return program;
 }
 

@@ -16,7 +16,8 @@
 
 /*
  * linktype as in pcap files; snaplen 0: PR_FILTER_SNAPLEN. An empty text, or one of blanks: a
- * program that matches everything. NULL and err: what libpcap says of the text.
+ * program that matches everything. NULL and err: what libpcap says of the text. Terms `after @SECONDS`
+ * and `before @SECONDS` may stand in it anywhere (filter_time.h).
  */
 struct pr_program *pr_filter_compile(
 	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err);

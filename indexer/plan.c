@@ -310,6 +310,8 @@ planner_init(struct planner *p, const struct pr_program *program)
 	p->first = malloc((p->count + 1) * sizeof(*p->first));
 	if (pr_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
 		return -1;
+	p->terms.times = p->insns;
+	p->terms.time_count = pr_program_times(program);
 	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
 	return 0;
 }

@@ -34,6 +34,9 @@ all_bits(unsigned size)
 static struct pr_value
 loaded(uint64_t at, unsigned size)
 {
+	if (size == 4 && pr_program_time_at(at) < PR_TIMES_MAX)
+		return (struct pr_value){
+			.form = PR_VALUE_TIME, .at = (uint32_t)pr_program_time_at(at)};
 	if (at > FAR)
 		return any;
 	return (struct pr_value){.form = PR_VALUE_LOAD,
@@ -104,6 +107,9 @@ step_load(struct pr_place *p, const struct pr_insn *in)
 		break;
 	case LD_LEN:
 		p->a = (struct pr_value){.form = PR_VALUE_LENGTH};
+		break;
+	case LD_TIME:
+		p->a = any;
 		break;
 	case LD_IMM:
 		p->a = constant(in->k);
@@ -219,6 +225,28 @@ branch_order(const struct pr_place *p, const struct pr_layout *layout, uint64_t 
 	return from > most ? PR_TERM_TRUE : within(p, layout, 0, (uint32_t)from - 1, terms);
 }
 
+/* libpcap tests a term for 1; its range is the catalog's to look up. */
+static uint32_t
+branch_time(const struct pr_place *p, unsigned op, uint32_t k, bool taken,
+	struct pr_terms *terms)
+{
+	struct pr_term_leaf leaf = {.op = PR_PLAN_RANGE,
+		.range = {.number = PR_NUMBER_TIME, .least = INT64_MIN, .most = INT64_MAX}};
+	struct pr_plan_range *r = &leaf.range;
+	struct pr_program_time t;
+
+	if (op != OP_JEQ || k != 1 || p->a.at >= terms->time_count)
+		return PR_TERM_TRUE;
+	t = pr_program_time(terms->times, p->a.at);
+	if (!taken && t.time == (t.after ? INT64_MIN : INT64_MAX))
+		return PR_TERM_FALSE;
+	if (t.after == taken)
+		r->least = taken ? t.time : t.time + 1;
+	else
+		r->most = taken ? t.time : t.time - 1;
+	return pr_term_leaf(terms, &leaf);
+}
+
 static bool
 holds(uint32_t a, unsigned op, uint32_t k)
 {
@@ -242,6 +270,8 @@ pr_place_branch(struct pr_place *p, const struct pr_layout *layout,
 	}
 	if (form == PR_VALUE_CONSTANT)
 		return holds(p->a.at, op, k) == taken ? PR_TERM_TRUE : PR_TERM_FALSE;
+	if (form == PR_VALUE_TIME)
+		return branch_time(p, op, k, taken, terms);
 	if (form == PR_VALUE_LENGTH && op == OP_JEQ)
 		return taken ? within(p, layout, k, k, terms) : PR_TERM_TRUE;
 	if (op == OP_JGT || op == OP_JGE) {

@@ -21,6 +21,7 @@ enum pr_value_form {
 	PR_VALUE_LOAD, /* size bytes at `at`, then & mask, then >> shift */
 	PR_VALUE_LOAD_BEHIND, /* the same at `at` + the length of the IPv4 header at base */
 	PR_VALUE_HEADER, /* the length of the IPv4 header at `at` */
+	PR_VALUE_TIME, /* whether the program's term `at` of time holds */
 };
 
 struct pr_value {

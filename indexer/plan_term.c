@@ -238,17 +238,45 @@ strip(struct pr_terms *t, uint32_t a, uint32_t b, bool *some)
 	return rejoin(t, parts, kept, rest);
 }
 
+/* One range of time that says what either says, where they touch; else PR_TERM_TRUE. */
+static uint32_t
+merge_times(struct pr_terms *t, uint32_t na, uint32_t nb)
+{
+	struct pr_term_leaf a, b;
+
+	if (!pr_term_is(t, na, PR_PLAN_RANGE) || !pr_term_is(t, nb, PR_PLAN_RANGE))
+		return PR_TERM_TRUE;
+	a = *pr_term_leaf_of(t, na);
+	b = *pr_term_leaf_of(t, nb);
+	if (a.range.number != PR_NUMBER_TIME || b.range.number != PR_NUMBER_TIME ||
+		(a.range.most < b.range.least && a.range.most + 1 < b.range.least) ||
+		(b.range.most < a.range.least && b.range.most + 1 < a.range.least))
+		return PR_TERM_TRUE;
+	if (b.range.least < a.range.least)
+		a.range.least = b.range.least;
+	if (b.range.most > a.range.most)
+		a.range.most = b.range.most;
+	return pr_term_leaf(t, &a);
+}
+
 /* a is no OR. */
 static uint32_t
 or_one(struct pr_terms *t, uint32_t a, uint32_t b)
 {
-	uint32_t parts[ALTERNATIVES], rest;
+	uint32_t parts[ALTERNATIVES], rest, one;
 	size_t count = alternatives(t, b, parts, &rest);
 	bool some = false;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		if (implies(t, a, parts[i]))
 			return b;
+		one = merge_times(t, a, parts[i]);
+		if (one == PR_TERM_TRUE)
+			continue;
+		memmove(parts + i, parts + i + 1, (count - i - 1) * sizeof(*parts));
+		b = rejoin(t, parts, count - 1, rest);
+		return b == PR_TERM_FALSE ? one : or_one(t, one, b);
+	}
 	b = strip(t, b, a, &some);
 	return b == PR_TERM_FALSE ? a : pr_term_node(t, PR_PLAN_OR, a, b);
 }

@@ -45,6 +45,8 @@ struct pr_terms {
 	uint32_t *table; /* of numbers of nodes, by hash; 0: free */
 	uint32_t count, room, leaf_count, leaf_room, table_size;
 	uint32_t limit; /* of nodes: what would be more is TRUE */
+	const struct pr_insn *times; /* the program's */
+	size_t time_count;
 	bool failed; /* no memory: what was returned since is of no use */
 };
 

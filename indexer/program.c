@@ -8,7 +8,7 @@
 
 struct pr_program {
 	uint16_t linktype;
-	size_t count;
+	size_t count, times;
 	struct pr_insn insns[];
 };
 
@@ -62,13 +62,29 @@ fault_of(const struct pr_insn *in, size_t i, size_t count)
 	}
 }
 
+static size_t
+count_times(const struct pr_insn *insns, size_t count)
+{
+	size_t n = 0;
+
+	while (2 * n + 1 < count && insns[2 * n].code == LD_TIME &&
+		insns[2 * n + 1].code == LD_TIME)
+		n++;
+	return n;
+}
+
 static int
 check(const struct pr_insn *insns, size_t count, struct pr_error *err)
 {
+	size_t times = count_times(insns, count);
+
 	if (count > PR_PROGRAM_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
 			count, PR_PROGRAM_MAX);
-	for (size_t i = 0; i < count; i++) {
+	if (times > PR_TIMES_MAX)
+		return pr_error_set(err, "filter of %zu times: at most %d are taken", times,
+			PR_TIMES_MAX);
+	for (size_t i = 2 * times; i < count; i++) {
 		const char *fault = fault_of(&insns[i], i, count);
 		if (fault)
 			return pr_error_set(err, "filter: instruction %zu (code 0x%02x) %s",
@@ -94,6 +110,7 @@ pr_program_create(
 	}
 	p->linktype = linktype;
 	p->count = count;
+	p->times = count_times(insns, count);
 	if (count)
 		memcpy(p->insns, insns, count * sizeof(*insns));
 	return p;
@@ -119,12 +136,20 @@ pr_program_insns(const struct pr_program *program, size_t *count)
 	return program->insns;
 }
 
+size_t
+pr_program_times(const struct pr_program *program)
+{
+	return program->times;
+}
+
 /* ---- running ---- */
 
 struct machine {
 	uint32_t a, x, mem[PR_PROGRAM_MEMORY];
 	const uint8_t *data;
 	uint32_t len, caplen;
+	int64_t time;
+	const struct pr_program *program;
 };
 
 /* Big-endian word of size bytes at offset; false when it is not within the captured bytes. */
@@ -144,6 +169,23 @@ load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 	return true;
 }
 
+/* Where no packet has bytes a term of time may have its place. */
+static bool
+load_word(struct machine *m, uint64_t offset)
+{
+	struct pr_program_time t;
+	size_t i;
+
+	if (load(m, offset, 4, &m->a))
+		return true;
+	i = m->program->times ? pr_program_time_at(offset) : PR_TIMES_MAX;
+	if (i >= m->program->times)
+		return false;
+	t = pr_program_time(m->program->insns, i);
+	m->a = t.after ? m->time >= t.time : m->time <= t.time;
+	return true;
+}
+
 /* X + k wraps nowhere: libpcap refuses what lies behind the packet, however it got there. */
 static bool
 step_load(struct machine *m, const struct pr_insn *in)
@@ -152,19 +194,21 @@ step_load(struct machine *m, const struct pr_insn *in)
 
 	switch (in->code) {
 	case LD_W_ABS:
-		return load(m, in->k, 4, &m->a);
+		return load_word(m, in->k);
 	case LD_H_ABS:
 		return load(m, in->k, 2, &m->a);
 	case LD_B_ABS:
 		return load(m, in->k, 1, &m->a);
 	case LD_W_IND:
-		return load(m, (uint64_t)m->x + in->k, 4, &m->a);
+		return load_word(m, (uint64_t)m->x + in->k);
 	case LD_H_IND:
 		return load(m, (uint64_t)m->x + in->k, 2, &m->a);
 	case LD_B_IND:
 		return load(m, (uint64_t)m->x + in->k, 1, &m->a);
 	case LD_LEN:
 		m->a = m->len;
+		return true;
+	case LD_TIME: /* the head: it is jumped back to, by no sensible program */
 		return true;
 	case LD_IMM:
 		m->a = in->k;
@@ -295,7 +339,7 @@ next_part(const struct pr_program *p, const struct pr_insn *in)
 static uint32_t
 run(const struct pr_program *program, struct machine *m, int64_t budget)
 {
-	for (const struct pr_insn *in = program->insns;; in++) {
+	for (const struct pr_insn *in = program->insns + 2 * program->times;; in++) {
 		switch (in->code & CLASS_MASK) {
 		case CLASS_LD:
 		case CLASS_LDX:
@@ -323,13 +367,31 @@ run(const struct pr_program *program, struct machine *m, int64_t budget)
 	}
 }
 
+static uint32_t
+start(const struct pr_program *program, struct machine *m)
+{
+	if (program->count == 0)
+		return UINT32_MAX;
+	m->program = program;
+	return run(program, m, backward_budget(program->count, m->caplen));
+}
+
 uint32_t
 pr_program_run(const struct pr_program *program, const uint8_t *data, uint32_t len,
 	uint32_t caplen)
 {
 	struct machine m = {.data = data, .len = len, .caplen = caplen};
 
-	if (program->count == 0)
-		return UINT32_MAX;
-	return run(program, &m, backward_budget(program->count, caplen));
+	return start(program, &m);
+}
+
+bool
+pr_program_match(const struct pr_program *program, const struct pr_packet *packet)
+{
+	struct machine m = {.data = packet->data,
+		.len = packet->len,
+		.caplen = packet->caplen,
+		.time = packet->time};
+
+	return start(program, &m) != 0;
 }

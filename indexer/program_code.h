@@ -2,6 +2,8 @@
 #ifndef PR_INDEXER_PROGRAM_CODE_H
 #define PR_INDEXER_PROGRAM_CODE_H
 
+#include "indexer/program.h"
+
 /*
  * The instruction codes of BPF (McCanne and Jacobson, 1993) that libpcap makes, by our own names:
  * pcap.h stays in filter.c.
@@ -50,6 +52,7 @@ enum {
 	LD_B_IND = 0x50,
 	LD_MEM = 0x60,
 	LD_LEN = 0x80,
+	LD_TIME = PR_INSN_TIME, /* not BPF's */
 	LDX_IMM = 0x01,
 	LDX_MEM = 0x61,
 	LDX_LEN = 0x81,

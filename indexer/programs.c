@@ -4,6 +4,32 @@
 #include "indexer/program.h"
 #include "indexer/program_code.h"
 
+/* ---- times ---- */
+
+void
+pr_program_put_time(struct pr_insn head[2], const struct pr_program_time *time)
+{
+	uint64_t bits = (uint64_t)time->time;
+
+	for (unsigned i = 0; i < 2; i++)
+		head[i] = (struct pr_insn){.code = LD_TIME,
+			.jt = time->after,
+			.jf = (uint8_t)i,
+			.k = (uint32_t)(bits >> (i ? 0 : 32))};
+}
+
+struct pr_program_time
+pr_program_time(const struct pr_insn *insns, size_t i)
+{
+	const struct pr_insn *head = &insns[2 * i];
+
+	return (struct pr_program_time){
+		.time = (int64_t)((uint64_t)head[0].k << 32 | head[1].k),
+		.after = head[0].jt};
+}
+
+/* ---- several programs ---- */
+
 const struct pr_program *
 pr_programs_find(const struct pr_programs *programs, uint16_t linktype)
 {
@@ -69,5 +95,5 @@ pr_programs_match(const struct pr_programs *programs, const struct pr_packet *pa
 	if (programs->count == 0)
 		return true;
 	p = pr_programs_find(programs, packet->linktype);
-	return p && pr_program_run(p, packet->data, packet->len, packet->caplen) != 0;
+	return p && pr_program_match(p, packet);
 }

@@ -227,7 +227,40 @@ has_range(void *arg, const struct pr_plan_range *r)
 	return false;
 }
 
-/* ---- both ---- */
+/* ---- the time, which the catalog knows ---- */
+
+static bool
+any_key(void *arg, const struct pr_key *key)
+{
+	(void)arg;
+	(void)key;
+	return true;
+}
+
+static bool
+in_time(void *arg, const struct pr_plan_range *r)
+{
+	const struct pr_segment_entry *entry = arg;
+
+	return r->number != PR_NUMBER_TIME ||
+	       (entry->min_time <= r->most && entry->max_time >= r->least);
+}
+
+static bool
+ask_time(struct pr_prune *p, const struct pr_plan *plan,
+	const struct pr_segment_entry *entry)
+{
+	struct pr_segment_entry e = *entry;
+	const struct pr_plan_index index = {
+		.has_key = any_key, .has_range = in_time, .arg = &e};
+
+	for (size_t i = 0; i < plan->range_count; i++)
+		if (plan->ranges[i].number == PR_NUMBER_TIME)
+			return pr_plan_holds(plan, &index, p->scratch);
+	return true;
+}
+
+/* ---- all of them ---- */
 
 /* Without holes the catalog knows what it holds; else level 1 must. */
 static bool
@@ -246,8 +279,9 @@ ask_levels(struct pr_prune *p, struct stream *s, const struct pr_index_stream *k
 		.has_range = has_range,
 		.has_parts = has_parts,
 		.arg = &segment};
-	bool excluded = !pr_prune_group_may(
-		s->group, known, plan, entry->sequence, p->scratch, worked);
+	bool timely = ask_time(p, plan, entry),
+	     excluded = !timely || !pr_prune_group_may(s->group, known, plan,
+					   entry->sequence, p->scratch, worked);
 
 	if (!excluded || !holds_all(entry)) {
 		if (!find_segment(p, s, known, entry, &segment, worked))
@@ -256,7 +290,7 @@ ask_levels(struct pr_prune *p, struct stream *s, const struct pr_index_stream *k
 			return PR_PRUNE_READ;
 	}
 	pr_held_walk_begin(held, &segment, entry->seq_span);
-	return excluded ? PR_PRUNE_LEVEL2 : PR_PRUNE_LEVEL1;
+	return !timely ? PR_PRUNE_TIME : excluded ? PR_PRUNE_LEVEL2 : PR_PRUNE_LEVEL1;
 }
 
 enum pr_prune_verdict

@@ -23,6 +23,7 @@ enum pr_prune_verdict {
 	PR_PRUNE_LEVEL2, /* it cannot, says level 2 */
 	PR_PRUNE_LEVEL1,
 	PR_PRUNE_LINKTYPE, /* there is no program for its link type */
+	PR_PRUNE_TIME, /* the filter's own times leave it out */
 };
 
 /* plans: the caller's, must outlive it. */

@@ -115,5 +115,6 @@ pr_query_skip(
 		return 0;
 	}
 	count(&q->figures, verdict, &r->entry);
+	q->lane_figures.skipped_segments += verdict == PR_PRUNE_TIME;
 	return pr_query_pass(q, r, &held, err) < 0 ? -1 : 1;
 }

@@ -76,8 +76,8 @@ static const struct pr_option options[] = {
 };
 
 static const char footer[] =
-	"FILTER is what tcpdump takes (pcap-filter(7)), and may have after TIME and before "
-	"TIME, joined by\nand. Packets come in the order of capture. On standard error the "
+	"FILTER is what tcpdump takes (pcap-filter(7)), and may have terms after TIME and "
+	"before TIME.\nPackets come in the order of capture. On standard error the "
 	"answer says whether it is complete, and if not, what is "
 	"missing and "
 	"why.\nExit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
@@ -135,12 +135,14 @@ join(int count, char **words)
 int
 query_args_take(struct query_args *a, int count, char **words, struct pr_error *err)
 {
+	char *said = join(count, words);
 	bool loopback;
 
-	a->filter = join(count, words);
-	if (!a->filter)
+	if (!said)
 		return pr_error_set(err, "no memory for the filter");
-	if (time_terms_take(a->filter, pr_now_real(), &a->since, &a->until, err) < 0)
+	a->filter = time_terms_take(said, pr_now_real(), &a->since, &a->until, err);
+	free(said);
+	if (!a->filter)
 		return -1;
 	if (a->write && !strncmp(a->write, "tcp-listen:", 11) &&
 		pr_tcp_check(a->write + 11, &loopback, err) < 0)

@@ -40,6 +40,12 @@ on_a_rack() {
 	filters "${on_rack[@]}" --merger "$PACKRACK_MERGER"
 }
 
+times_on_a_rack() { # what the merger gives to its nodes
+	tests/system/times.py make "$DATA/mix-gateway-hdr96-a.pcap" "$DIR" || return 1
+	"$RACK" up -n 3 --size 64M -- --read "$DIR/times.pcap" && "$RACK" drain --timeout 60 || return 1
+	tests/system/times.py run "$DIR" --packrack "$BUILD/packrack" --seed "$SEED" --number 20 -m "$PACKRACK_MERGER"
+}
+
 can_rack() {
 	[ "$(id -u)" = 0 ] && ip netns list > /dev/null 2>&1 && [ -x "$BUILD/packrack-merger" ]
 }
@@ -49,6 +55,8 @@ if can_rack; then
 	run_step "a link of frames that fit" "$MAKER" cut "$DIR/1.pcap" "$DIR/rack.pcap"
 	mv "$DIR/rack.pcap" "$DIR/1.pcap" 2> /dev/null && cp "$DIR/1.pcap" "$DIR/rack.pcap"
 	run_step "random filters on a rack" on_a_rack
+	"$RACK" down > /dev/null
+	run_step "times anywhere in filters on a rack" times_on_a_rack
 	"$RACK" down > /dev/null
 	run_step "nothing is left" nothing_left "$LAB_DIR"
 fi

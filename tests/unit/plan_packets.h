@@ -22,6 +22,10 @@ static const uint16_t ports[] = {53, 80, 443, 1000, 2000};
 static const uint8_t protos[] = {6, 17, 132, 1, 58, 44, 47, 0};
 static const uint16_t types[] = {0x0800, 0x0800, 0x0800, 0x86dd, 0x86dd, 0x0806, 0x8035,
 	0x8100, 0x88a8, 0x9100, 0x8847, 0x8864, 100, 0};
+#define SECOND INT64_C(1000000000)
+static const int64_t times[] = {INT64_MIN, -1, 0, 5 * SECOND, 5 * SECOND + 1,
+	1763685600 * SECOND, 1763685600 * SECOND + 300, 1763685601 * SECOND,
+	1763689999 * SECOND, INT64_MAX};
 #define PACKET_MAX 160
 
 static size_t
@@ -133,6 +137,7 @@ make_packet(uint8_t *p, struct pr_packet *out)
 	if (random() % 3 == 0)
 		out->caplen = (uint32_t)random() % PACKET_MAX;
 	out->len = out->caplen + (random() % 2 ? 0 : (uint32_t)random() % 1500);
+	out->time = PICK(times);
 }
 
 /* ---- a packet's own keys as the index ---- */
@@ -143,6 +148,7 @@ struct own {
 	struct pr_fields fields;
 	bool laid_out;
 	uint32_t len;
+	int64_t time;
 };
 
 static unsigned composites_asked;
@@ -191,6 +197,9 @@ own_range(void *arg, const struct pr_plan_range *r)
 	int64_t value = -1;
 
 	switch (r->number) {
+	case PR_NUMBER_TIME:
+		value = own->time;
+		break;
 	case PR_NUMBER_LENGTH:
 		value = own->len;
 		break;
@@ -218,6 +227,7 @@ own_of(const struct pr_packet *packet, struct own *own)
 	memset(own, 0, sizeof(*own));
 	own->count = pr_keys_of_packet(packet, own->keys);
 	own->len = packet->len;
+	own->time = packet->time;
 	own->laid_out = layout != NULL;
 	if (layout)
 		pr_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);

@@ -21,9 +21,7 @@ static void
 compare(const struct pr_program *program, const struct pr_plan *plan,
 	const struct pr_packet *packet, struct own *own, const char *what)
 {
-	bool match = pr_program_run(program, packet->data, packet->len, packet->caplen) !=
-		     0,
-	     may = holds(plan, own);
+	bool match = pr_program_match(program, packet), may = holds(plan, own);
 
 	pairs++;
 	accepted += match;
