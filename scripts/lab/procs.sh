@@ -11,11 +11,14 @@ proc_start_time() { # PID: clock ticks since boot; the name before it may hold a
 }
 
 proc_pid() { # NAME: its pid, if it runs
-	local pid began
+	local pid began threads
 	{ read -r pid began < "$STATE/pids/$1"; } 2> /dev/null || return 1
 	[ "$(proc_start_time "$pid")" = "$began" ] || return 1
-	# A zombie holds its start time but runs no more.
-	! grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2> /dev/null || return 1
+	# A zombie holds its start time but runs no more; while others of its threads end, its sockets are still open.
+	if grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2> /dev/null; then
+		threads=("/proc/$pid/task"/*)
+		((${#threads[@]} > 1)) || return 1
+	fi
 	echo "$pid"
 }
 

@@ -5,14 +5,18 @@ import datetime
 import itertools
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
 
 import packrack
 import traces
+from packrack.channel import Target
 from packrack.packet import read_segment
+from packrack.rack import Rack
 
 DIR = os.environ["PACKRACK_TEST_DIR"]
 
@@ -269,6 +273,19 @@ def gone(program):
     raises(packrack.Unreachable, "went away", lambda: list(packets))
     raises(packrack.Unreachable, "went away", lambda: answer.completeness)
     raises(packrack.Unreachable, "nobody listens", rack.query)
+
+
+def half_gone(path):
+    """A merger that ends between our look at its socket and its greeting."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        rack = Rack(Target("ipc://" + path, "none"))
+        answer = rack.query()
+    began = time.monotonic()
+    raises(packrack.Unreachable, "nobody listens", lambda: list(answer))
+    assert time.monotonic() - began < 10
+    rack.close()
 
 
 def nobody():

@@ -16,9 +16,10 @@ from . import keys
 
 MESSAGE_MAX = 4 * 1024 * 1024
 PATH_MAX = 107
-EVENTS = (zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+EVENTS = (zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED | zmq.EVENT_HANDSHAKE_SUCCEEDED
           | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
           | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+CONNECT = 15.0  # seconds until a server that is there has shaken hands
 BROKEN_MAX = 3  # a server with another key hangs up without a word; so does one that just ends
 
 
@@ -74,6 +75,7 @@ class Channel:
         self.keys = target.keys
         self.broken = 0
         self.connected = False
+        self.patience = time.monotonic() + CONNECT
         check_listener(self.endpoint)
         self.socket = target.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
@@ -106,6 +108,15 @@ class Channel:
             elif event == zmq.EVENT_DISCONNECTED and self.connected and not self.gone:
                 self.gone = Unreachable("%s went away in the middle of the answer: ask again"
                                         % self.endpoint)
+            elif event == zmq.EVENT_CONNECT_RETRIED and not self.connected and not self.gone:
+                self.look_again()
+
+    def look_again(self):
+        """It may have ended since we looked, before it took us in."""
+        try:
+            check_listener(self.endpoint)
+        except Unreachable as e:
+            self.gone = e
 
     def refusal(self, event):
         """What a handshake that failed says of our keys (proto/rpc/monitor.c), or None."""
@@ -135,11 +146,12 @@ class Channel:
             except zmq.Again:
                 data = None
             if data:
+                self.connected = True
                 return self.decode(data)
             if data is None:
                 if self.gone:
                     raise self.gone
-                left = deadline - time.monotonic()
+                left = (deadline if self.connected else min(deadline, self.patience)) - time.monotonic()
                 if left <= 0:
                     raise Unreachable("no answer from %s" % self.endpoint)
                 self.poller.poll(int(left * 1000) + 1)
