@@ -151,7 +151,10 @@ take(struct replay_args *a, struct replay_send *s, int count, char **words,
 		return pr_error_prefix(err, "--pace");
 	if (a->at && parse_at(a->at, &s->at, err) < 0)
 		return -1;
-	return question_check(&a->query, err);
+	if (question_check(&a->query, err) < 0)
+		return -1;
+	a->query.checked = true; /* before a socket is asked for, and not once more */
+	return 0;
 }
 
 /* ---- what came of it ---- */

@@ -19,6 +19,7 @@ struct query_args {
 	char *write;
 	int format; /* enum pr_trace_format */
 	uint64_t limit;
+	bool checked; /* the filter was found good */
 	bool verify; /* what was written is counted once more where it lies */
 	bool count, follow, quiet, strays, explain, json, keyvalue, related;
 	char *link;

@@ -13,7 +13,7 @@ static const uint16_t common[] = {ETHERNET, 127, 113, 101, 9, 105, 100, 0};
 int
 question_check(const struct query_args *a, struct pr_error *err)
 {
-	if (!a->filter[0])
+	if (!a->filter[0] || a->checked)
 		return 0;
 	return pr_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
 }
