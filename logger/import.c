@@ -31,9 +31,49 @@ struct import {
 	const struct pr_import_options *options;
 	struct pr_import_stats *stats;
 	int64_t ticked, said;
-	bool stopped, failed;
+	bool begun, stopped, failed;
 	struct pr_error error;
 };
+
+static int
+beside(struct import *im, bool at_end)
+{
+	const struct pr_import_options *o = im->options;
+
+	return o->beside ? o->beside(o->beside_arg, im->append, at_end, &im->error) : 0;
+}
+
+static void
+tick(struct import *im)
+{
+	int64_t now = pr_now_mono();
+
+	if (now - im->ticked < TICK_NS)
+		return;
+	im->ticked = now;
+	if (im->begun && now - im->said >= SAY_NS) {
+		im->said = now;
+		pr_monitor_say(&im->monitor, false);
+	}
+	if (im->begun)
+		pr_append_tick(im->append, now);
+	im->stats->offset = im->stats->size ? im->watch.bytes : 0;
+	im->stats->stored = im->monitor.packets - im->monitor.refused;
+	if (im->progress && !im->progress(im->arg, im->stats))
+		im->stopped = true;
+	if (im->begun && beside(im, false) < 0)
+		im->stopped = im->failed = true;
+}
+
+/* A pipe gives nothing at present: what came is to be durable and found all the same. */
+static bool
+on_idle(void *arg)
+{
+	struct import *im = arg;
+
+	tick(im);
+	return !im->stopped;
+}
 
 static int
 open_file(struct import *im, struct pr_error *err)
@@ -44,6 +84,8 @@ open_file(struct import *im, struct pr_error *err)
 
 	if (!stream)
 		return -1;
+	im->watch.idle = on_idle;
+	im->watch.arg = im;
 	im->pcap = pcap_fopen_offline_with_tstamp_precision(
 		stream, PCAP_TSTAMP_PRECISION_NANO, text);
 	if (!im->pcap) {
@@ -87,36 +129,8 @@ begin(struct import *im, struct sfs *sfs, const struct pr_import_options *option
 	stats->snaplen = snaplen > 0 ? (uint32_t)snaplen : 262144;
 	pr_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
+	im->begun = true;
 	return 0;
-}
-
-static int
-beside(struct import *im, bool at_end)
-{
-	const struct pr_import_options *o = im->options;
-
-	return o->beside ? o->beside(o->beside_arg, im->append, at_end, &im->error) : 0;
-}
-
-static void
-tick(struct import *im)
-{
-	int64_t now = pr_now_mono();
-
-	if (now - im->ticked < TICK_NS)
-		return;
-	im->ticked = now;
-	if (now - im->said >= SAY_NS) {
-		im->said = now;
-		pr_monitor_say(&im->monitor, false);
-	}
-	pr_append_tick(im->append, now);
-	im->stats->offset = im->stats->size ? im->watch.bytes : 0;
-	im->stats->stored = im->monitor.packets - im->monitor.refused;
-	if (im->progress && !im->progress(im->arg, im->stats))
-		im->stopped = true;
-	if (beside(im, false) < 0)
-		im->stopped = im->failed = true;
 }
 
 static void
@@ -146,7 +160,7 @@ read_all(struct import *im, struct pr_error *err)
 		if (im->stats->packets % BATCH == 0)
 			tick(im);
 	}
-	if (result != PCAP_ERROR)
+	if (result != PCAP_ERROR || im->stopped)
 		return 0;
 	return pr_error_set(err,
 		"%s: packet %" PRIu64 ": %s; the %" PRIu64 " before it are stored",

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #define BYTE_ORDER_MAGIC 0x1A2B3C4Du
 #define BLOCK_MIN 12 /* type, length, length again */
 #define BUFFER (256 * 1024)
+#define IDLE_MS 10
 
 struct watched {
 	struct pr_trace_watch *watch;
@@ -75,12 +77,31 @@ pr_trace_watch_feed(struct pr_trace_watch *w, const void *data, size_t len)
 	w->bytes += len;
 }
 
+/* False: it is not to be waited for any longer. */
+static bool
+await(struct watched *f)
+{
+	struct pollfd p = {.fd = f->fd, .events = POLLIN};
+	int rc;
+
+	while (f->watch->idle) {
+		rc = poll(&p, 1, IDLE_MS);
+		if (rc > 0 || (rc < 0 && errno != EINTR))
+			break;
+		if (!f->watch->idle(f->watch->arg))
+			return false;
+	}
+	return true;
+}
+
 static ssize_t
 on_read(void *cookie, char *buf, size_t size)
 {
 	struct watched *f = cookie;
 	ssize_t n;
 
+	if (!await(f))
+		return 0;
 	do
 		n = read(f->fd, buf, size);
 	while (n < 0 && errno == EINTR);

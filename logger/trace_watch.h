@@ -11,7 +11,7 @@
 
 /*
  * Sees the bytes of a trace file go by and notes what libpcap passes over without a word: blocks of
- * decryption secrets in a pcapng. Takes bytes in pieces of any size; no I/O; one thread.
+ * decryption secrets in a pcapng. Takes bytes in pieces of any size; one thread.
  */
 struct pr_trace_watch {
 	uint64_t bytes; /* seen */
@@ -21,6 +21,9 @@ struct pr_trace_watch {
 	uint32_t have, skip;
 	bool begun, big_endian;
 	bool over; /* no pcapng, or damaged: libpcap says so */
+	/* Set once it is open, if at all: called while a pipe gives nothing, every 10 ms. False: as if it had ended. */
+	bool (*idle)(void *arg);
+	void *arg;
 };
 
 void pr_trace_watch_feed(struct pr_trace_watch *w, const void *data, size_t len);

@@ -11,12 +11,17 @@ trap 'rm -rf "$DIR"' EXIT
 packrack=$BUILD/packrack
 volume=$DIR/a.vol
 
-stream_is() { # STREAM FIELD VALUE
-	"$packrack" volume streams "$volume" --json | python3 -c '
+volume_is() { # VOLUME STREAM FIELD VALUE
+	local it=$1
+	shift
+	"$packrack" volume streams "$it" --json | python3 -c '
 import json, sys
 name, field, value = sys.argv[1:]
 found = [s[field] for s in json.load(sys.stdin)["streams"] if s["name"] == name]
 sys.exit(0 if found == [int(value)] else "%s.%s is %s" % (name, field, found))' "$@"
+}
+stream_is() { # STREAM FIELD VALUE
+	volume_is "$volume" "$@"
 }
 
 # A trace of two packets makes the streams.
@@ -46,6 +51,25 @@ refute_step "and a guarantee without size" 2 \
 	"$packrack" volume streams "$volume" --guarantee packets.0
 refute_step "and a utilization of all" 2 \
 	"$packrack" volume create "$DIR/b.vol" --size 64M --utilization 100
+
+# Beside a living writer, here one whose pipe has gone silent.
+live=$DIR/live.vol
+run_step "a volume for a pipe" "$packrack" volume create "$live" --size 16M --block-size 256K
+mkfifo "$DIR/pipe"
+"$packrack" import - --name pipe --volume "$live" < "$DIR/pipe" > "$DIR/live.log" 2>&1 &
+WRITER=$!
+exec 9> "$DIR/pipe"
+cat "$DIR/t.pcap" >&9
+run_step "what came by it is found" poll_until 20 packets_are 2 "$live"
+run_step "a guarantee is set meanwhile" "$packrack" volume streams "$live" --guarantee packets.0=4M
+run_step "and counts at once" volume_is "$live" packets.0 guarantee 4194304
+refute_step "more than there is is refused" 1 \
+	"$packrack" volume streams "$live" --guarantee packets.0=16M
+kill "$WRITER"
+refute_step "it can be stopped" 3 wait "$WRITER"
+exec 9>&-
+run_step "the guarantee stays" volume_is "$live" packets.0 guarantee 4194304
+run_step "and the packets" packets_are 2 "$live"
 
 # Several devices; what is missing is said, and the rest can be read.
 two=$DIR/x.vol,$DIR/y.vol
