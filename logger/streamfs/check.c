@@ -64,7 +64,7 @@ sfs_check_at(struct sfs_check *c, enum sfs_fault_kind kind, uint64_t block, uint
 		return f;
 	sfs_locate(c->sfs, block, &disk, &f.fault.position);
 	f.fault.position += offset;
-	f.fault.device = disk->path;
+	f.fault.device = disk->path[0] ? disk->path : NULL;
 	return f;
 }
 

@@ -141,25 +141,38 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 	return any;
 }
 
+/* What is known of the block that the gap's records lay in; false: it is another one, nobody knows which. */
+static bool
+why_missing(struct sfs_check *c, const struct gap *g, char *text, size_t size)
+{
+	struct sfs *sfs = c->sfs;
+	const char *lost = sfs->lost > 0 ? ", on a device that was left out" : "";
+	struct sfs_block_header h;
+	char why[100];
+	bool known = g->block < sfs->root.blocks;
+	snprintf(text, size, "the records are lost with their block%s", lost);
+	if (!known || !sfs_block_there(sfs, g->block) ||
+		sfs_read_block(sfs, g->block, 0, SFS_SECTOR, c->buf) < 0)
+		return known;
+	bool good = sfs_block_decode(&sfs->key, c->buf, g->block, &h);
+	/* the stream went on behind this one, without what lay on the device in between */
+	if (good && h.generation == g->generation && sfs->lost > 0)
+		return false;
+	snprintf(text, size, "the records are lost with their block: %s",
+		good ? "another one was written over it"
+		     : sfs_check_header_text(sfs, c->buf, g->block, why, sizeof(why)));
+	return true;
+}
+
 static void
 missing(struct sfs_check *c, const struct gap *g)
 {
-	char text[200], why[100];
+	char text[200];
 	struct sfs_finding f = {.stream = g->s->id, .generation = g->generation};
-	struct sfs_block_header h;
 	if (sfs_repairs_cover(c->sfs, g->s->id, g->first, g->last) || find_orphans(c, g))
 		return;
-	snprintf(text, sizeof(text), "the records are lost with their block");
-	if (g->block < c->sfs->root.blocks &&
-		sfs_read_block(c->sfs, g->block, 0, SFS_SECTOR, c->buf) == 0) {
-		bool good = sfs_block_decode(&c->sfs->key, c->buf, g->block, &h);
-		snprintf(text, sizeof(text), "the records are lost with their block: %s",
-			good ? "another one was written over it"
-			     : sfs_check_header_text(
-				       c->sfs, c->buf, g->block, why, sizeof(why)));
-	}
-	f = sfs_check_at(c, SFS_FAULT_MISSING,
-		g->block < c->sfs->root.blocks ? g->block : SFS_NO_BLOCK, 0, text);
+	bool known = why_missing(c, g, text, sizeof(text));
+	f = sfs_check_at(c, SFS_FAULT_MISSING, known ? g->block : SFS_NO_BLOCK, 0, text);
 	f.fault.stream = g->s->name;
 	f.fault.first = g->first;
 	f.fault.last = g->last;

@@ -200,8 +200,8 @@ check_devices(const struct sfs *sfs, struct pr_error *err)
 	if (!sfs_degraded(sfs, text, sizeof(text)))
 		return 0;
 	return pr_error_set(err,
-		"%s: %s: name all devices, or go on without by --degraded; it can be "
-		"read as it is",
+		"%s: %s: name all devices, or let a degraded writer go on without "
+		"(packrack-logger --degraded); it can be read as it is",
 		sfs_first_disk(sfs)->path, text);
 }
 

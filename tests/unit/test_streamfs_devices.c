@@ -139,6 +139,17 @@ count_fault(void *arg, const struct sfs_fault *fault)
 	++*(int *)arg;
 }
 
+/* What lay on a device that is no more is told as that, and not of a block that is there. */
+static void
+expect_lost(void *arg, const struct sfs_fault *fault)
+{
+	struct rig *r = arg;
+	HOLDS(r, fault->kind == SFS_FAULT_MISSING && fault->device == NULL);
+	HOLDS(r, fault->block == SFS_NO_BLOCK || !sfs_block_there(r->sfs, fault->block));
+	HOLDS(r, strstr(fault->why, "on a device that was left out"));
+	HOLDS(r, fault->first > 0 && fault->last >= fault->first);
+}
+
 START_TEST(test_missing)
 {
 	struct rig *r = rig_make(3, 2, false);
@@ -172,6 +183,12 @@ START_TEST(test_missing)
 	ck_assert_uint_eq(info.devices_lost, 1);
 	ck_assert_uint_eq(r->sfs->root.device[0].lost_records, all - half);
 	ck_assert_uint_eq(walk(r, true), half);
+	append_some(r, 30);
+	sfs_close(&r->sfs);
+	HOLDS(r, rig_open(r, 1, 1, false, false));
+	ck_assert_int_gt(sfs_check(r->sfs, expect_lost, r, NULL, &err), 0);
+	sfs_close(&r->sfs);
+	HOLDS(r, rig_open(r, 1, 1, true, true));
 	append_some(r, 300);
 	sfs_close(&r->sfs);
 	/* it is lost for good: what it held does not come back */
