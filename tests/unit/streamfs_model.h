@@ -15,6 +15,7 @@
  */
 #define BLOCK SFS_BLOCK_MIN
 #define STREAMS 6
+#define DISKS 4
 #define RECORDS 2000
 #define LOST 64
 #define POOL (4 * BLOCK)
@@ -39,8 +40,8 @@ struct model {
 	uint64_t seed;
 	struct sim_rng rng;
 	struct sim_power power;
-	struct sim_disk disk[3];
-	struct sfs_disk handle[3];
+	struct sim_disk disk[DISKS];
+	struct sfs_disk handle[DISKS];
 	size_t disks, sector;
 	struct sfs *sfs;
 	struct sfs *reader; /* opened before the writer: may be behind, never wrong */
@@ -55,6 +56,7 @@ struct model {
 	bool trimmed; /* a reader found after the crash that they are gone, by the trim's own root */
 	int deleting; /* the stream; -1: none. A crash met it: each record is there or not */
 	uint64_t delete_first; /* sequence that was held then */
+	size_t before_growth, after_growth; /* disks, when a crash met it; 0: none did */
 	bool again; /* an opening after the crash has failed, and may have evicted some */
 	uint64_t peeked[STREAMS]; /* evicted, as a reader found it after a crash */
 	uint32_t nonce;

@@ -4,6 +4,7 @@
 
 #include "tests/unit/streamfs_model_crash.h"
 #include "tests/unit/streamfs_model_delete.h"
+#include "tests/unit/streamfs_model_grow.h"
 
 /* What is done to a volume, one step at a time, and what must be so after it. */
 /* Whether a call did its work; it may fail only when the power has gone. */
@@ -159,6 +160,7 @@ crash(struct model *m)
 		if (sim_below(&m->rng, 3))
 			cut_power(m);
 		m->power = (struct sim_power){.left = 0};
+		settle_growth(m);
 		m->again = tries > 0;
 		peeked = sim_below(&m->rng, 4) > 0;
 		if (peeked)
@@ -171,6 +173,7 @@ crash(struct model *m)
 		for (int i = 0; i < m->streams; i++)
 			m->stream[i].evicted = m->stream[i].appended;
 	}
+	m->before_growth = 0;
 	if (sim_below(&m->rng, 2))
 		sfs_close(&m->reader);
 	settle_delete(m);
@@ -202,6 +205,16 @@ close_and_open(struct model *m)
 		return;
 	for (int i = 0; i < m->streams; i++)
 		check_stream(m, i);
+}
+
+/* Nothing that is held goes, and what comes has more room. */
+static inline void
+grow(struct model *m)
+{
+	if (m->sfs->root.blocks > GROW_MOST || !grow_open(m))
+		return;
+	note_durable(m);
+	close_and_open(m);
 }
 
 static inline void
@@ -317,8 +330,10 @@ one_step(struct model *m)
 		reset(m);
 	else if (what < 995)
 		trim(m);
-	else
+	else if (what < 998)
 		delete_some(m);
+	else
+		grow(m);
 	if (m->reader && what % 8 == 0)
 		try_reader(m);
 	if (m->sfs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * StreamFS against a model. A seed gives a volume of one to three disks, and a sequence of appends,
- * reservations, flushes, new streams, guarantees, resets, trims, deletions, readings, kills and power cuts, also in the
- * midst of any of them and of recovery, on simulated disks that drop, reorder and tear; after each opening
+ * reservations, flushes, new streams, guarantees, resets, trims, deletions, growth, readings, kills and power cuts,
+ * also in the midst of any of them and of recovery, on simulated disks that drop, reorder and tear; after each opening
  * all that is found is compared with what was appended. At the end the disks' bytes are damaged, and nothing
  * wrong may be read.
  * SFS_SEED=n runs one case, SFS_CASES=n that many (from SFS_SEED or 1 on), SFS_JOBS=n in n processes.
@@ -29,11 +29,7 @@ make_volume(struct model *m)
 	uint64_t blocks = 9 + sim_below(&m->rng, sim_below(&m->rng, 3) ? 20 : 80);
 	for (size_t i = 0; i < m->disks; i++) {
 		uint64_t more = sim_below(&m->rng, 2) ? sim_below(&m->rng, 20) : 0;
-		m->handle[i] = sim_make(&m->disk[i],
-			(8 + (blocks + m->disks - 1) / m->disks + more) * (uint64_t)BLOCK,
-			&m->rng);
-		m->handle[i].sector = (uint32_t)m->sector;
-		m->disk[i].power = &m->power;
+		make_disk(m, i, (blocks + m->disks - 1) / m->disks + more);
 	}
 	struct sfs_create_shape shape = {
 		.block_size = BLOCK,
@@ -57,6 +53,7 @@ start_case(struct model *m, uint64_t seed)
 	m->now = 0;
 	m->lost_count = 0;
 	m->begun = 0;
+	m->before_growth = 0;
 	for (int i = 0; i < STREAMS; i++)
 		m->stream[i] = (struct m_stream){.record = m->stream[i].record};
 	make_volume(m);
@@ -100,7 +97,7 @@ free_model(struct model *m)
 {
 	for (int i = 0; i < STREAMS; i++)
 		free(m->stream[i].record);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < DISKS; i++)
 		sim_free(&m->disk[i]);
 	free(m->body);
 	free(m->pool);
