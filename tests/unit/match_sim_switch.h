@@ -40,6 +40,17 @@ sim_fill(struct sim *s, struct sim_packet *p, size_t i, size_t number, size_t ru
 	}
 }
 
+/* Room for twice as many at each power of two: under sanitizers a realloc copies all. */
+static inline void
+sim_event_add(struct sim *s, struct sim_event e)
+{
+	size_t n = s->event_count;
+
+	if ((n & (n - 1)) == 0)
+		s->events = realloc(s->events, (n ? 2 * n : 1) * sizeof(*s->events));
+	s->events[s->event_count++] = e;
+}
+
 static inline void
 sim_log_done(struct sim *s, struct pr_tslog_builder *b, uint64_t last_seq)
 {
@@ -59,9 +70,7 @@ sim_log_done(struct sim *s, struct pr_tslog_builder *b, uint64_t last_seq)
 		.last_seq = last_seq,
 		.count = b->header.count};
 	memcpy(log->body, body, len);
-	s->events = realloc(s->events, (s->event_count + 4) * sizeof(*s->events));
-	s->events[s->event_count++] =
-		(struct sim_event){.packet = -1, .log = (long)s->log_count++};
+	sim_event_add(s, (struct sim_event){.packet = -1, .log = (long)s->log_count++});
 }
 
 /* The dispatcher: packets, and after them their logs. */
@@ -91,9 +100,7 @@ sim_make(struct sim *s)
 		e.seq = p->seq;
 		e.time = e.otime = (int64_t)(PR_NS_PER_S + (int64_t)i * SIM_STEP);
 		e.fingerprint = pr_fingerprint(p->data, p->len, SIM_EPOCH);
-		s->events = realloc(s->events, (s->event_count + 4) * sizeof(*s->events));
-		s->events[s->event_count++] =
-			(struct sim_event){.packet = (long)i, .log = -1};
+		sim_event_add(s, (struct sim_event){.packet = (long)i, .log = -1});
 		if (!pr_tslog_add(&b[k], &e)) {
 			sim_log_done(s, &b[k], last[k]);
 			pr_tslog_begin(&b[k], k, flags, ++numbers[k], room[k], size);
