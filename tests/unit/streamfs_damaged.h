@@ -182,17 +182,23 @@ holds_records(uint64_t block)
 	return false;
 }
 
+static inline bool
+root_changed(int d)
+{
+	const size_t length = SFS_ROOT_HEADER + STREAMS * SFS_STREAM_BYTES;
+	for (size_t at = 0; at <= SFS_ROOT_BYTES; at += SFS_ROOT_BYTES)
+		if (memcmp(image[d] + at, pristine[d] + at, length) != 0)
+			return true;
+	return false;
+}
+
 /* Notes which records were changed, and says whether anything that counts was. */
 static inline bool
 changed(void)
 {
 	bool any = false;
 	for (int d = 0; d < DEVICES; d++)
-		for (int copy = 0; copy < 2; copy++) {
-			size_t at = (size_t)copy * SFS_ROOT_BYTES;
-			uint32_t length = SFS_ROOT_HEADER + STREAMS * SFS_STREAM_BYTES;
-			any = any || memcmp(image[d] + at, pristine[d] + at, length) != 0;
-		}
+		any = any || root_changed(d);
 	for (uint64_t b = 0; b < BLOCKS; b++) {
 		bool map = b % INTERVAL == INTERVAL - 1;
 		uint8_t *now = block_at(image, b), *was = block_at(pristine, b);
@@ -208,12 +214,12 @@ changed(void)
 	}
 	for (size_t i = 0; i < count; i++) {
 		struct original *o = &originals[i];
+		const uint8_t *now = block_at(image, o->handle.block) + o->handle.offset;
+		const uint8_t *was = block_at(pristine, o->handle.block) + o->handle.offset;
 		size_t span = sfs_record_span(o->handle.header, o->handle.length);
-		o->hit = memcmp(block_at(image, o->handle.block) + o->handle.offset,
-				 block_at(pristine, o->handle.block) + o->handle.offset,
-				 span) != 0;
-		/* the bytes that round it up say nothing */
-		any = any || o->hit;
+		/* the bytes that round it up are found, and say nothing */
+		o->hit = memcmp(now, was, o->handle.header + o->handle.length) != 0;
+		any = any || memcmp(now, was, span) != 0;
 	}
 	return any;
 }
