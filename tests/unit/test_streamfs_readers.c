@@ -90,6 +90,19 @@ still_written(struct sfs *sfs)
 	       info.last_sequence < RECORDS;
 }
 
+/* The next record: by a copy, or where it lies in shared memory, which counts only if it was whole all the while. */
+static int
+read_next(struct sfs_cursor *c, struct sfs_record *r, bool there)
+{
+	if (there && sfs_cursor_there(c, r) == 1) {
+		bool right = is_right(r);
+		if (sfs_cursor_pass(c, r))
+			return right ? 1 : SFS_CORRUPT;
+	}
+	int rc = sfs_cursor_next(c, r, &err);
+	return rc == 1 && !is_right(r) ? SFS_CORRUPT : rc;
+}
+
 /* behind: again and again from the oldest on, which the writer is about to write over; else along with the writer. */
 static int
 read_on(int reached, bool behind)
@@ -101,14 +114,14 @@ read_on(int reached, bool behind)
 	uint64_t last = 0, count = 0, kept_n = 0;
 	int64_t end = pr_now_mono() + 50 * PR_NS_PER_S;
 	while (last < RECORDS) {
-		int rc = sfs_cursor_next(c, &r, &err);
+		int rc = read_next(c, &r, !behind);
 		if (pr_now_mono() > end)
 			return READ_LATE;
 		if (rc == 0)
 			poll(NULL, 0, 1);
 		if (rc == 0 || rc == SFS_EXPIRED)
 			continue;
-		if (rc != 1 || r.sequence <= last || !is_right(&r))
+		if (rc != 1 || r.sequence <= last)
 			return READ_WRONG;
 		last = r.sequence;
 		if (behind && count % STRETCH == STRETCH - 1 && still_written(sfs)) {
