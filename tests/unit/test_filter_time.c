@@ -90,9 +90,9 @@ say_time(struct filter *f, bool *want)
 static void
 say_filter(struct filter *f, uint16_t linktype, unsigned depth, bool *want)
 {
-	bool other[PACKETS], and = random() % 2, not = random() % 4 == 0;
+	bool other[PACKETS], both = random() % 2, inverse = random() % 4 == 0;
 
-	if (not )
+	if (inverse)
 		say(f, "%s", random() % 2 ? "not " : "!");
 	if (depth == 0 && random() % 2)
 		say_time(f, want);
@@ -101,14 +101,14 @@ say_filter(struct filter *f, uint16_t linktype, unsigned depth, bool *want)
 	if (depth > 0) {
 		say(f, "(");
 		say_filter(f, linktype, depth - 1, want);
-		say(f, "%s", and? " and " : " || ");
+		say(f, "%s", both ? " and " : " || ");
 		say_filter(f, linktype, depth - 1, other);
 		say(f, ")");
 		for (size_t i = 0; i < PACKETS; i++)
-			want[i] = and? want[i] && other[i] : want[i] || other[i];
+			want[i] = both ? want[i] && other[i] : want[i] || other[i];
 	}
 	for (size_t i = 0; i < PACKETS; i++)
-		want[i] ^= not ;
+		want[i] ^= inverse;
 }
 
 static unsigned matched, denied;
