@@ -63,12 +63,12 @@ named_block(uint64_t block)
 }
 
 static bool
-named_record(const struct original *o)
+named_record(const struct original *o, bool single)
 {
 	for (int i = 0; i < faults_told; i++)
 		if (told[i].stream == o->handle.stream && told[i].first <= o->sequence &&
 			o->sequence <= told[i].last &&
-			(told[i].kind != SFS_FAULT_RECORD ||
+			(!single || told[i].kind != SFS_FAULT_RECORD ||
 				told[i].block == o->handle.block))
 			return true;
 	return false;
@@ -83,12 +83,12 @@ named_root(int device)
 	return false;
 }
 
-/* Each record that was hit is named, each root by its device, and of a single damage each header by its block. */
+/* Each record that was hit is named, each root by its device; of a single damage with the block, and headers as well. */
 static void
 all_named(uint64_t seed, bool single)
 {
 	for (size_t i = 0; i < count; i++)
-		ck_assert_msg(!originals[i].hit || named_record(&originals[i]),
+		ck_assert_msg(!originals[i].hit || named_record(&originals[i], single),
 			"seed %lu: record %lu of stream %d is not named",
 			(unsigned long)seed, (unsigned long)originals[i].sequence,
 			originals[i].handle.stream);
