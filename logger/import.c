@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <pcap/pcap.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #define BATCH 64
 #define TICK_NS (10 * PR_NS_PER_MS)
 #define SAY_NS PR_NS_PER_S /* a file does not wait for what a MARK says of it */
+#define PATIENCE_NS (5 * PR_NS_PER_S) /* with a volume that takes nothing */
 
 struct import {
 	pcap_t *pcap;
@@ -148,6 +150,24 @@ take(struct import *im, const struct pcap_pkthdr *h, const uint8_t *data)
 	stats->bytes += h->caplen;
 }
 
+/* Files can wait until a volume that is suspended takes more; for ever they do not. */
+static void
+await_volume(struct import *im)
+{
+	int64_t until = pr_now_mono() + PATIENCE_NS;
+	const char *why;
+
+	while (!im->stopped && (why = pr_append_suspended(im->append))) {
+		if (pr_now_mono() >= until) {
+			pr_error_set(&im->error, "%s", why);
+			im->stopped = im->failed = true;
+			return;
+		}
+		poll(NULL, 0, TICK_NS / PR_NS_PER_MS);
+		tick(im);
+	}
+}
+
 static int
 read_all(struct import *im, struct pr_error *err)
 {
@@ -159,6 +179,8 @@ read_all(struct import *im, struct pr_error *err)
 		take(im, h, data);
 		if (im->stats->packets % BATCH == 0)
 			tick(im);
+		if (pr_append_suspended(im->append))
+			await_volume(im);
 	}
 	if (result != PCAP_ERROR || im->stopped)
 		return 0;
