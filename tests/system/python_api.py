@@ -154,6 +154,7 @@ def bad():
     with packrack.connect() as rack:
         raises(packrack.FilterError, "syntax error", lambda: rack.query("tcp port and"))
         raises(packrack.FilterError, "NUL", lambda: rack.query("tcp\0udp"))
+        raises(packrack.FilterError, "inbound", lambda: rack.query("tcp or inbound"))
         raises(ValueError, "is not a time", lambda: rack.query(since="yesterday"))
         raises(packrack.RequestError, "limit", lambda: rack.query(limit=-1))
     raises(packrack.Closed, "was closed", rack.query)

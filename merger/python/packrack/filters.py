@@ -3,14 +3,14 @@
 nodes need not parse what people write. The same as indexer/filter.c does for `packrack query`."""
 import ctypes
 import ctypes.util
+import os
+import struct
 import threading
 
 from .errors import Error, FilterError
 
 SNAPLEN = 262144
 ETHERNET = 1
-# Link types of files that are other numbers inside libpcap on Linux (its pcap-common.c).
-DLT = {100: 11, 101: 12, 102: 15, 103: 16, 106: 19, 246: 18}
 
 
 class Instruction(ctypes.Structure):
@@ -33,8 +33,8 @@ class Libpcap:
             lib = ctypes.CDLL(name)
         except OSError as e:
             raise Error("filters need libpcap (libpcap0.8): %s" % e) from None
-        lib.pcap_open_dead.argtypes = [ctypes.c_int, ctypes.c_int]
-        lib.pcap_open_dead.restype = ctypes.c_void_p
+        lib.pcap_open_offline.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+        lib.pcap_open_offline.restype = ctypes.c_void_p
         lib.pcap_compile.argtypes = [ctypes.c_void_p, ctypes.POINTER(Program), ctypes.c_char_p,
                                      ctypes.c_int, ctypes.c_uint32]
         lib.pcap_geterr.argtypes = [ctypes.c_void_p]
@@ -51,10 +51,22 @@ class Libpcap:
             cls.loaded = cls()
         return cls.loaded
 
-    def compile(self, linktype, text):
-        pcap = self.lib.pcap_open_dead(DLT.get(linktype, linktype), SNAPLEN)
+    def open_as_file(self, linktype):
+        """As if the packets came from a trace file: libpcap then refuses what only a live capture
+        knows (`inbound` on Ethernet), and what would match nothing here."""
+        file = os.memfd_create("filter")
+        said = ctypes.create_string_buffer(256)
+        try:
+            os.write(file, struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, SNAPLEN, linktype))
+            pcap = self.lib.pcap_open_offline(b"/proc/self/fd/%d" % file, said)
+        finally:
+            os.close(file)
         if not pcap:
-            raise Error("no memory for a filter")
+            raise Error("filters for link type %d: %s" % (linktype, said.value.decode("utf-8", "replace")))
+        return pcap
+
+    def compile(self, linktype, text):
+        pcap = self.open_as_file(linktype)
         program = Program()
         try:
             # Netmask 0, as tcpdump -r takes it.
