@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Random filters over the whole grammar give what tcpdump -r gives, and what it refuses is refused.
 # By default a sample of 200, another each run (FILTERS_SEED=N: the sample again), on the smaller
-# captures, and a few on a rack's merged data. FILTERS=full: all 3,300 on all captures, 200 on the rack, and
+# captures, and a few on a rack's merged data. FILTERS=full: all 3,650 on all captures, 200 on the rack, and
 # a table of the grammar's productions: each at least 20 times, half of the filters match a part of the packets.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh

@@ -8,7 +8,8 @@
   filters.py run DIR --packrack PATH      each filter on each link type, volumes in DIR as well
 
 A filter's values come from the packets themselves, or from outside them. Which productions of the
-grammar (filter_maker.py) it is made of is counted, and how much it matches. --seed and --number make the filters,
+grammar (filter_maker.py, filter_more.py) it is made of is counted, and how much it matches.
+--seed and --number make the filters,
 --sample N takes some of them, --only K one (a difference tells which).
 """
 import argparse
@@ -23,6 +24,7 @@ import time
 
 import traces
 from filter_maker import Maker, Values
+from filter_more import MoreMaker
 
 ETHERNET = 1
 LOOPBACK, LOOPBACK_BIG_ENDIAN = 0, 108
@@ -89,9 +91,14 @@ def captures_of(folder):
 
 # ---- filters ----
 
+MORE = 350  # of all when there are many: the last
+
+
 def make_filters(args):
-    maker = Maker(random.Random(args.seed), Values(captures_of(args.dir)))
-    return [maker.filter(i) for i in range(args.number)]
+    values = Values(captures_of(args.dir))
+    maker, more = Maker(random.Random(args.seed), values), MoreMaker(random.Random(args.seed + 1), values)
+    first = args.number - MORE if args.number >= 2000 else args.number
+    return [(maker if i < first else more).filter(i) for i in range(args.number)]
 
 
 # ---- running ----
@@ -339,7 +346,7 @@ def main():
         c = commands.add_parser(name)
         c.add_argument("dir")
         c.add_argument("--seed", type=int, default=1)
-        c.add_argument("--number", type=int, default=3300)
+        c.add_argument("--number", type=int, default=3650)
         c.add_argument("--sample", type=int)
         c.add_argument("--sample-seed", type=int, default=1)
         c.add_argument("--only", type=int)
