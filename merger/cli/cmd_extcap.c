@@ -9,6 +9,8 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/client.h"
 #include "merger/cli/question.h"
+#include "merger/cli/time_terms.h"
+#include "proto/base/clock.h"
 
 /*
  * Wireshark's extcap(4): it calls us to list what can be captured from, to ask for the fields of its
@@ -213,11 +215,15 @@ list_config(const struct extcap_args *a)
 static int
 check_filter(const struct extcap_args *a)
 {
-	struct query_args query = {.filter = a->capture_filter};
+	int64_t since = PR_TIME_MIN, until = PR_TIME_MAX;
+	struct query_args query = {.since = since};
 	struct pr_error err;
 
-	if (question_check(&query, &err) < 0)
+	query.filter =
+		time_terms_take(a->capture_filter, pr_now_real(), &since, &until, &err);
+	if (!query.filter || question_check(&query, &err) < 0)
 		printf("%s\n", err.text);
+	free(query.filter);
 	return CLI_OK;
 }
 

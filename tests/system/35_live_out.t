@@ -154,6 +154,8 @@ run_step "Wireshark's interfaces have the rack and its link" lists_extcap
 run_step "tshark captures the past from it" captures_extcap
 run_step "a filter that is none is told" sh -c "\"$BUILD/packrack\" extcap --extcap-interface packrack \
 	--extcap-capture-filter 'tcp prt 5' | grep -q 'syntax error'"
+run_step "one with times is not" sh -c "test -z \"\$(\"$BUILD/packrack\" extcap --extcap-interface packrack \
+	--extcap-capture-filter 'after 3h ago and tcp')\""
 "$RACK" down > /dev/null
 run_step "nothing is left" nothing_left "$LAB_DIR"
 done_testing
