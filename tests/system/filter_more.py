@@ -30,12 +30,17 @@ class MoreMaker(Maker):
 
     WEIGHTS = {"relation": 14, "port_by_name": 6, "link_proto": 4, "proto_by_name": 7, "two_ids": 2}
 
+    def anchor(self):
+        if self.home != ETHERNET:
+            return "radio[0] = 0 and %s" % super().anchor()
+        return self.rng.choice(["host %s" % self.ip(), "port %d" % self.port_number(), "ether host %s" % self.mac()])
+
     def filter(self, number):
         self.used = set()
         self.home = ETHERNET
         text = self.expression(self.rng.choice([1, 2, 2]))
         if "radio" in text and 127 in self.values.of:
             self.home = 127
-        text = "%s %s (%s)" % (self.anchor(), self.rng.choice(["or", "and not", "and not"]), text)
+        text = "%s %s (%s)" % (self.anchor(), self.rng.choice(["or", "and not"]), text)
         self.counts.update(self.used)
         return text, self.home, frozenset(self.used)
