@@ -73,21 +73,22 @@ pr_kinds_begin(struct pr_kinds *k, size_t packets)
 #define TAG 0x8100
 #define IP 0x0800
 #define IP6 0x86dd
-
-static inline bool
-has_ports(uint8_t protocol)
-{
-	return protocol == 6 || protocol == 17 || protocol == 132;
-}
+#define ICMP 1
 
 static inline bool
 plain_ip(const uint8_t *net, size_t len, uint64_t id[PR_KIND_WORDS])
 {
-	if (len < 24 || net[0] != 0x45 || pr_get_be16(net + 6) & 0x1fff ||
-		!has_ports(net[9]))
+	uint8_t protocol;
+
+	if (len < 24 || net[0] != 0x45 || pr_get_be16(net + 6) & 0x1fff)
 		return false;
-	id[2] = 4 | (uint64_t)net[9] << 8 | (uint64_t)pr_get_le32(net + 12) << 32;
-	id[3] = pr_get_le64(net + 16);
+	protocol = net[9];
+	if (protocol == ICMP)
+		return false;
+	id[2] = 4 | (uint64_t)protocol << 8 | (uint64_t)pr_get_le32(net + 12) << 32;
+	id[3] = pr_get_le32(net + 16);
+	if (pr_kind_has_ports(protocol))
+		id[3] |= (uint64_t)pr_get_le32(net + 20) << 32;
 	id[4] = id[5] = id[6] = 0;
 	return true;
 }
@@ -95,7 +96,7 @@ plain_ip(const uint8_t *net, size_t len, uint64_t id[PR_KIND_WORDS])
 static inline bool
 plain_ip6(const uint8_t *net, size_t len, uint64_t id[PR_KIND_WORDS])
 {
-	if (len < 44 || !has_ports(net[6]))
+	if (len < 44 || !pr_kind_has_ports(net[6]))
 		return false;
 	id[2] = 6 | (uint64_t)net[6] << 8 | (uint64_t)pr_get_le32(net + 40) << 32;
 	for (size_t i = 0; i < 4; i++)

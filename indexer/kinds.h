@@ -11,7 +11,7 @@
 /*
  * The packets of a segment, put together where they are equal in all that keys are made of, so that keys are
  * made once for each kind. Most are plain (one tag at most, IPv4 without options or IPv6, TCP, UDP or
- * SCTP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
+ * SCTP; in IPv4 other protocols, too, but ICMP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
  * kept from segment to segment. One thread.
  */
 #define PR_KIND_WORDS 7
@@ -57,6 +57,12 @@ static inline unsigned
 pr_kind_version(const struct pr_kind *kind)
 {
 	return kind->id[2] & 0xff;
+}
+
+static inline bool
+pr_kind_has_ports(uint8_t protocol)
+{
+	return protocol == 6 || protocol == 17 || protocol == 132;
 }
 
 /* Of one that is not plain. */

@@ -139,12 +139,11 @@ add_service(struct pr_sketch *s, const uint8_t *address, size_t len, const uint8
 	add(s, PR_KEY_SERVICE, service, len + 2);
 }
 
-/* PAIR and SERVICE. ports: both, as in the packet. */
+/* ports: both, as in the packet. */
 PR_IN_PLACE void
-add_together(struct pr_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len,
+add_services(struct pr_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len,
 	const uint8_t *ports)
 {
-	add_pair(s, src, dst, len);
 	for (const uint8_t *port = ports; port < ports + 4; port += 2) {
 		if (!pr_port_is_service(pr_get_be16(port)))
 			continue;
@@ -202,14 +201,18 @@ plain_keys(struct pr_sketch *s, struct pr_kind *kind)
 		memcpy(ports, at + 8, 4);
 		kind->src = add_address(s, at, 4, PR_ADDRESS_SRC);
 		kind->dst = add_address(s, at + 4, 4, PR_ADDRESS_DST);
-		add_together(s, at, at + 4, 4, ports);
+		add_pair(s, at, at + 4, 4);
+		if (!pr_kind_has_ports(protocol))
+			return;
+		add_services(s, at, at + 4, 4, ports);
 	} else {
 		pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
 		for (size_t i = 0; i < 4; i++)
 			pr_put_le64(at + 8 * i, kind->id[3 + i]);
 		kind->src = add_address(s, at, 16, PR_ADDRESS_SRC);
 		kind->dst = add_address(s, at + 16, 16, PR_ADDRESS_DST);
-		add_together(s, at, at + 16, 16, ports);
+		add_pair(s, at, at + 16, 16);
+		add_services(s, at, at + 16, 16, ports);
 	}
 	add_port(s, ports, true);
 	add_port(s, ports + 2, false);
