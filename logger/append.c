@@ -5,6 +5,7 @@
 
 #include "logger/append_state.h"
 #include "proto/base/clock.h"
+#include "proto/wire/segment_add.h"
 
 #define RETRY_NS (100 * PR_NS_PER_MS)
 /* These parts of the volume are kept for what speaks of the data, so that it outlives it. */
@@ -202,22 +203,19 @@ lose(struct pr_append *a, struct out *o, const struct pr_packet *p)
 	return -1;
 }
 
-static bool
+static inline bool
 fits(const struct pr_append *a, const struct out *o, const struct pr_packet *p)
 {
-	return o->b.header.linktype == p->linktype &&
+	return o->b.buf && !o->sealed && o->b.header.linktype == p->linktype &&
 	       o->b.used + pr_segment_cost(p->caplen) <= a->target;
 }
 
+/* Into the next segment. */
 static int
 out_add(struct pr_append *a, struct out *o, const struct pr_packet *p)
 {
-	if (o->b.buf && (o->sealed || !fits(a, o, p) || !pr_segment_add(&o->b, p))) {
-		if (pr_append_seal(a, o))
-			return lose(a, o, p);
-	} else if (o->b.buf) {
-		return 0;
-	}
+	if (o->b.buf && pr_append_seal(a, o))
+		return lose(a, o, p);
 	pr_segment_begin(&o->b, o->buf, a->room, 0);
 	o->began = pr_now_mono();
 	if (!pr_segment_add(&o->b, p)) { /* longer than a block */
@@ -225,6 +223,12 @@ out_add(struct pr_append *a, struct out *o, const struct pr_packet *p)
 		return lose(a, o, p);
 	}
 	return 0;
+}
+
+static inline int
+out_packet(struct pr_append *a, struct out *o, const struct pr_packet *p)
+{
+	return fits(a, o, p) && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
 }
 
 int
@@ -236,7 +240,7 @@ pr_append_packet(struct pr_append *a, const struct pr_packet *p)
 		pr_count(&a->counters.lost_write, 1);
 		return -1;
 	}
-	if (out_add(a, o, p))
+	if (out_packet(a, o, p))
 		return -1;
 	if (o->lost.count)
 		lost_flush(a, o);
@@ -258,7 +262,7 @@ pr_append_stray(struct pr_append *a, const struct pr_packet *p)
 	stray.flags |= PR_PACKET_STRAY;
 	if (!o)
 		return -1;
-	if (out_add(a, o, &stray)) {
+	if (out_packet(a, o, &stray)) {
 		o->lost.count = 0; /* a stray has no seq that anyone would miss */
 		return -1;
 	}

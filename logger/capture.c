@@ -38,6 +38,7 @@ struct pr_capture {
 	pr_capture_call call; /* of the take that is under way */
 	void *call_arg;
 	uintptr_t fetched; /* of the ring, up to there */
+	uint64_t taken, taken_bytes; /* and not counted yet */
 	struct pr_capture_options o;
 	pthread_t thread;
 	bool activated, started;
@@ -213,9 +214,9 @@ take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 	struct pr_capture *c = (struct pr_capture *)(void *)arg;
 
 	fetch_ahead(c, data, h->caplen);
+	c->taken++;
+	c->taken_bytes += h->caplen;
 	c->call(c->call_arg, stamp(&h->ts), data, h->caplen, h->len);
-	pr_count(&c->counters.frames_received, 1);
-	pr_count(&c->counters.bytes_received, h->caplen);
 }
 
 static void
@@ -259,7 +260,10 @@ pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg)
 		return 0;
 	c->call = call;
 	c->call_arg = arg;
+	c->taken = c->taken_bytes = 0;
 	result = pcap_dispatch(c->pcap, most, take_direct, (u_char *)c);
+	pr_count(&c->counters.frames_received, c->taken);
+	pr_count(&c->counters.bytes_received, c->taken_bytes);
 	look_at_kernel(c);
 	if (result == PCAP_ERROR)
 		fail(c);

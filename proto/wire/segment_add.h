@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_WIRE_SEGMENT_ADD_H
+#define PR_WIRE_SEGMENT_ADD_H
+
+#include <string.h>
+
+#include "proto/wire/segment.h"
+
+/* pr_segment_add in place, for who adds each packet of a link (segment.h). */
+
+static inline bool
+pr_segment_may_follow(const struct pr_segment_builder *b, const struct pr_packet *p)
+{
+	const struct pr_segment_header *h = &b->header;
+	if (p->flags & PR_SEGMENT_OTIME || h->count == UINT32_MAX)
+		return false;
+	if (h->flags & PR_SEGMENT_MIXED || h->count == 0)
+		return true;
+	return p->epoch == h->epoch && p->link == h->link && p->linktype == h->linktype &&
+	       p->seq > b->last_seq && p->seq - h->first_seq <= UINT32_MAX;
+}
+
+static inline void
+pr_segment_count(struct pr_segment_builder *b, const struct pr_packet *p)
+{
+	struct pr_segment_header *h = &b->header;
+	if (h->count++ == 0) {
+		if (!(h->flags & PR_SEGMENT_MIXED)) {
+			h->linktype = p->linktype;
+			h->link = p->link;
+			h->epoch = p->epoch;
+			h->first_seq = p->seq;
+		}
+		h->min_time = h->max_time = p->time;
+		h->first_otime = p->otime;
+	}
+	h->min_time = p->time < h->min_time ? p->time : h->min_time;
+	h->max_time = p->time > h->max_time ? p->time : h->max_time;
+	h->last_otime = p->otime;
+	b->last_seq = p->seq;
+}
+
+/* Everything of a packet but its data; returns where the data goes. */
+static inline uint8_t *
+pr_segment_put_fields(
+	uint8_t *at, const struct pr_packet *p, const struct pr_segment_header *h)
+{
+	bool mixed = h->flags & PR_SEGMENT_MIXED, otime = p->otime != p->time;
+	uint32_t seq = mixed ? 0 : (uint32_t)(p->seq - h->first_seq);
+	uint16_t flags = (uint16_t)(p->flags | (otime ? PR_SEGMENT_OTIME : 0));
+
+	/* two fields a store */
+	pr_put_le64(at, (uint64_t)p->time);
+	pr_put_le64(at + 8, seq | (uint64_t)p->caplen << 32);
+	pr_put_le64(at + 16, p->len | (uint64_t)flags << 32);
+	at += PR_SEGMENT_PACKET;
+	if (otime) {
+		pr_put_le64(at, (uint64_t)p->otime);
+		at += PR_SEGMENT_OTIME_LEN;
+	}
+	if (mixed) {
+		pr_put_le64(at, p->epoch);
+		pr_put_le64(at + 8, p->seq);
+		pr_put_le16(at + 16, p->link);
+		pr_put_le16(at + 18, p->linktype);
+		pr_put_le32(at + 20, 0);
+		at += PR_SEGMENT_MIXED_LEN;
+	}
+	return at;
+}
+
+/* As pr_segment_reserve. */
+static inline uint8_t *
+pr_segment_take_room(struct pr_segment_builder *b, const struct pr_packet *p)
+{
+	size_t need = PR_SEGMENT_PACKET + (p->otime != p->time ? PR_SEGMENT_OTIME_LEN : 0) +
+		      (b->header.flags & PR_SEGMENT_MIXED ? PR_SEGMENT_MIXED_LEN : 0) +
+		      (((size_t)p->caplen + 7) & ~(size_t)7);
+
+	if (b->room < b->used || b->room - b->used < need || !pr_segment_may_follow(b, p))
+		return NULL;
+	pr_segment_count(b, p);
+	uint8_t *data = pr_segment_put_fields(b->buf + b->used, p, &b->header);
+	b->used += need;
+	/* The padding is the last word's rest: the data comes over its beginning. */
+	if (p->caplen % 8)
+		memset(b->buf + b->used - 8, 0, 8);
+	return data;
+}
+
+/* As pr_segment_add. */
+static inline bool
+pr_segment_add_here(struct pr_segment_builder *b, const struct pr_packet *p)
+{
+	uint8_t *data = pr_segment_take_room(b, p);
+	if (!data)
+		return false;
+	if (p->caplen)
+		memcpy(data, p->data, p->caplen);
+	return true;
+}
+
+#endif
