@@ -295,6 +295,8 @@ old_enough(const struct pr_append *a, const struct out *o, int64_t now, int64_t 
 {
 	if (o->b.used >= a->target / SOON_FULL)
 		age = a->o.far_ticks ? 0 : SOON_AGE(age);
+	else if (age) /* the tick that is nearest */
+		age -= a->o.far_ticks / 2;
 	return o->sealed || now - o->began >= age;
 }
 

@@ -27,7 +27,7 @@ struct pr_append;
 struct pr_append_options {
 	/* ns; a segment is sealed when so old, or at about PR_SEGMENT_TARGET, or both at less: see append.c */
 	int64_t segment_age;
-	bool far_ticks; /* far apart: each seals what is worth a segment */
+	int64_t far_ticks; /* ns, they are so far apart: each seals what is worth a segment; 0: near */
 	bool unhurried; /* nobody asks for what was just stored: its directory may be later */
 };
 
@@ -68,7 +68,7 @@ void pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark);
 int pr_append_index(
 	struct pr_append *a, const struct pr_index_body *index, struct pr_error *err);
 
-/* Every 10 or 20 ms (now: monotonic): seals what is old, tries again, lets the volume work. */
+/* Every 10 ms or o.far_ticks (now: monotonic): seals what is old, tries again, lets the volume work. */
 void pr_append_tick(struct pr_append *a, int64_t now);
 /* Seals everything and makes it durable. */
 int pr_append_flush(struct pr_append *a, struct pr_error *err);

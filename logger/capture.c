@@ -20,7 +20,7 @@
 #define BLOCK_MS 10
 /*
  * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill a third of it. A direct
- * capture is looked at every 40 ms: they fill three quarters of its ring with twice the frame buffer's memory.
+ * capture is looked at every 60 ms: they fill four fifths of its ring with four times the frame buffer's memory.
  */
 #define GATHER_MS 8
 #define GATHER_BYTES ((uint64_t)32 << 20)
@@ -52,7 +52,7 @@ struct pr_capture {
 static int
 set_options(struct pr_capture *c, struct pr_error *err)
 {
-	uint64_t want = c->o.buffer_size + (c->o.direct ? 2 * c->o.ring_size : 0);
+	uint64_t want = c->o.buffer_size + (c->o.direct ? 4 * c->o.ring_size : 0);
 	uint64_t buffer = want < INT32_MAX ? want : INT32_MAX;
 	pcap_t *p = c->pcap;
 

@@ -12,12 +12,11 @@
 #include "proto/base/metrics_server.h"
 #include "proto/base/priority.h"
 
-/*
- * A wake-up costs as much as a hundred packets; a packet is to be found within 100 ms. Of a rack the frame
- * buffer and the log come before.
- */
-#define TICK_DIRECT_NS (40 * PR_NS_PER_MS)
+/* Of a rack the frame buffer and the log come before. */
 #define TICK_NS (10 * PR_NS_PER_MS)
+/* A direct capture's ring must not fill up between two ticks: where so much of it came, the next comes sooner. */
+#define TICK_SOON_NS (20 * PR_NS_PER_MS)
+#define SOON_SHARE 4
 #define NOTE_NS (500 * PR_NS_PER_MS)
 /* Records handled before the loop gets a turn: signals and timers must not starve. */
 #define ROUND 4096
@@ -125,6 +124,9 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 static void
 tick_direct(struct pr_daemon *d)
 {
+	const pr_counter *bytes = &pr_capture_counters(d->capture)->bytes_received;
+	uint64_t before = pr_counter_get(bytes);
+	int64_t wanted = PR_DAEMON_TICK_DIRECT;
 	bool more = true;
 
 	d->ticked = patience(d);
@@ -133,6 +135,11 @@ tick_direct(struct pr_daemon *d)
 	tick(d, patience(d));
 	if (more)
 		event_active(d->again, EV_READ, 0);
+	if (pr_counter_get(bytes) - before > d->o->buffer_size / SOON_SHARE)
+		wanted = TICK_SOON_NS;
+	if (wanted != d->tick_ns)
+		pr_timer_every(d->timer, wanted);
+	d->tick_ns = wanted;
 }
 
 static void
@@ -256,7 +263,7 @@ open_loop(struct pr_daemon *d, struct pr_error *err)
 	if (!d->loop)
 		return -1;
 	base = pr_loop_base(d->loop);
-	d->tick_ns = ring ? TICK_NS : TICK_DIRECT_NS;
+	d->tick_ns = ring ? TICK_NS : PR_DAEMON_TICK_DIRECT;
 	d->timer = pr_timer_create(d->loop, d->tick_ns, on_tick, d, err);
 	if (!d->timer)
 		return -1;

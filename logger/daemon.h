@@ -6,6 +6,7 @@
 #include "logger/capture.h"
 #include "logger/options.h"
 #include "logger/report.h"
+#include "proto/base/clock.h"
 #include "proto/base/loop.h"
 
 /*
@@ -15,6 +16,12 @@
  */
 struct pr_daemon;
 
+/*
+ * So far apart a direct capture's ticks are, unless much comes: a wake-up costs as much as several hundred
+ * packets, and a packet is to be found within 100 ms.
+ */
+#define PR_DAEMON_TICK_DIRECT (60 * PR_NS_PER_MS)
+
 /* now: see logger/patience.h. */
 struct pr_daemon_calls {
 	void (*frame)(void *arg, struct pr_capture_record *rec, int64_t now);
@@ -22,7 +29,7 @@ struct pr_daemon_calls {
 	pr_capture_call packet;
 	/* After a batch; gives the buffer back. full: the receiver waits for room. */
 	void (*batch)(void *arg, bool full, int64_t now);
-	void (*tick)(void *arg, int64_t now); /* every 10 or 20 ms */
+	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */
 	void (*stop)(void *arg, int64_t now); /* SIGTERM, SIGINT */
 	bool (*over)(void *arg, int64_t now); /* asked after stop: may the loop end? */
 	void (*report)(void *arg, struct pr_report *report); /* adds its figures */

@@ -105,7 +105,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 		.direct = true,
 	};
 	struct pr_append_options append = {
-		.segment_age = o->segment_age, .far_ticks = true};
+		.segment_age = o->segment_age, .far_ticks = PR_DAEMON_TICK_DIRECT};
 	struct pr_netdev dev;
 	int link = (int)o->link;
 
