@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# make soak-filters: 3,650 random filters on every capture, and 200 of them on a rack; about an hour.
+# make soak-filters: 3,650 random filters on every capture and on a rack; about an hour.
 soak-filters: all
 	$(Q)FILTERS=full PACKRACK_BUILD=$(BUILD) prove -v tests/system/30_filters.t
 soak: soak-filters
