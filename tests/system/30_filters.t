@@ -34,6 +34,27 @@ filters() { # arguments of filters.py run
 exec 3>&1
 run_step "random filters on volumes" filters "${sample[@]}"
 
+# Ethernet, and what else is common, knows none of these.
+one_link_type_alone() {
+	local linktype text want have
+	while read -r linktype text; do
+		want=$(tcpdump --nano -r "$DIR/$linktype.pcap" -w - -- "$text" 2> "$LAB_DIR/err" | tail -c +25 | md5sum)
+		have=$("$BUILD/packrack" query --volume "$DIR/$linktype.vol" --format pcap-ns -w - -- "$text" \
+			2> "$LAB_DIR/err" | tail -c +25 | md5sum)
+		if [ "$have" != "$want" ] || [ "$have" = "$(md5sum < /dev/null)" ]; then
+			echo "link type $linktype: $text: not what tcpdump has"
+			cat "$LAB_DIR/err"
+			return 1
+		fi
+	done <<- END
+		117 on eth0 and not reason match
+		123 vpi 0 or lane
+		140 lssu
+		276 ifindex 1
+	END
+}
+run_step "filters that one link type alone has" one_link_type_alone
+
 on_a_rack() {
 	"$RACK" up -n 3 --size 128M --in-mtu 65527 --out-mtu 65535 -- --read "$DIR/rack.pcap" || return 1
 	"$RACK" drain --timeout 120 || { "$RACK" logs | tail -n 30; return 1; }

@@ -234,7 +234,7 @@ class Maker:
                                          "wlan address"), self.mac())
 
     def foreign(self):
-        kind = self.pick(["decnet", "atm", "pf", "inbound", "fddi", "tr", "mtp2"], "foreign")
+        kind = self.pick(["decnet", "atm", "pf", "inbound", "ifindex", "fddi", "tr", "link", "mtp2"], "foreign")
         if kind == "decnet":
             return "decnet %s%d.%d" % (self.rng.choice(["src ", "dst ", "host "]),
                                        self.rng.randrange(64), self.rng.randrange(1024))
@@ -245,9 +245,14 @@ class Maker:
             return self.rng.choice(["ifname eth0", "on eth0", "rnr 1", "rulenum 1", "reason match",
                                     "rset x", "ruleset x", "srnr 1", "subrulenum 1", "action pass"])
         if kind == "mtp2":
-            return self.rng.choice(["fisu", "lssu", "msu", "sio 3", "opc 5", "dpc 5", "sls 1"])
+            return self.rng.choice(["fisu", "lssu", "lsu", "msu", "sio 3", "opc 5", "dpc 5", "sls 1", "hfisu", "hlssu",
+                                    "hmsu", "hsio 3", "hopc 5", "hdpc 5", "hsls 1"])
         if kind == "inbound":
             return self.rng.choice(["inbound", "outbound"])
+        if kind == "ifindex":
+            return "ifindex %d" % self.rng.randrange(1, 4)
+        if kind == "link":
+            kind = self.rng.choice(["link", "ppp", "slip"])
         return "%s %s %s" % (kind, self.rng.choice(["host", "src", "dst"]), self.mac())
 
     # arithmetic
@@ -333,13 +338,13 @@ class Maker:
 
     WEIGHTS = {"host": 14, "host6": 5, "bare": 4, "net": 11, "port": 10, "portrange": 7, "id_list": 4,
                "ether": 5, "gateway": 1.2, "keyword": 36, "numbered": 4, "proto": 10, "size": 6,
-               "llc": 9, "wlan": 0.6, "foreign": 4.6, "relation": 14, "exact_bytes": 8, "named": 16}
+               "llc": 9, "wlan": 0.8, "foreign": 6, "relation": 14, "exact_bytes": 8, "named": 18}
 
     def primitive(self):
         names = sorted(self.WEIGHTS)
         weights = [self.WEIGHTS[n] for n in names]
         if self.home in (105, 127):
-            weights = [320 if n == "wlan" else w for n, w in zip(names, weights)]
+            weights = [400 if n == "wlan" else w for n, w in zip(names, weights)]
         name = self.rng.choices(names, weights)[0]
         self.note(name)
         return getattr(self, name)()

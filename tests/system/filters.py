@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 
+import made_links
 import traces
 from filter_maker import Maker, Values
 from filter_more import MoreMaker
@@ -64,6 +65,9 @@ def prepare(args):
                 packets[linktype].append((p.data[:262144], p.length))
         except (traces.Bad, struct.error, ValueError):
             pass
+    ips = [d[14:] for d, n in packets[ETHERNET] if d[12:14] == b"\x08\x00" and n < 2000]
+    for linktype, made in made_links.packets(ips or [bytes(40)]).items():
+        packets[linktype] += [(d, len(d)) for d in made]
     os.makedirs(args.dir, exist_ok=True)
     for linktype, found in packets.items():
         # Times of our own tell packets apart, and keep their order.
