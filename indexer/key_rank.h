@@ -3,15 +3,27 @@
 #define PR_INDEXER_KEY_RANK_H
 
 #include "indexer/keys.h"
+#include "proto/wire/cursor.h"
 
 /* Who pays for each key that is asked for asks first for those that few segments have. */
 enum pr_key_rank {
 	PR_RANK_PAIRS,
 	PR_RANK_ADDRESSES,
-	PR_RANK_PORTS, /* and prefixes */
-	PR_RANK_TYPES,
+	PR_RANK_PORTS, /* prefixes, rarer types */
+	PR_RANK_TYPES, /* that as good as all traffic has */
 	PR_RANKS,
 };
+
+static inline bool
+pr_key_is_common(const struct pr_key *key)
+{
+	uint16_t type;
+
+	if (key->kind == PR_KEY_PROTO)
+		return key->bytes[0] == 6 || key->bytes[0] == 17;
+	type = pr_get_be16(key->bytes);
+	return type == 0x0800 || type == 0x86dd || type == 0x0806 || type == 0x8035;
+}
 
 static inline enum pr_key_rank
 pr_key_rank(const struct pr_key *key)
@@ -27,7 +39,7 @@ pr_key_rank(const struct pr_key *key)
 		return PR_RANK_ADDRESSES;
 	case PR_KEY_ETHERTYPE:
 	case PR_KEY_PROTO:
-		return PR_RANK_TYPES;
+		return pr_key_is_common(key) ? PR_RANK_TYPES : PR_RANK_PORTS;
 	default:
 		return PR_RANK_PORTS;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "indexer/key_hash.h"
+#include "indexer/signature.h"
 #include "proto/wire/cursor.h"
 
 /* ---- making ---- */
@@ -124,6 +125,14 @@ uint64_t
 pr_key_hash(const struct pr_key *key)
 {
 	return pr_key_hash_bytes((enum pr_key_kind)key->kind, key->bytes, key->len);
+}
+
+uint64_t
+pr_key_signature(const struct pr_key *key)
+{
+	struct pr_key either = pr_key_either(key);
+
+	return pr_signature_hash(pr_key_hash(key), pr_key_hash(&either));
 }
 
 /* ---- a packet's keys ---- */

@@ -99,6 +99,8 @@ struct pr_key pr_key_service(const uint8_t *address, size_t len, uint16_t port);
 struct pr_key pr_key_either(const struct pr_key *key);
 /* Equal on all machines and for ever: it stands in volumes. */
 uint64_t pr_key_hash(const struct pr_key *key);
+/* As level 1 has it: pr_signature_hash. */
+uint64_t pr_key_signature(const struct pr_key *key);
 
 /* Numbers of a packet of which an index keeps the least and the greatest, or intervals. */
 enum pr_number {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "indexer/signature.h"
+#include "indexer/level1_format.h"
 #include "proto/wire/cursor.h"
 
 #define TOP_HEADER 16
@@ -29,15 +29,46 @@ item_at(const struct pr_level1 *l, unsigned index)
 }
 
 static bool
-item_valid(const struct pr_level1 *l, unsigned index)
+item_valid(const struct pr_level1 *l, unsigned index, size_t total)
 {
 	const uint8_t *at = item_at(l, index);
-	uint32_t bits = pr_get_le32(at + 12);
-	uint64_t len = (uint64_t)bits / 8 + pr_get_le16(at + 16) + pr_get_le32(at + 20);
+	uint64_t len = (uint64_t)pr_get_le16(at + 16) + pr_get_le32(at + 20);
 
-	return bits % 64 == 0 && bits <= PR_SIGNATURE_BITS_MAX && at[18] < 64 &&
-	       at[19] <= PR_HELD_BITS && len <= l->len &&
-	       within(pr_get_le32(at + 8), (size_t)len, l->len);
+	return at[18] < 64 && at[19] <= PR_HELD_BITS && len <= total &&
+	       within(pr_get_le32(at + 8), (size_t)len, total);
+}
+
+static const uint8_t *
+page_lens(const struct pr_level1 *l)
+{
+	return item_at(l, l->segments);
+}
+
+/* If no segment is keyed, there need not be pages. */
+static bool
+pages_valid(const struct pr_level1 *l, size_t total)
+{
+	size_t at = pr_level1_head(l->segments, l->pages), len;
+
+	for (uint32_t i = 0; i < l->pages; i++, at += len) {
+		len = pr_get_le16(page_lens(l) + 2 * i);
+		if (len < PAGE_HEADER || !within(at, len, total))
+			return false;
+	}
+	return l->low_bits <= PR_LEVEL1_LOW_MAX && l->hash_bits > 0 && l->hash_bits <= 32;
+}
+
+static bool
+items_valid(const struct pr_level1 *l, size_t total)
+{
+	bool keyed = false;
+
+	for (unsigned i = 0; i < l->segments; i++) {
+		keyed |= item_at(l, i)[12];
+		if (!item_valid(l, i, total))
+			return false;
+	}
+	return (l->pages || !keyed) && pages_valid(l, total);
 }
 
 static bool
@@ -55,34 +86,54 @@ tops_valid(const struct pr_level1 *l)
 	return l->tops <= PR_LEVEL1_TOPS_MAX;
 }
 
+static void
+take_header(struct pr_level1 *l, const uint8_t *p)
+{
+	l->link = pr_get_le16(p + 6);
+	l->first_sequence = pr_get_le64(p + 8);
+	l->segments = pr_get_le16(p + 16);
+	l->tops = pr_get_le16(p + 18);
+	l->tops_at = pr_get_le32(p + 20);
+	l->packets_short = pr_get_le32(p + 24);
+	l->bytes_short = pr_get_le64(p + 32);
+	l->pages = pr_get_le16(p + 40);
+	l->low_bits = pr_get_le16(p + 42);
+	l->hash_bits = pr_get_le16(p + 44);
+	l->check = pr_get_le64(p + 48);
+}
+
+size_t
+pr_level1_head_of(const void *header)
+{
+	const uint8_t *p = header;
+
+	return pr_level1_head(pr_get_le16(p + 16), pr_get_le16(p + 40));
+}
+
 int
-pr_level1_open(struct pr_level1 *l, const void *body, size_t len, struct pr_error *err)
+pr_level1_open(struct pr_level1 *l, const void *body, size_t len, size_t total,
+	struct pr_error *err)
 {
 	const uint8_t *p = body;
+	size_t head;
 
-	if (len < PR_LEVEL1_HEADER || pr_get_le32(p) != PR_LEVEL1_MAGIC)
+	if (len < PR_LEVEL1_HEADER || len > total || pr_get_le32(p) != PR_LEVEL1_MAGIC)
 		return pr_error_set(err, "index: not a record of level 1");
 	if (pr_get_le16(p + 4) != PR_LEVEL1_VERSION)
 		return pr_error_set(err, "index: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PR_LEVEL1_VERSION);
-	*l = (struct pr_level1){.body = p,
-		.len = len,
-		.link = pr_get_le16(p + 6),
-		.first_sequence = pr_get_le64(p + 8),
-		.segments = pr_get_le16(p + 16),
-		.tops = pr_get_le16(p + 18),
-		.tops_at = pr_get_le32(p + 20),
-		.packets_short = pr_get_le32(p + 24),
-		.bytes_short = pr_get_le64(p + 32)};
+	*l = (struct pr_level1){.body = p, .len = len, .whole = len == total};
+	take_header(l, p);
+	head = pr_level1_head_of(p);
 	if (l->segments == 0 || l->segments > PR_LEVEL1_SEGMENTS_MAX ||
-		!within(PR_LEVEL1_HEADER, (size_t)l->segments * PR_LEVEL1_ITEM, len))
+		l->pages > PR_LEVEL1_PAGES_MAX || len < head)
 		return pr_error_set(
 			err, "index: %zu bytes cannot hold %u segments", len, l->segments);
-	for (unsigned i = 0; i < l->segments; i++)
-		if (!item_valid(l, i))
-			return pr_error_set(
-				err, "index: segment %u lies outside of its record", i);
-	return tops_valid(l) ? 0 : pr_error_set(err, "index: heavy hitters are damaged");
+	if (head_check(p, head) != l->check || !items_valid(l, total))
+		return pr_error_set(err, "index: the head of a record is damaged");
+	return !l->whole || tops_valid(l)
+		       ? 0
+		       : pr_error_set(err, "index: heavy hitters are damaged");
 }
 
 void
@@ -91,12 +142,10 @@ pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segmen
 	const uint8_t *at = item_at(l, index);
 
 	*s = (struct pr_level1_segment){.proof = pr_get_le64(at),
-		.signature = l->body + pr_get_le32(at + 8),
-		.bits = pr_get_le32(at + 12),
-		.series_len = pr_get_le16(at + 16),
+		.index = (uint16_t)index,
+		.keyed = at[12],
 		.series_width = at[18],
 		.held_form = at[19],
-		.held_len = pr_get_le32(at + 20),
 		.len_min = pr_get_le32(at + 24),
 		.len_max = pr_get_le32(at + 28),
 		.sport_min = pr_get_le16(at + 32),
@@ -106,7 +155,11 @@ pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segmen
 		.ports = at + 40,
 		.octets = at + 64,
 		.composites = l->body + 28};
-	s->series = s->signature + s->bits / 8;
+	if (!l->whole)
+		return;
+	s->series_len = pr_get_le16(at + 16);
+	s->held_len = pr_get_le32(at + 20);
+	s->series = l->body + pr_get_le32(at + 8);
 	s->held = s->series + s->series_len;
 }
 
@@ -126,10 +179,29 @@ pr_level1_tops(const struct pr_level1 *l, struct pr_level1_top *out)
 
 /* ---- asking ---- */
 
-bool
-pr_level1_has_key(const struct pr_level1_segment *s, const struct pr_key *key)
+uint32_t
+pr_level1_page_of(const struct pr_level1 *l, uint64_t signature)
 {
-	return s->bits == 0 || pr_signature_test(s->signature, s->bits, pr_key_hash(key));
+	return page_of(signature, l->pages);
+}
+
+size_t
+pr_level1_page_at(const struct pr_level1 *l, uint32_t page, size_t *len)
+{
+	const uint8_t *lens = page_lens(l);
+	size_t at = pr_level1_head(l->segments, l->pages);
+
+	for (uint32_t i = 0; i < page; i++)
+		at += pr_get_le16(lens + 2 * i);
+	*len = pr_get_le16(lens + 2 * page);
+	return at;
+}
+
+bool
+pr_level1_page_valid(
+	const struct pr_level1 *l, uint32_t page, const uint8_t *bytes, size_t len)
+{
+	return page_check(l->check, page, bytes, len) == pr_get_le64(bytes);
 }
 
 static bool
@@ -174,7 +246,7 @@ pr_level1_has_range(const struct pr_level1_segment *s, enum pr_number number, in
 		return false;
 	if (number == PR_NUMBER_LENGTH)
 		return overlaps(least, most, s->len_min, s->len_max);
-	if (s->bits == 0)
+	if (!s->keyed)
 		return true;
 	switch (number) {
 	case PR_NUMBER_SPORT:
@@ -187,6 +259,33 @@ pr_level1_has_range(const struct pr_level1_segment *s, enum pr_number number, in
 	default:
 		return true;
 	}
+}
+
+bool
+pr_level1_item_has(const struct pr_level1_segment *s, const struct pr_key *key, bool *has)
+{
+	int64_t first = (int64_t)key->bytes[0] << 24;
+
+	if (key->kind != PR_KEY_NET || key->len != 1)
+		return false;
+	*has = pr_level1_has_range(s, PR_NUMBER_SRC4, first, first | 0xffffff);
+	return true;
+}
+
+bool
+pr_level1_has_key(const struct pr_level1 *l, const struct pr_level1_segment *s,
+	const struct pr_key *key)
+{
+	uint64_t signature = pr_key_signature(key);
+	uint64_t set;
+	size_t at, len;
+	bool has = true;
+
+	if (!s->keyed || pr_level1_item_has(s, key, &has))
+		return has;
+	at = pr_level1_page_at(l, pr_level1_page_of(l, signature), &len);
+	set = pr_level1_find(l, signature, l->body + at, len);
+	return set >> s->index & 1;
 }
 
 /* ---- varints: at the end all further ones are 0 ---- */

@@ -8,22 +8,34 @@
 
 #include "indexer/composite.h"
 #include "indexer/keys.h"
+#include "indexer/signature.h"
 #include "proto/base/error.h"
 
 /*
  * The first level of the index: what each of some consecutive segments of a stream holds. One record
- * of stream "index.N". Little-endian; header of 40 bytes:
+ * of stream "index.N". Who looks for keys reads its head and of its pages those in which the keys
+ * lie; what else there is, with the whole of it. Little-endian; the head, a header of 56 bytes:
  *
- *    0 magic u32 "PIX1"    4 version u16 (2)      6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX1"    4 version u16 (3)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
  *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
- * then for each segment 96 bytes:
+ *   40 pages u16          42 low bits u16        44 hash bits u16      46 reserved u16 = 0
+ *   48 check u64 of bytes 0..47 and of the rest of the head
+ * for each segment an item of 96 bytes:
  *    0 proof u64: of the segment's handle, so that it is this segment and no later one of its number
- *    8 data at u32        12 signature bits u32 (a multiple of 64; 0: none, all may match)
+ *    8 data at u32        12 keyed u8 (0: no keys are known of it, all may match), 3 zeros
  *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
- * and at `data at` its signature (signature.h), series and held seqs, one after the other. At `tops at`
+ * and of each page its bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
+ * upper 16 bits of pr_key_signature. A page: check u64, seeded with the head's and the page's number, keys
+ * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
+ *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
+ *   bits) - 1, as what it is more than the one before: the upper part in as many bits 1, and a 0, the low
+ *   bits as they are; so a key that is not there is taken for one that is with a chance of 1 in 2^low bits;
+ *   which segments have it: 0 and the number of one, 1, 0 and those of the first and the last of some, in
+ *   bits enough for the number of any, or 1, 1 and a bit each.
+ * Behind them, at `data at`, each segment's series and held seqs, one after the other. At `tops at`
  * the heavy hitters of them all: length u8 (4 or 16), 3 zeros, packets u32, bytes u64, address; each
  * may have up to `packets short` and `bytes short` more, and so may addresses that are not there.
  *
@@ -33,10 +45,12 @@
  * seq on; 2 a bit each from the first seq on.
  */
 #define PR_LEVEL1_MAGIC 0x31584950u
-#define PR_LEVEL1_VERSION 2
-#define PR_LEVEL1_HEADER 40
+#define PR_LEVEL1_VERSION 3
+#define PR_LEVEL1_HEADER 56
 #define PR_LEVEL1_ITEM 96
-#define PR_LEVEL1_SEGMENTS_MAX 128
+#define PR_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
+#define PR_LEVEL1_PAGES_MAX 4095
+#define PR_LEVEL1_LOW_MAX 14
 #define PR_LEVEL1_TOPS_MAX 16
 #define PR_LEVEL1_BUCKETS 64 /* of a series, at most */
 #define PR_LEVEL1_PORTS 24
@@ -53,14 +67,13 @@ pr_port_interval(uint16_t port)
 
 struct pr_level1_segment {
 	uint64_t proof;
-	const uint8_t
-		*signature; /* bits / 8 bytes; as all below it points into the record */
-	uint32_t bits;
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
-	const uint8_t *ports, *octets;
-	const uint8_t *series, *held;
-	const uint8_t *composites; /* masks, PR_COMPOSITES_MAX of them; NULL: none */
+	uint16_t index; /* in its record */
+	bool keyed;
+	const uint8_t *ports, *octets; /* as all below it points into the record */
+	const uint8_t *composites; /* masks, PR_COMPOSITES_MAX of them */
+	const uint8_t *series, *held; /* of a whole record, else none */
 	uint16_t series_len;
 	uint32_t held_len;
 	uint8_t series_width, held_form;
@@ -73,25 +86,51 @@ struct pr_level1_top {
 	uint64_t bytes;
 };
 
-/* A record that was checked as a whole: nothing that is asked of it can fail. */
+/* A record that was checked: nothing that is asked of it can fail. */
 struct pr_level1 {
 	const uint8_t *body;
-	size_t len;
-	uint64_t first_sequence;
+	size_t len; /* of the head, or of all */
+	uint64_t first_sequence, check;
 	uint16_t link, segments, tops;
+	uint16_t pages, low_bits, hash_bits;
 	uint32_t packets_short;
 	uint64_t bytes_short;
 	uint32_t tops_at;
+	bool whole;
 };
-/* body is the caller's and must outlive it. */
-int pr_level1_open(
-	struct pr_level1 *out, const void *body, size_t len, struct pr_error *err);
+/* Bytes of the head of a record of so many segments and pages. */
+static inline size_t
+pr_level1_head(size_t segments, size_t pages)
+{
+	return PR_LEVEL1_HEADER + segments * PR_LEVEL1_ITEM + 2 * pages;
+}
+/* Of the record that begins so; header: PR_LEVEL1_HEADER bytes. */
+size_t pr_level1_head_of(const void *header);
+/*
+ * body is the caller's and must outlive it: the record of total bytes, or its head, or more than that.
+ * The pages of a whole one are not looked at: who has it has its proof.
+ */
+int pr_level1_open(struct pr_level1 *out, const void *body, size_t len, size_t total,
+	struct pr_error *err);
 void pr_level1_get(
 	const struct pr_level1 *l, unsigned index, struct pr_level1_segment *out);
-/* The largest first, by bytes; out has room for PR_LEVEL1_TOPS_MAX. Returns how many. */
+/* In which page a key of this pr_key_signature lies, if it is there; and where that lies. */
+uint32_t pr_level1_page_of(const struct pr_level1 *l, uint64_t signature);
+size_t pr_level1_page_at(const struct pr_level1 *l, uint32_t page, size_t *len);
+bool pr_level1_page_valid(
+	const struct pr_level1 *l, uint32_t page, const uint8_t *bytes, size_t len);
+/* Which segments have the key, a bit each, by the page's bytes; those that are not keyed have not. */
+uint64_t pr_level1_find(
+	const struct pr_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
+/* Is it a key that the items know, and pages do not: an IPv4 NET of 8 bits? Then *has says. */
+bool pr_level1_item_has(
+	const struct pr_level1_segment *s, const struct pr_key *key, bool *has);
+/* Of a whole record: the largest first, by bytes; out has room for PR_LEVEL1_TOPS_MAX. Returns how many. */
 size_t pr_level1_tops(const struct pr_level1 *l, struct pr_level1_top *out);
 
-bool pr_level1_has_key(const struct pr_level1_segment *s, const struct pr_key *key);
+/* Of a whole record. */
+bool pr_level1_has_key(const struct pr_level1 *l, const struct pr_level1_segment *s,
+	const struct pr_key *key);
 /*
  * Can a packet of the segment have this number within [least, most]? PR_NUMBER_TIME is the catalog's:
  * yes.
@@ -122,8 +161,14 @@ bool pr_level1_series(
 struct pr_sketch;
 struct pr_level1_writer {
 	uint8_t items[PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_ITEM];
-	uint8_t *data; /* what goes behind them */
+	uint8_t *data; /* series and held seqs */
 	size_t used, room;
+	uint64_t *
+		hashes; /* of the keys of all segments, one after the other, and as much to sort */
+	size_t count, hash_room;
+	size_t ends[PR_LEVEL1_SEGMENTS_MAX];
+	bool keyed[PR_LEVEL1_SEGMENTS_MAX];
+	size_t max; /* of the record */
 	uint64_t first_sequence;
 	unsigned segments;
 	struct pr_composites composites; /* that the sketches have */
@@ -139,8 +184,8 @@ int pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
 	const struct pr_sketch *sketch, size_t max);
 /* Bytes of the record as it stands, with all the tops there may be. */
 size_t pr_level1_size(const struct pr_level1_writer *w);
-/* Writes it to out, of pr_level1_size bytes at least; returns its length. */
-size_t pr_level1_finish(const struct pr_level1_writer *w, uint16_t link,
+/* Writes it to out, of pr_level1_size bytes at least; returns its length. What was added is used up. */
+size_t pr_level1_finish(struct pr_level1_writer *w, uint16_t link,
 	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
 	uint64_t bytes_short, uint8_t *out);
 

@@ -2,17 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/level1.h"
-#include "indexer/signature.h"
+#include "indexer/level1_format.h"
+#include "indexer/level1_keys.h"
 #include "indexer/sketch.h"
 #include "proto/wire/cursor.h"
 
 #define TOP_BYTES 32
+#define LOW_WANTED 8 /* bits that there must be room for, of a record of several segments */
 
 void
 pr_level1_begin(struct pr_level1_writer *w)
 {
 	w->used = 0;
+	w->count = 0;
 	w->segments = 0;
 }
 
@@ -20,59 +22,59 @@ void
 pr_level1_free(struct pr_level1_writer *w)
 {
 	free(w->data);
+	free(w->hashes);
 	*w = (struct pr_level1_writer){0};
 }
 
 static size_t
-fixed(unsigned segments)
+fixed(const struct pr_level1_writer *w)
 {
-	return PR_LEVEL1_HEADER + (size_t)segments * PR_LEVEL1_ITEM +
-	       PR_LEVEL1_TOPS_MAX * TOP_BYTES;
+	return pr_level1_head(w->segments, 0) + PR_LEVEL1_TOPS_MAX * TOP_BYTES + w->used;
 }
 
 size_t
 pr_level1_size(const struct pr_level1_writer *w)
 {
-	return fixed(w->segments) + w->used;
+	size_t size =
+		fixed(w) + pr_level1_keys_bound(w->count, w->segments, PR_LEVEL1_LOW_MAX);
+
+	return size < w->max ? size : w->max > fixed(w) ? w->max : fixed(w);
 }
 
+/* ---- one segment more ---- */
+
 static int
-make_room(struct pr_level1_writer *w, size_t more)
+make_room(struct pr_level1_writer *w, size_t more, size_t hashes)
 {
-	size_t room = w->used + more;
+	size_t room = w->used + more, hash_room = w->count + hashes;
+	uint64_t *grown_hashes;
 	uint8_t *grown;
 
-	if (room <= w->room)
-		return 0;
-	room += room / 2;
-	grown = realloc(w->data, room);
-	if (!grown)
-		return -1;
-	w->data = grown;
-	w->room = room;
+	if (room > w->room) {
+		room += room / 2;
+		grown = realloc(w->data, room);
+		if (!grown)
+			return -1;
+		w->data = grown;
+		w->room = room;
+	}
+	if (hash_room > w->hash_room) {
+		hash_room += hash_room / 2;
+		grown_hashes = realloc(w->hashes, 2 * hash_room * sizeof(*grown_hashes));
+		if (!grown_hashes)
+			return -1;
+		w->hashes = grown_hashes;
+		w->hash_room = hash_room;
+	}
 	return 0;
 }
 
-/* What may not fit is the signature: better more false positives than none at all. */
-static uint32_t
-bits_for(const struct pr_sketch *s, size_t room)
-{
-	uint32_t bits = s->indexed ? pr_signature_bits(s->keys.count) : 0;
-	size_t least = s->series_len + s->held_len;
-
-	if (least >= room)
-		return 0;
-	room = (room - least) * 8 & ~(size_t)63;
-	return bits < room ? bits : (uint32_t)room;
-}
-
 static void
-put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, uint32_t bits, size_t data)
+put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, size_t data)
 {
 	memset(at, 0, PR_LEVEL1_ITEM);
 	pr_put_le64(at, proof);
 	pr_put_le32(at + 8, (uint32_t)data); /* made absolute at the end */
-	pr_put_le32(at + 12, bits);
 	pr_put_le16(at + 16, (uint16_t)s->series_len);
 	at[18] = s->series_width;
 	at[19] = s->held_form;
@@ -88,38 +90,67 @@ put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, uint32_t bits, 
 }
 
 static void
-put_data(uint8_t *at, const struct pr_sketch *s, uint32_t bits)
+put_segment(struct pr_level1_writer *w, uint64_t proof, const struct pr_sketch *s)
 {
-	memset(at, 0, bits / 8);
-	for (size_t i = 0; bits && i < s->keys.count; i++)
-		pr_signature_add(at, bits, s->keys.items[i]);
-	memcpy(at + bits / 8, s->series, s->series_len);
+	size_t count = s->indexed ? s->keys.count : 0;
+
+	put_item(w->items + (size_t)w->segments * PR_LEVEL1_ITEM, proof, s, w->used);
+	memcpy(w->data + w->used, s->series, s->series_len);
+	w->used += s->series_len;
 	if (s->held_len)
-		memcpy(at + bits / 8 + s->series_len, s->held, s->held_len);
+		memcpy(w->data + w->used, s->held, s->held_len);
+	w->used += s->held_len;
+	if (count)
+		memcpy(w->hashes + w->count, s->keys.items, count * sizeof(*w->hashes));
+	w->count += count;
+	w->ends[w->segments] = w->count;
+	w->keyed[w->segments++] = s->indexed;
 }
 
 int
 pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
 	const struct pr_sketch *s, size_t max)
 {
-	size_t least = fixed(w->segments + 1) + w->used;
-	uint32_t bits = bits_for(s, max > least ? max - least : 0);
-	size_t len = bits / 8 + s->series_len + s->held_len;
+	size_t used = w->used, count = w->count;
 
 	if (w->segments == PR_LEVEL1_SEGMENTS_MAX)
 		return 0;
-	if (w->segments && (least + len > max ||
-				   (s->indexed && bits < pr_signature_bits(s->keys.count))))
-		return 0;
-	if (make_room(w, len) < 0)
+	if (make_room(w, s->series_len + s->held_len, s->keys.count) < 0)
 		return -1;
 	if (w->segments == 0)
 		w->first_sequence = sequence;
-	put_item(
-		w->items + (size_t)w->segments++ * PR_LEVEL1_ITEM, proof, s, bits, w->used);
-	put_data(w->data + w->used, s, bits);
-	w->used += len;
-	return 1;
+	put_segment(w, proof, s);
+	w->max = max;
+	if (w->segments == 1 ||
+		fixed(w) + pr_level1_keys_bound(w->count, w->segments, LOW_WANTED) <= max)
+		return 1;
+	w->segments--;
+	w->used = used;
+	w->count = count;
+	return 0;
+}
+
+/* ---- the record ---- */
+
+static void
+check_pages(uint64_t check, const uint8_t *lens, uint32_t pages, uint8_t *at)
+{
+	for (uint32_t i = 0; i < pages; i++) {
+		size_t len = pr_get_le16(lens + 2 * i);
+
+		pr_put_le64(at, page_check(check, i, at, len));
+		at += len;
+	}
+}
+
+static void
+put_items(const struct pr_level1_writer *w, bool pages, uint8_t *at, size_t data)
+{
+	memcpy(at, w->items, (size_t)w->segments * PR_LEVEL1_ITEM);
+	for (unsigned i = 0; i < w->segments; i++, at += PR_LEVEL1_ITEM) {
+		pr_put_le32(at + 8, pr_get_le32(at + 8) + (uint32_t)data);
+		at[12] = pages && w->keyed[i];
+	}
 }
 
 static uint8_t *
@@ -132,31 +163,46 @@ put_top(uint8_t *at, const struct pr_level1_top *top)
 	return at + 16 + top->len;
 }
 
-size_t
-pr_level1_finish(const struct pr_level1_writer *w, uint16_t link,
-	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
-	uint64_t bytes_short, uint8_t *out)
+static void
+put_header(const struct pr_level1_writer *w, const struct pr_level1_keys *keys,
+	uint16_t link, uint8_t *out)
 {
-	size_t items = (size_t)w->segments * PR_LEVEL1_ITEM,
-	       data = PR_LEVEL1_HEADER + items;
-	uint8_t *at = out + data + w->used;
-
 	memset(out, 0, PR_LEVEL1_HEADER);
 	pr_put_le32(out, PR_LEVEL1_MAGIC);
 	pr_put_le16(out + 4, PR_LEVEL1_VERSION);
 	pr_put_le16(out + 6, link);
 	pr_put_le64(out + 8, w->first_sequence);
 	pr_put_le16(out + 16, (uint16_t)w->segments);
-	pr_put_le16(out + 18, (uint16_t)top_count);
-	pr_put_le32(out + 20, (uint32_t)(data + w->used));
-	pr_put_le32(out + 24, packets_short);
 	memcpy(out + 28, w->composites.masks, sizeof(w->composites.masks));
+	pr_put_le16(out + 40, (uint16_t)keys->pages);
+	pr_put_le16(out + 42, (uint16_t)keys->low_bits);
+	pr_put_le16(out + 44, (uint16_t)keys->hash_bits);
+}
+
+size_t
+pr_level1_finish(struct pr_level1_writer *w, uint16_t link,
+	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
+	uint64_t bytes_short, uint8_t *out)
+{
+	uint8_t *lens = out + pr_level1_head(w->segments, 0), *pages, *data, *at;
+	struct pr_level1_keys keys;
+	uint64_t check;
+
+	pr_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
+		w->max > fixed(w) ? w->max - fixed(w) : 0);
+	pages = lens + 2 * keys.pages;
+	data = pages + pr_level1_keys_put(&keys, pages, lens);
+	at = data + w->used;
+	put_header(w, &keys, link, out);
+	put_items(w, keys.pages > 0, out + PR_LEVEL1_HEADER, (size_t)(data - out));
+	memcpy(data, w->data, w->used);
+	pr_put_le16(out + 18, (uint16_t)top_count);
+	pr_put_le32(out + 20, (uint32_t)(at - out));
+	pr_put_le32(out + 24, packets_short);
 	pr_put_le64(out + 32, bytes_short);
-	memcpy(out + PR_LEVEL1_HEADER, w->items, items);
-	memcpy(out + data, w->data, w->used);
-	for (uint8_t *item = out + PR_LEVEL1_HEADER; item < out + data;
-		item += PR_LEVEL1_ITEM)
-		pr_put_le32(item + 8, pr_get_le32(item + 8) + (uint32_t)data);
+	check = head_check(out, (size_t)(pages - out));
+	pr_put_le64(out + 48, check);
+	check_pages(check, lens, keys.pages, pages);
 	for (size_t i = 0; i < top_count; i++)
 		at = put_top(at, &tops[i]);
 	return (size_t)(at - out);

@@ -17,7 +17,7 @@
  * keys of one record of level 1, either sides in one (pr_key_either), without composites as configured.
  * One record of stream "index.N". Little-endian:
  *
- *    0 magic u32 "PIX2"    4 version u16 (3)     6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX2"    4 version u16 (4)     6 link u16        8 first sequence u64
  *   16 segments u32       20 columns u16        22 stride u16     24 pages u32
  *   28 reserved u32 = 0   32 check u64 of bytes 0..31 and of the table
  *   40 the table: for each column its check u64 (pr_level2_check), segments u32, reserved u32 = 0
@@ -29,7 +29,7 @@
  * which as a rule begin a block.
  */
 #define PR_LEVEL2_MAGIC 0x32584950u
-#define PR_LEVEL2_VERSION 3
+#define PR_LEVEL2_VERSION 4
 #define PR_LEVEL2_COLUMNS_MAX 224
 #define PR_LEVEL2_COLUMNS_MIN 4 /* fewer are not worth it: a slice is of whole bytes */
 #define PR_LEVEL2_HEAD_MAX (40 + 16 * PR_LEVEL2_COLUMNS_MAX) /* with the longest table */

@@ -4,21 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/composite.h"
+#include "indexer/prune_batch.h"
 #include "indexer/prune_group.h"
-#include "proto/wire/cursor.h"
-
-/* The record of level 1 that was read last, of one stream. */
-struct batch {
-	struct pr_level1 level1;
-	struct pr_view_buffer buffer;
-	bool valid;
-	uint64_t tried, proof; /* of the record that it has, or could not be read */
-};
 
 struct stream {
 	uint16_t link;
-	struct batch batch;
+	struct pr_prune_batch *batch;
 	struct pr_prune_group *group;
 };
 
@@ -70,7 +61,7 @@ pr_prune_destroy(struct pr_prune **prune)
 		return;
 	for (size_t i = 0; i < p->count; i++) {
 		pr_prune_group_destroy(&p->streams[i]->group);
-		free(p->streams[i]->batch.buffer.bytes);
+		pr_prune_batch_destroy(&p->streams[i]->batch);
 		free(p->streams[i]);
 	}
 	free(p->streams);
@@ -93,138 +84,21 @@ stream_of(struct pr_prune *p, uint16_t link)
 		return NULL;
 	p->streams = streams;
 	s = calloc(1, sizeof(*s));
-	if (s)
+	if (s) {
 		s->group = pr_prune_group_create(p->view, link, &p->figures);
-	if (!s || !s->group) {
+		s->batch = pr_prune_batch_create(p->view, link, &p->figures);
+	}
+	if (!s || !s->group || !s->batch) {
+		if (s) {
+			pr_prune_group_destroy(&s->group);
+			pr_prune_batch_destroy(&s->batch);
+		}
 		free(s);
 		return NULL;
 	}
 	s->link = link;
 	streams[p->count++] = s;
 	return s;
-}
-
-/* ---- level 1 ---- */
-
-static bool
-fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
-{
-	return l->link == link && l->first_sequence == ref->first_sequence &&
-	       l->segments == ref->segments;
-}
-
-/* An index may be recycled before what it is about: no fault. */
-static bool
-read_batch(
-	struct pr_prune *p, struct batch *b, uint16_t link, const struct pr_index_ref *ref)
-{
-	const uint8_t *body;
-	int rc = pr_view_read_record(p->view, &ref->handle, &b->buffer, &body, NULL);
-
-	if (rc == SFS_OK &&
-		pr_level1_open(&b->level1, body, ref->handle.length, NULL) == 0 &&
-		fits(&b->level1, link, ref))
-		return true;
-	p->figures.damaged += rc != SFS_EXPIRED && rc != SFS_DELETED;
-	return false;
-}
-
-/* What level 1 says of the segment; false: nothing. */
-static bool
-find_segment(struct pr_prune *p, struct stream *s, const struct pr_index_stream *known,
-	const struct pr_segment_entry *entry, struct pr_level1_segment *out, bool *worked)
-{
-	const struct pr_index_ref *ref = pr_index_find(known, 1, entry->sequence);
-	struct batch *b = &s->batch;
-
-	if (!ref)
-		return false;
-	if (b->tried != ref->first_sequence || b->proof != ref->handle.proof) {
-		b->tried = ref->first_sequence;
-		b->proof = ref->handle.proof;
-		b->valid = read_batch(p, b, s->link, ref);
-		p->figures.reads++;
-		p->figures.bytes += ref->handle.length;
-		*worked = true;
-	}
-	if (!b->valid || entry->sequence < b->level1.first_sequence ||
-		entry->sequence - b->level1.first_sequence >= b->level1.segments)
-		return false;
-	pr_level1_get(
-		&b->level1, (unsigned)(entry->sequence - b->level1.first_sequence), out);
-	return out->proof == entry->handle.proof;
-}
-
-#define PORTS_MAX 16 /* so many are asked for one by one */
-
-/*
- * An address has its prefixes, and its first octet: a segment that has not those has not it. They lie in
- * the same signature, so asking costs nothing but makes false positives rare.
- */
-static bool
-has_prefixes(const struct pr_level1_segment *s, const struct pr_key *key)
-{
-	static const uint8_t lens[2][3] = {{3, 2, 1}, {8, 6, 4}};
-	bool ip6 = key->len == 16;
-
-	if (key->len != 4 && !ip6)
-		return true;
-	for (int i = 0; i < 3; i++) {
-		struct pr_key net = pr_key_bytes(PR_KEY_NET, key->bytes, lens[ip6][i]);
-
-		if (!pr_level1_has_key(s, &net))
-			return false;
-	}
-	return ip6 || pr_level1_has_range(s, PR_NUMBER_SRC4, pr_get_be32(key->bytes),
-			      pr_get_be32(key->bytes));
-}
-
-/* The services, and of the composites that the record has, those that the filter fixes all parts of. */
-static bool
-has_parts(void *arg, const struct pr_key *parts)
-{
-	const struct pr_level1_segment *s = arg;
-	struct pr_key key, services[PR_SERVICES_MAX];
-	size_t count = pr_key_services(parts, services);
-
-	for (size_t i = 0; i < count; i++)
-		if (!pr_level1_has_key(s, &services[i]))
-			return false;
-
-	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites; i++)
-		if (pr_key_composite(parts, s->composites[i], &key) &&
-			!pr_level1_has_key(s, &key))
-			return false;
-	return true;
-}
-
-static bool
-has_key(void *arg, const struct pr_key *key)
-{
-	if (!pr_level1_has_key(arg, key))
-		return false;
-	return (key->kind != PR_KEY_SRC && key->kind != PR_KEY_DST) ||
-	       has_prefixes(arg, key);
-}
-
-static bool
-has_range(void *arg, const struct pr_plan_range *r)
-{
-	struct pr_key key;
-
-	if (!pr_level1_has_range(arg, r->number, r->least, r->most))
-		return false;
-	if ((r->number != PR_NUMBER_SPORT && r->number != PR_NUMBER_DPORT) ||
-		r->least < 0 || r->most > UINT16_MAX || r->most - r->least >= PORTS_MAX)
-		return true;
-	for (int64_t port = r->least; port <= r->most; port++) {
-		key = pr_key_number(
-			r->number == PR_NUMBER_SPORT ? PR_KEY_SPORT : PR_KEY_DPORT,
-			(uint32_t)port);
-		if (pr_level1_has_key(arg, &key))
-			return true;
-	}
-	return false;
 }
 
 /* ---- the time, which the catalog knows ---- */
@@ -275,18 +149,15 @@ ask_levels(struct pr_prune *p, struct stream *s, const struct pr_index_stream *k
 	struct pr_held_walk *held, bool *worked)
 {
 	struct pr_level1_segment segment = {.held_form = PR_HELD_ALL};
-	const struct pr_plan_index index = {.has_key = has_key,
-		.has_range = has_range,
-		.has_parts = has_parts,
-		.arg = &segment};
 	bool timely = ask_time(p, plan, entry),
 	     excluded = !timely || !pr_prune_group_may(s->group, known, plan,
 					   entry->sequence, p->scratch, worked);
 
 	if (!excluded || !holds_all(entry)) {
-		if (!find_segment(p, s, known, entry, &segment, worked))
+		if (!pr_prune_batch_find(
+			    s->batch, known, entry, !holds_all(entry), &segment, worked))
 			return PR_PRUNE_READ;
-		if (!excluded && pr_plan_holds(plan, &index, p->scratch))
+		if (!excluded && pr_prune_batch_may(s->batch, &segment, plan, p->scratch))
 			return PR_PRUNE_READ;
 	}
 	pr_held_walk_begin(held, &segment, entry->seq_span);
@@ -325,10 +196,10 @@ pr_prune_segment(struct pr_prune *p, uint16_t link, const struct pr_segment_entr
 	struct stream *s = known ? stream_of(p, link) : NULL;
 
 	*worked = false;
-	if (!s || !find_segment(p, s, known, entry, out, worked))
+	if (!s || !pr_prune_batch_find(s->batch, known, entry, true, out, worked))
 		return false;
 	if (batch)
-		*batch = &s->batch.level1;
+		*batch = pr_prune_batch_record(s->batch);
 	return true;
 }
 

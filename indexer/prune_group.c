@@ -5,10 +5,19 @@
 #include <string.h>
 
 #include "indexer/composite.h"
-#include "indexer/key_rank.h"
 #include "indexer/level2.h"
+#include "indexer/plan_ranks.h"
+
+/* Bytes: what it takes to look into a record of level 1, about, and to ask for a key here. */
+#define LOOK 11264
+#define ASKING (PR_SLICES_PAGES * PR_SLICES_PAGE)
 
 enum { UNKNOWN, NO, YES };
+
+struct vector {
+	bool made;
+	uint8_t bits[PR_LEVEL2_VECTOR]; /* which columns may have the key */
+};
 
 struct pr_prune_group {
 	struct pr_view *view;
@@ -26,11 +35,11 @@ struct pr_prune_group {
 	/* the plan at hand */
 	const struct pr_plan *plan;
 	uint8_t column[PR_LEVEL2_COLUMNS_MAX]; /* may it match? */
-	uint8_t proven
-		[PR_LEVEL2_COLUMNS_MAX]; /* is it about the segments that are there? */
-	uint8_t *vectors; /* PR_LEVEL2_VECTOR for each key of the plan */
-	uint8_t *asked; /* one each: its vector is made */
-	size_t key_room;
+	/* is it about the segments that are there? */
+	uint8_t proven[PR_LEVEL2_COLUMNS_MAX];
+	struct vector *vectors; /* of each key, then of ports of ranges */
+	size_t vector_room;
+	size_t ranks[PR_RANKS]; /* keys that are worth asking for */
 };
 
 struct pr_prune_group *
@@ -56,22 +65,24 @@ pr_prune_group_destroy(struct pr_prune_group **group)
 	free(g->pages.bytes);
 	free(g->have);
 	free(g->vectors);
-	free(g->asked);
 	free(g);
 	*group = NULL;
 }
 
 /* ---- reading ---- */
 
-/* Into its place in g->pages (which has room before and behind it, for whole sectors) or NULL. */
+/* Whole sectors are read, and counted. */
 static const uint8_t *
 read_part(struct pr_prune_group *g, size_t offset, size_t len, struct pr_view_buffer *room)
 {
+	size_t from = (size_t)g->handle.offset + g->handle.header + offset;
 	const uint8_t *at;
 	int rc;
 
 	g->figures->reads++;
-	g->figures->bytes += len;
+	g->figures->bytes +=
+		((from + len - 1) / PR_SLICES_PAGE - from / PR_SLICES_PAGE + 1) *
+		PR_SLICES_PAGE;
 	g->worked = true;
 	if (pr_view_buffer_grow(room, len + 2 * PR_SLICES_PAGE) < 0)
 		return NULL;
@@ -186,29 +197,27 @@ apply(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 	}
 }
 
-static bool
-any_column(const struct pr_prune_group *g, const uint8_t *vector)
+static size_t
+columns_left(const struct pr_prune_group *g, const uint8_t *vector)
 {
+	size_t left = 0;
+
 	for (unsigned i = 0; i < g->head.columns; i++)
-		if (vector[i / 8] >> i % 8 & 1)
-			return true;
-	return false;
+		left += vector[i / 8] >> i % 8 & 1;
+	return left;
 }
 
-/* An address has its prefixes: two more pages, where any column is left, for a record of level 1 less. */
+/* An address has its longest prefix: a page or two more, where they cost less than what they may save. */
 static void
-apply_prefixes(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+apply_prefix(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 {
-	static const uint8_t lens[2][2] = {{3, 2}, {8, 6}};
+	struct pr_key net;
 
-	if (key->kind != PR_KEY_ADDRESS || (key->len != 4 && key->len != 16))
+	if (key->kind != PR_KEY_ADDRESS || (key->len != 4 && key->len != 16) ||
+		columns_left(g, vector) * LOOK <= 2 * ASKING)
 		return;
-	for (int i = 0; i < 2 && any_column(g, vector); i++) {
-		struct pr_key net =
-			pr_key_bytes(PR_KEY_NET, key->bytes, lens[key->len == 16][i]);
-
-		apply(g, &net, vector);
-	}
+	net = pr_key_bytes(PR_KEY_NET, key->bytes, key->len == 4 ? 3 : 8);
+	apply(g, &net, vector);
 }
 
 static void
@@ -217,7 +226,7 @@ apply_services(struct pr_prune_group *g, const struct pr_key *parts, uint8_t *ve
 	struct pr_key keys[PR_SERVICES_MAX];
 	size_t count = pr_key_services(parts, keys);
 
-	for (size_t i = 0; i < count && any_column(g, vector); i++)
+	for (size_t i = 0; i < count && columns_left(g, vector); i++)
 		apply(g, &keys[i], vector);
 }
 
@@ -232,7 +241,7 @@ make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 		return;
 	}
 	apply(g, &either, vector);
-	apply_prefixes(g, &either, vector);
+	apply_prefix(g, &either, vector);
 }
 
 /* ---- the plan ---- */
@@ -242,27 +251,46 @@ struct question {
 	unsigned column, rank; /* keys up to this rank are asked for */
 };
 
+/* index: of its vector */
+static bool
+ask(struct question *q, const struct pr_key *key, size_t index)
+{
+	struct pr_prune_group *g = q->group;
+	struct vector *v = &g->vectors[index];
+
+	if (!v->made)
+		make_vector(g, key, v->bits);
+	v->made = true;
+	return v->bits[q->column / 8] & 1u << q->column % 8;
+}
+
 static bool
 has_key(void *arg, const struct pr_key *key)
 {
 	struct question *q = arg;
-	struct pr_prune_group *g = q->group;
-	size_t index = (size_t)(key - g->plan->keys);
-	uint8_t *vector = g->vectors + index * PR_LEVEL2_VECTOR;
+	unsigned rank = pr_key_rank(key);
 
-	if (pr_key_rank(key) > q->rank)
-		return true;
-	if (!g->asked[index])
-		make_vector(g, key, vector);
-	g->asked[index] = 1;
-	return vector[q->column / 8] & 1u << q->column % 8;
+	return rank > q->rank || !q->group->ranks[rank] ||
+	       ask(q, key, (size_t)(key - q->group->plan->keys));
 }
 
 static bool
 has_range(void *arg, const struct pr_plan_range *range)
 {
-	(void)arg;
-	return range->least <= range->most;
+	struct question *q = arg;
+	const struct pr_plan *plan = q->group->plan;
+	unsigned ports = pr_plan_range_ports(range);
+	size_t index = plan->key_count + (size_t)(range - plan->ranges) * PR_RANGE_PORTS;
+	struct pr_key key;
+
+	if (q->rank < PR_RANK_PORTS || !ports)
+		return range->least <= range->most;
+	for (unsigned i = 0; i < ports; i++) {
+		key = pr_plan_range_port(range, i);
+		if (ask(q, &key, index + i))
+			return true;
+	}
+	return false;
 }
 
 static unsigned
@@ -280,20 +308,6 @@ column_of(const struct pr_prune_group *g, uint64_t sequence)
 	}
 	return low;
 }
-
-/* Is the column about the segments that are there now? */
-static bool
-column_true(const struct pr_prune_group *g, const struct pr_index_stream *known, unsigned c)
-{
-	uint64_t check;
-
-	return pr_index_check(known, g->starts[c], g->head.column[c].segments, &check) &&
-	       check == g->head.column[c].check;
-}
-
-/* Bytes of a record of level 1, about, and of what a key takes to be asked for. */
-#define RECORD 24576
-#define ASKING (PR_SLICES_PAGES * PR_SLICES_PAGE)
 
 /* Of the columns that are left, those that have no key up to this rank go. Returns how many stay. */
 static size_t
@@ -315,21 +329,20 @@ ask_rank(struct pr_prune_group *g, unsigned rank, uint8_t *scratch)
 }
 
 /*
- * Rank by rank, while that reads less than the records of level 1 that it may save. As plans have no NOT, a key
- * that is not asked for may be there.
+ * Rank by rank, while that reads less than looking into the records of level 1 that it may save. As plans
+ * have no NOT, a key that is not asked for may be there.
  */
 static void
 ask_columns(struct pr_prune_group *g, uint8_t *scratch)
 {
-	size_t keys[PR_RANKS] = {0}, left = g->head.columns;
+	size_t left = g->head.columns;
 	bool asked = false;
 
-	for (size_t i = 0; i < g->plan->key_count; i++)
-		keys[pr_key_rank(&g->plan->keys[i])]++;
+	pr_plan_ranks(g->plan, g->ranks, scratch);
 	for (unsigned rank = 0; rank < PR_RANKS; rank++) {
-		if (!keys[rank] && (asked || rank < PR_RANKS - 1))
+		if (!g->ranks[rank] && (asked || rank < PR_RANKS - 1))
 			continue;
-		if (asked && left * RECORD <= keys[rank] * ASKING)
+		if (asked && left * LOOK <= g->ranks[rank] * ASKING)
 			break;
 		left = ask_rank(g, rank, scratch);
 		asked = true;
@@ -339,21 +352,18 @@ ask_columns(struct pr_prune_group *g, uint8_t *scratch)
 static bool
 take_plan(struct pr_prune_group *g, const struct pr_plan *plan, uint8_t *scratch)
 {
-	uint8_t *vectors, *asked;
+	size_t count = plan->key_count + plan->range_count * PR_RANGE_PORTS;
+	struct vector *vectors;
 
-	if (plan->key_count > g->key_room) {
-		vectors = realloc(g->vectors, plan->key_count * PR_LEVEL2_VECTOR);
+	if (count > g->vector_room) {
+		vectors = realloc(g->vectors, count * sizeof(*vectors));
 		if (!vectors)
 			return false;
 		g->vectors = vectors;
-		asked = realloc(g->asked, plan->key_count);
-		if (!asked)
-			return false;
-		g->asked = asked;
-		g->key_room = plan->key_count;
+		g->vector_room = count;
 	}
-	if (plan->key_count)
-		memset(g->asked, 0, plan->key_count);
+	for (size_t i = 0; i < count; i++)
+		g->vectors[i].made = false;
 	memset(g->column, YES, sizeof(g->column));
 	memset(g->proven, UNKNOWN, sizeof(g->proven));
 	g->plan = plan;
@@ -368,6 +378,7 @@ pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known
 	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
 {
 	const struct pr_index_ref *ref = pr_index_find(known, 2, sequence);
+	uint64_t check;
 	unsigned c;
 
 	if (!ref)
@@ -379,7 +390,11 @@ pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known
 		return true;
 	c = column_of(g, sequence);
 	if (g->proven[c] == UNKNOWN)
-		g->proven[c] = column_true(g, known, c) ? YES : NO;
+		g->proven[c] = pr_index_check(known, g->starts[c],
+				       g->head.column[c].segments, &check) &&
+					       check == g->head.column[c].check
+				       ? YES
+				       : NO;
 	*worked |= g->worked;
 	return g->column[c] == YES || g->proven[c] == NO;
 }

@@ -7,24 +7,34 @@
 #include <stdint.h>
 
 /*
- * Bloom filters (Hyperion, section 5.1) over pr_key_hash. Both levels spend about ten bits a key.
+ * What signatures are made of: hashes of keys (pr_key_hash), never the keys.
  *
- * Level 1, of one segment: PR_SIGNATURE_PROBES bits of the whole signature. It is a few hundred bytes,
- * read as one, so there is nothing that blocks would save: they only cost false positives.
+ * Level 1 knows of each key of some segments which of them have it (level1.h): a key that most of them have
+ * is there once, and whether a key is there at all is told with few errors for all of them. In which page is
+ * told by the key's home, which SRC and DST of one address share, as do SPORT and DPORT, and the MACs: who
+ * asks for either side reads one page.
  *
- * Level 2 is bit-sliced and lies in pages of PR_SLICES_PAGE bytes, each with as many slices (the same
- * bit of each column) as it has room for. A key tests PR_SLICES_PAGES pages with PR_SLICES_PROBES slices
- * in each: two reads instead of six, for about the same false positives as six bits at will.
+ * Level 2 is a Bloom filter (Hyperion, section 5.1) of about ten bits a key, bit-sliced: it lies in pages of
+ * PR_SLICES_PAGE bytes, each with as many slices (the same bit of each column) as it has room for. A key
+ * tests PR_SLICES_PAGES pages with PR_SLICES_PROBES slices in each: two reads instead of six, for about
+ * the same false positives as six bits at will.
  */
 #define PR_SIGNATURE_BITS_A_KEY 10
-#define PR_SIGNATURE_PROBES 7
-#define PR_SIGNATURE_BITS_MAX (1u << 22)
 
-/* Bits for so many keys: a multiple of 64, at least 64. */
-uint32_t pr_signature_bits(size_t keys);
-/* bits as it gave them; words hold them, little-endian bytes, and begin as zeros. */
-void pr_signature_add(uint8_t *words, uint32_t bits, uint64_t hash);
-bool pr_signature_test(const uint8_t *words, uint32_t bits, uint64_t hash);
+/* What level 1 knows of a key: its hash, and from the hash of pr_key_either of it, its home. */
+#define PR_SIGNATURE_HOME 48 /* its bits are from there on */
+static inline uint64_t
+pr_signature_hash(uint64_t hash, uint64_t either)
+{
+	return (hash & UINT64_C(0xffffffffffff)) | (either & ~UINT64_C(0xffffffffffff));
+}
+
+/* x of 32 bits to 0..n-1, evenly, without a division (Lemire). */
+static inline uint32_t
+pr_reduce(uint32_t x, uint32_t n)
+{
+	return (uint32_t)((uint64_t)x * n >> 32);
+}
 
 #define PR_SLICES_PAGE 4096
 #define PR_SLICES_PAGES 2

@@ -32,7 +32,7 @@ struct pr_sketch {
 	/* what is found */
 	struct pr_segment_header header;
 	bool indexed; /* false: its link type has no keys */
-	struct pr_hashset keys; /* hashes of all */
+	struct pr_hashset keys; /* pr_key_signature of all, but for what octets have */
 	struct pr_hashset wide; /* of pr_key_either of all but FLOW: for level 2 */
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max;

@@ -26,8 +26,11 @@ add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
 PR_IN_PLACE void
 add_mac(struct pr_sketch *s, enum pr_key_kind kind, const uint8_t *mac)
 {
-	if (pr_hashset_put(&s->keys, pr_key_hash_bytes(kind, mac, 6)))
-		pr_hashset_put(&s->wide, pr_key_hash_bytes(PR_KEY_MAC, mac, 6));
+	uint64_t either = pr_key_hash_bytes(PR_KEY_MAC, mac, 6);
+
+	if (pr_hashset_put(
+		    &s->keys, pr_signature_hash(pr_key_hash_bytes(kind, mac, 6), either)))
+		pr_hashset_put(&s->wide, either);
 }
 
 static void
@@ -51,13 +54,16 @@ test_and_set(uint8_t *bits, unsigned at)
 
 /* ---- addresses and ports ---- */
 
-/* Who has the longer prefix has the shorter ones. */
+/* Who has the longer prefix has the shorter ones; that of one byte is in level 1 as an octet. */
 PR_IN_PLACE void
 add_nets(struct pr_sketch *s, const uint8_t *address, size_t len)
 {
 	if (len == 4) {
-		if (add(s, PR_KEY_NET, address, 3) && add(s, PR_KEY_NET, address, 2))
-			add(s, PR_KEY_NET, address, 1);
+		if (add(s, PR_KEY_NET, address, 3))
+			add(s, PR_KEY_NET, address, 2);
+		if (!test_and_set(s->octets, address[0]))
+			pr_hashset_push(
+				&s->wide, pr_key_hash_bytes(PR_KEY_NET, address, 1));
 	} else if (add(s, PR_KEY_NET, address, 8) && add(s, PR_KEY_NET, address, 6)) {
 		add(s, PR_KEY_NET, address, 4);
 	}
@@ -74,12 +80,11 @@ add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side
 
 	if (a->sides & side)
 		return at;
-	pr_hashset_push(&s->keys, pr_key_hash_bytes(kind, bytes, len));
+	pr_hashset_push(
+		&s->keys, pr_signature_hash(pr_key_hash_bytes(kind, bytes, len), either));
 	if (!a->sides) {
 		pr_hashset_push(&s->wide, either);
 		add_nets(s, bytes, len);
-		if (len == 4)
-			test_and_set(s->octets, bytes[0]);
 	}
 	a->sides |= (uint8_t)side;
 	return at;
@@ -92,13 +97,17 @@ add_port(struct pr_sketch *s, const uint8_t *bytes, bool source)
 	uint16_t port = pr_get_be16(bytes);
 	uint16_t *least = source ? &s->sport_min : &s->dport_min;
 	uint16_t *most = source ? &s->sport_max : &s->dport_max;
+	uint64_t either;
 
 	if (test_and_set(s->seen_ports[source], port))
 		return;
+	either = pr_key_hash_bytes(PR_KEY_PORT, bytes, 2);
 	pr_hashset_push(&s->keys,
-		pr_key_hash_bytes(source ? PR_KEY_SPORT : PR_KEY_DPORT, bytes, 2));
+		pr_signature_hash(
+			pr_key_hash_bytes(source ? PR_KEY_SPORT : PR_KEY_DPORT, bytes, 2),
+			either));
 	if (!(s->seen_ports[!source][port / 8] & 1u << port % 8))
-		pr_hashset_push(&s->wide, pr_key_hash_bytes(PR_KEY_PORT, bytes, 2));
+		pr_hashset_push(&s->wide, either);
 	*least = port < *least ? port : *least;
 	*most = port > *most ? port : *most;
 	test_and_set(s->ports, pr_port_interval(port));
@@ -229,6 +238,10 @@ add_key(struct pr_sketch *s, const struct pr_key *key)
 	case PR_KEY_SPORT:
 	case PR_KEY_DPORT:
 		break; /* counted as well: see there */
+	case PR_KEY_NET:
+		if (key->len > 1) /* else with its address */
+			add(s, PR_KEY_NET, key->bytes, key->len);
+		break;
 	case PR_KEY_MAC_SRC:
 	case PR_KEY_MAC_DST:
 		add_mac(s, (enum pr_key_kind)key->kind, key->bytes);

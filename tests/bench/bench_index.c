@@ -135,16 +135,26 @@ static void
 hash(void)
 {
 	static const size_t lens[] = {1, 2, 4, 8, 16, 32, 37};
-	static uint8_t words[1024];
+	static uint8_t words[8192 / 8];
+	struct pr_slices slices;
 	struct pr_hashset set = {0};
 	double begin;
 
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		printf("hash%zu %.2f\n", lens[i], hash_ns(lens[i]));
 	begin = cpu_ns();
-	for (uint32_t i = 0; i < TIMES; i++)
-		pr_signature_add(words, 8192, i * 0x9e3779b97f4a7c15u);
-	printf("bit %.2f\n", (cpu_ns() - begin) / TIMES / PR_SIGNATURE_PROBES);
+	for (uint32_t i = 0; i < TIMES; i++) {
+		pr_slices_of(i * 0x9e3779b97f4a7c15u, 1, 8192, &slices);
+		for (int j = 0; j < PR_SLICES_PAGES * PR_SLICES_PROBES; j++) {
+			uint16_t bit =
+				slices.slice[j / PR_SLICES_PROBES][j % PR_SLICES_PROBES];
+
+			words[bit / 8] |= (uint8_t)(1u << bit % 8);
+		}
+	}
+	kept = words[7];
+	printf("bit %.2f\n",
+		(cpu_ns() - begin) / TIMES / (PR_SLICES_PAGES * PR_SLICES_PROBES));
 	begin = cpu_ns();
 	for (uint32_t i = 0; i < TIMES; i++) {
 		if (i % 5000 == 0)

@@ -134,7 +134,11 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bo
 	free(t.bytes);
 }
 
-/* ---- a query: as indexer/prune.c and prune_group.c ask ---- */
+/* ---- a query: as indexer/prune_group.c and prune_batch.c ask ---- */
+
+#define SECTOR 4096u
+#define LOOK 11264
+#define SHORT 10240
 
 struct cost {
 	uint64_t reads, bytes;
@@ -152,40 +156,77 @@ count(struct cost *c, uint64_t bytes)
 	c->bytes += bytes;
 }
 
+/* What a record of level 1 has been read of. */
+struct parts {
+	const struct record *record;
+	struct pr_level1 level1;
+	uint8_t *have; /* a page */
+	struct cost *cost;
+};
+
+/* Whole sectors; the record lies where the last one may have ended. */
+static void
+count_part(struct parts *p, size_t offset, size_t len)
+{
+	size_t from = p->record->first_sequence * 1000 % SECTOR + offset;
+
+	count(p->cost, ((from + len - 1) / SECTOR - from / SECTOR + 1) * SECTOR);
+}
+
 static bool
-segment_may(const struct pr_level1_segment *s, enum pr_key_kind side, uint32_t address)
+segment_has(struct parts *p, const struct pr_level1_segment *s, const struct pr_key *key)
+{
+	uint64_t signature = pr_key_signature(key);
+	uint32_t page = pr_level1_page_of(&p->level1, signature);
+	size_t len, at = pr_level1_page_at(&p->level1, page, &len);
+
+	if (!p->have[page])
+		count_part(p, at, len);
+	p->have[page] = 1;
+	return pr_level1_find(&p->level1, signature, p->record->body + at, len) >>
+		       s->index &
+	       1;
+}
+
+static bool
+segment_may(struct parts *p, const struct pr_level1_segment *s, enum pr_key_kind side,
+	uint32_t address)
 {
 	uint8_t at[4];
-	struct pr_key key;
+	struct pr_key key, net;
 
 	pr_put_be32(at, address);
 	key = pr_key_bytes(side, at, 4);
-	if (!pr_level1_has_key(s, &key))
-		return false;
-	for (size_t len = 3; len; len--) {
-		key = pr_key_bytes(PR_KEY_NET, at, len);
-		if (!pr_level1_has_key(s, &key))
-			return false;
-	}
-	return pr_level1_has_range(s, PR_NUMBER_SRC4, address, address);
+	net = pr_key_bytes(PR_KEY_NET, at, 3);
+	return pr_level1_has_range(s, PR_NUMBER_SRC4, address, address) &&
+	       segment_has(p, s, &key) && segment_has(p, s, &net);
 }
 
 static void
 ask_level1(
 	const struct index *ix, const struct record *r, uint32_t address, struct costs *c)
 {
-	struct pr_level1 l;
+	struct parts p = {.record = r, .cost = &c->level1};
 	struct pr_level1_segment s;
 
-	count(&c->level1, r->len);
-	if (pr_level1_open(&l, r->body, r->len, NULL) < 0)
+	if (pr_level1_open(&p.level1, r->body, r->len, r->len, NULL) < 0)
 		die("a record of level 1 is damaged");
-	for (unsigned i = 0; i < l.segments; i++) {
-		pr_level1_get(&l, i, &s);
-		if (segment_may(&s, PR_KEY_SRC, address) ||
-			segment_may(&s, PR_KEY_DST, address))
+	p.have = calloc(p.level1.pages + 1u, 1);
+	if (!p.have)
+		die("no memory");
+	if (r->len <= SHORT) {
+		count(&c->level1, r->len);
+		memset(p.have, 1, p.level1.pages);
+	} else {
+		count_part(&p, 0, pr_level1_head(p.level1.segments, 64));
+	}
+	for (unsigned i = 0; i < p.level1.segments; i++) {
+		pr_level1_get(&p.level1, i, &s);
+		if (segment_may(&p, &s, PR_KEY_SRC, address) ||
+			segment_may(&p, &s, PR_KEY_DST, address))
 			count(&c->data, ix->segment_len[r->first_sequence - 1 + i]);
 	}
+	free(p.have);
 }
 
 static unsigned
@@ -228,13 +269,13 @@ ask_level2(const struct record *r, struct pr_level2 *l, uint32_t address, uint8_
 	have = calloc(l->pages, 1);
 	if (!have)
 		die("no memory");
-	count(&c->level2, head);
+	count(&c->level2, SECTOR);
 	memset(vector, 0xff, PR_LEVEL2_VECTOR);
 	pr_put_be32(at, address);
 	key = pr_key_bytes(PR_KEY_ADDRESS, at, 4);
 	apply(l, r, &key, have, vector, &c->level2);
-	for (size_t len = 3; len > 1 && columns_in(l, vector) > 0; len--) {
-		key = pr_key_bytes(PR_KEY_NET, at, len);
+	if (columns_in(l, vector) * LOOK > 2 * PR_SLICES_PAGES * PR_SLICES_PAGE) {
+		key = pr_key_bytes(PR_KEY_NET, at, 3);
 		apply(l, r, &key, have, vector, &c->level2);
 	}
 	free(have);
@@ -290,27 +331,33 @@ query(const char *in, uint64_t packets, size_t target)
 
 /* ---- what it takes ---- */
 
-struct parts {
+struct sums {
 	uint64_t items, signatures, series, held, tops, rest;
 };
 
 static void
-add_parts(struct parts *p, const struct record *r)
+add_parts(struct sums *p, const struct record *r)
 {
 	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
 	struct pr_level1 l;
 	struct pr_level1_segment s;
 	uint64_t used = 0;
 
-	if (pr_level1_open(&l, r->body, r->len, NULL) < 0)
+	if (pr_level1_open(&l, r->body, r->len, r->len, NULL) < 0)
 		die("a record of level 1 is damaged");
+	for (uint32_t i = 0; i < l.pages; i++) {
+		size_t len;
+
+		pr_level1_page_at(&l, i, &len);
+		p->signatures += len + 2;
+		used += len + 2;
+	}
 	for (unsigned i = 0; i < l.segments; i++) {
 		pr_level1_get(&l, i, &s);
 		p->items += PR_LEVEL1_ITEM;
-		p->signatures += s.bits / 8;
 		p->series += s.series_len;
 		p->held += s.held_len;
-		used += PR_LEVEL1_ITEM + s.bits / 8 + s.series_len + s.held_len;
+		used += PR_LEVEL1_ITEM + s.series_len + s.held_len;
 	}
 	for (size_t i = 0, n = pr_level1_tops(&l, tops); i < n; i++) {
 		p->tops += 16u + tops[i].len;
@@ -323,7 +370,7 @@ static void
 sizes(const char *in, uint64_t packets, bool wire)
 {
 	struct index ix = {0};
-	struct parts p = {0};
+	struct sums p = {0};
 
 	make_index(&ix, in, packets, PR_SEGMENT_TARGET, wire);
 	for (size_t i = 0; i < ix.count[1]; i++)

@@ -76,7 +76,7 @@ sum(const uint8_t *bytes, size_t len)
 
 START_TEST(level2_golden_bytes)
 {
-	static const uint8_t head[] = {'P', 'I', 'X', '2', 3, 0, 2, 0, /* version, link */
+	static const uint8_t head[] = {'P', 'I', 'X', '2', 4, 0, 2, 0, /* version, link */
 		5, 0, 0, 0, 0, 0, 0, 0, /* first sequence */
 		16, 0, 0, 0, 16, 0, 2, 0, /* segments, columns, stride */
 		2, 0, 0, 0, 0, 0, 0, 0}; /* pages */
@@ -88,7 +88,7 @@ START_TEST(level2_golden_bytes)
 	ck_assert_uint_eq(g->level, 2);
 	ck_assert_uint_eq(g->len, 4032 + 2 * 4096);
 	ck_assert_mem_eq(g->body, head, sizeof(head));
-	ck_assert_uint_eq(sum(g->body, g->len), 17742669253097246466u);
+	ck_assert_uint_eq(sum(g->body, g->len), 10779242097617726963u);
 	free_records(&r);
 }
 END_TEST
@@ -96,7 +96,7 @@ END_TEST
 /* ---- hostile bytes ---- */
 
 static void
-use_level1(const uint8_t *body, size_t len)
+use_level1(const uint8_t *body, size_t len, size_t total)
 {
 	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
 	struct pr_key key = pr_key_number(PR_KEY_SPORT, 53);
@@ -106,14 +106,16 @@ use_level1(const uint8_t *body, size_t len)
 	struct pr_level1 l;
 	uint64_t seq;
 
-	if (pr_level1_open(&l, body, len, &err) < 0)
+	if (pr_level1_open(&l, body, len, total, &err) < 0)
 		return;
-	pr_level1_tops(&l, tops);
+	if (l.whole)
+		pr_level1_tops(&l, tops);
 	for (unsigned i = 0; i < l.segments; i++) {
 		size_t at = 0;
 
 		pr_level1_get(&l, i, &s);
-		pr_level1_has_key(&s, &key);
+		if (l.whole)
+			pr_level1_has_key(&l, &s, &key);
 		pr_level1_has_range(&s, PR_NUMBER_SPORT, 0, 1000);
 		pr_held_walk_begin(&walk, &s, 2000);
 		while (pr_held_walk_next(&walk, &seq))
@@ -130,7 +132,8 @@ use_copy(const uint8_t *body, size_t len)
 	uint8_t *copy = malloc(len ? len : 1);
 
 	memcpy(copy, body, len);
-	use_level1(copy, len);
+	use_level1(copy, len, len);
+	use_level1(copy, len, len + 4096);
 	pr_level2_open(&group, copy, len, len, &err);
 	free(copy);
 }
@@ -157,6 +160,51 @@ START_TEST(damaged_records_do_no_harm)
 			bytes[at] = was;
 		}
 	}
+	free_records(&r);
+}
+END_TEST
+
+START_TEST(level1_sees_any_flipped_bit)
+{
+	struct records r = {0};
+	struct pr_level1 l;
+	uint8_t *bytes;
+	size_t head, len, at, page;
+
+	golden_record(&r, 1);
+	bytes = (uint8_t *)(uintptr_t)r.items[0].body;
+	len = r.items[0].len;
+	head = pr_level1_head_of(bytes);
+	for (size_t bit = 0; bit < head * 8; bit++) {
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert_int_lt(pr_level1_open(&l, bytes, head, len, &err), 0);
+		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	ck_assert_int_eq(pr_level1_open(&l, bytes, head, len, &err), 0);
+	ck_assert(!l.whole);
+	at = pr_level1_page_at(&l, 0, &page);
+	ck_assert_uint_eq(at, head);
+	ck_assert(pr_level1_page_valid(&l, 0, bytes + at, page));
+	for (size_t bit = 0; bit < page * 8; bit++) {
+		bytes[at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+		ck_assert(!pr_level1_page_valid(&l, 0, bytes + at, page));
+		bytes[at + bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	free_records(&r);
+}
+END_TEST
+
+START_TEST(an_older_version_is_refused)
+{
+	struct records r = {0};
+	struct pr_level1 l;
+
+	golden_record(&r, 1);
+	((uint8_t *)(uintptr_t)r.items[0].body)[4] = 2;
+	ck_assert_int_lt(
+		pr_level1_open(&l, r.items[0].body, r.items[0].len, r.items[0].len, &err),
+		0);
+	ck_assert_str_eq(err.text, "index: version 2, this program reads version 3");
 	free_records(&r);
 }
 END_TEST
@@ -192,6 +240,8 @@ tests(TCase *tc)
 	tcase_add_test(tc, level1_golden_bytes);
 	tcase_add_test(tc, level2_golden_bytes);
 	tcase_add_test(tc, damaged_records_do_no_harm);
+	tcase_add_test(tc, level1_sees_any_flipped_bit);
+	tcase_add_test(tc, an_older_version_is_refused);
 	tcase_add_test(tc, level2_sees_any_flipped_bit);
 }
 

@@ -23,7 +23,7 @@ order(const void *va, const void *vb)
 static void
 put_key(struct set *s, const struct pr_key *key)
 {
-	s->items[s->count++] = pr_key_hash(key);
+	s->items[s->count++] = pr_key_signature(key);
 }
 
 static void
@@ -50,7 +50,9 @@ take_keys(const struct pr_packet *p, const struct pr_composites *composites,
 	for (size_t i = 0; i < count; i++) {
 		struct pr_key either = pr_key_either(&own[i]);
 
-		put_key(keys, &own[i]);
+		/* level 1 has it as an octet */
+		if (own[i].kind != PR_KEY_NET || own[i].len > 1)
+			put_key(keys, &own[i]);
 		put_key(wide, &either);
 	}
 	pr_fields_of_packet(pr_layout_find(p->linktype), p->data, p->caplen, &fields);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/prune_batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/composite.h"
+#include "indexer/plan_ranks.h"
+#include "proto/wire/cursor.h"
+
+#define SHORT                                                                              \
+	10240 /* a record that is not longer is read as a whole: two parts would cost as much */
+#define PARTS_MAX 4 /* pages, of one record: who wants more reads all of it */
+#define PAGES_GUESSED 64 /* a record of more has a longer head than what is read at first */
+#define ASKED 16 /* keys that are remembered */
+#define SECTOR 4096u
+
+enum { NONE, HEAD, WHOLE };
+enum { UNKNOWN, DAMAGED, READ };
+
+struct pr_prune_batch {
+	struct pr_view *view;
+	uint16_t link;
+	struct pr_prune_figures *figures;
+	/* the record at hand */
+	uint64_t tried; /* its first sequence; also when it cannot be used */
+	struct sfs_handle handle;
+	int have; /* NONE, HEAD, WHOLE */
+	bool expired;
+	struct pr_level1 level1;
+	struct pr_view_buffer head, part, whole;
+	size_t pages_at; /* in the record */
+	uint8_t *pages; /* those that were read, in their places */
+	size_t pages_room;
+	uint8_t state[PR_LEVEL1_PAGES_MAX]; /* of each page */
+	unsigned parts; /* pages that were read */
+	/* what was asked of it lately */
+	struct {
+		uint64_t signature;
+		uint64_t segments;
+	} asked[ASKED];
+	unsigned asked_count;
+	/* the plan at hand */
+	const struct pr_plan *plan;
+	size_t ranks[PR_RANKS]; /* keys that are worth asking for */
+};
+
+struct pr_prune_batch *
+pr_prune_batch_create(struct pr_view *view, uint16_t link, struct pr_prune_figures *figures)
+{
+	struct pr_prune_batch *b = calloc(1, sizeof(*b));
+
+	if (b) {
+		b->view = view;
+		b->link = link;
+		b->figures = figures;
+	}
+	return b;
+}
+
+void
+pr_prune_batch_destroy(struct pr_prune_batch **batch)
+{
+	struct pr_prune_batch *b = *batch;
+
+	if (!b)
+		return;
+	free(b->head.bytes);
+	free(b->part.bytes);
+	free(b->whole.bytes);
+	free(b->pages);
+	free(b);
+	*batch = NULL;
+}
+
+const struct pr_level1 *
+pr_prune_batch_record(const struct pr_prune_batch *b)
+{
+	return &b->level1;
+}
+
+/* ---- reading ---- */
+
+/* An index may be recycled before what it is about: no fault. */
+static bool
+gone(int rc)
+{
+	return rc == SFS_EXPIRED || rc == SFS_DELETED;
+}
+
+static bool
+fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
+{
+	return l->link == link && l->first_sequence == ref->first_sequence &&
+	       l->segments == ref->segments;
+}
+
+static bool
+read_whole(struct pr_prune_batch *b)
+{
+	const uint8_t *body;
+	int rc = pr_view_read_record(b->view, &b->handle, &b->whole, &body, NULL);
+
+	b->figures->reads++;
+	b->figures->bytes += b->handle.length;
+	b->expired = gone(rc);
+	b->have = NONE;
+	if (rc != SFS_OK || pr_level1_open(&b->level1, body, b->handle.length,
+				    b->handle.length, NULL) < 0)
+		return false;
+	b->have = WHOLE;
+	return true;
+}
+
+/* Whole sectors are read, and counted. */
+static const uint8_t *
+read_part(struct pr_prune_batch *b, size_t offset, size_t len, struct pr_view_buffer *room)
+{
+	size_t from = (size_t)b->handle.offset + b->handle.header + offset;
+	const uint8_t *at = NULL;
+	int rc = pr_view_read_part(b->view, &b->handle, offset, len, room, &at, NULL);
+
+	b->figures->reads++;
+	b->figures->bytes += ((from + len - 1) / SECTOR - from / SECTOR + 1) * SECTOR;
+	b->expired = gone(rc);
+	return rc == SFS_OK ? at : NULL;
+}
+
+static bool
+prepare_pages(struct pr_prune_batch *b)
+{
+	size_t len = 0, at = 0;
+	uint8_t *grown;
+
+	if (b->level1.pages)
+		at = pr_level1_page_at(&b->level1, b->level1.pages - 1u, &len);
+	b->pages_at = pr_level1_head(b->level1.segments, b->level1.pages);
+	len += at - (at ? b->pages_at : 0);
+	if (len > b->pages_room) {
+		grown = realloc(b->pages, len);
+		if (!grown)
+			return false;
+		b->pages = grown;
+		b->pages_room = len;
+	}
+	memset(b->state, UNKNOWN, b->level1.pages);
+	b->parts = 0;
+	return true;
+}
+
+/* The length of the head stands in its beginning. */
+static const uint8_t *
+read_head_of(struct pr_prune_batch *b, const struct pr_index_ref *ref, size_t *len)
+{
+	const uint8_t *at;
+
+	*len = pr_level1_head(ref->segments, PAGES_GUESSED);
+	if (*len > b->handle.length)
+		*len = b->handle.length;
+	at = *len > PR_LEVEL1_HEADER ? read_part(b, 0, *len, &b->head) : NULL;
+	if (!at || pr_level1_head_of(at) <= *len ||
+		pr_level1_head_of(at) > b->handle.length)
+		return at;
+	*len = pr_level1_head_of(at);
+	return read_part(b, 0, *len, &b->head);
+}
+
+static bool
+read_head(struct pr_prune_batch *b, const struct pr_index_ref *ref)
+{
+	const uint8_t *at;
+	size_t len;
+
+	b->have = NONE;
+	at = read_head_of(b, ref, &len);
+	if (!at || pr_level1_open(&b->level1, at, len, b->handle.length, NULL) < 0 ||
+		!prepare_pages(b))
+		return false;
+	b->have = HEAD;
+	return true;
+}
+
+static bool
+take(struct pr_prune_batch *b, const struct pr_index_ref *ref, bool whole)
+{
+	bool same = b->tried == ref->first_sequence && b->handle.proof == ref->handle.proof;
+
+	if (same && (b->have != HEAD || !whole))
+		return b->have != NONE;
+	b->tried = ref->first_sequence;
+	b->handle = ref->handle;
+	b->asked_count = 0;
+	whole = whole || b->handle.length <= SHORT;
+	if ((whole ? read_whole(b) : read_head(b, ref)) && fits(&b->level1, b->link, ref))
+		return true;
+	b->have = NONE;
+	b->figures->damaged += !b->expired;
+	return false;
+}
+
+bool
+pr_prune_batch_find(struct pr_prune_batch *b, const struct pr_index_stream *known,
+	const struct pr_segment_entry *entry, bool whole, struct pr_level1_segment *out,
+	bool *worked)
+{
+	const struct pr_index_ref *ref = pr_index_find(known, 1, entry->sequence);
+	uint64_t reads = b->figures->reads, index;
+	bool found;
+
+	if (!ref)
+		return false;
+	found = take(b, ref, whole);
+	*worked |= b->figures->reads != reads;
+	index = entry->sequence - b->level1.first_sequence;
+	if (!found || entry->sequence < b->level1.first_sequence ||
+		index >= b->level1.segments)
+		return false;
+	pr_level1_get(&b->level1, (unsigned)index, out);
+	return out->proof == entry->handle.proof;
+}
+
+static void
+read_page(struct pr_prune_batch *b, uint32_t number, size_t offset, size_t len)
+{
+	const uint8_t *at = read_part(b, offset, len, &b->part);
+
+	b->parts++;
+	b->state[number] = DAMAGED;
+	if (at && pr_level1_page_valid(&b->level1, number, at, len)) {
+		memcpy(b->pages + (offset - b->pages_at), at, len);
+		b->state[number] = READ;
+	}
+	b->figures->damaged += b->state[number] == DAMAGED && !b->expired;
+}
+
+/* NULL: it cannot be read, and says nothing. */
+static const uint8_t *
+page(struct pr_prune_batch *b, uint32_t number, size_t *len)
+{
+	size_t offset = pr_level1_page_at(&b->level1, number, len);
+
+	if (b->have == HEAD && b->state[number] == UNKNOWN && b->parts == PARTS_MAX)
+		read_whole(b);
+	if (b->have == WHOLE)
+		return b->level1.body + offset;
+	if (b->have == HEAD && b->state[number] == UNKNOWN)
+		read_page(b, number, offset, *len);
+	return b->have == HEAD && b->state[number] == READ
+		       ? b->pages + (offset - b->pages_at)
+		       : NULL;
+}
+
+/* Which segments have the key, or may have it. */
+static uint64_t
+having(struct pr_prune_batch *b, uint64_t signature)
+{
+	unsigned at = b->asked_count % ASKED;
+	const uint8_t *bytes;
+	size_t len;
+
+	for (unsigned i = 0; i < b->asked_count && i < ASKED; i++)
+		if (b->asked[i].signature == signature)
+			return b->asked[i].segments;
+	bytes = page(b, pr_level1_page_of(&b->level1, signature), &len);
+	if (!bytes)
+		return UINT64_MAX;
+	b->asked[at].signature = signature;
+	b->asked[at].segments = pr_level1_find(&b->level1, signature, bytes, len);
+	b->asked_count++;
+	return b->asked[at].segments;
+}
+
+/* ---- the plan ---- */
+
+struct question {
+	struct pr_prune_batch *batch;
+	const struct pr_level1_segment *segment;
+	unsigned rank; /* keys up to this rank are asked for */
+};
+
+static bool
+test(struct question *q, const struct pr_key *key)
+{
+	bool has = true;
+
+	if (!q->segment->keyed || pr_level1_item_has(q->segment, key, &has))
+		return has;
+	return having(q->batch, pr_key_signature(key)) >> q->segment->index & 1;
+}
+
+static bool
+has_key(void *arg, const struct pr_key *key)
+{
+	struct question *q = arg;
+	bool address = key->kind == PR_KEY_SRC || key->kind == PR_KEY_DST;
+	unsigned rank = pr_key_rank(key);
+
+	if (rank > q->rank || !q->batch->ranks[rank])
+		return true;
+	if (address && key->len == 4 &&
+		!pr_level1_has_range(q->segment, PR_NUMBER_SRC4, pr_get_be32(key->bytes),
+			pr_get_be32(key->bytes)))
+		return false;
+	return test(q, key);
+}
+
+/* The services, and of the composites that the record has, those that the filter fixes all parts of. */
+static bool
+has_parts(void *arg, const struct pr_key *parts)
+{
+	struct question *q = arg;
+	struct pr_key key, services[PR_SERVICES_MAX];
+	size_t count = pr_key_services(parts, services);
+
+	for (size_t i = 0; i < count; i++)
+		if (!test(q, &services[i]))
+			return false;
+	for (size_t i = 0; i < PR_COMPOSITES_MAX; i++)
+		if (pr_key_composite(parts, q->segment->composites[i], &key) &&
+			!test(q, &key))
+			return false;
+	return true;
+}
+
+static bool
+has_range(void *arg, const struct pr_plan_range *r)
+{
+	struct question *q = arg;
+	unsigned ports = pr_plan_range_ports(r);
+	struct pr_key key;
+
+	if (!pr_level1_has_range(q->segment, r->number, r->least, r->most))
+		return false;
+	if (q->rank < PR_RANK_PORTS || !ports)
+		return true;
+	for (unsigned i = 0; i < ports; i++) {
+		key = pr_plan_range_port(r, i);
+		if (test(q, &key))
+			return true;
+	}
+	return false;
+}
+
+/* Rank by rank: what is asked for first leaves little to be asked about. */
+bool
+pr_prune_batch_may(struct pr_prune_batch *b, const struct pr_level1_segment *segment,
+	const struct pr_plan *plan, uint8_t *scratch)
+{
+	struct question question = {.batch = b, .segment = segment};
+	const struct pr_plan_index index = {.has_key = has_key,
+		.has_range = has_range,
+		.has_parts = has_parts,
+		.arg = &question};
+
+	if (b->plan != plan)
+		pr_plan_ranks(plan, b->ranks, scratch);
+	b->plan = plan;
+	for (unsigned *rank = &question.rank; *rank < PR_RANKS; ++*rank)
+		if ((b->ranks[*rank] || *rank == PR_RANKS - 1) &&
+			!pr_plan_holds(plan, &index, scratch))
+			return false;
+	return true;
+}
