@@ -172,6 +172,36 @@ pr_key_services(const struct pr_key *parts, struct pr_key out[PR_SERVICES_MAX])
 	return n;
 }
 
+/* Where in it the part is; NULL: it has not. */
+static const uint8_t *
+part_at(const struct pr_key *parts, uint8_t part)
+{
+	const uint8_t *at = parts->bytes + PARTS_HEADER;
+
+	for (int i = 0; 1 << i < part; i++)
+		if (parts->bytes[0] & 1 << i)
+			at += part_len(i, parts->bytes[1]);
+	return parts->bytes[0] & part ? at : NULL;
+}
+
+size_t
+pr_key_sockets(const struct pr_key *parts, struct pr_key out[PR_SOCKETS_MAX])
+{
+	static const uint8_t sides[2][2] = {
+		{PR_PART_SRC, PR_PART_SPORT}, {PR_PART_DST, PR_PART_DPORT}};
+	size_t n = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const uint8_t *address = part_at(parts, sides[i][0]),
+			      *port = part_at(parts, sides[i][1]);
+
+		if (address && port && !pr_port_is_service(pr_get_be16(port)))
+			out[n++] = pr_key_socket(
+				i == 0, address, parts->bytes[1], pr_get_be16(port));
+	}
+	return n;
+}
+
 /* ---- of packets ---- */
 
 static bool

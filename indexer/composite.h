@@ -49,6 +49,9 @@ bool pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *o
 /* The SERVICE keys that a packet with these parts has. Returns how many. */
 #define PR_SERVICES_MAX 4
 size_t pr_key_services(const struct pr_key *parts, struct pr_key out[PR_SERVICES_MAX]);
+/* And the SOCKET keys. */
+#define PR_SOCKETS_MAX 2
+size_t pr_key_sockets(const struct pr_key *parts, struct pr_key out[PR_SOCKETS_MAX]);
 
 #define PR_COMPOSITE_KEYS (2 * PR_KEYS_DEPTH) /* of one packet: protocols times tags */
 size_t pr_composite_keys(

@@ -98,6 +98,19 @@ pr_key_service(const uint8_t *address, size_t len, uint16_t port)
 }
 
 struct pr_key
+pr_key_socket(bool source, const uint8_t *address, size_t len, uint16_t port)
+{
+	struct pr_key key = {.kind = PR_KEY_SOCKET, .len = (uint8_t)(len + 3)};
+
+	if (len > 16)
+		return (struct pr_key){.kind = PR_KEY_NONE};
+	key.bytes[0] = source;
+	memcpy(key.bytes + 1, address, len);
+	pr_put_be16(key.bytes + 1 + len, port);
+	return key;
+}
+
+struct pr_key
 pr_key_either(const struct pr_key *key)
 {
 	struct pr_key either = *key;

@@ -67,8 +67,10 @@ enum pr_key_kind {
 	PR_KEY_COMPOSITE = 20, /* as configured: composite.h */
 	PR_KEY_PARTS = 21, /* never in an index: what composites can be made of */
 	PR_KEY_SERVICE = 22, /* SRC or DST, with SPORT or DPORT if that is well known */
+	/* 1, SRC and SPORT, or 0, DST and DPORT, if not well known; in level 1 only, and not always */
+	PR_KEY_SOCKET = 23,
 };
-#define PR_KEY_KINDS 23
+#define PR_KEY_KINDS 24
 
 #define PR_KEY_MAX 42 /* PARTS over IPv6 */
 
@@ -95,6 +97,7 @@ pr_port_is_service(uint16_t port)
 	return port < 1024 && port != 53;
 }
 struct pr_key pr_key_service(const uint8_t *address, size_t len, uint16_t port);
+struct pr_key pr_key_socket(bool source, const uint8_t *address, size_t len, uint16_t port);
 /* SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, others as they are. */
 struct pr_key pr_key_either(const struct pr_key *key);
 /* Equal on all machines and for ever: it stands in volumes. */

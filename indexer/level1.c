@@ -144,6 +144,7 @@ pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segmen
 	*s = (struct pr_level1_segment){.proof = pr_get_le64(at),
 		.index = (uint16_t)index,
 		.keyed = at[12],
+		.sockets = at[13],
 		.series_width = at[18],
 		.held_form = at[19],
 		.len_min = pr_get_le32(at + 24),
@@ -154,7 +155,9 @@ pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segmen
 		.dport_max = pr_get_le16(at + 38),
 		.ports = at + 40,
 		.octets = at + 64,
-		.composites = l->body + 28};
+		.composites = l->body + 28,
+		.series = l->body,
+		.held = l->body};
 	if (!l->whole)
 		return;
 	s->series_len = pr_get_le16(at + 16);

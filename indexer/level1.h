@@ -23,7 +23,8 @@
  *   48 check u64 of bytes 0..47 and of the rest of the head
  * for each segment an item of 96 bytes:
  *    0 proof u64: of the segment's handle, so that it is this segment and no later one of its number
- *    8 data at u32        12 keyed u8 (0: no keys are known of it, all may match), 3 zeros
+ *    8 data at u32        12 keyed u8 (0: no keys are known of it, all may match)
+ *   13 sockets u8 (1: SOCKET keys are there), 2 zeros
  *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
@@ -70,10 +71,10 @@ struct pr_level1_segment {
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
 	uint16_t index; /* in its record */
-	bool keyed;
+	bool keyed, sockets;
 	const uint8_t *ports, *octets; /* as all below it points into the record */
 	const uint8_t *composites; /* masks, PR_COMPOSITES_MAX of them */
-	const uint8_t *series, *held; /* of a whole record, else none */
+	const uint8_t *series, *held; /* of a whole record, else empty */
 	uint16_t series_len;
 	uint32_t held_len;
 	uint8_t series_width, held_form;

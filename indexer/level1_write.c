@@ -75,6 +75,7 @@ put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, size_t data)
 	memset(at, 0, PR_LEVEL1_ITEM);
 	pr_put_le64(at, proof);
 	pr_put_le32(at + 8, (uint32_t)data); /* made absolute at the end */
+	at[13] = s->indexed && s->sockets;
 	pr_put_le16(at + 16, (uint16_t)s->series_len);
 	at[18] = s->series_width;
 	at[19] = s->held_form;

@@ -304,16 +304,20 @@ has_key(void *arg, const struct pr_key *key)
 	return test(q, key);
 }
 
-/* The services, and of the composites that the record has, those that the filter fixes all parts of. */
+/* The services and sockets, and of the composites that the record has, those that the filter fixes all parts of. */
 static bool
 has_parts(void *arg, const struct pr_key *parts)
 {
 	struct question *q = arg;
-	struct pr_key key, services[PR_SERVICES_MAX];
+	struct pr_key key, services[PR_SERVICES_MAX], sockets[PR_SOCKETS_MAX];
 	size_t count = pr_key_services(parts, services);
 
 	for (size_t i = 0; i < count; i++)
 		if (!test(q, &services[i]))
+			return false;
+	count = q->segment->sockets ? pr_key_sockets(parts, sockets) : 0;
+	for (size_t i = 0; i < count; i++)
+		if (!test(q, &sockets[i]))
 			return false;
 	for (size_t i = 0; i < PR_COMPOSITES_MAX; i++)
 		if (pr_key_composite(parts, q->segment->composites[i], &key) &&

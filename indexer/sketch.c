@@ -44,6 +44,9 @@ forget(struct pr_sketch *s)
 	s->sport_min = s->dport_min = UINT16_MAX;
 	s->sport_max = s->dport_max = 0;
 	s->seq_count = 0;
+	s->sockets = s->plain_segments == 0;
+	s->plain_segments -= s->plain_segments > 0;
+	s->socket_count = 0;
 }
 
 static int

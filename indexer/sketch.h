@@ -22,6 +22,12 @@
  * from segment to segment. Pure, one thread.
  */
 #define PR_SKETCH_LINKS_LOG 8
+/*
+ * Where SOCKET keys are so many that they would cost more than they save, as where each packet has another
+ * port, a segment goes without, and so do the next few.
+ */
+#define PR_SKETCH_SOCKETS 512
+#define PR_SKETCH_PLAIN 31
 struct pr_sketch_link {
 	uint64_t words[2];
 	unsigned version;
@@ -37,10 +43,13 @@ struct pr_sketch {
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max;
 	uint8_t ports[PR_LEVEL1_PORTS], octets[PR_LEVEL1_OCTETS];
+	bool sockets; /* SOCKET keys are there */
 	uint8_t *series, *held; /* encoded */
 	size_t series_len, series_room, held_len, held_room;
 	uint8_t series_width, held_form;
 	/* at work */
+	unsigned socket_count;
+	unsigned plain_segments; /* that will go without them */
 	struct pr_kinds kinds;
 	struct pr_addresses addresses;
 	uint8_t seen_ports[2][65536 / 8]; /* destination, source */

@@ -10,7 +10,7 @@
  * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
  * that is the same in wide is new there when it is new here.
  */
-#define MOST (PR_KEYS_MAX + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS)
+#define MOST (PR_KEYS_MAX + 2 + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS)
 
 PR_IN_PLACE bool
 add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
@@ -148,16 +148,39 @@ add_service(struct pr_sketch *s, const uint8_t *address, size_t len, const uint8
 	add(s, PR_KEY_SERVICE, service, len + 2);
 }
 
-/* ports: both, as in the packet. */
+/* Not in level 2. Too many: none are made any more. */
+PR_IN_PLACE void
+add_socket(struct pr_sketch *s, bool source, const uint8_t *address, size_t len,
+	const uint8_t *port)
+{
+	uint8_t bytes[1 + 16 + 2] = {source};
+
+	if (!s->sockets)
+		return;
+	memcpy(bytes + 1, address, len);
+	memcpy(bytes + 1 + len, port, 2);
+	s->socket_count +=
+		pr_hashset_put(&s->keys, pr_key_hash_bytes(PR_KEY_SOCKET, bytes, len + 3));
+	if (s->socket_count < PR_SKETCH_SOCKETS)
+		return;
+	s->sockets = false;
+	s->plain_segments = PR_SKETCH_PLAIN;
+}
+
+/* SERVICE and SOCKET. ports: both, as in the packet. */
 PR_IN_PLACE void
 add_services(struct pr_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len,
 	const uint8_t *ports)
 {
-	for (const uint8_t *port = ports; port < ports + 4; port += 2) {
-		if (!pr_port_is_service(pr_get_be16(port)))
-			continue;
-		add_service(s, src, len, port);
-		add_service(s, dst, len, port);
+	for (int i = 0; i < 2; i++) {
+		const uint8_t *port = ports + 2 * i;
+
+		if (pr_port_is_service(pr_get_be16(port))) {
+			add_service(s, src, len, port);
+			add_service(s, dst, len, port);
+		} else {
+			add_socket(s, i == 0, i ? dst : src, len, port);
+		}
 	}
 }
 
@@ -262,6 +285,22 @@ add_any_address(
 	return add_address(s, address, f->address_len, side);
 }
 
+/* pr_keys_of_fields does not make them. */
+static void
+add_sockets(struct pr_sketch *s, const struct pr_fields *f)
+{
+	const unsigned source = PR_FIELD_SRC | PR_FIELD_SPORT,
+		       destination = PR_FIELD_DST | PR_FIELD_DPORT;
+	uint8_t port[2];
+
+	pr_put_be16(port, f->sport);
+	if ((f->have & source) == source && !pr_port_is_service(f->sport))
+		add_socket(s, true, f->src, f->address_len, port);
+	pr_put_be16(port, f->dport);
+	if ((f->have & destination) == destination && !pr_port_is_service(f->dport))
+		add_socket(s, false, f->dst, f->address_len, port);
+}
+
 static void
 any_keys(struct pr_sketch *s, const struct pr_fields *f, struct pr_kind *kind)
 {
@@ -271,6 +310,7 @@ any_keys(struct pr_sketch *s, const struct pr_fields *f, struct pr_kind *kind)
 
 	for (size_t i = 0; i < count; i++)
 		add_key(s, &keys[i]);
+	add_sockets(s, f);
 	kind->src = add_any_address(s, f, f->src, true);
 	kind->dst = add_any_address(s, f, f->dst, false);
 	pr_put_be16(port, f->sport);

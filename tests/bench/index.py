@@ -99,7 +99,7 @@ def needle(table, path, work, parts):
     if "needle" in parts:
         find_needle(table, trace, volume, plain)
     if "oracle" in parts:
-        indexlib.oracle(table, path, trace, volume, plain["segments"])
+        indexlib.oracle(table, path, trace, volume)
 
 
 def find_needle(table, trace, volume, plain):

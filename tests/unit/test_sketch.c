@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #define PACKETS 60
-#define KEYS_MAX (PACKETS * (PR_KEYS_MAX + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS))
+#define KEYS_MAX (PACKETS * (PR_KEYS_MAX + 2 + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS))
 
 struct set {
 	uint64_t items[KEYS_MAX];
@@ -38,6 +38,23 @@ distinct(struct set *s)
 	s->count = kept;
 }
 
+static void
+put_sockets(struct set *keys, const struct pr_fields *f)
+{
+	struct pr_key key;
+
+	if (f->have & PR_FIELD_SRC && f->have & PR_FIELD_SPORT &&
+		!pr_port_is_service(f->sport)) {
+		key = pr_key_socket(true, f->src, f->address_len, f->sport);
+		put_key(keys, &key);
+	}
+	if (f->have & PR_FIELD_DST && f->have & PR_FIELD_DPORT &&
+		!pr_port_is_service(f->dport)) {
+		key = pr_key_socket(false, f->dst, f->address_len, f->dport);
+		put_key(keys, &key);
+	}
+}
+
 /* What the sketch promises, packet by packet and key by key. */
 static void
 take_keys(const struct pr_packet *p, const struct pr_composites *composites,
@@ -56,6 +73,7 @@ take_keys(const struct pr_packet *p, const struct pr_composites *composites,
 		put_key(wide, &either);
 	}
 	pr_fields_of_packet(pr_layout_find(p->linktype), p->data, p->caplen, &fields);
+	put_sockets(keys, &fields);
 	for (size_t i = 0; i < PR_COMPOSITES_MAX && composites->masks[i]; i++) {
 		count = pr_composite_keys(&fields, composites->masks[i], made);
 		for (size_t j = 0; j < count; j++)
