@@ -101,7 +101,7 @@ MUTANTS = [
      "if (e->state == SFS_SEALED && e->generation == m->generation &&", "if (e->state == SFS_SEALED &&",
      "a map's late entry is taken for the block's next life"),
     ("map-never-open", "map.c",
-     "\t\t.flags = e->state == SFS_OPEN ? SFS_MAP_OPEN : 0,", "\t\t.flags = 0,",
+     "sfs_map_entry_make(e, block, e->state == SFS_OPEN ? SFS_MAP_OPEN : 0)", "sfs_map_entry_make(e, block, 0)",
      "a map tells for good how a block ended that was still being filled"),
     ("map-over-headers", "recover_load.c",
      "map), headers = !known;", "map), headers = false;",
