@@ -45,12 +45,16 @@ sfs_copy_past(void *to, const void *from, size_t len)
 	f += head;
 	len -= head;
 	size_t lines = len / LINE;
+	/*
+	 * Such stores keep no order by themselves. Before them: that the slot has another block now. A reader who
+	 * looks where it lies does not hash it again, and must not meet them first.
+	 */
+	_mm_sfence();
 	if (__builtin_cpu_supports("avx512f"))
 		copy_whole_lines(t, f, lines);
 	else
 		copy_lines(t, f, lines);
 	memcpy(t + lines * LINE, f + lines * LINE, len % LINE);
-	/* such stores keep no order by themselves */
 	_mm_sfence();
 }
 #else
