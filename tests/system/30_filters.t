@@ -4,6 +4,7 @@
 # By default a sample of 200, another each run (FILTERS_SEED=N: the sample again), on the smaller
 # captures, and a few on a rack's merged data. FILTERS=full: all 3,650 on all captures and on the rack, and
 # a table of the grammar's productions: each at least 20 times, half of the filters match a part of the packets.
+# FILTERS_REFERENCE=FILE keeps there what tcpdump said: the next long run takes half the time.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh
 need_commands tcpdump
@@ -25,7 +26,7 @@ echo "# sample seed $SEED"
 run_step "captures by link type" "$MAKER" prepare "$DATA" "$DIR" "${prepared[@]}"
 
 filters() { # arguments of filters.py run
-	"$MAKER" run "$DIR" --packrack "$BUILD/packrack" "$@" > "$LAB_DIR/out" 2>&1
+	"$MAKER" run "$DIR" --packrack "$BUILD/packrack" --reference "${FILTERS_REFERENCE-}" "$@" > "$LAB_DIR/out" 2>&1
 	local rc=$?
 	if [ "${FILTERS-}" = full ]; then cat "$LAB_DIR/out"; else tail -n 1 "$LAB_DIR/out"; fi | sed 's/^/# /' >&3
 	grep -v '^filters:' "$LAB_DIR/out" | tail -n "$lines"
