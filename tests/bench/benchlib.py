@@ -103,6 +103,22 @@ def until(what, seconds, text):
     sys.exit(f"bench: {text} did not happen within {seconds} s")
 
 
+def drop_caches():
+    """Nothing of any file is in memory, nor still being written. False: not permitted."""
+    os.sync()
+    try:
+        with open("/proc/sys/vm/drop_caches", "w") as f:
+            f.write("3\n")
+    except OSError:
+        return False
+    return True
+
+
+def cold():
+    if not drop_caches():
+        sys.exit("bench: cannot drop the page cache: run as root")
+
+
 def cpu_seconds(pid):
     """user + system seconds of all threads of a process"""
     with open(f"/proc/{pid}/stat") as f:

@@ -24,11 +24,6 @@ NEEDLE, ABSENT = "host 203.0.113.77", "host 203.0.113.78"
 PAPER_BYTES, PAPER_READS, GOAL_SECONDS = 10e6, 1000, 10
 
 
-def cold():
-    with open("/proc/sys/vm/drop_caches", "w") as f:
-        f.write("3\n")
-
-
 def load(work, mix):
     """Returns seconds; the volume is work/volume."""
     size = PACKETS * 96 + (1 << 30)
@@ -81,7 +76,7 @@ def main():
         table.row("catalog of segments", "MB", got["segments"] / 1e6)
         for state in ("cold", "warm"):
             if state == "cold":
-                cold()
+                b.cold()
             seconds, report, read, calls = query(volume, NEEDLE, 1)
             table.row(f"one of {PACKETS} packets, {state}", "s", seconds, GOAL_SECONDS, "goal", less_is_better=True)
         for what, report in (("one packet", report), ("none", query(volume, ABSENT, 0)[1])):

@@ -66,11 +66,6 @@ def timed(*words):
     return time.monotonic() - begin, out
 
 
-def cold():
-    with open("/proc/sys/vm/drop_caches", "w") as f:
-        f.write("3\n")
-
-
 def query(volume, text):
     seconds, out = timed(PACKRACK, "query", "--volume", volume, "--json", "--count", text)
     return seconds, json.loads(out.stdout)
@@ -110,11 +105,11 @@ def find_needle(table, trace, volume, plain):
             b.run("tcpdump", "-r", trace, "--count", NEEDLE)
         for _ in range(5):
             if state == "cold":
-                cold()
+                b.cold()
             seconds, answer = query(volume, NEEDLE)
             ours.append(seconds)
             if state == "cold":
-                cold()
+                b.cold()
             seconds, out = timed("tcpdump", "-r", trace, "--count", NEEDLE)
             theirs.append(seconds)
         assert find(answer, "matched") == 1 and out.stdout.split()[0] == "1", answer

@@ -20,17 +20,6 @@ LIMIT = 2.0  # seconds
 TOOL = os.path.join(b.BUILD, "tests/bench/crashed_volume")
 
 
-def drop_caches():
-    """False: not permitted, then there is no cold figure."""
-    os.sync()
-    try:
-        with open("/proc/sys/vm/drop_caches", "w") as f:
-            f.write("3\n")
-    except OSError:
-        return False
-    return True
-
-
 def opened(volume, who):
     return json.loads(b.run(TOOL, "open", volume, who).stdout)
 
@@ -41,7 +30,7 @@ def once(crashed, copy, who, cold):
     if who == "writer":
         volume = copy
         b.run("cp", "--reflink=auto", crashed, copy)
-    if cold and not drop_caches():
+    if cold and not b.drop_caches():
         return None
     if not cold:
         opened(volume, "reader")

@@ -181,11 +181,6 @@ class Packrack:
         b.stop(self.logger)
 
 
-def cold():
-    with open("/proc/sys/vm/drop_caches", "w") as f:
-        f.write("3\n")
-
-
 def one_packet(path):
     return b.run("tcpdump", "-nr", path, "--count").stdout.split()[0] == "1"
 
@@ -211,7 +206,7 @@ def measure(system, trace, work):
         times = []
         for _ in range(SEVERAL):
             if state == "cold":
-                cold()
+                b.cold()
             start = time.monotonic()
             system.query(out)
             times.append(time.monotonic() - start)
