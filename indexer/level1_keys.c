@@ -15,6 +15,7 @@
 #define FEW 2048 /* of a segment */
 #define LOW_OF_FEW 12
 #define LOW_MIN 3
+#define CROWD 6000 /* keys of a page, at most */
 
 /* An item: page, 45 bits of the hash, segment. */
 #define PAGE_SHIFT 52
@@ -25,6 +26,11 @@
 
 _Static_assert(PR_LEVEL1_SEGMENTS_MAX <= 64, "a set is a word");
 _Static_assert(PR_LEVEL1_PAGES_MAX < 1 << (64 - PAGE_SHIFT), "pages of an item");
+_Static_assert(
+	PAGE_HEADER + 4 +
+			CROWD * (PR_LEVEL1_LOW_MAX + 2 + 2 + PR_LEVEL1_SEGMENTS_MAX) / 8 <=
+		UINT16_MAX,
+	"the bytes of a page");
 
 static uint32_t
 pages_for(size_t count)
@@ -200,6 +206,15 @@ low_bits_for(const struct pr_level1_keys *k, size_t count)
 	return rest < PR_LEVEL1_LOW_MAX ? (unsigned)rest : PR_LEVEL1_LOW_MAX;
 }
 
+static bool
+crowded(const struct pr_level1_keys *k)
+{
+	for (uint32_t i = 0; i < k->pages; i++)
+		if (k->of_page[i] > CROWD)
+			return true;
+	return false;
+}
+
 void
 pr_level1_keys_sort(struct pr_level1_keys *k, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room)
@@ -221,7 +236,7 @@ pr_level1_keys_sort(struct pr_level1_keys *k, uint64_t *hashes, const size_t *en
 	k->low_bits = low_bits_for(k, count);
 	while (k->low_bits && size_with(k, k->low_bits) > room)
 		k->low_bits--;
-	if (size_with(k, k->low_bits) > room)
+	if (size_with(k, k->low_bits) > room || crowded(k))
 		k->pages = 0;
 }
 

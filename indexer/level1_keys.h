@@ -15,7 +15,7 @@ struct pr_level1_keys {
 	size_t set_bits; /* what it takes to say which segments have them */
 	uint32_t pages;
 	unsigned segments, index_bits, hash_bits, low_bits;
-	uint16_t of_page[PR_LEVEL1_PAGES_MAX]; /* keys */
+	uint32_t of_page[PR_LEVEL1_PAGES_MAX]; /* keys */
 };
 
 /*
@@ -25,7 +25,8 @@ struct pr_level1_keys {
 size_t pr_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits);
 /*
  * hashes: pr_key_signature of them all, segment by segment, ends[] where each ends; and behind them room
- * for as many. Both are used up. room: bytes for the pages; if too little, there are none (pages is 0).
+ * for as many. Both are used up. room: bytes for the pages; if too little, or if far more keys than usual
+ * are at home in one page, as somebody may bring about, there are none (pages is 0).
  */
 void pr_level1_keys_sort(struct pr_level1_keys *keys, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room);
