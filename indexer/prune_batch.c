@@ -6,6 +6,7 @@
 
 #include "indexer/composite.h"
 #include "indexer/plan_ranks.h"
+#include "indexer/prune_read.h"
 #include "proto/wire/cursor.h"
 
 #define SHORT                                                                              \
@@ -13,20 +14,16 @@
 #define PARTS_MAX 4 /* pages, of one record: who wants more reads all of it */
 #define PAGES_GUESSED 64 /* a record of more has a longer head than what is read at first */
 #define ASKED 16 /* keys that are remembered */
-#define SECTOR 4096u
 
 enum { NONE, HEAD, WHOLE };
 enum { UNKNOWN, DAMAGED, READ };
 
 struct pr_prune_batch {
-	struct pr_view *view;
 	uint16_t link;
-	struct pr_prune_figures *figures;
+	struct pr_prune_reader read;
 	/* the record at hand */
 	uint64_t tried; /* its first sequence; also when it cannot be used */
-	struct sfs_handle handle;
 	int have; /* NONE, HEAD, WHOLE */
-	bool expired;
 	struct pr_level1 level1;
 	struct pr_view_buffer head, part, whole;
 	size_t pages_at; /* in the record */
@@ -51,9 +48,9 @@ pr_prune_batch_create(struct pr_view *view, uint16_t link, struct pr_prune_figur
 	struct pr_prune_batch *b = calloc(1, sizeof(*b));
 
 	if (b) {
-		b->view = view;
 		b->link = link;
-		b->figures = figures;
+		b->read.view = view;
+		b->read.figures = figures;
 	}
 	return b;
 }
@@ -81,13 +78,6 @@ pr_prune_batch_record(const struct pr_prune_batch *b)
 
 /* ---- reading ---- */
 
-/* An index may be recycled before what it is about: no fault. */
-static bool
-gone(int rc)
-{
-	return rc == SFS_EXPIRED || rc == SFS_DELETED;
-}
-
 static bool
 fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
 {
@@ -95,35 +85,25 @@ fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
 	       l->segments == ref->segments;
 }
 
+/* What is not as it should be is counted, unless it is no longer there. */
+static bool
+damaged(struct pr_prune_batch *b)
+{
+	b->read.figures->damaged += !b->read.expired;
+	return false;
+}
+
 static bool
 read_whole(struct pr_prune_batch *b)
 {
-	const uint8_t *body;
-	int rc = pr_view_read_record(b->view, &b->handle, &b->whole, &body, NULL);
+	size_t len = b->read.handle.length;
+	const uint8_t *body = pr_prune_read_whole(&b->read, &b->whole);
 
-	b->figures->reads++;
-	b->figures->bytes += b->handle.length;
-	b->expired = gone(rc);
 	b->have = NONE;
-	if (rc != SFS_OK || pr_level1_open(&b->level1, body, b->handle.length,
-				    b->handle.length, NULL) < 0)
+	if (!body || pr_level1_open(&b->level1, body, len, len, NULL) < 0)
 		return false;
 	b->have = WHOLE;
 	return true;
-}
-
-/* Whole sectors are read, and counted. */
-static const uint8_t *
-read_part(struct pr_prune_batch *b, size_t offset, size_t len, struct pr_view_buffer *room)
-{
-	size_t from = (size_t)b->handle.offset + b->handle.header + offset;
-	const uint8_t *at = NULL;
-	int rc = pr_view_read_part(b->view, &b->handle, offset, len, room, &at, NULL);
-
-	b->figures->reads++;
-	b->figures->bytes += ((from + len - 1) / SECTOR - from / SECTOR + 1) * SECTOR;
-	b->expired = gone(rc);
-	return rc == SFS_OK ? at : NULL;
 }
 
 static bool
@@ -155,14 +135,15 @@ read_head_of(struct pr_prune_batch *b, const struct pr_index_ref *ref, size_t *l
 	const uint8_t *at;
 
 	*len = pr_level1_head(ref->segments, PAGES_GUESSED);
-	if (*len > b->handle.length)
-		*len = b->handle.length;
-	at = *len > PR_LEVEL1_HEADER ? read_part(b, 0, *len, &b->head) : NULL;
+	if (*len > b->read.handle.length)
+		*len = b->read.handle.length;
+	at = *len > PR_LEVEL1_HEADER ? pr_prune_read_part(&b->read, 0, *len, &b->head)
+				     : NULL;
 	if (!at || pr_level1_head_of(at) <= *len ||
-		pr_level1_head_of(at) > b->handle.length)
+		pr_level1_head_of(at) > b->read.handle.length)
 		return at;
 	*len = pr_level1_head_of(at);
-	return read_part(b, 0, *len, &b->head);
+	return pr_prune_read_part(&b->read, 0, *len, &b->head);
 }
 
 static bool
@@ -173,7 +154,7 @@ read_head(struct pr_prune_batch *b, const struct pr_index_ref *ref)
 
 	b->have = NONE;
 	at = read_head_of(b, ref, &len);
-	if (!at || pr_level1_open(&b->level1, at, len, b->handle.length, NULL) < 0 ||
+	if (!at || pr_level1_open(&b->level1, at, len, b->read.handle.length, NULL) < 0 ||
 		!prepare_pages(b))
 		return false;
 	b->have = HEAD;
@@ -183,19 +164,19 @@ read_head(struct pr_prune_batch *b, const struct pr_index_ref *ref)
 static bool
 take(struct pr_prune_batch *b, const struct pr_index_ref *ref, bool whole)
 {
-	bool same = b->tried == ref->first_sequence && b->handle.proof == ref->handle.proof;
+	bool same = b->tried == ref->first_sequence &&
+		    b->read.handle.proof == ref->handle.proof;
 
 	if (same && (b->have != HEAD || !whole))
 		return b->have != NONE;
 	b->tried = ref->first_sequence;
-	b->handle = ref->handle;
+	b->read.handle = ref->handle;
 	b->asked_count = 0;
-	whole = whole || b->handle.length <= SHORT;
+	whole = whole || b->read.handle.length <= SHORT;
 	if ((whole ? read_whole(b) : read_head(b, ref)) && fits(&b->level1, b->link, ref))
 		return true;
 	b->have = NONE;
-	b->figures->damaged += !b->expired;
-	return false;
+	return damaged(b);
 }
 
 bool
@@ -204,13 +185,13 @@ pr_prune_batch_find(struct pr_prune_batch *b, const struct pr_index_stream *know
 	bool *worked)
 {
 	const struct pr_index_ref *ref = pr_index_find(known, 1, entry->sequence);
-	uint64_t reads = b->figures->reads, index;
+	uint64_t reads = b->read.figures->reads, index;
 	bool found;
 
 	if (!ref)
 		return false;
 	found = take(b, ref, whole);
-	*worked |= b->figures->reads != reads;
+	*worked |= b->read.figures->reads != reads;
 	index = entry->sequence - b->level1.first_sequence;
 	if (!found || entry->sequence < b->level1.first_sequence ||
 		index >= b->level1.segments)
@@ -222,7 +203,7 @@ pr_prune_batch_find(struct pr_prune_batch *b, const struct pr_index_stream *know
 static void
 read_page(struct pr_prune_batch *b, uint32_t number, size_t offset, size_t len)
 {
-	const uint8_t *at = read_part(b, offset, len, &b->part);
+	const uint8_t *at = pr_prune_read_part(&b->read, offset, len, &b->part);
 
 	b->parts++;
 	b->state[number] = DAMAGED;
@@ -230,24 +211,39 @@ read_page(struct pr_prune_batch *b, uint32_t number, size_t offset, size_t len)
 		memcpy(b->pages + (offset - b->pages_at), at, len);
 		b->state[number] = READ;
 	}
-	b->figures->damaged += b->state[number] == DAMAGED && !b->expired;
+	if (b->state[number] == DAMAGED)
+		damaged(b);
+}
+
+/* In place of the head that was read, if it is of the same record. */
+static void
+read_rest(struct pr_prune_batch *b)
+{
+	uint64_t check = b->level1.check;
+
+	if (read_whole(b) && b->level1.check == check)
+		return;
+	b->have = NONE;
+	damaged(b);
 }
 
 /* NULL: it cannot be read, and says nothing. */
 static const uint8_t *
-page(struct pr_prune_batch *b, uint32_t number, size_t *len)
+page(struct pr_prune_batch *b, uint64_t signature, size_t *len)
 {
-	size_t offset = pr_level1_page_at(&b->level1, number, len);
+	uint32_t number = pr_level1_page_of(&b->level1, signature);
+	size_t offset;
 
 	if (b->have == HEAD && b->state[number] == UNKNOWN && b->parts == PARTS_MAX)
-		read_whole(b);
+		read_rest(b);
+	if (b->have == NONE)
+		return NULL;
+	offset = pr_level1_page_at(&b->level1, number, len);
 	if (b->have == WHOLE)
 		return b->level1.body + offset;
-	if (b->have == HEAD && b->state[number] == UNKNOWN)
+	if (b->state[number] == UNKNOWN)
 		read_page(b, number, offset, *len);
-	return b->have == HEAD && b->state[number] == READ
-		       ? b->pages + (offset - b->pages_at)
-		       : NULL;
+	return b->state[number] == READ ? b->pages + (offset - b->pages_at) : NULL;
 }
 
 /* Which segments have the key, or may have it. */
@@ -261,7 +257,7 @@ having(struct pr_prune_batch *b, uint64_t signature)
 	for (unsigned i = 0; i < b->asked_count && i < ASKED; i++)
 		if (b->asked[i].signature == signature)
 			return b->asked[i].segments;
-	bytes = page(b, pr_level1_page_of(&b->level1, signature), &len);
+	bytes = page(b, signature, &len);
 	if (!bytes)
 		return UINT64_MAX;
 	b->asked[at].signature = signature;

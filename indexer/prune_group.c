@@ -7,6 +7,7 @@
 #include "indexer/composite.h"
 #include "indexer/level2.h"
 #include "indexer/plan_ranks.h"
+#include "indexer/prune_read.h"
 
 /* Bytes: what it takes to look into a record of level 1, about, and to ask for a key here. */
 #define LOOK 11264
@@ -20,15 +21,14 @@ struct vector {
 };
 
 struct pr_prune_group {
-	struct pr_view *view;
 	uint16_t link;
-	struct pr_prune_figures *figures;
+	struct pr_prune_reader read;
 	/* the group at hand */
 	uint64_t tried; /* its first sequence; also when it cannot be used */
-	bool usable, worked, expired;
-	struct sfs_handle handle;
+	bool usable;
 	struct pr_level2 head;
 	uint64_t starts[PR_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
+	struct pr_view_buffer part; /* what was read last */
 	struct pr_view_buffer pages; /* of the record, where they were read */
 	uint8_t *have; /* UNKNOWN, NO (damaged), YES, a page */
 	size_t have_room;
@@ -48,9 +48,9 @@ pr_prune_group_create(struct pr_view *view, uint16_t link, struct pr_prune_figur
 	struct pr_prune_group *g = calloc(1, sizeof(*g));
 
 	if (g) {
-		g->view = view;
 		g->link = link;
-		g->figures = figures;
+		g->read.view = view;
+		g->read.figures = figures;
 	}
 	return g;
 }
@@ -62,6 +62,7 @@ pr_prune_group_destroy(struct pr_prune_group **group)
 
 	if (!g)
 		return;
+	free(g->part.bytes);
 	free(g->pages.bytes);
 	free(g->have);
 	free(g->vectors);
@@ -70,28 +71,6 @@ pr_prune_group_destroy(struct pr_prune_group **group)
 }
 
 /* ---- reading ---- */
-
-/* Whole sectors are read, and counted. */
-static const uint8_t *
-read_part(struct pr_prune_group *g, size_t offset, size_t len, struct pr_view_buffer *room)
-{
-	size_t from = (size_t)g->handle.offset + g->handle.header + offset;
-	const uint8_t *at;
-	int rc;
-
-	g->figures->reads++;
-	g->figures->bytes +=
-		((from + len - 1) / PR_SLICES_PAGE - from / PR_SLICES_PAGE + 1) *
-		PR_SLICES_PAGE;
-	g->worked = true;
-	if (pr_view_buffer_grow(room, len + 2 * PR_SLICES_PAGE) < 0)
-		return NULL;
-	rc = sfs_read_part(pr_view_sfs(g->view), &g->handle, offset, len, room->bytes,
-		room->room, &at, NULL);
-	g->expired = rc == SFS_EXPIRED ||
-		     rc == SFS_DELETED; /* recycled before what it is about: no fault */
-	return rc == SFS_OK ? at : NULL;
-}
 
 static bool
 prepare_pages(struct pr_prune_group *g)
@@ -113,29 +92,25 @@ prepare_pages(struct pr_prune_group *g)
 static bool
 read_head(struct pr_prune_group *g, const struct pr_index_ref *ref)
 {
-	struct pr_view_buffer room = {0};
 	size_t len = ref->handle.length;
 	const uint8_t *at;
-	bool good;
 
 	if (len > PR_LEVEL2_HEAD_MAX)
 		len = PR_LEVEL2_HEAD_MAX;
-	at = read_part(g, 0, len, &room);
-	good = at && pr_level2_open(&g->head, at, len, ref->handle.length, NULL) == 0 &&
+	at = pr_prune_read_part(&g->read, 0, len, &g->part);
+	return at && pr_level2_open(&g->head, at, len, ref->handle.length, NULL) == 0 &&
 	       g->head.link == g->link && g->head.first_sequence == ref->first_sequence &&
 	       g->head.segments == ref->segments && prepare_pages(g);
-	free(room.bytes);
-	return good;
 }
 
 static bool
 take_group(struct pr_prune_group *g, const struct pr_index_ref *ref)
 {
 	g->tried = ref->first_sequence;
-	g->handle = ref->handle;
+	g->read.handle = ref->handle;
 	g->plan = NULL;
 	if (!read_head(g, ref)) {
-		g->figures->damaged += !g->expired;
+		g->read.figures->damaged += !g->read.expired;
 		return false;
 	}
 	g->starts[0] = g->head.first_sequence;
@@ -148,18 +123,17 @@ static const uint8_t *
 page(struct pr_prune_group *g, uint32_t number)
 {
 	uint8_t *to = g->pages.bytes + (size_t)number * PR_SLICES_PAGE;
-	struct pr_view_buffer room = {0};
 	const uint8_t *at;
 
 	if (g->have[number] == UNKNOWN) {
-		at = read_part(
-			g, pr_level2_page_at(&g->head, number), PR_SLICES_PAGE, &room);
+		at = pr_prune_read_part(&g->read, pr_level2_page_at(&g->head, number),
+			PR_SLICES_PAGE, &g->part);
 		g->have[number] =
 			at && pr_level2_page_valid(&g->head, number, at) ? YES : NO;
-		g->figures->damaged += g->have[number] == NO && !g->expired;
 		if (g->have[number] == YES)
 			memcpy(to, at, PR_SLICES_PAGE);
-		free(room.bytes);
+		else
+			g->read.figures->damaged += !g->read.expired;
 	}
 	return g->have[number] == YES ? to : NULL;
 }
@@ -169,8 +143,8 @@ static void
 read_all_pages(struct pr_prune_group *g)
 {
 	size_t len = (size_t)g->head.pages * PR_SLICES_PAGE;
-	struct pr_view_buffer room = {0};
-	const uint8_t *at = read_part(g, pr_level2_page_at(&g->head, 0), len, &room);
+	const uint8_t *at =
+		pr_prune_read_part(&g->read, pr_level2_page_at(&g->head, 0), len, &g->part);
 
 	for (uint32_t i = 0; at && i < g->head.pages; i++, at += PR_SLICES_PAGE) {
 		if (!pr_level2_page_valid(&g->head, i, at))
@@ -178,7 +152,6 @@ read_all_pages(struct pr_prune_group *g)
 		memcpy(g->pages.bytes + (size_t)i * PR_SLICES_PAGE, at, PR_SLICES_PAGE);
 		g->have[i] = YES;
 	}
-	free(room.bytes);
 }
 
 /* ---- keys ---- */
@@ -373,9 +346,9 @@ take_plan(struct pr_prune_group *g, const struct pr_plan *plan, uint8_t *scratch
 	return true;
 }
 
-bool
-pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known,
-	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
+static bool
+may(struct pr_prune_group *g, const struct pr_index_stream *known,
+	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch)
 {
 	const struct pr_index_ref *ref = pr_index_find(known, 2, sequence);
 	uint64_t check;
@@ -383,8 +356,7 @@ pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known
 
 	if (!ref)
 		return true;
-	g->worked = false;
-	if (g->tried != ref->first_sequence || g->handle.proof != ref->handle.proof)
+	if (g->tried != ref->first_sequence || g->read.handle.proof != ref->handle.proof)
 		g->usable = take_group(g, ref);
 	if (!g->usable || (g->plan != plan && !take_plan(g, plan, scratch)))
 		return true;
@@ -395,6 +367,16 @@ pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known
 					       check == g->head.column[c].check
 				       ? YES
 				       : NO;
-	*worked |= g->worked;
 	return g->column[c] == YES || g->proven[c] == NO;
+}
+
+bool
+pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known,
+	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
+{
+	uint64_t reads = g->read.figures->reads;
+	bool result = may(g, known, plan, sequence, scratch);
+
+	*worked |= g->read.figures->reads != reads;
+	return result;
 }
