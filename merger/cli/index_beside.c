@@ -5,10 +5,10 @@
 #include "indexer/view.h"
 #include "merger/cli/volume.h"
 
-static int
-sink(void *arg, const struct pr_index_record *r)
+struct pr_index_body
+index_body_of(const struct pr_index_record *r)
 {
-	const struct pr_index_body body = {.link = r->link,
+	return (struct pr_index_body){.link = r->link,
 		.level = r->level,
 		.first_sequence = r->first_sequence,
 		.check = r->check,
@@ -17,6 +17,12 @@ sink(void *arg, const struct pr_index_record *r)
 		.max_time = r->max_time,
 		.body = r->body,
 		.len = r->len};
+}
+
+static int
+sink(void *arg, const struct pr_index_record *r)
+{
+	const struct pr_index_body body = index_body_of(r);
 	struct index_beside *b = arg;
 
 	return pr_append_index(b->append, &body, &b->error);

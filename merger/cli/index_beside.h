@@ -21,6 +21,10 @@ struct index_beside {
 	struct pr_error error; /* of an append that failed */
 };
 
+struct pr_index_record;
+/* What an indexer made, as a writer takes it. */
+struct pr_index_body index_body_of(const struct pr_index_record *record);
+
 /* As pr_import_options.beside; arg: a struct index_beside. */
 int index_beside(void *arg, struct pr_append *append, bool end, struct pr_error *err);
 /* Before the volume is closed. */

@@ -9,6 +9,7 @@
 
 #include "indexer/feed.h"
 #include "logger/append.h"
+#include "merger/cli/index_beside.h"
 #include "proto/base/clock.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/unit.h"
@@ -111,15 +112,7 @@ static unsigned level[4]; /* records by level */
 static inline int
 sink(void *arg, const struct pr_index_record *r)
 {
-	const struct pr_index_body body = {.link = r->link,
-		.level = r->level,
-		.first_sequence = r->first_sequence,
-		.check = r->check,
-		.segments = r->segments,
-		.min_time = r->min_time,
-		.max_time = r->max_time,
-		.body = r->body,
-		.len = r->len};
+	const struct pr_index_body body = index_body_of(r);
 
 	(void)arg;
 	if (refuse) {
