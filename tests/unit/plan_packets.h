@@ -10,7 +10,7 @@
 #include "indexer/plan.h"
 #include "proto/wire/cursor.h"
 
-/* For test_plan_random.c: packets made up, and a packet's own keys as the index that a plan is held against. */
+/* For test_plan_random.c and test_filter_time.c: packets made up, and a packet's own keys as the index that a plan is held against. */
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define PICK(array) ((array)[(size_t)random() % COUNT(array)])
@@ -231,6 +231,19 @@ own_of(const struct pr_packet *packet, struct own *own)
 	own->laid_out = layout != NULL;
 	if (layout)
 		pr_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);
+}
+
+/* whole: nothing of them is cut off. */
+static void
+make_packets(uint8_t (*bytes)[PACKET_MAX], struct pr_packet *packets, struct own *owns,
+	size_t count, bool whole)
+{
+	for (size_t i = 0; i < count; i++) {
+		make_packet(bytes[i], &packets[i]);
+		if (whole)
+			packets[i].caplen = packets[i].len = PACKET_MAX;
+		own_of(&packets[i], &owns[i]);
+	}
 }
 
 static bool

@@ -15,6 +15,14 @@ create(uint64_t size, uint32_t block_size)
 	ck_assert_msg(sfs_create(paths, 1, &o, &err) == 0, "%s", err.text);
 }
 
+/* Open for writing, too. */
+static inline struct sfs *
+create_open(uint64_t size)
+{
+	create(size, 65536);
+	return open_volume(true);
+}
+
 /* The body that record n of a stream has: its length and bytes follow from both. */
 static inline size_t
 make_body(uint8_t *to, uint32_t stream, uint64_t n, size_t most)

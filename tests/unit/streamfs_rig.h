@@ -43,8 +43,7 @@ rig_make(uint64_t seed, uint32_t block, uint32_t blocks)
 static inline void
 rig_free(struct rig *r)
 {
-	sfs_close(&r->sfs);
-	sim_free(&r->disk);
+	sim_close(&r->sfs, &r->disk, 1);
 	free(r);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "logger/streamfs/io.h"
+#include "logger/streamfs/streamfs.h"
 
 /*
  * A disk that loses what it may lose. Writes reach the device's cache (the image), from which
@@ -198,6 +199,15 @@ sim_free(struct sim_disk *d)
 	free(d->touched);
 	free(d->settled);
 	*d = (struct sim_disk){0};
+}
+
+/* The volume that lies on them, if it is open, and they. */
+static inline void
+sim_close(struct sfs **sfs, struct sim_disk *disks, size_t count)
+{
+	sfs_close(sfs);
+	for (size_t i = 0; i < count; i++)
+		sim_free(&disks[i]);
 }
 
 /*

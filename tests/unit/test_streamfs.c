@@ -7,8 +7,7 @@
 
 START_TEST(test_append_read_reopen)
 {
-	create(16 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(16 << 20);
 	int a = sfs_stream_open(w, "a", 0, 0, &err),
 	    b = sfs_stream_open(w, "b", 0, 0, &err);
 	ck_assert_int_eq(a, 0);
@@ -49,8 +48,7 @@ END_TEST
 /* Fills a small volume several times over; every stream keeps its newest, unbroken. */
 START_TEST(test_recycling)
 {
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	struct sfs_stream_info info;
 	uint64_t first, last;
 	int data = sfs_stream_open(w, "data", 0, 0, &err);
@@ -93,8 +91,7 @@ END_TEST
 
 START_TEST(test_guarantees_are_bounded)
 {
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	ck_assert_int_eq(sfs_stream_open(w, "a", 2 << 20, 0, &err), 0);
 	ck_assert_int_lt(sfs_stream_open(w, "b", 2 << 20, 0, &err), 0);
 	ck_assert_ptr_nonnull(strstr(err.text, "guarantee"));
@@ -108,8 +105,7 @@ END_TEST
 /* Any bit of a handle changed: forged. A handle of another volume: forged. */
 START_TEST(test_handles)
 {
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	int a = sfs_stream_open(w, "a", 0, 3, &err);
 	struct sfs_handle h = append(w, a, 1, 9000), bad;
 	uint8_t text[SFS_HANDLE_BYTES], buf[9000];
@@ -153,8 +149,7 @@ END_TEST
 
 START_TEST(test_reset)
 {
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	int a = sfs_stream_open(w, "a", 0, 0, &err);
 	struct sfs_handle h = append(w, a, 1, 9000);
 	uint64_t last;
@@ -176,8 +171,7 @@ END_TEST
 START_TEST(test_many_streams)
 {
 	enum { STREAMS = 200 };
-	create(32 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(32 << 20);
 	struct sfs_volume_info info;
 	char name[16];
 	uint64_t last;
@@ -221,8 +215,7 @@ count_fault(void *arg, const struct sfs_fault *fault)
 START_TEST(test_corruption_is_found)
 {
 	enum { DATA = 512 * 1024, RECORDS = 60 };
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	int a = sfs_stream_open(w, "a", 0, 0, &err);
 	struct sfs_handle h[RECORDS + 1];
 	for (uint64_t n = 1; n <= RECORDS; n++)

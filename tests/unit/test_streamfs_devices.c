@@ -60,10 +60,7 @@ rig_make(uint64_t seed, size_t disks, bool degraded)
 static void
 rig_free(struct rig *r)
 {
-	if (r->sfs)
-		sfs_close(&r->sfs);
-	for (size_t i = 0; i < DISKS; i++)
-		sim_free(&r->disk[i]);
+	sim_close(&r->sfs, r->disk, DISKS);
 	free(r);
 }
 

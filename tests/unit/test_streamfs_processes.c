@@ -60,8 +60,7 @@ END_TEST
 /* The reader falls behind the frontier: it is told so once, and goes on with what there is. */
 START_TEST(test_reader_is_overtaken)
 {
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	int a = sfs_stream_open(w, "a", 0, 0, &err);
 	struct sfs *r = open_volume(false);
 	for (uint64_t n = 1; n <= 20; n++)
@@ -156,8 +155,7 @@ START_TEST(test_one_writer)
 {
 	struct sfs_open_options o = {.writer = true};
 	struct sfs_create_options again = {.size = 4 << 20, .force = true};
-	create(4 << 20, 65536);
-	struct sfs *w = open_volume(true);
+	struct sfs *w = create_open(4 << 20);
 	ck_assert_ptr_null(sfs_open(paths, 1, &o, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "one writer"));
 	ck_assert_int_lt(sfs_create(paths, 1, &again, &err), 0);

@@ -72,6 +72,26 @@ there_is(unsigned n)
 	return record;
 }
 
+/* Of so many records the first is passed, and the next one found where it lies. */
+static struct sfs_record
+begin_with(unsigned count)
+{
+	for (unsigned n = 0; n < count; n++)
+		append(w, a, n);
+	next_is(0);
+	return there_is(1);
+}
+
+/* What was found there has gone. */
+static void
+is_gone(const struct sfs_record *record)
+{
+	struct sfs_record other;
+
+	ck_assert(!sfs_cursor_pass(c, record));
+	ck_assert_int_eq(sfs_cursor_there(c, &other), 0);
+}
+
 /* From block to block, and no further than the writer is; the first place is sfs_cursor_next's to find. */
 START_TEST(test_follows)
 {
@@ -102,16 +122,11 @@ END_TEST
 /* Its slot goes to another block: the record lies on the device alone. */
 START_TEST(test_slot_taken)
 {
-	struct sfs_record record;
+	struct sfs_record record = begin_with(3);
 
-	for (unsigned n = 0; n < 3; n++)
-		append(w, a, n);
-	next_is(0);
-	record = there_is(1);
 	for (unsigned n = 0; n < 40; n++)
 		append(w, b, n);
-	ck_assert(!sfs_cursor_pass(c, &record));
-	ck_assert_int_eq(sfs_cursor_there(c, &record), 0);
+	is_gone(&record);
 	next_is(1);
 	append(w, a, 3);
 	next_is(2);
@@ -123,16 +138,11 @@ END_TEST
 /* The block is recycled. */
 START_TEST(test_recycled)
 {
-	struct sfs_record record;
+	struct sfs_record record = begin_with(2);
 
-	for (unsigned n = 0; n < 2; n++)
-		append(w, a, n);
-	next_is(0);
-	record = there_is(1);
 	for (unsigned n = 2; n < 300; n++)
 		append(w, a, n);
-	ck_assert(!sfs_cursor_pass(c, &record));
-	ck_assert_int_eq(sfs_cursor_there(c, &record), 0);
+	is_gone(&record);
 	ck_assert_int_eq(sfs_cursor_next(c, &record, &err), SFS_EXPIRED);
 }
 END_TEST
@@ -141,19 +151,14 @@ END_TEST
 START_TEST(test_deleted)
 {
 	const struct sfs_delete_range range = {25, 35, UINT64_MAX};
-	struct sfs_record record;
+	struct sfs_record record = begin_with(6);
 	struct sfs_trimmed out;
 
-	for (unsigned n = 0; n < 6; n++)
-		append(w, a, n);
-	next_is(0);
-	record = there_is(1);
 	ck_assert(sfs_cursor_pass(c, &record));
 	record = there_is(2);
 	ck_assert_int_eq(sfs_delete(w, a, &range, 2, &out, &err), SFS_OK);
 	ck_assert_uint_eq(out.records, 1);
-	ck_assert(!sfs_cursor_pass(c, &record));
-	ck_assert_int_eq(sfs_cursor_there(c, &record), 0);
+	is_gone(&record);
 	next_is(2);
 	ck_assert_int_eq(sfs_cursor_next(c, &record, &err), SFS_DELETED);
 	next_is(4);
