@@ -11,6 +11,11 @@
  * Bytes that the kernel has at once: enough for any device, and what a root's write has to wait for.
  */
 #define INSIDE_BYTES ((size_t)16 << 20)
+/*
+ * Writes gather until there are so many bytes of them, or somebody looks for completions (at least each tick of
+ * the writer): one entry into the kernel, and one kick of the device, for all.
+ */
+#define GATHER_BYTES ((size_t)2 << 20)
 #define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
 #define PIN_PIECES 256
 
@@ -46,7 +51,8 @@ struct uring_queue {
 	struct sfs_request *todo, **todo_tail;
 	struct sfs_request *done, **done_tail;
 	unsigned inside;
-	size_t inside_bytes;
+	size_t inside_bytes,
+		gathered_bytes; /* gathered: the kernel has not been entered for them yet */
 };
 
 static void
@@ -94,6 +100,15 @@ prepare(struct uring_queue *q, struct io_uring_sqe *sqe, struct part *p)
 	r->parts++;
 }
 
+/* What the kernel does not take now stays in the ring for the next time. */
+static void
+enter(struct uring_queue *q)
+{
+	q->gathered_bytes = 0;
+	if (io_uring_sq_ready(&q->ring) > 0)
+		io_uring_submit(&q->ring);
+}
+
 static bool
 give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
 {
@@ -106,6 +121,7 @@ give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
 	prepare(q, sqe, p);
 	q->inside++;
 	q->inside_bytes += len;
+	q->gathered_bytes += len;
 	return true;
 }
 
@@ -127,14 +143,10 @@ feed_one(struct uring_queue *q)
 static void
 feed(struct uring_queue *q)
 {
-	bool any = false;
 	while (q->todo && feed_one(q))
-		any = true;
+		;
 	if (!q->todo)
 		q->todo_tail = &q->todo;
-	/* what the kernel does not take now stays in the ring for the next submit */
-	if (any)
-		io_uring_submit(&q->ring);
 }
 
 static int
@@ -143,6 +155,8 @@ uring_submit(void *state, struct sfs_request *r)
 	struct uring_queue *q = state;
 	sfs_request_wait(&q->todo, &q->todo_tail, r);
 	feed(q);
+	if (!r->buf || r->first || q->todo || q->gathered_bytes >= GATHER_BYTES)
+		enter(q);
 	return 0;
 }
 
@@ -150,10 +164,7 @@ uring_submit(void *state, struct sfs_request *r)
 static bool
 again(struct uring_queue *q, struct sfs_request *r, const struct part *p, size_t done)
 {
-	if (!give(q, r, p->at + done, p->len - done))
-		return false;
-	io_uring_submit(&q->ring);
-	return true;
+	return give(q, r, p->at + done, p->len - done);
 }
 
 static void
@@ -188,6 +199,7 @@ uring_reap(void *state, bool wait)
 		while (io_uring_peek_cqe(&q->ring, &cqe) == 0)
 			complete(q, cqe);
 		feed(q);
+		enter(q);
 		if (!wait || q->done || q->inside == 0)
 			break;
 		if (io_uring_submit_and_wait(&q->ring, 1) < 0 && errno != EINTR)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "logger/streamfs/ahead.h"
+#include "proto/base/clock.h"
 #include "tests/unit/streamfs_file.h"
 #include "tests/unit/unit.h"
 
@@ -204,6 +205,41 @@ START_TEST(test_long_requests)
 }
 END_TEST
 
+/* Writes that are few may gather, but who only looks, without waiting, has them on their way. */
+START_TEST(test_gathered_writes)
+{
+	enum { COUNT = 20 };
+	struct sfs_request w[COUNT];
+	uint8_t *from = sfs_buffer(4096), *to = sfs_buffer(4096);
+	char name[] = "/tmp/sfs-queue.XXXXXX";
+	int64_t end = pr_now_mono() + 10 * PR_NS_PER_S;
+	struct sfs_disk disk;
+	struct sfs_queue q;
+	memset(from, 'x', 4096);
+	close(mkstemp(name));
+	ck_assert(sfs_disk_open(&disk, name, true, true, &err) == 0);
+	ck_assert(sfs_queue_open(&q, true, (enum sfs_queue_kind)_i, &err) == 0);
+	for (size_t i = 0; i < COUNT; i++) {
+		w[i] = (struct sfs_request){
+			.disk = &disk, .buf = from, .len = 4096, .offset = i * 4096};
+		sfs_queue_submit(&q, &w[i]);
+	}
+	while (q.flying > 0 && pr_now_mono() < end)
+		for (struct sfs_request *r = sfs_queue_reap(&q, false); r; r = r->next)
+			ck_assert_int_eq(r->error, 0);
+	ck_assert_uint_eq(q.flying, 0);
+	for (size_t i = 0; i < COUNT; i++) {
+		ck_assert(sfs_disk_read(&disk, to, 4096, i * 4096) == 0);
+		ck_assert_mem_eq(from, to, 4096);
+	}
+	sfs_queue_close(&q);
+	sfs_disk_close(&disk);
+	unlink(name);
+	free(from);
+	free(to);
+}
+END_TEST
+
 /* A root does not wait behind the data of other blocks, and leaves their order alone. */
 START_TEST(test_waiting_order)
 {
@@ -242,6 +278,7 @@ main(void)
 	tcase_set_timeout(t, 60);
 	tcase_set_timeout(n, 60);
 	tcase_add_loop_test(q, test_long_requests, 0, 6);
+	tcase_add_loop_test(q, test_gathered_writes, 0, 3);
 	tcase_add_test(q, test_waiting_order);
 	suite_add_tcase(s, q);
 	return unit_run_suite(s);
