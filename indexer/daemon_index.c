@@ -19,7 +19,7 @@
 #define INDEX_IDLE_NS (200 * PR_NS_PER_MS)
 #define INDEX_IDLE_LEAST_NS (50 * PR_NS_PER_MS)
 #define INDEX_ONCE_NS (3 * PR_NS_PER_MS)
-/* When the logger has a record and more may follow: it answers within its loop's next turn. */
+/* When the logger has many records and more may follow: it answers within its loop's next turn. */
 #define INDEX_HANDED_NS (5 * PR_NS_PER_MS)
 #define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
 
@@ -155,7 +155,7 @@ index_period(struct daemon *d, int rc, int64_t took)
 	pr_feed_figures(d->feed, &figures);
 	if (rc > 0 || share > INDEX_NS)
 		return INDEX_NS;
-	if (pr_deliver_idle(d->deliver) || !figures.behind)
+	if (!pr_deliver_full(d->deliver) || !figures.behind)
 		return idle_period(d, took);
 	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
 }
@@ -199,6 +199,7 @@ pr_indexer_hand_over(struct daemon *d)
 	while (d->feed && pr_now_mono() < deadline) {
 		if (pr_feed_finish(d->feed, true, &err) != 0 && pr_deliver_idle(d->deliver))
 			return;
+		pr_deliver_send(d->deliver);
 		event_base_loop(pr_loop_base(d->loop), EVLOOP_ONCE);
 	}
 }

@@ -5,8 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
+
+/*
+ * Each exchange wakes two threads on either side, which costs as much as some hundred packets. So records gather for
+ * so long, or until there are many; queries look at the packets of what they are about meanwhile.
+ */
+#define GATHER_NS (500 * PR_NS_PER_MS)
+#define MANY 32
+#define MANY_BYTES ((size_t)4 << 20)
 
 /* What a merger wants of the logger: one at a time. */
 struct order {
@@ -15,37 +24,64 @@ struct order {
 	uint64_t number; /* ours */
 };
 
+struct item {
+	struct pr_index_record record;
+	uint8_t *buf; /* its body */
+	size_t room;
+	uint64_t id; /* it was sent with; 0: never */
+	bool sent; /* and not answered yet */
+};
+
 struct pr_deliver {
 	struct pr_rpc *rpc;
 	struct order order;
-	struct pr_index_record record; /* len 0: none */
-	uint8_t *buf; /* its body */
-	size_t room;
+	struct item items[MANY]; /* in the order in which they came */
+	size_t count, bytes;
+	int64_t since; /* the first of those that were never sent waits */
 	uint64_t id; /* of what was sent last */
-	bool sent; /* and not answered yet */
 	bool connected;
 	struct pr_deliver_figures figures;
 };
 
 static void
-send_record(struct pr_deliver *d)
+send_record(struct pr_deliver *d, struct item *item)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
 
-	m.link = d->record.link;
-	m.level = d->record.level;
-	m.first_sequence = d->record.first_sequence;
-	m.segments = d->record.segments;
-	m.check = d->record.check;
-	m.min_time = d->record.min_time;
-	m.max_time = d->record.max_time;
-	m.body.data = d->buf;
-	m.body.len = d->record.len;
-	env.id = ++d->id;
+	m.link = item->record.link;
+	m.level = item->record.level;
+	m.first_sequence = item->record.first_sequence;
+	m.segments = item->record.segments;
+	m.check = item->record.check;
+	m.min_time = item->record.min_time;
+	m.max_time = item->record.max_time;
+	m.body.data = item->buf;
+	m.body.len = item->record.len;
+	env.id = item->id = ++d->id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_INDEX_RECORD;
 	env.index_record = &m;
-	d->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
+	item->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
+}
+
+void
+pr_deliver_send(struct pr_deliver *d)
+{
+	for (size_t i = 0; i < d->count; i++)
+		if (!d->items[i].sent)
+			send_record(d, &d->items[i]);
+}
+
+/* Its memory goes behind the others, for one to come. */
+static void
+drop(struct pr_deliver *d, size_t at)
+{
+	struct item gone = d->items[at];
+
+	d->count--;
+	d->bytes -= gone.record.len;
+	memmove(&d->items[at], &d->items[at + 1], (d->count - at) * sizeof(gone));
+	d->items[d->count] = gone;
 }
 
 /* ---- orders ---- */
@@ -107,6 +143,28 @@ pr_deliver_order(struct pr_deliver *d, struct pr_rpc *from, const Packrack__Enve
 /* ---- records ---- */
 
 static void
+on_stored(struct pr_deliver *d, uint64_t id, const Packrack__IndexStored *stored)
+{
+	size_t i = 0;
+
+	while (i < d->count && !(d->items[i].sent && d->items[i].id == id))
+		i++;
+	if (i == d->count)
+		return;
+	d->items[i].sent = false;
+	if (stored->later)
+		return; /* the next tick sends it again */
+	if (stored->stored) {
+		d->figures.records++;
+		d->figures.bytes += d->items[i].record.len;
+	} else {
+		d->figures.refused++;
+		pr_log_debug("the logger refuses an index: %s", stored->text);
+	}
+	drop(d, i);
+}
+
+static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct pr_deliver *d = arg;
@@ -114,20 +172,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE)
 		order_done(d, env->id, env->command_done);
-	if (env->body_case != PACKRACK__ENVELOPE__BODY_INDEX_STORED || env->id != d->id ||
-		!d->sent)
-		return;
-	d->sent = false;
-	if (env->index_stored->later)
-		return; /* the next tick sends it again */
-	if (env->index_stored->stored) {
-		d->figures.records++;
-		d->figures.bytes += d->record.len;
-	} else {
-		d->figures.refused++;
-		pr_log_debug("the logger refuses an index: %s", env->index_stored->text);
-	}
-	d->record.len = 0;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_STORED)
+		on_stored(d, env->id, env->index_stored);
 }
 
 static void
@@ -136,13 +182,15 @@ on_state(void *arg, enum pr_rpc_state state)
 	struct pr_deliver *d = arg;
 
 	d->connected = state == PR_RPC_CONNECTED;
-	d->sent = false; /* what a logger did not answer it may not have stored */
+	for (size_t i = 0; i < d->count; i++)
+		d->items[i].sent =
+			false; /* what a logger did not answer it may not have stored */
 	if (d->order.rpc)
 		refuse_order(d->order.rpc, d->order.id,
 			"the logger has gone: how far it came, packrack data list says");
 	d->order.rpc = NULL;
-	if (d->connected && d->record.len)
-		send_record(d);
+	if (d->connected)
+		pr_deliver_send(d);
 }
 
 struct pr_deliver *
@@ -173,26 +221,35 @@ pr_deliver_destroy(struct pr_deliver **deliver)
 	if (!d)
 		return;
 	pr_rpc_destroy(&d->rpc);
-	free(d->buf);
+	for (size_t i = 0; i < MANY; i++)
+		free(d->items[i].buf);
 	free(d);
 	*deliver = NULL;
 }
 
 static bool
-keep(struct pr_deliver *d, const struct pr_index_record *record)
+keep(struct item *item, const struct pr_index_record *record)
 {
 	uint8_t *grown;
 
-	if (record->len > d->room) {
-		grown = realloc(d->buf, record->len);
+	if (record->len > item->room) {
+		grown = realloc(item->buf, record->len);
 		if (!grown)
 			return false;
-		d->buf = grown;
-		d->room = record->len;
+		item->buf = grown;
+		item->room = record->len;
 	}
-	memcpy(d->buf, record->body, record->len);
-	d->record = *record;
+	memcpy(item->buf, record->body, record->len);
+	item->record = *record;
+	item->id = 0;
+	item->sent = false;
 	return true;
+}
+
+static bool
+never_sent(const struct item *item)
+{
+	return item->id == 0;
 }
 
 int
@@ -200,25 +257,36 @@ pr_deliver_sink(void *arg, const struct pr_index_record *record)
 {
 	struct pr_deliver *d = arg;
 
-	if (d->record.len || !d->connected)
+	if (pr_deliver_full(d) || !d->connected || !keep(&d->items[d->count], record))
 		return 1;
-	if (!keep(d, record))
-		return 1;
-	send_record(d);
+	if (d->count == 0 || !never_sent(&d->items[d->count - 1]))
+		d->since = pr_now_mono();
+	d->count++;
+	d->bytes += record->len;
+	if (pr_deliver_full(d))
+		pr_deliver_send(d);
 	return 0;
 }
 
+/* The newest is the last: was it sent, then all were, and what was put off need not wait. */
 void
 pr_deliver_tick(struct pr_deliver *d)
 {
-	if (d->record.len && !d->sent)
-		send_record(d);
+	if (d->count && (!never_sent(&d->items[d->count - 1]) ||
+				pr_now_mono() - d->since >= GATHER_NS))
+		pr_deliver_send(d);
 }
 
 bool
 pr_deliver_idle(const struct pr_deliver *d)
 {
-	return !d->record.len;
+	return d->count == 0;
+}
+
+bool
+pr_deliver_full(const struct pr_deliver *d)
+{
+	return d->count == MANY || d->bytes >= MANY_BYTES;
 }
 
 const struct pr_deliver_figures *

@@ -12,7 +12,7 @@
 
 /*
  * Takes finished records of the index to the logger, the only writer of the volume, over its local
- * socket. One at a time: while one is on its way the sink says "not now". No logger, no delivery: then
+ * socket, some at once. When many wait or are on their way the sink says "not now". No logger, no delivery: then
  * building waits, and what is recycled meanwhile has no index. Loop's thread.
  */
 struct pr_deliver;
@@ -24,10 +24,14 @@ void pr_deliver_destroy(struct pr_deliver **deliver);
 
 /* A pr_index_sink; arg is the struct pr_deliver. */
 int pr_deliver_sink(void *arg, const struct pr_index_record *record);
-/* Every 100 ms or so: tries again what was put off. */
+/* Every 100 ms or so: sends what has gathered, and again what was put off. */
 void pr_deliver_tick(struct pr_deliver *deliver);
-/* Nothing is on its way. */
+/* All that waits, now. */
+void pr_deliver_send(struct pr_deliver *deliver);
+/* Nothing waits or is on its way. */
 bool pr_deliver_idle(const struct pr_deliver *deliver);
+/* It takes no more until the logger has answered. */
+bool pr_deliver_full(const struct pr_deliver *deliver);
 
 /*
  * Hands a command on to the logger, and what it answers to who gave it, over its connection `from`, which
