@@ -11,6 +11,7 @@
 #include "indexer/level1.h"
 #include "indexer/level2.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/index_seal.h"
 
 static void
 ask_segment(const struct pr_level1 *l, const struct pr_level1_segment *s)
@@ -19,8 +20,14 @@ ask_segment(const struct pr_level1 *l, const struct pr_level1_segment *s)
 	struct pr_series_bucket bucket;
 	struct pr_held_walk walk;
 	uint64_t seq, last = 0, count = 0;
-	size_t at = 0;
+	size_t at, len;
 
+	for (uint64_t i = 0; l->whole && s->keyed && i < 64; i++) {
+		uint64_t signature = i * 0x9e3779b97f4a7c15u;
+
+		at = pr_level1_page_at(l, pr_level1_page_of(l, signature), &len);
+		pr_level1_find(l, signature, l->body + at, len);
+	}
 	if (l->whole)
 		pr_level1_has_key(l, s, &key);
 	for (int number = PR_NUMBER_TIME; number <= PR_NUMBER_DST4; number++)
@@ -30,6 +37,7 @@ ask_segment(const struct pr_level1 *l, const struct pr_level1_segment *s)
 		MUST(seq <= 100000 && (!count++ || seq > last));
 		last = seq;
 	}
+	at = 0;
 	while (pr_level1_series(s, &at, &bucket))
 		;
 }
@@ -72,6 +80,26 @@ ask_record(const uint8_t *data, size_t len, size_t total)
 }
 
 static void
+ask_index(const uint8_t *data, size_t len)
+{
+	ask_group(data, len);
+	ask_record(data, len, len);
+	ask_record(data, len, len + 65536);
+}
+
+/* The same with a head that is checked: no mutation finds a check by itself. */
+static void
+ask_sealed(const uint8_t *data, size_t len)
+{
+	uint8_t *copy = malloc(len ? len : 1);
+
+	memcpy(copy, data, len);
+	if (index_seal(copy, len))
+		ask_index(copy, len);
+	free(copy);
+}
+
+static void
 ask_packet(const uint8_t *data, size_t len)
 {
 	static const uint16_t linktypes[] = {1, 113, 276, 101, 0, 9};
@@ -97,8 +125,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	ask_packet(data, len);
-	ask_group(data, len);
-	ask_record(data, len, len);
-	ask_record(data, len, len + 65536);
+	ask_index(data, len);
+	ask_sealed(data, len);
 	return 0;
 }

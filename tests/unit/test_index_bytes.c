@@ -5,9 +5,11 @@
 #include "indexer/level1.h"
 #include "indexer/level2.h"
 #include "tests/unit/index_records.h"
+#include "tests/unit/index_seal.h"
 #include "tests/unit/unit.h"
 
 static struct pr_level2 group;
+static unsigned opened; /* of the damaged records */
 
 /* ---- bytes that stand in volumes ---- */
 
@@ -96,33 +98,56 @@ END_TEST
 /* ---- hostile bytes ---- */
 
 static void
-use_level1(const uint8_t *body, size_t len, size_t total)
+use_segment(const struct pr_level1 *l, unsigned index)
 {
-	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
-	struct pr_key key = pr_key_number(PR_KEY_SPORT, 53);
 	struct pr_series_bucket bucket;
 	struct pr_level1_segment s;
 	struct pr_held_walk walk;
-	struct pr_level1 l;
 	uint64_t seq;
+	size_t at = 0;
+
+	pr_level1_get(l, index, &s);
+	for (uint16_t port = 0; l->whole && port < 64; port++) {
+		struct pr_key key = pr_key_number(PR_KEY_SPORT, port);
+
+		pr_level1_has_key(l, &s, &key);
+	}
+	pr_level1_has_range(&s, PR_NUMBER_SPORT, 0, 1000);
+	pr_held_walk_begin(&walk, &s, 2000);
+	while (pr_held_walk_next(&walk, &seq))
+		unit_must(seq <= 2000);
+	while (pr_level1_series(&s, &at, &bucket))
+		;
+}
+
+static void
+use_level1(const uint8_t *body, size_t len, size_t total)
+{
+	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
+	struct pr_level1 l;
 
 	if (pr_level1_open(&l, body, len, total, &err) < 0)
 		return;
+	opened++;
 	if (l.whole)
 		pr_level1_tops(&l, tops);
-	for (unsigned i = 0; i < l.segments; i++) {
-		size_t at = 0;
+	for (unsigned i = 0; i < l.segments; i++)
+		use_segment(&l, i);
+}
 
-		pr_level1_get(&l, i, &s);
-		if (l.whole)
-			pr_level1_has_key(&l, &s, &key);
-		pr_level1_has_range(&s, PR_NUMBER_SPORT, 0, 1000);
-		pr_held_walk_begin(&walk, &s, 2000);
-		while (pr_held_walk_next(&walk, &seq))
-			ck_assert_uint_le(seq, 2000);
-		while (pr_level1_series(&s, &at, &bucket))
-			;
-	}
+static void
+use_level2(const uint8_t *body, size_t len)
+{
+	uint8_t vector[PR_LEVEL2_VECTOR] = {0};
+	struct pr_slices slices;
+
+	if (pr_level2_open(&group, body, len, len, &err) < 0)
+		return;
+	opened++;
+	pr_slices_of(12345, group.pages, group.slices_a_page, &slices);
+	for (int i = 0; i < PR_SLICES_PAGES; i++)
+		pr_level2_apply(&group, &slices, i,
+			body + pr_level2_page_at(&group, slices.page[i]), vector);
 }
 
 /* A copy of exactly its length, so that sanitizers see what reads beyond. */
@@ -134,7 +159,12 @@ use_copy(const uint8_t *body, size_t len)
 	memcpy(copy, body, len);
 	use_level1(copy, len, len);
 	use_level1(copy, len, len + 4096);
-	pr_level2_open(&group, copy, len, len, &err);
+	use_level2(copy, len);
+	if (index_seal(copy, len)) {
+		use_level1(copy, len, len);
+		use_level1(copy, len, len + 4096);
+		use_level2(copy, len);
+	}
 	free(copy);
 }
 
@@ -145,6 +175,7 @@ START_TEST(damaged_records_do_no_harm)
 	size_t len;
 
 	golden_record(&r, 16);
+	opened = 0;
 	srandom(5);
 	for (size_t i = 0; i < r.count; i += 16) {
 		len = r.items[i].len;
@@ -159,6 +190,8 @@ START_TEST(damaged_records_do_no_harm)
 			use_copy(bytes, len);
 			bytes[at] = was;
 		}
+		ck_assert_uint_gt(opened, 1000);
+		opened = 0;
 	}
 	free_records(&r);
 }
