@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "indexer/level1.h"
 #include "indexer/sketch.h"
+#include "proto/base/room.h"
 #include "tests/unit/unit.h"
 
 /* Keys that are at home in one page, which who sends packets can bring about. */
@@ -37,7 +39,13 @@ has(unsigned segment, size_t key, bool patterns)
 static void
 add_segment(unsigned segment, bool patterns)
 {
+	static const uint8_t nothing[3];
+
 	sketch.indexed = true;
+	ck_assert_int_eq(
+		pr_room_grow(&sketch.series, &sketch.series_room, sizeof(nothing)), 0);
+	memcpy(sketch.series, nothing, sizeof(nothing));
+	sketch.series_len = sizeof(nothing);
 	pr_hashset_clear(&sketch.keys);
 	ck_assert_int_eq(pr_hashset_prepare(&sketch.keys, SEGMENTS * KEYS), 0);
 	for (size_t i = 0; i < (patterns ? SEGMENTS * KEYS / 6 : SEGMENTS * KEYS); i++)
