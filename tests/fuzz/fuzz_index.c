@@ -20,26 +20,32 @@ ask_segment(const struct pr_level1 *l, const struct pr_level1_segment *s)
 	struct pr_series_bucket bucket;
 	struct pr_held_walk walk;
 	uint64_t seq, last = 0, count = 0;
+	size_t at = 0;
+
+	if (l->whole)
+		pr_level1_has_key(l, s, &key);
+	for (int number = PR_NUMBER_TIME; number <= PR_NUMBER_DST4; number++)
+		pr_level1_has_range(s, (enum pr_number)number, 1, 70000);
+	pr_held_walk_begin(&walk, s, 5000);
+	while (pr_held_walk_next(&walk, &seq)) {
+		MUST(seq <= 5000 && (!count++ || seq > last));
+		last = seq;
+	}
+	while (pr_level1_series(s, &at, &bucket))
+		;
+}
+
+static void
+ask_pages(const struct pr_level1 *l)
+{
 	size_t at, len;
 
-	for (uint64_t i = 0; l->whole && s->keyed && i < 64; i++) {
+	for (uint64_t i = 0; l->pages && i < 8; i++) {
 		uint64_t signature = i * 0x9e3779b97f4a7c15u;
 
 		at = pr_level1_page_at(l, pr_level1_page_of(l, signature), &len);
 		pr_level1_find(l, signature, l->body + at, len);
 	}
-	if (l->whole)
-		pr_level1_has_key(l, s, &key);
-	for (int number = PR_NUMBER_TIME; number <= PR_NUMBER_DST4; number++)
-		pr_level1_has_range(s, (enum pr_number)number, 1, 70000);
-	pr_held_walk_begin(&walk, s, 100000);
-	while (pr_held_walk_next(&walk, &seq)) {
-		MUST(seq <= 100000 && (!count++ || seq > last));
-		last = seq;
-	}
-	at = 0;
-	while (pr_level1_series(s, &at, &bucket))
-		;
 }
 
 static void
@@ -71,8 +77,10 @@ ask_record(const uint8_t *data, size_t len, size_t total)
 
 	if (pr_level1_open(&l, data, len, total, NULL) < 0)
 		return;
-	if (l.whole)
+	if (l.whole) {
 		pr_level1_tops(&l, tops);
+		ask_pages(&l);
+	}
 	for (unsigned i = 0; i < l.segments; i++) {
 		pr_level1_get(&l, i, &s);
 		ask_segment(&l, &s);
