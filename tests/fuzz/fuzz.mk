@@ -9,7 +9,7 @@ FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
 FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
-	logger/streamfs/*.c indexer/program*.c $(addprefix indexer/,fields.c keys.c kinds.c level1.c level1_find.c level2.c level2_write.c signature.c) \
+	logger/streamfs/*.c indexer/program*.c indexer/plan*.c $(addprefix indexer/,composite.c fields.c keys.c kinds.c level1.c level1_find.c level2.c level2_write.c signature.c) \
 	$(addprefix proto/rpc/,keys.c enrolled.c enrol.c roles.c) $(wildcard merger/completeness*.c) \
 	$(addprefix merger/,summaries.c summaries_bodies.c route.c route_tell.c lookups.c clusters.c duty.c) \
 	$(addprefix logger/,import.c trace_watch.c monitor.c append.c append_facts.c indexes.c journal.c directory_journal.c marks.c pcap_linktype.c)))

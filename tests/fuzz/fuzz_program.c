@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filter programs from the network. Covers indexer/program.c
+ * Filter programs from the network, and their plans. Covers indexer/program.c
  * Options -max_len=1024
  *
  * An input is a packet's length (one byte), the packet, and instructions of eight bytes as in a
- * BPF file. What both we and libpcap take must give the same.
+ * BPF file. What both we and libpcap take must give the same, and no plan denies a match.
  */
 #include <pcap/pcap.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "indexer/program.h"
 #include "proto/wire/cursor.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/plan_own.h"
 
 enum { INSNS_MAX = 128, INSN_BYTES = 8, WORDS = BPF_MEMWORDS, JA = BPF_JMP | BPF_JA };
 
@@ -45,6 +46,22 @@ goes_forward(const struct pr_insn *insns, size_t count)
 	return true;
 }
 
+static void
+plan(const struct pr_program *program, const uint8_t *data, uint32_t caplen, uint32_t len)
+{
+	const struct pr_packet packet = {.linktype = 1,
+		.data = data,
+		.caplen = caplen,
+		.len = len,
+		.time = caplen < 8 ? 0 : (int64_t)pr_get_le64(data)};
+	struct pr_plan *made = pr_plan_create(program, NULL);
+	struct own own;
+
+	own_of(&packet, &own);
+	MUST(made && (holds(made, &own) || !pr_program_match(program, &packet)));
+	pr_plan_destroy(&made);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -69,6 +86,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (count && goes_forward(ours, count) &&
 		bpf_validate(theirs, (int)(WORDS + count)))
 		MUST(result == bpf_filter(theirs, data + 1, len, caplen));
+	plan(program, data + 1, caplen, len);
 	pr_program_destroy(&program);
 	return 0;
 }

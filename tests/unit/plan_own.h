@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_UNIT_PLAN_OWN_H
+#define TESTS_UNIT_PLAN_OWN_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/composite.h"
+#include "indexer/plan.h"
+#include "proto/wire/cursor.h"
+
+/* A packet's own keys as the index that a plan is held against: what a plan denies of it, it cannot match. */
+
+struct own {
+	struct pr_key keys[PR_KEYS_MAX];
+	size_t count;
+	struct pr_fields fields;
+	bool laid_out;
+	uint32_t len;
+	int64_t time;
+};
+
+static unsigned composites_asked;
+
+/* Whatever composites an index may have: the packet has all of which the filter fixes all parts. */
+static inline bool
+own_parts(void *arg, const struct pr_key *parts)
+{
+	const struct own *own = arg;
+	struct pr_key key, keys[PR_COMPOSITE_KEYS];
+
+	for (unsigned mask = 3; mask < 1u << PR_PARTS; mask++) {
+		size_t count, i = 0;
+
+		if (!(mask & (mask - 1)) || !pr_key_composite(parts, (uint8_t)mask, &key))
+			continue;
+		composites_asked++;
+		count = pr_composite_keys(&own->fields, (uint8_t)mask, keys);
+		while (i < count && (keys[i].len != key.len ||
+					    memcmp(keys[i].bytes, key.bytes, key.len) != 0))
+			i++;
+		if (i == count)
+			return false;
+	}
+	return true;
+}
+
+static inline bool
+own_key(void *arg, const struct pr_key *key)
+{
+	const struct own *own = arg;
+
+	for (size_t i = 0; i < own->count; i++)
+		if (own->keys[i].kind == key->kind && own->keys[i].len == key->len &&
+			!memcmp(own->keys[i].bytes, key->bytes, key->len))
+			return true;
+	return false;
+}
+
+static inline bool
+own_range(void *arg, const struct pr_plan_range *r)
+{
+	const struct own *own = arg;
+	const struct pr_fields *f = &own->fields;
+	bool ip4 = own->laid_out && f->address_len == 4;
+	int64_t value = -1;
+
+	switch (r->number) {
+	case PR_NUMBER_TIME:
+		value = own->time;
+		break;
+	case PR_NUMBER_LENGTH:
+		value = own->len;
+		break;
+	case PR_NUMBER_SPORT:
+		value = f->have & PR_FIELD_SPORT ? f->sport : -1;
+		break;
+	case PR_NUMBER_DPORT:
+		value = f->have & PR_FIELD_DPORT ? f->dport : -1;
+		break;
+	case PR_NUMBER_SRC4:
+		value = ip4 && f->have & PR_FIELD_SRC ? (int64_t)pr_get_be32(f->src) : -1;
+		break;
+	case PR_NUMBER_DST4:
+		value = ip4 && f->have & PR_FIELD_DST ? (int64_t)pr_get_be32(f->dst) : -1;
+		break;
+	}
+	return value >= r->least && value <= r->most;
+}
+
+static inline void
+own_of(const struct pr_packet *packet, struct own *own)
+{
+	const struct pr_layout *layout = pr_layout_find(packet->linktype);
+
+	memset(own, 0, sizeof(*own));
+	own->count = pr_keys_of_packet(packet, own->keys);
+	own->len = packet->len;
+	own->time = packet->time;
+	own->laid_out = layout != NULL;
+	if (layout)
+		pr_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);
+}
+
+static inline bool
+holds(const struct pr_plan *plan, struct own *own)
+{
+	struct pr_plan_index index = {.has_key = own_key,
+		.has_range = own_range,
+		.has_parts = own_parts,
+		.arg = own};
+	uint8_t *scratch = malloc(plan->count);
+	bool result = pr_plan_holds(plan, &index, scratch);
+
+	free(scratch);
+	return result;
+}
+
+#endif
