@@ -13,6 +13,7 @@
 
 struct repair {
 	struct sfs *sfs;
+	bool force;
 	sfs_fault_call call;
 	void *arg;
 	struct sfs_repair_result *out;
@@ -227,6 +228,27 @@ store(struct repair *r, struct pr_error *err)
 	return rc;
 }
 
+/*
+ * Blocks are written under a root only that is durable: one of a generation beyond all that the root allows
+ * was written under a newer one, which is lost.
+ */
+static int
+knows_all(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_block_header h;
+	unsigned long long newer = 0;
+	for (uint64_t b = 0; b < sfs->root.blocks; b++)
+		newer += sfs_block_there(sfs, b) && sfs_read_header(sfs, b, &h) &&
+			 h.generation > sfs->root.generation_limit;
+	if (newer == 0)
+		return 0;
+	return pr_error_set(err,
+		"the newest root is damaged, and the one before it does not know of blocks "
+		"that were written since (%llu): a repair gives them up, and so does who "
+		"writes on; keep a copy of the devices, then repair with --force",
+		newer);
+}
+
 /* 1: something was done, look again; 0: there is nothing to do; -1. */
 static int
 repair_round(struct repair *r, struct pr_error *err)
@@ -251,6 +273,8 @@ repair_round(struct repair *r, struct pr_error *err)
 			"%s: the two copies of the root are of two volumes: nothing is "
 			"repaired until one of them is overwritten",
 			sfs->disk[0].path);
+	if (r->out->roots > 0 && !r->force && knows_all(sfs, err) < 0)
+		return -1;
 	if (r->entries > SFS_REPAIRS_MAX)
 		return pr_error_set(err,
 			"more is damaged than the root can note (%u places, %u at most): "
@@ -292,10 +316,11 @@ open_locked(const char *const *paths, size_t count, struct pr_error *err)
 }
 
 int
-sfs_repair(const char *const *paths, size_t count, sfs_fault_call call, void *arg,
-	struct sfs_repair_result *out, struct pr_error *err)
+sfs_repair(const char *const *paths, size_t count, const struct sfs_repair_options *options,
+	sfs_fault_call call, void *arg, struct sfs_repair_result *out, struct pr_error *err)
 {
-	struct repair r = {.call = call, .arg = arg, .out = out};
+	struct repair r = {
+		.force = options && options->force, .call = call, .arg = arg, .out = out};
 	int64_t left = 0;
 	int rc = 1;
 	*out = (struct sfs_repair_result){0};

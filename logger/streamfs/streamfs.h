@@ -443,12 +443,20 @@ struct sfs_repair_result {
 	uint64_t records; /* good ones */
 	uint64_t left; /* faults that are still there */
 };
+struct sfs_repair_options {
+	/*
+	 * Also where the newest root is damaged on all devices, and the one before it does not know of blocks that
+	 * were written since: their records are given up with it.
+	 */
+	bool force;
+};
 /*
  * Checks, and drops what is bad: no good record is touched, moved or written over. The roots note
  * what is gone, so that it is SFS_EXPIRED to readers and no fault any more. Takes the writer's
- * lock; fails when a program writes the volume. 0, or -1.
+ * lock; fails when a program writes the volume. options may be NULL. 0, or -1.
  */
-int sfs_repair(const char *const *paths, size_t path_count, sfs_fault_call call, void *arg,
+int sfs_repair(const char *const *paths, size_t path_count,
+	const struct sfs_repair_options *options, sfs_fault_call call, void *arg,
 	struct sfs_repair_result *out, struct pr_error *err);
 
 #endif

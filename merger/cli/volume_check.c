@@ -2,14 +2,20 @@
 #include "merger/cli/volume.h"
 
 struct check_args {
-	bool json, keyvalue, repair;
+	bool json, keyvalue, repair, force;
 };
 
 static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct check_args),
 	{.name = "repair",
 		.kind = PR_OPT_FLAG,
 		.offset = offsetof(struct check_args, repair),
-		.help = "drop what is bad, and only that"}};
+		.help = "drop what is bad, and only that"},
+	{.name = "force",
+		.kind = PR_OPT_FLAG,
+		.offset = offsetof(struct check_args, force),
+		.help = "with --repair: also where the newest root is lost, and blocks "
+			"with "
+			"it"}};
 static const struct pr_program program = VOLUME_PROGRAM("check",
 	"Reads all of a volume, and names each fault. Exit status 1 if any is left.",
 	"PATH[,PATH]", options);
@@ -63,13 +69,14 @@ check(const struct volume_paths *paths, struct render *r, struct pr_error *err)
 }
 
 static int64_t
-repair(const struct volume_paths *paths, struct render *r, struct pr_error *err)
+repair(const struct volume_paths *paths, bool force, struct render *r, struct pr_error *err)
 {
+	const struct sfs_repair_options how = {.force = force};
 	struct sfs_repair_result out;
 	int rc;
 
 	render_list(r, "faults");
-	rc = sfs_repair(paths->path, paths->count, on_fault, r, &out, err);
+	rc = sfs_repair(paths->path, paths->count, &how, on_fault, r, &out, err);
 	render_close(r);
 	if (rc < 0)
 		return -1;
@@ -94,10 +101,16 @@ volume_check(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
+	if (a.force && !a.repair) {
+		volume_paths_free(&paths);
+		pr_error_set(&err, "--force is for --repair: a check changes nothing");
+		return cli_fail(program.name, CLI_USAGE, &err);
+	}
 	r = render_begin(stdout, volume_form(a.json, a.keyvalue));
 	if (r) {
 		render_string(r, "path", paths.text);
-		faults = a.repair ? repair(&paths, r, &err) : check(&paths, r, &err);
+		faults = a.repair ? repair(&paths, a.force, r, &err)
+				  : check(&paths, r, &err);
 	} else {
 		pr_error_set(&err, "no memory");
 	}

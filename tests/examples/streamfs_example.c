@@ -108,7 +108,7 @@ main(int argc, char **argv)
 	path = argv[1];
 	remark = record(&err);
 	read_back(&remark, &err);
-	if (sfs_repair(&path, 1, NULL, NULL, &result, &err) < 0)
+	if (sfs_repair(&path, 1, NULL, NULL, NULL, &result, &err) < 0)
 		fail("repair", &err);
 	printf("faults: %d\n", (int)result.faults);
 	return 0;

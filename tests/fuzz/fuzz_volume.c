@@ -134,11 +134,12 @@ recover_and_append(bool delete_some)
 static void
 repair(void)
 {
+	static const struct sfs_repair_options force = {.force = true};
 	struct sfs_repair_result out;
 	struct pr_error err = {""};
 	int64_t faults = 0;
 
-	if (sfs_repair(paths, 1, on_fault, &faults, &out, &err) < 0)
+	if (sfs_repair(paths, 1, &force, on_fault, &faults, &out, &err) < 0)
 		MUST(err.text[0]);
 	else
 		MUST(out.faults == (uint64_t)faults);

@@ -115,6 +115,7 @@ poke v 5000
 run_step "a damaged root is found" says '"fault": "root"' 1 volume check v --json
 run_step "and written anew" says "faults left: 0" 0 volume check v --repair
 run_step "so that nothing is wrong" says "fault count: 0" 0 volume check v
+run_step "to force is for repairs" says "is for --repair" 2 volume check v --force
 
 cp v short
 truncate -s 20M short

@@ -178,7 +178,7 @@ repair_and_look(uint64_t seed, bool known)
 {
 	struct sfs_repair_result out;
 	faults_told = 0;
-	int rc = sfs_repair(paths, DEVICES, on_fault, NULL, &out, &err);
+	int rc = sfs_repair(paths, DEVICES, NULL, on_fault, NULL, &out, &err);
 	ck_assert_msg(rc == 0, "seed %lu: %s", (unsigned long)seed, err.text);
 	ck_assert_msg(out.left == 0, "seed %lu: %lu faults are left", (unsigned long)seed,
 		(unsigned long)out.left);
@@ -211,7 +211,7 @@ static void
 repair_is_refused(void)
 {
 	struct sfs_repair_result out;
-	ck_assert_int_lt(sfs_repair(paths, DEVICES, on_fault, NULL, &out, &err), 0);
+	ck_assert_int_lt(sfs_repair(paths, DEVICES, NULL, on_fault, NULL, &out, &err), 0);
 	ck_assert_ptr_nonnull(strstr(err.text, "missing"));
 }
 
