@@ -72,53 +72,85 @@ page_bits(uint32_t pages)
 	return bits;
 }
 
-static void
-make_items(uint64_t *hashes, const size_t *ends, unsigned segments, uint32_t pages)
+typedef uint32_t starts_of[1 << DIGIT_MAX];
+
+static inline unsigned
+digit_of(uint64_t item, unsigned shift, struct digits digits, unsigned digit)
+{
+	return item >> (shift + digit * digits.bits) & ((1u << digits.bits) - 1);
+}
+
+/* From hashes, and counts how often digits have which value. */
+static inline void
+make_items(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
+	unsigned shift, struct digits digits, starts_of *starts)
 {
 	size_t i = 0;
 
-	for (unsigned s = 0; s < segments; s++)
-		for (; i < ends[s]; i++)
-			hashes[i] = (uint64_t)page_of(hashes[i], pages) << PAGE_SHIFT |
-				    (hashes[i] & UINT64_C(0xfffffffffff8)) << 4 | s;
+	for (unsigned d = 0; d < digits.count; d++)
+		memset(starts[d], 0, sizeof(starts[d][0]) << digits.bits);
+	for (unsigned s = 0; s < k->segments; s++)
+		for (; i < ends[s]; i++) {
+			uint64_t item = (uint64_t)page_of(hashes[i], k->pages)
+						<< PAGE_SHIFT |
+					(hashes[i] & UINT64_C(0xfffffffffff8)) << 4 | s;
+
+			hashes[i] = item;
+			for (unsigned d = 0; d < digits.count; d++)
+				starts[d][digit_of(item, shift, digits, d)]++;
+		}
 }
 
-static void
+static inline void
 pass(const uint64_t *from, uint64_t *to, size_t count, uint32_t *starts, unsigned shift,
-	unsigned bits)
+	struct digits digits, unsigned digit)
 {
 	uint32_t at = 0;
 
-	for (unsigned i = 0; i < 1u << bits; i++) {
+	for (unsigned i = 0; i < 1u << digits.bits; i++) {
 		uint32_t n = starts[i];
 
 		starts[i] = at;
 		at += n;
 	}
 	for (size_t i = 0; i < count; i++)
-		to[starts[from[i] >> shift & ((1u << bits) - 1)]++] = from[i];
+		to[starts[digit_of(from[i], shift, digits, digit)]++] = from[i];
 }
 
-/* By radix, from the least digit on: segments stay in order. Returns where they are then: items or other. */
-static uint64_t *
-sort(uint64_t *items, uint64_t *other, size_t count, unsigned shift, struct digits digits)
+/*
+ * By radix, from the least digit on: segments stay in order. Returns where they are then: hashes, or what is
+ * behind them. Compiled for each form of digits.
+ */
+static inline __attribute__((always_inline)) uint64_t *
+sort(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k, unsigned shift,
+	struct digits digits)
 {
-	uint32_t starts[DIGITS_MAX][1 << DIGIT_MAX];
-	uint64_t *from = items, *to = other, *swap;
+	starts_of starts[DIGITS_MAX];
+	size_t count = ends[k->segments - 1];
+	uint64_t *from = hashes, *to = hashes + count, *swap;
 
-	for (unsigned d = 0; d < digits.count; d++)
-		memset(starts[d], 0, sizeof(starts[d][0]) << digits.bits);
-	for (size_t i = 0; i < count; i++)
-		for (unsigned d = 0; d < digits.count; d++)
-			starts[d][items[i] >> (shift + d * digits.bits) &
-				  ((1u << digits.bits) - 1)]++;
+	make_items(hashes, ends, k, shift, digits, starts);
 	for (unsigned d = 0; d < digits.count; d++) {
-		pass(from, to, count, starts[d], shift + d * digits.bits, digits.bits);
+		pass(from, to, count, starts[d], shift, digits, d);
 		swap = from;
 		from = to;
 		to = swap;
 	}
 	return from;
+}
+
+static uint64_t *
+sort_few(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
+	unsigned shift)
+{
+	return sort(hashes, ends, k, shift, of_few);
+}
+
+static uint64_t *
+sort_many(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
+	unsigned shift)
+{
+	return sort(hashes, ends, k, shift, of_many);
 }
 
 /* ---- which segments ---- */
@@ -153,18 +185,17 @@ is_stretch(uint64_t set)
 static size_t
 gather(uint64_t *items, uint64_t *sets, size_t count, unsigned shift)
 {
-	uint64_t key, last = ~(items[0] >> shift);
+	uint64_t last = ~(items[0] >> shift), set = 0;
 	size_t n = SIZE_MAX;
 
 	for (size_t i = 0; i < count; i++) {
-		uint64_t item = items[i], have;
+		uint64_t item = items[i], key = item >> shift;
 
-		key = item >> shift;
-		have = key == last ? sets[n] : 0;
+		set = (key == last ? set : 0) | UINT64_C(1) << SEGMENT(item);
 		n += key != last;
 		last = key;
 		items[n] = item;
-		sets[n] = have | UINT64_C(1) << SEGMENT(item);
+		sets[n] = set;
 	}
 	return n + 1;
 }
@@ -174,13 +205,18 @@ count_sets(struct pr_level1_keys *k)
 {
 	unsigned one = 1 + k->index_bits, stretch = 2 + 2 * k->index_bits,
 		 each = 2 + k->segments;
+	uint32_t ends[PR_LEVEL1_PAGES_MAX], end = 0;
 
-	memset(k->of_page, 0, k->pages * sizeof(k->of_page[0]));
+	memset(ends, 0, k->pages * sizeof(ends[0]));
 	for (size_t i = 0; i < k->distinct; i++) {
 		uint64_t set = k->sets[i];
 
 		k->set_bits += is_one(set) ? one : is_stretch(set) ? stretch : each;
-		k->of_page[PAGE_OF(k->items[i])]++;
+		ends[PAGE_OF(k->items[i])] = (uint32_t)i + 1;
+	}
+	for (uint32_t page = 0; page < k->pages; page++) {
+		k->of_page[page] = ends[page] ? ends[page] - end : 0;
+		end += k->of_page[page];
 	}
 }
 
@@ -228,8 +264,8 @@ pr_level1_keys_sort(struct pr_level1_keys *k, uint64_t *hashes, const size_t *en
 		.pages = pages_for(count)};
 	k->hash_bits = digits.count * digits.bits - page_bits(k->pages);
 	shift = PAGE_SHIFT - k->hash_bits;
-	make_items(hashes, ends, segments, k->pages);
-	k->items = sort(hashes, hashes + count, count, shift, digits);
+	k->items = (digits.count == of_few.count ? sort_few : sort_many)(
+		hashes, ends, k, shift);
 	k->sets = k->items == hashes ? hashes + count : hashes;
 	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
 	count_sets(k);
@@ -245,73 +281,100 @@ pr_level1_keys_sort(struct pr_level1_keys *k, uint64_t *hashes, const size_t *en
 struct bits {
 	uint8_t *at;
 	uint64_t have;
-	unsigned count;
+	unsigned count; /* less than 8 */
+};
+#define PUT_MAX 56
+
+/* Without a branch: what lies behind is written, too, and again by what comes. */
+static inline void
+put(struct bits *b, uint64_t value, unsigned n)
+{
+	uint64_t have = b->have | value << b->count;
+	unsigned count = b->count + n;
+
+	pr_put_le64(b->at, have);
+	b->at += count / 8;
+	b->have = have >> (count & ~7u);
+	b->count = count % 8;
+}
+
+/* A few bits that go together. */
+struct some {
+	uint64_t value;
+	unsigned n;
 };
 
-/* n: up to 32 */
-static inline void
-put(struct bits *b, uint32_t value, unsigned n)
+static inline struct some
+with(struct some a, struct some b)
 {
-	b->have |= (uint64_t)value << b->count;
-	b->count += n;
-	if (b->count < 32)
-		return;
-	pr_put_le32(b->at, (uint32_t)b->have);
-	b->at += 4;
-	b->have >>= 32;
-	b->count -= 32;
+	return (struct some){a.value | b.value << a.n, a.n + b.n};
+}
+
+/* Of one segment, or of a stretch of them. */
+static inline struct some
+set_of(uint64_t set, unsigned bits)
+{
+	unsigned first = first_of(set);
+	struct some one = {first << 1, 1 + bits},
+		    stretch = {1 | first << 2 | (uint64_t)last_of(set) << (2 + bits),
+			    2 + 2 * bits};
+
+	return is_one(set) ? one : stretch;
 }
 
 static inline void
-put_upper(struct bits *b, uint32_t ones)
+put_each(struct bits *b, uint64_t set, unsigned segments)
 {
-	for (; ones >= 16; ones -= 16)
+	put(b, 3, 2);
+	for (unsigned n = segments, some; n; n -= some, set >>= some) {
+		some = n < 32 ? n : 32;
+		put(b, set & ((UINT64_C(1) << some) - 1), some);
+	}
+}
+
+#define ONES_MAX 24
+_Static_assert(ONES_MAX + 1 + PR_LEVEL1_LOW_MAX + 14 <= PUT_MAX, "a key at once");
+
+static inline void
+put_key(struct bits *b, const struct pr_level1_keys *k, uint32_t step, uint64_t set)
+{
+	uint32_t ones = step >> k->low_bits;
+	struct some key;
+
+	for (; ones > ONES_MAX; ones -= 16)
 		put(b, 0xffff, 16);
-	put(b, (1u << ones) - 1, ones + 1);
-}
-
-static inline void
-put_set(struct bits *b, const struct pr_level1_keys *k, uint64_t set)
-{
-	unsigned bits = k->index_bits, first = first_of(set);
-
-	if (is_one(set)) {
-		put(b, first << 1, 1 + bits);
-	} else if (is_stretch(set)) {
-		put(b, 1 | first << 2 | last_of(set) << (2 + bits), 2 + 2 * bits);
+	key = with((struct some){(UINT64_C(1) << ones) - 1, ones + 1},
+		(struct some){step & ((1u << k->low_bits) - 1), k->low_bits});
+	if (is_stretch(set)) {
+		key = with(key, set_of(set, k->index_bits));
+		put(b, key.value, key.n);
 	} else {
-		put(b, 3, 2);
-		for (unsigned n = k->segments, some; n; n -= some, set >>= some) {
-			some = n < 32 ? n : 32;
-			put(b, (uint32_t)set, some);
-		}
+		put(b, key.value, key.n);
+		put_each(b, set, k->segments);
 	}
 }
 
 static uint8_t *
 end_of(struct bits *b)
 {
-	for (unsigned i = 0; i < b->count; i += 8)
-		*b->at++ = (uint8_t)(b->have >> i);
+	if (b->count)
+		*b->at++ = (uint8_t)b->have;
 	return b->at;
 }
 
 /* Keys from at on. Returns its bytes. */
 static size_t
-put_page(const struct pr_level1_keys *k, size_t at, uint32_t keys, uint8_t *out)
+put_page(const struct pr_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
 {
+	const struct pr_level1_keys k = *keys; /* which what is written cannot change */
 	struct bits b = {.at = out + PAGE_HEADER};
-	unsigned low = k->low_bits;
-	uint32_t value, step, last = 0;
+	uint32_t value, last = 0;
 
 	memset(out, 0, 8);
-	pr_put_le16(out + 8, (uint16_t)keys);
-	for (size_t end = at + keys; at < end; at++, last = value) {
-		value = value_of(VALUE_BITS(k->items[at]), k->hash_bits, keys, low);
-		step = value - last;
-		put_upper(&b, step >> low);
-		put(&b, step & ((1u << low) - 1), low);
-		put_set(&b, k, k->sets[at]);
+	pr_put_le16(out + 8, (uint16_t)count);
+	for (size_t end = at + count; at < end; at++, last = value) {
+		value = value_of(VALUE_BITS(k.items[at]), k.hash_bits, count, k.low_bits);
+		put_key(&b, &k, value - last, k.sets[at]);
 	}
 	return (size_t)(end_of(&b) - out);
 }

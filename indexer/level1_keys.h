@@ -30,7 +30,10 @@ size_t pr_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits);
  */
 void pr_level1_keys_sort(struct pr_level1_keys *keys, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room);
-/* Writes the pages, without their checks, and the length of each to lens. Returns bytes. */
+/*
+ * Writes the pages, without their checks, and the length of each to lens. Returns bytes; up to 7 behind them are
+ * written over.
+ */
 size_t pr_level1_keys_put(const struct pr_level1_keys *keys, uint8_t *out, uint8_t *lens);
 
 #endif
