@@ -284,17 +284,6 @@ begins_anew(const struct pr_builder *b, uint64_t sequence, const void *body, siz
 					      h.epoch != b->summarizer.span.epoch);
 }
 
-static int
-add_wide(struct pr_builder *b)
-{
-	const struct pr_hashset *wide = &b->sketch.wide;
-
-	for (size_t i = 0; i < wide->count; i++)
-		if (pr_hashset_add(&b->wide, wide->items[i]) < 0)
-			return -1;
-	return 0;
-}
-
 static bool
 batch_full(const struct pr_builder *b)
 {
@@ -313,7 +302,9 @@ put_segment(struct pr_builder *b, uint64_t sequence, uint64_t proof)
 			return -1;
 		rc = pr_level1_add(&b->level1, sequence, proof, &b->sketch, b->record_max);
 	}
-	return rc > 0 ? add_wide(b) : -1;
+	if (rc < 0)
+		return -1;
+	return pr_hashset_add_all(&b->wide, b->sketch.wide.items, b->sketch.wide.count);
 }
 
 /* The segment in the sketch. */

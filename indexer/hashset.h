@@ -15,7 +15,7 @@
 struct pr_hashset {
 	uint64_t *items; /* in the order of coming */
 	uint32_t *slots; /* 1 + index in items; 0 free */
-	size_t count, room; /* of items; there are twice as many slots */
+	size_t count, room; /* of items, and one more; there are twice as many slots */
 };
 
 static inline void
@@ -57,7 +57,7 @@ static inline int
 pr_hashset_grow(struct pr_hashset *s)
 {
 	size_t room = s->room ? s->room * 2 : 256;
-	uint64_t *items = realloc(s->items, room * sizeof(*items));
+	uint64_t *items = realloc(s->items, (room + 1) * sizeof(*items));
 	uint32_t *slots;
 
 	if (!items)
@@ -111,6 +111,48 @@ pr_hashset_put(struct pr_hashset *s, uint64_t hash)
 	s->items[s->count++] = hash;
 	s->slots[at] = (uint32_t)s->count;
 	return true;
+}
+
+/*
+ * All of these. A slot is called for in time, and where the first one tells, which is nearly always, there is no branch:
+ * which are new cannot be foreseen. -1: no memory.
+ */
+#define PR_HASHSET_AHEAD 16
+static inline int
+pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
+{
+	size_t mask, count, at;
+	uint64_t *items;
+	uint32_t *slots, slot;
+
+	if (pr_hashset_prepare(s, n) < 0)
+		return -1;
+	mask = 2 * s->room - 1;
+	count = s->count;
+	items = s->items;
+	slots = s->slots;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t hash = hashes[i];
+		bool new;
+
+		if (i + PR_HASHSET_AHEAD < n)
+			__builtin_prefetch(&slots[hashes[i + PR_HASHSET_AHEAD] & mask], 1);
+		at = hash & mask;
+		slot = slots[at];
+		if (__builtin_expect(
+			    (slot != 0) & (items[slot - (slot != 0)] != hash), 0)) {
+			do {
+				at = (at + 1) & mask;
+				slot = slots[at];
+			} while (slot && items[slot - 1] != hash);
+		}
+		new = slot == 0;
+		items[count] = hash;
+		count += new;
+		slots[at] = new ? (uint32_t)count : slot;
+	}
+	s->count = count;
+	return 0;
 }
 
 /* One that is new and never looked for again, where there is room. */

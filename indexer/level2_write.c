@@ -120,22 +120,39 @@ put_head(const struct pr_level2_writer *w, uint16_t link, uint32_t pages, uint8_
 	pr_put_le64(out + 32, head_check(out, w->columns));
 }
 
-static void
-put_key(const struct pr_level2_writer *w, uint64_t hash, unsigned column, uint32_t pages,
-	uint8_t *first)
+/* Of one column: where its bits are in a slice, and which of those bytes'. */
+struct column {
+	uint8_t *first; /* page, with that byte of the first slice */
+	unsigned stride, slices;
+	uint32_t pages;
+	uint8_t bit;
+};
+
+static inline void
+put_key(const struct column *c, uint64_t hash)
 {
-	unsigned stride = (w->columns + 7) / 8;
-	struct pr_slices slices;
+	for (unsigned i = 0; i < PR_SLICES_PAGES; i++) {
+		struct pr_slice_walk walk = pr_slice_walk_begin(hash, i, c->pages);
+		uint8_t *page = c->first + (size_t)walk.page * PR_SLICES_PAGE;
 
-	pr_slices_of(hash, pages, slices_of(stride), &slices);
-	for (int i = 0; i < PR_SLICES_PAGES; i++) {
-		uint8_t *page =
-			first + (size_t)slices.page[i] * PR_SLICES_PAGE + PAGE_HEADER;
-
-		for (int j = 0; j < PR_SLICES_PROBES; j++)
-			page[(size_t)slices.slice[i][j] * stride + column / 8] |=
-				(uint8_t)(1u << column % 8);
+		for (int j = 0; j < PR_SLICES_PROBES; j++, walk.at += walk.step)
+			page[(size_t)pr_reduce(walk.at, c->slices) * c->stride] |= c->bit;
 	}
+}
+
+static void
+put_column(
+	const struct pr_level2_writer *w, unsigned column, uint32_t pages, uint8_t *first)
+{
+	const unsigned stride = (w->columns + 7) / 8;
+	const struct column c = {.first = first + PAGE_HEADER + column / 8,
+		.stride = stride,
+		.slices = slices_of(stride),
+		.pages = pages,
+		.bit = (uint8_t)(1u << column % 8)};
+
+	for (size_t i = column ? w->ends[column - 1] : 0; i < w->ends[column]; i++)
+		put_key(&c, w->hashes[i]);
 }
 
 void
@@ -143,13 +160,11 @@ pr_level2_finish(const struct pr_level2_writer *w, uint16_t link, uint8_t *out)
 {
 	uint32_t pages = pages_for(w->columns, w->count, squares_of(w));
 	uint8_t *first = out + lead_of(pages);
-	size_t from = 0;
 
 	put_head(w, link, pages, out);
 	memset(first, 0, (size_t)pages * PR_SLICES_PAGE);
 	for (unsigned i = 0; i < w->columns; i++)
-		for (; from < w->ends[i]; from++)
-			put_key(w, w->hashes[from], i, pages, first);
+		put_column(w, i, pages, first);
 	for (uint32_t i = 0; i < pages; i++) {
 		uint8_t *page = first + (size_t)i * PR_SLICES_PAGE;
 

@@ -48,4 +48,26 @@ struct pr_slices {
 void pr_slices_of(
 	uint64_t hash, uint32_t pages, uint16_t slices_a_page, struct pr_slices *out);
 
+/* The same one after the other: of its i-th page the first slice is at pr_reduce(at, slices), each next one a step on. */
+struct pr_slice_walk {
+	uint32_t page, at, step;
+};
+
+/* Of a hash that went through level 1 already: stirred, so that errors of the two do not go together. */
+static inline struct pr_slice_walk
+pr_slice_walk_begin(uint64_t hash, unsigned i, uint32_t pages)
+{
+	uint64_t x = hash + i * UINT64_C(0x9e3779b97f4a7c15);
+
+	x ^= x >> 32;
+	x *= UINT64_C(0x9fb21c651e98df25); /* as in XXH3's avalanche for short keys */
+	x ^= x >> 28;
+	x *= UINT64_C(0xd6e8feb86659fd93);
+	x ^= x >> 32;
+	return (struct pr_slice_walk){.page = pr_reduce((uint32_t)x, pages),
+		.at = (uint32_t)(x >> 32),
+		/* not from the bits that choose the page: there all keys would step alike */
+		.step = (uint32_t)(x * UINT64_C(0x9e3779b97f4a7c15) >> 32) | 1};
+}
+
 #endif

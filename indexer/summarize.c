@@ -72,10 +72,7 @@ pr_summarizer_segment(struct pr_summarizer *z, uint64_t sequence, uint64_t proof
 int
 pr_summarizer_keys(struct pr_summarizer *z, const struct pr_hashset *wide)
 {
-	for (size_t i = 0; i < wide->count; i++)
-		if (pr_hashset_add(&z->keys, wide->items[i]) < 0)
-			return -1;
-	return 0;
+	return pr_hashset_add_all(&z->keys, wide->items, wide->count);
 }
 
 bool
