@@ -21,6 +21,7 @@ struct pr_address {
 	uint32_t packets;
 	uint8_t len; /* 4 or 16 */
 	uint8_t sides; /* on which it was seen; 0: it is new */
+	uint16_t hash; /* some bits of it */
 };
 
 struct pr_addresses {
@@ -73,7 +74,7 @@ pr_addresses_find(struct pr_addresses *a, uint64_t hash, const uint8_t *bytes, s
 			return a->slots[at] - 1;
 	}
 	item = &a->items[a->count++];
-	*item = (struct pr_address){.len = (uint8_t)len};
+	*item = (struct pr_address){.len = (uint8_t)len, .hash = (uint16_t)(hash >> 16)};
 	memcpy(item->bytes, bytes, len);
 	a->slots[at] = (uint32_t)a->count;
 	return a->slots[at] - 1;

@@ -14,22 +14,25 @@
  * SCTP; in IPv4 other protocols, too, but ICMP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
  * kept from segment to segment. One thread.
  */
-#define PR_KIND_WORDS 7
+#define PR_KIND_WORDS 4
+#define PR_KIND_MORE 3
 
 struct pr_kind {
 	/*
 	 * Bytes as they lie in the packet: 0 the destination's MAC and 2 of the source's; 1 its other 4, the
-	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 to 6 IPv4's destination and ports, or
-	 * IPv6's addresses. Of one that is not plain the version is 0, and word 0 its place in odd.
+	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 IPv4's destination and ports, or the first
+	 * of IPv6's addresses, whose other words are in more. Of one that is not plain the version is 0, and
+	 * word 0 its place in odd.
 	 */
 	uint64_t id[PR_KIND_WORDS];
 	uint64_t bytes;
 	uint32_t packets;
-	uint32_t src, dst; /* the sketch's: places of its whole addresses */
+	uint8_t unused[20]; /* a line of the cache */
 };
 
 struct pr_kinds {
 	struct pr_kind *items;
+	uint64_t (*more)[PR_KIND_MORE]; /* of the item of that place, where it is IPv6 */
 	size_t count, room;
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t slot_room, mask;
@@ -43,12 +46,9 @@ void pr_kinds_free(struct pr_kinds *kinds);
 /* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
 int pr_kinds_begin(struct pr_kinds *kinds, size_t packets);
 /*
- * The packet's kind, with that packet counted; its packets are 1 when it is new. NULL: it is not plain. The
- * packet may change meanwhile: then it is of some kind.
+ * The kind of a packet, with that packet counted; its packets are 1 when it is new. This one is not plain, and does
+ * not change; of plain ones see kinds_plain.h.
  */
-struct pr_kind *pr_kinds_plain(struct pr_kinds *kinds, const struct pr_layout *layout,
-	const uint8_t *data, uint32_t caplen, uint32_t len);
-/* The same of one that is not plain, and that does not change. */
 struct pr_kind *pr_kinds_odd(struct pr_kinds *kinds, const struct pr_layout *layout,
 	const uint8_t *data, uint32_t caplen, uint32_t len);
 

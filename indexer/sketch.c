@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/kinds_plain.h"
 #include "proto/base/clock.h"
 #include "proto/base/room.h"
+#include "proto/wire/segment_step.h"
 
 #define LINE 64 /* of a cache */
 #define AHEAD 2048
@@ -87,28 +89,27 @@ series_width(const struct pr_segment_header *h)
 	return width;
 }
 
+/* The interval of the series that the last packet was in: the next one is, too, as a rule. */
+struct interval {
+	int64_t first; /* ns */
+	uint64_t length;
+	struct pr_sketch_bucket *bucket;
+};
+
 /* A header may lie of its times; what lies outside then counts at the ends. */
 static void
-count_time(
-	struct pr_sketch *s, const struct pr_segment_header *h, const struct pr_packet *p)
+find_interval(const struct pr_sketch *s, int64_t time, struct interval *out)
 {
-	int64_t first = second_of(h->min_time), now = second_of(p->time);
+	int64_t first = second_of(s->header.min_time), now = second_of(time);
 	uint64_t at =
 		now > first ? ((uint64_t)now - (uint64_t)first) >> s->series_width : 0;
 
+	/* of a second: those that lie outside, and those of long intervals, are looked for more often */
+	out->first = (int64_t)((uint64_t)now * PR_NS_PER_S);
+	out->length = (uint64_t)PR_NS_PER_S;
 	if (at >= PR_LEVEL1_BUCKETS)
 		at = PR_LEVEL1_BUCKETS - 1;
-	s->buckets[at].packets++;
-	s->buckets[at].bytes += p->len;
-}
-
-static void
-count_length(struct pr_sketch *s, uint32_t len)
-{
-	if (len < s->len_min)
-		s->len_min = len;
-	if (len > s->len_max)
-		s->len_max = len;
+	out->bucket = (struct pr_sketch_bucket *)&s->buckets[at];
 }
 
 /* Where a packet begins is only known from the one before it: so all lines are called for, in time. */
@@ -123,69 +124,72 @@ fetch_ahead(const uint8_t *from, const uint8_t *to)
  * Headers that take several looks are copied out: they must not change between one and the next. A plain
  * packet's take one.
  */
-static inline int
-take_packet(struct pr_sketch *s, const struct pr_layout *layout, struct pr_packet *p)
+static int
+take_other(struct pr_sketch *s, const struct pr_layout *layout, struct pr_kind *kind,
+	const struct pr_segment_step *step)
 {
-	struct pr_kind *kind =
-		pr_kinds_plain(&s->kinds, layout, p->data, p->caplen, p->len);
+	struct pr_packet p = {.caplen = step->caplen, .len = step->len};
 	uint8_t front[PR_FIELDS_REACH];
 
-	if (kind && (kind->packets > 1 || !s->composites.masks[0]))
-		return kind->packets == 1 ? pr_sketch_kind(s, kind, layout, p) : 0;
-	if (p->caplen > PR_FIELDS_REACH)
-		p->caplen = PR_FIELDS_REACH;
-	memcpy(front, p->data, p->caplen);
+	if (p.caplen > PR_FIELDS_REACH)
+		p.caplen = PR_FIELDS_REACH;
+	memcpy(front, step->data, p.caplen);
 	atomic_signal_fence(memory_order_seq_cst);
-	p->data = front;
+	p.data = front;
 	if (!kind)
-		kind = pr_kinds_odd(&s->kinds, layout, front, p->caplen, p->len);
-	return kind->packets == 1 ? pr_sketch_kind(s, kind, layout, p) : 0;
+		kind = pr_kinds_odd(&s->kinds, layout, front, p.caplen, p.len);
+	if (kind->packets > 1 || !s->composites.masks[0])
+		return 0;
+	return pr_sketch_composites(s, layout, &p);
+}
+
+static inline int
+take_packet(struct pr_sketch *s, const struct pr_layout *layout, bool ether,
+	const struct pr_segment_step *step)
+{
+	struct pr_kind *kind =
+		ether ? pr_kinds_plain(&s->kinds, step->data, step->caplen, step->len)
+		      : NULL;
+
+	if (__builtin_expect(kind && (kind->packets > 1 || !s->composites.masks[0]), 1))
+		return 0;
+	return take_other(s, layout, kind, step);
 }
 
 /* -1: no memory; 1: the segment is damaged. */
 static int
-take_packets(struct pr_sketch *s, struct pr_segment_reader *r)
+take_packets(struct pr_sketch *s, const struct pr_segment_reader *r)
 {
 	const struct pr_layout *layout = pr_layout_find(r->header.linktype);
-	uint64_t first = r->header.first_seq;
+	const bool ether = layout && layout->ether;
+	struct interval interval = {0};
+	struct pr_segment_walk walk;
+	struct pr_segment_step step;
 	const uint8_t *from = r->c.at;
-	struct pr_packet p;
+	uint32_t least = UINT32_MAX, most = 0;
+	uint64_t *seq = s->seqs;
 	int rc;
 
 	s->indexed = layout != NULL;
-	s->len_min = UINT32_MAX;
-	s->len_max = 0;
 	s->series_width = series_width(&r->header);
-	while ((rc = pr_segment_next(r, &p, NULL)) == 1) {
-		fetch_ahead(from, r->c.at);
-		from = r->c.at;
-		s->seqs[s->seq_count++] = p.seq - first;
-		count_length(s, p.len);
-		count_time(s, &r->header, &p);
-		if (layout && take_packet(s, layout, &p) < 0)
+	pr_segment_walk_begin(&walk, r);
+	while ((rc = pr_segment_walk_next(&walk, &step)) == 1) {
+		fetch_ahead(from, walk.at);
+		from = walk.at;
+		*seq++ = step.seq;
+		least = step.len < least ? step.len : least;
+		most = step.len > most ? step.len : most;
+		if ((uint64_t)step.time - (uint64_t)interval.first >= interval.length)
+			find_interval(s, step.time, &interval);
+		interval.bucket->packets++;
+		interval.bucket->bytes += step.len;
+		if (layout && take_packet(s, layout, ether, &step) < 0)
 			return -1;
 	}
+	s->seq_count = (size_t)(seq - s->seqs);
+	s->len_min = least;
+	s->len_max = most;
 	return rc < 0;
-}
-
-/* A packet from an address to itself counts once. */
-static void
-count_addresses(struct pr_sketch *s)
-{
-	struct pr_address *items = s->addresses.items;
-
-	for (size_t i = 0; i < s->kinds.count; i++) {
-		const struct pr_kind *k = &s->kinds.items[i];
-
-		if (k->src != PR_ADDRESS_NONE) {
-			items[k->src].packets += k->packets;
-			items[k->src].traffic += k->bytes;
-		}
-		if (k->dst != PR_ADDRESS_NONE && k->dst != k->src) {
-			items[k->dst].packets += k->packets;
-			items[k->dst].traffic += k->bytes;
-		}
-	}
 }
 
 /* ---- what is encoded ---- */
@@ -282,8 +286,9 @@ pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_e
 	rc = take_packets(s, &r);
 	if (rc != 0)
 		return rc < 0 ? no_memory(err) : 1;
-	count_addresses(s);
-	return encode_series(s) < 0 || encode_held(s) < 0 ? no_memory(err) : 0;
+	if (pr_sketch_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
+		return no_memory(err);
+	return 0;
 }
 
 void
@@ -292,6 +297,6 @@ pr_sketch_tops(const struct pr_sketch *s, struct pr_tops *tops)
 	for (size_t i = 0; i < s->addresses.count; i++) {
 		const struct pr_address *a = &s->addresses.items[i];
 
-		pr_tops_add(tops, a->bytes, a->len, a->packets, a->traffic);
+		pr_tops_add(tops, a->bytes, a->len, a->hash, a->packets, a->traffic);
 	}
 }

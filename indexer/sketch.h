@@ -56,7 +56,7 @@ struct pr_sketch {
 	uint8_t seen_protocols[256 / 8];
 	struct pr_sketch_link
 		links[1 << PR_SKETCH_LINKS_LOG]; /* whose keys were made lately */
-	struct {
+	struct pr_sketch_bucket {
 		uint64_t packets, bytes;
 	} buckets[PR_LEVEL1_BUCKETS];
 	uint64_t *seqs; /* relative to the first */
@@ -76,8 +76,12 @@ int pr_sketch_segment(
 /* Counts the segment's addresses. */
 void pr_sketch_tops(const struct pr_sketch *sketch, struct pr_tops *tops);
 
-/* The keys of a new kind, of which this is a packet (sketch_keys.c). -1: no memory. */
-int pr_sketch_kind(struct pr_sketch *sketch, struct pr_kind *kind,
-	const struct pr_layout *layout, const struct pr_packet *packet);
+/* ---- sketch_keys.c ---- */
+
+/* The keys of all kinds, and what their addresses have. -1: no memory. */
+int pr_sketch_kinds(struct pr_sketch *sketch);
+/* The composite keys of a packet. -1: no memory. */
+int pr_sketch_composites(struct pr_sketch *sketch, const struct pr_layout *layout,
+	const struct pr_packet *packet);
 
 #endif

@@ -10,7 +10,7 @@
  * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
  * that is the same in wide is new there when it is new here.
  */
-#define MOST (PR_KEYS_MAX + 2 + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS)
+#define MOST (PR_KEYS_MAX + 2)
 
 PR_IN_PLACE bool
 add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
@@ -69,8 +69,8 @@ add_nets(struct pr_sketch *s, const uint8_t *address, size_t len)
 	}
 }
 
-/* side and len are constants. Returns the address's place. */
-PR_IN_PLACE uint32_t
+/* side and len are constants. */
+PR_IN_PLACE struct pr_address *
 add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side)
 {
 	enum pr_key_kind kind = side == PR_ADDRESS_SRC ? PR_KEY_SRC : PR_KEY_DST;
@@ -79,7 +79,7 @@ add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side
 	struct pr_address *a = &s->addresses.items[at];
 
 	if (a->sides & side)
-		return at;
+		return a;
 	pr_hashset_push(
 		&s->keys, pr_signature_hash(pr_key_hash_bytes(kind, bytes, len), either));
 	if (!a->sides) {
@@ -87,7 +87,21 @@ add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side
 		add_nets(s, bytes, len);
 	}
 	a->sides |= (uint8_t)side;
-	return at;
+	return a;
+}
+
+/* Of one kind; an address that sends to itself counts once. NULL: there is none. */
+static inline void
+count_addresses(const struct pr_kind *kind, struct pr_address *src, struct pr_address *dst)
+{
+	if (src) {
+		src->packets += kind->packets;
+		src->traffic += kind->bytes;
+	}
+	if (dst && dst != src) {
+		dst->packets += kind->packets;
+		dst->traffic += kind->bytes;
+	}
 }
 
 /* bytes: as in the packet. */
@@ -218,8 +232,25 @@ link_seen(struct pr_sketch *s, const struct pr_kind *kind)
 	return false;
 }
 
+/* len is a constant. at: both addresses; ports: both, or NULL. */
+PR_IN_PLACE void
+host_keys(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at, size_t len,
+	const uint8_t *ports)
+{
+	struct pr_address *src = add_address(s, at, len, PR_ADDRESS_SRC);
+	struct pr_address *dst = add_address(s, at + len, len, PR_ADDRESS_DST);
+
+	count_addresses(kind, src, dst);
+	add_pair(s, at, at + len, len);
+	if (!ports)
+		return;
+	add_services(s, at, at + len, len, ports);
+	add_port(s, ports, true);
+	add_port(s, ports + 2, false);
+}
+
 static __attribute__((flatten)) void
-plain_keys(struct pr_sketch *s, struct pr_kind *kind)
+plain_keys(struct pr_sketch *s, const struct pr_kind *kind, const uint64_t *more)
 {
 	uint8_t protocol = (uint8_t)(kind->id[2] >> 8), at[32], ports[4];
 
@@ -227,27 +258,18 @@ plain_keys(struct pr_sketch *s, struct pr_kind *kind)
 		add_link(s, kind);
 	if (!test_and_set(s->seen_protocols, protocol))
 		add(s, PR_KEY_PROTO, &protocol, 1);
+	pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
 	if (pr_kind_version(kind) == 4) {
-		pr_put_le32(at, (uint32_t)(kind->id[2] >> 32));
-		pr_put_le64(at + 4, kind->id[3]);
-		memcpy(ports, at + 8, 4);
-		kind->src = add_address(s, at, 4, PR_ADDRESS_SRC);
-		kind->dst = add_address(s, at + 4, 4, PR_ADDRESS_DST);
-		add_pair(s, at, at + 4, 4);
-		if (!pr_kind_has_ports(protocol))
-			return;
-		add_services(s, at, at + 4, 4, ports);
+		memcpy(at, ports, 4);
+		pr_put_le32(at + 4, (uint32_t)kind->id[3]);
+		pr_put_le32(ports, (uint32_t)(kind->id[3] >> 32));
+		host_keys(s, kind, at, 4, pr_kind_has_ports(protocol) ? ports : NULL);
 	} else {
-		pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
-		for (size_t i = 0; i < 4; i++)
-			pr_put_le64(at + 8 * i, kind->id[3 + i]);
-		kind->src = add_address(s, at, 16, PR_ADDRESS_SRC);
-		kind->dst = add_address(s, at + 16, 16, PR_ADDRESS_DST);
-		add_pair(s, at, at + 16, 16);
-		add_services(s, at, at + 16, 16, ports);
+		pr_put_le64(at, kind->id[3]);
+		for (size_t i = 0; i < PR_KIND_MORE; i++)
+			pr_put_le64(at + 8 + 8 * i, more[i]);
+		host_keys(s, kind, at, 16, ports);
 	}
-	add_port(s, ports, true);
-	add_port(s, ports + 2, false);
 }
 
 /* ---- other kinds ---- */
@@ -274,14 +296,14 @@ add_key(struct pr_sketch *s, const struct pr_key *key)
 	}
 }
 
-static uint32_t
+static struct pr_address *
 add_any_address(
 	struct pr_sketch *s, const struct pr_fields *f, const uint8_t *address, bool source)
 {
 	unsigned side = source ? PR_ADDRESS_SRC : PR_ADDRESS_DST;
 
 	if (!(f->have & (source ? PR_FIELD_SRC : PR_FIELD_DST)))
-		return PR_ADDRESS_NONE;
+		return NULL;
 	return add_address(s, address, f->address_len, side);
 }
 
@@ -302,17 +324,19 @@ add_sockets(struct pr_sketch *s, const struct pr_fields *f)
 }
 
 static void
-any_keys(struct pr_sketch *s, const struct pr_fields *f, struct pr_kind *kind)
+any_keys(struct pr_sketch *s, const struct pr_fields *f, const struct pr_kind *kind)
 {
 	struct pr_key keys[PR_KEYS_MAX];
+	struct pr_address *src, *dst;
 	size_t count = pr_keys_of_fields(f, keys);
 	uint8_t port[2];
 
 	for (size_t i = 0; i < count; i++)
 		add_key(s, &keys[i]);
 	add_sockets(s, f);
-	kind->src = add_any_address(s, f, f->src, true);
-	kind->dst = add_any_address(s, f, f->dst, false);
+	src = add_any_address(s, f, f->src, true);
+	dst = add_any_address(s, f, f->dst, false);
+	count_addresses(kind, src, dst);
 	pr_put_be16(port, f->sport);
 	if (f->have & PR_FIELD_SPORT)
 		add_port(s, port, true);
@@ -321,36 +345,39 @@ any_keys(struct pr_sketch *s, const struct pr_fields *f, struct pr_kind *kind)
 		add_port(s, port, false);
 }
 
+int
+pr_sketch_kinds(struct pr_sketch *s)
+{
+	for (size_t i = 0; i < s->kinds.count; i++) {
+		const struct pr_kind *kind = &s->kinds.items[i];
+
+		if (pr_hashset_prepare(&s->keys, MOST) < 0 ||
+			pr_hashset_prepare(&s->wide, MOST) < 0)
+			return -1;
+		if (pr_kind_version(kind))
+			plain_keys(s, kind, s->kinds.more[i]);
+		else
+			any_keys(s, pr_kind_fields(&s->kinds, kind), kind);
+	}
+	return 0;
+}
+
 /* Level 2 has none of them, so they do not go into wide. */
-static void
-add_composites(struct pr_sketch *s, const struct pr_fields *f)
+int
+pr_sketch_composites(
+	struct pr_sketch *s, const struct pr_layout *layout, const struct pr_packet *packet)
 {
 	struct pr_key keys[PR_COMPOSITE_KEYS];
+	struct pr_fields f;
 
+	if (pr_hashset_prepare(&s->keys, PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS) < 0)
+		return -1;
+	pr_fields_of_packet(layout, packet->data, packet->caplen, &f);
 	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites.masks[i]; i++) {
-		size_t count = pr_composite_keys(f, s->composites.masks[i], keys);
+		size_t count = pr_composite_keys(&f, s->composites.masks[i], keys);
 
 		for (size_t j = 0; j < count; j++)
 			pr_hashset_put(&s->keys, pr_key_hash(&keys[j]));
-	}
-}
-
-int
-pr_sketch_kind(struct pr_sketch *s, struct pr_kind *kind, const struct pr_layout *layout,
-	const struct pr_packet *packet)
-{
-	struct pr_fields fields;
-
-	if (pr_hashset_prepare(&s->keys, MOST) < 0 ||
-		pr_hashset_prepare(&s->wide, MOST) < 0)
-		return -1;
-	if (pr_kind_version(kind))
-		plain_keys(s, kind);
-	else
-		any_keys(s, pr_kind_fields(&s->kinds, kind), kind);
-	if (s->composites.masks[0]) {
-		pr_fields_of_packet(layout, packet->data, packet->caplen, &fields);
-		add_composites(s, &fields);
 	}
 	return 0;
 }

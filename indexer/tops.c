@@ -4,8 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "indexer/key_hash.h"
-
 #define SLOTS (4 * PR_TOPS_ROOM)
 
 void
@@ -17,10 +15,9 @@ pr_tops_clear(struct pr_tops *t)
 }
 
 static size_t
-slot_of(const struct pr_tops *t, const uint8_t *address, size_t len)
+slot_of(const struct pr_tops *t, const uint8_t *address, size_t len, uint16_t hash)
 {
-	size_t at =
-		pr_key_hash_bytes(PR_KEY_ADDRESS, address, len == 4 ? 4 : 16) & (SLOTS - 1);
+	size_t at = hash & (SLOTS - 1);
 
 	for (; t->slots[at]; at = (at + 1) & (SLOTS - 1)) {
 		const struct pr_level1_top *item = &t->items[t->slots[at] - 1];
@@ -31,38 +28,82 @@ slot_of(const struct pr_tops *t, const uint8_t *address, size_t len)
 	return at;
 }
 
-/* The bytes that half of them have at least (Hoare's selection). */
-static uint64_t
-middle(const struct pr_tops *t)
+/* Of one that is not there. */
+static size_t
+free_slot(const struct pr_tops *t, uint16_t hash)
 {
-	uint64_t bytes[PR_TOPS_ROOM];
-	long low = 0, high = (long)t->count - 1, wanted = (long)t->count / 2;
+	size_t at = hash & (SLOTS - 1);
 
-	for (size_t i = 0; i < t->count; i++)
-		bytes[i] = t->items[i].bytes;
+	while (t->slots[at])
+		at = (at + 1) & (SLOTS - 1);
+	return at;
+}
+
+/* ---- room ---- */
+
+/* The n-th from the largest on, of few (Hoare's selection). */
+static uint64_t
+select_from(uint64_t *values, long count, long n)
+{
+	long low = 0, high = count - 1;
+
 	while (low < high) {
-		uint64_t pivot = bytes[low + (high - low) / 2], swap;
+		uint64_t pivot = values[low + (high - low) / 2], swap;
 		long i = low, j = high;
 
 		while (i <= j) {
-			while (bytes[i] > pivot)
+			while (values[i] > pivot)
 				i++;
-			while (bytes[j] < pivot)
+			while (values[j] < pivot)
 				j--;
 			if (i > j)
 				break;
-			swap = bytes[i];
-			bytes[i++] = bytes[j];
-			bytes[j--] = swap;
+			swap = values[i];
+			values[i++] = values[j];
+			values[j--] = swap;
 		}
-		if (wanted > j && wanted < i)
+		if (n > j && n < i)
 			break;
-		if (wanted <= j)
+		if (n <= j)
 			high = j;
 		else
 			low = i;
 	}
-	return bytes[wanted];
+	return values[n];
+}
+
+/* Grows with the bytes: the length of that number (and 4) in bits, and the two behind the first. */
+#define CLASSES 256
+static unsigned
+class_of(uint64_t bytes)
+{
+	uint64_t v = bytes < UINT64_MAX - 4 ? bytes + 4 : UINT64_MAX;
+	unsigned last = 63 - (unsigned)__builtin_clzll(v);
+
+	return last * 4 + (v >> (last - 2) & 3);
+}
+
+/*
+ * The bytes that half of them have at least. Which are more than others cannot be foreseen: so they are counted by
+ * class, and only those of one class are compared.
+ */
+static uint64_t
+middle(const struct pr_tops *t)
+{
+	uint16_t counts[CLASSES] = {0};
+	uint64_t among[PR_TOPS_ROOM] = {0};
+	long wanted = (long)t->count / 2, n = 0;
+	unsigned class = CLASSES - 1;
+
+	for (size_t i = 0; i < t->count; i++)
+		counts[class_of(t->items[i].bytes)]++;
+	for (; wanted >= counts[class]; class --)
+		wanted -= counts[class];
+	for (size_t i = 0; i < t->count; i++) {
+		among[n] = t->items[i].bytes;
+		n += class_of(among[n]) == class;
+	}
+	return select_from(among, n, wanted);
 }
 
 static void
@@ -76,6 +117,7 @@ make_room(struct pr_tops *t)
 
 		if (item->bytes > bytes) {
 			item->bytes -= bytes;
+			t->hashes[kept] = t->hashes[i];
 			t->items[kept++] = *item;
 		} else if (item->packets > packets) {
 			packets = item->packets;
@@ -86,22 +128,22 @@ make_room(struct pr_tops *t)
 	t->packets_short += packets;
 	memset(t->slots, 0, sizeof(t->slots));
 	for (size_t i = 0; i < kept; i++)
-		t->slots[slot_of(t, t->items[i].address, t->items[i].len)] =
-			(uint16_t)(i + 1);
+		t->slots[free_slot(t, t->hashes[i])] = (uint16_t)(i + 1);
 }
 
 void
-pr_tops_add(struct pr_tops *t, const uint8_t *address, size_t len, uint64_t packets,
-	uint64_t bytes)
+pr_tops_add(struct pr_tops *t, const uint8_t *address, size_t len, uint16_t hash,
+	uint64_t packets, uint64_t bytes)
 {
-	size_t at = slot_of(t, address, len);
+	size_t at = slot_of(t, address, len, hash);
 	struct pr_level1_top *item;
 
 	if (!t->slots[at] && t->count == PR_TOPS_ROOM) {
 		make_room(t);
-		at = slot_of(t, address, len);
+		at = free_slot(t, hash);
 	}
 	if (!t->slots[at]) {
+		t->hashes[t->count] = hash;
 		item = &t->items[t->count++];
 		*item = (struct pr_level1_top){.len = (uint8_t)len};
 		memcpy(item->address, address, len);

@@ -16,15 +16,16 @@
 
 struct pr_tops {
 	struct pr_level1_top items[PR_TOPS_ROOM];
+	uint16_t hashes[PR_TOPS_ROOM];
 	uint16_t slots[4 * PR_TOPS_ROOM]; /* 1 + index; 0 free */
 	size_t count;
 	uint64_t packets_short, bytes_short;
 };
 
 void pr_tops_clear(struct pr_tops *tops);
-/* len: 4 or 16 */
-void pr_tops_add(struct pr_tops *tops, const uint8_t *address, size_t len, uint64_t packets,
-	uint64_t bytes);
+/* len: 4 or 16. hash: of it, the same each time. */
+void pr_tops_add(struct pr_tops *tops, const uint8_t *address, size_t len, uint16_t hash,
+	uint64_t packets, uint64_t bytes);
 /* The largest by bytes, at most PR_LEVEL1_TOPS_MAX; returns how many. */
 size_t pr_tops_best(const struct pr_tops *tops, struct pr_level1_top *out);
 

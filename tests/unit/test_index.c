@@ -353,7 +353,7 @@ START_TEST(tops_are_short_by_no_more_than_they_say)
 
 		pr_put_be32(address, host);
 		bytes[host] += n;
-		pr_tops_add(&tops, address, 4, 1, n);
+		pr_tops_add(&tops, address, 4, (uint16_t)(host * 40503u), 1, n);
 	}
 	count = pr_tops_best(&tops, best);
 	ck_assert_uint_eq(count, PR_LEVEL1_TOPS_MAX);

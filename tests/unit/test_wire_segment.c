@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/wire/segment.h"
+#include "proto/wire/segment_step.h"
 #include "tests/unit/unit.h"
 
 /* clang-format off */
@@ -51,6 +52,29 @@ static const struct {
 	size_t len;
 } goldens[] = {{golden_link, sizeof golden_link}, {golden_mixed, sizeof golden_mixed}};
 
+/* Who goes step by step finds the same, and the same damage. */
+static void
+step_beside(struct pr_segment_reader r)
+{
+	struct pr_segment_walk walk;
+	struct pr_segment_step step;
+	struct pr_packet p;
+	int got;
+
+	pr_segment_walk_begin(&walk, &r);
+	do {
+		got = pr_segment_next(&r, &p, NULL);
+		ck_assert_int_eq(pr_segment_walk_next(&walk, &step), got);
+		if (got < 1)
+			continue;
+		ck_assert_int_eq(step.time, p.time);
+		ck_assert_uint_eq(r.header.first_seq + step.seq, p.seq);
+		ck_assert_uint_eq(step.caplen, p.caplen);
+		ck_assert_uint_eq(step.len, p.len);
+		ck_assert_ptr_eq(step.data, p.data);
+	} while (got == 1);
+}
+
 /* Reads a copy of exactly len bytes: the number of packets, or -1. */
 static int
 read_all(const uint8_t *data, size_t len)
@@ -64,6 +88,8 @@ read_all(const uint8_t *data, size_t len)
 
 	memcpy(copy, data, len);
 	if (pr_segment_open(&r, copy, len, &err) == 0) {
+		if (!(r.header.flags & PR_SEGMENT_MIXED))
+			step_beside(r);
 		while ((got = pr_segment_next(&r, &p, &err)) == 1) {
 			for (uint32_t i = 0; i < p.caplen; i++)
 				sum = sum + p.data[i];
@@ -178,6 +204,9 @@ START_TEST(odd_segments)
 		ck_assert_msg((read_all(buf, sizeof buf) < 0) == !harmless,
 			"byte %zu := %u", cases[i].at, cases[i].value);
 	}
+	memcpy(buf, golden_link, sizeof buf);
+	memset(buf + 24, 0xff, 8); /* a first seq that none can follow */
+	ck_assert_int_lt(read_all(buf, sizeof buf), 0);
 }
 END_TEST
 
