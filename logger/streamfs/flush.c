@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "logger/streamfs/internal.h"
+#include "logger/streamfs/tail.h"
 
 /*
  * Writing out. A flush goes WRITING (all writes that were under way when it began), SYNCING, and, with
@@ -26,9 +26,8 @@ put_request(struct sfs_writer *w, struct sfs_request *r)
 	w->idle_count++;
 }
 
-/* One for a write, while those that syncs and roots need stay in reserve. */
-static bool
-request_free(struct sfs *sfs)
+bool
+sfs_request_free(struct sfs *sfs)
 {
 	struct sfs_writer *w = sfs->w;
 	while (w->idle_count <= 2u * SFS_DEVICES_MAX)
@@ -61,8 +60,8 @@ submit(struct sfs *sfs, struct sfs_request *r)
 	take(sfs, r);
 }
 
-static void
-write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
+void
+sfs_write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	const uint8_t *bytes, uint32_t slot)
 {
 	struct sfs_writer *w = sfs->w;
@@ -82,107 +81,13 @@ write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	submit(sfs, r);
 }
 
-/*
- * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to so many
- * bytes. False: the device takes nothing, the records stay waiting.
- */
-static bool
-submit_tail(struct sfs *sfs, uint32_t stream, uint32_t pad)
-{
-	struct sfs_tail *tail = &sfs->w->tail[stream];
-	if (tail->block == SFS_NONE || tail->waiting == 0 || tail->slot == SFS_NONE)
-		return true;
-	uint32_t from = tail->submitted, full = tail->fill & ~(SFS_SECTOR - 1);
-	uint32_t end = pad ? (tail->fill + pad - 1) & ~(pad - 1) : full;
-	if (end == from)
-		return true;
-	if (!request_free(sfs))
-		return false;
-	uint8_t *data = sfs_shm_data(&sfs->shm, tail->slot);
-	if (pad) {
-		memset(data + tail->fill, 0, end - tail->fill);
-		tail->fill = end;
-		tail->partial = 0;
-	}
-	tail->submitted = end;
-	tail->waiting = tail->partial;
-	write_submit(sfs, tail->block, from, end, data + from, tail->slot);
-	return true;
-}
-
-bool
-sfs_tail_submit(struct sfs *sfs, uint32_t stream)
-{
-	return submit_tail(sfs, stream, SFS_SECTOR);
-}
-
-/* Nothing comes behind it in the block: the device's own sector will do. */
-bool
-sfs_tail_submit_last(struct sfs *sfs, uint32_t stream)
-{
-	struct sfs_disk *disk;
-	uint64_t offset;
-	if (sfs->w->tail[stream].block == SFS_NONE)
-		return true;
-	sfs_locate(sfs, sfs->w->tail[stream].block, &disk, &offset);
-	return submit_tail(sfs, stream, disk->sector ? disk->sector : SFS_SECTOR);
-}
-
-/* So the device has work between flushes, whatever a block's size. */
-static uint32_t
-worth_writing(const struct sfs *sfs)
-{
-	uint32_t half = sfs->root.block_size / 2;
-	return half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT;
-}
-
-void
-sfs_tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
-{
-	struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint32_t full = end & ~(SFS_SECTOR - 1);
-	tail->waiting++;
-	if (full == end)
-		tail->partial = 0;
-	else
-		tail->partial = full >= start ? 1 : tail->partial + 1;
-	/* should no request be free, the next flush takes it */
-	if (full >= tail->submitted + worth_writing(sfs))
-		submit_tail(sfs, stream, 0);
-}
-
-/* By a flush: does the sector that is not full go along? */
-static bool
-to_be_padded(const struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
-{
-	const struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint64_t full = sfs->table.stream[stream].last_sequence - tail->partial;
-	if (kind == SFS_FLUSH_AGED)
-		return full < tail->aged;
-	return kind == SFS_FLUSH_ALL || tail->submitted == 0;
-}
-
-/* Gives the device what the flush wants of the stream, and notes what is durable with it. */
-static void
-flush_tail(struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
-{
-	struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint64_t last = sfs->table.stream[stream].last_sequence;
-	bool good =
-		submit_tail(sfs, stream, to_be_padded(sfs, stream, kind) ? SFS_SECTOR : 0);
-	tail->target = good ? last - tail->waiting : 0;
-	if (kind != SFS_FLUSH_FULL)
-		tail->aged = last;
-	sfs->w->dirty = sfs->w->dirty || tail->waiting > 0;
-}
-
 bool
 sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len)
 {
-	if (!request_free(sfs))
+	if (!sfs_request_free(sfs))
 		return false;
 	sfs->w->map_flying = true;
-	write_submit(sfs, block, 0, (uint32_t)len, sfs->w->map_buf, SFS_NONE);
+	sfs_write_submit(sfs, block, 0, (uint32_t)len, sfs->w->map_buf, SFS_NONE);
 	return true;
 }
 
@@ -221,7 +126,7 @@ sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 	if (kind != SFS_FLUSH_FULL)
 		w->last_flush = w->last_tick;
 	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		flush_tail(sfs, i, kind);
+		sfs_tail_flush(sfs, i, kind);
 	w->checkpoint = checkpoint || w->checkpoint_wanted;
 	w->checkpoint_wanted = false;
 	w->flush_position = sfs_frontier_position(&w->frontier);

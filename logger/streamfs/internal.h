@@ -346,7 +346,7 @@ bool sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint6
 /* recover.c: fills the table from the devices. streams: of the root as it was just loaded; NULL: loads it. */
 int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
 
-/* writer.c, slots.c, flush.c, map.c */
+/* writer.c, slots.c, flush.c, tail.c, map.c */
 int sfs_writer_start(
 	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err);
 void sfs_writer_stop(struct sfs *sfs);
