@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What selective filters read, against an oracle who knows which segments hold a match and reads just
 these: BENCH_FILTERS of them (300), of values drawn from a grown trace of BENCH_PACKETS (2 million), that
-match in at most a tenth of the segments. The index counts as read, too."""
+match in at most a tenth of the segments. The index counts as read, too. BENCH_KEEP names a folder in which
+trace and volume stay, and are taken from by the next run."""
 
 import bisect
 import json
@@ -23,7 +24,9 @@ FILTERS = int(os.environ.get("BENCH_FILTERS", "300"))
 PACKRACK = f"{b.BUILD}/packrack"
 MIX = f"{b.DATA}/mix-gateway-hdr96-a.pcap"
 SEED = 7
+KEEP = os.environ.get("BENCH_KEEP")
 FEW = 0.1  # of the segments
+SHOWN = 1.6  # times the oracle's bytes
 
 
 def flows(path, rng, count):
@@ -69,40 +72,70 @@ class Segments:
         return {max(0, bisect.bisect_right(self.first, t) - 1) for t in times}
 
 
+class Read:
+    """What a filter read, and what the oracle reads: bytes."""
+
+    def __init__(self, text, search, hit, segments):
+        self.text, self.hit, self.read = text, len(hit), search.scanned_segments
+        self.data, self.index = search.scanned_bytes, search.index_bytes
+        self.oracle = sum(segments.bytes[i] for i in hit)
+        self.of_data, self.of_all = self.data / self.oracle, (self.data + self.index) / self.oracle
+
+    def __str__(self):
+        return (f"{self.of_all:.2f} ({self.of_data:.2f} the data): {self.hit} segments match, {self.read} read, "
+                f"{self.data:,} bytes and {self.index:,} of the index: {self.text}")
+
+
 def read_for(volume, segments, text):
-    """bytes read, bytes that the oracle reads, share of segments that match; None: nothing matches"""
-    answer = packrack.volume(volume, program=PACKRACK).query(text)
-    hit = segments.of(p.time for p in answer)
-    s = answer.search
-    if not hit:
-        return None
-    return s.scanned_bytes, s.index_bytes, sum(segments.bytes[i] for i in hit), len(hit) / len(segments.bytes)
+    """None: nothing matches, or not in few segments"""
+    hit = set()
+    with packrack.volume(volume, program=PACKRACK).query(text) as answer:
+        for p in answer:
+            hit |= segments.of([p.time])
+            if len(hit) > FEW * len(segments.bytes):
+                return None
+    return Read(text, answer.search, hit, segments) if hit else None
+
+
+def make(work):
+    trace, volume = f"{work}/grown.pcap", f"{work}/volume"
+    if os.path.exists(f"{work}/made-{PACKETS}"):
+        return trace, volume
+    b.run(f"{b.BUILD}/tests/bench/bench_grow", "trace", MIX, trace, PACKETS)
+    b.run(PACKRACK, "import", trace, "--volume", volume, "--create", os.path.getsize(trace) * 3 // 2 + (64 << 20))
+    if KEEP:
+        b.write(f"{work}/made-{PACKETS}", "")
+    return trace, volume
+
+
+def measure(work):
+    trace, volume = make(work)
+    rng, out = random.Random(SEED), []
+    segments, drawn = Segments(volume), flows(trace, rng, 4 * FILTERS)
+    while len(out) < FILTERS:
+        got = read_for(volume, segments, filter_of(rng, rng.choice(drawn), rng.choice(drawn)))
+        out += [got] if got else []
+    return out
 
 
 def main():
     if not os.path.exists(MIX):
         sys.exit(f"bench: no {MIX}: set PACKRACK_DATA")
-    table, rng, ratios, worst = b.Table("selective"), random.Random(SEED), [], []
-    with tempfile.TemporaryDirectory(prefix="packrack-selective-", dir=os.environ.get("BENCH_DIR")) as work:
-        trace, volume = f"{work}/grown.pcap", f"{work}/volume"
-        b.run(f"{b.BUILD}/tests/bench/bench_grow", "trace", MIX, trace, PACKETS)
-        b.run(PACKRACK, "import", trace, "--volume", volume, "--create", os.path.getsize(trace) * 3 // 2 + (64 << 20))
-        segments, drawn = Segments(volume), flows(trace, rng, 4 * FILTERS)
-        while len(ratios) < FILTERS:
-            text = filter_of(rng, rng.choice(drawn), rng.choice(drawn))
-            got = read_for(volume, segments, text)
-            if not got or got[3] > FEW:
-                continue
-            data, index, oracle, _ = got
-            ratios.append(((data + index) / oracle, data / oracle))
-            worst.append((data / oracle, (data + index) / oracle, text))
-    for name, which in (("data and index", 0), ("data", 1)):
-        r = sorted(x[which] for x in ratios)
+    table = b.Table("selective")
+    if KEEP:
+        os.makedirs(KEEP, exist_ok=True)
+        reads = measure(KEEP)
+    else:
+        with tempfile.TemporaryDirectory(prefix="packrack-selective-", dir=os.environ.get("BENCH_DIR")) as work:
+            reads = measure(work)
+    for name, which in (("data and index", "of_all"), ("data", "of_data")):
+        r = sorted(getattr(x, which) for x in reads)
         for label, at in (("half", len(r) // 2), ("95 of 100", len(r) * 95 // 100), ("all", len(r) - 1)):
             table.row(f"{name} read, of the oracle's bytes: {label} at most", "times", r[at])
         table.row(f"{name} read: filters above twice the oracle's", f"of {FILTERS}", sum(x > 2 for x in r))
-    for data, both, text in sorted(worst, reverse=True)[:5]:
-        print(f"           worst: {data:.2f} ({both:.2f} with index)  {text}")
+    for r in sorted(reads, key=lambda r: r.of_all, reverse=True):
+        if r.of_all > SHOWN:
+            print(f"           {r}")
     table.write()
 
 
