@@ -86,8 +86,10 @@ pr_composites_parse(
 
 /* ---- keys ---- */
 
-/* A key of kind PARTS, and a composite: mask, length of an address, then the parts as they come. */
-#define PARTS_HEADER 2
+/* A composite: mask, length of an address, then the parts as they come. PARTS: behind these two, ranges. */
+#define HEADER 2
+#define PARTS_HEADER 4
+#define MORE 2 /* ports of either side, above that which is there */
 
 static size_t
 part_len(int part, size_t address)
@@ -114,8 +116,9 @@ put_part(struct pr_key *key, int part, const uint8_t *bytes, size_t len)
 static struct pr_key
 begin_key(enum pr_key_kind kind, size_t address)
 {
-	struct pr_key key = {.kind = (uint8_t)kind, .len = PARTS_HEADER};
+	struct pr_key key = {.kind = (uint8_t)kind, .len = HEADER};
 
+	key.len = kind == PR_KEY_PARTS ? PARTS_HEADER : HEADER;
 	key.bytes[1] = (uint8_t)address;
 	return key;
 }
@@ -133,13 +136,35 @@ pr_key_parts(const struct pr_key *const parts[PR_PARTS])
 	return key;
 }
 
+void
+pr_key_parts_range(struct pr_key *parts, unsigned side, uint8_t more)
+{
+	parts->bytes[MORE + side] = more;
+}
+
+bool
+pr_key_parts_ranged(const struct pr_key *parts)
+{
+	return parts->bytes[MORE] || parts->bytes[MORE + 1];
+}
+
+/* Those of which one value is known. */
+static uint8_t
+fixed(const struct pr_key *parts)
+{
+	unsigned open = (parts->bytes[MORE] ? PR_PART_SPORT : 0u) |
+			(parts->bytes[MORE + 1] ? PR_PART_DPORT : 0u);
+
+	return (uint8_t)(parts->bytes[0] & ~open);
+}
+
 bool
 pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out)
 {
 	size_t address = mask & (PR_PART_SRC | PR_PART_DST) ? parts->bytes[1] : 0;
 	size_t at = PARTS_HEADER;
 
-	if (!mask || mask & ~parts->bytes[0])
+	if (!mask || mask & ~fixed(parts))
 		return false;
 	*out = begin_key(PR_KEY_COMPOSITE, address);
 	for (int i = 0; i < PR_PARTS; i++) {
@@ -151,25 +176,6 @@ pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out)
 			at += len;
 	}
 	return true;
-}
-
-size_t
-pr_key_services(const struct pr_key *parts, struct pr_key out[PR_SERVICES_MAX])
-{
-	const uint8_t *at = parts->bytes + PARTS_HEADER, *address[2];
-	size_t len = parts->bytes[1], addresses = 0, n = 0;
-
-	for (int i = 0; 1 << i <= PR_PART_DPORT; i++) {
-		if (!(parts->bytes[0] & 1 << i))
-			continue;
-		if (1 << i <= PR_PART_DST)
-			address[addresses++] = at;
-		else if (pr_port_is_service(pr_get_be16(at)))
-			for (size_t j = 0; j < addresses; j++)
-				out[n++] = pr_key_service(address[j], len, pr_get_be16(at));
-		at += part_len(i, len);
-	}
-	return n;
 }
 
 /* Where in it the part is; NULL: it has not. */
@@ -184,21 +190,51 @@ part_at(const struct pr_key *parts, uint8_t part)
 	return parts->bytes[0] & part ? at : NULL;
 }
 
-size_t
-pr_key_sockets(const struct pr_key *parts, struct pr_key out[PR_SOCKETS_MAX])
+static const uint8_t *
+port_at(const struct pr_key *parts, unsigned side)
 {
-	static const uint8_t sides[2][2] = {
-		{PR_PART_SRC, PR_PART_SPORT}, {PR_PART_DST, PR_PART_DPORT}};
-	size_t n = 0;
+	return part_at(parts, side ? PR_PART_DPORT : PR_PART_SPORT);
+}
 
-	for (int i = 0; i < 2; i++) {
-		const uint8_t *address = part_at(parts, sides[i][0]),
-			      *port = part_at(parts, sides[i][1]);
+unsigned
+pr_key_parts_ports(const struct pr_key *parts, unsigned side)
+{
+	return port_at(parts, side) ? 1u + parts->bytes[MORE + side] : 0;
+}
 
-		if (address && port && !pr_port_is_service(pr_get_be16(port)))
-			out[n++] = pr_key_socket(
-				i == 0, address, parts->bytes[1], pr_get_be16(port));
+static size_t
+address_keys(const struct pr_key *parts, unsigned side, uint16_t port, struct pr_key *out)
+{
+	const uint8_t *own = part_at(parts, side ? PR_PART_DST : PR_PART_SRC),
+		      *other = part_at(parts, side ? PR_PART_SRC : PR_PART_DST);
+	size_t len = parts->bytes[1], n = 0;
+
+	if (pr_port_is_service(port)) {
+		if (own)
+			out[n++] = pr_key_service(own, len, port);
+		if (other)
+			out[n++] = pr_key_service(other, len, port);
+		return n;
 	}
+	if (own)
+		out[n++] =
+			pr_key_socket(side ? PR_SOCKET_DST : PR_SOCKET_SRC, own, len, port);
+	if (other && port >= PR_PORT_FREE)
+		out[n++] = pr_key_socket(PR_SOCKET_PEER, other, len, port);
+	return n;
+}
+
+size_t
+pr_key_port_keys(const struct pr_key *parts, unsigned side, unsigned which,
+	struct pr_key out[PR_PORT_KEYS_MAX])
+{
+	uint16_t port = (uint16_t)(pr_get_be16(port_at(parts, side)) + which);
+	size_t n = address_keys(parts, side, port, out);
+	const uint8_t *protocol = part_at(parts, PR_PART_PROTO);
+
+	if (protocol)
+		out[n++] =
+			pr_key_port_of(side ? PR_KEY_DPORT : PR_KEY_SPORT, port, *protocol);
 	return n;
 }
 

@@ -43,15 +43,21 @@ int pr_composites_parse(
 
 /* A key of kind PARTS of those keys that are there (parts[i] is for bit i; or NULL). */
 struct pr_key pr_key_parts(const struct pr_key *const parts[PR_PARTS]);
+/* And that the port of a side (0: source, 1: destination) may as well be one of so many above it. */
+void pr_key_parts_range(struct pr_key *parts, unsigned side, uint8_t more);
+bool pr_key_parts_ranged(const struct pr_key *parts);
 /* The composite of these parts; false: the key of kind PARTS has not all of them. */
 bool pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out);
 
-/* The SERVICE keys that a packet with these parts has. Returns how many. */
-#define PR_SERVICES_MAX 4
-size_t pr_key_services(const struct pr_key *parts, struct pr_key out[PR_SERVICES_MAX]);
-/* And the SOCKET keys. */
-#define PR_SOCKETS_MAX 2
-size_t pr_key_sockets(const struct pr_key *parts, struct pr_key out[PR_SOCKETS_MAX]);
+/* How many ports the parts leave to a side: 1, more if it is a range; 0: it may be any, or none. */
+unsigned pr_key_parts_ports(const struct pr_key *parts, unsigned side);
+/*
+ * The SERVICE and SOCKET keys, and SPORT or DPORT with the protocol, that a packet with these parts has if the
+ * port of this side is this one of them. Returns how many.
+ */
+#define PR_PORT_KEYS_MAX 3
+size_t pr_key_port_keys(const struct pr_key *parts, unsigned side, unsigned which,
+	struct pr_key out[PR_PORT_KEYS_MAX]);
 
 #define PR_COMPOSITE_KEYS (2 * PR_KEYS_DEPTH) /* of one packet: protocols times tags */
 size_t pr_composite_keys(

@@ -2,12 +2,13 @@
 #ifndef PR_INDEXER_KEY_RANK_H
 #define PR_INDEXER_KEY_RANK_H
 
-#include "indexer/keys.h"
+#include "indexer/composite.h"
 #include "proto/wire/cursor.h"
 
 /* Who pays for each key that is asked for asks first for those that few segments have. */
 enum pr_key_rank {
 	PR_RANK_PAIRS,
+	PR_RANK_PARTS, /* addresses with ports */
 	PR_RANK_ADDRESSES,
 	PR_RANK_PORTS, /* prefixes, rarer types */
 	PR_RANK_TYPES, /* that as good as all traffic has */
@@ -30,8 +31,10 @@ pr_key_rank(const struct pr_key *key)
 {
 	switch (key->kind) {
 	case PR_KEY_PAIR:
-	case PR_KEY_PARTS:
 		return PR_RANK_PAIRS;
+	case PR_KEY_PARTS: /* a range is many keys; without an address they are of ports */
+		return pr_key_parts_ranged(key) || !key->bytes[1] ? PR_RANK_PORTS
+								  : PR_RANK_PARTS;
 	case PR_KEY_SRC:
 	case PR_KEY_DST:
 	case PR_KEY_MAC_SRC:

@@ -98,15 +98,24 @@ pr_key_service(const uint8_t *address, size_t len, uint16_t port)
 }
 
 struct pr_key
-pr_key_socket(bool source, const uint8_t *address, size_t len, uint16_t port)
+pr_key_socket(enum pr_socket which, const uint8_t *address, size_t len, uint16_t port)
 {
 	struct pr_key key = {.kind = PR_KEY_SOCKET, .len = (uint8_t)(len + 3)};
 
 	if (len > 16)
 		return (struct pr_key){.kind = PR_KEY_NONE};
-	key.bytes[0] = source;
+	key.bytes[0] = (uint8_t)which;
 	memcpy(key.bytes + 1, address, len);
 	pr_put_be16(key.bytes + 1 + len, port);
+	return key;
+}
+
+struct pr_key
+pr_key_port_of(enum pr_key_kind kind, uint16_t port, uint8_t protocol)
+{
+	struct pr_key key = pr_key_number(kind, port);
+
+	key.bytes[key.len++] = protocol == 6 ? 6 : 17;
 	return key;
 }
 
@@ -123,6 +132,10 @@ pr_key_either(const struct pr_key *key)
 	case PR_KEY_SPORT:
 	case PR_KEY_DPORT:
 		either.kind = PR_KEY_PORT;
+		either.len = 2;
+		break;
+	case PR_KEY_SOCKET:
+		either.bytes[0] = PR_SOCKET_PEER;
 		break;
 	case PR_KEY_MAC_SRC:
 	case PR_KEY_MAC_DST:
@@ -146,6 +159,24 @@ pr_key_signature(const struct pr_key *key)
 	struct pr_key either = pr_key_either(key);
 
 	return pr_signature_hash(pr_key_hash(key), pr_key_hash(&either));
+}
+
+size_t
+pr_key_signatures(const struct pr_key *key, uint64_t out[PR_SIGNATURES_MAX])
+{
+	static const uint8_t protocols[PR_SIGNATURES_MAX] = {6, 17};
+	struct pr_key one;
+
+	if ((key->kind != PR_KEY_SPORT && key->kind != PR_KEY_DPORT) || key->len != 2) {
+		out[0] = pr_key_signature(key);
+		return 1;
+	}
+	for (size_t i = 0; i < PR_SIGNATURES_MAX; i++) {
+		one = pr_key_port_of(
+			(enum pr_key_kind)key->kind, pr_get_be16(key->bytes), protocols[i]);
+		out[i] = pr_key_signature(&one);
+	}
+	return PR_SIGNATURES_MAX;
 }
 
 /* ---- a packet's keys ---- */

@@ -52,8 +52,9 @@ enum pr_key_kind {
 	PR_KEY_NET =
 		8, /* prefix of SRC or of DST: /8 /16 /24 are 1, 2, 3 bytes, /32 /48 /64 are 4, 6, 8 */
 	PR_KEY_PROTO = 9, /* 1 */
-	PR_KEY_SPORT = 10, /* 2 */
-	PR_KEY_DPORT = 11, /* 2 */
+	PR_KEY_SPORT =
+		10, /* 2; in level 1 3: 6 behind it, or 17 if the protocol is not TCP */
+	PR_KEY_DPORT = 11, /* as SPORT */
 	PR_KEY_PAIR = 12, /* SRC and DST, the smaller first */
 	PR_KEY_FLOW =
 		13, /* protocol, both (address, port), the smaller pair first; for grouping, in no index */
@@ -67,12 +68,15 @@ enum pr_key_kind {
 	PR_KEY_COMPOSITE = 20, /* as configured: composite.h */
 	PR_KEY_PARTS = 21, /* never in an index: what composites can be made of */
 	PR_KEY_SERVICE = 22, /* SRC or DST, with SPORT or DPORT if that is well known */
-	/* 1, SRC and SPORT, or 0, DST and DPORT, if not well known; in level 1 only, and not always */
+	/*
+	 * 1, SRC and SPORT, or 0, DST and DPORT, if not well known, or 2, an address and the port of the other
+	 * side, if that is PR_PORT_FREE or above; in level 1 only, and not always
+	 */
 	PR_KEY_SOCKET = 23,
 };
 #define PR_KEY_KINDS 24
 
-#define PR_KEY_MAX 42 /* PARTS over IPv6 */
+#define PR_KEY_MAX 44 /* PARTS over IPv6 */
 
 struct pr_key {
 	uint8_t kind, len;
@@ -97,13 +101,24 @@ pr_port_is_service(uint16_t port)
 	return port < 1024 && port != 53;
 }
 struct pr_key pr_key_service(const uint8_t *address, size_t len, uint16_t port);
-struct pr_key pr_key_socket(bool source, const uint8_t *address, size_t len, uint16_t port);
-/* SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, others as they are. */
+#define PR_PORT_FREE 1024
+enum pr_socket { PR_SOCKET_DST, PR_SOCKET_SRC, PR_SOCKET_PEER };
+struct pr_key pr_key_socket(
+	enum pr_socket which, const uint8_t *address, size_t len, uint16_t port);
+/* SPORT and DPORT, of one of the protocols that have ports. */
+struct pr_key pr_key_port_of(enum pr_key_kind kind, uint16_t port, uint8_t protocol);
+/*
+ * SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, SOCKET -> as PEER, others as
+ * they are.
+ */
 struct pr_key pr_key_either(const struct pr_key *key);
 /* Equal on all machines and for ever: it stands in volumes. */
 uint64_t pr_key_hash(const struct pr_key *key);
 /* As level 1 has it: pr_signature_hash. */
 uint64_t pr_key_signature(const struct pr_key *key);
+/* As level 1 is asked for it: any of these, which are in one page. A port may be of any protocol. */
+#define PR_SIGNATURES_MAX 2
+size_t pr_key_signatures(const struct pr_key *key, uint64_t out[PR_SIGNATURES_MAX]);
 
 /* Numbers of a packet of which an index keeps the least and the greatest, or intervals. */
 enum pr_number {

@@ -279,15 +279,15 @@ bool
 pr_level1_has_key(const struct pr_level1 *l, const struct pr_level1_segment *s,
 	const struct pr_key *key)
 {
-	uint64_t signature = pr_key_signature(key);
-	uint64_t set;
-	size_t at, len;
+	uint64_t signatures[PR_SIGNATURES_MAX], set = 0;
+	size_t count = pr_key_signatures(key, signatures), at, len;
 	bool has = true;
 
 	if (!s->keyed || pr_level1_item_has(s, key, &has))
 		return has;
-	at = pr_level1_page_at(l, pr_level1_page_of(l, signature), &len);
-	set = pr_level1_find(l, signature, l->body + at, len);
+	at = pr_level1_page_at(l, pr_level1_page_of(l, signatures[0]), &len);
+	for (size_t i = 0; i < count; i++)
+		set |= pr_level1_find(l, signatures[i], l->body + at, len);
 	return set >> s->index & 1;
 }
 

@@ -16,7 +16,7 @@
  * of stream "index.N". Who looks for keys reads its head and of its pages those in which the keys
  * lie; what else there is, with the whole of it. Little-endian; the head, a header of 56 bytes:
  *
- *    0 magic u32 "PIX1"    4 version u16 (3)      6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX1"    4 version u16 (4)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
  *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
  *   40 pages u16          42 low bits u16        44 hash bits u16      46 reserved u16 = 0
@@ -46,7 +46,7 @@
  * seq on; 2 a bit each from the first seq on.
  */
 #define PR_LEVEL1_MAGIC 0x31584950u
-#define PR_LEVEL1_VERSION 3
+#define PR_LEVEL1_VERSION 4
 #define PR_LEVEL1_HEADER 56
 #define PR_LEVEL1_ITEM 96
 #define PR_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */

@@ -2,6 +2,7 @@
 #include "indexer/plan_composite.h"
 
 #include "indexer/composite.h"
+#include "indexer/plan_ranks.h"
 
 /* ---- keys that come together ---- */
 
@@ -52,11 +53,31 @@ pr_plan_pairs(struct pr_terms *t, const uint32_t *parts, size_t count)
 #define PORTS (PR_PART_SPORT | PR_PART_DPORT)
 #define CHOICES 4 /* an address or a port on either side are two */
 
-/* What a packet has at once, by bits of enum pr_part; the keys are the terms', until one is added. */
+/* What a packet has at once, by bits of enum pr_part. */
 struct together {
-	const struct pr_key *key[PR_PARTS];
+	struct pr_key key[PR_PARTS];
+	uint8_t more[PR_PARTS]; /* of a short range of ports: those above the first */
 	unsigned mask;
 };
+
+/* A short range of ports is taken for a port, with more of them. */
+static void
+take_range(struct together *all, const struct pr_terms *t, uint32_t node)
+{
+	const struct pr_plan_range *r;
+	unsigned ports, part;
+
+	if (!pr_term_is(t, node, PR_PLAN_RANGE))
+		return;
+	r = &pr_term_leaf_of(t, node)->range;
+	ports = pr_plan_range_ports(r);
+	part = r->number == PR_NUMBER_SPORT ? 2 : 3;
+	if (!ports || all->mask & 1u << part)
+		return;
+	all->key[part] = pr_plan_range_port(r, 0);
+	all->more[part] = (uint8_t)(ports - 1);
+	all->mask |= 1u << part;
+}
 
 static struct together
 together_of(const struct pr_terms *t, const uint32_t *parts, size_t count)
@@ -66,9 +87,16 @@ together_of(const struct pr_terms *t, const uint32_t *parts, size_t count)
 	struct together all = {.mask = 0};
 
 	for (int i = 0; i < PR_PARTS; i++) {
-		all.key[i] = find_key(t, parts, count, (enum pr_key_kind)kinds[i]);
-		all.mask |= all.key[i] ? 1u << i : 0;
+		const struct pr_key *key =
+			find_key(t, parts, count, (enum pr_key_kind)kinds[i]);
+
+		if (!key)
+			continue;
+		all.key[i] = *key;
+		all.mask |= 1u << i;
 	}
+	for (size_t i = 0; i < count; i++)
+		take_range(&all, t, parts[i]);
 	return all;
 }
 
@@ -126,16 +154,26 @@ find_choices(const struct pr_terms *t, const uint32_t *parts, size_t count, unsi
 static struct pr_key
 united(const struct together *a, const struct together *b, const struct together *c)
 {
-	const struct pr_key *keys[PR_PARTS];
+	const struct together *from[] = {a, b, c};
+	const struct pr_key *keys[PR_PARTS] = {0};
+	uint8_t more[PR_PARTS] = {0};
+	struct pr_key key;
 
 	for (int i = 0; i < PR_PARTS; i++)
-		keys[i] = a->key[i] ? a->key[i] : b->key[i] ? b->key[i] : c->key[i];
-	return pr_key_parts(keys);
+		for (int j = 0; j < 3 && !keys[i]; j++)
+			if (from[j]->mask & 1u << i) {
+				keys[i] = &from[j]->key[i];
+				more[i] = from[j]->more[i];
+			}
+	key = pr_key_parts(keys);
+	pr_key_parts_range(&key, 0, more[2]);
+	pr_key_parts_range(&key, 1, more[3]);
+	return key;
 }
 
 /*
  * Of "host and port", each on either side, a composite for each of the ways: a packet has that of one. TRUE:
- * there is nothing to choose, or no address with a port.
+ * there is nothing to choose, or no address or protocol with a port.
  */
 static uint32_t
 crossed(struct pr_terms *t, const uint32_t *parts, size_t count,
@@ -152,7 +190,8 @@ crossed(struct pr_terms *t, const uint32_t *parts, size_t count,
 	for (size_t i = 0; i < (na ? na : 1); i++)
 		for (size_t j = 0; j < (nb ? nb : 1); j++) {
 			keys[n] = united(&a[i], &b[j], base);
-			if (!(keys[n].bytes[0] & ADDRESSES) || !(keys[n].bytes[0] & PORTS))
+			if (!(keys[n].bytes[0] & (ADDRESSES | PR_PART_PROTO)) ||
+				!(keys[n].bytes[0] & PORTS))
 				return PR_TERM_TRUE;
 			n++;
 		}
@@ -161,29 +200,37 @@ crossed(struct pr_terms *t, const uint32_t *parts, size_t count,
 	return term;
 }
 
+/* without: of those that have no address */
 static bool
-made_of_parts(const struct pr_terms *t, uint32_t node)
+is_parts(const struct pr_key *key, bool without)
 {
-	const struct pr_key *key;
+	return key && key->kind == PR_KEY_PARTS && !(without && key->bytes[0] & ADDRESSES);
+}
 
-	for (; pr_term_is(t, node, PR_PLAN_OR); node = t->nodes[node].right) {
-		key = key_of(t, t->nodes[node].left);
-		if (!key || key->kind != PR_KEY_PARTS)
+static bool
+made_of_parts(const struct pr_terms *t, uint32_t node, bool without)
+{
+	for (; pr_term_is(t, node, PR_PLAN_OR); node = t->nodes[node].right)
+		if (!is_parts(key_of(t, t->nodes[node].left), without))
 			return false;
-	}
-	key = key_of(t, node);
-	return key && key->kind == PR_KEY_PARTS;
+	return is_parts(key_of(t, node), without);
 }
 
 static size_t
-drop_parts(const struct pr_terms *t, uint32_t *parts, size_t count)
+drop_parts(const struct pr_terms *t, uint32_t *parts, size_t count, bool without)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (!made_of_parts(t, parts[i]))
+		if (!made_of_parts(t, parts[i], without))
 			parts[kept++] = parts[i];
 	return kept;
+}
+
+size_t
+pr_plan_drop_ports(const struct pr_terms *t, uint32_t *parts, size_t count)
+{
+	return drop_parts(t, parts, count, true);
 }
 
 /*
@@ -194,11 +241,11 @@ uint32_t
 pr_plan_composites(struct pr_terms *t, uint32_t *parts, size_t *count)
 {
 	struct together all = together_of(t, parts, *count);
-	struct pr_key key = pr_key_parts(all.key);
+	struct pr_key key = united(&all, &all, &all);
 	uint32_t term = crossed(t, parts, *count, &all);
 
 	if (term == PR_TERM_TRUE && !(key.bytes[0] & (key.bytes[0] - 1)))
 		return PR_TERM_TRUE;
-	*count = drop_parts(t, parts, *count);
+	*count = drop_parts(t, parts, *count, false);
 	return term == PR_TERM_TRUE ? pr_plan_key(t, &key) : term;
 }

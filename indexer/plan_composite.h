@@ -19,5 +19,10 @@ uint32_t pr_plan_pairs(struct pr_terms *terms, const uint32_t *parts, size_t cou
  * nothing more then, and is dropped from them.
  */
 uint32_t pr_plan_composites(struct pr_terms *terms, uint32_t *parts, size_t *count);
+/*
+ * What was made of ports and protocols alone goes: of a port that may be of any of several protocols it would say
+ * nothing, and keep them apart. Returns how many parts stay.
+ */
+size_t pr_plan_drop_ports(const struct pr_terms *terms, uint32_t *parts, size_t count);
 
 #endif

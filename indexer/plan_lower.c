@@ -259,6 +259,8 @@ factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 
 	if (!na || !nb)
 		return PR_TERM_FALSE;
+	na = pr_plan_drop_ports(l->t, pa, na);
+	nb = pr_plan_drop_ports(l->t, pb, nb);
 	n = split_common(pa, &na, pb, &nb, common);
 	if (!n)
 		return PR_TERM_FALSE;

@@ -13,7 +13,7 @@
 	10240 /* a record that is not longer is read as a whole: two parts would cost as much */
 #define PARTS_MAX 4 /* pages, of one record: who wants more reads all of it */
 #define PAGES_GUESSED 64 /* a record of more has a longer head than what is read at first */
-#define ASKED 16 /* keys that are remembered */
+#define ASKED 32 /* keys that are remembered */
 
 enum { NONE, HEAD, WHOLE };
 enum { UNKNOWN, DAMAGED, READ };
@@ -277,11 +277,16 @@ struct question {
 static bool
 test(struct question *q, const struct pr_key *key)
 {
+	uint64_t signatures[PR_SIGNATURES_MAX], have = 0;
 	bool has = true;
+	size_t count;
 
 	if (!q->segment->keyed || pr_level1_item_has(q->segment, key, &has))
 		return has;
-	return having(q->batch, pr_key_signature(key)) >> q->segment->index & 1;
+	count = pr_key_signatures(key, signatures);
+	for (size_t i = 0; i < count; i++)
+		have |= having(q->batch, signatures[i]);
+	return have >> q->segment->index & 1;
 }
 
 static bool
@@ -300,21 +305,42 @@ has_key(void *arg, const struct pr_key *key)
 	return test(q, key);
 }
 
-/* The services and sockets, and of the composites that the record has, those that the filter fixes all parts of. */
+static bool
+has_port(struct question *q, const struct pr_key *parts, unsigned side, unsigned which)
+{
+	struct pr_key keys[PR_PORT_KEYS_MAX];
+	size_t count = pr_key_port_keys(parts, side, which, keys);
+
+	for (size_t i = 0; i < count; i++)
+		if ((keys[i].kind != PR_KEY_SOCKET || q->segment->sockets) &&
+			!test(q, &keys[i]))
+			return false;
+	return true;
+}
+
+static bool
+has_side(struct question *q, const struct pr_key *parts, unsigned side)
+{
+	unsigned ports = pr_key_parts_ports(parts, side);
+
+	for (unsigned i = 0; i < ports; i++)
+		if (has_port(q, parts, side, i))
+			return true;
+	return ports == 0;
+}
+
+/* What addresses have with ports, and of the composites that the record has, those of which the filter fixes all parts. */
 static bool
 has_parts(void *arg, const struct pr_key *parts)
 {
 	struct question *q = arg;
-	struct pr_key key, services[PR_SERVICES_MAX], sockets[PR_SOCKETS_MAX];
-	size_t count = pr_key_services(parts, services);
+	unsigned rank = pr_key_rank(parts);
+	struct pr_key key;
 
-	for (size_t i = 0; i < count; i++)
-		if (!test(q, &services[i]))
-			return false;
-	count = q->segment->sockets ? pr_key_sockets(parts, sockets) : 0;
-	for (size_t i = 0; i < count; i++)
-		if (!test(q, &sockets[i]))
-			return false;
+	if (rank > q->rank || !q->batch->ranks[rank])
+		return true;
+	if (!has_side(q, parts, 0) || !has_side(q, parts, 1))
+		return false;
 	for (size_t i = 0; i < PR_COMPOSITES_MAX; i++)
 		if (pr_key_composite(parts, q->segment->composites[i], &key) &&
 			!test(q, &key))

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "indexer/composite.h"
-#include "indexer/level2.h"
 #include "indexer/plan_ranks.h"
-#include "indexer/prune_read.h"
+#include "indexer/prune_slices.h"
 
 /* Bytes: what it takes to look into a record of level 1, about, and to ask for a key here. */
 #define LOOK 11264
@@ -21,17 +20,11 @@ struct vector {
 };
 
 struct pr_prune_group {
-	uint16_t link;
-	struct pr_prune_reader read;
+	struct pr_prune_slices slices;
 	/* the group at hand */
 	uint64_t tried; /* its first sequence; also when it cannot be used */
 	bool usable;
-	struct pr_level2 head;
 	uint64_t starts[PR_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
-	struct pr_view_buffer part; /* what was read last */
-	struct pr_view_buffer pages; /* of the record, where they were read */
-	uint8_t *have; /* UNKNOWN, NO (damaged), YES, a page */
-	size_t have_room;
 	/* the plan at hand */
 	const struct pr_plan *plan;
 	uint8_t column[PR_LEVEL2_COLUMNS_MAX]; /* may it match? */
@@ -48,9 +41,9 @@ pr_prune_group_create(struct pr_view *view, uint16_t link, struct pr_prune_figur
 	struct pr_prune_group *g = calloc(1, sizeof(*g));
 
 	if (g) {
-		g->link = link;
-		g->read.view = view;
-		g->read.figures = figures;
+		g->slices.link = link;
+		g->slices.read.view = view;
+		g->slices.read.figures = figures;
 	}
 	return g;
 }
@@ -62,96 +55,23 @@ pr_prune_group_destroy(struct pr_prune_group **group)
 
 	if (!g)
 		return;
-	free(g->part.bytes);
-	free(g->pages.bytes);
-	free(g->have);
+	pr_prune_slices_free(&g->slices);
 	free(g->vectors);
 	free(g);
 	*group = NULL;
-}
-
-/* ---- reading ---- */
-
-static bool
-prepare_pages(struct pr_prune_group *g)
-{
-	size_t pages = g->head.pages;
-	uint8_t *grown;
-
-	if (pages > g->have_room) {
-		grown = realloc(g->have, pages);
-		if (!grown)
-			return false;
-		g->have = grown;
-		g->have_room = pages;
-	}
-	memset(g->have, UNKNOWN, pages);
-	return pr_view_buffer_grow(&g->pages, pages * PR_SLICES_PAGE) == 0;
-}
-
-static bool
-read_head(struct pr_prune_group *g, const struct pr_index_ref *ref)
-{
-	size_t len = ref->handle.length;
-	const uint8_t *at;
-
-	if (len > PR_LEVEL2_HEAD_MAX)
-		len = PR_LEVEL2_HEAD_MAX;
-	at = pr_prune_read_part(&g->read, 0, len, &g->part);
-	return at && pr_level2_open(&g->head, at, len, ref->handle.length, NULL) == 0 &&
-	       g->head.link == g->link && g->head.first_sequence == ref->first_sequence &&
-	       g->head.segments == ref->segments && prepare_pages(g);
 }
 
 static bool
 take_group(struct pr_prune_group *g, const struct pr_index_ref *ref)
 {
 	g->tried = ref->first_sequence;
-	g->read.handle = ref->handle;
 	g->plan = NULL;
-	if (!read_head(g, ref)) {
-		g->read.figures->damaged += !g->read.expired;
+	if (!pr_prune_slices_take(&g->slices, ref))
 		return false;
-	}
-	g->starts[0] = g->head.first_sequence;
-	for (unsigned i = 0; i < g->head.columns; i++)
-		g->starts[i + 1] = g->starts[i] + g->head.column[i].segments;
+	g->starts[0] = g->slices.head.first_sequence;
+	for (unsigned i = 0; i < g->slices.head.columns; i++)
+		g->starts[i + 1] = g->starts[i] + g->slices.head.column[i].segments;
 	return true;
-}
-
-static const uint8_t *
-page(struct pr_prune_group *g, uint32_t number)
-{
-	uint8_t *to = g->pages.bytes + (size_t)number * PR_SLICES_PAGE;
-	const uint8_t *at;
-
-	if (g->have[number] == UNKNOWN) {
-		at = pr_prune_read_part(&g->read, pr_level2_page_at(&g->head, number),
-			PR_SLICES_PAGE, &g->part);
-		g->have[number] =
-			at && pr_level2_page_valid(&g->head, number, at) ? YES : NO;
-		if (g->have[number] == YES)
-			memcpy(to, at, PR_SLICES_PAGE);
-		else
-			g->read.figures->damaged += !g->read.expired;
-	}
-	return g->have[number] == YES ? to : NULL;
-}
-
-/* For a plan of so many keys that nearly all pages would be asked for: in one go. */
-static void
-read_all_pages(struct pr_prune_group *g)
-{
-	size_t len = (size_t)g->head.pages * PR_SLICES_PAGE;
-	const uint8_t *at =
-		pr_prune_read_part(&g->read, pr_level2_page_at(&g->head, 0), len, &g->part);
-
-	for (uint32_t i = 0; at && i < g->head.pages; i++, at += PR_SLICES_PAGE) {
-		if (!pr_level2_page_valid(&g->head, i, at))
-			continue;
-		memcpy(g->pages.bytes + (size_t)i * PR_SLICES_PAGE, at, PR_SLICES_PAGE);
-		g->have[i] = YES;
-	}
 }
 
 /* ---- keys ---- */
@@ -159,15 +79,7 @@ read_all_pages(struct pr_prune_group *g)
 static void
 apply(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 {
-	struct pr_slices slices;
-	const uint8_t *bytes;
-
-	pr_slices_of(pr_key_hash(key), g->head.pages, g->head.slices_a_page, &slices);
-	for (int i = 0; i < PR_SLICES_PAGES; i++) {
-		bytes = page(g, slices.page[i]);
-		if (bytes)
-			pr_level2_apply(&g->head, &slices, i, bytes, vector);
-	}
+	pr_prune_slices_apply(&g->slices, pr_key_hash(key), vector);
 }
 
 static size_t
@@ -175,7 +87,7 @@ columns_left(const struct pr_prune_group *g, const uint8_t *vector)
 {
 	size_t left = 0;
 
-	for (unsigned i = 0; i < g->head.columns; i++)
+	for (unsigned i = 0; i < g->slices.head.columns; i++)
 		left += vector[i / 8] >> i % 8 & 1;
 	return left;
 }
@@ -193,14 +105,34 @@ apply_prefix(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector
 	apply(g, &net, vector);
 }
 
+/* Columns that may have the keys of this port; level 2 has no SOCKET keys. */
 static void
-apply_services(struct pr_prune_group *g, const struct pr_key *parts, uint8_t *vector)
+apply_port(struct pr_prune_group *g, const struct pr_key *parts, unsigned side,
+	unsigned which, uint8_t *vector)
 {
-	struct pr_key keys[PR_SERVICES_MAX];
-	size_t count = pr_key_services(parts, keys);
+	struct pr_key keys[PR_PORT_KEYS_MAX];
+	size_t count = pr_key_port_keys(parts, side, which, keys);
 
 	for (size_t i = 0; i < count && columns_left(g, vector); i++)
-		apply(g, &keys[i], vector);
+		if (keys[i].kind == PR_KEY_SERVICE)
+			apply(g, &keys[i], vector);
+}
+
+static void
+apply_side(struct pr_prune_group *g, const struct pr_key *parts, unsigned side,
+	uint8_t *vector)
+{
+	uint8_t any[PR_LEVEL2_VECTOR] = {0}, one[PR_LEVEL2_VECTOR];
+	unsigned ports = pr_key_parts_ports(parts, side);
+
+	for (unsigned i = 0; i < ports; i++) {
+		memcpy(one, vector, sizeof(one));
+		apply_port(g, parts, side, i, one);
+		for (size_t j = 0; j < sizeof(any); j++)
+			any[j] |= one[j];
+	}
+	if (ports)
+		memcpy(vector, any, sizeof(any));
 }
 
 static void
@@ -210,7 +142,8 @@ make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 
 	memset(vector, 0xff, PR_LEVEL2_VECTOR);
 	if (key->kind == PR_KEY_PARTS) {
-		apply_services(g, key, vector);
+		apply_side(g, key, 0, vector);
+		apply_side(g, key, 1, vector);
 		return;
 	}
 	apply(g, &either, vector);
@@ -269,7 +202,7 @@ has_range(void *arg, const struct pr_plan_range *range)
 static unsigned
 column_of(const struct pr_prune_group *g, uint64_t sequence)
 {
-	unsigned low = 0, high = g->head.columns - 1u;
+	unsigned low = 0, high = g->slices.head.columns - 1u;
 
 	while (low < high) {
 		unsigned mid = (low + high + 1) / 2;
@@ -293,7 +226,7 @@ ask_rank(struct pr_prune_group *g, unsigned rank, uint8_t *scratch)
 		.arg = &question};
 	size_t left = 0;
 
-	for (unsigned *c = &question.column; *c < g->head.columns; ++*c) {
+	for (unsigned *c = &question.column; *c < g->slices.head.columns; ++*c) {
 		if (g->column[*c] == YES && !pr_plan_holds(g->plan, &index, scratch))
 			g->column[*c] = NO;
 		left += g->column[*c] == YES;
@@ -308,7 +241,7 @@ ask_rank(struct pr_prune_group *g, unsigned rank, uint8_t *scratch)
 static void
 ask_columns(struct pr_prune_group *g, uint8_t *scratch)
 {
-	size_t left = g->head.columns;
+	size_t left = g->slices.head.columns;
 	bool asked = false;
 
 	pr_plan_ranks(g->plan, g->ranks, scratch);
@@ -340,8 +273,8 @@ take_plan(struct pr_prune_group *g, const struct pr_plan *plan, uint8_t *scratch
 	memset(g->column, YES, sizeof(g->column));
 	memset(g->proven, UNKNOWN, sizeof(g->proven));
 	g->plan = plan;
-	if (plan->key_count > g->head.pages / 4)
-		read_all_pages(g);
+	if (plan->key_count > g->slices.head.pages / 4)
+		pr_prune_slices_all(&g->slices);
 	ask_columns(g, scratch);
 	return true;
 }
@@ -356,15 +289,16 @@ may(struct pr_prune_group *g, const struct pr_index_stream *known,
 
 	if (!ref)
 		return true;
-	if (g->tried != ref->first_sequence || g->read.handle.proof != ref->handle.proof)
+	if (g->tried != ref->first_sequence ||
+		g->slices.read.handle.proof != ref->handle.proof)
 		g->usable = take_group(g, ref);
 	if (!g->usable || (g->plan != plan && !take_plan(g, plan, scratch)))
 		return true;
 	c = column_of(g, sequence);
 	if (g->proven[c] == UNKNOWN)
 		g->proven[c] = pr_index_check(known, g->starts[c],
-				       g->head.column[c].segments, &check) &&
-					       check == g->head.column[c].check
+				       g->slices.head.column[c].segments, &check) &&
+					       check == g->slices.head.column[c].check
 				       ? YES
 				       : NO;
 	return g->column[c] == YES || g->proven[c] == NO;
@@ -374,9 +308,9 @@ bool
 pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known,
 	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
 {
-	uint64_t reads = g->read.figures->reads;
+	uint64_t reads = g->slices.read.figures->reads;
 	bool result = may(g, known, plan, sequence, scratch);
 
-	*worked |= g->read.figures->reads != reads;
+	*worked |= g->slices.read.figures->reads != reads;
 	return result;
 }

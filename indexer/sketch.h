@@ -26,7 +26,7 @@
  * Where SOCKET keys are so many that they would cost more than they save, as where each packet has another
  * port, a segment goes without, and so do the next few.
  */
-#define PR_SKETCH_SOCKETS 512
+#define PR_SKETCH_SOCKETS 768
 #define PR_SKETCH_PLAIN 31
 struct pr_sketch_link {
 	uint64_t words[2];
@@ -52,7 +52,8 @@ struct pr_sketch {
 	unsigned plain_segments; /* that will go without them */
 	struct pr_kinds kinds;
 	struct pr_addresses addresses;
-	uint8_t seen_ports[2][65536 / 8]; /* destination, source */
+	/* of TCP or not, destination and source: 2 * TCP + source */
+	uint8_t seen_ports[4][65536 / 8];
 	uint8_t seen_protocols[256 / 8];
 	struct pr_sketch_link
 		links[1 << PR_SKETCH_LINKS_LOG]; /* whose keys were made lately */

@@ -10,7 +10,7 @@
  * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
  * that is the same in wide is new there when it is new here.
  */
-#define MOST (PR_KEYS_MAX + 2)
+#define MOST (PR_KEYS_MAX + 4)
 
 PR_IN_PLACE bool
 add(struct pr_sketch *s, enum pr_key_kind kind, const void *bytes, size_t len)
@@ -104,24 +104,37 @@ count_addresses(const struct pr_kind *kind, struct pr_address *src, struct pr_ad
 	}
 }
 
+static inline bool
+seen_port(const struct pr_sketch *s, uint16_t port)
+{
+	unsigned seen = 0;
+
+	for (int i = 0; i < 4; i++)
+		seen |= s->seen_ports[i][port / 8];
+	return seen >> port % 8 & 1;
+}
+
 /* bytes: as in the packet. */
 PR_IN_PLACE void
-add_port(struct pr_sketch *s, const uint8_t *bytes, bool source)
+add_port(struct pr_sketch *s, const uint8_t *bytes, bool source, bool tcp)
 {
 	uint16_t port = pr_get_be16(bytes);
 	uint16_t *least = source ? &s->sport_min : &s->dport_min;
 	uint16_t *most = source ? &s->sport_max : &s->dport_max;
+	uint8_t key[3] = {bytes[0], bytes[1], tcp ? 6 : 17};
+	uint8_t *seen = s->seen_ports[2 * tcp + source];
 	uint64_t either;
 
-	if (test_and_set(s->seen_ports[source], port))
+	if (seen[port / 8] & 1u << port % 8)
 		return;
 	either = pr_key_hash_bytes(PR_KEY_PORT, bytes, 2);
 	pr_hashset_push(&s->keys,
 		pr_signature_hash(
-			pr_key_hash_bytes(source ? PR_KEY_SPORT : PR_KEY_DPORT, bytes, 2),
+			pr_key_hash_bytes(source ? PR_KEY_SPORT : PR_KEY_DPORT, key, 3),
 			either));
-	if (!(s->seen_ports[!source][port / 8] & 1u << port % 8))
+	if (!seen_port(s, port))
 		pr_hashset_push(&s->wide, either);
+	test_and_set(seen, port);
 	*least = port < *least ? port : *least;
 	*most = port > *most ? port : *most;
 	test_and_set(s->ports, pr_port_interval(port));
@@ -164,17 +177,22 @@ add_service(struct pr_sketch *s, const uint8_t *address, size_t len, const uint8
 
 /* Not in level 2. Too many: none are made any more. */
 PR_IN_PLACE void
-add_socket(struct pr_sketch *s, bool source, const uint8_t *address, size_t len,
+add_socket(struct pr_sketch *s, enum pr_socket which, const uint8_t *address, size_t len,
 	const uint8_t *port)
 {
-	uint8_t bytes[1 + 16 + 2] = {source};
+	uint8_t bytes[1 + 16 + 2] = {PR_SOCKET_PEER};
+	uint64_t either, hash;
 
 	if (!s->sockets)
 		return;
 	memcpy(bytes + 1, address, len);
 	memcpy(bytes + 1 + len, port, 2);
-	s->socket_count +=
-		pr_hashset_put(&s->keys, pr_key_hash_bytes(PR_KEY_SOCKET, bytes, len + 3));
+	either = hash = pr_key_hash_bytes(PR_KEY_SOCKET, bytes, len + 3);
+	if (which != PR_SOCKET_PEER) {
+		bytes[0] = (uint8_t)which;
+		hash = pr_key_hash_bytes(PR_KEY_SOCKET, bytes, len + 3);
+	}
+	s->socket_count += pr_hashset_put(&s->keys, pr_signature_hash(hash, either));
 	if (s->socket_count < PR_SKETCH_SOCKETS)
 		return;
 	s->sockets = false;
@@ -192,9 +210,11 @@ add_services(struct pr_sketch *s, const uint8_t *src, const uint8_t *dst, size_t
 		if (pr_port_is_service(pr_get_be16(port))) {
 			add_service(s, src, len, port);
 			add_service(s, dst, len, port);
-		} else {
-			add_socket(s, i == 0, i ? dst : src, len, port);
+			continue;
 		}
+		add_socket(s, i ? PR_SOCKET_DST : PR_SOCKET_SRC, i ? dst : src, len, port);
+		if (pr_get_be16(port) >= PR_PORT_FREE)
+			add_socket(s, PR_SOCKET_PEER, i ? src : dst, len, port);
 	}
 }
 
@@ -239,14 +259,15 @@ host_keys(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at, si
 {
 	struct pr_address *src = add_address(s, at, len, PR_ADDRESS_SRC);
 	struct pr_address *dst = add_address(s, at + len, len, PR_ADDRESS_DST);
+	bool tcp = (uint8_t)(kind->id[2] >> 8) == 6;
 
 	count_addresses(kind, src, dst);
 	add_pair(s, at, at + len, len);
 	if (!ports)
 		return;
 	add_services(s, at, at + len, len, ports);
-	add_port(s, ports, true);
-	add_port(s, ports + 2, false);
+	add_port(s, ports, true, tcp);
+	add_port(s, ports + 2, false, tcp);
 }
 
 static __attribute__((flatten)) void
@@ -311,16 +332,22 @@ add_any_address(
 static void
 add_sockets(struct pr_sketch *s, const struct pr_fields *f)
 {
-	const unsigned source = PR_FIELD_SRC | PR_FIELD_SPORT,
-		       destination = PR_FIELD_DST | PR_FIELD_DPORT;
 	uint8_t port[2];
 
 	pr_put_be16(port, f->sport);
-	if ((f->have & source) == source && !pr_port_is_service(f->sport))
-		add_socket(s, true, f->src, f->address_len, port);
+	if (f->have & PR_FIELD_SPORT && !pr_port_is_service(f->sport)) {
+		if (f->have & PR_FIELD_SRC)
+			add_socket(s, PR_SOCKET_SRC, f->src, f->address_len, port);
+		if (f->have & PR_FIELD_DST && f->sport >= PR_PORT_FREE)
+			add_socket(s, PR_SOCKET_PEER, f->dst, f->address_len, port);
+	}
 	pr_put_be16(port, f->dport);
-	if ((f->have & destination) == destination && !pr_port_is_service(f->dport))
-		add_socket(s, false, f->dst, f->address_len, port);
+	if (f->have & PR_FIELD_DPORT && !pr_port_is_service(f->dport)) {
+		if (f->have & PR_FIELD_DST)
+			add_socket(s, PR_SOCKET_DST, f->dst, f->address_len, port);
+		if (f->have & PR_FIELD_SRC && f->dport >= PR_PORT_FREE)
+			add_socket(s, PR_SOCKET_PEER, f->src, f->address_len, port);
+	}
 }
 
 static void
@@ -339,10 +366,10 @@ any_keys(struct pr_sketch *s, const struct pr_fields *f, const struct pr_kind *k
 	count_addresses(kind, src, dst);
 	pr_put_be16(port, f->sport);
 	if (f->have & PR_FIELD_SPORT)
-		add_port(s, port, true);
+		add_port(s, port, true, f->protos[0] == 6);
 	pr_put_be16(port, f->dport);
 	if (f->have & PR_FIELD_DPORT)
-		add_port(s, port, false);
+		add_port(s, port, false, f->protos[0] == 6);
 }
 
 int

@@ -94,7 +94,8 @@ static void
 say_port(struct text *t)
 {
 	static const char *const protocols[] = {"", "", "tcp ", "udp ", "sctp "};
-	unsigned port = PICK(ports);
+	unsigned port = PICK(ports), before = (unsigned)random() % 9,
+		 behind = random() % 3 ? (unsigned)random() % 9 : 50;
 	char a[INET_ADDRSTRLEN];
 
 	switch (random() % 4) {
@@ -102,8 +103,12 @@ say_port(struct text *t)
 		say(t, "%s%sport %u", PICK(protocols), PICK(sides), port);
 		break;
 	case 1:
-		say(t, "%s%sportrange %u-%u", PICK(protocols), PICK(sides), port,
-			port + 50);
+		say(t, "%s%sportrange %u-%u", PICK(protocols), PICK(sides), port - before,
+			port + behind);
+		break;
+	case 2:
+		say(t, "(%shost %s and %s%sportrange %u-%u)", PICK(sides), address(a),
+			PICK(protocols), PICK(sides), port - before, port + behind);
 		break;
 	default: /* what composites are made of */
 		say(t, "(%shost %s and %s%sport %u)", PICK(sides), address(a),

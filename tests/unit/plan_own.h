@@ -8,11 +8,12 @@
 #include "indexer/composite.h"
 #include "indexer/plan.h"
 #include "proto/wire/cursor.h"
+#include "tests/unit/port_keys.h"
 
 /* A packet's own keys as the index that a plan is held against: what a plan denies of it, it cannot match. */
 
 struct own {
-	struct pr_key keys[PR_KEYS_MAX];
+	struct pr_key keys[PR_KEYS_MAX + PORT_KEYS_MAX];
 	size_t count;
 	struct pr_fields fields;
 	bool laid_out;
@@ -20,14 +21,48 @@ struct own {
 	int64_t time;
 };
 
-static unsigned composites_asked;
+static inline bool
+own_key(void *arg, const struct pr_key *key)
+{
+	const struct own *own = arg;
+
+	for (size_t i = 0; i < own->count; i++)
+		if (own->keys[i].kind == key->kind && own->keys[i].len == key->len &&
+			!memcmp(own->keys[i].bytes, key->bytes, key->len))
+			return true;
+	return false;
+}
+
+static unsigned composites_asked, ports_asked;
+
+/* The packet has all keys of one of the ports that the filter leaves to a side. */
+static inline bool
+own_side(struct own *own, const struct pr_key *parts, unsigned side)
+{
+	unsigned left = pr_key_parts_ports(parts, side);
+	struct pr_key keys[PR_PORT_KEYS_MAX];
+
+	for (unsigned i = 0; i < left; i++) {
+		size_t count = pr_key_port_keys(parts, side, i, keys), have = 0;
+
+		ports_asked += count > 0;
+		while (have < count && own_key(own, &keys[have]))
+			have++;
+		if (have == count)
+			return true;
+	}
+	return left == 0;
+}
 
 /* Whatever composites an index may have: the packet has all of which the filter fixes all parts. */
 static inline bool
 own_parts(void *arg, const struct pr_key *parts)
 {
-	const struct own *own = arg;
+	struct own *own = arg;
 	struct pr_key key, keys[PR_COMPOSITE_KEYS];
+
+	if (!own_side(own, parts, 0) || !own_side(own, parts, 1))
+		return false;
 
 	for (unsigned mask = 3; mask < 1u << PR_PARTS; mask++) {
 		size_t count, i = 0;
@@ -43,18 +78,6 @@ own_parts(void *arg, const struct pr_key *parts)
 			return false;
 	}
 	return true;
-}
-
-static inline bool
-own_key(void *arg, const struct pr_key *key)
-{
-	const struct own *own = arg;
-
-	for (size_t i = 0; i < own->count; i++)
-		if (own->keys[i].kind == key->kind && own->keys[i].len == key->len &&
-			!memcmp(own->keys[i].bytes, key->bytes, key->len))
-			return true;
-	return false;
 }
 
 static inline bool
@@ -100,6 +123,7 @@ own_of(const struct pr_packet *packet, struct own *own)
 	own->laid_out = layout != NULL;
 	if (layout)
 		pr_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);
+	own->count += port_keys(&own->fields, own->keys + own->count);
 }
 
 static inline bool

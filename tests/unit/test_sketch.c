@@ -2,10 +2,12 @@
 #include "indexer/sketch.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/frames.h"
+#include "tests/unit/port_keys.h"
 #include "tests/unit/unit.h"
 
 #define PACKETS 60
-#define KEYS_MAX (PACKETS * (PR_KEYS_MAX + 2 + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS))
+#define KEYS_MAX                                                                           \
+	(PACKETS * (PR_KEYS_MAX + PORT_KEYS_MAX + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS))
 
 struct set {
 	uint64_t items[KEYS_MAX];
@@ -38,23 +40,6 @@ distinct(struct set *s)
 	s->count = kept;
 }
 
-static void
-put_sockets(struct set *keys, const struct pr_fields *f)
-{
-	struct pr_key key;
-
-	if (f->have & PR_FIELD_SRC && f->have & PR_FIELD_SPORT &&
-		!pr_port_is_service(f->sport)) {
-		key = pr_key_socket(true, f->src, f->address_len, f->sport);
-		put_key(keys, &key);
-	}
-	if (f->have & PR_FIELD_DST && f->have & PR_FIELD_DPORT &&
-		!pr_port_is_service(f->dport)) {
-		key = pr_key_socket(false, f->dst, f->address_len, f->dport);
-		put_key(keys, &key);
-	}
-}
-
 /* What the sketch promises, packet by packet and key by key. */
 static void
 take_keys(const struct pr_packet *p, const struct pr_composites *composites,
@@ -67,13 +52,16 @@ take_keys(const struct pr_packet *p, const struct pr_composites *composites,
 	for (size_t i = 0; i < count; i++) {
 		struct pr_key either = pr_key_either(&own[i]);
 
-		/* level 1 has it as an octet */
-		if (own[i].kind != PR_KEY_NET || own[i].len > 1)
+		/* level 1 has it as an octet, or with its protocol */
+		if ((own[i].kind != PR_KEY_NET || own[i].len > 1) &&
+			own[i].kind != PR_KEY_SPORT && own[i].kind != PR_KEY_DPORT)
 			put_key(keys, &own[i]);
 		put_key(wide, &either);
 	}
 	pr_fields_of_packet(pr_layout_find(p->linktype), p->data, p->caplen, &fields);
-	put_sockets(keys, &fields);
+	count = port_keys(&fields, own);
+	for (size_t i = 0; i < count; i++)
+		put_key(keys, &own[i]);
 	for (size_t i = 0; i < PR_COMPOSITES_MAX && composites->masks[i]; i++) {
 		count = pr_composite_keys(&fields, composites->masks[i], made);
 		for (size_t j = 0; j < count; j++)
