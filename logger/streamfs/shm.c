@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -213,11 +214,19 @@ sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
 	sfs_seq_end(words, seq);
 }
 
-/* A writer that died in between leaves an odd count for ever: give up after a while. */
+/*
+ * A writer may lose its CPU in between, for as long as others want it: so after a while the reader gives way, too.
+ * One that died there leaves an odd count for ever.
+ */
+#define SPINS 10000
+#define NAPS 100 /* ms */
+
 bool
 sfs_seq_read(const _Atomic uint64_t *words, void *data, size_t count)
 {
-	for (int tries = 0; tries < 10000; tries++) {
+	for (int tries = 0; tries < SPINS + NAPS; tries++) {
+		if (tries >= SPINS)
+			poll(NULL, 0, 1);
 		uint64_t seq = atomic_load_explicit(&words[0], memory_order_acquire);
 		if (seq & 1)
 			continue;
