@@ -231,23 +231,30 @@ out_packet(struct pr_append *a, struct out *o, const struct pr_packet *p)
 	return fits(a, o, p) && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
 }
 
-int
-pr_append_packet(struct pr_append *a, const struct pr_packet *p)
+size_t
+pr_append_packets(struct pr_append *a, const struct pr_packet *p, size_t count)
 {
 	struct out *o = out_of(a, p->link);
+	uint64_t bytes = 0;
+	size_t lost = 0;
 
 	if (!o) {
-		pr_count(&a->counters.lost_write, 1);
-		return -1;
+		pr_count(&a->counters.lost_write, count);
+		return count;
 	}
-	if (out_packet(a, o, p))
-		return -1;
-	if (o->lost.count)
-		lost_flush(a, o);
-	o->packets++;
-	pr_count(&a->counters.packets_stored, 1);
-	pr_count(&a->counters.bytes_stored, p->caplen);
-	return 0;
+	for (size_t i = 0; i < count; i++) {
+		if (out_packet(a, o, &p[i])) {
+			lost++;
+			continue;
+		}
+		if (o->lost.count)
+			lost_flush(a, o);
+		o->packets++;
+		bytes += p[i].caplen;
+	}
+	pr_count(&a->counters.packets_stored, count - lost);
+	pr_count(&a->counters.bytes_stored, bytes);
+	return lost;
 }
 
 int
@@ -381,16 +388,4 @@ pr_append_reset(struct pr_append *a, struct pr_error *err)
 		return -1;
 	pr_append_tell_again(a);
 	return 0;
-}
-
-const char *
-pr_append_suspended(const struct pr_append *a)
-{
-	return a->suspended ? a->why.text : NULL;
-}
-
-const struct pr_append_counters *
-pr_append_counters(const struct pr_append *a)
-{
-	return &a->counters;
 }

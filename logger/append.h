@@ -48,8 +48,14 @@ struct pr_append *pr_append_create(
 	struct sfs *sfs, const struct pr_append_options *options, struct pr_error *err);
 void pr_append_destroy(struct pr_append **append); /* call pr_append_flush first */
 
-/* In order of seq per (epoch, link). Copies. -1: lost, and declared so. */
-int pr_append_packet(struct pr_append *a, const struct pr_packet *p);
+/* In order of seq per (epoch, link); all of one link. Copies. Returns how many are lost, and declared so. */
+size_t pr_append_packets(struct pr_append *a, const struct pr_packet *p, size_t count);
+/* -1: lost */
+static inline int
+pr_append_packet(struct pr_append *a, const struct pr_packet *p)
+{
+	return pr_append_packets(a, p, 1) ? -1 : 0;
+}
 /* p: time, data, lengths; the rest is filled in. */
 int pr_append_stray(struct pr_append *a, const struct pr_packet *p);
 

@@ -180,3 +180,15 @@ pr_append_index(
 	pr_count(&a->counters.index_bytes, index->len);
 	return 0;
 }
+
+const char *
+pr_append_suspended(const struct pr_append *a)
+{
+	return a->suspended ? a->why.text : NULL;
+}
+
+const struct pr_append_counters *
+pr_append_counters(const struct pr_append *a)
+{
+	return &a->counters;
+}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/capture.h"
+#include "logger/capture_private.h"
 
-#include <pcap/pcap.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,13 +10,10 @@
 #include <time.h>
 
 #include "logger/monitor.h"
-#include "logger/pcap_linktype.h"
 #include "proto/base/clock.h"
 #include "proto/base/priority.h"
 #include "proto/wire/frame.h"
 
-/* How long the kernel may keep a block that is not full: each wakes us. */
-#define BLOCK_MS 10
 /*
  * So long frames may gather in a kernel's ring of this size at least: 10 Gbit/s fill a third of it. A direct
  * capture is looked at every 60 ms: they fill four fifths of its ring with four times the frame buffer's memory.
@@ -26,102 +22,12 @@
 #define GATHER_BYTES ((uint64_t)32 << 20)
 /* Records that are made visible to the other side at once. */
 #define PUBLISH 1024
-/* What follows a packet in the kernel's ring was written by another core: it is called for in time. */
-#define LINE 64
-#define AHEAD 2048
 /* One look at the kernel's counters in so many ns: libpcap reads files of /sys for it. */
 #define STATS_NS (500 * PR_NS_PER_MS)
-
-struct pr_capture {
-	pcap_t *pcap;
-	struct pr_ring *ring; /* NULL: direct */
-	pr_capture_call call; /* of the take that is under way */
-	void *call_arg;
-	uintptr_t fetched; /* of the ring, up to there */
-	uint64_t taken, taken_bytes; /* and not counted yet */
-	struct pr_capture_options o;
-	pthread_t thread;
-	bool activated, started;
-	atomic_bool stop, waiting, failed;
-	_Atomic uint64_t epoch;
-	int64_t looked;
-	struct pr_capture_counters counters;
-	char why[PCAP_ERRBUF_SIZE + 32];
-};
-
-static int
-set_options(struct pr_capture *c, struct pr_error *err)
-{
-	uint64_t want = c->o.buffer_size + (c->o.direct ? 4 * c->o.ring_size : 0);
-	uint64_t buffer = want < INT32_MAX ? want : INT32_MAX;
-	pcap_t *p = c->pcap;
-
-	if (pcap_set_snaplen(p, (int)c->o.snaplen) ||
-		pcap_set_buffer_size(p, (int)buffer) || pcap_set_timeout(p, BLOCK_MS) ||
-		pcap_set_promisc(p, c->o.promiscuous))
-		return pr_error_set(err, "%s: libpcap refuses its settings", c->o.ifname);
-	if (pcap_set_tstamp_precision(p, PCAP_TSTAMP_PRECISION_NANO))
-		return pr_error_set(
-			err, "%s: no stamps of nanosecond precision", c->o.ifname);
-	return 0;
-}
-
-static int
-activate(struct pr_capture *c, struct pr_error *err)
-{
-	int result = pcap_activate(c->pcap);
-	char text[PCAP_ERRBUF_SIZE] = "";
-
-	if (result < 0)
-		return pr_error_set(err, "cannot receive on %s: %s: %s", c->o.ifname,
-			pcap_statustostr(result), pcap_geterr(c->pcap));
-	c->activated = true;
-	if (!c->o.both && pcap_setdirection(c->pcap, PCAP_D_IN))
-		return pr_error_set(err, "%s: %s", c->o.ifname, pcap_geterr(c->pcap));
-	if (c->o.direct && pcap_setnonblock(c->pcap, 1, text))
-		return pr_error_set(err, "%s: %s", c->o.ifname, text);
-	return 0;
-}
-
-/* A switch that floods must not cost us a copy of each frame of other nodes. */
-static void
-rack_filter(const struct pr_capture *c, char *text, size_t size)
-{
-	const uint8_t *m = c->o.mac;
-
-	snprintf(text, size,
-		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
-		"ether[12:2] = %u)",
-		m[0], m[1], m[2], m[3], m[4], m[5], c->o.ethertype);
-}
-
-static int
-set_filter(struct pr_capture *c, struct pr_error *err)
-{
-	const char *text = c->o.filter;
-	struct bpf_program program;
-	char rack[160];
-	int result;
-
-	if (c->o.rack) {
-		rack_filter(c, rack, sizeof(rack));
-		text = rack;
-	}
-	if (!text)
-		return 0;
-	if (pcap_compile(c->pcap, &program, text, 1, PCAP_NETMASK_UNKNOWN))
-		return pr_error_set(err, "filter \"%s\": %s", text, pcap_geterr(c->pcap));
-	result = pcap_setfilter(c->pcap, &program);
-	pcap_freecode(&program);
-	if (result)
-		return pr_error_set(err, "filter \"%s\": %s", text, pcap_geterr(c->pcap));
-	return 0;
-}
 
 struct pr_capture *
 pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
 {
-	char text[PCAP_ERRBUF_SIZE] = "";
 	struct pr_capture *c = calloc(1, sizeof(*c));
 
 	if (!c) {
@@ -130,13 +36,7 @@ pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
 	}
 	c->o = *options;
 	c->o.direct = options->direct && options->buffer_size >= GATHER_BYTES;
-	c->pcap = pcap_create(options->ifname, text);
-	if (!c->pcap)
-		pr_error_set(err, "cannot receive on %s: %s", options->ifname, text);
-	else if (!c->o.direct)
-		c->ring = pr_ring_create(options->ring_size, err);
-	if (!c->pcap || (!c->ring && !c->o.direct) || set_options(c, err) ||
-		activate(c, err) || set_filter(c, err))
+	if (c->o.direct ? pr_capture_open_direct(c, err) : pr_capture_open_buffered(c, err))
 		pr_capture_close(&c);
 	return c;
 }
@@ -196,39 +96,44 @@ stamp(const struct timeval *ts)
 	return ts->tv_sec * PR_NS_PER_S + ts->tv_usec;
 }
 
-static inline void
-fetch_ahead(struct pr_capture *c, const u_char *data, uint32_t caplen)
-{
-	uintptr_t end = (uintptr_t)data + caplen, at = c->fetched;
-
-	if (at < end || at > end + AHEAD)
-		at = end;
-	for (; at < end + AHEAD; at += LINE)
-		__builtin_prefetch((const void *)at);
-	c->fetched = at;
-}
-
 static void
 take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 {
 	struct pr_capture *c = (struct pr_capture *)(void *)arg;
+	struct pr_packet p = {
+		.time = stamp(&h->ts), .data = data, .caplen = h->caplen, .len = h->len};
 
-	fetch_ahead(c, data, h->caplen);
 	c->taken++;
 	c->taken_bytes += h->caplen;
-	c->call(c->call_arg, stamp(&h->ts), data, h->caplen, h->len);
+	c->call(c->call_arg, &p, 1);
+}
+
+static void
+take_packets(void *arg, struct pr_packet *packets, size_t count)
+{
+	struct pr_capture *c = arg;
+
+	c->taken += count;
+	for (size_t i = 0; i < count; i++)
+		c->taken_bytes += packets[i].caplen;
+	c->call(c->call_arg, packets, count);
 }
 
 static void
 look_at_kernel(struct pr_capture *c)
 {
 	int64_t now = pr_now_mono();
+	uint64_t kernel, interface;
 	struct pcap_stat stat;
 
 	if (now - c->looked < STATS_NS)
 		return;
 	c->looked = now;
-	if (pcap_stats(c->pcap, &stat) == 0) {
+	if (c->packets) {
+		pr_packet_ring_drops(c->packets, &kernel, &interface);
+		pr_counter_set(&c->counters.kernel_drops, kernel);
+		pr_counter_set(&c->counters.interface_drops, interface);
+	} else if (pcap_stats(c->pcap, &stat) == 0) {
 		pr_counter_set(&c->counters.kernel_drops, stat.ps_drop);
 		pr_counter_set(&c->counters.interface_drops, stat.ps_ifdrop);
 	}
@@ -245,10 +150,28 @@ let_gather(const struct pr_capture *c, int taken)
 }
 
 static void
-fail(struct pr_capture *c)
+fail(struct pr_capture *c, const char *why)
 {
-	snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname, pcap_geterr(c->pcap));
+	snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname, why);
 	atomic_store(&c->failed, true);
+}
+
+static int
+take_some(struct pr_capture *c, int most)
+{
+	struct pr_error err;
+	int result;
+
+	if (!c->packets) {
+		result = pcap_dispatch(c->pcap, most, take_direct, (u_char *)c);
+		if (result == PCAP_ERROR)
+			fail(c, pcap_geterr(c->pcap));
+		return result;
+	}
+	result = pr_packet_ring_take(c->packets, most, take_packets, c, &err);
+	if (result < 0)
+		fail(c, err.text);
+	return result;
 }
 
 int
@@ -261,12 +184,10 @@ pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg)
 	c->call = call;
 	c->call_arg = arg;
 	c->taken = c->taken_bytes = 0;
-	result = pcap_dispatch(c->pcap, most, take_direct, (u_char *)c);
+	result = take_some(c, most);
 	pr_count(&c->counters.frames_received, c->taken);
 	pr_count(&c->counters.bytes_received, c->taken_bytes);
 	look_at_kernel(c);
-	if (result == PCAP_ERROR)
-		fail(c);
 	return result > 0 ? result : 0;
 }
 
@@ -286,7 +207,7 @@ receive(void *arg)
 		look_at_kernel(c);
 	}
 	if (result == PCAP_ERROR && !atomic_load(&c->stop))
-		fail(c);
+		fail(c, pcap_geterr(c->pcap));
 	return NULL;
 }
 
@@ -320,7 +241,7 @@ pr_capture_stop(struct pr_capture *c)
 	}
 	c->started = false;
 	c->looked = 0;
-	if (c->activated)
+	if (c->activated || c->packets)
 		look_at_kernel(c);
 }
 
@@ -332,8 +253,8 @@ pr_capture_close(struct pr_capture **capture)
 	if (!c)
 		return;
 	pr_capture_stop(c);
-	if (c->pcap)
-		pcap_close(c->pcap);
+	pr_capture_close_pcap(c);
+	pr_packet_ring_close(&c->packets);
 	pr_ring_destroy(&c->ring);
 	free(c);
 	*capture = NULL;
@@ -348,13 +269,13 @@ pr_capture_ring(struct pr_capture *c)
 int
 pr_capture_linktype(const struct pr_capture *c)
 {
-	return pr_linktype_of_pcap(c->pcap);
+	return c->linktype;
 }
 
 uint32_t
 pr_capture_snaplen(const struct pr_capture *c)
 {
-	return (uint32_t)pcap_snapshot(c->pcap);
+	return c->snaplen;
 }
 
 const struct pr_capture_counters *

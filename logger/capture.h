@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logger/packet_ring.h"
 #include "proto/base/counter.h"
 #include "proto/base/error.h"
 #include "proto/base/ring.h"
@@ -14,8 +15,9 @@
  * The receive thread: frames of an interface through libpcap's ring into a frame buffer. It drops
  * nothing: while the buffer is full it waits, and the kernel's ring takes up what comes.
  * Or, where nobody waits for logs, without thread and frame buffer: pr_capture_take gives frames where the
- * kernel's ring has them, which saves a copy and the waking of another thread.
- * The only file of the logger, with import.c, that knows pcap.h.
+ * kernel's ring has them, which saves a copy and the waking of another thread. On Ethernet that ring is our own
+ * (packet_ring.h): libpcap then only tells what the device is, and compiles the filter.
+ * The only files of the logger, with import.c, that know pcap.h.
  */
 struct pr_capture;
 
@@ -61,10 +63,8 @@ void pr_capture_close(struct pr_capture **capture);
 
 struct pr_ring *pr_capture_ring(struct pr_capture *c); /* NULL: it is direct */
 
-/* time: ns, real. data is valid until the call returns. */
-typedef void (*pr_capture_call)(
-	void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len);
 /* Direct ones only: gives what is there, up to so many frames, without waiting. Returns how many. */
+typedef pr_packet_ring_call pr_capture_call;
 int pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg);
 int pr_capture_linktype(const struct pr_capture *c);
 uint32_t pr_capture_snaplen(const struct pr_capture *c);

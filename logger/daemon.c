@@ -61,7 +61,7 @@ take_batch(struct pr_daemon *d, int64_t now)
 	bool more = true;
 
 	if (!ring)
-		return pr_capture_take(d->capture, BATCH, d->calls.packet, d->calls.arg) ==
+		return pr_capture_take(d->capture, BATCH, d->calls.packets, d->calls.arg) ==
 		       BATCH;
 	for (unsigned i = 0; i < BATCH; i++) {
 		size_t len;

@@ -26,7 +26,7 @@ struct pr_daemon;
 struct pr_daemon_calls {
 	void (*frame)(void *arg, struct pr_capture_record *rec, int64_t now);
 	/* The same of a capture that is direct. */
-	pr_capture_call packet;
+	pr_capture_call packets;
 	/* After a batch; gives the buffer back. full: the receiver waits for room. */
 	void (*batch)(void *arg, bool full, int64_t now);
 	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */

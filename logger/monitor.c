@@ -29,29 +29,39 @@ pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
 }
 
 void
+pr_monitor_packets(struct pr_monitor *m, struct pr_packet *packets, size_t count)
+{
+	struct pr_mark_link *link = &m->mark.link;
+	int64_t last = link->last_otime;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct pr_packet *p = &packets[i];
+
+		last = p->time > last ? p->time : last;
+		p->otime = last;
+		p->epoch = m->mark.epoch;
+		p->seq = link->last_seq + i + 1;
+		p->link = link->link;
+		p->linktype = link->linktype;
+		p->flags = 0;
+		bytes += p->caplen;
+	}
+	link->last_otime = last;
+	link->last_seq += count;
+	link->assigned += count;
+	m->packets += count;
+	m->bytes += bytes;
+	m->refused += pr_append_packets(m->append, packets, count);
+}
+
+void
 pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data, uint32_t caplen,
 	uint32_t len)
 {
-	struct pr_mark_link *link = &m->mark.link;
-	struct pr_packet p = {
-		.time = time,
-		.epoch = m->mark.epoch,
-		.seq = ++link->last_seq,
-		.caplen = caplen,
-		.len = len,
-		.link = link->link,
-		.linktype = link->linktype,
-		.data = data,
-	};
+	struct pr_packet p = {.time = time, .data = data, .caplen = caplen, .len = len};
 
-	if (time > link->last_otime)
-		link->last_otime = time;
-	p.otime = link->last_otime;
-	link->assigned++;
-	m->packets++;
-	m->bytes += caplen;
-	if (pr_append_packet(m->append, &p))
-		m->refused++;
+	pr_monitor_packets(m, &p, 1);
 }
 
 void

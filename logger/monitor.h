@@ -22,6 +22,8 @@ struct pr_monitor {
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
 void pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
 	uint16_t link, const char *name, int linktype, uint32_t snaplen);
+/* At least one; time, data and lengths are set, the rest is filled in. */
+void pr_monitor_packets(struct pr_monitor *m, struct pr_packet *packets, size_t count);
 void pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
 /* To the ledger: all captured so far has been said. ended: nothing more will come. */

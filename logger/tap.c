@@ -18,11 +18,11 @@ struct tap {
 };
 
 static void
-on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len)
+on_packets(void *arg, struct pr_packet *packets, size_t count)
 {
 	struct tap *t = arg;
 
-	pr_monitor_packet(&t->monitor, time, data, caplen, len);
+	pr_monitor_packets(&t->monitor, packets, count);
 }
 
 static void
@@ -134,7 +134,7 @@ tap_run(struct tap *t, struct sfs *sfs, const struct pr_logger_options *o,
 	struct pr_error *err)
 {
 	struct pr_daemon_calls calls = {
-		on_frame, on_packet, on_batch, on_tick, on_stop, on_over, on_report, t};
+		on_frame, on_packets, on_batch, on_tick, on_stop, on_over, on_report, t};
 	struct pr_daemon *daemon =
 		pr_daemon_create(o, sfs, t->append, t->capture, &calls, err);
 	struct pr_error own;
