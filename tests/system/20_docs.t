@@ -158,6 +158,19 @@ fi
 sed 's/Fl -keep$/Fl -kept/' scripts/packrack-lab.8 > "$planted/page"
 refute_step "another option of the lab is seen" 1 lab_agrees "$planted/page"
 
+# hardly anybody runs all benchmarks: they call what there is
+benches_call() { # SED_EXPRESSION
+	rm -rf "$planted/benches"
+	cp -r tests/bench "$planted/benches"
+	sed -i "$1" "$planted/benches"/*.py
+	python3 tests/system/bench_names.py "$planted/benches" "$BUILD"
+}
+run_step "benchmarks call what there is" benches_call ''
+refute_step "a name that nobody defines is seen" 1 benches_call 's/, flows(/, streams_of(/'
+refute_step "one that another module has no longer is seen" 1 benches_call 's/^def until(/def wait_until(/'
+refute_step "one that the Python package has not is seen" 1 benches_call 's/packrack\.volume(/packrack.stored(/'
+refute_step "a program that is not built is seen" 1 benches_call 's/bench_grow/bench_growth/'
+
 # the check itself sees what is missing, too much, or different
 dispatcher_page() { # SED_EXPRESSION
 	sed "$1" dispatcher/packrack-dispatcher.8 > "$planted/page"
