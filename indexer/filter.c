@@ -3,6 +3,8 @@
 
 #include <endian.h>
 #include <pcap.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,10 +43,12 @@ struct source {
 	const char *text;
 	char *words;
 	struct pr_times times;
+	bool too_much; /* libpcap takes it, and we do not */
 };
 
 static struct pr_program *
-program_of(const struct source *s, const struct bpf_program *code, struct pr_error *err)
+program_with_times(
+	const struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
 	const struct pr_insn *insns = (const struct pr_insn *)code->bf_insns;
 	size_t head = 2 * s->times.count, count = head + code->bf_len;
@@ -63,6 +67,19 @@ program_of(const struct source *s, const struct bpf_program *code, struct pr_err
 	memcpy(all + head, insns, code->bf_len * sizeof(*insns));
 	program = pr_program_create(s->linktype, all, count, err);
 	free(all);
+	return program;
+}
+
+static struct pr_program *
+program_of(struct source *s, const struct bpf_program *code, struct pr_error *err)
+{
+	struct pr_program *program = program_with_times(s, code, err);
+	char name[PR_LINKTYPE_TEXT];
+
+	s->too_much = !program;
+	if (s->too_much)
+		pr_error_prefix(err, "filter '%.200s' for %s", s->text,
+			pr_linktype_name(s->linktype, name, sizeof(name)));
 	return program;
 }
 
@@ -93,18 +110,70 @@ open_as_file(uint16_t linktype, uint32_t snaplen)
 }
 
 /* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
-static struct pr_program *
-compile_whole(pcap_t *pcap, const struct source *s, struct pr_error *err)
-{
+struct compiling {
+	pcap_t *pcap;
+	const char *words;
 	struct bpf_program code;
+	int rc;
+};
+
+static void *
+run_libpcap(void *arg)
+{
+	struct compiling *c = arg;
+
+	c->rc = pcap_compile(c->pcap, &c->code, c->words, 1, 0);
+	return NULL;
+}
+
+/*
+ * libpcap calls itself for each jump of what it compiles, and a long filter overflows the stack of a thread:
+ * this one's grows with the text. What has more than is good for it, libpcap would take hours over.
+ */
+#define STACK_LEAST ((size_t)1 << 20)
+#define STACK_A_BYTE ((size_t)2048) /* of text; 802.11 takes 400 */
+#define WHOLE_MAX ((size_t)256 << 10) /* bytes of text */
+
+static int
+compile_deep(struct compiling *c, struct pr_error *err)
+{
+	size_t len = strlen(c->words);
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc = -1;
+
+	if (len > WHOLE_MAX)
+		return pr_error_set(err,
+			"filter '%.200s': %zu bytes are too many, unless as `host A or "
+			"host B "
+			"or ...`",
+			c->words, len);
+	if (pthread_attr_init(&attr) == 0) {
+		if (pthread_attr_setstacksize(&attr, STACK_LEAST + STACK_A_BYTE * len) == 0)
+			rc = pthread_create(&thread, &attr, run_libpcap, c);
+		pthread_attr_destroy(&attr);
+	}
+	if (rc != 0)
+		return pr_error_set(err, "no memory to compile a filter of %zu bytes", len);
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+static struct pr_program *
+compile_whole(pcap_t *pcap, struct source *s, struct pr_error *err)
+{
+	struct compiling c = {.pcap = pcap, .words = s->words};
 	struct pr_program *program;
 
-	if (pcap_compile(pcap, &code, s->words, 1, 0) < 0) {
+	s->too_much = compile_deep(&c, err) < 0;
+	if (s->too_much)
+		return NULL;
+	if (c.rc < 0) {
 		pr_error_set(err, "filter '%.200s': %s", s->text, pcap_geterr(pcap));
 		return NULL;
 	}
-	program = program_of(s, &code, err);
-	pcap_freecode(&code);
+	program = program_of(s, &c.code, err);
+	pcap_freecode(&c.code);
 	return program;
 }
 
@@ -130,9 +199,12 @@ append_part(struct bpf_program *all, const struct bpf_program *part)
 	return 0;
 }
 
-/* NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused). */
+/*
+ * NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused).
+ * Unless it is too much: that is a failure.
+ */
 static struct pr_program *
-compile_parts(pcap_t *pcap, const struct source *s)
+compile_parts(pcap_t *pcap, struct source *s, struct pr_error *err)
 {
 	struct bpf_program all = {0}, code;
 	struct pr_program *program = NULL;
@@ -148,26 +220,28 @@ compile_parts(pcap_t *pcap, const struct source *s)
 		done++;
 	}
 	if (count && done == count)
-		program = program_of(s, &all, NULL);
+		program = program_of(s, &all, err);
 	free(all.bf_insns);
 	free(parts);
 	return program;
 }
 
-struct pr_program *
-pr_filter_compile(
-	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
+/* *too_much: it is a filter for this link type, but there is no program of it. */
+static struct pr_program *
+compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
+	struct pr_error *err)
 {
 	struct source s = {.linktype = linktype, .text = text};
 	struct pr_program *program = NULL;
 	pcap_t *pcap;
 
+	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
 		return pr_program_create(linktype, NULL, 0, err);
 	s.words = pr_filter_take_times(text, &s.times, err);
 	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
-	program = pcap ? compile_parts(pcap, &s) : NULL;
-	if (pcap && !program)
+	program = pcap ? compile_parts(pcap, &s, err) : NULL;
+	if (pcap && !program && !s.too_much)
 		program = compile_whole(pcap, &s, err);
 	if (pcap)
 		pcap_close(pcap);
@@ -175,7 +249,17 @@ pr_filter_compile(
 		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
 	free(s.words);
 	free(s.times.items);
+	*too_much = s.too_much;
 	return program;
+}
+
+struct pr_program *
+pr_filter_compile(
+	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
+{
+	bool too_much;
+
+	return compile(linktype, snaplen, text, &too_much, err);
 }
 
 int
@@ -200,12 +284,16 @@ pr_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
 {
 	struct pr_error first = {""}, other;
 	struct pr_program *program;
+	bool too_much;
 
 	for (size_t i = 0; i < count; i++) {
 		if (pr_programs_find(out, linktypes[i]))
 			continue;
-		program = pr_filter_compile(
-			linktypes[i], 0, text, *first.text ? &other : &first);
+		program = compile(linktypes[i], 0, text, &too_much, &other);
+		if (too_much)
+			return pr_error_set(err, "%s", other.text);
+		if (!program && !*first.text)
+			first = other;
 		if (program && pr_programs_add(out, program, err) < 0)
 			return -1;
 	}

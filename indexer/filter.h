@@ -24,7 +24,8 @@ struct pr_program *pr_filter_compile(
 
 /*
  * For several link types: out gets those that the text makes sense for (`wlan addr1` does on one
- * and not on Ethernet). -1 and libpcap's word on the first when it makes sense for none.
+ * and not on Ethernet). -1 and libpcap's word on the first when it makes sense for none; -1 also when it
+ * makes sense for one of them, and is too long for it: its packets would be missing from the answer.
  */
 int pr_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
 	struct pr_programs *out, struct pr_error *err);

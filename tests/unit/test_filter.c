@@ -172,6 +172,46 @@ START_TEST(test_check)
 }
 END_TEST
 
+/* libpcap's own recursion over one of 5,000 terms goes deeper than the 8 MB that a thread has. */
+START_TEST(test_one_that_is_too_long_for_a_link_type)
+{
+	const uint16_t types[] = {1, 105};
+	char *text = join("host 10.0.%u.1", " or ", 256), *rest;
+	struct pr_programs out = {0};
+	struct pr_error err = {""};
+	size_t len = strlen(text);
+
+	ck_assert_int_eq(pr_filter_compile_all(types, 2, text, &out, &err), 0);
+	ck_assert_uint_eq(out.count, 2);
+	pr_programs_free(&out);
+	rest = malloc(20 * (len + 4) + 1);
+	*rest = 0;
+	for (int i = 0; i < 20; i++)
+		strcat(strcat(rest, i ? " or " : ""), text);
+	ck_assert_int_eq(pr_filter_compile_all(types, 1, rest, &out, &err), 0);
+	pr_programs_free(&out);
+	ck_assert_int_eq(pr_filter_compile_all(types, 2, rest, &out, &err), -1);
+	ck_assert_msg(
+		strstr(err.text, "for IEEE802_11: filter of ") != NULL, "%s", err.text);
+	pr_programs_free(&out);
+	free(rest);
+	free(text);
+}
+END_TEST
+
+/* Of 300 KB in one piece; libpcap would be at it for hours. */
+START_TEST(test_one_that_is_too_long_as_a_whole)
+{
+	char *text = join("10.0.0.%u", " or ", 20000);
+	struct pr_error err = {""};
+
+	memcpy(text, "net ", 4);
+	ck_assert_ptr_null(pr_filter_compile(1, 0, text, &err));
+	ck_assert_msg(strstr(err.text, "bytes are too many") != NULL, "%s", err.text);
+	free(text);
+}
+END_TEST
+
 static void
 fill(TCase *tc)
 {
@@ -180,6 +220,8 @@ fill(TCase *tc)
 	tcase_add_test(tc, test_parts_accept_what_the_whole_does);
 	tcase_add_test(tc, test_a_part_that_libpcap_refuses);
 	tcase_add_test(tc, test_check);
+	tcase_add_test(tc, test_one_that_is_too_long_for_a_link_type);
+	tcase_add_test(tc, test_one_that_is_too_long_as_a_whole);
 }
 
 int
