@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "indexer/answer_end.h"
+#include "indexer/hello.h"
 #include "proto/base/clock.h"
 
 #define LOSSES 16
@@ -49,8 +50,22 @@ fill_open(struct message *m, const struct pr_offer_facts *facts)
 	m->coverage.n_open = facts->span_count;
 }
 
+/* As Hello says it, by which users compile filters. */
+static uint32_t
+linktype_of(const struct pr_book *book, const struct pr_summary_span *span)
+{
+	const struct pr_facts *facts = pr_book_find(book, span->epoch, span->link);
+	Packrack__LinkInfo info;
+
+	if (!facts)
+		return 0;
+	pr_hello_link(&info, facts);
+	return 1 + info.linktype;
+}
+
 static int
-fill_items(struct message *m, const struct pr_offer_facts *facts)
+fill_items(
+	struct message *m, const struct pr_book *book, const struct pr_offer_facts *facts)
 {
 	m->infos = calloc(facts->item_count + 1, sizeof(*m->infos));
 	m->pointers = calloc(facts->item_count + 1, sizeof(*m->pointers));
@@ -63,6 +78,7 @@ fill_items(struct message *m, const struct pr_offer_facts *facts)
 		m->infos[i].number = facts->first_number + i;
 		m->infos[i].check = item->check;
 		m->infos[i].bytes = item->handle.length;
+		m->infos[i].linktype = linktype_of(book, &item->span);
 		m->pointers[i] = &m->infos[i];
 	}
 	m->coverage.summaries = m->pointers;
@@ -218,7 +234,7 @@ pr_offer_send(struct pr_view *view, const struct pr_offer_facts *facts, struct p
 	fill_open(m, facts);
 	fill_book(m, pr_view_book(view));
 	fill_deleted(m, view);
-	if (fill_items(m, facts) == 0) {
+	if (fill_items(m, pr_view_book(view), facts) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_COVERAGE;
 		env.coverage = &m->coverage;
 		*bytes = packrack__envelope__get_packed_size(&env);

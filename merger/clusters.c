@@ -12,6 +12,7 @@ struct block {
 	int64_t interval;
 	uint8_t *slices; /* NULL: free */
 	unsigned log2;
+	uint32_t linktype;
 	uint8_t used; /* a bit a column */
 };
 
@@ -59,13 +60,15 @@ pr_clusters_destroy(struct pr_clusters **cp)
 
 /* One with room for a column; the newest are looked at first. */
 static struct block *
-find(struct pr_clusters *c, const char *cluster, int64_t interval, unsigned log2)
+find(struct pr_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
+	unsigned log2)
 {
 	for (size_t i = c->count; i-- > 0;) {
 		struct block *b = &c->blocks[i];
 
 		if (b->slices && b->used != UINT8_MAX && b->interval == interval &&
-			b->log2 == log2 && !strcmp(b->cluster, cluster))
+			b->log2 == log2 && b->linktype == linktype &&
+			!strcmp(b->cluster, cluster))
 			return b;
 	}
 	return NULL;
@@ -91,7 +94,8 @@ free_block(struct pr_clusters *c)
 }
 
 static struct block *
-make(struct pr_clusters *c, const char *cluster, int64_t interval, unsigned log2)
+make(struct pr_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
+	unsigned log2)
 {
 	uint64_t size = (uint64_t)1 << log2;
 	struct block *b = c->bytes + size <= c->memory ? free_block(c) : NULL;
@@ -101,6 +105,7 @@ make(struct pr_clusters *c, const char *cluster, int64_t interval, unsigned log2
 	*b = (struct block){.cluster = strdup(cluster),
 		.interval = interval,
 		.log2 = log2,
+		.linktype = linktype,
 		.slices = calloc(1, size)};
 	if (!b->cluster || !b->slices) {
 		free(b->cluster);
@@ -114,16 +119,17 @@ make(struct pr_clusters *c, const char *cluster, int64_t interval, unsigned log2
 }
 
 struct pr_clusters_place
-pr_clusters_add(struct pr_clusters *c, const char *cluster, int64_t time,
+pr_clusters_add(struct pr_clusters *c, const char *cluster, int64_t time, uint32_t linktype,
 	const struct pr_summary *summary)
 {
 	int64_t interval = pr_duty_interval(time);
 	size_t bits = (size_t)1 << summary->log2;
 	unsigned column = 0;
-	struct block *b = cluster[0] ? find(c, cluster, interval, summary->log2) : NULL;
+	struct block *b =
+		cluster[0] ? find(c, cluster, interval, linktype, summary->log2) : NULL;
 
 	if (!b && cluster[0])
-		b = make(c, cluster, interval, summary->log2);
+		b = make(c, cluster, interval, linktype, summary->log2);
 	if (!b)
 		return (struct pr_clusters_place){0};
 	while (b->used >> column & 1)
@@ -189,7 +195,8 @@ pr_clusters_exclude(const struct pr_clusters *c, struct pr_clusters_place place,
 		const struct block *b = &c->blocks[place.block - 1];
 
 		*said = (struct pr_clusters_said){.asked = true,
-			.may = pr_lookups_may_slices(lookups, b->slices, b->log2) &
+			.may = pr_lookups_may_slices(
+				       lookups, b->linktype, b->slices, b->log2) &
 			       b->used};
 		asked->tested++;
 		asked->excluded += !said->may;

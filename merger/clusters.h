@@ -13,7 +13,7 @@
  * The third level of the index (Hyperion, section 7.4): what the nodes of a cluster sent for an interval of
  * time (merger/duty.h), as one. To put their signatures together by OR would fill it: so they are
  * bit-sliced, as level 2 is, and one test says of PR_CLUSTERS_COLUMNS summaries at a time which of them may
- * match; when the slices' AND is empty, none. Those of one size share a block. Pure.
+ * match; when the slices' AND is empty, none. Those of one size and link type share a block. Pure.
  */
 struct pr_clusters;
 
@@ -29,9 +29,12 @@ struct pr_clusters_place {
 struct pr_clusters *pr_clusters_create(uint64_t memory);
 void pr_clusters_destroy(struct pr_clusters **clusters);
 
-/* Takes in a summary whose last packet is of this time. cluster "": belongs to none. */
+/*
+ * Takes in a summary whose last packet is of this time, of packets of this link type (as lookups.h has it).
+ * cluster "": belongs to none.
+ */
 struct pr_clusters_place pr_clusters_add(struct pr_clusters *clusters, const char *cluster,
-	int64_t time, const struct pr_summary *summary);
+	int64_t time, uint32_t linktype, const struct pr_summary *summary);
 /* It is not asked for any more; an empty block goes. */
 void pr_clusters_remove(struct pr_clusters *clusters, struct pr_clusters_place place);
 

@@ -31,6 +31,7 @@ pr_lookups_free(struct pr_lookups *l)
 struct asked {
 	const uint8_t *bits, *slices;
 	unsigned log2;
+	uint32_t linktype;
 };
 
 static uint8_t
@@ -69,6 +70,8 @@ may(struct pr_lookups *l, const struct asked *a)
 	if (!q->n_programs || q->n_lookups < q->n_programs)
 		return UINT8_MAX;
 	for (size_t i = 0; i < q->n_lookups && any != UINT8_MAX; i++) {
+		if (a->linktype && a->linktype != 1 + q->lookups[i]->linktype)
+			continue;
 		if (l->left < q->lookups[i]->n_op)
 			return UINT8_MAX;
 		l->left -= q->lookups[i]->n_op;
@@ -79,13 +82,15 @@ may(struct pr_lookups *l, const struct asked *a)
 }
 
 bool
-pr_lookups_may(struct pr_lookups *l, const uint8_t *bits, unsigned log2)
+pr_lookups_may(struct pr_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2)
 {
-	return may(l, &(struct asked){.bits = bits, .log2 = log2});
+	return may(l, &(struct asked){.bits = bits, .log2 = log2, .linktype = linktype});
 }
 
 uint8_t
-pr_lookups_may_slices(struct pr_lookups *l, const uint8_t *slices, unsigned log2)
+pr_lookups_may_slices(
+	struct pr_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2)
 {
-	return may(l, &(struct asked){.slices = slices, .log2 = log2});
+	return may(
+		l, &(struct asked){.slices = slices, .log2 = log2, .linktype = linktype});
 }

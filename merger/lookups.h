@@ -27,12 +27,17 @@ struct pr_lookups {
 /* -1: no memory. */
 int pr_lookups_init(struct pr_lookups *l, const Packrack__Query *query);
 void pr_lookups_free(struct pr_lookups *l);
-/* May a packet match of which the signature says all? (proto/wire/summary.h) */
-bool pr_lookups_may(struct pr_lookups *l, const uint8_t *bits, unsigned log2);
+/*
+ * May a packet match of which the signature says all? (proto/wire/summary.h) linktype: 1 + that of all
+ * packets in it, so that what others may match does not count; 0: it is not known.
+ */
+bool pr_lookups_may(
+	struct pr_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2);
 /*
  * The same of eight signatures of 2^log2 bits at once: bit i of all of them is the byte slices[i]. A bit
  * for each that may.
  */
-uint8_t pr_lookups_may_slices(struct pr_lookups *l, const uint8_t *slices, unsigned log2);
+uint8_t pr_lookups_may_slices(
+	struct pr_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2);
 
 #endif

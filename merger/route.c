@@ -97,7 +97,7 @@ against(struct pr_route *r, const struct pr_cover *c, const struct pr_holding *h
 	if (!pr_clusters_exclude(pr_summaries_clusters(r->summaries), h->place, &r->lookups,
 		    &r->clusters)) {
 		r->tested++;
-		if (pr_lookups_may(&r->lookups, s.bits, s.log2))
+		if (pr_lookups_may(&r->lookups, h->linktype, s.bits, s.log2))
 			return "its summaries may match";
 	}
 	if (s.no_runs && !holds_all(&h->span))

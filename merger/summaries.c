@@ -190,8 +190,10 @@ list(struct pr_summaries *s, struct pr_cover *c, const Packrack__SummaryInfo *in
 		c->items = grown;
 		c->room = room;
 	}
-	c->items[c->count] = (struct pr_holding){
-		.number = info->number, .check = info->check, .bytes = info->bytes};
+	c->items[c->count] = (struct pr_holding){.number = info->number,
+		.check = info->check,
+		.bytes = info->bytes,
+		.linktype = info->linktype};
 	span_of(&c->items[c->count++].span, info);
 	c->next = info->number + 1;
 	s->figures.listed++;

@@ -34,6 +34,7 @@ struct pr_holding {
 	int64_t others_since; /* monotonic: it is others' duty, and here; 0: not */
 	bool gone; /* the node has it no more, or it is damaged */
 	struct pr_clusters_place place; /* in its cluster's slices */
+	uint32_t linktype; /* as the node said it: 1 + that of its packets, or 0 */
 };
 
 /* One node. */

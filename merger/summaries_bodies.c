@@ -113,8 +113,8 @@ pr_summaries_body(struct pr_summaries *s, const char *node, const Packrack__Summ
 	s->figures.held++;
 	s->figures.received++;
 	s->figures.bytes += m->body.len;
-	h->place =
-		pr_clusters_add(s->clusters, c->said->cluster, h->span.max_time, &opened);
+	h->place = pr_clusters_add(
+		s->clusters, c->said->cluster, h->span.max_time, h->linktype, &opened);
 	make_room(s);
 }
 

@@ -126,6 +126,7 @@ tell(struct model *m, unsigned flaw)
 		describe(m, from, from + SPAN, &spans[n]);
 		pr_offer_info(&m->infos[n], &spans[n]);
 		m->infos[n].number = n;
+		m->infos[n].linktype = flaw == 1 ? draw(2) * 2 : 2;
 		m->info_list[n] = &m->infos[n];
 	}
 	c->summaries = m->info_list;
@@ -214,12 +215,20 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 	unsigned keys[2] = {draw(KEYS + 20), draw(KEYS + 20)}; /* some that nobody has */
 	uint64_t hashes[2] = {hash_of(keys[0]), hash_of(keys[1])};
 	uint32_t op[] = {2, 2, 4}, left[] = {0, 1, 0}, right[] = {0, 0, 1};
-	Packrack__Lookups lookups = PACKRACK__LOOKUPS__INIT, *lookup_list[] = {&lookups};
-	Packrack__Program program = PACKRACK__PROGRAM__INIT, *programs[] = {&program};
+	uint32_t anything = 1, none = 0;
+	Packrack__Lookups lookups = PACKRACK__LOOKUPS__INIT, wlan = PACKRACK__LOOKUPS__INIT,
+			  *lookup_list[] = {&wlan, &lookups};
+	Packrack__Program program = PACKRACK__PROGRAM__INIT,
+			  *programs[] = {&program, &program};
 	Packrack__Query q = PACKRACK__QUERY__INIT;
 	char why[PR_ROUTE_WHY_MAX];
 	struct pr_route route;
 
+	wlan.linktype = 105; /* of another node: there anything may match */
+	wlan.n_op = wlan.n_left = wlan.n_right = 1;
+	wlan.op = &anything;
+	wlan.left = wlan.right = &none;
+	lookups.linktype = 1;
 	lookups.n_op = lookups.n_left = lookups.n_right = 3;
 	lookups.op = op;
 	lookups.left = left;
@@ -229,9 +238,9 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 	q.since = (int64_t)draw(TIMES) - 100;
 	q.until = q.since + draw(TIMES / 2);
 	q.programs = programs;
-	q.n_programs = 1;
+	q.n_programs = 2;
 	q.lookups = lookup_list;
-	q.n_lookups = 1;
+	q.n_lookups = 2;
 	ck_assert_int_eq(pr_route_begin(&route, m->summaries, &q, mono), 0);
 	if (pr_route_decide(&route, "n", why)) {
 		++*left_out;
