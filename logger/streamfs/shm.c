@@ -72,6 +72,34 @@ make_object(struct sfs_shm *shm, struct pr_error *err)
 	return fd;
 }
 
+/*
+ * Where a page may be huge: a block is then one piece for its device, where it was some hundred. That is asked for by
+ * the advice alone, as the kernel's setting for such memory is "never" by default; where it cannot be, pages are small.
+ */
+#define HUGE ((size_t)2 << 20)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+static void *
+map_aligned(size_t size, int protection, int flags, int fd)
+{
+	uint8_t *room = mmap(NULL, size + HUGE, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	size_t before = -(uintptr_t)room % HUGE;
+	void *base = mmap(room + before, size, protection, flags | MAP_FIXED, fd, 0);
+	if (base == MAP_FAILED) {
+		munmap(room, size + HUGE);
+		return MAP_FAILED;
+	}
+	if (before > 0)
+		munmap(room, before);
+	munmap(room + before + page_up(size), HUGE - before);
+	return base;
+}
+
 int
 sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes,
 	bool named, struct pr_error *err)
@@ -89,12 +117,14 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t by
 		if (fd < 0)
 			return -1;
 	}
-	void *base = mmap(NULL, shm->size, PROT_READ | PROT_WRITE,
-		named ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	void *base = map_aligned(shm->size, PROT_READ | PROT_WRITE,
+		named ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd);
 	if (fd >= 0)
 		close(fd);
 	if (base == MAP_FAILED)
 		return pr_error_errno(err, "cannot map %zu MiB", shm->size >> 20);
+	if (named)
+		madvise(base, shm->size / HUGE * HUGE, MADV_COLLAPSE);
 	lay_out(shm, base);
 	struct sfs_shm_header *h = shm->header;
 	h->layout = LAYOUT;
@@ -138,7 +168,7 @@ sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape)
 		return -1;
 	void *base = MAP_FAILED;
 	if (check_header(shm, shape, fd) == 0)
-		base = mmap(NULL, shm->size, PROT_READ, MAP_SHARED, fd, 0);
+		base = map_aligned(shm->size, PROT_READ, MAP_SHARED, fd);
 	close(fd);
 	if (base == MAP_FAILED)
 		return -1;
