@@ -317,7 +317,8 @@ START_TEST(test_beside_damage)
 	fd = open(path, O_WRONLY);
 	ck_assert_int_eq(pwrite(fd, "damage", 6, (off_t)(at + h[8].offset + 1000)), 6);
 	close(fd);
-	ck_assert_int_eq(sfs_repair(paths, 1, NULL, count_faults, &faults, &result, &err), 0);
+	ck_assert_int_eq(
+		sfs_repair(paths, 1, NULL, count_faults, &faults, &result, &err), 0);
 	ck_assert_uint_eq(faults, 1);
 	ck_assert_uint_eq(result.left, 0);
 	w = open_volume(true);
