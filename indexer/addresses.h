@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/slot.h"
+
 /*
  * The addresses of a segment, each once, with what it has sent and got. Memory is kept from segment to
  * segment. Zeroed is empty; one thread.
@@ -28,6 +30,7 @@ struct pr_addresses {
 	struct pr_address *items;
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t count, room, slot_room, mask;
+	struct pr_slot slot;
 };
 
 static inline void
@@ -57,6 +60,7 @@ pr_addresses_begin(struct pr_addresses *a, size_t most)
 	}
 	memset(a->slots, 0, slots * sizeof(*a->slots));
 	a->mask = slots - 1;
+	pr_slot_set(&a->slot, slots);
 	a->count = 0;
 	return 0;
 }
@@ -65,7 +69,7 @@ pr_addresses_begin(struct pr_addresses *a, size_t most)
 static inline uint32_t
 pr_addresses_find(struct pr_addresses *a, uint64_t hash, const uint8_t *bytes, size_t len)
 {
-	size_t at = (size_t)hash & a->mask;
+	size_t at = pr_slot_of(&a->slot, hash);
 	struct pr_address *item;
 
 	for (; a->slots[at]; at = (at + 1) & a->mask) {

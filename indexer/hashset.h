@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/slot.h"
+
 /*
  * A set of hashes of 64 bits, each of which is in it once. Two keys of one hash are one here, which
  * does no harm: what is made of it knows keys by their hashes only. Zeroed is empty and ready.
@@ -16,6 +18,7 @@ struct pr_hashset {
 	uint64_t *items; /* in the order of coming */
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t count, room; /* of items, and one more; there are twice as many slots */
+	struct pr_slot slot;
 };
 
 static inline void
@@ -32,7 +35,7 @@ pr_hashset_clear(struct pr_hashset *s)
 	/* One by one where it was much larger once than it is now. */
 	if (s->count < s->room / 16)
 		for (size_t i = 0; i < s->count; i++) {
-			size_t at = (size_t)s->items[i] & (2 * s->room - 1);
+			size_t at = pr_slot_of(&s->slot, s->items[i]);
 			while (s->slots[at]) {
 				s->slots[at] = 0;
 				at = (at + 1) & (2 * s->room - 1);
@@ -46,7 +49,7 @@ pr_hashset_clear(struct pr_hashset *s)
 static inline size_t
 pr_hashset_slot(const struct pr_hashset *s, uint64_t hash)
 {
-	size_t mask = 2 * s->room - 1, at = (size_t)hash & mask;
+	size_t mask = 2 * s->room - 1, at = pr_slot_of(&s->slot, hash);
 
 	while (s->slots[at] && s->items[s->slots[at] - 1] != hash)
 		at = (at + 1) & mask;
@@ -69,6 +72,7 @@ pr_hashset_grow(struct pr_hashset *s)
 	free(s->slots);
 	s->slots = slots;
 	s->room = room;
+	pr_slot_set(&s->slot, 2 * room);
 	for (size_t i = 0; i < s->count; i++)
 		s->slots[pr_hashset_slot(s, s->items[i])] = (uint32_t)i + 1;
 	return 0;
@@ -121,12 +125,14 @@ pr_hashset_put(struct pr_hashset *s, uint64_t hash)
 static inline int
 pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
 {
+	struct pr_slot to;
 	size_t mask, count, at;
 	uint64_t *items;
 	uint32_t *slots, slot;
 
 	if (pr_hashset_prepare(s, n) < 0)
 		return -1;
+	to = s->slot;
 	mask = 2 * s->room - 1;
 	count = s->count;
 	items = s->items;
@@ -136,8 +142,9 @@ pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
 		bool new;
 
 		if (i + PR_HASHSET_AHEAD < n)
-			__builtin_prefetch(&slots[hashes[i + PR_HASHSET_AHEAD] & mask], 1);
-		at = hash & mask;
+			__builtin_prefetch(
+				&slots[pr_slot_of(&to, hashes[i + PR_HASHSET_AHEAD])], 1);
+		at = pr_slot_of(&to, hash);
 		slot = slots[at];
 		if (__builtin_expect(
 			    (slot != 0) & (items[slot - (slot != 0)] != hash), 0)) {
