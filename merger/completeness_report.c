@@ -111,6 +111,7 @@ nodes_report(struct pr_completeness *c, Packrack__Completeness *out)
 		a->skipped_bytes = n->skipped_bytes;
 		a->why = pr_completeness_text(c, n->why ? n->why : "");
 		a->left_out = n->left_out;
+		a->stopped = a->answered && !n->ended && !n->left_out;
 		out->nodes[out->n_nodes++] = a;
 		all = all && a->answered && !n->corrupt;
 	}

@@ -31,7 +31,13 @@ enum ask_result ask_volumes(const struct query_args *a, struct sink *sink,
 int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,
 	struct pr_error *err);
 
+/* Says so on stderr when --link names none of these. */
+void ask_warn_link(
+	const struct query_args *a, Packrack__LinkInfo *const *links, size_t count);
+
 /* What was read for a volume's answer, to what was read for others. */
 void ask_add_figures(Packrack__End *sums, const Packrack__End *end);
+/* What was read of a volume that was not read to its end. */
+void ask_put_figures(Packrack__NodeAnswer *node, const Packrack__End *end);
 
 #endif

@@ -29,6 +29,7 @@ struct ask {
 	enum ask_result result;
 	struct pr_error err;
 	int64_t heard, cancelled; /* monotonic; cancelled 0: not */
+	bool count_only;
 };
 
 int
@@ -137,6 +138,11 @@ on_end(struct ask *ask, const Packrack__End *end)
 		ask->end = packrack__end__unpack(NULL, len, buf);
 		free(buf);
 	}
+	if (ask->end && end->cancelled && !ask->count_only) {
+		ask->end->matched =
+			ask->sink->packets; /* what was on its way did not come */
+		ask->end->related = ask->sink->related;
+	}
 	if (ask->end) {
 		stop(ask, ASK_DONE);
 	} else {
@@ -244,7 +250,8 @@ run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query 
 	struct ask ask = {.endpoint = endpoint,
 		.sink = sink,
 		.result = ASK_FAILED,
-		.heard = pr_now_mono()};
+		.heard = pr_now_mono(),
+		.count_only = query->count_only};
 
 	if (set_up(&ask, keys) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
@@ -301,6 +308,7 @@ ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *ans
 	if (client_status(endpoint, keys, "packrack-merger", &status, err) < 0)
 		return ASK_FAILED;
 	links = status->status->links;
+	ask_warn_link(a, links, status->status->n_links);
 	count = ask_linktypes(links, status->status->n_links, &types, err);
 	if (count >= 0 && question_make(&q, a, types, (size_t)count, err) < 0)
 		result = ASK_USAGE;

@@ -196,6 +196,8 @@ learn_links(struct ask *ask, struct pr_error *err)
 		}
 	}
 	if (room && list)
+		ask_warn_link(ask->args, list, used);
+	if (room && list)
 		result = prepare(ask, list, used, err);
 	else
 		pr_error_set(err, "no memory for %zu links", count);
@@ -309,7 +311,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		end = pr_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
-		if (ask->count == 1) {
+		if (ask->count == 1 && (!interrupted || ask->question.query.count_only)) {
 			sums->matched = end->matched;
 			sums->related = end->related;
 		} else if (ask->args->tally.group && !ask->packets) {
@@ -323,6 +325,10 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 	}
 	if (pr_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
 		return -1;
+	for (size_t i = 0; i < ask->count && i < sums->completeness->n_nodes; i++)
+		if (sums->completeness->nodes[i]->stopped)
+			ask_put_figures(sums->completeness->nodes[i],
+				pr_answer_end(ask->volumes[i].answer, err));
 	ask->twice = ask->args->tally.group && !ask->packets && ask->count > 1 &&
 		     pr_completeness_doubles(ask->completeness) > 0;
 	return 0;

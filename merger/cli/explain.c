@@ -60,7 +60,9 @@ print_node(FILE *to, const Packrack__NodeAnswer *n)
 	}
 	fprintf(to, "    %s: %s%s%s", n->node, n->why[0] ? "asked: " : "", n->why,
 		n->why[0] ? "; " : "");
-	if (n->answered)
+	if (n->stopped)
+		fputs("stopped before its end\n", to);
+	else if (n->answered)
 		fprintf(to,
 			"%" PRIu64 " match of %" PRIu64 " packets, %" PRIu64
 			" bytes in %" PRIu64 " segments; skipped: %" PRIu64
@@ -99,6 +101,9 @@ explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end)
 		" segments; skipped: %" PRIu64 " segments\n",
 		end->scanned_packets, end->scanned_bytes, end->scanned_segments,
 		end->skipped_segments);
+	if (end->index_damaged)
+		fprintf(to, "  of the index %" PRIu64 " records are damaged: not used\n",
+			end->index_damaged);
 	for (size_t i = 0; c && i < c->n_nodes; i++)
 		print_node(to, c->nodes[i]);
 }

@@ -82,6 +82,7 @@ render_node(struct render *r, const Packrack__NodeAnswer *n)
 	render_uint(r, "skipped_segments", n->skipped_segments);
 	render_uint(r, "skipped_bytes", n->skipped_bytes);
 	render_bool(r, "left_out", n->left_out);
+	render_bool(r, "stopped", n->stopped);
 	render_string(r, "why", n->why);
 	render_close(r);
 }

@@ -110,6 +110,14 @@ limit() {
 	(($(count "$OUT") == 7))
 }
 run_step "a limit" limit
+limit_explained() {
+	"$PACKRACK" query --volume "$VOLUME" --limit 7 --explain > /dev/null 2> "$LAB_DIR/err"
+	cat "$LAB_DIR/err"
+	grep -q ": 7 match of [1-9][0-9]* packets, [1-9][0-9]* bytes" "$LAB_DIR/err"
+}
+run_step "and what was read up to it" limit_explained
+run_step "broken off, it counts what it gave" broken_off "$PACKRACK" query --volume "$VOLUME"
+run_step "a link that is not there is said" says 0 "no link is called eth7" "$PACKRACK" query --volume "$VOLUME" --link eth7
 
 reader_gone() {
 	set -o pipefail

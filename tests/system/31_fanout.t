@@ -89,6 +89,7 @@ counted() {
 	v=$("$PACKRACK" status --json | jq '.merger | .nodes_left_out > 100 and .nodes_asked > 20 and
 		.summaries_here >= 20 and .summary_bytes_received > 10000') && [ "$v" = true ]
 }
+run_step "an answer that is broken off counts what it gave" broken_off "$PACKRACK" query
 run_step "status counts questions and the summaries' traffic" counted
 
 # From the first moment on: whoever is there is asked, as long as its summaries are not.

@@ -9,6 +9,7 @@
 #   run_step "what holds" CMD...              one test: ok if CMD succeeds
 #   refute_step "what fails" STATUS CMD...    one test: ok if CMD exits with STATUS
 #   says STATUS TEXT CMD...                   does it exit so, with TEXT among its words? Leaves $LAB_DIR/out and err
+#   broken_off CMD...                         is what it gave and counts the same, ended in the middle?
 #   poll_until SECONDS CMD...                 until CMD succeeds, or fails at the deadline
 #   done_testing
 
@@ -136,6 +137,23 @@ says() { # STATUS TEXT CMD...
 	cat "$LAB_DIR/out" "$LAB_DIR/err"
 	((rc == want)) || { echo "exit status $rc, wanted $want"; return 1; }
 	cat "$LAB_DIR/out" "$LAB_DIR/err" | grep -qF -- "$text" || { echo "not said: $text"; return 1; }
+}
+
+broken_off() { # CMD...: it writes lines, more than a pipe holds
+	local pid lines rc=0
+	rm -f "$LAB_DIR/fifo"
+	mkfifo "$LAB_DIR/fifo" || return 1
+	"$@" > "$LAB_DIR/fifo" 2> "$LAB_DIR/err" &
+	pid=$!
+	exec 8< "$LAB_DIR/fifo"
+	read -r lines <&8
+	kill -TERM "$pid"
+	lines=$(($(wc -l <&8) + 1))
+	exec 8<&-
+	wait "$pid" || rc=$?
+	echo "exit status $rc, $lines lines"
+	cat "$LAB_DIR/err"
+	((rc == 3)) && grep -q "^partial: $lines packets match; broken off" "$LAB_DIR/err"
 }
 
 poll_until() { # SECONDS CMD...
