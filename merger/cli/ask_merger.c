@@ -161,6 +161,8 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	if (env->id != QUERY_ID)
 		return;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
+		if (ask->cancelled && !ask->count_only && !ask->sink->args->follow)
+			return; /* it was on its way */
 		if ((env->batch->tally &&
 			    sink_tally(ask->sink, env->batch->tally, &ask->err) < 0) ||
 			pr_remote_batch(ask->remote, env->batch, &ask->err) < 0)

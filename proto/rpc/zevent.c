@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <zmq.h>
 
+#include "proto/base/clock.h"
+
+/* What is at hand is taken in turns with the loop's other events, such as an interrupt. */
 #define ZEVENT_BATCH 32
+#define ZEVENT_NS (10 * PR_NS_PER_MS)
 
 struct pr_zevent {
 	void *socket;
@@ -38,11 +42,12 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 {
 	struct pr_zevent *z = arg;
 	int events = socket_events(z->socket);
+	int64_t until = pr_now_mono() + ZEVENT_NS;
 
 	(void)fd;
 	(void)what;
 	for (int i = 0; i < ZEVENT_BATCH && events & ZMQ_POLLIN; i++) {
-		if (!z->calls.receive(z->calls.arg))
+		if (!z->calls.receive(z->calls.arg) || pr_now_mono() >= until)
 			break;
 		events = socket_events(z->socket);
 	}
