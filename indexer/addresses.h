@@ -23,7 +23,7 @@ struct pr_address {
 	uint32_t packets;
 	uint8_t len; /* 4 or 16 */
 	uint8_t sides; /* on which it was seen; 0: it is new */
-	uint16_t hash; /* some bits of it */
+	uint16_t hash; /* for other tables: nobody knows it, and it stays the address's */
 };
 
 struct pr_addresses {
@@ -50,7 +50,10 @@ pr_addresses_begin(struct pr_addresses *a, size_t most)
 	while (slots < 2 * most)
 		slots *= 2;
 	if (most > a->room || slots > a->slot_room) {
+		const struct pr_slot slot = a->slot;
+
 		pr_addresses_free(a);
+		a->slot = slot;
 		a->items = malloc(most * sizeof(*a->items));
 		a->slots = malloc(slots * sizeof(*a->slots));
 		if (!a->items || !a->slots)
@@ -78,7 +81,8 @@ pr_addresses_find(struct pr_addresses *a, uint64_t hash, const uint8_t *bytes, s
 			return a->slots[at] - 1;
 	}
 	item = &a->items[a->count++];
-	*item = (struct pr_address){.len = (uint8_t)len, .hash = (uint16_t)(hash >> 16)};
+	*item = (struct pr_address){
+		.len = (uint8_t)len, .hash = (uint16_t)(hash * a->slot.factor >> 48)};
 	memcpy(item->bytes, bytes, len);
 	a->slots[at] = (uint32_t)a->count;
 	return a->slots[at] - 1;
