@@ -118,10 +118,11 @@ pr_hashset_put(struct pr_hashset *s, uint64_t hash)
 }
 
 /*
- * All of these. A slot is called for in time, and where the first one tells, which is nearly always, there is no branch:
- * which are new cannot be foreseen. -1: no memory.
+ * All of these. What they will look at is called for in time, and where the first slot tells, which is nearly always,
+ * there is no branch: which are new cannot be foreseen. -1: no memory.
  */
-#define PR_HASHSET_AHEAD 16
+#define PR_HASHSET_FAR 20
+#define PR_HASHSET_NEAR 10
 static inline int
 pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
 {
@@ -141,9 +142,12 @@ pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
 		uint64_t hash = hashes[i];
 		bool new;
 
-		if (i + PR_HASHSET_AHEAD < n)
+		if (i + PR_HASHSET_FAR < n) {
 			__builtin_prefetch(
-				&slots[pr_slot_of(&to, hashes[i + PR_HASHSET_AHEAD])], 1);
+				&slots[pr_slot_of(&to, hashes[i + PR_HASHSET_FAR])], 1);
+			slot = slots[pr_slot_of(&to, hashes[i + PR_HASHSET_NEAR])];
+			__builtin_prefetch(&items[slot - (slot != 0)]);
+		}
 		at = pr_slot_of(&to, hash);
 		slot = slots[at];
 		if (__builtin_expect(

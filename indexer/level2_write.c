@@ -128,7 +128,7 @@ struct column {
 	uint8_t bit;
 };
 
-static inline void
+static inline __attribute__((always_inline)) void
 put_key(const struct column *c, uint64_t hash)
 {
 	for (unsigned i = 0; i < PR_SLICES_PAGES; i++) {

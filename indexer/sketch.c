@@ -41,6 +41,7 @@ forget(struct pr_sketch *s)
 	memset(s->seen_ports, 0, sizeof(s->seen_ports));
 	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
 	memset(s->links, 0, sizeof(s->links));
+	memset(s->pairs, 0, sizeof(s->pairs));
 	memset(s->ports, 0, sizeof(s->ports));
 	memset(s->octets, 0, sizeof(s->octets));
 	s->sport_min = s->dport_min = UINT16_MAX;

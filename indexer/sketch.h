@@ -32,6 +32,11 @@ struct pr_sketch_link {
 	uint64_t words[2];
 	unsigned version;
 };
+#define PR_SKETCH_PAIRS_LOG 9
+struct pr_sketch_pair {
+	uint64_t addresses; /* IPv4: source, destination */
+	uint32_t src, dst; /* 1 + their places; 0: none */
+};
 
 struct pr_sketch {
 	struct pr_composites composites; /* to be made; the caller's to set */
@@ -52,11 +57,12 @@ struct pr_sketch {
 	unsigned plain_segments; /* that will go without them */
 	struct pr_kinds kinds;
 	struct pr_addresses addresses;
-	/* of TCP or not, destination and source: 2 * TCP + source */
-	uint8_t seen_ports[4][65536 / 8];
+	/* four bits each: as destination, as source; the same of TCP */
+	uint64_t seen_ports[65536 / 16];
 	uint8_t seen_protocols[256 / 8];
 	struct pr_sketch_link
 		links[1 << PR_SKETCH_LINKS_LOG]; /* whose keys were made lately */
+	struct pr_sketch_pair pairs[1 << PR_SKETCH_PAIRS_LOG];
 	struct pr_sketch_bucket {
 		uint64_t packets, bytes;
 	} buckets[PR_LEVEL1_BUCKETS];
