@@ -96,6 +96,7 @@ make_items(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
 					(hashes[i] & UINT64_C(0xfffffffffff8)) << 4 | s;
 
 			hashes[i] = item;
+#pragma GCC unroll 3
 			for (unsigned d = 0; d < digits.count; d++)
 				starts[d][digit_of(item, shift, digits, d)]++;
 		}

@@ -131,10 +131,12 @@ struct column {
 static inline __attribute__((always_inline)) void
 put_key(const struct column *c, uint64_t hash)
 {
+#pragma GCC unroll 2
 	for (unsigned i = 0; i < PR_SLICES_PAGES; i++) {
 		struct pr_slice_walk walk = pr_slice_walk_begin(hash, i, c->pages);
 		uint8_t *page = c->first + (size_t)walk.page * PR_SLICES_PAGE;
 
+#pragma GCC unroll 3
 		for (int j = 0; j < PR_SLICES_PROBES; j++, walk.at += walk.step)
 			page[(size_t)pr_reduce(walk.at, c->slices) * c->stride] |= c->bit;
 	}

@@ -221,13 +221,14 @@ pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash)
 	return true;
 }
 
-static void
+static inline void
 add(uint8_t *bits, unsigned log2, uint64_t hash)
 {
 	uint64_t x = stir(hash);
 	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
 	uint32_t mask = (UINT32_C(1) << log2) - 1;
 
+#pragma GCC unroll 8
 	for (int i = 0; i < PR_SUMMARY_PROBES; i++, at += step)
 		bits[(at & mask) / 8] |= (uint8_t)(1u << at % 8);
 }
