@@ -16,11 +16,14 @@
 #define PR_ADDRESS_SRC 1u
 #define PR_ADDRESS_DST 2u
 #define PR_ADDRESS_NONE UINT32_MAX
+#define PR_ADDRESS_SEVERAL UINT32_MAX /* peers, or one that is not known */
 
 struct pr_address {
 	uint8_t bytes[16];
 	uint64_t traffic; /* bytes */
 	uint32_t packets;
+	uint32_t
+		peer; /* 1 + the place of the one that is at the other end of all its packets; 0: none yet */
 	uint8_t len; /* 4 or 16 */
 	uint8_t sides; /* on which it was seen; 0: it is new */
 	uint16_t hash; /* for other tables: nobody knows it, and it stays the address's */

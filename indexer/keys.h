@@ -73,8 +73,12 @@ enum pr_key_kind {
 	 * side, if that is PR_PORT_FREE or above; in level 1 only, and not always
 	 */
 	PR_KEY_SOCKET = 23,
+	/* never in an index, of IPv4: a packet from or to the first address, not with the second at its other end */
+	PR_KEY_OTHER = 24,
+	PR_KEY_NOT_SRC = 25, /* what that is made of: any address but this */
+	PR_KEY_NOT_DST = 26,
 };
-#define PR_KEY_KINDS 24
+#define PR_KEY_KINDS 27
 
 #define PR_KEY_MAX 44 /* PARTS over IPv6 */
 

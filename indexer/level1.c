@@ -48,11 +48,12 @@ page_lens(const struct pr_level1 *l)
 static bool
 pages_valid(const struct pr_level1 *l, size_t total)
 {
-	size_t at = pr_level1_head(l->segments, l->pages), len;
+	size_t at = pr_level1_head(l->segments, l->pages), len, least;
 
-	for (uint32_t i = 0; i < l->pages; i++, at += len) {
+	for (uint32_t i = 0; i <= l->pages; i++, at += len) {
 		len = pr_get_le16(page_lens(l) + 2 * i);
-		if (len < PAGE_HEADER || !within(at, len, total))
+		least = i < l->pages ? PAGE_HEADER : SOLES_HEADER;
+		if (len < least || !within(at, len, total))
 			return false;
 	}
 	return l->low_bits <= PR_LEVEL1_LOW_MAX && l->hash_bits > 0 && l->hash_bits <= 32;
@@ -205,6 +206,23 @@ pr_level1_page_valid(
 	const struct pr_level1 *l, uint32_t page, const uint8_t *bytes, size_t len)
 {
 	return page_check(l->check, page, bytes, len) == pr_get_le64(bytes);
+}
+
+bool
+pr_level1_sole(unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len)
+{
+	const uint8_t *at = page + SOLES_HEADER;
+
+	for (size_t i = (len - SOLES_HEADER) / SOLE; i > 0; i--, at += SOLE) {
+		uint32_t one = pr_get_be32(at), two = pr_get_be32(at + 4);
+		unsigned first = at[8] & ~SOLE_BOTH;
+		bool same = one == a && two == other;
+
+		same |= at[8] & SOLE_BOTH && one == other && two == a;
+		if (same && first <= index && index <= at[9])
+			return true;
+	}
+	return false;
 }
 
 static bool

@@ -16,7 +16,7 @@
  * of stream "index.N". Who looks for keys reads its head and of its pages those in which the keys
  * lie; what else there is, with the whole of it. Little-endian; the head, a header of 56 bytes:
  *
- *    0 magic u32 "PIX1"    4 version u16 (4)      6 link u16        8 first sequence u64
+ *    0 magic u32 "PIX1"    4 version u16 (5)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
  *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
  *   40 pages u16          42 low bits u16        44 hash bits u16      46 reserved u16 = 0
@@ -28,7 +28,7 @@
  *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
- * and of each page its bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
+ * and of each page and of the soles their bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
  * upper 16 bits of pr_key_signature. A page: check u64, seeded with the head's and the page's number, keys
  * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
  *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
@@ -36,6 +36,9 @@
  *   bits as they are; so a key that is not there is taken for one that is with a chance of 1 in 2^low bits;
  *   which segments have it: 0 and the number of one, 1, 0 and those of the first and the last of some, in
  *   bits enough for the number of any, or 1, 1 and a bit each.
+ * Then the soles: check u64 as if they were the next page, then some of: address u32, the one that is at the
+ * other end of all its packets u32, of IPv4, in which segments that is so: first u8, last u8; with 128 more
+ * in the first, the other way round as well.
  * Behind them, at `data at`, each segment's series and held seqs, one after the other. At `tops at`
  * the heavy hitters of them all: length u8 (4 or 16), 3 zeros, packets u32, bytes u64, address; each
  * may have up to `packets short` and `bytes short` more, and so may addresses that are not there.
@@ -46,13 +49,14 @@
  * seq on; 2 a bit each from the first seq on.
  */
 #define PR_LEVEL1_MAGIC 0x31584950u
-#define PR_LEVEL1_VERSION 4
+#define PR_LEVEL1_VERSION 5
 #define PR_LEVEL1_HEADER 56
 #define PR_LEVEL1_ITEM 96
 #define PR_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
 #define PR_LEVEL1_PAGES_MAX 4095
 #define PR_LEVEL1_LOW_MAX 14
 #define PR_LEVEL1_TOPS_MAX 16
+#define PR_LEVEL1_SOLES 64 /* of a segment, at most */
 #define PR_LEVEL1_BUCKETS 64 /* of a series, at most */
 #define PR_LEVEL1_PORTS 24
 #define PR_LEVEL1_OCTETS 32
@@ -65,6 +69,12 @@ pr_port_interval(uint16_t port)
 {
 	return port < 1024 ? port / 16u : 64u + (port - 1024u) / 512u;
 }
+
+/* other is at the other end of all packets that are from or to a; both: and the other way round. */
+struct pr_sole {
+	uint32_t a, other;
+	bool both;
+};
 
 struct pr_level1_segment {
 	uint64_t proof;
@@ -103,7 +113,7 @@ struct pr_level1 {
 static inline size_t
 pr_level1_head(size_t segments, size_t pages)
 {
-	return PR_LEVEL1_HEADER + segments * PR_LEVEL1_ITEM + 2 * pages;
+	return PR_LEVEL1_HEADER + segments * PR_LEVEL1_ITEM + 2 * (pages + 1);
 }
 /* Of the record that begins so; header: PR_LEVEL1_HEADER bytes. */
 size_t pr_level1_head_of(const void *header);
@@ -115,7 +125,7 @@ int pr_level1_open(struct pr_level1 *out, const void *body, size_t len, size_t t
 	struct pr_error *err);
 void pr_level1_get(
 	const struct pr_level1 *l, unsigned index, struct pr_level1_segment *out);
-/* In which page a key of this pr_key_signature lies, if it is there; and where that lies. */
+/* In which page a key of this pr_key_signature lies, if it is there; and where that lies. The soles are page l->pages. */
 uint32_t pr_level1_page_of(const struct pr_level1 *l, uint64_t signature);
 size_t pr_level1_page_at(const struct pr_level1 *l, uint32_t page, size_t *len);
 bool pr_level1_page_valid(
@@ -123,6 +133,9 @@ bool pr_level1_page_valid(
 /* Which segments have the key, a bit each, by the page's bytes; those that are not keyed have not. */
 uint64_t pr_level1_find(
 	const struct pr_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
+/* By their bytes: have all packets of a segment from or to a the other address at their other end? false: maybe not. */
+bool pr_level1_sole(
+	unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len);
 /* Is it a key that the items know, and pages do not: an IPv4 NET of 8 bits? Then *has says. */
 bool pr_level1_item_has(
 	const struct pr_level1_segment *s, const struct pr_key *key, bool *has);
@@ -164,6 +177,13 @@ struct pr_level1_writer {
 	uint8_t items[PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_ITEM];
 	uint8_t *data; /* series and held seqs */
 	size_t used, room;
+	struct {
+		struct pr_sole sole;
+		uint8_t first, last;
+	} soles[PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_SOLES];
+	size_t sole_count;
+	uint16_t recent[PR_LEVEL1_SOLES]; /* those of the last segment */
+	size_t recent_count;
 	uint64_t *
 		hashes; /* of the keys of all segments, one after the other, and as much to sort */
 	size_t count, hash_room;

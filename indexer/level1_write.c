@@ -16,6 +16,7 @@ pr_level1_begin(struct pr_level1_writer *w)
 	w->used = 0;
 	w->count = 0;
 	w->segments = 0;
+	w->sole_count = w->recent_count = 0;
 }
 
 void
@@ -29,7 +30,8 @@ pr_level1_free(struct pr_level1_writer *w)
 static size_t
 fixed(const struct pr_level1_writer *w)
 {
-	return pr_level1_head(w->segments, 0) + PR_LEVEL1_TOPS_MAX * TOP_BYTES + w->used;
+	return pr_level1_head(w->segments, 0) + PR_LEVEL1_TOPS_MAX * TOP_BYTES +
+	       SOLES_HEADER + SOLE * w->sole_count + w->used;
 }
 
 size_t
@@ -90,6 +92,52 @@ put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, size_t data)
 	memcpy(at + 64, s->octets, PR_LEVEL1_OCTETS);
 }
 
+/* Has the segment before this, too? Then it is one with that. */
+static bool
+extend_sole(struct pr_level1_writer *w, const struct pr_sole *sole)
+{
+	for (size_t i = 0; i < w->recent_count; i++) {
+		const struct pr_sole *recent = &w->soles[w->recent[i]].sole;
+
+		if (recent->a != sole->a || recent->other != sole->other ||
+			recent->both != sole->both)
+			continue;
+		w->soles[w->recent[i]].last = (uint8_t)w->segments;
+		return true;
+	}
+	return false;
+}
+
+static void
+add_soles(struct pr_level1_writer *w, const struct pr_sketch *s)
+{
+	size_t count = s->indexed ? s->sole_count : 0, at = w->sole_count, kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (extend_sole(w, &s->soles[i]))
+			continue;
+		w->soles[w->sole_count].sole = s->soles[i];
+		w->soles[w->sole_count].first = (uint8_t)w->segments;
+		w->soles[w->sole_count++].last = (uint8_t)w->segments;
+	}
+	for (size_t i = 0; i < w->recent_count; i++)
+		if (w->soles[w->recent[i]].last == w->segments)
+			w->recent[kept++] = w->recent[i];
+	for (; at < w->sole_count; at++)
+		w->recent[kept++] = (uint16_t)at;
+	w->recent_count = kept;
+}
+
+/* The last segment is none of this record. */
+static void
+drop_soles(struct pr_level1_writer *w, size_t count)
+{
+	w->sole_count = count;
+	for (size_t i = 0; i < count; i++)
+		if (w->soles[i].last == w->segments)
+			w->soles[i].last--;
+}
+
 static void
 put_segment(struct pr_level1_writer *w, uint64_t proof, const struct pr_sketch *s)
 {
@@ -104,6 +152,7 @@ put_segment(struct pr_level1_writer *w, uint64_t proof, const struct pr_sketch *
 	if (count)
 		memcpy(w->hashes + w->count, s->keys.items, count * sizeof(*w->hashes));
 	w->count += count;
+	add_soles(w, s);
 	w->ends[w->segments] = w->count;
 	w->keyed[w->segments++] = s->indexed;
 }
@@ -112,7 +161,7 @@ int
 pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
 	const struct pr_sketch *s, size_t max)
 {
-	size_t used = w->used, count = w->count;
+	size_t used = w->used, count = w->count, soles = w->sole_count;
 
 	if (w->segments == PR_LEVEL1_SEGMENTS_MAX)
 		return 0;
@@ -126,6 +175,7 @@ pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
 		fixed(w) + pr_level1_keys_bound(w->count, w->segments, LOW_WANTED) <= max)
 		return 1;
 	w->segments--;
+	drop_soles(w, soles);
 	w->used = used;
 	w->count = count;
 	return 0;
@@ -136,12 +186,26 @@ pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
 static void
 check_pages(uint64_t check, const uint8_t *lens, uint32_t pages, uint8_t *at)
 {
-	for (uint32_t i = 0; i < pages; i++) {
+	for (uint32_t i = 0; i <= pages; i++) {
 		size_t len = pr_get_le16(lens + 2 * i);
 
 		pr_put_le64(at, page_check(check, i, at, len));
 		at += len;
 	}
+}
+
+static size_t
+put_soles(const struct pr_level1_writer *w, uint8_t *out)
+{
+	uint8_t *at = out + SOLES_HEADER;
+
+	for (size_t i = 0; i < w->sole_count; i++, at += SOLE) {
+		pr_put_be32(at, w->soles[i].sole.a);
+		pr_put_be32(at + 4, w->soles[i].sole.other);
+		at[8] = w->soles[i].first | (w->soles[i].sole.both ? SOLE_BOTH : 0);
+		at[9] = w->soles[i].last;
+	}
+	return (size_t)(at - out);
 }
 
 static void
@@ -185,14 +249,19 @@ pr_level1_finish(struct pr_level1_writer *w, uint16_t link,
 	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
 	uint64_t bytes_short, uint8_t *out)
 {
-	uint8_t *lens = out + pr_level1_head(w->segments, 0), *pages, *data, *at;
+	uint8_t *lens = out + PR_LEVEL1_HEADER + (size_t)w->segments * PR_LEVEL1_ITEM;
+	uint8_t *pages, *data, *at;
 	struct pr_level1_keys keys;
 	uint64_t check;
+	size_t soles;
 
 	pr_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed(w) ? w->max - fixed(w) : 0);
-	pages = lens + 2 * keys.pages;
+	pages = lens + 2 * (keys.pages + 1);
 	data = pages + pr_level1_keys_put(&keys, pages, lens);
+	soles = put_soles(w, data);
+	pr_put_le16(lens + 2 * keys.pages, (uint16_t)soles);
+	data += soles;
 	at = data + w->used;
 	put_header(w, &keys, link, out);
 	put_items(w, keys.pages > 0, out + PR_LEVEL1_HEADER, (size_t)(data - out));

@@ -278,6 +278,16 @@ term_at(const struct planner *p, uint32_t spot, uint32_t condition)
 	return spot == NOWHERE ? PR_TERM_TRUE : p->spots[spot].term;
 }
 
+/* What an address is not is worth saying only where the other way accepts nothing. */
+static uint32_t
+branch(struct planner *p, const struct spot *s)
+{
+	uint32_t yes = term_at(p, s->yes, s->if_yes), no = term_at(p, s->no, s->if_no);
+	bool not = yes != PR_TERM_FALSE && pr_term_differs(&p->terms, s->if_no);
+
+	return pr_term_branch(&p->terms, s->if_yes, yes, not ? PR_TERM_TRUE : s->if_no, no);
+}
+
 static void
 backwards(struct planner *p)
 {
@@ -292,9 +302,7 @@ backwards(struct planner *p)
 			else if (!is_jump(in) || in->code == JA)
 				s->term = term_at(p, s->yes, PR_TERM_TRUE);
 			else
-				s->term = pr_term_branch(&p->terms, s->if_yes,
-					term_at(p, s->yes, s->if_yes), s->if_no,
-					term_at(p, s->no, s->if_no));
+				s->term = branch(p, s);
 		}
 	}
 }

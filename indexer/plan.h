@@ -30,6 +30,7 @@ enum pr_plan_op {
 	PR_PLAN_RANGE, /* has a number within ranges[left] */
 	PR_PLAN_AND, /* of the nodes left and right, both of which stand before it */
 	PR_PLAN_OR,
+	PR_PLAN_OTHER, /* keys[left], of kind OTHER: may match, if nobody knows */
 	PR_PLAN_PARTS, /* has the composites that can be made of keys[left]; may match, if nobody knows */
 };
 
@@ -66,6 +67,7 @@ struct pr_plan_index {
 	bool (*has_key)(void *arg, const struct pr_key *key);
 	bool (*has_range)(void *arg, const struct pr_plan_range *range);
 	bool (*has_parts)(void *arg, const struct pr_key *parts); /* NULL: not known */
+	bool (*has_other)(void *arg, const struct pr_key *other); /* as has_parts */
 	void *arg;
 };
 /* scratch: plan->count bytes. Asks for as little as it needs, and for nothing twice. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/plan_composite.h"
 
+#include <string.h>
+
 #include "indexer/composite.h"
 #include "indexer/plan_ranks.h"
 
@@ -45,6 +47,70 @@ pr_plan_pairs(struct pr_terms *t, const uint32_t *parts, size_t count)
 		return PR_TERM_TRUE;
 	pair = pr_key_pair(src->bytes, dst->bytes, src->len);
 	return pr_plan_key(t, &pair);
+}
+
+/* The address that a part says a packet is from or to; false: none, or of IPv6. */
+static bool
+end_of(const struct pr_terms *t, uint32_t node, bool *src, bool *dst, uint8_t address[4])
+{
+	const struct pr_plan_node *n = &t->nodes[node];
+	const struct pr_key *key;
+
+	if (n->op == PR_PLAN_OR) {
+		uint8_t other[4];
+
+		return end_of(t, n->left, src, dst, address) &&
+		       end_of(t, n->right, src, dst, other) && !memcmp(address, other, 4);
+	}
+	key = key_of(t, node);
+	if (!key || key->len != 4 || (key->kind != PR_KEY_SRC && key->kind != PR_KEY_DST))
+		return false;
+	*src |= key->kind == PR_KEY_SRC;
+	*dst |= key->kind == PR_KEY_DST;
+	memcpy(address, key->bytes, 4);
+	return true;
+}
+
+/* Of an address on one side, or on either, and what the address at the other end is not. */
+static uint32_t
+other_of(struct pr_terms *t, const uint32_t *parts, size_t count, uint32_t node,
+	const uint8_t not_this[4])
+{
+	struct pr_key key = {.kind = PR_KEY_OTHER, .len = 8};
+	bool src = false, dst = false, not_src = false, not_dst = false;
+
+	if (!end_of(t, node, &src, &dst, key.bytes))
+		return PR_TERM_TRUE;
+	for (size_t i = 0; i < count; i++) {
+		const struct pr_key *differs =
+			pr_term_differs(t, parts[i]) ? key_of(t, parts[i]) : NULL;
+
+		if (!differs || memcmp(differs->bytes, not_this, 4) != 0)
+			continue;
+		not_src |= differs->kind == PR_KEY_NOT_SRC;
+		not_dst |= differs->kind == PR_KEY_NOT_DST;
+	}
+	if ((src && !not_dst) || (dst && !not_src))
+		return PR_TERM_TRUE;
+	memcpy(key.bytes + 4, not_this, 4);
+	return pr_plan_key(t, &key);
+}
+
+uint32_t
+pr_plan_others(struct pr_terms *t, const uint32_t *parts, size_t count)
+{
+	uint32_t term = PR_TERM_TRUE;
+	uint8_t not_this[4];
+
+	for (size_t i = 0; i < count; i++) {
+		if (!pr_term_differs(t, parts[i]))
+			continue;
+		memcpy(not_this, key_of(t, parts[i])->bytes, 4);
+		for (size_t j = 0; j < count; j++)
+			term = pr_term_and(
+				t, term, other_of(t, parts, count, parts[j], not_this));
+	}
+	return term;
 }
 
 /* ---- composites as configured ---- */

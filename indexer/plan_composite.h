@@ -14,6 +14,8 @@
 uint32_t pr_plan_key(struct pr_terms *terms, const struct pr_key *key);
 /* The pair of addresses, and with protocol and ports the connection, that are all there; TRUE: none. */
 uint32_t pr_plan_pairs(struct pr_terms *terms, const uint32_t *parts, size_t count);
+/* Of an address and what the one at the other end is not, of IPv4, a key of kind OTHER; TRUE: none. */
+uint32_t pr_plan_others(struct pr_terms *terms, const uint32_t *parts, size_t count);
 /*
  * All that composite keys as configured can be made of; TRUE: nothing. What was made of some of the parts says
  * nothing more then, and is dropped from them.

@@ -18,5 +18,8 @@ uint32_t pr_field_any_bit(
 /* The whole of what was loaded, as a number. */
 uint32_t pr_field_within(const struct pr_place *place, uint32_t least, uint32_t most,
 	struct pr_terms *terms);
+/* As pr_field_equals, of all bits, but that the value is another: an address alone says something. */
+uint32_t pr_field_differs(
+	const struct pr_place *place, uint32_t value, struct pr_terms *terms);
 
 #endif

@@ -66,6 +66,14 @@ add_pair(struct finish *f, uint32_t at, const struct pr_plan_node *n)
 		(struct pr_plan_node){.op = n->op, .left = left, .right = right};
 }
 
+static uint8_t
+op_of(const struct pr_key *key)
+{
+	return key->kind == PR_KEY_PARTS   ? PR_PLAN_PARTS
+	       : key->kind == PR_KEY_OTHER ? PR_PLAN_OTHER
+					   : PR_PLAN_KEY;
+}
+
 static void
 add_used(struct finish *f, uint32_t term)
 {
@@ -83,8 +91,7 @@ add_used(struct finish *f, uint32_t term)
 		} else if (n->op == PR_PLAN_KEY) {
 			p->nodes[at].left = keys;
 			p->keys[keys] = pr_term_leaf_of(f->t, i)->key;
-			if (p->keys[keys++].kind == PR_KEY_PARTS)
-				p->nodes[at].op = PR_PLAN_PARTS;
+			p->nodes[at].op = op_of(&p->keys[keys++]);
 		} else if (n->op == PR_PLAN_RANGE) {
 			p->nodes[at].left = ranges;
 			p->ranges[ranges++] = pr_term_leaf_of(f->t, i)->range;

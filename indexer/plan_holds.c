@@ -23,6 +23,8 @@ ask(const struct holds *h, const struct pr_plan_node *n)
 		yes = i->has_key(i->arg, &h->plan->keys[n->left]);
 	else if (n->op == PR_PLAN_PARTS)
 		yes = !i->has_parts || i->has_parts(i->arg, &h->plan->keys[n->left]);
+	else if (n->op == PR_PLAN_OTHER)
+		yes = !i->has_other || i->has_other(i->arg, &h->plan->keys[n->left]);
 	else if (n->op == PR_PLAN_RANGE)
 		yes = i->has_range(i->arg, &h->plan->ranges[n->left]);
 	return yes ? YES : NO;

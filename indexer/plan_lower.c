@@ -215,6 +215,7 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 	if (!count)
 		return both;
 	more = pr_plan_pairs(l->t, parts, count);
+	more = pr_term_and(l->t, more, pr_plan_others(l->t, parts, count));
 	more = pr_term_and(l->t, more, pr_plan_composites(l->t, parts, &count));
 	count = drop_implied(l, parts, count);
 	return pr_term_and(l->t, more, pr_term_join(l->t, parts, count));
@@ -321,6 +322,29 @@ lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 	}
 }
 
+/* What an address is not has said what it can. */
+static uint32_t
+without_differing(struct pr_terms *t, uint32_t term)
+{
+	uint32_t *map = calloc(term + 1, sizeof(*map));
+
+	if (!map) {
+		t->failed = true;
+		return term;
+	}
+	for (uint32_t i = 0; i <= term && !t->failed; i++) {
+		struct pr_plan_node n = t->nodes[i];
+
+		map[i] = pr_term_differs(t, i) ? PR_TERM_TRUE
+			 : n.op == PR_PLAN_AND ? pr_term_and(t, map[n.left], map[n.right])
+			 : n.op == PR_PLAN_OR  ? pr_term_or(t, map[n.left], map[n.right])
+					       : i;
+	}
+	term = map[term];
+	free(map);
+	return term;
+}
+
 uint32_t
 pr_plan_lower(struct pr_terms *terms, uint32_t term)
 {
@@ -340,5 +364,5 @@ pr_plan_lower(struct pr_terms *terms, uint32_t term)
 	free(marks);
 	free(map);
 	free(l.sure);
-	return term;
+	return terms->differing && !terms->failed ? without_differing(terms, term) : term;
 }

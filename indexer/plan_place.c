@@ -191,6 +191,8 @@ branch_equal(struct pr_place *p, const struct pr_layout *layout, uint32_t k, boo
 			return PR_TERM_FALSE;
 		return equals(p, layout, mask, value, terms);
 	}
+	if (layout && mask == UINT32_MAX)
+		return pr_field_differs(p, k, terms);
 	if (mask & (mask - 1) || !mask || value & ~mask)
 		return PR_TERM_TRUE;
 	return equals(p, layout, mask, value ^ mask, terms); /* one bit: it is the other */

@@ -102,7 +102,8 @@ pr_plan_ranks(const struct pr_plan *plan, size_t keys[PR_RANKS], uint8_t *scratc
 {
 	memset(keys, 0, PR_RANKS * sizeof(*keys));
 	for (size_t i = 0; i < plan->key_count; i++)
-		keys[pr_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
+		if (plan->keys[i].kind != PR_KEY_OTHER)
+			keys[pr_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
 	for (size_t i = 0; i < plan->range_count; i++)
 		if (!is_other_range(plan, i))
 			keys[PR_RANK_PORTS] += pr_plan_range_ports(&plan->ranges[i]);

@@ -47,6 +47,7 @@ struct pr_terms {
 	uint32_t limit; /* of nodes: what would be more is TRUE */
 	const struct pr_insn *times; /* the program's */
 	size_t time_count;
+	unsigned differing; /* leaves that say what an address is not */
 	bool failed; /* no memory: what was returned since is of no use */
 };
 
@@ -83,6 +84,9 @@ pr_term_is(const struct pr_terms *terms, uint32_t a, unsigned op)
 {
 	return terms->nodes[a].op == op;
 }
+
+/* Does it say what an address is not? */
+bool pr_term_differs(const struct pr_terms *terms, uint32_t a);
 
 /* Of a leaf; valid until the next is made. */
 static inline const struct pr_term_leaf *

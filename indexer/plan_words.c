@@ -81,7 +81,7 @@ said_in_parts(const struct words *w, uint32_t node)
 
 	for (; n->op == PR_PLAN_OR && said_in_parts(w, n->left); n = node_of(w, n->right))
 		;
-	return n->op == PR_PLAN_PARTS;
+	return n->op == PR_PLAN_PARTS || n->op == PR_PLAN_OTHER;
 }
 
 /* Without the parts that go with it. */

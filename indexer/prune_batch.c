@@ -9,8 +9,7 @@
 #include "indexer/prune_read.h"
 #include "proto/wire/cursor.h"
 
-#define SHORT                                                                              \
-	10240 /* a record that is not longer is read as a whole: two parts would cost as much */
+#define SHORT 10240 /* not longer: read as a whole, two parts would cost as much */
 #define PARTS_MAX 4 /* pages, of one record: who wants more reads all of it */
 #define PAGES_GUESSED 64 /* a record of more has a longer head than what is read at first */
 #define ASKED 32 /* keys that are remembered */
@@ -29,7 +28,7 @@ struct pr_prune_batch {
 	size_t pages_at; /* in the record */
 	uint8_t *pages; /* those that were read, in their places */
 	size_t pages_room;
-	uint8_t state[PR_LEVEL1_PAGES_MAX]; /* of each page */
+	uint8_t state[PR_LEVEL1_PAGES_MAX + 1]; /* of each page, and the soles */
 	unsigned parts; /* pages that were read */
 	/* what was asked of it lately */
 	struct {
@@ -109,13 +108,11 @@ read_whole(struct pr_prune_batch *b)
 static bool
 prepare_pages(struct pr_prune_batch *b)
 {
-	size_t len = 0, at = 0;
+	size_t len, at = pr_level1_page_at(&b->level1, b->level1.pages, &len);
 	uint8_t *grown;
 
-	if (b->level1.pages)
-		at = pr_level1_page_at(&b->level1, b->level1.pages - 1u, &len);
 	b->pages_at = pr_level1_head(b->level1.segments, b->level1.pages);
-	len += at - (at ? b->pages_at : 0);
+	len += at - b->pages_at;
 	if (len > b->pages_room) {
 		grown = realloc(b->pages, len);
 		if (!grown)
@@ -123,7 +120,7 @@ prepare_pages(struct pr_prune_batch *b)
 		b->pages = grown;
 		b->pages_room = len;
 	}
-	memset(b->state, UNKNOWN, b->level1.pages);
+	memset(b->state, UNKNOWN, b->level1.pages + 1u);
 	b->parts = 0;
 	return true;
 }
@@ -229,9 +226,8 @@ read_rest(struct pr_prune_batch *b)
 
 /* NULL: it cannot be read, and says nothing. */
 static const uint8_t *
-page(struct pr_prune_batch *b, uint64_t signature, size_t *len)
+page(struct pr_prune_batch *b, uint32_t number, size_t *len)
 {
-	uint32_t number = pr_level1_page_of(&b->level1, signature);
 	size_t offset;
 
 	if (b->have == HEAD && b->state[number] == UNKNOWN && b->parts == PARTS_MAX)
@@ -257,7 +253,7 @@ having(struct pr_prune_batch *b, uint64_t signature)
 	for (unsigned i = 0; i < b->asked_count && i < ASKED; i++)
 		if (b->asked[i].signature == signature)
 			return b->asked[i].segments;
-	bytes = page(b, signature, &len);
+	bytes = page(b, pr_level1_page_of(&b->level1, signature), &len);
 	if (!bytes)
 		return UINT64_MAX;
 	b->asked[at].signature = signature;
@@ -329,7 +325,7 @@ has_side(struct question *q, const struct pr_key *parts, unsigned side)
 	return ports == 0;
 }
 
-/* What addresses have with ports, and of the composites that the record has, those of which the filter fixes all parts. */
+/* What addresses have with ports, and the record's composites of which all parts are fixed. */
 static bool
 has_parts(void *arg, const struct pr_key *parts)
 {
@@ -346,6 +342,20 @@ has_parts(void *arg, const struct pr_key *parts)
 			!test(q, &key))
 			return false;
 	return true;
+}
+
+/* Last of all: it takes a read more. */
+static bool
+has_other(void *arg, const struct pr_key *key)
+{
+	struct question *q = arg;
+	uint32_t a = pr_get_be32(key->bytes), other = pr_get_be32(key->bytes + 4);
+	const uint8_t *soles = NULL;
+	size_t len;
+
+	if (q->rank == PR_RANKS - 1 && q->segment->keyed)
+		soles = page(q->batch, q->batch->level1.pages, &len);
+	return !soles || !pr_level1_sole(q->segment->index, a, other, soles, len);
 }
 
 static bool
@@ -376,6 +386,7 @@ pr_prune_batch_may(struct pr_prune_batch *b, const struct pr_level1_segment *seg
 	const struct pr_plan_index index = {.has_key = has_key,
 		.has_range = has_range,
 		.has_parts = has_parts,
+		.has_other = has_other,
 		.arg = &question};
 
 	if (b->plan != plan)

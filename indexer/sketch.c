@@ -8,6 +8,7 @@
 #include "indexer/kinds_plain.h"
 #include "proto/base/clock.h"
 #include "proto/base/room.h"
+#include "proto/wire/cursor.h"
 #include "proto/wire/segment_step.h"
 
 #define LINE 64 /* of a cache */
@@ -273,6 +274,45 @@ encode_held(struct pr_sketch *s)
 	return 0;
 }
 
+static bool
+is_sole(const struct pr_address *a, uint32_t least)
+{
+	return a->len == 4 && a->packets >= least && a->peer &&
+	       a->peer != PR_ADDRESS_SEVERAL;
+}
+
+/* false: there are more than can be told. */
+static bool
+take_soles(struct pr_sketch *s, uint32_t least)
+{
+	const struct pr_address *items = s->addresses.items;
+
+	s->sole_count = 0;
+	for (size_t i = 0; i < s->addresses.count; i++) {
+		const struct pr_address *a = &items[i], *other;
+		bool both;
+
+		if (!is_sole(a, least))
+			continue;
+		other = &items[a->peer - 1];
+		both = other->peer == i + 1;
+		if (both && other < a)
+			continue;
+		if (s->sole_count == PR_LEVEL1_SOLES)
+			return false;
+		s->soles[s->sole_count++] = (struct pr_sole){
+			pr_get_be32(a->bytes), pr_get_be32(other->bytes), both};
+	}
+	return true;
+}
+
+static void
+find_soles(struct pr_sketch *s)
+{
+	if (!take_soles(s, PR_SKETCH_SOLE))
+		take_soles(s, PR_SKETCH_SOLE_OF_MANY);
+}
+
 int
 pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_error *err)
 {
@@ -289,6 +329,7 @@ pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_e
 		return rc < 0 ? no_memory(err) : 1;
 	if (pr_sketch_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
 		return no_memory(err);
+	find_soles(s);
 	return 0;
 }
 

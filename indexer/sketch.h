@@ -28,6 +28,12 @@
  */
 #define PR_SKETCH_SOCKETS 768
 #define PR_SKETCH_PLAIN 31
+/*
+ * Packets, at least, of an address whose one peer is told: where there are more of them than can be told, as on
+ * a link of DNS, those that have many.
+ */
+#define PR_SKETCH_SOLE 2
+#define PR_SKETCH_SOLE_OF_MANY 8
 struct pr_sketch_link {
 	uint64_t words[2];
 	unsigned version;
@@ -49,6 +55,8 @@ struct pr_sketch {
 	uint16_t sport_min, sport_max, dport_min, dport_max;
 	uint8_t ports[PR_LEVEL1_PORTS], octets[PR_LEVEL1_OCTETS];
 	bool sockets; /* SOCKET keys are there */
+	struct pr_sole soles[PR_LEVEL1_SOLES];
+	size_t sole_count;
 	uint8_t *series, *held; /* encoded */
 	size_t series_len, series_room, held_len, held_room;
 	uint8_t series_width, held_form;

@@ -88,6 +88,18 @@ add_address(struct pr_sketch *s, const uint8_t *bytes, size_t len, unsigned side
 	return at;
 }
 
+/* other: what is at the other end of packets of a; or NULL */
+static inline void
+meet(const struct pr_sketch *s, struct pr_address *a, const struct pr_address *other)
+{
+	uint32_t peer = PR_ADDRESS_SEVERAL;
+
+	if (other)
+		peer = (uint32_t)(other - s->addresses.items) + 1;
+	if (a)
+		a->peer = !a->peer || a->peer == peer ? peer : PR_ADDRESS_SEVERAL;
+}
+
 /* Of one kind; an address that sends to itself counts once. NULL: there is none. */
 static inline void
 count_addresses(const struct pr_kind *kind, struct pr_address *src, struct pr_address *dst)

@@ -68,6 +68,8 @@ add_hosts(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at)
 			.src = 1 + add_address(s, at, 4, PR_ADDRESS_SRC),
 			.dst = 1 + add_address(s, at + 4, 4, PR_ADDRESS_DST)};
 		add_pair(s, at, at + 4, 4);
+		meet(s, &items[pair->src - 1], &items[pair->dst - 1]);
+		meet(s, &items[pair->dst - 1], &items[pair->src - 1]);
 	}
 	count_addresses(kind, &items[pair->src - 1], &items[pair->dst - 1]);
 }
@@ -187,6 +189,8 @@ any_keys(struct pr_sketch *s, const struct pr_fields *f, const struct pr_kind *k
 	add_sockets(s, f);
 	src = add_any_address(s, f, f->src, true);
 	dst = add_any_address(s, f, f->dst, false);
+	meet(s, src, dst);
+	meet(s, dst, src);
 	count_addresses(kind, src, dst);
 	pr_put_be16(port, f->sport);
 	if (f->have & PR_FIELD_SPORT)

@@ -69,11 +69,15 @@ say_network(struct text *t)
 	static const char *const nets[] = {"10", "10.0", "10.0.0", "10.0.0.0/12",
 		"192.168.0.0/30", "10.0.1.0/23", "8.0.0.0/5"};
 	static const char *const one_side[] = {"", "src ", "dst "};
-	char a[INET_ADDRSTRLEN];
+	char a[INET_ADDRSTRLEN], b[INET_ADDRSTRLEN];
 
-	switch (random() % 6) {
+	switch (random() % 7) {
 	case 0:
 		say(t, "%snet %s", PICK(sides), PICK(nets));
+		break;
+	case 4: /* what another end is not */
+		say(t, "(%shost %s and not %shost %s)", PICK(sides), address(a),
+			PICK(sides), address(b));
 		break;
 	case 1:
 		say(t, "ip6 %shost 2001:db8::%u", PICK(sides), (unsigned)random() % 3);

@@ -33,7 +33,26 @@ own_key(void *arg, const struct pr_key *key)
 	return false;
 }
 
-static unsigned composites_asked, ports_asked;
+static unsigned composites_asked, ports_asked, others_asked;
+
+static inline bool
+is_address(const struct pr_fields *f, bool source, const uint8_t *address)
+{
+	return f->have & (source ? PR_FIELD_SRC : PR_FIELD_DST) && f->address_len == 4 &&
+	       !memcmp(source ? f->src : f->dst, address, 4);
+}
+
+/* Has it the one address at one end, and at the other not the other? */
+static inline bool
+own_other(void *arg, const struct pr_key *key)
+{
+	const struct pr_fields *f = &((struct own *)arg)->fields;
+	const uint8_t *a = key->bytes, *b = key->bytes + 4;
+
+	others_asked++;
+	return (is_address(f, true, a) && !is_address(f, false, b)) ||
+	       (is_address(f, false, a) && !is_address(f, true, b));
+}
 
 /* The packet has all keys of one of the ports that the filter leaves to a side. */
 static inline bool
@@ -132,6 +151,7 @@ holds(const struct pr_plan *plan, struct own *own)
 	struct pr_plan_index index = {.has_key = own_key,
 		.has_range = own_range,
 		.has_parts = own_parts,
+		.has_other = own_other,
 		.arg = own};
 	uint8_t *scratch = malloc(plan->count);
 	bool result = pr_plan_holds(plan, &index, scratch);

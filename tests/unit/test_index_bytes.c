@@ -233,11 +233,11 @@ START_TEST(an_older_version_is_refused)
 	struct pr_level1 l;
 
 	golden_record(&r, 1);
-	((uint8_t *)(uintptr_t)r.items[0].body)[4] = 3;
+	((uint8_t *)(uintptr_t)r.items[0].body)[4] = 4;
 	ck_assert_int_lt(
 		pr_level1_open(&l, r.items[0].body, r.items[0].len, r.items[0].len, &err),
 		0);
-	ck_assert_str_eq(err.text, "index: version 3, this program reads version 4");
+	ck_assert_str_eq(err.text, "index: version 4, this program reads version 5");
 	free_records(&r);
 }
 END_TEST
