@@ -9,6 +9,7 @@
 #include "merger/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
+#include "proto/rpc/message_check.h"
 #include "proto/rpc/rpc.h"
 
 #define QUERY_ID 1
@@ -258,6 +259,12 @@ run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query 
 	if (set_up(&ask, keys) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
 		env.query = (Packrack__Query *)query;
+		if (pr_message_check(&env, &ask.err) < 0) { /* nobody answers these */
+			ask.result = ASK_USAGE;
+			tear_down(&ask);
+			*err = ask.err;
+			return ask.result;
+		}
 		send_env(&ask, &env);
 		send_credit(&ask);
 		if (pr_loop_run(ask.loop, &ask.err) < 0)

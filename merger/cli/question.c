@@ -2,6 +2,7 @@
 #include "merger/cli/question.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "indexer/filter.h"
 
@@ -89,6 +90,19 @@ relate(struct question *q, const struct query_args *a, const uint16_t *linktypes
 	return rc;
 }
 
+/* Its beginning, in whole characters. */
+static void
+put_text(char text[QUESTION_TEXT], const char *filter)
+{
+	size_t len = strlen(filter);
+
+	if (len >= QUESTION_TEXT)
+		for (len = QUESTION_TEXT - 4; len && (filter[len] & 0xc0) == 0x80;)
+			len--;
+	memcpy(text, filter, len);
+	strcpy(text + len, filter[len] ? "..." : "");
+}
+
 int
 question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err)
@@ -106,7 +120,8 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 		!a->note && (a->count || (!a->write && query_form(a) != RENDER_TEXT));
 	q->query.nodes = a->nodes.items;
 	q->query.n_nodes = a->nodes.count;
-	q->query.text = a->filter;
+	q->query.text = q->text;
+	put_text(q->text, a->filter);
 	packrack__tally_spec__init(&q->tally);
 	q->tally.group = (uint32_t)a->tally.group;
 	q->tally.step = a->tally.step;

@@ -30,8 +30,10 @@ int related_make(struct related_question *q, const struct pr_relations *noted,
 void related_free(struct related_question *q);
 
 /* The Query message that args make, with the filter compiled for the link types that there are. */
+#define QUESTION_TEXT 4096 /* of a filter, for logs and status; a message takes 64 KiB */
 struct question {
 	Packrack__Query query;
+	char text[QUESTION_TEXT];
 	Packrack__TallySpec tally;
 	struct related_question related;
 	struct pr_programs programs;

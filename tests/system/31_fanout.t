@@ -65,6 +65,17 @@ needles() {
 }
 run_step "a query whose data is on one of them asks one or two" needles
 
+long() { # the needles, and 5,000 hosts that nobody has: more text than a message may have
+	local f="(${NEEDLES[0]})" all=() i
+	for ((i = 0; i < 20; i++)); do
+		all+=(or "$(seq -f "host 198.19.$i.%g" -s ' or ' 1 250)")
+	done
+	says 0 "packets match" "$PACKRACK" query --count "$f" &&
+		mv "$LAB_DIR/out" "$LAB_DIR/few" && says 0 "packets match" "$PACKRACK" query --count "$f" "${all[@]}" &&
+		cmp "$LAB_DIR/few" "$LAB_DIR/out" && [ "$(cat "$LAB_DIR/out")" -gt 0 ]
+}
+run_step "a filter of 5,000 hosts" long
+
 others() {
 	local f
 	for f in 'udp port 53' 'net 10.10.10.0/24 and not tcp' arp 'greater 1000' 'tcp[13] & 2 != 0' \
