@@ -355,6 +355,8 @@ answer(struct ask *ask, struct ask_answer *out, struct pr_error *err)
 	if (question_explain(&ask->question, ask->args, &out->plans, err) < 0 ||
 		begin(ask, err) < 0)
 		return ASK_FAILED;
+	signal(SIGINT, on_signal); /* until here there is nothing to be broken off in order */
+	signal(SIGTERM, on_signal);
 	result = pump(ask, &limited, err);
 	if (result != ASK_DONE)
 		return result;
@@ -374,8 +376,6 @@ ask_volumes(const struct query_args *a, struct sink *sink, struct ask_answer *ou
 	struct ask ask = {.args = a, .sink = sink};
 	enum ask_result result;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
 	result = answer(&ask, out, err);
 	close_all(&ask);
 	if (result != ASK_DONE || !ask.twice || interrupted)
