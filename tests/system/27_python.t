@@ -45,6 +45,7 @@ run_step "time ranges, links, nodes" api range
 run_step "sources: nodes and links" api sources
 run_step "limit" api limit
 run_step "an answer's figures are those of packrack query --json" api figures "$PACKRACK"
+run_step "a filter of 5,000 addresses" api long "$PACKRACK"
 run_step "rate and top, counted with the packets" api counts "$PACKRACK"
 run_step "leaving the loop cancels" api cancel
 run_step "several answers at once, in threads" api several

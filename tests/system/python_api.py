@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Cases of 27_python.t, a function each: python_api.py CASE ARGUMENT..."""
+import builtins
+import collections
 import datetime
 import itertools
 import json
@@ -131,6 +133,20 @@ def cancel():
         assert answer.completeness.cancelled
 
 
+def long(program):
+    """A list of 5,000 addresses, whole as two lists of half of it: those of packrack query."""
+    with packrack.connect() as rack:
+        seen = collections.Counter(socket.inet_ntoa(p.data[26:30]) for p in rack.query("ip", limit=20000))
+        hosts = ["host " + a for a in list(seen)[1::2]]
+        text = " or ".join(hosts + ["host 10.77.%d.%d" % divmod(i, 250) for i in builtins.range(5000)])
+        half = len(hosts) // 2
+        ours = rack.count(text).matched
+        assert ours == rack.count("(%s) or (%s)" % (" or ".join(hosts[:half]), " or ".join(hosts[half:]))).matched
+    theirs = json.loads(subprocess.run([program, "query", "--count", "--json", text], check=True,
+                                       capture_output=True).stdout)
+    assert 1000 < ours == theirs["matched"], (ours, theirs["matched"])
+
+
 def several():
     found = {}
 
@@ -167,6 +183,7 @@ def bad():
         raises(packrack.FilterError, "inbound", lambda: rack.query("tcp or inbound"))
         raises(ValueError, "is not a time", lambda: rack.query(since="yesterday"))
         raises(packrack.RequestError, "limit", lambda: rack.query(limit=-1))
+        raises(packrack.FilterError, "too many", lambda: rack.query("net " + " or ".join(["10"] * 50000)))
     raises(packrack.Closed, "was closed", rack.query)
     dispatcher = os.environ["PACKRACK_DISPATCHER"]
     raises(packrack.Error, "no packrack-merger", lambda: packrack.connect(dispatcher))

@@ -7,10 +7,18 @@ import os
 import struct
 import threading
 
+from . import filter_split
 from .errors import Error, FilterError
 
 SNAPLEN = 262144
+WHOLE_MAX = 256 << 10       # bytes of text that libpcap is given at a time
+INSTRUCTIONS_MAX = 200000   # that a merger takes
+STACK_LEAST, STACK_A_BYTE = 1 << 20, 2048
 ETHERNET = 1
+
+
+class TooMuch(FilterError):
+    """For a link type for which it makes sense: its packets would be missing from the answer."""
 
 
 class Instruction(ctypes.Structure):
@@ -65,12 +73,29 @@ class Libpcap:
             raise Error("filters for link type %d: %s" % (linktype, said.value.decode("utf-8", "replace")))
         return pcap
 
+    def run(self, pcap, program, text):
+        """libpcap calls itself for each jump of a filter: its stack grows with the text."""
+        said = []
+        before = threading.stack_size(STACK_LEAST + STACK_A_BYTE * (len(text) // 4096 + 1) * 4096)
+        try:
+            # Netmask 0, as tcpdump -r takes it.
+            thread = threading.Thread(target=lambda: said.append(
+                self.lib.pcap_compile(pcap, ctypes.byref(program), text, 1, 0)))
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        thread.join()
+        return said[0]
+
     def compile(self, linktype, text):
+        """Its instructions."""
+        if len(text) > WHOLE_MAX:
+            raise TooMuch("filter '%.200s': %d bytes are too many, unless as `host A or host B or ...`"
+                          % (text.decode("utf-8", "replace"), len(text)))
         pcap = self.open_as_file(linktype)
         program = Program()
         try:
-            # Netmask 0, as tcpdump -r takes it.
-            if self.lib.pcap_compile(pcap, ctypes.byref(program), text, 1, 0) < 0:
+            if self.run(pcap, program, text) < 0:
                 raise FilterError("filter '%.200s': %s" % (
                     text.decode("utf-8", "replace"),
                     self.lib.pcap_geterr(pcap).decode("utf-8", "replace")))
@@ -81,6 +106,19 @@ class Libpcap:
                 self.lib.pcap_freecode(ctypes.byref(program))
         finally:
             self.lib.pcap_close(pcap)
+
+
+def compile_for(linktype, text):
+    lib, parts = Libpcap.get(), filter_split.split(text)
+    try:
+        program = filter_split.join(lib.compile(linktype, part.encode()) for part in parts)
+    except FilterError:  # a part alone may be refused, or the whole may say why
+        program = None
+    program = program or lib.compile(linktype, text.encode())
+    if len(program) > INSTRUCTIONS_MAX:
+        raise TooMuch("filter '%.200s' for link type %d: filter of %d instructions: at most %d are taken"
+                      % (text, linktype, len(program), INSTRUCTIONS_MAX))
+    return program
 
 
 def compile_filter(text, linktypes):
@@ -94,7 +132,9 @@ def compile_filter(text, linktypes):
     with Libpcap.lock:
         for linktype in dict.fromkeys(linktypes or (ETHERNET,)):
             try:
-                programs[linktype] = Libpcap.get().compile(linktype, text.encode())
+                programs[linktype] = compile_for(linktype, text)
+            except TooMuch:
+                raise
             except FilterError as e:
                 first = first or e
     if not programs:
