@@ -9,7 +9,8 @@
  * libpcap takes time that grows with the square of their number (500: 20 s). Such a filter accepts what
  * any part of it accepts. Parts are cut only where nothing of the grammar reaches across: at an `or` of
  * the outermost level, all of whose operators are `or`, before a term with qualifiers of its own, and
- * never in a filter with a word that shifts the offsets of all that follows it (vlan, mpls, ...). Pure.
+ * never in a filter with a word that shifts the offsets of all that follows it (vlan, mpls, ...). A list
+ * under qualifiers that are said once, `host (a or b or ...)`, is spread for it (filter_spread.h). Pure.
  */
 #define PR_FILTER_PART 16 /* terms in a part, at most */
 #define PR_FILTER_SPLIT_MIN 48 /* with fewer terms a filter stays whole */

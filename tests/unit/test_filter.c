@@ -7,6 +7,7 @@
 
 #include "indexer/filter.h"
 #include "indexer/filter_split.h"
+#include "indexer/filter_spread.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/unit.h"
 
@@ -58,6 +59,37 @@ START_TEST(test_where_it_is_cut)
 }
 END_TEST
 
+static void
+spreads(const char *text, const char *expected)
+{
+	char *made = pr_filter_spread(text);
+
+	if (expected)
+		ck_assert_str_eq(made, expected);
+	else
+		ck_assert_ptr_null(made);
+	free(made);
+}
+
+START_TEST(test_what_is_spread)
+{
+	spreads("host 10.0.0.1", "host 10.0.0.1");
+	spreads("src host (10.0.0.1 or fe80::1)", "src host 10.0.0.1 or src host fe80::1");
+	spreads("tcp port 80 or\t443 or udp dst port( 53 )",
+		"tcp port 80 or tcp port 443 or udp dst port 53");
+	spreads("net 10.0.0.0/8 or (192.0.2.0/24)", "net 10.0.0.0/8 or net 192.0.2.0/24");
+	for (const char *const *t = (const char *const[]){"", "10.0.0.1", "host", "host (",
+		     "host ()", "host (10.0.0.1", "host 10.0.0.1)", "host 10.0.0.1 or",
+		     "host 10.0.0.1 and 10.0.0.2", "host 10.0.0.1 or not 10.0.0.2",
+		     "host (10.0.0.1 or port 80)", "host (10.0.0.1 and 10.0.0.2)",
+		     "tcp or host 10.0.0.1", "host a or b", "host 10.0.0.1 || 10.0.0.2",
+		     "not host 10.0.0.1", "src dst host net port 1", "vlan 1 or 2",
+		     "host ((10.0.0.1) or 10.0.0.2)", NULL};
+		*t; t++)
+		spreads(*t, NULL);
+}
+END_TEST
+
 /* Each of these means something else, or something unknown, when it is cut. */
 START_TEST(test_where_it_is_not)
 {
@@ -105,17 +137,21 @@ make_packet(uint8_t packet[64])
 	return random() % 4 ? 64 : (uint32_t)random() % 64;
 }
 
+/* first, terms, last */
 static void
-equal(const char *form)
+equal_list(const char *first, const char *form, const char *last)
 {
-	char *text = join(form, " or ", TERMS);
+	char *terms = join(form, " or ", TERMS), *text = NULL, **parts = NULL;
 	struct pr_error err;
-	struct pr_program *program = pr_filter_compile(1, 0, text, &err);
+	struct pr_program *program;
 	pcap_t *pcap = pcap_open_dead(DLT_EN10MB, PR_FILTER_SNAPLEN);
 	struct bpf_program code;
 	uint8_t packet[64];
 	unsigned hits = 0;
 
+	ck_assert_int_gt(asprintf(&text, "%s%s%s", first, terms, last), 0);
+	ck_assert_uint_gt(pr_filter_split(text, &parts), 1);
+	program = pr_filter_compile(1, 0, text, &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
 	ck_assert_int_eq(pcap_compile(pcap, &code, text, 1, 0), 0);
 	for (unsigned i = 0; i < 20000; i++) {
@@ -130,7 +166,15 @@ equal(const char *form)
 	pcap_freecode(&code);
 	pcap_close(pcap);
 	pr_program_destroy(&program);
+	free(parts);
 	free(text);
+	free(terms);
+}
+
+static void
+equal(const char *form)
+{
+	equal_list("", form, "");
 }
 
 START_TEST(test_parts_accept_what_the_whole_does)
@@ -139,6 +183,10 @@ START_TEST(test_parts_accept_what_the_whole_does)
 	equal("host 10.0.0.%u");
 	equal("(dst host 10.0.0.%u and not tcp)");
 	equal("src port %u");
+	equal_list("host (", "10.0.0.%u", ")");
+	equal_list("ip src ", "10.0.0.%u", " or (10.0.0.99) or udp port 5");
+	equal_list("arp net ( ", "10.0.0.%u/32", ") or dst host 10.0.0.99 or 10.0.0.100");
+	equal_list("tcp dst port ", "%u", "");
 }
 END_TEST
 
@@ -217,6 +265,7 @@ fill(TCase *tc)
 {
 	tcase_add_test(tc, test_where_it_is_cut);
 	tcase_add_test(tc, test_where_it_is_not);
+	tcase_add_test(tc, test_what_is_spread);
 	tcase_add_test(tc, test_parts_accept_what_the_whole_does);
 	tcase_add_test(tc, test_a_part_that_libpcap_refuses);
 	tcase_add_test(tc, test_check);
