@@ -49,8 +49,8 @@ static volatile sig_atomic_t interrupted;
 static void
 on_signal(int number)
 {
-	(void)number;
 	interrupted = 1;
+	signal(number, SIG_DFL); /* again: at once, also while libpcap is at a filter */
 }
 
 /* ---- a volume as a source ---- */
