@@ -77,6 +77,7 @@ sfs_write_submit(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	if (slot != SFS_NONE)
 		w->slot[slot].flying++;
 	w->under_way += r->len;
+	w->since_flush += r->len;
 	publish_backlog(sfs);
 	submit(sfs, r);
 }
@@ -127,6 +128,8 @@ sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 		w->last_flush = w->last_tick;
 	for (uint32_t i = 0; i < sfs->table.streams; i++)
 		sfs_tail_flush(sfs, i, kind);
+	if (kind != SFS_FLUSH_FULL)
+		w->since_flush = 0;
 	w->checkpoint = checkpoint || w->checkpoint_wanted;
 	w->checkpoint_wanted = false;
 	w->flush_position = sfs_frontier_position(&w->frontier);

@@ -58,6 +58,8 @@ struct sfs_writer {
 	enum sfs_flush_state state;
 	bool checkpoint_wanted, checkpoint; /* asked for; part of the present flush */
 	bool dirty, full;
+	bool put_off; /* the flush that was due, to be one of all */
+	uint64_t since_flush; /* bytes given to the devices since one of all streams */
 	uint32_t epoch, flying[2], control; /* writes by epoch; syncs and roots under way */
 	bool control_failed;
 	uint64_t flush_position; /* of the frontier when the flush began */

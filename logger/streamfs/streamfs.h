@@ -189,7 +189,8 @@ int sfs_flush(struct sfs *sfs, struct pr_error *err);
 /*
  * Call at least every half flush interval, from the writer's loop: starts and reaps I/O; flushes old data.
  * What fills sectors of 4 KiB goes each half interval, the rest, padded, when a whole one is over: a
- * stream that goes on is not padded, and a slow one is durable just as soon.
+ * stream that goes on is not padded, and a slow one is durable just as soon. Where so much comes that padding is less
+ * than a hundredth of it, all goes each three quarters of an interval instead.
  */
 int sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err);
 /* Records appended to / known durable in a stream (sequence numbers). */

@@ -67,6 +67,28 @@ START_TEST(test_stream_that_goes_on_is_not_padded)
 }
 END_TEST
 
+/* Then one sync each three quarters of an interval does, and takes all. */
+START_TEST(test_much_is_synced_less_often)
+{
+	struct rig *r = rig_make(0, BLOCK, 40);
+	half_interval(r);
+	int64_t flushed = 0;
+	uint64_t n = 0;
+	for (int i = 0; i < 13; i++) { /* quarters of an interval */
+		for (int j = 0; j < 2; j++, n++)
+			append(r, 210000 + n);
+		r->now += HALF / 2;
+		settle(r);
+		flushed = i % 3 ? flushed : r->now;
+		ck_assert_int_eq(r->sfs->w->last_flush, flushed);
+		ck_assert_uint_ge(sfs_durable(r->sfs, 0) + 6, n);
+		if (i > 0 && i % 3 == 0)
+			ck_assert_uint_eq(sfs_durable(r->sfs, 0), n);
+	}
+	rig_free(r);
+}
+END_TEST
+
 /* A block is written as it fills; the device does not wait for its end, nor for a flush. */
 START_TEST(test_block_is_written_as_it_fills)
 {
@@ -119,6 +141,7 @@ fill(TCase *t)
 {
 	tcase_add_test(t, test_slow_stream_is_durable_within_the_interval);
 	tcase_add_test(t, test_stream_that_goes_on_is_not_padded);
+	tcase_add_test(t, test_much_is_synced_less_often);
 	tcase_add_test(t, test_block_is_written_as_it_fills);
 	tcase_add_test(t, test_header_sizes);
 }
