@@ -56,7 +56,7 @@
 #define PR_LEVEL1_PAGES_MAX 4095
 #define PR_LEVEL1_LOW_MAX 14
 #define PR_LEVEL1_TOPS_MAX 16
-#define PR_LEVEL1_SOLES 64 /* of a segment, at most */
+#define PR_LEVEL1_SOLES 96 /* of a segment, at most */
 #define PR_LEVEL1_BUCKETS 64 /* of a series, at most */
 #define PR_LEVEL1_PORTS 24
 #define PR_LEVEL1_OCTETS 32

@@ -7,6 +7,9 @@
 #include "indexer/sketch.h"
 #include "proto/wire/cursor.h"
 
+_Static_assert(SOLES_HEADER + SOLE * PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_SOLES <= UINT16_MAX,
+	"the bytes of soles");
+
 #define TOP_BYTES 32
 #define LOW_WANTED 8 /* bits that there must be room for, of a record of several segments */
 
