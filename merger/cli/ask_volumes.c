@@ -355,7 +355,8 @@ answer(struct ask *ask, struct ask_answer *out, struct pr_error *err)
 	if (question_explain(&ask->question, ask->args, &out->plans, err) < 0 ||
 		begin(ask, err) < 0)
 		return ASK_FAILED;
-	signal(SIGINT, on_signal); /* until here there is nothing to be broken off in order */
+	signal(SIGINT,
+		on_signal); /* until here there is nothing to be broken off in order */
 	signal(SIGTERM, on_signal);
 	result = pump(ask, &limited, err);
 	if (result != ASK_DONE)
