@@ -15,7 +15,10 @@
 #define QUERY_ID 1
 #define WINDOW 8
 #define CANCEL_NS (5 * PR_NS_PER_S)
-#define SILENCE_NS (180 * PR_NS_PER_S) /* longer than a merger waits for its nodes */
+#define ALIVE_ID                                                                           \
+	2 /* of questions whether it lives: its nodes may read for hours, and find nothing */
+#define ALIVE_NS (5 * PR_NS_PER_S)
+#define SILENCE_NS (180 * PR_NS_PER_S)
 #define TICK_NS (250 * PR_NS_PER_MS)
 
 struct ask {
@@ -29,7 +32,7 @@ struct ask {
 	Packrack__End *end;
 	enum ask_result result;
 	struct pr_error err;
-	int64_t heard, cancelled; /* monotonic; cancelled 0: not */
+	int64_t heard, alive, cancelled; /* monotonic; alive: asked for; cancelled 0: not */
 	bool count_only;
 };
 
@@ -197,6 +200,22 @@ on_state(void *arg, enum pr_rpc_state state)
 }
 
 static void
+ask_alive(struct ask *ask, int64_t now)
+{
+	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	if (now - ask->heard < ALIVE_NS || now - ask->alive < ALIVE_NS)
+		return;
+	ask->alive = now;
+	env.id = ALIVE_ID;
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS_REQUEST;
+	env.status_request = &request;
+	if (pr_rpc_send(ask->rpc, NULL, &env, &ask->err) < 0)
+		stop(ask, ASK_FAILED);
+}
+
+static void
 on_tick(void *arg)
 {
 	struct ask *ask = arg;
@@ -209,6 +228,8 @@ on_tick(void *arg)
 		pr_error_set(&ask->err, "%s has said nothing for %lld s", ask->endpoint,
 			(long long)(SILENCE_NS / PR_NS_PER_S));
 		stop(ask, ASK_FAILED);
+	} else {
+		ask_alive(ask, now);
 	}
 }
 

@@ -86,6 +86,7 @@ kill "$KEYED" && wait "$KEYED" 2> /dev/null
 
 run_step "a merger that is killed in the middle of an answer" api gone "$RACK"
 run_step "and then is not there" api nobody
+run_step "one that is long silent is asked whether it lives" api alive "$PACKRACK" "$LAB_DIR/alive.sock"
 run_step "one that ends before it takes us in" api half_gone "$LAB_DIR/half.sock"
 
 # ---- pip ----

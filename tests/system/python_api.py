@@ -16,6 +16,8 @@ import time
 
 import packrack
 import traces
+import zmq
+from packrack import packrack_pb2 as pb
 from packrack.channel import Target
 from packrack.packet import read_segment
 from packrack.rack import Rack
@@ -314,6 +316,28 @@ def half_gone(path):
     raises(packrack.Unreachable, "nobody listens", lambda: list(answer))
     assert time.monotonic() - began < 10
     rack.close()
+
+
+def alive(program, path):
+    """packrack query asks a merger whose nodes find nothing for long whether it lives."""
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as merger:
+        merger.linger = 1000
+        merger.bind("ipc://" + path)
+        client = subprocess.Popen([program, "query", "--merger=ipc://" + path, "--key=none"], stderr=subprocess.PIPE)
+        asked, query = 0, None
+        while not query or asked < 2:
+            assert merger.poll(30000), "it was not asked"
+            peer, data = merger.recv_multipart()
+            envelope = pb.Envelope.FromString(data)
+            if envelope.HasField("status_request"):
+                reply = pb.Envelope(id=envelope.id, status=pb.Status(program="packrack-merger"))
+                merger.send_multipart([peer, reply.SerializeToString()])
+                asked += 1
+            elif envelope.HasField("query"):
+                query = peer, envelope.id
+        reply = pb.Envelope(id=query[1], failure=pb.Failure(text="that is enough"))
+        merger.send_multipart([query[0], reply.SerializeToString()])
+        assert b"that is enough" in client.communicate()[1]
 
 
 def nobody():
