@@ -351,7 +351,7 @@ has_other(void *arg, const struct pr_key *key)
 	struct question *q = arg;
 	uint32_t a = pr_get_be32(key->bytes), other = pr_get_be32(key->bytes + 4);
 	const uint8_t *soles = NULL;
-	size_t len;
+	size_t len = 0;
 
 	if (q->rank == PR_RANKS - 1 && q->segment->keyed)
 		soles = page(q->batch, q->batch->level1.pages, &len);
