@@ -27,15 +27,20 @@ with open(sys.argv[1], "wb") as f:
         f.write(struct.pack("<IIII", 1700000000 + i // 1000, i % 1000 * 1000000, len(data), len(data)) + data)
 END
 
+within() { # NETNS CMD...: not ip netns exec: it wants to mount, which fails in a plain chroot
+	local ns=$1
+	shift
+	nsenter --net="/run/netns/$ns" "$@"
+}
 links_up() {
 	ip netns add "$NS" && ip netns add "$NS-far" || return 1
-	ip link add tap0 netns "$NS" type veth peer name far0 netns "$NS-far" || return 1
+	within "$NS" ip link add in0 type veth peer name far0 netns "/run/netns/$NS-far" || return 1
 	local at
-	for at in "$NS tap0" "$NS-far far0"; do
+	for at in "$NS in0" "$NS-far far0"; do
 		# shellcheck disable=SC2086 # two words
 		set -- $at
-		ip netns exec "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=1"
-		ip -n "$1" link set "$2" mtu 9000 up || return 1
+		within "$1" sysctl -qw "net.ipv6.conf.$2.disable_ipv6=1"
+		within "$1" ip link set "$2" mtu 9000 up || return 1
 	done
 }
 run_step "a tap" links_up || { done_testing; exit; }
@@ -55,12 +60,12 @@ begin() { # NAME LOGGER-OPTIONS -- TCPDUMP-OPTIONS...: a logger, and tcpdump wit
 	done
 	shift
 	"$PACKRACK" volume create "$LAB_DIR/$name.vol" --size 256M > "$LAB_DIR/created" || { cat "$LAB_DIR/created"; return 1; }
-	background "$LAB_DIR/$name.dump" ip netns exec "$NS" tcpdump -i tap0 -U --immediate-mode -B 65536 -w "$LAB_DIR/$name.pcap" "$@"
-	background "$LAB_DIR/$name.log" ip netns exec "$NS" "$BUILD/packrack-logger" --config /dev/null --tap tap0 \
+	background "$LAB_DIR/$name.dump" nsenter --net="/run/netns/$NS" tcpdump -i in0 -U --immediate-mode -B 65536 -w "$LAB_DIR/$name.pcap" "$@"
+	background "$LAB_DIR/$name.log" nsenter --net="/run/netns/$NS" "$BUILD/packrack-logger" --config /dev/null --tap in0 \
 		--volume "$LAB_DIR/$name.vol" "${options[@]}"
 	LOGGERS+=("${PIDS[-1]}")
-	poll_until 20 grep -q "recording tap0" "$LAB_DIR/$name.log" || { cat "$LAB_DIR/$name.log"; return 1; }
-	poll_until 20 grep -q "listening on tap0" "$LAB_DIR/$name.dump" || { cat "$LAB_DIR/$name.dump"; return 1; }
+	poll_until 20 grep -q "recording in0" "$LAB_DIR/$name.log" || { cat "$LAB_DIR/$name.log"; return 1; }
+	poll_until 20 grep -q "listening on in0" "$LAB_DIR/$name.dump" || { cat "$LAB_DIR/$name.dump"; return 1; }
 }
 all_begin() {
 	begin all -- -Q in && begin both --both -- && begin cut --snaplen 100 -- -Q in -s 100 &&
@@ -69,8 +74,8 @@ all_begin() {
 run_step "loggers, and tcpdump beside each" all_begin
 
 play() {
-	ip netns exec "$NS-far" tcpreplay -q -i far0 -p 4000 "$LAB_DIR/sent.pcap" &&
-		ip netns exec "$NS" tcpreplay -q -i tap0 -p 4000 --limit 500 "$LAB_DIR/sent.pcap"
+	within "$NS-far" tcpreplay -q -i far0 -p 4000 "$LAB_DIR/sent.pcap" &&
+		within "$NS" tcpreplay -q -i in0 -p 4000 --limit 500 "$LAB_DIR/sent.pcap"
 }
 held() { # NAME: packets in the volume; none lost
 	"$PACKRACK" query --volume "$LAB_DIR/$1.vol" --count --json > "$LAB_DIR/held" || true
@@ -100,20 +105,23 @@ run_step "the same, cut" same cut
 run_step "the same by a filter that knows tags" same some
 run_step "and tags are there" test "$(tcpdump -nr "$LAB_DIR/all.pcapng" --count vlan 7 2> /dev/null | cut -d' ' -f1)" -ge 1500
 
+carrier() {
+	within "$NS-far" ip link show far0 | grep -q LOWER_UP
+}
 down_and_up() {
-	ip -n "$NS" link set tap0 down && ip -n "$NS" link set tap0 up || return 1
+	within "$NS" ip link set in0 down && within "$NS" ip link set in0 up || return 1
 	# the far end's carrier comes back with it, a little later
-	poll_until 10 grep -q 1 <(ip netns exec "$NS-far" cat /sys/class/net/far0/carrier) || return 1
-	ip netns exec "$NS-far" tcpreplay -q -i far0 -p 4000 --limit 1000 "$LAB_DIR/sent.pcap"
+	poll_until 10 carrier || return 1
+	within "$NS-far" tcpreplay -q -i far0 -p 4000 --limit 1000 "$LAB_DIR/sent.pcap"
 }
 run_step "down, up, and more comes" down_and_up
 run_step "it is held, too" poll_until 20 holds all 7000
 
 gone() {
-	ip -n "$NS" link del tap0 || return 1
+	within "$NS" ip link del in0 || return 1
 	local at
 	for at in all both cut some; do
-		poll_until 10 grep -q "tap0: The interface disappeared" "$LAB_DIR/$at.log" || { cat "$LAB_DIR/$at.log"; return 1; }
+		poll_until 10 grep -q "in0: The interface disappeared" "$LAB_DIR/$at.log" || { cat "$LAB_DIR/$at.log"; return 1; }
 	done
 	for at in "${LOGGERS[@]}"; do
 		poll_until 10 test ! -e "/proc/$at/exe" || return 1
