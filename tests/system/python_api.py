@@ -3,6 +3,7 @@
 """Cases of 27_python.t, a function each: python_api.py CASE ARGUMENT..."""
 import builtins
 import collections
+import concurrent.futures
 import datetime
 import itertools
 import json
@@ -318,26 +319,46 @@ def half_gone(path):
     rack.close()
 
 
+def ask_by_program(program, place):
+    done = subprocess.run([program, "query", "--merger=" + place, "--key=none"], stderr=subprocess.PIPE, check=False)
+    return done.stderr.decode()
+
+
+def ask_by_package(_, place):
+    try:
+        list(packrack.connect(place, key="none").query())
+    except packrack.Error as e:
+        return str(e)
+    return "no error"
+
+
+def silent_merger(merger, times):
+    """It finds nothing for so long that it is asked so many times whether it lives."""
+    asked, query = 0, None
+    while asked < times:
+        assert merger.poll(30000), "it was not asked"
+        peer, data = merger.recv_multipart()
+        envelope = pb.Envelope.FromString(data)
+        if envelope.HasField("status_request"):
+            reply = pb.Envelope(id=envelope.id, status=pb.Status(program="packrack-merger"))
+            merger.send_multipart([peer, reply.SerializeToString()])
+            asked += query is not None
+        elif envelope.HasField("query"):
+            query = peer, envelope.id
+    reply = pb.Envelope(id=query[1], failure=pb.Failure(text="that is enough"))
+    merger.send_multipart([query[0], reply.SerializeToString()])
+
+
 def alive(program, path):
-    """packrack query asks a merger whose nodes find nothing for long whether it lives."""
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as merger:
+    """Who asks a merger whose nodes find nothing for long asks whether it lives."""
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as merger, \
+            concurrent.futures.ThreadPoolExecutor() as threads:
         merger.linger = 1000
         merger.bind("ipc://" + path)
-        client = subprocess.Popen([program, "query", "--merger=ipc://" + path, "--key=none"], stderr=subprocess.PIPE)
-        asked, query = 0, None
-        while not query or asked < 2:
-            assert merger.poll(30000), "it was not asked"
-            peer, data = merger.recv_multipart()
-            envelope = pb.Envelope.FromString(data)
-            if envelope.HasField("status_request"):
-                reply = pb.Envelope(id=envelope.id, status=pb.Status(program="packrack-merger"))
-                merger.send_multipart([peer, reply.SerializeToString()])
-                asked += 1
-            elif envelope.HasField("query"):
-                query = peer, envelope.id
-        reply = pb.Envelope(id=query[1], failure=pb.Failure(text="that is enough"))
-        merger.send_multipart([query[0], reply.SerializeToString()])
-        assert b"that is enough" in client.communicate()[1]
+        for ask, times in (ask_by_program, 2), (ask_by_package, 1):
+            said = threads.submit(ask, program, "ipc://" + path)
+            silent_merger(merger, times)
+            assert "that is enough" in said.result(30), said.result()
 
 
 def nobody():

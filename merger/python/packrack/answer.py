@@ -6,13 +6,15 @@ from typing import List
 
 from . import packrack_pb2 as pb
 from .channel import failure
-from .errors import Error
+from .errors import Error, Unreachable
 from .packet import UNSURE, read_segment
 from .times import TIME_MIN, format_time
 
 ID = 1
 WINDOW = 8         # batches on the way to us, of about 256 KiB each
-SILENCE = 180.0    # longer than a merger waits for its nodes
+SILENCE = 180.0
+ALIVE_ID = 2       # of questions whether it lives: its nodes may read for hours, and find nothing
+ALIVE = 5.0
 CANCEL = 5.0
 
 
@@ -181,10 +183,22 @@ class Answer:
             self.channel.send(pb.Envelope(id=ID, credit=pb.Credit(batches=more)))
             self.owed += more
 
+    def listen(self, timeout):
+        """The next envelope of any kind. A rack that is silent for long is asked whether it lives."""
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return self.channel.receive(min(left, ALIVE))
+            except Unreachable:
+                if left <= ALIVE or not self.channel.connected or self.channel.gone:
+                    raise
+                self.channel.send(pb.Envelope(id=ALIVE_ID, status_request=pb.StatusRequest()))
+
     def receive(self, timeout):
         """The next batch's segment, or None at the end of the answer."""
         while True:
-            envelope = self.channel.receive(timeout)
+            envelope = self.listen(timeout)
             if envelope.id != ID:
                 continue
             kind = envelope.WhichOneof("body")
