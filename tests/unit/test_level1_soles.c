@@ -34,11 +34,9 @@ add(uint16_t type, uint32_t src, uint32_t dst, uint32_t len, unsigned times)
 	pr_put_be32(frame + at, src);
 	pr_put_be32(frame + (type == 0x0800 ? 30 : 38), dst);
 	for (unsigned i = 0; i < times; i++) {
-		struct pr_packet p = {.seq = ++seq,
-			.linktype = 1,
-			.data = frame,
-			.caplen = len,
-			.len = 64};
+		struct pr_packet p = {
+			.linktype = 1, .data = frame, .caplen = len, .len = 64};
+		p.seq = ++seq;
 		unit_must(pr_segment_add(&builder, &p));
 	}
 }
