@@ -266,31 +266,33 @@ tear_down(struct ask *ask)
 	pr_loop_destroy(&ask->loop);
 }
 
+/* What mergers would not answer is refused here. */
+static enum ask_result
+ask_it(struct ask *ask, const Packrack__Query *query)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
+	env.query = (Packrack__Query *)query;
+	if (pr_message_check(&env, &ask->err) < 0)
+		return ASK_USAGE;
+	send_env(ask, &env);
+	send_credit(ask);
+	return pr_loop_run(ask->loop, &ask->err) < 0 ? ASK_FAILED : ask->result;
+}
+
 static enum ask_result
 run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query *query,
 	struct sink *sink, Packrack__End **end, struct pr_error *err)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	struct ask ask = {.endpoint = endpoint,
 		.sink = sink,
 		.result = ASK_FAILED,
 		.heard = pr_now_mono(),
 		.count_only = query->count_only};
 
-	if (set_up(&ask, keys) == 0) {
-		env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
-		env.query = (Packrack__Query *)query;
-		if (pr_message_check(&env, &ask.err) < 0) { /* nobody answers these */
-			ask.result = ASK_USAGE;
-			tear_down(&ask);
-			*err = ask.err;
-			return ask.result;
-		}
-		send_env(&ask, &env);
-		send_credit(&ask);
-		if (pr_loop_run(ask.loop, &ask.err) < 0)
-			ask.result = ASK_FAILED;
-	}
+	if (set_up(&ask, keys) == 0)
+		ask.result = ask_it(&ask, query);
 	tear_down(&ask);
 	*end = ask.end;
 	if (!ask.err.text[0])

@@ -50,7 +50,8 @@ static void
 on_signal(int number)
 {
 	interrupted = 1;
-	signal(number, SIG_DFL); /* again: at once, also while libpcap is at a filter */
+	signal(number,
+		SIG_DFL); /* again: at once, also where a reader of ours takes nothing */
 }
 
 /* ---- a volume as a source ---- */

@@ -241,10 +241,9 @@ def main():
     if not there:
         print("stenographer is not installed (scripts/install-deps --bench)")
     with tempfile.TemporaryDirectory(prefix="packrack-steno-", dir=os.environ.get("BENCH_DIR")) as work:
-        trace = f"{work}/grown.pcap"
+        trace, out = f"{work}/grown.pcap", f"{work}/out.pcap"
         b.run(GROWER, "trace", mix, trace, PACKETS)
         for rate in RATES:
-            out = f"{work}/out.pcap"
             ours = measured(Packrack(Lab(), f"{work}/p"), trace, rate, out)
             theirs = measured(Stenographer(Lab(), f"{work}/s"), trace, rate, out) if there else {}
             compare(table, rate, ours, theirs)

@@ -7,6 +7,7 @@
 #include "indexer/filter.h"
 #include "indexer/plan.h"
 #include "indexer/program_code.h"
+#include "tests/unit/plan_ask.h"
 #include "tests/unit/unit.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -199,24 +200,12 @@ has_way(void *arg, const struct pr_key *parts)
 static bool
 may_match(const char *filter, struct one_way *way)
 {
-	struct pr_program *program = pr_filter_compile(1, 0, filter, &err);
-	struct pr_plan_index index = {.has_key = any_key,
+	const struct pr_plan_index index = {.has_key = any_key,
 		.has_range = any_range,
 		.has_parts = has_way,
 		.arg = way};
-	struct pr_plan *plan;
-	uint8_t *scratch;
-	bool result;
 
-	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
-	plan = pr_plan_create(program, &err);
-	ck_assert_ptr_nonnull(plan);
-	scratch = malloc(plan->count);
-	result = pr_plan_holds(plan, &index, scratch);
-	free(scratch);
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
-	return result;
+	return plan_may(filter, &index);
 }
 
 /* Each in the segment, but not in one packet, is not enough: whatever side they are asked for on. */

@@ -7,6 +7,7 @@
 #include "indexer/filter.h"
 #include "indexer/plan.h"
 #include "proto/wire/cursor.h"
+#include "tests/unit/plan_ask.h"
 #include "tests/unit/port_keys.h"
 #include "tests/unit/unit.h"
 
@@ -15,8 +16,6 @@
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define PACKETS 4
 #define KEYS_MAX (PACKETS * (PR_KEYS_MAX + PORT_KEYS_MAX))
-
-static struct pr_error err;
 
 /* 10.0.0.x talk to 192.0.2.x. */
 static const struct one {
@@ -102,22 +101,10 @@ has_parts(void *arg, const struct pr_key *parts)
 static bool
 may_match(const char *filter)
 {
-	struct pr_program *program = pr_filter_compile(1, 0, filter, &err);
 	const struct pr_plan_index index = {
 		.has_key = has_key, .has_range = has_range, .has_parts = has_parts};
-	struct pr_plan *plan;
-	uint8_t *scratch;
-	bool result;
 
-	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
-	plan = pr_plan_create(program, &err);
-	ck_assert_ptr_nonnull(plan);
-	scratch = malloc(plan->count);
-	result = pr_plan_holds(plan, &index, scratch);
-	free(scratch);
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
-	return result;
+	return plan_may(filter, &index);
 }
 
 static const struct {
