@@ -75,7 +75,7 @@ static const struct pr_option options[] = {
 	PR_OPTION_VERBOSE(OFFSET(verbose)),
 };
 
-static const struct pr_program program = {
+static const struct pr_cmdline program = {
 	.name = "packrack-dispatcher",
 	.section = "dispatcher",
 	.summary = "captures links and spreads their packets over the nodes of a rack",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_ADDRESSES_H
-#define PR_INDEXER_ADDRESSES_H
+#ifndef PRI_INDEXER_ADDRESSES_H
+#define PRI_INDEXER_ADDRESSES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,12 +13,12 @@
  * The addresses of a segment, each once, with what it has sent and got. Memory is kept from segment to
  * segment. Zeroed is empty; one thread.
  */
-#define PR_ADDRESS_SRC 1u
-#define PR_ADDRESS_DST 2u
-#define PR_ADDRESS_NONE UINT32_MAX
-#define PR_ADDRESS_SEVERAL UINT32_MAX /* peers, or one that is not known */
+#define PRI_ADDRESS_SRC 1u
+#define PRI_ADDRESS_DST 2u
+#define PRI_ADDRESS_NONE UINT32_MAX
+#define PRI_ADDRESS_SEVERAL UINT32_MAX /* peers, or one that is not known */
 
-struct pr_address {
+struct pri_address {
 	uint8_t bytes[16];
 	uint64_t traffic; /* bytes */
 	uint32_t packets;
@@ -29,33 +29,33 @@ struct pr_address {
 	uint16_t hash; /* for other tables: nobody knows it, and it stays the address's */
 };
 
-struct pr_addresses {
-	struct pr_address *items;
+struct pri_addresses {
+	struct pri_address *items;
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t count, room, slot_room, mask;
-	struct pr_slot slot;
+	struct pri_slot slot;
 };
 
 static inline void
-pr_addresses_free(struct pr_addresses *a)
+pri_addresses_free(struct pri_addresses *a)
 {
 	free(a->items);
 	free(a->slots);
-	*a = (struct pr_addresses){0};
+	*a = (struct pri_addresses){0};
 }
 
 /* Forgets all; room for so many. -1: no memory. */
 static inline int
-pr_addresses_begin(struct pr_addresses *a, size_t most)
+pri_addresses_begin(struct pri_addresses *a, size_t most)
 {
 	size_t slots = 64;
 
 	while (slots < 2 * most)
 		slots *= 2;
 	if (most > a->room || slots > a->slot_room) {
-		const struct pr_slot slot = a->slot;
+		const struct pri_slot slot = a->slot;
 
-		pr_addresses_free(a);
+		pri_addresses_free(a);
 		a->slot = slot;
 		a->items = malloc(most * sizeof(*a->items));
 		a->slots = malloc(slots * sizeof(*a->slots));
@@ -66,17 +66,17 @@ pr_addresses_begin(struct pr_addresses *a, size_t most)
 	}
 	memset(a->slots, 0, slots * sizeof(*a->slots));
 	a->mask = slots - 1;
-	pr_slot_set(&a->slot, slots);
+	pri_slot_set(&a->slot, slots);
 	a->count = 0;
 	return 0;
 }
 
 /* Its place, where there is room. hash: of the address. */
 static inline uint32_t
-pr_addresses_find(struct pr_addresses *a, uint64_t hash, const uint8_t *bytes, size_t len)
+pri_addresses_find(struct pri_addresses *a, uint64_t hash, const uint8_t *bytes, size_t len)
 {
-	size_t at = pr_slot_of(&a->slot, hash);
-	struct pr_address *item;
+	size_t at = pri_slot_of(&a->slot, hash);
+	struct pri_address *item;
 
 	for (; a->slots[at]; at = (at + 1) & a->mask) {
 		item = &a->items[a->slots[at] - 1];
@@ -84,7 +84,7 @@ pr_addresses_find(struct pr_addresses *a, uint64_t hash, const uint8_t *bytes, s
 			return a->slots[at] - 1;
 	}
 	item = &a->items[a->count++];
-	*item = (struct pr_address){
+	*item = (struct pri_address){
 		.len = (uint8_t)len, .hash = (uint16_t)(hash * a->slot.factor >> 48)};
 	memcpy(item->bytes, bytes, len);
 	a->slots[at] = (uint32_t)a->count;

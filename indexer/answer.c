@@ -16,58 +16,58 @@
 #define HELD_MAX (256 * 1024) /* bytes of stretches that a batch waits for */
 #define PACKETS_A_LOOK 64 /* at the clock */
 
-struct pr_answer {
-	struct pr_view *view;
-	struct pr_query *query;
+struct pri_answer {
+	struct pri_view *view;
+	struct pri_query *query;
 	bool count_only;
 	struct pr_segment_builder builder;
-	struct pr_view_buffer buffer; /* builder's */
-	struct pr_view_buffer
+	struct pri_view_buffer buffer; /* builder's */
+	struct pri_view_buffer
 		*used; /* where the batch's packets are: buffer, or the query's */
 	size_t target; /* a batch of that many bytes goes out */
 	struct pr_packet
 		waiting; /* found no room; its data is valid until the next query step */
 	bool has_waiting, searched, last_said;
 	int64_t flushed; /* monotonic */
-	struct pr_held_list held, edges;
+	struct pri_held_list held, edges;
 	Packrack__Held *messages;
 	Packrack__Held **pointers;
 	Packrack__Batch batch;
-	struct pr_answer_end *end;
+	struct pri_answer_end *end;
 	struct pr_tally *tally; /* or NULL */
 	size_t tally_at; /* how much of it was given */
 	struct pr_tally_part part;
 };
 
 static void
-begin_segment(struct pr_answer *a)
+begin_segment(struct pri_answer *a)
 {
 	pr_segment_begin(&a->builder, a->buffer.bytes, a->buffer.room, PR_SEGMENT_MIXED);
 }
 
 /* What is counted goes out instead of packets. */
 static int
-begin_tally(struct pr_answer *a, const Packrack__TallySpec *tally,
-	struct pr_query_spec *spec, struct pr_error *err)
+begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
+	struct pri_query_spec *spec, struct pr_error *err)
 {
 	if (!tally)
 		return 0;
 	a->count_only = true;
-	a->tally = pr_group_tally(tally, err);
+	a->tally = pri_group_tally(tally, err);
 	if (!a->tally)
 		return -1;
 	spec->tally = a->tally;
-	spec->group = (enum pr_group)tally->group;
+	spec->group = (enum pri_group)tally->group;
 	spec->step = tally->step;
 	spec->exact = tally->exact;
 	return 0;
 }
 
-struct pr_answer *
-pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_error *err)
+struct pri_answer *
+pri_answer_create(struct pri_view *view, const Packrack__Query *query, struct pr_error *err)
 {
-	struct pr_answer *a = calloc(1, sizeof(*a));
-	struct pr_query_spec spec;
+	struct pri_answer *a = calloc(1, sizeof(*a));
+	struct pri_query_spec spec;
 
 	if (!a) {
 		pr_error_set(err, "no memory for an answer");
@@ -77,18 +77,18 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 	a->count_only = query->count_only;
 	a->target = FIRST_BATCH;
 	a->flushed = pr_now_mono();
-	if (pr_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
+	if (pri_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
-	else if (pr_query_from_message(query, &spec, err) == 0) {
+	else if (pri_query_from_message(query, &spec, err) == 0) {
 		if (begin_tally(a, query->tally, &spec, err) == 0)
-			a->query = pr_query_create(view, &spec, err);
+			a->query = pri_query_create(view, &spec, err);
 		else
-			pr_query_spec_free(&spec);
+			pri_query_spec_free(&spec);
 	}
 	if (a->query)
-		a->end = pr_answer_end_create(view, a->query, err);
+		a->end = pri_answer_end_create(view, a->query, err);
 	if (!a->end) {
-		pr_answer_destroy(&a);
+		pri_answer_destroy(&a);
 		return NULL;
 	}
 	begin_segment(a);
@@ -96,10 +96,10 @@ pr_answer_create(struct pr_view *view, const Packrack__Query *query, struct pr_e
 }
 
 static void
-free_held(struct pr_answer *a)
+free_held(struct pri_answer *a)
 {
-	pr_held_list_free(&a->held);
-	pr_held_list_free(&a->edges);
+	pri_held_list_free(&a->held);
+	pri_held_list_free(&a->edges);
 	free(a->messages);
 	free(a->pointers);
 	a->messages = NULL;
@@ -107,15 +107,15 @@ free_held(struct pr_answer *a)
 }
 
 void
-pr_answer_destroy(struct pr_answer **answer)
+pri_answer_destroy(struct pri_answer **answer)
 {
-	struct pr_answer *a = *answer;
+	struct pri_answer *a = *answer;
 
 	if (!a)
 		return;
 	free_held(a);
-	pr_answer_end_destroy(&a->end);
-	pr_query_destroy(&a->query);
+	pri_answer_end_destroy(&a->end);
+	pri_query_destroy(&a->query);
 	pr_tally_destroy(&a->tally);
 	pr_tally_part_free(&a->part);
 	free(a->buffer.bytes);
@@ -126,7 +126,7 @@ pr_answer_destroy(struct pr_answer **answer)
 /* ---- making a batch ---- */
 
 static void
-fill_held(Packrack__Held *out, const struct pr_held *held)
+fill_held(Packrack__Held *out, const struct pri_held *held)
 {
 	packrack__held__init(out);
 	out->epoch = held->epoch;
@@ -140,7 +140,7 @@ fill_held(Packrack__Held *out, const struct pr_held *held)
 }
 
 static int
-fill_lists(struct pr_answer *a, struct pr_error *err)
+fill_lists(struct pri_answer *a, struct pr_error *err)
 {
 	size_t count = a->held.count + a->edges.count;
 
@@ -161,15 +161,16 @@ fill_lists(struct pr_answer *a, struct pr_error *err)
 	return 0;
 }
 
-static enum pr_answer_state
-make_batch(struct pr_answer *a, struct pr_error *err)
+static enum pri_answer_state
+make_batch(struct pri_answer *a, struct pr_error *err)
 {
 	int64_t frontier;
 
 	packrack__batch__init(&a->batch);
-	if (pr_query_take_held(a->query, &a->held, &frontier, err) < 0 ||
-		pr_query_take_edges(a->query, &a->edges, err) < 0 || fill_lists(a, err) < 0)
-		return PR_ANSWER_ERROR;
+	if (pri_query_take_held(a->query, &a->held, &frontier, err) < 0 ||
+		pri_query_take_edges(a->query, &a->edges, err) < 0 ||
+		fill_lists(a, err) < 0)
+		return PRI_ANSWER_ERROR;
 	/* a waiting packet is still to come; and 0 would say nothing */
 	if (a->has_waiting && a->waiting.otime < frontier)
 		frontier = a->waiting.otime;
@@ -180,18 +181,18 @@ make_batch(struct pr_answer *a, struct pr_error *err)
 	a->target = a->target >= PR_SEGMENT_TARGET / GROWTH ? PR_SEGMENT_TARGET
 							    : a->target * GROWTH;
 	a->flushed = pr_now_mono();
-	return PR_ANSWER_BATCH;
+	return PRI_ANSWER_BATCH;
 }
 
 /* What the batch before used is free again. */
 static int
-begin_batch(struct pr_answer *a, struct pr_error *err)
+begin_batch(struct pri_answer *a, struct pr_error *err)
 {
 	free_held(a);
 	if (!a->batch.packets.len)
 		return 0;
 	a->batch.packets.len = 0;
-	if (pr_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
+	if (pri_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		return pr_error_set(err, "no memory for a batch");
 	begin_segment(a);
 	return 0;
@@ -199,11 +200,11 @@ begin_batch(struct pr_answer *a, struct pr_error *err)
 
 /* A packet longer than any batch gets a batch as large as it needs. */
 static int
-make_room(struct pr_answer *a, const struct pr_packet *p, struct pr_error *err)
+make_room(struct pri_answer *a, const struct pr_packet *p, struct pr_error *err)
 {
 	size_t need = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
 
-	if (pr_view_buffer_grow(&a->buffer, need) < 0)
+	if (pri_view_buffer_grow(&a->buffer, need) < 0)
 		return pr_error_set(err, "no memory for a packet of %u bytes", p->caplen);
 	begin_segment(a);
 	return pr_segment_add(&a->builder, p)
@@ -213,7 +214,7 @@ make_room(struct pr_answer *a, const struct pr_packet *p, struct pr_error *err)
 
 /* 1: added; 0: a batch must go out first; -1. */
 static int
-add_packet(struct pr_answer *a, const struct pr_packet *p, struct pr_error *err)
+add_packet(struct pri_answer *a, const struct pr_packet *p, struct pr_error *err)
 {
 	if (a->count_only)
 		return 1;
@@ -227,73 +228,73 @@ add_packet(struct pr_answer *a, const struct pr_packet *p, struct pr_error *err)
 /* ---- working ---- */
 
 static bool
-due(const struct pr_answer *a, int64_t now)
+due(const struct pri_answer *a, int64_t now)
 {
-	return now - a->flushed >= FLUSH_NS || pr_query_held_bytes(a->query) >= HELD_MAX;
+	return now - a->flushed >= FLUSH_NS || pri_query_held_bytes(a->query) >= HELD_MAX;
 }
 
-static enum pr_answer_state
-add_waiting(struct pr_answer *a, struct pr_error *err)
+static enum pri_answer_state
+add_waiting(struct pri_answer *a, struct pr_error *err)
 {
 	int rc;
 
 	if (!a->has_waiting)
-		return PR_ANSWER_MORE;
+		return PRI_ANSWER_MORE;
 	rc = add_packet(a, &a->waiting, err);
 	if (rc < 0)
-		return PR_ANSWER_ERROR;
+		return PRI_ANSWER_ERROR;
 	a->has_waiting = rc == 0;
-	return rc == 0 ? make_batch(a, err) : PR_ANSWER_MORE;
+	return rc == 0 ? make_batch(a, err) : PRI_ANSWER_MORE;
 }
 
 /* Not among the first, small batches. */
 static bool
-may_hand_on(const struct pr_answer *a)
+may_hand_on(const struct pri_answer *a)
 {
 	return !a->count_only && a->target == PR_SEGMENT_TARGET;
 }
 
 /* BATCH: of a segment that goes out as it is, or of what must go before it. MORE: there is none. */
-static enum pr_answer_state
-hand_on(struct pr_answer *a, struct pr_error *err)
+static enum pri_answer_state
+hand_on(struct pri_answer *a, struct pr_error *err)
 {
-	struct pr_view_buffer *buffer;
+	struct pri_view_buffer *buffer;
 	const uint8_t *body;
 	size_t len;
 	int rc;
 
 	if (a->builder.used > PR_SEGMENT_HEADER)
 		return make_batch(a, err);
-	rc = pr_query_take_whole(a->query, &body, &len, &buffer, err);
+	rc = pri_query_take_whole(a->query, &body, &len, &buffer, err);
 	if (rc <= 0)
-		return rc < 0 ? PR_ANSWER_ERROR : PR_ANSWER_MORE;
-	if (make_batch(a, err) != PR_ANSWER_BATCH)
-		return PR_ANSWER_ERROR;
+		return rc < 0 ? PRI_ANSWER_ERROR : PRI_ANSWER_MORE;
+	if (make_batch(a, err) != PRI_ANSWER_BATCH)
+		return PRI_ANSWER_ERROR;
 	a->batch.packets.data = (uint8_t *)body;
 	a->batch.packets.len = len;
 	a->used = buffer;
-	return PR_ANSWER_BATCH;
+	return PRI_ANSWER_BATCH;
 }
 
-static enum pr_answer_state
-search(struct pr_answer *a, int64_t deadline, struct pr_error *err)
+static enum pri_answer_state
+search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
 	for (unsigned i = 1;; i++) {
-		if (may_hand_on(a) && pr_query_whole(a->query)) {
-			enum pr_answer_state got = hand_on(a, err);
-			if (got != PR_ANSWER_MORE)
+		if (may_hand_on(a) && pri_query_whole(a->query)) {
+			enum pri_answer_state got = hand_on(a, err);
+			if (got != PRI_ANSWER_MORE)
 				return got;
 		}
-		int rc = pr_query_next(a->query, &a->waiting, err);
+		int rc = pri_query_next(a->query, &a->waiting, err);
 		if (rc == PR_SOURCE_ERROR)
-			return PR_ANSWER_ERROR;
+			return PRI_ANSWER_ERROR;
 		if (rc == PR_SOURCE_END) {
 			a->searched = true;
 			return make_batch(a, err);
 		}
 		a->has_waiting = rc == PR_SOURCE_PACKET;
-		enum pr_answer_state state = add_waiting(a, err);
-		if (state != PR_ANSWER_MORE)
+		enum pri_answer_state state = add_waiting(a, err);
+		if (state != PRI_ANSWER_MORE)
 			return state;
 		if (rc == PR_SOURCE_PACKET && i % PACKETS_A_LOOK)
 			continue;
@@ -301,65 +302,65 @@ search(struct pr_answer *a, int64_t deadline, struct pr_error *err)
 		if (due(a, now))
 			return make_batch(a, err);
 		if (now >= deadline)
-			return PR_ANSWER_MORE;
+			return PRI_ANSWER_MORE;
 	}
 }
 
 /* What was counted, part by part. END: all of it, or there was nothing to count. */
-static enum pr_answer_state
-give_tally(struct pr_answer *a, struct pr_error *err)
+static enum pri_answer_state
+give_tally(struct pri_answer *a, struct pr_error *err)
 {
 	int rc = a->tally ? pr_tally_next_part(a->tally, &a->tally_at, &a->part, err) : 0;
 
 	if (rc <= 0)
-		return rc < 0 ? PR_ANSWER_ERROR : PR_ANSWER_END;
+		return rc < 0 ? PRI_ANSWER_ERROR : PRI_ANSWER_END;
 	packrack__batch__init(&a->batch);
 	a->batch.tally = &a->part.message;
-	return PR_ANSWER_BATCH;
+	return PRI_ANSWER_BATCH;
 }
 
-static enum pr_answer_state
-give_end(struct pr_answer *a, struct pr_error *err)
+static enum pri_answer_state
+give_end(struct pri_answer *a, struct pr_error *err)
 {
-	enum pr_answer_state state = give_tally(a, err);
+	enum pri_answer_state state = give_tally(a, err);
 
-	if (state != PR_ANSWER_END)
+	if (state != PRI_ANSWER_END)
 		return state;
-	return pr_answer_end(a, err) ? PR_ANSWER_END : PR_ANSWER_ERROR;
+	return pri_answer_end(a, err) ? PRI_ANSWER_END : PRI_ANSWER_ERROR;
 }
 
-enum pr_answer_state
-pr_answer_step(struct pr_answer *a, int64_t deadline, struct pr_error *err)
+enum pri_answer_state
+pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
-	enum pr_answer_state state;
+	enum pri_answer_state state;
 
 	if (begin_batch(a, err) < 0)
-		return PR_ANSWER_ERROR;
+		return PRI_ANSWER_ERROR;
 	if (a->searched) /* the last batch is out */
 		return give_end(a, err);
 	state = add_waiting(a, err);
-	return state == PR_ANSWER_MORE ? search(a, deadline, err) : state;
+	return state == PRI_ANSWER_MORE ? search(a, deadline, err) : state;
 }
 
 const Packrack__Batch *
-pr_answer_batch(const struct pr_answer *a)
+pri_answer_batch(const struct pri_answer *a)
 {
 	return &a->batch;
 }
 
 void
-pr_answer_exchange(struct pr_answer *a, struct pr_view_buffer *buffer)
+pri_answer_exchange(struct pri_answer *a, struct pri_view_buffer *buffer)
 {
-	struct pr_view_buffer mine = *a->used;
+	struct pri_view_buffer mine = *a->used;
 
 	*a->used = *buffer;
 	*buffer = mine;
 }
 
 const Packrack__End *
-pr_answer_end(struct pr_answer *a, struct pr_error *err)
+pri_answer_end(struct pri_answer *a, struct pr_error *err)
 {
-	return pr_answer_end_fill(a->end, a->view, a->query, err) == 0
-		       ? pr_answer_end_message(a->end)
+	return pri_answer_end_fill(a->end, a->view, a->query, err) == 0
+		       ? pri_answer_end_message(a->end)
 		       : NULL;
 }

@@ -15,7 +15,7 @@ struct deleted {
 };
 
 /* Each list: the messages, and the pointers that protobuf-c wants. */
-struct pr_answer_end {
+struct pri_answer_end {
 	Packrack__End message;
 	Packrack__Loss *losses;
 	Packrack__Evicted *evicted;
@@ -39,14 +39,14 @@ point_at(void *items, size_t count, size_t size)
 
 /* A loss whose seqs are not known explains no hole. */
 static bool
-loss_concerns(const struct pr_loss *loss, const struct pr_query_spec *spec)
+loss_concerns(const struct pr_loss *loss, const struct pri_query_spec *spec)
 {
 	return loss->first_seq > 0 && loss->last_time >= spec->since &&
 	       loss->first_time <= spec->until;
 }
 
 static size_t
-count_losses(const struct pr_facts *facts, const struct pr_query_spec *spec)
+count_losses(const struct pri_facts *facts, const struct pri_query_spec *spec)
 {
 	size_t count = 0;
 
@@ -73,8 +73,8 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 
 /* Those of one link, at most max. */
 static int
-add_losses(struct pr_answer_end *end, const struct pr_facts *facts,
-	const struct pr_query_spec *spec, size_t count, size_t max)
+add_losses(struct pri_answer_end *end, const struct pri_facts *facts,
+	const struct pri_query_spec *spec, size_t count, size_t max)
 {
 	struct pr_loss *some = calloc(count, sizeof(*some));
 	size_t n = 0;
@@ -84,7 +84,7 @@ add_losses(struct pr_answer_end *end, const struct pr_facts *facts,
 	for (size_t i = 0; i < facts->loss_count; i++)
 		if (loss_concerns(&facts->losses[i], spec))
 			some[n++] = facts->losses[i];
-	n = pr_losses_coalesce(some, n, max);
+	n = pri_losses_coalesce(some, n, max);
 	for (size_t i = 0; i < n; i++)
 		fill_loss(&end->losses[end->message.n_losses++], &some[i]);
 	free(some);
@@ -92,26 +92,26 @@ add_losses(struct pr_answer_end *end, const struct pr_facts *facts,
 }
 
 static int
-fill_losses(struct pr_answer_end *end, const struct pr_book *book, struct pr_query *q)
+fill_losses(struct pri_answer_end *end, const struct pri_book *book, struct pri_query *q)
 {
-	const struct pr_query_spec *spec = pr_query_spec(q);
+	const struct pri_query_spec *spec = pri_query_spec(q);
 	size_t total = 0, room, links = 0;
 
 	for (size_t i = 0; i < book->count; i++) {
-		size_t count = pr_query_selects(q, book->facts[i])
+		size_t count = pri_query_selects(q, book->facts[i])
 				       ? count_losses(book->facts[i], spec)
 				       : 0;
 		total += count;
 		links += count > 0;
 	}
-	room = total < PR_ANSWER_LOSSES_MAX ? total : PR_ANSWER_LOSSES_MAX + links;
+	room = total < PRI_ANSWER_LOSSES_MAX ? total : PRI_ANSWER_LOSSES_MAX + links;
 	end->losses = calloc(room + 1, sizeof(*end->losses));
 	if (!end->losses)
 		return -1;
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pr_facts *f = book->facts[i];
-		size_t count = pr_query_selects(q, f) ? count_losses(f, spec) : 0;
-		size_t max = total <= room ? count : count * PR_ANSWER_LOSSES_MAX / total;
+		const struct pri_facts *f = book->facts[i];
+		size_t count = pri_query_selects(q, f) ? count_losses(f, spec) : 0;
+		size_t max = total <= room ? count : count * PRI_ANSWER_LOSSES_MAX / total;
 		if (count && add_losses(end, f, spec, count, max) < 0)
 			return -1;
 	}
@@ -124,11 +124,11 @@ fill_losses(struct pr_answer_end *end, const struct pr_book *book, struct pr_que
 
 /* By whom, as far as somebody had it deleted. deleted: room for it. since: of the query. */
 static void
-say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pr_book *book,
+say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pri_book *book,
 	int64_t since)
 {
 	const struct pr_ledger_deleted *from =
-		pr_book_deleted(book, (uint16_t)out->link, !out->midst,
+		pri_book_deleted(book, (uint16_t)out->link, !out->midst,
 			out->midst && out->since > since ? out->since : since, out->until);
 
 	if (!from)
@@ -147,23 +147,23 @@ say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pr_boo
 
 /* What went under a query's hands may be news to the view: before it goes, the ledger has who deletes it. */
 static void
-learn_why(struct pr_view *view, const struct pr_evicted *list, size_t count)
+learn_why(struct pri_view *view, const struct pri_evicted *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (list[i].overtaken) {
-			pr_view_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
+			pri_view_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
 			return;
 		}
 }
 
 static int
-fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q,
+fill_evicted(struct pri_answer_end *end, struct pri_view *view, struct pri_query *q,
 	struct pr_error *err)
 {
-	struct pr_evicted *list;
+	struct pri_evicted *list;
 	size_t count;
 
-	if (pr_query_evicted(q, &list, &count, err) < 0)
+	if (pri_query_evicted(q, &list, &count, err) < 0)
 		return -1;
 	learn_why(view, list, count);
 	end->evicted = calloc(count + 1, sizeof(*end->evicted));
@@ -171,15 +171,15 @@ fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q
 	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {
 		Packrack__Evicted *out = &end->evicted[i];
 		packrack__evicted__init(out);
-		out->stream = (char *)pr_view_stream_name(view, list[i].stream);
+		out->stream = (char *)pri_view_stream_name(view, list[i].stream);
 		out->midst = list[i].since != PR_TIME_MIN;
 		out->since = out->midst ? list[i].since : 0;
 		out->until = list[i].until;
 		out->epoch = list[i].epoch;
 		out->link = list[i].link;
 		out->last_seq = list[i].last_seq;
-		say_deleted(
-			out, &end->deleted[i], pr_view_book(view), pr_query_spec(q)->since);
+		say_deleted(out, &end->deleted[i], pri_view_book(view),
+			pri_query_spec(q)->since);
 	}
 	free(list);
 	end->message.n_evicted = end->deleted ? count : 0;
@@ -194,14 +194,14 @@ fill_evicted(struct pr_answer_end *end, struct pr_view *view, struct pr_query *q
 
 /* An epoch that was over before the time range concerns nobody. */
 static bool
-ledger_concerns(const struct pr_facts *facts, struct pr_query *q)
+ledger_concerns(const struct pri_facts *facts, struct pri_query *q)
 {
-	return facts->have_mark && pr_query_selects(q, facts) &&
-	       facts->mark.link.last_otime >= pr_query_spec(q)->since;
+	return facts->have_mark && pri_query_selects(q, facts) &&
+	       facts->mark.link.last_otime >= pri_query_spec(q)->since;
 }
 
 void
-pr_answer_ledger(Packrack__Ledger *out, const struct pr_facts *facts)
+pri_answer_ledger(Packrack__Ledger *out, const struct pri_facts *facts)
 {
 	const struct pr_mark_link *l = &facts->mark.link;
 
@@ -218,20 +218,20 @@ pr_answer_ledger(Packrack__Ledger *out, const struct pr_facts *facts)
 	out->dropped_no_node = l->dropped_no_node;
 	out->dropped_send = l->dropped_send;
 	out->cut = l->cut;
-	out->name = (char *)pr_facts_name(facts);
+	out->name = (char *)pri_facts_name(facts);
 	out->linktype = l->linktype;
 	out->snaplen = l->snaplen;
 }
 
 static int
-fill_ledgers(struct pr_answer_end *end, const struct pr_book *book, struct pr_query *q)
+fill_ledgers(struct pri_answer_end *end, const struct pri_book *book, struct pri_query *q)
 {
 	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
 	if (!end->ledgers)
 		return -1;
 	for (size_t i = 0; i < book->count; i++)
 		if (ledger_concerns(book->facts[i], q))
-			pr_answer_ledger(
+			pri_answer_ledger(
 				&end->ledgers[end->message.n_ledgers++], book->facts[i]);
 	end->message.ledgers =
 		point_at(end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
@@ -239,9 +239,9 @@ fill_ledgers(struct pr_answer_end *end, const struct pr_book *book, struct pr_qu
 }
 
 static void
-fill_figures(Packrack__End *out, struct pr_query *q)
+fill_figures(Packrack__End *out, struct pri_query *q)
 {
-	const struct pr_query_figures *f = pr_query_figures(q);
+	const struct pri_query_figures *f = pri_query_figures(q);
 
 	out->matched = f->matched;
 	out->scanned_packets = f->scanned_packets;
@@ -262,11 +262,11 @@ fill_figures(Packrack__End *out, struct pr_query *q)
 	out->related = f->related;
 }
 
-struct pr_answer_end *
-pr_answer_end_create(struct pr_view *view, struct pr_query *query, struct pr_error *err)
+struct pri_answer_end *
+pri_answer_end_create(struct pri_view *view, struct pri_query *query, struct pr_error *err)
 {
-	const struct pr_book *book = pr_view_book(view);
-	struct pr_answer_end *end = calloc(1, sizeof(*end));
+	const struct pri_book *book = pri_view_book(view);
+	struct pri_answer_end *end = calloc(1, sizeof(*end));
 
 	if (!end) {
 		pr_error_set(err, "no memory for an answer's end");
@@ -276,27 +276,27 @@ pr_answer_end_create(struct pr_view *view, struct pr_query *query, struct pr_err
 	if (fill_ledgers(end, book, query) == 0)
 		return end;
 	pr_error_set(err, "no memory for an answer's end");
-	pr_answer_end_destroy(&end);
+	pri_answer_end_destroy(&end);
 	return NULL;
 }
 
 int
-pr_answer_end_fill(struct pr_answer_end *end, struct pr_view *view, struct pr_query *query,
-	struct pr_error *err)
+pri_answer_end_fill(struct pri_answer_end *end, struct pri_view *view,
+	struct pri_query *query, struct pr_error *err)
 {
 	if (end->filled)
 		return 0;
 	end->filled = true;
 	fill_figures(&end->message, query);
-	if (fill_losses(end, pr_view_book(view), query) < 0)
+	if (fill_losses(end, pri_view_book(view), query) < 0)
 		return pr_error_set(err, "no memory for an answer's end");
 	return fill_evicted(end, view, query, err);
 }
 
 void
-pr_answer_end_destroy(struct pr_answer_end **end)
+pri_answer_end_destroy(struct pri_answer_end **end)
 {
-	struct pr_answer_end *e = *end;
+	struct pri_answer_end *e = *end;
 
 	if (!e)
 		return;
@@ -312,7 +312,7 @@ pr_answer_end_destroy(struct pr_answer_end **end)
 }
 
 const Packrack__End *
-pr_answer_end_message(const struct pr_answer_end *end)
+pri_answer_end_message(const struct pri_answer_end *end)
 {
 	return &end->message;
 }

@@ -7,7 +7,7 @@
 #include "proto/base/clock.h"
 
 static int
-compare(const struct pr_facts *facts, uint64_t epoch, uint16_t link)
+compare(const struct pri_facts *facts, uint64_t epoch, uint16_t link)
 {
 	if (facts->epoch != epoch)
 		return facts->epoch < epoch ? -1 : 1;
@@ -16,7 +16,7 @@ compare(const struct pr_facts *facts, uint64_t epoch, uint16_t link)
 
 /* Where (epoch, link) is, or would be. */
 static size_t
-position(const struct pr_book *book, uint64_t epoch, uint16_t link)
+position(const struct pri_book *book, uint64_t epoch, uint16_t link)
 {
 	size_t low = 0, high = book->count;
 
@@ -30,8 +30,8 @@ position(const struct pr_book *book, uint64_t epoch, uint16_t link)
 	return low;
 }
 
-const struct pr_facts *
-pr_book_find(const struct pr_book *book, uint64_t epoch, uint16_t link)
+const struct pri_facts *
+pri_book_find(const struct pri_book *book, uint64_t epoch, uint16_t link)
 {
 	size_t at = position(book, epoch, link);
 
@@ -41,10 +41,10 @@ pr_book_find(const struct pr_book *book, uint64_t epoch, uint16_t link)
 }
 
 static int
-make_room(struct pr_book *book)
+make_room(struct pri_book *book)
 {
 	size_t room = book->room ? book->room * 2 : 16;
-	struct pr_facts **facts;
+	struct pri_facts **facts;
 
 	if (book->count < book->room)
 		return 0;
@@ -56,11 +56,11 @@ make_room(struct pr_book *book)
 	return 0;
 }
 
-static struct pr_facts *
-find_or_make(struct pr_book *book, uint64_t epoch, uint16_t link)
+static struct pri_facts *
+find_or_make(struct pri_book *book, uint64_t epoch, uint16_t link)
 {
 	size_t at = position(book, epoch, link);
-	struct pr_facts *facts;
+	struct pri_facts *facts;
 
 	if (at < book->count && compare(book->facts[at], epoch, link) == 0)
 		return book->facts[at];
@@ -96,7 +96,7 @@ join(struct pr_loss *into, const struct pr_loss *next)
 }
 
 size_t
-pr_losses_coalesce(struct pr_loss *losses, size_t count, size_t max)
+pri_losses_coalesce(struct pr_loss *losses, size_t count, size_t max)
 {
 	if (max == 0)
 		max = 1;
@@ -122,7 +122,7 @@ adjoins(const struct pr_loss *last, const struct pr_loss *next)
 }
 
 static int
-loss_room(struct pr_facts *facts)
+loss_room(struct pri_facts *facts)
 {
 	size_t room = facts->loss_room ? facts->loss_room + facts->loss_room / 2 : 16;
 	struct pr_loss *losses;
@@ -138,13 +138,13 @@ loss_room(struct pr_facts *facts)
 }
 
 static int
-take_loss(struct pr_book *book, struct pr_facts *facts, const struct pr_loss *loss)
+take_loss(struct pri_book *book, struct pri_facts *facts, const struct pr_loss *loss)
 {
 	struct pr_loss *last =
 		facts->loss_count ? &facts->losses[facts->loss_count - 1] : NULL;
 
 	book->missing += loss->count;
-	if (last && (adjoins(last, loss) || book->losses >= PR_BOOK_LOSSES_MAX)) {
+	if (last && (adjoins(last, loss) || book->losses >= PRI_BOOK_LOSSES_MAX)) {
 		join(last, loss);
 		return 0;
 	}
@@ -166,8 +166,8 @@ clean(char *name)
 
 /* ---- deletions ---- */
 
-static struct pr_book_deleted *
-find_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
+static struct pri_book_deleted *
+find_deleted(struct pri_book *book, const struct pr_ledger_deleted *d)
 {
 	for (size_t i = 0; i < book->deleted_count; i++) {
 		struct pr_ledger_deleted *word = &book->deleted[i].word;
@@ -179,36 +179,36 @@ find_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
 }
 
 static void
-forget_deleted(struct pr_book *book, size_t at)
+forget_deleted(struct pri_book *book, size_t at)
 {
 	book->deleted_count--;
 	memmove(book->deleted + at, book->deleted + at + 1,
 		(book->deleted_count - at) * sizeof(*book->deleted));
 }
 
-static struct pr_book_deleted *
-add_deleted(struct pr_book *book, const struct pr_ledger_deleted *d)
+static struct pri_book_deleted *
+add_deleted(struct pri_book *book, const struct pr_ledger_deleted *d)
 {
-	struct pr_book_deleted *grown, *item;
+	struct pri_book_deleted *grown, *item;
 
-	if (book->deleted_count == PR_BOOK_DELETED_MAX)
+	if (book->deleted_count == PRI_BOOK_DELETED_MAX)
 		forget_deleted(book, 0);
 	grown = realloc(book->deleted, (book->deleted_count + 1) * sizeof(*grown));
 	if (!grown)
 		return NULL;
 	book->deleted = grown;
 	item = &grown[book->deleted_count++];
-	*item = (struct pr_book_deleted){.word = *d, .reached = PR_TIME_MIN};
+	*item = (struct pri_book_deleted){.word = *d, .reached = PR_TIME_MIN};
 	item->word.records = item->word.bytes = 0;
 	clean(item->word.moved_to);
 	return item;
 }
 
 static int
-take_deleted(struct pr_book *book, const struct pr_ledger_deleted *entry)
+take_deleted(struct pri_book *book, const struct pr_ledger_deleted *entry)
 {
 	struct pr_ledger_deleted d = *entry;
-	struct pr_book_deleted *item;
+	struct pri_book_deleted *item;
 
 	clean(d.by);
 	item = find_deleted(book, &d);
@@ -228,7 +228,7 @@ take_deleted(struct pr_book *book, const struct pr_ledger_deleted *entry)
 }
 
 const struct pr_ledger_deleted *
-pr_book_deleted(const struct pr_book *book, uint16_t link, bool oldest, int64_t since,
+pri_book_deleted(const struct pri_book *book, uint16_t link, bool oldest, int64_t since,
 	int64_t until)
 {
 	for (size_t i = book->deleted_count; i-- > 0;) {
@@ -242,10 +242,10 @@ pr_book_deleted(const struct pr_book *book, uint16_t link, bool oldest, int64_t 
 }
 
 int
-pr_book_take(
-	struct pr_book *book, const struct pr_ledger_entry *entry, struct pr_error *err)
+pri_book_take(
+	struct pri_book *book, const struct pr_ledger_entry *entry, struct pr_error *err)
 {
-	struct pr_facts *facts = NULL;
+	struct pri_facts *facts = NULL;
 	int rc = 0;
 
 	switch (entry->type) {
@@ -286,7 +286,7 @@ pr_book_take(
 }
 
 const char *
-pr_facts_name(const struct pr_facts *facts)
+pri_facts_name(const struct pri_facts *facts)
 {
 	if (facts->have_link && *facts->info.name)
 		return facts->info.name;
@@ -294,15 +294,15 @@ pr_facts_name(const struct pr_facts *facts)
 }
 
 int64_t
-pr_book_settled(const struct pr_book *book, int64_t now)
+pri_book_settled(const struct pri_book *book, int64_t now)
 {
 	int64_t settled = PR_TIME_MAX;
 
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pr_facts *f = book->facts[i];
+		const struct pri_facts *f = book->facts[i];
 
 		if (!f->have_mark || f->mark.link.ended || f->mark.stopping ||
-			f->mark.said_until < now - PR_BOOK_ALIVE_NS)
+			f->mark.said_until < now - PRI_BOOK_ALIVE_NS)
 			continue;
 		if (f->mark.said_until < settled)
 			settled = f->mark.said_until;
@@ -311,7 +311,7 @@ pr_book_settled(const struct pr_book *book, int64_t now)
 }
 
 void
-pr_book_free(struct pr_book *book)
+pri_book_free(struct pri_book *book)
 {
 	for (size_t i = 0; i < book->count; i++) {
 		free(book->facts[i]->losses);
@@ -319,5 +319,5 @@ pr_book_free(struct pr_book *book)
 	}
 	free(book->facts);
 	free(book->deleted);
-	*book = (struct pr_book){0};
+	*book = (struct pri_book){0};
 }

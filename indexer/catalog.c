@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct pr_segment_entry) <= 104, "the catalog's share of memory");
+_Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");
 
 /* ---- lanes ---- */
 
 /* Both are of one run, so otime and seq decide. */
 static bool
-follows(const struct pr_segment_entry *last, const struct pr_segment_entry *next)
+follows(const struct pri_segment_entry *last, const struct pri_segment_entry *next)
 {
 	if (next->first_otime != last->last_otime)
 		return next->first_otime > last->last_otime;
-	return next->first_seq > pr_entry_last_seq(last);
+	return next->first_seq > pri_entry_last_seq(last);
 }
 
 static bool
-lane_takes(const struct pr_lane *lane, const struct pr_segment_entry *entry)
+lane_takes(const struct pri_lane *lane, const struct pri_segment_entry *entry)
 {
 	return lane->count == 0 ||
 	       follows(&lane->items[lane->head + lane->count - 1], entry);
@@ -26,9 +26,9 @@ lane_takes(const struct pr_lane *lane, const struct pr_segment_entry *entry)
 
 /* Expired entries leave room at the front: use it before growing. */
 static int
-lane_make_room(struct pr_lane *lane)
+lane_make_room(struct pri_lane *lane)
 {
-	struct pr_segment_entry *items;
+	struct pri_segment_entry *items;
 	size_t room;
 
 	if (lane->head + lane->count < lane->room)
@@ -49,7 +49,7 @@ lane_make_room(struct pr_lane *lane)
 }
 
 static int
-lane_append(struct pr_lane *lane, const struct pr_segment_entry *entry)
+lane_append(struct pri_lane *lane, const struct pri_segment_entry *entry)
 {
 	int64_t back;
 
@@ -65,10 +65,10 @@ lane_append(struct pr_lane *lane, const struct pr_segment_entry *entry)
 	return 0;
 }
 
-static struct pr_lane *
-run_new_lane(struct pr_run *run)
+static struct pri_lane *
+run_new_lane(struct pri_run *run)
 {
-	struct pr_lane **lanes, *lane;
+	struct pri_lane **lanes, *lane;
 
 	lanes = realloc(run->lanes, (run->lane_count + 1) * sizeof(*lanes));
 	if (!lanes)
@@ -80,8 +80,8 @@ run_new_lane(struct pr_run *run)
 	return lane;
 }
 
-static struct pr_lane *
-run_lane_for(struct pr_run *run, const struct pr_segment_entry *entry)
+static struct pri_lane *
+run_lane_for(struct pri_run *run, const struct pri_segment_entry *entry)
 {
 	for (size_t i = 0; i < run->lane_count; i++)
 		if (lane_takes(run->lanes[i], entry))
@@ -89,10 +89,10 @@ run_lane_for(struct pr_run *run, const struct pr_segment_entry *entry)
 	return run_new_lane(run);
 }
 
-const struct pr_segment_entry *
-pr_lane_first(const struct pr_lane *lane)
+const struct pri_segment_entry *
+pri_lane_first(const struct pri_lane *lane)
 {
-	const struct pr_segment_entry *items = lane->items + lane->head;
+	const struct pri_segment_entry *items = lane->items + lane->head;
 
 	for (size_t i = 0; i < lane->count; i++)
 		if (!items[i].deleted)
@@ -101,9 +101,9 @@ pr_lane_first(const struct pr_lane *lane)
 }
 
 uint64_t
-pr_lane_search(const struct pr_lane *lane, int64_t otime)
+pri_lane_search(const struct pri_lane *lane, int64_t otime)
 {
-	const struct pr_segment_entry *items = lane->items + lane->head;
+	const struct pri_segment_entry *items = lane->items + lane->head;
 	size_t low = 0, high = lane->count;
 
 	while (low < high) {
@@ -119,10 +119,10 @@ pr_lane_search(const struct pr_lane *lane, int64_t otime)
 /* ---- the catalog ---- */
 
 int
-pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
-	const struct pr_segment_entry *entry, struct pr_error *err)
+pri_catalog_add(struct pri_catalog *catalog, struct pri_run *run,
+	const struct pri_segment_entry *entry, struct pr_error *err)
 {
-	struct pr_lane *lane = run_lane_for(run, entry);
+	struct pri_lane *lane = run_lane_for(run, entry);
 
 	if (!lane || lane_append(lane, entry) < 0)
 		return pr_error_set(err, "no memory for the list of %llu segments",
@@ -137,8 +137,8 @@ pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
 }
 
 static void
-take_off(struct pr_catalog *catalog, struct pr_run *run,
-	const struct pr_segment_entry *entry)
+take_off(struct pri_catalog *catalog, struct pri_run *run,
+	const struct pri_segment_entry *entry)
 {
 	run->segments--;
 	run->packets -= entry->count;
@@ -149,12 +149,12 @@ take_off(struct pr_catalog *catalog, struct pr_run *run,
 }
 
 static void
-lane_drop_first(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *lane)
+lane_drop_first(struct pri_catalog *catalog, struct pri_run *run, struct pri_lane *lane)
 {
-	const struct pr_segment_entry *entry = &lane->items[lane->head];
+	const struct pri_segment_entry *entry = &lane->items[lane->head];
 
-	if (pr_entry_last_seq(entry) > run->evicted_seq) {
-		run->evicted_seq = pr_entry_last_seq(entry);
+	if (pri_entry_last_seq(entry) > run->evicted_seq) {
+		run->evicted_seq = pri_entry_last_seq(entry);
 		run->evicted_otime = entry->last_otime;
 	}
 	if (!entry->deleted)
@@ -166,14 +166,14 @@ lane_drop_first(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *
 }
 
 void
-pr_catalog_expire(struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence)
+pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
 {
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pr_run *run = catalog->runs[i];
+		struct pri_run *run = catalog->runs[i];
 		if (run->stream != stream)
 			continue;
 		for (size_t j = 0; j < run->lane_count; j++) {
-			struct pr_lane *lane = run->lanes[j];
+			struct pri_lane *lane = run->lanes[j];
 			while (lane->count &&
 				lane->items[lane->head].sequence < first_sequence)
 				lane_drop_first(catalog, run, lane);
@@ -183,9 +183,9 @@ pr_catalog_expire(struct pr_catalog *catalog, uint32_t stream, uint64_t first_se
 
 /* The first of this sequence or a later one; lane->count: none. */
 static size_t
-lane_find(const struct pr_lane *lane, uint64_t sequence)
+lane_find(const struct pri_lane *lane, uint64_t sequence)
 {
-	const struct pr_segment_entry *items = lane->items + lane->head;
+	const struct pri_segment_entry *items = lane->items + lane->head;
 	size_t low = 0, high = lane->count;
 
 	while (low < high) {
@@ -199,10 +199,10 @@ lane_find(const struct pr_lane *lane, uint64_t sequence)
 }
 
 static void
-lane_delete(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *lane,
+lane_delete(struct pri_catalog *catalog, struct pri_run *run, struct pri_lane *lane,
 	uint64_t first, uint64_t last)
 {
-	struct pr_segment_entry *items = lane->items + lane->head;
+	struct pri_segment_entry *items = lane->items + lane->head;
 	bool any = false;
 
 	for (size_t at = lane_find(lane, first);
@@ -221,34 +221,34 @@ lane_delete(struct pr_catalog *catalog, struct pr_run *run, struct pr_lane *lane
 }
 
 void
-pr_catalog_delete(
-	struct pr_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last)
+pri_catalog_delete(
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last)
 {
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pr_run *run = catalog->runs[i];
+		struct pri_run *run = catalog->runs[i];
 		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++)
 			lane_delete(catalog, run, run->lanes[j], first, last);
 	}
 }
 
-static const struct pr_segment_entry *
-lane_sequence(const struct pr_lane *lane, uint64_t sequence)
+static const struct pri_segment_entry *
+lane_sequence(const struct pri_lane *lane, uint64_t sequence)
 {
-	const struct pr_segment_entry *items = lane->items + lane->head;
+	const struct pri_segment_entry *items = lane->items + lane->head;
 	size_t at = lane_find(lane, sequence);
 
 	return at < lane->count && items[at].sequence == sequence ? &items[at] : NULL;
 }
 
 static void
-span_add(struct pr_summary_span *span, const struct pr_segment_entry *e)
+span_add(struct pr_summary_span *span, const struct pri_segment_entry *e)
 {
 	const struct pr_summary_span one = {.first_sequence = e->sequence,
 		.segments = 1,
 		.link = span->link,
 		.epoch = span->epoch,
 		.first_seq = e->first_seq,
-		.last_seq = pr_entry_last_seq(e),
+		.last_seq = pri_entry_last_seq(e),
 		.packets = e->count,
 		.first_otime = e->first_otime,
 		.last_otime = e->last_otime,
@@ -259,19 +259,19 @@ span_add(struct pr_summary_span *span, const struct pr_segment_entry *e)
 }
 
 size_t
-pr_catalog_spans(const struct pr_catalog *catalog, uint32_t stream, uint64_t from,
+pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t from,
 	uint64_t to, struct pr_summary_span *out, size_t max, uint64_t *found)
 {
 	size_t count = 0;
 
 	*found = 0;
 	for (size_t i = 0; i < catalog->run_count && count < max; i++) {
-		const struct pr_run *run = catalog->runs[i];
+		const struct pri_run *run = catalog->runs[i];
 		struct pr_summary_span span = {.link = run->link, .epoch = run->epoch};
 
 		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++) {
-			const struct pr_lane *lane = run->lanes[j];
-			const struct pr_segment_entry *items = lane->items + lane->head;
+			const struct pri_lane *lane = run->lanes[j];
+			const struct pri_segment_entry *items = lane->items + lane->head;
 			size_t at = lane_find(lane, from);
 
 			for (; at < lane->count && items[at].sequence <= to; at++)
@@ -285,22 +285,22 @@ pr_catalog_spans(const struct pr_catalog *catalog, uint32_t stream, uint64_t fro
 }
 
 const struct sfs_handle *
-pr_catalog_handle(const struct pr_catalog *catalog, uint32_t stream, uint64_t sequence)
+pri_catalog_handle(const struct pri_catalog *catalog, uint32_t stream, uint64_t sequence)
 {
-	const struct pr_segment_entry *e = NULL;
+	const struct pri_segment_entry *e = NULL;
 
 	for (size_t i = catalog->run_count; !e && i-- > 0;) {
-		const struct pr_run *run = catalog->runs[i];
+		const struct pri_run *run = catalog->runs[i];
 		for (size_t j = 0; run->stream == stream && !e && j < run->lane_count; j++)
 			e = lane_sequence(run->lanes[j], sequence);
 	}
 	return e ? &e->handle : NULL;
 }
 
-static struct pr_run *
-new_run(struct pr_catalog *catalog)
+static struct pri_run *
+new_run(struct pri_catalog *catalog)
 {
-	struct pr_run **runs, *run;
+	struct pri_run **runs, *run;
 	size_t room = catalog->run_room ? catalog->run_room * 2 : 16;
 
 	if (catalog->run_count == catalog->run_room) {
@@ -317,11 +317,11 @@ new_run(struct pr_catalog *catalog)
 }
 
 /* From the newest back: the one that is being written is the one that is asked for. */
-struct pr_run *
-pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays, uint64_t epoch,
+struct pri_run *
+pri_catalog_run(struct pri_catalog *catalog, uint32_t stream, bool strays, uint64_t epoch,
 	uint16_t link)
 {
-	struct pr_run *run;
+	struct pri_run *run;
 
 	for (size_t i = catalog->run_count; i-- > 0;) {
 		run = catalog->runs[i];
@@ -342,12 +342,12 @@ pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays, uint64_
 #define OLDEST_LOOKED_AT 64
 
 static void
-lane_times(const struct pr_lane *lane, int64_t *first, int64_t *last)
+lane_times(const struct pri_lane *lane, int64_t *first, int64_t *last)
 {
 	size_t looked = 0;
 
 	for (size_t i = 0; i < lane->count && looked < OLDEST_LOOKED_AT; i++) {
-		const struct pr_segment_entry *e = &lane->items[lane->head + i];
+		const struct pri_segment_entry *e = &lane->items[lane->head + i];
 
 		looked += !e->deleted;
 		if (!e->deleted && e->min_time < *first)
@@ -358,12 +358,12 @@ lane_times(const struct pr_lane *lane, int64_t *first, int64_t *last)
 }
 
 bool
-pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last)
+pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *last)
 {
 	int64_t low = INT64_MAX, high = INT64_MIN;
 
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		const struct pr_run *run = catalog->runs[i];
+		const struct pri_run *run = catalog->runs[i];
 		for (size_t j = 0; !run->strays && j < run->lane_count; j++)
 			lane_times(run->lanes[j], &low, &high);
 	}
@@ -375,10 +375,10 @@ pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last
 }
 
 void
-pr_catalog_free(struct pr_catalog *catalog)
+pri_catalog_free(struct pri_catalog *catalog)
 {
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pr_run *run = catalog->runs[i];
+		struct pri_run *run = catalog->runs[i];
 		for (size_t j = 0; j < run->lane_count; j++) {
 			free(run->lanes[j]->items);
 			free(run->lanes[j]);
@@ -387,5 +387,5 @@ pr_catalog_free(struct pr_catalog *catalog)
 		free(run);
 	}
 	free(catalog->runs);
-	*catalog = (struct pr_catalog){0};
+	*catalog = (struct pri_catalog){0};
 }

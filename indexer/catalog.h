@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_CATALOG_H
-#define PR_INDEXER_CATALOG_H
+#ifndef PRI_INDEXER_CATALOG_H
+#define PRI_INDEXER_CATALOG_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
  * other in the total order without overlap, so that a query merges lanes and reads each from front to
  * back. One lane is the rule; a segment that comes late opens another.
  */
-struct pr_segment_entry {
+struct pri_segment_entry {
 	struct sfs_handle handle;
 	uint64_t sequence; /* in its stream */
 	uint64_t first_seq;
@@ -30,7 +30,7 @@ struct pr_segment_entry {
 };
 
 static inline uint64_t
-pr_entry_last_seq(const struct pr_segment_entry *entry)
+pri_entry_last_seq(const struct pri_segment_entry *entry)
 {
 	return entry->first_seq + entry->seq_span;
 }
@@ -38,20 +38,20 @@ pr_entry_last_seq(const struct pr_segment_entry *entry)
 /*
  * Entries have numbers that stay: base is the first one's, which grows when the oldest expire.
  */
-struct pr_lane {
-	struct pr_segment_entry *items;
+struct pri_lane {
+	struct pri_segment_entry *items;
 	size_t head, count, room;
 	uint64_t base;
 	int64_t most_back; /* largest of first_otime - min_time: how far stamps lie behind otime */
 	int64_t max_time; /* of all that was ever added, and not deleted since */
 };
 
-struct pr_run {
+struct pri_run {
 	uint64_t epoch;
 	uint16_t link;
 	bool strays;
 	uint32_t stream; /* StreamFS's id */
-	struct pr_lane **lanes;
+	struct pri_lane **lanes;
 	size_t lane_count;
 	uint64_t segments, packets, bytes;
 	/* the newest that has been expired here, so far as this catalog saw it; 0: none */
@@ -59,63 +59,63 @@ struct pr_run {
 	int64_t evicted_otime;
 };
 
-struct pr_catalog {
-	struct pr_run **runs; /* in the order of their coming; none is ever taken away */
+struct pri_catalog {
+	struct pri_run **runs; /* in the order of their coming; none is ever taken away */
 	size_t run_count, run_room;
 	uint64_t segments, packets, bytes;
 };
 
-void pr_catalog_free(struct pr_catalog *catalog);
+void pri_catalog_free(struct pri_catalog *catalog);
 
 /* The run, made if need be; NULL: no memory. */
-struct pr_run *pr_catalog_run(struct pr_catalog *catalog, uint32_t stream, bool strays,
+struct pri_run *pri_catalog_run(struct pri_catalog *catalog, uint32_t stream, bool strays,
 	uint64_t epoch, uint16_t link);
-int pr_catalog_add(struct pr_catalog *catalog, struct pr_run *run,
-	const struct pr_segment_entry *entry, struct pr_error *err);
+int pri_catalog_add(struct pri_catalog *catalog, struct pri_run *run,
+	const struct pri_segment_entry *entry, struct pr_error *err);
 /* Drops the entries of a stream whose sequence is less. */
-void pr_catalog_expire(
-	struct pr_catalog *catalog, uint32_t stream, uint64_t first_sequence);
+void pri_catalog_expire(
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence);
 
 /* Those of sequences first..last were deleted; they keep their places. */
-void pr_catalog_delete(
-	struct pr_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
+void pri_catalog_delete(
+	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
 
 /* The segment of this sequence in a stream; NULL: not listed. Valid until the next add or expire. */
-const struct sfs_handle *pr_catalog_handle(
-	const struct pr_catalog *catalog, uint32_t stream, uint64_t sequence);
+const struct sfs_handle *pri_catalog_handle(
+	const struct pri_catalog *catalog, uint32_t stream, uint64_t sequence);
 
 /*
  * What a stream's segments of sequences from..to hold, a span for each epoch, at most max of them;
  * returns how many. *found: segments that they speak of, which may be fewer than there are.
  */
-size_t pr_catalog_spans(const struct pr_catalog *catalog, uint32_t stream, uint64_t from,
+size_t pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t from,
 	uint64_t to, struct pr_summary_span *out, size_t max, uint64_t *found);
 
 /*
  * True times of what is held, over all runs but strays, for people to read: where stamps step back
  * the first may be a little late. false: nothing is held.
  */
-bool pr_catalog_times(const struct pr_catalog *catalog, int64_t *first, int64_t *last);
+bool pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *last);
 
 static inline uint64_t
-pr_lane_end(const struct pr_lane *lane)
+pri_lane_end(const struct pri_lane *lane)
 {
 	return lane->base + lane->count;
 }
 
 /* NULL: expired, or not there yet. Valid until the next add or expire. */
-static inline const struct pr_segment_entry *
-pr_lane_at(const struct pr_lane *lane, uint64_t number)
+static inline const struct pri_segment_entry *
+pri_lane_at(const struct pri_lane *lane, uint64_t number)
 {
-	if (number < lane->base || number >= pr_lane_end(lane))
+	if (number < lane->base || number >= pri_lane_end(lane))
 		return NULL;
 	return &lane->items[lane->head + (number - lane->base)];
 }
 
 /* The first that is not deleted; NULL: there is none. */
-const struct pr_segment_entry *pr_lane_first(const struct pr_lane *lane);
+const struct pri_segment_entry *pri_lane_first(const struct pri_lane *lane);
 
-/* Number of the first entry whose last_otime >= otime; pr_lane_end when there is none. */
-uint64_t pr_lane_search(const struct pr_lane *lane, int64_t otime);
+/* Number of the first entry whose last_otime >= otime; pri_lane_end when there is none. */
+uint64_t pri_lane_search(const struct pri_lane *lane, int64_t otime);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "proto/wire/cursor.h"
 
-static const char *const names[PR_PARTS] = {
+static const char *const names[PRI_PARTS] = {
 	"src", "dst", "sport", "dport", "proto", "vlan"};
 
 /* ---- configuration ---- */
@@ -14,14 +14,14 @@ static const char *const names[PR_PARTS] = {
 static int
 part_find(const char *name, size_t len)
 {
-	for (int i = 0; i < PR_PARTS; i++)
+	for (int i = 0; i < PRI_PARTS; i++)
 		if (strlen(names[i]) == len && !strncmp(names[i], name, len))
 			return i;
 	return -1;
 }
 
 int
-pr_composite_parse(const char *text, uint8_t *mask, struct pr_error *err)
+pri_composite_parse(const char *text, uint8_t *mask, struct pr_error *err)
 {
 	const char *at = text;
 
@@ -48,29 +48,29 @@ pr_composite_parse(const char *text, uint8_t *mask, struct pr_error *err)
 }
 
 static int
-add(struct pr_composites *c, size_t *count, const char *text, struct pr_error *err)
+add(struct pri_composites *c, size_t *count, const char *text, struct pr_error *err)
 {
 	uint8_t mask;
 
-	if (pr_composite_parse(text, &mask, err) < 0)
+	if (pri_composite_parse(text, &mask, err) < 0)
 		return -1;
 	for (size_t i = 0; i < *count; i++)
 		if (c->masks[i] == mask)
 			return 0;
-	if (*count == PR_COMPOSITES_MAX)
-		return pr_error_set(err, "at most %d composite keys", PR_COMPOSITES_MAX);
+	if (*count == PRI_COMPOSITES_MAX)
+		return pr_error_set(err, "at most %d composite keys", PRI_COMPOSITES_MAX);
 	c->masks[(*count)++] = mask;
 	return 0;
 }
 
 int
-pr_composites_parse(
-	const struct pr_string_list *list, struct pr_composites *out, struct pr_error *err)
+pri_composites_parse(
+	const struct pr_string_list *list, struct pri_composites *out, struct pr_error *err)
 {
 	size_t count = 0;
 	int rc = 0;
 
-	*out = (struct pr_composites){{0}};
+	*out = (struct pri_composites){{0}};
 	for (size_t i = 0; rc == 0 && i < list->count; i++) {
 		char *copy = strdup(list->items[i]), *save = NULL;
 
@@ -95,10 +95,10 @@ static size_t
 part_len(int part, size_t address)
 {
 	switch (1 << part) {
-	case PR_PART_SRC:
-	case PR_PART_DST:
+	case PRI_PART_SRC:
+	case PRI_PART_DST:
 		return address;
-	case PR_PART_PROTO:
+	case PRI_PART_PROTO:
 		return 1;
 	default:
 		return 2;
@@ -106,68 +106,68 @@ part_len(int part, size_t address)
 }
 
 static void
-put_part(struct pr_key *key, int part, const uint8_t *bytes, size_t len)
+put_part(struct pri_key *key, int part, const uint8_t *bytes, size_t len)
 {
 	key->bytes[0] |= (uint8_t)(1 << part);
 	memcpy(key->bytes + key->len, bytes, len);
 	key->len = (uint8_t)(key->len + len);
 }
 
-static struct pr_key
-begin_key(enum pr_key_kind kind, size_t address)
+static struct pri_key
+begin_key(enum pri_key_kind kind, size_t address)
 {
-	struct pr_key key = {.kind = (uint8_t)kind, .len = HEADER};
+	struct pri_key key = {.kind = (uint8_t)kind, .len = HEADER};
 
-	key.len = kind == PR_KEY_PARTS ? PARTS_HEADER : HEADER;
+	key.len = kind == PRI_KEY_PARTS ? PARTS_HEADER : HEADER;
 	key.bytes[1] = (uint8_t)address;
 	return key;
 }
 
 /* IPv4 and IPv6 together match no packet; one of them is left out then. */
-struct pr_key
-pr_key_parts(const struct pr_key *const parts[PR_PARTS])
+struct pri_key
+pri_key_parts(const struct pri_key *const parts[PRI_PARTS])
 {
 	size_t address = parts[0] ? parts[0]->len : parts[1] ? parts[1]->len : 0;
-	struct pr_key key = begin_key(PR_KEY_PARTS, address);
+	struct pri_key key = begin_key(PRI_KEY_PARTS, address);
 
-	for (int i = 0; i < PR_PARTS; i++)
+	for (int i = 0; i < PRI_PARTS; i++)
 		if (parts[i] && parts[i]->len == part_len(i, address))
 			put_part(&key, i, parts[i]->bytes, parts[i]->len);
 	return key;
 }
 
 void
-pr_key_parts_range(struct pr_key *parts, unsigned side, uint8_t more)
+pri_key_parts_range(struct pri_key *parts, unsigned side, uint8_t more)
 {
 	parts->bytes[MORE + side] = more;
 }
 
 bool
-pr_key_parts_ranged(const struct pr_key *parts)
+pri_key_parts_ranged(const struct pri_key *parts)
 {
 	return parts->bytes[MORE] || parts->bytes[MORE + 1];
 }
 
 /* Those of which one value is known. */
 static uint8_t
-fixed(const struct pr_key *parts)
+fixed(const struct pri_key *parts)
 {
-	unsigned open = (parts->bytes[MORE] ? PR_PART_SPORT : 0u) |
-			(parts->bytes[MORE + 1] ? PR_PART_DPORT : 0u);
+	unsigned open = (parts->bytes[MORE] ? PRI_PART_SPORT : 0u) |
+			(parts->bytes[MORE + 1] ? PRI_PART_DPORT : 0u);
 
 	return (uint8_t)(parts->bytes[0] & ~open);
 }
 
 bool
-pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out)
+pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out)
 {
-	size_t address = mask & (PR_PART_SRC | PR_PART_DST) ? parts->bytes[1] : 0;
+	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? parts->bytes[1] : 0;
 	size_t at = PARTS_HEADER;
 
 	if (!mask || mask & ~fixed(parts))
 		return false;
-	*out = begin_key(PR_KEY_COMPOSITE, address);
-	for (int i = 0; i < PR_PARTS; i++) {
+	*out = begin_key(PRI_KEY_COMPOSITE, address);
+	for (int i = 0; i < PRI_PARTS; i++) {
 		size_t len = part_len(i, parts->bytes[1]);
 
 		if (mask & 1 << i)
@@ -180,7 +180,7 @@ pr_key_composite(const struct pr_key *parts, uint8_t mask, struct pr_key *out)
 
 /* Where in it the part is; NULL: it has not. */
 static const uint8_t *
-part_at(const struct pr_key *parts, uint8_t part)
+part_at(const struct pri_key *parts, uint8_t part)
 {
 	const uint8_t *at = parts->bytes + PARTS_HEADER;
 
@@ -191,99 +191,99 @@ part_at(const struct pr_key *parts, uint8_t part)
 }
 
 static const uint8_t *
-port_at(const struct pr_key *parts, unsigned side)
+port_at(const struct pri_key *parts, unsigned side)
 {
-	return part_at(parts, side ? PR_PART_DPORT : PR_PART_SPORT);
+	return part_at(parts, side ? PRI_PART_DPORT : PRI_PART_SPORT);
 }
 
 unsigned
-pr_key_parts_ports(const struct pr_key *parts, unsigned side)
+pri_key_parts_ports(const struct pri_key *parts, unsigned side)
 {
 	return port_at(parts, side) ? 1u + parts->bytes[MORE + side] : 0;
 }
 
 static size_t
-address_keys(const struct pr_key *parts, unsigned side, uint16_t port, struct pr_key *out)
+address_keys(const struct pri_key *parts, unsigned side, uint16_t port, struct pri_key *out)
 {
-	const uint8_t *own = part_at(parts, side ? PR_PART_DST : PR_PART_SRC),
-		      *other = part_at(parts, side ? PR_PART_SRC : PR_PART_DST);
+	const uint8_t *own = part_at(parts, side ? PRI_PART_DST : PRI_PART_SRC),
+		      *other = part_at(parts, side ? PRI_PART_SRC : PRI_PART_DST);
 	size_t len = parts->bytes[1], n = 0;
 
-	if (pr_port_is_service(port)) {
+	if (pri_port_is_service(port)) {
 		if (own)
-			out[n++] = pr_key_service(own, len, port);
+			out[n++] = pri_key_service(own, len, port);
 		if (other)
-			out[n++] = pr_key_service(other, len, port);
+			out[n++] = pri_key_service(other, len, port);
 		return n;
 	}
 	if (own)
-		out[n++] =
-			pr_key_socket(side ? PR_SOCKET_DST : PR_SOCKET_SRC, own, len, port);
-	if (other && port >= PR_PORT_FREE)
-		out[n++] = pr_key_socket(PR_SOCKET_PEER, other, len, port);
+		out[n++] = pri_key_socket(
+			side ? PRI_SOCKET_DST : PRI_SOCKET_SRC, own, len, port);
+	if (other && port >= PRI_PORT_FREE)
+		out[n++] = pri_key_socket(PRI_SOCKET_PEER, other, len, port);
 	return n;
 }
 
 size_t
-pr_key_port_keys(const struct pr_key *parts, unsigned side, unsigned which,
-	struct pr_key out[PR_PORT_KEYS_MAX])
+pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned which,
+	struct pri_key out[PRI_PORT_KEYS_MAX])
 {
 	uint16_t port = (uint16_t)(pr_get_be16(port_at(parts, side)) + which);
 	size_t n = address_keys(parts, side, port, out);
-	const uint8_t *protocol = part_at(parts, PR_PART_PROTO);
+	const uint8_t *protocol = part_at(parts, PRI_PART_PROTO);
 
 	if (protocol)
-		out[n++] =
-			pr_key_port_of(side ? PR_KEY_DPORT : PR_KEY_SPORT, port, *protocol);
+		out[n++] = pri_key_port_of(
+			side ? PRI_KEY_DPORT : PRI_KEY_SPORT, port, *protocol);
 	return n;
 }
 
 /* ---- of packets ---- */
 
 static bool
-has_all(const struct pr_fields *f, uint8_t mask)
+has_all(const struct pri_fields *f, uint8_t mask)
 {
-	unsigned need = (mask & PR_PART_SRC ? PR_FIELD_SRC : 0) |
-			(mask & PR_PART_DST ? PR_FIELD_DST : 0) |
-			(mask & PR_PART_SPORT ? PR_FIELD_SPORT : 0) |
-			(mask & PR_PART_DPORT ? PR_FIELD_DPORT : 0);
+	unsigned need = (mask & PRI_PART_SRC ? PRI_FIELD_SRC : 0) |
+			(mask & PRI_PART_DST ? PRI_FIELD_DST : 0) |
+			(mask & PRI_PART_SPORT ? PRI_FIELD_SPORT : 0) |
+			(mask & PRI_PART_DPORT ? PRI_FIELD_DPORT : 0);
 
-	return (f->have & need) == need && !(mask & PR_PART_PROTO && !f->proto_count) &&
-	       !(mask & PR_PART_VLAN && !f->tag_count);
+	return (f->have & need) == need && !(mask & PRI_PART_PROTO && !f->proto_count) &&
+	       !(mask & PRI_PART_VLAN && !f->tag_count);
 }
 
-static struct pr_key
-key_of(const struct pr_fields *f, uint8_t mask, size_t proto, size_t tag)
+static struct pri_key
+key_of(const struct pri_fields *f, uint8_t mask, size_t proto, size_t tag)
 {
-	size_t address = mask & (PR_PART_SRC | PR_PART_DST) ? f->address_len : 0;
-	struct pr_key key = begin_key(PR_KEY_COMPOSITE, address);
+	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? f->address_len : 0;
+	struct pri_key key = begin_key(PRI_KEY_COMPOSITE, address);
 	uint8_t number[2];
 
-	if (mask & PR_PART_SRC)
+	if (mask & PRI_PART_SRC)
 		put_part(&key, 0, f->src, address);
-	if (mask & PR_PART_DST)
+	if (mask & PRI_PART_DST)
 		put_part(&key, 1, f->dst, address);
 	pr_put_be16(number, f->sport);
-	if (mask & PR_PART_SPORT)
+	if (mask & PRI_PART_SPORT)
 		put_part(&key, 2, number, 2);
 	pr_put_be16(number, f->dport);
-	if (mask & PR_PART_DPORT)
+	if (mask & PRI_PART_DPORT)
 		put_part(&key, 3, number, 2);
-	if (mask & PR_PART_PROTO)
+	if (mask & PRI_PART_PROTO)
 		put_part(&key, 4, &f->protos[proto], 1);
 	pr_put_be16(number, f->tags[tag]);
-	if (mask & PR_PART_VLAN)
+	if (mask & PRI_PART_VLAN)
 		put_part(&key, 5, number, 2);
 	return key;
 }
 
 /* Of protocols and tags a packet may have several, and each is its key. */
 size_t
-pr_composite_keys(
-	const struct pr_fields *f, uint8_t mask, struct pr_key out[PR_COMPOSITE_KEYS])
+pri_composite_keys(
+	const struct pri_fields *f, uint8_t mask, struct pri_key out[PRI_COMPOSITE_KEYS])
 {
-	size_t protos = mask & PR_PART_PROTO ? f->proto_count : 1;
-	size_t tags = mask & PR_PART_VLAN ? f->tag_count : 1, n = 0;
+	size_t protos = mask & PRI_PART_PROTO ? f->proto_count : 1;
+	size_t tags = mask & PRI_PART_VLAN ? f->tag_count : 1, n = 0;
 
 	if (!mask || !has_all(f, mask))
 		return 0;

@@ -18,7 +18,7 @@ on_tick(void *arg)
 {
 	struct daemon *d = arg;
 
-	pr_serve_tick(d->serve);
+	pri_serve_tick(d->serve);
 }
 
 static int
@@ -27,7 +27,7 @@ serve_metrics(struct daemon *d, struct pr_error *err)
 	if (!d->options.metrics)
 		return 0;
 	d->metrics =
-		pr_metrics_serve(d->loop, d->options.metrics, pr_indexer_scrape, d, err);
+		pr_metrics_serve(d->loop, d->options.metrics, pri_indexer_scrape, d, err);
 	return d->metrics ? 0 : -1;
 }
 
@@ -38,18 +38,18 @@ start(struct daemon *d, struct pr_error *err)
 	d->loop = pr_loop_create(NULL, err);
 	if (!d->loop)
 		return -1;
-	d->serve = pr_serve_create(d->loop, d->options.queries, err);
+	d->serve = pri_serve_create(d->loop, d->options.queries, err);
 	if (!d->serve)
 		return -1;
-	d->hello = pr_timer_create(d->loop, HELLO_NS, pr_indexer_say_hello, d, err);
-	d->refresh = pr_timer_create(d->loop, REFRESH_NS, pr_indexer_refresh, d, err);
+	d->hello = pr_timer_create(d->loop, HELLO_NS, pri_indexer_say_hello, d, err);
+	d->refresh = pr_timer_create(d->loop, REFRESH_NS, pri_indexer_refresh, d, err);
 	d->tick = pr_timer_create(d->loop, PR_NS_PER_S, on_tick, d, err);
-	d->index = pr_timer_create(d->loop, INDEX_START_NS, pr_indexer_index, d, err);
+	d->index = pr_timer_create(d->loop, INDEX_START_NS, pri_indexer_index, d, err);
 	if (!d->hello || !d->refresh || !d->tick || !d->index)
 		return -1;
-	pr_indexer_refresh(d);
-	if (pr_indexer_listen(d, err) < 0 || serve_metrics(d, err) < 0 ||
-		pr_indexer_connect(d, err) < 0)
+	pri_indexer_refresh(d);
+	if (pri_indexer_listen(d, err) < 0 || serve_metrics(d, err) < 0 ||
+		pri_indexer_connect(d, err) < 0)
 		return -1;
 	pr_priority_give_way(); /* capture comes first */
 	return 0;
@@ -60,7 +60,7 @@ static void
 stop(struct daemon *d)
 {
 	pr_metrics_stop(&d->metrics);
-	pr_serve_destroy(&d->serve);
+	pri_serve_destroy(&d->serve);
 	for (size_t i = 0; d->mergers && i < d->options.merger.count; i++)
 		pr_rpc_destroy(&d->mergers[i].rpc);
 	free(d->mergers);
@@ -69,7 +69,7 @@ stop(struct daemon *d)
 	pr_timer_destroy(&d->refresh);
 	pr_timer_destroy(&d->tick);
 	pr_timer_destroy(&d->index);
-	pr_indexer_let_go(d);
+	pri_indexer_let_go(d);
 	pr_loop_destroy(&d->loop);
 }
 
@@ -83,18 +83,18 @@ run(struct daemon *d, struct pr_error *err)
 		pr_notify("READY=1");
 		rc = pr_loop_run(d->loop, err);
 		pr_notify("STOPPING=1");
-		pr_indexer_hand_over(d);
+		pri_indexer_hand_over(d);
 	}
 	stop(d);
 	return rc;
 }
 
 int
-pr_indexer_main(int argc, char **argv)
+pri_indexer_main(int argc, char **argv)
 {
 	struct daemon d = {0};
 	struct pr_error err = {""};
-	int rc = pr_indexer_options_parse(&d.options, argc, argv, &err), status = 2;
+	int rc = pri_indexer_options_parse(&d.options, argc, argv, &err), status = 2;
 
 	if (rc == 0) {
 		pr_log_open(
@@ -105,6 +105,6 @@ pr_indexer_main(int argc, char **argv)
 	}
 	if (rc < 0)
 		pr_log_last("packrack-indexer", err.text);
-	pr_indexer_options_free(&d.options);
+	pri_indexer_options_free(&d.options);
 	return rc < 0 ? status : 0;
 }

@@ -26,19 +26,19 @@
 /* ---- the volume ---- */
 
 void
-pr_indexer_let_go(struct daemon *d)
+pri_indexer_let_go(struct daemon *d)
 {
-	pr_offer_destroy(&d->offer);
-	pr_feed_destroy(&d->feed);
-	pr_deliver_destroy(&d->deliver);
-	pr_view_close(&d->view);
+	pri_offer_destroy(&d->offer);
+	pri_feed_destroy(&d->feed);
+	pri_deliver_destroy(&d->deliver);
+	pri_view_close(&d->view);
 }
 
 static void
 close_volume(struct daemon *d, const char *why)
 {
-	pr_serve_set_view(d->serve, NULL, why);
-	pr_indexer_let_go(d);
+	pri_serve_set_view(d->serve, NULL, why);
+	pri_indexer_let_go(d);
 	d->loaded = false;
 	if (!d->said_waiting)
 		pr_log_warning("%s; trying again until it is there", why);
@@ -57,17 +57,17 @@ open_volume(struct daemon *d)
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
 	}
-	d->view = pr_view_open((const char *const *)d->options.paths.items,
-		d->options.paths.count, PR_VIEW_SUMMARIES, &err);
+	d->view = pri_view_open((const char *const *)d->options.paths.items,
+		d->options.paths.count, PRI_VIEW_SUMMARIES, &err);
 	if (!d->view) {
 		close_volume(d, err.text);
 		return;
 	}
 	pr_log_info("volume %s is open", d->options.paths.items[0]);
-	if (sfs_degraded(pr_view_sfs(d->view), text, sizeof(text)))
+	if (sfs_degraded(pri_view_sfs(d->view), text, sizeof(text)))
 		pr_log_warning("%s", text);
 	d->said_waiting = false;
-	pr_serve_set_view(d->serve, d->view, NULL);
+	pri_serve_set_view(d->serve, d->view, NULL);
 }
 
 /* A volume that was removed and made anew at the same path is another: what we hold open is gone. */
@@ -82,7 +82,7 @@ same_volume(struct daemon *d)
 }
 
 void
-pr_indexer_refresh(void *arg)
+pri_indexer_refresh(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err;
@@ -96,7 +96,7 @@ pr_indexer_refresh(void *arg)
 	if (!d->view)
 		return;
 	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
-	rc = pr_view_refresh(d->view, false, pr_now_mono() + slice, &err);
+	rc = pri_view_refresh(d->view, false, pr_now_mono() + slice, &err);
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
@@ -109,12 +109,12 @@ open_feed(struct daemon *d, struct pr_error *err)
 {
 	struct sfs_volume_info info;
 
-	if (!d->deliver && sfs_info(pr_view_sfs(d->view), &info, err) == 0)
-		d->deliver = pr_deliver_create(d->loop, info.uuid, err);
+	if (!d->deliver && sfs_info(pri_view_sfs(d->view), &info, err) == 0)
+		d->deliver = pri_deliver_create(d->loop, info.uuid, err);
 	if (d->deliver && !d->feed)
-		d->feed = pr_feed_create(d->view, pr_deliver_sink, d->deliver, err);
+		d->feed = pri_feed_create(d->view, pri_deliver_sink, d->deliver, err);
 	if (d->feed)
-		pr_feed_composites(d->feed, &d->options.composites);
+		pri_feed_composites(d->feed, &d->options.composites);
 	return d->feed ? 0 : -1;
 }
 
@@ -123,13 +123,13 @@ static void
 offer(struct daemon *d)
 {
 	if (!d->offer)
-		d->offer = pr_offer_create(d->view, d->feed, d->options.cluster, NULL);
+		d->offer = pri_offer_create(d->view, d->feed, d->options.cluster, NULL);
 	if (!d->offer)
 		return;
-	pr_offer_tick(d->offer);
+	pri_offer_tick(d->offer);
 	for (size_t i = 0; i < d->options.merger.count; i++)
 		if (d->mergers[i].connected)
-			pr_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
+			pri_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
 }
 
 /* took: of the step that had nothing left to do. */
@@ -150,19 +150,19 @@ static int64_t
 index_period(struct daemon *d, int rc, int64_t took)
 {
 	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
-	struct pr_feed_figures figures;
+	struct pri_feed_figures figures;
 
-	pr_feed_figures(d->feed, &figures);
+	pri_feed_figures(d->feed, &figures);
 	if (rc > 0 || share > INDEX_NS)
 		return INDEX_NS;
-	if (!pr_deliver_full(d->deliver) || !figures.behind)
+	if (!pri_deliver_full(d->deliver) || !figures.behind)
 		return idle_period(d, took);
 	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
 }
 
 /* What cannot be indexed is read by queries: no reason to stop answering them. */
 void
-pr_indexer_index(void *arg)
+pri_indexer_index(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err = {""};
@@ -172,11 +172,11 @@ pr_indexer_index(void *arg)
 	if (!d->view || !d->loaded)
 		return;
 	if (open_feed(d, &err) == 0) {
-		pr_deliver_tick(d->deliver);
+		pri_deliver_tick(d->deliver);
 		if (d->stopping)
 			return;
 		began = pr_now_mono();
-		rc = pr_feed_step(d->feed, began + INDEX_SLICE_NS, &err);
+		rc = pri_feed_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
 		if (rc >= 0) {
 			offer(d);
@@ -184,22 +184,23 @@ pr_indexer_index(void *arg)
 		}
 	}
 	pr_log_debug("indexing: %s", err.text);
-	pr_offer_destroy(&d->offer);
-	pr_feed_destroy(&d->feed);
+	pri_offer_destroy(&d->offer);
+	pri_feed_destroy(&d->feed);
 }
 
 /* What is being made is worth more in the volume than made again after the next start. */
 void
-pr_indexer_hand_over(struct daemon *d)
+pri_indexer_hand_over(struct daemon *d)
 {
 	int64_t deadline = pr_now_mono() + HAND_OVER_NS;
 	struct pr_error err;
 
 	d->stopping = true;
 	while (d->feed && pr_now_mono() < deadline) {
-		if (pr_feed_finish(d->feed, true, &err) != 0 && pr_deliver_idle(d->deliver))
+		if (pri_feed_finish(d->feed, true, &err) != 0 &&
+			pri_deliver_idle(d->deliver))
 			return;
-		pr_deliver_send(d->deliver);
+		pri_deliver_send(d->deliver);
 		event_base_loop(pr_loop_base(d->loop), EVLOOP_ONCE);
 	}
 }

@@ -8,66 +8,66 @@
 
 /* ---- what we say ---- */
 
-static struct pr_hello_message *
+static struct pri_hello_message *
 make_hello(struct daemon *d)
 {
-	struct pr_hello_facts facts = {.name = d->options.name,
+	struct pri_hello_facts facts = {.name = d->options.name,
 		.boot = d->boot,
-		.queries = pr_serve_queries(d->serve),
-		.queries_running = pr_serve_running(d->serve)};
-	struct pr_feed_figures figures;
+		.queries = pri_serve_queries(d->serve),
+		.queries_running = pri_serve_running(d->serve)};
+	struct pri_feed_figures figures;
 
 	if (d->feed) {
-		pr_feed_figures(d->feed, &figures);
+		pri_feed_figures(d->feed, &figures);
 		facts.behind = figures.behind;
 	}
-	return pr_hello_create(d->view, &facts, NULL);
+	return pri_hello_create(d->view, &facts, NULL);
 }
 
 static void
-say_hello(struct line *line, struct pr_hello_message *hello)
+say_hello(struct line *line, struct pri_hello_message *hello)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
-	env.hello = pr_hello_message(hello);
+	env.hello = pri_hello_message(hello);
 	if (line->connected)
 		pr_rpc_send(line->rpc, NULL, &env, NULL);
 }
 
 void
-pr_indexer_say_hello(void *arg)
+pri_indexer_say_hello(void *arg)
 {
 	struct daemon *d = arg;
-	struct pr_hello_message *hello = make_hello(d);
+	struct pri_hello_message *hello = make_hello(d);
 
 	for (size_t i = 0; hello && i < d->options.merger.count; i++)
 		say_hello(&d->mergers[i], hello);
-	pr_hello_destroy(&hello);
+	pri_hello_destroy(&hello);
 }
 
 /* What hello says, as the answer to a status request. node: room for one pointer. */
 static Packrack__Status
-make_status(struct pr_hello_message *hello, Packrack__NodeStatus **node)
+make_status(struct pri_hello_message *hello, Packrack__NodeStatus **node)
 {
 	Packrack__Status status = PACKRACK__STATUS__INIT;
 
-	*node = pr_hello_status(hello);
+	*node = pri_hello_status(hello);
 	status.program = (char *)"packrack-indexer";
 	status.version = (char *)PACKRACK_VERSION;
 	status.time = pr_now_real();
 	status.nodes = node;
 	status.n_nodes = 1;
-	status.links = pr_hello_message(hello)->links;
-	status.n_links = pr_hello_message(hello)->n_links;
+	status.links = pri_hello_message(hello)->links;
+	status.n_links = pri_hello_message(hello)->n_links;
 	return status;
 }
 
 void
-pr_indexer_scrape(void *arg, struct pr_metrics_page *page)
+pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
 {
 	struct daemon *d = arg;
-	struct pr_hello_message *hello = make_hello(d);
+	struct pri_hello_message *hello = make_hello(d);
 	Packrack__NodeStatus *node;
 	Packrack__Status status;
 
@@ -75,13 +75,13 @@ pr_indexer_scrape(void *arg, struct pr_metrics_page *page)
 		return;
 	status = make_status(hello, &node);
 	pr_status_metrics(page, &status, d->options.name);
-	pr_hello_destroy(&hello);
+	pri_hello_destroy(&hello);
 }
 
 static void
 answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
 {
-	struct pr_hello_message *hello = make_hello(line->daemon);
+	struct pri_hello_message *hello = make_hello(line->daemon);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Status status;
 	Packrack__NodeStatus *node;
@@ -93,7 +93,7 @@ answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
 	env.status = &status;
 	pr_rpc_send(line->rpc, peer, &env, NULL);
-	pr_hello_destroy(&hello);
+	pri_hello_destroy(&hello);
 }
 
 /* ---- what we hear ---- */
@@ -118,19 +118,19 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		said_no(line, env->failure->text);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
 		if (!peer && line->daemon->offer)
-			pr_offer_want(line->daemon->offer, &line->offered, line->rpc,
+			pri_offer_want(line->daemon->offer, &line->offered, line->rpc,
 				env->summary_want);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer)
-		pr_deliver_order(line->daemon->deliver, line->rpc, env);
+		pri_deliver_order(line->daemon->deliver, line->rpc, env);
 	else
-		pr_serve_message(line->daemon->serve, line->rpc, peer, env);
+		pri_serve_message(line->daemon->serve, line->rpc, peer, env);
 }
 
 static void
 on_state(void *arg, enum pr_rpc_state state)
 {
 	struct line *line = arg;
-	struct pr_hello_message *hello;
+	struct pri_hello_message *hello;
 
 	if (state == PR_RPC_REFUSED) {
 		if (!line->said_refused)
@@ -140,9 +140,9 @@ on_state(void *arg, enum pr_rpc_state state)
 	}
 	if (state == PR_RPC_DISCONNECTED && line->connected)
 		pr_log_info("%s is gone; trying again", line->endpoint);
-	pr_serve_drop(line->daemon->serve, line->rpc);
+	pri_serve_drop(line->daemon->serve, line->rpc);
 	line->connected = state == PR_RPC_CONNECTED;
-	line->offered = (struct pr_offer_line){.bytes = line->offered.bytes};
+	line->offered = (struct pri_offer_line){.bytes = line->offered.bytes};
 	if (!line->connected)
 		return;
 	line->said_refused = false;
@@ -151,13 +151,13 @@ on_state(void *arg, enum pr_rpc_state state)
 	hello = make_hello(line->daemon);
 	if (hello)
 		say_hello(line, hello);
-	pr_hello_destroy(&hello);
+	pri_hello_destroy(&hello);
 }
 
 /* ---- lines ---- */
 
 int
-pr_indexer_connect(struct daemon *d, struct pr_error *err)
+pri_indexer_connect(struct daemon *d, struct pr_error *err)
 {
 	struct pr_rpc_keys keys = {d->options.keys};
 
@@ -183,7 +183,7 @@ pr_indexer_connect(struct daemon *d, struct pr_error *err)
 }
 
 int
-pr_indexer_listen(struct daemon *d, struct pr_error *err)
+pri_indexer_listen(struct daemon *d, struct pr_error *err)
 {
 	struct pr_rpc_keys keys = {d->options.keys};
 

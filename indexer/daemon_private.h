@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_DAEMON_PRIVATE_H
-#define PR_INDEXER_DAEMON_PRIVATE_H
+#ifndef PRI_INDEXER_DAEMON_PRIVATE_H
+#define PRI_INDEXER_DAEMON_PRIVATE_H
 
 #include <sys/types.h>
 
@@ -24,21 +24,21 @@ struct line {
 	const char *endpoint;
 	struct pr_rpc *rpc;
 	bool connected, said_refused;
-	struct pr_offer_line offered;
+	struct pri_offer_line offered;
 };
 
 struct daemon {
-	struct pr_indexer_options options;
+	struct pri_indexer_options options;
 	struct pr_loop *loop;
-	struct pr_serve *serve;
-	struct pr_view *view;
+	struct pri_serve *serve;
+	struct pri_view *view;
 	struct line *mergers;
 	struct line manage;
 	struct pr_timer *hello, *refresh, *tick, *index;
 	struct pr_metrics_server *metrics;
-	struct pr_feed *feed;
-	struct pr_deliver *deliver;
-	struct pr_offer *offer;
+	struct pri_feed *feed;
+	struct pri_deliver *deliver;
+	struct pri_offer *offer;
 	int64_t idle_ns; /* how long the index is left alone when nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;
@@ -48,20 +48,20 @@ struct daemon {
 
 /* ---- daemon_lines.c ---- */
 
-int pr_indexer_connect(struct daemon *daemon, struct pr_error *err);
+int pri_indexer_connect(struct daemon *daemon, struct pr_error *err);
 /* Where to ask it directly, if options say so. */
-int pr_indexer_listen(struct daemon *daemon, struct pr_error *err);
+int pri_indexer_listen(struct daemon *daemon, struct pr_error *err);
 /* Timers' and the metrics server's; arg is the daemon. */
-void pr_indexer_say_hello(void *arg);
-void pr_indexer_scrape(void *arg, struct pr_metrics_page *page);
+void pri_indexer_say_hello(void *arg);
+void pri_indexer_scrape(void *arg, struct pr_metrics_page *page);
 
 /* ---- daemon_index.c ---- */
 
 /* Timers'. */
-void pr_indexer_refresh(void *arg);
-void pr_indexer_index(void *arg);
+void pri_indexer_refresh(void *arg);
+void pri_indexer_index(void *arg);
 /* At the end: what is being made goes to the logger, for as long as that may take. */
-void pr_indexer_hand_over(struct daemon *daemon);
-void pr_indexer_let_go(struct daemon *daemon);
+void pri_indexer_hand_over(struct daemon *daemon);
+void pri_indexer_let_go(struct daemon *daemon);
 
 #endif

@@ -25,14 +25,14 @@ struct order {
 };
 
 struct item {
-	struct pr_index_record record;
+	struct pri_index_record record;
 	uint8_t *buf; /* its body */
 	size_t room;
 	uint64_t id; /* it was sent with; 0: never */
 	bool sent; /* and not answered yet */
 };
 
-struct pr_deliver {
+struct pri_deliver {
 	struct pr_rpc *rpc;
 	struct order order;
 	struct item items[MANY]; /* in the order in which they came */
@@ -40,11 +40,11 @@ struct pr_deliver {
 	int64_t since; /* the first of those that were never sent waits */
 	uint64_t id; /* of what was sent last */
 	bool connected;
-	struct pr_deliver_figures figures;
+	struct pri_deliver_figures figures;
 };
 
 static void
-send_record(struct pr_deliver *d, struct item *item)
+send_record(struct pri_deliver *d, struct item *item)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
@@ -65,7 +65,7 @@ send_record(struct pr_deliver *d, struct item *item)
 }
 
 void
-pr_deliver_send(struct pr_deliver *d)
+pri_deliver_send(struct pri_deliver *d)
 {
 	for (size_t i = 0; i < d->count; i++)
 		if (!d->items[i].sent)
@@ -74,7 +74,7 @@ pr_deliver_send(struct pr_deliver *d)
 
 /* Its memory goes behind the others, for one to come. */
 static void
-drop(struct pr_deliver *d, size_t at)
+drop(struct pri_deliver *d, size_t at)
 {
 	struct item gone = d->items[at];
 
@@ -107,7 +107,7 @@ refuse_order(struct pr_rpc *rpc, uint64_t id, const char *text)
 }
 
 static void
-order_done(struct pr_deliver *d, uint64_t number, const Packrack__CommandDone *done)
+order_done(struct pri_deliver *d, uint64_t number, const Packrack__CommandDone *done)
 {
 	if (!d->order.rpc || number != d->order.number)
 		return;
@@ -116,7 +116,8 @@ order_done(struct pr_deliver *d, uint64_t number, const Packrack__CommandDone *d
 }
 
 void
-pr_deliver_order(struct pr_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order)
+pri_deliver_order(
+	struct pri_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
@@ -143,7 +144,7 @@ pr_deliver_order(struct pr_deliver *d, struct pr_rpc *from, const Packrack__Enve
 /* ---- records ---- */
 
 static void
-on_stored(struct pr_deliver *d, uint64_t id, const Packrack__IndexStored *stored)
+on_stored(struct pri_deliver *d, uint64_t id, const Packrack__IndexStored *stored)
 {
 	size_t i = 0;
 
@@ -167,7 +168,7 @@ on_stored(struct pr_deliver *d, uint64_t id, const Packrack__IndexStored *stored
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	struct pr_deliver *d = arg;
+	struct pri_deliver *d = arg;
 
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE)
@@ -179,7 +180,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 static void
 on_state(void *arg, enum pr_rpc_state state)
 {
-	struct pr_deliver *d = arg;
+	struct pri_deliver *d = arg;
 
 	d->connected = state == PR_RPC_CONNECTED;
 	for (size_t i = 0; i < d->count; i++)
@@ -190,14 +191,14 @@ on_state(void *arg, enum pr_rpc_state state)
 			"the logger has gone: how far it came, packrack data list says");
 	d->order.rpc = NULL;
 	if (d->connected)
-		pr_deliver_send(d);
+		pri_deliver_send(d);
 }
 
-struct pr_deliver *
-pr_deliver_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
+struct pri_deliver *
+pri_deliver_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 {
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) + 40];
-	struct pr_deliver *d = calloc(1, sizeof(*d));
+	struct pri_deliver *d = calloc(1, sizeof(*d));
 
 	if (!d) {
 		pr_error_set(err, "no memory for indexing");
@@ -214,9 +215,9 @@ pr_deliver_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 }
 
 void
-pr_deliver_destroy(struct pr_deliver **deliver)
+pri_deliver_destroy(struct pri_deliver **deliver)
 {
-	struct pr_deliver *d = *deliver;
+	struct pri_deliver *d = *deliver;
 
 	if (!d)
 		return;
@@ -228,7 +229,7 @@ pr_deliver_destroy(struct pr_deliver **deliver)
 }
 
 static bool
-keep(struct item *item, const struct pr_index_record *record)
+keep(struct item *item, const struct pri_index_record *record)
 {
 	uint8_t *grown;
 
@@ -253,44 +254,44 @@ never_sent(const struct item *item)
 }
 
 int
-pr_deliver_sink(void *arg, const struct pr_index_record *record)
+pri_deliver_sink(void *arg, const struct pri_index_record *record)
 {
-	struct pr_deliver *d = arg;
+	struct pri_deliver *d = arg;
 
-	if (pr_deliver_full(d) || !d->connected || !keep(&d->items[d->count], record))
+	if (pri_deliver_full(d) || !d->connected || !keep(&d->items[d->count], record))
 		return 1;
 	if (d->count == 0 || !never_sent(&d->items[d->count - 1]))
 		d->since = pr_now_mono();
 	d->count++;
 	d->bytes += record->len;
-	if (pr_deliver_full(d))
-		pr_deliver_send(d);
+	if (pri_deliver_full(d))
+		pri_deliver_send(d);
 	return 0;
 }
 
 /* The newest is the last: was it sent, then all were, and what was put off need not wait. */
 void
-pr_deliver_tick(struct pr_deliver *d)
+pri_deliver_tick(struct pri_deliver *d)
 {
 	if (d->count && (!never_sent(&d->items[d->count - 1]) ||
 				pr_now_mono() - d->since >= GATHER_NS))
-		pr_deliver_send(d);
+		pri_deliver_send(d);
 }
 
 bool
-pr_deliver_idle(const struct pr_deliver *d)
+pri_deliver_idle(const struct pri_deliver *d)
 {
 	return d->count == 0;
 }
 
 bool
-pr_deliver_full(const struct pr_deliver *d)
+pri_deliver_full(const struct pri_deliver *d)
 {
 	return d->count == MANY || d->bytes >= MANY_BYTES;
 }
 
-const struct pr_deliver_figures *
-pr_deliver_figures(const struct pr_deliver *d)
+const struct pri_deliver_figures *
+pri_deliver_figures(const struct pri_deliver *d)
 {
 	return &d->figures;
 }

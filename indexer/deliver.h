@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_DELIVER_H
-#define PR_INDEXER_DELIVER_H
+#ifndef PRI_INDEXER_DELIVER_H
+#define PRI_INDEXER_DELIVER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,35 +15,35 @@
  * socket, some at once. When many wait or are on their way the sink says "not now". No logger, no delivery: then
  * building waits, and what is recycled meanwhile has no index. Loop's thread.
  */
-struct pr_deliver;
+struct pri_deliver;
 
 /* uuid: of the volume. The logger need not be there yet. */
-struct pr_deliver *pr_deliver_create(
+struct pri_deliver *pri_deliver_create(
 	struct pr_loop *loop, const char *uuid, struct pr_error *err);
-void pr_deliver_destroy(struct pr_deliver **deliver);
+void pri_deliver_destroy(struct pri_deliver **deliver);
 
-/* A pr_index_sink; arg is the struct pr_deliver. */
-int pr_deliver_sink(void *arg, const struct pr_index_record *record);
+/* A pri_index_sink; arg is the struct pri_deliver. */
+int pri_deliver_sink(void *arg, const struct pri_index_record *record);
 /* Every 100 ms or so: sends what has gathered, and again what was put off. */
-void pr_deliver_tick(struct pr_deliver *deliver);
+void pri_deliver_tick(struct pri_deliver *deliver);
 /* All that waits, now. */
-void pr_deliver_send(struct pr_deliver *deliver);
+void pri_deliver_send(struct pri_deliver *deliver);
 /* Nothing waits or is on its way. */
-bool pr_deliver_idle(const struct pr_deliver *deliver);
+bool pri_deliver_idle(const struct pri_deliver *deliver);
 /* It takes no more until the logger has answered. */
-bool pr_deliver_full(const struct pr_deliver *deliver);
+bool pri_deliver_full(const struct pri_deliver *deliver);
 
 /*
  * Hands a command on to the logger, and what it answers to who gave it, over its connection `from`, which
  * must outlive d. One at a time; d NULL: there is no volume yet. Answers by itself what cannot be done.
  */
-void pr_deliver_order(
-	struct pr_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order);
+void pri_deliver_order(
+	struct pri_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order);
 
-struct pr_deliver_figures {
+struct pri_deliver_figures {
 	uint64_t records, bytes; /* stored */
 	uint64_t refused;
 };
-const struct pr_deliver_figures *pr_deliver_figures(const struct pr_deliver *deliver);
+const struct pri_deliver_figures *pri_deliver_figures(const struct pri_deliver *deliver);
 
 #endif

@@ -16,10 +16,10 @@
 /* A crash leaves some segments that level 1 knows and no summary: so many are indexed again. */
 #define AGAIN_MAX 4096
 
-struct pr_feed *
-pr_feed_create(struct pr_view *view, pr_index_sink sink, void *arg, struct pr_error *err)
+struct pri_feed *
+pri_feed_create(struct pri_view *view, pri_index_sink sink, void *arg, struct pr_error *err)
 {
-	struct pr_feed *f = calloc(1, sizeof(*f));
+	struct pri_feed *f = calloc(1, sizeof(*f));
 
 	if (!f) {
 		pr_error_set(err, "no memory for indexing");
@@ -32,7 +32,7 @@ pr_feed_create(struct pr_view *view, pr_index_sink sink, void *arg, struct pr_er
 }
 
 void
-pr_feed_composites(struct pr_feed *f, const struct pr_composites *composites)
+pri_feed_composites(struct pri_feed *f, const struct pri_composites *composites)
 {
 	f->composites = *composites;
 }
@@ -43,14 +43,14 @@ stream_free(struct stream *s)
 	if (!s)
 		return;
 	sfs_cursor_close(&s->cursor);
-	pr_builder_destroy(&s->builder);
+	pri_builder_destroy(&s->builder);
 	free(s);
 }
 
 void
-pr_feed_destroy(struct pr_feed **feed)
+pri_feed_destroy(struct pri_feed **feed)
 {
-	struct pr_feed *f = *feed;
+	struct pri_feed *f = *feed;
 
 	if (!f)
 		return;
@@ -64,7 +64,7 @@ pr_feed_destroy(struct pr_feed **feed)
 /* ---- streams ---- */
 
 static struct stream *
-find(const struct pr_feed *f, uint32_t id)
+find(const struct pri_feed *f, uint32_t id)
 {
 	for (size_t i = 0; i < f->count; i++)
 		if (f->streams[i]->id == id)
@@ -73,14 +73,14 @@ find(const struct pr_feed *f, uint32_t id)
 }
 
 uint64_t
-pr_feed_restarts(const struct pr_feed *f)
+pri_feed_restarts(const struct pri_feed *f)
 {
 	return f->restarts;
 }
 
 /* A summary that the volume has taken, or refuses, is not in its index yet. */
 static int
-sink_of(void *arg, const struct pr_index_record *record)
+sink_of(void *arg, const struct pri_index_record *record)
 {
 	struct stream *s = arg;
 	struct pr_summary_span span;
@@ -88,7 +88,7 @@ sink_of(void *arg, const struct pr_index_record *record)
 
 	if (record->level == 3 && rc != 1 &&
 		pr_summary_peek(&span, record->body, record->len, NULL) == 0)
-		pr_feed_open(s, &span);
+		pri_feed_open(s, &span);
 	return rc;
 }
 
@@ -99,27 +99,27 @@ sink_of(void *arg, const struct pr_index_record *record)
  * indexer that was killed: they are made again.
  */
 static uint64_t
-begin_at(const struct pr_feed *f, struct stream *stream, uint64_t first)
+begin_at(const struct pri_feed *f, struct stream *stream, uint64_t first)
 {
-	struct pr_index_stream *s =
-		pr_index_book_find(pr_view_index(f->view), stream->link);
-	uint64_t end = s ? pr_index_uncovered(s, 1, first) : first, grouped = end;
+	struct pri_index_stream *s =
+		pri_index_book_find(pri_view_index(f->view), stream->link);
+	uint64_t end = s ? pri_index_uncovered(s, 1, first) : first, grouped = end;
 	uint64_t summaries = first;
 
 	if (s)
-		grouped = pr_index_ungrouped(s, end, PR_LEVEL2_COLUMNS_MIN);
-	pr_builder_know(stream->builder, end, grouped);
+		grouped = pri_index_ungrouped(s, end, PRI_LEVEL2_COLUMNS_MIN);
+	pri_builder_know(stream->builder, end, grouped);
 	for (size_t i = s ? s->level[2].count : 0; i-- > 0 && summaries == first;) {
-		struct pr_index_ref *ref = &s->level[2].items[i];
+		struct pri_index_ref *ref = &s->level[2].items[i];
 
-		if (pr_index_true(s, ref) && ref->first_sequence + ref->segments > first)
+		if (pri_index_true(s, ref) && ref->first_sequence + ref->segments > first)
 			summaries = ref->first_sequence + ref->segments;
 	}
 	return summaries < grouped && end - summaries <= AGAIN_MAX ? summaries : grouped;
 }
 
 static int
-add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
+add(struct pri_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	struct pr_error *err)
 {
 	struct stream **streams, *s = calloc(1, sizeof(*s));
@@ -130,10 +130,10 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	s->id = info->id;
 	s->link = link;
 	s->added = s->settled = pr_now_mono();
-	s->builder = pr_builder_create(
-		link, sfs_record_max(pr_view_sfs(f->view)), sink_of, s, err);
+	s->builder = pri_builder_create(
+		link, sfs_record_max(pri_view_sfs(f->view)), sink_of, s, err);
 	if (s->builder)
-		pr_builder_composites(s->builder, &f->composites);
+		pri_builder_composites(s->builder, &f->composites);
 	streams = realloc(f->streams, (f->count + 1) * sizeof(*streams));
 	if (streams)
 		f->streams = streams;
@@ -144,13 +144,13 @@ add(struct pr_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	s->first = info->first_sequence ? info->first_sequence : 1;
 	s->next = begin_at(f, s, s->first);
 	f->streams[f->count++] = s;
-	pr_feed_gaps(s);
+	pri_feed_gaps(s);
 	return 0;
 }
 
 /* The volume was reset: its sequences begin anew. */
 static void
-restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
+restart(struct pri_feed *f, struct stream *s, const struct sfs_stream_info *info)
 {
 	sfs_cursor_close(&s->cursor);
 	s->waiting.length = 0;
@@ -159,7 +159,7 @@ restart(struct pr_feed *f, struct stream *s, const struct sfs_stream_info *info)
 	s->open_count = 0;
 	s->unknown = 0;
 	f->restarts++;
-	pr_feed_gaps(s);
+	pri_feed_gaps(s);
 }
 
 /* Nothing is to be indexed there. */
@@ -176,9 +176,9 @@ pass_deleted(struct sfs *sfs, struct stream *s)
 }
 
 static int
-look(struct pr_feed *f, struct pr_error *err)
+look(struct pri_feed *f, struct pr_error *err)
 {
-	struct sfs *sfs = pr_view_sfs(f->view);
+	struct sfs *sfs = pri_view_sfs(f->view);
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	unsigned link;
@@ -200,7 +200,7 @@ look(struct pr_feed *f, struct pr_error *err)
 			restart(f, s, &info);
 		s->last = info.last_sequence;
 		s->first = info.first_sequence ? info.first_sequence : 1;
-		pr_feed_expire(s);
+		pri_feed_expire(s);
 		if (info.first_sequence > s->next) {
 			s->lost += info.first_sequence - s->next;
 			s->next = info.first_sequence;
@@ -216,8 +216,8 @@ look(struct pr_feed *f, struct pr_error *err)
 static bool
 ended(const struct stream *s, const struct pr_summary_span *tail)
 {
-	const struct pr_facts *facts = pr_book_find(
-		pr_view_book(s->feed->view), tail->epoch, (uint16_t)tail->link);
+	const struct pri_facts *facts = pri_book_find(
+		pri_view_book(s->feed->view), tail->epoch, (uint16_t)tail->link);
 
 	return s->next > s->last && facts && facts->have_mark && facts->mark.link.ended;
 }
@@ -231,23 +231,24 @@ settle(struct stream *s, struct pr_error *err)
 	size_t tails;
 	int rc = 0;
 
-	if (!pr_builder_offer(s->builder))
+	if (!pri_builder_offer(s->builder))
 		return 0;
-	tails = pr_builder_tail(s->builder, tail);
+	tails = pri_builder_tail(s->builder, tail);
 	if (tails && ended(s, &tail[0]))
-		return pr_builder_finish(s->builder, PR_BUILDER_SUMMARY, err) < 0 ? -1 : 0;
+		return pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err) < 0 ? -1
+										    : 0;
 	if (now - s->settled <= IDLE_NS)
 		return 0;
 	s->settled = now;
 	if (tails && now - s->added > IDLE_SUMMARY_NS)
-		rc = pr_builder_finish(s->builder, PR_BUILDER_SUMMARY, err);
-	else if (pr_builder_figures(s->builder)->open)
-		rc = pr_builder_finish(s->builder, PR_BUILDER_BATCH_ONLY, err);
+		rc = pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err);
+	else if (pri_builder_figures(s->builder)->open)
+		rc = pri_builder_finish(s->builder, PRI_BUILDER_BATCH_ONLY, err);
 	return rc < 0 ? -1 : 0;
 }
 
 int
-pr_feed_step(struct pr_feed *f, int64_t deadline, struct pr_error *err)
+pri_feed_step(struct pri_feed *f, int64_t deadline, struct pr_error *err)
 {
 	bool more = true;
 
@@ -256,7 +257,7 @@ pr_feed_step(struct pr_feed *f, int64_t deadline, struct pr_error *err)
 	while (more && pr_now_mono() < deadline) {
 		more = false;
 		for (size_t i = 0; i < f->count; i++) {
-			int rc = pr_feed_advance(f->streams[i], deadline, err);
+			int rc = pri_feed_advance(f->streams[i], deadline, err);
 
 			if (rc < 0 || settle(f->streams[i], err) < 0)
 				return -1;
@@ -267,13 +268,13 @@ pr_feed_step(struct pr_feed *f, int64_t deadline, struct pr_error *err)
 }
 
 int
-pr_feed_finish(struct pr_feed *f, bool all, struct pr_error *err)
+pri_feed_finish(struct pri_feed *f, bool all, struct pr_error *err)
 {
 	int done = 1;
 
 	for (size_t i = 0; i < f->count; i++) {
-		int rc = pr_builder_finish(f->streams[i]->builder,
-			all ? PR_BUILDER_ALL : PR_BUILDER_SUMMARY, err);
+		int rc = pri_builder_finish(f->streams[i]->builder,
+			all ? PRI_BUILDER_ALL : PRI_BUILDER_SUMMARY, err);
 
 		if (rc < 0)
 			return -1;
@@ -283,7 +284,7 @@ pr_feed_finish(struct pr_feed *f, bool all, struct pr_error *err)
 }
 
 static void
-add_figures(struct pr_builder_figures *to, const struct pr_builder_figures *by)
+add_figures(struct pri_builder_figures *to, const struct pri_builder_figures *by)
 {
 	to->segments += by->segments;
 	to->packets += by->packets;
@@ -299,13 +300,13 @@ add_figures(struct pr_builder_figures *to, const struct pr_builder_figures *by)
 }
 
 void
-pr_feed_figures(const struct pr_feed *f, struct pr_feed_figures *out)
+pri_feed_figures(const struct pri_feed *f, struct pri_feed_figures *out)
 {
-	*out = (struct pr_feed_figures){0};
+	*out = (struct pri_feed_figures){0};
 	for (size_t i = 0; i < f->count; i++) {
 		const struct stream *s = f->streams[i];
 
-		add_figures(&out->built, pr_builder_figures(s->builder));
+		add_figures(&out->built, pri_builder_figures(s->builder));
 		out->behind += s->last >= s->next ? s->last - s->next + 1 : 0;
 		out->lost += s->lost;
 	}

@@ -6,14 +6,14 @@
 static int
 open_cursor(struct stream *s, struct pr_error *err)
 {
-	struct pr_view *view = s->feed->view;
+	struct pri_view *view = s->feed->view;
 	const struct sfs_handle *after =
-		pr_catalog_handle(pr_view_catalog(view), s->id, s->next - 1);
+		pri_catalog_handle(pri_view_catalog(view), s->id, s->next - 1);
 
 	if (after)
-		s->cursor = sfs_cursor_open(pr_view_sfs(view), (int)s->id, after, NULL);
+		s->cursor = sfs_cursor_open(pri_view_sfs(view), (int)s->id, after, NULL);
 	if (!s->cursor)
-		s->cursor = sfs_cursor_open(pr_view_sfs(view), (int)s->id, NULL, err);
+		s->cursor = sfs_cursor_open(pri_view_sfs(view), (int)s->id, NULL, err);
 	return s->cursor ? 0 : -1;
 }
 
@@ -68,7 +68,7 @@ advance_there(struct stream *s, struct pr_error *err)
 		sfs_cursor_there(s->cursor, &s->waiting) != 1)
 		return 2;
 	rc = s->waiting.sequence == s->next
-		     ? pr_builder_add_there(s->builder, s->waiting.sequence,
+		     ? pri_builder_add_there(s->builder, s->waiting.sequence,
 			       s->waiting.handle.proof, s->waiting.body, s->waiting.length,
 			       whole, s, err)
 		     : 2;
@@ -79,9 +79,9 @@ advance_there(struct stream *s, struct pr_error *err)
 }
 
 int
-pr_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err)
+pri_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 {
-	uint64_t damaged = pr_builder_figures(s->builder)->damaged;
+	uint64_t damaged = pri_builder_figures(s->builder)->damaged;
 	int rc = advance_there(s, err);
 
 	if (rc != 2)
@@ -89,15 +89,15 @@ pr_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 	rc = fetch(s, deadline, err);
 	if (rc <= 0)
 		return rc;
-	rc = pr_builder_add(s->builder, s->waiting.sequence, s->waiting.handle.proof,
+	rc = pri_builder_add(s->builder, s->waiting.sequence, s->waiting.handle.proof,
 		s->waiting.body, s->waiting.length, err);
 	if (rc <= 0)
 		return rc;
 	s->lost += s->waiting.sequence - s->next;
 	if (s->waiting.sequence > s->next)
-		pr_feed_gap(s, s->next, s->waiting.sequence - 1);
-	if (pr_builder_figures(s->builder)->damaged > damaged)
-		pr_feed_gap(s, s->waiting.sequence, s->waiting.sequence);
+		pri_feed_gap(s, s->next, s->waiting.sequence - 1);
+	if (pri_builder_figures(s->builder)->damaged > damaged)
+		pri_feed_gap(s, s->waiting.sequence, s->waiting.sequence);
 	passed(s);
 	return 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_FEED_PRIVATE_H
-#define PR_INDEXER_FEED_PRIVATE_H
+#ifndef PRI_INDEXER_FEED_PRIVATE_H
+#define PRI_INDEXER_FEED_PRIVATE_H
 
 #include "indexer/feed.h"
 
@@ -8,13 +8,13 @@
  * Inside of the feed, for its files: feed.c (streams and when they rest), feed_advance.c (they are followed and
  * indexed), feed_spans.c (of what there is no summary).
  */
-#define OPEN_MAX (PR_FEED_SPANS - 2)
+#define OPEN_MAX (PRI_FEED_SPANS - 2)
 
 struct stream {
-	struct pr_feed *feed;
+	struct pri_feed *feed;
 	uint32_t id;
 	uint16_t link;
-	struct pr_builder *builder;
+	struct pri_builder *builder;
 	struct sfs_cursor *cursor;
 	uint64_t next; /* sequence; what comes before it is indexed or lost */
 	uint64_t last; /* of the stream, as of the last step */
@@ -28,30 +28,30 @@ struct stream {
 	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
 };
 
-struct pr_feed {
-	struct pr_view *view;
-	pr_index_sink sink;
+struct pri_feed {
+	struct pri_view *view;
+	pri_index_sink sink;
 	void *arg;
 	struct stream **streams;
 	size_t count;
-	struct pr_composites composites;
+	struct pri_composites composites;
 	uint64_t restarts;
 };
 
 /* ---- feed_advance.c ---- */
 
 /* 1: a segment was indexed; 0: none is there, or the sink is full; -1. */
-int pr_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err);
+int pri_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err);
 
 /* ---- feed_spans.c ---- */
 
 /* This one has no summary in the index yet. */
-void pr_feed_open(struct stream *s, const struct pr_summary_span *span);
+void pri_feed_open(struct stream *s, const struct pr_summary_span *span);
 /* Sequences from..to have none, and will not get one. */
-void pr_feed_gap(struct stream *s, uint64_t from, uint64_t to);
+void pri_feed_gap(struct stream *s, uint64_t from, uint64_t to);
 /* All that an earlier run left without, before the sequence next. */
-void pr_feed_gaps(struct stream *s);
+void pri_feed_gaps(struct stream *s);
 /* Forgets what is recycled. */
-void pr_feed_expire(struct stream *s);
+void pri_feed_expire(struct stream *s);
 
 #endif

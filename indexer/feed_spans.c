@@ -10,7 +10,7 @@ note_unknown(struct stream *s, uint64_t upto)
 }
 
 void
-pr_feed_open(struct stream *s, const struct pr_summary_span *span)
+pri_feed_open(struct stream *s, const struct pr_summary_span *span)
 {
 	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
 
@@ -28,45 +28,45 @@ pr_feed_open(struct stream *s, const struct pr_summary_span *span)
 
 /* Sequences from..to have no summary, and will not get one. */
 void
-pr_feed_gap(struct stream *s, uint64_t from, uint64_t to)
+pri_feed_gap(struct stream *s, uint64_t from, uint64_t to)
 {
 	struct pr_summary_span spans[8];
 	uint64_t found;
-	size_t count = pr_catalog_spans(
-		pr_view_catalog(s->feed->view), s->id, from, to, spans, 8, &found);
+	size_t count = pri_catalog_spans(
+		pri_view_catalog(s->feed->view), s->id, from, to, spans, 8, &found);
 
 	for (size_t i = 0; i < count; i++)
-		pr_feed_open(s, &spans[i]);
+		pri_feed_open(s, &spans[i]);
 	if (found < to - from + 1)
 		note_unknown(s, to);
 }
 
 /* What an earlier run left without summary, before the sequence next. */
 void
-pr_feed_gaps(struct stream *s)
+pri_feed_gaps(struct stream *s)
 {
-	struct pr_index_stream *known =
-		pr_index_book_find(pr_view_index(s->feed->view), s->link);
-	struct pr_index_list *list = known ? &known->level[2] : NULL;
+	struct pri_index_stream *known =
+		pri_index_book_find(pri_view_index(s->feed->view), s->link);
+	struct pri_index_list *list = known ? &known->level[2] : NULL;
 	uint64_t at = s->first;
 
 	for (size_t i = 0; list && i < list->count; i++) {
-		struct pr_index_ref *ref = &list->items[i];
+		struct pri_index_ref *ref = &list->items[i];
 
-		if (!pr_index_true(known, ref))
+		if (!pri_index_true(known, ref))
 			continue;
 		if (ref->first_sequence > at)
-			pr_feed_gap(s, at, ref->first_sequence - 1);
+			pri_feed_gap(s, at, ref->first_sequence - 1);
 		if (ref->first_sequence + ref->segments > at)
 			at = ref->first_sequence + ref->segments;
 	}
 	if (at < s->next)
-		pr_feed_gap(s, at, s->next - 1);
+		pri_feed_gap(s, at, s->next - 1);
 }
 
 void
-pr_feed_settled(
-	struct pr_feed *f, uint16_t link, uint64_t first_sequence, uint32_t segments)
+pri_feed_settled(
+	struct pri_feed *f, uint16_t link, uint64_t first_sequence, uint32_t segments)
 {
 	for (size_t i = 0; i < f->count; i++) {
 		struct stream *s = f->streams[i];
@@ -83,7 +83,7 @@ pr_feed_settled(
 
 /* What is recycled needs none. */
 void
-pr_feed_expire(struct stream *s)
+pri_feed_expire(struct stream *s)
 {
 	size_t kept = 0;
 
@@ -96,8 +96,8 @@ pr_feed_expire(struct stream *s)
 }
 
 size_t
-pr_feed_spans(
-	const struct pr_feed *f, struct pr_summary_span out[PR_FEED_SPANS], bool *unknown)
+pri_feed_spans(
+	const struct pri_feed *f, struct pr_summary_span out[PRI_FEED_SPANS], bool *unknown)
 {
 	struct pr_summary_span tail[2];
 	size_t count = 0;
@@ -105,13 +105,13 @@ pr_feed_spans(
 	*unknown = false;
 	for (size_t i = 0; i < f->count; i++) {
 		const struct stream *s = f->streams[i];
-		size_t more = pr_builder_tail(s->builder, tail);
+		size_t more = pri_builder_tail(s->builder, tail);
 
 		*unknown |= s->unknown || s->last >= s->next ||
-			    count + s->open_count + more > PR_FEED_SPANS;
-		for (size_t j = 0; j < s->open_count && count < PR_FEED_SPANS; j++)
+			    count + s->open_count + more > PRI_FEED_SPANS;
+		for (size_t j = 0; j < s->open_count && count < PRI_FEED_SPANS; j++)
 			out[count++] = s->open[j];
-		for (size_t j = 0; j < more && count < PR_FEED_SPANS; j++)
+		for (size_t j = 0; j < more && count < PRI_FEED_SPANS; j++)
 			out[count++] = tail[j];
 	}
 	return count;

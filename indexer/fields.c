@@ -14,20 +14,21 @@
 #define ETHERTYPE_MPLS 0x8847
 #define ETHERTYPE_PPPOE 0x8864
 
-static const struct pr_layout layouts[] = {
+static const struct pri_layout layouts[] = {
 	{.linktype = 1, .type_at = 12, .net_at = 14, .ether = true}, /* Ethernet */
 	{.linktype = 113, .type_at = 14, .net_at = 16}, /* Linux cooked */
 	{.linktype = 276, .type_at = 0, .net_at = 20}, /* Linux cooked, version 2 */
 	{.linktype = 101,
-		.form = PR_TYPE_NIBBLE}, /* raw IP; 12 and 14 where a file has them */
-	{.linktype = 12, .form = PR_TYPE_NIBBLE}, {.linktype = 14, .form = PR_TYPE_NIBBLE},
-	{.linktype = 0, .form = PR_TYPE_FAMILY, .net_at = 4}, /* BSD loopback */
-	{.linktype = 108, .form = PR_TYPE_FAMILY, .net_at = 4}, /* OpenBSD loopback */
-	{.linktype = 9, .form = PR_TYPE_PPP, .type_at = 2, .net_at = 4}, /* PPP */
+		.form = PRI_TYPE_NIBBLE}, /* raw IP; 12 and 14 where a file has them */
+	{.linktype = 12, .form = PRI_TYPE_NIBBLE},
+	{.linktype = 14, .form = PRI_TYPE_NIBBLE},
+	{.linktype = 0, .form = PRI_TYPE_FAMILY, .net_at = 4}, /* BSD loopback */
+	{.linktype = 108, .form = PRI_TYPE_FAMILY, .net_at = 4}, /* OpenBSD loopback */
+	{.linktype = 9, .form = PRI_TYPE_PPP, .type_at = 2, .net_at = 4}, /* PPP */
 };
 
-const struct pr_layout *
-pr_layout_find(uint16_t linktype)
+const struct pri_layout *
+pri_layout_find(uint16_t linktype)
 {
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
 		if (layouts[i].linktype == linktype)
@@ -58,14 +59,14 @@ of_nibble(uint8_t first)
 }
 
 uint16_t
-pr_layout_ethertype(const struct pr_layout *layout, uint32_t value)
+pri_layout_ethertype(const struct pri_layout *layout, uint32_t value)
 {
 	switch (layout->form) {
-	case PR_TYPE_ETHER:
+	case PRI_TYPE_ETHER:
 		return (uint16_t)value;
-	case PR_TYPE_PPP:
+	case PRI_TYPE_PPP:
 		return of_ppp(value);
-	case PR_TYPE_FAMILY:
+	case PRI_TYPE_FAMILY:
 		return of_family(value & 0xff ? value : value >> 24);
 	default:
 		return of_nibble((uint8_t)value);
@@ -77,7 +78,7 @@ pr_layout_ethertype(const struct pr_layout *layout, uint32_t value)
 struct walk {
 	const uint8_t *data;
 	size_t len, net;
-	struct pr_fields *out;
+	struct pri_fields *out;
 };
 
 static bool
@@ -113,13 +114,13 @@ take_address(struct walk *w, size_t at, size_t len, uint8_t *to)
 static void
 take_addresses(struct walk *w, size_t src, size_t dst, size_t len)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 
 	f->src_len = take_address(w, src, len, f->src);
 	f->dst_len = take_address(w, dst, len, f->dst);
 	f->address_len = (uint8_t)len;
-	f->have |= (f->src_len == len ? PR_FIELD_SRC : 0) |
-		   (f->dst_len == len ? PR_FIELD_DST : 0);
+	f->have |= (f->src_len == len ? PRI_FIELD_SRC : 0) |
+		   (f->dst_len == len ? PRI_FIELD_DST : 0);
 }
 
 static bool
@@ -131,7 +132,7 @@ has_ports(uint8_t proto)
 static void
 take_transport(struct walk *w, size_t at, uint8_t icmp, uint16_t icmp_field)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 
 	if (f->protos[0] == icmp && has(w, at, 1)) {
 		f->icmp = w->data[at];
@@ -141,34 +142,34 @@ take_transport(struct walk *w, size_t at, uint8_t icmp, uint16_t icmp_field)
 		return;
 	if (has(w, at, 2)) {
 		f->sport = pr_get_be16(w->data + at);
-		f->have |= PR_FIELD_SPORT;
+		f->have |= PRI_FIELD_SPORT;
 	}
 	if (has(w, at + 2, 2)) {
 		f->dport = pr_get_be16(w->data + at + 2);
-		f->have |= PR_FIELD_DPORT;
+		f->have |= PRI_FIELD_DPORT;
 	}
 }
 
 static void
 take_ip(struct walk *w)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 	const uint8_t *net = w->data + w->net;
 
 	if (has(w, w->net + 6, 2) && pr_get_be16(net + 6) & 0x1fff)
-		f->have |= PR_FIELD_FRAGMENT;
+		f->have |= PRI_FIELD_FRAGMENT;
 	if (!has(w, w->net, 10))
 		return;
 	f->protos[f->proto_count++] = net[9];
 	take_addresses(w, w->net + 12, w->net + 16, 4);
-	if (!(f->have & PR_FIELD_FRAGMENT))
-		take_transport(w, w->net + 4 * (net[0] & 0xfu), 1, PR_FIELD_ICMP);
+	if (!(f->have & PRI_FIELD_FRAGMENT))
+		take_transport(w, w->net + 4 * (net[0] & 0xfu), 1, PRI_FIELD_ICMP);
 }
 
 static void
 take_ip6(struct walk *w)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 
 	if (!has(w, w->net, 7))
 		return;
@@ -176,18 +177,18 @@ take_ip6(struct walk *w)
 	if (f->protos[0] == 44 && has(w, w->net + 40, 1))
 		f->protos[f->proto_count++] = w->data[w->net + 40];
 	take_addresses(w, w->net + 8, w->net + 24, 16);
-	take_transport(w, w->net + 40, 58, PR_FIELD_ICMP6);
+	take_transport(w, w->net + 40, 58, PRI_FIELD_ICMP6);
 }
 
 /* false: no bottom of the stack within reach. */
 static bool
 pass_labels(struct walk *w)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 	uint32_t label;
 
 	do {
-		if (f->tag_count + f->label_count >= PR_KEYS_DEPTH || !has(w, w->net, 4))
+		if (f->tag_count + f->label_count >= PRI_KEYS_DEPTH || !has(w, w->net, 4))
 			return false;
 		label = pr_get_be32(w->data + w->net);
 		f->labels[f->label_count++] = label >> 12;
@@ -220,9 +221,9 @@ pass_inner(struct walk *w, uint16_t type)
 static uint16_t
 pass_tags(struct walk *w, size_t type_at, uint16_t type)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 
-	while (is_tag(type) && f->tag_count < PR_KEYS_DEPTH) {
+	while (is_tag(type) && f->tag_count < PRI_KEYS_DEPTH) {
 		if (!has(w, type_at + 2, 2))
 			return 0;
 		f->tags[f->tag_count++] = pr_get_be16(w->data + type_at + 2) & 0xfff;
@@ -239,24 +240,24 @@ pass_tags(struct walk *w, size_t type_at, uint16_t type)
 static void
 take_macs(struct walk *w)
 {
-	struct pr_fields *f = w->out;
+	struct pri_fields *f = w->out;
 
 	if (has(w, 0, 6)) {
 		memcpy(f->macs, w->data, 6);
-		f->have |= PR_FIELD_MAC_DST;
+		f->have |= PRI_FIELD_MAC_DST;
 	}
 	if (has(w, 6, 6)) {
 		memcpy(f->macs + 6, w->data + 6, 6);
-		f->have |= PR_FIELD_MAC_SRC;
+		f->have |= PRI_FIELD_MAC_SRC;
 	}
 }
 
 /* The first type as an Ethertype; 0: none. */
 static uint16_t
-first_type(struct walk *w, const struct pr_layout *l)
+first_type(struct walk *w, const struct pri_layout *l)
 {
-	size_t len = l->form == PR_TYPE_NIBBLE ? 1 : l->form == PR_TYPE_FAMILY ? 4 : 2;
-	size_t at = l->form == PR_TYPE_NIBBLE ? l->net_at : l->type_at;
+	size_t len = l->form == PRI_TYPE_NIBBLE ? 1 : l->form == PRI_TYPE_FAMILY ? 4 : 2;
+	size_t at = l->form == PRI_TYPE_NIBBLE ? l->net_at : l->type_at;
 	uint32_t value;
 
 	if (!has(w, at, len))
@@ -264,20 +265,20 @@ first_type(struct walk *w, const struct pr_layout *l)
 	value = len == 1   ? w->data[at]
 		: len == 2 ? pr_get_be16(w->data + at)
 			   : pr_get_be32(w->data + at);
-	return pr_layout_ethertype(l, value);
+	return pri_layout_ethertype(l, value);
 }
 
 /* On Ethernet 0 is a type like others: a length. */
 void
-pr_fields_of_packet(const struct pr_layout *layout, const uint8_t *data, uint32_t caplen,
-	struct pr_fields *out)
+pri_fields_of_packet(const struct pri_layout *layout, const uint8_t *data, uint32_t caplen,
+	struct pri_fields *out)
 {
 	struct walk w = {.data = data, .len = caplen, .net = layout->net_at, .out = out};
 	uint16_t type;
 
 	memset(out, 0, sizeof(*out));
 	type = first_type(&w, layout);
-	if (type || (layout->form == PR_TYPE_ETHER && has(&w, layout->type_at, 2)))
+	if (type || (layout->form == PRI_TYPE_ETHER && has(&w, layout->type_at, 2)))
 		add_type(&w, type);
 	if (layout->ether) {
 		take_macs(&w);
@@ -294,11 +295,11 @@ pr_fields_of_packet(const struct pr_layout *layout, const uint8_t *data, uint32_
 }
 
 size_t
-pr_fields_bytes(const struct pr_fields *f)
+pri_fields_bytes(const struct pri_fields *f)
 {
 	if (f->label_count)
 		return sizeof(*f);
 	if (f->tag_count)
-		return offsetof(struct pr_fields, labels);
-	return offsetof(struct pr_fields, types) + 3 * sizeof(f->types[0]);
+		return offsetof(struct pri_fields, labels);
+	return offsetof(struct pri_fields, types) + 3 * sizeof(f->types[0]);
 }

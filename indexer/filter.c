@@ -13,7 +13,7 @@
 #include "indexer/filter_time.h"
 
 _Static_assert(
-	sizeof(struct pr_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
+	sizeof(struct pri_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
 
 /* Link types of files that are other numbers inside libpcap on Linux (pcap-common.c). */
 static int
@@ -42,44 +42,44 @@ struct source {
 	uint16_t linktype;
 	const char *text;
 	char *words;
-	struct pr_times times;
+	struct pri_times times;
 	bool too_much; /* libpcap takes it, and we do not */
 };
 
-static struct pr_program *
+static struct pri_bpf *
 program_with_times(
 	const struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
-	const struct pr_insn *insns = (const struct pr_insn *)code->bf_insns;
+	const struct pri_insn *insns = (const struct pri_insn *)code->bf_insns;
 	size_t head = 2 * s->times.count, count = head + code->bf_len;
-	struct pr_program *program;
-	struct pr_insn *all;
+	struct pri_bpf *program;
+	struct pri_insn *all;
 
 	if (!head)
-		return pr_program_create(s->linktype, insns, count, err);
+		return pri_program_create(s->linktype, insns, count, err);
 	all = malloc(count * sizeof(*all));
 	if (!all) {
 		pr_error_set(err, "no memory for a filter");
 		return NULL;
 	}
 	for (size_t i = 0; i < s->times.count; i++)
-		pr_program_put_time(all + 2 * i, &s->times.items[i]);
+		pri_program_put_time(all + 2 * i, &s->times.items[i]);
 	memcpy(all + head, insns, code->bf_len * sizeof(*insns));
-	program = pr_program_create(s->linktype, all, count, err);
+	program = pri_program_create(s->linktype, all, count, err);
 	free(all);
 	return program;
 }
 
-static struct pr_program *
+static struct pri_bpf *
 program_of(struct source *s, const struct bpf_program *code, struct pr_error *err)
 {
-	struct pr_program *program = program_with_times(s, code, err);
-	char name[PR_LINKTYPE_TEXT];
+	struct pri_bpf *program = program_with_times(s, code, err);
+	char name[PRI_LINKTYPE_TEXT];
 
 	s->too_much = !program;
 	if (s->too_much)
 		pr_error_prefix(err, "filter '%.200s' for %s", s->text,
-			pr_linktype_name(s->linktype, name, sizeof(name)));
+			pri_linktype_name(s->linktype, name, sizeof(name)));
 	return program;
 }
 
@@ -92,7 +92,7 @@ static pcap_t *
 open_as_file(uint16_t linktype, uint32_t snaplen)
 {
 	const uint32_t words[] = {htole32(0xa1b2c3d4), htole32(4 << 16 | 2), 0, 0,
-		htole32(snaplen ? snaplen : PR_FILTER_SNAPLEN), htole32(linktype)};
+		htole32(snaplen ? snaplen : PRI_FILTER_SNAPLEN), htole32(linktype)};
 	char text[PCAP_ERRBUF_SIZE];
 	pcap_t *pcap;
 	FILE *f = fmemopen(NULL, sizeof(words), "w+");
@@ -159,11 +159,11 @@ compile_deep(struct compiling *c, struct pr_error *err)
 	return 0;
 }
 
-static struct pr_program *
+static struct pri_bpf *
 compile_whole(pcap_t *pcap, struct source *s, struct pr_error *err)
 {
 	struct compiling c = {.pcap = pcap, .words = s->words};
-	struct pr_program *program;
+	struct pri_bpf *program;
 
 	s->too_much = compile_deep(&c, err) < 0;
 	if (s->too_much)
@@ -181,7 +181,7 @@ compile_whole(pcap_t *pcap, struct source *s, struct pr_error *err)
 static int
 append_part(struct bpf_program *all, const struct bpf_program *part)
 {
-	static const struct pr_insn mark = PR_INSN_PART;
+	static const struct pri_insn mark = PRI_INSN_PART;
 	u_int at = all->bf_len, add = part->bf_len + (at > 0);
 	struct bpf_insn *insns = realloc(all->bf_insns, (at + add) * sizeof(*insns));
 
@@ -203,13 +203,13 @@ append_part(struct bpf_program *all, const struct bpf_program *part)
  * NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused).
  * Unless it is too much: that is a failure.
  */
-static struct pr_program *
+static struct pri_bpf *
 compile_parts(pcap_t *pcap, struct source *s, struct pr_error *err)
 {
 	struct bpf_program all = {0}, code;
-	struct pr_program *program = NULL;
+	struct pri_bpf *program = NULL;
 	char **parts = NULL;
-	size_t count = pr_filter_split(s->words, &parts), done = 0;
+	size_t count = pri_filter_split(s->words, &parts), done = 0;
 
 	while (done < count && pcap_compile(pcap, &code, parts[done], 1, 0) == 0) {
 		int rc = append_part(&all, &code);
@@ -227,18 +227,18 @@ compile_parts(pcap_t *pcap, struct source *s, struct pr_error *err)
 }
 
 /* *too_much: it is a filter for this link type, but there is no program of it. */
-static struct pr_program *
+static struct pri_bpf *
 compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
 	struct pr_error *err)
 {
 	struct source s = {.linktype = linktype, .text = text};
-	struct pr_program *program = NULL;
+	struct pri_bpf *program = NULL;
 	pcap_t *pcap;
 
 	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
-		return pr_program_create(linktype, NULL, 0, err);
-	s.words = pr_filter_take_times(text, &s.times, err);
+		return pri_program_create(linktype, NULL, 0, err);
+	s.words = pri_filter_take_times(text, &s.times, err);
 	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
 	program = pcap ? compile_parts(pcap, &s, err) : NULL;
 	if (pcap && !program && !s.too_much)
@@ -253,8 +253,8 @@ compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
 	return program;
 }
 
-struct pr_program *
-pr_filter_compile(
+struct pri_bpf *
+pri_filter_compile(
 	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
 {
 	bool too_much;
@@ -263,45 +263,45 @@ pr_filter_compile(
 }
 
 int
-pr_filter_check(
+pri_filter_check(
 	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
-	struct pr_program *program = NULL;
+	struct pri_bpf *program = NULL;
 
 	for (size_t i = 0; i < count && !program; i++)
-		program = pr_filter_compile(
+		program = pri_filter_compile(
 			linktypes[i], 0, text, *first.text ? &other : &first);
 	if (!program)
 		return pr_error_set(err, "%s", first.text);
-	pr_program_destroy(&program);
+	pri_program_destroy(&program);
 	return 0;
 }
 
 int
-pr_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	struct pr_programs *out, struct pr_error *err)
+pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
+	struct pri_programs *out, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
-	struct pr_program *program;
+	struct pri_bpf *program;
 	bool too_much;
 
 	for (size_t i = 0; i < count; i++) {
-		if (pr_programs_find(out, linktypes[i]))
+		if (pri_programs_find(out, linktypes[i]))
 			continue;
 		program = compile(linktypes[i], 0, text, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
 		if (!program && !*first.text)
 			first = other;
-		if (program && pr_programs_add(out, program, err) < 0)
+		if (program && pri_programs_add(out, program, err) < 0)
 			return -1;
 	}
 	return out->count || !count ? 0 : pr_error_set(err, "%s", first.text);
 }
 
 char *
-pr_linktype_name(uint16_t linktype, char *buf, size_t size)
+pri_linktype_name(uint16_t linktype, char *buf, size_t size)
 {
 	const char *name = pcap_datalink_val_to_name(dlt_of(linktype));
 

@@ -10,21 +10,22 @@
 
 /* Nothing but names, addresses, numbers: what holds operators may hold an `or` as well. */
 static bool
-plain(const struct pr_word *w)
+plain(const struct pri_word *w)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789.:/_-";
 
-	return pr_word_is(w, "(") || pr_word_is(w, ")") || strspn(w->at, allowed) >= w->len;
+	return pri_word_is(w, "(") || pri_word_is(w, ")") ||
+	       strspn(w->at, allowed) >= w->len;
 }
 
 static bool
-shifts(const struct pr_word *w)
+shifts(const struct pri_word *w)
 {
 	static const char *const list[] = {
 		"vlan", "mpls", "pppoed", "pppoes", "geneve", "vxlan"};
 
-	return pr_word_among(w, list, sizeof(list) / sizeof(*list));
+	return pri_word_among(w, list, sizeof(list) / sizeof(*list));
 }
 
 /* A term that begins with one of these takes no qualifier from the one before. */
@@ -33,29 +34,29 @@ begins_term(const char *at)
 {
 	static const char *const list[] = {"host", "net", "port", "portrange", "src", "dst",
 		"ip", "ip6", "arp", "rarp", "tcp", "udp", "sctp", "icmp", "icmp6", "ether"};
-	struct pr_word w;
+	struct pri_word w;
 
 	do
-		w = pr_word_next(&at);
-	while (pr_word_is(&w, "(") || pr_word_is(&w, "not"));
-	return pr_word_among(&w, list, sizeof(list) / sizeof(*list));
+		w = pri_word_next(&at);
+	while (pri_word_is(&w, "(") || pri_word_is(&w, "not"));
+	return pri_word_among(&w, list, sizeof(list) / sizeof(*list));
 }
 
 /* How many `or`s it may be cut at; 0 also when at none. With cut: where each begins and ends. */
 static size_t
-find_cuts(const char *text, struct pr_word *cuts)
+find_cuts(const char *text, struct pri_word *cuts)
 {
 	const char *at = text;
 	size_t count = 0;
 	int depth = 0;
 
-	for (struct pr_word w = pr_word_next(&at); w.len; w = pr_word_next(&at)) {
+	for (struct pri_word w = pri_word_next(&at); w.len; w = pri_word_next(&at)) {
 		if (!plain(&w) || shifts(&w))
 			return 0;
-		depth += pr_word_is(&w, "(") - pr_word_is(&w, ")");
-		if (depth < 0 || (depth == 0 && pr_word_is(&w, "and")))
+		depth += pri_word_is(&w, "(") - pri_word_is(&w, ")");
+		if (depth < 0 || (depth == 0 && pri_word_is(&w, "and")))
 			return 0;
-		if (depth > 0 || !pr_word_is(&w, "or") || !begins_term(at))
+		if (depth > 0 || !pri_word_is(&w, "or") || !begins_term(at))
 			continue;
 		if (cuts)
 			cuts[count] = w;
@@ -68,22 +69,22 @@ static size_t
 cut(const char *text, char ***parts)
 {
 	size_t count = find_cuts(text, NULL), made = 0, len = strlen(text) + 1;
-	struct pr_word *cuts;
+	struct pri_word *cuts;
 	char **list, *copy;
 
-	if (count < PR_FILTER_SPLIT_MIN)
+	if (count < PRI_FILTER_SPLIT_MIN)
 		return 0;
 	cuts = calloc(count, sizeof(*cuts));
-	list = malloc((count / PR_FILTER_PART + 1) * sizeof(*list) + len);
+	list = malloc((count / PRI_FILTER_PART + 1) * sizeof(*list) + len);
 	if (!cuts || !list) {
 		free(cuts);
 		free(list);
 		return 0;
 	}
 	find_cuts(text, cuts);
-	copy = memcpy(list + count / PR_FILTER_PART + 1, text, len);
+	copy = memcpy(list + count / PRI_FILTER_PART + 1, text, len);
 	list[made++] = copy;
-	for (size_t i = PR_FILTER_PART - 1; i < count; i += PR_FILTER_PART) {
+	for (size_t i = PRI_FILTER_PART - 1; i < count; i += PRI_FILTER_PART) {
 		copy[cuts[i].at - text] = 0;
 		list[made++] = copy + (cuts[i].at - text) + cuts[i].len;
 	}
@@ -93,10 +94,10 @@ cut(const char *text, char ***parts)
 }
 
 size_t
-pr_filter_split(const char *text, char ***parts)
+pri_filter_split(const char *text, char ***parts)
 {
 	size_t count = cut(text, parts);
-	char *spread = count ? NULL : pr_filter_spread(text);
+	char *spread = count ? NULL : pri_filter_spread(text);
 
 	if (spread)
 		count = cut(spread, parts);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_FILTER_SPLIT_H
-#define PR_INDEXER_FILTER_SPLIT_H
+#ifndef PRI_INDEXER_FILTER_SPLIT_H
+#define PRI_INDEXER_FILTER_SPLIT_H
 
 #include <stddef.h>
 
@@ -12,13 +12,13 @@
  * never in a filter with a word that shifts the offsets of all that follows it (vlan, mpls, ...). A list
  * under qualifiers that are said once, `host (a or b or ...)`, is spread for it (filter_spread.h). Pure.
  */
-#define PR_FILTER_PART 16 /* terms in a part, at most */
-#define PR_FILTER_SPLIT_MIN 48 /* with fewer terms a filter stays whole */
+#define PRI_FILTER_PART 16 /* terms in a part, at most */
+#define PRI_FILTER_SPLIT_MIN 48 /* with fewer terms a filter stays whole */
 
 /*
  * 0: it stays whole. Else how many parts there are, and *parts, in one piece of memory that goes with
  * free(): the strings lie in it too. No memory: 0.
  */
-size_t pr_filter_split(const char *text, char ***parts);
+size_t pri_filter_split(const char *text, char ***parts);
 
 #endif

@@ -9,17 +9,17 @@
 #define QUALIFIERS 4 /* "ip src host" and one more */
 
 static bool
-qualifier(const struct pr_word *w)
+qualifier(const struct pri_word *w)
 {
 	static const char *const list[] = {"src", "dst", "host", "net", "port", "ip", "ip6",
 		"arp", "rarp", "tcp", "udp", "sctp", "ether"};
 
-	return pr_word_among(w, list, sizeof(list) / sizeof(*list));
+	return pri_word_among(w, list, sizeof(list) / sizeof(*list));
 }
 
 /* An address of any kind, a network, a port: no name, and nothing that is a word of the grammar. */
 static bool
-number(const struct pr_word *w)
+number(const struct pri_word *w)
 {
 	return w->len > 0 && strspn(w->at, "0123456789abcdefABCDEF.:/") >= w->len &&
 	       ((w->at[0] >= '0' && w->at[0] <= '9') || memchr(w->at, ':', w->len));
@@ -27,8 +27,8 @@ number(const struct pr_word *w)
 
 struct spread {
 	const char *at; /* of the text */
-	struct pr_word now;
-	struct pr_word head[QUALIFIERS];
+	struct pri_word now;
+	struct pri_word head[QUALIFIERS];
 	size_t heads, items;
 	FILE *out;
 };
@@ -36,9 +36,9 @@ struct spread {
 static bool
 take(struct spread *s, const char *word)
 {
-	if (!pr_word_is(&s->now, word))
+	if (!pri_word_is(&s->now, word))
 		return false;
-	s->now = pr_word_next(&s->at);
+	s->now = pri_word_next(&s->at);
 	return true;
 }
 
@@ -51,7 +51,7 @@ item(struct spread *s)
 	for (size_t i = 0; i < s->heads; i++)
 		fprintf(s->out, "%.*s ", (int)s->head[i].len, s->head[i].at);
 	fprintf(s->out, "%.*s", (int)s->now.len, s->now.at);
-	s->now = pr_word_next(&s->at);
+	s->now = pri_word_next(&s->at);
 	return true;
 }
 
@@ -61,7 +61,7 @@ term(struct spread *s)
 {
 	if (qualifier(&s->now))
 		s->heads = 0;
-	for (; qualifier(&s->now); s->now = pr_word_next(&s->at)) {
+	for (; qualifier(&s->now); s->now = pri_word_next(&s->at)) {
 		if (s->heads == QUALIFIERS)
 			return false;
 		s->head[s->heads++] = s->now;
@@ -76,7 +76,7 @@ term(struct spread *s)
 }
 
 char *
-pr_filter_spread(const char *text)
+pri_filter_spread(const char *text)
 {
 	struct spread s = {.at = text};
 	char *made = NULL;
@@ -86,7 +86,7 @@ pr_filter_spread(const char *text)
 	s.out = open_memstream(&made, &size);
 	if (!s.out)
 		return NULL;
-	s.now = pr_word_next(&s.at);
+	s.now = pri_word_next(&s.at);
 	do
 		good = term(&s);
 	while (good && take(&s, "or"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_FILTER_SPREAD_H
-#define PR_INDEXER_FILTER_SPREAD_H
+#ifndef PRI_INDEXER_FILTER_SPREAD_H
+#define PRI_INDEXER_FILTER_SPREAD_H
 
 /*
  * A filter that is only a list of numbers (addresses, networks, ports) under qualifiers that are said once,
@@ -8,6 +8,6 @@
  * takes them: the most recent ones hold. Then it can be cut (filter_split.h). The caller's, free();
  * NULL: it is no such list, or no memory. Pure.
  */
-char *pr_filter_spread(const char *text);
+char *pri_filter_spread(const char *text);
 
 #endif

@@ -36,15 +36,15 @@ term_len(const char *text, const char *at, const char **number)
 }
 
 static int
-take_time(const char *at, const char *number, size_t len, struct pr_times *out,
+take_time(const char *at, const char *number, size_t len, struct pri_times *out,
 	struct pr_error *err)
 {
-	struct pr_program_time *t, *items;
+	struct pri_program_time *t, *items;
 	char text[64];
 
-	if (out->count == PR_TIMES_MAX)
+	if (out->count == PRI_TIMES_MAX)
 		return pr_error_set(err, "filter of more than %d times: that is too many",
-			PR_TIMES_MAX);
+			PRI_TIMES_MAX);
 	if (len >= sizeof(text))
 		return pr_error_set(err, "filter: '%.60s' is no time", number);
 	items = realloc(out->items, (out->count + 1) * sizeof(*items));
@@ -60,7 +60,7 @@ take_time(const char *at, const char *number, size_t len, struct pr_times *out,
 }
 
 static int
-print_all(FILE *to, const char *text, struct pr_times *out, struct pr_error *err)
+print_all(FILE *to, const char *text, struct pri_times *out, struct pr_error *err)
 {
 	const char *number;
 
@@ -72,7 +72,7 @@ print_all(FILE *to, const char *text, struct pr_times *out, struct pr_error *err
 			continue;
 		}
 		fprintf(to, "link[%" PRIu32 ":4] = 1",
-			PR_TIMES_AT + PR_TIMES_APART * (uint32_t)out->count);
+			PRI_TIMES_AT + PRI_TIMES_APART * (uint32_t)out->count);
 		if (take_time(at, number, len - (size_t)(number - at), out, err) < 0)
 			return -1;
 		at += len;
@@ -81,7 +81,7 @@ print_all(FILE *to, const char *text, struct pr_times *out, struct pr_error *err
 }
 
 char *
-pr_filter_take_times(const char *text, struct pr_times *out, struct pr_error *err)
+pri_filter_take_times(const char *text, struct pri_times *out, struct pr_error *err)
 {
 	char *words = NULL;
 	size_t size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_FILTER_TIME_H
-#define PR_INDEXER_FILTER_TIME_H
+#ifndef PRI_INDEXER_FILTER_TIME_H
+#define PRI_INDEXER_FILTER_TIME_H
 
 #include "indexer/program.h"
 #include "proto/base/error.h"
@@ -11,12 +11,12 @@
  * for each term; at the head of what it compiles stand the terms (program.h). So one may stand wherever
  * any other term may.
  */
-struct pr_times {
-	struct pr_program_time *items;
+struct pri_times {
+	struct pri_program_time *items;
 	size_t count;
 };
 
 /* The text as libpcap is to have it, to be freed; out gets the terms, from a zeroed one. NULL: err. */
-char *pr_filter_take_times(const char *text, struct pr_times *out, struct pr_error *err);
+char *pri_filter_take_times(const char *text, struct pri_times *out, struct pr_error *err);
 
 #endif

@@ -55,13 +55,13 @@ say_address(const struct words *w, const char *what, const struct pr_tally_item 
 	struct address a;
 
 	address(item->key, item->len, &a);
-	snprintf(w->buf, PR_GROUP_TEXT, "%s%s", w->filter ? what : "", a.text);
+	snprintf(w->buf, PRI_GROUP_TEXT, "%s%s", w->filter ? what : "", a.text);
 }
 
 static void
 say_number(const struct words *w, const char *what, uint64_t number)
 {
-	snprintf(w->buf, PR_GROUP_TEXT, "%s%llu", w->filter ? what : "",
+	snprintf(w->buf, PRI_GROUP_TEXT, "%s%llu", w->filter ? what : "",
 		(unsigned long long)number);
 }
 
@@ -73,12 +73,12 @@ say_pair(const struct words *w, const struct pr_tally_item *item)
 	address(item->key, item->len / 2u, &a);
 	address(item->key + item->len / 2, item->len / 2u, &b);
 	if (!w->filter)
-		snprintf(w->buf, PR_GROUP_TEXT, "%s %s", a.text, b.text);
+		snprintf(w->buf, PRI_GROUP_TEXT, "%s %s", a.text, b.text);
 	else if (!strcmp(a.text, b.text))
-		snprintf(w->buf, PR_GROUP_TEXT, "src host %s and dst host %s", a.text,
+		snprintf(w->buf, PRI_GROUP_TEXT, "src host %s and dst host %s", a.text,
 			b.text);
 	else
-		snprintf(w->buf, PR_GROUP_TEXT, "host %s and host %s", a.text, b.text);
+		snprintf(w->buf, PRI_GROUP_TEXT, "host %s and host %s", a.text, b.text);
 }
 
 /* Both directions written out: "host a and host b and port x and port y" is more than the flow. */
@@ -95,20 +95,20 @@ say_flow(const struct words *w, const struct pr_tally_item *item)
 	address(item->key + 1 + len, len, &b);
 	proto_filter(item->key[0], proto);
 	if (!w->filter && (pa || pb))
-		snprintf(w->buf, PR_GROUP_TEXT, "%s %s port %u, %s port %u",
+		snprintf(w->buf, PRI_GROUP_TEXT, "%s %s port %u, %s port %u",
 			proto_name(item->key[0], name), a.text, pa, b.text, pb);
 	else if (!w->filter)
-		snprintf(w->buf, PR_GROUP_TEXT, "%s %s, %s", proto_name(item->key[0], name),
-			a.text, b.text);
+		snprintf(w->buf, PRI_GROUP_TEXT, "%s %s, %s",
+			proto_name(item->key[0], name), a.text, b.text);
 	else if (pa || pb)
-		snprintf(w->buf, PR_GROUP_TEXT,
+		snprintf(w->buf, PRI_GROUP_TEXT,
 			"%s and ((src host %s and src port %u and dst host %s and dst port "
 			"%u) or (src host %s and src port %u and dst host %s and dst port "
 			"%u))",
 			proto, a.text, pa, b.text, pb, b.text, pb, a.text, pa);
 	else
-		snprintf(w->buf, PR_GROUP_TEXT, "%s and host %s and host %s", proto, a.text,
-			b.text);
+		snprintf(w->buf, PRI_GROUP_TEXT, "%s and host %s and host %s", proto,
+			a.text, b.text);
 }
 
 static void
@@ -119,13 +119,13 @@ say_proto(const struct words *w, uint8_t proto)
 	if (w->filter)
 		proto_filter(proto, w->buf);
 	else
-		snprintf(w->buf, PR_GROUP_TEXT, "%s", proto_name(proto, name));
+		snprintf(w->buf, PRI_GROUP_TEXT, "%s", proto_name(proto, name));
 }
 
 static void
 say_mac(const struct words *w, const uint8_t *m)
 {
-	snprintf(w->buf, PR_GROUP_TEXT, "%s%02x:%02x:%02x:%02x:%02x:%02x",
+	snprintf(w->buf, PRI_GROUP_TEXT, "%s%02x:%02x:%02x:%02x:%02x:%02x",
 		w->filter ? "ether host " : "", m[0], m[1], m[2], m[3], m[4], m[5]);
 }
 
@@ -139,22 +139,22 @@ say_bytes(const struct pr_tally_item *item, char *buf)
 }
 
 static bool
-valid(enum pr_group group, size_t len)
+valid(enum pri_group group, size_t len)
 {
 	switch (group) {
-	case PR_GROUP_TIME:
-		return len == PR_GROUP_TIME_LEN;
-	case PR_GROUP_SRC:
-	case PR_GROUP_DST:
-	case PR_GROUP_HOST:
+	case PRI_GROUP_TIME:
+		return len == PRI_GROUP_TIME_LEN;
+	case PRI_GROUP_SRC:
+	case PRI_GROUP_DST:
+	case PRI_GROUP_HOST:
 		return len == 4 || len == 16;
-	case PR_GROUP_PAIR:
+	case PRI_GROUP_PAIR:
 		return len == 8 || len == 32;
-	case PR_GROUP_FLOW:
+	case PRI_GROUP_FLOW:
 		return len == 13 || len == 37;
-	case PR_GROUP_PROTO:
+	case PRI_GROUP_PROTO:
 		return len == 1;
-	case PR_GROUP_MAC:
+	case PRI_GROUP_MAC:
 		return len == 6;
 	default:
 		return len == 2;
@@ -162,48 +162,49 @@ valid(enum pr_group group, size_t len)
 }
 
 static bool
-say(enum pr_group group, const struct pr_tally_item *item, const struct words *w)
+say(enum pri_group group, const struct pr_tally_item *item, const struct words *w)
 {
-	static const char *const what[PR_GROUPS] = {[PR_GROUP_SRC] = "src host ",
-		[PR_GROUP_DST] = "dst host ",
-		[PR_GROUP_HOST] = "host ",
-		[PR_GROUP_PORT] = "port ",
-		[PR_GROUP_SPORT] = "src port ",
-		[PR_GROUP_DPORT] = "dst port ",
-		[PR_GROUP_VLAN] = "vlan ",
-		[PR_GROUP_LINK] = "link "};
+	static const char *const what[PRI_GROUPS] = {[PRI_GROUP_SRC] = "src host ",
+		[PRI_GROUP_DST] = "dst host ",
+		[PRI_GROUP_HOST] = "host ",
+		[PRI_GROUP_PORT] = "port ",
+		[PRI_GROUP_SPORT] = "src port ",
+		[PRI_GROUP_DPORT] = "dst port ",
+		[PRI_GROUP_VLAN] = "vlan ",
+		[PRI_GROUP_LINK] = "link "};
 
 	if (!valid(group, item->len))
 		return say_bytes(item, w->buf);
-	if (group == PR_GROUP_TIME)
-		snprintf(w->buf, PR_GROUP_TEXT, "%lld",
-			(long long)pr_group_interval_of(item));
-	else if (group == PR_GROUP_SRC || group == PR_GROUP_DST || group == PR_GROUP_HOST)
+	if (group == PRI_GROUP_TIME)
+		snprintf(w->buf, PRI_GROUP_TEXT, "%lld",
+			(long long)pri_group_interval_of(item));
+	else if (group == PRI_GROUP_SRC || group == PRI_GROUP_DST ||
+		 group == PRI_GROUP_HOST)
 		say_address(w, what[group], item);
-	else if (group == PR_GROUP_PAIR)
+	else if (group == PRI_GROUP_PAIR)
 		say_pair(w, item);
-	else if (group == PR_GROUP_FLOW)
+	else if (group == PRI_GROUP_FLOW)
 		say_flow(w, item);
-	else if (group == PR_GROUP_PROTO)
+	else if (group == PRI_GROUP_PROTO)
 		say_proto(w, item->key[0]);
-	else if (group == PR_GROUP_MAC)
+	else if (group == PRI_GROUP_MAC)
 		say_mac(w, item->key);
-	else if (group == PR_GROUP_ETHERTYPE)
-		snprintf(w->buf, PR_GROUP_TEXT, "%s0x%04x", w->filter ? "ether proto " : "",
-			pr_get_be16(item->key));
+	else if (group == PRI_GROUP_ETHERTYPE)
+		snprintf(w->buf, PRI_GROUP_TEXT, "%s0x%04x",
+			w->filter ? "ether proto " : "", pr_get_be16(item->key));
 	else
 		say_number(w, what[group], pr_get_be16(item->key));
 	return true;
 }
 
 bool
-pr_group_filter(enum pr_group group, const struct pr_tally_item *item, char *buf)
+pri_group_filter(enum pri_group group, const struct pr_tally_item *item, char *buf)
 {
 	return say(group, item, &(struct words){.buf = buf, .filter = true});
 }
 
 bool
-pr_group_text(enum pr_group group, const struct pr_tally_item *item, char *buf)
+pri_group_text(enum pri_group group, const struct pr_tally_item *item, char *buf)
 {
 	return say(group, item, &(struct words){.buf = buf});
 }

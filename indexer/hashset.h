@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_HASHSET_H
-#define PR_INDEXER_HASHSET_H
+#ifndef PRI_INDEXER_HASHSET_H
+#define PRI_INDEXER_HASHSET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,28 +14,28 @@
  * A set of hashes of 64 bits, each of which is in it once. Two keys of one hash are one here, which
  * does no harm: what is made of it knows keys by their hashes only. Zeroed is empty and ready.
  */
-struct pr_hashset {
+struct pri_hashset {
 	uint64_t *items; /* in the order of coming */
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t count, room; /* of items, and one more; there are twice as many slots */
-	struct pr_slot slot;
+	struct pri_slot slot;
 };
 
 static inline void
-pr_hashset_free(struct pr_hashset *s)
+pri_hashset_free(struct pri_hashset *s)
 {
 	free(s->items);
 	free(s->slots);
-	*s = (struct pr_hashset){0};
+	*s = (struct pri_hashset){0};
 }
 
 static inline void
-pr_hashset_clear(struct pr_hashset *s)
+pri_hashset_clear(struct pri_hashset *s)
 {
 	/* One by one where it was much larger once than it is now. */
 	if (s->count < s->room / 16)
 		for (size_t i = 0; i < s->count; i++) {
-			size_t at = pr_slot_of(&s->slot, s->items[i]);
+			size_t at = pri_slot_of(&s->slot, s->items[i]);
 			while (s->slots[at]) {
 				s->slots[at] = 0;
 				at = (at + 1) & (2 * s->room - 1);
@@ -47,9 +47,9 @@ pr_hashset_clear(struct pr_hashset *s)
 }
 
 static inline size_t
-pr_hashset_slot(const struct pr_hashset *s, uint64_t hash)
+pri_hashset_slot(const struct pri_hashset *s, uint64_t hash)
 {
-	size_t mask = 2 * s->room - 1, at = pr_slot_of(&s->slot, hash);
+	size_t mask = 2 * s->room - 1, at = pri_slot_of(&s->slot, hash);
 
 	while (s->slots[at] && s->items[s->slots[at] - 1] != hash)
 		at = (at + 1) & mask;
@@ -57,7 +57,7 @@ pr_hashset_slot(const struct pr_hashset *s, uint64_t hash)
 }
 
 static inline int
-pr_hashset_grow(struct pr_hashset *s)
+pri_hashset_grow(struct pri_hashset *s)
 {
 	size_t room = s->room ? s->room * 2 : 256;
 	uint64_t *items = realloc(s->items, (room + 1) * sizeof(*items));
@@ -72,21 +72,21 @@ pr_hashset_grow(struct pr_hashset *s)
 	free(s->slots);
 	s->slots = slots;
 	s->room = room;
-	pr_slot_set(&s->slot, 2 * room);
+	pri_slot_set(&s->slot, 2 * room);
 	for (size_t i = 0; i < s->count; i++)
-		s->slots[pr_hashset_slot(s, s->items[i])] = (uint32_t)i + 1;
+		s->slots[pri_hashset_slot(s, s->items[i])] = (uint32_t)i + 1;
 	return 0;
 }
 
 /* 1: it is new; 0: it was there; -1: no memory. */
 static inline int
-pr_hashset_add(struct pr_hashset *s, uint64_t hash)
+pri_hashset_add(struct pri_hashset *s, uint64_t hash)
 {
 	size_t at;
 
-	if (s->count == s->room && pr_hashset_grow(s) < 0)
+	if (s->count == s->room && pri_hashset_grow(s) < 0)
 		return -1;
-	at = pr_hashset_slot(s, hash);
+	at = pri_hashset_slot(s, hash);
 	if (s->slots[at])
 		return 0;
 	s->items[s->count++] = hash;
@@ -96,19 +96,19 @@ pr_hashset_add(struct pr_hashset *s, uint64_t hash)
 
 /* Room for that many more, so that put and push cannot fail. -1: no memory. */
 static inline int
-pr_hashset_prepare(struct pr_hashset *s, size_t more)
+pri_hashset_prepare(struct pri_hashset *s, size_t more)
 {
 	while (s->room - s->count < more)
-		if (pr_hashset_grow(s) < 0)
+		if (pri_hashset_grow(s) < 0)
 			return -1;
 	return 0;
 }
 
-/* As pr_hashset_add, where there is room. true: it is new. */
+/* As pri_hashset_add, where there is room. true: it is new. */
 static inline bool
-pr_hashset_put(struct pr_hashset *s, uint64_t hash)
+pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 {
-	size_t at = pr_hashset_slot(s, hash);
+	size_t at = pri_hashset_slot(s, hash);
 
 	if (s->slots[at])
 		return false;
@@ -121,17 +121,17 @@ pr_hashset_put(struct pr_hashset *s, uint64_t hash)
  * All of these. What they will look at is called for in time, and where the first slot tells, which is nearly always,
  * there is no branch: which are new cannot be foreseen. -1: no memory.
  */
-#define PR_HASHSET_FAR 20
-#define PR_HASHSET_NEAR 10
+#define PRI_HASHSET_FAR 20
+#define PRI_HASHSET_NEAR 10
 static inline int
-pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
+pri_hashset_add_all(struct pri_hashset *s, const uint64_t *hashes, size_t n)
 {
-	struct pr_slot to;
+	struct pri_slot to;
 	size_t mask, count, at;
 	uint64_t *items;
 	uint32_t *slots, slot;
 
-	if (pr_hashset_prepare(s, n) < 0)
+	if (pri_hashset_prepare(s, n) < 0)
 		return -1;
 	to = s->slot;
 	mask = 2 * s->room - 1;
@@ -142,13 +142,13 @@ pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
 		uint64_t hash = hashes[i];
 		bool new;
 
-		if (i + PR_HASHSET_FAR < n) {
+		if (i + PRI_HASHSET_FAR < n) {
 			__builtin_prefetch(
-				&slots[pr_slot_of(&to, hashes[i + PR_HASHSET_FAR])], 1);
-			slot = slots[pr_slot_of(&to, hashes[i + PR_HASHSET_NEAR])];
+				&slots[pri_slot_of(&to, hashes[i + PRI_HASHSET_FAR])], 1);
+			slot = slots[pri_slot_of(&to, hashes[i + PRI_HASHSET_NEAR])];
 			__builtin_prefetch(&items[slot - (slot != 0)]);
 		}
-		at = pr_slot_of(&to, hash);
+		at = pri_slot_of(&to, hash);
 		slot = slots[at];
 		if (__builtin_expect(
 			    (slot != 0) & (items[slot - (slot != 0)] != hash), 0)) {
@@ -168,7 +168,7 @@ pr_hashset_add_all(struct pr_hashset *s, const uint64_t *hashes, size_t n)
 
 /* One that is new and never looked for again, where there is room. */
 static inline void
-pr_hashset_push(struct pr_hashset *s, uint64_t hash)
+pri_hashset_push(struct pri_hashset *s, uint64_t hash)
 {
 	s->items[s->count++] = hash;
 }

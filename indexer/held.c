@@ -6,19 +6,19 @@
 #include <string.h>
 
 void
-pr_held_list_free(struct pr_held_list *list)
+pri_held_list_free(struct pri_held_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
 		free(list->items[i].bits);
 	free(list->items);
-	*list = (struct pr_held_list){0};
+	*list = (struct pri_held_list){0};
 }
 
-static struct pr_held *
-list_grow(struct pr_held_list *list)
+static struct pri_held *
+list_grow(struct pri_held_list *list)
 {
 	size_t room = list->room ? list->room * 2 : 16;
-	struct pr_held *items;
+	struct pri_held *items;
 
 	if (list->count == list->room) {
 		items = realloc(list->items, room * sizeof(*items));
@@ -31,9 +31,9 @@ list_grow(struct pr_held_list *list)
 }
 
 int
-pr_stretch_end(struct pr_stretch *s, struct pr_held_list *list, struct pr_error *err)
+pri_stretch_end(struct pri_stretch *s, struct pri_held_list *list, struct pr_error *err)
 {
-	struct pr_held *held;
+	struct pri_held *held;
 	uint64_t span = s->last - s->first + 1;
 
 	if (s->last == 0)
@@ -41,7 +41,7 @@ pr_stretch_end(struct pr_stretch *s, struct pr_held_list *list, struct pr_error 
 	held = list_grow(list);
 	if (!held)
 		return pr_error_set(err, "no memory for the list of seqs held");
-	*held = (struct pr_held){.epoch = s->epoch,
+	*held = (struct pri_held){.epoch = s->epoch,
 		.link = s->link,
 		.first = s->first,
 		.last = s->last,
@@ -77,21 +77,21 @@ set_bits(uint8_t *bits, uint64_t from, uint64_t to)
 
 /* Without holes there are no bits yet. */
 static bool
-whole(const struct pr_stretch *s)
+whole(const struct pri_stretch *s)
 {
 	return s->held == s->last - s->first + 1;
 }
 
 int
-pr_stretch_add(struct pr_stretch *s, uint64_t seq, int64_t otime, struct pr_held_list *list,
-	struct pr_error *err)
+pri_stretch_add(struct pri_stretch *s, uint64_t seq, int64_t otime,
+	struct pri_held_list *list, struct pr_error *err)
 {
 	uint64_t at;
 
 	if (s->last && seq <= s->last)
 		return 0;
-	if (s->last && (seq - s->last > PR_HELD_HOLE || seq - s->first >= PR_HELD_SPAN) &&
-		pr_stretch_end(s, list, err) < 0)
+	if (s->last && (seq - s->last > PRI_HELD_HOLE || seq - s->first >= PRI_HELD_SPAN) &&
+		pri_stretch_end(s, list, err) < 0)
 		return -1;
 	if (s->last == 0) {
 		s->first = seq;
@@ -111,8 +111,8 @@ pr_stretch_add(struct pr_stretch *s, uint64_t seq, int64_t otime, struct pr_held
 }
 
 int
-pr_stretch_add_range(struct pr_stretch *s, uint64_t first, uint64_t last,
-	int64_t first_otime, int64_t last_otime, struct pr_held_list *list,
+pri_stretch_add_range(struct pri_stretch *s, uint64_t first, uint64_t last,
+	int64_t first_otime, int64_t last_otime, struct pri_held_list *list,
 	struct pr_error *err)
 {
 	uint64_t end;
@@ -121,9 +121,9 @@ pr_stretch_add_range(struct pr_stretch *s, uint64_t first, uint64_t last,
 		first = s->last + 1;
 	for (; first <= last; first = end + 1) {
 		/* begins a new stretch where it must */
-		if (pr_stretch_add(s, first, first_otime, list, err) < 0)
+		if (pri_stretch_add(s, first, first_otime, list, err) < 0)
 			return -1;
-		end = s->first + PR_HELD_SPAN - 1;
+		end = s->first + PRI_HELD_SPAN - 1;
 		if (end > last)
 			end = last;
 		if (end > first && !whole(s))

@@ -5,7 +5,7 @@
 
 #include "indexer/stock.h"
 
-struct pr_hello_message {
+struct pri_hello_message {
 	Packrack__Hello hello;
 	Packrack__NodeStatus status;
 	uint64_t behind;
@@ -13,27 +13,27 @@ struct pr_hello_message {
 	char note[SFS_NOTE_BYTES];
 	Packrack__LinkInfo *links;
 	Packrack__LinkInfo **pointers;
-	struct pr_stock *stock;
+	struct pri_stock *stock;
 };
 
 void
-pr_hello_link(Packrack__LinkInfo *out, const struct pr_facts *facts)
+pri_hello_link(Packrack__LinkInfo *out, const struct pri_facts *facts)
 {
 	packrack__link_info__init(out);
 	out->epoch = facts->epoch;
 	out->link = facts->link;
 	out->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
 	out->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
-	out->name = (char *)pr_facts_name(facts);
+	out->name = (char *)pri_facts_name(facts);
 	out->speed = facts->speed;
 }
 
 /* The book is sorted by epoch, and epochs begin with their start time: the newest are last. */
 static int
-fill_links(struct pr_hello_message *m, const struct pr_book *book)
+fill_links(struct pri_hello_message *m, const struct pri_book *book)
 {
 	size_t first =
-		book->count > PR_HELLO_LINKS_MAX ? book->count - PR_HELLO_LINKS_MAX : 0;
+		book->count > PRI_HELLO_LINKS_MAX ? book->count - PRI_HELLO_LINKS_MAX : 0;
 	size_t n = 0;
 
 	m->links = calloc(book->count - first + 1, sizeof(*m->links));
@@ -43,7 +43,7 @@ fill_links(struct pr_hello_message *m, const struct pr_book *book)
 	for (size_t i = first; i < book->count; i++) {
 		if (!book->facts[i]->have_mark && !book->facts[i]->have_link)
 			continue;
-		pr_hello_link(&m->links[n], book->facts[i]);
+		pri_hello_link(&m->links[n], book->facts[i]);
 		m->pointers[n] = &m->links[n];
 		n++;
 	}
@@ -65,41 +65,41 @@ clean(char *text)
 }
 
 static void
-fill_status(struct pr_hello_message *m, struct pr_view *view)
+fill_status(struct pri_hello_message *m, struct pri_view *view)
 {
-	const struct pr_catalog *catalog = pr_view_catalog(view);
+	const struct pri_catalog *catalog = pri_view_catalog(view);
 	Packrack__NodeStatus *s = &m->status;
-	struct pr_view_figures figures;
+	struct pri_view_figures figures;
 
-	pr_view_figures(view, &figures);
+	pri_view_figures(view, &figures);
 	s->segments = catalog->segments;
 	s->packets = catalog->packets;
 	s->bytes = catalog->bytes;
-	pr_catalog_times(catalog, &s->first_time, &s->last_time);
+	pri_catalog_times(catalog, &s->first_time, &s->last_time);
 	if (m->behind > figures.unlisted)
 		figures.unlisted = m->behind;
 	s->indexed_lag_bytes =
 		catalog->segments ? figures.unlisted * (catalog->bytes / catalog->segments)
 				  : 0;
-	s->missing = pr_view_book(view)->missing;
-	if (sfs_info(pr_view_sfs(view), &m->volume, NULL) == 0) {
+	s->missing = pri_view_book(view)->missing;
+	if (sfs_info(pri_view_sfs(view), &m->volume, NULL) == 0) {
 		m->hello.volume = m->volume.uuid;
 		s->volume_bytes = m->volume.blocks * m->volume.block_size;
 		s->volume_used = m->volume.blocks_used * m->volume.block_size;
 		s->writer_alive = m->volume.writer_alive;
 	}
-	if (sfs_note_get(pr_view_sfs(view), m->note, sizeof(m->note))) {
+	if (sfs_note_get(pri_view_sfs(view), m->note, sizeof(m->note))) {
 		m->note[sizeof(m->note) - 1] = 0;
 		clean(m->note);
 		s->logger = m->note;
 	}
 }
 
-struct pr_hello_message *
-pr_hello_create(
-	struct pr_view *view, const struct pr_hello_facts *facts, struct pr_error *err)
+struct pri_hello_message *
+pri_hello_create(
+	struct pri_view *view, const struct pri_hello_facts *facts, struct pr_error *err)
 {
-	struct pr_hello_message *m = calloc(1, sizeof(*m));
+	struct pri_hello_message *m = calloc(1, sizeof(*m));
 
 	if (!m) {
 		pr_error_set(err, "no memory");
@@ -117,37 +117,37 @@ pr_hello_create(
 	m->status.queries_running = facts->queries_running;
 	if (view) {
 		fill_status(m, view);
-		m->stock = pr_stock_create(view);
+		m->stock = pri_stock_create(view);
 		if (m->stock)
-			pr_stock_put(m->stock, &m->status);
-		if (!m->stock || fill_links(m, pr_view_book(view)) < 0) {
+			pri_stock_put(m->stock, &m->status);
+		if (!m->stock || fill_links(m, pri_view_book(view)) < 0) {
 			pr_error_set(err, "no memory");
-			pr_hello_destroy(&m);
+			pri_hello_destroy(&m);
 		}
 	}
 	return m;
 }
 
 void
-pr_hello_destroy(struct pr_hello_message **hello)
+pri_hello_destroy(struct pri_hello_message **hello)
 {
 	if (*hello) {
 		free((*hello)->links);
 		free((*hello)->pointers);
-		pr_stock_destroy(&(*hello)->stock);
+		pri_stock_destroy(&(*hello)->stock);
 		free(*hello);
 	}
 	*hello = NULL;
 }
 
 Packrack__Hello *
-pr_hello_message(struct pr_hello_message *hello)
+pri_hello_message(struct pri_hello_message *hello)
 {
 	return &hello->hello;
 }
 
 Packrack__NodeStatus *
-pr_hello_status(struct pr_hello_message *hello)
+pri_hello_status(struct pri_hello_message *hello)
 {
 	return &hello->status;
 }

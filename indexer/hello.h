@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_HELLO_H
-#define PR_INDEXER_HELLO_H
+#ifndef PRI_INDEXER_HELLO_H
+#define PRI_INDEXER_HELLO_H
 
 #include <stdint.h>
 
@@ -9,7 +9,7 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /* What an indexer says of itself and of its volume. */
-struct pr_hello_facts {
+struct pri_hello_facts {
 	const char *name;
 	uint64_t boot;
 	uint64_t queries, queries_running;
@@ -17,18 +17,18 @@ struct pr_hello_facts {
 };
 
 /* Only the newest links are listed: a merger must be able to take the message. */
-#define PR_HELLO_LINKS_MAX 1024
+#define PRI_HELLO_LINKS_MAX 1024
 
 /* What is known of a link; borrows its name. */
-void pr_hello_link(Packrack__LinkInfo *out, const struct pr_facts *facts);
+void pri_hello_link(Packrack__LinkInfo *out, const struct pri_facts *facts);
 
-struct pr_hello_message;
+struct pri_hello_message;
 
 /* view NULL: there is no volume yet. */
-struct pr_hello_message *pr_hello_create(
-	struct pr_view *view, const struct pr_hello_facts *facts, struct pr_error *err);
-void pr_hello_destroy(struct pr_hello_message **hello);
-Packrack__Hello *pr_hello_message(struct pr_hello_message *hello);
-Packrack__NodeStatus *pr_hello_status(struct pr_hello_message *hello);
+struct pri_hello_message *pri_hello_create(
+	struct pri_view *view, const struct pri_hello_facts *facts, struct pr_error *err);
+void pri_hello_destroy(struct pri_hello_message **hello);
+Packrack__Hello *pri_hello_message(struct pri_hello_message *hello);
+Packrack__NodeStatus *pri_hello_status(struct pri_hello_message *hello);
 
 #endif

@@ -9,20 +9,20 @@
 #define PROOFS_MAX (1u << 28) /* of a stream: 64 TB of segments */
 
 void
-pr_index_book_free(struct pr_index_book *book)
+pri_index_book_free(struct pri_index_book *book)
 {
 	for (size_t i = 0; i < book->count; i++) {
-		for (int level = 0; level < PR_INDEX_LEVELS; level++)
+		for (int level = 0; level < PRI_INDEX_LEVELS; level++)
 			free(book->streams[i]->level[level].items);
 		free(book->streams[i]->proofs);
 		free(book->streams[i]);
 	}
 	free(book->streams);
-	*book = (struct pr_index_book){0};
+	*book = (struct pri_index_book){0};
 }
 
-struct pr_index_stream *
-pr_index_book_find(const struct pr_index_book *book, uint16_t link)
+struct pri_index_stream *
+pri_index_book_find(const struct pri_index_book *book, uint16_t link)
 {
 	for (size_t i = 0; i < book->count; i++)
 		if (book->streams[i]->link == link)
@@ -30,10 +30,10 @@ pr_index_book_find(const struct pr_index_book *book, uint16_t link)
 	return NULL;
 }
 
-static struct pr_index_stream *
-find_or_make(struct pr_index_book *book, uint16_t link)
+static struct pri_index_stream *
+find_or_make(struct pri_index_book *book, uint16_t link)
 {
-	struct pr_index_stream **streams, *s = pr_index_book_find(book, link);
+	struct pri_index_stream **streams, *s = pri_index_book_find(book, link);
 
 	if (s)
 		return s;
@@ -52,7 +52,7 @@ find_or_make(struct pr_index_book *book, uint16_t link)
 /* ---- proofs ---- */
 
 uint64_t
-pr_index_proof(const struct pr_index_stream *s, uint64_t sequence)
+pri_index_proof(const struct pri_index_stream *s, uint64_t sequence)
 {
 	return sequence >= s->base && sequence - s->base < s->proof_count
 		       ? s->proofs[sequence - s->base]
@@ -60,7 +60,7 @@ pr_index_proof(const struct pr_index_stream *s, uint64_t sequence)
 }
 
 static int
-proof_room(struct pr_index_stream *s, size_t want)
+proof_room(struct pri_index_stream *s, size_t want)
 {
 	size_t room = s->proof_room;
 	uint64_t *grown;
@@ -78,10 +78,10 @@ proof_room(struct pr_index_stream *s, size_t want)
 }
 
 int
-pr_index_book_proof(struct pr_index_book *book, uint16_t link, uint64_t sequence,
+pri_index_book_proof(struct pri_index_book *book, uint16_t link, uint64_t sequence,
 	uint64_t proof, struct pr_error *err)
 {
-	struct pr_index_stream *s = find_or_make(book, link);
+	struct pri_index_stream *s = find_or_make(book, link);
 	size_t at;
 
 	if (!s)
@@ -103,8 +103,8 @@ pr_index_book_proof(struct pr_index_book *book, uint16_t link, uint64_t sequence
 }
 
 bool
-pr_index_check(
-	const struct pr_index_stream *s, uint64_t first, uint32_t segments, uint64_t *check)
+pri_index_check(const struct pri_index_stream *s, uint64_t first, uint32_t segments,
+	uint64_t *check)
 {
 	*check = 0;
 	if (first < s->base || first - s->base > s->proof_count ||
@@ -115,7 +115,7 @@ pr_index_check(
 
 		if (!proof)
 			return false;
-		*check = pr_level2_check(*check, i, proof);
+		*check = pri_level2_check(*check, i, proof);
 	}
 	return true;
 }
@@ -123,14 +123,14 @@ pr_index_check(
 /* ---- records ---- */
 
 static uint64_t
-end_of(const struct pr_index_ref *ref)
+end_of(const struct pri_index_ref *ref)
 {
 	return ref->first_sequence + ref->segments;
 }
 
 /* The first that ends behind the sequence. */
 static size_t
-search(const struct pr_index_list *l, uint64_t sequence)
+search(const struct pri_index_list *l, uint64_t sequence)
 {
 	size_t low = 0, high = l->count;
 
@@ -146,11 +146,11 @@ search(const struct pr_index_list *l, uint64_t sequence)
 }
 
 static int
-list_insert(struct pr_index_list *l, const struct pr_index_ref *ref)
+list_insert(struct pri_index_list *l, const struct pri_index_ref *ref)
 {
 	size_t from = search(l, ref->first_sequence), to = from;
 	size_t room = l->room ? l->room + l->room / 2 : 16;
-	struct pr_index_ref *grown;
+	struct pri_index_ref *grown;
 
 	/* what it overlaps is older, and was about segments that are no more */
 	while (to < l->count && l->items[to].first_sequence < end_of(ref))
@@ -169,16 +169,16 @@ list_insert(struct pr_index_list *l, const struct pr_index_ref *ref)
 }
 
 int
-pr_index_book_take(struct pr_index_book *book, const struct pr_directory_index *entry,
+pri_index_book_take(struct pri_index_book *book, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
-	struct pr_index_ref ref = {.handle = *handle,
+	struct pri_index_ref ref = {.handle = *handle,
 		.first_sequence = entry->first_sequence,
 		.check = entry->check,
 		.segments = entry->segments};
-	struct pr_index_stream *s;
+	struct pri_index_stream *s;
 
-	if (entry->level < 1 || entry->level > PR_INDEX_LEVELS)
+	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
 		return 0;
 	s = find_or_make(book, entry->link);
 	if (!s || list_insert(&s->level[entry->level - 1], &ref) < 0)
@@ -187,7 +187,7 @@ pr_index_book_take(struct pr_index_book *book, const struct pr_directory_index *
 }
 
 static void
-list_expire(struct pr_index_list *l, uint64_t sequence)
+list_expire(struct pri_index_list *l, uint64_t sequence)
 {
 	size_t gone = search(l, sequence);
 
@@ -198,14 +198,14 @@ list_expire(struct pr_index_list *l, uint64_t sequence)
 }
 
 void
-pr_index_book_expire(struct pr_index_book *book, uint16_t link, uint64_t sequence)
+pri_index_book_expire(struct pri_index_book *book, uint16_t link, uint64_t sequence)
 {
-	struct pr_index_stream *s = pr_index_book_find(book, link);
+	struct pri_index_stream *s = pri_index_book_find(book, link);
 	uint64_t gone;
 
 	if (!s || sequence == 0)
 		return;
-	for (int level = 0; level < PR_INDEX_LEVELS; level++)
+	for (int level = 0; level < PRI_INDEX_LEVELS; level++)
 		list_expire(&s->level[level], sequence);
 	if (sequence <= s->base)
 		return;
@@ -219,10 +219,10 @@ pr_index_book_expire(struct pr_index_book *book, uint16_t link, uint64_t sequenc
 	}
 }
 
-struct pr_index_ref *
-pr_index_find(const struct pr_index_stream *s, unsigned level, uint64_t sequence)
+struct pri_index_ref *
+pri_index_find(const struct pri_index_stream *s, unsigned level, uint64_t sequence)
 {
-	const struct pr_index_list *l = &s->level[level - 1];
+	const struct pri_index_list *l = &s->level[level - 1];
 	size_t at = search(l, sequence);
 
 	return at < l->count && l->items[at].first_sequence <= sequence ? &l->items[at]
@@ -230,32 +230,32 @@ pr_index_find(const struct pr_index_stream *s, unsigned level, uint64_t sequence
 }
 
 bool
-pr_index_true(const struct pr_index_stream *s, struct pr_index_ref *ref)
+pri_index_true(const struct pri_index_stream *s, struct pri_index_ref *ref)
 {
 	uint64_t check;
 
 	if (!ref->proven)
 		ref->proven =
-			pr_index_check(s, ref->first_sequence, ref->segments, &check) &&
+			pri_index_check(s, ref->first_sequence, ref->segments, &check) &&
 			check == ref->check;
 	/* of one whose first segments are recycled nothing can be said, but that it is old */
 	return ref->proven || ref->first_sequence < s->base;
 }
 
 uint64_t
-pr_index_uncovered(const struct pr_index_stream *s, unsigned level, uint64_t sequence)
+pri_index_uncovered(const struct pri_index_stream *s, unsigned level, uint64_t sequence)
 {
-	struct pr_index_ref *ref;
+	struct pri_index_ref *ref;
 
-	while ((ref = pr_index_find(s, level, sequence)) && pr_index_true(s, ref))
+	while ((ref = pri_index_find(s, level, sequence)) && pri_index_true(s, ref))
 		sequence = end_of(ref);
 	return sequence;
 }
 
 uint64_t
-pr_index_ungrouped(const struct pr_index_stream *s, uint64_t end, size_t least)
+pri_index_ungrouped(const struct pri_index_stream *s, uint64_t end, size_t least)
 {
-	const struct pr_index_list *groups = &s->level[1], *l = &s->level[0];
+	const struct pri_index_list *groups = &s->level[1], *l = &s->level[0];
 	uint64_t from = end;
 	size_t at = search(l, end), count = 0;
 

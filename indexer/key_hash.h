@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_KEY_HASH_H
-#define PR_INDEXER_KEY_HASH_H
+#ifndef PRI_INDEXER_KEY_HASH_H
+#define PRI_INDEXER_KEY_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,14 +11,14 @@
 
 #include "indexer/keys.h"
 
-#define PR_IN_PLACE static inline __attribute__((always_inline))
+#define PRI_IN_PLACE static inline __attribute__((always_inline))
 
 /*
- * pr_key_hash of the key of this kind with these bytes. The kind and the length are a part of it, so that
+ * pri_key_hash of the key of this kind with these bytes. The kind and the length are a part of it, so that
  * equal bytes of other kinds are other keys.
  */
-PR_IN_PLACE uint64_t
-pr_key_hash_bytes(enum pr_key_kind kind, const void *bytes, size_t len)
+PRI_IN_PLACE uint64_t
+pri_key_hash_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
 {
 	return XXH3_64bits_withSeed(bytes, len, (uint64_t)kind << 8 | len);
 }

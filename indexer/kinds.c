@@ -9,17 +9,17 @@
 #include "indexer/kinds_plain.h"
 
 void
-pr_kinds_free(struct pr_kinds *k)
+pri_kinds_free(struct pri_kinds *k)
 {
 	free(k->items);
 	free(k->more);
 	free(k->slots);
 	free(k->odd);
-	*k = (struct pr_kinds){0};
+	*k = (struct pri_kinds){0};
 }
 
 static int
-make_room(struct pr_kinds *k, size_t packets, size_t slots)
+make_room(struct pri_kinds *k, size_t packets, size_t slots)
 {
 	if (packets > k->room) {
 		free(k->items);
@@ -46,7 +46,7 @@ make_room(struct pr_kinds *k, size_t packets, size_t slots)
 
 /* Without the kernel's random bytes it is as good, but for who knows the address. */
 static void
-make_secret(struct pr_kinds *k)
+make_secret(struct pri_kinds *k)
 {
 	for (size_t i = 0; i < 4; i++)
 		k->secret[i] = XXH3_64bits_withSeed(&k, sizeof(k), i);
@@ -55,7 +55,7 @@ make_secret(struct pr_kinds *k)
 }
 
 int
-pr_kinds_begin(struct pr_kinds *k, size_t packets)
+pri_kinds_begin(struct pri_kinds *k, size_t packets)
 {
 	size_t slots = 64;
 
@@ -71,32 +71,32 @@ pr_kinds_begin(struct pr_kinds *k, size_t packets)
 	return 0;
 }
 
-static struct pr_kind *
-find_odd(struct pr_kinds *k, const struct pr_fields *f)
+static struct pri_kind *
+find_odd(struct pri_kinds *k, const struct pri_fields *f)
 {
-	size_t bytes = pr_fields_bytes(f);
+	size_t bytes = pri_fields_bytes(f);
 	size_t at = XXH3_64bits_withSeed(f, bytes, k->secret[0]) & k->mask;
-	struct pr_kind *kind;
+	struct pri_kind *kind;
 
 	for (; k->slots[at]; at = (at + 1) & k->mask) {
 		kind = &k->items[k->slots[at] - 1];
-		if (pr_kind_version(kind) == 0 &&
-			!memcmp(pr_kind_fields(k, kind), f, bytes))
+		if (pri_kind_version(kind) == 0 &&
+			!memcmp(pri_kind_fields(k, kind), f, bytes))
 			return kind;
 	}
-	kind = pr_kinds_add(k, at);
+	kind = pri_kinds_add(k, at);
 	memset(kind->id, 0, sizeof(kind->id));
 	kind->id[0] = k->odd_count;
 	k->odd[k->odd_count++] = *f;
 	return kind;
 }
 
-struct pr_kind *
-pr_kinds_odd(struct pr_kinds *k, const struct pr_layout *layout, const uint8_t *data,
+struct pri_kind *
+pri_kinds_odd(struct pri_kinds *k, const struct pri_layout *layout, const uint8_t *data,
 	uint32_t caplen, uint32_t len)
 {
-	struct pr_fields fields;
+	struct pri_fields fields;
 
-	pr_fields_of_packet(layout, data, caplen, &fields);
-	return pr_kind_count(find_odd(k, &fields), len);
+	pri_fields_of_packet(layout, data, caplen, &fields);
+	return pri_kind_count(find_odd(k, &fields), len);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_KINDS_H
-#define PR_INDEXER_KINDS_H
+#ifndef PRI_INDEXER_KINDS_H
+#define PRI_INDEXER_KINDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,60 +14,60 @@
  * SCTP; in IPv4 other protocols, too, but ICMP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
  * kept from segment to segment. One thread.
  */
-#define PR_KIND_WORDS 4
-#define PR_KIND_MORE 3
+#define PRI_KIND_WORDS 4
+#define PRI_KIND_MORE 3
 
-struct pr_kind {
+struct pri_kind {
 	/*
 	 * Bytes as they lie in the packet: 0 the destination's MAC and 2 of the source's; 1 its other 4, the
 	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 IPv4's destination and ports, or the first
 	 * of IPv6's addresses, whose other words are in more. Of one that is not plain the version is 0, and
 	 * word 0 its place in odd.
 	 */
-	uint64_t id[PR_KIND_WORDS];
+	uint64_t id[PRI_KIND_WORDS];
 	uint64_t bytes;
 	uint32_t packets;
 	uint8_t unused[20]; /* a line of the cache */
 };
 
-struct pr_kinds {
-	struct pr_kind *items;
-	uint64_t (*more)[PR_KIND_MORE]; /* of the item of that place, where it is IPv6 */
+struct pri_kinds {
+	struct pri_kind *items;
+	uint64_t (*more)[PRI_KIND_MORE]; /* of the item of that place, where it is IPv6 */
 	size_t count, room;
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t slot_room, mask;
-	struct pr_fields *odd;
+	struct pri_fields *odd;
 	size_t odd_count;
 	uint64_t secret[4]; /* so that nobody can send packets that fill one slot */
 };
 
 /* Zeroed is ready. */
-void pr_kinds_free(struct pr_kinds *kinds);
+void pri_kinds_free(struct pri_kinds *kinds);
 /* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
-int pr_kinds_begin(struct pr_kinds *kinds, size_t packets);
+int pri_kinds_begin(struct pri_kinds *kinds, size_t packets);
 /*
  * The kind of a packet, with that packet counted; its packets are 1 when it is new. This one is not plain, and does
  * not change; of plain ones see kinds_plain.h.
  */
-struct pr_kind *pr_kinds_odd(struct pr_kinds *kinds, const struct pr_layout *layout,
+struct pri_kind *pri_kinds_odd(struct pri_kinds *kinds, const struct pri_layout *layout,
 	const uint8_t *data, uint32_t caplen, uint32_t len);
 
 /* Its IP version, 4 or 6; 0: not plain. */
 static inline unsigned
-pr_kind_version(const struct pr_kind *kind)
+pri_kind_version(const struct pri_kind *kind)
 {
 	return kind->id[2] & 0xff;
 }
 
 static inline bool
-pr_kind_has_ports(uint8_t protocol)
+pri_kind_has_ports(uint8_t protocol)
 {
 	return protocol == 6 || protocol == 17 || protocol == 132;
 }
 
 /* Of one that is not plain. */
-static inline const struct pr_fields *
-pr_kind_fields(const struct pr_kinds *kinds, const struct pr_kind *kind)
+static inline const struct pri_fields *
+pri_kind_fields(const struct pri_kinds *kinds, const struct pri_kind *kind)
 {
 	return &kinds->odd[kind->id[0]];
 }

@@ -23,32 +23,32 @@ within(size_t at, size_t len, size_t end)
 }
 
 static const uint8_t *
-item_at(const struct pr_level1 *l, unsigned index)
+item_at(const struct pri_level1 *l, unsigned index)
 {
-	return l->body + PR_LEVEL1_HEADER + (size_t)index * PR_LEVEL1_ITEM;
+	return l->body + PRI_LEVEL1_HEADER + (size_t)index * PRI_LEVEL1_ITEM;
 }
 
 static bool
-item_valid(const struct pr_level1 *l, unsigned index, size_t total)
+item_valid(const struct pri_level1 *l, unsigned index, size_t total)
 {
 	const uint8_t *at = item_at(l, index);
 	uint64_t len = (uint64_t)pr_get_le16(at + 16) + pr_get_le32(at + 20);
 
-	return at[18] < 64 && at[19] <= PR_HELD_BITS && len <= total &&
+	return at[18] < 64 && at[19] <= PRI_HELD_BITS && len <= total &&
 	       within(pr_get_le32(at + 8), (size_t)len, total);
 }
 
 static const uint8_t *
-page_lens(const struct pr_level1 *l)
+page_lens(const struct pri_level1 *l)
 {
 	return item_at(l, l->segments);
 }
 
 /* If no segment is keyed, there need not be pages. */
 static bool
-pages_valid(const struct pr_level1 *l, size_t total)
+pages_valid(const struct pri_level1 *l, size_t total)
 {
-	size_t at = pr_level1_head(l->segments, l->pages), len, least;
+	size_t at = pri_level1_head(l->segments, l->pages), len, least;
 
 	for (uint32_t i = 0; i <= l->pages; i++, at += len) {
 		len = pr_get_le16(page_lens(l) + 2 * i);
@@ -56,11 +56,11 @@ pages_valid(const struct pr_level1 *l, size_t total)
 		if (len < least || !within(at, len, total))
 			return false;
 	}
-	return l->low_bits <= PR_LEVEL1_LOW_MAX && l->hash_bits > 0 && l->hash_bits <= 32;
+	return l->low_bits <= PRI_LEVEL1_LOW_MAX && l->hash_bits > 0 && l->hash_bits <= 32;
 }
 
 static bool
-items_valid(const struct pr_level1 *l, size_t total)
+items_valid(const struct pri_level1 *l, size_t total)
 {
 	bool keyed = false;
 
@@ -73,7 +73,7 @@ items_valid(const struct pr_level1 *l, size_t total)
 }
 
 static bool
-tops_valid(const struct pr_level1 *l)
+tops_valid(const struct pri_level1 *l)
 {
 	size_t at = l->tops_at;
 
@@ -84,11 +84,11 @@ tops_valid(const struct pr_level1 *l)
 			return false;
 		at += top_len(l->body[at]);
 	}
-	return l->tops <= PR_LEVEL1_TOPS_MAX;
+	return l->tops <= PRI_LEVEL1_TOPS_MAX;
 }
 
 static void
-take_header(struct pr_level1 *l, const uint8_t *p)
+take_header(struct pri_level1 *l, const uint8_t *p)
 {
 	l->link = pr_get_le16(p + 6);
 	l->first_sequence = pr_get_le64(p + 8);
@@ -104,30 +104,30 @@ take_header(struct pr_level1 *l, const uint8_t *p)
 }
 
 size_t
-pr_level1_head_of(const void *header)
+pri_level1_head_of(const void *header)
 {
 	const uint8_t *p = header;
 
-	return pr_level1_head(pr_get_le16(p + 16), pr_get_le16(p + 40));
+	return pri_level1_head(pr_get_le16(p + 16), pr_get_le16(p + 40));
 }
 
 int
-pr_level1_open(struct pr_level1 *l, const void *body, size_t len, size_t total,
+pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total,
 	struct pr_error *err)
 {
 	const uint8_t *p = body;
 	size_t head;
 
-	if (len < PR_LEVEL1_HEADER || len > total || pr_get_le32(p) != PR_LEVEL1_MAGIC)
+	if (len < PRI_LEVEL1_HEADER || len > total || pr_get_le32(p) != PRI_LEVEL1_MAGIC)
 		return pr_error_set(err, "index: not a record of level 1");
-	if (pr_get_le16(p + 4) != PR_LEVEL1_VERSION)
+	if (pr_get_le16(p + 4) != PRI_LEVEL1_VERSION)
 		return pr_error_set(err, "index: version %u, this program reads version %u",
-			pr_get_le16(p + 4), PR_LEVEL1_VERSION);
-	*l = (struct pr_level1){.body = p, .len = len, .whole = len == total};
+			pr_get_le16(p + 4), PRI_LEVEL1_VERSION);
+	*l = (struct pri_level1){.body = p, .len = len, .whole = len == total};
 	take_header(l, p);
-	head = pr_level1_head_of(p);
-	if (l->segments == 0 || l->segments > PR_LEVEL1_SEGMENTS_MAX ||
-		l->pages > PR_LEVEL1_PAGES_MAX || len < head)
+	head = pri_level1_head_of(p);
+	if (l->segments == 0 || l->segments > PRI_LEVEL1_SEGMENTS_MAX ||
+		l->pages > PRI_LEVEL1_PAGES_MAX || len < head)
 		return pr_error_set(
 			err, "index: %zu bytes cannot hold %u segments", len, l->segments);
 	if (head_check(p, head) != l->check || !items_valid(l, total))
@@ -138,11 +138,11 @@ pr_level1_open(struct pr_level1 *l, const void *body, size_t len, size_t total,
 }
 
 void
-pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segment *s)
+pri_level1_get(const struct pri_level1 *l, unsigned index, struct pri_level1_segment *s)
 {
 	const uint8_t *at = item_at(l, index);
 
-	*s = (struct pr_level1_segment){.proof = pr_get_le64(at),
+	*s = (struct pri_level1_segment){.proof = pr_get_le64(at),
 		.index = (uint16_t)index,
 		.keyed = at[12],
 		.sockets = at[13],
@@ -168,12 +168,12 @@ pr_level1_get(const struct pr_level1 *l, unsigned index, struct pr_level1_segmen
 }
 
 size_t
-pr_level1_tops(const struct pr_level1 *l, struct pr_level1_top *out)
+pri_level1_tops(const struct pri_level1 *l, struct pri_level1_top *out)
 {
 	const uint8_t *at = l->body + l->tops_at;
 
 	for (unsigned i = 0; i < l->tops; i++, at += top_len(at[0])) {
-		out[i] = (struct pr_level1_top){.len = at[0],
+		out[i] = (struct pri_level1_top){.len = at[0],
 			.packets = pr_get_le32(at + 4),
 			.bytes = pr_get_le64(at + 8)};
 		memcpy(out[i].address, at + TOP_HEADER, at[0]);
@@ -184,16 +184,16 @@ pr_level1_tops(const struct pr_level1 *l, struct pr_level1_top *out)
 /* ---- asking ---- */
 
 uint32_t
-pr_level1_page_of(const struct pr_level1 *l, uint64_t signature)
+pri_level1_page_of(const struct pri_level1 *l, uint64_t signature)
 {
 	return page_of(signature, l->pages);
 }
 
 size_t
-pr_level1_page_at(const struct pr_level1 *l, uint32_t page, size_t *len)
+pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len)
 {
 	const uint8_t *lens = page_lens(l);
-	size_t at = pr_level1_head(l->segments, l->pages);
+	size_t at = pri_level1_head(l->segments, l->pages);
 
 	for (uint32_t i = 0; i < page; i++)
 		at += pr_get_le16(lens + 2 * i);
@@ -202,14 +202,14 @@ pr_level1_page_at(const struct pr_level1 *l, uint32_t page, size_t *len)
 }
 
 bool
-pr_level1_page_valid(
-	const struct pr_level1 *l, uint32_t page, const uint8_t *bytes, size_t len)
+pri_level1_page_valid(
+	const struct pri_level1 *l, uint32_t page, const uint8_t *bytes, size_t len)
 {
 	return page_check(l->check, page, bytes, len) == pr_get_le64(bytes);
 }
 
 bool
-pr_level1_sole(unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len)
+pri_level1_sole(unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len)
 {
 	const uint8_t *at = page + SOLES_HEADER;
 
@@ -241,17 +241,17 @@ overlaps(int64_t least, int64_t most, int64_t min, int64_t max)
 }
 
 static bool
-has_port(const struct pr_level1_segment *s, int64_t least, int64_t most, uint16_t min,
+has_port(const struct pri_level1_segment *s, int64_t least, int64_t most, uint16_t min,
 	uint16_t max)
 {
 	if (min > max || !overlaps(least, most, min, max))
 		return false;
-	return any_bit(s->ports, pr_port_interval((uint16_t)(least > min ? least : min)),
-		pr_port_interval((uint16_t)(most < max ? most : max)));
+	return any_bit(s->ports, pri_port_interval((uint16_t)(least > min ? least : min)),
+		pri_port_interval((uint16_t)(most < max ? most : max)));
 }
 
 static bool
-has_octet(const struct pr_level1_segment *s, int64_t least, int64_t most)
+has_octet(const struct pri_level1_segment *s, int64_t least, int64_t most)
 {
 	if (!overlaps(least, most, 0, UINT32_MAX))
 		return false;
@@ -260,22 +260,22 @@ has_octet(const struct pr_level1_segment *s, int64_t least, int64_t most)
 }
 
 bool
-pr_level1_has_range(const struct pr_level1_segment *s, enum pr_number number, int64_t least,
-	int64_t most)
+pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
+	int64_t least, int64_t most)
 {
 	if (least > most)
 		return false;
-	if (number == PR_NUMBER_LENGTH)
+	if (number == PRI_NUMBER_LENGTH)
 		return overlaps(least, most, s->len_min, s->len_max);
 	if (!s->keyed)
 		return true;
 	switch (number) {
-	case PR_NUMBER_SPORT:
+	case PRI_NUMBER_SPORT:
 		return has_port(s, least, most, s->sport_min, s->sport_max);
-	case PR_NUMBER_DPORT:
+	case PRI_NUMBER_DPORT:
 		return has_port(s, least, most, s->dport_min, s->dport_max);
-	case PR_NUMBER_SRC4:
-	case PR_NUMBER_DST4:
+	case PRI_NUMBER_SRC4:
+	case PRI_NUMBER_DST4:
 		return has_octet(s, least, most);
 	default:
 		return true;
@@ -283,29 +283,30 @@ pr_level1_has_range(const struct pr_level1_segment *s, enum pr_number number, in
 }
 
 bool
-pr_level1_item_has(const struct pr_level1_segment *s, const struct pr_key *key, bool *has)
+pri_level1_item_has(
+	const struct pri_level1_segment *s, const struct pri_key *key, bool *has)
 {
 	int64_t first = (int64_t)key->bytes[0] << 24;
 
-	if (key->kind != PR_KEY_NET || key->len != 1)
+	if (key->kind != PRI_KEY_NET || key->len != 1)
 		return false;
-	*has = pr_level1_has_range(s, PR_NUMBER_SRC4, first, first | 0xffffff);
+	*has = pri_level1_has_range(s, PRI_NUMBER_SRC4, first, first | 0xffffff);
 	return true;
 }
 
 bool
-pr_level1_has_key(const struct pr_level1 *l, const struct pr_level1_segment *s,
-	const struct pr_key *key)
+pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
+	const struct pri_key *key)
 {
-	uint64_t signatures[PR_SIGNATURES_MAX], set = 0;
-	size_t count = pr_key_signatures(key, signatures), at, len;
+	uint64_t signatures[PRI_SIGNATURES_MAX], set = 0;
+	size_t count = pri_key_signatures(key, signatures), at, len;
 	bool has = true;
 
-	if (!s->keyed || pr_level1_item_has(s, key, &has))
+	if (!s->keyed || pri_level1_item_has(s, key, &has))
 		return has;
-	at = pr_level1_page_at(l, pr_level1_page_of(l, signatures[0]), &len);
+	at = pri_level1_page_at(l, pri_level1_page_of(l, signatures[0]), &len);
 	for (size_t i = 0; i < count; i++)
-		set |= pr_level1_find(l, signatures[i], l->body + at, len);
+		set |= pri_level1_find(l, signatures[i], l->body + at, len);
 	return set >> s->index & 1;
 }
 
@@ -329,20 +330,21 @@ get_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
 }
 
 void
-pr_held_walk_begin(struct pr_held_walk *w, const struct pr_level1_segment *s, uint64_t span)
+pri_held_walk_begin(
+	struct pri_held_walk *w, const struct pri_level1_segment *s, uint64_t span)
 {
-	*w = (struct pr_held_walk){.at = s->held,
+	*w = (struct pri_held_walk){.at = s->held,
 		.end = s->held + s->held_len,
 		.span = span,
 		.form = s->held_form};
-	if (w->form == PR_HELD_RUNS)
+	if (w->form == PRI_HELD_RUNS)
 		w->repeat = 1; /* the first seq itself, a step of 0 */
-	if (w->form == PR_HELD_BITS && span / 8 >= s->held_len)
+	if (w->form == PRI_HELD_BITS && span / 8 >= s->held_len)
 		w->span = s->held_len ? (uint64_t)s->held_len * 8 - 1 : 0;
 }
 
 static bool
-next_of_runs(struct pr_held_walk *w, uint64_t *seq)
+next_of_runs(struct pri_held_walk *w, uint64_t *seq)
 {
 	if (!w->repeat &&
 		(!get_varint(&w->at, w->end, &w->step) ||
@@ -357,12 +359,12 @@ next_of_runs(struct pr_held_walk *w, uint64_t *seq)
 }
 
 bool
-pr_held_walk_next(struct pr_held_walk *w, uint64_t *seq)
+pri_held_walk_next(struct pri_held_walk *w, uint64_t *seq)
 {
-	if (w->form == PR_HELD_RUNS)
+	if (w->form == PRI_HELD_RUNS)
 		return next_of_runs(w, seq);
 	for (; w->next <= w->span; w->next++)
-		if (w->form == PR_HELD_ALL ||
+		if (w->form == PRI_HELD_ALL ||
 			(w->at != w->end && w->at[w->next / 8] & 1u << w->next % 8)) {
 			*seq = w->next++;
 			return true;
@@ -371,8 +373,8 @@ pr_held_walk_next(struct pr_held_walk *w, uint64_t *seq)
 }
 
 bool
-pr_level1_series(
-	const struct pr_level1_segment *s, size_t *at, struct pr_series_bucket *bucket)
+pri_level1_series(
+	const struct pri_level1_segment *s, size_t *at, struct pri_series_bucket *bucket)
 {
 	const uint8_t *p = s->series + *at, *end = s->series + s->series_len;
 	uint64_t step;

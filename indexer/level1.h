@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_LEVEL1_H
-#define PR_INDEXER_LEVEL1_H
+#ifndef PRI_INDEXER_LEVEL1_H
+#define PRI_INDEXER_LEVEL1_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
  * and of each page and of the soles their bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
- * upper 16 bits of pr_key_signature. A page: check u64, seeded with the head's and the page's number, keys
+ * upper 16 bits of pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
  * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
  *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
  *   bits) - 1, as what it is more than the one before: the upper part in as many bits 1, and a 0, the low
@@ -48,49 +48,49 @@
  * byte, least first). Held: 0 all seqs of the segment; 1 runs: step, how often, varints, from the first
  * seq on; 2 a bit each from the first seq on.
  */
-#define PR_LEVEL1_MAGIC 0x31584950u
-#define PR_LEVEL1_VERSION 5
-#define PR_LEVEL1_HEADER 56
-#define PR_LEVEL1_ITEM 96
-#define PR_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
-#define PR_LEVEL1_PAGES_MAX 4095
-#define PR_LEVEL1_LOW_MAX 14
-#define PR_LEVEL1_TOPS_MAX 16
-#define PR_LEVEL1_SOLES 96 /* of a segment, at most */
-#define PR_LEVEL1_BUCKETS 64 /* of a series, at most */
-#define PR_LEVEL1_PORTS 24
-#define PR_LEVEL1_OCTETS 32
+#define PRI_LEVEL1_MAGIC 0x31584950u
+#define PRI_LEVEL1_VERSION 5
+#define PRI_LEVEL1_HEADER 56
+#define PRI_LEVEL1_ITEM 96
+#define PRI_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
+#define PRI_LEVEL1_PAGES_MAX 4095
+#define PRI_LEVEL1_LOW_MAX 14
+#define PRI_LEVEL1_TOPS_MAX 16
+#define PRI_LEVEL1_SOLES 96 /* of a segment, at most */
+#define PRI_LEVEL1_BUCKETS 64 /* of a series, at most */
+#define PRI_LEVEL1_PORTS 24
+#define PRI_LEVEL1_OCTETS 32
 
-enum pr_held_form { PR_HELD_ALL, PR_HELD_RUNS, PR_HELD_BITS };
+enum pri_held_form { PRI_HELD_ALL, PRI_HELD_RUNS, PRI_HELD_BITS };
 
 /* The interval of a port: 16 wide up to 1023, 512 wide above. */
 static inline unsigned
-pr_port_interval(uint16_t port)
+pri_port_interval(uint16_t port)
 {
 	return port < 1024 ? port / 16u : 64u + (port - 1024u) / 512u;
 }
 
 /* other is at the other end of all packets that are from or to a; both: and the other way round. */
-struct pr_sole {
+struct pri_sole {
 	uint32_t a, other;
 	bool both;
 };
 
-struct pr_level1_segment {
+struct pri_level1_segment {
 	uint64_t proof;
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
 	uint16_t index; /* in its record */
 	bool keyed, sockets;
 	const uint8_t *ports, *octets; /* as all below it points into the record */
-	const uint8_t *composites; /* masks, PR_COMPOSITES_MAX of them */
+	const uint8_t *composites; /* masks, PRI_COMPOSITES_MAX of them */
 	const uint8_t *series, *held; /* of a whole record, else empty */
 	uint16_t series_len;
 	uint32_t held_len;
 	uint8_t series_width, held_form;
 };
 
-struct pr_level1_top {
+struct pri_level1_top {
 	uint8_t len; /* 4 or 16 */
 	uint8_t address[16];
 	uint32_t packets;
@@ -98,7 +98,7 @@ struct pr_level1_top {
 };
 
 /* A record that was checked: nothing that is asked of it can fail. */
-struct pr_level1 {
+struct pri_level1 {
 	const uint8_t *body;
 	size_t len; /* of the head, or of all */
 	uint64_t first_sequence, check;
@@ -111,103 +111,103 @@ struct pr_level1 {
 };
 /* Bytes of the head of a record of so many segments and pages. */
 static inline size_t
-pr_level1_head(size_t segments, size_t pages)
+pri_level1_head(size_t segments, size_t pages)
 {
-	return PR_LEVEL1_HEADER + segments * PR_LEVEL1_ITEM + 2 * (pages + 1);
+	return PRI_LEVEL1_HEADER + segments * PRI_LEVEL1_ITEM + 2 * (pages + 1);
 }
-/* Of the record that begins so; header: PR_LEVEL1_HEADER bytes. */
-size_t pr_level1_head_of(const void *header);
+/* Of the record that begins so; header: PRI_LEVEL1_HEADER bytes. */
+size_t pri_level1_head_of(const void *header);
 /*
  * body is the caller's and must outlive it: the record of total bytes, or its head, or more than that.
  * The pages of a whole one are not looked at: who has it has its proof.
  */
-int pr_level1_open(struct pr_level1 *out, const void *body, size_t len, size_t total,
+int pri_level1_open(struct pri_level1 *out, const void *body, size_t len, size_t total,
 	struct pr_error *err);
-void pr_level1_get(
-	const struct pr_level1 *l, unsigned index, struct pr_level1_segment *out);
-/* In which page a key of this pr_key_signature lies, if it is there; and where that lies. The soles are page l->pages. */
-uint32_t pr_level1_page_of(const struct pr_level1 *l, uint64_t signature);
-size_t pr_level1_page_at(const struct pr_level1 *l, uint32_t page, size_t *len);
-bool pr_level1_page_valid(
-	const struct pr_level1 *l, uint32_t page, const uint8_t *bytes, size_t len);
+void pri_level1_get(
+	const struct pri_level1 *l, unsigned index, struct pri_level1_segment *out);
+/* In which page a key of this pri_key_signature lies, if it is there; and where that lies. The soles are page l->pages. */
+uint32_t pri_level1_page_of(const struct pri_level1 *l, uint64_t signature);
+size_t pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len);
+bool pri_level1_page_valid(
+	const struct pri_level1 *l, uint32_t page, const uint8_t *bytes, size_t len);
 /* Which segments have the key, a bit each, by the page's bytes; those that are not keyed have not. */
-uint64_t pr_level1_find(
-	const struct pr_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
+uint64_t pri_level1_find(
+	const struct pri_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
 /* By their bytes: have all packets of a segment from or to a the other address at their other end? false: maybe not. */
-bool pr_level1_sole(
+bool pri_level1_sole(
 	unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len);
 /* Is it a key that the items know, and pages do not: an IPv4 NET of 8 bits? Then *has says. */
-bool pr_level1_item_has(
-	const struct pr_level1_segment *s, const struct pr_key *key, bool *has);
-/* Of a whole record: the largest first, by bytes; out has room for PR_LEVEL1_TOPS_MAX. Returns how many. */
-size_t pr_level1_tops(const struct pr_level1 *l, struct pr_level1_top *out);
+bool pri_level1_item_has(
+	const struct pri_level1_segment *s, const struct pri_key *key, bool *has);
+/* Of a whole record: the largest first, by bytes; out has room for PRI_LEVEL1_TOPS_MAX. Returns how many. */
+size_t pri_level1_tops(const struct pri_level1 *l, struct pri_level1_top *out);
 
 /* Of a whole record. */
-bool pr_level1_has_key(const struct pr_level1 *l, const struct pr_level1_segment *s,
-	const struct pr_key *key);
+bool pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
+	const struct pri_key *key);
 /*
- * Can a packet of the segment have this number within [least, most]? PR_NUMBER_TIME is the catalog's:
+ * Can a packet of the segment have this number within [least, most]? PRI_NUMBER_TIME is the catalog's:
  * yes.
  */
-bool pr_level1_has_range(const struct pr_level1_segment *s, enum pr_number number,
+bool pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
 	int64_t least, int64_t most);
 
 /* The seqs of a segment in order, relative to its first; for seqs up to span. */
-struct pr_held_walk {
+struct pri_held_walk {
 	const uint8_t *at, *end;
 	uint64_t next, span, step, repeat;
 	uint8_t form;
 };
-void pr_held_walk_begin(
-	struct pr_held_walk *walk, const struct pr_level1_segment *s, uint64_t span);
-bool pr_held_walk_next(struct pr_held_walk *walk, uint64_t *seq);
+void pri_held_walk_begin(
+	struct pri_held_walk *walk, const struct pri_level1_segment *s, uint64_t span);
+bool pri_held_walk_next(struct pri_held_walk *walk, uint64_t *seq);
 
 /* One interval of the series after the other; *at starts as 0. */
-struct pr_series_bucket {
+struct pri_series_bucket {
 	uint64_t interval; /* since that of the least time; unit 2^width s */
 	uint64_t packets, bytes;
 };
-bool pr_level1_series(
-	const struct pr_level1_segment *s, size_t *at, struct pr_series_bucket *bucket);
+bool pri_level1_series(
+	const struct pri_level1_segment *s, size_t *at, struct pri_series_bucket *bucket);
 
 /* ---- writing ---- */
 
-struct pr_sketch;
-struct pr_level1_writer {
-	uint8_t items[PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_ITEM];
+struct pri_sketch;
+struct pri_level1_writer {
+	uint8_t items[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_ITEM];
 	uint8_t *data; /* series and held seqs */
 	size_t used, room;
 	struct {
-		struct pr_sole sole;
+		struct pri_sole sole;
 		uint8_t first, last;
-	} soles[PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_SOLES];
+	} soles[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_SOLES];
 	size_t sole_count;
-	uint16_t recent[PR_LEVEL1_SOLES]; /* those of the last segment */
+	uint16_t recent[PRI_LEVEL1_SOLES]; /* those of the last segment */
 	size_t recent_count;
 	uint64_t *
 		hashes; /* of the keys of all segments, one after the other, and as much to sort */
 	size_t count, hash_room;
-	size_t ends[PR_LEVEL1_SEGMENTS_MAX];
-	bool keyed[PR_LEVEL1_SEGMENTS_MAX];
+	size_t ends[PRI_LEVEL1_SEGMENTS_MAX];
+	bool keyed[PRI_LEVEL1_SEGMENTS_MAX];
 	size_t max; /* of the record */
 	uint64_t first_sequence;
 	unsigned segments;
-	struct pr_composites composites; /* that the sketches have */
+	struct pri_composites composites; /* that the sketches have */
 };
 
-void pr_level1_begin(struct pr_level1_writer *w);
-void pr_level1_free(struct pr_level1_writer *w);
+void pri_level1_begin(struct pri_level1_writer *w);
+void pri_level1_free(struct pri_level1_writer *w);
 /*
  * The next segment, of this sequence (the first, or one more than the last). 1; 0: the record would
  * be longer than max bytes, finish it first (one alone gets a smaller signature); -1: no memory.
  */
-int pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
-	const struct pr_sketch *sketch, size_t max);
+int pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
+	const struct pri_sketch *sketch, size_t max);
 /* Bytes of the record as it stands, with all the tops there may be. */
-size_t pr_level1_size(const struct pr_level1_writer *w);
-/* Writes it to out, of pr_level1_size bytes at least; returns its length. What was added is used up. */
-size_t pr_level1_finish(struct pr_level1_writer *w, uint16_t link,
-	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
+size_t pri_level1_size(const struct pri_level1_writer *w);
+/* Writes it to out, of pri_level1_size bytes at least; returns its length. What was added is used up. */
+size_t pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
+	const struct pri_level1_top *tops, size_t top_count, uint32_t packets_short,
 	uint64_t bytes_short, uint8_t *out);
 
 #endif

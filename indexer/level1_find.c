@@ -69,8 +69,8 @@ get_set(struct bits *b, unsigned segments, unsigned index_bits)
 }
 
 uint64_t
-pr_level1_find(
-	const struct pr_level1 *l, uint64_t signature, const uint8_t *page, size_t len)
+pri_level1_find(
+	const struct pri_level1 *l, uint64_t signature, const uint8_t *page, size_t len)
 {
 	struct bits b = {.at = page + PAGE_HEADER, .end = page + len};
 	uint32_t keys = pr_get_le16(page + 8), wanted, value = 0;

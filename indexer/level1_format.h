@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_LEVEL1_FORMAT_H
-#define PR_INDEXER_LEVEL1_FORMAT_H
+#ifndef PRI_INDEXER_LEVEL1_FORMAT_H
+#define PRI_INDEXER_LEVEL1_FORMAT_H
 
 #include <xxhash.h>
 
@@ -21,7 +21,8 @@ head_check(const uint8_t *head, size_t len)
 {
 	uint64_t seed = XXH3_64bits(head, CHECKED);
 
-	return XXH3_64bits_withSeed(head + PR_LEVEL1_HEADER, len - PR_LEVEL1_HEADER, seed);
+	return XXH3_64bits_withSeed(
+		head + PRI_LEVEL1_HEADER, len - PRI_LEVEL1_HEADER, seed);
 }
 
 static inline uint64_t
@@ -33,14 +34,14 @@ page_check(uint64_t head, uint32_t page, const uint8_t *bytes, size_t len)
 static inline uint32_t
 page_of(uint64_t signature, uint32_t pages)
 {
-	return (uint32_t)((signature >> PR_SIGNATURE_HOME) * pages >> 16);
+	return (uint32_t)((signature >> PRI_SIGNATURE_HOME) * pages >> 16);
 }
 
 /* hash: its bits 16 to 47, of which so many count, 1 to 32. */
 static inline uint32_t
 value_of(uint32_t hash, unsigned hash_bits, uint32_t keys, unsigned low_bits)
 {
-	return pr_reduce(hash & UINT32_MAX << (32 - hash_bits), keys << low_bits);
+	return pri_reduce(hash & UINT32_MAX << (32 - hash_bits), keys << low_bits);
 }
 
 /* Bits for the number of one of so many segments. */

@@ -24,11 +24,12 @@
 #define PAGE_OF(item) ((uint32_t)((item) >> PAGE_SHIFT))
 #define VALUE_BITS(item) ((uint32_t)((item) >> (PAGE_SHIFT - 32)))
 
-_Static_assert(PR_LEVEL1_SEGMENTS_MAX <= 64, "a set is a word");
-_Static_assert(PR_LEVEL1_PAGES_MAX < 1 << (64 - PAGE_SHIFT), "pages of an item");
+_Static_assert(PRI_LEVEL1_SEGMENTS_MAX <= 64, "a set is a word");
+_Static_assert(PRI_LEVEL1_PAGES_MAX < 1 << (64 - PAGE_SHIFT), "pages of an item");
 _Static_assert(
 	PAGE_HEADER + 4 +
-			CROWD * (PR_LEVEL1_LOW_MAX + 2 + 2 + PR_LEVEL1_SEGMENTS_MAX) / 8 <=
+			CROWD * (PRI_LEVEL1_LOW_MAX + 2 + 2 + PRI_LEVEL1_SEGMENTS_MAX) /
+				8 <=
 		UINT16_MAX,
 	"the bytes of a page");
 
@@ -39,12 +40,12 @@ pages_for(size_t count)
 
 	if (pages == 0)
 		return 1;
-	return pages < PR_LEVEL1_PAGES_MAX ? (uint32_t)pages : PR_LEVEL1_PAGES_MAX;
+	return pages < PRI_LEVEL1_PAGES_MAX ? (uint32_t)pages : PRI_LEVEL1_PAGES_MAX;
 }
 
 /* A key of one segment takes most: of more, each takes less than that. */
 size_t
-pr_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
+pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
 {
 	size_t bits = count * (low_bits + 3 + index_bits(segments));
 
@@ -82,7 +83,7 @@ digit_of(uint64_t item, unsigned shift, struct digits digits, unsigned digit)
 
 /* From hashes, and counts how often digits have which value. */
 static inline void
-make_items(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
+make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
 	unsigned shift, struct digits digits, starts_of *starts)
 {
 	size_t i = 0;
@@ -123,7 +124,7 @@ pass(const uint64_t *from, uint64_t *to, size_t count, uint32_t *starts, unsigne
  * behind them. Compiled for each form of digits.
  */
 static inline __attribute__((always_inline)) uint64_t *
-sort(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k, unsigned shift,
+sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsigned shift,
 	struct digits digits)
 {
 	starts_of starts[DIGITS_MAX];
@@ -141,14 +142,14 @@ sort(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k, unsig
 }
 
 static uint64_t *
-sort_few(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
+sort_few(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
 	unsigned shift)
 {
 	return sort(hashes, ends, k, shift, of_few);
 }
 
 static uint64_t *
-sort_many(uint64_t *hashes, const size_t *ends, const struct pr_level1_keys *k,
+sort_many(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
 	unsigned shift)
 {
 	return sort(hashes, ends, k, shift, of_many);
@@ -202,11 +203,11 @@ gather(uint64_t *items, uint64_t *sets, size_t count, unsigned shift)
 }
 
 static void
-count_sets(struct pr_level1_keys *k)
+count_sets(struct pri_level1_keys *k)
 {
 	unsigned one = 1 + k->index_bits, stretch = 2 + 2 * k->index_bits,
 		 each = 2 + k->segments;
-	uint32_t ends[PR_LEVEL1_PAGES_MAX], end = 0;
+	uint32_t ends[PRI_LEVEL1_PAGES_MAX], end = 0;
 
 	memset(ends, 0, k->pages * sizeof(ends[0]));
 	for (size_t i = 0; i < k->distinct; i++) {
@@ -225,14 +226,14 @@ count_sets(struct pr_level1_keys *k)
 
 /* In bytes, at most: a value's upper part takes less than 2 bits on the mean. */
 static size_t
-size_with(const struct pr_level1_keys *k, unsigned low_bits)
+size_with(const struct pri_level1_keys *k, unsigned low_bits)
 {
 	return (k->distinct * (low_bits + 2) + k->set_bits) / 8 +
 	       (size_t)k->pages * (PAGE_HEADER + 3);
 }
 
 static unsigned
-low_bits_for(const struct pr_level1_keys *k, size_t count)
+low_bits_for(const struct pri_level1_keys *k, size_t count)
 {
 	size_t bits = count * BITS_A_KEY, rest;
 
@@ -240,11 +241,11 @@ low_bits_for(const struct pr_level1_keys *k, size_t count)
 	rest = rest > 2 + LOW_MIN ? rest - 2 : LOW_MIN;
 	if (rest < LOW_OF_FEW && count <= (size_t)k->segments * FEW)
 		rest = LOW_OF_FEW;
-	return rest < PR_LEVEL1_LOW_MAX ? (unsigned)rest : PR_LEVEL1_LOW_MAX;
+	return rest < PRI_LEVEL1_LOW_MAX ? (unsigned)rest : PRI_LEVEL1_LOW_MAX;
 }
 
 static bool
-crowded(const struct pr_level1_keys *k)
+crowded(const struct pri_level1_keys *k)
 {
 	for (uint32_t i = 0; i < k->pages; i++)
 		if (k->of_page[i] > CROWD)
@@ -253,14 +254,14 @@ crowded(const struct pr_level1_keys *k)
 }
 
 void
-pr_level1_keys_sort(struct pr_level1_keys *k, uint64_t *hashes, const size_t *ends,
+pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *ends,
 	unsigned segments, size_t room)
 {
 	size_t count = ends[segments - 1];
 	struct digits digits = count <= (size_t)segments * FEW ? of_few : of_many;
 	unsigned shift;
 
-	*k = (struct pr_level1_keys){.segments = segments,
+	*k = (struct pri_level1_keys){.segments = segments,
 		.index_bits = index_bits(segments),
 		.pages = pages_for(count)};
 	k->hash_bits = digits.count * digits.bits - page_bits(k->pages);
@@ -334,10 +335,10 @@ put_each(struct bits *b, uint64_t set, unsigned segments)
 }
 
 #define ONES_MAX 24
-_Static_assert(ONES_MAX + 1 + PR_LEVEL1_LOW_MAX + 14 <= PUT_MAX, "a key at once");
+_Static_assert(ONES_MAX + 1 + PRI_LEVEL1_LOW_MAX + 14 <= PUT_MAX, "a key at once");
 
 static inline void
-put_key(struct bits *b, const struct pr_level1_keys *k, uint32_t step, uint64_t set)
+put_key(struct bits *b, const struct pri_level1_keys *k, uint32_t step, uint64_t set)
 {
 	uint32_t ones = step >> k->low_bits;
 	struct some key;
@@ -365,9 +366,9 @@ end_of(struct bits *b)
 
 /* Keys from at on. Returns its bytes. */
 static size_t
-put_page(const struct pr_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
+put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
 {
-	const struct pr_level1_keys k = *keys; /* which what is written cannot change */
+	const struct pri_level1_keys k = *keys; /* which what is written cannot change */
 	struct bits b = {.at = out + PAGE_HEADER};
 	uint32_t value, last = 0;
 
@@ -381,7 +382,7 @@ put_page(const struct pr_level1_keys *keys, size_t at, uint32_t count, uint8_t *
 }
 
 size_t
-pr_level1_keys_put(const struct pr_level1_keys *k, uint8_t *out, uint8_t *lens)
+pri_level1_keys_put(const struct pri_level1_keys *k, uint8_t *out, uint8_t *lens)
 {
 	size_t used = 0, len, at = 0;
 

@@ -7,14 +7,15 @@
 #include "indexer/sketch.h"
 #include "proto/wire/cursor.h"
 
-_Static_assert(SOLES_HEADER + SOLE * PR_LEVEL1_SEGMENTS_MAX * PR_LEVEL1_SOLES <= UINT16_MAX,
+_Static_assert(
+	SOLES_HEADER + SOLE * PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_SOLES <= UINT16_MAX,
 	"the bytes of soles");
 
 #define TOP_BYTES 32
 #define LOW_WANTED 8 /* bits that there must be room for, of a record of several segments */
 
 void
-pr_level1_begin(struct pr_level1_writer *w)
+pri_level1_begin(struct pri_level1_writer *w)
 {
 	w->used = 0;
 	w->count = 0;
@@ -23,25 +24,25 @@ pr_level1_begin(struct pr_level1_writer *w)
 }
 
 void
-pr_level1_free(struct pr_level1_writer *w)
+pri_level1_free(struct pri_level1_writer *w)
 {
 	free(w->data);
 	free(w->hashes);
-	*w = (struct pr_level1_writer){0};
+	*w = (struct pri_level1_writer){0};
 }
 
 static size_t
-fixed(const struct pr_level1_writer *w)
+fixed(const struct pri_level1_writer *w)
 {
-	return pr_level1_head(w->segments, 0) + PR_LEVEL1_TOPS_MAX * TOP_BYTES +
+	return pri_level1_head(w->segments, 0) + PRI_LEVEL1_TOPS_MAX * TOP_BYTES +
 	       SOLES_HEADER + SOLE * w->sole_count + w->used;
 }
 
 size_t
-pr_level1_size(const struct pr_level1_writer *w)
+pri_level1_size(const struct pri_level1_writer *w)
 {
 	size_t size =
-		fixed(w) + pr_level1_keys_bound(w->count, w->segments, PR_LEVEL1_LOW_MAX);
+		fixed(w) + pri_level1_keys_bound(w->count, w->segments, PRI_LEVEL1_LOW_MAX);
 
 	return size < w->max ? size : w->max > fixed(w) ? w->max : fixed(w);
 }
@@ -49,7 +50,7 @@ pr_level1_size(const struct pr_level1_writer *w)
 /* ---- one segment more ---- */
 
 static int
-make_room(struct pr_level1_writer *w, size_t more, size_t hashes)
+make_room(struct pri_level1_writer *w, size_t more, size_t hashes)
 {
 	size_t room = w->used + more, hash_room = w->count + hashes;
 	uint64_t *grown_hashes;
@@ -75,9 +76,9 @@ make_room(struct pr_level1_writer *w, size_t more, size_t hashes)
 }
 
 static void
-put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, size_t data)
+put_item(uint8_t *at, uint64_t proof, const struct pri_sketch *s, size_t data)
 {
-	memset(at, 0, PR_LEVEL1_ITEM);
+	memset(at, 0, PRI_LEVEL1_ITEM);
 	pr_put_le64(at, proof);
 	pr_put_le32(at + 8, (uint32_t)data); /* made absolute at the end */
 	at[13] = s->indexed && s->sockets;
@@ -91,16 +92,16 @@ put_item(uint8_t *at, uint64_t proof, const struct pr_sketch *s, size_t data)
 	pr_put_le16(at + 34, s->sport_max);
 	pr_put_le16(at + 36, s->dport_min);
 	pr_put_le16(at + 38, s->dport_max);
-	memcpy(at + 40, s->ports, PR_LEVEL1_PORTS);
-	memcpy(at + 64, s->octets, PR_LEVEL1_OCTETS);
+	memcpy(at + 40, s->ports, PRI_LEVEL1_PORTS);
+	memcpy(at + 64, s->octets, PRI_LEVEL1_OCTETS);
 }
 
 /* Has the segment before this, too? Then it is one with that. */
 static bool
-extend_sole(struct pr_level1_writer *w, const struct pr_sole *sole)
+extend_sole(struct pri_level1_writer *w, const struct pri_sole *sole)
 {
 	for (size_t i = 0; i < w->recent_count; i++) {
-		const struct pr_sole *recent = &w->soles[w->recent[i]].sole;
+		const struct pri_sole *recent = &w->soles[w->recent[i]].sole;
 
 		if (recent->a != sole->a || recent->other != sole->other ||
 			recent->both != sole->both)
@@ -112,7 +113,7 @@ extend_sole(struct pr_level1_writer *w, const struct pr_sole *sole)
 }
 
 static void
-add_soles(struct pr_level1_writer *w, const struct pr_sketch *s)
+add_soles(struct pri_level1_writer *w, const struct pri_sketch *s)
 {
 	size_t count = s->indexed ? s->sole_count : 0, at = w->sole_count, kept = 0;
 
@@ -133,7 +134,7 @@ add_soles(struct pr_level1_writer *w, const struct pr_sketch *s)
 
 /* The last segment is none of this record. */
 static void
-drop_soles(struct pr_level1_writer *w, size_t count)
+drop_soles(struct pri_level1_writer *w, size_t count)
 {
 	w->sole_count = count;
 	for (size_t i = 0; i < count; i++)
@@ -142,11 +143,11 @@ drop_soles(struct pr_level1_writer *w, size_t count)
 }
 
 static void
-put_segment(struct pr_level1_writer *w, uint64_t proof, const struct pr_sketch *s)
+put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_sketch *s)
 {
 	size_t count = s->indexed ? s->keys.count : 0;
 
-	put_item(w->items + (size_t)w->segments * PR_LEVEL1_ITEM, proof, s, w->used);
+	put_item(w->items + (size_t)w->segments * PRI_LEVEL1_ITEM, proof, s, w->used);
 	memcpy(w->data + w->used, s->series, s->series_len);
 	w->used += s->series_len;
 	if (s->held_len)
@@ -161,12 +162,12 @@ put_segment(struct pr_level1_writer *w, uint64_t proof, const struct pr_sketch *
 }
 
 int
-pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
-	const struct pr_sketch *s, size_t max)
+pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
+	const struct pri_sketch *s, size_t max)
 {
 	size_t used = w->used, count = w->count, soles = w->sole_count;
 
-	if (w->segments == PR_LEVEL1_SEGMENTS_MAX)
+	if (w->segments == PRI_LEVEL1_SEGMENTS_MAX)
 		return 0;
 	if (make_room(w, s->series_len + s->held_len, s->keys.count) < 0)
 		return -1;
@@ -175,7 +176,7 @@ pr_level1_add(struct pr_level1_writer *w, uint64_t sequence, uint64_t proof,
 	put_segment(w, proof, s);
 	w->max = max;
 	if (w->segments == 1 ||
-		fixed(w) + pr_level1_keys_bound(w->count, w->segments, LOW_WANTED) <= max)
+		fixed(w) + pri_level1_keys_bound(w->count, w->segments, LOW_WANTED) <= max)
 		return 1;
 	w->segments--;
 	drop_soles(w, soles);
@@ -198,7 +199,7 @@ check_pages(uint64_t check, const uint8_t *lens, uint32_t pages, uint8_t *at)
 }
 
 static size_t
-put_soles(const struct pr_level1_writer *w, uint8_t *out)
+put_soles(const struct pri_level1_writer *w, uint8_t *out)
 {
 	uint8_t *at = out + SOLES_HEADER;
 
@@ -212,17 +213,17 @@ put_soles(const struct pr_level1_writer *w, uint8_t *out)
 }
 
 static void
-put_items(const struct pr_level1_writer *w, bool pages, uint8_t *at, size_t data)
+put_items(const struct pri_level1_writer *w, bool pages, uint8_t *at, size_t data)
 {
-	memcpy(at, w->items, (size_t)w->segments * PR_LEVEL1_ITEM);
-	for (unsigned i = 0; i < w->segments; i++, at += PR_LEVEL1_ITEM) {
+	memcpy(at, w->items, (size_t)w->segments * PRI_LEVEL1_ITEM);
+	for (unsigned i = 0; i < w->segments; i++, at += PRI_LEVEL1_ITEM) {
 		pr_put_le32(at + 8, pr_get_le32(at + 8) + (uint32_t)data);
 		at[12] = pages && w->keyed[i];
 	}
 }
 
 static uint8_t *
-put_top(uint8_t *at, const struct pr_level1_top *top)
+put_top(uint8_t *at, const struct pri_level1_top *top)
 {
 	pr_put_le32(at, top->len);
 	pr_put_le32(at + 4, top->packets);
@@ -232,12 +233,12 @@ put_top(uint8_t *at, const struct pr_level1_top *top)
 }
 
 static void
-put_header(const struct pr_level1_writer *w, const struct pr_level1_keys *keys,
+put_header(const struct pri_level1_writer *w, const struct pri_level1_keys *keys,
 	uint16_t link, uint8_t *out)
 {
-	memset(out, 0, PR_LEVEL1_HEADER);
-	pr_put_le32(out, PR_LEVEL1_MAGIC);
-	pr_put_le16(out + 4, PR_LEVEL1_VERSION);
+	memset(out, 0, PRI_LEVEL1_HEADER);
+	pr_put_le32(out, PRI_LEVEL1_MAGIC);
+	pr_put_le16(out + 4, PRI_LEVEL1_VERSION);
 	pr_put_le16(out + 6, link);
 	pr_put_le64(out + 8, w->first_sequence);
 	pr_put_le16(out + 16, (uint16_t)w->segments);
@@ -248,26 +249,26 @@ put_header(const struct pr_level1_writer *w, const struct pr_level1_keys *keys,
 }
 
 size_t
-pr_level1_finish(struct pr_level1_writer *w, uint16_t link,
-	const struct pr_level1_top *tops, size_t top_count, uint32_t packets_short,
+pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
+	const struct pri_level1_top *tops, size_t top_count, uint32_t packets_short,
 	uint64_t bytes_short, uint8_t *out)
 {
-	uint8_t *lens = out + PR_LEVEL1_HEADER + (size_t)w->segments * PR_LEVEL1_ITEM;
+	uint8_t *lens = out + PRI_LEVEL1_HEADER + (size_t)w->segments * PRI_LEVEL1_ITEM;
 	uint8_t *pages, *data, *at;
-	struct pr_level1_keys keys;
+	struct pri_level1_keys keys;
 	uint64_t check;
 	size_t soles;
 
-	pr_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
+	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed(w) ? w->max - fixed(w) : 0);
 	pages = lens + 2 * (keys.pages + 1);
-	data = pages + pr_level1_keys_put(&keys, pages, lens);
+	data = pages + pri_level1_keys_put(&keys, pages, lens);
 	soles = put_soles(w, data);
 	pr_put_le16(lens + 2 * keys.pages, (uint16_t)soles);
 	data += soles;
 	at = data + w->used;
 	put_header(w, &keys, link, out);
-	put_items(w, keys.pages > 0, out + PR_LEVEL1_HEADER, (size_t)(data - out));
+	put_items(w, keys.pages > 0, out + PRI_LEVEL1_HEADER, (size_t)(data - out));
 	memcpy(data, w->data, w->used);
 	pr_put_le16(out + 18, (uint16_t)top_count);
 	pr_put_le32(out + 20, (uint32_t)(at - out));

@@ -5,7 +5,7 @@
 #include "proto/wire/cursor.h"
 
 uint64_t
-pr_level2_check(uint64_t check, uint64_t sequence, uint64_t proof)
+pri_level2_check(uint64_t check, uint64_t sequence, uint64_t proof)
 {
 	uint8_t both[16];
 
@@ -18,16 +18,16 @@ pr_level2_check(uint64_t check, uint64_t sequence, uint64_t proof)
 
 /* Do its numbers fit each other? Then nothing that follows can go wrong. */
 static bool
-plausible(const struct pr_level2 *l, size_t len, size_t total)
+plausible(const struct pri_level2 *l, size_t len, size_t total)
 {
-	return l->columns > 0 && l->columns <= PR_LEVEL2_COLUMNS_MAX &&
+	return l->columns > 0 && l->columns <= PRI_LEVEL2_COLUMNS_MAX &&
 	       l->stride == (l->columns + 7) / 8 && l->pages > 0 &&
 	       len >= (size_t)HEADER + (size_t)COLUMN * l->columns &&
-	       total == l->lead + (uint64_t)l->pages * PR_SLICES_PAGE;
+	       total == l->lead + (uint64_t)l->pages * PRI_SLICES_PAGE;
 }
 
 static bool
-take_columns(struct pr_level2 *l, const uint8_t *table)
+take_columns(struct pri_level2 *l, const uint8_t *table)
 {
 	uint64_t segments = 0;
 
@@ -42,16 +42,16 @@ take_columns(struct pr_level2 *l, const uint8_t *table)
 }
 
 int
-pr_level2_open(struct pr_level2 *l, const void *head, size_t len, size_t total,
+pri_level2_open(struct pri_level2 *l, const void *head, size_t len, size_t total,
 	struct pr_error *err)
 {
 	const uint8_t *p = head;
 
-	if (len < HEADER || pr_get_le32(p) != PR_LEVEL2_MAGIC)
+	if (len < HEADER || pr_get_le32(p) != PRI_LEVEL2_MAGIC)
 		return pr_error_set(err, "index: not a record of level 2");
-	if (pr_get_le16(p + 4) != PR_LEVEL2_VERSION)
+	if (pr_get_le16(p + 4) != PRI_LEVEL2_VERSION)
 		return pr_error_set(err, "index: version %u, this program reads version %u",
-			pr_get_le16(p + 4), PR_LEVEL2_VERSION);
+			pr_get_le16(p + 4), PRI_LEVEL2_VERSION);
 	l->link = pr_get_le16(p + 6);
 	l->first_sequence = pr_get_le64(p + 8);
 	l->segments = pr_get_le32(p + 16);
@@ -68,16 +68,16 @@ pr_level2_open(struct pr_level2 *l, const void *head, size_t len, size_t total,
 }
 
 bool
-pr_level2_page_valid(const struct pr_level2 *l, uint32_t page, const uint8_t *bytes)
+pri_level2_page_valid(const struct pri_level2 *l, uint32_t page, const uint8_t *bytes)
 {
 	return page_check(l->check, page, bytes) == pr_get_le64(bytes);
 }
 
 void
-pr_level2_apply(const struct pr_level2 *l, const struct pr_slices *slices, int which,
+pri_level2_apply(const struct pri_level2 *l, const struct pri_slices *slices, int which,
 	const uint8_t *page, uint8_t *vector)
 {
-	for (int i = 0; i < PR_SLICES_PROBES; i++) {
+	for (int i = 0; i < PRI_SLICES_PROBES; i++) {
 		const uint8_t *slice =
 			page + PAGE_HEADER + (size_t)slices->slice[which][i] * l->stride;
 

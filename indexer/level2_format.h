@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_LEVEL2_FORMAT_H
-#define PR_INDEXER_LEVEL2_FORMAT_H
+#ifndef PRI_INDEXER_LEVEL2_FORMAT_H
+#define PRI_INDEXER_LEVEL2_FORMAT_H
 
 #include <xxhash.h>
 
@@ -12,13 +12,13 @@
 #define CHECKED 32
 #define COLUMN 16
 #define PAGE_HEADER 16
-#define LEAD (PR_SLICES_PAGE - SFS_RESERVED_HEADER)
+#define LEAD (PRI_SLICES_PAGE - SFS_RESERVED_HEADER)
 #define LEAD_LONG (LEAD - 192) /* behind the block's header */
 #define LONG_PAGES 128 /* half of a block: then the last one has seldom room for it */
 
-_Static_assert(
-	HEADER + COLUMN * PR_LEVEL2_COLUMNS_MAX == PR_LEVEL2_HEAD_MAX, "header and table");
-_Static_assert(PR_LEVEL2_HEAD_MAX <= LEAD_LONG, "room for the table");
+_Static_assert(HEADER + COLUMN * PRI_LEVEL2_COLUMNS_MAX == PRI_LEVEL2_HEAD_MAX,
+	"header and table");
+_Static_assert(PRI_LEVEL2_HEAD_MAX <= LEAD_LONG, "room for the table");
 
 static inline uint32_t
 lead_of(uint32_t pages)
@@ -29,7 +29,7 @@ lead_of(uint32_t pages)
 static inline uint16_t
 slices_of(unsigned stride)
 {
-	return (uint16_t)((PR_SLICES_PAGE - PAGE_HEADER) / stride);
+	return (uint16_t)((PRI_SLICES_PAGE - PAGE_HEADER) / stride);
 }
 
 static inline uint64_t
@@ -43,7 +43,7 @@ head_check(const uint8_t *head, unsigned columns)
 static inline uint64_t
 page_check(uint64_t head, uint32_t page, const uint8_t *bytes)
 {
-	return XXH3_64bits_withSeed(bytes + 8, PR_SLICES_PAGE - 8, head + page);
+	return XXH3_64bits_withSeed(bytes + 8, PRI_SLICES_PAGE - 8, head + page);
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "proto/wire/cursor.h"
 
 void
-pr_level2_begin(struct pr_level2_writer *w)
+pri_level2_begin(struct pri_level2_writer *w)
 {
 	w->count = 0;
 	w->columns = 0;
@@ -14,10 +14,10 @@ pr_level2_begin(struct pr_level2_writer *w)
 }
 
 void
-pr_level2_free(struct pr_level2_writer *w)
+pri_level2_free(struct pri_level2_writer *w)
 {
 	free(w->hashes);
-	*w = (struct pr_level2_writer){0};
+	*w = (struct pri_level2_writer){0};
 }
 
 /*
@@ -32,13 +32,13 @@ pages_for(unsigned columns, size_t keys, double squares)
 	double plain = columns ? (double)keys / columns : 1;
 	/* a group must not grow without bound for a single column that is full */
 	double want = mean < 2 * plain ? mean : 2 * plain;
-	uint32_t pages = (uint32_t)(want * PR_SIGNATURE_BITS_A_KEY / slices) + 1;
+	uint32_t pages = (uint32_t)(want * PRI_SIGNATURE_BITS_A_KEY / slices) + 1;
 
-	return pages < PR_SLICES_PAGES ? PR_SLICES_PAGES : pages;
+	return pages < PRI_SLICES_PAGES ? PRI_SLICES_PAGES : pages;
 }
 
 static double
-squares_of(const struct pr_level2_writer *w)
+squares_of(const struct pri_level2_writer *w)
 {
 	double sum = 0;
 	size_t from = 0;
@@ -53,17 +53,17 @@ size_for(unsigned columns, size_t keys, double squares)
 {
 	uint32_t pages = pages_for(columns, keys, squares);
 
-	return lead_of(pages) + (size_t)pages * PR_SLICES_PAGE;
+	return lead_of(pages) + (size_t)pages * PRI_SLICES_PAGE;
 }
 
 size_t
-pr_level2_size(const struct pr_level2_writer *w)
+pri_level2_size(const struct pri_level2_writer *w)
 {
 	return size_for(w->columns, w->count, squares_of(w));
 }
 
 static int
-make_room(struct pr_level2_writer *w, size_t more)
+make_room(struct pri_level2_writer *w, size_t more)
 {
 	uint64_t *grown;
 	size_t room = w->count + more;
@@ -80,13 +80,13 @@ make_room(struct pr_level2_writer *w, size_t more)
 }
 
 int
-pr_level2_add(struct pr_level2_writer *w, uint64_t first_sequence,
-	const struct pr_level2_column *column, const uint64_t *hashes, size_t count,
+pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
+	const struct pri_level2_column *column, const uint64_t *hashes, size_t count,
 	size_t max)
 {
 	double squares = squares_of(w) + (double)count * (double)count;
 
-	if (w->columns == PR_LEVEL2_COLUMNS_MAX ||
+	if (w->columns == PRI_LEVEL2_COLUMNS_MAX ||
 		(w->columns && size_for(w->columns + 1, w->count + count, squares) > max))
 		return 0;
 	if (make_room(w, count) < 0)
@@ -102,11 +102,11 @@ pr_level2_add(struct pr_level2_writer *w, uint64_t first_sequence,
 }
 
 static void
-put_head(const struct pr_level2_writer *w, uint16_t link, uint32_t pages, uint8_t *out)
+put_head(const struct pri_level2_writer *w, uint16_t link, uint32_t pages, uint8_t *out)
 {
 	memset(out, 0, lead_of(pages));
-	pr_put_le32(out, PR_LEVEL2_MAGIC);
-	pr_put_le16(out + 4, PR_LEVEL2_VERSION);
+	pr_put_le32(out, PRI_LEVEL2_MAGIC);
+	pr_put_le16(out + 4, PRI_LEVEL2_VERSION);
 	pr_put_le16(out + 6, link);
 	pr_put_le64(out + 8, w->first_sequence);
 	pr_put_le32(out + 16, w->segments);
@@ -132,19 +132,19 @@ static inline __attribute__((always_inline)) void
 put_key(const struct column *c, uint64_t hash)
 {
 #pragma GCC unroll 2
-	for (unsigned i = 0; i < PR_SLICES_PAGES; i++) {
-		struct pr_slice_walk walk = pr_slice_walk_begin(hash, i, c->pages);
-		uint8_t *page = c->first + (size_t)walk.page * PR_SLICES_PAGE;
+	for (unsigned i = 0; i < PRI_SLICES_PAGES; i++) {
+		struct pri_slice_walk walk = pri_slice_walk_begin(hash, i, c->pages);
+		uint8_t *page = c->first + (size_t)walk.page * PRI_SLICES_PAGE;
 
 #pragma GCC unroll 3
-		for (int j = 0; j < PR_SLICES_PROBES; j++, walk.at += walk.step)
-			page[(size_t)pr_reduce(walk.at, c->slices) * c->stride] |= c->bit;
+		for (int j = 0; j < PRI_SLICES_PROBES; j++, walk.at += walk.step)
+			page[(size_t)pri_reduce(walk.at, c->slices) * c->stride] |= c->bit;
 	}
 }
 
 static void
 put_column(
-	const struct pr_level2_writer *w, unsigned column, uint32_t pages, uint8_t *first)
+	const struct pri_level2_writer *w, unsigned column, uint32_t pages, uint8_t *first)
 {
 	const unsigned stride = (w->columns + 7) / 8;
 	const struct column c = {.first = first + PAGE_HEADER + column / 8,
@@ -158,17 +158,17 @@ put_column(
 }
 
 void
-pr_level2_finish(const struct pr_level2_writer *w, uint16_t link, uint8_t *out)
+pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out)
 {
 	uint32_t pages = pages_for(w->columns, w->count, squares_of(w));
 	uint8_t *first = out + lead_of(pages);
 
 	put_head(w, link, pages, out);
-	memset(first, 0, (size_t)pages * PR_SLICES_PAGE);
+	memset(first, 0, (size_t)pages * PRI_SLICES_PAGE);
 	for (unsigned i = 0; i < w->columns; i++)
 		put_column(w, i, pages, first);
 	for (uint32_t i = 0; i < pages; i++) {
-		uint8_t *page = first + (size_t)i * PR_SLICES_PAGE;
+		uint8_t *page = first + (size_t)i * PRI_SLICES_PAGE;
 
 		pr_put_le64(page, page_check(pr_get_le64(out + 32), i, page));
 	}

@@ -4,5 +4,5 @@
 int
 main(int argc, char **argv)
 {
-	return pr_indexer_main(argc, argv);
+	return pri_indexer_main(argc, argv);
 }

@@ -20,36 +20,36 @@ struct stream {
 	uint64_t next; /* summaries of segments before this one are taken in */
 };
 
-struct pr_offer {
-	struct pr_view *view;
-	struct pr_feed *feed;
+struct pri_offer {
+	struct pri_view *view;
+	struct pri_feed *feed;
 	const char *cluster;
 	uint64_t boot, restarts;
-	struct pr_offer_item *items; /* numbered from base on */
+	struct pri_offer_item *items; /* numbered from base on */
 	size_t count, room;
 	uint64_t base;
 	struct stream *streams;
 	size_t stream_count;
 	bool listing; /* there are more to take in */
-	struct pr_view_buffer buffer;
+	struct pri_view_buffer buffer;
 };
 
 static void
-begin_anew(struct pr_offer *o)
+begin_anew(struct pri_offer *o)
 {
 	o->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
-	o->restarts = pr_feed_restarts(o->feed);
+	o->restarts = pri_feed_restarts(o->feed);
 	o->base = 0;
 	o->count = 0;
 	o->stream_count = 0;
 	o->listing = true;
 }
 
-struct pr_offer *
-pr_offer_create(struct pr_view *view, struct pr_feed *feed, const char *cluster,
+struct pri_offer *
+pri_offer_create(struct pri_view *view, struct pri_feed *feed, const char *cluster,
 	struct pr_error *err)
 {
-	struct pr_offer *o = calloc(1, sizeof(*o));
+	struct pri_offer *o = calloc(1, sizeof(*o));
 
 	if (!o) {
 		pr_error_set(err, "no memory for summaries");
@@ -63,9 +63,9 @@ pr_offer_create(struct pr_view *view, struct pr_feed *feed, const char *cluster,
 }
 
 void
-pr_offer_destroy(struct pr_offer **offer)
+pri_offer_destroy(struct pri_offer **offer)
 {
-	struct pr_offer *o = *offer;
+	struct pri_offer *o = *offer;
 
 	if (!o)
 		return;
@@ -79,7 +79,7 @@ pr_offer_destroy(struct pr_offer **offer)
 /* ---- taking in ---- */
 
 static struct stream *
-stream_of(struct pr_offer *o, uint16_t link)
+stream_of(struct pri_offer *o, uint16_t link)
 {
 	struct stream *grown;
 
@@ -94,11 +94,11 @@ stream_of(struct pr_offer *o, uint16_t link)
 	return &o->streams[o->stream_count++];
 }
 
-static struct pr_offer_item *
-new_item(struct pr_offer *o)
+static struct pri_offer_item *
+new_item(struct pri_offer *o)
 {
 	size_t room = o->room ? o->room * 2 : 64;
-	struct pr_offer_item *grown;
+	struct pri_offer_item *grown;
 
 	if (o->count < o->room)
 		return &o->items[o->count];
@@ -112,11 +112,12 @@ new_item(struct pr_offer *o)
 
 /* Its head alone is read. */
 static bool
-read_span(struct pr_offer *o, const struct pr_index_ref *ref, struct pr_summary_span *span)
+read_span(
+	struct pri_offer *o, const struct pri_index_ref *ref, struct pr_summary_span *span)
 {
 	const uint8_t *at;
 
-	return pr_view_read_part(o->view, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
+	return pri_view_read_part(o->view, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
 		       &at, NULL) == SFS_OK &&
 	       pr_summary_peek(span, at, PR_SUMMARY_HEADER, NULL) == 0 &&
 	       span->first_sequence == ref->first_sequence &&
@@ -124,33 +125,33 @@ read_span(struct pr_offer *o, const struct pr_index_ref *ref, struct pr_summary_
 }
 
 static void
-take(struct pr_offer *o, const struct pr_index_stream *s, const struct pr_index_ref *ref)
+take(struct pri_offer *o, const struct pri_index_stream *s, const struct pri_index_ref *ref)
 {
-	struct pr_offer_item *item = new_item(o);
+	struct pri_offer_item *item = new_item(o);
 
 	if (!item || !read_span(o, ref, &item->span) || item->span.link != s->link)
 		return; /* it is as if there were none: the feed's spans have it */
 	item->check = ref->check;
 	item->handle = ref->handle;
 	o->count++;
-	pr_feed_settled(o->feed, s->link, ref->first_sequence, ref->segments);
+	pri_feed_settled(o->feed, s->link, ref->first_sequence, ref->segments);
 }
 
 /* Whether it is about the segments that are there: not known as long as these are not listed. */
 static bool
-known(const struct pr_index_stream *s, const struct pr_index_ref *ref)
+known(const struct pri_index_stream *s, const struct pri_index_ref *ref)
 {
 	uint64_t check;
 
 	return ref->first_sequence < s->base ||
-	       pr_index_check(s, ref->first_sequence, ref->segments, &check);
+	       pri_index_check(s, ref->first_sequence, ref->segments, &check);
 }
 
 static void
-take_stream(struct pr_offer *o, struct pr_index_stream *s, unsigned *reads)
+take_stream(struct pri_offer *o, struct pri_index_stream *s, unsigned *reads)
 {
 	struct stream *mine = stream_of(o, s->link);
-	struct pr_index_list *list = &s->level[2];
+	struct pri_index_list *list = &s->level[2];
 	size_t at = list->count;
 
 	if (!mine)
@@ -158,12 +159,12 @@ take_stream(struct pr_offer *o, struct pr_index_stream *s, unsigned *reads)
 	while (at > 0 && list->items[at - 1].first_sequence >= mine->next)
 		at--;
 	for (; at < list->count && known(s, &list->items[at]); at++) {
-		struct pr_index_ref *ref = &list->items[at];
+		struct pri_index_ref *ref = &list->items[at];
 
 		if (*reads == 0)
 			break;
 		--*reads;
-		if (pr_index_true(s, ref))
+		if (pri_index_true(s, ref))
 			take(o, s, ref);
 		mine->next = ref->first_sequence + ref->segments;
 	}
@@ -172,14 +173,14 @@ take_stream(struct pr_offer *o, struct pr_index_stream *s, unsigned *reads)
 
 /* Those whose data was recycled; numbers stay. */
 static void
-expire(struct pr_offer *o)
+expire(struct pri_offer *o)
 {
 	size_t gone = 0;
 
 	while (gone < o->count) {
 		const struct pr_summary_span *span = &o->items[gone].span;
-		const struct pr_index_stream *s =
-			pr_index_book_find(pr_view_index(o->view), span->link);
+		const struct pri_index_stream *s =
+			pri_index_book_find(pri_view_index(o->view), span->link);
 
 		if (s && span->first_sequence + span->segments > s->base)
 			break;
@@ -193,12 +194,12 @@ expire(struct pr_offer *o)
 }
 
 void
-pr_offer_tick(struct pr_offer *o)
+pri_offer_tick(struct pri_offer *o)
 {
-	struct pr_index_book *book = pr_view_index(o->view);
+	struct pri_index_book *book = pri_view_index(o->view);
 	unsigned reads = READS_A_TICK;
 
-	if (o->restarts != pr_feed_restarts(o->feed))
+	if (o->restarts != pri_feed_restarts(o->feed))
 		begin_anew(o);
 	o->listing = false;
 	for (size_t i = 0; i < book->count; i++)
@@ -209,11 +210,12 @@ pr_offer_tick(struct pr_offer *o)
 /* ---- telling ---- */
 
 static int64_t
-settled_until(struct pr_offer *o)
+settled_until(struct pri_offer *o)
 {
 	struct sfs_volume_info volume;
 
-	if (sfs_info(pr_view_sfs(o->view), &volume, NULL) == SFS_OK && !volume.writer_alive)
+	if (sfs_info(pri_view_sfs(o->view), &volume, NULL) == SFS_OK &&
+		!volume.writer_alive)
 		return PR_TIME_MAX;
 	return pr_now_real() - SETTLE_NS;
 }
@@ -223,7 +225,7 @@ settled_until(struct pr_offer *o)
  * newer grows all the time, and nobody is left out because of it.
  */
 static uint64_t
-open_mark(const struct pr_offer_facts *facts, int64_t settled)
+open_mark(const struct pri_offer_facts *facts, int64_t settled)
 {
 	uint64_t mark = facts->text ? 1 : 0;
 
@@ -239,7 +241,7 @@ open_mark(const struct pr_offer_facts *facts, int64_t settled)
 }
 
 static void
-gather(struct pr_offer *o, struct pr_offer_line *line, struct pr_offer_facts *facts)
+gather(struct pri_offer *o, struct pri_offer_line *line, struct pri_offer_facts *facts)
 {
 	bool unknown;
 
@@ -247,7 +249,7 @@ gather(struct pr_offer *o, struct pr_offer_line *line, struct pr_offer_facts *fa
 	facts->cluster = o->cluster;
 	facts->total = o->base + o->count;
 	facts->first_number = line->sent > o->base ? line->sent : o->base;
-	facts->span_count = pr_feed_spans(o->feed, facts->spans, &unknown);
+	facts->span_count = pri_feed_spans(o->feed, facts->spans, &unknown);
 	facts->settled_until = settled_until(o);
 	facts->text = unknown      ? "some of its data is not indexed"
 		      : o->listing ? "it lists its summaries"
@@ -259,19 +261,19 @@ gather(struct pr_offer *o, struct pr_offer_line *line, struct pr_offer_facts *fa
 }
 
 void
-pr_offer_tell(struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc)
+pri_offer_tell(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rpc)
 {
-	struct pr_offer_facts facts;
+	struct pri_offer_facts facts;
 	int64_t now = pr_now_mono();
 	uint64_t bytes;
 
 	if (line->boot != o->boot)
-		*line = (struct pr_offer_line){.bytes = line->bytes};
+		*line = (struct pri_offer_line){.bytes = line->bytes};
 	gather(o, line, &facts);
 	if (line->boot && !facts.item_count && now - line->said < TELL_NS &&
 		open_mark(&facts, line->settled_until) == line->open)
 		return;
-	if (pr_offer_send(o->view, &facts, rpc, &bytes) < 0)
+	if (pri_offer_send(o->view, &facts, rpc, &bytes) < 0)
 		return; /* the next tick tries again */
 	line->boot = o->boot;
 	line->said = now;
@@ -282,19 +284,19 @@ pr_offer_tell(struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc
 }
 
 static void
-send_summary(
-	struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc, uint64_t number)
+send_summary(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rpc,
+	uint64_t number)
 {
 	Packrack__Summary m = PACKRACK__SUMMARY__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	const struct pr_offer_item *item = NULL;
+	const struct pri_offer_item *item = NULL;
 	const uint8_t *body;
 
 	if (number >= o->base && number - o->base < o->count)
 		item = &o->items[number - o->base];
 	m.boot = o->boot;
 	m.number = number;
-	if (item && pr_view_read_record(o->view, &item->handle, &o->buffer, &body, NULL) ==
+	if (item && pri_view_read_record(o->view, &item->handle, &o->buffer, &body, NULL) ==
 			    SFS_OK) {
 		m.body.data = (uint8_t *)body;
 		m.body.len = item->handle.length;
@@ -306,7 +308,7 @@ send_summary(
 }
 
 void
-pr_offer_want(struct pr_offer *o, struct pr_offer_line *line, struct pr_rpc *rpc,
+pri_offer_want(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rpc,
 	const Packrack__SummaryWant *want)
 {
 	if (want->boot != o->boot)

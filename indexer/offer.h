@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_OFFER_H
-#define PR_INDEXER_OFFER_H
+#ifndef PRI_INDEXER_OFFER_H
+#define PRI_INDEXER_OFFER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,10 +15,10 @@
  * of which data there are none. Each merger asks for those that are its duty. A node keeps no summary
  * in memory, only where it lies: 144 bytes each, of up to 10 s of traffic. One thread, the view's.
  */
-struct pr_offer;
+struct pri_offer;
 
 /* What one merger was told. Zeroed: nothing; so it must be when the connection is new. */
-struct pr_offer_line {
+struct pri_offer_line {
 	uint64_t boot, sent; /* summaries numbered below sent */
 	int64_t said, settled_until; /* monotonic; as told */
 	uint64_t open; /* stands for what was told to be without summary */
@@ -26,16 +26,17 @@ struct pr_offer_line {
 };
 
 /* view and feed must outlive it. cluster is borrowed; NULL: none. */
-struct pr_offer *pr_offer_create(struct pr_view *view, struct pr_feed *feed,
+struct pri_offer *pri_offer_create(struct pri_view *view, struct pri_feed *feed,
 	const char *cluster, struct pr_error *err);
-void pr_offer_destroy(struct pr_offer **offer);
+void pri_offer_destroy(struct pri_offer **offer);
 
 /* Takes in summaries that the volume has meanwhile. */
-void pr_offer_tick(struct pr_offer *offer);
+void pri_offer_tick(struct pri_offer *offer);
 /* Sends what there is to tell, if there is anything. */
-void pr_offer_tell(struct pr_offer *offer, struct pr_offer_line *line, struct pr_rpc *rpc);
+void pri_offer_tell(
+	struct pri_offer *offer, struct pri_offer_line *line, struct pr_rpc *rpc);
 /* A merger asks for summaries. */
-void pr_offer_want(struct pr_offer *offer, struct pr_offer_line *line, struct pr_rpc *rpc,
-	const Packrack__SummaryWant *want);
+void pri_offer_want(struct pri_offer *offer, struct pri_offer_line *line,
+	struct pr_rpc *rpc, const Packrack__SummaryWant *want);
 
 #endif

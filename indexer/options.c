@@ -9,7 +9,7 @@
 #include "proto/base/metrics_server.h"
 #include "proto/rpc/option_rows.h"
 
-#define AT(field) offsetof(struct pr_indexer_options, field)
+#define AT(field) offsetof(struct pri_indexer_options, field)
 #define NAME_MAX_BYTES 64
 
 static const struct pr_option options[] = {
@@ -46,7 +46,7 @@ static const struct pr_option options[] = {
 		.arg = "N",
 		.help = "answered at the same time, others wait",
 		.min = 1,
-		.max = PR_SERVE_RUNNING_MAX},
+		.max = PRI_SERVE_RUNNING_MAX},
 	{.name = "composite",
 		.kind = PR_OPT_LIST,
 		.offset = AT(composite),
@@ -58,7 +58,7 @@ static const struct pr_option options[] = {
 	PR_OPTION_VERBOSE(AT(verbose)),
 };
 
-static const struct pr_program program = {
+static const struct pr_cmdline program = {
 	.name = "packrack-indexer",
 	.section = "indexer",
 	.summary = "Answers queries from one volume.",
@@ -71,7 +71,7 @@ static const struct pr_program program = {
 };
 
 static int
-split_volume(struct pr_indexer_options *o, struct pr_error *err)
+split_volume(struct pri_indexer_options *o, struct pr_error *err)
 {
 	if (pr_string_list_split(&o->paths, &o->volume, err) < 0)
 		return -1;
@@ -81,7 +81,7 @@ split_volume(struct pr_indexer_options *o, struct pr_error *err)
 }
 
 static int
-default_name(struct pr_indexer_options *o, struct pr_error *err)
+default_name(struct pri_indexer_options *o, struct pr_error *err)
 {
 	char host[NAME_MAX_BYTES + 1] = "";
 
@@ -108,7 +108,7 @@ check_name(const char *option, const char *name, struct pr_error *err)
 }
 
 static int
-check(struct pr_indexer_options *o, struct pr_error *err)
+check(struct pri_indexer_options *o, struct pr_error *err)
 {
 	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
 		check_name("name", o->name, err) < 0 ||
@@ -125,19 +125,19 @@ check(struct pr_indexer_options *o, struct pr_error *err)
 		return -1;
 	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
 		return -1;
-	if (pr_composites_parse(&o->composite, &o->composites, err) < 0)
+	if (pri_composites_parse(&o->composite, &o->composites, err) < 0)
 		return pr_error_prefix(err, "--composite");
 	o->keys = pr_keys_dir(o->key_flag);
 	return 0;
 }
 
 int
-pr_indexer_options_parse(
-	struct pr_indexer_options *o, int argc, char **argv, struct pr_error *err)
+pri_indexer_options_parse(
+	struct pri_indexer_options *o, int argc, char **argv, struct pr_error *err)
 {
 	int operand, rc;
 
-	*o = (struct pr_indexer_options){.queries = PR_SERVE_RUNNING_DEFAULT};
+	*o = (struct pri_indexer_options){.queries = PRI_SERVE_RUNNING_DEFAULT};
 	rc = pr_options_parse(&program, o, argc, argv, &operand, err);
 	if (rc != 0)
 		return rc;
@@ -149,7 +149,7 @@ pr_indexer_options_parse(
 }
 
 void
-pr_indexer_options_free(struct pr_indexer_options *o)
+pri_indexer_options_free(struct pri_indexer_options *o)
 {
 	pr_options_free(&program, o);
 	pr_string_list_clear(&o->paths);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_OPTIONS_H
-#define PR_INDEXER_OPTIONS_H
+#ifndef PRI_INDEXER_OPTIONS_H
+#define PRI_INDEXER_OPTIONS_H
 
 #include <stdbool.h>
 
@@ -9,7 +9,7 @@
 #include "proto/base/options.h"
 #include "proto/rpc/rpc.h"
 
-struct pr_indexer_options {
+struct pri_indexer_options {
 	struct pr_string_list volume; /* as given: PATH[,PATH] */
 	struct pr_string_list paths; /* its parts */
 	struct pr_string_list merger;
@@ -20,12 +20,12 @@ struct pr_indexer_options {
 	int log_format; /* enum pr_log_format */
 	bool verbose;
 	struct pr_string_list composite; /* as given */
-	struct pr_composites composites;
+	struct pri_composites composites;
 };
 
-/* Returns as pr_options_parse. Free with pr_indexer_options_free in any case. */
-int pr_indexer_options_parse(
-	struct pr_indexer_options *o, int argc, char **argv, struct pr_error *err);
-void pr_indexer_options_free(struct pr_indexer_options *o);
+/* Returns as pr_options_parse. Free with pri_indexer_options_free in any case. */
+int pri_indexer_options_parse(
+	struct pri_indexer_options *o, int argc, char **argv, struct pr_error *err);
+void pri_indexer_options_free(struct pri_indexer_options *o);
 
 #endif

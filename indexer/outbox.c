@@ -4,15 +4,15 @@
 #include <stdlib.h>
 
 void
-pr_outbox_free(struct pr_outbox *box)
+pri_outbox_free(struct pri_outbox *box)
 {
-	for (int i = 0; i < PR_OUTBOX_LEVELS; i++)
+	for (int i = 0; i < PRI_OUTBOX_LEVELS; i++)
 		free(box->level[i].buf);
-	*box = (struct pr_outbox){0};
+	*box = (struct pri_outbox){0};
 }
 
 bool
-pr_outbox_room(struct pr_outbox *box, int level, size_t len)
+pri_outbox_room(struct pri_outbox *box, int level, size_t len)
 {
 	uint8_t *grown;
 
@@ -27,7 +27,7 @@ pr_outbox_room(struct pr_outbox *box, int level, size_t len)
 }
 
 void
-pr_outbox_put(struct pr_outbox *box, const struct pr_index_record *record)
+pri_outbox_put(struct pri_outbox *box, const struct pri_index_record *record)
 {
 	int at = record->level - 1;
 
@@ -36,16 +36,16 @@ pr_outbox_put(struct pr_outbox *box, const struct pr_index_record *record)
 }
 
 bool
-pr_outbox_waits(const struct pr_outbox *box, int level)
+pri_outbox_waits(const struct pri_outbox *box, int level)
 {
 	return box->level[level - 1].record.len != 0;
 }
 
 bool
-pr_outbox_offer(struct pr_outbox *box, pr_index_sink sink, void *arg, uint64_t *dropped)
+pri_outbox_offer(struct pri_outbox *box, pri_index_sink sink, void *arg, uint64_t *dropped)
 {
-	for (int i = 0; i < PR_OUTBOX_LEVELS; i++) {
-		struct pr_index_record *r = &box->level[i].record;
+	for (int i = 0; i < PRI_OUTBOX_LEVELS; i++) {
+		struct pri_index_record *r = &box->level[i].record;
 		int rc = r->len ? sink(arg, r) : 0;
 
 		if (rc == 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_OUTBOX_H
-#define PR_INDEXER_OUTBOX_H
+#ifndef PRI_INDEXER_OUTBOX_H
+#define PRI_INDEXER_OUTBOX_H
 
 #include "indexer/builder.h"
 
@@ -8,30 +8,30 @@
  * Records of the index that are finished and that their sink has not taken yet: one of each level. Memory is kept from
  * record to record. Zeroed is empty.
  */
-#define PR_OUTBOX_LEVELS 3
+#define PRI_OUTBOX_LEVELS 3
 
-struct pr_outbox {
+struct pri_outbox {
 	struct {
-		struct pr_index_record record; /* len 0: none */
+		struct pri_index_record record; /* len 0: none */
 		uint8_t *buf;
 		size_t room;
-	} level[PR_OUTBOX_LEVELS];
+	} level[PRI_OUTBOX_LEVELS];
 };
 
-void pr_outbox_free(struct pr_outbox *box);
+void pri_outbox_free(struct pri_outbox *box);
 /* Makes room for a body. false: no memory. */
-bool pr_outbox_room(struct pr_outbox *box, int level, size_t len);
+bool pri_outbox_room(struct pri_outbox *box, int level, size_t len);
 /* Where it goes. */
 static inline uint8_t *
-pr_outbox_body(struct pr_outbox *box, int level)
+pri_outbox_body(struct pri_outbox *box, int level)
 {
 	return box->level[level - 1].buf;
 }
 /* The record of what is there as its level's body; none of that level waits. */
-void pr_outbox_put(struct pr_outbox *box, const struct pr_index_record *record);
-bool pr_outbox_waits(const struct pr_outbox *box, int level);
+void pri_outbox_put(struct pri_outbox *box, const struct pri_index_record *record);
+bool pri_outbox_waits(const struct pri_outbox *box, int level);
 /* Level by level; counts those that the sink never takes. true: nothing waits any more. */
-bool pr_outbox_offer(
-	struct pr_outbox *box, pr_index_sink sink, void *arg, uint64_t *dropped);
+bool pri_outbox_offer(
+	struct pri_outbox *box, pri_index_sink sink, void *arg, uint64_t *dropped);
 
 #endif

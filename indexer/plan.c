@@ -24,17 +24,17 @@
 #define NOWHERE UINT32_MAX
 
 struct spot {
-	struct pr_place place;
+	struct pri_place place;
 	uint32_t next; /* of the same instruction */
 	uint32_t yes, no; /* spots; no only of conditional jumps; NOWHERE: may match */
 	uint32_t if_yes, if_no, term;
 };
 
 struct planner {
-	const struct pr_insn *insns;
+	const struct pri_insn *insns;
 	size_t count;
-	const struct pr_layout *layout;
-	struct pr_terms terms;
+	const struct pri_layout *layout;
+	struct pri_terms terms;
 	uint8_t *live; /* of each instruction: registers whose value before it matters */
 	uint32_t *first; /* spot of each instruction; NOWHERE: none */
 	struct spot *spots;
@@ -48,13 +48,13 @@ struct planner {
 /* ---- which registers matter ---- */
 
 static bool
-is_jump(const struct pr_insn *in)
+is_jump(const struct pri_insn *in)
 {
 	return (in->code & CLASS_MASK) == CLASS_JMP;
 }
 
 static uint8_t
-live_before(const struct pr_insn *in, uint8_t after)
+live_before(const struct pri_insn *in, uint8_t after)
 {
 	uint8_t source = in->code & SOURCE_X ? LIVE_X : 0;
 
@@ -85,7 +85,7 @@ static void
 find_live(struct planner *p)
 {
 	for (size_t i = p->count; i-- > 0;) {
-		const struct pr_insn *in = &p->insns[i];
+		const struct pri_insn *in = &p->insns[i];
 		uint8_t after = 0;
 
 		if (in->code == JA)
@@ -119,14 +119,14 @@ spot_room(struct planner *p)
 }
 
 static bool
-same_value(const struct pr_value *a, const struct pr_value *b)
+same_value(const struct pri_value *a, const struct pri_value *b)
 {
 	return a->form == b->form && a->size == b->size && a->shift == b->shift &&
 	       a->base == b->base && a->at == b->at && a->mask == b->mask;
 }
 
 static bool
-same_place(const struct pr_place *a, const struct pr_place *b)
+same_place(const struct pri_place *a, const struct pri_place *b)
 {
 	return a->net_is == b->net_is && a->flags == b->flags && a->tags == b->tags &&
 	       a->labels == b->labels && a->type_at == b->type_at && a->net == b->net &&
@@ -134,34 +134,34 @@ same_place(const struct pr_place *a, const struct pr_place *b)
 }
 
 /* Nothing is known of a packet there but what its way here was. */
-static struct pr_place
+static struct pri_place
 forgotten(void)
 {
-	struct pr_place place;
+	struct pri_place place;
 
-	pr_place_start(&place, NULL);
-	place.a.form = place.x.form = PR_VALUE_ANY;
+	pri_place_start(&place, NULL);
+	place.a.form = place.x.form = PRI_VALUE_ANY;
 	return place;
 }
 
 /* Without what does not matter from instruction at on. */
 static void
-forget_dead(const struct planner *p, size_t at, struct pr_place *place)
+forget_dead(const struct planner *p, size_t at, struct pri_place *place)
 {
-	struct pr_value a = place->a;
+	struct pri_value a = place->a;
 
 	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
 		*place = forgotten();
 		place->a = a;
 	}
 	if (!(p->live[at] & LIVE_A))
-		place->a = (struct pr_value){.form = PR_VALUE_ANY};
+		place->a = (struct pri_value){.form = PRI_VALUE_ANY};
 	if (!(p->live[at] & LIVE_X))
-		place->x = (struct pr_value){.form = PR_VALUE_ANY};
+		place->x = (struct pri_value){.form = PRI_VALUE_ANY};
 }
 
 static uint32_t
-find_spot(const struct planner *p, size_t at, const struct pr_place *place, unsigned *here)
+find_spot(const struct planner *p, size_t at, const struct pri_place *place, unsigned *here)
 {
 	uint32_t i = p->first[at];
 
@@ -173,7 +173,7 @@ find_spot(const struct planner *p, size_t at, const struct pr_place *place, unsi
 
 /* The spot of a place at instruction at; NOWHERE: no memory. */
 static uint32_t
-reach(struct planner *p, size_t at, struct pr_place place)
+reach(struct planner *p, size_t at, struct pri_place place)
 {
 	unsigned here;
 	uint32_t found;
@@ -195,18 +195,18 @@ reach(struct planner *p, size_t at, struct pr_place place)
 static void
 go_branch(struct planner *p, size_t at, uint32_t spot)
 {
-	const struct pr_insn *in = &p->insns[at];
-	struct pr_place yes = p->spots[spot].place, no = yes;
-	uint32_t if_yes = pr_place_branch(&yes, p->layout, in, true, &p->terms),
-		 if_no = pr_place_branch(&no, p->layout, in, false, &p->terms), to;
+	const struct pri_insn *in = &p->insns[at];
+	struct pri_place yes = p->spots[spot].place, no = yes;
+	uint32_t if_yes = pri_place_branch(&yes, p->layout, in, true, &p->terms),
+		 if_no = pri_place_branch(&no, p->layout, in, false, &p->terms), to;
 
 	p->spots[spot].if_yes = if_yes;
 	p->spots[spot].if_no = if_no;
-	if (if_yes != PR_TERM_FALSE) {
+	if (if_yes != PRI_TERM_FALSE) {
 		to = reach(p, at + 1 + in->jt, yes);
 		p->spots[spot].yes = to;
 	}
-	if (if_no != PR_TERM_FALSE) {
+	if (if_no != PRI_TERM_FALSE) {
 		to = reach(p, at + 1 + in->jf, no);
 		p->spots[spot].no = to;
 	}
@@ -215,20 +215,20 @@ go_branch(struct planner *p, size_t at, uint32_t spot)
 static void
 go_on(struct planner *p, size_t at, uint32_t spot)
 {
-	const struct pr_insn *in = &p->insns[at];
-	struct pr_place place = p->spots[spot].place;
+	const struct pri_insn *in = &p->insns[at];
+	struct pri_place place = p->spots[spot].place;
 	uint32_t to = NOWHERE;
 
-	if (pr_insn_begins_part(
+	if (pri_insn_begins_part(
 		    in)) { /* whose tests give its loads their meaning by themselves */
-		pr_place_start(&place, p->layout);
-		place.a.form = place.x.form = PR_VALUE_ANY;
+		pri_place_start(&place, p->layout);
+		place.a.form = place.x.form = PRI_VALUE_ANY;
 	}
 	if (in->code == JA) {
 		if ((int32_t)in->k >= 0)
 			to = reach(p, at + 1 + in->k, place);
 	} else {
-		pr_place_step(&place, in);
+		pri_place_step(&place, in);
 		to = reach(p, at + 1, place);
 	}
 	p->spots[spot].yes = to;
@@ -237,12 +237,12 @@ go_on(struct planner *p, size_t at, uint32_t spot)
 static void
 forwards(struct planner *p)
 {
-	struct pr_place start;
+	struct pri_place start;
 
-	pr_place_start(&start, p->layout);
+	pri_place_start(&start, p->layout);
 	reach(p, 0, start);
 	for (size_t at = 0; at < p->count && !p->failed; at++) {
-		const struct pr_insn *in = &p->insns[at];
+		const struct pri_insn *in = &p->insns[at];
 
 		if ((in->code & CLASS_MASK) == CLASS_RET)
 			continue;
@@ -257,25 +257,25 @@ forwards(struct planner *p)
 /* ---- backwards ---- */
 
 static uint32_t
-returned(const struct pr_insn *in, const struct pr_place *place)
+returned(const struct pri_insn *in, const struct pri_place *place)
 {
 	uint32_t value = in->k;
 
 	if (in->code == RET_A) {
-		if (place->a.form != PR_VALUE_CONSTANT)
-			return PR_TERM_TRUE;
+		if (place->a.form != PRI_VALUE_CONSTANT)
+			return PRI_TERM_TRUE;
 		value = place->a.at;
 	}
-	return value ? PR_TERM_TRUE : PR_TERM_FALSE;
+	return value ? PRI_TERM_TRUE : PRI_TERM_FALSE;
 }
 
 /* What must hold from a spot on, if what leads to it can hold. */
 static uint32_t
 term_at(const struct planner *p, uint32_t spot, uint32_t condition)
 {
-	if (condition == PR_TERM_FALSE)
-		return PR_TERM_FALSE;
-	return spot == NOWHERE ? PR_TERM_TRUE : p->spots[spot].term;
+	if (condition == PRI_TERM_FALSE)
+		return PRI_TERM_FALSE;
+	return spot == NOWHERE ? PRI_TERM_TRUE : p->spots[spot].term;
 }
 
 /* What an address is not is worth saying only where the other way accepts nothing. */
@@ -283,16 +283,17 @@ static uint32_t
 branch(struct planner *p, const struct spot *s)
 {
 	uint32_t yes = term_at(p, s->yes, s->if_yes), no = term_at(p, s->no, s->if_no);
-	bool not = yes != PR_TERM_FALSE && pr_term_differs(&p->terms, s->if_no);
+	bool not = yes != PRI_TERM_FALSE && pri_term_differs(&p->terms, s->if_no);
 
-	return pr_term_branch(&p->terms, s->if_yes, yes, not ? PR_TERM_TRUE : s->if_no, no);
+	return pri_term_branch(
+		&p->terms, s->if_yes, yes, not ? PRI_TERM_TRUE : s->if_no, no);
 }
 
 static void
 backwards(struct planner *p)
 {
 	for (size_t at = p->count; at-- > 0;) {
-		const struct pr_insn *in = &p->insns[at];
+		const struct pri_insn *in = &p->insns[at];
 
 		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->spots[i].next) {
 			struct spot *s = &p->spots[i];
@@ -300,7 +301,7 @@ backwards(struct planner *p)
 			if ((in->code & CLASS_MASK) == CLASS_RET)
 				s->term = returned(in, &s->place);
 			else if (!is_jump(in) || in->code == JA)
-				s->term = term_at(p, s->yes, PR_TERM_TRUE);
+				s->term = term_at(p, s->yes, PRI_TERM_TRUE);
 			else
 				s->term = branch(p, s);
 		}
@@ -310,16 +311,16 @@ backwards(struct planner *p)
 /* ---- all of it ---- */
 
 static int
-planner_init(struct planner *p, const struct pr_program *program)
+planner_init(struct planner *p, const struct pri_bpf *program)
 {
-	*p = (struct planner){.layout = pr_layout_find(pr_program_linktype(program))};
-	p->insns = pr_program_insns(program, &p->count);
+	*p = (struct planner){.layout = pri_layout_find(pri_program_linktype(program))};
+	p->insns = pri_program_insns(program, &p->count);
 	p->live = calloc(p->count + 1, 1);
 	p->first = malloc((p->count + 1) * sizeof(*p->first));
-	if (pr_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
+	if (pri_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
 		return -1;
 	p->terms.times = p->insns;
-	p->terms.time_count = pr_program_times(program);
+	p->terms.time_count = pri_program_times(program);
 	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
 	return 0;
 }
@@ -327,16 +328,16 @@ planner_init(struct planner *p, const struct pr_program *program)
 static void
 planner_free(struct planner *p)
 {
-	pr_terms_free(&p->terms);
+	pri_terms_free(&p->terms);
 	free(p->live);
 	free(p->first);
 	free(p->spots);
 }
 
-static struct pr_plan *
+static struct pri_plan *
 make(struct planner *p)
 {
-	uint32_t term = PR_TERM_TRUE;
+	uint32_t term = PRI_TERM_TRUE;
 
 	if (p->count) {
 		find_live(p);
@@ -346,14 +347,14 @@ make(struct planner *p)
 		backwards(p);
 		term = p->spots[0].term;
 	}
-	term = pr_plan_lower(&p->terms, term);
-	return p->terms.failed ? NULL : pr_plan_finish(&p->terms, term);
+	term = pri_plan_lower(&p->terms, term);
+	return p->terms.failed ? NULL : pri_plan_finish(&p->terms, term);
 }
 
-struct pr_plan *
-pr_plan_create(const struct pr_program *program, struct pr_error *err)
+struct pri_plan *
+pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
 {
-	struct pr_plan *plan = NULL;
+	struct pri_plan *plan = NULL;
 	struct planner p;
 
 	if (planner_init(&p, program) == 0)
@@ -362,12 +363,12 @@ pr_plan_create(const struct pr_program *program, struct pr_error *err)
 	if (!plan)
 		pr_error_set(err, "no memory to plan a filter");
 	else
-		plan->linktype = pr_program_linktype(program);
+		plan->linktype = pri_program_linktype(program);
 	return plan;
 }
 
 void
-pr_plan_destroy(struct pr_plan **plan)
+pri_plan_destroy(struct pri_plan **plan)
 {
 	if (!*plan)
 		return;

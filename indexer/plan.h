@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_PLAN_H
-#define PR_INDEXER_PLAN_H
+#ifndef PRI_INDEXER_PLAN_H
+#define PRI_INDEXER_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,35 +23,35 @@
  *
  * Immutable once made, and pure: any thread may use it.
  */
-enum pr_plan_op {
-	PR_PLAN_FALSE,
-	PR_PLAN_TRUE, /* may match: look at the packets */
-	PR_PLAN_KEY, /* has keys[left] */
-	PR_PLAN_RANGE, /* has a number within ranges[left] */
-	PR_PLAN_AND, /* of the nodes left and right, both of which stand before it */
-	PR_PLAN_OR,
-	PR_PLAN_OTHER, /* keys[left], of kind OTHER: may match, if nobody knows */
-	PR_PLAN_PARTS, /* has the composites that can be made of keys[left]; may match, if nobody knows */
+enum pri_plan_op {
+	PRI_PLAN_FALSE,
+	PRI_PLAN_TRUE, /* may match: look at the packets */
+	PRI_PLAN_KEY, /* has keys[left] */
+	PRI_PLAN_RANGE, /* has a number within ranges[left] */
+	PRI_PLAN_AND, /* of the nodes left and right, both of which stand before it */
+	PRI_PLAN_OR,
+	PRI_PLAN_OTHER, /* keys[left], of kind OTHER: may match, if nobody knows */
+	PRI_PLAN_PARTS, /* has the composites that can be made of keys[left]; may match, if nobody knows */
 };
 
-struct pr_plan_node {
-	uint8_t op; /* enum pr_plan_op */
+struct pri_plan_node {
+	uint8_t op; /* enum pri_plan_op */
 	uint32_t left, right;
 };
 
-struct pr_plan_range {
-	uint8_t number; /* enum pr_number */
+struct pri_plan_range {
+	uint8_t number; /* enum pri_number */
 	int64_t least, most; /* both included */
 };
 
 /* Each distinct key, range and formula is there once. The last node is the plan. */
-struct pr_plan {
+struct pri_plan {
 	uint16_t linktype;
-	struct pr_plan_node *nodes;
+	struct pri_plan_node *nodes;
 	size_t count; /* at least 1 */
-	struct pr_key *keys;
+	struct pri_key *keys;
 	size_t key_count;
-	struct pr_plan_range *ranges;
+	struct pri_plan_range *ranges;
 	size_t range_count;
 };
 
@@ -59,49 +59,49 @@ struct pr_plan {
  * Work and memory are bounded by the program's length: a program of which too many different things
  * can be said "may match". NULL: no memory.
  */
-struct pr_plan *pr_plan_create(const struct pr_program *program, struct pr_error *err);
-void pr_plan_destroy(struct pr_plan **plan);
+struct pri_plan *pri_plan_create(const struct pri_bpf *program, struct pr_error *err);
+void pri_plan_destroy(struct pri_plan **plan);
 
 /* What the tests are asked of: an index entry, or in tests a packet's own keys. */
-struct pr_plan_index {
-	bool (*has_key)(void *arg, const struct pr_key *key);
-	bool (*has_range)(void *arg, const struct pr_plan_range *range);
-	bool (*has_parts)(void *arg, const struct pr_key *parts); /* NULL: not known */
-	bool (*has_other)(void *arg, const struct pr_key *other); /* as has_parts */
+struct pri_plan_index {
+	bool (*has_key)(void *arg, const struct pri_key *key);
+	bool (*has_range)(void *arg, const struct pri_plan_range *range);
+	bool (*has_parts)(void *arg, const struct pri_key *parts); /* NULL: not known */
+	bool (*has_other)(void *arg, const struct pri_key *other); /* as has_parts */
 	void *arg;
 };
 /* scratch: plan->count bytes. Asks for as little as it needs, and for nothing twice. */
-bool pr_plan_holds(
-	const struct pr_plan *plan, const struct pr_plan_index *index, uint8_t *scratch);
+bool pri_plan_holds(
+	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch);
 
 /* Does it say nothing at all (true), or that nothing matches (false)? */
 static inline bool
-pr_plan_is(const struct pr_plan *plan, enum pr_plan_op op)
+pri_plan_is(const struct pri_plan *plan, enum pri_plan_op op)
 {
 	return plan->nodes[plan->count - 1].op == op;
 }
 
 /* ---- all link types of a filter ---- */
 
-struct pr_plans {
-	struct pr_plan **items; /* as in programs */
+struct pri_plans {
+	struct pri_plan **items; /* as in programs */
 	size_t count;
 };
-int pr_plans_create(
-	const struct pr_programs *programs, struct pr_plans *out, struct pr_error *err);
-void pr_plans_free(struct pr_plans *plans);
+int pri_plans_create(
+	const struct pri_programs *programs, struct pri_plans *out, struct pr_error *err);
+void pri_plans_free(struct pri_plans *plans);
 /* NULL: there is no program for it, so when there are any, nothing of this link type matches. */
-const struct pr_plan *pr_plans_find(const struct pr_plans *plans, uint16_t linktype);
+const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t linktype);
 
 /* ---- words ---- */
 
-#define PR_PLAN_WORDS_MAX 40 /* lines; a longer plan says how much it leaves out */
+#define PRI_PLAN_WORDS_MAX 40 /* lines; a longer plan says how much it leaves out */
 /*
  * The plan for people, a line a test, indented by so many tabs and more where it nests:
  *	all of
  *		host 192.0.2.7
  *		port 53
  */
-void pr_plan_print(FILE *to, const struct pr_plan *plan, unsigned indent);
+void pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent);
 
 #endif

@@ -6,8 +6,8 @@
 #define DEPTH_MAX 500
 
 struct finish {
-	const struct pr_terms *t;
-	struct pr_plan *plan;
+	const struct pri_terms *t;
+	struct pri_plan *plan;
 	uint32_t *map; /* of used terms: first 1, then their number in the plan */
 	uint16_t *depth; /* to the left, of the plan's nodes */
 };
@@ -15,7 +15,7 @@ struct finish {
 static bool
 is_pair(unsigned op)
 {
-	return op == PR_PLAN_AND || op == PR_PLAN_OR;
+	return op == PRI_PLAN_AND || op == PRI_PLAN_OR;
 }
 
 /* Counts what is used, by kind. */
@@ -25,13 +25,13 @@ count_used(struct finish *f, uint32_t term)
 	for (uint32_t i = 0; i <= term; i++)
 		f->map[i] = i == term;
 	for (uint32_t i = term + 1; i-- > 0;) {
-		const struct pr_plan_node *n = &f->t->nodes[i];
+		const struct pri_plan_node *n = &f->t->nodes[i];
 
 		if (!f->map[i])
 			continue;
 		f->plan->count++;
-		f->plan->key_count += n->op == PR_PLAN_KEY;
-		f->plan->range_count += n->op == PR_PLAN_RANGE;
+		f->plan->key_count += n->op == PRI_PLAN_KEY;
+		f->plan->range_count += n->op == PRI_PLAN_RANGE;
 		if (is_pair(n->op))
 			f->map[n->left] = f->map[n->right] = 1;
 	}
@@ -40,7 +40,7 @@ count_used(struct finish *f, uint32_t term)
 static int
 allocate(struct finish *f)
 {
-	struct pr_plan *p = f->plan;
+	struct pri_plan *p = f->plan;
 
 	p->nodes = calloc(p->count, sizeof(*p->nodes));
 	p->keys = calloc(p->key_count + 1, sizeof(*p->keys));
@@ -50,7 +50,7 @@ allocate(struct finish *f)
 }
 
 static void
-add_pair(struct finish *f, uint32_t at, const struct pr_plan_node *n)
+add_pair(struct finish *f, uint32_t at, const struct pri_plan_node *n)
 {
 	uint32_t left = f->map[n->left], right = f->map[n->right];
 	uint16_t depth = (uint16_t)(f->depth[left] + 1);
@@ -58,50 +58,50 @@ add_pair(struct finish *f, uint32_t at, const struct pr_plan_node *n)
 	if (depth < f->depth[right])
 		depth = f->depth[right];
 	if (depth > DEPTH_MAX) {
-		f->plan->nodes[at].op = PR_PLAN_TRUE;
+		f->plan->nodes[at].op = PRI_PLAN_TRUE;
 		return;
 	}
 	f->depth[at] = depth;
 	f->plan->nodes[at] =
-		(struct pr_plan_node){.op = n->op, .left = left, .right = right};
+		(struct pri_plan_node){.op = n->op, .left = left, .right = right};
 }
 
 static uint8_t
-op_of(const struct pr_key *key)
+op_of(const struct pri_key *key)
 {
-	return key->kind == PR_KEY_PARTS   ? PR_PLAN_PARTS
-	       : key->kind == PR_KEY_OTHER ? PR_PLAN_OTHER
-					   : PR_PLAN_KEY;
+	return key->kind == PRI_KEY_PARTS   ? PRI_PLAN_PARTS
+	       : key->kind == PRI_KEY_OTHER ? PRI_PLAN_OTHER
+					    : PRI_PLAN_KEY;
 }
 
 static void
 add_used(struct finish *f, uint32_t term)
 {
-	struct pr_plan *p = f->plan;
+	struct pri_plan *p = f->plan;
 	uint32_t keys = 0, ranges = 0, at = 0;
 
 	for (uint32_t i = 0; i <= term; i++) {
-		const struct pr_plan_node *n = &f->t->nodes[i];
+		const struct pri_plan_node *n = &f->t->nodes[i];
 
 		if (!f->map[i])
 			continue;
 		p->nodes[at].op = n->op;
 		if (is_pair(n->op)) {
 			add_pair(f, at, n);
-		} else if (n->op == PR_PLAN_KEY) {
+		} else if (n->op == PRI_PLAN_KEY) {
 			p->nodes[at].left = keys;
-			p->keys[keys] = pr_term_leaf_of(f->t, i)->key;
+			p->keys[keys] = pri_term_leaf_of(f->t, i)->key;
 			p->nodes[at].op = op_of(&p->keys[keys++]);
-		} else if (n->op == PR_PLAN_RANGE) {
+		} else if (n->op == PRI_PLAN_RANGE) {
 			p->nodes[at].left = ranges;
-			p->ranges[ranges++] = pr_term_leaf_of(f->t, i)->range;
+			p->ranges[ranges++] = pri_term_leaf_of(f->t, i)->range;
 		}
 		f->map[i] = at++;
 	}
 }
 
-struct pr_plan *
-pr_plan_finish(const struct pr_terms *terms, uint32_t term)
+struct pri_plan *
+pri_plan_finish(const struct pri_terms *terms, uint32_t term)
 {
 	struct finish f = {.t = terms,
 		.plan = calloc(1, sizeof(*f.plan)),
@@ -112,7 +112,7 @@ pr_plan_finish(const struct pr_terms *terms, uint32_t term)
 		if (allocate(&f) == 0)
 			add_used(&f, term);
 		else
-			pr_plan_destroy(&f.plan);
+			pri_plan_destroy(&f.plan);
 	} else {
 		free(f.plan);
 		f.plan = NULL;

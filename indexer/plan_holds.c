@@ -3,29 +3,29 @@
 
 /*
  * Ways to the left are calls, ways to the right a loop: chains of alternatives lean to the right, and
- * pr_plan_create bounds how far anything leans to the left.
+ * pri_plan_create bounds how far anything leans to the left.
  */
 enum { UNKNOWN, NO, YES };
 
 struct holds {
-	const struct pr_plan *plan;
-	const struct pr_plan_index *index;
+	const struct pri_plan *plan;
+	const struct pri_plan_index *index;
 	uint8_t *found;
 };
 
 static uint8_t
-ask(const struct holds *h, const struct pr_plan_node *n)
+ask(const struct holds *h, const struct pri_plan_node *n)
 {
-	const struct pr_plan_index *i = h->index;
-	bool yes = n->op == PR_PLAN_TRUE;
+	const struct pri_plan_index *i = h->index;
+	bool yes = n->op == PRI_PLAN_TRUE;
 
-	if (n->op == PR_PLAN_KEY)
+	if (n->op == PRI_PLAN_KEY)
 		yes = i->has_key(i->arg, &h->plan->keys[n->left]);
-	else if (n->op == PR_PLAN_PARTS)
+	else if (n->op == PRI_PLAN_PARTS)
 		yes = !i->has_parts || i->has_parts(i->arg, &h->plan->keys[n->left]);
-	else if (n->op == PR_PLAN_OTHER)
+	else if (n->op == PRI_PLAN_OTHER)
 		yes = !i->has_other || i->has_other(i->arg, &h->plan->keys[n->left]);
-	else if (n->op == PR_PLAN_RANGE)
+	else if (n->op == PRI_PLAN_RANGE)
 		yes = i->has_range(i->arg, &h->plan->ranges[n->left]);
 	return yes ? YES : NO;
 }
@@ -38,17 +38,17 @@ find(const struct holds *h, uint32_t node)
 	uint8_t value;
 
 	for (;;) {
-		const struct pr_plan_node *n = &h->plan->nodes[node];
+		const struct pri_plan_node *n = &h->plan->nodes[node];
 
 		value = h->found[node];
 		if (value != UNKNOWN)
 			break;
-		if (n->op != PR_PLAN_AND && n->op != PR_PLAN_OR) {
+		if (n->op != PRI_PLAN_AND && n->op != PRI_PLAN_OR) {
 			value = ask(h, n);
 			break;
 		}
 		value = find(h, n->left);
-		if (value == (n->op == PR_PLAN_OR ? YES : NO))
+		if (value == (n->op == PRI_PLAN_OR ? YES : NO))
 			break;
 		node = n->right;
 	}
@@ -60,8 +60,8 @@ find(const struct holds *h, uint32_t node)
 }
 
 bool
-pr_plan_holds(
-	const struct pr_plan *plan, const struct pr_plan_index *index, uint8_t *scratch)
+pri_plan_holds(
+	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch)
 {
 	struct holds h = {.plan = plan, .index = index, .found = scratch};
 

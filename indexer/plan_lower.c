@@ -29,7 +29,7 @@ struct sure {
 };
 
 struct lower {
-	struct pr_terms *t;
+	struct pri_terms *t;
 	struct sure *sure; /* of nodes, the first known of them */
 	uint32_t known, room;
 };
@@ -64,44 +64,44 @@ proto_bit(uint8_t proto)
 }
 
 static struct sure
-sure_of_key(const struct pr_key *key)
+sure_of_key(const struct pri_key *key)
 {
 	const uint8_t ip4 = TYPE_IP | TYPE_ARP | TYPE_RARP, both = TYPE_IP | TYPE_IP6;
 	struct sure s = {.types = TYPE_ANY, .protos = PROTO_ANY};
 
 	switch (key->kind) {
-	case PR_KEY_ETHERTYPE:
+	case PRI_KEY_ETHERTYPE:
 		s.types = type_bit(pr_get_be16(key->bytes));
 		s.types_only = s.types != TYPE_ANY;
 		s.tagged = s.tags_only = is_tag(pr_get_be16(key->bytes));
 		break;
-	case PR_KEY_VLAN:
+	case PRI_KEY_VLAN:
 		s.tagged = true;
 		break;
-	case PR_KEY_PROTO:
+	case PRI_KEY_PROTO:
 		s.types = both;
 		s.protos = proto_bit(key->bytes[0]);
 		s.protos_only = s.protos != PROTO_ANY;
 		break;
-	case PR_KEY_SPORT:
-	case PR_KEY_DPORT:
+	case PRI_KEY_SPORT:
+	case PRI_KEY_DPORT:
 		s.types = both;
 		s.protos = PROTO_PORTS;
 		break;
-	case PR_KEY_ICMP:
+	case PRI_KEY_ICMP:
 		s = (struct sure){.types = TYPE_IP, .protos = PROTO_ICMP};
 		break;
-	case PR_KEY_ICMP6:
+	case PRI_KEY_ICMP6:
 		s = (struct sure){.types = TYPE_IP6, .protos = PROTO_ICMP6};
 		break;
-	case PR_KEY_FRAGMENT:
+	case PRI_KEY_FRAGMENT:
 		s.types = TYPE_IP;
 		break;
-	case PR_KEY_SRC:
-	case PR_KEY_DST:
+	case PRI_KEY_SRC:
+	case PRI_KEY_DST:
 		s.types = key->len == 4 ? ip4 : TYPE_IP6;
 		break;
-	case PR_KEY_NET:
+	case PRI_KEY_NET:
 		s.types = key->len < 4 ? ip4 : TYPE_IP6;
 		break;
 	default:
@@ -111,14 +111,14 @@ sure_of_key(const struct pr_key *key)
 }
 
 static struct sure
-sure_of_range(const struct pr_plan_range *range)
+sure_of_range(const struct pri_plan_range *range)
 {
 	switch (range->number) {
-	case PR_NUMBER_SPORT:
-	case PR_NUMBER_DPORT:
+	case PRI_NUMBER_SPORT:
+	case PRI_NUMBER_DPORT:
 		return (struct sure){.types = TYPE_IP | TYPE_IP6, .protos = PROTO_PORTS};
-	case PR_NUMBER_SRC4:
-	case PR_NUMBER_DST4:
+	case PRI_NUMBER_SRC4:
+	case PRI_NUMBER_DST4:
 		return (struct sure){
 			.types = TYPE_IP | TYPE_ARP | TYPE_RARP, .protos = PROTO_ANY};
 	default:
@@ -129,18 +129,18 @@ sure_of_range(const struct pr_plan_range *range)
 static struct sure
 sure_of_node(const struct lower *l, uint32_t node)
 {
-	const struct pr_plan_node *n = &l->t->nodes[node];
+	const struct pri_plan_node *n = &l->t->nodes[node];
 	const struct sure *a = &l->sure[n->left], *b = &l->sure[n->right];
 
 	switch (n->op) {
-	case PR_PLAN_KEY:
-		return sure_of_key(&pr_term_leaf_of(l->t, node)->key);
-	case PR_PLAN_RANGE:
-		return sure_of_range(&pr_term_leaf_of(l->t, node)->range);
-	case PR_PLAN_AND:
+	case PRI_PLAN_KEY:
+		return sure_of_key(&pri_term_leaf_of(l->t, node)->key);
+	case PRI_PLAN_RANGE:
+		return sure_of_range(&pri_term_leaf_of(l->t, node)->range);
+	case PRI_PLAN_AND:
 		return (struct sure){
 			.types = a->types & b->types, .protos = a->protos & b->protos};
-	case PR_PLAN_OR:
+	case PRI_PLAN_OR:
 		return (struct sure){.types = a->types | b->types,
 			.protos = a->protos | b->protos,
 			.types_only = a->types_only && b->types_only,
@@ -206,19 +206,19 @@ drop_implied(const struct lower *l, uint32_t *parts, size_t count)
 static uint32_t
 lower_and(struct lower *l, uint32_t a, uint32_t b)
 {
-	uint32_t both = pr_term_and(l->t, a, b), parts[PR_TERM_PARTS], more;
+	uint32_t both = pri_term_and(l->t, a, b), parts[PRI_TERM_PARTS], more;
 	size_t count;
 
-	if (!know_all(l) || !pr_term_is(l->t, both, PR_PLAN_AND))
+	if (!know_all(l) || !pri_term_is(l->t, both, PRI_PLAN_AND))
 		return both;
-	count = pr_term_parts(l->t, both, parts);
+	count = pri_term_parts(l->t, both, parts);
 	if (!count)
 		return both;
-	more = pr_plan_pairs(l->t, parts, count);
-	more = pr_term_and(l->t, more, pr_plan_others(l->t, parts, count));
-	more = pr_term_and(l->t, more, pr_plan_composites(l->t, parts, &count));
+	more = pri_plan_pairs(l->t, parts, count);
+	more = pri_term_and(l->t, more, pri_plan_others(l->t, parts, count));
+	more = pri_term_and(l->t, more, pri_plan_composites(l->t, parts, &count));
 	count = drop_implied(l, parts, count);
-	return pr_term_and(l->t, more, pr_term_join(l->t, parts, count));
+	return pri_term_and(l->t, more, pri_term_join(l->t, parts, count));
 }
 
 /* ---- or ---- */
@@ -255,49 +255,49 @@ split_common(uint32_t *a, size_t *na, uint32_t *b, size_t *nb, uint32_t *common)
 static uint32_t
 factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 {
-	uint32_t pa[PR_TERM_PARTS], pb[PR_TERM_PARTS], common[PR_TERM_PARTS], rest;
-	size_t na = pr_term_parts(l->t, a, pa), nb = pr_term_parts(l->t, b, pb), n;
+	uint32_t pa[PRI_TERM_PARTS], pb[PRI_TERM_PARTS], common[PRI_TERM_PARTS], rest;
+	size_t na = pri_term_parts(l->t, a, pa), nb = pri_term_parts(l->t, b, pb), n;
 
 	if (!na || !nb)
-		return PR_TERM_FALSE;
-	na = pr_plan_drop_ports(l->t, pa, na);
-	nb = pr_plan_drop_ports(l->t, pb, nb);
+		return PRI_TERM_FALSE;
+	na = pri_plan_drop_ports(l->t, pa, na);
+	nb = pri_plan_drop_ports(l->t, pb, nb);
 	n = split_common(pa, &na, pb, &nb, common);
 	if (!n)
-		return PR_TERM_FALSE;
+		return PRI_TERM_FALSE;
 	if (!na || !nb)
-		return pr_term_join(l->t, common, n);
+		return pri_term_join(l->t, common, n);
 	rest = lower_or(
-		l, pr_term_join(l->t, pa, na), pr_term_join(l->t, pb, nb), depth + 1);
-	return lower_and(l, pr_term_join(l->t, common, n), rest);
+		l, pri_term_join(l->t, pa, na), pri_term_join(l->t, pb, nb), depth + 1);
+	return lower_and(l, pri_term_join(l->t, common, n), rest);
 }
 
 static uint32_t
 lower_or(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 {
-	while (b != PR_TERM_FALSE && depth < FACTOR_DEPTH) {
-		bool or = pr_term_is(l->t, b, PR_PLAN_OR);
+	while (b != PRI_TERM_FALSE && depth < FACTOR_DEPTH) {
+		bool or = pri_term_is(l->t, b, PRI_PLAN_OR);
 		uint32_t one = factor(l, a, or ? l->t->nodes[b].left : b, depth);
 
-		if (one == PR_TERM_FALSE)
+		if (one == PRI_TERM_FALSE)
 			break;
 		a = one;
-		b = or ? l->t->nodes[b].right : PR_TERM_FALSE;
+		b = or ? l->t->nodes[b].right : PRI_TERM_FALSE;
 	}
-	return pr_term_or(l->t, a, b);
+	return pri_term_or(l->t, a, b);
 }
 
 /* ---- all of it ---- */
 
 /* Marks what the formula is made of. */
 static void
-mark(const struct pr_terms *t, uint32_t term, uint8_t *marks)
+mark(const struct pri_terms *t, uint32_t term, uint8_t *marks)
 {
 	marks[term] = 1;
 	for (uint32_t i = term + 1; i-- > 0;) {
 		unsigned op = t->nodes[i].op;
 
-		if (!marks[i] || (op != PR_PLAN_AND && op != PR_PLAN_OR))
+		if (!marks[i] || (op != PRI_PLAN_AND && op != PRI_PLAN_OR))
 			continue;
 		marks[t->nodes[i].left] = 1;
 		marks[t->nodes[i].right] = 1;
@@ -307,24 +307,24 @@ mark(const struct pr_terms *t, uint32_t term, uint8_t *marks)
 static uint32_t
 lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 {
-	struct pr_plan_node n = l->t->nodes[node];
+	struct pri_plan_node n = l->t->nodes[node];
 
 	switch (n.op) {
-	case PR_PLAN_AND:
+	case PRI_PLAN_AND:
 		return lower_and(l, map[n.left], map[n.right]);
-	case PR_PLAN_OR:
+	case PRI_PLAN_OR:
 		return lower_or(l, map[n.left], map[n.right], 0);
-	case PR_PLAN_FALSE:
-	case PR_PLAN_TRUE:
+	case PRI_PLAN_FALSE:
+	case PRI_PLAN_TRUE:
 		return node;
 	default:
-		return pr_plan_leaf(l->t, node);
+		return pri_plan_leaf(l->t, node);
 	}
 }
 
 /* What an address is not has said what it can. */
 static uint32_t
-without_differing(struct pr_terms *t, uint32_t term)
+without_differing(struct pri_terms *t, uint32_t term)
 {
 	uint32_t *map = calloc(term + 1, sizeof(*map));
 
@@ -333,12 +333,12 @@ without_differing(struct pr_terms *t, uint32_t term)
 		return term;
 	}
 	for (uint32_t i = 0; i <= term && !t->failed; i++) {
-		struct pr_plan_node n = t->nodes[i];
+		struct pri_plan_node n = t->nodes[i];
 
-		map[i] = pr_term_differs(t, i) ? PR_TERM_TRUE
-			 : n.op == PR_PLAN_AND ? pr_term_and(t, map[n.left], map[n.right])
-			 : n.op == PR_PLAN_OR  ? pr_term_or(t, map[n.left], map[n.right])
-					       : i;
+		map[i] = pri_term_differs(t, i) ? PRI_TERM_TRUE
+			 : n.op == PRI_PLAN_AND ? pri_term_and(t, map[n.left], map[n.right])
+			 : n.op == PRI_PLAN_OR  ? pri_term_or(t, map[n.left], map[n.right])
+						: i;
 	}
 	term = map[term];
 	free(map);
@@ -346,7 +346,7 @@ without_differing(struct pr_terms *t, uint32_t term)
 }
 
 uint32_t
-pr_plan_lower(struct pr_terms *terms, uint32_t term)
+pri_plan_lower(struct pri_terms *terms, uint32_t term)
 {
 	struct lower l = {.t = terms};
 	uint8_t *marks = calloc(term + 1, 1);
@@ -356,7 +356,7 @@ pr_plan_lower(struct pr_terms *terms, uint32_t term)
 	if (marks && map && know_all(&l)) {
 		mark(terms, term, marks);
 		for (uint32_t i = 0; i <= term && !terms->failed; i++)
-			map[i] = marks[i] ? lower_node(&l, i, map) : PR_TERM_TRUE;
+			map[i] = marks[i] ? lower_node(&l, i, map) : PRI_TERM_TRUE;
 		term = map[term];
 	} else {
 		terms->failed = true;

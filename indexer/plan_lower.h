@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_PLAN_LOWER_H
-#define PR_INDEXER_PLAN_LOWER_H
+#ifndef PRI_INDEXER_PLAN_LOWER_H
+#define PRI_INDEXER_PLAN_LOWER_H
 
 #include "indexer/plan_term.h"
 
@@ -10,6 +10,6 @@
  * OR demand is demanded once; tests that other tests imply are left out (that a host's packets are of
  * IP or ARP). Look at terms->failed. Within the planner only.
  */
-uint32_t pr_plan_lower(struct pr_terms *terms, uint32_t term);
+uint32_t pri_plan_lower(struct pri_terms *terms, uint32_t term);
 
 #endif

@@ -6,17 +6,17 @@
 #include "indexer/plan_field.h"
 #include "indexer/program_code.h"
 
-static const struct pr_value any = {.form = PR_VALUE_ANY};
+static const struct pri_value any = {.form = PRI_VALUE_ANY};
 
 void
-pr_place_start(struct pr_place *place, const struct pr_layout *layout)
+pri_place_start(struct pri_place *place, const struct pri_layout *layout)
 {
-	*place = (struct pr_place){.net_is = PR_NET_OTHER};
+	*place = (struct pri_place){.net_is = PRI_NET_OTHER};
 	/* registers begin as 0 */
-	place->a.form = place->x.form = PR_VALUE_CONSTANT;
+	place->a.form = place->x.form = PRI_VALUE_CONSTANT;
 	if (!layout)
 		return;
-	place->net_is = layout->form == PR_TYPE_NIBBLE ? PR_NET_NIBBLE : PR_NET_TYPE;
+	place->net_is = layout->form == PRI_TYPE_NIBBLE ? PRI_NET_NIBBLE : PRI_NET_TYPE;
 	place->type_at = layout->type_at;
 	place->net = layout->net_at;
 }
@@ -31,49 +31,49 @@ all_bits(unsigned size)
 	return size == 4 ? UINT32_MAX : (1u << 8 * size) - 1;
 }
 
-static struct pr_value
+static struct pri_value
 loaded(uint64_t at, unsigned size)
 {
-	if (size == 4 && pr_program_time_at(at) < PR_TIMES_MAX)
-		return (struct pr_value){
-			.form = PR_VALUE_TIME, .at = (uint32_t)pr_program_time_at(at)};
+	if (size == 4 && pri_program_time_at(at) < PRI_TIMES_MAX)
+		return (struct pri_value){
+			.form = PRI_VALUE_TIME, .at = (uint32_t)pri_program_time_at(at)};
 	if (at > FAR)
 		return any;
-	return (struct pr_value){.form = PR_VALUE_LOAD,
+	return (struct pri_value){.form = PRI_VALUE_LOAD,
 		.size = (uint8_t)size,
 		.at = (uint32_t)at,
 		.mask = all_bits(size)};
 }
 
-static struct pr_value
-loaded_behind(const struct pr_value *x, uint32_t k, unsigned size)
+static struct pri_value
+loaded_behind(const struct pri_value *x, uint32_t k, unsigned size)
 {
-	struct pr_value v;
+	struct pri_value v;
 
-	if (x->form == PR_VALUE_CONSTANT)
+	if (x->form == PRI_VALUE_CONSTANT)
 		return loaded((uint64_t)x->at + k, size);
-	if (x->form != PR_VALUE_HEADER)
+	if (x->form != PRI_VALUE_HEADER)
 		return any;
 	v = loaded(k, size);
-	if (v.form == PR_VALUE_LOAD) {
-		v.form = PR_VALUE_LOAD_BEHIND;
+	if (v.form == PRI_VALUE_LOAD) {
+		v.form = PRI_VALUE_LOAD_BEHIND;
 		v.base = (uint16_t)x->at;
 	}
 	return v;
 }
 
-static struct pr_value
+static struct pri_value
 constant(uint32_t k)
 {
-	return (struct pr_value){.form = PR_VALUE_CONSTANT, .at = k};
+	return (struct pri_value){.form = PRI_VALUE_CONSTANT, .at = k};
 }
 
-static struct pr_value
-computed(const struct pr_value *a, const struct pr_insn *in)
+static struct pri_value
+computed(const struct pri_value *a, const struct pri_insn *in)
 {
-	struct pr_value v = *a;
+	struct pri_value v = *a;
 
-	if (v.form != PR_VALUE_LOAD && v.form != PR_VALUE_LOAD_BEHIND)
+	if (v.form != PRI_VALUE_LOAD && v.form != PRI_VALUE_LOAD_BEHIND)
 		return any;
 	if (in->code == AND_K) {
 		v.mask &= (uint32_t)((uint64_t)in->k << v.shift);
@@ -87,7 +87,7 @@ computed(const struct pr_value *a, const struct pr_insn *in)
 }
 
 static void
-step_load(struct pr_place *p, const struct pr_insn *in)
+step_load(struct pri_place *p, const struct pri_insn *in)
 {
 	switch (in->code) {
 	case LD_W_ABS:
@@ -106,7 +106,7 @@ step_load(struct pr_place *p, const struct pr_insn *in)
 					       : 1);
 		break;
 	case LD_LEN:
-		p->a = (struct pr_value){.form = PR_VALUE_LENGTH};
+		p->a = (struct pri_value){.form = PRI_VALUE_LENGTH};
 		break;
 	case LD_TIME:
 		p->a = any;
@@ -118,12 +118,12 @@ step_load(struct pr_place *p, const struct pr_insn *in)
 		p->x = constant(in->k);
 		break;
 	case LDX_LEN:
-		p->x = (struct pr_value){.form = PR_VALUE_LENGTH};
+		p->x = (struct pri_value){.form = PRI_VALUE_LENGTH};
 		break;
 	case LDX_MSH:
 		p->x = in->k > FAR
 			       ? any
-			       : (struct pr_value){.form = PR_VALUE_HEADER, .at = in->k};
+			       : (struct pri_value){.form = PRI_VALUE_HEADER, .at = in->k};
 		break;
 	case LDX_MEM:
 		p->x = any;
@@ -134,7 +134,7 @@ step_load(struct pr_place *p, const struct pr_insn *in)
 }
 
 void
-pr_place_step(struct pr_place *p, const struct pr_insn *in)
+pri_place_step(struct pri_place *p, const struct pri_insn *in)
 {
 	switch (in->code & CLASS_MASK) {
 	case CLASS_LD:
@@ -159,94 +159,96 @@ pr_place_step(struct pr_place *p, const struct pr_insn *in)
 
 /* The register's value lies in [least, most]. */
 static uint32_t
-within(const struct pr_place *p, const struct pr_layout *layout, uint32_t least,
-	uint32_t most, struct pr_terms *terms)
+within(const struct pri_place *p, const struct pri_layout *layout, uint32_t least,
+	uint32_t most, struct pri_terms *terms)
 {
-	struct pr_term_leaf leaf = {.op = PR_PLAN_RANGE,
-		.range = {.number = PR_NUMBER_LENGTH, .least = least, .most = most}};
+	struct pri_term_leaf leaf = {.op = PRI_PLAN_RANGE,
+		.range = {.number = PRI_NUMBER_LENGTH, .least = least, .most = most}};
 
-	if (p->a.form == PR_VALUE_LENGTH)
-		return pr_term_leaf(terms, &leaf);
+	if (p->a.form == PRI_VALUE_LENGTH)
+		return pri_term_leaf(terms, &leaf);
 	if (!layout || p->a.shift || p->a.mask != all_bits(p->a.size ? p->a.size : 1))
-		return PR_TERM_TRUE;
-	return pr_field_within(p, least, most, terms);
+		return PRI_TERM_TRUE;
+	return pri_field_within(p, least, most, terms);
 }
 
 /* The register's bits under bits (of the value as loaded) are those of value. */
 static uint32_t
-equals(struct pr_place *p, const struct pr_layout *layout, uint32_t bits, uint32_t value,
-	struct pr_terms *terms)
+equals(struct pri_place *p, const struct pri_layout *layout, uint32_t bits, uint32_t value,
+	struct pri_terms *terms)
 {
-	return layout ? pr_field_equals(p, layout, bits, value, terms) : PR_TERM_TRUE;
+	return layout ? pri_field_equals(p, layout, bits, value, terms) : PRI_TERM_TRUE;
 }
 
 static uint32_t
-branch_equal(struct pr_place *p, const struct pr_layout *layout, uint32_t k, bool taken,
-	struct pr_terms *terms)
+branch_equal(struct pri_place *p, const struct pri_layout *layout, uint32_t k, bool taken,
+	struct pri_terms *terms)
 {
 	uint32_t mask = p->a.mask, value = k << p->a.shift;
 
 	if (taken) {
 		if (value >> p->a.shift != k || value & ~mask)
-			return PR_TERM_FALSE;
+			return PRI_TERM_FALSE;
 		return equals(p, layout, mask, value, terms);
 	}
 	if (layout && mask == UINT32_MAX)
-		return pr_field_differs(p, k, terms);
+		return pri_field_differs(p, k, terms);
 	if (mask & (mask - 1) || !mask || value & ~mask)
-		return PR_TERM_TRUE;
+		return PRI_TERM_TRUE;
 	return equals(p, layout, mask, value ^ mask, terms); /* one bit: it is the other */
 }
 
 static uint32_t
-branch_bits(struct pr_place *p, const struct pr_layout *layout, uint32_t k, bool taken,
-	struct pr_terms *terms)
+branch_bits(struct pri_place *p, const struct pri_layout *layout, uint32_t k, bool taken,
+	struct pri_terms *terms)
 {
 	uint32_t bits = (uint32_t)((uint64_t)k << p->a.shift) & p->a.mask;
 
 	if (!taken)
-		return bits ? equals(p, layout, bits, 0, terms) : PR_TERM_TRUE;
+		return bits ? equals(p, layout, bits, 0, terms) : PRI_TERM_TRUE;
 	if (!bits)
-		return PR_TERM_FALSE;
+		return PRI_TERM_FALSE;
 	if (!(bits & (bits - 1)))
 		return equals(p, layout, bits, bits, terms);
-	return layout ? pr_field_any_bit(p, bits, terms) : PR_TERM_TRUE;
+	return layout ? pri_field_any_bit(p, bits, terms) : PRI_TERM_TRUE;
 }
 
 static uint32_t
-branch_order(const struct pr_place *p, const struct pr_layout *layout, uint64_t from,
-	bool taken, struct pr_terms *terms)
+branch_order(const struct pri_place *p, const struct pri_layout *layout, uint64_t from,
+	bool taken, struct pri_terms *terms)
 {
-	uint32_t most = p->a.form == PR_VALUE_LENGTH ? UINT32_MAX : all_bits(p->a.size);
+	uint32_t most = p->a.form == PRI_VALUE_LENGTH ? UINT32_MAX : all_bits(p->a.size);
 
 	if (taken)
-		return from > most ? PR_TERM_FALSE
+		return from > most ? PRI_TERM_FALSE
 				   : within(p, layout, (uint32_t)from, most, terms);
 	if (from == 0)
-		return PR_TERM_FALSE;
-	return from > most ? PR_TERM_TRUE : within(p, layout, 0, (uint32_t)from - 1, terms);
+		return PRI_TERM_FALSE;
+	return from > most ? PRI_TERM_TRUE
+			   : within(p, layout, 0, (uint32_t)from - 1, terms);
 }
 
 /* libpcap tests a term for 1; its range is the catalog's to look up. */
 static uint32_t
-branch_time(const struct pr_place *p, unsigned op, uint32_t k, bool taken,
-	struct pr_terms *terms)
+branch_time(const struct pri_place *p, unsigned op, uint32_t k, bool taken,
+	struct pri_terms *terms)
 {
-	struct pr_term_leaf leaf = {.op = PR_PLAN_RANGE,
-		.range = {.number = PR_NUMBER_TIME, .least = INT64_MIN, .most = INT64_MAX}};
-	struct pr_plan_range *r = &leaf.range;
-	struct pr_program_time t;
+	struct pri_term_leaf leaf = {.op = PRI_PLAN_RANGE,
+		.range = {
+			.number = PRI_NUMBER_TIME, .least = INT64_MIN, .most = INT64_MAX}};
+	struct pri_plan_range *r = &leaf.range;
+	struct pri_program_time t;
 
 	if (op != OP_JEQ || k != 1 || p->a.at >= terms->time_count)
-		return PR_TERM_TRUE;
-	t = pr_program_time(terms->times, p->a.at);
+		return PRI_TERM_TRUE;
+	t = pri_program_time(terms->times, p->a.at);
 	if (!taken && t.time == (t.after ? INT64_MIN : INT64_MAX))
-		return PR_TERM_FALSE;
+		return PRI_TERM_FALSE;
 	if (t.after == taken)
 		r->least = taken ? t.time : t.time + 1;
 	else
 		r->most = taken ? t.time : t.time - 1;
-	return pr_term_leaf(terms, &leaf);
+	return pri_term_leaf(terms, &leaf);
 }
 
 static bool
@@ -259,33 +261,33 @@ holds(uint32_t a, unsigned op, uint32_t k)
 }
 
 uint32_t
-pr_place_branch(struct pr_place *p, const struct pr_layout *layout,
-	const struct pr_insn *in, bool taken, struct pr_terms *terms)
+pri_place_branch(struct pri_place *p, const struct pri_layout *layout,
+	const struct pri_insn *in, bool taken, struct pri_terms *terms)
 {
 	unsigned op = in->code & OP_MASK, form = p->a.form;
 	uint32_t k = in->k;
 
 	if (in->code & SOURCE_X) {
-		if (p->x.form != PR_VALUE_CONSTANT)
-			return PR_TERM_TRUE;
+		if (p->x.form != PRI_VALUE_CONSTANT)
+			return PRI_TERM_TRUE;
 		k = p->x.at;
 	}
-	if (form == PR_VALUE_CONSTANT)
-		return holds(p->a.at, op, k) == taken ? PR_TERM_TRUE : PR_TERM_FALSE;
-	if (form == PR_VALUE_TIME)
+	if (form == PRI_VALUE_CONSTANT)
+		return holds(p->a.at, op, k) == taken ? PRI_TERM_TRUE : PRI_TERM_FALSE;
+	if (form == PRI_VALUE_TIME)
 		return branch_time(p, op, k, taken, terms);
-	if (form == PR_VALUE_LENGTH && op == OP_JEQ)
-		return taken ? within(p, layout, k, k, terms) : PR_TERM_TRUE;
+	if (form == PRI_VALUE_LENGTH && op == OP_JEQ)
+		return taken ? within(p, layout, k, k, terms) : PRI_TERM_TRUE;
 	if (op == OP_JGT || op == OP_JGE) {
-		if (form == PR_VALUE_ANY || form == PR_VALUE_HEADER)
-			return PR_TERM_TRUE;
-		if (form != PR_VALUE_LENGTH &&
+		if (form == PRI_VALUE_ANY || form == PRI_VALUE_HEADER)
+			return PRI_TERM_TRUE;
+		if (form != PRI_VALUE_LENGTH &&
 			(p->a.shift || p->a.mask != all_bits(p->a.size)))
-			return PR_TERM_TRUE;
+			return PRI_TERM_TRUE;
 		return branch_order(p, layout, (uint64_t)k + (op == OP_JGT), taken, terms);
 	}
-	if (form != PR_VALUE_LOAD && form != PR_VALUE_LOAD_BEHIND)
-		return PR_TERM_TRUE;
+	if (form != PRI_VALUE_LOAD && form != PRI_VALUE_LOAD_BEHIND)
+		return PRI_TERM_TRUE;
 	return op == OP_JEQ ? branch_equal(p, layout, k, taken, terms)
 			    : branch_bits(p, layout, k, taken, terms);
 }

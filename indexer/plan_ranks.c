@@ -4,40 +4,40 @@
 #include <string.h>
 
 unsigned
-pr_plan_range_ports(const struct pr_plan_range *r)
+pri_plan_range_ports(const struct pri_plan_range *r)
 {
-	if ((r->number != PR_NUMBER_SPORT && r->number != PR_NUMBER_DPORT) ||
+	if ((r->number != PRI_NUMBER_SPORT && r->number != PRI_NUMBER_DPORT) ||
 		r->least < 0 || r->most > UINT16_MAX || r->least > r->most ||
-		r->most - r->least >= PR_RANGE_PORTS)
+		r->most - r->least >= PRI_RANGE_PORTS)
 		return 0;
 	return (unsigned)(r->most - r->least) + 1;
 }
 
-struct pr_key
-pr_plan_range_port(const struct pr_plan_range *r, unsigned index)
+struct pri_key
+pri_plan_range_port(const struct pri_plan_range *r, unsigned index)
 {
-	return pr_key_number(r->number == PR_NUMBER_SPORT ? PR_KEY_SPORT : PR_KEY_DPORT,
+	return pri_key_number(r->number == PRI_NUMBER_SPORT ? PRI_KEY_SPORT : PRI_KEY_DPORT,
 		(uint32_t)r->least + index);
 }
 
 /* ---- what is not worth it ---- */
 
 static bool
-is_type(void *arg, const struct pr_key *key)
+is_type(void *arg, const struct pri_key *key)
 {
 	(void)arg;
-	return pr_key_rank(key) == PR_RANK_TYPES;
+	return pri_key_rank(key) == PRI_RANK_TYPES;
 }
 
 static bool
-is_no_pair(void *arg, const struct pr_key *key)
+is_no_pair(void *arg, const struct pri_key *key)
 {
 	(void)arg;
-	return key->kind != PR_KEY_PAIR;
+	return key->kind != PRI_KEY_PAIR;
 }
 
 static bool
-any_range(void *arg, const struct pr_plan_range *range)
+any_range(void *arg, const struct pri_plan_range *range)
 {
 	(void)arg;
 	return range->least <= range->most;
@@ -48,22 +48,22 @@ any_range(void *arg, const struct pr_plan_range *range)
  * lack the type, which is one that all traffic has.
  */
 static bool
-by_types(const struct pr_plan *plan, uint8_t *scratch)
+by_types(const struct pri_plan *plan, uint8_t *scratch)
 {
-	const struct pr_plan_index types = {
+	const struct pri_plan_index types = {
 		.has_key = is_type, .has_parts = is_type, .has_range = any_range};
 
-	return pr_plan_holds(plan, &types, scratch);
+	return pri_plan_holds(plan, &types, scratch);
 }
 
 /* Can it hold without a pair of addresses? If not, the pair tells as good as all that its addresses do. */
 static bool
-without_pairs(const struct pr_plan *plan, uint8_t *scratch)
+without_pairs(const struct pri_plan *plan, uint8_t *scratch)
 {
-	const struct pr_plan_index no_pairs = {
+	const struct pri_plan_index no_pairs = {
 		.has_key = is_no_pair, .has_range = any_range};
 
-	return pr_plan_holds(plan, &no_pairs, scratch);
+	return pri_plan_holds(plan, &no_pairs, scratch);
 }
 
 /* ---- counting ---- */
@@ -71,12 +71,12 @@ without_pairs(const struct pr_plan *plan, uint8_t *scratch)
 #define KEYS_COMPARED 32
 
 static bool
-is_other_side(const struct pr_plan *plan, size_t index)
+is_other_side(const struct pri_plan *plan, size_t index)
 {
-	struct pr_key either = pr_key_either(&plan->keys[index]), other;
+	struct pri_key either = pri_key_either(&plan->keys[index]), other;
 
 	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++) {
-		other = pr_key_either(&plan->keys[i]);
+		other = pri_key_either(&plan->keys[i]);
 		if (other.kind == either.kind && other.len == either.len &&
 			!memcmp(other.bytes, either.bytes, either.len))
 			return true;
@@ -85,9 +85,9 @@ is_other_side(const struct pr_plan *plan, size_t index)
 }
 
 static bool
-is_other_range(const struct pr_plan *plan, size_t index)
+is_other_range(const struct pri_plan *plan, size_t index)
 {
-	const struct pr_plan_range *r = &plan->ranges[index];
+	const struct pri_plan_range *r = &plan->ranges[index];
 
 	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++)
 		if (plan->ranges[i].number != r->number &&
@@ -98,17 +98,17 @@ is_other_range(const struct pr_plan *plan, size_t index)
 }
 
 void
-pr_plan_ranks(const struct pr_plan *plan, size_t keys[PR_RANKS], uint8_t *scratch)
+pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch)
 {
-	memset(keys, 0, PR_RANKS * sizeof(*keys));
+	memset(keys, 0, PRI_RANKS * sizeof(*keys));
 	for (size_t i = 0; i < plan->key_count; i++)
-		if (plan->keys[i].kind != PR_KEY_OTHER)
-			keys[pr_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
+		if (plan->keys[i].kind != PRI_KEY_OTHER)
+			keys[pri_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
 	for (size_t i = 0; i < plan->range_count; i++)
 		if (!is_other_range(plan, i))
-			keys[PR_RANK_PORTS] += pr_plan_range_ports(&plan->ranges[i]);
+			keys[PRI_RANK_PORTS] += pri_plan_range_ports(&plan->ranges[i]);
 	if (!without_pairs(plan, scratch))
-		keys[PR_RANK_ADDRESSES] = 0;
+		keys[PRI_RANK_ADDRESSES] = 0;
 	if (!by_types(plan, scratch))
-		keys[PR_RANK_TYPES] = 0;
+		keys[PRI_RANK_TYPES] = 0;
 }

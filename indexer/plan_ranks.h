@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_PLAN_RANKS_H
-#define PR_INDEXER_PLAN_RANKS_H
+#ifndef PRI_INDEXER_PLAN_RANKS_H
+#define PRI_INDEXER_PLAN_RANKS_H
 
 #include "indexer/key_rank.h"
 #include "indexer/plan.h"
@@ -10,12 +10,12 @@
  * asking for, those that are one but for the side once. 0: none is; such keys are to be taken as there.
  * scratch: plan->count bytes.
  */
-void pr_plan_ranks(const struct pr_plan *plan, size_t keys[PR_RANKS], uint8_t *scratch);
+void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch);
 
 /* Of so few ports that they are asked for one by one: how many; else 0. */
-#define PR_RANGE_PORTS 16
-unsigned pr_plan_range_ports(const struct pr_plan_range *range);
+#define PRI_RANGE_PORTS 16
+unsigned pri_plan_range_ports(const struct pri_plan_range *range);
 /* That of them, below what there are. */
-struct pr_key pr_plan_range_port(const struct pr_plan_range *range, unsigned index);
+struct pri_key pri_plan_range_port(const struct pri_plan_range *range, unsigned index);
 
 #endif

@@ -19,14 +19,14 @@ insert(uint32_t *parts, size_t count, uint32_t part)
 	return count + 1;
 }
 
-/* ANDs are chains to the right, as pr_term_join makes them. */
+/* ANDs are chains to the right, as pri_term_join makes them. */
 static bool
-collect(const struct pr_terms *t, uint32_t a, uint32_t *parts, size_t *count)
+collect(const struct pri_terms *t, uint32_t a, uint32_t *parts, size_t *count)
 {
 	for (;; a = t->nodes[a].right) {
-		bool and = pr_term_is(t, a, PR_PLAN_AND);
+		bool and = pri_term_is(t, a, PRI_PLAN_AND);
 
-		if (*count == PR_TERM_PARTS)
+		if (*count == PRI_TERM_PARTS)
 			return false;
 		*count = insert(parts, *count, and? t->nodes[a].left : a);
 		if (!and)
@@ -35,7 +35,7 @@ collect(const struct pr_terms *t, uint32_t a, uint32_t *parts, size_t *count)
 }
 
 size_t
-pr_term_parts(const struct pr_terms *t, uint32_t a, uint32_t parts[PR_TERM_PARTS])
+pri_term_parts(const struct pri_terms *t, uint32_t a, uint32_t parts[PRI_TERM_PARTS])
 {
 	size_t count = 0;
 
@@ -43,18 +43,18 @@ pr_term_parts(const struct pr_terms *t, uint32_t a, uint32_t parts[PR_TERM_PARTS
 }
 
 uint32_t
-pr_term_join(struct pr_terms *t, const uint32_t *parts, size_t count)
+pri_term_join(struct pri_terms *t, const uint32_t *parts, size_t count)
 {
-	uint32_t a = count ? parts[count - 1] : PR_TERM_TRUE;
+	uint32_t a = count ? parts[count - 1] : PRI_TERM_TRUE;
 
 	for (size_t i = count; i-- > 1;)
-		a = pr_term_node(t, PR_PLAN_AND, parts[i - 1], a);
+		a = pri_term_node(t, PRI_PLAN_AND, parts[i - 1], a);
 	return a;
 }
 
 /* Both of one field: false when no packet can have both. */
 static bool
-merge_bytes(struct pr_term_leaf *a, const struct pr_term_leaf *b)
+merge_bytes(struct pri_term_leaf *a, const struct pri_term_leaf *b)
 {
 	a->whole |= b->whole;
 	for (size_t i = 0; i < sizeof(a->mask); i++) {
@@ -67,7 +67,7 @@ merge_bytes(struct pr_term_leaf *a, const struct pr_term_leaf *b)
 }
 
 static bool
-merge_range(struct pr_plan_range *a, const struct pr_plan_range *b)
+merge_range(struct pri_plan_range *a, const struct pri_plan_range *b)
 {
 	if (b->least > a->least)
 		a->least = b->least;
@@ -76,39 +76,39 @@ merge_range(struct pr_plan_range *a, const struct pr_plan_range *b)
 	return a->least <= a->most;
 }
 
-/* One leaf that says what both say, PR_TERM_FALSE, or PR_TERM_TRUE: they do not go together. */
+/* One leaf that says what both say, PRI_TERM_FALSE, or PRI_TERM_TRUE: they do not go together. */
 static uint32_t
-merge(struct pr_terms *t, uint32_t na, uint32_t nb)
+merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 {
-	struct pr_term_leaf a, b;
+	struct pri_term_leaf a, b;
 
 	if (t->nodes[na].op != t->nodes[nb].op)
-		return PR_TERM_TRUE;
-	if (!pr_term_is(t, na, PR_TERM_BYTES) && !pr_term_is(t, na, PR_PLAN_RANGE))
-		return PR_TERM_TRUE;
-	a = *pr_term_leaf_of(t, na);
-	b = *pr_term_leaf_of(t, nb);
-	if (a.op == PR_TERM_BYTES) {
+		return PRI_TERM_TRUE;
+	if (!pri_term_is(t, na, PRI_TERM_BYTES) && !pri_term_is(t, na, PRI_PLAN_RANGE))
+		return PRI_TERM_TRUE;
+	a = *pri_term_leaf_of(t, na);
+	b = *pri_term_leaf_of(t, nb);
+	if (a.op == PRI_TERM_BYTES) {
 		if (a.field != b.field)
-			return PR_TERM_TRUE;
-		return merge_bytes(&a, &b) ? pr_term_leaf(t, &a) : PR_TERM_FALSE;
+			return PRI_TERM_TRUE;
+		return merge_bytes(&a, &b) ? pri_term_leaf(t, &a) : PRI_TERM_FALSE;
 	}
 	if (a.range.number != b.range.number)
-		return PR_TERM_TRUE;
-	return merge_range(&a.range, &b.range) ? pr_term_leaf(t, &a) : PR_TERM_FALSE;
+		return PRI_TERM_TRUE;
+	return merge_range(&a.range, &b.range) ? pri_term_leaf(t, &a) : PRI_TERM_FALSE;
 }
 
 /* Merges what can be merged; the number of parts left, or SIZE_MAX: it is FALSE. */
 static size_t
-merge_parts(struct pr_terms *t, uint32_t *parts, size_t count)
+merge_parts(struct pri_terms *t, uint32_t *parts, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		for (size_t j = i + 1; j < count; j++) {
 			uint32_t one = merge(t, parts[i], parts[j]);
 
-			if (one == PR_TERM_FALSE)
+			if (one == PRI_TERM_FALSE)
 				return SIZE_MAX;
-			if (one == PR_TERM_TRUE)
+			if (one == PRI_TERM_TRUE)
 				continue;
 			memmove(parts + j, parts + j + 1, (count - j - 1) * sizeof(*parts));
 			memmove(parts + i, parts + i + 1, (count - i - 2) * sizeof(*parts));
@@ -118,21 +118,21 @@ merge_parts(struct pr_terms *t, uint32_t *parts, size_t count)
 }
 
 uint32_t
-pr_term_and(struct pr_terms *t, uint32_t a, uint32_t b)
+pri_term_and(struct pri_terms *t, uint32_t a, uint32_t b)
 {
-	uint32_t parts[PR_TERM_PARTS];
+	uint32_t parts[PRI_TERM_PARTS];
 	size_t count = 0;
 
-	if (a == PR_TERM_FALSE || b == PR_TERM_FALSE)
-		return PR_TERM_FALSE;
-	if (a == PR_TERM_TRUE || a == b)
+	if (a == PRI_TERM_FALSE || b == PRI_TERM_FALSE)
+		return PRI_TERM_FALSE;
+	if (a == PRI_TERM_TRUE || a == b)
 		return b;
-	if (b == PR_TERM_TRUE)
+	if (b == PRI_TERM_TRUE)
 		return a;
 	if (!collect(t, a, parts, &count) || !collect(t, b, parts, &count))
-		return pr_term_node(t, PR_PLAN_AND, a, b);
+		return pri_term_node(t, PRI_PLAN_AND, a, b);
 	count = merge_parts(t, parts, count);
-	return count == SIZE_MAX ? PR_TERM_FALSE : pr_term_join(t, parts, count);
+	return count == SIZE_MAX ? PRI_TERM_FALSE : pri_term_join(t, parts, count);
 }
 
 /* ---- or ---- */
@@ -141,12 +141,12 @@ pr_term_and(struct pr_terms *t, uint32_t a, uint32_t b)
 
 /* By its form, seen at once: a is b, or an AND with b in it. */
 static bool
-implies(const struct pr_terms *t, uint32_t a, uint32_t b)
+implies(const struct pri_terms *t, uint32_t a, uint32_t b)
 {
-	for (unsigned i = 0; i < PR_TERM_PARTS; i++, a = t->nodes[a].right) {
+	for (unsigned i = 0; i < PRI_TERM_PARTS; i++, a = t->nodes[a].right) {
 		if (a == b)
 			return true;
-		if (!pr_term_is(t, a, PR_PLAN_AND))
+		if (!pri_term_is(t, a, PRI_PLAN_AND))
 			return false;
 		if (t->nodes[a].left == b)
 			return true;
@@ -158,15 +158,15 @@ implies(const struct pr_terms *t, uint32_t a, uint32_t b)
  * The first alternatives of an OR, or the formula itself. *rest: what is behind them; FALSE: nothing.
  */
 static size_t
-alternatives(const struct pr_terms *t, uint32_t a, uint32_t *out, uint32_t *rest)
+alternatives(const struct pri_terms *t, uint32_t a, uint32_t *out, uint32_t *rest)
 {
 	size_t count = 0;
 
-	while (count < ALTERNATIVES && a != PR_TERM_FALSE) {
-		bool or = pr_term_is(t, a, PR_PLAN_OR);
+	while (count < ALTERNATIVES && a != PRI_TERM_FALSE) {
+		bool or = pri_term_is(t, a, PRI_PLAN_OR);
 
 		out[count++] = or ? t->nodes[a].left : a;
-		a = or ? t->nodes[a].right : PR_TERM_FALSE;
+		a = or ? t->nodes[a].right : PRI_TERM_FALSE;
 	}
 	*rest = a;
 	return count;
@@ -174,29 +174,29 @@ alternatives(const struct pr_terms *t, uint32_t a, uint32_t *out, uint32_t *rest
 
 /* An OR of them as they stand. */
 static uint32_t
-rejoin(struct pr_terms *t, const uint32_t *parts, size_t count, uint32_t rest)
+rejoin(struct pri_terms *t, const uint32_t *parts, size_t count, uint32_t rest)
 {
 	while (count-- > 0)
-		rest = rest == PR_TERM_FALSE
+		rest = rest == PRI_TERM_FALSE
 			       ? parts[count]
-			       : pr_term_node(t, PR_PLAN_OR, parts[count], rest);
+			       : pri_term_node(t, PRI_PLAN_OR, parts[count], rest);
 	return rest;
 }
 
 /* By their forms, seen at once: is each alternative of a one of b, or the rest of b? */
 static bool
-within(const struct pr_terms *t, uint32_t a, uint32_t b)
+within(const struct pri_terms *t, uint32_t a, uint32_t b)
 {
 	uint32_t as[ALTERNATIVES], bs[ALTERNATIVES], rest_a, rest_b = b;
 	size_t na = alternatives(t, a, as, &rest_a), nb = 0, j;
 
-	for (; nb < ALTERNATIVES && rest_b != PR_TERM_FALSE; nb++) {
-		bool or = pr_term_is(t, rest_b, PR_PLAN_OR);
+	for (; nb < ALTERNATIVES && rest_b != PRI_TERM_FALSE; nb++) {
+		bool or = pri_term_is(t, rest_b, PRI_PLAN_OR);
 
 		if (rest_b == a)
 			return true;
 		bs[nb] = or ? t->nodes[rest_b].left : rest_b;
-		rest_b = or ? t->nodes[rest_b].right : PR_TERM_FALSE;
+		rest_b = or ? t->nodes[rest_b].right : PRI_TERM_FALSE;
 	}
 	if (rest_a != rest_b)
 		return false;
@@ -214,20 +214,20 @@ within(const struct pr_terms *t, uint32_t a, uint32_t b)
  * be the rest of a itself, as in a chain of tests with one way out.
  */
 static uint32_t
-strip(struct pr_terms *t, uint32_t a, uint32_t b, bool *some)
+strip(struct pri_terms *t, uint32_t a, uint32_t b, bool *some)
 {
 	uint32_t parts[ALTERNATIVES], rest = a;
 	size_t count = 0, kept = 0;
 
-	while (count < ALTERNATIVES && rest != PR_TERM_FALSE && !within(t, rest, b)) {
-		bool or = pr_term_is(t, rest, PR_PLAN_OR);
+	while (count < ALTERNATIVES && rest != PRI_TERM_FALSE && !within(t, rest, b)) {
+		bool or = pri_term_is(t, rest, PRI_PLAN_OR);
 
 		parts[count++] = or ? t->nodes[rest].left : rest;
-		rest = or ? t->nodes[rest].right : PR_TERM_FALSE;
+		rest = or ? t->nodes[rest].right : PRI_TERM_FALSE;
 	}
-	if (rest != PR_TERM_FALSE && within(t, rest, b)) {
+	if (rest != PRI_TERM_FALSE && within(t, rest, b)) {
 		*some = true;
-		rest = PR_TERM_FALSE;
+		rest = PRI_TERM_FALSE;
 	}
 	for (size_t i = 0; i < count; i++)
 		if (!within(t, parts[i], b))
@@ -238,30 +238,30 @@ strip(struct pr_terms *t, uint32_t a, uint32_t b, bool *some)
 	return rejoin(t, parts, kept, rest);
 }
 
-/* One range of time that says what either says, where they touch; else PR_TERM_TRUE. */
+/* One range of time that says what either says, where they touch; else PRI_TERM_TRUE. */
 static uint32_t
-merge_times(struct pr_terms *t, uint32_t na, uint32_t nb)
+merge_times(struct pri_terms *t, uint32_t na, uint32_t nb)
 {
-	struct pr_term_leaf a, b;
+	struct pri_term_leaf a, b;
 
-	if (!pr_term_is(t, na, PR_PLAN_RANGE) || !pr_term_is(t, nb, PR_PLAN_RANGE))
-		return PR_TERM_TRUE;
-	a = *pr_term_leaf_of(t, na);
-	b = *pr_term_leaf_of(t, nb);
-	if (a.range.number != PR_NUMBER_TIME || b.range.number != PR_NUMBER_TIME ||
+	if (!pri_term_is(t, na, PRI_PLAN_RANGE) || !pri_term_is(t, nb, PRI_PLAN_RANGE))
+		return PRI_TERM_TRUE;
+	a = *pri_term_leaf_of(t, na);
+	b = *pri_term_leaf_of(t, nb);
+	if (a.range.number != PRI_NUMBER_TIME || b.range.number != PRI_NUMBER_TIME ||
 		(a.range.most < b.range.least && a.range.most + 1 < b.range.least) ||
 		(b.range.most < a.range.least && b.range.most + 1 < a.range.least))
-		return PR_TERM_TRUE;
+		return PRI_TERM_TRUE;
 	if (b.range.least < a.range.least)
 		a.range.least = b.range.least;
 	if (b.range.most > a.range.most)
 		a.range.most = b.range.most;
-	return pr_term_leaf(t, &a);
+	return pri_term_leaf(t, &a);
 }
 
 /* a is no OR. */
 static uint32_t
-or_one(struct pr_terms *t, uint32_t a, uint32_t b)
+or_one(struct pri_terms *t, uint32_t a, uint32_t b)
 {
 	uint32_t parts[ALTERNATIVES], rest, one;
 	size_t count = alternatives(t, b, parts, &rest);
@@ -271,31 +271,31 @@ or_one(struct pr_terms *t, uint32_t a, uint32_t b)
 		if (implies(t, a, parts[i]))
 			return b;
 		one = merge_times(t, a, parts[i]);
-		if (one == PR_TERM_TRUE)
+		if (one == PRI_TERM_TRUE)
 			continue;
 		memmove(parts + i, parts + i + 1, (count - i - 1) * sizeof(*parts));
 		b = rejoin(t, parts, count - 1, rest);
-		return b == PR_TERM_FALSE ? one : or_one(t, one, b);
+		return b == PRI_TERM_FALSE ? one : or_one(t, one, b);
 	}
 	b = strip(t, b, a, &some);
-	return b == PR_TERM_FALSE ? a : pr_term_node(t, PR_PLAN_OR, a, b);
+	return b == PRI_TERM_FALSE ? a : pri_term_node(t, PRI_PLAN_OR, a, b);
 }
 
 uint32_t
-pr_term_or(struct pr_terms *t, uint32_t a, uint32_t b)
+pri_term_or(struct pri_terms *t, uint32_t a, uint32_t b)
 {
 	uint32_t parts[ALTERNATIVES], rest;
 	size_t count;
 
-	if (a == PR_TERM_TRUE || b == PR_TERM_TRUE)
-		return PR_TERM_TRUE;
-	if (a == PR_TERM_FALSE || implies(t, a, b))
+	if (a == PRI_TERM_TRUE || b == PRI_TERM_TRUE)
+		return PRI_TERM_TRUE;
+	if (a == PRI_TERM_FALSE || implies(t, a, b))
 		return b;
-	if (b == PR_TERM_FALSE || implies(t, b, a))
+	if (b == PRI_TERM_FALSE || implies(t, b, a))
 		return a;
 	count = alternatives(t, a, parts, &rest);
-	if (rest != PR_TERM_FALSE)
-		return pr_term_node(t, PR_PLAN_OR, a, b);
+	if (rest != PRI_TERM_FALSE)
+		return pri_term_node(t, PRI_PLAN_OR, a, b);
 	while (count > 0)
 		b = or_one(t, parts[--count], b);
 	return b;
@@ -304,18 +304,18 @@ pr_term_or(struct pr_terms *t, uint32_t a, uint32_t b)
 /* ---- branches ---- */
 
 uint32_t
-pr_term_branch(
-	struct pr_terms *t, uint32_t if_true, uint32_t yes, uint32_t if_false, uint32_t no)
+pri_term_branch(
+	struct pri_terms *t, uint32_t if_true, uint32_t yes, uint32_t if_false, uint32_t no)
 {
 	bool some = false;
 	uint32_t rest;
 
 	if (yes == no)
 		return yes;
-	if (if_true == PR_TERM_TRUE && if_false != PR_TERM_TRUE)
-		return pr_term_branch(t, if_false, no, if_true, yes);
-	rest = no == PR_TERM_FALSE ? yes : strip(t, yes, no, &some);
+	if (if_true == PRI_TERM_TRUE && if_false != PRI_TERM_TRUE)
+		return pri_term_branch(t, if_false, no, if_true, yes);
+	rest = no == PRI_TERM_FALSE ? yes : strip(t, yes, no, &some);
 	if (some)
-		return pr_term_or(t, pr_term_and(t, if_true, rest), no);
-	return pr_term_or(t, pr_term_and(t, if_true, yes), pr_term_and(t, if_false, no));
+		return pri_term_or(t, pri_term_and(t, if_true, rest), no);
+	return pri_term_or(t, pri_term_and(t, if_true, yes), pri_term_and(t, if_false, no));
 }

@@ -10,41 +10,41 @@
 #define TABLE_MIN 1024u
 
 int
-pr_terms_init(struct pr_terms *t, uint32_t limit)
+pri_terms_init(struct pri_terms *t, uint32_t limit)
 {
-	*t = (struct pr_terms){
+	*t = (struct pri_terms){
 		.limit = limit, .room = TABLE_MIN / 2, .table_size = TABLE_MIN};
 	t->nodes = malloc(t->room * sizeof(*t->nodes));
 	t->table = calloc(t->table_size, sizeof(*t->table));
 	if (!t->nodes || !t->table) {
-		pr_terms_free(t);
+		pri_terms_free(t);
 		return -1;
 	}
-	t->nodes[PR_TERM_FALSE] = (struct pr_plan_node){.op = PR_PLAN_FALSE};
-	t->nodes[PR_TERM_TRUE] = (struct pr_plan_node){.op = PR_PLAN_TRUE};
+	t->nodes[PRI_TERM_FALSE] = (struct pri_plan_node){.op = PRI_PLAN_FALSE};
+	t->nodes[PRI_TERM_TRUE] = (struct pri_plan_node){.op = PRI_PLAN_TRUE};
 	t->count = 2;
 	return 0;
 }
 
 void
-pr_terms_free(struct pr_terms *t)
+pri_terms_free(struct pri_terms *t)
 {
 	free(t->nodes);
 	free(t->leaves);
 	free(t->table);
-	*t = (struct pr_terms){.failed = true};
+	*t = (struct pri_terms){.failed = true};
 }
 
 static bool
 is_leaf(unsigned op)
 {
-	return op == PR_PLAN_KEY || op == PR_PLAN_RANGE || op == PR_TERM_BYTES;
+	return op == PRI_PLAN_KEY || op == PRI_PLAN_RANGE || op == PRI_TERM_BYTES;
 }
 
 static uint64_t
-hash_of(const struct pr_terms *t, uint32_t number)
+hash_of(const struct pri_terms *t, uint32_t number)
 {
-	const struct pr_plan_node *n = &t->nodes[number];
+	const struct pri_plan_node *n = &t->nodes[number];
 	uint32_t words[3] = {n->op, n->left, n->right};
 
 	if (is_leaf(n->op))
@@ -53,7 +53,7 @@ hash_of(const struct pr_terms *t, uint32_t number)
 }
 
 static void
-put(struct pr_terms *t, uint32_t number)
+put(struct pri_terms *t, uint32_t number)
 {
 	uint32_t at = (uint32_t)hash_of(t, number) & (t->table_size - 1);
 
@@ -64,9 +64,9 @@ put(struct pr_terms *t, uint32_t number)
 
 /* Room for one more node; half of the table stays free. */
 static bool
-grow(struct pr_terms *t)
+grow(struct pri_terms *t)
 {
-	struct pr_plan_node *nodes;
+	struct pri_plan_node *nodes;
 	uint32_t *table;
 
 	if (t->count < t->room)
@@ -89,24 +89,24 @@ grow(struct pr_terms *t)
 }
 
 static bool
-full(struct pr_terms *t)
+full(struct pri_terms *t)
 {
 	return t->failed || t->count >= t->limit || !grow(t);
 }
 
 static uint32_t
-add(struct pr_terms *t, uint8_t op, uint32_t left, uint32_t right)
+add(struct pri_terms *t, uint8_t op, uint32_t left, uint32_t right)
 {
-	t->nodes[t->count] = (struct pr_plan_node){.op = op, .left = left, .right = right};
+	t->nodes[t->count] = (struct pri_plan_node){.op = op, .left = left, .right = right};
 	put(t, t->count);
 	return t->count++;
 }
 
 static bool
-leaf_room(struct pr_terms *t)
+leaf_room(struct pri_terms *t)
 {
 	uint32_t room = t->leaf_room ? 2 * t->leaf_room : 64;
-	struct pr_term_leaf *leaves;
+	struct pri_term_leaf *leaves;
 
 	if (t->leaf_count < t->leaf_room)
 		return true;
@@ -121,12 +121,12 @@ leaf_room(struct pr_terms *t)
 }
 
 static uint32_t
-find_leaf(const struct pr_terms *t, const struct pr_term_leaf *leaf)
+find_leaf(const struct pri_terms *t, const struct pri_term_leaf *leaf)
 {
 	uint32_t at = (uint32_t)XXH3_64bits(leaf, sizeof(*leaf)) & (t->table_size - 1);
 
 	for (; t->table[at]; at = (at + 1) & (t->table_size - 1)) {
-		const struct pr_plan_node *n = &t->nodes[t->table[at]];
+		const struct pri_plan_node *n = &t->nodes[t->table[at]];
 		if (is_leaf(n->op) && !memcmp(&t->leaves[n->left], leaf, sizeof(*leaf)))
 			return t->table[at];
 	}
@@ -135,7 +135,7 @@ find_leaf(const struct pr_terms *t, const struct pr_term_leaf *leaf)
 
 /* Compared and hashed as bytes, so what lies between its members must be alike too. */
 static void
-copy_leaf(struct pr_term_leaf *to, const struct pr_term_leaf *from)
+copy_leaf(struct pri_term_leaf *to, const struct pri_term_leaf *from)
 {
 	memset(to, 0, sizeof(*to));
 	to->op = from->op;
@@ -152,9 +152,9 @@ copy_leaf(struct pr_term_leaf *to, const struct pr_term_leaf *from)
 }
 
 uint32_t
-pr_term_leaf(struct pr_terms *t, const struct pr_term_leaf *leaf)
+pri_term_leaf(struct pri_terms *t, const struct pri_term_leaf *leaf)
 {
-	struct pr_term_leaf clean;
+	struct pri_term_leaf clean;
 	uint32_t found;
 
 	copy_leaf(&clean, leaf);
@@ -162,21 +162,21 @@ pr_term_leaf(struct pr_terms *t, const struct pr_term_leaf *leaf)
 	if (found)
 		return found;
 	if (full(t) || !leaf_room(t))
-		return PR_TERM_TRUE;
+		return PRI_TERM_TRUE;
 	copy_leaf(&t->leaves[t->leaf_count], &clean);
 	return add(t, clean.op, t->leaf_count++, 0);
 }
 
 uint32_t
-pr_term_node(struct pr_terms *t, enum pr_plan_op op, uint32_t a, uint32_t b)
+pri_term_node(struct pri_terms *t, enum pri_plan_op op, uint32_t a, uint32_t b)
 {
 	uint32_t words[3] = {op, a, b}, at;
 
 	at = (uint32_t)XXH3_64bits(words, sizeof(words)) & (t->table_size - 1);
 	for (; t->table[at]; at = (at + 1) & (t->table_size - 1)) {
-		const struct pr_plan_node *n = &t->nodes[t->table[at]];
+		const struct pri_plan_node *n = &t->nodes[t->table[at]];
 		if (n->op == op && n->left == a && n->right == b)
 			return t->table[at];
 	}
-	return full(t) ? PR_TERM_TRUE : add(t, (uint8_t)op, a, b);
+	return full(t) ? PRI_TERM_TRUE : add(t, (uint8_t)op, a, b);
 }

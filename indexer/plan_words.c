@@ -7,7 +7,7 @@
 
 struct words {
 	FILE *to;
-	const struct pr_plan *plan;
+	const struct pri_plan *plan;
 	unsigned lines; /* printed so far */
 };
 
@@ -16,11 +16,11 @@ struct words {
 
 /* Of an OR, its alternatives; of an AND, its parts. */
 struct list {
-	uint32_t items[PR_PLAN_WORDS_MAX];
+	uint32_t items[PRI_PLAN_WORDS_MAX];
 	size_t count, more;
 };
 
-static const struct pr_plan_node *
+static const struct pri_plan_node *
 node_of(const struct words *w, uint32_t node)
 {
 	return &w->plan->nodes[node];
@@ -39,8 +39,8 @@ begin_line(struct words *w, unsigned indent)
 static bool
 other_side(unsigned a, unsigned b)
 {
-	static const uint8_t pairs[][2] = {{PR_KEY_SRC, PR_KEY_DST},
-		{PR_KEY_SPORT, PR_KEY_DPORT}, {PR_KEY_MAC_SRC, PR_KEY_MAC_DST}};
+	static const uint8_t pairs[][2] = {{PRI_KEY_SRC, PRI_KEY_DST},
+		{PRI_KEY_SPORT, PRI_KEY_DPORT}, {PRI_KEY_MAC_SRC, PRI_KEY_MAC_DST}};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
 		if ((a == pairs[i][0] && b == pairs[i][1]) ||
@@ -53,21 +53,21 @@ other_side(unsigned a, unsigned b)
 static bool
 both_sides(const struct words *w, uint32_t na, uint32_t nb)
 {
-	const struct pr_plan_node *a = node_of(w, na), *b = node_of(w, nb);
+	const struct pri_plan_node *a = node_of(w, na), *b = node_of(w, nb);
 
 	if (a->op != b->op)
 		return false;
-	if (a->op == PR_PLAN_KEY) {
-		const struct pr_key *x = &w->plan->keys[a->left],
-				    *y = &w->plan->keys[b->left];
+	if (a->op == PRI_PLAN_KEY) {
+		const struct pri_key *x = &w->plan->keys[a->left],
+				     *y = &w->plan->keys[b->left];
 		return other_side(x->kind, y->kind) && x->len == y->len &&
 		       !memcmp(x->bytes, y->bytes, x->len);
 	}
-	if (a->op == PR_PLAN_RANGE) {
-		const struct pr_plan_range *x = &w->plan->ranges[a->left],
-					   *y = &w->plan->ranges[b->left];
+	if (a->op == PRI_PLAN_RANGE) {
+		const struct pri_plan_range *x = &w->plan->ranges[a->left],
+					    *y = &w->plan->ranges[b->left];
 		/* numbers of either side differ by one, the even one first */
-		return x->number >= PR_NUMBER_SPORT && (x->number ^ y->number) == 1 &&
+		return x->number >= PRI_NUMBER_SPORT && (x->number ^ y->number) == 1 &&
 		       x->least == y->least && x->most == y->most;
 	}
 	return false;
@@ -77,24 +77,24 @@ both_sides(const struct words *w, uint32_t na, uint32_t nb)
 static bool
 said_in_parts(const struct words *w, uint32_t node)
 {
-	const struct pr_plan_node *n = node_of(w, node);
+	const struct pri_plan_node *n = node_of(w, node);
 
-	for (; n->op == PR_PLAN_OR && said_in_parts(w, n->left); n = node_of(w, n->right))
+	for (; n->op == PRI_PLAN_OR && said_in_parts(w, n->left); n = node_of(w, n->right))
 		;
-	return n->op == PR_PLAN_PARTS || n->op == PR_PLAN_OTHER;
+	return n->op == PRI_PLAN_PARTS || n->op == PRI_PLAN_OTHER;
 }
 
 /* Without the parts that go with it. */
 static uint32_t
 plain(const struct words *w, uint32_t node)
 {
-	const struct pr_plan_node *n;
+	const struct pri_plan_node *n;
 
 	for (;;) {
 		n = node_of(w, node);
-		if (n->op == PR_PLAN_AND && said_in_parts(w, n->left))
+		if (n->op == PRI_PLAN_AND && said_in_parts(w, n->left))
 			node = n->right;
-		else if (n->op == PR_PLAN_AND && said_in_parts(w, n->right))
+		else if (n->op == PRI_PLAN_AND && said_in_parts(w, n->right))
 			node = n->left;
 		else
 			return node;
@@ -114,7 +114,7 @@ flatten(const struct words *w, uint32_t node, struct list *list)
 
 		if (said_in_parts(w, item))
 			;
-		else if (list->count < PR_PLAN_WORDS_MAX)
+		else if (list->count < PRI_PLAN_WORDS_MAX)
 			list->items[list->count++] = plain(w, item);
 		else
 			list->more++;
@@ -126,15 +126,15 @@ flatten(const struct words *w, uint32_t node, struct list *list)
 static void
 print_leaf(struct words *w, uint32_t node, bool both)
 {
-	const struct pr_plan_node *n = node_of(w, node);
+	const struct pri_plan_node *n = node_of(w, node);
 
-	if (n->op == PR_PLAN_KEY)
-		pr_plan_print_key(w->to, &w->plan->keys[n->left], both);
-	else if (n->op == PR_PLAN_RANGE)
-		pr_plan_print_range(w->to, &w->plan->ranges[n->left], both);
+	if (n->op == PRI_PLAN_KEY)
+		pri_plan_print_key(w->to, &w->plan->keys[n->left], both);
+	else if (n->op == PRI_PLAN_RANGE)
+		pri_plan_print_range(w->to, &w->plan->ranges[n->left], both);
 	else
-		fputs(n->op != PR_PLAN_FALSE ? "anything: packets are looked at one by one"
-					     : "nothing: no packet can match",
+		fputs(n->op != PRI_PLAN_FALSE ? "anything: packets are looked at one by one"
+					      : "nothing: no packet can match",
 			w->to);
 	fputc('\n', w->to);
 }
@@ -159,7 +159,7 @@ print_alternatives(struct words *w, struct list *list, unsigned indent, unsigned
 	for (size_t i = 0; i < list->count; i++) {
 		size_t other = find_other_side(w, list, i);
 
-		if (shown++ == ALTERNATIVES_SHOWN || w->lines >= PR_PLAN_WORDS_MAX) {
+		if (shown++ == ALTERNATIVES_SHOWN || w->lines >= PRI_PLAN_WORDS_MAX) {
 			begin_line(w, indent);
 			fprintf(w->to, "and %zu more\n", list->count - i + list->more);
 			return;
@@ -179,23 +179,23 @@ print_alternatives(struct words *w, struct list *list, unsigned indent, unsigned
 static void
 print_parts(struct words *w, const struct list *list, unsigned indent, unsigned depth)
 {
-	for (size_t i = 0; i < list->count && w->lines < PR_PLAN_WORDS_MAX; i++)
+	for (size_t i = 0; i < list->count && w->lines < PRI_PLAN_WORDS_MAX; i++)
 		print_node(w, list->items[i], indent, depth);
 }
 
 static void
 print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth)
 {
-	const struct pr_plan_node *n = node_of(w, node = plain(w, node));
+	const struct pri_plan_node *n = node_of(w, node = plain(w, node));
 	struct list list;
 
-	if (n->op != PR_PLAN_AND && n->op != PR_PLAN_OR) {
+	if (n->op != PRI_PLAN_AND && n->op != PRI_PLAN_OR) {
 		begin_line(w, indent);
 		print_leaf(w, node, false);
 		return;
 	}
 	flatten(w, node, &list);
-	if (n->op == PR_PLAN_OR && list.count == 2 && !list.more &&
+	if (n->op == PRI_PLAN_OR && list.count == 2 && !list.more &&
 		both_sides(w, list.items[0], list.items[1])) {
 		begin_line(w, indent);
 		print_leaf(w, list.items[0], true);
@@ -206,20 +206,20 @@ print_node(struct words *w, uint32_t node, unsigned indent, unsigned depth)
 		fputs("...\n", w->to);
 		return;
 	}
-	fputs(n->op == PR_PLAN_AND ? "all of\n" : "any of\n", w->to);
-	if (n->op == PR_PLAN_AND)
+	fputs(n->op == PRI_PLAN_AND ? "all of\n" : "any of\n", w->to);
+	if (n->op == PRI_PLAN_AND)
 		print_parts(w, &list, indent + 1, depth + 1);
 	else
 		print_alternatives(w, &list, indent + 1, depth + 1);
 }
 
 void
-pr_plan_print(FILE *to, const struct pr_plan *plan, unsigned indent)
+pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent)
 {
 	struct words w = {.to = to, .plan = plan};
 
 	print_node(&w, (uint32_t)plan->count - 1, indent, 0);
-	if (w.lines >= PR_PLAN_WORDS_MAX) {
+	if (w.lines >= PRI_PLAN_WORDS_MAX) {
 		begin_line(&w, indent);
 		fprintf(to, "(%zu keys and %zu ranges in all)\n", plan->key_count,
 			plan->range_count);

@@ -19,7 +19,7 @@ print_address(FILE *to, const uint8_t *bytes, size_t len)
 }
 
 static void
-print_net(FILE *to, const struct pr_key *key)
+print_net(FILE *to, const struct pri_key *key)
 {
 	uint8_t bytes[16] = {0};
 
@@ -68,7 +68,7 @@ print_proto(FILE *to, uint32_t value)
 }
 
 static void
-print_pair(FILE *to, const struct pr_key *key)
+print_pair(FILE *to, const struct pri_key *key)
 {
 	size_t len = key->len / 2;
 
@@ -79,54 +79,54 @@ print_pair(FILE *to, const struct pr_key *key)
 }
 
 void
-pr_plan_print_key(FILE *to, const struct pr_key *key, bool both)
+pri_plan_print_key(FILE *to, const struct pri_key *key, bool both)
 {
 	const uint8_t *b = key->bytes;
 
 	switch (key->kind) {
-	case PR_KEY_SRC:
-	case PR_KEY_DST:
-		fputs(both ? "" : key->kind == PR_KEY_SRC ? "src " : "dst ", to);
+	case PRI_KEY_SRC:
+	case PRI_KEY_DST:
+		fputs(both ? "" : key->kind == PRI_KEY_SRC ? "src " : "dst ", to);
 		fputs("host ", to);
 		print_address(to, b, key->len);
 		break;
-	case PR_KEY_SPORT:
-	case PR_KEY_DPORT:
-		fputs(both ? "" : key->kind == PR_KEY_SPORT ? "src " : "dst ", to);
+	case PRI_KEY_SPORT:
+	case PRI_KEY_DPORT:
+		fputs(both ? "" : key->kind == PRI_KEY_SPORT ? "src " : "dst ", to);
 		fprintf(to, "port %u", pr_get_be16(b));
 		break;
-	case PR_KEY_MAC_SRC:
-	case PR_KEY_MAC_DST:
+	case PRI_KEY_MAC_SRC:
+	case PRI_KEY_MAC_DST:
 		fprintf(to, "ether %s ",
-			both                          ? "host"
-			: key->kind == PR_KEY_MAC_SRC ? "src"
-						      : "dst");
+			both                           ? "host"
+			: key->kind == PRI_KEY_MAC_SRC ? "src"
+						       : "dst");
 		print_mac(to, b);
 		break;
-	case PR_KEY_NET:
+	case PRI_KEY_NET:
 		print_net(to, key);
 		break;
-	case PR_KEY_ETHERTYPE:
+	case PRI_KEY_ETHERTYPE:
 		print_type(to, pr_get_be16(b));
 		break;
-	case PR_KEY_PROTO:
+	case PRI_KEY_PROTO:
 		print_proto(to, b[0]);
 		break;
-	case PR_KEY_VLAN:
+	case PRI_KEY_VLAN:
 		fprintf(to, "VLAN %u", pr_get_be16(b));
 		break;
-	case PR_KEY_MPLS:
+	case PRI_KEY_MPLS:
 		fprintf(to, "MPLS label %u", pr_get_be32(b));
 		break;
-	case PR_KEY_PAIR:
+	case PRI_KEY_PAIR:
 		print_pair(to, key);
 		break;
-	case PR_KEY_FRAGMENT:
+	case PRI_KEY_FRAGMENT:
 		fputs("later IPv4 fragment", to);
 		break;
-	case PR_KEY_ICMP:
-	case PR_KEY_ICMP6:
-		fprintf(to, "%s type %u", key->kind == PR_KEY_ICMP ? "ICMP" : "ICMPv6",
+	case PRI_KEY_ICMP:
+	case PRI_KEY_ICMP6:
+		fprintf(to, "%s type %u", key->kind == PRI_KEY_ICMP ? "ICMP" : "ICMPv6",
 			b[0]);
 		break;
 	default:
@@ -137,7 +137,7 @@ pr_plan_print_key(FILE *to, const struct pr_key *key, bool both)
 /* ---- ranges ---- */
 
 static void
-print_ends(FILE *to, const struct pr_plan_range *r, bool addresses)
+print_ends(FILE *to, const struct pri_plan_range *r, bool addresses)
 {
 	int64_t ends[] = {r->least, r->most};
 
@@ -157,7 +157,7 @@ print_ends(FILE *to, const struct pr_plan_range *r, bool addresses)
 }
 
 static void
-print_times(FILE *to, const struct pr_plan_range *r)
+print_times(FILE *to, const struct pri_plan_range *r)
 {
 	char from[PR_TIME_TEXT], until[PR_TIME_TEXT];
 
@@ -172,20 +172,20 @@ print_times(FILE *to, const struct pr_plan_range *r)
 }
 
 void
-pr_plan_print_range(FILE *to, const struct pr_plan_range *r, bool both)
+pri_plan_print_range(FILE *to, const struct pri_plan_range *r, bool both)
 {
-	bool src = r->number == PR_NUMBER_SRC4 || r->number == PR_NUMBER_SPORT,
-	     addresses = r->number == PR_NUMBER_SRC4 || r->number == PR_NUMBER_DST4;
+	bool src = r->number == PRI_NUMBER_SRC4 || r->number == PRI_NUMBER_SPORT,
+	     addresses = r->number == PRI_NUMBER_SRC4 || r->number == PRI_NUMBER_DST4;
 
-	if (r->number == PR_NUMBER_TIME) {
+	if (r->number == PRI_NUMBER_TIME) {
 		print_times(to, r);
 		return;
 	}
-	if (r->number == PR_NUMBER_LENGTH && r->most == UINT32_MAX) {
+	if (r->number == PRI_NUMBER_LENGTH && r->most == UINT32_MAX) {
 		fprintf(to, "length %" PRId64 " and more", r->least);
 		return;
 	}
-	if (r->number == PR_NUMBER_LENGTH)
+	if (r->number == PRI_NUMBER_LENGTH)
 		fputs("length ", to);
 	else
 		fprintf(to, "%s%s ",

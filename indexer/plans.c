@@ -4,16 +4,17 @@
 #include <stdlib.h>
 
 int
-pr_plans_create(
-	const struct pr_programs *programs, struct pr_plans *out, struct pr_error *err)
+pri_plans_create(
+	const struct pri_programs *programs, struct pri_plans *out, struct pr_error *err)
 {
-	*out = (struct pr_plans){.items = calloc(programs->count + 1, sizeof(*out->items))};
+	*out = (struct pri_plans){
+		.items = calloc(programs->count + 1, sizeof(*out->items))};
 	if (!out->items)
 		return pr_error_set(err, "no memory to plan a filter");
 	for (; out->count < programs->count; out->count++) {
-		out->items[out->count] = pr_plan_create(programs->items[out->count], err);
+		out->items[out->count] = pri_plan_create(programs->items[out->count], err);
 		if (!out->items[out->count]) {
-			pr_plans_free(out);
+			pri_plans_free(out);
 			return -1;
 		}
 	}
@@ -21,16 +22,16 @@ pr_plans_create(
 }
 
 void
-pr_plans_free(struct pr_plans *plans)
+pri_plans_free(struct pri_plans *plans)
 {
 	for (size_t i = 0; i < plans->count; i++)
-		pr_plan_destroy(&plans->items[i]);
+		pri_plan_destroy(&plans->items[i]);
 	free(plans->items);
-	*plans = (struct pr_plans){0};
+	*plans = (struct pri_plans){0};
 }
 
-const struct pr_plan *
-pr_plans_find(const struct pr_plans *plans, uint16_t linktype)
+const struct pri_plan *
+pri_plans_find(const struct pri_plans *plans, uint16_t linktype)
 {
 	for (size_t i = 0; i < plans->count; i++)
 		if (plans->items[i]->linktype == linktype)

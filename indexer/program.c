@@ -6,10 +6,10 @@
 
 #include "indexer/program_code.h"
 
-struct pr_program {
+struct pri_bpf {
 	uint16_t linktype;
 	size_t count, times;
-	struct pr_insn insns[];
+	struct pri_insn insns[];
 };
 
 /* ---- checking ---- */
@@ -32,7 +32,7 @@ code_known(uint16_t code)
 
 /* NULL: good; else what is wrong with instruction i of count. */
 static const char *
-fault_of(const struct pr_insn *in, size_t i, size_t count)
+fault_of(const struct pri_insn *in, size_t i, size_t count)
 {
 	int64_t target = (int64_t)i + 1 + (int32_t)in->k;
 
@@ -50,7 +50,7 @@ fault_of(const struct pr_insn *in, size_t i, size_t count)
 	case LDX_MEM:
 	case ST:
 	case STX:
-		return in->k >= PR_PROGRAM_MEMORY ? "uses memory that is not there" : NULL;
+		return in->k >= PRI_PROGRAM_MEMORY ? "uses memory that is not there" : NULL;
 	case DIV_K:
 	case MOD_K:
 		return in->k == 0 ? "divides by zero" : NULL;
@@ -63,7 +63,7 @@ fault_of(const struct pr_insn *in, size_t i, size_t count)
 }
 
 static size_t
-count_times(const struct pr_insn *insns, size_t count)
+count_times(const struct pri_insn *insns, size_t count)
 {
 	size_t n = 0;
 
@@ -74,16 +74,16 @@ count_times(const struct pr_insn *insns, size_t count)
 }
 
 static int
-check(const struct pr_insn *insns, size_t count, struct pr_error *err)
+check(const struct pri_insn *insns, size_t count, struct pr_error *err)
 {
 	size_t times = count_times(insns, count);
 
-	if (count > PR_PROGRAM_MAX)
+	if (count > PRI_PROGRAM_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
-			count, PR_PROGRAM_MAX);
-	if (times > PR_TIMES_MAX)
+			count, PRI_PROGRAM_MAX);
+	if (times > PRI_TIMES_MAX)
 		return pr_error_set(err, "filter of %zu times: at most %d are taken", times,
-			PR_TIMES_MAX);
+			PRI_TIMES_MAX);
 	for (size_t i = 2 * times; i < count; i++) {
 		const char *fault = fault_of(&insns[i], i, count);
 		if (fault)
@@ -95,11 +95,11 @@ check(const struct pr_insn *insns, size_t count, struct pr_error *err)
 	return 0;
 }
 
-struct pr_program *
-pr_program_create(
-	uint16_t linktype, const struct pr_insn *insns, size_t count, struct pr_error *err)
+struct pri_bpf *
+pri_program_create(
+	uint16_t linktype, const struct pri_insn *insns, size_t count, struct pr_error *err)
 {
-	struct pr_program *p;
+	struct pri_bpf *p;
 
 	if (check(insns, count, err) < 0)
 		return NULL;
@@ -117,27 +117,27 @@ pr_program_create(
 }
 
 void
-pr_program_destroy(struct pr_program **program)
+pri_program_destroy(struct pri_bpf **program)
 {
 	free(*program);
 	*program = NULL;
 }
 
 uint16_t
-pr_program_linktype(const struct pr_program *program)
+pri_program_linktype(const struct pri_bpf *program)
 {
 	return program->linktype;
 }
 
-const struct pr_insn *
-pr_program_insns(const struct pr_program *program, size_t *count)
+const struct pri_insn *
+pri_program_insns(const struct pri_bpf *program, size_t *count)
 {
 	*count = program->count;
 	return program->insns;
 }
 
 size_t
-pr_program_times(const struct pr_program *program)
+pri_program_times(const struct pri_bpf *program)
 {
 	return program->times;
 }
@@ -145,11 +145,11 @@ pr_program_times(const struct pr_program *program)
 /* ---- running ---- */
 
 struct machine {
-	uint32_t a, x, mem[PR_PROGRAM_MEMORY];
+	uint32_t a, x, mem[PRI_PROGRAM_MEMORY];
 	const uint8_t *data;
 	uint32_t len, caplen;
 	int64_t time;
-	const struct pr_program *program;
+	const struct pri_bpf *program;
 };
 
 /* Big-endian word of size bytes at offset; false when it is not within the captured bytes. */
@@ -173,22 +173,22 @@ load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 static bool
 load_word(struct machine *m, uint64_t offset)
 {
-	struct pr_program_time t;
+	struct pri_program_time t;
 	size_t i;
 
 	if (load(m, offset, 4, &m->a))
 		return true;
-	i = m->program->times ? pr_program_time_at(offset) : PR_TIMES_MAX;
+	i = m->program->times ? pri_program_time_at(offset) : PRI_TIMES_MAX;
 	if (i >= m->program->times)
 		return false;
-	t = pr_program_time(m->program->insns, i);
+	t = pri_program_time(m->program->insns, i);
 	m->a = t.after ? m->time >= t.time : m->time <= t.time;
 	return true;
 }
 
 /* X + k wraps nowhere: libpcap refuses what lies behind the packet, however it got there. */
 static bool
-step_load(struct machine *m, const struct pr_insn *in)
+step_load(struct machine *m, const struct pri_insn *in)
 {
 	uint32_t byte;
 
@@ -235,7 +235,7 @@ step_load(struct machine *m, const struct pr_insn *in)
 
 /* false: division by zero, which ends the program. */
 static bool
-step_alu(struct machine *m, const struct pr_insn *in)
+step_alu(struct machine *m, const struct pri_insn *in)
 {
 	uint32_t v = in->code & SOURCE_X ? m->x : in->k;
 
@@ -281,7 +281,7 @@ step_alu(struct machine *m, const struct pr_insn *in)
 }
 
 static bool
-test(const struct machine *m, const struct pr_insn *in)
+test(const struct machine *m, const struct pri_insn *in)
 {
 	uint32_t v = in->code & SOURCE_X ? m->x : in->k;
 
@@ -298,7 +298,7 @@ test(const struct machine *m, const struct pr_insn *in)
 }
 
 static void
-step_move(struct machine *m, const struct pr_insn *in)
+step_move(struct machine *m, const struct pri_insn *in)
 {
 	switch (in->code) {
 	case ST:
@@ -327,19 +327,19 @@ backward_budget(size_t count, uint32_t caplen)
 }
 
 /* A load beyond the captured bytes rejects the packet, or the part of the program that it is in. */
-static const struct pr_insn *
-next_part(const struct pr_program *p, const struct pr_insn *in)
+static const struct pri_insn *
+next_part(const struct pri_bpf *p, const struct pri_insn *in)
 {
 	for (; in < p->insns + p->count; in++)
-		if (pr_insn_begins_part(in))
+		if (pri_insn_begins_part(in))
 			return in;
 	return NULL;
 }
 
 static uint32_t
-run(const struct pr_program *program, struct machine *m, int64_t budget)
+run(const struct pri_bpf *program, struct machine *m, int64_t budget)
 {
-	for (const struct pr_insn *in = program->insns + 2 * program->times;; in++) {
+	for (const struct pri_insn *in = program->insns + 2 * program->times;; in++) {
 		switch (in->code & CLASS_MASK) {
 		case CLASS_LD:
 		case CLASS_LDX:
@@ -368,7 +368,7 @@ run(const struct pr_program *program, struct machine *m, int64_t budget)
 }
 
 static uint32_t
-start(const struct pr_program *program, struct machine *m)
+start(const struct pri_bpf *program, struct machine *m)
 {
 	if (program->count == 0)
 		return UINT32_MAX;
@@ -377,8 +377,8 @@ start(const struct pr_program *program, struct machine *m)
 }
 
 uint32_t
-pr_program_run(const struct pr_program *program, const uint8_t *data, uint32_t len,
-	uint32_t caplen)
+pri_program_run(
+	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen)
 {
 	struct machine m = {.data = data, .len = len, .caplen = caplen};
 
@@ -386,7 +386,7 @@ pr_program_run(const struct pr_program *program, const uint8_t *data, uint32_t l
 }
 
 bool
-pr_program_match(const struct pr_program *program, const struct pr_packet *packet)
+pri_program_match(const struct pri_bpf *program, const struct pr_packet *packet)
 {
 	struct machine m = {.data = packet->data,
 		.len = packet->len,

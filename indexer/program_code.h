@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_PROGRAM_CODE_H
-#define PR_INDEXER_PROGRAM_CODE_H
+#ifndef PRI_INDEXER_PROGRAM_CODE_H
+#define PRI_INDEXER_PROGRAM_CODE_H
 
 #include "indexer/program.h"
 
@@ -52,7 +52,7 @@ enum {
 	LD_B_IND = 0x50,
 	LD_MEM = 0x60,
 	LD_LEN = 0x80,
-	LD_TIME = PR_INSN_TIME, /* not BPF's */
+	LD_TIME = PRI_INSN_TIME, /* not BPF's */
 	LDX_IMM = 0x01,
 	LDX_MEM = 0x61,
 	LDX_LEN = 0x81,
@@ -67,21 +67,21 @@ enum {
 	TXA = 0x87,
 };
 
-#define PR_BOTH(name, class, op)                                                           \
+#define PRI_BOTH(name, class, op)                                                          \
 	enum { name##_K = class | op, name##_X = class | op | SOURCE_X }
-PR_BOTH(ADD, CLASS_ALU, OP_ADD);
-PR_BOTH(SUB, CLASS_ALU, OP_SUB);
-PR_BOTH(MUL, CLASS_ALU, OP_MUL);
-PR_BOTH(DIV, CLASS_ALU, OP_DIV);
-PR_BOTH(OR, CLASS_ALU, OP_OR);
-PR_BOTH(AND, CLASS_ALU, OP_AND);
-PR_BOTH(LSH, CLASS_ALU, OP_LSH);
-PR_BOTH(RSH, CLASS_ALU, OP_RSH);
-PR_BOTH(MOD, CLASS_ALU, OP_MOD);
-PR_BOTH(XOR, CLASS_ALU, OP_XOR);
-PR_BOTH(JEQ, CLASS_JMP, OP_JEQ);
-PR_BOTH(JGT, CLASS_JMP, OP_JGT);
-PR_BOTH(JGE, CLASS_JMP, OP_JGE);
-PR_BOTH(JSET, CLASS_JMP, OP_JSET);
+PRI_BOTH(ADD, CLASS_ALU, OP_ADD);
+PRI_BOTH(SUB, CLASS_ALU, OP_SUB);
+PRI_BOTH(MUL, CLASS_ALU, OP_MUL);
+PRI_BOTH(DIV, CLASS_ALU, OP_DIV);
+PRI_BOTH(OR, CLASS_ALU, OP_OR);
+PRI_BOTH(AND, CLASS_ALU, OP_AND);
+PRI_BOTH(LSH, CLASS_ALU, OP_LSH);
+PRI_BOTH(RSH, CLASS_ALU, OP_RSH);
+PRI_BOTH(MOD, CLASS_ALU, OP_MOD);
+PRI_BOTH(XOR, CLASS_ALU, OP_XOR);
+PRI_BOTH(JEQ, CLASS_JMP, OP_JEQ);
+PRI_BOTH(JGT, CLASS_JMP, OP_JGT);
+PRI_BOTH(JGE, CLASS_JMP, OP_JGE);
+PRI_BOTH(JSET, CLASS_JMP, OP_JSET);
 
 #endif

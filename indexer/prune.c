@@ -9,23 +9,23 @@
 
 struct stream {
 	uint16_t link;
-	struct pr_prune_batch *batch;
-	struct pr_prune_group *group;
+	struct pri_prune_batch *batch;
+	struct pri_prune_group *group;
 };
 
-struct pr_prune {
-	struct pr_view *view;
-	const struct pr_plans *plans;
+struct pri_prune {
+	struct pri_view *view;
+	const struct pri_plans *plans;
 	uint8_t *scratch; /* for the longest plan */
 	struct stream **streams;
 	size_t count;
-	struct pr_prune_figures figures;
+	struct pri_prune_figures figures;
 };
 
 /* ---- making ---- */
 
 static size_t
-longest_plan(const struct pr_plans *plans)
+longest_plan(const struct pri_plans *plans)
 {
 	size_t longest = 1;
 
@@ -35,10 +35,10 @@ longest_plan(const struct pr_plans *plans)
 	return longest;
 }
 
-struct pr_prune *
-pr_prune_create(struct pr_view *view, const struct pr_plans *plans, struct pr_error *err)
+struct pri_prune *
+pri_prune_create(struct pri_view *view, const struct pri_plans *plans, struct pr_error *err)
 {
-	struct pr_prune *p = calloc(1, sizeof(*p));
+	struct pri_prune *p = calloc(1, sizeof(*p));
 
 	if (p)
 		p->scratch = malloc(longest_plan(plans));
@@ -53,15 +53,15 @@ pr_prune_create(struct pr_view *view, const struct pr_plans *plans, struct pr_er
 }
 
 void
-pr_prune_destroy(struct pr_prune **prune)
+pri_prune_destroy(struct pri_prune **prune)
 {
-	struct pr_prune *p = *prune;
+	struct pri_prune *p = *prune;
 
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->count; i++) {
-		pr_prune_group_destroy(&p->streams[i]->group);
-		pr_prune_batch_destroy(&p->streams[i]->batch);
+		pri_prune_group_destroy(&p->streams[i]->group);
+		pri_prune_batch_destroy(&p->streams[i]->batch);
 		free(p->streams[i]);
 	}
 	free(p->streams);
@@ -72,7 +72,7 @@ pr_prune_destroy(struct pr_prune **prune)
 
 /* NULL: no memory; then nothing is known. */
 static struct stream *
-stream_of(struct pr_prune *p, uint16_t link)
+stream_of(struct pri_prune *p, uint16_t link)
 {
 	struct stream **streams, *s;
 
@@ -85,13 +85,13 @@ stream_of(struct pr_prune *p, uint16_t link)
 	p->streams = streams;
 	s = calloc(1, sizeof(*s));
 	if (s) {
-		s->group = pr_prune_group_create(p->view, link, &p->figures);
-		s->batch = pr_prune_batch_create(p->view, link, &p->figures);
+		s->group = pri_prune_group_create(p->view, link, &p->figures);
+		s->batch = pri_prune_batch_create(p->view, link, &p->figures);
 	}
 	if (!s || !s->group || !s->batch) {
 		if (s) {
-			pr_prune_group_destroy(&s->group);
-			pr_prune_batch_destroy(&s->batch);
+			pri_prune_group_destroy(&s->group);
+			pri_prune_batch_destroy(&s->batch);
 		}
 		free(s);
 		return NULL;
@@ -104,7 +104,7 @@ stream_of(struct pr_prune *p, uint16_t link)
 /* ---- the time, which the catalog knows ---- */
 
 static bool
-any_key(void *arg, const struct pr_key *key)
+any_key(void *arg, const struct pri_key *key)
 {
 	(void)arg;
 	(void)key;
@@ -112,25 +112,25 @@ any_key(void *arg, const struct pr_key *key)
 }
 
 static bool
-in_time(void *arg, const struct pr_plan_range *r)
+in_time(void *arg, const struct pri_plan_range *r)
 {
-	const struct pr_segment_entry *entry = arg;
+	const struct pri_segment_entry *entry = arg;
 
-	return r->number != PR_NUMBER_TIME ||
+	return r->number != PRI_NUMBER_TIME ||
 	       (entry->min_time <= r->most && entry->max_time >= r->least);
 }
 
 static bool
-ask_time(struct pr_prune *p, const struct pr_plan *plan,
-	const struct pr_segment_entry *entry)
+ask_time(struct pri_prune *p, const struct pri_plan *plan,
+	const struct pri_segment_entry *entry)
 {
-	struct pr_segment_entry e = *entry;
-	const struct pr_plan_index index = {
+	struct pri_segment_entry e = *entry;
+	const struct pri_plan_index index = {
 		.has_key = any_key, .has_range = in_time, .arg = &e};
 
 	for (size_t i = 0; i < plan->range_count; i++)
-		if (plan->ranges[i].number == PR_NUMBER_TIME)
-			return pr_plan_holds(plan, &index, p->scratch);
+		if (plan->ranges[i].number == PRI_NUMBER_TIME)
+			return pri_plan_holds(plan, &index, p->scratch);
 	return true;
 }
 
@@ -138,73 +138,73 @@ ask_time(struct pr_prune *p, const struct pr_plan *plan,
 
 /* Without holes the catalog knows what it holds; else level 1 must. */
 static bool
-holds_all(const struct pr_segment_entry *entry)
+holds_all(const struct pri_segment_entry *entry)
 {
 	return entry->count == (uint64_t)entry->seq_span + 1;
 }
 
-static enum pr_prune_verdict
-ask_levels(struct pr_prune *p, struct stream *s, const struct pr_index_stream *known,
-	const struct pr_plan *plan, const struct pr_segment_entry *entry,
-	struct pr_held_walk *held, bool *worked)
+static enum pri_prune_verdict
+ask_levels(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
+	const struct pri_plan *plan, const struct pri_segment_entry *entry,
+	struct pri_held_walk *held, bool *worked)
 {
-	struct pr_level1_segment segment = {.held_form = PR_HELD_ALL};
+	struct pri_level1_segment segment = {.held_form = PRI_HELD_ALL};
 	bool timely = ask_time(p, plan, entry),
-	     excluded = !timely || !pr_prune_group_may(s->group, known, plan,
+	     excluded = !timely || !pri_prune_group_may(s->group, known, plan,
 					   entry->sequence, p->scratch, worked);
 
 	if (!excluded || !holds_all(entry)) {
-		if (!pr_prune_batch_find(
+		if (!pri_prune_batch_find(
 			    s->batch, known, entry, !holds_all(entry), &segment, worked))
-			return PR_PRUNE_READ;
-		if (!excluded && pr_prune_batch_may(s->batch, &segment, plan, p->scratch))
-			return PR_PRUNE_READ;
+			return PRI_PRUNE_READ;
+		if (!excluded && pri_prune_batch_may(s->batch, &segment, plan, p->scratch))
+			return PRI_PRUNE_READ;
 	}
-	pr_held_walk_begin(held, &segment, entry->seq_span);
-	return !timely ? PR_PRUNE_TIME : excluded ? PR_PRUNE_LEVEL2 : PR_PRUNE_LEVEL1;
+	pri_held_walk_begin(held, &segment, entry->seq_span);
+	return !timely ? PRI_PRUNE_TIME : excluded ? PRI_PRUNE_LEVEL2 : PRI_PRUNE_LEVEL1;
 }
 
-enum pr_prune_verdict
-pr_prune_ask(struct pr_prune *p, uint16_t link, const struct pr_segment_entry *entry,
-	struct pr_held_walk *held, bool *worked)
+enum pri_prune_verdict
+pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
+	struct pri_held_walk *held, bool *worked)
 {
-	const struct pr_plan *plan = pr_plans_find(p->plans, entry->linktype);
-	const struct pr_index_stream *known;
-	const struct pr_level1_segment all = {.held_form = PR_HELD_ALL};
+	const struct pri_plan *plan = pri_plans_find(p->plans, entry->linktype);
+	const struct pri_index_stream *known;
+	const struct pri_level1_segment all = {.held_form = PRI_HELD_ALL};
 	struct stream *s;
 
 	*worked = false;
 	if (!p->plans->count)
-		return PR_PRUNE_READ;
+		return PRI_PRUNE_READ;
 	if (!plan && holds_all(entry)) {
-		pr_held_walk_begin(held, &all, entry->seq_span);
-		return PR_PRUNE_LINKTYPE;
+		pri_held_walk_begin(held, &all, entry->seq_span);
+		return PRI_PRUNE_LINKTYPE;
 	}
-	if (!plan || pr_plan_is(plan, PR_PLAN_TRUE))
-		return PR_PRUNE_READ;
-	known = pr_index_book_find(pr_view_index(p->view), link);
+	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE))
+		return PRI_PRUNE_READ;
+	known = pri_index_book_find(pri_view_index(p->view), link);
 	s = known ? stream_of(p, link) : NULL;
-	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PR_PRUNE_READ;
+	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PRI_PRUNE_READ;
 }
 
 bool
-pr_prune_segment(struct pr_prune *p, uint16_t link, const struct pr_segment_entry *entry,
-	struct pr_level1_segment *out, const struct pr_level1 **batch, bool *worked)
+pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
+	struct pri_level1_segment *out, const struct pri_level1 **batch, bool *worked)
 {
-	const struct pr_index_stream *known =
-		pr_index_book_find(pr_view_index(p->view), link);
+	const struct pri_index_stream *known =
+		pri_index_book_find(pri_view_index(p->view), link);
 	struct stream *s = known ? stream_of(p, link) : NULL;
 
 	*worked = false;
-	if (!s || !pr_prune_batch_find(s->batch, known, entry, true, out, worked))
+	if (!s || !pri_prune_batch_find(s->batch, known, entry, true, out, worked))
 		return false;
 	if (batch)
-		*batch = pr_prune_batch_record(s->batch);
+		*batch = pri_prune_batch_record(s->batch);
 	return true;
 }
 
-const struct pr_prune_figures *
-pr_prune_figures(const struct pr_prune *p)
+const struct pri_prune_figures *
+pri_prune_figures(const struct pri_prune *p)
 {
 	return &p->figures;
 }

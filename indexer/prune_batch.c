@@ -17,18 +17,18 @@
 enum { NONE, HEAD, WHOLE };
 enum { UNKNOWN, DAMAGED, READ };
 
-struct pr_prune_batch {
+struct pri_prune_batch {
 	uint16_t link;
-	struct pr_prune_reader read;
+	struct pri_prune_reader read;
 	/* the record at hand */
 	uint64_t tried; /* its first sequence; also when it cannot be used */
 	int have; /* NONE, HEAD, WHOLE */
-	struct pr_level1 level1;
-	struct pr_view_buffer head, part, whole;
+	struct pri_level1 level1;
+	struct pri_view_buffer head, part, whole;
 	size_t pages_at; /* in the record */
 	uint8_t *pages; /* those that were read, in their places */
 	size_t pages_room;
-	uint8_t state[PR_LEVEL1_PAGES_MAX + 1]; /* of each page, and the soles */
+	uint8_t state[PRI_LEVEL1_PAGES_MAX + 1]; /* of each page, and the soles */
 	unsigned parts; /* pages that were read */
 	/* what was asked of it lately */
 	struct {
@@ -37,14 +37,15 @@ struct pr_prune_batch {
 	} asked[ASKED];
 	unsigned asked_count;
 	/* the plan at hand */
-	const struct pr_plan *plan;
-	size_t ranks[PR_RANKS]; /* keys that are worth asking for */
+	const struct pri_plan *plan;
+	size_t ranks[PRI_RANKS]; /* keys that are worth asking for */
 };
 
-struct pr_prune_batch *
-pr_prune_batch_create(struct pr_view *view, uint16_t link, struct pr_prune_figures *figures)
+struct pri_prune_batch *
+pri_prune_batch_create(
+	struct pri_view *view, uint16_t link, struct pri_prune_figures *figures)
 {
-	struct pr_prune_batch *b = calloc(1, sizeof(*b));
+	struct pri_prune_batch *b = calloc(1, sizeof(*b));
 
 	if (b) {
 		b->link = link;
@@ -55,9 +56,9 @@ pr_prune_batch_create(struct pr_view *view, uint16_t link, struct pr_prune_figur
 }
 
 void
-pr_prune_batch_destroy(struct pr_prune_batch **batch)
+pri_prune_batch_destroy(struct pri_prune_batch **batch)
 {
-	struct pr_prune_batch *b = *batch;
+	struct pri_prune_batch *b = *batch;
 
 	if (!b)
 		return;
@@ -69,8 +70,8 @@ pr_prune_batch_destroy(struct pr_prune_batch **batch)
 	*batch = NULL;
 }
 
-const struct pr_level1 *
-pr_prune_batch_record(const struct pr_prune_batch *b)
+const struct pri_level1 *
+pri_prune_batch_record(const struct pri_prune_batch *b)
 {
 	return &b->level1;
 }
@@ -78,7 +79,7 @@ pr_prune_batch_record(const struct pr_prune_batch *b)
 /* ---- reading ---- */
 
 static bool
-fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
+fits(const struct pri_level1 *l, uint16_t link, const struct pri_index_ref *ref)
 {
 	return l->link == link && l->first_sequence == ref->first_sequence &&
 	       l->segments == ref->segments;
@@ -86,32 +87,32 @@ fits(const struct pr_level1 *l, uint16_t link, const struct pr_index_ref *ref)
 
 /* What is not as it should be is counted, unless it is no longer there. */
 static bool
-damaged(struct pr_prune_batch *b)
+damaged(struct pri_prune_batch *b)
 {
 	b->read.figures->damaged += !b->read.expired;
 	return false;
 }
 
 static bool
-read_whole(struct pr_prune_batch *b)
+read_whole(struct pri_prune_batch *b)
 {
 	size_t len = b->read.handle.length;
-	const uint8_t *body = pr_prune_read_whole(&b->read, &b->whole);
+	const uint8_t *body = pri_prune_read_whole(&b->read, &b->whole);
 
 	b->have = NONE;
-	if (!body || pr_level1_open(&b->level1, body, len, len, NULL) < 0)
+	if (!body || pri_level1_open(&b->level1, body, len, len, NULL) < 0)
 		return false;
 	b->have = WHOLE;
 	return true;
 }
 
 static bool
-prepare_pages(struct pr_prune_batch *b)
+prepare_pages(struct pri_prune_batch *b)
 {
-	size_t len, at = pr_level1_page_at(&b->level1, b->level1.pages, &len);
+	size_t len, at = pri_level1_page_at(&b->level1, b->level1.pages, &len);
 	uint8_t *grown;
 
-	b->pages_at = pr_level1_head(b->level1.segments, b->level1.pages);
+	b->pages_at = pri_level1_head(b->level1.segments, b->level1.pages);
 	len += at - b->pages_at;
 	if (len > b->pages_room) {
 		grown = realloc(b->pages, len);
@@ -127,31 +128,31 @@ prepare_pages(struct pr_prune_batch *b)
 
 /* The length of the head stands in its beginning. */
 static const uint8_t *
-read_head_of(struct pr_prune_batch *b, const struct pr_index_ref *ref, size_t *len)
+read_head_of(struct pri_prune_batch *b, const struct pri_index_ref *ref, size_t *len)
 {
 	const uint8_t *at;
 
-	*len = pr_level1_head(ref->segments, PAGES_GUESSED);
+	*len = pri_level1_head(ref->segments, PAGES_GUESSED);
 	if (*len > b->read.handle.length)
 		*len = b->read.handle.length;
-	at = *len > PR_LEVEL1_HEADER ? pr_prune_read_part(&b->read, 0, *len, &b->head)
-				     : NULL;
-	if (!at || pr_level1_head_of(at) <= *len ||
-		pr_level1_head_of(at) > b->read.handle.length)
+	at = *len > PRI_LEVEL1_HEADER ? pri_prune_read_part(&b->read, 0, *len, &b->head)
+				      : NULL;
+	if (!at || pri_level1_head_of(at) <= *len ||
+		pri_level1_head_of(at) > b->read.handle.length)
 		return at;
-	*len = pr_level1_head_of(at);
-	return pr_prune_read_part(&b->read, 0, *len, &b->head);
+	*len = pri_level1_head_of(at);
+	return pri_prune_read_part(&b->read, 0, *len, &b->head);
 }
 
 static bool
-read_head(struct pr_prune_batch *b, const struct pr_index_ref *ref)
+read_head(struct pri_prune_batch *b, const struct pri_index_ref *ref)
 {
 	const uint8_t *at;
 	size_t len;
 
 	b->have = NONE;
 	at = read_head_of(b, ref, &len);
-	if (!at || pr_level1_open(&b->level1, at, len, b->read.handle.length, NULL) < 0 ||
+	if (!at || pri_level1_open(&b->level1, at, len, b->read.handle.length, NULL) < 0 ||
 		!prepare_pages(b))
 		return false;
 	b->have = HEAD;
@@ -159,7 +160,7 @@ read_head(struct pr_prune_batch *b, const struct pr_index_ref *ref)
 }
 
 static bool
-take(struct pr_prune_batch *b, const struct pr_index_ref *ref, bool whole)
+take(struct pri_prune_batch *b, const struct pri_index_ref *ref, bool whole)
 {
 	bool same = b->tried == ref->first_sequence &&
 		    b->read.handle.proof == ref->handle.proof;
@@ -177,11 +178,11 @@ take(struct pr_prune_batch *b, const struct pr_index_ref *ref, bool whole)
 }
 
 bool
-pr_prune_batch_find(struct pr_prune_batch *b, const struct pr_index_stream *known,
-	const struct pr_segment_entry *entry, bool whole, struct pr_level1_segment *out,
+pri_prune_batch_find(struct pri_prune_batch *b, const struct pri_index_stream *known,
+	const struct pri_segment_entry *entry, bool whole, struct pri_level1_segment *out,
 	bool *worked)
 {
-	const struct pr_index_ref *ref = pr_index_find(known, 1, entry->sequence);
+	const struct pri_index_ref *ref = pri_index_find(known, 1, entry->sequence);
 	uint64_t reads = b->read.figures->reads, index;
 	bool found;
 
@@ -193,18 +194,18 @@ pr_prune_batch_find(struct pr_prune_batch *b, const struct pr_index_stream *know
 	if (!found || entry->sequence < b->level1.first_sequence ||
 		index >= b->level1.segments)
 		return false;
-	pr_level1_get(&b->level1, (unsigned)index, out);
+	pri_level1_get(&b->level1, (unsigned)index, out);
 	return out->proof == entry->handle.proof;
 }
 
 static void
-read_page(struct pr_prune_batch *b, uint32_t number, size_t offset, size_t len)
+read_page(struct pri_prune_batch *b, uint32_t number, size_t offset, size_t len)
 {
-	const uint8_t *at = pr_prune_read_part(&b->read, offset, len, &b->part);
+	const uint8_t *at = pri_prune_read_part(&b->read, offset, len, &b->part);
 
 	b->parts++;
 	b->state[number] = DAMAGED;
-	if (at && pr_level1_page_valid(&b->level1, number, at, len)) {
+	if (at && pri_level1_page_valid(&b->level1, number, at, len)) {
 		memcpy(b->pages + (offset - b->pages_at), at, len);
 		b->state[number] = READ;
 	}
@@ -214,7 +215,7 @@ read_page(struct pr_prune_batch *b, uint32_t number, size_t offset, size_t len)
 
 /* In place of the head that was read, if it is of the same record. */
 static void
-read_rest(struct pr_prune_batch *b)
+read_rest(struct pri_prune_batch *b)
 {
 	uint64_t check = b->level1.check;
 
@@ -226,7 +227,7 @@ read_rest(struct pr_prune_batch *b)
 
 /* NULL: it cannot be read, and says nothing. */
 static const uint8_t *
-page(struct pr_prune_batch *b, uint32_t number, size_t *len)
+page(struct pri_prune_batch *b, uint32_t number, size_t *len)
 {
 	size_t offset;
 
@@ -234,7 +235,7 @@ page(struct pr_prune_batch *b, uint32_t number, size_t *len)
 		read_rest(b);
 	if (b->have == NONE)
 		return NULL;
-	offset = pr_level1_page_at(&b->level1, number, len);
+	offset = pri_level1_page_at(&b->level1, number, len);
 	if (b->have == WHOLE)
 		return b->level1.body + offset;
 	if (b->state[number] == UNKNOWN)
@@ -244,7 +245,7 @@ page(struct pr_prune_batch *b, uint32_t number, size_t *len)
 
 /* Which segments have the key, or may have it. */
 static uint64_t
-having(struct pr_prune_batch *b, uint64_t signature)
+having(struct pri_prune_batch *b, uint64_t signature)
 {
 	unsigned at = b->asked_count % ASKED;
 	const uint8_t *bytes;
@@ -253,11 +254,11 @@ having(struct pr_prune_batch *b, uint64_t signature)
 	for (unsigned i = 0; i < b->asked_count && i < ASKED; i++)
 		if (b->asked[i].signature == signature)
 			return b->asked[i].segments;
-	bytes = page(b, pr_level1_page_of(&b->level1, signature), &len);
+	bytes = page(b, pri_level1_page_of(&b->level1, signature), &len);
 	if (!bytes)
 		return UINT64_MAX;
 	b->asked[at].signature = signature;
-	b->asked[at].segments = pr_level1_find(&b->level1, signature, bytes, len);
+	b->asked[at].segments = pri_level1_find(&b->level1, signature, bytes, len);
 	b->asked_count++;
 	return b->asked[at].segments;
 }
@@ -265,59 +266,59 @@ having(struct pr_prune_batch *b, uint64_t signature)
 /* ---- the plan ---- */
 
 struct question {
-	struct pr_prune_batch *batch;
-	const struct pr_level1_segment *segment;
+	struct pri_prune_batch *batch;
+	const struct pri_level1_segment *segment;
 	unsigned rank; /* keys up to this rank are asked for */
 };
 
 static bool
-test(struct question *q, const struct pr_key *key)
+test(struct question *q, const struct pri_key *key)
 {
-	uint64_t signatures[PR_SIGNATURES_MAX], have = 0;
+	uint64_t signatures[PRI_SIGNATURES_MAX], have = 0;
 	bool has = true;
 	size_t count;
 
-	if (!q->segment->keyed || pr_level1_item_has(q->segment, key, &has))
+	if (!q->segment->keyed || pri_level1_item_has(q->segment, key, &has))
 		return has;
-	count = pr_key_signatures(key, signatures);
+	count = pri_key_signatures(key, signatures);
 	for (size_t i = 0; i < count; i++)
 		have |= having(q->batch, signatures[i]);
 	return have >> q->segment->index & 1;
 }
 
 static bool
-has_key(void *arg, const struct pr_key *key)
+has_key(void *arg, const struct pri_key *key)
 {
 	struct question *q = arg;
-	bool address = key->kind == PR_KEY_SRC || key->kind == PR_KEY_DST;
-	unsigned rank = pr_key_rank(key);
+	bool address = key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST;
+	unsigned rank = pri_key_rank(key);
 
 	if (rank > q->rank || !q->batch->ranks[rank])
 		return true;
 	if (address && key->len == 4 &&
-		!pr_level1_has_range(q->segment, PR_NUMBER_SRC4, pr_get_be32(key->bytes),
+		!pri_level1_has_range(q->segment, PRI_NUMBER_SRC4, pr_get_be32(key->bytes),
 			pr_get_be32(key->bytes)))
 		return false;
 	return test(q, key);
 }
 
 static bool
-has_port(struct question *q, const struct pr_key *parts, unsigned side, unsigned which)
+has_port(struct question *q, const struct pri_key *parts, unsigned side, unsigned which)
 {
-	struct pr_key keys[PR_PORT_KEYS_MAX];
-	size_t count = pr_key_port_keys(parts, side, which, keys);
+	struct pri_key keys[PRI_PORT_KEYS_MAX];
+	size_t count = pri_key_port_keys(parts, side, which, keys);
 
 	for (size_t i = 0; i < count; i++)
-		if ((keys[i].kind != PR_KEY_SOCKET || q->segment->sockets) &&
+		if ((keys[i].kind != PRI_KEY_SOCKET || q->segment->sockets) &&
 			!test(q, &keys[i]))
 			return false;
 	return true;
 }
 
 static bool
-has_side(struct question *q, const struct pr_key *parts, unsigned side)
+has_side(struct question *q, const struct pri_key *parts, unsigned side)
 {
-	unsigned ports = pr_key_parts_ports(parts, side);
+	unsigned ports = pri_key_parts_ports(parts, side);
 
 	for (unsigned i = 0; i < ports; i++)
 		if (has_port(q, parts, side, i))
@@ -327,18 +328,18 @@ has_side(struct question *q, const struct pr_key *parts, unsigned side)
 
 /* What addresses have with ports, and the record's composites of which all parts are fixed. */
 static bool
-has_parts(void *arg, const struct pr_key *parts)
+has_parts(void *arg, const struct pri_key *parts)
 {
 	struct question *q = arg;
-	unsigned rank = pr_key_rank(parts);
-	struct pr_key key;
+	unsigned rank = pri_key_rank(parts);
+	struct pri_key key;
 
 	if (rank > q->rank || !q->batch->ranks[rank])
 		return true;
 	if (!has_side(q, parts, 0) || !has_side(q, parts, 1))
 		return false;
-	for (size_t i = 0; i < PR_COMPOSITES_MAX; i++)
-		if (pr_key_composite(parts, q->segment->composites[i], &key) &&
+	for (size_t i = 0; i < PRI_COMPOSITES_MAX; i++)
+		if (pri_key_composite(parts, q->segment->composites[i], &key) &&
 			!test(q, &key))
 			return false;
 	return true;
@@ -346,31 +347,31 @@ has_parts(void *arg, const struct pr_key *parts)
 
 /* Last of all: it takes a read more. */
 static bool
-has_other(void *arg, const struct pr_key *key)
+has_other(void *arg, const struct pri_key *key)
 {
 	struct question *q = arg;
 	uint32_t a = pr_get_be32(key->bytes), other = pr_get_be32(key->bytes + 4);
 	const uint8_t *soles = NULL;
 	size_t len = 0;
 
-	if (q->rank == PR_RANKS - 1 && q->segment->keyed)
+	if (q->rank == PRI_RANKS - 1 && q->segment->keyed)
 		soles = page(q->batch, q->batch->level1.pages, &len);
-	return !soles || !pr_level1_sole(q->segment->index, a, other, soles, len);
+	return !soles || !pri_level1_sole(q->segment->index, a, other, soles, len);
 }
 
 static bool
-has_range(void *arg, const struct pr_plan_range *r)
+has_range(void *arg, const struct pri_plan_range *r)
 {
 	struct question *q = arg;
-	unsigned ports = pr_plan_range_ports(r);
-	struct pr_key key;
+	unsigned ports = pri_plan_range_ports(r);
+	struct pri_key key;
 
-	if (!pr_level1_has_range(q->segment, r->number, r->least, r->most))
+	if (!pri_level1_has_range(q->segment, r->number, r->least, r->most))
 		return false;
-	if (q->rank < PR_RANK_PORTS || !ports)
+	if (q->rank < PRI_RANK_PORTS || !ports)
 		return true;
 	for (unsigned i = 0; i < ports; i++) {
-		key = pr_plan_range_port(r, i);
+		key = pri_plan_range_port(r, i);
 		if (test(q, &key))
 			return true;
 	}
@@ -379,22 +380,22 @@ has_range(void *arg, const struct pr_plan_range *r)
 
 /* Rank by rank: what is asked for first leaves little to be asked about. */
 bool
-pr_prune_batch_may(struct pr_prune_batch *b, const struct pr_level1_segment *segment,
-	const struct pr_plan *plan, uint8_t *scratch)
+pri_prune_batch_may(struct pri_prune_batch *b, const struct pri_level1_segment *segment,
+	const struct pri_plan *plan, uint8_t *scratch)
 {
 	struct question question = {.batch = b, .segment = segment};
-	const struct pr_plan_index index = {.has_key = has_key,
+	const struct pri_plan_index index = {.has_key = has_key,
 		.has_range = has_range,
 		.has_parts = has_parts,
 		.has_other = has_other,
 		.arg = &question};
 
 	if (b->plan != plan)
-		pr_plan_ranks(plan, b->ranks, scratch);
+		pri_plan_ranks(plan, b->ranks, scratch);
 	b->plan = plan;
-	for (unsigned *rank = &question.rank; *rank < PR_RANKS; ++*rank)
-		if ((b->ranks[*rank] || *rank == PR_RANKS - 1) &&
-			!pr_plan_holds(plan, &index, scratch))
+	for (unsigned *rank = &question.rank; *rank < PRI_RANKS; ++*rank)
+		if ((b->ranks[*rank] || *rank == PRI_RANKS - 1) &&
+			!pri_plan_holds(plan, &index, scratch))
 			return false;
 	return true;
 }

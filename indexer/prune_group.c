@@ -10,35 +10,36 @@
 
 /* Bytes: what it takes to look into a record of level 1, about, and to ask for a key here. */
 #define LOOK 11264
-#define ASKING (PR_SLICES_PAGES * PR_SLICES_PAGE)
+#define ASKING (PRI_SLICES_PAGES * PRI_SLICES_PAGE)
 
 enum { UNKNOWN, NO, YES };
 
 struct vector {
 	bool made;
-	uint8_t bits[PR_LEVEL2_VECTOR]; /* which columns may have the key */
+	uint8_t bits[PRI_LEVEL2_VECTOR]; /* which columns may have the key */
 };
 
-struct pr_prune_group {
-	struct pr_prune_slices slices;
+struct pri_prune_group {
+	struct pri_prune_slices slices;
 	/* the group at hand */
 	uint64_t tried; /* its first sequence; also when it cannot be used */
 	bool usable;
-	uint64_t starts[PR_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
+	uint64_t starts[PRI_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
 	/* the plan at hand */
-	const struct pr_plan *plan;
-	uint8_t column[PR_LEVEL2_COLUMNS_MAX]; /* may it match? */
+	const struct pri_plan *plan;
+	uint8_t column[PRI_LEVEL2_COLUMNS_MAX]; /* may it match? */
 	/* is it about the segments that are there? */
-	uint8_t proven[PR_LEVEL2_COLUMNS_MAX];
+	uint8_t proven[PRI_LEVEL2_COLUMNS_MAX];
 	struct vector *vectors; /* of each key, then of ports of ranges */
 	size_t vector_room;
-	size_t ranks[PR_RANKS]; /* keys that are worth asking for */
+	size_t ranks[PRI_RANKS]; /* keys that are worth asking for */
 };
 
-struct pr_prune_group *
-pr_prune_group_create(struct pr_view *view, uint16_t link, struct pr_prune_figures *figures)
+struct pri_prune_group *
+pri_prune_group_create(
+	struct pri_view *view, uint16_t link, struct pri_prune_figures *figures)
 {
-	struct pr_prune_group *g = calloc(1, sizeof(*g));
+	struct pri_prune_group *g = calloc(1, sizeof(*g));
 
 	if (g) {
 		g->slices.link = link;
@@ -49,24 +50,24 @@ pr_prune_group_create(struct pr_view *view, uint16_t link, struct pr_prune_figur
 }
 
 void
-pr_prune_group_destroy(struct pr_prune_group **group)
+pri_prune_group_destroy(struct pri_prune_group **group)
 {
-	struct pr_prune_group *g = *group;
+	struct pri_prune_group *g = *group;
 
 	if (!g)
 		return;
-	pr_prune_slices_free(&g->slices);
+	pri_prune_slices_free(&g->slices);
 	free(g->vectors);
 	free(g);
 	*group = NULL;
 }
 
 static bool
-take_group(struct pr_prune_group *g, const struct pr_index_ref *ref)
+take_group(struct pri_prune_group *g, const struct pri_index_ref *ref)
 {
 	g->tried = ref->first_sequence;
 	g->plan = NULL;
-	if (!pr_prune_slices_take(&g->slices, ref))
+	if (!pri_prune_slices_take(&g->slices, ref))
 		return false;
 	g->starts[0] = g->slices.head.first_sequence;
 	for (unsigned i = 0; i < g->slices.head.columns; i++)
@@ -77,13 +78,13 @@ take_group(struct pr_prune_group *g, const struct pr_index_ref *ref)
 /* ---- keys ---- */
 
 static void
-apply(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+apply(struct pri_prune_group *g, const struct pri_key *key, uint8_t *vector)
 {
-	pr_prune_slices_apply(&g->slices, pr_key_hash(key), vector);
+	pri_prune_slices_apply(&g->slices, pri_key_hash(key), vector);
 }
 
 static size_t
-columns_left(const struct pr_prune_group *g, const uint8_t *vector)
+columns_left(const struct pri_prune_group *g, const uint8_t *vector)
 {
 	size_t left = 0;
 
@@ -94,36 +95,36 @@ columns_left(const struct pr_prune_group *g, const uint8_t *vector)
 
 /* An address has its longest prefix: a page or two more, where they cost less than what they may save. */
 static void
-apply_prefix(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+apply_prefix(struct pri_prune_group *g, const struct pri_key *key, uint8_t *vector)
 {
-	struct pr_key net;
+	struct pri_key net;
 
-	if (key->kind != PR_KEY_ADDRESS || (key->len != 4 && key->len != 16) ||
+	if (key->kind != PRI_KEY_ADDRESS || (key->len != 4 && key->len != 16) ||
 		columns_left(g, vector) * LOOK <= 2 * ASKING)
 		return;
-	net = pr_key_bytes(PR_KEY_NET, key->bytes, key->len == 4 ? 3 : 8);
+	net = pri_key_bytes(PRI_KEY_NET, key->bytes, key->len == 4 ? 3 : 8);
 	apply(g, &net, vector);
 }
 
 /* Columns that may have the keys of this port; level 2 has no SOCKET keys. */
 static void
-apply_port(struct pr_prune_group *g, const struct pr_key *parts, unsigned side,
+apply_port(struct pri_prune_group *g, const struct pri_key *parts, unsigned side,
 	unsigned which, uint8_t *vector)
 {
-	struct pr_key keys[PR_PORT_KEYS_MAX];
-	size_t count = pr_key_port_keys(parts, side, which, keys);
+	struct pri_key keys[PRI_PORT_KEYS_MAX];
+	size_t count = pri_key_port_keys(parts, side, which, keys);
 
 	for (size_t i = 0; i < count && columns_left(g, vector); i++)
-		if (keys[i].kind == PR_KEY_SERVICE)
+		if (keys[i].kind == PRI_KEY_SERVICE)
 			apply(g, &keys[i], vector);
 }
 
 static void
-apply_side(struct pr_prune_group *g, const struct pr_key *parts, unsigned side,
+apply_side(struct pri_prune_group *g, const struct pri_key *parts, unsigned side,
 	uint8_t *vector)
 {
-	uint8_t any[PR_LEVEL2_VECTOR] = {0}, one[PR_LEVEL2_VECTOR];
-	unsigned ports = pr_key_parts_ports(parts, side);
+	uint8_t any[PRI_LEVEL2_VECTOR] = {0}, one[PRI_LEVEL2_VECTOR];
+	unsigned ports = pri_key_parts_ports(parts, side);
 
 	for (unsigned i = 0; i < ports; i++) {
 		memcpy(one, vector, sizeof(one));
@@ -136,12 +137,12 @@ apply_side(struct pr_prune_group *g, const struct pr_key *parts, unsigned side,
 }
 
 static void
-make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
+make_vector(struct pri_prune_group *g, const struct pri_key *key, uint8_t *vector)
 {
-	struct pr_key either = pr_key_either(key);
+	struct pri_key either = pri_key_either(key);
 
-	memset(vector, 0xff, PR_LEVEL2_VECTOR);
-	if (key->kind == PR_KEY_PARTS) {
+	memset(vector, 0xff, PRI_LEVEL2_VECTOR);
+	if (key->kind == PRI_KEY_PARTS) {
 		apply_side(g, key, 0, vector);
 		apply_side(g, key, 1, vector);
 		return;
@@ -153,15 +154,15 @@ make_vector(struct pr_prune_group *g, const struct pr_key *key, uint8_t *vector)
 /* ---- the plan ---- */
 
 struct question {
-	struct pr_prune_group *group;
+	struct pri_prune_group *group;
 	unsigned column, rank; /* keys up to this rank are asked for */
 };
 
 /* index: of its vector */
 static bool
-ask(struct question *q, const struct pr_key *key, size_t index)
+ask(struct question *q, const struct pri_key *key, size_t index)
 {
-	struct pr_prune_group *g = q->group;
+	struct pri_prune_group *g = q->group;
 	struct vector *v = &g->vectors[index];
 
 	if (!v->made)
@@ -171,28 +172,28 @@ ask(struct question *q, const struct pr_key *key, size_t index)
 }
 
 static bool
-has_key(void *arg, const struct pr_key *key)
+has_key(void *arg, const struct pri_key *key)
 {
 	struct question *q = arg;
-	unsigned rank = pr_key_rank(key);
+	unsigned rank = pri_key_rank(key);
 
 	return rank > q->rank || !q->group->ranks[rank] ||
 	       ask(q, key, (size_t)(key - q->group->plan->keys));
 }
 
 static bool
-has_range(void *arg, const struct pr_plan_range *range)
+has_range(void *arg, const struct pri_plan_range *range)
 {
 	struct question *q = arg;
-	const struct pr_plan *plan = q->group->plan;
-	unsigned ports = pr_plan_range_ports(range);
-	size_t index = plan->key_count + (size_t)(range - plan->ranges) * PR_RANGE_PORTS;
-	struct pr_key key;
+	const struct pri_plan *plan = q->group->plan;
+	unsigned ports = pri_plan_range_ports(range);
+	size_t index = plan->key_count + (size_t)(range - plan->ranges) * PRI_RANGE_PORTS;
+	struct pri_key key;
 
-	if (q->rank < PR_RANK_PORTS || !ports)
+	if (q->rank < PRI_RANK_PORTS || !ports)
 		return range->least <= range->most;
 	for (unsigned i = 0; i < ports; i++) {
-		key = pr_plan_range_port(range, i);
+		key = pri_plan_range_port(range, i);
 		if (ask(q, &key, index + i))
 			return true;
 	}
@@ -200,7 +201,7 @@ has_range(void *arg, const struct pr_plan_range *range)
 }
 
 static unsigned
-column_of(const struct pr_prune_group *g, uint64_t sequence)
+column_of(const struct pri_prune_group *g, uint64_t sequence)
 {
 	unsigned low = 0, high = g->slices.head.columns - 1u;
 
@@ -217,17 +218,17 @@ column_of(const struct pr_prune_group *g, uint64_t sequence)
 
 /* Of the columns that are left, those that have no key up to this rank go. Returns how many stay. */
 static size_t
-ask_rank(struct pr_prune_group *g, unsigned rank, uint8_t *scratch)
+ask_rank(struct pri_prune_group *g, unsigned rank, uint8_t *scratch)
 {
 	struct question question = {.group = g, .rank = rank};
-	const struct pr_plan_index index = {.has_key = has_key,
+	const struct pri_plan_index index = {.has_key = has_key,
 		.has_parts = has_key,
 		.has_range = has_range,
 		.arg = &question};
 	size_t left = 0;
 
 	for (unsigned *c = &question.column; *c < g->slices.head.columns; ++*c) {
-		if (g->column[*c] == YES && !pr_plan_holds(g->plan, &index, scratch))
+		if (g->column[*c] == YES && !pri_plan_holds(g->plan, &index, scratch))
 			g->column[*c] = NO;
 		left += g->column[*c] == YES;
 	}
@@ -239,14 +240,14 @@ ask_rank(struct pr_prune_group *g, unsigned rank, uint8_t *scratch)
  * have no NOT, a key that is not asked for may be there.
  */
 static void
-ask_columns(struct pr_prune_group *g, uint8_t *scratch)
+ask_columns(struct pri_prune_group *g, uint8_t *scratch)
 {
 	size_t left = g->slices.head.columns;
 	bool asked = false;
 
-	pr_plan_ranks(g->plan, g->ranks, scratch);
-	for (unsigned rank = 0; rank < PR_RANKS; rank++) {
-		if (!g->ranks[rank] && (asked || rank < PR_RANKS - 1))
+	pri_plan_ranks(g->plan, g->ranks, scratch);
+	for (unsigned rank = 0; rank < PRI_RANKS; rank++) {
+		if (!g->ranks[rank] && (asked || rank < PRI_RANKS - 1))
 			continue;
 		if (asked && left * LOOK <= g->ranks[rank] * ASKING)
 			break;
@@ -256,9 +257,9 @@ ask_columns(struct pr_prune_group *g, uint8_t *scratch)
 }
 
 static bool
-take_plan(struct pr_prune_group *g, const struct pr_plan *plan, uint8_t *scratch)
+take_plan(struct pri_prune_group *g, const struct pri_plan *plan, uint8_t *scratch)
 {
-	size_t count = plan->key_count + plan->range_count * PR_RANGE_PORTS;
+	size_t count = plan->key_count + plan->range_count * PRI_RANGE_PORTS;
 	struct vector *vectors;
 
 	if (count > g->vector_room) {
@@ -274,16 +275,16 @@ take_plan(struct pr_prune_group *g, const struct pr_plan *plan, uint8_t *scratch
 	memset(g->proven, UNKNOWN, sizeof(g->proven));
 	g->plan = plan;
 	if (plan->key_count > g->slices.head.pages / 4)
-		pr_prune_slices_all(&g->slices);
+		pri_prune_slices_all(&g->slices);
 	ask_columns(g, scratch);
 	return true;
 }
 
 static bool
-may(struct pr_prune_group *g, const struct pr_index_stream *known,
-	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch)
+may(struct pri_prune_group *g, const struct pri_index_stream *known,
+	const struct pri_plan *plan, uint64_t sequence, uint8_t *scratch)
 {
-	const struct pr_index_ref *ref = pr_index_find(known, 2, sequence);
+	const struct pri_index_ref *ref = pri_index_find(known, 2, sequence);
 	uint64_t check;
 	unsigned c;
 
@@ -296,7 +297,7 @@ may(struct pr_prune_group *g, const struct pr_index_stream *known,
 		return true;
 	c = column_of(g, sequence);
 	if (g->proven[c] == UNKNOWN)
-		g->proven[c] = pr_index_check(known, g->starts[c],
+		g->proven[c] = pri_index_check(known, g->starts[c],
 				       g->slices.head.column[c].segments, &check) &&
 					       check == g->slices.head.column[c].check
 				       ? YES
@@ -305,8 +306,8 @@ may(struct pr_prune_group *g, const struct pr_index_stream *known,
 }
 
 bool
-pr_prune_group_may(struct pr_prune_group *g, const struct pr_index_stream *known,
-	const struct pr_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
+pri_prune_group_may(struct pri_prune_group *g, const struct pri_index_stream *known,
+	const struct pri_plan *plan, uint64_t sequence, uint8_t *scratch, bool *worked)
 {
 	uint64_t reads = g->slices.read.figures->reads;
 	bool result = may(g, known, plan, sequence, scratch);

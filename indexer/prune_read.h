@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_PRUNE_READ_H
-#define PR_INDEXER_PRUNE_READ_H
+#ifndef PRI_INDEXER_PRUNE_READ_H
+#define PRI_INDEXER_PRUNE_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,17 +10,17 @@
 #include "indexer/view.h"
 
 /* Reading a query's index, and counting what is read. */
-struct pr_prune_reader {
-	struct pr_view *view;
-	struct pr_prune_figures *figures; /* the query's */
+struct pri_prune_reader {
+	struct pri_view *view;
+	struct pri_prune_figures *figures; /* the query's */
 	struct sfs_handle handle; /* of the record at hand */
 	bool expired; /* the last read found it so: recycled before what it is about, no fault */
 };
 
 /* In room; of a part whole sectors are read, and counted. NULL: it cannot be read. */
-const uint8_t *pr_prune_read_part(struct pr_prune_reader *reader, size_t offset, size_t len,
-	struct pr_view_buffer *room);
-const uint8_t *pr_prune_read_whole(
-	struct pr_prune_reader *reader, struct pr_view_buffer *room);
+const uint8_t *pri_prune_read_part(struct pri_prune_reader *reader, size_t offset,
+	size_t len, struct pri_view_buffer *room);
+const uint8_t *pri_prune_read_whole(
+	struct pri_prune_reader *reader, struct pri_view_buffer *room);
 
 #endif

@@ -7,7 +7,7 @@
 enum { UNKNOWN, DAMAGED, READ };
 
 void
-pr_prune_slices_free(struct pr_prune_slices *s)
+pri_prune_slices_free(struct pri_prune_slices *s)
 {
 	free(s->part.bytes);
 	free(s->pages.bytes);
@@ -15,7 +15,7 @@ pr_prune_slices_free(struct pr_prune_slices *s)
 }
 
 static bool
-prepare_pages(struct pr_prune_slices *s)
+prepare_pages(struct pri_prune_slices *s)
 {
 	size_t pages = s->head.pages;
 	uint8_t *grown;
@@ -28,25 +28,25 @@ prepare_pages(struct pr_prune_slices *s)
 		s->have_room = pages;
 	}
 	memset(s->have, UNKNOWN, pages);
-	return pr_view_buffer_grow(&s->pages, pages * PR_SLICES_PAGE) == 0;
+	return pri_view_buffer_grow(&s->pages, pages * PRI_SLICES_PAGE) == 0;
 }
 
 static bool
-read_head(struct pr_prune_slices *s, const struct pr_index_ref *ref)
+read_head(struct pri_prune_slices *s, const struct pri_index_ref *ref)
 {
 	size_t len = ref->handle.length;
 	const uint8_t *at;
 
-	if (len > PR_LEVEL2_HEAD_MAX)
-		len = PR_LEVEL2_HEAD_MAX;
-	at = pr_prune_read_part(&s->read, 0, len, &s->part);
-	return at && pr_level2_open(&s->head, at, len, ref->handle.length, NULL) == 0 &&
+	if (len > PRI_LEVEL2_HEAD_MAX)
+		len = PRI_LEVEL2_HEAD_MAX;
+	at = pri_prune_read_part(&s->read, 0, len, &s->part);
+	return at && pri_level2_open(&s->head, at, len, ref->handle.length, NULL) == 0 &&
 	       s->head.link == s->link && s->head.first_sequence == ref->first_sequence &&
 	       s->head.segments == ref->segments && prepare_pages(s);
 }
 
 bool
-pr_prune_slices_take(struct pr_prune_slices *s, const struct pr_index_ref *ref)
+pri_prune_slices_take(struct pri_prune_slices *s, const struct pri_index_ref *ref)
 {
 	s->read.handle = ref->handle;
 	if (read_head(s, ref))
@@ -56,18 +56,18 @@ pr_prune_slices_take(struct pr_prune_slices *s, const struct pr_index_ref *ref)
 }
 
 static const uint8_t *
-page(struct pr_prune_slices *s, uint32_t number)
+page(struct pri_prune_slices *s, uint32_t number)
 {
-	uint8_t *to = s->pages.bytes + (size_t)number * PR_SLICES_PAGE;
+	uint8_t *to = s->pages.bytes + (size_t)number * PRI_SLICES_PAGE;
 	const uint8_t *at;
 
 	if (s->have[number] == UNKNOWN) {
-		at = pr_prune_read_part(&s->read, pr_level2_page_at(&s->head, number),
-			PR_SLICES_PAGE, &s->part);
+		at = pri_prune_read_part(&s->read, pri_level2_page_at(&s->head, number),
+			PRI_SLICES_PAGE, &s->part);
 		s->have[number] =
-			at && pr_level2_page_valid(&s->head, number, at) ? READ : DAMAGED;
+			at && pri_level2_page_valid(&s->head, number, at) ? READ : DAMAGED;
 		if (s->have[number] == READ)
-			memcpy(to, at, PR_SLICES_PAGE);
+			memcpy(to, at, PRI_SLICES_PAGE);
 		else
 			s->read.figures->damaged += !s->read.expired;
 	}
@@ -75,30 +75,30 @@ page(struct pr_prune_slices *s, uint32_t number)
 }
 
 void
-pr_prune_slices_all(struct pr_prune_slices *s)
+pri_prune_slices_all(struct pri_prune_slices *s)
 {
-	size_t len = (size_t)s->head.pages * PR_SLICES_PAGE;
-	const uint8_t *at =
-		pr_prune_read_part(&s->read, pr_level2_page_at(&s->head, 0), len, &s->part);
+	size_t len = (size_t)s->head.pages * PRI_SLICES_PAGE;
+	const uint8_t *at = pri_prune_read_part(
+		&s->read, pri_level2_page_at(&s->head, 0), len, &s->part);
 
-	for (uint32_t i = 0; at && i < s->head.pages; i++, at += PR_SLICES_PAGE) {
-		if (!pr_level2_page_valid(&s->head, i, at))
+	for (uint32_t i = 0; at && i < s->head.pages; i++, at += PRI_SLICES_PAGE) {
+		if (!pri_level2_page_valid(&s->head, i, at))
 			continue;
-		memcpy(s->pages.bytes + (size_t)i * PR_SLICES_PAGE, at, PR_SLICES_PAGE);
+		memcpy(s->pages.bytes + (size_t)i * PRI_SLICES_PAGE, at, PRI_SLICES_PAGE);
 		s->have[i] = READ;
 	}
 }
 
 void
-pr_prune_slices_apply(struct pr_prune_slices *s, uint64_t hash, uint8_t *vector)
+pri_prune_slices_apply(struct pri_prune_slices *s, uint64_t hash, uint8_t *vector)
 {
-	struct pr_slices slices;
+	struct pri_slices slices;
 	const uint8_t *bytes;
 
-	pr_slices_of(hash, s->head.pages, s->head.slices_a_page, &slices);
-	for (int i = 0; i < PR_SLICES_PAGES; i++) {
+	pri_slices_of(hash, s->head.pages, s->head.slices_a_page, &slices);
+	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
 		bytes = page(s, slices.page[i]);
 		if (bytes)
-			pr_level2_apply(&s->head, &slices, i, bytes, vector);
+			pri_level2_apply(&s->head, &slices, i, bytes, vector);
 	}
 }

@@ -20,26 +20,26 @@ link_is(const char *wanted, uint16_t link, const char *name)
 }
 
 bool
-pr_query_selects(const struct pr_query *q, const struct pr_facts *facts)
+pri_query_selects(const struct pri_query *q, const struct pri_facts *facts)
 {
-	return !*q->link || link_is(q->link, facts->link, pr_facts_name(facts));
+	return !*q->link || link_is(q->link, facts->link, pri_facts_name(facts));
 }
 
 static bool
-selects_run(const struct pr_query *q, const struct pr_run *run)
+selects_run(const struct pri_query *q, const struct pri_run *run)
 {
-	const struct pr_facts *facts;
+	const struct pri_facts *facts;
 
 	if (!*q->link)
 		return true;
 	if (run->strays)
 		return false;
-	facts = pr_book_find(pr_view_book(q->view), run->epoch, run->link);
-	return link_is(q->link, run->link, facts ? pr_facts_name(facts) : "");
+	facts = pri_book_find(pri_view_book(q->view), run->epoch, run->link);
+	return link_is(q->link, run->link, facts ? pri_facts_name(facts) : "");
 }
 
 static size_t
-count_lanes(const struct pr_catalog *catalog)
+count_lanes(const struct pri_catalog *catalog)
 {
 	size_t lanes = 0;
 
@@ -49,9 +49,9 @@ count_lanes(const struct pr_catalog *catalog)
 }
 
 static int
-allocate(struct pr_query *q, struct pr_error *err)
+allocate(struct pri_query *q, struct pr_error *err)
 {
-	const struct pr_catalog *catalog = pr_view_catalog(q->view);
+	const struct pri_catalog *catalog = pri_view_catalog(q->view);
 	size_t lanes = count_lanes(catalog);
 
 	q->lines = calloc(catalog->run_count + 1, sizeof(*q->lines));
@@ -63,17 +63,17 @@ allocate(struct pr_query *q, struct pr_error *err)
 }
 
 static int
-add_run(struct pr_query *q, struct pr_run *run, struct pr_error *err)
+add_run(struct pri_query *q, struct pri_run *run, struct pr_error *err)
 {
-	struct pr_line *line = &q->lines[q->line_count++];
+	struct pri_line *line = &q->lines[q->line_count++];
 
 	line->run = run;
 	line->bounds.since = q->spec.since;
 	line->bounds.until = q->spec.until;
 	for (size_t i = 0; i < run->lane_count; i++) {
-		struct pr_lane_reader *r = &q->readers[q->reader_count++];
+		struct pri_lane_reader *r = &q->readers[q->reader_count++];
 		r->line = q->line_count - 1;
-		if (!pr_lane_reader_start(
+		if (!pri_lane_reader_start(
 			    r, run, run->lanes[i], &line->bounds, &q->lane_figures))
 			continue;
 		if (pr_heap_push(&q->heap, r) < 0)
@@ -84,9 +84,9 @@ add_run(struct pr_query *q, struct pr_run *run, struct pr_error *err)
 
 /* Strays are always counted; how else would somebody know to ask for them? */
 static int
-add_runs(struct pr_query *q, struct pr_error *err)
+add_runs(struct pri_query *q, struct pr_error *err)
 {
-	const struct pr_catalog *catalog = pr_view_catalog(q->view);
+	const struct pri_catalog *catalog = pri_view_catalog(q->view);
 
 	for (size_t i = 0; i < catalog->run_count; i++)
 		if (selects_run(q, catalog->runs[i]) &&
@@ -96,74 +96,74 @@ add_runs(struct pr_query *q, struct pr_error *err)
 }
 
 static int
-plan(struct pr_query *q, struct pr_error *err)
+plan(struct pri_query *q, struct pr_error *err)
 {
-	if (pr_plans_create(&q->spec.programs, &q->plans, err) < 0)
+	if (pri_plans_create(&q->spec.programs, &q->plans, err) < 0)
 		return -1;
-	q->prune = pr_prune_create(q->view, &q->plans, err);
+	q->prune = pri_prune_create(q->view, &q->plans, err);
 	if (!q->prune || !q->spec.relations)
 		return q->prune ? 0 : -1;
-	if (pr_plans_create(&q->spec.core, &q->core_plans, err) < 0)
+	if (pri_plans_create(&q->spec.core, &q->core_plans, err) < 0)
 		return -1;
-	q->core_prune = pr_prune_create(q->view, &q->core_plans, err);
+	q->core_prune = pri_prune_create(q->view, &q->core_plans, err);
 	return q->core_prune ? 0 : -1;
 }
 
 void
-pr_query_spec_free(struct pr_query_spec *spec)
+pri_query_spec_free(struct pri_query_spec *spec)
 {
-	pr_programs_free(&spec->programs);
-	pr_programs_free(&spec->core);
+	pri_programs_free(&spec->programs);
+	pri_programs_free(&spec->core);
 	if (spec->relations)
 		pr_relations_free(spec->relations);
 	free(spec->relations);
 	spec->relations = NULL;
 }
 
-struct pr_query *
-pr_query_create(struct pr_view *view, struct pr_query_spec *spec, struct pr_error *err)
+struct pri_query *
+pri_query_create(struct pri_view *view, struct pri_query_spec *spec, struct pr_error *err)
 {
-	struct pr_query *q = calloc(1, sizeof(*q));
+	struct pri_query *q = calloc(1, sizeof(*q));
 
 	if (!q) {
-		pr_query_spec_free(spec);
+		pri_query_spec_free(spec);
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
 	q->view = view;
 	q->spec = *spec;
-	spec->programs = spec->core = (struct pr_programs){0};
+	spec->programs = spec->core = (struct pri_programs){0};
 	spec->relations = NULL;
 	q->link = strdup(spec->link ? spec->link : "");
 	q->spec.link = q->link;
-	pr_heap_init(&q->heap, pr_lane_reader_less);
+	pr_heap_init(&q->heap, pri_lane_reader_less);
 	if (allocate(q, err) < 0 || plan(q, err) < 0 || add_runs(q, err) < 0)
-		pr_query_destroy(&q);
+		pri_query_destroy(&q);
 	return q;
 }
 
 void
-pr_query_destroy(struct pr_query **query)
+pri_query_destroy(struct pri_query **query)
 {
-	struct pr_query *q = *query;
+	struct pri_query *q = *query;
 
 	if (!q)
 		return;
 	for (size_t i = 0; i < q->reader_count; i++) {
-		pr_lane_ahead_free(&q->readers[i].ahead);
-		pr_lane_reader_free(&q->readers[i]);
+		pri_lane_ahead_free(&q->readers[i].ahead);
+		pri_lane_reader_free(&q->readers[i]);
 	}
-	pr_scans_destroy(&q->scans);
+	pri_scans_destroy(&q->scans);
 	free(q->spare.bytes);
 	for (size_t i = 0; i < q->line_count; i++)
 		free(q->lines[i].stretch);
 	pr_heap_free(&q->heap);
-	pr_held_list_free(&q->held);
-	pr_prune_destroy(&q->prune);
-	pr_plans_free(&q->plans);
-	pr_prune_destroy(&q->core_prune);
-	pr_plans_free(&q->core_plans);
-	pr_query_spec_free(&q->spec);
+	pri_held_list_free(&q->held);
+	pri_prune_destroy(&q->prune);
+	pri_plans_free(&q->plans);
+	pri_prune_destroy(&q->core_prune);
+	pri_plans_free(&q->core_plans);
+	pri_query_spec_free(&q->spec);
 	free(q->readers);
 	free(q->lines);
 	free(q->link);
@@ -174,7 +174,7 @@ pr_query_destroy(struct pr_query **query)
 /* ---- running ---- */
 
 int
-pr_query_stretch(struct pr_line *line, struct pr_error *err)
+pri_query_stretch(struct pri_line *line, struct pr_error *err)
 {
 	if (line->stretch)
 		return 0;
@@ -187,20 +187,20 @@ pr_query_stretch(struct pr_line *line, struct pr_error *err)
 }
 
 static int
-note_held(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
+note_held(struct pri_query *q, struct pri_line *line, const struct pr_packet *p,
 	struct pr_error *err)
 {
-	if (pr_query_stretch(line, err) < 0)
+	if (pri_query_stretch(line, err) < 0)
 		return -1;
-	return pr_stretch_add(line->stretch, p->seq, p->otime, &q->held, err);
+	return pri_stretch_add(line->stretch, p->seq, p->otime, &q->held, err);
 }
 
 /* Within the range it is held, outside it may be the nearest. */
 int
-pr_query_account(struct pr_query *q, struct pr_line *line, const struct pr_packet *p,
+pri_query_account(struct pri_query *q, struct pri_line *line, const struct pr_packet *p,
 	struct pr_error *err)
 {
-	struct pr_lane_bounds *b = &line->bounds;
+	struct pri_lane_bounds *b = &line->bounds;
 
 	if (line->run->strays)
 		return 0;
@@ -224,7 +224,7 @@ pr_query_account(struct pr_query *q, struct pr_line *line, const struct pr_packe
 
 /* The same packet in two lanes: second copies, or a log that was written twice. */
 bool
-pr_query_same_as_last(struct pr_query *q, const struct pr_packet *p)
+pri_query_same_as_last(struct pri_query *q, const struct pr_packet *p)
 {
 	bool same = q->any_last && p->seq == q->last_seq && p->epoch == q->last_epoch &&
 		    p->link == q->last_link;
@@ -237,7 +237,7 @@ pr_query_same_as_last(struct pr_query *q, const struct pr_packet *p)
 }
 
 void
-pr_query_move_on(struct pr_query *q, bool there_is_more)
+pri_query_move_on(struct pri_query *q, bool there_is_more)
 {
 	if (there_is_more)
 		pr_heap_sift_top(&q->heap);
@@ -245,44 +245,44 @@ pr_query_move_on(struct pr_query *q, bool there_is_more)
 		pr_heap_pop(&q->heap);
 }
 
-static enum pr_judged
-judged_of(const struct pr_lane_reader *r)
+static enum pri_judged
+judged_of(const struct pri_lane_reader *r)
 {
-	uint32_t index = pr_lane_reader_index(r);
+	uint32_t index = pri_lane_reader_index(r);
 
 	if (index >= r->matches.judged)
-		return PR_JUDGED_NOT;
-	return r->matches.bits[index / 8] >> index % 8 & 1 ? PR_JUDGED_YES : PR_JUDGED_NO;
+		return PRI_JUDGED_NOT;
+	return r->matches.bits[index / 8] >> index % 8 & 1 ? PRI_JUDGED_YES : PRI_JUDGED_NO;
 }
 
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
 static int
-take_packet(struct pr_query *q, struct pr_lane_reader *r, struct pr_packet *out,
+take_packet(struct pri_query *q, struct pri_lane_reader *r, struct pr_packet *out,
 	struct pr_error *err)
 {
-	struct pr_line *line = &q->lines[r->line];
+	struct pri_line *line = &q->lines[r->line];
 	uint64_t sequence = r->entry.sequence;
-	enum pr_judged judged = judged_of(r);
+	enum pri_judged judged = judged_of(r);
 	bool leaping = r->leaping, fresh;
 
 	*out = r->packet;
 	q->figures.scanned_packets += !leaping;
-	fresh = !pr_query_same_as_last(q, out);
-	pr_query_move_on(q, pr_lane_reader_next(r, &line->bounds, &q->lane_figures));
+	fresh = !pri_query_same_as_last(q, out);
+	pri_query_move_on(q, pri_lane_reader_next(r, &line->bounds, &q->lane_figures));
 	if (!r->open)
 		q->spent = r;
 	if (!fresh)
 		return PR_SOURCE_WAIT;
-	if (!leaping && pr_query_account(q, line, out, err) < 0)
+	if (!leaping && pri_query_account(q, line, out, err) < 0)
 		return PR_SOURCE_ERROR;
-	if (!pr_query_matches(q, line, judged, out))
+	if (!pri_query_matches(q, line, judged, out))
 		return PR_SOURCE_WAIT;
-	return pr_query_tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR
-							       : PR_SOURCE_PACKET;
+	return pri_query_tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR
+								: PR_SOURCE_PACKET;
 }
 
 static int
-matched(struct pr_query *q)
+matched(struct pri_query *q)
 {
 	q->figures.matched++;
 	q->figures.limit_reached = q->spec.limit && q->figures.matched == q->spec.limit;
@@ -290,10 +290,10 @@ matched(struct pr_query *q)
 }
 
 void
-pr_query_release(struct pr_query *q)
+pri_query_release(struct pri_query *q)
 {
 	if (q->spent)
-		pr_lane_reader_give(q->spent, &q->spare);
+		pri_lane_reader_give(q->spent, &q->spare);
 	q->spent = NULL;
 }
 
@@ -301,14 +301,14 @@ pr_query_release(struct pr_query *q)
 	64 /* segments that are left out, before the caller may look at the clock */
 
 int
-pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
+pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 {
-	struct pr_lane_reader *r;
+	struct pri_lane_reader *r;
 	unsigned opened = 0, skipped = 0;
 	bool worked;
 	int rc;
 
-	pr_query_release(q);
+	pri_query_release(q);
 	while (!q->figures.limit_reached && (r = pr_heap_top(&q->heap))) {
 		if (r->open) {
 			rc = take_packet(q, r, out, err);
@@ -316,20 +316,20 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 				return matched(q);
 			if (rc == PR_SOURCE_ERROR)
 				return rc;
-			pr_query_release(q);
+			pri_query_release(q);
 			continue;
 		}
-		rc = pr_query_skip(q, r, &worked, err);
+		rc = pri_query_skip(q, r, &worked, err);
 		if (rc < 0)
 			return PR_SOURCE_ERROR;
 		if (rc > 0 ? worked || ++skipped == SKIPS_A_LOOK : opened++ > 0)
 			return PR_SOURCE_WAIT;
 		if (rc > 0)
 			continue;
-		rc = pr_query_open(q, r, err);
+		rc = pri_query_open(q, r, err);
 		if (rc < 0)
 			return PR_SOURCE_ERROR;
-		pr_query_move_on(q, rc > 0);
+		pri_query_move_on(q, rc > 0);
 	}
 	return PR_SOURCE_END;
 }
@@ -338,7 +338,7 @@ pr_query_next(struct pr_query *q, struct pr_packet *out, struct pr_error *err)
 
 struct query_source {
 	struct pr_source source;
-	struct pr_query *query;
+	struct pri_query *query;
 };
 
 static int
@@ -348,7 +348,7 @@ source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	int rc;
 
 	do
-		rc = pr_query_next(s->query, out, err);
+		rc = pri_query_next(s->query, out, err);
 	while (rc == PR_SOURCE_WAIT);
 	return rc;
 }
@@ -360,7 +360,7 @@ source_destroy(struct pr_source *source)
 }
 
 struct pr_source *
-pr_query_source(struct pr_query *query, struct pr_error *err)
+pri_query_source(struct pri_query *query, struct pr_error *err)
 {
 	struct query_source *s = calloc(1, sizeof(*s));
 

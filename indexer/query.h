@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_QUERY_H
-#define PR_INDEXER_QUERY_H
+#ifndef PRI_INDEXER_QUERY_H
+#define PRI_INDEXER_QUERY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,17 +21,18 @@
  * While it runs it gathers what the answer must say of itself: which seqs of the time range are held
  * here (whether they match or not), the nearest ones outside, what is evicted or corrupt.
  */
-struct pr_query;
+struct pri_query;
 
-struct pr_query_spec {
+struct pri_query_spec {
 	int64_t since, until; /* true time, both included */
-	struct pr_programs programs; /* taken over by pr_query_create, also when it fails */
+	struct pri_programs
+		programs; /* taken over by pri_query_create, also when it fails */
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
 	bool strays; /* also packets that were never matched (only without link) */
 	struct pr_tally
 		*tally; /* the caller's: packets are counted in it as well; or NULL */
-	enum pr_group group; /* with it */
+	enum pri_group group; /* with it */
 	int64_t step;
 	bool exact; /* no bounds, only what is counted */
 	/*
@@ -39,55 +40,55 @@ struct pr_query_spec {
 	 * packets too, and core is what matches by itself.
 	 */
 	struct pr_relations *relations;
-	struct pr_programs core;
+	struct pri_programs core;
 };
 
 /* What is taken over; for who makes one and does not get so far. */
-void pr_query_spec_free(struct pr_query_spec *spec);
+void pri_query_spec_free(struct pri_query_spec *spec);
 
-struct pr_query *pr_query_create(
-	struct pr_view *view, struct pr_query_spec *spec, struct pr_error *err);
-void pr_query_destroy(struct pr_query **query);
+struct pri_query *pri_query_create(
+	struct pri_view *view, struct pri_query_spec *spec, struct pr_error *err);
+void pri_query_destroy(struct pri_query **query);
 
 /*
  * PR_SOURCE_PACKET, END, ERROR (no memory), or WAIT: a segment was searched and gave nothing, call
  * again; so that the caller can do other things meanwhile. out->data is valid until the next call.
  */
-int pr_query_next(struct pr_query *query, struct pr_packet *out, struct pr_error *err);
+int pri_query_next(struct pri_query *query, struct pr_packet *out, struct pr_error *err);
 
 /*
  * A whole segment as it lies in the volume, for an answer that needs no new one made of it. Is one next
  * of which all packets match, and that none of another lane comes between?
  */
-bool pr_query_whole(struct pr_query *query);
+bool pri_query_whole(struct pri_query *query);
 /*
- * Takes it: all its packets are given with it. 1; 0: it is not what it said it was, use pr_query_next;
+ * Takes it: all its packets are given with it. 1; 0: it is not what it said it was, use pri_query_next;
  * -1 no memory. *body points into *buffer, which the caller may exchange for one of its own; both last
  * until the next call.
  */
-int pr_query_take_whole(struct pr_query *query, const uint8_t **body, size_t *len,
-	struct pr_view_buffer **buffer, struct pr_error *err);
+int pri_query_take_whole(struct pri_query *query, const uint8_t **body, size_t *len,
+	struct pri_view_buffer **buffer, struct pr_error *err);
 
 /* As a source that never says WAIT. The query stays the caller's and must outlive it. */
-struct pr_source *pr_query_source(struct pr_query *query, struct pr_error *err);
+struct pr_source *pri_query_source(struct pri_query *query, struct pr_error *err);
 
 /*
  * Moves what is held of the stretch behind the last packet to list (which must be empty), and says in
  * *frontier the otime before which nothing further will be told; PR_TIME_MAX at the end.
  */
-int pr_query_take_held(struct pr_query *query, struct pr_held_list *list, int64_t *frontier,
-	struct pr_error *err);
+int pri_query_take_held(struct pri_query *query, struct pri_held_list *list,
+	int64_t *frontier, struct pr_error *err);
 /* Bytes that have gathered for that. */
-size_t pr_query_held_bytes(const struct pr_query *query);
+size_t pri_query_held_bytes(const struct pri_query *query);
 
 /*
  * Nearest seqs outside the time range, per (epoch, link): first == last == seq. Lower ones are known
  * when the first packet of the link has been passed (each is given once), upper ones at the end.
  */
-int pr_query_take_edges(
-	struct pr_query *query, struct pr_held_list *list, struct pr_error *err);
+int pri_query_take_edges(
+	struct pri_query *query, struct pri_held_list *list, struct pr_error *err);
 
-struct pr_query_figures {
+struct pri_query_figures {
 	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments;
 	uint64_t
 		skipped_segments; /* all that were not read: for their time, or by the index */
@@ -100,13 +101,13 @@ struct pr_query_figures {
 		strays; /* strays: in the time range, also when not asked for */
 	bool limit_reached;
 };
-const struct pr_query_figures *pr_query_figures(struct pr_query *query);
+const struct pri_query_figures *pri_query_figures(struct pri_query *query);
 
 /*
  * Data of the time range that was there once; last_seq 0: not known. since: PR_TIME_MIN: the oldest of the
  * stream; else what was deleted from its midst, whatever its epoch (0).
  */
-struct pr_evicted {
+struct pri_evicted {
 	uint64_t epoch, last_seq;
 	int64_t since, until;
 	uint32_t stream;
@@ -114,11 +115,11 @@ struct pr_evicted {
 	bool overtaken; /* some of it went while the query ran */
 };
 /* *out from malloc, *count may be 0. */
-int pr_query_evicted(const struct pr_query *query, struct pr_evicted **out, size_t *count,
-	struct pr_error *err);
+int pri_query_evicted(const struct pri_query *query, struct pri_evicted **out,
+	size_t *count, struct pr_error *err);
 
 /* Is a link of the ledger within what was asked for? */
-bool pr_query_selects(const struct pr_query *query, const struct pr_facts *facts);
-const struct pr_query_spec *pr_query_spec(const struct pr_query *query);
+bool pri_query_selects(const struct pri_query *query, const struct pri_facts *facts);
+const struct pri_query_spec *pri_query_spec(const struct pri_query *query);
 
 #endif

@@ -8,7 +8,7 @@
  */
 
 static void
-sum(struct pr_query *q, uint64_t packets, uint64_t bytes)
+sum(struct pri_query *q, uint64_t packets, uint64_t bytes)
 {
 	const struct pr_tally_sums more = {.packets = packets, .bytes = bytes};
 
@@ -16,14 +16,14 @@ sum(struct pr_query *q, uint64_t packets, uint64_t bytes)
 }
 
 static int
-pass(struct pr_query *q, struct pr_lane_reader *r, const struct pr_level1_segment *s,
+pass(struct pri_query *q, struct pri_lane_reader *r, const struct pri_level1_segment *s,
 	struct pr_error *err)
 {
 	uint64_t packets = r->entry.count, bytes = r->entry.handle.length;
-	struct pr_held_walk held;
+	struct pri_held_walk held;
 
-	pr_held_walk_begin(&held, s, r->entry.seq_span);
-	if (pr_query_pass(q, r, &held, err) < 0)
+	pri_held_walk_begin(&held, s, r->entry.seq_span);
+	if (pri_query_pass(q, r, &held, err) < 0)
 		return -1;
 	q->figures.matched += packets;
 	q->figures.counted_packets += packets;
@@ -36,10 +36,10 @@ pass(struct pr_query *q, struct pr_lane_reader *r, const struct pr_level1_segmen
 
 /* The step that a whole interval of the series lies in; false: its packets may be in several. */
 static bool
-step_of(const struct pr_query *q, const struct pr_segment_entry *e,
-	const struct pr_level1_segment *s, const struct pr_series_bucket *b, int64_t *out)
+step_of(const struct pri_query *q, const struct pri_segment_entry *e,
+	const struct pri_level1_segment *s, const struct pri_series_bucket *b, int64_t *out)
 {
-	int64_t second = pr_group_interval(e->min_time, PR_NS_PER_S);
+	int64_t second = pri_group_interval(e->min_time, PR_NS_PER_S);
 	int64_t begin, first, last, width, step = q->spec.step;
 
 	if (s->series_width > 32 || b->interval >> 32 ||
@@ -54,20 +54,20 @@ step_of(const struct pr_query *q, const struct pr_segment_entry *e,
 		first = e->min_time;
 	if (last > e->max_time)
 		last = e->max_time;
-	*out = pr_group_interval(first, step);
-	return first <= last && *out == pr_group_interval(last, step);
+	*out = pri_group_interval(first, step);
+	return first <= last && *out == pri_group_interval(last, step);
 }
 
 /* Does the series say it all, with steps as long as ours? */
 static bool
-series_serves(const struct pr_query *q, const struct pr_segment_entry *e,
-	const struct pr_level1_segment *s)
+series_serves(const struct pri_query *q, const struct pri_segment_entry *e,
+	const struct pri_level1_segment *s)
 {
-	struct pr_series_bucket b;
+	struct pri_series_bucket b;
 	uint64_t packets = 0;
 	int64_t step;
 
-	for (size_t at = 0; pr_level1_series(s, &at, &b);) {
+	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
 		if (!step_of(q, e, s, &b, &step))
 			return false;
 		packets += b.packets;
@@ -76,18 +76,18 @@ series_serves(const struct pr_query *q, const struct pr_segment_entry *e,
 }
 
 static int
-count_series(struct pr_query *q, struct pr_lane_reader *r,
-	const struct pr_level1_segment *s, struct pr_error *err)
+count_series(struct pri_query *q, struct pri_lane_reader *r,
+	const struct pri_level1_segment *s, struct pr_error *err)
 {
-	uint8_t key[PR_GROUP_TIME_LEN];
-	struct pr_series_bucket b;
+	uint8_t key[PRI_GROUP_TIME_LEN];
+	struct pri_series_bucket b;
 	int64_t step;
 
 	if (!series_serves(q, &r->entry, s))
 		return 0;
-	for (size_t at = 0; pr_level1_series(s, &at, &b);) {
+	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
 		step_of(q, &r->entry, s, &b, &step);
-		pr_group_interval_key(step, key);
+		pri_group_interval_key(step, key);
 		sum(q, b.packets, b.bytes);
 		if (pr_tally_add(q->spec.tally, key, sizeof(key), b.packets, b.bytes, err) <
 			0)
@@ -106,30 +106,30 @@ struct batch_sums {
 
 /* Are they all of this run, whole, within the time range, and what the record speaks of? */
 static bool
-batch_serves(const struct pr_query *q, const struct pr_lane_reader *r,
-	const struct pr_level1 *batch, struct batch_sums *sums)
+batch_serves(const struct pri_query *q, const struct pri_lane_reader *r,
+	const struct pri_level1 *batch, struct batch_sums *sums)
 {
-	struct pr_lane_reader other = *r;
-	struct pr_level1_segment s;
-	struct pr_series_bucket b;
+	struct pri_lane_reader other = *r;
+	struct pri_level1_segment s;
+	struct pri_series_bucket b;
 
 	*sums = (struct batch_sums){.len_min = UINT32_MAX};
 	if (r->run->lane_count != 1 || r->entry.sequence != batch->first_sequence)
 		return false;
 	for (unsigned i = 0; i < batch->segments; i++) {
 		uint64_t number = r->next - 1 + i;
-		const struct pr_segment_entry *e = pr_lane_at(r->lane, number);
+		const struct pri_segment_entry *e = pri_lane_at(r->lane, number);
 		uint64_t packets = 0;
 
-		pr_level1_get(batch, i, &s);
+		pri_level1_get(batch, i, &s);
 		if (!e || e->deleted || number >= r->end ||
 			e->sequence != batch->first_sequence + i ||
 			e->handle.proof != s.proof)
 			return false;
 		other.entry = *e;
-		if (!pr_lane_reader_inside(&other, &q->lines[r->line].bounds))
+		if (!pri_lane_reader_inside(&other, &q->lines[r->line].bounds))
 			return false;
-		for (size_t at = 0; pr_level1_series(&s, &at, &b);) {
+		for (size_t at = 0; pri_level1_series(&s, &at, &b);) {
 			packets += b.packets;
 			sums->bytes += b.bytes;
 		}
@@ -148,11 +148,11 @@ batch_serves(const struct pr_query *q, const struct pr_lane_reader *r,
  * go into that, by the shortest packet.
  */
 static void
-bound_others(const struct pr_level1 *batch, const struct batch_sums *sums,
-	const struct pr_level1_top *tops, size_t count, struct pr_tally_sums *out)
+bound_others(const struct pri_level1 *batch, const struct batch_sums *sums,
+	const struct pri_level1_top *tops, size_t count, struct pr_tally_sums *out)
 {
 	out->slack_bytes = batch->bytes_short;
-	if (count == PR_LEVEL1_TOPS_MAX)
+	if (count == PRI_LEVEL1_TOPS_MAX)
 		out->slack_bytes += tops[count - 1].bytes;
 	if (out->slack_bytes > sums->bytes)
 		out->slack_bytes = sums->bytes;
@@ -170,11 +170,11 @@ less_than(uint64_t slack, uint64_t bound)
 }
 
 static int
-add_tops(struct pr_query *q, const struct pr_level1 *batch, const struct batch_sums *sums,
+add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch_sums *sums,
 	struct pr_error *err)
 {
-	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
-	size_t count = pr_level1_tops(batch, tops);
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	size_t count = pri_level1_tops(batch, tops);
 	struct pr_tally_sums others = {.packets = sums->packets, .bytes = sums->bytes};
 
 	bound_others(batch, sums, tops, count, &others);
@@ -196,10 +196,11 @@ add_tops(struct pr_query *q, const struct pr_level1 *batch, const struct batch_s
 }
 
 static int
-count_hosts(struct pr_query *q, struct pr_lane_reader *r, const struct pr_level1_segment *s,
-	const struct pr_level1 *batch, struct pr_error *err)
+count_hosts(struct pri_query *q, struct pri_lane_reader *r,
+	const struct pri_level1_segment *s, const struct pri_level1 *batch,
+	struct pr_error *err)
 {
-	struct pr_line *line = &q->lines[r->line];
+	struct pri_line *line = &q->lines[r->line];
 	struct batch_sums sums;
 
 	if (r->entry.sequence >= line->counted) {
@@ -213,17 +214,17 @@ count_hosts(struct pr_query *q, struct pr_lane_reader *r, const struct pr_level1
 }
 
 int
-pr_query_count(
-	struct pr_query *q, struct pr_lane_reader *r, bool *worked, struct pr_error *err)
+pri_query_count(
+	struct pri_query *q, struct pri_lane_reader *r, bool *worked, struct pr_error *err)
 {
-	bool hosts = q->spec.group == PR_GROUP_HOST && !q->spec.exact;
+	bool hosts = q->spec.group == PRI_GROUP_HOST && !q->spec.exact;
 	uint16_t link = q->lines[r->line].run->link;
-	struct pr_level1_segment s;
-	const struct pr_level1 *batch;
+	struct pri_level1_segment s;
+	const struct pri_level1 *batch;
 
-	if (q->spec.programs.count || (q->spec.group != PR_GROUP_TIME && !hosts))
+	if (q->spec.programs.count || (q->spec.group != PRI_GROUP_TIME && !hosts))
 		return 0;
-	if (!pr_prune_segment(q->prune, link, &r->entry, &s, &batch, worked))
+	if (!pri_prune_segment(q->prune, link, &r->entry, &s, &batch, worked))
 		return 0;
 	return hosts ? count_hosts(q, r, &s, batch, err) : count_series(q, r, &s, err);
 }

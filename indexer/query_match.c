@@ -4,23 +4,23 @@
 /* What is done with a packet that the merge has come to. */
 
 int
-pr_query_tally(struct pr_query *q, const struct pr_line *line, uint64_t sequence,
+pri_query_tally(struct pri_query *q, const struct pri_line *line, uint64_t sequence,
 	const struct pr_packet *p, struct pr_error *err)
 {
 	if (!q->spec.tally || sequence < line->counted)
 		return 0;
-	return pr_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
+	return pri_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
 }
 
 /* By the filter itself, or by belonging to what it matches; p->flags tell which. */
 static bool
-matches_or_related(struct pr_query *q, struct pr_packet *p)
+matches_or_related(struct pri_query *q, struct pr_packet *p)
 {
 	if (!q->spec.relations)
-		return pr_programs_match(&q->spec.programs, p);
-	if (pr_programs_match(&q->spec.core, p))
+		return pri_programs_match(&q->spec.programs, p);
+	if (pri_programs_match(&q->spec.core, p))
 		return true;
-	if (!pr_programs_match(&q->spec.programs, p))
+	if (!pri_programs_match(&q->spec.programs, p))
 		return false;
 	p->flags |= pr_relations_test(q->spec.relations, p);
 	q->figures.related += (p->flags & PR_PACKET_RELATED) != 0;
@@ -28,7 +28,7 @@ matches_or_related(struct pr_query *q, struct pr_packet *p)
 }
 
 bool
-pr_query_matches(struct pr_query *q, const struct pr_line *line, enum pr_judged judged,
+pri_query_matches(struct pri_query *q, const struct pri_line *line, enum pri_judged judged,
 	struct pr_packet *p)
 {
 	if (p->time < q->spec.since || p->time > q->spec.until)
@@ -38,5 +38,6 @@ pr_query_matches(struct pr_query *q, const struct pr_line *line, enum pr_judged 
 		if (!q->spec.strays)
 			return false;
 	}
-	return judged == PR_JUDGED_NOT ? matches_or_related(q, p) : judged == PR_JUDGED_YES;
+	return judged == PRI_JUDGED_NOT ? matches_or_related(q, p)
+					: judged == PRI_JUDGED_YES;
 }

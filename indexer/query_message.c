@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-static struct pr_program *
+static struct pri_bpf *
 program_from_message(const Packrack__Program *message, struct pr_error *err)
 {
 	size_t count = message->n_instructions;
-	struct pr_insn *insns = calloc(count ? count : 1, sizeof(*insns));
-	struct pr_program *program;
+	struct pri_insn *insns = calloc(count ? count : 1, sizeof(*insns));
+	struct pri_bpf *program;
 
 	if (!insns) {
 		pr_error_set(err, "no memory for a filter");
@@ -16,24 +16,24 @@ program_from_message(const Packrack__Program *message, struct pr_error *err)
 	}
 	for (size_t i = 0; i < count; i++) {
 		const Packrack__Instruction *in = message->instructions[i];
-		insns[i] = (struct pr_insn){.code = (uint16_t)in->code,
+		insns[i] = (struct pri_insn){.code = (uint16_t)in->code,
 			.jt = (uint8_t)in->jt,
 			.jf = (uint8_t)in->jf,
 			.k = in->k};
 	}
-	program = pr_program_create((uint16_t)message->linktype, insns, count, err);
+	program = pri_program_create((uint16_t)message->linktype, insns, count, err);
 	free(insns);
 	return program;
 }
 
 static int
-programs_from_message(Packrack__Program *const *list, size_t count, struct pr_programs *out,
-	struct pr_error *err)
+programs_from_message(Packrack__Program *const *list, size_t count,
+	struct pri_programs *out, struct pr_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct pr_program *program = program_from_message(list[i], err);
+		struct pri_bpf *program = program_from_message(list[i], err);
 
-		if (!program || pr_programs_add(out, program, err) < 0)
+		if (!program || pri_programs_add(out, program, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -68,7 +68,7 @@ relations_from_message(
 }
 
 static int
-take_related(const Packrack__Related *m, struct pr_query_spec *out, struct pr_error *err)
+take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_error *err)
 {
 	out->relations = calloc(1, sizeof(*out->relations));
 	if (!out->relations)
@@ -81,10 +81,10 @@ take_related(const Packrack__Related *m, struct pr_query_spec *out, struct pr_er
 }
 
 int
-pr_query_from_message(
-	const Packrack__Query *message, struct pr_query_spec *out, struct pr_error *err)
+pri_query_from_message(
+	const Packrack__Query *message, struct pri_query_spec *out, struct pr_error *err)
 {
-	*out = (struct pr_query_spec){.since = message->since,
+	*out = (struct pri_query_spec){.since = message->since,
 		.until = message->until,
 		.limit = message->limit,
 		.link = message->link,
@@ -92,7 +92,7 @@ pr_query_from_message(
 	if (programs_from_message(
 		    message->programs, message->n_programs, &out->programs, err) < 0 ||
 		(message->related && take_related(message->related, out, err) < 0)) {
-		pr_query_spec_free(out);
+		pri_query_spec_free(out);
 		return -1;
 	}
 	return 0;
@@ -100,7 +100,7 @@ pr_query_from_message(
 
 /* One piece of memory a program: the message, its pointers, its instructions. */
 static Packrack__Program *
-program_to_message(const struct pr_program *program)
+program_to_message(const struct pri_bpf *program)
 {
 	struct whole {
 		Packrack__Program message;
@@ -108,14 +108,14 @@ program_to_message(const struct pr_program *program)
 	} * whole;
 	Packrack__Instruction **pointers;
 	size_t count;
-	const struct pr_insn *insns = pr_program_insns(program, &count);
+	const struct pri_insn *insns = pri_program_insns(program, &count);
 
 	whole = malloc(sizeof(*whole) + count * (sizeof(*whole->in) + sizeof(*pointers)));
 	if (!whole)
 		return NULL;
 	pointers = (Packrack__Instruction **)(whole->in + count);
 	packrack__program__init(&whole->message);
-	whole->message.linktype = pr_program_linktype(program);
+	whole->message.linktype = pri_program_linktype(program);
 	whole->message.n_instructions = count;
 	whole->message.instructions = pointers;
 	for (size_t i = 0; i < count; i++) {
@@ -130,8 +130,8 @@ program_to_message(const struct pr_program *program)
 }
 
 int
-pr_query_set_programs(
-	Packrack__Query *message, const struct pr_programs *programs, struct pr_error *err)
+pri_query_set_programs(
+	Packrack__Query *message, const struct pri_programs *programs, struct pr_error *err)
 {
 	message->programs = calloc(programs->count + 1, sizeof(*message->programs));
 	message->n_programs = 0;
@@ -140,7 +140,7 @@ pr_query_set_programs(
 	for (size_t i = 0; i < programs->count; i++) {
 		message->programs[i] = program_to_message(programs->items[i]);
 		if (!message->programs[i]) {
-			pr_query_message_free(message);
+			pri_query_message_free(message);
 			return pr_error_set(err, "no memory for a filter");
 		}
 		message->n_programs++;
@@ -149,7 +149,7 @@ pr_query_set_programs(
 }
 
 void
-pr_query_message_free(Packrack__Query *message)
+pri_query_message_free(Packrack__Query *message)
 {
 	for (size_t i = 0; i < message->n_programs; i++)
 		free(message->programs[i]);

@@ -7,23 +7,23 @@
 #include "proto/base/clock.h"
 
 static bool
-at_end(const struct pr_query *q)
+at_end(const struct pri_query *q)
 {
 	return !pr_heap_top(&q->heap);
 }
 
 /* The next packet's otime, known without reading it; a query cut by its limit ends where it is. */
 static int64_t
-frontier(const struct pr_query *q)
+frontier(const struct pri_query *q)
 {
-	const struct pr_lane_reader *r = pr_heap_top(&q->heap);
+	const struct pri_lane_reader *r = pr_heap_top(&q->heap);
 
 	return r ? r->packet.otime : PR_TIME_MAX;
 }
 
 /* 8 KiB each: of many links only those under way should have one. */
 static void
-free_stretches(struct pr_query *q)
+free_stretches(struct pri_query *q)
 {
 	for (size_t i = 0; i < q->line_count; i++) {
 		free(q->lines[i].stretch);
@@ -32,50 +32,50 @@ free_stretches(struct pr_query *q)
 }
 
 int
-pr_query_take_held(
-	struct pr_query *q, struct pr_held_list *list, int64_t *out, struct pr_error *err)
+pri_query_take_held(
+	struct pri_query *q, struct pri_held_list *list, int64_t *out, struct pr_error *err)
 {
 	for (size_t i = 0; i < q->line_count; i++)
 		if (q->lines[i].stretch &&
-			pr_stretch_end(q->lines[i].stretch, &q->held, err) < 0)
+			pri_stretch_end(q->lines[i].stretch, &q->held, err) < 0)
 			return -1;
 	free_stretches(q);
 	*out = frontier(q);
 	*list = q->held;
-	q->held = (struct pr_held_list){0};
+	q->held = (struct pri_held_list){0};
 	return 0;
 }
 
 size_t
-pr_query_held_bytes(const struct pr_query *q)
+pri_query_held_bytes(const struct pri_query *q)
 {
-	return q->held.bytes + q->held.count * sizeof(struct pr_held);
+	return q->held.bytes + q->held.count * sizeof(struct pri_held);
 }
 
 static int
-add_edge(struct pr_held_list *list, const struct pr_line *line, uint64_t seq, int64_t otime,
-	struct pr_error *err)
+add_edge(struct pri_held_list *list, const struct pri_line *line, uint64_t seq,
+	int64_t otime, struct pr_error *err)
 {
 	/* a stretch of one seq has no bits */
-	struct pr_stretch *one = calloc(1, sizeof(*one));
+	struct pri_stretch *one = calloc(1, sizeof(*one));
 	int rc;
 
 	if (!one)
 		return pr_error_set(err, "no memory for the list of seqs held");
 	one->epoch = line->run->epoch;
 	one->link = line->run->link;
-	rc = pr_stretch_add(one, seq, otime, list, err);
+	rc = pri_stretch_add(one, seq, otime, list, err);
 	if (rc == 0)
-		rc = pr_stretch_end(one, list, err);
+		rc = pri_stretch_end(one, list, err);
 	free(one);
 	return rc;
 }
 
 static int
-line_edges(const struct pr_query *q, struct pr_line *line, struct pr_held_list *list,
+line_edges(const struct pri_query *q, struct pri_line *line, struct pri_held_list *list,
 	struct pr_error *err)
 {
-	const struct pr_lane_bounds *b = &line->bounds;
+	const struct pri_lane_bounds *b = &line->bounds;
 	bool done = at_end(q);
 
 	if ((line->passed || done) && !line->lower_given) {
@@ -93,7 +93,7 @@ line_edges(const struct pr_query *q, struct pr_line *line, struct pr_held_list *
 }
 
 int
-pr_query_take_edges(struct pr_query *q, struct pr_held_list *list, struct pr_error *err)
+pri_query_take_edges(struct pri_query *q, struct pri_held_list *list, struct pr_error *err)
 {
 	for (size_t i = 0; i < q->line_count; i++)
 		if (!q->lines[i].run->strays && line_edges(q, &q->lines[i], list, err) < 0)
@@ -102,9 +102,9 @@ pr_query_take_edges(struct pr_query *q, struct pr_held_list *list, struct pr_err
 }
 
 static void
-add_index_figures(struct pr_query_figures *f, const struct pr_prune *prune)
+add_index_figures(struct pri_query_figures *f, const struct pri_prune *prune)
 {
-	const struct pr_prune_figures *p = prune ? pr_prune_figures(prune) : NULL;
+	const struct pri_prune_figures *p = prune ? pri_prune_figures(prune) : NULL;
 
 	if (!p)
 		return;
@@ -113,13 +113,13 @@ add_index_figures(struct pr_query_figures *f, const struct pr_prune *prune)
 	f->index_damaged += p->damaged;
 }
 
-const struct pr_query_figures *
-pr_query_figures(struct pr_query *q)
+const struct pri_query_figures *
+pri_query_figures(struct pri_query *q)
 {
-	struct pr_query_figures *f = &q->figures;
-	struct pr_view_figures view;
+	struct pri_query_figures *f = &q->figures;
+	struct pri_view_figures view;
 
-	pr_view_figures(q->view, &view);
+	pri_view_figures(q->view, &view);
 	f->scanned_segments = q->lane_figures.scanned_segments;
 	f->scanned_bytes = q->lane_figures.scanned_bytes;
 	f->skipped_segments = q->lane_figures.skipped_segments + f->skipped_level2 +
@@ -131,8 +131,8 @@ pr_query_figures(struct pr_query *q)
 	return f;
 }
 
-const struct pr_query_spec *
-pr_query_spec(const struct pr_query *q)
+const struct pri_query_spec *
+pri_query_spec(const struct pri_query *q)
 {
 	return &q->spec;
 }
@@ -140,14 +140,15 @@ pr_query_spec(const struct pr_query *q)
 /* ---- evicted ---- */
 
 struct evicted_list {
-	struct pr_evicted *items;
+	struct pri_evicted *items;
 	size_t count;
 };
 
 static int
-add_evicted(struct evicted_list *list, const struct pr_evicted *e, struct pr_error *err)
+add_evicted(struct evicted_list *list, const struct pri_evicted *e, struct pr_error *err)
 {
-	struct pr_evicted *items = realloc(list->items, (list->count + 1) * sizeof(*items));
+	struct pri_evicted *items =
+		realloc(list->items, (list->count + 1) * sizeof(*items));
 
 	if (!items)
 		return pr_error_set(err, "no memory for the list of what is evicted");
@@ -157,13 +158,13 @@ add_evicted(struct evicted_list *list, const struct pr_evicted *e, struct pr_err
 }
 
 /* The oldest segment of a stream, by sequence, is it of this run? Then what it lacks is evicted. */
-static const struct pr_segment_entry *
-first_entry(const struct pr_run *run)
+static const struct pri_segment_entry *
+first_entry(const struct pri_run *run)
 {
-	const struct pr_segment_entry *first = NULL, *e;
+	const struct pri_segment_entry *first = NULL, *e;
 
 	for (size_t i = 0; i < run->lane_count; i++) {
-		e = pr_lane_at(run->lanes[i], run->lanes[i]->base);
+		e = pri_lane_at(run->lanes[i], run->lanes[i]->base);
 		if (e && (!first || e->sequence < first->sequence))
 			first = e;
 	}
@@ -171,10 +172,10 @@ first_entry(const struct pr_run *run)
 }
 
 static bool
-oldest_of_stream(const struct pr_query *q, const struct pr_run *run)
+oldest_of_stream(const struct pri_query *q, const struct pri_run *run)
 {
-	const struct pr_catalog *catalog = pr_view_catalog(q->view);
-	const struct pr_segment_entry *first = first_entry(run), *other;
+	const struct pri_catalog *catalog = pri_view_catalog(q->view);
+	const struct pri_segment_entry *first = first_entry(run), *other;
 
 	for (size_t i = 0; first && i < catalog->run_count; i++) {
 		if (catalog->runs[i]->stream != run->stream)
@@ -191,9 +192,9 @@ oldest_of_stream(const struct pr_query *q, const struct pr_run *run)
  * before this program started or before it was listed, the oldest run of a stream lacks all in front.
  */
 static uint64_t
-evicted_seq(const struct pr_query *q, const struct pr_line *line)
+evicted_seq(const struct pri_query *q, const struct pri_line *line)
 {
-	const struct pr_run *run = line->run;
+	const struct pri_run *run = line->run;
 	uint64_t seq = run->evicted_seq;
 
 	if (line->bounds.evicted_seq > seq)
@@ -205,20 +206,20 @@ evicted_seq(const struct pr_query *q, const struct pr_line *line)
 
 /* All of its stream has gone, with what was never listed: then the stream's time must do. */
 static bool
-stream_is_empty(const struct pr_query *q, const struct pr_run *run)
+stream_is_empty(const struct pri_query *q, const struct pri_run *run)
 {
 	struct sfs_stream_info info;
 
 	return !first_entry(run) &&
-	       sfs_stream_info(pr_view_sfs(q->view), run->stream, &info, NULL) == SFS_OK &&
+	       sfs_stream_info(pri_view_sfs(q->view), run->stream, &info, NULL) == SFS_OK &&
 	       info.last_sequence == 0;
 }
 
 /* Sets until as low as is sure; false: nothing of the time range is evicted. */
 static bool
-bound_evicted(const struct pr_query *q, const struct pr_line *line, struct pr_evicted *e)
+bound_evicted(const struct pri_query *q, const struct pri_line *line, struct pri_evicted *e)
 {
-	const struct pr_run *run = line->run;
+	const struct pri_run *run = line->run;
 
 	if (line->bounds.evicted_seq) { /* under our hands: the stream's word may be older */
 		e->until = line->bounds.evicted_otime;
@@ -231,15 +232,15 @@ bound_evicted(const struct pr_query *q, const struct pr_line *line, struct pr_ev
 }
 
 static int
-evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
+evicted_runs(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
 	for (size_t i = 0; i < q->line_count; i++) {
-		const struct pr_line *line = &q->lines[i];
-		struct pr_evicted e = {.epoch = line->run->epoch,
+		const struct pri_line *line = &q->lines[i];
+		struct pri_evicted e = {.epoch = line->run->epoch,
 			.since = PR_TIME_MIN,
 			.link = line->run->link,
 			.stream = line->run->stream,
-			.until = pr_view_evicted_until(q->view, line->run->stream),
+			.until = pri_view_evicted_until(q->view, line->run->stream),
 			.overtaken = line->bounds.evicted_seq > 0};
 		if (line->run->strays || !bound_evicted(q, line, &e))
 			continue;
@@ -253,10 +254,10 @@ evicted_runs(const struct pr_query *q, struct evicted_list *list, struct pr_erro
 }
 
 static bool
-has_run(const struct pr_query *q, const struct pr_facts *facts)
+has_run(const struct pri_query *q, const struct pri_facts *facts)
 {
 	for (size_t i = 0; i < q->line_count; i++) {
-		const struct pr_run *run = q->lines[i].run;
+		const struct pri_run *run = q->lines[i].run;
 		if (run->epoch == facts->epoch && run->link == facts->link)
 			return true;
 	}
@@ -265,28 +266,28 @@ has_run(const struct pr_query *q, const struct pr_facts *facts)
 
 /* Links that the ledger still knows and of which all packets were recycled before we started. */
 static int
-evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
+evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
-	const struct pr_book *book = pr_view_book(q->view);
+	const struct pri_book *book = pri_view_book(q->view);
 	char name[32];
 
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pr_facts *f = book->facts[i];
-		struct pr_evicted e = {
+		const struct pri_facts *f = book->facts[i];
+		struct pri_evicted e = {
 			.epoch = f->epoch, .since = PR_TIME_MIN, .link = f->link};
 		int stream;
 		bool declared = f->have_mark && f->mark.link.last_seq;
 
-		if ((!declared && !f->have_link) || !pr_query_selects(q, f) ||
+		if ((!declared && !f->have_link) || !pri_query_selects(q, f) ||
 			(declared && f->mark.link.last_otime < q->spec.since) ||
 			has_run(q, f))
 			continue;
 		snprintf(name, sizeof(name), "packets.%u", f->link);
-		stream = sfs_stream_find(pr_view_sfs(q->view), name);
+		stream = sfs_stream_find(pri_view_sfs(q->view), name);
 		if (stream < 0)
 			continue;
 		e.stream = (uint32_t)stream;
-		e.until = pr_view_evicted_until(q->view, e.stream);
+		e.until = pri_view_evicted_until(q->view, e.stream);
 		/* the link's last packets may have gone to other nodes: then its time must do */
 		if (declared && e.until >= f->mark.link.last_otime)
 			e.last_seq = f->mark.link.last_seq;
@@ -302,29 +303,29 @@ evicted_facts(const struct pr_query *q, struct evicted_list *list, struct pr_err
 #define DELETED_MAX 100 /* of a stream: beyond, neighbours are put together */
 
 static bool
-concerns(const struct pr_query *q, uint32_t stream, unsigned link)
+concerns(const struct pri_query *q, uint32_t stream, unsigned link)
 {
-	const struct pr_book *book = pr_view_book(q->view);
+	const struct pri_book *book = pri_view_book(q->view);
 
 	for (size_t i = 0; i < q->line_count; i++)
 		if (q->lines[i].run->stream == stream)
 			return true;
 	for (size_t i = 0; i < book->count; i++)
-		if (book->facts[i]->link == link && pr_query_selects(q, book->facts[i]))
+		if (book->facts[i]->link == link && pri_query_selects(q, book->facts[i]))
 			return true;
 	return false;
 }
 
 static int
-deleted_of(const struct pr_query *q, const struct pr_evicted *of, struct evicted_list *list,
-	struct pr_error *err)
+deleted_of(const struct pri_query *q, const struct pri_evicted *of,
+	struct evicted_list *list, struct pr_error *err)
 {
-	struct sfs *sfs = pr_view_sfs(q->view);
+	struct sfs *sfs = pri_view_sfs(q->view);
 	struct sfs_deleted hole = {0};
 	size_t count = 0;
 
 	while (sfs_stream_deleted(sfs, (int)of->stream, hole.last + 1, &hole)) {
-		struct pr_evicted e = *of;
+		struct pri_evicted e = *of;
 
 		e.since = hole.min_time;
 		e.until = hole.max_time;
@@ -339,9 +340,9 @@ deleted_of(const struct pr_query *q, const struct pr_evicted *of, struct evicted
 }
 
 static int
-evicted_midst(const struct pr_query *q, struct evicted_list *list, struct pr_error *err)
+evicted_midst(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
-	struct sfs *sfs = pr_view_sfs(q->view);
+	struct sfs *sfs = pri_view_sfs(q->view);
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	unsigned link;
@@ -349,7 +350,7 @@ evicted_midst(const struct pr_query *q, struct evicted_list *list, struct pr_err
 	if (sfs_info(sfs, &volume, err) != SFS_OK)
 		return -1;
 	for (size_t i = 0; volume.deletions > 0 && i < volume.stream_count; i++) {
-		struct pr_evicted of = {.stream = (uint32_t)i,
+		struct pri_evicted of = {.stream = (uint32_t)i,
 			.overtaken = q->lane_figures.deleted_segments > 0};
 
 		if (sfs_stream_info(sfs, i, &info, err) != SFS_OK)
@@ -365,7 +366,7 @@ evicted_midst(const struct pr_query *q, struct evicted_list *list, struct pr_err
 }
 
 int
-pr_query_evicted(const struct pr_query *q, struct pr_evicted **out, size_t *count,
+pri_query_evicted(const struct pri_query *q, struct pri_evicted **out, size_t *count,
 	struct pr_error *err)
 {
 	struct evicted_list list = {0};

@@ -9,21 +9,21 @@
 
 enum state { IDLE, QUEUED, RUNNING, DONE };
 
-struct pr_scan {
-	struct pr_scan *next; /* in the queue */
+struct pri_scan {
+	struct pri_scan *next; /* in the queue */
 	enum state state; /* under the pool's lock; all else is whose turn it is */
 	struct sfs_plan plan;
-	const struct pr_programs *programs;
+	const struct pri_programs *programs;
 	size_t room;
-	struct pr_view_buffer buffer;
+	struct pri_view_buffer buffer;
 	const uint8_t *body;
-	struct pr_matches matches;
+	struct pri_matches matches;
 	bool good;
 };
 
-struct pr_scans {
-	const struct pr_programs *programs;
-	struct pr_scan items[PR_SCANS_AHEAD];
+struct pri_scans {
+	const struct pri_programs *programs;
+	struct pri_scan items[PRI_SCANS_AHEAD];
 	unsigned begun;
 	bool member; /* counted among the pool's users */
 };
@@ -32,8 +32,8 @@ struct pr_scans {
 static struct {
 	pthread_mutex_t lock, starting; /* starting: threads come and go one at a time */
 	pthread_cond_t work, done;
-	struct pr_scan *head, **tail;
-	pthread_t threads[PR_SCANS_THREADS_MAX];
+	struct pri_scan *head, **tail;
+	pthread_t threads[PRI_SCANS_THREADS_MAX];
 	unsigned count, users, wanted;
 	int nice;
 	bool stop;
@@ -44,7 +44,7 @@ static struct {
 	.tail = &pool.head};
 
 void
-pr_scans_setup(unsigned threads, int nice)
+pri_scans_setup(unsigned threads, int nice)
 {
 	pool.wanted = threads;
 	pool.nice = nice;
@@ -56,18 +56,18 @@ threads_wanted(void)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned n = pool.wanted ? pool.wanted : cpus > 2 ? (unsigned)cpus - 1 : 2;
 
-	return n < PR_SCANS_THREADS_MAX ? n : PR_SCANS_THREADS_MAX;
+	return n < PRI_SCANS_THREADS_MAX ? n : PRI_SCANS_THREADS_MAX;
 }
 
 /* ---- a segment ---- */
 
 static bool
-matches_room(struct pr_matches *m, size_t bytes)
+matches_room(struct pri_matches *m, size_t bytes)
 {
 	uint8_t *grown;
 
 	if (!m->places)
-		m->places = malloc(PR_PLACES_MAX * sizeof(*m->places));
+		m->places = malloc(PRI_PLACES_MAX * sizeof(*m->places));
 	if (bytes <= m->room)
 		return m->places != NULL;
 	grown = realloc(m->bits, bytes);
@@ -79,18 +79,18 @@ matches_room(struct pr_matches *m, size_t bytes)
 }
 
 void
-pr_matches_free(struct pr_matches *m)
+pri_matches_free(struct pri_matches *m)
 {
 	free(m->bits);
 	free(m->places);
-	*m = (struct pr_matches){0};
+	*m = (struct pri_matches){0};
 }
 
 static void
-note_match(struct pr_matches *m, const struct pr_segment_reader *before)
+note_match(struct pri_matches *m, const struct pr_segment_reader *before)
 {
 	m->bits[m->judged / 8] |= (uint8_t)(1u << m->judged % 8);
-	if (m->count < PR_PLACES_MAX)
+	if (m->count < PRI_PLACES_MAX)
 		m->places[m->count] = *before;
 	m->count++;
 }
@@ -105,23 +105,23 @@ as_said(const struct pr_segment_header *h, const struct pr_packet *p, int64_t la
 
 /* Where most packets match the query walks anyway, and filters as it does. */
 static bool
-too_many(const struct pr_matches *m)
+too_many(const struct pri_matches *m)
 {
-	return m->count > PR_PLACES_MAX && m->count > m->judged / 2;
+	return m->count > PRI_PLACES_MAX && m->count > m->judged / 2;
 }
 
 /* Up to where it can be read: the query meets the rest as it is. */
 static void
-judge(struct pr_scan *s, size_t length)
+judge(struct pri_scan *s, size_t length)
 {
 	struct pr_segment_reader reader, before;
-	struct pr_matches *m = &s->matches;
+	struct pri_matches *m = &s->matches;
 	struct pr_packet p = {0};
 	int rc;
 
 	m->judged = m->count = 0;
 	if (pr_segment_open(&reader, s->body, length, NULL) < 0 ||
-		pr_programs_all(s->programs, reader.header.linktype) ||
+		pri_programs_all(s->programs, reader.header.linktype) ||
 		!matches_room(m, reader.header.count / 8 + 1))
 		return;
 	memset(m->bits, 0, reader.header.count / 8 + 1);
@@ -132,23 +132,23 @@ judge(struct pr_scan *s, size_t length)
 		if (rc != 1)
 			break;
 		m->sound = m->sound && as_said(&reader.header, &p, last);
-		if (pr_programs_match(s->programs, &p))
+		if (pri_programs_match(s->programs, &p))
 			note_match(m, &before);
 		if (too_many(m))
 			break;
 	}
-	m->sound = m->sound && rc == 0 && m->count <= PR_PLACES_MAX;
+	m->sound = m->sound && rc == 0 && m->count <= PRI_PLACES_MAX;
 	m->last_seq = p.seq;
 }
 
 static void
-work(struct pr_scan *s)
+work(struct pri_scan *s)
 {
 	struct sfs_record record;
 
 	s->matches.judged = 0;
 	s->matches.sound = false;
-	s->good = pr_view_buffer_grow(&s->buffer, s->room) == 0 &&
+	s->good = pri_view_buffer_grow(&s->buffer, s->room) == 0 &&
 		  sfs_read_planned(&s->plan, s->buffer.bytes, s->buffer.room, &record) ==
 			  SFS_OK;
 	if (!s->good)
@@ -159,10 +159,10 @@ work(struct pr_scan *s)
 
 /* ---- the threads ---- */
 
-static struct pr_scan *
+static struct pri_scan *
 next_of_queue(void)
 {
-	struct pr_scan *s = pool.head;
+	struct pri_scan *s = pool.head;
 
 	if (!s)
 		return NULL;
@@ -176,7 +176,7 @@ next_of_queue(void)
 static void *
 run(void *arg)
 {
-	struct pr_scan *s;
+	struct pri_scan *s;
 
 	(void)arg;
 	if (pool.nice) /* of this thread alone, on Linux */
@@ -200,7 +200,7 @@ run(void *arg)
 
 /* Where no thread can be had, queries do it all themselves. */
 static void
-join_pool(struct pr_scans *scans)
+join_pool(struct pri_scans *scans)
 {
 	unsigned want;
 
@@ -216,7 +216,7 @@ join_pool(struct pr_scans *scans)
 }
 
 static void
-leave_pool(struct pr_scans *scans)
+leave_pool(struct pri_scans *scans)
 {
 	if (!scans->member)
 		return;
@@ -234,10 +234,10 @@ leave_pool(struct pr_scans *scans)
 
 /* ---- a query's ---- */
 
-struct pr_scans *
-pr_scans_create(const struct pr_programs *programs)
+struct pri_scans *
+pri_scans_create(const struct pri_programs *programs)
 {
-	struct pr_scans *scans = calloc(1, sizeof(*scans));
+	struct pri_scans *scans = calloc(1, sizeof(*scans));
 
 	if (scans)
 		scans->programs = programs;
@@ -245,29 +245,29 @@ pr_scans_create(const struct pr_programs *programs)
 }
 
 unsigned
-pr_scans_free(const struct pr_scans *scans)
+pri_scans_free(const struct pri_scans *scans)
 {
-	return PR_SCANS_AHEAD - scans->begun;
+	return PRI_SCANS_AHEAD - scans->begun;
 }
 
-static struct pr_scan *
-idle_one(struct pr_scans *scans)
+static struct pri_scan *
+idle_one(struct pri_scans *scans)
 {
-	struct pr_scan *found = NULL;
+	struct pri_scan *found = NULL;
 
 	pthread_mutex_lock(&pool.lock);
-	for (unsigned i = 0; i < PR_SCANS_AHEAD && !found; i++)
+	for (unsigned i = 0; i < PRI_SCANS_AHEAD && !found; i++)
 		if (scans->items[i].state == IDLE)
 			found = &scans->items[i];
 	pthread_mutex_unlock(&pool.lock);
 	return found;
 }
 
-struct pr_scan *
-pr_scans_begin(struct pr_scans *scans, const struct sfs_plan *plan,
+struct pri_scan *
+pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	const struct sfs_handle *handle)
 {
-	struct pr_scan *s = idle_one(scans);
+	struct pri_scan *s = idle_one(scans);
 
 	if (!s)
 		return NULL;
@@ -289,9 +289,9 @@ pr_scans_begin(struct pr_scans *scans, const struct sfs_plan *plan,
 
 /* Under the lock: out of the queue, if it is still there. */
 static bool
-unqueue(struct pr_scan *s)
+unqueue(struct pri_scan *s)
 {
-	struct pr_scan **at = &pool.head;
+	struct pri_scan **at = &pool.head;
 
 	if (s->state != QUEUED)
 		return false;
@@ -305,7 +305,7 @@ unqueue(struct pr_scan *s)
 
 /* Done, or taken back. true: taken back. */
 static bool
-settle(struct pr_scan *s)
+settle(struct pri_scan *s)
 {
 	bool back;
 
@@ -319,18 +319,18 @@ settle(struct pr_scan *s)
 }
 
 void
-pr_scan_drop(struct pr_scans *scans, struct pr_scan *s)
+pri_scan_drop(struct pri_scans *scans, struct pri_scan *s)
 {
 	settle(s);
 	scans->begun--;
 }
 
 bool
-pr_scan_take(struct pr_scans *scans, struct pr_scan *s, struct pr_view_buffer *buffer,
-	const uint8_t **body, struct pr_matches *matches)
+pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_view_buffer *buffer,
+	const uint8_t **body, struct pri_matches *matches)
 {
-	struct pr_view_buffer b = *buffer;
-	struct pr_matches m = *matches;
+	struct pri_view_buffer b = *buffer;
+	struct pri_matches m = *matches;
 
 	if (settle(s))
 		work(s);
@@ -346,16 +346,16 @@ pr_scan_take(struct pr_scans *scans, struct pr_scan *s, struct pr_view_buffer *b
 }
 
 void
-pr_scans_destroy(struct pr_scans **scans)
+pri_scans_destroy(struct pri_scans **scans)
 {
-	struct pr_scans *s = *scans;
+	struct pri_scans *s = *scans;
 
 	if (!s)
 		return;
-	for (unsigned i = 0; i < PR_SCANS_AHEAD; i++) {
+	for (unsigned i = 0; i < PRI_SCANS_AHEAD; i++) {
 		settle(&s->items[i]);
 		free(s->items[i].buffer.bytes);
-		pr_matches_free(&s->items[i].matches);
+		pri_matches_free(&s->items[i].matches);
 	}
 	leave_pool(s);
 	free(s);

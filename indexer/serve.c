@@ -18,11 +18,11 @@
 #define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
 #define SETTLE_MS 20 /* between looks at whether all has settled */
 
-struct pr_serve {
+struct pri_serve {
 	struct event *turn;
-	struct pr_view *view;
+	struct pri_view *view;
 	char why[512]; /* there is no view */
-	struct pr_job *jobs; /* oldest first */
+	struct pri_job *jobs; /* oldest first */
 	size_t running_max;
 	uint64_t queries;
 };
@@ -30,18 +30,18 @@ struct pr_serve {
 /* ---- jobs ---- */
 
 static void
-job_free(struct pr_job *job)
+job_free(struct pri_job *job)
 {
-	pr_answer_destroy(&job->answer);
+	pri_answer_destroy(&job->answer);
 	if (job->query)
 		packrack__query__free_unpacked(job->query, NULL);
 	free(job);
 }
 
 static void
-remove_done(struct pr_serve *s)
+remove_done(struct pri_serve *s)
 {
-	struct pr_job **at = &s->jobs, *job;
+	struct pri_job **at = &s->jobs, *job;
 
 	while ((job = *at)) {
 		if (job->done) {
@@ -54,26 +54,26 @@ remove_done(struct pr_serve *s)
 }
 
 static bool
-from(const struct pr_job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+from(const struct pri_job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
 	return job->rpc == rpc && job->has_peer == !!peer &&
 	       (!peer || pr_rpc_peer_equal(&job->peer, peer));
 }
 
-static struct pr_job *
-find(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
+static struct pri_job *
+find(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
 {
-	for (struct pr_job *job = s->jobs; job; job = job->next)
+	for (struct pri_job *job = s->jobs; job; job = job->next)
 		if (!job->done && job->id == id && from(job, rpc, peer))
 			return job;
 	return NULL;
 }
 
-static struct pr_job *
-append_job(
-	struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
+static struct pri_job *
+append_job(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	uint64_t id)
 {
-	struct pr_job **at = &s->jobs, *job = calloc(1, sizeof(*job));
+	struct pri_job **at = &s->jobs, *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
@@ -92,7 +92,7 @@ append_job(
 /* ---- turns ---- */
 
 static void
-run_soon(struct pr_serve *s)
+run_soon(struct pri_serve *s)
 {
 	const struct timeval at_once = {0, 0};
 
@@ -100,7 +100,7 @@ run_soon(struct pr_serve *s)
 }
 
 static void
-run_later(struct pr_serve *s, int milliseconds)
+run_later(struct pri_serve *s, int milliseconds)
 {
 	const struct timeval later = {0, 1000 * milliseconds};
 
@@ -109,55 +109,55 @@ run_later(struct pr_serve *s, int milliseconds)
 
 /* A query answers for all that was there when it began: list it first. */
 static void
-start(struct pr_serve *s, struct pr_job *job, int64_t deadline)
+start(struct pri_serve *s, struct pri_job *job, int64_t deadline)
 {
 	struct pr_error err;
 	int rc;
 
 	if (!s->view) {
-		pr_job_fail(job, s->why, false);
+		pri_job_fail(job, s->why, false);
 		return;
 	}
-	rc = pr_view_refresh(s->view, true, deadline, &err);
+	rc = pri_view_refresh(s->view, true, deadline, &err);
 	if (rc > 0)
 		return;
 	if (rc < 0) {
-		pr_job_fail(job, err.text, false);
+		pri_job_fail(job, err.text, false);
 		return;
 	}
-	job->settling = job->query->settle && pr_book_settled(pr_view_book(s->view),
+	job->settling = job->query->settle && pri_book_settled(pri_view_book(s->view),
 						      pr_now_real()) < job->query->until;
 	if (job->settling)
 		return;
-	job->answer = pr_answer_create(s->view, job->query, &err);
+	job->answer = pri_answer_create(s->view, job->query, &err);
 	job->view = s->view;
 	packrack__query__free_unpacked(job->query, NULL);
 	job->query = NULL;
 	if (!job->answer)
-		pr_job_fail(job, err.text, true);
+		pri_job_fail(job, err.text, true);
 }
 
 static void
-run(struct pr_serve *s, struct pr_job *job)
+run(struct pri_serve *s, struct pri_job *job)
 {
 	int64_t deadline = pr_now_mono() + SLICE_NS;
 	struct pr_error err;
 
 	if (job->out)
-		pr_job_deliver(job);
+		pri_job_deliver(job);
 	if (!job->out && !job->answer)
 		start(s, job, deadline);
 	while (!job->done && !job->out && job->answer && job->credit &&
 		pr_now_mono() < deadline) {
-		switch (pr_answer_step(job->answer, deadline, &err)) {
-		case PR_ANSWER_BATCH:
-			pr_job_batch(job);
+		switch (pri_answer_step(job->answer, deadline, &err)) {
+		case PRI_ANSWER_BATCH:
+			pri_job_batch(job);
 			break;
-		case PR_ANSWER_END:
-			pr_job_end(job, false);
+		case PRI_ANSWER_END:
+			pri_job_end(job, false);
 			break;
-		case PR_ANSWER_ERROR:
-			pr_job_fail(job, err.text, false);
+		case PRI_ANSWER_ERROR:
+			pri_job_fail(job, err.text, false);
 			break;
 		default:
 			break;
@@ -167,27 +167,28 @@ run(struct pr_serve *s, struct pr_job *job)
 
 /* Needs no credit to start, so that it begins with what is there at the time of asking. */
 static bool
-runnable(const struct pr_job *job)
+runnable(const struct pri_job *job)
 {
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
 static bool
-stalled(const struct pr_job *job, int64_t now)
+stalled(const struct pri_job *job, int64_t now)
 {
 	return job->answer && !job->credit && now - job->active > STALLED_NS;
 }
 
 /* The limit is on those that work, not on those that wait for their asker. */
 static void
-admit(struct pr_serve *s, int64_t now)
+admit(struct pri_serve *s, int64_t now)
 {
 	size_t running = 0;
 
-	for (struct pr_job *job = s->jobs; job; job = job->next)
+	for (struct pri_job *job = s->jobs; job; job = job->next)
 		running +=
 			job->started && !job->done && !job->settling && !stalled(job, now);
-	for (struct pr_job *job = s->jobs; job && running < s->running_max; job = job->next)
+	for (struct pri_job *job = s->jobs; job && running < s->running_max;
+		job = job->next)
 		if (!job->started) {
 			job->started = true;
 			running++;
@@ -197,13 +198,13 @@ admit(struct pr_serve *s, int64_t now)
 static void
 on_turn(evutil_socket_t fd, short what, void *arg)
 {
-	struct pr_serve *s = arg;
+	struct pri_serve *s = arg;
 	bool more = false, blocked = false, waiting = false, settling = false;
 
 	(void)fd;
 	(void)what;
 	admit(s, pr_now_mono());
-	for (struct pr_job *job = s->jobs; job; job = job->next) {
+	for (struct pri_job *job = s->jobs; job; job = job->next) {
 		if ((!job->started && !job->out) || !runnable(job))
 			continue;
 		job->active = pr_now_mono();
@@ -211,10 +212,10 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	}
 	remove_done(s);
 	admit(s, pr_now_mono()); /* those that are done make room */
-	for (struct pr_job *job = s->jobs; job; job = job->next) {
+	for (struct pri_job *job = s->jobs; job; job = job->next) {
 		more |= job->started && runnable(job) && !job->out && !job->settling;
 		settling |= job->settling;
-		blocked |= job->out != PR_OUT_NOTHING;
+		blocked |= job->out != PRI_OUT_NOTHING;
 		waiting |= !job->started;
 	}
 	if (more)
@@ -233,27 +234,28 @@ static void
 refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text,
 	bool bad_request)
 {
-	struct pr_job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
+	struct pri_job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
 
 	if (peer)
 		job.peer = *peer;
-	pr_job_fail(&job, text, bad_request);
+	pri_job_fail(&job, text, bad_request);
 }
 
 static void
-on_query(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
 	size_t waiting = 0;
-	struct pr_job *job;
+	struct pri_job *job;
 
 	for (job = s->jobs; job; job = job->next)
 		waiting++;
-	if (waiting >= PR_SERVE_WAITING_MAX || find(s, rpc, peer, env->id)) {
+	if (waiting >= PRI_SERVE_WAITING_MAX || find(s, rpc, peer, env->id)) {
 		refuse(rpc, peer, env->id,
-			waiting >= PR_SERVE_WAITING_MAX ? "too many queries wait here"
-							: "a query of this id runs already",
-			waiting < PR_SERVE_WAITING_MAX);
+			waiting >= PRI_SERVE_WAITING_MAX
+				? "too many queries wait here"
+				: "a query of this id runs already",
+			waiting < PRI_SERVE_WAITING_MAX);
 		return;
 	}
 	job = append_job(s, rpc, peer, env->id);
@@ -271,10 +273,10 @@ on_query(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 }
 
 void
-pr_serve_message(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
-	struct pr_job *job;
+	struct pri_job *job;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		on_query(s, rpc, peer, env);
@@ -287,23 +289,23 @@ pr_serve_message(struct pr_serve *s, struct pr_rpc *rpc, const struct pr_rpc_pee
 		job->credit += env->credit->batches;
 		job->active = pr_now_mono();
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL) {
-		pr_job_end(job, true);
+		pri_job_end(job, true);
 	}
 	run_soon(s);
 }
 
 void
-pr_serve_drop(struct pr_serve *s, struct pr_rpc *rpc)
+pri_serve_drop(struct pri_serve *s, struct pr_rpc *rpc)
 {
-	for (struct pr_job *job = s->jobs; job; job = job->next)
+	for (struct pri_job *job = s->jobs; job; job = job->next)
 		job->done |= job->rpc == rpc;
 	remove_done(s);
 }
 
 void
-pr_serve_tick(struct pr_serve *s)
+pri_serve_tick(struct pri_serve *s)
 {
-	for (struct pr_job *job = s->jobs; job; job = job->next)
+	for (struct pri_job *job = s->jobs; job; job = job->next)
 		if (job->has_peer && !job->done && !pr_rpc_probe(job->rpc, &job->peer))
 			job->done = true;
 	remove_done(s);
@@ -311,13 +313,13 @@ pr_serve_tick(struct pr_serve *s)
 }
 
 void
-pr_serve_set_view(struct pr_serve *s, struct pr_view *view, const char *why)
+pri_serve_set_view(struct pri_serve *s, struct pri_view *view, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
-	for (struct pr_job *job = s->jobs; job; job = job->next)
+	for (struct pri_job *job = s->jobs; job; job = job->next)
 		if (job->answer && job->view != view && !job->done) {
-			pr_job_fail(job, why ? why : "the volume was opened anew", false);
-			pr_answer_destroy(&job->answer); /* before its view */
+			pri_job_fail(job, why ? why : "the volume was opened anew", false);
+			pri_answer_destroy(&job->answer); /* before its view */
 		}
 	remove_done(s);
 	s->view = view;
@@ -326,10 +328,10 @@ pr_serve_set_view(struct pr_serve *s, struct pr_view *view, const char *why)
 
 /* ---- making ---- */
 
-struct pr_serve *
-pr_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
+struct pri_serve *
+pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 {
-	struct pr_serve *s = calloc(1, sizeof(*s));
+	struct pri_serve *s = calloc(1, sizeof(*s));
 
 	if (s)
 		s->turn = evtimer_new(pr_loop_base(loop), on_turn, s);
@@ -338,20 +340,20 @@ pr_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	pr_scans_setup(0, SCANS_NICE);
-	s->running_max = running_max ? running_max : PR_SERVE_RUNNING_DEFAULT;
+	pri_scans_setup(0, SCANS_NICE);
+	s->running_max = running_max ? running_max : PRI_SERVE_RUNNING_DEFAULT;
 	snprintf(s->why, sizeof(s->why), "the volume is not there yet");
 	return s;
 }
 
 void
-pr_serve_destroy(struct pr_serve **serve)
+pri_serve_destroy(struct pri_serve **serve)
 {
-	struct pr_serve *s = *serve;
+	struct pri_serve *s = *serve;
 
 	if (!s)
 		return;
-	for (struct pr_job *job = s->jobs; job; job = job->next)
+	for (struct pri_job *job = s->jobs; job; job = job->next)
 		job->done = true;
 	remove_done(s);
 	event_free(s->turn);
@@ -360,17 +362,17 @@ pr_serve_destroy(struct pr_serve **serve)
 }
 
 uint64_t
-pr_serve_queries(const struct pr_serve *s)
+pri_serve_queries(const struct pri_serve *s)
 {
 	return s->queries;
 }
 
 size_t
-pr_serve_running(const struct pr_serve *s)
+pri_serve_running(const struct pri_serve *s)
 {
 	size_t count = 0;
 
-	for (const struct pr_job *job = s->jobs; job; job = job->next)
+	for (const struct pri_job *job = s->jobs; job; job = job->next)
 		count += job->started && !job->done;
 	return count;
 }

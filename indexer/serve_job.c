@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 static int
-fill_end(struct pr_job *job, Packrack__End *end)
+fill_end(struct pri_job *job, Packrack__End *end)
 {
 	const Packrack__End *own;
 
 	if (job->answer) {
-		own = pr_answer_end(job->answer, NULL);
+		own = pri_answer_end(job->answer, NULL);
 		if (!own)
 			return -1;
 		*end = *own; /* its lists stay the answer's */
@@ -20,17 +20,17 @@ fill_end(struct pr_job *job, Packrack__End *end)
 }
 
 static int
-send_out(struct pr_job *job)
+send_out(struct pri_job *job)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__End end = PACKRACK__END__INIT;
 
 	env.id = job->id;
-	if (job->out == PR_OUT_BATCH) {
+	if (job->out == PRI_OUT_BATCH) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
-		env.batch = (Packrack__Batch *)pr_answer_batch(job->answer);
-	} else if (job->out == PR_OUT_END && fill_end(job, &end) == 0) {
+		env.batch = (Packrack__Batch *)pri_answer_batch(job->answer);
+	} else if (job->out == PRI_OUT_END && fill_end(job, &end) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_END;
 		env.end = &end;
 	} else {
@@ -44,39 +44,39 @@ send_out(struct pr_job *job)
 }
 
 void
-pr_job_deliver(struct pr_job *job)
+pri_job_deliver(struct pri_job *job)
 {
 	if (send_out(job) < 0) {
 		job->done |= errno != EAGAIN;
 		return;
 	}
-	if (job->out == PR_OUT_BATCH)
+	if (job->out == PRI_OUT_BATCH)
 		job->credit--;
 	else
 		job->done = true;
-	job->out = PR_OUT_NOTHING;
+	job->out = PRI_OUT_NOTHING;
 }
 
 void
-pr_job_fail(struct pr_job *job, const char *text, bool bad_request)
+pri_job_fail(struct pri_job *job, const char *text, bool bad_request)
 {
 	snprintf(job->failure, sizeof(job->failure), "%s", text);
 	job->bad_request = bad_request;
-	job->out = PR_OUT_FAILURE;
-	pr_job_deliver(job);
+	job->out = PRI_OUT_FAILURE;
+	pri_job_deliver(job);
 }
 
 void
-pr_job_end(struct pr_job *job, bool cancelled)
+pri_job_end(struct pri_job *job, bool cancelled)
 {
 	job->cancelled = cancelled;
-	job->out = PR_OUT_END;
-	pr_job_deliver(job);
+	job->out = PRI_OUT_END;
+	pri_job_deliver(job);
 }
 
 void
-pr_job_batch(struct pr_job *job)
+pri_job_batch(struct pri_job *job)
 {
-	job->out = PR_OUT_BATCH;
-	pr_job_deliver(job);
+	job->out = PRI_OUT_BATCH;
+	pri_job_deliver(job);
 }

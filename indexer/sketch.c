@@ -15,16 +15,16 @@
 #define AHEAD 2048
 
 void
-pr_sketch_free(struct pr_sketch *s)
+pri_sketch_free(struct pri_sketch *s)
 {
-	pr_hashset_free(&s->keys);
-	pr_hashset_free(&s->wide);
-	pr_kinds_free(&s->kinds);
-	pr_addresses_free(&s->addresses);
+	pri_hashset_free(&s->keys);
+	pri_hashset_free(&s->wide);
+	pri_kinds_free(&s->kinds);
+	pri_addresses_free(&s->addresses);
 	free(s->series);
 	free(s->held);
 	free(s->seqs);
-	*s = (struct pr_sketch){.composites = s->composites};
+	*s = (struct pri_sketch){.composites = s->composites};
 }
 
 static int
@@ -34,10 +34,10 @@ no_memory(struct pr_error *err)
 }
 
 static void
-forget(struct pr_sketch *s)
+forget(struct pri_sketch *s)
 {
-	pr_hashset_clear(&s->keys);
-	pr_hashset_clear(&s->wide);
+	pri_hashset_clear(&s->keys);
+	pri_hashset_clear(&s->wide);
 	memset(s->buckets, 0, sizeof(s->buckets));
 	memset(s->seen_ports, 0, sizeof(s->seen_ports));
 	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
@@ -54,7 +54,7 @@ forget(struct pr_sketch *s)
 }
 
 static int
-prepare(struct pr_sketch *s, size_t packets, struct pr_error *err)
+prepare(struct pri_sketch *s, size_t packets, struct pr_error *err)
 {
 	if (packets > s->seq_room) {
 		free(s->seqs);
@@ -64,8 +64,8 @@ prepare(struct pr_sketch *s, size_t packets, struct pr_error *err)
 			return no_memory(err);
 		s->seq_room = packets;
 	}
-	if (pr_kinds_begin(&s->kinds, packets) < 0 ||
-		pr_addresses_begin(&s->addresses, 2 * packets) < 0)
+	if (pri_kinds_begin(&s->kinds, packets) < 0 ||
+		pri_addresses_begin(&s->addresses, 2 * packets) < 0)
 		return no_memory(err);
 	forget(s);
 	return 0;
@@ -86,7 +86,7 @@ series_width(const struct pr_segment_header *h)
 	uint64_t span = (uint64_t)second_of(h->max_time) - (uint64_t)second_of(h->min_time);
 	uint8_t width = 0;
 
-	while (span >> width >= PR_LEVEL1_BUCKETS)
+	while (span >> width >= PRI_LEVEL1_BUCKETS)
 		width++;
 	return width;
 }
@@ -95,12 +95,12 @@ series_width(const struct pr_segment_header *h)
 struct interval {
 	int64_t first; /* ns */
 	uint64_t length;
-	struct pr_sketch_bucket *bucket;
+	struct pri_sketch_bucket *bucket;
 };
 
 /* A header may lie of its times; what lies outside then counts at the ends. */
 static void
-find_interval(const struct pr_sketch *s, int64_t time, struct interval *out)
+find_interval(const struct pri_sketch *s, int64_t time, struct interval *out)
 {
 	int64_t first = second_of(s->header.min_time), now = second_of(time);
 	uint64_t at =
@@ -109,9 +109,9 @@ find_interval(const struct pr_sketch *s, int64_t time, struct interval *out)
 	/* of a second: those that lie outside, and those of long intervals, are looked for more often */
 	out->first = (int64_t)((uint64_t)now * PR_NS_PER_S);
 	out->length = (uint64_t)PR_NS_PER_S;
-	if (at >= PR_LEVEL1_BUCKETS)
-		at = PR_LEVEL1_BUCKETS - 1;
-	out->bucket = (struct pr_sketch_bucket *)&s->buckets[at];
+	if (at >= PRI_LEVEL1_BUCKETS)
+		at = PRI_LEVEL1_BUCKETS - 1;
+	out->bucket = (struct pri_sketch_bucket *)&s->buckets[at];
 }
 
 /* Where a packet begins is only known from the one before it: so all lines are called for, in time. */
@@ -127,30 +127,30 @@ fetch_ahead(const uint8_t *from, const uint8_t *to)
  * packet's take one.
  */
 static int
-take_other(struct pr_sketch *s, const struct pr_layout *layout, struct pr_kind *kind,
+take_other(struct pri_sketch *s, const struct pri_layout *layout, struct pri_kind *kind,
 	const struct pr_segment_step *step)
 {
 	struct pr_packet p = {.caplen = step->caplen, .len = step->len};
-	uint8_t front[PR_FIELDS_REACH];
+	uint8_t front[PRI_FIELDS_REACH];
 
-	if (p.caplen > PR_FIELDS_REACH)
-		p.caplen = PR_FIELDS_REACH;
+	if (p.caplen > PRI_FIELDS_REACH)
+		p.caplen = PRI_FIELDS_REACH;
 	memcpy(front, step->data, p.caplen);
 	atomic_signal_fence(memory_order_seq_cst);
 	p.data = front;
 	if (!kind)
-		kind = pr_kinds_odd(&s->kinds, layout, front, p.caplen, p.len);
+		kind = pri_kinds_odd(&s->kinds, layout, front, p.caplen, p.len);
 	if (kind->packets > 1 || !s->composites.masks[0])
 		return 0;
-	return pr_sketch_composites(s, layout, &p);
+	return pri_sketch_composites(s, layout, &p);
 }
 
 static inline int
-take_packet(struct pr_sketch *s, const struct pr_layout *layout, bool ether,
+take_packet(struct pri_sketch *s, const struct pri_layout *layout, bool ether,
 	const struct pr_segment_step *step)
 {
-	struct pr_kind *kind =
-		ether ? pr_kinds_plain(&s->kinds, step->data, step->caplen, step->len)
+	struct pri_kind *kind =
+		ether ? pri_kinds_plain(&s->kinds, step->data, step->caplen, step->len)
 		      : NULL;
 
 	if (__builtin_expect(kind && (kind->packets > 1 || !s->composites.masks[0]), 1))
@@ -160,9 +160,9 @@ take_packet(struct pr_sketch *s, const struct pr_layout *layout, bool ether,
 
 /* -1: no memory; 1: the segment is damaged. */
 static int
-take_packets(struct pr_sketch *s, const struct pr_segment_reader *r)
+take_packets(struct pri_sketch *s, const struct pr_segment_reader *r)
 {
-	const struct pr_layout *layout = pr_layout_find(r->header.linktype);
+	const struct pri_layout *layout = pri_layout_find(r->header.linktype);
 	const bool ether = layout && layout->ether;
 	struct interval interval = {0};
 	struct pr_segment_walk walk;
@@ -210,15 +210,15 @@ put_varint(uint8_t *at, uint64_t v)
 }
 
 static int
-encode_series(struct pr_sketch *s)
+encode_series(struct pri_sketch *s)
 {
 	uint64_t last = 0;
 
-	if (pr_room_grow(&s->series, &s->series_room, PR_LEVEL1_BUCKETS * 3 * VARINT_MAX) <
+	if (pr_room_grow(&s->series, &s->series_room, PRI_LEVEL1_BUCKETS * 3 * VARINT_MAX) <
 		0)
 		return -1;
 	s->series_len = 0;
-	for (uint64_t i = 0; i < PR_LEVEL1_BUCKETS; i++) {
+	for (uint64_t i = 0; i < PRI_LEVEL1_BUCKETS; i++) {
 		if (!s->buckets[i].packets)
 			continue;
 		s->series_len += put_varint(s->series + s->series_len, i - last);
@@ -231,7 +231,7 @@ encode_series(struct pr_sketch *s)
 }
 
 static size_t
-put_runs(const struct pr_sketch *s, uint8_t *out, size_t max)
+put_runs(const struct pri_sketch *s, uint8_t *out, size_t max)
 {
 	size_t used = 0;
 
@@ -250,23 +250,23 @@ put_runs(const struct pr_sketch *s, uint8_t *out, size_t max)
 
 /* Spread in turn gives runs, by flow gives bits; whatever is shorter. */
 static int
-encode_held(struct pr_sketch *s)
+encode_held(struct pri_sketch *s)
 {
 	uint64_t span = s->seqs[s->seq_count - 1];
 	size_t bits = span / 8 + 1, runs = s->seq_count * 2 * VARINT_MAX, room;
 
-	s->held_form = PR_HELD_ALL;
+	s->held_form = PRI_HELD_ALL;
 	s->held_len = 0;
 	if (span == s->seq_count - 1)
 		return 0;
 	room = (bits < runs ? bits : runs) + 2 * VARINT_MAX;
 	if (pr_room_grow(&s->held, &s->held_room, room) < 0)
 		return -1;
-	s->held_form = PR_HELD_RUNS;
+	s->held_form = PRI_HELD_RUNS;
 	s->held_len = put_runs(s, s->held, room);
 	if (s->held_len <= bits)
 		return 0;
-	s->held_form = PR_HELD_BITS;
+	s->held_form = PRI_HELD_BITS;
 	s->held_len = bits;
 	memset(s->held, 0, bits);
 	for (size_t i = 0; i < s->seq_count; i++)
@@ -275,21 +275,21 @@ encode_held(struct pr_sketch *s)
 }
 
 static bool
-is_sole(const struct pr_address *a, uint32_t least)
+is_sole(const struct pri_address *a, uint32_t least)
 {
 	return a->len == 4 && a->packets >= least && a->peer &&
-	       a->peer != PR_ADDRESS_SEVERAL;
+	       a->peer != PRI_ADDRESS_SEVERAL;
 }
 
 /* false: there are more than can be told. */
 static bool
-take_soles(struct pr_sketch *s, uint32_t least)
+take_soles(struct pri_sketch *s, uint32_t least)
 {
-	const struct pr_address *items = s->addresses.items;
+	const struct pri_address *items = s->addresses.items;
 
 	s->sole_count = 0;
 	for (size_t i = 0; i < s->addresses.count; i++) {
-		const struct pr_address *a = &items[i], *other;
+		const struct pri_address *a = &items[i], *other;
 		bool both;
 
 		if (!is_sole(a, least))
@@ -298,23 +298,23 @@ take_soles(struct pr_sketch *s, uint32_t least)
 		both = other->peer == i + 1;
 		if (both && other < a)
 			continue;
-		if (s->sole_count == PR_LEVEL1_SOLES)
+		if (s->sole_count == PRI_LEVEL1_SOLES)
 			return false;
-		s->soles[s->sole_count++] = (struct pr_sole){
+		s->soles[s->sole_count++] = (struct pri_sole){
 			pr_get_be32(a->bytes), pr_get_be32(other->bytes), both};
 	}
 	return true;
 }
 
 static void
-find_soles(struct pr_sketch *s)
+find_soles(struct pri_sketch *s)
 {
-	if (!take_soles(s, PR_SKETCH_SOLE))
-		take_soles(s, PR_SKETCH_SOLE_OF_MANY);
+	if (!take_soles(s, PRI_SKETCH_SOLE))
+		take_soles(s, PRI_SKETCH_SOLE_OF_MANY);
 }
 
 int
-pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_error *err)
+pri_sketch_segment(struct pri_sketch *s, const void *body, size_t len, struct pr_error *err)
 {
 	struct pr_segment_reader r;
 	int rc;
@@ -327,18 +327,18 @@ pr_sketch_segment(struct pr_sketch *s, const void *body, size_t len, struct pr_e
 	rc = take_packets(s, &r);
 	if (rc != 0)
 		return rc < 0 ? no_memory(err) : 1;
-	if (pr_sketch_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
+	if (pri_sketch_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
 		return no_memory(err);
 	find_soles(s);
 	return 0;
 }
 
 void
-pr_sketch_tops(const struct pr_sketch *s, struct pr_tops *tops)
+pri_sketch_tops(const struct pri_sketch *s, struct pri_tops *tops)
 {
 	for (size_t i = 0; i < s->addresses.count; i++) {
-		const struct pr_address *a = &s->addresses.items[i];
+		const struct pri_address *a = &s->addresses.items[i];
 
-		pr_tops_add(tops, a->bytes, a->len, a->hash, a->packets, a->traffic);
+		pri_tops_add(tops, a->bytes, a->len, a->hash, a->packets, a->traffic);
 	}
 }

@@ -2,49 +2,49 @@
 #include "indexer/sketch_add.h"
 
 /*
- * The keys of a kind of packets: the same as pr_keys_of_fields makes, but as hashes, and without those that
+ * The keys of a kind of packets: the same as pri_keys_of_fields makes, but as hashes, and without those that
  * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
  * that is the same in wide is new there when it is new here.
  */
-#define MOST (PR_KEYS_MAX + 4)
+#define MOST (PRI_KEYS_MAX + 4)
 
 /* ---- plain kinds ---- */
 
 static void
-add_link(struct pr_sketch *s, const struct pr_kind *kind)
+add_link(struct pri_sketch *s, const struct pri_kind *kind)
 {
-	const uint16_t inner = pr_kind_version(kind) == 4 ? 0x0800 : 0x86dd;
+	const uint16_t inner = pri_kind_version(kind) == 4 ? 0x0800 : 0x86dd;
 	uint8_t bytes[16];
 
 	pr_put_le64(bytes, kind->id[0]);
 	pr_put_le64(bytes + 8, kind->id[1]);
-	add_mac(s, PR_KEY_MAC_DST, bytes);
-	add_mac(s, PR_KEY_MAC_SRC, bytes + 6);
-	add_number2(s, PR_KEY_ETHERTYPE, inner);
+	add_mac(s, PRI_KEY_MAC_DST, bytes);
+	add_mac(s, PRI_KEY_MAC_SRC, bytes + 6);
+	add_number2(s, PRI_KEY_ETHERTYPE, inner);
 	if (pr_get_be16(bytes + 12) == inner)
 		return;
-	add_number2(s, PR_KEY_ETHERTYPE, pr_get_be16(bytes + 12));
-	add_number2(s, PR_KEY_VLAN, (uint16_t)(kind->id[1] >> 48));
+	add_number2(s, PRI_KEY_ETHERTYPE, pr_get_be16(bytes + 12));
+	add_number2(s, PRI_KEY_VLAN, (uint16_t)(kind->id[1] >> 48));
 }
 
 /* Was a kind of the same words of the link layer here a short while ago? */
 static bool
-link_seen(struct pr_sketch *s, const struct pr_kind *kind)
+link_seen(struct pri_sketch *s, const struct pri_kind *kind)
 {
 	uint64_t mix = (kind->id[0] ^ kind->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
-	struct pr_sketch_link *l = &s->links[mix >> (64 - PR_SKETCH_LINKS_LOG)];
-	unsigned version = pr_kind_version(kind);
+	struct pri_sketch_link *l = &s->links[mix >> (64 - PRI_SKETCH_LINKS_LOG)];
+	unsigned version = pri_kind_version(kind);
 
 	if (l->words[0] == kind->id[0] && l->words[1] == kind->id[1] &&
 		l->version == version)
 		return true;
-	*l = (struct pr_sketch_link){{kind->id[0], kind->id[1]}, version};
+	*l = (struct pri_sketch_link){{kind->id[0], kind->id[1]}, version};
 	return false;
 }
 
 /* at: both addresses; len is a constant. */
-PR_IN_PLACE void
-add_ports(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at, size_t len,
+PRI_IN_PLACE void
+add_ports(struct pri_sketch *s, const struct pri_kind *kind, const uint8_t *at, size_t len,
 	const uint8_t *ports)
 {
 	bool tcp = (uint8_t)(kind->id[2] >> 8) == 6;
@@ -55,18 +55,18 @@ add_ports(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at, si
 }
 
 /* Of two that were here together a short while ago all is known. */
-PR_IN_PLACE void
-add_hosts(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at)
+PRI_IN_PLACE void
+add_hosts(struct pri_sketch *s, const struct pri_kind *kind, const uint8_t *at)
 {
 	uint64_t addresses = pr_get_le64(at);
-	struct pr_sketch_pair *pair = &s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
-						(64 - PR_SKETCH_PAIRS_LOG)];
-	struct pr_address *items = s->addresses.items;
+	struct pri_sketch_pair *pair = &s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
+						 (64 - PRI_SKETCH_PAIRS_LOG)];
+	struct pri_address *items = s->addresses.items;
 
 	if (pair->addresses != addresses || !pair->src) {
-		*pair = (struct pr_sketch_pair){.addresses = addresses,
-			.src = 1 + add_address(s, at, 4, PR_ADDRESS_SRC),
-			.dst = 1 + add_address(s, at + 4, 4, PR_ADDRESS_DST)};
+		*pair = (struct pri_sketch_pair){.addresses = addresses,
+			.src = 1 + add_address(s, at, 4, PRI_ADDRESS_SRC),
+			.dst = 1 + add_address(s, at + 4, 4, PRI_ADDRESS_DST)};
 		add_pair(s, at, at + 4, 4);
 		meet(s, &items[pair->src - 1], &items[pair->dst - 1]);
 		meet(s, &items[pair->dst - 1], &items[pair->src - 1]);
@@ -75,45 +75,45 @@ add_hosts(struct pr_sketch *s, const struct pr_kind *kind, const uint8_t *at)
 }
 
 static __attribute__((flatten)) void
-ip_keys(struct pr_sketch *s, const struct pr_kind *kind)
+ip_keys(struct pri_sketch *s, const struct pri_kind *kind)
 {
 	uint8_t at[8], ports[4];
 
 	pr_put_le64(at, kind->id[2] >> 32 | kind->id[3] << 32);
 	pr_put_le32(ports, (uint32_t)(kind->id[3] >> 32));
 	add_hosts(s, kind, at);
-	if (pr_kind_has_ports((uint8_t)(kind->id[2] >> 8)))
+	if (pri_kind_has_ports((uint8_t)(kind->id[2] >> 8)))
 		add_ports(s, kind, at, 4, ports);
 }
 
 static __attribute__((flatten)) void
-ip6_keys(struct pr_sketch *s, const struct pr_kind *kind, const uint64_t *more)
+ip6_keys(struct pri_sketch *s, const struct pri_kind *kind, const uint64_t *more)
 {
-	struct pr_address *items = s->addresses.items;
+	struct pri_address *items = s->addresses.items;
 	uint8_t at[32], ports[4];
 	uint32_t src, dst;
 
 	pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
 	pr_put_le64(at, kind->id[3]);
-	for (size_t i = 0; i < PR_KIND_MORE; i++)
+	for (size_t i = 0; i < PRI_KIND_MORE; i++)
 		pr_put_le64(at + 8 + 8 * i, more[i]);
-	src = add_address(s, at, 16, PR_ADDRESS_SRC);
-	dst = add_address(s, at + 16, 16, PR_ADDRESS_DST);
+	src = add_address(s, at, 16, PRI_ADDRESS_SRC);
+	dst = add_address(s, at + 16, 16, PRI_ADDRESS_DST);
 	count_addresses(kind, &items[src], &items[dst]);
 	add_pair(s, at, at + 16, 16);
 	add_ports(s, kind, at, 16, ports);
 }
 
 static inline void
-plain_keys(struct pr_sketch *s, const struct pr_kind *kind, const uint64_t *more)
+plain_keys(struct pri_sketch *s, const struct pri_kind *kind, const uint64_t *more)
 {
 	uint8_t protocol = (uint8_t)(kind->id[2] >> 8);
 
 	if (!link_seen(s, kind))
 		add_link(s, kind);
 	if (!test_and_set(s->seen_protocols, protocol))
-		add(s, PR_KEY_PROTO, &protocol, 1);
-	if (pr_kind_version(kind) == 4)
+		add(s, PRI_KEY_PROTO, &protocol, 1);
+	if (pri_kind_version(kind) == 4)
 		ip_keys(s, kind);
 	else
 		ip6_keys(s, kind, more);
@@ -122,66 +122,66 @@ plain_keys(struct pr_sketch *s, const struct pr_kind *kind, const uint64_t *more
 /* ---- other kinds ---- */
 
 static void
-add_key(struct pr_sketch *s, const struct pr_key *key)
+add_key(struct pri_sketch *s, const struct pri_key *key)
 {
 	switch (key->kind) {
-	case PR_KEY_SRC:
-	case PR_KEY_DST:
-	case PR_KEY_SPORT:
-	case PR_KEY_DPORT:
+	case PRI_KEY_SRC:
+	case PRI_KEY_DST:
+	case PRI_KEY_SPORT:
+	case PRI_KEY_DPORT:
 		break; /* counted as well: see there */
-	case PR_KEY_NET:
+	case PRI_KEY_NET:
 		if (key->len > 1) /* else with its address */
-			add(s, PR_KEY_NET, key->bytes, key->len);
+			add(s, PRI_KEY_NET, key->bytes, key->len);
 		break;
-	case PR_KEY_MAC_SRC:
-	case PR_KEY_MAC_DST:
-		add_mac(s, (enum pr_key_kind)key->kind, key->bytes);
+	case PRI_KEY_MAC_SRC:
+	case PRI_KEY_MAC_DST:
+		add_mac(s, (enum pri_key_kind)key->kind, key->bytes);
 		break;
 	default:
-		add(s, (enum pr_key_kind)key->kind, key->bytes, key->len);
+		add(s, (enum pri_key_kind)key->kind, key->bytes, key->len);
 	}
 }
 
-static struct pr_address *
-add_any_address(
-	struct pr_sketch *s, const struct pr_fields *f, const uint8_t *address, bool source)
+static struct pri_address *
+add_any_address(struct pri_sketch *s, const struct pri_fields *f, const uint8_t *address,
+	bool source)
 {
-	unsigned side = source ? PR_ADDRESS_SRC : PR_ADDRESS_DST;
+	unsigned side = source ? PRI_ADDRESS_SRC : PRI_ADDRESS_DST;
 
-	if (!(f->have & (source ? PR_FIELD_SRC : PR_FIELD_DST)))
+	if (!(f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST)))
 		return NULL;
 	return &s->addresses.items[add_address(s, address, f->address_len, side)];
 }
 
-/* pr_keys_of_fields does not make them. */
+/* pri_keys_of_fields does not make them. */
 static void
-add_sockets(struct pr_sketch *s, const struct pr_fields *f)
+add_sockets(struct pri_sketch *s, const struct pri_fields *f)
 {
 	uint8_t port[2];
 
 	pr_put_be16(port, f->sport);
-	if (f->have & PR_FIELD_SPORT && !pr_port_is_service(f->sport)) {
-		if (f->have & PR_FIELD_SRC)
-			add_socket(s, PR_SOCKET_SRC, f->src, f->address_len, port);
-		if (f->have & PR_FIELD_DST && f->sport >= PR_PORT_FREE)
-			add_socket(s, PR_SOCKET_PEER, f->dst, f->address_len, port);
+	if (f->have & PRI_FIELD_SPORT && !pri_port_is_service(f->sport)) {
+		if (f->have & PRI_FIELD_SRC)
+			add_socket(s, PRI_SOCKET_SRC, f->src, f->address_len, port);
+		if (f->have & PRI_FIELD_DST && f->sport >= PRI_PORT_FREE)
+			add_socket(s, PRI_SOCKET_PEER, f->dst, f->address_len, port);
 	}
 	pr_put_be16(port, f->dport);
-	if (f->have & PR_FIELD_DPORT && !pr_port_is_service(f->dport)) {
-		if (f->have & PR_FIELD_DST)
-			add_socket(s, PR_SOCKET_DST, f->dst, f->address_len, port);
-		if (f->have & PR_FIELD_SRC && f->dport >= PR_PORT_FREE)
-			add_socket(s, PR_SOCKET_PEER, f->src, f->address_len, port);
+	if (f->have & PRI_FIELD_DPORT && !pri_port_is_service(f->dport)) {
+		if (f->have & PRI_FIELD_DST)
+			add_socket(s, PRI_SOCKET_DST, f->dst, f->address_len, port);
+		if (f->have & PRI_FIELD_SRC && f->dport >= PRI_PORT_FREE)
+			add_socket(s, PRI_SOCKET_PEER, f->src, f->address_len, port);
 	}
 }
 
 static void
-any_keys(struct pr_sketch *s, const struct pr_fields *f, const struct pr_kind *kind)
+any_keys(struct pri_sketch *s, const struct pri_fields *f, const struct pri_kind *kind)
 {
-	struct pr_key keys[PR_KEYS_MAX];
-	struct pr_address *src, *dst;
-	size_t count = pr_keys_of_fields(f, keys);
+	struct pri_key keys[PRI_KEYS_MAX];
+	struct pri_address *src, *dst;
+	size_t count = pri_keys_of_fields(f, keys);
 	uint8_t port[2];
 
 	for (size_t i = 0; i < count; i++)
@@ -193,46 +193,46 @@ any_keys(struct pr_sketch *s, const struct pr_fields *f, const struct pr_kind *k
 	meet(s, dst, src);
 	count_addresses(kind, src, dst);
 	pr_put_be16(port, f->sport);
-	if (f->have & PR_FIELD_SPORT)
+	if (f->have & PRI_FIELD_SPORT)
 		add_port(s, port, true, f->protos[0] == 6);
 	pr_put_be16(port, f->dport);
-	if (f->have & PR_FIELD_DPORT)
+	if (f->have & PRI_FIELD_DPORT)
 		add_port(s, port, false, f->protos[0] == 6);
 }
 
 int
-pr_sketch_kinds(struct pr_sketch *s)
+pri_sketch_kinds(struct pri_sketch *s)
 {
 	for (size_t i = 0; i < s->kinds.count; i++) {
-		const struct pr_kind *kind = &s->kinds.items[i];
+		const struct pri_kind *kind = &s->kinds.items[i];
 
-		if (pr_hashset_prepare(&s->keys, MOST) < 0 ||
-			pr_hashset_prepare(&s->wide, MOST) < 0)
+		if (pri_hashset_prepare(&s->keys, MOST) < 0 ||
+			pri_hashset_prepare(&s->wide, MOST) < 0)
 			return -1;
-		if (pr_kind_version(kind))
+		if (pri_kind_version(kind))
 			plain_keys(s, kind, s->kinds.more[i]);
 		else
-			any_keys(s, pr_kind_fields(&s->kinds, kind), kind);
+			any_keys(s, pri_kind_fields(&s->kinds, kind), kind);
 	}
 	return 0;
 }
 
 /* Level 2 has none of them, so they do not go into wide. */
 int
-pr_sketch_composites(
-	struct pr_sketch *s, const struct pr_layout *layout, const struct pr_packet *packet)
+pri_sketch_composites(struct pri_sketch *s, const struct pri_layout *layout,
+	const struct pr_packet *packet)
 {
-	struct pr_key keys[PR_COMPOSITE_KEYS];
-	struct pr_fields f;
+	struct pri_key keys[PRI_COMPOSITE_KEYS];
+	struct pri_fields f;
 
-	if (pr_hashset_prepare(&s->keys, PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS) < 0)
+	if (pri_hashset_prepare(&s->keys, PRI_COMPOSITES_MAX * PRI_COMPOSITE_KEYS) < 0)
 		return -1;
-	pr_fields_of_packet(layout, packet->data, packet->caplen, &f);
-	for (size_t i = 0; i < PR_COMPOSITES_MAX && s->composites.masks[i]; i++) {
-		size_t count = pr_composite_keys(&f, s->composites.masks[i], keys);
+	pri_fields_of_packet(layout, packet->data, packet->caplen, &f);
+	for (size_t i = 0; i < PRI_COMPOSITES_MAX && s->composites.masks[i]; i++) {
+		size_t count = pri_composite_keys(&f, s->composites.masks[i], keys);
 
 		for (size_t j = 0; j < count; j++)
-			pr_hashset_put(&s->keys, pr_key_hash(&keys[j]));
+			pri_hashset_put(&s->keys, pri_key_hash(&keys[j]));
 	}
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_INDEXER_SLOT_H
-#define PR_INDEXER_SLOT_H
+#ifndef PRI_INDEXER_SLOT_H
+#define PRI_INDEXER_SLOT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,16 +10,16 @@
  * choose keys that all have one slot: a table's own number, which nobody knows, decides where they go (multiply
  * and shift: Dietzfelbinger and others, 1997). Zeroed is to be set first.
  */
-struct pr_slot {
+struct pri_slot {
 	uint64_t factor; /* odd */
 	unsigned shift;
 };
 
 /* For a table of so many slots, a power of two from 2 on; the factor is drawn once. */
-void pr_slot_set(struct pr_slot *slot, size_t slots);
+void pri_slot_set(struct pri_slot *slot, size_t slots);
 
 static inline size_t
-pr_slot_of(const struct pr_slot *slot, uint64_t hash)
+pri_slot_of(const struct pri_slot *slot, uint64_t hash)
 {
 	return (size_t)(hash * slot->factor >> slot->shift);
 }

@@ -10,39 +10,39 @@
 #define STRETCH_NS PR_NS_PER_S
 
 void
-pr_summarizer_free(struct pr_summarizer *z)
+pri_summarizer_free(struct pri_summarizer *z)
 {
-	pr_hashset_free(&z->keys);
-	pr_held_list_free(&z->held);
+	pri_hashset_free(&z->keys);
+	pri_held_list_free(&z->held);
 }
 
 static int
-add_held(struct pr_summarizer *z, const struct pr_segment_header *h,
-	const struct pr_sketch *sketch, uint64_t last_seq)
+add_held(struct pri_summarizer *z, const struct pr_segment_header *h,
+	const struct pri_sketch *sketch, uint64_t last_seq)
 {
-	struct pr_stretch *s = &z->stretch;
+	struct pri_stretch *s = &z->stretch;
 	int rc = 0;
 
 	/* one that comes late lies before the last: it begins a stretch of its own */
 	if (s->last &&
 		(h->first_seq <= s->last || h->first_otime - s->first_otime > STRETCH_NS))
-		rc = pr_stretch_end(s, &z->held, NULL);
+		rc = pri_stretch_end(s, &z->held, NULL);
 	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
-		return pr_stretch_add_range(s, h->first_seq, last_seq, h->first_otime,
+		return pri_stretch_add_range(s, h->first_seq, last_seq, h->first_otime,
 			h->last_otime, &z->held, NULL);
 	/* a stretch may have to end within a segment: of both it is only known that they are in its times */
 	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++) {
 		uint64_t seq = h->first_seq + sketch->seqs[i];
 
-		rc = pr_stretch_add_range(
+		rc = pri_stretch_add_range(
 			s, seq, seq, h->first_otime, h->last_otime, &z->held, NULL);
 	}
 	return rc;
 }
 
 int
-pr_summarizer_segment(struct pr_summarizer *z, uint64_t sequence, uint64_t proof,
-	const struct pr_segment_header *h, const struct pr_sketch *sketch)
+pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t proof,
+	const struct pr_segment_header *h, const struct pri_sketch *sketch)
 {
 	uint64_t last_seq = h->first_seq;
 
@@ -65,33 +65,33 @@ pr_summarizer_segment(struct pr_summarizer *z, uint64_t sequence, uint64_t proof
 				  .last_otime = h->last_otime,
 				  .min_time = h->min_time,
 				  .max_time = h->max_time});
-	z->check = pr_level2_check(z->check, sequence, proof);
+	z->check = pri_level2_check(z->check, sequence, proof);
 	return add_held(z, h, sketch, last_seq);
 }
 
 int
-pr_summarizer_keys(struct pr_summarizer *z, const struct pr_hashset *wide)
+pri_summarizer_keys(struct pri_summarizer *z, const struct pri_hashset *wide)
 {
-	return pr_hashset_add_all(&z->keys, wide->items, wide->count);
+	return pri_hashset_add_all(&z->keys, wide->items, wide->count);
 }
 
 bool
-pr_summarizer_due(const struct pr_summarizer *z, size_t record_max)
+pri_summarizer_due(const struct pri_summarizer *z, size_t record_max)
 {
-	return z->span.segments >= PR_SUMMARIZE_SEGMENTS ||
+	return z->span.segments >= PRI_SUMMARIZE_SEGMENTS ||
 	       z->keys.count >= record_max / 4 || z->keys.count >= PR_SUMMARY_KEYS_MAX ||
-	       z->span.max_time - z->span.min_time >= PR_SUMMARIZE_TIME_NS;
+	       z->span.max_time - z->span.min_time >= PRI_SUMMARIZE_TIME_NS;
 }
 
 /* ---- the record ---- */
 
 static struct pr_summary_run *
-runs_of(const struct pr_held_list *list)
+runs_of(const struct pri_held_list *list)
 {
 	struct pr_summary_run *runs = calloc(list->count + 1, sizeof(*runs));
 
 	for (size_t i = 0; runs && i < list->count; i++) {
-		const struct pr_held *h = &list->items[i];
+		const struct pri_held *h = &list->items[i];
 
 		runs[i] = (struct pr_summary_run){.first = h->first,
 			.last = h->last,
@@ -104,11 +104,11 @@ runs_of(const struct pr_held_list *list)
 }
 
 int
-pr_summarizer_size(struct pr_summarizer *z, size_t *size)
+pri_summarizer_size(struct pri_summarizer *z, size_t *size)
 {
 	struct pr_summary_run *runs;
 
-	if (pr_stretch_end(&z->stretch, &z->held, NULL) < 0)
+	if (pri_stretch_end(&z->stretch, &z->held, NULL) < 0)
 		return -1;
 	runs = runs_of(&z->held);
 	if (!runs)
@@ -120,16 +120,16 @@ pr_summarizer_size(struct pr_summarizer *z, size_t *size)
 
 /* What the signature leaves of a record. */
 static size_t
-runs_max(const struct pr_summarizer *z, size_t record_max)
+runs_max(const struct pri_summarizer *z, size_t record_max)
 {
 	size_t rest = pr_summary_size(z->keys.count, NULL, 0);
 
 	rest = rest < record_max ? record_max - rest : 0;
-	return rest < PR_SUMMARIZE_RUNS_MAX ? rest : PR_SUMMARIZE_RUNS_MAX;
+	return rest < PRI_SUMMARIZE_RUNS_MAX ? rest : PRI_SUMMARIZE_RUNS_MAX;
 }
 
 size_t
-pr_summarizer_write(struct pr_summarizer *z, size_t record_max, uint8_t *out)
+pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out)
 {
 	struct pr_summary_run *runs = runs_of(&z->held);
 	/* without memory for them it goes without, and says so */
@@ -138,8 +138,8 @@ pr_summarizer_write(struct pr_summarizer *z, size_t record_max, uint8_t *out)
 		runs ? z->held.count : 0, max, out);
 
 	free(runs);
-	pr_hashset_clear(&z->keys);
-	pr_held_list_free(&z->held);
+	pri_hashset_clear(&z->keys);
+	pri_held_list_free(&z->held);
 	z->span.segments = 0;
 	return len;
 }

@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define SLOTS (4 * PR_TOPS_ROOM)
+#define SLOTS (4 * PRI_TOPS_ROOM)
 
 void
-pr_tops_clear(struct pr_tops *t)
+pri_tops_clear(struct pri_tops *t)
 {
 	memset(t->slots, 0, sizeof(t->slots));
 	t->count = 0;
@@ -15,12 +15,12 @@ pr_tops_clear(struct pr_tops *t)
 }
 
 static size_t
-slot_of(const struct pr_tops *t, const uint8_t *address, size_t len, uint16_t hash)
+slot_of(const struct pri_tops *t, const uint8_t *address, size_t len, uint16_t hash)
 {
 	size_t at = hash & (SLOTS - 1);
 
 	for (; t->slots[at]; at = (at + 1) & (SLOTS - 1)) {
-		const struct pr_level1_top *item = &t->items[t->slots[at] - 1];
+		const struct pri_level1_top *item = &t->items[t->slots[at] - 1];
 
 		if (item->len == len && !memcmp(item->address, address, len))
 			break;
@@ -30,7 +30,7 @@ slot_of(const struct pr_tops *t, const uint8_t *address, size_t len, uint16_t ha
 
 /* Of one that is not there. */
 static size_t
-free_slot(const struct pr_tops *t, uint16_t hash)
+free_slot(const struct pri_tops *t, uint16_t hash)
 {
 	size_t at = hash & (SLOTS - 1);
 
@@ -88,10 +88,10 @@ class_of(uint64_t bytes)
  * class, and only those of one class are compared.
  */
 static uint64_t
-middle(const struct pr_tops *t)
+middle(const struct pri_tops *t)
 {
 	uint16_t counts[CLASSES] = {0};
-	uint64_t among[PR_TOPS_ROOM] = {0};
+	uint64_t among[PRI_TOPS_ROOM] = {0};
 	long wanted = (long)t->count / 2, n = 0;
 	unsigned class = CLASSES - 1;
 
@@ -107,13 +107,13 @@ middle(const struct pr_tops *t)
 }
 
 static void
-make_room(struct pr_tops *t)
+make_room(struct pri_tops *t)
 {
 	uint64_t bytes = middle(t), packets = 0;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < t->count; i++) {
-		struct pr_level1_top *item = &t->items[i];
+		struct pri_level1_top *item = &t->items[i];
 
 		if (item->bytes > bytes) {
 			item->bytes -= bytes;
@@ -132,20 +132,20 @@ make_room(struct pr_tops *t)
 }
 
 void
-pr_tops_add(struct pr_tops *t, const uint8_t *address, size_t len, uint16_t hash,
+pri_tops_add(struct pri_tops *t, const uint8_t *address, size_t len, uint16_t hash,
 	uint64_t packets, uint64_t bytes)
 {
 	size_t at = slot_of(t, address, len, hash);
-	struct pr_level1_top *item;
+	struct pri_level1_top *item;
 
-	if (!t->slots[at] && t->count == PR_TOPS_ROOM) {
+	if (!t->slots[at] && t->count == PRI_TOPS_ROOM) {
 		make_room(t);
 		at = free_slot(t, hash);
 	}
 	if (!t->slots[at]) {
 		t->hashes[t->count] = hash;
 		item = &t->items[t->count++];
-		*item = (struct pr_level1_top){.len = (uint8_t)len};
+		*item = (struct pri_level1_top){.len = (uint8_t)len};
 		memcpy(item->address, address, len);
 		t->slots[at] = (uint16_t)t->count;
 	}
@@ -157,17 +157,17 @@ pr_tops_add(struct pr_tops *t, const uint8_t *address, size_t len, uint16_t hash
 }
 
 size_t
-pr_tops_best(const struct pr_tops *t, struct pr_level1_top *out)
+pri_tops_best(const struct pri_tops *t, struct pri_level1_top *out)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < t->count; i++) {
-		const struct pr_level1_top *item = &t->items[i];
+		const struct pri_level1_top *item = &t->items[i];
 		size_t at = n;
 
-		if (n == PR_LEVEL1_TOPS_MAX && item->bytes <= out[n - 1].bytes)
+		if (n == PRI_LEVEL1_TOPS_MAX && item->bytes <= out[n - 1].bytes)
 			continue;
-		if (n == PR_LEVEL1_TOPS_MAX)
+		if (n == PRI_LEVEL1_TOPS_MAX)
 			at--;
 		else
 			n++;

@@ -15,27 +15,29 @@
 
 #define BUFFER_ALIGNMENT 4096
 
-struct pr_view *
-pr_view_open(const char *const *paths, size_t count, unsigned options, struct pr_error *err)
+struct pri_view *
+pri_view_open(
+	const char *const *paths, size_t count, unsigned options, struct pr_error *err)
 {
-	struct pr_view *view = calloc(1, sizeof(*view));
-	const struct sfs_open_options open = {.no_direct = (options & PR_VIEW_CACHED) != 0};
+	struct pri_view *view = calloc(1, sizeof(*view));
+	const struct sfs_open_options open = {
+		.no_direct = (options & PRI_VIEW_CACHED) != 0};
 
 	if (!view) {
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	view->with_summaries = options & PR_VIEW_SUMMARIES;
+	view->with_summaries = options & PRI_VIEW_SUMMARIES;
 	view->sfs = sfs_open(paths, count, &open, err);
 	if (!view->sfs)
-		pr_view_close(&view);
+		pri_view_close(&view);
 	return view;
 }
 
 void
-pr_view_close(struct pr_view **view)
+pri_view_close(struct pri_view **view)
 {
-	struct pr_view *v = *view;
+	struct pri_view *v = *view;
 
 	if (!v)
 		return;
@@ -43,9 +45,9 @@ pr_view_close(struct pr_view **view)
 	sfs_cursor_close(&v->directory);
 	sfs_cursor_close(&v->summaries);
 	sfs_close(&v->sfs);
-	pr_catalog_free(&v->catalog);
-	pr_book_free(&v->book);
-	pr_index_book_free(&v->index);
+	pri_catalog_free(&v->catalog);
+	pri_book_free(&v->book);
+	pri_index_book_free(&v->index);
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
 	free(v->streams);
@@ -55,8 +57,8 @@ pr_view_close(struct pr_view **view)
 
 /* ---- streams ---- */
 
-struct pr_view_stream *
-pr_view_stream(struct pr_view *view, uint32_t id)
+struct pri_view_stream *
+pri_view_stream(struct pri_view *view, uint32_t id)
 {
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].id == id)
@@ -64,10 +66,10 @@ pr_view_stream(struct pr_view *view, uint32_t id)
 	return NULL;
 }
 
-static struct pr_view_stream *
-add_stream(struct pr_view *view, const struct sfs_stream_info *info)
+static struct pri_view_stream *
+add_stream(struct pri_view *view, const struct sfs_stream_info *info)
 {
-	struct pr_view_stream *streams, *s;
+	struct pri_view_stream *streams, *s;
 
 	streams = realloc(view->streams, (view->stream_count + 1) * sizeof(*streams));
 	if (!streams)
@@ -85,11 +87,11 @@ add_stream(struct pr_view *view, const struct sfs_stream_info *info)
 
 /* All that we know of is gone: the volume was reset, or recycled while nobody looked. */
 static void
-forget_stream(struct pr_view *view, struct pr_view_stream *s)
+forget_stream(struct pri_view *view, struct pri_view_stream *s)
 {
-	pr_catalog_expire(&view->catalog, s->id, UINT64_MAX);
+	pri_catalog_expire(&view->catalog, s->id, UINT64_MAX);
 	if (!s->strays)
-		pr_index_book_expire(&view->index, s->link, UINT64_MAX);
+		pri_index_book_expire(&view->index, s->link, UINT64_MAX);
 	s->any = false;
 	s->last_sequence = 0;
 	s->corrupt_tail = 0;
@@ -97,17 +99,17 @@ forget_stream(struct pr_view *view, struct pr_view_stream *s)
 }
 
 static void
-tell_deleted(struct pr_view *view, struct pr_view_stream *s)
+tell_deleted(struct pri_view *view, struct pri_view_stream *s)
 {
 	struct sfs_deleted hole = {0};
 
 	while (sfs_stream_deleted(view->sfs, (int)s->id, hole.last + 1, &hole))
-		pr_catalog_delete(&view->catalog, s->id, hole.first, hole.last);
+		pri_catalog_delete(&view->catalog, s->id, hole.first, hole.last);
 	s->deleted_records = s->info.deleted_records;
 }
 
 static void
-update_data(struct pr_view *view, struct pr_view_stream *s)
+update_data(struct pri_view *view, struct pri_view_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
 
@@ -117,20 +119,20 @@ update_data(struct pr_view *view, struct pr_view_stream *s)
 		info->first_sequence > s->last_sequence)
 		forget_stream(view, s);
 	else {
-		pr_catalog_expire(&view->catalog, s->id, info->first_sequence);
+		pri_catalog_expire(&view->catalog, s->id, info->first_sequence);
 		if (!s->strays)
-			pr_index_book_expire(&view->index, s->link, info->first_sequence);
+			pri_index_book_expire(&view->index, s->link, info->first_sequence);
 	}
 	if (info->deleted_records != s->deleted_records)
 		tell_deleted(view, s);
 }
 
 static void
-update_ledger(struct pr_view *view, const struct sfs_stream_info *info)
+update_ledger(struct pri_view *view, const struct sfs_stream_info *info)
 {
 	if (info->last_sequence >= view->ledger_sequence)
 		return;
-	pr_book_free(&view->book); /* the volume was reset */
+	pri_book_free(&view->book); /* the volume was reset */
 	sfs_cursor_close(&view->ledger);
 	sfs_cursor_close(&view->directory);
 	sfs_cursor_close(&view->summaries);
@@ -138,7 +140,7 @@ update_ledger(struct pr_view *view, const struct sfs_stream_info *info)
 }
 
 static int
-update_streams(struct pr_view *view, struct pr_error *err)
+update_streams(struct pri_view *view, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
@@ -146,10 +148,10 @@ update_streams(struct pr_view *view, struct pr_error *err)
 	if (sfs_info(view->sfs, &volume, err) < 0)
 		return -1;
 	for (size_t i = 0; i < volume.stream_count; i++) {
-		struct pr_view_stream *s;
+		struct pri_view_stream *s;
 		if (sfs_stream_info(view->sfs, i, &info, err) < 0)
 			return -1;
-		s = pr_view_stream(view, info.id);
+		s = pri_view_stream(view, info.id);
 		if (!s)
 			s = add_stream(view, &info);
 		if (!s)
@@ -157,7 +159,7 @@ update_streams(struct pr_view *view, struct pr_error *err)
 		s->info = info;
 		if (s->data)
 			update_data(view, s);
-		else if (!strcmp(info.name, PR_STREAM_LEDGER))
+		else if (!strcmp(info.name, PRI_STREAM_LEDGER))
 			update_ledger(view, &info);
 	}
 	return 0;
@@ -166,7 +168,7 @@ update_streams(struct pr_view *view, struct pr_error *err)
 /* ---- refreshing ---- */
 
 static uint64_t
-unlisted(const struct pr_view *view, const struct pr_view_stream *s)
+unlisted(const struct pri_view *view, const struct pri_view_stream *s)
 {
 	uint64_t first = s->any ? s->last_sequence + 1 : s->info.first_sequence;
 	struct sfs_deleted hole;
@@ -181,18 +183,18 @@ unlisted(const struct pr_view *view, const struct pr_view_stream *s)
 }
 
 static int
-list_data(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err)
+list_data(struct pri_view *view, bool all, int64_t deadline, struct pr_error *err)
 {
 	for (size_t i = 0; i < view->stream_count; i++) {
-		struct pr_view_stream *s = &view->streams[i];
+		struct pri_view_stream *s = &view->streams[i];
 		int rc = 0;
 		if (!s->data)
 			continue;
-		if (pr_view_settle(view, s, err) < 0)
+		if (pri_view_settle(view, s, err) < 0)
 			return -1;
-		pr_view_pass_deleted(view, s);
+		pri_view_pass_deleted(view, s);
 		if (all || unlisted(view, s) > UNLISTED_MAX)
-			rc = pr_view_walk(view, s, deadline, err);
+			rc = pri_view_walk(view, s, deadline, err);
 		if (rc != 0)
 			return rc;
 	}
@@ -200,18 +202,18 @@ list_data(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err
 }
 
 int
-pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_error *err)
+pri_view_refresh(struct pri_view *view, bool all, int64_t deadline, struct pr_error *err)
 {
 	int rc;
 
 	if (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0)
 		return -1;
 	/* The ledger first: what it declares was stored before it. */
-	rc = pr_view_follow_ledger(view, deadline, err);
+	rc = pri_view_follow_ledger(view, deadline, err);
 	if (rc == 0 && (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0))
 		return -1;
 	if (rc == 0)
-		rc = pr_view_follow_directory(view, deadline, err);
+		rc = pri_view_follow_directory(view, deadline, err);
 	if (rc != 0)
 		return rc;
 	return list_data(view, all, deadline, err);
@@ -220,31 +222,31 @@ pr_view_refresh(struct pr_view *view, bool all, int64_t deadline, struct pr_erro
 /* ---- what others ask ---- */
 
 struct sfs *
-pr_view_sfs(struct pr_view *view)
+pri_view_sfs(struct pri_view *view)
 {
 	return view->sfs;
 }
 
-const struct pr_catalog *
-pr_view_catalog(const struct pr_view *view)
+const struct pri_catalog *
+pri_view_catalog(const struct pri_view *view)
 {
 	return &view->catalog;
 }
 
-const struct pr_book *
-pr_view_book(const struct pr_view *view)
+const struct pri_book *
+pri_view_book(const struct pri_view *view)
 {
 	return &view->book;
 }
 
-struct pr_index_book *
-pr_view_index(struct pr_view *view)
+struct pri_index_book *
+pri_view_index(struct pri_view *view)
 {
 	return &view->index;
 }
 
 int64_t
-pr_view_evicted_until(const struct pr_view *view, uint32_t stream)
+pri_view_evicted_until(const struct pri_view *view, uint32_t stream)
 {
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].id == stream)
@@ -253,7 +255,7 @@ pr_view_evicted_until(const struct pr_view *view, uint32_t stream)
 }
 
 const char *
-pr_view_stream_name(const struct pr_view *view, uint32_t stream)
+pri_view_stream_name(const struct pri_view *view, uint32_t stream)
 {
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].id == stream)
@@ -262,9 +264,9 @@ pr_view_stream_name(const struct pr_view *view, uint32_t stream)
 }
 
 void
-pr_view_figures(const struct pr_view *view, struct pr_view_figures *out)
+pri_view_figures(const struct pri_view *view, struct pri_view_figures *out)
 {
-	*out = (struct pr_view_figures){.corrupt_records = view->corrupt};
+	*out = (struct pri_view_figures){.corrupt_records = view->corrupt};
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].data) {
 			out->unlisted += unlisted(view, &view->streams[i]);
@@ -273,7 +275,7 @@ pr_view_figures(const struct pr_view *view, struct pr_view_figures *out)
 }
 
 int
-pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room)
+pri_view_buffer_grow(struct pri_view_buffer *buffer, size_t room)
 {
 	uint8_t *bytes;
 
@@ -290,8 +292,8 @@ pr_view_buffer_grow(struct pr_view_buffer *buffer, size_t room)
 }
 
 int
-pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
-	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
+pri_view_read_record(struct pri_view *view, const struct sfs_handle *handle,
+	struct pri_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
 	size_t length = handle->length;
 	struct sfs_record record;
@@ -299,7 +301,7 @@ pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
 
 	if (length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
-	if (pr_view_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
+	if (pri_view_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
 		pr_error_set(err, "no memory for a record of %zu bytes", length);
 		return SFS_ERROR;
 	}
@@ -310,19 +312,20 @@ pr_view_read_record(struct pr_view *view, const struct sfs_handle *handle,
 }
 
 int
-pr_view_read(struct pr_view *view, const struct pr_segment_entry *entry,
-	struct pr_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
+pri_view_read(struct pri_view *view, const struct pri_segment_entry *entry,
+	struct pri_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
-	return pr_view_read_record(view, &entry->handle, buffer, body, err);
+	return pri_view_read_record(view, &entry->handle, buffer, body, err);
 }
 
 int
-pr_view_read_part(struct pr_view *view, const struct sfs_handle *handle, size_t offset,
-	size_t len, struct pr_view_buffer *buffer, const uint8_t **at, struct pr_error *err)
+pri_view_read_part(struct pri_view *view, const struct sfs_handle *handle, size_t offset,
+	size_t len, struct pri_view_buffer *buffer, const uint8_t **at,
+	struct pr_error *err)
 {
 	enum { SECTOR = 4096 };
 
-	if (pr_view_buffer_grow(buffer, len + 2 * SECTOR) < 0)
+	if (pri_view_buffer_grow(buffer, len + 2 * SECTOR) < 0)
 		return pr_error_set(err, "no memory to read %zu bytes", len);
 	return sfs_read_part(
 		view->sfs, handle, offset, len, buffer->bytes, buffer->room, at, err);

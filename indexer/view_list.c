@@ -24,23 +24,23 @@ handle_before(const struct sfs_handle *a, const struct sfs_handle *b)
 }
 
 static int
-add_to_catalog(struct pr_view *view, struct pr_view_stream *s, const struct pr_listed *l,
+add_to_catalog(struct pri_view *view, struct pri_view_stream *s, const struct pri_listed *l,
 	struct pr_error *err)
 {
-	struct pr_run *run =
-		pr_catalog_run(&view->catalog, s->id, s->strays, l->epoch, l->link);
+	struct pri_run *run =
+		pri_catalog_run(&view->catalog, s->id, s->strays, l->epoch, l->link);
 	struct sfs_deleted hole;
 
 	if (!run)
 		return pr_error_set(err, "no memory for the list of segments");
-	if (pr_catalog_add(&view->catalog, run, &l->entry, err) < 0)
+	if (pri_catalog_add(&view->catalog, run, &l->entry, err) < 0)
 		return -1;
 	if (s->info.deleted_records > 0 &&
 		sfs_stream_deleted(view->sfs, (int)s->id, l->entry.sequence, &hole) &&
 		hole.first <= l->entry.sequence)
-		pr_catalog_delete(
+		pri_catalog_delete(
 			&view->catalog, s->id, l->entry.sequence, l->entry.sequence);
-	if (!s->strays && pr_index_book_proof(&view->index, s->link, l->entry.sequence,
+	if (!s->strays && pri_index_book_proof(&view->index, s->link, l->entry.sequence,
 				  l->entry.handle.proof, err) < 0)
 		return -1;
 	s->any = true;
@@ -50,7 +50,7 @@ add_to_catalog(struct pr_view *view, struct pr_view_stream *s, const struct pr_l
 }
 
 void
-pr_view_pass_deleted(struct pr_view *view, struct pr_view_stream *s)
+pri_view_pass_deleted(struct pri_view *view, struct pri_view_stream *s)
 {
 	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
 	struct sfs_deleted hole;
@@ -66,7 +66,7 @@ pr_view_pass_deleted(struct pr_view *view, struct pr_view_stream *s)
 
 /* The header lacks the last seq: walk the packets. -1: no segment. */
 static int
-list_record(const struct sfs_record *record, bool strays, struct pr_listed *out)
+list_record(const struct sfs_record *record, bool strays, struct pri_listed *out)
 {
 	struct pr_segment_reader reader;
 	struct pr_segment_header *h = &reader.header;
@@ -82,8 +82,8 @@ list_record(const struct sfs_record *record, bool strays, struct pr_listed *out)
 		return -1;
 	if (h->first_seq == 0 && !strays) /* seqs start at 1 */
 		return -1;
-	*out = (struct pr_listed){.epoch = h->epoch, .link = h->link};
-	out->entry = (struct pr_segment_entry){.handle = record->handle,
+	*out = (struct pri_listed){.epoch = h->epoch, .link = h->link};
+	out->entry = (struct pri_segment_entry){.handle = record->handle,
 		.sequence = record->sequence,
 		.first_seq = h->first_seq,
 		.min_time = h->min_time,
@@ -98,15 +98,15 @@ list_record(const struct sfs_record *record, bool strays, struct pr_listed *out)
 
 /*
  * Lists records behind the last one listed, up to the sequence `before` (0: all there are).
- * As pr_view_refresh.
+ * As pri_view_refresh.
  */
 static int
-walk(struct pr_view *view, struct pr_view_stream *s, uint64_t before, int64_t deadline,
+walk(struct pri_view *view, struct pri_view_stream *s, uint64_t before, int64_t deadline,
 	struct pr_error *err)
 {
 	struct sfs_cursor *cursor = NULL;
 	struct sfs_record record;
-	struct pr_listed listed;
+	struct pri_listed listed;
 	uint64_t bad = 0;
 	int rc = 0, got;
 
@@ -142,7 +142,7 @@ walk(struct pr_view *view, struct pr_view_stream *s, uint64_t before, int64_t de
 }
 
 int
-pr_view_walk(struct pr_view *view, struct pr_view_stream *stream, int64_t deadline,
+pri_view_walk(struct pri_view *view, struct pri_view_stream *stream, int64_t deadline,
 	struct pr_error *err)
 {
 	return walk(view, stream, 0, deadline, err);
@@ -151,10 +151,10 @@ pr_view_walk(struct pr_view *view, struct pr_view_stream *stream, int64_t deadli
 /* ---- from the directory ---- */
 
 static int
-pending_push(struct pr_view_stream *s, const struct pr_listed *l)
+pending_push(struct pri_view_stream *s, const struct pri_listed *l)
 {
 	size_t room = s->pending_room ? s->pending_room * 2 : 64;
-	struct pr_listed *grown;
+	struct pri_listed *grown;
 
 	if (s->pending_count == s->pending_room) {
 		grown = realloc(s->pending, room * sizeof(*grown));
@@ -176,11 +176,11 @@ plausible(const struct pr_directory_segment *d, bool strays)
 }
 
 int
-pr_view_list(struct pr_view *view, const struct pr_directory_segment *d,
+pri_view_list(struct pri_view *view, const struct pr_directory_segment *d,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
-	struct pr_listed l = {.epoch = d->epoch, .link = d->link, .entry.handle = *handle};
-	struct pr_view_stream *s = pr_view_stream(view, handle->stream);
+	struct pri_listed l = {.epoch = d->epoch, .link = d->link, .entry.handle = *handle};
+	struct pri_view_stream *s = pri_view_stream(view, handle->stream);
 	const struct sfs_handle *last;
 
 	if (!s || !s->data || !plausible(d, s->strays))
@@ -198,12 +198,13 @@ pr_view_list(struct pr_view *view, const struct pr_directory_segment *d,
 	l.entry.linktype = d->linktype;
 	if (pending_push(s, &l) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
-	return s->pending_count < PENDING_MAX ? 0 : pr_view_settle(view, s, err);
+	return s->pending_count < PENDING_MAX ? 0 : pri_view_settle(view, s, err);
 }
 
 /* SFS_OK and *sequence, SFS_EXPIRED, or another fault of this record. */
 static int
-sequence_of(struct pr_view *view, const struct pr_segment_entry *entry, uint64_t *sequence)
+sequence_of(
+	struct pri_view *view, const struct pri_segment_entry *entry, uint64_t *sequence)
 {
 	struct sfs_record record;
 	int rc = sfs_look(view->sfs, &entry->handle, &record, NULL);
@@ -215,7 +216,7 @@ sequence_of(struct pr_view *view, const struct pr_segment_entry *entry, uint64_t
 
 /* Drops the entries whose records are recycled: they are the first ones. */
 static void
-drop_expired(struct pr_view *view, struct pr_view_stream *s)
+drop_expired(struct pri_view *view, struct pri_view_stream *s)
 {
 	size_t low = 0, high = s->pending_count;
 	uint64_t sequence;
@@ -235,7 +236,7 @@ drop_expired(struct pr_view *view, struct pr_view_stream *s)
 
 /* The first of pending[low..high) that can be read, and its sequence; high: none. */
 static size_t
-readable(struct pr_view *view, struct pr_view_stream *s, size_t low, size_t high,
+readable(struct pri_view *view, struct pri_view_stream *s, size_t low, size_t high,
 	uint64_t *sequence)
 {
 	while (low < high && sequence_of(view, &s->pending[low].entry, sequence) != SFS_OK)
@@ -248,7 +249,7 @@ readable(struct pr_view *view, struct pr_view_stream *s, size_t low, size_t high
  * more than that of the last; what is missing between is read from the data.
  */
 static int
-settle_range(struct pr_view *view, struct pr_view_stream *s, size_t low, size_t high,
+settle_range(struct pri_view *view, struct pri_view_stream *s, size_t low, size_t high,
 	uint64_t end, struct pr_error *err)
 {
 	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
@@ -279,7 +280,7 @@ settle_range(struct pr_view *view, struct pr_view_stream *s, size_t low, size_t 
 }
 
 int
-pr_view_settle(struct pr_view *view, struct pr_view_stream *s, struct pr_error *err)
+pri_view_settle(struct pri_view *view, struct pri_view_stream *s, struct pr_error *err)
 {
 	uint64_t sequence = 0;
 	size_t count;

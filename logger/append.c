@@ -19,11 +19,11 @@
 #define SOON_FULL 4
 #define SOON_AGE(age) ((age) / 5 * 2)
 
-struct pr_append *
-pr_append_create(
-	struct sfs *sfs, const struct pr_append_options *options, struct pr_error *err)
+struct prl_append *
+prl_append_create(
+	struct sfs *sfs, const struct prl_append_options *options, struct pr_error *err)
 {
-	struct pr_append *a = calloc(1, sizeof(*a));
+	struct prl_append *a = calloc(1, sizeof(*a));
 
 	if (!a) {
 		pr_error_set(err, "no memory for writing");
@@ -32,32 +32,32 @@ pr_append_create(
 	a->sfs = sfs;
 	a->o = *options;
 	if (a->o.segment_age <= 0)
-		a->o.segment_age = PR_SEGMENT_AGE_DEFAULT;
+		a->o.segment_age = PRL_SEGMENT_AGE_DEFAULT;
 	a->room = sfs_record_max(sfs);
 	/* Four to a block: a quarter left over in each would be a quarter of the disk. */
 	a->target = a->room / 4 > 256 ? a->room / 4 - 128 : a->room;
 	if (a->target > PR_SEGMENT_TARGET)
 		a->target = PR_SEGMENT_TARGET;
-	a->ledger = pr_journal_create(sfs, "ledger", LEDGER_SHARE, err);
+	a->ledger = prl_journal_create(sfs, "ledger", LEDGER_SHARE, err);
 	if (a->ledger)
-		a->segments = pr_directory_journal_create(
+		a->segments = prl_directory_journal_create(
 			sfs, "segments", SEGMENTS_SHARE, a->o.unhurried, err);
 	if (a->segments)
-		a->summaries = pr_directory_journal_create(
+		a->summaries = prl_directory_journal_create(
 			sfs, "summaries", SUMMARIES_SHARE, a->o.unhurried, err);
 	if (a->summaries)
-		a->indexes = pr_indexes_create(sfs, a->segments, a->summaries, err);
+		a->indexes = prl_indexes_create(sfs, a->segments, a->summaries, err);
 	if (a->indexes)
-		a->marks = pr_marks_create(err);
+		a->marks = prl_marks_create(err);
 	if (!a->marks)
-		pr_append_destroy(&a);
+		prl_append_destroy(&a);
 	return a;
 }
 
 void
-pr_append_destroy(struct pr_append **append)
+prl_append_destroy(struct prl_append **append)
 {
-	struct pr_append *a = *append;
+	struct prl_append *a = *append;
 
 	if (!a)
 		return;
@@ -65,18 +65,18 @@ pr_append_destroy(struct pr_append **append)
 		free(a->outs[i]->buf);
 		free(a->outs[i]);
 	}
-	pr_indexes_destroy(&a->indexes);
-	pr_journal_destroy(&a->ledger);
-	pr_directory_journal_destroy(&a->segments);
-	pr_directory_journal_destroy(&a->summaries);
-	pr_marks_destroy(&a->marks);
+	prl_indexes_destroy(&a->indexes);
+	prl_journal_destroy(&a->ledger);
+	prl_directory_journal_destroy(&a->segments);
+	prl_directory_journal_destroy(&a->summaries);
+	prl_marks_destroy(&a->marks);
 	free(a->told);
 	free(a);
 	*append = NULL;
 }
 
 void
-pr_append_suspend(struct pr_append *a, const struct pr_error *why)
+prl_append_suspend(struct prl_append *a, const struct pr_error *why)
 {
 	pr_count(&a->counters.write_errors, 1);
 	a->suspended = true;
@@ -85,7 +85,7 @@ pr_append_suspend(struct pr_append *a, const struct pr_error *why)
 }
 
 static struct out *
-out_create(struct pr_append *a, uint16_t link, struct pr_error *err)
+out_create(struct prl_append *a, uint16_t link, struct pr_error *err)
 {
 	char name[SFS_NAME_MAX + 1] = "strays";
 	struct out *o;
@@ -100,7 +100,7 @@ out_create(struct pr_append *a, uint16_t link, struct pr_error *err)
 		pr_error_set(err, "no memory for link %u", link);
 		return NULL;
 	}
-	if (link != PR_STRAY_LINK)
+	if (link != PRL_STRAY_LINK)
 		snprintf(name, sizeof(name), "packets.%u", link);
 	o->link = link;
 	o->stream = sfs_stream_open(a->sfs, name, 0, 0, err);
@@ -114,18 +114,18 @@ out_create(struct pr_append *a, uint16_t link, struct pr_error *err)
 }
 
 static struct out *
-out_new(struct pr_append *a, uint16_t link)
+out_new(struct prl_append *a, uint16_t link)
 {
 	struct pr_error err = {0};
 	struct out *o = out_create(a, link, &err);
 
 	if (!o)
-		pr_append_suspend(a, &err);
+		prl_append_suspend(a, &err);
 	return o;
 }
 
 static inline struct out *
-out_of(struct pr_append *a, uint16_t link)
+out_of(struct prl_append *a, uint16_t link)
 {
 	for (size_t i = 0; i < a->out_count; i++) {
 		if (a->outs[i]->link == link)
@@ -135,7 +135,7 @@ out_of(struct pr_append *a, uint16_t link)
 }
 
 static void
-point_add(struct pr_append *a, struct out *o)
+point_add(struct prl_append *a, struct out *o)
 {
 	if (o->point_count == DURABLE_POINTS) { /* reported later, with the next one */
 		o->point_first++;
@@ -146,7 +146,7 @@ point_add(struct pr_append *a, struct out *o)
 }
 
 int
-pr_append_seal(struct pr_append *a, struct out *o)
+prl_append_seal(struct prl_append *a, struct out *o)
 {
 	const struct pr_segment_header *h = &o->b.header;
 	struct sfs_handle handle;
@@ -158,13 +158,13 @@ pr_append_seal(struct pr_append *a, struct out *o)
 		return 0;
 	if (sfs_append(a->sfs, o->stream, h->min_time, h->max_time, o->buf, o->sealed,
 		    &handle, &err) != SFS_OK) {
-		pr_append_suspend(a, &err);
+		prl_append_suspend(a, &err);
 		return -1;
 	}
 	pr_count(&a->counters.segments_stored, 1);
-	if (o->link != PR_STRAY_LINK) {
+	if (o->link != PRL_STRAY_LINK) {
 		point_add(a, o);
-		pr_append_directory(a, o, &handle);
+		prl_append_directory(a, o, &handle);
 	}
 	o->sealed = 0;
 	o->b.buf = NULL;
@@ -172,15 +172,15 @@ pr_append_seal(struct pr_append *a, struct out *o)
 }
 
 static void
-lost_flush(struct pr_append *a, struct out *o)
+lost_flush(struct prl_append *a, struct out *o)
 {
 	if (o->lost.count)
-		pr_append_loss(a, &o->lost);
+		prl_append_loss(a, &o->lost);
 	o->lost.count = 0;
 }
 
 static int
-lose(struct pr_append *a, struct out *o, const struct pr_packet *p)
+lose(struct prl_append *a, struct out *o, const struct pr_packet *p)
 {
 	bool second = (p->flags & PR_PACKET_SECOND) != 0;
 	struct pr_loss *lost = &o->lost;
@@ -204,7 +204,7 @@ lose(struct pr_append *a, struct out *o, const struct pr_packet *p)
 }
 
 static inline bool
-fits(const struct pr_append *a, const struct out *o, const struct pr_packet *p)
+fits(const struct prl_append *a, const struct out *o, const struct pr_packet *p)
 {
 	return o->b.buf && !o->sealed && o->b.header.linktype == p->linktype &&
 	       o->b.used + pr_segment_cost(p->caplen) <= a->target;
@@ -212,9 +212,9 @@ fits(const struct pr_append *a, const struct out *o, const struct pr_packet *p)
 
 /* Into the next segment. */
 static int
-out_add(struct pr_append *a, struct out *o, const struct pr_packet *p)
+out_add(struct prl_append *a, struct out *o, const struct pr_packet *p)
 {
-	if (o->b.buf && pr_append_seal(a, o))
+	if (o->b.buf && prl_append_seal(a, o))
 		return lose(a, o, p);
 	pr_segment_begin(&o->b, o->buf, a->room, 0);
 	o->began = pr_now_mono();
@@ -226,13 +226,13 @@ out_add(struct pr_append *a, struct out *o, const struct pr_packet *p)
 }
 
 static inline int
-out_packet(struct pr_append *a, struct out *o, const struct pr_packet *p)
+out_packet(struct prl_append *a, struct out *o, const struct pr_packet *p)
 {
 	return fits(a, o, p) && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
 }
 
 size_t
-pr_append_packets(struct pr_append *a, const struct pr_packet *p, size_t count)
+prl_append_packets(struct prl_append *a, const struct pr_packet *p, size_t count)
 {
 	struct out *o = out_of(a, p->link);
 	uint64_t bytes = 0;
@@ -258,13 +258,13 @@ pr_append_packets(struct pr_append *a, const struct pr_packet *p, size_t count)
 }
 
 int
-pr_append_stray(struct pr_append *a, const struct pr_packet *p)
+prl_append_stray(struct prl_append *a, const struct pr_packet *p)
 {
 	struct pr_packet stray = *p;
-	struct out *o = out_of(a, PR_STRAY_LINK);
+	struct out *o = out_of(a, PRL_STRAY_LINK);
 
 	stray.seq = ++a->stray_seq;
-	stray.link = PR_STRAY_LINK;
+	stray.link = PRL_STRAY_LINK;
 	stray.otime = stray.time;
 	stray.flags |= PR_PACKET_STRAY;
 	if (!o)
@@ -278,7 +278,7 @@ pr_append_stray(struct pr_append *a, const struct pr_packet *p)
 }
 
 static void
-durable_move(struct pr_append *a)
+durable_move(struct prl_append *a)
 {
 	uint64_t packets = 0;
 
@@ -298,7 +298,7 @@ durable_move(struct pr_append *a)
 }
 
 static bool
-old_enough(const struct pr_append *a, const struct out *o, int64_t now, int64_t age)
+old_enough(const struct prl_append *a, const struct out *o, int64_t now, int64_t age)
 {
 	if (o->b.used >= a->target / SOON_FULL)
 		age = a->o.far_ticks ? 0 : SOON_AGE(age);
@@ -309,7 +309,7 @@ old_enough(const struct pr_append *a, const struct out *o, int64_t now, int64_t 
 
 /* Seals what is older than `age` (0: all), and writes the journals. -1: the volume refuses. */
 static int
-write_all(struct pr_append *a, int64_t now, int64_t age)
+write_all(struct prl_append *a, int64_t now, int64_t age)
 {
 	struct pr_error err = {0};
 	int64_t late;
@@ -317,22 +317,22 @@ write_all(struct pr_append *a, int64_t now, int64_t age)
 	for (size_t i = 0; i < a->out_count; i++) {
 		struct out *o = a->outs[i];
 
-		if (o->b.buf && old_enough(a, o, now, age) && pr_append_seal(a, o))
+		if (o->b.buf && old_enough(a, o, now, age) && prl_append_seal(a, o))
 			return -1;
 		lost_flush(a, o);
 	}
 	late = age ? now : PR_TIME_MAX;
-	if (pr_journal_write(a->ledger, &err) ||
-		pr_directory_journal_write(a->segments, late, &err) ||
-		pr_directory_journal_write(a->summaries, late, &err)) {
-		pr_append_suspend(a, &err);
+	if (prl_journal_write(a->ledger, &err) ||
+		prl_directory_journal_write(a->segments, late, &err) ||
+		prl_directory_journal_write(a->summaries, late, &err)) {
+		prl_append_suspend(a, &err);
 		return -1;
 	}
 	return 0;
 }
 
 void
-pr_append_tick(struct pr_append *a, int64_t now)
+prl_append_tick(struct prl_append *a, int64_t now)
 {
 	struct pr_error err = {0};
 
@@ -340,31 +340,31 @@ pr_append_tick(struct pr_append *a, int64_t now)
 		return;
 	/* First the volume: what it could not write holds the memory that more would need. */
 	if (a->suspended && sfs_tick(a->sfs, now, &err)) {
-		pr_append_suspend(a, &err);
+		prl_append_suspend(a, &err);
 		return;
 	}
 	a->suspended = false;
 	if (write_all(a, now, a->o.segment_age))
 		return;
 	if (sfs_tick(a->sfs, now, &err))
-		pr_append_suspend(a, &err);
+		prl_append_suspend(a, &err);
 	durable_move(a);
 }
 
 int
-pr_append_flush(struct pr_append *a, struct pr_error *err)
+prl_append_flush(struct prl_append *a, struct pr_error *err)
 {
 	if (a->suspended)
 		sfs_flush(a->sfs, &a->why); /* makes room, or fails again below */
 	a->suspended = false;
-	pr_append_marks_write(a);
+	prl_append_marks_write(a);
 	if (write_all(a, pr_now_mono(), 0)) {
 		if (err)
 			*err = a->why;
 		return -1;
 	}
 	if (sfs_flush(a->sfs, &a->why) != SFS_OK) {
-		pr_append_suspend(a, &a->why);
+		prl_append_suspend(a, &a->why);
 		if (err)
 			*err = a->why;
 		return -1;
@@ -374,7 +374,7 @@ pr_append_flush(struct pr_append *a, struct pr_error *err)
 }
 
 int
-pr_append_reset(struct pr_append *a, struct pr_error *err)
+prl_append_reset(struct prl_append *a, struct pr_error *err)
 {
 	for (size_t i = 0; i < a->out_count; i++) {
 		struct out *o = a->outs[i];
@@ -386,6 +386,6 @@ pr_append_reset(struct pr_append *a, struct pr_error *err)
 	}
 	if (sfs_reset(a->sfs, err) != SFS_OK)
 		return -1;
-	pr_append_tell_again(a);
+	prl_append_tell_again(a);
 	return 0;
 }

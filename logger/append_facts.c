@@ -9,18 +9,18 @@
 #include "proto/base/clock.h"
 
 static void
-ledger_add(struct pr_append *a, const struct pr_ledger_entry *e, int64_t min, int64_t max)
+ledger_add(struct prl_append *a, const struct pr_ledger_entry *e, int64_t min, int64_t max)
 {
 	struct pr_error err = {0};
 
-	if (pr_journal_add(a->ledger, e, min, max, &err)) {
+	if (prl_journal_add(a->ledger, e, min, max, &err)) {
 		pr_count(&a->counters.ledger_refused, 1);
-		pr_append_suspend(a, &err);
+		prl_append_suspend(a, &err);
 	}
 }
 
 void
-pr_append_loss(struct pr_append *a, const struct pr_loss *loss)
+prl_append_loss(struct prl_append *a, const struct pr_loss *loss)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
 
@@ -35,7 +35,7 @@ link_told(const struct pr_ledger_entry *e)
 
 /* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
 static void
-keep_told(struct pr_append *a, const struct pr_ledger_entry *e)
+keep_told(struct prl_append *a, const struct pr_ledger_entry *e)
 {
 	struct pr_ledger_entry *grown;
 
@@ -55,7 +55,7 @@ keep_told(struct pr_append *a, const struct pr_ledger_entry *e)
 }
 
 static void
-tell(struct pr_append *a, const struct pr_ledger_entry *e)
+tell(struct prl_append *a, const struct pr_ledger_entry *e)
 {
 	int64_t time = e->type == PR_LEDGER_BOOT ? e->u.boot.time : pr_now_real();
 
@@ -63,7 +63,7 @@ tell(struct pr_append *a, const struct pr_ledger_entry *e)
 }
 
 void
-pr_append_link(struct pr_append *a, const struct pr_ledger_link *link)
+prl_append_link(struct prl_append *a, const struct pr_ledger_link *link)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
 
@@ -72,7 +72,7 @@ pr_append_link(struct pr_append *a, const struct pr_ledger_link *link)
 }
 
 void
-pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port)
+prl_append_port(struct prl_append *a, uint64_t epoch, const struct pr_port *port)
 {
 	struct pr_ledger_entry e = {
 		.type = PR_LEDGER_PORT, .u.port = {epoch, port->link, port->speed}};
@@ -82,7 +82,7 @@ pr_append_port(struct pr_append *a, uint64_t epoch, const struct pr_port *port)
 }
 
 void
-pr_append_moved_link(struct pr_append *a, const struct pr_ledger_link *link)
+prl_append_moved_link(struct prl_append *a, const struct pr_ledger_link *link)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
 
@@ -90,7 +90,7 @@ pr_append_moved_link(struct pr_append *a, const struct pr_ledger_link *link)
 }
 
 void
-pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
+prl_append_boot(struct prl_append *a, const struct pr_ledger_boot *boot)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT, .u.boot = *boot};
 
@@ -99,7 +99,7 @@ pr_append_boot(struct pr_append *a, const struct pr_ledger_boot *boot)
 }
 
 void
-pr_append_deleted(struct pr_append *a, const struct pr_ledger_deleted *deleted)
+prl_append_deleted(struct prl_append *a, const struct pr_ledger_deleted *deleted)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_DELETED, .u.deleted = *deleted};
 
@@ -111,37 +111,37 @@ static void
 mark_write(void *arg, const struct pr_ledger_mark *mark)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
-	struct pr_append *a = arg;
+	struct prl_append *a = arg;
 
 	for (size_t i = 0; i < a->out_count; i++) {
 		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
-			pr_append_seal(a, a->outs[i]);
+			prl_append_seal(a, a->outs[i]);
 	}
 	ledger_add(a, &e, mark->said_until, mark->said_until);
 }
 
 void
-pr_append_mark(struct pr_append *a, const struct pr_ledger_mark *mark)
+prl_append_mark(struct prl_append *a, const struct pr_ledger_mark *mark)
 {
-	pr_marks_note(a->marks, mark, pr_now_mono(), mark_write, a);
+	prl_marks_note(a->marks, mark, pr_now_mono(), mark_write, a);
 }
 
 void
-pr_append_marks_write(struct pr_append *a)
+prl_append_marks_write(struct prl_append *a)
 {
-	pr_marks_write(a->marks, mark_write, a);
+	prl_marks_write(a->marks, mark_write, a);
 }
 
 void
-pr_append_tell_again(struct pr_append *a)
+prl_append_tell_again(struct prl_append *a)
 {
 	for (size_t i = 0; i < a->told_count; i++)
 		tell(a, &a->told[i]);
 }
 
 void
-pr_append_directory(
-	struct pr_append *a, const struct out *o, const struct sfs_handle *handle)
+prl_append_directory(
+	struct prl_append *a, const struct out *o, const struct sfs_handle *handle)
 {
 	const struct pr_segment_header *h = &o->b.header;
 	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
@@ -160,21 +160,21 @@ pr_append_directory(
 	struct pr_error err = {0};
 
 	/* Without it an indexer reads the segment itself: no harm but work. */
-	if (pr_directory_journal_add(
+	if (prl_directory_journal_add(
 		    a->segments, &e, handle, h->min_time, h->max_time, &err))
 		pr_count(&a->counters.ledger_refused, 1);
 }
 
 /* An index that is lost is made again: it must not suspend what it is about. */
 int
-pr_append_index(
-	struct pr_append *a, const struct pr_index_body *index, struct pr_error *err)
+prl_append_index(
+	struct prl_append *a, const struct prl_index_body *index, struct pr_error *err)
 {
-	if (pr_indexes_check(a->indexes, index, err) < 0)
+	if (prl_indexes_check(a->indexes, index, err) < 0)
 		return -1;
 	if (a->suspended)
 		return 1;
-	if (pr_indexes_append(a->indexes, index, err) < 0)
+	if (prl_indexes_append(a->indexes, index, err) < 0)
 		return 1;
 	pr_count(&a->counters.index_records, 1);
 	pr_count(&a->counters.index_bytes, index->len);
@@ -182,13 +182,13 @@ pr_append_index(
 }
 
 const char *
-pr_append_suspended(const struct pr_append *a)
+prl_append_suspended(const struct prl_append *a)
 {
 	return a->suspended ? a->why.text : NULL;
 }
 
-const struct pr_append_counters *
-pr_append_counters(const struct pr_append *a)
+const struct prl_append_counters *
+prl_append_counters(const struct prl_append *a)
 {
 	return &a->counters;
 }

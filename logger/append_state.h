@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_APPEND_STATE_H
-#define PR_LOGGER_APPEND_STATE_H
+#ifndef PRL_LOGGER_APPEND_STATE_H
+#define PRL_LOGGER_APPEND_STATE_H
 
 #include "logger/append.h"
 #include "logger/directory_journal.h"
@@ -29,16 +29,16 @@ struct out {
 	struct pr_loss lost; /* run of packets lost to a refusing volume */
 };
 
-struct pr_append {
+struct prl_append {
 	struct sfs *sfs;
-	struct pr_append_options o;
+	struct prl_append_options o;
 	size_t target, room;
 	struct out *outs[LINKS_MAX];
 	size_t out_count;
-	struct pr_journal *ledger;
-	struct pr_directory_journal *segments, *summaries;
-	struct pr_indexes *indexes;
-	struct pr_marks *marks;
+	struct prl_journal *ledger;
+	struct prl_directory_journal *segments, *summaries;
+	struct prl_indexes *indexes;
+	struct prl_marks *marks;
 	struct pr_ledger_entry
 		*told; /* BOOT, LINK and PORT, the last of each: a reset tells them again */
 	size_t told_count;
@@ -46,19 +46,19 @@ struct pr_append {
 	bool suspended;
 	int64_t retry_at;
 	struct pr_error why;
-	struct pr_append_counters counters;
+	struct prl_append_counters counters;
 };
 
 /* The volume refuses: nothing is given to it until it is tried again. */
-void pr_append_suspend(struct pr_append *a, const struct pr_error *why);
+void prl_append_suspend(struct prl_append *a, const struct pr_error *why);
 /* Gives the volume what is in the builder. -1: it refuses; tried again later. */
-int pr_append_seal(struct pr_append *a, struct out *o);
+int prl_append_seal(struct prl_append *a, struct out *o);
 /* append_facts.c: where the segment in the builder, just appended, lies. */
-void pr_append_directory(
-	struct pr_append *a, const struct out *o, const struct sfs_handle *handle);
+void prl_append_directory(
+	struct prl_append *a, const struct out *o, const struct sfs_handle *handle);
 /* append_facts.c: after a reset, who the links are. */
-void pr_append_tell_again(struct pr_append *a);
+void prl_append_tell_again(struct prl_append *a);
 /* append_facts.c: the marks that are kept. */
-void pr_append_marks_write(struct pr_append *a);
+void prl_append_marks_write(struct prl_append *a);
 
 #endif

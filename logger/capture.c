@@ -25,10 +25,10 @@
 /* One look at the kernel's counters in so many ns: libpcap reads files of /sys for it. */
 #define STATS_NS (500 * PR_NS_PER_MS)
 
-struct pr_capture *
-pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
+struct prl_capture *
+prl_capture_open(const struct prl_capture_options *options, struct pr_error *err)
 {
-	struct pr_capture *c = calloc(1, sizeof(*c));
+	struct prl_capture *c = calloc(1, sizeof(*c));
 
 	if (!c) {
 		pr_error_set(err, "no memory for receiving");
@@ -36,14 +36,15 @@ pr_capture_open(const struct pr_capture_options *options, struct pr_error *err)
 	}
 	c->o = *options;
 	c->o.direct = options->direct && options->buffer_size >= GATHER_BYTES;
-	if (c->o.direct ? pr_capture_open_direct(c, err) : pr_capture_open_buffered(c, err))
-		pr_capture_close(&c);
+	if (c->o.direct ? prl_capture_open_direct(c, err)
+			: prl_capture_open_buffered(c, err))
+		prl_capture_close(&c);
 	return c;
 }
 
 /* Room in the frame buffer; waits for it. NULL: told to stop. */
 static void *
-room(struct pr_capture *c, size_t len)
+room(struct prl_capture *c, size_t len)
 {
 	const struct timespec nap = {.tv_nsec = 50000};
 	void *at = pr_ring_reserve(c->ring, len);
@@ -64,9 +65,9 @@ room(struct pr_capture *c, size_t len)
 static void
 take(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 {
-	struct pr_capture *c = (struct pr_capture *)(void *)arg;
-	size_t size = sizeof(struct pr_capture_record) + h->caplen;
-	struct pr_capture_record *rec = room(c, size);
+	struct prl_capture *c = (struct prl_capture *)(void *)arg;
+	size_t size = sizeof(struct prl_capture_record) + h->caplen;
+	struct prl_capture_record *rec = room(c, size);
 
 	if (!rec) /* stopping: this one is not ours any more */
 		return;
@@ -99,7 +100,7 @@ stamp(const struct timeval *ts)
 static void
 take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 {
-	struct pr_capture *c = (struct pr_capture *)(void *)arg;
+	struct prl_capture *c = (struct prl_capture *)(void *)arg;
 	struct pr_packet p = {
 		.time = stamp(&h->ts), .data = data, .caplen = h->caplen, .len = h->len};
 
@@ -111,7 +112,7 @@ take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
 static void
 take_packets(void *arg, struct pr_packet *packets, size_t count)
 {
-	struct pr_capture *c = arg;
+	struct prl_capture *c = arg;
 
 	c->taken += count;
 	for (size_t i = 0; i < count; i++)
@@ -120,7 +121,7 @@ take_packets(void *arg, struct pr_packet *packets, size_t count)
 }
 
 static void
-look_at_kernel(struct pr_capture *c)
+look_at_kernel(struct prl_capture *c)
 {
 	int64_t now = pr_now_mono();
 	uint64_t kernel, interface;
@@ -130,7 +131,7 @@ look_at_kernel(struct pr_capture *c)
 		return;
 	c->looked = now;
 	if (c->packets) {
-		pr_packet_ring_drops(c->packets, &kernel, &interface);
+		prl_packet_ring_drops(c->packets, &kernel, &interface);
 		pr_counter_set(&c->counters.kernel_drops, kernel);
 		pr_counter_set(&c->counters.interface_drops, interface);
 	} else if (pcap_stats(c->pcap, &stat) == 0) {
@@ -141,7 +142,7 @@ look_at_kernel(struct pr_capture *c)
 
 /* What has been drained is left alone for a while: waking for each block costs more than its packets do. */
 static void
-let_gather(const struct pr_capture *c, int taken)
+let_gather(const struct prl_capture *c, int taken)
 {
 	const struct timespec nap = {.tv_nsec = GATHER_MS * PR_NS_PER_MS};
 
@@ -150,14 +151,14 @@ let_gather(const struct pr_capture *c, int taken)
 }
 
 static void
-fail(struct pr_capture *c, const char *why)
+fail(struct prl_capture *c, const char *why)
 {
 	snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname, why);
 	atomic_store(&c->failed, true);
 }
 
 static int
-take_some(struct pr_capture *c, int most)
+take_some(struct prl_capture *c, int most)
 {
 	struct pr_error err;
 	int result;
@@ -168,14 +169,14 @@ take_some(struct pr_capture *c, int most)
 			fail(c, pcap_geterr(c->pcap));
 		return result;
 	}
-	result = pr_packet_ring_take(c->packets, most, take_packets, c, &err);
+	result = prl_packet_ring_take(c->packets, most, take_packets, c, &err);
 	if (result < 0)
 		fail(c, err.text);
 	return result;
 }
 
 int
-pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg)
+prl_capture_take(struct prl_capture *c, int most, prl_capture_call call, void *arg)
 {
 	int result;
 
@@ -194,7 +195,7 @@ pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg)
 static void *
 receive(void *arg)
 {
-	struct pr_capture *c = arg;
+	struct prl_capture *c = arg;
 	int result = 0;
 
 	pr_priority_thread(PR_NICE_CAPTURE);
@@ -212,7 +213,7 @@ receive(void *arg)
 }
 
 int
-pr_capture_start(struct pr_capture *c, struct pr_error *err)
+prl_capture_start(struct prl_capture *c, struct pr_error *err)
 {
 	sigset_t all, before;
 	int result;
@@ -232,7 +233,7 @@ pr_capture_start(struct pr_capture *c, struct pr_error *err)
 }
 
 void
-pr_capture_stop(struct pr_capture *c)
+prl_capture_stop(struct prl_capture *c)
 {
 	atomic_store(&c->stop, true);
 	if (c->started) {
@@ -246,58 +247,58 @@ pr_capture_stop(struct pr_capture *c)
 }
 
 void
-pr_capture_close(struct pr_capture **capture)
+prl_capture_close(struct prl_capture **capture)
 {
-	struct pr_capture *c = *capture;
+	struct prl_capture *c = *capture;
 
 	if (!c)
 		return;
-	pr_capture_stop(c);
-	pr_capture_close_pcap(c);
-	pr_packet_ring_close(&c->packets);
+	prl_capture_stop(c);
+	prl_capture_close_pcap(c);
+	prl_packet_ring_close(&c->packets);
 	pr_ring_destroy(&c->ring);
 	free(c);
 	*capture = NULL;
 }
 
 struct pr_ring *
-pr_capture_ring(struct pr_capture *c)
+prl_capture_ring(struct prl_capture *c)
 {
 	return c->ring;
 }
 
 int
-pr_capture_linktype(const struct pr_capture *c)
+prl_capture_linktype(const struct prl_capture *c)
 {
 	return c->linktype;
 }
 
 uint32_t
-pr_capture_snaplen(const struct pr_capture *c)
+prl_capture_snaplen(const struct prl_capture *c)
 {
 	return c->snaplen;
 }
 
-const struct pr_capture_counters *
-pr_capture_counters(const struct pr_capture *c)
+const struct prl_capture_counters *
+prl_capture_counters(const struct prl_capture *c)
 {
 	return &c->counters;
 }
 
 void
-pr_capture_set_epoch(struct pr_capture *c, uint64_t epoch)
+prl_capture_set_epoch(struct prl_capture *c, uint64_t epoch)
 {
 	atomic_store(&c->epoch, epoch);
 }
 
 bool
-pr_capture_waiting(const struct pr_capture *c)
+prl_capture_waiting(const struct prl_capture *c)
 {
 	return atomic_load(&c->waiting);
 }
 
 const char *
-pr_capture_failed(const struct pr_capture *c)
+prl_capture_failed(const struct prl_capture *c)
 {
 	return atomic_load(&c->failed) ? c->why : NULL;
 }

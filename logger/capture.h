@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_CAPTURE_H
-#define PR_LOGGER_CAPTURE_H
+#ifndef PRL_LOGGER_CAPTURE_H
+#define PRL_LOGGER_CAPTURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,15 +14,15 @@
 /*
  * The receive thread: frames of an interface through libpcap's ring into a frame buffer. It drops
  * nothing: while the buffer is full it waits, and the kernel's ring takes up what comes.
- * Or, where nobody waits for logs, without thread and frame buffer: pr_capture_take gives frames where the
+ * Or, where nobody waits for logs, without thread and frame buffer: prl_capture_take gives frames where the
  * kernel's ring has them, which saves a copy and the waking of another thread. On Ethernet that ring is our own
  * (packet_ring.h): libpcap then only tells what the device is, and compiles the filter.
  * The only files of the logger, with import.c, that know pcap.h.
  */
-struct pr_capture;
+struct prl_capture;
 
 /* A record of the frame buffer; the frame's bytes follow it. */
-struct pr_capture_record {
+struct prl_capture_record {
 	int64_t time; /* ns, real */
 	uint64_t epoch; /* seed of the fingerprint */
 	uint32_t fingerprint;
@@ -31,7 +31,7 @@ struct pr_capture_record {
 	uint8_t data[];
 };
 
-struct pr_capture_options {
+struct prl_capture_options {
 	const char *ifname;
 	uint64_t buffer_size; /* the kernel's ring, bytes */
 	uint64_t ring_size; /* the frame buffer, bytes */
@@ -47,33 +47,33 @@ struct pr_capture_options {
 	uint16_t ethertype;
 };
 
-struct pr_capture_counters {
+struct prl_capture_counters {
 	pr_counter frames_received, bytes_received; /* taken from the kernel */
 	pr_counter control_received;
 	pr_counter kernel_drops, interface_drops;
 	pr_counter buffer_waits; /* times that the frame buffer was full */
 };
 
-/* Opens; capturing starts with pr_capture_start. */
-struct pr_capture *pr_capture_open(
-	const struct pr_capture_options *options, struct pr_error *err);
-int pr_capture_start(struct pr_capture *c, struct pr_error *err);
-void pr_capture_stop(struct pr_capture *c); /* joins the thread; records may be read on */
-void pr_capture_close(struct pr_capture **capture);
+/* Opens; capturing starts with prl_capture_start. */
+struct prl_capture *prl_capture_open(
+	const struct prl_capture_options *options, struct pr_error *err);
+int prl_capture_start(struct prl_capture *c, struct pr_error *err);
+void prl_capture_stop(struct prl_capture *c); /* joins the thread; records may be read on */
+void prl_capture_close(struct prl_capture **capture);
 
-struct pr_ring *pr_capture_ring(struct pr_capture *c); /* NULL: it is direct */
+struct pr_ring *prl_capture_ring(struct prl_capture *c); /* NULL: it is direct */
 
 /* Direct ones only: gives what is there, up to so many frames, without waiting. Returns how many. */
-typedef pr_packet_ring_call pr_capture_call;
-int pr_capture_take(struct pr_capture *c, int most, pr_capture_call call, void *arg);
-int pr_capture_linktype(const struct pr_capture *c);
-uint32_t pr_capture_snaplen(const struct pr_capture *c);
-const struct pr_capture_counters *pr_capture_counters(const struct pr_capture *c);
+typedef prl_packet_ring_call prl_capture_call;
+int prl_capture_take(struct prl_capture *c, int most, prl_capture_call call, void *arg);
+int prl_capture_linktype(const struct prl_capture *c);
+uint32_t prl_capture_snaplen(const struct prl_capture *c);
+const struct prl_capture_counters *prl_capture_counters(const struct prl_capture *c);
 /* Fingerprints are made with this from now on; a record says which it has. Any thread. */
-void pr_capture_set_epoch(struct pr_capture *c, uint64_t epoch);
+void prl_capture_set_epoch(struct prl_capture *c, uint64_t epoch);
 /* The receiver waits for room in the frame buffer. Any thread. */
-bool pr_capture_waiting(const struct pr_capture *c);
+bool prl_capture_waiting(const struct prl_capture *c);
 /* The interface has failed, and why; or NULL. */
-const char *pr_capture_failed(const struct pr_capture *c);
+const char *prl_capture_failed(const struct prl_capture *c);
 
 #endif

@@ -10,7 +10,7 @@
 #define ASKED_BYTES (1 << 20)
 
 static uint64_t
-kernel_ring(const struct pr_capture *c)
+kernel_ring(const struct prl_capture *c)
 {
 	uint64_t want = c->o.buffer_size + (c->o.direct ? 4 * c->o.ring_size : 0);
 
@@ -18,7 +18,7 @@ kernel_ring(const struct pr_capture *c)
 }
 
 static int
-set_options(struct pr_capture *c, uint64_t buffer, struct pr_error *err)
+set_options(struct prl_capture *c, uint64_t buffer, struct pr_error *err)
 {
 	pcap_t *p = c->pcap;
 
@@ -33,7 +33,7 @@ set_options(struct pr_capture *c, uint64_t buffer, struct pr_error *err)
 }
 
 static int
-activate(struct pr_capture *c, struct pr_error *err)
+activate(struct prl_capture *c, struct pr_error *err)
 {
 	int result = pcap_activate(c->pcap);
 	char text[PCAP_ERRBUF_SIZE] = "";
@@ -51,7 +51,7 @@ activate(struct pr_capture *c, struct pr_error *err)
 
 /* A switch that floods must not cost us a copy of each frame of other nodes. */
 static void
-rack_filter(const struct pr_capture *c, char *text, size_t size)
+rack_filter(const struct prl_capture *c, char *text, size_t size)
 {
 	const uint8_t *m = c->o.mac;
 
@@ -63,7 +63,7 @@ rack_filter(const struct pr_capture *c, char *text, size_t size)
 
 /* 1: there is a filter; 0: none. */
 static int
-compile(struct pr_capture *c, struct bpf_program *program, struct pr_error *err)
+compile(struct prl_capture *c, struct bpf_program *program, struct pr_error *err)
 {
 	const char *text = c->o.filter;
 	char rack[160];
@@ -80,7 +80,7 @@ compile(struct pr_capture *c, struct bpf_program *program, struct pr_error *err)
 }
 
 static int
-set_filter(struct pr_capture *c, struct pr_error *err)
+set_filter(struct prl_capture *c, struct pr_error *err)
 {
 	struct bpf_program program;
 	int result = compile(c, &program, err);
@@ -96,7 +96,7 @@ set_filter(struct pr_capture *c, struct pr_error *err)
 }
 
 static int
-open_pcap(struct pr_capture *c, uint64_t buffer, struct pr_error *err)
+open_pcap(struct prl_capture *c, uint64_t buffer, struct pr_error *err)
 {
 	char text[PCAP_ERRBUF_SIZE] = "";
 
@@ -105,13 +105,13 @@ open_pcap(struct pr_capture *c, uint64_t buffer, struct pr_error *err)
 		return pr_error_set(err, "cannot receive on %s: %s", c->o.ifname, text);
 	if (set_options(c, buffer, err) || activate(c, err))
 		return -1;
-	c->linktype = pr_linktype_of_pcap(c->pcap);
+	c->linktype = prl_linktype_of_pcap(c->pcap);
 	c->snaplen = (uint32_t)pcap_snapshot(c->pcap);
 	return 0;
 }
 
 void
-pr_capture_close_pcap(struct pr_capture *c)
+prl_capture_close_pcap(struct prl_capture *c)
 {
 	if (c->pcap)
 		pcap_close(c->pcap);
@@ -121,7 +121,7 @@ pr_capture_close_pcap(struct pr_capture *c)
 
 /* Its program in the kernel's words; what it accepts has the snap length at most. */
 static void
-translate(const struct pr_capture *c, const struct bpf_program *program,
+translate(const struct prl_capture *c, const struct bpf_program *program,
 	struct sock_filter *to)
 {
 	for (unsigned i = 0; i < program->bf_len; i++) {
@@ -135,10 +135,10 @@ translate(const struct pr_capture *c, const struct bpf_program *program,
 
 /* A ring of our own, with what libpcap says of the device; false: libpcap's will have to do. */
 static bool
-open_packets(struct pr_capture *c)
+open_packets(struct prl_capture *c)
 {
 	struct sock_filter filter[BPF_MAXINSNS];
-	struct pr_packet_ring_options o = {.ifname = c->o.ifname,
+	struct prl_packet_ring_options o = {.ifname = c->o.ifname,
 		.size = kernel_ring(c),
 		.snaplen = c->snaplen,
 		.block_ms = BLOCK_MS,
@@ -153,27 +153,27 @@ open_packets(struct pr_capture *c)
 		o.filter_len = (uint16_t)program.bf_len;
 	}
 	if (pcap_datalink(c->pcap) == DLT_EN10MB && filtered == (o.filter != NULL))
-		c->packets = pr_packet_ring_open(&o, NULL);
+		c->packets = prl_packet_ring_open(&o, NULL);
 	if (filtered > 0)
 		pcap_freecode(&program);
 	return c->packets != NULL;
 }
 
 int
-pr_capture_open_direct(struct pr_capture *c, struct pr_error *err)
+prl_capture_open_direct(struct prl_capture *c, struct pr_error *err)
 {
 	if (open_pcap(c, ASKED_BYTES, err))
 		return -1;
 	if (open_packets(c)) {
-		pr_capture_close_pcap(c);
+		prl_capture_close_pcap(c);
 		return 0;
 	}
-	pr_capture_close_pcap(c);
+	prl_capture_close_pcap(c);
 	return open_pcap(c, kernel_ring(c), err) || set_filter(c, err) ? -1 : 0;
 }
 
 int
-pr_capture_open_buffered(struct pr_capture *c, struct pr_error *err)
+prl_capture_open_buffered(struct prl_capture *c, struct pr_error *err)
 {
 	c->ring = pr_ring_create(c->o.ring_size, err);
 	return !c->ring || open_pcap(c, kernel_ring(c), err) || set_filter(c, err) ? -1 : 0;

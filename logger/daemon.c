@@ -26,20 +26,20 @@
 /* The tick finds what came; a buffer so full does not wait for it. */
 #define WAKE_SHARE 8
 
-struct pr_daemon {
-	const struct pr_logger_options *o;
+struct prl_daemon {
+	const struct prl_logger_options *o;
 	struct sfs *sfs;
-	struct pr_append *append;
-	struct pr_capture *capture;
-	struct pr_daemon_calls calls;
+	struct prl_append *append;
+	struct prl_capture *capture;
+	struct prl_daemon_calls calls;
 	struct pr_loop *loop;
 	struct pr_timer *timer;
 	struct event *readable, *again;
-	struct pr_manage *manage;
+	struct prl_manage *manage;
 	struct pr_metrics_server *metrics;
-	struct pr_door *door;
+	struct prl_door *door;
 	bool stopping, suspended;
-	struct pr_patience patience;
+	struct prl_patience patience;
 	int64_t noted, ticked, tick_ns;
 	uint32_t devices_lost; /* of the volume, that have been said */
 	int64_t rated;
@@ -48,24 +48,24 @@ struct pr_daemon {
 
 /* The time that the calls are given: not the disk's, nor the management's. */
 static int64_t
-patience(struct pr_daemon *d)
+patience(struct prl_daemon *d)
 {
-	return pr_patience_now(&d->patience, pr_now_mono());
+	return prl_patience_now(&d->patience, pr_now_mono());
 }
 
 /* One batch. false: there is nothing left. */
 static bool
-take_batch(struct pr_daemon *d, int64_t now)
+take_batch(struct prl_daemon *d, int64_t now)
 {
-	struct pr_ring *ring = pr_capture_ring(d->capture);
+	struct pr_ring *ring = prl_capture_ring(d->capture);
 	bool more = true;
 
 	if (!ring)
-		return pr_capture_take(d->capture, BATCH, d->calls.packets, d->calls.arg) ==
-		       BATCH;
+		return prl_capture_take(
+			       d->capture, BATCH, d->calls.packets, d->calls.arg) == BATCH;
 	for (unsigned i = 0; i < BATCH; i++) {
 		size_t len;
-		struct pr_capture_record *rec = pr_ring_next(ring, &len);
+		struct prl_capture_record *rec = pr_ring_next(ring, &len);
 
 		if (!rec) {
 			more = false;
@@ -73,30 +73,30 @@ take_batch(struct pr_daemon *d, int64_t now)
 		}
 		d->calls.frame(d->calls.arg, rec, now);
 	}
-	d->calls.batch(d->calls.arg, !more && pr_capture_waiting(d->capture), now);
+	d->calls.batch(d->calls.arg, !more && prl_capture_waiting(d->capture), now);
 	return more;
 }
 
 static void
-tick(struct pr_daemon *d, int64_t now)
+tick(struct prl_daemon *d, int64_t now)
 {
 	d->ticked = now;
 	d->calls.tick(d->calls.arg, now);
-	pr_append_tick(d->append, pr_now_mono());
+	prl_append_tick(d->append, pr_now_mono());
 }
 
 /* Until it is woken, or the next tick. */
 static bool
-sleeps(struct pr_daemon *d)
+sleeps(struct prl_daemon *d)
 {
-	struct pr_ring *ring = pr_capture_ring(d->capture);
+	struct pr_ring *ring = prl_capture_ring(d->capture);
 
 	return !ring || !pr_ring_arm(ring);
 }
 
 /* As many as the loop may wait for. true: there may be more. */
 static bool
-take_round(struct pr_daemon *d)
+take_round(struct prl_daemon *d)
 {
 	for (unsigned i = 0; i < ROUND / BATCH; i++) {
 		int64_t now = patience(d);
@@ -112,7 +112,7 @@ take_round(struct pr_daemon *d)
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct pr_daemon *d = arg;
+	struct prl_daemon *d = arg;
 
 	(void)fd;
 	(void)what;
@@ -122,11 +122,11 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
 /* What a direct capture has is taken first: it is not to wait for the next tick. */
 static void
-tick_direct(struct pr_daemon *d)
+tick_direct(struct prl_daemon *d)
 {
-	const pr_counter *bytes = &pr_capture_counters(d->capture)->bytes_received;
+	const pr_counter *bytes = &prl_capture_counters(d->capture)->bytes_received;
 	uint64_t before = pr_counter_get(bytes);
-	int64_t wanted = PR_DAEMON_TICK_DIRECT;
+	int64_t wanted = PRL_DAEMON_TICK_DIRECT;
 	bool more = true;
 
 	d->ticked = patience(d);
@@ -143,9 +143,9 @@ tick_direct(struct pr_daemon *d)
 }
 
 static void
-watch_suspension(struct pr_daemon *d)
+watch_suspension(struct prl_daemon *d)
 {
-	const char *why = pr_append_suspended(d->append);
+	const char *why = prl_append_suspended(d->append);
 
 	if (why && !d->suspended)
 		pr_log_error("storing is suspended, trying again: %s", why);
@@ -155,33 +155,33 @@ watch_suspension(struct pr_daemon *d)
 }
 
 static void
-make_report(void *arg, struct pr_report *r)
+make_report(void *arg, struct prl_report *r)
 {
-	struct pr_daemon *d = arg;
+	struct prl_daemon *d = arg;
 
 	r->name = d->o->name;
-	r->trouble = pr_append_suspended(d->append);
+	r->trouble = prl_append_suspended(d->append);
 	r->state = r->trouble ? "suspended" : d->stopping ? "stopping" : "running";
-	pr_report_counters(
-		r, pr_append_counters(d->append), pr_capture_counters(d->capture));
+	prl_report_counters(
+		r, prl_append_counters(d->append), prl_capture_counters(d->capture));
 	d->calls.report(d->calls.arg, r);
 }
 
 static void
-note(struct pr_daemon *d)
+note(struct prl_daemon *d)
 {
-	struct pr_report report = {0};
+	struct prl_report report = {0};
 	char text[SFS_NOTE_BYTES];
 
 	make_report(d, &report);
-	if (pr_report_text(&report, text, sizeof(text)))
+	if (prl_report_text(&report, text, sizeof(text)))
 		sfs_note_set(d->sfs, text);
 }
 
 static void
-measure_rate(struct pr_daemon *d, int64_t now)
+measure_rate(struct prl_daemon *d, int64_t now)
 {
-	uint64_t bytes = pr_counter_get(&pr_append_counters(d->append)->bytes_stored);
+	uint64_t bytes = pr_counter_get(&prl_append_counters(d->append)->bytes_stored);
 	uint64_t ms = (uint64_t)(now - d->rated) / PR_NS_PER_MS;
 
 	if (d->rated && ms)
@@ -192,7 +192,7 @@ measure_rate(struct pr_daemon *d, int64_t now)
 
 /* Going on without a device is said when it begins. */
 static void
-watch_losses(struct pr_daemon *d)
+watch_losses(struct prl_daemon *d)
 {
 	struct sfs_volume_info info = {0};
 	char text[400];
@@ -207,10 +207,10 @@ watch_losses(struct pr_daemon *d)
 static void
 on_tick(void *arg)
 {
-	struct pr_daemon *d = arg;
+	struct prl_daemon *d = arg;
 	int64_t now = pr_now_mono();
 
-	if (!pr_capture_ring(d->capture)) {
+	if (!prl_capture_ring(d->capture)) {
 		tick_direct(d);
 	} else {
 		tick(d, patience(d));
@@ -225,7 +225,7 @@ on_tick(void *arg)
 		watch_losses(d);
 		note(d);
 	}
-	if (pr_capture_failed(d->capture) ||
+	if (prl_capture_failed(d->capture) ||
 		(d->stopping && d->calls.over(d->calls.arg, patience(d))))
 		pr_loop_break(d->loop);
 }
@@ -233,7 +233,7 @@ on_tick(void *arg)
 static void
 on_stop(void *arg)
 {
-	struct pr_daemon *d = arg;
+	struct prl_daemon *d = arg;
 
 	pr_log_info("stopping");
 	d->stopping = true;
@@ -241,11 +241,11 @@ on_stop(void *arg)
 }
 
 void
-pr_daemon_disk(struct pr_daemon *d, struct pr_disk *disk)
+prl_daemon_disk(struct prl_daemon *d, struct prl_disk *disk)
 {
 	struct sfs_volume_info info = {0};
 
-	*disk = (struct pr_disk){.rate = d->rate};
+	*disk = (struct prl_disk){.rate = d->rate};
 	if (sfs_info(d->sfs, &info, NULL) != SFS_OK)
 		return;
 	disk->total = info.blocks * info.block_size;
@@ -253,17 +253,17 @@ pr_daemon_disk(struct pr_daemon *d, struct pr_disk *disk)
 }
 
 static int
-open_loop(struct pr_daemon *d, struct pr_error *err)
+open_loop(struct prl_daemon *d, struct pr_error *err)
 {
 	struct pr_loop_calls calls = {.stop = on_stop, .arg = d};
-	struct pr_ring *ring = pr_capture_ring(d->capture);
+	struct pr_ring *ring = prl_capture_ring(d->capture);
 	struct event_base *base;
 
 	d->loop = pr_loop_create(&calls, err);
 	if (!d->loop)
 		return -1;
 	base = pr_loop_base(d->loop);
-	d->tick_ns = ring ? TICK_NS : PR_DAEMON_TICK_DIRECT;
+	d->tick_ns = ring ? TICK_NS : PRL_DAEMON_TICK_DIRECT;
 	d->timer = pr_timer_create(d->loop, d->tick_ns, on_tick, d, err);
 	if (!d->timer)
 		return -1;
@@ -280,11 +280,11 @@ open_loop(struct pr_daemon *d, struct pr_error *err)
 
 /* Recording goes on without: who wants an index can make it later. */
 static void
-open_door(struct pr_daemon *d)
+open_door(struct prl_daemon *d)
 {
 	struct pr_error err;
 
-	d->door = pr_door_open(d->loop, d->sfs, d->append, &err);
+	d->door = prl_door_open(d->loop, d->sfs, d->append, &err);
 	if (!d->door)
 		pr_log_warning("no index will be stored: %s", err.text);
 }
@@ -292,24 +292,24 @@ open_door(struct pr_daemon *d)
 static void
 on_scrape(void *arg, struct pr_metrics_page *page)
 {
-	struct pr_report report = {0};
+	struct prl_report report = {0};
 
 	make_report(arg, &report);
-	pr_manage_scrape(&report, page);
+	prl_manage_scrape(&report, page);
 }
 
 /* Where to ask us. */
 static int
-open_sockets(struct pr_daemon *d, struct pr_error *err)
+open_sockets(struct prl_daemon *d, struct pr_error *err)
 {
-	const struct pr_logger_options *o = d->o;
+	const struct prl_logger_options *o = d->o;
 
 	if (o->manage && !o->keys)
 		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
 			o->manage);
 	if (o->manage)
 		d->manage =
-			pr_manage_create(d->loop, o->manage, o->keys, make_report, d, err);
+			prl_manage_create(d->loop, o->manage, o->keys, make_report, d, err);
 	if (o->manage && !d->manage)
 		return -1;
 	if (o->metrics)
@@ -317,12 +317,12 @@ open_sockets(struct pr_daemon *d, struct pr_error *err)
 	return o->metrics && !d->metrics ? -1 : 0;
 }
 
-struct pr_daemon *
-pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
-	struct pr_append *append, struct pr_capture *capture,
-	const struct pr_daemon_calls *calls, struct pr_error *err)
+struct prl_daemon *
+prl_daemon_create(const struct prl_logger_options *o, struct sfs *sfs,
+	struct prl_append *append, struct prl_capture *capture,
+	const struct prl_daemon_calls *calls, struct pr_error *err)
 {
-	struct pr_daemon *d = calloc(1, sizeof(*d));
+	struct prl_daemon *d = calloc(1, sizeof(*d));
 
 	if (!d) {
 		pr_error_set(err, "no memory");
@@ -334,7 +334,7 @@ pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 	d->capture = capture;
 	d->calls = *calls;
 	if (open_loop(d, err) || open_sockets(d, err))
-		pr_daemon_destroy(&d);
+		prl_daemon_destroy(&d);
 	if (d)
 		open_door(d);
 	return d;
@@ -342,9 +342,9 @@ pr_daemon_create(const struct pr_logger_options *o, struct sfs *sfs,
 
 /* What is there when the end has come; the kernel's ring of a direct capture still fills meanwhile. */
 static void
-drain(struct pr_daemon *d)
+drain(struct prl_daemon *d)
 {
-	bool endless = pr_capture_ring(d->capture) == NULL;
+	bool endless = prl_capture_ring(d->capture) == NULL;
 
 	for (unsigned i = 0; take_batch(d, patience(d)); i++)
 		if (endless && i == DRAIN)
@@ -352,37 +352,37 @@ drain(struct pr_daemon *d)
 }
 
 int
-pr_daemon_run(struct pr_daemon *d, struct pr_error *err)
+prl_daemon_run(struct prl_daemon *d, struct pr_error *err)
 {
 	const char *failed;
 	int result;
 
-	pr_priority_thread(pr_capture_ring(d->capture) ? PR_NICE_STORE : PR_NICE_CAPTURE);
-	if (pr_capture_start(d->capture, err))
+	pr_priority_thread(prl_capture_ring(d->capture) ? PR_NICE_STORE : PR_NICE_CAPTURE);
+	if (prl_capture_start(d->capture, err))
 		return -1;
 	note(d);
 	pr_notify("READY=1");
 	event_active(d->again, EV_READ, 0); /* arms the ring */
 	result = pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
-	pr_capture_stop(d->capture);
+	prl_capture_stop(d->capture);
 	drain(d);
-	failed = pr_capture_failed(d->capture);
+	failed = prl_capture_failed(d->capture);
 	if (failed && result == 0)
 		result = pr_error_set(err, "%s", failed);
 	return result;
 }
 
 void
-pr_daemon_destroy(struct pr_daemon **daemon)
+prl_daemon_destroy(struct prl_daemon **daemon)
 {
-	struct pr_daemon *d = *daemon;
+	struct prl_daemon *d = *daemon;
 
 	if (!d)
 		return;
-	pr_door_close(&d->door);
+	prl_door_close(&d->door);
 	pr_metrics_stop(&d->metrics);
-	pr_manage_destroy(&d->manage);
+	prl_manage_destroy(&d->manage);
 	if (d->readable)
 		event_free(d->readable);
 	if (d->again)

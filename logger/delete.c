@@ -23,21 +23,21 @@ static uint16_t
 link_of(const struct sfs_stream_info *s)
 {
 	return s->name[0] == 's'
-		       ? PR_STRAY_LINK
+		       ? PRL_STRAY_LINK
 		       : (uint16_t)strtoul(s->name + strlen(data_prefix), NULL, 10);
 }
 
 /* Is what is to go the stream's oldest? Then what was recycled before lies before it. */
 static bool
-from_oldest(const struct sfs_stream_info *stream, const struct pr_delete_order *order)
+from_oldest(const struct sfs_stream_info *stream, const struct prl_delete_order *order)
 {
 	return order->since <= stream->min_time;
 }
 
 /* Who reads the ledger learns by whom; what is recycled later is nobody's doing. */
 static void
-tell(struct pr_append *append, const struct sfs_stream_info *stream,
-	const struct pr_delete_order *order, enum pr_deletion_phase phase, int64_t until,
+tell(struct prl_append *append, const struct sfs_stream_info *stream,
+	const struct prl_delete_order *order, enum pr_deletion_phase phase, int64_t until,
 	const struct sfs_trimmed *done)
 {
 	struct pr_ledger_deleted d = {.at = order->at,
@@ -53,13 +53,13 @@ tell(struct pr_append *append, const struct sfs_stream_info *stream,
 	snprintf(d.by, sizeof(d.by), "%s", order->by);
 	snprintf(d.moved_to, sizeof(d.moved_to), "%s",
 		order->moved_to ? order->moved_to : "");
-	pr_append_deleted(append, &d);
+	prl_append_deleted(append, &d);
 }
 
 /* Up to where packets of the time are gone; PR_TIME_MIN: none are. */
 static int64_t
 reach(struct sfs *sfs, const struct sfs_stream_info *stream,
-	const struct pr_delete_order *order)
+	const struct prl_delete_order *order)
 {
 	struct sfs_deleted hole = {0};
 	int64_t until = stream->evicted_until;
@@ -75,7 +75,7 @@ reach(struct sfs *sfs, const struct sfs_stream_info *stream,
 /* The index of packets that are kept stays. */
 static int
 delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
-	const struct pr_delete_order *order, bool *more, struct pr_error *err)
+	const struct prl_delete_order *order, bool *more, struct pr_error *err)
 {
 	struct sfs_delete_range range = {.since = order->since, .last = UINT64_MAX};
 	struct sfs_stream_info now;
@@ -85,7 +85,7 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 
 	snprintf(name, sizeof(name), "%s%u", index_prefix, link_of(stream));
 	index = sfs_stream_find(sfs, name);
-	if (index < 0 || link_of(stream) == PR_STRAY_LINK)
+	if (index < 0 || link_of(stream) == PRL_STRAY_LINK)
 		return 0;
 	if (sfs_stream_info(sfs, stream->id, &now, err) != SFS_OK)
 		return -1;
@@ -100,7 +100,7 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 
 /* false: nothing of the stream may go. */
 static bool
-fence_of(const struct pr_delete_order *order, const char *stream, uint64_t *last)
+fence_of(const struct prl_delete_order *order, const char *stream, uint64_t *last)
 {
 	*last = UINT64_MAX;
 	for (size_t i = 0; i < order->fence_count; i++)
@@ -112,8 +112,9 @@ fence_of(const struct pr_delete_order *order, const char *stream, uint64_t *last
 }
 
 static int
-delete_from(struct sfs *sfs, struct pr_append *append, const struct sfs_stream_info *stream,
-	const struct pr_delete_order *order, struct pr_deleted *out, struct pr_error *err)
+delete_from(struct sfs *sfs, struct prl_append *append,
+	const struct sfs_stream_info *stream, const struct prl_delete_order *order,
+	struct prl_deleted *out, struct pr_error *err)
 {
 	struct sfs_delete_range range = {.since = order->since, .until = order->until};
 	struct sfs_stream_info now;
@@ -140,7 +141,7 @@ delete_from(struct sfs *sfs, struct pr_append *append, const struct sfs_stream_i
 
 /* Of all streams that it is about: that it begins, and how far it may go; or that it is over. */
 static int
-announce(struct sfs *sfs, struct pr_append *append, const struct pr_delete_order *order,
+announce(struct sfs *sfs, struct prl_append *append, const struct prl_delete_order *order,
 	enum pr_deletion_phase phase, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
@@ -160,25 +161,25 @@ announce(struct sfs *sfs, struct pr_append *append, const struct pr_delete_order
 		tell(append, &s, order, phase,
 			s.max_time < order->until ? s.max_time : order->until, NULL);
 	}
-	return pr_append_flush(append, err);
+	return prl_append_flush(append, err);
 }
 
 int
-pr_delete_step(struct sfs *sfs, struct pr_append *append,
-	const struct pr_delete_order *order, struct pr_deleted *out, struct pr_error *err)
+prl_delete_step(struct sfs *sfs, struct prl_append *append,
+	const struct prl_delete_order *order, struct prl_deleted *out, struct pr_error *err)
 {
 	int64_t deadline = pr_now_mono() + STEP_NS;
 	struct sfs_volume_info volume;
 	struct sfs_stream_info stream;
 	int rc = 0;
 
-	*out = (struct pr_deleted){0};
+	*out = (struct prl_deleted){0};
 	out->more = order->step == 0;
 	if (out->more)
-		return pr_append_flush(append, err) < 0
+		return prl_append_flush(append, err) < 0
 			       ? -1
 			       : announce(sfs, append, order, PR_DELETION_BEGINS, err);
-	if (pr_append_flush(append, err) < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
+	if (prl_append_flush(append, err) < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
 		return -1;
 	for (size_t i = 0; rc == 0 && i < volume.stream_count; i++) {
 		if (sfs_stream_info(sfs, i, &stream, err) != SFS_OK || !is_packets(&stream))
@@ -192,7 +193,7 @@ pr_delete_step(struct sfs *sfs, struct pr_append *append,
 	}
 	if (rc == 0 && !out->more)
 		rc = announce(sfs, append, order, PR_DELETION_OVER, err);
-	else if (out->segments && pr_append_flush(append, rc == 0 ? err : NULL) < 0)
+	else if (out->segments && prl_append_flush(append, rc == 0 ? err : NULL) < 0)
 		rc = -1;
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_DELETE_H
-#define PR_LOGGER_DELETE_H
+#ifndef PRL_LOGGER_DELETE_H
+#define PRL_LOGGER_DELETE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,12 +15,12 @@
  * ledger says who deleted them. A segment that reaches beyond keeps all that it holds.
  * By the volume's writer; one thread.
  */
-struct pr_delete_fence {
+struct prl_delete_fence {
 	const char *stream;
 	uint64_t last; /* segment of it that may go */
 };
 
-struct pr_delete_order {
+struct prl_delete_order {
 	int64_t since, until; /* included; PR_TIME_MIN, PR_TIME_MAX: all that is there */
 	int64_t at; /* when it was given; one order has the same in all its steps */
 	const char *by;
@@ -28,11 +28,11 @@ struct pr_delete_order {
 	uint64_t step; /* 0, 1, ...: the first only announces it in the ledger */
 	/* fenced: of these streams alone, and of them no later segment */
 	bool fenced;
-	const struct pr_delete_fence *fences;
+	const struct prl_delete_fence *fences;
 	size_t fence_count;
 };
 
-struct pr_deleted {
+struct prl_deleted {
 	uint64_t segments, bytes; /* of packets, by this step */
 	bool more; /* call again */
 };
@@ -41,7 +41,8 @@ struct pr_deleted {
  * A step of it: some MiB, or about 50 ms, as the volume's device goes; a logger does something else
  * between two. What is gathered in memory is stored first. -1: err; out says what was done all the same.
  */
-int pr_delete_step(struct sfs *sfs, struct pr_append *append,
-	const struct pr_delete_order *order, struct pr_deleted *out, struct pr_error *err);
+int prl_delete_step(struct sfs *sfs, struct prl_append *append,
+	const struct prl_delete_order *order, struct prl_deleted *out,
+	struct pr_error *err);
 
 #endif

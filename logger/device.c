@@ -76,7 +76,7 @@ blink_start(struct blink *b, struct pr_error *err)
 }
 
 int
-pr_device_identify(const char *ifname, uint32_t seconds, struct pr_error *err)
+prl_device_identify(const char *ifname, uint32_t seconds, struct pr_error *err)
 {
 	struct blink *b = calloc(1, sizeof(*b));
 

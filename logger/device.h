@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_DEVICE_H
-#define PR_LOGGER_DEVICE_H
+#ifndef PRL_LOGGER_DEVICE_H
+#define PRL_LOGGER_DEVICE_H
 
 #include <stdint.h>
 
@@ -10,6 +10,6 @@
  * Blinks the LED of an interface's port for so many seconds (0: 10), from a thread of its own. -1: the
  * card cannot, or it blinks already.
  */
-int pr_device_identify(const char *ifname, uint32_t seconds, struct pr_error *err);
+int prl_device_identify(const char *ifname, uint32_t seconds, struct pr_error *err);
 
 #endif

@@ -15,8 +15,8 @@
 #define UNHURRIED_NS PR_NS_PER_S
 #define UNHURRIED_ENTRIES 64 /* an indexer beside finds so many in shared memory */
 
-struct pr_directory_journal {
-	struct pr_journal *journal;
+struct prl_directory_journal {
+	struct prl_journal *journal;
 	struct pr_directory_coder coder;
 	struct sfs_handle segment, index; /* the handles before */
 	bool unhurried;
@@ -24,34 +24,34 @@ struct pr_directory_journal {
 	unsigned entries;
 };
 
-struct pr_directory_journal *
-pr_directory_journal_create(struct sfs *sfs, const char *stream, unsigned share,
+struct prl_directory_journal *
+prl_directory_journal_create(struct sfs *sfs, const char *stream, unsigned share,
 	bool unhurried, struct pr_error *err)
 {
-	struct pr_directory_journal *j = calloc(1, sizeof(*j));
+	struct prl_directory_journal *j = calloc(1, sizeof(*j));
 
 	if (!j) {
 		pr_error_set(err, "no memory for stream \"%s\"", stream);
 		return NULL;
 	}
 	j->unhurried = unhurried;
-	j->journal = pr_journal_create(sfs, stream, share, err);
+	j->journal = prl_journal_create(sfs, stream, share, err);
 	if (!j->journal)
-		pr_directory_journal_destroy(&j);
+		prl_directory_journal_destroy(&j);
 	return j;
 }
 
 void
-pr_directory_journal_destroy(struct pr_directory_journal **journal)
+prl_directory_journal_destroy(struct prl_directory_journal **journal)
 {
 	if (*journal)
-		pr_journal_destroy(&(*journal)->journal);
+		prl_journal_destroy(&(*journal)->journal);
 	free(*journal);
 	*journal = NULL;
 }
 
 static bool
-begin(struct pr_directory_journal *j, struct pr_writer *w)
+begin(struct prl_directory_journal *j, struct pr_writer *w)
 {
 	j->segment = j->index = (struct sfs_handle){0};
 	j->began = pr_now_mono();
@@ -60,11 +60,11 @@ begin(struct pr_directory_journal *j, struct pr_writer *w)
 }
 
 int
-pr_directory_journal_add(struct pr_directory_journal *j, struct pr_directory_entry *e,
+prl_directory_journal_add(struct prl_directory_journal *j, struct pr_directory_entry *e,
 	const struct sfs_handle *handle, int64_t min, int64_t max, struct pr_error *err)
 {
 	struct sfs_handle *before = e->kind == PR_DIRECTORY_INDEX ? &j->index : &j->segment;
-	struct pr_writer *w = pr_journal_room(j->journal, PR_DIRECTORY_ENTRY_MAX, err);
+	struct pr_writer *w = prl_journal_room(j->journal, PR_DIRECTORY_ENTRY_MAX, err);
 
 	if (!w)
 		return -1;
@@ -75,18 +75,18 @@ pr_directory_journal_add(struct pr_directory_journal *j, struct pr_directory_ent
 		return pr_error_set(err, "an entry of a directory contradicts itself");
 	*before = *handle;
 	j->entries++;
-	pr_journal_added(j->journal, min, max);
+	prl_journal_added(j->journal, min, max);
 	return 0;
 }
 
 int
-pr_directory_journal_write(
-	struct pr_directory_journal *j, int64_t now, struct pr_error *err)
+prl_directory_journal_write(
+	struct prl_directory_journal *j, int64_t now, struct pr_error *err)
 {
 	unsigned many = j->unhurried ? UNHURRIED_ENTRIES : LATE_ENTRIES;
 	int64_t late = j->unhurried ? UNHURRIED_NS : LATE_NS;
 
 	if (j->entries < many && now - j->began < late)
 		return 0;
-	return pr_journal_write(j->journal, err);
+	return prl_journal_write(j->journal, err);
 }

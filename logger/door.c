@@ -14,16 +14,16 @@
 
 #define FENCES 512 /* more than links that a logger takes */
 
-struct pr_door {
+struct prl_door {
 	struct sfs *sfs;
-	struct pr_append *append;
+	struct prl_append *append;
 	struct pr_rpc *rpc;
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) +
 		      sizeof(((struct sfs_volume_info *)0)->uuid)];
 };
 
 static void
-answer(struct pr_door *d, const struct pr_rpc_peer *peer, uint64_t id,
+answer(struct prl_door *d, const struct pr_rpc_peer *peer, uint64_t id,
 	Packrack__IndexStored *stored)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -35,15 +35,15 @@ answer(struct pr_door *d, const struct pr_rpc_peer *peer, uint64_t id,
 }
 
 static void
-on_record(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_record(struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	const Packrack__IndexRecord *r = env->index_record;
 	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
 	struct pr_error err = {""};
-	struct pr_index_body body;
+	struct prl_index_body body;
 	int rc;
 
-	body = (struct pr_index_body){.link = (uint16_t)r->link,
+	body = (struct prl_index_body){.link = (uint16_t)r->link,
 		.level = (uint16_t)r->level,
 		.first_sequence = r->first_sequence,
 		.check = r->check,
@@ -52,7 +52,7 @@ on_record(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Env
 		.max_time = r->max_time,
 		.body = r->body.data,
 		.len = r->body.len};
-	rc = pr_append_index(d->append, &body, &err);
+	rc = prl_append_index(d->append, &body, &err);
 	stored.stored = rc == 0;
 	stored.later = rc > 0;
 	stored.text = err.text;
@@ -61,11 +61,11 @@ on_record(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Env
 
 /* What a merger was told to have deleted: a step of it. */
 static void
-delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
+delete_step(struct prl_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
 	struct pr_error *err)
 {
-	struct pr_delete_fence fences[FENCES];
-	struct pr_delete_order order = {.since = c->since ? c->since : PR_TIME_MIN,
+	struct prl_delete_fence fences[FENCES];
+	struct prl_delete_order order = {.since = c->since ? c->since : PR_TIME_MIN,
 		.until = c->until,
 		.at = c->at,
 		.by = c->user,
@@ -73,14 +73,14 @@ delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone
 		.step = c->number,
 		.fenced = c->n_fences > 0,
 		.fences = fences};
-	struct pr_deleted deleted;
+	struct prl_deleted deleted;
 
 	for (; order.fence_count < c->n_fences && order.fence_count < FENCES;
 		order.fence_count++)
 		fences[order.fence_count] =
-			(struct pr_delete_fence){c->fences[order.fence_count]->stream,
+			(struct prl_delete_fence){c->fences[order.fence_count]->stream,
 				c->fences[order.fence_count]->last_segment};
-	done->ok = pr_delete_step(d->sfs, d->append, &order, &deleted, err) == 0;
+	done->ok = prl_delete_step(d->sfs, d->append, &order, &deleted, err) == 0;
 	done->segments = deleted.segments;
 	done->bytes = deleted.bytes;
 	done->more = deleted.more;
@@ -92,7 +92,7 @@ delete_step(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone
 
 /* Packets of another node, and what their links are; or no more come for now. */
 static void
-store(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
+store(struct prl_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
 	struct pr_error *err)
 {
 	for (size_t i = 0; i < c->n_links; i++) {
@@ -103,17 +103,18 @@ store(struct pr_door *d, const Packrack__Command *c, Packrack__CommandDone *done
 			.snaplen = from->snaplen};
 
 		snprintf(link.name, sizeof(link.name), "%s", from->name);
-		pr_append_moved_link(d->append, &link);
+		prl_append_moved_link(d->append, &link);
 	}
 	if (c->packets.len)
-		done->ok = pr_store_packets(d->sfs, d->append, c->packets.data,
+		done->ok = prl_store_packets(d->sfs, d->append, c->packets.data,
 				   c->packets.len, err) == 0;
 	else
-		done->ok = pr_append_flush(d->append, err) == 0;
+		done->ok = prl_append_flush(d->append, err) == 0;
 }
 
 static void
-on_command(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_command(
+	struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
@@ -136,7 +137,7 @@ on_command(struct pr_door *d, const struct pr_rpc_peer *peer, const Packrack__En
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	struct pr_door *d = arg;
+	struct prl_door *d = arg;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD)
 		on_record(d, peer, env);
@@ -144,11 +145,11 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		on_command(d, peer, env);
 }
 
-struct pr_door *
-pr_door_open(struct pr_loop *loop, struct sfs *sfs, struct pr_append *append,
+struct prl_door *
+prl_door_open(struct pr_loop *loop, struct sfs *sfs, struct prl_append *append,
 	struct pr_error *err)
 {
-	struct pr_door *d = calloc(1, sizeof(*d));
+	struct prl_door *d = calloc(1, sizeof(*d));
 	struct sfs_volume_info info;
 
 	if (!d) {
@@ -163,15 +164,15 @@ pr_door_open(struct pr_loop *loop, struct sfs *sfs, struct pr_append *append,
 		d->rpc = pr_rpc_listen(loop, d->endpoint, NULL, on_message, d, err);
 	}
 	if (!d->rpc)
-		pr_door_close(&d);
+		prl_door_close(&d);
 	return d;
 }
 
 /* The volume's lock is still ours: nobody else can have bound the path meanwhile. */
 void
-pr_door_close(struct pr_door **door)
+prl_door_close(struct prl_door **door)
 {
-	struct pr_door *d = *door;
+	struct prl_door *d = *door;
 
 	if (!d)
 		return;

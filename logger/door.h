@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_DOOR_H
-#define PR_LOGGER_DOOR_H
+#ifndef PRL_LOGGER_DOOR_H
+#define PRL_LOGGER_DOOR_H
 
 #include "logger/append.h"
 #include "logger/streamfs/streamfs.h"
@@ -13,10 +13,10 @@
  * Each record is checked and appended at once, and answered, so that it comes one at a time and gives
  * way when the volume does not take it. Loop's thread.
  */
-struct pr_door;
+struct prl_door;
 
-struct pr_door *pr_door_open(struct pr_loop *loop, struct sfs *sfs,
-	struct pr_append *append, struct pr_error *err);
-void pr_door_close(struct pr_door **door);
+struct prl_door *prl_door_open(struct pr_loop *loop, struct sfs *sfs,
+	struct prl_append *append, struct pr_error *err);
+void prl_door_close(struct prl_door **door);
 
 #endif

@@ -24,14 +24,14 @@
 
 struct import {
 	pcap_t *pcap;
-	struct pr_trace_watch watch;
+	struct prl_trace_watch watch;
 	const char *path;
-	struct pr_append *append;
-	struct pr_monitor monitor;
-	pr_import_progress progress;
+	struct prl_append *append;
+	struct prl_monitor monitor;
+	prl_import_progress progress;
 	void *arg;
-	const struct pr_import_options *options;
-	struct pr_import_stats *stats;
+	const struct prl_import_options *options;
+	struct prl_import_stats *stats;
 	int64_t ticked, said;
 	bool begun, stopped, failed;
 	struct pr_error error;
@@ -40,7 +40,7 @@ struct import {
 static int
 beside(struct import *im, bool at_end)
 {
-	const struct pr_import_options *o = im->options;
+	const struct prl_import_options *o = im->options;
 
 	return o->beside ? o->beside(o->beside_arg, im->append, at_end, &im->error) : 0;
 }
@@ -55,10 +55,10 @@ tick(struct import *im)
 	im->ticked = now;
 	if (im->begun && now - im->said >= SAY_NS) {
 		im->said = now;
-		pr_monitor_say(&im->monitor, false);
+		prl_monitor_say(&im->monitor, false);
 	}
 	if (im->begun)
-		pr_append_tick(im->append, now);
+		prl_append_tick(im->append, now);
 	im->stats->offset = im->stats->size ? im->watch.bytes : 0;
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->progress && !im->progress(im->arg, im->stats))
@@ -80,7 +80,7 @@ on_idle(void *arg)
 static int
 open_file(struct import *im, struct pr_error *err)
 {
-	FILE *stream = pr_trace_watch_open(&im->watch, im->path, err);
+	FILE *stream = prl_trace_watch_open(&im->watch, im->path, err);
 	char text[PCAP_ERRBUF_SIZE] = "";
 	struct stat st;
 
@@ -99,7 +99,7 @@ open_file(struct import *im, struct pr_error *err)
 		S_ISREG(st.st_mode))
 		im->stats->size = (uint64_t)st.st_size;
 	/* The field has 28 bits, the registry and our formats 16: cut, it would be another's. */
-	im->stats->linktype = pr_linktype_of_pcap(im->pcap);
+	im->stats->linktype = prl_linktype_of_pcap(im->pcap);
 	if (im->stats->linktype >= 0 && im->stats->linktype <= UINT16_MAX)
 		return 0;
 	return pr_error_set(err, "%s: link type %d, which no registry has", im->path,
@@ -115,21 +115,21 @@ base_name(const char *path)
 }
 
 static int
-begin(struct import *im, struct sfs *sfs, const struct pr_import_options *options,
+begin(struct import *im, struct sfs *sfs, const struct prl_import_options *options,
 	struct pr_error *err)
 {
 	const char *name = options->name ? options->name : base_name(im->path);
 	int link = options->link, snaplen = pcap_snapshot(im->pcap);
-	struct pr_import_stats *stats = im->stats;
+	struct prl_import_stats *stats = im->stats;
 
 	if (link < 0)
-		link = pr_monitor_link_number(sfs, name, err);
+		link = prl_monitor_link_number(sfs, name, err);
 	if (link < 0)
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
 	stats->snaplen = snaplen > 0 ? (uint32_t)snaplen : 262144;
-	pr_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
+	prl_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
 	im->begun = true;
 	return 0;
@@ -140,9 +140,9 @@ take(struct import *im, const struct pcap_pkthdr *h, const uint8_t *data)
 {
 	int64_t time =
 		pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
-	struct pr_import_stats *stats = im->stats;
+	struct prl_import_stats *stats = im->stats;
 
-	pr_monitor_packet(&im->monitor, time, data, h->caplen, h->len);
+	prl_monitor_packet(&im->monitor, time, data, h->caplen, h->len);
 	if (stats->packets++ == 0 || time < stats->first_time)
 		stats->first_time = time;
 	if (stats->packets == 1 || time > stats->last_time)
@@ -157,7 +157,7 @@ await_volume(struct import *im)
 	int64_t until = pr_now_mono() + PATIENCE_NS;
 	const char *why;
 
-	while (!im->stopped && (why = pr_append_suspended(im->append))) {
+	while (!im->stopped && (why = prl_append_suspended(im->append))) {
 		if (pr_now_mono() >= until) {
 			pr_error_set(&im->error, "%s", why);
 			im->stopped = im->failed = true;
@@ -179,7 +179,7 @@ read_all(struct import *im, struct pr_error *err)
 		take(im, h, data);
 		if (im->stats->packets % BATCH == 0)
 			tick(im);
-		if (pr_append_suspended(im->append))
+		if (prl_append_suspended(im->append))
 			await_volume(im);
 	}
 	if (result != PCAP_ERROR || im->stopped)
@@ -196,12 +196,12 @@ end(struct import *im, int result, struct pr_error *err)
 {
 	struct pr_error own = {0};
 
-	pr_monitor_say(&im->monitor, true);
-	if (pr_append_flush(im->append, &own) && result == 0)
+	prl_monitor_say(&im->monitor, true);
+	if (prl_append_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
 	/* the index stands behind what it is about, and is durable as well */
 	if (result == 0 && (im->failed || beside(im, true) < 0 ||
-				   pr_append_flush(im->append, &im->error)))
+				   prl_append_flush(im->append, &im->error)))
 		result = pr_error_set(err, "%s: %s", im->path, im->error.text);
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	im->stats->secrets = im->watch.secrets;
@@ -215,8 +215,8 @@ end(struct import *im, int result, struct pr_error *err)
 }
 
 int
-pr_import_file(struct sfs *sfs, const char *path, const struct pr_import_options *options,
-	pr_import_progress progress, void *arg, struct pr_import_stats *stats,
+prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_options *options,
+	prl_import_progress progress, void *arg, struct prl_import_stats *stats,
 	struct pr_error *err)
 {
 	struct import im = {.path = path,
@@ -224,15 +224,15 @@ pr_import_file(struct sfs *sfs, const char *path, const struct pr_import_options
 		.progress = progress,
 		.arg = arg,
 		.stats = stats};
-	struct pr_append_options append = {.unhurried = true};
+	struct prl_append_options append = {.unhurried = true};
 	int result = -1;
 
-	*stats = (struct pr_import_stats){0};
+	*stats = (struct prl_import_stats){0};
 	if (open_file(&im, err) == 0)
-		im.append = pr_append_create(sfs, &append, err);
+		im.append = prl_append_create(sfs, &append, err);
 	if (im.append && begin(&im, sfs, options, err) == 0)
 		result = end(&im, read_all(&im, err), err);
-	pr_append_destroy(&im.append);
+	prl_append_destroy(&im.append);
 	if (im.pcap)
 		pcap_close(im.pcap);
 	return result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_IMPORT_H
-#define PR_LOGGER_IMPORT_H
+#ifndef PRL_LOGGER_IMPORT_H
+#define PRL_LOGGER_IMPORT_H
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -12,23 +12,23 @@
  * A trace file (pcap, pcapng: whatever libpcap reads; any link type; "-": standard input) into a volume,
  * with an epoch of its own. Used by packrack-logger --read and packrack import. One thread.
  */
-struct pr_append;
-struct pr_import_options {
+struct prl_append;
+struct prl_import_options {
 	const char *name; /* of the link; NULL: the file's base name */
 	int link; /* its number; -1: that of the name, or the next free one */
 	/* What else is written meanwhile (the index): about every 10 ms, and when all is read and
 	 * durable, end. NULL: nothing. -1 ends the import. */
-	int (*beside)(void *arg, struct pr_append *append, bool end, struct pr_error *err);
+	int (*beside)(void *arg, struct prl_append *append, bool end, struct pr_error *err);
 	void *beside_arg;
 };
 
 /* Said of a file that has some: its name, and their number. */
-#define PR_SECRETS_LEFT_OUT                                                                \
+#define PRL_SECRETS_LEFT_OUT                                                               \
 	"%s: decryption secrets (%" PRIu64                                                 \
 	" blocks) are left out: a volume holds packets "                                   \
 	"only, so keep the file for them"
 
-struct pr_import_stats {
+struct prl_import_stats {
 	uint64_t epoch;
 	uint16_t link;
 	int linktype;
@@ -41,14 +41,14 @@ struct pr_import_stats {
 };
 
 /* Called about every 10 ms. false: stop here; what was read is stored. */
-typedef bool (*pr_import_progress)(void *arg, const struct pr_import_stats *stats);
+typedef bool (*prl_import_progress)(void *arg, const struct prl_import_stats *stats);
 
 /*
  * 0: all read and durable. -1: err says what is wrong, and at which packet; what was read before is stored
  * and durable all the same, and stats count it. sfs: a writer's. progress may be NULL.
  */
-int pr_import_file(struct sfs *sfs, const char *path,
-	const struct pr_import_options *options, pr_import_progress progress, void *arg,
-	struct pr_import_stats *stats, struct pr_error *err);
+int prl_import_file(struct sfs *sfs, const char *path,
+	const struct prl_import_options *options, prl_import_progress progress, void *arg,
+	struct prl_import_stats *stats, struct pr_error *err);
 
 #endif

@@ -9,17 +9,17 @@
 #define GUARANTEE_SHARE 128
 #define LINKS 65536
 
-struct pr_indexes {
+struct prl_indexes {
 	struct sfs *sfs;
-	struct pr_directory_journal *segments, *summaries;
+	struct prl_directory_journal *segments, *summaries;
 	int16_t streams[LINKS]; /* 1 + id; 0: not opened yet */
 };
 
-struct pr_indexes *
-pr_indexes_create(struct sfs *sfs, struct pr_directory_journal *segments,
-	struct pr_directory_journal *summaries, struct pr_error *err)
+struct prl_indexes *
+prl_indexes_create(struct sfs *sfs, struct prl_directory_journal *segments,
+	struct prl_directory_journal *summaries, struct pr_error *err)
 {
-	struct pr_indexes *x = calloc(1, sizeof(*x));
+	struct prl_indexes *x = calloc(1, sizeof(*x));
 
 	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
 	if (!x) {
@@ -33,7 +33,7 @@ pr_indexes_create(struct sfs *sfs, struct pr_directory_journal *segments,
 }
 
 void
-pr_indexes_destroy(struct pr_indexes **indexes)
+prl_indexes_destroy(struct prl_indexes **indexes)
 {
 	free(*indexes);
 	*indexes = NULL;
@@ -49,7 +49,8 @@ data_stream(struct sfs *sfs, uint16_t link)
 }
 
 int
-pr_indexes_check(struct pr_indexes *x, const struct pr_index_body *i, struct pr_error *err)
+prl_indexes_check(
+	struct prl_indexes *x, const struct prl_index_body *i, struct pr_error *err)
 {
 	int stream = data_stream(x->sfs, i->link);
 	uint64_t stored = stream >= 0 ? sfs_appended(x->sfs, stream) : 0;
@@ -86,7 +87,7 @@ guarantee(struct sfs *sfs, int data)
 }
 
 static int
-index_stream(struct pr_indexes *x, uint16_t link, struct pr_error *err)
+index_stream(struct prl_indexes *x, uint16_t link, struct pr_error *err)
 {
 	char name[SFS_NAME_MAX + 1];
 	int stream;
@@ -103,7 +104,7 @@ index_stream(struct pr_indexes *x, uint16_t link, struct pr_error *err)
 
 /* Level 2 is read in sectors: there it begins at one. */
 static int
-store(struct pr_indexes *x, int stream, const struct pr_index_body *i,
+store(struct prl_indexes *x, int stream, const struct prl_index_body *i,
 	struct sfs_handle *handle, struct pr_error *err)
 {
 	void *room;
@@ -120,7 +121,8 @@ store(struct pr_indexes *x, int stream, const struct pr_index_body *i,
 }
 
 int
-pr_indexes_append(struct pr_indexes *x, const struct pr_index_body *i, struct pr_error *err)
+prl_indexes_append(
+	struct prl_indexes *x, const struct prl_index_body *i, struct pr_error *err)
 {
 	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX,
 		.u.index = {.first_sequence = i->first_sequence,
@@ -133,6 +135,6 @@ pr_indexes_append(struct pr_indexes *x, const struct pr_index_body *i, struct pr
 
 	if (stream < 0 || store(x, stream, i, &handle, err) != SFS_OK)
 		return -1;
-	return pr_directory_journal_add(i->level == 3 ? x->summaries : x->segments, &e,
+	return prl_directory_journal_add(i->level == 3 ? x->summaries : x->segments, &e,
 		&handle, i->min_time, i->max_time, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_INDEXES_H
-#define PR_LOGGER_INDEXES_H
+#ifndef PRL_LOGGER_INDEXES_H
+#define PRL_LOGGER_INDEXES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
  * "index.N" of the volume. Its storage guarantee is in proportion to that of "packets.N", of which it
  * speaks: so the two age together. One thread.
  */
-struct pr_index_body {
+struct prl_index_body {
 	uint16_t link, level; /* 1, 2 or 3 */
 	uint64_t first_sequence, check; /* of stream "packets.N" */
 	uint32_t segments;
@@ -22,18 +22,19 @@ struct pr_index_body {
 	size_t len;
 };
 
-struct pr_indexes;
+struct prl_indexes;
 
 /* segments, summaries: where it is said where those of levels 1 and 2, and 3, lie. All stay the caller's. */
-struct pr_indexes *pr_indexes_create(struct sfs *sfs, struct pr_directory_journal *segments,
-	struct pr_directory_journal *summaries, struct pr_error *err);
-void pr_indexes_destroy(struct pr_indexes **indexes);
+struct prl_indexes *prl_indexes_create(struct sfs *sfs,
+	struct prl_directory_journal *segments, struct prl_directory_journal *summaries,
+	struct pr_error *err);
+void prl_indexes_destroy(struct prl_indexes **indexes);
 
 /* Is it about segments that are there, and of a size that the volume takes? 0, or -1 and why not. */
-int pr_indexes_check(
-	struct pr_indexes *x, const struct pr_index_body *index, struct pr_error *err);
+int prl_indexes_check(
+	struct prl_indexes *x, const struct prl_index_body *index, struct pr_error *err);
 /* Of one that was checked. -1: the volume refuses. */
-int pr_indexes_append(
-	struct pr_indexes *x, const struct pr_index_body *index, struct pr_error *err);
+int prl_indexes_append(
+	struct prl_indexes *x, const struct prl_index_body *index, struct pr_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #define JOURNAL_ROOM 32768
 #define GUARANTEE_BLOCKS 4
 
-struct pr_journal {
+struct prl_journal {
 	struct sfs *sfs;
 	int stream;
 	struct pr_writer w;
@@ -32,7 +32,7 @@ guarantee(struct sfs *sfs, unsigned share)
 }
 
 static void
-journal_clear(struct pr_journal *j)
+journal_clear(struct prl_journal *j)
 {
 	size_t room = sfs_record_max(j->sfs);
 
@@ -41,10 +41,11 @@ journal_clear(struct pr_journal *j)
 	j->max = PR_TIME_MIN;
 }
 
-struct pr_journal *
-pr_journal_create(struct sfs *sfs, const char *stream, unsigned share, struct pr_error *err)
+struct prl_journal *
+prl_journal_create(
+	struct sfs *sfs, const char *stream, unsigned share, struct pr_error *err)
 {
-	struct pr_journal *j = calloc(1, sizeof(*j));
+	struct prl_journal *j = calloc(1, sizeof(*j));
 
 	if (!j) {
 		pr_error_set(err, "no memory for stream \"%s\"", stream);
@@ -61,14 +62,14 @@ pr_journal_create(struct sfs *sfs, const char *stream, unsigned share, struct pr
 }
 
 void
-pr_journal_destroy(struct pr_journal **journal)
+prl_journal_destroy(struct prl_journal **journal)
 {
 	free(*journal);
 	*journal = NULL;
 }
 
 int
-pr_journal_write(struct pr_journal *j, struct pr_error *err)
+prl_journal_write(struct prl_journal *j, struct pr_error *err)
 {
 	size_t len = pr_writer_len(&j->w);
 
@@ -81,7 +82,7 @@ pr_journal_write(struct pr_journal *j, struct pr_error *err)
 }
 
 void
-pr_journal_added(struct pr_journal *j, int64_t min, int64_t max)
+prl_journal_added(struct prl_journal *j, int64_t min, int64_t max)
 {
 	if (min < j->min)
 		j->min = min;
@@ -90,24 +91,24 @@ pr_journal_added(struct pr_journal *j, int64_t min, int64_t max)
 }
 
 int
-pr_journal_add(struct pr_journal *j, const struct pr_ledger_entry *e, int64_t min,
+prl_journal_add(struct prl_journal *j, const struct pr_ledger_entry *e, int64_t min,
 	int64_t max, struct pr_error *err)
 {
 	if (!pr_ledger_store(&j->w, e)) {
-		if (pr_journal_write(j, err))
+		if (prl_journal_write(j, err))
 			return -1;
 		if (!pr_ledger_store(&j->w, e))
 			return pr_error_set(
 				err, "a ledger entry of type %u is too long", e->type);
 	}
-	pr_journal_added(j, min, max);
+	prl_journal_added(j, min, max);
 	return 0;
 }
 
 struct pr_writer *
-pr_journal_room(struct pr_journal *j, size_t most, struct pr_error *err)
+prl_journal_room(struct prl_journal *j, size_t most, struct pr_error *err)
 {
-	if (pr_writer_room(&j->w) < most && pr_journal_write(j, err))
+	if (pr_writer_room(&j->w) < most && prl_journal_write(j, err))
 		return NULL;
 	return &j->w;
 }

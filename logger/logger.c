@@ -11,7 +11,7 @@
 #include "proto/base/log.h"
 
 static struct sfs *
-open_volume(const struct pr_logger_options *o, struct pr_error *err)
+open_volume(const struct prl_logger_options *o, struct pr_error *err)
 {
 	struct sfs_open_options options = {.writer = true,
 		.shm_bytes = o->shm_size,
@@ -31,7 +31,7 @@ open_volume(const struct pr_logger_options *o, struct pr_error *err)
 }
 
 static bool
-show_progress(void *arg, const struct pr_import_stats *s)
+show_progress(void *arg, const struct prl_import_stats *s)
 {
 	int64_t *shown = arg, now = pr_now_mono();
 
@@ -44,16 +44,16 @@ show_progress(void *arg, const struct pr_import_stats *s)
 }
 
 int
-pr_logger_read(struct sfs *sfs, const struct pr_logger_options *o, struct pr_error *err)
+prl_logger_read(struct sfs *sfs, const struct prl_logger_options *o, struct pr_error *err)
 {
 	bool terminal = isatty(STDERR_FILENO);
 	int64_t shown = pr_now_mono() + PR_NS_PER_S;
 
 	for (size_t i = 0; i < o->read.count; i++) {
-		struct pr_import_options options = {
+		struct prl_import_options options = {
 			.link = o->link_set ? (int)o->link : -1};
-		struct pr_import_stats stats;
-		int result = pr_import_file(sfs, o->read.items[i], &options,
+		struct prl_import_stats stats;
+		int result = prl_import_file(sfs, o->read.items[i], &options,
 			terminal ? show_progress : NULL, &shown, &stats, err);
 
 		if (terminal && shown > pr_now_mono())
@@ -64,13 +64,13 @@ pr_logger_read(struct sfs *sfs, const struct pr_logger_options *o, struct pr_err
 			stats.stored, stats.link);
 		if (stats.secrets)
 			pr_log_warning(
-				PR_SECRETS_LEFT_OUT, o->read.items[i], stats.secrets);
+				PRL_SECRETS_LEFT_OUT, o->read.items[i], stats.secrets);
 	}
 	return 0;
 }
 
 static int
-run(const struct pr_logger_options *o, struct pr_error *err)
+run(const struct prl_logger_options *o, struct pr_error *err)
 {
 	struct sfs *sfs = open_volume(o, err);
 	int result;
@@ -78,21 +78,21 @@ run(const struct pr_logger_options *o, struct pr_error *err)
 	if (!sfs)
 		return -1;
 	if (o->rack)
-		result = pr_logger_rack(sfs, o, err);
+		result = prl_logger_rack(sfs, o, err);
 	else if (o->tap)
-		result = pr_logger_tap(sfs, o, err);
+		result = prl_logger_tap(sfs, o, err);
 	else
-		result = pr_logger_read(sfs, o, err);
+		result = prl_logger_read(sfs, o, err);
 	sfs_close(&sfs);
 	return result;
 }
 
 int
-pr_logger_main(int argc, char **argv)
+prl_logger_main(int argc, char **argv)
 {
-	struct pr_logger_options o;
+	struct prl_logger_options o;
 	struct pr_error err = {0};
-	int result = pr_logger_options_parse(&o, argc, argv, &err), status = 0;
+	int result = prl_logger_options_parse(&o, argc, argv, &err), status = 0;
 
 	pr_log_open("packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 	pr_log_set_format(o.log_format);
@@ -103,6 +103,6 @@ pr_logger_main(int argc, char **argv)
 		pr_log_error("%s", err.text);
 		status = 1;
 	}
-	pr_logger_options_free(&o);
+	prl_logger_options_free(&o);
 	return status;
 }

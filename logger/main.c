@@ -4,5 +4,5 @@
 int
 main(int argc, char **argv)
 {
-	return pr_logger_main(argc, argv);
+	return prl_logger_main(argc, argv);
 }

@@ -7,20 +7,20 @@
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status_metrics.h"
 
-struct pr_manage {
+struct prl_manage {
 	struct pr_rpc *rpc;
-	pr_manage_call call;
+	prl_manage_call call;
 	void *arg;
 };
 
 /* A report as a message, which lies in room. */
 struct room {
 	Packrack__Status status;
-	Packrack__Value values[PR_REPORT_MAX], *list[PR_REPORT_MAX];
+	Packrack__Value values[PRL_REPORT_MAX], *list[PRL_REPORT_MAX];
 };
 
 static Packrack__Status *
-make_status(const struct pr_report *report, struct room *room)
+make_status(const struct prl_report *report, struct room *room)
 {
 	Packrack__Status *status = &room->status;
 
@@ -42,7 +42,7 @@ make_status(const struct pr_report *report, struct room *room)
 }
 
 void
-pr_manage_scrape(const struct pr_report *report, struct pr_metrics_page *page)
+prl_manage_scrape(const struct prl_report *report, struct pr_metrics_page *page)
 {
 	struct room room;
 
@@ -50,10 +50,10 @@ pr_manage_scrape(const struct pr_report *report, struct pr_metrics_page *page)
 }
 
 static void
-send_status(struct pr_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
+send_status(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	struct pr_report report = {0};
+	struct prl_report report = {0};
 	struct room room;
 
 	m->call(m->arg, &report);
@@ -64,7 +64,7 @@ send_status(struct pr_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 }
 
 static void
-send_failure(struct pr_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
+send_failure(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
@@ -80,7 +80,7 @@ send_failure(struct pr_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	struct pr_manage *m = arg;
+	struct prl_manage *m = arg;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
 		send_status(m, peer, env->id);
@@ -88,12 +88,12 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		send_failure(m, peer, env->id);
 }
 
-struct pr_manage *
-pr_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
-	pr_manage_call call, void *arg, struct pr_error *err)
+struct prl_manage *
+prl_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
+	prl_manage_call call, void *arg, struct pr_error *err)
 {
 	struct pr_rpc_keys dir = {keys};
-	struct pr_manage *m = calloc(1, sizeof(*m));
+	struct prl_manage *m = calloc(1, sizeof(*m));
 
 	if (!m) {
 		pr_error_set(err, "no memory for %s", endpoint);
@@ -110,7 +110,7 @@ pr_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
 }
 
 void
-pr_manage_destroy(struct pr_manage **manage)
+prl_manage_destroy(struct prl_manage **manage)
 {
 	if (*manage)
 		pr_rpc_destroy(&(*manage)->rpc);

@@ -14,15 +14,15 @@ struct line {
 	bool pending;
 };
 
-struct pr_marks {
+struct prl_marks {
 	struct line *lines;
 	size_t count, next;
 };
 
-struct pr_marks *
-pr_marks_create(struct pr_error *err)
+struct prl_marks *
+prl_marks_create(struct pr_error *err)
 {
-	struct pr_marks *m = calloc(1, sizeof(*m));
+	struct prl_marks *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		pr_error_set(err, "no memory for the ledger");
@@ -30,7 +30,7 @@ pr_marks_create(struct pr_error *err)
 }
 
 void
-pr_marks_destroy(struct pr_marks **marks)
+prl_marks_destroy(struct prl_marks **marks)
 {
 	if (*marks)
 		free((*marks)->lines);
@@ -39,7 +39,7 @@ pr_marks_destroy(struct pr_marks **marks)
 }
 
 static struct line *
-line_of(struct pr_marks *m, const struct pr_ledger_mark *mark)
+line_of(struct prl_marks *m, const struct pr_ledger_mark *mark)
 {
 	struct line *lines;
 
@@ -79,8 +79,8 @@ same(const struct pr_ledger_mark *a, const struct pr_ledger_mark *b)
 }
 
 void
-pr_marks_note(struct pr_marks *m, const struct pr_ledger_mark *mark, int64_t now,
-	pr_marks_call write, void *arg)
+prl_marks_note(struct prl_marks *m, const struct pr_ledger_mark *mark, int64_t now,
+	prl_marks_call write, void *arg)
 {
 	struct line *line = line_of(m, mark);
 
@@ -101,7 +101,7 @@ pr_marks_note(struct pr_marks *m, const struct pr_ledger_mark *mark, int64_t now
 }
 
 void
-pr_marks_write(struct pr_marks *m, pr_marks_call write, void *arg)
+prl_marks_write(struct prl_marks *m, prl_marks_call write, void *arg)
 {
 	for (size_t i = 0; i < m->count; i++) {
 		if (m->lines[i].pending)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_MARKS_H
-#define PR_LOGGER_MARKS_H
+#ifndef PRL_LOGGER_MARKS_H
+#define PRL_LOGGER_MARKS_H
 
 #include <stdint.h>
 
@@ -11,15 +11,15 @@
  * second say the same on an idle link; then one a second is written, so that the time is on record.
  * One thread.
  */
-struct pr_marks;
-typedef void (*pr_marks_call)(void *arg, const struct pr_ledger_mark *mark);
+struct prl_marks;
+typedef void (*prl_marks_call)(void *arg, const struct pr_ledger_mark *mark);
 
-struct pr_marks *pr_marks_create(struct pr_error *err);
-void pr_marks_destroy(struct pr_marks **marks);
+struct prl_marks *prl_marks_create(struct pr_error *err);
+void prl_marks_destroy(struct prl_marks **marks);
 
-void pr_marks_note(struct pr_marks *m, const struct pr_ledger_mark *mark, int64_t now,
-	pr_marks_call write, void *arg);
+void prl_marks_note(struct prl_marks *m, const struct pr_ledger_mark *mark, int64_t now,
+	prl_marks_call write, void *arg);
 /* Writes those that were noted and not written. */
-void pr_marks_write(struct pr_marks *m, pr_marks_call write, void *arg);
+void prl_marks_write(struct prl_marks *m, prl_marks_call write, void *arg);
 
 #endif

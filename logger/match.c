@@ -12,10 +12,10 @@
 #define MARKS_APART (50 * PR_NS_PER_MS)
 
 void
-pr_match_defaults(struct pr_match_options *o)
+prl_match_defaults(struct prl_match_options *o)
 {
-	*o = (struct pr_match_options){
-		.window = PR_MATCH_WINDOW_DEFAULT,
+	*o = (struct prl_match_options){
+		.window = PRL_MATCH_WINDOW_DEFAULT,
 		.room = ROOM_DEFAULT,
 		.hold_ns = 2 * PR_NS_PER_S,
 		.grace_ns = 20 * PR_NS_PER_MS,
@@ -25,7 +25,7 @@ pr_match_defaults(struct pr_match_options *o)
 }
 
 static bool
-rings_create(struct pr_match *m)
+rings_create(struct prl_match *m)
 {
 	m->slot_room = m->held_room = ROOM_FIRST;
 	m->slots = calloc(m->slot_room, sizeof(*m->slots));
@@ -45,32 +45,32 @@ rings_create(struct pr_match *m)
 	return true;
 }
 
-struct pr_match *
-pr_match_create(const struct pr_match_options *options, const struct pr_match_calls *calls,
-	struct pr_error *err)
+struct prl_match *
+prl_match_create(const struct prl_match_options *options,
+	const struct prl_match_calls *calls, struct pr_error *err)
 {
-	struct pr_match *m = calloc(1, sizeof(*m));
+	struct prl_match *m = calloc(1, sizeof(*m));
 
 	if (!m || !rings_create(m)) {
 		pr_error_set(err, "no memory for matching frames");
-		pr_match_destroy(&m);
+		prl_match_destroy(&m);
 		return NULL;
 	}
 	m->o = *options;
 	m->calls = *calls;
-	if (m->o.window < PR_MATCH_WINDOW_MIN)
-		m->o.window = PR_MATCH_WINDOW_MIN;
-	if (m->o.window > PR_MATCH_WINDOW_MAX)
-		m->o.window = PR_MATCH_WINDOW_MAX;
+	if (m->o.window < PRL_MATCH_WINDOW_MIN)
+		m->o.window = PRL_MATCH_WINDOW_MIN;
+	if (m->o.window > PRL_MATCH_WINDOW_MAX)
+		m->o.window = PRL_MATCH_WINDOW_MAX;
 	if (m->o.room < 2 * ROOM_FIRST)
 		m->o.room = 2 * ROOM_FIRST;
 	return m;
 }
 
 void
-pr_match_destroy(struct pr_match **match)
+prl_match_destroy(struct prl_match **match)
 {
-	struct pr_match *m = *match;
+	struct prl_match *m = *match;
 
 	if (!m)
 		return;
@@ -87,7 +87,7 @@ pr_match_destroy(struct pr_match **match)
 }
 
 static bool
-held_grow(struct pr_match *m)
+held_grow(struct prl_match *m)
 {
 	uint64_t room = 2 * m->held_room;
 	struct held *held;
@@ -106,7 +106,7 @@ held_grow(struct pr_match *m)
 
 /* Gives up what the oldest frame is held for, and what is ready for giving out then. */
 void
-pr_match_relieve(struct pr_match *m)
+prl_match_relieve(struct prl_match *m)
 {
 	struct held *h = held_at(m, m->held_base);
 
@@ -126,12 +126,12 @@ pr_match_relieve(struct pr_match *m)
 }
 
 void
-pr_match_frame(struct pr_match *m, const struct pr_match_frame *frame, int64_t now)
+prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_t now)
 {
 	struct held *h;
 
 	while (m->held_top - m->held_base >= m->held_room && !held_grow(m))
-		pr_match_relieve(m);
+		prl_match_relieve(m);
 	h = held_at(m, m->held_top++);
 	*h = (struct held){.f = *frame, .came = now, .state = HELD_QUEUED};
 	match_started(m, now);
@@ -139,7 +139,7 @@ pr_match_frame(struct pr_match *m, const struct pr_match_frame *frame, int64_t n
 }
 
 void
-pr_match_run(struct pr_match *m, int64_t now)
+prl_match_run(struct prl_match *m, int64_t now)
 {
 	match_drain(m, false);
 	match_links_give(m);
@@ -147,7 +147,7 @@ pr_match_run(struct pr_match *m, int64_t now)
 }
 
 bool
-pr_match_given(struct pr_match *m, uint16_t id, uint64_t number)
+prl_match_given(struct prl_match *m, uint16_t id, uint64_t number)
 {
 	struct link *link = match_link(m, id, false);
 
@@ -160,7 +160,7 @@ pr_match_given(struct pr_match *m, uint16_t id, uint64_t number)
 }
 
 void
-pr_match_mark(struct pr_match *m, uint16_t id, uint64_t last_log, int64_t now)
+prl_match_mark(struct prl_match *m, uint16_t id, uint64_t last_log, int64_t now)
 {
 	struct link *link = match_link(m, id, true);
 
@@ -169,7 +169,7 @@ pr_match_mark(struct pr_match *m, uint16_t id, uint64_t last_log, int64_t now)
 }
 
 void
-pr_match_sent(struct pr_match *m, uint64_t ordinal, int64_t now)
+prl_match_sent(struct prl_match *m, uint64_t ordinal, int64_t now)
 {
 	if (ordinal != m->told) {
 		m->told = ordinal;
@@ -184,15 +184,16 @@ pr_match_sent(struct pr_match *m, uint64_t ordinal, int64_t now)
 
 /* The last logs are gone and no other follows: what they told of will not be known. */
 static void
-reach_told(struct pr_match *m, int64_t now)
+reach_told(struct prl_match *m, int64_t now)
 {
-	if (m->told <= m->top || now - m->told_since < m->o.hold_ns || !pr_match_settled(m))
+	if (m->told <= m->top || now - m->told_since < m->o.hold_ns ||
+		!prl_match_settled(m))
 		return;
 	m->base = m->front = m->oldest = m->top = m->hashed = m->told;
 }
 
 void
-pr_match_tick(struct pr_match *m, int64_t now)
+prl_match_tick(struct prl_match *m, int64_t now)
 {
 	match_drain(m, false);
 	match_expire(m, now);
@@ -206,7 +207,7 @@ pr_match_tick(struct pr_match *m, int64_t now)
 }
 
 bool
-pr_match_settled(const struct pr_match *m)
+prl_match_settled(const struct prl_match *m)
 {
 	for (size_t i = 0; i < m->link_count; i++) {
 		if (m->links[i].out != m->links[i].next)
@@ -216,13 +217,13 @@ pr_match_settled(const struct pr_match *m)
 }
 
 uint64_t
-pr_match_ordinal(const struct pr_match *m)
+prl_match_ordinal(const struct prl_match *m)
 {
 	return m->base;
 }
 
 void
-pr_match_drop_leftovers(struct pr_match *m)
+prl_match_drop_leftovers(struct prl_match *m)
 {
 	match_drain(m, true);
 	match_links_give(m);
@@ -230,19 +231,19 @@ pr_match_drop_leftovers(struct pr_match *m)
 }
 
 void
-pr_match_finish(struct pr_match *m)
+prl_match_finish(struct prl_match *m)
 {
 	match_drain(m, true);
 	match_lose_until(m, m->top);
 	match_links_give_up(m);
-	pr_match_drop_leftovers(m);
+	prl_match_drop_leftovers(m);
 	for (size_t i = 0; i < m->link_count; i++)
 		match_loss_flush(m, &m->links[i]);
 	m->base = m->top;
 }
 
-struct pr_match_frame *
-pr_match_oldest(struct pr_match *m)
+struct prl_match_frame *
+prl_match_oldest(struct prl_match *m)
 {
 	if (m->held_ring < m->held_base)
 		m->held_ring = m->held_base;
@@ -256,13 +257,13 @@ pr_match_oldest(struct pr_match *m)
 }
 
 bool
-pr_match_parked_oldest(const struct pr_match *m)
+prl_match_parked_oldest(const struct prl_match *m)
 {
 	return m->held_ring < m->held_top && held_at(m, m->held_ring)->state == HELD_PARKED;
 }
 
 void
-pr_match_get_stats(const struct pr_match *m, struct pr_match_stats *out)
+prl_match_get_stats(const struct prl_match *m, struct prl_match_stats *out)
 {
 	*out = m->stats;
 	out->pending_entries = m->waiting;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_MATCH_H
-#define PR_LOGGER_MATCH_H
+#ifndef PRL_LOGGER_MATCH_H
+#define PRL_LOGGER_MATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,9 +24,9 @@
  * Results come by call-backs from within the calls below, per link in order of seq; a link never waits
  * for another. One thread.
  */
-struct pr_match;
+struct prl_match;
 
-struct pr_match_frame {
+struct prl_match_frame {
 	uint8_t *data; /* the caller's, until the frame is given back by a call-back */
 	uint32_t len;
 	uint32_t fingerprint;
@@ -34,30 +34,30 @@ struct pr_match_frame {
 	bool moved; /* the caller's: data has been copied out of its buffer */
 };
 
-enum pr_match_fate {
-	PR_MATCH_STRAY, /* no entry came within the hold time */
-	PR_MATCH_LATE, /* its entry had been declared lost */
-	PR_MATCH_DUPLICATE, /* the same as one matched before */
+enum prl_match_fate {
+	PRL_MATCH_STRAY, /* no entry came within the hold time */
+	PRL_MATCH_LATE, /* its entry had been declared lost */
+	PRL_MATCH_DUPLICATE, /* the same as one matched before */
 };
 
-struct pr_match_calls {
+struct prl_match_calls {
 	/* The frame was sent as len bytes (the switch may have added zeros). Gives frame back. */
 	void (*packet)(void *arg, uint16_t link, const struct pr_entry *entry,
-		const struct pr_match_frame *frame, uint32_t len);
+		const struct prl_match_frame *frame, uint32_t len);
 	void (*loss)(void *arg, const struct pr_loss *loss);
 	/* Gives frame back. */
 	void (*leftover)(
-		void *arg, const struct pr_match_frame *frame, enum pr_match_fate fate);
+		void *arg, const struct prl_match_frame *frame, enum prl_match_fate fate);
 	void (*resend)(void *arg, const struct pr_resend *resend);
 	void *arg;
 };
 
-#define PR_MATCH_WINDOW_DEFAULT 128
-#define PR_MATCH_WINDOW_MIN 2
-#define PR_MATCH_WINDOW_MAX 4096
-#define PR_MATCH_LINKS_MAX 256
+#define PRL_MATCH_WINDOW_DEFAULT 128
+#define PRL_MATCH_WINDOW_MIN 2
+#define PRL_MATCH_WINDOW_MAX 4096
+#define PRL_MATCH_LINKS_MAX 256
 
-struct pr_match_options {
+struct prl_match_options {
 	uint64_t epoch;
 	uint32_t window; /* frames; reordering within half of it is mended for sure */
 	uint32_t room; /* entries, and frames, held at most; rounded up to a power of two */
@@ -66,9 +66,9 @@ struct pr_match_options {
 	int64_t resend_ns; /* between RESENDs */
 	int64_t expire_ns;
 };
-void pr_match_defaults(struct pr_match_options *options);
+void prl_match_defaults(struct prl_match_options *options);
 
-struct pr_match_stats {
+struct prl_match_stats {
 	uint64_t frames, matched, lost; /* lost: entries */
 	uint64_t strays, late, duplicates;
 	uint64_t logs, logs_requested, logs_gone, logs_bad, logs_repeated;
@@ -77,45 +77,45 @@ struct pr_match_stats {
 	uint64_t pending_frames, pending_entries;
 };
 
-struct pr_match *pr_match_create(const struct pr_match_options *options,
-	const struct pr_match_calls *calls, struct pr_error *err);
-/* Frames still held are not given back: call pr_match_finish first. */
-void pr_match_destroy(struct pr_match **match);
+struct prl_match *prl_match_create(const struct prl_match_options *options,
+	const struct prl_match_calls *calls, struct pr_error *err);
+/* Frames still held are not given back: call prl_match_finish first. */
+void prl_match_destroy(struct prl_match **match);
 
-/* Frames in order of arrival. Call pr_match_run after a batch of them. */
-void pr_match_frame(struct pr_match *m, const struct pr_match_frame *frame, int64_t now);
-void pr_match_run(struct pr_match *m, int64_t now);
+/* Frames in order of arrival. Call prl_match_run after a batch of them. */
+void prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_t now);
+void prl_match_run(struct prl_match *m, int64_t now);
 /* -1: the body is corrupt; nothing was taken from it. */
-int pr_match_tslog(struct pr_match *m, const void *body, size_t len, int64_t now);
-void pr_match_gone(struct pr_match *m, const struct pr_gone *gone, int64_t now);
+int prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now);
+void prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now);
 /* All packets and losses of a link's logs up to this number have been given out. */
-bool pr_match_given(struct pr_match *match, uint16_t link, uint64_t log);
+bool prl_match_given(struct prl_match *match, uint16_t link, uint64_t log);
 /* What a MARK says of a link: logs up to last_log have been sent. */
-void pr_match_mark(struct pr_match *m, uint16_t link, uint64_t last_log, int64_t now);
+void prl_match_mark(struct prl_match *m, uint16_t link, uint64_t last_log, int64_t now);
 /* And of this node: frames of lower ordinals were sent, or will not be. */
-void pr_match_sent(struct pr_match *m, uint64_t ordinal, int64_t now);
+void prl_match_sent(struct prl_match *m, uint64_t ordinal, int64_t now);
 /* Every 10 or 20 ms: losses, RESENDs and time-outs. */
-void pr_match_tick(struct pr_match *m, int64_t now);
+void prl_match_tick(struct prl_match *m, int64_t now);
 
 /* Everything that the logs and MARKs so far tell of is stored, lost or given up. */
-bool pr_match_settled(const struct pr_match *m);
+bool prl_match_settled(const struct prl_match *m);
 /* All frames of lower ordinals are. */
-uint64_t pr_match_ordinal(const struct pr_match *m);
+uint64_t prl_match_ordinal(const struct prl_match *m);
 /* Gives everything up: entries are lost, frames are strays, all are given back. */
-void pr_match_finish(struct pr_match *m);
+void prl_match_finish(struct prl_match *m);
 /* Frames without an entry are given back at once; for STOP, when all is settled. */
-void pr_match_drop_leftovers(struct pr_match *m);
+void prl_match_drop_leftovers(struct prl_match *m);
 
 /*
  * The oldest frame that is held and not moved, or NULL: what comes before it in the caller's buffer may
  * be released. The caller may copy its data away, set data and moved, and ask again.
  */
-struct pr_match_frame *pr_match_oldest(struct pr_match *m);
-/* The frame that pr_match_oldest gave last has found no entry so far: it may stay for long. */
-bool pr_match_parked_oldest(const struct pr_match *m);
+struct prl_match_frame *prl_match_oldest(struct prl_match *m);
+/* The frame that prl_match_oldest gave last has found no entry so far: it may stay for long. */
+bool prl_match_parked_oldest(const struct prl_match *m);
 /* The buffer is nearly full: gives up what the oldest frame is held for. */
-void pr_match_relieve(struct pr_match *m);
+void prl_match_relieve(struct prl_match *m);
 
-void pr_match_get_stats(const struct pr_match *m, struct pr_match_stats *out);
+void prl_match_get_stats(const struct prl_match *m, struct prl_match_stats *out);
 
 #endif

@@ -11,7 +11,7 @@
  * although what follows it on the link has to wait.
  */
 static bool
-overdue(const struct pr_match *m, const struct slot *s, int64_t now)
+overdue(const struct prl_match *m, const struct slot *s, int64_t now)
 {
 	int64_t age = now - s->came;
 
@@ -21,13 +21,13 @@ overdue(const struct pr_match *m, const struct slot *s, int64_t now)
 
 /* An entry whose log came late waits for the surplus that frames alike leave further on. */
 static bool
-overtaken(const struct pr_match *m, const struct slot *s)
+overtaken(const struct prl_match *m, const struct slot *s)
 {
 	return !s->behind && m->above >= 2 * (uint64_t)m->o.window;
 }
 
 void
-match_expire(struct pr_match *m, int64_t now)
+match_expire(struct prl_match *m, int64_t now)
 {
 	for (match_oldest_move(m); m->oldest < m->top; match_oldest_move(m)) {
 		uint64_t ordinal = m->oldest;
@@ -45,7 +45,7 @@ match_expire(struct pr_match *m, int64_t now)
 }
 
 void
-match_held_done(struct pr_match *m, uint64_t arrival)
+match_held_done(struct prl_match *m, uint64_t arrival)
 {
 	held_at(m, arrival)->state = HELD_DONE;
 	while (m->held_base < m->held_at && held_at(m, m->held_base)->state == HELD_DONE)
@@ -53,7 +53,7 @@ match_held_done(struct pr_match *m, uint64_t arrival)
 }
 
 void
-match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate)
+match_leave(struct prl_match *m, uint64_t arrival, enum prl_match_fate fate)
 {
 	struct held *h = held_at(m, arrival);
 
@@ -61,9 +61,9 @@ match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate)
 		match_table_remove(&m->frames, h->f.fingerprint, arrival);
 		m->parked--;
 	}
-	if (fate == PR_MATCH_DUPLICATE)
+	if (fate == PRL_MATCH_DUPLICATE)
 		m->stats.duplicates++;
-	else if (fate == PR_MATCH_LATE)
+	else if (fate == PRL_MATCH_LATE)
 		m->stats.late++;
 	else
 		m->stats.strays++;
@@ -73,13 +73,13 @@ match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate)
 
 /* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
 static bool
-log_told(const struct pr_match *m, uint64_t arrival)
+log_told(const struct prl_match *m, uint64_t arrival)
 {
 	return arrival + m->o.window < m->marked[0];
 }
 
 static bool
-parked_over(const struct pr_match *m, const struct held *h, uint64_t arrival, int64_t now)
+parked_over(const struct prl_match *m, const struct held *h, uint64_t arrival, int64_t now)
 {
 	int64_t age = now - h->came;
 
@@ -95,20 +95,20 @@ parked_over(const struct pr_match *m, const struct held *h, uint64_t arrival, in
 }
 
 /* A repeat whose own log may have been one that is gone is a stray. */
-enum pr_match_fate
-match_fate(const struct pr_match *m, uint64_t arrival)
+enum prl_match_fate
+match_fate(const struct prl_match *m, uint64_t arrival)
 {
 	const struct held *h = held_at(m, arrival);
 
 	if (m->missing == 0 && h->gone == (uint32_t)m->stats.logs_gone &&
 		match_recent_has(m->recent, h->f.fingerprint, arrival))
-		return PR_MATCH_DUPLICATE;
-	return match_recent_has(m->lost, h->f.fingerprint, arrival) ? PR_MATCH_LATE
-								    : PR_MATCH_STRAY;
+		return PRL_MATCH_DUPLICATE;
+	return match_recent_has(m->lost, h->f.fingerprint, arrival) ? PRL_MATCH_LATE
+								    : PRL_MATCH_STRAY;
 }
 
 void
-match_age_parked(struct pr_match *m, int64_t now, bool all)
+match_age_parked(struct prl_match *m, int64_t now, bool all)
 {
 	if (m->held_old < m->held_base)
 		m->held_old = m->held_base;

@@ -9,7 +9,7 @@
 #define HISTORY 2048
 
 static bool
-slots_grow(struct pr_match *m)
+slots_grow(struct prl_match *m)
 {
 	uint64_t room = 2 * m->slot_room;
 	uint64_t from = m->top > m->slot_room ? m->top - m->slot_room : 0;
@@ -28,7 +28,7 @@ slots_grow(struct pr_match *m)
 }
 
 static bool
-scratch_load(struct pr_match *m, struct pr_tslog_reader *r)
+scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
 {
 	uint16_t n = r->header.count;
 
@@ -49,7 +49,7 @@ scratch_load(struct pr_match *m, struct pr_tslog_reader *r)
 
 /* The range of ordinals has room; entries that have it are in nobody's way. */
 static bool
-slots_ready(struct pr_match *m, uint64_t first, uint64_t last, int64_t now)
+slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 {
 	if (first < m->base || last < first || last - first >= m->o.room / 2)
 		return false;
@@ -71,7 +71,7 @@ slots_ready(struct pr_match *m, uint64_t first, uint64_t last, int64_t now)
 }
 
 static bool
-slots_free(const struct pr_match *m, uint16_t count)
+slots_free(const struct prl_match *m, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++) {
 		if (slot_at(m, m->scratch[i].ordinal)->state != SLOT_UNKNOWN)
@@ -81,7 +81,7 @@ slots_free(const struct pr_match *m, uint16_t count)
 }
 
 static void
-entries_add(struct pr_match *m, struct link *link, struct log *log, int64_t now)
+entries_add(struct prl_match *m, struct link *link, struct log *log, int64_t now)
 {
 	const struct pr_entry *e = m->scratch;
 	bool late = log->asked || !m->several;
@@ -104,7 +104,7 @@ entries_add(struct pr_match *m, struct link *link, struct log *log, int64_t now)
 
 /* A log whose entries cannot be placed is as good as gone; its losses are told. */
 static void
-log_refuse(struct pr_match *m, struct log *log)
+log_refuse(struct prl_match *m, struct log *log)
 {
 	m->stats.logs_bad++;
 	log->gone_first = log->first_seq;
@@ -117,7 +117,7 @@ log_refuse(struct pr_match *m, struct log *log)
 }
 
 static void
-log_take(struct pr_match *m, struct link *link, struct log *log, int64_t now)
+log_take(struct prl_match *m, struct link *link, struct log *log, int64_t now)
 {
 	uint64_t first = m->scratch[0].ordinal, last = m->scratch[log->count - 1].ordinal;
 
@@ -136,7 +136,7 @@ log_take(struct pr_match *m, struct link *link, struct log *log, int64_t now)
 }
 
 int
-pr_match_tslog(struct pr_match *m, const void *body, size_t len, int64_t now)
+prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
 {
 	struct pr_tslog_reader r;
 	struct link *link;
@@ -169,12 +169,12 @@ pr_match_tslog(struct pr_match *m, const void *body, size_t len, int64_t now)
 	log = match_log(link, r.header.number);
 	log->count = count;
 	log_take(m, link, log, now);
-	pr_match_run(m, now);
+	prl_match_run(m, now);
 	return 0;
 }
 
 void
-pr_match_gone(struct pr_match *m, const struct pr_gone *gone, int64_t now)
+prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 {
 	struct link *link = match_link(m, gone->link, false);
 	bool told = false;
@@ -198,5 +198,5 @@ pr_match_gone(struct pr_match *m, const struct pr_gone *gone, int64_t now)
 		told = true;
 		match_log_gone(m, log);
 	}
-	pr_match_run(m, now);
+	prl_match_run(m, now);
 }

@@ -28,7 +28,7 @@ fit(const struct held *h, uint32_t fingerprint)
 }
 
 static void
-unhash(struct pr_match *m, struct slot *s)
+unhash(struct prl_match *m, struct slot *s)
 {
 	if (s->hashed) {
 		match_table_remove(&m->entries, s->e.fingerprint, s->e.ordinal);
@@ -37,7 +37,7 @@ unhash(struct pr_match *m, struct slot *s)
 }
 
 static void
-hash_entry(struct pr_match *m, struct slot *s)
+hash_entry(struct prl_match *m, struct slot *s)
 {
 	if (!s->hashed) {
 		match_table_add(&m->entries, s->e.fingerprint, s->e.ordinal);
@@ -47,7 +47,7 @@ hash_entry(struct pr_match *m, struct slot *s)
 
 /* Waiting entries below `until` can be found by fingerprint from now on. */
 static void
-hash_until(struct pr_match *m, uint64_t until)
+hash_until(struct prl_match *m, uint64_t until)
 {
 	uint64_t from = m->hashed > m->front ? m->hashed : m->front;
 
@@ -62,7 +62,7 @@ hash_until(struct pr_match *m, uint64_t until)
 }
 
 void
-match_oldest_move(struct pr_match *m)
+match_oldest_move(struct prl_match *m)
 {
 	while (m->oldest < m->top) {
 		struct slot *s = slot_at(m, m->oldest);
@@ -79,7 +79,7 @@ match_oldest_move(struct pr_match *m)
 
 /* A log has told of an ordinal that was passed over: what was matched behind it counts again. */
 static void
-oldest_back(struct pr_match *m, uint64_t ordinal)
+oldest_back(struct prl_match *m, uint64_t ordinal)
 {
 	for (uint64_t o = ordinal + 1; o < m->oldest; o++) {
 		struct slot *s = slot_at(m, o);
@@ -93,7 +93,7 @@ oldest_back(struct pr_match *m, uint64_t ordinal)
 }
 
 static void
-resolved(struct pr_match *m, struct slot *s)
+resolved(struct prl_match *m, struct slot *s)
 {
 	unhash(m, s);
 	m->waiting--;
@@ -102,7 +102,7 @@ resolved(struct pr_match *m, struct slot *s)
 }
 
 static void
-pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
+pair(struct prl_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 {
 	struct held *h = held_at(m, arrival);
 	uint64_t ordinal = s->e.ordinal;
@@ -140,7 +140,7 @@ pair(struct pr_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 }
 
 void
-match_lose(struct pr_match *m, uint64_t ordinal)
+match_lose(struct prl_match *m, uint64_t ordinal)
 {
 	struct slot *s = slot_at(m, ordinal);
 
@@ -151,7 +151,7 @@ match_lose(struct pr_match *m, uint64_t ordinal)
 }
 
 void
-match_lose_until(struct pr_match *m, uint64_t ordinal)
+match_lose_until(struct prl_match *m, uint64_t ordinal)
 {
 	for (match_oldest_move(m); m->oldest < ordinal; match_oldest_move(m))
 		match_lose(m, m->oldest);
@@ -162,7 +162,7 @@ match_lose_until(struct pr_match *m, uint64_t ordinal)
  * over is taken before one twice as far ahead: a frame is rather late than early, as losses lie between.
  */
 static struct slot *
-choose_entry(struct pr_match *m, uint32_t fingerprint)
+choose_entry(struct prl_match *m, uint32_t fingerprint)
 {
 	struct slot *best = NULL;
 	uint64_t best_score = UINT64_MAX,
@@ -182,14 +182,14 @@ choose_entry(struct pr_match *m, uint32_t fingerprint)
 }
 
 static void
-front_move(struct pr_match *m)
+front_move(struct prl_match *m)
 {
 	while (m->front < m->top && slot_at(m, m->front)->state != SLOT_WAITING)
 		m->front++;
 }
 
 static void
-park(struct pr_match *m, uint64_t arrival)
+park(struct prl_match *m, uint64_t arrival)
 {
 	struct held *h = held_at(m, arrival);
 
@@ -201,7 +201,7 @@ park(struct pr_match *m, uint64_t arrival)
 
 /* The head of the frames against the entries that wait. False: it fits none. */
 static bool
-seek(struct pr_match *m)
+seek(struct prl_match *m)
 {
 	struct held *h = held_at(m, m->held_at);
 	struct slot *s;
@@ -224,7 +224,7 @@ seek(struct pr_match *m)
 }
 
 void
-match_drain(struct pr_match *m, bool force)
+match_drain(struct prl_match *m, bool force)
 {
 	while (m->held_at < m->held_top) {
 		struct held *h = held_at(m, m->held_at);
@@ -252,7 +252,7 @@ match_drain(struct pr_match *m, bool force)
 /* Frames that can belong to an entry lie around those of its neighbours. */
 static void
 span_around(
-	const struct pr_match *m, uint64_t first, uint64_t last, struct match_span *span)
+	const struct prl_match *m, uint64_t first, uint64_t last, struct match_span *span)
 {
 	uint64_t slack = SPAN_WINDOWS * (uint64_t)m->o.window;
 
@@ -281,7 +281,7 @@ span_around(
  * frame may be anywhere.
  */
 void
-match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
+match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last)
 {
 	uint64_t slack = SPAN_WINDOWS * (uint64_t)m->o.window;
 
@@ -304,7 +304,7 @@ match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last)
 
 /* How far a frame lies from where an entry's would, had nothing been lost or doubled since. */
 static uint64_t
-off_pace(const struct pr_match *m, const struct slot *s, uint64_t arrival)
+off_pace(const struct prl_match *m, const struct slot *s, uint64_t arrival)
 {
 	int64_t off = (int64_t)(arrival - m->pace_arrival) -
 		      (int64_t)(s->e.ordinal - m->pace_ordinal);
@@ -317,7 +317,7 @@ off_pace(const struct pr_match *m, const struct slot *s, uint64_t arrival)
  * frames change hands, and chance gives fewer of the same fingerprint and other bytes.
  */
 static bool
-find_parked(struct pr_match *m, struct slot *s)
+find_parked(struct prl_match *m, struct slot *s)
 {
 	uint64_t n = match_bucket_of(&m->frames, s->e.fingerprint)->head;
 	uint64_t best = MATCH_NONE, best_off = UINT64_MAX;
@@ -345,7 +345,7 @@ find_parked(struct pr_match *m, struct slot *s)
 }
 
 void
-match_entry_added(struct pr_match *m, uint64_t ordinal)
+match_entry_added(struct prl_match *m, uint64_t ordinal)
 {
 	struct slot *s = slot_at(m, ordinal);
 
@@ -359,7 +359,7 @@ match_entry_added(struct pr_match *m, uint64_t ordinal)
 }
 
 bool
-match_last_chance(struct pr_match *m, struct slot *s)
+match_last_chance(struct prl_match *m, struct slot *s)
 {
 	struct match_span span;
 

@@ -7,7 +7,7 @@
 #define LOG_ROOM_MAX 65536
 
 struct link *
-match_link(struct pr_match *m, uint16_t id, bool make)
+match_link(struct prl_match *m, uint16_t id, bool make)
 {
 	struct link *links, *link;
 
@@ -15,7 +15,7 @@ match_link(struct pr_match *m, uint16_t id, bool make)
 		if (m->links[i].id == id)
 			return &m->links[i];
 	}
-	if (!make || m->link_count == PR_MATCH_LINKS_MAX)
+	if (!make || m->link_count == PRL_MATCH_LINKS_MAX)
 		return NULL;
 	links = realloc(m->links, (m->link_count + 1) * sizeof(*links));
 	if (!links)
@@ -31,7 +31,7 @@ match_link(struct pr_match *m, uint16_t id, bool make)
 }
 
 void
-match_links_destroy(struct pr_match *m)
+match_links_destroy(struct prl_match *m)
 {
 	for (size_t i = 0; i < m->link_count; i++)
 		free(m->links[i].logs);
@@ -70,7 +70,7 @@ logs_grow(struct link *link, uint64_t last)
 
 /* Logs up to `last` exist. false: that is absurdly far ahead. */
 bool
-match_log_expect(struct pr_match *m, struct link *link, uint64_t last, int64_t now)
+match_log_expect(struct prl_match *m, struct link *link, uint64_t last, int64_t now)
 {
 	if (last < link->next)
 		return true;
@@ -90,7 +90,7 @@ match_log_expect(struct pr_match *m, struct link *link, uint64_t last, int64_t n
 }
 
 void
-match_log_gone(struct pr_match *m, struct log *log)
+match_log_gone(struct prl_match *m, struct log *log)
 {
 	log->state = LOG_GONE;
 	m->missing--;
@@ -98,7 +98,7 @@ match_log_gone(struct pr_match *m, struct log *log)
 }
 
 static bool
-log_due(const struct pr_match *m, const struct log *log, int64_t now)
+log_due(const struct prl_match *m, const struct log *log, int64_t now)
 {
 	if (log->state != LOG_MISSING)
 		return false;
@@ -108,7 +108,7 @@ log_due(const struct pr_match *m, const struct log *log, int64_t now)
 }
 
 static void
-link_ask(struct pr_match *m, struct link *link, int64_t now)
+link_ask(struct prl_match *m, struct link *link, int64_t now)
 {
 	struct pr_resend ask = {.link = link->id};
 
@@ -134,14 +134,14 @@ link_ask(struct pr_match *m, struct link *link, int64_t now)
 }
 
 void
-match_links_ask(struct pr_match *m, int64_t now)
+match_links_ask(struct prl_match *m, int64_t now)
 {
 	for (size_t i = 0; m->missing && i < m->link_count; i++)
 		link_ask(m, &m->links[i], now);
 }
 
 static void
-give_matched(struct pr_match *m, struct link *link, struct slot *s)
+give_matched(struct prl_match *m, struct link *link, struct slot *s)
 {
 	struct held *h = held_at(m, s->frame);
 
@@ -152,7 +152,7 @@ give_matched(struct pr_match *m, struct link *link, struct slot *s)
 
 /* Gives out what stands ready of the log under the cursor. True: all of it. */
 static bool
-give_log(struct pr_match *m, struct link *link, const struct log *log)
+give_log(struct prl_match *m, struct link *link, const struct log *log)
 {
 	if (!link->started) {
 		link->started = true;
@@ -179,7 +179,7 @@ give_log(struct pr_match *m, struct link *link, const struct log *log)
 }
 
 static void
-link_give(struct pr_match *m, struct link *link)
+link_give(struct prl_match *m, struct link *link)
 {
 	for (; link->out < link->next; link->out++) {
 		struct log *log = match_log(link, link->out);
@@ -198,7 +198,7 @@ link_give(struct pr_match *m, struct link *link)
 
 /* A link waits only for its own logs and entries. */
 void
-match_links_give(struct pr_match *m)
+match_links_give(struct prl_match *m)
 {
 	for (size_t i = 0; i < m->link_count; i++)
 		link_give(m, &m->links[i]);
@@ -206,7 +206,7 @@ match_links_give(struct pr_match *m)
 
 /* No room to wait any longer: missing logs are gone. */
 void
-match_links_give_up(struct pr_match *m)
+match_links_give_up(struct prl_match *m)
 {
 	for (size_t i = 0; i < m->link_count; i++) {
 		struct link *link = &m->links[i];
@@ -228,13 +228,13 @@ match_links_give_up(struct pr_match *m)
  * several another link's log may be on its way still, so time decides.
  */
 static bool
-may_pass(const struct pr_match *m, int64_t now)
+may_pass(const struct prl_match *m, int64_t now)
 {
 	return (!m->several && m->missing == 0) || now - m->base_since >= m->o.hold_ns;
 }
 
 void
-match_base_move(struct pr_match *m, int64_t now)
+match_base_move(struct prl_match *m, int64_t now)
 {
 	uint64_t from = m->base;
 

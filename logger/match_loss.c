@@ -10,7 +10,7 @@
 
 /* The first of the chain that s is in, as far back as is known; *matched is set if one has a frame. */
 static const struct slot *
-chain_start(const struct pr_match *m, const struct slot *s, bool *matched)
+chain_start(const struct prl_match *m, const struct slot *s, bool *matched)
 {
 	const struct slot *first = s;
 
@@ -30,7 +30,7 @@ chain_start(const struct pr_match *m, const struct slot *s, bool *matched)
 
 /* The last of the chain that s is in; *matched is set if one of the rest has or may get a frame. */
 static const struct slot *
-chain_end(const struct pr_match *m, const struct slot *s, bool *matched)
+chain_end(const struct prl_match *m, const struct slot *s, bool *matched)
 {
 	const struct slot *last = s;
 
@@ -50,7 +50,7 @@ chain_end(const struct pr_match *m, const struct slot *s, bool *matched)
 }
 
 void
-match_loss_flush(struct pr_match *m, struct link *link)
+match_loss_flush(struct prl_match *m, struct link *link)
 {
 	if (link->run.count)
 		m->calls.loss(m->calls.arg, &link->run);
@@ -58,14 +58,14 @@ match_loss_flush(struct pr_match *m, struct link *link)
 }
 
 void
-match_loss_passed(struct pr_match *m, struct link *link, const struct slot *s)
+match_loss_passed(struct prl_match *m, struct link *link, const struct slot *s)
 {
 	if (link->run.count && (link->run_open || s->e.seq > link->run.last_seq))
 		match_loss_flush(m, link);
 }
 
 static void
-run_start(struct pr_match *m, struct link *link, const struct slot *s, bool open)
+run_start(struct prl_match *m, struct link *link, const struct slot *s, bool open)
 {
 	match_loss_flush(m, link);
 	link->run_open = open;
@@ -83,7 +83,7 @@ run_start(struct pr_match *m, struct link *link, const struct slot *s, bool open
 }
 
 static void
-loss_among_alike(struct pr_match *m, struct link *link, const struct slot *s,
+loss_among_alike(struct prl_match *m, struct link *link, const struct slot *s,
 	const struct slot *first, const struct slot *last)
 {
 	struct pr_loss *run = &link->run;
@@ -100,7 +100,7 @@ loss_among_alike(struct pr_match *m, struct link *link, const struct slot *s,
 }
 
 void
-match_loss_entry(struct pr_match *m, struct link *link, const struct slot *s)
+match_loss_entry(struct prl_match *m, struct link *link, const struct slot *s)
 {
 	bool matched = false, second = (s->e.flags & PR_ENTRY_SECOND) != 0;
 	const struct slot *first = chain_start(m, s, &matched);
@@ -154,7 +154,7 @@ bounds_from_neighbours(struct link *link, struct pr_loss *loss)
  * how many (with several links: at most).
  */
 void
-match_loss_log(struct pr_match *m, struct link *link, const struct log *log)
+match_loss_log(struct prl_match *m, struct link *link, const struct log *log)
 {
 	struct pr_loss loss = {
 		.epoch = m->o.epoch, .link = link->id, .reason = PR_LOSS_LOG_GONE};

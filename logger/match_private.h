@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_MATCH_PRIVATE_H
-#define PR_LOGGER_MATCH_PRIVATE_H
+#ifndef PRL_LOGGER_MATCH_PRIVATE_H
+#define PRL_LOGGER_MATCH_PRIVATE_H
 
 #include "logger/match.h"
 #include "logger/match_table.h"
@@ -41,7 +41,7 @@ enum held_state {
 /* One frame. */
 struct held {
 	struct match_hook hook; /* in the frame table, while parked */
-	struct pr_match_frame f;
+	struct prl_match_frame f;
 	uint64_t ordinal;
 	int64_t came;
 	uint32_t sent_len;
@@ -97,10 +97,10 @@ struct match_span {
 	uint64_t floor, ceiling;
 };
 
-struct pr_match {
-	struct pr_match_options o;
-	struct pr_match_calls calls;
-	struct pr_match_stats stats;
+struct prl_match {
+	struct prl_match_options o;
+	struct prl_match_calls calls;
+	struct prl_match_stats stats;
 
 	struct slot *slots; /* ring by ordinal */
 	uint64_t slot_room;
@@ -143,57 +143,57 @@ struct pr_match {
 };
 
 static inline struct slot *
-slot_at(const struct pr_match *m, uint64_t ordinal)
+slot_at(const struct prl_match *m, uint64_t ordinal)
 {
 	return &m->slots[ordinal & (m->slot_room - 1)];
 }
 
 static inline struct held *
-held_at(const struct pr_match *m, uint64_t arrival)
+held_at(const struct prl_match *m, uint64_t arrival)
 {
 	return &m->held[arrival & (m->held_room - 1)];
 }
 
 /* Waiting begins with the first frame or log, not with the clock's zero. */
 static inline void
-match_started(struct pr_match *m, int64_t now)
+match_started(struct prl_match *m, int64_t now)
 {
 	if (m->base_since == 0)
 		m->base_since = now;
 }
 
 /* match_join.c */
-void match_drain(struct pr_match *m, bool force);
-void match_entries_begin(struct pr_match *m, uint64_t first, uint64_t last);
-void match_entry_added(struct pr_match *m, uint64_t ordinal);
-void match_lose(struct pr_match *m, uint64_t ordinal);
-void match_lose_until(struct pr_match *m, uint64_t ordinal);
-void match_oldest_move(struct pr_match *m);
+void match_drain(struct prl_match *m, bool force);
+void match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last);
+void match_entry_added(struct prl_match *m, uint64_t ordinal);
+void match_lose(struct prl_match *m, uint64_t ordinal);
+void match_lose_until(struct prl_match *m, uint64_t ordinal);
+void match_oldest_move(struct prl_match *m);
 /* Before an entry is declared lost: is there a frame that fits but for zeros added by the switch? */
-bool match_last_chance(struct pr_match *m, struct slot *s);
+bool match_last_chance(struct prl_match *m, struct slot *s);
 
 /* match_age.c */
-void match_expire(struct pr_match *m, int64_t now);
-void match_age_parked(struct pr_match *m, int64_t now, bool all);
-void match_held_done(struct pr_match *m, uint64_t arrival);
-enum pr_match_fate match_fate(const struct pr_match *m, uint64_t arrival);
-void match_leave(struct pr_match *m, uint64_t arrival, enum pr_match_fate fate);
+void match_expire(struct prl_match *m, int64_t now);
+void match_age_parked(struct prl_match *m, int64_t now, bool all);
+void match_held_done(struct prl_match *m, uint64_t arrival);
+enum prl_match_fate match_fate(const struct prl_match *m, uint64_t arrival);
+void match_leave(struct prl_match *m, uint64_t arrival, enum prl_match_fate fate);
 
 /* match_links.c */
-struct link *match_link(struct pr_match *m, uint16_t id, bool make);
-void match_links_destroy(struct pr_match *m);
+struct link *match_link(struct prl_match *m, uint16_t id, bool make);
+void match_links_destroy(struct prl_match *m);
 struct log *match_log(struct link *link, uint64_t number);
-bool match_log_expect(struct pr_match *m, struct link *link, uint64_t last, int64_t now);
-void match_log_gone(struct pr_match *m, struct log *log);
-void match_links_ask(struct pr_match *m, int64_t now);
-void match_links_give(struct pr_match *m);
-void match_links_give_up(struct pr_match *m);
-void match_base_move(struct pr_match *m, int64_t now);
+bool match_log_expect(struct prl_match *m, struct link *link, uint64_t last, int64_t now);
+void match_log_gone(struct prl_match *m, struct log *log);
+void match_links_ask(struct prl_match *m, int64_t now);
+void match_links_give(struct prl_match *m);
+void match_links_give_up(struct prl_match *m);
+void match_base_move(struct prl_match *m, int64_t now);
 
 /* match_loss.c */
-void match_loss_entry(struct pr_match *m, struct link *link, const struct slot *s);
-void match_loss_log(struct pr_match *m, struct link *link, const struct log *log);
-void match_loss_passed(struct pr_match *m, struct link *link, const struct slot *s);
-void match_loss_flush(struct pr_match *m, struct link *link);
+void match_loss_entry(struct prl_match *m, struct link *link, const struct slot *s);
+void match_loss_log(struct prl_match *m, struct link *link, const struct log *log);
+void match_loss_passed(struct prl_match *m, struct link *link, const struct slot *s);
+void match_loss_flush(struct prl_match *m, struct link *link);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_MATCH_TABLE_H
-#define PR_LOGGER_MATCH_TABLE_H
+#ifndef PRL_LOGGER_MATCH_TABLE_H
+#define PRL_LOGGER_MATCH_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

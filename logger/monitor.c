@@ -8,7 +8,7 @@
 #include "proto/wire/frame.h"
 
 void
-pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
+prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epoch,
 	uint16_t link, const char *name, int linktype, uint32_t snaplen)
 {
 	struct pr_ledger_link line = {.epoch = epoch,
@@ -17,19 +17,19 @@ pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
 		.snaplen = snaplen};
 
 	snprintf(line.name, sizeof(line.name), "%s", name);
-	*m = (struct pr_monitor){.append = append};
+	*m = (struct prl_monitor){.append = append};
 	m->mark.epoch = epoch;
 	m->mark.link = (struct pr_mark_link){.link = link,
 		.linktype = line.linktype,
 		.snaplen = snaplen,
 		.last_otime = PR_TIME_MIN};
 	memcpy(m->mark.link.name, line.name, sizeof(line.name));
-	pr_append_link(append, &line);
-	pr_monitor_say(m, false);
+	prl_append_link(append, &line);
+	prl_monitor_say(m, false);
 }
 
 void
-pr_monitor_packets(struct pr_monitor *m, struct pr_packet *packets, size_t count)
+prl_monitor_packets(struct prl_monitor *m, struct pr_packet *packets, size_t count)
 {
 	struct pr_mark_link *link = &m->mark.link;
 	int64_t last = link->last_otime;
@@ -52,20 +52,20 @@ pr_monitor_packets(struct pr_monitor *m, struct pr_packet *packets, size_t count
 	link->assigned += count;
 	m->packets += count;
 	m->bytes += bytes;
-	m->refused += pr_append_packets(m->append, packets, count);
+	m->refused += prl_append_packets(m->append, packets, count);
 }
 
 void
-pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data, uint32_t caplen,
-	uint32_t len)
+prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
+	uint32_t caplen, uint32_t len)
 {
 	struct pr_packet p = {.time = time, .data = data, .caplen = caplen, .len = len};
 
-	pr_monitor_packets(m, &p, 1);
+	prl_monitor_packets(m, &p, 1);
 }
 
 void
-pr_monitor_say(struct pr_monitor *m, bool ended)
+prl_monitor_say(struct prl_monitor *m, bool ended)
 {
 	struct pr_ledger_mark mark = m->mark;
 
@@ -74,7 +74,7 @@ pr_monitor_say(struct pr_monitor *m, bool ended)
 	mark.link.ended = ended;
 	if (mark.link.last_seq == 0)
 		mark.link.last_otime = 0;
-	pr_append_mark(m->append, &mark);
+	prl_append_mark(m->append, &mark);
 }
 
 static void
@@ -85,7 +85,7 @@ number_note(struct pr_cursor c, const char *name, int *found, int *highest)
 	while (pr_ledger_load(&c, &e) == 1) {
 		if (e.type != PR_LEDGER_LINK)
 			continue;
-		if (e.u.link.link != PR_STRAY_LINK && e.u.link.link > *highest)
+		if (e.u.link.link != PRL_STRAY_LINK && e.u.link.link > *highest)
 			*highest = e.u.link.link;
 		if (!strcmp(e.u.link.name, name))
 			*found = e.u.link.link;
@@ -93,7 +93,7 @@ number_note(struct pr_cursor c, const char *name, int *found, int *highest)
 }
 
 int
-pr_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
+prl_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
 {
 	int stream = sfs_stream_find(sfs, "ledger"), found = -1, highest = -1, result;
 	char cut[PR_NAME_MAX + 1];
@@ -116,7 +116,7 @@ pr_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
 	sfs_cursor_close(&cursor);
 	if (result < 0)
 		return -1;
-	if (found < 0 && highest + 1 >= PR_STRAY_LINK)
+	if (found < 0 && highest + 1 >= PRL_STRAY_LINK)
 		return pr_error_set(
 			err, "the volume has links up to number %d: give --link", highest);
 	return found >= 0 ? found : highest + 1;

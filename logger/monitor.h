@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_MONITOR_H
-#define PR_LOGGER_MONITOR_H
+#ifndef PRL_LOGGER_MONITOR_H
+#define PRL_LOGGER_MONITOR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,27 +12,27 @@
  * A link that the logger records by itself, a tap or a trace file: it gives seqs and order times, and keeps
  * the ledger that a dispatcher would. One thread.
  */
-struct pr_monitor {
-	struct pr_append *append;
+struct prl_monitor {
+	struct prl_append *append;
 	struct pr_ledger_mark
 		mark; /* last_seq and the like; drops are the caller's to set */
 	uint64_t packets, bytes, refused;
 };
 
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
-void pr_monitor_begin(struct pr_monitor *m, struct pr_append *append, uint64_t epoch,
+void prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epoch,
 	uint16_t link, const char *name, int linktype, uint32_t snaplen);
 /* At least one; time, data and lengths are set, the rest is filled in. */
-void pr_monitor_packets(struct pr_monitor *m, struct pr_packet *packets, size_t count);
-void pr_monitor_packet(struct pr_monitor *m, int64_t time, const uint8_t *data,
+void prl_monitor_packets(struct prl_monitor *m, struct pr_packet *packets, size_t count);
+void prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
 /* To the ledger: all captured so far has been said. ended: nothing more will come. */
-void pr_monitor_say(struct pr_monitor *m, bool ended);
+void prl_monitor_say(struct prl_monitor *m, bool ended);
 
 /*
  * Number of the link of this name: as in the volume's ledger, else the next one that is free there.
  * -1: the ledger cannot be read, or all are taken.
  */
-int pr_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
+int prl_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
 
 #endif

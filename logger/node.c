@@ -15,7 +15,7 @@
 #define BACKLOG_NS (2 * PR_NS_PER_S)
 
 static void
-add_stats(struct pr_session_stats *sum, const struct pr_session_stats *s)
+add_stats(struct prl_session_stats *sum, const struct prl_session_stats *s)
 {
 	uint64_t *to = (uint64_t *)sum;
 	const uint64_t *from = (const uint64_t *)s;
@@ -26,36 +26,36 @@ add_stats(struct pr_session_stats *sum, const struct pr_session_stats *s)
 }
 
 void
-pr_node_session_end(struct pr_node *n)
+prl_node_session_end(struct prl_node *n)
 {
-	struct pr_session_stats s;
+	struct prl_session_stats s;
 
 	if (!n->session)
 		return;
 	/* What is open is lost now: the one who could say more is gone. */
-	pr_session_finish(n->session);
-	pr_session_release(n->session, false);
-	pr_session_get_stats(n->session, &s);
+	prl_session_finish(n->session);
+	prl_session_release(n->session, false);
+	prl_session_get_stats(n->session, &s);
 	s.match.pending_frames = s.match.pending_entries = 0;
 	add_stats(&n->past, &s);
-	pr_session_destroy(&n->session);
+	prl_session_destroy(&n->session);
 	n->stop_asked = n->stopped = false;
 }
 
 static void
 on_resend(void *arg, const struct pr_resend *resend)
 {
-	struct pr_node *n = arg;
+	struct prl_node *n = arg;
 	struct pr_frame f = {.body.resend = *resend};
 
 	if (!n->session)
 		return;
-	pr_node_send(n, &f, PR_FRAME_RESEND, n->peer);
+	prl_node_send(n, &f, PR_FRAME_RESEND, n->peer);
 	n->stats.resends++;
 }
 
 static void
-data_take(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
+data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
 	if (memcmp(rec->data + PR_MAC_LEN, n->peer, PR_MAC_LEN)) {
 		n->stats.foreign++;
@@ -65,14 +65,14 @@ data_take(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 	n->stats.bytes += rec->caplen;
 	n->session_frames++;
 	n->session_bytes += rec->caplen;
-	pr_session_frame(n->session, rec, now);
+	prl_session_frame(n->session, rec, now);
 }
 
 static void
-session_begin(struct pr_node *n, const struct pr_frame *f)
+session_begin(struct prl_node *n, const struct pr_frame *f)
 {
-	const struct pr_append_counters *counters = pr_append_counters(n->c.append);
-	struct pr_session_config config = {
+	const struct prl_append_counters *counters = prl_append_counters(n->c.append);
+	struct prl_session_config config = {
 		.append = n->c.append,
 		.ring = n->c.ring,
 		.match = n->c.match,
@@ -81,9 +81,9 @@ session_begin(struct pr_node *n, const struct pr_frame *f)
 	};
 	struct pr_error err;
 
-	pr_node_session_end(n);
+	prl_node_session_end(n);
 	config.match.epoch = f->header.epoch;
-	n->session = pr_session_create(&config, &err);
+	n->session = prl_session_create(&config, &err);
 	if (!n->session) {
 		pr_log_error("%s", err.text);
 		return;
@@ -102,14 +102,14 @@ session_begin(struct pr_node *n, const struct pr_frame *f)
 }
 
 void
-pr_node_backlog_drop(struct pr_node *n)
+prl_node_backlog_drop(struct prl_node *n)
 {
 	n->stats.unexpected += n->backlog_count;
 	n->backlog_count = 0;
 }
 
 static void
-backlog_take(struct pr_node *n, int64_t now)
+backlog_take(struct prl_node *n, int64_t now)
 {
 	for (size_t i = 0; i < n->backlog_count; i++)
 		data_take(n, n->backlog[i], now);
@@ -117,7 +117,7 @@ backlog_take(struct pr_node *n, int64_t now)
 }
 
 static void
-backlog_add(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
+backlog_add(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
 	if (n->phase != PHASE_ANNOUNCING || n->backlog_count == BACKLOG_MAX) {
 		n->stats.unexpected++;
@@ -129,28 +129,28 @@ backlog_add(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 }
 
 bool
-pr_node_of_session(const struct pr_node *n, const struct pr_frame *f)
+prl_node_of_session(const struct prl_node *n, const struct pr_frame *f)
 {
-	return n->session && f->header.epoch == pr_session_epoch(n->session) &&
+	return n->session && f->header.epoch == prl_session_epoch(n->session) &&
 	       f->header.sender_nonce == n->peer_nonce &&
 	       !memcmp(f->src, n->peer, PR_MAC_LEN);
 }
 
 void
-pr_node_follow(struct pr_node *n, const struct pr_frame *f, int64_t now)
+prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (!pr_node_of_session(n, f))
+	if (!prl_node_of_session(n, f))
 		session_begin(n, f);
 	if (!n->session)
 		return;
 	n->phase = PHASE_FOLLOWING;
 	n->marked = now;
 	backlog_take(n, now);
-	pr_node_send_status(n, now);
+	prl_node_send_status(n, now);
 }
 
 static void
-on_data(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
+on_data(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
 	if (n->session)
 		data_take(n, rec, now);
@@ -159,10 +159,10 @@ on_data(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 }
 
 void
-pr_node_receive(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
+prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
 	if (rec->control)
-		pr_node_control(n, rec, now);
+		prl_node_control(n, rec, now);
 	else if (rec->caplen >= PR_ETHER_LEN && !memcmp(rec->data, n->c.mac, PR_MAC_LEN))
 		on_data(n, rec, now);
 	else
@@ -171,17 +171,17 @@ pr_node_receive(struct pr_node *n, struct pr_capture_record *rec, int64_t now)
 
 /* STOP is answered when all that was sent before is on the disk, or lost for sure. */
 static void
-stop_try(struct pr_node *n, int64_t now)
+stop_try(struct prl_node *n, int64_t now)
 {
 	struct pr_error err;
 
-	if (!n->stop_asked || !pr_session_settled(n->session))
+	if (!n->stop_asked || !prl_session_settled(n->session))
 		return;
-	if (pr_append_suspended(n->c.append))
+	if (prl_append_suspended(n->c.append))
 		return; /* tried again when the volume takes something */
-	pr_session_drop_leftovers(n->session);
-	pr_session_tick(n->session, now);
-	if (pr_append_flush(n->c.append, &err)) {
+	prl_session_drop_leftovers(n->session);
+	prl_session_tick(n->session, now);
+	if (prl_append_flush(n->c.append, &err)) {
 		pr_log_error("cannot flush: %s", err.text);
 		return;
 	}
@@ -190,34 +190,34 @@ stop_try(struct pr_node *n, int64_t now)
 	n->command = n->stop_command;
 	n->command_type = PR_FRAME_STOP;
 	n->command_result = 0;
-	pr_node_send_status(n, now);
+	prl_node_send_status(n, now);
 }
 
 void
-pr_node_run(struct pr_node *n, bool full, int64_t now)
+prl_node_run(struct prl_node *n, bool full, int64_t now)
 {
-	struct pr_session_stats stats;
+	struct prl_session_stats stats;
 
 	if (!n->session) {
 		if (full || now - n->backlog_since >= BACKLOG_NS)
-			pr_node_backlog_drop(n);
+			prl_node_backlog_drop(n);
 		if (n->backlog_count == 0)
 			pr_ring_release(n->c.ring);
 		return;
 	}
-	pr_session_run(n->session, now);
-	pr_session_release(n->session, full);
+	prl_session_run(n->session, now);
+	prl_session_release(n->session, full);
 	stop_try(n, now);
-	pr_session_get_stats(n->session, &stats);
+	prl_session_get_stats(n->session, &stats);
 	if (stats.settled_cost - n->reported_cost >= n->c.ann.buffer_size / 4)
-		pr_node_send_status(n, now);
+		prl_node_send_status(n, now);
 }
 
 void
-pr_node_tick(struct pr_node *n, int64_t now)
+prl_node_tick(struct prl_node *n, int64_t now)
 {
 	if (n->session) {
-		pr_session_tick(n->session, now);
+		prl_session_tick(n->session, now);
 		stop_try(n, now);
 	}
 	if (n->phase == PHASE_FOLLOWING && now - n->marked >= SILENCE_NS) {
@@ -226,13 +226,13 @@ pr_node_tick(struct pr_node *n, int64_t now)
 	}
 	if (n->phase == PHASE_ANNOUNCING &&
 		(!n->announced || now - n->announced >= ANNOUNCE_NS))
-		pr_node_announce(n, now);
+		prl_node_announce(n, now);
 	if (n->session && n->phase != PHASE_AWAY && now - n->reported >= STATUS_NS)
-		pr_node_send_status(n, now);
+		prl_node_send_status(n, now);
 }
 
 void
-pr_node_leave(struct pr_node *n, int64_t now)
+prl_node_leave(struct prl_node *n, int64_t now)
 {
 	struct pr_frame quit = {0};
 
@@ -241,44 +241,45 @@ pr_node_leave(struct pr_node *n, int64_t now)
 	n->phase = PHASE_LEAVING;
 	n->left = now;
 	if (n->session)
-		pr_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+		prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
 }
 
 bool
-pr_node_left(const struct pr_node *n, int64_t now)
+prl_node_left(const struct prl_node *n, int64_t now)
 {
-	struct pr_session_stats stats;
+	struct prl_session_stats stats;
 
 	if (n->phase != PHASE_LEAVING || !n->session || n->stopped)
 		return n->phase == PHASE_LEAVING;
-	pr_session_get_stats(n->session, &stats);
+	prl_session_get_stats(n->session, &stats);
 	return now - n->left >= LEAVE_NS;
 }
 
 void
-pr_node_end(struct pr_node *n, int64_t now)
+prl_node_end(struct prl_node *n, int64_t now)
 {
 	struct pr_frame quit = {0};
 
 	if (!n->session)
 		return;
-	pr_session_finish(n->session);
-	pr_append_flush(n->c.append, NULL); /* what fails here fails for the caller again */
-	pr_node_send_status(n, now);
-	pr_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
-	pr_node_session_end(n);
+	prl_session_finish(n->session);
+	prl_append_flush(
+		n->c.append, NULL); /* what fails here fails for the caller again */
+	prl_node_send_status(n, now);
+	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+	prl_node_session_end(n);
 }
 
-struct pr_node *
-pr_node_create(const struct pr_node_config *config, struct pr_error *err)
+struct prl_node *
+prl_node_create(const struct prl_node_config *config, struct pr_error *err)
 {
-	struct pr_node *n = calloc(1, sizeof(*n));
+	struct prl_node *n = calloc(1, sizeof(*n));
 
 	if (!n) {
 		pr_error_set(err, "no memory for the node");
 		return NULL;
 	}
-	n->backlog = malloc(BACKLOG_MAX * sizeof(struct pr_capture_record *));
+	n->backlog = malloc(BACKLOG_MAX * sizeof(struct prl_capture_record *));
 	if (!n->backlog) {
 		free(n);
 		pr_error_set(err, "no memory for the node");
@@ -290,40 +291,40 @@ pr_node_create(const struct pr_node_config *config, struct pr_error *err)
 }
 
 void
-pr_node_destroy(struct pr_node **node)
+prl_node_destroy(struct prl_node **node)
 {
-	struct pr_node *n = *node;
+	struct prl_node *n = *node;
 
 	if (!n)
 		return;
-	pr_node_session_end(n);
+	prl_node_session_end(n);
 	free(n->backlog);
 	free(n);
 	*node = NULL;
 }
 
 uint32_t
-pr_node_nonce(const struct pr_node *n)
+prl_node_nonce(const struct prl_node *n)
 {
 	return n->nonce;
 }
 
 void
-pr_node_get_stats(const struct pr_node *n, struct pr_node_stats *out)
+prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out)
 {
 	*out = n->stats;
 	out->connected = n->phase == PHASE_FOLLOWING;
-	out->epoch = n->session ? pr_session_epoch(n->session) : 0;
-	out->ordinal = n->session ? pr_session_ordinal(n->session) : 0;
+	out->epoch = n->session ? prl_session_epoch(n->session) : 0;
+	out->ordinal = n->session ? prl_session_ordinal(n->session) : 0;
 }
 
 void
-pr_node_get_totals(const struct pr_node *n, struct pr_session_stats *out)
+prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out)
 {
-	struct pr_session_stats now = {0};
+	struct prl_session_stats now = {0};
 
 	*out = n->past;
 	if (n->session)
-		pr_session_get_stats(n->session, &now);
+		prl_session_get_stats(n->session, &now);
 	add_stats(out, &now);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_NODE_H
-#define PR_LOGGER_NODE_H
+#ifndef PRL_LOGGER_NODE_H
+#define PRL_LOGGER_NODE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,16 +15,16 @@
  * reports, carries out commands. No I/O of its own but by the calls in its configuration; time is an
  * argument (monotonic). One thread.
  */
-struct pr_node;
+struct prl_node;
 
-struct pr_node_config {
+struct prl_node_config {
 	uint8_t mac[PR_MAC_LEN];
 	uint32_t rack;
 	uint16_t ethertype;
 	struct pr_frame_key *key; /* kept, and turned while it is renewed */
 	struct pr_ann ann; /* what to announce; disk_free is brought up to date */
-	struct pr_match_options match;
-	struct pr_append *append;
+	struct prl_match_options match;
+	struct prl_append *append;
 	struct pr_ring *ring;
 
 	void (*send)(void *arg, struct pr_frame *frame); /* dst, header and body are set */
@@ -37,7 +37,7 @@ struct pr_node_config {
 	void *arg;
 };
 
-struct pr_node_stats {
+struct prl_node_stats {
 	uint64_t control_frames, control_bad[PR_FRAME_RESULTS], control_refused;
 	uint64_t frames, bytes; /* data, from our dispatcher */
 	uint64_t foreign; /* data frames from someone else */
@@ -48,24 +48,25 @@ struct pr_node_stats {
 	bool connected;
 };
 
-struct pr_node *pr_node_create(const struct pr_node_config *config, struct pr_error *err);
-void pr_node_destroy(struct pr_node **node); /* settles what is open */
+struct prl_node *prl_node_create(
+	const struct prl_node_config *config, struct pr_error *err);
+void prl_node_destroy(struct prl_node **node); /* settles what is open */
 
 /* Any frame that came, in order. It may be kept in the buffer until pr_node_release. */
-void pr_node_receive(struct pr_node *n, struct pr_capture_record *rec, int64_t now);
+void prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now);
 /* After a batch of them: matches, and gives the buffer back what is not needed. */
-void pr_node_run(struct pr_node *n, bool full, int64_t now);
-void pr_node_tick(struct pr_node *n, int64_t now);
+void prl_node_run(struct prl_node *n, bool full, int64_t now);
+void prl_node_tick(struct prl_node *n, int64_t now);
 
-/* Leaving: QUIT is sent, and what is on its way still taken. pr_node_left: time to go. */
-void pr_node_leave(struct pr_node *n, int64_t now);
-bool pr_node_left(const struct pr_node *n, int64_t now);
+/* Leaving: QUIT is sent, and what is on its way still taken. prl_node_left: time to go. */
+void prl_node_leave(struct prl_node *n, int64_t now);
+bool prl_node_left(const struct prl_node *n, int64_t now);
 /* Settles what is open: entries are lost, frames without one are strays. Then a last STATUS and QUIT. */
-void pr_node_end(struct pr_node *n, int64_t now);
+void prl_node_end(struct prl_node *n, int64_t now);
 
-uint32_t pr_node_nonce(const struct pr_node *n);
-void pr_node_get_stats(const struct pr_node *n, struct pr_node_stats *out);
+uint32_t prl_node_nonce(const struct prl_node *n);
+void prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out);
 /* The session's, added up over all there were. */
-void pr_node_get_totals(const struct pr_node *n, struct pr_session_stats *out);
+void prl_node_get_totals(const struct prl_node *n, struct prl_session_stats *out);
 
 #endif

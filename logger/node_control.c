@@ -5,60 +5,60 @@
 
 /* Only while we ask for it: an old one replayed must not lead us astray. */
 static void
-on_ann_ack(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	if (n->phase != PHASE_ANNOUNCING || f->header.epoch == 0) {
-		if (n->phase == PHASE_FOLLOWING && pr_node_of_session(n, f))
-			pr_node_send_status(n, now);
+		if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f))
+			prl_node_send_status(n, now);
 		return;
 	}
 	n->stats.acknowledged++;
-	pr_node_follow(n, f, now);
+	prl_node_follow(n, f, now);
 }
 
 static void
-on_mark(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	n->marked = now;
 	if (!f->body.mark.stopping)
 		n->stopped = false;
-	pr_session_mark(n->session, &f->body.mark, now);
+	prl_session_mark(n->session, &f->body.mark, now);
 }
 
 static void
-on_tslog(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_tslog(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (pr_session_tslog(n->session, f->body.raw.data, f->body.raw.len, now))
+	if (prl_session_tslog(n->session, f->body.raw.data, f->body.raw.len, now))
 		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
 }
 
 static void
-on_gone(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	pr_session_gone(n->session, &f->body.gone, now);
+	prl_session_gone(n->session, &f->body.gone, now);
 }
 
 static void
-on_port(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	(void)now;
-	pr_session_port(n->session, &f->body.port);
+	prl_session_port(n->session, &f->body.port);
 }
 
 static void
-command_done(struct pr_node *n, const struct pr_frame *f, int result, int64_t now)
+command_done(struct prl_node *n, const struct pr_frame *f, int result, int64_t now)
 {
 	n->command = f->body.command.command;
 	n->command_type = f->header.type;
 	n->command_result = result != 0;
-	pr_node_send_status(n, now);
+	prl_node_send_status(n, now);
 }
 
 static void
-on_stop(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_stop(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	if (n->stopped && n->command == f->body.command.command) {
-		pr_node_send_status(n, now);
+		prl_node_send_status(n, now);
 		return;
 	}
 	n->stop_asked = true;
@@ -66,13 +66,13 @@ on_stop(struct pr_node *n, const struct pr_frame *f, int64_t now)
 }
 
 static bool
-repeated(const struct pr_node *n, const struct pr_frame *f)
+repeated(const struct prl_node *n, const struct pr_frame *f)
 {
 	return n->command_type == f->header.type && n->command == f->body.command.command;
 }
 
 static void
-on_identify(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_identify(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	int result = n->command_result;
 
@@ -82,7 +82,7 @@ on_identify(struct pr_node *n, const struct pr_frame *f, int64_t now)
 }
 
 static void
-on_reset(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_reset(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	int result = n->command_result;
 
@@ -92,33 +92,33 @@ on_reset(struct pr_node *n, const struct pr_frame *f, int64_t now)
 }
 
 static void
-on_disconnect(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_disconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	struct pr_frame quit = {0};
 
 	command_done(n, f, 0, now);
-	pr_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
-	pr_node_session_end(n);
-	pr_node_backlog_drop(n);
+	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+	prl_node_session_end(n);
+	prl_node_backlog_drop(n);
 	n->phase = PHASE_AWAY;
 	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
 	pr_log_info("told to disconnect");
 }
 
 static void
-on_reconnect(struct pr_node *n, const struct pr_frame *f, int64_t now)
+on_reconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (n->phase == PHASE_FOLLOWING && pr_node_of_session(n, f)) {
+	if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f)) {
 		command_done(n, f, 0, now);
 		return;
 	}
 	if (n->phase == PHASE_AWAY)
 		n->phase = PHASE_ANNOUNCING;
-	pr_node_start_announcing(n, now);
+	prl_node_start_announcing(n, now);
 }
 
 struct row {
-	void (*call)(struct pr_node *n, const struct pr_frame *f, int64_t now);
+	void (*call)(struct prl_node *n, const struct pr_frame *f, int64_t now);
 	bool bound; /* only from the dispatcher that we follow, and for our present nonce */
 };
 
@@ -136,24 +136,24 @@ static const struct row table[PR_FRAME_TYPES] = {
 };
 
 static void
-refuse(struct pr_node *n, const struct pr_frame *f, int64_t now)
+refuse(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	n->stats.control_refused++;
 	/* A dispatcher that takes us for another, or another dispatcher: say who we are. */
 	if (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG)
-		pr_node_start_announcing(n, now);
+		prl_node_start_announcing(n, now);
 }
 
 /* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
 static bool
-acknowledges(const struct pr_node *n, const struct pr_frame *f)
+acknowledges(const struct prl_node *n, const struct pr_frame *f)
 {
 	return n->phase == PHASE_ANNOUNCING && !n->session && f->header.epoch &&
 	       (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG);
 }
 
 void
-pr_node_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t now)
+prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)
 {
 	struct pr_frame f;
 	enum pr_frame_result result;
@@ -175,8 +175,8 @@ pr_node_control(struct pr_node *n, const struct pr_capture_record *rec, int64_t 
 		return;
 	}
 	if (row->bound && acknowledges(n, &f))
-		pr_node_follow(n, &f, now);
-	if (row->bound && !pr_node_of_session(n, &f)) {
+		prl_node_follow(n, &f, now);
+	if (row->bound && !prl_node_of_session(n, &f)) {
 		refuse(n, &f, now);
 		return;
 	}

@@ -11,13 +11,13 @@
 static const uint8_t broadcast[PR_MAC_LEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
 void
-pr_node_send(struct pr_node *n, struct pr_frame *f, uint8_t type, const uint8_t *dst)
+prl_node_send(struct prl_node *n, struct pr_frame *f, uint8_t type, const uint8_t *dst)
 {
 	memcpy(f->dst, dst, PR_MAC_LEN);
 	memcpy(f->src, n->c.mac, PR_MAC_LEN);
 	f->header.type = type;
 	f->header.rack = n->c.rack;
-	f->header.epoch = n->session ? pr_session_epoch(n->session) : 0;
+	f->header.epoch = n->session ? prl_session_epoch(n->session) : 0;
 	f->header.number = ++n->numbers[type];
 	f->header.sender_nonce = n->nonce;
 	f->header.receiver_nonce = n->session ? n->peer_nonce : 0;
@@ -25,7 +25,7 @@ pr_node_send(struct pr_node *n, struct pr_frame *f, uint8_t type, const uint8_t 
 }
 
 void
-pr_node_announce(struct pr_node *n, int64_t now)
+prl_node_announce(struct prl_node *n, int64_t now)
 {
 	struct pr_frame f = {.body.ann = n->c.ann};
 	struct pr_status disk = {0};
@@ -39,27 +39,27 @@ pr_node_announce(struct pr_node *n, int64_t now)
 	f.body.ann.disk_total = disk.disk_total;
 	f.body.ann.disk_free = disk.disk_free;
 	f.body.ann.write_rate = disk.write_rate;
-	pr_node_send(n, &f, PR_FRAME_ANN, broadcast);
+	prl_node_send(n, &f, PR_FRAME_ANN, broadcast);
 	n->stats.announced++;
 }
 
 void
-pr_node_start_announcing(struct pr_node *n, int64_t now)
+prl_node_start_announcing(struct prl_node *n, int64_t now)
 {
 	if (n->phase != PHASE_FOLLOWING && n->phase != PHASE_ANNOUNCING)
 		return;
 	n->phase = PHASE_ANNOUNCING;
-	pr_node_announce(n, now);
+	prl_node_announce(n, now);
 }
 
 static void
-fill_status(struct pr_node *n, struct pr_status *s)
+fill_status(struct prl_node *n, struct pr_status *s)
 {
-	const struct pr_append_counters *a = pr_append_counters(n->c.append);
-	struct pr_session_stats stats;
+	const struct prl_append_counters *a = prl_append_counters(n->c.append);
+	struct prl_session_stats stats;
 
-	pr_session_get_stats(n->session, &stats);
-	s->ordinal_settled = pr_session_ordinal(n->session);
+	prl_session_get_stats(n->session, &stats);
+	s->ordinal_settled = prl_session_ordinal(n->session);
 	s->frames_received = n->session_frames;
 	s->bytes_received = n->session_bytes;
 	s->packets_stored = pr_counter_get(&a->packets_stored) - n->base_stored;
@@ -81,7 +81,7 @@ fill_status(struct pr_node *n, struct pr_status *s)
 }
 
 void
-pr_node_send_status(struct pr_node *n, int64_t now)
+prl_node_send_status(struct prl_node *n, int64_t now)
 {
 	struct pr_frame f = {0};
 
@@ -90,6 +90,6 @@ pr_node_send_status(struct pr_node *n, int64_t now)
 	n->reported = now;
 	n->c.report(n->c.arg, &f.body.status);
 	fill_status(n, &f.body.status);
-	pr_node_send(n, &f, PR_FRAME_STATUS, n->peer);
+	prl_node_send(n, &f, PR_FRAME_STATUS, n->peer);
 	n->stats.statuses++;
 }

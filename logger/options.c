@@ -18,7 +18,7 @@
 #include "proto/wire/frame.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define OFFSET(field) offsetof(struct pr_logger_options, field)
+#define OFFSET(field) offsetof(struct prl_logger_options, field)
 
 static const struct pr_option table[] = {
 	{.name = "rack",
@@ -84,8 +84,8 @@ static const struct pr_option table[] = {
 		.offset = OFFSET(window),
 		.arg = "FRAMES",
 		.help = "half of it is how far the switch may reorder",
-		.min = PR_MATCH_WINDOW_MIN,
-		.max = PR_MATCH_WINDOW_MAX},
+		.min = PRL_MATCH_WINDOW_MIN,
+		.max = PRL_MATCH_WINDOW_MAX},
 	{.name = "segment-age",
 		.kind = PR_OPT_DURATION,
 		.offset = OFFSET(segment_age),
@@ -115,7 +115,7 @@ static const struct pr_option table[] = {
 		.arg = "N",
 		.help = "with --tap, --read: number of the link (default: by its name)",
 		.min = 0,
-		.max = PR_STRAY_LINK - 1,
+		.max = PRL_STRAY_LINK - 1,
 		.set_offset = OFFSET(link_set)},
 	PR_OPTION_KEY(OFFSET(key_flag)),
 	{.name = "rack-id",
@@ -142,7 +142,7 @@ static const struct pr_option table[] = {
 	PR_OPTION_VERBOSE(OFFSET(verbose)),
 };
 
-static const struct pr_program program = {
+static const struct pr_cmdline program = {
 	.name = "packrack-logger",
 	.section = "logger",
 	.summary = "stores packets in a StreamFS volume: a node of a rack, a tap, or trace "
@@ -167,7 +167,7 @@ split_volume(struct pr_string_list *list, struct pr_error *err)
 }
 
 static int
-check(struct pr_logger_options *o, struct pr_error *err)
+check(struct prl_logger_options *o, struct pr_error *err)
 {
 	int modes = (o->rack != NULL) + (o->tap != NULL) + (o->read.count > 0);
 
@@ -200,7 +200,7 @@ check(struct pr_logger_options *o, struct pr_error *err)
 }
 
 static int
-default_name(struct pr_logger_options *o, struct pr_error *err)
+default_name(struct prl_logger_options *o, struct pr_error *err)
 {
 	char host[PR_NAME_MAX + 1] = "";
 
@@ -213,18 +213,18 @@ default_name(struct pr_logger_options *o, struct pr_error *err)
 }
 
 int
-pr_logger_options_parse(
-	struct pr_logger_options *o, int argc, char **argv, struct pr_error *err)
+prl_logger_options_parse(
+	struct prl_logger_options *o, int argc, char **argv, struct pr_error *err)
 {
 	int operand, result;
 
-	*o = (struct pr_logger_options){
+	*o = (struct prl_logger_options){
 		.buffer_size = 32 * MIB,
 		.ring_size = 16 * MIB,
 		.shm_size = SFS_SHM_DEFAULT,
 		.hold_time = 2 * PR_NS_PER_S,
-		.segment_age = PR_SEGMENT_AGE_DEFAULT,
-		.window = PR_MATCH_WINDOW_DEFAULT,
+		.segment_age = PRL_SEGMENT_AGE_DEFAULT,
+		.window = PRL_MATCH_WINDOW_DEFAULT,
 		.snaplen = 262144,
 		.ethertype = PR_ETHERTYPE_DEFAULT,
 	};
@@ -239,7 +239,7 @@ pr_logger_options_parse(
 }
 
 void
-pr_logger_options_free(struct pr_logger_options *o)
+prl_logger_options_free(struct prl_logger_options *o)
 {
 	pr_options_free(&program, o);
 }

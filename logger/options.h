@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_OPTIONS_H
-#define PR_LOGGER_OPTIONS_H
+#ifndef PRL_LOGGER_OPTIONS_H
+#define PRL_LOGGER_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,11 +9,11 @@
 #include "proto/wire/frame.h"
 
 /* packrack-logger's flags and configuration keys. */
-struct pr_logger_options {
+struct prl_logger_options {
 	char *rack, *tap;
 	struct pr_string_list read;
 	bool degraded; /* go on without devices that are missing or fail */
-	struct pr_string_list volume; /* after pr_logger_options_parse: one path an item */
+	struct pr_string_list volume; /* after prl_logger_options_parse: one path an item */
 	char *name;
 	uint64_t buffer_size, ring_size, shm_size;
 	int64_t hold_time, segment_age;
@@ -32,8 +32,8 @@ struct pr_logger_options {
 };
 
 /* 0; 1: help or version was printed; -1: bad usage or configuration, exit status 2. */
-int pr_logger_options_parse(
-	struct pr_logger_options *o, int argc, char **argv, struct pr_error *err);
-void pr_logger_options_free(struct pr_logger_options *o);
+int prl_logger_options_parse(
+	struct prl_logger_options *o, int argc, char **argv, struct pr_error *err);
+void prl_logger_options_free(struct prl_logger_options *o);
 
 #endif

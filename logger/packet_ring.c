@@ -29,7 +29,7 @@
 #define TAG_AT 12
 #define TAG 4
 
-struct pr_packet_ring {
+struct prl_packet_ring {
 	int fd, index;
 	int lo; /* of the loopback device; its frames come twice, as sent and as received; -1: it is not that */
 	bool both;
@@ -48,13 +48,13 @@ struct pr_packet_ring {
 /* ---- opening ---- */
 
 static int
-option(const struct pr_packet_ring *r, int name, const void *value, socklen_t len)
+option(const struct prl_packet_ring *r, int name, const void *value, socklen_t len)
 {
 	return setsockopt(r->fd, SOL_PACKET, name, value, len);
 }
 
 static int
-map_blocks(struct pr_packet_ring *r, const struct pr_packet_ring_options *o)
+map_blocks(struct prl_packet_ring *r, const struct prl_packet_ring_options *o)
 {
 	size_t blocks = o->size / BLOCK;
 	struct tpacket_req3 req = {.tp_block_size = BLOCK,
@@ -82,7 +82,7 @@ map_blocks(struct pr_packet_ring *r, const struct pr_packet_ring_options *o)
 
 /* The filter is there before the first frame is. */
 static int
-set_filter(const struct pr_packet_ring *r, const struct pr_packet_ring_options *o)
+set_filter(const struct prl_packet_ring *r, const struct prl_packet_ring_options *o)
 {
 	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, o->snaplen);
 	struct sock_fprog program = {.len = 1, .filter = &all};
@@ -94,7 +94,7 @@ set_filter(const struct pr_packet_ring *r, const struct pr_packet_ring_options *
 }
 
 static int
-set_up(struct pr_packet_ring *r, const struct pr_packet_ring_options *o)
+set_up(struct prl_packet_ring *r, const struct prl_packet_ring_options *o)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
 	struct packet_mreq mreq = {.mr_type = PACKET_MR_PROMISC};
@@ -121,7 +121,7 @@ open_stat(const char *ifname, const char *name)
 }
 
 static uint64_t
-read_stats(const struct pr_packet_ring *r)
+read_stats(const struct prl_packet_ring *r)
 {
 	uint64_t sum = 0;
 
@@ -136,10 +136,10 @@ read_stats(const struct pr_packet_ring *r)
 	return sum;
 }
 
-struct pr_packet_ring *
-pr_packet_ring_open(const struct pr_packet_ring_options *o, struct pr_error *err)
+struct prl_packet_ring *
+prl_packet_ring_open(const struct prl_packet_ring_options *o, struct pr_error *err)
 {
-	struct pr_packet_ring *r = calloc(1, sizeof(*r));
+	struct prl_packet_ring *r = calloc(1, sizeof(*r));
 
 	if (!r) {
 		pr_error_set(err, "no memory for receiving");
@@ -152,7 +152,7 @@ pr_packet_ring_open(const struct pr_packet_ring_options *o, struct pr_error *err
 	r->lo = (int)if_nametoindex("lo");
 	if (r->index == 0 || set_up(r, o)) {
 		pr_error_errno(err, "%s: no ring of a packet socket", o->ifname);
-		pr_packet_ring_close(&r);
+		prl_packet_ring_close(&r);
 		return NULL;
 	}
 	r->stat[0] = open_stat(o->ifname, "rx_missed_errors");
@@ -162,9 +162,9 @@ pr_packet_ring_open(const struct pr_packet_ring_options *o, struct pr_error *err
 }
 
 void
-pr_packet_ring_close(struct pr_packet_ring **ring)
+prl_packet_ring_close(struct prl_packet_ring **ring)
 {
-	struct pr_packet_ring *r = *ring;
+	struct prl_packet_ring *r = *ring;
 
 	*ring = NULL;
 	if (!r)
@@ -180,7 +180,7 @@ pr_packet_ring_close(struct pr_packet_ring **ring)
 }
 
 void
-pr_packet_ring_drops(struct pr_packet_ring *r, uint64_t *kernel, uint64_t *interface)
+prl_packet_ring_drops(struct prl_packet_ring *r, uint64_t *kernel, uint64_t *interface)
 {
 	struct tpacket_stats_v3 stats;
 	socklen_t len = sizeof(stats);
@@ -196,7 +196,7 @@ pr_packet_ring_drops(struct pr_packet_ring *r, uint64_t *kernel, uint64_t *inter
 /* ---- reading ---- */
 
 static struct tpacket_hdr_v1 *
-block_of(const struct pr_packet_ring *r)
+block_of(const struct prl_packet_ring *r)
 {
 	struct tpacket_block_desc *d =
 		(struct tpacket_block_desc *)(void *)(r->map + r->block * BLOCK);
@@ -205,7 +205,7 @@ block_of(const struct pr_packet_ring *r)
 }
 
 static bool
-block_begin(struct pr_packet_ring *r)
+block_begin(struct prl_packet_ring *r)
 {
 	struct tpacket_hdr_v1 *h = block_of(r);
 
@@ -217,14 +217,14 @@ block_begin(struct pr_packet_ring *r)
 }
 
 static void
-block_end(struct pr_packet_ring *r)
+block_end(struct prl_packet_ring *r)
 {
 	__atomic_store_n(&block_of(r)->block_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
 	r->block = r->block + 1 == r->blocks ? 0 : r->block + 1;
 }
 
 static inline void
-fetch_ahead(struct pr_packet_ring *r, const uint8_t *data, uint32_t caplen)
+fetch_ahead(struct prl_packet_ring *r, const uint8_t *data, uint32_t caplen)
 {
 	uintptr_t end = (uintptr_t)data + caplen, at = r->fetched;
 
@@ -253,7 +253,7 @@ put_tag(struct pr_packet *p, const struct tpacket3_hdr *h, uint8_t *data)
 }
 
 static inline bool
-wanted(const struct pr_packet_ring *r, const uint8_t *frame)
+wanted(const struct prl_packet_ring *r, const uint8_t *frame)
 {
 	const struct sockaddr_ll *from =
 		(const struct sockaddr_ll *)(const void *)(frame +
@@ -265,7 +265,7 @@ wanted(const struct pr_packet_ring *r, const uint8_t *frame)
 
 /* The block's next frames. Returns how many are wanted of them. */
 static size_t
-read_some(struct pr_packet_ring *r, struct pr_packet *packets, uint32_t some)
+read_some(struct prl_packet_ring *r, struct pr_packet *packets, uint32_t some)
 {
 	size_t count = 0;
 
@@ -291,7 +291,7 @@ read_some(struct pr_packet_ring *r, struct pr_packet *packets, uint32_t some)
 
 /* While it is down, nothing comes; it may come up again, or be gone for good. */
 static int
-look_at_device(struct pr_packet_ring *r, struct pr_error *err)
+look_at_device(struct prl_packet_ring *r, struct pr_error *err)
 {
 	char name[IF_NAMESIZE];
 	socklen_t len = sizeof(int);
@@ -308,8 +308,8 @@ look_at_device(struct pr_packet_ring *r, struct pr_error *err)
 }
 
 int
-pr_packet_ring_take(struct pr_packet_ring *r, int most, pr_packet_ring_call call, void *arg,
-	struct pr_error *err)
+prl_packet_ring_take(struct prl_packet_ring *r, int most, prl_packet_ring_call call,
+	void *arg, struct pr_error *err)
 {
 	struct pr_packet packets[SOME];
 	uint32_t wish = (uint32_t)most, done = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_PACKET_RING_H
-#define PR_LOGGER_PACKET_RING_H
+#ifndef PRL_LOGGER_PACKET_RING_H
+#define PRL_LOGGER_PACKET_RING_H
 
 #include <linux/filter.h>
 #include <stdbool.h>
@@ -14,9 +14,9 @@
  * block. It gives what libpcap would: VLAN tags are put back, frames are cut to the snap length, and a device
  * that is down is waited for. One thread.
  */
-struct pr_packet_ring;
+struct prl_packet_ring;
 
-struct pr_packet_ring_options {
+struct prl_packet_ring_options {
 	const char *ifname;
 	uint64_t size; /* bytes; less where the kernel has not so much */
 	uint32_t snaplen;
@@ -29,21 +29,21 @@ struct pr_packet_ring_options {
 };
 
 /* NULL: there is no such socket to be had here, err says why. */
-struct pr_packet_ring *pr_packet_ring_open(
-	const struct pr_packet_ring_options *options, struct pr_error *err);
-void pr_packet_ring_close(struct pr_packet_ring **ring);
+struct prl_packet_ring *prl_packet_ring_open(
+	const struct prl_packet_ring_options *options, struct pr_error *err);
+void prl_packet_ring_close(struct prl_packet_ring **ring);
 
 /* Time, data and lengths are set, nothing else. data, and what it points to, may be changed during the call. */
-typedef void (*pr_packet_ring_call)(void *arg, struct pr_packet *packets, size_t count);
+typedef void (*prl_packet_ring_call)(void *arg, struct pr_packet *packets, size_t count);
 /*
  * Gives what is there, up to so many frames, some at a time, without waiting. Returns of how many it has let go,
  * with those that are not wanted; -1: the device is no more.
  */
-int pr_packet_ring_take(struct pr_packet_ring *ring, int most, pr_packet_ring_call call,
+int prl_packet_ring_take(struct prl_packet_ring *ring, int most, prl_packet_ring_call call,
 	void *arg, struct pr_error *err);
 
 /* Since it was opened: for want of room in the ring, and those that the device itself had none for. */
-void pr_packet_ring_drops(
-	struct pr_packet_ring *ring, uint64_t *kernel, uint64_t *interface);
+void prl_packet_ring_drops(
+	struct prl_packet_ring *ring, uint64_t *kernel, uint64_t *interface);
 
 #endif

@@ -16,7 +16,7 @@ big_endian(pcap_t *pcap)
 }
 
 int
-pr_linktype_of_pcap(pcap_t *pcap)
+prl_linktype_of_pcap(pcap_t *pcap)
 {
 	int dlt = pcap_datalink(pcap);
 

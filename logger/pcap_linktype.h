@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_PCAP_LINKTYPE_H
-#define PR_LOGGER_PCAP_LINKTYPE_H
+#ifndef PRL_LOGGER_PCAP_LINKTYPE_H
+#define PRL_LOGGER_PCAP_LINKTYPE_H
 
 #include <pcap/pcap.h>
 
@@ -10,6 +10,6 @@
  * captured, which a file's header tells: where that is big-endian it is 108 (OpenBSD's), which always
  * is, as filters could not tell any more later.
  */
-int pr_linktype_of_pcap(pcap_t *pcap);
+int prl_linktype_of_pcap(pcap_t *pcap);
 
 #endif

@@ -16,16 +16,16 @@
 #define SNAPLEN 262144
 
 struct rack {
-	const struct pr_logger_options *o;
+	const struct prl_logger_options *o;
 	struct sfs *sfs;
 	struct pr_netdev dev;
 	bool prepared;
 	struct pr_frame_key key;
-	struct pr_capture *capture;
-	struct pr_transmit *transmit;
-	struct pr_append *append;
-	struct pr_node *node;
-	struct pr_daemon *daemon;
+	struct prl_capture *capture;
+	struct prl_transmit *transmit;
+	struct prl_append *append;
+	struct prl_node *node;
+	struct prl_daemon *daemon;
 	int64_t complained; /* about sending */
 };
 
@@ -36,7 +36,7 @@ send_frame(void *arg, struct pr_frame *frame)
 	struct pr_error err;
 	int64_t now = pr_now_mono();
 
-	if (pr_transmit_send(r->transmit, frame, &err) == 0)
+	if (prl_transmit_send(r->transmit, frame, &err) == 0)
 		return;
 	if (r->complained && now - r->complained < 5 * PR_NS_PER_S)
 		return;
@@ -49,7 +49,7 @@ set_epoch(void *arg, uint64_t epoch)
 {
 	struct rack *r = arg;
 
-	pr_capture_set_epoch(r->capture, epoch);
+	prl_capture_set_epoch(r->capture, epoch);
 }
 
 static int
@@ -58,7 +58,7 @@ identify(void *arg, uint32_t seconds)
 	struct rack *r = arg;
 	struct pr_error err;
 
-	if (pr_device_identify(r->o->rack, seconds, &err) == 0)
+	if (prl_device_identify(r->o->rack, seconds, &err) == 0)
 		return 0;
 	pr_log_warning("%s", err.text);
 	return -1;
@@ -71,7 +71,7 @@ reset(void *arg)
 	struct pr_error err;
 
 	pr_log_warning("told to delete all packets that are stored");
-	if (pr_append_reset(r->append, &err) == 0)
+	if (prl_append_reset(r->append, &err) == 0)
 		return 0;
 	pr_log_error("cannot delete: %s", err.text);
 	return -1;
@@ -81,27 +81,27 @@ static void
 fill_report(void *arg, struct pr_status *status)
 {
 	struct rack *r = arg;
-	struct pr_ring *ring = pr_capture_ring(r->capture);
-	struct pr_disk disk = {0};
+	struct pr_ring *ring = prl_capture_ring(r->capture);
+	struct prl_disk disk = {0};
 
 	if (r->daemon)
-		pr_daemon_disk(r->daemon, &disk);
+		prl_daemon_disk(r->daemon, &disk);
 	status->disk_total = disk.total;
 	status->disk_free = disk.free;
 	status->write_rate = disk.rate;
 	status->kernel_drops =
-		pr_counter_get(&pr_capture_counters(r->capture)->kernel_drops);
+		pr_counter_get(&prl_capture_counters(r->capture)->kernel_drops);
 	status->buffer_fill = (uint8_t)(100 * pr_ring_used(ring) / pr_ring_size(ring));
 	status->state =
-		pr_append_suspended(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
+		prl_append_suspended(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
 }
 
 static void
-on_frame(void *arg, struct pr_capture_record *rec, int64_t now)
+on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
 {
 	struct rack *r = arg;
 
-	pr_node_receive(r->node, rec, now);
+	prl_node_receive(r->node, rec, now);
 }
 
 static void
@@ -109,7 +109,7 @@ on_batch(void *arg, bool full, int64_t now)
 {
 	struct rack *r = arg;
 
-	pr_node_run(r->node, full, now);
+	prl_node_run(r->node, full, now);
 }
 
 static void
@@ -117,7 +117,7 @@ on_tick(void *arg, int64_t now)
 {
 	struct rack *r = arg;
 
-	pr_node_tick(r->node, now);
+	prl_node_tick(r->node, now);
 }
 
 static void
@@ -125,7 +125,7 @@ on_stop(void *arg, int64_t now)
 {
 	struct rack *r = arg;
 
-	pr_node_leave(r->node, now);
+	prl_node_leave(r->node, now);
 }
 
 static bool
@@ -133,56 +133,56 @@ on_over(void *arg, int64_t now)
 {
 	struct rack *r = arg;
 
-	return pr_node_left(r->node, now);
+	return prl_node_left(r->node, now);
 }
 
 static void
-report_bad(const struct pr_node_stats *stats, struct pr_report *report)
+report_bad(const struct prl_node_stats *stats, struct prl_report *report)
 {
 	uint64_t bad = 0;
 
 	for (int i = PR_FRAME_BAD_LENGTH; i < PR_FRAME_RESULTS; i++)
 		bad += stats->control_bad[i];
-	pr_report_add(report, "control_bad", bad);
-	pr_report_add(report, "control_bad_tag", stats->control_bad[PR_FRAME_BAD_TAG]);
-	pr_report_add(report, "control_refused", stats->control_refused);
+	prl_report_add(report, "control_bad", bad);
+	prl_report_add(report, "control_bad_tag", stats->control_bad[PR_FRAME_BAD_TAG]);
+	prl_report_add(report, "control_refused", stats->control_refused);
 }
 
 static void
-on_report(void *arg, struct pr_report *report)
+on_report(void *arg, struct prl_report *report)
 {
 	struct rack *r = arg;
-	struct pr_node_stats stats;
-	struct pr_session_stats s;
+	struct prl_node_stats stats;
+	struct prl_session_stats s;
 
-	pr_node_get_stats(r->node, &stats);
-	pr_node_get_totals(r->node, &s);
+	prl_node_get_stats(r->node, &stats);
+	prl_node_get_totals(r->node, &s);
 	report->mode = "rack";
 	report->epoch = stats.epoch;
-	pr_report_add(report, "connected", stats.connected);
-	pr_report_add(report, "data_frames", stats.frames);
-	pr_report_add(report, "foreign_frames", stats.foreign);
-	pr_report_add(report, "unexpected_frames", stats.unexpected);
+	prl_report_add(report, "connected", stats.connected);
+	prl_report_add(report, "data_frames", stats.frames);
+	prl_report_add(report, "foreign_frames", stats.foreign);
+	prl_report_add(report, "unexpected_frames", stats.unexpected);
 	report_bad(&stats, report);
-	pr_report_add(report, "announced", stats.announced);
-	pr_report_add(report, "statuses", stats.statuses);
-	pr_report_add(report, "resends", stats.resends);
-	pr_report_add(report, "ordinal_settled", stats.ordinal);
-	pr_report_add(report, "matched", s.match.matched);
-	pr_report_add(report, "missing", s.match.lost);
-	pr_report_add(report, "strays", s.match.strays);
-	pr_report_add(report, "late", s.match.late);
-	pr_report_add(report, "duplicates", s.match.duplicates);
-	pr_report_add(report, "searched", s.match.searched);
-	pr_report_add(report, "pending", s.match.pending_frames);
-	pr_report_add(report, "pending_entries", s.match.pending_entries);
-	pr_report_add(report, "logs_received", s.match.logs);
-	pr_report_add(report, "logs_requested", s.match.logs_requested);
-	pr_report_add(report, "logs_gone", s.match.logs_gone);
-	pr_report_add(report, "logs_bad", s.match.logs_bad);
-	pr_report_add(report, "logs_repeated", s.match.logs_repeated);
-	pr_report_add(report, "given_up_early", s.match.given_up_early);
-	pr_report_add(report, "stashed", s.stashed);
+	prl_report_add(report, "announced", stats.announced);
+	prl_report_add(report, "statuses", stats.statuses);
+	prl_report_add(report, "resends", stats.resends);
+	prl_report_add(report, "ordinal_settled", stats.ordinal);
+	prl_report_add(report, "matched", s.match.matched);
+	prl_report_add(report, "missing", s.match.lost);
+	prl_report_add(report, "strays", s.match.strays);
+	prl_report_add(report, "late", s.match.late);
+	prl_report_add(report, "duplicates", s.match.duplicates);
+	prl_report_add(report, "searched", s.match.searched);
+	prl_report_add(report, "pending", s.match.pending_frames);
+	prl_report_add(report, "pending_entries", s.match.pending_entries);
+	prl_report_add(report, "logs_received", s.match.logs);
+	prl_report_add(report, "logs_requested", s.match.logs_requested);
+	prl_report_add(report, "logs_gone", s.match.logs_gone);
+	prl_report_add(report, "logs_bad", s.match.logs_bad);
+	prl_report_add(report, "logs_repeated", s.match.logs_repeated);
+	prl_report_add(report, "given_up_early", s.match.given_up_early);
+	prl_report_add(report, "stashed", s.stashed);
 }
 
 static int
@@ -215,7 +215,7 @@ open_key(struct rack *r, struct pr_error *err)
 static int
 open_capture(struct rack *r, struct pr_error *err)
 {
-	struct pr_capture_options options = {
+	struct prl_capture_options options = {
 		.ifname = r->o->rack,
 		.buffer_size = r->o->buffer_size,
 		.ring_size = r->o->ring_size,
@@ -225,14 +225,14 @@ open_capture(struct rack *r, struct pr_error *err)
 	};
 
 	memcpy(options.mac, r->dev.mac, sizeof(options.mac));
-	r->capture = pr_capture_open(&options, err);
+	r->capture = prl_capture_open(&options, err);
 	return r->capture ? 0 : -1;
 }
 
 static void
 fill_ann(const struct rack *r, struct pr_ann *ann)
 {
-	uint64_t ring = pr_ring_size(pr_capture_ring(r->capture));
+	uint64_t ring = pr_ring_size(prl_capture_ring(r->capture));
 
 	snprintf(ann->name, sizeof(ann->name), "%s", r->o->name);
 	snprintf(ann->version, sizeof(ann->version), "%s", PACKRACK_VERSION);
@@ -245,12 +245,12 @@ fill_ann(const struct rack *r, struct pr_ann *ann)
 static int
 open_node(struct rack *r, struct pr_error *err)
 {
-	struct pr_node_config config = {
+	struct prl_node_config config = {
 		.rack = (uint32_t)r->o->rack_id,
 		.ethertype = (uint16_t)r->o->ethertype,
 		.key = &r->key,
 		.append = r->append,
-		.ring = pr_capture_ring(r->capture),
+		.ring = prl_capture_ring(r->capture),
 		.send = send_frame,
 		.epoch = set_epoch,
 		.identify = identify,
@@ -262,45 +262,45 @@ open_node(struct rack *r, struct pr_error *err)
 
 	memcpy(config.mac, r->dev.mac, sizeof(config.mac));
 	fill_ann(r, &config.ann);
-	pr_match_defaults(&config.match);
+	prl_match_defaults(&config.match);
 	config.match.window = (uint32_t)r->o->window;
 	config.match.hold_ns = r->o->hold_time;
-	r->node = pr_node_create(&config, err);
+	r->node = prl_node_create(&config, err);
 	if (!r->node)
 		return -1;
-	boot.nonce = pr_node_nonce(r->node);
+	boot.nonce = prl_node_nonce(r->node);
 	snprintf(boot.name, sizeof(boot.name), "%s", r->o->name);
-	pr_append_boot(r->append, &boot);
+	prl_append_boot(r->append, &boot);
 	return 0;
 }
 
 static int
 rack_open(struct rack *r, struct pr_error *err)
 {
-	struct pr_append_options append = {.segment_age = r->o->segment_age};
-	struct pr_daemon_calls calls = {
+	struct prl_append_options append = {.segment_age = r->o->segment_age};
+	struct prl_daemon_calls calls = {
 		on_frame, NULL, on_batch, on_tick, on_stop, on_over, on_report, r};
 
 	if (open_key(r, err) || open_device(r, err) || open_capture(r, err))
 		return -1;
-	r->transmit = pr_transmit_open(
+	r->transmit = prl_transmit_open(
 		r->o->rack, r->dev.mac, (uint16_t)r->o->ethertype, &r->key, err);
 	if (r->transmit)
-		r->append = pr_append_create(r->sfs, &append, err);
+		r->append = prl_append_create(r->sfs, &append, err);
 	if (!r->append || open_node(r, err))
 		return -1;
-	r->daemon = pr_daemon_create(r->o, r->sfs, r->append, r->capture, &calls, err);
+	r->daemon = prl_daemon_create(r->o, r->sfs, r->append, r->capture, &calls, err);
 	return r->daemon ? 0 : -1;
 }
 
 static void
 rack_close(struct rack *r)
 {
-	pr_daemon_destroy(&r->daemon);
-	pr_node_destroy(&r->node);
-	pr_append_destroy(&r->append);
-	pr_transmit_close(&r->transmit);
-	pr_capture_close(&r->capture);
+	prl_daemon_destroy(&r->daemon);
+	prl_node_destroy(&r->node);
+	prl_append_destroy(&r->append);
+	prl_transmit_close(&r->transmit);
+	prl_capture_close(&r->capture);
 	if (r->prepared)
 		pr_netdev_restore(&r->dev);
 	pr_rack_key_forget(&r->key);
@@ -310,14 +310,14 @@ rack_close(struct rack *r)
 static int
 rack_end(struct rack *r, int result, struct pr_error *err)
 {
-	const struct pr_append_counters *a = pr_append_counters(r->append);
-	struct pr_session_stats s;
+	const struct prl_append_counters *a = prl_append_counters(r->append);
+	struct prl_session_stats s;
 	struct pr_error own;
 
-	pr_node_end(r->node, pr_now_mono());
-	if (pr_append_flush(r->append, &own) && result == 0)
+	prl_node_end(r->node, pr_now_mono());
+	if (prl_append_flush(r->append, &own) && result == 0)
 		result = pr_error_set(err, "%s", own.text);
-	pr_node_get_totals(r->node, &s);
+	prl_node_get_totals(r->node, &s);
 	pr_log_info("%llu packets stored, %llu missing, %llu strays",
 		(unsigned long long)pr_counter_get(&a->packets_stored),
 		(unsigned long long)s.match.lost,
@@ -326,7 +326,7 @@ rack_end(struct rack *r, int result, struct pr_error *err)
 }
 
 int
-pr_logger_rack(struct sfs *sfs, const struct pr_logger_options *o, struct pr_error *err)
+prl_logger_rack(struct sfs *sfs, const struct prl_logger_options *o, struct pr_error *err)
 {
 	struct rack r = {.o = o, .sfs = sfs};
 	int result = rack_open(&r, err);
@@ -334,7 +334,7 @@ pr_logger_rack(struct sfs *sfs, const struct pr_logger_options *o, struct pr_err
 	if (result == 0) {
 		pr_log_node(PR_LOG_INFO, o->name, "node \"%s\" on %s, announcing", o->name,
 			o->rack);
-		result = rack_end(&r, pr_daemon_run(r.daemon, err), err);
+		result = rack_end(&r, prl_daemon_run(r.daemon, err), err);
 	}
 	rack_close(&r);
 	return result;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 void
-pr_report_add(struct pr_report *r, const char *name, uint64_t number)
+prl_report_add(struct prl_report *r, const char *name, uint64_t number)
 {
-	if (r->count == PR_REPORT_MAX)
+	if (r->count == PRL_REPORT_MAX)
 		return;
 	r->values[r->count].name = name;
 	r->values[r->count++].number = number;
@@ -24,7 +24,7 @@ set_text(json_t *root, const char *name, const char *text)
 }
 
 bool
-pr_report_text(const struct pr_report *r, char *buf, size_t size)
+prl_report_text(const struct prl_report *r, char *buf, size_t size)
 {
 	json_t *root = json_object();
 	char epoch[24];
@@ -50,23 +50,23 @@ pr_report_text(const struct pr_report *r, char *buf, size_t size)
 }
 
 void
-pr_report_counters(struct pr_report *r, const struct pr_append_counters *a,
-	const struct pr_capture_counters *c)
+prl_report_counters(struct prl_report *r, const struct prl_append_counters *a,
+	const struct prl_capture_counters *c)
 {
-	pr_report_add(r, "frames_received", pr_counter_get(&c->frames_received));
-	pr_report_add(r, "bytes_received", pr_counter_get(&c->bytes_received));
-	pr_report_add(r, "control_received", pr_counter_get(&c->control_received));
-	pr_report_add(r, "kernel_drops", pr_counter_get(&c->kernel_drops));
-	pr_report_add(r, "interface_drops", pr_counter_get(&c->interface_drops));
-	pr_report_add(r, "buffer_waits", pr_counter_get(&c->buffer_waits));
-	pr_report_add(r, "packets_stored", pr_counter_get(&a->packets_stored));
-	pr_report_add(r, "bytes_stored", pr_counter_get(&a->bytes_stored));
-	pr_report_add(r, "packets_durable", pr_counter_get(&a->packets_durable));
-	pr_report_add(r, "segments_stored", pr_counter_get(&a->segments_stored));
-	pr_report_add(r, "strays_stored", pr_counter_get(&a->strays_stored));
-	pr_report_add(r, "lost_write", pr_counter_get(&a->lost_write));
-	pr_report_add(r, "write_errors", pr_counter_get(&a->write_errors));
-	pr_report_add(r, "ledger_refused", pr_counter_get(&a->ledger_refused));
-	pr_report_add(r, "index_records", pr_counter_get(&a->index_records));
-	pr_report_add(r, "index_bytes", pr_counter_get(&a->index_bytes));
+	prl_report_add(r, "frames_received", pr_counter_get(&c->frames_received));
+	prl_report_add(r, "bytes_received", pr_counter_get(&c->bytes_received));
+	prl_report_add(r, "control_received", pr_counter_get(&c->control_received));
+	prl_report_add(r, "kernel_drops", pr_counter_get(&c->kernel_drops));
+	prl_report_add(r, "interface_drops", pr_counter_get(&c->interface_drops));
+	prl_report_add(r, "buffer_waits", pr_counter_get(&c->buffer_waits));
+	prl_report_add(r, "packets_stored", pr_counter_get(&a->packets_stored));
+	prl_report_add(r, "bytes_stored", pr_counter_get(&a->bytes_stored));
+	prl_report_add(r, "packets_durable", pr_counter_get(&a->packets_durable));
+	prl_report_add(r, "segments_stored", pr_counter_get(&a->segments_stored));
+	prl_report_add(r, "strays_stored", pr_counter_get(&a->strays_stored));
+	prl_report_add(r, "lost_write", pr_counter_get(&a->lost_write));
+	prl_report_add(r, "write_errors", pr_counter_get(&a->write_errors));
+	prl_report_add(r, "ledger_refused", pr_counter_get(&a->ledger_refused));
+	prl_report_add(r, "index_records", pr_counter_get(&a->index_records));
+	prl_report_add(r, "index_bytes", pr_counter_get(&a->index_bytes));
 }

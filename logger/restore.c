@@ -23,7 +23,7 @@ restore_ethertype(const struct pr_entry *e, uint8_t *data, uint32_t len)
 }
 
 bool
-pr_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out)
+prl_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out)
 {
 	uint32_t caplen = e->flags & PR_ENTRY_CAPLEN ? e->caplen : len;
 

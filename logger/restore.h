@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_RESTORE_H
-#define PR_LOGGER_RESTORE_H
+#ifndef PRL_LOGGER_RESTORE_H
+#define PRL_LOGGER_RESTORE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
  * length that the frame was sent with. Epoch, link and link type are the caller's to set.
  * false: the entry says what the frame cannot hold (more captured bytes than were sent).
  */
-bool pr_restore(
+bool prl_restore(
 	const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out);
 
 #endif

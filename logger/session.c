@@ -21,18 +21,18 @@ struct link_info {
 	bool told; /* the ledger knows that this node hears of the link */
 };
 
-struct pr_session {
-	struct pr_session_config config;
-	struct pr_match *match;
+struct prl_session {
+	struct prl_session_config config;
+	struct prl_match *match;
 	struct link_info *links;
 	size_t link_count;
 	uint16_t links_told; /* of the dispatcher, as MARK says */
 	bool stopping;
-	struct pr_session_stats stats;
+	struct prl_session_stats stats;
 };
 
 static struct link_info *
-link_info(struct pr_session *s, uint16_t link)
+link_info(struct prl_session *s, uint16_t link)
 {
 	struct link_info *links;
 
@@ -40,7 +40,7 @@ link_info(struct pr_session *s, uint16_t link)
 		if (s->links[i].link == link)
 			return &s->links[i];
 	}
-	if (s->link_count == PR_MATCH_LINKS_MAX)
+	if (s->link_count == PRL_MATCH_LINKS_MAX)
 		return NULL;
 	links = realloc(s->links, (s->link_count + 1) * sizeof(*links));
 	if (!links)
@@ -51,7 +51,7 @@ link_info(struct pr_session *s, uint16_t link)
 }
 
 static void
-give_back(struct pr_session *s, const struct pr_match_frame *f)
+give_back(struct prl_session *s, const struct prl_match_frame *f)
 {
 	s->stats.settled_cost += f->len + FRAME_COST;
 	if (f->moved)
@@ -61,14 +61,14 @@ give_back(struct pr_session *s, const struct pr_match_frame *f)
 static void
 on_loss(void *arg, const struct pr_loss *loss)
 {
-	struct pr_session *s = arg;
+	struct prl_session *s = arg;
 
-	pr_append_loss(s->config.append, loss);
+	prl_append_loss(s->config.append, loss);
 }
 
 /* The log and the frame agree by fingerprint and yet cannot be of one packet. */
 static void
-lose_odd(struct pr_session *s, uint16_t link, const struct pr_entry *e)
+lose_odd(struct prl_session *s, uint16_t link, const struct pr_entry *e)
 {
 	struct pr_loss loss = {
 		.epoch = s->config.match.epoch,
@@ -83,22 +83,22 @@ lose_odd(struct pr_session *s, uint16_t link, const struct pr_entry *e)
 	};
 
 	s->stats.refused++;
-	pr_append_loss(s->config.append, &loss);
+	prl_append_loss(s->config.append, &loss);
 }
 
 static void
 on_packet(void *arg, uint16_t link, const struct pr_entry *e,
-	const struct pr_match_frame *f, uint32_t len)
+	const struct prl_match_frame *f, uint32_t len)
 {
-	struct pr_session *s = arg;
+	struct prl_session *s = arg;
 	const struct link_info *info = link_info(s, link);
 	struct pr_packet p;
 
-	if (pr_restore(e, f->data, len, &p)) {
+	if (prl_restore(e, f->data, len, &p)) {
 		p.epoch = s->config.match.epoch;
 		p.link = link;
 		p.linktype = info ? info->linktype : 1;
-		if (pr_append_packet(s->config.append, &p))
+		if (prl_append_packet(s->config.append, &p))
 			s->stats.refused++;
 		else
 			s->stats.stored++;
@@ -109,9 +109,9 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 }
 
 static void
-on_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
+on_leftover(void *arg, const struct prl_match_frame *f, enum prl_match_fate fate)
 {
-	struct pr_session *s = arg;
+	struct prl_session *s = arg;
 	struct pr_packet p = {
 		.time = f->time,
 		.epoch = s->config.match.epoch,
@@ -121,31 +121,31 @@ on_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
 		.data = f->data,
 	};
 
-	if (fate != PR_MATCH_DUPLICATE)
-		pr_append_stray(s->config.append, &p);
+	if (fate != PRL_MATCH_DUPLICATE)
+		prl_append_stray(s->config.append, &p);
 	give_back(s, f);
 }
 
 static void
 on_resend(void *arg, const struct pr_resend *resend)
 {
-	struct pr_session *s = arg;
+	struct prl_session *s = arg;
 
 	s->config.resend(s->config.arg, resend);
 }
 
-struct pr_session *
-pr_session_create(const struct pr_session_config *config, struct pr_error *err)
+struct prl_session *
+prl_session_create(const struct prl_session_config *config, struct pr_error *err)
 {
-	struct pr_session *s = calloc(1, sizeof(*s));
-	struct pr_match_calls calls = {on_packet, on_loss, on_leftover, on_resend, s};
+	struct prl_session *s = calloc(1, sizeof(*s));
+	struct prl_match_calls calls = {on_packet, on_loss, on_leftover, on_resend, s};
 
 	if (!s) {
 		pr_error_set(err, "no memory for a dispatcher's session");
 		return NULL;
 	}
 	s->config = *config;
-	s->match = pr_match_create(&config->match, &calls, err);
+	s->match = prl_match_create(&config->match, &calls, err);
 	if (!s->match) {
 		free(s);
 		return NULL;
@@ -155,7 +155,7 @@ pr_session_create(const struct pr_session_config *config, struct pr_error *err)
 
 /* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
 static void
-first_mark(struct pr_session *s, struct link_info *info)
+first_mark(struct prl_session *s, struct link_info *info)
 {
 	struct pr_ledger_mark mark = info->waiting;
 
@@ -165,7 +165,7 @@ first_mark(struct pr_session *s, struct link_info *info)
 	mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
 	mark.link.last_otime = PR_TIME_MIN;
 	mark.link.ended = 0;
-	pr_append_mark(s->config.append, &mark);
+	prl_append_mark(s->config.append, &mark);
 }
 
 /*
@@ -173,7 +173,7 @@ first_mark(struct pr_session *s, struct link_info *info)
  * logs; while one waits, only the newest of those that follow is kept.
  */
 static void
-settle_marks(struct pr_session *s, struct link_info *info)
+settle_marks(struct prl_session *s, struct link_info *info)
 {
 	for (;;) {
 		if (!info->has_waiting) {
@@ -184,46 +184,46 @@ settle_marks(struct pr_session *s, struct link_info *info)
 			info->has_latest = false;
 			first_mark(s, info);
 		}
-		if (!pr_match_given(s->match, info->link, info->waiting.link.last_log))
+		if (!prl_match_given(s->match, info->link, info->waiting.link.last_log))
 			return;
-		pr_append_mark(s->config.append, &info->waiting);
+		prl_append_mark(s->config.append, &info->waiting);
 		info->has_waiting = false;
 	}
 }
 
 static void
-settle_all_marks(struct pr_session *s)
+settle_all_marks(struct prl_session *s)
 {
 	for (size_t i = 0; i < s->link_count; i++)
 		settle_marks(s, &s->links[i]);
 }
 
 void
-pr_session_destroy(struct pr_session **session)
+prl_session_destroy(struct prl_session **session)
 {
-	struct pr_session *s = *session;
+	struct prl_session *s = *session;
 
 	if (!s)
 		return;
-	pr_match_finish(s->match);
+	prl_match_finish(s->match);
 	settle_all_marks(s);
-	pr_match_destroy(&s->match);
+	prl_match_destroy(&s->match);
 	free(s->links);
 	free(s);
 	*session = NULL;
 }
 
 void
-pr_session_finish(struct pr_session *s)
+prl_session_finish(struct prl_session *s)
 {
-	pr_match_finish(s->match);
+	prl_match_finish(s->match);
 	settle_all_marks(s);
 }
 
 void
-pr_session_frame(struct pr_session *s, struct pr_capture_record *rec, int64_t now)
+prl_session_frame(struct prl_session *s, struct prl_capture_record *rec, int64_t now)
 {
-	struct pr_match_frame f = {
+	struct prl_match_frame f = {
 		.data = rec->data,
 		.len = rec->caplen,
 		.fingerprint = rec->fingerprint,
@@ -234,23 +234,23 @@ pr_session_frame(struct pr_session *s, struct pr_capture_record *rec, int64_t no
 	if (rec->epoch != s->config.match.epoch)
 		f.fingerprint =
 			pr_fingerprint(rec->data, rec->caplen, s->config.match.epoch);
-	pr_match_frame(s->match, &f, now);
+	prl_match_frame(s->match, &f, now);
 }
 
 int
-pr_session_tslog(struct pr_session *s, const void *body, size_t len, int64_t now)
+prl_session_tslog(struct prl_session *s, const void *body, size_t len, int64_t now)
 {
-	return pr_match_tslog(s->match, body, len, now);
+	return prl_match_tslog(s->match, body, len, now);
 }
 
 void
-pr_session_gone(struct pr_session *s, const struct pr_gone *gone, int64_t now)
+prl_session_gone(struct prl_session *s, const struct pr_gone *gone, int64_t now)
 {
-	pr_match_gone(s->match, gone, now);
+	prl_match_gone(s->match, gone, now);
 }
 
 static void
-name_link(struct pr_session *s, struct link_info *info, const struct pr_mark_link *m)
+name_link(struct prl_session *s, struct link_info *info, const struct pr_mark_link *m)
 {
 	struct pr_ledger_link line = {
 		.epoch = s->config.match.epoch,
@@ -262,11 +262,11 @@ name_link(struct pr_session *s, struct link_info *info, const struct pr_mark_lin
 	memcpy(line.name, m->name, sizeof(line.name));
 	info->linktype = m->linktype;
 	info->named = true;
-	pr_append_link(s->config.append, &line);
+	prl_append_link(s->config.append, &line);
 }
 
 void
-pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now)
+prl_session_mark(struct prl_session *s, const struct pr_mark *mark, int64_t now)
 {
 	struct pr_ledger_mark line = {
 		.epoch = s->config.match.epoch,
@@ -276,7 +276,7 @@ pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now)
 
 	s->links_told = mark->link_count;
 	s->stopping = mark->stopping;
-	pr_match_sent(s->match, mark->last_ordinal, now);
+	prl_match_sent(s->match, mark->last_ordinal, now);
 	for (uint16_t i = 0; i < mark->count; i++) {
 		const struct pr_mark_link *m = &mark->links[i];
 		struct link_info *info = link_info(s, m->link);
@@ -289,38 +289,38 @@ pr_session_mark(struct pr_session *s, const struct pr_mark *mark, int64_t now)
 		line.link = *m;
 		info->latest = line;
 		info->has_latest = true;
-		pr_match_mark(s->match, m->link, m->last_log, now);
+		prl_match_mark(s->match, m->link, m->last_log, now);
 		settle_marks(s, info);
 	}
 }
 
 void
-pr_session_port(struct pr_session *s, const struct pr_port *port)
+prl_session_port(struct prl_session *s, const struct pr_port *port)
 {
 	struct link_info *info = link_info(s, port->link);
 
 	if (!info || info->speed == port->speed)
 		return;
 	info->speed = port->speed;
-	pr_append_port(s->config.append, s->config.match.epoch, port);
+	prl_append_port(s->config.append, s->config.match.epoch, port);
 }
 
 void
-pr_session_run(struct pr_session *s, int64_t now)
+prl_session_run(struct prl_session *s, int64_t now)
 {
-	pr_match_run(s->match, now);
+	prl_match_run(s->match, now);
 }
 
 void
-pr_session_tick(struct pr_session *s, int64_t now)
+prl_session_tick(struct prl_session *s, int64_t now)
 {
-	pr_match_tick(s->match, now);
+	prl_match_tick(s->match, now);
 	settle_all_marks(s);
 }
 
 /* Out of the buffer's way: few frames stay behind while those around them go. */
 static bool
-stash(struct pr_session *s, struct pr_match_frame *f)
+stash(struct prl_session *s, struct prl_match_frame *f)
 {
 	uint8_t *copy = malloc(f->len ? f->len : 1);
 
@@ -333,28 +333,28 @@ stash(struct pr_session *s, struct pr_match_frame *f)
 	return true;
 }
 
-static struct pr_capture_record *
-record_of(const struct pr_match_frame *f)
+static struct prl_capture_record *
+record_of(const struct prl_match_frame *f)
 {
-	return (struct pr_capture_record *)(void *)(f->data -
-						    offsetof(struct pr_capture_record,
-							    data));
+	return (struct prl_capture_record *)(void *)(f->data -
+						     offsetof(struct prl_capture_record,
+							     data));
 }
 
 void
-pr_session_release(struct pr_session *s, bool full)
+prl_session_release(struct prl_session *s, bool full)
 {
 	struct pr_ring *ring = s->config.ring;
-	struct pr_match_frame *f;
+	struct prl_match_frame *f;
 
-	while ((f = pr_match_oldest(s->match)) != NULL) {
+	while ((f = prl_match_oldest(s->match)) != NULL) {
 		if (!full && pr_ring_used(ring) < pr_ring_size(ring) / 2)
 			break;
-		if (pr_match_parked_oldest(s->match) && stash(s, f))
+		if (prl_match_parked_oldest(s->match) && stash(s, f))
 			continue;
 		if (!full)
 			break;
-		pr_match_relieve(s->match);
+		prl_match_relieve(s->match);
 		full = false;
 	}
 	if (f)
@@ -364,37 +364,37 @@ pr_session_release(struct pr_session *s, bool full)
 }
 
 bool
-pr_session_settled(const struct pr_session *s)
+prl_session_settled(const struct prl_session *s)
 {
 	size_t stopping = 0;
 
 	for (size_t i = 0; i < s->link_count; i++)
 		stopping += s->links[i].stopping;
-	return s->stopping && stopping >= s->links_told && pr_match_settled(s->match);
+	return s->stopping && stopping >= s->links_told && prl_match_settled(s->match);
 }
 
 void
-pr_session_drop_leftovers(struct pr_session *s)
+prl_session_drop_leftovers(struct prl_session *s)
 {
-	pr_match_drop_leftovers(s->match);
+	prl_match_drop_leftovers(s->match);
 	settle_all_marks(s);
 }
 
 uint64_t
-pr_session_epoch(const struct pr_session *s)
+prl_session_epoch(const struct prl_session *s)
 {
 	return s->config.match.epoch;
 }
 
 uint64_t
-pr_session_ordinal(const struct pr_session *s)
+prl_session_ordinal(const struct prl_session *s)
 {
-	return pr_match_ordinal(s->match);
+	return prl_match_ordinal(s->match);
 }
 
 void
-pr_session_get_stats(const struct pr_session *s, struct pr_session_stats *out)
+prl_session_get_stats(const struct prl_session *s, struct prl_session_stats *out)
 {
 	*out = s->stats;
-	pr_match_get_stats(s->match, &out->match);
+	prl_match_get_stats(s->match, &out->match);
 }

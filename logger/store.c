@@ -17,7 +17,7 @@ check(struct sfs *sfs, const void *body, size_t len, struct pr_error *err)
 	if (!(r.header.flags & PR_SEGMENT_MIXED))
 		return pr_error_set(err, "packets of one link, where a mixed lot is due");
 	while ((rc = pr_segment_next(&r, &p, err)) == 1) {
-		if (p.link == PR_STRAY_LINK || p.seq == 0)
+		if (p.link == PRL_STRAY_LINK || p.seq == 0)
 			return pr_error_set(err, "a packet without a number");
 		if (PR_SEGMENT_HEADER + pr_segment_cost(p.caplen) > most)
 			return pr_error_set(err,
@@ -29,21 +29,21 @@ check(struct sfs *sfs, const void *body, size_t len, struct pr_error *err)
 }
 
 int
-pr_store_packets(struct sfs *sfs, struct pr_append *append, const void *body, size_t len,
+prl_store_packets(struct sfs *sfs, struct prl_append *append, const void *body, size_t len,
 	struct pr_error *err)
 {
 	struct pr_segment_reader r;
 	struct pr_packet p;
 
-	if (pr_append_suspended(append))
-		return pr_error_set(err, "%s", pr_append_suspended(append));
+	if (prl_append_suspended(append))
+		return pr_error_set(err, "%s", prl_append_suspended(append));
 	if (check(sfs, body, len, err) < 0 || pr_segment_open(&r, body, len, err) < 0)
 		return -1;
 	while (pr_segment_next(&r, &p, err) == 1)
-		if (pr_append_packet(append, &p) < 0)
+		if (prl_append_packet(append, &p) < 0)
 			return pr_error_set(err, "%s",
-				pr_append_suspended(append)
-					? pr_append_suspended(append)
+				prl_append_suspended(append)
+					? prl_append_suspended(append)
 					: "the volume does not take it");
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_STORE_H
-#define PR_LOGGER_STORE_H
+#ifndef PRL_LOGGER_STORE_H
+#define PRL_LOGGER_STORE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,9 +16,9 @@
 
 /*
  * body: a MIXED segment (proto/wire/segment.h). All or, where err says why, none of the packets are
- * taken; they are durable after pr_append_flush. 0 or -1.
+ * taken; they are durable after prl_append_flush. 0 or -1.
  */
-int pr_store_packets(struct sfs *sfs, struct pr_append *append, const void *body,
+int prl_store_packets(struct sfs *sfs, struct prl_append *append, const void *body,
 	size_t len, struct pr_error *err);
 
 #endif

@@ -17,7 +17,7 @@
 #define IDLE_MS 10
 
 struct watched {
-	struct pr_trace_watch *watch;
+	struct prl_trace_watch *watch;
 	int fd;
 };
 
@@ -32,7 +32,7 @@ load32(const uint8_t *at, bool big_endian)
 
 /* A section may have another byte order than the one before; its type reads the same in both. */
 static void
-block(struct pr_trace_watch *w)
+block(struct prl_trace_watch *w)
 {
 	uint32_t type = load32(w->head, w->big_endian), len;
 
@@ -54,7 +54,7 @@ block(struct pr_trace_watch *w)
 }
 
 void
-pr_trace_watch_feed(struct pr_trace_watch *w, const void *data, size_t len)
+prl_trace_watch_feed(struct prl_trace_watch *w, const void *data, size_t len)
 {
 	const uint8_t *at = data;
 	size_t left = len, n;
@@ -106,7 +106,7 @@ on_read(void *cookie, char *buf, size_t size)
 		n = read(f->fd, buf, size);
 	while (n < 0 && errno == EINTR);
 	if (n > 0)
-		pr_trace_watch_feed(f->watch, buf, (size_t)n);
+		prl_trace_watch_feed(f->watch, buf, (size_t)n);
 	return n;
 }
 
@@ -121,12 +121,12 @@ on_close(void *cookie)
 }
 
 FILE *
-pr_trace_watch_open(struct pr_trace_watch *w, const char *path, struct pr_error *err)
+prl_trace_watch_open(struct prl_trace_watch *w, const char *path, struct pr_error *err)
 {
 	struct watched *f = malloc(sizeof(*f));
 	FILE *stream = NULL;
 
-	*w = (struct pr_trace_watch){0};
+	*w = (struct prl_trace_watch){0};
 	if (!f) {
 		pr_error_set(err, "%s: no memory to read it", path);
 		return NULL;

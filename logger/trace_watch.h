@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_LOGGER_TRACE_WATCH_H
-#define PR_LOGGER_TRACE_WATCH_H
+#ifndef PRL_LOGGER_TRACE_WATCH_H
+#define PRL_LOGGER_TRACE_WATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
  * Sees the bytes of a trace file go by and notes what libpcap passes over without a word: blocks of
  * decryption secrets in a pcapng. Takes bytes in pieces of any size; one thread.
  */
-struct pr_trace_watch {
+struct prl_trace_watch {
 	uint64_t bytes; /* seen */
 	uint64_t secrets; /* blocks of decryption secrets */
 	/* of the block that is going by */
@@ -26,12 +26,13 @@ struct pr_trace_watch {
 	void *arg;
 };
 
-void pr_trace_watch_feed(struct pr_trace_watch *w, const void *data, size_t len);
+void prl_trace_watch_feed(struct prl_trace_watch *w, const void *data, size_t len);
 
 /*
  * The file ("-": standard input) as a stream whose bytes w sees; w must outlive it. NULL: err. Closing the
  * stream closes the file.
  */
-FILE *pr_trace_watch_open(struct pr_trace_watch *w, const char *path, struct pr_error *err);
+FILE *prl_trace_watch_open(
+	struct prl_trace_watch *w, const char *path, struct pr_error *err);
 
 #endif

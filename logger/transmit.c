@@ -13,7 +13,7 @@
 
 #define PAYLOAD_ROOM 2048
 
-struct pr_transmit {
+struct prl_transmit {
 	int fd;
 	libnet_t *libnet;
 	uint8_t mac[PR_MAC_LEN];
@@ -27,7 +27,7 @@ struct pr_transmit {
  * building is used, and its socket is replaced.
  */
 static int
-libnet_open(struct pr_transmit *t, const char *ifname, struct pr_error *err)
+libnet_open(struct prl_transmit *t, const char *ifname, struct pr_error *err)
 {
 	char text[LIBNET_ERRBUF_SIZE] = "";
 	int null, result;
@@ -46,7 +46,7 @@ libnet_open(struct pr_transmit *t, const char *ifname, struct pr_error *err)
 }
 
 static int
-socket_open(struct pr_transmit *t, const char *ifname, struct pr_error *err)
+socket_open(struct prl_transmit *t, const char *ifname, struct pr_error *err)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET};
 
@@ -61,11 +61,11 @@ socket_open(struct pr_transmit *t, const char *ifname, struct pr_error *err)
 	return 0;
 }
 
-struct pr_transmit *
-pr_transmit_open(const char *ifname, const uint8_t mac[PR_MAC_LEN], uint16_t ethertype,
+struct prl_transmit *
+prl_transmit_open(const char *ifname, const uint8_t mac[PR_MAC_LEN], uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_error *err)
 {
-	struct pr_transmit *t = calloc(1, sizeof(*t));
+	struct prl_transmit *t = calloc(1, sizeof(*t));
 
 	if (!t) {
 		pr_error_set(err, "no memory for sending");
@@ -76,14 +76,14 @@ pr_transmit_open(const char *ifname, const uint8_t mac[PR_MAC_LEN], uint16_t eth
 	t->ethertype = ethertype;
 	t->key = key;
 	if (socket_open(t, ifname, err) || libnet_open(t, ifname, err))
-		pr_transmit_close(&t);
+		prl_transmit_close(&t);
 	return t;
 }
 
 void
-pr_transmit_close(struct pr_transmit **transmit)
+prl_transmit_close(struct prl_transmit **transmit)
 {
-	struct pr_transmit *t = *transmit;
+	struct prl_transmit *t = *transmit;
 
 	if (!t)
 		return;
@@ -96,7 +96,7 @@ pr_transmit_close(struct pr_transmit **transmit)
 }
 
 static int
-send_built(struct pr_transmit *t, struct pr_error *err)
+send_built(struct prl_transmit *t, struct pr_error *err)
 {
 	uint8_t *frame = NULL;
 	uint32_t len = 0;
@@ -114,7 +114,7 @@ send_built(struct pr_transmit *t, struct pr_error *err)
 }
 
 int
-pr_transmit_send(struct pr_transmit *t, struct pr_frame *f, struct pr_error *err)
+prl_transmit_send(struct prl_transmit *t, struct pr_frame *f, struct pr_error *err)
 {
 	size_t len;
 	int result;

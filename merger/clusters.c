@@ -16,16 +16,16 @@ struct block {
 	uint8_t used; /* a bit a column */
 };
 
-struct pr_clusters {
+struct prm_clusters {
 	struct block *blocks; /* numbered from 1 */
 	size_t count, room, live;
 	uint64_t memory, bytes;
 };
 
-struct pr_clusters *
-pr_clusters_create(uint64_t memory)
+struct prm_clusters *
+prm_clusters_create(uint64_t memory)
 {
-	struct pr_clusters *c = calloc(1, sizeof(*c));
+	struct prm_clusters *c = calloc(1, sizeof(*c));
 
 	if (c)
 		c->memory = memory;
@@ -33,7 +33,7 @@ pr_clusters_create(uint64_t memory)
 }
 
 static void
-release(struct pr_clusters *c, struct block *b)
+release(struct prm_clusters *c, struct block *b)
 {
 	if (!b->slices)
 		return;
@@ -45,9 +45,9 @@ release(struct pr_clusters *c, struct block *b)
 }
 
 void
-pr_clusters_destroy(struct pr_clusters **cp)
+prm_clusters_destroy(struct prm_clusters **cp)
 {
-	struct pr_clusters *c = *cp;
+	struct prm_clusters *c = *cp;
 
 	*cp = NULL;
 	if (!c)
@@ -60,7 +60,7 @@ pr_clusters_destroy(struct pr_clusters **cp)
 
 /* One with room for a column; the newest are looked at first. */
 static struct block *
-find(struct pr_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
+find(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
 	unsigned log2)
 {
 	for (size_t i = c->count; i-- > 0;) {
@@ -75,7 +75,7 @@ find(struct pr_clusters *c, const char *cluster, int64_t interval, uint32_t link
 }
 
 static struct block *
-free_block(struct pr_clusters *c)
+free_block(struct prm_clusters *c)
 {
 	size_t room = c->room ? 2 * c->room : 64;
 	struct block *grown;
@@ -94,7 +94,7 @@ free_block(struct pr_clusters *c)
 }
 
 static struct block *
-make(struct pr_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
+make(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
 	unsigned log2)
 {
 	uint64_t size = (uint64_t)1 << log2;
@@ -118,11 +118,11 @@ make(struct pr_clusters *c, const char *cluster, int64_t interval, uint32_t link
 	return b;
 }
 
-struct pr_clusters_place
-pr_clusters_add(struct pr_clusters *c, const char *cluster, int64_t time, uint32_t linktype,
-	const struct pr_summary *summary)
+struct prm_clusters_place
+prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t time,
+	uint32_t linktype, const struct pr_summary *summary)
 {
-	int64_t interval = pr_duty_interval(time);
+	int64_t interval = prm_duty_interval(time);
 	size_t bits = (size_t)1 << summary->log2;
 	unsigned column = 0;
 	struct block *b =
@@ -131,17 +131,17 @@ pr_clusters_add(struct pr_clusters *c, const char *cluster, int64_t time, uint32
 	if (!b && cluster[0])
 		b = make(c, cluster, interval, linktype, summary->log2);
 	if (!b)
-		return (struct pr_clusters_place){0};
+		return (struct prm_clusters_place){0};
 	while (b->used >> column & 1)
 		column++;
 	b->used |= (uint8_t)(1u << column);
 	for (size_t i = 0; i < bits; i++)
 		b->slices[i] |= (uint8_t)((summary->bits[i / 8] >> i % 8 & 1) << column);
-	return (struct pr_clusters_place){(uint32_t)(b - c->blocks) + 1, (uint8_t)column};
+	return (struct prm_clusters_place){(uint32_t)(b - c->blocks) + 1, (uint8_t)column};
 }
 
 void
-pr_clusters_remove(struct pr_clusters *c, struct pr_clusters_place place)
+prm_clusters_remove(struct prm_clusters *c, struct prm_clusters_place place)
 {
 	struct block *b = place.block ? &c->blocks[place.block - 1] : NULL;
 	uint8_t mask = (uint8_t) ~(1u << place.column);
@@ -160,16 +160,16 @@ pr_clusters_remove(struct pr_clusters *c, struct pr_clusters_place place)
 /* ---- asking ---- */
 
 void
-pr_clusters_asked_free(struct pr_clusters_asked *asked)
+prm_clusters_asked_free(struct prm_clusters_asked *asked)
 {
 	free(asked->said);
-	*asked = (struct pr_clusters_asked){0};
+	*asked = (struct prm_clusters_asked){0};
 }
 
 static bool
-room_for(struct pr_clusters_asked *asked, size_t count)
+room_for(struct prm_clusters_asked *asked, size_t count)
 {
-	struct pr_clusters_said *grown;
+	struct prm_clusters_said *grown;
 
 	if (count <= asked->room)
 		return true;
@@ -183,10 +183,10 @@ room_for(struct pr_clusters_asked *asked, size_t count)
 }
 
 bool
-pr_clusters_exclude(const struct pr_clusters *c, struct pr_clusters_place place,
-	struct pr_lookups *lookups, struct pr_clusters_asked *asked)
+prm_clusters_exclude(const struct prm_clusters *c, struct prm_clusters_place place,
+	struct prm_lookups *lookups, struct prm_clusters_asked *asked)
 {
-	struct pr_clusters_said *said;
+	struct prm_clusters_said *said;
 
 	if (!place.block || !room_for(asked, c->count))
 		return false;
@@ -194,8 +194,8 @@ pr_clusters_exclude(const struct pr_clusters *c, struct pr_clusters_place place,
 	if (!said->asked) {
 		const struct block *b = &c->blocks[place.block - 1];
 
-		*said = (struct pr_clusters_said){.asked = true,
-			.may = pr_lookups_may_slices(
+		*said = (struct prm_clusters_said){.asked = true,
+			.may = prm_lookups_may_slices(
 				       lookups, b->linktype, b->slices, b->log2) &
 			       b->used};
 		asked->tested++;
@@ -205,13 +205,13 @@ pr_clusters_exclude(const struct pr_clusters *c, struct pr_clusters_place place,
 }
 
 uint64_t
-pr_clusters_bytes(const struct pr_clusters *c)
+prm_clusters_bytes(const struct prm_clusters *c)
 {
 	return c->bytes;
 }
 
 size_t
-pr_clusters_count(const struct pr_clusters *c)
+prm_clusters_count(const struct prm_clusters *c)
 {
 	return c->live;
 }

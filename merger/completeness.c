@@ -9,7 +9,7 @@
 #define NODES_MAX 4096
 
 bool
-pr_completeness_grow(void **items, size_t count, size_t *room, size_t size)
+prm_completeness_grow(void **items, size_t count, size_t *room, size_t size)
 {
 	size_t want = *room ? *room * 2 : 8;
 	void *grown;
@@ -24,17 +24,18 @@ pr_completeness_grow(void **items, size_t count, size_t *room, size_t size)
 	return true;
 }
 
-struct pr_completeness *
-pr_completeness_create(const struct pr_completeness_options *options, struct pr_error *err)
+struct prm_completeness *
+prm_completeness_create(
+	const struct prm_completeness_options *options, struct pr_error *err)
 {
-	struct pr_completeness *c = calloc(1, sizeof(*c));
+	struct prm_completeness *c = calloc(1, sizeof(*c));
 
 	if (c)
 		c->table = calloc(TABLE_START, sizeof(*c->table));
 	if (c && options->link && options->link[0])
 		c->link = strdup(options->link);
 	if (!c || !c->table || (options->link && options->link[0] && !c->link)) {
-		pr_completeness_destroy(&c);
+		prm_completeness_destroy(&c);
 		pr_error_set(err, "no memory for the completeness of an answer");
 		return NULL;
 	}
@@ -56,9 +57,9 @@ line_free(struct line *line)
 }
 
 void
-pr_completeness_destroy(struct pr_completeness **cp)
+prm_completeness_destroy(struct prm_completeness **cp)
 {
-	struct pr_completeness *c = *cp;
+	struct prm_completeness *c = *cp;
 
 	*cp = NULL;
 	if (!c)
@@ -89,7 +90,7 @@ pr_completeness_destroy(struct pr_completeness **cp)
 }
 
 int
-pr_completeness_node(struct pr_completeness *c, const char *name, struct pr_error *err)
+prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_error *err)
 {
 	struct node *grown;
 
@@ -107,7 +108,7 @@ pr_completeness_node(struct pr_completeness *c, const char *name, struct pr_erro
 }
 
 void
-pr_completeness_why(struct pr_completeness *c, int node, const char *why, bool left_out)
+prm_completeness_why(struct prm_completeness *c, int node, const char *why, bool left_out)
 {
 	struct node *n = &c->nodes[node];
 
@@ -126,7 +127,7 @@ slot_of(uint64_t epoch, uint32_t link, size_t size)
 }
 
 static bool
-table_grow(struct pr_completeness *c)
+table_grow(struct prm_completeness *c)
 {
 	size_t size = c->table_size * 2, *table;
 
@@ -158,7 +159,7 @@ link_is(const char *wanted, uint32_t link)
 }
 
 struct line *
-pr_completeness_line(struct pr_completeness *c, uint64_t epoch, uint32_t link)
+prm_completeness_line(struct prm_completeness *c, uint64_t epoch, uint32_t link)
 {
 	size_t at;
 
@@ -171,8 +172,8 @@ pr_completeness_line(struct pr_completeness *c, uint64_t epoch, uint32_t link)
 		if (line->epoch == epoch && line->link == link)
 			return line;
 	}
-	if (c->line_count >= PR_COMPLETENESS_LINES_MAX ||
-		!pr_completeness_grow((void **)&c->lines, c->line_count, &c->line_room,
+	if (c->line_count >= PRM_COMPLETENESS_LINES_MAX ||
+		!prm_completeness_grow((void **)&c->lines, c->line_count, &c->line_room,
 			sizeof(*c->lines)))
 		return NULL;
 	c->lines[c->line_count] = (struct line){.epoch = epoch,
@@ -188,7 +189,7 @@ piece_insert(struct line *line, const struct piece *piece)
 {
 	size_t at;
 
-	if (!pr_completeness_grow(
+	if (!prm_completeness_grow(
 		    (void **)&line->pieces, line->count, &line->room, sizeof(*piece)))
 		return false;
 	at = line->count++;
@@ -213,14 +214,14 @@ held_check(const Packrack__Held *h, struct pr_error *err)
 }
 
 static int
-held_add(struct pr_completeness *c, const Packrack__Held *h, struct pr_error *err)
+held_add(struct prm_completeness *c, const Packrack__Held *h, struct pr_error *err)
 {
 	struct piece piece = {h->first, h->last, h->first_otime, h->last_otime, NULL};
 	struct line *line;
 
 	if (held_check(h, err) < 0)
 		return -1;
-	line = pr_completeness_line(c, h->epoch, h->link);
+	line = prm_completeness_line(c, h->epoch, h->link);
 	if (!line)
 		goto no_memory;
 	line->in_scope = true; /* told, so asked for, whatever the link's name */
@@ -243,13 +244,13 @@ no_memory:
 }
 
 static int
-edge_add(struct pr_completeness *c, const Packrack__Held *h, struct pr_error *err)
+edge_add(struct prm_completeness *c, const Packrack__Held *h, struct pr_error *err)
 {
 	struct line *line;
 
 	if (held_check(h, err) < 0)
 		return -1;
-	line = pr_completeness_line(c, h->epoch, h->link);
+	line = prm_completeness_line(c, h->epoch, h->link);
 	if (!line)
 		return pr_error_set(err, "no memory for what it holds");
 	if (h->last_otime < c->options.since && h->last > line->below.seq)
@@ -261,7 +262,7 @@ edge_add(struct pr_completeness *c, const Packrack__Held *h, struct pr_error *er
 }
 
 int64_t
-pr_completeness_frontier(const struct pr_completeness *c)
+prm_completeness_frontier(const struct prm_completeness *c)
 {
 	int64_t least = INT64_MAX;
 
@@ -273,16 +274,16 @@ pr_completeness_frontier(const struct pr_completeness *c)
 }
 
 static void
-sweep_all(struct pr_completeness *c)
+sweep_all(struct prm_completeness *c)
 {
-	int64_t frontier = pr_completeness_frontier(c);
+	int64_t frontier = prm_completeness_frontier(c);
 
 	for (size_t i = 0; i < c->line_count; i++)
-		pr_completeness_settle(c, &c->lines[i], frontier);
+		prm_completeness_settle(c, &c->lines[i], frontier);
 }
 
 int
-pr_completeness_batch(struct pr_completeness *c, int node, const Packrack__Batch *batch,
+prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Batch *batch,
 	struct pr_error *err)
 {
 	for (size_t i = 0; i < batch->n_edge; i++)
@@ -299,7 +300,7 @@ pr_completeness_batch(struct pr_completeness *c, int node, const Packrack__Batch
 }
 
 void
-pr_completeness_failed(struct pr_completeness *c, int node, const char *why)
+prm_completeness_failed(struct prm_completeness *c, int node, const char *why)
 {
 	struct node *n = &c->nodes[node];
 
@@ -311,38 +312,38 @@ pr_completeness_failed(struct pr_completeness *c, int node, const char *why)
 }
 
 void
-pr_completeness_cut(struct pr_completeness *c, int64_t otime)
+prm_completeness_cut(struct prm_completeness *c, int64_t otime)
 {
 	c->cut = true;
 	c->cut_otime = otime;
 }
 
 size_t
-pr_completeness_bytes(const struct pr_completeness *c)
+prm_completeness_bytes(const struct prm_completeness *c)
 {
 	return c->bytes;
 }
 
 bool
-pr_completeness_slowest(const struct pr_completeness *c, int node)
+prm_completeness_slowest(const struct prm_completeness *c, int node)
 {
-	return c->nodes[node].frontier <= pr_completeness_frontier(c);
+	return c->nodes[node].frontier <= prm_completeness_frontier(c);
 }
 
 uint64_t
-pr_completeness_doubles(const struct pr_completeness *c)
+prm_completeness_doubles(const struct prm_completeness *c)
 {
 	return c->told - c->held;
 }
 
 void
-pr_completeness_loose(struct pr_completeness *c)
+prm_completeness_loose(struct prm_completeness *c)
 {
 	c->loose = true;
 }
 
 bool
-pr_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last)
+prm_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last)
 {
 	if (*first <= line->below.seq)
 		*first = line->below.seq + 1;
@@ -352,13 +353,13 @@ pr_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last)
 }
 
 void
-pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first, uint64_t last,
-	int64_t low, int64_t high)
+prm_completeness_hole(struct prm_completeness *c, size_t line, uint64_t first,
+	uint64_t last, int64_t low, int64_t high)
 {
-	if (!pr_completeness_clip(&c->lines[line], &first, &last))
+	if (!prm_completeness_clip(&c->lines[line], &first, &last))
 		return;
-	if (c->hole_count >= PR_COMPLETENESS_HOLES_MAX ||
-		!pr_completeness_grow((void **)&c->holes, c->hole_count, &c->hole_room,
+	if (c->hole_count >= PRM_COMPLETENESS_HOLES_MAX ||
+		!prm_completeness_grow((void **)&c->holes, c->hole_count, &c->hole_room,
 			sizeof(*c->holes))) {
 		c->surplus_packets += last - first + 1;
 		c->surplus_ranges++;

@@ -9,7 +9,7 @@
 #define EVICTED_MAX 65536
 
 static int
-loss_add(struct pr_completeness *c, int node, const Packrack__Loss *from,
+loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	struct pr_error *err)
 {
 	struct line *line;
@@ -23,16 +23,16 @@ loss_add(struct pr_completeness *c, int node, const Packrack__Loss *from,
 	if (loss.first < 1 || loss.last < loss.first || loss.last == UINT64_MAX ||
 		from->link > UINT16_MAX || loss.count > loss.last - loss.first + 1)
 		return pr_error_set(err, "it tells a loss that makes no sense");
-	line = pr_completeness_line(c, from->epoch, from->link);
+	line = prm_completeness_line(c, from->epoch, from->link);
 	if (!line)
 		return pr_error_set(err, "no memory for its losses");
 	line->in_scope = true; /* told, so asked for */
 	if (loss.last > line->lost.seq && loss.last_time >= c->options.since &&
 		loss.first_time <= c->options.until)
 		line->lost = (struct point){loss.last, loss.last_time};
-	if (c->loss_count >= PR_COMPLETENESS_LOSSES_MAX)
+	if (c->loss_count >= PRM_COMPLETENESS_LOSSES_MAX)
 		return 0; /* the hole stays, only its reason is not known */
-	if (!pr_completeness_grow(
+	if (!prm_completeness_grow(
 		    (void **)&c->losses, c->loss_count, &c->loss_room, sizeof(loss)))
 		return pr_error_set(err, "no memory for its losses");
 	loss.line = (size_t)(line - c->lines);
@@ -72,7 +72,7 @@ copy_deleted(const Packrack__Deleted *from)
 }
 
 static int
-evicted_add(struct pr_completeness *c, int node, const Packrack__Evicted *from,
+evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	struct pr_error *err)
 {
 	Packrack__Evicted *e, **grown;
@@ -101,7 +101,7 @@ evicted_add(struct pr_completeness *c, int node, const Packrack__Evicted *from,
 		return pr_error_set(err, "no memory for its evictions");
 	if (!from->last_seq)
 		return 0;
-	line = pr_completeness_line(c, from->epoch, from->link);
+	line = prm_completeness_line(c, from->epoch, from->link);
 	if (!line)
 		return pr_error_set(err, "no memory for its evictions");
 	if (from->last_seq > line->evicted_seq)
@@ -138,7 +138,7 @@ ledger_merge(Packrack__Ledger *to, const Packrack__Ledger *from)
 }
 
 static Packrack__Ledger *
-ledger_new(struct pr_completeness *c, const Packrack__Ledger *from)
+ledger_new(struct prm_completeness *c, const Packrack__Ledger *from)
 {
 	Packrack__Ledger *l, **grown;
 
@@ -182,7 +182,7 @@ told_add(struct line *line, const Packrack__Ledger *from)
  * dispatcher no more: nobody waits for it.
  */
 void
-pr_completeness_heard(const struct pr_completeness *c, struct line *line)
+prm_completeness_heard(const struct prm_completeness *c, struct line *line)
 {
 	bool any = false;
 
@@ -193,19 +193,19 @@ pr_completeness_heard(const struct pr_completeness *c, struct line *line)
 	for (size_t i = 0; i < line->told_count; i++) {
 		any |= line->told[i].ended;
 		if (line->told[i].said_until <
-			line->ledger->said_until - PR_COMPLETENESS_ALIVE_NS)
+			line->ledger->said_until - PRM_COMPLETENESS_ALIVE_NS)
 			continue;
 		line->ledger->ended &= line->told[i].ended;
 		if (line->settled > line->told[i].seq)
 			line->settled = line->told[i].seq;
 	}
 	/* It ended, and whoever has not heard of it by now will not. */
-	if (any && line->ledger->said_until < c->options.now - PR_COMPLETENESS_ALIVE_NS)
+	if (any && line->ledger->said_until < c->options.now - PRM_COMPLETENESS_ALIVE_NS)
 		line->ledger->ended = true;
 }
 
 static int
-ledger_add(struct pr_completeness *c, const Packrack__Ledger *from, struct pr_error *err)
+ledger_add(struct prm_completeness *c, const Packrack__Ledger *from, struct pr_error *err)
 {
 	struct line *line;
 
@@ -214,7 +214,7 @@ ledger_add(struct pr_completeness *c, const Packrack__Ledger *from, struct pr_er
 			err, "it tells of link %u, which there cannot be", from->link);
 	if (from->last_seq == UINT64_MAX)
 		return pr_error_set(err, "it tells of more packets than there can be");
-	line = pr_completeness_line(c, from->epoch, from->link);
+	line = prm_completeness_line(c, from->epoch, from->link);
 	if (!line)
 		return pr_error_set(err, "no memory for its ledgers");
 	if (!line->ledger)
@@ -230,8 +230,8 @@ ledger_add(struct pr_completeness *c, const Packrack__Ledger *from, struct pr_er
 }
 
 int
-pr_completeness_end(
-	struct pr_completeness *c, int node, const Packrack__End *end, struct pr_error *err)
+prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *end,
+	struct pr_error *err)
 {
 	struct node *n = &c->nodes[node];
 

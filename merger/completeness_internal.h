@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_COMPLETENESS_INTERNAL_H
-#define PR_MERGER_COMPLETENESS_INTERNAL_H
+#ifndef PRM_MERGER_COMPLETENESS_INTERNAL_H
+#define PRM_MERGER_COMPLETENESS_INTERNAL_H
 
 #include "merger/completeness.h"
 
@@ -37,7 +37,7 @@ struct line {
 	struct point lost; /* highest of the losses in the range */
 	uint64_t held;
 	Packrack__Ledger
-		*ledger; /* merged over nodes; owned by pr_completeness; NULL: none */
+		*ledger; /* merged over nodes; owned by prm_completeness; NULL: none */
 	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
 	bool evicted_hole; /* something that was evicted is nowhere else */
 	bool in_scope; /* the query's link filter lets it through */
@@ -76,8 +76,8 @@ struct node {
 	bool left_out;
 };
 
-struct pr_completeness {
-	struct pr_completeness_options options;
+struct prm_completeness {
+	struct prm_completeness_options options;
 	char *link;
 	struct line *lines;
 	size_t line_count, line_room;
@@ -104,28 +104,29 @@ struct pr_completeness {
 };
 
 /* Finds or creates; NULL: no memory, or too many. */
-struct line *pr_completeness_line(struct pr_completeness *c, uint64_t epoch, uint32_t link);
+struct line *prm_completeness_line(
+	struct prm_completeness *c, uint64_t epoch, uint32_t link);
 /* Records a hole, or counts it when there are too many. */
-void pr_completeness_hole(struct pr_completeness *c, size_t line, uint64_t first,
+void prm_completeness_hole(struct prm_completeness *c, size_t line, uint64_t first,
 	uint64_t last, int64_t low, int64_t high);
 /*
  * otime never falls as seq grows: what is not between the edges, as far as they are known, is not of the
  * time range. false: nothing of *first..*last is left.
  */
-bool pr_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last);
+bool prm_completeness_clip(const struct line *line, uint64_t *first, uint64_t *last);
 /* Grows an array to hold count + 1 items of size; false: no memory. */
-bool pr_completeness_grow(void **items, size_t count, size_t *room, size_t size);
+bool prm_completeness_grow(void **items, size_t count, size_t *room, size_t size);
 /* From all nodes' ledgers: has it ended, and how far is it settled. */
-void pr_completeness_heard(const struct pr_completeness *c, struct line *line);
+void prm_completeness_heard(const struct prm_completeness *c, struct line *line);
 /* Settles all seqs up to upto, at which a piece of the line must end. */
-void pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_t upto);
+void prm_completeness_sweep(struct prm_completeness *c, struct line *line, uint64_t upto);
 /* Settles all of the line that lies before an otime; INT64_MAX: all. */
-void pr_completeness_settle(struct pr_completeness *c, struct line *line, int64_t before);
+void prm_completeness_settle(struct prm_completeness *c, struct line *line, int64_t before);
 /* How far all nodes that still talk have told all. */
-int64_t pr_completeness_frontier(const struct pr_completeness *c);
+int64_t prm_completeness_frontier(const struct prm_completeness *c);
 /* Counts and lists all holes with their reasons. No memory: failed_memory is set. */
-void pr_completeness_explain(struct pr_completeness *c, Packrack__Completeness *out);
+void prm_completeness_explain(struct prm_completeness *c, Packrack__Completeness *out);
 /* A copy for a message; NULL, and failed_memory is set: no memory. */
-char *pr_completeness_text(struct pr_completeness *c, const char *text);
+char *prm_completeness_text(struct prm_completeness *c, const char *text);
 
 #endif

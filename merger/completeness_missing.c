@@ -9,7 +9,7 @@
  */
 
 struct walk {
-	struct pr_completeness *c;
+	struct prm_completeness *c;
 	Packrack__Completeness *out;
 	size_t room; /* of out->missing */
 	/* through one line's losses */
@@ -70,9 +70,9 @@ list(struct walk *w, const struct line *line, uint64_t first, uint64_t last,
 
 	out->missing_packets += last - first + 1;
 	out->missing_ranges++;
-	if (out->n_missing >= PR_COMPLETENESS_LIST_MAX)
+	if (out->n_missing >= PRM_COMPLETENESS_LIST_MAX)
 		return;
-	if (!pr_completeness_grow(
+	if (!prm_completeness_grow(
 		    (void **)&out->missing, out->n_missing, &w->room, sizeof(l)) ||
 		!(l = malloc(sizeof(*l)))) {
 		w->c->failed_memory = true;
@@ -86,8 +86,8 @@ list(struct walk *w, const struct line *line, uint64_t first, uint64_t last,
 	l->count = last - first + 1;
 	l->first_time = about->first_time;
 	l->last_time = about->last_time;
-	l->reason = pr_completeness_text(w->c, about->reason);
-	l->node = pr_completeness_text(w->c, node);
+	l->reason = prm_completeness_text(w->c, about->reason);
+	l->node = prm_completeness_text(w->c, node);
 	if (!is_exact(about)) {
 		l->among_first = about->first;
 		l->among_last = about->last;
@@ -98,44 +98,44 @@ list(struct walk *w, const struct line *line, uint64_t first, uint64_t last,
 /* ---- what no loss explains ---- */
 
 static bool
-alive(const struct pr_completeness *c, const struct line *line)
+alive(const struct prm_completeness *c, const struct line *line)
 {
 	return line->ledger && !line->ledger->ended &&
-	       line->ledger->said_until > c->options.now - PR_COMPLETENESS_ALIVE_NS;
+	       line->ledger->said_until > c->options.now - PRM_COMPLETENESS_ALIVE_NS;
 }
 
 /* Some node that hears the dispatcher has not settled all up to there. */
 static bool
-pending(const struct pr_completeness *c, const struct line *line, const struct hole *h)
+pending(const struct prm_completeness *c, const struct line *line, const struct hole *h)
 {
 	return alive(c, line) && h->last > line->settled;
 }
 
 static const char *
-reason_of(const struct pr_completeness *c, const struct line *line, const char **node)
+reason_of(const struct prm_completeness *c, const struct line *line, const char **node)
 {
 	for (size_t i = 0; i < c->node_count; i++)
 		if (c->nodes[i].error) {
 			*node = c->nodes[i].name;
-			return PR_MISSING_NO_ANSWER;
+			return PRM_MISSING_NO_ANSWER;
 		}
 	for (size_t i = 0; i < c->node_count; i++)
 		if (c->nodes[i].corrupt) {
 			*node = c->nodes[i].name;
-			return PR_MISSING_CORRUPT;
+			return PRM_MISSING_CORRUPT;
 		}
 	*node = "";
 	if (line->ledger && line->ledger->dropped_no_node + line->ledger->dropped_send)
-		return PR_MISSING_DROPPED;
+		return PRM_MISSING_DROPPED;
 	if (line->ledger && !line->ledger->ended && !alive(c, line))
-		return PR_MISSING_UNDELIVERED;
-	return PR_MISSING_UNKNOWN;
+		return PRM_MISSING_UNDELIVERED;
+	return PRM_MISSING_UNKNOWN;
 }
 
 /* An eviction that names no seq covers holes that may be as old as what it took. */
 static bool
 evicted_by_time(
-	const struct pr_completeness *c, const struct line *line, const struct hole *h)
+	const struct prm_completeness *c, const struct line *line, const struct hole *h)
 {
 	for (size_t i = 0; i < c->evicted_count; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
@@ -225,7 +225,7 @@ covering(struct walk *w, bool exact, uint64_t seq, uint64_t *upto)
 }
 
 static bool
-in_range(const struct pr_completeness *c, const struct loss *l)
+in_range(const struct prm_completeness *c, const struct loss *l)
 {
 	return l->last_time >= c->options.since && l->first_time <= c->options.until;
 }
@@ -252,7 +252,7 @@ explain(struct walk *w, const struct hole *h)
 }
 
 void
-pr_completeness_explain(struct pr_completeness *c, Packrack__Completeness *out)
+prm_completeness_explain(struct prm_completeness *c, Packrack__Completeness *out)
 {
 	struct walk walk = {.c = c, .out = out}, *w = &walk;
 	size_t loss = 0, line = SIZE_MAX;
@@ -265,7 +265,7 @@ pr_completeness_explain(struct pr_completeness *c, Packrack__Completeness *out)
 		if (c->holes[i].line != line)
 			begin_line(w, line = c->holes[i].line, &loss);
 		if (c->lines[line].in_scope &&
-			pr_completeness_clip(
+			prm_completeness_clip(
 				&c->lines[line], &c->holes[i].first, &c->holes[i].last))
 			explain(w, &c->holes[i]);
 	}

@@ -7,7 +7,7 @@
 /* An answer's completeness, put together: where each line ends, what is missing, what the nodes say. */
 
 char *
-pr_completeness_text(struct pr_completeness *c, const char *text)
+prm_completeness_text(struct prm_completeness *c, const char *text)
 {
 	char *copy = text[0] ? strdup(text) : (char *)protobuf_c_empty_string;
 
@@ -24,10 +24,10 @@ pr_completeness_text(struct pr_completeness *c, const char *text)
  * end; they count, unless a loss tells their time: never a silently short answer.
  */
 static void
-gap(struct pr_completeness *c, size_t line, struct point below, struct point above)
+gap(struct prm_completeness *c, size_t line, struct point below, struct point above)
 {
 	if (above.seq > below.seq + 1)
-		pr_completeness_hole(
+		prm_completeness_hole(
 			c, line, below.seq + 1, above.seq - 1, below.otime, above.otime);
 }
 
@@ -41,7 +41,7 @@ oldest(uint64_t epoch, const struct point *later)
 }
 
 static void
-line_ends(struct pr_completeness *c, size_t index)
+line_ends(struct prm_completeness *c, size_t index)
 {
 	struct line *line = &c->lines[index];
 	struct point below = line->below, above = line->above,
@@ -67,17 +67,17 @@ line_ends(struct pr_completeness *c, size_t index)
 }
 
 static void
-judge_rest(struct pr_completeness *c)
+judge_rest(struct prm_completeness *c)
 {
 	int64_t before = INT64_MAX;
 
 	if (c->cut) {
-		before = pr_completeness_frontier(c);
+		before = prm_completeness_frontier(c);
 		if (before > c->cut_otime)
 			before = c->cut_otime;
 	}
 	for (size_t i = 0; i < c->line_count; i++) {
-		pr_completeness_settle(c, &c->lines[i], before);
+		prm_completeness_settle(c, &c->lines[i], before);
 		line_ends(c, i);
 	}
 }
@@ -85,7 +85,7 @@ judge_rest(struct pr_completeness *c)
 /* ---- the rest of the answer ---- */
 
 static bool
-nodes_report(struct pr_completeness *c, Packrack__Completeness *out)
+nodes_report(struct prm_completeness *c, Packrack__Completeness *out)
 {
 	bool all = true;
 
@@ -98,18 +98,18 @@ nodes_report(struct pr_completeness *c, Packrack__Completeness *out)
 		if (!a)
 			break;
 		packrack__node_answer__init(a);
-		a->node = pr_completeness_text(c, n->name);
+		a->node = prm_completeness_text(c, n->name);
 		a->answered = !n->error && (n->ended || c->cut);
 		if (!n->error && !a->answered)
 			error = "did not answer to its end";
-		a->error = pr_completeness_text(c, error);
+		a->error = prm_completeness_text(c, error);
 		a->matched = n->matched;
 		a->scanned_packets = n->scanned_packets;
 		a->scanned_bytes = n->scanned_bytes;
 		a->scanned_segments = n->scanned_segments;
 		a->skipped_segments = n->skipped_segments;
 		a->skipped_bytes = n->skipped_bytes;
-		a->why = pr_completeness_text(c, n->why ? n->why : "");
+		a->why = prm_completeness_text(c, n->why ? n->why : "");
 		a->left_out = n->left_out;
 		a->stopped = a->answered && !n->ended && !n->left_out;
 		out->nodes[out->n_nodes++] = a;
@@ -122,7 +122,7 @@ nodes_report(struct pr_completeness *c, Packrack__Completeness *out)
 
 /* Of whatever epoch: nothing of the link is missed that somebody had deleted. */
 static bool
-others_have(const struct pr_completeness *c, uint32_t link)
+others_have(const struct prm_completeness *c, uint32_t link)
 {
 	bool held = false;
 
@@ -137,7 +137,7 @@ others_have(const struct pr_completeness *c, uint32_t link)
 
 /* What was moved to where somebody else gives it leaves no hole; where nobody has any, none would show. */
 static bool
-lacks_nothing(struct pr_completeness *c, const Packrack__Evicted *e)
+lacks_nothing(struct prm_completeness *c, const Packrack__Evicted *e)
 {
 	const struct line *line;
 
@@ -147,13 +147,13 @@ lacks_nothing(struct pr_completeness *c, const Packrack__Evicted *e)
 		return others_have(c, e->link);
 	if (!e->epoch)
 		return false;
-	line = pr_completeness_line(c, e->epoch, e->link);
+	line = prm_completeness_line(c, e->epoch, e->link);
 	return line && line->held && !line->evicted_hole;
 }
 
 /* Evictions that reach into the range, and only those; true: none. */
 static bool
-evicted_report(struct pr_completeness *c, Packrack__Completeness *out)
+evicted_report(struct prm_completeness *c, Packrack__Completeness *out)
 {
 	size_t kept = 0;
 
@@ -177,7 +177,7 @@ evicted_report(struct pr_completeness *c, Packrack__Completeness *out)
 
 /* Had the dispatcher drops before the packets got a number? Only lines that reach the range. */
 static void
-ledgers_report(struct pr_completeness *c, Packrack__Completeness *out)
+ledgers_report(struct prm_completeness *c, Packrack__Completeness *out)
 {
 
 	for (size_t i = 0; i < c->line_count; i++) {
@@ -197,8 +197,8 @@ ledgers_report(struct pr_completeness *c, Packrack__Completeness *out)
 }
 
 int
-pr_completeness_finish(
-	struct pr_completeness *c, Packrack__Completeness **out, struct pr_error *err)
+prm_completeness_finish(
+	struct prm_completeness *c, Packrack__Completeness **out, struct pr_error *err)
 {
 	Packrack__Completeness *r = malloc(sizeof(*r));
 	bool fine;
@@ -208,9 +208,9 @@ pr_completeness_finish(
 		return pr_error_set(err, "no memory for the completeness of an answer");
 	packrack__completeness__init(r);
 	for (size_t i = 0; i < c->line_count; i++)
-		pr_completeness_heard(c, &c->lines[i]);
+		prm_completeness_heard(c, &c->lines[i]);
 	judge_rest(c);
-	pr_completeness_explain(c, r);
+	prm_completeness_explain(c, r);
 	fine = nodes_report(c, r);
 	fine = evicted_report(c, r) && fine;
 	ledgers_report(c, r);

@@ -13,7 +13,7 @@
 #define ACTIVE_MAX 4096
 
 struct sweep {
-	struct pr_completeness *c;
+	struct prm_completeness *c;
 	struct line *line;
 	size_t next; /* first piece not yet active */
 	size_t active; /* count */
@@ -31,7 +31,7 @@ point_raise(struct point *known, uint64_t seq, int64_t otime)
 static void
 activate(struct sweep *s)
 {
-	struct pr_completeness *c = s->c;
+	struct prm_completeness *c = s->c;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < s->active; i++) {
@@ -47,7 +47,7 @@ activate(struct sweep *s)
 		s->next++) {
 		if (s->line->pieces[s->next].last < s->at || s->active >= ACTIVE_MAX)
 			continue;
-		if (!pr_completeness_grow((void **)&c->active, s->active, &c->active_room,
+		if (!prm_completeness_grow((void **)&c->active, s->active, &c->active_room,
 			    sizeof(*c->active))) {
 			c->failed_memory = true;
 			continue;
@@ -97,7 +97,7 @@ point_before(const struct sweep *s, uint64_t seq)
 static uint64_t
 within(const struct line *line, uint64_t first, uint64_t last)
 {
-	return pr_completeness_clip(line, &first, &last) ? last - first + 1 : 0;
+	return prm_completeness_clip(line, &first, &last) ? last - first + 1 : 0;
 }
 
 /* at, ..., at + count - 1 are held; whatever lies between them and the last such is a hole. */
@@ -111,7 +111,7 @@ take_held(struct sweep *s, uint64_t at, uint64_t count)
 		line->first = (struct point){at, point_after(s, at).otime};
 	} else if (at > line->top + 1) {
 		before = point_before(s, line->top);
-		pr_completeness_hole(s->c, (size_t)(line - s->c->lines), line->top + 1,
+		prm_completeness_hole(s->c, (size_t)(line - s->c->lines), line->top + 1,
 			at - 1, before.seq ? before.otime : INT64_MIN,
 			point_after(s, at).otime);
 	}
@@ -205,7 +205,7 @@ step(struct sweep *s, uint64_t upto)
 }
 
 static void
-forget(struct pr_completeness *c, struct line *line)
+forget(struct prm_completeness *c, struct line *line)
 {
 	size_t kept = 0;
 
@@ -223,7 +223,7 @@ forget(struct pr_completeness *c, struct line *line)
 }
 
 void
-pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_t upto)
+prm_completeness_sweep(struct prm_completeness *c, struct line *line, uint64_t upto)
 {
 	struct sweep s = {.c = c, .line = line, .at = line->judged + 1};
 
@@ -238,7 +238,7 @@ pr_completeness_sweep(struct pr_completeness *c, struct line *line, uint64_t upt
 }
 
 void
-pr_completeness_settle(struct pr_completeness *c, struct line *line, int64_t before)
+prm_completeness_settle(struct prm_completeness *c, struct line *line, int64_t before)
 {
 	uint64_t upto = 0;
 
@@ -247,5 +247,5 @@ pr_completeness_settle(struct pr_completeness *c, struct line *line, int64_t bef
 			line->pieces[i].last > upto)
 			upto = line->pieces[i].last;
 	if (upto > line->judged)
-		pr_completeness_sweep(c, line, upto);
+		prm_completeness_sweep(c, line, upto);
 }

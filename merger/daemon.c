@@ -37,7 +37,7 @@ static const struct pr_option options[] = {
 		.arg = "N",
 		.help = "answered at the same time",
 		.min = 1,
-		.max = PR_MERGER_QUERIES_MAX},
+		.max = PRM_MERGER_QUERIES_MAX},
 	PR_OPTION_METRICS(AT(metrics)),
 	{.name = "peer",
 		.kind = PR_OPT_LIST,
@@ -73,7 +73,7 @@ static const struct pr_option options[] = {
 	PR_OPTION_VERBOSE(AT(verbose)),
 };
 
-static const struct pr_program program = {
+static const struct pr_cmdline program = {
 	.name = "packrack-merger",
 	.section = "merger",
 	.summary = "Asks all nodes, and merges their answers into one trace.",
@@ -85,7 +85,7 @@ static const struct pr_program program = {
 };
 
 static int
-listen_all(struct pr_merger *m, const struct values *v, struct pr_error *err)
+listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 {
 	static char fallback[] = PR_RPC_ENDPOINT_MERGER;
 	char *alone = fallback;
@@ -98,7 +98,7 @@ listen_all(struct pr_merger *m, const struct values *v, struct pr_error *err)
 			pr_log_warning("no keys: whoever reaches %s may read, and speak as "
 				       "a node (packrack-keys(7))",
 				list->items[i]);
-		if (pr_merger_listen(m, list->items[i], &keys, err) < 0)
+		if (prm_merger_listen(m, list->items[i], &keys, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -107,7 +107,7 @@ listen_all(struct pr_merger *m, const struct values *v, struct pr_error *err)
 static void
 on_scrape(void *arg, struct pr_metrics_page *page)
 {
-	pr_merger_scrape(arg, page);
+	prm_merger_scrape(arg, page);
 }
 
 /* Such a port asks for no key, whatever the others do. */
@@ -119,7 +119,7 @@ check_pcap_over_ip(const struct values *v, struct pr_error *err)
 	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
 		const char *place = v->pcap_over_ip.items[i];
 
-		if (pr_pcap_over_ip_check(place, &loopback, err) < 0)
+		if (prm_pcap_over_ip_check(place, &loopback, err) < 0)
 			return pr_error_prefix(err, "--pcap-over-ip");
 		if (!loopback && !v->pcap_over_ip_open)
 			return pr_error_set(err,
@@ -132,15 +132,15 @@ check_pcap_over_ip(const struct values *v, struct pr_error *err)
 }
 
 static int
-serve_pcap_over_ip(struct pr_merger *m, const struct values *v, struct pr_error *err)
+serve_pcap_over_ip(struct prm_merger *m, const struct values *v, struct pr_error *err)
 {
 	bool loopback;
 
 	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
 		const char *place = v->pcap_over_ip.items[i];
 
-		if (pr_pcap_over_ip_check(place, &loopback, err) < 0 ||
-			pr_pcap_over_ip_add(m, place, err) < 0)
+		if (prm_pcap_over_ip_check(place, &loopback, err) < 0 ||
+			prm_pcap_over_ip_add(m, place, err) < 0)
 			return -1;
 		if (!loopback)
 			pr_log_warning(
@@ -157,12 +157,12 @@ serve_pcap_over_ip(struct pr_merger *m, const struct values *v, struct pr_error 
 }
 
 static int
-add_peers(struct pr_merger *m, const struct values *v, struct pr_error *err)
+add_peers(struct prm_merger *m, const struct values *v, struct pr_error *err)
 {
 	struct pr_rpc_keys keys = {pr_keys_dir(v->key_flag)};
 
 	for (size_t i = 0; i < v->peers.count; i++)
-		if (pr_merger_peer(m, v->peers.items[i], &keys, err) < 0)
+		if (prm_merger_peer(m, v->peers.items[i], &keys, err) < 0)
 			return -1;
 	return 0;
 }
@@ -198,11 +198,11 @@ run(const struct values *v, struct pr_error *err)
 	char name[130];
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
-	struct pr_merger_options o = {.max_queries = v->max_queries,
+	struct prm_merger_options o = {.max_queries = v->max_queries,
 		.summaries = v->summaries,
 		.name = default_name(v, name, sizeof(name))};
 	struct pr_loop *loop = pr_loop_create(&calls, err);
-	struct pr_merger *m = loop ? pr_merger_create(loop, &o, err) : NULL;
+	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;
 	int result = -1;
 
 	if (m && v->metrics)
@@ -215,16 +215,16 @@ run(const struct values *v, struct pr_error *err)
 		pr_notify("STOPPING=1");
 	}
 	pr_metrics_stop(&metrics);
-	pr_merger_destroy(&m);
+	prm_merger_destroy(&m);
 	pr_loop_destroy(&loop);
 	return result;
 }
 
 int
-pr_merger_main(int argc, char **argv)
+prm_merger_main(int argc, char **argv)
 {
-	struct values v = {.max_queries = PR_MERGER_QUERIES_DEFAULT,
-		.summaries = PR_SUMMARIES_MEMORY_DEFAULT};
+	struct values v = {.max_queries = PRM_MERGER_QUERIES_DEFAULT,
+		.summaries = PRM_SUMMARIES_MEMORY_DEFAULT};
 	struct pr_error err = {""};
 	int operand, status = 2;
 	int parsed = pr_options_parse(&program, &v, argc, argv, &operand, &err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_DUTY_H
-#define PR_MERGER_DUTY_H
+#ifndef PRM_MERGER_DUTY_H
+#define PRM_MERGER_DUTY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,27 +12,27 @@
  * one moves only its intervals. Mergers that see others alive than their neighbours do may both take
  * an interval, or neither: that costs traffic or questions, never an answer. Pure.
  */
-#define PR_DUTY_INTERVAL_NS INT64_C(60000000000)
-#define PR_DUTY_MERGERS_MAX 64
+#define PRM_DUTY_INTERVAL_NS INT64_C(60000000000)
+#define PRM_DUTY_MERGERS_MAX 64
 
-struct pr_duty_merger {
+struct prm_duty_merger {
 	const char *name; /* as nodes and mergers call it; borrowed */
 	bool alive;
 };
 
-struct pr_duty {
-	struct pr_duty_merger mergers[PR_DUTY_MERGERS_MAX];
+struct prm_duty {
+	struct prm_duty_merger mergers[PRM_DUTY_MERGERS_MAX];
 	size_t count;
 	size_t self; /* always alive */
 };
 
-int64_t pr_duty_interval(int64_t time); /* its number */
+int64_t prm_duty_interval(int64_t time); /* its number */
 /* Whose the time is. A summary is its last packet's. */
-size_t pr_duty_of(const struct pr_duty *duty, int64_t time);
+size_t prm_duty_of(const struct prm_duty *duty, int64_t time);
 static inline bool
-pr_duty_mine(const struct pr_duty *duty, int64_t time)
+prm_duty_mine(const struct prm_duty *duty, int64_t time)
 {
-	return duty->count < 2 || pr_duty_of(duty, time) == duty->self;
+	return duty->count < 2 || prm_duty_of(duty, time) == duty->self;
 }
 
 #endif

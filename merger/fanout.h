@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_FANOUT_H
-#define PR_MERGER_FANOUT_H
+#ifndef PRM_MERGER_FANOUT_H
+#define PRM_MERGER_FANOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,29 +18,29 @@
  *
  * One thread. Times are monotonic ns.
  */
-struct pr_fanout;
+struct prm_fanout;
 
-#define PR_FANOUT_SILENT_NS                                                                \
+#define PRM_FANOUT_SILENT_NS                                                               \
 	INT64_C(10000000000) /* no sign of life from a node that owes a batch */
-#define PR_FANOUT_STUCK_NS INT64_C(120000000000) /* alive, and yet no batch */
-#define PR_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
-#define PR_FANOUT_QUEUED_MAX                                                               \
+#define PRM_FANOUT_STUCK_NS INT64_C(120000000000) /* alive, and yet no batch */
+#define PRM_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
+#define PRM_FANOUT_QUEUED_MAX                                                              \
 	(64 * 1024 * 1024) /* bytes of batches that wait to be merged */
-#define PR_FANOUT_STRETCHES_MAX                                                            \
+#define PRM_FANOUT_STRETCHES_MAX                                                           \
 	(32 * 1024 * 1024) /* bytes of what nodes told that they hold */
 
-struct pr_fanout_options {
-	struct pr_address client;
+struct prm_fanout_options {
+	struct prm_address client;
 	uint64_t id; /* the client's */
 	uint64_t number; /* the merger's, for whoever looks on; never used twice */
 	const Packrack__Query *query;
-	const struct pr_registry *registry;
-	const struct pr_summaries *summaries; /* NULL: all nodes are asked */
-	const struct pr_verdicts
-		*verdicts; /* of other mergers, for pr_fanout_create only; or NULL */
+	const struct prm_registry *registry;
+	const struct prm_summaries *summaries; /* NULL: all nodes are asked */
+	const struct prm_verdicts
+		*verdicts; /* of other mergers, for prm_fanout_create only; or NULL */
 	uint64_t *next_id; /* of what is asked of nodes; never used twice */
 	int64_t mono, real;
-	int64_t silent_ns; /* 0: PR_FANOUT_SILENT_NS */
+	int64_t silent_ns; /* 0: PRM_FANOUT_SILENT_NS */
 	/*
 	 * Set: the client is in this process (client is empty then). Takes what would be sent to it; -1:
 	 * it wants no more. Must not call the fan-out. After End or Failure nothing comes.
@@ -50,36 +50,36 @@ struct pr_fanout_options {
 };
 
 /* With Query.follow: between the beginnings of two rounds of asking, at least. */
-#define PR_FANOUT_FOLLOW_NS INT64_C(200000000)
+#define PRM_FANOUT_FOLLOW_NS INT64_C(200000000)
 
 /* Asks the nodes. NULL: err is for the client. */
-struct pr_fanout *pr_fanout_create(
-	const struct pr_fanout_options *options, struct pr_error *err);
+struct prm_fanout *prm_fanout_create(
+	const struct prm_fanout_options *options, struct pr_error *err);
 /* Cancels what nodes are still at. */
-void pr_fanout_destroy(struct pr_fanout **f);
+void prm_fanout_destroy(struct prm_fanout **f);
 
 /* Is it of this query? Then it has been dealt with. */
-bool pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
+bool prm_fanout_from_node(struct prm_fanout *f, const struct prm_address *from,
 	const Packrack__Envelope *env, int64_t mono);
-bool pr_fanout_is_client(
-	const struct pr_fanout *f, const struct pr_address *from, uint64_t id);
-void pr_fanout_credit(struct pr_fanout *f, uint32_t batches);
+bool prm_fanout_is_client(
+	const struct prm_fanout *f, const struct prm_address *from, uint64_t id);
+void prm_fanout_credit(struct prm_fanout *f, uint32_t batches);
 /* The client wants no more, and is told End. */
-void pr_fanout_cancel(struct pr_fanout *f);
+void prm_fanout_cancel(struct prm_fanout *f);
 /* Somebody else wants no more of it; the client is told so. */
-void pr_fanout_break_off(struct pr_fanout *f);
+void prm_fanout_break_off(struct prm_fanout *f);
 /* We want no more; the client is told why. */
-void pr_fanout_stop(struct pr_fanout *f, const char *why);
+void prm_fanout_stop(struct prm_fanout *f, const char *why);
 /* The node at this address is not there any more. */
-void pr_fanout_lost(struct pr_fanout *f, const struct pr_address *node, const char *why);
+void prm_fanout_lost(struct prm_fanout *f, const struct prm_address *node, const char *why);
 /* A few times a second: deadlines, and sends what has waited for more. */
-void pr_fanout_tick(struct pr_fanout *f, int64_t mono);
-bool pr_fanout_done(const struct pr_fanout *f);
-uint64_t pr_fanout_matched(const struct pr_fanout *f);
+void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
+bool prm_fanout_done(const struct prm_fanout *f);
+uint64_t prm_fanout_matched(const struct prm_fanout *f);
 /* Nodes that it was sent to, and that it was not. */
-void pr_fanout_routed(const struct pr_fanout *f, uint64_t *asked, uint64_t *left_out);
-uint64_t pr_fanout_number(const struct pr_fanout *f);
+void prm_fanout_routed(const struct prm_fanout *f, uint64_t *asked, uint64_t *left_out);
+uint64_t prm_fanout_number(const struct prm_fanout *f);
 /* What it costs so far. Texts are borrowed, valid while f is. */
-void pr_fanout_report(const struct pr_fanout *f, Packrack__RunningQuery *out);
+void prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out);
 
 #endif

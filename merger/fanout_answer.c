@@ -6,7 +6,7 @@
 /* What goes to the client. */
 
 static void
-send_client(struct pr_fanout *f, Packrack__Envelope *env)
+send_client(struct prm_fanout *f, Packrack__Envelope *env)
 {
 	env->id = f->options.id;
 	if (f->options.deliver ? f->options.deliver(f->options.deliver_arg, env) == 0
@@ -15,11 +15,11 @@ send_client(struct pr_fanout *f, Packrack__Envelope *env)
 		return;
 	/* within its credit a queue cannot be full: the client is gone */
 	f->done = true;
-	pr_fanout_cancel_legs(f);
+	prm_fanout_cancel_legs(f);
 }
 
 static void
-send_one(struct pr_fanout *f, Packrack__Batch *batch)
+send_one(struct prm_fanout *f, Packrack__Batch *batch)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
@@ -30,7 +30,7 @@ send_one(struct pr_fanout *f, Packrack__Batch *batch)
 }
 
 static void
-send_batch(struct pr_fanout *f)
+send_batch(struct prm_fanout *f)
 {
 	Packrack__Batch batch = PACKRACK__BATCH__INIT;
 
@@ -42,7 +42,7 @@ send_batch(struct pr_fanout *f)
 }
 
 static void
-seal(struct pr_fanout *f)
+seal(struct prm_fanout *f)
 {
 	f->sealed_len = pr_segment_seal(&f->builder);
 	f->sealed = f->sealed_len > 0;
@@ -52,7 +52,7 @@ seal(struct pr_fanout *f)
 
 /* A packet longer than a batch gets one of its own size. */
 static bool
-make_room(struct pr_fanout *f, const struct pr_packet *p)
+make_room(struct prm_fanout *f, const struct pr_packet *p)
 {
 	size_t room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
 	uint8_t *grown;
@@ -70,7 +70,7 @@ make_room(struct pr_fanout *f, const struct pr_packet *p)
 
 /* false: it must be kept until the batch before it has gone. */
 static bool
-add(struct pr_fanout *f, const struct pr_packet *p)
+add(struct prm_fanout *f, const struct pr_packet *p)
 {
 	if (f->sealed)
 		return false;
@@ -82,38 +82,38 @@ add(struct pr_fanout *f, const struct pr_packet *p)
 	if (f->done || pr_segment_add(&f->builder, p))
 		return true;
 	if (!make_room(f, p) || !pr_segment_add(&f->builder, p))
-		pr_fanout_failure(f, "a packet is longer than a message can be", false);
+		prm_fanout_failure(f, "a packet is longer than a message can be", false);
 	return true;
 }
 
 /* Counts a packet; false: the limit is reached. */
 static bool
-take(struct pr_fanout *f, const struct pr_packet *p)
+take(struct prm_fanout *f, const struct pr_packet *p)
 {
 	f->matched++;
 	f->sums.related += (p->flags & PR_PACKET_RELATED) != 0;
 	if (!f->limit || f->matched < f->limit)
 		return true;
-	pr_completeness_cut(f->completeness, p->otime);
+	prm_completeness_cut(f->completeness, p->otime);
 	f->limited = true;
 	return false;
 }
 
 /* What the merge gives next, past what says only how far nodes are. */
 static int
-next(struct pr_fanout *f, struct pr_packet *p)
+next(struct prm_fanout *f, struct pr_packet *p)
 {
 	int got;
 
 	do
 		got = pr_source_next(f->merge, p, NULL);
-	while (got == PR_SOURCE_PACKET && p->flags & PR_REMOTE_NOTHING);
+	while (got == PR_SOURCE_PACKET && p->flags & PRM_REMOTE_NOTHING);
 	return got;
 }
 
 /* What nodes have counted goes to the client when they are all through; true: it has all of it. */
 static bool
-give_tally(struct pr_fanout *f)
+give_tally(struct prm_fanout *f)
 {
 	Packrack__Batch batch = PACKRACK__BATCH__INIT;
 	struct pr_error err = {""};
@@ -128,7 +128,7 @@ give_tally(struct pr_fanout *f)
 		if (rc == 0)
 			return true;
 		if (rc < 0) {
-			pr_fanout_failure(f, err.text, false);
+			prm_fanout_failure(f, err.text, false);
 			return false;
 		}
 		batch.tally = &f->part.message;
@@ -138,10 +138,10 @@ give_tally(struct pr_fanout *f)
 }
 
 static void
-end_or_wait(struct pr_fanout *f, int got, bool flush)
+end_or_wait(struct prm_fanout *f, int got, bool flush)
 {
 	if (got == PR_SOURCE_ERROR) {
-		pr_fanout_failure(f, "merging failed", false);
+		prm_fanout_failure(f, "merging failed", false);
 		return;
 	}
 	if (got == PR_SOURCE_END)
@@ -149,11 +149,11 @@ end_or_wait(struct pr_fanout *f, int got, bool flush)
 	if (!f->sealed && (flush || f->merged))
 		seal(f);
 	if (f->merged && !f->sealed && !f->done && give_tally(f))
-		pr_fanout_finish(f, false);
+		prm_fanout_finish(f, false);
 }
 
 static void
-merge_on(struct pr_fanout *f, bool flush)
+merge_on(struct prm_fanout *f, bool flush)
 {
 	struct pr_packet p;
 	int got = PR_SOURCE_PACKET;
@@ -179,31 +179,31 @@ merge_on(struct pr_fanout *f, bool flush)
 }
 
 void
-pr_fanout_pump(struct pr_fanout *f, bool flush)
+prm_fanout_pump(struct prm_fanout *f, bool flush)
 {
 	if (f->sealed && f->credit)
 		send_batch(f);
 	if (!f->done && !f->follow.idle)
 		merge_on(f, flush);
 	if (!f->done && !f->follow.idle)
-		pr_fanout_grant(f);
+		prm_fanout_grant(f);
 }
 
 void
-pr_fanout_credit(struct pr_fanout *f, uint32_t batches)
+prm_fanout_credit(struct prm_fanout *f, uint32_t batches)
 {
 	f->credit += batches < 1024 ? batches : 1024;
 	if (f->credit > 1024)
 		f->credit = 1024;
 	if (!f->done)
-		pr_fanout_pump(f, false);
+		prm_fanout_pump(f, false);
 }
 
 /* ---- the end ---- */
 
 /* An end that fits into no message says less, rather than nothing. */
 static void
-send_end(struct pr_fanout *f, Packrack__Envelope *env)
+send_end(struct prm_fanout *f, Packrack__Envelope *env)
 {
 	Packrack__Completeness *c = env->end->completeness;
 
@@ -223,15 +223,15 @@ send_end(struct pr_fanout *f, Packrack__Envelope *env)
 
 /* Nodes have counted, and some packets lie on two of them: only a merge tells them apart. */
 static bool
-counted_twice(const struct pr_fanout *f, bool cancelled)
+counted_twice(const struct prm_fanout *f, bool cancelled)
 {
 	return f->count_at_node && !cancelled && f->leg_count > 1 &&
-	       pr_completeness_doubles(f->completeness);
+	       prm_completeness_doubles(f->completeness);
 }
 
 /* Who was not asked may hold, or know, what the answer seems to lack. */
 static bool
-needs_recheck(const struct pr_fanout *f, bool cancelled)
+needs_recheck(const struct prm_fanout *f, bool cancelled)
 {
 	const Packrack__Completeness *c = f->sums.completeness;
 
@@ -241,7 +241,7 @@ needs_recheck(const struct pr_fanout *f, bool cancelled)
 
 /* What came to the nodes after they had told is not in the answer, and the answer says so. */
 static void
-settle_recheck(struct pr_fanout *f)
+settle_recheck(struct prm_fanout *f)
 {
 	Packrack__Completeness *c = f->sums.completeness;
 
@@ -255,37 +255,37 @@ settle_recheck(struct pr_fanout *f)
 }
 
 void
-pr_fanout_finish(struct pr_fanout *f, bool cancelled)
+prm_fanout_finish(struct prm_fanout *f, bool cancelled)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	struct pr_error err = {""};
 
 	for (size_t i = 0; i < f->leg_count; i++)
-		if (f->legs[i].remote && pr_remote_error(f->legs[i].remote))
-			pr_completeness_failed(f->completeness, f->legs[i].index,
-				pr_remote_error(f->legs[i].remote));
-	pr_fanout_cancel_legs(f);
+		if (f->legs[i].remote && prm_remote_error(f->legs[i].remote))
+			prm_completeness_failed(f->completeness, f->legs[i].index,
+				prm_remote_error(f->legs[i].remote));
+	prm_fanout_cancel_legs(f);
 	if (!f->follow.idle && /* else that has been done */
-		pr_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
-		pr_fanout_failure(f, err.text, false);
+		prm_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
+		prm_fanout_failure(f, err.text, false);
 		return;
 	}
 	f->sums.counted_twice = f->tally && counted_twice(f, cancelled);
 	if (!f->tally && counted_twice(f, cancelled)) {
 		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
 		f->sums.completeness = NULL;
-		if (pr_fanout_recount(f, &err) < 0)
-			pr_fanout_failure(f, err.text, false);
+		if (prm_fanout_recount(f, &err) < 0)
+			prm_fanout_failure(f, err.text, false);
 		return;
 	}
-	if (f->follow.on && !cancelled && !f->limited && pr_fanout_follow_round(f))
+	if (f->follow.on && !cancelled && !f->limited && prm_fanout_follow_round(f))
 		return;
-	pr_fanout_follow_sum(f);
+	prm_fanout_follow_sum(f);
 	if (needs_recheck(f, cancelled)) {
 		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
 		f->sums.completeness = NULL;
-		if (pr_fanout_recheck(f, &err) < 0)
-			pr_fanout_failure(f, err.text, false);
+		if (prm_fanout_recheck(f, &err) < 0)
+			prm_fanout_failure(f, err.text, false);
 		return;
 	}
 	settle_recheck(f);
@@ -303,7 +303,7 @@ pr_fanout_finish(struct pr_fanout *f, bool cancelled)
 }
 
 void
-pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request)
+prm_fanout_failure(struct prm_fanout *f, const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -313,29 +313,29 @@ pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request)
 	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
 	env.failure = &failure;
 	f->done = true;
-	pr_fanout_cancel_legs(f);
+	prm_fanout_cancel_legs(f);
 	send_client(f, &env);
 }
 
 void
-pr_fanout_break_off(struct pr_fanout *f)
+prm_fanout_break_off(struct prm_fanout *f)
 {
 	f->broken_off = true;
-	pr_fanout_cancel(f);
+	prm_fanout_cancel(f);
 }
 
 void
-pr_fanout_cancel(struct pr_fanout *f)
+prm_fanout_cancel(struct prm_fanout *f)
 {
 	if (f->done)
 		return;
-	pr_completeness_cut(f->completeness, f->matched ? f->kept.otime : INT64_MIN);
-	pr_fanout_finish(f, true);
+	prm_completeness_cut(f->completeness, f->matched ? f->kept.otime : INT64_MIN);
+	prm_fanout_finish(f, true);
 }
 
 void
-pr_fanout_stop(struct pr_fanout *f, const char *why)
+prm_fanout_stop(struct prm_fanout *f, const char *why)
 {
 	if (!f->done)
-		pr_fanout_failure(f, why, false);
+		prm_fanout_failure(f, why, false);
 }

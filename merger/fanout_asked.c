@@ -7,14 +7,14 @@
 /* Which nodes are asked, and what for. */
 
 int
-pr_fanout_send(const struct leg *leg, Packrack__Envelope *env)
+prm_fanout_send(const struct leg *leg, Packrack__Envelope *env)
 {
 	env->id = leg->id;
 	return pr_rpc_send(leg->address.rpc, &leg->address.peer, env, NULL);
 }
 
 void
-pr_fanout_fail(struct pr_fanout *f, struct leg *leg, const char *why)
+prm_fanout_fail(struct prm_fanout *f, struct leg *leg, const char *why)
 {
 	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -22,17 +22,17 @@ pr_fanout_fail(struct pr_fanout *f, struct leg *leg, const char *why)
 	if (leg->settled)
 		return;
 	leg->settled = true;
-	pr_completeness_failed(f->completeness, leg->index, why);
+	prm_completeness_failed(f->completeness, leg->index, why);
 	if (!leg->remote)
 		return;
-	pr_remote_end(leg->remote); /* what it gave and told before is good, and counts */
+	prm_remote_end(leg->remote); /* what it gave and told before is good, and counts */
 	env.body_case = PACKRACK__ENVELOPE__BODY_CANCEL;
 	env.cancel = &cancel;
-	pr_fanout_send(leg, &env);
+	prm_fanout_send(leg, &env);
 }
 
 void
-pr_fanout_cancel_legs(struct pr_fanout *f)
+prm_fanout_cancel_legs(struct prm_fanout *f)
 {
 	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -42,9 +42,9 @@ pr_fanout_cancel_legs(struct pr_fanout *f)
 	for (size_t i = 0; i < f->leg_count; i++) {
 		struct leg *leg = &f->legs[i];
 
-		if (leg->remote && !pr_remote_ended(leg->remote)) {
-			pr_fanout_send(leg, &env);
-			pr_remote_end(leg->remote);
+		if (leg->remote && !prm_remote_ended(leg->remote)) {
+			prm_fanout_send(leg, &env);
+			prm_remote_end(leg->remote);
 		}
 		leg->settled = true;
 	}
@@ -53,11 +53,11 @@ pr_fanout_cancel_legs(struct pr_fanout *f)
 /* ---- beginning ---- */
 
 static struct leg *
-leg_add(struct pr_fanout *f, const char *name, struct pr_error *err)
+leg_add(struct prm_fanout *f, const char *name, struct pr_error *err)
 {
 	struct leg *leg = &f->legs[f->leg_count];
 
-	*leg = (struct leg){.index = pr_completeness_node(f->completeness, name, err)};
+	*leg = (struct leg){.index = prm_completeness_node(f->completeness, name, err)};
 	if (leg->index < 0)
 		return NULL;
 	f->leg_count++;
@@ -65,7 +65,7 @@ leg_add(struct pr_fanout *f, const char *name, struct pr_error *err)
 }
 
 static int
-leg_ask(struct pr_fanout *f, struct leg *leg, const struct pr_node *node,
+leg_ask(struct prm_fanout *f, struct leg *leg, const struct prm_node *node,
 	const Packrack__Query *query, struct pr_error *err)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -74,57 +74,57 @@ leg_ask(struct pr_fanout *f, struct leg *leg, const struct pr_node *node,
 	leg->address = node->address;
 	leg->id = ++*f->options.next_id;
 	leg->heard = leg->moved = f->options.mono;
-	leg->remote = pr_remote_create(err);
-	source = leg->remote ? pr_remote_source(leg->remote, err) : NULL;
+	leg->remote = prm_remote_create(err);
+	source = leg->remote ? prm_remote_source(leg->remote, err) : NULL;
 	if (!source || pr_merge_add(f->merge, source, err) < 0)
 		return -1;
 	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
 	env.query = (Packrack__Query *)query;
-	if (pr_fanout_send(leg, &env) < 0)
-		pr_fanout_fail(f, leg, "its connection is gone");
+	if (prm_fanout_send(leg, &env) < 0)
+		prm_fanout_fail(f, leg, "its connection is gone");
 	return 0;
 }
 
 /* What the node would tell is told for it. */
 static int
-leg_leave_out(struct pr_fanout *f, struct leg *leg, struct pr_route *route,
+leg_leave_out(struct prm_fanout *f, struct leg *leg, struct prm_route *route,
 	const char *name, const char *why, struct pr_error *err)
 {
 	leg->settled = true;
-	pr_completeness_why(f->completeness, leg->index, why, true);
-	return pr_route_tell(route, name, f->completeness, leg->index, err);
+	prm_completeness_why(f->completeness, leg->index, why, true);
+	return prm_route_tell(route, name, f->completeness, leg->index, err);
 }
 
 static int
-leg_begin(struct pr_fanout *f, const char *name, const struct pr_node *node,
-	const Packrack__Query *query, struct pr_route *route, struct pr_error *err)
+leg_begin(struct prm_fanout *f, const char *name, const struct prm_node *node,
+	const Packrack__Query *query, struct prm_route *route, struct pr_error *err)
 {
 	struct leg *leg = leg_add(f, name, err);
-	char why[PR_ROUTE_WHY_MAX] = "";
+	char why[PRM_ROUTE_WHY_MAX] = "";
 
 	if (!leg)
 		return -1;
-	if (node && pr_node_connected(node, f->options.mono)) {
-		if (route && pr_route_decide(route, name, why))
+	if (node && prm_node_connected(node, f->options.mono)) {
+		if (route && prm_route_decide(route, name, why))
 			return leg_leave_out(f, leg, route, name, why, err);
 		if (f->rechecking)
 			snprintf(why, sizeof(why),
 				"the answer seemed to lack packets, so all were");
-		pr_completeness_why(f->completeness, leg->index, why, false);
+		prm_completeness_why(f->completeness, leg->index, why, false);
 		return leg_ask(f, leg, node, query, err);
 	}
 	if (node)
 		snprintf(why, sizeof(why), "no sign of life for %lld s",
 			(long long)((f->options.mono - node->heard) / 1000000000));
-	pr_fanout_fail(f, leg, node ? why : "the merger knows no such node");
+	prm_fanout_fail(f, leg, node ? why : "the merger knows no such node");
 	return 0;
 }
 
 static int
-begin_route(struct pr_fanout *f, struct pr_route *route, struct pr_error *err)
+begin_route(struct prm_fanout *f, struct prm_route *route, struct pr_error *err)
 {
-	if (pr_route_begin(route, f->options.summaries, f->options.query, f->options.mono) <
-		0)
+	if (prm_route_begin(
+		    route, f->options.summaries, f->options.query, f->options.mono) < 0)
 		return pr_error_set(err, "no memory for a query");
 	route->verdicts = f->options.verdicts;
 	return 0;
@@ -132,17 +132,17 @@ begin_route(struct pr_fanout *f, struct pr_route *route, struct pr_error *err)
 
 /*
  * The query as nodes get it: `nodes` is for mergers. Nodes can count for themselves as long as no
- * packet lies on two of them, which shows at the end (pr_fanout_recount), and without a limit, which
+ * packet lies on two of them, which shows at the end (prm_fanout_recount), and without a limit, which
  * only a merge can keep.
  */
 int
-pr_fanout_ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
+prm_fanout_ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
-	const struct pr_registry *registry = f->options.registry;
+	const struct prm_registry *registry = f->options.registry;
 	const Packrack__Query *query = f->options.query;
 	Packrack__Query copy = *query;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
-	struct pr_route route;
+	struct prm_route route;
 	/* one that goes on must not miss who has nothing yet, and cannot be checked by asking again */
 	bool routed = f->options.summaries && !f->rechecking && !f->follow.on;
 	int rc = 0;
@@ -162,8 +162,8 @@ pr_fanout_ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
 	if (routed && begin_route(f, &route, err) < 0)
 		return -1;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
-		const struct pr_node *node =
-			query->n_nodes ? pr_registry_find(registry, query->nodes[i])
+		const struct prm_node *node =
+			query->n_nodes ? prm_registry_find(registry, query->nodes[i])
 				       : registry->nodes[i];
 
 		rc = leg_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
@@ -172,7 +172,7 @@ pr_fanout_ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err)
 	if (routed) {
 		f->asked = route.asked;
 		f->left_out = route.left_out;
-		pr_route_end(&route);
+		prm_route_end(&route);
 	}
 	return rc;
 }

@@ -11,20 +11,20 @@
  */
 
 static Packrack__Query *
-query_of(struct pr_fanout *f)
+query_of(struct prm_fanout *f)
 {
 	return (Packrack__Query *)f->options.query; /* a copy of our own */
 }
 
 static int64_t
-now_real(const struct pr_fanout *f)
+now_real(const struct prm_fanout *f)
 {
 	return f->options.real + (f->mono - f->began);
 }
 
 /* A range that begins later than now is one instant: the first round then waits for it. */
 static void
-set_until(struct pr_fanout *f)
+set_until(struct prm_fanout *f)
 {
 	Packrack__Query *q = query_of(f);
 	int64_t now = now_real(f);
@@ -36,7 +36,7 @@ set_until(struct pr_fanout *f)
 }
 
 void
-pr_fanout_follow_begin(struct pr_fanout *f)
+prm_fanout_follow_begin(struct prm_fanout *f)
 {
 	f->follow.on = f->options.query->follow;
 	f->follow.until = f->options.query->until;
@@ -45,7 +45,7 @@ pr_fanout_follow_begin(struct pr_fanout *f)
 }
 
 void
-pr_fanout_follow_free(struct pr_fanout *f)
+prm_fanout_follow_free(struct prm_fanout *f)
 {
 	if (f->follow.total)
 		packrack__completeness__free_unpacked(f->follow.total, NULL);
@@ -131,7 +131,7 @@ add(Packrack__Completeness *c, Packrack__Completeness *before)
 		c->dropped_packets = before->dropped_packets;
 	return add_nodes(c, before) &&
 	       move_items((void ***)&c->missing, &c->n_missing, (void **)before->missing,
-		       &before->n_missing, PR_COMPLETENESS_LIST_MAX);
+		       &before->n_missing, PRM_COMPLETENESS_LIST_MAX);
 }
 
 /* Ledgers say how far a link had got: only one that has ended meanwhile is not in the later list. */
@@ -147,11 +147,11 @@ add_ledgers(Packrack__Completeness *c, Packrack__Completeness *before)
 				break;
 			}
 	return move_items((void ***)&c->ledgers, &c->n_ledgers, (void **)before->ledgers,
-		&before->n_ledgers, PR_COMPLETENESS_LINES_MAX);
+		&before->n_ledgers, PRM_COMPLETENESS_LINES_MAX);
 }
 
 static void
-take_over(struct pr_fanout *f)
+take_over(struct prm_fanout *f)
 {
 	Packrack__Completeness *c = f->sums.completeness;
 
@@ -161,12 +161,12 @@ take_over(struct pr_fanout *f)
 	if (f->follow.total &&
 		!(add(c, f->follow.total) && add_ledgers(c, f->follow.total)))
 		c->complete = false; /* what is not in it for want of memory */
-	pr_fanout_follow_free(f);
+	prm_fanout_follow_free(f);
 	f->follow.total = c;
 }
 
 void
-pr_fanout_follow_sum(struct pr_fanout *f)
+prm_fanout_follow_sum(struct prm_fanout *f)
 {
 	if (!f->follow.on)
 		return;
@@ -178,7 +178,7 @@ pr_fanout_follow_sum(struct pr_fanout *f)
 /* ---- rounds ---- */
 
 bool
-pr_fanout_follow_round(struct pr_fanout *f)
+prm_fanout_follow_round(struct prm_fanout *f)
 {
 	if (f->options.query->until >= f->follow.until)
 		return false;
@@ -188,16 +188,17 @@ pr_fanout_follow_round(struct pr_fanout *f)
 }
 
 void
-pr_fanout_follow_tick(struct pr_fanout *f)
+prm_fanout_follow_tick(struct prm_fanout *f)
 {
 	Packrack__Query *q = query_of(f);
 	struct pr_error err = {""};
 
-	if (f->mono - f->follow.round_mono < PR_FANOUT_FOLLOW_NS || now_real(f) <= q->until)
+	if (f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||
+		now_real(f) <= q->until)
 		return;
 	f->follow.idle = false;
 	q->since = q->until + 1;
 	set_until(f);
-	if (pr_fanout_ask_again(f, &err) < 0)
-		pr_fanout_failure(f, err.text, false);
+	if (prm_fanout_ask_again(f, &err) < 0)
+		prm_fanout_failure(f, err.text, false);
 }

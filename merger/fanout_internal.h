@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_FANOUT_INTERNAL_H
-#define PR_MERGER_FANOUT_INTERNAL_H
+#ifndef PRM_MERGER_FANOUT_INTERNAL_H
+#define PRM_MERGER_FANOUT_INTERNAL_H
 
 #include "merger/completeness.h"
 #include "merger/fanout.h"
@@ -16,9 +16,9 @@
 
 /* One node's part. */
 struct leg {
-	struct pr_address address;
+	struct prm_address address;
 	uint64_t id;
-	struct pr_remote *remote; /* NULL: it was not asked */
+	struct prm_remote *remote; /* NULL: it was not asked */
 	int index; /* in the completeness */
 	bool settled; /* the completeness knows how it ended */
 	int64_t heard,
@@ -33,11 +33,11 @@ struct follow {
 	Packrack__Completeness *total; /* of the rounds before; NULL: none was */
 };
 
-struct pr_fanout {
-	struct pr_fanout_options options; /* query is ours */
+struct prm_fanout {
+	struct prm_fanout_options options; /* query is ours */
 	struct leg *legs;
 	size_t leg_count;
-	struct pr_completeness *completeness;
+	struct prm_completeness *completeness;
 	struct pr_source *merge;
 	struct pr_segment_builder builder;
 	uint8_t *buf;
@@ -69,37 +69,37 @@ struct pr_fanout {
 };
 
 /* Merges and sends as far as nodes and credit let it. flush: also a batch that is not full. */
-void pr_fanout_pump(struct pr_fanout *f, bool flush);
+void prm_fanout_pump(struct prm_fanout *f, bool flush);
 /* Ends the answer here. */
-void pr_fanout_finish(struct pr_fanout *f, bool cancelled);
+void prm_fanout_finish(struct prm_fanout *f, bool cancelled);
 /* Asks all over again, for the packets themselves. -1: err. */
-int pr_fanout_recount(struct pr_fanout *f, struct pr_error *err);
+int prm_fanout_recount(struct prm_fanout *f, struct pr_error *err);
 /* Asks all nodes for the completeness, when the answer itself has been given. -1: err. */
-int pr_fanout_recheck(struct pr_fanout *f, struct pr_error *err);
+int prm_fanout_recheck(struct prm_fanout *f, struct pr_error *err);
 /* Gives up; the client is told why. */
-void pr_fanout_failure(struct pr_fanout *f, const char *text, bool bad_request);
+void prm_fanout_failure(struct prm_fanout *f, const char *text, bool bad_request);
 /* Passes on what remotes found wrong, and asks for more where there is room. */
-void pr_fanout_grant(struct pr_fanout *f);
-void pr_fanout_cancel_legs(struct pr_fanout *f);
+void prm_fanout_grant(struct prm_fanout *f);
+void prm_fanout_cancel_legs(struct prm_fanout *f);
 /* To the leg's node. -1: it could not be sent. */
-int pr_fanout_send(const struct leg *leg, Packrack__Envelope *env);
+int prm_fanout_send(const struct leg *leg, Packrack__Envelope *env);
 /* The node is left out from here on, and the completeness says why. */
-void pr_fanout_fail(struct pr_fanout *f, struct leg *leg, const char *why);
+void prm_fanout_fail(struct prm_fanout *f, struct leg *leg, const char *why);
 /* It was asked, and has not ended. */
-bool pr_fanout_live(const struct leg *leg);
+bool prm_fanout_live(const struct leg *leg);
 /* Sends the query to all nodes that may match; f has no legs yet. -1: err. */
-int pr_fanout_ask_all(struct pr_fanout *f, bool count_at_node, struct pr_error *err);
+int prm_fanout_ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err);
 /* Asks all nodes anew, as the query now is; figures are added to. -1: err. */
-int pr_fanout_ask_again(struct pr_fanout *f, struct pr_error *err);
+int prm_fanout_ask_again(struct prm_fanout *f, struct pr_error *err);
 
 /* fanout_follow.c: the first round's time range is set. */
-void pr_fanout_follow_begin(struct pr_fanout *f);
+void prm_fanout_follow_begin(struct prm_fanout *f);
 /* A round has ended; its completeness is taken over into the total. true: another one will follow. */
-bool pr_fanout_follow_round(struct pr_fanout *f);
+bool prm_fanout_follow_round(struct prm_fanout *f);
 /* Between rounds: begins the next when it is time. */
-void pr_fanout_follow_tick(struct pr_fanout *f);
+void prm_fanout_follow_tick(struct prm_fanout *f);
 /* Adds what was before to the last round's (sums.completeness), for the End. */
-void pr_fanout_follow_sum(struct pr_fanout *f);
-void pr_fanout_follow_free(struct pr_fanout *f);
+void prm_fanout_follow_sum(struct prm_fanout *f);
+void prm_fanout_follow_free(struct prm_fanout *f);
 
 #endif

@@ -6,13 +6,13 @@
 /* ---- credit ---- */
 
 static void
-grant(struct pr_fanout *f, struct leg *leg, uint32_t window)
+grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
 {
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	bool owed = pr_remote_owed(leg->remote);
+	bool owed = prm_remote_owed(leg->remote);
 
-	credit.batches = pr_remote_take_credit(leg->remote, window);
+	credit.batches = prm_remote_take_credit(leg->remote, window);
 	if (!credit.batches)
 		return;
 	if (!owed)
@@ -20,14 +20,14 @@ grant(struct pr_fanout *f, struct leg *leg, uint32_t window)
 			f->mono; /* it cannot be blamed for the time that nothing was asked */
 	env.body_case = PACKRACK__ENVELOPE__BODY_CREDIT;
 	env.credit = &credit;
-	if (pr_fanout_send(leg, &env) < 0)
-		pr_fanout_fail(f, leg, "its connection is gone");
+	if (prm_fanout_send(leg, &env) < 0)
+		prm_fanout_fail(f, leg, "its connection is gone");
 }
 
 bool
-pr_fanout_live(const struct leg *leg)
+prm_fanout_live(const struct leg *leg)
 {
-	return leg->remote && !pr_remote_ended(leg->remote);
+	return leg->remote && !prm_remote_ended(leg->remote);
 }
 
 /*
@@ -35,16 +35,16 @@ pr_fanout_live(const struct leg *leg)
  * slowest waits for it, as what it told must be kept until the slowest has got there.
  */
 static uint32_t
-window_of(const struct pr_fanout *f, const struct leg *leg, size_t queued)
+window_of(const struct prm_fanout *f, const struct leg *leg, size_t queued)
 {
-	if (pr_completeness_bytes(f->completeness) > PR_FANOUT_STRETCHES_MAX &&
-		!pr_completeness_slowest(f->completeness, leg->index))
+	if (prm_completeness_bytes(f->completeness) > PRM_FANOUT_STRETCHES_MAX &&
+		!prm_completeness_slowest(f->completeness, leg->index))
 		return 0;
-	return queued > PR_FANOUT_QUEUED_MAX ? 1 : PR_REMOTE_WINDOW;
+	return queued > PRM_FANOUT_QUEUED_MAX ? 1 : PRM_REMOTE_WINDOW;
 }
 
 void
-pr_fanout_grant(struct pr_fanout *f)
+prm_fanout_grant(struct prm_fanout *f)
 {
 	size_t queued = 0;
 	bool owed = false;
@@ -52,56 +52,56 @@ pr_fanout_grant(struct pr_fanout *f)
 	for (size_t i = 0; i < f->leg_count; i++) {
 		struct leg *leg = &f->legs[i];
 
-		if (leg->remote && pr_remote_error(leg->remote))
-			pr_fanout_fail(f, leg, pr_remote_error(leg->remote));
+		if (leg->remote && prm_remote_error(leg->remote))
+			prm_fanout_fail(f, leg, prm_remote_error(leg->remote));
 		if (leg->remote)
-			queued += pr_remote_bytes(leg->remote);
+			queued += prm_remote_bytes(leg->remote);
 	}
 	for (size_t i = 0; i < f->leg_count && !f->done; i++)
-		if (pr_fanout_live(&f->legs[i])) {
+		if (prm_fanout_live(&f->legs[i])) {
 			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
-			owed |= pr_remote_owed(f->legs[i].remote) > 0;
+			owed |= prm_remote_owed(f->legs[i].remote) > 0;
 		}
 	/* all wait for each other: whoever has nothing at hand must be asked */
 	for (size_t i = 0; i < f->leg_count && !f->done && !owed; i++)
-		if (pr_fanout_live(&f->legs[i]) && pr_remote_empty(f->legs[i].remote))
+		if (prm_fanout_live(&f->legs[i]) && prm_remote_empty(f->legs[i].remote))
 			grant(f, &f->legs[i], 1);
 }
 
 /* ---- what nodes say ---- */
 
 static void
-on_batch(struct pr_fanout *f, struct leg *leg, Packrack__Batch *batch)
+on_batch(struct prm_fanout *f, struct leg *leg, Packrack__Batch *batch)
 {
 	struct pr_error err = {""};
 
 	leg->moved = f->mono;
 	f->bytes += batch->packets.len;
 	if (batch->tally && f->tally && pr_tally_take(f->tally, batch->tally, &err) < 0) {
-		pr_fanout_failure(f, err.text, false);
+		prm_fanout_failure(f, err.text, false);
 		return;
 	}
-	if (pr_remote_batch(leg->remote, batch, &err) < 0 ||
-		pr_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
-		pr_fanout_fail(f, leg, err.text);
+	if (prm_remote_batch(leg->remote, batch, &err) < 0 ||
+		prm_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
+		prm_fanout_fail(f, leg, err.text);
 }
 
 static void
-on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
+on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 {
 	struct pr_error err = {""};
 
 	if (leg->settled)
 		return;
 	if (end->cancelled) {
-		pr_fanout_fail(f, leg, "it cancelled the query");
+		prm_fanout_fail(f, leg, "it cancelled the query");
 		return;
 	}
-	if (pr_completeness_end(f->completeness, leg->index, end, &err) < 0) {
-		pr_fanout_fail(f, leg, err.text);
+	if (prm_completeness_end(f->completeness, leg->index, end, &err) < 0) {
+		prm_fanout_fail(f, leg, err.text);
 		return;
 	}
-	pr_remote_end(leg->remote);
+	prm_remote_end(leg->remote);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
 	f->sums.scanned_packets += end->scanned_packets;
 	f->sums.scanned_bytes += end->scanned_bytes;
@@ -123,22 +123,22 @@ on_end(struct pr_fanout *f, struct leg *leg, const Packrack__End *end)
 	}
 	if (f->count_at_node && end->limit_reached) {
 		f->limited = true;
-		pr_completeness_cut(f->completeness, INT64_MAX);
+		prm_completeness_cut(f->completeness, INT64_MAX);
 	}
 }
 
 static struct leg *
-leg_find(struct pr_fanout *f, const struct pr_address *from, uint64_t id)
+leg_find(struct prm_fanout *f, const struct prm_address *from, uint64_t id)
 {
 	for (size_t i = 0; i < f->leg_count; i++)
 		if (f->legs[i].remote && f->legs[i].id == id &&
-			pr_address_equal(&f->legs[i].address, from))
+			prm_address_equal(&f->legs[i].address, from))
 			return &f->legs[i];
 	return NULL;
 }
 
 bool
-pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
+prm_fanout_from_node(struct prm_fanout *f, const struct prm_address *from,
 	const Packrack__Envelope *env, int64_t mono)
 {
 	struct leg *leg = leg_find(f, from, env->id);
@@ -146,7 +146,7 @@ pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
 	if (!leg)
 		return false;
 	f->mono = mono;
-	if (f->done || pr_remote_ended(leg->remote))
+	if (f->done || prm_remote_ended(leg->remote))
 		return true;
 	leg->heard = mono;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
@@ -154,24 +154,24 @@ pr_fanout_from_node(struct pr_fanout *f, const struct pr_address *from,
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_END)
 		on_end(f, leg, env->end);
 	else if (env->body_case != PACKRACK__ENVELOPE__BODY_FAILURE)
-		pr_fanout_fail(f, leg, "it sent what is no answer");
+		prm_fanout_fail(f, leg, "it sent what is no answer");
 	else if (env->failure->bad_request)
-		pr_fanout_failure(f, env->failure->text, true);
+		prm_fanout_failure(f, env->failure->text, true);
 	else
-		pr_fanout_fail(
+		prm_fanout_fail(
 			f, leg, env->failure->text[0] ? env->failure->text : "it failed");
 	if (!f->done)
-		pr_fanout_pump(f, false);
+		prm_fanout_pump(f, false);
 	return true;
 }
 
 void
-pr_fanout_lost(struct pr_fanout *f, const struct pr_address *node, const char *why)
+prm_fanout_lost(struct prm_fanout *f, const struct prm_address *node, const char *why)
 {
 	for (size_t i = 0; i < f->leg_count; i++)
-		if (pr_fanout_live(&f->legs[i]) &&
-			pr_address_equal(&f->legs[i].address, node))
-			pr_fanout_fail(f, &f->legs[i], why);
+		if (prm_fanout_live(&f->legs[i]) &&
+			prm_address_equal(&f->legs[i].address, node))
+			prm_fanout_fail(f, &f->legs[i], why);
 	if (!f->done)
-		pr_fanout_pump(f, false);
+		prm_fanout_pump(f, false);
 }

@@ -8,20 +8,20 @@
 enum { NOTHING, MAY, KEY, AND, OR };
 
 int
-pr_lookups_init(struct pr_lookups *l, const Packrack__Query *query)
+prm_lookups_init(struct prm_lookups *l, const Packrack__Query *query)
 {
 	size_t longest = 1;
 
 	for (size_t i = 0; i < query->n_lookups; i++)
 		if (query->lookups[i]->n_op > longest)
 			longest = query->lookups[i]->n_op;
-	*l = (struct pr_lookups){
-		.query = query, .scratch = malloc(longest), .left = PR_LOOKUPS_STEPS_MAX};
+	*l = (struct prm_lookups){
+		.query = query, .scratch = malloc(longest), .left = PRM_LOOKUPS_STEPS_MAX};
 	return l->scratch ? 0 : -1;
 }
 
 void
-pr_lookups_free(struct pr_lookups *l)
+prm_lookups_free(struct prm_lookups *l)
 {
 	free(l->scratch);
 	l->scratch = NULL;
@@ -62,7 +62,7 @@ holds(const Packrack__Lookups *of, uint8_t *found, const struct asked *a)
 }
 
 static uint8_t
-may(struct pr_lookups *l, const struct asked *a)
+may(struct prm_lookups *l, const struct asked *a)
 {
 	const Packrack__Query *q = l->query;
 	uint8_t any = 0;
@@ -82,14 +82,15 @@ may(struct pr_lookups *l, const struct asked *a)
 }
 
 bool
-pr_lookups_may(struct pr_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2)
+prm_lookups_may(
+	struct prm_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2)
 {
 	return may(l, &(struct asked){.bits = bits, .log2 = log2, .linktype = linktype});
 }
 
 uint8_t
-pr_lookups_may_slices(
-	struct pr_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2)
+prm_lookups_may_slices(
+	struct prm_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2)
 {
 	return may(
 		l, &(struct asked){.slices = slices, .log2 = log2, .linktype = linktype});

@@ -4,5 +4,5 @@
 int
 main(int argc, char **argv)
 {
-	return pr_merger_main(argc, argv);
+	return prm_merger_main(argc, argv);
 }

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define BUFFERS 4
-#define AHEAD (64 * PR_OUTPUT_ROOM) /* of a file's blocks, asked for at a time */
+#define AHEAD (64 * PRM_OUTPUT_ROOM) /* of a file's blocks, asked for at a time */
 
 /* Full buffers queue up at head; the one behind them is being filled. */
-struct pr_output_thread {
+struct prm_output_thread {
 	pthread_t id;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -46,7 +46,7 @@ write_fully(int fd, const uint8_t *data, size_t len)
  * this cannot be had, nothing is lost.
  */
 static void
-allocate_ahead(struct pr_output *out, size_t len)
+allocate_ahead(struct prm_output *out, size_t len)
 {
 	if (!out->ahead || out->placed + len <= out->allocated)
 		return;
@@ -59,7 +59,7 @@ allocate_ahead(struct pr_output *out, size_t len)
 
 /* Blocks behind the end go back; what was handed over need not all have been written. */
 static void
-release_ahead(struct pr_output *out)
+release_ahead(struct prm_output *out)
 {
 	struct stat st;
 
@@ -70,7 +70,7 @@ release_ahead(struct pr_output *out)
 }
 
 static int
-fail(struct pr_output *out, int error, struct pr_error *err)
+fail(struct prm_output *out, int error, struct pr_error *err)
 {
 	out->failed = true;
 	out->closed = error == EPIPE || error == ECONNRESET;
@@ -83,7 +83,7 @@ fail(struct pr_output *out, int error, struct pr_error *err)
 static void *
 write_on(void *arg)
 {
-	struct pr_output_thread *t = arg;
+	struct prm_output_thread *t = arg;
 
 	pthread_mutex_lock(&t->lock);
 	for (;;) {
@@ -110,7 +110,7 @@ write_on(void *arg)
 }
 
 static void
-thread_free(struct pr_output_thread *t)
+thread_free(struct prm_output_thread *t)
 {
 	for (int i = 0; i < BUFFERS; i++)
 		free(t->buffers[i]);
@@ -120,9 +120,9 @@ thread_free(struct pr_output_thread *t)
 }
 
 static int
-thread_start(struct pr_output *out, struct pr_error *err)
+thread_start(struct prm_output *out, struct pr_error *err)
 {
-	struct pr_output_thread *t = calloc(1, sizeof(*t));
+	struct prm_output_thread *t = calloc(1, sizeof(*t));
 	bool memory = t;
 
 	if (!t)
@@ -131,7 +131,7 @@ thread_start(struct pr_output *out, struct pr_error *err)
 	pthread_cond_init(&t->changed, NULL);
 	t->fd = out->fd;
 	for (int i = 0; i < BUFFERS; i++)
-		memory = (t->buffers[i] = malloc(PR_OUTPUT_ROOM)) && memory;
+		memory = (t->buffers[i] = malloc(PRM_OUTPUT_ROOM)) && memory;
 	if (!memory || (errno = pthread_create(&t->id, NULL, write_on, t)) != 0) {
 		thread_free(t);
 		return pr_error_errno(err, "cannot start writing");
@@ -142,7 +142,7 @@ thread_start(struct pr_output *out, struct pr_error *err)
 }
 
 static void
-thread_stop(struct pr_output_thread *t)
+thread_stop(struct prm_output_thread *t)
 {
 	pthread_mutex_lock(&t->lock);
 	t->stop = true;
@@ -155,9 +155,9 @@ thread_stop(struct pr_output_thread *t)
 
 /* Queues the buffer that is filled; waits for a free one. Returns errno of an earlier write. */
 static int
-thread_hand_over(struct pr_output *out)
+thread_hand_over(struct prm_output *out)
 {
-	struct pr_output_thread *t = out->thread;
+	struct prm_output_thread *t = out->thread;
 	int error;
 
 	pthread_mutex_lock(&t->lock);
@@ -173,7 +173,7 @@ thread_hand_over(struct pr_output *out)
 }
 
 static int
-thread_wait(struct pr_output_thread *t)
+thread_wait(struct prm_output_thread *t)
 {
 	int error;
 
@@ -188,21 +188,21 @@ thread_wait(struct pr_output_thread *t)
 /* ---- output ---- */
 
 int
-pr_output_init(struct pr_output *out, int fd, bool thread, struct pr_error *err)
+prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *err)
 {
-	*out = (struct pr_output){.fd = fd};
+	*out = (struct prm_output){.fd = fd};
 	if (thread)
 		return thread_start(out, err);
-	out->buf = malloc(PR_OUTPUT_ROOM);
+	out->buf = malloc(PRM_OUTPUT_ROOM);
 	return out->buf ? 0 : pr_error_set(err, "no memory for an output buffer");
 }
 
 int
-pr_output_init_call(struct pr_output *out,
+prm_output_init_call(struct prm_output *out,
 	int (*take)(void *arg, const void *data, size_t len), void *arg,
 	struct pr_error *err)
 {
-	if (pr_output_init(out, -1, false, err) < 0)
+	if (prm_output_init(out, -1, false, err) < 0)
 		return -1;
 	out->take = take;
 	out->take_arg = arg;
@@ -211,14 +211,14 @@ pr_output_init_call(struct pr_output *out,
 
 /* Returns 0, or errno. */
 static int
-put(const struct pr_output *out, const void *data, size_t len)
+put(const struct prm_output *out, const void *data, size_t len)
 {
 	return out->take ? out->take(out->take_arg, data, len)
 			 : write_fully(out->fd, data, len);
 }
 
 void
-pr_output_free(struct pr_output *out)
+prm_output_free(struct prm_output *out)
 {
 	if (out->thread)
 		thread_stop(out->thread);
@@ -230,7 +230,7 @@ pr_output_free(struct pr_output *out)
 }
 
 int
-pr_output_flush(struct pr_output *out, struct pr_error *err)
+prm_output_flush(struct prm_output *out, struct pr_error *err)
 {
 	int error;
 
@@ -246,11 +246,11 @@ pr_output_flush(struct pr_output *out, struct pr_error *err)
 }
 
 int
-pr_output_sync(struct pr_output *out, struct pr_error *err)
+prm_output_sync(struct prm_output *out, struct pr_error *err)
 {
 	int error;
 
-	if (pr_output_flush(out, err) < 0)
+	if (prm_output_flush(out, err) < 0)
 		return -1;
 	error = out->thread ? thread_wait(out->thread) : 0;
 	if (!error)
@@ -259,18 +259,18 @@ pr_output_sync(struct pr_output *out, struct pr_error *err)
 }
 
 int
-pr_output_write(struct pr_output *out, const void *data, size_t len, struct pr_error *err)
+prm_output_write(struct prm_output *out, const void *data, size_t len, struct pr_error *err)
 {
 	int error;
 
-	if (len > PR_OUTPUT_ROOM - out->used) {
+	if (len > PRM_OUTPUT_ROOM - out->used) {
 		/* what is longer than a buffer goes past them, in its turn */
-		if ((len > PR_OUTPUT_ROOM ? pr_output_sync(out, err)
-					  : pr_output_flush(out, err)) < 0)
+		if ((len > PRM_OUTPUT_ROOM ? prm_output_sync(out, err)
+					   : prm_output_flush(out, err)) < 0)
 			return -1;
 	}
 	out->written += len;
-	if (len > PR_OUTPUT_ROOM) {
+	if (len > PRM_OUTPUT_ROOM) {
 		out->placed += len;
 		error = put(out, data, len);
 		return error ? fail(out, error, err) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_OUTPUT_H
-#define PR_MERGER_OUTPUT_H
+#ifndef PRM_MERGER_OUTPUT_H
+#define PRM_MERGER_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,26 +14,26 @@
  * call. With a thread of its own for writing, merging goes on while the kernel copies and disks
  * are slow. Once writing has failed it fails for good; err then says why.
  */
-#define PR_OUTPUT_ROOM ((size_t)1024 * 1024)
+#define PRM_OUTPUT_ROOM ((size_t)1024 * 1024)
 
-struct pr_output_thread;
+struct prm_output_thread;
 
-struct pr_output {
+struct prm_output {
 	int fd;
 	/*
-	 * Set by pr_output_init_call: takes bytes in place of fd; returns 0, or errno for a failure.
+	 * Set by prm_output_init_call: takes bytes in place of fd; returns 0, or errno for a failure.
 	 */
 	int (*take)(void *arg, const void *data, size_t len);
 	void *take_arg;
-	struct pr_output_thread *thread; /* NULL: none */
+	struct prm_output_thread *thread; /* NULL: none */
 	bool failed;
 	bool closed; /* failed because the reader is gone (EPIPE, ECONNRESET): no fault of ours */
 	uint8_t *buf;
 	size_t used;
 	uint64_t written; /* bytes, with those in buf */
 	/*
-	 * Set it after pr_output_init for an empty file of one's own: its blocks are then asked for
-	 * ahead of writing, and those not needed given back by pr_output_sync or _free.
+	 * Set it after prm_output_init for an empty file of one's own: its blocks are then asked for
+	 * ahead of writing, and those not needed given back by prm_output_sync or _free.
 	 */
 	bool ahead;
 	uint64_t placed,
@@ -41,26 +41,26 @@ struct pr_output {
 };
 
 /* fd stays the caller's. */
-int pr_output_init(struct pr_output *out, int fd, bool thread, struct pr_error *err);
+int prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *err);
 /* Bytes go to a function; it must take all that it is given. */
-int pr_output_init_call(struct pr_output *out,
+int prm_output_init_call(struct prm_output *out,
 	int (*take)(void *arg, const void *data, size_t len), void *arg,
 	struct pr_error *err);
-void pr_output_free(struct pr_output *out); /* does not flush */
+void prm_output_free(struct prm_output *out); /* does not flush */
 /* Hands on what has gathered; with a thread an error may show at a later call. */
-int pr_output_flush(struct pr_output *out, struct pr_error *err);
+int prm_output_flush(struct prm_output *out, struct pr_error *err);
 /* Returns when all has been written. */
-int pr_output_sync(struct pr_output *out, struct pr_error *err);
-int pr_output_write(
-	struct pr_output *out, const void *data, size_t len, struct pr_error *err);
+int prm_output_sync(struct prm_output *out, struct pr_error *err);
+int prm_output_write(
+	struct prm_output *out, const void *data, size_t len, struct pr_error *err);
 
-/* len bytes (at most PR_OUTPUT_ROOM) to be filled in place; NULL: failed. */
+/* len bytes (at most PRM_OUTPUT_ROOM) to be filled in place; NULL: failed. */
 static inline uint8_t *
-pr_output_room(struct pr_output *out, size_t len, struct pr_error *err)
+prm_output_room(struct prm_output *out, size_t len, struct pr_error *err)
 {
 	uint8_t *at;
 
-	if (PR_OUTPUT_ROOM - out->used < len && pr_output_flush(out, err) < 0)
+	if (PRM_OUTPUT_ROOM - out->used < len && prm_output_flush(out, err) < 0)
 		return NULL;
 	at = out->buf + out->used;
 	out->used += len;

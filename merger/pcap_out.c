@@ -12,7 +12,7 @@
 
 /* A file without packets takes the links' type if they agree. */
 static uint16_t
-linktype_of(const struct pr_trace_writer *w)
+linktype_of(const struct prm_trace_writer *w)
 {
 	for (size_t i = 0; i < w->interface_count; i++)
 		if (w->interfaces[i].packets)
@@ -21,15 +21,15 @@ linktype_of(const struct pr_trace_writer *w)
 }
 
 int
-pr_pcap_begin(struct pr_trace_writer *w, struct pr_error *err)
+prm_pcap_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
-	uint8_t *at = pr_output_room(w->out, PCAP_HEADER, err);
+	uint8_t *at = prm_output_room(w->out, PCAP_HEADER, err);
 
 	if (!at)
 		return -1;
 	memset(at, 0, PCAP_HEADER);
 	w->linktype = linktype_of(w);
-	pr_put_le32(at, w->format == PR_TRACE_PCAP ? PCAP_MAGIC_US : PCAP_MAGIC_NS);
+	pr_put_le32(at, w->format == PRM_TRACE_PCAP ? PCAP_MAGIC_US : PCAP_MAGIC_NS);
 	pr_put_le16(at + 4, 2); /* version 2.4 */
 	pr_put_le16(at + 6, 4);
 	pr_put_le32(at + 16, w->snaplen);
@@ -38,7 +38,7 @@ pr_pcap_begin(struct pr_trace_writer *w, struct pr_error *err)
 }
 
 static void
-split(struct pr_trace_writer *w, int64_t time, int64_t *sec, int64_t *ns)
+split(struct prm_trace_writer *w, int64_t time, int64_t *sec, int64_t *ns)
 {
 	*sec = time / 1000000000;
 	*ns = time % 1000000000;
@@ -54,7 +54,7 @@ split(struct pr_trace_writer *w, int64_t time, int64_t *sec, int64_t *ns)
 }
 
 int
-pr_pcap_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+prm_pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	const struct trace_interface *interface, struct pr_error *err)
 {
 	uint8_t *at;
@@ -66,13 +66,13 @@ pr_pcap_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 			"choose "
 			"one with --link, or use --format pcapng",
 			w->linktype, interface->linktype);
-	at = pr_output_room(w->out, PCAP_RECORD, err);
+	at = prm_output_room(w->out, PCAP_RECORD, err);
 	if (!at)
 		return -1;
 	split(w, p->time, &sec, &ns);
 	pr_put_le32(at, (uint32_t)sec);
-	pr_put_le32(at + 4, (uint32_t)(w->format == PR_TRACE_PCAP ? ns / 1000 : ns));
+	pr_put_le32(at + 4, (uint32_t)(w->format == PRM_TRACE_PCAP ? ns / 1000 : ns));
 	pr_put_le32(at + 8, p->caplen);
 	pr_put_le32(at + 12, p->len);
-	return pr_output_write(w->out, p->data, p->caplen, err);
+	return prm_output_write(w->out, p->data, p->caplen, err);
 }

@@ -13,7 +13,7 @@
 
 struct pcap_port {
 	struct pcap_port *next;
-	struct pr_pcap_over_ip *all;
+	struct prm_pcap_over_ip *all;
 	struct evconnlistener *listener;
 	char *link; /* "": all */
 };
@@ -31,7 +31,7 @@ on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *
 	(void)len;
 	if (!io)
 		close(fd);
-	if (io && pr_pcap_reader_create(port->all, io, port->link, &err) == 0) {
+	if (io && prm_pcap_reader_create(port->all, io, port->link, &err) == 0) {
 		port->all->figures.accepted++;
 		return;
 	}
@@ -56,7 +56,7 @@ split(const char *text, char place[PR_TCP_TEXT], const char **link, struct pr_er
 }
 
 int
-pr_pcap_over_ip_check(const char *text, bool *loopback, struct pr_error *err)
+prm_pcap_over_ip_check(const char *text, bool *loopback, struct pr_error *err)
 {
 	char place[PR_TCP_TEXT];
 	const char *link;
@@ -64,8 +64,8 @@ pr_pcap_over_ip_check(const char *text, bool *loopback, struct pr_error *err)
 	return split(text, place, &link, err) < 0 ? -1 : pr_tcp_check(place, loopback, err);
 }
 
-static struct pr_pcap_over_ip *
-all_of(struct pr_merger *m)
+static struct prm_pcap_over_ip *
+all_of(struct prm_merger *m)
 {
 	if (!m->pcap_over_ip)
 		m->pcap_over_ip = calloc(1, sizeof(*m->pcap_over_ip));
@@ -83,9 +83,9 @@ port_open(struct pcap_port *port, int fd, struct pr_error *err)
 }
 
 int
-pr_pcap_over_ip_add(struct pr_merger *m, const char *text, struct pr_error *err)
+prm_pcap_over_ip_add(struct prm_merger *m, const char *text, struct pr_error *err)
 {
-	struct pr_pcap_over_ip *all = all_of(m);
+	struct prm_pcap_over_ip *all = all_of(m);
 	struct pcap_port *port = calloc(1, sizeof(*port));
 	char place[PR_TCP_TEXT];
 	const char *link;
@@ -114,13 +114,13 @@ pr_pcap_over_ip_add(struct pr_merger *m, const char *text, struct pr_error *err)
 }
 
 void
-pr_pcap_over_ip_free(struct pr_pcap_over_ip **pp)
+prm_pcap_over_ip_free(struct prm_pcap_over_ip **pp)
 {
-	struct pr_pcap_over_ip *all = *pp;
+	struct prm_pcap_over_ip *all = *pp;
 
 	*pp = NULL;
 	if (all)
-		pr_pcap_readers_free(all);
+		prm_pcap_readers_free(all);
 	while (all && all->ports) {
 		struct pcap_port *port = all->ports;
 
@@ -132,8 +132,8 @@ pr_pcap_over_ip_free(struct pr_pcap_over_ip **pp)
 	free(all);
 }
 
-struct pr_pcap_over_ip_figures
-pr_pcap_over_ip_figures(const struct pr_pcap_over_ip *all)
+struct prm_pcap_over_ip_figures
+prm_pcap_over_ip_figures(const struct prm_pcap_over_ip *all)
 {
-	return all ? all->figures : (struct pr_pcap_over_ip_figures){0};
+	return all ? all->figures : (struct prm_pcap_over_ip_figures){0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_PCAP_OVER_IP_H
-#define PR_MERGER_PCAP_OVER_IP_H
+#ifndef PRM_MERGER_PCAP_OVER_IP_H
+#define PRM_MERGER_PCAP_OVER_IP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,14 +15,14 @@
  * itself is the permission.
  *
  * Each reader is a query of its own that follows. One that reads slowly is asked for no more than it
- * takes: about PR_PCAP_OVER_IP_BUFFER bytes wait for it here, the rest stays on the nodes' disks until
+ * takes: about PRM_PCAP_OVER_IP_BUFFER bytes wait for it here, the rest stays on the nodes' disks until
  * it gets there or it is recycled (which the trace says at its end). One that takes nothing at all for
- * PR_PCAP_OVER_IP_STUCK_NS is let go, as its place is wanted. From the loop's thread only.
+ * PRM_PCAP_OVER_IP_STUCK_NS is let go, as its place is wanted. From the loop's thread only.
  */
-#define PR_PCAP_OVER_IP_BUFFER ((size_t)1024 * 1024)
-#define PR_PCAP_OVER_IP_STUCK_NS INT64_C(120000000000)
+#define PRM_PCAP_OVER_IP_BUFFER ((size_t)1024 * 1024)
+#define PRM_PCAP_OVER_IP_STUCK_NS INT64_C(120000000000)
 
-struct pr_pcap_over_ip_figures {
+struct prm_pcap_over_ip_figures {
 	uint64_t readers; /* now */
 	uint64_t accepted, refused; /* refused: no query was to be had for them */
 	uint64_t packets, bytes; /* handed to readers */
@@ -34,13 +34,14 @@ struct pr_pcap_over_ip_figures {
  * place: as in proto/base/tcp.h, with /LINK behind it for one link only (its name or number). Several
  * may be added.
  */
-int pr_pcap_over_ip_check(const char *place, bool *loopback, struct pr_error *err);
-int pr_pcap_over_ip_add(struct pr_merger *m, const char *place, struct pr_error *err);
+int prm_pcap_over_ip_check(const char *place, bool *loopback, struct pr_error *err);
+int prm_pcap_over_ip_add(struct prm_merger *m, const char *place, struct pr_error *err);
 
 /* For the merger, whose part it is; NULL: no port was added. */
-struct pr_pcap_over_ip;
-void pr_pcap_over_ip_tick(struct pr_pcap_over_ip *all, int64_t mono);
-struct pr_pcap_over_ip_figures pr_pcap_over_ip_figures(const struct pr_pcap_over_ip *all);
-void pr_pcap_over_ip_free(struct pr_pcap_over_ip **all);
+struct prm_pcap_over_ip;
+void prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono);
+struct prm_pcap_over_ip_figures prm_pcap_over_ip_figures(
+	const struct prm_pcap_over_ip *all);
+void prm_pcap_over_ip_free(struct prm_pcap_over_ip **all);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_PCAP_OVER_IP_INTERNAL_H
-#define PR_MERGER_PCAP_OVER_IP_INTERNAL_H
+#ifndef PRM_MERGER_PCAP_OVER_IP_INTERNAL_H
+#define PRM_MERGER_PCAP_OVER_IP_INTERNAL_H
 
 #include <event2/bufferevent.h>
 
@@ -10,20 +10,20 @@
 
 struct pcap_reader;
 
-struct pr_pcap_over_ip {
-	struct pr_merger *merger;
+struct prm_pcap_over_ip {
+	struct prm_merger *merger;
 	struct pcap_port *ports;
 	struct pcap_reader *readers;
-	struct pr_pcap_over_ip_figures figures;
+	struct prm_pcap_over_ip_figures figures;
 };
 
 /*
  * A reader at the other end of io, which is taken over in any case; link: "" all of them. -1:
  * it is refused, see err.
  */
-int pr_pcap_reader_create(struct pr_pcap_over_ip *all, struct bufferevent *io,
+int prm_pcap_reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io,
 	const char *link, struct pr_error *err);
 /* Lets all go, with their last words as far as these go without waiting. */
-void pr_pcap_readers_free(struct pr_pcap_over_ip *all);
+void prm_pcap_readers_free(struct prm_pcap_over_ip *all);
 
 #endif

@@ -19,11 +19,11 @@
 
 struct pcap_reader {
 	struct pcap_reader *next;
-	struct pr_pcap_over_ip *all;
+	struct prm_pcap_over_ip *all;
 	struct bufferevent *io;
-	struct pr_fanout *fanout; /* NULL: it has ended; else the merger's */
-	struct pr_output out;
-	struct pr_trace_writer *trace;
+	struct prm_fanout *fanout; /* NULL: it has ended; else the merger's */
+	struct prm_output out;
+	struct prm_trace_writer *trace;
 	struct event *grant;
 	uint32_t owed; /* batches that it may still get */
 	int64_t links_known, moved; /* monotonic; moved: it took something, or had all */
@@ -53,7 +53,7 @@ take_bytes(void *arg, const void *data, size_t len)
 static void
 learn_links(struct pcap_reader *r)
 {
-	const struct pr_registry *nodes = &r->all->merger->registry;
+	const struct prm_registry *nodes = &r->all->merger->registry;
 	int64_t now = pr_now_mono();
 
 	if (r->links_known && now - r->links_known < LINKS_NS)
@@ -62,14 +62,14 @@ learn_links(struct pcap_reader *r)
 	for (size_t i = 0; i < nodes->count; i++)
 		for (size_t j = 0; j < nodes->nodes[i]->hello->n_links; j++) {
 			const Packrack__LinkInfo *l = nodes->nodes[i]->hello->links[j];
-			struct pr_trace_link link = {.epoch = l->epoch,
+			struct prm_trace_link link = {.epoch = l->epoch,
 				.link = (uint16_t)l->link,
 				.linktype = (uint16_t)l->linktype,
 				.snaplen = l->snaplen,
 				.name = l->name,
 				.speed = l->speed};
 
-			pr_trace_link(r->trace, &link, NULL);
+			prm_trace_link(r->trace, &link, NULL);
 		}
 }
 
@@ -84,11 +84,11 @@ write_batch(struct pcap_reader *r, const Packrack__Batch *batch, struct pr_error
 	if (pr_segment_open(&segment, batch->packets.data, batch->packets.len, err) < 0)
 		return -1;
 	while ((got = pr_segment_next(&segment, &p, err)) > 0) {
-		if (pr_trace_packet(r->trace, &p, err) < 0)
+		if (prm_trace_packet(r->trace, &p, err) < 0)
 			return -1;
 		r->all->figures.packets++;
 	}
-	return got < 0 ? -1 : pr_output_flush(&r->out, err);
+	return got < 0 ? -1 : prm_output_flush(&r->out, err);
 }
 
 static void
@@ -98,7 +98,7 @@ write_end(struct pcap_reader *r, const char *why)
 
 	if (r->closing)
 		return;
-	if (r->trace && pr_trace_finish(r->trace, NULL, 0, &why, why ? 1 : 0, &err) < 0)
+	if (r->trace && prm_trace_finish(r->trace, NULL, 0, &why, why ? 1 : 0, &err) < 0)
 		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
 }
 
@@ -157,9 +157,9 @@ reader_free(struct pcap_reader *r)
 	r->all->figures.readers--;
 	r->closing = true;
 	if (r->fanout)
-		pr_fanout_cancel(r->fanout);
-	pr_trace_destroy(&r->trace);
-	pr_output_free(&r->out);
+		prm_fanout_cancel(r->fanout);
+	prm_trace_destroy(&r->trace);
+	prm_output_free(&r->out);
 	event_free(r->grant);
 	bufferevent_free(r->io);
 	free(r);
@@ -169,7 +169,7 @@ reader_free(struct pcap_reader *r)
 static void
 grant(struct pcap_reader *r)
 {
-	bool full = waiting(r) > PR_PCAP_OVER_IP_BUFFER;
+	bool full = waiting(r) > PRM_PCAP_OVER_IP_BUFFER;
 	uint32_t more = CREDIT - r->owed;
 
 	if (r->gone) {
@@ -185,7 +185,7 @@ grant(struct pcap_reader *r)
 	if (full || !more)
 		return;
 	r->owed += more;
-	pr_fanout_credit(r->fanout, more);
+	prm_fanout_credit(r->fanout, more);
 }
 
 static void
@@ -236,13 +236,13 @@ ask(struct pcap_reader *r, const char *link, struct pr_error *err)
 	query.follow = true;
 	query.link = (char *)link;
 	query.text = text;
-	r->fanout = pr_merger_ask(r->all->merger, &query, deliver, r, err);
+	r->fanout = prm_merger_ask(r->all->merger, &query, deliver, r, err);
 	return r->fanout ? 0 : -1;
 }
 
 /* io is taken over in any case. */
 static struct pcap_reader *
-reader_create(struct pr_pcap_over_ip *all, struct bufferevent *io, struct pr_error *err)
+reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_error *err)
 {
 	struct pcap_reader *r = calloc(1, sizeof(*r));
 
@@ -252,7 +252,7 @@ reader_create(struct pr_pcap_over_ip *all, struct bufferevent *io, struct pr_err
 		r->moved = pr_now_mono();
 		r->grant = event_new(bufferevent_get_base(io), -1, 0, on_grant, r);
 	}
-	if (!r || !r->grant || pr_output_init_call(&r->out, take_bytes, r, err) < 0) {
+	if (!r || !r->grant || prm_output_init_call(&r->out, take_bytes, r, err) < 0) {
 		if (r && r->grant)
 			event_free(r->grant);
 		free(r);
@@ -270,21 +270,21 @@ reader_create(struct pr_pcap_over_ip *all, struct bufferevent *io, struct pr_err
 static int
 begin(struct pcap_reader *r, const char *link, struct pr_error *err)
 {
-	static const struct pr_trace_options options = {
-		.format = PR_TRACE_PCAPNG, .comment = "live, from a rack of packrack"};
+	static const struct prm_trace_options options = {
+		.format = PRM_TRACE_PCAPNG, .comment = "live, from a rack of packrack"};
 
-	r->trace = pr_trace_create(&r->out, &options, err);
+	r->trace = prm_trace_create(&r->out, &options, err);
 	if (!r->trace)
 		return -1;
 	learn_links(r);
-	if (pr_trace_begin(r->trace, err) < 0 || pr_output_flush(&r->out, err) < 0)
+	if (prm_trace_begin(r->trace, err) < 0 || prm_output_flush(&r->out, err) < 0)
 		return -1;
 	return ask(r, link, err);
 }
 
 int
-pr_pcap_reader_create(struct pr_pcap_over_ip *all, struct bufferevent *io, const char *link,
-	struct pr_error *err)
+prm_pcap_reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io,
+	const char *link, struct pr_error *err)
 {
 	struct pcap_reader *r = reader_create(all, io, err);
 
@@ -297,14 +297,14 @@ pr_pcap_reader_create(struct pr_pcap_over_ip *all, struct bufferevent *io, const
 	}
 	pr_log_info("pcap-over-IP: %s reads", r->name);
 	bufferevent_setcb(r->io, on_read, on_written, on_event, r);
-	bufferevent_setwatermark(r->io, EV_WRITE, PR_PCAP_OVER_IP_BUFFER / 2, 0);
+	bufferevent_setwatermark(r->io, EV_WRITE, PRM_PCAP_OVER_IP_BUFFER / 2, 0);
 	bufferevent_enable(r->io, EV_READ | EV_WRITE);
 	grant(r);
 	return 0;
 }
 
 void
-pr_pcap_readers_free(struct pr_pcap_over_ip *all)
+prm_pcap_readers_free(struct prm_pcap_over_ip *all)
 {
 	while (all->readers) {
 		struct bufferevent *io = all->readers->io;
@@ -315,7 +315,7 @@ pr_pcap_readers_free(struct pr_pcap_over_ip *all)
 }
 
 void
-pr_pcap_over_ip_tick(struct pr_pcap_over_ip *all, int64_t mono)
+prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono)
 {
 	struct pcap_reader *next;
 
@@ -326,10 +326,10 @@ pr_pcap_over_ip_tick(struct pr_pcap_over_ip *all, int64_t mono)
 		if (!waiting(r) || taken != r->taken)
 			r->moved = mono;
 		r->taken = taken;
-		if (mono - r->moved < PR_PCAP_OVER_IP_STUCK_NS)
+		if (mono - r->moved < PRM_PCAP_OVER_IP_STUCK_NS)
 			continue;
 		pr_log_warning("pcap-over-IP: %s takes nothing for %lld s: let go", r->name,
-			(long long)(PR_PCAP_OVER_IP_STUCK_NS / PR_NS_PER_S));
+			(long long)(PRM_PCAP_OVER_IP_STUCK_NS / PR_NS_PER_S));
 		all->figures.dropped++;
 		reader_free(r);
 	}

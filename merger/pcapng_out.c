@@ -101,7 +101,7 @@ put_number(struct block *b, uint16_t code, uint64_t number)
 }
 
 static int
-block_end(struct pr_trace_writer *w, struct block *b, struct pr_error *err)
+block_end(struct prm_trace_writer *w, struct block *b, struct pr_error *err)
 {
 	uint32_t len;
 	int result;
@@ -110,7 +110,7 @@ block_end(struct pr_trace_writer *w, struct block *b, struct pr_error *err)
 	len = (uint32_t)(b->at - b->start) + 4;
 	put32(b, len);
 	pr_put_le32(b->start + 4, len);
-	result = pr_output_write(w->out, b->start, len, err);
+	result = prm_output_write(w->out, b->start, len, err);
 	free(b->start);
 	return result;
 }
@@ -126,7 +126,7 @@ block_end(struct pr_trace_writer *w, struct block *b, struct pr_error *err)
 
 /* Which packets these are: (epoch, link, seq) names a packet for ever. */
 static void
-describe(const struct pr_trace_writer *w, size_t interface, char text[DESCRIPTION])
+describe(const struct prm_trace_writer *w, size_t interface, char text[DESCRIPTION])
 {
 	size_t used = 0, epochs = 0;
 
@@ -147,7 +147,7 @@ describe(const struct pr_trace_writer *w, size_t interface, char text[DESCRIPTIO
 }
 
 static int
-write_interface(struct pr_trace_writer *w, const struct trace_interface *interface,
+write_interface(struct prm_trace_writer *w, const struct trace_interface *interface,
 	bool ancient, uint32_t *number, struct pr_error *err)
 {
 	static const uint8_t nanoseconds = 9;
@@ -187,7 +187,7 @@ write_interface(struct pr_trace_writer *w, const struct trace_interface *interfa
 }
 
 int
-pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err)
+prm_pcapng_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
 	static const char program[] = "packrack " PACKRACK_VERSION;
 	struct block b;
@@ -208,7 +208,7 @@ pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err)
 
 /* The packet's time in ticks, and the interface that they count on. */
 static int
-place(struct pr_trace_writer *w, struct trace_interface *interface, int64_t time,
+place(struct prm_trace_writer *w, struct trace_interface *interface, int64_t time,
 	uint32_t *number, uint64_t *ticks, struct pr_error *err)
 {
 	bool ancient = time < 0;
@@ -222,7 +222,7 @@ place(struct pr_trace_writer *w, struct trace_interface *interface, int64_t time
 }
 
 int
-pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+prm_pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	struct trace_interface *interface, struct pr_error *err)
 {
 	uint32_t number, pad = (uint32_t)padded(p->caplen) - p->caplen;
@@ -237,7 +237,7 @@ pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 			err, "a packet of %u bytes fits no pcapng block", p->caplen);
 	if (place(w, interface, p->time, &number, &ticks, err) < 0)
 		return -1;
-	at = pr_output_room(w->out, 28, err);
+	at = prm_output_room(w->out, 28, err);
 	if (!at)
 		return -1;
 	pr_put_le32(at, BLOCK_ENHANCED);
@@ -247,9 +247,9 @@ pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
 	pr_put_le32(at + 16, (uint32_t)ticks);
 	pr_put_le32(at + 20, p->caplen);
 	pr_put_le32(at + 24, p->len);
-	if (pr_output_write(w->out, p->data, p->caplen, err) < 0)
+	if (prm_output_write(w->out, p->data, p->caplen, err) < 0)
 		return -1;
-	at = pr_output_room(w->out, pad + options + 4, err);
+	at = prm_output_room(w->out, pad + options + 4, err);
 	if (!at)
 		return -1;
 	memset(at, 0, pad + options);
@@ -275,7 +275,7 @@ put_time(struct block *b, uint16_t code, int64_t time)
 }
 
 static int
-write_statistics(struct pr_trace_writer *w, const struct trace_interface *interface,
+write_statistics(struct prm_trace_writer *w, const struct trace_interface *interface,
 	const char *const *comments, size_t comment_count, struct pr_error *err)
 {
 	size_t room = 128;
@@ -312,13 +312,13 @@ is_written(const struct trace_interface *interface)
 
 /* Of each interface, over the epochs of its link. */
 static int
-add_up(struct pr_trace_writer *w, const struct pr_trace_statistics *s, size_t count,
+add_up(struct prm_trace_writer *w, const struct prm_trace_statistics *s, size_t count,
 	struct pr_error *err)
 {
 	for (size_t i = 0, at; i < count; i++) {
 		struct trace_interface *interface;
 
-		if (pr_trace_interface(w, s[i].name, s[i].link, s[i].linktype, &at, err) <
+		if (prm_trace_interface(w, s[i].name, s[i].link, s[i].linktype, &at, err) <
 			0)
 			return -1;
 		interface = &w->interfaces[at];
@@ -336,7 +336,7 @@ add_up(struct pr_trace_writer *w, const struct pr_trace_statistics *s, size_t co
  */
 static bool
 goes_with_the_others(
-	const struct pr_trace_writer *w, const struct trace_interface *interface)
+	const struct prm_trace_writer *w, const struct trace_interface *interface)
 {
 	for (size_t i = 0; i < w->interface_count; i++)
 		if (is_written(&w->interfaces[i]) &&
@@ -346,7 +346,7 @@ goes_with_the_others(
 }
 
 static int
-write_silent(struct pr_trace_writer *w, struct pr_error *err)
+write_silent(struct prm_trace_writer *w, struct pr_error *err)
 {
 	for (size_t i = 0; i < w->interface_count; i++) {
 		struct trace_interface *interface = &w->interfaces[i];
@@ -361,7 +361,7 @@ write_silent(struct pr_trace_writer *w, struct pr_error *err)
 
 /* libpcap refuses a file without an interface: an answer without any has one that says so. */
 static int
-finish_empty(struct pr_trace_writer *w, const char *const *comments, size_t comment_count,
+finish_empty(struct prm_trace_writer *w, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
 	struct trace_interface none = {.name = (char *)"none", .linktype = 1};
@@ -373,7 +373,7 @@ finish_empty(struct pr_trace_writer *w, const char *const *comments, size_t comm
 }
 
 int
-pr_pcapng_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
+prm_pcapng_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *statistics,
 	size_t statistic_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {

@@ -11,31 +11,31 @@
 #define LACKS_A_NODE 1024 /* summaries asked for, at most */
 
 struct peer {
-	struct pr_peers *peers;
+	struct prm_peers *peers;
 	char *endpoint, *name; /* NULL: it has not said it */
 	struct pr_rpc *rpc;
 	int64_t heard; /* monotonic */
 	bool alive;
 };
 
-struct pr_peers {
+struct prm_peers {
 	struct pr_loop *loop;
 	const char *name;
-	struct pr_duty *duty;
+	struct prm_duty *duty;
 	void (*done)(void *arg);
 	void *arg;
-	struct peer *items[PR_DUTY_MERGERS_MAX - 1];
+	struct peer *items[PRM_DUTY_MERGERS_MAX - 1];
 	size_t count;
 	int64_t said;
 	uint64_t last_id;
-	struct pr_inquiry *inquiries;
+	struct prm_inquiry *inquiries;
 };
 
-struct pr_peers *
-pr_peers_create(struct pr_loop *loop, const char *name, struct pr_duty *duty,
+struct prm_peers *
+prm_peers_create(struct pr_loop *loop, const char *name, struct prm_duty *duty,
 	void (*done)(void *arg), void *arg)
 {
-	struct pr_peers *p = calloc(1, sizeof(*p));
+	struct prm_peers *p = calloc(1, sizeof(*p));
 
 	if (p) {
 		p->loop = loop;
@@ -58,9 +58,9 @@ peer_free(struct peer *peer)
 }
 
 void
-pr_peers_destroy(struct pr_peers **pp)
+prm_peers_destroy(struct prm_peers **pp)
 {
-	struct pr_peers *p = *pp;
+	struct prm_peers *p = *pp;
 
 	*pp = NULL;
 	if (!p)
@@ -74,16 +74,16 @@ pr_peers_destroy(struct pr_peers **pp)
 
 /* Those that have said their names; another one of our own name is left out, as it would be us. */
 static void
-refresh_duty(struct pr_peers *p, int64_t mono)
+refresh_duty(struct prm_peers *p, int64_t mono)
 {
-	struct pr_duty *d = p->duty;
+	struct prm_duty *d = p->duty;
 
 	d->self = 0;
 	d->count = 1;
-	d->mergers[0] = (struct pr_duty_merger){p->name, true};
+	d->mergers[0] = (struct prm_duty_merger){p->name, true};
 	for (size_t i = 0; i < p->count; i++) {
 		struct peer *peer = p->items[i];
-		bool alive = peer->name && mono - peer->heard <= PR_PEERS_LATE_NS;
+		bool alive = peer->name && mono - peer->heard <= PRM_PEERS_LATE_NS;
 
 		if (alive != peer->alive)
 			pr_log_info("merger %s %s",
@@ -92,7 +92,8 @@ refresh_duty(struct pr_peers *p, int64_t mono)
 				      : "is gone: its duty is ours and others'");
 		peer->alive = alive;
 		if (peer->name && strcmp(peer->name, p->name))
-			d->mergers[d->count++] = (struct pr_duty_merger){peer->name, alive};
+			d->mergers[d->count++] =
+				(struct prm_duty_merger){peer->name, alive};
 	}
 }
 
@@ -113,9 +114,9 @@ take_name(struct peer *peer, const char *name)
 /* ---- answers ---- */
 
 static void
-take_route(struct pr_peers *p, uint64_t id, const Packrack__Route *route)
+take_route(struct prm_peers *p, uint64_t id, const Packrack__Route *route)
 {
-	struct pr_inquiry *q = p->inquiries;
+	struct prm_inquiry *q = p->inquiries;
 
 	while (q && q->id != id)
 		q = q->next;
@@ -123,7 +124,7 @@ take_route(struct pr_peers *p, uint64_t id, const Packrack__Route *route)
 		return;
 	for (size_t i = 0; i < route->n_excluded; i++)
 		for (size_t j = 0; j < route->excluded[i]->n_numbers; j++)
-			pr_verdicts_add(&q->verdicts, route->excluded[i]->boot,
+			prm_verdicts_add(&q->verdicts, route->excluded[i]->boot,
 				route->excluded[i]->numbers[j]);
 	q->left--;
 	if (!q->left)
@@ -161,14 +162,14 @@ on_state(void *arg, enum pr_rpc_state state)
 }
 
 int
-pr_peers_add(struct pr_peers *p, const char *endpoint, const struct pr_rpc_keys *keys,
+prm_peers_add(struct prm_peers *p, const char *endpoint, const struct pr_rpc_keys *keys,
 	struct pr_error *err)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
 
-	if (!peer || p->count == PR_DUTY_MERGERS_MAX - 1) {
+	if (!peer || p->count == PRM_DUTY_MERGERS_MAX - 1) {
 		free(peer);
-		return pr_error_set(err, "--peer: at most %d", PR_DUTY_MERGERS_MAX - 1);
+		return pr_error_set(err, "--peer: at most %d", PRM_DUTY_MERGERS_MAX - 1);
 	}
 	peer->peers = p;
 	peer->heard = INT64_MIN / 2;
@@ -184,7 +185,7 @@ pr_peers_add(struct pr_peers *p, const char *endpoint, const struct pr_rpc_keys 
 }
 
 void
-pr_peers_tick(struct pr_peers *p, int64_t mono)
+prm_peers_tick(struct prm_peers *p, int64_t mono)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Peer me = PACKRACK__PEER__INIT;
@@ -204,23 +205,23 @@ pr_peers_tick(struct pr_peers *p, int64_t mono)
 
 /* What one of them will be asked. Numbers of one boot follow each other. */
 struct asking {
-	struct pr_peers *p;
-	struct pr_verdicts wanted[PR_DUTY_MERGERS_MAX];
+	struct prm_peers *p;
+	struct prm_verdicts wanted[PRM_DUTY_MERGERS_MAX];
 };
 
 static void
 lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
 {
 	struct asking *a = arg;
-	size_t owner = pr_duty_of(a->p->duty, time);
+	size_t owner = prm_duty_of(a->p->duty, time);
 
 	if (owner != a->p->duty->self)
-		pr_verdicts_add(&a->wanted[owner], boot, number);
+		prm_verdicts_add(&a->wanted[owner], boot, number);
 }
 
 /* A list as a message's: freed by free_items. */
 static size_t
-make_items(const struct pr_verdicts *v, Packrack__RouteItem ***list)
+make_items(const struct prm_verdicts *v, Packrack__RouteItem ***list)
 {
 	Packrack__RouteItem *item = NULL;
 	size_t count = 0;
@@ -255,7 +256,7 @@ free_items(Packrack__RouteItem **list, size_t count)
 /* Programs go without instructions: their number is what counts. */
 static int
 send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
-	const struct pr_verdicts *wanted)
+	const struct prm_verdicts *wanted)
 {
 	Packrack__RouteRequest request = PACKRACK__ROUTE_REQUEST__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -283,7 +284,7 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 }
 
 static struct peer *
-named(const struct pr_peers *p, const char *name)
+named(const struct prm_peers *p, const char *name)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (p->items[i]->name == name)
@@ -292,21 +293,21 @@ named(const struct pr_peers *p, const char *name)
 }
 
 bool
-pr_peers_ask(struct pr_peers *p, struct pr_route *route, const char *const *nodes,
-	size_t count, int64_t mono, struct pr_inquiry *q)
+prm_peers_ask(struct prm_peers *p, struct prm_route *route, const char *const *nodes,
+	size_t count, int64_t mono, struct prm_inquiry *q)
 {
 	struct asking a = {.p = p};
 
-	*q = (struct pr_inquiry){.id = ++p->last_id, .deadline = mono + PR_PEERS_WAIT_NS};
+	*q = (struct prm_inquiry){.id = ++p->last_id, .deadline = mono + PRM_PEERS_WAIT_NS};
 	for (size_t i = 0; p->duty->count > 1 && i < count; i++)
-		pr_route_lacks(route, nodes[i], LACKS_A_NODE, lacks, &a);
+		prm_route_lacks(route, nodes[i], LACKS_A_NODE, lacks, &a);
 	for (size_t i = 1; i < p->duty->count; i++) {
 		struct peer *peer = named(p, p->duty->mergers[i].name);
 
 		if (a.wanted[i].count && peer &&
 			send_request(peer->rpc, q->id, route->query, &a.wanted[i]) == 0)
 			q->left++;
-		pr_verdicts_free(&a.wanted[i]);
+		prm_verdicts_free(&a.wanted[i]);
 	}
 	if (!q->left)
 		return false;
@@ -316,45 +317,45 @@ pr_peers_ask(struct pr_peers *p, struct pr_route *route, const char *const *node
 }
 
 void
-pr_peers_forget(struct pr_peers *p, struct pr_inquiry *q)
+prm_peers_forget(struct prm_peers *p, struct prm_inquiry *q)
 {
-	struct pr_inquiry **at = &p->inquiries;
+	struct prm_inquiry **at = &p->inquiries;
 
 	while (*at && *at != q)
 		at = &(*at)->next;
 	if (*at)
 		*at = q->next;
-	pr_verdicts_free(&q->verdicts);
+	prm_verdicts_free(&q->verdicts);
 }
 
 /* ---- being asked ---- */
 
 int
-pr_peers_judge(struct pr_route *route, const Packrack__RouteRequest *request,
+prm_peers_judge(struct prm_route *route, const Packrack__RouteRequest *request,
 	Packrack__Route *reply)
 {
-	struct pr_verdicts v = {0};
+	struct prm_verdicts v = {0};
 
 	for (size_t i = 0; i < request->n_items; i++)
 		for (size_t j = 0; j < request->items[i]->n_numbers; j++)
-			if (pr_route_excludes(route, request->items[i]->boot,
+			if (prm_route_excludes(route, request->items[i]->boot,
 				    request->items[i]->numbers[j]))
-				pr_verdicts_add(&v, request->items[i]->boot,
+				prm_verdicts_add(&v, request->items[i]->boot,
 					request->items[i]->numbers[j]);
 	packrack__route__init(reply);
 	reply->n_excluded = make_items(&v, &reply->excluded);
-	pr_verdicts_free(&v);
+	prm_verdicts_free(&v);
 	return reply->excluded ? 0 : -1;
 }
 
 void
-pr_peers_reply_free(Packrack__Route *reply)
+prm_peers_reply_free(Packrack__Route *reply)
 {
 	free_items(reply->excluded, reply->n_excluded);
 }
 
 size_t
-pr_peers_alive(const struct pr_peers *p)
+prm_peers_alive(const struct prm_peers *p)
 {
 	size_t count = 0;
 

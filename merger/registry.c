@@ -7,19 +7,19 @@
 #include "proto/rpc/message.h"
 
 bool
-pr_address_equal(const struct pr_address *a, const struct pr_address *b)
+prm_address_equal(const struct prm_address *a, const struct prm_address *b)
 {
 	return a->rpc == b->rpc && pr_rpc_peer_equal(&a->peer, &b->peer);
 }
 
 bool
-pr_node_connected(const struct pr_node *node, int64_t mono)
+prm_node_connected(const struct prm_node *node, int64_t mono)
 {
-	return mono - node->heard <= PR_NODE_SILENT_NS;
+	return mono - node->heard <= PRM_NODE_SILENT_NS;
 }
 
 static void
-node_free(struct pr_node *node)
+node_free(struct prm_node *node)
 {
 	if (node->hello)
 		packrack__hello__free_unpacked(node->hello, NULL);
@@ -27,16 +27,16 @@ node_free(struct pr_node *node)
 }
 
 void
-pr_registry_free(struct pr_registry *r)
+prm_registry_free(struct prm_registry *r)
 {
 	for (size_t i = 0; i < r->count; i++)
 		node_free(r->nodes[i]);
 	free(r->nodes);
-	*r = (struct pr_registry){0};
+	*r = (struct prm_registry){0};
 }
 
-struct pr_node *
-pr_registry_find(const struct pr_registry *r, const char *name)
+struct prm_node *
+prm_registry_find(const struct prm_registry *r, const char *name)
 {
 	for (size_t i = 0; i < r->count; i++)
 		if (!strcmp(r->nodes[i]->hello->name, name))
@@ -44,11 +44,11 @@ pr_registry_find(const struct pr_registry *r, const char *name)
 	return NULL;
 }
 
-static struct pr_node *
-node_add(struct pr_registry *r, Packrack__Hello *hello)
+static struct prm_node *
+node_add(struct prm_registry *r, Packrack__Hello *hello)
 {
-	struct pr_node **grown = reallocarray(r->nodes, r->count + 1, sizeof(*grown));
-	struct pr_node *node;
+	struct prm_node **grown = reallocarray(r->nodes, r->count + 1, sizeof(*grown));
+	struct prm_node *node;
 	size_t at;
 
 	if (!grown)
@@ -66,17 +66,18 @@ node_add(struct pr_registry *r, Packrack__Hello *hello)
 }
 
 static int
-check(const struct pr_registry *r, const struct pr_node *known,
-	const struct pr_address *from, const Packrack__Hello *hello, int64_t mono,
+check(const struct prm_registry *r, const struct prm_node *known,
+	const struct prm_address *from, const Packrack__Hello *hello, int64_t mono,
 	struct pr_error *err)
 {
 	if (!hello->name[0])
 		return pr_error_set(err, "a node without a name");
-	if (!known && r->count >= PR_REGISTRY_MAX)
+	if (!known && r->count >= PRM_REGISTRY_MAX)
 		return pr_error_set(err, "node %s: there are %d nodes already", hello->name,
-			PR_REGISTRY_MAX);
+			PRM_REGISTRY_MAX);
 	if (known && strcmp(known->hello->volume, hello->volume) &&
-		pr_node_connected(known, mono) && !pr_address_equal(&known->address, from))
+		prm_node_connected(known, mono) &&
+		!prm_address_equal(&known->address, from))
 		return pr_error_set(err,
 			"two nodes call themselves %s (volumes %s and %s): give one "
 			"another --name",
@@ -84,17 +85,17 @@ check(const struct pr_registry *r, const struct pr_node *known,
 	return 0;
 }
 
-enum pr_hello
-pr_registry_hello(struct pr_registry *r, const struct pr_address *from,
-	const Packrack__Hello *hello, int64_t mono, int64_t real, struct pr_address *before,
-	struct pr_error *err)
+enum prm_hello
+prm_registry_hello(struct prm_registry *r, const struct prm_address *from,
+	const Packrack__Hello *hello, int64_t mono, int64_t real,
+	struct prm_address *before, struct pr_error *err)
 {
-	struct pr_node *node = pr_registry_find(r, hello->name);
-	enum pr_hello change = node ? PR_HELLO_SAME : PR_HELLO_NEW;
+	struct prm_node *node = prm_registry_find(r, hello->name);
+	enum prm_hello change = node ? PRM_HELLO_SAME : PRM_HELLO_NEW;
 	Packrack__Hello *copy;
 
 	if (check(r, node, from, hello, mono, err) < 0)
-		return PR_HELLO_REFUSED;
+		return PRM_HELLO_REFUSED;
 	copy = pr_message_copy(&hello->base);
 	if (copy && !node)
 		node = node_add(r, copy);
@@ -102,12 +103,12 @@ pr_registry_hello(struct pr_registry *r, const struct pr_address *from,
 		if (copy)
 			packrack__hello__free_unpacked(copy, NULL);
 		pr_error_set(err, "no memory for node %s", hello->name);
-		return PR_HELLO_REFUSED;
+		return PRM_HELLO_REFUSED;
 	}
 	if (node->hello != copy) {
 		if (node->hello->boot != copy->boot ||
-			!pr_address_equal(&node->address, from)) {
-			change = PR_HELLO_BACK;
+			!prm_address_equal(&node->address, from)) {
+			change = PRM_HELLO_BACK;
 			*before = node->address;
 		}
 		packrack__hello__free_unpacked(node->hello, NULL);
@@ -119,12 +120,12 @@ pr_registry_hello(struct pr_registry *r, const struct pr_address *from,
 	return change;
 }
 
-struct pr_node *
-pr_registry_heard(
-	struct pr_registry *r, const struct pr_address *from, int64_t mono, int64_t real)
+struct prm_node *
+prm_registry_heard(
+	struct prm_registry *r, const struct prm_address *from, int64_t mono, int64_t real)
 {
 	for (size_t i = 0; i < r->count; i++)
-		if (pr_address_equal(&r->nodes[i]->address, from)) {
+		if (prm_address_equal(&r->nodes[i]->address, from)) {
 			r->nodes[i]->heard = mono;
 			r->nodes[i]->last_seen = real;
 			return r->nodes[i];
@@ -133,7 +134,7 @@ pr_registry_heard(
 }
 
 static void
-remove_at(struct pr_registry *r, size_t at)
+remove_at(struct prm_registry *r, size_t at)
 {
 	node_free(r->nodes[at]);
 	memmove(&r->nodes[at], &r->nodes[at + 1], (r->count - at - 1) * sizeof(*r->nodes));
@@ -141,7 +142,7 @@ remove_at(struct pr_registry *r, size_t at)
 }
 
 bool
-pr_registry_forget(struct pr_registry *r, const char *name)
+prm_registry_forget(struct prm_registry *r, const char *name)
 {
 	for (size_t i = 0; i < r->count; i++)
 		if (!strcmp(r->nodes[i]->hello->name, name)) {
@@ -152,12 +153,12 @@ pr_registry_forget(struct pr_registry *r, const char *name)
 }
 
 size_t
-pr_registry_expire(struct pr_registry *r, int64_t mono)
+prm_registry_expire(struct prm_registry *r, int64_t mono)
 {
 	size_t count = 0;
 
 	for (size_t i = r->count; i-- > 0;)
-		if (mono - r->nodes[i]->heard > PR_NODE_FORGET_NS) {
+		if (mono - r->nodes[i]->heard > PRM_NODE_FORGET_NS) {
 			remove_at(r, i);
 			count++;
 		}

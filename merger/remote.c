@@ -14,10 +14,10 @@ struct batch {
 
 struct remote_source {
 	struct pr_source source; /* first */
-	struct pr_remote *remote;
+	struct prm_remote *remote;
 };
 
-struct pr_remote {
+struct prm_remote {
 	struct batch *head, *tail;
 	struct pr_segment_reader reader;
 	bool reading; /* reader walks through head */
@@ -31,10 +31,10 @@ struct pr_remote {
 	struct pr_packet last;
 };
 
-struct pr_remote *
-pr_remote_create(struct pr_error *err)
+struct prm_remote *
+prm_remote_create(struct pr_error *err)
 {
-	struct pr_remote *r = calloc(1, sizeof(*r));
+	struct prm_remote *r = calloc(1, sizeof(*r));
 
 	if (!r) {
 		pr_error_set(err, "no memory for a node's answer");
@@ -45,7 +45,7 @@ pr_remote_create(struct pr_error *err)
 }
 
 static void
-drop_head(struct pr_remote *r)
+drop_head(struct prm_remote *r)
 {
 	struct batch *b = r->head;
 
@@ -60,9 +60,9 @@ drop_head(struct pr_remote *r)
 }
 
 void
-pr_remote_destroy(struct pr_remote **rp)
+prm_remote_destroy(struct prm_remote **rp)
 {
-	struct pr_remote *r = *rp;
+	struct prm_remote *r = *rp;
 
 	*rp = NULL;
 	if (!r)
@@ -74,13 +74,13 @@ pr_remote_destroy(struct pr_remote **rp)
 }
 
 void
-pr_remote_rounds(struct pr_remote *r)
+prm_remote_rounds(struct prm_remote *r)
 {
 	r->rounds = true;
 }
 
 void
-pr_remote_fail(struct pr_remote *r, const char *why)
+prm_remote_fail(struct prm_remote *r, const char *why)
 {
 	r->ended = true;
 	if (!r->error)
@@ -88,25 +88,25 @@ pr_remote_fail(struct pr_remote *r, const char *why)
 }
 
 void
-pr_remote_end(struct pr_remote *r)
+prm_remote_end(struct prm_remote *r)
 {
 	r->ended = true;
 }
 
 bool
-pr_remote_ended(const struct pr_remote *r)
+prm_remote_ended(const struct prm_remote *r)
 {
 	return r->ended;
 }
 
 const char *
-pr_remote_error(const struct pr_remote *r)
+prm_remote_error(const struct prm_remote *r)
 {
 	return r->error;
 }
 
 static int
-put(struct pr_remote *r, ProtobufCBinaryData *packets, struct pr_error *err)
+put(struct prm_remote *r, ProtobufCBinaryData *packets, struct pr_error *err)
 {
 	struct batch *b = malloc(sizeof(*b));
 
@@ -128,7 +128,7 @@ put(struct pr_remote *r, ProtobufCBinaryData *packets, struct pr_error *err)
 }
 
 int
-pr_remote_batch(struct pr_remote *r, Packrack__Batch *batch, struct pr_error *err)
+prm_remote_batch(struct prm_remote *r, Packrack__Batch *batch, struct pr_error *err)
 {
 	int result = 0;
 
@@ -150,14 +150,14 @@ pr_remote_batch(struct pr_remote *r, Packrack__Batch *batch, struct pr_error *er
 
 /* 1 a packet in order; 0 the batch is used up; -1 the source has been failed. */
 static int
-read_packet(struct pr_remote *r, struct pr_packet *out)
+read_packet(struct prm_remote *r, struct pr_packet *out)
 {
 	struct pr_error err;
 	int got;
 
 	if (!r->reading) {
 		if (pr_segment_open(&r->reader, r->head->data, r->head->len, &err) < 0) {
-			pr_remote_fail(r, err.text);
+			prm_remote_fail(r, err.text);
 			return -1;
 		}
 		r->reading = true;
@@ -165,12 +165,12 @@ read_packet(struct pr_remote *r, struct pr_packet *out)
 	}
 	got = pr_segment_next(&r->reader, out, &err);
 	if (got < 0) {
-		pr_remote_fail(r, err.text);
+		prm_remote_fail(r, err.text);
 	} else if (got && r->any && pr_packet_compare(out, &r->last) < 0) {
-		pr_remote_fail(r, "its packets are not in order");
+		prm_remote_fail(r, "its packets are not in order");
 		got = -1;
 	} else if (got) {
-		out->flags &= (uint16_t)~PR_REMOTE_NOTHING;
+		out->flags &= (uint16_t)~PRM_REMOTE_NOTHING;
 		r->last = *out;
 		r->any = true;
 	}
@@ -179,13 +179,13 @@ read_packet(struct pr_remote *r, struct pr_packet *out)
 
 /* No packet is at hand: the least that the next one can be, if that says anything new. */
 static int
-give_nothing(struct pr_remote *r, struct pr_packet *out)
+give_nothing(struct prm_remote *r, struct pr_packet *out)
 {
 	if (r->frontier <= r->passed || (r->any && r->frontier <= r->last.otime))
 		return PR_SOURCE_WAIT;
 	*out = (struct pr_packet){.time = r->frontier,
 		.otime = r->frontier,
-		.flags = PR_REMOTE_NOTHING,
+		.flags = PRM_REMOTE_NOTHING,
 		.data = (const uint8_t *)""};
 	r->passed = r->frontier;
 	r->last = *out;
@@ -196,7 +196,7 @@ give_nothing(struct pr_remote *r, struct pr_packet *out)
 static int
 remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 {
-	struct pr_remote *r = ((struct remote_source *)source)->remote;
+	struct prm_remote *r = ((struct remote_source *)source)->remote;
 
 	(void)err;
 	while (r->head && !r->error) {
@@ -219,7 +219,7 @@ source_destroy(struct pr_source *source)
 }
 
 struct pr_source *
-pr_remote_source(struct pr_remote *remote, struct pr_error *err)
+prm_remote_source(struct prm_remote *remote, struct pr_error *err)
 {
 	struct remote_source *s = malloc(sizeof(*s));
 
@@ -234,7 +234,7 @@ pr_remote_source(struct pr_remote *remote, struct pr_error *err)
 }
 
 uint32_t
-pr_remote_take_credit(struct pr_remote *r, uint32_t window)
+prm_remote_take_credit(struct prm_remote *r, uint32_t window)
 {
 	uint32_t busy = r->owed + r->waiting, more;
 
@@ -246,19 +246,19 @@ pr_remote_take_credit(struct pr_remote *r, uint32_t window)
 }
 
 uint32_t
-pr_remote_owed(const struct pr_remote *r)
+prm_remote_owed(const struct prm_remote *r)
 {
 	return r->owed;
 }
 
 bool
-pr_remote_empty(const struct pr_remote *r)
+prm_remote_empty(const struct prm_remote *r)
 {
 	return !r->head;
 }
 
 size_t
-pr_remote_bytes(const struct pr_remote *r)
+prm_remote_bytes(const struct prm_remote *r)
 {
 	return r->bytes;
 }

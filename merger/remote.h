@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_REMOTE_H
-#define PR_MERGER_REMOTE_H
+#ifndef PRM_MERGER_REMOTE_H
+#define PRM_MERGER_REMOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,54 +13,55 @@
 /*
  * A node (or a merger) that answers a query over the network, as a source. Batches are put in as
  * they arrive; what they hold is not trusted: form, order and credit are checked, and the first
- * fault ends the source (pr_remote_error says why). It never gives PR_SOURCE_ERROR, so that one
+ * fault ends the source (prm_remote_error says why). It never gives PR_SOURCE_ERROR, so that one
  * node's fault does not end an answer that others can still give.
  *
  * When a node told by its frontier that nothing earlier will come, but has no packet at hand, the
- * source gives a packet of flag PR_REMOTE_NOTHING (no data) at that otime, so that a merge can go on
+ * source gives a packet of flag PRM_REMOTE_NOTHING (no data) at that otime, so that a merge can go on
  * with others' packets; who reads the merge drops it.
  *
  * One thread. Memory: at most credit x PR_RPC_MESSAGE_MAX.
  */
-struct pr_remote;
+struct prm_remote;
 
-#define PR_REMOTE_NOTHING 0x4000 /* in struct pr_packet's flags */
-#define PR_REMOTE_WINDOW 4 /* batches under way or waiting */
+#define PRM_REMOTE_NOTHING 0x4000 /* in struct pr_packet's flags */
+#define PRM_REMOTE_WINDOW 4 /* batches under way or waiting */
 
-struct pr_remote *pr_remote_create(struct pr_error *err);
-void pr_remote_destroy(struct pr_remote **remote);
+struct prm_remote *prm_remote_create(struct pr_error *err);
+void prm_remote_destroy(struct prm_remote **remote);
 
 /*
  * The answer comes in rounds (Query.follow): order is kept within a batch, but a later batch may begin
  * before the end of the one before it, where a clock was set back. Call before the first batch.
  */
-void pr_remote_rounds(struct pr_remote *remote);
+void prm_remote_rounds(struct prm_remote *remote);
 
 /*
  * The source over it; to be destroyed (by the merge that owns it) before the remote is. One only.
  */
-struct pr_source *pr_remote_source(struct pr_remote *remote, struct pr_error *err);
+struct pr_source *prm_remote_source(struct prm_remote *remote, struct pr_error *err);
 
 /*
  * Puts a batch in: its packets, which must be from malloc, are taken out of it. -1: over credit, after the end, or no memory; the source then ends with
  * what was put in before.
  */
-int pr_remote_batch(struct pr_remote *remote, Packrack__Batch *batch, struct pr_error *err);
+int prm_remote_batch(
+	struct prm_remote *remote, Packrack__Batch *batch, struct pr_error *err);
 /* Nothing more will come; what was put in is still given. */
-void pr_remote_end(struct pr_remote *remote);
+void prm_remote_end(struct prm_remote *remote);
 /* Nothing more will come and nothing more is given. why is copied; the first one stays. */
-void pr_remote_fail(struct pr_remote *remote, const char *why);
+void prm_remote_fail(struct prm_remote *remote, const char *why);
 
-bool pr_remote_ended(const struct pr_remote *remote);
-const char *pr_remote_error(const struct pr_remote *remote); /* NULL: none */
+bool prm_remote_ended(const struct prm_remote *remote);
+const char *prm_remote_error(const struct prm_remote *remote); /* NULL: none */
 
 /*
  * Batches that may be asked for now so that at most window are under way or waiting; notes them as
  * asked for. 0 after the end.
  */
-uint32_t pr_remote_take_credit(struct pr_remote *remote, uint32_t window);
-uint32_t pr_remote_owed(const struct pr_remote *remote); /* asked for, not yet come */
-bool pr_remote_empty(const struct pr_remote *remote); /* no batch is waiting */
-size_t pr_remote_bytes(const struct pr_remote *remote); /* that batches take */
+uint32_t prm_remote_take_credit(struct prm_remote *remote, uint32_t window);
+uint32_t prm_remote_owed(const struct prm_remote *remote); /* asked for, not yet come */
+bool prm_remote_empty(const struct prm_remote *remote); /* no batch is waiting */
+size_t prm_remote_bytes(const struct prm_remote *remote); /* that batches take */
 
 #endif

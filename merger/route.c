@@ -7,18 +7,18 @@
 #include <string.h>
 
 int
-pr_route_begin(struct pr_route *r, const struct pr_summaries *summaries,
+prm_route_begin(struct prm_route *r, const struct prm_summaries *summaries,
 	const Packrack__Query *query, int64_t mono)
 {
-	*r = (struct pr_route){.summaries = summaries, .query = query, .mono = mono};
-	return pr_lookups_init(&r->lookups, query);
+	*r = (struct prm_route){.summaries = summaries, .query = query, .mono = mono};
+	return prm_lookups_init(&r->lookups, query);
 }
 
 void
-pr_route_end(struct pr_route *r)
+prm_route_end(struct prm_route *r)
 {
-	pr_lookups_free(&r->lookups);
-	pr_clusters_asked_free(&r->clusters);
+	prm_lookups_free(&r->lookups);
+	prm_clusters_asked_free(&r->clusters);
 }
 
 static bool
@@ -29,12 +29,12 @@ touches(const Packrack__Query *q, int64_t first, int64_t last)
 
 /* Why nothing can be said of the time range; NULL: all that is there is in summaries. */
 static const char *
-unknown(const struct pr_route *r, const struct pr_cover *c)
+unknown(const struct prm_route *r, const struct prm_cover *c)
 {
 	const Packrack__Query *q = r->query;
 	const Packrack__Coverage *said = c->said;
 
-	if (r->mono - c->heard > PR_SUMMARIES_LATE_NS)
+	if (r->mono - c->heard > PRM_SUMMARIES_LATE_NS)
 		return "what it tells is late";
 	if (said->text[0])
 		return said->text;
@@ -68,9 +68,9 @@ holds_all(const struct pr_summary_span *s)
 
 /* Another merger has it, and excludes a match. */
 static bool
-judged(const struct pr_route *r, const struct pr_cover *c, const struct pr_holding *h)
+judged(const struct prm_route *r, const struct prm_cover *c, const struct prm_holding *h)
 {
-	const struct pr_verdicts *v = r->verdicts;
+	const struct prm_verdicts *v = r->verdicts;
 
 	for (size_t i = 0; v && i < v->count; i++)
 		if (v->items[i].number == h->number && v->items[i].boot == c->said->boot)
@@ -80,7 +80,7 @@ judged(const struct pr_route *r, const struct pr_cover *c, const struct pr_holdi
 
 /* Of a summary that touches the range: NULL when it excludes a match. */
 static const char *
-against(struct pr_route *r, const struct pr_cover *c, const struct pr_holding *h)
+against(struct prm_route *r, const struct prm_cover *c, const struct prm_holding *h)
 {
 	struct pr_summary s;
 
@@ -94,10 +94,10 @@ against(struct pr_route *r, const struct pr_cover *c, const struct pr_holding *h
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
 	if (pr_summary_open_again(&s, h->body, h->bytes) < 0)
 		return "a summary is damaged";
-	if (!pr_clusters_exclude(pr_summaries_clusters(r->summaries), h->place, &r->lookups,
-		    &r->clusters)) {
+	if (!prm_clusters_exclude(prm_summaries_clusters(r->summaries), h->place,
+		    &r->lookups, &r->clusters)) {
 		r->tested++;
-		if (pr_lookups_may(&r->lookups, h->linktype, s.bits, s.log2))
+		if (prm_lookups_may(&r->lookups, h->linktype, s.bits, s.log2))
 			return "its summaries may match";
 	}
 	if (s.no_runs && !holds_all(&h->span))
@@ -107,9 +107,9 @@ against(struct pr_route *r, const struct pr_cover *c, const struct pr_holding *h
 }
 
 bool
-pr_route_decide(struct pr_route *r, const char *node, char why[PR_ROUTE_WHY_MAX])
+prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_MAX])
 {
-	const struct pr_cover *c = pr_summaries_find(r->summaries, node);
+	const struct prm_cover *c = prm_summaries_find(r->summaries, node);
 	const char *reason = c ? NULL : "it has told of no summaries";
 	size_t count = 0;
 
@@ -128,23 +128,23 @@ pr_route_decide(struct pr_route *r, const char *node, char why[PR_ROUTE_WHY_MAX]
 	r->asked += reason != NULL;
 	r->left_out += !reason;
 	if (reason)
-		snprintf(why, PR_ROUTE_WHY_MAX, "%s", reason);
+		snprintf(why, PRM_ROUTE_WHY_MAX, "%s", reason);
 	else if (count)
-		snprintf(why, PR_ROUTE_WHY_MAX, "%zu summaries exclude a match", count);
+		snprintf(why, PRM_ROUTE_WHY_MAX, "%zu summaries exclude a match", count);
 	else
-		snprintf(why, PR_ROUTE_WHY_MAX, "it has nothing of that time");
+		snprintf(why, PRM_ROUTE_WHY_MAX, "it has nothing of that time");
 	return !reason;
 }
 
 /* ---- between mergers ---- */
 
 void
-pr_verdicts_add(struct pr_verdicts *v, uint64_t boot, uint64_t number)
+prm_verdicts_add(struct prm_verdicts *v, uint64_t boot, uint64_t number)
 {
 	size_t room = v->room ? 2 * v->room : 64;
-	struct pr_verdict *grown;
+	struct prm_verdict *grown;
 
-	if (v->count == PR_VERDICTS_MAX)
+	if (v->count == PRM_VERDICTS_MAX)
 		return;
 	if (v->count == v->room) {
 		grown = reallocarray(v->items, room, sizeof(*grown));
@@ -153,27 +153,27 @@ pr_verdicts_add(struct pr_verdicts *v, uint64_t boot, uint64_t number)
 		v->items = grown;
 		v->room = room;
 	}
-	v->items[v->count++] = (struct pr_verdict){boot, number};
+	v->items[v->count++] = (struct prm_verdict){boot, number};
 }
 
 void
-pr_verdicts_free(struct pr_verdicts *v)
+prm_verdicts_free(struct prm_verdicts *v)
 {
 	free(v->items);
-	*v = (struct pr_verdicts){0};
+	*v = (struct prm_verdicts){0};
 }
 
 size_t
-pr_route_lacks(struct pr_route *r, const char *node, size_t max,
+prm_route_lacks(struct prm_route *r, const char *node, size_t max,
 	void (*call)(void *arg, int64_t time, uint64_t boot, uint64_t number), void *arg)
 {
-	const struct pr_cover *c = pr_summaries_find(r->summaries, node);
+	const struct prm_cover *c = prm_summaries_find(r->summaries, node);
 	size_t count = 0;
 
 	if (!c || r->query->strays || r->query->related || unknown(r, c))
 		return 0;
 	for (size_t i = c->count; i-- > 0 && count < max;) {
-		const struct pr_holding *h = &c->items[i];
+		const struct prm_holding *h = &c->items[i];
 
 		if (h->body || !holds_all(&h->span) ||
 			!touches(r->query, h->span.min_time, h->span.max_time))
@@ -185,10 +185,11 @@ pr_route_lacks(struct pr_route *r, const char *node, size_t max,
 }
 
 bool
-pr_route_excludes(struct pr_route *r, uint64_t boot, uint64_t number)
+prm_route_excludes(struct prm_route *r, uint64_t boot, uint64_t number)
 {
-	const struct pr_cover *c;
-	const struct pr_holding *h = pr_summaries_numbered(r->summaries, boot, number, &c);
+	const struct prm_cover *c;
+	const struct prm_holding *h =
+		prm_summaries_numbered(r->summaries, boot, number, &c);
 
 	return h && h->body && !against(r, c, h);
 }

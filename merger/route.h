@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_ROUTE_H
-#define PR_MERGER_ROUTE_H
+#ifndef PRM_MERGER_ROUTE_H
+#define PRM_MERGER_ROUTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,47 +18,48 @@
  *
  * An answer thus speaks for what nodes had stored when they last told, a few tens of milliseconds ago.
  */
-#define PR_ROUTE_WHY_MAX 120
+#define PRM_ROUTE_WHY_MAX 120
 
 /* Summaries of which another merger, whose duty they are, says that they exclude a match. */
-struct pr_verdicts {
-	struct pr_verdict {
+struct prm_verdicts {
+	struct prm_verdict {
 		uint64_t boot, number;
 	} * items;
 	size_t count, room;
 };
-#define PR_VERDICTS_MAX 8192
-void pr_verdicts_add(struct pr_verdicts *verdicts, uint64_t boot, uint64_t number);
-void pr_verdicts_free(struct pr_verdicts *verdicts);
+#define PRM_VERDICTS_MAX 8192
+void prm_verdicts_add(struct prm_verdicts *verdicts, uint64_t boot, uint64_t number);
+void prm_verdicts_free(struct prm_verdicts *verdicts);
 
-struct pr_route {
-	const struct pr_summaries *summaries;
-	const struct pr_verdicts *verdicts; /* NULL: none */
+struct prm_route {
+	const struct prm_summaries *summaries;
+	const struct prm_verdicts *verdicts; /* NULL: none */
 	const Packrack__Query *query; /* since, until, link, strays, lookups */
-	struct pr_lookups lookups;
+	struct prm_lookups lookups;
 	int64_t mono;
-	uint64_t asked, left_out; /* nodes, by pr_route_decide */
+	uint64_t asked, left_out; /* nodes, by prm_route_decide */
 	uint64_t tested, excluded; /* summaries, one by one */
-	struct pr_clusters_asked clusters; /* the third level, which is asked first */
+	struct prm_clusters_asked clusters; /* the third level, which is asked first */
 };
 
 /* query is borrowed. -1: no memory. */
-int pr_route_begin(struct pr_route *route, const struct pr_summaries *summaries,
+int prm_route_begin(struct prm_route *route, const struct prm_summaries *summaries,
 	const Packrack__Query *query, int64_t mono);
-void pr_route_end(struct pr_route *route);
+void prm_route_end(struct prm_route *route);
 
 /* true: it can be left out. why: the reason, either way. */
-bool pr_route_decide(struct pr_route *route, const char *node, char why[PR_ROUTE_WHY_MAX]);
+bool prm_route_decide(
+	struct prm_route *route, const char *node, char why[PRM_ROUTE_WHY_MAX]);
 /*
  * What must be asked of other mergers before the node can be judged: calls for each summary that the range
  * touches, that is not here, and whose time is this. At most max; returns how many.
  */
-size_t pr_route_lacks(struct pr_route *route, const char *node, size_t max,
+size_t prm_route_lacks(struct prm_route *route, const char *node, size_t max,
 	void (*call)(void *arg, int64_t time, uint64_t boot, uint64_t number), void *arg);
 /* For another merger: does this summary exclude a match, and need nobody ask its node what it holds? */
-bool pr_route_excludes(struct pr_route *route, uint64_t boot, uint64_t number);
+bool prm_route_excludes(struct prm_route *route, uint64_t boot, uint64_t number);
 /* Tells the completeness what the node, which was left out, would have told. */
-int pr_route_tell(struct pr_route *route, const char *node, struct pr_completeness *c,
+int prm_route_tell(struct prm_route *route, const char *node, struct prm_completeness *c,
 	int index, struct pr_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* What is told so far, in pieces. */
 struct telling {
-	struct pr_completeness *c;
+	struct prm_completeness *c;
 	int index;
 	const Packrack__Query *query;
 	Packrack__Held held[AT_ONCE], *held_list[AT_ONCE];
@@ -24,7 +24,7 @@ flush(struct telling *t)
 
 	t->batch.held = t->held_list;
 	t->batch.edge = t->edge_list;
-	rc = pr_completeness_batch(t->c, t->index, &t->batch, t->err);
+	rc = prm_completeness_batch(t->c, t->index, &t->batch, t->err);
 	t->batch.n_held = t->batch.n_edge = 0;
 	return rc;
 }
@@ -93,7 +93,7 @@ add_run(struct telling *t, const struct pr_summary_span *line,
 	if (run->first_otime > t->query->until)
 		return add_edge(t, line, run->first, run->first_otime);
 	if (run->first_otime < t->query->since || run->last_otime > t->query->until)
-		pr_completeness_loose(t->c);
+		prm_completeness_loose(t->c);
 	return add_held(t, line, run);
 }
 
@@ -115,7 +115,7 @@ bounded(struct telling *t, const struct pr_summary_run *run, bool first, bool la
 	if (last && r.last_otime > q->until)
 		r.last_otime = q->until;
 	if (first || last)
-		pr_completeness_loose(t->c);
+		prm_completeness_loose(t->c);
 	return r;
 }
 
@@ -150,7 +150,7 @@ run_of(const struct pr_summary_span *s)
 }
 
 static int
-add_summary(struct telling *t, const struct pr_holding *h)
+add_summary(struct telling *t, const struct prm_holding *h)
 {
 	const struct pr_summary_span *span = &h->span;
 	struct pr_summary_run run = run_of(span);
@@ -165,7 +165,7 @@ add_summary(struct telling *t, const struct pr_holding *h)
 
 /* As nodes do: a link is asked for by its number or its name. */
 static bool
-selected(const struct pr_cover *c, const char *wanted, uint64_t epoch, uint32_t link)
+selected(const struct prm_cover *c, const char *wanted, uint64_t epoch, uint32_t link)
 {
 	char *end;
 	unsigned long number;
@@ -185,7 +185,7 @@ selected(const struct pr_cover *c, const char *wanted, uint64_t epoch, uint32_t 
 }
 
 static int
-tell_end(struct telling *t, const struct pr_cover *c)
+tell_end(struct telling *t, const struct prm_cover *c)
 {
 	Packrack__End end = PACKRACK__END__INIT;
 	int rc;
@@ -200,13 +200,13 @@ tell_end(struct telling *t, const struct pr_cover *c)
 			selected(c, t->query->link, l->epoch, l->link))
 			end.ledgers[end.n_ledgers++] = l;
 	}
-	rc = pr_completeness_end(t->c, t->index, &end, t->err);
+	rc = prm_completeness_end(t->c, t->index, &end, t->err);
 	free(end.ledgers);
 	return rc;
 }
 
 static int
-add_open(struct telling *t, const struct pr_cover *c)
+add_open(struct telling *t, const struct prm_cover *c)
 {
 	int rc = 0;
 
@@ -226,10 +226,10 @@ add_open(struct telling *t, const struct pr_cover *c)
 }
 
 int
-pr_route_tell(struct pr_route *r, const char *node, struct pr_completeness *c, int index,
+prm_route_tell(struct prm_route *r, const char *node, struct prm_completeness *c, int index,
 	struct pr_error *err)
 {
-	const struct pr_cover *cover = pr_summaries_find(r->summaries, node);
+	const struct prm_cover *cover = prm_summaries_find(r->summaries, node);
 	struct telling t = {.c = c, .index = index, .query = r->query, .err = err};
 	int rc;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_SERVER_INTERNAL_H
-#define PR_MERGER_SERVER_INTERNAL_H
+#ifndef PRM_MERGER_SERVER_INTERNAL_H
+#define PRM_MERGER_SERVER_INTERNAL_H
 
 #include "merger/fanout.h"
 #include "merger/peers.h"
@@ -13,28 +13,28 @@
  */
 
 struct listener {
-	struct pr_merger *merger;
+	struct prm_merger *merger;
 	struct pr_rpc *rpc;
 };
 
-struct pr_merger {
+struct prm_merger {
 	struct pr_loop *loop;
-	struct pr_merger_options options;
+	struct prm_merger_options options;
 	struct pr_timer *timer;
 	struct listener **listeners;
 	size_t listener_count;
-	struct pr_registry registry;
-	struct pr_duty duty;
-	struct pr_summaries *summaries;
-	struct pr_peers *peers;
+	struct prm_registry registry;
+	struct prm_duty duty;
+	struct prm_summaries *summaries;
+	struct prm_peers *peers;
 	struct waiting *waiting; /* queries, for other mergers' answers */
 	size_t waiting_count;
 	struct order *orders; /* for nodes' answers */
-	struct pr_fanout **queries;
-	struct pr_address
+	struct prm_fanout **queries;
+	struct prm_address
 		*clients; /* of the queries, for telling whether they are still there */
 	size_t query_count;
-	struct pr_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
+	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
 	uint64_t next_id;
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
 	int64_t said_name; /* monotonic: when we warned of a node by another name last */
@@ -42,66 +42,66 @@ struct pr_merger {
 };
 
 /* A query of this process; see deliver in fanout.h. The fan-out stays the merger's. NULL: err. */
-struct pr_fanout *pr_merger_ask(struct pr_merger *m, const Packrack__Query *query,
+struct prm_fanout *prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
 	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
 	struct pr_error *err);
 
 /* Begins a query; verdicts: of other mergers, or NULL. false: its client was told why not. */
-bool pr_merger_begin(struct pr_merger *m, const struct pr_address *from, uint64_t id,
-	const Packrack__Query *query, const struct pr_verdicts *verdicts);
-void pr_merger_refuse(
-	const struct pr_address *to, uint64_t id, const char *text, bool bad_request);
-struct pr_fanout *pr_merger_query(
-	struct pr_merger *m, const struct pr_address *from, uint64_t id);
+bool prm_merger_begin(struct prm_merger *m, const struct prm_address *from, uint64_t id,
+	const Packrack__Query *query, const struct prm_verdicts *verdicts);
+void prm_merger_refuse(
+	const struct prm_address *to, uint64_t id, const char *text, bool bad_request);
+struct prm_fanout *prm_merger_query(
+	struct prm_merger *m, const struct prm_address *from, uint64_t id);
 
 /* What a client sends of a query; what nodes answer to one. */
-void pr_merger_on_query(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_on_credit(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_on_cancel(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_on_answer(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void prm_merger_on_query(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_on_credit(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_on_cancel(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_on_answer(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
 /* Lets go those that have ended. */
-void pr_merger_reap(struct pr_merger *m);
+void prm_merger_reap(struct prm_merger *m);
 /* Somebody else's, by the number that the status gives it. Its client is told End, cancelled. */
-bool pr_merger_cancel_number(struct pr_merger *m, uint64_t number, struct pr_error *text);
+bool prm_merger_cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text);
 
 /* What nodes send of themselves. */
-void pr_merger_on_hello(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_on_coverage(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_on_summary(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void prm_merger_on_hello(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_on_coverage(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_on_summary(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
 /* Queries wait no longer for the node at this address. */
-void pr_merger_node_lost(
-	struct pr_merger *m, const struct pr_address *address, const char *why);
+void prm_merger_node_lost(
+	struct prm_merger *m, const struct prm_address *address, const char *why);
 /* Of nodes that the registry has forgotten. */
-void pr_merger_forget_summaries(struct pr_merger *m);
+void prm_merger_forget_summaries(struct prm_merger *m);
 
 /* Asks other mergers about the query, if need be; false: it can begin at once. */
-bool pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,
+bool prm_merger_wait(struct prm_merger *m, const struct prm_address *from, uint64_t id,
 	const Packrack__Query *query);
 /* Credit or Cancel of one that waits; false: it is none of those. */
-bool pr_merger_wait_message(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+bool prm_merger_wait_message(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
 /* Begins those whose answers have come, or have not in time. */
-void pr_merger_wait_over(struct pr_merger *m, int64_t mono);
-void pr_merger_wait_end(struct pr_merger *m);
-void pr_merger_judge(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
+void prm_merger_wait_over(struct prm_merger *m, int64_t mono);
+void prm_merger_wait_end(struct prm_merger *m);
+void prm_merger_judge(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
 
 /* A command for a node is handed to it, and its answer to who gave it (server_order.c). */
-void pr_merger_order(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_ordered(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env);
-void pr_merger_orders_tick(struct pr_merger *m, int64_t mono);
-void pr_merger_orders_end(struct pr_merger *m);
+void prm_merger_order(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_ordered(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env);
+void prm_merger_orders_tick(struct prm_merger *m, int64_t mono);
+void prm_merger_orders_end(struct prm_merger *m);
 
-void pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id);
-void pr_merger_reply(const struct pr_address *to, uint64_t id, Packrack__Envelope *env);
+void prm_merger_status(struct prm_merger *m, const struct prm_address *to, uint64_t id);
+void prm_merger_reply(const struct prm_address *to, uint64_t id, Packrack__Envelope *env);
 
 #endif

@@ -9,10 +9,11 @@
 /* What nodes say of themselves: that they are there, and which summaries they have. */
 
 void
-pr_merger_node_lost(struct pr_merger *m, const struct pr_address *address, const char *why)
+prm_merger_node_lost(
+	struct prm_merger *m, const struct prm_address *address, const char *why)
 {
 	for (size_t i = 0; i < m->query_count; i++)
-		pr_fanout_lost(m->queries[i], address, why);
+		prm_fanout_lost(m->queries[i], address, why);
 }
 
 /* A key speaks for the node that it was enrolled as, and for parts of it: NAME/PART. */
@@ -27,7 +28,7 @@ speaks_for(const struct pr_rpc_peer *peer, const char *name)
 
 static void
 refuse_name(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
 	struct pr_error text;
 
@@ -37,37 +38,37 @@ refuse_name(
 	if (pr_now_mono() - m->said_name > PR_NS_PER_S)
 		pr_log_warning("%s", text.text);
 	m->said_name = pr_now_mono();
-	pr_merger_refuse(from, env->id, text.text, true);
+	prm_merger_refuse(from, env->id, text.text, true);
 }
 
 void
-pr_merger_on_hello(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_on_hello(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
-	struct pr_address before;
+	struct prm_address before;
 	struct pr_error err;
 
 	if (!speaks_for(&from->peer, env->hello->name)) {
 		refuse_name(m, from, env);
 		return;
 	}
-	switch (pr_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
+	switch (prm_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
 		pr_now_real(), &before, &err)) {
-	case PR_HELLO_SAME:
+	case PRM_HELLO_SAME:
 		break;
-	case PR_HELLO_NEW:
+	case PRM_HELLO_NEW:
 		pr_log_with(PR_LOG_INFO,
 			PR_LOG_FIELDS(
 				{"node", env->hello->name}, {"volume", env->hello->volume}),
 			"node %s is here (volume %s)", env->hello->name,
 			env->hello->volume);
 		break;
-	case PR_HELLO_BACK:
+	case PRM_HELLO_BACK:
 		pr_log_node(PR_LOG_INFO, env->hello->name, "node %s is here again",
 			env->hello->name);
-		pr_merger_node_lost(m, &before, "it was restarted during the query");
+		prm_merger_node_lost(m, &before, "it was restarted during the query");
 		break;
-	case PR_HELLO_REFUSED:
+	case PRM_HELLO_REFUSED:
 		pr_log_warning("%s", err.text);
 		break;
 	}
@@ -76,58 +77,58 @@ pr_merger_on_hello(
 /* ---- summaries ---- */
 
 static void
-want_summaries(struct pr_merger *m, const struct pr_node *node)
+want_summaries(struct prm_merger *m, const struct prm_node *node)
 {
 	Packrack__SummaryWant want = PACKRACK__SUMMARY_WANT__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	uint64_t numbers[PR_SUMMARIES_WANT_MAX];
+	uint64_t numbers[PRM_SUMMARIES_WANT_MAX];
 
-	want.n_numbers = pr_summaries_want(
+	want.n_numbers = prm_summaries_want(
 		m->summaries, node->hello->name, pr_now_mono(), &want.boot, numbers);
 	want.numbers = numbers;
 	env.body_case = PACKRACK__ENVELOPE__BODY_SUMMARY_WANT;
 	env.summary_want = &want;
 	if (want.n_numbers)
-		pr_merger_reply(&node->address, 0, &env);
+		prm_merger_reply(&node->address, 0, &env);
 }
 
 void
-pr_merger_on_coverage(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_on_coverage(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
-	struct pr_node *node =
-		pr_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
+	struct prm_node *node =
+		prm_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
 	struct pr_error err;
 
 	if (!node)
 		return; /* one that was refused */
-	if (pr_summaries_coverage(m->summaries, node->hello->name, env->coverage,
+	if (prm_summaries_coverage(m->summaries, node->hello->name, env->coverage,
 		    pr_now_mono(), &err) < 0)
 		pr_log_warning("%s", err.text);
 	want_summaries(m, node);
 }
 
 void
-pr_merger_on_summary(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_on_summary(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
-	struct pr_node *node =
-		pr_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
+	struct prm_node *node =
+		prm_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
 
 	if (!node)
 		return;
-	pr_summaries_body(m->summaries, node->hello->name, env->summary);
+	prm_summaries_body(m->summaries, node->hello->name, env->summary);
 	want_summaries(m, node);
 }
 
 void
-pr_merger_forget_summaries(struct pr_merger *m)
+prm_merger_forget_summaries(struct prm_merger *m)
 {
 	const char *name;
 
-	for (size_t i = 0; (name = pr_summaries_name(m->summaries, i));)
-		if (pr_registry_find(&m->registry, name))
+	for (size_t i = 0; (name = prm_summaries_name(m->summaries, i));)
+		if (prm_registry_find(&m->registry, name))
 			i++;
 		else
-			pr_summaries_forget(m->summaries, name);
+			prm_summaries_forget(m->summaries, name);
 }

@@ -12,13 +12,13 @@
 
 struct order {
 	struct order *next;
-	struct pr_address from, node;
+	struct prm_address from, node;
 	uint64_t id, node_id; /* the client's; ours, to the node */
 	int64_t deadline;
 };
 
 static void
-answer(const struct pr_address *to, uint64_t id, const char *text)
+answer(const struct prm_address *to, uint64_t id, const char *text)
 {
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
@@ -26,12 +26,12 @@ answer(const struct pr_address *to, uint64_t id, const char *text)
 	done.text = (char *)text;
 	reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
 	reply.command_done = &done;
-	pr_merger_reply(to, id, &reply);
+	prm_merger_reply(to, id, &reply);
 }
 
 static struct order *
-add(struct pr_merger *m, const struct pr_address *from, uint64_t id,
-	const struct pr_node *node)
+add(struct prm_merger *m, const struct prm_address *from, uint64_t id,
+	const struct prm_node *node)
 {
 	struct order *o = calloc(1, sizeof(*o));
 
@@ -48,7 +48,7 @@ add(struct pr_merger *m, const struct pr_address *from, uint64_t id,
 }
 
 static void
-drop(struct pr_merger *m, struct order *order)
+drop(struct prm_merger *m, struct order *order)
 {
 	struct order **at = &m->orders;
 
@@ -59,8 +59,8 @@ drop(struct pr_merger *m, struct order *order)
 }
 
 static void
-send_order(struct pr_merger *m, const struct pr_address *from,
-	const Packrack__Envelope *env, const struct pr_node *node)
+send_order(struct prm_merger *m, const struct prm_address *from,
+	const Packrack__Envelope *env, const struct prm_node *node)
 {
 	struct order *o = add(m, from, env->id, node);
 	Packrack__Command command = *env->command;
@@ -82,13 +82,13 @@ send_order(struct pr_merger *m, const struct pr_address *from,
 }
 
 void
-pr_merger_order(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_order(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
-	const struct pr_node *node = pr_registry_find(&m->registry, env->command->node);
+	const struct prm_node *node = prm_registry_find(&m->registry, env->command->node);
 	struct pr_error text;
 
-	if (node && pr_node_connected(node, pr_now_mono())) {
+	if (node && prm_node_connected(node, pr_now_mono())) {
 		send_order(m, from, env, node);
 		return;
 	}
@@ -104,16 +104,16 @@ pr_merger_order(
 }
 
 void
-pr_merger_ordered(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_ordered(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
 
 	for (struct order *o = m->orders; o; o = o->next)
-		if (o->node_id == env->id && pr_address_equal(&o->node, from)) {
+		if (o->node_id == env->id && prm_address_equal(&o->node, from)) {
 			reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
 			reply.command_done = env->command_done;
-			pr_merger_reply(&o->from, o->id, &reply);
+			prm_merger_reply(&o->from, o->id, &reply);
 			drop(m, o);
 			return;
 		}
@@ -121,7 +121,7 @@ pr_merger_ordered(
 }
 
 void
-pr_merger_orders_tick(struct pr_merger *m, int64_t mono)
+prm_merger_orders_tick(struct prm_merger *m, int64_t mono)
 {
 	for (struct order *o = m->orders, *next; o; o = next) {
 		next = o->next;
@@ -135,7 +135,7 @@ pr_merger_orders_tick(struct pr_merger *m, int64_t mono)
 }
 
 void
-pr_merger_orders_end(struct pr_merger *m)
+prm_merger_orders_end(struct prm_merger *m)
 {
 	while (m->orders) {
 		answer(&m->orders->from, m->orders->id, "the merger was stopped");

@@ -45,7 +45,7 @@ known_link(const struct reply *r, const Packrack__LinkInfo *link)
 
 /* At least: a node need not know of how many. */
 static uint64_t
-unsummarized(const struct pr_cover *cover)
+unsummarized(const struct prm_cover *cover)
 {
 	uint64_t sum = cover->said->text[0] != 0;
 
@@ -55,7 +55,7 @@ unsummarized(const struct pr_cover *cover)
 }
 
 static void
-add_summaries(Packrack__NodeStatus *s, const struct pr_cover *cover, int64_t mono)
+add_summaries(Packrack__NodeStatus *s, const struct prm_cover *cover, int64_t mono)
 {
 	if (!cover)
 		return;
@@ -68,8 +68,8 @@ add_summaries(Packrack__NodeStatus *s, const struct pr_cover *cover, int64_t mon
 }
 
 static void
-add_node(struct reply *r, const struct pr_node *node, int64_t mono,
-	const struct pr_summaries *summaries)
+add_node(struct reply *r, const struct prm_node *node, int64_t mono,
+	const struct prm_summaries *summaries)
 {
 	Packrack__NodeStatus *s = &r->node_room[r->status.n_nodes];
 
@@ -78,9 +78,9 @@ add_node(struct reply *r, const struct pr_node *node, int64_t mono,
 	else
 		packrack__node_status__init(s);
 	s->name = node->hello->name;
-	s->connected = pr_node_connected(node, mono);
+	s->connected = prm_node_connected(node, mono);
 	s->last_seen = node->last_seen;
-	add_summaries(s, pr_summaries_find(summaries, node->hello->name), mono);
+	add_summaries(s, prm_summaries_find(summaries, node->hello->name), mono);
 	r->nodes[r->status.n_nodes++] = s;
 	for (size_t i = 0; i < node->hello->n_links && r->status.n_links < LINKS_MAX; i++)
 		if (!known_link(r, node->hello->links[i]))
@@ -88,19 +88,19 @@ add_node(struct reply *r, const struct pr_node *node, int64_t mono,
 }
 
 static void
-add_query(struct reply *r, const struct pr_fanout *query)
+add_query(struct reply *r, const struct prm_fanout *query)
 {
 	Packrack__RunningQuery *q = &r->query_room[r->status.n_queries];
 
-	pr_fanout_report(query, q);
+	prm_fanout_report(query, q);
 	r->queries[r->status.n_queries++] = q;
 }
 
 static void
-add_values(struct reply *r, const struct pr_merger *m)
+add_values(struct reply *r, const struct prm_merger *m)
 {
-	struct pr_pcap_over_ip_figures live = pr_pcap_over_ip_figures(m->pcap_over_ip);
-	struct pr_summaries_figures f;
+	struct prm_pcap_over_ip_figures live = prm_pcap_over_ip_figures(m->pcap_over_ip);
+	struct prm_summaries_figures f;
 	uint64_t bad = 0;
 
 	for (size_t i = 0; i < m->listener_count; i++)
@@ -120,7 +120,7 @@ add_values(struct reply *r, const struct pr_merger *m)
 	add_value(r, "pcap_over_ip_dropped", live.dropped);
 	add_value(r, "nodes_asked", m->nodes_asked);
 	add_value(r, "nodes_left_out", m->nodes_left_out);
-	pr_summaries_figures(m->summaries, &f);
+	prm_summaries_figures(m->summaries, &f);
 	add_value(r, "summaries", f.listed);
 	add_value(r, "summaries_here", f.held);
 	add_value(r, "summaries_memory", f.bytes);
@@ -129,12 +129,12 @@ add_values(struct reply *r, const struct pr_merger *m)
 	add_value(r, "summaries_damaged", f.missed);
 	add_value(r, "cluster_blocks", f.clusters);
 	add_value(r, "cluster_memory", f.cluster_bytes);
-	add_value(r, "mergers_alive", 1 + (m->peers ? pr_peers_alive(m->peers) : 0));
+	add_value(r, "mergers_alive", 1 + (m->peers ? prm_peers_alive(m->peers) : 0));
 	add_value(r, "summary_bytes_received", f.bytes_told + f.bytes_sent);
 }
 
 static void
-reply_make(struct reply *r, const struct pr_merger *m)
+reply_make(struct reply *r, const struct prm_merger *m)
 {
 	size_t count = m->registry.count ? m->registry.count : 1;
 
@@ -172,7 +172,7 @@ reply_free(struct reply *r)
 }
 
 void
-pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
+prm_merger_status(struct prm_merger *m, const struct prm_address *to, uint64_t id)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	struct reply r;
@@ -180,12 +180,12 @@ pr_merger_status(struct pr_merger *m, const struct pr_address *to, uint64_t id)
 	reply_make(&r, m);
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
 	env.status = &r.status;
-	pr_merger_reply(to, id, &env);
+	prm_merger_reply(to, id, &env);
 	reply_free(&r);
 }
 
 void
-pr_merger_scrape(struct pr_merger *m, struct pr_metrics_page *page)
+prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page)
 {
 	struct reply r;
 

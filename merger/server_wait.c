@@ -12,8 +12,8 @@
  */
 struct waiting {
 	struct waiting *next;
-	struct pr_inquiry inquiry;
-	struct pr_address from;
+	struct prm_inquiry inquiry;
+	struct prm_address from;
 	uint64_t id;
 	uint32_t credit; /* given meanwhile */
 	bool cancelled;
@@ -21,9 +21,9 @@ struct waiting {
 };
 
 static void
-waiting_free(struct pr_merger *m, struct waiting *w)
+waiting_free(struct prm_merger *m, struct waiting *w)
 {
-	pr_peers_forget(m->peers, &w->inquiry);
+	prm_peers_forget(m->peers, &w->inquiry);
 	if (w->query)
 		packrack__query__free_unpacked(w->query, NULL);
 	free(w);
@@ -31,9 +31,9 @@ waiting_free(struct pr_merger *m, struct waiting *w)
 
 /* Names of the nodes that the query is about and that are here; to be freed, not the names. */
 static const char **
-nodes_of(const struct pr_merger *m, const Packrack__Query *query, size_t *count)
+nodes_of(const struct prm_merger *m, const Packrack__Query *query, size_t *count)
 {
-	const struct pr_registry *r = &m->registry;
+	const struct prm_registry *r = &m->registry;
 	const char **nodes = calloc(r->count + query->n_nodes + 1, sizeof(*nodes));
 
 	*count = 0;
@@ -45,24 +45,24 @@ nodes_of(const struct pr_merger *m, const Packrack__Query *query, size_t *count)
 }
 
 static bool
-ask(struct pr_merger *m, struct waiting *w)
+ask(struct prm_merger *m, struct waiting *w)
 {
 	int64_t now = pr_now_mono();
-	struct pr_route route;
+	struct prm_route route;
 	size_t count;
 	const char **nodes = nodes_of(m, w->query, &count);
 	bool asked = false;
 
-	if (nodes && pr_route_begin(&route, m->summaries, w->query, now) == 0) {
-		asked = pr_peers_ask(m->peers, &route, nodes, count, now, &w->inquiry);
-		pr_route_end(&route);
+	if (nodes && prm_route_begin(&route, m->summaries, w->query, now) == 0) {
+		asked = prm_peers_ask(m->peers, &route, nodes, count, now, &w->inquiry);
+		prm_route_end(&route);
 	}
 	free(nodes);
 	return asked;
 }
 
 bool
-pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,
+prm_merger_wait(struct prm_merger *m, const struct prm_address *from, uint64_t id,
 	const Packrack__Query *query)
 {
 	struct waiting *w;
@@ -87,11 +87,11 @@ pr_merger_wait(struct pr_merger *m, const struct pr_address *from, uint64_t id,
 }
 
 bool
-pr_merger_wait_message(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_wait_message(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
 	for (struct waiting *w = m->waiting; w; w = w->next)
-		if (w->id == env->id && pr_address_equal(&w->from, from)) {
+		if (w->id == env->id && prm_address_equal(&w->from, from)) {
 			if (env->body_case == PACKRACK__ENVELOPE__BODY_CREDIT)
 				w->credit += env->credit->batches;
 			else
@@ -102,21 +102,21 @@ pr_merger_wait_message(
 }
 
 static void
-begin(struct pr_merger *m, struct waiting *w)
+begin(struct prm_merger *m, struct waiting *w)
 {
-	struct pr_fanout *f;
+	struct prm_fanout *f;
 
-	if (!pr_merger_begin(m, &w->from, w->id, w->query, &w->inquiry.verdicts))
+	if (!prm_merger_begin(m, &w->from, w->id, w->query, &w->inquiry.verdicts))
 		return;
-	f = pr_merger_query(m, &w->from, w->id);
+	f = prm_merger_query(m, &w->from, w->id);
 	if (f && w->credit)
-		pr_fanout_credit(f, w->credit);
+		prm_fanout_credit(f, w->credit);
 	if (f && w->cancelled)
-		pr_fanout_cancel(f);
+		prm_fanout_cancel(f);
 }
 
 void
-pr_merger_wait_over(struct pr_merger *m, int64_t mono)
+prm_merger_wait_over(struct prm_merger *m, int64_t mono)
 {
 	struct waiting **at = &m->waiting, *w;
 
@@ -133,34 +133,34 @@ pr_merger_wait_over(struct pr_merger *m, int64_t mono)
 }
 
 void
-pr_merger_wait_end(struct pr_merger *m)
+prm_merger_wait_end(struct prm_merger *m)
 {
 	struct waiting *w;
 
 	while ((w = m->waiting)) {
 		m->waiting = w->next;
-		pr_merger_refuse(&w->from, w->id, "the merger was stopped", false);
+		prm_merger_refuse(&w->from, w->id, "the merger was stopped", false);
 		waiting_free(m, w);
 	}
 }
 
 void
-pr_merger_judge(
-	struct pr_merger *m, const struct pr_address *from, const Packrack__Envelope *env)
+prm_merger_judge(
+	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
 {
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
 	const Packrack__RouteRequest *request = env->route_request;
 	Packrack__Route route = PACKRACK__ROUTE__INIT;
-	struct pr_route r;
+	struct prm_route r;
 
 	if (!request->query ||
-		pr_route_begin(&r, m->summaries, request->query, pr_now_mono()))
+		prm_route_begin(&r, m->summaries, request->query, pr_now_mono()))
 		return;
-	if (pr_peers_judge(&r, request, &route) == 0) {
+	if (prm_peers_judge(&r, request, &route) == 0) {
 		reply.body_case = PACKRACK__ENVELOPE__BODY_ROUTE;
 		reply.route = &route;
-		pr_merger_reply(from, env->id, &reply);
-		pr_peers_reply_free(&route);
+		prm_merger_reply(from, env->id, &reply);
+		prm_peers_reply_free(&route);
 	}
-	pr_route_end(&r);
+	prm_route_end(&r);
 }

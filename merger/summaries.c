@@ -6,14 +6,14 @@
 
 #define CLUSTERS_SHARE 4 /* of memory goes to the third level */
 
-struct pr_summaries *
-pr_summaries_create(uint64_t memory, const struct pr_duty *duty, struct pr_error *err)
+struct prm_summaries *
+prm_summaries_create(uint64_t memory, const struct prm_duty *duty, struct pr_error *err)
 {
-	struct pr_summaries *s = calloc(1, sizeof(*s));
+	struct prm_summaries *s = calloc(1, sizeof(*s));
 
-	memory = memory ? memory : PR_SUMMARIES_MEMORY_DEFAULT;
+	memory = memory ? memory : PRM_SUMMARIES_MEMORY_DEFAULT;
 	if (s)
-		s->clusters = pr_clusters_create(memory / CLUSTERS_SHARE);
+		s->clusters = prm_clusters_create(memory / CLUSTERS_SHARE);
 	if (!s || !s->clusters) {
 		free(s);
 		pr_error_set(err, "no memory for summaries");
@@ -26,10 +26,10 @@ pr_summaries_create(uint64_t memory, const struct pr_duty *duty, struct pr_error
 }
 
 static void
-clear(struct pr_summaries *s, struct pr_cover *c)
+clear(struct prm_summaries *s, struct prm_cover *c)
 {
 	for (size_t i = 0; i < c->count; i++)
-		pr_summaries_drop(s, c, &c->items[i]);
+		prm_summaries_drop(s, c, &c->items[i]);
 	s->figures.listed -= c->count;
 	c->count = 0;
 	c->next = 0;
@@ -37,7 +37,7 @@ clear(struct pr_summaries *s, struct pr_cover *c)
 }
 
 static void
-cover_free(struct pr_summaries *s, struct pr_cover *c)
+cover_free(struct prm_summaries *s, struct prm_cover *c)
 {
 	clear(s, c);
 	if (c->said)
@@ -48,9 +48,9 @@ cover_free(struct pr_summaries *s, struct pr_cover *c)
 }
 
 void
-pr_summaries_destroy(struct pr_summaries **sp)
+prm_summaries_destroy(struct prm_summaries **sp)
 {
-	struct pr_summaries *s = *sp;
+	struct prm_summaries *s = *sp;
 
 	*sp = NULL;
 	if (!s)
@@ -58,14 +58,14 @@ pr_summaries_destroy(struct pr_summaries **sp)
 	for (size_t i = 0; i < s->count; i++)
 		cover_free(s, s->covers[i]);
 	free(s->covers);
-	pr_clusters_destroy(&s->clusters);
+	prm_clusters_destroy(&s->clusters);
 	free(s);
 }
 
 /* ---- nodes ---- */
 
-struct pr_cover *
-pr_summaries_cover(const struct pr_summaries *s, const char *node)
+struct prm_cover *
+prm_summaries_cover(const struct prm_summaries *s, const char *node)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (!strcmp(s->covers[i]->name, node))
@@ -73,20 +73,20 @@ pr_summaries_cover(const struct pr_summaries *s, const char *node)
 	return NULL;
 }
 
-const struct pr_cover *
-pr_summaries_find(const struct pr_summaries *s, const char *node)
+const struct prm_cover *
+prm_summaries_find(const struct prm_summaries *s, const char *node)
 {
-	return pr_summaries_cover(s, node);
+	return prm_summaries_cover(s, node);
 }
 
 const char *
-pr_summaries_name(const struct pr_summaries *s, size_t at)
+prm_summaries_name(const struct prm_summaries *s, size_t at)
 {
 	return at < s->count ? s->covers[at]->name : NULL;
 }
 
 void
-pr_summaries_forget(struct pr_summaries *s, const char *node)
+prm_summaries_forget(struct prm_summaries *s, const char *node)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (!strcmp(s->covers[i]->name, node)) {
@@ -96,10 +96,10 @@ pr_summaries_forget(struct pr_summaries *s, const char *node)
 		}
 }
 
-static struct pr_cover *
-find_or_make(struct pr_summaries *s, const char *node)
+static struct prm_cover *
+find_or_make(struct prm_summaries *s, const char *node)
 {
-	struct pr_cover **grown, *c = pr_summaries_cover(s, node);
+	struct prm_cover **grown, *c = prm_summaries_cover(s, node);
 
 	if (c)
 		return c;
@@ -138,10 +138,10 @@ span_of(struct pr_summary_span *out, const Packrack__SummaryInfo *i)
 }
 
 static void
-drop_first(struct pr_summaries *s, struct pr_cover *c, size_t gone)
+drop_first(struct prm_summaries *s, struct prm_cover *c, size_t gone)
 {
 	for (size_t i = 0; i < gone; i++)
-		pr_summaries_drop(s, c, &c->items[i]);
+		prm_summaries_drop(s, c, &c->items[i]);
 	s->figures.listed -= gone;
 	c->count -= gone;
 	memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
@@ -149,11 +149,11 @@ drop_first(struct pr_summaries *s, struct pr_cover *c, size_t gone)
 
 /* The oldest quarter goes at once. */
 static void
-bound_list(struct pr_summaries *s, struct pr_cover *c)
+bound_list(struct prm_summaries *s, struct prm_cover *c)
 {
-	size_t gone = PR_SUMMARIES_LISTED_MAX / 4;
+	size_t gone = PRM_SUMMARIES_LISTED_MAX / 4;
 
-	if (c->count < PR_SUMMARIES_LISTED_MAX)
+	if (c->count < PRM_SUMMARIES_LISTED_MAX)
 		return;
 	for (size_t i = 0; i < gone; i++)
 		if (c->items[i].span.max_time > c->forgotten_until)
@@ -163,7 +163,7 @@ bound_list(struct pr_summaries *s, struct pr_cover *c)
 
 /* What was recycled at the node is of no use, but that the last of it says where the rest begins. */
 static void
-expire(struct pr_summaries *s, struct pr_cover *c)
+expire(struct prm_summaries *s, struct prm_cover *c)
 {
 	size_t gone = 0;
 
@@ -175,9 +175,9 @@ expire(struct pr_summaries *s, struct pr_cover *c)
 }
 
 static int
-list(struct pr_summaries *s, struct pr_cover *c, const Packrack__SummaryInfo *info)
+list(struct prm_summaries *s, struct prm_cover *c, const Packrack__SummaryInfo *info)
 {
-	struct pr_holding *grown;
+	struct prm_holding *grown;
 	size_t room = c->room ? c->room * 2 : 64;
 
 	if (info->number < c->next)
@@ -190,7 +190,7 @@ list(struct pr_summaries *s, struct pr_cover *c, const Packrack__SummaryInfo *in
 		c->items = grown;
 		c->room = room;
 	}
-	c->items[c->count] = (struct pr_holding){.number = info->number,
+	c->items[c->count] = (struct prm_holding){.number = info->number,
 		.check = info->check,
 		.bytes = info->bytes,
 		.linktype = info->linktype};
@@ -219,10 +219,10 @@ copy_of(const Packrack__Coverage *said)
 }
 
 int
-pr_summaries_coverage(struct pr_summaries *s, const char *node,
+prm_summaries_coverage(struct prm_summaries *s, const char *node,
 	const Packrack__Coverage *said, int64_t mono, struct pr_error *err)
 {
-	struct pr_cover *c = find_or_make(s, node);
+	struct prm_cover *c = find_or_make(s, node);
 	Packrack__Coverage *copy = c ? copy_of(said) : NULL;
 	size_t bytes;
 
@@ -239,31 +239,31 @@ pr_summaries_coverage(struct pr_summaries *s, const char *node,
 	s->figures.bytes_told += bytes;
 	for (size_t i = 0; i < said->n_summaries; i++)
 		if (list(s, c, said->summaries[i]) < 0) {
-			pr_summaries_forget(s, node);
+			prm_summaries_forget(s, node);
 			return pr_error_set(
 				err, "no memory for the summaries of node %s", node);
 		}
 	expire(s, c);
-	pr_summaries_give_back(s, c, mono);
+	prm_summaries_give_back(s, c, mono);
 	return 0;
 }
 
 void
-pr_summaries_figures(const struct pr_summaries *s, struct pr_summaries_figures *out)
+prm_summaries_figures(const struct prm_summaries *s, struct prm_summaries_figures *out)
 {
 	*out = s->figures;
-	out->clusters = pr_clusters_count(s->clusters);
-	out->cluster_bytes = pr_clusters_bytes(s->clusters);
+	out->clusters = prm_clusters_count(s->clusters);
+	out->cluster_bytes = prm_clusters_bytes(s->clusters);
 }
 
-const struct pr_clusters *
-pr_summaries_clusters(const struct pr_summaries *s)
+const struct prm_clusters *
+prm_summaries_clusters(const struct prm_summaries *s)
 {
 	return s->clusters;
 }
 
-struct pr_holding *
-pr_summaries_number(const struct pr_cover *c, uint64_t number)
+struct prm_holding *
+prm_summaries_number(const struct prm_cover *c, uint64_t number)
 {
 	size_t low = 0, high = c->count;
 
@@ -277,14 +277,14 @@ pr_summaries_number(const struct pr_cover *c, uint64_t number)
 	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
 }
 
-const struct pr_holding *
-pr_summaries_numbered(const struct pr_summaries *s, uint64_t boot, uint64_t number,
-	const struct pr_cover **cover)
+const struct prm_holding *
+prm_summaries_numbered(const struct prm_summaries *s, uint64_t boot, uint64_t number,
+	const struct prm_cover **cover)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (s->covers[i]->said->boot == boot) {
 			*cover = s->covers[i];
-			return pr_summaries_number(s->covers[i], number);
+			return prm_summaries_number(s->covers[i], number);
 		}
 	return NULL;
 }

@@ -13,12 +13,12 @@
 /* ---- going ---- */
 
 void
-pr_summaries_drop(struct pr_summaries *s, struct pr_cover *c, struct pr_holding *h)
+prm_summaries_drop(struct prm_summaries *s, struct prm_cover *c, struct prm_holding *h)
 {
 	if (!h->body)
 		return;
-	pr_clusters_remove(s->clusters, h->place);
-	h->place = (struct pr_clusters_place){0};
+	prm_clusters_remove(s->clusters, h->place);
+	h->place = (struct prm_clusters_place){0};
 	free(h->body);
 	h->body = NULL;
 	c->held--;
@@ -28,15 +28,15 @@ pr_summaries_drop(struct pr_summaries *s, struct pr_cover *c, struct pr_holding 
 
 /* Drops those that speak of the oldest time, of all nodes, until there is room. */
 static void
-make_room(struct pr_summaries *s)
+make_room(struct prm_summaries *s)
 {
 	while (s->figures.bytes > s->memory) {
-		struct pr_cover *from = NULL;
-		struct pr_holding *oldest = NULL;
+		struct prm_cover *from = NULL;
+		struct prm_holding *oldest = NULL;
 
 		for (size_t i = 0; i < s->count; i++)
 			for (size_t j = 0; j < s->covers[i]->count; j++) {
-				struct pr_holding *h = &s->covers[i]->items[j];
+				struct prm_holding *h = &s->covers[i]->items[j];
 
 				if (h->body && (!oldest || h->span.max_time <
 								   oldest->span.max_time)) {
@@ -48,26 +48,26 @@ make_room(struct pr_summaries *s)
 			return;
 		if (oldest->span.max_time > s->floor)
 			s->floor = oldest->span.max_time;
-		pr_summaries_drop(s, from, oldest);
+		prm_summaries_drop(s, from, oldest);
 		s->figures.evicted++;
 	}
 }
 
 void
-pr_summaries_give_back(struct pr_summaries *s, struct pr_cover *c, int64_t mono)
+prm_summaries_give_back(struct prm_summaries *s, struct prm_cover *c, int64_t mono)
 {
 	if (s->duty->count < 2 || mono - c->looked < PR_NS_PER_S)
 		return;
 	c->looked = mono;
 	for (size_t i = 0; i < c->count && c->held; i++) {
-		struct pr_holding *h = &c->items[i];
+		struct prm_holding *h = &c->items[i];
 
-		if (!h->body || pr_duty_mine(s->duty, h->span.max_time))
+		if (!h->body || prm_duty_mine(s->duty, h->span.max_time))
 			h->others_since = 0;
 		else if (!h->others_since)
 			h->others_since = mono;
 		else if (mono - h->others_since > KEEP_NS)
-			pr_summaries_drop(s, c, h);
+			prm_summaries_drop(s, c, h);
 	}
 }
 
@@ -82,11 +82,11 @@ same_span(const struct pr_summary_span *a, const struct pr_summary_span *b)
 }
 
 void
-pr_summaries_body(struct pr_summaries *s, const char *node, const Packrack__Summary *m)
+prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Summary *m)
 {
-	struct pr_cover *c = pr_summaries_cover(s, node);
-	struct pr_holding *h =
-		c && c->said->boot == m->boot ? pr_summaries_number(c, m->number) : NULL;
+	struct prm_cover *c = prm_summaries_cover(s, node);
+	struct prm_holding *h =
+		c && c->said->boot == m->boot ? prm_summaries_number(c, m->number) : NULL;
 	struct pr_summary opened;
 
 	if (c) {
@@ -113,7 +113,7 @@ pr_summaries_body(struct pr_summaries *s, const char *node, const Packrack__Summ
 	s->figures.held++;
 	s->figures.received++;
 	s->figures.bytes += m->body.len;
-	h->place = pr_clusters_add(
+	h->place = prm_clusters_add(
 		s->clusters, c->said->cluster, h->span.max_time, h->linktype, &opened);
 	make_room(s);
 }
@@ -121,17 +121,17 @@ pr_summaries_body(struct pr_summaries *s, const char *node, const Packrack__Summ
 /* ---- what we ask for ---- */
 
 static bool
-wants(const struct pr_summaries *s, const struct pr_holding *h)
+wants(const struct prm_summaries *s, const struct prm_holding *h)
 {
 	return !h->body && !h->gone && h->span.max_time > s->floor &&
-	       pr_duty_mine(s->duty, h->span.max_time);
+	       prm_duty_mine(s->duty, h->span.max_time);
 }
 
 size_t
-pr_summaries_want(struct pr_summaries *s, const char *node, int64_t mono, uint64_t *boot,
-	uint64_t numbers[PR_SUMMARIES_WANT_MAX])
+prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono, uint64_t *boot,
+	uint64_t numbers[PRM_SUMMARIES_WANT_MAX])
 {
-	struct pr_cover *c = pr_summaries_cover(s, node);
+	struct prm_cover *c = prm_summaries_cover(s, node);
 	size_t waiting = 0, count = 0;
 
 	if (!c)
@@ -143,8 +143,8 @@ pr_summaries_want(struct pr_summaries *s, const char *node, int64_t mono, uint64
 		if (c->items[i].wanted && mono - c->items[i].wanted < AGAIN_NS)
 			waiting++;
 	}
-	for (size_t i = c->count; i-- > 0 && waiting < PR_SUMMARIES_WANT_MAX;) {
-		struct pr_holding *h = &c->items[i];
+	for (size_t i = c->count; i-- > 0 && waiting < PRM_SUMMARIES_WANT_MAX;) {
+		struct prm_holding *h = &c->items[i];
 
 		if (!wants(s, h) || (h->wanted && mono - h->wanted < AGAIN_NS))
 			continue;

@@ -9,28 +9,28 @@
 
 #define HEAD 24
 
-struct pr_trace_hash {
+struct prm_trace_hash {
 	XXH3_state_t *state;
 };
 
-struct pr_trace_hash *
-pr_trace_hash_create(struct pr_error *err)
+struct prm_trace_hash *
+prm_trace_hash_create(struct pr_error *err)
 {
-	struct pr_trace_hash *h = calloc(1, sizeof(*h));
+	struct prm_trace_hash *h = calloc(1, sizeof(*h));
 
 	if (h)
 		h->state = XXH3_createState();
 	if (h && h->state && XXH3_128bits_reset(h->state) == XXH_OK)
 		return h;
-	pr_trace_hash_destroy(&h);
+	prm_trace_hash_destroy(&h);
 	pr_error_set(err, "no memory for the hash of a trace");
 	return NULL;
 }
 
 void
-pr_trace_hash_destroy(struct pr_trace_hash **hp)
+prm_trace_hash_destroy(struct prm_trace_hash **hp)
 {
-	struct pr_trace_hash *h = *hp;
+	struct prm_trace_hash *h = *hp;
 
 	*hp = NULL;
 	if (!h)
@@ -40,7 +40,7 @@ pr_trace_hash_destroy(struct pr_trace_hash **hp)
 }
 
 void
-pr_trace_hash_add(struct pr_trace_hash *h, const struct pr_packet *p)
+prm_trace_hash_add(struct prm_trace_hash *h, const struct pr_packet *p)
 {
 	uint8_t head[HEAD];
 
@@ -54,11 +54,11 @@ pr_trace_hash_add(struct pr_trace_hash *h, const struct pr_packet *p)
 }
 
 char *
-pr_trace_hash_text(const struct pr_trace_hash *h, char out[PR_TRACE_HASH_TEXT])
+prm_trace_hash_text(const struct prm_trace_hash *h, char out[PRM_TRACE_HASH_TEXT])
 {
 	XXH128_hash_t sum = XXH3_128bits_digest(h->state);
 
-	snprintf(out, PR_TRACE_HASH_TEXT, "xxh3-128/1:%016llx%016llx",
+	snprintf(out, PRM_TRACE_HASH_TEXT, "xxh3-128/1:%016llx%016llx",
 		(unsigned long long)sum.high64, (unsigned long long)sum.low64);
 	return out;
 }

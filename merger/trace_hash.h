@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_TRACE_HASH_H
-#define PR_MERGER_TRACE_HASH_H
+#ifndef PRM_MERGER_TRACE_HASH_H
+#define PRM_MERGER_TRACE_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,13 +15,13 @@
  * Names of links and numbers of packets are not in it. It shows what differs by accident; it is no proof
  * against who forges one. This is version 1, and stands in files as "xxh3-128/1:" and 32 hex digits.
  */
-#define PR_TRACE_HASH_TEXT 48
+#define PRM_TRACE_HASH_TEXT 48
 
-struct pr_trace_hash;
+struct prm_trace_hash;
 
-struct pr_trace_hash *pr_trace_hash_create(struct pr_error *err);
-void pr_trace_hash_destroy(struct pr_trace_hash **hash);
-void pr_trace_hash_add(struct pr_trace_hash *hash, const struct pr_packet *p);
-char *pr_trace_hash_text(const struct pr_trace_hash *hash, char out[PR_TRACE_HASH_TEXT]);
+struct prm_trace_hash *prm_trace_hash_create(struct pr_error *err);
+void prm_trace_hash_destroy(struct prm_trace_hash **hash);
+void prm_trace_hash_add(struct prm_trace_hash *hash, const struct pr_packet *p);
+char *prm_trace_hash_text(const struct prm_trace_hash *hash, char out[PRM_TRACE_HASH_TEXT]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_TRACE_INTERNAL_H
-#define PR_MERGER_TRACE_INTERNAL_H
+#ifndef PRM_MERGER_TRACE_INTERNAL_H
+#define PRM_MERGER_TRACE_INTERNAL_H
 
 #include "merger/trace_hash.h"
 #include "merger/trace_writer.h"
@@ -26,9 +26,9 @@ struct trace_link {
 
 #define TRACE_CACHE 64
 
-struct pr_trace_writer {
-	struct pr_output *out;
-	enum pr_trace_format format;
+struct prm_trace_writer {
+	struct prm_output *out;
+	enum prm_trace_format format;
 	char *comment, *filter;
 	struct trace_interface *interfaces;
 	size_t interface_count;
@@ -39,22 +39,22 @@ struct pr_trace_writer {
 	uint16_t linktype; /* pcap: the one of the file */
 	bool begun; /* the file's header is written */
 	uint64_t packets, clamped;
-	struct pr_trace_hash *hash;
+	struct prm_trace_hash *hash;
 };
 
 /* The interface of this name and link type, made if there is none; -1: no memory. */
-int pr_trace_interface(struct pr_trace_writer *w, const char *name, uint16_t link,
+int prm_trace_interface(struct prm_trace_writer *w, const char *name, uint16_t link,
 	uint16_t linktype, size_t *out, struct pr_error *err);
 
-int pr_pcap_begin(struct pr_trace_writer *w, struct pr_error *err);
-int pr_pcap_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+int prm_pcap_begin(struct prm_trace_writer *w, struct pr_error *err);
+int prm_pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	const struct trace_interface *interface, struct pr_error *err);
 
-int pr_pcapng_begin(struct pr_trace_writer *w, struct pr_error *err);
-int pr_pcapng_packet(struct pr_trace_writer *w, const struct pr_packet *p,
+int prm_pcapng_begin(struct prm_trace_writer *w, struct pr_error *err);
+int prm_pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	struct trace_interface *interface, struct pr_error *err);
-int pr_pcapng_finish(struct pr_trace_writer *w,
-	const struct pr_trace_statistics *statistics, size_t statistic_count,
+int prm_pcapng_finish(struct prm_trace_writer *w,
+	const struct prm_trace_statistics *statistics, size_t statistic_count,
 	const char *const *comments, size_t comment_count, struct pr_error *err);
 
 #endif

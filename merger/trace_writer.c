@@ -7,30 +7,30 @@
 #define LINKS_MAX                                                                          \
 	65536 /* an interface's number is 32 bits; more links come from no honest node */
 
-struct pr_trace_writer *
-pr_trace_create(
-	struct pr_output *out, const struct pr_trace_options *options, struct pr_error *err)
+struct prm_trace_writer *
+prm_trace_create(struct prm_output *out, const struct prm_trace_options *options,
+	struct pr_error *err)
 {
-	struct pr_trace_writer *w = calloc(1, sizeof(*w));
+	struct prm_trace_writer *w = calloc(1, sizeof(*w));
 
 	if (w) {
 		w->out = out;
 		w->format = options->format;
-		w->snaplen = PR_TRACE_SNAPLEN;
+		w->snaplen = PRM_TRACE_SNAPLEN;
 		w->comment = strdup(options->comment ? options->comment : "");
 		w->filter = strdup(options->filter ? options->filter : "");
 	}
-	if (w && w->comment && w->filter && (w->hash = pr_trace_hash_create(err)))
+	if (w && w->comment && w->filter && (w->hash = prm_trace_hash_create(err)))
 		return w;
-	pr_trace_destroy(&w);
+	prm_trace_destroy(&w);
 	pr_error_set(err, "no memory for writing a trace");
 	return NULL;
 }
 
 void
-pr_trace_destroy(struct pr_trace_writer **wp)
+prm_trace_destroy(struct prm_trace_writer **wp)
 {
-	struct pr_trace_writer *w = *wp;
+	struct prm_trace_writer *w = *wp;
 
 	*wp = NULL;
 	if (!w)
@@ -38,7 +38,7 @@ pr_trace_destroy(struct pr_trace_writer **wp)
 	for (size_t i = 0; i < w->interface_count; i++)
 		free(w->interfaces[i].name);
 	free(w->interfaces);
-	pr_trace_hash_destroy(&w->hash);
+	prm_trace_hash_destroy(&w->hash);
 	free(w->links);
 	free(w->comment);
 	free(w->filter);
@@ -46,7 +46,7 @@ pr_trace_destroy(struct pr_trace_writer **wp)
 }
 
 int
-pr_trace_interface(struct pr_trace_writer *w, const char *name, uint16_t link,
+prm_trace_interface(struct prm_trace_writer *w, const char *name, uint16_t link,
 	uint16_t linktype, size_t *out, struct pr_error *err)
 {
 	struct trace_interface *grown;
@@ -81,7 +81,7 @@ cache_slot(uint64_t epoch, uint16_t link)
 }
 
 static int
-link_add(struct pr_trace_writer *w, const struct pr_trace_link *link, size_t *index,
+link_add(struct prm_trace_writer *w, const struct prm_trace_link *link, size_t *index,
 	struct pr_error *err)
 {
 	struct trace_link *grown;
@@ -89,8 +89,8 @@ link_add(struct pr_trace_writer *w, const struct pr_trace_link *link, size_t *in
 
 	if (w->link_count >= LINKS_MAX)
 		return pr_error_set(err, "more than %d links in one answer", LINKS_MAX);
-	if (pr_trace_interface(w, link->name, link->link, link->linktype, &interface, err) <
-		0)
+	if (prm_trace_interface(
+		    w, link->name, link->link, link->linktype, &interface, err) < 0)
 		return -1;
 	grown = reallocarray(w->links, w->link_count + 1, sizeof(*grown));
 	if (!grown)
@@ -109,8 +109,8 @@ link_is(const struct trace_link *l, uint64_t epoch, uint16_t link, uint16_t link
 }
 
 static bool
-link_find(const struct pr_trace_writer *w, uint64_t epoch, uint16_t link, uint16_t linktype,
-	size_t *index)
+link_find(const struct prm_trace_writer *w, uint64_t epoch, uint16_t link,
+	uint16_t linktype, size_t *index)
 {
 	for (*index = 0; *index < w->link_count; ++*index)
 		if (link_is(&w->links[*index], epoch, link, linktype))
@@ -128,8 +128,8 @@ learn_speed(struct trace_interface *interface, uint64_t speed)
 }
 
 int
-pr_trace_link(
-	struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err)
+prm_trace_link(
+	struct prm_trace_writer *w, const struct prm_trace_link *link, struct pr_error *err)
 {
 	size_t index;
 
@@ -143,14 +143,14 @@ pr_trace_link(
 }
 
 static struct trace_interface *
-interface_of(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
+interface_of(struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
 {
 	size_t slot = cache_slot(p->epoch, p->link), index = w->cache[slot];
 
 	if (index && link_is(&w->links[index - 1], p->epoch, p->link, p->linktype))
 		return &w->interfaces[w->links[index - 1].interface];
 	if (!link_find(w, p->epoch, p->link, p->linktype, &index)) {
-		struct pr_trace_link link = {
+		struct prm_trace_link link = {
 			.epoch = p->epoch, .link = p->link, .linktype = p->linktype};
 
 		if (link_add(w, &link, &index, err) < 0)
@@ -161,17 +161,18 @@ interface_of(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_err
 }
 
 int
-pr_trace_begin(struct pr_trace_writer *w, struct pr_error *err)
+prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
 	if (w->begun)
 		return 0;
 	w->begun = true;
-	return w->format == PR_TRACE_PCAPNG ? pr_pcapng_begin(w, err)
-					    : pr_pcap_begin(w, err);
+	return w->format == PRM_TRACE_PCAPNG ? prm_pcapng_begin(w, err)
+					     : prm_pcap_begin(w, err);
 }
 
 int
-pr_trace_packet(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
+prm_trace_packet(
+	struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
 {
 	struct trace_interface *interface = interface_of(w, p, err);
 
@@ -183,40 +184,41 @@ pr_trace_packet(struct pr_trace_writer *w, const struct pr_packet *p, struct pr_
 		interface->last = p->time;
 	interface->packets++;
 	w->packets++;
-	pr_trace_hash_add(w->hash, p);
-	if (!w->begun && pr_trace_begin(w, err) < 0)
+	prm_trace_hash_add(w->hash, p);
+	if (!w->begun && prm_trace_begin(w, err) < 0)
 		return -1;
-	return w->format == PR_TRACE_PCAPNG ? pr_pcapng_packet(w, p, interface, err)
-					    : pr_pcap_packet(w, p, interface, err);
+	return w->format == PRM_TRACE_PCAPNG ? prm_pcapng_packet(w, p, interface, err)
+					     : prm_pcap_packet(w, p, interface, err);
 }
 
 int
-pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
+prm_trace_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *statistics,
 	size_t statistic_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
-	if (pr_trace_begin(w, err) < 0)
+	if (prm_trace_begin(w, err) < 0)
 		return -1;
-	if (w->format == PR_TRACE_PCAPNG && pr_pcapng_finish(w, statistics, statistic_count,
-						    comments, comment_count, err) < 0)
+	if (w->format == PRM_TRACE_PCAPNG &&
+		prm_pcapng_finish(
+			w, statistics, statistic_count, comments, comment_count, err) < 0)
 		return -1;
-	return pr_output_sync(w->out, err);
+	return prm_output_sync(w->out, err);
 }
 
 char *
-pr_trace_hash_of(const struct pr_trace_writer *w, char out[PR_TRACE_HASH_TEXT])
+prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT])
 {
-	return pr_trace_hash_text(w->hash, out);
+	return prm_trace_hash_text(w->hash, out);
 }
 
 uint64_t
-pr_trace_packets(const struct pr_trace_writer *w)
+prm_trace_packets(const struct prm_trace_writer *w)
 {
 	return w->packets;
 }
 
 uint64_t
-pr_trace_clamped(const struct pr_trace_writer *w)
+prm_trace_clamped(const struct prm_trace_writer *w)
 {
 	return w->clamped;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_MERGER_TRACE_WRITER_H
-#define PR_MERGER_TRACE_WRITER_H
+#ifndef PRM_MERGER_TRACE_WRITER_H
+#define PRM_MERGER_TRACE_WRITER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,15 +22,15 @@
  * pcap: one link type; seconds are 32 bits (readers take them as signed or as unsigned): times
  * outside 1901..2106 are clamped and counted.
  */
-enum pr_trace_format { PR_TRACE_PCAPNG, PR_TRACE_PCAP, PR_TRACE_PCAP_NS };
+enum prm_trace_format { PRM_TRACE_PCAPNG, PRM_TRACE_PCAP, PRM_TRACE_PCAP_NS };
 
 /*
  * libpcap takes no file whose interfaces differ in it, and cuts packets to it; so all carry this, or
  * the largest that a link was captured with if that is more.
  */
-#define PR_TRACE_SNAPLEN 262144
+#define PRM_TRACE_SNAPLEN 262144
 
-struct pr_trace_link {
+struct prm_trace_link {
 	uint64_t epoch;
 	uint16_t link, linktype;
 	uint32_t snaplen;
@@ -38,7 +38,7 @@ struct pr_trace_link {
 	uint64_t speed; /* bits/s; 0 unknown */
 };
 
-struct pr_trace_statistics {
+struct prm_trace_statistics {
 	const char
 		*name; /* of the link; several of one name, as of several epochs, add up */
 	uint16_t link, linktype;
@@ -46,41 +46,41 @@ struct pr_trace_statistics {
 	uint64_t dropped_kernel, dropped_interface;
 };
 
-struct pr_trace_options {
-	enum pr_trace_format format;
+struct prm_trace_options {
+	enum prm_trace_format format;
 	const char *comment; /* of the section: what was asked; or NULL */
 	const char *filter; /* as written; NULL or "": none */
 };
 
-struct pr_trace_writer;
+struct prm_trace_writer;
 
 /* out must outlive the writer. */
-struct pr_trace_writer *pr_trace_create(struct pr_output *out,
-	const struct pr_trace_options *options, struct pr_error *err);
-void pr_trace_destroy(struct pr_trace_writer **w); /* does not finish the file */
+struct prm_trace_writer *prm_trace_create(struct prm_output *out,
+	const struct prm_trace_options *options, struct pr_error *err);
+void prm_trace_destroy(struct prm_trace_writer **w); /* does not finish the file */
 
 /* Links known beforehand get their name; those of packets that come unannounced are made up. */
-int pr_trace_link(
-	struct pr_trace_writer *w, const struct pr_trace_link *link, struct pr_error *err);
+int prm_trace_link(struct prm_trace_writer *w, const struct prm_trace_link *link,
+	struct pr_error *err);
 /*
  * The file's header, so that a reader at the other end of a pipe knows where it stands before there is
  * a packet; else it is written with the first. A pcap's link type is settled by it.
  */
-int pr_trace_begin(struct pr_trace_writer *w, struct pr_error *err);
-int pr_trace_packet(
-	struct pr_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
+int prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err);
+int prm_trace_packet(
+	struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err);
 /*
  * Closes the trace: interface statistics (by link name) and comments (pcapng only; of at most
  * 65,535 bytes each, what is longer is cut), then all to the file.
  */
-int pr_trace_finish(struct pr_trace_writer *w, const struct pr_trace_statistics *statistics,
-	size_t statistic_count, const char *const *comments, size_t comment_count,
-	struct pr_error *err);
+int prm_trace_finish(struct prm_trace_writer *w,
+	const struct prm_trace_statistics *statistics, size_t statistic_count,
+	const char *const *comments, size_t comment_count, struct pr_error *err);
 
 /* Of the packets given so far, see trace_hash.h. */
-char *pr_trace_hash_of(const struct pr_trace_writer *w, char out[PR_TRACE_HASH_TEXT]);
-uint64_t pr_trace_packets(const struct pr_trace_writer *w);
-uint64_t pr_trace_clamped(
-	const struct pr_trace_writer *w); /* times that the format cannot hold */
+char *prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT]);
+uint64_t prm_trace_packets(const struct prm_trace_writer *w);
+uint64_t prm_trace_clamped(
+	const struct prm_trace_writer *w); /* times that the format cannot hold */
 
 #endif

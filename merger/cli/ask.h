@@ -10,7 +10,7 @@
 /* What comes of it but packets; ask_answer_free in any case. */
 struct ask_answer {
 	Packrack__End *end; /* on ASK_DONE */
-	struct pr_plans plans; /* of the question, with --explain */
+	struct pri_plans plans; /* of the question, with --explain */
 };
 void ask_answer_free(struct ask_answer *answer);
 

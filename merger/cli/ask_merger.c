@@ -26,7 +26,7 @@ struct ask {
 	struct pr_loop *loop;
 	struct pr_rpc *rpc;
 	struct pr_timer *timer;
-	struct pr_remote *remote;
+	struct prm_remote *remote;
 	struct pr_source *source;
 	struct sink *sink;
 	Packrack__End *end;
@@ -62,7 +62,7 @@ ask_answer_free(struct ask_answer *answer)
 	if (answer->end)
 		packrack__end__free_unpacked(answer->end, NULL);
 	answer->end = NULL;
-	pr_plans_free(&answer->plans);
+	pri_plans_free(&answer->plans);
 }
 
 static void
@@ -86,7 +86,7 @@ send_credit(struct ask *ask)
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
-	credit.batches = pr_remote_take_credit(ask->remote, WINDOW);
+	credit.batches = prm_remote_take_credit(ask->remote, WINDOW);
 	env.body_case = PACKRACK__ENVELOPE__BODY_CREDIT;
 	env.credit = &credit;
 	if (credit.batches)
@@ -113,14 +113,14 @@ drain(struct ask *ask)
 	struct pr_packet p;
 
 	while (pr_source_next(ask->source, &p, NULL) == PR_SOURCE_PACKET)
-		if (!(p.flags & PR_REMOTE_NOTHING) &&
+		if (!(p.flags & PRM_REMOTE_NOTHING) &&
 			sink_packet(ask->sink, &p, &ask->err) < 0) {
 			stop(ask, sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED);
 			return false;
 		}
-	if (pr_remote_error(ask->remote)) {
+	if (prm_remote_error(ask->remote)) {
 		pr_error_set(&ask->err, "%s: a damaged answer: %s", ask->endpoint,
-			pr_remote_error(ask->remote));
+			prm_remote_error(ask->remote));
 		stop(ask, ASK_FAILED);
 		return false;
 	}
@@ -169,7 +169,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 			return; /* it was on its way */
 		if ((env->batch->tally &&
 			    sink_tally(ask->sink, env->batch->tally, &ask->err) < 0) ||
-			pr_remote_batch(ask->remote, env->batch, &ask->err) < 0)
+			prm_remote_batch(ask->remote, env->batch, &ask->err) < 0)
 			stop(ask, ASK_FAILED);
 		else if (drain(ask)) {
 			ask->heard = pr_now_mono(); /* taking it may have lasted */
@@ -239,12 +239,12 @@ set_up(struct ask *ask, const struct pr_rpc_keys *keys)
 	struct pr_loop_calls calls = {.stop = send_cancel, .arg = ask};
 
 	ask->loop = pr_loop_create(&calls, &ask->err);
-	ask->remote = ask->loop ? pr_remote_create(&ask->err) : NULL;
-	ask->source = ask->remote ? pr_remote_source(ask->remote, &ask->err) : NULL;
+	ask->remote = ask->loop ? prm_remote_create(&ask->err) : NULL;
+	ask->source = ask->remote ? prm_remote_source(ask->remote, &ask->err) : NULL;
 	if (!ask->source)
 		return -1;
 	if (ask->sink->args->follow)
-		pr_remote_rounds(ask->remote);
+		prm_remote_rounds(ask->remote);
 	ask->timer = pr_timer_create(ask->loop, TICK_NS, on_tick, ask, &ask->err);
 	ask->rpc =
 		pr_rpc_connect(ask->loop, ask->endpoint, keys, on_message, ask, &ask->err);
@@ -258,7 +258,7 @@ static void
 tear_down(struct ask *ask)
 {
 	pr_source_destroy(&ask->source);
-	pr_remote_destroy(&ask->remote);
+	prm_remote_destroy(&ask->remote);
 	if (ask->rpc)
 		pr_rpc_destroy(&ask->rpc);
 	if (ask->timer)

@@ -22,9 +22,9 @@
 struct volume {
 	struct pr_source source; /* first; the merge's */
 	const char *path;
-	struct pr_view *view;
-	struct pr_answer *answer;
-	struct pr_completeness *completeness;
+	struct pri_view *view;
+	struct pri_answer *answer;
+	struct prm_completeness *completeness;
 	struct sink *sink;
 	int index;
 	struct pr_segment_reader reader;
@@ -38,7 +38,7 @@ struct ask {
 	struct volume *volumes;
 	size_t count;
 	struct pr_source *merge;
-	struct pr_completeness *completeness;
+	struct prm_completeness *completeness;
 	struct question question;
 	bool packets; /* count these ourselves, */
 	bool twice; /* as some lie in two volumes, whose counts do not add up */
@@ -62,8 +62,8 @@ end_volume(struct volume *v, struct pr_error *err)
 	const Packrack__End *end;
 
 	feed_stop(&v->feed);
-	end = pr_answer_end(v->answer, err);
-	if (!end || pr_completeness_end(v->completeness, v->index, end, err) < 0)
+	end = pri_answer_end(v->answer, err);
+	if (!end || prm_completeness_end(v->completeness, v->index, end, err) < 0)
 		return PR_SOURCE_ERROR;
 	v->ended = true;
 	return PR_SOURCE_END;
@@ -78,14 +78,14 @@ next_batch(struct volume *v, struct pr_error *err)
 	if (v->ended)
 		return PR_SOURCE_END;
 	switch (feed_next(v->feed, &batch, err)) {
-	case PR_ANSWER_BATCH:
+	case PRI_ANSWER_BATCH:
 		break;
-	case PR_ANSWER_END:
+	case PRI_ANSWER_END:
 		return end_volume(v, err);
 	default:
 		return PR_SOURCE_ERROR;
 	}
-	if (pr_completeness_batch(v->completeness, v->index, batch.told, err) < 0 ||
+	if (prm_completeness_batch(v->completeness, v->index, batch.told, err) < 0 ||
 		(batch.told->tally && sink_tally(v->sink, batch.told->tally, err) < 0))
 		return PR_SOURCE_ERROR;
 	if (!batch.len)
@@ -139,18 +139,18 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 	v->path = path;
 	v->completeness = ask->completeness;
 	v->sink = ask->sink;
-	v->index = pr_completeness_node(ask->completeness, path, err);
+	v->index = prm_completeness_node(ask->completeness, path, err);
 	if (v->index >= 0 && volume_paths_parse(path, &paths, err) == 0) {
-		v->view = pr_view_open(paths.path, paths.count, PR_VIEW_CACHED, err);
+		v->view = pri_view_open(paths.path, paths.count, PRI_VIEW_CACHED, err);
 		volume_paths_free(&paths);
 	}
 	if (!v->view)
 		return -1;
-	if (sfs_info(pr_view_sfs(v->view), &info, NULL) == SFS_OK && info.writer_alive)
+	if (sfs_info(pri_view_sfs(v->view), &info, NULL) == SFS_OK && info.writer_alive)
 		pr_priority_give_way();
-	if (sfs_degraded(pr_view_sfs(v->view), text, sizeof(text)))
+	if (sfs_degraded(pri_view_sfs(v->view), text, sizeof(text)))
 		fprintf(stderr, "packrack: %s: %s\n", path, text);
-	return pr_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
+	return pri_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
 }
 
 static size_t
@@ -159,7 +159,7 @@ count_facts(const struct ask *ask)
 	size_t count = 0;
 
 	for (size_t i = 0; i < ask->count; i++)
-		count += pr_view_book(ask->volumes[i].view)->count;
+		count += pri_view_book(ask->volumes[i].view)->count;
 	return count;
 }
 
@@ -189,11 +189,11 @@ learn_links(struct ask *ask, struct pr_error *err)
 	enum ask_result result = ASK_FAILED;
 
 	for (size_t i = 0; room && list && i < ask->count; i++) {
-		const struct pr_book *book = pr_view_book(ask->volumes[i].view);
+		const struct pri_book *book = pri_view_book(ask->volumes[i].view);
 
 		for (size_t j = 0; j < book->count; j++, used++) {
 			list[used] = &room[used];
-			pr_hello_link(&room[used], book->facts[j]);
+			pri_hello_link(&room[used], book->facts[j]);
 		}
 	}
 	if (room && list)
@@ -220,7 +220,7 @@ begin(struct ask *ask, struct pr_error *err)
 		/* of several, a merge must tell which packets lie in two of them */
 		query.tally = ask->packets ? NULL : query.tally;
 		query.count_only = query.count_only && (ask->count == 1 || query.tally);
-		v->answer = pr_answer_create(v->view, &query, err);
+		v->answer = pri_answer_create(v->view, &query, err);
 		if (!v->answer)
 			return pr_error_prefix(err, "%s", v->path);
 		v->feed = feed_start(v->answer, err);
@@ -233,7 +233,7 @@ begin(struct ask *ask, struct pr_error *err)
 static int
 open_all(struct ask *ask, struct pr_error *err)
 {
-	struct pr_completeness_options o = {.since = ask->args->since,
+	struct prm_completeness_options o = {.since = ask->args->since,
 		.until = ask->args->until,
 		.now = pr_now_real(),
 		.link = ask->args->link};
@@ -244,7 +244,7 @@ open_all(struct ask *ask, struct pr_error *err)
 		ask->count = 0;
 		return pr_error_set(err, "no memory for so many volumes");
 	}
-	ask->completeness = pr_completeness_create(&o, err);
+	ask->completeness = prm_completeness_create(&o, err);
 	if (!ask->completeness)
 		return -1;
 	for (size_t i = 0; i < ask->count; i++)
@@ -259,11 +259,11 @@ close_all(struct ask *ask)
 	pr_source_destroy(&ask->merge);
 	for (size_t i = 0; i < ask->count; i++) {
 		feed_stop(&ask->volumes[i].feed);
-		pr_answer_destroy(&ask->volumes[i].answer);
+		pri_answer_destroy(&ask->volumes[i].answer);
 		if (ask->volumes[i].view)
-			pr_view_close(&ask->volumes[i].view);
+			pri_view_close(&ask->volumes[i].view);
 	}
-	pr_completeness_destroy(&ask->completeness);
+	prm_completeness_destroy(&ask->completeness);
 	question_free(&ask->question);
 	free(ask->volumes);
 }
@@ -285,7 +285,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			return sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED;
 		*limited = ask->sink->packets >= limit;
 		if (*limited || interrupted)
-			pr_completeness_cut(ask->completeness, p.otime);
+			prm_completeness_cut(ask->completeness, p.otime);
 		if (*limited)
 			return ASK_DONE;
 		if (ask->sink->packets % PAUSE_PACKETS == 0 &&
@@ -293,7 +293,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			return sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED;
 	}
 	if (interrupted)
-		pr_completeness_cut(
+		prm_completeness_cut(
 			ask->completeness, ask->sink->packets ? p.otime : PR_TIME_MIN);
 	return got == PR_SOURCE_ERROR ? ASK_FAILED : ASK_DONE;
 }
@@ -309,7 +309,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		const Packrack__End *end;
 
 		feed_stop(&ask->volumes[i].feed);
-		end = pr_answer_end(ask->volumes[i].answer, err);
+		end = pri_answer_end(ask->volumes[i].answer, err);
 		if (!end)
 			return -1;
 		if (ask->count == 1 && (!interrupted || ask->question.query.count_only)) {
@@ -320,18 +320,18 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		}
 		if (end->limit_reached && ask->count == 1) {
 			sums->limit_reached = true;
-			pr_completeness_cut(ask->completeness, PR_TIME_MAX);
+			prm_completeness_cut(ask->completeness, PR_TIME_MAX);
 		}
 		ask_add_figures(sums, end);
 	}
-	if (pr_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
+	if (prm_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ask->count && i < sums->completeness->n_nodes; i++)
 		if (sums->completeness->nodes[i]->stopped)
 			ask_put_figures(sums->completeness->nodes[i],
-				pr_answer_end(ask->volumes[i].answer, err));
+				pri_answer_end(ask->volumes[i].answer, err));
 	ask->twice = ask->args->tally.group && !ask->packets && ask->count > 1 &&
-		     pr_completeness_doubles(ask->completeness) > 0;
+		     prm_completeness_doubles(ask->completeness) > 0;
 	return 0;
 }
 

@@ -38,7 +38,7 @@ cli_fail(const char *name, int status, const struct pr_error *err)
 
 int
 cli_parse(
-	const struct pr_program *program, void *values, int argc, char **argv, int *operand)
+	const struct pr_cmdline *program, void *values, int argc, char **argv, int *operand)
 {
 	struct pr_error err = {""};
 	int parsed = pr_options_parse(program, values, argc, argv, operand, &err);
@@ -81,7 +81,7 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	size_t count, int argc, char **argv)
 {
 	char *footer = command_list(list, count);
-	struct pr_program program = {.name = name,
+	struct pr_cmdline program = {.name = name,
 		.summary = summary,
 		.usage = "COMMAND ...",
 		.stop_at_operand = true,

@@ -30,7 +30,7 @@ int pr_cli_main(int argc, char **argv);
 int cli_fail(const char *name, int status, const struct pr_error *err);
 
 /* Parses; -1 when the command may go on, else the status to exit with (help, bad usage). */
-int cli_parse(const struct pr_program *program, void *values, int argc, char **argv,
+int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand);
 
 /* Where a merger or dispatcher is, and the key directory for it. */

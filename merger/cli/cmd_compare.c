@@ -32,7 +32,7 @@ static const struct pr_option options[] = {
 	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
-static const struct pr_program program = {.name = "packrack compare",
+static const struct pr_cmdline program = {.name = "packrack compare",
 	.summary =
 		"Compares the packets of two trace files: bytes, lengths, times and order. "
 		"Of one file, shows its hash.",
@@ -47,11 +47,11 @@ static const struct pr_program program = {.name = "packrack compare",
 struct side {
 	const char *path;
 	struct trace_file *file;
-	struct pr_trace_hash *hash;
+	struct prm_trace_hash *hash;
 	struct pr_packet packet;
 	bool ended;
 	uint64_t packets;
-	char text[PR_TRACE_HASH_TEXT];
+	char text[PRM_TRACE_HASH_TEXT];
 };
 
 struct comparison {
@@ -67,7 +67,7 @@ side_open(struct side *s, const char *path, struct pr_error *err)
 {
 	s->path = path;
 	s->file = trace_file_open(path, err);
-	s->hash = s->file ? pr_trace_hash_create(err) : NULL;
+	s->hash = s->file ? prm_trace_hash_create(err) : NULL;
 	return s->hash ? 0 : -1;
 }
 
@@ -85,7 +85,7 @@ side_next(struct side *s, struct pr_error *err)
 	if (s->ended)
 		return 0;
 	s->packets++;
-	pr_trace_hash_add(s->hash, &s->packet);
+	prm_trace_hash_add(s->hash, &s->packet);
 	return 0;
 }
 
@@ -137,7 +137,7 @@ compare(struct comparison *c, struct pr_error *err)
 		compare_one(c);
 	}
 	for (int i = 0; i < c->count; i++)
-		pr_trace_hash_text(c->sides[i].hash, c->sides[i].text);
+		prm_trace_hash_text(c->sides[i].hash, c->sides[i].text);
 	return 0;
 }
 
@@ -218,7 +218,7 @@ cmd_compare(int argc, char **argv)
 		status = run(&c, argv + operand, &err);
 	for (int i = 0; i < 2; i++) {
 		trace_file_close(&c.sides[i].file);
-		pr_trace_hash_destroy(&c.sides[i].hash);
+		prm_trace_hash_destroy(&c.sides[i].hash);
 	}
 	return status;
 }

@@ -4,7 +4,7 @@
 #include "proto/base/clock.h"
 
 int
-data_parse(const struct pr_program *program, struct data_args *a, int argc, char **argv)
+data_parse(const struct pr_cmdline *program, struct data_args *a, int argc, char **argv)
 {
 	struct pr_error err = {""};
 	int operand, status;

@@ -55,7 +55,7 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTIONS(struct extcap_args, merger),
 };
 
-static const struct pr_program program = {
+static const struct pr_cmdline program = {
 	.name = "packrack extcap",
 	.summary = "Makes the rack an interface of Wireshark, which calls this by itself.",
 	.usage = "--extcap-interfaces | --extcap-interface NAME ...",
@@ -142,10 +142,10 @@ list_interfaces(const struct extcap_args *a)
 static void
 print_dlt(uint16_t linktype)
 {
-	char name[PR_LINKTYPE_TEXT];
+	char name[PRI_LINKTYPE_TEXT];
 
 	printf("dlt {number=%u}{name=%s}{display=%s}\n", linktype,
-		pr_linktype_name(linktype, name, sizeof(name)), name);
+		pri_linktype_name(linktype, name, sizeof(name)), name);
 }
 
 static int

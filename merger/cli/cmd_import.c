@@ -18,7 +18,7 @@ struct import_args {
 	uint64_t create, link;
 	bool link_set, json, keyvalue;
 	struct pr_string_list composite;
-	struct pr_composites composites;
+	struct pri_composites composites;
 };
 
 #define AT(field) offsetof(struct import_args, field)
@@ -54,7 +54,7 @@ static const struct pr_option options[] = {
 	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
-static const struct pr_program program = {.name = "packrack import",
+static const struct pr_cmdline program = {.name = "packrack import",
 	.summary = "Takes trace files (pcap, pcapng) into a volume; - is standard input.",
 	.usage = "FILE... --volume PATH [options]",
 	.options = options,
@@ -79,7 +79,7 @@ struct import {
 };
 
 static bool
-on_progress(void *arg, const struct pr_import_stats *s)
+on_progress(void *arg, const struct prl_import_stats *s)
 {
 	struct import *im = arg;
 
@@ -96,11 +96,11 @@ on_progress(void *arg, const struct pr_import_stats *s)
 }
 
 static void
-show(struct import *im, const struct pr_import_stats *s)
+show(struct import *im, const struct prl_import_stats *s)
 {
 	progress_end(&im->progress);
 	if (s->secrets)
-		fprintf(stderr, "%s: " PR_SECRETS_LEFT_OUT "\n", program.name, im->path,
+		fprintf(stderr, "%s: " PRL_SECRETS_LEFT_OUT "\n", program.name, im->path,
 			s->secrets);
 	if (!im->render) {
 		printf("%s: %" PRIu64 " packets, link %u\n", im->path, s->stored, s->link);
@@ -144,7 +144,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 {
 	struct index_beside beside = {
 		.path = im->args->volume, .composites = im->args->composites};
-	struct pr_import_options o = {.name = im->args->name,
+	struct prl_import_options o = {.name = im->args->name,
 		.link = im->args->link_set ? (int)im->args->link : -1,
 		.beside = index_beside,
 		.beside_arg = &beside};
@@ -152,12 +152,12 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 	int status = CLI_OK;
 
 	for (int i = 0; i < count && !interrupted; i++) {
-		struct pr_import_stats stats = {0};
+		struct prl_import_stats stats = {0};
 		int result;
 
 		im->path = files[i];
 		progress_begin(&im->progress);
-		result = pr_import_file(sfs, files[i], &o, on_progress, im, &stats, &err);
+		result = prl_import_file(sfs, files[i], &o, on_progress, im, &stats, &err);
 		if (result == 0 || stats.packets)
 			show(im, &stats);
 		progress_end(&im->progress);
@@ -211,7 +211,7 @@ cmd_import(int argc, char **argv)
 		pr_error_set(&err, "which file? packrack import FILE... --volume PATH");
 	else if (status < 0 && !a.volume)
 		pr_error_set(&err, "into which volume? --volume PATH");
-	else if (status < 0 && pr_composites_parse(&a.composite, &a.composites, &err) < 0)
+	else if (status < 0 && pri_composites_parse(&a.composite, &a.composites, &err) < 0)
 		pr_error_prefix(&err, "--composite");
 	if (err.text[0])
 		status = cli_fail(program.name, CLI_USAGE, &err);

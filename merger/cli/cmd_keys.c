@@ -58,7 +58,7 @@ static const struct pr_option renew_options[] = {
 
 /* -1: go on, with `operands` of them at argv + *operand and *dir set; else the status to exit with. */
 static int
-begin(const struct pr_program *p, struct keys_args *a, int argc, char **argv, int operands,
+begin(const struct pr_cmdline *p, struct keys_args *a, int argc, char **argv, int operands,
 	int *operand, const char **dir)
 {
 	int status = cli_parse(p, a, argc, argv, operand);
@@ -92,7 +92,7 @@ make_head(const char *dir, const char *public, struct pr_error *err)
 static int
 keys_generate(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys generate",
+	const struct pr_cmdline p = {.name = "packrack keys generate",
 		.summary =
 			"Makes a key pair in a key directory, and prints its public key.",
 		.usage = "[options]",
@@ -168,7 +168,7 @@ public_key(const char *word, char out[PR_KEY_TEXT], struct pr_error *err)
 static int
 keys_enroll(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys enroll",
+	const struct pr_cmdline p = {.name = "packrack keys enroll",
 		.summary = "Admits a public key, by a name and for a role.",
 		.usage = "NAME ROLE KEY [options]",
 		.footer = "ROLE is node, read or steer, or several with commas. KEY is "
@@ -219,7 +219,7 @@ role_of(const char *dir, const char *name, unsigned *role, struct pr_error *err)
 static int
 keys_bundle(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys bundle",
+	const struct pr_cmdline p = {.name = "packrack keys bundle",
 		.summary = "Writes again what an enrolled one needs to know of the rack.",
 		.usage = "NAME FILE [options]",
 		.footer = "FILE may be -, standard output.",
@@ -244,7 +244,7 @@ keys_bundle(int argc, char **argv)
 static int
 keys_join(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys join",
+	const struct pr_cmdline p = {.name = "packrack keys join",
 		.summary =
 			"Takes in the bundle that the rack's head made for this machine.",
 		.usage = "FILE [options]",
@@ -276,7 +276,7 @@ keys_join(int argc, char **argv)
 static int
 keys_revoke(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys revoke",
+	const struct pr_cmdline p = {.name = "packrack keys revoke",
 		.summary =
 			"Admits a key no more; its connections lose their rights at once.",
 		.usage = "NAME [options]",
@@ -304,7 +304,7 @@ keys_revoke(int argc, char **argv)
 static int
 keys_renew(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys renew",
+	const struct pr_cmdline p = {.name = "packrack keys renew",
 		.summary = "Makes a new frame key; the old one is accepted until --end.",
 		.usage = "[options]",
 		.footer = "Then, for each node: packrack keys bundle, and restart it; last "
@@ -329,7 +329,7 @@ keys_renew(int argc, char **argv)
 static int
 keys_list_command(int argc, char **argv)
 {
-	const struct pr_program p = {.name = "packrack keys list",
+	const struct pr_cmdline p = {.name = "packrack keys list",
 		.summary = "Lists what a key directory holds; no secret is shown.",
 		.usage = "[options]",
 		OPTIONS(list)};

@@ -48,10 +48,10 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTIONS(struct command_args, dispatcher),
 };
 
-static struct pr_program
+static struct pr_cmdline
 program_of(const char *name, const char *summary, const char *usage)
 {
-	return (struct pr_program){.name = name,
+	return (struct pr_cmdline){.name = name,
 		.summary = summary,
 		.usage = usage,
 		.options = options,
@@ -97,7 +97,7 @@ node_command(int argc, char **argv)
 	struct command_args a = {.seconds = 10};
 	struct pr_error err = {""};
 	char name[64];
-	struct pr_program p = program_of(name, "Tells a node something.", "NAME [options]");
+	struct pr_cmdline p = program_of(name, "Tells a node something.", "NAME [options]");
 	const char *verb = argv[0];
 	bool forget = !strcmp(verb, "forget");
 	int operand, status;
@@ -186,7 +186,7 @@ static int
 node_list(int argc, char **argv)
 {
 	struct command_args a = {0};
-	struct pr_program p = program_of("packrack node list",
+	struct pr_cmdline p = program_of("packrack node list",
 		"Lists the nodes that the dispatcher knows.", "[options]");
 	struct pr_error err;
 	int operand, status = cli_parse(&p, &a, argc, argv, &operand);
@@ -229,7 +229,7 @@ capture_command(int argc, char **argv)
 	struct pr_error err;
 	char name[64];
 	bool stop = !strcmp(argv[0], "stop"), spread = !strcmp(argv[0], "spread");
-	struct pr_program p = program_of(name,
+	struct pr_cmdline p = program_of(name,
 		spread ? "Changes how packets are spread over the nodes."
 		       : "Starts or stops the capture.",
 		spread ? "round-robin|weighted|flow [options]" : "[options]");

@@ -80,7 +80,7 @@ print_values(const Packrack__Status *s, enum render_form form)
 static int
 queries_list(int argc, char **argv)
 {
-	struct pr_program p = {.name = "packrack queries list",
+	struct pr_cmdline p = {.name = "packrack queries list",
 		.summary = "Lists the queries that a merger is at, and what they cost.",
 		.usage = "[options]",
 		.options = options,
@@ -140,7 +140,7 @@ cancel(const struct queries_args *a, const char *name, const char *text)
 static int
 queries_cancel(int argc, char **argv)
 {
-	struct pr_program p = {.name = "packrack queries cancel",
+	struct pr_cmdline p = {.name = "packrack queries cancel",
 		.summary = "Ends a query; its client is told so.",
 		.usage = "NUMBER [options]",
 		.options = options,

@@ -52,7 +52,7 @@ static const char footer[] =
 	"  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
 	"  packrack rate --step 1m udp port 53";
 
-static const struct pr_program program = {.name = "packrack rate",
+static const struct pr_cmdline program = {.name = "packrack rate",
 	.summary =
 		"Shows how busy the links were over time, or when they were busier than a "
 		"rate.",
@@ -68,7 +68,7 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 	t->step = a->query.tally.step = a->step;
 	t->at_least = a->lasting;
 	t->limited = a->above != NULL;
-	a->query.tally.group = PR_GROUP_TIME;
+	a->query.tally.group = PRI_GROUP_TIME;
 	if (query_args_take(&a->query, count, words, err) < 0)
 		return -1;
 	if (a->lasting_set && !a->above)

@@ -57,7 +57,7 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTIONS(struct replay_args, query.merger),
 };
 
-static const struct pr_program program = {.name = "packrack replay",
+static const struct pr_cmdline program = {.name = "packrack replay",
 	.summary = "Sends the packets that a filter and a time range choose onto an "
 		   "interface.",
 	.usage = "--out IFACE [options] [FILTER...]",

@@ -60,7 +60,7 @@ static const struct pr_option options[] = {
 	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
-static const struct pr_program program = {.name = "packrack setup",
+static const struct pr_cmdline program = {.name = "packrack setup",
 	.summary =
 		"Looks for what makes this machine lose packets, and says what to change.",
 	.usage = "[options]",

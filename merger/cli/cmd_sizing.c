@@ -89,7 +89,7 @@ static const struct pr_option options[] = {
 	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
 };
 
-static const struct pr_program program = {.name = "packrack sizing",
+static const struct pr_cmdline program = {.name = "packrack sizing",
 	.summary =
 		"Says how long a rack keeps packets, or how many disks keep them so long.",
 	.usage = "--rate RATE [options]",

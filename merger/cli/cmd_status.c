@@ -57,7 +57,7 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTIONS(struct status_args, merger),
 };
 
-static const struct pr_program program = {.name = "packrack status",
+static const struct pr_cmdline program = {.name = "packrack status",
 	.summary = "Shows what the rack is doing, and what it lost.",
 	.usage = "[options]",
 	.options = options,

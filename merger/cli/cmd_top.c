@@ -57,7 +57,7 @@ static const char footer[] =
 	"  packrack top --since \"1h ago\"\n"
 	"  packrack top flow -n 20 --by packets udp port 53";
 
-static const struct pr_program program = {.name = "packrack top",
+static const struct pr_cmdline program = {.name = "packrack top",
 	.summary = "Shows which hosts, ports, flows ... had most of the traffic.",
 	.usage = "[options] [KEY] [FILTER...]",
 	.options = options,
@@ -67,9 +67,9 @@ static const struct pr_program program = {.name = "packrack top",
 static int
 take(struct top_args *a, int count, char **words, struct pr_error *err)
 {
-	int group = count > 0 ? pr_group_find(words[0]) : -1;
+	int group = count > 0 ? pri_group_find(words[0]) : -1;
 
-	a->query.tally.group = group < 0 ? PR_GROUP_HOST : group;
+	a->query.tally.group = group < 0 ? PRI_GROUP_HOST : group;
 	a->query.tally.best = a->best;
 	a->query.tally.by_packets = a->by == 1;
 	a->query.tally.exact = a->exact;

@@ -39,7 +39,7 @@ volume_paths_free(struct volume_paths *paths)
 }
 
 int
-volume_parse(const struct pr_program *p, void *values, int argc, char **argv, int more,
+volume_parse(const struct pr_cmdline *p, void *values, int argc, char **argv, int more,
 	struct volume_paths *paths, int *rest)
 {
 	struct pr_error err;
@@ -78,7 +78,7 @@ volume_form(bool json, bool keyvalue)
 
 int
 volume_finish(
-	const struct pr_program *p, struct render **r, int result, struct pr_error *err)
+	const struct pr_cmdline *p, struct render **r, int result, struct pr_error *err)
 {
 	if (*r && render_end(r) < 0 && result == 0)
 		result = pr_error_set(err, "cannot print");

@@ -47,7 +47,7 @@ struct data_args {
 
 /* Of options alone; -1: go on, and free by data_free; else the exit status. */
 int data_parse(
-	const struct pr_program *program, struct data_args *a, int argc, char **argv);
+	const struct pr_cmdline *program, struct data_args *a, int argc, char **argv);
 /* The merger that is asked; NULL: err. */
 const char *data_merger(const struct data_args *a, struct pr_error *err);
 
@@ -71,8 +71,8 @@ struct data_deletion {
 	const struct data_args *args;
 	const char *name; /* of the node, or the volume's path */
 	bool volume;
-	struct pr_delete_order order;
-	struct pr_deleted sum;
+	struct prl_delete_order order;
+	struct prl_deleted sum;
 	uint64_t left; /* packets of its time that stayed */
 	struct progress progress;
 };

@@ -10,7 +10,7 @@ struct carry {
 	const struct data_names *have; /* or all that are to be there */
 	struct data_names *names;
 	struct data_place *place;
-	struct pr_trace_hash *hash;
+	struct prm_trace_hash *hash;
 	uint64_t stored, found;
 	size_t at; /* in have */
 };
@@ -152,7 +152,7 @@ copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 
 	if (note(c->names, p, err) < 0)
 		return -1;
-	pr_trace_hash_add(c->hash, p);
+	prm_trace_hash_add(c->hash, p);
 	if (among(c, p))
 		return 0;
 	c->stored++;
@@ -161,7 +161,7 @@ copy(void *arg, const struct pr_packet *p, struct pr_error *err)
 
 int
 data_ask_copy(const struct query_args *q, const struct data_names *have,
-	struct data_place *place, struct data_names *all, struct pr_trace_hash *hash,
+	struct data_place *place, struct data_names *all, struct prm_trace_hash *hash,
 	uint64_t *stored, struct pr_error *err)
 {
 	struct carry c = {.have = have, .names = all, .place = place, .hash = hash};
@@ -179,14 +179,14 @@ verify(void *arg, const struct pr_packet *p, struct pr_error *err)
 	(void)err;
 	if (!among(c, p))
 		return 0;
-	pr_trace_hash_add(c->hash, p);
+	prm_trace_hash_add(c->hash, p);
 	c->found++;
 	return 0;
 }
 
 int
 data_ask_verify(const struct query_args *q, const struct data_names *all,
-	struct pr_trace_hash *hash, uint64_t *found, struct pr_error *err)
+	struct prm_trace_hash *hash, uint64_t *found, struct pr_error *err)
 {
 	struct carry c = {.have = all, .hash = hash};
 	int rc = ask_each(q, verify, &c, NULL, err);
@@ -196,7 +196,7 @@ data_ask_verify(const struct query_args *q, const struct data_names *all,
 }
 
 int
-data_ask_file(const struct query_args *q, char hash[PR_TRACE_HASH_TEXT], uint64_t *packets,
+data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packets,
 	struct pr_error *err)
 {
 	struct ask_answer answer = {.end = NULL};
@@ -208,7 +208,7 @@ data_ask_file(const struct query_args *q, char hash[PR_TRACE_HASH_TEXT], uint64_
 	if (rc == 0)
 		rc = sink_finish(&sink, answer.end, err);
 	if (rc == 0) {
-		pr_trace_hash_of(sink.trace, hash);
+		prm_trace_hash_of(sink.trace, hash);
 		*packets = sink.packets;
 	}
 	sink_close(&sink);

@@ -30,13 +30,13 @@ int data_ask_names(
  * on.
  */
 int data_ask_copy(const struct query_args *q, const struct data_names *have,
-	struct data_place *place, struct data_names *all, struct pr_trace_hash *hash,
+	struct data_place *place, struct data_names *all, struct prm_trace_hash *hash,
 	uint64_t *stored, struct pr_error *err);
 /* Are all of them there? Hashes those; *found is how many. */
 int data_ask_verify(const struct query_args *q, const struct data_names *all,
-	struct pr_trace_hash *hash, uint64_t *found, struct pr_error *err);
+	struct prm_trace_hash *hash, uint64_t *found, struct pr_error *err);
 /* Into a new trace file, and its hash there. */
-int data_ask_file(const struct query_args *q, char hash[PR_TRACE_HASH_TEXT],
+int data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT],
 	uint64_t *packets, struct pr_error *err);
 
 #endif

@@ -23,7 +23,7 @@ static const struct pr_option options[] = {
 				    .offset = offsetof(struct data_args, yes),
 				    .help = "delete without asking"}};
 
-static const struct pr_program program = {.name = "packrack data delete",
+static const struct pr_cmdline program = {.name = "packrack data delete",
 	.summary = "Deletes a node's packets for good: all, or those of a time.",
 	.usage = "--node NAME|--volume PATH [--since TIME] [--until TIME] [--yes]",
 	.options = options,
@@ -117,7 +117,7 @@ confirm(const struct data_args *a, const struct data_stock *stock, struct pr_err
 /* ---- doing it ---- */
 
 static void
-show_step(struct data_deletion *d, const struct pr_deleted *step)
+show_step(struct data_deletion *d, const struct prl_deleted *step)
 {
 	d->sum.segments += step->segments;
 	d->sum.bytes += step->bytes;
@@ -131,9 +131,9 @@ static int
 delete_volume(struct data_deletion *d, struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
-	struct pr_append_options o = {0};
-	struct pr_append *append = NULL;
-	struct pr_deleted step = {.more = true};
+	struct prl_append_options o = {0};
+	struct prl_append *append = NULL;
+	struct prl_deleted step = {.more = true};
 	struct volume_paths paths;
 	struct sfs *sfs = NULL;
 	int rc;
@@ -142,14 +142,14 @@ delete_volume(struct data_deletion *d, struct pr_error *err)
 		sfs = sfs_open(paths.path, paths.count, &writing, err);
 	volume_paths_free(&paths);
 	if (sfs)
-		append = pr_append_create(sfs, &o, err);
+		append = prl_append_create(sfs, &o, err);
 	rc = append ? 0 : -1;
 	while (rc == 0 && step.more) {
-		rc = pr_delete_step(sfs, append, &d->order, &step, err);
+		rc = prl_delete_step(sfs, append, &d->order, &step, err);
 		d->order.step++;
 		show_step(d, &step);
 	}
-	pr_append_destroy(&append);
+	prl_append_destroy(&append);
 	sfs_close(&sfs);
 	return rc;
 }
@@ -160,7 +160,7 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 	const char *endpoint = data_merger(d->args, err);
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Fence fences[FENCES], *pointers[FENCES];
-	struct pr_deleted step = {.more = true};
+	struct prl_deleted step = {.more = true};
 	struct pr_rpc_keys room;
 	Packrack__Envelope *reply;
 

@@ -9,23 +9,23 @@
 #include "merger/cli/trace_file.h"
 
 int
-data_file_read(const char *path, char hash[PR_TRACE_HASH_TEXT], uint64_t *packets,
+data_file_read(const char *path, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packets,
 	struct pr_error *err)
 {
-	struct pr_trace_hash *h = pr_trace_hash_create(err);
+	struct prm_trace_hash *h = prm_trace_hash_create(err);
 	struct trace_file *file = h ? trace_file_open(path, err) : NULL;
 	struct pr_packet p;
 	int rc = PR_SOURCE_ERROR;
 
 	*packets = 0;
 	while (file && (rc = trace_file_next(file, &p, err)) == PR_SOURCE_PACKET) {
-		pr_trace_hash_add(h, &p);
+		prm_trace_hash_add(h, &p);
 		++*packets;
 	}
 	if (rc == PR_SOURCE_END)
-		pr_trace_hash_text(h, hash);
+		prm_trace_hash_text(h, hash);
 	trace_file_close(&file);
-	pr_trace_hash_destroy(&h);
+	prm_trace_hash_destroy(&h);
 	return rc == PR_SOURCE_END ? 0 : -1;
 }
 

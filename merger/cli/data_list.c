@@ -7,7 +7,7 @@
 
 static const struct pr_option options[] = {DATA_WHERE_OPTIONS};
 
-static const struct pr_program program = {.name = "packrack data list",
+static const struct pr_cmdline program = {.name = "packrack data list",
 	.summary = "Lists what each node holds, stream by stream, and what was deleted.",
 	.usage = "[options]",
 	.options = options,

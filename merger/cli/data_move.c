@@ -34,7 +34,7 @@ static const struct pr_option options[] = {DATA_WHERE_OPTIONS,
 		.arg = "FILE",
 		.help = "into this new trace file (pcapng)"}};
 
-static const struct pr_program program = {.name = "packrack data move",
+static const struct pr_cmdline program = {.name = "packrack data move",
 	.summary =
 		"Copies a node's packets, all or those of a time, elsewhere, checks them "
 		"there, and then deletes them.",
@@ -52,11 +52,11 @@ struct move {
 	const struct data_args *args;
 	const char *from;
 	struct data_place *place;
-	struct pr_delete_fence *fences;
+	struct prl_delete_fence *fences;
 	size_t fence_count;
 	struct data_stock *stock; /* the fences' names are its */
 	uint64_t packets, stored, segments;
-	char hash[PR_TRACE_HASH_TEXT]; /* of the last part */
+	char hash[PRM_TRACE_HASH_TEXT]; /* of the last part */
 	uint64_t left; /* packets of the time that are still there */
 };
 
@@ -114,7 +114,7 @@ set_fences(struct move *m, struct pr_error *err)
 	for (size_t i = 0; i < n->n_streams; i++)
 		if (n->streams[i]->packet_stream && n->streams[i]->link_name &&
 			strncmp(n->streams[i]->name, "packets.", 8) == 0)
-			m->fences[m->fence_count++] = (struct pr_delete_fence){
+			m->fences[m->fence_count++] = (struct prl_delete_fence){
 				n->streams[i]->name, n->streams[i]->last_segment};
 	return 0;
 }
@@ -184,10 +184,10 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 
 static int
 copy_part(struct move *m, int64_t since, int64_t end, struct data_names *have,
-	struct data_names *all, struct pr_trace_hash *there, struct pr_trace_hash *here,
+	struct data_names *all, struct prm_trace_hash *there, struct prm_trace_hash *here,
 	struct pr_error *err)
 {
-	char want[PR_TRACE_HASH_TEXT];
+	char want[PRM_TRACE_HASH_TEXT];
 	struct query_args from, to;
 	uint64_t found;
 
@@ -201,8 +201,8 @@ copy_part(struct move *m, int64_t since, int64_t end, struct data_names *have,
 		data_ask_verify(&to, all, there, &found, err) < 0)
 		return -1;
 	m->packets += all->count;
-	pr_trace_hash_text(here, want);
-	pr_trace_hash_text(there, m->hash);
+	prm_trace_hash_text(here, want);
+	prm_trace_hash_text(there, m->hash);
 	if (found == all->count && !strcmp(want, m->hash))
 		return 0;
 	return pr_error_set(err,
@@ -214,15 +214,15 @@ copy_part(struct move *m, int64_t since, int64_t end, struct data_names *have,
 static int
 move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 {
-	struct pr_trace_hash *there = pr_trace_hash_create(err),
-			     *here = there ? pr_trace_hash_create(err) : NULL;
+	struct prm_trace_hash *there = prm_trace_hash_create(err),
+			      *here = there ? prm_trace_hash_create(err) : NULL;
 	struct data_names have = {0}, all = {0};
 	int rc = here ? copy_part(m, since, end, &have, &all, there, here, err) : -1;
 
 	data_names_free(&have);
 	data_names_free(&all);
-	pr_trace_hash_destroy(&there);
-	pr_trace_hash_destroy(&here);
+	prm_trace_hash_destroy(&there);
+	prm_trace_hash_destroy(&here);
 	return rc == 0 ? delete_part(m, end, err) : -1;
 }
 
@@ -256,7 +256,7 @@ static int
 move_to_file(struct move *m, struct pr_error *err)
 {
 	const char *path = m->args->to_file;
-	char part[4096], want[PR_TRACE_HASH_TEXT] = "";
+	char part[4096], want[PRM_TRACE_HASH_TEXT] = "";
 	struct query_args q;
 	uint64_t found;
 

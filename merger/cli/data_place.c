@@ -17,7 +17,7 @@ struct data_place {
 	const struct data_args *args;
 	/* a volume */
 	struct sfs *sfs;
-	struct pr_append *append;
+	struct prl_append *append;
 	/* a node: a batch, and what goes with the first */
 	struct pr_segment_builder builder;
 	uint8_t *batch;
@@ -28,7 +28,7 @@ struct data_place {
 /* ---- a volume ---- */
 
 static void
-tell_link(struct pr_append *append, const Packrack__LinkInfo *from)
+tell_link(struct prl_append *append, const Packrack__LinkInfo *from)
 {
 	struct pr_ledger_link link = {.epoch = from->epoch,
 		.link = (uint16_t)from->link,
@@ -36,21 +36,21 @@ tell_link(struct pr_append *append, const Packrack__LinkInfo *from)
 		.snaplen = from->snaplen};
 
 	snprintf(link.name, sizeof(link.name), "%s", from->name);
-	pr_append_moved_link(append, &link);
+	prl_append_moved_link(append, &link);
 }
 
 static int
 open_volume(struct data_place *p, struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
-	struct pr_append_options o = {0};
+	struct prl_append_options o = {0};
 	struct volume_paths paths;
 
 	if (volume_paths_parse(p->args->to_volume, &paths, err) == 0)
 		p->sfs = sfs_open(paths.path, paths.count, &writing, err);
 	volume_paths_free(&paths);
 	if (p->sfs)
-		p->append = pr_append_create(p->sfs, &o, err);
+		p->append = prl_append_create(p->sfs, &o, err);
 	for (size_t i = 0; p->append && i < p->link_count; i++)
 		tell_link(p->append, p->links[i]);
 	return p->append ? 0 : -1;
@@ -129,7 +129,7 @@ data_place_close(struct data_place **place)
 	*place = NULL;
 	if (!p)
 		return;
-	pr_append_destroy(&p->append);
+	prl_append_destroy(&p->append);
 	if (p->sfs)
 		sfs_close(&p->sfs);
 	free(p->batch);
@@ -140,11 +140,11 @@ int
 data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_error *err)
 {
 	if (place->append) {
-		if (pr_append_packet(place->append, p) == 0)
+		if (prl_append_packet(place->append, p) == 0)
 			return 0;
 		return pr_error_set(err, "%s: %s", place->args->to_volume,
-			pr_append_suspended(place->append)
-				? pr_append_suspended(place->append)
+			prl_append_suspended(place->append)
+				? prl_append_suspended(place->append)
 				: "it does not take a packet");
 	}
 	if (pr_segment_add(&place->builder, p))
@@ -160,7 +160,7 @@ int
 data_place_flush(struct data_place *p, struct pr_error *err)
 {
 	if (p->append)
-		return pr_append_flush(p->append, err);
+		return prl_append_flush(p->append, err);
 	return send_gathered(p, err) < 0 ? -1 : send_batch(p, 0, err);
 }
 

@@ -11,8 +11,8 @@
 
 /* A volume says of itself what its indexer would say. */
 struct volume {
-	struct pr_view *view;
-	struct pr_hello_message *hello;
+	struct pri_view *view;
+	struct pri_hello_message *hello;
 };
 
 struct data_stock {
@@ -26,15 +26,15 @@ struct data_stock {
 static int
 open_volume(struct volume *v, const char *path, struct pr_error *err)
 {
-	struct pr_hello_facts facts = {.name = path};
+	struct pri_hello_facts facts = {.name = path};
 	struct volume_paths paths;
 
 	if (volume_paths_parse(path, &paths, err) == 0)
-		v->view = pr_view_open(paths.path, paths.count, PR_VIEW_CACHED, err);
+		v->view = pri_view_open(paths.path, paths.count, PRI_VIEW_CACHED, err);
 	volume_paths_free(&paths);
-	if (!v->view || pr_view_refresh(v->view, true, INT64_MAX, err) < 0)
+	if (!v->view || pri_view_refresh(v->view, true, INT64_MAX, err) < 0)
 		return -1;
-	v->hello = pr_hello_create(v->view, &facts, err);
+	v->hello = pri_hello_create(v->view, &facts, err);
 	return v->hello ? 0 : -1;
 }
 
@@ -49,7 +49,7 @@ from_volumes(struct data_stock *s, const struct pr_string_list *paths, struct pr
 		s->volume_count++;
 		if (open_volume(&s->volumes[i], paths->items[i], err) < 0)
 			return -1;
-		s->nodes[s->count++] = pr_hello_status(s->volumes[i].hello);
+		s->nodes[s->count++] = pri_hello_status(s->volumes[i].hello);
 	}
 	return 0;
 }
@@ -114,9 +114,9 @@ data_stock_free(struct data_stock **stock)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->volume_count; i++) {
-		pr_hello_destroy(&s->volumes[i].hello);
+		pri_hello_destroy(&s->volumes[i].hello);
 		if (s->volumes[i].view)
-			pr_view_close(&s->volumes[i].view);
+			pri_view_close(&s->volumes[i].view);
 	}
 	if (s->reply)
 		pr_message_free(&s->reply);
@@ -160,7 +160,7 @@ Packrack__LinkInfo *const *
 data_stock_links(const struct data_stock *s, size_t *count)
 {
 	const Packrack__Hello *hello =
-		s->volume_count ? pr_hello_message(s->volumes[0].hello) : NULL;
+		s->volume_count ? pri_hello_message(s->volumes[0].hello) : NULL;
 
 	*count = hello ? hello->n_links : s->reply ? s->reply->status->n_links : 0;
 	return hello ? hello->links : s->reply ? s->reply->status->links : NULL;

@@ -9,29 +9,29 @@
 #include "proto/base/clock.h"
 
 static bool
-same_words(const struct pr_plan *a, const struct pr_plan *b)
+same_words(const struct pri_plan *a, const struct pri_plan *b)
 {
-	return pr_plan_is(a, PR_PLAN_TRUE) && pr_plan_is(b, PR_PLAN_TRUE);
+	return pri_plan_is(a, PRI_PLAN_TRUE) && pri_plan_is(b, PRI_PLAN_TRUE);
 }
 
 /* Several link types of which nothing is known are one line. */
 static void
-print_linktypes(FILE *to, const struct pr_plans *plans, size_t at)
+print_linktypes(FILE *to, const struct pri_plans *plans, size_t at)
 {
-	char name[PR_LINKTYPE_TEXT];
+	char name[PRI_LINKTYPE_TEXT];
 
 	fprintf(to, "  plan for %s",
-		pr_linktype_name(plans->items[at]->linktype, name, sizeof(name)));
+		pri_linktype_name(plans->items[at]->linktype, name, sizeof(name)));
 	for (size_t i = at + 1; i < plans->count; i++)
 		if (same_words(plans->items[at], plans->items[i]))
 			fprintf(to, ", %s",
-				pr_linktype_name(
+				pri_linktype_name(
 					plans->items[i]->linktype, name, sizeof(name)));
 	fputs(": look for packets with\n", to);
 }
 
 static bool
-said_before(const struct pr_plans *plans, size_t at)
+said_before(const struct pri_plans *plans, size_t at)
 {
 	for (size_t i = 0; i < at; i++)
 		if (same_words(plans->items[i], plans->items[at]))
@@ -40,14 +40,14 @@ said_before(const struct pr_plans *plans, size_t at)
 }
 
 static void
-print_plans(FILE *to, const struct pr_plans *plans)
+print_plans(FILE *to, const struct pri_plans *plans)
 {
 	if (!plans->count)
 		fputs("  plan: all packets of the time range\n", to);
 	for (size_t i = 0; i < plans->count; i++)
 		if (!said_before(plans, i)) {
 			print_linktypes(to, plans, i);
-			pr_plan_print(to, plans->items[i], 1);
+			pri_plan_print(to, plans->items[i], 1);
 		}
 }
 
@@ -91,7 +91,7 @@ explain_range(FILE *to, int64_t since, int64_t until)
 }
 
 void
-explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end)
+explain_text(FILE *to, const struct pri_plans *plans, const Packrack__End *end)
 {
 	const Packrack__Completeness *c = end->completeness;
 
@@ -111,7 +111,7 @@ explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end)
 /* ---- as data ---- */
 
 static void
-render_words(struct render *r, const struct pr_plan *plan)
+render_words(struct render *r, const struct pri_plan *plan)
 {
 	char *text = NULL;
 	size_t size;
@@ -119,7 +119,7 @@ render_words(struct render *r, const struct pr_plan *plan)
 
 	if (!f)
 		return;
-	pr_plan_print(f, plan, 0);
+	pri_plan_print(f, plan, 0);
 	fclose(f);
 	if (text && size)
 		text[size - 1] = 0; /* the last line's end */
@@ -128,20 +128,20 @@ render_words(struct render *r, const struct pr_plan *plan)
 }
 
 void
-explain_render(struct render *r, const struct pr_plans *plans)
+explain_render(struct render *r, const struct pri_plans *plans)
 {
-	char name[PR_LINKTYPE_TEXT];
+	char name[PRI_LINKTYPE_TEXT];
 
 	render_list(r, "plans");
 	for (size_t i = 0; i < plans->count; i++) {
-		const struct pr_plan *plan = plans->items[i];
+		const struct pri_plan *plan = plans->items[i];
 
 		render_object(r, NULL);
 		render_string(r, "linktype",
-			pr_linktype_name(plan->linktype, name, sizeof(name)));
+			pri_linktype_name(plan->linktype, name, sizeof(name)));
 		render_uint(r, "keys", plan->key_count);
 		render_uint(r, "ranges", plan->range_count);
-		render_bool(r, "may_match_all", pr_plan_is(plan, PR_PLAN_TRUE));
+		render_bool(r, "may_match_all", pri_plan_is(plan, PRI_PLAN_TRUE));
 		render_words(r, plan);
 		render_close(r);
 	}

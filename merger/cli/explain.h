@@ -14,7 +14,7 @@
  */
 /* The time range that flags and filter come to. */
 void explain_range(FILE *to, int64_t since, int64_t until);
-void explain_text(FILE *to, const struct pr_plans *plans, const Packrack__End *end);
-void explain_render(struct render *r, const struct pr_plans *plans);
+void explain_text(FILE *to, const struct pri_plans *plans, const Packrack__End *end);
+void explain_render(struct render *r, const struct pri_plans *plans);
 
 #endif

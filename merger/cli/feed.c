@@ -14,8 +14,8 @@
 
 /* Its buffers are used again and again. */
 struct slot {
-	enum pr_answer_state state;
-	struct pr_view_buffer buffer;
+	enum pri_answer_state state;
+	struct pri_view_buffer buffer;
 	const uint8_t *packets; /* in buffer */
 	size_t len;
 	uint8_t *told; /* packed, so that it can be handed over */
@@ -26,7 +26,7 @@ struct feed {
 	pthread_t id;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct pr_answer *answer;
+	struct pri_answer *answer;
 	struct slot slots[AHEAD];
 	unsigned head, ready; /* slots[head] is the reader's, when taken */
 	bool taken, stop;
@@ -35,9 +35,9 @@ struct feed {
 };
 
 static int
-fill(struct slot *s, struct pr_answer *answer)
+fill(struct slot *s, struct pri_answer *answer)
 {
-	Packrack__Batch told = *pr_answer_batch(answer);
+	Packrack__Batch told = *pri_answer_batch(answer);
 
 	s->packets = told.packets.data;
 	s->len = told.packets.len;
@@ -46,7 +46,7 @@ fill(struct slot *s, struct pr_answer *answer)
 	if (pr_room_grow(&s->told, &s->told_room, s->told_len) < 0)
 		return -1;
 	if (s->len)
-		pr_answer_exchange(answer, &s->buffer);
+		pri_answer_exchange(answer, &s->buffer);
 	packrack__batch__pack(&told, s->told);
 	return 0;
 }
@@ -84,14 +84,14 @@ run(void *arg)
 
 	while (!last && (s = free_slot(f)) != NULL) {
 		do
-			s->state = pr_answer_step(
+			s->state = pri_answer_step(
 				f->answer, pr_now_mono() + STEP_NS, &f->error);
-		while (s->state == PR_ANSWER_MORE && !stopped(f));
-		if (s->state == PR_ANSWER_BATCH && fill(s, f->answer) < 0) {
+		while (s->state == PRI_ANSWER_MORE && !stopped(f));
+		if (s->state == PRI_ANSWER_BATCH && fill(s, f->answer) < 0) {
 			pr_error_set(&f->error, "no memory for a batch");
-			s->state = PR_ANSWER_ERROR;
+			s->state = PRI_ANSWER_ERROR;
 		}
-		last = s->state != PR_ANSWER_BATCH;
+		last = s->state != PRI_ANSWER_BATCH;
 		pthread_mutex_lock(&f->lock);
 		f->ready++;
 		pthread_cond_broadcast(&f->changed);
@@ -101,7 +101,7 @@ run(void *arg)
 }
 
 struct feed *
-feed_start(struct pr_answer *answer, struct pr_error *err)
+feed_start(struct pri_answer *answer, struct pr_error *err)
 {
 	struct feed *f = calloc(1, sizeof(*f));
 
@@ -136,12 +136,12 @@ take(struct feed *f)
 		pthread_cond_wait(&f->changed, &f->lock);
 	/* the last slot (end, error) stays, and is given again if asked for */
 	s = &f->slots[f->head];
-	f->taken = s->state == PR_ANSWER_BATCH;
+	f->taken = s->state == PRI_ANSWER_BATCH;
 	pthread_mutex_unlock(&f->lock);
 	return s;
 }
 
-enum pr_answer_state
+enum pri_answer_state
 feed_next(struct feed *f, struct feed_batch *out, struct pr_error *err)
 {
 	struct slot *s = take(f);
@@ -149,17 +149,17 @@ feed_next(struct feed *f, struct feed_batch *out, struct pr_error *err)
 	if (f->unpacked)
 		packrack__batch__free_unpacked(f->unpacked, NULL);
 	f->unpacked = NULL;
-	if (s->state == PR_ANSWER_ERROR && err)
+	if (s->state == PRI_ANSWER_ERROR && err)
 		*err = f->error;
-	if (s->state != PR_ANSWER_BATCH)
+	if (s->state != PRI_ANSWER_BATCH)
 		return s->state;
 	f->unpacked = packrack__batch__unpack(NULL, s->told_len, s->told);
 	if (!f->unpacked) {
 		pr_error_set(err, "no memory for a batch");
-		return PR_ANSWER_ERROR;
+		return PRI_ANSWER_ERROR;
 	}
 	*out = (struct feed_batch){s->packets, s->len, f->unpacked};
-	return PR_ANSWER_BATCH;
+	return PRI_ANSWER_BATCH;
 }
 
 void

@@ -20,9 +20,9 @@ struct feed_batch {
 };
 
 /* The answer (and its view) is the thread's until feed_stop. */
-struct feed *feed_start(struct pr_answer *answer, struct pr_error *err);
-/* PR_ANSWER_BATCH: *out is valid until the next call; END; ERROR. Waits. */
-enum pr_answer_state feed_next(
+struct feed *feed_start(struct pri_answer *answer, struct pr_error *err);
+/* PRI_ANSWER_BATCH: *out is valid until the next call; END; ERROR. Waits. */
+enum pri_answer_state feed_next(
 	struct feed *feed, struct feed_batch *out, struct pr_error *err);
 void feed_stop(struct feed **feed);
 

@@ -5,10 +5,10 @@
 #include "indexer/view.h"
 #include "merger/cli/volume.h"
 
-struct pr_index_body
-index_body_of(const struct pr_index_record *r)
+struct prl_index_body
+index_body_of(const struct pri_index_record *r)
 {
-	return (struct pr_index_body){.link = r->link,
+	return (struct prl_index_body){.link = r->link,
 		.level = r->level,
 		.first_sequence = r->first_sequence,
 		.check = r->check,
@@ -20,12 +20,12 @@ index_body_of(const struct pr_index_record *r)
 }
 
 static int
-sink(void *arg, const struct pr_index_record *r)
+sink(void *arg, const struct pri_index_record *r)
 {
-	const struct pr_index_body body = index_body_of(r);
+	const struct prl_index_body body = index_body_of(r);
 	struct index_beside *b = arg;
 
-	return pr_append_index(b->append, &body, &b->error);
+	return prl_append_index(b->append, &body, &b->error);
 }
 
 static int
@@ -34,14 +34,14 @@ begin(struct index_beside *b, struct pr_error *err)
 	struct volume_paths paths;
 
 	if (volume_paths_parse(b->path, &paths, err) == 0)
-		b->view = pr_view_open(
-			paths.path, paths.count, PR_VIEW_CACHED | PR_VIEW_SUMMARIES, err);
+		b->view = pri_view_open(
+			paths.path, paths.count, PRI_VIEW_CACHED | PRI_VIEW_SUMMARIES, err);
 	volume_paths_free(&paths);
-	if (!b->view || pr_view_refresh(b->view, true, INT64_MAX, err) < 0)
+	if (!b->view || pri_view_refresh(b->view, true, INT64_MAX, err) < 0)
 		return -1;
-	b->feed = pr_feed_create(b->view, sink, b, err);
+	b->feed = pri_feed_create(b->view, sink, b, err);
 	if (b->feed)
-		pr_feed_composites(b->feed, &b->composites);
+		pri_feed_composites(b->feed, &b->composites);
 	return b->feed ? 0 : -1;
 }
 
@@ -50,7 +50,7 @@ begin(struct index_beside *b, struct pr_error *err)
  * finished at the end: the next import begins new ones.
  */
 int
-index_beside(void *arg, struct pr_append *append, bool end, struct pr_error *err)
+index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *err)
 {
 	struct index_beside *b = arg;
 	int rc;
@@ -59,16 +59,16 @@ index_beside(void *arg, struct pr_append *append, bool end, struct pr_error *err
 	if (!b->feed && begin(b, err) < 0)
 		return -1;
 	do
-		rc = pr_feed_step(b->feed, INT64_MAX, err);
+		rc = pri_feed_step(b->feed, INT64_MAX, err);
 	while (rc > 0);
 	if (rc == 0 && end)
-		rc = pr_feed_finish(b->feed, true, err);
+		rc = pri_feed_finish(b->feed, true, err);
 	return rc < 0 ? -1 : 0;
 }
 
 void
 index_beside_close(struct index_beside *b)
 {
-	pr_feed_destroy(&b->feed);
-	pr_view_close(&b->view);
+	pri_feed_destroy(&b->feed);
+	pri_view_close(&b->view);
 }

@@ -14,19 +14,19 @@
  */
 struct index_beside {
 	const char *path;
-	struct pr_composites composites;
-	struct pr_view *view;
-	struct pr_feed *feed;
-	struct pr_append *append;
+	struct pri_composites composites;
+	struct pri_view *view;
+	struct pri_feed *feed;
+	struct prl_append *append;
 	struct pr_error error; /* of an append that failed */
 };
 
-struct pr_index_record;
+struct pri_index_record;
 /* What an indexer made, as a writer takes it. */
-struct pr_index_body index_body_of(const struct pr_index_record *record);
+struct prl_index_body index_body_of(const struct pri_index_record *record);
 
-/* As pr_import_options.beside; arg: a struct index_beside. */
-int index_beside(void *arg, struct pr_append *append, bool end, struct pr_error *err);
+/* As prl_import_options.beside; arg: a struct index_beside. */
+int index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *err);
 /* Before the volume is closed. */
 void index_beside_close(struct index_beside *b);
 

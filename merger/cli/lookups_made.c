@@ -55,28 +55,28 @@ put(struct making *m, uint32_t op, uint32_t left, uint32_t right)
 }
 
 static uint32_t
-put_key(struct making *m, const struct pr_key *key)
+put_key(struct making *m, const struct pri_key *key)
 {
-	struct pr_key either = pr_key_either(key);
+	struct pri_key either = pri_key_either(key);
 	size_t at = m->to->n_hash;
 
 	if (!grow(&m->to->hash, at, &m->hash_room, sizeof(*m->to->hash))) {
 		m->failed = true;
 		return 0;
 	}
-	m->to->hash[m->to->n_hash++] = pr_key_hash(&either);
+	m->to->hash[m->to->n_hash++] = pri_key_hash(&either);
 	return put(m, KEY, (uint32_t)at, 0);
 }
 
 /* An address has its prefixes: asking for them too makes false positives rare. */
 static uint32_t
-put_prefixes(struct making *m, const struct pr_key *key, uint32_t all)
+put_prefixes(struct making *m, const struct pri_key *key, uint32_t all)
 {
 	static const uint8_t lens[2][3] = {{3, 2, 1}, {8, 6, 4}};
 
 	for (int i = 0; i < 3; i++) {
-		struct pr_key net =
-			pr_key_bytes(PR_KEY_NET, key->bytes, lens[key->len == 16][i]);
+		struct pri_key net =
+			pri_key_bytes(PRI_KEY_NET, key->bytes, lens[key->len == 16][i]);
 
 		all = put(m, AND, all, put_key(m, &net));
 	}
@@ -84,24 +84,24 @@ put_prefixes(struct making *m, const struct pr_key *key, uint32_t all)
 }
 
 static uint32_t
-put_lookup(struct making *m, const struct pr_key *key)
+put_lookup(struct making *m, const struct pri_key *key)
 {
 	uint32_t at;
 
-	if (key->kind >= PR_KEY_COMPOSITE) /* summaries have none */
+	if (key->kind >= PRI_KEY_COMPOSITE) /* summaries have none */
 		return put(m, MAY, 0, 0);
 	at = put_key(m, key);
-	if ((key->kind == PR_KEY_SRC || key->kind == PR_KEY_DST ||
-		    key->kind == PR_KEY_ADDRESS) &&
+	if ((key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST ||
+		    key->kind == PRI_KEY_ADDRESS) &&
 		(key->len == 4 || key->len == 16))
 		at = put_prefixes(m, key, at);
 	return at;
 }
 
 static uint32_t
-put_range(struct making *m, const struct pr_plan_range *r)
+put_range(struct making *m, const struct pri_plan_range *r)
 {
-	bool ports = r->number == PR_NUMBER_SPORT || r->number == PR_NUMBER_DPORT;
+	bool ports = r->number == PRI_NUMBER_SPORT || r->number == PRI_NUMBER_DPORT;
 	uint32_t any;
 
 	if (r->least > r->most)
@@ -111,7 +111,7 @@ put_range(struct making *m, const struct pr_plan_range *r)
 		return put(m, MAY, 0, 0);
 	any = put(m, NOTHING, 0, 0);
 	for (int64_t port = r->least; port <= r->most; port++) {
-		struct pr_key key = pr_key_number(PR_KEY_PORT, (uint32_t)port);
+		struct pri_key key = pri_key_number(PRI_KEY_PORT, (uint32_t)port);
 
 		any = put(m, OR, any, put_key(m, &key));
 	}
@@ -119,26 +119,26 @@ put_range(struct making *m, const struct pr_plan_range *r)
 }
 
 static uint32_t
-put_node(struct making *m, const struct pr_plan *plan, const struct pr_plan_node *n,
+put_node(struct making *m, const struct pri_plan *plan, const struct pri_plan_node *n,
 	const uint32_t *map)
 {
 	switch (n->op) {
-	case PR_PLAN_KEY:
+	case PRI_PLAN_KEY:
 		return put_lookup(m, &plan->keys[n->left]);
-	case PR_PLAN_RANGE:
+	case PRI_PLAN_RANGE:
 		return put_range(m, &plan->ranges[n->left]);
-	case PR_PLAN_AND:
+	case PRI_PLAN_AND:
 		return put(m, AND, map[n->left], map[n->right]);
-	case PR_PLAN_OR:
+	case PRI_PLAN_OR:
 		return put(m, OR, map[n->left], map[n->right]);
 	default:
-		return put(m, n->op == PR_PLAN_FALSE ? NOTHING : MAY, 0, 0);
+		return put(m, n->op == PRI_PLAN_FALSE ? NOTHING : MAY, 0, 0);
 	}
 }
 
 /* One that is too long says that all may match. */
 static int
-make(Packrack__Lookups *to, const struct pr_plan *plan, struct pr_error *err)
+make(Packrack__Lookups *to, const struct pri_plan *plan, struct pr_error *err)
 {
 	struct making m = {.to = to};
 	uint32_t *map = calloc(plan->count, sizeof(*map));
@@ -155,22 +155,22 @@ make(Packrack__Lookups *to, const struct pr_plan *plan, struct pr_error *err)
 }
 
 int
-lookups_make(struct lookups *out, const struct pr_programs *programs, struct pr_error *err)
+lookups_make(struct lookups *out, const struct pri_programs *programs, struct pr_error *err)
 {
 	out->room = calloc(programs->count + 1, sizeof(*out->room));
 	out->list = calloc(programs->count + 1, sizeof(*out->list));
 	if (!out->room || !out->list)
 		return pr_error_set(err, "no memory to plan a filter");
 	for (size_t i = 0; i < programs->count; i++) {
-		struct pr_plan *plan = pr_plan_create(programs->items[i], err);
+		struct pri_plan *plan = pri_plan_create(programs->items[i], err);
 		Packrack__Lookups *to = out->list[i] = &out->room[i];
 		int rc;
 
 		packrack__lookups__init(to);
-		to->linktype = pr_program_linktype(programs->items[i]);
+		to->linktype = pri_program_linktype(programs->items[i]);
 		out->count++;
 		rc = plan ? make(to, plan, err) : -1;
-		pr_plan_destroy(&plan);
+		pri_plan_destroy(&plan);
 		if (rc < 0)
 			return -1;
 	}

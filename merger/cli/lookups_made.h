@@ -18,7 +18,7 @@ struct lookups {
 
 /* One for each program, in their order. -1: no memory. lookups_free in any case. */
 int lookups_make(
-	struct lookups *out, const struct pr_programs *programs, struct pr_error *err);
+	struct lookups *out, const struct pri_programs *programs, struct pr_error *err);
 void lookups_free(struct lookups *lookups);
 
 #endif

@@ -88,14 +88,14 @@ static const char footer[] =
 	"TCP@127.0.0.1:57012\n"
 	"  packrack export -w all.pcapng --volume trace.vol";
 
-static const struct pr_program query_program = {.name = "packrack query",
+static const struct pr_cmdline query_program = {.name = "packrack query",
 	.summary = "Shows or saves the packets that a filter and a time range choose.",
 	.usage = "[options] [FILTER...]",
 	.options = options,
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.footer = footer};
 
-static const struct pr_program export_program = {.name = "packrack export",
+static const struct pr_cmdline export_program = {.name = "packrack export",
 	.summary =
 		"Saves the packets that a filter and a time range choose, by default all.",
 	.usage = "-w FILE [options] [FILTER...]",
@@ -103,7 +103,7 @@ static const struct pr_program export_program = {.name = "packrack export",
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.footer = footer};
 
-static const struct pr_program data_export_program = {.name = "packrack data export",
+static const struct pr_cmdline data_export_program = {.name = "packrack data export",
 	.summary = "Saves what a node holds, alone, straight from where it lies; then "
 		   "counts it there once more.",
 	.usage = "--node NAME -w FILE [options] [FILTER...]",
@@ -111,7 +111,7 @@ static const struct pr_program data_export_program = {.name = "packrack data exp
 	.option_count = sizeof(options) / sizeof(options[0]),
 	.footer = footer};
 
-static const struct pr_program *const programs[] = {[QUERY_COMMAND] = &query_program,
+static const struct pr_cmdline *const programs[] = {[QUERY_COMMAND] = &query_program,
 	[EXPORT_COMMAND] = &export_program,
 	[DATA_EXPORT_COMMAND] = &data_export_program};
 
@@ -189,7 +189,7 @@ check(const struct query_args *a, enum query_command command, struct pr_error *e
 int
 query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
 {
-	const struct pr_program *program = programs[command];
+	const struct pr_cmdline *program = programs[command];
 	struct pr_error err = {""};
 	int operand, status;
 

@@ -17,7 +17,7 @@ struct query_args {
 	struct pr_string_list volumes, nodes;
 	int64_t since, until;
 	char *write;
-	int format; /* enum pr_trace_format */
+	int format; /* enum prm_trace_format */
 	uint64_t limit;
 	bool checked; /* the filter was found good */
 	bool verify; /* what was written is counted once more where it lies */
@@ -25,8 +25,8 @@ struct query_args {
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	struct {
-		int group; /* enum pr_group; 0: packets are given, not counted */
-		int64_t step; /* of PR_GROUP_TIME, ns */
+		int group; /* enum pri_group; 0: packets are given, not counted */
+		int64_t step; /* of PRI_GROUP_TIME, ns */
 		uint64_t best; /* 0: all */
 		bool by_packets, exact;
 	} tally;

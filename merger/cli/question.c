@@ -21,16 +21,16 @@ question_check(const struct query_args *a, struct pr_error *err)
 {
 	if (!a->filter[0] || a->checked)
 		return 0;
-	return pr_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
+	return pri_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
 }
 
 static size_t
-instruction_count(const struct pr_programs *programs)
+instruction_count(const struct pri_programs *programs)
 {
 	size_t all = 0, count;
 
 	for (size_t i = 0; i < programs->count; i++) {
-		pr_program_insns(programs->items[i], &count);
+		pri_program_insns(programs->items[i], &count);
 		all += count;
 	}
 	return all;
@@ -49,12 +49,12 @@ fill(struct question *q, struct pr_error *err)
 	if (!q->room || !q->list || !q->instruction_room || !q->instructions)
 		return pr_error_set(err, "no memory for the filter");
 	for (size_t i = 0; i < q->programs.count; i++) {
-		const struct pr_insn *insns =
-			pr_program_insns(q->programs.items[i], &count);
+		const struct pri_insn *insns =
+			pri_program_insns(q->programs.items[i], &count);
 		Packrack__Program *p = q->list[i] = &q->room[i];
 
 		packrack__program__init(p);
-		p->linktype = pr_program_linktype(q->programs.items[i]);
+		p->linktype = pri_program_linktype(q->programs.items[i]);
 		p->instructions = q->instructions + used;
 		p->n_instructions = count;
 		for (size_t j = 0; j < count; j++, used++) {
@@ -78,14 +78,14 @@ static int
 relate(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err)
 {
-	struct pr_programs core = q->programs;
+	struct pri_programs core = q->programs;
 	int rc;
 
-	q->programs = (struct pr_programs){0};
+	q->programs = (struct pri_programs){0};
 	rc = related_programs(a->filter, linktypes, count, &q->programs, err);
 	if (rc == 0)
 		rc = related_make(&q->related, a->noted, &core, err);
-	pr_programs_free(&core);
+	pri_programs_free(&core);
 	q->query.related = rc == 0 ? &q->related.message : NULL;
 	return rc;
 }
@@ -137,7 +137,7 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 		linktypes = &ethernet;
 		count = 1;
 	}
-	if (pr_filter_compile_all(linktypes, count, a->filter, &q->programs, err) < 0 ||
+	if (pri_filter_compile_all(linktypes, count, a->filter, &q->programs, err) < 0 ||
 		(a->noted && relate(q, a, linktypes, count, err) < 0))
 		return -1;
 	if (fill(q, err) < 0 || lookups_make(&q->lookups, &q->programs, err) < 0)
@@ -149,15 +149,15 @@ question_make(struct question *q, const struct query_args *a, const uint16_t *li
 
 int
 question_explain(const struct question *q, const struct query_args *a,
-	struct pr_plans *plans, struct pr_error *err)
+	struct pri_plans *plans, struct pr_error *err)
 {
-	return a->explain ? pr_plans_create(&q->programs, plans, err) : 0;
+	return a->explain ? pri_plans_create(&q->programs, plans, err) : 0;
 }
 
 void
 question_free(struct question *q)
 {
-	pr_programs_free(&q->programs);
+	pri_programs_free(&q->programs);
 	related_free(&q->related);
 	free(q->room);
 	free(q->list);

@@ -23,10 +23,10 @@ struct related_question {
  * makes sense or not; -1 err.
  */
 int related_programs(const char *filter, const uint16_t *linktypes, size_t count,
-	struct pr_programs *out, struct pr_error *err);
+	struct pri_programs *out, struct pr_error *err);
 /* The message, of what was noted and the filter's own programs. related_free in any case. */
 int related_make(struct related_question *q, const struct pr_relations *noted,
-	const struct pr_programs *core, struct pr_error *err);
+	const struct pri_programs *core, struct pr_error *err);
 void related_free(struct related_question *q);
 
 /* The Query message that args make, with the filter compiled for the link types that there are. */
@@ -36,7 +36,7 @@ struct question {
 	char text[QUESTION_TEXT];
 	Packrack__TallySpec tally;
 	struct related_question related;
-	struct pr_programs programs;
+	struct pri_programs programs;
 	Packrack__Program *room, **list;
 	Packrack__Instruction *instruction_room, **instructions;
 	struct lookups lookups;
@@ -65,7 +65,7 @@ int question_make(struct question *q, const struct query_args *a, const uint16_t
 	size_t count, struct pr_error *err);
 /* The plans of its programs, if args ask for them. */
 int question_explain(const struct question *q, const struct query_args *a,
-	struct pr_plans *plans, struct pr_error *err);
+	struct pri_plans *plans, struct pr_error *err);
 void question_free(struct question *q);
 
 #endif

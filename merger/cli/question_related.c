@@ -20,40 +20,40 @@
 	"ether proto 0x8100 or ether proto 0x88a8 or ether proto 0x9100 or ether proto "   \
 	"0x8847 or ether proto 0x8848 or ether proto 0x8864"
 
-static struct pr_program *
+static struct pri_bpf *
 compile(uint16_t linktype, const char *candidates, const char *filter)
 {
-	struct pr_program *program;
+	struct pri_bpf *program;
 	char *text;
 
 	if (asprintf(&text, filter ? "(%s) or (%s)" : "%s", candidates, filter) < 0)
 		return NULL;
-	program = pr_filter_compile(linktype, 0, text, NULL);
+	program = pri_filter_compile(linktype, 0, text, NULL);
 	free(text);
 	return program;
 }
 
 /* As much as makes sense on this link type; the filter itself may be of another. */
-static struct pr_program *
+static struct pri_bpf *
 widest(uint16_t linktype, const char *filter)
 {
 	static const char *const candidates[] = {
 		CANDIDATES_TAGGED " or " CANDIDATES_IP, CANDIDATES_IP};
-	struct pr_program *program = NULL;
+	struct pri_bpf *program = NULL;
 
 	for (size_t i = 0; !program && i < 4; i++)
 		program = compile(linktype, candidates[i % 2], i < 2 ? filter : NULL);
-	return program ? program : pr_filter_compile(linktype, 0, filter, NULL);
+	return program ? program : pri_filter_compile(linktype, 0, filter, NULL);
 }
 
 int
 related_programs(const char *filter, const uint16_t *linktypes, size_t count,
-	struct pr_programs *out, struct pr_error *err)
+	struct pri_programs *out, struct pr_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
-		struct pr_program *program = widest(linktypes[i], filter);
+		struct pri_bpf *program = widest(linktypes[i], filter);
 
-		if (program && pr_programs_add(out, program, err) < 0)
+		if (program && pri_programs_add(out, program, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -73,11 +73,11 @@ allocate(struct related_question *q, const struct pr_relations *noted, struct pr
 
 int
 related_make(struct related_question *q, const struct pr_relations *noted,
-	const struct pr_programs *core, struct pr_error *err)
+	const struct pri_programs *core, struct pr_error *err)
 {
 	packrack__related__init(&q->message);
 	packrack__query__init(&q->core);
-	if (allocate(q, noted, err) < 0 || pr_query_set_programs(&q->core, core, err) < 0)
+	if (allocate(q, noted, err) < 0 || pri_query_set_programs(&q->core, core, err) < 0)
 		return -1;
 	for (size_t i = 0; i < noted->count; i++) {
 		q->keys[i] = noted->keys[i].key;
@@ -104,7 +104,7 @@ void
 related_free(struct related_question *q)
 {
 	if (q->core.programs)
-		pr_query_message_free(&q->core);
+		pri_query_message_free(&q->core);
 	free(q->keys);
 	free(q->first);
 	free(q->lasting);

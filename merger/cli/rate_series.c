@@ -7,7 +7,7 @@
 void
 rate_step(const struct pr_tally_item *item, int64_t step, struct rate_stretch *out)
 {
-	int64_t interval = pr_group_interval_of(item), end;
+	int64_t interval = pri_group_interval_of(item), end;
 
 	*out = (struct rate_stretch){.steps = 1,
 		.packets = item->packets,

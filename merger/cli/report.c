@@ -32,13 +32,13 @@ reason_text(const char *reason)
 {
 	static const struct {
 		const char *name, *text;
-	} texts[] = {{PR_MISSING_NO_ANSWER, "a node that may have it did not answer"},
-		{PR_MISSING_CORRUPT, "records that cannot be read"},
-		{PR_MISSING_DROPPED,
+	} texts[] = {{PRM_MISSING_NO_ANSWER, "a node that may have it did not answer"},
+		{PRM_MISSING_CORRUPT, "records that cannot be read"},
+		{PRM_MISSING_DROPPED,
 			"the dispatcher had no node for it, or could not send"},
-		{PR_MISSING_UNDELIVERED,
+		{PRM_MISSING_UNDELIVERED,
 			"declared by a dispatcher that is gone, never stored"},
-		{PR_MISSING_UNKNOWN, "declared, and no node knows of it"},
+		{PRM_MISSING_UNKNOWN, "declared, and no node knows of it"},
 		{"switch", "lost or damaged on the way to the node"},
 		{"log_gone", "its timestamp was lost"},
 		{"node_kernel", "dropped by the node's kernel"},
@@ -248,13 +248,13 @@ report_text(FILE *to, const Packrack__End *end, const struct sink *sink)
 			" packet%s had identical neighbours, one of which was "
 			"lost: their times may be swapped\n",
 			sink->unsure, plural(sink->unsure));
-	if (sink->trace && pr_trace_clamped(sink->trace))
+	if (sink->trace && prm_trace_clamped(sink->trace))
 		fprintf(to,
 			"  note: %" PRIu64
 			" time%s outside 1901..2106 clamped, as pcap has 32 "
 			"bits for seconds; pcapng holds all\n",
-			pr_trace_clamped(sink->trace),
-			plural(pr_trace_clamped(sink->trace)));
+			prm_trace_clamped(sink->trace),
+			plural(prm_trace_clamped(sink->trace)));
 	if (end->strays && !sink->strays)
 		fprintf(to,
 			"  note: %" PRIu64

@@ -120,7 +120,7 @@ render_completeness(struct render *r, const Packrack__Completeness *c)
 void
 report_render(struct render *r, const Packrack__End *end, const struct sink *sink)
 {
-	char hash[PR_TRACE_HASH_TEXT];
+	char hash[PRM_TRACE_HASH_TEXT];
 
 	render_uint(r, "matched", end->matched);
 	render_uint(r, "related", end->related);
@@ -139,9 +139,9 @@ report_render(struct render *r, const Packrack__End *end, const struct sink *sin
 	render_uint(r, "corrupt_records", end->corrupt_records);
 	render_uint(r, "strays", end->strays);
 	render_uint(r, "unsure_packets", sink->unsure);
-	render_uint(r, "clamped_times", sink->trace ? pr_trace_clamped(sink->trace) : 0);
+	render_uint(r, "clamped_times", sink->trace ? prm_trace_clamped(sink->trace) : 0);
 	if (sink->trace)
-		render_string(r, "hash", pr_trace_hash_of(sink->trace, hash));
+		render_string(r, "hash", prm_trace_hash_of(sink->trace, hash));
 	render_bool(r, "limit_reached", end->limit_reached);
 	render_bool(r, "cancelled", end->cancelled);
 	if (end->completeness)

@@ -89,21 +89,21 @@ static int
 open_trace(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err)
 {
-	struct pr_trace_options o = {
-		.format = (enum pr_trace_format)s->args->format, .filter = s->args->filter};
+	struct prm_trace_options o = {.format = (enum prm_trace_format)s->args->format,
+		.filter = s->args->filter};
 
-	s->trace = pr_trace_create(&s->out, &o, err);
+	s->trace = prm_trace_create(&s->out, &o, err);
 	if (!s->trace)
 		return -1;
 	for (size_t i = 0; i < count; i++) {
-		struct pr_trace_link link = {.epoch = links[i]->epoch,
+		struct prm_trace_link link = {.epoch = links[i]->epoch,
 			.link = (uint16_t)links[i]->link,
 			.linktype = (uint16_t)links[i]->linktype,
 			.snaplen = links[i]->snaplen,
 			.name = links[i]->name,
 			.speed = links[i]->speed};
 
-		if (pr_trace_link(s->trace, &link, err) < 0)
+		if (prm_trace_link(s->trace, &link, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -119,7 +119,7 @@ sink_recount(struct sink *s, struct pr_error *err)
 	spec.by_packets = s->args->tally.by_packets;
 	s->packets = 0;
 	pr_tally_destroy(&s->tally);
-	s->tally = pr_group_tally(&spec, err);
+	s->tally = pri_group_tally(&spec, err);
 	return s->tally ? 0 : -1;
 }
 
@@ -138,7 +138,7 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	if (s->none || s->take)
 		return 0;
 	if (open_output(s, s->args, err) < 0 ||
-		pr_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
+		prm_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
 		return -1;
 	s->out.ahead = s->regular;
 	if (!s->args->write)
@@ -146,9 +146,9 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	if (open_trace(s, links, count, err) < 0)
 		return -1;
 	/* whoever reads it as it grows waits for this */
-	if (!s->args->follow || s->args->format != PR_TRACE_PCAPNG)
+	if (!s->args->follow || s->args->format != PRM_TRACE_PCAPNG)
 		return 0;
-	return pr_trace_begin(s->trace, err) < 0 ? -1 : pr_output_flush(&s->out, err);
+	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);
 }
 
 int
@@ -166,14 +166,14 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	if (s->args->note)
 		return pr_relations_note(s->args->note, p, err);
 	if (s->tally)
-		return pr_group_count(s->tally, (enum pr_group)s->args->tally.group,
+		return pri_group_count(s->tally, (enum pri_group)s->args->tally.group,
 			s->args->tally.step, p, err);
 	if (s->take)
 		return s->take(s->take_arg, p, err);
 	if (s->trace)
-		return pr_trace_packet(s->trace, p, err);
+		return prm_trace_packet(s->trace, p, err);
 	return s->none ? 0
-		       : pr_output_write(
+		       : prm_output_write(
 				 &s->out, line, packet_line(p, line, sizeof(line)), err);
 }
 
@@ -189,7 +189,7 @@ sink_pause(struct sink *s, struct pr_error *err)
 				   : "now none");
 	if (s->none || s->take || !(s->terminal || s->args->follow))
 		return 0;
-	return pr_output_flush(&s->out, err);
+	return prm_output_flush(&s->out, err);
 }
 
 bool
@@ -202,10 +202,10 @@ static int
 finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
 {
 	const Packrack__Completeness *c = end ? end->completeness : NULL;
-	struct pr_trace_statistics *statistics;
+	struct prm_trace_statistics *statistics;
 	char *comment = c ? report_comment(end) : strdup("the answer was broken off");
 	size_t count = c ? c->n_ledgers : 0;
-	char hash[sizeof("trace hash ") + PR_TRACE_HASH_TEXT];
+	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT];
 	const char *comments[] = {comment, hash};
 	int result;
 
@@ -218,7 +218,7 @@ finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
 	for (size_t i = 0; i < count; i++) {
 		const Packrack__Ledger *l = c->ledgers[i];
 
-		statistics[i] = (struct pr_trace_statistics){.name = l->name,
+		statistics[i] = (struct prm_trace_statistics){.name = l->name,
 			.link = (uint16_t)l->link,
 			.linktype = (uint16_t)l->linktype,
 			.received = l->last_seq,
@@ -226,8 +226,8 @@ finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
 			.dropped_interface = l->dropped_interface};
 	}
 	memcpy(hash, "trace hash ", sizeof("trace hash "));
-	pr_trace_hash_of(s->trace, hash + strlen(hash));
-	result = pr_trace_finish(s->trace, statistics, count, comments, 2, err);
+	prm_trace_hash_of(s->trace, hash + strlen(hash));
+	result = prm_trace_finish(s->trace, statistics, count, comments, 2, err);
 	free(comment);
 	free(statistics);
 	return result;
@@ -241,16 +241,16 @@ sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err)
 		return 0;
 	if (s->trace && finish_trace(s, end, err) < 0)
 		return -1;
-	return pr_output_sync(&s->out, err);
+	return prm_output_sync(&s->out, err);
 }
 
 void
 sink_close(struct sink *s)
 {
 	progress_end(&s->progress);
-	pr_trace_destroy(&s->trace);
+	prm_trace_destroy(&s->trace);
 	pr_tally_destroy(&s->tally);
-	pr_output_free(&s->out);
+	prm_output_free(&s->out);
 	if (s->opened)
 		close(s->out.fd);
 }

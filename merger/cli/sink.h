@@ -14,8 +14,8 @@
 /* Where an answer's packets go: a trace, one line each, or nowhere (they are counted). */
 struct sink {
 	const struct query_args *args;
-	struct pr_output out;
-	struct pr_trace_writer *trace; /* NULL: lines */
+	struct prm_output out;
+	struct prm_trace_writer *trace; /* NULL: lines */
 	bool none;
 	/* Set after sink_init: takes the packets, and nothing is opened. */
 	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err);

@@ -29,7 +29,7 @@ trace_file_open(const char *path, struct pr_error *err)
 		return NULL;
 	}
 	f->path = path;
-	f->linktype = (uint16_t)pr_linktype_of_pcap(f->pcap);
+	f->linktype = (uint16_t)prl_linktype_of_pcap(f->pcap);
 	return f;
 }
 

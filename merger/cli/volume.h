@@ -24,14 +24,14 @@ void volume_paths_free(struct volume_paths *paths);
  * Parses options and the operands: the volume, and behind it `more` others, that start at *rest
  * (may be NULL). -1: go on, and free the paths at the end; else the status to exit with.
  */
-int volume_parse(const struct pr_program *program, void *values, int argc, char **argv,
+int volume_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int more, struct volume_paths *paths, int *rest);
 
 struct sfs *volume_open(
 	const struct volume_paths *paths, uint32_t permission_mask, struct pr_error *err);
 enum render_form volume_form(bool json, bool keyvalue);
 /* Ends the rendering, if any; the exit status that goes with result (< 0: err is printed). */
-int volume_finish(const struct pr_program *program, struct render **r, int result,
+int volume_finish(const struct pr_cmdline *program, struct render **r, int result,
 	struct pr_error *err);
 
 #define VOLUME_PROGRAM(what, text, operands, opts)                                         \
@@ -54,7 +54,7 @@ int volume_guarantees(const struct volume_paths *paths, const struct pr_string_l
 
 /* A list of the devices and their states; and a line on stderr if one is missing. */
 void volume_render_devices(struct render *r, struct sfs *sfs);
-void volume_warn_degraded(const struct pr_program *program, struct sfs *sfs);
+void volume_warn_degraded(const struct pr_cmdline *program, struct sfs *sfs);
 
 int volume_create(int argc, char **argv);
 int volume_show(int argc, char **argv);

@@ -16,7 +16,7 @@ static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct check_ar
 		.help = "with --repair: also where the newest root is lost, and blocks "
 			"with "
 			"it"}};
-static const struct pr_program program = VOLUME_PROGRAM("check",
+static const struct pr_cmdline program = VOLUME_PROGRAM("check",
 	"Reads all of a volume, and names each fault. Exit status 1 if any is left.",
 	"PATH[,PATH]", options);
 

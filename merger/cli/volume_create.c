@@ -43,7 +43,7 @@ static const struct pr_option create_options[] = {
 		.help = "overwrite a volume that is there"},
 };
 
-static const struct pr_program program = VOLUME_PROGRAM("create",
+static const struct pr_cmdline program = VOLUME_PROGRAM("create",
 	"Makes a volume in a file or on a block device, or striped over several.",
 	"PATH[,PATH]", create_options);
 

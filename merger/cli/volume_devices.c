@@ -24,7 +24,7 @@ volume_render_devices(struct render *r, struct sfs *sfs)
 }
 
 void
-volume_warn_degraded(const struct pr_program *program, struct sfs *sfs)
+volume_warn_degraded(const struct pr_cmdline *program, struct sfs *sfs)
 {
 	char text[400];
 

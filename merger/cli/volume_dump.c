@@ -22,7 +22,7 @@ static const struct pr_option options[] = {
 		.max = UINT32_MAX},
 	VOLUME_OUTPUT_OPTIONS(struct dump_args),
 };
-static const struct pr_program program =
+static const struct pr_cmdline program =
 	VOLUME_PROGRAM("dump", "Shows one record, that a handle names: header and bytes.",
 		"PATH[,PATH] HANDLE", options);
 

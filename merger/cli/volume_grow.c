@@ -29,7 +29,7 @@ static const struct pr_option options[] = {
 		.help = "though what is added holds a volume"},
 	VOLUME_OUTPUT_OPTIONS(struct grow_args),
 };
-static const struct pr_program program = VOLUME_PROGRAM("grow",
+static const struct pr_cmdline program = VOLUME_PROGRAM("grow",
 	"Makes a volume larger; nobody may write it meanwhile.", "PATH[,PATH]", options);
 
 static void

@@ -15,34 +15,34 @@ struct index_args {
 static const struct pr_option options[] = {
 	VOLUME_OUTPUT_OPTIONS(struct index_args),
 };
-static const struct pr_program program = VOLUME_PROGRAM("index",
+static const struct pr_cmdline program = VOLUME_PROGRAM("index",
 	"Makes the index of what has none yet; nobody may write the volume meanwhile.",
 	"PATH[,PATH]", options);
 
 /* What an indexer beside a logger would have done. */
 static int
-build(const struct volume_paths *paths, struct pr_feed_figures *figures,
+build(const struct volume_paths *paths, struct pri_feed_figures *figures,
 	struct pr_error *err)
 {
 	struct index_beside beside = {.path = paths->text};
 	struct sfs_open_options writing = {.writer = true};
-	struct pr_append_options o = {.unhurried = true};
+	struct prl_append_options o = {.unhurried = true};
 	struct sfs *sfs = sfs_open(paths->path, paths->count, &writing, err);
-	struct pr_append *append = sfs ? pr_append_create(sfs, &o, err) : NULL;
+	struct prl_append *append = sfs ? prl_append_create(sfs, &o, err) : NULL;
 	int rc = append ? index_beside(&beside, append, true, err) : -1;
 
 	if (rc == 0) {
-		pr_feed_figures(beside.feed, figures);
-		rc = pr_append_flush(append, err);
+		pri_feed_figures(beside.feed, figures);
+		rc = prl_append_flush(append, err);
 	}
 	index_beside_close(&beside);
-	pr_append_destroy(&append);
+	prl_append_destroy(&append);
 	sfs_close(&sfs);
 	return rc;
 }
 
 static void
-show(struct render *r, const struct volume_paths *paths, const struct pr_feed_figures *f)
+show(struct render *r, const struct volume_paths *paths, const struct pri_feed_figures *f)
 {
 	uint64_t bytes = f->built.level1_bytes + f->built.level2_bytes;
 
@@ -61,7 +61,7 @@ show(struct render *r, const struct volume_paths *paths, const struct pr_feed_fi
 int
 volume_index(int argc, char **argv)
 {
-	struct pr_feed_figures figures = {0};
+	struct pri_feed_figures figures = {0};
 	struct index_args a = {0};
 	struct volume_paths paths;
 	struct pr_error err;

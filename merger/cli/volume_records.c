@@ -25,7 +25,7 @@ static const struct pr_option options[] = {
 		.help = "at most so many records, from the oldest on (0: all)"},
 	VOLUME_OUTPUT_OPTIONS(struct records_args),
 };
-static const struct pr_program program = VOLUME_PROGRAM("records",
+static const struct pr_cmdline program = VOLUME_PROGRAM("records",
 	"Lists the records of a stream, with the handles that name them.",
 	"PATH[,PATH] STREAM", options);
 

@@ -10,7 +10,7 @@ struct show_args {
 };
 
 static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct show_args)};
-static const struct pr_program program = VOLUME_PROGRAM("show",
+static const struct pr_cmdline program = VOLUME_PROGRAM("show",
 	"Shows what a volume is, how full, and how long it will keep what comes.",
 	"PATH[,PATH]", options);
 

@@ -23,7 +23,7 @@ static const struct pr_option options[] = {
 		.help = "first set what its records ask of a reader (may be repeated)"},
 	VOLUME_OUTPUT_OPTIONS(struct streams_args),
 };
-static const struct pr_program program = VOLUME_PROGRAM("streams",
+static const struct pr_cmdline program = VOLUME_PROGRAM("streams",
 	"Lists a volume's streams; sets their guarantees and permissions.", "PATH[,PATH]",
 	options);
 

@@ -104,7 +104,7 @@ check_section(struct reading *r, const char *section, const char *name)
 static int
 unknown_key(struct reading *r, const char *name)
 {
-	const struct pr_program *program = r->to->program;
+	const struct pr_cmdline *program = r->to->program;
 	struct pr_nearest nearest = {.word = name};
 
 	for (size_t i = 0; i < program->option_count; i++)
@@ -121,7 +121,7 @@ static int
 on_key(void *arg, const char *section, const char *name, const char *value)
 {
 	struct reading *r = arg;
-	const struct pr_program *program = r->to->program;
+	const struct pr_cmdline *program = r->to->program;
 	const struct pr_option *option;
 
 	if (strcmp(section, program->section) != 0)

@@ -50,7 +50,7 @@ print_option(const struct pr_option *option, const void *values)
 }
 
 void
-pr_options_help(const struct pr_program *program, const void *values,
+pr_options_help(const struct pr_cmdline *program, const void *values,
 	const struct pr_option *builtins, size_t builtin_count)
 {
 	printf("usage: %s %s\n\n%s\n\noptions:\n", program->name,

@@ -227,7 +227,7 @@ pr_option_assign(const struct pr_option_values *to, const struct pr_option *opti
 }
 
 void
-pr_options_free(const struct pr_program *program, void *values)
+pr_options_free(const struct pr_cmdline *program, void *values)
 {
 	for (size_t i = 0; i < program->option_count; i++) {
 		const struct pr_option *option = &program->options[i];

@@ -17,7 +17,7 @@ static const struct pr_option builtins[BUILTINS] = {
 
 /* A walk over argv that gives one option or operand a step. */
 struct walk {
-	const struct pr_program *program;
+	const struct pr_cmdline *program;
 	int argc;
 	char **argv;
 	int at;
@@ -30,13 +30,13 @@ struct walk {
 };
 
 static size_t
-builtin_count(const struct pr_program *program)
+builtin_count(const struct pr_cmdline *program)
 {
 	return program->section ? BUILTINS : CONFIG;
 }
 
 const struct pr_option *
-pr_option_find(const struct pr_program *program, const char *name)
+pr_option_find(const struct pr_cmdline *program, const char *name)
 {
 	for (size_t i = 0; i < program->option_count; i++)
 		if (strcmp(program->options[i].name, name) == 0)
@@ -45,7 +45,7 @@ pr_option_find(const struct pr_program *program, const char *name)
 }
 
 static const struct pr_option *
-find_long(const struct pr_program *program, const char *name)
+find_long(const struct pr_cmdline *program, const char *name)
 {
 	const struct pr_option *option = pr_option_find(program, name);
 
@@ -56,7 +56,7 @@ find_long(const struct pr_program *program, const char *name)
 }
 
 static const struct pr_option *
-find_letter(const struct pr_program *program, char letter)
+find_letter(const struct pr_cmdline *program, char letter)
 {
 	for (size_t i = 0; i < program->option_count; i++)
 		if (program->options[i].letter == letter)
@@ -65,7 +65,7 @@ find_letter(const struct pr_program *program, char letter)
 }
 
 static int
-unknown_option(const struct pr_program *program, const char *name, struct pr_error *err)
+unknown_option(const struct pr_cmdline *program, const char *name, struct pr_error *err)
 {
 	struct pr_nearest nearest = {.word = name};
 
@@ -212,7 +212,7 @@ static int
 parse_into(const struct pr_option_values *to, int argc, char **argv, int *operand,
 	char **operands, struct pr_error *err)
 {
-	const struct pr_program *program = to->program;
+	const struct pr_cmdline *program = to->program;
 	struct walk walk = {
 		.program = program, .argc = argc, .argv = argv, .at = 1, .letters = ""};
 	const char *config = NULL;
@@ -226,7 +226,7 @@ parse_into(const struct pr_option_values *to, int argc, char **argv, int *operan
 }
 
 int
-pr_options_parse(const struct pr_program *program, void *values, int argc, char **argv,
+pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand, struct pr_error *err)
 {
 	unsigned char *sources = calloc(program->option_count + 1, 1);

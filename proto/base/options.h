@@ -42,7 +42,7 @@ struct pr_option {
 	size_t set_offset; /* of a bool set when the option was given, or 0 */
 };
 
-struct pr_program {
+struct pr_cmdline {
 	const char *name; /* "packrack-logger", or "packrack query" */
 	const char *section; /* of the INI file; NULL: none is read */
 	const char *summary; /* one line */
@@ -59,7 +59,7 @@ struct pr_program {
  * ends them): argv is put in order, flags first, and *operand is the index of the first operand.
  * Free values with pr_options_free whatever the outcome. Returns 0; 1 when help or version was printed (exit 0); -1 on bad usage or config (exit 2).
  */
-int pr_options_parse(const struct pr_program *program, void *values, int argc, char **argv,
+int pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand, struct pr_error *err);
 #define PR_CONFIG_DEFAULT "/etc/packrack/packrack.conf"
 
@@ -68,7 +68,7 @@ int pr_option_set(const struct pr_option *option, void *values, const char *text
 	struct pr_error *err);
 
 /* Frees the strings and lists in values. */
-void pr_options_free(const struct pr_program *program, void *values);
+void pr_options_free(const struct pr_cmdline *program, void *values);
 
 int pr_parse_size(const char *text, uint64_t *out); /* 0 or -1 */
 int pr_parse_duration(const char *text, int64_t *out); /* ns; 0 or -1 */

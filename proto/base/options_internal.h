@@ -9,7 +9,7 @@
 enum pr_option_source { PR_FROM_DEFAULT, PR_FROM_FILE, PR_FROM_FLAG };
 
 struct pr_option_values {
-	const struct pr_program *program;
+	const struct pr_cmdline *program;
 	void *values;
 	unsigned char *sources; /* enum pr_option_source for each option */
 };
@@ -19,7 +19,7 @@ int pr_option_assign(const struct pr_option_values *to, const struct pr_option *
 	const char *text, enum pr_option_source source, struct pr_error *err);
 
 /* NULL: none of that name. */
-const struct pr_option *pr_option_find(const struct pr_program *program, const char *name);
+const struct pr_option *pr_option_find(const struct pr_cmdline *program, const char *name);
 
 /* path NULL: the default file, which need not be there. */
 int pr_options_read_file(
@@ -30,7 +30,7 @@ void pr_option_show(
 	const struct pr_option *option, const void *values, char *buf, size_t size);
 
 /* builtins: options that are not in the program's table. values: as yet the defaults. */
-void pr_options_help(const struct pr_program *program, const void *values,
+void pr_options_help(const struct pr_cmdline *program, const void *values,
 	const struct pr_option *builtins, size_t builtin_count);
 
 /* Looks for the known word nearest to a mistaken one. */

@@ -33,7 +33,7 @@ load_headers(const struct trace *t)
 	}
 }
 
-/* As pr_slices_of steps, with as many bits as asked for. */
+/* As pri_slices_of steps, with as many bits as asked for. */
 static inline void
 set_bits(uint8_t *words, uint64_t hash, unsigned bits)
 {
@@ -66,10 +66,11 @@ cost(unsigned keys, unsigned bytes, unsigned bits)
 			if (i % 512 == 0)
 				memset(words, 0, sizeof(words));
 			for (unsigned k = 0; k < keys; k++) {
-				struct pr_key key = pr_key_bytes((enum pr_key_kind)(1 + k),
-					headers[i] + 2 * k, bytes);
+				struct pri_key key =
+					pri_key_bytes((enum pri_key_kind)(1 + k),
+						headers[i] + 2 * k, bytes);
 
-				set_bits(words, pr_key_hash(&key), bits);
+				set_bits(words, pri_key_hash(&key), bits);
 			}
 		}
 	kept = words[7];
@@ -105,9 +106,9 @@ density(const uint8_t *words)
 static void
 add_address(uint8_t *words, const uint8_t *address, unsigned bits)
 {
-	struct pr_key key = pr_key_bytes(PR_KEY_ADDRESS, address, 4);
+	struct pri_key key = pri_key_bytes(PRI_KEY_ADDRESS, address, 4);
 
-	set_bits(words, pr_key_hash(&key), bits);
+	set_bits(words, pri_key_hash(&key), bits);
 }
 
 static void

@@ -28,7 +28,7 @@ cpu_ns(void)
 static uint64_t records[3], record_bytes[3];
 
 static int
-sink(void *arg, const struct pr_index_record *r)
+sink(void *arg, const struct pri_index_record *r)
 {
 	(void)arg;
 	records[r->level]++;
@@ -87,8 +87,8 @@ build(const char *path, unsigned rounds)
 {
 	struct pr_error err;
 	struct segments s;
-	struct pr_builder *b = pr_builder_create(0, 1000000, sink, NULL, &err);
-	const struct pr_builder_figures *f = pr_builder_figures(b);
+	struct pri_builder *b = pri_builder_create(0, 1000000, sink, NULL, &err);
+	const struct pri_builder_figures *f = pri_builder_figures(b);
 	uint64_t sequence = 1;
 	double begin, ns;
 
@@ -97,8 +97,8 @@ build(const char *path, unsigned rounds)
 	begin = cpu_ns();
 	for (unsigned r = 0; r < rounds; r++)
 		for (size_t i = 0; i < s.count; i++, sequence++)
-			pr_builder_add(b, sequence, sequence, s.body[i], s.len[i], &err);
-	pr_builder_finish(b, PR_BUILDER_ALL, &err);
+			pri_builder_add(b, sequence, sequence, s.body[i], s.len[i], &err);
+	pri_builder_finish(b, PRI_BUILDER_ALL, &err);
 	ns = cpu_ns() - begin;
 	printf("packets %llu ns %.2f bytes %llu segments %llu keys %llu level1 %llu level2 "
 	       "%llu "
@@ -108,7 +108,7 @@ build(const char *path, unsigned rounds)
 		(unsigned long long)f->keys, (unsigned long long)record_bytes[1],
 		(unsigned long long)record_bytes[2], (unsigned long long)records[1],
 		(unsigned long long)records[2]);
-	pr_builder_destroy(&b);
+	pri_builder_destroy(&b);
 }
 
 /* ---- what a key costs ---- */
@@ -119,13 +119,13 @@ static volatile uint64_t kept;
 static double
 hash_ns(size_t len)
 {
-	struct pr_key key = {.kind = PR_KEY_FLOW, .len = (uint8_t)len};
+	struct pri_key key = {.kind = PRI_KEY_FLOW, .len = (uint8_t)len};
 	double begin = cpu_ns();
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < TIMES; i++) {
 		key.bytes[0] = (uint8_t)i;
-		sum += pr_key_hash(&key);
+		sum += pri_key_hash(&key);
 	}
 	kept = sum;
 	return (cpu_ns() - begin) / TIMES;
@@ -136,33 +136,33 @@ hash(void)
 {
 	static const size_t lens[] = {1, 2, 4, 8, 16, 32, 37};
 	static uint8_t words[8192 / 8];
-	struct pr_slices slices;
-	struct pr_hashset set = {0};
+	struct pri_slices slices;
+	struct pri_hashset set = {0};
 	double begin;
 
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		printf("hash%zu %.2f\n", lens[i], hash_ns(lens[i]));
 	begin = cpu_ns();
 	for (uint32_t i = 0; i < TIMES; i++) {
-		pr_slices_of(i * 0x9e3779b97f4a7c15u, 1, 8192, &slices);
-		for (int j = 0; j < PR_SLICES_PAGES * PR_SLICES_PROBES; j++) {
+		pri_slices_of(i * 0x9e3779b97f4a7c15u, 1, 8192, &slices);
+		for (int j = 0; j < PRI_SLICES_PAGES * PRI_SLICES_PROBES; j++) {
 			uint16_t bit =
-				slices.slice[j / PR_SLICES_PROBES][j % PR_SLICES_PROBES];
+				slices.slice[j / PRI_SLICES_PROBES][j % PRI_SLICES_PROBES];
 
 			words[bit / 8] |= (uint8_t)(1u << bit % 8);
 		}
 	}
 	kept = words[7];
 	printf("bit %.2f\n",
-		(cpu_ns() - begin) / TIMES / (PR_SLICES_PAGES * PR_SLICES_PROBES));
+		(cpu_ns() - begin) / TIMES / (PRI_SLICES_PAGES * PRI_SLICES_PROBES));
 	begin = cpu_ns();
 	for (uint32_t i = 0; i < TIMES; i++) {
 		if (i % 5000 == 0)
-			pr_hashset_clear(&set);
-		pr_hashset_add(&set, (uint64_t)(i % 500) * 0x9e3779b97f4a7c15u);
+			pri_hashset_clear(&set);
+		pri_hashset_add(&set, (uint64_t)(i % 500) * 0x9e3779b97f4a7c15u);
 	}
 	printf("set %.2f\n", (cpu_ns() - begin) / TIMES);
-	pr_hashset_free(&set);
+	pri_hashset_free(&set);
 }
 
 int

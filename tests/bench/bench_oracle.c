@@ -10,7 +10,7 @@
 #define FILTERS 64
 
 struct oracle {
-	struct pr_program *program;
+	struct pri_bpf *program;
 	uint64_t matched, segments, bytes;
 	bool here; /* in the segment at hand */
 };
@@ -24,7 +24,7 @@ read_filters(struct oracle *o, size_t room, uint16_t linktype)
 
 	while (n < room && fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = '\0';
-		o[n].program = pr_filter_compile(linktype, 0, line, &err);
+		o[n].program = pri_filter_compile(linktype, 0, line, &err);
 		if (!o[n++].program)
 			die(err.text);
 	}
@@ -62,7 +62,7 @@ ask_all(const char *in)
 			pr_segment_add(&b, &p);
 		}
 		for (size_t i = 0; i < n; i++)
-			if (pr_program_run(o[i].program, p.data, p.len, p.caplen)) {
+			if (pri_program_run(o[i].program, p.data, p.len, p.caplen)) {
 				o[i].matched++;
 				o[i].here = true;
 			}

@@ -14,7 +14,7 @@
 #include "tests/bench/bench_trace.h"
 
 #define QUERIES 64
-#define ROOM_OVER 128 /* of a block, by StreamFS: see pr_append_create */
+#define ROOM_OVER 128 /* of a block, by StreamFS: see prl_append_create */
 
 struct record {
 	uint64_t first_sequence;
@@ -43,7 +43,7 @@ more(void *at, size_t count, size_t size)
 }
 
 static int
-sink(void *arg, const struct pr_index_record *r)
+sink(void *arg, const struct pri_index_record *r)
 {
 	struct index *ix = arg;
 	struct record *to;
@@ -60,14 +60,14 @@ sink(void *arg, const struct pr_index_record *r)
 }
 
 static void
-add_segment(struct index *ix, struct pr_builder *b, const uint8_t *body, size_t len)
+add_segment(struct index *ix, struct pri_builder *b, const uint8_t *body, size_t len)
 {
 	struct pr_error err;
 
 	ix->segment_len = more(ix->segment_len, ix->segments, sizeof(uint32_t));
 	ix->segment_len[ix->segments++] = (uint32_t)len;
 	ix->data += len;
-	if (pr_builder_add(b, ix->segments, ix->segments, body, len, &err) != 1)
+	if (pri_builder_add(b, ix->segments, ix->segments, body, len, &err) != 1)
 		die("no index");
 }
 
@@ -103,8 +103,8 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bo
 	static struct grower g;
 	struct trace t = trace_load(in);
 	struct pr_error err;
-	struct pr_builder *builder =
-		pr_builder_create(0, 4 * (target + ROOM_OVER), sink, ix, &err);
+	struct pri_builder *builder =
+		pri_builder_create(0, 4 * (target + ROOM_OVER), sink, ix, &err);
 	struct pr_segment_builder b;
 	uint8_t *buf = malloc(target);
 	uint64_t hidden = 0;
@@ -128,8 +128,8 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bo
 		pr_segment_add(&b, &p);
 	}
 	add_segment(ix, builder, buf, pr_segment_seal(&b));
-	pr_builder_finish(builder, PR_BUILDER_ALL, &err);
-	pr_builder_destroy(&builder);
+	pri_builder_finish(builder, PRI_BUILDER_ALL, &err);
+	pri_builder_destroy(&builder);
 	free(buf);
 	free(t.bytes);
 }
@@ -159,7 +159,7 @@ count(struct cost *c, uint64_t bytes)
 /* What a record of level 1 has been read of. */
 struct parts {
 	const struct record *record;
-	struct pr_level1 level1;
+	struct pri_level1 level1;
 	uint8_t *have; /* a page */
 	struct cost *cost;
 };
@@ -174,31 +174,31 @@ count_part(struct parts *p, size_t offset, size_t len)
 }
 
 static bool
-segment_has(struct parts *p, const struct pr_level1_segment *s, const struct pr_key *key)
+segment_has(struct parts *p, const struct pri_level1_segment *s, const struct pri_key *key)
 {
-	uint64_t signature = pr_key_signature(key);
-	uint32_t page = pr_level1_page_of(&p->level1, signature);
-	size_t len, at = pr_level1_page_at(&p->level1, page, &len);
+	uint64_t signature = pri_key_signature(key);
+	uint32_t page = pri_level1_page_of(&p->level1, signature);
+	size_t len, at = pri_level1_page_at(&p->level1, page, &len);
 
 	if (!p->have[page])
 		count_part(p, at, len);
 	p->have[page] = 1;
-	return pr_level1_find(&p->level1, signature, p->record->body + at, len) >>
+	return pri_level1_find(&p->level1, signature, p->record->body + at, len) >>
 		       s->index &
 	       1;
 }
 
 static bool
-segment_may(struct parts *p, const struct pr_level1_segment *s, enum pr_key_kind side,
+segment_may(struct parts *p, const struct pri_level1_segment *s, enum pri_key_kind side,
 	uint32_t address)
 {
 	uint8_t at[4];
-	struct pr_key key, net;
+	struct pri_key key, net;
 
 	pr_put_be32(at, address);
-	key = pr_key_bytes(side, at, 4);
-	net = pr_key_bytes(PR_KEY_NET, at, 3);
-	return pr_level1_has_range(s, PR_NUMBER_SRC4, address, address) &&
+	key = pri_key_bytes(side, at, 4);
+	net = pri_key_bytes(PRI_KEY_NET, at, 3);
+	return pri_level1_has_range(s, PRI_NUMBER_SRC4, address, address) &&
 	       segment_has(p, s, &key) && segment_has(p, s, &net);
 }
 
@@ -207,9 +207,9 @@ ask_level1(
 	const struct index *ix, const struct record *r, uint32_t address, struct costs *c)
 {
 	struct parts p = {.record = r, .cost = &c->level1};
-	struct pr_level1_segment s;
+	struct pri_level1_segment s;
 
-	if (pr_level1_open(&p.level1, r->body, r->len, r->len, NULL) < 0)
+	if (pri_level1_open(&p.level1, r->body, r->len, r->len, NULL) < 0)
 		die("a record of level 1 is damaged");
 	p.have = calloc(p.level1.pages + 1u, 1);
 	if (!p.have)
@@ -218,19 +218,19 @@ ask_level1(
 		count(&c->level1, r->len);
 		memset(p.have, 1, p.level1.pages);
 	} else {
-		count_part(&p, 0, pr_level1_head(p.level1.segments, 64));
+		count_part(&p, 0, pri_level1_head(p.level1.segments, 64));
 	}
 	for (unsigned i = 0; i < p.level1.segments; i++) {
-		pr_level1_get(&p.level1, i, &s);
-		if (segment_may(&p, &s, PR_KEY_SRC, address) ||
-			segment_may(&p, &s, PR_KEY_DST, address))
+		pri_level1_get(&p.level1, i, &s);
+		if (segment_may(&p, &s, PRI_KEY_SRC, address) ||
+			segment_may(&p, &s, PRI_KEY_DST, address))
 			count(&c->data, ix->segment_len[r->first_sequence - 1 + i]);
 	}
 	free(p.have);
 }
 
 static unsigned
-columns_in(const struct pr_level2 *l, const uint8_t *vector)
+columns_in(const struct pri_level2 *l, const uint8_t *vector)
 {
 	unsigned found = 0;
 
@@ -240,42 +240,42 @@ columns_in(const struct pr_level2 *l, const uint8_t *vector)
 }
 
 static void
-apply(const struct pr_level2 *l, const struct record *r, const struct pr_key *key,
+apply(const struct pri_level2 *l, const struct record *r, const struct pri_key *key,
 	uint8_t *have, uint8_t *vector, struct cost *c)
 {
-	struct pr_slices slices;
+	struct pri_slices slices;
 
-	pr_slices_of(pr_key_hash(key), l->pages, l->slices_a_page, &slices);
-	for (int i = 0; i < PR_SLICES_PAGES; i++) {
+	pri_slices_of(pri_key_hash(key), l->pages, l->slices_a_page, &slices);
+	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
 		if (!have[slices.page[i]])
-			count(c, PR_SLICES_PAGE);
+			count(c, PRI_SLICES_PAGE);
 		have[slices.page[i]] = 1;
-		pr_level2_apply(l, &slices, i,
-			r->body + pr_level2_page_at(l, slices.page[i]), vector);
+		pri_level2_apply(l, &slices, i,
+			r->body + pri_level2_page_at(l, slices.page[i]), vector);
 	}
 }
 
 /* Which columns may have the address; counts head and pages. */
 static void
-ask_level2(const struct record *r, struct pr_level2 *l, uint32_t address, uint8_t *vector,
+ask_level2(const struct record *r, struct pri_level2 *l, uint32_t address, uint8_t *vector,
 	struct costs *c)
 {
-	size_t head = r->len < PR_LEVEL2_HEAD_MAX ? r->len : PR_LEVEL2_HEAD_MAX;
+	size_t head = r->len < PRI_LEVEL2_HEAD_MAX ? r->len : PRI_LEVEL2_HEAD_MAX;
 	uint8_t at[4], *have;
-	struct pr_key key;
+	struct pri_key key;
 
-	if (pr_level2_open(l, r->body, head, r->len, NULL) < 0)
+	if (pri_level2_open(l, r->body, head, r->len, NULL) < 0)
 		die("a record of level 2 is damaged");
 	have = calloc(l->pages, 1);
 	if (!have)
 		die("no memory");
 	count(&c->level2, SECTOR);
-	memset(vector, 0xff, PR_LEVEL2_VECTOR);
+	memset(vector, 0xff, PRI_LEVEL2_VECTOR);
 	pr_put_be32(at, address);
-	key = pr_key_bytes(PR_KEY_ADDRESS, at, 4);
+	key = pri_key_bytes(PRI_KEY_ADDRESS, at, 4);
 	apply(l, r, &key, have, vector, &c->level2);
-	if (columns_in(l, vector) * LOOK > 2 * PR_SLICES_PAGES * PR_SLICES_PAGE) {
-		key = pr_key_bytes(PR_KEY_NET, at, 3);
+	if (columns_in(l, vector) * LOOK > 2 * PRI_SLICES_PAGES * PRI_SLICES_PAGE) {
+		key = pri_key_bytes(PRI_KEY_NET, at, 3);
 		apply(l, r, &key, have, vector, &c->level2);
 	}
 	free(have);
@@ -284,8 +284,8 @@ ask_level2(const struct record *r, struct pr_level2 *l, uint32_t address, uint8_
 static void
 ask(const struct index *ix, uint32_t address, struct costs *c)
 {
-	static struct pr_level2 l;
-	uint8_t vector[PR_LEVEL2_VECTOR];
+	static struct pri_level2 l;
+	uint8_t vector[PRI_LEVEL2_VECTOR];
 	size_t next = 0;
 
 	for (size_t g = 0; g < ix->count[2]; g++) {
@@ -338,28 +338,28 @@ struct sums {
 static void
 add_parts(struct sums *p, const struct record *r)
 {
-	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
-	struct pr_level1 l;
-	struct pr_level1_segment s;
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	struct pri_level1 l;
+	struct pri_level1_segment s;
 	uint64_t used = 0;
 
-	if (pr_level1_open(&l, r->body, r->len, r->len, NULL) < 0)
+	if (pri_level1_open(&l, r->body, r->len, r->len, NULL) < 0)
 		die("a record of level 1 is damaged");
 	for (uint32_t i = 0; i < l.pages; i++) {
 		size_t len;
 
-		pr_level1_page_at(&l, i, &len);
+		pri_level1_page_at(&l, i, &len);
 		p->signatures += len + 2;
 		used += len + 2;
 	}
 	for (unsigned i = 0; i < l.segments; i++) {
-		pr_level1_get(&l, i, &s);
-		p->items += PR_LEVEL1_ITEM;
+		pri_level1_get(&l, i, &s);
+		p->items += PRI_LEVEL1_ITEM;
 		p->series += s.series_len;
 		p->held += s.held_len;
-		used += PR_LEVEL1_ITEM + s.series_len + s.held_len;
+		used += PRI_LEVEL1_ITEM + s.series_len + s.held_len;
 	}
-	for (size_t i = 0, n = pr_level1_tops(&l, tops); i < n; i++) {
+	for (size_t i = 0, n = pri_level1_tops(&l, tops); i < n; i++) {
 		p->tops += 16u + tops[i].len;
 		used += 16u + tops[i].len;
 	}

@@ -50,7 +50,7 @@ cpu_ns(void)
 }
 
 static uint64_t
-record(struct pr_append *a, uint32_t snaplen, int64_t seconds)
+record(struct prl_append *a, uint32_t snaplen, int64_t seconds)
 {
 	int64_t begin = pr_now_mono(), real = pr_now_real(), now = begin, ticked = begin;
 	uint64_t seq = 0;
@@ -67,12 +67,12 @@ record(struct pr_append *a, uint32_t snaplen, int64_t seconds)
 				.len = 450,
 				.data = frame[seq % FRAMES],
 			};
-			pr_append_packet(a, &p);
+			prl_append_packet(a, &p);
 		}
 		now = pr_now_mono();
 		if (now - ticked >= TICK) {
 			ticked = now;
-			pr_append_tick(a, now);
+			prl_append_tick(a, now);
 		}
 	}
 	return seq;
@@ -82,7 +82,7 @@ int
 main(int argc, char **argv)
 {
 	struct pr_error err = {0};
-	struct pr_append_options options = {0};
+	struct prl_append_options options = {0};
 	struct sfs_open_options open = {.writer = true};
 	cpu_set_t one;
 	if (argc != 4 || atoi(argv[2]) < 1 || atoi(argv[2]) > 2048)
@@ -93,20 +93,20 @@ main(int argc, char **argv)
 	make_frames();
 	const char *path = argv[1];
 	struct sfs *sfs = sfs_open(&path, 1, &open, &err);
-	struct pr_append *a = sfs ? pr_append_create(sfs, &options, &err) : NULL;
+	struct prl_append *a = sfs ? prl_append_create(sfs, &options, &err) : NULL;
 	if (!a)
 		die(path, err.text);
 	double cpu = cpu_ns();
 	int64_t begin = pr_now_mono();
 	uint64_t n = record(a, (uint32_t)atoi(argv[2]), atoi(argv[3]));
-	if (pr_append_flush(a, &err) != 0)
+	if (prl_append_flush(a, &err) != 0)
 		die("flush", err.text);
 	double seconds = (double)(pr_now_mono() - begin) / 1e9;
 	cpu = cpu_ns() - cpu;
-	const struct pr_append_counters *c = pr_append_counters(a);
+	const struct prl_append_counters *c = prl_append_counters(a);
 	printf("{\"rate\": %.0f, \"cpu_ns\": %.1f, \"lost\": %lu}\n", (double)n / seconds,
 		cpu / (double)n, (unsigned long)(n - pr_counter_get(&c->packets_durable)));
-	pr_append_destroy(&a);
+	prl_append_destroy(&a);
 	sfs_close(&sfs);
 	return 0;
 }

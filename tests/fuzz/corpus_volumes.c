@@ -161,23 +161,23 @@ put_volumes(void)
 static void
 put_index(void)
 {
-	struct pr_level2_writer w = {0};
-	struct pr_level2_column column = {.check = 1, .segments = 3};
+	struct pri_level2_writer w = {0};
+	struct pri_level2_column column = {.check = 1, .segments = 3};
 	uint64_t hashes[] = {1, 2, 3};
 	uint8_t *out;
 	size_t len;
 
 	corpus_put("index", "level1", golden_level1, sizeof golden_level1, END);
 	for (int i = 0; i < 16; i++)
-		pr_level2_add(&w, 5, &column, hashes, 3, 100000);
-	len = pr_level2_size(&w);
+		pri_level2_add(&w, 5, &column, hashes, 3, 100000);
+	len = pri_level2_size(&w);
 	out = malloc(len);
 	if (!out)
 		corpus_die("level2");
-	pr_level2_finish(&w, 2, out);
+	pri_level2_finish(&w, 2, out);
 	corpus_put("index", "level2", out, len, END);
 	free(out);
-	pr_level2_free(&w);
+	pri_level2_free(&w);
 }
 
 void

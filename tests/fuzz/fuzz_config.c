@@ -39,7 +39,7 @@ static const struct pr_option options[] = {
 	{"spread", 0, PR_OPT_ENUM, AT(spread), .arg = "MODE", .choices = spreads},
 };
 
-static const struct pr_program program = {.name = "fuzz",
+static const struct pr_cmdline program = {.name = "fuzz",
 	.section = "logger",
 	.summary = "Is fuzzed.",
 	.options = options,

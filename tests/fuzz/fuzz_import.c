@@ -95,7 +95,7 @@ same(const struct pr_packet *p, const struct pcap_pkthdr *h, const uint8_t *data
 
 /* Reads the file once more, by libpcap alone. */
 static void
-check_packets(struct sfs *sfs, const struct pr_import_stats *stats, int result)
+check_packets(struct sfs *sfs, const struct prl_import_stats *stats, int result)
 {
 	char name[32], text[PCAP_ERRBUF_SIZE];
 	pcap_t *pcap = pcap_open_offline_with_tstamp_precision(
@@ -126,7 +126,7 @@ check_packets(struct sfs *sfs, const struct pr_import_stats *stats, int result)
 
 /* The ledger's last word on the link. */
 static void
-check_ledger(struct sfs *sfs, const struct pr_import_stats *stats)
+check_ledger(struct sfs *sfs, const struct prl_import_stats *stats)
 {
 	struct sfs_cursor *cursor =
 		sfs_cursor_open(sfs, sfs_stream_find(sfs, "ledger"), NULL, NULL);
@@ -151,7 +151,7 @@ check_ledger(struct sfs *sfs, const struct pr_import_stats *stats)
 }
 
 static bool
-on_progress(void *arg, const struct pr_import_stats *stats)
+on_progress(void *arg, const struct prl_import_stats *stats)
 {
 	uint64_t *seen = arg;
 
@@ -163,13 +163,13 @@ on_progress(void *arg, const struct pr_import_stats *stats)
 
 /* name NULL: the link gets that of the file. */
 static void
-import(struct sfs *sfs, const char *name, struct pr_import_stats *stats)
+import(struct sfs *sfs, const char *name, struct prl_import_stats *stats)
 {
-	struct pr_import_options options = {.name = name, .link = -1};
+	struct prl_import_options options = {.name = name, .link = -1};
 	struct pr_error err = {""};
 	uint64_t seen = 0;
 	int result =
-		pr_import_file(sfs, trace_path, &options, on_progress, &seen, stats, &err);
+		prl_import_file(sfs, trace_path, &options, on_progress, &seen, stats, &err);
 
 	MUST(result == 0 || err.text[0]);
 	if (stats->epoch) { /* it was a trace, if only its header */
@@ -181,7 +181,7 @@ import(struct sfs *sfs, const char *name, struct pr_import_stats *stats)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct pr_import_stats first, second;
+	struct prl_import_stats first, second;
 	struct sfs *sfs;
 
 	MUST(ftruncate(trace, 0) == 0 && pwrite(trace, data, size, 0) == (ssize_t)size);

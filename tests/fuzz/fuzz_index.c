@@ -14,56 +14,56 @@
 #include "tests/unit/index_seal.h"
 
 static void
-ask_segment(const struct pr_level1 *l, const struct pr_level1_segment *s)
+ask_segment(const struct pri_level1 *l, const struct pri_level1_segment *s)
 {
-	struct pr_key key = pr_key_number(PR_KEY_DPORT, 53);
-	struct pr_series_bucket bucket;
-	struct pr_held_walk walk;
+	struct pri_key key = pri_key_number(PRI_KEY_DPORT, 53);
+	struct pri_series_bucket bucket;
+	struct pri_held_walk walk;
 	uint64_t seq, last = 0, count = 0;
 	size_t at = 0;
 
 	if (l->whole)
-		pr_level1_has_key(l, s, &key);
-	for (int number = PR_NUMBER_TIME; number <= PR_NUMBER_DST4; number++)
-		pr_level1_has_range(s, (enum pr_number)number, 1, 70000);
-	pr_held_walk_begin(&walk, s, 5000);
-	while (pr_held_walk_next(&walk, &seq)) {
+		pri_level1_has_key(l, s, &key);
+	for (int number = PRI_NUMBER_TIME; number <= PRI_NUMBER_DST4; number++)
+		pri_level1_has_range(s, (enum pri_number)number, 1, 70000);
+	pri_held_walk_begin(&walk, s, 5000);
+	while (pri_held_walk_next(&walk, &seq)) {
 		MUST(seq <= 5000 && (!count++ || seq > last));
 		last = seq;
 	}
-	while (pr_level1_series(s, &at, &bucket))
+	while (pri_level1_series(s, &at, &bucket))
 		;
 }
 
 static void
-ask_pages(const struct pr_level1 *l)
+ask_pages(const struct pri_level1 *l)
 {
 	size_t at, len;
 
 	for (uint64_t i = 0; l->pages && i < 8; i++) {
 		uint64_t signature = i * 0x9e3779b97f4a7c15u;
 
-		at = pr_level1_page_at(l, pr_level1_page_of(l, signature), &len);
-		pr_level1_find(l, signature, l->body + at, len);
+		at = pri_level1_page_at(l, pri_level1_page_of(l, signature), &len);
+		pri_level1_find(l, signature, l->body + at, len);
 	}
 }
 
 static void
 ask_group(const uint8_t *data, size_t len)
 {
-	static struct pr_level2 l;
-	uint8_t vector[PR_LEVEL2_VECTOR];
-	struct pr_slices slices;
+	static struct pri_level2 l;
+	uint8_t vector[PRI_LEVEL2_VECTOR];
+	struct pri_slices slices;
 
-	if (pr_level2_open(&l, data, len, len, NULL) < 0)
+	if (pri_level2_open(&l, data, len, len, NULL) < 0)
 		return;
-	pr_slices_of(len * 0x9e3779b97f4a7c15u, l.pages, l.slices_a_page, &slices);
+	pri_slices_of(len * 0x9e3779b97f4a7c15u, l.pages, l.slices_a_page, &slices);
 	memset(vector, 0xff, sizeof(vector));
-	for (int i = 0; i < PR_SLICES_PAGES; i++) {
-		const uint8_t *page = data + pr_level2_page_at(&l, slices.page[i]);
+	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
+		const uint8_t *page = data + pri_level2_page_at(&l, slices.page[i]);
 
-		pr_level2_page_valid(&l, slices.page[i], page);
-		pr_level2_apply(&l, &slices, i, page, vector);
+		pri_level2_page_valid(&l, slices.page[i], page);
+		pri_level2_apply(&l, &slices, i, page, vector);
 	}
 }
 
@@ -71,18 +71,18 @@ ask_group(const uint8_t *data, size_t len)
 static void
 ask_record(const uint8_t *data, size_t len, size_t total)
 {
-	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
-	struct pr_level1_segment s;
-	struct pr_level1 l;
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	struct pri_level1_segment s;
+	struct pri_level1 l;
 
-	if (pr_level1_open(&l, data, len, total, NULL) < 0)
+	if (pri_level1_open(&l, data, len, total, NULL) < 0)
 		return;
 	if (l.whole) {
-		pr_level1_tops(&l, tops);
+		pri_level1_tops(&l, tops);
 		ask_pages(&l);
 	}
 	for (unsigned i = 0; i < l.segments; i++) {
-		pr_level1_get(&l, i, &s);
+		pri_level1_get(&l, i, &s);
 		ask_segment(&l, &s);
 	}
 }
@@ -111,20 +111,20 @@ static void
 ask_packet(const uint8_t *data, size_t len)
 {
 	static const uint16_t linktypes[] = {1, 113, 276, 101, 0, 9};
-	struct pr_key keys[PR_KEYS_MAX];
+	struct pri_key keys[PRI_KEYS_MAX];
 	struct pr_packet p = {.data = data, .caplen = (uint32_t)len, .len = (uint32_t)len};
 
 	for (size_t i = 0; i < sizeof(linktypes) / sizeof(linktypes[0]); i++) {
 		p.linktype = linktypes[i];
-		unsigned count = pr_keys_of_packet(&p, keys);
+		unsigned count = pri_keys_of_packet(&p, keys);
 
-		MUST(count <= PR_KEYS_MAX);
+		MUST(count <= PRI_KEYS_MAX);
 		/* either side in one is asked for in its place */
 		for (unsigned k = 0; k < count; k++) {
-			struct pr_key either = pr_key_either(&keys[k]);
-			struct pr_key again = pr_key_either(&either);
+			struct pri_key either = pri_key_either(&keys[k]);
+			struct pri_key again = pri_key_either(&either);
 
-			MUST(pr_key_hash(&either) == pr_key_hash(&again));
+			MUST(pri_key_hash(&either) == pri_key_hash(&again));
 		}
 	}
 }

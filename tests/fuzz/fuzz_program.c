@@ -18,7 +18,7 @@ enum { INSNS_MAX = 128, INSN_BYTES = 8, WORDS = BPF_MEMWORDS, JA = BPF_JMP | BPF
 
 /* libpcap's scratch memory begins as it may, ours with zeros: so theirs begins with stores of 0. */
 static size_t
-load_insns(const uint8_t *at, size_t size, struct pr_insn *ours, struct bpf_insn *theirs)
+load_insns(const uint8_t *at, size_t size, struct pri_insn *ours, struct bpf_insn *theirs)
 {
 	size_t count = size / INSN_BYTES;
 
@@ -27,7 +27,7 @@ load_insns(const uint8_t *at, size_t size, struct pr_insn *ours, struct bpf_insn
 	for (uint32_t i = 0; i < WORDS; i++)
 		theirs[i] = (struct bpf_insn){BPF_ST, 0, 0, i};
 	for (size_t i = 0; i < count; i++, at += INSN_BYTES) {
-		ours[i] = (struct pr_insn){
+		ours[i] = (struct pri_insn){
 			pr_get_le16(at), at[2], at[3], pr_get_le32(at + 4)};
 		theirs[WORDS + i] =
 			(struct bpf_insn){ours[i].code, at[2], at[3], ours[i].k};
@@ -37,38 +37,38 @@ load_insns(const uint8_t *at, size_t size, struct pr_insn *ours, struct bpf_insn
 
 /* Backward jumps: ours ends them, libpcap's may run for ever. And libpcap knows no parts. */
 static bool
-goes_forward(const struct pr_insn *insns, size_t count)
+goes_forward(const struct pri_insn *insns, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if ((insns[i].code == JA && insns[i].k >= count) ||
-			pr_insn_begins_part(&insns[i]))
+			pri_insn_begins_part(&insns[i]))
 			return false;
 	return true;
 }
 
 static void
-plan(const struct pr_program *program, const uint8_t *data, uint32_t caplen, uint32_t len)
+plan(const struct pri_bpf *program, const uint8_t *data, uint32_t caplen, uint32_t len)
 {
 	const struct pr_packet packet = {.linktype = 1,
 		.data = data,
 		.caplen = caplen,
 		.len = len,
 		.time = caplen < 8 ? 0 : (int64_t)pr_get_le64(data)};
-	struct pr_plan *made = pr_plan_create(program, NULL);
+	struct pri_plan *made = pri_plan_create(program, NULL);
 	struct own own;
 
 	own_of(&packet, &own);
-	MUST(made && (holds(made, &own) || !pr_program_match(program, &packet)));
-	pr_plan_destroy(&made);
+	MUST(made && (holds(made, &own) || !pri_program_match(program, &packet)));
+	pri_plan_destroy(&made);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bpf_insn theirs[WORDS + INSNS_MAX];
-	struct pr_insn ours[INSNS_MAX];
+	struct pri_insn ours[INSNS_MAX];
 	struct pr_error err = {""};
-	struct pr_program *program;
+	struct pri_bpf *program;
 	uint32_t caplen, len, result;
 	size_t count;
 
@@ -77,16 +77,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	caplen = data[0];
 	len = caplen + (caplen & 1 ? 1000 : 0);
 	count = load_insns(data + 1 + caplen, size - 1 - caplen, ours, theirs);
-	program = pr_program_create(1, ours, count, &err);
+	program = pri_program_create(1, ours, count, &err);
 	if (!program) {
 		MUST(err.text[0]);
 		return 0;
 	}
-	result = pr_program_run(program, data + 1, len, caplen);
+	result = pri_program_run(program, data + 1, len, caplen);
 	if (count && goes_forward(ours, count) &&
 		bpf_validate(theirs, (int)(WORDS + count)))
 		MUST(result == bpf_filter(theirs, data + 1, len, caplen));
 	plan(program, data + 1, caplen, len);
-	pr_program_destroy(&program);
+	pri_program_destroy(&program);
 	return 0;
 }

@@ -19,7 +19,7 @@
 #define NOW INT64_C(1000000000000)
 #define MEMORY (64 * 1024) /* few bodies are kept, so that some go */
 
-static const struct pr_duty duty = {.count = 1};
+static const struct prm_duty duty = {.count = 1};
 
 static void
 seal(ProtobufCBinaryData *body)
@@ -90,21 +90,21 @@ walk(const Packrack__Summary *m)
 }
 
 static void
-tell(struct pr_route *route, const char *node)
+tell(struct prm_route *route, const char *node)
 {
-	const struct pr_completeness_options o = {
+	const struct prm_completeness_options o = {
 		.since = route->query->since, .until = route->query->until, .now = NOW};
-	struct pr_completeness *c = pr_completeness_create(&o, NULL);
+	struct prm_completeness *c = prm_completeness_create(&o, NULL);
 	Packrack__Completeness *out;
 	struct pr_error err = {""};
-	int index = pr_completeness_node(c, node, NULL);
+	int index = prm_completeness_node(c, node, NULL);
 
 	MUST(index == 0);
-	if (pr_route_tell(route, node, c, index, &err) < 0)
+	if (prm_route_tell(route, node, c, index, &err) < 0)
 		MUST(err.text[0]);
-	if (pr_completeness_finish(c, &out, NULL) == 0)
+	if (prm_completeness_finish(c, &out, NULL) == 0)
 		packrack__completeness__free_unpacked(out, NULL);
-	pr_completeness_destroy(&c);
+	prm_completeness_destroy(&c);
 }
 
 /* As if another merger had each of them, and said so. */
@@ -112,52 +112,52 @@ static void
 lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
 {
 	(void)time;
-	pr_verdicts_add(arg, boot, number);
+	prm_verdicts_add(arg, boot, number);
 }
 
 static uint64_t
-boot_of(const struct pr_summaries *s)
+boot_of(const struct prm_summaries *s)
 {
-	const struct pr_cover *c = pr_summaries_find(s, "n");
+	const struct prm_cover *c = prm_summaries_find(s, "n");
 
 	return c ? c->said->boot : 0;
 }
 
 static void
-ask(const struct pr_summaries *s, const Packrack__Query *query)
+ask(const struct prm_summaries *s, const Packrack__Query *query)
 {
-	char why[PR_ROUTE_WHY_MAX];
-	struct pr_verdicts verdicts = {0};
-	struct pr_route route;
+	char why[PRM_ROUTE_WHY_MAX];
+	struct prm_verdicts verdicts = {0};
+	struct prm_route route;
 
 	if (query->since > query->until)
 		return;
-	MUST(pr_route_begin(&route, s, query, NOW) == 0);
-	pr_route_lacks(&route, "n", 100, lacks, &verdicts);
+	MUST(prm_route_begin(&route, s, query, NOW) == 0);
+	prm_route_lacks(&route, "n", 100, lacks, &verdicts);
 	for (uint64_t number = 0; number < 3; number++)
-		pr_route_excludes(&route, boot_of(s), number);
+		prm_route_excludes(&route, boot_of(s), number);
 	route.verdicts = query->count_only ? &verdicts : NULL;
-	if (pr_route_decide(&route, "n", why))
+	if (prm_route_decide(&route, "n", why))
 		tell(&route, "n");
 	MUST(why[0] && strlen(why) < sizeof why);
 	MUST(route.asked + route.left_out == 1);
-	MUST(route.lookups.steps <= PR_LOOKUPS_STEPS_MAX);
-	pr_route_end(&route);
-	pr_verdicts_free(&verdicts);
+	MUST(route.lookups.steps <= PRM_LOOKUPS_STEPS_MAX);
+	prm_route_end(&route);
+	prm_verdicts_free(&verdicts);
 }
 
 static void
-take(struct pr_summaries *s, Packrack__Envelope *env)
+take(struct prm_summaries *s, Packrack__Envelope *env)
 {
-	uint64_t boot, numbers[PR_SUMMARIES_WANT_MAX];
+	uint64_t boot, numbers[PRM_SUMMARIES_WANT_MAX];
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COVERAGE) {
-		pr_summaries_coverage(s, "n", env->coverage, NOW, NULL);
-		pr_summaries_want(s, "n", NOW, &boot, numbers);
+		prm_summaries_coverage(s, "n", env->coverage, NOW, NULL);
+		prm_summaries_want(s, "n", NOW, &boot, numbers);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY) {
 		seal(&env->summary->body);
 		walk(env->summary);
-		pr_summaries_body(s, "n", env->summary);
+		prm_summaries_body(s, "n", env->summary);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		ask(s, env->query);
 	}
@@ -166,8 +166,8 @@ take(struct pr_summaries *s, Packrack__Envelope *env)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct pr_summaries *s = pr_summaries_create(MEMORY, &duty, NULL);
-	struct pr_summaries_figures f;
+	struct prm_summaries *s = prm_summaries_create(MEMORY, &duty, NULL);
+	struct prm_summaries_figures f;
 
 	MUST(s);
 	while (size >= 2) {
@@ -184,11 +184,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += len;
 		size -= len;
 	}
-	pr_summaries_figures(s, &f);
+	prm_summaries_figures(s, &f);
 	MUST(f.bytes <= MEMORY && f.held <= f.listed);
-	pr_summaries_forget(s, "n");
-	pr_summaries_figures(s, &f);
+	prm_summaries_forget(s, "n");
+	prm_summaries_figures(s, &f);
 	MUST(f.bytes == 0 && f.held == 0 && f.listed == 0 && f.cluster_bytes == 0);
-	pr_summaries_destroy(&s);
+	prm_summaries_destroy(&s);
 	return 0;
 }

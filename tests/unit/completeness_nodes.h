@@ -12,19 +12,19 @@
 
 #define NOW INT64_C(1000000000000000000)
 
-static inline struct pr_completeness *
+static inline struct prm_completeness *
 make(int64_t since, int64_t until, size_t sweep)
 {
-	struct pr_completeness_options o = {
+	struct prm_completeness_options o = {
 		.since = since, .until = until, .now = NOW, .sweep_bytes = sweep};
-	struct pr_completeness *c = pr_completeness_create(&o, NULL);
+	struct prm_completeness *c = prm_completeness_create(&o, NULL);
 
 	ck_assert_ptr_nonnull(c);
 	return c;
 }
 
 static inline void
-batch_held(struct pr_completeness *c, int node, uint32_t link, uint64_t first,
+batch_held(struct prm_completeness *c, int node, uint32_t link, uint64_t first,
 	uint64_t last, int64_t t0, int64_t t1, const char *bits, int64_t frontier)
 {
 	Packrack__Held h = PACKRACK__HELD__INIT, *list = &h;
@@ -44,11 +44,11 @@ batch_held(struct pr_completeness *c, int node, uint32_t link, uint64_t first,
 	b.held = &list;
 	b.n_held = 1;
 	b.frontier = frontier;
-	ck_assert_msg(pr_completeness_batch(c, node, &b, &err) == 0, "%s", err.text);
+	ck_assert_msg(prm_completeness_batch(c, node, &b, &err) == 0, "%s", err.text);
 }
 
 static inline void
-end_with(struct pr_completeness *c, int node, Packrack__Loss *loss,
+end_with(struct prm_completeness *c, int node, Packrack__Loss *loss,
 	Packrack__Ledger *ledger, Packrack__Evicted *evicted)
 {
 	Packrack__End end = PACKRACK__END__INIT;
@@ -60,17 +60,17 @@ end_with(struct pr_completeness *c, int node, Packrack__Loss *loss,
 	end.n_ledgers = ledger ? 1 : 0;
 	end.evicted = &evicted;
 	end.n_evicted = evicted ? 1 : 0;
-	ck_assert_msg(pr_completeness_end(c, node, &end, &err) == 0, "%s", err.text);
+	ck_assert_msg(prm_completeness_end(c, node, &end, &err) == 0, "%s", err.text);
 }
 
 static inline Packrack__Completeness *
-finish(struct pr_completeness *c)
+finish(struct prm_completeness *c)
 {
 	Packrack__Completeness *out;
 	struct pr_error err = {""};
 
-	ck_assert_msg(pr_completeness_finish(c, &out, &err) == 0, "%s", err.text);
-	pr_completeness_destroy(&c);
+	ck_assert_msg(prm_completeness_finish(c, &out, &err) == 0, "%s", err.text);
+	prm_completeness_destroy(&c);
 	return out;
 }
 
@@ -109,7 +109,7 @@ loss_of(uint64_t first, uint64_t last, uint64_t count, int64_t t0, int64_t t1)
 }
 
 static inline void
-batch_edge(struct pr_completeness *c, int node, uint64_t seq, int64_t time)
+batch_edge(struct prm_completeness *c, int node, uint64_t seq, int64_t time)
 {
 	Packrack__Held h = PACKRACK__HELD__INIT, *list = &h;
 	Packrack__Batch b = PACKRACK__BATCH__INIT;
@@ -120,7 +120,7 @@ batch_edge(struct pr_completeness *c, int node, uint64_t seq, int64_t time)
 	h.first_otime = h.last_otime = time;
 	b.edge = &list;
 	b.n_edge = 1;
-	ck_assert_msg(pr_completeness_batch(c, node, &b, &err) == 0, "%s", err.text);
+	ck_assert_msg(prm_completeness_batch(c, node, &b, &err) == 0, "%s", err.text);
 }
 
 #endif

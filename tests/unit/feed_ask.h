@@ -12,16 +12,16 @@ struct answer {
 	uint64_t *seqs;
 	size_t count;
 	uint64_t held; /* seqs said to be held */
-	struct pr_query_figures figures;
+	struct pri_query_figures figures;
 };
 
 static inline uint64_t
-count_held(const struct pr_held_list *list)
+count_held(const struct pri_held_list *list)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		const struct pr_held *h = &list->items[i];
+		const struct pri_held *h = &list->items[i];
 
 		if (!h->bits)
 			sum += h->last - h->first + 1;
@@ -33,35 +33,35 @@ count_held(const struct pr_held_list *list)
 
 /* all: with a filter that no index knows, so that each packet is looked at. */
 static inline struct answer
-ask(struct pr_view *view, const char *filter, bool all)
+ask(struct pri_view *view, const char *filter, bool all)
 {
-	struct pr_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	struct pr_program *program = pr_filter_compile(1, 0, filter, &err);
+	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
 	struct answer a = {.seqs = malloc(400000 * sizeof(*a.seqs))};
-	struct pr_held_list held = {0};
-	struct pr_query *q;
+	struct pri_held_list held = {0};
+	struct pri_query *q;
 	struct pr_packet p;
 	int64_t frontier;
 	int rc;
 
 	ck_assert(program != NULL);
 	if (!all)
-		ck_assert_int_eq(pr_programs_add(&spec.programs, program, &err), 0);
-	q = pr_query_create(view, &spec, &err);
+		ck_assert_int_eq(pri_programs_add(&spec.programs, program, &err), 0);
+	q = pri_query_create(view, &spec, &err);
 	ck_assert_msg(q != NULL, "%s", err.text);
-	while ((rc = pr_query_next(q, &p, &err)) != PR_SOURCE_END) {
+	while ((rc = pri_query_next(q, &p, &err)) != PR_SOURCE_END) {
 		unit_must(rc != PR_SOURCE_ERROR);
 		if (rc == PR_SOURCE_PACKET &&
-			(!all || pr_program_run(program, p.data, p.len, p.caplen)))
+			(!all || pri_program_run(program, p.data, p.len, p.caplen)))
 			a.seqs[a.count++] = p.seq;
 	}
 	if (all)
-		pr_program_destroy(&program);
-	ck_assert_int_eq(pr_query_take_held(q, &held, &frontier, &err), 0);
+		pri_program_destroy(&program);
+	ck_assert_int_eq(pri_query_take_held(q, &held, &frontier, &err), 0);
 	a.held = count_held(&held);
-	pr_held_list_free(&held);
-	a.figures = *pr_query_figures(q);
-	pr_query_destroy(&q);
+	pri_held_list_free(&held);
+	a.figures = *pri_query_figures(q);
+	pri_query_destroy(&q);
 	return a;
 }
 
@@ -74,7 +74,7 @@ static const char *const filters[] = {"host 10.0.51.44", "src host 10.1.0.1",
 
 /* Equal to looking at each packet, with all seqs accounted for; returns segments left out. */
 static inline uint64_t
-compare_all(struct pr_view *view, uint64_t *level2)
+compare_all(struct pri_view *view, uint64_t *level2)
 {
 	uint64_t skipped = 0;
 
@@ -103,10 +103,10 @@ compare_all(struct pr_view *view, uint64_t *level2)
 static inline uint64_t
 compare_now(uint64_t *level2)
 {
-	struct pr_view *view = open_view();
+	struct pri_view *view = open_view();
 	uint64_t skipped = compare_all(view, level2);
 
-	pr_view_close(&view);
+	pri_view_close(&view);
 	return skipped;
 }
 

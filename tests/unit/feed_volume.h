@@ -23,7 +23,7 @@
 static struct pr_error err;
 static char path[64];
 static struct sfs *sfs;
-static struct pr_append *append;
+static struct prl_append *append;
 static uint64_t seq;
 
 static inline uint32_t
@@ -38,19 +38,19 @@ open_writer(void)
 	const char *paths[] = {path};
 	const struct sfs_open_options o = {.writer = true, .no_direct = true};
 	/* full ones only: how many there are is no matter of how busy the machine is */
-	const struct pr_append_options ao = {.segment_age = 3600 * PR_NS_PER_S};
+	const struct prl_append_options ao = {.segment_age = 3600 * PR_NS_PER_S};
 
 	sfs = sfs_open(paths, 1, &o, &err);
 	ck_assert_msg(sfs != NULL, "%s", err.text);
-	append = pr_append_create(sfs, &ao, &err);
+	append = prl_append_create(sfs, &ao, &err);
 	ck_assert(append != NULL);
 }
 
 static inline void
 close_writer(void)
 {
-	ck_assert_int_eq(pr_append_flush(append, &err), 0);
-	pr_append_destroy(&append);
+	ck_assert_int_eq(prl_append_flush(append, &err), 0);
+	prl_append_destroy(&append);
 	sfs_close(&sfs);
 }
 
@@ -98,9 +98,9 @@ put_packets(unsigned count, unsigned step)
 		pr_put_be32(d + 30, 0xac100000 + (uint32_t)(seq / 4) * 517 + pick(3));
 		pr_put_be16(d + 34, (uint16_t)(1024 + seq % 60000));
 		pr_put_be16(d + 36, (uint16_t)(pick(50) ? 443 : pick(1000)));
-		unit_must(pr_append_packet(append, &p) == 0);
+		unit_must(prl_append_packet(append, &p) == 0);
 		if (i % 64 == 0)
-			pr_append_tick(append, pr_now_mono());
+			prl_append_tick(append, pr_now_mono());
 	}
 }
 
@@ -110,29 +110,29 @@ static unsigned refuse; /* the sink, so many times */
 static unsigned level[4]; /* records by level */
 
 static inline int
-sink(void *arg, const struct pr_index_record *r)
+sink(void *arg, const struct pri_index_record *r)
 {
-	const struct pr_index_body body = index_body_of(r);
+	const struct prl_index_body body = index_body_of(r);
 
 	(void)arg;
 	if (refuse) {
 		refuse--;
 		return 1;
 	}
-	ck_assert_msg(pr_append_index(append, &body, &err) == 0, "%s", err.text);
+	ck_assert_msg(prl_append_index(append, &body, &err) == 0, "%s", err.text);
 	level[r->level]++;
 	return 0;
 }
 
-static inline struct pr_view *
+static inline struct pri_view *
 open_view(void)
 {
 	const char *paths[] = {path};
-	struct pr_view *view =
-		pr_view_open(paths, 1, PR_VIEW_CACHED | PR_VIEW_SUMMARIES, &err);
+	struct pri_view *view =
+		pri_view_open(paths, 1, PRI_VIEW_CACHED | PRI_VIEW_SUMMARIES, &err);
 
 	ck_assert_msg(view != NULL, "%s", err.text);
-	ck_assert_int_eq(pr_view_refresh(view, true, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_view_refresh(view, true, INT64_MAX, &err), 0);
 	return view;
 }
 
@@ -140,22 +140,22 @@ open_view(void)
 static inline uint64_t
 index_all(bool group)
 {
-	struct pr_view *view = open_view();
-	struct pr_feed *feed = pr_feed_create(view, sink, NULL, &err);
-	struct pr_feed_figures f;
+	struct pri_view *view = open_view();
+	struct pri_feed *feed = pri_feed_create(view, sink, NULL, &err);
+	struct pri_feed_figures f;
 
 	do
-		while (pr_feed_step(feed, INT64_MAX, &err) > 0)
+		while (pri_feed_step(feed, INT64_MAX, &err) > 0)
 			;
-	while (pr_feed_finish(feed, group, &err) == 0);
-	while (pr_feed_step(feed, INT64_MAX, &err) > 0)
+	while (pri_feed_finish(feed, group, &err) == 0);
+	while (pri_feed_step(feed, INT64_MAX, &err) > 0)
 		;
-	ck_assert_int_eq(pr_feed_finish(feed, group, &err), 1);
-	pr_feed_figures(feed, &f);
+	ck_assert_int_eq(pri_feed_finish(feed, group, &err), 1);
+	pri_feed_figures(feed, &f);
 	ck_assert_uint_eq(f.behind, 0);
 	ck_assert_uint_eq(f.built.damaged, 0);
-	pr_feed_destroy(&feed);
-	pr_view_close(&view);
+	pri_feed_destroy(&feed);
+	pri_view_close(&view);
 	return f.built.segments;
 }
 

@@ -17,10 +17,10 @@ index_seal(uint8_t *record, size_t len)
 {
 	size_t at = 48, head;
 
-	if (len < PR_LEVEL1_HEADER)
+	if (len < PRI_LEVEL1_HEADER)
 		return false;
-	head = pr_level1_head_of(record);
-	if (pr_get_le32(record) == PR_LEVEL2_MAGIC) {
+	head = pri_level1_head_of(record);
+	if (pr_get_le32(record) == PRI_LEVEL2_MAGIC) {
 		at = 32;
 		head = 40 + (size_t)16 * pr_get_le16(record + 20);
 	}

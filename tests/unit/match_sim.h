@@ -69,7 +69,7 @@ struct sim_ask {
 
 struct sim {
 	struct sim_case c;
-	struct pr_match *match;
+	struct prl_match *match;
 	struct sim_packet *packets;
 	struct sim_log *logs;
 	size_t log_count;
@@ -85,7 +85,7 @@ struct sim {
 	uint64_t dropped, corrupted, doubled, stored_while_held;
 	uint64_t last_seq[SIM_LINKS];
 	size_t counts[SIM_LINKS]; /* packets of each link */
-	struct pr_match_stats stats;
+	struct prl_match_stats stats;
 	char bad[200];
 };
 

@@ -36,7 +36,7 @@ sim_find(struct sim *s, uint16_t link, uint64_t seq)
 
 static inline void
 sim_on_packet(void *arg, uint16_t link, const struct pr_entry *e,
-	const struct pr_match_frame *f, uint32_t len)
+	const struct prl_match_frame *f, uint32_t len)
 {
 	struct sim *s = arg;
 	struct sim_packet *p = sim_find(s, link, e->seq);
@@ -74,13 +74,13 @@ sim_on_loss(void *arg, const struct pr_loss *loss)
 }
 
 static inline void
-sim_on_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
+sim_on_leftover(void *arg, const struct prl_match_frame *f, enum prl_match_fate fate)
 {
 	struct sim *s = arg;
 
 	s->leftovers++;
 	s->frames_out++;
-	if (fate == PR_MATCH_DUPLICATE)
+	if (fate == PRL_MATCH_DUPLICATE)
 		s->duplicates++;
 	else
 		s->strays++;
@@ -114,9 +114,9 @@ sim_answer(struct sim *s, const struct sim_log *log)
 		.count = log->count};
 
 	if (sim_chance(s, s->c.log_gone))
-		pr_match_gone(s->match, &gone, s->now);
+		prl_match_gone(s->match, &gone, s->now);
 	else if (!sim_chance(s, s->c.log_loss))
-		pr_match_tslog(s->match, log->body, log->len, s->now);
+		prl_match_tslog(s->match, log->body, log->len, s->now);
 }
 
 static inline void
@@ -134,7 +134,7 @@ static inline void
 sim_deliver_frame(struct sim *s, const struct sim_event *e)
 {
 	const struct sim_packet *p = &s->packets[e->packet];
-	struct pr_match_frame f = {.len = p->len + e->pad, .time = s->now};
+	struct prl_match_frame f = {.len = p->len + e->pad, .time = s->now};
 
 	f.data = calloc(1, f.len);
 	memcpy(f.data, p->data, p->len);
@@ -145,7 +145,7 @@ sim_deliver_frame(struct sim *s, const struct sim_event *e)
 	}
 	f.fingerprint = pr_fingerprint(f.data, f.len, SIM_EPOCH);
 	s->frames_in++;
-	pr_match_frame(s->match, &f, s->now);
+	prl_match_frame(s->match, &f, s->now);
 }
 
 static inline void
@@ -160,14 +160,14 @@ sim_pass(struct sim *s)
 		if (e->packet >= 0)
 			sim_deliver_frame(s, e);
 		else
-			pr_match_tslog(s->match, s->logs[e->log].body, s->logs[e->log].len,
+			prl_match_tslog(s->match, s->logs[e->log].body, s->logs[e->log].len,
 				s->now);
 		sim_answers(s);
 		if (i % 8 == 0)
-			pr_match_run(s->match, s->now);
+			prl_match_run(s->match, s->now);
 		if (s->now - tick >= 10 * PR_NS_PER_MS) {
 			tick = s->now;
-			pr_match_tick(s->match, s->now);
+			prl_match_tick(s->match, s->now);
 		}
 	}
 }
@@ -186,22 +186,22 @@ sim_settle(struct sim *s)
 	do {
 		s->now += 10 * PR_NS_PER_MS;
 		for (unsigned k = 0; k < s->c.links; k++)
-			pr_match_mark(s->match, (uint16_t)k, last[k], s->now);
-		pr_match_sent(s->match, s->c.packets, s->now);
-		pr_match_tick(s->match, s->now);
+			prl_match_mark(s->match, (uint16_t)k, last[k], s->now);
+		prl_match_sent(s->match, s->c.packets, s->now);
+		prl_match_tick(s->match, s->now);
 		sim_answers(s);
-	} while ((!pr_match_settled(s->match) ||
-			 pr_match_ordinal(s->match) < s->c.packets) &&
+	} while ((!prl_match_settled(s->match) ||
+			 prl_match_ordinal(s->match) < s->c.packets) &&
 		 s->now < until);
-	if (!pr_match_settled(s->match))
+	if (!prl_match_settled(s->match))
 		SIM_BAD(s, "never settled");
 }
 
 static inline void
 sim_begin(struct sim *s, const struct sim_case *c)
 {
-	struct pr_match_options options;
-	struct pr_match_calls calls = {
+	struct prl_match_options options;
+	struct prl_match_calls calls = {
 		sim_on_packet, sim_on_loss, sim_on_leftover, sim_on_resend, s};
 
 	*s = (struct sim){.c = *c,
@@ -211,18 +211,18 @@ sim_begin(struct sim *s, const struct sim_case *c)
 	for (int i = 0; i < 5; i++)
 		sim_random(&s->random);
 	s->packets = calloc(c->packets, sizeof(*s->packets));
-	pr_match_defaults(&options);
+	prl_match_defaults(&options);
 	options.epoch = SIM_EPOCH;
 	if (c->room)
 		options.room = c->room;
-	s->match = pr_match_create(&options, &calls, NULL);
+	s->match = prl_match_create(&options, &calls, NULL);
 }
 
 static inline void
 sim_end(struct sim *s)
 {
-	pr_match_get_stats(s->match, &s->stats);
-	pr_match_destroy(&s->match);
+	prl_match_get_stats(s->match, &s->stats);
+	prl_match_destroy(&s->match);
 	for (size_t i = 0; i < s->c.packets; i++) {
 		if (!s->packets[i].stored && !s->packets[i].lost_told && s->event_count)
 			SIM_BAD(s, "packet %llu is neither stored nor lost",
@@ -244,9 +244,9 @@ sim_run(struct sim *s, const struct sim_case *c)
 	sim_switch(s);
 	sim_pass(s);
 	sim_settle(s);
-	pr_match_finish(s->match);
-	if (pr_match_ordinal(s->match) != c->packets)
-		SIM_BAD(s, "ordinal %llu", (unsigned long long)pr_match_ordinal(s->match));
+	prl_match_finish(s->match);
+	if (prl_match_ordinal(s->match) != c->packets)
+		SIM_BAD(s, "ordinal %llu", (unsigned long long)prl_match_ordinal(s->match));
 	sim_end(s);
 }
 

@@ -39,7 +39,7 @@ struct fake {
 struct lab {
 	char dir[32], endpoint[64];
 	struct pr_loop *loop;
-	struct pr_merger *merger;
+	struct prm_merger *merger;
 	struct pr_timer *timer;
 	struct fake nodes[NODES];
 	int node_count;
@@ -317,7 +317,7 @@ ended(struct lab *lab)
 static struct lab *
 lab_up(int nodes, enum fault fault)
 {
-	struct pr_merger_options o = {.silent_ns = 300 * PR_NS_PER_MS};
+	struct prm_merger_options o = {.silent_ns = 300 * PR_NS_PER_MS};
 	struct pr_loop_calls calls = {0};
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct pr_error err = {""};
@@ -326,9 +326,9 @@ lab_up(int nodes, enum fault fault)
 	ck_assert_ptr_nonnull(mkdtemp(lab->dir));
 	snprintf(lab->endpoint, sizeof(lab->endpoint), "ipc://%s/m", lab->dir);
 	lab->loop = pr_loop_create(&calls, &err);
-	lab->merger = pr_merger_create(lab->loop, &o, &err);
-	ck_assert_msg(lab->merger &&
-			      pr_merger_listen(lab->merger, lab->endpoint, NULL, &err) == 0,
+	lab->merger = prm_merger_create(lab->loop, &o, &err);
+	ck_assert_msg(lab->merger && prm_merger_listen(
+					     lab->merger, lab->endpoint, NULL, &err) == 0,
 		"%s", err.text);
 	lab->in_order = true;
 	lab->node_count = nodes;
@@ -360,7 +360,7 @@ lab_down(struct lab *lab)
 	for (int i = 0; i < lab->node_count; i++)
 		if (lab->nodes[i].rpc)
 			pr_rpc_destroy(&lab->nodes[i].rpc);
-	pr_merger_destroy(&lab->merger);
+	prm_merger_destroy(&lab->merger);
 	pr_loop_destroy(&lab->loop);
 	snprintf(path, sizeof(path), "%s/m", lab->dir);
 	unlink(path);

@@ -10,22 +10,22 @@
 
 /* May a packet of Ethernet match the filter, by its plan, where the index has this? */
 static bool
-plan_may(const char *filter, const struct pr_plan_index *index)
+plan_may(const char *filter, const struct pri_plan_index *index)
 {
 	struct pr_error err;
-	struct pr_program *program = pr_filter_compile(1, 0, filter, &err);
-	struct pr_plan *plan;
+	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
+	struct pri_plan *plan;
 	uint8_t *scratch;
 	bool result;
 
 	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
-	plan = pr_plan_create(program, &err);
+	plan = pri_plan_create(program, &err);
 	ck_assert_ptr_nonnull(plan);
 	scratch = malloc(plan->count);
-	result = pr_plan_holds(plan, index, scratch);
+	result = pri_plan_holds(plan, index, scratch);
 	free(scratch);
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
+	pri_plan_destroy(&plan);
+	pri_program_destroy(&program);
 	return result;
 }
 

@@ -162,7 +162,7 @@ say_filter(struct text *t, unsigned depth)
 	say(t, ")");
 }
 
-static struct pr_insn
+static struct pri_insn
 random_insn(size_t i, size_t count)
 {
 	static const uint16_t codes[] = {LD_W_ABS, LD_H_ABS, LD_B_ABS, LD_H_ABS, LD_B_ABS,
@@ -174,7 +174,7 @@ random_insn(size_t i, size_t count)
 	static const uint32_t masks[] = {
 		0xff, 0xf0, 0x1fff, 0xffff0000, 0xfffff000, 0xfff, 1, 4};
 	size_t left = count - 2 - i;
-	struct pr_insn in = {.code = PICK(codes)};
+	struct pri_insn in = {.code = PICK(codes)};
 	bool jump = (in.code & CLASS_MASK) == CLASS_JMP;
 
 	if (in.code == RET_K && random() % 3)
@@ -190,7 +190,7 @@ random_insn(size_t i, size_t count)
 	if (in.code == RSH_K)
 		in.k %= 20;
 	if (in.code == ST || in.code == LD_MEM || in.code == LDX_MEM)
-		in.k %= PR_PROGRAM_MEMORY;
+		in.k %= PRI_PROGRAM_MEMORY;
 	if (in.code == RET_K)
 		in.k = (uint32_t)random() % 2;
 	if (jump) {

@@ -13,16 +13,16 @@
 /* A packet's own keys as the index that a plan is held against: what a plan denies of it, it cannot match. */
 
 struct own {
-	struct pr_key keys[PR_KEYS_MAX + PORT_KEYS_MAX];
+	struct pri_key keys[PRI_KEYS_MAX + PORT_KEYS_MAX];
 	size_t count;
-	struct pr_fields fields;
+	struct pri_fields fields;
 	bool laid_out;
 	uint32_t len;
 	int64_t time;
 };
 
 static inline bool
-own_key(void *arg, const struct pr_key *key)
+own_key(void *arg, const struct pri_key *key)
 {
 	const struct own *own = arg;
 
@@ -36,17 +36,17 @@ own_key(void *arg, const struct pr_key *key)
 static unsigned composites_asked, ports_asked, others_asked;
 
 static inline bool
-is_address(const struct pr_fields *f, bool source, const uint8_t *address)
+is_address(const struct pri_fields *f, bool source, const uint8_t *address)
 {
-	return f->have & (source ? PR_FIELD_SRC : PR_FIELD_DST) && f->address_len == 4 &&
+	return f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST) && f->address_len == 4 &&
 	       !memcmp(source ? f->src : f->dst, address, 4);
 }
 
 /* Has it the one address at one end, and at the other not the other? */
 static inline bool
-own_other(void *arg, const struct pr_key *key)
+own_other(void *arg, const struct pri_key *key)
 {
-	const struct pr_fields *f = &((struct own *)arg)->fields;
+	const struct pri_fields *f = &((struct own *)arg)->fields;
 	const uint8_t *a = key->bytes, *b = key->bytes + 4;
 
 	others_asked++;
@@ -56,13 +56,13 @@ own_other(void *arg, const struct pr_key *key)
 
 /* The packet has all keys of one of the ports that the filter leaves to a side. */
 static inline bool
-own_side(struct own *own, const struct pr_key *parts, unsigned side)
+own_side(struct own *own, const struct pri_key *parts, unsigned side)
 {
-	unsigned left = pr_key_parts_ports(parts, side);
-	struct pr_key keys[PR_PORT_KEYS_MAX];
+	unsigned left = pri_key_parts_ports(parts, side);
+	struct pri_key keys[PRI_PORT_KEYS_MAX];
 
 	for (unsigned i = 0; i < left; i++) {
-		size_t count = pr_key_port_keys(parts, side, i, keys), have = 0;
+		size_t count = pri_key_port_keys(parts, side, i, keys), have = 0;
 
 		ports_asked += count > 0;
 		while (have < count && own_key(own, &keys[have]))
@@ -75,21 +75,21 @@ own_side(struct own *own, const struct pr_key *parts, unsigned side)
 
 /* Whatever composites an index may have: the packet has all of which the filter fixes all parts. */
 static inline bool
-own_parts(void *arg, const struct pr_key *parts)
+own_parts(void *arg, const struct pri_key *parts)
 {
 	struct own *own = arg;
-	struct pr_key key, keys[PR_COMPOSITE_KEYS];
+	struct pri_key key, keys[PRI_COMPOSITE_KEYS];
 
 	if (!own_side(own, parts, 0) || !own_side(own, parts, 1))
 		return false;
 
-	for (unsigned mask = 3; mask < 1u << PR_PARTS; mask++) {
+	for (unsigned mask = 3; mask < 1u << PRI_PARTS; mask++) {
 		size_t count, i = 0;
 
-		if (!(mask & (mask - 1)) || !pr_key_composite(parts, (uint8_t)mask, &key))
+		if (!(mask & (mask - 1)) || !pri_key_composite(parts, (uint8_t)mask, &key))
 			continue;
 		composites_asked++;
-		count = pr_composite_keys(&own->fields, (uint8_t)mask, keys);
+		count = pri_composite_keys(&own->fields, (uint8_t)mask, keys);
 		while (i < count && (keys[i].len != key.len ||
 					    memcmp(keys[i].bytes, key.bytes, key.len) != 0))
 			i++;
@@ -100,31 +100,31 @@ own_parts(void *arg, const struct pr_key *parts)
 }
 
 static inline bool
-own_range(void *arg, const struct pr_plan_range *r)
+own_range(void *arg, const struct pri_plan_range *r)
 {
 	const struct own *own = arg;
-	const struct pr_fields *f = &own->fields;
+	const struct pri_fields *f = &own->fields;
 	bool ip4 = own->laid_out && f->address_len == 4;
 	int64_t value = -1;
 
 	switch (r->number) {
-	case PR_NUMBER_TIME:
+	case PRI_NUMBER_TIME:
 		value = own->time;
 		break;
-	case PR_NUMBER_LENGTH:
+	case PRI_NUMBER_LENGTH:
 		value = own->len;
 		break;
-	case PR_NUMBER_SPORT:
-		value = f->have & PR_FIELD_SPORT ? f->sport : -1;
+	case PRI_NUMBER_SPORT:
+		value = f->have & PRI_FIELD_SPORT ? f->sport : -1;
 		break;
-	case PR_NUMBER_DPORT:
-		value = f->have & PR_FIELD_DPORT ? f->dport : -1;
+	case PRI_NUMBER_DPORT:
+		value = f->have & PRI_FIELD_DPORT ? f->dport : -1;
 		break;
-	case PR_NUMBER_SRC4:
-		value = ip4 && f->have & PR_FIELD_SRC ? (int64_t)pr_get_be32(f->src) : -1;
+	case PRI_NUMBER_SRC4:
+		value = ip4 && f->have & PRI_FIELD_SRC ? (int64_t)pr_get_be32(f->src) : -1;
 		break;
-	case PR_NUMBER_DST4:
-		value = ip4 && f->have & PR_FIELD_DST ? (int64_t)pr_get_be32(f->dst) : -1;
+	case PRI_NUMBER_DST4:
+		value = ip4 && f->have & PRI_FIELD_DST ? (int64_t)pr_get_be32(f->dst) : -1;
 		break;
 	}
 	return value >= r->least && value <= r->most;
@@ -133,28 +133,28 @@ own_range(void *arg, const struct pr_plan_range *r)
 static inline void
 own_of(const struct pr_packet *packet, struct own *own)
 {
-	const struct pr_layout *layout = pr_layout_find(packet->linktype);
+	const struct pri_layout *layout = pri_layout_find(packet->linktype);
 
 	memset(own, 0, sizeof(*own));
-	own->count = pr_keys_of_packet(packet, own->keys);
+	own->count = pri_keys_of_packet(packet, own->keys);
 	own->len = packet->len;
 	own->time = packet->time;
 	own->laid_out = layout != NULL;
 	if (layout)
-		pr_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);
+		pri_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);
 	own->count += port_keys(&own->fields, own->keys + own->count);
 }
 
 static inline bool
-holds(const struct pr_plan *plan, struct own *own)
+holds(const struct pri_plan *plan, struct own *own)
 {
-	struct pr_plan_index index = {.has_key = own_key,
+	struct pri_plan_index index = {.has_key = own_key,
 		.has_range = own_range,
 		.has_parts = own_parts,
 		.has_other = own_other,
 		.arg = own};
 	uint8_t *scratch = malloc(plan->count);
-	bool result = pr_plan_holds(plan, &index, scratch);
+	bool result = pri_plan_holds(plan, &index, scratch);
 
 	free(scratch);
 	return result;

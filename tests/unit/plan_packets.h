@@ -121,14 +121,14 @@ make_packet(uint8_t *p, struct pr_packet *out)
 				0x03040500u + (uint32_t)random() % 3, 4);
 		type = put_types(p, &at);
 	} else {
-		const struct pr_layout *l = pr_layout_find(out->linktype);
+		const struct pri_layout *l = pri_layout_find(out->linktype);
 		type = random() % 2 ? 0x0800 : 0x86dd;
 		at = l ? l->net_at : 0;
-		if (l && l->form == PR_TYPE_ETHER)
+		if (l && l->form == PRI_TYPE_ETHER)
 			put(p, l->type_at, type, 2);
-		else if (l && l->form == PR_TYPE_PPP)
+		else if (l && l->form == PRI_TYPE_PPP)
 			put(p, l->type_at, type == 0x0800 ? 0x21 : 0x57, 2);
-		else if (l && l->form == PR_TYPE_FAMILY)
+		else if (l && l->form == PRI_TYPE_FAMILY)
 			put(p, 0, random() % 2 ? 2 : 2u << 24, 4);
 	}
 	put_net(p, at, type);

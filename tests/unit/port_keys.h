@@ -4,40 +4,40 @@
 
 #include "indexer/keys.h"
 
-/* What level 1 has of a packet's ports, which pr_keys_of_fields does not make: keys.h, side by side. */
+/* What level 1 has of a packet's ports, which pri_keys_of_fields does not make: keys.h, side by side. */
 
 #define PORT_KEYS_MAX 6
 
 static inline size_t
-socket_keys(const struct pr_fields *f, uint16_t port, bool source, struct pr_key *out)
+socket_keys(const struct pri_fields *f, uint16_t port, bool source, struct pri_key *out)
 {
 	size_t n = 0;
 
-	if (pr_port_is_service(port))
+	if (pri_port_is_service(port))
 		return 0;
-	if (source && f->have & PR_FIELD_SRC)
-		out[n++] = pr_key_socket(PR_SOCKET_SRC, f->src, f->address_len, port);
-	if (!source && f->have & PR_FIELD_DST)
-		out[n++] = pr_key_socket(PR_SOCKET_DST, f->dst, f->address_len, port);
-	if (source && f->have & PR_FIELD_DST && port >= 1024)
-		out[n++] = pr_key_socket(PR_SOCKET_PEER, f->dst, f->address_len, port);
-	if (!source && f->have & PR_FIELD_SRC && port >= 1024)
-		out[n++] = pr_key_socket(PR_SOCKET_PEER, f->src, f->address_len, port);
+	if (source && f->have & PRI_FIELD_SRC)
+		out[n++] = pri_key_socket(PRI_SOCKET_SRC, f->src, f->address_len, port);
+	if (!source && f->have & PRI_FIELD_DST)
+		out[n++] = pri_key_socket(PRI_SOCKET_DST, f->dst, f->address_len, port);
+	if (source && f->have & PRI_FIELD_DST && port >= 1024)
+		out[n++] = pri_key_socket(PRI_SOCKET_PEER, f->dst, f->address_len, port);
+	if (!source && f->have & PRI_FIELD_SRC && port >= 1024)
+		out[n++] = pri_key_socket(PRI_SOCKET_PEER, f->src, f->address_len, port);
 	return n;
 }
 
 static inline size_t
-port_keys(const struct pr_fields *f, struct pr_key out[PORT_KEYS_MAX])
+port_keys(const struct pri_fields *f, struct pri_key out[PORT_KEYS_MAX])
 {
 	size_t n = 0;
 
-	if (f->have & PR_FIELD_SPORT) {
+	if (f->have & PRI_FIELD_SPORT) {
 		n += socket_keys(f, f->sport, true, out + n);
-		out[n++] = pr_key_port_of(PR_KEY_SPORT, f->sport, f->protos[0]);
+		out[n++] = pri_key_port_of(PRI_KEY_SPORT, f->sport, f->protos[0]);
 	}
-	if (f->have & PR_FIELD_DPORT) {
+	if (f->have & PRI_FIELD_DPORT) {
 		n += socket_keys(f, f->dport, false, out + n);
-		out[n++] = pr_key_port_of(PR_KEY_DPORT, f->dport, f->protos[0]);
+		out[n++] = pri_key_port_of(PRI_KEY_DPORT, f->dport, f->protos[0]);
 	}
 	return n;
 }

@@ -18,10 +18,10 @@ struct question {
 };
 
 static bool
-expected(const struct question *q, const struct pr_programs *programs,
+expected(const struct question *q, const struct pri_programs *programs,
 	const struct pr_packet *p)
 {
-	if (p->time < q->since || p->time > q->until || !pr_programs_match(programs, p))
+	if (p->time < q->since || p->time > q->until || !pri_programs_match(programs, p))
 		return false;
 	return !q->link ||
 	       (p->link == 0) == (!strcmp(q->link, "0") || !strcmp(q->link, "tap0"));
@@ -99,7 +99,7 @@ same(const struct pr_packet *p, const struct pr_packet *sought)
 }
 
 static void
-check_packets(const struct question *q, const struct pr_programs *programs,
+check_packets(const struct question *q, const struct pri_programs *programs,
 	struct result *r, const Packrack__Batch *batch)
 {
 	struct pr_segment_reader reader;
@@ -143,7 +143,7 @@ check_edges(const struct question *q, const struct result *r)
 }
 
 static uint64_t
-expected_count(const struct question *q, const struct pr_programs *programs, bool held)
+expected_count(const struct question *q, const struct pri_programs *programs, bool held)
 {
 	uint64_t count = 0;
 
@@ -154,42 +154,42 @@ expected_count(const struct question *q, const struct pr_programs *programs, boo
 						 expected(&(struct question){PR_TIME_MIN,
 								  PR_TIME_MAX, "", q->link,
 								  0},
-							 &(struct pr_programs){0}, p))
+							 &(struct pri_programs){0}, p))
 			      : expected(q, programs, p);
 	}
 	return count;
 }
 
 static uint64_t
-ask(struct pr_view *view, const struct question *q)
+ask(struct pri_view *view, const struct question *q)
 {
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
-	struct pr_programs programs = {0};
+	struct pri_programs programs = {0};
 	struct result r = {.frontier = PR_TIME_MIN};
-	struct pr_answer *a;
+	struct pri_answer *a;
 	const Packrack__End *end;
-	enum pr_answer_state state;
+	enum pri_answer_state state;
 
-	ck_assert_int_eq(pr_filter_compile_all(types, 1, q->filter, &programs, &err), 0);
-	ck_assert_int_eq(pr_query_set_programs(&query, &programs, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(types, 1, q->filter, &programs, &err), 0);
+	ck_assert_int_eq(pri_query_set_programs(&query, &programs, &err), 0);
 	query.since = q->since;
 	query.until = q->until;
 	query.limit = q->limit;
 	query.link = (char *)(q->link ? q->link : "");
-	a = pr_answer_create(view, &query, &err);
+	a = pri_answer_create(view, &query, &err);
 	ck_assert_msg(a != NULL, "%s", err.text);
-	while ((state = pr_answer_step(a, pr_now_mono() + PR_NS_PER_MS, &err)) !=
-		PR_ANSWER_END) {
-		ck_assert_msg(state != PR_ANSWER_ERROR, "%s", err.text);
-		if (state != PR_ANSWER_BATCH)
+	while ((state = pri_answer_step(a, pr_now_mono() + PR_NS_PER_MS, &err)) !=
+		PRI_ANSWER_END) {
+		ck_assert_msg(state != PRI_ANSWER_ERROR, "%s", err.text);
+		if (state != PRI_ANSWER_BATCH)
 			continue;
-		check_packets(q, &programs, &r, pr_answer_batch(a));
-		check_held(q, &r, pr_answer_batch(a));
-		r.frontier = pr_answer_batch(a)->frontier;
+		check_packets(q, &programs, &r, pri_answer_batch(a));
+		check_held(q, &r, pri_answer_batch(a));
+		r.frontier = pri_answer_batch(a)->frontier;
 		r.batches++;
 	}
-	end = pr_answer_end(a, &err);
+	end = pri_answer_end(a, &err);
 	ck_assert_uint_eq(end->matched, r.packets);
 	ck_assert_uint_eq(end->corrupt_records, 0);
 	if (q->limit && q->limit <= expected_count(q, &programs, false)) {
@@ -201,9 +201,9 @@ ask(struct pr_view *view, const struct question *q)
 		ck_assert_int_eq(r.frontier, PR_TIME_MAX);
 		check_edges(q, &r);
 	}
-	pr_answer_destroy(&a);
-	pr_query_message_free(&query);
-	pr_programs_free(&programs);
+	pri_answer_destroy(&a);
+	pri_query_message_free(&query);
+	pri_programs_free(&programs);
 	return r.whole;
 }
 

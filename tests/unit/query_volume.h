@@ -281,20 +281,20 @@ sort_model(void)
 		model[i].p.data = model[i].data;
 }
 
-static struct pr_view *
+static struct pri_view *
 open_view(void)
 {
 	const char *paths[] = {path};
-	struct pr_view *view = pr_view_open(paths, 1, 0, &err);
+	struct pri_view *view = pri_view_open(paths, 1, 0, &err);
 
 	ck_assert_msg(view != NULL, "%s", err.text);
 	return view;
 }
 
 static void
-refresh(struct pr_view *view)
+refresh(struct pri_view *view)
 {
-	int rc = pr_view_refresh(view, true, INT64_MAX, &err);
+	int rc = pri_view_refresh(view, true, INT64_MAX, &err);
 
 	ck_assert_msg(rc == 0, "%d %s", rc, err.text);
 }

@@ -32,8 +32,8 @@ struct packet {
 
 struct model {
 	struct packet packets[PACKETS];
-	struct pr_duty duty;
-	struct pr_summaries *summaries;
+	struct prm_duty duty;
+	struct prm_summaries *summaries;
 	Packrack__SummaryInfo infos[PACKETS], open[PACKETS];
 	Packrack__SummaryInfo *info_list[PACKETS], *open_list[PACKETS];
 	Packrack__TimeRange loss, *loss_list[1];
@@ -101,7 +101,7 @@ send_body(
 		pr_summary_write(span, hashes, count, &run, 1, 1000, body.body.data);
 	if (damaged)
 		body.body.data[draw((unsigned)body.body.len)] ^= 0x10;
-	pr_summaries_body(m->summaries, "n", &body);
+	prm_summaries_body(m->summaries, "n", &body);
 	free(body.body.data);
 }
 
@@ -111,7 +111,7 @@ tell(struct model *m, unsigned flaw)
 {
 	Packrack__Coverage *c = &m->said;
 	struct pr_summary_span spans[PACKETS];
-	uint64_t boot, wanted[PR_SUMMARIES_WANT_MAX];
+	uint64_t boot, wanted[PRM_SUMMARIES_WANT_MAX];
 	unsigned from = 0, end = flaw == 1 ? SPAN * (1 + draw(4)) : PACKETS, n = 0;
 	size_t count;
 
@@ -124,7 +124,7 @@ tell(struct model *m, unsigned flaw)
 	c->text = (char *)(flaw == 5 ? "it does not know" : "");
 	for (; from < end; from += SPAN, n++) {
 		describe(m, from, from + SPAN, &spans[n]);
-		pr_offer_info(&m->infos[n], &spans[n]);
+		pri_offer_info(&m->infos[n], &spans[n]);
 		m->infos[n].number = n;
 		m->infos[n].linktype = flaw == 1 ? draw(2) * 2 : 2;
 		m->info_list[n] = &m->infos[n];
@@ -136,7 +136,7 @@ tell(struct model *m, unsigned flaw)
 		struct pr_summary_span span;
 
 		describe(m, from, from + SPAN, &span);
-		pr_offer_info(&m->open[c->n_open], &span);
+		pri_offer_info(&m->open[c->n_open], &span);
 		m->open_list[c->n_open] = &m->open[c->n_open];
 		c->n_open++;
 	}
@@ -155,8 +155,8 @@ tell(struct model *m, unsigned flaw)
 			c->n_deleted = 1;
 		}
 	}
-	ck_assert_int_eq(pr_summaries_coverage(m->summaries, "n", c, HOUR, &err), 0);
-	count = pr_summaries_want(m->summaries, "n", HOUR, &boot, wanted);
+	ck_assert_int_eq(prm_summaries_coverage(m->summaries, "n", c, HOUR, &err), 0);
+	count = prm_summaries_want(m->summaries, "n", HOUR, &boot, wanted);
 	ck_assert(flaw == 3 || count == c->n_summaries); /* 3: some are recycled */
 	ck_assert_uint_eq(boot, 77);
 	for (size_t i = 0; i < count; i++)
@@ -169,7 +169,7 @@ static inline void
 begin(struct model *m, unsigned flaw)
 {
 	*m = (struct model){.duty = {.count = 1}};
-	m->summaries = pr_summaries_create(0, &m->duty, &err);
+	m->summaries = prm_summaries_create(0, &m->duty, &err);
 	ck_assert_ptr_nonnull(m->summaries);
 	make_packets(m);
 	tell(m, flaw);
@@ -187,17 +187,17 @@ has_match(const struct model *m, const Packrack__Query *q, unsigned a, unsigned 
 
 /* What is left out holds, by its own word, each packet of the range. */
 static inline void
-check_told(struct model *m, struct pr_route *route, const Packrack__Query *q)
+check_told(struct model *m, struct prm_route *route, const Packrack__Query *q)
 {
-	const struct pr_completeness_options o = {
+	const struct prm_completeness_options o = {
 		.since = q->since, .until = q->until, .now = HOUR};
-	struct pr_completeness *c = pr_completeness_create(&o, &err);
+	struct prm_completeness *c = prm_completeness_create(&o, &err);
 	Packrack__Completeness *out;
 	uint64_t inside = 0;
-	int index = pr_completeness_node(c, "n", &err);
+	int index = prm_completeness_node(c, "n", &err);
 
-	ck_assert_int_eq(pr_route_tell(route, "n", c, index, &err), 0);
-	ck_assert_int_eq(pr_completeness_finish(c, &out, &err), 0);
+	ck_assert_int_eq(prm_route_tell(route, "n", c, index, &err), 0);
+	ck_assert_int_eq(prm_completeness_finish(c, &out, &err), 0);
 	for (unsigned i = 0; i < PACKETS; i++)
 		inside +=
 			m->packets[i].otime >= q->since && m->packets[i].otime <= q->until;
@@ -206,7 +206,7 @@ check_told(struct model *m, struct pr_route *route, const Packrack__Query *q)
 	ck_assert_uint_eq(out->pending_packets, 0);
 	ck_assert(out->complete);
 	packrack__completeness__free_unpacked(out, NULL);
-	pr_completeness_destroy(&c);
+	prm_completeness_destroy(&c);
 }
 
 static inline void
@@ -221,8 +221,8 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 	Packrack__Program program = PACKRACK__PROGRAM__INIT,
 			  *programs[] = {&program, &program};
 	Packrack__Query q = PACKRACK__QUERY__INIT;
-	char why[PR_ROUTE_WHY_MAX];
-	struct pr_route route;
+	char why[PRM_ROUTE_WHY_MAX];
+	struct prm_route route;
 
 	wlan.linktype = 105; /* of another node: there anything may match */
 	wlan.n_op = wlan.n_left = wlan.n_right = 1;
@@ -241,8 +241,8 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 	q.n_programs = 2;
 	q.lookups = lookup_list;
 	q.n_lookups = 2;
-	ck_assert_int_eq(pr_route_begin(&route, m->summaries, &q, mono), 0);
-	if (pr_route_decide(&route, "n", why)) {
+	ck_assert_int_eq(prm_route_begin(&route, m->summaries, &q, mono), 0);
+	if (prm_route_decide(&route, "n", why)) {
 		++*left_out;
 		ck_assert_msg(!has_match(m, &q, keys[0], keys[1]),
 			"left out, and has a match: %s", why);
@@ -250,8 +250,8 @@ ask(struct model *m, int64_t mono, unsigned *left_out)
 			ck_assert(m->loss.since > q.until || m->loss.until < q.since);
 		check_told(m, &route, &q);
 	}
-	ck_assert(!pr_route_decide(&route, "another", why));
-	pr_route_end(&route);
+	ck_assert(!prm_route_decide(&route, "another", why));
+	prm_route_end(&route);
 }
 
 #endif

@@ -25,8 +25,8 @@
 static char dir[64], volume[80], endpoint[96];
 static struct pr_error err;
 static struct pr_loop *loop;
-static struct pr_view *view;
-static struct pr_serve *serve;
+static struct pri_view *view;
+static struct pri_serve *serve;
 static struct pr_rpc *node, *merger;
 
 static struct heard {
@@ -132,7 +132,7 @@ static inline void
 on_node(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	(void)arg;
-	pr_serve_message(serve, node, peer, env);
+	pri_serve_message(serve, node, peer, env);
 }
 
 static inline void
@@ -141,7 +141,7 @@ on_state(void *arg, enum pr_rpc_state state)
 	(void)arg;
 	if (state == PR_RPC_DISCONNECTED) {
 		heard.lost++;
-		pr_serve_drop(serve, node);
+		pri_serve_drop(serve, node);
 	}
 }
 
@@ -173,15 +173,15 @@ settle(void)
 static inline void
 say_hello(void)
 {
-	struct pr_hello_facts facts = {.name = "log1", .boot = 1};
-	struct pr_hello_message *hello = pr_hello_create(view, &facts, &err);
+	struct pri_hello_facts facts = {.name = "log1", .boot = 1};
+	struct pri_hello_message *hello = pri_hello_create(view, &facts, &err);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	ck_assert_ptr_nonnull(hello);
 	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
-	env.hello = pr_hello_message(hello);
+	env.hello = pri_hello_message(hello);
 	ck_assert_int_eq(pr_rpc_send(node, NULL, &env, &err), 0);
-	pr_hello_destroy(&hello);
+	pri_hello_destroy(&hello);
 }
 
 static inline void
@@ -196,10 +196,10 @@ begin(void)
 	snprintf(endpoint, sizeof(endpoint), "ipc://%s/s.sock", dir);
 	write_volume();
 	loop = pr_loop_create(NULL, &err);
-	serve = pr_serve_create(loop, 2, &err);
-	view = pr_view_open(paths, 1, 0, &err);
+	serve = pri_serve_create(loop, 2, &err);
+	view = pri_view_open(paths, 1, 0, &err);
 	ck_assert_msg(view != NULL, "%s", err.text);
-	pr_serve_set_view(serve, view, NULL);
+	pri_serve_set_view(serve, view, NULL);
 	merger = pr_rpc_listen(loop, endpoint, NULL, on_merger, NULL, &err);
 	node = pr_rpc_connect(loop, endpoint, NULL, on_node, NULL, &err);
 	ck_assert(merger && node);
@@ -213,10 +213,10 @@ end(void)
 {
 	char command[100];
 
-	pr_serve_destroy(&serve);
+	pri_serve_destroy(&serve);
 	pr_rpc_destroy(&node);
 	pr_rpc_destroy(&merger);
-	pr_view_close(&view);
+	pri_view_close(&view);
 	pr_loop_destroy(&loop);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	ck_assert_int_eq(system(command), 0);
@@ -236,10 +236,10 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	struct pr_programs programs = {0};
+	struct pri_programs programs = {0};
 
-	ck_assert_int_eq(pr_filter_compile_all(types, 1, filter, &programs, &err), 0);
-	ck_assert_int_eq(pr_query_set_programs(&query, &programs, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(types, 1, filter, &programs, &err), 0);
+	ck_assert_int_eq(pri_query_set_programs(&query, &programs, &err), 0);
 	query.since = 0;
 	query.until = PR_TIME_MAX;
 	query.limit = limit;
@@ -247,8 +247,8 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
 	env.query = &query;
 	send_to_node(&env);
-	pr_query_message_free(&query);
-	pr_programs_free(&programs);
+	pri_query_message_free(&query);
+	pri_programs_free(&programs);
 }
 
 static inline void

@@ -42,7 +42,7 @@ static const struct pr_option options[] = {
 		.choices = spreads},
 };
 
-static struct pr_program program = {.name = "packrack-logger",
+static struct pr_cmdline program = {.name = "packrack-logger",
 	.section = "logger",
 	.summary = "Takes frames.",
 	.usage = "[options] FILTER...",

@@ -14,7 +14,7 @@ static unsigned records, answers;
 static struct pr_error err;
 
 static int
-take(void *arg, const struct pr_index_record *record)
+take(void *arg, const struct pri_index_record *record)
 {
 	(void)arg;
 	(void)record;
@@ -52,29 +52,29 @@ make_segment(void)
 /* What was overwritten while it was read, or seems damaged, is not added. */
 START_TEST(only_what_was_whole_counts)
 {
-	struct pr_builder *b = pr_builder_create(0, RECORD_MAX, take, NULL, &err);
-	const struct pr_builder_figures *f = pr_builder_figures(b);
+	struct pri_builder *b = pri_builder_create(0, RECORD_MAX, take, NULL, &err);
+	const struct pri_builder_figures *f = pri_builder_figures(b);
 	bool whole = false;
 
 	make_segment();
-	ck_assert_int_eq(pr_builder_add_there(b, 4, 9, body, len, says, &whole, &err), 2);
+	ck_assert_int_eq(pri_builder_add_there(b, 4, 9, body, len, says, &whole, &err), 2);
 	ck_assert_uint_eq(answers, 1);
 	whole = true;
 	ck_assert_int_eq(
-		pr_builder_add_there(b, 4, 9, body, len - 1, says, &whole, &err), 2);
+		pri_builder_add_there(b, 4, 9, body, len - 1, says, &whole, &err), 2);
 	ck_assert_uint_eq(f->segments, 0);
 	ck_assert_uint_eq(f->damaged, 0);
-	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
+	ck_assert_int_eq(pri_builder_finish(b, PRI_BUILDER_ALL, &err), 1);
 	ck_assert_uint_eq(records, 0);
-	ck_assert_int_eq(pr_builder_add_there(b, 4, 9, body, len, says, &whole, &err), 1);
-	ck_assert_int_eq(pr_builder_add(b, 5, 9, body, len, &err), 1);
+	ck_assert_int_eq(pri_builder_add_there(b, 4, 9, body, len, says, &whole, &err), 1);
+	ck_assert_int_eq(pri_builder_add(b, 5, 9, body, len, &err), 1);
 	ck_assert_uint_eq(f->segments, 2);
 	ck_assert_uint_eq(f->packets, 40);
-	ck_assert_int_eq(pr_builder_add(b, 6, 9, body, len - 1, &err), 1);
+	ck_assert_int_eq(pri_builder_add(b, 6, 9, body, len - 1, &err), 1);
 	ck_assert_uint_eq(f->damaged, 1);
-	ck_assert_int_eq(pr_builder_finish(b, PR_BUILDER_ALL, &err), 1);
+	ck_assert_int_eq(pri_builder_finish(b, PRI_BUILDER_ALL, &err), 1);
 	ck_assert_uint_gt(records, 0);
-	pr_builder_destroy(&b);
+	pri_builder_destroy(&b);
 }
 END_TEST
 

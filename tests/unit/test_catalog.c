@@ -12,10 +12,10 @@
 
 static struct pr_error err;
 
-static struct pr_segment_entry
+static struct pri_segment_entry
 entry(uint64_t sequence, uint64_t first_seq, uint32_t count, int64_t first, int64_t last)
 {
-	return (struct pr_segment_entry){.sequence = sequence,
+	return (struct pri_segment_entry){.sequence = sequence,
 		.first_seq = first_seq,
 		.seq_span = count - 1,
 		.count = count,
@@ -28,9 +28,9 @@ entry(uint64_t sequence, uint64_t first_seq, uint32_t count, int64_t first, int6
 
 START_TEST(lanes_do_not_overlap)
 {
-	struct pr_catalog c = {0};
-	struct pr_run *run = pr_catalog_run(&c, 1, false, 7, 0);
-	struct pr_segment_entry list[] = {
+	struct pri_catalog c = {0};
+	struct pri_run *run = pri_catalog_run(&c, 1, false, 7, 0);
+	struct pri_segment_entry list[] = {
 		entry(1, 1, 10, 0, 100), /* lane 0 */
 		entry(2, 11, 10, 100, 200), /* same otime at the seam, seq decides */
 		entry(3, 15, 5, 150, 160), /* late: another lane */
@@ -39,59 +39,59 @@ START_TEST(lanes_do_not_overlap)
 	};
 
 	for (size_t i = 0; i < 5; i++)
-		ck_assert_int_eq(pr_catalog_add(&c, run, &list[i], &err), 0);
-	ck_assert_ptr_eq(pr_catalog_run(&c, 1, false, 7, 0), run);
-	ck_assert_ptr_ne(pr_catalog_run(&c, 1, false, 7, 1), run);
+		ck_assert_int_eq(pri_catalog_add(&c, run, &list[i], &err), 0);
+	ck_assert_ptr_eq(pri_catalog_run(&c, 1, false, 7, 0), run);
+	ck_assert_ptr_ne(pri_catalog_run(&c, 1, false, 7, 1), run);
 	ck_assert_uint_eq(run->lane_count, 2);
 	ck_assert_uint_eq(run->lanes[0]->count, 3);
 	ck_assert_uint_eq(run->lanes[1]->count, 2);
-	ck_assert_uint_eq(pr_lane_search(run->lanes[0], 100), 0);
-	ck_assert_uint_eq(pr_lane_search(run->lanes[0], 101), 1);
-	ck_assert_uint_eq(pr_lane_search(run->lanes[0], 401), 3);
+	ck_assert_uint_eq(pri_lane_search(run->lanes[0], 100), 0);
+	ck_assert_uint_eq(pri_lane_search(run->lanes[0], 101), 1);
+	ck_assert_uint_eq(pri_lane_search(run->lanes[0], 401), 3);
 	ck_assert_uint_eq(c.packets, 32);
-	pr_catalog_free(&c);
+	pri_catalog_free(&c);
 }
 END_TEST
 
 START_TEST(numbers_stay_when_entries_expire)
 {
-	struct pr_catalog c = {0};
-	struct pr_run *run = pr_catalog_run(&c, 1, false, 7, 0);
+	struct pri_catalog c = {0};
+	struct pri_run *run = pri_catalog_run(&c, 1, false, 7, 0);
 	int64_t first, last;
 
 	for (uint64_t i = 0; i < 1000; i++) {
-		struct pr_segment_entry e =
+		struct pri_segment_entry e =
 			entry(i + 1, i * 10 + 1, 10, (int64_t)i * 10, (int64_t)i * 10 + 9);
-		ck_assert_int_eq(pr_catalog_add(&c, run, &e, &err), 0);
+		ck_assert_int_eq(pri_catalog_add(&c, run, &e, &err), 0);
 		if (i > 100)
-			pr_catalog_expire(&c, 1, i - 99);
+			pri_catalog_expire(&c, 1, i - 99);
 	}
-	struct pr_lane *lane = run->lanes[0];
+	struct pri_lane *lane = run->lanes[0];
 	ck_assert_uint_eq(run->lane_count, 1);
-	ck_assert_uint_eq(pr_lane_end(lane), 1000);
+	ck_assert_uint_eq(pri_lane_end(lane), 1000);
 	ck_assert_uint_eq(lane->base, 899);
 	ck_assert_uint_lt(lane->room, 300); /* it does not grow with what is gone */
 	for (uint64_t n = 899; n < 1000; n++)
-		ck_assert_uint_eq(pr_lane_at(lane, n)->sequence, n + 1);
-	ck_assert_ptr_null(pr_lane_at(lane, 898));
-	ck_assert_ptr_null(pr_lane_at(lane, 1000));
+		ck_assert_uint_eq(pri_lane_at(lane, n)->sequence, n + 1);
+	ck_assert_ptr_null(pri_lane_at(lane, 898));
+	ck_assert_ptr_null(pri_lane_at(lane, 1000));
 	ck_assert_uint_eq(run->evicted_seq, 8990);
 	ck_assert_int_eq(run->evicted_otime, 8989);
-	ck_assert(pr_catalog_times(&c, &first, &last));
+	ck_assert(pri_catalog_times(&c, &first, &last));
 	ck_assert_int_eq(first, 8990);
-	pr_catalog_expire(&c, 2, UINT64_MAX);
+	pri_catalog_expire(&c, 2, UINT64_MAX);
 	ck_assert_uint_eq(c.segments, 101);
-	pr_catalog_expire(&c, 1, UINT64_MAX);
+	pri_catalog_expire(&c, 1, UINT64_MAX);
 	ck_assert_uint_eq(c.segments + c.packets + c.bytes, 0);
-	ck_assert(!pr_catalog_times(&c, &first, &last));
-	pr_catalog_free(&c);
+	ck_assert(!pri_catalog_times(&c, &first, &last));
+	pri_catalog_free(&c);
 }
 END_TEST
 
 /* ---- seqs held ---- */
 
 static bool
-holds(const struct pr_held *h, uint64_t seq)
+holds(const struct pri_held *h, uint64_t seq)
 {
 	uint64_t at = seq - h->first;
 
@@ -103,48 +103,48 @@ holds(const struct pr_held *h, uint64_t seq)
 /* They keep their places, count for nothing, and are counted off once. */
 START_TEST(deleted_entries_are_passed_by)
 {
-	const struct pr_lane_bounds all = {.since = 0, .until = 1000};
-	struct pr_catalog c = {0};
-	struct pr_run *run = pr_catalog_run(&c, 1, false, 7, 0);
+	const struct pri_lane_bounds all = {.since = 0, .until = 1000};
+	struct pri_catalog c = {0};
+	struct pri_run *run = pri_catalog_run(&c, 1, false, 7, 0);
 	int64_t first, last;
 
 	for (uint64_t i = 0; i < 10; i++) {
-		struct pr_segment_entry e =
+		struct pri_segment_entry e =
 			entry(i + 1, i * 10 + 1, 10, (int64_t)i * 10, (int64_t)i * 10 + 9);
-		ck_assert_int_eq(pr_catalog_add(&c, run, &e, &err), 0);
+		ck_assert_int_eq(pri_catalog_add(&c, run, &e, &err), 0);
 	}
-	pr_catalog_delete(&c, 2, 1, 10); /* another stream */
+	pri_catalog_delete(&c, 2, 1, 10); /* another stream */
 	ck_assert_uint_eq(c.packets, 100);
-	pr_catalog_delete(&c, 1, 4, 6);
-	pr_catalog_delete(&c, 1, 5, 7);
+	pri_catalog_delete(&c, 1, 4, 6);
+	pri_catalog_delete(&c, 1, 5, 7);
 	ck_assert_uint_eq(c.packets, 60);
 	ck_assert_uint_eq(run->segments, 6);
 	ck_assert_uint_eq(c.bytes, 6000);
 	for (uint64_t n = 0; n < 10; n++) {
-		const struct pr_segment_entry *e = pr_lane_at(run->lanes[0], n);
+		const struct pri_segment_entry *e = pri_lane_at(run->lanes[0], n);
 		ck_assert_uint_eq(e->sequence, n + 1);
-		ck_assert_int_eq(pr_entry_wanted(e, &all), n < 3 || n > 6);
+		ck_assert_int_eq(pri_entry_wanted(e, &all), n < 3 || n > 6);
 	}
-	pr_catalog_delete(&c, 1, 1, 2);
-	pr_catalog_delete(&c, 1, 9, UINT64_MAX);
-	ck_assert_uint_eq(pr_lane_first(run->lanes[0])->sequence, 3);
-	ck_assert(pr_catalog_times(&c, &first, &last));
+	pri_catalog_delete(&c, 1, 1, 2);
+	pri_catalog_delete(&c, 1, 9, UINT64_MAX);
+	ck_assert_uint_eq(pri_lane_first(run->lanes[0])->sequence, 3);
+	ck_assert(pri_catalog_times(&c, &first, &last));
 	ck_assert_int_eq(first, 20);
 	ck_assert_int_eq(last, 79);
-	pr_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
+	pri_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
 	ck_assert_uint_eq(c.segments, 0);
 	ck_assert_uint_eq(c.packets, 0);
-	ck_assert_ptr_null(pr_lane_first(run->lanes[0]));
-	ck_assert(!pr_catalog_times(&c, &first, &last));
-	pr_catalog_free(&c);
+	ck_assert_ptr_null(pri_lane_first(run->lanes[0]));
+	ck_assert(!pri_catalog_times(&c, &first, &last));
+	pri_catalog_free(&c);
 }
 END_TEST
 
 START_TEST(stretches_say_what_was_held)
 {
 	static bool model[400001];
-	struct pr_stretch *s = calloc(1, sizeof(*s));
-	struct pr_held_list list = {0};
+	struct pri_stretch *s = calloc(1, sizeof(*s));
+	struct pri_held_list list = {0};
 	uint64_t seq = 0, last = 0;
 
 	srandom(3);
@@ -154,18 +154,18 @@ START_TEST(stretches_say_what_was_held)
 		unsigned kind = (unsigned)random() % 1000;
 		seq += kind == 0 ? 5000 : kind < 500 ? 1 : 1 + (uint64_t)random() % 8;
 		model[seq] = true;
-		ck_assert_int_eq(pr_stretch_add(s, seq, (int64_t)seq * 2, &list, &err), 0);
+		ck_assert_int_eq(pri_stretch_add(s, seq, (int64_t)seq * 2, &list, &err), 0);
 		if (kind == 7)
-			pr_stretch_add(s, seq, 0, &list, &err); /* a second copy */
+			pri_stretch_add(s, seq, 0, &list, &err); /* a second copy */
 		if (kind == 8)
-			pr_stretch_end(s, &list, &err);
+			pri_stretch_end(s, &list, &err);
 	}
-	pr_stretch_end(s, &list, &err);
-	ck_assert_int_eq(pr_stretch_end(s, &list, &err), 0);
+	pri_stretch_end(s, &list, &err);
+	ck_assert_int_eq(pri_stretch_end(s, &list, &err), 0);
 	for (size_t i = 0; i < list.count; i++) {
-		const struct pr_held *h = &list.items[i];
+		const struct pri_held *h = &list.items[i];
 		ck_assert_uint_gt(h->first, last);
-		ck_assert_uint_le(h->last - h->first, PR_HELD_SPAN - 1);
+		ck_assert_uint_le(h->last - h->first, PRI_HELD_SPAN - 1);
 		ck_assert_int_eq(h->first_otime, (int64_t)h->first * 2);
 		ck_assert_int_eq(h->last_otime, (int64_t)h->last * 2);
 		ck_assert(holds(h, h->first) && holds(h, h->last));
@@ -178,7 +178,7 @@ START_TEST(stretches_say_what_was_held)
 		last = h->last;
 	}
 	ck_assert_uint_eq(last, seq);
-	pr_held_list_free(&list);
+	pri_held_list_free(&list);
 	free(s);
 }
 END_TEST
@@ -186,7 +186,7 @@ END_TEST
 /* ---- the ledger ---- */
 
 static void
-take_loss(struct pr_book *book, uint64_t first, uint64_t last, uint64_t count)
+take_loss(struct pri_book *book, uint64_t first, uint64_t last, uint64_t count)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS,
 		.u.loss = {.epoch = 1,
@@ -198,47 +198,47 @@ take_loss(struct pr_book *book, uint64_t first, uint64_t last, uint64_t count)
 			.last_time = (int64_t)last,
 			.reason = PR_LOSS_SWITCH}};
 
-	ck_assert_int_eq(pr_book_take(book, &e, &err), 0);
+	ck_assert_int_eq(pri_book_take(book, &e, &err), 0);
 }
 
 START_TEST(book_keeps_the_latest)
 {
-	struct pr_book book = {0};
+	struct pri_book book = {0};
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK};
-	const struct pr_facts *f;
+	const struct pri_facts *f;
 
 	for (uint64_t i = 0; i < 100; i++) {
 		e.u.mark = (struct pr_ledger_mark){
 			.epoch = 50 - i % 50, .said_until = (int64_t)i};
 		e.u.mark.link.link = (uint16_t)(i % 3);
 		strcpy(e.u.mark.link.name, "tap\n0");
-		ck_assert_int_eq(pr_book_take(&book, &e, &err), 0);
+		ck_assert_int_eq(pri_book_take(&book, &e, &err), 0);
 	}
 	for (size_t i = 1; i < book.count; i++)
 		ck_assert_uint_le(book.facts[i - 1]->epoch, book.facts[i]->epoch);
-	f = pr_book_find(&book, 50 - 99 % 50, 99 % 3);
+	f = pri_book_find(&book, 50 - 99 % 50, 99 % 3);
 	ck_assert_int_eq(f->mark.said_until, 99);
-	ck_assert_str_eq(pr_facts_name(f), "tap?0");
-	ck_assert_ptr_null(pr_book_find(&book, 51, 0));
+	ck_assert_str_eq(pri_facts_name(f), "tap?0");
+	ck_assert_ptr_null(pri_book_find(&book, 51, 0));
 	e.type = PR_LEDGER_LINK;
 	e.u.link = (struct pr_ledger_link){.epoch = 1, .link = 2, .name = "left"};
-	ck_assert_int_eq(pr_book_take(&book, &e, &err), 0);
-	ck_assert_str_eq(pr_facts_name(pr_book_find(&book, 1, 2)), "left");
-	ck_assert_uint_eq(pr_book_find(&book, 1, 2)->speed, 0);
+	ck_assert_int_eq(pri_book_take(&book, &e, &err), 0);
+	ck_assert_str_eq(pri_facts_name(pri_book_find(&book, 1, 2)), "left");
+	ck_assert_uint_eq(pri_book_find(&book, 1, 2)->speed, 0);
 	e.type = PR_LEDGER_PORT;
 	e.u.port = (struct pr_ledger_port){1, 2, 1000000000};
-	ck_assert_int_eq(pr_book_take(&book, &e, &err), 0);
-	ck_assert_uint_eq(pr_book_find(&book, 1, 2)->speed, 1000000000);
+	ck_assert_int_eq(pri_book_take(&book, &e, &err), 0);
+	ck_assert_uint_eq(pri_book_find(&book, 1, 2)->speed, 1000000000);
 	take_loss(&book, 1, 5, 5);
 	take_loss(&book, 6, 6, 1); /* joins it */
 	take_loss(&book, 7, 9, 1); /* one of three: does not */
 	take_loss(&book, 20, 20, 1);
-	f = pr_book_find(&book, 1, 2);
+	f = pri_book_find(&book, 1, 2);
 	ck_assert_uint_eq(f->loss_count, 3);
 	ck_assert_uint_eq(f->losses[0].last_seq, 6);
 	ck_assert_uint_eq(f->losses[0].count, 6);
 	ck_assert_uint_eq(book.missing, 8);
-	pr_book_free(&book);
+	pri_book_free(&book);
 }
 END_TEST
 
@@ -252,7 +252,7 @@ START_TEST(losses_are_put_together)
 	for (uint64_t i = 0; i < 101; i++)
 		list[i] = (struct pr_loss){
 			.first_seq = i * 10 + 1, .last_seq = i * 10 + 2, .count = 2};
-	n = pr_losses_coalesce(list, 101, 10);
+	n = pri_losses_coalesce(list, 101, 10);
 	ck_assert_uint_le(n, 10);
 	ck_assert_uint_ge(n, 5);
 	for (size_t i = 0; i < n; i++)

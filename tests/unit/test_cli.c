@@ -44,7 +44,7 @@ START_TEST(test_args)
 				 "udp and --format pcap-ns port 53 -w - --link tap0"),
 		-1);
 	ck_assert_str_eq(a.filter, "udp and port 53");
-	ck_assert_int_eq(a.format, PR_TRACE_PCAP_NS);
+	ck_assert_int_eq(a.format, PRM_TRACE_PCAP_NS);
 	ck_assert_str_eq(a.write, "-");
 	ck_assert_str_eq(a.link, "tap0");
 	query_args_free(&a);

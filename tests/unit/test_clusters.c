@@ -15,9 +15,9 @@
 #define BLOCKS 6 /* two sizes, and three link types: one is not told */
 
 static struct pr_error err;
-static struct pr_clusters *clusters;
+static struct prm_clusters *clusters;
 static struct pr_summary summary[SUMMARIES];
-static struct pr_clusters_place place[SUMMARIES];
+static struct prm_clusters_place place[SUMMARIES];
 static uint8_t *body[SUMMARIES];
 
 /* Not told, Ethernet, or 802.11. */
@@ -30,7 +30,7 @@ linktype(unsigned i)
 static void
 add(unsigned i)
 {
-	place[i] = pr_clusters_add(
+	place[i] = prm_clusters_add(
 		clusters, i < IN_CLUSTER ? "rack" : "", 5, linktype(i), &summary[i]);
 	ck_assert(!place[i].block == (i >= IN_CLUSTER));
 }
@@ -53,7 +53,7 @@ static void
 begin(void)
 {
 	seed = 6;
-	clusters = pr_clusters_create(1 << 20);
+	clusters = prm_clusters_create(1 << 20);
 	for (unsigned i = 0; i < SUMMARIES; i++) {
 		make_summary(i);
 		add(i);
@@ -64,35 +64,35 @@ static void
 end(void)
 {
 	for (unsigned i = 0; i < SUMMARIES; i++) {
-		pr_clusters_remove(clusters, place[i]);
+		prm_clusters_remove(clusters, place[i]);
 		free(body[i]);
 	}
-	ck_assert_uint_eq(pr_clusters_count(clusters), 0);
-	ck_assert_uint_eq(pr_clusters_bytes(clusters), 0);
-	pr_clusters_destroy(&clusters);
+	ck_assert_uint_eq(prm_clusters_count(clusters), 0);
+	ck_assert_uint_eq(prm_clusters_bytes(clusters), 0);
+	prm_clusters_destroy(&clusters);
 }
 
 /* What each summary says by itself is what its cluster does. true: none of Ethernet may match. */
 static bool
 ask(const Packrack__Query *query)
 {
-	struct pr_clusters_asked asked = {0};
-	struct pr_lookups l;
+	struct prm_clusters_asked asked = {0};
+	struct prm_lookups l;
 	bool none;
 
-	ck_assert_int_eq(pr_lookups_init(&l, query), 0);
+	ck_assert_int_eq(prm_lookups_init(&l, query), 0);
 	for (unsigned i = 0; i < SUMMARIES; i++) {
 		bool may =
-			pr_lookups_may(&l, linktype(i), summary[i].bits, summary[i].log2);
+			prm_lookups_may(&l, linktype(i), summary[i].bits, summary[i].log2);
 
 		ck_assert(may || linktype(i) == ETHERNET);
-		ck_assert(pr_clusters_exclude(clusters, place[i], &l, &asked) ==
+		ck_assert(prm_clusters_exclude(clusters, place[i], &l, &asked) ==
 			  (i < IN_CLUSTER && !may));
 	}
 	ck_assert_uint_eq(asked.tested, BLOCKS);
 	none = asked.excluded == 2;
-	pr_lookups_free(&l);
-	pr_clusters_asked_free(&asked);
+	prm_lookups_free(&l);
+	prm_clusters_asked_free(&asked);
 	return none;
 }
 
@@ -133,10 +133,10 @@ END_TEST
 
 START_TEST(a_place_that_is_free_is_used_again)
 {
-	ck_assert_uint_eq(pr_clusters_count(clusters), BLOCKS);
-	pr_clusters_remove(clusters, place[0]);
+	ck_assert_uint_eq(prm_clusters_count(clusters), BLOCKS);
+	prm_clusters_remove(clusters, place[0]);
 	add(0);
-	ck_assert_uint_eq(pr_clusters_count(clusters), BLOCKS);
+	ck_assert_uint_eq(prm_clusters_count(clusters), BLOCKS);
 }
 END_TEST
 

@@ -7,11 +7,11 @@
 START_TEST(test_whole)
 {
 	Packrack__Ledger l = ledger(20, 200, 0, true);
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 	Packrack__Completeness *out;
 
-	pr_completeness_node(c, "a", NULL);
-	pr_completeness_node(c, "b", NULL);
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
 	batch_held(c, 0, 0, 1, 19, 10, 190, "\x55\x55\x05", 0);
 	batch_held(c, 1, 0, 2, 20, 20, 200, "\x55\x55\x05", 0);
 	end_with(c, 0, NULL, &l, NULL);
@@ -29,10 +29,10 @@ START_TEST(test_loss_explains)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
 	Packrack__Loss loss = loss_of(4, 5, 2, 41, 51);
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 	Packrack__Completeness *out;
 
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	batch_held(c, 0, 0, 1, 10, 10, 100, "\xe7\x02", 0);
 	end_with(c, 0, &loss, &l, NULL);
 	out = finish(c);
@@ -43,7 +43,7 @@ START_TEST(test_loss_explains)
 	ck_assert_str_eq(out->missing[1]->node, "a");
 	ck_assert_uint_eq(out->missing[1]->first_seq, 4);
 	ck_assert_int_eq(out->missing[1]->first_time, 41);
-	ck_assert_str_eq(out->missing[0]->reason, PR_MISSING_UNKNOWN);
+	ck_assert_str_eq(out->missing[0]->reason, PRM_MISSING_UNKNOWN);
 	ck_assert_uint_eq(out->missing[0]->first_seq, 9);
 	ck_assert_int_eq(out->missing[0]->first_time, 10);
 	ck_assert_int_eq(out->missing[0]->last_time, 100);
@@ -56,10 +56,10 @@ START_TEST(test_loss_without_choice)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
 	Packrack__Loss loss = loss_of(3, 8, 2, 30, 80);
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 	Packrack__Completeness *out;
 
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	batch_held(c, 0, 0, 1, 10, 10, 100, "\x6f\x03", 0); /* not 5, 8 */
 	end_with(c, 0, &loss, &l, NULL);
 	out = finish(c);
@@ -79,18 +79,18 @@ START_TEST(test_loss_outside)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
 	Packrack__Loss loss = loss_of(3, 3, 1, 30, 30);
-	struct pr_completeness *c = make(40, INT64_MAX, 0);
+	struct prm_completeness *c = make(40, INT64_MAX, 0);
 	Packrack__Held h = PACKRACK__HELD__INIT, *list = &h;
 	Packrack__Batch b = PACKRACK__BATCH__INIT;
 	Packrack__Completeness *out;
 
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	h.epoch = 7;
 	h.first = h.last = 2;
 	h.first_otime = h.last_otime = 20;
 	b.edge = &list;
 	b.n_edge = 1;
-	ck_assert_int_eq(pr_completeness_batch(c, 0, &b, NULL), 0);
+	ck_assert_int_eq(prm_completeness_batch(c, 0, &b, NULL), 0);
 	batch_held(c, 0, 0, 4, 10, 40, 100, NULL, 0);
 	end_with(c, 0, &loss, &l, NULL);
 	out = finish(c);
@@ -103,18 +103,18 @@ END_TEST
 /* A stretch that reaches beyond the range says of a hole in it no more than where it is. */
 START_TEST(test_edges_bound_what_is_missing)
 {
-	struct pr_completeness *c = make(1000, 2000, 0);
+	struct prm_completeness *c = make(1000, 2000, 0);
 	/* 5..25 without 7, 9..12, 18..21, 23 */
 	const char bits[] = {0x0b, 0x1f, 0x1a};
 	Packrack__Completeness *out;
 
-	ck_assert_int_eq(pr_completeness_node(c, "a", NULL), 0);
-	ck_assert_int_eq(pr_completeness_node(c, "b", NULL), 1);
+	ck_assert_int_eq(prm_completeness_node(c, "a", NULL), 0);
+	ck_assert_int_eq(prm_completeness_node(c, "b", NULL), 1);
 	batch_edge(c, 1, 10, 999);
 	batch_edge(c, 1, 20, 2001);
 	batch_edge(c, 1, 3, 100);
 	batch_held(c, 0, 0, 5, 25, 900, 2100, bits, INT64_MAX);
-	pr_completeness_loose(c);
+	prm_completeness_loose(c);
 	end_with(c, 0, NULL, NULL, NULL);
 	end_with(c, 1, NULL, NULL, NULL);
 	out = finish(c);
@@ -137,11 +137,11 @@ START_TEST(test_tail)
 	Packrack__Ledger behind = ledger(8, 80, NOW - 2, false);
 
 	for (int i = 0; i < 2; i++) {
-		struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+		struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 		Packrack__Completeness *out;
 
-		pr_completeness_node(c, "a", NULL);
-		pr_completeness_node(c, "b", NULL);
+		prm_completeness_node(c, "a", NULL);
+		prm_completeness_node(c, "b", NULL);
 		batch_held(c, 0, 0, 1, 8, 10, 80, NULL, 0);
 		end_with(c, 0, NULL, i ? &live : &dead, NULL);
 		end_with(c, 1, NULL, i ? &behind : &dead, NULL);
@@ -150,7 +150,7 @@ START_TEST(test_tail)
 		ck_assert_uint_eq(out->missing_packets, i ? 0 : 2);
 		ck_assert_uint_eq(out->pending_packets, i ? 2 : 0);
 		if (!i)
-			ck_assert_str_eq(out->missing[0]->reason, PR_MISSING_UNDELIVERED);
+			ck_assert_str_eq(out->missing[0]->reason, PRM_MISSING_UNDELIVERED);
 		out_free(out);
 	}
 }
@@ -162,10 +162,10 @@ START_TEST(test_loss_beyond_ledger)
 	for (int with_ledger = 0; with_ledger < 2; with_ledger++) {
 		Packrack__Ledger l = ledger(10, 100, 0, false);
 		Packrack__Loss loss = loss_of(11, 12, 2, 110, 120);
-		struct pr_completeness *c = make(0, INT64_MAX, 0);
+		struct prm_completeness *c = make(0, INT64_MAX, 0);
 		Packrack__Completeness *out;
 
-		pr_completeness_node(c, "a", NULL);
+		prm_completeness_node(c, "a", NULL);
 		batch_held(c, 0, 0, 1, 10, 10, 100, NULL, 0);
 		end_with(c, 0, &loss, with_ledger ? &l : NULL, NULL);
 		out = finish(c);
@@ -181,17 +181,17 @@ END_TEST
 START_TEST(test_loss_alone)
 {
 	Packrack__Loss loss = loss_of(1, 2, 2, 110, 120);
-	struct pr_completeness *c = make(100, 200, 0);
+	struct prm_completeness *c = make(100, 200, 0);
 	Packrack__Completeness *out;
 
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	end_with(c, 0, &loss, NULL, NULL);
 	out = finish(c);
 	ck_assert(!out->complete);
 	ck_assert_uint_eq(out->missing_packets, 2);
 	out_free(out);
 	c = make(0, 100, 0);
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	end_with(c, 0, &loss, NULL, NULL);
 	out = finish(c);
 	ck_assert(out->complete);
@@ -202,12 +202,12 @@ END_TEST
 START_TEST(test_drops)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 	Packrack__Completeness *out;
 
 	l.dropped_kernel = 5;
 	l.dropped_ring = 1;
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	batch_held(c, 0, 0, 1, 10, 10, 90, NULL, 0);
 	end_with(c, 0, NULL, &l, NULL);
 	out = finish(c);
@@ -226,10 +226,10 @@ START_TEST(test_hostile)
 		int64_t t0, t1;
 	} bad[] = {{0, 5, 0, 0, 0}, {5, 4, 0, 0, 0}, {1, UINT64_MAX, 0, 0, 0},
 		{1, 16, 1, 0, 0}, {1, 16, 3, 0, 0}, {1, 2, 0, 5, 4}};
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 	uint8_t bits[8] = {1};
 
-	pr_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "a", NULL);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		Packrack__Held h = PACKRACK__HELD__INIT, *list = &h;
 		Packrack__Batch b = PACKRACK__BATCH__INIT;
@@ -243,7 +243,7 @@ START_TEST(test_hostile)
 		h.last_otime = bad[i].t1;
 		b.held = &list;
 		b.n_held = 1;
-		ck_assert_int_eq(pr_completeness_batch(c, 0, &b, &err), -1);
+		ck_assert_int_eq(prm_completeness_batch(c, 0, &b, &err), -1);
 		ck_assert_str_ne(err.text, "");
 	}
 	/* absurd, and yet no work */

@@ -10,7 +10,7 @@ START_TEST(test_moved)
 		Packrack__Deleted d = PACKRACK__DELETED__INIT;
 		Packrack__Evicted e = PACKRACK__EVICTED__INIT;
 		Packrack__Ledger l = ledger(10, 100, 0, true);
-		struct pr_completeness *c = make(0, INT64_MAX, 0);
+		struct prm_completeness *c = make(0, INT64_MAX, 0);
 		Packrack__Completeness *out;
 
 		d.by = (char *)"ann";
@@ -20,8 +20,8 @@ START_TEST(test_moved)
 		e.last_seq = 6;
 		e.until = 60;
 		e.deleted = &d;
-		pr_completeness_node(c, "a", NULL);
-		pr_completeness_node(c, "b", NULL);
+		prm_completeness_node(c, "a", NULL);
+		prm_completeness_node(c, "b", NULL);
 		batch_held(c, 1, 0, gone == 1 ? 2 : 1, 6, gone == 1 ? 20 : 10, 60, NULL, 0);
 		batch_held(c, 0, 0, 7, 10, 70, 100, NULL, 0);
 		end_with(c, 1, NULL, NULL, NULL);
@@ -41,13 +41,13 @@ END_TEST
 START_TEST(test_part)
 {
 	for (int part = 0; part < 2; part++) {
-		struct pr_completeness_options o = {.until = INT64_MAX, .part = part > 0};
+		struct prm_completeness_options o = {.until = INT64_MAX, .part = part > 0};
 		Packrack__Ledger l = ledger(10, 100, 0, true);
 		Packrack__Loss loss = loss_of(4, 4, 1, 40, 40);
-		struct pr_completeness *c = pr_completeness_create(&o, NULL);
+		struct prm_completeness *c = prm_completeness_create(&o, NULL);
 		Packrack__Completeness *out;
 
-		pr_completeness_node(c, "a", NULL);
+		prm_completeness_node(c, "a", NULL);
 		batch_held(c, 0, 0, 1, 2, 10, 20, NULL, 0);
 		batch_held(c, 0, 0, 8, 10, 80, 100, NULL, 0);
 		end_with(c, 0, &loss, &l, NULL);
@@ -67,10 +67,10 @@ START_TEST(test_evicted)
 	e.last_seq = 6;
 	e.until = 60;
 	for (int i = 0; i < 2; i++) {
-		struct pr_completeness *c = make(i ? 80 : 0, INT64_MAX, 0);
+		struct prm_completeness *c = make(i ? 80 : 0, INT64_MAX, 0);
 		Packrack__Completeness *out;
 
-		pr_completeness_node(c, "a", NULL);
+		prm_completeness_node(c, "a", NULL);
 		batch_held(c, 0, 0, 8, 10, 80, 100, NULL, 0);
 		end_with(c, 0, NULL, &l, &e);
 		out = finish(c);
@@ -97,12 +97,12 @@ START_TEST(test_deleted_midst)
 	e.until = 60;
 	e.deleted = &by;
 	for (int i = 0; i < 4; i++) { /* all; before it; behind it; what others have */
-		struct pr_completeness *c =
+		struct prm_completeness *c =
 			make(i == 2 ? 70 : 0, i == 1 ? 30 : INT64_MAX, 0);
 		Packrack__Completeness *out;
 
 		by.moved_to = (char *)(i == 3 ? "b" : "");
-		pr_completeness_node(c, "a", NULL);
+		prm_completeness_node(c, "a", NULL);
 		batch_held(c, 0, 0, 1, 3, 10, 30, NULL, 0);
 		if (i == 3)
 			batch_held(c, 0, 0, 4, 6, 40, 60, NULL, 0);
@@ -123,20 +123,20 @@ END_TEST
 START_TEST(test_dead_node)
 {
 	Packrack__Ledger l = ledger(10, 100, 0, true);
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 0);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 0);
 	Packrack__Completeness *out;
 
-	pr_completeness_node(c, "a", NULL);
-	pr_completeness_node(c, "b", NULL);
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
 	batch_held(c, 0, 0, 1, 9, 10, 90, "\x55\x01", 0);
-	pr_completeness_failed(c, 1, "went away");
+	prm_completeness_failed(c, 1, "went away");
 	end_with(c, 0, NULL, &l, NULL);
 	out = finish(c);
 	ck_assert(!out->complete);
 	ck_assert(!out->nodes[1]->answered);
 	ck_assert_str_eq(out->nodes[1]->error, "went away");
 	ck_assert_uint_eq(out->missing_packets, 5);
-	ck_assert_str_eq(out->missing[0]->reason, PR_MISSING_NO_ANSWER);
+	ck_assert_str_eq(out->missing[0]->reason, PRM_MISSING_NO_ANSWER);
 	ck_assert_str_eq(out->missing[0]->node, "b");
 	out_free(out);
 }

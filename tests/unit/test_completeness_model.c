@@ -60,7 +60,7 @@ holders(const struct world *w, int l, uint64_t s)
 }
 
 static void
-send_edge(struct pr_completeness *c, const struct world *w, int node, int l, bool upper)
+send_edge(struct prm_completeness *c, const struct world *w, int node, int l, bool upper)
 {
 	Packrack__Held h = PACKRACK__HELD__INIT, *list = &h;
 	Packrack__Batch b = PACKRACK__BATCH__INIT;
@@ -78,7 +78,7 @@ send_edge(struct pr_completeness *c, const struct world *w, int node, int l, boo
 	h.first_otime = h.last_otime = w->otime[l][found];
 	b.edge = &list;
 	b.n_edge = 1;
-	ck_assert_int_eq(pr_completeness_batch(c, node, &b, NULL), 0);
+	ck_assert_int_eq(prm_completeness_batch(c, node, &b, NULL), 0);
 }
 
 static uint64_t
@@ -91,7 +91,7 @@ next_told(const struct world *w, int node, int l, uint64_t s)
 
 /* The node's next stretch in order of time over its lines; false: it has told all. */
 static bool
-send_next(struct pr_completeness *c, const struct world *w, int node, uint64_t at[LINES])
+send_next(struct prm_completeness *c, const struct world *w, int node, uint64_t at[LINES])
 {
 	int64_t frontier = INT64_MAX;
 	uint64_t first, last = 0;
@@ -125,7 +125,7 @@ send_next(struct pr_completeness *c, const struct world *w, int node, uint64_t a
 }
 
 static void
-send_end(struct pr_completeness *c, const struct world *w, int node)
+send_end(struct prm_completeness *c, const struct world *w, int node)
 {
 	Packrack__Ledger l[LINES], *list[LINES];
 	Packrack__End end = PACKRACK__END__INIT;
@@ -137,7 +137,7 @@ send_end(struct pr_completeness *c, const struct world *w, int node)
 	}
 	end.ledgers = list;
 	end.n_ledgers = LINES;
-	ck_assert_int_eq(pr_completeness_end(c, node, &end, NULL), 0);
+	ck_assert_int_eq(prm_completeness_end(c, node, &end, NULL), 0);
 }
 
 /* What lies between the edges and is held by nobody. */
@@ -171,13 +171,13 @@ expect(const struct world *w, uint64_t *held, uint64_t *missing, uint64_t *doubl
 }
 
 static void
-tell_all(struct pr_completeness *c, const struct world *w)
+tell_all(struct prm_completeness *c, const struct world *w)
 {
 	uint64_t at[NODES][LINES];
 	bool live[NODES];
 
 	for (int n = 0; n < w->nodes; n++) {
-		pr_completeness_node(c, "n", NULL);
+		prm_completeness_node(c, "n", NULL);
 		for (int l = 0; l < LINES; l++) {
 			send_edge(c, w, n, l, false);
 			send_edge(c, w, n, l, true);
@@ -201,7 +201,7 @@ START_TEST(test_model)
 	static struct world w;
 	uint64_t held, missing, doubles;
 	Packrack__Completeness *out;
-	struct pr_completeness *c;
+	struct prm_completeness *c;
 
 	for (uint32_t n = 1; n <= 3000; n++) {
 		seed = n;
@@ -211,16 +211,16 @@ START_TEST(test_model)
 		c = make(w.since, w.until, 1 + draw(2000));
 		tell_all(c, &w);
 		expect(&w, &held, &missing, &doubles);
-		ck_assert_int_eq(pr_completeness_finish(c, &out, NULL), 0);
+		ck_assert_int_eq(prm_completeness_finish(c, &out, NULL), 0);
 		ck_assert_msg(out->held_packets == held &&
 				      out->missing_packets == missing &&
-				      pr_completeness_doubles(c) == doubles,
+				      prm_completeness_doubles(c) == doubles,
 			"seed %d: held %d (%d), missing %d (%d), doubles %d (%d)", (int)n,
 			(int)out->held_packets, (int)held, (int)out->missing_packets,
-			(int)missing, (int)pr_completeness_doubles(c), (int)doubles);
-		ck_assert_uint_eq(pr_completeness_bytes(c), 0);
+			(int)missing, (int)prm_completeness_doubles(c), (int)doubles);
+		ck_assert_uint_eq(prm_completeness_bytes(c), 0);
 		ck_assert(out->complete == !missing);
-		pr_completeness_destroy(&c);
+		prm_completeness_destroy(&c);
 		out_free(out);
 	}
 }
@@ -229,12 +229,12 @@ END_TEST
 /* A long answer with losses all over it, and nodes in step: memory stays small. */
 START_TEST(test_memory)
 {
-	struct pr_completeness *c = make(INT64_MIN, INT64_MAX, 64 * 1024);
+	struct prm_completeness *c = make(INT64_MIN, INT64_MAX, 64 * 1024);
 	Packrack__Completeness *out;
 	size_t most = 0;
 
-	pr_completeness_node(c, "a", NULL);
-	pr_completeness_node(c, "b", NULL);
+	prm_completeness_node(c, "a", NULL);
+	prm_completeness_node(c, "b", NULL);
 	for (uint64_t s = 1; s < 8000000; s += 800)
 		for (int n = 0; n < 2; n++) {
 			char bits[100];
@@ -244,14 +244,14 @@ START_TEST(test_memory)
 			bits[99] |= (char)0x80;
 			batch_held(c, n, 0, s, s + 799, (int64_t)s, (int64_t)s + 799, bits,
 				(int64_t)s + 800);
-			if (pr_completeness_bytes(c) > most)
-				most = pr_completeness_bytes(c);
+			if (prm_completeness_bytes(c) > most)
+				most = prm_completeness_bytes(c);
 		}
 	end_with(c, 0, NULL, NULL, NULL);
 	end_with(c, 1, NULL, NULL, NULL);
 	out = finish(c);
 	ck_assert_uint_lt(most, 128 * 1024);
-	ck_assert_uint_eq(out->n_missing, PR_COMPLETENESS_LIST_MAX);
+	ck_assert_uint_eq(out->n_missing, PRM_COMPLETENESS_LIST_MAX);
 	ck_assert_uint_eq(out->missing_packets + out->held_packets, 8000000);
 	out_free(out);
 }

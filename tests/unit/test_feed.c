@@ -9,9 +9,9 @@ START_TEST(answers_are_the_same_with_less_reading)
 	put_packets(45000, 1);
 	put_packets(5000, 4); /* in turn */
 	put_packets(5000, 0); /* by flow */
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	segments = index_all(true);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_gt(level[1], 15);
 	ck_assert_uint_eq(level[2], 1);
 	ck_assert_uint_gt(compare_now(&level2), segments * COUNT(filters) / 2);
@@ -27,10 +27,10 @@ START_TEST(what_is_not_indexed_is_read)
 	uint64_t level2;
 
 	put_packets(8000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	index_all(true);
 	put_packets(8000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 100);
 	ck_assert_uint_eq(level2, 0); /* too little for a group */
 	close_writer();
@@ -42,18 +42,18 @@ START_TEST(it_goes_on_where_it_ended)
 	uint64_t first, level2;
 
 	put_packets(8000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	refuse = 5;
 	first = index_all(false);
 	ck_assert_uint_gt(first, 5);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_eq(index_all(false), 0);
 	close_writer();
 	open_writer();
 	put_packets(4000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_lt(index_all(false), first);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 0);
 	close_writer();
 }
@@ -62,27 +62,27 @@ END_TEST
 /* The logger takes one record at a time: the last ones come to it though no segment follows. */
 START_TEST(what_was_refused_is_offered_again)
 {
-	struct pr_feed *feed;
-	struct pr_view *view;
+	struct pri_feed *feed;
+	struct pri_view *view;
 
 	put_packets(1500, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	view = open_view();
-	feed = pr_feed_create(view, sink, NULL, &err);
-	while (pr_feed_step(feed, INT64_MAX, &err) > 0)
+	feed = pri_feed_create(view, sink, NULL, &err);
+	while (pri_feed_step(feed, INT64_MAX, &err) > 0)
 		;
 	level[1] = level[3] = 0;
 	refuse = 1;
-	ck_assert_int_eq(pr_feed_finish(feed, false, &err), 0);
+	ck_assert_int_eq(pri_feed_finish(feed, false, &err), 0);
 	ck_assert_uint_eq(level[1], 0);
-	ck_assert_int_eq(pr_feed_step(feed, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_feed_step(feed, INT64_MAX, &err), 0);
 	ck_assert_uint_eq(level[1], 1);
 	refuse = 1;
-	ck_assert_int_eq(pr_feed_finish(feed, false, &err), 0);
-	ck_assert_int_eq(pr_feed_step(feed, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_feed_finish(feed, false, &err), 0);
+	ck_assert_int_eq(pri_feed_step(feed, INT64_MAX, &err), 0);
 	ck_assert_uint_eq(level[3], 1);
-	pr_feed_destroy(&feed);
-	pr_view_close(&view);
+	pri_feed_destroy(&feed);
+	pri_view_close(&view);
 	close_writer();
 }
 END_TEST
@@ -94,16 +94,16 @@ START_TEST(lost_groups_are_made_again)
 	uint64_t level2, first;
 
 	put_packets(46000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	first = index_all(false);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	records = level[1];
 	ck_assert_uint_gt(records, 15);
 	ck_assert_uint_eq(level[2], 0);
 	put_packets(4000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_gt(index_all(true), first);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_eq(level[2], 1);
 	ck_assert_uint_gt(level[1], records);
 	ck_assert_uint_lt(level[1], records + 4);
@@ -117,23 +117,23 @@ END_TEST
 /* Numbers of segments begin anew: an index of the old ones would hide the new. */
 START_TEST(a_reset_volume_has_no_index)
 {
-	struct pr_view *view;
+	struct pri_view *view;
 	uint64_t level2;
 
 	put_packets(12000, 1);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	index_all(true);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	view = open_view();
-	ck_assert_int_eq(pr_append_reset(append, &err), 0);
+	ck_assert_int_eq(prl_append_reset(append, &err), 0);
 	put_packets(11000, 1);
-	pr_append_flush(append, &err);
-	ck_assert_int_eq(pr_view_refresh(view, true, INT64_MAX, &err), 0);
+	prl_append_flush(append, &err);
+	ck_assert_int_eq(pri_view_refresh(view, true, INT64_MAX, &err), 0);
 	compare_all(view, &level2);
-	pr_view_close(&view);
+	pri_view_close(&view);
 	compare_now(&level2);
 	ck_assert_uint_gt(index_all(true), 5);
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 0);
 	close_writer();
 }
@@ -146,10 +146,10 @@ START_TEST(recycled_segments_are_no_harm)
 
 	for (int i = 0; i < 7; i++) {
 		put_packets(20000, 1);
-		pr_append_flush(append, &err);
+		prl_append_flush(append, &err);
 		index_all(i % 4 == 3);
 	}
-	pr_append_flush(append, &err);
+	prl_append_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 200);
 	close_writer();
 }
@@ -158,69 +158,69 @@ END_TEST
 /* A record of the index that is about other segments than it says is not believed. */
 START_TEST(an_index_of_others_is_not_believed)
 {
-	struct pr_index_book book = {0};
+	struct pri_index_book book = {0};
 	const struct sfs_handle handle = {0};
 	struct pr_directory_index e = {
 		.first_sequence = 5, .segments = 3, .link = 1, .level = 1};
-	struct pr_index_stream *s;
+	struct pri_index_stream *s;
 
 	for (uint64_t i = 5; i < 12; i++)
-		ck_assert_int_eq(pr_index_book_proof(&book, 1, i, 100 + i, &err), 0);
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
-	s = pr_index_book_find(&book, 1);
-	ck_assert_uint_eq(pr_index_uncovered(s, 1, 5), 5); /* a wrong check */
-	ck_assert(pr_index_check(s, 5, 3, &e.check));
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
+		ck_assert_int_eq(pri_index_book_proof(&book, 1, i, 100 + i, &err), 0);
+	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
+	s = pri_index_book_find(&book, 1);
+	ck_assert_uint_eq(pri_index_uncovered(s, 1, 5), 5); /* a wrong check */
+	ck_assert(pri_index_check(s, 5, 3, &e.check));
+	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
-	ck_assert_uint_eq(pr_index_uncovered(s, 1, 5), 8);
+	ck_assert_uint_eq(pri_index_uncovered(s, 1, 5), 8);
 	e.first_sequence = 7; /* after a crash: what it overlaps was about lost segments */
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
+	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
-	ck_assert(pr_index_find(s, 1, 6) == NULL);
-	ck_assert(pr_index_find(s, 1, 9) != NULL);
-	ck_assert(pr_index_find(s, 1, 10) == NULL);
+	ck_assert(pri_index_find(s, 1, 6) == NULL);
+	ck_assert(pri_index_find(s, 1, 9) != NULL);
+	ck_assert(pri_index_find(s, 1, 10) == NULL);
 	e.first_sequence = 4;
-	ck_assert_int_eq(pr_index_book_take(&book, &e, &handle, &err), 0);
+	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 2);
-	pr_index_book_expire(&book, 1, 7);
+	pri_index_book_expire(&book, 1, 7);
 	ck_assert_uint_eq(s->level[0].count, 1);
-	ck_assert(pr_index_find(s, 1, 7) != NULL);
-	pr_index_book_expire(&book, 1, UINT64_MAX);
+	ck_assert(pri_index_find(s, 1, 7) != NULL);
+	pri_index_book_expire(&book, 1, UINT64_MAX);
 	ck_assert_uint_eq(s->level[0].count, 0);
-	pr_index_book_free(&book);
+	pri_index_book_free(&book);
 }
 END_TEST
 
 START_TEST(the_volume_refuses_what_cannot_be)
 {
-	struct pr_index_body b = {
+	struct prl_index_body b = {
 		.level = 1, .first_sequence = 1, .segments = 1, .body = "x", .len = 1};
-	struct pr_index_body bad;
+	struct prl_index_body bad;
 
 	put_packets(300, 1);
-	pr_append_flush(append, &err);
-	ck_assert_int_eq(pr_append_index(append, &b, &err), 0);
+	prl_append_flush(append, &err);
+	ck_assert_int_eq(prl_append_index(append, &b, &err), 0);
 	bad = b;
 	bad.link = 9;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.level = 4;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.first_sequence = 0;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.first_sequence = UINT64_MAX;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.segments = 1000000;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.len = 1 << 20;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	bad = b;
 	bad.min_time = 1;
-	ck_assert_int_eq(pr_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
 	close_writer();
 }
 END_TEST

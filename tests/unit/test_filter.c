@@ -33,7 +33,7 @@ static size_t
 parts_of(const char *form, const char *by, unsigned count)
 {
 	char *text = join(form, by, count), **parts = NULL;
-	size_t n = pr_filter_split(text, &parts);
+	size_t n = pri_filter_split(text, &parts);
 
 	free(parts);
 	free(text);
@@ -42,10 +42,10 @@ parts_of(const char *form, const char *by, unsigned count)
 
 START_TEST(test_where_it_is_cut)
 {
-	char *text = join("host 10.0.0.%u", "\n or\t", PR_FILTER_SPLIT_MIN + 1), **parts;
-	const size_t expected = PR_FILTER_SPLIT_MIN / PR_FILTER_PART + 1;
+	char *text = join("host 10.0.0.%u", "\n or\t", PRI_FILTER_SPLIT_MIN + 1), **parts;
+	const size_t expected = PRI_FILTER_SPLIT_MIN / PRI_FILTER_PART + 1;
 
-	ck_assert_uint_eq(pr_filter_split(text, &parts), expected);
+	ck_assert_uint_eq(pri_filter_split(text, &parts), expected);
 	ck_assert_int_eq(strncmp(parts[0], "host 10.0.0.0\n or", 17), 0);
 	ck_assert_ptr_nonnull(strstr(parts[0], "10.0.0.15"));
 	ck_assert_ptr_null(strstr(parts[0], "10.0.0.16"));
@@ -53,7 +53,7 @@ START_TEST(test_where_it_is_cut)
 	ck_assert_ptr_nonnull(strstr(parts[expected - 1], "10.0.0.48"));
 	free(parts);
 	free(text);
-	ck_assert_uint_eq(parts_of("host 10.0.0.%u", " or ", PR_FILTER_SPLIT_MIN), 0);
+	ck_assert_uint_eq(parts_of("host 10.0.0.%u", " or ", PRI_FILTER_SPLIT_MIN), 0);
 	ck_assert_uint_eq(parts_of("(net 10.%u and (tcp or udp))", " or ", TERMS), 5);
 	ck_assert_uint_eq(parts_of("not ( src host 10.0.0.%u )", " or ", TERMS), 5);
 }
@@ -62,7 +62,7 @@ END_TEST
 static void
 spreads(const char *text, const char *expected)
 {
-	char *made = pr_filter_spread(text);
+	char *made = pri_filter_spread(text);
 
 	if (expected)
 		ck_assert_str_eq(made, expected);
@@ -107,7 +107,7 @@ START_TEST(test_where_it_is_not)
 	ck_assert_uint_eq(parts_of("ip[%u] = 1", " or ", TERMS), 0);
 	text = join("host 10.0.0.%u", " or ", TERMS);
 	ck_assert_int_gt(asprintf(&more, "%s and tcp", text), 0);
-	ck_assert_uint_eq(pr_filter_split(more, &parts), 0);
+	ck_assert_uint_eq(pri_filter_split(more, &parts), 0);
 	free(more);
 	free(text);
 }
@@ -143,20 +143,20 @@ equal_list(const char *first, const char *form, const char *last)
 {
 	char *terms = join(form, " or ", TERMS), *text = NULL, **parts = NULL;
 	struct pr_error err;
-	struct pr_program *program;
-	pcap_t *pcap = pcap_open_dead(DLT_EN10MB, PR_FILTER_SNAPLEN);
+	struct pri_bpf *program;
+	pcap_t *pcap = pcap_open_dead(DLT_EN10MB, PRI_FILTER_SNAPLEN);
 	struct bpf_program code;
 	uint8_t packet[64];
 	unsigned hits = 0;
 
 	ck_assert_int_gt(asprintf(&text, "%s%s%s", first, terms, last), 0);
-	ck_assert_uint_gt(pr_filter_split(text, &parts), 1);
-	program = pr_filter_compile(1, 0, text, &err);
+	ck_assert_uint_gt(pri_filter_split(text, &parts), 1);
+	program = pri_filter_compile(1, 0, text, &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
 	ck_assert_int_eq(pcap_compile(pcap, &code, text, 1, 0), 0);
 	for (unsigned i = 0; i < 20000; i++) {
 		uint32_t cap = make_packet(packet);
-		uint32_t said = pr_program_run(program, packet, 64, cap);
+		uint32_t said = pri_program_run(program, packet, 64, cap);
 
 		ck_assert_int_eq(said > 0, libpcap_says(&code, packet, 64, cap) > 0);
 		hits += said > 0;
@@ -165,7 +165,7 @@ equal_list(const char *first, const char *form, const char *last)
 	ck_assert_uint_lt(hits, 19000);
 	pcap_freecode(&code);
 	pcap_close(pcap);
-	pr_program_destroy(&program);
+	pri_program_destroy(&program);
 	free(parts);
 	free(text);
 	free(terms);
@@ -194,13 +194,13 @@ START_TEST(test_a_part_that_libpcap_refuses)
 {
 	char *text = join("port 100%u", " or ", TERMS); /* 10070 is a port, so is 10079 */
 	struct pr_error err = {""};
-	struct pr_program *program = pr_filter_compile(1, 0, text, &err);
+	struct pri_bpf *program = pri_filter_compile(1, 0, text, &err);
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	pr_program_destroy(&program);
+	pri_program_destroy(&program);
 	free(text);
 	text = join("host 10.0.0.%u0", " or ", TERMS); /* 10.0.0.260 is no address */
-	program = pr_filter_compile(1, 0, text, &err);
+	program = pri_filter_compile(1, 0, text, &err);
 	ck_assert_ptr_null(program);
 	ck_assert_ptr_nonnull(strstr(err.text, "filter 'host 10.0.0.00 or host"));
 	free(text);
@@ -212,10 +212,10 @@ START_TEST(test_check)
 	const uint16_t types[] = {1, 105};
 	struct pr_error err = {""};
 
-	ck_assert_int_eq(pr_filter_check(types, 2, "tcp port 80", &err), 0);
-	ck_assert_int_eq(pr_filter_check(types, 2, "wlan type mgt", &err), 0);
-	ck_assert_int_eq(pr_filter_check(types, 1, "wlan type mgt", &err), -1);
-	ck_assert_int_eq(pr_filter_check(types, 2, "tcp prot 80", &err), -1);
+	ck_assert_int_eq(pri_filter_check(types, 2, "tcp port 80", &err), 0);
+	ck_assert_int_eq(pri_filter_check(types, 2, "wlan type mgt", &err), 0);
+	ck_assert_int_eq(pri_filter_check(types, 1, "wlan type mgt", &err), -1);
+	ck_assert_int_eq(pri_filter_check(types, 2, "tcp prot 80", &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "tcp prot 80"));
 }
 END_TEST
@@ -225,23 +225,23 @@ START_TEST(test_one_that_is_too_long_for_a_link_type)
 {
 	const uint16_t types[] = {1, 105};
 	char *text = join("host 10.0.%u.1", " or ", 256), *rest;
-	struct pr_programs out = {0};
+	struct pri_programs out = {0};
 	struct pr_error err = {""};
 	size_t len = strlen(text);
 
-	ck_assert_int_eq(pr_filter_compile_all(types, 2, text, &out, &err), 0);
+	ck_assert_int_eq(pri_filter_compile_all(types, 2, text, &out, &err), 0);
 	ck_assert_uint_eq(out.count, 2);
-	pr_programs_free(&out);
+	pri_programs_free(&out);
 	rest = malloc(20 * (len + 4) + 1);
 	*rest = 0;
 	for (int i = 0; i < 20; i++)
 		strcat(strcat(rest, i ? " or " : ""), text);
-	ck_assert_int_eq(pr_filter_compile_all(types, 1, rest, &out, &err), 0);
-	pr_programs_free(&out);
-	ck_assert_int_eq(pr_filter_compile_all(types, 2, rest, &out, &err), -1);
+	ck_assert_int_eq(pri_filter_compile_all(types, 1, rest, &out, &err), 0);
+	pri_programs_free(&out);
+	ck_assert_int_eq(pri_filter_compile_all(types, 2, rest, &out, &err), -1);
 	ck_assert_msg(
 		strstr(err.text, "for IEEE802_11: filter of ") != NULL, "%s", err.text);
-	pr_programs_free(&out);
+	pri_programs_free(&out);
 	free(rest);
 	free(text);
 }
@@ -254,7 +254,7 @@ START_TEST(test_one_that_is_too_long_as_a_whole)
 	struct pr_error err = {""};
 
 	memcpy(text, "net ", 4);
-	ck_assert_ptr_null(pr_filter_compile(1, 0, text, &err));
+	ck_assert_ptr_null(pri_filter_compile(1, 0, text, &err));
 	ck_assert_msg(strstr(err.text, "bytes are too many") != NULL, "%s", err.text);
 	free(text);
 }

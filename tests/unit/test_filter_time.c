@@ -56,16 +56,16 @@ static void
 say_leaf(struct filter *f, uint16_t linktype, bool *want)
 {
 	const char *text = PICK(leaves);
-	struct pr_program *program = pr_filter_compile(linktype, 0, text, &err);
+	struct pri_bpf *program = pri_filter_compile(linktype, 0, text, &err);
 
 	if (!program) /* of PPP, which carries no ARP */
-		program = pr_filter_compile(linktype, 0, text = "tcp", &err);
+		program = pri_filter_compile(linktype, 0, text = "tcp", &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
 	for (size_t i = 0; i < PACKETS; i++)
 		want[i] = packets[i].linktype == linktype &&
-			  pr_program_match(program, &packets[i]);
+			  pri_program_match(program, &packets[i]);
 	say(f, "(%s)", text);
-	pr_program_destroy(&program);
+	pri_program_destroy(&program);
 }
 
 static void
@@ -111,8 +111,8 @@ static unsigned matched, denied;
 static void
 compare(const struct filter *f, uint16_t linktype)
 {
-	struct pr_program *program = pr_filter_compile(linktype, 0, f->text, &err);
-	struct pr_plan *plan;
+	struct pri_bpf *program = pri_filter_compile(linktype, 0, f->text, &err);
+	struct pri_plan *plan;
 
 	if (!program && strstr(err.text, "rejects all packets")) {
 		for (size_t i = 0; i < PACKETS; i++)
@@ -120,12 +120,12 @@ compare(const struct filter *f, uint16_t linktype)
 		return;
 	}
 	ck_assert_msg(program != NULL, "%s", err.text);
-	plan = pr_plan_create(program, &err);
+	plan = pri_plan_create(program, &err);
 	ck_assert_ptr_nonnull(plan);
 	for (size_t i = 0; i < PACKETS; i++) {
 		if (packets[i].linktype != linktype)
 			continue;
-		if (pr_program_match(program, &packets[i]) != f->want[i])
+		if (pri_program_match(program, &packets[i]) != f->want[i])
 			ck_abort_msg("'%s' on link type %u, packet %zu at %" PRId64,
 				f->text, linktype, i, packets[i].time);
 		if (f->want[i] && !holds(plan, &owns[i]))
@@ -133,8 +133,8 @@ compare(const struct filter *f, uint16_t linktype)
 		matched += f->want[i];
 		denied += !holds(plan, &owns[i]);
 	}
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
+	pri_plan_destroy(&plan);
+	pri_program_destroy(&program);
 }
 
 START_TEST(means_what_it_says)
@@ -167,20 +167,20 @@ START_TEST(on_each_link_type)
 		.caplen = PACKET_MAX,
 		.len = PACKET_MAX,
 		.linktype = all_linktypes[_i]};
-	struct pr_program *program;
+	struct pri_bpf *program;
 	static const char *const texts[] = {"after @5 and before @5.000000001",
 		"not (before @4.999999999 or not before @5.000000001)"};
 
 	bytes[4] = p.linktype == 192 ? 105 : 0; /* of 802.11 */
 	for (size_t i = 0; i < 2; i++) {
-		program = pr_filter_compile(p.linktype, 0, texts[i], &err);
+		program = pri_filter_compile(p.linktype, 0, texts[i], &err);
 		ck_assert_msg(program != NULL, "link type %u: %s", p.linktype, err.text);
 		for (p.time = 5 * SECOND - 3; p.time < 5 * SECOND + 4; p.time++)
 			ck_assert_msg(
-				pr_program_match(program, &p) ==
+				pri_program_match(program, &p) ==
 					(p.time >= 5 * SECOND && p.time <= 5 * SECOND + 1),
 				"link type %u, %" PRId64, p.linktype, p.time);
-		pr_program_destroy(&program);
+		pri_program_destroy(&program);
 	}
 }
 END_TEST
@@ -191,17 +191,17 @@ START_TEST(behind_tunnels)
 	static const char *const texts[] = {"vlan and (tcp or after @5)",
 		"geneve and (after @5 or udp)", "mpls and not after @5",
 		"pppoes and (after @5 or ip)", "(vlan or after @5) and ip"};
-	struct pr_program *program = pr_filter_compile(1, 0, texts[_i], &err);
-	struct pr_plan *plan;
+	struct pri_bpf *program = pri_filter_compile(1, 0, texts[_i], &err);
+	struct pri_plan *plan;
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	plan = pr_plan_create(program, &err);
+	plan = pri_plan_create(program, &err);
 	make_whole();
 	for (size_t i = 0; i < PACKETS; i++)
-		if (packets[i].linktype == 1 && pr_program_match(program, &packets[i]))
+		if (packets[i].linktype == 1 && pri_program_match(program, &packets[i]))
 			unit_must(holds(plan, &owns[i]));
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
+	pri_plan_destroy(&plan);
+	pri_program_destroy(&program);
 }
 END_TEST
 
@@ -210,7 +210,7 @@ START_TEST(refused)
 	static const char *const texts[] = {"tcp or after @", "tcp or after @1.2.3",
 		"host after @5", "after @5 tcp", "tcp or after @99999999999999999999999",
 		"tcp or after yesterday", "ether[after @5] = 3"};
-	struct pr_program *program = pr_filter_compile(1, 0, texts[_i], &err);
+	struct pri_bpf *program = pri_filter_compile(1, 0, texts[_i], &err);
 
 	ck_assert_msg(program == NULL, "%s", texts[_i]);
 	ck_assert(err.text[0]);
@@ -221,46 +221,46 @@ END_TEST
 /* Only at the head are there terms of time, and a place without a term is behind the packet. */
 START_TEST(only_its_own)
 {
-	struct pr_insn insns[] = {{0}, {0}, {0x20, 0, 0, PR_TIMES_AT}, {0x06, 0, 0, 1},
-		{0x20, 0, 0, PR_TIMES_AT + PR_TIMES_APART}, {0x06, 0, 0, 1}};
-	const struct pr_program_time time = {.time = -5, .after = true};
+	struct pri_insn insns[] = {{0}, {0}, {0x20, 0, 0, PRI_TIMES_AT}, {0x06, 0, 0, 1},
+		{0x20, 0, 0, PRI_TIMES_AT + PRI_TIMES_APART}, {0x06, 0, 0, 1}};
+	const struct pri_program_time time = {.time = -5, .after = true};
 	uint8_t bytes[PACKET_MAX] = {0};
 	struct pr_packet p = {
 		.data = bytes, .caplen = PACKET_MAX, .len = PACKET_MAX, .linktype = 1};
-	struct pr_program *with, *without, *other;
+	struct pri_bpf *with, *without, *other;
 
-	pr_program_put_time(insns, &time);
-	with = pr_program_create(1, insns, 4, &err);
-	without = pr_program_create(1, insns + 2, 2, &err);
+	pri_program_put_time(insns, &time);
+	with = pri_program_create(1, insns, 4, &err);
+	without = pri_program_create(1, insns + 2, 2, &err);
 	insns[2] = insns[4];
-	other = pr_program_create(1, insns, 4, &err);
-	ck_assert(pr_program_match(with, &p));
-	ck_assert(!pr_program_match(without, &p));
-	ck_assert(!pr_program_match(other, &p));
-	pr_program_destroy(&with);
-	pr_program_destroy(&without);
-	pr_program_destroy(&other);
+	other = pri_program_create(1, insns, 4, &err);
+	ck_assert(pri_program_match(with, &p));
+	ck_assert(!pri_program_match(without, &p));
+	ck_assert(!pri_program_match(other, &p));
+	pri_program_destroy(&with);
+	pri_program_destroy(&without);
+	pri_program_destroy(&other);
 	/* half of one, and one in the midst */
-	ck_assert_ptr_null(pr_program_create(1, insns + 1, 3, &err));
+	ck_assert_ptr_null(pri_program_create(1, insns + 1, 3, &err));
 	memcpy(&insns[3], insns, 2 * sizeof(*insns));
-	ck_assert_ptr_null(pr_program_create(1, insns + 2, 4, &err));
+	ck_assert_ptr_null(pri_program_create(1, insns + 2, 4, &err));
 }
 END_TEST
 
 START_TEST(too_many)
 {
-	char *text = malloc(20 * (PR_TIMES_MAX + 2));
-	struct pr_program *program;
+	char *text = malloc(20 * (PRI_TIMES_MAX + 2));
+	struct pri_bpf *program;
 	size_t at = 0;
 
-	for (unsigned i = 0; i <= PR_TIMES_MAX; i++)
+	for (unsigned i = 0; i <= PRI_TIMES_MAX; i++)
 		at += (size_t)sprintf(text + at, "%safter @%u", i ? " or " : "", i);
-	ck_assert_ptr_null(pr_filter_compile(1, 0, text, &err));
+	ck_assert_ptr_null(pri_filter_compile(1, 0, text, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "too many"));
 	*strrchr(text, 'o') = 0;
-	program = pr_filter_compile(1, 0, text, &err);
+	program = pri_filter_compile(1, 0, text, &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
-	pr_program_destroy(&program);
+	pri_program_destroy(&program);
 	free(text);
 }
 END_TEST
@@ -271,16 +271,16 @@ static const char *
 plan_words(const char *filter)
 {
 	static char words[4000];
-	struct pr_program *program = pr_filter_compile(1, 0, filter, &err);
-	struct pr_plan *plan;
+	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
+	struct pri_plan *plan;
 	FILE *to = fmemopen(words, sizeof(words), "w");
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	plan = pr_plan_create(program, &err);
-	pr_plan_print(to, plan, 0);
+	plan = pri_plan_create(program, &err);
+	pri_plan_print(to, plan, 0);
 	fclose(to);
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
+	pri_plan_destroy(&plan);
+	pri_program_destroy(&program);
 	return words;
 }
 

@@ -64,7 +64,7 @@ teardown(void)
 }
 
 static bool
-look(void *arg, const struct pr_import_stats *stats)
+look(void *arg, const struct prl_import_stats *stats)
 {
 	(void)arg;
 	(void)stats;
@@ -77,11 +77,11 @@ look(void *arg, const struct pr_import_stats *stats)
 
 START_TEST(test_disk_comes_back)
 {
-	struct pr_import_options o = {.link = -1};
-	struct pr_import_stats stats;
+	struct prl_import_options o = {.link = -1};
+	struct prl_import_stats stats;
 
 	looks_until_good = 30;
-	pr_import_file(sfs, path, &o, look, NULL, &stats, &err);
+	prl_import_file(sfs, path, &o, look, NULL, &stats, &err);
 	ck_assert_uint_ge(looks, looks_until_good);
 	ck_assert_uint_eq(stats.packets, PACKETS);
 	ck_assert_uint_ge(stats.stored, PACKETS - REFUSED_MOST);
@@ -91,11 +91,11 @@ END_TEST
 
 START_TEST(test_disk_stays_away)
 {
-	struct pr_import_options o = {.link = -1};
-	struct pr_import_stats stats;
+	struct prl_import_options o = {.link = -1};
+	struct prl_import_stats stats;
 
 	looks_until_good = 0;
-	ck_assert_int_eq(pr_import_file(sfs, path, &o, look, NULL, &stats, &err), -1);
+	ck_assert_int_eq(prl_import_file(sfs, path, &o, look, NULL, &stats, &err), -1);
 	ck_assert_msg(strstr(err.text, "recording is suspended"), "%s", err.text);
 	ck_assert_uint_lt(stats.packets, PACKETS);
 }

@@ -8,7 +8,7 @@
 #include "tests/unit/index_seal.h"
 #include "tests/unit/unit.h"
 
-static struct pr_level2 group;
+static struct pri_level2 group;
 static unsigned opened; /* of the damaged records */
 
 /* ---- bytes that stand in volumes ---- */
@@ -18,7 +18,7 @@ golden_record(struct records *r, unsigned columns)
 {
 	static struct segment s;
 	struct pr_segment_builder sb;
-	struct pr_builder *b = pr_builder_create(2, RECORD_MAX, take, r, &err);
+	struct pri_builder *b = pri_builder_create(2, RECORD_MAX, take, r, &err);
 	uint8_t frame[64] = {0};
 	struct pr_packet p = {.time = 1500000000, /* 1.5 s */
 		.otime = 1500000000,
@@ -42,11 +42,11 @@ golden_record(struct records *r, unsigned columns)
 	pr_segment_add(&sb, &p);
 	s.len = pr_segment_seal(&sb);
 	for (unsigned i = 0; i < columns; i++) {
-		pr_builder_add(b, 5 + i, 0x0807060504030201, s.body, s.len, &err);
-		pr_builder_finish(b, PR_BUILDER_BATCH_ONLY, &err);
+		pri_builder_add(b, 5 + i, 0x0807060504030201, s.body, s.len, &err);
+		pri_builder_finish(b, PRI_BUILDER_BATCH_ONLY, &err);
 	}
-	pr_builder_finish(b, PR_BUILDER_ALL, &err);
-	pr_builder_destroy(&b);
+	pri_builder_finish(b, PRI_BUILDER_ALL, &err);
+	pri_builder_destroy(&b);
 }
 
 /* clang-format off */
@@ -83,7 +83,7 @@ START_TEST(level2_golden_bytes)
 		16, 0, 0, 0, 16, 0, 2, 0, /* segments, columns, stride */
 		2, 0, 0, 0, 0, 0, 0, 0}; /* pages */
 	struct records r = {0};
-	const struct pr_index_record *g;
+	const struct pri_index_record *g;
 
 	golden_record(&r, 16);
 	g = &r.items[16];
@@ -98,39 +98,39 @@ END_TEST
 /* ---- hostile bytes ---- */
 
 static void
-use_segment(const struct pr_level1 *l, unsigned index)
+use_segment(const struct pri_level1 *l, unsigned index)
 {
-	struct pr_series_bucket bucket;
-	struct pr_level1_segment s;
-	struct pr_held_walk walk;
+	struct pri_series_bucket bucket;
+	struct pri_level1_segment s;
+	struct pri_held_walk walk;
 	uint64_t seq;
 	size_t at = 0;
 
-	pr_level1_get(l, index, &s);
+	pri_level1_get(l, index, &s);
 	for (uint16_t port = 0; l->whole && port < 64; port++) {
-		struct pr_key key = pr_key_number(PR_KEY_SPORT, port);
+		struct pri_key key = pri_key_number(PRI_KEY_SPORT, port);
 
-		pr_level1_has_key(l, &s, &key);
+		pri_level1_has_key(l, &s, &key);
 	}
-	pr_level1_has_range(&s, PR_NUMBER_SPORT, 0, 1000);
-	pr_held_walk_begin(&walk, &s, 2000);
-	while (pr_held_walk_next(&walk, &seq))
+	pri_level1_has_range(&s, PRI_NUMBER_SPORT, 0, 1000);
+	pri_held_walk_begin(&walk, &s, 2000);
+	while (pri_held_walk_next(&walk, &seq))
 		unit_must(seq <= 2000);
-	while (pr_level1_series(&s, &at, &bucket))
+	while (pri_level1_series(&s, &at, &bucket))
 		;
 }
 
 static void
 use_level1(const uint8_t *body, size_t len, size_t total)
 {
-	struct pr_level1_top tops[PR_LEVEL1_TOPS_MAX];
-	struct pr_level1 l;
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	struct pri_level1 l;
 
-	if (pr_level1_open(&l, body, len, total, &err) < 0)
+	if (pri_level1_open(&l, body, len, total, &err) < 0)
 		return;
 	opened++;
 	if (l.whole)
-		pr_level1_tops(&l, tops);
+		pri_level1_tops(&l, tops);
 	for (unsigned i = 0; i < l.segments; i++)
 		use_segment(&l, i);
 }
@@ -138,16 +138,16 @@ use_level1(const uint8_t *body, size_t len, size_t total)
 static void
 use_level2(const uint8_t *body, size_t len)
 {
-	uint8_t vector[PR_LEVEL2_VECTOR] = {0};
-	struct pr_slices slices;
+	uint8_t vector[PRI_LEVEL2_VECTOR] = {0};
+	struct pri_slices slices;
 
-	if (pr_level2_open(&group, body, len, len, &err) < 0)
+	if (pri_level2_open(&group, body, len, len, &err) < 0)
 		return;
 	opened++;
-	pr_slices_of(12345, group.pages, group.slices_a_page, &slices);
-	for (int i = 0; i < PR_SLICES_PAGES; i++)
-		pr_level2_apply(&group, &slices, i,
-			body + pr_level2_page_at(&group, slices.page[i]), vector);
+	pri_slices_of(12345, group.pages, group.slices_a_page, &slices);
+	for (int i = 0; i < PRI_SLICES_PAGES; i++)
+		pri_level2_apply(&group, &slices, i,
+			body + pri_level2_page_at(&group, slices.page[i]), vector);
 }
 
 /* A copy of exactly its length, so that sanitizers see what reads beyond. */
@@ -200,27 +200,27 @@ END_TEST
 START_TEST(level1_sees_any_flipped_bit)
 {
 	struct records r = {0};
-	struct pr_level1 l;
+	struct pri_level1 l;
 	uint8_t *bytes;
 	size_t head, len, at, page;
 
 	golden_record(&r, 1);
 	bytes = (uint8_t *)(uintptr_t)r.items[0].body;
 	len = r.items[0].len;
-	head = pr_level1_head_of(bytes);
+	head = pri_level1_head_of(bytes);
 	for (size_t bit = 0; bit < head * 8; bit++) {
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		ck_assert_int_lt(pr_level1_open(&l, bytes, head, len, &err), 0);
+		ck_assert_int_lt(pri_level1_open(&l, bytes, head, len, &err), 0);
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	ck_assert_int_eq(pr_level1_open(&l, bytes, head, len, &err), 0);
+	ck_assert_int_eq(pri_level1_open(&l, bytes, head, len, &err), 0);
 	ck_assert(!l.whole);
-	at = pr_level1_page_at(&l, 0, &page);
+	at = pri_level1_page_at(&l, 0, &page);
 	ck_assert_uint_eq(at, head);
-	ck_assert(pr_level1_page_valid(&l, 0, bytes + at, page));
+	ck_assert(pri_level1_page_valid(&l, 0, bytes + at, page));
 	for (size_t bit = 0; bit < page * 8; bit++) {
 		bytes[at + bit / 8] ^= (uint8_t)(1u << bit % 8);
-		ck_assert(!pr_level1_page_valid(&l, 0, bytes + at, page));
+		ck_assert(!pri_level1_page_valid(&l, 0, bytes + at, page));
 		bytes[at + bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	free_records(&r);
@@ -230,12 +230,12 @@ END_TEST
 START_TEST(an_older_version_is_refused)
 {
 	struct records r = {0};
-	struct pr_level1 l;
+	struct pri_level1 l;
 
 	golden_record(&r, 1);
 	((uint8_t *)(uintptr_t)r.items[0].body)[4] = 4;
 	ck_assert_int_lt(
-		pr_level1_open(&l, r.items[0].body, r.items[0].len, r.items[0].len, &err),
+		pri_level1_open(&l, r.items[0].body, r.items[0].len, r.items[0].len, &err),
 		0);
 	ck_assert_str_eq(err.text, "index: version 4, this program reads version 5");
 	free_records(&r);
@@ -251,18 +251,18 @@ START_TEST(level2_sees_any_flipped_bit)
 	bytes = (uint8_t *)(uintptr_t)r.items[16].body;
 	for (size_t bit = 0; bit < (40 + 16 * 16) * 8; bit++) {
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		ck_assert_int_lt(pr_level2_open(&group, bytes, r.items[16].len,
+		ck_assert_int_lt(pri_level2_open(&group, bytes, r.items[16].len,
 					 r.items[16].len, &err),
 			0);
 		bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	ck_assert_int_eq(
-		pr_level2_open(&group, bytes, r.items[16].len, r.items[16].len, &err), 0);
-	bytes += pr_level2_page_at(&group, 1);
-	ck_assert(pr_level2_page_valid(&group, 1, bytes));
-	ck_assert(!pr_level2_page_valid(&group, 0, bytes));
+		pri_level2_open(&group, bytes, r.items[16].len, r.items[16].len, &err), 0);
+	bytes += pri_level2_page_at(&group, 1);
+	ck_assert(pri_level2_page_valid(&group, 1, bytes));
+	ck_assert(!pri_level2_page_valid(&group, 0, bytes));
 	bytes[2000] ^= 4;
-	ck_assert(!pr_level2_page_valid(&group, 1, bytes));
+	ck_assert(!pri_level2_page_valid(&group, 1, bytes));
 	free_records(&r);
 }
 END_TEST

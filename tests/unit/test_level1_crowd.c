@@ -15,8 +15,8 @@
 
 static struct pr_error err;
 static uint64_t keys[SEGMENTS * KEYS];
-static struct pr_sketch sketch;
-static struct pr_level1_writer writer;
+static struct pri_sketch sketch;
+static struct pri_level1_writer writer;
 
 static void
 make_keys(size_t crowd)
@@ -25,7 +25,7 @@ make_keys(size_t crowd)
 
 	for (size_t i = 0; i < SEGMENTS * KEYS; i++) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
-		keys[i] = i % KEYS < crowd ? x >> (64 - PR_SIGNATURE_HOME) : x;
+		keys[i] = i % KEYS < crowd ? x >> (64 - PRI_SIGNATURE_HOME) : x;
 	}
 }
 
@@ -46,31 +46,31 @@ add_segment(unsigned segment, bool patterns)
 		pr_room_grow(&sketch.series, &sketch.series_room, sizeof(nothing)), 0);
 	memcpy(sketch.series, nothing, sizeof(nothing));
 	sketch.series_len = sizeof(nothing);
-	pr_hashset_clear(&sketch.keys);
-	ck_assert_int_eq(pr_hashset_prepare(&sketch.keys, SEGMENTS * KEYS), 0);
+	pri_hashset_clear(&sketch.keys);
+	ck_assert_int_eq(pri_hashset_prepare(&sketch.keys, SEGMENTS * KEYS), 0);
 	for (size_t i = 0; i < (patterns ? SEGMENTS * KEYS / 6 : SEGMENTS * KEYS); i++)
 		if (has(segment, i, patterns))
-			pr_hashset_push(&sketch.keys, keys[i]);
-	ck_assert_int_eq(pr_level1_add(&writer, 1 + segment, 1, &sketch, RECORD_MAX), 1);
+			pri_hashset_push(&sketch.keys, keys[i]);
+	ck_assert_int_eq(pri_level1_add(&writer, 1 + segment, 1, &sketch, RECORD_MAX), 1);
 }
 
 /* Each is there, or the segment may have any. */
 static void
-look_for_each(const struct pr_level1 *l, bool patterns)
+look_for_each(const struct pri_level1 *l, bool patterns)
 {
-	struct pr_level1_segment got;
+	struct pri_level1_segment got;
 	size_t at, len;
 
 	for (unsigned s = 0; s < SEGMENTS; s++) {
-		pr_level1_get(l, s, &got);
+		pri_level1_get(l, s, &got);
 		for (size_t i = s; got.keyed && i < SEGMENTS * KEYS / 6; i += 997) {
-			uint32_t page = pr_level1_page_of(l, keys[i]);
+			uint32_t page = pri_level1_page_of(l, keys[i]);
 
 			if (!has(s, i, patterns))
 				continue;
-			at = pr_level1_page_at(l, page, &len);
-			unit_must(pr_level1_page_valid(l, page, l->body + at, len));
-			unit_must(pr_level1_find(l, keys[i], l->body + at, len) >> s & 1);
+			at = pri_level1_page_at(l, page, &len);
+			unit_must(pri_level1_page_valid(l, page, l->body + at, len));
+			unit_must(pri_level1_find(l, keys[i], l->body + at, len) >> s & 1);
 		}
 	}
 }
@@ -78,24 +78,24 @@ look_for_each(const struct pr_level1 *l, bool patterns)
 static void
 write_and_look(size_t crowd, bool patterns, bool keyed)
 {
-	struct pr_level1_segment got;
-	struct pr_level1 l;
+	struct pri_level1_segment got;
+	struct pri_level1 l;
 	uint8_t *record;
 	size_t len;
 
 	make_keys(crowd);
-	pr_level1_begin(&writer);
+	pri_level1_begin(&writer);
 	for (unsigned s = 0; s < SEGMENTS; s++)
 		add_segment(s, patterns);
-	record = malloc(pr_level1_size(&writer));
-	len = pr_level1_finish(&writer, 0, NULL, 0, 0, 0, record);
-	ck_assert_int_eq(pr_level1_open(&l, record, len, len, &err), 0);
+	record = malloc(pri_level1_size(&writer));
+	len = pri_level1_finish(&writer, 0, NULL, 0, 0, 0, record);
+	ck_assert_int_eq(pri_level1_open(&l, record, len, len, &err), 0);
 	look_for_each(&l, patterns);
-	pr_level1_get(&l, 0, &got);
+	pri_level1_get(&l, 0, &got);
 	ck_assert_int_eq(got.keyed, keyed);
 	free(record);
-	pr_level1_free(&writer);
-	pr_sketch_free(&sketch);
+	pri_level1_free(&writer);
+	pri_sketch_free(&sketch);
 }
 
 START_TEST(as_they_come)

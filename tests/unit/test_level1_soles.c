@@ -18,8 +18,8 @@
 static struct pr_error err;
 static uint8_t body[256 * 1024];
 static struct pr_segment_builder builder;
-static struct pr_sketch sketch;
-static struct pr_level1_writer writer;
+static struct pri_sketch sketch;
+static struct pri_level1_writer writer;
 static uint8_t record[RECORD_MAX];
 static uint64_t seq;
 
@@ -50,33 +50,33 @@ begin(void)
 static void
 finish(uint64_t sequence)
 {
-	unit_must(pr_sketch_segment(&sketch, body, pr_segment_seal(&builder), &err) == 0);
-	unit_must(pr_level1_add(&writer, sequence, 1, &sketch, RECORD_MAX) == 1);
+	unit_must(pri_sketch_segment(&sketch, body, pr_segment_seal(&builder), &err) == 0);
+	unit_must(pri_level1_add(&writer, sequence, 1, &sketch, RECORD_MAX) == 1);
 }
 
 static size_t
-finish_record(struct pr_level1 *l)
+finish_record(struct pri_level1 *l)
 {
-	size_t len = pr_level1_finish(&writer, 1, NULL, 0, 0, 0, record);
+	size_t len = pri_level1_finish(&writer, 1, NULL, 0, 0, 0, record);
 
-	unit_must(len <= RECORD_MAX && pr_level1_open(l, record, len, len, &err) == 0);
+	unit_must(len <= RECORD_MAX && pri_level1_open(l, record, len, len, &err) == 0);
 	return len;
 }
 
 static bool
-is_sole(const struct pr_level1 *l, unsigned index, uint32_t a, uint32_t other)
+is_sole(const struct pri_level1 *l, unsigned index, uint32_t a, uint32_t other)
 {
-	size_t len, at = pr_level1_page_at(l, l->pages, &len);
+	size_t len, at = pri_level1_page_at(l, l->pages, &len);
 
-	unit_must(pr_level1_page_valid(l, l->pages, l->body + at, len));
-	return pr_level1_sole(index, a, other, l->body + at, len);
+	unit_must(pri_level1_page_valid(l, l->pages, l->body + at, len));
+	return pri_level1_sole(index, a, other, l->body + at, len);
 }
 
 static void
 done(void)
 {
-	pr_level1_free(&writer);
-	pr_sketch_free(&sketch);
+	pri_level1_free(&writer);
+	pri_sketch_free(&sketch);
 }
 
 /* Of each segment: what it has, and is ME with YOU alone? */
@@ -107,9 +107,9 @@ static const struct {
 
 START_TEST(tells_who_has_one_peer_alone)
 {
-	struct pr_level1 l;
+	struct pri_level1 l;
 
-	pr_level1_begin(&writer);
+	pri_level1_begin(&writer);
 	for (size_t i = 0; i < CASES; i++) {
 		begin();
 		for (size_t j = 0; j < 3 && cases[i].packets[j].times; j++)
@@ -132,21 +132,21 @@ END_TEST
 /* More than a segment may tell of: those that are told are right. */
 START_TEST(tells_no_more_than_it_may)
 {
-	struct pr_level1 l;
+	struct pri_level1 l;
 	unsigned told = 0;
 
-	pr_level1_begin(&writer);
+	pri_level1_begin(&writer);
 	begin();
-	for (uint32_t i = 0; i < 3 * PR_LEVEL1_SOLES; i++)
+	for (uint32_t i = 0; i < 3 * PRI_LEVEL1_SOLES; i++)
 		add(0x0800, ME + i, i % 8 ? YOU : THEY, 42, i % 2 ? 8 : 7);
 	finish(1);
 	finish_record(&l);
-	for (uint32_t i = 0; i < 3 * PR_LEVEL1_SOLES; i++) {
+	for (uint32_t i = 0; i < 3 * PRI_LEVEL1_SOLES; i++) {
 		ck_assert(i % 2 || !is_sole(&l, 0, ME + i, i % 8 ? YOU : THEY));
 		told += is_sole(&l, 0, ME + i, i % 8 ? YOU : THEY);
 		ck_assert(!is_sole(&l, 0, ME + i, i % 8 ? THEY : YOU));
 	}
-	ck_assert_uint_eq(told, PR_LEVEL1_SOLES);
+	ck_assert_uint_eq(told, PRI_LEVEL1_SOLES);
 	done();
 }
 END_TEST
@@ -154,26 +154,26 @@ END_TEST
 /* What lies says nothing wrong that it does not say itself, and nothing is read behind its end. */
 START_TEST(takes_lying_counts)
 {
-	struct pr_level1 l;
+	struct pri_level1 l;
 	uint8_t *copy;
 	size_t at, len;
 
-	pr_level1_begin(&writer);
+	pri_level1_begin(&writer);
 	for (unsigned i = 0; i < 3; i++) {
 		begin();
 		add(0x0800, ME, YOU, 64, 10);
 		finish(1 + i);
 	}
 	finish_record(&l);
-	at = pr_level1_page_at(&l, l.pages, &len);
+	at = pri_level1_page_at(&l, l.pages, &len);
 	for (unsigned round = 0; round < 1000; round++) {
 		copy = malloc(len);
 		memcpy(copy, l.body + at, len);
 		copy[8 + (size_t)random() % (len - 8)] = (uint8_t)random();
 		ck_assert(!memcmp(copy, l.body + at, len) ||
-			  !pr_level1_page_valid(&l, l.pages, copy, len));
+			  !pri_level1_page_valid(&l, l.pages, copy, len));
 		for (unsigned i = 0; i < 3; i++)
-			pr_level1_sole(i, ME, YOU, copy, len);
+			pri_level1_sole(i, ME, YOU, copy, len);
 		free(copy);
 	}
 	done();

@@ -17,7 +17,7 @@
 
 static char path[64];
 static struct sfs *sfs;
-static struct pr_append *append;
+static struct prl_append *append;
 static struct pr_error err;
 
 static void
@@ -26,21 +26,21 @@ set_up(void)
 	struct sfs_create_options create = {
 		.size = 8 << 20, .block_size = 65536, .force = true};
 	struct sfs_open_options open = {.writer = true, .shm_bytes = 1 << 20};
-	struct pr_append_options options = {0};
+	struct prl_append_options options = {0};
 	const char *paths[1] = {path};
 
 	snprintf(path, sizeof(path), "/tmp/test_logger_delete.%d", (int)getpid());
 	ck_assert_msg(sfs_create(paths, 1, &create, &err) == 0, "%s", err.text);
 	sfs = sfs_open(paths, 1, &open, &err);
 	ck_assert_msg(sfs != NULL, "%s", err.text);
-	append = pr_append_create(sfs, &options, &err);
+	append = prl_append_create(sfs, &options, &err);
 	ck_assert_ptr_nonnull(append);
 }
 
 static void
 tear_down(void)
 {
-	pr_append_destroy(&append);
+	prl_append_destroy(&append);
 	sfs_close(&sfs);
 	unlink(path);
 }
@@ -66,9 +66,9 @@ record(uint64_t from, uint64_t to, int64_t time)
 	for (uint64_t seq = from; seq <= to; seq++) {
 		struct pr_packet p = packet(seq, time + (int64_t)seq);
 
-		ck_assert_int_eq(pr_append_packet(append, &p), 0);
+		ck_assert_int_eq(prl_append_packet(append, &p), 0);
 	}
-	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+	ck_assert_int_eq(prl_append_flush(append, &err), 0);
 }
 
 static struct sfs_stream_info
@@ -84,14 +84,14 @@ packets(void)
 
 /* All steps; returns segments that went. */
 static uint64_t
-delete_all(struct pr_delete_order order)
+delete_all(struct prl_delete_order order)
 {
-	struct pr_deleted out = {.more = true};
+	struct prl_deleted out = {.more = true};
 	uint64_t segments = 0;
 
 	for (order.step = 0; out.more; order.step++) {
 		ck_assert_uint_lt(order.step, 1000);
-		ck_assert_msg(pr_delete_step(sfs, append, &order, &out, &err) == 0, "%s",
+		ck_assert_msg(prl_delete_step(sfs, append, &order, &out, &err) == 0, "%s",
 			err.text);
 		ck_assert(order.step || (out.more && !out.segments));
 		segments += out.segments;
@@ -100,7 +100,7 @@ delete_all(struct pr_delete_order order)
 }
 
 static void
-read_ledger(struct pr_book *book)
+read_ledger(struct pri_book *book)
 {
 	struct sfs_cursor *c =
 		sfs_cursor_open(sfs, sfs_stream_find(sfs, "ledger"), NULL, &err);
@@ -111,22 +111,22 @@ read_ledger(struct pr_book *book)
 		struct pr_ledger_entry e;
 
 		while (pr_ledger_load(&body, &e) == 1)
-			ck_assert_int_eq(pr_book_take(book, &e, &err), 0);
+			ck_assert_int_eq(pri_book_take(book, &e, &err), 0);
 	}
 	sfs_cursor_close(&c);
 }
 
 static const struct pr_ledger_deleted *
-word_of(const struct pr_book *book)
+word_of(const struct pri_book *book)
 {
-	return pr_book_deleted(book, 0, true, PR_TIME_MIN, PR_TIME_MAX);
+	return pri_book_deleted(book, 0, true, PR_TIME_MIN, PR_TIME_MAX);
 }
 
 START_TEST(test_until_and_ledger)
 {
-	struct pr_delete_order order = {
+	struct prl_delete_order order = {
 		.since = PR_TIME_MIN, .until = 1040, .at = 7, .by = "ann"};
-	struct pr_book book = {0};
+	struct pri_book book = {0};
 
 	record(1, 100, 1000);
 	ck_assert_uint_gt(delete_all(order), 0);
@@ -141,22 +141,23 @@ START_TEST(test_until_and_ledger)
 	ck_assert_int_ge(d->until, left.evicted_until);
 	ck_assert_int_le(d->until, 1040);
 	ck_assert_uint_eq(d->records, left.recycled_records + left.deleted_records);
-	pr_book_free(&book);
+	pri_book_free(&book);
 
 	/* nothing is that old: the ledger forgets that it was announced */
 	order.at = 8;
 	ck_assert_uint_eq(delete_all(order), 0);
 	read_ledger(&book);
 	ck_assert_uint_eq(book.deleted_count, 1);
-	pr_book_free(&book);
+	pri_book_free(&book);
 }
 END_TEST
 
 /* Of the midst each segment that lies in it; before and behind all is as it was. */
 START_TEST(test_midst)
 {
-	struct pr_delete_order order = {.since = 1030, .until = 1060, .at = 7, .by = "ann"};
-	struct pr_book book = {0};
+	struct prl_delete_order order = {
+		.since = 1030, .until = 1060, .at = 7, .by = "ann"};
+	struct pri_book book = {0};
 	struct sfs_deleted hole;
 
 	record(1, 100, 1000);
@@ -175,21 +176,21 @@ START_TEST(test_midst)
 	ck_assert_uint_eq(hole.last + 1 - hole.first, gone);
 	read_ledger(&book);
 	ck_assert_ptr_null(word_of(&book)); /* no word of what is recycled later */
-	const struct pr_ledger_deleted *d = pr_book_deleted(&book, 0, false, 1050, 1050);
+	const struct pr_ledger_deleted *d = pri_book_deleted(&book, 0, false, 1050, 1050);
 	ck_assert_ptr_nonnull(d);
 	ck_assert_int_eq(d->since, 1030);
 	ck_assert_int_eq(d->until, hole.max_time);
 	ck_assert_uint_eq(d->records, gone);
-	ck_assert_ptr_null(pr_book_deleted(&book, 0, false, 1061, PR_TIME_MAX));
-	pr_book_free(&book);
+	ck_assert_ptr_null(pri_book_deleted(&book, 0, false, 1061, PR_TIME_MAX));
+	pri_book_free(&book);
 }
 END_TEST
 
 /* Segments that came behind the fence stay, however old their packets; and so do other streams. */
 START_TEST(test_fence)
 {
-	struct pr_delete_fence fence = {.stream = "packets.0"};
-	struct pr_delete_order order = {.since = PR_TIME_MIN,
+	struct prl_delete_fence fence = {.stream = "packets.0"};
+	struct prl_delete_order order = {.since = PR_TIME_MIN,
 		.until = PR_TIME_MAX,
 		.at = 7,
 		.by = "ann",
@@ -198,12 +199,12 @@ START_TEST(test_fence)
 		.fences = &fence,
 		.fence_count = 1};
 	struct pr_packet stray = packet(0, 5);
-	struct pr_book book = {0};
+	struct pri_book book = {0};
 
 	record(1, 50, 1000);
 	fence.last = packets().last_sequence;
 	record(51, 60, -5000);
-	ck_assert_int_eq(pr_append_stray(append, &stray), 0);
+	ck_assert_int_eq(prl_append_stray(append, &stray), 0);
 	ck_assert_uint_gt(delete_all(order), 0);
 	struct sfs_stream_info left = packets();
 	ck_assert_uint_eq(left.recycled_records + left.deleted_records, fence.last);
@@ -214,25 +215,25 @@ START_TEST(test_fence)
 	ck_assert_uint_eq(strays.recycled_records, 0);
 	read_ledger(&book);
 	ck_assert_str_eq(word_of(&book)->moved_to, "n2");
-	pr_book_free(&book);
+	pri_book_free(&book);
 }
 END_TEST
 
 START_TEST(test_broken_off)
 {
-	struct pr_delete_order order = {
+	struct prl_delete_order order = {
 		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .at = 7, .by = "ann"};
-	struct pr_book book = {0};
-	struct pr_deleted out;
+	struct pri_book book = {0};
+	struct prl_deleted out;
 
 	record(1, 50, 1000);
 	/* announced: who finds something gone from now on finds this */
-	ck_assert_int_eq(pr_delete_step(sfs, append, &order, &out, &err), 0);
+	ck_assert_int_eq(prl_delete_step(sfs, append, &order, &out, &err), 0);
 	ck_assert(out.more);
 	ck_assert_uint_eq(packets().recycled_records, 0);
 	read_ledger(&book);
 	ck_assert_int_eq(word_of(&book)->until, 1050);
-	pr_book_free(&book);
+	pri_book_free(&book);
 }
 END_TEST
 
@@ -248,12 +249,12 @@ START_TEST(test_store)
 	p = packet(11, 110);
 	ck_assert(pr_segment_add(&b, &p));
 	len = pr_segment_seal(&b);
-	ck_assert_int_eq(pr_store_packets(sfs, append, room, len, &err), 0);
-	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+	ck_assert_int_eq(prl_store_packets(sfs, append, room, len, &err), 0);
+	ck_assert_int_eq(prl_append_flush(append, &err), 0);
 	ck_assert_int_eq(packets().min_time, 90);
 	ck_assert_int_eq(packets().max_time, 110);
 	for (size_t cut = 0; cut < len; cut += 997)
-		ck_assert_int_eq(pr_store_packets(sfs, append, room, cut, &err), -1);
+		ck_assert_int_eq(prl_store_packets(sfs, append, room, cut, &err), -1);
 	/* what no block takes is refused, and no loss is declared */
 	pr_segment_begin(&b, room, sizeof(room), PR_SEGMENT_MIXED);
 	p = packet(12, 120);
@@ -262,10 +263,10 @@ START_TEST(test_store)
 	ck_assert(pr_segment_add(&b, &p));
 	len = pr_segment_seal(&b);
 	free((void *)(uintptr_t)p.data);
-	ck_assert_int_eq(pr_store_packets(sfs, append, room, len, &err), -1);
+	ck_assert_int_eq(prl_store_packets(sfs, append, room, len, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "too long"));
-	ck_assert_uint_eq(pr_append_counters(append)->lost_write, 0);
-	ck_assert_int_eq(pr_append_flush(append, &err), 0);
+	ck_assert_uint_eq(prl_append_counters(append)->lost_write, 0);
+	ck_assert_int_eq(prl_append_flush(append, &err), 0);
 	ck_assert_int_eq(packets().max_time, 110);
 }
 END_TEST

@@ -163,7 +163,7 @@ START_TEST(test_restore)
 
 	frame[12] = 0x88;
 	frame[13] = 0xb6;
-	ck_assert(pr_restore(&e, frame, 80, &p));
+	ck_assert(prl_restore(&e, frame, 80, &p));
 	ck_assert_uint_eq(p.caplen, 80);
 	ck_assert_uint_eq(p.len, 80);
 	ck_assert_mem_eq(frame, e.macs, 12);
@@ -171,13 +171,13 @@ START_TEST(test_restore)
 	e.caplen = 20;
 	e.len = 1000;
 	e.ethertype = 0x88b5;
-	ck_assert(pr_restore(&e, frame, 80, &p));
+	ck_assert(prl_restore(&e, frame, 80, &p));
 	ck_assert_uint_eq(p.caplen, 20);
 	ck_assert_uint_eq(p.len, 1000);
 	ck_assert_uint_eq(p.data[13], 0xb5);
 	ck_assert_uint_eq(p.flags, PR_PACKET_CUT);
 	e.caplen = 81;
-	ck_assert(!pr_restore(&e, frame, 80, &p));
+	ck_assert(!prl_restore(&e, frame, 80, &p));
 }
 END_TEST
 
@@ -187,12 +187,12 @@ START_TEST(test_restore_runt)
 	uint8_t frame[60] = {0};
 	struct pr_packet p;
 
-	ck_assert(pr_restore(&e, frame, 60, &p));
+	ck_assert(prl_restore(&e, frame, 60, &p));
 	ck_assert_uint_eq(p.caplen, 3);
 	ck_assert_uint_eq(p.len, 3);
 	ck_assert_mem_eq(p.data, "abc", 3);
 	e.runt_len = 0;
-	ck_assert(pr_restore(&e, frame, 60, &p));
+	ck_assert(prl_restore(&e, frame, 60, &p));
 	ck_assert_uint_eq(p.caplen, 0);
 }
 END_TEST
@@ -200,9 +200,9 @@ END_TEST
 START_TEST(test_append)
 {
 	struct sfs *sfs = volume_make();
-	struct pr_append_options options = {0};
-	struct pr_append *a = pr_append_create(sfs, &options, NULL);
-	struct pr_monitor m;
+	struct prl_append_options options = {0};
+	struct prl_append *a = prl_append_create(sfs, &options, NULL);
+	struct prl_monitor m;
 	struct pr_loss loss = {.epoch = 9,
 		.link = 3,
 		.first_seq = 5,
@@ -213,14 +213,14 @@ START_TEST(test_append)
 	struct seen seen;
 
 	memset(data, 7, sizeof(data));
-	pr_monitor_begin(&m, a, 9, 3, "eth7", 1, 65535);
+	prl_monitor_begin(&m, a, 9, 3, "eth7", 1, 65535);
 	for (unsigned i = 0; i < 1000; i++)
-		pr_monitor_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
-	pr_append_loss(a, &loss);
-	pr_monitor_say(&m, true);
-	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
-	ck_assert_uint_eq(pr_counter_get(&pr_append_counters(a)->packets_durable), 1000);
-	pr_append_destroy(&a);
+		prl_monitor_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
+	prl_append_loss(a, &loss);
+	prl_monitor_say(&m, true);
+	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
+	ck_assert_uint_eq(pr_counter_get(&prl_append_counters(a)->packets_durable), 1000);
+	prl_append_destroy(&a);
 	seen = look(sfs, "packets.3");
 	ck_assert_uint_eq(seen.packets, 1000);
 	ck_assert_uint_eq(seen.last_seq, 1000);
@@ -231,8 +231,8 @@ START_TEST(test_append)
 	ck_assert_str_eq(seen.link.name, "eth7");
 	ck_assert(seen.mark.link.ended);
 	ck_assert_uint_eq(seen.mark.link.last_seq, 1000);
-	ck_assert_int_eq(pr_monitor_link_number(sfs, "eth7", NULL), 3);
-	ck_assert_int_eq(pr_monitor_link_number(sfs, "eth8", NULL), 4);
+	ck_assert_int_eq(prl_monitor_link_number(sfs, "eth7", NULL), 3);
+	ck_assert_int_eq(prl_monitor_link_number(sfs, "eth8", NULL), 4);
 	volume_end(sfs);
 }
 END_TEST
@@ -241,19 +241,19 @@ END_TEST
 START_TEST(test_append_too_long)
 {
 	struct sfs *sfs = volume_make();
-	struct pr_append_options options = {0};
-	struct pr_append *a = pr_append_create(sfs, &options, NULL);
+	struct prl_append_options options = {0};
+	struct prl_append *a = prl_append_create(sfs, &options, NULL);
 	uint8_t *data = calloc(1, 70000);
-	struct pr_monitor m;
+	struct prl_monitor m;
 	struct seen seen;
 
-	pr_monitor_begin(&m, a, 9, 0, "big", 1, 262144);
-	pr_monitor_packet(&m, 1, data, 100, 100);
-	pr_monitor_packet(&m, 2, data, 70000, 70000);
-	pr_monitor_packet(&m, 3, data, 100, 100);
+	prl_monitor_begin(&m, a, 9, 0, "big", 1, 262144);
+	prl_monitor_packet(&m, 1, data, 100, 100);
+	prl_monitor_packet(&m, 2, data, 70000, 70000);
+	prl_monitor_packet(&m, 3, data, 100, 100);
 	ck_assert_uint_eq(m.refused, 1);
-	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
-	pr_append_destroy(&a);
+	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
+	prl_append_destroy(&a);
 	seen = look(sfs, "packets.0");
 	ck_assert_uint_eq(seen.packets, 2);
 	ck_assert_uint_eq(seen.losses, 1);
@@ -287,8 +287,8 @@ write_trace(const char *name, unsigned packets, size_t cut)
 START_TEST(test_reset_tells_again)
 {
 	struct sfs *sfs = volume_make();
-	struct pr_append_options options = {0};
-	struct pr_append *a = pr_append_create(sfs, &options, NULL);
+	struct prl_append_options options = {0};
+	struct prl_append *a = prl_append_create(sfs, &options, NULL);
 	struct pr_ledger_boot boot = {.time = 5, .nonce = 3, .name = "log1"};
 	struct pr_ledger_link old = {.epoch = 1, .link = 2, .name = "before"};
 	struct pr_ledger_link link = {.epoch = 9, .link = 2, .name = "tap0"};
@@ -297,13 +297,13 @@ START_TEST(test_reset_tells_again)
 	struct seen seen;
 
 	ck_assert_ptr_nonnull(a);
-	pr_append_boot(a, &boot);
-	pr_append_link(a, &old);
-	pr_append_link(a, &link);
-	pr_append_port(a, 9, &port);
-	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
-	ck_assert_int_eq(pr_append_reset(a, NULL), 0);
-	ck_assert_int_eq(pr_append_flush(a, NULL), 0);
+	prl_append_boot(a, &boot);
+	prl_append_link(a, &old);
+	prl_append_link(a, &link);
+	prl_append_port(a, 9, &port);
+	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
+	ck_assert_int_eq(prl_append_reset(a, NULL), 0);
+	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
 	seen = (struct seen){0};
 	each(sfs, "ledger", see_ledger, &seen);
 	each(sfs, "ledger", see_boot, name);
@@ -313,7 +313,7 @@ START_TEST(test_reset_tells_again)
 	ck_assert_uint_eq(seen.port.epoch, 9);
 	ck_assert_uint_eq(seen.port.speed, 10000000000);
 	ck_assert_str_eq(name, "log1");
-	pr_append_destroy(&a);
+	prl_append_destroy(&a);
 	volume_end(sfs);
 }
 END_TEST
@@ -321,15 +321,15 @@ END_TEST
 START_TEST(test_import)
 {
 	struct sfs *sfs = volume_make();
-	struct pr_import_options options = {.link = -1};
-	struct pr_import_stats stats;
+	struct prl_import_options options = {.link = -1};
+	struct prl_import_stats stats;
 	struct pr_error err = {0};
 	char name[80];
 	struct seen seen;
 
 	snprintf(name, sizeof(name), "%s.pcap", path);
 	write_trace(name, 100, 0);
-	ck_assert_msg(pr_import_file(sfs, name, &options, NULL, NULL, &stats, &err) == 0,
+	ck_assert_msg(prl_import_file(sfs, name, &options, NULL, NULL, &stats, &err) == 0,
 		"%s", err.text);
 	ck_assert_uint_eq(stats.packets, 100);
 	ck_assert_uint_eq(stats.link, 0);
@@ -338,15 +338,17 @@ START_TEST(test_import)
 	ck_assert_uint_eq(seen.packets, 100);
 	ck_assert(seen.mark.link.ended);
 	options.name = "another";
-	ck_assert_int_eq(pr_import_file(sfs, name, &options, NULL, NULL, &stats, NULL), 0);
+	ck_assert_int_eq(prl_import_file(sfs, name, &options, NULL, NULL, &stats, NULL), 0);
 	ck_assert_uint_eq(stats.link, 1);
 	write_trace(name, 100, 10);
-	ck_assert_int_eq(pr_import_file(sfs, name, &options, NULL, NULL, &stats, &err), -1);
+	ck_assert_int_eq(
+		prl_import_file(sfs, name, &options, NULL, NULL, &stats, &err), -1);
 	ck_assert_uint_eq(stats.stored, 99);
 	ck_assert_ptr_nonnull(strstr(err.text, "packet 100"));
 	ck_assert_ptr_nonnull(strstr(err.text, name));
 	unlink(name);
-	ck_assert_int_eq(pr_import_file(sfs, name, &options, NULL, NULL, &stats, &err), -1);
+	ck_assert_int_eq(
+		prl_import_file(sfs, name, &options, NULL, NULL, &stats, &err), -1);
 	volume_end(sfs);
 }
 END_TEST

@@ -17,7 +17,7 @@ struct given {
 
 static void
 count_packet(void *arg, uint16_t link, const struct pr_entry *e,
-	const struct pr_match_frame *f, uint32_t len)
+	const struct prl_match_frame *f, uint32_t len)
 {
 	struct given *g = arg;
 
@@ -29,7 +29,7 @@ count_packet(void *arg, uint16_t link, const struct pr_entry *e,
 }
 
 static void
-count_leftover(void *arg, const struct pr_match_frame *f, enum pr_match_fate fate)
+count_leftover(void *arg, const struct prl_match_frame *f, enum prl_match_fate fate)
 {
 	struct given *g = arg;
 
@@ -46,15 +46,15 @@ count_lost(void *arg, const struct pr_loss *loss)
 	g->lost += loss->count;
 }
 
-static struct pr_match *
-match_create(struct given *g, struct pr_match_options *o)
+static struct prl_match *
+match_create(struct given *g, struct prl_match_options *o)
 {
-	struct pr_match_calls calls = {
+	struct prl_match_calls calls = {
 		count_packet, count_lost, count_leftover, ask_nobody, g};
-	struct pr_match *m;
+	struct prl_match *m;
 
-	pr_match_defaults(o);
-	m = pr_match_create(o, &calls, NULL);
+	prl_match_defaults(o);
+	m = prl_match_create(o, &calls, NULL);
 	ck_assert_ptr_nonnull(m);
 	return m;
 }
@@ -79,26 +79,26 @@ START_TEST(test_given_with_its_losses)
 {
 	struct given g = {0};
 	struct pr_gone gone = {.link = 0, .first_log = 1, .last_log = 1};
-	struct pr_match_options o;
-	struct pr_match *m = match_create(&g, &o);
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
 	uint8_t room[500];
 	const uint8_t *body;
 	size_t len = log_of_three(room, sizeof(room), &body);
 
-	ck_assert_int_eq(pr_match_tslog(m, body, len, PR_NS_PER_S), 0);
-	pr_match_tick(m, PR_NS_PER_S + 4 * o.expire_ns);
-	ck_assert(!pr_match_given(m, 0, 2));
-	pr_match_gone(m, &gone, PR_NS_PER_S + 5 * o.expire_ns);
-	ck_assert(pr_match_given(m, 0, 2));
+	ck_assert_int_eq(prl_match_tslog(m, body, len, PR_NS_PER_S), 0);
+	prl_match_tick(m, PR_NS_PER_S + 4 * o.expire_ns);
+	ck_assert(!prl_match_given(m, 0, 2));
+	prl_match_gone(m, &gone, PR_NS_PER_S + 5 * o.expire_ns);
+	ck_assert(prl_match_given(m, 0, 2));
 	ck_assert_uint_eq(g.lost, 4);
-	pr_match_finish(m);
-	pr_match_destroy(&m);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
 }
 END_TEST
 
 /* A link's log 1, of two entries. */
 static void
-take_log(struct pr_match *m, uint16_t link, uint64_t ordinal, uint32_t fingerprint,
+take_log(struct prl_match *m, uint16_t link, uint64_t ordinal, uint32_t fingerprint,
 	int64_t now)
 {
 	struct pr_entry e = {.seq = 1, .ordinal = ordinal, .time = 1, .otime = 1};
@@ -115,7 +115,7 @@ take_log(struct pr_match *m, uint16_t link, uint64_t ordinal, uint32_t fingerpri
 	e.fingerprint++;
 	ck_assert(pr_tslog_add(&b, &e));
 	len = pr_tslog_finish(&b, &body);
-	ck_assert_int_eq(pr_match_tslog(m, body, len, now), 0);
+	ck_assert_int_eq(prl_match_tslog(m, body, len, now), 0);
 }
 
 /* Of two alike frames one has got its log: the other is no repeat while its log may be on its way. */
@@ -123,24 +123,24 @@ START_TEST(test_slow_log_of_another_link)
 {
 	struct given g = {0};
 	uint8_t data[60] = {1};
-	struct pr_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
-	struct pr_match_options o;
-	struct pr_match *m = match_create(&g, &o);
+	struct prl_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
 	int64_t now = PR_NS_PER_S;
 
-	pr_match_mark(m, 0, 0, now);
-	pr_match_sent(m, 0, now);
-	pr_match_frame(m, &f, now);
-	pr_match_frame(m, &f, now);
+	prl_match_mark(m, 0, 0, now);
+	prl_match_sent(m, 0, now);
+	prl_match_frame(m, &f, now);
+	prl_match_frame(m, &f, now);
 	take_log(m, 1, 1, f.fingerprint, now);
-	pr_match_tick(m, now += 10 * o.expire_ns);
+	prl_match_tick(m, now += 10 * o.expire_ns);
 	ck_assert_uint_eq(g.packets, 1);
 	ck_assert_uint_eq(g.leftovers, 0);
 	take_log(m, 0, 0, f.fingerprint, now);
 	ck_assert_uint_eq(g.packets, 2);
-	pr_match_finish(m);
+	prl_match_finish(m);
 	ck_assert_uint_eq(g.lost, 2); /* the second of each log */
-	pr_match_destroy(&m);
+	prl_match_destroy(&m);
 }
 END_TEST
 
@@ -149,26 +149,26 @@ START_TEST(test_own_stall_is_no_loss)
 {
 	struct given g = {0};
 	uint8_t data[60] = {1};
-	struct pr_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
-	struct pr_patience patience = {0};
+	struct prl_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
+	struct prl_patience patience = {0};
 	int64_t mono = PR_NS_PER_S;
-	struct pr_match_options o;
-	struct pr_match *m = match_create(&g, &o);
+	struct prl_match_options o;
+	struct prl_match *m = match_create(&g, &o);
 
-	take_log(m, 0, 0, f.fingerprint, pr_patience_now(&patience, mono));
+	take_log(m, 0, 0, f.fingerprint, prl_patience_now(&patience, mono));
 	mono += 100 * PR_NS_PER_S;
-	pr_match_tick(m, pr_patience_now(&patience, mono));
-	pr_match_frame(m, &f, pr_patience_now(&patience, mono));
-	pr_match_run(m, pr_patience_now(&patience, mono));
+	prl_match_tick(m, prl_patience_now(&patience, mono));
+	prl_match_frame(m, &f, prl_patience_now(&patience, mono));
+	prl_match_run(m, prl_patience_now(&patience, mono));
 	ck_assert_uint_eq(g.packets, 1);
 	ck_assert_uint_eq(g.lost, 0);
 	/* Time in which it looks is not left out. */
 	for (unsigned i = 0; i < 100; i++)
-		pr_match_tick(m, pr_patience_now(&patience, mono += 10 * PR_NS_PER_MS));
-	ck_assert(pr_match_settled(m));
+		prl_match_tick(m, prl_patience_now(&patience, mono += 10 * PR_NS_PER_MS));
+	ck_assert(prl_match_settled(m));
 	ck_assert_uint_eq(g.lost, 1);
-	pr_match_finish(m);
-	pr_match_destroy(&m);
+	prl_match_finish(m);
+	prl_match_destroy(&m);
 }
 END_TEST
 
@@ -193,7 +193,7 @@ sim_logs_with_numbers(struct sim *s)
 		if (!pr_tslog_add(&b, &e))
 			continue;
 		len = pr_tslog_finish(&b, &body);
-		pr_match_tslog(s->match, body, len, PR_NS_PER_S);
+		prl_match_tslog(s->match, body, len, PR_NS_PER_S);
 	}
 }
 
@@ -210,11 +210,11 @@ START_TEST(test_hostile_logs)
 
 		for (size_t k = 0; k < len; k++)
 			body[k] = (uint8_t)sim_random(&random);
-		pr_match_tslog(s.match, body, len, (int64_t)i * 1000);
+		prl_match_tslog(s.match, body, len, (int64_t)i * 1000);
 	}
 	sim_logs_with_numbers(&s);
-	pr_match_tick(s.match, 10 * PR_NS_PER_S);
-	pr_match_finish(s.match);
+	prl_match_tick(s.match, 10 * PR_NS_PER_S);
+	prl_match_finish(s.match);
 	sim_end(&s);
 }
 END_TEST

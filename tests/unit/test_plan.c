@@ -19,19 +19,19 @@ static struct pr_error err;
 static char *
 words_of(uint16_t linktype, const char *filter)
 {
-	struct pr_program *program = pr_filter_compile(linktype, 0, filter, &err);
-	struct pr_plan *plan;
+	struct pri_bpf *program = pri_filter_compile(linktype, 0, filter, &err);
+	struct pri_plan *plan;
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
 	ck_assert_msg(program != NULL, "%s: %s", filter, err.text);
-	plan = pr_plan_create(program, &err);
+	plan = pri_plan_create(program, &err);
 	ck_assert_ptr_nonnull(plan);
-	pr_plan_print(f, plan, 0);
+	pri_plan_print(f, plan, 0);
 	fclose(f);
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
+	pri_plan_destroy(&plan);
+	pri_program_destroy(&program);
 	return text;
 }
 
@@ -126,19 +126,18 @@ END_TEST
 /* A fragment's bytes at the place of ports are none; and what is behind a loop is not looked at. */
 START_TEST(takes_no_load_for_more_than_it_is)
 {
-	static const struct pr_insn unchecked[] = {{LD_H_ABS, 0, 0, 12},
+	static const struct pri_insn unchecked[] = {{LD_H_ABS, 0, 0, 12},
 		{JEQ_K, 0, 6, 0x800}, {LD_B_ABS, 0, 0, 23}, {JEQ_K, 0, 4, 6},
 		{LDX_MSH, 0, 0, 14}, {LD_H_IND, 0, 0, 14}, {JEQ_K, 0, 1, 80},
 		{RET_K, 0, 0, 1}, {RET_K, 0, 0, 0}};
-	struct pr_program *program =
-		pr_program_create(1, unchecked, COUNT(unchecked), &err);
-	struct pr_plan *plan = pr_plan_create(program, &err);
+	struct pri_bpf *program = pri_program_create(1, unchecked, COUNT(unchecked), &err);
+	struct pri_plan *plan = pri_plan_create(program, &err);
 
 	for (size_t i = 0; i < plan->key_count; i++)
-		ck_assert_uint_ne(plan->keys[i].kind, PR_KEY_SPORT);
+		ck_assert_uint_ne(plan->keys[i].kind, PRI_KEY_SPORT);
 	ck_assert_uint_eq(plan->key_count, 2);
-	pr_plan_destroy(&plan);
-	pr_program_destroy(&program);
+	pri_plan_destroy(&plan);
+	pri_program_destroy(&program);
 }
 END_TEST
 
@@ -148,11 +147,11 @@ END_TEST
 struct one_way {
 	uint8_t address[4];
 	uint16_t port;
-	unsigned host_side, port_side; /* enum pr_part */
+	unsigned host_side, port_side; /* enum pri_part */
 };
 
 static bool
-any_key(void *arg, const struct pr_key *key)
+any_key(void *arg, const struct pri_key *key)
 {
 	(void)arg;
 	(void)key;
@@ -160,7 +159,7 @@ any_key(void *arg, const struct pr_key *key)
 }
 
 static bool
-any_range(void *arg, const struct pr_plan_range *range)
+any_range(void *arg, const struct pri_plan_range *range)
 {
 	(void)arg;
 	(void)range;
@@ -168,30 +167,30 @@ any_range(void *arg, const struct pr_plan_range *range)
 }
 
 static bool
-is_way(const struct one_way *way, unsigned host, unsigned port, const struct pr_key *key)
+is_way(const struct one_way *way, unsigned host, unsigned port, const struct pri_key *key)
 {
-	struct pr_key a = pr_key_bytes(PR_KEY_SRC, way->address, 4), both, is;
-	struct pr_key b = pr_key_number(PR_KEY_SPORT, way->port);
-	const struct pr_key *parts[PR_PARTS] = {0};
+	struct pri_key a = pri_key_bytes(PRI_KEY_SRC, way->address, 4), both, is;
+	struct pri_key b = pri_key_number(PRI_KEY_SPORT, way->port);
+	const struct pri_key *parts[PRI_PARTS] = {0};
 
-	parts[host == PR_PART_SRC ? 0 : 1] = &a;
-	parts[port == PR_PART_SPORT ? 2 : 3] = &b;
-	both = pr_key_parts(parts);
-	ck_assert(pr_key_composite(&both, (uint8_t)(host | port), &is));
+	parts[host == PRI_PART_SRC ? 0 : 1] = &a;
+	parts[port == PRI_PART_SPORT ? 2 : 3] = &b;
+	both = pri_key_parts(parts);
+	ck_assert(pri_key_composite(&both, (uint8_t)(host | port), &is));
 	return way->host_side == host && way->port_side == port && is.len == key->len &&
 	       memcmp(is.bytes, key->bytes, key->len) == 0;
 }
 
 /* As an index that has the composites of one address and one port. */
 static bool
-has_way(void *arg, const struct pr_key *parts)
+has_way(void *arg, const struct pri_key *parts)
 {
 	const struct one_way *way = arg;
-	struct pr_key key;
+	struct pri_key key;
 
-	for (unsigned host = PR_PART_SRC; host <= PR_PART_DST; host *= 2)
-		for (unsigned port = PR_PART_SPORT; port <= PR_PART_DPORT; port *= 2)
-			if (pr_key_composite(parts, (uint8_t)(host | port), &key) &&
+	for (unsigned host = PRI_PART_SRC; host <= PRI_PART_DST; host *= 2)
+		for (unsigned port = PRI_PART_SPORT; port <= PRI_PART_DPORT; port *= 2)
+			if (pri_key_composite(parts, (uint8_t)(host | port), &key) &&
 				!is_way(way, host, port, &key))
 				return false;
 	return true;
@@ -200,7 +199,7 @@ has_way(void *arg, const struct pr_key *parts)
 static bool
 may_match(const char *filter, struct one_way *way)
 {
-	const struct pr_plan_index index = {.has_key = any_key,
+	const struct pri_plan_index index = {.has_key = any_key,
 		.has_range = any_range,
 		.has_parts = has_way,
 		.arg = way};
@@ -230,8 +229,8 @@ START_TEST(address_and_port_come_together)
 	ck_assert(may_match("host 192.0.2.7 or tcp port 80", &w));
 	for (size_t i = 0; i < COUNT(t); i++)
 		for (int way = 0; way < 4; way++) {
-			w.host_side = way & 2 ? PR_PART_DST : PR_PART_SRC;
-			w.port_side = way & 1 ? PR_PART_DPORT : PR_PART_SPORT;
+			w.host_side = way & 2 ? PRI_PART_DST : PRI_PART_SRC;
+			w.port_side = way & 1 ? PRI_PART_DPORT : PRI_PART_SPORT;
 			ck_assert_msg(may_match(t[i].filter, &w) == t[i].expected[way],
 				"'%s', way %d", t[i].filter, way);
 		}

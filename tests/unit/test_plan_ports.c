@@ -15,7 +15,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 #define PACKETS 4
-#define KEYS_MAX (PACKETS * (PR_KEYS_MAX + PORT_KEYS_MAX))
+#define KEYS_MAX (PACKETS * (PRI_KEYS_MAX + PORT_KEYS_MAX))
 
 /* 10.0.0.x talk to 192.0.2.x. */
 static const struct one {
@@ -30,7 +30,7 @@ static const struct one {
 
 /* The segment: what level 1 knows of it, without an error. */
 static struct {
-	struct pr_key keys[KEYS_MAX];
+	struct pri_key keys[KEYS_MAX];
 	size_t count;
 } segment;
 
@@ -38,20 +38,20 @@ static void
 add_packet(const struct one *p)
 {
 	uint8_t frame[42] = {[12] = 8, [14] = 0x45, [23] = p->protocol};
-	const struct pr_layout *layout = pr_layout_find(1);
-	struct pr_fields fields;
+	const struct pri_layout *layout = pri_layout_find(1);
+	struct pri_fields fields;
 
 	memcpy(frame + 26, p->src, 4);
 	memcpy(frame + 30, p->dst, 4);
 	pr_put_be16(frame + 34, p->sport);
 	pr_put_be16(frame + 36, p->dport);
-	pr_fields_of_packet(layout, frame, sizeof(frame), &fields);
-	segment.count += pr_keys_of_fields(&fields, segment.keys + segment.count);
+	pri_fields_of_packet(layout, frame, sizeof(frame), &fields);
+	segment.count += pri_keys_of_fields(&fields, segment.keys + segment.count);
 	segment.count += port_keys(&fields, segment.keys + segment.count);
 }
 
 static bool
-has_key(void *arg, const struct pr_key *key)
+has_key(void *arg, const struct pri_key *key)
 {
 	(void)arg;
 	for (size_t i = 0; i < segment.count; i++)
@@ -62,12 +62,12 @@ has_key(void *arg, const struct pr_key *key)
 }
 
 static bool
-has_range(void *arg, const struct pr_plan_range *r)
+has_range(void *arg, const struct pri_plan_range *r)
 {
 	(void)arg;
 	for (size_t i = 0; i < PACKETS; i++) {
 		uint16_t port =
-			r->number == PR_NUMBER_SPORT ? packets[i].sport : packets[i].dport;
+			r->number == PRI_NUMBER_SPORT ? packets[i].sport : packets[i].dport;
 		if (port >= r->least && port <= r->most)
 			return true;
 	}
@@ -75,13 +75,13 @@ has_range(void *arg, const struct pr_plan_range *r)
 }
 
 static bool
-has_side(const struct pr_key *parts, unsigned side)
+has_side(const struct pri_key *parts, unsigned side)
 {
-	unsigned left = pr_key_parts_ports(parts, side);
-	struct pr_key keys[PR_PORT_KEYS_MAX];
+	unsigned left = pri_key_parts_ports(parts, side);
+	struct pri_key keys[PRI_PORT_KEYS_MAX];
 
 	for (unsigned i = 0; i < left; i++) {
-		size_t count = pr_key_port_keys(parts, side, i, keys), have = 0;
+		size_t count = pri_key_port_keys(parts, side, i, keys), have = 0;
 
 		while (have < count && has_key(NULL, &keys[have]))
 			have++;
@@ -92,7 +92,7 @@ has_side(const struct pr_key *parts, unsigned side)
 }
 
 static bool
-has_parts(void *arg, const struct pr_key *parts)
+has_parts(void *arg, const struct pri_key *parts)
 {
 	(void)arg;
 	return has_side(parts, 0) && has_side(parts, 1);
@@ -101,7 +101,7 @@ has_parts(void *arg, const struct pr_key *parts)
 static bool
 may_match(const char *filter)
 {
-	const struct pr_plan_index index = {
+	const struct pri_plan_index index = {
 		.has_key = has_key, .has_range = has_range, .has_parts = has_parts};
 
 	return plan_may(filter, &index);

@@ -17,19 +17,19 @@
 static struct pr_error err;
 
 static bool
-valid(const struct pr_insn *insns, size_t count)
+valid(const struct pri_insn *insns, size_t count)
 {
-	struct pr_program *p = pr_program_create(1, insns, count, &err);
+	struct pri_bpf *p = pri_program_create(1, insns, count, &err);
 	bool good = p != NULL;
 
-	pr_program_destroy(&p);
+	pri_program_destroy(&p);
 	return good;
 }
 
 START_TEST(refuses_hostile_programs)
 {
 	static const struct {
-		struct pr_insn insns[3];
+		struct pri_insn insns[3];
 		size_t count;
 	} bad[] = {
 		{{{LD_IMM, 0, 0, 1}}, 1}, /* runs off */
@@ -39,20 +39,20 @@ START_TEST(refuses_hostile_programs)
 		{{{JA, 0, 0, 1}, {RET_K, 0, 0, 1}}, 2}, /* over the end */
 		{{{JA, 0, 0, UINT32_MAX - 1}, {RET_K, 0, 0, 1}}, 2}, /* before the start */
 		{{{JA, 0, 0, 0x7fffffff}, {RET_K, 0, 0, 1}}, 2}, /* far away */
-		{{{ST, 0, 0, PR_PROGRAM_MEMORY}, {RET_K, 0, 0, 1}}, 2}, /* memory */
+		{{{ST, 0, 0, PRI_PROGRAM_MEMORY}, {RET_K, 0, 0, 1}}, 2}, /* memory */
 		{{{LDX_MEM, 0, 0, UINT32_MAX}, {RET_K, 0, 0, 1}}, 2}, /* memory */
 		{{{DIV_K, 0, 0, 0}, {RET_K, 0, 0, 1}}, 2}, /* by zero */
 		{{{MOD_K, 0, 0, 0}, {RET_K, 0, 0, 1}}, 2}, /* by zero */
 		{{{LSH_K, 0, 0, 32}, {RET_K, 0, 0, 1}}, 2}, /* too far */
 	};
-	struct pr_insn *many = calloc(PR_PROGRAM_MAX + 1, sizeof(*many));
+	struct pri_insn *many = calloc(PRI_PROGRAM_MAX + 1, sizeof(*many));
 
 	for (size_t i = 0; i < COUNT(bad); i++)
 		ck_assert_msg(!valid(bad[i].insns, bad[i].count), "program %zu", i);
-	for (size_t i = 0; i <= PR_PROGRAM_MAX; i++)
+	for (size_t i = 0; i <= PRI_PROGRAM_MAX; i++)
 		many[i].code = RET_K;
-	ck_assert(!valid(many, PR_PROGRAM_MAX + 1));
-	ck_assert(valid(many, PR_PROGRAM_MAX));
+	ck_assert(!valid(many, PRI_PROGRAM_MAX + 1));
+	ck_assert(valid(many, PRI_PROGRAM_MAX));
 	ck_assert(valid(many, 0));
 	free(many);
 }
@@ -60,21 +60,21 @@ END_TEST
 
 START_TEST(endless_loops_end)
 {
-	static const struct pr_insn loop[] = {
+	static const struct pri_insn loop[] = {
 		{ADD_K, 0, 0, 1}, {JA, 0, 0, (uint32_t)-2}, {RET_K, 0, 0, 1}};
-	static const struct pr_insn self[] = {{JA, 0, 0, (uint32_t)-1}, {RET_K, 0, 0, 1}};
-	struct pr_program *p = pr_program_create(1, loop, 3, &err);
-	struct pr_program *q = pr_program_create(1, self, 2, &err);
+	static const struct pri_insn self[] = {{JA, 0, 0, (uint32_t)-1}, {RET_K, 0, 0, 1}};
+	struct pri_bpf *p = pri_program_create(1, loop, 3, &err);
+	struct pri_bpf *q = pri_program_create(1, self, 2, &err);
 	uint8_t packet[64] = {0};
 
-	ck_assert_uint_eq(pr_program_run(p, packet, 64, 64), 0);
-	ck_assert_uint_eq(pr_program_run(q, packet, 64, 64), 0);
-	pr_program_destroy(&p);
-	pr_program_destroy(&q);
+	ck_assert_uint_eq(pri_program_run(p, packet, 64, 64), 0);
+	ck_assert_uint_eq(pri_program_run(q, packet, 64, 64), 0);
+	pri_program_destroy(&p);
+	pri_program_destroy(&q);
 }
 END_TEST
 
-static struct pr_insn
+static struct pri_insn
 random_insn(size_t i, size_t count)
 {
 	static const uint16_t codes[] = {LD_W_ABS, LD_H_ABS, LD_B_ABS, LD_W_IND, LD_H_IND,
@@ -86,7 +86,7 @@ random_insn(size_t i, size_t count)
 	static const uint32_t ks[] = {0, 1, 2, 3, 5, 13, 60, 61, 62, 63, 64, 65, 0x800,
 		0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff};
 	size_t left = count - 1 - i;
-	struct pr_insn in = {.code = codes[(size_t)random() % COUNT(codes)],
+	struct pri_insn in = {.code = codes[(size_t)random() % COUNT(codes)],
 		.k = ks[(size_t)random() % COUNT(ks)]};
 
 	if ((in.code == RET_K || in.code == RET_A) && random() % 4)
@@ -98,18 +98,18 @@ random_insn(size_t i, size_t count)
 			in.k = in.jt;
 	}
 	if (in.code == ST || in.code == STX || in.code == LD_MEM || in.code == LDX_MEM)
-		in.k &= PR_PROGRAM_MEMORY - 1;
+		in.k &= PRI_PROGRAM_MEMORY - 1;
 	return in;
 }
 
 /* Memory first, as libpcap leaves it as it was. */
 START_TEST(equals_libpcap_on_random_programs)
 {
-	struct pr_insn insns[2 * PR_PROGRAM_MEMORY + 40];
+	struct pri_insn insns[2 * PRI_PROGRAM_MEMORY + 40];
 	uint8_t packet[64];
 	unsigned compared = 0;
 
-	_Static_assert(sizeof(struct pr_insn) == sizeof(struct bpf_insn), "same shape");
+	_Static_assert(sizeof(struct pri_insn) == sizeof(struct bpf_insn), "same shape");
 	srandom(1);
 	for (unsigned round = 0; round < 100000; round++) {
 		size_t n = 0, body = 2 + (size_t)random() % 30;
@@ -117,18 +117,18 @@ START_TEST(equals_libpcap_on_random_programs)
 			 len = caplen + (uint32_t)random() % 2;
 		for (size_t i = 0; i < sizeof(packet); i++)
 			packet[i] = (uint8_t)(random() % 3 ? random() % 4 : random());
-		for (uint32_t i = 0; i < PR_PROGRAM_MEMORY; i++)
-			insns[n++] = (struct pr_insn){ST, 0, 0, i};
+		for (uint32_t i = 0; i < PRI_PROGRAM_MEMORY; i++)
+			insns[n++] = (struct pri_insn){ST, 0, 0, i};
 		for (size_t i = 0; i < body; i++)
 			insns[n++] = random_insn(i, body);
-		insns[n - 1] = (struct pr_insn){random() % 2 ? RET_A : RET_K, 0, 0, 1};
-		struct pr_program *p = pr_program_create(1, insns, n, &err);
+		insns[n - 1] = (struct pri_insn){random() % 2 ? RET_A : RET_K, 0, 0, 1};
+		struct pri_bpf *p = pri_program_create(1, insns, n, &err);
 		if (!p)
 			continue;
 		compared++;
-		ck_assert_uint_eq(pr_program_run(p, packet, len, caplen),
+		ck_assert_uint_eq(pri_program_run(p, packet, len, caplen),
 			bpf_filter((const struct bpf_insn *)insns, packet, len, caplen));
-		pr_program_destroy(&p);
+		pri_program_destroy(&p);
 	}
 	ck_assert_uint_gt(compared, 30000);
 }
@@ -170,14 +170,14 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 	struct bpf_program code;
 	struct pcap_pkthdr *h;
 	const u_char *data;
-	struct pr_program *p = NULL;
+	struct pri_bpf *p = NULL;
 
 	if (pcap_compile(file, &code, text, 1, 0) == 0) {
-		p = pr_filter_compile((uint16_t)pr_linktype_of_pcap(pcap), 0, text, &err);
+		p = pri_filter_compile((uint16_t)prl_linktype_of_pcap(pcap), 0, text, &err);
 		ck_assert_msg(p != NULL, "%s: %s", text, err.text);
 		in = pcap_open_offline(path, e);
 		while (pcap_next_ex(in, &h, &data) == 1) {
-			bool ours = pr_program_run(p, data, h->len, h->caplen) != 0;
+			bool ours = pri_program_run(p, data, h->len, h->caplen) != 0;
 			bool theirs = pcap_offline_filter(&code, h, data) != 0;
 			ck_assert_msg(ours == theirs, "%s: '%s'", path, text);
 			packets++;
@@ -185,7 +185,7 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 		filters++;
 		pcap_close(in);
 		pcap_freecode(&code);
-		pr_program_destroy(&p);
+		pri_program_destroy(&p);
 	}
 	pcap_close(file);
 }
@@ -227,24 +227,24 @@ END_TEST
 START_TEST(compiles_for_link_types)
 {
 	static const uint16_t types[] = {1, 105, 101, 1};
-	struct pr_programs out = {0};
+	struct pri_programs out = {0};
 	uint8_t ip[20] = {0x45};
 	struct pr_packet packet = {.data = ip, .caplen = 20, .len = 20, .linktype = 101};
 
-	ck_assert(pr_programs_match(&out, &packet));
-	ck_assert_int_eq(pr_filter_compile_all(types, 4, "ip", &out, &err), 0);
+	ck_assert(pri_programs_match(&out, &packet));
+	ck_assert_int_eq(pri_filter_compile_all(types, 4, "ip", &out, &err), 0);
 	ck_assert_uint_eq(out.count, 3);
-	ck_assert(pr_programs_match(&out, &packet));
+	ck_assert(pri_programs_match(&out, &packet));
 	packet.linktype = 1;
-	ck_assert(!pr_programs_match(&out, &packet));
+	ck_assert(!pri_programs_match(&out, &packet));
 	packet.linktype = 127;
-	ck_assert(!pr_programs_match(&out, &packet));
-	pr_programs_free(&out);
+	ck_assert(!pri_programs_match(&out, &packet));
+	pri_programs_free(&out);
 	ck_assert_int_eq(
-		pr_filter_compile_all(types, 4, "wlan addr1 0:1:2:3:4:5", &out, &err), 0);
+		pri_filter_compile_all(types, 4, "wlan addr1 0:1:2:3:4:5", &out, &err), 0);
 	ck_assert_uint_eq(out.count, 1);
-	pr_programs_free(&out);
-	ck_assert_int_eq(pr_filter_compile_all(types, 4, "tcp prot 80", &out, &err), -1);
+	pri_programs_free(&out);
+	ck_assert_int_eq(pri_filter_compile_all(types, 4, "tcp prot 80", &out, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "tcp prot 80"));
 	ck_assert_ptr_nonnull(strstr(err.text, "syntax error"));
 }

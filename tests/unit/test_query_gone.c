@@ -7,14 +7,14 @@
 
 /* Drops from the model what the volume has recycled; returns how many. */
 static size_t
-forget_expired(struct pr_view *view)
+forget_expired(struct pri_view *view)
 {
 	static uint8_t buf[65536];
 	size_t kept = 0, length, gone;
 
 	for (size_t i = 0; i < model_count; i++) {
 		struct sfs_record record;
-		int rc = sfs_read(pr_view_sfs(view), &model[i].handle, buf, sizeof(buf),
+		int rc = sfs_read(pri_view_sfs(view), &model[i].handle, buf, sizeof(buf),
 			&length, &record, &err);
 		if (rc == SFS_EXPIRED)
 			continue;
@@ -29,10 +29,10 @@ forget_expired(struct pr_view *view)
 
 START_TEST(recycled_is_evicted)
 {
-	struct pr_view *view, *fresh;
+	struct pri_view *view, *fresh;
 	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
-	struct pr_answer *a;
+	struct pri_answer *a;
 	const Packrack__End *end;
 	uint64_t evicted = 0;
 
@@ -45,7 +45,7 @@ START_TEST(recycled_is_evicted)
 		refresh(view);
 	}
 	ck_assert_uint_gt(forget_expired(view), 10000);
-	ck_assert_uint_eq(pr_view_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(pri_view_catalog(view)->packets, model_count);
 	ask(view, &all);
 	fresh = open_view();
 	refresh(fresh);
@@ -53,9 +53,9 @@ START_TEST(recycled_is_evicted)
 	for (int i = 0; i < 2; i++) {
 		query.since = PR_TIME_MIN;
 		query.until = PR_TIME_MAX;
-		a = pr_answer_create(i ? fresh : view, &query, &err);
+		a = pri_answer_create(i ? fresh : view, &query, &err);
 		ck_assert_ptr_nonnull(a);
-		end = pr_answer_end(a, &err);
+		end = pri_answer_end(a, &err);
 		ck_assert_ptr_nonnull(end);
 		evicted = 0;
 		for (size_t j = 0; j < end->n_evicted; j++) {
@@ -69,10 +69,10 @@ START_TEST(recycled_is_evicted)
 		}
 		ck_assert_uint_eq(evicted + model_count, 36000);
 		ck_assert_uint_eq(end->n_ledgers, 6);
-		pr_answer_destroy(&a);
+		pri_answer_destroy(&a);
 	}
-	pr_view_close(&fresh);
-	pr_view_close(&view);
+	pri_view_close(&fresh);
+	pri_view_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST
@@ -80,11 +80,11 @@ END_TEST
 /* The frontier runs over a query: what it still gives is right, and it says what went. */
 START_TEST(recycled_while_asked)
 {
-	struct pr_view *view;
-	struct pr_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	struct pr_query *query;
+	struct pri_view *view;
+	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	struct pri_query *query;
 	struct pr_packet p, last = {0};
-	struct pr_evicted *evicted;
+	struct pri_evicted *evicted;
 	size_t count, got = 0;
 	int rc;
 
@@ -94,12 +94,12 @@ START_TEST(recycled_while_asked)
 	write_epoch(1, 1000000, 12000, 100);
 	flush_directory();
 	refresh(view);
-	query = pr_query_create(view, &spec, &err);
+	query = pri_query_create(view, &spec, &err);
 	ck_assert_ptr_nonnull(query);
-	ck_assert_int_eq(pr_query_next(query, &p, &err), PR_SOURCE_PACKET);
+	ck_assert_int_eq(pri_query_next(query, &p, &err), PR_SOURCE_PACKET);
 	write_epoch(2, 100000000, 14000, 100); /* not yet all of the first */
 	for (rc = PR_SOURCE_WAIT; rc != PR_SOURCE_END;) {
-		rc = pr_query_next(query, &p, &err);
+		rc = pri_query_next(query, &p, &err);
 		ck_assert_int_ne(rc, PR_SOURCE_ERROR);
 		if (rc != PR_SOURCE_PACKET)
 			continue;
@@ -108,12 +108,12 @@ START_TEST(recycled_while_asked)
 		last = p;
 	}
 	ck_assert_uint_lt(got, 11000);
-	ck_assert_uint_eq(pr_query_figures(query)->corrupt_records, 0);
-	ck_assert_int_eq(pr_query_evicted(query, &evicted, &count, &err), 0);
+	ck_assert_uint_eq(pri_query_figures(query)->corrupt_records, 0);
+	ck_assert_int_eq(pri_query_evicted(query, &evicted, &count, &err), 0);
 	ck_assert_uint_gt(count, 0);
 	free(evicted);
-	pr_query_destroy(&query);
-	pr_view_close(&view);
+	pri_query_destroy(&query);
+	pri_view_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST
@@ -121,12 +121,12 @@ END_TEST
 /* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
 START_TEST(corrupt_is_skipped)
 {
-	struct pr_view *view;
+	struct pri_view *view;
 	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	struct sfs_handle bad;
-	struct pr_answer *a;
-	enum pr_answer_state state;
+	struct pri_answer *a;
+	enum pri_answer_state state;
 	uint64_t got = 0, lost = 0;
 	FILE *f;
 
@@ -139,7 +139,7 @@ START_TEST(corrupt_is_skipped)
 	view = open_view();
 	refresh(view);
 	ask(view, &all);
-	pr_view_close(&view);
+	pri_view_close(&view);
 	bad = model[2500].handle;
 	for (size_t i = 0; i < model_count; i++)
 		lost += !memcmp(&model[i].handle, &bad, sizeof(bad));
@@ -161,15 +161,15 @@ START_TEST(corrupt_is_skipped)
 	refresh(view);
 	query.since = PR_TIME_MIN;
 	query.until = PR_TIME_MAX;
-	a = pr_answer_create(view, &query, &err);
-	while ((state = pr_answer_step(a, INT64_MAX, &err)) != PR_ANSWER_END)
-		ck_assert_int_eq(state, PR_ANSWER_BATCH);
-	got = pr_answer_end(a, &err)->matched;
-	ck_assert_uint_ge(pr_answer_end(a, &err)->corrupt_records, 1);
+	a = pri_answer_create(view, &query, &err);
+	while ((state = pri_answer_step(a, INT64_MAX, &err)) != PRI_ANSWER_END)
+		ck_assert_int_eq(state, PRI_ANSWER_BATCH);
+	got = pri_answer_end(a, &err)->matched;
+	ck_assert_uint_ge(pri_answer_end(a, &err)->corrupt_records, 1);
 	ck_assert_uint_lt(got, model_count);
 	ck_assert_uint_ge(got, model_count - 4 * lost - 400);
-	pr_answer_destroy(&a);
-	pr_view_close(&view);
+	pri_answer_destroy(&a);
+	pri_view_close(&view);
 }
 END_TEST
 

@@ -24,9 +24,9 @@
 #define HOUR INT64_C(3600000000000)
 
 static struct pr_error err;
-static struct pr_summaries *summaries;
+static struct prm_summaries *summaries;
 static uint8_t owner[PACKETS + 1]; /* by seq, from 1 */
-static struct pr_summarizer summarizer;
+static struct pri_summarizer summarizer;
 
 /* One node's. */
 static struct {
@@ -62,17 +62,17 @@ end_summary(void)
 	if (!summarizer.span.segments)
 		return;
 	made.spans[made.count] = summarizer.span;
-	ck_assert_int_eq(pr_summarizer_size(&summarizer, &size), 0);
+	ck_assert_int_eq(pri_summarizer_size(&summarizer, &size), 0);
 	made.bodies[made.count] = malloc(size);
 	made.lens[made.count] =
-		pr_summarizer_write(&summarizer, size, made.bodies[made.count]);
+		pri_summarizer_write(&summarizer, size, made.bodies[made.count]);
 	made.count++;
 }
 
 static void
 end_segment(uint64_t number, uint64_t first, uint64_t *seqs, size_t count)
 {
-	const struct pr_sketch sketch = {.seqs = seqs, .seq_count = count};
+	const struct pri_sketch sketch = {.seqs = seqs, .seq_count = count};
 	const struct pr_segment_header h = {.epoch = EPOCH,
 		.link = 1,
 		.first_seq = first,
@@ -82,7 +82,7 @@ end_segment(uint64_t number, uint64_t first, uint64_t *seqs, size_t count)
 		.min_time = time_of(first),
 		.max_time = time_of(first + seqs[count - 1])};
 
-	ck_assert_int_eq(pr_summarizer_segment(&summarizer, number, 1, &h, &sketch), 0);
+	ck_assert_int_eq(pri_summarizer_segment(&summarizer, number, 1, &h, &sketch), 0);
 	if (summarizer.span.segments == SUMMARY)
 		end_summary();
 }
@@ -111,10 +111,10 @@ make_summaries(unsigned node)
 static void
 send_bodies(const char *name, uint64_t boot)
 {
-	uint64_t wanted[PR_SUMMARIES_WANT_MAX], as_asked;
+	uint64_t wanted[PRM_SUMMARIES_WANT_MAX], as_asked;
 	size_t count;
 
-	while ((count = pr_summaries_want(summaries, name, HOUR, &as_asked, wanted)) > 0)
+	while ((count = prm_summaries_want(summaries, name, HOUR, &as_asked, wanted)) > 0)
 		for (size_t i = 0; i < count; i++) {
 			Packrack__Summary body = PACKRACK__SUMMARY__INIT;
 
@@ -122,7 +122,7 @@ send_bodies(const char *name, uint64_t boot)
 			body.number = wanted[i];
 			body.body.data = made.bodies[wanted[i]];
 			body.body.len = made.lens[wanted[i]];
-			pr_summaries_body(summaries, name, &body);
+			prm_summaries_body(summaries, name, &body);
 		}
 }
 
@@ -145,13 +145,13 @@ tell(const char *name, uint64_t boot)
 	said.ledgers = ledgers;
 	said.n_ledgers = 1;
 	for (size_t i = 0; i < made.count; i++) {
-		pr_offer_info(&infos[i], &made.spans[i]);
+		pri_offer_info(&infos[i], &made.spans[i]);
 		infos[i].number = i;
 		list[i] = &infos[i];
 	}
 	said.summaries = list;
 	said.n_summaries = said.total = made.count;
-	ck_assert_int_eq(pr_summaries_coverage(summaries, name, &said, HOUR, &err), 0);
+	ck_assert_int_eq(prm_summaries_coverage(summaries, name, &said, HOUR, &err), 0);
 	send_bodies(name, boot);
 }
 
@@ -159,42 +159,42 @@ static void
 begin(bool losses)
 {
 	const char *const names[NODES] = {"a", "b", "c", "d", "e", "f"};
-	static const struct pr_duty duty = {.count = 1};
+	static const struct prm_duty duty = {.count = 1};
 
 	srandom(7);
 	spread(losses);
-	summaries = pr_summaries_create(0, &duty, &err);
+	summaries = prm_summaries_create(0, &duty, &err);
 	for (unsigned i = 0; i < NODES; i++) {
 		make_summaries(i);
 		tell(names[i], 100 + i);
 		while (made.count > 0)
 			free(made.bodies[--made.count]);
 	}
-	pr_summarizer_free(&summarizer);
+	pri_summarizer_free(&summarizer);
 }
 
 /* What all nodes, left out, tell of the range. */
 static Packrack__Completeness *
 answer(int64_t since, int64_t until)
 {
-	const struct pr_completeness_options o = {
+	const struct prm_completeness_options o = {
 		.since = since, .until = until, .now = HOUR};
-	struct pr_completeness *c = pr_completeness_create(&o, &err);
+	struct prm_completeness *c = prm_completeness_create(&o, &err);
 	Packrack__Query q = PACKRACK__QUERY__INIT;
 	Packrack__Completeness *out;
-	struct pr_route route;
+	struct prm_route route;
 	const char *name;
 
 	q.since = since;
 	q.until = until;
-	ck_assert_int_eq(pr_route_begin(&route, summaries, &q, HOUR), 0);
-	for (size_t i = 0; (name = pr_summaries_name(summaries, i)); i++)
-		ck_assert_int_eq(pr_route_tell(&route, name, c,
-					 pr_completeness_node(c, name, &err), &err),
+	ck_assert_int_eq(prm_route_begin(&route, summaries, &q, HOUR), 0);
+	for (size_t i = 0; (name = prm_summaries_name(summaries, i)); i++)
+		ck_assert_int_eq(prm_route_tell(&route, name, c,
+					 prm_completeness_node(c, name, &err), &err),
 			0);
-	pr_route_end(&route);
-	ck_assert_int_eq(pr_completeness_finish(c, &out, &err), 0);
-	pr_completeness_destroy(&c);
+	prm_route_end(&route);
+	ck_assert_int_eq(prm_completeness_finish(c, &out, &err), 0);
+	prm_completeness_destroy(&c);
 	return out;
 }
 
@@ -237,7 +237,7 @@ check_ranges(bool losses)
 		check_range(since, since + length[i % 4], losses);
 	}
 	check_range(0, time_of(PACKETS), losses);
-	pr_summaries_destroy(&summaries);
+	prm_summaries_destroy(&summaries);
 }
 
 START_TEST(a_range_that_cuts_summaries_is_whole)

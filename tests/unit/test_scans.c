@@ -16,22 +16,22 @@ enum { SEGMENTS = 200, PACKETS = 300, LENGTH = 60 };
 static struct pr_error err;
 static char path[64];
 static struct sfs_handle handles[SEGMENTS];
-static struct pr_programs programs;
+static struct pri_programs programs;
 
 /* Accepts packets whose first byte is even. */
 static void
 make_program(void)
 {
-	static const struct pr_insn even[] = {
+	static const struct pri_insn even[] = {
 		{.code = 0x30, .k = 0}, /* ldb [0] */
 		{.code = 0x45, .jt = 1, .jf = 0, .k = 1}, /* jset #1 */
 		{.code = 0x06, .k = 1},
 		{.code = 0x06, .k = 0},
 	};
-	struct pr_program *p = pr_program_create(1, even, 4, &err);
+	struct pri_bpf *p = pri_program_create(1, even, 4, &err);
 
 	ck_assert_msg(p != NULL, "%s", err.text);
-	ck_assert_int_eq(pr_programs_add(&programs, p, &err), 0);
+	ck_assert_int_eq(pri_programs_add(&programs, p, &err), 0);
 }
 
 static uint8_t
@@ -91,7 +91,7 @@ static void
 teardown(void)
 {
 	unlink(path);
-	pr_programs_free(&programs);
+	pri_programs_free(&programs);
 }
 
 static struct sfs *
@@ -105,35 +105,35 @@ open_reader(void)
 	return sfs;
 }
 
-static struct pr_scan *
-begin(struct sfs *sfs, struct pr_scans *scans, unsigned segment)
+static struct pri_scan *
+begin(struct sfs *sfs, struct pri_scans *scans, unsigned segment)
 {
 	struct sfs_plan plan;
 
 	ck_assert_int_eq(sfs_read_plan(sfs, &handles[segment], &plan), 1);
-	return pr_scans_begin(scans, &plan, &handles[segment]);
+	return pri_scans_begin(scans, &plan, &handles[segment]);
 }
 
 struct taken {
-	struct pr_view_buffer buffer;
-	struct pr_matches matches;
+	struct pri_view_buffer buffer;
+	struct pri_matches matches;
 };
 
 static void
 free_taken(struct taken *t)
 {
 	free(t->buffer.bytes);
-	pr_matches_free(&t->matches);
+	pri_matches_free(&t->matches);
 }
 
 static void
-take(struct pr_scans *scans, struct pr_scan *scan, unsigned segment, struct taken *t)
+take(struct pri_scans *scans, struct pri_scan *scan, unsigned segment, struct taken *t)
 {
 	struct pr_segment_reader reader;
 	struct pr_packet p;
 	const uint8_t *body;
 
-	ck_assert(pr_scan_take(scans, scan, &t->buffer, &body, &t->matches));
+	ck_assert(pri_scan_take(scans, scan, &t->buffer, &body, &t->matches));
 	ck_assert_int_eq(pr_segment_open(&reader, body, handles[segment].length, &err), 0);
 	ck_assert_uint_eq(t->matches.judged, PACKETS);
 	for (unsigned i = 0; i < PACKETS; i++) {
@@ -157,23 +157,23 @@ take(struct pr_scans *scans, struct pr_scan *scan, unsigned segment, struct take
 START_TEST(in_order)
 {
 	struct sfs *sfs = open_reader();
-	struct pr_scans *scans = pr_scans_create(&programs);
-	struct pr_scan *flying[SEGMENTS];
+	struct pri_scans *scans = pri_scans_create(&programs);
+	struct pri_scan *flying[SEGMENTS];
 	struct taken t = {0};
 	unsigned begun = 0;
 
 	for (unsigned i = 0; i < SEGMENTS; i++) {
-		while (begun < SEGMENTS && pr_scans_free(scans) > 0) {
+		while (begun < SEGMENTS && pri_scans_free(scans) > 0) {
 			flying[begun] = begin(sfs, scans, begun);
 			ck_assert_ptr_nonnull(flying[begun]);
 			begun++;
 		}
-		ck_assert_uint_le(begun - i, PR_SCANS_AHEAD);
+		ck_assert_uint_le(begun - i, PRI_SCANS_AHEAD);
 		take(scans, flying[i], i, &t);
 	}
-	ck_assert_uint_eq(pr_scans_free(scans), PR_SCANS_AHEAD);
+	ck_assert_uint_eq(pri_scans_free(scans), PRI_SCANS_AHEAD);
 	free_taken(&t);
-	pr_scans_destroy(&scans);
+	pri_scans_destroy(&scans);
 	sfs_close(&sfs);
 }
 END_TEST
@@ -184,22 +184,22 @@ START_TEST(in_any_order)
 	struct sfs *sfs = open_reader();
 	struct taken t = {0};
 
-	for (unsigned round = 0; round + 2 * PR_SCANS_AHEAD < SEGMENTS; round += 5) {
-		struct pr_scans *scans[2] = {
-			pr_scans_create(&programs), pr_scans_create(&programs)};
-		struct pr_scan *flying[2][PR_SCANS_AHEAD];
+	for (unsigned round = 0; round + 2 * PRI_SCANS_AHEAD < SEGMENTS; round += 5) {
+		struct pri_scans *scans[2] = {
+			pri_scans_create(&programs), pri_scans_create(&programs)};
+		struct pri_scan *flying[2][PRI_SCANS_AHEAD];
 
-		for (unsigned i = 0; i < PR_SCANS_AHEAD; i++)
+		for (unsigned i = 0; i < PRI_SCANS_AHEAD; i++)
 			for (unsigned k = 0; k < 2; k++)
 				flying[k][i] = begin(sfs, scans[k], round + k + i);
 		ck_assert_ptr_null(begin(sfs, scans[0], 0)); /* no more than that */
-		for (unsigned i = PR_SCANS_AHEAD; i-- > round % 4;) {
+		for (unsigned i = PRI_SCANS_AHEAD; i-- > round % 4;) {
 			take(scans[1], flying[1][i], round + 1 + i, &t);
 			if (i % 2)
-				pr_scan_drop(scans[0], flying[0][i]);
+				pri_scan_drop(scans[0], flying[0][i]);
 		}
-		pr_scans_destroy(&scans[0]);
-		pr_scans_destroy(&scans[1]);
+		pri_scans_destroy(&scans[0]);
+		pri_scans_destroy(&scans[1]);
 	}
 	free_taken(&t);
 	sfs_close(&sfs);
@@ -210,8 +210,8 @@ END_TEST
 START_TEST(damaged)
 {
 	struct sfs *sfs = open_reader();
-	struct pr_scans *scans = pr_scans_create(&programs);
-	struct pr_scan *scan[3];
+	struct pri_scans *scans = pri_scans_create(&programs);
+	struct pri_scan *scan[3];
 	struct taken t = {0};
 	struct sfs_plan plan;
 	const uint8_t *body = NULL;
@@ -219,12 +219,12 @@ START_TEST(damaged)
 	ck_assert_int_eq(sfs_read_plan(sfs, &handles[1], &plan), 1);
 	ck_assert_int_eq(truncate(path, 0), 0);
 	for (unsigned i = 0; i < 3; i++)
-		scan[i] = pr_scans_begin(scans, &plan, &handles[1]);
+		scan[i] = pri_scans_begin(scans, &plan, &handles[1]);
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert(!pr_scan_take(scans, scan[i], &t.buffer, &body, &t.matches));
+		ck_assert(!pri_scan_take(scans, scan[i], &t.buffer, &body, &t.matches));
 	ck_assert_ptr_null(body);
 	free_taken(&t);
-	pr_scans_destroy(&scans);
+	pri_scans_destroy(&scans);
 	sfs_close(&sfs);
 }
 END_TEST

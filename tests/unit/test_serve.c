@@ -26,7 +26,7 @@ START_TEST(gives_all_for_credit)
 	ck_assert_uint_eq(heard.held, PACKETS);
 	ck_assert_int_eq(heard.frontier, PR_TIME_MAX);
 	ck_assert(!heard.cancelled);
-	ck_assert_uint_eq(pr_serve_running(serve), 0);
+	ck_assert_uint_eq(pri_serve_running(serve), 0);
 }
 END_TEST
 
@@ -47,7 +47,7 @@ START_TEST(cancelled_at_once)
 	give_credit(1, 100); /* nobody's */
 	settle();
 	ck_assert_uint_eq(heard.batches, 3);
-	ck_assert_uint_eq(pr_serve_running(serve), 0);
+	ck_assert_uint_eq(pri_serve_running(serve), 0);
 }
 END_TEST
 
@@ -70,7 +70,7 @@ START_TEST(many_share)
 	}
 	wait_for(&heard.ends, 6);
 	ck_assert_uint_eq(heard.failures, 0);
-	ck_assert_uint_eq(pr_serve_queries(serve), 6);
+	ck_assert_uint_eq(pri_serve_queries(serve), 6);
 }
 END_TEST
 
@@ -86,7 +86,7 @@ START_TEST(stalled_ones_make_room)
 	for (int64_t end_at = pr_now_mono() + 6 * PR_NS_PER_S;
 		!heard.ends && pr_now_mono() < end_at;) {
 		settle();
-		pr_serve_tick(serve);
+		pri_serve_tick(serve);
 	}
 	ck_assert_uint_eq(heard.ends, 1);
 	ck_assert_uint_eq(heard.packets, PACKETS);
@@ -117,7 +117,7 @@ START_TEST(refusals_say_why)
 	ask(2, "", 0);
 	wait_for(&heard.failures, 2);
 	ck_assert_uint_eq(heard.bad_requests, 2);
-	pr_serve_set_view(serve, NULL, "the volume is away");
+	pri_serve_set_view(serve, NULL, "the volume is away");
 	wait_for(&heard.failures, 3); /* the one that was running */
 	ask(3, "", 0);
 	wait_for(&heard.failures, 4);
@@ -131,10 +131,10 @@ START_TEST(dropped_with_the_connection)
 	ask(1, "", 0);
 	give_credit(1, 2);
 	wait_for(&heard.batches, 2);
-	ck_assert_uint_eq(pr_serve_running(serve), 1);
+	ck_assert_uint_eq(pri_serve_running(serve), 1);
 	pr_rpc_destroy(&merger);
 	wait_for(&heard.lost, 1);
-	ck_assert_uint_eq(pr_serve_running(serve), 0);
+	ck_assert_uint_eq(pri_serve_running(serve), 0);
 	merger = pr_rpc_listen(loop, endpoint, NULL, on_merger, NULL, &err);
 	ck_assert_ptr_nonnull(merger);
 	/* What is sent while the old connection is taken down may go with it: a node says hello again and again. */
@@ -191,7 +191,7 @@ static void
 on_direct(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	(void)arg;
-	pr_serve_message(serve, direct, peer, env);
+	pri_serve_message(serve, direct, peer, env);
 }
 
 START_TEST(full_queue_waits)
@@ -220,7 +220,7 @@ START_TEST(full_queue_waits)
 	raw_send(socket, &env);
 	settle();
 	settle();
-	ck_assert_uint_eq(pr_serve_running(serve), 1); /* it waits for room */
+	ck_assert_uint_eq(pri_serve_running(serve), 1); /* it waits for room */
 	while (!heard.ends && pr_now_mono() < deadline)
 		if (!raw_receive(socket))
 			turn(PR_NS_PER_MS);

@@ -7,7 +7,7 @@
 
 #define PACKETS 60
 #define KEYS_MAX                                                                           \
-	(PACKETS * (PR_KEYS_MAX + PORT_KEYS_MAX + PR_COMPOSITES_MAX * PR_COMPOSITE_KEYS))
+	(PACKETS * (PRI_KEYS_MAX + PORT_KEYS_MAX + PRI_COMPOSITES_MAX * PRI_COMPOSITE_KEYS))
 
 struct set {
 	uint64_t items[KEYS_MAX];
@@ -23,9 +23,9 @@ order(const void *va, const void *vb)
 }
 
 static void
-put_key(struct set *s, const struct pr_key *key)
+put_key(struct set *s, const struct pri_key *key)
 {
-	s->items[s->count++] = pr_key_signature(key);
+	s->items[s->count++] = pri_key_signature(key);
 }
 
 static void
@@ -42,35 +42,35 @@ distinct(struct set *s)
 
 /* What the sketch promises, packet by packet and key by key. */
 static void
-take_keys(const struct pr_packet *p, const struct pr_composites *composites,
+take_keys(const struct pr_packet *p, const struct pri_composites *composites,
 	struct set *keys, struct set *wide)
 {
-	struct pr_key own[PR_KEYS_MAX], made[PR_COMPOSITE_KEYS];
-	size_t count = pr_keys_of_packet(p, own);
-	struct pr_fields fields;
+	struct pri_key own[PRI_KEYS_MAX], made[PRI_COMPOSITE_KEYS];
+	size_t count = pri_keys_of_packet(p, own);
+	struct pri_fields fields;
 
 	for (size_t i = 0; i < count; i++) {
-		struct pr_key either = pr_key_either(&own[i]);
+		struct pri_key either = pri_key_either(&own[i]);
 
 		/* level 1 has it as an octet, or with its protocol */
-		if ((own[i].kind != PR_KEY_NET || own[i].len > 1) &&
-			own[i].kind != PR_KEY_SPORT && own[i].kind != PR_KEY_DPORT)
+		if ((own[i].kind != PRI_KEY_NET || own[i].len > 1) &&
+			own[i].kind != PRI_KEY_SPORT && own[i].kind != PRI_KEY_DPORT)
 			put_key(keys, &own[i]);
 		put_key(wide, &either);
 	}
-	pr_fields_of_packet(pr_layout_find(p->linktype), p->data, p->caplen, &fields);
+	pri_fields_of_packet(pri_layout_find(p->linktype), p->data, p->caplen, &fields);
 	count = port_keys(&fields, own);
 	for (size_t i = 0; i < count; i++)
 		put_key(keys, &own[i]);
-	for (size_t i = 0; i < PR_COMPOSITES_MAX && composites->masks[i]; i++) {
-		count = pr_composite_keys(&fields, composites->masks[i], made);
+	for (size_t i = 0; i < PRI_COMPOSITES_MAX && composites->masks[i]; i++) {
+		count = pri_composite_keys(&fields, composites->masks[i], made);
 		for (size_t j = 0; j < count; j++)
 			put_key(keys, &made[j]);
 	}
 }
 
 static void
-check_set(const struct pr_hashset *got, struct set *wanted, const char *what)
+check_set(const struct pri_hashset *got, struct set *wanted, const char *what)
 {
 	static struct set own;
 
@@ -89,19 +89,19 @@ check_set(const struct pr_hashset *got, struct set *wanted, const char *what)
 static uint64_t
 traffic(const struct pr_packet *p)
 {
-	struct pr_fields f;
+	struct pri_fields f;
 	bool src, dst;
 
-	pr_fields_of_packet(pr_layout_find(p->linktype), p->data, p->caplen, &f);
-	src = f.have & PR_FIELD_SRC;
-	dst = f.have & PR_FIELD_DST;
+	pri_fields_of_packet(pri_layout_find(p->linktype), p->data, p->caplen, &f);
+	src = f.have & PRI_FIELD_SRC;
+	dst = f.have & PRI_FIELD_DST;
 	if (src && dst && !memcmp(f.src, f.dst, f.address_len))
 		dst = false;
 	return p->len * ((uint64_t)src + dst);
 }
 
 static void
-check_segment(struct pr_sketch *s, uint16_t linktype)
+check_segment(struct pri_sketch *s, uint16_t linktype)
 {
 	static struct set keys, wide;
 	static uint8_t body[PACKETS * 300];
@@ -130,7 +130,7 @@ check_segment(struct pr_sketch *s, uint16_t linktype)
 		take_keys(&p, &s->composites, &keys, &wide);
 		bytes += traffic(&p);
 	}
-	ck_assert_int_eq(pr_sketch_segment(s, body, pr_segment_seal(&b), &err), 0);
+	ck_assert_int_eq(pri_sketch_segment(s, body, pr_segment_seal(&b), &err), 0);
 	check_set(&s->keys, &keys, "keys");
 	check_set(&s->wide, &wide, "keys of level 2");
 	for (size_t i = 0; i < s->addresses.count; i++)
@@ -141,16 +141,16 @@ check_segment(struct pr_sketch *s, uint16_t linktype)
 START_TEST(has_the_keys_of_its_packets_and_no_others)
 {
 	static const uint16_t linktypes[] = {1, 1, 1, 113, 276, 101, 0, 9};
-	const struct pr_composites sets[] = {
-		{{0}}, {{PR_PART_SRC | PR_PART_DPORT, PR_PART_DST | PR_PART_VLAN}}};
-	struct pr_sketch s = {0};
+	const struct pri_composites sets[] = {
+		{{0}}, {{PRI_PART_SRC | PRI_PART_DPORT, PRI_PART_DST | PRI_PART_VLAN}}};
+	struct pri_sketch s = {0};
 
 	srandom(11);
 	for (unsigned i = 0; i < 4000; i++) {
 		s.composites = sets[i % 2];
 		check_segment(&s, linktypes[pick(COUNT(linktypes))]);
 	}
-	pr_sketch_free(&s);
+	pri_sketch_free(&s);
 }
 END_TEST
 

@@ -50,10 +50,10 @@ START_TEST(in_pieces)
 {
 	make_trace();
 	for (size_t piece = 1; piece <= used; piece++) {
-		struct pr_trace_watch w = {0};
+		struct prl_trace_watch w = {0};
 
 		for (size_t at = 0; at < used; at += piece)
-			pr_trace_watch_feed(
+			prl_trace_watch_feed(
 				&w, bytes + at, used - at < piece ? used - at : piece);
 		ck_assert_uint_eq(w.secrets, 3);
 		ck_assert_uint_eq(w.bytes, used);
@@ -64,22 +64,22 @@ END_TEST
 
 START_TEST(is_no_pcapng)
 {
-	struct pr_trace_watch w = {0};
+	struct prl_trace_watch w = {0};
 
 	used = 0;
 	put_block(10, 0, 8, false); /* secrets, and no section before them */
-	pr_trace_watch_feed(&w, bytes, used);
+	prl_trace_watch_feed(&w, bytes, used);
 	ck_assert(w.over);
 	ck_assert_uint_eq(w.secrets, 0);
 	make_trace();
 	bytes[4] = 30; /* no multiple of four */
-	w = (struct pr_trace_watch){0};
-	pr_trace_watch_feed(&w, bytes, used);
+	w = (struct prl_trace_watch){0};
+	prl_trace_watch_feed(&w, bytes, used);
 	ck_assert(w.over);
 	make_trace();
 	bytes[8] = 0; /* no byte order */
-	w = (struct pr_trace_watch){0};
-	pr_trace_watch_feed(&w, bytes, used);
+	w = (struct prl_trace_watch){0};
+	prl_trace_watch_feed(&w, bytes, used);
 	ck_assert(w.over);
 }
 END_TEST
@@ -87,7 +87,7 @@ END_TEST
 START_TEST(as_a_stream)
 {
 	char path[] = "/tmp/packrack-watch-XXXXXX", got[sizeof(bytes)];
-	struct pr_trace_watch w;
+	struct prl_trace_watch w;
 	struct pr_error err = {""};
 	int fd = mkstemp(path);
 	FILE *f;
@@ -95,14 +95,14 @@ START_TEST(as_a_stream)
 	make_trace();
 	ck_assert_int_eq(write(fd, bytes, used), (ssize_t)used);
 	close(fd);
-	f = pr_trace_watch_open(&w, path, &err);
+	f = prl_trace_watch_open(&w, path, &err);
 	ck_assert_msg(f != NULL, "%s", err.text);
 	ck_assert_uint_eq(fread(got, 1, sizeof(got), f), used);
 	ck_assert_mem_eq(got, bytes, used);
 	fclose(f);
 	ck_assert_uint_eq(w.secrets, 3);
 	unlink(path);
-	ck_assert_ptr_null(pr_trace_watch_open(&w, path, &err));
+	ck_assert_ptr_null(prl_trace_watch_open(&w, path, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, path));
 }
 END_TEST

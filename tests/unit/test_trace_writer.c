@@ -16,15 +16,15 @@ START_TEST(test_pcap_golden)
 	static const uint8_t us[] = {0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 0, 4, 0, 1, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 60, 0, 0,
 		0, 1};
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAP_NS, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAP_NS, NULL);
 
 	write_packet(w, 1000000002, 3);
 	write_packet(w, -1, 0);
-	ck_assert_uint_eq(pr_trace_packets(w), 2);
+	ck_assert_uint_eq(prm_trace_packets(w), 2);
 	close_writer(w, &out, NULL);
 	expect(ns, sizeof(ns));
-	w = open_writer(_i, &out, PR_TRACE_PCAP, NULL);
+	w = open_writer(_i, &out, PRM_TRACE_PCAP, NULL);
 	write_packet(w, 1000007999, 1);
 	close_writer(w, &out, NULL);
 	expect(us, sizeof(us));
@@ -33,26 +33,26 @@ END_TEST
 
 START_TEST(test_pcap_clamps)
 {
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAP_NS, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAP_NS, NULL);
 
 	write_packet(w, INT64_MAX, 1);
 	write_packet(w, INT64_MIN, 1);
 	write_packet(w, INT64_C(4294967295999999999), 1);
-	ck_assert_uint_eq(pr_trace_clamped(w), 2);
+	ck_assert_uint_eq(prm_trace_clamped(w), 2);
 	close_writer(w, &out, NULL);
 }
 END_TEST
 
 START_TEST(test_pcap_one_linktype)
 {
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAP, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAP, NULL);
 	struct pr_packet p = packet(1, 1, 113);
 	struct pr_error err = {""};
 
 	write_packet(w, 1, 1);
-	ck_assert_int_eq(pr_trace_packet(w, &p, &err), -1);
+	ck_assert_int_eq(prm_trace_packet(w, &p, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "--link"));
 	close_writer(w, &out, NULL);
 }
@@ -77,8 +77,8 @@ static const uint8_t golden_packet[] = {6, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0, /* 
 
 START_TEST(test_pcapng_golden)
 {
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, "arp");
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, "arp");
 	uint8_t all[sizeof(golden_start) + sizeof(golden_packet)];
 
 	link_tap0(w);
@@ -99,8 +99,8 @@ START_TEST(test_pcapng_ancient)
 {
 	static const uint8_t offset[] = {
 		14, 0, 8, 0, 0xfb, 0x82, 0x3e, 0xda, 0xfd, 0xff, 0xff, 0xff};
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 	const uint8_t *block;
 
 	link_tap0(w);
@@ -117,8 +117,8 @@ END_TEST
 
 START_TEST(test_pcapng_empty)
 {
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
 	close_writer(w, &out, NULL);
 	ck_assert_int_eq(got[52], 1); /* an interface, or libpcap takes it for damaged */
@@ -128,11 +128,11 @@ END_TEST
 /* What libpcap would refuse the file for is not there unless a packet needs it. */
 START_TEST(test_pcapng_unused_interface)
 {
-	struct pr_trace_link sll = {.epoch = 5, .link = 1, .linktype = 113, .name = "any"};
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_trace_link sll = {.epoch = 5, .link = 1, .linktype = 113, .name = "any"};
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
-	ck_assert_int_eq(pr_trace_link(w, &sll, NULL), 0);
+	ck_assert_int_eq(prm_trace_link(w, &sll, NULL), 0);
 	link_tap0(w);
 	write_packet(w, 1, 1);
 	close_writer(w, &out, NULL);
@@ -176,22 +176,22 @@ option_of(const uint8_t *block, size_t from, uint16_t code)
 /* Each link of the answer has an interface and its own drops, though it has no packet there. */
 START_TEST(test_pcapng_silent_links)
 {
-	static const struct pr_trace_statistics s[] = {
+	static const struct prm_trace_statistics s[] = {
 		{.name = "tap0", .linktype = 1, .received = 9, .dropped_kernel = 2},
 		{.name = "tap0", .linktype = 1, .received = 30, .dropped_interface = 4},
 		{.name = "tap1", .link = 1, .linktype = 1, .dropped_kernel = 7},
 		{.name = "any", .link = 2, .linktype = 113, .received = 1},
 		{.name = "", .link = 3, .linktype = 1, .received = 5},
 	};
-	struct pr_trace_link again = {
+	struct prm_trace_link again = {
 		.epoch = 6, .linktype = 1, .name = "tap0", .speed = 1000};
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
 	link_tap0(w);
-	ck_assert_int_eq(pr_trace_link(w, &again, NULL), 0);
+	ck_assert_int_eq(prm_trace_link(w, &again, NULL), 0);
 	write_packet(w, 77, 1);
-	ck_assert_int_eq(pr_trace_finish(w, s, 5, NULL, 0, NULL), 0);
+	ck_assert_int_eq(prm_trace_finish(w, s, 5, NULL, 0, NULL), 0);
 	read_back(w, &out);
 	/* two speeds: none is the interface's */
 	ck_assert_int_eq(option_of(block_of(1, 0), 16, 8), -1);
@@ -212,15 +212,15 @@ END_TEST
 
 START_TEST(test_pcapng_speed)
 {
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
 	link_tap0(w);
 	link_tap0_at(w, 0);
 	write_packet(w, 77, 1);
 	close_writer(w, &out, NULL);
 	ck_assert_int_eq(option_of(block_of(1, 0), 16, 8), INT64_C(10000000000));
-	w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 	link_tap0_at(w, 0);
 	write_packet(w, 77, 1);
 	close_writer(w, &out, NULL);
@@ -231,8 +231,8 @@ END_TEST
 START_TEST(test_long_comment)
 {
 	char *comment = malloc(100001);
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
 	memset(comment, 'x', 100000);
 	comment[100000] = 0;
@@ -247,12 +247,12 @@ START_TEST(test_big_packets)
 {
 	uint8_t *data = calloc(1, 3 * 1024 * 1024);
 	struct pr_packet p = packet(1, 3 * 1024 * 1024, 1);
-	struct pr_output out;
-	struct pr_trace_writer *w = open_writer(_i, &out, PR_TRACE_PCAPNG, NULL);
+	struct prm_output out;
+	struct prm_trace_writer *w = open_writer(_i, &out, PRM_TRACE_PCAPNG, NULL);
 
 	p.data = data;
 	write_packet(w, 1, 1);
-	ck_assert_int_eq(pr_trace_packet(w, &p, NULL), 0);
+	ck_assert_int_eq(prm_trace_packet(w, &p, NULL), 0);
 	write_packet(w, 1, 1);
 	close_writer(w, &out, NULL);
 	ck_assert_uint_gt(got_len, 3 * 1024 * 1024);
@@ -262,21 +262,21 @@ END_TEST
 
 START_TEST(test_reader_gone)
 {
-	struct pr_trace_options o = {.format = PR_TRACE_PCAP};
+	struct prm_trace_options o = {.format = PRM_TRACE_PCAP};
 	struct pr_error err = {""};
-	struct pr_trace_writer *w;
-	struct pr_output out;
+	struct prm_trace_writer *w;
+	struct prm_output out;
 	int fds[2];
 
 	ck_assert_int_eq(pipe(fds), 0);
 	close(fds[0]);
-	ck_assert_int_eq(pr_output_init(&out, fds[1], _i, NULL), 0);
-	w = pr_trace_create(&out, &o, NULL);
+	ck_assert_int_eq(prm_output_init(&out, fds[1], _i, NULL), 0);
+	w = prm_trace_create(&out, &o, NULL);
 	write_packet(w, 1, 1);
-	ck_assert_int_eq(pr_trace_finish(w, NULL, 0, NULL, 0, &err), -1);
+	ck_assert_int_eq(prm_trace_finish(w, NULL, 0, NULL, 0, &err), -1);
 	ck_assert(out.closed);
-	pr_trace_destroy(&w);
-	pr_output_free(&out);
+	prm_trace_destroy(&w);
+	prm_output_free(&out);
 	close(fds[1]);
 }
 END_TEST

@@ -16,43 +16,43 @@ static FILE *file;
 static uint8_t got[4 * 1024 * 1024];
 static size_t got_len;
 
-static inline struct pr_trace_writer *
-open_writer(bool threaded, struct pr_output *out, enum pr_trace_format format,
+static inline struct prm_trace_writer *
+open_writer(bool threaded, struct prm_output *out, enum prm_trace_format format,
 	const char *filter)
 {
-	struct pr_trace_options o = {.format = format, .filter = filter};
-	struct pr_trace_writer *w;
+	struct prm_trace_options o = {.format = format, .filter = filter};
+	struct prm_trace_writer *w;
 
 	file = tmpfile();
 	ck_assert_ptr_nonnull(file);
-	ck_assert_int_eq(pr_output_init(out, fileno(file), threaded, NULL), 0);
-	w = pr_trace_create(out, &o, NULL);
+	ck_assert_int_eq(prm_output_init(out, fileno(file), threaded, NULL), 0);
+	w = prm_trace_create(out, &o, NULL);
 	ck_assert_ptr_nonnull(w);
 	return w;
 }
 
 static inline void
-read_back(struct pr_trace_writer *w, struct pr_output *out)
+read_back(struct prm_trace_writer *w, struct prm_output *out)
 {
-	pr_trace_destroy(&w);
-	pr_output_free(out);
+	prm_trace_destroy(&w);
+	prm_output_free(out);
 	rewind(file);
 	got_len = fread(got, 1, sizeof(got), file);
 	fclose(file);
 }
 
 static inline void
-close_writer(struct pr_trace_writer *w, struct pr_output *out, const char *comment)
+close_writer(struct prm_trace_writer *w, struct prm_output *out, const char *comment)
 {
 	struct pr_error err = {""};
-	struct pr_trace_statistics s = {.name = "tap0",
+	struct prm_trace_statistics s = {.name = "tap0",
 		.linktype = 1,
 		.received = 9,
 		.dropped_kernel = 2,
 		.dropped_interface = 1};
 
-	ck_assert_msg(pr_trace_finish(w, &s, 1, &comment, comment ? 1 : 0, &err) == 0, "%s",
-		err.text);
+	ck_assert_msg(prm_trace_finish(w, &s, 1, &comment, comment ? 1 : 0, &err) == 0,
+		"%s", err.text);
 	read_back(w, out);
 }
 
@@ -71,12 +71,12 @@ packet(int64_t time, uint32_t caplen, uint16_t linktype)
 }
 
 static inline void
-write_packet(struct pr_trace_writer *w, int64_t time, uint32_t caplen)
+write_packet(struct prm_trace_writer *w, int64_t time, uint32_t caplen)
 {
 	struct pr_packet p = packet(time, caplen, 1);
 	struct pr_error err = {""};
 
-	ck_assert_msg(pr_trace_packet(w, &p, &err) == 0, "%s", err.text);
+	ck_assert_msg(prm_trace_packet(w, &p, &err) == 0, "%s", err.text);
 }
 
 static inline void
@@ -89,16 +89,16 @@ expect(const uint8_t *want, size_t len)
 }
 
 static inline void
-link_tap0_at(struct pr_trace_writer *w, uint64_t speed)
+link_tap0_at(struct prm_trace_writer *w, uint64_t speed)
 {
-	struct pr_trace_link link = {
+	struct prm_trace_link link = {
 		.epoch = 5, .linktype = 1, .snaplen = 96, .name = "tap0", .speed = speed};
 
-	ck_assert_int_eq(pr_trace_link(w, &link, NULL), 0);
+	ck_assert_int_eq(prm_trace_link(w, &link, NULL), 0);
 }
 
 static inline void
-link_tap0(struct pr_trace_writer *w)
+link_tap0(struct prm_trace_writer *w)
 {
 	link_tap0_at(w, UINT64_C(10000000000));
 }

@@ -56,7 +56,7 @@ static const struct pr_option options[] = {
 	CLI_KEY_OPTIONS(struct console_args, dispatcher),
 };
 
-static const struct pr_program program = {.name = "packrack console",
+static const struct pr_cmdline program = {.name = "packrack console",
 	.summary = "Shows the rack at work on a terminal, and steers it.",
 	.usage = "[options]",
 	.options = options,
