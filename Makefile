@@ -45,18 +45,19 @@ endif
 base_DIR := proto/base
 wire_DIR := proto/wire
 rpc_DIR := proto/rpc
+port_DIR := proto/port
 streamfs_DIR := logger/streamfs
 dispatcher_DIR := dispatcher
 logger_DIR := logger
-indexer_DIR := indexer
+indexer_DIR := indexer indexer/index indexer/filter indexer/query
 merger_DIR := merger
-cli_DIR := merger/cli
+cli_DIR := merger/cli $(addprefix merger/cli/,query volume rack trace)
 console_DIR := merger/cli/console
-MODULES := base wire rpc streamfs dispatcher logger indexer merger cli console
+MODULES := base wire rpc port streamfs dispatcher logger indexer merger cli console
 
 rpc_GEN := $(BUILD)/proto/rpc/packrack.pb-c.o
 define module
-lib$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c,$$(wildcard $$($(1)_DIR)/*.c))) $$($(1)_GEN)
+lib$(1)_OBJS := $$(patsubst %.c,$(BUILD)/%.o,$$(filter-out %/main.c,$$(wildcard $$(addsuffix /*.c,$$($(1)_DIR))))) $$($(1)_GEN)
 $(1)_LIB := $(BUILD)/lib$(1).a
 $(BUILD)/lib$(1).a: $$(lib$(1)_OBJS) $(BUILD)/lib$(1).members
 endef
@@ -77,7 +78,7 @@ $(EXAMPLES): $(BUILD)/%: %.c $(BUILD)/libstreamfs.a $(addprefix $(BUILD)/include
 	$(Q)mkdir -p $(@D) && $(CC) -std=c11 -Wall -Wextra -Werror $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) \
 		-I$(BUILD)/include $(LDFLAGS) -o $@ $< $(BUILD)/libstreamfs.a $(STREAMFS_LIBS)
 
-LOW := $(BUILD)/librpc.a $(BUILD)/libwire.a $(BUILD)/libbase.a
+LOW := $(BUILD)/libport.a $(BUILD)/librpc.a $(BUILD)/libwire.a $(BUILD)/libbase.a
 packrack-dispatcher_MAIN := dispatcher
 packrack-dispatcher_LIBS := $(BUILD)/libdispatcher.a $(LOW)
 packrack-logger_MAIN := logger
@@ -139,7 +140,7 @@ $(BUILD)/proto/rpc/packrack.pb-c.h: $(BUILD)/proto/rpc/packrack.pb-c.c
 $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
-$(foreach m,rpc indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
+$(foreach m,rpc port indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
 $(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c

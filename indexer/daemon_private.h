@@ -9,8 +9,8 @@
 #include "indexer/hello.h"
 #include "indexer/offer.h"
 #include "indexer/options.h"
-#include "indexer/serve.h"
-#include "indexer/view.h"
+#include "indexer/query/serve.h"
+#include "indexer/query/view.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "indexer/builder.h"
+#include "indexer/index/builder.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/rpc.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/book.h"
+#include "indexer/query/book.h"
 #include "indexer/feed_private.h"
-#include "indexer/level2.h"
+#include "indexer/index/level2.h"
 #include "proto/base/clock.h"
 
 /* A batch that nothing was added to for so long is finished as it is; then the summary. */

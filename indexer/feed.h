@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "indexer/builder.h"
-#include "indexer/view.h"
+#include "indexer/index/builder.h"
+#include "indexer/query/view.h"
 #include "proto/base/error.h"
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/feed_private.h"
-#include "indexer/level2.h"
+#include "indexer/index/level2.h"
 
 static void
 note_unknown(struct stream *s, uint64_t upto)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "indexer/stock.h"
+#include "indexer/query/stock.h"
 
 struct pri_hello_message {
 	Packrack__Hello hello;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "indexer/view.h"
+#include "indexer/query/view.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "indexer/feed.h"
-#include "indexer/view.h"
+#include "indexer/query/view.h"
 #include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 

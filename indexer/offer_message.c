@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/answer_end.h"
+#include "indexer/query/answer_end.h"
 #include "indexer/hello.h"
 #include "proto/base/clock.h"
 

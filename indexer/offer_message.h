@@ -3,7 +3,7 @@
 #define PRI_INDEXER_OFFER_MESSAGE_H
 
 #include "indexer/feed.h"
-#include "indexer/view.h"
+#include "indexer/query/view.h"
 #include "proto/rpc/rpc.h"
 
 /* Between offer.c, which knows what is to be told, and the message that tells it. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/serve.h"
+#include "indexer/query/serve.h"
 #include "proto/base/metrics_server.h"
 #include "proto/rpc/option_rows.h"
 

@@ -42,7 +42,7 @@ struct pr_directory_segment {
 
 /*
  * A record of stream "index.LINK", of segments of stream "packets.LINK". Levels: 1 and 2 of
- * indexer/level1.h and level2.h, 3: summary.h.
+ * indexer/index/level1.h and level2.h, 3: summary.h.
  */
 struct pr_directory_index {
 	uint64_t first_sequence; /* of the first segment, in its stream */

@@ -5,10 +5,10 @@
  */
 #include <time.h>
 
-#include "indexer/builder.h"
-#include "indexer/hashset.h"
-#include "indexer/keys.h"
-#include "indexer/signature.h"
+#include "indexer/index/builder.h"
+#include "indexer/index/hashset.h"
+#include "indexer/index/keys.h"
+#include "indexer/index/signature.h"
 #include "proto/wire/segment.h"
 #include "tests/bench/bench_trace.h"
 

@@ -3,7 +3,7 @@
  * bench_oracle IN   for each filter on standard input: how many of IN's packets match, how many segments
  *     hold any, and their bytes: what must be read by who knows where they are
  */
-#include "indexer/filter.h"
+#include "indexer/filter/filter.h"
 #include "proto/wire/segment.h"
 #include "tests/bench/bench_trace.h"
 

@@ -6,10 +6,10 @@
  * bench_sweep sizes IN PACKETS WIRE     what the index of so many takes, by part; WIRE 1: of packets as long as
  *     they were on the link (zeros for what was cut off: an index does not look there)
  */
-#include "indexer/builder.h"
-#include "indexer/keys.h"
-#include "indexer/level1.h"
-#include "indexer/level2.h"
+#include "indexer/index/builder.h"
+#include "indexer/index/keys.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/level2.h"
 #include "proto/wire/segment.h"
 #include "tests/bench/bench_trace.h"
 
@@ -134,7 +134,7 @@ make_index(struct index *ix, const char *in, uint64_t packets, size_t target, bo
 	free(t.bytes);
 }
 
-/* ---- a query: as indexer/prune_group.c and prune_batch.c ask ---- */
+/* ---- a query: as indexer/query/prune_group.c and prune_batch.c ask ---- */
 
 #define SECTOR 4096u
 #define LOOK 11264

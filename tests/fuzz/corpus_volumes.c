@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/level2.h"
+#include "indexer/index/level2.h"
 #include "proto/wire/directory.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"

@@ -8,11 +8,8 @@ FUZZ_DIR := build/fuzz
 FUZZ ?= $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 SECONDS ?= 60
 # the parsers of hostile bytes, and what they stand on
-FUZZ_SRCS := $(filter-out %/main.c,$(wildcard proto/base/*.c proto/wire/*.c proto/rpc/message*.c \
-	logger/streamfs/*.c indexer/program*.c indexer/plan*.c $(addprefix indexer/,composite.c fields.c keys.c kinds.c level1.c level1_find.c level2.c level2_write.c signature.c) \
-	$(addprefix proto/rpc/,keys.c enrolled.c enrol.c roles.c) $(wildcard merger/completeness*.c) \
-	$(addprefix merger/,summaries.c summaries_bodies.c route.c route_tell.c lookups.c clusters.c duty.c) \
-	$(addprefix logger/,import.c trace_watch.c monitor.c append.c append_facts.c indexes.c journal.c directory_journal.c marks.c pcap_linktype.c)))
+FUZZ_SRCS := $(filter-out %/main.c,$(wildcard $(foreach d,$(base_DIR) $(wire_DIR) $(rpc_DIR) $(port_DIR) $(streamfs_DIR) \
+	$(logger_DIR) $(indexer_DIR) $(merger_DIR),$(addsuffix /*.c,$(d)))))
 libfuzzed_OBJS := $(patsubst %.c,$(FUZZ_DIR)/%.o,$(FUZZ_SRCS)) $(FUZZ_DIR)/packrack.pb-c.o
 CORPUS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*corpus*.c))
 FUZZ_BINS := $(FUZZ:%=$(FUZZ_DIR)/fuzz_%)

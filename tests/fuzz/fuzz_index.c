@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of the index, and keys of packets. Covers indexer/level1.c indexer/level2.c
- * indexer/signature.c indexer/keys.c
+ * Records of the index, and keys of packets. Covers indexer/index/level1.c indexer/index/level2.c
+ * indexer/index/signature.c indexer/index/keys.c
  * Options -max_len=16384
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/keys.h"
-#include "indexer/level1.h"
-#include "indexer/level2.h"
+#include "indexer/index/keys.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/level2.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/index_seal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filter programs from the network, and their plans. Covers indexer/program.c
+ * Filter programs from the network, and their plans. Covers indexer/filter/program.c
  * Options -max_len=1024
  *
  * An input is a packet's length (one byte), the packet, and instructions of eight bytes as in a
@@ -9,7 +9,7 @@
 #include <pcap/pcap.h>
 #include <string.h>
 
-#include "indexer/program.h"
+#include "indexer/filter/program.h"
 #include "proto/wire/cursor.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/plan_own.h"

@@ -2,8 +2,8 @@
 #ifndef TESTS_UNIT_FEED_ASK_H
 #define TESTS_UNIT_FEED_ASK_H
 
-#include "indexer/filter.h"
-#include "indexer/query.h"
+#include "indexer/filter/filter.h"
+#include "indexer/query/query.h"
 #include "tests/unit/feed_volume.h"
 
 /* What a query gives by the index, held against looking at each packet. */

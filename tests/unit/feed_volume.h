@@ -9,7 +9,7 @@
 
 #include "indexer/feed.h"
 #include "logger/append.h"
-#include "merger/cli/index_beside.h"
+#include "merger/cli/volume/index_beside.h"
 #include "proto/base/clock.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/unit.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/builder.h"
+#include "indexer/index/builder.h"
 #include "proto/base/clock.h"
 #include "proto/wire/cursor.h"
 #include "proto/wire/segment.h"

@@ -4,8 +4,8 @@
 
 #include <xxhash.h>
 
-#include "indexer/level1.h"
-#include "indexer/level2.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/level2.h"
 #include "proto/wire/cursor.h"
 
 /*

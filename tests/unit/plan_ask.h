@@ -5,8 +5,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "indexer/filter.h"
-#include "indexer/plan.h"
+#include "indexer/filter/filter.h"
+#include "indexer/filter/plan.h"
 
 /* May a packet of Ethernet match the filter, by its plan, where the index has this? */
 static bool

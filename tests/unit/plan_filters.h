@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "indexer/program_code.h"
+#include "indexer/filter/program_code.h"
 #include "tests/unit/plan_packets.h"
 
 /* For test_plan_random.c: filters and programs made up, of values that the packets have. */

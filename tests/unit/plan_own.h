@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/composite.h"
-#include "indexer/plan.h"
+#include "indexer/index/composite.h"
+#include "indexer/filter/plan.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/port_keys.h"
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_PORT_KEYS_H
 #define TESTS_UNIT_PORT_KEYS_H
 
-#include "indexer/keys.h"
+#include "indexer/index/keys.h"
 
 /* What level 1 has of a packet's ports, which pri_keys_of_fields does not make: keys.h, side by side. */
 

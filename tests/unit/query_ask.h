@@ -2,9 +2,9 @@
 #ifndef TESTS_UNIT_QUERY_ASK_H
 #define TESTS_UNIT_QUERY_ASK_H
 
-#include "indexer/answer.h"
-#include "indexer/filter.h"
-#include "indexer/query_message.h"
+#include "indexer/query/answer.h"
+#include "indexer/filter/filter.h"
+#include "indexer/query/query_message.h"
 #include "proto/base/clock.h"
 #include "tests/unit/query_volume.h"
 #include "tests/unit/unit.h"

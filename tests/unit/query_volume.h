@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/view.h"
+#include "indexer/query/view.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/filter.h"
+#include "indexer/filter/filter.h"
 #include "indexer/hello.h"
-#include "indexer/query_message.h"
-#include "indexer/serve.h"
+#include "indexer/query/query_message.h"
+#include "indexer/query/serve.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"

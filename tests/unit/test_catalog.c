@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/book.h"
-#include "indexer/catalog.h"
-#include "indexer/held.h"
-#include "indexer/lane_reader.h"
+#include "indexer/query/book.h"
+#include "indexer/query/catalog.h"
+#include "indexer/index/held.h"
+#include "indexer/query/lane_reader.h"
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"
 

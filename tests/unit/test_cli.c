@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/packet_line.h"
-#include "merger/cli/query_args.h"
-#include "merger/cli/question.h"
+#include "merger/cli/query/packet_line.h"
+#include "merger/cli/query/query_args.h"
+#include "merger/cli/query/question.h"
 #include "merger/cli/render.h"
-#include "merger/cli/report.h"
-#include "merger/cli/status_text.h"
+#include "merger/cli/query/report.h"
+#include "merger/cli/rack/status_text.h"
 #include "tests/unit/unit.h"
 
 /* ---- arguments ---- */

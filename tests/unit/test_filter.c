@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter.h"
-#include "indexer/filter_split.h"
-#include "indexer/filter_spread.h"
+#include "indexer/filter/filter.h"
+#include "indexer/filter/filter_split.h"
+#include "indexer/filter/filter_spread.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/unit.h"
 

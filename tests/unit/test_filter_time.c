@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter.h"
-#include "indexer/plan.h"
+#include "indexer/filter/filter.h"
+#include "indexer/filter/plan.h"
 #include "tests/unit/plan_packets.h"
 #include "tests/unit/unit.h"
 

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/level1.h"
-#include "indexer/level2.h"
-#include "indexer/sketch.h"
-#include "indexer/tops.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/level2.h"
+#include "indexer/index/sketch.h"
+#include "indexer/index/tops.h"
 #include "tests/unit/index_records.h"
 #include "tests/unit/unit.h"
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/level1.h"
-#include "indexer/level2.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/level2.h"
 #include "tests/unit/index_records.h"
 #include "tests/unit/index_seal.h"
 #include "tests/unit/unit.h"

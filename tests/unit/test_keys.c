@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "indexer/filter.h"
-#include "indexer/keys.h"
+#include "indexer/filter/filter.h"
+#include "indexer/index/keys.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/unit.h"
 

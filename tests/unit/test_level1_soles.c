@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/level1.h"
-#include "indexer/sketch.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/sketch.h"
 #include "proto/wire/cursor.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"

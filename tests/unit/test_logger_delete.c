@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/book.h"
+#include "indexer/query/book.h"
 #include "logger/delete.h"
 #include "logger/store.h"
 #include "proto/base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/pace.h"
+#include "merger/cli/trace/pace.h"
 #include "tests/unit/unit.h"
 
 #include <check.h>

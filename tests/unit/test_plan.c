@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/composite.h"
-#include "indexer/filter.h"
-#include "indexer/plan.h"
-#include "indexer/program_code.h"
+#include "indexer/index/composite.h"
+#include "indexer/filter/filter.h"
+#include "indexer/filter/plan.h"
+#include "indexer/filter/program_code.h"
 #include "tests/unit/plan_ask.h"
 #include "tests/unit/unit.h"
 

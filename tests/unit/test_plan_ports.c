@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/composite.h"
-#include "indexer/filter.h"
-#include "indexer/plan.h"
+#include "indexer/index/composite.h"
+#include "indexer/filter/filter.h"
+#include "indexer/filter/plan.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/plan_ask.h"
 #include "tests/unit/port_keys.h"

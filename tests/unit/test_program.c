@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/filter.h"
-#include "indexer/program.h"
-#include "indexer/program_code.h"
+#include "indexer/filter/filter.h"
+#include "indexer/filter/program.h"
+#include "indexer/filter/program_code.h"
 #include "logger/pcap_linktype.h"
 #include "tests/unit/unit.h"
 

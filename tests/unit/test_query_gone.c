@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query.h"
+#include "indexer/query/query.h"
 #include "tests/unit/query_ask.h"
 #include "tests/unit/unit.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "indexer/offer_message.h"
-#include "indexer/summarize.h"
+#include "indexer/index/summarize.h"
 #include "merger/route.h"
 #include "tests/unit/unit.h"
 

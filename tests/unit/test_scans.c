@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/scans.h"
+#include "indexer/query/scans.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/sketch.h"
+#include "indexer/index/sketch.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/port_keys.h"

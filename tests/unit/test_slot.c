@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/addresses.h"
-#include "indexer/hashset.h"
+#include "indexer/index/addresses.h"
+#include "indexer/index/hashset.h"
 #include "tests/unit/unit.h"
 
 /* Keys that somebody chose so that a part of their hashes is the same take no longer than others. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/status_check.h"
+#include "merger/cli/rack/status_check.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "indexer/group.h"
-#include "merger/cli/rate_limit.h"
-#include "merger/cli/rate_series.h"
+#include "indexer/query/group.h"
+#include "merger/cli/query/rate_limit.h"
+#include "merger/cli/query/rate_series.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/tally.h"
 #include "tests/unit/unit.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/time_terms.h"
+#include "merger/cli/query/time_terms.h"
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"
 

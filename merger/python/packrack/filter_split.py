@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A list of watched addresses, `host a or host b or ...`, over which libpcap takes time that grows with the
-square of their number, is compiled in parts. As indexer/filter_split.c does it, by the same rules."""
+square of their number, is compiled in parts. As indexer/filter/filter_split.c does it, by the same rules."""
 import re
 
 PART = 16   # terms in a part, at most

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters become programs here, by libpcap, where the user sits: names in them resolve here, and
-nodes need not parse what people write. The same as indexer/filter.c does for `packrack query`."""
+nodes need not parse what people write. The same as indexer/filter/filter.c does for `packrack query`."""
 import ctypes
 import ctypes.util
 import os

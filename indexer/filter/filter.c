@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/filter/filter.h"
+
+#include <endian.h>
+#include <pcap.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/filter/filter_split.h"
+#include "indexer/filter/filter_time.h"
+
+_Static_assert(
+	sizeof(struct pri_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
+
+/* Link types of files that are other numbers inside libpcap on Linux (pcap-common.c). */
+static int
+dlt_of(uint16_t linktype)
+{
+	static const struct {
+		uint16_t linktype;
+		int dlt;
+	} different[] = {
+		{100, DLT_ATM_RFC1483},
+		{101, DLT_RAW},
+		{102, DLT_SLIP_BSDOS},
+		{103, DLT_PPP_BSDOS},
+		{106, DLT_ATM_CLIP},
+		{246, DLT_PFSYNC},
+	};
+
+	for (size_t i = 0; i < sizeof(different) / sizeof(*different); i++)
+		if (different[i].linktype == linktype)
+			return different[i].dlt;
+	return linktype;
+}
+
+/* A filter on its way; words are the text as libpcap is given it. */
+struct source {
+	uint16_t linktype;
+	const char *text;
+	char *words;
+	struct pri_times times;
+	bool too_much; /* libpcap takes it, and we do not */
+};
+
+static struct pri_bpf *
+program_with_times(
+	const struct source *s, const struct bpf_program *code, struct pr_error *err)
+{
+	const struct pri_insn *insns = (const struct pri_insn *)code->bf_insns;
+	size_t head = 2 * s->times.count, count = head + code->bf_len;
+	struct pri_bpf *program;
+	struct pri_insn *all;
+
+	if (!head)
+		return pri_program_create(s->linktype, insns, count, err);
+	all = malloc(count * sizeof(*all));
+	if (!all) {
+		pr_error_set(err, "no memory for a filter");
+		return NULL;
+	}
+	for (size_t i = 0; i < s->times.count; i++)
+		pri_program_put_time(all + 2 * i, &s->times.items[i]);
+	memcpy(all + head, insns, code->bf_len * sizeof(*insns));
+	program = pri_program_create(s->linktype, all, count, err);
+	free(all);
+	return program;
+}
+
+static struct pri_bpf *
+program_of(struct source *s, const struct bpf_program *code, struct pr_error *err)
+{
+	struct pri_bpf *program = program_with_times(s, code, err);
+	char name[PRI_LINKTYPE_TEXT];
+
+	s->too_much = !program;
+	if (s->too_much)
+		pr_error_prefix(err, "filter '%.200s' for %s", s->text,
+			pri_linktype_name(s->linktype, name, sizeof(name)));
+	return program;
+}
+
+/*
+ * As if the packets came from a trace file, as tcpdump -r has them: libpcap then refuses what only a
+ * live capture knows (`inbound` on Ethernet). A little-endian one: of BSD's loopback, where the family
+ * is in the byte order of the machine that captured, others are stored as link type 108.
+ */
+static pcap_t *
+open_as_file(uint16_t linktype, uint32_t snaplen)
+{
+	const uint32_t words[] = {htole32(0xa1b2c3d4), htole32(4 << 16 | 2), 0, 0,
+		htole32(snaplen ? snaplen : PRI_FILTER_SNAPLEN), htole32(linktype)};
+	char text[PCAP_ERRBUF_SIZE];
+	pcap_t *pcap;
+	FILE *f = fmemopen(NULL, sizeof(words), "w+");
+
+	if (!f)
+		return NULL;
+	if (fwrite(words, sizeof(words), 1, f) != 1 || fseek(f, 0, SEEK_SET) != 0) {
+		fclose(f);
+		return NULL;
+	}
+	pcap = pcap_fopen_offline(f, text);
+	if (!pcap)
+		fclose(f);
+	return pcap;
+}
+
+/* tcpdump -r takes netmask 0 too; so `ip broadcast` means 255.255.255.255 and 0.0.0.0 */
+struct compiling {
+	pcap_t *pcap;
+	const char *words;
+	struct bpf_program code;
+	int rc;
+};
+
+static void *
+run_libpcap(void *arg)
+{
+	struct compiling *c = arg;
+
+	c->rc = pcap_compile(c->pcap, &c->code, c->words, 1, 0);
+	return NULL;
+}
+
+/*
+ * libpcap calls itself for each jump of what it compiles, and a long filter overflows the stack of a thread:
+ * this one's grows with the text. What has more than is good for it, libpcap would take hours over.
+ */
+#define STACK_LEAST ((size_t)1 << 20)
+#define STACK_A_BYTE ((size_t)2048) /* of text; 802.11 takes 400 */
+#define WHOLE_MAX ((size_t)256 << 10) /* bytes of text */
+
+static int
+compile_deep(struct compiling *c, struct pr_error *err)
+{
+	size_t len = strlen(c->words);
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc = -1;
+
+	if (len > WHOLE_MAX)
+		return pr_error_set(err,
+			"filter '%.200s': %zu bytes are too many, unless as `host A or "
+			"host B "
+			"or ...`",
+			c->words, len);
+	if (pthread_attr_init(&attr) == 0) {
+		if (pthread_attr_setstacksize(&attr, STACK_LEAST + STACK_A_BYTE * len) == 0)
+			rc = pthread_create(&thread, &attr, run_libpcap, c);
+		pthread_attr_destroy(&attr);
+	}
+	if (rc != 0)
+		return pr_error_set(err, "no memory to compile a filter of %zu bytes", len);
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+static struct pri_bpf *
+compile_whole(pcap_t *pcap, struct source *s, struct pr_error *err)
+{
+	struct compiling c = {.pcap = pcap, .words = s->words};
+	struct pri_bpf *program;
+
+	s->too_much = compile_deep(&c, err) < 0;
+	if (s->too_much)
+		return NULL;
+	if (c.rc < 0) {
+		pr_error_set(err, "filter '%.200s': %s", s->text, pcap_geterr(pcap));
+		return NULL;
+	}
+	program = program_of(s, &c.code, err);
+	pcap_freecode(&c.code);
+	return program;
+}
+
+/* Behind the code so far: where it said no, it goes on with this. -1: no memory. */
+static int
+append_part(struct bpf_program *all, const struct bpf_program *part)
+{
+	static const struct pri_insn mark = PRI_INSN_PART;
+	u_int at = all->bf_len, add = part->bf_len + (at > 0);
+	struct bpf_insn *insns = realloc(all->bf_insns, (at + add) * sizeof(*insns));
+
+	if (!insns)
+		return -1;
+	all->bf_insns = insns;
+	all->bf_len += add;
+	for (u_int i = 0; i < at; i++)
+		if (insns[i].code == (BPF_RET | BPF_K) && insns[i].k == 0)
+			insns[i] = (struct bpf_insn){
+				.code = BPF_JMP | BPF_JA, .k = at - i - 1};
+	if (at > 0)
+		memcpy(&insns[at++], &mark, sizeof(mark));
+	memcpy(insns + at, part->bf_insns, part->bf_len * sizeof(*insns));
+	return 0;
+}
+
+/*
+ * NULL: not to be had so; compiled as a whole it may say why, or do (a part alone may be refused).
+ * Unless it is too much: that is a failure.
+ */
+static struct pri_bpf *
+compile_parts(pcap_t *pcap, struct source *s, struct pr_error *err)
+{
+	struct bpf_program all = {0}, code;
+	struct pri_bpf *program = NULL;
+	char **parts = NULL;
+	size_t count = pri_filter_split(s->words, &parts), done = 0;
+
+	while (done < count && pcap_compile(pcap, &code, parts[done], 1, 0) == 0) {
+		int rc = append_part(&all, &code);
+
+		pcap_freecode(&code);
+		if (rc < 0)
+			break;
+		done++;
+	}
+	if (count && done == count)
+		program = program_of(s, &all, err);
+	free(all.bf_insns);
+	free(parts);
+	return program;
+}
+
+/* *too_much: it is a filter for this link type, but there is no program of it. */
+static struct pri_bpf *
+compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
+	struct pr_error *err)
+{
+	struct source s = {.linktype = linktype, .text = text};
+	struct pri_bpf *program = NULL;
+	pcap_t *pcap;
+
+	*too_much = false;
+	if (!text[strspn(text, " \t\r\n")])
+		return pri_program_create(linktype, NULL, 0, err);
+	s.words = pri_filter_take_times(text, &s.times, err);
+	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
+	program = pcap ? compile_parts(pcap, &s, err) : NULL;
+	if (pcap && !program && !s.too_much)
+		program = compile_whole(pcap, &s, err);
+	if (pcap)
+		pcap_close(pcap);
+	else if (s.words)
+		pr_error_set(err, "filter: cannot be compiled for link type %u", linktype);
+	free(s.words);
+	free(s.times.items);
+	*too_much = s.too_much;
+	return program;
+}
+
+struct pri_bpf *
+pri_filter_compile(
+	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
+{
+	bool too_much;
+
+	return compile(linktype, snaplen, text, &too_much, err);
+}
+
+int
+pri_filter_check(
+	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err)
+{
+	struct pr_error first = {""}, other;
+	struct pri_bpf *program = NULL;
+
+	for (size_t i = 0; i < count && !program; i++)
+		program = pri_filter_compile(
+			linktypes[i], 0, text, *first.text ? &other : &first);
+	if (!program)
+		return pr_error_set(err, "%s", first.text);
+	pri_program_destroy(&program);
+	return 0;
+}
+
+int
+pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
+	struct pri_programs *out, struct pr_error *err)
+{
+	struct pr_error first = {""}, other;
+	struct pri_bpf *program;
+	bool too_much;
+
+	for (size_t i = 0; i < count; i++) {
+		if (pri_programs_find(out, linktypes[i]))
+			continue;
+		program = compile(linktypes[i], 0, text, &too_much, &other);
+		if (too_much)
+			return pr_error_set(err, "%s", other.text);
+		if (!program && !*first.text)
+			first = other;
+		if (program && pri_programs_add(out, program, err) < 0)
+			return -1;
+	}
+	return out->count || !count ? 0 : pr_error_set(err, "%s", first.text);
+}
+
+char *
+pri_linktype_name(uint16_t linktype, char *buf, size_t size)
+{
+	const char *name = pcap_datalink_val_to_name(dlt_of(linktype));
+
+	if (name)
+		snprintf(buf, size, "%s", name);
+	else
+		snprintf(buf, size, "%u", linktype);
+	return buf;
+}

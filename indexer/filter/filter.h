@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_FILTER_H
+#define PRI_INDEXER_FILTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/filter/program.h"
+#include "proto/base/error.h"
+
+/*
+ * From pcap-filter syntax to programs, where the user sits: names resolve there. The only part of
+ * the indexer that knows libpcap. Not for the capture path: a filter may compile for seconds.
+ */
+#define PRI_FILTER_SNAPLEN 262144
+
+/*
+ * linktype as in pcap files; snaplen 0: PRI_FILTER_SNAPLEN. An empty text, or one of blanks: a
+ * program that matches everything. NULL and err: what libpcap says of the text. Terms `after @SECONDS`
+ * and `before @SECONDS` may stand in it anywhere (filter_time.h).
+ */
+struct pri_bpf *pri_filter_compile(
+	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err);
+
+/*
+ * For several link types: out gets those that the text makes sense for (`wlan addr1` does on one
+ * and not on Ethernet). -1 and libpcap's word on the first when it makes sense for none; -1 also when it
+ * makes sense for one of them, and is too long for it: its packets would be missing from the answer.
+ */
+int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
+	struct pri_programs *out, struct pr_error *err);
+
+/* Does the text make sense for any of them? -1 and libpcap's word on the first. */
+int pri_filter_check(
+	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err);
+
+/* "EN10MB" or "147". buf of at least PRI_LINKTYPE_TEXT bytes; returns buf. */
+#define PRI_LINKTYPE_TEXT 64
+char *pri_linktype_name(uint16_t linktype, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/filter/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/filter/plan_finish.h"
+#include "indexer/filter/plan_lower.h"
+#include "indexer/filter/plan_place.h"
+#include "indexer/filter/plan_term.h"
+#include "indexer/filter/program_code.h"
+
+/*
+ * Forwards: at each instruction the different places (what may be known there) that lead to it, each
+ * once. Backwards: of each place what must hold from there on. Jumps go forward, so either is one pass
+ * in the order of the instructions; a backward jump is taken for "may match". Places are told apart
+ * only by what still matters (registers that will be read), and there are few of them at an
+ * instruction; where there would be more, those that come last are one, of which nothing is known.
+ */
+#define PLACES_HERE 12 /* at one instruction */
+#define PLACES_MAX 600000
+#define TERMS_MAX 600000
+
+#define NOWHERE UINT32_MAX
+
+struct spot {
+	struct pri_place place;
+	uint32_t next; /* of the same instruction */
+	uint32_t yes, no; /* spots; no only of conditional jumps; NOWHERE: may match */
+	uint32_t if_yes, if_no, term;
+};
+
+struct planner {
+	const struct pri_insn *insns;
+	size_t count;
+	const struct pri_layout *layout;
+	struct pri_terms terms;
+	uint8_t *live; /* of each instruction: registers whose value before it matters */
+	uint32_t *first; /* spot of each instruction; NOWHERE: none */
+	struct spot *spots;
+	uint32_t spot_count, spot_room;
+	bool failed;
+};
+
+#define LIVE_A 1
+#define LIVE_X 2
+
+/* ---- which registers matter ---- */
+
+static bool
+is_jump(const struct pri_insn *in)
+{
+	return (in->code & CLASS_MASK) == CLASS_JMP;
+}
+
+static uint8_t
+live_before(const struct pri_insn *in, uint8_t after)
+{
+	uint8_t source = in->code & SOURCE_X ? LIVE_X : 0;
+
+	switch (in->code & CLASS_MASK) {
+	case CLASS_LD:
+		after &= (uint8_t)~LIVE_A;
+		return in->code == LD_W_IND || in->code == LD_H_IND || in->code == LD_B_IND
+			       ? after | LIVE_X
+			       : after;
+	case CLASS_LDX:
+		return after & (uint8_t)~LIVE_X;
+	case CLASS_ALU:
+		return after | LIVE_A | (in->code == NEG ? 0 : source);
+	case CLASS_JMP:
+		return in->code == JA ? after : after | LIVE_A | source;
+	case CLASS_RET:
+		return in->code == RET_A ? LIVE_A : 0;
+	case CLASS_MISC:
+		if (in->code == TAX)
+			return after & LIVE_X ? LIVE_A | (after & LIVE_A) : after;
+		return after & LIVE_A ? LIVE_X | (after & LIVE_X) : after;
+	default: /* stores are not followed */
+		return after;
+	}
+}
+
+static void
+find_live(struct planner *p)
+{
+	for (size_t i = p->count; i-- > 0;) {
+		const struct pri_insn *in = &p->insns[i];
+		uint8_t after = 0;
+
+		if (in->code == JA)
+			after = (int32_t)in->k < 0 ? 0 : p->live[i + 1 + in->k];
+		else if (is_jump(in))
+			after = p->live[i + 1 + in->jt] | p->live[i + 1 + in->jf];
+		else if ((in->code & CLASS_MASK) != CLASS_RET)
+			after = p->live[i + 1];
+		p->live[i] = live_before(in, after);
+	}
+}
+
+/* ---- forwards ---- */
+
+static bool
+spot_room(struct planner *p)
+{
+	uint32_t room = p->spot_room ? 2 * p->spot_room : 256;
+	struct spot *spots;
+
+	if (p->spot_count < p->spot_room)
+		return true;
+	spots = realloc(p->spots, room * sizeof(*spots));
+	if (!spots) {
+		p->failed = true;
+		return false;
+	}
+	p->spots = spots;
+	p->spot_room = room;
+	return true;
+}
+
+static bool
+same_value(const struct pri_value *a, const struct pri_value *b)
+{
+	return a->form == b->form && a->size == b->size && a->shift == b->shift &&
+	       a->base == b->base && a->at == b->at && a->mask == b->mask;
+}
+
+static bool
+same_place(const struct pri_place *a, const struct pri_place *b)
+{
+	return a->net_is == b->net_is && a->flags == b->flags && a->tags == b->tags &&
+	       a->labels == b->labels && a->type_at == b->type_at && a->net == b->net &&
+	       same_value(&a->a, &b->a) && same_value(&a->x, &b->x);
+}
+
+/* Nothing is known of a packet there but what its way here was. */
+static struct pri_place
+forgotten(void)
+{
+	struct pri_place place;
+
+	pri_place_start(&place, NULL);
+	place.a.form = place.x.form = PRI_VALUE_ANY;
+	return place;
+}
+
+/* Without what does not matter from instruction at on. */
+static void
+forget_dead(const struct planner *p, size_t at, struct pri_place *place)
+{
+	struct pri_value a = place->a;
+
+	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
+		*place = forgotten();
+		place->a = a;
+	}
+	if (!(p->live[at] & LIVE_A))
+		place->a = (struct pri_value){.form = PRI_VALUE_ANY};
+	if (!(p->live[at] & LIVE_X))
+		place->x = (struct pri_value){.form = PRI_VALUE_ANY};
+}
+
+static uint32_t
+find_spot(const struct planner *p, size_t at, const struct pri_place *place, unsigned *here)
+{
+	uint32_t i = p->first[at];
+
+	for (*here = 0; i != NOWHERE; i = p->spots[i].next, ++*here)
+		if (same_place(&p->spots[i].place, place))
+			return i;
+	return NOWHERE;
+}
+
+/* The spot of a place at instruction at; NOWHERE: no memory. */
+static uint32_t
+reach(struct planner *p, size_t at, struct pri_place place)
+{
+	unsigned here;
+	uint32_t found;
+
+	forget_dead(p, at, &place);
+	found = find_spot(p, at, &place, &here);
+	if (found == NOWHERE && (here >= PLACES_HERE || p->spot_count >= PLACES_MAX)) {
+		place = forgotten();
+		found = find_spot(p, at, &place, &here);
+	}
+	if (found != NOWHERE || !spot_room(p))
+		return found;
+	p->spots[p->spot_count] = (struct spot){
+		.place = place, .next = p->first[at], .yes = NOWHERE, .no = NOWHERE};
+	p->first[at] = p->spot_count;
+	return p->spot_count++;
+}
+
+static void
+go_branch(struct planner *p, size_t at, uint32_t spot)
+{
+	const struct pri_insn *in = &p->insns[at];
+	struct pri_place yes = p->spots[spot].place, no = yes;
+	uint32_t if_yes = pri_place_branch(&yes, p->layout, in, true, &p->terms),
+		 if_no = pri_place_branch(&no, p->layout, in, false, &p->terms), to;
+
+	p->spots[spot].if_yes = if_yes;
+	p->spots[spot].if_no = if_no;
+	if (if_yes != PRI_TERM_FALSE) {
+		to = reach(p, at + 1 + in->jt, yes);
+		p->spots[spot].yes = to;
+	}
+	if (if_no != PRI_TERM_FALSE) {
+		to = reach(p, at + 1 + in->jf, no);
+		p->spots[spot].no = to;
+	}
+}
+
+static void
+go_on(struct planner *p, size_t at, uint32_t spot)
+{
+	const struct pri_insn *in = &p->insns[at];
+	struct pri_place place = p->spots[spot].place;
+	uint32_t to = NOWHERE;
+
+	if (pri_insn_begins_part(
+		    in)) { /* whose tests give its loads their meaning by themselves */
+		pri_place_start(&place, p->layout);
+		place.a.form = place.x.form = PRI_VALUE_ANY;
+	}
+	if (in->code == JA) {
+		if ((int32_t)in->k >= 0)
+			to = reach(p, at + 1 + in->k, place);
+	} else {
+		pri_place_step(&place, in);
+		to = reach(p, at + 1, place);
+	}
+	p->spots[spot].yes = to;
+}
+
+static void
+forwards(struct planner *p)
+{
+	struct pri_place start;
+
+	pri_place_start(&start, p->layout);
+	reach(p, 0, start);
+	for (size_t at = 0; at < p->count && !p->failed; at++) {
+		const struct pri_insn *in = &p->insns[at];
+
+		if ((in->code & CLASS_MASK) == CLASS_RET)
+			continue;
+		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->spots[i].next)
+			if (is_jump(in) && in->code != JA)
+				go_branch(p, at, i);
+			else
+				go_on(p, at, i);
+	}
+}
+
+/* ---- backwards ---- */
+
+static uint32_t
+returned(const struct pri_insn *in, const struct pri_place *place)
+{
+	uint32_t value = in->k;
+
+	if (in->code == RET_A) {
+		if (place->a.form != PRI_VALUE_CONSTANT)
+			return PRI_TERM_TRUE;
+		value = place->a.at;
+	}
+	return value ? PRI_TERM_TRUE : PRI_TERM_FALSE;
+}
+
+/* What must hold from a spot on, if what leads to it can hold. */
+static uint32_t
+term_at(const struct planner *p, uint32_t spot, uint32_t condition)
+{
+	if (condition == PRI_TERM_FALSE)
+		return PRI_TERM_FALSE;
+	return spot == NOWHERE ? PRI_TERM_TRUE : p->spots[spot].term;
+}
+
+/* What an address is not is worth saying only where the other way accepts nothing. */
+static uint32_t
+branch(struct planner *p, const struct spot *s)
+{
+	uint32_t yes = term_at(p, s->yes, s->if_yes), no = term_at(p, s->no, s->if_no);
+	bool not = yes != PRI_TERM_FALSE && pri_term_differs(&p->terms, s->if_no);
+
+	return pri_term_branch(
+		&p->terms, s->if_yes, yes, not ? PRI_TERM_TRUE : s->if_no, no);
+}
+
+static void
+backwards(struct planner *p)
+{
+	for (size_t at = p->count; at-- > 0;) {
+		const struct pri_insn *in = &p->insns[at];
+
+		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->spots[i].next) {
+			struct spot *s = &p->spots[i];
+
+			if ((in->code & CLASS_MASK) == CLASS_RET)
+				s->term = returned(in, &s->place);
+			else if (!is_jump(in) || in->code == JA)
+				s->term = term_at(p, s->yes, PRI_TERM_TRUE);
+			else
+				s->term = branch(p, s);
+		}
+	}
+}
+
+/* ---- all of it ---- */
+
+static int
+planner_init(struct planner *p, const struct pri_bpf *program)
+{
+	*p = (struct planner){.layout = pri_layout_find(pri_program_linktype(program))};
+	p->insns = pri_program_insns(program, &p->count);
+	p->live = calloc(p->count + 1, 1);
+	p->first = malloc((p->count + 1) * sizeof(*p->first));
+	if (pri_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
+		return -1;
+	p->terms.times = p->insns;
+	p->terms.time_count = pri_program_times(program);
+	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
+	return 0;
+}
+
+static void
+planner_free(struct planner *p)
+{
+	pri_terms_free(&p->terms);
+	free(p->live);
+	free(p->first);
+	free(p->spots);
+}
+
+static struct pri_plan *
+make(struct planner *p)
+{
+	uint32_t term = PRI_TERM_TRUE;
+
+	if (p->count) {
+		find_live(p);
+		forwards(p);
+		if (p->failed)
+			return NULL;
+		backwards(p);
+		term = p->spots[0].term;
+	}
+	term = pri_plan_lower(&p->terms, term);
+	return p->terms.failed ? NULL : pri_plan_finish(&p->terms, term);
+}
+
+struct pri_plan *
+pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
+{
+	struct pri_plan *plan = NULL;
+	struct planner p;
+
+	if (planner_init(&p, program) == 0)
+		plan = make(&p);
+	planner_free(&p);
+	if (!plan)
+		pr_error_set(err, "no memory to plan a filter");
+	else
+		plan->linktype = pri_program_linktype(program);
+	return plan;
+}
+
+void
+pri_plan_destroy(struct pri_plan **plan)
+{
+	if (!*plan)
+		return;
+	free((*plan)->nodes);
+	free((*plan)->keys);
+	free((*plan)->ranges);
+	free(*plan);
+	*plan = NULL;
+}

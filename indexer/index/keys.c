@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/index/keys.h"
+
+#include <string.h>
+
+#include "indexer/index/key_hash.h"
+#include "indexer/index/signature.h"
+#include "proto/wire/cursor.h"
+
+/* ---- making ---- */
+
+static size_t
+number_len(enum pri_key_kind kind)
+{
+	switch (kind) {
+	case PRI_KEY_ETHERTYPE:
+	case PRI_KEY_VLAN:
+	case PRI_KEY_SPORT:
+	case PRI_KEY_DPORT:
+	case PRI_KEY_PORT:
+		return 2;
+	case PRI_KEY_MPLS:
+		return 4;
+	case PRI_KEY_PROTO:
+	case PRI_KEY_ICMP:
+	case PRI_KEY_ICMP6:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+struct pri_key
+pri_key_number(enum pri_key_kind kind, uint32_t value)
+{
+	struct pri_key key = {.kind = (uint8_t)kind, .len = (uint8_t)number_len(kind)};
+
+	for (size_t i = key.len; i-- > 0; value >>= 8)
+		key.bytes[i] = (uint8_t)value;
+	return key;
+}
+
+struct pri_key
+pri_key_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
+{
+	struct pri_key key = {.kind = (uint8_t)kind, .len = (uint8_t)len};
+
+	if (len > PRI_KEY_MAX)
+		return (struct pri_key){.kind = PRI_KEY_NONE};
+	memcpy(key.bytes, bytes, len);
+	return key;
+}
+
+struct pri_key
+pri_key_pair(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	struct pri_key key = {.kind = PRI_KEY_PAIR, .len = (uint8_t)(2 * len)};
+	bool swap;
+
+	if (len > 16)
+		return (struct pri_key){.kind = PRI_KEY_NONE};
+	swap = memcmp(a, b, len) > 0;
+	memcpy(key.bytes, swap ? b : a, len);
+	memcpy(key.bytes + len, swap ? a : b, len);
+	return key;
+}
+
+struct pri_key
+pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst, size_t len,
+	uint16_t sport, uint16_t dport)
+{
+	struct pri_key key = {.kind = PRI_KEY_FLOW, .len = (uint8_t)(2 * len + 5)};
+	int order;
+	bool swap;
+
+	if (len > 16)
+		return (struct pri_key){.kind = PRI_KEY_NONE};
+	order = memcmp(src, dst, len);
+	swap = order > 0 || (order == 0 && sport > dport);
+	key.bytes[0] = protocol;
+	memcpy(key.bytes + 1, swap ? dst : src, len);
+	memcpy(key.bytes + 1 + len, swap ? src : dst, len);
+	pr_put_be16(key.bytes + 1 + 2 * len, swap ? dport : sport);
+	pr_put_be16(key.bytes + 3 + 2 * len, swap ? sport : dport);
+	return key;
+}
+
+struct pri_key
+pri_key_service(const uint8_t *address, size_t len, uint16_t port)
+{
+	struct pri_key key = {.kind = PRI_KEY_SERVICE, .len = (uint8_t)(len + 2)};
+
+	if (len > 16)
+		return (struct pri_key){.kind = PRI_KEY_NONE};
+	memcpy(key.bytes, address, len);
+	pr_put_be16(key.bytes + len, port);
+	return key;
+}
+
+struct pri_key
+pri_key_socket(enum pri_socket which, const uint8_t *address, size_t len, uint16_t port)
+{
+	struct pri_key key = {.kind = PRI_KEY_SOCKET, .len = (uint8_t)(len + 3)};
+
+	if (len > 16)
+		return (struct pri_key){.kind = PRI_KEY_NONE};
+	key.bytes[0] = (uint8_t)which;
+	memcpy(key.bytes + 1, address, len);
+	pr_put_be16(key.bytes + 1 + len, port);
+	return key;
+}
+
+struct pri_key
+pri_key_port_of(enum pri_key_kind kind, uint16_t port, uint8_t protocol)
+{
+	struct pri_key key = pri_key_number(kind, port);
+
+	key.bytes[key.len++] = protocol == 6 ? 6 : 17;
+	return key;
+}
+
+struct pri_key
+pri_key_either(const struct pri_key *key)
+{
+	struct pri_key either = *key;
+
+	switch (key->kind) {
+	case PRI_KEY_SRC:
+	case PRI_KEY_DST:
+		either.kind = PRI_KEY_ADDRESS;
+		break;
+	case PRI_KEY_SPORT:
+	case PRI_KEY_DPORT:
+		either.kind = PRI_KEY_PORT;
+		either.len = 2;
+		break;
+	case PRI_KEY_SOCKET:
+		either.bytes[0] = PRI_SOCKET_PEER;
+		break;
+	case PRI_KEY_MAC_SRC:
+	case PRI_KEY_MAC_DST:
+		either.kind = PRI_KEY_MAC;
+		break;
+	default:
+		break;
+	}
+	return either;
+}
+
+uint64_t
+pri_key_hash(const struct pri_key *key)
+{
+	return pri_key_hash_bytes((enum pri_key_kind)key->kind, key->bytes, key->len);
+}
+
+uint64_t
+pri_key_signature(const struct pri_key *key)
+{
+	struct pri_key either = pri_key_either(key);
+
+	return pri_signature_hash(pri_key_hash(key), pri_key_hash(&either));
+}
+
+size_t
+pri_key_signatures(const struct pri_key *key, uint64_t out[PRI_SIGNATURES_MAX])
+{
+	static const uint8_t protocols[PRI_SIGNATURES_MAX] = {6, 17};
+	struct pri_key one;
+
+	if ((key->kind != PRI_KEY_SPORT && key->kind != PRI_KEY_DPORT) || key->len != 2) {
+		out[0] = pri_key_signature(key);
+		return 1;
+	}
+	for (size_t i = 0; i < PRI_SIGNATURES_MAX; i++) {
+		one = pri_key_port_of((enum pri_key_kind)key->kind, pr_get_be16(key->bytes),
+			protocols[i]);
+		out[i] = pri_key_signature(&one);
+	}
+	return PRI_SIGNATURES_MAX;
+}
+
+/* ---- a packet's keys ---- */
+
+static size_t
+address_keys(enum pri_key_kind kind, const uint8_t *address, size_t captured, size_t len,
+	struct pri_key *out)
+{
+	static const uint8_t prefixes[2][3] = {{1, 2, 3}, {4, 6, 8}};
+	const uint8_t *lens = prefixes[len == 16];
+	size_t n = 0;
+
+	if (len && captured == len)
+		out[n++] = pri_key_bytes(kind, address, len);
+	for (size_t i = 0; i < 3 && lens[i] <= captured; i++)
+		out[n++] = pri_key_bytes(PRI_KEY_NET, address, lens[i]);
+	return n;
+}
+
+static bool
+has(const struct pri_fields *f, unsigned fields)
+{
+	return (f->have & fields) == fields;
+}
+
+static size_t
+port_keys(enum pri_key_kind kind, const struct pri_fields *f, uint16_t port,
+	struct pri_key *out)
+{
+	size_t n = 0;
+
+	out[n++] = pri_key_number(kind, port);
+	if (pri_port_is_service(port) && has(f, PRI_FIELD_SRC))
+		out[n++] = pri_key_service(f->src, f->address_len, port);
+	if (pri_port_is_service(port) && has(f, PRI_FIELD_DST))
+		out[n++] = pri_key_service(f->dst, f->address_len, port);
+	return n;
+}
+
+static size_t
+ip_keys(const struct pri_fields *f, struct pri_key *out)
+{
+	const unsigned both = PRI_FIELD_SRC | PRI_FIELD_DST;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->proto_count; i++)
+		out[n++] = pri_key_number(PRI_KEY_PROTO, f->protos[i]);
+	n += address_keys(PRI_KEY_SRC, f->src, f->src_len, f->address_len, out + n);
+	n += address_keys(PRI_KEY_DST, f->dst, f->dst_len, f->address_len, out + n);
+	if (has(f, both))
+		out[n++] = pri_key_pair(f->src, f->dst, f->address_len);
+	if (has(f, PRI_FIELD_SPORT))
+		n += port_keys(PRI_KEY_SPORT, f, f->sport, out + n);
+	if (has(f, PRI_FIELD_DPORT))
+		n += port_keys(PRI_KEY_DPORT, f, f->dport, out + n);
+	if (has(f, PRI_FIELD_FRAGMENT))
+		out[n++] = pri_key_number(PRI_KEY_FRAGMENT, 0);
+	if (has(f, PRI_FIELD_ICMP))
+		out[n++] = pri_key_number(PRI_KEY_ICMP, f->icmp);
+	if (has(f, PRI_FIELD_ICMP6))
+		out[n++] = pri_key_number(PRI_KEY_ICMP6, f->icmp);
+	return n;
+}
+
+size_t
+pri_keys_of_fields(const struct pri_fields *f, struct pri_key out[PRI_KEYS_MAX])
+{
+	size_t n = 0;
+
+	if (has(f, PRI_FIELD_MAC_DST))
+		out[n++] = pri_key_bytes(PRI_KEY_MAC_DST, f->macs, 6);
+	if (has(f, PRI_FIELD_MAC_SRC))
+		out[n++] = pri_key_bytes(PRI_KEY_MAC_SRC, f->macs + 6, 6);
+	for (size_t i = 0; i < f->type_count; i++)
+		out[n++] = pri_key_number(PRI_KEY_ETHERTYPE, f->types[i]);
+	for (size_t i = 0; i < f->tag_count; i++)
+		out[n++] = pri_key_number(PRI_KEY_VLAN, f->tags[i]);
+	for (size_t i = 0; i < f->label_count; i++)
+		out[n++] = pri_key_number(PRI_KEY_MPLS, f->labels[i]);
+	return n + ip_keys(f, out + n);
+}
+
+size_t
+pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX])
+{
+	const struct pri_layout *layout = pri_layout_find(packet->linktype);
+	struct pri_fields fields;
+
+	if (!layout)
+		return 0;
+	pri_fields_of_packet(layout, packet->data, packet->caplen, &fields);
+	return pri_keys_of_fields(&fields, out);
+}

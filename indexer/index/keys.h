@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_KEYS_H
+#define PRI_INDEXER_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/index/fields.h"
+#include "proto/wire/source.h"
+
+/*
+ * What an index knows of a packet. Keys are taken at the offsets at which compiled pcap filters (BPF)
+ * load, whatever a strict decoder would say of the headers; so a filter that accepts a packet after it
+ * found value v in such a place implies that the packet has the key: that is the promise between the
+ * planner (filter -> keys) and the signatures (keys -> segments), and there are no false negatives.
+ *
+ * Where things lie (byte offsets from the start of the captured bytes; each is a key only if all its
+ * bytes are captured, since a load beyond them rejects the packet):
+ * - type: layout.type_at (Ethernet: 12). On Ethernet, while it is a tag (0x8100, 0x88a8, 0x9100) the
+ *   next type lies 4 further, up to PRI_KEYS_DEPTH tags and labels in all. Each type passed is an
+ *   ETHERTYPE key, 802.3 lengths as well; each tag's lower 12 bits a VLAN key.
+ * - net: layout.net_at (Ethernet: 14) + 4 a tag. After type 0x8847: + 4 a label, each an MPLS key
+ *   (20 bits), up to the one with the bottom bit; then the nibble there says IPv4 (4) or IPv6 (6). After
+ *   0x8864 (PPPoE): the PPP number at net + 6 (0x21 IPv4, 0x57 IPv6, as on PPP; other values as they are, an
+ *   ETHERTYPE key too), net is 8 further. So found, IPv4 and IPv6 are ETHERTYPE keys 0x0800 and 0x86dd.
+ * - 0x0800: PROTO at net + 9, SRC and DST at net + 12, + 16 (4 bytes each); FRAGMENT if the 16 bits
+ *   at net + 6 have any of 0x1fff; else, with x = 4 * (low nibble at net): for TCP, UDP and SCTP (6, 17,
+ *   132) SPORT and DPORT at net + x, + 2; for ICMP (1) its type, ICMP, at net + x.
+ * - 0x0806, 0x8035 (ARP, RARP): SRC and DST at net + 14, + 24, whatever lengths it states.
+ * - 0x86dd: PROTO at net + 6, and if that is 44 also at net + 40; SRC and DST at net + 8, + 24 (16 bytes);
+ *   by the PROTO at net + 6 only: SPORT and DPORT at net + 40, + 42, ICMP6 type (58) at net + 40.
+ * Tags, labels, PPPoE and MACs are looked for only where layout.ether is set. What lies deeper (tunnels,
+ * GRE, Geneve, more than PRI_KEYS_DEPTH tags and labels) has no keys: filters on it "may match".
+ *
+ * Of an IPv6 address cut off by the snap length the NET keys that its first whole words give are there.
+ *
+ * Of a packet each of SRC, DST, SPORT, DPORT, MAC_SRC, MAC_DST is at most one, so an AND of SRC = a and
+ * DST = b is as well the composite PAIR of a, b. An address and a well-known port, whose sides they are of, are
+ * the composite SERVICE: who spoke which of them is few keys, and tells segments apart that hold both of
+ * them in different packets. The whole 5-tuple is no key: PAIR and the client's port leave no more segments.
+ */
+enum pri_key_kind {
+	PRI_KEY_NONE = 0,
+	PRI_KEY_ETHERTYPE = 1, /* 2 bytes, big-endian as all numbers here */
+	PRI_KEY_VLAN = 2, /* 2 */
+	PRI_KEY_MPLS = 3, /* 4: the label */
+	PRI_KEY_MAC_SRC = 4, /* 6; Ethernet at 6 */
+	PRI_KEY_MAC_DST = 5, /* 6; Ethernet at 0 */
+	PRI_KEY_SRC = 6, /* 4 or 16 */
+	PRI_KEY_DST = 7, /* 4 or 16 */
+	PRI_KEY_NET =
+		8, /* prefix of SRC or of DST: /8 /16 /24 are 1, 2, 3 bytes, /32 /48 /64 are 4, 6, 8 */
+	PRI_KEY_PROTO = 9, /* 1 */
+	PRI_KEY_SPORT =
+		10, /* 2; in level 1 3: 6 behind it, or 17 if the protocol is not TCP */
+	PRI_KEY_DPORT = 11, /* as SPORT */
+	PRI_KEY_PAIR = 12, /* SRC and DST, the smaller first */
+	PRI_KEY_FLOW =
+		13, /* protocol, both (address, port), the smaller pair first; for grouping, in no index */
+	PRI_KEY_FRAGMENT = 14, /* 0: a later fragment of IPv4 */
+	PRI_KEY_ICMP = 15, /* 1: type */
+	PRI_KEY_ICMP6 = 16, /* 1: type */
+	/* Never asked for by planners: either side in one, which halves what a signature must hold. */
+	PRI_KEY_ADDRESS = 17,
+	PRI_KEY_PORT = 18,
+	PRI_KEY_MAC = 19,
+	PRI_KEY_COMPOSITE = 20, /* as configured: composite.h */
+	PRI_KEY_PARTS = 21, /* never in an index: what composites can be made of */
+	PRI_KEY_SERVICE = 22, /* SRC or DST, with SPORT or DPORT if that is well known */
+	/*
+	 * 1, SRC and SPORT, or 0, DST and DPORT, if not well known, or 2, an address and the port of the other
+	 * side, if that is PRI_PORT_FREE or above; in level 1 only, and not always
+	 */
+	PRI_KEY_SOCKET = 23,
+	/* never in an index, of IPv4: a packet from or to the first address, not with the second at its other end */
+	PRI_KEY_OTHER = 24,
+	PRI_KEY_NOT_SRC = 25, /* what that is made of: any address but this */
+	PRI_KEY_NOT_DST = 26,
+};
+#define PRI_KEY_KINDS 27
+
+#define PRI_KEY_MAX 44 /* PARTS over IPv6 */
+
+struct pri_key {
+	uint8_t kind, len;
+	uint8_t bytes[PRI_KEY_MAX];
+};
+
+/* Makes keys; numbers in as many bytes as their kind has. */
+struct pri_key pri_key_number(enum pri_key_kind kind, uint32_t value);
+/* Addresses, MACs, prefixes. len above PRI_KEY_MAX: a key of kind NONE, which nothing has. */
+struct pri_key pri_key_bytes(enum pri_key_kind kind, const void *bytes, size_t len);
+/* Of two addresses of the same length, 4 or 16. */
+struct pri_key pri_key_pair(const uint8_t *a, const uint8_t *b, size_t len);
+struct pri_key pri_key_flow(uint8_t protocol, const uint8_t *src, const uint8_t *dst,
+	size_t len, uint16_t sport, uint16_t dport);
+/*
+ * Well known: below 1024, but for DNS's: as good as each address speaks that, so that its keys would say
+ * nothing and be many.
+ */
+static inline bool
+pri_port_is_service(uint16_t port)
+{
+	return port < 1024 && port != 53;
+}
+struct pri_key pri_key_service(const uint8_t *address, size_t len, uint16_t port);
+#define PRI_PORT_FREE 1024
+enum pri_socket { PRI_SOCKET_DST, PRI_SOCKET_SRC, PRI_SOCKET_PEER };
+struct pri_key pri_key_socket(
+	enum pri_socket which, const uint8_t *address, size_t len, uint16_t port);
+/* SPORT and DPORT, of one of the protocols that have ports. */
+struct pri_key pri_key_port_of(enum pri_key_kind kind, uint16_t port, uint8_t protocol);
+/*
+ * SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, SOCKET -> as PEER, others as
+ * they are.
+ */
+struct pri_key pri_key_either(const struct pri_key *key);
+/* Equal on all machines and for ever: it stands in volumes. */
+uint64_t pri_key_hash(const struct pri_key *key);
+/* As level 1 has it: pri_signature_hash. */
+uint64_t pri_key_signature(const struct pri_key *key);
+/* As level 1 is asked for it: any of these, which are in one page. A port may be of any protocol. */
+#define PRI_SIGNATURES_MAX 2
+size_t pri_key_signatures(const struct pri_key *key, uint64_t out[PRI_SIGNATURES_MAX]);
+
+/* Numbers of a packet of which an index keeps the least and the greatest, or intervals. */
+enum pri_number {
+	PRI_NUMBER_TIME = 0, /* true time, ns */
+	PRI_NUMBER_LENGTH = 1, /* original length */
+	PRI_NUMBER_SPORT = 2,
+	PRI_NUMBER_DPORT = 3,
+	PRI_NUMBER_SRC4 =
+		4, /* IPv4 and ARP addresses as numbers: for masks that are no prefix of NET */
+	PRI_NUMBER_DST4 = 5,
+};
+
+/* At most so many, without ADDRESS, PORT and MAC. */
+#define PRI_KEYS_MAX (4 * PRI_KEYS_DEPTH + 24)
+size_t pri_keys_of_fields(
+	const struct pri_fields *fields, struct pri_key out[PRI_KEYS_MAX]);
+/* Both in one, for tests and tools; a link type without layout has none. */
+size_t pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX]);
+
+#endif

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/index/level1.h"
+
+#include <string.h>
+
+#include "indexer/index/level1_format.h"
+#include "proto/wire/cursor.h"
+
+#define TOP_HEADER 16
+
+static size_t
+top_len(size_t address)
+{
+	return TOP_HEADER + address;
+}
+
+/* ---- opening ---- */
+
+static bool
+within(size_t at, size_t len, size_t end)
+{
+	return at <= end && end - at >= len;
+}
+
+static const uint8_t *
+item_at(const struct pri_level1 *l, unsigned index)
+{
+	return l->body + PRI_LEVEL1_HEADER + (size_t)index * PRI_LEVEL1_ITEM;
+}
+
+static bool
+item_valid(const struct pri_level1 *l, unsigned index, size_t total)
+{
+	const uint8_t *at = item_at(l, index);
+	uint64_t len = (uint64_t)pr_get_le16(at + 16) + pr_get_le32(at + 20);
+
+	return at[18] < 64 && at[19] <= PRI_HELD_BITS && len <= total &&
+	       within(pr_get_le32(at + 8), (size_t)len, total);
+}
+
+static const uint8_t *
+page_lens(const struct pri_level1 *l)
+{
+	return item_at(l, l->segments);
+}
+
+/* If no segment is keyed, there need not be pages. */
+static bool
+pages_valid(const struct pri_level1 *l, size_t total)
+{
+	size_t at = pri_level1_head(l->segments, l->pages), len, least;
+
+	for (uint32_t i = 0; i <= l->pages; i++, at += len) {
+		len = pr_get_le16(page_lens(l) + 2 * i);
+		least = i < l->pages ? PAGE_HEADER : SOLES_HEADER;
+		if (len < least || !within(at, len, total))
+			return false;
+	}
+	return l->low_bits <= PRI_LEVEL1_LOW_MAX && l->hash_bits > 0 && l->hash_bits <= 32;
+}
+
+static bool
+items_valid(const struct pri_level1 *l, size_t total)
+{
+	bool keyed = false;
+
+	for (unsigned i = 0; i < l->segments; i++) {
+		keyed |= item_at(l, i)[12];
+		if (!item_valid(l, i, total))
+			return false;
+	}
+	return (l->pages || !keyed) && pages_valid(l, total);
+}
+
+static bool
+tops_valid(const struct pri_level1 *l)
+{
+	size_t at = l->tops_at;
+
+	for (unsigned i = 0; i < l->tops; i++) {
+		if (!within(at, TOP_HEADER, l->len) ||
+			(l->body[at] != 4 && l->body[at] != 16) ||
+			!within(at, top_len(l->body[at]), l->len))
+			return false;
+		at += top_len(l->body[at]);
+	}
+	return l->tops <= PRI_LEVEL1_TOPS_MAX;
+}
+
+static void
+take_header(struct pri_level1 *l, const uint8_t *p)
+{
+	l->link = pr_get_le16(p + 6);
+	l->first_sequence = pr_get_le64(p + 8);
+	l->segments = pr_get_le16(p + 16);
+	l->tops = pr_get_le16(p + 18);
+	l->tops_at = pr_get_le32(p + 20);
+	l->packets_short = pr_get_le32(p + 24);
+	l->bytes_short = pr_get_le64(p + 32);
+	l->pages = pr_get_le16(p + 40);
+	l->low_bits = pr_get_le16(p + 42);
+	l->hash_bits = pr_get_le16(p + 44);
+	l->check = pr_get_le64(p + 48);
+}
+
+size_t
+pri_level1_head_of(const void *header)
+{
+	const uint8_t *p = header;
+
+	return pri_level1_head(pr_get_le16(p + 16), pr_get_le16(p + 40));
+}
+
+int
+pri_level1_open(struct pri_level1 *l, const void *body, size_t len, size_t total,
+	struct pr_error *err)
+{
+	const uint8_t *p = body;
+	size_t head;
+
+	if (len < PRI_LEVEL1_HEADER || len > total || pr_get_le32(p) != PRI_LEVEL1_MAGIC)
+		return pr_error_set(err, "index: not a record of level 1");
+	if (pr_get_le16(p + 4) != PRI_LEVEL1_VERSION)
+		return pr_error_set(err, "index: version %u, this program reads version %u",
+			pr_get_le16(p + 4), PRI_LEVEL1_VERSION);
+	*l = (struct pri_level1){.body = p, .len = len, .whole = len == total};
+	take_header(l, p);
+	head = pri_level1_head_of(p);
+	if (l->segments == 0 || l->segments > PRI_LEVEL1_SEGMENTS_MAX ||
+		l->pages > PRI_LEVEL1_PAGES_MAX || len < head)
+		return pr_error_set(
+			err, "index: %zu bytes cannot hold %u segments", len, l->segments);
+	if (head_check(p, head) != l->check || !items_valid(l, total))
+		return pr_error_set(err, "index: the head of a record is damaged");
+	return !l->whole || tops_valid(l)
+		       ? 0
+		       : pr_error_set(err, "index: heavy hitters are damaged");
+}
+
+void
+pri_level1_get(const struct pri_level1 *l, unsigned index, struct pri_level1_segment *s)
+{
+	const uint8_t *at = item_at(l, index);
+
+	*s = (struct pri_level1_segment){.proof = pr_get_le64(at),
+		.index = (uint16_t)index,
+		.keyed = at[12],
+		.sockets = at[13],
+		.series_width = at[18],
+		.held_form = at[19],
+		.len_min = pr_get_le32(at + 24),
+		.len_max = pr_get_le32(at + 28),
+		.sport_min = pr_get_le16(at + 32),
+		.sport_max = pr_get_le16(at + 34),
+		.dport_min = pr_get_le16(at + 36),
+		.dport_max = pr_get_le16(at + 38),
+		.ports = at + 40,
+		.octets = at + 64,
+		.composites = l->body + 28,
+		.series = l->body,
+		.held = l->body};
+	if (!l->whole)
+		return;
+	s->series_len = pr_get_le16(at + 16);
+	s->held_len = pr_get_le32(at + 20);
+	s->series = l->body + pr_get_le32(at + 8);
+	s->held = s->series + s->series_len;
+}
+
+size_t
+pri_level1_tops(const struct pri_level1 *l, struct pri_level1_top *out)
+{
+	const uint8_t *at = l->body + l->tops_at;
+
+	for (unsigned i = 0; i < l->tops; i++, at += top_len(at[0])) {
+		out[i] = (struct pri_level1_top){.len = at[0],
+			.packets = pr_get_le32(at + 4),
+			.bytes = pr_get_le64(at + 8)};
+		memcpy(out[i].address, at + TOP_HEADER, at[0]);
+	}
+	return l->tops;
+}
+
+/* ---- asking ---- */
+
+uint32_t
+pri_level1_page_of(const struct pri_level1 *l, uint64_t signature)
+{
+	return page_of(signature, l->pages);
+}
+
+size_t
+pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len)
+{
+	const uint8_t *lens = page_lens(l);
+	size_t at = pri_level1_head(l->segments, l->pages);
+
+	for (uint32_t i = 0; i < page; i++)
+		at += pr_get_le16(lens + 2 * i);
+	*len = pr_get_le16(lens + 2 * page);
+	return at;
+}
+
+bool
+pri_level1_page_valid(
+	const struct pri_level1 *l, uint32_t page, const uint8_t *bytes, size_t len)
+{
+	return page_check(l->check, page, bytes, len) == pr_get_le64(bytes);
+}
+
+bool
+pri_level1_sole(unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len)
+{
+	const uint8_t *at = page + SOLES_HEADER;
+
+	for (size_t i = (len - SOLES_HEADER) / SOLE; i > 0; i--, at += SOLE) {
+		uint32_t one = pr_get_be32(at), two = pr_get_be32(at + 4);
+		unsigned first = at[8] & ~SOLE_BOTH;
+		bool same = one == a && two == other;
+
+		same |= at[8] & SOLE_BOTH && one == other && two == a;
+		if (same && first <= index && index <= at[9])
+			return true;
+	}
+	return false;
+}
+
+static bool
+any_bit(const uint8_t *bits, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i <= to; i++)
+		if (bits[i / 8] & 1u << i % 8)
+			return true;
+	return false;
+}
+
+static bool
+overlaps(int64_t least, int64_t most, int64_t min, int64_t max)
+{
+	return least <= max && most >= min;
+}
+
+static bool
+has_port(const struct pri_level1_segment *s, int64_t least, int64_t most, uint16_t min,
+	uint16_t max)
+{
+	if (min > max || !overlaps(least, most, min, max))
+		return false;
+	return any_bit(s->ports, pri_port_interval((uint16_t)(least > min ? least : min)),
+		pri_port_interval((uint16_t)(most < max ? most : max)));
+}
+
+static bool
+has_octet(const struct pri_level1_segment *s, int64_t least, int64_t most)
+{
+	if (!overlaps(least, most, 0, UINT32_MAX))
+		return false;
+	return any_bit(s->octets, least > 0 ? (unsigned)(least >> 24) : 0,
+		most < UINT32_MAX ? (unsigned)(most >> 24) : 255);
+}
+
+bool
+pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
+	int64_t least, int64_t most)
+{
+	if (least > most)
+		return false;
+	if (number == PRI_NUMBER_LENGTH)
+		return overlaps(least, most, s->len_min, s->len_max);
+	if (!s->keyed)
+		return true;
+	switch (number) {
+	case PRI_NUMBER_SPORT:
+		return has_port(s, least, most, s->sport_min, s->sport_max);
+	case PRI_NUMBER_DPORT:
+		return has_port(s, least, most, s->dport_min, s->dport_max);
+	case PRI_NUMBER_SRC4:
+	case PRI_NUMBER_DST4:
+		return has_octet(s, least, most);
+	default:
+		return true;
+	}
+}
+
+bool
+pri_level1_item_has(
+	const struct pri_level1_segment *s, const struct pri_key *key, bool *has)
+{
+	int64_t first = (int64_t)key->bytes[0] << 24;
+
+	if (key->kind != PRI_KEY_NET || key->len != 1)
+		return false;
+	*has = pri_level1_has_range(s, PRI_NUMBER_SRC4, first, first | 0xffffff);
+	return true;
+}
+
+bool
+pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
+	const struct pri_key *key)
+{
+	uint64_t signatures[PRI_SIGNATURES_MAX], set = 0;
+	size_t count = pri_key_signatures(key, signatures), at, len;
+	bool has = true;
+
+	if (!s->keyed || pri_level1_item_has(s, key, &has))
+		return has;
+	at = pri_level1_page_at(l, pri_level1_page_of(l, signatures[0]), &len);
+	for (size_t i = 0; i < count; i++)
+		set |= pri_level1_find(l, signatures[i], l->body + at, len);
+	return set >> s->index & 1;
+}
+
+/* ---- varints: at the end all further ones are 0 ---- */
+
+static bool
+get_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80)) {
+			*out = v;
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+pri_held_walk_begin(
+	struct pri_held_walk *w, const struct pri_level1_segment *s, uint64_t span)
+{
+	*w = (struct pri_held_walk){.at = s->held,
+		.end = s->held + s->held_len,
+		.span = span,
+		.form = s->held_form};
+	if (w->form == PRI_HELD_RUNS)
+		w->repeat = 1; /* the first seq itself, a step of 0 */
+	if (w->form == PRI_HELD_BITS && span / 8 >= s->held_len)
+		w->span = s->held_len ? (uint64_t)s->held_len * 8 - 1 : 0;
+}
+
+static bool
+next_of_runs(struct pri_held_walk *w, uint64_t *seq)
+{
+	if (!w->repeat &&
+		(!get_varint(&w->at, w->end, &w->step) ||
+			!get_varint(&w->at, w->end, &w->repeat) || !w->step || !w->repeat))
+		return false;
+	if (w->step > w->span - w->next)
+		return false;
+	w->repeat--;
+	w->next += w->step;
+	*seq = w->next;
+	return true;
+}
+
+bool
+pri_held_walk_next(struct pri_held_walk *w, uint64_t *seq)
+{
+	if (w->form == PRI_HELD_RUNS)
+		return next_of_runs(w, seq);
+	for (; w->next <= w->span; w->next++)
+		if (w->form == PRI_HELD_ALL ||
+			(w->at != w->end && w->at[w->next / 8] & 1u << w->next % 8)) {
+			*seq = w->next++;
+			return true;
+		}
+	return false;
+}
+
+bool
+pri_level1_series(
+	const struct pri_level1_segment *s, size_t *at, struct pri_series_bucket *bucket)
+{
+	const uint8_t *p = s->series + *at, *end = s->series + s->series_len;
+	uint64_t step;
+
+	if (*at == 0)
+		bucket->interval = 0;
+	if (!get_varint(&p, end, &step) || !get_varint(&p, end, &bucket->packets) ||
+		!get_varint(&p, end, &bucket->bytes))
+		return false;
+	bucket->interval += step;
+	*at = (size_t)(p - s->series);
+	return true;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_LEVEL1_H
+#define PRI_INDEXER_LEVEL1_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/index/composite.h"
+#include "indexer/index/keys.h"
+#include "indexer/index/signature.h"
+#include "proto/base/error.h"
+
+/*
+ * The first level of the index: what each of some consecutive segments of a stream holds. One record
+ * of stream "index.N". Who looks for keys reads its head and of its pages those in which the keys
+ * lie; what else there is, with the whole of it. Little-endian; the head, a header of 56 bytes:
+ *
+ *    0 magic u32 "PIX1"    4 version u16 (5)      6 link u16        8 first sequence u64
+ *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
+ *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
+ *   40 pages u16          42 low bits u16        44 hash bits u16      46 reserved u16 = 0
+ *   48 check u64 of bytes 0..47 and of the rest of the head
+ * for each segment an item of 96 bytes:
+ *    0 proof u64: of the segment's handle, so that it is this segment and no later one of its number
+ *    8 data at u32        12 keyed u8 (0: no keys are known of it, all may match)
+ *   13 sockets u8 (1: SOCKET keys are there), 2 zeros
+ *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
+ *   24 least, most length u32 each               32 least, most source and destination port, u16 each
+ *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
+ * and of each page and of the soles their bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
+ * upper 16 bits of pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
+ * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
+ *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
+ *   bits) - 1, as what it is more than the one before: the upper part in as many bits 1, and a 0, the low
+ *   bits as they are; so a key that is not there is taken for one that is with a chance of 1 in 2^low bits;
+ *   which segments have it: 0 and the number of one, 1, 0 and those of the first and the last of some, in
+ *   bits enough for the number of any, or 1, 1 and a bit each.
+ * Then the soles: check u64 as if they were the next page, then some of: address u32, the one that is at the
+ * other end of all its packets u32, of IPv4, in which segments that is so: first u8, last u8; with 128 more
+ * in the first, the other way round as well.
+ * Behind them, at `data at`, each segment's series and held seqs, one after the other. At `tops at`
+ * the heavy hitters of them all: length u8 (4 or 16), 3 zeros, packets u32, bytes u64, address; each
+ * may have up to `packets short` and `bytes short` more, and so may addresses that are not there.
+ *
+ * Series: for each interval of 2^width seconds that has any packets, from that of the segment's least
+ * time on: intervals since the one before, packets, bytes (original lengths), as varints (7 bits a
+ * byte, least first). Held: 0 all seqs of the segment; 1 runs: step, how often, varints, from the first
+ * seq on; 2 a bit each from the first seq on.
+ */
+#define PRI_LEVEL1_MAGIC 0x31584950u
+#define PRI_LEVEL1_VERSION 5
+#define PRI_LEVEL1_HEADER 56
+#define PRI_LEVEL1_ITEM 96
+#define PRI_LEVEL1_SEGMENTS_MAX 64 /* bits of a word */
+#define PRI_LEVEL1_PAGES_MAX 4095
+#define PRI_LEVEL1_LOW_MAX 14
+#define PRI_LEVEL1_TOPS_MAX 16
+#define PRI_LEVEL1_SOLES 96 /* of a segment, at most */
+#define PRI_LEVEL1_BUCKETS 64 /* of a series, at most */
+#define PRI_LEVEL1_PORTS 24
+#define PRI_LEVEL1_OCTETS 32
+
+enum pri_held_form { PRI_HELD_ALL, PRI_HELD_RUNS, PRI_HELD_BITS };
+
+/* The interval of a port: 16 wide up to 1023, 512 wide above. */
+static inline unsigned
+pri_port_interval(uint16_t port)
+{
+	return port < 1024 ? port / 16u : 64u + (port - 1024u) / 512u;
+}
+
+/* other is at the other end of all packets that are from or to a; both: and the other way round. */
+struct pri_sole {
+	uint32_t a, other;
+	bool both;
+};
+
+struct pri_level1_segment {
+	uint64_t proof;
+	uint32_t len_min, len_max;
+	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
+	uint16_t index; /* in its record */
+	bool keyed, sockets;
+	const uint8_t *ports, *octets; /* as all below it points into the record */
+	const uint8_t *composites; /* masks, PRI_COMPOSITES_MAX of them */
+	const uint8_t *series, *held; /* of a whole record, else empty */
+	uint16_t series_len;
+	uint32_t held_len;
+	uint8_t series_width, held_form;
+};
+
+struct pri_level1_top {
+	uint8_t len; /* 4 or 16 */
+	uint8_t address[16];
+	uint32_t packets;
+	uint64_t bytes;
+};
+
+/* A record that was checked: nothing that is asked of it can fail. */
+struct pri_level1 {
+	const uint8_t *body;
+	size_t len; /* of the head, or of all */
+	uint64_t first_sequence, check;
+	uint16_t link, segments, tops;
+	uint16_t pages, low_bits, hash_bits;
+	uint32_t packets_short;
+	uint64_t bytes_short;
+	uint32_t tops_at;
+	bool whole;
+};
+/* Bytes of the head of a record of so many segments and pages. */
+static inline size_t
+pri_level1_head(size_t segments, size_t pages)
+{
+	return PRI_LEVEL1_HEADER + segments * PRI_LEVEL1_ITEM + 2 * (pages + 1);
+}
+/* Of the record that begins so; header: PRI_LEVEL1_HEADER bytes. */
+size_t pri_level1_head_of(const void *header);
+/*
+ * body is the caller's and must outlive it: the record of total bytes, or its head, or more than that.
+ * The pages of a whole one are not looked at: who has it has its proof.
+ */
+int pri_level1_open(struct pri_level1 *out, const void *body, size_t len, size_t total,
+	struct pr_error *err);
+void pri_level1_get(
+	const struct pri_level1 *l, unsigned index, struct pri_level1_segment *out);
+/* In which page a key of this pri_key_signature lies, if it is there; and where that lies. The soles are page l->pages. */
+uint32_t pri_level1_page_of(const struct pri_level1 *l, uint64_t signature);
+size_t pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len);
+bool pri_level1_page_valid(
+	const struct pri_level1 *l, uint32_t page, const uint8_t *bytes, size_t len);
+/* Which segments have the key, a bit each, by the page's bytes; those that are not keyed have not. */
+uint64_t pri_level1_find(
+	const struct pri_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
+/* By their bytes: have all packets of a segment from or to a the other address at their other end? false: maybe not. */
+bool pri_level1_sole(
+	unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len);
+/* Is it a key that the items know, and pages do not: an IPv4 NET of 8 bits? Then *has says. */
+bool pri_level1_item_has(
+	const struct pri_level1_segment *s, const struct pri_key *key, bool *has);
+/* Of a whole record: the largest first, by bytes; out has room for PRI_LEVEL1_TOPS_MAX. Returns how many. */
+size_t pri_level1_tops(const struct pri_level1 *l, struct pri_level1_top *out);
+
+/* Of a whole record. */
+bool pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
+	const struct pri_key *key);
+/*
+ * Can a packet of the segment have this number within [least, most]? PRI_NUMBER_TIME is the catalog's:
+ * yes.
+ */
+bool pri_level1_has_range(const struct pri_level1_segment *s, enum pri_number number,
+	int64_t least, int64_t most);
+
+/* The seqs of a segment in order, relative to its first; for seqs up to span. */
+struct pri_held_walk {
+	const uint8_t *at, *end;
+	uint64_t next, span, step, repeat;
+	uint8_t form;
+};
+void pri_held_walk_begin(
+	struct pri_held_walk *walk, const struct pri_level1_segment *s, uint64_t span);
+bool pri_held_walk_next(struct pri_held_walk *walk, uint64_t *seq);
+
+/* One interval of the series after the other; *at starts as 0. */
+struct pri_series_bucket {
+	uint64_t interval; /* since that of the least time; unit 2^width s */
+	uint64_t packets, bytes;
+};
+bool pri_level1_series(
+	const struct pri_level1_segment *s, size_t *at, struct pri_series_bucket *bucket);
+
+/* ---- writing ---- */
+
+struct pri_sketch;
+struct pri_level1_writer {
+	uint8_t items[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_ITEM];
+	uint8_t *data; /* series and held seqs */
+	size_t used, room;
+	struct {
+		struct pri_sole sole;
+		uint8_t first, last;
+	} soles[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_SOLES];
+	size_t sole_count;
+	uint16_t recent[PRI_LEVEL1_SOLES]; /* those of the last segment */
+	size_t recent_count;
+	uint64_t *
+		hashes; /* of the keys of all segments, one after the other, and as much to sort */
+	size_t count, hash_room;
+	size_t ends[PRI_LEVEL1_SEGMENTS_MAX];
+	bool keyed[PRI_LEVEL1_SEGMENTS_MAX];
+	size_t max; /* of the record */
+	uint64_t first_sequence;
+	unsigned segments;
+	struct pri_composites composites; /* that the sketches have */
+};
+
+void pri_level1_begin(struct pri_level1_writer *w);
+void pri_level1_free(struct pri_level1_writer *w);
+/*
+ * The next segment, of this sequence (the first, or one more than the last). 1; 0: the record would
+ * be longer than max bytes, finish it first (one alone gets a smaller signature); -1: no memory.
+ */
+int pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
+	const struct pri_sketch *sketch, size_t max);
+/* Bytes of the record as it stands, with all the tops there may be. */
+size_t pri_level1_size(const struct pri_level1_writer *w);
+/* Writes it to out, of pri_level1_size bytes at least; returns its length. What was added is used up. */
+size_t pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
+	const struct pri_level1_top *tops, size_t top_count, uint32_t packets_short,
+	uint64_t bytes_short, uint8_t *out);
+
+#endif

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/index/level1_keys.h"
+
+#include <string.h>
+
+#include "indexer/index/level1_format.h"
+#include "proto/wire/cursor.h"
+
+/*
+ * As many bits as a Bloom filter of ten bits a key of each segment would take, but for few keys: each must
+ * tell the segments that have it from those that have not with hardly an error, for a segment costs
+ * a thousand times as much to read.
+ */
+#define BITS_A_KEY 10
+#define FEW 2048 /* of a segment */
+#define LOW_OF_FEW 12
+#define LOW_MIN 3
+#define CROWD 6000 /* keys of a page, at most */
+
+/* An item: page, 45 bits of the hash, segment. */
+#define PAGE_SHIFT 52
+#define SEGMENT_BITS 7
+#define SEGMENT(item) ((unsigned)((item) & ((1u << SEGMENT_BITS) - 1)))
+#define PAGE_OF(item) ((uint32_t)((item) >> PAGE_SHIFT))
+#define VALUE_BITS(item) ((uint32_t)((item) >> (PAGE_SHIFT - 32)))
+
+_Static_assert(PRI_LEVEL1_SEGMENTS_MAX <= 64, "a set is a word");
+_Static_assert(PRI_LEVEL1_PAGES_MAX < 1 << (64 - PAGE_SHIFT), "pages of an item");
+_Static_assert(
+	PAGE_HEADER + 4 +
+			CROWD * (PRI_LEVEL1_LOW_MAX + 2 + 2 + PRI_LEVEL1_SEGMENTS_MAX) /
+				8 <=
+		UINT16_MAX,
+	"the bytes of a page");
+
+static uint32_t
+pages_for(size_t count)
+{
+	size_t pages = (count * BITS_A_KEY / 8 + PAGE / 2) / PAGE;
+
+	if (pages == 0)
+		return 1;
+	return pages < PRI_LEVEL1_PAGES_MAX ? (uint32_t)pages : PRI_LEVEL1_PAGES_MAX;
+}
+
+/* A key of one segment takes most: of more, each takes less than that. */
+size_t
+pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
+{
+	size_t bits = count * (low_bits + 3 + index_bits(segments));
+
+	return bits / 8 + pages_for(count) * (PAGE_HEADER + 3);
+}
+
+/* ---- sorting ---- */
+
+/* What is sorted by: page and some of the hash. Keys that have these in common are one, as seldom as need be. */
+struct digits {
+	unsigned count, bits;
+};
+#define DIGITS_MAX 3
+#define DIGIT_MAX 11
+static const struct digits of_few = {3, 9}, of_many = {2, 11};
+
+/* As many bits as pages have are left out above, so that more of the hash is looked at. */
+static unsigned
+page_bits(uint32_t pages)
+{
+	unsigned bits = 0;
+
+	while (1u << bits < pages)
+		bits++;
+	return bits;
+}
+
+typedef uint32_t starts_of[1 << DIGIT_MAX];
+
+static inline unsigned
+digit_of(uint64_t item, unsigned shift, struct digits digits, unsigned digit)
+{
+	return item >> (shift + digit * digits.bits) & ((1u << digits.bits) - 1);
+}
+
+/* From hashes, and counts how often digits have which value. */
+static inline void
+make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
+	unsigned shift, struct digits digits, starts_of *starts)
+{
+	size_t i = 0;
+
+	for (unsigned d = 0; d < digits.count; d++)
+		memset(starts[d], 0, sizeof(starts[d][0]) << digits.bits);
+	for (unsigned s = 0; s < k->segments; s++)
+		for (; i < ends[s]; i++) {
+			uint64_t item = (uint64_t)page_of(hashes[i], k->pages)
+						<< PAGE_SHIFT |
+					(hashes[i] & UINT64_C(0xfffffffffff8)) << 4 | s;
+
+			hashes[i] = item;
+#pragma GCC unroll 3
+			for (unsigned d = 0; d < digits.count; d++)
+				starts[d][digit_of(item, shift, digits, d)]++;
+		}
+}
+
+static inline void
+pass(const uint64_t *from, uint64_t *to, size_t count, uint32_t *starts, unsigned shift,
+	struct digits digits, unsigned digit)
+{
+	uint32_t at = 0;
+
+	for (unsigned i = 0; i < 1u << digits.bits; i++) {
+		uint32_t n = starts[i];
+
+		starts[i] = at;
+		at += n;
+	}
+	for (size_t i = 0; i < count; i++)
+		to[starts[digit_of(from[i], shift, digits, digit)]++] = from[i];
+}
+
+/*
+ * By radix, from the least digit on: segments stay in order. Returns where they are then: hashes, or what is
+ * behind them. Compiled for each form of digits.
+ */
+static inline __attribute__((always_inline)) uint64_t *
+sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsigned shift,
+	struct digits digits)
+{
+	starts_of starts[DIGITS_MAX];
+	size_t count = ends[k->segments - 1];
+	uint64_t *from = hashes, *to = hashes + count, *swap;
+
+	make_items(hashes, ends, k, shift, digits, starts);
+	for (unsigned d = 0; d < digits.count; d++) {
+		pass(from, to, count, starts[d], shift, digits, d);
+		swap = from;
+		from = to;
+		to = swap;
+	}
+	return from;
+}
+
+static uint64_t *
+sort_few(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
+	unsigned shift)
+{
+	return sort(hashes, ends, k, shift, of_few);
+}
+
+static uint64_t *
+sort_many(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
+	unsigned shift)
+{
+	return sort(hashes, ends, k, shift, of_many);
+}
+
+/* ---- which segments ---- */
+
+static inline bool
+is_one(uint64_t set)
+{
+	return (set & (set - 1)) == 0;
+}
+
+static inline unsigned
+first_of(uint64_t set)
+{
+	return (unsigned)__builtin_ctzll(set);
+}
+
+static inline unsigned
+last_of(uint64_t set)
+{
+	return 63 - (unsigned)__builtin_clzll(set);
+}
+
+static inline bool
+is_stretch(uint64_t set)
+{
+	uint64_t low = set >> first_of(set);
+
+	return (low & (low + 1)) == 0;
+}
+
+/* Items of one key become one, with a set beside it; returns how many. Without a branch, which none could foresee. */
+static size_t
+gather(uint64_t *items, uint64_t *sets, size_t count, unsigned shift)
+{
+	uint64_t last = ~(items[0] >> shift), set = 0;
+	size_t n = SIZE_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t item = items[i], key = item >> shift;
+
+		set = (key == last ? set : 0) | UINT64_C(1) << SEGMENT(item);
+		n += key != last;
+		last = key;
+		items[n] = item;
+		sets[n] = set;
+	}
+	return n + 1;
+}
+
+static void
+count_sets(struct pri_level1_keys *k)
+{
+	unsigned one = 1 + k->index_bits, stretch = 2 + 2 * k->index_bits,
+		 each = 2 + k->segments;
+	uint32_t ends[PRI_LEVEL1_PAGES_MAX], end = 0;
+
+	memset(ends, 0, k->pages * sizeof(ends[0]));
+	for (size_t i = 0; i < k->distinct; i++) {
+		uint64_t set = k->sets[i];
+
+		k->set_bits += is_one(set) ? one : is_stretch(set) ? stretch : each;
+		ends[PAGE_OF(k->items[i])] = (uint32_t)i + 1;
+	}
+	for (uint32_t page = 0; page < k->pages; page++) {
+		k->of_page[page] = ends[page] ? ends[page] - end : 0;
+		end += k->of_page[page];
+	}
+}
+
+/* ---- how well keys are told apart ---- */
+
+/* In bytes, at most: a value's upper part takes less than 2 bits on the mean. */
+static size_t
+size_with(const struct pri_level1_keys *k, unsigned low_bits)
+{
+	return (k->distinct * (low_bits + 2) + k->set_bits) / 8 +
+	       (size_t)k->pages * (PAGE_HEADER + 3);
+}
+
+static unsigned
+low_bits_for(const struct pri_level1_keys *k, size_t count)
+{
+	size_t bits = count * BITS_A_KEY, rest;
+
+	rest = bits > k->set_bits ? (bits - k->set_bits) / (k->distinct + 1) : 0;
+	rest = rest > 2 + LOW_MIN ? rest - 2 : LOW_MIN;
+	if (rest < LOW_OF_FEW && count <= (size_t)k->segments * FEW)
+		rest = LOW_OF_FEW;
+	return rest < PRI_LEVEL1_LOW_MAX ? (unsigned)rest : PRI_LEVEL1_LOW_MAX;
+}
+
+static bool
+crowded(const struct pri_level1_keys *k)
+{
+	for (uint32_t i = 0; i < k->pages; i++)
+		if (k->of_page[i] > CROWD)
+			return true;
+	return false;
+}
+
+void
+pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *ends,
+	unsigned segments, size_t room)
+{
+	size_t count = ends[segments - 1];
+	struct digits digits = count <= (size_t)segments * FEW ? of_few : of_many;
+	unsigned shift;
+
+	*k = (struct pri_level1_keys){.segments = segments,
+		.index_bits = index_bits(segments),
+		.pages = pages_for(count)};
+	k->hash_bits = digits.count * digits.bits - page_bits(k->pages);
+	shift = PAGE_SHIFT - k->hash_bits;
+	k->items = (digits.count == of_few.count ? sort_few : sort_many)(
+		hashes, ends, k, shift);
+	k->sets = k->items == hashes ? hashes + count : hashes;
+	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
+	count_sets(k);
+	k->low_bits = low_bits_for(k, count);
+	while (k->low_bits && size_with(k, k->low_bits) > room)
+		k->low_bits--;
+	if (size_with(k, k->low_bits) > room || crowded(k))
+		k->pages = 0;
+}
+
+/* ---- writing ---- */
+
+struct bits {
+	uint8_t *at;
+	uint64_t have;
+	unsigned count; /* less than 8 */
+};
+#define PUT_MAX 56
+
+/* Without a branch: what lies behind is written, too, and again by what comes. */
+static inline void
+put(struct bits *b, uint64_t value, unsigned n)
+{
+	uint64_t have = b->have | value << b->count;
+	unsigned count = b->count + n;
+
+	pr_put_le64(b->at, have);
+	b->at += count / 8;
+	b->have = have >> (count & ~7u);
+	b->count = count % 8;
+}
+
+/* A few bits that go together. */
+struct some {
+	uint64_t value;
+	unsigned n;
+};
+
+static inline struct some
+with(struct some a, struct some b)
+{
+	return (struct some){a.value | b.value << a.n, a.n + b.n};
+}
+
+/* Of one segment, or of a stretch of them. */
+static inline struct some
+set_of(uint64_t set, unsigned bits)
+{
+	unsigned first = first_of(set);
+	struct some one = {first << 1, 1 + bits},
+		    stretch = {1 | first << 2 | (uint64_t)last_of(set) << (2 + bits),
+			    2 + 2 * bits};
+
+	return is_one(set) ? one : stretch;
+}
+
+static inline void
+put_each(struct bits *b, uint64_t set, unsigned segments)
+{
+	put(b, 3, 2);
+	for (unsigned n = segments, some; n; n -= some, set >>= some) {
+		some = n < 32 ? n : 32;
+		put(b, set & ((UINT64_C(1) << some) - 1), some);
+	}
+}
+
+#define ONES_MAX 24
+_Static_assert(ONES_MAX + 1 + PRI_LEVEL1_LOW_MAX + 14 <= PUT_MAX, "a key at once");
+
+static inline void
+put_key(struct bits *b, const struct pri_level1_keys *k, uint32_t step, uint64_t set)
+{
+	uint32_t ones = step >> k->low_bits;
+	struct some key;
+
+	for (; ones > ONES_MAX; ones -= 16)
+		put(b, 0xffff, 16);
+	key = with((struct some){(UINT64_C(1) << ones) - 1, ones + 1},
+		(struct some){step & ((1u << k->low_bits) - 1), k->low_bits});
+	if (is_stretch(set)) {
+		key = with(key, set_of(set, k->index_bits));
+		put(b, key.value, key.n);
+	} else {
+		put(b, key.value, key.n);
+		put_each(b, set, k->segments);
+	}
+}
+
+static uint8_t *
+end_of(struct bits *b)
+{
+	if (b->count)
+		*b->at++ = (uint8_t)b->have;
+	return b->at;
+}
+
+/* Keys from at on. Returns its bytes. */
+static size_t
+put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
+{
+	const struct pri_level1_keys k = *keys; /* which what is written cannot change */
+	struct bits b = {.at = out + PAGE_HEADER};
+	uint32_t value, last = 0;
+
+	memset(out, 0, 8);
+	pr_put_le16(out + 8, (uint16_t)count);
+	for (size_t end = at + count; at < end; at++, last = value) {
+		value = value_of(VALUE_BITS(k.items[at]), k.hash_bits, count, k.low_bits);
+		put_key(&b, &k, value - last, k.sets[at]);
+	}
+	return (size_t)(end_of(&b) - out);
+}
+
+size_t
+pri_level1_keys_put(const struct pri_level1_keys *k, uint8_t *out, uint8_t *lens)
+{
+	size_t used = 0, len, at = 0;
+
+	for (uint32_t page = 0; page < k->pages; page++, at += k->of_page[page - 1]) {
+		len = put_page(k, at, k->of_page[page], out + used);
+		pr_put_le16(lens + 2 * page, (uint16_t)len);
+		used += len;
+	}
+	return used;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/index/summarize.h"
+
+#include <stdlib.h>
+
+#include "indexer/index/level2.h"
+#include "proto/base/clock.h"
+
+/* A stretch of seqs is cut so often, so that a time range that cuts a summary knows what is in it. */
+#define STRETCH_NS PR_NS_PER_S
+
+void
+pri_summarizer_free(struct pri_summarizer *z)
+{
+	pri_hashset_free(&z->keys);
+	pri_held_list_free(&z->held);
+}
+
+static int
+add_held(struct pri_summarizer *z, const struct pr_segment_header *h,
+	const struct pri_sketch *sketch, uint64_t last_seq)
+{
+	struct pri_stretch *s = &z->stretch;
+	int rc = 0;
+
+	/* one that comes late lies before the last: it begins a stretch of its own */
+	if (s->last &&
+		(h->first_seq <= s->last || h->first_otime - s->first_otime > STRETCH_NS))
+		rc = pri_stretch_end(s, &z->held, NULL);
+	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
+		return pri_stretch_add_range(s, h->first_seq, last_seq, h->first_otime,
+			h->last_otime, &z->held, NULL);
+	/* a stretch may have to end within a segment: of both it is only known that they are in its times */
+	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++) {
+		uint64_t seq = h->first_seq + sketch->seqs[i];
+
+		rc = pri_stretch_add_range(
+			s, seq, seq, h->first_otime, h->last_otime, &z->held, NULL);
+	}
+	return rc;
+}
+
+int
+pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t proof,
+	const struct pr_segment_header *h, const struct pri_sketch *sketch)
+{
+	uint64_t last_seq = h->first_seq;
+
+	if (sketch->seq_count)
+		last_seq += sketch->seqs[sketch->seq_count - 1];
+	if (z->span.segments == 0) {
+		z->check = 0;
+		z->stretch.epoch = h->epoch;
+		z->stretch.link = h->link;
+	}
+	pr_summary_span_unite(
+		&z->span, &(struct pr_summary_span){.first_sequence = sequence,
+				  .segments = 1,
+				  .link = h->link,
+				  .epoch = h->epoch,
+				  .first_seq = h->first_seq,
+				  .last_seq = last_seq,
+				  .packets = h->count,
+				  .first_otime = h->first_otime,
+				  .last_otime = h->last_otime,
+				  .min_time = h->min_time,
+				  .max_time = h->max_time});
+	z->check = pri_level2_check(z->check, sequence, proof);
+	return add_held(z, h, sketch, last_seq);
+}
+
+int
+pri_summarizer_keys(struct pri_summarizer *z, const struct pri_hashset *wide)
+{
+	return pri_hashset_add_all(&z->keys, wide->items, wide->count);
+}
+
+bool
+pri_summarizer_due(const struct pri_summarizer *z, size_t record_max)
+{
+	return z->span.segments >= PRI_SUMMARIZE_SEGMENTS ||
+	       z->keys.count >= record_max / 4 || z->keys.count >= PR_SUMMARY_KEYS_MAX ||
+	       z->span.max_time - z->span.min_time >= PRI_SUMMARIZE_TIME_NS;
+}
+
+/* ---- the record ---- */
+
+static struct pr_summary_run *
+runs_of(const struct pri_held_list *list)
+{
+	struct pr_summary_run *runs = calloc(list->count + 1, sizeof(*runs));
+
+	for (size_t i = 0; runs && i < list->count; i++) {
+		const struct pri_held *h = &list->items[i];
+
+		runs[i] = (struct pr_summary_run){.first = h->first,
+			.last = h->last,
+			.first_otime = h->first_otime,
+			.last_otime = h->last_otime,
+			.bits = h->bits,
+			.bits_len = h->bits_len};
+	}
+	return runs;
+}
+
+int
+pri_summarizer_size(struct pri_summarizer *z, size_t *size)
+{
+	struct pr_summary_run *runs;
+
+	if (pri_stretch_end(&z->stretch, &z->held, NULL) < 0)
+		return -1;
+	runs = runs_of(&z->held);
+	if (!runs)
+		return -1;
+	*size = pr_summary_size(z->keys.count, runs, z->held.count);
+	free(runs);
+	return 0;
+}
+
+/* What the signature leaves of a record. */
+static size_t
+runs_max(const struct pri_summarizer *z, size_t record_max)
+{
+	size_t rest = pr_summary_size(z->keys.count, NULL, 0);
+
+	rest = rest < record_max ? record_max - rest : 0;
+	return rest < PRI_SUMMARIZE_RUNS_MAX ? rest : PRI_SUMMARIZE_RUNS_MAX;
+}
+
+size_t
+pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out)
+{
+	struct pr_summary_run *runs = runs_of(&z->held);
+	/* without memory for them it goes without, and says so */
+	size_t max = runs ? runs_max(z, record_max) : PR_SUMMARY_WITHOUT_RUNS;
+	size_t len = pr_summary_write(&z->span, z->keys.items, z->keys.count, runs,
+		runs ? z->held.count : 0, max, out);
+
+	free(runs);
+	pri_hashset_clear(&z->keys);
+	pri_held_list_free(&z->held);
+	z->span.segments = 0;
+	return len;
+}

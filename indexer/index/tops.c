@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/index/tops.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define SLOTS (4 * PRI_TOPS_ROOM)
+
+void
+pri_tops_clear(struct pri_tops *t)
+{
+	memset(t->slots, 0, sizeof(t->slots));
+	t->count = 0;
+	t->packets_short = t->bytes_short = 0;
+}
+
+static size_t
+slot_of(const struct pri_tops *t, const uint8_t *address, size_t len, uint16_t hash)
+{
+	size_t at = hash & (SLOTS - 1);
+
+	for (; t->slots[at]; at = (at + 1) & (SLOTS - 1)) {
+		const struct pri_level1_top *item = &t->items[t->slots[at] - 1];
+
+		if (item->len == len && !memcmp(item->address, address, len))
+			break;
+	}
+	return at;
+}
+
+/* Of one that is not there. */
+static size_t
+free_slot(const struct pri_tops *t, uint16_t hash)
+{
+	size_t at = hash & (SLOTS - 1);
+
+	while (t->slots[at])
+		at = (at + 1) & (SLOTS - 1);
+	return at;
+}
+
+/* ---- room ---- */
+
+/* The n-th from the largest on, of few (Hoare's selection). */
+static uint64_t
+select_from(uint64_t *values, long count, long n)
+{
+	long low = 0, high = count - 1;
+
+	while (low < high) {
+		uint64_t pivot = values[low + (high - low) / 2], swap;
+		long i = low, j = high;
+
+		while (i <= j) {
+			while (values[i] > pivot)
+				i++;
+			while (values[j] < pivot)
+				j--;
+			if (i > j)
+				break;
+			swap = values[i];
+			values[i++] = values[j];
+			values[j--] = swap;
+		}
+		if (n > j && n < i)
+			break;
+		if (n <= j)
+			high = j;
+		else
+			low = i;
+	}
+	return values[n];
+}
+
+/* Grows with the bytes: the length of that number (and 4) in bits, and the two behind the first. */
+#define CLASSES 256
+static unsigned
+class_of(uint64_t bytes)
+{
+	uint64_t v = bytes < UINT64_MAX - 4 ? bytes + 4 : UINT64_MAX;
+	unsigned last = 63 - (unsigned)__builtin_clzll(v);
+
+	return last * 4 + (v >> (last - 2) & 3);
+}
+
+/*
+ * The bytes that half of them have at least. Which are more than others cannot be foreseen: so they are counted by
+ * class, and only those of one class are compared.
+ */
+static uint64_t
+middle(const struct pri_tops *t)
+{
+	uint16_t counts[CLASSES] = {0};
+	uint64_t among[PRI_TOPS_ROOM] = {0};
+	long wanted = (long)t->count / 2, n = 0;
+	unsigned class = CLASSES - 1;
+
+	for (size_t i = 0; i < t->count; i++)
+		counts[class_of(t->items[i].bytes)]++;
+	for (; wanted >= counts[class]; class --)
+		wanted -= counts[class];
+	for (size_t i = 0; i < t->count; i++) {
+		among[n] = t->items[i].bytes;
+		n += class_of(among[n]) == class;
+	}
+	return select_from(among, n, wanted);
+}
+
+static void
+make_room(struct pri_tops *t)
+{
+	uint64_t bytes = middle(t), packets = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		struct pri_level1_top *item = &t->items[i];
+
+		if (item->bytes > bytes) {
+			item->bytes -= bytes;
+			t->hashes[kept] = t->hashes[i];
+			t->items[kept++] = *item;
+		} else if (item->packets > packets) {
+			packets = item->packets;
+		}
+	}
+	t->count = kept;
+	t->bytes_short += bytes;
+	t->packets_short += packets;
+	memset(t->slots, 0, sizeof(t->slots));
+	for (size_t i = 0; i < kept; i++)
+		t->slots[free_slot(t, t->hashes[i])] = (uint16_t)(i + 1);
+}
+
+void
+pri_tops_add(struct pri_tops *t, const uint8_t *address, size_t len, uint16_t hash,
+	uint64_t packets, uint64_t bytes)
+{
+	size_t at = slot_of(t, address, len, hash);
+	struct pri_level1_top *item;
+
+	if (!t->slots[at] && t->count == PRI_TOPS_ROOM) {
+		make_room(t);
+		at = free_slot(t, hash);
+	}
+	if (!t->slots[at]) {
+		t->hashes[t->count] = hash;
+		item = &t->items[t->count++];
+		*item = (struct pri_level1_top){.len = (uint8_t)len};
+		memcpy(item->address, address, len);
+		t->slots[at] = (uint16_t)t->count;
+	}
+	item = &t->items[t->slots[at] - 1];
+	item->bytes += bytes;
+	item->packets = packets < UINT32_MAX - item->packets
+				? item->packets + (uint32_t)packets
+				: UINT32_MAX;
+}
+
+size_t
+pri_tops_best(const struct pri_tops *t, struct pri_level1_top *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->count; i++) {
+		const struct pri_level1_top *item = &t->items[i];
+		size_t at = n;
+
+		if (n == PRI_LEVEL1_TOPS_MAX && item->bytes <= out[n - 1].bytes)
+			continue;
+		if (n == PRI_LEVEL1_TOPS_MAX)
+			at--;
+		else
+			n++;
+		for (; at > 0 && out[at - 1].bytes < item->bytes; at--)
+			out[at] = out[at - 1];
+		out[at] = *item;
+	}
+	return n;
+}

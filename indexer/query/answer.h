@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_ANSWER_H
+#define PRI_INDEXER_ANSWER_H
+
+#include <stdint.h>
+
+#include "indexer/query/view.h"
+#include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * An answer as it goes over the wire, without the wire: a query's packets in batches, with what is
+ * held, how far the search has come, and what the end says. The daemon sends it, the embedded mode
+ * hands it to the merger's parts directly. One thread.
+ *
+ * Segments that match as a whole are batches as they are; of others MIXED ones are made, which grow
+ * from small to PR_SEGMENT_TARGET, so that the first packets are there soon; while
+ * little matches, one goes every 20 ms all the same, for its frontier and the stretches held. Asked for
+ * a tally, it gives no packets, and what was counted in batches behind all others.
+ */
+struct pri_answer;
+
+/* -1 err: a bad request (a program that is none), or no memory. The view must be up to date. */
+struct pri_answer *pri_answer_create(
+	struct pri_view *view, const Packrack__Query *query, struct pr_error *err);
+void pri_answer_destroy(struct pri_answer **answer);
+
+enum pri_answer_state {
+	PRI_ANSWER_ERROR = -1,
+	PRI_ANSWER_MORE, /* time is over; call again */
+	PRI_ANSWER_BATCH, /* see pri_answer_batch */
+	PRI_ANSWER_END, /* see pri_answer_end; nothing further will come */
+};
+
+/* Works until a batch is ready, the answer is at its end, or about until deadline (pr_now_mono). */
+enum pri_answer_state pri_answer_step(
+	struct pri_answer *answer, int64_t deadline, struct pr_error *err);
+
+/* Both are the answer's: the batch until the next step, the end until it is destroyed. */
+const Packrack__Batch *pri_answer_batch(const struct pri_answer *answer);
+/*
+ * Gives the memory that the batch's packets lie in (they stay where they are) for that of *buffer,
+ * which may be empty. So a batch outlives the next step without being copied.
+ */
+void pri_answer_exchange(struct pri_answer *answer, struct pri_view_buffer *buffer);
+/* May also be called before the end, for an answer that is cancelled. NULL: no memory. */
+const Packrack__End *pri_answer_end(struct pri_answer *answer, struct pr_error *err);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_QUERY_H
+#define PRI_INDEXER_QUERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/query/group.h"
+#include "indexer/index/held.h"
+#include "indexer/filter/program.h"
+#include "indexer/query/view.h"
+#include "proto/base/error.h"
+#include "proto/wire/relation.h"
+#include "proto/wire/source.h"
+
+/*
+ * A query over one volume. It answers from the segments that the view lists when it is made; what
+ * comes later is not in it, what is recycled meanwhile is reported. Packets come in the total order.
+ *
+ * While it runs it gathers what the answer must say of itself: which seqs of the time range are held
+ * here (whether they match or not), the nearest ones outside, what is evicted or corrupt.
+ */
+struct pri_query;
+
+struct pri_query_spec {
+	int64_t since, until; /* true time, both included */
+	struct pri_programs
+		programs; /* taken over by pri_query_create, also when it fails */
+	uint64_t limit; /* packets; 0: none */
+	const char *link; /* name or number; "" or NULL: all. Copied */
+	bool strays; /* also packets that were never matched (only without link) */
+	struct pr_tally
+		*tally; /* the caller's: packets are counted in it as well; or NULL */
+	enum pri_group group; /* with it */
+	int64_t step;
+	bool exact; /* no bounds, only what is counted */
+	/*
+	 * Or NULL; taken over as programs are. Then programs let through what could belong to other
+	 * packets too, and core is what matches by itself.
+	 */
+	struct pr_relations *relations;
+	struct pri_programs core;
+};
+
+/* What is taken over; for who makes one and does not get so far. */
+void pri_query_spec_free(struct pri_query_spec *spec);
+
+struct pri_query *pri_query_create(
+	struct pri_view *view, struct pri_query_spec *spec, struct pr_error *err);
+void pri_query_destroy(struct pri_query **query);
+
+/*
+ * PR_SOURCE_PACKET, END, ERROR (no memory), or WAIT: a segment was searched and gave nothing, call
+ * again; so that the caller can do other things meanwhile. out->data is valid until the next call.
+ */
+int pri_query_next(struct pri_query *query, struct pr_packet *out, struct pr_error *err);
+
+/*
+ * A whole segment as it lies in the volume, for an answer that needs no new one made of it. Is one next
+ * of which all packets match, and that none of another lane comes between?
+ */
+bool pri_query_whole(struct pri_query *query);
+/*
+ * Takes it: all its packets are given with it. 1; 0: it is not what it said it was, use pri_query_next;
+ * -1 no memory. *body points into *buffer, which the caller may exchange for one of its own; both last
+ * until the next call.
+ */
+int pri_query_take_whole(struct pri_query *query, const uint8_t **body, size_t *len,
+	struct pri_view_buffer **buffer, struct pr_error *err);
+
+/* As a source that never says WAIT. The query stays the caller's and must outlive it. */
+struct pr_source *pri_query_source(struct pri_query *query, struct pr_error *err);
+
+/*
+ * Moves what is held of the stretch behind the last packet to list (which must be empty), and says in
+ * *frontier the otime before which nothing further will be told; PR_TIME_MAX at the end.
+ */
+int pri_query_take_held(struct pri_query *query, struct pri_held_list *list,
+	int64_t *frontier, struct pr_error *err);
+/* Bytes that have gathered for that. */
+size_t pri_query_held_bytes(const struct pri_query *query);
+
+/*
+ * Nearest seqs outside the time range, per (epoch, link): first == last == seq. Lower ones are known
+ * when the first packet of the link has been passed (each is given once), upper ones at the end.
+ */
+int pri_query_take_edges(
+	struct pri_query *query, struct pri_held_list *list, struct pr_error *err);
+
+struct pri_query_figures {
+	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments;
+	uint64_t
+		skipped_segments; /* all that were not read: for their time, or by the index */
+	uint64_t skipped_level2, skipped_level1, skipped_linktype; /* of those */
+	uint64_t skipped_bytes; /* of the segments that the index left out */
+	uint64_t index_reads, index_bytes, index_damaged;
+	uint64_t counted_packets; /* of matched: counted in the index, not read */
+	uint64_t related; /* of matched: by relation only */
+	uint64_t corrupt_records,
+		strays; /* strays: in the time range, also when not asked for */
+	bool limit_reached;
+};
+const struct pri_query_figures *pri_query_figures(struct pri_query *query);
+
+/*
+ * Data of the time range that was there once; last_seq 0: not known. since: PR_TIME_MIN: the oldest of the
+ * stream; else what was deleted from its midst, whatever its epoch (0).
+ */
+struct pri_evicted {
+	uint64_t epoch, last_seq;
+	int64_t since, until;
+	uint32_t stream;
+	uint16_t link;
+	bool overtaken; /* some of it went while the query ran */
+};
+/* *out from malloc, *count may be 0. */
+int pri_query_evicted(const struct pri_query *query, struct pri_evicted **out,
+	size_t *count, struct pr_error *err);
+
+/* Is a link of the ledger within what was asked for? */
+bool pri_query_selects(const struct pri_query *query, const struct pri_facts *facts);
+const struct pri_query_spec *pri_query_spec(const struct pri_query *query);
+
+#endif

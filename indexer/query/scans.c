@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/query/scans.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum state { IDLE, QUEUED, RUNNING, DONE };
+
+struct pri_scan {
+	struct pri_scan *next; /* in the queue */
+	enum state state; /* under the pool's lock; all else is whose turn it is */
+	struct sfs_plan plan;
+	const struct pri_programs *programs;
+	size_t room;
+	struct pri_view_buffer buffer;
+	const uint8_t *body;
+	struct pri_matches matches;
+	bool good;
+};
+
+struct pri_scans {
+	const struct pri_programs *programs;
+	struct pri_scan items[PRI_SCANS_AHEAD];
+	unsigned begun;
+	bool member; /* counted among the pool's users */
+};
+
+/* The process's threads. */
+static struct {
+	pthread_mutex_t lock, starting; /* starting: threads come and go one at a time */
+	pthread_cond_t work, done;
+	struct pri_scan *head, **tail;
+	pthread_t threads[PRI_SCANS_THREADS_MAX];
+	unsigned count, users, wanted;
+	int nice;
+	bool stop;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+	.starting = PTHREAD_MUTEX_INITIALIZER,
+	.work = PTHREAD_COND_INITIALIZER,
+	.done = PTHREAD_COND_INITIALIZER,
+	.tail = &pool.head};
+
+void
+pri_scans_setup(unsigned threads, int nice)
+{
+	pool.wanted = threads;
+	pool.nice = nice;
+}
+
+static unsigned
+threads_wanted(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned n = pool.wanted ? pool.wanted : cpus > 2 ? (unsigned)cpus - 1 : 2;
+
+	return n < PRI_SCANS_THREADS_MAX ? n : PRI_SCANS_THREADS_MAX;
+}
+
+/* ---- a segment ---- */
+
+static bool
+matches_room(struct pri_matches *m, size_t bytes)
+{
+	uint8_t *grown;
+
+	if (!m->places)
+		m->places = malloc(PRI_PLACES_MAX * sizeof(*m->places));
+	if (bytes <= m->room)
+		return m->places != NULL;
+	grown = realloc(m->bits, bytes);
+	if (!grown)
+		return false;
+	m->bits = grown;
+	m->room = bytes;
+	return m->places != NULL;
+}
+
+void
+pri_matches_free(struct pri_matches *m)
+{
+	free(m->bits);
+	free(m->places);
+	*m = (struct pri_matches){0};
+}
+
+static void
+note_match(struct pri_matches *m, const struct pr_segment_reader *before)
+{
+	m->bits[m->judged / 8] |= (uint8_t)(1u << m->judged % 8);
+	if (m->count < PRI_PLACES_MAX)
+		m->places[m->count] = *before;
+	m->count++;
+}
+
+/* seqs grow, which the reader has seen to. */
+static bool
+as_said(const struct pr_segment_header *h, const struct pr_packet *p, int64_t last)
+{
+	return p->otime >= last && p->otime <= h->last_otime && p->time >= h->min_time &&
+	       p->time <= h->max_time;
+}
+
+/* Where most packets match the query walks anyway, and filters as it does. */
+static bool
+too_many(const struct pri_matches *m)
+{
+	return m->count > PRI_PLACES_MAX && m->count > m->judged / 2;
+}
+
+/* Up to where it can be read: the query meets the rest as it is. */
+static void
+judge(struct pri_scan *s, size_t length)
+{
+	struct pr_segment_reader reader, before;
+	struct pri_matches *m = &s->matches;
+	struct pr_packet p = {0};
+	int rc;
+
+	m->judged = m->count = 0;
+	if (pr_segment_open(&reader, s->body, length, NULL) < 0 ||
+		pri_programs_all(s->programs, reader.header.linktype) ||
+		!matches_room(m, reader.header.count / 8 + 1))
+		return;
+	memset(m->bits, 0, reader.header.count / 8 + 1);
+	m->sound = true;
+	for (int64_t last = reader.header.first_otime;; last = p.otime, m->judged++) {
+		before = reader;
+		rc = pr_segment_next(&reader, &p, NULL);
+		if (rc != 1)
+			break;
+		m->sound = m->sound && as_said(&reader.header, &p, last);
+		if (pri_programs_match(s->programs, &p))
+			note_match(m, &before);
+		if (too_many(m))
+			break;
+	}
+	m->sound = m->sound && rc == 0 && m->count <= PRI_PLACES_MAX;
+	m->last_seq = p.seq;
+}
+
+static void
+work(struct pri_scan *s)
+{
+	struct sfs_record record;
+
+	s->matches.judged = 0;
+	s->matches.sound = false;
+	s->good = pri_view_buffer_grow(&s->buffer, s->room) == 0 &&
+		  sfs_read_planned(&s->plan, s->buffer.bytes, s->buffer.room, &record) ==
+			  SFS_OK;
+	if (!s->good)
+		return;
+	s->body = record.body;
+	judge(s, record.length);
+}
+
+/* ---- the threads ---- */
+
+static struct pri_scan *
+next_of_queue(void)
+{
+	struct pri_scan *s = pool.head;
+
+	if (!s)
+		return NULL;
+	pool.head = s->next;
+	if (!pool.head)
+		pool.tail = &pool.head;
+	s->state = RUNNING;
+	return s;
+}
+
+static void *
+run(void *arg)
+{
+	struct pri_scan *s;
+
+	(void)arg;
+	if (pool.nice) /* of this thread alone, on Linux */
+		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + pool.nice);
+	pthread_mutex_lock(&pool.lock);
+	while (!pool.stop) {
+		s = next_of_queue();
+		if (!s) {
+			pthread_cond_wait(&pool.work, &pool.lock);
+			continue;
+		}
+		pthread_mutex_unlock(&pool.lock);
+		work(s);
+		pthread_mutex_lock(&pool.lock);
+		s->state = DONE;
+		pthread_cond_broadcast(&pool.done);
+	}
+	pthread_mutex_unlock(&pool.lock);
+	return NULL;
+}
+
+/* Where no thread can be had, queries do it all themselves. */
+static void
+join_pool(struct pri_scans *scans)
+{
+	unsigned want;
+
+	pthread_mutex_lock(&pool.starting);
+	scans->member = true;
+	if (pool.users++ == 0) {
+		pool.stop = false;
+		for (want = threads_wanted(); pool.count < want; pool.count++)
+			if (pthread_create(&pool.threads[pool.count], NULL, run, NULL) != 0)
+				break;
+	}
+	pthread_mutex_unlock(&pool.starting);
+}
+
+static void
+leave_pool(struct pri_scans *scans)
+{
+	if (!scans->member)
+		return;
+	pthread_mutex_lock(&pool.starting);
+	if (--pool.users == 0) {
+		pthread_mutex_lock(&pool.lock);
+		pool.stop = true;
+		pthread_cond_broadcast(&pool.work);
+		pthread_mutex_unlock(&pool.lock);
+		for (; pool.count > 0; pool.count--)
+			pthread_join(pool.threads[pool.count - 1], NULL);
+	}
+	pthread_mutex_unlock(&pool.starting);
+}
+
+/* ---- a query's ---- */
+
+struct pri_scans *
+pri_scans_create(const struct pri_programs *programs)
+{
+	struct pri_scans *scans = calloc(1, sizeof(*scans));
+
+	if (scans)
+		scans->programs = programs;
+	return scans;
+}
+
+unsigned
+pri_scans_free(const struct pri_scans *scans)
+{
+	return PRI_SCANS_AHEAD - scans->begun;
+}
+
+static struct pri_scan *
+idle_one(struct pri_scans *scans)
+{
+	struct pri_scan *found = NULL;
+
+	pthread_mutex_lock(&pool.lock);
+	for (unsigned i = 0; i < PRI_SCANS_AHEAD && !found; i++)
+		if (scans->items[i].state == IDLE)
+			found = &scans->items[i];
+	pthread_mutex_unlock(&pool.lock);
+	return found;
+}
+
+struct pri_scan *
+pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
+	const struct sfs_handle *handle)
+{
+	struct pri_scan *s = idle_one(scans);
+
+	if (!s)
+		return NULL;
+	if (!scans->member)
+		join_pool(scans);
+	s->plan = *plan;
+	s->programs = scans->programs;
+	s->room = sfs_read_room(handle);
+	s->next = NULL;
+	scans->begun++;
+	pthread_mutex_lock(&pool.lock);
+	s->state = QUEUED;
+	*pool.tail = s;
+	pool.tail = &s->next;
+	pthread_cond_signal(&pool.work);
+	pthread_mutex_unlock(&pool.lock);
+	return s;
+}
+
+/* Under the lock: out of the queue, if it is still there. */
+static bool
+unqueue(struct pri_scan *s)
+{
+	struct pri_scan **at = &pool.head;
+
+	if (s->state != QUEUED)
+		return false;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	if (!*at)
+		pool.tail = at;
+	return true;
+}
+
+/* Done, or taken back. true: taken back. */
+static bool
+settle(struct pri_scan *s)
+{
+	bool back;
+
+	pthread_mutex_lock(&pool.lock);
+	back = unqueue(s);
+	while (!back && s->state == RUNNING)
+		pthread_cond_wait(&pool.done, &pool.lock);
+	s->state = IDLE;
+	pthread_mutex_unlock(&pool.lock);
+	return back;
+}
+
+void
+pri_scan_drop(struct pri_scans *scans, struct pri_scan *s)
+{
+	settle(s);
+	scans->begun--;
+}
+
+bool
+pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_view_buffer *buffer,
+	const uint8_t **body, struct pri_matches *matches)
+{
+	struct pri_view_buffer b = *buffer;
+	struct pri_matches m = *matches;
+
+	if (settle(s))
+		work(s);
+	scans->begun--;
+	if (!s->good)
+		return false;
+	*buffer = s->buffer;
+	*body = s->body;
+	*matches = s->matches;
+	s->buffer = b;
+	s->matches = m;
+	return true;
+}
+
+void
+pri_scans_destroy(struct pri_scans **scans)
+{
+	struct pri_scans *s = *scans;
+
+	if (!s)
+		return;
+	for (unsigned i = 0; i < PRI_SCANS_AHEAD; i++) {
+		settle(&s->items[i]);
+		free(s->items[i].buffer.bytes);
+		pri_matches_free(&s->items[i].matches);
+	}
+	leave_pool(s);
+	free(s);
+	*scans = NULL;
+}

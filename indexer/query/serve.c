@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "indexer/query/serve.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "indexer/query/answer.h"
+#include "indexer/query/scans.h"
+#include "indexer/query/serve_job.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/rpc/message.h"
+
+#define SLICE_NS (4 * PR_NS_PER_MS)
+#define STALLED_NS (2 * PR_NS_PER_S)
+#define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
+#define SETTLE_MS 20 /* between looks at whether all has settled */
+
+struct pri_serve {
+	struct event *turn;
+	struct pri_view *view;
+	char why[512]; /* there is no view */
+	struct pri_job *jobs; /* oldest first */
+	size_t running_max;
+	uint64_t queries;
+};
+
+/* ---- jobs ---- */
+
+static void
+job_free(struct pri_job *job)
+{
+	pri_answer_destroy(&job->answer);
+	if (job->query)
+		packrack__query__free_unpacked(job->query, NULL);
+	free(job);
+}
+
+static void
+remove_done(struct pri_serve *s)
+{
+	struct pri_job **at = &s->jobs, *job;
+
+	while ((job = *at)) {
+		if (job->done) {
+			*at = job->next;
+			job_free(job);
+		} else {
+			at = &job->next;
+		}
+	}
+}
+
+static bool
+from(const struct pri_job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+{
+	return job->rpc == rpc && job->has_peer == !!peer &&
+	       (!peer || pr_rpc_peer_equal(&job->peer, peer));
+}
+
+static struct pri_job *
+find(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
+{
+	for (struct pri_job *job = s->jobs; job; job = job->next)
+		if (!job->done && job->id == id && from(job, rpc, peer))
+			return job;
+	return NULL;
+}
+
+static struct pri_job *
+append_job(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	uint64_t id)
+{
+	struct pri_job **at = &s->jobs, *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	while (*at)
+		at = &(*at)->next;
+	*at = job;
+	job->rpc = rpc;
+	job->has_peer = !!peer;
+	if (peer)
+		job->peer = *peer;
+	job->id = id;
+	job->active = pr_now_mono();
+	return job;
+}
+
+/* ---- turns ---- */
+
+static void
+run_soon(struct pri_serve *s)
+{
+	const struct timeval at_once = {0, 0};
+
+	event_add(s->turn, &at_once);
+}
+
+static void
+run_later(struct pri_serve *s, int milliseconds)
+{
+	const struct timeval later = {0, 1000 * milliseconds};
+
+	event_add(s->turn, &later);
+}
+
+/* A query answers for all that was there when it began: list it first. */
+static void
+start(struct pri_serve *s, struct pri_job *job, int64_t deadline)
+{
+	struct pr_error err;
+	int rc;
+
+	if (!s->view) {
+		pri_job_fail(job, s->why, false);
+		return;
+	}
+	rc = pri_view_refresh(s->view, true, deadline, &err);
+	if (rc > 0)
+		return;
+	if (rc < 0) {
+		pri_job_fail(job, err.text, false);
+		return;
+	}
+	job->settling = job->query->settle && pri_book_settled(pri_view_book(s->view),
+						      pr_now_real()) < job->query->until;
+	if (job->settling)
+		return;
+	job->answer = pri_answer_create(s->view, job->query, &err);
+	job->view = s->view;
+	packrack__query__free_unpacked(job->query, NULL);
+	job->query = NULL;
+	if (!job->answer)
+		pri_job_fail(job, err.text, true);
+}
+
+static void
+run(struct pri_serve *s, struct pri_job *job)
+{
+	int64_t deadline = pr_now_mono() + SLICE_NS;
+	struct pr_error err;
+
+	if (job->out)
+		pri_job_deliver(job);
+	if (!job->out && !job->answer)
+		start(s, job, deadline);
+	while (!job->done && !job->out && job->answer && job->credit &&
+		pr_now_mono() < deadline) {
+		switch (pri_answer_step(job->answer, deadline, &err)) {
+		case PRI_ANSWER_BATCH:
+			pri_job_batch(job);
+			break;
+		case PRI_ANSWER_END:
+			pri_job_end(job, false);
+			break;
+		case PRI_ANSWER_ERROR:
+			pri_job_fail(job, err.text, false);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+/* Needs no credit to start, so that it begins with what is there at the time of asking. */
+static bool
+runnable(const struct pri_job *job)
+{
+	return !job->done && (job->credit || !job->answer || job->out);
+}
+
+static bool
+stalled(const struct pri_job *job, int64_t now)
+{
+	return job->answer && !job->credit && now - job->active > STALLED_NS;
+}
+
+/* The limit is on those that work, not on those that wait for their asker. */
+static void
+admit(struct pri_serve *s, int64_t now)
+{
+	size_t running = 0;
+
+	for (struct pri_job *job = s->jobs; job; job = job->next)
+		running +=
+			job->started && !job->done && !job->settling && !stalled(job, now);
+	for (struct pri_job *job = s->jobs; job && running < s->running_max;
+		job = job->next)
+		if (!job->started) {
+			job->started = true;
+			running++;
+		}
+}
+
+static void
+on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct pri_serve *s = arg;
+	bool more = false, blocked = false, waiting = false, settling = false;
+
+	(void)fd;
+	(void)what;
+	admit(s, pr_now_mono());
+	for (struct pri_job *job = s->jobs; job; job = job->next) {
+		if ((!job->started && !job->out) || !runnable(job))
+			continue;
+		job->active = pr_now_mono();
+		run(s, job);
+	}
+	remove_done(s);
+	admit(s, pr_now_mono()); /* those that are done make room */
+	for (struct pri_job *job = s->jobs; job; job = job->next) {
+		more |= job->started && runnable(job) && !job->out && !job->settling;
+		settling |= job->settling;
+		blocked |= job->out != PRI_OUT_NOTHING;
+		waiting |= !job->started;
+	}
+	if (more)
+		run_soon(s);
+	else if (blocked) /* an asker's queue is full: time for it to take something */
+		run_later(s, 5);
+	else if (settling)
+		run_later(s, SETTLE_MS);
+	else if (waiting) /* until those that run are stalled for good */
+		run_later(s, 100);
+}
+
+/* ---- messages ---- */
+
+static void
+refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text,
+	bool bad_request)
+{
+	struct pri_job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
+
+	if (peer)
+		job.peer = *peer;
+	pri_job_fail(&job, text, bad_request);
+}
+
+static void
+on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env)
+{
+	size_t waiting = 0;
+	struct pri_job *job;
+
+	for (job = s->jobs; job; job = job->next)
+		waiting++;
+	if (waiting >= PRI_SERVE_WAITING_MAX || find(s, rpc, peer, env->id)) {
+		refuse(rpc, peer, env->id,
+			waiting >= PRI_SERVE_WAITING_MAX
+				? "too many queries wait here"
+				: "a query of this id runs already",
+			waiting < PRI_SERVE_WAITING_MAX);
+		return;
+	}
+	job = append_job(s, rpc, peer, env->id);
+	if (job)
+		job->query = pr_message_copy(&env->query->base);
+	if (!job || !job->query) {
+		refuse(rpc, peer, env->id, "no memory for a query", false);
+		if (job)
+			job->done = true;
+		return;
+	}
+	s->queries++;
+	pr_log_debug("query %llu", (unsigned long long)env->id);
+	run_soon(s);
+}
+
+void
+pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env)
+{
+	struct pri_job *job;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
+		on_query(s, rpc, peer, env);
+		return;
+	}
+	job = find(s, rpc, peer, env->id);
+	if (!job)
+		return;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_CREDIT) {
+		job->credit += env->credit->batches;
+		job->active = pr_now_mono();
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL) {
+		pri_job_end(job, true);
+	}
+	run_soon(s);
+}
+
+void
+pri_serve_drop(struct pri_serve *s, struct pr_rpc *rpc)
+{
+	for (struct pri_job *job = s->jobs; job; job = job->next)
+		job->done |= job->rpc == rpc;
+	remove_done(s);
+}
+
+void
+pri_serve_tick(struct pri_serve *s)
+{
+	for (struct pri_job *job = s->jobs; job; job = job->next)
+		if (job->has_peer && !job->done && !pr_rpc_probe(job->rpc, &job->peer))
+			job->done = true;
+	remove_done(s);
+	run_soon(s); /* stalled ones may have made room */
+}
+
+void
+pri_serve_set_view(struct pri_serve *s, struct pri_view *view, const char *why)
+{
+	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
+	for (struct pri_job *job = s->jobs; job; job = job->next)
+		if (job->answer && job->view != view && !job->done) {
+			pri_job_fail(job, why ? why : "the volume was opened anew", false);
+			pri_answer_destroy(&job->answer); /* before its view */
+		}
+	remove_done(s);
+	s->view = view;
+	run_soon(s);
+}
+
+/* ---- making ---- */
+
+struct pri_serve *
+pri_serve_create(struct pr_loop *loop, size_t running_max, struct pr_error *err)
+{
+	struct pri_serve *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->turn = evtimer_new(pr_loop_base(loop), on_turn, s);
+	if (!s || !s->turn) {
+		free(s);
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	pri_scans_setup(0, SCANS_NICE);
+	s->running_max = running_max ? running_max : PRI_SERVE_RUNNING_DEFAULT;
+	snprintf(s->why, sizeof(s->why), "the volume is not there yet");
+	return s;
+}
+
+void
+pri_serve_destroy(struct pri_serve **serve)
+{
+	struct pri_serve *s = *serve;
+
+	if (!s)
+		return;
+	for (struct pri_job *job = s->jobs; job; job = job->next)
+		job->done = true;
+	remove_done(s);
+	event_free(s->turn);
+	free(s);
+	*serve = NULL;
+}
+
+uint64_t
+pri_serve_queries(const struct pri_serve *s)
+{
+	return s->queries;
+}
+
+size_t
+pri_serve_running(const struct pri_serve *s)
+{
+	size_t count = 0;
+
+	for (const struct pri_job *job = s->jobs; job; job = job->next)
+		count += job->started && !job->done;
+	return count;
+}

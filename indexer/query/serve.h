@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_SERVE_H
+#define PRI_INDEXER_SERVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "indexer/query/view.h"
+#include "proto/base/error.h"
+#include "proto/base/loop.h"
+#include "proto/rpc/rpc.h"
+
+/*
+ * Answers queries in the loop: each that runs gets a slice of a few milliseconds in turn, so that
+ * credit, Cancel and signs of life are dealt with meanwhile. Queries beyond the limit wait their
+ * turn; those whose asker gives no credit do not count. Call from the loop's thread only.
+ */
+struct pri_serve;
+
+#define PRI_SERVE_RUNNING_DEFAULT 4
+#define PRI_SERVE_RUNNING_MAX 64
+#define PRI_SERVE_WAITING_MAX 256
+
+struct pri_serve *pri_serve_create(
+	struct pr_loop *loop, size_t running_max, struct pr_error *err);
+void pri_serve_destroy(struct pri_serve **serve);
+
+/*
+ * The volume, once it is there; NULL when it is not (any more): then queries fail with `why`. The
+ * view stays the caller's; queries that run on the one before fail.
+ */
+void pri_serve_set_view(struct pri_serve *serve, struct pri_view *view, const char *why);
+
+/* Query, Credit and Cancel; others are left alone. peer NULL: rpc is our connection to a merger. */
+void pri_serve_message(struct pri_serve *serve, struct pr_rpc *rpc,
+	const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
+/* The connection is gone, and with it who asked over it. */
+void pri_serve_drop(struct pri_serve *serve, struct pr_rpc *rpc);
+/* Every second or so: forgets askers that are gone. */
+void pri_serve_tick(struct pri_serve *serve);
+
+uint64_t pri_serve_queries(const struct pri_serve *serve); /* so far */
+size_t pri_serve_running(const struct pri_serve *serve);
+
+#endif

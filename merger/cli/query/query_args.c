@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/query_args.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/cli/query/time_terms.h"
+#include "proto/base/clock.h"
+#include "proto/base/tcp.h"
+
+#define AT(field) offsetof(struct query_args, field)
+
+static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
+
+static const struct pr_option options[] = {
+	QUERY_RANGE_OPTIONS(0),
+	{.name = "write",
+		.letter = 'w',
+		.kind = PR_OPT_STRING,
+		.offset = AT(write),
+		.arg = "FILE",
+		.help = "write a trace; - is standard output, tcp-listen:PLACE who "
+			"connects there (without: one line a packet)"},
+	{.name = "format",
+		.kind = PR_OPT_ENUM,
+		.offset = AT(format),
+		.arg = "FORMAT",
+		.help = "pcapng, pcap (microseconds) or pcap-ns",
+		.choices = formats},
+	{.name = "limit",
+		.letter = 'c',
+		.kind = PR_OPT_UINT,
+		.offset = AT(limit),
+		.arg = "N",
+		.help = "at most so many packets (0: all)"},
+	{.name = "count",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(count),
+		.help = "only count the packets"},
+	{.name = "related",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(related),
+		.help = "also further fragments of what matches, ICMP errors that quote "
+			"it, "
+			"copies of it in tunnels and behind tags"},
+	{.name = "follow",
+		.letter = 'f',
+		.kind = PR_OPT_FLAG,
+		.offset = AT(follow),
+		.help = "go on with what comes, from --since or from now, until "
+			"interrupted "
+			"or --until"},
+	{.name = "strays",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(strays),
+		.help = "also packets that no timestamp was found for"},
+	{.name = "explain",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(explain),
+		.help = "say what was searched and what was skipped"},
+	{.name = "quiet",
+		.letter = 'q',
+		.kind = PR_OPT_FLAG,
+		.offset = AT(quiet),
+		.help = "say nothing of a complete answer"},
+	{.name = "json",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(json),
+		.help = "print the answer's report as JSON (packets only with -w)"},
+	{.name = "keyvalue",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(keyvalue),
+		.help = "the same as lines of key=value"},
+	CLI_KEY_OPTIONS(struct query_args, merger),
+};
+
+static const char footer[] =
+	"FILTER is what tcpdump takes (pcap-filter(7)), and may have terms after TIME and "
+	"before TIME.\nPackets come in the order of capture. On standard error the "
+	"answer says whether it is complete, and if not, what is "
+	"missing and "
+	"why.\nExit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
+	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
+	"  packrack query after 3h ago and before 2h ago and icmp\n"
+	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
+	"  packrack query --follow -w tcp-listen:57012 port 53, and wireshark -k -i "
+	"TCP@127.0.0.1:57012\n"
+	"  packrack export -w all.pcapng --volume trace.vol";
+
+static const struct pr_cmdline query_program = {.name = "packrack query",
+	.summary = "Shows or saves the packets that a filter and a time range choose.",
+	.usage = "[options] [FILTER...]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = footer};
+
+static const struct pr_cmdline export_program = {.name = "packrack export",
+	.summary =
+		"Saves the packets that a filter and a time range choose, by default all.",
+	.usage = "-w FILE [options] [FILTER...]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = footer};
+
+static const struct pr_cmdline data_export_program = {.name = "packrack data export",
+	.summary = "Saves what a node holds, alone, straight from where it lies; then "
+		   "counts it there once more.",
+	.usage = "--node NAME -w FILE [options] [FILTER...]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = footer};
+
+static const struct pr_cmdline *const programs[] = {[QUERY_COMMAND] = &query_program,
+	[EXPORT_COMMAND] = &export_program,
+	[DATA_EXPORT_COMMAND] = &data_export_program};
+
+static char *
+join(int count, char **words)
+{
+	size_t len = 1;
+	char *text;
+
+	for (int i = 0; i < count; i++)
+		len += strlen(words[i]) + 1;
+	text = calloc(1, len);
+	for (int i = 0; text && i < count; i++) {
+		if (i)
+			strcat(text, " ");
+		strcat(text, words[i]);
+	}
+	return text;
+}
+
+int
+query_args_take(struct query_args *a, int count, char **words, struct pr_error *err)
+{
+	char *said = join(count, words);
+	bool loopback;
+
+	if (!said)
+		return pr_error_set(err, "no memory for the filter");
+	a->filter = time_terms_take(said, pr_now_real(), &a->since, &a->until, err);
+	free(said);
+	if (!a->filter)
+		return -1;
+	if (a->write && !strncmp(a->write, "tcp-listen:", 11) &&
+		pr_tcp_check(a->write + 11, &loopback, err) < 0)
+		return -1;
+	if (a->follow && a->since == PR_TIME_MIN)
+		a->since = pr_now_real();
+	if (a->since > a->until)
+		return pr_error_set(err, "--since is later than --until");
+	if (a->volumes.count && a->merger.endpoint)
+		return pr_error_set(err, "--volume and --merger do not go together");
+	if (a->volumes.count && a->follow)
+		return pr_error_set(err,
+			"--follow asks a merger, which knows what is still to come: -m in "
+			"place of --volume");
+	if (a->follow && a->related)
+		return pr_error_set(err, "--follow and --related do not go together");
+	if (a->follow && a->explain)
+		return pr_error_set(err, "--follow and --explain do not go together");
+	if (a->volumes.count && a->nodes.count)
+		return pr_error_set(err, "--volume and --node do not go together");
+	if (a->json && a->keyvalue)
+		return pr_error_set(err, "--json and --keyvalue do not go together");
+	return 0;
+}
+
+static int
+check(const struct query_args *a, enum query_command command, struct pr_error *err)
+{
+	if (command == DATA_EXPORT_COMMAND && !a->nodes.count && !a->volumes.count)
+		return pr_error_set(err,
+			"which node? --node NAME, as packrack data list names them, or "
+			"--volume PATH");
+	if (command != QUERY_COMMAND && !a->write)
+		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
+	if (a->related && !a->filter[0])
+		return pr_error_set(err, "--related needs a FILTER: related to what?");
+	if (a->related && a->limit)
+		return pr_error_set(err, "--related and --limit do not go together");
+	if (a->write && a->count)
+		return pr_error_set(err, "--count and --write do not go together");
+	return 0;
+}
+
+int
+query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
+{
+	const struct pr_cmdline *program = programs[command];
+	struct pr_error err = {""};
+	int operand, status;
+
+	*a = (struct query_args){
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .program = program->name};
+	status = cli_parse(program, a, argc, argv, &operand);
+	if (status >= 0)
+		return status;
+	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
+		check(a, command, &err) < 0)
+		return cli_fail(program->name, CLI_USAGE, &err);
+	/* a count comes after: what is captured meanwhile is not in question */
+	a->verify = command == DATA_EXPORT_COMMAND && !a->follow && !a->limit &&
+		    !a->strays && !a->related;
+	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)
+		a->until = pr_now_real();
+	return -1;
+}
+
+void
+query_args_free(struct query_args *a)
+{
+	free(a->filter);
+	pr_options_free(&query_program, a);
+}
+
+enum render_form
+query_form(const struct query_args *a)
+{
+	return a->json ? RENDER_JSON : a->keyvalue ? RENDER_KEYVALUE : RENDER_TEXT;
+}

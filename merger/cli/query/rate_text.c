@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/rate_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+#define BAR 40
+
+static double
+per_second(uint64_t count, uint64_t steps, int64_t step)
+{
+	return (double)count * (double)PR_NS_PER_S / ((double)step * (double)steps);
+}
+
+static struct rate_walk
+walk(const struct rate_text *t)
+{
+	return (struct rate_walk){.tally = t->counted->sink.tally,
+		.step = t->step,
+		.at_least = t->at_least,
+		.limit = &t->limit};
+}
+
+/* ---- the series ---- */
+
+static uint64_t
+peak(const struct pr_tally_item *items, size_t count)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (items[i].bytes > bytes)
+			bytes = items[i].bytes;
+	return bytes;
+}
+
+/* Steps without packets are left out, and counted. */
+static void
+print_gap(const struct rate_stretch *last, const struct rate_stretch *s, int64_t step)
+{
+	uint64_t quiet = ((uint64_t)s->first - (uint64_t)last->last - 1) / (uint64_t)step;
+
+	if (quiet)
+		printf("... %" PRIu64 " step%s without packets\n", quiet,
+			quiet == 1 ? "" : "s");
+}
+
+static void
+print_step(const struct rate_text *t, const struct rate_stretch *s, uint64_t most)
+{
+	bool partial = counted_partial(t->counted, s->first, s->last);
+	char time[PR_TIME_TEXT], pps[COUNTED_TEXT], bps[COUNTED_TEXT], bar[BAR + 1];
+	size_t len = most ? (size_t)((double)s->bytes * BAR / (double)most + 0.5) : 0;
+
+	memset(bar, '#', sizeof(bar));
+	bar[len < BAR ? len : BAR] = 0;
+	printf("%s %10" PRIu64 "%c %14" PRIu64 " %8s %8s  %s\n",
+		pr_time_format(s->first, time, sizeof(time)), s->packets,
+		partial ? '+' : ' ', s->bytes,
+		counted_si(per_second(s->packets, 1, t->step), pps),
+		counted_si(per_second(s->bytes, 1, t->step) * 8, bps), bar);
+}
+
+static void
+print_series(const struct rate_text *t)
+{
+	struct rate_stretch s, last;
+	size_t count;
+	const struct pr_tally_item *items = pr_tally_items(t->counted->sink.tally, &count);
+	uint64_t most = peak(items, count);
+
+	printf("%-30s %10s  %14s %8s %8s\n", "from", "packets", "bytes", "pps", "bit/s");
+	for (size_t i = 0; i < count; i++, last = s) {
+		rate_step(&items[i], t->step, &s);
+		if (i > 0)
+			print_gap(&last, &s, t->step);
+		print_step(t, &s, most);
+	}
+}
+
+/* ---- busy stretches ---- */
+
+static double
+seconds(const struct rate_text *t, const struct rate_stretch *s)
+{
+	return (double)s->steps * (double)t->step / (double)PR_NS_PER_S;
+}
+
+static void
+print_stretches(const struct rate_text *t)
+{
+	struct rate_walk w = walk(t);
+	struct rate_stretch s;
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], mean[COUNTED_TEXT],
+		most[COUNTED_TEXT];
+	char packets[COUNTED_TEXT], packets_most[COUNTED_TEXT];
+
+	printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until", "seconds",
+		"packets", "bytes", "bit/s", "peak", "pps", "peak");
+	while (rate_next(&w, &s)) {
+		bool partial = counted_partial(t->counted, s.first, s.last);
+
+		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n",
+			pr_time_format(s.first, first, sizeof(first)),
+			pr_time_format(s.last, last, sizeof(last)), seconds(t, &s),
+			s.packets, partial ? '+' : ' ', s.bytes,
+			counted_si(per_second(s.bytes, s.steps, t->step) * 8, mean),
+			counted_si(per_second(s.peak_bytes, 1, t->step) * 8, most),
+			counted_si(per_second(s.packets, s.steps, t->step), packets),
+			counted_si(per_second(s.peak_packets, 1, t->step), packets_most));
+	}
+}
+
+void
+rate_print(const struct rate_text *t)
+{
+	if (t->limited)
+		print_stretches(t);
+	else
+		print_series(t);
+}
+
+/* ---- as data ---- */
+
+static void
+render_range(struct render *r, const struct rate_text *t, const struct rate_stretch *s)
+{
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], text[128];
+
+	render_time(r, "since", s->first);
+	render_time(r, "until", s->last);
+	render_uint(r, "packets", s->packets);
+	render_uint(r, "bytes", s->bytes);
+	render_bool(r, "partial", counted_partial(t->counted, s->first, s->last));
+	snprintf(text, sizeof(text), "--since %s --until %s",
+		pr_time_format(s->first, first, sizeof(first)),
+		pr_time_format(s->last, last, sizeof(last)));
+	render_string(r, "options", text);
+}
+
+static void
+render_stretches(struct render *r, const struct rate_text *t)
+{
+	struct rate_walk w = walk(t);
+	struct rate_stretch s;
+
+	render_list(r, "stretches");
+	while (rate_next(&w, &s)) {
+		render_object(r, NULL);
+		render_range(r, t, &s);
+		render_uint(r, "steps", s.steps);
+		render_uint(r, "mean_bits_per_second",
+			(uint64_t)(per_second(s.bytes, s.steps, t->step) * 8 + 0.5));
+		render_uint(r, "mean_packets_per_second",
+			(uint64_t)(per_second(s.packets, s.steps, t->step) + 0.5));
+		render_uint(r, "peak_step_bytes", s.peak_bytes);
+		render_uint(r, "peak_step_packets", s.peak_packets);
+		render_time(r, "peak_since", s.peak_first);
+		render_close(r);
+	}
+	render_close(r);
+}
+
+static void
+render_series(struct render *r, const struct rate_text *t)
+{
+	struct rate_stretch s;
+	size_t count;
+	const struct pr_tally_item *items = pr_tally_items(t->counted->sink.tally, &count);
+
+	render_list(r, "series");
+	for (size_t i = 0; i < count; i++) {
+		rate_step(&items[i], t->step, &s);
+		render_object(r, NULL);
+		render_range(r, t, &s);
+		render_close(r);
+	}
+	render_close(r);
+}
+
+void
+rate_render(struct render *r, const struct rate_text *t)
+{
+	const struct pr_tally_sums *sums = pr_tally_total(t->counted->sink.tally);
+
+	render_uint(r, "step_ns", (uint64_t)t->step);
+	render_uint(r, "packets", sums->packets);
+	render_uint(r, "bytes", sums->bytes);
+	if (t->limited)
+		render_stretches(r, t);
+	else
+		render_series(r, t);
+}

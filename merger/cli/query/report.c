@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/cli/cli.h"
+#include "merger/completeness.h"
+#include "proto/base/clock.h"
+
+#define RANGES_SHOWN 20
+#define RANGES_COMMENTED 500
+
+int
+report_status(const Packrack__End *end)
+{
+	return end->completeness && end->completeness->complete && !end->cancelled
+		       ? CLI_OK
+		       : CLI_PARTIAL;
+}
+
+static const char *
+plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* Reasons are names in messages; this is what people are told. */
+static const char *
+reason_text(const char *reason)
+{
+	static const struct {
+		const char *name, *text;
+	} texts[] = {{PRM_MISSING_NO_ANSWER, "a node that may have it did not answer"},
+		{PRM_MISSING_CORRUPT, "records that cannot be read"},
+		{PRM_MISSING_DROPPED,
+			"the dispatcher had no node for it, or could not send"},
+		{PRM_MISSING_UNDELIVERED,
+			"declared by a dispatcher that is gone, never stored"},
+		{PRM_MISSING_UNKNOWN, "declared, and no node knows of it"},
+		{"switch", "lost or damaged on the way to the node"},
+		{"log_gone", "its timestamp was lost"},
+		{"node_kernel", "dropped by the node's kernel"},
+		{"write", "the volume refused it"},
+		{"node_stop", "the node stopped before storing it"}};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (!strcmp(texts[i].name, reason))
+			return texts[i].text;
+	return reason;
+}
+
+static void
+print_time(FILE *to, int64_t t)
+{
+	char text[PR_TIME_TEXT];
+
+	fputs(t == PR_TIME_MIN     ? "the beginning"
+		: t == PR_TIME_MAX ? "the end"
+				   : pr_time_format(t, text, sizeof(text)),
+		to);
+}
+
+static void
+print_span(FILE *to, int64_t first, int64_t last)
+{
+	print_time(to, first);
+	if (first == last)
+		return;
+	fputs(" to ", to);
+	print_time(to, last);
+}
+
+static void
+print_range(FILE *to, const Packrack__Loss *l)
+{
+	fprintf(to, "    link %u seq %" PRIu64, l->link, l->first_seq);
+	if (l->last_seq != l->first_seq)
+		fprintf(to, "..%" PRIu64, l->last_seq);
+	if (l->among_last)
+		fprintf(to, " (among seq %" PRIu64 "..%" PRIu64 ")", l->among_first,
+			l->among_last);
+	fputs(", ", to);
+	print_span(to, l->first_time, l->last_time);
+	fprintf(to, ": %s%s%s\n", reason_text(l->reason), l->node[0] ? ", " : "", l->node);
+}
+
+static bool
+same_cause(const Packrack__Loss *a, const Packrack__Loss *b)
+{
+	return !strcmp(a->reason, b->reason) && !strcmp(a->node, b->node);
+}
+
+/* All listed ranges of the cause of missing[at] in one line, unless a range before had it. */
+static void
+print_cause(FILE *to, const Packrack__Completeness *c, size_t at)
+{
+	const Packrack__Loss *first = c->missing[at];
+	uint64_t packets = 0, ranges = 0;
+	int64_t last = first->last_time;
+
+	for (size_t i = 0; i < at; i++)
+		if (same_cause(c->missing[i], first))
+			return;
+	for (size_t i = at; i < c->n_missing; i++)
+		if (same_cause(c->missing[i], first)) {
+			packets += c->missing[i]->count;
+			ranges++;
+			if (c->missing[i]->last_time > last)
+				last = c->missing[i]->last_time;
+		}
+	fprintf(to, "    %" PRIu64 " in %" PRIu64 " range%s, ", packets, ranges,
+		plural(ranges));
+	print_span(to, first->first_time, last);
+	fprintf(to, ": %s%s%s\n", reason_text(first->reason), first->node[0] ? ", " : "",
+		first->node);
+}
+
+#define CAUSES_LOOKED_AT 1000 /* keeps the search for causes seen before short */
+
+static void
+print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
+{
+	fprintf(to, "  missing: %" PRIu64 " packet%s in %" PRIu64 " range%s%s\n",
+		c->missing_packets, plural(c->missing_packets), c->missing_ranges,
+		plural(c->missing_ranges),
+		c->missing_ranges > shown ? "; --json lists them; by cause" : "");
+	for (size_t i = 0; i < c->n_missing; i++)
+		if (c->missing_ranges <= shown)
+			print_range(to, c->missing[i]);
+		else if (i < CAUSES_LOOKED_AT)
+			print_cause(to, c, i);
+	if (c->n_missing < c->missing_ranges)
+		fprintf(to,
+			"    and %" PRIu64
+			" more ranges, which are counted and not listed\n",
+			c->missing_ranges - c->n_missing);
+}
+
+/* What went since, or had gone before, the volume has recycled. */
+static void
+print_deleted(FILE *to, const Packrack__Evicted *e)
+{
+	const Packrack__Deleted *d = e->deleted;
+
+	fputs(" is gone: ", to);
+	if (d->until < e->until && !e->midst) {
+		fputs("of it, up to ", to);
+		print_time(to, d->until);
+		fputs(" ", to);
+	}
+	if (d->moved_to[0])
+		fprintf(to, "moved to %s", d->moved_to);
+	else
+		fputs("deleted", to);
+	fprintf(to, " by %s at ", d->by[0] ? d->by : "somebody");
+	print_time(to, d->at);
+	fputc('\n', to);
+}
+
+static void
+print_evicted(FILE *to, const Packrack__Completeness *c)
+{
+	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
+		const Packrack__Evicted *e = c->evicted[i];
+
+		fprintf(to, "  evicted: %s%s%s, ", e->node, e->node[0] ? " " : "",
+			e->stream);
+		if (e->midst) {
+			print_time(to, e->since);
+			fputs(" to ", to);
+		} else {
+			fputs("all up to ", to);
+		}
+		print_time(to, e->until);
+		if (e->deleted)
+			print_deleted(to, e);
+		else
+			fputs(e->midst ? " is gone: it was deleted\n"
+				       : " is gone: the volume was full, or reset\n",
+				to);
+	}
+	if (c->n_evicted > RANGES_SHOWN)
+		fprintf(to, "  evicted: and %zu more\n", c->n_evicted - RANGES_SHOWN);
+}
+
+static void
+print_nodes(FILE *to, const Packrack__Completeness *c)
+{
+	for (size_t i = 0; i < c->n_nodes; i++)
+		if (!c->nodes[i]->answered)
+			fprintf(to, "  not answered: %s: %s\n", c->nodes[i]->node,
+				c->nodes[i]->error);
+}
+
+static void
+print_block(FILE *to, const Packrack__End *end, size_t shown)
+{
+	const Packrack__Completeness *c = end->completeness;
+	uint64_t matching =
+		end->matched - (end->related < end->matched ? end->related : end->matched);
+
+	if (!c) {
+		fputs("partial: the answer does not say what is missing\n", to);
+		return;
+	}
+	fprintf(to, "%s: %" PRIu64 " packet%s match%s",
+		report_status(end) ? "partial" : "complete", matching, plural(matching),
+		matching == 1 ? "es" : "");
+	if (end->related)
+		fprintf(to, " and %" PRIu64 " %s related", end->related,
+			end->related == 1 ? "is" : "are");
+	if (end->limit_reached)
+		fprintf(to, ", where the limit is");
+	else if (end->cancelled)
+		fprintf(to, "; broken off");
+	else
+		fprintf(to, ", of %s%" PRIu64 " in the time range",
+			c->held_at_most ? "at most " : "", c->held_packets);
+	fprintf(to, " (%zu node%s)\n", c->n_nodes, plural(c->n_nodes));
+	if (c->missing_packets)
+		print_missing(to, c, shown);
+	if (c->pending_packets)
+		fprintf(to,
+			"  pending: %" PRIu64
+			" packet%s on the way to the nodes' volumes\n",
+			c->pending_packets, plural(c->pending_packets));
+	print_evicted(to, c);
+	print_nodes(to, c);
+	if (c->dropped_packets)
+		fprintf(to,
+			"  dropped: %" PRIu64
+			" packet%s at the dispatcher, before they had a number\n",
+			c->dropped_packets, plural(c->dropped_packets));
+	if (end->corrupt_records)
+		fprintf(to, "  corrupt: %" PRIu64 " record%s that cannot be read\n",
+			end->corrupt_records, plural(end->corrupt_records));
+}
+
+void
+report_text(FILE *to, const Packrack__End *end, const struct sink *sink)
+{
+	print_block(to, end, RANGES_SHOWN);
+	if (sink->unsure)
+		fprintf(to,
+			"  note: %" PRIu64
+			" packet%s had identical neighbours, one of which was "
+			"lost: their times may be swapped\n",
+			sink->unsure, plural(sink->unsure));
+	if (sink->trace && prm_trace_clamped(sink->trace))
+		fprintf(to,
+			"  note: %" PRIu64
+			" time%s outside 1901..2106 clamped, as pcap has 32 "
+			"bits for seconds; pcapng holds all\n",
+			prm_trace_clamped(sink->trace),
+			plural(prm_trace_clamped(sink->trace)));
+	if (end->strays && !sink->strays)
+		fprintf(to,
+			"  note: %" PRIu64
+			" packet%s without a timestamp; --strays gives them\n",
+			end->strays, plural(end->strays));
+}
+
+char *
+report_comment(const Packrack__End *end)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	print_block(f, end, RANGES_COMMENTED);
+	fclose(f);
+	if (text && size && text[size - 1] == '\n')
+		text[size - 1] = 0;
+	return text;
+}

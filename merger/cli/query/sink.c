@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/query/sink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "indexer/query/group.h"
+#include "merger/cli/query/packet_line.h"
+#include "merger/cli/query/report.h"
+#include "proto/base/clock.h"
+#include "proto/base/tcp.h"
+
+#define TCP_LISTEN "tcp-listen:"
+
+/* pcap-over-IP: the first to connect gets it all. */
+static int
+open_tcp(struct sink *s, const char *place, struct pr_error *err)
+{
+	int fd, listener = pr_tcp_listen(place, err);
+	char name[PR_TCP_TEXT];
+
+	if (listener < 0)
+		return -1;
+	fprintf(stderr, "packrack: waiting for a reader on %s\n",
+		pr_tcp_name(listener, false, name));
+	do
+		fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+	if (fd < 0)
+		pr_error_errno(err, "accepting a reader on %s", place);
+	close(listener);
+	s->opened = fd >= 0;
+	return fd;
+}
+
+static int
+open_file(struct sink *s, const char *path, struct pr_error *err)
+{
+	struct stat st;
+	int fd;
+
+	if (!strncmp(path, TCP_LISTEN, sizeof(TCP_LISTEN) - 1))
+		return open_tcp(s, path + sizeof(TCP_LISTEN) - 1, err);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	s->opened = fd >= 0;
+	if (fd < 0)
+		return pr_error_errno(err, "cannot write %s", path);
+	s->regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	return fd;
+}
+
+static int
+open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
+{
+	int fd = STDOUT_FILENO;
+
+	s->to_stdout = !a->write || !strcmp(a->write, "-");
+	if (!s->to_stdout) {
+		fd = open_file(s, a->write, err);
+		if (fd < 0)
+			return -1;
+	} else if (a->write && isatty(fd)) {
+		return pr_error_set(err,
+			"a trace is nothing for a terminal: -w FILE, or pipe it somewhere");
+	}
+	s->out.fd = fd;
+	s->terminal = !a->write && isatty(fd);
+	return 0;
+}
+
+void
+sink_init(struct sink *s, const struct query_args *a)
+{
+	*s = (struct sink){.args = a, .out = {.fd = -1}, .last_time = PR_TIME_MIN};
+	progress_begin(&s->progress);
+	s->none = a->count || a->tally.group || a->note ||
+		  (!a->write && query_form(a) != RENDER_TEXT);
+	if (!s->none && !a->write && isatty(STDOUT_FILENO))
+		s->progress.terminal = false; /* the lines are progress enough */
+}
+
+static int
+open_trace(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
+	struct pr_error *err)
+{
+	struct prm_trace_options o = {.format = (enum prm_trace_format)s->args->format,
+		.filter = s->args->filter};
+
+	s->trace = prm_trace_create(&s->out, &o, err);
+	if (!s->trace)
+		return -1;
+	for (size_t i = 0; i < count; i++) {
+		struct prm_trace_link link = {.epoch = links[i]->epoch,
+			.link = (uint16_t)links[i]->link,
+			.linktype = (uint16_t)links[i]->linktype,
+			.snaplen = links[i]->snaplen,
+			.name = links[i]->name,
+			.speed = links[i]->speed};
+
+		if (prm_trace_link(s->trace, &link, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+sink_recount(struct sink *s, struct pr_error *err)
+{
+	Packrack__TallySpec spec = PACKRACK__TALLY_SPEC__INIT;
+
+	spec.group = (uint32_t)s->args->tally.group;
+	spec.step = s->args->tally.step;
+	spec.by_packets = s->args->tally.by_packets;
+	s->packets = 0;
+	pr_tally_destroy(&s->tally);
+	s->tally = pri_group_tally(&spec, err);
+	return s->tally ? 0 : -1;
+}
+
+int
+sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err)
+{
+	return s->tally ? pr_tally_take(s->tally, part, err) : 0;
+}
+
+int
+sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
+	struct pr_error *err)
+{
+	if (s->args->tally.group && sink_recount(s, err) < 0)
+		return -1;
+	if (s->none || s->take)
+		return 0;
+	if (open_output(s, s->args, err) < 0 ||
+		prm_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
+		return -1;
+	s->out.ahead = s->regular;
+	if (!s->args->write)
+		return 0;
+	if (open_trace(s, links, count, err) < 0)
+		return -1;
+	/* whoever reads it as it grows waits for this */
+	if (!s->args->follow || s->args->format != PRM_TRACE_PCAPNG)
+		return 0;
+	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);
+}
+
+int
+sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
+{
+	char line[PACKET_LINE];
+
+	s->packets++;
+	s->last_time = p->time;
+	if (p->flags & (PR_PACKET_MATCH_UNSURE | PR_PACKET_STRAY)) {
+		s->unsure += (p->flags & PR_PACKET_MATCH_UNSURE) != 0;
+		s->strays += (p->flags & PR_PACKET_STRAY) != 0;
+	}
+	s->related += (p->flags & PR_PACKET_RELATED) != 0;
+	if (s->args->note)
+		return pr_relations_note(s->args->note, p, err);
+	if (s->tally)
+		return pri_group_count(s->tally, (enum pri_group)s->args->tally.group,
+			s->args->tally.step, p, err);
+	if (s->take)
+		return s->take(s->take_arg, p, err);
+	if (s->trace)
+		return prm_trace_packet(s->trace, p, err);
+	return s->none ? 0
+		       : prm_output_write(
+				 &s->out, line, packet_line(p, line, sizeof(line)), err);
+}
+
+int
+sink_pause(struct sink *s, struct pr_error *err)
+{
+	char time[PR_TIME_TEXT];
+
+	if (progress_due(&s->progress))
+		progress_show(&s->progress, "%llu packets, up to %s",
+			(unsigned long long)s->packets,
+			s->packets ? pr_time_format(s->last_time, time, sizeof(time))
+				   : "now none");
+	if (s->none || s->take || !(s->terminal || s->args->follow))
+		return 0;
+	return prm_output_flush(&s->out, err);
+}
+
+bool
+sink_closed(const struct sink *s)
+{
+	return s->out.closed;
+}
+
+static int
+finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
+{
+	const Packrack__Completeness *c = end ? end->completeness : NULL;
+	struct prm_trace_statistics *statistics;
+	char *comment = c ? report_comment(end) : strdup("the answer was broken off");
+	size_t count = c ? c->n_ledgers : 0;
+	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT];
+	const char *comments[] = {comment, hash};
+	int result;
+
+	statistics = calloc(count + 1, sizeof(*statistics));
+	if (!comment || !statistics) {
+		free(comment);
+		free(statistics);
+		return pr_error_set(err, "no memory for the end of the trace");
+	}
+	for (size_t i = 0; i < count; i++) {
+		const Packrack__Ledger *l = c->ledgers[i];
+
+		statistics[i] = (struct prm_trace_statistics){.name = l->name,
+			.link = (uint16_t)l->link,
+			.linktype = (uint16_t)l->linktype,
+			.received = l->last_seq,
+			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
+			.dropped_interface = l->dropped_interface};
+	}
+	memcpy(hash, "trace hash ", sizeof("trace hash "));
+	prm_trace_hash_of(s->trace, hash + strlen(hash));
+	result = prm_trace_finish(s->trace, statistics, count, comments, 2, err);
+	free(comment);
+	free(statistics);
+	return result;
+}
+
+int
+sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err)
+{
+	progress_end(&s->progress);
+	if (!s->out.buf)
+		return 0;
+	if (s->trace && finish_trace(s, end, err) < 0)
+		return -1;
+	return prm_output_sync(&s->out, err);
+}
+
+void
+sink_close(struct sink *s)
+{
+	progress_end(&s->progress);
+	prm_trace_destroy(&s->trace);
+	pr_tally_destroy(&s->tally);
+	prm_output_free(&s->out);
+	if (s->opened)
+		close(s->out.fd);
+}

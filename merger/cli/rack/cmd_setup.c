@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "merger/cli/cli.h"
+#include "merger/cli/render.h"
+#include "merger/cli/rack/setup.h"
+
+struct setup_args {
+	struct pr_string_list in, disk;
+	char *out, *rack;
+	uint64_t link_mtu, disk_rate;
+	bool fix, json, keyvalue;
+};
+
+#define AT(field) offsetof(struct setup_args, field)
+
+static const struct pr_option options[] = {
+	{.name = "in",
+		.letter = 'i',
+		.kind = PR_OPT_LIST,
+		.offset = AT(in),
+		.arg = "IFACE",
+		.help = "a dispatcher's or tap's port on the link (may be repeated)"},
+	{.name = "out",
+		.letter = 'o',
+		.kind = PR_OPT_STRING,
+		.offset = AT(out),
+		.arg = "IFACE",
+		.help = "a dispatcher's port to the rack's switch"},
+	{.name = "rack",
+		.kind = PR_OPT_STRING,
+		.offset = AT(rack),
+		.arg = "IFACE",
+		.help = "a node's port to the rack's switch"},
+	{.name = "link-mtu",
+		.kind = PR_OPT_UINT,
+		.offset = AT(link_mtu),
+		.arg = "BYTES",
+		.help = "of the links, where they are not on this machine",
+		.min = 68,
+		.max = 65535},
+	{.name = "disk",
+		.kind = PR_OPT_LIST,
+		.offset = AT(disk),
+		.arg = "PATH",
+		.help = "measure this: a device or file is read, in a folder a nameless "
+			"file is written (may be repeated)"},
+	{.name = "disk-rate",
+		.kind = PR_OPT_SIZE,
+		.offset = AT(disk_rate),
+		.arg = "SIZE",
+		.help = "a second, that the disks must do (none)",
+		.max = UINT64_C(1) << 50},
+	{.name = "fix",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(fix),
+		.help = "make the changes until the next boot, and say how to undo them"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+};
+
+static const struct pr_cmdline program = {.name = "packrack setup",
+	.summary =
+		"Looks for what makes this machine lose packets, and says what to change.",
+	.usage = "[options]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = "Exit status: 0 nothing is to be changed, 3 something is, 1 a change "
+		  "failed, 2 bad\nusage."};
+
+static void
+check_all(struct setup *s, const struct setup_args *a)
+{
+	uint32_t link_mtu = a->in.count ? 0 : (uint32_t)a->link_mtu;
+
+	for (size_t i = 0; i < a->in.count; i++) {
+		uint32_t mtu = setup_mtu(s, a->in.items[i]);
+
+		setup_check_interface(s, a->in.items[i], SETUP_IN);
+		link_mtu = mtu > link_mtu ? mtu : link_mtu;
+	}
+	if (a->out) {
+		setup_check_interface(s, a->out, SETUP_OUT);
+		setup_check_mtu(s, a->out, link_mtu);
+	}
+	if (a->rack) {
+		setup_check_interface(s, a->rack, SETUP_RACK);
+		setup_check_mtu(s, a->rack, (uint32_t)a->link_mtu);
+	}
+	setup_check_machine(s);
+	for (size_t i = 0; i < a->disk.count; i++)
+		setup_check_disk(s, a->disk.items[i], a->disk_rate);
+}
+
+/* ---- what is printed ---- */
+
+static const char *
+verdict(const struct setup_finding *f)
+{
+	return f->fixed ? "fixed" : setup_verdicts[f->verdict];
+}
+
+static void
+print_text(const struct setup_finding *f)
+{
+	printf("%-10s  %-13s  %s%s%s", verdict(f), f->topic, f->where,
+		f->where[0] ? " " : "", f->text);
+	if (f->mend[0])
+		printf(f->fixed ? " (%s)" : ": %s", f->mend);
+	if (f->failed[0])
+		printf(", which failed: %s", f->failed);
+	if (f->fixed && f->undo[0])
+		printf("; undo: %s", f->undo);
+	putchar('\n');
+}
+
+static void
+render_finding(struct render *r, const struct setup_finding *f)
+{
+	render_object(r, NULL);
+	render_string(r, "verdict", verdict(f));
+	render_string(r, "topic", f->topic);
+	render_string(r, "where", f->where);
+	render_string(r, "text", f->text);
+	render_string(r, "mend", f->mend);
+	render_string(r, "undo", f->undo);
+	render_bool(r, "can_fix", f->fix != SETUP_FIX_NONE);
+	render_string(r, "failed", f->failed);
+	render_close(r);
+}
+
+static int
+print_all(const struct setup *s, const struct setup_args *a)
+{
+	struct render *r;
+
+	if (!a->json && !a->keyvalue) {
+		for (size_t i = 0; i < s->count; i++)
+			print_text(&s->list[i]);
+		return fflush(stdout) ? -1 : 0;
+	}
+	r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
+	if (!r)
+		return -1;
+	render_list(r, "findings");
+	for (size_t i = 0; i < s->count; i++)
+		render_finding(r, &s->list[i]);
+	render_close(r);
+	return render_end(&r);
+}
+
+static int
+run(const struct setup_args *a)
+{
+	const char *root = getenv("PACKRACK_SYSROOT");
+	struct setup s = {.root = root ? root : ""};
+	size_t failed, left = 0;
+	int status;
+
+	check_all(&s, a);
+	failed = a->fix ? setup_fix_all(&s) : 0;
+	for (size_t i = 0; i < s.count; i++)
+		left += s.list[i].verdict == SETUP_CHANGE && !s.list[i].fixed;
+	status = failed ? CLI_FAILED : left ? CLI_PARTIAL : CLI_OK;
+	if (print_all(&s, a) < 0 || s.failed)
+		status = CLI_FAILED;
+	free(s.list);
+	return status;
+}
+
+int
+cmd_setup(int argc, char **argv)
+{
+	struct setup_args a = {.link_mtu = 1500};
+	struct pr_error err;
+	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+
+	if (status < 0 && operand < argc) {
+		pr_error_set(&err,
+			"unexpected '%s': interfaces follow --in, --out or --rack",
+			argv[operand]);
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	}
+	if (status < 0)
+		status = run(&a);
+	pr_options_free(&program, &a);
+	return status;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/cli.h"
+#include "merger/cli/client.h"
+#include "merger/cli/render.h"
+#include "merger/cli/rack/status_check.h"
+#include "merger/cli/rack/status_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct status_args {
+	struct cli_connection merger;
+	char *dispatcher;
+	bool json, keyvalue, check;
+	char *loss, *silent, *full, *kept, *last;
+	struct check_limits limits;
+};
+
+#define AT(field) offsetof(struct status_args, field)
+
+static const struct pr_option options[] = {
+	CLI_MERGER_OPTION(AT(merger.endpoint), "ask this merger"),
+	CLI_DISPATCHER_OPTION(AT(dispatcher), "and this dispatcher"),
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	{.name = "check",
+		.kind = PR_OPT_FLAG,
+		.offset = AT(check),
+		.help = "print one line and exit as Nagios' plugins do: 0 OK, 1 warning, 2 "
+			"critical, 3 unknown"},
+	{.name = "loss",
+		.kind = PR_OPT_STRING,
+		.offset = AT(loss),
+		.arg = "PERCENT[,PERCENT]",
+		.help = "with --check: above is a warning, critical (default 0,1)"},
+	{.name = "silent",
+		.kind = PR_OPT_STRING,
+		.offset = AT(silent),
+		.arg = "N[,N]",
+		.help = "with --check: more silent nodes are a warning, critical (default "
+			"0,1)"},
+	{.name = "full-within",
+		.kind = PR_OPT_STRING,
+		.offset = AT(full),
+		.arg = "TIME[,TIME]",
+		.help = "with --check: warn when a volume is full earlier (none)"},
+	{.name = "kept",
+		.kind = PR_OPT_STRING,
+		.offset = AT(kept),
+		.arg = "TIME[,TIME]",
+		.help = "with --check: warn when packets are overwritten earlier (none)"},
+	{.name = "last",
+		.kind = PR_OPT_STRING,
+		.offset = AT(last),
+		.arg = "FILE",
+		.help = "with --check: count loss since the check before, which is kept "
+			"here"},
+	CLI_KEY_OPTIONS(struct status_args, merger),
+};
+
+static const struct pr_cmdline program = {.name = "packrack status",
+	.summary = "Shows what the rack is doing, and what it lost.",
+	.usage = "[options]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = "Exit status: 0 all is well, 3 something is missing or was lost, 1 "
+		  "nobody answers; with --check, see there."};
+
+/* ---- as data ---- */
+
+static void
+render_values(struct render *r, Packrack__Value *const *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		render_uint(r, values[i]->name, values[i]->number);
+}
+
+static void
+render_link(struct render *r, const Packrack__LinkInfo *l)
+{
+	render_object(r, NULL);
+	render_epoch(r, "epoch", l->epoch);
+	render_uint(r, "link", l->link);
+	render_string(r, "name", l->name);
+	render_uint(r, "linktype", l->linktype);
+	render_uint(r, "snaplen", l->snaplen);
+	render_close(r);
+}
+
+static void
+render_node(struct render *r, const Packrack__NodeStatus *n)
+{
+	render_object(r, NULL);
+	render_string(r, "name", n->name);
+	render_bool(r, "connected", n->connected);
+	render_time(r, "last_seen", n->last_seen);
+	render_bool(r, "writer_alive", n->writer_alive);
+	render_uint(r, "packets", n->packets);
+	render_uint(r, "bytes", n->bytes);
+	render_uint(r, "segments", n->segments);
+	if (n->packets) {
+		render_time(r, "first_time", n->first_time);
+		render_time(r, "last_time", n->last_time);
+	}
+	render_uint(r, "missing", n->missing);
+	render_uint(r, "volume_bytes", n->volume_bytes);
+	render_uint(r, "volume_used", n->volume_used);
+	render_uint(r, "queries", n->queries);
+	render_uint(r, "queries_running", n->queries_running);
+	render_uint(r, "indexed_lag_bytes", n->indexed_lag_bytes);
+	if (n->cluster[0])
+		render_string(r, "cluster", n->cluster);
+	render_uint(r, "summaries", n->summaries);
+	render_uint(r, "summaries_here", n->summaries_here);
+	render_uint(r, "summary_bytes", n->summary_bytes);
+	render_uint(r, "segments_unsummarized", n->segments_unsummarized);
+	if (n->summaries_told_time)
+		render_time(r, "summaries_told_time", n->summaries_told_time);
+	if (n->logger[0])
+		render_json(r, "logger", n->logger);
+	render_close(r);
+}
+
+static void
+render_merger(struct render *r, const Packrack__Status *s)
+{
+	render_object(r, "merger");
+	render_string(r, "version", s->version);
+	render_time(r, "time", s->time);
+	render_values(r, s->values, s->n_values);
+	render_list(r, "links");
+	for (size_t i = 0; i < s->n_links; i++)
+		render_link(r, s->links[i]);
+	render_close(r);
+	render_list(r, "queries_now");
+	for (size_t i = 0; i < s->n_queries; i++)
+		render_query(r, s->queries[i]);
+	render_close(r);
+	render_close(r);
+	render_list(r, "nodes");
+	for (size_t i = 0; i < s->n_nodes; i++)
+		render_node(r, s->nodes[i]);
+	render_close(r);
+}
+
+static void
+render_dispatcher_node(struct render *r, const Packrack__DispatcherNode *n)
+{
+	render_object(r, NULL);
+	render_uint(r, "number", n->number);
+	render_string(r, "name", n->name);
+	render_string(r, "mac", n->mac);
+	render_string(r, "state", n->state);
+	render_time(r, "last_seen", n->last_seen);
+	render_values(r, n->values, n->n_values);
+	render_close(r);
+}
+
+static void
+render_dispatcher_link(struct render *r, const Packrack__DispatcherLink *l)
+{
+	render_object(r, NULL);
+	render_uint(r, "link", l->link);
+	render_string(r, "name", l->name);
+	render_uint(r, "last_seq", l->last_seq);
+	render_bool(r, "ended", l->ended);
+	render_values(r, l->values, l->n_values);
+	render_close(r);
+}
+
+static void
+render_dispatcher(struct render *r, const Packrack__Status *s)
+{
+	render_object(r, "dispatcher");
+	render_string(r, "version", s->version);
+	render_time(r, "time", s->time);
+	render_epoch(r, "epoch", s->epoch);
+	render_string(r, "state", s->state);
+	render_values(r, s->values, s->n_values);
+	render_list(r, "nodes");
+	for (size_t i = 0; i < s->n_dispatcher_nodes; i++)
+		render_dispatcher_node(r, s->dispatcher_nodes[i]);
+	render_close(r);
+	render_list(r, "links");
+	for (size_t i = 0; i < s->n_dispatcher_links; i++)
+		render_dispatcher_link(r, s->dispatcher_links[i]);
+	render_close(r);
+	render_close(r);
+}
+
+static int
+show(const struct status_args *a, const Packrack__Status *merger,
+	const Packrack__Status *dispatcher)
+{
+	struct render *r;
+
+	if (!a->json && !a->keyvalue) {
+		status_text(stdout, merger, dispatcher);
+		return fflush(stdout) ? -1 : 0;
+	}
+	r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
+	if (!r)
+		return -1;
+	if (merger)
+		render_merger(r, merger);
+	if (dispatcher)
+		render_dispatcher(r, dispatcher);
+	return render_end(&r);
+}
+
+/* ---- asking ---- */
+
+/* One of the two: NULL when it is not there; *silent when it should be. */
+static Packrack__Envelope *
+ask(const struct status_args *a, const char *flag, const char *variable,
+	const char *fallback, const char *name, bool *silent)
+{
+	struct pr_error err = {""};
+	struct pr_rpc_keys room;
+	Packrack__Envelope *reply = NULL;
+	bool given;
+	const char *endpoint = client_endpoint(flag, variable, fallback, &given, &err);
+
+	if (endpoint && client_status(endpoint, cli_keys(&a->merger, &room), name, &reply,
+				&err) < 0)
+		reply = NULL;
+	if (!reply && (endpoint || given)) {
+		*silent = true;
+		cli_fail(program.name, 0, &err);
+	}
+	return reply;
+}
+
+/* Loss since the check before, if one is known; that of this check is kept for the next. */
+static int
+check(const struct status_args *a, const Packrack__Status *merger,
+	const Packrack__Status *dispatcher, const char *silent)
+{
+	struct check_counts before, now;
+	struct pr_error err;
+	int known = a->last ? check_counts_load(a->last, &before, &err) : 1;
+	int status = status_check(stdout, &a->limits, merger, dispatcher, silent,
+		known == 0 ? &before : NULL);
+
+	if (a->last && dispatcher && known >= 0) {
+		check_counts_take(&now, dispatcher);
+		known = check_counts_store(a->last, &now, &err);
+	}
+	if (known < 0)
+		cli_fail(program.name, 0, &err);
+	return fflush(stdout) || (known < 0 && status == CHECK_OK) ? CHECK_UNKNOWN : status;
+}
+
+static int
+parse_limits(struct status_args *a, struct pr_error *err)
+{
+	struct check_limits *l = &a->limits;
+
+	*l = (struct check_limits){.loss_critical = 1, .silent_critical = 1};
+	if (!a->check && (a->loss || a->silent || a->full || a->kept || a->last))
+		return pr_error_set(err,
+			"--loss, --silent, --full-within, --kept and --last are for "
+			"--check: give it as well");
+	if (a->check && (a->json || a->keyvalue))
+		return pr_error_set(
+			err, "--check prints one line: give it without --json, --keyvalue");
+	if ((a->loss && check_limits_loss(l, a->loss, err) < 0) ||
+		(a->silent && check_limits_silent(l, a->silent, err) < 0) ||
+		(a->full && check_limits_full(l, a->full, err) < 0) ||
+		(a->kept && check_limits_kept(l, a->kept, err) < 0))
+		return -1;
+	return 0;
+}
+
+static int
+run(const struct status_args *a)
+{
+	bool silent = false;
+	Packrack__Envelope *m = ask(a, a->merger.endpoint, "PACKRACK_MERGER",
+		PR_RPC_ENDPOINT_MERGER, "packrack-merger", &silent);
+	Packrack__Envelope *d = ask(a, a->dispatcher, "PACKRACK_DISPATCHER",
+		PR_RPC_ENDPOINT_DISPATCHER, "packrack-dispatcher", &silent);
+	const Packrack__Status *merger = m ? m->status : NULL;
+	const Packrack__Status *dispatcher = d ? d->status : NULL;
+	int status = CLI_FAILED;
+
+	if (a->check)
+		status = check(a, merger, dispatcher,
+			!silent ? NULL
+			: m     ? "the dispatcher"
+			: d     ? "the merger"
+				: "the rack");
+	else if (!m && !d && !silent)
+		fprintf(stderr,
+			"%s: no merger and no dispatcher here: name them with -m and "
+			"--dispatcher\n",
+			program.name);
+	if (!a->check && (m || d) && show(a, merger, dispatcher) == 0)
+		status = silent || status_is_degraded(merger, dispatcher) ? CLI_PARTIAL
+									  : CLI_OK;
+	if (m)
+		pr_message_free(&m);
+	if (d)
+		pr_message_free(&d);
+	return status;
+}
+
+int
+cmd_status(int argc, char **argv)
+{
+	struct status_args a = {0};
+	struct pr_error err;
+	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+
+	if (status < 0 && operand < argc) {
+		pr_error_set(&err, "unexpected '%s': there are only options, see --help",
+			argv[operand]);
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	}
+	if (status < 0 && parse_limits(&a, &err) < 0)
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	if (status < 0)
+		status = run(&a);
+	pr_options_free(&program, &a);
+	return status;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "indexer/filter/filter.h"
+#include "merger/cli/query/ask.h"
+#include "merger/cli/cli.h"
+#include "merger/cli/client.h"
+#include "merger/cli/query/question.h"
+#include "merger/cli/query/time_terms.h"
+#include "proto/base/clock.h"
+
+/*
+ * Wireshark's extcap(4): it calls us to list what can be captured from, to ask for the fields of its
+ * dialogue, to have a filter checked, and to capture into a pipe. The rack is the interface "packrack",
+ * each of its links "packrack:NAME". What is said here goes to standard output, in extcap's grammar.
+ */
+#define INTERFACE "packrack"
+
+struct extcap_args {
+	struct cli_connection merger;
+	bool interfaces, dlts, config, capture;
+	char *interface, *capture_filter, *version, *fifo;
+	char *since, *until, *link;
+};
+
+#define AT(field) offsetof(struct extcap_args, field)
+#define FLAG(text, field, what)                                                            \
+	{                                                                                  \
+		.name = text, .kind = PR_OPT_FLAG, .offset = AT(field), .help = what       \
+	}
+#define TEXT(text, field, argument, what)                                                  \
+	{                                                                                  \
+		.name = text, .kind = PR_OPT_STRING, .offset = AT(field), .arg = argument, \
+		.help = what                                                               \
+	}
+
+static const struct pr_option options[] = {
+	FLAG("extcap-interfaces", interfaces, "list the rack and its links"),
+	FLAG("extcap-dlts", dlts, "list the link types of the interface"),
+	FLAG("extcap-config", config, "list the fields of the dialogue"),
+	TEXT("extcap-interface", interface, "NAME", "the one that is meant"),
+	TEXT("extcap-capture-filter", capture_filter, "FILTER",
+		"capture these packets; without --capture: check it"),
+	TEXT("extcap-version", version, "VERSION", "Wireshark's"),
+	FLAG("capture", capture, "capture into --fifo until interrupted"),
+	TEXT("fifo", fifo, "FILE", "where Wireshark reads"),
+	TEXT("since", since, "TIME",
+		"from this time on, and then what comes (default now)"),
+	TEXT("until", until, "TIME", "up to this time, which may be yet to come"),
+	TEXT("link", link, "LINK", "of this link only"),
+	CLI_MERGER_OPTION(AT(merger.endpoint), "the merger"),
+	CLI_KEY_OPTIONS(struct extcap_args, merger),
+};
+
+static const struct pr_cmdline program = {
+	.name = "packrack extcap",
+	.summary = "Makes the rack an interface of Wireshark, which calls this by itself.",
+	.usage = "--extcap-interfaces | --extcap-interface NAME ...",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer =
+		"Wireshark finds it as packrack-extcap in its extcap folder:\n"
+		"  ln -s /usr/bin/packrack ~/.local/lib/wireshark/extcap/packrack-extcap\n"
+		"  tshark -i packrack",
+};
+
+/* ---- what there is ---- */
+
+/* A value of the grammar: braces would end it. */
+static void
+print_text(const char *text)
+{
+	for (; *text; text++)
+		if (*text != '{' && *text != '}' && (unsigned char)*text >= ' ')
+			putchar(*text);
+}
+
+/* NULL: nobody answers; then there is the rack as a whole, and the user may name a merger. */
+static Packrack__Envelope *
+ask_status(const struct extcap_args *a)
+{
+	Packrack__Envelope *reply = NULL;
+	struct pr_rpc_keys room;
+	struct pr_error err;
+	bool given;
+	const char *endpoint = client_endpoint(a->merger.endpoint, "PACKRACK_MERGER",
+		PR_RPC_ENDPOINT_MERGER, &given, &err);
+
+	if (!endpoint || client_status(endpoint, cli_keys(&a->merger, &room),
+				 "packrack-merger", &reply, &err) < 0)
+		return NULL;
+	return reply;
+}
+
+/* The first of its name: a link has a number in each run of its dispatcher. */
+static bool
+is_first(const Packrack__Status *s, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (!strcmp(s->links[i]->name, s->links[at]->name))
+			return false;
+	return s->links[at]->name[0];
+}
+
+static const char *
+link_of(const struct extcap_args *a)
+{
+	const char *name = a->interface ? a->interface : "";
+
+	if (a->link && a->link[0])
+		return a->link;
+	return strncmp(name, INTERFACE ":", sizeof(INTERFACE)) ? NULL
+							       : name + sizeof(INTERFACE);
+}
+
+static int
+list_interfaces(const struct extcap_args *a)
+{
+	Packrack__Envelope *reply = ask_status(a);
+
+	printf("extcap {version=" PACKRACK_VERSION
+	       "}{help=https://www.wireshark.org/docs/man-pages/extcap.html}\n"
+	       "interface {value=" INTERFACE "}{display=packrack: all links}\n");
+	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
+		if (!is_first(reply->status, i))
+			continue;
+		printf("interface {value=" INTERFACE ":");
+		print_text(reply->status->links[i]->name);
+		printf("}{display=packrack: link ");
+		print_text(reply->status->links[i]->name);
+		printf("}\n");
+	}
+	pr_message_free(&reply);
+	return CLI_OK;
+}
+
+/* ---- its link types ---- */
+
+static void
+print_dlt(uint16_t linktype)
+{
+	char name[PRI_LINKTYPE_TEXT];
+
+	printf("dlt {number=%u}{name=%s}{display=%s}\n", linktype,
+		pri_linktype_name(linktype, name, sizeof(name)), name);
+}
+
+static int
+list_dlts(const struct extcap_args *a)
+{
+	Packrack__Envelope *reply = ask_status(a);
+	struct pr_error err = {""};
+	uint16_t *types = NULL;
+	int count = reply ? ask_linktypes(reply->status->links, reply->status->n_links,
+				    &types, &err)
+			  : 0;
+
+	if (count <= 0)
+		print_dlt(1); /* Ethernet, until we know better */
+	for (int i = 0; i < count; i++)
+		print_dlt(types[i]);
+	free(types);
+	pr_message_free(&reply);
+	return CLI_OK;
+}
+
+/* ---- the dialogue ---- */
+
+static void
+list_links(const struct extcap_args *a)
+{
+	Packrack__Envelope *reply = ask_status(a);
+
+	printf("value {arg=3}{value=}{display=that of the interface}{default=true}\n");
+	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
+		if (!is_first(reply->status, i))
+			continue;
+		printf("value {arg=3}{value=");
+		print_text(reply->status->links[i]->name);
+		printf("}{display=");
+		print_text(reply->status->links[i]->name);
+		printf("}{default=false}\n");
+	}
+	pr_message_free(&reply);
+}
+
+static int
+list_config(const struct extcap_args *a)
+{
+	const char *variable = getenv("PACKRACK_MERGER");
+
+	printf("arg {number=0}{call=--merger}{display=Merger}{type=string}"
+	       "{tooltip=Where the rack's merger listens}{default=");
+	print_text(variable && variable[0] ? variable : PR_RPC_ENDPOINT_MERGER);
+	printf("}\n"
+	       "arg {number=1}{call=--since}{display=From}{type=string}"
+	       "{tooltip=2026-11-21T00:40:00Z, @1700000000.5, 10m ago; empty: from now}\n"
+	       "arg {number=2}{call=--until}{display=Until}{type=string}"
+	       "{tooltip=The same; empty: go on until stopped}\n"
+	       "arg {number=3}{call=--link}{display=Link}{type=selector}"
+	       "{tooltip=Packets of one link only}\n"
+	       "arg {number=4}{call=--key}{display=Your key directory}{type=string}"
+	       "{tooltip=Or none; empty: the one that packrack finds by "
+	       "itself}{group=Keys}\n");
+	list_links(a);
+	return CLI_OK;
+}
+
+/* ---- filter and capture ---- */
+
+/* What is said on standard output is what is wrong with it. */
+static int
+check_filter(const struct extcap_args *a)
+{
+	int64_t since = PR_TIME_MIN, until = PR_TIME_MAX;
+	struct query_args query = {.since = since};
+	struct pr_error err;
+
+	query.filter =
+		time_terms_take(a->capture_filter, pr_now_real(), &since, &until, &err);
+	if (!query.filter || question_check(&query, &err) < 0)
+		printf("%s\n", err.text);
+	free(query.filter);
+	return CLI_OK;
+}
+
+struct words {
+	char *items[24];
+	int count;
+};
+
+static void
+add(struct words *w, const char *flag, const char *value)
+{
+	if (!value || !value[0])
+		return;
+	if (flag)
+		w->items[w->count++] = (char *)flag;
+	w->items[w->count++] = (char *)value;
+}
+
+/* A query as a user would ask it, --follow and all. */
+static int
+capture(const struct extcap_args *a)
+{
+	struct words w = {.items = {(char *)"query"}, .count = 1};
+
+	add(&w, NULL, "--follow");
+	add(&w, NULL, "--quiet");
+	add(&w, "--write", a->fifo);
+	add(&w, "--merger", a->merger.endpoint);
+	add(&w, "--key", a->merger.key);
+	add(&w, "--since", a->since);
+	add(&w, "--until", a->until);
+	add(&w, "--link", link_of(a));
+	add(&w, "--", a->capture_filter);
+	return cmd_query(w.count, w.items);
+}
+
+static int
+run(const struct extcap_args *a, struct pr_error *err)
+{
+	if (a->interfaces)
+		return list_interfaces(a);
+	if (!a->interface ||
+		(strcmp(a->interface, INTERFACE) != 0 &&
+			strncmp(a->interface, INTERFACE ":", sizeof(INTERFACE))))
+		pr_error_set(err, "which interface? --extcap-interfaces lists them");
+	else if (a->dlts)
+		return list_dlts(a);
+	else if (a->config)
+		return list_config(a);
+	else if (a->capture && a->fifo && a->fifo[0])
+		return capture(a);
+	else if (a->capture)
+		pr_error_set(err, "--capture wants a --fifo");
+	else if (a->capture_filter)
+		return check_filter(a);
+	else
+		pr_error_set(err, "what is to be done? --help lists it");
+	return cli_fail(program.name, CLI_USAGE, err);
+}
+
+int
+cmd_extcap(int argc, char **argv)
+{
+	struct extcap_args a = {0};
+	struct pr_error err = {""};
+	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+
+	if (status < 0 && operand < argc) {
+		pr_error_set(&err, "unexpected '%s'", argv[operand]);
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	}
+	if (status < 0)
+		status = run(&a, &err);
+	pr_options_free(&program, &a);
+	return status;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/cli.h"
+#include "merger/cli/volume/index_beside.h"
+#include "merger/cli/progress.h"
+#include "merger/cli/render.h"
+#include "merger/cli/volume/volume.h"
+#include "logger/import.h"
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/clock.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct import_args {
+	char *volume, *name;
+	uint64_t create, link;
+	bool link_set, json, keyvalue;
+	struct pr_string_list composite;
+	struct pri_composites composites;
+};
+
+#define AT(field) offsetof(struct import_args, field)
+
+static const struct pr_option options[] = {
+	{.name = "volume",
+		.kind = PR_OPT_STRING,
+		.offset = AT(volume),
+		.arg = "PATH",
+		.help = "where to"},
+	{.name = "create",
+		.kind = PR_OPT_SIZE,
+		.offset = AT(create),
+		.arg = "SIZE",
+		.help = "make the volume, of this size, if there is none"},
+	{.name = "name",
+		.kind = PR_OPT_STRING,
+		.offset = AT(name),
+		.arg = "NAME",
+		.help = "of the link (the file's base name)"},
+	{.name = "link",
+		.kind = PR_OPT_UINT,
+		.offset = AT(link),
+		.arg = "N",
+		.help = "number of the link (the next free one)",
+		.max = 65534,
+		.set_offset = AT(link_set)},
+	{.name = "composite",
+		.kind = PR_OPT_LIST,
+		.offset = AT(composite),
+		.arg = "KEYS",
+		.help = "also index what a packet has together, as src+dport; repeatable"},
+	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+};
+
+static const struct pr_cmdline program = {.name = "packrack import",
+	.summary = "Takes trace files (pcap, pcapng) into a volume; - is standard input.",
+	.usage = "FILE... --volume PATH [options]",
+	.options = options,
+	.option_count = sizeof(options) / sizeof(options[0]),
+	.footer = "What can be read of a damaged file is stored all the same, and the exit "
+		  "status is 1."};
+
+static volatile sig_atomic_t interrupted;
+
+static void
+on_signal(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+struct import {
+	const struct import_args *args;
+	const char *path;
+	struct progress progress;
+	struct render *render; /* NULL: for people */
+};
+
+static bool
+on_progress(void *arg, const struct prl_import_stats *s)
+{
+	struct import *im = arg;
+
+	if (progress_due(&im->progress)) {
+		if (s->size)
+			progress_show(&im->progress,
+				"%s: %" PRIu64 " packets, %" PRIu64 " %%", im->path,
+				s->packets, s->offset * 100 / s->size);
+		else
+			progress_show(&im->progress, "%s: %" PRIu64 " packets", im->path,
+				s->packets);
+	}
+	return !interrupted;
+}
+
+static void
+show(struct import *im, const struct prl_import_stats *s)
+{
+	progress_end(&im->progress);
+	if (s->secrets)
+		fprintf(stderr, "%s: " PRL_SECRETS_LEFT_OUT "\n", program.name, im->path,
+			s->secrets);
+	if (!im->render) {
+		printf("%s: %" PRIu64 " packets, link %u\n", im->path, s->stored, s->link);
+		return;
+	}
+	render_object(im->render, NULL);
+	render_string(im->render, "file", im->path);
+	render_epoch(im->render, "epoch", s->epoch);
+	render_uint(im->render, "link", s->link);
+	render_uint(im->render, "linktype", (uint64_t)s->linktype);
+	render_uint(im->render, "snaplen", s->snaplen);
+	render_uint(im->render, "packets", s->packets);
+	render_uint(im->render, "bytes", s->bytes);
+	render_uint(im->render, "stored", s->stored);
+	render_uint(im->render, "secrets_left_out", s->secrets);
+	if (s->packets) {
+		render_time(im->render, "first_time", s->first_time);
+		render_time(im->render, "last_time", s->last_time);
+	}
+	render_close(im->render);
+}
+
+static struct sfs *
+open_volume(const struct import_args *a, struct pr_error *err)
+{
+	struct sfs_create_options create = {.size = a->create};
+	struct sfs_open_options o = {.writer = true, .flush_interval = PR_NS_PER_S};
+	struct volume_paths paths;
+	struct sfs *sfs = NULL;
+
+	if (volume_paths_parse(a->volume, &paths, err) == 0 &&
+		(!a->create || access(paths.path[0], F_OK) == 0 ||
+			sfs_create(paths.path, paths.count, &create, err) == 0))
+		sfs = sfs_open(paths.path, paths.count, &o, err);
+	volume_paths_free(&paths);
+	return sfs;
+}
+
+static int
+import_files(struct import *im, struct sfs *sfs, int count, char **files)
+{
+	struct index_beside beside = {
+		.path = im->args->volume, .composites = im->args->composites};
+	struct prl_import_options o = {.name = im->args->name,
+		.link = im->args->link_set ? (int)im->args->link : -1,
+		.beside = index_beside,
+		.beside_arg = &beside};
+	struct pr_error err;
+	int status = CLI_OK;
+
+	for (int i = 0; i < count && !interrupted; i++) {
+		struct prl_import_stats stats = {0};
+		int result;
+
+		im->path = files[i];
+		progress_begin(&im->progress);
+		result = prl_import_file(sfs, files[i], &o, on_progress, im, &stats, &err);
+		if (result == 0 || stats.packets)
+			show(im, &stats);
+		progress_end(&im->progress);
+		if (result < 0)
+			status = cli_fail(program.name, CLI_FAILED, &err);
+	}
+	index_beside_close(&beside);
+	if (interrupted) {
+		fprintf(stderr, "%s: interrupted: what was read up to here is stored\n",
+			program.name);
+		status = CLI_PARTIAL;
+	}
+	return status;
+}
+
+static int
+run(const struct import_args *a, int count, char **files)
+{
+	struct import im = {.args = a};
+	struct pr_error err;
+	struct sfs *sfs;
+	int status;
+
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	sfs = open_volume(a, &err);
+	if (!sfs)
+		return cli_fail(program.name, CLI_FAILED, &err);
+	if (a->json || a->keyvalue) {
+		im.render = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
+		if (im.render)
+			render_list(im.render, "files");
+	}
+	status = import_files(&im, sfs, count, files);
+	if (im.render) {
+		render_close(im.render);
+		render_end(&im.render);
+	}
+	sfs_close(&sfs);
+	return status;
+}
+
+int
+cmd_import(int argc, char **argv)
+{
+	struct import_args a = {0};
+	struct pr_error err = {""};
+	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+
+	if (status < 0 && operand >= argc)
+		pr_error_set(&err, "which file? packrack import FILE... --volume PATH");
+	else if (status < 0 && !a.volume)
+		pr_error_set(&err, "into which volume? --volume PATH");
+	else if (status < 0 && pri_composites_parse(&a.composite, &a.composites, &err) < 0)
+		pr_error_prefix(&err, "--composite");
+	if (err.text[0])
+		status = cli_fail(program.name, CLI_USAGE, &err);
+	if (status < 0)
+		status = run(&a, argc - operand, argv + operand);
+	pr_options_free(&program, &a);
+	return status;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/volume/index_beside.h"
+
+#include "indexer/feed.h"
+#include "indexer/query/view.h"
+#include "merger/cli/volume/volume.h"
+
+struct prl_index_body
+index_body_of(const struct pri_index_record *r)
+{
+	return (struct prl_index_body){.link = r->link,
+		.level = r->level,
+		.first_sequence = r->first_sequence,
+		.check = r->check,
+		.segments = r->segments,
+		.min_time = r->min_time,
+		.max_time = r->max_time,
+		.body = r->body,
+		.len = r->len};
+}
+
+static int
+sink(void *arg, const struct pri_index_record *r)
+{
+	const struct prl_index_body body = index_body_of(r);
+	struct index_beside *b = arg;
+
+	return prl_append_index(b->append, &body, &b->error);
+}
+
+static int
+begin(struct index_beside *b, struct pr_error *err)
+{
+	struct volume_paths paths;
+
+	if (volume_paths_parse(b->path, &paths, err) == 0)
+		b->view = pri_view_open(
+			paths.path, paths.count, PRI_VIEW_CACHED | PRI_VIEW_SUMMARIES, err);
+	volume_paths_free(&paths);
+	if (!b->view || pri_view_refresh(b->view, true, INT64_MAX, err) < 0)
+		return -1;
+	b->feed = pri_feed_create(b->view, sink, b, err);
+	if (b->feed)
+		pri_feed_composites(b->feed, &b->composites);
+	return b->feed ? 0 : -1;
+}
+
+/*
+ * A volume that takes nothing more (its data's writer says why) has no index either. Groups are
+ * finished at the end: the next import begins new ones.
+ */
+int
+index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *err)
+{
+	struct index_beside *b = arg;
+	int rc;
+
+	b->append = append;
+	if (!b->feed && begin(b, err) < 0)
+		return -1;
+	do
+		rc = pri_feed_step(b->feed, INT64_MAX, err);
+	while (rc > 0);
+	if (rc == 0 && end)
+		rc = pri_feed_finish(b->feed, true, err);
+	return rc < 0 ? -1 : 0;
+}
+
+void
+index_beside_close(struct index_beside *b)
+{
+	pri_feed_destroy(&b->feed);
+	pri_view_close(&b->view);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_CLI_INDEX_BESIDE_H
+#define PR_CLI_INDEX_BESIDE_H
+
+#include <stdbool.h>
+
+#include "indexer/index/composite.h"
+#include "logger/append.h"
+#include "proto/base/error.h"
+
+/*
+ * The index of a volume that this process writes, made while it does: what the indexer does beside a
+ * logger. Zeroed but for path and composites is ready. The writer's thread.
+ */
+struct index_beside {
+	const char *path;
+	struct pri_composites composites;
+	struct pri_view *view;
+	struct pri_feed *feed;
+	struct prl_append *append;
+	struct pr_error error; /* of an append that failed */
+};
+
+struct pri_index_record;
+/* What an indexer made, as a writer takes it. */
+struct prl_index_body index_body_of(const struct pri_index_record *record);
+
+/* As prl_import_options.beside; arg: a struct index_beside. */
+int index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *err);
+/* Before the volume is closed. */
+void index_beside_close(struct index_beside *b);
+
+#endif
