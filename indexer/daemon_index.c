@@ -28,10 +28,10 @@
 void
 pri_indexer_let_go(struct daemon *d)
 {
-	pri_offer_destroy(&d->offer);
-	pri_feed_destroy(&d->feed);
-	pri_deliver_destroy(&d->deliver);
-	pri_view_close(&d->view);
+	pri_announcer_destroy(&d->offer);
+	pri_follower_destroy(&d->feed);
+	pri_sender_destroy(&d->deliver);
+	pri_volume_close(&d->view);
 }
 
 static void
@@ -57,14 +57,14 @@ open_volume(struct daemon *d)
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
 	}
-	d->view = pri_view_open((const char *const *)d->options.paths.items,
-		d->options.paths.count, PRI_VIEW_SUMMARIES, &err);
+	d->view = pri_volume_open((const char *const *)d->options.paths.items,
+		d->options.paths.count, PRI_VOLUME_SUMMARIES, &err);
 	if (!d->view) {
 		close_volume(d, err.text);
 		return;
 	}
 	pr_log_info("volume %s is open", d->options.paths.items[0]);
-	if (sfs_degraded(pri_view_sfs(d->view), text, sizeof(text)))
+	if (sfs_degraded(pri_volume_sfs(d->view), text, sizeof(text)))
 		pr_log_warning("%s", text);
 	d->said_waiting = false;
 	pri_serve_set_view(d->serve, d->view, NULL);
@@ -96,7 +96,7 @@ pri_indexer_refresh(void *arg)
 	if (!d->view)
 		return;
 	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
-	rc = pri_view_refresh(d->view, false, pr_now_mono() + slice, &err);
+	rc = pri_volume_refresh(d->view, false, pr_now_mono() + slice, &err);
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
@@ -109,12 +109,12 @@ open_feed(struct daemon *d, struct pr_error *err)
 {
 	struct sfs_volume_info info;
 
-	if (!d->deliver && sfs_info(pri_view_sfs(d->view), &info, err) == 0)
-		d->deliver = pri_deliver_create(d->loop, info.uuid, err);
+	if (!d->deliver && sfs_info(pri_volume_sfs(d->view), &info, err) == 0)
+		d->deliver = pri_sender_create(d->loop, info.uuid, err);
 	if (d->deliver && !d->feed)
-		d->feed = pri_feed_create(d->view, pri_deliver_sink, d->deliver, err);
+		d->feed = pri_follower_create(d->view, pri_sender_sink, d->deliver, err);
 	if (d->feed)
-		pri_feed_composites(d->feed, &d->options.composites);
+		pri_follower_composites(d->feed, &d->options.composites);
 	return d->feed ? 0 : -1;
 }
 
@@ -123,13 +123,14 @@ static void
 offer(struct daemon *d)
 {
 	if (!d->offer)
-		d->offer = pri_offer_create(d->view, d->feed, d->options.cluster, NULL);
+		d->offer = pri_announcer_create(d->view, d->feed, d->options.cluster, NULL);
 	if (!d->offer)
 		return;
-	pri_offer_tick(d->offer);
+	pri_announcer_tick(d->offer);
 	for (size_t i = 0; i < d->options.merger.count; i++)
 		if (d->mergers[i].connected)
-			pri_offer_tell(d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
+			pri_announcer_tell(
+				d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
 }
 
 /* took: of the step that had nothing left to do. */
@@ -150,12 +151,12 @@ static int64_t
 index_period(struct daemon *d, int rc, int64_t took)
 {
 	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
-	struct pri_feed_figures figures;
+	struct pri_follower_stats figures;
 
-	pri_feed_figures(d->feed, &figures);
+	pri_follower_stats(d->feed, &figures);
 	if (rc > 0 || share > INDEX_NS)
 		return INDEX_NS;
-	if (!pri_deliver_full(d->deliver) || !figures.behind)
+	if (!pri_sender_full(d->deliver) || !figures.behind)
 		return idle_period(d, took);
 	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
 }
@@ -172,11 +173,11 @@ pri_indexer_index(void *arg)
 	if (!d->view || !d->loaded)
 		return;
 	if (open_feed(d, &err) == 0) {
-		pri_deliver_tick(d->deliver);
+		pri_sender_tick(d->deliver);
 		if (d->stopping)
 			return;
 		began = pr_now_mono();
-		rc = pri_feed_step(d->feed, began + INDEX_SLICE_NS, &err);
+		rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
 		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
 		if (rc >= 0) {
 			offer(d);
@@ -184,8 +185,8 @@ pri_indexer_index(void *arg)
 		}
 	}
 	pr_log_debug("indexing: %s", err.text);
-	pri_offer_destroy(&d->offer);
-	pri_feed_destroy(&d->feed);
+	pri_announcer_destroy(&d->offer);
+	pri_follower_destroy(&d->feed);
 }
 
 /* What is being made is worth more in the volume than made again after the next start. */
@@ -197,10 +198,10 @@ pri_indexer_hand_over(struct daemon *d)
 
 	d->stopping = true;
 	while (d->feed && pr_now_mono() < deadline) {
-		if (pri_feed_finish(d->feed, true, &err) != 0 &&
-			pri_deliver_idle(d->deliver))
+		if (pri_follower_finish(d->feed, true, &err) != 0 &&
+			pri_sender_idle(d->deliver))
 			return;
-		pri_deliver_send(d->deliver);
+		pri_sender_send(d->deliver);
 		event_base_loop(pr_loop_base(d->loop), EVLOOP_ONCE);
 	}
 }

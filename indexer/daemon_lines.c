@@ -11,14 +11,14 @@
 static struct pri_hello_message *
 make_hello(struct daemon *d)
 {
-	struct pri_hello_facts facts = {.name = d->options.name,
+	struct pri_hello_input facts = {.name = d->options.name,
 		.boot = d->boot,
 		.queries = pri_serve_queries(d->serve),
 		.queries_running = pri_serve_running(d->serve)};
-	struct pri_feed_figures figures;
+	struct pri_follower_stats figures;
 
 	if (d->feed) {
-		pri_feed_figures(d->feed, &figures);
+		pri_follower_stats(d->feed, &figures);
 		facts.behind = figures.behind;
 	}
 	return pri_hello_create(d->view, &facts, NULL);
@@ -118,10 +118,10 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		said_no(line, env->failure->text);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
 		if (!peer && line->daemon->offer)
-			pri_offer_want(line->daemon->offer, &line->offered, line->rpc,
+			pri_announcer_want(line->daemon->offer, &line->offered, line->rpc,
 				env->summary_want);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer)
-		pri_deliver_order(line->daemon->deliver, line->rpc, env);
+		pri_sender_command(line->daemon->deliver, line->rpc, env);
 	else
 		pri_serve_message(line->daemon->serve, line->rpc, peer, env);
 }
@@ -142,7 +142,7 @@ on_state(void *arg, enum pr_rpc_state state)
 		pr_log_info("%s is gone; trying again", line->endpoint);
 	pri_serve_drop(line->daemon->serve, line->rpc);
 	line->connected = state == PR_RPC_CONNECTED;
-	line->offered = (struct pri_offer_line){.bytes = line->offered.bytes};
+	line->offered = (struct pri_announced){.bytes = line->offered.bytes};
 	if (!line->connected)
 		return;
 	line->said_refused = false;

@@ -4,13 +4,13 @@
 
 #include <sys/types.h>
 
-#include "indexer/deliver.h"
-#include "indexer/feed.h"
+#include "indexer/record_sender.h"
+#include "indexer/index_follower.h"
 #include "indexer/hello.h"
-#include "indexer/offer.h"
+#include "indexer/summary_announcer.h"
 #include "indexer/options.h"
 #include "indexer/query/serve.h"
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 
@@ -24,21 +24,21 @@ struct line {
 	const char *endpoint;
 	struct pr_rpc *rpc;
 	bool connected, said_refused;
-	struct pri_offer_line offered;
+	struct pri_announced offered;
 };
 
 struct daemon {
 	struct pri_indexer_options options;
 	struct pr_loop *loop;
 	struct pri_serve *serve;
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct line *mergers;
 	struct line manage;
 	struct pr_timer *hello, *refresh, *tick, *index;
 	struct pr_metrics_server *metrics;
-	struct pri_feed *feed;
-	struct pri_deliver *deliver;
-	struct pri_offer *offer;
+	struct pri_index_follower *feed;
+	struct pri_record_sender *deliver;
+	struct pri_summary_announcer *offer;
 	int64_t idle_ns; /* how long the index is left alone when nothing is left to do */
 	uint64_t boot;
 	bool said_waiting, loaded, stopping;

@@ -6,14 +6,14 @@
 static int
 open_cursor(struct stream *s, struct pr_error *err)
 {
-	struct pri_view *view = s->feed->view;
+	struct pri_volume *view = s->feed->view;
 	const struct sfs_handle *after =
-		pri_catalog_handle(pri_view_catalog(view), s->id, s->next - 1);
+		pri_catalog_handle(pri_volume_catalog(view), s->id, s->next - 1);
 
 	if (after)
-		s->cursor = sfs_cursor_open(pri_view_sfs(view), (int)s->id, after, NULL);
+		s->cursor = sfs_cursor_open(pri_volume_sfs(view), (int)s->id, after, NULL);
 	if (!s->cursor)
-		s->cursor = sfs_cursor_open(pri_view_sfs(view), (int)s->id, NULL, err);
+		s->cursor = sfs_cursor_open(pri_volume_sfs(view), (int)s->id, NULL, err);
 	return s->cursor ? 0 : -1;
 }
 
@@ -79,7 +79,7 @@ advance_there(struct stream *s, struct pr_error *err)
 }
 
 int
-pri_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err)
+pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 {
 	uint64_t damaged = pri_builder_figures(s->builder)->damaged;
 	int rc = advance_there(s, err);
@@ -95,9 +95,9 @@ pri_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 		return rc;
 	s->lost += s->waiting.sequence - s->next;
 	if (s->waiting.sequence > s->next)
-		pri_feed_gap(s, s->next, s->waiting.sequence - 1);
+		pri_follower_mark_gap(s, s->next, s->waiting.sequence - 1);
 	if (pri_builder_figures(s->builder)->damaged > damaged)
-		pri_feed_gap(s, s->waiting.sequence, s->waiting.sequence);
+		pri_follower_mark_gap(s, s->waiting.sequence, s->waiting.sequence);
 	passed(s);
 	return 1;
 }

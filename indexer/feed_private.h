@@ -2,16 +2,16 @@
 #ifndef PRI_INDEXER_FEED_PRIVATE_H
 #define PRI_INDEXER_FEED_PRIVATE_H
 
-#include "indexer/feed.h"
+#include "indexer/index_follower.h"
 
 /*
  * Inside of the feed, for its files: feed.c (streams and when they rest), feed_advance.c (they are followed and
  * indexed), feed_spans.c (of what there is no summary).
  */
-#define OPEN_MAX (PRI_FEED_SPANS - 2)
+#define OPEN_MAX (PRI_FOLLOWER_SPANS - 2)
 
 struct stream {
-	struct pri_feed *feed;
+	struct pri_index_follower *feed;
 	uint32_t id;
 	uint16_t link;
 	struct pri_builder *builder;
@@ -28,8 +28,8 @@ struct stream {
 	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
 };
 
-struct pri_feed {
-	struct pri_view *view;
+struct pri_index_follower {
+	struct pri_volume *view;
 	pri_index_sink sink;
 	void *arg;
 	struct stream **streams;
@@ -41,17 +41,17 @@ struct pri_feed {
 /* ---- feed_advance.c ---- */
 
 /* 1: a segment was indexed; 0: none is there, or the sink is full; -1. */
-int pri_feed_advance(struct stream *s, int64_t deadline, struct pr_error *err);
+int pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err);
 
 /* ---- feed_spans.c ---- */
 
 /* This one has no summary in the index yet. */
-void pri_feed_open(struct stream *s, const struct pr_summary_span *span);
+void pri_follower_add_unsummarized(struct stream *s, const struct pr_summary_span *span);
 /* Sequences from..to have none, and will not get one. */
-void pri_feed_gap(struct stream *s, uint64_t from, uint64_t to);
+void pri_follower_mark_gap(struct stream *s, uint64_t from, uint64_t to);
 /* All that an earlier run left without, before the sequence next. */
-void pri_feed_gaps(struct stream *s);
+void pri_follower_mark_old_gaps(struct stream *s);
 /* Forgets what is recycled. */
-void pri_feed_expire(struct stream *s);
+void pri_follower_expire(struct stream *s);
 
 #endif

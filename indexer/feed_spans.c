@@ -10,7 +10,7 @@ note_unknown(struct stream *s, uint64_t upto)
 }
 
 void
-pri_feed_open(struct stream *s, const struct pr_summary_span *span)
+pri_follower_add_unsummarized(struct stream *s, const struct pr_summary_span *span)
 {
 	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
 
@@ -28,45 +28,45 @@ pri_feed_open(struct stream *s, const struct pr_summary_span *span)
 
 /* Sequences from..to have no summary, and will not get one. */
 void
-pri_feed_gap(struct stream *s, uint64_t from, uint64_t to)
+pri_follower_mark_gap(struct stream *s, uint64_t from, uint64_t to)
 {
 	struct pr_summary_span spans[8];
 	uint64_t found;
 	size_t count = pri_catalog_spans(
-		pri_view_catalog(s->feed->view), s->id, from, to, spans, 8, &found);
+		pri_volume_catalog(s->feed->view), s->id, from, to, spans, 8, &found);
 
 	for (size_t i = 0; i < count; i++)
-		pri_feed_open(s, &spans[i]);
+		pri_follower_add_unsummarized(s, &spans[i]);
 	if (found < to - from + 1)
 		note_unknown(s, to);
 }
 
 /* What an earlier run left without summary, before the sequence next. */
 void
-pri_feed_gaps(struct stream *s)
+pri_follower_mark_old_gaps(struct stream *s)
 {
 	struct pri_index_stream *known =
-		pri_index_book_find(pri_view_index(s->feed->view), s->link);
+		pri_index_map_find(pri_volume_index_map(s->feed->view), s->link);
 	struct pri_index_list *list = known ? &known->level[2] : NULL;
 	uint64_t at = s->first;
 
 	for (size_t i = 0; list && i < list->count; i++) {
 		struct pri_index_ref *ref = &list->items[i];
 
-		if (!pri_index_true(known, ref))
+		if (!pri_index_ref_usable(known, ref))
 			continue;
 		if (ref->first_sequence > at)
-			pri_feed_gap(s, at, ref->first_sequence - 1);
+			pri_follower_mark_gap(s, at, ref->first_sequence - 1);
 		if (ref->first_sequence + ref->segments > at)
 			at = ref->first_sequence + ref->segments;
 	}
 	if (at < s->next)
-		pri_feed_gap(s, at, s->next - 1);
+		pri_follower_mark_gap(s, at, s->next - 1);
 }
 
 void
-pri_feed_settled(
-	struct pri_feed *f, uint16_t link, uint64_t first_sequence, uint32_t segments)
+pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
+	uint64_t first_sequence, uint32_t segments)
 {
 	for (size_t i = 0; i < f->count; i++) {
 		struct stream *s = f->streams[i];
@@ -83,7 +83,7 @@ pri_feed_settled(
 
 /* What is recycled needs none. */
 void
-pri_feed_expire(struct stream *s)
+pri_follower_expire(struct stream *s)
 {
 	size_t kept = 0;
 
@@ -96,8 +96,8 @@ pri_feed_expire(struct stream *s)
 }
 
 size_t
-pri_feed_spans(
-	const struct pri_feed *f, struct pr_summary_span out[PRI_FEED_SPANS], bool *unknown)
+pri_follower_unsummarized(const struct pri_index_follower *f,
+	struct pr_summary_span out[PRI_FOLLOWER_SPANS], bool *unknown)
 {
 	struct pr_summary_span tail[2];
 	size_t count = 0;
@@ -108,10 +108,10 @@ pri_feed_spans(
 		size_t more = pri_builder_tail(s->builder, tail);
 
 		*unknown |= s->unknown || s->last >= s->next ||
-			    count + s->open_count + more > PRI_FEED_SPANS;
-		for (size_t j = 0; j < s->open_count && count < PRI_FEED_SPANS; j++)
+			    count + s->open_count + more > PRI_FOLLOWER_SPANS;
+		for (size_t j = 0; j < s->open_count && count < PRI_FOLLOWER_SPANS; j++)
 			out[count++] = s->open[j];
-		for (size_t j = 0; j < more && count < PRI_FEED_SPANS; j++)
+		for (size_t j = 0; j < more && count < PRI_FOLLOWER_SPANS; j++)
 			out[count++] = tail[j];
 	}
 	return count;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "indexer/query/stock.h"
+#include "indexer/query/inventory.h"
 
 struct pri_hello_message {
 	Packrack__Hello hello;
@@ -13,24 +13,24 @@ struct pri_hello_message {
 	char note[SFS_NOTE_BYTES];
 	Packrack__LinkInfo *links;
 	Packrack__LinkInfo **pointers;
-	struct pri_stock *stock;
+	struct pri_inventory *stock;
 };
 
 void
-pri_hello_link(Packrack__LinkInfo *out, const struct pri_facts *facts)
+pri_hello_link(Packrack__LinkInfo *out, const struct pri_series_ledger *facts)
 {
 	packrack__link_info__init(out);
 	out->epoch = facts->epoch;
 	out->link = facts->link;
 	out->linktype = facts->have_link ? facts->info.linktype : facts->mark.link.linktype;
 	out->snaplen = facts->have_link ? facts->info.snaplen : facts->mark.link.snaplen;
-	out->name = (char *)pri_facts_name(facts);
+	out->name = (char *)pri_series_ledger_name(facts);
 	out->speed = facts->speed;
 }
 
 /* The book is sorted by epoch, and epochs begin with their start time: the newest are last. */
 static int
-fill_links(struct pri_hello_message *m, const struct pri_book *book)
+fill_links(struct pri_hello_message *m, const struct pri_ledger_view *book)
 {
 	size_t first =
 		book->count > PRI_HELLO_LINKS_MAX ? book->count - PRI_HELLO_LINKS_MAX : 0;
@@ -65,13 +65,13 @@ clean(char *text)
 }
 
 static void
-fill_status(struct pri_hello_message *m, struct pri_view *view)
+fill_status(struct pri_hello_message *m, struct pri_volume *view)
 {
-	const struct pri_catalog *catalog = pri_view_catalog(view);
+	const struct pri_catalog *catalog = pri_volume_catalog(view);
 	Packrack__NodeStatus *s = &m->status;
-	struct pri_view_figures figures;
+	struct pri_volume_stats figures;
 
-	pri_view_figures(view, &figures);
+	pri_volume_stats(view, &figures);
 	s->segments = catalog->segments;
 	s->packets = catalog->packets;
 	s->bytes = catalog->bytes;
@@ -81,14 +81,14 @@ fill_status(struct pri_hello_message *m, struct pri_view *view)
 	s->indexed_lag_bytes =
 		catalog->segments ? figures.unlisted * (catalog->bytes / catalog->segments)
 				  : 0;
-	s->missing = pri_view_book(view)->missing;
-	if (sfs_info(pri_view_sfs(view), &m->volume, NULL) == 0) {
+	s->missing = pri_volume_ledger(view)->missing;
+	if (sfs_info(pri_volume_sfs(view), &m->volume, NULL) == 0) {
 		m->hello.volume = m->volume.uuid;
 		s->volume_bytes = m->volume.blocks * m->volume.block_size;
 		s->volume_used = m->volume.blocks_used * m->volume.block_size;
 		s->writer_alive = m->volume.writer_alive;
 	}
-	if (sfs_note_get(pri_view_sfs(view), m->note, sizeof(m->note))) {
+	if (sfs_note_get(pri_volume_sfs(view), m->note, sizeof(m->note))) {
 		m->note[sizeof(m->note) - 1] = 0;
 		clean(m->note);
 		s->logger = m->note;
@@ -97,7 +97,7 @@ fill_status(struct pri_hello_message *m, struct pri_view *view)
 
 struct pri_hello_message *
 pri_hello_create(
-	struct pri_view *view, const struct pri_hello_facts *facts, struct pr_error *err)
+	struct pri_volume *view, const struct pri_hello_input *facts, struct pr_error *err)
 {
 	struct pri_hello_message *m = calloc(1, sizeof(*m));
 
@@ -117,10 +117,10 @@ pri_hello_create(
 	m->status.queries_running = facts->queries_running;
 	if (view) {
 		fill_status(m, view);
-		m->stock = pri_stock_create(view);
+		m->stock = pri_inventory_create(view);
 		if (m->stock)
-			pri_stock_put(m->stock, &m->status);
-		if (!m->stock || fill_links(m, pri_view_book(view)) < 0) {
+			pri_inventory_put(m->stock, &m->status);
+		if (!m->stock || fill_links(m, pri_volume_ledger(view)) < 0) {
 			pr_error_set(err, "no memory");
 			pri_hello_destroy(&m);
 		}
@@ -134,7 +134,7 @@ pri_hello_destroy(struct pri_hello_message **hello)
 	if (*hello) {
 		free((*hello)->links);
 		free((*hello)->pointers);
-		pri_stock_destroy(&(*hello)->stock);
+		pri_inventory_destroy(&(*hello)->stock);
 		free(*hello);
 	}
 	*hello = NULL;

@@ -15,15 +15,15 @@
 
 struct message {
 	Packrack__Coverage coverage;
-	Packrack__SummaryInfo *infos, **pointers, open[PRI_FEED_SPANS];
-	Packrack__SummaryInfo *open_pointers[PRI_FEED_SPANS];
+	Packrack__SummaryInfo *infos, **pointers, open[PRI_FOLLOWER_SPANS];
+	Packrack__SummaryInfo *open_pointers[PRI_FOLLOWER_SPANS];
 	Packrack__TimeRange losses[LOSSES], *loss_pointers[LOSSES];
 	Packrack__TimeRange deleted[DELETED], *deleted_pointers[DELETED];
 	Packrack__Ledger ledgers[LEDGERS], *ledger_pointers[LEDGERS];
 };
 
 void
-pri_offer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
+pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 {
 	packrack__summary_info__init(out);
 	out->link = s->link;
@@ -40,10 +40,10 @@ pri_offer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 }
 
 static void
-fill_open(struct message *m, const struct pri_offer_facts *facts)
+fill_open(struct message *m, const struct pri_announcer_input *facts)
 {
 	for (size_t i = 0; i < facts->span_count; i++) {
-		pri_offer_info(&m->open[i], &facts->spans[i]);
+		pri_announcer_info(&m->open[i], &facts->spans[i]);
 		m->open_pointers[i] = &m->open[i];
 	}
 	m->coverage.open = m->open_pointers;
@@ -52,9 +52,10 @@ fill_open(struct message *m, const struct pri_offer_facts *facts)
 
 /* As Hello says it, by which users compile filters. */
 static uint32_t
-linktype_of(const struct pri_book *book, const struct pr_summary_span *span)
+linktype_of(const struct pri_ledger_view *book, const struct pr_summary_span *span)
 {
-	const struct pri_facts *facts = pri_book_find(book, span->epoch, span->link);
+	const struct pri_series_ledger *facts =
+		pri_ledger_view_find(book, span->epoch, span->link);
 	Packrack__LinkInfo info;
 
 	if (!facts)
@@ -64,17 +65,17 @@ linktype_of(const struct pri_book *book, const struct pr_summary_span *span)
 }
 
 static int
-fill_items(
-	struct message *m, const struct pri_book *book, const struct pri_offer_facts *facts)
+fill_items(struct message *m, const struct pri_ledger_view *book,
+	const struct pri_announcer_input *facts)
 {
 	m->infos = calloc(facts->item_count + 1, sizeof(*m->infos));
 	m->pointers = calloc(facts->item_count + 1, sizeof(*m->pointers));
 	if (!m->infos || !m->pointers)
 		return -1;
 	for (size_t i = 0; i < facts->item_count; i++) {
-		const struct pri_offer_item *item = &facts->items[i];
+		const struct pri_announced_summary *item = &facts->items[i];
 
-		pri_offer_info(&m->infos[i], &item->span);
+		pri_announcer_info(&m->infos[i], &item->span);
 		m->infos[i].number = facts->first_number + i;
 		m->infos[i].check = item->check;
 		m->infos[i].bytes = item->handle.length;
@@ -116,7 +117,7 @@ add_loss(struct message *m, const struct pr_loss *loss)
 }
 
 static void
-add_ledger(struct message *m, const struct pri_facts *facts)
+add_ledger(struct message *m, const struct pri_series_ledger *facts)
 {
 	const struct pr_mark_link *l = &facts->mark.link;
 	Packrack__Ledger *out = &m->ledgers[m->coverage.n_ledgers];
@@ -132,11 +133,11 @@ add_ledger(struct message *m, const struct pri_facts *facts)
 
 /* The book is sorted by epoch, and epochs begin with their start time: the newest are last. */
 static void
-fill_book(struct message *m, const struct pri_book *book)
+fill_book(struct message *m, const struct pri_ledger_view *book)
 {
 	m->coverage.ledgers_until = PR_TIME_MIN;
 	for (size_t i = book->count; i-- > 0;) {
-		const struct pri_facts *f = book->facts[i];
+		const struct pri_series_ledger *f = book->facts[i];
 
 		if (f->have_mark)
 			add_ledger(m, f);
@@ -166,9 +167,9 @@ add_deleted(struct message *m, const struct sfs_deleted *hole)
 
 /* What was deleted from the midst of streams of packets. */
 static void
-fill_deleted(struct message *m, struct pri_view *view)
+fill_deleted(struct message *m, struct pri_volume *view)
 {
-	struct sfs *sfs = pri_view_sfs(view);
+	struct sfs *sfs = pri_volume_sfs(view);
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 
@@ -187,9 +188,9 @@ fill_deleted(struct message *m, struct pri_view *view)
 }
 
 static int64_t
-evicted_until(struct pri_view *view)
+evicted_until(struct pri_volume *view)
 {
-	struct sfs *sfs = pri_view_sfs(view);
+	struct sfs *sfs = pri_volume_sfs(view);
 	int64_t until = PR_TIME_MIN;
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
@@ -199,24 +200,24 @@ evicted_until(struct pri_view *view)
 	for (size_t i = 0; i < volume.stream_count; i++)
 		if (sfs_stream_info(sfs, i, &info, NULL) == SFS_OK &&
 			!strncmp(info.name, "packets.", 8) &&
-			pri_view_evicted_until(view, info.id) > until)
-			until = pri_view_evicted_until(view, info.id);
+			pri_volume_evicted_until(view, info.id) > until)
+			until = pri_volume_evicted_until(view, info.id);
 	return until;
 }
 
 static const char *
-why_unknown(struct pri_view *view, const struct pri_offer_facts *facts)
+why_unknown(struct pri_volume *view, const struct pri_announcer_input *facts)
 {
-	struct pri_view_figures figures;
+	struct pri_volume_stats figures;
 
-	pri_view_figures(view, &figures);
+	pri_volume_stats(view, &figures);
 	if (figures.corrupt_records)
 		return "some of its records are damaged";
 	return facts->text ? facts->text : "";
 }
 
 int
-pri_offer_send(struct pri_view *view, const struct pri_offer_facts *facts,
+pri_announcer_send(struct pri_volume *view, const struct pri_announcer_input *facts,
 	struct pr_rpc *rpc, uint64_t *bytes)
 {
 	struct message *m = calloc(1, sizeof(*m));
@@ -232,9 +233,9 @@ pri_offer_send(struct pri_view *view, const struct pri_offer_facts *facts,
 	m->coverage.settled_until = facts->settled_until;
 	m->coverage.evicted_until = evicted_until(view);
 	fill_open(m, facts);
-	fill_book(m, pri_view_book(view));
+	fill_book(m, pri_volume_ledger(view));
 	fill_deleted(m, view);
-	if (fill_items(m, pri_view_book(view), facts) == 0) {
+	if (fill_items(m, pri_volume_ledger(view), facts) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_COVERAGE;
 		env.coverage = &m->coverage;
 		*bytes = packrack__envelope__get_packed_size(&env);

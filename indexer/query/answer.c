@@ -17,12 +17,12 @@
 #define PACKETS_A_LOOK 64 /* at the clock */
 
 struct pri_answer {
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct pri_query *query;
 	bool count_only;
 	struct pr_segment_builder builder;
-	struct pri_view_buffer buffer; /* builder's */
-	struct pri_view_buffer
+	struct pri_read_buffer buffer; /* builder's */
+	struct pri_read_buffer
 		*used; /* where the batch's packets are: buffer, or the query's */
 	size_t target; /* a batch of that many bytes goes out */
 	struct pr_packet
@@ -53,18 +53,19 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 	if (!tally)
 		return 0;
 	a->count_only = true;
-	a->tally = pri_group_tally(tally, err);
+	a->tally = pri_tally_key_tally(tally, err);
 	if (!a->tally)
 		return -1;
 	spec->tally = a->tally;
-	spec->group = (enum pri_group)tally->group;
+	spec->group = (enum pri_tally_key)tally->group;
 	spec->step = tally->step;
 	spec->exact = tally->exact;
 	return 0;
 }
 
 struct pri_answer *
-pri_answer_create(struct pri_view *view, const Packrack__Query *query, struct pr_error *err)
+pri_answer_create(
+	struct pri_volume *view, const Packrack__Query *query, struct pr_error *err)
 {
 	struct pri_answer *a = calloc(1, sizeof(*a));
 	struct pri_query_spec spec;
@@ -77,7 +78,7 @@ pri_answer_create(struct pri_view *view, const Packrack__Query *query, struct pr
 	a->count_only = query->count_only;
 	a->target = FIRST_BATCH;
 	a->flushed = pr_now_mono();
-	if (pri_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
+	if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
 	else if (pri_query_from_message(query, &spec, err) == 0) {
 		if (begin_tally(a, query->tally, &spec, err) == 0)
@@ -192,7 +193,7 @@ begin_batch(struct pri_answer *a, struct pr_error *err)
 	if (!a->batch.packets.len)
 		return 0;
 	a->batch.packets.len = 0;
-	if (pri_view_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
+	if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		return pr_error_set(err, "no memory for a batch");
 	begin_segment(a);
 	return 0;
@@ -204,7 +205,7 @@ make_room(struct pri_answer *a, const struct pr_packet *p, struct pr_error *err)
 {
 	size_t need = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
 
-	if (pri_view_buffer_grow(&a->buffer, need) < 0)
+	if (pri_read_buffer_grow(&a->buffer, need) < 0)
 		return pr_error_set(err, "no memory for a packet of %u bytes", p->caplen);
 	begin_segment(a);
 	return pr_segment_add(&a->builder, p)
@@ -258,7 +259,7 @@ may_hand_on(const struct pri_answer *a)
 static enum pri_answer_state
 hand_on(struct pri_answer *a, struct pr_error *err)
 {
-	struct pri_view_buffer *buffer;
+	struct pri_read_buffer *buffer;
 	const uint8_t *body;
 	size_t len;
 	int rc;
@@ -349,9 +350,9 @@ pri_answer_batch(const struct pri_answer *a)
 }
 
 void
-pri_answer_exchange(struct pri_answer *a, struct pri_view_buffer *buffer)
+pri_answer_exchange(struct pri_answer *a, struct pri_read_buffer *buffer)
 {
-	struct pri_view_buffer mine = *a->used;
+	struct pri_read_buffer mine = *a->used;
 
 	*a->used = *buffer;
 	*buffer = mine;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 
@@ -22,7 +22,7 @@ struct pri_answer;
 
 /* -1 err: a bad request (a program that is none), or no memory. The view must be up to date. */
 struct pri_answer *pri_answer_create(
-	struct pri_view *view, const Packrack__Query *query, struct pr_error *err);
+	struct pri_volume *view, const Packrack__Query *query, struct pr_error *err);
 void pri_answer_destroy(struct pri_answer **answer);
 
 enum pri_answer_state {
@@ -42,7 +42,7 @@ const Packrack__Batch *pri_answer_batch(const struct pri_answer *answer);
  * Gives the memory that the batch's packets lie in (they stay where they are) for that of *buffer,
  * which may be empty. So a batch outlives the next step without being copied.
  */
-void pri_answer_exchange(struct pri_answer *answer, struct pri_view_buffer *buffer);
+void pri_answer_exchange(struct pri_answer *answer, struct pri_read_buffer *buffer);
 /* May also be called before the end, for an answer that is cancelled. NULL: no memory. */
 const Packrack__End *pri_answer_end(struct pri_answer *answer, struct pr_error *err);
 

@@ -46,7 +46,7 @@ loss_concerns(const struct pr_loss *loss, const struct pri_query_spec *spec)
 }
 
 static size_t
-count_losses(const struct pri_facts *facts, const struct pri_query_spec *spec)
+count_losses(const struct pri_series_ledger *facts, const struct pri_query_spec *spec)
 {
 	size_t count = 0;
 
@@ -73,7 +73,7 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 
 /* Those of one link, at most max. */
 static int
-add_losses(struct pri_answer_end *end, const struct pri_facts *facts,
+add_losses(struct pri_answer_end *end, const struct pri_series_ledger *facts,
 	const struct pri_query_spec *spec, size_t count, size_t max)
 {
 	struct pr_loss *some = calloc(count, sizeof(*some));
@@ -92,7 +92,8 @@ add_losses(struct pri_answer_end *end, const struct pri_facts *facts,
 }
 
 static int
-fill_losses(struct pri_answer_end *end, const struct pri_book *book, struct pri_query *q)
+fill_losses(
+	struct pri_answer_end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
 	const struct pri_query_spec *spec = pri_query_spec(q);
 	size_t total = 0, room, links = 0;
@@ -109,7 +110,7 @@ fill_losses(struct pri_answer_end *end, const struct pri_book *book, struct pri_
 	if (!end->losses)
 		return -1;
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pri_facts *f = book->facts[i];
+		const struct pri_series_ledger *f = book->facts[i];
 		size_t count = pri_query_selects(q, f) ? count_losses(f, spec) : 0;
 		size_t max = total <= room ? count : count * PRI_ANSWER_LOSSES_MAX / total;
 		if (count && add_losses(end, f, spec, count, max) < 0)
@@ -124,11 +125,11 @@ fill_losses(struct pri_answer_end *end, const struct pri_book *book, struct pri_
 
 /* By whom, as far as somebody had it deleted. deleted: room for it. since: of the query. */
 static void
-say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pri_book *book,
-	int64_t since)
+say_deleted(Packrack__Evicted *out, struct deleted *deleted,
+	const struct pri_ledger_view *book, int64_t since)
 {
 	const struct pr_ledger_deleted *from =
-		pri_book_deleted(book, (uint16_t)out->link, !out->midst,
+		pri_ledger_view_deletion(book, (uint16_t)out->link, !out->midst,
 			out->midst && out->since > since ? out->since : since, out->until);
 
 	if (!from)
@@ -147,17 +148,17 @@ say_deleted(Packrack__Evicted *out, struct deleted *deleted, const struct pri_bo
 
 /* What went under a query's hands may be news to the view: before it goes, the ledger has who deletes it. */
 static void
-learn_why(struct pri_view *view, const struct pri_evicted *list, size_t count)
+learn_why(struct pri_volume *view, const struct pri_evicted *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (list[i].overtaken) {
-			pri_view_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
+			pri_volume_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
 			return;
 		}
 }
 
 static int
-fill_evicted(struct pri_answer_end *end, struct pri_view *view, struct pri_query *q,
+fill_evicted(struct pri_answer_end *end, struct pri_volume *view, struct pri_query *q,
 	struct pr_error *err)
 {
 	struct pri_evicted *list;
@@ -171,14 +172,14 @@ fill_evicted(struct pri_answer_end *end, struct pri_view *view, struct pri_query
 	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {
 		Packrack__Evicted *out = &end->evicted[i];
 		packrack__evicted__init(out);
-		out->stream = (char *)pri_view_stream_name(view, list[i].stream);
+		out->stream = (char *)pri_volume_stream_name(view, list[i].stream);
 		out->midst = list[i].since != PR_TIME_MIN;
 		out->since = out->midst ? list[i].since : 0;
 		out->until = list[i].until;
 		out->epoch = list[i].epoch;
 		out->link = list[i].link;
 		out->last_seq = list[i].last_seq;
-		say_deleted(out, &end->deleted[i], pri_view_book(view),
+		say_deleted(out, &end->deleted[i], pri_volume_ledger(view),
 			pri_query_spec(q)->since);
 	}
 	free(list);
@@ -194,14 +195,14 @@ fill_evicted(struct pri_answer_end *end, struct pri_view *view, struct pri_query
 
 /* An epoch that was over before the time range concerns nobody. */
 static bool
-ledger_concerns(const struct pri_facts *facts, struct pri_query *q)
+ledger_concerns(const struct pri_series_ledger *facts, struct pri_query *q)
 {
 	return facts->have_mark && pri_query_selects(q, facts) &&
 	       facts->mark.link.last_otime >= pri_query_spec(q)->since;
 }
 
 void
-pri_answer_ledger(Packrack__Ledger *out, const struct pri_facts *facts)
+pri_answer_ledger(Packrack__Ledger *out, const struct pri_series_ledger *facts)
 {
 	const struct pr_mark_link *l = &facts->mark.link;
 
@@ -218,13 +219,14 @@ pri_answer_ledger(Packrack__Ledger *out, const struct pri_facts *facts)
 	out->dropped_no_node = l->dropped_no_node;
 	out->dropped_send = l->dropped_send;
 	out->cut = l->cut;
-	out->name = (char *)pri_facts_name(facts);
+	out->name = (char *)pri_series_ledger_name(facts);
 	out->linktype = l->linktype;
 	out->snaplen = l->snaplen;
 }
 
 static int
-fill_ledgers(struct pri_answer_end *end, const struct pri_book *book, struct pri_query *q)
+fill_ledgers(
+	struct pri_answer_end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
 	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
 	if (!end->ledgers)
@@ -241,7 +243,7 @@ fill_ledgers(struct pri_answer_end *end, const struct pri_book *book, struct pri
 static void
 fill_figures(Packrack__End *out, struct pri_query *q)
 {
-	const struct pri_query_figures *f = pri_query_figures(q);
+	const struct pri_query_stats *f = pri_query_stats(q);
 
 	out->matched = f->matched;
 	out->scanned_packets = f->scanned_packets;
@@ -263,9 +265,10 @@ fill_figures(Packrack__End *out, struct pri_query *q)
 }
 
 struct pri_answer_end *
-pri_answer_end_create(struct pri_view *view, struct pri_query *query, struct pr_error *err)
+pri_answer_end_create(
+	struct pri_volume *view, struct pri_query *query, struct pr_error *err)
 {
-	const struct pri_book *book = pri_view_book(view);
+	const struct pri_ledger_view *book = pri_volume_ledger(view);
 	struct pri_answer_end *end = calloc(1, sizeof(*end));
 
 	if (!end) {
@@ -281,14 +284,14 @@ pri_answer_end_create(struct pri_view *view, struct pri_query *query, struct pr_
 }
 
 int
-pri_answer_end_fill(struct pri_answer_end *end, struct pri_view *view,
+pri_answer_end_fill(struct pri_answer_end *end, struct pri_volume *view,
 	struct pri_query *query, struct pr_error *err)
 {
 	if (end->filled)
 		return 0;
 	end->filled = true;
 	fill_figures(&end->message, query);
-	if (fill_losses(end, pri_view_book(view), query) < 0)
+	if (fill_losses(end, pri_volume_ledger(view), query) < 0)
 		return pr_error_set(err, "no memory for an answer's end");
 	return fill_evicted(end, view, query, err);
 }

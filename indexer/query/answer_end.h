@@ -16,14 +16,14 @@ struct pri_answer_end;
  * packets that were stored since, which the answer then would seem to lack.
  */
 struct pri_answer_end *pri_answer_end_create(
-	struct pri_view *view, struct pri_query *query, struct pr_error *err);
+	struct pri_volume *view, struct pri_query *query, struct pr_error *err);
 /* The rest, when all has been searched; once. */
-int pri_answer_end_fill(struct pri_answer_end *end, struct pri_view *view,
+int pri_answer_end_fill(struct pri_answer_end *end, struct pri_volume *view,
 	struct pri_query *query, struct pr_error *err);
 void pri_answer_end_destroy(struct pri_answer_end **end);
 const Packrack__End *pri_answer_end_message(const struct pri_answer_end *end);
 
 /* facts must have a mark; texts are borrowed. */
-void pri_answer_ledger(Packrack__Ledger *out, const struct pri_facts *facts);
+void pri_answer_ledger(Packrack__Ledger *out, const struct pri_series_ledger *facts);
 
 #endif

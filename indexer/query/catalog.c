@@ -18,7 +18,7 @@ follows(const struct pri_segment_entry *last, const struct pri_segment_entry *ne
 }
 
 static bool
-lane_takes(const struct pri_lane *lane, const struct pri_segment_entry *entry)
+lane_takes(const struct pri_sorted_run *lane, const struct pri_segment_entry *entry)
 {
 	return lane->count == 0 ||
 	       follows(&lane->items[lane->head + lane->count - 1], entry);
@@ -26,7 +26,7 @@ lane_takes(const struct pri_lane *lane, const struct pri_segment_entry *entry)
 
 /* Expired entries leave room at the front: use it before growing. */
 static int
-lane_make_room(struct pri_lane *lane)
+lane_make_room(struct pri_sorted_run *lane)
 {
 	struct pri_segment_entry *items;
 	size_t room;
@@ -49,7 +49,7 @@ lane_make_room(struct pri_lane *lane)
 }
 
 static int
-lane_append(struct pri_lane *lane, const struct pri_segment_entry *entry)
+lane_append(struct pri_sorted_run *lane, const struct pri_segment_entry *entry)
 {
 	int64_t back;
 
@@ -65,10 +65,10 @@ lane_append(struct pri_lane *lane, const struct pri_segment_entry *entry)
 	return 0;
 }
 
-static struct pri_lane *
-run_new_lane(struct pri_run *run)
+static struct pri_sorted_run *
+run_new_lane(struct pri_epoch_series *run)
 {
-	struct pri_lane **lanes, *lane;
+	struct pri_sorted_run **lanes, *lane;
 
 	lanes = realloc(run->lanes, (run->lane_count + 1) * sizeof(*lanes));
 	if (!lanes)
@@ -80,8 +80,8 @@ run_new_lane(struct pri_run *run)
 	return lane;
 }
 
-static struct pri_lane *
-run_lane_for(struct pri_run *run, const struct pri_segment_entry *entry)
+static struct pri_sorted_run *
+run_lane_for(struct pri_epoch_series *run, const struct pri_segment_entry *entry)
 {
 	for (size_t i = 0; i < run->lane_count; i++)
 		if (lane_takes(run->lanes[i], entry))
@@ -90,7 +90,7 @@ run_lane_for(struct pri_run *run, const struct pri_segment_entry *entry)
 }
 
 const struct pri_segment_entry *
-pri_lane_first(const struct pri_lane *lane)
+pri_sorted_run_first(const struct pri_sorted_run *lane)
 {
 	const struct pri_segment_entry *items = lane->items + lane->head;
 
@@ -101,7 +101,7 @@ pri_lane_first(const struct pri_lane *lane)
 }
 
 uint64_t
-pri_lane_search(const struct pri_lane *lane, int64_t otime)
+pri_sorted_run_search(const struct pri_sorted_run *lane, int64_t otime)
 {
 	const struct pri_segment_entry *items = lane->items + lane->head;
 	size_t low = 0, high = lane->count;
@@ -119,10 +119,10 @@ pri_lane_search(const struct pri_lane *lane, int64_t otime)
 /* ---- the catalog ---- */
 
 int
-pri_catalog_add(struct pri_catalog *catalog, struct pri_run *run,
+pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *run,
 	const struct pri_segment_entry *entry, struct pr_error *err)
 {
-	struct pri_lane *lane = run_lane_for(run, entry);
+	struct pri_sorted_run *lane = run_lane_for(run, entry);
 
 	if (!lane || lane_append(lane, entry) < 0)
 		return pr_error_set(err, "no memory for the list of %llu segments",
@@ -137,7 +137,7 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_run *run,
 }
 
 static void
-take_off(struct pri_catalog *catalog, struct pri_run *run,
+take_off(struct pri_catalog *catalog, struct pri_epoch_series *run,
 	const struct pri_segment_entry *entry)
 {
 	run->segments--;
@@ -149,7 +149,8 @@ take_off(struct pri_catalog *catalog, struct pri_run *run,
 }
 
 static void
-lane_drop_first(struct pri_catalog *catalog, struct pri_run *run, struct pri_lane *lane)
+lane_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *run,
+	struct pri_sorted_run *lane)
 {
 	const struct pri_segment_entry *entry = &lane->items[lane->head];
 
@@ -169,11 +170,11 @@ void
 pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
 {
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pri_run *run = catalog->runs[i];
+		struct pri_epoch_series *run = catalog->runs[i];
 		if (run->stream != stream)
 			continue;
 		for (size_t j = 0; j < run->lane_count; j++) {
-			struct pri_lane *lane = run->lanes[j];
+			struct pri_sorted_run *lane = run->lanes[j];
 			while (lane->count &&
 				lane->items[lane->head].sequence < first_sequence)
 				lane_drop_first(catalog, run, lane);
@@ -183,7 +184,7 @@ pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_
 
 /* The first of this sequence or a later one; lane->count: none. */
 static size_t
-lane_find(const struct pri_lane *lane, uint64_t sequence)
+lane_find(const struct pri_sorted_run *lane, uint64_t sequence)
 {
 	const struct pri_segment_entry *items = lane->items + lane->head;
 	size_t low = 0, high = lane->count;
@@ -199,8 +200,8 @@ lane_find(const struct pri_lane *lane, uint64_t sequence)
 }
 
 static void
-lane_delete(struct pri_catalog *catalog, struct pri_run *run, struct pri_lane *lane,
-	uint64_t first, uint64_t last)
+lane_delete(struct pri_catalog *catalog, struct pri_epoch_series *run,
+	struct pri_sorted_run *lane, uint64_t first, uint64_t last)
 {
 	struct pri_segment_entry *items = lane->items + lane->head;
 	bool any = false;
@@ -225,14 +226,14 @@ pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last)
 {
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pri_run *run = catalog->runs[i];
+		struct pri_epoch_series *run = catalog->runs[i];
 		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++)
 			lane_delete(catalog, run, run->lanes[j], first, last);
 	}
 }
 
 static const struct pri_segment_entry *
-lane_sequence(const struct pri_lane *lane, uint64_t sequence)
+lane_sequence(const struct pri_sorted_run *lane, uint64_t sequence)
 {
 	const struct pri_segment_entry *items = lane->items + lane->head;
 	size_t at = lane_find(lane, sequence);
@@ -266,11 +267,11 @@ pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t f
 
 	*found = 0;
 	for (size_t i = 0; i < catalog->run_count && count < max; i++) {
-		const struct pri_run *run = catalog->runs[i];
+		const struct pri_epoch_series *run = catalog->runs[i];
 		struct pr_summary_span span = {.link = run->link, .epoch = run->epoch};
 
 		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++) {
-			const struct pri_lane *lane = run->lanes[j];
+			const struct pri_sorted_run *lane = run->lanes[j];
 			const struct pri_segment_entry *items = lane->items + lane->head;
 			size_t at = lane_find(lane, from);
 
@@ -290,17 +291,17 @@ pri_catalog_handle(const struct pri_catalog *catalog, uint32_t stream, uint64_t 
 	const struct pri_segment_entry *e = NULL;
 
 	for (size_t i = catalog->run_count; !e && i-- > 0;) {
-		const struct pri_run *run = catalog->runs[i];
+		const struct pri_epoch_series *run = catalog->runs[i];
 		for (size_t j = 0; run->stream == stream && !e && j < run->lane_count; j++)
 			e = lane_sequence(run->lanes[j], sequence);
 	}
 	return e ? &e->handle : NULL;
 }
 
-static struct pri_run *
+static struct pri_epoch_series *
 new_run(struct pri_catalog *catalog)
 {
-	struct pri_run **runs, *run;
+	struct pri_epoch_series **runs, *run;
 	size_t room = catalog->run_room ? catalog->run_room * 2 : 16;
 
 	if (catalog->run_count == catalog->run_room) {
@@ -317,11 +318,11 @@ new_run(struct pri_catalog *catalog)
 }
 
 /* From the newest back: the one that is being written is the one that is asked for. */
-struct pri_run *
-pri_catalog_run(struct pri_catalog *catalog, uint32_t stream, bool strays, uint64_t epoch,
-	uint16_t link)
+struct pri_epoch_series *
+pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
+	uint64_t epoch, uint16_t link)
 {
-	struct pri_run *run;
+	struct pri_epoch_series *run;
 
 	for (size_t i = catalog->run_count; i-- > 0;) {
 		run = catalog->runs[i];
@@ -342,7 +343,7 @@ pri_catalog_run(struct pri_catalog *catalog, uint32_t stream, bool strays, uint6
 #define OLDEST_LOOKED_AT 64
 
 static void
-lane_times(const struct pri_lane *lane, int64_t *first, int64_t *last)
+lane_times(const struct pri_sorted_run *lane, int64_t *first, int64_t *last)
 {
 	size_t looked = 0;
 
@@ -363,7 +364,7 @@ pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *la
 	int64_t low = INT64_MAX, high = INT64_MIN;
 
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		const struct pri_run *run = catalog->runs[i];
+		const struct pri_epoch_series *run = catalog->runs[i];
 		for (size_t j = 0; !run->strays && j < run->lane_count; j++)
 			lane_times(run->lanes[j], &low, &high);
 	}
@@ -378,7 +379,7 @@ void
 pri_catalog_free(struct pri_catalog *catalog)
 {
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pri_run *run = catalog->runs[i];
+		struct pri_epoch_series *run = catalog->runs[i];
 		for (size_t j = 0; j < run->lane_count; j++) {
 			free(run->lanes[j]->items);
 			free(run->lanes[j]);

@@ -38,7 +38,7 @@ pri_entry_last_seq(const struct pri_segment_entry *entry)
 /*
  * Entries have numbers that stay: base is the first one's, which grows when the oldest expire.
  */
-struct pri_lane {
+struct pri_sorted_run {
 	struct pri_segment_entry *items;
 	size_t head, count, room;
 	uint64_t base;
@@ -46,12 +46,12 @@ struct pri_lane {
 	int64_t max_time; /* of all that was ever added, and not deleted since */
 };
 
-struct pri_run {
+struct pri_epoch_series {
 	uint64_t epoch;
 	uint16_t link;
 	bool strays;
 	uint32_t stream; /* StreamFS's id */
-	struct pri_lane **lanes;
+	struct pri_sorted_run **lanes;
 	size_t lane_count;
 	uint64_t segments, packets, bytes;
 	/* the newest that has been expired here, so far as this catalog saw it; 0: none */
@@ -60,7 +60,8 @@ struct pri_run {
 };
 
 struct pri_catalog {
-	struct pri_run **runs; /* in the order of their coming; none is ever taken away */
+	struct pri_epoch_series *
+		*runs; /* in the order of their coming; none is ever taken away */
 	size_t run_count, run_room;
 	uint64_t segments, packets, bytes;
 };
@@ -68,9 +69,9 @@ struct pri_catalog {
 void pri_catalog_free(struct pri_catalog *catalog);
 
 /* The run, made if need be; NULL: no memory. */
-struct pri_run *pri_catalog_run(struct pri_catalog *catalog, uint32_t stream, bool strays,
-	uint64_t epoch, uint16_t link);
-int pri_catalog_add(struct pri_catalog *catalog, struct pri_run *run,
+struct pri_epoch_series *pri_catalog_series(struct pri_catalog *catalog, uint32_t stream,
+	bool strays, uint64_t epoch, uint16_t link);
+int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *run,
 	const struct pri_segment_entry *entry, struct pr_error *err);
 /* Drops the entries of a stream whose sequence is less. */
 void pri_catalog_expire(
@@ -98,24 +99,24 @@ size_t pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uin
 bool pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *last);
 
 static inline uint64_t
-pri_lane_end(const struct pri_lane *lane)
+pri_sorted_run_end(const struct pri_sorted_run *lane)
 {
 	return lane->base + lane->count;
 }
 
 /* NULL: expired, or not there yet. Valid until the next add or expire. */
 static inline const struct pri_segment_entry *
-pri_lane_at(const struct pri_lane *lane, uint64_t number)
+pri_sorted_run_at(const struct pri_sorted_run *lane, uint64_t number)
 {
-	if (number < lane->base || number >= pri_lane_end(lane))
+	if (number < lane->base || number >= pri_sorted_run_end(lane))
 		return NULL;
 	return &lane->items[lane->head + (number - lane->base)];
 }
 
 /* The first that is not deleted; NULL: there is none. */
-const struct pri_segment_entry *pri_lane_first(const struct pri_lane *lane);
+const struct pri_segment_entry *pri_sorted_run_first(const struct pri_sorted_run *lane);
 
-/* Number of the first entry whose last_otime >= otime; pri_lane_end when there is none. */
-uint64_t pri_lane_search(const struct pri_lane *lane, int64_t otime);
+/* Number of the first entry whose last_otime >= otime; pri_sorted_run_end when there is none. */
+uint64_t pri_sorted_run_search(const struct pri_sorted_run *lane, int64_t otime);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "proto/wire/cursor.h"
 
 /* Keys of groups in words. */
@@ -55,13 +55,13 @@ say_address(const struct words *w, const char *what, const struct pr_tally_item 
 	struct address a;
 
 	address(item->key, item->len, &a);
-	snprintf(w->buf, PRI_GROUP_TEXT, "%s%s", w->filter ? what : "", a.text);
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%s", w->filter ? what : "", a.text);
 }
 
 static void
 say_number(const struct words *w, const char *what, uint64_t number)
 {
-	snprintf(w->buf, PRI_GROUP_TEXT, "%s%llu", w->filter ? what : "",
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%llu", w->filter ? what : "",
 		(unsigned long long)number);
 }
 
@@ -73,12 +73,12 @@ say_pair(const struct words *w, const struct pr_tally_item *item)
 	address(item->key, item->len / 2u, &a);
 	address(item->key + item->len / 2, item->len / 2u, &b);
 	if (!w->filter)
-		snprintf(w->buf, PRI_GROUP_TEXT, "%s %s", a.text, b.text);
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s %s", a.text, b.text);
 	else if (!strcmp(a.text, b.text))
-		snprintf(w->buf, PRI_GROUP_TEXT, "src host %s and dst host %s", a.text,
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "src host %s and dst host %s", a.text,
 			b.text);
 	else
-		snprintf(w->buf, PRI_GROUP_TEXT, "host %s and host %s", a.text, b.text);
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "host %s and host %s", a.text, b.text);
 }
 
 /* Both directions written out: "host a and host b and port x and port y" is more than the flow. */
@@ -95,19 +95,19 @@ say_flow(const struct words *w, const struct pr_tally_item *item)
 	address(item->key + 1 + len, len, &b);
 	proto_filter(item->key[0], proto);
 	if (!w->filter && (pa || pb))
-		snprintf(w->buf, PRI_GROUP_TEXT, "%s %s port %u, %s port %u",
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s %s port %u, %s port %u",
 			proto_name(item->key[0], name), a.text, pa, b.text, pb);
 	else if (!w->filter)
-		snprintf(w->buf, PRI_GROUP_TEXT, "%s %s, %s",
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s %s, %s",
 			proto_name(item->key[0], name), a.text, b.text);
 	else if (pa || pb)
-		snprintf(w->buf, PRI_GROUP_TEXT,
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT,
 			"%s and ((src host %s and src port %u and dst host %s and dst port "
 			"%u) or (src host %s and src port %u and dst host %s and dst port "
 			"%u))",
 			proto, a.text, pa, b.text, pb, b.text, pb, a.text, pa);
 	else
-		snprintf(w->buf, PRI_GROUP_TEXT, "%s and host %s and host %s", proto,
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s and host %s and host %s", proto,
 			a.text, b.text);
 }
 
@@ -119,13 +119,13 @@ say_proto(const struct words *w, uint8_t proto)
 	if (w->filter)
 		proto_filter(proto, w->buf);
 	else
-		snprintf(w->buf, PRI_GROUP_TEXT, "%s", proto_name(proto, name));
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s", proto_name(proto, name));
 }
 
 static void
 say_mac(const struct words *w, const uint8_t *m)
 {
-	snprintf(w->buf, PRI_GROUP_TEXT, "%s%02x:%02x:%02x:%02x:%02x:%02x",
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%02x:%02x:%02x:%02x:%02x:%02x",
 		w->filter ? "ether host " : "", m[0], m[1], m[2], m[3], m[4], m[5]);
 }
 
@@ -139,22 +139,22 @@ say_bytes(const struct pr_tally_item *item, char *buf)
 }
 
 static bool
-valid(enum pri_group group, size_t len)
+valid(enum pri_tally_key group, size_t len)
 {
 	switch (group) {
-	case PRI_GROUP_TIME:
-		return len == PRI_GROUP_TIME_LEN;
-	case PRI_GROUP_SRC:
-	case PRI_GROUP_DST:
-	case PRI_GROUP_HOST:
+	case PRI_TALLY_KEY_TIME:
+		return len == PRI_TALLY_KEY_TIME_LEN;
+	case PRI_TALLY_KEY_SRC:
+	case PRI_TALLY_KEY_DST:
+	case PRI_TALLY_KEY_HOST:
 		return len == 4 || len == 16;
-	case PRI_GROUP_PAIR:
+	case PRI_TALLY_KEY_PAIR:
 		return len == 8 || len == 32;
-	case PRI_GROUP_FLOW:
+	case PRI_TALLY_KEY_FLOW:
 		return len == 13 || len == 37;
-	case PRI_GROUP_PROTO:
+	case PRI_TALLY_KEY_PROTO:
 		return len == 1;
-	case PRI_GROUP_MAC:
+	case PRI_TALLY_KEY_MAC:
 		return len == 6;
 	default:
 		return len == 2;
@@ -162,35 +162,35 @@ valid(enum pri_group group, size_t len)
 }
 
 static bool
-say(enum pri_group group, const struct pr_tally_item *item, const struct words *w)
+say(enum pri_tally_key group, const struct pr_tally_item *item, const struct words *w)
 {
-	static const char *const what[PRI_GROUPS] = {[PRI_GROUP_SRC] = "src host ",
-		[PRI_GROUP_DST] = "dst host ",
-		[PRI_GROUP_HOST] = "host ",
-		[PRI_GROUP_PORT] = "port ",
-		[PRI_GROUP_SPORT] = "src port ",
-		[PRI_GROUP_DPORT] = "dst port ",
-		[PRI_GROUP_VLAN] = "vlan ",
-		[PRI_GROUP_LINK] = "link "};
+	static const char *const what[PRI_TALLY_KEYS] = {[PRI_TALLY_KEY_SRC] = "src host ",
+		[PRI_TALLY_KEY_DST] = "dst host ",
+		[PRI_TALLY_KEY_HOST] = "host ",
+		[PRI_TALLY_KEY_PORT] = "port ",
+		[PRI_TALLY_KEY_SPORT] = "src port ",
+		[PRI_TALLY_KEY_DPORT] = "dst port ",
+		[PRI_TALLY_KEY_VLAN] = "vlan ",
+		[PRI_TALLY_KEY_LINK] = "link "};
 
 	if (!valid(group, item->len))
 		return say_bytes(item, w->buf);
-	if (group == PRI_GROUP_TIME)
-		snprintf(w->buf, PRI_GROUP_TEXT, "%lld",
-			(long long)pri_group_interval_of(item));
-	else if (group == PRI_GROUP_SRC || group == PRI_GROUP_DST ||
-		 group == PRI_GROUP_HOST)
+	if (group == PRI_TALLY_KEY_TIME)
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%lld",
+			(long long)pri_tally_key_interval_of(item));
+	else if (group == PRI_TALLY_KEY_SRC || group == PRI_TALLY_KEY_DST ||
+		 group == PRI_TALLY_KEY_HOST)
 		say_address(w, what[group], item);
-	else if (group == PRI_GROUP_PAIR)
+	else if (group == PRI_TALLY_KEY_PAIR)
 		say_pair(w, item);
-	else if (group == PRI_GROUP_FLOW)
+	else if (group == PRI_TALLY_KEY_FLOW)
 		say_flow(w, item);
-	else if (group == PRI_GROUP_PROTO)
+	else if (group == PRI_TALLY_KEY_PROTO)
 		say_proto(w, item->key[0]);
-	else if (group == PRI_GROUP_MAC)
+	else if (group == PRI_TALLY_KEY_MAC)
 		say_mac(w, item->key);
-	else if (group == PRI_GROUP_ETHERTYPE)
-		snprintf(w->buf, PRI_GROUP_TEXT, "%s0x%04x",
+	else if (group == PRI_TALLY_KEY_ETHERTYPE)
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s0x%04x",
 			w->filter ? "ether proto " : "", pr_get_be16(item->key));
 	else
 		say_number(w, what[group], pr_get_be16(item->key));
@@ -198,13 +198,13 @@ say(enum pri_group group, const struct pr_tally_item *item, const struct words *
 }
 
 bool
-pri_group_filter(enum pri_group group, const struct pr_tally_item *item, char *buf)
+pri_tally_key_filter(enum pri_tally_key group, const struct pr_tally_item *item, char *buf)
 {
 	return say(group, item, &(struct words){.buf = buf, .filter = true});
 }
 
 bool
-pri_group_text(enum pri_group group, const struct pr_tally_item *item, char *buf)
+pri_tally_key_text(enum pri_tally_key group, const struct pr_tally_item *item, char *buf)
 {
 	return say(group, item, &(struct words){.buf = buf});
 }

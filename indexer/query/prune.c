@@ -14,12 +14,12 @@ struct stream {
 };
 
 struct pri_prune {
-	struct pri_view *view;
+	struct pri_volume *view;
 	const struct pri_plans *plans;
 	uint8_t *scratch; /* for the longest plan */
 	struct stream **streams;
 	size_t count;
-	struct pri_prune_figures figures;
+	struct pri_prune_stats figures;
 };
 
 /* ---- making ---- */
@@ -36,7 +36,8 @@ longest_plan(const struct pri_plans *plans)
 }
 
 struct pri_prune *
-pri_prune_create(struct pri_view *view, const struct pri_plans *plans, struct pr_error *err)
+pri_prune_create(
+	struct pri_volume *view, const struct pri_plans *plans, struct pr_error *err)
 {
 	struct pri_prune *p = calloc(1, sizeof(*p));
 
@@ -182,7 +183,7 @@ pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry
 	}
 	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE))
 		return PRI_PRUNE_READ;
-	known = pri_index_book_find(pri_view_index(p->view), link);
+	known = pri_index_map_find(pri_volume_index_map(p->view), link);
 	s = known ? stream_of(p, link) : NULL;
 	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PRI_PRUNE_READ;
 }
@@ -192,7 +193,7 @@ pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_e
 	struct pri_level1_segment *out, const struct pri_level1 **batch, bool *worked)
 {
 	const struct pri_index_stream *known =
-		pri_index_book_find(pri_view_index(p->view), link);
+		pri_index_map_find(pri_volume_index_map(p->view), link);
 	struct stream *s = known ? stream_of(p, link) : NULL;
 
 	*worked = false;
@@ -203,8 +204,8 @@ pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_e
 	return true;
 }
 
-const struct pri_prune_figures *
-pri_prune_figures(const struct pri_prune *p)
+const struct pri_prune_stats *
+pri_prune_stats(const struct pri_prune *p)
 {
 	return &p->figures;
 }

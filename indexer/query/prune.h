@@ -9,7 +9,7 @@
 #include "indexer/query/catalog.h"
 #include "indexer/index/level1.h"
 #include "indexer/filter/plan.h"
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 
 /*
  * Which segments a query need not read: asks the index what the filter's plan wants, level 2 first, then
@@ -28,7 +28,7 @@ enum pri_prune_verdict {
 
 /* plans: the caller's, must outlive it. */
 struct pri_prune *pri_prune_create(
-	struct pri_view *view, const struct pri_plans *plans, struct pr_error *err);
+	struct pri_volume *view, const struct pri_plans *plans, struct pr_error *err);
 void pri_prune_destroy(struct pri_prune **prune);
 
 /*
@@ -46,11 +46,11 @@ bool pri_prune_segment(struct pri_prune *prune, uint16_t link,
 	const struct pri_segment_entry *entry, struct pri_level1_segment *out,
 	const struct pri_level1 **batch, bool *worked);
 
-struct pri_prune_figures {
+struct pri_prune_stats {
 	uint64_t reads,
 		bytes; /* of the index: calls that may each seek, and what they read */
 	uint64_t damaged; /* records or pages that were not what they should be */
 };
-const struct pri_prune_figures *pri_prune_figures(const struct pri_prune *prune);
+const struct pri_prune_stats *pri_prune_stats(const struct pri_prune *prune);
 
 #endif

@@ -24,7 +24,7 @@ struct pri_prune_batch {
 	uint64_t tried; /* its first sequence; also when it cannot be used */
 	int have; /* NONE, HEAD, WHOLE */
 	struct pri_level1 level1;
-	struct pri_view_buffer head, part, whole;
+	struct pri_read_buffer head, part, whole;
 	size_t pages_at; /* in the record */
 	uint8_t *pages; /* those that were read, in their places */
 	size_t pages_room;
@@ -43,7 +43,7 @@ struct pri_prune_batch {
 
 struct pri_prune_batch *
 pri_prune_batch_create(
-	struct pri_view *view, uint16_t link, struct pri_prune_figures *figures)
+	struct pri_volume *view, uint16_t link, struct pri_prune_stats *figures)
 {
 	struct pri_prune_batch *b = calloc(1, sizeof(*b));
 

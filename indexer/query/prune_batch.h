@@ -8,14 +8,14 @@
 #include "indexer/index/level1.h"
 #include "indexer/filter/plan.h"
 #include "indexer/query/prune.h"
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 
 /* Level 1 for a query, of one stream: the record that it is at, its head and the pages that were asked for. */
 struct pri_prune_batch;
 
 /* figures: the query's. NULL: no memory. */
 struct pri_prune_batch *pri_prune_batch_create(
-	struct pri_view *view, uint16_t link, struct pri_prune_figures *figures);
+	struct pri_volume *view, uint16_t link, struct pri_prune_stats *figures);
 void pri_prune_batch_destroy(struct pri_prune_batch **batch);
 
 /*

@@ -37,7 +37,7 @@ struct pri_prune_group {
 
 struct pri_prune_group *
 pri_prune_group_create(
-	struct pri_view *view, uint16_t link, struct pri_prune_figures *figures)
+	struct pri_volume *view, uint16_t link, struct pri_prune_stats *figures)
 {
 	struct pri_prune_group *g = calloc(1, sizeof(*g));
 

@@ -28,7 +28,7 @@ prepare_pages(struct pri_prune_slices *s)
 		s->have_room = pages;
 	}
 	memset(s->have, UNKNOWN, pages);
-	return pri_view_buffer_grow(&s->pages, pages * PRI_SLICES_PAGE) == 0;
+	return pri_read_buffer_grow(&s->pages, pages * PRI_SLICES_PAGE) == 0;
 }
 
 static bool

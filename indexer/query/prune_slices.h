@@ -2,7 +2,7 @@
 #ifndef PRI_INDEXER_PRUNE_SLICES_H
 #define PRI_INDEXER_PRUNE_SLICES_H
 
-#include "indexer/query/index_book.h"
+#include "indexer/query/index_map.h"
 #include "indexer/index/level2.h"
 #include "indexer/query/prune_read.h"
 
@@ -11,8 +11,8 @@ struct pri_prune_slices {
 	uint16_t link; /* the caller's to set, as what reads */
 	struct pri_prune_reader read;
 	struct pri_level2 head;
-	struct pri_view_buffer part; /* what was read last */
-	struct pri_view_buffer pages; /* of the record, where they were read */
+	struct pri_read_buffer part; /* what was read last */
+	struct pri_read_buffer pages; /* of the record, where they were read */
 	uint8_t *have; /* of each page, what is known of it */
 	size_t have_room;
 };

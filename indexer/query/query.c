@@ -20,22 +20,22 @@ link_is(const char *wanted, uint16_t link, const char *name)
 }
 
 bool
-pri_query_selects(const struct pri_query *q, const struct pri_facts *facts)
+pri_query_selects(const struct pri_query *q, const struct pri_series_ledger *facts)
 {
-	return !*q->link || link_is(q->link, facts->link, pri_facts_name(facts));
+	return !*q->link || link_is(q->link, facts->link, pri_series_ledger_name(facts));
 }
 
 static bool
-selects_run(const struct pri_query *q, const struct pri_run *run)
+selects_run(const struct pri_query *q, const struct pri_epoch_series *run)
 {
-	const struct pri_facts *facts;
+	const struct pri_series_ledger *facts;
 
 	if (!*q->link)
 		return true;
 	if (run->strays)
 		return false;
-	facts = pri_book_find(pri_view_book(q->view), run->epoch, run->link);
-	return link_is(q->link, run->link, facts ? pri_facts_name(facts) : "");
+	facts = pri_ledger_view_find(pri_volume_ledger(q->view), run->epoch, run->link);
+	return link_is(q->link, run->link, facts ? pri_series_ledger_name(facts) : "");
 }
 
 static size_t
@@ -51,7 +51,7 @@ count_lanes(const struct pri_catalog *catalog)
 static int
 allocate(struct pri_query *q, struct pr_error *err)
 {
-	const struct pri_catalog *catalog = pri_view_catalog(q->view);
+	const struct pri_catalog *catalog = pri_volume_catalog(q->view);
 	size_t lanes = count_lanes(catalog);
 
 	q->lines = calloc(catalog->run_count + 1, sizeof(*q->lines));
@@ -63,7 +63,7 @@ allocate(struct pri_query *q, struct pr_error *err)
 }
 
 static int
-add_run(struct pri_query *q, struct pri_run *run, struct pr_error *err)
+add_run(struct pri_query *q, struct pri_epoch_series *run, struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[q->line_count++];
 
@@ -71,9 +71,9 @@ add_run(struct pri_query *q, struct pri_run *run, struct pr_error *err)
 	line->bounds.since = q->spec.since;
 	line->bounds.until = q->spec.until;
 	for (size_t i = 0; i < run->lane_count; i++) {
-		struct pri_lane_reader *r = &q->readers[q->reader_count++];
+		struct pri_run_reader *r = &q->readers[q->reader_count++];
 		r->line = q->line_count - 1;
-		if (!pri_lane_reader_start(
+		if (!pri_run_reader_start(
 			    r, run, run->lanes[i], &line->bounds, &q->lane_figures))
 			continue;
 		if (pr_heap_push(&q->heap, r) < 0)
@@ -86,7 +86,7 @@ add_run(struct pri_query *q, struct pri_run *run, struct pr_error *err)
 static int
 add_runs(struct pri_query *q, struct pr_error *err)
 {
-	const struct pri_catalog *catalog = pri_view_catalog(q->view);
+	const struct pri_catalog *catalog = pri_volume_catalog(q->view);
 
 	for (size_t i = 0; i < catalog->run_count; i++)
 		if (selects_run(q, catalog->runs[i]) &&
@@ -121,7 +121,7 @@ pri_query_spec_free(struct pri_query_spec *spec)
 }
 
 struct pri_query *
-pri_query_create(struct pri_view *view, struct pri_query_spec *spec, struct pr_error *err)
+pri_query_create(struct pri_volume *view, struct pri_query_spec *spec, struct pr_error *err)
 {
 	struct pri_query *q = calloc(1, sizeof(*q));
 
@@ -136,7 +136,7 @@ pri_query_create(struct pri_view *view, struct pri_query_spec *spec, struct pr_e
 	spec->relations = NULL;
 	q->link = strdup(spec->link ? spec->link : "");
 	q->spec.link = q->link;
-	pr_heap_init(&q->heap, pri_lane_reader_less);
+	pr_heap_init(&q->heap, pri_run_reader_less);
 	if (allocate(q, err) < 0 || plan(q, err) < 0 || add_runs(q, err) < 0)
 		pri_query_destroy(&q);
 	return q;
@@ -150,8 +150,8 @@ pri_query_destroy(struct pri_query **query)
 	if (!q)
 		return;
 	for (size_t i = 0; i < q->reader_count; i++) {
-		pri_lane_ahead_free(&q->readers[i].ahead);
-		pri_lane_reader_free(&q->readers[i]);
+		pri_run_ahead_free(&q->readers[i].ahead);
+		pri_run_reader_free(&q->readers[i]);
 	}
 	pri_scans_destroy(&q->scans);
 	free(q->spare.bytes);
@@ -200,7 +200,7 @@ int
 pri_query_account(struct pri_query *q, struct pri_line *line, const struct pr_packet *p,
 	struct pr_error *err)
 {
-	struct pri_lane_bounds *b = &line->bounds;
+	struct pri_run_bounds *b = &line->bounds;
 
 	if (line->run->strays)
 		return 0;
@@ -246,9 +246,9 @@ pri_query_move_on(struct pri_query *q, bool there_is_more)
 }
 
 static enum pri_judged
-judged_of(const struct pri_lane_reader *r)
+judged_of(const struct pri_run_reader *r)
 {
-	uint32_t index = pri_lane_reader_index(r);
+	uint32_t index = pri_run_reader_index(r);
 
 	if (index >= r->matches.judged)
 		return PRI_JUDGED_NOT;
@@ -257,7 +257,7 @@ judged_of(const struct pri_lane_reader *r)
 
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
 static int
-take_packet(struct pri_query *q, struct pri_lane_reader *r, struct pr_packet *out,
+take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out,
 	struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[r->line];
@@ -268,7 +268,7 @@ take_packet(struct pri_query *q, struct pri_lane_reader *r, struct pr_packet *ou
 	*out = r->packet;
 	q->figures.scanned_packets += !leaping;
 	fresh = !pri_query_same_as_last(q, out);
-	pri_query_move_on(q, pri_lane_reader_next(r, &line->bounds, &q->lane_figures));
+	pri_query_move_on(q, pri_run_reader_next(r, &line->bounds, &q->lane_figures));
 	if (!r->open)
 		q->spent = r;
 	if (!fresh)
@@ -293,7 +293,7 @@ void
 pri_query_release(struct pri_query *q)
 {
 	if (q->spent)
-		pri_lane_reader_give(q->spent, &q->spare);
+		pri_run_reader_give(q->spent, &q->spare);
 	q->spent = NULL;
 }
 
@@ -303,7 +303,7 @@ pri_query_release(struct pri_query *q)
 int
 pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 {
-	struct pri_lane_reader *r;
+	struct pri_run_reader *r;
 	unsigned opened = 0, skipped = 0;
 	bool worked;
 	int rc;

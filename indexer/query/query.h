@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "indexer/index/held.h"
 #include "indexer/filter/program.h"
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/wire/relation.h"
 #include "proto/wire/source.h"
@@ -32,7 +32,7 @@ struct pri_query_spec {
 	bool strays; /* also packets that were never matched (only without link) */
 	struct pr_tally
 		*tally; /* the caller's: packets are counted in it as well; or NULL */
-	enum pri_group group; /* with it */
+	enum pri_tally_key group; /* with it */
 	int64_t step;
 	bool exact; /* no bounds, only what is counted */
 	/*
@@ -47,7 +47,7 @@ struct pri_query_spec {
 void pri_query_spec_free(struct pri_query_spec *spec);
 
 struct pri_query *pri_query_create(
-	struct pri_view *view, struct pri_query_spec *spec, struct pr_error *err);
+	struct pri_volume *view, struct pri_query_spec *spec, struct pr_error *err);
 void pri_query_destroy(struct pri_query **query);
 
 /*
@@ -67,7 +67,7 @@ bool pri_query_whole(struct pri_query *query);
  * until the next call.
  */
 int pri_query_take_whole(struct pri_query *query, const uint8_t **body, size_t *len,
-	struct pri_view_buffer **buffer, struct pr_error *err);
+	struct pri_read_buffer **buffer, struct pr_error *err);
 
 /* As a source that never says WAIT. The query stays the caller's and must outlive it. */
 struct pr_source *pri_query_source(struct pri_query *query, struct pr_error *err);
@@ -88,7 +88,7 @@ size_t pri_query_held_bytes(const struct pri_query *query);
 int pri_query_take_edges(
 	struct pri_query *query, struct pri_held_list *list, struct pr_error *err);
 
-struct pri_query_figures {
+struct pri_query_stats {
 	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments;
 	uint64_t
 		skipped_segments; /* all that were not read: for their time, or by the index */
@@ -101,7 +101,7 @@ struct pri_query_figures {
 		strays; /* strays: in the time range, also when not asked for */
 	bool limit_reached;
 };
-const struct pri_query_figures *pri_query_figures(struct pri_query *query);
+const struct pri_query_stats *pri_query_stats(struct pri_query *query);
 
 /*
  * Data of the time range that was there once; last_seq 0: not known. since: PR_TIME_MIN: the oldest of the
@@ -119,7 +119,8 @@ int pri_query_evicted(const struct pri_query *query, struct pri_evicted **out,
 	size_t *count, struct pr_error *err);
 
 /* Is a link of the ledger within what was asked for? */
-bool pri_query_selects(const struct pri_query *query, const struct pri_facts *facts);
+bool pri_query_selects(
+	const struct pri_query *query, const struct pri_series_ledger *facts);
 const struct pri_query_spec *pri_query_spec(const struct pri_query *query);
 
 #endif

@@ -16,7 +16,7 @@ struct decision {
 	struct pri_scan *scan; /* or NULL */
 };
 
-struct pri_lane_ahead {
+struct pri_run_ahead {
 	struct decision at[DECIDED_MAX];
 	unsigned head, count;
 	uint64_t next; /* number to go on at */
@@ -24,13 +24,13 @@ struct pri_lane_ahead {
 };
 
 static struct decision *
-front(struct pri_lane_ahead *a)
+front(struct pri_run_ahead *a)
 {
 	return &a->at[a->head];
 }
 
 static void
-pop(struct pri_lane_ahead *a)
+pop(struct pri_run_ahead *a)
 {
 	struct decision *d = front(a);
 
@@ -42,9 +42,9 @@ pop(struct pri_lane_ahead *a)
 }
 
 void
-pri_lane_ahead_free(struct pri_lane_ahead **ahead)
+pri_run_ahead_free(struct pri_run_ahead **ahead)
 {
-	struct pri_lane_ahead *a = *ahead;
+	struct pri_run_ahead *a = *ahead;
 
 	if (!a)
 		return;
@@ -56,9 +56,9 @@ pri_lane_ahead_free(struct pri_lane_ahead **ahead)
 
 /* The one about the segment that waits; what is about those before it goes. */
 static struct decision *
-current(struct pri_lane_reader *r)
+current(struct pri_run_reader *r)
 {
-	struct pri_lane_ahead *a = r->ahead;
+	struct pri_run_ahead *a = r->ahead;
 	uint64_t number = r->next - 1;
 
 	while (a && a->count && front(a)->number < number)
@@ -67,7 +67,7 @@ current(struct pri_lane_reader *r)
 }
 
 bool
-pri_query_decided(struct pri_lane_reader *r, enum pri_prune_verdict *verdict,
+pri_query_decided(struct pri_run_reader *r, enum pri_prune_verdict *verdict,
 	struct pri_held_walk *held)
 {
 	struct decision *d = current(r);
@@ -102,18 +102,18 @@ begin_scan(struct pri_query *q, struct decision *d, const struct pri_segment_ent
 {
 	struct sfs_plan plan;
 
-	if (sfs_read_plan(pri_view_sfs(q->view), &e->handle, &plan) == 1)
+	if (sfs_read_plan(pri_volume_sfs(q->view), &e->handle, &plan) == 1)
 		d->scan = pri_scans_begin(q->scans, &plan, &e->handle);
 	return d->scan != NULL;
 }
 
 /* One entry more. false: that is enough. */
 static bool
-decide(struct pri_query *q, struct pri_lane_reader *r, const struct pri_segment_entry *e,
+decide(struct pri_query *q, struct pri_run_reader *r, const struct pri_segment_entry *e,
 	unsigned *worked)
 {
 	const struct pri_line *line = &q->lines[r->line];
-	struct pri_lane_ahead *a = r->ahead;
+	struct pri_run_ahead *a = r->ahead;
 	struct decision *d = &a->at[(a->head + a->count) % DECIDED_MAX];
 	bool index_read = false;
 
@@ -131,17 +131,17 @@ decide(struct pri_query *q, struct pri_lane_reader *r, const struct pri_segment_
 }
 
 static void
-look_ahead(struct pri_query *q, struct pri_lane_reader *r)
+look_ahead(struct pri_query *q, struct pri_run_reader *r)
 {
-	const struct pri_lane_bounds *b = &q->lines[r->line].bounds;
-	struct pri_lane_ahead *a = r->ahead;
+	const struct pri_run_bounds *b = &q->lines[r->line].bounds;
+	struct pri_run_ahead *a = r->ahead;
 	unsigned worked = 0;
 
 	if (a->next < r->next)
 		a->next = r->next;
 	while (a->next < r->end && a->count < DECIDED_MAX &&
 		pri_scans_free(q->scans) > PRI_SCANS_AHEAD - q->window) {
-		const struct pri_segment_entry *e = pri_lane_at(r->lane, a->next);
+		const struct pri_segment_entry *e = pri_sorted_run_at(r->lane, a->next);
 
 		if (!e || e->first_otime > b->until)
 			return;
@@ -154,7 +154,7 @@ look_ahead(struct pri_query *q, struct pri_lane_reader *r)
 
 /* What is counted in the index, or searched for in two ways, is not for other threads. */
 static bool
-may_look_ahead(struct pri_query *q, struct pri_lane_reader *r)
+may_look_ahead(struct pri_query *q, struct pri_run_reader *r)
 {
 	if (q->spec.relations || q->spec.tally || r->run->strays)
 		return false;
@@ -179,7 +179,7 @@ widen(struct pri_query *q)
 
 /* All of its seqs are held, nothing else of its link comes between them, and each packet is in the range. */
 static bool
-may_leap(const struct pri_query *q, const struct pri_lane_reader *r)
+may_leap(const struct pri_query *q, const struct pri_run_reader *r)
 {
 	const struct pri_segment_entry *e = &r->entry;
 
@@ -193,26 +193,26 @@ may_leap(const struct pri_query *q, const struct pri_lane_reader *r)
 }
 
 static int
-leap(struct pri_query *q, struct pri_lane_reader *r, struct pr_error *err)
+leap(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[r->line];
 
 	q->figures.scanned_packets += r->entry.count;
 	if (pri_query_hold_all(q, r, err) < 0)
 		return -1;
-	return pri_lane_reader_leap(r, &line->bounds, &q->lane_figures);
+	return pri_run_reader_leap(r, &line->bounds, &q->lane_figures);
 }
 
 int
-pri_query_open(struct pri_query *q, struct pri_lane_reader *r, struct pr_error *err)
+pri_query_open(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
 {
-	struct pri_lane_bounds *b = &q->lines[r->line].bounds;
+	struct pri_run_bounds *b = &q->lines[r->line].bounds;
 	struct decision *d = current(r);
 	struct pri_scan *scan = d ? d->scan : NULL;
 
 	if (d)
 		d->scan = NULL; /* taken, come what may */
-	pri_lane_reader_take(r, &q->spare);
+	pri_run_reader_take(r, &q->spare);
 	r->ready = scan && pri_scan_take(q->scans, scan, &r->buffer, &r->body, &r->matches);
 	if (!r->ready) {
 		r->matches.judged = 0;
@@ -222,7 +222,7 @@ pri_query_open(struct pri_query *q, struct pri_lane_reader *r, struct pr_error *
 		widen(q);
 		look_ahead(q, r);
 	}
-	if (!pri_lane_reader_open(r, q->view, b, &q->lane_figures))
+	if (!pri_run_reader_open(r, q->view, b, &q->lane_figures))
 		return 0;
 	return r->open && may_leap(q, r) ? leap(q, r, err) : 1;
 }

@@ -16,7 +16,7 @@ sum(struct pri_query *q, uint64_t packets, uint64_t bytes)
 }
 
 static int
-pass(struct pri_query *q, struct pri_lane_reader *r, const struct pri_level1_segment *s,
+pass(struct pri_query *q, struct pri_run_reader *r, const struct pri_level1_segment *s,
 	struct pr_error *err)
 {
 	uint64_t packets = r->entry.count, bytes = r->entry.handle.length;
@@ -39,7 +39,7 @@ static bool
 step_of(const struct pri_query *q, const struct pri_segment_entry *e,
 	const struct pri_level1_segment *s, const struct pri_series_bucket *b, int64_t *out)
 {
-	int64_t second = pri_group_interval(e->min_time, PR_NS_PER_S);
+	int64_t second = pri_tally_key_interval(e->min_time, PR_NS_PER_S);
 	int64_t begin, first, last, width, step = q->spec.step;
 
 	if (s->series_width > 32 || b->interval >> 32 ||
@@ -54,8 +54,8 @@ step_of(const struct pri_query *q, const struct pri_segment_entry *e,
 		first = e->min_time;
 	if (last > e->max_time)
 		last = e->max_time;
-	*out = pri_group_interval(first, step);
-	return first <= last && *out == pri_group_interval(last, step);
+	*out = pri_tally_key_interval(first, step);
+	return first <= last && *out == pri_tally_key_interval(last, step);
 }
 
 /* Does the series say it all, with steps as long as ours? */
@@ -76,10 +76,10 @@ series_serves(const struct pri_query *q, const struct pri_segment_entry *e,
 }
 
 static int
-count_series(struct pri_query *q, struct pri_lane_reader *r,
+count_series(struct pri_query *q, struct pri_run_reader *r,
 	const struct pri_level1_segment *s, struct pr_error *err)
 {
-	uint8_t key[PRI_GROUP_TIME_LEN];
+	uint8_t key[PRI_TALLY_KEY_TIME_LEN];
 	struct pri_series_bucket b;
 	int64_t step;
 
@@ -87,7 +87,7 @@ count_series(struct pri_query *q, struct pri_lane_reader *r,
 		return 0;
 	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
 		step_of(q, &r->entry, s, &b, &step);
-		pri_group_interval_key(step, key);
+		pri_tally_key_interval_key(step, key);
 		sum(q, b.packets, b.bytes);
 		if (pr_tally_add(q->spec.tally, key, sizeof(key), b.packets, b.bytes, err) <
 			0)
@@ -106,10 +106,10 @@ struct batch_sums {
 
 /* Are they all of this run, whole, within the time range, and what the record speaks of? */
 static bool
-batch_serves(const struct pri_query *q, const struct pri_lane_reader *r,
+batch_serves(const struct pri_query *q, const struct pri_run_reader *r,
 	const struct pri_level1 *batch, struct batch_sums *sums)
 {
-	struct pri_lane_reader other = *r;
+	struct pri_run_reader other = *r;
 	struct pri_level1_segment s;
 	struct pri_series_bucket b;
 
@@ -118,7 +118,7 @@ batch_serves(const struct pri_query *q, const struct pri_lane_reader *r,
 		return false;
 	for (unsigned i = 0; i < batch->segments; i++) {
 		uint64_t number = r->next - 1 + i;
-		const struct pri_segment_entry *e = pri_lane_at(r->lane, number);
+		const struct pri_segment_entry *e = pri_sorted_run_at(r->lane, number);
 		uint64_t packets = 0;
 
 		pri_level1_get(batch, i, &s);
@@ -127,7 +127,7 @@ batch_serves(const struct pri_query *q, const struct pri_lane_reader *r,
 			e->handle.proof != s.proof)
 			return false;
 		other.entry = *e;
-		if (!pri_lane_reader_inside(&other, &q->lines[r->line].bounds))
+		if (!pri_run_reader_inside(&other, &q->lines[r->line].bounds))
 			return false;
 		for (size_t at = 0; pri_level1_series(&s, &at, &b);) {
 			packets += b.packets;
@@ -196,7 +196,7 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 }
 
 static int
-count_hosts(struct pri_query *q, struct pri_lane_reader *r,
+count_hosts(struct pri_query *q, struct pri_run_reader *r,
 	const struct pri_level1_segment *s, const struct pri_level1 *batch,
 	struct pr_error *err)
 {
@@ -215,14 +215,14 @@ count_hosts(struct pri_query *q, struct pri_lane_reader *r,
 
 int
 pri_query_count(
-	struct pri_query *q, struct pri_lane_reader *r, bool *worked, struct pr_error *err)
+	struct pri_query *q, struct pri_run_reader *r, bool *worked, struct pr_error *err)
 {
-	bool hosts = q->spec.group == PRI_GROUP_HOST && !q->spec.exact;
+	bool hosts = q->spec.group == PRI_TALLY_KEY_HOST && !q->spec.exact;
 	uint16_t link = q->lines[r->line].run->link;
 	struct pri_level1_segment s;
 	const struct pri_level1 *batch;
 
-	if (q->spec.programs.count || (q->spec.group != PRI_GROUP_TIME && !hosts))
+	if (q->spec.programs.count || (q->spec.group != PRI_TALLY_KEY_TIME && !hosts))
 		return 0;
 	if (!pri_prune_segment(q->prune, link, &r->entry, &s, &batch, worked))
 		return 0;

@@ -2,7 +2,7 @@
 #ifndef PRI_INDEXER_QUERY_INTERNAL_H
 #define PRI_INDEXER_QUERY_INTERNAL_H
 
-#include "indexer/query/lane_reader.h"
+#include "indexer/query/run_reader.h"
 #include "indexer/filter/plan.h"
 #include "indexer/query/prune.h"
 #include "indexer/query/query.h"
@@ -12,8 +12,8 @@
 
 /* One run within a query. */
 struct pri_line {
-	struct pri_run *run;
-	struct pri_lane_bounds bounds;
+	struct pri_epoch_series *run;
+	struct pri_run_bounds bounds;
 	struct pri_stretch *stretch; /* NULL until a packet is held */
 	bool passed; /* a packet at or behind `since` has come by */
 	bool lower_given, upper_given;
@@ -21,16 +21,16 @@ struct pri_line {
 };
 
 struct pri_query {
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct pri_query_spec spec;
 	char *link;
 	struct pri_line *lines;
-	struct pri_lane_reader *readers;
+	struct pri_run_reader *readers;
 	size_t line_count, reader_count;
 	struct pr_heap heap; /* of readers that are not at their end */
-	struct pri_lane_reader
+	struct pri_run_reader
 		*spent; /* its segment is done, but its last packet may be in use */
-	struct pri_view_buffer spare;
+	struct pri_read_buffer spare;
 	struct pri_held_list held;
 	bool any_last;
 	uint64_t last_seq, last_epoch;
@@ -41,8 +41,8 @@ struct pri_query {
 	struct pri_prune *core_prune;
 	struct pri_scans *scans; /* what other threads do ahead; or NULL */
 	unsigned window; /* of them, so many at a time */
-	struct pri_query_figures figures;
-	struct pri_lane_figures lane_figures;
+	struct pri_query_stats figures;
+	struct pri_run_stats lane_figures;
 };
 
 /*
@@ -50,7 +50,7 @@ struct pri_query {
  * reader stands at the next (heap and all); 0: it must be read; -1: no memory. *worked: the index
  * was read for it.
  */
-int pri_query_skip(struct pri_query *query, struct pri_lane_reader *reader, bool *worked,
+int pri_query_skip(struct pri_query *query, struct pri_run_reader *reader, bool *worked,
 	struct pr_error *err);
 /* What another thread has found of a packet. */
 enum pri_judged { PRI_JUDGED_NOT, PRI_JUDGED_NO, PRI_JUDGED_YES };
@@ -63,16 +63,16 @@ int pri_query_tally(struct pri_query *query, const struct pri_line *line, uint64
 /*
  * query_count.c: can the index count the segment that waits, for the tally? As pri_query_skip.
  */
-int pri_query_count(struct pri_query *query, struct pri_lane_reader *reader, bool *worked,
+int pri_query_count(struct pri_query *query, struct pri_run_reader *reader, bool *worked,
 	struct pr_error *err);
 /* query_skip.c: nothing else of its link comes before its end, and it lies within the time range. */
-bool pri_query_alone(const struct pri_query *query, const struct pri_lane_reader *reader);
+bool pri_query_alone(const struct pri_query *query, const struct pri_run_reader *reader);
 /* query_skip.c: its seqs are held, and on to the next. */
-int pri_query_pass(struct pri_query *query, struct pri_lane_reader *reader,
+int pri_query_pass(struct pri_query *query, struct pri_run_reader *reader,
 	struct pri_held_walk *held, struct pr_error *err);
 /* query_skip.c: all seqs of the reader's segment, which has no holes, are held. */
-int pri_query_hold_all(struct pri_query *query, const struct pri_lane_reader *reader,
-	struct pr_error *err);
+int pri_query_hold_all(
+	struct pri_query *query, const struct pri_run_reader *reader, struct pr_error *err);
 /* query.c: line->stretch is there */
 int pri_query_stretch(struct pri_line *line, struct pr_error *err);
 /* query.c: a packet that was passed is held, or is the nearest outside of the time range. -1: no memory. */

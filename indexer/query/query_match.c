@@ -9,7 +9,7 @@ pri_query_tally(struct pri_query *q, const struct pri_line *line, uint64_t seque
 {
 	if (!q->spec.tally || sequence < line->counted)
 		return 0;
-	return pri_group_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
+	return pri_tally_key_count(q->spec.tally, q->spec.group, q->spec.step, p, err);
 }
 
 /* By the filter itself, or by belonging to what it matches; p->flags tell which. */

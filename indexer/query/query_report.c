@@ -16,7 +16,7 @@ at_end(const struct pri_query *q)
 static int64_t
 frontier(const struct pri_query *q)
 {
-	const struct pri_lane_reader *r = pr_heap_top(&q->heap);
+	const struct pri_run_reader *r = pr_heap_top(&q->heap);
 
 	return r ? r->packet.otime : PR_TIME_MAX;
 }
@@ -75,7 +75,7 @@ static int
 line_edges(const struct pri_query *q, struct pri_line *line, struct pri_held_list *list,
 	struct pr_error *err)
 {
-	const struct pri_lane_bounds *b = &line->bounds;
+	const struct pri_run_bounds *b = &line->bounds;
 	bool done = at_end(q);
 
 	if ((line->passed || done) && !line->lower_given) {
@@ -102,9 +102,9 @@ pri_query_take_edges(struct pri_query *q, struct pri_held_list *list, struct pr_
 }
 
 static void
-add_index_figures(struct pri_query_figures *f, const struct pri_prune *prune)
+add_index_figures(struct pri_query_stats *f, const struct pri_prune *prune)
 {
-	const struct pri_prune_figures *p = prune ? pri_prune_figures(prune) : NULL;
+	const struct pri_prune_stats *p = prune ? pri_prune_stats(prune) : NULL;
 
 	if (!p)
 		return;
@@ -113,13 +113,13 @@ add_index_figures(struct pri_query_figures *f, const struct pri_prune *prune)
 	f->index_damaged += p->damaged;
 }
 
-const struct pri_query_figures *
-pri_query_figures(struct pri_query *q)
+const struct pri_query_stats *
+pri_query_stats(struct pri_query *q)
 {
-	struct pri_query_figures *f = &q->figures;
-	struct pri_view_figures view;
+	struct pri_query_stats *f = &q->figures;
+	struct pri_volume_stats view;
 
-	pri_view_figures(q->view, &view);
+	pri_volume_stats(q->view, &view);
 	f->scanned_segments = q->lane_figures.scanned_segments;
 	f->scanned_bytes = q->lane_figures.scanned_bytes;
 	f->skipped_segments = q->lane_figures.skipped_segments + f->skipped_level2 +
@@ -159,12 +159,12 @@ add_evicted(struct evicted_list *list, const struct pri_evicted *e, struct pr_er
 
 /* The oldest segment of a stream, by sequence, is it of this run? Then what it lacks is evicted. */
 static const struct pri_segment_entry *
-first_entry(const struct pri_run *run)
+first_entry(const struct pri_epoch_series *run)
 {
 	const struct pri_segment_entry *first = NULL, *e;
 
 	for (size_t i = 0; i < run->lane_count; i++) {
-		e = pri_lane_at(run->lanes[i], run->lanes[i]->base);
+		e = pri_sorted_run_at(run->lanes[i], run->lanes[i]->base);
 		if (e && (!first || e->sequence < first->sequence))
 			first = e;
 	}
@@ -172,9 +172,9 @@ first_entry(const struct pri_run *run)
 }
 
 static bool
-oldest_of_stream(const struct pri_query *q, const struct pri_run *run)
+oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *run)
 {
-	const struct pri_catalog *catalog = pri_view_catalog(q->view);
+	const struct pri_catalog *catalog = pri_volume_catalog(q->view);
 	const struct pri_segment_entry *first = first_entry(run), *other;
 
 	for (size_t i = 0; first && i < catalog->run_count; i++) {
@@ -194,7 +194,7 @@ oldest_of_stream(const struct pri_query *q, const struct pri_run *run)
 static uint64_t
 evicted_seq(const struct pri_query *q, const struct pri_line *line)
 {
-	const struct pri_run *run = line->run;
+	const struct pri_epoch_series *run = line->run;
 	uint64_t seq = run->evicted_seq;
 
 	if (line->bounds.evicted_seq > seq)
@@ -206,12 +206,13 @@ evicted_seq(const struct pri_query *q, const struct pri_line *line)
 
 /* All of its stream has gone, with what was never listed: then the stream's time must do. */
 static bool
-stream_is_empty(const struct pri_query *q, const struct pri_run *run)
+stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *run)
 {
 	struct sfs_stream_info info;
 
 	return !first_entry(run) &&
-	       sfs_stream_info(pri_view_sfs(q->view), run->stream, &info, NULL) == SFS_OK &&
+	       sfs_stream_info(pri_volume_sfs(q->view), run->stream, &info, NULL) ==
+		       SFS_OK &&
 	       info.last_sequence == 0;
 }
 
@@ -219,7 +220,7 @@ stream_is_empty(const struct pri_query *q, const struct pri_run *run)
 static bool
 bound_evicted(const struct pri_query *q, const struct pri_line *line, struct pri_evicted *e)
 {
-	const struct pri_run *run = line->run;
+	const struct pri_epoch_series *run = line->run;
 
 	if (line->bounds.evicted_seq) { /* under our hands: the stream's word may be older */
 		e->until = line->bounds.evicted_otime;
@@ -240,7 +241,7 @@ evicted_runs(const struct pri_query *q, struct evicted_list *list, struct pr_err
 			.since = PR_TIME_MIN,
 			.link = line->run->link,
 			.stream = line->run->stream,
-			.until = pri_view_evicted_until(q->view, line->run->stream),
+			.until = pri_volume_evicted_until(q->view, line->run->stream),
 			.overtaken = line->bounds.evicted_seq > 0};
 		if (line->run->strays || !bound_evicted(q, line, &e))
 			continue;
@@ -254,10 +255,10 @@ evicted_runs(const struct pri_query *q, struct evicted_list *list, struct pr_err
 }
 
 static bool
-has_run(const struct pri_query *q, const struct pri_facts *facts)
+has_run(const struct pri_query *q, const struct pri_series_ledger *facts)
 {
 	for (size_t i = 0; i < q->line_count; i++) {
-		const struct pri_run *run = q->lines[i].run;
+		const struct pri_epoch_series *run = q->lines[i].run;
 		if (run->epoch == facts->epoch && run->link == facts->link)
 			return true;
 	}
@@ -268,11 +269,11 @@ has_run(const struct pri_query *q, const struct pri_facts *facts)
 static int
 evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
-	const struct pri_book *book = pri_view_book(q->view);
+	const struct pri_ledger_view *book = pri_volume_ledger(q->view);
 	char name[32];
 
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pri_facts *f = book->facts[i];
+		const struct pri_series_ledger *f = book->facts[i];
 		struct pri_evicted e = {
 			.epoch = f->epoch, .since = PR_TIME_MIN, .link = f->link};
 		int stream;
@@ -283,11 +284,11 @@ evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_er
 			has_run(q, f))
 			continue;
 		snprintf(name, sizeof(name), "packets.%u", f->link);
-		stream = sfs_stream_find(pri_view_sfs(q->view), name);
+		stream = sfs_stream_find(pri_volume_sfs(q->view), name);
 		if (stream < 0)
 			continue;
 		e.stream = (uint32_t)stream;
-		e.until = pri_view_evicted_until(q->view, e.stream);
+		e.until = pri_volume_evicted_until(q->view, e.stream);
 		/* the link's last packets may have gone to other nodes: then its time must do */
 		if (declared && e.until >= f->mark.link.last_otime)
 			e.last_seq = f->mark.link.last_seq;
@@ -305,7 +306,7 @@ evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_er
 static bool
 concerns(const struct pri_query *q, uint32_t stream, unsigned link)
 {
-	const struct pri_book *book = pri_view_book(q->view);
+	const struct pri_ledger_view *book = pri_volume_ledger(q->view);
 
 	for (size_t i = 0; i < q->line_count; i++)
 		if (q->lines[i].run->stream == stream)
@@ -320,7 +321,7 @@ static int
 deleted_of(const struct pri_query *q, const struct pri_evicted *of,
 	struct evicted_list *list, struct pr_error *err)
 {
-	struct sfs *sfs = pri_view_sfs(q->view);
+	struct sfs *sfs = pri_volume_sfs(q->view);
 	struct sfs_deleted hole = {0};
 	size_t count = 0;
 
@@ -342,7 +343,7 @@ deleted_of(const struct pri_query *q, const struct pri_evicted *of,
 static int
 evicted_midst(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
-	struct sfs *sfs = pri_view_sfs(q->view);
+	struct sfs *sfs = pri_volume_sfs(q->view);
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	unsigned link;

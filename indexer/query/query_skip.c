@@ -3,12 +3,12 @@
 
 /* Nothing of the same link, in another lane, comes before its end: its seqs can be told at once. */
 static bool
-alone_on_its_line(const struct pri_query *q, const struct pri_lane_reader *r)
+alone_on_its_line(const struct pri_query *q, const struct pri_run_reader *r)
 {
 	if (r->run->lane_count == 1)
 		return true;
 	for (size_t i = 0; i < q->reader_count; i++) {
-		const struct pri_lane_reader *other = &q->readers[i];
+		const struct pri_run_reader *other = &q->readers[i];
 
 		if (other != r && other->run && other->line == r->line && !other->done &&
 			other->packet.otime <= r->entry.last_otime)
@@ -19,7 +19,7 @@ alone_on_its_line(const struct pri_query *q, const struct pri_lane_reader *r)
 
 int
 pri_query_hold_all(
-	struct pri_query *q, const struct pri_lane_reader *r, struct pr_error *err)
+	struct pri_query *q, const struct pri_run_reader *r, struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[r->line];
 	const struct pri_segment_entry *e = &r->entry;
@@ -32,7 +32,7 @@ pri_query_hold_all(
 }
 
 static int
-account(struct pri_query *q, const struct pri_lane_reader *r, struct pri_held_walk *held,
+account(struct pri_query *q, const struct pri_run_reader *r, struct pri_held_walk *held,
 	struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[r->line];
@@ -52,27 +52,27 @@ account(struct pri_query *q, const struct pri_lane_reader *r, struct pri_held_wa
 }
 
 bool
-pri_query_alone(const struct pri_query *q, const struct pri_lane_reader *r)
+pri_query_alone(const struct pri_query *q, const struct pri_run_reader *r)
 {
 	const struct pri_line *line = &q->lines[r->line];
 
-	return !line->run->strays && pri_lane_reader_inside(r, &line->bounds) &&
+	return !line->run->strays && pri_run_reader_inside(r, &line->bounds) &&
 	       alone_on_its_line(q, r);
 }
 
 int
-pri_query_pass(struct pri_query *q, struct pri_lane_reader *r, struct pri_held_walk *held,
+pri_query_pass(struct pri_query *q, struct pri_run_reader *r, struct pri_held_walk *held,
 	struct pr_error *err)
 {
 	if (account(q, r, held, err) < 0)
 		return -1;
 	pri_query_move_on(
-		q, pri_lane_reader_pass(r, &q->lines[r->line].bounds, &q->lane_figures));
+		q, pri_run_reader_pass(r, &q->lines[r->line].bounds, &q->lane_figures));
 	return 0;
 }
 
 static void
-count(struct pri_query_figures *f, enum pri_prune_verdict verdict,
+count(struct pri_query_stats *f, enum pri_prune_verdict verdict,
 	const struct pri_segment_entry *e)
 {
 	f->skipped_level2 += verdict == PRI_PRUNE_LEVEL2;
@@ -94,7 +94,7 @@ prune_for(const struct pri_query *q, const struct pri_segment_entry *e)
 /* One that the time range cuts has seqs inside and outside of it: only its packets tell which. */
 int
 pri_query_skip(
-	struct pri_query *q, struct pri_lane_reader *r, bool *worked, struct pr_error *err)
+	struct pri_query *q, struct pri_run_reader *r, bool *worked, struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[r->line];
 	enum pri_prune_verdict verdict;

@@ -9,9 +9,9 @@
 
 /* Nothing of another lane or link comes before its end, and it is not what was given last. */
 static bool
-stands_alone(const struct pri_query *q, const struct pri_lane_reader *r)
+stands_alone(const struct pri_query *q, const struct pri_run_reader *r)
 {
-	const struct pri_lane_reader *second = pr_heap_second(&q->heap);
+	const struct pri_run_reader *second = pr_heap_second(&q->heap);
 
 	if (q->any_last && r->packet.seq == q->last_seq &&
 		r->packet.epoch == q->last_epoch && r->packet.link == q->last_link)
@@ -20,7 +20,7 @@ stands_alone(const struct pri_query *q, const struct pri_lane_reader *r)
 }
 
 static bool
-may_be_whole(const struct pri_query *q, const struct pri_lane_reader *r)
+may_be_whole(const struct pri_query *q, const struct pri_run_reader *r)
 {
 	const struct pri_line *line = &q->lines[r->line];
 	size_t len = r->entry.handle.length;
@@ -33,7 +33,7 @@ may_be_whole(const struct pri_query *q, const struct pri_lane_reader *r)
 bool
 pri_query_whole(struct pri_query *q)
 {
-	struct pri_lane_reader *r;
+	struct pri_run_reader *r;
 	struct pri_line *line;
 
 	pri_query_release(q);
@@ -46,12 +46,12 @@ pri_query_whole(struct pri_query *q)
 		if (pr_heap_top(&q->heap) != r)
 			return false;
 	}
-	return pri_lane_reader_untouched(r, &line->bounds) &&
+	return pri_run_reader_untouched(r, &line->bounds) &&
 	       r->reader.header.linktype == r->entry.linktype && stands_alone(q, r);
 }
 
 static int
-account_whole(struct pri_query *q, const struct pri_lane_reader *r, struct pr_error *err)
+account_whole(struct pri_query *q, const struct pri_run_reader *r, struct pr_error *err)
 {
 	struct pri_line *line = &q->lines[r->line];
 	struct pr_segment_reader reader = r->reader;
@@ -66,14 +66,14 @@ account_whole(struct pri_query *q, const struct pri_lane_reader *r, struct pr_er
 
 int
 pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
-	struct pri_view_buffer **buffer, struct pr_error *err)
+	struct pri_read_buffer **buffer, struct pr_error *err)
 {
-	struct pri_lane_reader *r = pr_heap_top(&q->heap);
+	struct pri_run_reader *r = pr_heap_top(&q->heap);
 	struct pri_line *line = &q->lines[r->line];
 	uint32_t count = r->reader.header.count;
 	struct pr_packet last;
 
-	r->distrusted = !pri_lane_reader_prove(r, &line->bounds, &last);
+	r->distrusted = !pri_run_reader_prove(r, &line->bounds, &last);
 	if (r->distrusted)
 		return 0;
 	if (account_whole(q, r, err) < 0)
@@ -85,6 +85,6 @@ pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
 	*len = r->entry.handle.length;
 	*buffer = &r->buffer;
 	q->spent = r;
-	pri_query_move_on(q, pri_lane_reader_pass(r, &line->bounds, &q->lane_figures));
+	pri_query_move_on(q, pri_run_reader_pass(r, &line->bounds, &q->lane_figures));
 	return 1;
 }

@@ -15,7 +15,7 @@ struct pri_scan {
 	struct sfs_plan plan;
 	const struct pri_programs *programs;
 	size_t room;
-	struct pri_view_buffer buffer;
+	struct pri_read_buffer buffer;
 	const uint8_t *body;
 	struct pri_matches matches;
 	bool good;
@@ -148,7 +148,7 @@ work(struct pri_scan *s)
 
 	s->matches.judged = 0;
 	s->matches.sound = false;
-	s->good = pri_view_buffer_grow(&s->buffer, s->room) == 0 &&
+	s->good = pri_read_buffer_grow(&s->buffer, s->room) == 0 &&
 		  sfs_read_planned(&s->plan, s->buffer.bytes, s->buffer.room, &record) ==
 			  SFS_OK;
 	if (!s->good)
@@ -326,10 +326,10 @@ pri_scan_drop(struct pri_scans *scans, struct pri_scan *s)
 }
 
 bool
-pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_view_buffer *buffer,
+pri_scan_take(struct pri_scans *scans, struct pri_scan *s, struct pri_read_buffer *buffer,
 	const uint8_t **body, struct pri_matches *matches)
 {
-	struct pri_view_buffer b = *buffer;
+	struct pri_read_buffer b = *buffer;
 	struct pri_matches m = *matches;
 
 	if (settle(s))

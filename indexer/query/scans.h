@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "indexer/filter/program.h"
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/wire/segment.h"
 
@@ -60,7 +60,7 @@ void pri_matches_free(struct pri_matches *matches);
  * had before goes to the scan, to be used again. false: it could not be read so, and all is as it was.
  */
 bool pri_scan_take(struct pri_scans *scans, struct pri_scan *scan,
-	struct pri_view_buffer *buffer, const uint8_t **body, struct pri_matches *matches);
+	struct pri_read_buffer *buffer, const uint8_t **body, struct pri_matches *matches);
 /* Nobody wants it any more. */
 void pri_scan_drop(struct pri_scans *scans, struct pri_scan *scan);
 

@@ -20,7 +20,7 @@
 
 struct pri_serve {
 	struct event *turn;
-	struct pri_view *view;
+	struct pri_volume *view;
 	char why[512]; /* there is no view */
 	struct pri_job *jobs; /* oldest first */
 	size_t running_max;
@@ -118,15 +118,16 @@ start(struct pri_serve *s, struct pri_job *job, int64_t deadline)
 		pri_job_fail(job, s->why, false);
 		return;
 	}
-	rc = pri_view_refresh(s->view, true, deadline, &err);
+	rc = pri_volume_refresh(s->view, true, deadline, &err);
 	if (rc > 0)
 		return;
 	if (rc < 0) {
 		pri_job_fail(job, err.text, false);
 		return;
 	}
-	job->settling = job->query->settle && pri_book_settled(pri_view_book(s->view),
-						      pr_now_real()) < job->query->until;
+	job->settling = job->query->settle &&
+			pri_ledger_view_stored_until(pri_volume_ledger(s->view),
+				pr_now_real()) < job->query->until;
 	if (job->settling)
 		return;
 	job->answer = pri_answer_create(s->view, job->query, &err);
@@ -313,7 +314,7 @@ pri_serve_tick(struct pri_serve *s)
 }
 
 void
-pri_serve_set_view(struct pri_serve *s, struct pri_view *view, const char *why)
+pri_serve_set_view(struct pri_serve *s, struct pri_volume *view, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
 	for (struct pri_job *job = s->jobs; job; job = job->next)

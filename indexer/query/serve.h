@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/rpc.h"
@@ -29,7 +29,7 @@ void pri_serve_destroy(struct pri_serve **serve);
  * The volume, once it is there; NULL when it is not (any more): then queries fail with `why`. The
  * view stays the caller's; queries that run on the one before fail.
  */
-void pri_serve_set_view(struct pri_serve *serve, struct pri_view *view, const char *why);
+void pri_serve_set_view(struct pri_serve *serve, struct pri_volume *view, const char *why);
 
 /* Query, Credit and Cancel; others are left alone. peer NULL: rpc is our connection to a merger. */
 void pri_serve_message(struct pri_serve *serve, struct pr_rpc *rpc,

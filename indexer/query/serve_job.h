@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "indexer/query/answer.h"
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 
@@ -24,7 +24,7 @@ struct pri_job {
 	int64_t active; /* monotonic: last time it had credit or was asked */
 	Packrack__Query *query; /* until answer is made */
 	struct pri_answer *answer;
-	struct pri_view *view; /* that answer reads */
+	struct pri_volume *view; /* that answer reads */
 	enum pri_job_out {
 		PRI_OUT_NOTHING,
 		PRI_OUT_BATCH,

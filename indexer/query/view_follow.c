@@ -5,17 +5,17 @@
 /* The streams of entries: the ledger, and the directories of segments and of summaries. */
 
 typedef int (*take_record)(
-	struct pri_view *view, const struct sfs_record *record, struct pr_error *err);
+	struct pri_volume *view, const struct sfs_record *record, struct pr_error *err);
 
 static int
-take_ledger(struct pri_view *view, const struct sfs_record *record, struct pr_error *err)
+take_ledger(struct pri_volume *view, const struct sfs_record *record, struct pr_error *err)
 {
 	struct pr_cursor c = pr_cursor_make(record->body, record->length);
 	struct pr_ledger_entry entry;
 	int rc;
 
 	while ((rc = pr_ledger_load(&c, &entry)) == 1)
-		if (pri_book_take(&view->book, &entry, err) < 0)
+		if (pri_ledger_view_take(&view->book, &entry, err) < 0)
 			return -1;
 	if (rc < 0)
 		view->corrupt++;
@@ -24,7 +24,7 @@ take_ledger(struct pri_view *view, const struct sfs_record *record, struct pr_er
 
 /* handle: the one before of its kind, as they are packed one after the other. */
 static bool
-take_handle(const struct pri_view *view, const struct pr_directory_entry *e,
+take_handle(const struct pri_volume *view, const struct pr_directory_entry *e,
 	struct sfs_handle *handle)
 {
 	return e->handle_len && sfs_handle_unpack(view->sfs, e->handle, e->handle_len,
@@ -32,17 +32,18 @@ take_handle(const struct pri_view *view, const struct pr_directory_entry *e,
 }
 
 static int
-take_entry(struct pri_view *view, const struct pr_directory_entry *e,
+take_entry(struct pri_volume *view, const struct pr_directory_entry *e,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
 	return e->kind == PR_DIRECTORY_INDEX
-		       ? pri_index_book_take(&view->index, &e->u.index, handle, err)
-		       : pri_view_list(view, &e->u.segment, handle, err);
+		       ? pri_index_map_take(&view->index, &e->u.index, handle, err)
+		       : pri_volume_list(view, &e->u.segment, handle, err);
 }
 
 /* What it would have said is found by reading, but for the index. */
 static int
-take_directory(struct pri_view *view, const struct sfs_record *record, struct pr_error *err)
+take_directory(
+	struct pri_volume *view, const struct sfs_record *record, struct pr_error *err)
 {
 	struct pr_cursor c = pr_cursor_make(record->body, record->length);
 	struct sfs_handle segment = {0}, index = {0}, *handle;
@@ -62,9 +63,9 @@ take_directory(struct pri_view *view, const struct sfs_record *record, struct pr
 	return 0;
 }
 
-/* Follows one of the streams of entries. As pri_view_refresh. */
+/* Follows one of the streams of entries. As pri_volume_refresh. */
 static int
-follow(struct pri_view *view, struct sfs_cursor **cursor, const char *name,
+follow(struct pri_volume *view, struct sfs_cursor **cursor, const char *name,
 	take_record take, uint64_t *sequence, int64_t deadline, struct pr_error *err)
 {
 	struct sfs_record record;
@@ -95,14 +96,14 @@ follow(struct pri_view *view, struct sfs_cursor **cursor, const char *name,
 }
 
 int
-pri_view_follow_ledger(struct pri_view *view, int64_t deadline, struct pr_error *err)
+pri_volume_follow_ledger(struct pri_volume *view, int64_t deadline, struct pr_error *err)
 {
 	return follow(view, &view->ledger, PRI_STREAM_LEDGER, take_ledger,
 		&view->ledger_sequence, deadline, err);
 }
 
 int
-pri_view_follow_directory(struct pri_view *view, int64_t deadline, struct pr_error *err)
+pri_volume_follow_directory(struct pri_volume *view, int64_t deadline, struct pr_error *err)
 {
 	uint64_t ignored;
 	int rc = follow(view, &view->directory, "segments", take_directory, &ignored,

@@ -2,7 +2,7 @@
 #ifndef PRI_INDEXER_VIEW_INTERNAL_H
 #define PRI_INDEXER_VIEW_INTERNAL_H
 
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "proto/wire/directory.h"
 
 /* Between the files of the view. */
@@ -16,7 +16,7 @@ struct pri_listed {
 	uint16_t link;
 };
 
-struct pri_view_stream {
+struct pri_volume_stream {
 	uint32_t id;
 	bool data, strays; /* strays are data too */
 	uint16_t link; /* data but not strays */
@@ -30,12 +30,12 @@ struct pri_view_stream {
 	size_t pending_count, pending_room;
 };
 
-struct pri_view {
+struct pri_volume {
 	struct sfs *sfs;
 	struct pri_catalog catalog;
-	struct pri_book book;
-	struct pri_index_book index;
-	struct pri_view_stream *streams;
+	struct pri_ledger_view book;
+	struct pri_index_map index;
+	struct pri_volume_stream *streams;
 	size_t stream_count;
 	bool with_summaries;
 	struct sfs_cursor *ledger, *directory, *summaries;
@@ -43,23 +43,25 @@ struct pri_view {
 	uint64_t corrupt;
 };
 
-struct pri_view_stream *pri_view_stream(struct pri_view *view, uint32_t id); /* or NULL */
+struct pri_volume_stream *pri_volume_stream(
+	struct pri_volume *view, uint32_t id); /* or NULL */
 
-/* view_follow.c: take in what the writer has said since. As pri_view_refresh. */
-int pri_view_follow_ledger(struct pri_view *view, int64_t deadline, struct pr_error *err);
-int pri_view_follow_directory(
-	struct pri_view *view, int64_t deadline, struct pr_error *err);
+/* view_follow.c: take in what the writer has said since. As pri_volume_refresh. */
+int pri_volume_follow_ledger(
+	struct pri_volume *view, int64_t deadline, struct pr_error *err);
+int pri_volume_follow_directory(
+	struct pri_volume *view, int64_t deadline, struct pr_error *err);
 
 /* What the directory says of a segment; those listed already are passed over. */
-int pri_view_list(struct pri_view *view, const struct pr_directory_segment *d,
+int pri_volume_list(struct pri_volume *view, const struct pr_directory_segment *d,
 	const struct sfs_handle *handle, struct pr_error *err);
 /* Gives the pending entries their sequences, fills holes among them, puts them into the catalog. */
-int pri_view_settle(
-	struct pri_view *view, struct pri_view_stream *stream, struct pr_error *err);
+int pri_volume_settle(
+	struct pri_volume *view, struct pri_volume_stream *stream, struct pr_error *err);
 /* Nothing is to be listed where all was deleted behind the last one listed. */
-void pri_view_pass_deleted(struct pri_view *view, struct pri_view_stream *stream);
-/* Lists what lies behind the last one listed. As pri_view_refresh. */
-int pri_view_walk(struct pri_view *view, struct pri_view_stream *stream, int64_t deadline,
-	struct pr_error *err);
+void pri_volume_pass_deleted(struct pri_volume *view, struct pri_volume_stream *stream);
+/* Lists what lies behind the last one listed. As pri_volume_refresh. */
+int pri_volume_walk(struct pri_volume *view, struct pri_volume_stream *stream,
+	int64_t deadline, struct pr_error *err);
 
 #endif

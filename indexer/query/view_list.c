@@ -24,11 +24,11 @@ handle_before(const struct sfs_handle *a, const struct sfs_handle *b)
 }
 
 static int
-add_to_catalog(struct pri_view *view, struct pri_view_stream *s, const struct pri_listed *l,
-	struct pr_error *err)
+add_to_catalog(struct pri_volume *view, struct pri_volume_stream *s,
+	const struct pri_listed *l, struct pr_error *err)
 {
-	struct pri_run *run =
-		pri_catalog_run(&view->catalog, s->id, s->strays, l->epoch, l->link);
+	struct pri_epoch_series *run =
+		pri_catalog_series(&view->catalog, s->id, s->strays, l->epoch, l->link);
 	struct sfs_deleted hole;
 
 	if (!run)
@@ -40,7 +40,7 @@ add_to_catalog(struct pri_view *view, struct pri_view_stream *s, const struct pr
 		hole.first <= l->entry.sequence)
 		pri_catalog_delete(
 			&view->catalog, s->id, l->entry.sequence, l->entry.sequence);
-	if (!s->strays && pri_index_book_proof(&view->index, s->link, l->entry.sequence,
+	if (!s->strays && pri_index_map_proof(&view->index, s->link, l->entry.sequence,
 				  l->entry.handle.proof, err) < 0)
 		return -1;
 	s->any = true;
@@ -50,7 +50,7 @@ add_to_catalog(struct pri_view *view, struct pri_view_stream *s, const struct pr
 }
 
 void
-pri_view_pass_deleted(struct pri_view *view, struct pri_view_stream *s)
+pri_volume_pass_deleted(struct pri_volume *view, struct pri_volume_stream *s)
 {
 	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
 	struct sfs_deleted hole;
@@ -98,11 +98,11 @@ list_record(const struct sfs_record *record, bool strays, struct pri_listed *out
 
 /*
  * Lists records behind the last one listed, up to the sequence `before` (0: all there are).
- * As pri_view_refresh.
+ * As pri_volume_refresh.
  */
 static int
-walk(struct pri_view *view, struct pri_view_stream *s, uint64_t before, int64_t deadline,
-	struct pr_error *err)
+walk(struct pri_volume *view, struct pri_volume_stream *s, uint64_t before,
+	int64_t deadline, struct pr_error *err)
 {
 	struct sfs_cursor *cursor = NULL;
 	struct sfs_record record;
@@ -142,7 +142,7 @@ walk(struct pri_view *view, struct pri_view_stream *s, uint64_t before, int64_t 
 }
 
 int
-pri_view_walk(struct pri_view *view, struct pri_view_stream *stream, int64_t deadline,
+pri_volume_walk(struct pri_volume *view, struct pri_volume_stream *stream, int64_t deadline,
 	struct pr_error *err)
 {
 	return walk(view, stream, 0, deadline, err);
@@ -151,7 +151,7 @@ pri_view_walk(struct pri_view *view, struct pri_view_stream *stream, int64_t dea
 /* ---- from the directory ---- */
 
 static int
-pending_push(struct pri_view_stream *s, const struct pri_listed *l)
+pending_push(struct pri_volume_stream *s, const struct pri_listed *l)
 {
 	size_t room = s->pending_room ? s->pending_room * 2 : 64;
 	struct pri_listed *grown;
@@ -176,11 +176,11 @@ plausible(const struct pr_directory_segment *d, bool strays)
 }
 
 int
-pri_view_list(struct pri_view *view, const struct pr_directory_segment *d,
+pri_volume_list(struct pri_volume *view, const struct pr_directory_segment *d,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
 	struct pri_listed l = {.epoch = d->epoch, .link = d->link, .entry.handle = *handle};
-	struct pri_view_stream *s = pri_view_stream(view, handle->stream);
+	struct pri_volume_stream *s = pri_volume_stream(view, handle->stream);
 	const struct sfs_handle *last;
 
 	if (!s || !s->data || !plausible(d, s->strays))
@@ -198,13 +198,13 @@ pri_view_list(struct pri_view *view, const struct pr_directory_segment *d,
 	l.entry.linktype = d->linktype;
 	if (pending_push(s, &l) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
-	return s->pending_count < PENDING_MAX ? 0 : pri_view_settle(view, s, err);
+	return s->pending_count < PENDING_MAX ? 0 : pri_volume_settle(view, s, err);
 }
 
 /* SFS_OK and *sequence, SFS_EXPIRED, or another fault of this record. */
 static int
 sequence_of(
-	struct pri_view *view, const struct pri_segment_entry *entry, uint64_t *sequence)
+	struct pri_volume *view, const struct pri_segment_entry *entry, uint64_t *sequence)
 {
 	struct sfs_record record;
 	int rc = sfs_look(view->sfs, &entry->handle, &record, NULL);
@@ -216,7 +216,7 @@ sequence_of(
 
 /* Drops the entries whose records are recycled: they are the first ones. */
 static void
-drop_expired(struct pri_view *view, struct pri_view_stream *s)
+drop_expired(struct pri_volume *view, struct pri_volume_stream *s)
 {
 	size_t low = 0, high = s->pending_count;
 	uint64_t sequence;
@@ -236,7 +236,7 @@ drop_expired(struct pri_view *view, struct pri_view_stream *s)
 
 /* The first of pending[low..high) that can be read, and its sequence; high: none. */
 static size_t
-readable(struct pri_view *view, struct pri_view_stream *s, size_t low, size_t high,
+readable(struct pri_volume *view, struct pri_volume_stream *s, size_t low, size_t high,
 	uint64_t *sequence)
 {
 	while (low < high && sequence_of(view, &s->pending[low].entry, sequence) != SFS_OK)
@@ -249,7 +249,7 @@ readable(struct pri_view *view, struct pri_view_stream *s, size_t low, size_t hi
  * more than that of the last; what is missing between is read from the data.
  */
 static int
-settle_range(struct pri_view *view, struct pri_view_stream *s, size_t low, size_t high,
+settle_range(struct pri_volume *view, struct pri_volume_stream *s, size_t low, size_t high,
 	uint64_t end, struct pr_error *err)
 {
 	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
@@ -280,7 +280,8 @@ settle_range(struct pri_view *view, struct pri_view_stream *s, size_t low, size_
 }
 
 int
-pri_view_settle(struct pri_view *view, struct pri_view_stream *s, struct pr_error *err)
+pri_volume_settle(
+	struct pri_volume *view, struct pri_volume_stream *s, struct pr_error *err)
 {
 	uint64_t sequence = 0;
 	size_t count;

@@ -39,7 +39,7 @@ say_coverage(struct pr_summary_span spans[3])
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	for (unsigned i = 0; i < 4; i++) {
-		pri_offer_info(&infos[i], &spans[i < 3 ? i : 2]);
+		pri_announcer_info(&infos[i], &spans[i < 3 ? i : 2]);
 		infos[i].number = i;
 	}
 	ledger.epoch = spans[0].epoch;

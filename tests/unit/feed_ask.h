@@ -12,7 +12,7 @@ struct answer {
 	uint64_t *seqs;
 	size_t count;
 	uint64_t held; /* seqs said to be held */
-	struct pri_query_figures figures;
+	struct pri_query_stats figures;
 };
 
 static inline uint64_t
@@ -33,7 +33,7 @@ count_held(const struct pri_held_list *list)
 
 /* all: with a filter that no index knows, so that each packet is looked at. */
 static inline struct answer
-ask(struct pri_view *view, const char *filter, bool all)
+ask(struct pri_volume *view, const char *filter, bool all)
 {
 	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
@@ -60,7 +60,7 @@ ask(struct pri_view *view, const char *filter, bool all)
 	ck_assert_int_eq(pri_query_take_held(q, &held, &frontier, &err), 0);
 	a.held = count_held(&held);
 	pri_held_list_free(&held);
-	a.figures = *pri_query_figures(q);
+	a.figures = *pri_query_stats(q);
 	pri_query_destroy(&q);
 	return a;
 }
@@ -74,7 +74,7 @@ static const char *const filters[] = {"host 10.0.51.44", "src host 10.1.0.1",
 
 /* Equal to looking at each packet, with all seqs accounted for; returns segments left out. */
 static inline uint64_t
-compare_all(struct pri_view *view, uint64_t *level2)
+compare_all(struct pri_volume *view, uint64_t *level2)
 {
 	uint64_t skipped = 0;
 
@@ -103,10 +103,10 @@ compare_all(struct pri_view *view, uint64_t *level2)
 static inline uint64_t
 compare_now(uint64_t *level2)
 {
-	struct pri_view *view = open_view();
+	struct pri_volume *view = open_view();
 	uint64_t skipped = compare_all(view, level2);
 
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	return skipped;
 }
 

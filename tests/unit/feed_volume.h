@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/feed.h"
+#include "indexer/index_follower.h"
 #include "logger/append.h"
 #include "merger/cli/volume/index_beside.h"
 #include "proto/base/clock.h"
@@ -124,15 +124,15 @@ sink(void *arg, const struct pri_index_record *r)
 	return 0;
 }
 
-static inline struct pri_view *
+static inline struct pri_volume *
 open_view(void)
 {
 	const char *paths[] = {path};
-	struct pri_view *view =
-		pri_view_open(paths, 1, PRI_VIEW_CACHED | PRI_VIEW_SUMMARIES, &err);
+	struct pri_volume *view =
+		pri_volume_open(paths, 1, PRI_VOLUME_CACHED | PRI_VOLUME_SUMMARIES, &err);
 
 	ck_assert_msg(view != NULL, "%s", err.text);
-	ck_assert_int_eq(pri_view_refresh(view, true, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_volume_refresh(view, true, INT64_MAX, &err), 0);
 	return view;
 }
 
@@ -140,22 +140,22 @@ open_view(void)
 static inline uint64_t
 index_all(bool group)
 {
-	struct pri_view *view = open_view();
-	struct pri_feed *feed = pri_feed_create(view, sink, NULL, &err);
-	struct pri_feed_figures f;
+	struct pri_volume *view = open_view();
+	struct pri_index_follower *feed = pri_follower_create(view, sink, NULL, &err);
+	struct pri_follower_stats f;
 
 	do
-		while (pri_feed_step(feed, INT64_MAX, &err) > 0)
+		while (pri_follower_step(feed, INT64_MAX, &err) > 0)
 			;
-	while (pri_feed_finish(feed, group, &err) == 0);
-	while (pri_feed_step(feed, INT64_MAX, &err) > 0)
+	while (pri_follower_finish(feed, group, &err) == 0);
+	while (pri_follower_step(feed, INT64_MAX, &err) > 0)
 		;
-	ck_assert_int_eq(pri_feed_finish(feed, group, &err), 1);
-	pri_feed_figures(feed, &f);
+	ck_assert_int_eq(pri_follower_finish(feed, group, &err), 1);
+	pri_follower_stats(feed, &f);
 	ck_assert_uint_eq(f.behind, 0);
 	ck_assert_uint_eq(f.built.damaged, 0);
-	pri_feed_destroy(&feed);
-	pri_view_close(&view);
+	pri_follower_destroy(&feed);
+	pri_volume_close(&view);
 	return f.built.segments;
 }
 

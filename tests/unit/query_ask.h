@@ -161,7 +161,7 @@ expected_count(const struct question *q, const struct pri_programs *programs, bo
 }
 
 static uint64_t
-ask(struct pri_view *view, const struct question *q)
+ask(struct pri_volume *view, const struct question *q)
 {
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;

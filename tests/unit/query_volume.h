@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"
@@ -281,20 +281,20 @@ sort_model(void)
 		model[i].p.data = model[i].data;
 }
 
-static struct pri_view *
+static struct pri_volume *
 open_view(void)
 {
 	const char *paths[] = {path};
-	struct pri_view *view = pri_view_open(paths, 1, 0, &err);
+	struct pri_volume *view = pri_volume_open(paths, 1, 0, &err);
 
 	ck_assert_msg(view != NULL, "%s", err.text);
 	return view;
 }
 
 static void
-refresh(struct pri_view *view)
+refresh(struct pri_volume *view)
 {
-	int rc = pri_view_refresh(view, true, INT64_MAX, &err);
+	int rc = pri_volume_refresh(view, true, INT64_MAX, &err);
 
 	ck_assert_msg(rc == 0, "%d %s", rc, err.text);
 }

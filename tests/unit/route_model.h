@@ -124,7 +124,7 @@ tell(struct model *m, unsigned flaw)
 	c->text = (char *)(flaw == 5 ? "it does not know" : "");
 	for (; from < end; from += SPAN, n++) {
 		describe(m, from, from + SPAN, &spans[n]);
-		pri_offer_info(&m->infos[n], &spans[n]);
+		pri_announcer_info(&m->infos[n], &spans[n]);
 		m->infos[n].number = n;
 		m->infos[n].linktype = flaw == 1 ? draw(2) * 2 : 2;
 		m->info_list[n] = &m->infos[n];
@@ -136,7 +136,7 @@ tell(struct model *m, unsigned flaw)
 		struct pr_summary_span span;
 
 		describe(m, from, from + SPAN, &span);
-		pri_offer_info(&m->open[c->n_open], &span);
+		pri_announcer_info(&m->open[c->n_open], &span);
 		m->open_list[c->n_open] = &m->open[c->n_open];
 		c->n_open++;
 	}

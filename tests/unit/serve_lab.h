@@ -25,7 +25,7 @@
 static char dir[64], volume[80], endpoint[96];
 static struct pr_error err;
 static struct pr_loop *loop;
-static struct pri_view *view;
+static struct pri_volume *view;
 static struct pri_serve *serve;
 static struct pr_rpc *node, *merger;
 
@@ -173,7 +173,7 @@ settle(void)
 static inline void
 say_hello(void)
 {
-	struct pri_hello_facts facts = {.name = "log1", .boot = 1};
+	struct pri_hello_input facts = {.name = "log1", .boot = 1};
 	struct pri_hello_message *hello = pri_hello_create(view, &facts, &err);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
@@ -197,7 +197,7 @@ begin(void)
 	write_volume();
 	loop = pr_loop_create(NULL, &err);
 	serve = pri_serve_create(loop, 2, &err);
-	view = pri_view_open(paths, 1, 0, &err);
+	view = pri_volume_open(paths, 1, 0, &err);
 	ck_assert_msg(view != NULL, "%s", err.text);
 	pri_serve_set_view(serve, view, NULL);
 	merger = pr_rpc_listen(loop, endpoint, NULL, on_merger, NULL, &err);
@@ -216,7 +216,7 @@ end(void)
 	pri_serve_destroy(&serve);
 	pr_rpc_destroy(&node);
 	pr_rpc_destroy(&merger);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	pr_loop_destroy(&loop);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	ck_assert_int_eq(system(command), 0);

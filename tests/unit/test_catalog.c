@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/book.h"
+#include "indexer/query/ledger_view.h"
 #include "indexer/query/catalog.h"
 #include "indexer/index/held.h"
-#include "indexer/query/lane_reader.h"
+#include "indexer/query/run_reader.h"
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"
 
@@ -29,7 +29,7 @@ entry(uint64_t sequence, uint64_t first_seq, uint32_t count, int64_t first, int6
 START_TEST(lanes_do_not_overlap)
 {
 	struct pri_catalog c = {0};
-	struct pri_run *run = pri_catalog_run(&c, 1, false, 7, 0);
+	struct pri_epoch_series *run = pri_catalog_series(&c, 1, false, 7, 0);
 	struct pri_segment_entry list[] = {
 		entry(1, 1, 10, 0, 100), /* lane 0 */
 		entry(2, 11, 10, 100, 200), /* same otime at the seam, seq decides */
@@ -40,14 +40,14 @@ START_TEST(lanes_do_not_overlap)
 
 	for (size_t i = 0; i < 5; i++)
 		ck_assert_int_eq(pri_catalog_add(&c, run, &list[i], &err), 0);
-	ck_assert_ptr_eq(pri_catalog_run(&c, 1, false, 7, 0), run);
-	ck_assert_ptr_ne(pri_catalog_run(&c, 1, false, 7, 1), run);
+	ck_assert_ptr_eq(pri_catalog_series(&c, 1, false, 7, 0), run);
+	ck_assert_ptr_ne(pri_catalog_series(&c, 1, false, 7, 1), run);
 	ck_assert_uint_eq(run->lane_count, 2);
 	ck_assert_uint_eq(run->lanes[0]->count, 3);
 	ck_assert_uint_eq(run->lanes[1]->count, 2);
-	ck_assert_uint_eq(pri_lane_search(run->lanes[0], 100), 0);
-	ck_assert_uint_eq(pri_lane_search(run->lanes[0], 101), 1);
-	ck_assert_uint_eq(pri_lane_search(run->lanes[0], 401), 3);
+	ck_assert_uint_eq(pri_sorted_run_search(run->lanes[0], 100), 0);
+	ck_assert_uint_eq(pri_sorted_run_search(run->lanes[0], 101), 1);
+	ck_assert_uint_eq(pri_sorted_run_search(run->lanes[0], 401), 3);
 	ck_assert_uint_eq(c.packets, 32);
 	pri_catalog_free(&c);
 }
@@ -56,7 +56,7 @@ END_TEST
 START_TEST(numbers_stay_when_entries_expire)
 {
 	struct pri_catalog c = {0};
-	struct pri_run *run = pri_catalog_run(&c, 1, false, 7, 0);
+	struct pri_epoch_series *run = pri_catalog_series(&c, 1, false, 7, 0);
 	int64_t first, last;
 
 	for (uint64_t i = 0; i < 1000; i++) {
@@ -66,15 +66,15 @@ START_TEST(numbers_stay_when_entries_expire)
 		if (i > 100)
 			pri_catalog_expire(&c, 1, i - 99);
 	}
-	struct pri_lane *lane = run->lanes[0];
+	struct pri_sorted_run *lane = run->lanes[0];
 	ck_assert_uint_eq(run->lane_count, 1);
-	ck_assert_uint_eq(pri_lane_end(lane), 1000);
+	ck_assert_uint_eq(pri_sorted_run_end(lane), 1000);
 	ck_assert_uint_eq(lane->base, 899);
 	ck_assert_uint_lt(lane->room, 300); /* it does not grow with what is gone */
 	for (uint64_t n = 899; n < 1000; n++)
-		ck_assert_uint_eq(pri_lane_at(lane, n)->sequence, n + 1);
-	ck_assert_ptr_null(pri_lane_at(lane, 898));
-	ck_assert_ptr_null(pri_lane_at(lane, 1000));
+		ck_assert_uint_eq(pri_sorted_run_at(lane, n)->sequence, n + 1);
+	ck_assert_ptr_null(pri_sorted_run_at(lane, 898));
+	ck_assert_ptr_null(pri_sorted_run_at(lane, 1000));
 	ck_assert_uint_eq(run->evicted_seq, 8990);
 	ck_assert_int_eq(run->evicted_otime, 8989);
 	ck_assert(pri_catalog_times(&c, &first, &last));
@@ -103,9 +103,9 @@ holds(const struct pri_held *h, uint64_t seq)
 /* They keep their places, count for nothing, and are counted off once. */
 START_TEST(deleted_entries_are_passed_by)
 {
-	const struct pri_lane_bounds all = {.since = 0, .until = 1000};
+	const struct pri_run_bounds all = {.since = 0, .until = 1000};
 	struct pri_catalog c = {0};
-	struct pri_run *run = pri_catalog_run(&c, 1, false, 7, 0);
+	struct pri_epoch_series *run = pri_catalog_series(&c, 1, false, 7, 0);
 	int64_t first, last;
 
 	for (uint64_t i = 0; i < 10; i++) {
@@ -121,20 +121,20 @@ START_TEST(deleted_entries_are_passed_by)
 	ck_assert_uint_eq(run->segments, 6);
 	ck_assert_uint_eq(c.bytes, 6000);
 	for (uint64_t n = 0; n < 10; n++) {
-		const struct pri_segment_entry *e = pri_lane_at(run->lanes[0], n);
+		const struct pri_segment_entry *e = pri_sorted_run_at(run->lanes[0], n);
 		ck_assert_uint_eq(e->sequence, n + 1);
 		ck_assert_int_eq(pri_entry_wanted(e, &all), n < 3 || n > 6);
 	}
 	pri_catalog_delete(&c, 1, 1, 2);
 	pri_catalog_delete(&c, 1, 9, UINT64_MAX);
-	ck_assert_uint_eq(pri_lane_first(run->lanes[0])->sequence, 3);
+	ck_assert_uint_eq(pri_sorted_run_first(run->lanes[0])->sequence, 3);
 	ck_assert(pri_catalog_times(&c, &first, &last));
 	ck_assert_int_eq(first, 20);
 	ck_assert_int_eq(last, 79);
 	pri_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
 	ck_assert_uint_eq(c.segments, 0);
 	ck_assert_uint_eq(c.packets, 0);
-	ck_assert_ptr_null(pri_lane_first(run->lanes[0]));
+	ck_assert_ptr_null(pri_sorted_run_first(run->lanes[0]));
 	ck_assert(!pri_catalog_times(&c, &first, &last));
 	pri_catalog_free(&c);
 }
@@ -186,7 +186,7 @@ END_TEST
 /* ---- the ledger ---- */
 
 static void
-take_loss(struct pri_book *book, uint64_t first, uint64_t last, uint64_t count)
+take_loss(struct pri_ledger_view *book, uint64_t first, uint64_t last, uint64_t count)
 {
 	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS,
 		.u.loss = {.epoch = 1,
@@ -198,47 +198,47 @@ take_loss(struct pri_book *book, uint64_t first, uint64_t last, uint64_t count)
 			.last_time = (int64_t)last,
 			.reason = PR_LOSS_SWITCH}};
 
-	ck_assert_int_eq(pri_book_take(book, &e, &err), 0);
+	ck_assert_int_eq(pri_ledger_view_take(book, &e, &err), 0);
 }
 
 START_TEST(book_keeps_the_latest)
 {
-	struct pri_book book = {0};
+	struct pri_ledger_view book = {0};
 	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK};
-	const struct pri_facts *f;
+	const struct pri_series_ledger *f;
 
 	for (uint64_t i = 0; i < 100; i++) {
 		e.u.mark = (struct pr_ledger_mark){
 			.epoch = 50 - i % 50, .said_until = (int64_t)i};
 		e.u.mark.link.link = (uint16_t)(i % 3);
 		strcpy(e.u.mark.link.name, "tap\n0");
-		ck_assert_int_eq(pri_book_take(&book, &e, &err), 0);
+		ck_assert_int_eq(pri_ledger_view_take(&book, &e, &err), 0);
 	}
 	for (size_t i = 1; i < book.count; i++)
 		ck_assert_uint_le(book.facts[i - 1]->epoch, book.facts[i]->epoch);
-	f = pri_book_find(&book, 50 - 99 % 50, 99 % 3);
+	f = pri_ledger_view_find(&book, 50 - 99 % 50, 99 % 3);
 	ck_assert_int_eq(f->mark.said_until, 99);
-	ck_assert_str_eq(pri_facts_name(f), "tap?0");
-	ck_assert_ptr_null(pri_book_find(&book, 51, 0));
+	ck_assert_str_eq(pri_series_ledger_name(f), "tap?0");
+	ck_assert_ptr_null(pri_ledger_view_find(&book, 51, 0));
 	e.type = PR_LEDGER_LINK;
 	e.u.link = (struct pr_ledger_link){.epoch = 1, .link = 2, .name = "left"};
-	ck_assert_int_eq(pri_book_take(&book, &e, &err), 0);
-	ck_assert_str_eq(pri_facts_name(pri_book_find(&book, 1, 2)), "left");
-	ck_assert_uint_eq(pri_book_find(&book, 1, 2)->speed, 0);
+	ck_assert_int_eq(pri_ledger_view_take(&book, &e, &err), 0);
+	ck_assert_str_eq(pri_series_ledger_name(pri_ledger_view_find(&book, 1, 2)), "left");
+	ck_assert_uint_eq(pri_ledger_view_find(&book, 1, 2)->speed, 0);
 	e.type = PR_LEDGER_PORT;
 	e.u.port = (struct pr_ledger_port){1, 2, 1000000000};
-	ck_assert_int_eq(pri_book_take(&book, &e, &err), 0);
-	ck_assert_uint_eq(pri_book_find(&book, 1, 2)->speed, 1000000000);
+	ck_assert_int_eq(pri_ledger_view_take(&book, &e, &err), 0);
+	ck_assert_uint_eq(pri_ledger_view_find(&book, 1, 2)->speed, 1000000000);
 	take_loss(&book, 1, 5, 5);
 	take_loss(&book, 6, 6, 1); /* joins it */
 	take_loss(&book, 7, 9, 1); /* one of three: does not */
 	take_loss(&book, 20, 20, 1);
-	f = pri_book_find(&book, 1, 2);
+	f = pri_ledger_view_find(&book, 1, 2);
 	ck_assert_uint_eq(f->loss_count, 3);
 	ck_assert_uint_eq(f->losses[0].last_seq, 6);
 	ck_assert_uint_eq(f->losses[0].count, 6);
 	ck_assert_uint_eq(book.missing, 8);
-	pri_book_free(&book);
+	pri_ledger_view_free(&book);
 }
 END_TEST
 

@@ -62,27 +62,27 @@ END_TEST
 /* The logger takes one record at a time: the last ones come to it though no segment follows. */
 START_TEST(what_was_refused_is_offered_again)
 {
-	struct pri_feed *feed;
-	struct pri_view *view;
+	struct pri_index_follower *feed;
+	struct pri_volume *view;
 
 	put_packets(1500, 1);
 	prl_append_flush(append, &err);
 	view = open_view();
-	feed = pri_feed_create(view, sink, NULL, &err);
-	while (pri_feed_step(feed, INT64_MAX, &err) > 0)
+	feed = pri_follower_create(view, sink, NULL, &err);
+	while (pri_follower_step(feed, INT64_MAX, &err) > 0)
 		;
 	level[1] = level[3] = 0;
 	refuse = 1;
-	ck_assert_int_eq(pri_feed_finish(feed, false, &err), 0);
+	ck_assert_int_eq(pri_follower_finish(feed, false, &err), 0);
 	ck_assert_uint_eq(level[1], 0);
-	ck_assert_int_eq(pri_feed_step(feed, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_follower_step(feed, INT64_MAX, &err), 0);
 	ck_assert_uint_eq(level[1], 1);
 	refuse = 1;
-	ck_assert_int_eq(pri_feed_finish(feed, false, &err), 0);
-	ck_assert_int_eq(pri_feed_step(feed, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_follower_finish(feed, false, &err), 0);
+	ck_assert_int_eq(pri_follower_step(feed, INT64_MAX, &err), 0);
 	ck_assert_uint_eq(level[3], 1);
-	pri_feed_destroy(&feed);
-	pri_view_close(&view);
+	pri_follower_destroy(&feed);
+	pri_volume_close(&view);
 	close_writer();
 }
 END_TEST
@@ -117,7 +117,7 @@ END_TEST
 /* Numbers of segments begin anew: an index of the old ones would hide the new. */
 START_TEST(a_reset_volume_has_no_index)
 {
-	struct pri_view *view;
+	struct pri_volume *view;
 	uint64_t level2;
 
 	put_packets(12000, 1);
@@ -128,9 +128,9 @@ START_TEST(a_reset_volume_has_no_index)
 	ck_assert_int_eq(prl_append_reset(append, &err), 0);
 	put_packets(11000, 1);
 	prl_append_flush(append, &err);
-	ck_assert_int_eq(pri_view_refresh(view, true, INT64_MAX, &err), 0);
+	ck_assert_int_eq(pri_volume_refresh(view, true, INT64_MAX, &err), 0);
 	compare_all(view, &level2);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	compare_now(&level2);
 	ck_assert_uint_gt(index_all(true), 5);
 	prl_append_flush(append, &err);
@@ -158,36 +158,36 @@ END_TEST
 /* A record of the index that is about other segments than it says is not believed. */
 START_TEST(an_index_of_others_is_not_believed)
 {
-	struct pri_index_book book = {0};
+	struct pri_index_map book = {0};
 	const struct sfs_handle handle = {0};
 	struct pr_directory_index e = {
 		.first_sequence = 5, .segments = 3, .link = 1, .level = 1};
 	struct pri_index_stream *s;
 
 	for (uint64_t i = 5; i < 12; i++)
-		ck_assert_int_eq(pri_index_book_proof(&book, 1, i, 100 + i, &err), 0);
-	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
-	s = pri_index_book_find(&book, 1);
+		ck_assert_int_eq(pri_index_map_proof(&book, 1, i, 100 + i, &err), 0);
+	ck_assert_int_eq(pri_index_map_take(&book, &e, &handle, &err), 0);
+	s = pri_index_map_find(&book, 1);
 	ck_assert_uint_eq(pri_index_uncovered(s, 1, 5), 5); /* a wrong check */
 	ck_assert(pri_index_check(s, 5, 3, &e.check));
-	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
+	ck_assert_int_eq(pri_index_map_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
 	ck_assert_uint_eq(pri_index_uncovered(s, 1, 5), 8);
 	e.first_sequence = 7; /* after a crash: what it overlaps was about lost segments */
-	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
+	ck_assert_int_eq(pri_index_map_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 1);
 	ck_assert(pri_index_find(s, 1, 6) == NULL);
 	ck_assert(pri_index_find(s, 1, 9) != NULL);
 	ck_assert(pri_index_find(s, 1, 10) == NULL);
 	e.first_sequence = 4;
-	ck_assert_int_eq(pri_index_book_take(&book, &e, &handle, &err), 0);
+	ck_assert_int_eq(pri_index_map_take(&book, &e, &handle, &err), 0);
 	ck_assert_uint_eq(s->level[0].count, 2);
-	pri_index_book_expire(&book, 1, 7);
+	pri_index_map_expire(&book, 1, 7);
 	ck_assert_uint_eq(s->level[0].count, 1);
 	ck_assert(pri_index_find(s, 1, 7) != NULL);
-	pri_index_book_expire(&book, 1, UINT64_MAX);
+	pri_index_map_expire(&book, 1, UINT64_MAX);
 	ck_assert_uint_eq(s->level[0].count, 0);
-	pri_index_book_free(&book);
+	pri_index_map_free(&book);
 }
 END_TEST
 

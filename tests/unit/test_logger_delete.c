@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/query/book.h"
+#include "indexer/query/ledger_view.h"
 #include "logger/delete.h"
 #include "logger/store.h"
 #include "proto/base/clock.h"
@@ -100,7 +100,7 @@ delete_all(struct prl_delete_order order)
 }
 
 static void
-read_ledger(struct pri_book *book)
+read_ledger(struct pri_ledger_view *book)
 {
 	struct sfs_cursor *c =
 		sfs_cursor_open(sfs, sfs_stream_find(sfs, "ledger"), NULL, &err);
@@ -111,22 +111,22 @@ read_ledger(struct pri_book *book)
 		struct pr_ledger_entry e;
 
 		while (pr_ledger_load(&body, &e) == 1)
-			ck_assert_int_eq(pri_book_take(book, &e, &err), 0);
+			ck_assert_int_eq(pri_ledger_view_take(book, &e, &err), 0);
 	}
 	sfs_cursor_close(&c);
 }
 
 static const struct pr_ledger_deleted *
-word_of(const struct pri_book *book)
+word_of(const struct pri_ledger_view *book)
 {
-	return pri_book_deleted(book, 0, true, PR_TIME_MIN, PR_TIME_MAX);
+	return pri_ledger_view_deletion(book, 0, true, PR_TIME_MIN, PR_TIME_MAX);
 }
 
 START_TEST(test_until_and_ledger)
 {
 	struct prl_delete_order order = {
 		.since = PR_TIME_MIN, .until = 1040, .at = 7, .by = "ann"};
-	struct pri_book book = {0};
+	struct pri_ledger_view book = {0};
 
 	record(1, 100, 1000);
 	ck_assert_uint_gt(delete_all(order), 0);
@@ -141,14 +141,14 @@ START_TEST(test_until_and_ledger)
 	ck_assert_int_ge(d->until, left.evicted_until);
 	ck_assert_int_le(d->until, 1040);
 	ck_assert_uint_eq(d->records, left.recycled_records + left.deleted_records);
-	pri_book_free(&book);
+	pri_ledger_view_free(&book);
 
 	/* nothing is that old: the ledger forgets that it was announced */
 	order.at = 8;
 	ck_assert_uint_eq(delete_all(order), 0);
 	read_ledger(&book);
 	ck_assert_uint_eq(book.deleted_count, 1);
-	pri_book_free(&book);
+	pri_ledger_view_free(&book);
 }
 END_TEST
 
@@ -157,7 +157,7 @@ START_TEST(test_midst)
 {
 	struct prl_delete_order order = {
 		.since = 1030, .until = 1060, .at = 7, .by = "ann"};
-	struct pri_book book = {0};
+	struct pri_ledger_view book = {0};
 	struct sfs_deleted hole;
 
 	record(1, 100, 1000);
@@ -176,13 +176,14 @@ START_TEST(test_midst)
 	ck_assert_uint_eq(hole.last + 1 - hole.first, gone);
 	read_ledger(&book);
 	ck_assert_ptr_null(word_of(&book)); /* no word of what is recycled later */
-	const struct pr_ledger_deleted *d = pri_book_deleted(&book, 0, false, 1050, 1050);
+	const struct pr_ledger_deleted *d =
+		pri_ledger_view_deletion(&book, 0, false, 1050, 1050);
 	ck_assert_ptr_nonnull(d);
 	ck_assert_int_eq(d->since, 1030);
 	ck_assert_int_eq(d->until, hole.max_time);
 	ck_assert_uint_eq(d->records, gone);
-	ck_assert_ptr_null(pri_book_deleted(&book, 0, false, 1061, PR_TIME_MAX));
-	pri_book_free(&book);
+	ck_assert_ptr_null(pri_ledger_view_deletion(&book, 0, false, 1061, PR_TIME_MAX));
+	pri_ledger_view_free(&book);
 }
 END_TEST
 
@@ -199,7 +200,7 @@ START_TEST(test_fence)
 		.fences = &fence,
 		.fence_count = 1};
 	struct pr_packet stray = packet(0, 5);
-	struct pri_book book = {0};
+	struct pri_ledger_view book = {0};
 
 	record(1, 50, 1000);
 	fence.last = packets().last_sequence;
@@ -215,7 +216,7 @@ START_TEST(test_fence)
 	ck_assert_uint_eq(strays.recycled_records, 0);
 	read_ledger(&book);
 	ck_assert_str_eq(word_of(&book)->moved_to, "n2");
-	pri_book_free(&book);
+	pri_ledger_view_free(&book);
 }
 END_TEST
 
@@ -223,7 +224,7 @@ START_TEST(test_broken_off)
 {
 	struct prl_delete_order order = {
 		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .at = 7, .by = "ann"};
-	struct pri_book book = {0};
+	struct pri_ledger_view book = {0};
 	struct prl_deleted out;
 
 	record(1, 50, 1000);
@@ -233,7 +234,7 @@ START_TEST(test_broken_off)
 	ck_assert_uint_eq(packets().recycled_records, 0);
 	read_ledger(&book);
 	ck_assert_int_eq(word_of(&book)->until, 1050);
-	pri_book_free(&book);
+	pri_ledger_view_free(&book);
 }
 END_TEST
 

@@ -5,7 +5,7 @@
 /* Queries of a volume while it is written, and after. */
 
 static void
-ask_at_random(struct pri_view *view, unsigned times)
+ask_at_random(struct pri_volume *view, unsigned times)
 {
 	static const char *const filters[] = {"", "udp port 53", "tcp", "host 10.0.0.3",
 		"greater 900", "ether[50] = 7 and tcp"};
@@ -29,7 +29,7 @@ ask_at_random(struct pri_view *view, unsigned times)
 
 START_TEST(equals_the_list)
 {
-	struct pri_view *view;
+	struct pri_volume *view;
 
 	srandom((unsigned)_i + 1);
 	open_writer(64 << 20);
@@ -41,21 +41,21 @@ START_TEST(equals_the_list)
 	sort_model();
 	view = open_view();
 	refresh(view);
-	ck_assert_uint_eq(pri_view_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
 	ask_at_random(view, 40);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	sfs_close(&w.sfs); /* the same from the device alone */
 	view = open_view();
 	refresh(view);
 	ask_at_random(view, 40);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 }
 END_TEST
 
 START_TEST(whole_segments_equal_the_list)
 {
 	struct question q = {.filter = "", .link = "0"};
-	struct pri_view *view;
+	struct pri_volume *view;
 	uint64_t whole = 0;
 	int64_t first, last;
 
@@ -77,14 +77,14 @@ START_TEST(whole_segments_equal_the_list)
 		whole += ask(view, &q);
 	}
 	ck_assert_uint_gt(whole, 20);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST
 
 START_TEST(follows_the_writer)
 {
-	struct pri_view *view;
+	struct pri_volume *view;
 
 	srandom(9);
 	open_writer(64 << 20);
@@ -96,10 +96,10 @@ START_TEST(follows_the_writer)
 			flush_directory();
 		refresh(view);
 		sort_model();
-		ck_assert_uint_eq(pri_view_catalog(view)->packets, model_count);
+		ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
 		ask_at_random(view, 8);
 	}
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST
@@ -109,7 +109,7 @@ START_TEST(writer_restarts_and_resets)
 {
 	const char *paths[] = {path};
 	struct sfs_open_options open = {.writer = true, .shm_bytes = 1 << 20};
-	struct pri_view *view;
+	struct pri_volume *view;
 
 	srandom(21);
 	open_writer(64 << 20);
@@ -124,21 +124,21 @@ START_TEST(writer_restarts_and_resets)
 	write_epoch(2, 200000000, 3000, 80);
 	refresh(view);
 	sort_model();
-	ck_assert_uint_eq(pri_view_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
 	ask_at_random(view, 6);
 	ck_assert_int_eq(sfs_reset(w.sfs, &err), 0);
 	model_count = 0;
 	begin_directory();
 	refresh(view);
-	ck_assert_uint_eq(pri_view_catalog(view)->packets, 0);
+	ck_assert_uint_eq(pri_volume_catalog(view)->packets, 0);
 	write_epoch(3, 300000000, 3000, 80);
 	flush_directory();
 	refresh(view);
 	sort_model();
-	ck_assert_uint_eq(pri_view_catalog(view)->packets, model_count);
-	ck_assert_uint_eq(pri_view_book(view)->count, 2);
+	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(pri_volume_ledger(view)->count, 2);
 	ask_at_random(view, 6);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST

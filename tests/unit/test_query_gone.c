@@ -7,14 +7,14 @@
 
 /* Drops from the model what the volume has recycled; returns how many. */
 static size_t
-forget_expired(struct pri_view *view)
+forget_expired(struct pri_volume *view)
 {
 	static uint8_t buf[65536];
 	size_t kept = 0, length, gone;
 
 	for (size_t i = 0; i < model_count; i++) {
 		struct sfs_record record;
-		int rc = sfs_read(pri_view_sfs(view), &model[i].handle, buf, sizeof(buf),
+		int rc = sfs_read(pri_volume_sfs(view), &model[i].handle, buf, sizeof(buf),
 			&length, &record, &err);
 		if (rc == SFS_EXPIRED)
 			continue;
@@ -29,7 +29,7 @@ forget_expired(struct pri_view *view)
 
 START_TEST(recycled_is_evicted)
 {
-	struct pri_view *view, *fresh;
+	struct pri_volume *view, *fresh;
 	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	struct pri_answer *a;
@@ -45,7 +45,7 @@ START_TEST(recycled_is_evicted)
 		refresh(view);
 	}
 	ck_assert_uint_gt(forget_expired(view), 10000);
-	ck_assert_uint_eq(pri_view_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
 	ask(view, &all);
 	fresh = open_view();
 	refresh(fresh);
@@ -71,8 +71,8 @@ START_TEST(recycled_is_evicted)
 		ck_assert_uint_eq(end->n_ledgers, 6);
 		pri_answer_destroy(&a);
 	}
-	pri_view_close(&fresh);
-	pri_view_close(&view);
+	pri_volume_close(&fresh);
+	pri_volume_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST
@@ -80,7 +80,7 @@ END_TEST
 /* The frontier runs over a query: what it still gives is right, and it says what went. */
 START_TEST(recycled_while_asked)
 {
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct pri_query *query;
 	struct pr_packet p, last = {0};
@@ -108,12 +108,12 @@ START_TEST(recycled_while_asked)
 		last = p;
 	}
 	ck_assert_uint_lt(got, 11000);
-	ck_assert_uint_eq(pri_query_figures(query)->corrupt_records, 0);
+	ck_assert_uint_eq(pri_query_stats(query)->corrupt_records, 0);
 	ck_assert_int_eq(pri_query_evicted(query, &evicted, &count, &err), 0);
 	ck_assert_uint_gt(count, 0);
 	free(evicted);
 	pri_query_destroy(&query);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	sfs_close(&w.sfs);
 }
 END_TEST
@@ -121,7 +121,7 @@ END_TEST
 /* One byte of a segment turned on the device: it is skipped and counted, the rest is given. */
 START_TEST(corrupt_is_skipped)
 {
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct question all = {PR_TIME_MIN, PR_TIME_MAX, "", NULL, 0};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	struct sfs_handle bad;
@@ -139,7 +139,7 @@ START_TEST(corrupt_is_skipped)
 	view = open_view();
 	refresh(view);
 	ask(view, &all);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 	bad = model[2500].handle;
 	for (size_t i = 0; i < model_count; i++)
 		lost += !memcmp(&model[i].handle, &bad, sizeof(bad));
@@ -169,7 +169,7 @@ START_TEST(corrupt_is_skipped)
 	ck_assert_uint_lt(got, model_count);
 	ck_assert_uint_ge(got, model_count - 4 * lost - 400);
 	pri_answer_destroy(&a);
-	pri_view_close(&view);
+	pri_volume_close(&view);
 }
 END_TEST
 

@@ -145,7 +145,7 @@ tell(const char *name, uint64_t boot)
 	said.ledgers = ledgers;
 	said.n_ledgers = 1;
 	for (size_t i = 0; i < made.count; i++) {
-		pri_offer_info(&infos[i], &made.spans[i]);
+		pri_announcer_info(&infos[i], &made.spans[i]);
 		infos[i].number = i;
 		list[i] = &infos[i];
 	}

@@ -115,7 +115,7 @@ begin(struct sfs *sfs, struct pri_scans *scans, unsigned segment)
 }
 
 struct taken {
-	struct pri_view_buffer buffer;
+	struct pri_read_buffer buffer;
 	struct pri_matches matches;
 };
 

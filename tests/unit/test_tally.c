@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "merger/cli/query/rate_limit.h"
 #include "merger/cli/query/rate_series.h"
 #include "proto/base/clock.h"
@@ -114,15 +114,15 @@ END_TEST
 START_TEST(too_many_intervals)
 {
 	struct pr_tally *t = pr_tally_create(true, false, 10, &err);
-	uint8_t key[PRI_GROUP_TIME_LEN];
+	uint8_t key[PRI_TALLY_KEY_TIME_LEN];
 
 	for (int64_t i = 0; i < 10; i++) {
-		pri_group_interval_key(-i, key);
+		pri_tally_key_interval_key(-i, key);
 		ck_assert_int_eq(pr_tally_add(t, key, sizeof(key), 1, 1, &err), 0);
 	}
-	pri_group_interval_key(0, key);
+	pri_tally_key_interval_key(0, key);
 	ck_assert_int_eq(pr_tally_add(t, key, sizeof(key), 1, 1, &err), 0);
-	pri_group_interval_key(1, key);
+	pri_tally_key_interval_key(1, key);
 	ck_assert_int_eq(pr_tally_add(t, key, sizeof(key), 1, 1, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "--step"));
 	pr_tally_destroy(&t);
@@ -165,10 +165,10 @@ START_TEST(stretches)
 	struct rate_walk w = {
 		.tally = t, .step = PR_NS_PER_S, .at_least = PR_NS_PER_S, .limit = &limit};
 	struct rate_stretch s;
-	uint8_t key[PRI_GROUP_TIME_LEN];
+	uint8_t key[PRI_TALLY_KEY_TIME_LEN];
 
 	for (int i = (int)sizeof(counts) - 2; i >= 0; i--) {
-		pri_group_interval_key(i - 5, key);
+		pri_tally_key_interval_key(i - 5, key);
 		if (counts[i] != '0')
 			pr_tally_add(
 				t, key, sizeof(key), (uint64_t)(counts[i] - '0'), 1, &err);

@@ -22,7 +22,7 @@
 struct volume {
 	struct pr_source source; /* first; the merge's */
 	const char *path;
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct pri_answer *answer;
 	struct prm_completeness *completeness;
 	struct sink *sink;
@@ -141,16 +141,16 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 	v->sink = ask->sink;
 	v->index = prm_completeness_node(ask->completeness, path, err);
 	if (v->index >= 0 && volume_paths_parse(path, &paths, err) == 0) {
-		v->view = pri_view_open(paths.path, paths.count, PRI_VIEW_CACHED, err);
+		v->view = pri_volume_open(paths.path, paths.count, PRI_VOLUME_CACHED, err);
 		volume_paths_free(&paths);
 	}
 	if (!v->view)
 		return -1;
-	if (sfs_info(pri_view_sfs(v->view), &info, NULL) == SFS_OK && info.writer_alive)
+	if (sfs_info(pri_volume_sfs(v->view), &info, NULL) == SFS_OK && info.writer_alive)
 		pr_priority_give_way();
-	if (sfs_degraded(pri_view_sfs(v->view), text, sizeof(text)))
+	if (sfs_degraded(pri_volume_sfs(v->view), text, sizeof(text)))
 		fprintf(stderr, "packrack: %s: %s\n", path, text);
-	return pri_view_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
+	return pri_volume_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
 }
 
 static size_t
@@ -159,7 +159,7 @@ count_facts(const struct ask *ask)
 	size_t count = 0;
 
 	for (size_t i = 0; i < ask->count; i++)
-		count += pri_view_book(ask->volumes[i].view)->count;
+		count += pri_volume_ledger(ask->volumes[i].view)->count;
 	return count;
 }
 
@@ -189,7 +189,8 @@ learn_links(struct ask *ask, struct pr_error *err)
 	enum ask_result result = ASK_FAILED;
 
 	for (size_t i = 0; room && list && i < ask->count; i++) {
-		const struct pri_book *book = pri_view_book(ask->volumes[i].view);
+		const struct pri_ledger_view *book =
+			pri_volume_ledger(ask->volumes[i].view);
 
 		for (size_t j = 0; j < book->count; j++, used++) {
 			list[used] = &room[used];
@@ -261,7 +262,7 @@ close_all(struct ask *ask)
 		feed_stop(&ask->volumes[i].feed);
 		pri_answer_destroy(&ask->volumes[i].answer);
 		if (ask->volumes[i].view)
-			pri_view_close(&ask->volumes[i].view);
+			pri_volume_close(&ask->volumes[i].view);
 	}
 	prm_completeness_destroy(&ask->completeness);
 	question_free(&ask->question);

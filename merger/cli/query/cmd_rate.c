@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/query/counted.h"
 #include "merger/cli/query/rate_text.h"
@@ -68,7 +68,7 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 	t->step = a->query.tally.step = a->step;
 	t->at_least = a->lasting;
 	t->limited = a->above != NULL;
-	a->query.tally.group = PRI_GROUP_TIME;
+	a->query.tally.group = PRI_TALLY_KEY_TIME;
 	if (query_args_take(&a->query, count, words, err) < 0)
 		return -1;
 	if (a->lasting_set && !a->above)

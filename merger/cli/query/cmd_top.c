@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/query/counted.h"
 #include "merger/cli/query/top_text.h"
@@ -67,9 +67,9 @@ static const struct pr_cmdline program = {.name = "packrack top",
 static int
 take(struct top_args *a, int count, char **words, struct pr_error *err)
 {
-	int group = count > 0 ? pri_group_find(words[0]) : -1;
+	int group = count > 0 ? pri_tally_key_find(words[0]) : -1;
 
-	a->query.tally.group = group < 0 ? PRI_GROUP_HOST : group;
+	a->query.tally.group = group < 0 ? PRI_TALLY_KEY_HOST : group;
 	a->query.tally.best = a->best;
 	a->query.tally.by_packets = a->by == 1;
 	a->query.tally.exact = a->exact;

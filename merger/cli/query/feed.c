@@ -15,7 +15,7 @@
 /* Its buffers are used again and again. */
 struct slot {
 	enum pri_answer_state state;
-	struct pri_view_buffer buffer;
+	struct pri_read_buffer buffer;
 	const uint8_t *packets; /* in buffer */
 	size_t len;
 	uint8_t *told; /* packed, so that it can be handed over */

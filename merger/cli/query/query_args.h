@@ -25,8 +25,8 @@ struct query_args {
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	struct {
-		int group; /* enum pri_group; 0: packets are given, not counted */
-		int64_t step; /* of PRI_GROUP_TIME, ns */
+		int group; /* enum pri_tally_key; 0: packets are given, not counted */
+		int64_t step; /* of PRI_TALLY_KEY_TIME, ns */
 		uint64_t best; /* 0: all */
 		bool by_packets, exact;
 	} tally;

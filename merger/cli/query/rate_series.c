@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/rate_series.h"
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "proto/base/clock.h"
 
 void
 rate_step(const struct pr_tally_item *item, int64_t step, struct rate_stretch *out)
 {
-	int64_t interval = pri_group_interval_of(item), end;
+	int64_t interval = pri_tally_key_interval_of(item), end;
 
 	*out = (struct rate_stretch){.steps = 1,
 		.packets = item->packets,

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 #include "merger/cli/query/packet_line.h"
 #include "merger/cli/query/report.h"
 #include "proto/base/clock.h"
@@ -119,7 +119,7 @@ sink_recount(struct sink *s, struct pr_error *err)
 	spec.by_packets = s->args->tally.by_packets;
 	s->packets = 0;
 	pr_tally_destroy(&s->tally);
-	s->tally = pri_group_tally(&spec, err);
+	s->tally = pri_tally_key_tally(&spec, err);
 	return s->tally ? 0 : -1;
 }
 
@@ -166,8 +166,9 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	if (s->args->note)
 		return pr_relations_note(s->args->note, p, err);
 	if (s->tally)
-		return pri_group_count(s->tally, (enum pri_group)s->args->tally.group,
-			s->args->tally.step, p, err);
+		return pri_tally_key_count(s->tally,
+			(enum pri_tally_key)s->args->tally.group, s->args->tally.step, p,
+			err);
 	if (s->take)
 		return s->take(s->take_arg, p, err);
 	if (s->trace)

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 
 static bool
 exact(const struct pr_tally_sums *sums)
@@ -12,10 +12,10 @@ exact(const struct pr_tally_sums *sums)
 	return !sums->slack_packets && !sums->slack_bytes;
 }
 
-static enum pri_group
+static enum pri_tally_key
 group_of(const struct counted *c)
 {
-	return (enum pri_group)c->sink.args->tally.group;
+	return (enum pri_tally_key)c->sink.args->tally.group;
 }
 
 static bool
@@ -69,13 +69,13 @@ print_item(const struct counted *c, const struct pr_tally_item *item, int width)
 	const struct pr_tally_sums *sums = pr_tally_total(t);
 	uint64_t all = by_packets(c) ? sums->packets : sums->bytes;
 	uint64_t mine = by_packets(c) ? item->packets : item->bytes;
-	char text[PRI_GROUP_TEXT];
+	char text[PRI_TALLY_KEY_TEXT];
 
 	print_count(item->packets, pr_tally_most_packets(t, item), width);
 	fputs(" ", stdout);
 	print_count(item->bytes, pr_tally_most_bytes(t, item), width + 4);
 	printf(" %5.1f%%", all ? 100.0 * (double)mine / (double)all : 0.0);
-	pri_group_text(group_of(c), item, text);
+	pri_tally_key_text(group_of(c), item, text);
 	printf("  %s\n", text);
 }
 
@@ -101,7 +101,7 @@ top_print(const struct counted *c)
 	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
 
 	printf("%*s %*s  share  %s\n", width, "packets", width + 4, "bytes",
-		pri_group_name(group_of(c)));
+		pri_tally_key_name(group_of(c)));
 	for (size_t i = 0; i < count; i++)
 		print_item(c, &items[i], width);
 	printf("%*" PRIu64 " %*" PRIu64 " 100.0%%  all\n", width, sums->packets, width + 4,
@@ -116,12 +116,13 @@ static void
 render_item(struct render *r, const struct counted *c, const struct pr_tally_item *item)
 {
 	const struct pr_tally *t = c->sink.tally;
-	char text[PRI_GROUP_TEXT];
+	char text[PRI_TALLY_KEY_TEXT];
 
 	render_object(r, NULL);
-	pri_group_text(group_of(c), item, text);
+	pri_tally_key_text(group_of(c), item, text);
 	render_string(r, "key", text);
-	if (group_of(c) != PRI_GROUP_LINK && pri_group_filter(group_of(c), item, text))
+	if (group_of(c) != PRI_TALLY_KEY_LINK &&
+		pri_tally_key_filter(group_of(c), item, text))
 		render_string(r, "filter", text);
 	render_uint(r, "packets", item->packets);
 	render_uint(r, "packets_most", pr_tally_most_packets(t, item));
@@ -137,7 +138,7 @@ top_render(struct render *r, const struct counted *c)
 	size_t count;
 	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
 
-	render_string(r, "group", pri_group_name(group_of(c)));
+	render_string(r, "group", pri_tally_key_name(group_of(c)));
 	render_uint(r, "packets", sums->packets);
 	render_uint(r, "bytes", sums->bytes);
 	render_bool(r, "exact", exact(sums));

@@ -11,7 +11,7 @@
 
 /* A volume says of itself what its indexer would say. */
 struct volume {
-	struct pri_view *view;
+	struct pri_volume *view;
 	struct pri_hello_message *hello;
 };
 
@@ -26,13 +26,13 @@ struct data_stock {
 static int
 open_volume(struct volume *v, const char *path, struct pr_error *err)
 {
-	struct pri_hello_facts facts = {.name = path};
+	struct pri_hello_input facts = {.name = path};
 	struct volume_paths paths;
 
 	if (volume_paths_parse(path, &paths, err) == 0)
-		v->view = pri_view_open(paths.path, paths.count, PRI_VIEW_CACHED, err);
+		v->view = pri_volume_open(paths.path, paths.count, PRI_VOLUME_CACHED, err);
 	volume_paths_free(&paths);
-	if (!v->view || pri_view_refresh(v->view, true, INT64_MAX, err) < 0)
+	if (!v->view || pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
 		return -1;
 	v->hello = pri_hello_create(v->view, &facts, err);
 	return v->hello ? 0 : -1;
@@ -116,7 +116,7 @@ data_stock_free(struct data_stock **stock)
 	for (size_t i = 0; i < s->volume_count; i++) {
 		pri_hello_destroy(&s->volumes[i].hello);
 		if (s->volumes[i].view)
-			pri_view_close(&s->volumes[i].view);
+			pri_volume_close(&s->volumes[i].view);
 	}
 	if (s->reply)
 		pr_message_free(&s->reply);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/volume/index_beside.h"
 
-#include "indexer/feed.h"
-#include "indexer/query/view.h"
+#include "indexer/index_follower.h"
+#include "indexer/query/volume.h"
 #include "merger/cli/volume/volume.h"
 
 struct prl_index_body
@@ -34,14 +34,14 @@ begin(struct index_beside *b, struct pr_error *err)
 	struct volume_paths paths;
 
 	if (volume_paths_parse(b->path, &paths, err) == 0)
-		b->view = pri_view_open(
-			paths.path, paths.count, PRI_VIEW_CACHED | PRI_VIEW_SUMMARIES, err);
+		b->view = pri_volume_open(paths.path, paths.count,
+			PRI_VOLUME_CACHED | PRI_VOLUME_SUMMARIES, err);
 	volume_paths_free(&paths);
-	if (!b->view || pri_view_refresh(b->view, true, INT64_MAX, err) < 0)
+	if (!b->view || pri_volume_refresh(b->view, true, INT64_MAX, err) < 0)
 		return -1;
-	b->feed = pri_feed_create(b->view, sink, b, err);
+	b->feed = pri_follower_create(b->view, sink, b, err);
 	if (b->feed)
-		pri_feed_composites(b->feed, &b->composites);
+		pri_follower_composites(b->feed, &b->composites);
 	return b->feed ? 0 : -1;
 }
 
@@ -59,16 +59,16 @@ index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *er
 	if (!b->feed && begin(b, err) < 0)
 		return -1;
 	do
-		rc = pri_feed_step(b->feed, INT64_MAX, err);
+		rc = pri_follower_step(b->feed, INT64_MAX, err);
 	while (rc > 0);
 	if (rc == 0 && end)
-		rc = pri_feed_finish(b->feed, true, err);
+		rc = pri_follower_finish(b->feed, true, err);
 	return rc < 0 ? -1 : 0;
 }
 
 void
 index_beside_close(struct index_beside *b)
 {
-	pri_feed_destroy(&b->feed);
-	pri_view_close(&b->view);
+	pri_follower_destroy(&b->feed);
+	pri_volume_close(&b->view);
 }

@@ -15,8 +15,8 @@
 struct index_beside {
 	const char *path;
 	struct pri_composites composites;
-	struct pri_view *view;
-	struct pri_feed *feed;
+	struct pri_volume *view;
+	struct pri_index_follower *feed;
 	struct prl_append *append;
 	struct pr_error error; /* of an append that failed */
 };

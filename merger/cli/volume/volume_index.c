@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "indexer/feed.h"
+#include "indexer/index_follower.h"
 #include "logger/append.h"
 #include "merger/cli/volume/index_beside.h"
 
@@ -21,7 +21,7 @@ static const struct pr_cmdline program = VOLUME_PROGRAM("index",
 
 /* What an indexer beside a logger would have done. */
 static int
-build(const struct volume_paths *paths, struct pri_feed_figures *figures,
+build(const struct volume_paths *paths, struct pri_follower_stats *figures,
 	struct pr_error *err)
 {
 	struct index_beside beside = {.path = paths->text};
@@ -32,7 +32,7 @@ build(const struct volume_paths *paths, struct pri_feed_figures *figures,
 	int rc = append ? index_beside(&beside, append, true, err) : -1;
 
 	if (rc == 0) {
-		pri_feed_figures(beside.feed, figures);
+		pri_follower_stats(beside.feed, figures);
 		rc = prl_append_flush(append, err);
 	}
 	index_beside_close(&beside);
@@ -42,7 +42,7 @@ build(const struct volume_paths *paths, struct pri_feed_figures *figures,
 }
 
 static void
-show(struct render *r, const struct volume_paths *paths, const struct pri_feed_figures *f)
+show(struct render *r, const struct volume_paths *paths, const struct pri_follower_stats *f)
 {
 	uint64_t bytes = f->built.level1_bytes + f->built.level2_bytes;
 
@@ -61,7 +61,7 @@ show(struct render *r, const struct volume_paths *paths, const struct pri_feed_f
 int
 volume_index(int argc, char **argv)
 {
-	struct pri_feed_figures figures = {0};
+	struct pri_follower_stats figures = {0};
 	struct index_args a = {0};
 	struct volume_paths paths;
 	struct pr_error err;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query/lane_reader.h"
+#include "indexer/query/run_reader.h"
 
 #include <stdlib.h>
 
 static bool
-overlaps(int64_t first, int64_t last, const struct pri_lane_bounds *b)
+overlaps(int64_t first, int64_t last, const struct pri_run_bounds *b)
 {
 	return last >= b->since && first <= b->until;
 }
 
 bool
-pri_entry_wanted(const struct pri_segment_entry *e, const struct pri_lane_bounds *b)
+pri_entry_wanted(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
 {
 	return !e->deleted && (overlaps(e->min_time, e->max_time, b) ||
 				      overlaps(e->first_otime, e->last_otime, b));
 }
 
 static void
-note_lower(struct pri_lane_bounds *b, uint64_t seq, int64_t otime)
+note_lower(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
 {
 	if (seq > b->lower_seq) {
 		b->lower_seq = seq;
@@ -26,7 +26,7 @@ note_lower(struct pri_lane_bounds *b, uint64_t seq, int64_t otime)
 }
 
 static void
-note_upper(struct pri_lane_bounds *b, uint64_t seq, int64_t otime)
+note_upper(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
 {
 	if (!b->upper_seq || seq < b->upper_seq) {
 		b->upper_seq = seq;
@@ -35,7 +35,7 @@ note_upper(struct pri_lane_bounds *b, uint64_t seq, int64_t otime)
 }
 
 static void
-note_evicted(struct pri_lane_bounds *b, uint64_t seq, int64_t otime)
+note_evicted(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
 {
 	if (seq > b->evicted_seq) {
 		b->evicted_seq = seq;
@@ -45,7 +45,7 @@ note_evicted(struct pri_lane_bounds *b, uint64_t seq, int64_t otime)
 
 /* Nothing from this entry on can have a true time before until: stamps lie at most so far back. */
 static bool
-beyond(const struct pri_lane *lane, const struct pri_segment_entry *e, int64_t until)
+beyond(const struct pri_sorted_run *lane, const struct pri_segment_entry *e, int64_t until)
 {
 	int64_t earliest;
 
@@ -56,7 +56,7 @@ beyond(const struct pri_lane *lane, const struct pri_segment_entry *e, int64_t u
 
 /* The entries may have been recycled since: what is left of the lane begins at its base. */
 static void
-skip_expired(struct pri_lane_reader *r, struct pri_lane_bounds *b)
+skip_expired(struct pri_run_reader *r, struct pri_run_bounds *b)
 {
 	if (r->next >= r->lane->base)
 		return;
@@ -65,14 +65,14 @@ skip_expired(struct pri_lane_reader *r, struct pri_lane_bounds *b)
 }
 
 static bool
-find_entry(struct pri_lane_reader *r, struct pri_lane_bounds *b, struct pri_lane_figures *f)
+find_entry(struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
 {
 	const struct pri_segment_entry *e;
 
 	r->open = r->chosen = r->leaping = false;
 	r->done = true;
 	for (skip_expired(r, b); r->next < r->end; r->next++) {
-		e = pri_lane_at(r->lane, r->next);
+		e = pri_sorted_run_at(r->lane, r->next);
 		if (!e)
 			return false;
 		if (e->first_otime > b->until)
@@ -95,16 +95,17 @@ find_entry(struct pri_lane_reader *r, struct pri_lane_bounds *b, struct pri_lane
 }
 
 bool
-pri_lane_reader_start(struct pri_lane_reader *r, struct pri_run *run,
-	const struct pri_lane *lane, struct pri_lane_bounds *b, struct pri_lane_figures *f)
+pri_run_reader_start(struct pri_run_reader *r, struct pri_epoch_series *run,
+	const struct pri_sorted_run *lane, struct pri_run_bounds *b,
+	struct pri_run_stats *f)
 {
 	const struct pri_segment_entry *before;
 
 	r->run = run;
 	r->lane = lane;
-	r->end = pri_lane_end(lane);
-	r->next = pri_lane_search(lane, b->since);
-	before = pri_lane_at(lane, r->next - 1);
+	r->end = pri_sorted_run_end(lane);
+	r->next = pri_sorted_run_search(lane, b->since);
+	before = pri_sorted_run_at(lane, r->next - 1);
 	if (before)
 		note_lower(b, pri_entry_last_seq(before), before->last_otime);
 	f->skipped_segments += r->next - lane->base;
@@ -112,35 +113,35 @@ pri_lane_reader_start(struct pri_lane_reader *r, struct pri_run *run,
 }
 
 void
-pri_lane_reader_free(struct pri_lane_reader *r)
+pri_run_reader_free(struct pri_run_reader *r)
 {
 	free(r->buffer.bytes);
 	pri_matches_free(&r->matches);
-	r->buffer = (struct pri_view_buffer){0};
+	r->buffer = (struct pri_read_buffer){0};
 }
 
 void
-pri_lane_reader_give(struct pri_lane_reader *r, struct pri_view_buffer *spare)
+pri_run_reader_give(struct pri_run_reader *r, struct pri_read_buffer *spare)
 {
 	if (!r->buffer.bytes)
 		return;
 	free(spare->bytes);
 	*spare = r->buffer;
-	r->buffer = (struct pri_view_buffer){0};
+	r->buffer = (struct pri_read_buffer){0};
 }
 
 void
-pri_lane_reader_take(struct pri_lane_reader *r, struct pri_view_buffer *spare)
+pri_run_reader_take(struct pri_run_reader *r, struct pri_read_buffer *spare)
 {
 	if (r->buffer.bytes)
 		return;
 	r->buffer = *spare;
-	*spare = (struct pri_view_buffer){0};
+	*spare = (struct pri_read_buffer){0};
 }
 
 /* Is it what the catalog says it is? Handles are proof enough, but a lane must stay in order. */
 static bool
-fits(const struct pri_lane_reader *r)
+fits(const struct pri_run_reader *r)
 {
 	const struct pr_segment_header *h = &r->reader.header;
 
@@ -150,11 +151,11 @@ fits(const struct pri_lane_reader *r)
 }
 
 static bool
-read_entry(struct pri_lane_reader *r, struct pri_view *view, struct pri_lane_bounds *b,
-	struct pri_lane_figures *f)
+read_entry(struct pri_run_reader *r, struct pri_volume *view, struct pri_run_bounds *b,
+	struct pri_run_stats *f)
 {
 	int rc = r->ready ? SFS_OK
-			  : pri_view_read(view, &r->entry, &r->buffer, &r->body, NULL);
+			  : pri_volume_read(view, &r->entry, &r->buffer, &r->body, NULL);
 
 	r->ready = r->distrusted = false;
 	if (rc == SFS_DELETED) {
@@ -178,8 +179,8 @@ read_entry(struct pri_lane_reader *r, struct pri_view *view, struct pri_lane_bou
 }
 
 bool
-pri_lane_reader_open(struct pri_lane_reader *r, struct pri_view *view,
-	struct pri_lane_bounds *b, struct pri_lane_figures *f)
+pri_run_reader_open(struct pri_run_reader *r, struct pri_volume *view,
+	struct pri_run_bounds *b, struct pri_run_stats *f)
 {
 	r->open = read_entry(r, view, b, f);
 	return r->open || find_entry(r, b, f);
@@ -187,7 +188,7 @@ pri_lane_reader_open(struct pri_lane_reader *r, struct pri_view *view,
 
 /* Before the next packet that matches; false: there is none. */
 static bool
-leap(struct pri_lane_reader *r)
+leap(struct pri_run_reader *r)
 {
 	if (r->leaps == r->matches.count)
 		return false;
@@ -196,8 +197,8 @@ leap(struct pri_lane_reader *r)
 }
 
 bool
-pri_lane_reader_leap(
-	struct pri_lane_reader *r, struct pri_lane_bounds *b, struct pri_lane_figures *f)
+pri_run_reader_leap(
+	struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
 {
 	r->leaping = true;
 	r->leaps = 0;
@@ -207,8 +208,8 @@ pri_lane_reader_leap(
 }
 
 bool
-pri_lane_reader_next(
-	struct pri_lane_reader *r, struct pri_lane_bounds *b, struct pri_lane_figures *f)
+pri_run_reader_next(
+	struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
 {
 	struct pr_packet last = r->packet;
 	int rc;
@@ -227,7 +228,7 @@ pri_lane_reader_next(
 /* ---- whole segments ---- */
 
 bool
-pri_lane_reader_untouched(const struct pri_lane_reader *r, const struct pri_lane_bounds *b)
+pri_run_reader_untouched(const struct pri_run_reader *r, const struct pri_run_bounds *b)
 {
 	const struct pr_segment_header *h = &r->reader.header;
 
@@ -237,14 +238,14 @@ pri_lane_reader_untouched(const struct pri_lane_reader *r, const struct pri_lane
 }
 
 static bool
-within(const struct pr_packet *p, const struct pri_lane_bounds *b)
+within(const struct pr_packet *p, const struct pri_run_bounds *b)
 {
 	return p->time >= b->since && p->time <= b->until && p->otime >= b->since &&
 	       p->otime <= b->until;
 }
 
 bool
-pri_lane_reader_prove(const struct pri_lane_reader *r, const struct pri_lane_bounds *b,
+pri_run_reader_prove(const struct pri_run_reader *r, const struct pri_run_bounds *b,
 	struct pr_packet *last)
 {
 	struct pr_segment_reader reader = r->reader;
@@ -264,29 +265,29 @@ pri_lane_reader_prove(const struct pri_lane_reader *r, const struct pri_lane_bou
 }
 
 bool
-pri_entry_inside(const struct pri_segment_entry *e, const struct pri_lane_bounds *b)
+pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
 {
 	return e->min_time >= b->since && e->max_time <= b->until &&
 	       e->first_otime >= b->since && e->last_otime <= b->until;
 }
 
 bool
-pri_lane_reader_inside(const struct pri_lane_reader *r, const struct pri_lane_bounds *b)
+pri_run_reader_inside(const struct pri_run_reader *r, const struct pri_run_bounds *b)
 {
 	return pri_entry_inside(&r->entry, b);
 }
 
 bool
-pri_lane_reader_pass(
-	struct pri_lane_reader *r, struct pri_lane_bounds *b, struct pri_lane_figures *f)
+pri_run_reader_pass(
+	struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
 {
 	return find_entry(r, b, f);
 }
 
 bool
-pri_lane_reader_less(const void *va, const void *vb)
+pri_run_reader_less(const void *va, const void *vb)
 {
-	const struct pri_lane_reader *a = va, *b = vb;
+	const struct pri_run_reader *a = va, *b = vb;
 	int order;
 
 	if (a->packet.otime != b->packet.otime)

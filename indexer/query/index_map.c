@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query/index_book.h"
+#include "indexer/query/index_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #define PROOFS_MAX (1u << 28) /* of a stream: 64 TB of segments */
 
 void
-pri_index_book_free(struct pri_index_book *book)
+pri_index_map_free(struct pri_index_map *book)
 {
 	for (size_t i = 0; i < book->count; i++) {
 		for (int level = 0; level < PRI_INDEX_LEVELS; level++)
@@ -18,11 +18,11 @@ pri_index_book_free(struct pri_index_book *book)
 		free(book->streams[i]);
 	}
 	free(book->streams);
-	*book = (struct pri_index_book){0};
+	*book = (struct pri_index_map){0};
 }
 
 struct pri_index_stream *
-pri_index_book_find(const struct pri_index_book *book, uint16_t link)
+pri_index_map_find(const struct pri_index_map *book, uint16_t link)
 {
 	for (size_t i = 0; i < book->count; i++)
 		if (book->streams[i]->link == link)
@@ -31,9 +31,9 @@ pri_index_book_find(const struct pri_index_book *book, uint16_t link)
 }
 
 static struct pri_index_stream *
-find_or_make(struct pri_index_book *book, uint16_t link)
+find_or_make(struct pri_index_map *book, uint16_t link)
 {
-	struct pri_index_stream **streams, *s = pri_index_book_find(book, link);
+	struct pri_index_stream **streams, *s = pri_index_map_find(book, link);
 
 	if (s)
 		return s;
@@ -78,7 +78,7 @@ proof_room(struct pri_index_stream *s, size_t want)
 }
 
 int
-pri_index_book_proof(struct pri_index_book *book, uint16_t link, uint64_t sequence,
+pri_index_map_proof(struct pri_index_map *book, uint16_t link, uint64_t sequence,
 	uint64_t proof, struct pr_error *err)
 {
 	struct pri_index_stream *s = find_or_make(book, link);
@@ -169,7 +169,7 @@ list_insert(struct pri_index_list *l, const struct pri_index_ref *ref)
 }
 
 int
-pri_index_book_take(struct pri_index_book *book, const struct pr_directory_index *entry,
+pri_index_map_take(struct pri_index_map *book, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
 	struct pri_index_ref ref = {.handle = *handle,
@@ -198,9 +198,9 @@ list_expire(struct pri_index_list *l, uint64_t sequence)
 }
 
 void
-pri_index_book_expire(struct pri_index_book *book, uint16_t link, uint64_t sequence)
+pri_index_map_expire(struct pri_index_map *book, uint16_t link, uint64_t sequence)
 {
-	struct pri_index_stream *s = pri_index_book_find(book, link);
+	struct pri_index_stream *s = pri_index_map_find(book, link);
 	uint64_t gone;
 
 	if (!s || sequence == 0)
@@ -230,7 +230,7 @@ pri_index_find(const struct pri_index_stream *s, unsigned level, uint64_t sequen
 }
 
 bool
-pri_index_true(const struct pri_index_stream *s, struct pri_index_ref *ref)
+pri_index_ref_usable(const struct pri_index_stream *s, struct pri_index_ref *ref)
 {
 	uint64_t check;
 
@@ -247,7 +247,7 @@ pri_index_uncovered(const struct pri_index_stream *s, unsigned level, uint64_t s
 {
 	struct pri_index_ref *ref;
 
-	while ((ref = pri_index_find(s, level, sequence)) && pri_index_true(s, ref))
+	while ((ref = pri_index_find(s, level, sequence)) && pri_index_ref_usable(s, ref))
 		sequence = end_of(ref);
 	return sequence;
 }

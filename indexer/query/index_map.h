@@ -39,22 +39,22 @@ struct pri_index_stream {
 	uint64_t base;
 };
 
-struct pri_index_book {
+struct pri_index_map {
 	struct pri_index_stream **streams;
 	size_t count;
 };
 
-void pri_index_book_free(struct pri_index_book *book);
+void pri_index_map_free(struct pri_index_map *book);
 /* NULL: none yet. */
-struct pri_index_stream *pri_index_book_find(
-	const struct pri_index_book *book, uint16_t link);
-int pri_index_book_take(struct pri_index_book *book, const struct pr_directory_index *entry,
+struct pri_index_stream *pri_index_map_find(
+	const struct pri_index_map *book, uint16_t link);
+int pri_index_map_take(struct pri_index_map *book, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err);
 /* A segment that is listed. */
-int pri_index_book_proof(struct pri_index_book *book, uint16_t link, uint64_t sequence,
+int pri_index_map_proof(struct pri_index_map *book, uint16_t link, uint64_t sequence,
 	uint64_t proof, struct pr_error *err);
 /* Forgets what is about sequences before this one. */
-void pri_index_book_expire(struct pri_index_book *book, uint16_t link, uint64_t sequence);
+void pri_index_map_expire(struct pri_index_map *book, uint16_t link, uint64_t sequence);
 
 /* 0: not known. */
 uint64_t pri_index_proof(const struct pri_index_stream *s, uint64_t sequence);
@@ -68,7 +68,7 @@ struct pri_index_ref *pri_index_find(
 uint64_t pri_index_uncovered(
 	const struct pri_index_stream *s, unsigned level, uint64_t sequence);
 /* Is it about the segments that are there, as far as is known? */
-bool pri_index_true(const struct pri_index_stream *s, struct pri_index_ref *ref);
+bool pri_index_ref_usable(const struct pri_index_stream *s, struct pri_index_ref *ref);
 /*
  * Where the records of level 1 begin that lie right before `end`, follow each other and are in no group:
  * what an indexer that was killed had not finished. end: there are fewer than `least` of them.

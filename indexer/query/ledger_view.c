@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query/book.h"
+#include "indexer/query/ledger_view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "proto/base/clock.h"
 
 static int
-compare(const struct pri_facts *facts, uint64_t epoch, uint16_t link)
+compare(const struct pri_series_ledger *facts, uint64_t epoch, uint16_t link)
 {
 	if (facts->epoch != epoch)
 		return facts->epoch < epoch ? -1 : 1;
@@ -16,7 +16,7 @@ compare(const struct pri_facts *facts, uint64_t epoch, uint16_t link)
 
 /* Where (epoch, link) is, or would be. */
 static size_t
-position(const struct pri_book *book, uint64_t epoch, uint16_t link)
+position(const struct pri_ledger_view *book, uint64_t epoch, uint16_t link)
 {
 	size_t low = 0, high = book->count;
 
@@ -30,8 +30,8 @@ position(const struct pri_book *book, uint64_t epoch, uint16_t link)
 	return low;
 }
 
-const struct pri_facts *
-pri_book_find(const struct pri_book *book, uint64_t epoch, uint16_t link)
+const struct pri_series_ledger *
+pri_ledger_view_find(const struct pri_ledger_view *book, uint64_t epoch, uint16_t link)
 {
 	size_t at = position(book, epoch, link);
 
@@ -41,10 +41,10 @@ pri_book_find(const struct pri_book *book, uint64_t epoch, uint16_t link)
 }
 
 static int
-make_room(struct pri_book *book)
+make_room(struct pri_ledger_view *book)
 {
 	size_t room = book->room ? book->room * 2 : 16;
-	struct pri_facts **facts;
+	struct pri_series_ledger **facts;
 
 	if (book->count < book->room)
 		return 0;
@@ -56,11 +56,11 @@ make_room(struct pri_book *book)
 	return 0;
 }
 
-static struct pri_facts *
-find_or_make(struct pri_book *book, uint64_t epoch, uint16_t link)
+static struct pri_series_ledger *
+find_or_make(struct pri_ledger_view *book, uint64_t epoch, uint16_t link)
 {
 	size_t at = position(book, epoch, link);
-	struct pri_facts *facts;
+	struct pri_series_ledger *facts;
 
 	if (at < book->count && compare(book->facts[at], epoch, link) == 0)
 		return book->facts[at];
@@ -122,7 +122,7 @@ adjoins(const struct pr_loss *last, const struct pr_loss *next)
 }
 
 static int
-loss_room(struct pri_facts *facts)
+loss_room(struct pri_series_ledger *facts)
 {
 	size_t room = facts->loss_room ? facts->loss_room + facts->loss_room / 2 : 16;
 	struct pr_loss *losses;
@@ -138,13 +138,14 @@ loss_room(struct pri_facts *facts)
 }
 
 static int
-take_loss(struct pri_book *book, struct pri_facts *facts, const struct pr_loss *loss)
+take_loss(struct pri_ledger_view *book, struct pri_series_ledger *facts,
+	const struct pr_loss *loss)
 {
 	struct pr_loss *last =
 		facts->loss_count ? &facts->losses[facts->loss_count - 1] : NULL;
 
 	book->missing += loss->count;
-	if (last && (adjoins(last, loss) || book->losses >= PRI_BOOK_LOSSES_MAX)) {
+	if (last && (adjoins(last, loss) || book->losses >= PRI_LEDGER_LOSSES_MAX)) {
 		join(last, loss);
 		return 0;
 	}
@@ -166,8 +167,8 @@ clean(char *name)
 
 /* ---- deletions ---- */
 
-static struct pri_book_deleted *
-find_deleted(struct pri_book *book, const struct pr_ledger_deleted *d)
+static struct pri_ledger_deletion *
+find_deleted(struct pri_ledger_view *book, const struct pr_ledger_deleted *d)
 {
 	for (size_t i = 0; i < book->deleted_count; i++) {
 		struct pr_ledger_deleted *word = &book->deleted[i].word;
@@ -179,36 +180,36 @@ find_deleted(struct pri_book *book, const struct pr_ledger_deleted *d)
 }
 
 static void
-forget_deleted(struct pri_book *book, size_t at)
+forget_deleted(struct pri_ledger_view *book, size_t at)
 {
 	book->deleted_count--;
 	memmove(book->deleted + at, book->deleted + at + 1,
 		(book->deleted_count - at) * sizeof(*book->deleted));
 }
 
-static struct pri_book_deleted *
-add_deleted(struct pri_book *book, const struct pr_ledger_deleted *d)
+static struct pri_ledger_deletion *
+add_deleted(struct pri_ledger_view *book, const struct pr_ledger_deleted *d)
 {
-	struct pri_book_deleted *grown, *item;
+	struct pri_ledger_deletion *grown, *item;
 
-	if (book->deleted_count == PRI_BOOK_DELETED_MAX)
+	if (book->deleted_count == PRI_LEDGER_DELETED_MAX)
 		forget_deleted(book, 0);
 	grown = realloc(book->deleted, (book->deleted_count + 1) * sizeof(*grown));
 	if (!grown)
 		return NULL;
 	book->deleted = grown;
 	item = &grown[book->deleted_count++];
-	*item = (struct pri_book_deleted){.word = *d, .reached = PR_TIME_MIN};
+	*item = (struct pri_ledger_deletion){.word = *d, .reached = PR_TIME_MIN};
 	item->word.records = item->word.bytes = 0;
 	clean(item->word.moved_to);
 	return item;
 }
 
 static int
-take_deleted(struct pri_book *book, const struct pr_ledger_deleted *entry)
+take_deleted(struct pri_ledger_view *book, const struct pr_ledger_deleted *entry)
 {
 	struct pr_ledger_deleted d = *entry;
-	struct pri_book_deleted *item;
+	struct pri_ledger_deletion *item;
 
 	clean(d.by);
 	item = find_deleted(book, &d);
@@ -228,8 +229,8 @@ take_deleted(struct pri_book *book, const struct pr_ledger_deleted *entry)
 }
 
 const struct pr_ledger_deleted *
-pri_book_deleted(const struct pri_book *book, uint16_t link, bool oldest, int64_t since,
-	int64_t until)
+pri_ledger_view_deletion(const struct pri_ledger_view *book, uint16_t link, bool oldest,
+	int64_t since, int64_t until)
 {
 	for (size_t i = book->deleted_count; i-- > 0;) {
 		const struct pr_ledger_deleted *word = &book->deleted[i].word;
@@ -242,10 +243,10 @@ pri_book_deleted(const struct pri_book *book, uint16_t link, bool oldest, int64_
 }
 
 int
-pri_book_take(
-	struct pri_book *book, const struct pr_ledger_entry *entry, struct pr_error *err)
+pri_ledger_view_take(struct pri_ledger_view *book, const struct pr_ledger_entry *entry,
+	struct pr_error *err)
 {
-	struct pri_facts *facts = NULL;
+	struct pri_series_ledger *facts = NULL;
 	int rc = 0;
 
 	switch (entry->type) {
@@ -286,7 +287,7 @@ pri_book_take(
 }
 
 const char *
-pri_facts_name(const struct pri_facts *facts)
+pri_series_ledger_name(const struct pri_series_ledger *facts)
 {
 	if (facts->have_link && *facts->info.name)
 		return facts->info.name;
@@ -294,15 +295,15 @@ pri_facts_name(const struct pri_facts *facts)
 }
 
 int64_t
-pri_book_settled(const struct pri_book *book, int64_t now)
+pri_ledger_view_stored_until(const struct pri_ledger_view *book, int64_t now)
 {
 	int64_t settled = PR_TIME_MAX;
 
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pri_facts *f = book->facts[i];
+		const struct pri_series_ledger *f = book->facts[i];
 
 		if (!f->have_mark || f->mark.link.ended || f->mark.stopping ||
-			f->mark.said_until < now - PRI_BOOK_ALIVE_NS)
+			f->mark.said_until < now - PRI_LEDGER_ALIVE_NS)
 			continue;
 		if (f->mark.said_until < settled)
 			settled = f->mark.said_until;
@@ -311,7 +312,7 @@ pri_book_settled(const struct pri_book *book, int64_t now)
 }
 
 void
-pri_book_free(struct pri_book *book)
+pri_ledger_view_free(struct pri_ledger_view *book)
 {
 	for (size_t i = 0; i < book->count; i++) {
 		free(book->facts[i]->losses);
@@ -319,5 +320,5 @@ pri_book_free(struct pri_book *book)
 	}
 	free(book->facts);
 	free(book->deleted);
-	*book = (struct pri_book){0};
+	*book = (struct pri_ledger_view){0};
 }

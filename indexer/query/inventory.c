@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query/stock.h"
+#include "indexer/query/inventory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,37 +9,37 @@
 
 #define STRAY_LINK 0xffff
 
-struct pri_stock {
+struct pri_inventory {
 	Packrack__StreamHeld *streams, **pointers;
 	size_t count;
 	Packrack__Deleted *deleted, **deleted_pointers;
 };
 
 static const char *
-link_name(const struct pri_book *book, uint16_t link)
+link_name(const struct pri_ledger_view *book, uint16_t link)
 {
 	for (size_t i = book->count; i-- > 0;)
 		if (book->facts[i]->link == link)
-			return pri_facts_name(book->facts[i]);
+			return pri_series_ledger_name(book->facts[i]);
 	return "";
 }
 
 /* What the catalog knows of the stream's packets. */
 static void
-add_packets(Packrack__StreamHeld *out, const struct pri_view *view, uint32_t stream)
+add_packets(Packrack__StreamHeld *out, const struct pri_volume *view, uint32_t stream)
 {
 	const struct pri_catalog *catalog = &view->catalog;
 	int64_t first = PR_TIME_MAX, last = PR_TIME_MIN;
 
 	for (size_t i = 0; i < catalog->run_count; i++) {
-		const struct pri_run *run = catalog->runs[i];
+		const struct pri_epoch_series *run = catalog->runs[i];
 
 		if (run->stream != stream)
 			continue;
 		out->packets += run->packets;
 		for (size_t j = 0; j < run->lane_count; j++) {
-			const struct pri_lane *lane = run->lanes[j];
-			const struct pri_segment_entry *e = pri_lane_first(lane);
+			const struct pri_sorted_run *lane = run->lanes[j];
+			const struct pri_segment_entry *e = pri_sorted_run_first(lane);
 
 			if (!e)
 				continue;
@@ -55,8 +55,8 @@ add_packets(Packrack__StreamHeld *out, const struct pri_view *view, uint32_t str
 
 /* Those of one link are told in one stretch; *next: of the room for all. */
 static void
-add_deleted(struct pri_stock *stock, Packrack__StreamHeld *out, const struct pri_book *book,
-	uint16_t link, size_t *next)
+add_deleted(struct pri_inventory *stock, Packrack__StreamHeld *out,
+	const struct pri_ledger_view *book, uint16_t link, size_t *next)
 {
 	out->deleted = stock->deleted_pointers + *next;
 	for (size_t i = 0; i < book->deleted_count; i++) {
@@ -83,12 +83,12 @@ add_deleted(struct pri_stock *stock, Packrack__StreamHeld *out, const struct pri
 }
 
 static void
-fill(struct pri_stock *stock, struct pri_view *view)
+fill(struct pri_inventory *stock, struct pri_volume *view)
 {
 	size_t deleted = 0;
 
 	for (size_t i = 0; i < stock->count; i++) {
-		const struct pri_view_stream *s = &view->streams[i];
+		const struct pri_volume_stream *s = &view->streams[i];
 		const struct sfs_stream_info *info = &s->info;
 		Packrack__StreamHeld *out = &stock->streams[i];
 		uint16_t link = s->strays ? STRAY_LINK : s->link;
@@ -117,16 +117,17 @@ fill(struct pri_stock *stock, struct pri_view *view)
 	}
 }
 
-struct pri_stock *
-pri_stock_create(struct pri_view *view)
+struct pri_inventory *
+pri_inventory_create(struct pri_volume *view)
 {
-	struct pri_stock *stock = calloc(1, sizeof(*stock));
+	struct pri_inventory *stock = calloc(1, sizeof(*stock));
 	size_t deleted = view->book.deleted_count + 1;
 
 	if (!stock)
 		return NULL;
-	stock->count = view->stream_count < PRI_STOCK_STREAMS_MAX ? view->stream_count
-								  : PRI_STOCK_STREAMS_MAX;
+	stock->count = view->stream_count < PRI_INVENTORY_STREAMS_MAX
+			       ? view->stream_count
+			       : PRI_INVENTORY_STREAMS_MAX;
 	stock->streams = calloc(stock->count + 1, sizeof(*stock->streams));
 	stock->pointers = calloc(stock->count + 1, sizeof(*stock->pointers));
 	stock->deleted = calloc(deleted, sizeof(*stock->deleted));
@@ -134,12 +135,12 @@ pri_stock_create(struct pri_view *view)
 	if (stock->streams && stock->pointers && stock->deleted && stock->deleted_pointers)
 		fill(stock, view);
 	else
-		pri_stock_destroy(&stock);
+		pri_inventory_destroy(&stock);
 	return stock;
 }
 
 void
-pri_stock_destroy(struct pri_stock **stock)
+pri_inventory_destroy(struct pri_inventory **stock)
 {
 	if (*stock) {
 		free((*stock)->streams);
@@ -152,7 +153,7 @@ pri_stock_destroy(struct pri_stock **stock)
 }
 
 void
-pri_stock_put(struct pri_stock *stock, Packrack__NodeStatus *status)
+pri_inventory_put(struct pri_inventory *stock, Packrack__NodeStatus *status)
 {
 	status->streams = stock->pointers;
 	status->n_streams = stock->count;

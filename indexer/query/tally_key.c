@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query/group.h"
+#include "indexer/query/tally_key.h"
 
 #include <string.h>
 
@@ -7,43 +7,43 @@
 #include "proto/base/clock.h"
 #include "proto/wire/cursor.h"
 
-static const char *const names[PRI_GROUPS] = {[PRI_GROUP_SRC] = "src",
-	[PRI_GROUP_DST] = "dst",
-	[PRI_GROUP_HOST] = "host",
-	[PRI_GROUP_PORT] = "port",
-	[PRI_GROUP_SPORT] = "sport",
-	[PRI_GROUP_DPORT] = "dport",
-	[PRI_GROUP_PAIR] = "pair",
-	[PRI_GROUP_FLOW] = "flow",
-	[PRI_GROUP_PROTO] = "proto",
-	[PRI_GROUP_ETHERTYPE] = "ethertype",
-	[PRI_GROUP_VLAN] = "vlan",
-	[PRI_GROUP_MAC] = "mac",
-	[PRI_GROUP_LINK] = "link"};
+static const char *const names[PRI_TALLY_KEYS] = {[PRI_TALLY_KEY_SRC] = "src",
+	[PRI_TALLY_KEY_DST] = "dst",
+	[PRI_TALLY_KEY_HOST] = "host",
+	[PRI_TALLY_KEY_PORT] = "port",
+	[PRI_TALLY_KEY_SPORT] = "sport",
+	[PRI_TALLY_KEY_DPORT] = "dport",
+	[PRI_TALLY_KEY_PAIR] = "pair",
+	[PRI_TALLY_KEY_FLOW] = "flow",
+	[PRI_TALLY_KEY_PROTO] = "proto",
+	[PRI_TALLY_KEY_ETHERTYPE] = "ethertype",
+	[PRI_TALLY_KEY_VLAN] = "vlan",
+	[PRI_TALLY_KEY_MAC] = "mac",
+	[PRI_TALLY_KEY_LINK] = "link"};
 
 const char *
-pri_group_name(enum pri_group group)
+pri_tally_key_name(enum pri_tally_key group)
 {
-	return (unsigned)group < PRI_GROUPS ? names[group] : NULL;
+	return (unsigned)group < PRI_TALLY_KEYS ? names[group] : NULL;
 }
 
 int
-pri_group_find(const char *name)
+pri_tally_key_find(const char *name)
 {
-	for (int i = 0; i < PRI_GROUPS; i++)
+	for (int i = 0; i < PRI_TALLY_KEYS; i++)
 		if (names[i] && !strcmp(names[i], name))
 			return i;
 	return -1;
 }
 
 int
-pri_group_check(const Packrack__TallySpec *spec, struct pr_error *err)
+pri_tally_key_check(const Packrack__TallySpec *spec, struct pr_error *err)
 {
-	if (spec->group == PRI_GROUP_TIME)
+	if (spec->group == PRI_TALLY_KEY_TIME)
 		return spec->step > 0
 			       ? 0
 			       : pr_error_set(err, "a count over time without a step");
-	if (spec->group >= PRI_GROUPS || !names[spec->group])
+	if (spec->group >= PRI_TALLY_KEYS || !names[spec->group])
 		return pr_error_set(err,
 			"a count by %u, which this program does not know: is it older?",
 			spec->group);
@@ -51,31 +51,31 @@ pri_group_check(const Packrack__TallySpec *spec, struct pr_error *err)
 }
 
 struct pr_tally *
-pri_group_tally(const Packrack__TallySpec *spec, struct pr_error *err)
+pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err)
 {
-	if (pri_group_check(spec, err) < 0)
+	if (pri_tally_key_check(spec, err) < 0)
 		return NULL;
-	return pr_tally_create(spec->group == PRI_GROUP_TIME, spec->by_packets, 0, err);
+	return pr_tally_create(spec->group == PRI_TALLY_KEY_TIME, spec->by_packets, 0, err);
 }
 
 /* ---- intervals ---- */
 
 int64_t
-pri_group_interval(int64_t time, int64_t step)
+pri_tally_key_interval(int64_t time, int64_t step)
 {
 	return time / step - (time % step < 0);
 }
 
 void
-pri_group_interval_key(int64_t interval, uint8_t out[PRI_GROUP_TIME_LEN])
+pri_tally_key_interval_key(int64_t interval, uint8_t out[PRI_TALLY_KEY_TIME_LEN])
 {
 	pr_put_be64(out, (uint64_t)interval ^ UINT64_C(1) << 63); /* keys in order */
 }
 
 int64_t
-pri_group_interval_of(const struct pr_tally_item *item)
+pri_tally_key_interval_of(const struct pr_tally_item *item)
 {
-	if (item->len != PRI_GROUP_TIME_LEN)
+	if (item->len != PRI_TALLY_KEY_TIME_LEN)
 		return 0;
 	return (int64_t)(pr_get_be64(item->key) ^ UINT64_C(1) << 63);
 }
@@ -108,20 +108,20 @@ add_port(struct keys *k, uint16_t port)
 }
 
 static void
-add_addresses(struct keys *k, enum pri_group group, const struct pri_fields *f)
+add_addresses(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 {
-	if (f->have & PRI_FIELD_SRC && group != PRI_GROUP_DST)
+	if (f->have & PRI_FIELD_SRC && group != PRI_TALLY_KEY_DST)
 		add_bytes(k, f->src, f->address_len);
-	if (f->have & PRI_FIELD_DST && group != PRI_GROUP_SRC)
+	if (f->have & PRI_FIELD_DST && group != PRI_TALLY_KEY_SRC)
 		add_bytes(k, f->dst, f->address_len);
 }
 
 static void
-add_ports(struct keys *k, enum pri_group group, const struct pri_fields *f)
+add_ports(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 {
-	if (f->have & PRI_FIELD_SPORT && group != PRI_GROUP_DPORT)
+	if (f->have & PRI_FIELD_SPORT && group != PRI_TALLY_KEY_DPORT)
 		add_port(k, f->sport);
-	if (f->have & PRI_FIELD_DPORT && group != PRI_GROUP_SPORT)
+	if (f->have & PRI_FIELD_DPORT && group != PRI_TALLY_KEY_SPORT)
 		add_port(k, f->dport);
 }
 
@@ -133,13 +133,13 @@ has(const struct pri_fields *f, unsigned fields)
 
 /* Without ports (a later fragment, ICMP) a flow is what has none. */
 static void
-add_pair(struct keys *k, enum pri_group group, const struct pri_fields *f)
+add_pair(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 {
 	bool ports = has(f, PRI_FIELD_SPORT | PRI_FIELD_DPORT);
 
 	if (!has(f, PRI_FIELD_SRC | PRI_FIELD_DST))
 		return;
-	if (group == PRI_GROUP_PAIR)
+	if (group == PRI_TALLY_KEY_PAIR)
 		k->items[0] = pri_key_pair(f->src, f->dst, f->address_len);
 	else
 		k->items[0] = pri_key_flow(f->proto_count ? f->protos[0] : 0, f->src,
@@ -148,37 +148,37 @@ add_pair(struct keys *k, enum pri_group group, const struct pri_fields *f)
 }
 
 static void
-add_types(struct keys *k, enum pri_group group, const struct pri_fields *f)
+add_types(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 {
-	if (group == PRI_GROUP_PROTO && f->proto_count)
+	if (group == PRI_TALLY_KEY_PROTO && f->proto_count)
 		add_bytes(k, f->protos, 1);
-	if (group == PRI_GROUP_ETHERTYPE && f->type_count &&
+	if (group == PRI_TALLY_KEY_ETHERTYPE && f->type_count &&
 		f->types[f->type_count - 1] >= 0x600)
 		add_port(k, f->types[f->type_count - 1]);
-	if (group == PRI_GROUP_VLAN && f->tag_count)
+	if (group == PRI_TALLY_KEY_VLAN && f->tag_count)
 		add_port(k, f->tags[0]);
-	if (group == PRI_GROUP_MAC && f->have & PRI_FIELD_MAC_SRC)
+	if (group == PRI_TALLY_KEY_MAC && f->have & PRI_FIELD_MAC_SRC)
 		add_bytes(k, f->macs + 6, 6);
-	if (group == PRI_GROUP_MAC && f->have & PRI_FIELD_MAC_DST)
+	if (group == PRI_TALLY_KEY_MAC && f->have & PRI_FIELD_MAC_DST)
 		add_bytes(k, f->macs, 6);
 }
 
 static void
-keys_of_fields(struct keys *k, enum pri_group group, const struct pri_fields *f)
+keys_of_fields(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 {
 	switch (group) {
-	case PRI_GROUP_SRC:
-	case PRI_GROUP_DST:
-	case PRI_GROUP_HOST:
+	case PRI_TALLY_KEY_SRC:
+	case PRI_TALLY_KEY_DST:
+	case PRI_TALLY_KEY_HOST:
 		add_addresses(k, group, f);
 		break;
-	case PRI_GROUP_PORT:
-	case PRI_GROUP_SPORT:
-	case PRI_GROUP_DPORT:
+	case PRI_TALLY_KEY_PORT:
+	case PRI_TALLY_KEY_SPORT:
+	case PRI_TALLY_KEY_DPORT:
 		add_ports(k, group, f);
 		break;
-	case PRI_GROUP_PAIR:
-	case PRI_GROUP_FLOW:
+	case PRI_TALLY_KEY_PAIR:
+	case PRI_TALLY_KEY_FLOW:
 		add_pair(k, group, f);
 		break;
 	default:
@@ -187,19 +187,19 @@ keys_of_fields(struct keys *k, enum pri_group group, const struct pri_fields *f)
 }
 
 static void
-keys_of(struct keys *k, enum pri_group group, int64_t step, const struct pr_packet *p)
+keys_of(struct keys *k, enum pri_tally_key group, int64_t step, const struct pr_packet *p)
 {
 	const struct pri_layout *layout;
 	struct pri_fields fields;
 
-	if (group == PRI_GROUP_TIME) {
-		k->items[0].len = PRI_GROUP_TIME_LEN;
-		pri_group_interval_key(
-			pri_group_interval(p->time, step), k->items[0].bytes);
+	if (group == PRI_TALLY_KEY_TIME) {
+		k->items[0].len = PRI_TALLY_KEY_TIME_LEN;
+		pri_tally_key_interval_key(
+			pri_tally_key_interval(p->time, step), k->items[0].bytes);
 		k->count = 1;
 		return;
 	}
-	if (group == PRI_GROUP_LINK) {
+	if (group == PRI_TALLY_KEY_LINK) {
 		add_port(k, p->link);
 		return;
 	}
@@ -211,7 +211,7 @@ keys_of(struct keys *k, enum pri_group group, int64_t step, const struct pr_pack
 }
 
 int
-pri_group_count(struct pr_tally *t, enum pri_group group, int64_t step,
+pri_tally_key_count(struct pr_tally *t, enum pri_tally_key group, int64_t step,
 	const struct pr_packet *p, struct pr_error *err)
 {
 	const struct pr_tally_sums one = {.packets = 1, .bytes = p->len};

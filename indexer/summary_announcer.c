@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/offer.h"
+#include "indexer/summary_announcer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,36 +20,36 @@ struct stream {
 	uint64_t next; /* summaries of segments before this one are taken in */
 };
 
-struct pri_offer {
-	struct pri_view *view;
-	struct pri_feed *feed;
+struct pri_summary_announcer {
+	struct pri_volume *view;
+	struct pri_index_follower *feed;
 	const char *cluster;
 	uint64_t boot, restarts;
-	struct pri_offer_item *items; /* numbered from base on */
+	struct pri_announced_summary *items; /* numbered from base on */
 	size_t count, room;
 	uint64_t base;
 	struct stream *streams;
 	size_t stream_count;
 	bool listing; /* there are more to take in */
-	struct pri_view_buffer buffer;
+	struct pri_read_buffer buffer;
 };
 
 static void
-begin_anew(struct pri_offer *o)
+begin_anew(struct pri_summary_announcer *o)
 {
 	o->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
-	o->restarts = pri_feed_restarts(o->feed);
+	o->restarts = pri_follower_restarts(o->feed);
 	o->base = 0;
 	o->count = 0;
 	o->stream_count = 0;
 	o->listing = true;
 }
 
-struct pri_offer *
-pri_offer_create(struct pri_view *view, struct pri_feed *feed, const char *cluster,
-	struct pr_error *err)
+struct pri_summary_announcer *
+pri_announcer_create(struct pri_volume *view, struct pri_index_follower *feed,
+	const char *cluster, struct pr_error *err)
 {
-	struct pri_offer *o = calloc(1, sizeof(*o));
+	struct pri_summary_announcer *o = calloc(1, sizeof(*o));
 
 	if (!o) {
 		pr_error_set(err, "no memory for summaries");
@@ -63,9 +63,9 @@ pri_offer_create(struct pri_view *view, struct pri_feed *feed, const char *clust
 }
 
 void
-pri_offer_destroy(struct pri_offer **offer)
+pri_announcer_destroy(struct pri_summary_announcer **offer)
 {
-	struct pri_offer *o = *offer;
+	struct pri_summary_announcer *o = *offer;
 
 	if (!o)
 		return;
@@ -79,7 +79,7 @@ pri_offer_destroy(struct pri_offer **offer)
 /* ---- taking in ---- */
 
 static struct stream *
-stream_of(struct pri_offer *o, uint16_t link)
+stream_of(struct pri_summary_announcer *o, uint16_t link)
 {
 	struct stream *grown;
 
@@ -94,11 +94,11 @@ stream_of(struct pri_offer *o, uint16_t link)
 	return &o->streams[o->stream_count++];
 }
 
-static struct pri_offer_item *
-new_item(struct pri_offer *o)
+static struct pri_announced_summary *
+new_item(struct pri_summary_announcer *o)
 {
 	size_t room = o->room ? o->room * 2 : 64;
-	struct pri_offer_item *grown;
+	struct pri_announced_summary *grown;
 
 	if (o->count < o->room)
 		return &o->items[o->count];
@@ -112,12 +112,12 @@ new_item(struct pri_offer *o)
 
 /* Its head alone is read. */
 static bool
-read_span(
-	struct pri_offer *o, const struct pri_index_ref *ref, struct pr_summary_span *span)
+read_span(struct pri_summary_announcer *o, const struct pri_index_ref *ref,
+	struct pr_summary_span *span)
 {
 	const uint8_t *at;
 
-	return pri_view_read_part(o->view, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
+	return pri_volume_read_part(o->view, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
 		       &at, NULL) == SFS_OK &&
 	       pr_summary_peek(span, at, PR_SUMMARY_HEADER, NULL) == 0 &&
 	       span->first_sequence == ref->first_sequence &&
@@ -125,16 +125,17 @@ read_span(
 }
 
 static void
-take(struct pri_offer *o, const struct pri_index_stream *s, const struct pri_index_ref *ref)
+take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
+	const struct pri_index_ref *ref)
 {
-	struct pri_offer_item *item = new_item(o);
+	struct pri_announced_summary *item = new_item(o);
 
 	if (!item || !read_span(o, ref, &item->span) || item->span.link != s->link)
 		return; /* it is as if there were none: the feed's spans have it */
 	item->check = ref->check;
 	item->handle = ref->handle;
 	o->count++;
-	pri_feed_settled(o->feed, s->link, ref->first_sequence, ref->segments);
+	pri_follower_summarized(o->feed, s->link, ref->first_sequence, ref->segments);
 }
 
 /* Whether it is about the segments that are there: not known as long as these are not listed. */
@@ -148,7 +149,7 @@ known(const struct pri_index_stream *s, const struct pri_index_ref *ref)
 }
 
 static void
-take_stream(struct pri_offer *o, struct pri_index_stream *s, unsigned *reads)
+take_stream(struct pri_summary_announcer *o, struct pri_index_stream *s, unsigned *reads)
 {
 	struct stream *mine = stream_of(o, s->link);
 	struct pri_index_list *list = &s->level[2];
@@ -164,7 +165,7 @@ take_stream(struct pri_offer *o, struct pri_index_stream *s, unsigned *reads)
 		if (*reads == 0)
 			break;
 		--*reads;
-		if (pri_index_true(s, ref))
+		if (pri_index_ref_usable(s, ref))
 			take(o, s, ref);
 		mine->next = ref->first_sequence + ref->segments;
 	}
@@ -173,14 +174,14 @@ take_stream(struct pri_offer *o, struct pri_index_stream *s, unsigned *reads)
 
 /* Those whose data was recycled; numbers stay. */
 static void
-expire(struct pri_offer *o)
+expire(struct pri_summary_announcer *o)
 {
 	size_t gone = 0;
 
 	while (gone < o->count) {
 		const struct pr_summary_span *span = &o->items[gone].span;
 		const struct pri_index_stream *s =
-			pri_index_book_find(pri_view_index(o->view), span->link);
+			pri_index_map_find(pri_volume_index_map(o->view), span->link);
 
 		if (s && span->first_sequence + span->segments > s->base)
 			break;
@@ -194,12 +195,12 @@ expire(struct pri_offer *o)
 }
 
 void
-pri_offer_tick(struct pri_offer *o)
+pri_announcer_tick(struct pri_summary_announcer *o)
 {
-	struct pri_index_book *book = pri_view_index(o->view);
+	struct pri_index_map *book = pri_volume_index_map(o->view);
 	unsigned reads = READS_A_TICK;
 
-	if (o->restarts != pri_feed_restarts(o->feed))
+	if (o->restarts != pri_follower_restarts(o->feed))
 		begin_anew(o);
 	o->listing = false;
 	for (size_t i = 0; i < book->count; i++)
@@ -210,11 +211,11 @@ pri_offer_tick(struct pri_offer *o)
 /* ---- telling ---- */
 
 static int64_t
-settled_until(struct pri_offer *o)
+settled_until(struct pri_summary_announcer *o)
 {
 	struct sfs_volume_info volume;
 
-	if (sfs_info(pri_view_sfs(o->view), &volume, NULL) == SFS_OK &&
+	if (sfs_info(pri_volume_sfs(o->view), &volume, NULL) == SFS_OK &&
 		!volume.writer_alive)
 		return PR_TIME_MAX;
 	return pr_now_real() - SETTLE_NS;
@@ -225,7 +226,7 @@ settled_until(struct pri_offer *o)
  * newer grows all the time, and nobody is left out because of it.
  */
 static uint64_t
-open_mark(const struct pri_offer_facts *facts, int64_t settled)
+open_mark(const struct pri_announcer_input *facts, int64_t settled)
 {
 	uint64_t mark = facts->text ? 1 : 0;
 
@@ -241,7 +242,8 @@ open_mark(const struct pri_offer_facts *facts, int64_t settled)
 }
 
 static void
-gather(struct pri_offer *o, struct pri_offer_line *line, struct pri_offer_facts *facts)
+gather(struct pri_summary_announcer *o, struct pri_announced *line,
+	struct pri_announcer_input *facts)
 {
 	bool unknown;
 
@@ -249,7 +251,7 @@ gather(struct pri_offer *o, struct pri_offer_line *line, struct pri_offer_facts 
 	facts->cluster = o->cluster;
 	facts->total = o->base + o->count;
 	facts->first_number = line->sent > o->base ? line->sent : o->base;
-	facts->span_count = pri_feed_spans(o->feed, facts->spans, &unknown);
+	facts->span_count = pri_follower_unsummarized(o->feed, facts->spans, &unknown);
 	facts->settled_until = settled_until(o);
 	facts->text = unknown      ? "some of its data is not indexed"
 		      : o->listing ? "it lists its summaries"
@@ -261,19 +263,20 @@ gather(struct pri_offer *o, struct pri_offer_line *line, struct pri_offer_facts 
 }
 
 void
-pri_offer_tell(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rpc)
+pri_announcer_tell(
+	struct pri_summary_announcer *o, struct pri_announced *line, struct pr_rpc *rpc)
 {
-	struct pri_offer_facts facts;
+	struct pri_announcer_input facts;
 	int64_t now = pr_now_mono();
 	uint64_t bytes;
 
 	if (line->boot != o->boot)
-		*line = (struct pri_offer_line){.bytes = line->bytes};
+		*line = (struct pri_announced){.bytes = line->bytes};
 	gather(o, line, &facts);
 	if (line->boot && !facts.item_count && now - line->said < TELL_NS &&
 		open_mark(&facts, line->settled_until) == line->open)
 		return;
-	if (pri_offer_send(o->view, &facts, rpc, &bytes) < 0)
+	if (pri_announcer_send(o->view, &facts, rpc, &bytes) < 0)
 		return; /* the next tick tries again */
 	line->boot = o->boot;
 	line->said = now;
@@ -284,20 +287,20 @@ pri_offer_tell(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *
 }
 
 static void
-send_summary(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rpc,
-	uint64_t number)
+send_summary(struct pri_summary_announcer *o, struct pri_announced *line,
+	struct pr_rpc *rpc, uint64_t number)
 {
 	Packrack__Summary m = PACKRACK__SUMMARY__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	const struct pri_offer_item *item = NULL;
+	const struct pri_announced_summary *item = NULL;
 	const uint8_t *body;
 
 	if (number >= o->base && number - o->base < o->count)
 		item = &o->items[number - o->base];
 	m.boot = o->boot;
 	m.number = number;
-	if (item && pri_view_read_record(o->view, &item->handle, &o->buffer, &body, NULL) ==
-			    SFS_OK) {
+	if (item && pri_volume_read_record(
+			    o->view, &item->handle, &o->buffer, &body, NULL) == SFS_OK) {
 		m.body.data = (uint8_t *)body;
 		m.body.len = item->handle.length;
 	}
@@ -308,8 +311,8 @@ send_summary(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rp
 }
 
 void
-pri_offer_want(struct pri_offer *o, struct pri_offer_line *line, struct pr_rpc *rpc,
-	const Packrack__SummaryWant *want)
+pri_announcer_want(struct pri_summary_announcer *o, struct pri_announced *line,
+	struct pr_rpc *rpc, const Packrack__SummaryWant *want)
 {
 	if (want->boot != o->boot)
 		return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/feed.h"
+#include "indexer/index_follower.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/book.h"
+#include "indexer/query/ledger_view.h"
 #include "indexer/feed_private.h"
 #include "indexer/index/level2.h"
 #include "proto/base/clock.h"
@@ -16,10 +16,11 @@
 /* A crash leaves some segments that level 1 knows and no summary: so many are indexed again. */
 #define AGAIN_MAX 4096
 
-struct pri_feed *
-pri_feed_create(struct pri_view *view, pri_index_sink sink, void *arg, struct pr_error *err)
+struct pri_index_follower *
+pri_follower_create(
+	struct pri_volume *view, pri_index_sink sink, void *arg, struct pr_error *err)
 {
-	struct pri_feed *f = calloc(1, sizeof(*f));
+	struct pri_index_follower *f = calloc(1, sizeof(*f));
 
 	if (!f) {
 		pr_error_set(err, "no memory for indexing");
@@ -32,7 +33,8 @@ pri_feed_create(struct pri_view *view, pri_index_sink sink, void *arg, struct pr
 }
 
 void
-pri_feed_composites(struct pri_feed *f, const struct pri_composites *composites)
+pri_follower_composites(
+	struct pri_index_follower *f, const struct pri_composites *composites)
 {
 	f->composites = *composites;
 }
@@ -48,9 +50,9 @@ stream_free(struct stream *s)
 }
 
 void
-pri_feed_destroy(struct pri_feed **feed)
+pri_follower_destroy(struct pri_index_follower **feed)
 {
-	struct pri_feed *f = *feed;
+	struct pri_index_follower *f = *feed;
 
 	if (!f)
 		return;
@@ -64,7 +66,7 @@ pri_feed_destroy(struct pri_feed **feed)
 /* ---- streams ---- */
 
 static struct stream *
-find(const struct pri_feed *f, uint32_t id)
+find(const struct pri_index_follower *f, uint32_t id)
 {
 	for (size_t i = 0; i < f->count; i++)
 		if (f->streams[i]->id == id)
@@ -73,7 +75,7 @@ find(const struct pri_feed *f, uint32_t id)
 }
 
 uint64_t
-pri_feed_restarts(const struct pri_feed *f)
+pri_follower_restarts(const struct pri_index_follower *f)
 {
 	return f->restarts;
 }
@@ -88,7 +90,7 @@ sink_of(void *arg, const struct pri_index_record *record)
 
 	if (record->level == 3 && rc != 1 &&
 		pr_summary_peek(&span, record->body, record->len, NULL) == 0)
-		pri_feed_open(s, &span);
+		pri_follower_add_unsummarized(s, &span);
 	return rc;
 }
 
@@ -99,10 +101,10 @@ sink_of(void *arg, const struct pri_index_record *record)
  * indexer that was killed: they are made again.
  */
 static uint64_t
-begin_at(const struct pri_feed *f, struct stream *stream, uint64_t first)
+begin_at(const struct pri_index_follower *f, struct stream *stream, uint64_t first)
 {
 	struct pri_index_stream *s =
-		pri_index_book_find(pri_view_index(f->view), stream->link);
+		pri_index_map_find(pri_volume_index_map(f->view), stream->link);
 	uint64_t end = s ? pri_index_uncovered(s, 1, first) : first, grouped = end;
 	uint64_t summaries = first;
 
@@ -112,14 +114,15 @@ begin_at(const struct pri_feed *f, struct stream *stream, uint64_t first)
 	for (size_t i = s ? s->level[2].count : 0; i-- > 0 && summaries == first;) {
 		struct pri_index_ref *ref = &s->level[2].items[i];
 
-		if (pri_index_true(s, ref) && ref->first_sequence + ref->segments > first)
+		if (pri_index_ref_usable(s, ref) &&
+			ref->first_sequence + ref->segments > first)
 			summaries = ref->first_sequence + ref->segments;
 	}
 	return summaries < grouped && end - summaries <= AGAIN_MAX ? summaries : grouped;
 }
 
 static int
-add(struct pri_feed *f, const struct sfs_stream_info *info, uint16_t link,
+add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t link,
 	struct pr_error *err)
 {
 	struct stream **streams, *s = calloc(1, sizeof(*s));
@@ -131,7 +134,7 @@ add(struct pri_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	s->link = link;
 	s->added = s->settled = pr_now_mono();
 	s->builder = pri_builder_create(
-		link, sfs_record_max(pri_view_sfs(f->view)), sink_of, s, err);
+		link, sfs_record_max(pri_volume_sfs(f->view)), sink_of, s, err);
 	if (s->builder)
 		pri_builder_composites(s->builder, &f->composites);
 	streams = realloc(f->streams, (f->count + 1) * sizeof(*streams));
@@ -144,13 +147,13 @@ add(struct pri_feed *f, const struct sfs_stream_info *info, uint16_t link,
 	s->first = info->first_sequence ? info->first_sequence : 1;
 	s->next = begin_at(f, s, s->first);
 	f->streams[f->count++] = s;
-	pri_feed_gaps(s);
+	pri_follower_mark_old_gaps(s);
 	return 0;
 }
 
 /* The volume was reset: its sequences begin anew. */
 static void
-restart(struct pri_feed *f, struct stream *s, const struct sfs_stream_info *info)
+restart(struct pri_index_follower *f, struct stream *s, const struct sfs_stream_info *info)
 {
 	sfs_cursor_close(&s->cursor);
 	s->waiting.length = 0;
@@ -159,7 +162,7 @@ restart(struct pri_feed *f, struct stream *s, const struct sfs_stream_info *info
 	s->open_count = 0;
 	s->unknown = 0;
 	f->restarts++;
-	pri_feed_gaps(s);
+	pri_follower_mark_old_gaps(s);
 }
 
 /* Nothing is to be indexed there. */
@@ -176,9 +179,9 @@ pass_deleted(struct sfs *sfs, struct stream *s)
 }
 
 static int
-look(struct pri_feed *f, struct pr_error *err)
+look(struct pri_index_follower *f, struct pr_error *err)
 {
-	struct sfs *sfs = pri_view_sfs(f->view);
+	struct sfs *sfs = pri_volume_sfs(f->view);
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	unsigned link;
@@ -200,7 +203,7 @@ look(struct pri_feed *f, struct pr_error *err)
 			restart(f, s, &info);
 		s->last = info.last_sequence;
 		s->first = info.first_sequence ? info.first_sequence : 1;
-		pri_feed_expire(s);
+		pri_follower_expire(s);
 		if (info.first_sequence > s->next) {
 			s->lost += info.first_sequence - s->next;
 			s->next = info.first_sequence;
@@ -216,8 +219,8 @@ look(struct pri_feed *f, struct pr_error *err)
 static bool
 ended(const struct stream *s, const struct pr_summary_span *tail)
 {
-	const struct pri_facts *facts = pri_book_find(
-		pri_view_book(s->feed->view), tail->epoch, (uint16_t)tail->link);
+	const struct pri_series_ledger *facts = pri_ledger_view_find(
+		pri_volume_ledger(s->feed->view), tail->epoch, (uint16_t)tail->link);
 
 	return s->next > s->last && facts && facts->have_mark && facts->mark.link.ended;
 }
@@ -248,7 +251,7 @@ settle(struct stream *s, struct pr_error *err)
 }
 
 int
-pri_feed_step(struct pri_feed *f, int64_t deadline, struct pr_error *err)
+pri_follower_step(struct pri_index_follower *f, int64_t deadline, struct pr_error *err)
 {
 	bool more = true;
 
@@ -257,7 +260,7 @@ pri_feed_step(struct pri_feed *f, int64_t deadline, struct pr_error *err)
 	while (more && pr_now_mono() < deadline) {
 		more = false;
 		for (size_t i = 0; i < f->count; i++) {
-			int rc = pri_feed_advance(f->streams[i], deadline, err);
+			int rc = pri_follower_advance(f->streams[i], deadline, err);
 
 			if (rc < 0 || settle(f->streams[i], err) < 0)
 				return -1;
@@ -268,7 +271,7 @@ pri_feed_step(struct pri_feed *f, int64_t deadline, struct pr_error *err)
 }
 
 int
-pri_feed_finish(struct pri_feed *f, bool all, struct pr_error *err)
+pri_follower_finish(struct pri_index_follower *f, bool all, struct pr_error *err)
 {
 	int done = 1;
 
@@ -300,9 +303,9 @@ add_figures(struct pri_builder_figures *to, const struct pri_builder_figures *by
 }
 
 void
-pri_feed_figures(const struct pri_feed *f, struct pri_feed_figures *out)
+pri_follower_stats(const struct pri_index_follower *f, struct pri_follower_stats *out)
 {
-	*out = (struct pri_feed_figures){0};
+	*out = (struct pri_follower_stats){0};
 	for (size_t i = 0; i < f->count; i++) {
 		const struct stream *s = f->streams[i];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/query/view.h"
+#include "indexer/query/volume.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,29 +15,29 @@
 
 #define BUFFER_ALIGNMENT 4096
 
-struct pri_view *
-pri_view_open(
+struct pri_volume *
+pri_volume_open(
 	const char *const *paths, size_t count, unsigned options, struct pr_error *err)
 {
-	struct pri_view *view = calloc(1, sizeof(*view));
+	struct pri_volume *view = calloc(1, sizeof(*view));
 	const struct sfs_open_options open = {
-		.no_direct = (options & PRI_VIEW_CACHED) != 0};
+		.no_direct = (options & PRI_VOLUME_CACHED) != 0};
 
 	if (!view) {
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	view->with_summaries = options & PRI_VIEW_SUMMARIES;
+	view->with_summaries = options & PRI_VOLUME_SUMMARIES;
 	view->sfs = sfs_open(paths, count, &open, err);
 	if (!view->sfs)
-		pri_view_close(&view);
+		pri_volume_close(&view);
 	return view;
 }
 
 void
-pri_view_close(struct pri_view **view)
+pri_volume_close(struct pri_volume **view)
 {
-	struct pri_view *v = *view;
+	struct pri_volume *v = *view;
 
 	if (!v)
 		return;
@@ -46,8 +46,8 @@ pri_view_close(struct pri_view **view)
 	sfs_cursor_close(&v->summaries);
 	sfs_close(&v->sfs);
 	pri_catalog_free(&v->catalog);
-	pri_book_free(&v->book);
-	pri_index_book_free(&v->index);
+	pri_ledger_view_free(&v->book);
+	pri_index_map_free(&v->index);
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
 	free(v->streams);
@@ -57,8 +57,8 @@ pri_view_close(struct pri_view **view)
 
 /* ---- streams ---- */
 
-struct pri_view_stream *
-pri_view_stream(struct pri_view *view, uint32_t id)
+struct pri_volume_stream *
+pri_volume_stream(struct pri_volume *view, uint32_t id)
 {
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].id == id)
@@ -66,10 +66,10 @@ pri_view_stream(struct pri_view *view, uint32_t id)
 	return NULL;
 }
 
-static struct pri_view_stream *
-add_stream(struct pri_view *view, const struct sfs_stream_info *info)
+static struct pri_volume_stream *
+add_stream(struct pri_volume *view, const struct sfs_stream_info *info)
 {
-	struct pri_view_stream *streams, *s;
+	struct pri_volume_stream *streams, *s;
 
 	streams = realloc(view->streams, (view->stream_count + 1) * sizeof(*streams));
 	if (!streams)
@@ -87,11 +87,11 @@ add_stream(struct pri_view *view, const struct sfs_stream_info *info)
 
 /* All that we know of is gone: the volume was reset, or recycled while nobody looked. */
 static void
-forget_stream(struct pri_view *view, struct pri_view_stream *s)
+forget_stream(struct pri_volume *view, struct pri_volume_stream *s)
 {
 	pri_catalog_expire(&view->catalog, s->id, UINT64_MAX);
 	if (!s->strays)
-		pri_index_book_expire(&view->index, s->link, UINT64_MAX);
+		pri_index_map_expire(&view->index, s->link, UINT64_MAX);
 	s->any = false;
 	s->last_sequence = 0;
 	s->corrupt_tail = 0;
@@ -99,7 +99,7 @@ forget_stream(struct pri_view *view, struct pri_view_stream *s)
 }
 
 static void
-tell_deleted(struct pri_view *view, struct pri_view_stream *s)
+tell_deleted(struct pri_volume *view, struct pri_volume_stream *s)
 {
 	struct sfs_deleted hole = {0};
 
@@ -109,7 +109,7 @@ tell_deleted(struct pri_view *view, struct pri_view_stream *s)
 }
 
 static void
-update_data(struct pri_view *view, struct pri_view_stream *s)
+update_data(struct pri_volume *view, struct pri_volume_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
 
@@ -121,18 +121,18 @@ update_data(struct pri_view *view, struct pri_view_stream *s)
 	else {
 		pri_catalog_expire(&view->catalog, s->id, info->first_sequence);
 		if (!s->strays)
-			pri_index_book_expire(&view->index, s->link, info->first_sequence);
+			pri_index_map_expire(&view->index, s->link, info->first_sequence);
 	}
 	if (info->deleted_records != s->deleted_records)
 		tell_deleted(view, s);
 }
 
 static void
-update_ledger(struct pri_view *view, const struct sfs_stream_info *info)
+update_ledger(struct pri_volume *view, const struct sfs_stream_info *info)
 {
 	if (info->last_sequence >= view->ledger_sequence)
 		return;
-	pri_book_free(&view->book); /* the volume was reset */
+	pri_ledger_view_free(&view->book); /* the volume was reset */
 	sfs_cursor_close(&view->ledger);
 	sfs_cursor_close(&view->directory);
 	sfs_cursor_close(&view->summaries);
@@ -140,7 +140,7 @@ update_ledger(struct pri_view *view, const struct sfs_stream_info *info)
 }
 
 static int
-update_streams(struct pri_view *view, struct pr_error *err)
+update_streams(struct pri_volume *view, struct pr_error *err)
 {
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
@@ -148,10 +148,10 @@ update_streams(struct pri_view *view, struct pr_error *err)
 	if (sfs_info(view->sfs, &volume, err) < 0)
 		return -1;
 	for (size_t i = 0; i < volume.stream_count; i++) {
-		struct pri_view_stream *s;
+		struct pri_volume_stream *s;
 		if (sfs_stream_info(view->sfs, i, &info, err) < 0)
 			return -1;
-		s = pri_view_stream(view, info.id);
+		s = pri_volume_stream(view, info.id);
 		if (!s)
 			s = add_stream(view, &info);
 		if (!s)
@@ -168,7 +168,7 @@ update_streams(struct pri_view *view, struct pr_error *err)
 /* ---- refreshing ---- */
 
 static uint64_t
-unlisted(const struct pri_view *view, const struct pri_view_stream *s)
+unlisted(const struct pri_volume *view, const struct pri_volume_stream *s)
 {
 	uint64_t first = s->any ? s->last_sequence + 1 : s->info.first_sequence;
 	struct sfs_deleted hole;
@@ -183,18 +183,18 @@ unlisted(const struct pri_view *view, const struct pri_view_stream *s)
 }
 
 static int
-list_data(struct pri_view *view, bool all, int64_t deadline, struct pr_error *err)
+list_data(struct pri_volume *view, bool all, int64_t deadline, struct pr_error *err)
 {
 	for (size_t i = 0; i < view->stream_count; i++) {
-		struct pri_view_stream *s = &view->streams[i];
+		struct pri_volume_stream *s = &view->streams[i];
 		int rc = 0;
 		if (!s->data)
 			continue;
-		if (pri_view_settle(view, s, err) < 0)
+		if (pri_volume_settle(view, s, err) < 0)
 			return -1;
-		pri_view_pass_deleted(view, s);
+		pri_volume_pass_deleted(view, s);
 		if (all || unlisted(view, s) > UNLISTED_MAX)
-			rc = pri_view_walk(view, s, deadline, err);
+			rc = pri_volume_walk(view, s, deadline, err);
 		if (rc != 0)
 			return rc;
 	}
@@ -202,18 +202,19 @@ list_data(struct pri_view *view, bool all, int64_t deadline, struct pr_error *er
 }
 
 int
-pri_view_refresh(struct pri_view *view, bool all, int64_t deadline, struct pr_error *err)
+pri_volume_refresh(
+	struct pri_volume *view, bool all, int64_t deadline, struct pr_error *err)
 {
 	int rc;
 
 	if (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0)
 		return -1;
 	/* The ledger first: what it declares was stored before it. */
-	rc = pri_view_follow_ledger(view, deadline, err);
+	rc = pri_volume_follow_ledger(view, deadline, err);
 	if (rc == 0 && (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0))
 		return -1;
 	if (rc == 0)
-		rc = pri_view_follow_directory(view, deadline, err);
+		rc = pri_volume_follow_directory(view, deadline, err);
 	if (rc != 0)
 		return rc;
 	return list_data(view, all, deadline, err);
@@ -222,31 +223,31 @@ pri_view_refresh(struct pri_view *view, bool all, int64_t deadline, struct pr_er
 /* ---- what others ask ---- */
 
 struct sfs *
-pri_view_sfs(struct pri_view *view)
+pri_volume_sfs(struct pri_volume *view)
 {
 	return view->sfs;
 }
 
 const struct pri_catalog *
-pri_view_catalog(const struct pri_view *view)
+pri_volume_catalog(const struct pri_volume *view)
 {
 	return &view->catalog;
 }
 
-const struct pri_book *
-pri_view_book(const struct pri_view *view)
+const struct pri_ledger_view *
+pri_volume_ledger(const struct pri_volume *view)
 {
 	return &view->book;
 }
 
-struct pri_index_book *
-pri_view_index(struct pri_view *view)
+struct pri_index_map *
+pri_volume_index_map(struct pri_volume *view)
 {
 	return &view->index;
 }
 
 int64_t
-pri_view_evicted_until(const struct pri_view *view, uint32_t stream)
+pri_volume_evicted_until(const struct pri_volume *view, uint32_t stream)
 {
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].id == stream)
@@ -255,7 +256,7 @@ pri_view_evicted_until(const struct pri_view *view, uint32_t stream)
 }
 
 const char *
-pri_view_stream_name(const struct pri_view *view, uint32_t stream)
+pri_volume_stream_name(const struct pri_volume *view, uint32_t stream)
 {
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].id == stream)
@@ -264,9 +265,9 @@ pri_view_stream_name(const struct pri_view *view, uint32_t stream)
 }
 
 void
-pri_view_figures(const struct pri_view *view, struct pri_view_figures *out)
+pri_volume_stats(const struct pri_volume *view, struct pri_volume_stats *out)
 {
-	*out = (struct pri_view_figures){.corrupt_records = view->corrupt};
+	*out = (struct pri_volume_stats){.corrupt_records = view->corrupt};
 	for (size_t i = 0; i < view->stream_count; i++)
 		if (view->streams[i].data) {
 			out->unlisted += unlisted(view, &view->streams[i]);
@@ -275,7 +276,7 @@ pri_view_figures(const struct pri_view *view, struct pri_view_figures *out)
 }
 
 int
-pri_view_buffer_grow(struct pri_view_buffer *buffer, size_t room)
+pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t room)
 {
 	uint8_t *bytes;
 
@@ -292,8 +293,8 @@ pri_view_buffer_grow(struct pri_view_buffer *buffer, size_t room)
 }
 
 int
-pri_view_read_record(struct pri_view *view, const struct sfs_handle *handle,
-	struct pri_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
+pri_volume_read_record(struct pri_volume *view, const struct sfs_handle *handle,
+	struct pri_read_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
 	size_t length = handle->length;
 	struct sfs_record record;
@@ -301,7 +302,7 @@ pri_view_read_record(struct pri_view *view, const struct sfs_handle *handle,
 
 	if (length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
-	if (pri_view_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
+	if (pri_read_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
 		pr_error_set(err, "no memory for a record of %zu bytes", length);
 		return SFS_ERROR;
 	}
@@ -312,20 +313,20 @@ pri_view_read_record(struct pri_view *view, const struct sfs_handle *handle,
 }
 
 int
-pri_view_read(struct pri_view *view, const struct pri_segment_entry *entry,
-	struct pri_view_buffer *buffer, const uint8_t **body, struct pr_error *err)
+pri_volume_read(struct pri_volume *view, const struct pri_segment_entry *entry,
+	struct pri_read_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
-	return pri_view_read_record(view, &entry->handle, buffer, body, err);
+	return pri_volume_read_record(view, &entry->handle, buffer, body, err);
 }
 
 int
-pri_view_read_part(struct pri_view *view, const struct sfs_handle *handle, size_t offset,
-	size_t len, struct pri_view_buffer *buffer, const uint8_t **at,
+pri_volume_read_part(struct pri_volume *view, const struct sfs_handle *handle,
+	size_t offset, size_t len, struct pri_read_buffer *buffer, const uint8_t **at,
 	struct pr_error *err)
 {
 	enum { SECTOR = 4096 };
 
-	if (pri_view_buffer_grow(buffer, len + 2 * SECTOR) < 0)
+	if (pri_read_buffer_grow(buffer, len + 2 * SECTOR) < 0)
 		return pr_error_set(err, "no memory to read %zu bytes", len);
 	return sfs_read_part(
 		view->sfs, handle, offset, len, buffer->bytes, buffer->room, at, err);

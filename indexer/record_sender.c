@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/deliver.h"
+#include "indexer/record_sender.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ struct item {
 	bool sent; /* and not answered yet */
 };
 
-struct pri_deliver {
+struct pri_record_sender {
 	struct pr_rpc *rpc;
 	struct order order;
 	struct item items[MANY]; /* in the order in which they came */
@@ -40,11 +40,11 @@ struct pri_deliver {
 	int64_t since; /* the first of those that were never sent waits */
 	uint64_t id; /* of what was sent last */
 	bool connected;
-	struct pri_deliver_figures figures;
+	struct pri_sender_stats figures;
 };
 
 static void
-send_record(struct pri_deliver *d, struct item *item)
+send_record(struct pri_record_sender *d, struct item *item)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
@@ -65,7 +65,7 @@ send_record(struct pri_deliver *d, struct item *item)
 }
 
 void
-pri_deliver_send(struct pri_deliver *d)
+pri_sender_send(struct pri_record_sender *d)
 {
 	for (size_t i = 0; i < d->count; i++)
 		if (!d->items[i].sent)
@@ -74,7 +74,7 @@ pri_deliver_send(struct pri_deliver *d)
 
 /* Its memory goes behind the others, for one to come. */
 static void
-drop(struct pri_deliver *d, size_t at)
+drop(struct pri_record_sender *d, size_t at)
 {
 	struct item gone = d->items[at];
 
@@ -107,7 +107,7 @@ refuse_order(struct pr_rpc *rpc, uint64_t id, const char *text)
 }
 
 static void
-order_done(struct pri_deliver *d, uint64_t number, const Packrack__CommandDone *done)
+order_done(struct pri_record_sender *d, uint64_t number, const Packrack__CommandDone *done)
 {
 	if (!d->order.rpc || number != d->order.number)
 		return;
@@ -116,8 +116,8 @@ order_done(struct pri_deliver *d, uint64_t number, const Packrack__CommandDone *
 }
 
 void
-pri_deliver_order(
-	struct pri_deliver *d, struct pr_rpc *from, const Packrack__Envelope *order)
+pri_sender_command(
+	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *order)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
@@ -144,7 +144,7 @@ pri_deliver_order(
 /* ---- records ---- */
 
 static void
-on_stored(struct pri_deliver *d, uint64_t id, const Packrack__IndexStored *stored)
+on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored *stored)
 {
 	size_t i = 0;
 
@@ -168,7 +168,7 @@ on_stored(struct pri_deliver *d, uint64_t id, const Packrack__IndexStored *store
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	struct pri_deliver *d = arg;
+	struct pri_record_sender *d = arg;
 
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE)
@@ -180,7 +180,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 static void
 on_state(void *arg, enum pr_rpc_state state)
 {
-	struct pri_deliver *d = arg;
+	struct pri_record_sender *d = arg;
 
 	d->connected = state == PR_RPC_CONNECTED;
 	for (size_t i = 0; i < d->count; i++)
@@ -191,14 +191,14 @@ on_state(void *arg, enum pr_rpc_state state)
 			"the logger has gone: how far it came, packrack data list says");
 	d->order.rpc = NULL;
 	if (d->connected)
-		pri_deliver_send(d);
+		pri_sender_send(d);
 }
 
-struct pri_deliver *
-pri_deliver_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
+struct pri_record_sender *
+pri_sender_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 {
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) + 40];
-	struct pri_deliver *d = calloc(1, sizeof(*d));
+	struct pri_record_sender *d = calloc(1, sizeof(*d));
 
 	if (!d) {
 		pr_error_set(err, "no memory for indexing");
@@ -215,9 +215,9 @@ pri_deliver_create(struct pr_loop *loop, const char *uuid, struct pr_error *err)
 }
 
 void
-pri_deliver_destroy(struct pri_deliver **deliver)
+pri_sender_destroy(struct pri_record_sender **deliver)
 {
-	struct pri_deliver *d = *deliver;
+	struct pri_record_sender *d = *deliver;
 
 	if (!d)
 		return;
@@ -254,44 +254,44 @@ never_sent(const struct item *item)
 }
 
 int
-pri_deliver_sink(void *arg, const struct pri_index_record *record)
+pri_sender_sink(void *arg, const struct pri_index_record *record)
 {
-	struct pri_deliver *d = arg;
+	struct pri_record_sender *d = arg;
 
-	if (pri_deliver_full(d) || !d->connected || !keep(&d->items[d->count], record))
+	if (pri_sender_full(d) || !d->connected || !keep(&d->items[d->count], record))
 		return 1;
 	if (d->count == 0 || !never_sent(&d->items[d->count - 1]))
 		d->since = pr_now_mono();
 	d->count++;
 	d->bytes += record->len;
-	if (pri_deliver_full(d))
-		pri_deliver_send(d);
+	if (pri_sender_full(d))
+		pri_sender_send(d);
 	return 0;
 }
 
 /* The newest is the last: was it sent, then all were, and what was put off need not wait. */
 void
-pri_deliver_tick(struct pri_deliver *d)
+pri_sender_tick(struct pri_record_sender *d)
 {
 	if (d->count && (!never_sent(&d->items[d->count - 1]) ||
 				pr_now_mono() - d->since >= GATHER_NS))
-		pri_deliver_send(d);
+		pri_sender_send(d);
 }
 
 bool
-pri_deliver_idle(const struct pri_deliver *d)
+pri_sender_idle(const struct pri_record_sender *d)
 {
 	return d->count == 0;
 }
 
 bool
-pri_deliver_full(const struct pri_deliver *d)
+pri_sender_full(const struct pri_record_sender *d)
 {
 	return d->count == MANY || d->bytes >= MANY_BYTES;
 }
 
-const struct pri_deliver_figures *
-pri_deliver_figures(const struct pri_deliver *d)
+const struct pri_sender_stats *
+pri_sender_stats(const struct pri_record_sender *d)
 {
 	return &d->figures;
 }

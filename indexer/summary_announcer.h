@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "indexer/feed.h"
-#include "indexer/query/view.h"
+#include "indexer/index_follower.h"
+#include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 
@@ -15,10 +15,10 @@
  * of which data there are none. Each merger asks for those that are its duty. A node keeps no summary
  * in memory, only where it lies: 144 bytes each, of up to 10 s of traffic. One thread, the view's.
  */
-struct pri_offer;
+struct pri_summary_announcer;
 
 /* What one merger was told. Zeroed: nothing; so it must be when the connection is new. */
-struct pri_offer_line {
+struct pri_announced {
 	uint64_t boot, sent; /* summaries numbered below sent */
 	int64_t said, settled_until; /* monotonic; as told */
 	uint64_t open; /* stands for what was told to be without summary */
@@ -26,17 +26,17 @@ struct pri_offer_line {
 };
 
 /* view and feed must outlive it. cluster is borrowed; NULL: none. */
-struct pri_offer *pri_offer_create(struct pri_view *view, struct pri_feed *feed,
-	const char *cluster, struct pr_error *err);
-void pri_offer_destroy(struct pri_offer **offer);
+struct pri_summary_announcer *pri_announcer_create(struct pri_volume *view,
+	struct pri_index_follower *feed, const char *cluster, struct pr_error *err);
+void pri_announcer_destroy(struct pri_summary_announcer **offer);
 
 /* Takes in summaries that the volume has meanwhile. */
-void pri_offer_tick(struct pri_offer *offer);
+void pri_announcer_tick(struct pri_summary_announcer *offer);
 /* Sends what there is to tell, if there is anything. */
-void pri_offer_tell(
-	struct pri_offer *offer, struct pri_offer_line *line, struct pr_rpc *rpc);
+void pri_announcer_tell(struct pri_summary_announcer *offer, struct pri_announced *line,
+	struct pr_rpc *rpc);
 /* A merger asks for summaries. */
-void pri_offer_want(struct pri_offer *offer, struct pri_offer_line *line,
+void pri_announcer_want(struct pri_summary_announcer *offer, struct pri_announced *line,
 	struct pr_rpc *rpc, const Packrack__SummaryWant *want);
 
 #endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_GROUP_H
+#define PRI_INDEXER_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+#include "proto/rpc/tally.h"
+#include "proto/wire/source.h"
+
+/*
+ * By what packets are counted for `rate` and `top`: what a packet has in common with others, as a key in
+ * a tally. Taken from the fields that the index knows (keys.h), so that what is counted for a group is
+ * what its filter matches, but for tags and labels, behind which addresses and ports are looked for as well.
+ * Numbers stand in messages: never reuse one. Pure.
+ */
+enum pri_tally_key {
+	PRI_TALLY_KEY_NONE = 0,
+	PRI_TALLY_KEY_TIME = 1, /* which multiple of step it is in, 8 bytes */
+	PRI_TALLY_KEY_SRC = 2, /* addresses: 4 or 16 */
+	PRI_TALLY_KEY_DST = 3,
+	PRI_TALLY_KEY_HOST =
+		4, /* either: up to two keys a packet; those below that say so, too */
+	PRI_TALLY_KEY_PORT = 5, /* either */
+	PRI_TALLY_KEY_SPORT = 6,
+	PRI_TALLY_KEY_DPORT = 7,
+	PRI_TALLY_KEY_PAIR = 8, /* of addresses, without direction */
+	PRI_TALLY_KEY_FLOW = 9, /* protocol, addresses and ports, without direction */
+	PRI_TALLY_KEY_PROTO = 10, /* of IP */
+	PRI_TALLY_KEY_ETHERTYPE = 11, /* the innermost; 802.3: none */
+	PRI_TALLY_KEY_VLAN = 12, /* the outermost tag */
+	PRI_TALLY_KEY_MAC = 13, /* either */
+	PRI_TALLY_KEY_LINK = 14, /* number */
+};
+#define PRI_TALLY_KEYS 15
+#define PRI_TALLY_KEY_TIME_LEN 8
+
+/* "src", "dst", ...; NULL: no such group, or TIME, which people do not name. */
+const char *pri_tally_key_name(enum pri_tally_key group);
+int pri_tally_key_find(const char *name); /* -1: there is none */
+
+/* Does it make sense? -1 err. */
+int pri_tally_key_check(const Packrack__TallySpec *spec, struct pr_error *err);
+/* The tally for it; NULL err. */
+struct pr_tally *pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err);
+/* Counts a packet. */
+int pri_tally_key_count(struct pr_tally *tally, enum pri_tally_key group, int64_t step,
+	const struct pr_packet *p, struct pr_error *err);
+
+/* Intervals as keys; rounded down, also before 1970. */
+int64_t pri_tally_key_interval(int64_t time, int64_t step);
+void pri_tally_key_interval_key(int64_t interval, uint8_t out[PRI_TALLY_KEY_TIME_LEN]);
+int64_t pri_tally_key_interval_of(const struct pr_tally_item *item);
+
+/*
+ * A key as a filter that chooses its packets ("host 192.0.2.1"; LINK: "link 3", TIME: a number), and for
+ * people to read. False: it is no key of this group; then as bytes. buf of PRI_TALLY_KEY_TEXT.
+ */
+#define PRI_TALLY_KEY_TEXT 512
+bool pri_tally_key_filter(
+	enum pri_tally_key group, const struct pr_tally_item *item, char *buf);
+bool pri_tally_key_text(
+	enum pri_tally_key group, const struct pr_tally_item *item, char *buf);
+
+#endif
