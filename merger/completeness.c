@@ -100,8 +100,9 @@ prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_er
 	if (!grown)
 		return pr_error_set(err, "no memory for node %s", name);
 	c->nodes = grown;
-	c->nodes[c->node_count] =
-		(struct node){.name = strdup(name), .frontier = INT64_MIN};
+	c->nodes[c->node_count] = (struct node){.name = strdup(name),
+		.frontier = INT64_MIN,
+		.figures = PACKRACK__NODE_ANSWER__INIT};
 	if (!c->nodes[c->node_count].name)
 		return pr_error_set(err, "no memory for node %s", name);
 	return (int)c->node_count++;

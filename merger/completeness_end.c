@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/rpc/message.h"
+
 /* What a node says at its end: losses, evictions, ledgers; kept until the holes are explained. */
 
 #define EVICTED_MAX 65536
@@ -237,12 +239,7 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
 
 	n->ended = true;
 	n->limited = end->limit_reached;
-	n->matched = end->matched;
-	n->scanned_packets = end->scanned_packets;
-	n->scanned_bytes = end->scanned_bytes;
-	n->scanned_segments = end->scanned_segments;
-	n->skipped_segments = end->skipped_segments;
-	n->skipped_bytes = end->skipped_bytes;
+	pr_message_copy_numbers(&n->figures.base, &end->base);
 	n->corrupt = end->corrupt_records;
 	for (size_t i = 0; i < end->n_losses; i++)
 		if (loss_add(c, node, end->losses[i], err) < 0)

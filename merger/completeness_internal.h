@@ -70,8 +70,8 @@ struct node {
 	bool ended;
 	bool limited; /* it gave as much as was asked for: it knows more than it told */
 	int64_t frontier;
-	uint64_t matched, scanned_packets, scanned_bytes, corrupt;
-	uint64_t scanned_segments, skipped_segments, skipped_bytes;
+	Packrack__NodeAnswer figures; /* its numbers, once the node has ended */
+	uint64_t corrupt;
 	char *why; /* it was asked or not; NULL: nothing to say */
 	bool left_out;
 };

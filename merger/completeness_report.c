@@ -97,18 +97,12 @@ nodes_report(struct prm_completeness *c, Packrack__Completeness *out)
 
 		if (!a)
 			break;
-		packrack__node_answer__init(a);
+		*a = n->figures;
 		a->node = prm_completeness_text(c, n->name);
 		a->answered = !n->error && (n->ended || c->cut);
 		if (!n->error && !a->answered)
 			error = "did not answer to its end";
 		a->error = prm_completeness_text(c, error);
-		a->matched = n->matched;
-		a->scanned_packets = n->scanned_packets;
-		a->scanned_bytes = n->scanned_bytes;
-		a->scanned_segments = n->scanned_segments;
-		a->skipped_segments = n->skipped_segments;
-		a->skipped_bytes = n->skipped_bytes;
 		a->why = prm_completeness_text(c, n->why ? n->why : "");
 		a->left_out = n->left_out;
 		a->stopped = a->answered && !n->ended && !n->left_out;

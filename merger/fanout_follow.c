@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/rpc/message.h"
+
 /*
  * A query that goes on (Query.follow): the nodes are asked round after round, each time for what lies
  * between the end of the round before and now. They begin when all of it is settled there, so a packet
@@ -88,9 +90,7 @@ node_of(const Packrack__Completeness *c, const char *name)
 static void
 add_node(Packrack__NodeAnswer *now, const Packrack__NodeAnswer *before)
 {
-	now->matched += before->matched;
-	now->scanned_packets += before->scanned_packets;
-	now->scanned_bytes += before->scanned_bytes;
+	pr_message_add_numbers(&now->base, &before->base);
 	if (before->answered || !now->answered)
 		return;
 	now->answered = false; /* not all of the time */
@@ -121,14 +121,7 @@ add_nodes(Packrack__Completeness *c, Packrack__Completeness *before)
 static bool
 add(Packrack__Completeness *c, Packrack__Completeness *before)
 {
-	c->complete = c->complete && before->complete;
-	c->missing_packets += before->missing_packets;
-	c->missing_ranges += before->missing_ranges;
-	c->pending_packets += before->pending_packets;
-	c->held_packets += before->held_packets;
-	c->held_at_most |= before->held_at_most;
-	if (c->dropped_packets < before->dropped_packets)
-		c->dropped_packets = before->dropped_packets;
+	pr_message_add_numbers(&c->base, &before->base);
 	return add_nodes(c, before) &&
 	       move_items((void ***)&c->missing, &c->n_missing, (void **)before->missing,
 		       &before->n_missing, PRM_COMPLETENESS_LIST_MAX);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/fanout_internal.h"
 
+#include "proto/rpc/message.h"
+
 /* With nodes that were asked: credit for their batches, and what they say. */
 
 /* ---- credit ---- */
@@ -103,20 +105,7 @@ on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 	}
 	prm_remote_end(leg->remote);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
-	f->sums.scanned_packets += end->scanned_packets;
-	f->sums.scanned_bytes += end->scanned_bytes;
-	f->sums.scanned_segments += end->scanned_segments;
-	f->sums.skipped_segments += end->skipped_segments;
-	f->sums.skipped_level1 += end->skipped_level1;
-	f->sums.skipped_level2 += end->skipped_level2;
-	f->sums.skipped_linktype += end->skipped_linktype;
-	f->sums.skipped_bytes += end->skipped_bytes;
-	f->sums.index_reads += end->index_reads;
-	f->sums.index_bytes += end->index_bytes;
-	f->sums.index_damaged += end->index_damaged;
-	f->sums.counted_packets += end->counted_packets;
-	f->sums.corrupt_records += end->corrupt_records;
-	f->sums.strays += end->strays;
+	pr_message_add_numbers(&f->sums.base, &end->base);
 	if (f->count_at_node) {
 		f->matched += end->matched;
 		f->sums.related += end->related;

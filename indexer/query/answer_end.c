@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/rpc/message.h"
 
 #define LEARN_NS (20 * PR_NS_PER_MS)
 
@@ -240,30 +241,6 @@ fill_ledgers(
 	return end->message.ledgers ? 0 : -1;
 }
 
-static void
-fill_figures(Packrack__End *out, struct pri_query *q)
-{
-	const struct pri_query_stats *f = pri_query_stats(q);
-
-	out->matched = f->matched;
-	out->scanned_packets = f->scanned_packets;
-	out->scanned_bytes = f->scanned_bytes;
-	out->scanned_segments = f->scanned_segments;
-	out->skipped_segments = f->skipped_segments;
-	out->limit_reached = f->limit_reached;
-	out->corrupt_records = f->corrupt_records;
-	out->strays = f->strays;
-	out->skipped_level1 = f->skipped_level1;
-	out->skipped_level2 = f->skipped_level2;
-	out->skipped_linktype = f->skipped_linktype;
-	out->skipped_bytes = f->skipped_bytes;
-	out->index_reads = f->index_reads;
-	out->index_bytes = f->index_bytes;
-	out->index_damaged = f->index_damaged;
-	out->counted_packets = f->counted_packets;
-	out->related = f->related;
-}
-
 struct pri_answer_end *
 pri_answer_end_create(
 	struct pri_volume *view, struct pri_query *query, struct pr_error *err)
@@ -290,7 +267,7 @@ pri_answer_end_fill(struct pri_answer_end *end, struct pri_volume *view,
 	if (end->filled)
 		return 0;
 	end->filled = true;
-	fill_figures(&end->message, query);
+	pr_message_copy_numbers(&end->message.base, &pri_query_stats(query)->base);
 	if (fill_losses(end, pri_volume_ledger(view), query) < 0)
 		return pr_error_set(err, "no memory for an answer's end");
 	return fill_evicted(end, view, query, err);

@@ -131,6 +131,7 @@ pri_query_create(struct pri_volume *view, struct pri_query_spec *spec, struct pr
 		return NULL;
 	}
 	q->view = view;
+	packrack__end__init(&q->figures);
 	q->spec = *spec;
 	spec->programs = spec->core = (struct pri_programs){0};
 	spec->relations = NULL;

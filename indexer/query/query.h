@@ -11,6 +11,7 @@
 #include "indexer/filter/program.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
+#include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/relation.h"
 #include "proto/wire/source.h"
 
@@ -88,20 +89,12 @@ size_t pri_query_held_bytes(const struct pri_query *query);
 int pri_query_take_edges(
 	struct pri_query *query, struct pri_held_list *list, struct pr_error *err);
 
-struct pri_query_stats {
-	uint64_t matched, scanned_packets, scanned_bytes, scanned_segments;
-	uint64_t
-		skipped_segments; /* all that were not read: for their time, or by the index */
-	uint64_t skipped_level2, skipped_level1, skipped_linktype; /* of those */
-	uint64_t skipped_bytes; /* of the segments that the index left out */
-	uint64_t index_reads, index_bytes, index_damaged;
-	uint64_t counted_packets; /* of matched: counted in the index, not read */
-	uint64_t related; /* of matched: by relation only */
-	uint64_t corrupt_records,
-		strays; /* strays: in the time range, also when not asked for */
-	bool limit_reached;
-};
-const struct pri_query_stats *pri_query_stats(struct pri_query *query);
+/*
+ * The query's search figures: the numbers of an End (packrack.proto says what they count), the rest of it is
+ * empty. Valid until the query goes on. skipped_segments: all that were not read, for their time or by the
+ * index. strays: in the time range, also when not asked for.
+ */
+const Packrack__End *pri_query_stats(struct pri_query *query);
 
 /*
  * Data of the time range that was there once; last_seq 0: not known. since: PR_TIME_MIN: the oldest of the

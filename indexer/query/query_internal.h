@@ -41,7 +41,7 @@ struct pri_query {
 	struct pri_prune *core_prune;
 	struct pri_scans *scans; /* what other threads do ahead; or NULL */
 	unsigned window; /* of them, so many at a time */
-	struct pri_query_stats figures;
+	Packrack__End figures;
 	struct pri_run_stats lane_figures;
 };
 

@@ -102,7 +102,7 @@ pri_query_take_edges(struct pri_query *q, struct pri_held_list *list, struct pr_
 }
 
 static void
-add_index_figures(struct pri_query_stats *f, const struct pri_prune *prune)
+add_index_figures(Packrack__End *f, const struct pri_prune *prune)
 {
 	const struct pri_prune_stats *p = prune ? pri_prune_stats(prune) : NULL;
 
@@ -113,10 +113,10 @@ add_index_figures(struct pri_query_stats *f, const struct pri_prune *prune)
 	f->index_damaged += p->damaged;
 }
 
-const struct pri_query_stats *
+const Packrack__End *
 pri_query_stats(struct pri_query *q)
 {
-	struct pri_query_stats *f = &q->figures;
+	Packrack__End *f = &q->figures;
 	struct pri_volume_stats view;
 
 	pri_volume_stats(q->view, &view);

@@ -72,8 +72,7 @@ pri_query_pass(struct pri_query *q, struct pri_run_reader *r, struct pri_held_wa
 }
 
 static void
-count(struct pri_query_stats *f, enum pri_prune_verdict verdict,
-	const struct pri_segment_entry *e)
+count(Packrack__End *f, enum pri_prune_verdict verdict, const struct pri_segment_entry *e)
 {
 	f->skipped_level2 += verdict == PRI_PRUNE_LEVEL2;
 	f->skipped_level1 += verdict == PRI_PRUNE_LEVEL1;

@@ -18,10 +18,6 @@ int client_command(const char *endpoint, const struct pr_rpc_keys *keys,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err);
 
-/* An item of a list. */
-struct render;
-void render_query(struct render *r, const Packrack__RunningQuery *query);
-
 /*
  * Endpoint of flag, variable or fallback; *given: the user named it. A fallback at which nobody
  * listens is NULL without an error text.

@@ -229,3 +229,169 @@ render_json(struct render *r, const char *name, const char *text)
 	else
 		render_string(r, name, text);
 }
+
+/* ---- messages ---- */
+
+enum { WHEN_SET = 1, EPOCH = 2, JSON = 4, HIDDEN = 8, INLINE = 16 };
+
+/* Fields that are not shown as their type says. */
+static const struct shown {
+	const ProtobufCMessageDescriptor *type; /* NULL: any message */
+	const char *field;
+	unsigned how;
+	const char *name; /* NULL: the field's. INLINE: what its fields' names begin with */
+} shown[] = {
+	{&packrack__loss__descriptor, "among_first", WHEN_SET, NULL},
+	{&packrack__loss__descriptor, "among_last", WHEN_SET, NULL},
+	{&packrack__evicted__descriptor, "midst", HIDDEN, NULL},
+	{&packrack__evicted__descriptor, "since", WHEN_SET, NULL},
+	{&packrack__evicted__descriptor, "deleted", INLINE, "deleted_"},
+	{&packrack__deleted__descriptor, "since", WHEN_SET, NULL},
+	{&packrack__deleted__descriptor, "moved_to", 0, "moved_to"}, /* without prefix */
+	/* Completeness has what became of them */
+	{&packrack__end__descriptor, "losses", HIDDEN, NULL},
+	{&packrack__end__descriptor, "evicted", HIDDEN, NULL},
+	{&packrack__end__descriptor, "ledgers", HIDDEN, NULL},
+	{&packrack__node_status__descriptor, "first_time", WHEN_SET, NULL},
+	{&packrack__node_status__descriptor, "last_time", WHEN_SET, NULL},
+	{&packrack__node_status__descriptor, "cluster", WHEN_SET, NULL},
+	{&packrack__node_status__descriptor, "summaries_told_time", WHEN_SET, NULL},
+	{&packrack__node_status__descriptor, "logger", JSON | WHEN_SET, NULL},
+	{&packrack__node_status__descriptor, "streams", HIDDEN, NULL}, /* data list has */
+	{&packrack__stream_held__descriptor, "first_time", WHEN_SET, "oldest"},
+	{&packrack__stream_held__descriptor, "last_time", WHEN_SET, "newest"},
+	{&packrack__stream_held__descriptor, "evicted_until", WHEN_SET, NULL},
+	{&packrack__status__descriptor, "program", HIDDEN, NULL},
+	{&packrack__status__descriptor, "epoch", EPOCH | WHEN_SET, NULL},
+	/* by the command, as they stand elsewhere or under another name */
+	{&packrack__status__descriptor, "nodes", HIDDEN, NULL},
+	{&packrack__status__descriptor, "dispatcher_nodes", HIDDEN, NULL},
+	{&packrack__status__descriptor, "dispatcher_links", HIDDEN, NULL},
+	{&packrack__status__descriptor, "links", HIDDEN, NULL},
+	{&packrack__status__descriptor, "queries", HIDDEN, NULL},
+	{NULL, "epoch", EPOCH, NULL},
+};
+
+static struct shown
+shown_as(const ProtobufCMessage *message, const char *field)
+{
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		if ((!shown[i].type || shown[i].type == message->descriptor) &&
+			!strcmp(shown[i].field, field))
+			return shown[i];
+	return (struct shown){0};
+}
+
+/* Named values are fields of the object around them. */
+static void
+render_values(struct render *r, Packrack__Value *const *values, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		render_uint(r, values[i]->name, values[i]->number);
+}
+
+static void
+render_number(struct render *r, const char *name, unsigned how, uint64_t number)
+{
+	if (how & WHEN_SET && !number)
+		return;
+	if (how & EPOCH)
+		render_epoch(r, name, number);
+	else
+		render_uint(r, name, number);
+}
+
+static void
+render_text(struct render *r, const char *name, unsigned how, const char *text)
+{
+	if (how & WHEN_SET && !*text)
+		return;
+	if (how & JSON)
+		render_json(r, name, text);
+	else
+		render_string(r, name, text);
+}
+
+static void render_prefixed(
+	struct render *r, const char *prefix, const ProtobufCMessage *message);
+
+/* at: where the message has the field; name: what it is called here. */
+static void
+render_field(struct render *r, const char *name, struct shown as,
+	const ProtobufCFieldDescriptor *field, const void *at)
+{
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_UINT32:
+		render_number(r, name, as.how, *(const uint32_t *)at);
+		break;
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+		render_number(r, name, as.how, *(const uint64_t *)at);
+		break;
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+		if (!(as.how & WHEN_SET) || *(const int64_t *)at)
+			render_time(r, name, *(const int64_t *)at);
+		break;
+	case PROTOBUF_C_TYPE_BOOL:
+		render_bool(r, name, *(const protobuf_c_boolean *)at);
+		break;
+	case PROTOBUF_C_TYPE_STRING:
+		render_text(r, name, as.how, *(char *const *)at);
+		break;
+	case PROTOBUF_C_TYPE_MESSAGE:
+		if (*(void *const *)at && as.how & INLINE)
+			render_prefixed(r, as.name, *(ProtobufCMessage *const *)at);
+		else if (*(void *const *)at)
+			render_message(r, name, *(ProtobufCMessage *const *)at);
+		break;
+	default: /* bytes are nothing to read */
+		break;
+	}
+}
+
+static void
+render_prefixed(struct render *r, const char *prefix, const ProtobufCMessage *message)
+{
+	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+		const char *base = (const char *)message, *at = base + field->offset;
+		struct shown as = shown_as(message, field->name);
+		const size_t *count = (const void *)(base + field->quantifier_offset);
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s%s", as.name ? "" : prefix,
+			as.name ? as.name : field->name);
+		if (as.how & HIDDEN)
+			continue;
+		if (field->label != PROTOBUF_C_LABEL_REPEATED)
+			render_field(r, name, as, field, at);
+		else if (field->descriptor == &packrack__value__descriptor)
+			render_values(r, *(Packrack__Value *const *const *)at, *count);
+		else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+			render_messages(r, name, *(void *const *)at, *count);
+	}
+}
+
+void
+render_fields(struct render *r, const ProtobufCMessage *message)
+{
+	render_prefixed(r, "", message);
+}
+
+void
+render_message(struct render *r, const char *name, const ProtobufCMessage *message)
+{
+	render_object(r, name);
+	render_fields(r, message);
+	render_close(r);
+}
+
+void
+render_messages(struct render *r, const char *name, const void *list, size_t count)
+{
+	render_list(r, name);
+	for (size_t i = 0; i < count; i++)
+		render_message(r, NULL, ((const ProtobufCMessage *const *)list)[i]);
+	render_close(r);
+}

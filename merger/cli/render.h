@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "proto/rpc/packrack.pb-c.h"
+
 /*
  * One renderer: commands say start, field, end; text for people, key=value for tests and scripts,
  * and JSON implement it. Within a list, names are for the reader of text only. Short of memory, it
@@ -32,5 +34,14 @@ void render_time(struct render *r, const char *name, int64_t value);
 void render_epoch(struct render *r, const char *name, uint64_t value);
 /* JSON text that another program gave: put in as it is, or as a string when it is none. */
 void render_json(struct render *r, const char *name, const char *text);
+
+/*
+ * All fields of a message, as an object, by its descriptor: a new field is shown by itself. Numbers with a
+ * sign are times; named values (Value) become fields of their own; render.c lists what is shown otherwise.
+ * render_fields does not open the object. list: an array of pointers to messages of one type.
+ */
+void render_message(struct render *r, const char *name, const ProtobufCMessage *message);
+void render_fields(struct render *r, const ProtobufCMessage *message);
+void render_messages(struct render *r, const char *name, const void *list, size_t count);
 
 #endif

@@ -1,10 +1,358 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/message.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/rpc/message_check.h"
+#include "proto/rpc/tally.h"
+#include "proto/wire/relation.h"
+
+/*
+ * Sections: check (what bytes that protobuf takes may still not say), pack and unpack, copy and add.
+ */
+
+/* ---- check ---- */
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+#define CREDIT_MAX 65536
+#define SECONDS_MAX 86400
+
+/* Fields that people write or read as text: longer, and of several lines. */
+static const char *const long_texts[] = {"text", "error", "logger", "why"};
+
+static int
+check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error *err)
+{
+	size_t max = PR_MESSAGE_NAME_MAX, len = strlen(s);
+	bool lines = false;
+
+	for (size_t i = 0; i < COUNT(long_texts); i++)
+		lines |= !strcmp(field->name, long_texts[i]);
+	if (lines)
+		max = PR_MESSAGE_TEXT_MAX;
+	if (len > max)
+		return pr_error_set(err, "%s of %zu bytes: at most %zu are taken",
+			field->name, len, max);
+	for (; *s; s++) {
+		uint8_t c = (uint8_t)*s;
+		if ((c < 0x20 || c == 0x7f) && !(lines && strchr("\n\r\t", c)))
+			return pr_error_set(
+				err, "%s with the control byte 0x%02x", field->name, c);
+	}
+	return 0;
+}
+
+static int
+check_link(uint32_t link, uint32_t linktype, struct pr_error *err)
+{
+	if (link > UINT16_MAX || linktype > UINT16_MAX)
+		return pr_error_set(
+			err, "link %u of type %u: both are 16-bit numbers", link, linktype);
+	return 0;
+}
+
+static int
+check_instruction(const void *message, struct pr_error *err)
+{
+	const Packrack__Instruction *in = message;
+
+	if (in->code > UINT16_MAX || in->jt > UINT8_MAX || in->jf > UINT8_MAX)
+		return pr_error_set(err, "instruction out of range (code %u, jt %u, jf %u)",
+			in->code, in->jt, in->jf);
+	return 0;
+}
+
+static int
+sum_instructions(
+	Packrack__Program *const *programs, size_t count, size_t *sum, struct pr_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (check_link(0, programs[i]->linktype, err) < 0)
+			return -1;
+		*sum += programs[i]->n_instructions;
+	}
+	return 0;
+}
+
+static int
+check_related(const void *message, struct pr_error *err)
+{
+	const Packrack__Related *r = message;
+
+	if (r->n_keys > PR_RELATION_KEYS_MAX || r->n_first != r->n_keys ||
+		r->n_lasting != r->n_keys || r->n_spans > 2 * PR_RELATION_SPANS_MAX ||
+		r->n_spans % 2)
+		return pr_error_set(err, "%zu keys of related packets in %zu spans",
+			r->n_keys, r->n_spans / 2);
+	return 0;
+}
+
+static int
+check_query(const void *message, struct pr_error *err)
+{
+	const Packrack__Query *query = message;
+	size_t sum = 0;
+
+	if (sum_instructions(query->programs, query->n_programs, &sum, err) < 0)
+		return -1;
+	if (query->related && sum_instructions(query->related->core, query->related->n_core,
+				      &sum, err) < 0)
+		return -1;
+	if (query->n_lookups > query->n_programs)
+		return pr_error_set(err,
+			"look-ups for %zu programs, of which there are %zu",
+			query->n_lookups, query->n_programs);
+	if (sum > PR_MESSAGE_INSTRUCTIONS_MAX)
+		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
+			sum, PR_MESSAGE_INSTRUCTIONS_MAX);
+	return 0;
+}
+
+static int
+check_lookups(const void *message, struct pr_error *err)
+{
+	const Packrack__Lookups *l = message;
+	bool good = l->n_op > 0 && l->n_op == l->n_left && l->n_op == l->n_right &&
+		    l->n_op <= PR_MESSAGE_LOOKUPS_MAX;
+
+	for (size_t i = 0; good && i < l->n_op; i++) {
+		if (l->op[i] == 2)
+			good = l->left[i] < l->n_hash;
+		else if (l->op[i] == 3 || l->op[i] == 4)
+			good = l->left[i] < i && l->right[i] < i;
+		else
+			good = l->op[i] < 2;
+	}
+	return good ? 0 : pr_error_set(err, "look-ups that make no sense");
+}
+
+static int
+check_summary_info(const void *message, struct pr_error *err)
+{
+	const Packrack__SummaryInfo *s = message;
+
+	if (s->link > UINT16_MAX || s->min_time > s->max_time ||
+		s->first_otime > s->last_otime || s->first_seq < 1 ||
+		s->first_seq > s->last_seq || s->last_seq == UINT64_MAX)
+		return pr_error_set(err, "a summary that contradicts itself");
+	return 0;
+}
+
+static int
+check_link_info(const void *message, struct pr_error *err)
+{
+	const Packrack__LinkInfo *info = message;
+
+	return check_link(info->link, info->linktype, err);
+}
+
+static int
+check_bits(const Packrack__Held *held, struct pr_error *err)
+{
+	uint64_t span = held->last - held->first; /* less one: no overflow at the ends */
+	unsigned used = (unsigned)(span % 8) + 1;
+
+	if (held->bits.len == 0)
+		return 0;
+	if (held->bits.len - 1 != span / 8)
+		return pr_error_set(err, "bitmap of %zu bytes for seqs %llu to %llu",
+			held->bits.len, (unsigned long long)held->first,
+			(unsigned long long)held->last);
+	if (used < 8 && held->bits.data[held->bits.len - 1] >> used)
+		return pr_error_set(err, "bitmap with bits behind its last seq");
+	return 0;
+}
+
+static int
+check_held(const void *message, struct pr_error *err)
+{
+	const Packrack__Held *held = message;
+
+	if (held->first > held->last || held->first_otime > held->last_otime)
+		return pr_error_set(err, "inverted stretch of seqs held (%llu to %llu)",
+			(unsigned long long)held->first, (unsigned long long)held->last);
+	if (check_link(held->link, 0, err) < 0)
+		return -1;
+	return check_bits(held, err);
+}
+
+static int
+check_loss(const void *message, struct pr_error *err)
+{
+	const Packrack__Loss *loss = message;
+
+	if (loss->first_seq > loss->last_seq)
+		return pr_error_set(err, "inverted range of lost seqs (%llu to %llu)",
+			(unsigned long long)loss->first_seq,
+			(unsigned long long)loss->last_seq);
+	return check_link(loss->link, 0, err);
+}
+
+static int
+check_evicted(const void *message, struct pr_error *err)
+{
+	const Packrack__Evicted *evicted = message;
+
+	return check_link(evicted->link, 0, err);
+}
+
+static int
+check_ledger(const void *message, struct pr_error *err)
+{
+	const Packrack__Ledger *ledger = message;
+
+	return check_link(ledger->link, ledger->linktype, err);
+}
+
+static int
+check_tally_spec(const void *message, struct pr_error *err)
+{
+	const Packrack__TallySpec *spec = message;
+
+	if (spec->step < 0 || spec->best > PR_TALLY_ITEMS_MAX)
+		return pr_error_set(err, "a count by %lld ns, of the best %u",
+			(long long)spec->step, spec->best);
+	return 0;
+}
+
+static int
+check_tally_group(const void *message, struct pr_error *err)
+{
+	const Packrack__TallyGroup *group = message;
+
+	if (group->key.len == 0 || group->key.len > PR_TALLY_KEY_MAX)
+		return pr_error_set(err, "a group's key of %zu bytes", group->key.len);
+	return 0;
+}
+
+static int
+check_credit(const void *message, struct pr_error *err)
+{
+	const Packrack__Credit *credit = message;
+
+	if (credit->batches > CREDIT_MAX)
+		return pr_error_set(err, "credit for %u batches: at most %d at once",
+			credit->batches, CREDIT_MAX);
+	return 0;
+}
+
+static int
+check_command(const void *message, struct pr_error *err)
+{
+	const Packrack__Command *command = message;
+
+	if (!*command->verb || command->seconds > SECONDS_MAX)
+		return pr_error_set(err, "command '%s' for %u seconds", command->verb,
+			command->seconds);
+	return 0;
+}
+
+static int
+check_index_record(const void *message, struct pr_error *err)
+{
+	const Packrack__IndexRecord *r = message;
+
+	if (r->link > UINT16_MAX || r->level > UINT16_MAX || r->min_time > r->max_time)
+		return pr_error_set(
+			err, "an index of level %u of link %u", r->level, r->link);
+	return 0;
+}
+
+static int
+check_envelope(const void *message, struct pr_error *err)
+{
+	const Packrack__Envelope *env = message;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY__NOT_SET)
+		return pr_error_set(err, "message with nothing that we know in it");
+	return 0;
+}
+
+static const struct {
+	const ProtobufCMessageDescriptor *type;
+	int (*check)(const void *message, struct pr_error *err);
+} checks[] = {
+	{&packrack__envelope__descriptor, check_envelope},
+	{&packrack__query__descriptor, check_query},
+	{&packrack__instruction__descriptor, check_instruction},
+	{&packrack__link_info__descriptor, check_link_info},
+	{&packrack__held__descriptor, check_held},
+	{&packrack__loss__descriptor, check_loss},
+	{&packrack__evicted__descriptor, check_evicted},
+	{&packrack__ledger__descriptor, check_ledger},
+	{&packrack__credit__descriptor, check_credit},
+	{&packrack__command__descriptor, check_command},
+	{&packrack__index_record__descriptor, check_index_record},
+	{&packrack__tally_spec__descriptor, check_tally_spec},
+	{&packrack__related__descriptor, check_related},
+	{&packrack__tally_group__descriptor, check_tally_group},
+	{&packrack__lookups__descriptor, check_lookups},
+	{&packrack__summary_info__descriptor, check_summary_info},
+};
+
+static int check_message(const ProtobufCMessage *message, struct pr_error *err);
+
+/* One value of a field: at is where the struct holds the pointer. */
+static int
+check_value(const ProtobufCFieldDescriptor *field, const void *at, struct pr_error *err)
+{
+	const void *value = *(void *const *)at;
+
+	if (!value)
+		return 0;
+	if (field->type == PROTOBUF_C_TYPE_STRING)
+		return check_text(field, value, err);
+	return check_message(value, err);
+}
+
+static int
+check_field(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+	struct pr_error *err)
+{
+	const char *base = (const char *)message, *at = base + field->offset;
+	size_t count;
+
+	if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
+		return 0;
+	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+		if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+			*(const uint32_t *)(base + field->quantifier_offset) != field->id)
+			return 0;
+		return check_value(field, at, err);
+	}
+	count = *(const size_t *)(base + field->quantifier_offset);
+	at = *(const char *const *)at;
+	for (size_t i = 0; i < count; i++)
+		if (check_value(field, at + i * sizeof(void *), err) < 0)
+			return -1;
+	return 0;
+}
+
+/* By the descriptors, so that a text added to packrack.proto is checked without more ado. */
+static int
+check_message(const ProtobufCMessage *message, struct pr_error *err)
+{
+	const ProtobufCMessageDescriptor *type = message->descriptor;
+
+	for (size_t i = 0; i < COUNT(checks); i++)
+		if (checks[i].type == type && checks[i].check(message, err) < 0)
+			return -1;
+	for (unsigned i = 0; i < type->n_fields; i++)
+		if (check_field(message, &type->fields[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+int
+pr_message_check(const Packrack__Envelope *env, struct pr_error *err)
+{
+	if (check_message(&env->base, err) < 0)
+		return pr_error_prefix(err, "%s", pr_message_name(env));
+	return 0;
+}
+
+/* ---- pack and unpack ---- */
 
 /*
  * protobuf-c allocates as the bytes say, and two bytes make an empty sub-message of a hundred: the
@@ -79,6 +427,118 @@ pr_message_free(Packrack__Envelope **env)
 	*env = NULL;
 }
 
+const char *
+pr_message_name(const Packrack__Envelope *env)
+{
+	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
+		&packrack__envelope__descriptor, (unsigned)env->body_case);
+
+	return env->body_case && field ? field->name : "nothing";
+}
+
+/* ---- copy and add ---- */
+
+/*
+ * How fields add up that are not plain sums. By default numbers are added, flags and times stay. */
+enum add_rule { ADD_NONE, ADD_SUM, ADD_MAX, ADD_ANY, ADD_ALL };
+
+static const struct {
+	const ProtobufCMessageDescriptor *type;
+	const char *field;
+	enum add_rule rule;
+} add_rules[] = {
+	/* a merger counts these itself, as it gives packets on */
+	{&packrack__end__descriptor, "matched", ADD_NONE},
+	{&packrack__end__descriptor, "related", ADD_NONE},
+	{&packrack__completeness__descriptor, "complete", ADD_ALL},
+	{&packrack__completeness__descriptor, "held_at_most", ADD_ANY},
+	/* counted for a whole epoch each time */
+	{&packrack__completeness__descriptor, "dropped_packets", ADD_MAX},
+};
+
+static enum add_rule
+add_rule(const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field)
+{
+	for (size_t i = 0; i < COUNT(add_rules); i++)
+		if (add_rules[i].type == type && !strcmp(add_rules[i].field, field->name))
+			return add_rules[i].rule;
+	return field->type == PROTOBUF_C_TYPE_UINT64 ? ADD_SUM : ADD_NONE;
+}
+
+static size_t
+number_size(const ProtobufCFieldDescriptor *field)
+{
+	if (field->label == PROTOBUF_C_LABEL_REPEATED ||
+		field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+		return 0;
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_UINT64:
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_FIXED64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+		return sizeof(uint64_t);
+	case PROTOBUF_C_TYPE_UINT32:
+		return sizeof(uint32_t);
+	case PROTOBUF_C_TYPE_BOOL:
+		return sizeof(protobuf_c_boolean);
+	default:
+		return 0;
+	}
+}
+
+static void
+add_number(enum add_rule rule, void *to, const void *from)
+{
+	uint64_t *sum = to;
+	uint64_t more = rule == ADD_SUM || rule == ADD_MAX ? *(const uint64_t *)from : 0;
+
+	if (rule == ADD_SUM)
+		*sum += more;
+	else if (rule == ADD_MAX)
+		*sum = *sum < more ? more : *sum;
+	else if (rule == ADD_ANY)
+		*(protobuf_c_boolean *)to |= *(const protobuf_c_boolean *)from;
+	else if (rule == ADD_ALL)
+		*(protobuf_c_boolean *)to &= *(const protobuf_c_boolean *)from;
+}
+
+/* Goes through the numbers and flags that both messages have under one name. */
+static void
+each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
+{
+	const ProtobufCMessageDescriptor *type = to->descriptor;
+
+	for (unsigned i = 0; i < type->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &type->fields[i];
+		const ProtobufCFieldDescriptor *other =
+			protobuf_c_message_descriptor_get_field_by_name(
+				from->descriptor, field->name);
+		size_t size = number_size(field);
+		char *at = (char *)to + field->offset;
+
+		if (!size || !other || other->type != field->type ||
+			number_size(other) != size)
+			continue;
+		if (add)
+			add_number(add_rule(type, field), at,
+				(const char *)from + other->offset);
+		else
+			memcpy(at, (const char *)from + other->offset, size);
+	}
+}
+
+void
+pr_message_copy_numbers(ProtobufCMessage *to, const ProtobufCMessage *from)
+{
+	each_number(to, from, false);
+}
+
+void
+pr_message_add_numbers(ProtobufCMessage *to, const ProtobufCMessage *from)
+{
+	each_number(to, from, true);
+}
+
 void *
 pr_message_copy(const ProtobufCMessage *message)
 {
@@ -92,13 +552,4 @@ pr_message_copy(const ProtobufCMessage *message)
 	copy = protobuf_c_message_unpack(message->descriptor, NULL, len, buf);
 	free(buf);
 	return copy;
-}
-
-const char *
-pr_message_name(const Packrack__Envelope *env)
-{
-	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(
-		&packrack__envelope__descriptor, (unsigned)env->body_case);
-
-	return env->body_case && field ? field->name : "nothing";
 }

@@ -31,11 +31,22 @@ int pr_message_pack(
 Packrack__Envelope *pr_message_unpack(const void *data, size_t len, struct pr_error *err);
 void pr_message_free(Packrack__Envelope **env);
 
+/* The same checks of a message that was made here, before it is sent. 0 or -1. */
+int pr_message_check(const Packrack__Envelope *env, struct pr_error *err);
+
 /*
- * A message's memory goes with it, so what must last is copied: one of the same kind, to be freed with that kind's
- * free_unpacked. NULL: no memory.
+ * Deep copy, for data that outlives the received message. Free with the type's free_unpacked; NULL: no
+ * memory.
  */
 void *pr_message_copy(const ProtobufCMessage *message);
+
+/*
+ * Copies, or adds up, all numbers and flags that two messages have under one name and type; the messages
+ * may be of different types (End and NodeAnswer). Texts, lists and sub-messages stay as they are. When
+ * added, numbers of 64 bits are summed, flags and times of `to` stay; message.c has the exceptions.
+ */
+void pr_message_copy_numbers(ProtobufCMessage *to, const ProtobufCMessage *from);
+void pr_message_add_numbers(ProtobufCMessage *to, const ProtobufCMessage *from);
 
 /* "query", "batch", ...; "nothing" when no body is set. */
 const char *pr_message_name(const Packrack__Envelope *env);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Envelopes as a peer sends them. Covers proto/rpc/message.c proto/rpc/message_check.c
+ * Envelopes as a peer sends them. Covers proto/rpc/message.c
  * Options -max_len=4096
  */
 #include <stdbool.h>

@@ -12,7 +12,7 @@ struct answer {
 	uint64_t *seqs;
 	size_t count;
 	uint64_t held; /* seqs said to be held */
-	struct pri_query_stats figures;
+	Packrack__End figures;
 };
 
 static inline uint64_t

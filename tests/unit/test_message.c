@@ -204,6 +204,45 @@ START_TEST(memory_is_bounded)
 }
 END_TEST
 
+/* By name and type, between messages of different types too; the exceptions of message.c hold. */
+START_TEST(numbers_are_copied_and_added)
+{
+	Packrack__End sum = PACKRACK__END__INIT, end = PACKRACK__END__INIT;
+	Packrack__NodeAnswer node = PACKRACK__NODE_ANSWER__INIT;
+	Packrack__Completeness all = PACKRACK__COMPLETENESS__INIT, part = all;
+
+	end.matched = 3;
+	end.related = 2;
+	end.scanned_packets = 40;
+	end.index_damaged = 1;
+	end.limit_reached = true;
+	pr_message_add_numbers(&sum.base, &end.base);
+	pr_message_add_numbers(&sum.base, &end.base);
+	ck_assert_uint_eq(sum.scanned_packets, 80);
+	ck_assert_uint_eq(sum.index_damaged, 2);
+	ck_assert_uint_eq(sum.matched, 0);
+	ck_assert_uint_eq(sum.related, 0);
+	ck_assert(!sum.limit_reached);
+
+	node.answered = true;
+	pr_message_copy_numbers(&node.base, &end.base);
+	ck_assert_uint_eq(node.matched, 3);
+	ck_assert_uint_eq(node.scanned_packets, 40);
+	ck_assert(node.answered);
+
+	all.complete = true;
+	all.dropped_packets = 9;
+	part.held_at_most = true;
+	part.missing_packets = 5;
+	part.dropped_packets = 4;
+	pr_message_add_numbers(&all.base, &part.base);
+	ck_assert(!all.complete);
+	ck_assert(all.held_at_most);
+	ck_assert_uint_eq(all.missing_packets, 5);
+	ck_assert_uint_eq(all.dropped_packets, 9);
+}
+END_TEST
+
 static void
 fill(TCase *tests)
 {
@@ -213,6 +252,7 @@ fill(TCase *tests)
 	tcase_add_test(tests, queries_are_checked);
 	tcase_add_test(tests, ranges_are_checked);
 	tcase_add_test(tests, memory_is_bounded);
+	tcase_add_test(tests, numbers_are_copied_and_added);
 }
 
 int

@@ -35,9 +35,4 @@ int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out
 void ask_warn_link(
 	const struct query_args *a, Packrack__LinkInfo *const *links, size_t count);
 
-/* What was read for a volume's answer, to what was read for others. */
-void ask_add_figures(Packrack__End *sums, const Packrack__End *end);
-/* What was read of a volume that was not read to its end. */
-void ask_put_figures(Packrack__NodeAnswer *node, const Packrack__End *end);
-
 #endif

@@ -9,7 +9,6 @@
 #include "merger/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
-#include "proto/rpc/message_check.h"
 #include "proto/rpc/rpc.h"
 
 #define QUERY_ID 1

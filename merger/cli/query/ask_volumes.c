@@ -13,6 +13,7 @@
 #include "merger/completeness.h"
 #include "proto/base/clock.h"
 #include "proto/base/priority.h"
+#include "proto/rpc/message.h"
 #include "proto/wire/segment.h"
 
 /*
@@ -323,14 +324,18 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 			sums->limit_reached = true;
 			prm_completeness_cut(ask->completeness, PR_TIME_MAX);
 		}
-		ask_add_figures(sums, end);
+		pr_message_add_numbers(&sums->base, &end->base);
 	}
 	if (prm_completeness_finish(ask->completeness, &sums->completeness, err) < 0)
 		return -1;
-	for (size_t i = 0; i < ask->count && i < sums->completeness->n_nodes; i++)
-		if (sums->completeness->nodes[i]->stopped)
-			ask_put_figures(sums->completeness->nodes[i],
-				pri_answer_end(ask->volumes[i].answer, err));
+	for (size_t i = 0; i < ask->count && i < sums->completeness->n_nodes; i++) {
+		Packrack__NodeAnswer *node = sums->completeness->nodes[i];
+
+		if (node->stopped)
+			pr_message_copy_numbers(&node->base,
+				&pri_answer_end(ask->volumes[i].answer, err)->base);
+		node->stopped = false;
+	}
 	ask->twice = ask->args->tally.group && !ask->packets && ask->count > 1 &&
 		     prm_completeness_doubles(ask->completeness) > 0;
 	return 0;

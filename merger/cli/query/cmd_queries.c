@@ -31,21 +31,6 @@ merger_of(const struct queries_args *a, struct pr_error *err)
 		a->merger.endpoint, "PACKRACK_MERGER", PR_RPC_ENDPOINT_MERGER, err);
 }
 
-void
-render_query(struct render *r, const Packrack__RunningQuery *q)
-{
-	render_object(r, NULL);
-	render_uint(r, "number", q->number);
-	render_string(r, "user", q->user);
-	render_string(r, "text", q->text);
-	render_time(r, "started", q->started);
-	render_uint(r, "matched", q->matched);
-	render_uint(r, "bytes", q->bytes);
-	render_uint(r, "nodes", q->nodes);
-	render_uint(r, "nodes_left", q->nodes_left);
-	render_close(r);
-}
-
 static void
 print_text(const Packrack__Status *s)
 {
@@ -70,10 +55,7 @@ print_values(const Packrack__Status *s, enum render_form form)
 
 	if (!r)
 		return -1;
-	render_list(r, "queries");
-	for (size_t i = 0; i < s->n_queries; i++)
-		render_query(r, s->queries[i]);
-	render_close(r);
+	render_messages(r, "queries", s->queries, s->n_queries);
 	return render_end(&r);
 }
 

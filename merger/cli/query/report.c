@@ -277,3 +277,15 @@ report_comment(const Packrack__End *end)
 		text[size - 1] = 0;
 	return text;
 }
+
+void
+report_render(struct render *r, const Packrack__End *end, const struct sink *sink)
+{
+	char hash[PRM_TRACE_HASH_TEXT];
+
+	render_fields(r, &end->base);
+	render_uint(r, "unsure_packets", sink->unsure);
+	render_uint(r, "clamped_times", sink->trace ? prm_trace_clamped(sink->trace) : 0);
+	if (sink->trace)
+		render_string(r, "hash", prm_trace_hash_of(sink->trace, hash));
+}

@@ -122,26 +122,6 @@ node_command(int argc, char **argv)
 }
 
 static void
-render_nodes(struct render *r, const Packrack__Status *s)
-{
-	render_list(r, "nodes");
-	for (size_t i = 0; i < s->n_dispatcher_nodes; i++) {
-		const Packrack__DispatcherNode *n = s->dispatcher_nodes[i];
-
-		render_object(r, NULL);
-		render_uint(r, "number", n->number);
-		render_string(r, "name", n->name);
-		render_string(r, "mac", n->mac);
-		render_string(r, "state", n->state);
-		render_time(r, "last_seen", n->last_seen);
-		for (size_t j = 0; j < n->n_values; j++)
-			render_uint(r, n->values[j]->name, n->values[j]->number);
-		render_close(r);
-	}
-	render_close(r);
-}
-
-static void
 print_nodes(const Packrack__Status *s)
 {
 	printf("%-4s %-16s %-18s %-12s %14s %14s\n", "no.", "node", "MAC", "state",
@@ -174,7 +154,8 @@ list(const struct command_args *a, struct pr_error *err)
 	} else {
 		r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
 		if (r) {
-			render_nodes(r, reply->status);
+			render_messages(r, "nodes", reply->status->dispatcher_nodes,
+				reply->status->n_dispatcher_nodes);
 			render_end(&r);
 		}
 	}

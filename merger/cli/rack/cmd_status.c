@@ -68,122 +68,23 @@ static const struct pr_cmdline program = {.name = "packrack status",
 /* ---- as data ---- */
 
 static void
-render_values(struct render *r, Packrack__Value *const *values, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		render_uint(r, values[i]->name, values[i]->number);
-}
-
-static void
-render_link(struct render *r, const Packrack__LinkInfo *l)
-{
-	render_object(r, NULL);
-	render_epoch(r, "epoch", l->epoch);
-	render_uint(r, "link", l->link);
-	render_string(r, "name", l->name);
-	render_uint(r, "linktype", l->linktype);
-	render_uint(r, "snaplen", l->snaplen);
-	render_close(r);
-}
-
-static void
-render_node(struct render *r, const Packrack__NodeStatus *n)
-{
-	render_object(r, NULL);
-	render_string(r, "name", n->name);
-	render_bool(r, "connected", n->connected);
-	render_time(r, "last_seen", n->last_seen);
-	render_bool(r, "writer_alive", n->writer_alive);
-	render_uint(r, "packets", n->packets);
-	render_uint(r, "bytes", n->bytes);
-	render_uint(r, "segments", n->segments);
-	if (n->packets) {
-		render_time(r, "first_time", n->first_time);
-		render_time(r, "last_time", n->last_time);
-	}
-	render_uint(r, "missing", n->missing);
-	render_uint(r, "volume_bytes", n->volume_bytes);
-	render_uint(r, "volume_used", n->volume_used);
-	render_uint(r, "queries", n->queries);
-	render_uint(r, "queries_running", n->queries_running);
-	render_uint(r, "indexed_lag_bytes", n->indexed_lag_bytes);
-	if (n->cluster[0])
-		render_string(r, "cluster", n->cluster);
-	render_uint(r, "summaries", n->summaries);
-	render_uint(r, "summaries_here", n->summaries_here);
-	render_uint(r, "summary_bytes", n->summary_bytes);
-	render_uint(r, "segments_unsummarized", n->segments_unsummarized);
-	if (n->summaries_told_time)
-		render_time(r, "summaries_told_time", n->summaries_told_time);
-	if (n->logger[0])
-		render_json(r, "logger", n->logger);
-	render_close(r);
-}
-
-static void
 render_merger(struct render *r, const Packrack__Status *s)
 {
 	render_object(r, "merger");
-	render_string(r, "version", s->version);
-	render_time(r, "time", s->time);
-	render_values(r, s->values, s->n_values);
-	render_list(r, "links");
-	for (size_t i = 0; i < s->n_links; i++)
-		render_link(r, s->links[i]);
+	render_fields(r, &s->base);
+	render_messages(r, "links", s->links, s->n_links);
+	render_messages(r, "queries_now", s->queries, s->n_queries);
 	render_close(r);
-	render_list(r, "queries_now");
-	for (size_t i = 0; i < s->n_queries; i++)
-		render_query(r, s->queries[i]);
-	render_close(r);
-	render_close(r);
-	render_list(r, "nodes");
-	for (size_t i = 0; i < s->n_nodes; i++)
-		render_node(r, s->nodes[i]);
-	render_close(r);
-}
-
-static void
-render_dispatcher_node(struct render *r, const Packrack__DispatcherNode *n)
-{
-	render_object(r, NULL);
-	render_uint(r, "number", n->number);
-	render_string(r, "name", n->name);
-	render_string(r, "mac", n->mac);
-	render_string(r, "state", n->state);
-	render_time(r, "last_seen", n->last_seen);
-	render_values(r, n->values, n->n_values);
-	render_close(r);
-}
-
-static void
-render_dispatcher_link(struct render *r, const Packrack__DispatcherLink *l)
-{
-	render_object(r, NULL);
-	render_uint(r, "link", l->link);
-	render_string(r, "name", l->name);
-	render_uint(r, "last_seq", l->last_seq);
-	render_bool(r, "ended", l->ended);
-	render_values(r, l->values, l->n_values);
-	render_close(r);
+	render_messages(r, "nodes", s->nodes, s->n_nodes);
 }
 
 static void
 render_dispatcher(struct render *r, const Packrack__Status *s)
 {
 	render_object(r, "dispatcher");
-	render_string(r, "version", s->version);
-	render_time(r, "time", s->time);
-	render_epoch(r, "epoch", s->epoch);
-	render_string(r, "state", s->state);
-	render_values(r, s->values, s->n_values);
-	render_list(r, "nodes");
-	for (size_t i = 0; i < s->n_dispatcher_nodes; i++)
-		render_dispatcher_node(r, s->dispatcher_nodes[i]);
-	render_close(r);
-	render_list(r, "links");
-	for (size_t i = 0; i < s->n_dispatcher_links; i++)
-		render_dispatcher_link(r, s->dispatcher_links[i]);
-	render_close(r);
+	render_fields(r, &s->base);
+	render_messages(r, "nodes", s->dispatcher_nodes, s->n_dispatcher_nodes);
+	render_messages(r, "links", s->dispatcher_links, s->n_dispatcher_links);
 	render_close(r);
 }
 

@@ -24,44 +24,6 @@ wanted(const struct data_args *a, const Packrack__StreamHeld *s)
 	       s->first_time <= a->until;
 }
 
-static void
-render_stream(struct render *r, const Packrack__StreamHeld *s)
-{
-	render_object(r, NULL);
-	render_string(r, "name", s->name);
-	if (s->packet_stream) {
-		render_uint(r, "link", s->link);
-		render_string(r, "link_name", s->link_name);
-		render_uint(r, "packets", s->packets);
-	}
-	render_uint(r, "segments", s->segments);
-	render_uint(r, "bytes", s->bytes);
-	render_uint(r, "blocks", s->blocks);
-	render_uint(r, "guarantee", s->guarantee);
-	if (s->packet_stream && s->packets) {
-		render_time(r, "oldest", s->first_time);
-		render_time(r, "newest", s->last_time);
-	}
-	render_uint(r, "evicted_segments", s->evicted_segments);
-	if (s->evicted_segments)
-		render_time(r, "evicted_until", s->evicted_until);
-	render_list(r, "deleted");
-	for (size_t i = 0; i < s->n_deleted; i++) {
-		render_object(r, NULL);
-		render_time(r, "at", s->deleted[i]->at);
-		render_string(r, "by", s->deleted[i]->by);
-		render_string(r, "moved_to", s->deleted[i]->moved_to);
-		if (s->deleted[i]->since)
-			render_time(r, "since", s->deleted[i]->since);
-		render_time(r, "until", s->deleted[i]->until);
-		render_uint(r, "segments", s->deleted[i]->segments);
-		render_uint(r, "bytes", s->deleted[i]->bytes);
-		render_close(r);
-	}
-	render_close(r);
-	render_close(r);
-}
-
 static int
 render_all(const struct data_args *a, const struct data_stock *stock, enum render_form form)
 {
@@ -82,7 +44,7 @@ render_all(const struct data_args *a, const struct data_stock *stock, enum rende
 		render_list(r, "streams");
 		for (size_t j = 0; j < n->n_streams; j++)
 			if (wanted(a, n->streams[j]))
-				render_stream(r, n->streams[j]);
+				render_message(r, NULL, &n->streams[j]->base);
 		render_close(r);
 		render_close(r);
 	}
