@@ -68,7 +68,7 @@ advance_there(struct stream *s, struct pr_error *err)
 		sfs_cursor_there(s->cursor, &s->waiting) != 1)
 		return 2;
 	rc = s->waiting.sequence == s->next
-		     ? pri_builder_add_there(s->builder, s->waiting.sequence,
+		     ? pri_builder_add_shared(s->builder, s->waiting.sequence,
 			       s->waiting.handle.proof, s->waiting.body, s->waiting.length,
 			       whole, s, err)
 		     : 2;

@@ -110,7 +110,7 @@ begin_at(const struct pri_index_follower *f, struct stream *stream, uint64_t fir
 
 	if (s)
 		grouped = pri_index_ungrouped(s, end, PRI_LEVEL2_COLUMNS_MIN);
-	pri_builder_know(stream->builder, end, grouped);
+	pri_builder_resume(stream->builder, end, grouped);
 	for (size_t i = s ? s->level[2].count : 0; i-- > 0 && summaries == first;) {
 		struct pri_index_ref *ref = &s->level[2].items[i];
 

@@ -56,16 +56,16 @@ program_with_times(
 	struct pri_insn *all;
 
 	if (!head)
-		return pri_program_create(s->linktype, insns, count, err);
+		return pri_bpf_create(s->linktype, insns, count, err);
 	all = malloc(count * sizeof(*all));
 	if (!all) {
 		pr_error_set(err, "no memory for a filter");
 		return NULL;
 	}
 	for (size_t i = 0; i < s->times.count; i++)
-		pri_program_put_time(all + 2 * i, &s->times.items[i]);
+		pri_bpf_put_time(all + 2 * i, &s->times.items[i]);
 	memcpy(all + head, insns, code->bf_len * sizeof(*insns));
-	program = pri_program_create(s->linktype, all, count, err);
+	program = pri_bpf_create(s->linktype, all, count, err);
 	free(all);
 	return program;
 }
@@ -237,7 +237,7 @@ compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
 
 	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
-		return pri_program_create(linktype, NULL, 0, err);
+		return pri_bpf_create(linktype, NULL, 0, err);
 	s.words = pri_filter_take_times(text, &s.times, err);
 	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
 	program = pcap ? compile_parts(pcap, &s, err) : NULL;
@@ -274,27 +274,27 @@ pri_filter_check(
 			linktypes[i], 0, text, *first.text ? &other : &first);
 	if (!program)
 		return pr_error_set(err, "%s", first.text);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	return 0;
 }
 
 int
 pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	struct pri_programs *out, struct pr_error *err)
+	struct pri_bpf_set *out, struct pr_error *err)
 {
 	struct pr_error first = {""}, other;
 	struct pri_bpf *program;
 	bool too_much;
 
 	for (size_t i = 0; i < count; i++) {
-		if (pri_programs_find(out, linktypes[i]))
+		if (pri_bpf_set_find(out, linktypes[i]))
 			continue;
 		program = compile(linktypes[i], 0, text, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
 		if (!program && !*first.text)
 			first = other;
-		if (program && pri_programs_add(out, program, err) < 0)
+		if (program && pri_bpf_set_add(out, program, err) < 0)
 			return -1;
 	}
 	return out->count || !count ? 0 : pr_error_set(err, "%s", first.text);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "proto/base/error.h"
 
 /*
@@ -28,7 +28,7 @@ struct pri_bpf *pri_filter_compile(
  * makes sense for one of them, and is too long for it: its packets would be missing from the answer.
  */
 int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
-	struct pri_programs *out, struct pr_error *err);
+	struct pri_bpf_set *out, struct pr_error *err);
 
 /* Does the text make sense for any of them? -1 and libpcap's word on the first. */
 int pri_filter_check(

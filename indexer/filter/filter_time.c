@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "proto/base/clock.h"
 
 static bool
@@ -39,7 +39,7 @@ static int
 take_time(const char *at, const char *number, size_t len, struct pri_times *out,
 	struct pr_error *err)
 {
-	struct pri_program_time *t, *items;
+	struct pri_bpf_time *t, *items;
 	char text[64];
 
 	if (out->count == PRI_TIMES_MAX)

@@ -2,17 +2,17 @@
 #ifndef PRI_INDEXER_FILTER_TIME_H
 #define PRI_INDEXER_FILTER_TIME_H
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "proto/base/error.h"
 
 /*
  * Terms `after @SECONDS` and `before @SECONDS` of a filter, both including that moment. pcap-filter's
  * language knows no time, so libpcap is given the test of a load from where no packet has bytes, a place
- * for each term; at the head of what it compiles stand the terms (program.h). So one may stand wherever
+ * for each term; at the head of what it compiles stand the terms (bpf.h). So one may stand wherever
  * any other term may.
  */
 struct pri_times {
-	struct pri_program_time *items;
+	struct pri_bpf_time *items;
 	size_t count;
 };
 

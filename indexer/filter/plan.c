@@ -8,7 +8,7 @@
 #include "indexer/filter/plan_lower.h"
 #include "indexer/filter/plan_place.h"
 #include "indexer/filter/plan_term.h"
-#include "indexer/filter/program_code.h"
+#include "indexer/filter/bpf_code.h"
 
 /*
  * Forwards: at each instruction the different places (what may be known there) that lead to it, each
@@ -33,7 +33,7 @@ struct spot {
 struct planner {
 	const struct pri_insn *insns;
 	size_t count;
-	const struct pri_layout *layout;
+	const struct pri_linktype_layout *layout;
 	struct pri_terms terms;
 	uint8_t *live; /* of each instruction: registers whose value before it matters */
 	uint32_t *first; /* spot of each instruction; NOWHERE: none */
@@ -313,14 +313,15 @@ backwards(struct planner *p)
 static int
 planner_init(struct planner *p, const struct pri_bpf *program)
 {
-	*p = (struct planner){.layout = pri_layout_find(pri_program_linktype(program))};
-	p->insns = pri_program_insns(program, &p->count);
+	*p = (struct planner){
+		.layout = pri_linktype_layout_find(pri_bpf_linktype(program))};
+	p->insns = pri_bpf_insns(program, &p->count);
 	p->live = calloc(p->count + 1, 1);
 	p->first = malloc((p->count + 1) * sizeof(*p->first));
 	if (pri_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
 		return -1;
 	p->terms.times = p->insns;
-	p->terms.time_count = pri_program_times(program);
+	p->terms.time_count = pri_bpf_times(program);
 	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
 	return 0;
 }
@@ -363,7 +364,7 @@ pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
 	if (!plan)
 		pr_error_set(err, "no memory to plan a filter");
 	else
-		plan->linktype = pri_program_linktype(program);
+		plan->linktype = pri_bpf_linktype(program);
 	return plan;
 }
 

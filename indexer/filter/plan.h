@@ -7,13 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "indexer/index/keys.h"
-#include "indexer/filter/program.h"
+#include "indexer/index/index_key.h"
+#include "indexer/filter/bpf.h"
 #include "proto/base/error.h"
 
 /*
  * What an index can say of a filter. A plan is read off the compiled program itself: what must hold of
- * a packet's keys and numbers (keys.h) so that the program can accept it, as AND and OR over look-ups.
+ * a packet's keys and numbers (index_key.h) so that the program can accept it, as AND and OR over look-ups.
  * Where the program tests what no key tells, the plan says TRUE there: "may match". So a packet that
  * the program accepts always makes the plan true; that the reverse holds too is what makes a plan good.
  *
@@ -88,7 +88,7 @@ struct pri_plans {
 	size_t count;
 };
 int pri_plans_create(
-	const struct pri_programs *programs, struct pri_plans *out, struct pr_error *err);
+	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err);
 void pri_plans_free(struct pri_plans *plans);
 /* NULL: there is no program for it, so when there are any, nothing of this link type matches. */
 const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t linktype);

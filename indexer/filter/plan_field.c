@@ -108,7 +108,7 @@ net_of(uint32_t type)
 }
 
 static void
-enter(struct pri_place *p, const struct pri_layout *layout, uint32_t type)
+enter(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t type)
 {
 	p->flags = 0;
 	if (layout->ether && is_tag(type)) {
@@ -128,15 +128,15 @@ enter(struct pri_place *p, const struct pri_layout *layout, uint32_t type)
 }
 
 static uint32_t
-type_equals(struct pri_place *p, const struct pri_layout *layout, const struct span *s,
-	struct pri_terms *terms)
+type_equals(struct pri_place *p, const struct pri_linktype_layout *layout,
+	const struct span *s, struct pri_terms *terms)
 {
 	unsigned n = layout->form == PRI_TYPE_FAMILY ? 4 : 2;
 	uint32_t value;
 
 	if (!known(s, p->type_at, n, n == 4 ? UINT32_MAX : 0xffff, &value))
 		return PRI_TERM_TRUE;
-	value = pri_layout_ethertype(layout, value);
+	value = pri_linktype_layout_ethertype(layout, value);
 	if (!value && layout->form != PRI_TYPE_ETHER)
 		return PRI_TERM_TRUE;
 	enter(p, layout, value);
@@ -285,8 +285,8 @@ ip6_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
 /* ---- tests ---- */
 
 static uint32_t
-net_equals(struct pri_place *p, const struct pri_layout *layout, const struct span *s,
-	struct pri_terms *terms)
+net_equals(struct pri_place *p, const struct pri_linktype_layout *layout,
+	const struct span *s, struct pri_terms *terms)
 {
 	switch (p->net_is) {
 	case PRI_NET_TYPE:
@@ -318,8 +318,8 @@ behind_ip4(const struct pri_place *p)
 }
 
 uint32_t
-pri_field_equals(struct pri_place *p, const struct pri_layout *layout, uint32_t bits,
-	uint32_t value, struct pri_terms *terms)
+pri_field_equals(struct pri_place *p, const struct pri_linktype_layout *layout,
+	uint32_t bits, uint32_t value, struct pri_terms *terms)
 {
 	struct span s = span_of(&p->a, bits, value);
 	uint32_t result = PRI_TERM_TRUE;

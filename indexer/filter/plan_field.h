@@ -10,7 +10,7 @@
  * returns what holds, PRI_TERM_TRUE where nothing is known, and notes in the place what follows from
  * it. Within the planner only.
  */
-uint32_t pri_field_equals(struct pri_place *place, const struct pri_layout *layout,
+uint32_t pri_field_equals(struct pri_place *place, const struct pri_linktype_layout *layout,
 	uint32_t bits, uint32_t value, struct pri_terms *terms);
 /* At least one of bits is set. */
 uint32_t pri_field_any_bit(

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "indexer/filter/plan_field.h"
-#include "indexer/filter/program_code.h"
+#include "indexer/filter/bpf_code.h"
 
 static const struct pri_value any = {.form = PRI_VALUE_ANY};
 
 void
-pri_place_start(struct pri_place *place, const struct pri_layout *layout)
+pri_place_start(struct pri_place *place, const struct pri_linktype_layout *layout)
 {
 	*place = (struct pri_place){.net_is = PRI_NET_OTHER};
 	/* registers begin as 0 */
@@ -34,9 +34,9 @@ all_bits(unsigned size)
 static struct pri_value
 loaded(uint64_t at, unsigned size)
 {
-	if (size == 4 && pri_program_time_at(at) < PRI_TIMES_MAX)
+	if (size == 4 && pri_bpf_time_at(at) < PRI_TIMES_MAX)
 		return (struct pri_value){
-			.form = PRI_VALUE_TIME, .at = (uint32_t)pri_program_time_at(at)};
+			.form = PRI_VALUE_TIME, .at = (uint32_t)pri_bpf_time_at(at)};
 	if (at > FAR)
 		return any;
 	return (struct pri_value){.form = PRI_VALUE_LOAD,
@@ -159,7 +159,7 @@ pri_place_step(struct pri_place *p, const struct pri_insn *in)
 
 /* The register's value lies in [least, most]. */
 static uint32_t
-within(const struct pri_place *p, const struct pri_layout *layout, uint32_t least,
+within(const struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t least,
 	uint32_t most, struct pri_terms *terms)
 {
 	struct pri_term_leaf leaf = {.op = PRI_PLAN_RANGE,
@@ -174,15 +174,15 @@ within(const struct pri_place *p, const struct pri_layout *layout, uint32_t leas
 
 /* The register's bits under bits (of the value as loaded) are those of value. */
 static uint32_t
-equals(struct pri_place *p, const struct pri_layout *layout, uint32_t bits, uint32_t value,
-	struct pri_terms *terms)
+equals(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t bits,
+	uint32_t value, struct pri_terms *terms)
 {
 	return layout ? pri_field_equals(p, layout, bits, value, terms) : PRI_TERM_TRUE;
 }
 
 static uint32_t
-branch_equal(struct pri_place *p, const struct pri_layout *layout, uint32_t k, bool taken,
-	struct pri_terms *terms)
+branch_equal(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t k,
+	bool taken, struct pri_terms *terms)
 {
 	uint32_t mask = p->a.mask, value = k << p->a.shift;
 
@@ -199,8 +199,8 @@ branch_equal(struct pri_place *p, const struct pri_layout *layout, uint32_t k, b
 }
 
 static uint32_t
-branch_bits(struct pri_place *p, const struct pri_layout *layout, uint32_t k, bool taken,
-	struct pri_terms *terms)
+branch_bits(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t k,
+	bool taken, struct pri_terms *terms)
 {
 	uint32_t bits = (uint32_t)((uint64_t)k << p->a.shift) & p->a.mask;
 
@@ -214,8 +214,8 @@ branch_bits(struct pri_place *p, const struct pri_layout *layout, uint32_t k, bo
 }
 
 static uint32_t
-branch_order(const struct pri_place *p, const struct pri_layout *layout, uint64_t from,
-	bool taken, struct pri_terms *terms)
+branch_order(const struct pri_place *p, const struct pri_linktype_layout *layout,
+	uint64_t from, bool taken, struct pri_terms *terms)
 {
 	uint32_t most = p->a.form == PRI_VALUE_LENGTH ? UINT32_MAX : all_bits(p->a.size);
 
@@ -237,11 +237,11 @@ branch_time(const struct pri_place *p, unsigned op, uint32_t k, bool taken,
 		.range = {
 			.number = PRI_NUMBER_TIME, .least = INT64_MIN, .most = INT64_MAX}};
 	struct pri_plan_range *r = &leaf.range;
-	struct pri_program_time t;
+	struct pri_bpf_time t;
 
 	if (op != OP_JEQ || k != 1 || p->a.at >= terms->time_count)
 		return PRI_TERM_TRUE;
-	t = pri_program_time(terms->times, p->a.at);
+	t = pri_bpf_time(terms->times, p->a.at);
 	if (!taken && t.time == (t.after ? INT64_MIN : INT64_MAX))
 		return PRI_TERM_FALSE;
 	if (t.after == taken)
@@ -261,7 +261,7 @@ holds(uint32_t a, unsigned op, uint32_t k)
 }
 
 uint32_t
-pri_place_branch(struct pri_place *p, const struct pri_layout *layout,
+pri_place_branch(struct pri_place *p, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms)
 {
 	unsigned op = in->code & OP_MASK, form = p->a.form;

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "indexer/filter/plan_term.h"
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 
 /*
  * What is known of a packet at one place of a program, on the way that led there: how far the headers
- * are understood, as keys.h walks them, and what the registers hold. Forgetting is always right. Within
+ * are understood, as index_key.h walks them, and what the registers hold. Forgetting is always right. Within
  * the planner only.
  */
 enum pri_value_form {
@@ -54,11 +54,11 @@ struct pri_place {
 	struct pri_value a, x;
 };
 
-void pri_place_start(struct pri_place *place, const struct pri_layout *layout);
+void pri_place_start(struct pri_place *place, const struct pri_linktype_layout *layout);
 /* Over an instruction that is no jump. layout NULL: nothing is known of such packets but the length. */
 void pri_place_step(struct pri_place *place, const struct pri_insn *in);
 /* Over a conditional jump: returns what holds when it is taken, or is not, and notes it. */
-uint32_t pri_place_branch(struct pri_place *place, const struct pri_layout *layout,
+uint32_t pri_place_branch(struct pri_place *place, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms);
 
 #endif

@@ -5,7 +5,7 @@
 
 int
 pri_plans_create(
-	const struct pri_programs *programs, struct pri_plans *out, struct pr_error *err)
+	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err)
 {
 	*out = (struct pri_plans){
 		.items = calloc(programs->count + 1, sizeof(*out->items))};

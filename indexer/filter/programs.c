@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "indexer/filter/program.h"
-#include "indexer/filter/program_code.h"
+#include "indexer/filter/bpf.h"
+#include "indexer/filter/bpf_code.h"
 
 /* ---- times ---- */
 
 void
-pri_program_put_time(struct pri_insn head[2], const struct pri_program_time *time)
+pri_bpf_put_time(struct pri_insn head[2], const struct pri_bpf_time *time)
 {
 	uint64_t bits = (uint64_t)time->time;
 
@@ -18,12 +18,12 @@ pri_program_put_time(struct pri_insn head[2], const struct pri_program_time *tim
 			.k = (uint32_t)(bits >> (i ? 0 : 32))};
 }
 
-struct pri_program_time
-pri_program_time(const struct pri_insn *insns, size_t i)
+struct pri_bpf_time
+pri_bpf_time(const struct pri_insn *insns, size_t i)
 {
 	const struct pri_insn *head = &insns[2 * i];
 
-	return (struct pri_program_time){
+	return (struct pri_bpf_time){
 		.time = (int64_t)((uint64_t)head[0].k << 32 | head[1].k),
 		.after = head[0].jt};
 }
@@ -31,29 +31,28 @@ pri_program_time(const struct pri_insn *insns, size_t i)
 /* ---- several programs ---- */
 
 const struct pri_bpf *
-pri_programs_find(const struct pri_programs *programs, uint16_t linktype)
+pri_bpf_set_find(const struct pri_bpf_set *programs, uint16_t linktype)
 {
 	for (size_t i = 0; i < programs->count; i++)
-		if (pri_program_linktype(programs->items[i]) == linktype)
+		if (pri_bpf_linktype(programs->items[i]) == linktype)
 			return programs->items[i];
 	return NULL;
 }
 
 int
-pri_programs_add(
-	struct pri_programs *programs, struct pri_bpf *program, struct pr_error *err)
+pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program, struct pr_error *err)
 {
-	uint16_t linktype = pri_program_linktype(program);
+	uint16_t linktype = pri_bpf_linktype(program);
 	struct pri_bpf **items;
 
-	if (pri_programs_find(programs, linktype)) {
+	if (pri_bpf_set_find(programs, linktype)) {
 		pr_error_set(err, "filter: two programs for link type %u", linktype);
-		pri_program_destroy(&program);
+		pri_bpf_destroy(&program);
 		return -1;
 	}
 	items = realloc(programs->items, (programs->count + 1) * sizeof(*items));
 	if (!items) {
-		pri_program_destroy(&program);
+		pri_bpf_destroy(&program);
 		return pr_error_set(err, "no memory for a filter");
 	}
 	programs->items = items;
@@ -62,38 +61,38 @@ pri_programs_add(
 }
 
 void
-pri_programs_free(struct pri_programs *programs)
+pri_bpf_set_free(struct pri_bpf_set *programs)
 {
 	for (size_t i = 0; i < programs->count; i++)
-		pri_program_destroy(&programs->items[i]);
+		pri_bpf_destroy(&programs->items[i]);
 	free(programs->items);
-	*programs = (struct pri_programs){0};
+	*programs = (struct pri_bpf_set){0};
 }
 
 static bool
 accepts_all(const struct pri_bpf *p)
 {
 	size_t count;
-	const struct pri_insn *insns = pri_program_insns(p, &count);
+	const struct pri_insn *insns = pri_bpf_insns(p, &count);
 
 	return count == 0 || (insns[0].code == RET_K && insns[0].k != 0);
 }
 
 bool
-pri_programs_all(const struct pri_programs *programs, uint16_t linktype)
+pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype)
 {
-	const struct pri_bpf *p = pri_programs_find(programs, linktype);
+	const struct pri_bpf *p = pri_bpf_set_find(programs, linktype);
 
 	return programs->count == 0 || (p && accepts_all(p));
 }
 
 bool
-pri_programs_match(const struct pri_programs *programs, const struct pr_packet *packet)
+pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet)
 {
 	const struct pri_bpf *p;
 
 	if (programs->count == 0)
 		return true;
-	p = pri_programs_find(programs, packet->linktype);
-	return p && pri_program_match(p, packet);
+	p = pri_bpf_set_find(programs, packet->linktype);
+	return p && pri_bpf_match(p, packet);
 }

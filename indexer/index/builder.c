@@ -8,9 +8,9 @@
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
 #include "indexer/index/outbox.h"
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 #include "indexer/index/summarize.h"
-#include "indexer/index/tops.h"
+#include "indexer/index/heavy_hitters.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 
@@ -30,8 +30,8 @@ struct pri_builder {
 	size_t record_max;
 	pri_index_sink sink;
 	void *arg;
-	struct pri_sketch sketch;
-	struct pri_tops tops;
+	struct pri_segment_keys sketch;
+	struct pri_heavy_hitters tops;
 	struct pri_level1_writer level1;
 	struct pri_hashset wide; /* of the batch */
 	struct pri_level2_writer level2;
@@ -61,7 +61,7 @@ pri_builder_create(uint16_t link, size_t record_max, pri_index_sink sink, void *
 	b->record_max = record_max;
 	b->sink = sink;
 	b->arg = arg;
-	pri_tops_clear(&b->tops);
+	pri_heavy_hitters_clear(&b->tops);
 	return b;
 }
 
@@ -78,7 +78,7 @@ pri_builder_destroy(struct pri_builder **builder)
 
 	if (!b)
 		return;
-	pri_sketch_free(&b->sketch);
+	pri_segment_keys_free(&b->sketch);
 	pri_level1_free(&b->level1);
 	pri_level2_free(&b->level2);
 	pri_hashset_free(&b->wide);
@@ -95,7 +95,7 @@ no_memory(struct pr_error *err)
 }
 
 void
-pri_builder_know(struct pri_builder *b, uint64_t level1, uint64_t level2)
+pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2)
 {
 	b->known = level1;
 	b->grouped = level2;
@@ -160,7 +160,8 @@ extend_group(struct pri_builder *b)
 		b->group = (struct span){.first = b->batch.first,
 			.min_time = b->batch.min_time,
 			.max_time = b->batch.max_time};
-	b->group.check = pri_level2_check(b->group.check, b->batch.first, b->batch.check);
+	b->group.check =
+		pri_segments_digest_add(b->group.check, b->batch.first, b->batch.check);
 	widen(&b->group, &b->batch);
 }
 
@@ -216,8 +217,8 @@ static void
 finish_level1(struct pri_builder *b)
 {
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
-	struct pri_tops *t = &b->tops;
-	size_t len, count = pri_tops_best(t, tops);
+	struct pri_heavy_hitters *t = &b->tops;
+	size_t len, count = pri_heavy_hitters_best(t, tops);
 
 	len = pri_level1_finish(&b->level1, b->link, tops, count,
 		t->packets_short < UINT32_MAX ? (uint32_t)t->packets_short : UINT32_MAX,
@@ -243,7 +244,7 @@ finish_batch(struct pri_builder *b)
 	if (!b->slow && pri_summarizer_keys(&b->summarizer, &b->wide) < 0)
 		return -1;
 	pri_hashset_clear(&b->wide);
-	pri_tops_clear(&b->tops);
+	pri_heavy_hitters_clear(&b->tops);
 	return pri_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
@@ -258,7 +259,7 @@ extend_batch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t le
 			.max_time = h->max_time};
 		b->slow = h->max_time - h->min_time >= SLOW_NS;
 	}
-	b->batch.check = pri_level2_check(b->batch.check, sequence, proof);
+	b->batch.check = pri_segments_digest_add(b->batch.check, sequence, proof);
 	widen(&b->batch, &(struct span){.min_time = h->min_time, .max_time = h->max_time});
 	b->batch_bytes += len;
 	b->next = sequence + 1;
@@ -313,7 +314,7 @@ add_sketch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
 {
 	if (put_segment(b, sequence, proof) < 0)
 		return -1;
-	pri_sketch_tops(&b->sketch, &b->tops);
+	pri_segment_keys_count_hosts(&b->sketch, &b->tops);
 	if (extend_batch(b, sequence, proof, len) < 0)
 		return -1;
 	if (batch_full(b) && pri_builder_offer(b) && finish_batch(b) < 0)
@@ -326,7 +327,7 @@ add_sketch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
 }
 
 int
-pri_builder_add_there(struct pri_builder *b, uint64_t sequence, uint64_t proof,
+pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	const void *body, size_t len, bool (*whole)(void *arg), void *arg,
 	struct pr_error *err)
 {
@@ -343,7 +344,7 @@ pri_builder_add_there(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 		if (!pri_builder_offer(b))
 			return 0;
 	}
-	rc = pri_sketch_segment(&b->sketch, body, len, err);
+	rc = pri_segment_keys_take(&b->sketch, body, len, err);
 	if (rc < 0)
 		return -1;
 	if (whole && (rc > 0 || !whole(arg)))

@@ -43,7 +43,7 @@ void pri_builder_destroy(struct pri_builder **builder);
  * Level 1 is there already for what comes before the sequence level1, and level 2 for what comes before
  * level2, which is not greater: of that they are not made.
  */
-void pri_builder_know(struct pri_builder *b, uint64_t level1, uint64_t level2);
+void pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2);
 
 /*
  * 1: taken (a damaged one is left without index); 0: not now, a record waits for its sink; -1: no
@@ -52,7 +52,7 @@ void pri_builder_know(struct pri_builder *b, uint64_t level1, uint64_t level2);
  * A segment may lie in shared memory. When all was read of it that is needed, whole(arg) says whether it was
  * there all the while: if not, or if it seems damaged, 2 is returned, and it was not added.
  */
-int pri_builder_add_there(struct pri_builder *b, uint64_t sequence, uint64_t proof,
+int pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	const void *body, size_t len, bool (*whole)(void *arg), void *arg,
 	struct pr_error *err);
 /* Of one's own memory: never 2. */
@@ -60,7 +60,7 @@ static inline int
 pri_builder_add(struct pri_builder *b, uint64_t sequence, uint64_t proof, const void *body,
 	size_t len, struct pr_error *err)
 {
-	return pri_builder_add_there(b, sequence, proof, body, len, NULL, NULL, err);
+	return pri_builder_add_shared(b, sequence, proof, body, len, NULL, NULL, err);
 }
 enum pri_builder_end {
 	PRI_BUILDER_BATCH_ONLY,

@@ -241,7 +241,7 @@ pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned which,
 /* ---- of packets ---- */
 
 static bool
-has_all(const struct pri_fields *f, uint8_t mask)
+has_all(const struct pri_packet_fields *f, uint8_t mask)
 {
 	unsigned need = (mask & PRI_PART_SRC ? PRI_FIELD_SRC : 0) |
 			(mask & PRI_PART_DST ? PRI_FIELD_DST : 0) |
@@ -253,7 +253,7 @@ has_all(const struct pri_fields *f, uint8_t mask)
 }
 
 static struct pri_key
-key_of(const struct pri_fields *f, uint8_t mask, size_t proto, size_t tag)
+key_of(const struct pri_packet_fields *f, uint8_t mask, size_t proto, size_t tag)
 {
 	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? f->address_len : 0;
 	struct pri_key key = begin_key(PRI_KEY_COMPOSITE, address);
@@ -279,8 +279,8 @@ key_of(const struct pri_fields *f, uint8_t mask, size_t proto, size_t tag)
 
 /* Of protocols and tags a packet may have several, and each is its key. */
 size_t
-pri_composite_keys(
-	const struct pri_fields *f, uint8_t mask, struct pri_key out[PRI_COMPOSITE_KEYS])
+pri_composite_keys(const struct pri_packet_fields *f, uint8_t mask,
+	struct pri_key out[PRI_COMPOSITE_KEYS])
 {
 	size_t protos = mask & PRI_PART_PROTO ? f->proto_count : 1;
 	size_t tags = mask & PRI_PART_VLAN ? f->tag_count : 1, n = 0;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 
@@ -60,7 +60,7 @@ size_t pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned wh
 	struct pri_key out[PRI_PORT_KEYS_MAX]);
 
 #define PRI_COMPOSITE_KEYS (2 * PRI_KEYS_DEPTH) /* of one packet: protocols times tags */
-size_t pri_composite_keys(const struct pri_fields *fields, uint8_t mask,
+size_t pri_composite_keys(const struct pri_packet_fields *fields, uint8_t mask,
 	struct pri_key out[PRI_COMPOSITE_KEYS]);
 
 #endif

@@ -18,7 +18,7 @@ struct pri_hashset {
 	uint64_t *items; /* in the order of coming */
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t count, room; /* of items, and one more; there are twice as many slots */
-	struct pri_slot slot;
+	struct pri_seeded_hash slot;
 };
 
 static inline void
@@ -35,7 +35,7 @@ pri_hashset_clear(struct pri_hashset *s)
 	/* One by one where it was much larger once than it is now. */
 	if (s->count < s->room / 16)
 		for (size_t i = 0; i < s->count; i++) {
-			size_t at = pri_slot_of(&s->slot, s->items[i]);
+			size_t at = pri_seeded_hash_slot(&s->slot, s->items[i]);
 			while (s->slots[at]) {
 				s->slots[at] = 0;
 				at = (at + 1) & (2 * s->room - 1);
@@ -49,7 +49,7 @@ pri_hashset_clear(struct pri_hashset *s)
 static inline size_t
 pri_hashset_slot(const struct pri_hashset *s, uint64_t hash)
 {
-	size_t mask = 2 * s->room - 1, at = pri_slot_of(&s->slot, hash);
+	size_t mask = 2 * s->room - 1, at = pri_seeded_hash_slot(&s->slot, hash);
 
 	while (s->slots[at] && s->items[s->slots[at] - 1] != hash)
 		at = (at + 1) & mask;
@@ -72,7 +72,7 @@ pri_hashset_grow(struct pri_hashset *s)
 	free(s->slots);
 	s->slots = slots;
 	s->room = room;
-	pri_slot_set(&s->slot, 2 * room);
+	pri_seeded_hash_set(&s->slot, 2 * room);
 	for (size_t i = 0; i < s->count; i++)
 		s->slots[pri_hashset_slot(s, s->items[i])] = (uint32_t)i + 1;
 	return 0;
@@ -126,7 +126,7 @@ pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 static inline int
 pri_hashset_add_all(struct pri_hashset *s, const uint64_t *hashes, size_t n)
 {
-	struct pri_slot to;
+	struct pri_seeded_hash to;
 	size_t mask, count, at;
 	uint64_t *items;
 	uint32_t *slots, slot;
@@ -143,12 +143,14 @@ pri_hashset_add_all(struct pri_hashset *s, const uint64_t *hashes, size_t n)
 		bool new;
 
 		if (i + PRI_HASHSET_FAR < n) {
-			__builtin_prefetch(
-				&slots[pri_slot_of(&to, hashes[i + PRI_HASHSET_FAR])], 1);
-			slot = slots[pri_slot_of(&to, hashes[i + PRI_HASHSET_NEAR])];
+			__builtin_prefetch(&slots[pri_seeded_hash_slot(
+						   &to, hashes[i + PRI_HASHSET_FAR])],
+				1);
+			slot = slots[pri_seeded_hash_slot(
+				&to, hashes[i + PRI_HASHSET_NEAR])];
 			__builtin_prefetch(&items[slot - (slot != 0)]);
 		}
-		at = pri_slot_of(&to, hash);
+		at = pri_seeded_hash_slot(&to, hash);
 		slot = slots[at];
 		if (__builtin_expect(
 			    (slot != 0) & (items[slot - (slot != 0)] != hash), 0)) {

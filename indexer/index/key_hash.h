@@ -9,7 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 
 #define PRI_IN_PLACE static inline __attribute__((always_inline))
 

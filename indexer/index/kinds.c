@@ -9,17 +9,17 @@
 #include "indexer/index/kinds_plain.h"
 
 void
-pri_kinds_free(struct pri_kinds *k)
+pri_header_layouts_free(struct pri_header_layouts *k)
 {
 	free(k->items);
 	free(k->more);
 	free(k->slots);
 	free(k->odd);
-	*k = (struct pri_kinds){0};
+	*k = (struct pri_header_layouts){0};
 }
 
 static int
-make_room(struct pri_kinds *k, size_t packets, size_t slots)
+make_room(struct pri_header_layouts *k, size_t packets, size_t slots)
 {
 	if (packets > k->room) {
 		free(k->items);
@@ -46,7 +46,7 @@ make_room(struct pri_kinds *k, size_t packets, size_t slots)
 
 /* Without the kernel's random bytes it is as good, but for who knows the address. */
 static void
-make_secret(struct pri_kinds *k)
+make_secret(struct pri_header_layouts *k)
 {
 	for (size_t i = 0; i < 4; i++)
 		k->secret[i] = XXH3_64bits_withSeed(&k, sizeof(k), i);
@@ -55,7 +55,7 @@ make_secret(struct pri_kinds *k)
 }
 
 int
-pri_kinds_begin(struct pri_kinds *k, size_t packets)
+pri_header_layouts_begin(struct pri_header_layouts *k, size_t packets)
 {
 	size_t slots = 64;
 
@@ -71,32 +71,33 @@ pri_kinds_begin(struct pri_kinds *k, size_t packets)
 	return 0;
 }
 
-static struct pri_kind *
-find_odd(struct pri_kinds *k, const struct pri_fields *f)
+static struct pri_header_layout *
+find_or_add_other(struct pri_header_layouts *k, const struct pri_packet_fields *f)
 {
-	size_t bytes = pri_fields_bytes(f);
+	size_t bytes = pri_packet_fields_bytes(f);
 	size_t at = XXH3_64bits_withSeed(f, bytes, k->secret[0]) & k->mask;
-	struct pri_kind *kind;
+	struct pri_header_layout *kind;
 
 	for (; k->slots[at]; at = (at + 1) & k->mask) {
 		kind = &k->items[k->slots[at] - 1];
-		if (pri_kind_version(kind) == 0 &&
-			!memcmp(pri_kind_fields(k, kind), f, bytes))
+		if (pri_header_layout_version(kind) == 0 &&
+			!memcmp(pri_header_layout_fields(k, kind), f, bytes))
 			return kind;
 	}
-	kind = pri_kinds_add(k, at);
+	kind = pri_header_layouts_add(k, at);
 	memset(kind->id, 0, sizeof(kind->id));
 	kind->id[0] = k->odd_count;
 	k->odd[k->odd_count++] = *f;
 	return kind;
 }
 
-struct pri_kind *
-pri_kinds_odd(struct pri_kinds *k, const struct pri_layout *layout, const uint8_t *data,
-	uint32_t caplen, uint32_t len)
+struct pri_header_layout *
+pri_header_layouts_add_other(struct pri_header_layouts *k,
+	const struct pri_linktype_layout *layout, const uint8_t *data, uint32_t caplen,
+	uint32_t len)
 {
-	struct pri_fields fields;
+	struct pri_packet_fields fields;
 
-	pri_fields_of_packet(layout, data, caplen, &fields);
-	return pri_kind_count(find_odd(k, &fields), len);
+	pri_packet_fields_parse(layout, data, caplen, &fields);
+	return pri_header_layout_count(find_or_add_other(k, &fields), len);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/index/fields.h"
+#include "indexer/index/packet_fields.h"
 
 /*
  * The packets of a segment, put together where they are equal in all that keys are made of, so that keys are
@@ -14,60 +14,63 @@
  * SCTP; in IPv4 other protocols, too, but ICMP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
  * kept from segment to segment. One thread.
  */
-#define PRI_KIND_WORDS 4
-#define PRI_KIND_MORE 3
+#define PRI_HEADER_LAYOUT_WORDS 4
+#define PRI_HEADER_LAYOUT_MORE 3
 
-struct pri_kind {
+struct pri_header_layout {
 	/*
 	 * Bytes as they lie in the packet: 0 the destination's MAC and 2 of the source's; 1 its other 4, the
 	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 IPv4's destination and ports, or the first
 	 * of IPv6's addresses, whose other words are in more. Of one that is not plain the version is 0, and
 	 * word 0 its place in odd.
 	 */
-	uint64_t id[PRI_KIND_WORDS];
+	uint64_t id[PRI_HEADER_LAYOUT_WORDS];
 	uint64_t bytes;
 	uint32_t packets;
 	uint8_t unused[20]; /* a line of the cache */
 };
 
-struct pri_kinds {
-	struct pri_kind *items;
-	uint64_t (*more)[PRI_KIND_MORE]; /* of the item of that place, where it is IPv6 */
+struct pri_header_layouts {
+	struct pri_header_layout *items;
+	uint64_t (*more)
+		[PRI_HEADER_LAYOUT_MORE]; /* of the item of that place, where it is IPv6 */
 	size_t count, room;
 	uint32_t *slots; /* 1 + index in items; 0 free */
 	size_t slot_room, mask;
-	struct pri_fields *odd;
+	struct pri_packet_fields *odd;
 	size_t odd_count;
 	uint64_t secret[4]; /* so that nobody can send packets that fill one slot */
 };
 
 /* Zeroed is ready. */
-void pri_kinds_free(struct pri_kinds *kinds);
+void pri_header_layouts_free(struct pri_header_layouts *kinds);
 /* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
-int pri_kinds_begin(struct pri_kinds *kinds, size_t packets);
+int pri_header_layouts_begin(struct pri_header_layouts *kinds, size_t packets);
 /*
  * The kind of a packet, with that packet counted; its packets are 1 when it is new. This one is not plain, and does
  * not change; of plain ones see kinds_plain.h.
  */
-struct pri_kind *pri_kinds_odd(struct pri_kinds *kinds, const struct pri_layout *layout,
-	const uint8_t *data, uint32_t caplen, uint32_t len);
+struct pri_header_layout *pri_header_layouts_add_other(struct pri_header_layouts *kinds,
+	const struct pri_linktype_layout *layout, const uint8_t *data, uint32_t caplen,
+	uint32_t len);
 
 /* Its IP version, 4 or 6; 0: not plain. */
 static inline unsigned
-pri_kind_version(const struct pri_kind *kind)
+pri_header_layout_version(const struct pri_header_layout *kind)
 {
 	return kind->id[2] & 0xff;
 }
 
 static inline bool
-pri_kind_has_ports(uint8_t protocol)
+pri_header_layout_has_ports(uint8_t protocol)
 {
 	return protocol == 6 || protocol == 17 || protocol == 132;
 }
 
 /* Of one that is not plain. */
-static inline const struct pri_fields *
-pri_kind_fields(const struct pri_kinds *kinds, const struct pri_kind *kind)
+static inline const struct pri_packet_fields *
+pri_header_layout_fields(
+	const struct pri_header_layouts *kinds, const struct pri_header_layout *kind)
 {
 	return &kinds->odd[kind->id[0]];
 }

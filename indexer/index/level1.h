@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "indexer/index/composite.h"
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "indexer/index/signature.h"
 #include "proto/base/error.h"
 
@@ -172,7 +172,7 @@ bool pri_level1_series(
 
 /* ---- writing ---- */
 
-struct pri_sketch;
+struct pri_segment_keys;
 struct pri_level1_writer {
 	uint8_t items[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_ITEM];
 	uint8_t *data; /* series and held seqs */
@@ -202,7 +202,7 @@ void pri_level1_free(struct pri_level1_writer *w);
  * be longer than max bytes, finish it first (one alone gets a smaller signature); -1: no memory.
  */
 int pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
-	const struct pri_sketch *sketch, size_t max);
+	const struct pri_segment_keys *sketch, size_t max);
 /* Bytes of the record as it stands, with all the tops there may be. */
 size_t pri_level1_size(const struct pri_level1_writer *w);
 /* Writes it to out, of pri_level1_size bytes at least; returns its length. What was added is used up. */

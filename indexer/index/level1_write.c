@@ -4,7 +4,7 @@
 
 #include "indexer/index/level1_format.h"
 #include "indexer/index/level1_keys.h"
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 #include "proto/wire/cursor.h"
 
 _Static_assert(
@@ -76,7 +76,7 @@ make_room(struct pri_level1_writer *w, size_t more, size_t hashes)
 }
 
 static void
-put_item(uint8_t *at, uint64_t proof, const struct pri_sketch *s, size_t data)
+put_item(uint8_t *at, uint64_t proof, const struct pri_segment_keys *s, size_t data)
 {
 	memset(at, 0, PRI_LEVEL1_ITEM);
 	pr_put_le64(at, proof);
@@ -113,7 +113,7 @@ extend_sole(struct pri_level1_writer *w, const struct pri_sole *sole)
 }
 
 static void
-add_soles(struct pri_level1_writer *w, const struct pri_sketch *s)
+add_soles(struct pri_level1_writer *w, const struct pri_segment_keys *s)
 {
 	size_t count = s->indexed ? s->sole_count : 0, at = w->sole_count, kept = 0;
 
@@ -143,7 +143,7 @@ drop_soles(struct pri_level1_writer *w, size_t count)
 }
 
 static void
-put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_sketch *s)
+put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_segment_keys *s)
 {
 	size_t count = s->indexed ? s->keys.count : 0;
 
@@ -163,7 +163,7 @@ put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_sketch
 
 int
 pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
-	const struct pri_sketch *s, size_t max)
+	const struct pri_segment_keys *s, size_t max)
 {
 	size_t used = w->used, count = w->count, soles = w->sole_count;
 

@@ -5,7 +5,7 @@
 #include "proto/wire/cursor.h"
 
 uint64_t
-pri_level2_check(uint64_t check, uint64_t sequence, uint64_t proof)
+pri_segments_digest_add(uint64_t check, uint64_t sequence, uint64_t proof)
 {
 	uint8_t both[16];
 

@@ -20,7 +20,7 @@
  *    0 magic u32 "PIX2"    4 version u16 (4)     6 link u16        8 first sequence u64
  *   16 segments u32       20 columns u16        22 stride u16     24 pages u32
  *   28 reserved u32 = 0   32 check u64 of bytes 0..31 and of the table
- *   40 the table: for each column its check u64 (pri_level2_check), segments u32, reserved u32 = 0
+ *   40 the table: for each column its check u64 (pri_segments_digest_add), segments u32, reserved u32 = 0
  * zeros up to `lead`, then the pages. A page: its check u64, seeded with the head's check and its
  * number, 8 reserved bytes, then slices of `stride` bytes, as many as fit: slice i has bit i of each
  * column's signature, from the least significant bit of the first byte on.
@@ -36,7 +36,7 @@
 #define PRI_LEVEL2_VECTOR (PRI_LEVEL2_COLUMNS_MAX / 8) /* bytes: a bit a column */
 
 /* Which segments: over (sequence, proof) of each in turn, from 0. */
-uint64_t pri_level2_check(uint64_t check, uint64_t sequence, uint64_t proof);
+uint64_t pri_segments_digest_add(uint64_t check, uint64_t sequence, uint64_t proof);
 
 struct pri_level2_column {
 	uint64_t check;

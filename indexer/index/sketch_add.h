@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "indexer/index/key_hash.h"
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 #include "proto/wire/cursor.h"
 
 /* Adds keys to a sketch, whose sets have room, in place. For sketch_keys.c. */
 
 PRI_IN_PLACE bool
-add(struct pri_sketch *s, enum pri_key_kind kind, const void *bytes, size_t len)
+add(struct pri_segment_keys *s, enum pri_key_kind kind, const void *bytes, size_t len)
 {
 	uint64_t hash = pri_key_hash_bytes(kind, bytes, len);
 
@@ -22,7 +22,7 @@ add(struct pri_sketch *s, enum pri_key_kind kind, const void *bytes, size_t len)
 }
 
 PRI_IN_PLACE void
-add_mac(struct pri_sketch *s, enum pri_key_kind kind, const uint8_t *mac)
+add_mac(struct pri_segment_keys *s, enum pri_key_kind kind, const uint8_t *mac)
 {
 	uint64_t either = pri_key_hash_bytes(PRI_KEY_MAC, mac, 6);
 
@@ -32,7 +32,7 @@ add_mac(struct pri_sketch *s, enum pri_key_kind kind, const uint8_t *mac)
 }
 
 static inline void
-add_number2(struct pri_sketch *s, enum pri_key_kind kind, uint16_t number)
+add_number2(struct pri_segment_keys *s, enum pri_key_kind kind, uint16_t number)
 {
 	uint8_t bytes[2];
 
@@ -54,7 +54,7 @@ test_and_set(uint8_t *bits, unsigned at)
 
 /* Who has the longer prefix has the shorter ones; that of one byte is in level 1 as an octet. */
 PRI_IN_PLACE void
-add_nets(struct pri_sketch *s, const uint8_t *address, size_t len)
+add_nets(struct pri_segment_keys *s, const uint8_t *address, size_t len)
 {
 	if (len == 4) {
 		if (add(s, PRI_KEY_NET, address, 3))
@@ -69,12 +69,12 @@ add_nets(struct pri_sketch *s, const uint8_t *address, size_t len)
 
 /* side and len are constants. Returns its place. */
 PRI_IN_PLACE uint32_t
-add_address(struct pri_sketch *s, const uint8_t *bytes, size_t len, unsigned side)
+add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsigned side)
 {
-	enum pri_key_kind kind = side == PRI_ADDRESS_SRC ? PRI_KEY_SRC : PRI_KEY_DST;
+	enum pri_key_kind kind = side == PRI_HOST_SRC ? PRI_KEY_SRC : PRI_KEY_DST;
 	uint64_t either = pri_key_hash_bytes(PRI_KEY_ADDRESS, bytes, len);
-	uint32_t at = pri_addresses_find(&s->addresses, either, bytes, len);
-	struct pri_address *a = &s->addresses.items[at];
+	uint32_t at = pri_hosts_find_or_add(&s->addresses, either, bytes, len);
+	struct pri_host_stats *a = &s->addresses.items[at];
 
 	if (a->sides & side)
 		return at;
@@ -90,20 +90,21 @@ add_address(struct pri_sketch *s, const uint8_t *bytes, size_t len, unsigned sid
 
 /* other: what is at the other end of packets of a; or NULL */
 static inline void
-meet(const struct pri_sketch *s, struct pri_address *a, const struct pri_address *other)
+meet(const struct pri_segment_keys *s, struct pri_host_stats *a,
+	const struct pri_host_stats *other)
 {
-	uint32_t peer = PRI_ADDRESS_SEVERAL;
+	uint32_t peer = PRI_HOST_SEVERAL;
 
 	if (other)
 		peer = (uint32_t)(other - s->addresses.items) + 1;
 	if (a)
-		a->peer = !a->peer || a->peer == peer ? peer : PRI_ADDRESS_SEVERAL;
+		a->peer = !a->peer || a->peer == peer ? peer : PRI_HOST_SEVERAL;
 }
 
 /* Of one kind; an address that sends to itself counts once. NULL: there is none. */
 static inline void
-count_addresses(
-	const struct pri_kind *kind, struct pri_address *src, struct pri_address *dst)
+count_addresses(const struct pri_header_layout *kind, struct pri_host_stats *src,
+	struct pri_host_stats *dst)
 {
 	if (src) {
 		src->packets += kind->packets;
@@ -117,7 +118,7 @@ count_addresses(
 
 /* bytes: as in the packet. */
 PRI_IN_PLACE void
-add_port(struct pri_sketch *s, const uint8_t *bytes, bool source, bool tcp)
+add_port(struct pri_segment_keys *s, const uint8_t *bytes, bool source, bool tcp)
 {
 	uint16_t port = pr_get_be16(bytes);
 	uint64_t *seen = &s->seen_ports[port / 16];
@@ -158,7 +159,7 @@ compare(const uint8_t *a, const uint8_t *b, size_t len)
 
 /* len is a constant, here and below. */
 PRI_IN_PLACE void
-add_pair(struct pri_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len)
+add_pair(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, size_t len)
 {
 	bool swap = compare(src, dst, len) > 0;
 	uint8_t pair[2 * 16];
@@ -169,7 +170,8 @@ add_pair(struct pri_sketch *s, const uint8_t *src, const uint8_t *dst, size_t le
 }
 
 PRI_IN_PLACE void
-add_service(struct pri_sketch *s, const uint8_t *address, size_t len, const uint8_t *port)
+add_service(
+	struct pri_segment_keys *s, const uint8_t *address, size_t len, const uint8_t *port)
 {
 	uint8_t service[16 + 2];
 
@@ -180,8 +182,8 @@ add_service(struct pri_sketch *s, const uint8_t *address, size_t len, const uint
 
 /* Not in level 2. Too many: none are made any more. */
 PRI_IN_PLACE void
-add_socket(struct pri_sketch *s, enum pri_socket which, const uint8_t *address, size_t len,
-	const uint8_t *port)
+add_socket(struct pri_segment_keys *s, enum pri_socket which, const uint8_t *address,
+	size_t len, const uint8_t *port)
 {
 	uint8_t bytes[1 + 16 + 2];
 	uint64_t either, hash;
@@ -197,15 +199,15 @@ add_socket(struct pri_sketch *s, enum pri_socket which, const uint8_t *address, 
 		hash = pri_key_hash_bytes(PRI_KEY_SOCKET, bytes, len + 3);
 	}
 	s->socket_count += pri_hashset_put(&s->keys, pri_signature_hash(hash, either));
-	if (s->socket_count < PRI_SKETCH_SOCKETS)
+	if (s->socket_count < PRI_SEGMENT_KEYS_SOCKETS)
 		return;
 	s->sockets = false;
-	s->plain_segments = PRI_SKETCH_PLAIN;
+	s->plain_segments = PRI_SEGMENT_KEYS_PLAIN;
 }
 
 /* SERVICE and SOCKET. ports: both, as in the packet. */
 PRI_IN_PLACE void
-add_services(struct pri_sketch *s, const uint8_t *src, const uint8_t *dst, size_t len,
+add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, size_t len,
 	const uint8_t *ports)
 {
 	for (int i = 0; i < 2; i++) {

@@ -11,9 +11,9 @@
 /* ---- plain kinds ---- */
 
 static void
-add_link(struct pri_sketch *s, const struct pri_kind *kind)
+add_link(struct pri_segment_keys *s, const struct pri_header_layout *kind)
 {
-	const uint16_t inner = pri_kind_version(kind) == 4 ? 0x0800 : 0x86dd;
+	const uint16_t inner = pri_header_layout_version(kind) == 4 ? 0x0800 : 0x86dd;
 	uint8_t bytes[16];
 
 	pr_put_le64(bytes, kind->id[0]);
@@ -29,23 +29,24 @@ add_link(struct pri_sketch *s, const struct pri_kind *kind)
 
 /* Was a kind of the same words of the link layer here a short while ago? */
 static bool
-link_seen(struct pri_sketch *s, const struct pri_kind *kind)
+link_seen(struct pri_segment_keys *s, const struct pri_header_layout *kind)
 {
 	uint64_t mix = (kind->id[0] ^ kind->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
-	struct pri_sketch_link *l = &s->links[mix >> (64 - PRI_SKETCH_LINKS_LOG)];
-	unsigned version = pri_kind_version(kind);
+	struct pri_segment_keys_link *l =
+		&s->links[mix >> (64 - PRI_SEGMENT_KEYS_LINKS_LOG)];
+	unsigned version = pri_header_layout_version(kind);
 
 	if (l->words[0] == kind->id[0] && l->words[1] == kind->id[1] &&
 		l->version == version)
 		return true;
-	*l = (struct pri_sketch_link){{kind->id[0], kind->id[1]}, version};
+	*l = (struct pri_segment_keys_link){{kind->id[0], kind->id[1]}, version};
 	return false;
 }
 
 /* at: both addresses; len is a constant. */
 PRI_IN_PLACE void
-add_ports(struct pri_sketch *s, const struct pri_kind *kind, const uint8_t *at, size_t len,
-	const uint8_t *ports)
+add_ports(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+	const uint8_t *at, size_t len, const uint8_t *ports)
 {
 	bool tcp = (uint8_t)(kind->id[2] >> 8) == 6;
 
@@ -56,17 +57,19 @@ add_ports(struct pri_sketch *s, const struct pri_kind *kind, const uint8_t *at, 
 
 /* Of two that were here together a short while ago all is known. */
 PRI_IN_PLACE void
-add_hosts(struct pri_sketch *s, const struct pri_kind *kind, const uint8_t *at)
+add_hosts(
+	struct pri_segment_keys *s, const struct pri_header_layout *kind, const uint8_t *at)
 {
 	uint64_t addresses = pr_get_le64(at);
-	struct pri_sketch_pair *pair = &s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
-						 (64 - PRI_SKETCH_PAIRS_LOG)];
-	struct pri_address *items = s->addresses.items;
+	struct pri_segment_keys_pair *pair =
+		&s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
+			  (64 - PRI_SEGMENT_KEYS_PAIRS_LOG)];
+	struct pri_host_stats *items = s->addresses.items;
 
 	if (pair->addresses != addresses || !pair->src) {
-		*pair = (struct pri_sketch_pair){.addresses = addresses,
-			.src = 1 + add_address(s, at, 4, PRI_ADDRESS_SRC),
-			.dst = 1 + add_address(s, at + 4, 4, PRI_ADDRESS_DST)};
+		*pair = (struct pri_segment_keys_pair){.addresses = addresses,
+			.src = 1 + add_address(s, at, 4, PRI_HOST_SRC),
+			.dst = 1 + add_address(s, at + 4, 4, PRI_HOST_DST)};
 		add_pair(s, at, at + 4, 4);
 		meet(s, &items[pair->src - 1], &items[pair->dst - 1]);
 		meet(s, &items[pair->dst - 1], &items[pair->src - 1]);
@@ -75,37 +78,39 @@ add_hosts(struct pri_sketch *s, const struct pri_kind *kind, const uint8_t *at)
 }
 
 static __attribute__((flatten)) void
-ip_keys(struct pri_sketch *s, const struct pri_kind *kind)
+ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind)
 {
 	uint8_t at[8], ports[4];
 
 	pr_put_le64(at, kind->id[2] >> 32 | kind->id[3] << 32);
 	pr_put_le32(ports, (uint32_t)(kind->id[3] >> 32));
 	add_hosts(s, kind, at);
-	if (pri_kind_has_ports((uint8_t)(kind->id[2] >> 8)))
+	if (pri_header_layout_has_ports((uint8_t)(kind->id[2] >> 8)))
 		add_ports(s, kind, at, 4, ports);
 }
 
 static __attribute__((flatten)) void
-ip6_keys(struct pri_sketch *s, const struct pri_kind *kind, const uint64_t *more)
+ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+	const uint64_t *more)
 {
-	struct pri_address *items = s->addresses.items;
+	struct pri_host_stats *items = s->addresses.items;
 	uint8_t at[32], ports[4];
 	uint32_t src, dst;
 
 	pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
 	pr_put_le64(at, kind->id[3]);
-	for (size_t i = 0; i < PRI_KIND_MORE; i++)
+	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
 		pr_put_le64(at + 8 + 8 * i, more[i]);
-	src = add_address(s, at, 16, PRI_ADDRESS_SRC);
-	dst = add_address(s, at + 16, 16, PRI_ADDRESS_DST);
+	src = add_address(s, at, 16, PRI_HOST_SRC);
+	dst = add_address(s, at + 16, 16, PRI_HOST_DST);
 	count_addresses(kind, &items[src], &items[dst]);
 	add_pair(s, at, at + 16, 16);
 	add_ports(s, kind, at, 16, ports);
 }
 
 static inline void
-plain_keys(struct pri_sketch *s, const struct pri_kind *kind, const uint64_t *more)
+plain_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+	const uint64_t *more)
 {
 	uint8_t protocol = (uint8_t)(kind->id[2] >> 8);
 
@@ -113,7 +118,7 @@ plain_keys(struct pri_sketch *s, const struct pri_kind *kind, const uint64_t *mo
 		add_link(s, kind);
 	if (!test_and_set(s->seen_protocols, protocol))
 		add(s, PRI_KEY_PROTO, &protocol, 1);
-	if (pri_kind_version(kind) == 4)
+	if (pri_header_layout_version(kind) == 4)
 		ip_keys(s, kind);
 	else
 		ip6_keys(s, kind, more);
@@ -122,7 +127,7 @@ plain_keys(struct pri_sketch *s, const struct pri_kind *kind, const uint64_t *mo
 /* ---- other kinds ---- */
 
 static void
-add_key(struct pri_sketch *s, const struct pri_key *key)
+add_key(struct pri_segment_keys *s, const struct pri_key *key)
 {
 	switch (key->kind) {
 	case PRI_KEY_SRC:
@@ -143,11 +148,11 @@ add_key(struct pri_sketch *s, const struct pri_key *key)
 	}
 }
 
-static struct pri_address *
-add_any_address(struct pri_sketch *s, const struct pri_fields *f, const uint8_t *address,
-	bool source)
+static struct pri_host_stats *
+add_any_address(struct pri_segment_keys *s, const struct pri_packet_fields *f,
+	const uint8_t *address, bool source)
 {
-	unsigned side = source ? PRI_ADDRESS_SRC : PRI_ADDRESS_DST;
+	unsigned side = source ? PRI_HOST_SRC : PRI_HOST_DST;
 
 	if (!(f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST)))
 		return NULL;
@@ -156,7 +161,7 @@ add_any_address(struct pri_sketch *s, const struct pri_fields *f, const uint8_t 
 
 /* pri_keys_of_fields does not make them. */
 static void
-add_sockets(struct pri_sketch *s, const struct pri_fields *f)
+add_sockets(struct pri_segment_keys *s, const struct pri_packet_fields *f)
 {
 	uint8_t port[2];
 
@@ -177,10 +182,11 @@ add_sockets(struct pri_sketch *s, const struct pri_fields *f)
 }
 
 static void
-any_keys(struct pri_sketch *s, const struct pri_fields *f, const struct pri_kind *kind)
+any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
+	const struct pri_header_layout *kind)
 {
 	struct pri_key keys[PRI_KEYS_MAX];
-	struct pri_address *src, *dst;
+	struct pri_host_stats *src, *dst;
 	size_t count = pri_keys_of_fields(f, keys);
 	uint8_t port[2];
 
@@ -201,33 +207,33 @@ any_keys(struct pri_sketch *s, const struct pri_fields *f, const struct pri_kind
 }
 
 int
-pri_sketch_kinds(struct pri_sketch *s)
+pri_segment_keys_kinds(struct pri_segment_keys *s)
 {
 	for (size_t i = 0; i < s->kinds.count; i++) {
-		const struct pri_kind *kind = &s->kinds.items[i];
+		const struct pri_header_layout *kind = &s->kinds.items[i];
 
 		if (pri_hashset_prepare(&s->keys, MOST) < 0 ||
 			pri_hashset_prepare(&s->wide, MOST) < 0)
 			return -1;
-		if (pri_kind_version(kind))
+		if (pri_header_layout_version(kind))
 			plain_keys(s, kind, s->kinds.more[i]);
 		else
-			any_keys(s, pri_kind_fields(&s->kinds, kind), kind);
+			any_keys(s, pri_header_layout_fields(&s->kinds, kind), kind);
 	}
 	return 0;
 }
 
 /* Level 2 has none of them, so they do not go into wide. */
 int
-pri_sketch_composites(struct pri_sketch *s, const struct pri_layout *layout,
-	const struct pr_packet *packet)
+pri_segment_keys_composites(struct pri_segment_keys *s,
+	const struct pri_linktype_layout *layout, const struct pr_packet *packet)
 {
 	struct pri_key keys[PRI_COMPOSITE_KEYS];
-	struct pri_fields f;
+	struct pri_packet_fields f;
 
 	if (pri_hashset_prepare(&s->keys, PRI_COMPOSITES_MAX * PRI_COMPOSITE_KEYS) < 0)
 		return -1;
-	pri_fields_of_packet(layout, packet->data, packet->caplen, &f);
+	pri_packet_fields_parse(layout, packet->data, packet->caplen, &f);
 	for (size_t i = 0; i < PRI_COMPOSITES_MAX && s->composites.masks[i]; i++) {
 		size_t count = pri_composite_keys(&f, s->composites.masks[i], keys);
 

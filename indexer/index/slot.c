@@ -6,7 +6,7 @@
 
 /* Without the kernel's random bytes it is as good, but for who knows the address. */
 static uint64_t
-draw(const struct pri_slot *slot)
+draw(const struct pri_seeded_hash *slot)
 {
 	uint64_t drawn;
 
@@ -16,7 +16,7 @@ draw(const struct pri_slot *slot)
 }
 
 void
-pri_slot_set(struct pri_slot *slot, size_t slots)
+pri_seeded_hash_set(struct pri_seeded_hash *slot, size_t slots)
 {
 	if (!slot->factor)
 		slot->factor = draw(slot);

@@ -13,28 +13,28 @@ void
 pri_summarizer_free(struct pri_summarizer *z)
 {
 	pri_hashset_free(&z->keys);
-	pri_held_list_free(&z->held);
+	pri_range_list_free(&z->held);
 }
 
 static int
 add_held(struct pri_summarizer *z, const struct pr_segment_header *h,
-	const struct pri_sketch *sketch, uint64_t last_seq)
+	const struct pri_segment_keys *sketch, uint64_t last_seq)
 {
-	struct pri_stretch *s = &z->stretch;
+	struct pri_range_builder *s = &z->stretch;
 	int rc = 0;
 
 	/* one that comes late lies before the last: it begins a stretch of its own */
 	if (s->last &&
 		(h->first_seq <= s->last || h->first_otime - s->first_otime > STRETCH_NS))
-		rc = pri_stretch_end(s, &z->held, NULL);
+		rc = pri_range_builder_end(s, &z->held, NULL);
 	if (rc == 0 && last_seq - h->first_seq + 1 == sketch->seq_count)
-		return pri_stretch_add_range(s, h->first_seq, last_seq, h->first_otime,
-			h->last_otime, &z->held, NULL);
+		return pri_range_builder_add_range(s, h->first_seq, last_seq,
+			h->first_otime, h->last_otime, &z->held, NULL);
 	/* a stretch may have to end within a segment: of both it is only known that they are in its times */
 	for (size_t i = 0; rc == 0 && i < sketch->seq_count; i++) {
 		uint64_t seq = h->first_seq + sketch->seqs[i];
 
-		rc = pri_stretch_add_range(
+		rc = pri_range_builder_add_range(
 			s, seq, seq, h->first_otime, h->last_otime, &z->held, NULL);
 	}
 	return rc;
@@ -42,7 +42,7 @@ add_held(struct pri_summarizer *z, const struct pr_segment_header *h,
 
 int
 pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t proof,
-	const struct pr_segment_header *h, const struct pri_sketch *sketch)
+	const struct pr_segment_header *h, const struct pri_segment_keys *sketch)
 {
 	uint64_t last_seq = h->first_seq;
 
@@ -65,7 +65,7 @@ pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t pro
 				  .last_otime = h->last_otime,
 				  .min_time = h->min_time,
 				  .max_time = h->max_time});
-	z->check = pri_level2_check(z->check, sequence, proof);
+	z->check = pri_segments_digest_add(z->check, sequence, proof);
 	return add_held(z, h, sketch, last_seq);
 }
 
@@ -86,12 +86,12 @@ pri_summarizer_due(const struct pri_summarizer *z, size_t record_max)
 /* ---- the record ---- */
 
 static struct pr_summary_run *
-runs_of(const struct pri_held_list *list)
+runs_of(const struct pri_range_list *list)
 {
 	struct pr_summary_run *runs = calloc(list->count + 1, sizeof(*runs));
 
 	for (size_t i = 0; runs && i < list->count; i++) {
-		const struct pri_held *h = &list->items[i];
+		const struct pri_range *h = &list->items[i];
 
 		runs[i] = (struct pr_summary_run){.first = h->first,
 			.last = h->last,
@@ -108,7 +108,7 @@ pri_summarizer_size(struct pri_summarizer *z, size_t *size)
 {
 	struct pr_summary_run *runs;
 
-	if (pri_stretch_end(&z->stretch, &z->held, NULL) < 0)
+	if (pri_range_builder_end(&z->stretch, &z->held, NULL) < 0)
 		return -1;
 	runs = runs_of(&z->held);
 	if (!runs)
@@ -139,7 +139,7 @@ pri_summarizer_write(struct pri_summarizer *z, size_t record_max, uint8_t *out)
 
 	free(runs);
 	pri_hashset_clear(&z->keys);
-	pri_held_list_free(&z->held);
+	pri_range_list_free(&z->held);
 	z->span.segments = 0;
 	return len;
 }

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "indexer/index/hashset.h"
-#include "indexer/index/held.h"
-#include "indexer/index/sketch.h"
+#include "indexer/index/range_builder.h"
+#include "indexer/index/segment_keys.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/summary.h"
 
@@ -23,16 +23,16 @@
 
 struct pri_summarizer {
 	struct pr_summary_span span; /* segments 0: none yet */
-	uint64_t check; /* pri_level2_check over the segments */
+	uint64_t check; /* pri_segments_digest_add over the segments */
 	struct pri_hashset keys;
-	struct pri_stretch stretch;
-	struct pri_held_list held;
+	struct pri_range_builder stretch;
+	struct pri_range_list held;
 };
 
 void pri_summarizer_free(struct pri_summarizer *z);
 /* The next segment, which follows those before it, and is of their line. -1: no memory. */
 int pri_summarizer_segment(struct pri_summarizer *z, uint64_t sequence, uint64_t proof,
-	const struct pr_segment_header *h, const struct pri_sketch *sketch);
+	const struct pr_segment_header *h, const struct pri_segment_keys *sketch);
 /* Hashes of the keys of segments that it has. */
 int pri_summarizer_keys(struct pri_summarizer *z, const struct pri_hashset *wide);
 /* It speaks of enough. record_max: bytes of a record that the volume takes. */

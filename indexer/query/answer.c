@@ -29,7 +29,7 @@ struct pri_answer {
 		waiting; /* found no room; its data is valid until the next query step */
 	bool has_waiting, searched, last_said;
 	int64_t flushed; /* monotonic */
-	struct pri_held_list held, edges;
+	struct pri_range_list held, edges;
 	Packrack__Held *messages;
 	Packrack__Held **pointers;
 	Packrack__Batch batch;
@@ -99,8 +99,8 @@ pri_answer_create(
 static void
 free_held(struct pri_answer *a)
 {
-	pri_held_list_free(&a->held);
-	pri_held_list_free(&a->edges);
+	pri_range_list_free(&a->held);
+	pri_range_list_free(&a->edges);
 	free(a->messages);
 	free(a->pointers);
 	a->messages = NULL;
@@ -127,7 +127,7 @@ pri_answer_destroy(struct pri_answer **answer)
 /* ---- making a batch ---- */
 
 static void
-fill_held(Packrack__Held *out, const struct pri_held *held)
+fill_held(Packrack__Held *out, const struct pri_range *held)
 {
 	packrack__held__init(out);
 	out->epoch = held->epoch;

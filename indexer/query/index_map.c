@@ -115,7 +115,7 @@ pri_index_check(const struct pri_index_stream *s, uint64_t first, uint32_t segme
 
 		if (!proof)
 			return false;
-		*check = pri_level2_check(*check, i, proof);
+		*check = pri_segments_digest_add(*check, i, proof);
 	}
 	return true;
 }

@@ -112,8 +112,8 @@ plan(struct pri_query *q, struct pr_error *err)
 void
 pri_query_spec_free(struct pri_query_spec *spec)
 {
-	pri_programs_free(&spec->programs);
-	pri_programs_free(&spec->core);
+	pri_bpf_set_free(&spec->programs);
+	pri_bpf_set_free(&spec->core);
 	if (spec->relations)
 		pr_relations_free(spec->relations);
 	free(spec->relations);
@@ -133,7 +133,7 @@ pri_query_create(struct pri_volume *view, struct pri_query_spec *spec, struct pr
 	q->view = view;
 	packrack__end__init(&q->figures);
 	q->spec = *spec;
-	spec->programs = spec->core = (struct pri_programs){0};
+	spec->programs = spec->core = (struct pri_bpf_set){0};
 	spec->relations = NULL;
 	q->link = strdup(spec->link ? spec->link : "");
 	q->spec.link = q->link;
@@ -159,7 +159,7 @@ pri_query_destroy(struct pri_query **query)
 	for (size_t i = 0; i < q->line_count; i++)
 		free(q->lines[i].stretch);
 	pr_heap_free(&q->heap);
-	pri_held_list_free(&q->held);
+	pri_range_list_free(&q->held);
 	pri_prune_destroy(&q->prune);
 	pri_plans_free(&q->plans);
 	pri_prune_destroy(&q->core_prune);
@@ -193,7 +193,7 @@ note_held(struct pri_query *q, struct pri_line *line, const struct pr_packet *p,
 {
 	if (pri_query_stretch(line, err) < 0)
 		return -1;
-	return pri_stretch_add(line->stretch, p->seq, p->otime, &q->held, err);
+	return pri_range_builder_add(line->stretch, p->seq, p->otime, &q->held, err);
 }
 
 /* Within the range it is held, outside it may be the nearest. */

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "indexer/query/tally_key.h"
-#include "indexer/index/held.h"
-#include "indexer/filter/program.h"
+#include "indexer/index/range_builder.h"
+#include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
@@ -26,7 +26,7 @@ struct pri_query;
 
 struct pri_query_spec {
 	int64_t since, until; /* true time, both included */
-	struct pri_programs
+	struct pri_bpf_set
 		programs; /* taken over by pri_query_create, also when it fails */
 	uint64_t limit; /* packets; 0: none */
 	const char *link; /* name or number; "" or NULL: all. Copied */
@@ -41,7 +41,7 @@ struct pri_query_spec {
 	 * packets too, and core is what matches by itself.
 	 */
 	struct pr_relations *relations;
-	struct pri_programs core;
+	struct pri_bpf_set core;
 };
 
 /* What is taken over; for who makes one and does not get so far. */
@@ -77,7 +77,7 @@ struct pr_source *pri_query_source(struct pri_query *query, struct pr_error *err
  * Moves what is held of the stretch behind the last packet to list (which must be empty), and says in
  * *frontier the otime before which nothing further will be told; PR_TIME_MAX at the end.
  */
-int pri_query_take_held(struct pri_query *query, struct pri_held_list *list,
+int pri_query_take_held(struct pri_query *query, struct pri_range_list *list,
 	int64_t *frontier, struct pr_error *err);
 /* Bytes that have gathered for that. */
 size_t pri_query_held_bytes(const struct pri_query *query);
@@ -87,7 +87,7 @@ size_t pri_query_held_bytes(const struct pri_query *query);
  * when the first packet of the link has been passed (each is given once), upper ones at the end.
  */
 int pri_query_take_edges(
-	struct pri_query *query, struct pri_held_list *list, struct pr_error *err);
+	struct pri_query *query, struct pri_range_list *list, struct pr_error *err);
 
 /*
  * The query's search figures: the numbers of an End (packrack.proto says what they count), the rest of it is

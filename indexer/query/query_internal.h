@@ -14,7 +14,7 @@
 struct pri_line {
 	struct pri_epoch_series *run;
 	struct pri_run_bounds bounds;
-	struct pri_stretch *stretch; /* NULL until a packet is held */
+	struct pri_range_builder *stretch; /* NULL until a packet is held */
 	bool passed; /* a packet at or behind `since` has come by */
 	bool lower_given, upper_given;
 	uint64_t counted; /* the tally has all packets of segments below this sequence */
@@ -31,7 +31,7 @@ struct pri_query {
 	struct pri_run_reader
 		*spent; /* its segment is done, but its last packet may be in use */
 	struct pri_read_buffer spare;
-	struct pri_held_list held;
+	struct pri_range_list held;
 	bool any_last;
 	uint64_t last_seq, last_epoch;
 	uint16_t last_link;

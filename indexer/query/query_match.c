@@ -17,10 +17,10 @@ static bool
 matches_or_related(struct pri_query *q, struct pr_packet *p)
 {
 	if (!q->spec.relations)
-		return pri_programs_match(&q->spec.programs, p);
-	if (pri_programs_match(&q->spec.core, p))
+		return pri_bpf_set_match(&q->spec.programs, p);
+	if (pri_bpf_set_match(&q->spec.core, p))
 		return true;
-	if (!pri_programs_match(&q->spec.programs, p))
+	if (!pri_bpf_set_match(&q->spec.programs, p))
 		return false;
 	p->flags |= pr_relations_test(q->spec.relations, p);
 	q->figures.related += (p->flags & PR_PACKET_RELATED) != 0;

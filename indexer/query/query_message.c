@@ -21,19 +21,19 @@ program_from_message(const Packrack__Program *message, struct pr_error *err)
 			.jf = (uint8_t)in->jf,
 			.k = in->k};
 	}
-	program = pri_program_create((uint16_t)message->linktype, insns, count, err);
+	program = pri_bpf_create((uint16_t)message->linktype, insns, count, err);
 	free(insns);
 	return program;
 }
 
 static int
-programs_from_message(Packrack__Program *const *list, size_t count,
-	struct pri_programs *out, struct pr_error *err)
+programs_from_message(Packrack__Program *const *list, size_t count, struct pri_bpf_set *out,
+	struct pr_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct pri_bpf *program = program_from_message(list[i], err);
 
-		if (!program || pri_programs_add(out, program, err) < 0)
+		if (!program || pri_bpf_set_add(out, program, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -108,14 +108,14 @@ program_to_message(const struct pri_bpf *program)
 	} * whole;
 	Packrack__Instruction **pointers;
 	size_t count;
-	const struct pri_insn *insns = pri_program_insns(program, &count);
+	const struct pri_insn *insns = pri_bpf_insns(program, &count);
 
 	whole = malloc(sizeof(*whole) + count * (sizeof(*whole->in) + sizeof(*pointers)));
 	if (!whole)
 		return NULL;
 	pointers = (Packrack__Instruction **)(whole->in + count);
 	packrack__program__init(&whole->message);
-	whole->message.linktype = pri_program_linktype(program);
+	whole->message.linktype = pri_bpf_linktype(program);
 	whole->message.n_instructions = count;
 	whole->message.instructions = pointers;
 	for (size_t i = 0; i < count; i++) {
@@ -131,7 +131,7 @@ program_to_message(const struct pri_bpf *program)
 
 int
 pri_query_set_programs(
-	Packrack__Query *message, const struct pri_programs *programs, struct pr_error *err)
+	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err)
 {
 	message->programs = calloc(programs->count + 1, sizeof(*message->programs));
 	message->n_programs = 0;

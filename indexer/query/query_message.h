@@ -2,7 +2,7 @@
 #ifndef PRI_INDEXER_QUERY_MESSAGE_H
 #define PRI_INDEXER_QUERY_MESSAGE_H
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "indexer/query/query.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
@@ -17,8 +17,8 @@ int pri_query_from_message(
  * Puts the programs into message (memory of its own, freed by pri_query_message_free); for askers.
  * No programs: every packet of every link type is asked for.
  */
-int pri_query_set_programs(Packrack__Query *message, const struct pri_programs *programs,
-	struct pr_error *err);
+int pri_query_set_programs(
+	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err);
 void pri_query_message_free(Packrack__Query *message);
 
 #endif

@@ -32,47 +32,47 @@ free_stretches(struct pri_query *q)
 }
 
 int
-pri_query_take_held(
-	struct pri_query *q, struct pri_held_list *list, int64_t *out, struct pr_error *err)
+pri_query_take_held(struct pri_query *q, struct pri_range_list *list, int64_t *out,
+	struct pr_error *err)
 {
 	for (size_t i = 0; i < q->line_count; i++)
 		if (q->lines[i].stretch &&
-			pri_stretch_end(q->lines[i].stretch, &q->held, err) < 0)
+			pri_range_builder_end(q->lines[i].stretch, &q->held, err) < 0)
 			return -1;
 	free_stretches(q);
 	*out = frontier(q);
 	*list = q->held;
-	q->held = (struct pri_held_list){0};
+	q->held = (struct pri_range_list){0};
 	return 0;
 }
 
 size_t
 pri_query_held_bytes(const struct pri_query *q)
 {
-	return q->held.bytes + q->held.count * sizeof(struct pri_held);
+	return q->held.bytes + q->held.count * sizeof(struct pri_range);
 }
 
 static int
-add_edge(struct pri_held_list *list, const struct pri_line *line, uint64_t seq,
+add_edge(struct pri_range_list *list, const struct pri_line *line, uint64_t seq,
 	int64_t otime, struct pr_error *err)
 {
 	/* a stretch of one seq has no bits */
-	struct pri_stretch *one = calloc(1, sizeof(*one));
+	struct pri_range_builder *one = calloc(1, sizeof(*one));
 	int rc;
 
 	if (!one)
 		return pr_error_set(err, "no memory for the list of seqs held");
 	one->epoch = line->run->epoch;
 	one->link = line->run->link;
-	rc = pri_stretch_add(one, seq, otime, list, err);
+	rc = pri_range_builder_add(one, seq, otime, list, err);
 	if (rc == 0)
-		rc = pri_stretch_end(one, list, err);
+		rc = pri_range_builder_end(one, list, err);
 	free(one);
 	return rc;
 }
 
 static int
-line_edges(const struct pri_query *q, struct pri_line *line, struct pri_held_list *list,
+line_edges(const struct pri_query *q, struct pri_line *line, struct pri_range_list *list,
 	struct pr_error *err)
 {
 	const struct pri_run_bounds *b = &line->bounds;
@@ -93,7 +93,7 @@ line_edges(const struct pri_query *q, struct pri_line *line, struct pri_held_lis
 }
 
 int
-pri_query_take_edges(struct pri_query *q, struct pri_held_list *list, struct pr_error *err)
+pri_query_take_edges(struct pri_query *q, struct pri_range_list *list, struct pr_error *err)
 {
 	for (size_t i = 0; i < q->line_count; i++)
 		if (!q->lines[i].run->strays && line_edges(q, &q->lines[i], list, err) < 0)

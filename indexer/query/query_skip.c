@@ -27,8 +27,8 @@ pri_query_hold_all(
 	line->passed = true;
 	if (pri_query_stretch(line, err) < 0)
 		return -1;
-	return pri_stretch_add_range(line->stretch, e->first_seq, pri_entry_last_seq(e),
-		e->first_otime, e->last_otime, &q->held, err);
+	return pri_range_builder_add_range(line->stretch, e->first_seq,
+		pri_entry_last_seq(e), e->first_otime, e->last_otime, &q->held, err);
 }
 
 static int
@@ -45,7 +45,7 @@ account(struct pri_query *q, const struct pri_run_reader *r, struct pri_held_wal
 	if (held->form == PRI_HELD_ALL)
 		return pri_query_hold_all(q, r, err);
 	for (bool first = true; pri_held_walk_next(held, &seq); first = false)
-		if (pri_stretch_add(line->stretch, e->first_seq + seq,
+		if (pri_range_builder_add(line->stretch, e->first_seq + seq,
 			    first ? e->first_otime : e->last_otime, &q->held, err) < 0)
 			return -1;
 	return 0;

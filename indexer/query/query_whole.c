@@ -27,7 +27,7 @@ may_be_whole(const struct pri_query *q, const struct pri_run_reader *r)
 
 	return !line->run->strays && !q->spec.limit && !q->spec.relations &&
 	       len >= WHOLE_MIN && len <= WHOLE_MAX &&
-	       pri_programs_all(&q->spec.programs, r->entry.linktype);
+	       pri_bpf_set_all(&q->spec.programs, r->entry.linktype);
 }
 
 bool

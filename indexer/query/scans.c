@@ -13,7 +13,7 @@ struct pri_scan {
 	struct pri_scan *next; /* in the queue */
 	enum state state; /* under the pool's lock; all else is whose turn it is */
 	struct sfs_plan plan;
-	const struct pri_programs *programs;
+	const struct pri_bpf_set *programs;
 	size_t room;
 	struct pri_read_buffer buffer;
 	const uint8_t *body;
@@ -22,7 +22,7 @@ struct pri_scan {
 };
 
 struct pri_scans {
-	const struct pri_programs *programs;
+	const struct pri_bpf_set *programs;
 	struct pri_scan items[PRI_SCANS_AHEAD];
 	unsigned begun;
 	bool member; /* counted among the pool's users */
@@ -121,7 +121,7 @@ judge(struct pri_scan *s, size_t length)
 
 	m->judged = m->count = 0;
 	if (pr_segment_open(&reader, s->body, length, NULL) < 0 ||
-		pri_programs_all(s->programs, reader.header.linktype) ||
+		pri_bpf_set_all(s->programs, reader.header.linktype) ||
 		!matches_room(m, reader.header.count / 8 + 1))
 		return;
 	memset(m->bits, 0, reader.header.count / 8 + 1);
@@ -132,7 +132,7 @@ judge(struct pri_scan *s, size_t length)
 		if (rc != 1)
 			break;
 		m->sound = m->sound && as_said(&reader.header, &p, last);
-		if (pri_programs_match(s->programs, &p))
+		if (pri_bpf_set_match(s->programs, &p))
 			note_match(m, &before);
 		if (too_many(m))
 			break;
@@ -235,7 +235,7 @@ leave_pool(struct pri_scans *scans)
 /* ---- a query's ---- */
 
 struct pri_scans *
-pri_scans_create(const struct pri_programs *programs)
+pri_scans_create(const struct pri_bpf_set *programs)
 {
 	struct pri_scans *scans = calloc(1, sizeof(*scans));
 

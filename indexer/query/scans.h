@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/wire/segment.h"
@@ -30,7 +30,7 @@ struct pri_scans; /* of a query: one thread */
 struct pri_scan;
 
 /* programs: the query's, must outlive it. NULL: no memory. */
-struct pri_scans *pri_scans_create(const struct pri_programs *programs);
+struct pri_scans *pri_scans_create(const struct pri_bpf_set *programs);
 /* What was begun and not taken is dropped; waits for what is being worked on: a segment a thread. */
 void pri_scans_destroy(struct pri_scans **scans);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "proto/base/clock.h"
 #include "proto/wire/cursor.h"
 
@@ -108,7 +108,7 @@ add_port(struct keys *k, uint16_t port)
 }
 
 static void
-add_addresses(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
+add_addresses(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
 {
 	if (f->have & PRI_FIELD_SRC && group != PRI_TALLY_KEY_DST)
 		add_bytes(k, f->src, f->address_len);
@@ -117,7 +117,7 @@ add_addresses(struct keys *k, enum pri_tally_key group, const struct pri_fields 
 }
 
 static void
-add_ports(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
+add_ports(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
 {
 	if (f->have & PRI_FIELD_SPORT && group != PRI_TALLY_KEY_DPORT)
 		add_port(k, f->sport);
@@ -126,14 +126,14 @@ add_ports(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 }
 
 static bool
-has(const struct pri_fields *f, unsigned fields)
+has(const struct pri_packet_fields *f, unsigned fields)
 {
 	return (f->have & fields) == fields;
 }
 
 /* Without ports (a later fragment, ICMP) a flow is what has none. */
 static void
-add_pair(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
+add_pair(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
 {
 	bool ports = has(f, PRI_FIELD_SPORT | PRI_FIELD_DPORT);
 
@@ -148,7 +148,7 @@ add_pair(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 }
 
 static void
-add_types(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
+add_types(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
 {
 	if (group == PRI_TALLY_KEY_PROTO && f->proto_count)
 		add_bytes(k, f->protos, 1);
@@ -164,7 +164,7 @@ add_types(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
 }
 
 static void
-keys_of_fields(struct keys *k, enum pri_tally_key group, const struct pri_fields *f)
+keys_of_fields(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
 {
 	switch (group) {
 	case PRI_TALLY_KEY_SRC:
@@ -189,8 +189,8 @@ keys_of_fields(struct keys *k, enum pri_tally_key group, const struct pri_fields
 static void
 keys_of(struct keys *k, enum pri_tally_key group, int64_t step, const struct pr_packet *p)
 {
-	const struct pri_layout *layout;
-	struct pri_fields fields;
+	const struct pri_linktype_layout *layout;
+	struct pri_packet_fields fields;
 
 	if (group == PRI_TALLY_KEY_TIME) {
 		k->items[0].len = PRI_TALLY_KEY_TIME_LEN;
@@ -203,10 +203,10 @@ keys_of(struct keys *k, enum pri_tally_key group, int64_t step, const struct pr_
 		add_port(k, p->link);
 		return;
 	}
-	layout = pri_layout_find(p->linktype);
+	layout = pri_linktype_layout_find(p->linktype);
 	if (!layout)
 		return;
-	pri_fields_of_packet(layout, p->data, p->caplen, &fields);
+	pri_packet_fields_parse(layout, p->data, p->caplen, &fields);
 	keys_of_fields(k, group, &fields);
 }
 

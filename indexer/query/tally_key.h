@@ -12,7 +12,7 @@
 
 /*
  * By what packets are counted for `rate` and `top`: what a packet has in common with others, as a key in
- * a tally. Taken from the fields that the index knows (keys.h), so that what is counted for a group is
+ * a tally. Taken from the fields that the index knows (index_key.h), so that what is counted for a group is
  * what its filter matches, but for tags and labels, behind which addresses and ports are looked for as well.
  * Numbers stand in messages: never reuse one. Pure.
  */

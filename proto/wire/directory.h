@@ -46,7 +46,7 @@ struct pr_directory_segment {
  */
 struct pr_directory_index {
 	uint64_t first_sequence; /* of the first segment, in its stream */
-	uint64_t check; /* of which segments they are: pri_level2_check over all */
+	uint64_t check; /* of which segments they are: pri_segments_digest_add over all */
 	uint32_t segments; /* not 0 */
 	uint16_t link;
 	uint8_t level;

@@ -8,7 +8,7 @@
  */
 #include <time.h>
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "tests/bench/bench_trace.h"
 
 #define BLOCK_BITS 32768u

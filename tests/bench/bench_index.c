@@ -7,7 +7,7 @@
 
 #include "indexer/index/builder.h"
 #include "indexer/index/hashset.h"
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "indexer/index/signature.h"
 #include "proto/wire/segment.h"
 #include "tests/bench/bench_trace.h"

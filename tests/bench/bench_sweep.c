@@ -7,7 +7,7 @@
  *     they were on the link (zeros for what was cut off: an index does not look there)
  */
 #include "indexer/index/builder.h"
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
 #include "proto/wire/segment.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of the index, and keys of packets. Covers indexer/index/level1.c indexer/index/level2.c
- * indexer/index/signature.c indexer/index/keys.c
+ * indexer/index/signature.c indexer/index/index_key.c
  * Options -max_len=16384
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filter programs from the network, and their plans. Covers indexer/filter/program.c
+ * Filter programs from the network, and their plans. Covers indexer/filter/bpf.c
  * Options -max_len=1024
  *
  * An input is a packet's length (one byte), the packet, and instructions of eight bytes as in a
@@ -9,7 +9,7 @@
 #include <pcap/pcap.h>
 #include <string.h>
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "proto/wire/cursor.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/plan_own.h"
@@ -58,7 +58,7 @@ plan(const struct pri_bpf *program, const uint8_t *data, uint32_t caplen, uint32
 	struct own own;
 
 	own_of(&packet, &own);
-	MUST(made && (holds(made, &own) || !pri_program_match(program, &packet)));
+	MUST(made && (holds(made, &own) || !pri_bpf_match(program, &packet)));
 	pri_plan_destroy(&made);
 }
 
@@ -77,16 +77,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	caplen = data[0];
 	len = caplen + (caplen & 1 ? 1000 : 0);
 	count = load_insns(data + 1 + caplen, size - 1 - caplen, ours, theirs);
-	program = pri_program_create(1, ours, count, &err);
+	program = pri_bpf_create(1, ours, count, &err);
 	if (!program) {
 		MUST(err.text[0]);
 		return 0;
 	}
-	result = pri_program_run(program, data + 1, len, caplen);
+	result = pri_bpf_run(program, data + 1, len, caplen);
 	if (count && goes_forward(ours, count) &&
 		bpf_validate(theirs, (int)(WORDS + count)))
 		MUST(result == bpf_filter(theirs, data + 1, len, caplen));
 	plan(program, data + 1, caplen, len);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	return 0;
 }

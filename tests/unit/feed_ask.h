@@ -16,12 +16,12 @@ struct answer {
 };
 
 static inline uint64_t
-count_held(const struct pri_held_list *list)
+count_held(const struct pri_range_list *list)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < list->count; i++) {
-		const struct pri_held *h = &list->items[i];
+		const struct pri_range *h = &list->items[i];
 
 		if (!h->bits)
 			sum += h->last - h->first + 1;
@@ -38,7 +38,7 @@ ask(struct pri_volume *view, const char *filter, bool all)
 	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
 	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
 	struct answer a = {.seqs = malloc(400000 * sizeof(*a.seqs))};
-	struct pri_held_list held = {0};
+	struct pri_range_list held = {0};
 	struct pri_query *q;
 	struct pr_packet p;
 	int64_t frontier;
@@ -46,20 +46,20 @@ ask(struct pri_volume *view, const char *filter, bool all)
 
 	ck_assert(program != NULL);
 	if (!all)
-		ck_assert_int_eq(pri_programs_add(&spec.programs, program, &err), 0);
+		ck_assert_int_eq(pri_bpf_set_add(&spec.programs, program, &err), 0);
 	q = pri_query_create(view, &spec, &err);
 	ck_assert_msg(q != NULL, "%s", err.text);
 	while ((rc = pri_query_next(q, &p, &err)) != PR_SOURCE_END) {
 		unit_must(rc != PR_SOURCE_ERROR);
 		if (rc == PR_SOURCE_PACKET &&
-			(!all || pri_program_run(program, p.data, p.len, p.caplen)))
+			(!all || pri_bpf_run(program, p.data, p.len, p.caplen)))
 			a.seqs[a.count++] = p.seq;
 	}
 	if (all)
-		pri_program_destroy(&program);
+		pri_bpf_destroy(&program);
 	ck_assert_int_eq(pri_query_take_held(q, &held, &frontier, &err), 0);
 	a.held = count_held(&held);
-	pri_held_list_free(&held);
+	pri_range_list_free(&held);
 	a.figures = *pri_query_stats(q);
 	pri_query_destroy(&q);
 	return a;

@@ -25,7 +25,7 @@ plan_may(const char *filter, const struct pri_plan_index *index)
 	result = pri_plan_holds(plan, index, scratch);
 	free(scratch);
 	pri_plan_destroy(&plan);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	return result;
 }
 

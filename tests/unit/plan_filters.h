@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "indexer/filter/program_code.h"
+#include "indexer/filter/bpf_code.h"
 #include "tests/unit/plan_packets.h"
 
 /* For test_plan_random.c: filters and programs made up, of values that the packets have. */
@@ -190,7 +190,7 @@ random_insn(size_t i, size_t count)
 	if (in.code == RSH_K)
 		in.k %= 20;
 	if (in.code == ST || in.code == LD_MEM || in.code == LDX_MEM)
-		in.k %= PRI_PROGRAM_MEMORY;
+		in.k %= PRI_BPF_MEMORY;
 	if (in.code == RET_K)
 		in.k = (uint32_t)random() % 2;
 	if (jump) {

@@ -15,7 +15,7 @@
 struct own {
 	struct pri_key keys[PRI_KEYS_MAX + PORT_KEYS_MAX];
 	size_t count;
-	struct pri_fields fields;
+	struct pri_packet_fields fields;
 	bool laid_out;
 	uint32_t len;
 	int64_t time;
@@ -36,7 +36,7 @@ own_key(void *arg, const struct pri_key *key)
 static unsigned composites_asked, ports_asked, others_asked;
 
 static inline bool
-is_address(const struct pri_fields *f, bool source, const uint8_t *address)
+is_address(const struct pri_packet_fields *f, bool source, const uint8_t *address)
 {
 	return f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST) && f->address_len == 4 &&
 	       !memcmp(source ? f->src : f->dst, address, 4);
@@ -46,7 +46,7 @@ is_address(const struct pri_fields *f, bool source, const uint8_t *address)
 static inline bool
 own_other(void *arg, const struct pri_key *key)
 {
-	const struct pri_fields *f = &((struct own *)arg)->fields;
+	const struct pri_packet_fields *f = &((struct own *)arg)->fields;
 	const uint8_t *a = key->bytes, *b = key->bytes + 4;
 
 	others_asked++;
@@ -103,7 +103,7 @@ static inline bool
 own_range(void *arg, const struct pri_plan_range *r)
 {
 	const struct own *own = arg;
-	const struct pri_fields *f = &own->fields;
+	const struct pri_packet_fields *f = &own->fields;
 	bool ip4 = own->laid_out && f->address_len == 4;
 	int64_t value = -1;
 
@@ -133,7 +133,8 @@ own_range(void *arg, const struct pri_plan_range *r)
 static inline void
 own_of(const struct pr_packet *packet, struct own *own)
 {
-	const struct pri_layout *layout = pri_layout_find(packet->linktype);
+	const struct pri_linktype_layout *layout =
+		pri_linktype_layout_find(packet->linktype);
 
 	memset(own, 0, sizeof(*own));
 	own->count = pri_keys_of_packet(packet, own->keys);
@@ -141,7 +142,7 @@ own_of(const struct pr_packet *packet, struct own *own)
 	own->time = packet->time;
 	own->laid_out = layout != NULL;
 	if (layout)
-		pri_fields_of_packet(layout, packet->data, packet->caplen, &own->fields);
+		pri_packet_fields_parse(layout, packet->data, packet->caplen, &own->fields);
 	own->count += port_keys(&own->fields, own->keys + own->count);
 }
 

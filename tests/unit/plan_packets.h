@@ -121,7 +121,8 @@ make_packet(uint8_t *p, struct pr_packet *out)
 				0x03040500u + (uint32_t)random() % 3, 4);
 		type = put_types(p, &at);
 	} else {
-		const struct pri_layout *l = pri_layout_find(out->linktype);
+		const struct pri_linktype_layout *l =
+			pri_linktype_layout_find(out->linktype);
 		type = random() % 2 ? 0x0800 : 0x86dd;
 		at = l ? l->net_at : 0;
 		if (l && l->form == PRI_TYPE_ETHER)

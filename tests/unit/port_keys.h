@@ -2,14 +2,15 @@
 #ifndef TESTS_UNIT_PORT_KEYS_H
 #define TESTS_UNIT_PORT_KEYS_H
 
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 
-/* What level 1 has of a packet's ports, which pri_keys_of_fields does not make: keys.h, side by side. */
+/* What level 1 has of a packet's ports, which pri_keys_of_fields does not make: index_key.h, side by side. */
 
 #define PORT_KEYS_MAX 6
 
 static inline size_t
-socket_keys(const struct pri_fields *f, uint16_t port, bool source, struct pri_key *out)
+socket_keys(
+	const struct pri_packet_fields *f, uint16_t port, bool source, struct pri_key *out)
 {
 	size_t n = 0;
 
@@ -27,7 +28,7 @@ socket_keys(const struct pri_fields *f, uint16_t port, bool source, struct pri_k
 }
 
 static inline size_t
-port_keys(const struct pri_fields *f, struct pri_key out[PORT_KEYS_MAX])
+port_keys(const struct pri_packet_fields *f, struct pri_key out[PORT_KEYS_MAX])
 {
 	size_t n = 0;
 

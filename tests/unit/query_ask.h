@@ -18,10 +18,10 @@ struct question {
 };
 
 static bool
-expected(const struct question *q, const struct pri_programs *programs,
+expected(const struct question *q, const struct pri_bpf_set *programs,
 	const struct pr_packet *p)
 {
-	if (p->time < q->since || p->time > q->until || !pri_programs_match(programs, p))
+	if (p->time < q->since || p->time > q->until || !pri_bpf_set_match(programs, p))
 		return false;
 	return !q->link ||
 	       (p->link == 0) == (!strcmp(q->link, "0") || !strcmp(q->link, "tap0"));
@@ -99,7 +99,7 @@ same(const struct pr_packet *p, const struct pr_packet *sought)
 }
 
 static void
-check_packets(const struct question *q, const struct pri_programs *programs,
+check_packets(const struct question *q, const struct pri_bpf_set *programs,
 	struct result *r, const Packrack__Batch *batch)
 {
 	struct pr_segment_reader reader;
@@ -143,7 +143,7 @@ check_edges(const struct question *q, const struct result *r)
 }
 
 static uint64_t
-expected_count(const struct question *q, const struct pri_programs *programs, bool held)
+expected_count(const struct question *q, const struct pri_bpf_set *programs, bool held)
 {
 	uint64_t count = 0;
 
@@ -154,7 +154,7 @@ expected_count(const struct question *q, const struct pri_programs *programs, bo
 						 expected(&(struct question){PR_TIME_MIN,
 								  PR_TIME_MAX, "", q->link,
 								  0},
-							 &(struct pri_programs){0}, p))
+							 &(struct pri_bpf_set){0}, p))
 			      : expected(q, programs, p);
 	}
 	return count;
@@ -165,7 +165,7 @@ ask(struct pri_volume *view, const struct question *q)
 {
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
-	struct pri_programs programs = {0};
+	struct pri_bpf_set programs = {0};
 	struct result r = {.frontier = PR_TIME_MIN};
 	struct pri_answer *a;
 	const Packrack__End *end;
@@ -203,7 +203,7 @@ ask(struct pri_volume *view, const struct question *q)
 	}
 	pri_answer_destroy(&a);
 	pri_query_message_free(&query);
-	pri_programs_free(&programs);
+	pri_bpf_set_free(&programs);
 	return r.whole;
 }
 

@@ -236,7 +236,7 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	static const uint16_t types[] = {1};
 	Packrack__Query query = PACKRACK__QUERY__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	struct pri_programs programs = {0};
+	struct pri_bpf_set programs = {0};
 
 	ck_assert_int_eq(pri_filter_compile_all(types, 1, filter, &programs, &err), 0);
 	ck_assert_int_eq(pri_query_set_programs(&query, &programs, &err), 0);
@@ -248,7 +248,7 @@ ask(uint64_t id, const char *filter, uint64_t limit)
 	env.query = &query;
 	send_to_node(&env);
 	pri_query_message_free(&query);
-	pri_programs_free(&programs);
+	pri_bpf_set_free(&programs);
 }
 
 static inline void

@@ -57,16 +57,16 @@ START_TEST(only_what_was_whole_counts)
 	bool whole = false;
 
 	make_segment();
-	ck_assert_int_eq(pri_builder_add_there(b, 4, 9, body, len, says, &whole, &err), 2);
+	ck_assert_int_eq(pri_builder_add_shared(b, 4, 9, body, len, says, &whole, &err), 2);
 	ck_assert_uint_eq(answers, 1);
 	whole = true;
 	ck_assert_int_eq(
-		pri_builder_add_there(b, 4, 9, body, len - 1, says, &whole, &err), 2);
+		pri_builder_add_shared(b, 4, 9, body, len - 1, says, &whole, &err), 2);
 	ck_assert_uint_eq(f->segments, 0);
 	ck_assert_uint_eq(f->damaged, 0);
 	ck_assert_int_eq(pri_builder_finish(b, PRI_BUILDER_ALL, &err), 1);
 	ck_assert_uint_eq(records, 0);
-	ck_assert_int_eq(pri_builder_add_there(b, 4, 9, body, len, says, &whole, &err), 1);
+	ck_assert_int_eq(pri_builder_add_shared(b, 4, 9, body, len, says, &whole, &err), 1);
 	ck_assert_int_eq(pri_builder_add(b, 5, 9, body, len, &err), 1);
 	ck_assert_uint_eq(f->segments, 2);
 	ck_assert_uint_eq(f->packets, 40);

@@ -5,7 +5,7 @@
 
 #include "indexer/query/ledger_view.h"
 #include "indexer/query/catalog.h"
-#include "indexer/index/held.h"
+#include "indexer/index/range_builder.h"
 #include "indexer/query/run_reader.h"
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"
@@ -91,7 +91,7 @@ END_TEST
 /* ---- seqs held ---- */
 
 static bool
-holds(const struct pri_held *h, uint64_t seq)
+holds(const struct pri_range *h, uint64_t seq)
 {
 	uint64_t at = seq - h->first;
 
@@ -143,8 +143,8 @@ END_TEST
 START_TEST(stretches_say_what_was_held)
 {
 	static bool model[400001];
-	struct pri_stretch *s = calloc(1, sizeof(*s));
-	struct pri_held_list list = {0};
+	struct pri_range_builder *s = calloc(1, sizeof(*s));
+	struct pri_range_list list = {0};
 	uint64_t seq = 0, last = 0;
 
 	srandom(3);
@@ -154,18 +154,19 @@ START_TEST(stretches_say_what_was_held)
 		unsigned kind = (unsigned)random() % 1000;
 		seq += kind == 0 ? 5000 : kind < 500 ? 1 : 1 + (uint64_t)random() % 8;
 		model[seq] = true;
-		ck_assert_int_eq(pri_stretch_add(s, seq, (int64_t)seq * 2, &list, &err), 0);
+		ck_assert_int_eq(
+			pri_range_builder_add(s, seq, (int64_t)seq * 2, &list, &err), 0);
 		if (kind == 7)
-			pri_stretch_add(s, seq, 0, &list, &err); /* a second copy */
+			pri_range_builder_add(s, seq, 0, &list, &err); /* a second copy */
 		if (kind == 8)
-			pri_stretch_end(s, &list, &err);
+			pri_range_builder_end(s, &list, &err);
 	}
-	pri_stretch_end(s, &list, &err);
-	ck_assert_int_eq(pri_stretch_end(s, &list, &err), 0);
+	pri_range_builder_end(s, &list, &err);
+	ck_assert_int_eq(pri_range_builder_end(s, &list, &err), 0);
 	for (size_t i = 0; i < list.count; i++) {
-		const struct pri_held *h = &list.items[i];
+		const struct pri_range *h = &list.items[i];
 		ck_assert_uint_gt(h->first, last);
-		ck_assert_uint_le(h->last - h->first, PRI_HELD_SPAN - 1);
+		ck_assert_uint_le(h->last - h->first, PRI_RANGE_SPAN - 1);
 		ck_assert_int_eq(h->first_otime, (int64_t)h->first * 2);
 		ck_assert_int_eq(h->last_otime, (int64_t)h->last * 2);
 		ck_assert(holds(h, h->first) && holds(h, h->last));
@@ -178,7 +179,7 @@ START_TEST(stretches_say_what_was_held)
 		last = h->last;
 	}
 	ck_assert_uint_eq(last, seq);
-	pri_held_list_free(&list);
+	pri_range_list_free(&list);
 	free(s);
 }
 END_TEST

@@ -156,7 +156,7 @@ equal_list(const char *first, const char *form, const char *last)
 	ck_assert_int_eq(pcap_compile(pcap, &code, text, 1, 0), 0);
 	for (unsigned i = 0; i < 20000; i++) {
 		uint32_t cap = make_packet(packet);
-		uint32_t said = pri_program_run(program, packet, 64, cap);
+		uint32_t said = pri_bpf_run(program, packet, 64, cap);
 
 		ck_assert_int_eq(said > 0, libpcap_says(&code, packet, 64, cap) > 0);
 		hits += said > 0;
@@ -165,7 +165,7 @@ equal_list(const char *first, const char *form, const char *last)
 	ck_assert_uint_lt(hits, 19000);
 	pcap_freecode(&code);
 	pcap_close(pcap);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	free(parts);
 	free(text);
 	free(terms);
@@ -197,7 +197,7 @@ START_TEST(test_a_part_that_libpcap_refuses)
 	struct pri_bpf *program = pri_filter_compile(1, 0, text, &err);
 
 	ck_assert_msg(program != NULL, "%s", err.text);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	free(text);
 	text = join("host 10.0.0.%u0", " or ", TERMS); /* 10.0.0.260 is no address */
 	program = pri_filter_compile(1, 0, text, &err);
@@ -225,23 +225,23 @@ START_TEST(test_one_that_is_too_long_for_a_link_type)
 {
 	const uint16_t types[] = {1, 105};
 	char *text = join("host 10.0.%u.1", " or ", 256), *rest;
-	struct pri_programs out = {0};
+	struct pri_bpf_set out = {0};
 	struct pr_error err = {""};
 	size_t len = strlen(text);
 
 	ck_assert_int_eq(pri_filter_compile_all(types, 2, text, &out, &err), 0);
 	ck_assert_uint_eq(out.count, 2);
-	pri_programs_free(&out);
+	pri_bpf_set_free(&out);
 	rest = malloc(20 * (len + 4) + 1);
 	*rest = 0;
 	for (int i = 0; i < 20; i++)
 		strcat(strcat(rest, i ? " or " : ""), text);
 	ck_assert_int_eq(pri_filter_compile_all(types, 1, rest, &out, &err), 0);
-	pri_programs_free(&out);
+	pri_bpf_set_free(&out);
 	ck_assert_int_eq(pri_filter_compile_all(types, 2, rest, &out, &err), -1);
 	ck_assert_msg(
 		strstr(err.text, "for IEEE802_11: filter of ") != NULL, "%s", err.text);
-	pri_programs_free(&out);
+	pri_bpf_set_free(&out);
 	free(rest);
 	free(text);
 }

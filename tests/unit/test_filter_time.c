@@ -63,9 +63,9 @@ say_leaf(struct filter *f, uint16_t linktype, bool *want)
 	ck_assert_msg(program != NULL, "%s", err.text);
 	for (size_t i = 0; i < PACKETS; i++)
 		want[i] = packets[i].linktype == linktype &&
-			  pri_program_match(program, &packets[i]);
+			  pri_bpf_match(program, &packets[i]);
 	say(f, "(%s)", text);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 }
 
 static void
@@ -125,7 +125,7 @@ compare(const struct filter *f, uint16_t linktype)
 	for (size_t i = 0; i < PACKETS; i++) {
 		if (packets[i].linktype != linktype)
 			continue;
-		if (pri_program_match(program, &packets[i]) != f->want[i])
+		if (pri_bpf_match(program, &packets[i]) != f->want[i])
 			ck_abort_msg("'%s' on link type %u, packet %zu at %" PRId64,
 				f->text, linktype, i, packets[i].time);
 		if (f->want[i] && !holds(plan, &owns[i]))
@@ -134,7 +134,7 @@ compare(const struct filter *f, uint16_t linktype)
 		denied += !holds(plan, &owns[i]);
 	}
 	pri_plan_destroy(&plan);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 }
 
 START_TEST(means_what_it_says)
@@ -177,10 +177,10 @@ START_TEST(on_each_link_type)
 		ck_assert_msg(program != NULL, "link type %u: %s", p.linktype, err.text);
 		for (p.time = 5 * SECOND - 3; p.time < 5 * SECOND + 4; p.time++)
 			ck_assert_msg(
-				pri_program_match(program, &p) ==
+				pri_bpf_match(program, &p) ==
 					(p.time >= 5 * SECOND && p.time <= 5 * SECOND + 1),
 				"link type %u, %" PRId64, p.linktype, p.time);
-		pri_program_destroy(&program);
+		pri_bpf_destroy(&program);
 	}
 }
 END_TEST
@@ -198,10 +198,10 @@ START_TEST(behind_tunnels)
 	plan = pri_plan_create(program, &err);
 	make_whole();
 	for (size_t i = 0; i < PACKETS; i++)
-		if (packets[i].linktype == 1 && pri_program_match(program, &packets[i]))
+		if (packets[i].linktype == 1 && pri_bpf_match(program, &packets[i]))
 			unit_must(holds(plan, &owns[i]));
 	pri_plan_destroy(&plan);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 }
 END_TEST
 
@@ -223,27 +223,27 @@ START_TEST(only_its_own)
 {
 	struct pri_insn insns[] = {{0}, {0}, {0x20, 0, 0, PRI_TIMES_AT}, {0x06, 0, 0, 1},
 		{0x20, 0, 0, PRI_TIMES_AT + PRI_TIMES_APART}, {0x06, 0, 0, 1}};
-	const struct pri_program_time time = {.time = -5, .after = true};
+	const struct pri_bpf_time time = {.time = -5, .after = true};
 	uint8_t bytes[PACKET_MAX] = {0};
 	struct pr_packet p = {
 		.data = bytes, .caplen = PACKET_MAX, .len = PACKET_MAX, .linktype = 1};
 	struct pri_bpf *with, *without, *other;
 
-	pri_program_put_time(insns, &time);
-	with = pri_program_create(1, insns, 4, &err);
-	without = pri_program_create(1, insns + 2, 2, &err);
+	pri_bpf_put_time(insns, &time);
+	with = pri_bpf_create(1, insns, 4, &err);
+	without = pri_bpf_create(1, insns + 2, 2, &err);
 	insns[2] = insns[4];
-	other = pri_program_create(1, insns, 4, &err);
-	ck_assert(pri_program_match(with, &p));
-	ck_assert(!pri_program_match(without, &p));
-	ck_assert(!pri_program_match(other, &p));
-	pri_program_destroy(&with);
-	pri_program_destroy(&without);
-	pri_program_destroy(&other);
+	other = pri_bpf_create(1, insns, 4, &err);
+	ck_assert(pri_bpf_match(with, &p));
+	ck_assert(!pri_bpf_match(without, &p));
+	ck_assert(!pri_bpf_match(other, &p));
+	pri_bpf_destroy(&with);
+	pri_bpf_destroy(&without);
+	pri_bpf_destroy(&other);
 	/* half of one, and one in the midst */
-	ck_assert_ptr_null(pri_program_create(1, insns + 1, 3, &err));
+	ck_assert_ptr_null(pri_bpf_create(1, insns + 1, 3, &err));
 	memcpy(&insns[3], insns, 2 * sizeof(*insns));
-	ck_assert_ptr_null(pri_program_create(1, insns + 2, 4, &err));
+	ck_assert_ptr_null(pri_bpf_create(1, insns + 2, 4, &err));
 }
 END_TEST
 
@@ -260,7 +260,7 @@ START_TEST(too_many)
 	*strrchr(text, 'o') = 0;
 	program = pri_filter_compile(1, 0, text, &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	free(text);
 }
 END_TEST
@@ -280,7 +280,7 @@ plan_words(const char *filter)
 	pri_plan_print(to, plan, 0);
 	fclose(to);
 	pri_plan_destroy(&plan);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 	return words;
 }
 

@@ -4,8 +4,8 @@
 
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
-#include "indexer/index/sketch.h"
-#include "indexer/index/tops.h"
+#include "indexer/index/segment_keys.h"
+#include "indexer/index/heavy_hitters.h"
 #include "tests/unit/index_records.h"
 #include "tests/unit/unit.h"
 
@@ -225,7 +225,8 @@ START_TEST(level2_knows_all_that_is_there)
 	ck_assert_uint_eq(group.columns, COLUMNS);
 	ck_assert_uint_eq(group.first_sequence, 5);
 	for (unsigned i = 0; i < COLUMNS; i++) {
-		ck_assert_uint_eq(group.column[i].check, pri_level2_check(0, 5 + i, i));
+		ck_assert_uint_eq(
+			group.column[i].check, pri_segments_digest_add(0, 5 + i, i));
 		check_column(g, &s[i], i);
 	}
 	for (unsigned i = 0; i < 10000; i++) {
@@ -342,12 +343,12 @@ END_TEST
 START_TEST(tops_are_short_by_no_more_than_they_say)
 {
 	static uint64_t bytes[HOSTS];
-	static struct pri_tops tops;
+	static struct pri_heavy_hitters tops;
 	struct pri_level1_top best[PRI_LEVEL1_TOPS_MAX];
 	size_t count;
 
 	srandom(4);
-	pri_tops_clear(&tops);
+	pri_heavy_hitters_clear(&tops);
 	for (unsigned i = 0; i < 200000; i++) {
 		uint32_t host = pick(4) ? pick(HOSTS) : pick(8);
 		uint64_t n = 1 + pick(1500);
@@ -355,9 +356,9 @@ START_TEST(tops_are_short_by_no_more_than_they_say)
 
 		pr_put_be32(address, host);
 		bytes[host] += n;
-		pri_tops_add(&tops, address, 4, (uint16_t)(host * 40503u), 1, n);
+		pri_heavy_hitters_add(&tops, address, 4, (uint16_t)(host * 40503u), 1, n);
 	}
-	count = pri_tops_best(&tops, best);
+	count = pri_heavy_hitters_best(&tops, best);
 	ck_assert_uint_eq(count, PRI_LEVEL1_TOPS_MAX);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t host = pr_get_be32(best[i].address);
@@ -367,7 +368,8 @@ START_TEST(tops_are_short_by_no_more_than_they_say)
 		ck_assert_uint_le(best[i].bytes, bytes[host]);
 		ck_assert_uint_le(bytes[host], best[i].bytes + tops.bytes_short);
 	}
-	ck_assert_uint_lt(tops.bytes_short, 150u * 1000 * 1000 / (PRI_TOPS_ROOM / 2));
+	ck_assert_uint_lt(
+		tops.bytes_short, 150u * 1000 * 1000 / (PRI_HEAVY_HITTERS_MAX / 2));
 }
 END_TEST
 

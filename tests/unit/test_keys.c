@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/unit.h"
 
@@ -122,14 +122,13 @@ check_linktype(const struct implied *t, size_t count, uint16_t linktype)
 		p = pri_filter_compile(linktype, 0, t[i].filter, &err);
 		ck_assert_msg(p != NULL, "%s: %s", t[i].filter, err.text);
 		for (size_t j = 0; j < FRAMES; j++)
-			if (pri_program_run(
-				    p, frames[j].data, frames[j].len, frames[j].len)) {
+			if (pri_bpf_run(p, frames[j].data, frames[j].len, frames[j].len)) {
 				check_packet(&t[i], &frames[j], linktype);
 				matches++;
 			}
 		ck_assert_msg(matches > 0, "%s: no packet on link type %u is a test of it",
 			t[i].filter, linktype);
-		pri_program_destroy(&p);
+		pri_bpf_destroy(&p);
 	}
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "indexer/index/level1.h"
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 #include "proto/base/room.h"
 #include "tests/unit/unit.h"
 
@@ -15,7 +15,7 @@
 
 static struct pr_error err;
 static uint64_t keys[SEGMENTS * KEYS];
-static struct pri_sketch sketch;
+static struct pri_segment_keys sketch;
 static struct pri_level1_writer writer;
 
 static void
@@ -95,7 +95,7 @@ write_and_look(size_t crowd, bool patterns, bool keyed)
 	ck_assert_int_eq(got.keyed, keyed);
 	free(record);
 	pri_level1_free(&writer);
-	pri_sketch_free(&sketch);
+	pri_segment_keys_free(&sketch);
 }
 
 START_TEST(as_they_come)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "indexer/index/level1.h"
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 #include "proto/wire/cursor.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
@@ -18,7 +18,7 @@
 static struct pr_error err;
 static uint8_t body[256 * 1024];
 static struct pr_segment_builder builder;
-static struct pri_sketch sketch;
+static struct pri_segment_keys sketch;
 static struct pri_level1_writer writer;
 static uint8_t record[RECORD_MAX];
 static uint64_t seq;
@@ -50,7 +50,8 @@ begin(void)
 static void
 finish(uint64_t sequence)
 {
-	unit_must(pri_sketch_segment(&sketch, body, pr_segment_seal(&builder), &err) == 0);
+	unit_must(
+		pri_segment_keys_take(&sketch, body, pr_segment_seal(&builder), &err) == 0);
 	unit_must(pri_level1_add(&writer, sequence, 1, &sketch, RECORD_MAX) == 1);
 }
 
@@ -76,7 +77,7 @@ static void
 done(void)
 {
 	pri_level1_free(&writer);
-	pri_sketch_free(&sketch);
+	pri_segment_keys_free(&sketch);
 }
 
 /* Of each segment: what it has, and is ME with YOU alone? */

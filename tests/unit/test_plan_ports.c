@@ -38,14 +38,14 @@ static void
 add_packet(const struct one *p)
 {
 	uint8_t frame[42] = {[12] = 8, [14] = 0x45, [23] = p->protocol};
-	const struct pri_layout *layout = pri_layout_find(1);
-	struct pri_fields fields;
+	const struct pri_linktype_layout *layout = pri_linktype_layout_find(1);
+	struct pri_packet_fields fields;
 
 	memcpy(frame + 26, p->src, 4);
 	memcpy(frame + 30, p->dst, 4);
 	pr_put_be16(frame + 34, p->sport);
 	pr_put_be16(frame + 36, p->dport);
-	pri_fields_of_packet(layout, frame, sizeof(frame), &fields);
+	pri_packet_fields_parse(layout, frame, sizeof(frame), &fields);
 	segment.count += pri_keys_of_fields(&fields, segment.keys + segment.count);
 	segment.count += port_keys(&fields, segment.keys + segment.count);
 }

@@ -21,7 +21,7 @@ static void
 compare(const struct pri_bpf *program, const struct pri_plan *plan,
 	const struct pr_packet *packet, struct own *own, const char *what)
 {
-	bool match = pri_program_match(program, packet), may = holds(plan, own);
+	bool match = pri_bpf_match(program, packet), may = holds(plan, own);
 
 	pairs++;
 	accepted += match;
@@ -55,7 +55,7 @@ compare_filter(const char *text, uint16_t linktype)
 		if (packets[i].linktype == linktype)
 			compare(program, plan, &packets[i], &owns[i], text);
 	pri_plan_destroy(&plan);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 }
 
 /* The program's word on a packet is the oracle: what it accepts its plan must not deny. */
@@ -104,14 +104,14 @@ START_TEST(denies_no_match_of_random_programs)
 			insns[i] = random_insn(i, n);
 		insns[n - 2] = (struct pri_insn){RET_K, 0, 0, 1};
 		insns[n - 1] = (struct pri_insn){RET_K, 0, 0, 0};
-		struct pri_bpf *program = pri_program_create(linktype, insns, n, &err);
+		struct pri_bpf *program = pri_bpf_create(linktype, insns, n, &err);
 		ck_assert_msg(program != NULL, "%s", err.text);
 		struct pri_plan *plan = pri_plan_create(program, &err);
 		for (size_t i = 0; i < PACKETS; i++)
 			if (packets[i].linktype == linktype)
 				compare(program, plan, &packets[i], &owns[i], "a program");
 		pri_plan_destroy(&plan);
-		pri_program_destroy(&program);
+		pri_bpf_destroy(&program);
 	}
 	printf("%u pairs of program and packet: %u match, %u denied, %u allowed for "
 	       "nothing\n",
@@ -145,7 +145,7 @@ many_hosts(size_t terms)
 		}
 	}
 	insns[n++] = (struct pri_insn){RET_K, 0, 0, 0};
-	program = pri_program_create(ETHERNET, insns, n, &err);
+	program = pri_bpf_create(ETHERNET, insns, n, &err);
 	free(insns);
 	return program;
 }
@@ -171,14 +171,14 @@ START_TEST(prunes_by_thousands_of_hosts)
 		ck_assert(holds(plan, &own) == (host < 0x0b000000 + TERMS));
 	}
 	pri_plan_destroy(&plan);
-	pri_program_destroy(&program);
+	pri_bpf_destroy(&program);
 }
 END_TEST
 
 /* What a stranger may send: as long as programs may be, with no sense in it. */
 START_TEST(takes_hostile_programs)
 {
-	const size_t n = PRI_PROGRAM_MAX;
+	const size_t n = PRI_BPF_MAX;
 	struct pri_insn *insns = calloc(n, sizeof(*insns));
 
 	srandom(3);
@@ -199,13 +199,13 @@ START_TEST(takes_hostile_programs)
 				insns[i] = (struct pri_insn){JEQ_K, 0, 0, 0x0800};
 		}
 		insns[n - 1] = (struct pri_insn){RET_K, 0, 0, 1};
-		struct pri_bpf *program = pri_program_create(ETHERNET, insns, n, &err);
+		struct pri_bpf *program = pri_bpf_create(ETHERNET, insns, n, &err);
 		ck_assert_msg(program != NULL, "%s", err.text);
 		struct pri_plan *plan = pri_plan_create(program, &err);
 		ck_assert_ptr_nonnull(plan);
-		ck_assert_uint_lt(plan->count, 2 * PRI_PROGRAM_MAX);
+		ck_assert_uint_lt(plan->count, 2 * PRI_BPF_MAX);
 		pri_plan_destroy(&plan);
-		pri_program_destroy(&program);
+		pri_bpf_destroy(&program);
 	}
 	free(insns);
 }

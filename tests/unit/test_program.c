@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/filter/program.h"
-#include "indexer/filter/program_code.h"
+#include "indexer/filter/bpf.h"
+#include "indexer/filter/bpf_code.h"
 #include "logger/pcap_linktype.h"
 #include "tests/unit/unit.h"
 
@@ -19,10 +19,10 @@ static struct pr_error err;
 static bool
 valid(const struct pri_insn *insns, size_t count)
 {
-	struct pri_bpf *p = pri_program_create(1, insns, count, &err);
+	struct pri_bpf *p = pri_bpf_create(1, insns, count, &err);
 	bool good = p != NULL;
 
-	pri_program_destroy(&p);
+	pri_bpf_destroy(&p);
 	return good;
 }
 
@@ -39,20 +39,20 @@ START_TEST(refuses_hostile_programs)
 		{{{JA, 0, 0, 1}, {RET_K, 0, 0, 1}}, 2}, /* over the end */
 		{{{JA, 0, 0, UINT32_MAX - 1}, {RET_K, 0, 0, 1}}, 2}, /* before the start */
 		{{{JA, 0, 0, 0x7fffffff}, {RET_K, 0, 0, 1}}, 2}, /* far away */
-		{{{ST, 0, 0, PRI_PROGRAM_MEMORY}, {RET_K, 0, 0, 1}}, 2}, /* memory */
+		{{{ST, 0, 0, PRI_BPF_MEMORY}, {RET_K, 0, 0, 1}}, 2}, /* memory */
 		{{{LDX_MEM, 0, 0, UINT32_MAX}, {RET_K, 0, 0, 1}}, 2}, /* memory */
 		{{{DIV_K, 0, 0, 0}, {RET_K, 0, 0, 1}}, 2}, /* by zero */
 		{{{MOD_K, 0, 0, 0}, {RET_K, 0, 0, 1}}, 2}, /* by zero */
 		{{{LSH_K, 0, 0, 32}, {RET_K, 0, 0, 1}}, 2}, /* too far */
 	};
-	struct pri_insn *many = calloc(PRI_PROGRAM_MAX + 1, sizeof(*many));
+	struct pri_insn *many = calloc(PRI_BPF_MAX + 1, sizeof(*many));
 
 	for (size_t i = 0; i < COUNT(bad); i++)
 		ck_assert_msg(!valid(bad[i].insns, bad[i].count), "program %zu", i);
-	for (size_t i = 0; i <= PRI_PROGRAM_MAX; i++)
+	for (size_t i = 0; i <= PRI_BPF_MAX; i++)
 		many[i].code = RET_K;
-	ck_assert(!valid(many, PRI_PROGRAM_MAX + 1));
-	ck_assert(valid(many, PRI_PROGRAM_MAX));
+	ck_assert(!valid(many, PRI_BPF_MAX + 1));
+	ck_assert(valid(many, PRI_BPF_MAX));
 	ck_assert(valid(many, 0));
 	free(many);
 }
@@ -63,14 +63,14 @@ START_TEST(endless_loops_end)
 	static const struct pri_insn loop[] = {
 		{ADD_K, 0, 0, 1}, {JA, 0, 0, (uint32_t)-2}, {RET_K, 0, 0, 1}};
 	static const struct pri_insn self[] = {{JA, 0, 0, (uint32_t)-1}, {RET_K, 0, 0, 1}};
-	struct pri_bpf *p = pri_program_create(1, loop, 3, &err);
-	struct pri_bpf *q = pri_program_create(1, self, 2, &err);
+	struct pri_bpf *p = pri_bpf_create(1, loop, 3, &err);
+	struct pri_bpf *q = pri_bpf_create(1, self, 2, &err);
 	uint8_t packet[64] = {0};
 
-	ck_assert_uint_eq(pri_program_run(p, packet, 64, 64), 0);
-	ck_assert_uint_eq(pri_program_run(q, packet, 64, 64), 0);
-	pri_program_destroy(&p);
-	pri_program_destroy(&q);
+	ck_assert_uint_eq(pri_bpf_run(p, packet, 64, 64), 0);
+	ck_assert_uint_eq(pri_bpf_run(q, packet, 64, 64), 0);
+	pri_bpf_destroy(&p);
+	pri_bpf_destroy(&q);
 }
 END_TEST
 
@@ -98,14 +98,14 @@ random_insn(size_t i, size_t count)
 			in.k = in.jt;
 	}
 	if (in.code == ST || in.code == STX || in.code == LD_MEM || in.code == LDX_MEM)
-		in.k &= PRI_PROGRAM_MEMORY - 1;
+		in.k &= PRI_BPF_MEMORY - 1;
 	return in;
 }
 
 /* Memory first, as libpcap leaves it as it was. */
 START_TEST(equals_libpcap_on_random_programs)
 {
-	struct pri_insn insns[2 * PRI_PROGRAM_MEMORY + 40];
+	struct pri_insn insns[2 * PRI_BPF_MEMORY + 40];
 	uint8_t packet[64];
 	unsigned compared = 0;
 
@@ -117,18 +117,18 @@ START_TEST(equals_libpcap_on_random_programs)
 			 len = caplen + (uint32_t)random() % 2;
 		for (size_t i = 0; i < sizeof(packet); i++)
 			packet[i] = (uint8_t)(random() % 3 ? random() % 4 : random());
-		for (uint32_t i = 0; i < PRI_PROGRAM_MEMORY; i++)
+		for (uint32_t i = 0; i < PRI_BPF_MEMORY; i++)
 			insns[n++] = (struct pri_insn){ST, 0, 0, i};
 		for (size_t i = 0; i < body; i++)
 			insns[n++] = random_insn(i, body);
 		insns[n - 1] = (struct pri_insn){random() % 2 ? RET_A : RET_K, 0, 0, 1};
-		struct pri_bpf *p = pri_program_create(1, insns, n, &err);
+		struct pri_bpf *p = pri_bpf_create(1, insns, n, &err);
 		if (!p)
 			continue;
 		compared++;
-		ck_assert_uint_eq(pri_program_run(p, packet, len, caplen),
+		ck_assert_uint_eq(pri_bpf_run(p, packet, len, caplen),
 			bpf_filter((const struct bpf_insn *)insns, packet, len, caplen));
-		pri_program_destroy(&p);
+		pri_bpf_destroy(&p);
 	}
 	ck_assert_uint_gt(compared, 30000);
 }
@@ -177,7 +177,7 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 		ck_assert_msg(p != NULL, "%s: %s", text, err.text);
 		in = pcap_open_offline(path, e);
 		while (pcap_next_ex(in, &h, &data) == 1) {
-			bool ours = pri_program_run(p, data, h->len, h->caplen) != 0;
+			bool ours = pri_bpf_run(p, data, h->len, h->caplen) != 0;
 			bool theirs = pcap_offline_filter(&code, h, data) != 0;
 			ck_assert_msg(ours == theirs, "%s: '%s'", path, text);
 			packets++;
@@ -185,7 +185,7 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 		filters++;
 		pcap_close(in);
 		pcap_freecode(&code);
-		pri_program_destroy(&p);
+		pri_bpf_destroy(&p);
 	}
 	pcap_close(file);
 }
@@ -227,23 +227,23 @@ END_TEST
 START_TEST(compiles_for_link_types)
 {
 	static const uint16_t types[] = {1, 105, 101, 1};
-	struct pri_programs out = {0};
+	struct pri_bpf_set out = {0};
 	uint8_t ip[20] = {0x45};
 	struct pr_packet packet = {.data = ip, .caplen = 20, .len = 20, .linktype = 101};
 
-	ck_assert(pri_programs_match(&out, &packet));
+	ck_assert(pri_bpf_set_match(&out, &packet));
 	ck_assert_int_eq(pri_filter_compile_all(types, 4, "ip", &out, &err), 0);
 	ck_assert_uint_eq(out.count, 3);
-	ck_assert(pri_programs_match(&out, &packet));
+	ck_assert(pri_bpf_set_match(&out, &packet));
 	packet.linktype = 1;
-	ck_assert(!pri_programs_match(&out, &packet));
+	ck_assert(!pri_bpf_set_match(&out, &packet));
 	packet.linktype = 127;
-	ck_assert(!pri_programs_match(&out, &packet));
-	pri_programs_free(&out);
+	ck_assert(!pri_bpf_set_match(&out, &packet));
+	pri_bpf_set_free(&out);
 	ck_assert_int_eq(
 		pri_filter_compile_all(types, 4, "wlan addr1 0:1:2:3:4:5", &out, &err), 0);
 	ck_assert_uint_eq(out.count, 1);
-	pri_programs_free(&out);
+	pri_bpf_set_free(&out);
 	ck_assert_int_eq(pri_filter_compile_all(types, 4, "tcp prot 80", &out, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "tcp prot 80"));
 	ck_assert_ptr_nonnull(strstr(err.text, "syntax error"));

@@ -72,7 +72,7 @@ end_summary(void)
 static void
 end_segment(uint64_t number, uint64_t first, uint64_t *seqs, size_t count)
 {
-	const struct pri_sketch sketch = {.seqs = seqs, .seq_count = count};
+	const struct pri_segment_keys sketch = {.seqs = seqs, .seq_count = count};
 	const struct pr_segment_header h = {.epoch = EPOCH,
 		.link = 1,
 		.first_seq = first,

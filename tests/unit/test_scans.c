@@ -16,7 +16,7 @@ enum { SEGMENTS = 200, PACKETS = 300, LENGTH = 60 };
 static struct pr_error err;
 static char path[64];
 static struct sfs_handle handles[SEGMENTS];
-static struct pri_programs programs;
+static struct pri_bpf_set programs;
 
 /* Accepts packets whose first byte is even. */
 static void
@@ -28,10 +28,10 @@ make_program(void)
 		{.code = 0x06, .k = 1},
 		{.code = 0x06, .k = 0},
 	};
-	struct pri_bpf *p = pri_program_create(1, even, 4, &err);
+	struct pri_bpf *p = pri_bpf_create(1, even, 4, &err);
 
 	ck_assert_msg(p != NULL, "%s", err.text);
-	ck_assert_int_eq(pri_programs_add(&programs, p, &err), 0);
+	ck_assert_int_eq(pri_bpf_set_add(&programs, p, &err), 0);
 }
 
 static uint8_t
@@ -91,7 +91,7 @@ static void
 teardown(void)
 {
 	unlink(path);
-	pri_programs_free(&programs);
+	pri_bpf_set_free(&programs);
 }
 
 static struct sfs *

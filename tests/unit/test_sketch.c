@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/port_keys.h"
@@ -47,7 +47,7 @@ take_keys(const struct pr_packet *p, const struct pri_composites *composites,
 {
 	struct pri_key own[PRI_KEYS_MAX], made[PRI_COMPOSITE_KEYS];
 	size_t count = pri_keys_of_packet(p, own);
-	struct pri_fields fields;
+	struct pri_packet_fields fields;
 
 	for (size_t i = 0; i < count; i++) {
 		struct pri_key either = pri_key_either(&own[i]);
@@ -58,7 +58,8 @@ take_keys(const struct pr_packet *p, const struct pri_composites *composites,
 			put_key(keys, &own[i]);
 		put_key(wide, &either);
 	}
-	pri_fields_of_packet(pri_layout_find(p->linktype), p->data, p->caplen, &fields);
+	pri_packet_fields_parse(
+		pri_linktype_layout_find(p->linktype), p->data, p->caplen, &fields);
 	count = port_keys(&fields, own);
 	for (size_t i = 0; i < count; i++)
 		put_key(keys, &own[i]);
@@ -89,10 +90,11 @@ check_set(const struct pri_hashset *got, struct set *wanted, const char *what)
 static uint64_t
 traffic(const struct pr_packet *p)
 {
-	struct pri_fields f;
+	struct pri_packet_fields f;
 	bool src, dst;
 
-	pri_fields_of_packet(pri_layout_find(p->linktype), p->data, p->caplen, &f);
+	pri_packet_fields_parse(
+		pri_linktype_layout_find(p->linktype), p->data, p->caplen, &f);
 	src = f.have & PRI_FIELD_SRC;
 	dst = f.have & PRI_FIELD_DST;
 	if (src && dst && !memcmp(f.src, f.dst, f.address_len))
@@ -101,7 +103,7 @@ traffic(const struct pr_packet *p)
 }
 
 static void
-check_segment(struct pri_sketch *s, uint16_t linktype)
+check_segment(struct pri_segment_keys *s, uint16_t linktype)
 {
 	static struct set keys, wide;
 	static uint8_t body[PACKETS * 300];
@@ -130,7 +132,7 @@ check_segment(struct pri_sketch *s, uint16_t linktype)
 		take_keys(&p, &s->composites, &keys, &wide);
 		bytes += traffic(&p);
 	}
-	ck_assert_int_eq(pri_sketch_segment(s, body, pr_segment_seal(&b), &err), 0);
+	ck_assert_int_eq(pri_segment_keys_take(s, body, pr_segment_seal(&b), &err), 0);
 	check_set(&s->keys, &keys, "keys");
 	check_set(&s->wide, &wide, "keys of level 2");
 	for (size_t i = 0; i < s->addresses.count; i++)
@@ -143,14 +145,14 @@ START_TEST(has_the_keys_of_its_packets_and_no_others)
 	static const uint16_t linktypes[] = {1, 1, 1, 113, 276, 101, 0, 9};
 	const struct pri_composites sets[] = {
 		{{0}}, {{PRI_PART_SRC | PRI_PART_DPORT, PRI_PART_DST | PRI_PART_VLAN}}};
-	struct pri_sketch s = {0};
+	struct pri_segment_keys s = {0};
 
 	srandom(11);
 	for (unsigned i = 0; i < 4000; i++) {
 		s.composites = sets[i % 2];
 		check_segment(&s, linktypes[pick(COUNT(linktypes))]);
 	}
-	pri_sketch_free(&s);
+	pri_segment_keys_free(&s);
 }
 END_TEST
 

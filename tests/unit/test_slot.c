@@ -39,8 +39,8 @@ START_TEST(hashes_of_a_set)
 		ck_assert_int_ge(pri_hashset_add(&s, chosen(masks[_i])), 0);
 	ck_assert_uint_gt(s.count, KEYS - 100);
 	for (size_t i = 0; i < s.count; i++)
-		all += steps(s.slots, pri_slot_of(&s.slot, s.items[i]), (uint32_t)i + 1,
-			2 * s.room - 1);
+		all += steps(s.slots, pri_seeded_hash_slot(&s.slot, s.items[i]),
+			(uint32_t)i + 1, 2 * s.room - 1);
 	ck_assert_uint_lt(all, 8 * s.count);
 	pri_hashset_free(&s);
 }
@@ -48,20 +48,21 @@ END_TEST
 
 START_TEST(addresses)
 {
-	struct pri_addresses a = {0};
+	struct pri_hosts a = {0};
 	static uint64_t hashes[KEYS];
 	size_t all = 0;
 
-	ck_assert_int_eq(pri_addresses_begin(&a, KEYS), 0);
+	ck_assert_int_eq(pri_hosts_begin(&a, KEYS), 0);
 	for (unsigned i = 0; i < KEYS; i++) {
 		hashes[i] = chosen(masks[_i]);
-		pri_addresses_find(&a, hashes[i], (const uint8_t *)&i, 4);
+		pri_hosts_find_or_add(&a, hashes[i], (const uint8_t *)&i, 4);
 	}
 	ck_assert_uint_eq(a.count, KEYS);
 	for (unsigned i = 0; i < KEYS; i++)
-		all += steps(a.slots, pri_slot_of(&a.slot, hashes[i]), i + 1, a.mask);
+		all += steps(
+			a.slots, pri_seeded_hash_slot(&a.slot, hashes[i]), i + 1, a.mask);
 	ck_assert_uint_lt(all, 8 * KEYS);
-	pri_addresses_free(&a);
+	pri_hosts_free(&a);
 }
 END_TEST
 
@@ -71,16 +72,16 @@ START_TEST(hashes_of_addresses)
 	static bool seen[UINT16_MAX + 1];
 	static uint64_t keys[KEYS];
 	static uint16_t hashes[KEYS];
-	struct pri_addresses a = {0};
+	struct pri_hosts a = {0};
 	unsigned distinct = 0;
 
 	for (unsigned i = 0; i < KEYS; i++)
 		keys[i] = chosen(~UINT64_C(0xffffffffff));
 	for (size_t room = 16; room <= 4 * KEYS; room *= 4) {
-		ck_assert_int_eq(pri_addresses_begin(&a, room), 0);
+		ck_assert_int_eq(pri_hosts_begin(&a, room), 0);
 		for (uint32_t i = 0; i < room && i < KEYS; i++) {
 			uint32_t at =
-				pri_addresses_find(&a, keys[i], (const uint8_t *)&i, 4);
+				pri_hosts_find_or_add(&a, keys[i], (const uint8_t *)&i, 4);
 
 			unit_must(room == 16 || i >= room / 4 ||
 				  hashes[i] == a.items[at].hash);
@@ -92,21 +93,21 @@ START_TEST(hashes_of_addresses)
 		seen[hashes[i]] = true;
 	}
 	ck_assert_uint_gt(distinct, KEYS / 4);
-	pri_addresses_free(&a);
+	pri_hosts_free(&a);
 }
 END_TEST
 
 /* Two tables have numbers of their own. */
 START_TEST(nobody_knows_where)
 {
-	struct pri_slot a = {0}, b = {0};
+	struct pri_seeded_hash a = {0}, b = {0};
 
-	pri_slot_set(&a, 1024);
-	pri_slot_set(&b, 1024);
+	pri_seeded_hash_set(&a, 1024);
+	pri_seeded_hash_set(&b, 1024);
 	ck_assert_uint_ne(a.factor, b.factor);
 	ck_assert_uint_eq(a.factor & 1, 1);
 	for (uint64_t i = 0; i < 10000; i++)
-		unit_must(pri_slot_of(&a, i * 0x9e3779b97f4a7c15u) < 1024);
+		unit_must(pri_seeded_hash_slot(&a, i * 0x9e3779b97f4a7c15u) < 1024);
 }
 END_TEST
 

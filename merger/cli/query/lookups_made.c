@@ -155,7 +155,7 @@ make(Packrack__Lookups *to, const struct pri_plan *plan, struct pr_error *err)
 }
 
 int
-lookups_make(struct lookups *out, const struct pri_programs *programs, struct pr_error *err)
+lookups_make(struct lookups *out, const struct pri_bpf_set *programs, struct pr_error *err)
 {
 	out->room = calloc(programs->count + 1, sizeof(*out->room));
 	out->list = calloc(programs->count + 1, sizeof(*out->list));
@@ -167,7 +167,7 @@ lookups_make(struct lookups *out, const struct pri_programs *programs, struct pr
 		int rc;
 
 		packrack__lookups__init(to);
-		to->linktype = pri_program_linktype(programs->items[i]);
+		to->linktype = pri_bpf_linktype(programs->items[i]);
 		out->count++;
 		rc = plan ? make(to, plan, err) : -1;
 		pri_plan_destroy(&plan);

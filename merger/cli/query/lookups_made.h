@@ -2,7 +2,7 @@
 #ifndef PR_CLI_LOOKUPS_MADE_H
 #define PR_CLI_LOOKUPS_MADE_H
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
 
@@ -18,7 +18,7 @@ struct lookups {
 
 /* One for each program, in their order. -1: no memory. lookups_free in any case. */
 int lookups_make(
-	struct lookups *out, const struct pri_programs *programs, struct pr_error *err);
+	struct lookups *out, const struct pri_bpf_set *programs, struct pr_error *err);
 void lookups_free(struct lookups *lookups);
 
 #endif

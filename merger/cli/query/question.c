@@ -25,12 +25,12 @@ question_check(const struct query_args *a, struct pr_error *err)
 }
 
 static size_t
-instruction_count(const struct pri_programs *programs)
+instruction_count(const struct pri_bpf_set *programs)
 {
 	size_t all = 0, count;
 
 	for (size_t i = 0; i < programs->count; i++) {
-		pri_program_insns(programs->items[i], &count);
+		pri_bpf_insns(programs->items[i], &count);
 		all += count;
 	}
 	return all;
@@ -49,12 +49,11 @@ fill(struct question *q, struct pr_error *err)
 	if (!q->room || !q->list || !q->instruction_room || !q->instructions)
 		return pr_error_set(err, "no memory for the filter");
 	for (size_t i = 0; i < q->programs.count; i++) {
-		const struct pri_insn *insns =
-			pri_program_insns(q->programs.items[i], &count);
+		const struct pri_insn *insns = pri_bpf_insns(q->programs.items[i], &count);
 		Packrack__Program *p = q->list[i] = &q->room[i];
 
 		packrack__program__init(p);
-		p->linktype = pri_program_linktype(q->programs.items[i]);
+		p->linktype = pri_bpf_linktype(q->programs.items[i]);
 		p->instructions = q->instructions + used;
 		p->n_instructions = count;
 		for (size_t j = 0; j < count; j++, used++) {
@@ -78,14 +77,14 @@ static int
 relate(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err)
 {
-	struct pri_programs core = q->programs;
+	struct pri_bpf_set core = q->programs;
 	int rc;
 
-	q->programs = (struct pri_programs){0};
+	q->programs = (struct pri_bpf_set){0};
 	rc = related_programs(a->filter, linktypes, count, &q->programs, err);
 	if (rc == 0)
 		rc = related_make(&q->related, a->noted, &core, err);
-	pri_programs_free(&core);
+	pri_bpf_set_free(&core);
 	q->query.related = rc == 0 ? &q->related.message : NULL;
 	return rc;
 }
@@ -157,7 +156,7 @@ question_explain(const struct question *q, const struct query_args *a,
 void
 question_free(struct question *q)
 {
-	pri_programs_free(&q->programs);
+	pri_bpf_set_free(&q->programs);
 	related_free(&q->related);
 	free(q->room);
 	free(q->list);

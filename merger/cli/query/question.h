@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "indexer/filter/plan.h"
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 #include "merger/cli/query/lookups_made.h"
 #include "merger/cli/query/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
@@ -23,10 +23,10 @@ struct related_question {
  * makes sense or not; -1 err.
  */
 int related_programs(const char *filter, const uint16_t *linktypes, size_t count,
-	struct pri_programs *out, struct pr_error *err);
+	struct pri_bpf_set *out, struct pr_error *err);
 /* The message, of what was noted and the filter's own programs. related_free in any case. */
 int related_make(struct related_question *q, const struct pr_relations *noted,
-	const struct pri_programs *core, struct pr_error *err);
+	const struct pri_bpf_set *core, struct pr_error *err);
 void related_free(struct related_question *q);
 
 /* The Query message that args make, with the filter compiled for the link types that there are. */
@@ -36,7 +36,7 @@ struct question {
 	char text[QUESTION_TEXT];
 	Packrack__TallySpec tally;
 	struct related_question related;
-	struct pri_programs programs;
+	struct pri_bpf_set programs;
 	Packrack__Program *room, **list;
 	Packrack__Instruction *instruction_room, **instructions;
 	struct lookups lookups;

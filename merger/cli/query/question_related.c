@@ -48,12 +48,12 @@ widest(uint16_t linktype, const char *filter)
 
 int
 related_programs(const char *filter, const uint16_t *linktypes, size_t count,
-	struct pri_programs *out, struct pr_error *err)
+	struct pri_bpf_set *out, struct pr_error *err)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct pri_bpf *program = widest(linktypes[i], filter);
 
-		if (program && pri_programs_add(out, program, err) < 0)
+		if (program && pri_bpf_set_add(out, program, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -73,7 +73,7 @@ allocate(struct related_question *q, const struct pr_relations *noted, struct pr
 
 int
 related_make(struct related_question *q, const struct pr_relations *noted,
-	const struct pri_programs *core, struct pr_error *err)
+	const struct pri_bpf_set *core, struct pr_error *err)
 {
 	packrack__related__init(&q->message);
 	packrack__query__init(&q->core);

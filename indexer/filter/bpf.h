@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_PROGRAM_H
-#define PRI_INDEXER_PROGRAM_H
+#ifndef PRI_INDEXER_BPF_H
+#define PRI_INDEXER_BPF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,58 +41,57 @@ pri_insn_begins_part(const struct pri_insn *in)
 #define PRI_TIMES_AT UINT32_C(0xc0000000)
 #define PRI_TIMES_APART UINT32_C(0x40000) /* a header's length may be added to a place */
 
-struct pri_program_time {
+struct pri_bpf_time {
 	int64_t time;
 	bool after;
 };
-void pri_program_put_time(struct pri_insn head[2], const struct pri_program_time *time);
+void pri_bpf_put_time(struct pri_insn head[2], const struct pri_bpf_time *time);
 /* Of term i, which must be there. */
-struct pri_program_time pri_program_time(const struct pri_insn *insns, size_t i);
+struct pri_bpf_time pri_bpf_time(const struct pri_insn *insns, size_t i);
 /* PRI_TIMES_MAX: it is no term's place. */
 static inline size_t
-pri_program_time_at(uint64_t offset)
+pri_bpf_time_at(uint64_t offset)
 {
 	uint64_t i = (offset - PRI_TIMES_AT) / PRI_TIMES_APART;
 
 	return i < PRI_TIMES_MAX ? (size_t)i : PRI_TIMES_MAX;
 }
 
-#define PRI_PROGRAM_MAX 200000 /* instructions */
-#define PRI_PROGRAM_MEMORY 16 /* words of scratch memory */
+#define PRI_BPF_MAX 200000 /* instructions */
+#define PRI_BPF_MEMORY 16 /* words of scratch memory */
 
 struct pri_bpf;
 
 /* linktype as in pcap files. No instructions: everything matches. insns are copied. */
-struct pri_bpf *pri_program_create(uint16_t linktype, const struct pri_insn *insns,
+struct pri_bpf *pri_bpf_create(uint16_t linktype, const struct pri_insn *insns,
 	size_t count, struct pr_error *err);
-void pri_program_destroy(struct pri_bpf **program);
-uint16_t pri_program_linktype(const struct pri_bpf *program);
-const struct pri_insn *pri_program_insns(const struct pri_bpf *program, size_t *count);
-size_t pri_program_times(const struct pri_bpf *program); /* how many terms of time it has */
+void pri_bpf_destroy(struct pri_bpf **program);
+uint16_t pri_bpf_linktype(const struct pri_bpf *program);
+const struct pri_insn *pri_bpf_insns(const struct pri_bpf *program, size_t *count);
+size_t pri_bpf_times(const struct pri_bpf *program); /* how many terms of time it has */
 
 /*
  * What the program returns for a packet: 0 is no match. A program that runs on longer than any
  * sensible one could (backward jumps: `ip6 protochain`) does not match.
  */
-uint32_t pri_program_run(
+uint32_t pri_bpf_run(
 	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen);
 /* The same of a packet that has a time. */
-bool pri_program_match(const struct pri_bpf *program, const struct pr_packet *packet);
+bool pri_bpf_match(const struct pri_bpf *program, const struct pr_packet *packet);
 
 /* A filter over several link types. Empty: all packets match; else those of other types do not. */
-struct pri_programs {
+struct pri_bpf_set {
 	struct pri_bpf **items;
 	size_t count;
 };
-int pri_programs_add(struct pri_programs *programs, struct pri_bpf *program,
+int pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program,
 	struct pr_error
 		*err); /* takes it over, also on error; two of a link type are an error */
-const struct pri_bpf *pri_programs_find(
-	const struct pri_programs *programs, uint16_t linktype); /* or NULL */
-void pri_programs_free(struct pri_programs *programs);
+const struct pri_bpf *pri_bpf_set_find(
+	const struct pri_bpf_set *programs, uint16_t linktype); /* or NULL */
+void pri_bpf_set_free(struct pri_bpf_set *programs);
 /* Nothing is filtered out, of this link type at least: each program there is says yes at once. */
-bool pri_programs_all(const struct pri_programs *programs, uint16_t linktype);
-bool pri_programs_match(
-	const struct pri_programs *programs, const struct pr_packet *packet);
+bool pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype);
+bool pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet);
 
 #endif

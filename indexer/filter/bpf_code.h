@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_PROGRAM_CODE_H
-#define PRI_INDEXER_PROGRAM_CODE_H
+#ifndef PRI_INDEXER_BPF_CODE_H
+#define PRI_INDEXER_BPF_CODE_H
 
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 
 /*
  * The instruction codes of BPF (McCanne and Jacobson, 1993) that libpcap makes, by our own names:

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_FIELDS_H
-#define PRI_INDEXER_FIELDS_H
+#ifndef PRI_INDEXER_PACKET_FIELDS_H
+#define PRI_INDEXER_PACKET_FIELDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Where keys lie in a packet, and what lies there: the offsets are those of keys.h, at which compiled pcap
+ * Where keys lie in a packet, and what lies there: the offsets are those of index_key.h, at which compiled pcap
  * filters load. Pure.
  */
 #define PRI_KEYS_DEPTH 8 /* tags and labels that are passed */
@@ -19,16 +19,17 @@ enum pri_type_form {
 	PRI_TYPE_FAMILY, /* 4 bytes in either byte order: 2 IPv4; 10, 24, 28, 30 IPv6, as libpcap tests */
 	PRI_TYPE_NIBBLE, /* none: the high nibble of the first byte of the network header */
 };
-struct pri_layout {
+struct pri_linktype_layout {
 	uint16_t linktype; /* as in pcap files */
 	uint8_t form;
 	uint8_t type_at, net_at;
 	bool ether; /* MACs at 0 and 6, tags */
 };
 /* NULL: packets of this link type have no keys, everything of it "may match". */
-const struct pri_layout *pri_layout_find(uint16_t linktype);
+const struct pri_linktype_layout *pri_linktype_layout_find(uint16_t linktype);
 /* A value of the type field as an Ethertype; ETHER: itself; others: 0x0800, 0x86dd or 0. */
-uint16_t pri_layout_ethertype(const struct pri_layout *layout, uint32_t value);
+uint16_t pri_linktype_layout_ethertype(
+	const struct pri_linktype_layout *layout, uint32_t value);
 
 /* All that keys are made of; packets whose fields are equal have equal keys. No holes, no rubbish. */
 #define PRI_FIELD_SRC 1u
@@ -40,7 +41,7 @@ uint16_t pri_layout_ethertype(const struct pri_layout *layout, uint32_t value);
 #define PRI_FIELD_ICMP6 64u
 #define PRI_FIELD_MAC_SRC 128u
 #define PRI_FIELD_MAC_DST 256u
-struct pri_fields {
+struct pri_packet_fields {
 	uint8_t macs[12]; /* destination, source */
 	uint16_t have; /* PR_FIELD_... */
 	uint8_t address_len, src_len, dst_len; /* of a whole one; captured of each */
@@ -61,9 +62,9 @@ struct pri_fields {
 #define PRI_FIELDS_REACH 192
 _Static_assert(
 	20 + 8 * PRI_KEYS_DEPTH + 8 + 60 + 4 <= PRI_FIELDS_REACH, "what fields reach");
-void pri_fields_of_packet(const struct pri_layout *layout, const uint8_t *data,
-	uint32_t caplen, struct pri_fields *out);
+void pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uint8_t *data,
+	uint32_t caplen, struct pri_packet_fields *out);
 /* Bytes at its beginning that say all, for a hash: deep stacks of tags and labels are rare. */
-size_t pri_fields_bytes(const struct pri_fields *fields);
+size_t pri_packet_fields_bytes(const struct pri_packet_fields *fields);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_SKETCH_H
-#define PRI_INDEXER_SKETCH_H
+#ifndef PRI_INDEXER_SEGMENT_KEYS_H
+#define PRI_INDEXER_SEGMENT_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,10 +9,10 @@
 #include "indexer/index/addresses.h"
 #include "indexer/index/composite.h"
 #include "indexer/index/hashset.h"
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 #include "indexer/index/kinds.h"
 #include "indexer/index/level1.h"
-#include "indexer/index/tops.h"
+#include "indexer/index/heavy_hitters.h"
 #include "proto/base/error.h"
 #include "proto/wire/segment.h"
 
@@ -21,30 +21,30 @@
  * same ones: so keys are made of each kind of packet once, and of each address and port. Memory is kept
  * from segment to segment. Pure, one thread.
  */
-#define PRI_SKETCH_LINKS_LOG 8
+#define PRI_SEGMENT_KEYS_LINKS_LOG 8
 /*
  * Where SOCKET keys are so many that they would cost more than they save, as where each packet has another
  * port, a segment goes without, and so do the next few.
  */
-#define PRI_SKETCH_SOCKETS 768
-#define PRI_SKETCH_PLAIN 31
+#define PRI_SEGMENT_KEYS_SOCKETS 768
+#define PRI_SEGMENT_KEYS_PLAIN 31
 /*
  * Packets, at least, of an address whose one peer is told: where there are more of them than can be told, as on
  * a link of DNS, those that have many.
  */
-#define PRI_SKETCH_SOLE 2
-#define PRI_SKETCH_SOLE_OF_MANY 8
-struct pri_sketch_link {
+#define PRI_SEGMENT_KEYS_SOLE 2
+#define PRI_SEGMENT_KEYS_SOLE_OF_MANY 8
+struct pri_segment_keys_link {
 	uint64_t words[2];
 	unsigned version;
 };
-#define PRI_SKETCH_PAIRS_LOG 9
-struct pri_sketch_pair {
+#define PRI_SEGMENT_KEYS_PAIRS_LOG 9
+struct pri_segment_keys_pair {
 	uint64_t addresses; /* IPv4: source, destination */
 	uint32_t src, dst; /* 1 + their places; 0: none */
 };
 
-struct pri_sketch {
+struct pri_segment_keys {
 	struct pri_composites composites; /* to be made; the caller's to set */
 	/* what is found */
 	struct pr_segment_header header;
@@ -63,15 +63,15 @@ struct pri_sketch {
 	/* at work */
 	unsigned socket_count;
 	unsigned plain_segments; /* that will go without them */
-	struct pri_kinds kinds;
-	struct pri_addresses addresses;
+	struct pri_header_layouts kinds;
+	struct pri_hosts addresses;
 	/* four bits each: as destination, as source; the same of TCP */
 	uint64_t seen_ports[65536 / 16];
 	uint8_t seen_protocols[256 / 8];
-	struct pri_sketch_link
-		links[1 << PRI_SKETCH_LINKS_LOG]; /* whose keys were made lately */
-	struct pri_sketch_pair pairs[1 << PRI_SKETCH_PAIRS_LOG];
-	struct pri_sketch_bucket {
+	struct pri_segment_keys_link
+		links[1 << PRI_SEGMENT_KEYS_LINKS_LOG]; /* whose keys were made lately */
+	struct pri_segment_keys_pair pairs[1 << PRI_SEGMENT_KEYS_PAIRS_LOG];
+	struct pri_segment_keys_bucket {
 		uint64_t packets, bytes;
 	} buckets[PRI_LEVEL1_BUCKETS];
 	uint64_t *seqs; /* relative to the first */
@@ -79,24 +79,25 @@ struct pri_sketch {
 };
 
 /* Zeroed is ready. */
-void pri_sketch_free(struct pri_sketch *sketch);
+void pri_segment_keys_free(struct pri_segment_keys *sketch);
 
 /*
  * Takes in a segment (proto/wire/segment.h), forgetting the one before. 0; 1: it is damaged and cannot
  * be indexed; -1: no memory. Of the body each byte is looked at once, so that it may lie in shared memory: if
  * it was overwritten meanwhile, what is found is of no use.
  */
-int pri_sketch_segment(
-	struct pri_sketch *sketch, const void *body, size_t len, struct pr_error *err);
+int pri_segment_keys_take(struct pri_segment_keys *sketch, const void *body, size_t len,
+	struct pr_error *err);
 /* Counts the segment's addresses. */
-void pri_sketch_tops(const struct pri_sketch *sketch, struct pri_tops *tops);
+void pri_segment_keys_count_hosts(
+	const struct pri_segment_keys *sketch, struct pri_heavy_hitters *tops);
 
 /* ---- sketch_keys.c ---- */
 
 /* The keys of all kinds, and what their addresses have. -1: no memory. */
-int pri_sketch_kinds(struct pri_sketch *sketch);
+int pri_segment_keys_kinds(struct pri_segment_keys *sketch);
 /* The composite keys of a packet. -1: no memory. */
-int pri_sketch_composites(struct pri_sketch *sketch, const struct pri_layout *layout,
-	const struct pr_packet *packet);
+int pri_segment_keys_composites(struct pri_segment_keys *sketch,
+	const struct pri_linktype_layout *layout, const struct pr_packet *packet);
 
 #endif

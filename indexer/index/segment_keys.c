@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/sketch.h"
+#include "indexer/index/segment_keys.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,16 +15,16 @@
 #define AHEAD 2048
 
 void
-pri_sketch_free(struct pri_sketch *s)
+pri_segment_keys_free(struct pri_segment_keys *s)
 {
 	pri_hashset_free(&s->keys);
 	pri_hashset_free(&s->wide);
-	pri_kinds_free(&s->kinds);
-	pri_addresses_free(&s->addresses);
+	pri_header_layouts_free(&s->kinds);
+	pri_hosts_free(&s->addresses);
 	free(s->series);
 	free(s->held);
 	free(s->seqs);
-	*s = (struct pri_sketch){.composites = s->composites};
+	*s = (struct pri_segment_keys){.composites = s->composites};
 }
 
 static int
@@ -34,7 +34,7 @@ no_memory(struct pr_error *err)
 }
 
 static void
-forget(struct pri_sketch *s)
+forget(struct pri_segment_keys *s)
 {
 	pri_hashset_clear(&s->keys);
 	pri_hashset_clear(&s->wide);
@@ -54,7 +54,7 @@ forget(struct pri_sketch *s)
 }
 
 static int
-prepare(struct pri_sketch *s, size_t packets, struct pr_error *err)
+prepare(struct pri_segment_keys *s, size_t packets, struct pr_error *err)
 {
 	if (packets > s->seq_room) {
 		free(s->seqs);
@@ -64,8 +64,8 @@ prepare(struct pri_sketch *s, size_t packets, struct pr_error *err)
 			return no_memory(err);
 		s->seq_room = packets;
 	}
-	if (pri_kinds_begin(&s->kinds, packets) < 0 ||
-		pri_addresses_begin(&s->addresses, 2 * packets) < 0)
+	if (pri_header_layouts_begin(&s->kinds, packets) < 0 ||
+		pri_hosts_begin(&s->addresses, 2 * packets) < 0)
 		return no_memory(err);
 	forget(s);
 	return 0;
@@ -95,12 +95,12 @@ series_width(const struct pr_segment_header *h)
 struct interval {
 	int64_t first; /* ns */
 	uint64_t length;
-	struct pri_sketch_bucket *bucket;
+	struct pri_segment_keys_bucket *bucket;
 };
 
 /* A header may lie of its times; what lies outside then counts at the ends. */
 static void
-find_interval(const struct pri_sketch *s, int64_t time, struct interval *out)
+find_interval(const struct pri_segment_keys *s, int64_t time, struct interval *out)
 {
 	int64_t first = second_of(s->header.min_time), now = second_of(time);
 	uint64_t at =
@@ -111,7 +111,7 @@ find_interval(const struct pri_sketch *s, int64_t time, struct interval *out)
 	out->length = (uint64_t)PR_NS_PER_S;
 	if (at >= PRI_LEVEL1_BUCKETS)
 		at = PRI_LEVEL1_BUCKETS - 1;
-	out->bucket = (struct pri_sketch_bucket *)&s->buckets[at];
+	out->bucket = (struct pri_segment_keys_bucket *)&s->buckets[at];
 }
 
 /* Where a packet begins is only known from the one before it: so all lines are called for, in time. */
@@ -127,8 +127,8 @@ fetch_ahead(const uint8_t *from, const uint8_t *to)
  * packet's take one.
  */
 static int
-take_other(struct pri_sketch *s, const struct pri_layout *layout, struct pri_kind *kind,
-	const struct pr_segment_step *step)
+take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
+	struct pri_header_layout *kind, const struct pr_segment_step *step)
 {
 	struct pr_packet p = {.caplen = step->caplen, .len = step->len};
 	uint8_t front[PRI_FIELDS_REACH];
@@ -139,18 +139,20 @@ take_other(struct pri_sketch *s, const struct pri_layout *layout, struct pri_kin
 	atomic_signal_fence(memory_order_seq_cst);
 	p.data = front;
 	if (!kind)
-		kind = pri_kinds_odd(&s->kinds, layout, front, p.caplen, p.len);
+		kind = pri_header_layouts_add_other(
+			&s->kinds, layout, front, p.caplen, p.len);
 	if (kind->packets > 1 || !s->composites.masks[0])
 		return 0;
-	return pri_sketch_composites(s, layout, &p);
+	return pri_segment_keys_composites(s, layout, &p);
 }
 
 static inline int
-take_packet(struct pri_sketch *s, const struct pri_layout *layout, bool ether,
-	const struct pr_segment_step *step)
+take_packet(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
+	bool ether, const struct pr_segment_step *step)
 {
-	struct pri_kind *kind =
-		ether ? pri_kinds_plain(&s->kinds, step->data, step->caplen, step->len)
+	struct pri_header_layout *kind =
+		ether ? pri_header_layouts_add_plain(
+				&s->kinds, step->data, step->caplen, step->len)
 		      : NULL;
 
 	if (__builtin_expect(kind && (kind->packets > 1 || !s->composites.masks[0]), 1))
@@ -160,9 +162,10 @@ take_packet(struct pri_sketch *s, const struct pri_layout *layout, bool ether,
 
 /* -1: no memory; 1: the segment is damaged. */
 static int
-take_packets(struct pri_sketch *s, const struct pr_segment_reader *r)
+take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 {
-	const struct pri_layout *layout = pri_layout_find(r->header.linktype);
+	const struct pri_linktype_layout *layout =
+		pri_linktype_layout_find(r->header.linktype);
 	const bool ether = layout && layout->ether;
 	struct interval interval = {0};
 	struct pr_segment_walk walk;
@@ -210,7 +213,7 @@ put_varint(uint8_t *at, uint64_t v)
 }
 
 static int
-encode_series(struct pri_sketch *s)
+encode_series(struct pri_segment_keys *s)
 {
 	uint64_t last = 0;
 
@@ -231,7 +234,7 @@ encode_series(struct pri_sketch *s)
 }
 
 static size_t
-put_runs(const struct pri_sketch *s, uint8_t *out, size_t max)
+put_runs(const struct pri_segment_keys *s, uint8_t *out, size_t max)
 {
 	size_t used = 0;
 
@@ -250,7 +253,7 @@ put_runs(const struct pri_sketch *s, uint8_t *out, size_t max)
 
 /* Spread in turn gives runs, by flow gives bits; whatever is shorter. */
 static int
-encode_held(struct pri_sketch *s)
+encode_held(struct pri_segment_keys *s)
 {
 	uint64_t span = s->seqs[s->seq_count - 1];
 	size_t bits = span / 8 + 1, runs = s->seq_count * 2 * VARINT_MAX, room;
@@ -275,21 +278,20 @@ encode_held(struct pri_sketch *s)
 }
 
 static bool
-is_sole(const struct pri_address *a, uint32_t least)
+is_sole(const struct pri_host_stats *a, uint32_t least)
 {
-	return a->len == 4 && a->packets >= least && a->peer &&
-	       a->peer != PRI_ADDRESS_SEVERAL;
+	return a->len == 4 && a->packets >= least && a->peer && a->peer != PRI_HOST_SEVERAL;
 }
 
 /* false: there are more than can be told. */
 static bool
-take_soles(struct pri_sketch *s, uint32_t least)
+take_soles(struct pri_segment_keys *s, uint32_t least)
 {
-	const struct pri_address *items = s->addresses.items;
+	const struct pri_host_stats *items = s->addresses.items;
 
 	s->sole_count = 0;
 	for (size_t i = 0; i < s->addresses.count; i++) {
-		const struct pri_address *a = &items[i], *other;
+		const struct pri_host_stats *a = &items[i], *other;
 		bool both;
 
 		if (!is_sole(a, least))
@@ -307,14 +309,15 @@ take_soles(struct pri_sketch *s, uint32_t least)
 }
 
 static void
-find_soles(struct pri_sketch *s)
+find_soles(struct pri_segment_keys *s)
 {
-	if (!take_soles(s, PRI_SKETCH_SOLE))
-		take_soles(s, PRI_SKETCH_SOLE_OF_MANY);
+	if (!take_soles(s, PRI_SEGMENT_KEYS_SOLE))
+		take_soles(s, PRI_SEGMENT_KEYS_SOLE_OF_MANY);
 }
 
 int
-pri_sketch_segment(struct pri_sketch *s, const void *body, size_t len, struct pr_error *err)
+pri_segment_keys_take(
+	struct pri_segment_keys *s, const void *body, size_t len, struct pr_error *err)
 {
 	struct pr_segment_reader r;
 	int rc;
@@ -327,18 +330,20 @@ pri_sketch_segment(struct pri_sketch *s, const void *body, size_t len, struct pr
 	rc = take_packets(s, &r);
 	if (rc != 0)
 		return rc < 0 ? no_memory(err) : 1;
-	if (pri_sketch_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
+	if (pri_segment_keys_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
 		return no_memory(err);
 	find_soles(s);
 	return 0;
 }
 
 void
-pri_sketch_tops(const struct pri_sketch *s, struct pri_tops *tops)
+pri_segment_keys_count_hosts(
+	const struct pri_segment_keys *s, struct pri_heavy_hitters *tops)
 {
 	for (size_t i = 0; i < s->addresses.count; i++) {
-		const struct pri_address *a = &s->addresses.items[i];
+		const struct pri_host_stats *a = &s->addresses.items[i];
 
-		pri_tops_add(tops, a->bytes, a->len, a->hash, a->packets, a->traffic);
+		pri_heavy_hitters_add(
+			tops, a->bytes, a->len, a->hash, a->packets, a->traffic);
 	}
 }

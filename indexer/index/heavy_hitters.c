@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/tops.h"
+#include "indexer/index/heavy_hitters.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define SLOTS (4 * PRI_TOPS_ROOM)
+#define SLOTS (4 * PRI_HEAVY_HITTERS_MAX)
 
 void
-pri_tops_clear(struct pri_tops *t)
+pri_heavy_hitters_clear(struct pri_heavy_hitters *t)
 {
 	memset(t->slots, 0, sizeof(t->slots));
 	t->count = 0;
@@ -15,7 +15,8 @@ pri_tops_clear(struct pri_tops *t)
 }
 
 static size_t
-slot_of(const struct pri_tops *t, const uint8_t *address, size_t len, uint16_t hash)
+slot_of(const struct pri_heavy_hitters *t, const uint8_t *address, size_t len,
+	uint16_t hash)
 {
 	size_t at = hash & (SLOTS - 1);
 
@@ -30,7 +31,7 @@ slot_of(const struct pri_tops *t, const uint8_t *address, size_t len, uint16_t h
 
 /* Of one that is not there. */
 static size_t
-free_slot(const struct pri_tops *t, uint16_t hash)
+free_slot(const struct pri_heavy_hitters *t, uint16_t hash)
 {
 	size_t at = hash & (SLOTS - 1);
 
@@ -88,10 +89,10 @@ class_of(uint64_t bytes)
  * class, and only those of one class are compared.
  */
 static uint64_t
-middle(const struct pri_tops *t)
+middle(const struct pri_heavy_hitters *t)
 {
 	uint16_t counts[CLASSES] = {0};
-	uint64_t among[PRI_TOPS_ROOM] = {0};
+	uint64_t among[PRI_HEAVY_HITTERS_MAX] = {0};
 	long wanted = (long)t->count / 2, n = 0;
 	unsigned class = CLASSES - 1;
 
@@ -107,7 +108,7 @@ middle(const struct pri_tops *t)
 }
 
 static void
-make_room(struct pri_tops *t)
+make_room(struct pri_heavy_hitters *t)
 {
 	uint64_t bytes = middle(t), packets = 0;
 	size_t kept = 0;
@@ -132,13 +133,13 @@ make_room(struct pri_tops *t)
 }
 
 void
-pri_tops_add(struct pri_tops *t, const uint8_t *address, size_t len, uint16_t hash,
-	uint64_t packets, uint64_t bytes)
+pri_heavy_hitters_add(struct pri_heavy_hitters *t, const uint8_t *address, size_t len,
+	uint16_t hash, uint64_t packets, uint64_t bytes)
 {
 	size_t at = slot_of(t, address, len, hash);
 	struct pri_level1_top *item;
 
-	if (!t->slots[at] && t->count == PRI_TOPS_ROOM) {
+	if (!t->slots[at] && t->count == PRI_HEAVY_HITTERS_MAX) {
 		make_room(t);
 		at = free_slot(t, hash);
 	}
@@ -157,7 +158,7 @@ pri_tops_add(struct pri_tops *t, const uint8_t *address, size_t len, uint16_t ha
 }
 
 size_t
-pri_tops_best(const struct pri_tops *t, struct pri_level1_top *out)
+pri_heavy_hitters_best(const struct pri_heavy_hitters *t, struct pri_level1_top *out)
 {
 	size_t n = 0;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_KEYS_H
-#define PRI_INDEXER_KEYS_H
+#ifndef PRI_INDEXER_INDEX_KEY_H
+#define PRI_INDEXER_INDEX_KEY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/index/fields.h"
+#include "indexer/index/packet_fields.h"
 #include "proto/wire/source.h"
 
 /*
@@ -138,7 +138,7 @@ enum pri_number {
 /* At most so many, without ADDRESS, PORT and MAC. */
 #define PRI_KEYS_MAX (4 * PRI_KEYS_DEPTH + 24)
 size_t pri_keys_of_fields(
-	const struct pri_fields *fields, struct pri_key out[PRI_KEYS_MAX]);
+	const struct pri_packet_fields *fields, struct pri_key out[PRI_KEYS_MAX]);
 /* Both in one, for tests and tools; a link type without layout has none. */
 size_t pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/keys.h"
+#include "indexer/index/index_key.h"
 
 #include <string.h>
 
@@ -197,13 +197,13 @@ address_keys(enum pri_key_kind kind, const uint8_t *address, size_t captured, si
 }
 
 static bool
-has(const struct pri_fields *f, unsigned fields)
+has(const struct pri_packet_fields *f, unsigned fields)
 {
 	return (f->have & fields) == fields;
 }
 
 static size_t
-port_keys(enum pri_key_kind kind, const struct pri_fields *f, uint16_t port,
+port_keys(enum pri_key_kind kind, const struct pri_packet_fields *f, uint16_t port,
 	struct pri_key *out)
 {
 	size_t n = 0;
@@ -217,7 +217,7 @@ port_keys(enum pri_key_kind kind, const struct pri_fields *f, uint16_t port,
 }
 
 static size_t
-ip_keys(const struct pri_fields *f, struct pri_key *out)
+ip_keys(const struct pri_packet_fields *f, struct pri_key *out)
 {
 	const unsigned both = PRI_FIELD_SRC | PRI_FIELD_DST;
 	size_t n = 0;
@@ -242,7 +242,7 @@ ip_keys(const struct pri_fields *f, struct pri_key *out)
 }
 
 size_t
-pri_keys_of_fields(const struct pri_fields *f, struct pri_key out[PRI_KEYS_MAX])
+pri_keys_of_fields(const struct pri_packet_fields *f, struct pri_key out[PRI_KEYS_MAX])
 {
 	size_t n = 0;
 
@@ -262,11 +262,12 @@ pri_keys_of_fields(const struct pri_fields *f, struct pri_key out[PRI_KEYS_MAX])
 size_t
 pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX])
 {
-	const struct pri_layout *layout = pri_layout_find(packet->linktype);
-	struct pri_fields fields;
+	const struct pri_linktype_layout *layout =
+		pri_linktype_layout_find(packet->linktype);
+	struct pri_packet_fields fields;
 
 	if (!layout)
 		return 0;
-	pri_fields_of_packet(layout, packet->data, packet->caplen, &fields);
+	pri_packet_fields_parse(layout, packet->data, packet->caplen, &fields);
 	return pri_keys_of_fields(&fields, out);
 }

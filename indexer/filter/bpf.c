@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/filter/program.h"
+#include "indexer/filter/bpf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter/program_code.h"
+#include "indexer/filter/bpf_code.h"
 
 struct pri_bpf {
 	uint16_t linktype;
@@ -50,7 +50,7 @@ fault_of(const struct pri_insn *in, size_t i, size_t count)
 	case LDX_MEM:
 	case ST:
 	case STX:
-		return in->k >= PRI_PROGRAM_MEMORY ? "uses memory that is not there" : NULL;
+		return in->k >= PRI_BPF_MEMORY ? "uses memory that is not there" : NULL;
 	case DIV_K:
 	case MOD_K:
 		return in->k == 0 ? "divides by zero" : NULL;
@@ -78,9 +78,9 @@ check(const struct pri_insn *insns, size_t count, struct pr_error *err)
 {
 	size_t times = count_times(insns, count);
 
-	if (count > PRI_PROGRAM_MAX)
+	if (count > PRI_BPF_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
-			count, PRI_PROGRAM_MAX);
+			count, PRI_BPF_MAX);
 	if (times > PRI_TIMES_MAX)
 		return pr_error_set(err, "filter of %zu times: at most %d are taken", times,
 			PRI_TIMES_MAX);
@@ -96,7 +96,7 @@ check(const struct pri_insn *insns, size_t count, struct pr_error *err)
 }
 
 struct pri_bpf *
-pri_program_create(
+pri_bpf_create(
 	uint16_t linktype, const struct pri_insn *insns, size_t count, struct pr_error *err)
 {
 	struct pri_bpf *p;
@@ -117,27 +117,27 @@ pri_program_create(
 }
 
 void
-pri_program_destroy(struct pri_bpf **program)
+pri_bpf_destroy(struct pri_bpf **program)
 {
 	free(*program);
 	*program = NULL;
 }
 
 uint16_t
-pri_program_linktype(const struct pri_bpf *program)
+pri_bpf_linktype(const struct pri_bpf *program)
 {
 	return program->linktype;
 }
 
 const struct pri_insn *
-pri_program_insns(const struct pri_bpf *program, size_t *count)
+pri_bpf_insns(const struct pri_bpf *program, size_t *count)
 {
 	*count = program->count;
 	return program->insns;
 }
 
 size_t
-pri_program_times(const struct pri_bpf *program)
+pri_bpf_times(const struct pri_bpf *program)
 {
 	return program->times;
 }
@@ -145,7 +145,7 @@ pri_program_times(const struct pri_bpf *program)
 /* ---- running ---- */
 
 struct machine {
-	uint32_t a, x, mem[PRI_PROGRAM_MEMORY];
+	uint32_t a, x, mem[PRI_BPF_MEMORY];
 	const uint8_t *data;
 	uint32_t len, caplen;
 	int64_t time;
@@ -173,15 +173,15 @@ load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 static bool
 load_word(struct machine *m, uint64_t offset)
 {
-	struct pri_program_time t;
+	struct pri_bpf_time t;
 	size_t i;
 
 	if (load(m, offset, 4, &m->a))
 		return true;
-	i = m->program->times ? pri_program_time_at(offset) : PRI_TIMES_MAX;
+	i = m->program->times ? pri_bpf_time_at(offset) : PRI_TIMES_MAX;
 	if (i >= m->program->times)
 		return false;
-	t = pri_program_time(m->program->insns, i);
+	t = pri_bpf_time(m->program->insns, i);
 	m->a = t.after ? m->time >= t.time : m->time <= t.time;
 	return true;
 }
@@ -377,7 +377,7 @@ start(const struct pri_bpf *program, struct machine *m)
 }
 
 uint32_t
-pri_program_run(
+pri_bpf_run(
 	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen)
 {
 	struct machine m = {.data = data, .len = len, .caplen = caplen};
@@ -386,7 +386,7 @@ pri_program_run(
 }
 
 bool
-pri_program_match(const struct pri_bpf *program, const struct pr_packet *packet)
+pri_bpf_match(const struct pri_bpf *program, const struct pr_packet *packet)
 {
 	struct machine m = {.data = packet->data,
 		.len = packet->len,

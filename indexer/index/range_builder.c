@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/held.h"
+#include "indexer/index/range_builder.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 void
-pri_held_list_free(struct pri_held_list *list)
+pri_range_list_free(struct pri_range_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
 		free(list->items[i].bits);
 	free(list->items);
-	*list = (struct pri_held_list){0};
+	*list = (struct pri_range_list){0};
 }
 
-static struct pri_held *
-list_grow(struct pri_held_list *list)
+static struct pri_range *
+list_grow(struct pri_range_list *list)
 {
 	size_t room = list->room ? list->room * 2 : 16;
-	struct pri_held *items;
+	struct pri_range *items;
 
 	if (list->count == list->room) {
 		items = realloc(list->items, room * sizeof(*items));
@@ -31,9 +31,10 @@ list_grow(struct pri_held_list *list)
 }
 
 int
-pri_stretch_end(struct pri_stretch *s, struct pri_held_list *list, struct pr_error *err)
+pri_range_builder_end(
+	struct pri_range_builder *s, struct pri_range_list *list, struct pr_error *err)
 {
-	struct pri_held *held;
+	struct pri_range *held;
 	uint64_t span = s->last - s->first + 1;
 
 	if (s->last == 0)
@@ -41,7 +42,7 @@ pri_stretch_end(struct pri_stretch *s, struct pri_held_list *list, struct pr_err
 	held = list_grow(list);
 	if (!held)
 		return pr_error_set(err, "no memory for the list of seqs held");
-	*held = (struct pri_held){.epoch = s->epoch,
+	*held = (struct pri_range){.epoch = s->epoch,
 		.link = s->link,
 		.first = s->first,
 		.last = s->last,
@@ -77,21 +78,22 @@ set_bits(uint8_t *bits, uint64_t from, uint64_t to)
 
 /* Without holes there are no bits yet. */
 static bool
-whole(const struct pri_stretch *s)
+whole(const struct pri_range_builder *s)
 {
 	return s->held == s->last - s->first + 1;
 }
 
 int
-pri_stretch_add(struct pri_stretch *s, uint64_t seq, int64_t otime,
-	struct pri_held_list *list, struct pr_error *err)
+pri_range_builder_add(struct pri_range_builder *s, uint64_t seq, int64_t otime,
+	struct pri_range_list *list, struct pr_error *err)
 {
 	uint64_t at;
 
 	if (s->last && seq <= s->last)
 		return 0;
-	if (s->last && (seq - s->last > PRI_HELD_HOLE || seq - s->first >= PRI_HELD_SPAN) &&
-		pri_stretch_end(s, list, err) < 0)
+	if (s->last &&
+		(seq - s->last > PRI_RANGE_HOLE || seq - s->first >= PRI_RANGE_SPAN) &&
+		pri_range_builder_end(s, list, err) < 0)
 		return -1;
 	if (s->last == 0) {
 		s->first = seq;
@@ -111,8 +113,8 @@ pri_stretch_add(struct pri_stretch *s, uint64_t seq, int64_t otime,
 }
 
 int
-pri_stretch_add_range(struct pri_stretch *s, uint64_t first, uint64_t last,
-	int64_t first_otime, int64_t last_otime, struct pri_held_list *list,
+pri_range_builder_add_range(struct pri_range_builder *s, uint64_t first, uint64_t last,
+	int64_t first_otime, int64_t last_otime, struct pri_range_list *list,
 	struct pr_error *err)
 {
 	uint64_t end;
@@ -121,9 +123,9 @@ pri_stretch_add_range(struct pri_stretch *s, uint64_t first, uint64_t last,
 		first = s->last + 1;
 	for (; first <= last; first = end + 1) {
 		/* begins a new stretch where it must */
-		if (pri_stretch_add(s, first, first_otime, list, err) < 0)
+		if (pri_range_builder_add(s, first, first_otime, list, err) < 0)
 			return -1;
-		end = s->first + PRI_HELD_SPAN - 1;
+		end = s->first + PRI_RANGE_SPAN - 1;
 		if (end > last)
 			end = last;
 		if (end > first && !whole(s))

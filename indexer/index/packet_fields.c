@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/fields.h"
+#include "indexer/index/packet_fields.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define ETHERTYPE_MPLS 0x8847
 #define ETHERTYPE_PPPOE 0x8864
 
-static const struct pri_layout layouts[] = {
+static const struct pri_linktype_layout layouts[] = {
 	{.linktype = 1, .type_at = 12, .net_at = 14, .ether = true}, /* Ethernet */
 	{.linktype = 113, .type_at = 14, .net_at = 16}, /* Linux cooked */
 	{.linktype = 276, .type_at = 0, .net_at = 20}, /* Linux cooked, version 2 */
@@ -27,8 +27,8 @@ static const struct pri_layout layouts[] = {
 	{.linktype = 9, .form = PRI_TYPE_PPP, .type_at = 2, .net_at = 4}, /* PPP */
 };
 
-const struct pri_layout *
-pri_layout_find(uint16_t linktype)
+const struct pri_linktype_layout *
+pri_linktype_layout_find(uint16_t linktype)
 {
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
 		if (layouts[i].linktype == linktype)
@@ -59,7 +59,7 @@ of_nibble(uint8_t first)
 }
 
 uint16_t
-pri_layout_ethertype(const struct pri_layout *layout, uint32_t value)
+pri_linktype_layout_ethertype(const struct pri_linktype_layout *layout, uint32_t value)
 {
 	switch (layout->form) {
 	case PRI_TYPE_ETHER:
@@ -78,7 +78,7 @@ pri_layout_ethertype(const struct pri_layout *layout, uint32_t value)
 struct walk {
 	const uint8_t *data;
 	size_t len, net;
-	struct pri_fields *out;
+	struct pri_packet_fields *out;
 };
 
 static bool
@@ -114,7 +114,7 @@ take_address(struct walk *w, size_t at, size_t len, uint8_t *to)
 static void
 take_addresses(struct walk *w, size_t src, size_t dst, size_t len)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 
 	f->src_len = take_address(w, src, len, f->src);
 	f->dst_len = take_address(w, dst, len, f->dst);
@@ -132,7 +132,7 @@ has_ports(uint8_t proto)
 static void
 take_transport(struct walk *w, size_t at, uint8_t icmp, uint16_t icmp_field)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 
 	if (f->protos[0] == icmp && has(w, at, 1)) {
 		f->icmp = w->data[at];
@@ -153,7 +153,7 @@ take_transport(struct walk *w, size_t at, uint8_t icmp, uint16_t icmp_field)
 static void
 take_ip(struct walk *w)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 	const uint8_t *net = w->data + w->net;
 
 	if (has(w, w->net + 6, 2) && pr_get_be16(net + 6) & 0x1fff)
@@ -169,7 +169,7 @@ take_ip(struct walk *w)
 static void
 take_ip6(struct walk *w)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 
 	if (!has(w, w->net, 7))
 		return;
@@ -184,7 +184,7 @@ take_ip6(struct walk *w)
 static bool
 pass_labels(struct walk *w)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 	uint32_t label;
 
 	do {
@@ -221,7 +221,7 @@ pass_inner(struct walk *w, uint16_t type)
 static uint16_t
 pass_tags(struct walk *w, size_t type_at, uint16_t type)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 
 	while (is_tag(type) && f->tag_count < PRI_KEYS_DEPTH) {
 		if (!has(w, type_at + 2, 2))
@@ -240,7 +240,7 @@ pass_tags(struct walk *w, size_t type_at, uint16_t type)
 static void
 take_macs(struct walk *w)
 {
-	struct pri_fields *f = w->out;
+	struct pri_packet_fields *f = w->out;
 
 	if (has(w, 0, 6)) {
 		memcpy(f->macs, w->data, 6);
@@ -254,7 +254,7 @@ take_macs(struct walk *w)
 
 /* The first type as an Ethertype; 0: none. */
 static uint16_t
-first_type(struct walk *w, const struct pri_layout *l)
+first_type(struct walk *w, const struct pri_linktype_layout *l)
 {
 	size_t len = l->form == PRI_TYPE_NIBBLE ? 1 : l->form == PRI_TYPE_FAMILY ? 4 : 2;
 	size_t at = l->form == PRI_TYPE_NIBBLE ? l->net_at : l->type_at;
@@ -265,13 +265,13 @@ first_type(struct walk *w, const struct pri_layout *l)
 	value = len == 1   ? w->data[at]
 		: len == 2 ? pr_get_be16(w->data + at)
 			   : pr_get_be32(w->data + at);
-	return pri_layout_ethertype(l, value);
+	return pri_linktype_layout_ethertype(l, value);
 }
 
 /* On Ethernet 0 is a type like others: a length. */
 void
-pri_fields_of_packet(const struct pri_layout *layout, const uint8_t *data, uint32_t caplen,
-	struct pri_fields *out)
+pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uint8_t *data,
+	uint32_t caplen, struct pri_packet_fields *out)
 {
 	struct walk w = {.data = data, .len = caplen, .net = layout->net_at, .out = out};
 	uint16_t type;
@@ -295,11 +295,11 @@ pri_fields_of_packet(const struct pri_layout *layout, const uint8_t *data, uint3
 }
 
 size_t
-pri_fields_bytes(const struct pri_fields *f)
+pri_packet_fields_bytes(const struct pri_packet_fields *f)
 {
 	if (f->label_count)
 		return sizeof(*f);
 	if (f->tag_count)
-		return offsetof(struct pri_fields, labels);
-	return offsetof(struct pri_fields, types) + 3 * sizeof(f->types[0]);
+		return offsetof(struct pri_packet_fields, labels);
+	return offsetof(struct pri_packet_fields, types) + 3 * sizeof(f->types[0]);
 }
