@@ -4,7 +4,100 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/duty.h"
+/* ---- look-ups ---- */
+
+enum { NOTHING, MAY, KEY, AND, OR };
+
+int
+prm_lookups_init(struct prm_lookups *l, const Packrack__Query *query)
+{
+	size_t longest = 1;
+
+	for (size_t i = 0; i < query->n_lookups; i++)
+		if (query->lookups[i]->n_op > longest)
+			longest = query->lookups[i]->n_op;
+	*l = (struct prm_lookups){
+		.query = query, .scratch = malloc(longest), .left = PRM_LOOKUPS_STEPS_MAX};
+	return l->scratch ? 0 : -1;
+}
+
+void
+prm_lookups_free(struct prm_lookups *l)
+{
+	free(l->scratch);
+	l->scratch = NULL;
+}
+
+/* Signatures to be asked: one, or eight as slices. */
+struct asked {
+	const uint8_t *bits, *slices;
+	unsigned log2;
+	uint32_t linktype;
+};
+
+static uint8_t
+has(const struct asked *a, uint64_t hash)
+{
+	if (a->slices)
+		return pr_summary_slices_have(a->slices, a->log2, hash);
+	return pr_summary_has(a->bits, a->log2, hash) ? UINT8_MAX : 0;
+}
+
+/* In their order, in which each stands behind those that it is made of. */
+static uint8_t
+holds(const Packrack__Lookups *of, uint8_t *found, const struct asked *a)
+{
+	for (size_t i = 0; i < of->n_op; i++) {
+		uint32_t left = of->left[i], right = of->right[i];
+
+		if (of->op[i] == AND)
+			found[i] = found[left] & found[right];
+		else if (of->op[i] == OR)
+			found[i] = found[left] | found[right];
+		else if (of->op[i] == KEY)
+			found[i] = has(a, of->hash[left]);
+		else
+			found[i] = of->op[i] == MAY ? UINT8_MAX : 0;
+	}
+	return found[of->n_op - 1];
+}
+
+static uint8_t
+may(struct prm_lookups *l, const struct asked *a)
+{
+	const Packrack__Query *q = l->query;
+	uint8_t any = 0;
+
+	if (!q->n_programs || q->n_lookups < q->n_programs)
+		return UINT8_MAX;
+	for (size_t i = 0; i < q->n_lookups && any != UINT8_MAX; i++) {
+		if (a->linktype && a->linktype != 1 + q->lookups[i]->linktype)
+			continue;
+		if (l->left < q->lookups[i]->n_op)
+			return UINT8_MAX;
+		l->left -= q->lookups[i]->n_op;
+		l->steps += q->lookups[i]->n_op;
+		any |= holds(q->lookups[i], l->scratch, a);
+	}
+	return any;
+}
+
+bool
+prm_lookups_may(
+	struct prm_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2)
+{
+	return may(l, &(struct asked){.bits = bits, .log2 = log2, .linktype = linktype});
+}
+
+uint8_t
+prm_lookups_may_slices(
+	struct prm_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2)
+{
+	return may(
+		l, &(struct asked){.slices = slices, .log2 = log2, .linktype = linktype});
+}
+
+/* ---- clusters ---- */
 
 /* Bit i of all its columns is byte i. */
 struct block {
@@ -18,7 +111,7 @@ struct block {
 
 struct prm_clusters {
 	struct block *blocks; /* numbered from 1 */
-	size_t count, room, live;
+	size_t count, capacity, live;
 	uint64_t memory, bytes;
 };
 
@@ -77,18 +170,18 @@ find(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t lin
 static struct block *
 free_block(struct prm_clusters *c)
 {
-	size_t room = c->room ? 2 * c->room : 64;
+	size_t capacity = c->capacity ? 2 * c->capacity : 64;
 	struct block *grown;
 
 	for (size_t i = 0; c->live < c->count && i < c->count; i++)
 		if (!c->blocks[i].slices)
 			return &c->blocks[i];
-	if (c->count == c->room) {
-		grown = reallocarray(c->blocks, room, sizeof(*grown));
+	if (c->count == c->capacity) {
+		grown = reallocarray(c->blocks, capacity, sizeof(*grown));
 		if (!grown)
 			return NULL;
 		c->blocks = grown;
-		c->room = room;
+		c->capacity = capacity;
 	}
 	return &c->blocks[c->count++];
 }
@@ -118,11 +211,10 @@ make(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t lin
 	return b;
 }
 
-struct prm_clusters_place
-prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t time,
+struct prm_cluster_slot
+prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t interval,
 	uint32_t linktype, const struct pr_summary *summary)
 {
-	int64_t interval = prm_duty_interval(time);
 	size_t bits = (size_t)1 << summary->log2;
 	unsigned column = 0;
 	struct block *b =
@@ -131,20 +223,20 @@ prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t time,
 	if (!b && cluster[0])
 		b = make(c, cluster, interval, linktype, summary->log2);
 	if (!b)
-		return (struct prm_clusters_place){0};
+		return (struct prm_cluster_slot){0};
 	while (b->used >> column & 1)
 		column++;
 	b->used |= (uint8_t)(1u << column);
 	for (size_t i = 0; i < bits; i++)
 		b->slices[i] |= (uint8_t)((summary->bits[i / 8] >> i % 8 & 1) << column);
-	return (struct prm_clusters_place){(uint32_t)(b - c->blocks) + 1, (uint8_t)column};
+	return (struct prm_cluster_slot){(uint32_t)(b - c->blocks) + 1, (uint8_t)column};
 }
 
 void
-prm_clusters_remove(struct prm_clusters *c, struct prm_clusters_place place)
+prm_clusters_remove(struct prm_clusters *c, struct prm_cluster_slot slot)
 {
-	struct block *b = place.block ? &c->blocks[place.block - 1] : NULL;
-	uint8_t mask = (uint8_t) ~(1u << place.column);
+	struct block *b = slot.block ? &c->blocks[slot.block - 1] : NULL;
+	uint8_t mask = (uint8_t) ~(1u << slot.column);
 
 	if (!b)
 		return;
@@ -160,48 +252,48 @@ prm_clusters_remove(struct prm_clusters *c, struct prm_clusters_place place)
 /* ---- asking ---- */
 
 void
-prm_clusters_asked_free(struct prm_clusters_asked *asked)
+prm_cluster_cache_free(struct prm_cluster_cache *cache)
 {
-	free(asked->said);
-	*asked = (struct prm_clusters_asked){0};
+	free(cache->tests);
+	*cache = (struct prm_cluster_cache){0};
 }
 
 static bool
-room_for(struct prm_clusters_asked *asked, size_t count)
+has_room(struct prm_cluster_cache *cache, size_t count)
 {
-	struct prm_clusters_said *grown;
+	struct prm_cluster_test *grown;
 
-	if (count <= asked->room)
+	if (count <= cache->capacity)
 		return true;
-	grown = reallocarray(asked->said, count, sizeof(*grown));
+	grown = reallocarray(cache->tests, count, sizeof(*grown));
 	if (!grown)
 		return false;
-	memset(grown + asked->room, 0, (count - asked->room) * sizeof(*grown));
-	asked->said = grown;
-	asked->room = count;
+	memset(grown + cache->capacity, 0, (count - cache->capacity) * sizeof(*grown));
+	cache->tests = grown;
+	cache->capacity = count;
 	return true;
 }
 
 bool
-prm_clusters_exclude(const struct prm_clusters *c, struct prm_clusters_place place,
-	struct prm_lookups *lookups, struct prm_clusters_asked *asked)
+prm_clusters_exclude(const struct prm_clusters *c, struct prm_cluster_slot slot,
+	struct prm_lookups *lookups, struct prm_cluster_cache *cache)
 {
-	struct prm_clusters_said *said;
+	struct prm_cluster_test *test;
 
-	if (!place.block || !room_for(asked, c->count))
+	if (!slot.block || !has_room(cache, c->count))
 		return false;
-	said = &asked->said[place.block - 1];
-	if (!said->asked) {
-		const struct block *b = &c->blocks[place.block - 1];
+	test = &cache->tests[slot.block - 1];
+	if (!test->tested) {
+		const struct block *b = &c->blocks[slot.block - 1];
 
-		*said = (struct prm_clusters_said){.asked = true,
-			.may = prm_lookups_may_slices(
-				       lookups, b->linktype, b->slices, b->log2) &
-			       b->used};
-		asked->tested++;
-		asked->excluded += !said->may;
+		*test = (struct prm_cluster_test){.tested = true,
+			.possible = prm_lookups_may_slices(
+					    lookups, b->linktype, b->slices, b->log2) &
+				    b->used};
+		cache->tested++;
+		cache->excluded += !test->possible;
 	}
-	return !(said->may >> place.column & 1);
+	return !(test->possible >> slot.column & 1);
 }
 
 uint64_t

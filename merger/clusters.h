@@ -6,53 +6,82 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "merger/lookups.h"
+#include "proto/rpc/packrack.pb-c.h"
 #include "proto/wire/summary.h"
 
 /*
- * The third level of the index (Hyperion, section 7.4): what the nodes of a cluster sent for an interval of
- * time (merger/duty.h), as one. To put their signatures together by OR would fill it: so they are
- * bit-sliced, as level 2 is, and one test says of PRM_CLUSTERS_COLUMNS summaries at a time which of them may
- * match; when the slices' AND is empty, none. Those of one size and link type share a block. Pure.
+ * The look-ups of a query in signatures of summaries, and the third level of the index. No I/O.
+ *
+ * Look-ups: what the query's filter asks of an index, as the client planned it: AND and OR over hashes of
+ * keys, one plan for each link type (Query.lookups; the message layer has checked their form). The merger knows
+ * no filters and no keys. A client that sends wrong look-ups gets an answer that lacks packets, as it would with
+ * a wrong filter.
+ */
+struct prm_lookups {
+	const Packrack__Query *query; /* borrowed */
+	uint8_t *scratch;
+	uint64_t left; /* steps that may still be taken; then everything may match */
+	uint64_t steps; /* taken */
+};
+
+/* A query may have 65,536 look-ups, and there may be 100,000 summaries: at 2 ns a step this is 50 ms. */
+#define PRM_LOOKUPS_STEPS_MAX 25000000
+
+/* -1: no memory. */
+int prm_lookups_init(struct prm_lookups *l, const Packrack__Query *query);
+void prm_lookups_free(struct prm_lookups *l);
+/*
+ * True if a packet of this signature (proto/wire/summary.h) may match. linktype: 1 + that of all its packets, so
+ * that look-ups for other link types do not count; 0: not known.
+ */
+bool prm_lookups_may(
+	struct prm_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2);
+/*
+ * The same for eight signatures of 2^log2 bits at once: bit i of all of them is the byte slices[i]. Returns a
+ * bit for each signature that may match.
+ */
+uint8_t prm_lookups_may_slices(
+	struct prm_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2);
+
+/*
+ * The third level of the index (Hyperion, section 7.4): the summaries of a cluster's nodes of one interval of
+ * time, tested together. Their signatures put together by OR would be full. So they are bit-sliced, as in level
+ * 2: one test says of PRM_CLUSTERS_COLUMNS summaries which may match. Summaries of one size and link type share
+ * a block.
  */
 struct prm_clusters;
 
 #define PRM_CLUSTERS_COLUMNS 8
 
-/* Where a summary lies. block 0: nowhere, it must be tested by itself. */
-struct prm_clusters_place {
+/* Where a summary is. block 0: nowhere, it must be tested alone. */
+struct prm_cluster_slot {
 	uint32_t block;
 	uint8_t column;
 };
 
-/* memory: bytes of blocks; what has no room is not taken in. NULL: no memory. */
+/* memory: bytes of blocks; a summary that finds no room is not taken in. NULL: no memory. */
 struct prm_clusters *prm_clusters_create(uint64_t memory);
 void prm_clusters_destroy(struct prm_clusters **clusters);
 
-/*
- * Takes in a summary whose last packet is of this time, of packets of this link type (as lookups.h has it).
- * cluster "": belongs to none.
- */
-struct prm_clusters_place prm_clusters_add(struct prm_clusters *clusters,
-	const char *cluster, int64_t time, uint32_t linktype,
-	const struct pr_summary *summary);
-/* It is not asked for any more; an empty block goes. */
-void prm_clusters_remove(struct prm_clusters *clusters, struct prm_clusters_place place);
+/* Takes in a summary of packets of this link type (as in prm_lookups_may). cluster "": it belongs to none. */
+struct prm_cluster_slot prm_clusters_add(struct prm_clusters *clusters, const char *cluster,
+	int64_t interval, uint32_t linktype, const struct pr_summary *summary);
+/* Takes a summary out; an empty block is freed. */
+void prm_clusters_remove(struct prm_clusters *clusters, struct prm_cluster_slot slot);
 
-/* What one query was told, while nothing is added or removed; zeroed is ready. */
-struct prm_clusters_asked {
-	struct prm_clusters_said {
-		bool asked;
-		uint8_t may; /* a bit a column */
-	} * said; /* by block */
-	size_t room;
-	uint64_t tested, excluded; /* blocks; those of which no summary may match */
+/* Results of tests for one query, valid until the next add or remove. Zeroed is ready. */
+struct prm_cluster_cache {
+	struct prm_cluster_test {
+		bool tested;
+		uint8_t possible; /* a bit a column */
+	} * tests; /* by block */
+	size_t capacity;
+	uint64_t tested, excluded; /* blocks; those in which no summary may match */
 };
-void prm_clusters_asked_free(struct prm_clusters_asked *asked);
-/* Is a match in the summary excluded? false also when nothing is known. */
-bool prm_clusters_exclude(const struct prm_clusters *clusters,
-	struct prm_clusters_place place, struct prm_lookups *lookups,
-	struct prm_clusters_asked *asked);
+void prm_cluster_cache_free(struct prm_cluster_cache *cache);
+/* True if no packet of the summary can match. False also if nothing is known. */
+bool prm_clusters_exclude(const struct prm_clusters *clusters, struct prm_cluster_slot slot,
+	struct prm_lookups *lookups, struct prm_cluster_cache *cache);
 
 uint64_t prm_clusters_bytes(const struct prm_clusters *clusters);
 size_t prm_clusters_count(const struct prm_clusters *clusters); /* of blocks */

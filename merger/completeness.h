@@ -26,10 +26,10 @@
 struct prm_completeness;
 
 #define PRM_COMPLETENESS_LIST_MAX 10000 /* ranges listed; all are counted */
-#define PRM_COMPLETENESS_HOLES_MAX                                                         \
+#define PRM_COMPLETENESS_GAPS_MAX                                                          \
 	200000 /* holes kept until the end; the surplus is only counted */
 #define PRM_COMPLETENESS_LOSSES_MAX 500000 /* loss entries kept of all nodes */
-#define PRM_COMPLETENESS_LINES_MAX 65536 /* pairs of epoch and link */
+#define PRM_COMPLETENESS_SERIES_MAX 65536 /* pairs of epoch and link */
 /*
  * A dispatcher that said something within this time is alive: what a node has not settled yet may
  * still come. MARKs come every 100 ms, a node settles within its hold time of 2 s.
@@ -53,14 +53,14 @@ int prm_completeness_node(
 	struct prm_completeness *c, const char *name, struct pr_error *err);
 
 /* On what ground it was asked, or left out (then what its summaries say is told instead); copied. */
-void prm_completeness_why(
+void prm_completeness_set_reason(
 	struct prm_completeness *c, int node, const char *why, bool left_out);
 
 /* What a Batch says. -1 when it makes no sense or memory is short. */
 int prm_completeness_batch(struct prm_completeness *c, int node,
 	const Packrack__Batch *batch, struct pr_error *err);
 /* What is told as held may lie outside the time range, too: of some only about when they were is known. */
-void prm_completeness_loose(struct prm_completeness *c);
+void prm_completeness_bounds_only(struct prm_completeness *c);
 /* The node has answered to its end: losses, evictions, ledgers. */
 int prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *end,
 	struct pr_error *err);
@@ -71,14 +71,14 @@ void prm_completeness_failed(struct prm_completeness *c, int node, const char *w
  * The answer was cut on purpose (limit, cancel) at a packet of this otime: what comes after is not
  * judged, nodes that have not ended count as answered.
  */
-void prm_completeness_cut(struct prm_completeness *c, int64_t otime);
+void prm_completeness_truncate(struct prm_completeness *c, int64_t otime);
 
 /* Bytes that stretches take, and whether this node is the one that all wait for: for throttling. */
 size_t prm_completeness_bytes(const struct prm_completeness *c);
-bool prm_completeness_slowest(const struct prm_completeness *c, int node);
+bool prm_completeness_is_slowest(const struct prm_completeness *c, int node);
 
 /* Seqs that more than one node holds (so far judged): counts by node cannot just be summed then. */
-uint64_t prm_completeness_doubles(const struct prm_completeness *c);
+uint64_t prm_completeness_duplicates(const struct prm_completeness *c);
 
 /*
  * Judges the rest and explains. Call once. *out is the caller's, to be freed by

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/daemon.h"
+#include "merger/server.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ serve_pcap_over_ip(struct prm_merger *m, const struct values *v, struct pr_error
 		const char *place = v->pcap_over_ip.items[i];
 
 		if (prm_pcap_over_ip_check(place, &loopback, err) < 0 ||
-			prm_pcap_over_ip_add(m, place, err) < 0)
+			prm_merger_serve_pcap(m, place, err) < 0)
 			return -1;
 		if (!loopback)
 			pr_log_warning(

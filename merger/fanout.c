@@ -1,31 +1,352 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/fanout_internal.h"
+#include "merger/fanout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int
-check_query(const struct prm_fanout_options *o, struct pr_error *err)
-{
-	const Packrack__Query *q = o->query;
+#include "merger/completeness.h"
+#include "merger/remote.h"
+#include "merger/route.h"
+#include "proto/rpc/message.h"
+#include "proto/rpc/tally.h"
+#include "proto/wire/segment.h"
 
-	if (q->since > q->until)
-		return pr_error_set(err, "the time range ends before it begins");
-	if (q->tally && (!q->count_only || q->limit || q->follow))
-		return pr_error_set(
-			err, "a count by groups gives no packets and has no limit");
-	if (!o->registry->count && !q->n_nodes)
-		return pr_error_set(err,
-			"no node has reported to this merger yet: are the indexers "
-			"running, and is their --merger this one?");
-	for (size_t i = 0; i < q->n_nodes; i++)
-		for (size_t j = 0; j < i; j++)
-			if (!strcmp(q->nodes[i], q->nodes[j]))
-				return pr_error_set(
-					err, "node %s is named twice", q->nodes[i]);
+/*
+ * In this order: asking nodes, messages to the client, credit for nodes, rounds of asking, following, the end of an
+ * answer, merging, what nodes send, life.
+ */
+
+/* One node's part. */
+struct leg {
+	struct prm_peer_ref address;
+	uint64_t id;
+	struct prm_remote *remote; /* NULL: it was not asked */
+	int index; /* in the completeness */
+	bool settled; /* the completeness knows how it ended */
+	int64_t heard,
+		moved; /* last sign of life; last batch, or when one was first owed */
+};
+
+/* Of a query that goes on: round after round, each of a time range behind the one before. */
+struct follow {
+	bool on, idle; /* idle: between two rounds */
+	int64_t until; /* as asked */
+	int64_t round_mono;
+	Packrack__Completeness *total; /* of the rounds before; NULL: none was */
+};
+
+struct prm_fanout {
+	struct prm_fanout_options options; /* query is ours */
+	struct leg *legs;
+	size_t leg_count;
+	struct prm_completeness *completeness;
+	struct pr_source *merge;
+	struct pr_segment_builder builder;
+	uint8_t *buf;
+	size_t room;
+	struct pr_packet
+		kept; /* did not fit into the last batch; its data is the merge's still */
+	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
+	size_t sealed_len;
+	uint32_t credit;
+	uint64_t limit, matched, bytes; /* bytes: of packets, from nodes */
+	bool count_only; /* as asked: nothing goes to the client but the End */
+	bool count_at_node; /* nodes count; no packets come */
+	bool limited; /* the limit was reached */
+	bool done, merged; /* merged: the merge is at its end */
+	/*
+	 * An answer that is not complete is checked by asking all nodes, those too that were left out: what
+	 * these hold may have grown since they last told.
+	 */
+	bool rechecking;
+	bool broken_off; /* not by its client */
+	uint64_t given; /* matched, when that began */
+	uint64_t asked, left_out; /* nodes, at first */
+	Packrack__End sums; /* of the nodes' */
+	struct pr_tally *tally; /* of the nodes', when asked for */
+	struct pr_tally_part part;
+	size_t tally_at; /* how much the client has been given */
+	int64_t mono, began; /* began: when options.real was */
+	struct follow follow;
+};
+
+/* Which nodes are asked, and what for. */
+
+static void
+leg_cancel(const struct leg *leg)
+{
+	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
+
+	prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
+}
+
+static void
+drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
+{
+	if (leg->settled)
+		return;
+	leg->settled = true;
+	prm_completeness_failed(f->completeness, leg->index, why);
+	if (!leg->remote)
+		return;
+	prm_remote_end(leg->remote); /* what it gave and told before is good, and counts */
+	leg_cancel(leg);
+}
+
+static void
+cancel_nodes(struct prm_fanout *f)
+{
+	for (size_t i = 0; i < f->leg_count; i++) {
+		struct leg *leg = &f->legs[i];
+
+		if (leg->remote && !prm_remote_ended(leg->remote)) {
+			leg_cancel(leg);
+			prm_remote_end(leg->remote);
+		}
+		leg->settled = true;
+	}
+}
+
+/* ---- asking nodes ---- */
+
+static struct leg *
+leg_add(struct prm_fanout *f, const char *name, struct pr_error *err)
+{
+	struct leg *leg = &f->legs[f->leg_count];
+
+	*leg = (struct leg){.index = prm_completeness_node(f->completeness, name, err)};
+	if (leg->index < 0)
+		return NULL;
+	f->leg_count++;
+	return leg;
+}
+
+static int
+leg_ask(struct prm_fanout *f, struct leg *leg, const struct prm_node_info *node,
+	const Packrack__Query *query, struct pr_error *err)
+{
+	struct pr_source *source;
+
+	leg->address = node->address;
+	leg->id = ++*f->options.next_id;
+	leg->heard = leg->moved = f->options.mono;
+	leg->remote = prm_remote_create(err);
+	source = leg->remote ? prm_remote_source(leg->remote, err) : NULL;
+	if (!source || pr_merge_add(f->merge, source, err) < 0)
+		return -1;
+	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
+		drop_node(f, leg, "its connection is gone");
 	return 0;
 }
+
+/* What the node would tell is told for it. */
+static int
+leg_leave_out(struct prm_fanout *f, struct leg *leg, struct prm_route *route,
+	const char *name, const char *why, struct pr_error *err)
+{
+	leg->settled = true;
+	prm_completeness_set_reason(f->completeness, leg->index, why, true);
+	return prm_route_tell(route, name, f->completeness, leg->index, err);
+}
+
+static int
+leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *node,
+	const Packrack__Query *query, struct prm_route *route, struct pr_error *err)
+{
+	struct leg *leg = leg_add(f, name, err);
+	char why[PRM_ROUTE_WHY_MAX] = "";
+
+	if (!leg)
+		return -1;
+	if (node && prm_node_connected(node, f->options.mono)) {
+		if (route && prm_route_decide(route, name, why))
+			return leg_leave_out(f, leg, route, name, why, err);
+		if (f->rechecking)
+			snprintf(why, sizeof(why),
+				"the answer seemed to lack packets, so all were");
+		prm_completeness_set_reason(f->completeness, leg->index, why, false);
+		return leg_ask(f, leg, node, query, err);
+	}
+	if (node)
+		snprintf(why, sizeof(why), "no sign of life for %lld s",
+			(long long)((f->options.mono - node->heard) / 1000000000));
+	drop_node(f, leg, node ? why : "the merger knows no such node");
+	return 0;
+}
+
+static int
+begin_route(struct prm_fanout *f, struct prm_route *route, struct pr_error *err)
+{
+	if (prm_route_begin(
+		    route, f->options.summaries, f->options.query, f->options.mono) < 0)
+		return pr_error_set(err, "no memory for a query");
+	route->exclusions = f->options.exclusions;
+	return 0;
+}
+
+/*
+ * The query as nodes get it: `nodes` is for mergers. Nodes can count for themselves as long as no
+ * packet lies on two of them, which shows at the end (recount), and without a limit, which
+ * only a merge can keep.
+ */
+static int
+ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
+{
+	const struct prm_registry *registry = f->options.registry;
+	const Packrack__Query *query = f->options.query;
+	Packrack__Query copy = *query;
+	size_t count = query->n_nodes ? query->n_nodes : registry->count;
+	struct prm_route route;
+	/* one that goes on must not miss who has nothing yet, and cannot be checked by asking again */
+	bool routed = f->options.summaries && !f->rechecking && !f->follow.on;
+	int rc = 0;
+
+	copy.nodes = NULL;
+	copy.n_nodes = 0;
+	copy.lookups = NULL;
+	copy.n_lookups = 0;
+	copy.tally = f->rechecking ? NULL : query->tally; /* which was given */
+	f->count_at_node = count_at_node && f->count_only && (count == 1 || !query->limit);
+	copy.count_only = f->count_at_node;
+	copy.follow = false;
+	copy.settle = f->follow.on;
+	f->legs = calloc(count ? count : 1, sizeof(*f->legs));
+	if (!f->legs)
+		return pr_error_set(err, "no memory for a query");
+	if (routed && begin_route(f, &route, err) < 0)
+		return -1;
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		const struct prm_node_info *node =
+			query->n_nodes ? prm_registry_find(registry, query->nodes[i])
+				       : registry->nodes[i];
+
+		rc = leg_begin(f, node ? node->hello->name : query->nodes[i], node, &copy,
+			routed ? &route : NULL, err);
+	}
+	if (routed) {
+		f->asked = route.asked;
+		f->left_out = route.left_out;
+		prm_route_end(&route);
+	}
+	return rc;
+}
+
+/* With nodes that were asked: credit for their batches, and what they say. */
+
+/* ---- to the client ---- */
+
+static void
+send_client(struct prm_fanout *f, Packrack__Envelope *env)
+{
+	env->id = f->options.id;
+	if (f->options.deliver ? f->options.deliver(f->options.deliver_arg, env) == 0
+			       : pr_rpc_send(f->options.client.rpc, &f->options.client.peer,
+					 env, NULL) == 0)
+		return;
+	/* within its credit a queue cannot be full: the client is gone */
+	f->done = true;
+	cancel_nodes(f);
+}
+
+/* An end that fits into no message says less, rather than nothing. */
+static void
+send_end(struct prm_fanout *f, Packrack__Envelope *env)
+{
+	Packrack__Completeness *c = env->end->completeness;
+
+	if (c && packrack__envelope__get_packed_size(env) > PR_RPC_MESSAGE_MAX) {
+		Packrack__Completeness less = *c;
+
+		less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
+		less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
+		less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
+		env->end->completeness = &less;
+		send_client(f, env);
+		env->end->completeness = c;
+		return;
+	}
+	send_client(f, env);
+}
+
+static void
+send_failure(struct prm_fanout *f, const char *text, bool bad_request)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	failure.text = (char *)text;
+	failure.bad_request = bad_request;
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	f->done = true;
+	cancel_nodes(f);
+	send_client(f, &env);
+}
+
+/* ---- credit for nodes ---- */
+
+static void
+grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
+{
+	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
+	bool owed = prm_remote_owed(leg->remote);
+
+	credit.batches = prm_remote_take_credit(leg->remote, window);
+	if (!credit.batches)
+		return;
+	if (!owed)
+		leg->moved =
+			f->mono; /* it cannot be blamed for the time that nothing was asked */
+	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_CREDIT, &credit) < 0)
+		drop_node(f, leg, "its connection is gone");
+}
+
+static bool
+leg_live(const struct leg *leg)
+{
+	return leg->remote && !prm_remote_ended(leg->remote);
+}
+
+/*
+ * A node whose packets all wait gets no more than the rest; one that has run far ahead of the
+ * slowest waits for it, as what it told must be kept until the slowest has got there.
+ */
+static uint32_t
+window_of(const struct prm_fanout *f, const struct leg *leg, size_t queued)
+{
+	if (prm_completeness_bytes(f->completeness) > PRM_FANOUT_STRETCHES_MAX &&
+		!prm_completeness_is_slowest(f->completeness, leg->index))
+		return 0;
+	return queued > PRM_FANOUT_QUEUED_MAX ? 1 : PRM_REMOTE_WINDOW;
+}
+
+static void
+grant_all(struct prm_fanout *f)
+{
+	size_t queued = 0;
+	bool owed = false;
+
+	for (size_t i = 0; i < f->leg_count; i++) {
+		struct leg *leg = &f->legs[i];
+
+		if (leg->remote && prm_remote_error(leg->remote))
+			drop_node(f, leg, prm_remote_error(leg->remote));
+		if (leg->remote)
+			queued += prm_remote_bytes(leg->remote);
+	}
+	for (size_t i = 0; i < f->leg_count && !f->done; i++)
+		if (leg_live(&f->legs[i])) {
+			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
+			owed |= prm_remote_owed(f->legs[i].remote) > 0;
+		}
+	/* all wait for each other: whoever has nothing at hand must be asked */
+	for (size_t i = 0; i < f->leg_count && !f->done && !owed; i++)
+		if (leg_live(&f->legs[i]) && prm_remote_empty(f->legs[i].remote))
+			grant(f, &f->legs[i], 1);
+}
+
+/* ---- rounds of asking ---- */
 
 /* Are some nodes left out by name? */
 static bool
@@ -71,29 +392,29 @@ release(struct prm_fanout *f)
 	f->leg_count = 0;
 }
 
-int
-prm_fanout_ask_again(struct prm_fanout *f, struct pr_error *err)
+static int
+ask_again(struct prm_fanout *f, struct pr_error *err)
 {
 	release(f);
 	f->merged = false;
 	f->has_kept = false;
 	f->options.mono = f->mono;
-	if (allocate(f, err) < 0 || prm_fanout_ask_all(f, false, err) < 0)
+	if (allocate(f, err) < 0 || ask_all(f, false, err) < 0)
 		return -1;
-	prm_fanout_grant(f);
+	grant_all(f);
 	return 0;
 }
 
-int
-prm_fanout_recount(struct prm_fanout *f, struct pr_error *err)
+static int
+recount(struct prm_fanout *f, struct pr_error *err)
 {
 	f->matched = 0;
 	packrack__end__init(&f->sums);
-	return prm_fanout_ask_again(f, err);
+	return ask_again(f, err);
 }
 
-int
-prm_fanout_recheck(struct prm_fanout *f, struct pr_error *err)
+static int
+recheck(struct prm_fanout *f, struct pr_error *err)
 {
 	release(f);
 	f->rechecking = f->count_only = true;
@@ -101,9 +422,608 @@ prm_fanout_recheck(struct prm_fanout *f, struct pr_error *err)
 	f->matched = 0;
 	f->merged = f->limited = f->has_kept = false;
 	f->options.mono = f->mono;
-	if (allocate(f, err) < 0 || prm_fanout_ask_all(f, true, err) < 0)
+	if (allocate(f, err) < 0 || ask_all(f, true, err) < 0)
 		return -1;
-	prm_fanout_grant(f);
+	grant_all(f);
+	return 0;
+}
+
+/* ---- following ---- */
+
+static Packrack__Query *
+query_of(struct prm_fanout *f)
+{
+	return (Packrack__Query *)f->options.query; /* a copy of our own */
+}
+
+static int64_t
+now_real(const struct prm_fanout *f)
+{
+	return f->options.real + (f->mono - f->began);
+}
+
+/* A range that begins later than now is one instant: the first round then waits for it. */
+static void
+set_until(struct prm_fanout *f)
+{
+	Packrack__Query *q = query_of(f);
+	int64_t now = now_real(f);
+
+	q->until = now < f->follow.until ? now : f->follow.until;
+	if (q->until < q->since)
+		q->until = q->since;
+	f->follow.round_mono = f->mono;
+}
+
+static void
+follow_begin(struct prm_fanout *f)
+{
+	f->follow.on = f->options.query->follow;
+	f->follow.until = f->options.query->until;
+	if (f->follow.on)
+		set_until(f);
+}
+
+static void
+follow_free(struct prm_fanout *f)
+{
+	if (f->follow.total)
+		packrack__completeness__free_unpacked(f->follow.total, NULL);
+	f->follow.total = NULL;
+}
+
+/* Moves up to max - *to_count items over; the others stay, to be freed with their list. */
+static bool
+move_items(void ***to, size_t *to_count, void **from, size_t *from_count, size_t max)
+{
+	size_t room = *to_count < max ? max - *to_count : 0;
+	size_t count = *from_count < room ? *from_count : room;
+	void **grown;
+
+	if (!count)
+		return true;
+	grown = reallocarray(*to, *to_count + count, sizeof(**to));
+	if (!grown)
+		return false;
+	memcpy(grown + *to_count, from, count * sizeof(*from));
+	memmove(from, from + count, (*from_count - count) * sizeof(*from));
+	*to = grown;
+	*to_count += count;
+	*from_count -= count;
+	return true;
+}
+
+static Packrack__NodeAnswer *
+node_of(const Packrack__Completeness *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_nodes; i++)
+		if (!strcmp(c->nodes[i]->node, name))
+			return c->nodes[i];
+	return NULL;
+}
+
+/* The node's name, answer and error of the last round, and the figures of all. */
+static void
+add_node(Packrack__NodeAnswer *now, const Packrack__NodeAnswer *before)
+{
+	pr_message_add_numbers(&now->base, &before->base);
+	if (before->answered || !now->answered)
+		return;
+	now->answered = false; /* not all of the time */
+	now->error = strdup(before->error);
+}
+
+static bool
+add_nodes(Packrack__Completeness *c, Packrack__Completeness *before)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < before->n_nodes; i++) {
+		Packrack__NodeAnswer *now = node_of(c, before->nodes[i]->node);
+
+		if (now) {
+			add_node(now, before->nodes[i]);
+			packrack__node_answer__free_unpacked(before->nodes[i], NULL);
+		} else {
+			before->nodes[kept++] = before->nodes[i];
+		}
+	}
+	before->n_nodes = kept;
+	return move_items((void ***)&c->nodes, &c->n_nodes, (void **)before->nodes,
+		&before->n_nodes, SIZE_MAX);
+}
+
+/* c is later and has all that still lasts; what is over comes from before. */
+static bool
+sum_figures(Packrack__Completeness *c, Packrack__Completeness *before)
+{
+	pr_message_add_numbers(&c->base, &before->base);
+	return add_nodes(c, before) &&
+	       move_items((void ***)&c->missing, &c->n_missing, (void **)before->missing,
+		       &before->n_missing, PRM_COMPLETENESS_LIST_MAX);
+}
+
+/* Ledgers say how far a link had got: only one that has ended meanwhile is not in the later list. */
+static bool
+add_ledgers(Packrack__Completeness *c, Packrack__Completeness *before)
+{
+	for (size_t i = 0; i < before->n_ledgers; i++)
+		for (size_t j = 0; j < c->n_ledgers; j++)
+			if (c->ledgers[j]->epoch == before->ledgers[i]->epoch &&
+				c->ledgers[j]->link == before->ledgers[i]->link) {
+				packrack__ledger__free_unpacked(before->ledgers[i], NULL);
+				before->ledgers[i--] = before->ledgers[--before->n_ledgers];
+				break;
+			}
+	return move_items((void ***)&c->ledgers, &c->n_ledgers, (void **)before->ledgers,
+		&before->n_ledgers, PRM_COMPLETENESS_SERIES_MAX);
+}
+
+static void
+take_over(struct prm_fanout *f)
+{
+	Packrack__Completeness *c = f->sums.completeness;
+
+	f->sums.completeness = NULL;
+	if (!c)
+		return;
+	if (f->follow.total &&
+		!(sum_figures(c, f->follow.total) && add_ledgers(c, f->follow.total)))
+		c->complete = false; /* what is not in it for want of memory */
+	follow_free(f);
+	f->follow.total = c;
+}
+
+static void
+follow_sum(struct prm_fanout *f)
+{
+	if (!f->follow.on)
+		return;
+	take_over(f);
+	f->sums.completeness = f->follow.total;
+	f->follow.total = NULL;
+}
+
+static bool
+follow_end_round(struct prm_fanout *f)
+{
+	if (f->options.query->until >= f->follow.until)
+		return false;
+	take_over(f);
+	f->follow.idle = true;
+	return true;
+}
+
+static void
+follow_tick(struct prm_fanout *f)
+{
+	Packrack__Query *q = query_of(f);
+	struct pr_error err = {""};
+
+	if (f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||
+		now_real(f) <= q->until)
+		return;
+	f->follow.idle = false;
+	q->since = q->until + 1;
+	set_until(f);
+	if (ask_again(f, &err) < 0)
+		send_failure(f, err.text, false);
+}
+
+/* ---- the end of an answer ---- */
+
+/* Nodes have counted, and some packets lie on two of them: only a merge tells them apart. */
+static bool
+counted_twice(const struct prm_fanout *f, bool cancelled)
+{
+	return f->count_at_node && !cancelled && f->leg_count > 1 &&
+	       prm_completeness_duplicates(f->completeness);
+}
+
+/* Who was not asked may hold, or know, what the answer seems to lack. */
+static bool
+needs_recheck(const struct prm_fanout *f, bool cancelled)
+{
+	const Packrack__Completeness *c = f->sums.completeness;
+
+	return f->left_out && !f->rechecking && !cancelled &&
+	       (c->missing_packets || c->pending_packets);
+}
+
+/* What came to the nodes after they had told is not in the answer, and the answer says so. */
+static void
+settle_recheck(struct prm_fanout *f)
+{
+	Packrack__Completeness *c = f->sums.completeness;
+
+	if (!f->rechecking)
+		return;
+	if (f->matched > f->given) {
+		c->pending_packets += f->matched - f->given;
+		c->complete = false;
+	}
+	f->matched = f->given;
+}
+
+static void
+finish(struct prm_fanout *f, bool cancelled)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	struct pr_error err = {""};
+
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (f->legs[i].remote && prm_remote_error(f->legs[i].remote))
+			prm_completeness_failed(f->completeness, f->legs[i].index,
+				prm_remote_error(f->legs[i].remote));
+	cancel_nodes(f);
+	if (!f->follow.idle && /* else that has been done */
+		prm_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
+		send_failure(f, err.text, false);
+		return;
+	}
+	f->sums.counted_twice = f->tally && counted_twice(f, cancelled);
+	if (!f->tally && counted_twice(f, cancelled)) {
+		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+		f->sums.completeness = NULL;
+		if (recount(f, &err) < 0)
+			send_failure(f, err.text, false);
+		return;
+	}
+	if (f->follow.on && !cancelled && !f->limited && follow_end_round(f))
+		return;
+	follow_sum(f);
+	if (needs_recheck(f, cancelled)) {
+		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+		f->sums.completeness = NULL;
+		if (recheck(f, &err) < 0)
+			send_failure(f, err.text, false);
+		return;
+	}
+	settle_recheck(f);
+	f->sums.matched = f->matched;
+	/* who follows ends so, unless it was somebody else's wish */
+	f->sums.cancelled = cancelled && (!f->follow.on || f->broken_off);
+	f->sums.limit_reached = f->limited;
+	env.body_case = PACKRACK__ENVELOPE__BODY_END;
+	env.end = &f->sums;
+	f->done = true;
+	send_end(f, &env);
+	if (f->sums.completeness)
+		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
+	f->sums.completeness = NULL;
+}
+
+/* ---- merging ---- */
+
+static void
+send_one(struct prm_fanout *f, Packrack__Batch *batch)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+	env.batch = batch;
+	f->credit--;
+	send_client(f, &env);
+}
+
+static void
+send_batch(struct prm_fanout *f)
+{
+	Packrack__Batch batch = PACKRACK__BATCH__INIT;
+
+	batch.packets.data = f->buf;
+	batch.packets.len = f->sealed_len;
+	f->sealed = false;
+	send_one(f, &batch);
+	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+}
+
+static void
+seal(struct prm_fanout *f)
+{
+	f->sealed_len = pr_segment_seal(&f->builder);
+	f->sealed = f->sealed_len > 0;
+	if (f->sealed && f->credit)
+		send_batch(f);
+}
+
+/* A packet longer than a batch gets one of its own size. */
+static bool
+make_room(struct prm_fanout *f, const struct pr_packet *p)
+{
+	size_t room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
+	uint8_t *grown;
+
+	if (room <= f->room)
+		return true;
+	grown = room < PR_RPC_MESSAGE_MAX - 1024 ? realloc(f->buf, room) : NULL;
+	if (!grown)
+		return false;
+	f->buf = grown;
+	f->room = room;
+	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+	return true;
+}
+
+/* false: it must be kept until the batch before it has gone. */
+static bool
+add(struct prm_fanout *f, const struct pr_packet *p)
+{
+	if (f->sealed)
+		return false;
+	if (pr_segment_add(&f->builder, p))
+		return true;
+	seal(f);
+	if (f->sealed)
+		return false;
+	if (f->done || pr_segment_add(&f->builder, p))
+		return true;
+	if (!make_room(f, p) || !pr_segment_add(&f->builder, p))
+		send_failure(f, "a packet is longer than a message can be", false);
+	return true;
+}
+
+/* Counts a packet; false: the limit is reached. */
+static bool
+take(struct prm_fanout *f, const struct pr_packet *p)
+{
+	f->matched++;
+	f->sums.related += (p->flags & PR_PACKET_RELATED) != 0;
+	if (!f->limit || f->matched < f->limit)
+		return true;
+	prm_completeness_truncate(f->completeness, p->otime);
+	f->limited = true;
+	return false;
+}
+
+/* What the merge gives next, past what says only how far nodes are. */
+static int
+next(struct prm_fanout *f, struct pr_packet *p)
+{
+	int got;
+
+	do
+		got = pr_source_next(f->merge, p, NULL);
+	while (got == PR_SOURCE_PACKET && p->flags & PRM_WATERMARK);
+	return got;
+}
+
+/* What nodes have counted goes to the client when they are all through; true: it has all of it. */
+static bool
+give_tally(struct prm_fanout *f)
+{
+	Packrack__Batch batch = PACKRACK__BATCH__INIT;
+	struct pr_error err = {""};
+	int rc;
+
+	if (!f->tally)
+		return true;
+	if (!f->tally_at && f->options.query->tally->best)
+		pr_tally_cut(f->tally, f->options.query->tally->best);
+	while (f->credit && !f->done) {
+		rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
+		if (rc == 0)
+			return true;
+		if (rc < 0) {
+			send_failure(f, err.text, false);
+			return false;
+		}
+		batch.tally = &f->part.message;
+		send_one(f, &batch);
+	}
+	return false;
+}
+
+static void
+end_or_wait(struct prm_fanout *f, int got, bool flush)
+{
+	if (got == PR_SOURCE_ERROR) {
+		send_failure(f, "merging failed", false);
+		return;
+	}
+	if (got == PR_SOURCE_END)
+		f->merged = true;
+	if (!f->sealed && (flush || f->merged))
+		seal(f);
+	if (f->merged && !f->sealed && !f->done && give_tally(f))
+		finish(f, false);
+}
+
+static void
+merge_on(struct prm_fanout *f, bool flush)
+{
+	struct pr_packet p;
+	int got = PR_SOURCE_PACKET;
+
+	while (!f->done && !f->merged) {
+		if (f->has_kept)
+			p = f->kept;
+		else
+			got = next(f, &p);
+		if (got != PR_SOURCE_PACKET)
+			break;
+		f->has_kept = !f->count_only && !add(f, &p);
+		f->kept = p;
+		if (f->has_kept)
+			return; /* no credit */
+		if (!f->done && !take(f, &p)) {
+			f->merged = true;
+			got = PR_SOURCE_END;
+		}
+	}
+	if (!f->done)
+		end_or_wait(f, f->merged ? PR_SOURCE_END : got, flush);
+}
+
+static void
+pump(struct prm_fanout *f, bool flush)
+{
+	if (f->sealed && f->credit)
+		send_batch(f);
+	if (!f->done && !f->follow.idle)
+		merge_on(f, flush);
+	if (!f->done && !f->follow.idle)
+		grant_all(f);
+}
+
+/* ---- what nodes send ---- */
+
+static void
+on_batch(struct prm_fanout *f, struct leg *leg, Packrack__Batch *batch)
+{
+	struct pr_error err = {""};
+
+	leg->moved = f->mono;
+	f->bytes += batch->packets.len;
+	if (batch->tally && f->tally && pr_tally_take(f->tally, batch->tally, &err) < 0) {
+		send_failure(f, err.text, false);
+		return;
+	}
+	if (prm_remote_batch(leg->remote, batch, &err) < 0 ||
+		prm_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
+		drop_node(f, leg, err.text);
+}
+
+static void
+on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
+{
+	struct pr_error err = {""};
+
+	if (leg->settled)
+		return;
+	if (end->cancelled) {
+		drop_node(f, leg, "it cancelled the query");
+		return;
+	}
+	if (prm_completeness_end(f->completeness, leg->index, end, &err) < 0) {
+		drop_node(f, leg, err.text);
+		return;
+	}
+	prm_remote_end(leg->remote);
+	/* not settled yet: its last batches may still turn out bad while they are merged */
+	pr_message_add_numbers(&f->sums.base, &end->base);
+	if (f->count_at_node) {
+		f->matched += end->matched;
+		f->sums.related += end->related;
+	}
+	if (f->count_at_node && end->limit_reached) {
+		f->limited = true;
+		prm_completeness_truncate(f->completeness, INT64_MAX);
+	}
+}
+
+static struct leg *
+leg_find(struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id)
+{
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (f->legs[i].remote && f->legs[i].id == id &&
+			prm_peer_ref_equal(&f->legs[i].address, from))
+			return &f->legs[i];
+	return NULL;
+}
+
+bool
+prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env, int64_t mono)
+{
+	struct leg *leg = leg_find(f, from, env->id);
+
+	if (!leg)
+		return false;
+	f->mono = mono;
+	if (f->done || prm_remote_ended(leg->remote))
+		return true;
+	leg->heard = mono;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
+		on_batch(f, leg, env->batch);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_END)
+		on_end(f, leg, env->end);
+	else if (env->body_case != PACKRACK__ENVELOPE__BODY_FAILURE)
+		drop_node(f, leg, "it sent what is no answer");
+	else if (env->failure->bad_request)
+		send_failure(f, env->failure->text, true);
+	else
+		drop_node(f, leg, env->failure->text[0] ? env->failure->text : "it failed");
+	if (!f->done)
+		pump(f, false);
+	return true;
+}
+
+void
+prm_fanout_on_node_lost(
+	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why)
+{
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (leg_live(&f->legs[i]) && prm_peer_ref_equal(&f->legs[i].address, node))
+			drop_node(f, &f->legs[i], why);
+	if (!f->done)
+		pump(f, false);
+}
+
+/* What goes to the client. */
+
+void
+prm_fanout_credit(struct prm_fanout *f, uint32_t batches)
+{
+	f->credit += batches < 1024 ? batches : 1024;
+	if (f->credit > 1024)
+		f->credit = 1024;
+	if (!f->done)
+		pump(f, false);
+}
+
+/* ---- the end ---- */
+
+void
+prm_fanout_cancel_by_other(struct prm_fanout *f)
+{
+	f->broken_off = true;
+	prm_fanout_cancel_by_client(f);
+}
+
+void
+prm_fanout_cancel_by_client(struct prm_fanout *f)
+{
+	if (f->done)
+		return;
+	prm_completeness_truncate(f->completeness, f->matched ? f->kept.otime : INT64_MIN);
+	finish(f, true);
+}
+
+void
+prm_fanout_abort(struct prm_fanout *f, const char *why)
+{
+	if (!f->done)
+		send_failure(f, why, false);
+}
+
+/*
+ * A query that goes on (Query.follow): the nodes are asked round after round, each time for what lies
+ * between the end of the round before and now. They begin when all of it is settled there, so a packet
+ * comes once, in order, and none is left behind. Nodes that come or go are seen at the next round.
+ */
+
+/* ---- life ---- */
+
+static int
+check_query(const struct prm_fanout_options *o, struct pr_error *err)
+{
+	const Packrack__Query *q = o->query;
+
+	if (q->since > q->until)
+		return pr_error_set(err, "the time range ends before it begins");
+	if (q->tally && (!q->count_only || q->limit || q->follow))
+		return pr_error_set(
+			err, "a count by groups gives no packets and has no limit");
+	if (!o->registry->count && !q->n_nodes)
+		return pr_error_set(err,
+			"no node has reported to this merger yet: are the indexers "
+			"running, and is their --merger this one?");
+	for (size_t i = 0; i < q->n_nodes; i++)
+		for (size_t j = 0; j < i; j++)
+			if (!strcmp(q->nodes[i], q->nodes[j]))
+				return pr_error_set(
+					err, "node %s is named twice", q->nodes[i]);
 	return 0;
 }
 
@@ -144,14 +1064,14 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
-	prm_fanout_follow_begin(f);
-	if (allocate(f, err) < 0 || prm_fanout_ask_all(f, !f->follow.on, err) < 0) {
+	follow_begin(f);
+	if (allocate(f, err) < 0 || ask_all(f, !f->follow.on, err) < 0) {
 		prm_fanout_destroy(&f);
 		return NULL;
 	}
-	f->options.verdicts = NULL; /* they go; who asks again asks more nodes */
+	f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
 	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
-	prm_fanout_grant(f);
+	grant_all(f);
 	return f;
 }
 
@@ -164,11 +1084,11 @@ prm_fanout_destroy(struct prm_fanout **fp)
 	if (!f)
 		return;
 	if (!f->done)
-		prm_fanout_cancel_legs(f);
+		cancel_nodes(f);
 	release(f);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
-	prm_fanout_follow_free(f);
+	follow_free(f);
 	if (f->options.query)
 		packrack__query__free_unpacked((Packrack__Query *)f->options.query, NULL);
 	free(f->buf);
@@ -178,12 +1098,12 @@ prm_fanout_destroy(struct prm_fanout **fp)
 static void
 check_leg(struct prm_fanout *f, struct leg *leg)
 {
-	const struct prm_node *node = NULL;
+	const struct prm_node_info *node = NULL;
 	int64_t heard = leg->heard;
 	char why[80];
 
 	for (size_t i = 0; i < f->options.registry->count; i++)
-		if (prm_address_equal(
+		if (prm_peer_ref_equal(
 			    &f->options.registry->nodes[i]->address, &leg->address))
 			node = f->options.registry->nodes[i];
 	if (node && node->heard > heard)
@@ -191,12 +1111,12 @@ check_leg(struct prm_fanout *f, struct leg *leg)
 	if (f->mono - heard > f->options.silent_ns) {
 		snprintf(why, sizeof(why), "no sign of life for %lld s",
 			(long long)((f->mono - heard) / 1000000000));
-		prm_fanout_fail(f, leg, why);
+		drop_node(f, leg, why);
 	} else if (f->mono - leg->moved > PRM_FANOUT_STUCK_NS) {
-		prm_fanout_fail(f, leg,
+		drop_node(f, leg,
 			"it lives, and yet sent nothing of what it owes for two minutes");
 	} else if (!pr_rpc_probe(leg->address.rpc, &leg->address.peer)) {
-		prm_fanout_fail(f, leg, "its connection is gone");
+		drop_node(f, leg, "its connection is gone");
 	}
 }
 
@@ -204,20 +1124,25 @@ void
 prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 {
 	f->mono = mono;
+	if (f->options.client.rpc &&
+		!pr_rpc_probe(f->options.client.rpc, &f->options.client.peer)) {
+		prm_fanout_cancel_by_client(f);
+		return;
+	}
 	for (size_t i = 0; i < f->leg_count; i++)
-		if (prm_fanout_live(&f->legs[i]) && prm_remote_owed(f->legs[i].remote))
+		if (leg_live(&f->legs[i]) && prm_remote_owed(f->legs[i].remote))
 			check_leg(f, &f->legs[i]);
 	if (!f->done)
-		prm_fanout_pump(f, true);
+		pump(f, true);
 	if (!f->done && f->follow.idle)
-		prm_fanout_follow_tick(f);
+		follow_tick(f);
 }
 
 bool
 prm_fanout_is_client(
-	const struct prm_fanout *f, const struct prm_address *from, uint64_t id)
+	const struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id)
 {
-	return f->options.id == id && prm_address_equal(&f->options.client, from);
+	return f->options.id == id && prm_peer_ref_equal(&f->options.client, from);
 }
 
 bool
@@ -257,6 +1182,6 @@ prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out)
 	out->bytes = f->bytes;
 	for (size_t i = 0; i < f->leg_count; i++) {
 		out->nodes += f->legs[i].remote != NULL;
-		out->nodes_left += prm_fanout_live(&f->legs[i]);
+		out->nodes_left += leg_live(&f->legs[i]);
 	}
 }

@@ -30,14 +30,14 @@ struct prm_fanout;
 	(32 * 1024 * 1024) /* bytes of what nodes told that they hold */
 
 struct prm_fanout_options {
-	struct prm_address client;
+	struct prm_peer_ref client;
 	uint64_t id; /* the client's */
 	uint64_t number; /* the merger's, for whoever looks on; never used twice */
 	const Packrack__Query *query;
 	const struct prm_registry *registry;
 	const struct prm_summaries *summaries; /* NULL: all nodes are asked */
-	const struct prm_verdicts
-		*verdicts; /* of other mergers, for prm_fanout_create only; or NULL */
+	const struct prm_exclusions
+		*exclusions; /* of other mergers, for prm_fanout_create only; or NULL */
 	uint64_t *next_id; /* of what is asked of nodes; never used twice */
 	int64_t mono, real;
 	int64_t silent_ns; /* 0: PRM_FANOUT_SILENT_NS */
@@ -59,19 +59,20 @@ struct prm_fanout *prm_fanout_create(
 void prm_fanout_destroy(struct prm_fanout **f);
 
 /* Is it of this query? Then it has been dealt with. */
-bool prm_fanout_from_node(struct prm_fanout *f, const struct prm_address *from,
+bool prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env, int64_t mono);
 bool prm_fanout_is_client(
-	const struct prm_fanout *f, const struct prm_address *from, uint64_t id);
+	const struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id);
 void prm_fanout_credit(struct prm_fanout *f, uint32_t batches);
 /* The client wants no more, and is told End. */
-void prm_fanout_cancel(struct prm_fanout *f);
+void prm_fanout_cancel_by_client(struct prm_fanout *f);
 /* Somebody else wants no more of it; the client is told so. */
-void prm_fanout_break_off(struct prm_fanout *f);
+void prm_fanout_cancel_by_other(struct prm_fanout *f);
 /* We want no more; the client is told why. */
-void prm_fanout_stop(struct prm_fanout *f, const char *why);
+void prm_fanout_abort(struct prm_fanout *f, const char *why);
 /* The node at this address is not there any more. */
-void prm_fanout_lost(struct prm_fanout *f, const struct prm_address *node, const char *why);
+void prm_fanout_on_node_lost(
+	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why);
 /* A few times a second: deadlines, and sends what has waited for more. */
 void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
 bool prm_fanout_done(const struct prm_fanout *f);

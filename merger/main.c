@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/daemon.h"
+#include "merger/server.h"
 
 int
 main(int argc, char **argv)

@@ -1,15 +1,353 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/pcap_over_ip_internal.h"
+#include "merger/pcap_over_ip.h"
 
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/listener.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "merger/server_internal.h"
+#include "merger/trace_writer.h"
+#include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/tcp.h"
+#include "proto/wire/segment.h"
+
+struct pcap_reader;
+
+struct prm_pcap_over_ip {
+	struct pr_loop *loop;
+	struct prm_merger *merger;
+	const struct prm_registry *registry;
+	struct pcap_port *ports;
+	struct pcap_reader *readers;
+	struct prm_pcap_over_ip_figures figures;
+};
+
+#define CREDIT 4 /* batches under way to a reader */
+#define LINKS_NS PR_NS_PER_S /* between looks for links that are new */
+
+struct pcap_reader {
+	struct pcap_reader *next;
+	struct prm_pcap_over_ip *all;
+	struct bufferevent *io;
+	struct prm_fanout *fanout; /* NULL: it has ended; else the merger's */
+	struct prm_output out;
+	struct prm_trace_writer *trace;
+	struct event *grant;
+	uint32_t owed; /* batches that it may still get */
+	int64_t links_known, moved; /* monotonic; moved: it took something, or had all */
+	uint64_t taken; /* bytes, when it did */
+	bool stalled, gone, closing;
+	char name[PR_TCP_TEXT];
+};
+
+/* ---- what goes to a reader ---- */
+
+static size_t
+waiting(const struct pcap_reader *r)
+{
+	return evbuffer_get_length(bufferevent_get_output(r->io));
+}
+
+static int
+take_bytes(void *arg, const void *data, size_t len)
+{
+	struct pcap_reader *r = arg;
+
+	r->all->figures.bytes += len;
+	return bufferevent_write(r->io, data, len) == 0 ? 0 : ENOMEM;
+}
+
+/* What the nodes tell of links now; the rest get names that are made up. */
+static void
+learn_links(struct pcap_reader *r)
+{
+	const struct prm_registry *nodes = r->all->registry;
+	int64_t now = pr_now_mono();
+
+	if (r->links_known && now - r->links_known < LINKS_NS)
+		return;
+	r->links_known = now;
+	for (size_t i = 0; i < nodes->count; i++)
+		for (size_t j = 0; j < nodes->nodes[i]->hello->n_links; j++) {
+			const Packrack__LinkInfo *l = nodes->nodes[i]->hello->links[j];
+			struct prm_trace_link link = {.epoch = l->epoch,
+				.link = (uint16_t)l->link,
+				.linktype = (uint16_t)l->linktype,
+				.snaplen = l->snaplen,
+				.name = l->name,
+				.speed = l->speed};
+
+			prm_trace_link(r->trace, &link, NULL);
+		}
+}
+
+static int
+write_batch(struct pcap_reader *r, const Packrack__Batch *batch, struct pr_error *err)
+{
+	struct pr_segment_reader segment;
+	struct pr_packet p;
+	int got;
+
+	learn_links(r);
+	if (pr_segment_open(&segment, batch->packets.data, batch->packets.len, err) < 0)
+		return -1;
+	while ((got = pr_segment_next(&segment, &p, err)) > 0) {
+		if (prm_trace_packet(r->trace, &p, err) < 0)
+			return -1;
+		r->all->figures.packets++;
+	}
+	return got < 0 ? -1 : prm_output_flush(&r->out, err);
+}
+
+static void
+write_end(struct pcap_reader *r, const char *why)
+{
+	struct pr_error err;
+
+	if (r->closing)
+		return;
+	if (r->trace && prm_trace_finish(r->trace, NULL, 0, &why, why ? 1 : 0, &err) < 0)
+		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
+}
+
+static void
+write_completeness(struct pcap_reader *r, const Packrack__End *end)
+{
+	const Packrack__Completeness *c = end->completeness;
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		"ended by the rack after %llu packets, %llu missing, %zu stretches "
+		"recycled "
+		"before they were read",
+		(unsigned long long)end->matched,
+		(unsigned long long)(c ? c->missing_packets + c->pending_packets : 0),
+		c ? c->n_evicted : 0);
+	write_end(r, text);
+}
+
+/* The fan-out's client; it must not be called back from here. */
+static int
+deliver(void *arg, const Packrack__Envelope *env)
+{
+	struct pcap_reader *r = arg;
+	struct pr_error err;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
+		r->owed--;
+		if (write_batch(r, env->batch, &err) == 0) {
+			event_active(r->grant, 0, 0);
+			return 0;
+		}
+		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE) {
+		pr_log_warning("pcap-over-IP to %s: %s", r->name, env->failure->text);
+		write_end(r, env->failure->text);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END) {
+		write_completeness(r, env->end);
+	}
+	r->fanout = NULL; /* it ends, and the merger frees it */
+	r->gone = true;
+	event_active(r->grant, 0, 0);
+	return -1;
+}
+
+/* ---- a reader's life ---- */
+
+static void
+reader_free(struct pcap_reader *r)
+{
+	struct pcap_reader **at = &r->all->readers;
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	r->all->figures.readers--;
+	r->closing = true;
+	if (r->fanout)
+		prm_fanout_cancel_by_client(r->fanout);
+	prm_trace_destroy(&r->trace);
+	prm_output_free(&r->out);
+	event_free(r->grant);
+	bufferevent_free(r->io);
+	free(r);
+}
+
+/* It has room again, or its query has ended and what is left is on its way. */
+static void
+grant(struct pcap_reader *r)
+{
+	bool full = waiting(r) > PRM_PCAP_OVER_IP_BUFFER;
+	uint32_t more = CREDIT - r->owed;
+
+	if (r->gone) {
+		if (!waiting(r)) {
+			pr_log_info("pcap-over-IP: %s is done", r->name);
+			reader_free(r);
+		}
+		return;
+	}
+	if (full && !r->stalled)
+		r->all->figures.stalls++;
+	r->stalled = full;
+	if (full || !more)
+		return;
+	r->owed += more;
+	prm_fanout_credit(r->fanout, more);
+}
+
+static void
+on_grant(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	grant(arg);
+}
+
+static void
+on_written(struct bufferevent *io, void *arg)
+{
+	(void)io;
+	grant(arg);
+}
+
+/* Nobody who reads a trace has anything to say. */
+static void
+on_read(struct bufferevent *io, void *arg)
+{
+	(void)arg;
+	evbuffer_drain(
+		bufferevent_get_input(io), evbuffer_get_length(bufferevent_get_input(io)));
+}
+
+static void
+on_event(struct bufferevent *io, short what, void *arg)
+{
+	struct pcap_reader *r = arg;
+
+	(void)io;
+	if (!(what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)))
+		return;
+	pr_log_info("pcap-over-IP: %s has gone", r->name);
+	reader_free(r);
+}
+
+static int
+ask(struct pcap_reader *r, const char *link, struct pr_error *err)
+{
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	char text[PR_TCP_TEXT + 32];
+
+	snprintf(text, sizeof(text), "(pcap-over-IP to %s)", r->name);
+	query.since = pr_now_real();
+	query.until = PR_TIME_MAX;
+	query.follow = true;
+	query.link = (char *)link;
+	query.text = text;
+	r->fanout = prm_merger_ask(r->all->merger, &query, deliver, r, err);
+	return r->fanout ? 0 : -1;
+}
+
+/* io is taken over in any case. */
+static struct pcap_reader *
+reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_error *err)
+{
+	struct pcap_reader *r = calloc(1, sizeof(*r));
+
+	if (r) {
+		r->all = all;
+		r->io = io;
+		r->moved = pr_now_mono();
+		r->grant = event_new(bufferevent_get_base(io), -1, 0, on_grant, r);
+	}
+	if (!r || !r->grant || prm_output_init_call(&r->out, take_bytes, r, err) < 0) {
+		if (r && r->grant)
+			event_free(r->grant);
+		free(r);
+		bufferevent_free(io);
+		pr_error_set(err, "no memory for a reader");
+		return NULL;
+	}
+	r->next = all->readers;
+	all->readers = r;
+	all->figures.readers++;
+	return r;
+}
+
+/* The header goes out at once: a reader waits for it before it shows anything. */
+static int
+begin(struct pcap_reader *r, const char *link, struct pr_error *err)
+{
+	static const struct prm_trace_options options = {
+		.format = PRM_TRACE_PCAPNG, .comment = "live, from a rack of packrack"};
+
+	r->trace = prm_trace_create(&r->out, &options, err);
+	if (!r->trace)
+		return -1;
+	learn_links(r);
+	if (prm_trace_begin(r->trace, err) < 0 || prm_output_flush(&r->out, err) < 0)
+		return -1;
+	return ask(r, link, err);
+}
+
+static int
+reader_start(struct prm_pcap_over_ip *all, struct bufferevent *io, const char *link,
+	struct pr_error *err)
+{
+	struct pcap_reader *r = reader_create(all, io, err);
+
+	if (!r)
+		return -1;
+	pr_tcp_name(bufferevent_getfd(io), true, r->name);
+	if (begin(r, link, err) < 0) {
+		reader_free(r);
+		return -1;
+	}
+	pr_log_info("pcap-over-IP: %s reads", r->name);
+	bufferevent_setcb(r->io, on_read, on_written, on_event, r);
+	bufferevent_setwatermark(r->io, EV_WRITE, PRM_PCAP_OVER_IP_BUFFER / 2, 0);
+	bufferevent_enable(r->io, EV_READ | EV_WRITE);
+	grant(r);
+	return 0;
+}
+
+static void
+readers_free(struct prm_pcap_over_ip *all)
+{
+	while (all->readers) {
+		struct bufferevent *io = all->readers->io;
+
+		evbuffer_write(bufferevent_get_output(io), bufferevent_getfd(io));
+		reader_free(all->readers);
+	}
+}
+
+void
+prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono)
+{
+	struct pcap_reader *next;
+
+	for (struct pcap_reader *r = all ? all->readers : NULL; r; r = next) {
+		uint64_t taken = r->out.written - waiting(r);
+
+		next = r->next;
+		if (!waiting(r) || taken != r->taken)
+			r->moved = mono;
+		r->taken = taken;
+		if (mono - r->moved < PRM_PCAP_OVER_IP_STUCK_NS)
+			continue;
+		pr_log_warning("pcap-over-IP: %s takes nothing for %lld s: let go", r->name,
+			(long long)(PRM_PCAP_OVER_IP_STUCK_NS / PR_NS_PER_S));
+		all->figures.dropped++;
+		reader_free(r);
+	}
+}
 
 struct pcap_port {
 	struct pcap_port *next;
@@ -31,7 +369,7 @@ on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *
 	(void)len;
 	if (!io)
 		close(fd);
-	if (io && prm_pcap_reader_create(port->all, io, port->link, &err) == 0) {
+	if (io && reader_start(port->all, io, port->link, &err) == 0) {
 		port->all->figures.accepted++;
 		return;
 	}
@@ -64,35 +402,35 @@ prm_pcap_over_ip_check(const char *text, bool *loopback, struct pr_error *err)
 	return split(text, place, &link, err) < 0 ? -1 : pr_tcp_check(place, loopback, err);
 }
 
-static struct prm_pcap_over_ip *
-all_of(struct prm_merger *m)
+struct prm_pcap_over_ip *
+prm_pcap_over_ip_create(struct pr_loop *loop, struct prm_merger *merger,
+	const struct prm_registry *registry)
 {
-	if (!m->pcap_over_ip)
-		m->pcap_over_ip = calloc(1, sizeof(*m->pcap_over_ip));
-	if (m->pcap_over_ip)
-		m->pcap_over_ip->merger = m;
-	return m->pcap_over_ip;
+	struct prm_pcap_over_ip *all = calloc(1, sizeof(*all));
+
+	if (all)
+		*all = (struct prm_pcap_over_ip){
+			.loop = loop, .merger = merger, .registry = registry};
+	return all;
 }
 
 static int
 port_open(struct pcap_port *port, int fd, struct pr_error *err)
 {
-	port->listener = evconnlistener_new(pr_loop_base(port->all->merger->loop),
-		on_accept, port, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	port->listener = evconnlistener_new(pr_loop_base(port->all->loop), on_accept, port,
+		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
 	return port->listener ? 0 : pr_error_set(err, "no memory for a port");
 }
 
 int
-prm_pcap_over_ip_add(struct prm_merger *m, const char *text, struct pr_error *err)
+prm_pcap_over_ip_add(struct prm_pcap_over_ip *all, const char *text, struct pr_error *err)
 {
-	struct prm_pcap_over_ip *all = all_of(m);
 	struct pcap_port *port = calloc(1, sizeof(*port));
 	char place[PR_TCP_TEXT];
 	const char *link;
 	int fd;
 
-	if (!all || !port || split(text, place, &link, err) < 0 ||
-		!(port->link = strdup(link))) {
+	if (!port || split(text, place, &link, err) < 0 || !(port->link = strdup(link))) {
 		free(port);
 		return pr_error_set(err, "no memory for listening on %s", text);
 	}
@@ -120,7 +458,7 @@ prm_pcap_over_ip_free(struct prm_pcap_over_ip **pp)
 
 	*pp = NULL;
 	if (all)
-		prm_pcap_readers_free(all);
+		readers_free(all);
 	while (all && all->ports) {
 		struct pcap_port *port = all->ports;
 

@@ -31,14 +31,17 @@ struct prm_pcap_over_ip_figures {
 };
 
 /*
- * place: as in proto/base/tcp.h, with /LINK behind it for one link only (its name or number). Several
- * may be added.
+ * place: as in proto/base/tcp.h; /LINK behind it means one link only (its name or number). loopback: true if only
+ * this machine can connect.
  */
 int prm_pcap_over_ip_check(const char *place, bool *loopback, struct pr_error *err);
-int prm_pcap_over_ip_add(struct prm_merger *m, const char *place, struct pr_error *err);
 
-/* For the merger, whose part it is; NULL: no port was added. */
+/* For the merger, which owns it. all NULL: no port was added. */
 struct prm_pcap_over_ip;
+struct prm_pcap_over_ip *prm_pcap_over_ip_create(struct pr_loop *loop,
+	struct prm_merger *merger, const struct prm_registry *registry);
+int prm_pcap_over_ip_add(
+	struct prm_pcap_over_ip *all, const char *place, struct pr_error *err);
 void prm_pcap_over_ip_tick(struct prm_pcap_over_ip *all, int64_t mono);
 struct prm_pcap_over_ip_figures prm_pcap_over_ip_figures(
 	const struct prm_pcap_over_ip *all);

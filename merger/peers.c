@@ -21,18 +21,18 @@ struct peer {
 struct prm_peers {
 	struct pr_loop *loop;
 	const char *name;
-	struct prm_duty *duty;
+	struct prm_ownership *ownership;
 	void (*done)(void *arg);
 	void *arg;
-	struct peer *items[PRM_DUTY_MERGERS_MAX - 1];
+	struct peer *items[PRM_OWNERSHIP_MERGERS_MAX - 1];
 	size_t count;
-	int64_t said;
+	int64_t last_sent; /* monotonic ns */
 	uint64_t last_id;
 	struct prm_inquiry *inquiries;
 };
 
 struct prm_peers *
-prm_peers_create(struct pr_loop *loop, const char *name, struct prm_duty *duty,
+prm_peers_create(struct pr_loop *loop, const char *name, struct prm_ownership *ownership,
 	void (*done)(void *arg), void *arg)
 {
 	struct prm_peers *p = calloc(1, sizeof(*p));
@@ -40,7 +40,7 @@ prm_peers_create(struct pr_loop *loop, const char *name, struct prm_duty *duty,
 	if (p) {
 		p->loop = loop;
 		p->name = name;
-		p->duty = duty;
+		p->ownership = ownership;
 		p->done = done;
 		p->arg = arg;
 	}
@@ -76,11 +76,11 @@ prm_peers_destroy(struct prm_peers **pp)
 static void
 refresh_duty(struct prm_peers *p, int64_t mono)
 {
-	struct prm_duty *d = p->duty;
+	struct prm_ownership *d = p->ownership;
 
 	d->self = 0;
 	d->count = 1;
-	d->mergers[0] = (struct prm_duty_merger){p->name, true};
+	d->mergers[0] = (struct prm_owner){p->name, true};
 	for (size_t i = 0; i < p->count; i++) {
 		struct peer *peer = p->items[i];
 		bool alive = peer->name && mono - peer->heard <= PRM_PEERS_LATE_NS;
@@ -92,8 +92,7 @@ refresh_duty(struct prm_peers *p, int64_t mono)
 				      : "is gone: its duty is ours and others'");
 		peer->alive = alive;
 		if (peer->name && strcmp(peer->name, p->name))
-			d->mergers[d->count++] =
-				(struct prm_duty_merger){peer->name, alive};
+			d->mergers[d->count++] = (struct prm_owner){peer->name, alive};
 	}
 }
 
@@ -106,7 +105,7 @@ take_name(struct peer *peer, const char *name)
 		pr_log_warning("the merger at %s has our name, %s: give each its --name",
 			peer->endpoint, name);
 	/* the list of duties borrows the old one */
-	peer->peers->duty->count = 1;
+	peer->peers->ownership->count = 1;
 	free(peer->name);
 	peer->name = strdup(name);
 }
@@ -124,7 +123,7 @@ take_route(struct prm_peers *p, uint64_t id, const Packrack__Route *route)
 		return;
 	for (size_t i = 0; i < route->n_excluded; i++)
 		for (size_t j = 0; j < route->excluded[i]->n_numbers; j++)
-			prm_verdicts_add(&q->verdicts, route->excluded[i]->boot,
+			prm_exclusions_add(&q->exclusions, route->excluded[i]->boot,
 				route->excluded[i]->numbers[j]);
 	q->left--;
 	if (!q->left)
@@ -167,9 +166,10 @@ prm_peers_add(struct prm_peers *p, const char *endpoint, const struct pr_rpc_key
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
 
-	if (!peer || p->count == PRM_DUTY_MERGERS_MAX - 1) {
+	if (!peer || p->count == PRM_OWNERSHIP_MERGERS_MAX - 1) {
 		free(peer);
-		return pr_error_set(err, "--peer: at most %d", PRM_DUTY_MERGERS_MAX - 1);
+		return pr_error_set(
+			err, "--peer: at most %d", PRM_OWNERSHIP_MERGERS_MAX - 1);
 	}
 	peer->peers = p;
 	peer->heard = INT64_MIN / 2;
@@ -191,9 +191,9 @@ prm_peers_tick(struct prm_peers *p, int64_t mono)
 	Packrack__Peer me = PACKRACK__PEER__INIT;
 
 	refresh_duty(p, mono);
-	if (mono - p->said < SAY_NS)
+	if (mono - p->last_sent < SAY_NS)
 		return;
-	p->said = mono;
+	p->last_sent = mono;
 	me.name = (char *)p->name;
 	env.body_case = PACKRACK__ENVELOPE__BODY_PEER;
 	env.peer = &me;
@@ -206,22 +206,22 @@ prm_peers_tick(struct prm_peers *p, int64_t mono)
 /* What one of them will be asked. Numbers of one boot follow each other. */
 struct asking {
 	struct prm_peers *p;
-	struct prm_verdicts wanted[PRM_DUTY_MERGERS_MAX];
+	struct prm_exclusions wanted[PRM_OWNERSHIP_MERGERS_MAX];
 };
 
 static void
 lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
 {
 	struct asking *a = arg;
-	size_t owner = prm_duty_of(a->p->duty, time);
+	size_t owner = prm_owner_of(a->p->ownership, time);
 
-	if (owner != a->p->duty->self)
-		prm_verdicts_add(&a->wanted[owner], boot, number);
+	if (owner != a->p->ownership->self)
+		prm_exclusions_add(&a->wanted[owner], boot, number);
 }
 
 /* A list as a message's: freed by free_items. */
 static size_t
-make_items(const struct prm_verdicts *v, Packrack__RouteItem ***list)
+make_items(const struct prm_exclusions *v, Packrack__RouteItem ***list)
 {
 	Packrack__RouteItem *item = NULL;
 	size_t count = 0;
@@ -256,7 +256,7 @@ free_items(Packrack__RouteItem **list, size_t count)
 /* Programs go without instructions: their number is what counts. */
 static int
 send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
-	const struct prm_verdicts *wanted)
+	const struct prm_exclusions *wanted)
 {
 	Packrack__RouteRequest request = PACKRACK__ROUTE_REQUEST__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -299,15 +299,15 @@ prm_peers_ask(struct prm_peers *p, struct prm_route *route, const char *const *n
 	struct asking a = {.p = p};
 
 	*q = (struct prm_inquiry){.id = ++p->last_id, .deadline = mono + PRM_PEERS_WAIT_NS};
-	for (size_t i = 0; p->duty->count > 1 && i < count; i++)
+	for (size_t i = 0; p->ownership->count > 1 && i < count; i++)
 		prm_route_lacks(route, nodes[i], LACKS_A_NODE, lacks, &a);
-	for (size_t i = 1; i < p->duty->count; i++) {
-		struct peer *peer = named(p, p->duty->mergers[i].name);
+	for (size_t i = 1; i < p->ownership->count; i++) {
+		struct peer *peer = named(p, p->ownership->mergers[i].name);
 
 		if (a.wanted[i].count && peer &&
 			send_request(peer->rpc, q->id, route->query, &a.wanted[i]) == 0)
 			q->left++;
-		prm_verdicts_free(&a.wanted[i]);
+		prm_exclusions_free(&a.wanted[i]);
 	}
 	if (!q->left)
 		return false;
@@ -325,26 +325,26 @@ prm_peers_forget(struct prm_peers *p, struct prm_inquiry *q)
 		at = &(*at)->next;
 	if (*at)
 		*at = q->next;
-	prm_verdicts_free(&q->verdicts);
+	prm_exclusions_free(&q->exclusions);
 }
 
 /* ---- being asked ---- */
 
 int
-prm_peers_judge(struct prm_route *route, const Packrack__RouteRequest *request,
+prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *request,
 	Packrack__Route *reply)
 {
-	struct prm_verdicts v = {0};
+	struct prm_exclusions v = {0};
 
 	for (size_t i = 0; i < request->n_items; i++)
 		for (size_t j = 0; j < request->items[i]->n_numbers; j++)
 			if (prm_route_excludes(route, request->items[i]->boot,
 				    request->items[i]->numbers[j]))
-				prm_verdicts_add(&v, request->items[i]->boot,
+				prm_exclusions_add(&v, request->items[i]->boot,
 					request->items[i]->numbers[j]);
 	packrack__route__init(reply);
 	reply->n_excluded = make_items(&v, &reply->excluded);
-	prm_verdicts_free(&v);
+	prm_exclusions_free(&v);
 	return reply->excluded ? 0 : -1;
 }
 

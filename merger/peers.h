@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "merger/duty.h"
 #include "merger/route.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
@@ -27,12 +26,12 @@ struct prm_inquiry {
 	uint64_t id;
 	size_t left; /* answers that have not come */
 	int64_t deadline; /* monotonic */
-	struct prm_verdicts verdicts;
+	struct prm_exclusions exclusions;
 };
 
 /* name: of this merger. duty: is kept up; both must outlive it. done: all answers have come. */
 struct prm_peers *prm_peers_create(struct pr_loop *loop, const char *name,
-	struct prm_duty *duty, void (*done)(void *arg), void *arg);
+	struct prm_ownership *ownership, void (*done)(void *arg), void *arg);
 void prm_peers_destroy(struct prm_peers **peers);
 /* keys as in pr_rpc_connect. */
 int prm_peers_add(struct prm_peers *peers, const char *endpoint,
@@ -49,7 +48,7 @@ bool prm_peers_ask(struct prm_peers *peers, struct prm_route *route,
 void prm_peers_forget(struct prm_peers *peers, struct prm_inquiry *inquiry);
 
 /* What another merger asks of us; reply is to be freed with prm_peers_reply_free. */
-int prm_peers_judge(struct prm_route *route, const Packrack__RouteRequest *request,
+int prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *request,
 	Packrack__Route *reply);
 void prm_peers_reply_free(Packrack__Route *reply);
 

@@ -7,19 +7,31 @@
 #include "proto/rpc/message.h"
 
 bool
-prm_address_equal(const struct prm_address *a, const struct prm_address *b)
+prm_peer_ref_equal(const struct prm_peer_ref *a, const struct prm_peer_ref *b)
 {
 	return a->rpc == b->rpc && pr_rpc_peer_equal(&a->peer, &b->peer);
 }
 
+int
+prm_send(const struct prm_peer_ref *to, uint64_t id, Packrack__Envelope__BodyCase body_case,
+	const void *body)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.id = id;
+	env.body_case = body_case;
+	env.query = (Packrack__Query *)body; /* all bodies are pointers in one union */
+	return pr_rpc_send(to->rpc, &to->peer, &env, NULL);
+}
+
 bool
-prm_node_connected(const struct prm_node *node, int64_t mono)
+prm_node_connected(const struct prm_node_info *node, int64_t mono)
 {
 	return mono - node->heard <= PRM_NODE_SILENT_NS;
 }
 
 static void
-node_free(struct prm_node *node)
+node_free(struct prm_node_info *node)
 {
 	if (node->hello)
 		packrack__hello__free_unpacked(node->hello, NULL);
@@ -35,7 +47,7 @@ prm_registry_free(struct prm_registry *r)
 	*r = (struct prm_registry){0};
 }
 
-struct prm_node *
+struct prm_node_info *
 prm_registry_find(const struct prm_registry *r, const char *name)
 {
 	for (size_t i = 0; i < r->count; i++)
@@ -44,11 +56,11 @@ prm_registry_find(const struct prm_registry *r, const char *name)
 	return NULL;
 }
 
-static struct prm_node *
+static struct prm_node_info *
 node_add(struct prm_registry *r, Packrack__Hello *hello)
 {
-	struct prm_node **grown = reallocarray(r->nodes, r->count + 1, sizeof(*grown));
-	struct prm_node *node;
+	struct prm_node_info **grown = reallocarray(r->nodes, r->count + 1, sizeof(*grown));
+	struct prm_node_info *node;
 	size_t at;
 
 	if (!grown)
@@ -66,8 +78,8 @@ node_add(struct prm_registry *r, Packrack__Hello *hello)
 }
 
 static int
-check(const struct prm_registry *r, const struct prm_node *known,
-	const struct prm_address *from, const Packrack__Hello *hello, int64_t mono,
+check(const struct prm_registry *r, const struct prm_node_info *known,
+	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
 	struct pr_error *err)
 {
 	if (!hello->name[0])
@@ -77,7 +89,7 @@ check(const struct prm_registry *r, const struct prm_node *known,
 			PRM_REGISTRY_MAX);
 	if (known && strcmp(known->hello->volume, hello->volume) &&
 		prm_node_connected(known, mono) &&
-		!prm_address_equal(&known->address, from))
+		!prm_peer_ref_equal(&known->address, from))
 		return pr_error_set(err,
 			"two nodes call themselves %s (volumes %s and %s): give one "
 			"another --name",
@@ -86,11 +98,11 @@ check(const struct prm_registry *r, const struct prm_node *known,
 }
 
 enum prm_hello
-prm_registry_hello(struct prm_registry *r, const struct prm_address *from,
+prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	const Packrack__Hello *hello, int64_t mono, int64_t real,
-	struct prm_address *before, struct pr_error *err)
+	struct prm_peer_ref *before, struct pr_error *err)
 {
-	struct prm_node *node = prm_registry_find(r, hello->name);
+	struct prm_node_info *node = prm_registry_find(r, hello->name);
 	enum prm_hello change = node ? PRM_HELLO_SAME : PRM_HELLO_NEW;
 	Packrack__Hello *copy;
 
@@ -107,7 +119,7 @@ prm_registry_hello(struct prm_registry *r, const struct prm_address *from,
 	}
 	if (node->hello != copy) {
 		if (node->hello->boot != copy->boot ||
-			!prm_address_equal(&node->address, from)) {
+			!prm_peer_ref_equal(&node->address, from)) {
 			change = PRM_HELLO_BACK;
 			*before = node->address;
 		}
@@ -120,12 +132,12 @@ prm_registry_hello(struct prm_registry *r, const struct prm_address *from,
 	return change;
 }
 
-struct prm_node *
+struct prm_node_info *
 prm_registry_heard(
-	struct prm_registry *r, const struct prm_address *from, int64_t mono, int64_t real)
+	struct prm_registry *r, const struct prm_peer_ref *from, int64_t mono, int64_t real)
 {
 	for (size_t i = 0; i < r->count; i++)
-		if (prm_address_equal(&r->nodes[i]->address, from)) {
+		if (prm_peer_ref_equal(&r->nodes[i]->address, from)) {
 			r->nodes[i]->heard = mono;
 			r->nodes[i]->last_seen = real;
 			return r->nodes[i];

@@ -17,21 +17,21 @@
 #define PRM_NODE_FORGET_NS INT64_C(86400000000000)
 #define PRM_REGISTRY_MAX 1024
 
-/* Who sits at the other end: several sockets may listen. */
-struct prm_address {
+/* A peer of one of the sockets that listen. */
+struct prm_peer_ref {
 	struct pr_rpc *rpc;
 	struct pr_rpc_peer peer;
 };
 
-struct prm_node {
+struct prm_node_info {
 	Packrack__Hello *hello; /* the last one */
-	struct prm_address address;
+	struct prm_peer_ref address;
 	int64_t heard; /* monotonic: any message */
 	int64_t last_seen; /* real time of the same */
 };
 
 struct prm_registry {
-	struct prm_node **nodes; /* by name */
+	struct prm_node_info **nodes; /* by name */
 	size_t count;
 };
 
@@ -46,18 +46,22 @@ enum prm_hello {
 };
 /* *before is where a node that is BACK used to be. */
 enum prm_hello prm_registry_hello(struct prm_registry *registry,
-	const struct prm_address *from, const Packrack__Hello *hello, int64_t mono,
-	int64_t real, struct prm_address *before, struct pr_error *err);
+	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
+	int64_t real, struct prm_peer_ref *before, struct pr_error *err);
 
 /* Notes a sign of life; NULL: no such node. */
-struct prm_node *prm_registry_heard(struct prm_registry *registry,
-	const struct prm_address *from, int64_t mono, int64_t real);
-struct prm_node *prm_registry_find(const struct prm_registry *registry, const char *name);
+struct prm_node_info *prm_registry_heard(struct prm_registry *registry,
+	const struct prm_peer_ref *from, int64_t mono, int64_t real);
+struct prm_node_info *prm_registry_find(
+	const struct prm_registry *registry, const char *name);
 bool prm_registry_forget(struct prm_registry *registry, const char *name);
 /* Forgets those silent for a day; returns how many. */
 size_t prm_registry_expire(struct prm_registry *registry, int64_t mono);
-bool prm_node_connected(const struct prm_node *node, int64_t mono);
+bool prm_node_connected(const struct prm_node_info *node, int64_t mono);
 
-bool prm_address_equal(const struct prm_address *a, const struct prm_address *b);
+/* Sends an envelope with this body. -1: it could not be sent. */
+int prm_send(const struct prm_peer_ref *to, uint64_t id,
+	Packrack__Envelope__BodyCase body_case, const void *body);
+bool prm_peer_ref_equal(const struct prm_peer_ref *a, const struct prm_peer_ref *b);
 
 #endif

@@ -74,7 +74,7 @@ prm_remote_destroy(struct prm_remote **rp)
 }
 
 void
-prm_remote_rounds(struct prm_remote *r)
+prm_remote_allow_rounds(struct prm_remote *r)
 {
 	r->rounds = true;
 }
@@ -170,7 +170,7 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 		prm_remote_fail(r, "its packets are not in order");
 		got = -1;
 	} else if (got) {
-		out->flags &= (uint16_t)~PRM_REMOTE_NOTHING;
+		out->flags &= (uint16_t)~PRM_WATERMARK;
 		r->last = *out;
 		r->any = true;
 	}
@@ -185,7 +185,7 @@ give_nothing(struct prm_remote *r, struct pr_packet *out)
 		return PR_SOURCE_WAIT;
 	*out = (struct pr_packet){.time = r->frontier,
 		.otime = r->frontier,
-		.flags = PRM_REMOTE_NOTHING,
+		.flags = PRM_WATERMARK,
 		.data = (const uint8_t *)""};
 	r->passed = r->frontier;
 	r->last = *out;

@@ -17,14 +17,14 @@
  * node's fault does not end an answer that others can still give.
  *
  * When a node told by its frontier that nothing earlier will come, but has no packet at hand, the
- * source gives a packet of flag PRM_REMOTE_NOTHING (no data) at that otime, so that a merge can go on
+ * source gives a packet of flag PRM_WATERMARK (no data) at that otime, so that a merge can go on
  * with others' packets; who reads the merge drops it.
  *
  * One thread. Memory: at most credit x PR_RPC_MESSAGE_MAX.
  */
 struct prm_remote;
 
-#define PRM_REMOTE_NOTHING 0x4000 /* in struct pr_packet's flags */
+#define PRM_WATERMARK 0x4000 /* in struct pr_packet's flags */
 #define PRM_REMOTE_WINDOW 4 /* batches under way or waiting */
 
 struct prm_remote *prm_remote_create(struct pr_error *err);
@@ -34,7 +34,7 @@ void prm_remote_destroy(struct prm_remote **remote);
  * The answer comes in rounds (Query.follow): order is kept within a batch, but a later batch may begin
  * before the end of the one before it, where a clock was set back. Call before the first batch.
  */
-void prm_remote_rounds(struct prm_remote *remote);
+void prm_remote_allow_rounds(struct prm_remote *remote);
 
 /*
  * The source over it; to be destroyed (by the merge that owns it) before the remote is. One only.

@@ -18,7 +18,7 @@ void
 prm_route_end(struct prm_route *r)
 {
 	prm_lookups_free(&r->lookups);
-	prm_clusters_asked_free(&r->clusters);
+	prm_cluster_cache_free(&r->clusters);
 }
 
 static bool
@@ -29,10 +29,10 @@ touches(const Packrack__Query *q, int64_t first, int64_t last)
 
 /* Why nothing can be said of the time range; NULL: all that is there is in summaries. */
 static const char *
-unknown(const struct prm_route *r, const struct prm_cover *c)
+unknown(const struct prm_route *r, const struct prm_node_summaries *c)
 {
 	const Packrack__Query *q = r->query;
-	const Packrack__Coverage *said = c->said;
+	const Packrack__Coverage *said = c->coverage;
 
 	if (r->mono - c->heard > PRM_SUMMARIES_LATE_NS)
 		return "what it tells is late";
@@ -68,19 +68,22 @@ holds_all(const struct pr_summary_span *s)
 
 /* Another merger has it, and excludes a match. */
 static bool
-judged(const struct prm_route *r, const struct prm_cover *c, const struct prm_holding *h)
+judged(const struct prm_route *r, const struct prm_node_summaries *c,
+	const struct prm_summary_entry *h)
 {
-	const struct prm_verdicts *v = r->verdicts;
+	const struct prm_exclusions *v = r->exclusions;
 
 	for (size_t i = 0; v && i < v->count; i++)
-		if (v->items[i].number == h->number && v->items[i].boot == c->said->boot)
+		if (v->items[i].number == h->number &&
+			v->items[i].boot == c->coverage->boot)
 			return holds_all(&h->span);
 	return false;
 }
 
 /* Of a summary that touches the range: NULL when it excludes a match. */
 static const char *
-against(struct prm_route *r, const struct prm_cover *c, const struct prm_holding *h)
+against(struct prm_route *r, const struct prm_node_summaries *c,
+	const struct prm_summary_entry *h)
 {
 	struct pr_summary s;
 
@@ -88,13 +91,13 @@ against(struct prm_route *r, const struct prm_cover *c, const struct prm_holding
 		r->excluded++;
 		return NULL;
 	}
-	if (!h->body && r->verdicts && r->verdicts->count)
+	if (!h->body && r->exclusions && r->exclusions->count)
 		return "a summary at another merger may match, or is not there yet";
 	if (!h->body)
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
 	if (pr_summary_open_again(&s, h->body, h->bytes) < 0)
 		return "a summary is damaged";
-	if (!prm_clusters_exclude(prm_summaries_clusters(r->summaries), h->place,
+	if (!prm_clusters_exclude(prm_summaries_clusters(r->summaries), h->slot,
 		    &r->lookups, &r->clusters)) {
 		r->tested++;
 		if (prm_lookups_may(&r->lookups, h->linktype, s.bits, s.log2))
@@ -109,7 +112,7 @@ against(struct prm_route *r, const struct prm_cover *c, const struct prm_holding
 bool
 prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_MAX])
 {
-	const struct prm_cover *c = prm_summaries_find(r->summaries, node);
+	const struct prm_node_summaries *c = prm_summaries_find(r->summaries, node);
 	const char *reason = c ? NULL : "it has told of no summaries";
 	size_t count = 0;
 
@@ -139,12 +142,12 @@ prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_M
 /* ---- between mergers ---- */
 
 void
-prm_verdicts_add(struct prm_verdicts *v, uint64_t boot, uint64_t number)
+prm_exclusions_add(struct prm_exclusions *v, uint64_t boot, uint64_t number)
 {
 	size_t room = v->room ? 2 * v->room : 64;
-	struct prm_verdict *grown;
+	struct prm_exclusion *grown;
 
-	if (v->count == PRM_VERDICTS_MAX)
+	if (v->count == PRM_EXCLUSIONS_MAX)
 		return;
 	if (v->count == v->room) {
 		grown = reallocarray(v->items, room, sizeof(*grown));
@@ -153,32 +156,32 @@ prm_verdicts_add(struct prm_verdicts *v, uint64_t boot, uint64_t number)
 		v->items = grown;
 		v->room = room;
 	}
-	v->items[v->count++] = (struct prm_verdict){boot, number};
+	v->items[v->count++] = (struct prm_exclusion){boot, number};
 }
 
 void
-prm_verdicts_free(struct prm_verdicts *v)
+prm_exclusions_free(struct prm_exclusions *v)
 {
 	free(v->items);
-	*v = (struct prm_verdicts){0};
+	*v = (struct prm_exclusions){0};
 }
 
 size_t
 prm_route_lacks(struct prm_route *r, const char *node, size_t max,
 	void (*call)(void *arg, int64_t time, uint64_t boot, uint64_t number), void *arg)
 {
-	const struct prm_cover *c = prm_summaries_find(r->summaries, node);
+	const struct prm_node_summaries *c = prm_summaries_find(r->summaries, node);
 	size_t count = 0;
 
 	if (!c || r->query->strays || r->query->related || unknown(r, c))
 		return 0;
 	for (size_t i = c->count; i-- > 0 && count < max;) {
-		const struct prm_holding *h = &c->items[i];
+		const struct prm_summary_entry *h = &c->items[i];
 
 		if (h->body || !holds_all(&h->span) ||
 			!touches(r->query, h->span.min_time, h->span.max_time))
 			continue;
-		call(arg, h->span.max_time, c->said->boot, h->number);
+		call(arg, h->span.max_time, c->coverage->boot, h->number);
 		count++;
 	}
 	return count;
@@ -187,9 +190,252 @@ prm_route_lacks(struct prm_route *r, const char *node, size_t max,
 bool
 prm_route_excludes(struct prm_route *r, uint64_t boot, uint64_t number)
 {
-	const struct prm_cover *c;
-	const struct prm_holding *h =
-		prm_summaries_numbered(r->summaries, boot, number, &c);
+	const struct prm_node_summaries *c;
+	const struct prm_summary_entry *h =
+		prm_summaries_find_by_boot(r->summaries, boot, number, &c);
 
 	return h && h->body && !against(r, c, h);
+}
+
+#define AT_ONCE 256 /* stretches for one Batch */
+
+/* What is told so far, in pieces. */
+struct telling {
+	struct prm_completeness *c;
+	int index;
+	const Packrack__Query *query;
+	Packrack__Held held[AT_ONCE], *held_list[AT_ONCE];
+	Packrack__Held edge[2], *edge_list[2];
+	Packrack__Batch batch;
+	struct pr_error *err;
+};
+
+static int
+flush(struct telling *t)
+{
+	int rc;
+
+	t->batch.held = t->held_list;
+	t->batch.edge = t->edge_list;
+	rc = prm_completeness_batch(t->c, t->index, &t->batch, t->err);
+	t->batch.n_held = t->batch.n_edge = 0;
+	return rc;
+}
+
+static void
+fill(Packrack__Held *h, const struct pr_summary_span *line,
+	const struct pr_summary_run *run)
+{
+	packrack__held__init(h);
+	h->epoch = line->epoch;
+	h->link = line->link;
+	h->first = run->first;
+	h->last = run->last;
+	h->first_otime = run->first_otime;
+	h->last_otime = run->last_otime;
+	h->bits.data = (uint8_t *)run->bits;
+	h->bits.len = run->bits_len;
+}
+
+/* One that goes on where the last one ended is put together with it: most do. */
+static int
+add_held(struct telling *t, const struct pr_summary_span *line,
+	const struct pr_summary_run *run)
+{
+	size_t n = t->batch.n_held;
+	Packrack__Held *last = n ? &t->held[n - 1] : NULL;
+
+	if (last && !run->bits && !last->bits.len && last->epoch == line->epoch &&
+		last->link == line->link && last->last + 1 == run->first &&
+		last->last_otime <= run->first_otime) {
+		last->last = run->last;
+		last->last_otime = run->last_otime;
+		return 0;
+	}
+	if (n == AT_ONCE && flush(t) < 0)
+		return -1;
+	n = t->batch.n_held++;
+	fill(&t->held[n], line, run);
+	t->held_list[n] = &t->held[n];
+	return 0;
+}
+
+/* One seq held just outside the time range. */
+static int
+add_edge(struct telling *t, const struct pr_summary_span *line, uint64_t seq, int64_t otime)
+{
+	const struct pr_summary_run one = {
+		.first = seq, .last = seq, .first_otime = otime, .last_otime = otime};
+	size_t n;
+
+	if (t->batch.n_edge == 2 && flush(t) < 0)
+		return -1;
+	n = t->batch.n_edge++;
+	fill(&t->edge[n], line, &one);
+	t->edge_list[n] = &t->edge[n];
+	return 0;
+}
+
+/* Of a run that the range cuts only its ends have known times. */
+static int
+add_run(struct telling *t, const struct pr_summary_span *line,
+	const struct pr_summary_run *run)
+{
+	if (run->last_otime < t->query->since)
+		return add_edge(t, line, run->last, run->last_otime);
+	if (run->first_otime > t->query->until)
+		return add_edge(t, line, run->first, run->first_otime);
+	if (run->first_otime < t->query->since || run->last_otime > t->query->until)
+		prm_completeness_bounds_only(t->c);
+	return add_held(t, line, run);
+}
+
+/*
+ * A run that ends within a segment, and the next, which begins there, tell the segment's times: those
+ * are bounds, where others tell when their first and last were. What is not known to lie outside the time
+ * range is told as within.
+ */
+static struct pr_summary_run
+bounded(struct telling *t, const struct pr_summary_run *run, bool first, bool last)
+{
+	const Packrack__Query *q = t->query;
+	struct pr_summary_run r = *run;
+
+	if (r.last_otime < q->since || r.first_otime > q->until)
+		return r;
+	if (first && r.first_otime < q->since)
+		r.first_otime = q->since;
+	if (last && r.last_otime > q->until)
+		r.last_otime = q->until;
+	if (first || last)
+		prm_completeness_bounds_only(t->c);
+	return r;
+}
+
+static int
+add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_summary *s)
+{
+	struct pr_summary_walk walk;
+	struct pr_summary_run run, next = {0};
+	bool more, begins_within = false;
+	int rc = 0;
+
+	pr_summary_walk_begin(&walk, s);
+	for (more = pr_summary_walk_next(&walk, &run); more && rc == 0; run = next) {
+		bool ends_within;
+
+		more = pr_summary_walk_next(&walk, &next);
+		ends_within = more && next.first_otime < run.last_otime;
+		run = bounded(t, &run, begins_within, ends_within);
+		rc = add_run(t, line, &run);
+		begins_within = ends_within;
+	}
+	return rc;
+}
+
+static struct pr_summary_run
+run_of(const struct pr_summary_span *s)
+{
+	return (struct pr_summary_run){.first = s->first_seq,
+		.last = s->last_seq,
+		.first_otime = s->first_otime,
+		.last_otime = s->last_otime};
+}
+
+static int
+add_summary(struct telling *t, const struct prm_summary_entry *h)
+{
+	const struct pr_summary_span *span = &h->span;
+	struct pr_summary_run run = run_of(span);
+	struct pr_summary s;
+
+	if (span->last_otime < t->query->since || span->first_otime > t->query->until)
+		return add_run(t, span, &run);
+	if (!h->body || pr_summary_open_again(&s, h->body, h->bytes) < 0 || s.no_runs)
+		return add_run(t, span, &run); /* which is dense, or was asked */
+	return add_runs(t, span, &s);
+}
+
+/* As nodes do: a link is asked for by its number or its name. */
+static bool
+selected(const struct prm_node_summaries *c, const char *wanted, uint64_t epoch,
+	uint32_t link)
+{
+	char *end;
+	unsigned long number;
+
+	if (!wanted[0])
+		return true;
+	number = strtoul(wanted, &end, 10);
+	if (end != wanted && !*end && number == link)
+		return true;
+	for (size_t i = 0; i < c->coverage->n_ledgers; i++) {
+		const Packrack__Ledger *l = c->coverage->ledgers[i];
+
+		if (l->epoch == epoch && l->link == link)
+			return !strcmp(l->name, wanted);
+	}
+	return false;
+}
+
+static int
+tell_end(struct telling *t, const struct prm_node_summaries *c)
+{
+	Packrack__End end = PACKRACK__END__INIT;
+	int rc;
+
+	end.ledgers = calloc(c->coverage->n_ledgers + 1, sizeof(*end.ledgers));
+	if (!end.ledgers)
+		return pr_error_set(t->err, "no memory for a node's ledgers");
+	for (size_t i = 0; i < c->coverage->n_ledgers; i++) {
+		Packrack__Ledger *l = c->coverage->ledgers[i];
+
+		if (l->last_otime >= t->query->since &&
+			selected(c, t->query->link, l->epoch, l->link))
+			end.ledgers[end.n_ledgers++] = l;
+	}
+	rc = prm_completeness_end(t->c, t->index, &end, t->err);
+	free(end.ledgers);
+	return rc;
+}
+
+static int
+add_open(struct telling *t, const struct prm_node_summaries *c)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->coverage->n_open; i++) {
+		const Packrack__SummaryInfo *o = c->coverage->open[i];
+		const struct pr_summary_span line = {
+			.epoch = o->epoch, .link = (uint16_t)o->link};
+
+		if (!selected(c, t->query->link, o->epoch, o->link))
+			continue;
+		if (o->last_otime < t->query->since)
+			rc = add_edge(t, &line, o->last_seq, o->last_otime);
+		else if (o->first_otime > t->query->until)
+			rc = add_edge(t, &line, o->first_seq, o->first_otime);
+	}
+	return rc;
+}
+
+int
+prm_route_tell(struct prm_route *r, const char *node, struct prm_completeness *c, int index,
+	struct pr_error *err)
+{
+	const struct prm_node_summaries *cover = prm_summaries_find(r->summaries, node);
+	struct telling t = {.c = c, .index = index, .query = r->query, .err = err};
+	int rc;
+
+	packrack__batch__init(&t.batch);
+	rc = add_open(&t, cover);
+	for (size_t i = 0; rc == 0 && i < cover->count; i++)
+		if (selected(cover, r->query->link, cover->items[i].span.epoch,
+			    cover->items[i].span.link))
+			rc = add_summary(&t, &cover->items[i]);
+	if (rc == 0) {
+		t.batch.frontier = INT64_MAX;
+		rc = flush(&t);
+	}
+	return rc == 0 ? tell_end(&t, cover) : -1;
 }

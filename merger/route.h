@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "merger/completeness.h"
-#include "merger/lookups.h"
+
 #include "merger/summaries.h"
 
 /*
@@ -21,25 +21,25 @@
 #define PRM_ROUTE_WHY_MAX 120
 
 /* Summaries of which another merger, whose duty they are, says that they exclude a match. */
-struct prm_verdicts {
-	struct prm_verdict {
+struct prm_exclusions {
+	struct prm_exclusion {
 		uint64_t boot, number;
 	} * items;
 	size_t count, room;
 };
-#define PRM_VERDICTS_MAX 8192
-void prm_verdicts_add(struct prm_verdicts *verdicts, uint64_t boot, uint64_t number);
-void prm_verdicts_free(struct prm_verdicts *verdicts);
+#define PRM_EXCLUSIONS_MAX 8192
+void prm_exclusions_add(struct prm_exclusions *exclusions, uint64_t boot, uint64_t number);
+void prm_exclusions_free(struct prm_exclusions *exclusions);
 
 struct prm_route {
 	const struct prm_summaries *summaries;
-	const struct prm_verdicts *verdicts; /* NULL: none */
+	const struct prm_exclusions *exclusions; /* NULL: none */
 	const Packrack__Query *query; /* since, until, link, strays, lookups */
 	struct prm_lookups lookups;
 	int64_t mono;
 	uint64_t asked, left_out; /* nodes, by prm_route_decide */
 	uint64_t tested, excluded; /* summaries, one by one */
-	struct prm_clusters_asked clusters; /* the third level, which is asked first */
+	struct prm_cluster_cache clusters; /* the third level, which is asked first */
 };
 
 /* query is borrowed. -1: no memory. */

@@ -1,58 +1,828 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/server_internal.h"
-
-#include "merger/pcap_over_ip.h"
+#include "merger/server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "merger/pcap_over_ip.h"
+#include "merger/peers.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/rpc/message.h"
+#include "proto/rpc/status_metrics.h"
+
+/*
+ * In this order: queries that wait for other mergers, queries that run, nodes and their summaries, commands
+ * for nodes, status, other mergers, the table of messages, life.
+ */
 
 #define TICK_NS (100 * PR_NS_PER_MS)
 
-void
-prm_merger_reply(const struct prm_address *to, uint64_t id, Packrack__Envelope *env)
-{
-	env->id = id;
-	pr_rpc_send(to->rpc, &to->peer, env, NULL);
-}
+struct listener {
+	struct prm_merger *merger;
+	struct pr_rpc *rpc;
+};
 
-void
-prm_merger_refuse(
-	const struct prm_address *to, uint64_t id, const char *text, bool bad_request)
+/*
+ * A query goes to the mergers that are responsible for its time range first. It waits here, for a fraction of
+ * a second at most, until they have said which of their summaries exclude a match.
+ */
+struct waiting {
+	struct waiting *next;
+	struct prm_inquiry inquiry;
+	struct prm_peer_ref from;
+	uint64_t id;
+	uint32_t credit; /* that came while it waits */
+	bool cancelled;
+	Packrack__Query *query;
+};
+
+/*
+ * A command about a node's packets. It goes to the node's indexer, which has its logger do it. The node gets
+ * the name of the key's user; a user with a key cannot claim to be another.
+ */
+struct forwarded {
+	struct forwarded *next;
+	struct prm_peer_ref from, node;
+	uint64_t id, node_id; /* the client's; the one that the node got */
+	int64_t deadline; /* monotonic ns */
+};
+#define COMMAND_NS (60 * PR_NS_PER_S) /* a step takes a fraction of a second */
+
+struct prm_merger {
+	struct pr_loop *loop;
+	struct prm_merger_options options;
+	struct pr_timer *timer;
+	struct listener **listeners;
+	size_t listener_count;
+	struct prm_registry registry;
+	struct prm_ownership ownership;
+	struct prm_summaries *summaries;
+	struct prm_peers *peers; /* NULL: no other mergers */
+	struct waiting *waiting;
+	size_t waiting_count;
+	struct forwarded *commands;
+	struct prm_fanout **queries;
+	size_t query_count;
+	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
+	uint64_t next_id;
+	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
+	int64_t last_name_warning; /* monotonic ns */
+	uint64_t nodes_asked, nodes_left_out; /* over all queries */
+};
+
+static void
+refuse(const struct prm_peer_ref *to, uint64_t id, const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	failure.text = (char *)text;
 	failure.bad_request = bad_request;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
-	prm_merger_reply(to, id, &env);
+	prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+}
+
+/* ---- queries that run ---- */
+
+static void
+query_remove(struct prm_merger *m, size_t at)
+{
+	uint64_t asked, left_out;
+
+	m->packets_merged += prm_fanout_matched(m->queries[at]);
+	prm_fanout_routed(m->queries[at], &asked, &left_out);
+	m->nodes_asked += asked;
+	m->nodes_left_out += left_out;
+	prm_fanout_destroy(&m->queries[at]);
+	m->queries[at] = m->queries[--m->query_count];
+}
+
+/* Removes queries that have ended. */
+static void
+queries_reap(struct prm_merger *m)
+{
+	for (size_t i = m->query_count; i-- > 0;)
+		if (prm_fanout_done(m->queries[i]))
+			query_remove(m, i);
+}
+
+static struct prm_fanout *
+query_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		if (prm_fanout_is_client(m->queries[i], from, id))
+			return m->queries[i];
+	return NULL;
+}
+
+static struct prm_fanout *
+query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *err)
+{
+	struct prm_fanout *f;
+
+	o->number = m->queries_total + 1;
+	o->registry = &m->registry;
+	o->summaries = m->summaries;
+	o->next_id = &m->next_id;
+	o->mono = pr_now_mono();
+	o->real = pr_now_real();
+	o->silent_ns = m->options.silent_ns;
+	f = prm_fanout_create(o, err);
+	if (!f)
+		return NULL;
+	m->queries_total++;
+	return m->queries[m->query_count++] = f;
+}
+
+static bool
+has_room(struct prm_merger *m, struct pr_error *err)
+{
+	if (m->query_count + m->waiting_count < m->options.max_queries)
+		return true;
+	m->queries_refused++;
+	pr_error_set(err,
+		"%zu queries are running, which is all that --max-queries allows: "
+		"try again later",
+		m->query_count + m->waiting_count);
+	return false;
+}
+
+struct prm_fanout *
+prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
+	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
+	struct pr_error *err)
+{
+	struct prm_fanout_options o = {
+		.query = query, .deliver = deliver, .deliver_arg = arg};
+
+	return has_room(m, err) ? query_add(m, &o, err) : NULL;
+}
+
+/* exclusions: from other mergers, or NULL. NULL: the client was told why not. */
+static struct prm_fanout *
+query_begin(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
+	const Packrack__Query *query, const struct prm_exclusions *exclusions)
+{
+	struct prm_fanout_options o = {
+		.client = *from, .id = id, .query = query, .exclusions = exclusions};
+	struct pr_error err;
+	struct prm_fanout *f = query_add(m, &o, &err);
+
+	if (!f) {
+		refuse(from, id, err.text, false);
+		return NULL;
+	}
+	pr_log_with(PR_LOG_INFO,
+		PR_LOG_FIELDS({"user", from->peer.user}, {"query", query->text}),
+		"query of %s: %s", from->peer.user[0] ? from->peer.user : "a client",
+		query->text[0] ? query->text : "all packets");
+	return f;
+}
+
+static void
+on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		if (prm_fanout_on_message(m->queries[i], from, env, pr_now_mono()))
+			return;
+	m->messages_unasked++; /* for example of a query that was cancelled */
+}
+
+/* Somebody else's query, by the number that the status shows. Its client gets End, cancelled. */
+static bool
+cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		if (prm_fanout_number(m->queries[i]) == number) {
+			prm_fanout_cancel_by_other(m->queries[i]);
+			pr_error_set(text, "query %llu is cancelled",
+				(unsigned long long)number);
+			return true;
+		}
+	pr_error_set(text, "no query %llu is running: packrack queries list names them",
+		(unsigned long long)number);
+	return false;
+}
+
+/* ---- queries that wait for other mergers ---- */
+
+static void
+waiting_free(struct prm_merger *m, struct waiting *w)
+{
+	prm_peers_forget(m->peers, &w->inquiry);
+	if (w->query)
+		packrack__query__free_unpacked(w->query, NULL);
+	free(w);
+}
+
+/* Names of the nodes that the query is about and that are here. Free the array, not the names. */
+static const char **
+nodes_of(const struct prm_merger *m, const Packrack__Query *query, size_t *count)
+{
+	const struct prm_registry *r = &m->registry;
+	const char **nodes = calloc(r->count + query->n_nodes + 1, sizeof(*nodes));
+
+	*count = 0;
+	for (size_t i = 0; nodes && !query->n_nodes && i < r->count; i++)
+		nodes[(*count)++] = r->nodes[i]->hello->name;
+	for (size_t i = 0; nodes && i < query->n_nodes; i++)
+		nodes[(*count)++] = query->nodes[i];
+	return nodes;
+}
+
+static bool
+ask_mergers(struct prm_merger *m, struct waiting *w)
+{
+	int64_t now = pr_now_mono();
+	struct prm_route route;
+	size_t count;
+	const char **nodes = nodes_of(m, w->query, &count);
+	bool asked = false;
+
+	if (nodes && prm_route_begin(&route, m->summaries, w->query, now) == 0) {
+		asked = prm_peers_ask(m->peers, &route, nodes, count, now, &w->inquiry);
+		prm_route_end(&route);
+	}
+	free(nodes);
+	return asked;
+}
+
+/* Asks other mergers about the query if need be. false: it can begin at once. */
+static bool
+wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
+	const Packrack__Query *query)
+{
+	struct waiting *w;
+
+	/* a query that follows is sent to all nodes (fanout.c) */
+	if (!m->peers || m->ownership.count < 2 || query->follow)
+		return false;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return false;
+	w->from = *from;
+	w->id = id;
+	w->query = pr_message_copy(&query->base);
+	if (!w->query || !ask_mergers(m, w)) {
+		waiting_free(m, w);
+		return false;
+	}
+	w->next = m->waiting;
+	m->waiting = w;
+	m->waiting_count++;
+	return true;
+}
+
+static struct waiting *
+waiting_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
+{
+	struct waiting *w = m->waiting;
+
+	while (w && (w->id != id || !prm_peer_ref_equal(&w->from, from)))
+		w = w->next;
+	return w;
+}
+
+static void
+waiting_begin(struct prm_merger *m, struct waiting *w)
+{
+	struct prm_fanout *f =
+		query_begin(m, &w->from, w->id, w->query, &w->inquiry.exclusions);
+
+	if (f && w->credit)
+		prm_fanout_credit(f, w->credit);
+	if (f && w->cancelled)
+		prm_fanout_cancel_by_client(f);
+}
+
+/* Begins queries for which all mergers have answered, or whose time is over. */
+static void
+start_ready_queries(struct prm_merger *m, int64_t mono)
+{
+	struct waiting **at = &m->waiting, *w;
+
+	while ((w = *at)) {
+		if (w->inquiry.left && mono < w->inquiry.deadline && !w->cancelled) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		m->waiting_count--;
+		waiting_begin(m, w);
+		waiting_free(m, w);
+	}
+}
+
+static void
+waiting_end(struct prm_merger *m)
+{
+	struct waiting *w;
+
+	while ((w = m->waiting)) {
+		m->waiting = w->next;
+		refuse(&w->from, w->id, "the merger was stopped", false);
+		waiting_free(m, w);
+	}
+}
+
+/* ---- what clients send of a query ---- */
+
+static void
+on_query(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct pr_error err;
+
+	if (query_find(m, from, env->id))
+		refuse(from, env->id, "a query of this number is running already", true);
+	else if (!has_room(m, &err))
+		refuse(from, env->id, err.text, false);
+	else if (!wait_for_mergers(m, from, env->id, env->query))
+		query_begin(m, from, env->id, env->query, NULL);
+}
+
+/* A credit or cancel for a query that has ended in the meantime is ignored. */
+static void
+on_credit(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct prm_fanout *f = query_find(m, from, env->id);
+	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
+
+	if (f)
+		prm_fanout_credit(f, env->credit->batches);
+	if (w)
+		w->credit += env->credit->batches;
+}
+
+static void
+on_cancel(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct prm_fanout *f = query_find(m, from, env->id);
+	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
+
+	if (f)
+		prm_fanout_cancel_by_client(f);
+	if (w)
+		w->cancelled = true;
+}
+
+/* ---- nodes and their summaries ---- */
+
+/* Queries wait no longer for the node at this address. */
+static void
+node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *why)
+{
+	for (size_t i = 0; i < m->query_count; i++)
+		prm_fanout_on_node_lost(m->queries[i], address, why);
+}
+
+/* A key may report as the node that it was enrolled as, and as parts of it: NAME/PART. */
+static bool
+may_report_as(const struct pr_rpc_peer *peer, const char *name)
+{
+	size_t len = strlen(peer->user);
+
+	return !len ||
+	       (!strncmp(name, peer->user, len) && (!name[len] || name[len] == '/'));
+}
+
+static void
+refuse_name(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct pr_error text;
+
+	pr_error_set(&text,
+		"node %s has the key that is enrolled as %s: give it that --name",
+		env->hello->name, from->peer.user);
+	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
+		pr_log_warning("%s", text.text);
+	m->last_name_warning = pr_now_mono();
+	refuse(from, env->id, text.text, true);
+}
+
+static void
+on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct prm_peer_ref before;
+	struct pr_error err;
+
+	if (!may_report_as(&from->peer, env->hello->name)) {
+		refuse_name(m, from, env);
+		return;
+	}
+	switch (prm_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
+		pr_now_real(), &before, &err)) {
+	case PRM_HELLO_SAME:
+		break;
+	case PRM_HELLO_NEW:
+		pr_log_with(PR_LOG_INFO,
+			PR_LOG_FIELDS(
+				{"node", env->hello->name}, {"volume", env->hello->volume}),
+			"node %s is here (volume %s)", env->hello->name,
+			env->hello->volume);
+		break;
+	case PRM_HELLO_BACK:
+		pr_log_node(PR_LOG_INFO, env->hello->name, "node %s is here again",
+			env->hello->name);
+		node_lost(m, &before, "it was restarted during the query");
+		break;
+	case PRM_HELLO_REFUSED:
+		pr_log_warning("%s", err.text);
+		break;
+	}
+}
+
+static void
+want_summaries(struct prm_merger *m, const struct prm_node_info *node)
+{
+	Packrack__SummaryWant want = PACKRACK__SUMMARY_WANT__INIT;
+	uint64_t numbers[PRM_SUMMARIES_WANT_MAX];
+
+	want.n_numbers = prm_summaries_want(
+		m->summaries, node->hello->name, pr_now_mono(), &want.boot, numbers);
+	want.numbers = numbers;
+	if (want.n_numbers)
+		prm_send(&node->address, 0, PACKRACK__ENVELOPE__BODY_SUMMARY_WANT, &want);
+}
+
+/* Coverage or Summary; nothing comes of one from a node that was refused. */
+static void
+on_summaries(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct prm_node_info *node =
+		prm_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
+	struct pr_error err;
+
+	if (!node)
+		return;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY)
+		prm_summaries_body(m->summaries, node->hello->name, env->summary);
+	else if (prm_summaries_coverage(m->summaries, node->hello->name, env->coverage,
+			 pr_now_mono(), &err) < 0)
+		pr_log_warning("%s", err.text);
+	want_summaries(m, node);
+}
+
+/* Of nodes that the registry has forgotten. */
+static void
+forget_summaries(struct prm_merger *m)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = prm_summaries_name(m->summaries, i));)
+		if (prm_registry_find(&m->registry, name))
+			i++;
+		else
+			prm_summaries_forget(m->summaries, name);
+}
+
+/* ---- commands ---- */
+
+static void
+command_done(const struct prm_peer_ref *to, uint64_t id, bool ok, const char *text)
+{
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
+
+	done.ok = ok;
+	done.text = (char *)text;
+	prm_send(to, id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, &done);
+}
+
+static void
+forwarded_drop(struct prm_merger *m, struct forwarded *command)
+{
+	struct forwarded **at = &m->commands;
+
+	while (*at != command)
+		at = &(*at)->next;
+	*at = command->next;
+	free(command);
+}
+
+static void
+forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env, const struct prm_node_info *node)
+{
+	struct forwarded *c = calloc(1, sizeof(*c));
+	Packrack__Command command = *env->command;
+
+	if (!c) {
+		command_done(
+			from, env->id, false, "the merger has no memory for a command");
+		return;
+	}
+	*c = (struct forwarded){.next = m->commands,
+		.from = *from,
+		.node = node->address,
+		.id = env->id,
+		.node_id = ++m->next_id,
+		.deadline = pr_now_mono() + COMMAND_NS};
+	m->commands = c;
+	if (from->peer.user[0])
+		command.user = (char *)from->peer.user;
+	if (prm_send(&c->node, c->node_id, PACKRACK__ENVELOPE__BODY_COMMAND, &command) == 0)
+		return;
+	forwarded_drop(m, c);
+	command_done(from, env->id, false, "the node's connection is gone: try again");
+}
+
+static void
+forward_command(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	const struct prm_node_info *node =
+		prm_registry_find(&m->registry, env->command->node);
+	struct pr_error text;
+
+	if (node && prm_node_connected(node, pr_now_mono())) {
+		forward_to(m, from, env, node);
+		return;
+	}
+	if (node)
+		pr_error_set(&text,
+			"node %s is silent: when its indexer is back, try again",
+			env->command->node);
+	else
+		pr_error_set(&text,
+			"the merger knows no node %s: packrack data list names them",
+			env->command->node);
+	command_done(from, env->id, false, text.text);
+}
+
+static void
+on_command(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	const Packrack__Command *command = env->command;
+	struct pr_error text = {""};
+	bool ok = false;
+
+	if (!strcmp(command->verb, "delete") || !strcmp(command->verb, "store")) {
+		forward_command(m, from, env);
+		return;
+	}
+	if (!strcmp(command->verb, "cancel"))
+		ok = cancel_number(m, command->number, &text);
+	else if (strcmp(command->verb, "forget"))
+		pr_error_set(
+			&text, "a merger does not %s: ask the dispatcher", command->verb);
+	else if (prm_registry_forget(&m->registry, command->node)) {
+		prm_summaries_forget(m->summaries, command->node);
+		ok = true;
+	} else
+		pr_error_set(&text, "the merger knows no node %s", command->node);
+	command_done(from, env->id, ok, text.text);
+}
+
+/* From a node; passed on to the client that gave the command. */
+static void
+on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	for (struct forwarded *c = m->commands; c; c = c->next)
+		if (c->node_id == env->id && prm_peer_ref_equal(&c->node, from)) {
+			prm_send(&c->from, c->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE,
+				env->command_done);
+			forwarded_drop(m, c);
+			return;
+		}
+	m->messages_unasked++;
+}
+
+/* mono INT64_MAX: the merger stops. */
+static void
+commands_expire(struct prm_merger *m, int64_t mono)
+{
+	for (struct forwarded *c = m->commands, *next; c; c = next) {
+		next = c->next;
+		if (mono < c->deadline)
+			continue;
+		command_done(&c->from, c->id, false,
+			mono == INT64_MAX
+				? "the merger was stopped"
+				: "the node has not answered within a minute: how far it "
+				  "came, packrack data list says");
+		forwarded_drop(m, c);
+	}
+}
+
+/* ---- status ---- */
+
+#define VALUES 27
+#define LINKS_MAX 10000
+
+/* The reply borrows all its texts from the registry. */
+struct reply {
+	Packrack__Status status;
+	Packrack__NodeStatus *node_buf, **nodes;
+	Packrack__LinkInfo **links;
+	Packrack__RunningQuery *query_buf, **queries;
+	Packrack__Value value_buf[VALUES], *values[VALUES];
+};
+
+static void
+add_value(struct reply *r, const char *name, uint64_t number)
+{
+	Packrack__Value *v = &r->value_buf[r->status.n_values];
+
+	packrack__value__init(v);
+	v->name = (char *)name;
+	v->number = number;
+	r->values[r->status.n_values++] = v;
+}
+
+static bool
+known_link(const struct reply *r, const Packrack__LinkInfo *link)
+{
+	for (size_t i = 0; i < r->status.n_links; i++)
+		if (r->links[i]->epoch == link->epoch && r->links[i]->link == link->link &&
+			r->links[i]->linktype == link->linktype &&
+			(r->links[i]->speed == link->speed || !link->speed) &&
+			!strcmp(r->links[i]->name, link->name))
+			return true;
+	return false;
+}
+
+/* A lower bound: a node need not know how many segments have no summary. */
+static uint64_t
+unsummarized(const struct prm_node_summaries *list)
+{
+	uint64_t sum = list->coverage->text[0] != 0;
+
+	for (size_t i = 0; i < list->coverage->n_open; i++)
+		sum += list->coverage->open[i]->segments;
+	return sum;
+}
+
+static void
+add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
+	const struct prm_summaries *summaries)
+{
+	Packrack__NodeStatus *s = &r->node_buf[r->status.n_nodes];
+	const struct prm_node_summaries *list =
+		prm_summaries_find(summaries, node->hello->name);
+
+	if (node->hello->status)
+		*s = *node->hello->status;
+	else
+		packrack__node_status__init(s);
+	s->name = node->hello->name;
+	s->connected = prm_node_connected(node, mono);
+	s->last_seen = node->last_seen;
+	if (list) {
+		s->segments_unsummarized = unsummarized(list);
+		s->summaries_told_time = pr_now_real() - (mono - list->heard);
+		s->summaries = list->count;
+		s->summaries_here = list->bodies;
+		s->summary_bytes = list->bytes_coverage + list->bytes_bodies;
+		s->cluster = list->coverage->cluster;
+	}
+	r->nodes[r->status.n_nodes++] = s;
+	for (size_t i = 0; i < node->hello->n_links && r->status.n_links < LINKS_MAX; i++)
+		if (!known_link(r, node->hello->links[i]))
+			r->links[r->status.n_links++] = node->hello->links[i];
+}
+
+static void
+add_values(struct reply *r, const struct prm_merger *m)
+{
+	struct prm_pcap_over_ip_figures live = prm_pcap_over_ip_figures(m->pcap_over_ip);
+	struct prm_summaries_figures f;
+	uint64_t bad = 0;
+
+	for (size_t i = 0; i < m->listener_count; i++)
+		bad += pr_rpc_bad_messages(m->listeners[i]->rpc);
+	add_value(r, "queries", m->queries_total);
+	add_value(r, "queries_running", m->query_count);
+	add_value(r, "queries_refused", m->queries_refused);
+	add_value(r, "packets_merged", m->packets_merged);
+	add_value(r, "messages_bad", bad);
+	add_value(r, "messages_unasked", m->messages_unasked);
+	add_value(r, "pcap_over_ip_readers", live.readers);
+	add_value(r, "pcap_over_ip_accepted", live.accepted);
+	add_value(r, "pcap_over_ip_refused", live.refused);
+	add_value(r, "pcap_over_ip_packets", live.packets);
+	add_value(r, "pcap_over_ip_bytes", live.bytes);
+	add_value(r, "pcap_over_ip_stalls", live.stalls);
+	add_value(r, "pcap_over_ip_dropped", live.dropped);
+	add_value(r, "nodes_asked", m->nodes_asked);
+	add_value(r, "nodes_left_out", m->nodes_left_out);
+	prm_summaries_figures(m->summaries, &f);
+	add_value(r, "summaries", f.listed);
+	add_value(r, "summaries_here", f.bodies);
+	add_value(r, "summaries_memory", f.bytes);
+	add_value(r, "summaries_received", f.received);
+	add_value(r, "summaries_evicted", f.evicted);
+	add_value(r, "summaries_damaged", f.missed);
+	add_value(r, "cluster_blocks", f.clusters);
+	add_value(r, "cluster_memory", f.cluster_bytes);
+	add_value(r, "mergers_alive", 1 + (m->peers ? prm_peers_alive(m->peers) : 0));
+	add_value(r, "summary_bytes_received", f.bytes_coverage + f.bytes_bodies);
+}
+
+static void
+reply_make(struct reply *r, const struct prm_merger *m)
+{
+	size_t count = m->registry.count ? m->registry.count : 1;
+
+	*r = (struct reply){.node_buf = calloc(count, sizeof(*r->node_buf)),
+		.nodes = calloc(count, sizeof(*r->nodes)),
+		.links = calloc(LINKS_MAX, sizeof(*r->links)),
+		.query_buf = calloc(m->query_count + 1, sizeof(*r->query_buf)),
+		.queries = calloc(m->query_count + 1, sizeof(*r->queries))};
+	packrack__status__init(&r->status);
+	r->status.program = (char *)"packrack-merger";
+	r->status.version = (char *)PACKRACK_VERSION;
+	r->status.state = (char *)"running";
+	r->status.time = pr_now_real();
+	if (r->node_buf && r->nodes && r->links)
+		for (size_t i = 0; i < m->registry.count; i++)
+			add_node(r, m->registry.nodes[i], pr_now_mono(), m->summaries);
+	if (r->query_buf && r->queries)
+		for (size_t i = 0; i < m->query_count; i++) {
+			prm_fanout_report(m->queries[i], &r->query_buf[i]);
+			r->queries[r->status.n_queries++] = &r->query_buf[i];
+		}
+	add_values(r, m);
+	r->status.queries = r->queries;
+	r->status.nodes = r->nodes;
+	r->status.links = r->links;
+	r->status.values = r->values;
+}
+
+static void
+reply_free(struct reply *r)
+{
+	free(r->node_buf);
+	free(r->nodes);
+	free(r->links);
+	free(r->query_buf);
+	free(r->queries);
+}
+
+static void
+on_status(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	struct reply r;
+
+	reply_make(&r, m);
+	prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_STATUS, &r.status);
+	reply_free(&r);
+}
+
+void
+prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page)
+{
+	struct reply r;
+
+	reply_make(&r, m);
+	pr_status_metrics(page, &r.status, NULL);
+	reply_free(&r);
 }
 
 /* ---- other mergers ---- */
 
 static void
-on_peer(struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
+on_peer(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
 {
-	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
 	Packrack__Peer me = PACKRACK__PEER__INIT;
 
 	me.name = (char *)(m->options.name ? m->options.name : "");
-	reply.body_case = PACKRACK__ENVELOPE__BODY_PEER;
-	reply.peer = &me;
-	prm_merger_reply(from, env->id, &reply);
+	prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_PEER, &me);
 }
 
 static void
-on_route(void *arg)
+on_route_request(struct prm_merger *m, const struct prm_peer_ref *from,
+	const Packrack__Envelope *env)
+{
+	const Packrack__RouteRequest *request = env->route_request;
+	Packrack__Route route = PACKRACK__ROUTE__INIT;
+	struct prm_route r;
+
+	if (!request->query ||
+		prm_route_begin(&r, m->summaries, request->query, pr_now_mono()))
+		return;
+	if (prm_peers_answer(&r, request, &route) == 0) {
+		prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_ROUTE, &route);
+		prm_peers_reply_free(&route);
+	}
+	prm_route_end(&r);
+}
+
+static void
+on_routes_complete(void *arg)
 {
 	struct prm_merger *m = arg;
 
-	prm_merger_wait_over(m, pr_now_mono());
-	prm_merger_reap(m);
+	start_ready_queries(m, pr_now_mono());
+	queries_reap(m);
 }
 
 int
@@ -60,46 +830,11 @@ prm_merger_peer(struct prm_merger *m, const char *endpoint, const struct pr_rpc_
 	struct pr_error *err)
 {
 	if (!m->peers)
-		m->peers =
-			prm_peers_create(m->loop, m->options.name, &m->duty, on_route, m);
+		m->peers = prm_peers_create(
+			m->loop, m->options.name, &m->ownership, on_routes_complete, m);
 	if (!m->peers)
 		return pr_error_set(err, "no memory for other mergers");
 	return prm_peers_add(m->peers, endpoint, keys, err);
-}
-
-static void
-on_command(
-	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
-{
-	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
-	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
-	struct pr_error text = {""};
-
-	if (!strcmp(env->command->verb, "delete") || !strcmp(env->command->verb, "store")) {
-		prm_merger_order(m, from, env);
-		return;
-	}
-	if (!strcmp(env->command->verb, "cancel"))
-		done.ok = prm_merger_cancel_number(m, env->command->number, &text);
-	else if (strcmp(env->command->verb, "forget"))
-		pr_error_set(&text, "a merger does not %s: ask the dispatcher",
-			env->command->verb);
-	else if (prm_registry_forget(&m->registry, env->command->node)) {
-		prm_summaries_forget(m->summaries, env->command->node);
-		done.ok = true;
-	} else
-		pr_error_set(&text, "the merger knows no node %s", env->command->node);
-	done.text = text.text;
-	reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
-	reply.command_done = &done;
-	prm_merger_reply(from, env->id, &reply);
-}
-
-static void
-on_status(
-	struct prm_merger *m, const struct prm_address *from, const Packrack__Envelope *env)
-{
-	prm_merger_status(m, from, env->id);
 }
 
 /* ---- all messages ---- */
@@ -107,23 +842,23 @@ on_status(
 /* Who may send which: proto/rpc/roles.h. */
 static const struct {
 	Packrack__Envelope__BodyCase body;
-	void (*call)(struct prm_merger *m, const struct prm_address *from,
+	void (*call)(struct prm_merger *m, const struct prm_peer_ref *from,
 		const Packrack__Envelope *env);
 } messages[] = {
-	{PACKRACK__ENVELOPE__BODY_HELLO, prm_merger_on_hello},
-	{PACKRACK__ENVELOPE__BODY_COVERAGE, prm_merger_on_coverage},
-	{PACKRACK__ENVELOPE__BODY_SUMMARY, prm_merger_on_summary},
-	{PACKRACK__ENVELOPE__BODY_BATCH, prm_merger_on_answer},
-	{PACKRACK__ENVELOPE__BODY_END, prm_merger_on_answer},
-	{PACKRACK__ENVELOPE__BODY_FAILURE, prm_merger_on_answer},
-	{PACKRACK__ENVELOPE__BODY_QUERY, prm_merger_on_query},
-	{PACKRACK__ENVELOPE__BODY_CREDIT, prm_merger_on_credit},
-	{PACKRACK__ENVELOPE__BODY_CANCEL, prm_merger_on_cancel},
+	{PACKRACK__ENVELOPE__BODY_HELLO, on_hello},
+	{PACKRACK__ENVELOPE__BODY_COVERAGE, on_summaries},
+	{PACKRACK__ENVELOPE__BODY_SUMMARY, on_summaries},
+	{PACKRACK__ENVELOPE__BODY_BATCH, on_answer},
+	{PACKRACK__ENVELOPE__BODY_END, on_answer},
+	{PACKRACK__ENVELOPE__BODY_FAILURE, on_answer},
+	{PACKRACK__ENVELOPE__BODY_QUERY, on_query},
+	{PACKRACK__ENVELOPE__BODY_CREDIT, on_credit},
+	{PACKRACK__ENVELOPE__BODY_CANCEL, on_cancel},
 	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, on_status},
 	{PACKRACK__ENVELOPE__BODY_PEER, on_peer},
-	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, prm_merger_judge},
+	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, on_route_request},
 	{PACKRACK__ENVELOPE__BODY_COMMAND, on_command},
-	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, prm_merger_ordered},
+	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, on_command_done},
 };
 
 static void
@@ -131,18 +866,17 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 {
 	struct listener *l = arg;
 	struct prm_merger *m = l->merger;
-	struct prm_address from = {l->rpc, *peer};
+	struct prm_peer_ref from = {l->rpc, *peer};
 
 	prm_registry_heard(&m->registry, &from, pr_now_mono(), pr_now_real());
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 		if (messages[i].body != env->body_case)
 			continue;
 		messages[i].call(m, &from, env);
-		prm_merger_reap(m);
+		queries_reap(m);
 		return;
 	}
-	prm_merger_refuse(
-		&from, env->id, "this is a merger: it takes no such request", true);
+	refuse(&from, env->id, "this is a merger: it takes no such request", true);
 }
 
 static void
@@ -153,24 +887,20 @@ tick(void *arg)
 
 	if (m->peers)
 		prm_peers_tick(m->peers, now);
-	prm_merger_wait_over(m, now);
-	prm_merger_orders_tick(m, now);
+	start_ready_queries(m, now);
+	commands_expire(m, now);
 	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
-		struct prm_address *node = &m->registry.nodes[i]->address;
+		struct prm_peer_ref *node = &m->registry.nodes[i]->address;
+
 		if (!pr_rpc_admits(node->rpc, &node->peer))
-			prm_merger_node_lost(m, node, "its key was revoked");
+			node_lost(m, node, "its key was revoked");
 	}
-	for (size_t i = 0; i < m->query_count; i++) {
-		if (!m->clients[i].rpc || /* it is one of ours */
-			pr_rpc_probe(m->clients[i].rpc, &m->clients[i].peer))
-			prm_fanout_tick(m->queries[i], now);
-		else
-			prm_fanout_cancel(m->queries[i]);
-	}
+	for (size_t i = 0; i < m->query_count; i++)
+		prm_fanout_tick(m->queries[i], now);
 	prm_pcap_over_ip_tick(m->pcap_over_ip, now);
-	prm_merger_reap(m);
+	queries_reap(m);
 	if (prm_registry_expire(&m->registry, now))
-		prm_merger_forget_summaries(m);
+		forget_summaries(m);
 }
 
 /* ---- life ---- */
@@ -190,11 +920,11 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 	if (!m->options.max_queries)
 		m->options.max_queries = PRM_MERGER_QUERIES_DEFAULT;
 	m->queries = calloc(m->options.max_queries, sizeof(*m->queries));
-	m->clients = calloc(m->options.max_queries, sizeof(*m->clients));
-	m->duty = (struct prm_duty){.mergers = {{.name = "", .alive = true}}, .count = 1};
-	m->summaries = prm_summaries_create(m->options.summaries, &m->duty, err);
+	m->ownership = (struct prm_ownership){
+		.mergers = {{.name = "", .alive = true}}, .count = 1};
+	m->summaries = prm_summaries_create(m->options.summaries, &m->ownership, err);
 	m->timer = pr_timer_create(loop, TICK_NS, tick, m, err);
-	if (m->queries && m->clients && m->timer && m->summaries)
+	if (m->queries && m->timer && m->summaries)
 		return m;
 	if (m->timer)
 		pr_error_set(err, "no memory for a merger");
@@ -226,6 +956,16 @@ prm_merger_listen(struct prm_merger *m, const char *endpoint,
 	return 0;
 }
 
+int
+prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err)
+{
+	if (!m->pcap_over_ip)
+		m->pcap_over_ip = prm_pcap_over_ip_create(m->loop, m, &m->registry);
+	if (!m->pcap_over_ip)
+		return pr_error_set(err, "no memory for listening on %s", place);
+	return prm_pcap_over_ip_add(m->pcap_over_ip, place, err);
+}
+
 void
 prm_merger_destroy(struct prm_merger **mp)
 {
@@ -235,12 +975,12 @@ prm_merger_destroy(struct prm_merger **mp)
 	if (!m)
 		return;
 	pr_timer_destroy(&m->timer);
-	prm_merger_wait_end(m);
-	prm_merger_orders_end(m);
+	waiting_end(m);
+	commands_expire(m, INT64_MAX);
 	if (m->peers)
 		prm_peers_destroy(&m->peers);
 	for (size_t i = 0; i < m->query_count; i++) {
-		prm_fanout_stop(m->queries[i], "the merger was stopped");
+		prm_fanout_abort(m->queries[i], "the merger was stopped");
 		prm_fanout_destroy(&m->queries[i]);
 	}
 	prm_pcap_over_ip_free(&m->pcap_over_ip);
@@ -252,6 +992,5 @@ prm_merger_destroy(struct prm_merger **mp)
 	prm_summaries_destroy(&m->summaries);
 	free(m->listeners);
 	free(m->queries);
-	free(m->clients);
 	free(m);
 }

@@ -5,15 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "merger/fanout.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
 #include "proto/base/metrics.h"
 #include "proto/rpc/rpc.h"
 
 /*
- * The merger's service: nodes connect and say Hello; clients connect to the same endpoints and send
- * Query, Credit, Cancel, StatusRequest, and Command "forget" (a node that is gone for good) and "cancel" (a query, by number).
- * With keys, each key's role says what it may send (proto/rpc/roles.h). From the loop's thread only.
+ * The merger's service. Nodes connect and send Hello, Coverage, summaries and answers. Clients connect to the
+ * same endpoints and send Query, Credit, Cancel, StatusRequest, and Command: "forget" a node that is gone for
+ * good, "cancel" a query by its number, "delete" and "store" for a node. With keys, the role of each key says
+ * what it may send (proto/rpc/roles.h). Call from the loop's thread only.
  */
 struct prm_merger;
 
@@ -24,18 +26,27 @@ struct prm_merger_options {
 	size_t max_queries; /* at the same time; 0: default */
 	int64_t silent_ns; /* see fanout.h; 0: default */
 	uint64_t summaries; /* bytes of memory for them; 0: default (summaries.h) */
-	const char *name; /* among mergers; borrowed, copied by none; NULL: alone */
+	const char *name; /* among mergers; borrowed; NULL: there are no others */
 };
+
+/* The whole of packrack-merger (daemon.c); returns its exit status. */
+int prm_merger_main(int argc, char **argv);
 
 struct prm_merger *prm_merger_create(struct pr_loop *loop,
 	const struct prm_merger_options *options, struct pr_error *err);
 int prm_merger_listen(struct prm_merger *m, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);
+/* Serves live packets on a TCP port (pcap_over_ip.h). */
+int prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *err);
 /* All figures of its status. */
 void prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page);
-/* Another merger, with which this one shares the duty for summaries. keys: as a client. */
+/* Another merger, with which this one shares the summaries. keys: as a client. */
 int prm_merger_peer(struct prm_merger *m, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);
+/* A query of this process; see deliver in fanout.h. The fan-out stays the merger's. NULL: err. */
+struct prm_fanout *prm_merger_ask(struct prm_merger *m, const Packrack__Query *query,
+	int (*deliver)(void *arg, const Packrack__Envelope *env), void *arg,
+	struct pr_error *err);
 /* Clients of running queries are told that the merger stops. */
 void prm_merger_destroy(struct prm_merger **m);
 

@@ -1,13 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/summaries_internal.h"
+#include "merger/summaries.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
+#include "proto/base/clock.h"
+
+struct prm_summaries {
+	struct prm_node_summaries **nodes;
+	size_t count;
+	const struct prm_ownership *ownership;
+	uint64_t memory;
+	int64_t floor; /* what is not newer was evicted: not asked for again */
+	struct prm_clusters *clusters;
+	struct prm_summaries_figures figures;
+};
+
+/* ---- which merger is responsible ---- */
+
+static int64_t
+interval_of(int64_t time)
+{
+	int64_t interval = time / PRM_OWNERSHIP_INTERVAL_NS;
+
+	return time < 0 && time % PRM_OWNERSHIP_INTERVAL_NS ? interval - 1 : interval;
+}
+
+size_t
+prm_owner_of(const struct prm_ownership *o, int64_t time)
+{
+	uint64_t seed = (uint64_t)interval_of(time), best = 0;
+	size_t owner = o->self;
+
+	for (size_t i = 0; i < o->count; i++) {
+		const struct prm_owner *m = &o->mergers[i];
+		uint64_t score = XXH3_64bits_withSeed(m->name, strlen(m->name), seed);
+
+		if ((i == o->self || m->alive) && score >= best) {
+			best = score;
+			owner = i;
+		}
+	}
+	return owner;
+}
+
+bool
+prm_is_owner(const struct prm_ownership *o, int64_t time)
+{
+	return o->count < 2 || prm_owner_of(o, time) == o->self;
+}
+
+/* ---- life ---- */
+
+#define AGAIN_NS INT64_C(5000000000) /* a summary that did not come is asked for again */
+/* How long a body is kept that belongs to another merger, which has to fetch it first, or may be gone again. */
+#define KEEP_NS (5 * PR_NS_PER_S)
 #define CLUSTERS_SHARE 4 /* of memory goes to the third level */
 
 struct prm_summaries *
-prm_summaries_create(uint64_t memory, const struct prm_duty *duty, struct pr_error *err)
+prm_summaries_create(
+	uint64_t memory, const struct prm_ownership *ownership, struct pr_error *err)
 {
 	struct prm_summaries *s = calloc(1, sizeof(*s));
 
@@ -20,16 +73,31 @@ prm_summaries_create(uint64_t memory, const struct prm_duty *duty, struct pr_err
 		return NULL;
 	}
 	s->memory = memory - memory / CLUSTERS_SHARE;
-	s->duty = duty;
+	s->ownership = ownership;
 	s->floor = INT64_MIN;
 	return s;
 }
 
 static void
-clear(struct prm_summaries *s, struct prm_cover *c)
+body_drop(
+	struct prm_summaries *s, struct prm_node_summaries *c, struct prm_summary_entry *h)
+{
+	if (!h->body)
+		return;
+	prm_clusters_remove(s->clusters, h->slot);
+	h->slot = (struct prm_cluster_slot){0};
+	free(h->body);
+	h->body = NULL;
+	c->bodies--;
+	s->figures.bodies--;
+	s->figures.bytes -= h->bytes;
+}
+
+static void
+clear(struct prm_summaries *s, struct prm_node_summaries *c)
 {
 	for (size_t i = 0; i < c->count; i++)
-		prm_summaries_drop(s, c, &c->items[i]);
+		body_drop(s, c, &c->items[i]);
 	s->figures.listed -= c->count;
 	c->count = 0;
 	c->next = 0;
@@ -37,11 +105,11 @@ clear(struct prm_summaries *s, struct prm_cover *c)
 }
 
 static void
-cover_free(struct prm_summaries *s, struct prm_cover *c)
+node_free(struct prm_summaries *s, struct prm_node_summaries *c)
 {
 	clear(s, c);
-	if (c->said)
-		packrack__coverage__free_unpacked(c->said, NULL);
+	if (c->coverage)
+		packrack__coverage__free_unpacked(c->coverage, NULL);
 	free(c->items);
 	free(c->name);
 	free(c);
@@ -56,57 +124,57 @@ prm_summaries_destroy(struct prm_summaries **sp)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->count; i++)
-		cover_free(s, s->covers[i]);
-	free(s->covers);
+		node_free(s, s->nodes[i]);
+	free(s->nodes);
 	prm_clusters_destroy(&s->clusters);
 	free(s);
 }
 
 /* ---- nodes ---- */
 
-struct prm_cover *
-prm_summaries_cover(const struct prm_summaries *s, const char *node)
+static struct prm_node_summaries *
+node_find(const struct prm_summaries *s, const char *node)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (!strcmp(s->covers[i]->name, node))
-			return s->covers[i];
+		if (!strcmp(s->nodes[i]->name, node))
+			return s->nodes[i];
 	return NULL;
 }
 
-const struct prm_cover *
+const struct prm_node_summaries *
 prm_summaries_find(const struct prm_summaries *s, const char *node)
 {
-	return prm_summaries_cover(s, node);
+	return node_find(s, node);
 }
 
 const char *
 prm_summaries_name(const struct prm_summaries *s, size_t at)
 {
-	return at < s->count ? s->covers[at]->name : NULL;
+	return at < s->count ? s->nodes[at]->name : NULL;
 }
 
 void
 prm_summaries_forget(struct prm_summaries *s, const char *node)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (!strcmp(s->covers[i]->name, node)) {
-			cover_free(s, s->covers[i]);
-			s->covers[i] = s->covers[--s->count];
+		if (!strcmp(s->nodes[i]->name, node)) {
+			node_free(s, s->nodes[i]);
+			s->nodes[i] = s->nodes[--s->count];
 			return;
 		}
 }
 
-static struct prm_cover *
+static struct prm_node_summaries *
 find_or_make(struct prm_summaries *s, const char *node)
 {
-	struct prm_cover **grown, *c = prm_summaries_cover(s, node);
+	struct prm_node_summaries **grown, *c = node_find(s, node);
 
 	if (c)
 		return c;
-	grown = reallocarray(s->covers, s->count + 1, sizeof(*grown));
+	grown = reallocarray(s->nodes, s->count + 1, sizeof(*grown));
 	if (!grown)
 		return NULL;
-	s->covers = grown;
+	s->nodes = grown;
 	c = calloc(1, sizeof(*c));
 	if (c)
 		c->name = strdup(node);
@@ -115,7 +183,7 @@ find_or_make(struct prm_summaries *s, const char *node)
 		return NULL;
 	}
 	c->forgotten_until = INT64_MIN;
-	s->covers[s->count++] = c;
+	s->nodes[s->count++] = c;
 	return c;
 }
 
@@ -138,10 +206,10 @@ span_of(struct pr_summary_span *out, const Packrack__SummaryInfo *i)
 }
 
 static void
-drop_first(struct prm_summaries *s, struct prm_cover *c, size_t gone)
+drop_first(struct prm_summaries *s, struct prm_node_summaries *c, size_t gone)
 {
 	for (size_t i = 0; i < gone; i++)
-		prm_summaries_drop(s, c, &c->items[i]);
+		body_drop(s, c, &c->items[i]);
 	s->figures.listed -= gone;
 	c->count -= gone;
 	memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
@@ -149,7 +217,7 @@ drop_first(struct prm_summaries *s, struct prm_cover *c, size_t gone)
 
 /* The oldest quarter goes at once. */
 static void
-bound_list(struct prm_summaries *s, struct prm_cover *c)
+bound_list(struct prm_summaries *s, struct prm_node_summaries *c)
 {
 	size_t gone = PRM_SUMMARIES_LISTED_MAX / 4;
 
@@ -163,34 +231,35 @@ bound_list(struct prm_summaries *s, struct prm_cover *c)
 
 /* What was recycled at the node is of no use, but that the last of it says where the rest begins. */
 static void
-expire(struct prm_summaries *s, struct prm_cover *c)
+expire(struct prm_summaries *s, struct prm_node_summaries *c)
 {
 	size_t gone = 0;
 
 	while (gone + 1 < c->count &&
-		c->items[gone + 1].span.max_time <= c->said->evicted_until)
+		c->items[gone + 1].span.max_time <= c->coverage->evicted_until)
 		gone++;
 	if (gone > c->count / 4)
 		drop_first(s, c, gone);
 }
 
 static int
-list(struct prm_summaries *s, struct prm_cover *c, const Packrack__SummaryInfo *info)
+list(struct prm_summaries *s, struct prm_node_summaries *c,
+	const Packrack__SummaryInfo *info)
 {
-	struct prm_holding *grown;
-	size_t room = c->room ? c->room * 2 : 64;
+	struct prm_summary_entry *grown;
+	size_t room = c->capacity ? c->capacity * 2 : 64;
 
 	if (info->number < c->next)
 		return 0; /* told again, on a new connection */
 	bound_list(s, c);
-	if (c->count == c->room) {
+	if (c->count == c->capacity) {
 		grown = reallocarray(c->items, room, sizeof(*grown));
 		if (!grown)
 			return -1;
 		c->items = grown;
-		c->room = room;
+		c->capacity = room;
 	}
-	c->items[c->count] = (struct prm_holding){.number = info->number,
+	c->items[c->count] = (struct prm_summary_entry){.number = info->number,
 		.check = info->check,
 		.bytes = info->bytes,
 		.linktype = info->linktype};
@@ -218,25 +287,43 @@ copy_of(const Packrack__Coverage *said)
 	return copy;
 }
 
+static void
+give_back(struct prm_summaries *s, struct prm_node_summaries *c, int64_t mono)
+{
+	if (s->ownership->count < 2 || mono - c->checked < PR_NS_PER_S)
+		return;
+	c->checked = mono;
+	for (size_t i = 0; i < c->count && c->bodies; i++) {
+		struct prm_summary_entry *h = &c->items[i];
+
+		if (!h->body || prm_is_owner(s->ownership, h->span.max_time))
+			h->not_ours_since = 0;
+		else if (!h->not_ours_since)
+			h->not_ours_since = mono;
+		else if (mono - h->not_ours_since > KEEP_NS)
+			body_drop(s, c, h);
+	}
+}
+
 int
 prm_summaries_coverage(struct prm_summaries *s, const char *node,
 	const Packrack__Coverage *said, int64_t mono, struct pr_error *err)
 {
-	struct prm_cover *c = find_or_make(s, node);
+	struct prm_node_summaries *c = find_or_make(s, node);
 	Packrack__Coverage *copy = c ? copy_of(said) : NULL;
 	size_t bytes;
 
 	if (!copy)
 		return pr_error_set(err, "no memory for the summaries of node %s", node);
-	if (c->said && c->said->boot != said->boot)
+	if (c->coverage && c->coverage->boot != said->boot)
 		clear(s, c);
-	if (c->said)
-		packrack__coverage__free_unpacked(c->said, NULL);
-	c->said = copy;
+	if (c->coverage)
+		packrack__coverage__free_unpacked(c->coverage, NULL);
+	c->coverage = copy;
 	c->heard = mono;
 	bytes = packrack__coverage__get_packed_size(said);
-	c->bytes_told += bytes;
-	s->figures.bytes_told += bytes;
+	c->bytes_coverage += bytes;
+	s->figures.bytes_coverage += bytes;
 	for (size_t i = 0; i < said->n_summaries; i++)
 		if (list(s, c, said->summaries[i]) < 0) {
 			prm_summaries_forget(s, node);
@@ -244,7 +331,7 @@ prm_summaries_coverage(struct prm_summaries *s, const char *node,
 				err, "no memory for the summaries of node %s", node);
 		}
 	expire(s, c);
-	prm_summaries_give_back(s, c, mono);
+	give_back(s, c, mono);
 	return 0;
 }
 
@@ -262,8 +349,8 @@ prm_summaries_clusters(const struct prm_summaries *s)
 	return s->clusters;
 }
 
-struct prm_holding *
-prm_summaries_number(const struct prm_cover *c, uint64_t number)
+static struct prm_summary_entry *
+find_in_node(const struct prm_node_summaries *c, uint64_t number)
 {
 	size_t low = 0, high = c->count;
 
@@ -277,14 +364,127 @@ prm_summaries_number(const struct prm_cover *c, uint64_t number)
 	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
 }
 
-const struct prm_holding *
-prm_summaries_numbered(const struct prm_summaries *s, uint64_t boot, uint64_t number,
-	const struct prm_cover **cover)
+const struct prm_summary_entry *
+prm_summaries_find_by_boot(const struct prm_summaries *s, uint64_t boot, uint64_t number,
+	const struct prm_node_summaries **cover)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (s->covers[i]->said->boot == boot) {
-			*cover = s->covers[i];
-			return prm_summaries_number(s->covers[i], number);
+		if (s->nodes[i]->coverage->boot == boot) {
+			*cover = s->nodes[i];
+			return find_in_node(s->nodes[i], number);
 		}
 	return NULL;
+}
+
+/* ---- going ---- */
+
+/* Drops those that speak of the oldest time, of all nodes, until there is room. */
+static void
+make_room(struct prm_summaries *s)
+{
+	while (s->figures.bytes > s->memory) {
+		struct prm_node_summaries *from = NULL;
+		struct prm_summary_entry *oldest = NULL;
+
+		for (size_t i = 0; i < s->count; i++)
+			for (size_t j = 0; j < s->nodes[i]->count; j++) {
+				struct prm_summary_entry *h = &s->nodes[i]->items[j];
+
+				if (h->body && (!oldest || h->span.max_time <
+								   oldest->span.max_time)) {
+					oldest = h;
+					from = s->nodes[i];
+				}
+			}
+		if (!oldest)
+			return;
+		if (oldest->span.max_time > s->floor)
+			s->floor = oldest->span.max_time;
+		body_drop(s, from, oldest);
+		s->figures.evicted++;
+	}
+}
+
+/* ---- coming ---- */
+
+static bool
+same_span(const struct pr_summary_span *a, const struct pr_summary_span *b)
+{
+	return a->first_sequence == b->first_sequence && a->segments == b->segments &&
+	       a->link == b->link && a->epoch == b->epoch && a->min_time == b->min_time &&
+	       a->max_time == b->max_time;
+}
+
+void
+prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Summary *m)
+{
+	struct prm_node_summaries *c = node_find(s, node);
+	struct prm_summary_entry *h =
+		c && c->coverage->boot == m->boot ? find_in_node(c, m->number) : NULL;
+	struct pr_summary opened;
+
+	if (c) {
+		c->bytes_bodies += packrack__summary__get_packed_size(m);
+		s->figures.bytes_bodies += packrack__summary__get_packed_size(m);
+	}
+	if (!h || h->body || !h->wanted) {
+		s->figures.refused++;
+		return;
+	}
+	h->wanted = 0;
+	h->gone = pr_summary_open(&opened, m->body.data, m->body.len, NULL) < 0 ||
+		  !same_span(&opened.span, &h->span);
+	if (h->gone) {
+		s->figures.missed++;
+		return;
+	}
+	h->body = malloc(m->body.len);
+	if (!h->body)
+		return;
+	memcpy(h->body, m->body.data, m->body.len);
+	h->bytes = (uint32_t)m->body.len;
+	c->bodies++;
+	s->figures.bodies++;
+	s->figures.received++;
+	s->figures.bytes += m->body.len;
+	h->slot = prm_clusters_add(s->clusters, c->coverage->cluster,
+		interval_of(h->span.max_time), h->linktype, &opened);
+	make_room(s);
+}
+
+/* ---- what we ask for ---- */
+
+static bool
+wants(const struct prm_summaries *s, const struct prm_summary_entry *h)
+{
+	return !h->body && !h->gone && h->span.max_time > s->floor &&
+	       prm_is_owner(s->ownership, h->span.max_time);
+}
+
+size_t
+prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono, uint64_t *boot,
+	uint64_t numbers[PRM_SUMMARIES_WANT_MAX])
+{
+	struct prm_node_summaries *c = node_find(s, node);
+	size_t waiting = 0, count = 0;
+
+	if (!c)
+		return 0;
+	if (s->figures.bytes < s->memory / 2)
+		s->floor = INT64_MIN; /* there is room again */
+	*boot = c->coverage->boot;
+	for (size_t i = c->count; i-- > 0;) {
+		if (c->items[i].wanted && mono - c->items[i].wanted < AGAIN_NS)
+			waiting++;
+	}
+	for (size_t i = c->count; i-- > 0 && waiting < PRM_SUMMARIES_WANT_MAX;) {
+		struct prm_summary_entry *h = &c->items[i];
+
+		if (!wants(s, h) || (h->wanted && mono - h->wanted < AGAIN_NS))
+			continue;
+		h->wanted = mono;
+		numbers[count++] = h->number;
+		waiting++;
+	}
+	return count;
 }

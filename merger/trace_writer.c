@@ -1,8 +1,597 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/trace_internal.h"
+#include "merger/trace_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <xxhash.h>
+
+#include "proto/wire/cursor.h"
+#include "proto/wire/relation.h"
+
+/* An interface of the file: a name and a link type; several epochs' links may share it. */
+struct trace_interface {
+	char *name;
+	uint16_t linktype;
+	uint64_t packets;
+	int64_t first, last; /* times of its packets */
+	uint32_t number; /* in the file; UINT32_MAX: not written yet */
+	uint32_t ancient; /* the one for times before 1970 */
+	uint64_t speed; /* 0 unknown */
+	bool speeds_differ, told; /* told: the next three are known */
+	uint64_t received, dropped_kernel, dropped_interface;
+};
+
+struct trace_link {
+	uint64_t epoch;
+	uint16_t link, linktype;
+	size_t interface;
+};
+
+#define TRACE_CACHE 64
+
+struct prm_trace_writer {
+	struct prm_output *out;
+	enum prm_trace_format format;
+	char *comment, *filter;
+	struct trace_interface *interfaces;
+	size_t interface_count;
+	struct trace_link *links;
+	size_t link_count;
+	size_t cache[TRACE_CACHE]; /* link index + 1, by a hash of (epoch, link) */
+	uint32_t snaplen, written_interfaces;
+	uint16_t linktype; /* pcap: the one of the file */
+	bool begun; /* the file's header is written */
+	uint64_t packets, clamped;
+	struct prm_trace_hash *hash;
+};
+
+#define HEAD 24
+
+struct prm_trace_hash {
+	XXH3_state_t *state;
+};
+
+struct prm_trace_hash *
+prm_trace_hash_create(struct pr_error *err)
+{
+	struct prm_trace_hash *h = calloc(1, sizeof(*h));
+
+	if (h)
+		h->state = XXH3_createState();
+	if (h && h->state && XXH3_128bits_reset(h->state) == XXH_OK)
+		return h;
+	prm_trace_hash_destroy(&h);
+	pr_error_set(err, "no memory for the hash of a trace");
+	return NULL;
+}
+
+void
+prm_trace_hash_destroy(struct prm_trace_hash **hp)
+{
+	struct prm_trace_hash *h = *hp;
+
+	*hp = NULL;
+	if (!h)
+		return;
+	XXH3_freeState(h->state);
+	free(h);
+}
+
+void
+prm_trace_hash_add(struct prm_trace_hash *h, const struct pr_packet *p)
+{
+	uint8_t head[HEAD];
+
+	pr_put_le64(head, (uint64_t)p->time);
+	pr_put_le32(head + 8, p->caplen);
+	pr_put_le32(head + 12, p->len);
+	pr_put_le32(head + 16, p->linktype);
+	pr_put_le32(head + 20, 0);
+	XXH3_128bits_update(h->state, head, sizeof(head));
+	XXH3_128bits_update(h->state, p->data, p->caplen);
+}
+
+char *
+prm_trace_hash_text(const struct prm_trace_hash *h, char out[PRM_TRACE_HASH_TEXT])
+{
+	XXH128_hash_t sum = XXH3_128bits_digest(h->state);
+
+	snprintf(out, PRM_TRACE_HASH_TEXT, "xxh3-128/1:%016llx%016llx",
+		(unsigned long long)sum.high64, (unsigned long long)sum.low64);
+	return out;
+}
+
+#define PCAP_MAGIC_US 0xA1B2C3D4u
+#define PCAP_MAGIC_NS 0xA1B23C4Du
+#define PCAP_HEADER 24
+#define PCAP_RECORD 16
+#define ETHERNET 1
+#define SECONDS_MIN (-INT64_C(0x80000000))
+#define SECONDS_MAX INT64_C(0xffffffff)
+
+static int
+interface_find_or_add(struct prm_trace_writer *w, const char *name, uint16_t link,
+	uint16_t linktype, size_t *out, struct pr_error *err)
+{
+	struct trace_interface *grown;
+	char made_up[24];
+
+	if (!name || !name[0]) {
+		snprintf(made_up, sizeof(made_up), "link %u", link);
+		name = made_up;
+	}
+	for (*out = 0; *out < w->interface_count; ++*out)
+		if (w->interfaces[*out].linktype == linktype &&
+			!strcmp(w->interfaces[*out].name, name))
+			return 0;
+	grown = reallocarray(w->interfaces, w->interface_count + 1, sizeof(*grown));
+	if (!grown)
+		return pr_error_set(err, "no memory for another interface");
+	w->interfaces = grown;
+	grown[*out] = (struct trace_interface){.name = strdup(name),
+		.linktype = linktype,
+		.number = UINT32_MAX,
+		.ancient = UINT32_MAX};
+	if (!grown[*out].name)
+		return pr_error_set(err, "no memory for another interface");
+	w->interface_count++;
+	return 0;
+}
+
+/* A file without packets takes the links' type if they agree. */
+static uint16_t
+linktype_of(const struct prm_trace_writer *w)
+{
+	for (size_t i = 0; i < w->interface_count; i++)
+		if (w->interfaces[i].packets)
+			return w->interfaces[i].linktype;
+	return w->interface_count ? w->interfaces[0].linktype : ETHERNET;
+}
+
+static int
+pcap_begin(struct prm_trace_writer *w, struct pr_error *err)
+{
+	uint8_t *at = prm_output_room(w->out, PCAP_HEADER, err);
+
+	if (!at)
+		return -1;
+	memset(at, 0, PCAP_HEADER);
+	w->linktype = linktype_of(w);
+	pr_put_le32(at, w->format == PRM_TRACE_PCAP ? PCAP_MAGIC_US : PCAP_MAGIC_NS);
+	pr_put_le16(at + 4, 2); /* version 2.4 */
+	pr_put_le16(at + 6, 4);
+	pr_put_le32(at + 16, w->snaplen);
+	pr_put_le32(at + 20, w->linktype);
+	return 0;
+}
+
+static void
+split(struct prm_trace_writer *w, int64_t time, int64_t *sec, int64_t *ns)
+{
+	*sec = time / 1000000000;
+	*ns = time % 1000000000;
+	if (*ns < 0) {
+		*ns += 1000000000;
+		--*sec;
+	}
+	if (*sec >= SECONDS_MIN && *sec <= SECONDS_MAX)
+		return;
+	w->clamped++;
+	*ns = *sec < SECONDS_MIN ? 0 : 999999999;
+	*sec = *sec < SECONDS_MIN ? SECONDS_MIN : SECONDS_MAX;
+}
+
+static int
+pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
+	const struct trace_interface *interface, struct pr_error *err)
+{
+	uint8_t *at;
+	int64_t sec, ns;
+
+	if (interface->linktype != w->linktype)
+		return pr_error_set(err,
+			"the answer has link types %u and %u, and a pcap file holds one: "
+			"choose "
+			"one with --link, or use --format pcapng",
+			w->linktype, interface->linktype);
+	at = prm_output_room(w->out, PCAP_RECORD, err);
+	if (!at)
+		return -1;
+	split(w, p->time, &sec, &ns);
+	pr_put_le32(at, (uint32_t)sec);
+	pr_put_le32(at + 4, (uint32_t)(w->format == PRM_TRACE_PCAP ? ns / 1000 : ns));
+	pr_put_le32(at + 8, p->caplen);
+	pr_put_le32(at + 12, p->len);
+	return prm_output_write(w->out, p->data, p->caplen, err);
+}
+
+/* draft-ietf-opsawg-pcapng, little-endian */
+#define BLOCK_SECTION 0x0A0D0D0Au
+#define BLOCK_INTERFACE 1
+#define BLOCK_STATISTICS 5
+#define BLOCK_ENHANCED 6
+#define BYTE_ORDER_MAGIC 0x1A2B3C4Du
+#define OPT_COMMENT 1
+#define SHB_USERAPPL 4
+#define IF_NAME 2
+#define IF_DESCRIPTION 3
+#define IF_SPEED 8
+#define IF_TSRESOL 9
+#define IF_FILTER 11
+#define IF_TSOFFSET 14
+#define ISB_STARTTIME 2
+#define ISB_ENDTIME 3
+#define ISB_IFRECV 4
+#define ISB_IFDROP 5
+#define ISB_FILTERACCEPT 6
+#define ISB_OSDROP 7
+#define OPTION_MAX 65535
+
+/*
+ * Times before 1970 count from here: the whole second at or below the least that int64_t ns can
+ * hold, so that ticks are never negative.
+ */
+#define ANCIENT_OFFSET (-INT64_C(9223372037))
+#define NS UINT64_C(1000000000)
+
+/* A block in the making. Its room is reckoned beforehand by option_cost and never too small. */
+struct block {
+	uint8_t *start, *at;
+};
+
+static size_t
+padded(size_t len)
+{
+	return (len + 3) / 4 * 4;
+}
+
+static size_t
+option_cost(const char *text)
+{
+	size_t len = strlen(text);
+
+	return 4 + padded(len > OPTION_MAX ? OPTION_MAX : len);
+}
+
+static int
+block_begin(struct block *b, uint32_t type, size_t room, struct pr_error *err)
+{
+	b->start = b->at = malloc(room + 32);
+	if (!b->start)
+		return pr_error_set(err, "no memory for a block of a trace");
+	pr_put_le32(b->start, type);
+	b->at = b->start + 8;
+	return 0;
+}
+
+static void
+put32(struct block *b, uint32_t v)
+{
+	pr_put_le32(b->at, v);
+	b->at += 4;
+}
+
+static void
+put_option(struct block *b, uint16_t code, const void *data, size_t len)
+{
+	if (len > OPTION_MAX)
+		len = OPTION_MAX;
+	pr_put_le16(b->at, code);
+	pr_put_le16(b->at + 2, (uint16_t)len);
+	memset(b->at + 4, 0, padded(len));
+	memcpy(b->at + 4, data, len);
+	b->at += 4 + padded(len);
+}
+
+static void
+put_text(struct block *b, uint16_t code, const char *text)
+{
+	if (text[0])
+		put_option(b, code, text, strlen(text));
+}
+
+static void
+put_number(struct block *b, uint16_t code, uint64_t number)
+{
+	uint8_t bytes[8];
+
+	pr_put_le64(bytes, number);
+	put_option(b, code, bytes, sizeof(bytes));
+}
+
+static int
+block_end(struct prm_trace_writer *w, struct block *b, struct pr_error *err)
+{
+	uint32_t len;
+	int result;
+
+	put32(b, 0); /* opt_endofopt */
+	len = (uint32_t)(b->at - b->start) + 4;
+	put32(b, len);
+	pr_put_le32(b->start + 4, len);
+	result = prm_output_write(w->out, b->start, len, err);
+	free(b->start);
+	return result;
+}
+
+/*
+ * ---- section and interfaces ----
+ *
+ * An interface is written before its first packet, or at the end if it has none.
+ */
+
+#define EPOCHS_NAMED 4
+#define DESCRIPTION 160
+
+/* Which packets these are: (epoch, link, seq) names a packet for ever. */
+static void
+describe(const struct prm_trace_writer *w, size_t interface, char text[DESCRIPTION])
+{
+	size_t used = 0, epochs = 0;
+
+	text[0] = 0;
+	for (size_t i = 0; i < w->link_count; i++) {
+		const struct trace_link *l = &w->links[i];
+
+		if (l->interface != interface || epochs++ >= EPOCHS_NAMED)
+			continue;
+		used += (size_t)snprintf(text + used, DESCRIPTION - used,
+			epochs == 1 ? "packrack link %u of epoch %016llx"
+				    : ", %u of %016llx",
+			l->link, (unsigned long long)l->epoch);
+	}
+	if (epochs > EPOCHS_NAMED)
+		snprintf(text + used, DESCRIPTION - used, " and of %zu more",
+			epochs - EPOCHS_NAMED);
+}
+
+static int
+write_interface(struct prm_trace_writer *w, const struct trace_interface *interface,
+	bool ancient, uint32_t *number, struct pr_error *err)
+{
+	static const uint8_t nanoseconds = 9;
+	/* if_filter begins with a byte that says: as text */
+	char *filter = w->filter[0] ? malloc(strlen(w->filter) + 2) : NULL;
+	char description[DESCRIPTION] = "";
+	struct block b;
+
+	if (w->filter[0] && !filter)
+		return pr_error_set(err, "no memory for a block of a trace");
+	if (w->interface_count)
+		describe(w, (size_t)(interface - w->interfaces), description);
+	if (block_begin(&b, BLOCK_INTERFACE,
+		    96 + option_cost(interface->name) + option_cost(description) +
+			    option_cost(w->filter),
+		    err) < 0) {
+		free(filter);
+		return -1;
+	}
+	put32(&b, interface->linktype);
+	put32(&b, w->snaplen);
+	put_text(&b, IF_NAME, interface->name);
+	put_text(&b, IF_DESCRIPTION, description);
+	if (interface->speed && !interface->speeds_differ)
+		put_number(&b, IF_SPEED, interface->speed);
+	put_option(&b, IF_TSRESOL, &nanoseconds, 1);
+	if (filter) {
+		filter[0] = 0;
+		memcpy(filter + 1, w->filter, strlen(w->filter));
+		put_option(&b, IF_FILTER, filter, strlen(w->filter) + 1);
+		free(filter);
+	}
+	if (ancient)
+		put_number(&b, IF_TSOFFSET, (uint64_t)ANCIENT_OFFSET);
+	*number = w->written_interfaces++;
+	return block_end(w, &b, err);
+}
+
+static int
+pcapng_begin(struct prm_trace_writer *w, struct pr_error *err)
+{
+	static const char program[] = "packrack " PACKRACK_VERSION;
+	struct block b;
+
+	if (block_begin(&b, BLOCK_SECTION,
+		    32 + option_cost(program) + option_cost(w->comment), err) < 0)
+		return -1;
+	put32(&b, BYTE_ORDER_MAGIC);
+	put32(&b, 1); /* version 1.0 */
+	put32(&b, UINT32_MAX); /* section length: not told, as we stream */
+	put32(&b, UINT32_MAX);
+	put_text(&b, OPT_COMMENT, w->comment);
+	put_text(&b, SHB_USERAPPL, program);
+	return block_end(w, &b, err);
+}
+
+/* ---- packets ---- */
+
+/* The packet's time in ticks, and the interface that they count on. */
+static int
+place(struct prm_trace_writer *w, struct trace_interface *interface, int64_t time,
+	uint32_t *number, uint64_t *ticks, struct pr_error *err)
+{
+	bool ancient = time < 0;
+	uint32_t *n = ancient ? &interface->ancient : &interface->number;
+
+	if (*n == UINT32_MAX && write_interface(w, interface, ancient, n, err) < 0)
+		return -1;
+	*number = *n;
+	*ticks = (uint64_t)time - (ancient ? (uint64_t)ANCIENT_OFFSET * NS : 0);
+	return 0;
+}
+
+static int
+pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
+	struct trace_interface *interface, struct pr_error *err)
+{
+	uint32_t number, pad = (uint32_t)padded(p->caplen) - p->caplen;
+	const char *comment = pr_relation_text(p->flags);
+	size_t options = comment ? option_cost(comment) + 4 : 0; /* and the end of them */
+	uint32_t total = 32 + p->caplen + pad + (uint32_t)options;
+	uint64_t ticks;
+	uint8_t *at;
+
+	if (p->caplen > UINT32_MAX - 1024)
+		return pr_error_set(
+			err, "a packet of %u bytes fits no pcapng block", p->caplen);
+	if (place(w, interface, p->time, &number, &ticks, err) < 0)
+		return -1;
+	at = prm_output_room(w->out, 28, err);
+	if (!at)
+		return -1;
+	pr_put_le32(at, BLOCK_ENHANCED);
+	pr_put_le32(at + 4, total);
+	pr_put_le32(at + 8, number);
+	pr_put_le32(at + 12, (uint32_t)(ticks >> 32));
+	pr_put_le32(at + 16, (uint32_t)ticks);
+	pr_put_le32(at + 20, p->caplen);
+	pr_put_le32(at + 24, p->len);
+	if (prm_output_write(w->out, p->data, p->caplen, err) < 0)
+		return -1;
+	at = prm_output_room(w->out, pad + options + 4, err);
+	if (!at)
+		return -1;
+	memset(at, 0, pad + options);
+	if (comment) {
+		struct block b = {.at = at + pad};
+		put_text(&b, OPT_COMMENT, comment);
+	}
+	pr_put_le32(at + pad + options, total);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void
+put_time(struct block *b, uint16_t code, int64_t time)
+{
+	uint8_t bytes[8];
+	uint64_t ticks = time < 0 ? 0 : (uint64_t)time;
+
+	pr_put_le32(bytes, (uint32_t)(ticks >> 32));
+	pr_put_le32(bytes + 4, (uint32_t)ticks);
+	put_option(b, code, bytes, sizeof(bytes));
+}
+
+static int
+write_statistics(struct prm_trace_writer *w, const struct trace_interface *interface,
+	const char *const *comments, size_t comment_count, struct pr_error *err)
+{
+	size_t room = 128;
+	struct block b;
+
+	for (size_t i = 0; i < comment_count; i++)
+		room += option_cost(comments[i]);
+	if (block_begin(&b, BLOCK_STATISTICS, room, err) < 0)
+		return -1;
+	put32(&b, interface->number != UINT32_MAX ? interface->number : interface->ancient);
+	put32(&b, 0); /* the block's own time: that of its last packet */
+	put32(&b, 0);
+	if (interface->packets) {
+		put_time(&b, ISB_ENDTIME, interface->last);
+		memcpy(b.start + 12, b.at - 8, 8);
+		put_time(&b, ISB_STARTTIME, interface->first);
+	}
+	for (size_t i = 0; i < comment_count; i++)
+		put_text(&b, OPT_COMMENT, comments[i]);
+	put_number(&b, ISB_FILTERACCEPT, interface->packets);
+	if (interface->told) {
+		put_number(&b, ISB_IFRECV, interface->received);
+		put_number(&b, ISB_IFDROP, interface->dropped_interface);
+		put_number(&b, ISB_OSDROP, interface->dropped_kernel);
+	}
+	return block_end(w, &b, err);
+}
+
+static bool
+is_written(const struct trace_interface *interface)
+{
+	return interface->number != UINT32_MAX || interface->ancient != UINT32_MAX;
+}
+
+/* Of each interface, over the epochs of its link. */
+static int
+add_up(struct prm_trace_writer *w, const struct prm_trace_statistics *s, size_t count,
+	struct pr_error *err)
+{
+	for (size_t i = 0, at; i < count; i++) {
+		struct trace_interface *interface;
+
+		if (interface_find_or_add(
+			    w, s[i].name, s[i].link, s[i].linktype, &at, err) < 0)
+			return -1;
+		interface = &w->interfaces[at];
+		interface->told = true;
+		interface->received += s[i].received;
+		interface->dropped_kernel += s[i].dropped_kernel;
+		interface->dropped_interface += s[i].dropped_interface;
+	}
+	return 0;
+}
+
+/*
+ * Readers of one link type only (libpcap) refuse a file for an interface of another, though nothing
+ * was captured on it.
+ */
+static bool
+goes_with_the_others(
+	const struct prm_trace_writer *w, const struct trace_interface *interface)
+{
+	for (size_t i = 0; i < w->interface_count; i++)
+		if (is_written(&w->interfaces[i]) &&
+			w->interfaces[i].linktype == interface->linktype)
+			return true;
+	return !w->written_interfaces;
+}
+
+static int
+write_silent(struct prm_trace_writer *w, struct pr_error *err)
+{
+	for (size_t i = 0; i < w->interface_count; i++) {
+		struct trace_interface *interface = &w->interfaces[i];
+
+		if (interface->told && !is_written(interface) &&
+			goes_with_the_others(w, interface) &&
+			write_interface(w, interface, false, &interface->number, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* libpcap refuses a file without an interface: an answer without any has one that says so. */
+static int
+finish_empty(struct prm_trace_writer *w, const char *const *comments, size_t comment_count,
+	struct pr_error *err)
+{
+	struct trace_interface none = {.name = (char *)"none", .linktype = 1};
+	struct trace_interface *interface = w->interface_count ? w->interfaces : &none;
+
+	if (write_interface(w, interface, false, &interface->number, err) < 0)
+		return -1;
+	return write_statistics(w, interface, comments, comment_count, err);
+}
+
+static int
+pcapng_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *statistics,
+	size_t statistic_count, const char *const *comments, size_t comment_count,
+	struct pr_error *err)
+{
+	size_t commented = 0; /* what is said of the whole answer is said once */
+
+	if (add_up(w, statistics, statistic_count, err) < 0 || write_silent(w, err) < 0)
+		return -1;
+	if (!w->written_interfaces)
+		return finish_empty(w, comments, comment_count, err);
+	for (size_t i = 0; i < w->interface_count; i++) {
+		if (!is_written(&w->interfaces[i]))
+			continue;
+		if (write_statistics(w, &w->interfaces[i], comments,
+			    commented ? 0 : comment_count, err) < 0)
+			return -1;
+		commented = comment_count;
+	}
+	return 0;
+}
 
 #define LINKS_MAX                                                                          \
 	65536 /* an interface's number is 32 bits; more links come from no honest node */
@@ -45,35 +634,6 @@ prm_trace_destroy(struct prm_trace_writer **wp)
 	free(w);
 }
 
-int
-prm_trace_interface(struct prm_trace_writer *w, const char *name, uint16_t link,
-	uint16_t linktype, size_t *out, struct pr_error *err)
-{
-	struct trace_interface *grown;
-	char made_up[24];
-
-	if (!name || !name[0]) {
-		snprintf(made_up, sizeof(made_up), "link %u", link);
-		name = made_up;
-	}
-	for (*out = 0; *out < w->interface_count; ++*out)
-		if (w->interfaces[*out].linktype == linktype &&
-			!strcmp(w->interfaces[*out].name, name))
-			return 0;
-	grown = reallocarray(w->interfaces, w->interface_count + 1, sizeof(*grown));
-	if (!grown)
-		return pr_error_set(err, "no memory for another interface");
-	w->interfaces = grown;
-	grown[*out] = (struct trace_interface){.name = strdup(name),
-		.linktype = linktype,
-		.number = UINT32_MAX,
-		.ancient = UINT32_MAX};
-	if (!grown[*out].name)
-		return pr_error_set(err, "no memory for another interface");
-	w->interface_count++;
-	return 0;
-}
-
 static size_t
 cache_slot(uint64_t epoch, uint16_t link)
 {
@@ -89,7 +649,7 @@ link_add(struct prm_trace_writer *w, const struct prm_trace_link *link, size_t *
 
 	if (w->link_count >= LINKS_MAX)
 		return pr_error_set(err, "more than %d links in one answer", LINKS_MAX);
-	if (prm_trace_interface(
+	if (interface_find_or_add(
 		    w, link->name, link->link, link->linktype, &interface, err) < 0)
 		return -1;
 	grown = reallocarray(w->links, w->link_count + 1, sizeof(*grown));
@@ -166,8 +726,7 @@ prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err)
 	if (w->begun)
 		return 0;
 	w->begun = true;
-	return w->format == PRM_TRACE_PCAPNG ? prm_pcapng_begin(w, err)
-					     : prm_pcap_begin(w, err);
+	return w->format == PRM_TRACE_PCAPNG ? pcapng_begin(w, err) : pcap_begin(w, err);
 }
 
 int
@@ -187,8 +746,8 @@ prm_trace_packet(
 	prm_trace_hash_add(w->hash, p);
 	if (!w->begun && prm_trace_begin(w, err) < 0)
 		return -1;
-	return w->format == PRM_TRACE_PCAPNG ? prm_pcapng_packet(w, p, interface, err)
-					     : prm_pcap_packet(w, p, interface, err);
+	return w->format == PRM_TRACE_PCAPNG ? pcapng_packet(w, p, interface, err)
+					     : pcap_packet(w, p, interface, err);
 }
 
 int
@@ -198,9 +757,8 @@ prm_trace_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *
 {
 	if (prm_trace_begin(w, err) < 0)
 		return -1;
-	if (w->format == PRM_TRACE_PCAPNG &&
-		prm_pcapng_finish(
-			w, statistics, statistic_count, comments, comment_count, err) < 0)
+	if (w->format == PRM_TRACE_PCAPNG && pcapng_finish(w, statistics, statistic_count,
+						     comments, comment_count, err) < 0)
 		return -1;
 	return prm_output_sync(w->out, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What nodes tell a merger of themselves, their summaries, and queries with look-ups of clients.
- * Covers proto/wire/summary.c merger/summaries.c merger/summaries_bodies.c
- * merger/route.c merger/route_tell.c merger/lookups.c merger/clusters.c
+ * Covers proto/wire/summary.c merger/summaries.c
+ * merger/route.c merger/clusters.c
  * Options -max_len=8192
  *
  * Envelopes, each behind its length in two bytes. A summary's checksum is made to fit.
@@ -19,7 +19,7 @@
 #define NOW INT64_C(1000000000000)
 #define MEMORY (64 * 1024) /* few bodies are kept, so that some go */
 
-static const struct prm_duty duty = {.count = 1};
+static const struct prm_ownership duty = {.count = 1};
 
 static void
 seal(ProtobufCBinaryData *body)
@@ -112,38 +112,38 @@ static void
 lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
 {
 	(void)time;
-	prm_verdicts_add(arg, boot, number);
+	prm_exclusions_add(arg, boot, number);
 }
 
 static uint64_t
 boot_of(const struct prm_summaries *s)
 {
-	const struct prm_cover *c = prm_summaries_find(s, "n");
+	const struct prm_node_summaries *c = prm_summaries_find(s, "n");
 
-	return c ? c->said->boot : 0;
+	return c ? c->coverage->boot : 0;
 }
 
 static void
 ask(const struct prm_summaries *s, const Packrack__Query *query)
 {
 	char why[PRM_ROUTE_WHY_MAX];
-	struct prm_verdicts verdicts = {0};
+	struct prm_exclusions exclusions = {0};
 	struct prm_route route;
 
 	if (query->since > query->until)
 		return;
 	MUST(prm_route_begin(&route, s, query, NOW) == 0);
-	prm_route_lacks(&route, "n", 100, lacks, &verdicts);
+	prm_route_lacks(&route, "n", 100, lacks, &exclusions);
 	for (uint64_t number = 0; number < 3; number++)
 		prm_route_excludes(&route, boot_of(s), number);
-	route.verdicts = query->count_only ? &verdicts : NULL;
+	route.exclusions = query->count_only ? &exclusions : NULL;
 	if (prm_route_decide(&route, "n", why))
 		tell(&route, "n");
 	MUST(why[0] && strlen(why) < sizeof why);
 	MUST(route.asked + route.left_out == 1);
 	MUST(route.lookups.steps <= PRM_LOOKUPS_STEPS_MAX);
 	prm_route_end(&route);
-	prm_verdicts_free(&verdicts);
+	prm_exclusions_free(&exclusions);
 }
 
 static void
@@ -185,10 +185,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= len;
 	}
 	prm_summaries_figures(s, &f);
-	MUST(f.bytes <= MEMORY && f.held <= f.listed);
+	MUST(f.bytes <= MEMORY && f.bodies <= f.listed);
 	prm_summaries_forget(s, "n");
 	prm_summaries_figures(s, &f);
-	MUST(f.bytes == 0 && f.held == 0 && f.listed == 0 && f.cluster_bytes == 0);
+	MUST(f.bytes == 0 && f.bodies == 0 && f.listed == 0 && f.cluster_bytes == 0);
 	prm_summaries_destroy(&s);
 	return 0;
 }

@@ -32,7 +32,7 @@ struct packet {
 
 struct model {
 	struct packet packets[PACKETS];
-	struct prm_duty duty;
+	struct prm_ownership duty;
 	struct prm_summaries *summaries;
 	Packrack__SummaryInfo infos[PACKETS], open[PACKETS];
 	Packrack__SummaryInfo *info_list[PACKETS], *open_list[PACKETS];

@@ -17,7 +17,7 @@
 static struct pr_error err;
 static struct prm_clusters *clusters;
 static struct pr_summary summary[SUMMARIES];
-static struct prm_clusters_place place[SUMMARIES];
+static struct prm_cluster_slot place[SUMMARIES];
 static uint8_t *body[SUMMARIES];
 
 /* Not told, Ethernet, or 802.11. */
@@ -76,7 +76,7 @@ end(void)
 static bool
 ask(const Packrack__Query *query)
 {
-	struct prm_clusters_asked asked = {0};
+	struct prm_cluster_cache asked = {0};
 	struct prm_lookups l;
 	bool none;
 
@@ -92,7 +92,7 @@ ask(const Packrack__Query *query)
 	ck_assert_uint_eq(asked.tested, BLOCKS);
 	none = asked.excluded == 2;
 	prm_lookups_free(&l);
-	prm_clusters_asked_free(&asked);
+	prm_cluster_cache_free(&asked);
 	return none;
 }
 

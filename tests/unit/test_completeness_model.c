@@ -214,10 +214,10 @@ START_TEST(test_model)
 		ck_assert_int_eq(prm_completeness_finish(c, &out, NULL), 0);
 		ck_assert_msg(out->held_packets == held &&
 				      out->missing_packets == missing &&
-				      prm_completeness_doubles(c) == doubles,
+				      prm_completeness_duplicates(c) == doubles,
 			"seed %d: held %d (%d), missing %d (%d), doubles %d (%d)", (int)n,
 			(int)out->held_packets, (int)held, (int)out->missing_packets,
-			(int)missing, (int)prm_completeness_doubles(c), (int)doubles);
+			(int)missing, (int)prm_completeness_duplicates(c), (int)doubles);
 		ck_assert_uint_eq(prm_completeness_bytes(c), 0);
 		ck_assert(out->complete == !missing);
 		prm_completeness_destroy(&c);

@@ -49,11 +49,11 @@ START_TEST(another_boot_begins_anew)
 	seed = 4;
 	begin(&m, 0);
 	prm_summaries_figures(m.summaries, &f);
-	ck_assert_uint_eq(f.held, PACKETS / SPAN);
+	ck_assert_uint_eq(f.bodies, PACKETS / SPAN);
 	m.said.boot = 78;
 	ck_assert_int_eq(prm_summaries_coverage(m.summaries, "n", &m.said, HOUR, &err), 0);
 	prm_summaries_figures(m.summaries, &f);
-	ck_assert_uint_eq(f.held, 0);
+	ck_assert_uint_eq(f.bodies, 0);
 	ck_assert_uint_eq(f.bytes, 0);
 	ck_assert_uint_eq(f.listed, PACKETS / SPAN);
 	for (int i = 0; i < 50; i++)
@@ -78,8 +78,8 @@ START_TEST(memory_is_bounded)
 	tell(&m, 0);
 	prm_summaries_figures(m.summaries, &f);
 	ck_assert_uint_le(f.bytes, 500);
-	ck_assert_uint_gt(f.held, 1);
-	ck_assert_uint_eq(f.held + f.evicted, PACKETS / SPAN);
+	ck_assert_uint_gt(f.bodies, 1);
+	ck_assert_uint_eq(f.bodies + f.evicted, PACKETS / SPAN);
 	ck_assert_ptr_null(prm_summaries_find(m.summaries, "n")->items[0].body);
 	ck_assert_ptr_nonnull(
 		prm_summaries_find(m.summaries, "n")->items[PACKETS / SPAN - 1].body);
@@ -91,21 +91,22 @@ END_TEST
 /* Duty: all agree, the load is even, and the loss of one moves only its own. */
 START_TEST(duty_rotates)
 {
-	struct prm_duty d = {
+	struct prm_ownership d = {
 		.mergers = {{"a", true}, {"b", true}, {"c", true}}, .count = 3, .self = 0};
 	unsigned load[3] = {0}, moved = 0;
 
 	for (int64_t i = -1000; i < 2000; i++) {
-		int64_t time = i * PRM_DUTY_INTERVAL_NS;
-		size_t owner = prm_duty_of(&d, time), other;
+		int64_t time = i * PRM_OWNERSHIP_INTERVAL_NS;
+		size_t owner = prm_owner_of(&d, time), other;
 
 		d.self = 1;
-		ck_assert_uint_eq(prm_duty_of(&d, time), owner);
-		ck_assert_uint_eq(prm_duty_of(&d, time + PRM_DUTY_INTERVAL_NS - 1), owner);
+		ck_assert_uint_eq(prm_owner_of(&d, time), owner);
+		ck_assert_uint_eq(
+			prm_owner_of(&d, time + PRM_OWNERSHIP_INTERVAL_NS - 1), owner);
 		d.self = 0;
 		load[owner]++;
 		d.mergers[2].alive = false;
-		other = prm_duty_of(&d, time);
+		other = prm_owner_of(&d, time);
 		ck_assert_uint_ne(other, 2);
 		moved += other != owner;
 		ck_assert(other == owner || owner == 2);
@@ -127,24 +128,25 @@ START_TEST(what_became_anothers_goes)
 
 	seed = 8;
 	begin(&m, 0);
-	m.duty = (struct prm_duty){.mergers = {{"a", true}, {other, true}}, .count = 2};
-	for (int i = 0; prm_duty_of(&m.duty, 0) == 0; i++)
+	m.duty =
+		(struct prm_ownership){.mergers = {{"a", true}, {other, true}}, .count = 2};
+	for (int i = 0; prm_owner_of(&m.duty, 0) == 0; i++)
 		snprintf(other, sizeof(other), "b%d", i);
 	for (int64_t s = 0; s < 10; s++) {
 		m.duty.mergers[1].alive = s != 4; /* it was late once */
 		prm_summaries_coverage(m.summaries, "n", &m.said, HOUR + s * second, &err);
 		prm_summaries_figures(m.summaries, &f);
-		ck_assert_uint_eq(f.held, PACKETS / SPAN);
+		ck_assert_uint_eq(f.bodies, PACKETS / SPAN);
 	}
 	prm_summaries_coverage(m.summaries, "n", &m.said, HOUR + 11 * second, &err);
 	prm_summaries_figures(m.summaries, &f);
-	ck_assert_uint_eq(f.held, 0);
+	ck_assert_uint_eq(f.bodies, 0);
 	ck_assert_uint_eq(f.bytes, 0);
 	ck_assert_uint_eq(f.listed, PACKETS / SPAN);
 	m.duty.mergers[1].alive = false;
 	tell(&m, 0); /* and is asked for again */
 	prm_summaries_figures(m.summaries, &f);
-	ck_assert_uint_eq(f.held, PACKETS / SPAN);
+	ck_assert_uint_eq(f.bodies, PACKETS / SPAN);
 	prm_summaries_destroy(&m.summaries);
 }
 END_TEST

@@ -159,7 +159,7 @@ static void
 begin(bool losses)
 {
 	const char *const names[NODES] = {"a", "b", "c", "d", "e", "f"};
-	static const struct prm_duty duty = {.count = 1};
+	static const struct prm_ownership duty = {.count = 1};
 
 	srandom(7);
 	spread(losses);

@@ -112,7 +112,7 @@ drain(struct ask *ask)
 	struct pr_packet p;
 
 	while (pr_source_next(ask->source, &p, NULL) == PR_SOURCE_PACKET)
-		if (!(p.flags & PRM_REMOTE_NOTHING) &&
+		if (!(p.flags & PRM_WATERMARK) &&
 			sink_packet(ask->sink, &p, &ask->err) < 0) {
 			stop(ask, sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED);
 			return false;
@@ -243,7 +243,7 @@ set_up(struct ask *ask, const struct pr_rpc_keys *keys)
 	if (!ask->source)
 		return -1;
 	if (ask->sink->args->follow)
-		prm_remote_rounds(ask->remote);
+		prm_remote_allow_rounds(ask->remote);
 	ask->timer = pr_timer_create(ask->loop, TICK_NS, on_tick, ask, &ask->err);
 	ask->rpc =
 		pr_rpc_connect(ask->loop, ask->endpoint, keys, on_message, ask, &ask->err);

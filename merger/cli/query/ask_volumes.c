@@ -287,7 +287,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			return sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED;
 		*limited = ask->sink->packets >= limit;
 		if (*limited || interrupted)
-			prm_completeness_cut(ask->completeness, p.otime);
+			prm_completeness_truncate(ask->completeness, p.otime);
 		if (*limited)
 			return ASK_DONE;
 		if (ask->sink->packets % PAUSE_PACKETS == 0 &&
@@ -295,7 +295,7 @@ pump(struct ask *ask, bool *limited, struct pr_error *err)
 			return sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED;
 	}
 	if (interrupted)
-		prm_completeness_cut(
+		prm_completeness_truncate(
 			ask->completeness, ask->sink->packets ? p.otime : PR_TIME_MIN);
 	return got == PR_SOURCE_ERROR ? ASK_FAILED : ASK_DONE;
 }
@@ -322,7 +322,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		}
 		if (end->limit_reached && ask->count == 1) {
 			sums->limit_reached = true;
-			prm_completeness_cut(ask->completeness, PR_TIME_MAX);
+			prm_completeness_truncate(ask->completeness, PR_TIME_MAX);
 		}
 		pr_message_add_numbers(&sums->base, &end->base);
 	}
@@ -337,7 +337,7 @@ sum_up(struct ask *ask, Packrack__End *sums, bool limited, struct pr_error *err)
 		node->stopped = false;
 	}
 	ask->twice = ask->args->tally.group && !ask->packets && ask->count > 1 &&
-		     prm_completeness_doubles(ask->completeness) > 0;
+		     prm_completeness_duplicates(ask->completeness) > 0;
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
 #include "merger/cli/trace_file.h"
-#include "merger/trace_hash.h"
+#include "merger/trace_writer.h"
 #include "proto/base/clock.h"
 
 enum times { TIMES_NS, TIMES_US, TIMES_IGNORE };

@@ -3,7 +3,7 @@
 #define PR_CLI_DATA_CARRY_H
 
 #include "merger/cli/volume/data_place.h"
-#include "merger/trace_hash.h"
+#include "merger/trace_writer.h"
 
 /*
  * Questions that a move asks, each of one node or volume. An answer that is not all of what is there

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "merger/trace_hash.h"
+#include "merger/trace_writer.h"
 #include "proto/base/error.h"
 
 /* A trace file that packets are moved into. */
