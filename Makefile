@@ -23,7 +23,7 @@ endif
 PKGS := libpcap libzmq libsodium libprotobuf-c libevent_core libevent_extra libevent_pthreads inih jansson libxxhash liburing
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) $(shell libnet-config --libs 2>/dev/null) -lpthread -lm
-# the console's alone: daemons do without
+# the console's alone
 CURSES_LIBS := $(shell pkg-config --libs ncursesw 2>/dev/null)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
@@ -88,17 +88,18 @@ packrack-indexer_LIBS := $(BUILD)/libindexer.a $(BUILD)/libstreamfs.a $(LOW)
 packrack-merger_MAIN := merger
 packrack-merger_LIBS := $(BUILD)/libmerger.a $(LOW)
 packrack_MAIN := merger/cli
-# These libraries are loaded when they are needed: merger/cli/late. Not linked, so that a call that lacks there is seen at once
-packrack_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard merger/cli/late/*.c))
-packrack_WITHOUT := -lzmq -lpcap
 # the kernel reads around what it starts from the disk: the less debug information lies there, the sooner it runs
 COMPRESS_DEBUG ?= zlib
-packrack_LDFLAGS := -Wl,--as-needed -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
-packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libconsole.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
+packrack_LDFLAGS := -Wl,--as-needed -Wl,-z,lazy -Wl,--compress-debug-sections=$(COMPRESS_DEBUG)
+packrack_LIBS := $(BUILD)/libcli.a $(BUILD)/libmerger.a $(BUILD)/libindexer.a $(BUILD)/liblogger.a \
 	$(BUILD)/libstreamfs.a $(LOW)
-PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack,\
+# `packrack console` starts it: it alone needs curses
+packrack-console_MAIN := merger/cli/console
+packrack-console_LIBS := $(BUILD)/libconsole.a $(BUILD)/libcli.a $(LOW)
+packrack-console_PKGS := $(CURSES_LIBS)
+PROGRAMS := $(foreach p,packrack-dispatcher packrack-logger packrack-indexer packrack-merger packrack packrack-console,\
 	$(if $(wildcard $($(p)_MAIN)/main.c),$(p)))
-ALL_LIBS := $(packrack_LIBS) $(BUILD)/libdispatcher.a
+ALL_LIBS := $(packrack_LIBS) $(BUILD)/libconsole.a $(BUILD)/libdispatcher.a
 
 # The Python package as it can be imported: PYTHONPATH=build/python. Installed by pip, see its README.
 PYTHON := $(patsubst merger/python/%,$(BUILD)/python/%,$(wildcard merger/python/packrack/*.py)) \
@@ -114,7 +115,7 @@ all: $(addprefix $(BUILD)/,$(PROGRAMS)) $(BUILD)/libstreamfs.a $(addprefix $(BUI
 define program
 $(BUILD)/$(1): $(BUILD)/$($(1)_MAIN)/main.o $($(1)_OBJS) $($(1)_LIBS)
 	$$(call say,LD,$$@)
-	$$(Q)$$(CC) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(filter-out $$($(1)_WITHOUT),$$(PKG_LIBS)) $$($(1)_PKGS)
+	$$(Q)$$(CC) $$(LDFLAGS) $$($(1)_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group $$(PKG_LIBS) $$($(1)_PKGS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program,$(p))))
 
@@ -141,7 +142,7 @@ $(BUILD)/proto/rpc/packrack.pb-c.o: $(BUILD)/proto/rpc/packrack.pb-c.c
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Wno-unused-parameter -Wno-missing-prototypes -c -o $@ $<
 $(foreach m,rpc port indexer merger cli console dispatcher logger,$(filter-out %.pb-c.o,$(lib$(m)_OBJS))) \
-$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
+$(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/main.c merger/cli/console/main.c tests/*/*.c)))): | $(BUILD)/proto/rpc/packrack.pb-c.h
 
 # unit tests: adding one means adding tests/unit/test_NAME.c
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))

@@ -27,9 +27,10 @@ put = $(Q)install -d $(call into,$(3)) && install -m $(1) $(2) $(call into,$(3))
 install: install-programs install-system install-lab install-streamfs install-python
 	$(Q)for page in $(MAN_PAGES); do \
 		install -D -m 644 $$page $(call into,$(PREFIX)/share/man/man)$${page##*.}/$${page##*/} || exit; done
+	$(Q)ln -sfn packrack.1 $(call into,$(PREFIX)/share/man/man1)/packrack-console.1
 
 install-programs: all
-	$(call put,755,$(BUILD)/packrack,$(PREFIX)/bin)
+	$(call put,755,$(addprefix $(BUILD)/,packrack packrack-console),$(PREFIX)/bin)
 	$(call put,755,$(addprefix $(BUILD)/,$(SBIN_PROGRAMS)),$(PREFIX)/sbin)
 	$(Q)install -d $(call into,$(EXTCAPDIR)) && ln -sfn $(PREFIX)/bin/packrack $(call into,$(EXTCAPDIR))/packrack-extcap
 	$(Q)install -d $(call into,$(PREFIX)/share/bash-completion/completions)

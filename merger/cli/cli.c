@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/cli.h"
 
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static const struct cli_command commands[] = {
-	{"query", cmd_query,
-		"show or save the packets that a filter and a time range choose"},
-	{"export", cmd_export, "the same, into a trace file"},
-	{"rate", cmd_rate, "how busy the links were, or when they were busier than a rate"},
-	{"top", cmd_top, "which hosts, ports, flows ... had most of the traffic"},
-	{"status", cmd_status, "what the rack is doing, and what it lost"},
-	{"console", cmd_console, "the same on a terminal, as it goes on, and steer it"},
-	{"import", cmd_import, "take trace files into a volume"},
-	{"volume", cmd_volume, "create, show, check volumes"},
-	{"data", cmd_data, "list, export, move, delete what a node holds"},
-	{"queries", cmd_queries, "list the queries that are running, and cancel one"},
-	{"node", cmd_node,
-		"list nodes, and tell one to identify itself, leave, rejoin, reset"},
-	{"capture", cmd_capture,
-		"start and stop the dispatcher's capture, and change its spread"},
-	{"keys", cmd_keys, "make keys, and say who may do what"},
-	{"setup", cmd_setup, "what makes this machine lose packets, and what to change"},
-	{"sizing", cmd_sizing, "how many days so many disks keep, and how many it takes"},
-	{"compare", cmd_compare, "hold two trace files against each other, or hash one"},
-	{"replay", cmd_replay, "send packets onto an interface, as they came or otherwise"},
-	{"extcap", cmd_extcap, "be an interface of Wireshark"},
-};
+#include "proto/base/clock.h"
 
 int
 cli_fail(const char *name, int status, const struct pr_error *err)
@@ -48,8 +29,21 @@ cli_parse(
 	return parsed > 0 ? CLI_OK : cli_fail(program->name, CLI_USAGE, &err);
 }
 
+int
+cli_usage(const char *name, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	fprintf(stderr, "%s: ", name);
+	vfprintf(stderr, fmt, args);
+	fputc('\n', stderr);
+	va_end(args);
+	return CLI_USAGE;
+}
+
 static char *
-command_list(const struct cli_command *list, size_t count)
+command_list(const char *name, const struct cli_command *list, size_t count)
 {
 	char *text = NULL;
 	size_t size;
@@ -60,9 +54,7 @@ command_list(const struct cli_command *list, size_t count)
 	fprintf(f, "Commands:\n");
 	for (size_t i = 0; i < count; i++)
 		fprintf(f, "  %-12s %s\n", list[i].name, list[i].help);
-	fprintf(f, "Each takes --help. Exit status: 0 done and complete, 1 failed, 2 bad "
-		   "usage, "
-		   "3 done in part.");
+	fprintf(f, "'%s help COMMAND' describes one. " CLI_STATUSES, name);
 	fclose(f);
 	return text;
 }
@@ -76,50 +68,63 @@ find(const struct cli_command *list, size_t count, const char *name)
 	return NULL;
 }
 
+/* "help COMMAND" is "COMMAND --help". */
+static int
+run_help(const struct cli_command *command)
+{
+	char *argv[] = {(char *)command->name, (char *)"--help", NULL};
+
+	return command->run(2, argv);
+}
+
 int
 cli_dispatch(const char *name, const char *summary, const struct cli_command *list,
 	size_t count, int argc, char **argv)
 {
-	char *footer = command_list(list, count);
+	char *footer = command_list(name, list, count);
 	struct pr_cmdline program = {.name = name,
 		.summary = summary,
 		.usage = "COMMAND ...",
 		.stop_at_operand = true,
 		.footer = footer};
-	const struct cli_command *command;
-	struct pr_error err;
+	const struct cli_command *command = NULL;
 	int operand, status = cli_parse(&program, NULL, argc, argv, &operand);
+	bool help;
 
 	if (status < 0 && operand >= argc) {
-		pr_error_set(&err, "which command? '%s --help' lists them", name);
-		status = cli_fail(name, CLI_USAGE, &err);
+		fprintf(stderr, "%s: no command given\n%s\n", name, footer ? footer : "");
+		status = CLI_USAGE;
 	} else if (status < 0) {
+		help = !strcmp(argv[operand], "help");
+		operand += help && operand + 1 < argc;
 		command = find(list, count, argv[operand]);
-		pr_error_set(&err, "there is no command '%s'; '%s --help' lists them",
-			argv[operand], name);
-		status = command ? command->run(argc - operand, argv + operand)
-				 : cli_fail(name, CLI_USAGE, &err);
+		if (help && command)
+			status = run_help(command);
+		else if (help && !strcmp(argv[operand], "help"))
+			status = puts(footer ? footer : "") < 0 ? CLI_FAILED : CLI_OK;
+		else if (command)
+			status = command->run(argc - operand, argv + operand);
 	}
+	if (status < 0)
+		status = cli_usage(name, "there is no command '%s'; '%s --help' lists them",
+			argv[operand], name);
 	free(footer);
 	return status;
 }
 
-/* Called by Wireshark: it takes every program in its folder for one interface, by the name of the file. */
-static bool
-is_extcap(const char *path)
+char *
+cli_program_beside(const char *name)
 {
-	const char *slash = path ? strrchr(path, '/') : NULL;
+	char self[PATH_MAX], *path = NULL;
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
 
-	return path && !strcmp(slash ? slash + 1 : path, "packrack-extcap");
-}
-
-int
-pr_cli_main(int argc, char **argv)
-{
-	if (is_extcap(argv[0]))
-		return cmd_extcap(argc, argv);
-	return cli_dispatch("packrack", "Ask the rack for packets, and look after it.",
-		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+	if (len < 0)
+		return NULL;
+	self[len] = 0;
+	slash = strrchr(self, '/');
+	return asprintf(&path, "%.*s/%s", (int)(slash - self), self, name) < 0 ? NULL
+									       : path;
 }
 
 const char *
@@ -134,4 +139,181 @@ cli_endpoint(
 	if (!flag && from && from[0])
 		pr_error_prefix(err, "$%s", variable);
 	return NULL;
+}
+
+/* The user's own, whether it is there or not; NULL without a home. */
+static const char *
+of_user(void)
+{
+	static char path[PATH_MAX];
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int len;
+
+	if (config && *config == '/')
+		len = snprintf(path, sizeof(path), "%s/packrack/keys", config);
+	else if (home && *home == '/')
+		len = snprintf(path, sizeof(path), "%s/.config/packrack/keys", home);
+	else
+		return NULL;
+	return len < (int)sizeof(path) ? path : NULL;
+}
+
+static bool
+has_secret(const char *dir, int mode)
+{
+	char path[PATH_MAX + sizeof("/secret")];
+
+	snprintf(path, sizeof(path), "%s/secret", dir);
+	return access(path, mode) == 0;
+}
+
+static const char *
+said(const char *flag)
+{
+	const char *from = getenv("PACKRACK_KEY");
+
+	return flag ? flag : from && *from ? from : NULL;
+}
+
+/* What is said must be there: using it tells. What is found may be another user's: not for us. */
+const struct pr_rpc_keys *
+cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
+{
+	const char *dir = said(c->key), *own = of_user();
+
+	if (!dir && own && has_secret(own, F_OK))
+		dir = own;
+	if (!dir && has_secret(PR_KEYS_DIR, R_OK))
+		dir = PR_KEYS_DIR;
+	if (!dir || !strcmp(dir, PR_KEYS_NONE))
+		return NULL;
+	*room = (struct pr_rpc_keys){dir};
+	return room;
+}
+
+const char *
+cli_keys_home(const char *flag, struct pr_error *err)
+{
+	const char *dir = said(flag);
+
+	if (!dir)
+		dir = geteuid() == 0 ? PR_KEYS_DIR : of_user();
+	if (dir && strcmp(dir, PR_KEYS_NONE) != 0)
+		return dir;
+	pr_error_set(err, "which key directory? Give --key DIR");
+	return NULL;
+}
+
+#define STATUS_NS (5 * PR_NS_PER_S)
+
+/* -1 with the failure's text when that is the reply. */
+static int
+expect(const char *endpoint, Packrack__Envelope__BodyCase body, Packrack__Envelope **reply,
+	struct pr_error *err)
+{
+	if ((*reply)->body_case == body)
+		return 0;
+	if ((*reply)->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
+		pr_error_set(err, "%s: %s", endpoint, (*reply)->failure->text);
+	else
+		pr_error_set(err, "%s answers with %s: is it the right program?", endpoint,
+			pr_message_name(*reply));
+	pr_message_free(reply);
+	return -1;
+}
+
+int
+cli_ask_status(const char *endpoint, const struct pr_rpc_keys *keys, const char *program,
+	Packrack__Envelope **reply, struct pr_error *err)
+{
+	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.id = 1;
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS_REQUEST;
+	env.status_request = &request;
+	request.per_link = true;
+	if (pr_rpc_ask(endpoint, keys, &env, STATUS_NS, reply, err) < 0 ||
+		expect(endpoint, PACKRACK__ENVELOPE__BODY_STATUS, reply, err) < 0)
+		return -1;
+	if (!strncmp((*reply)->status->program, program, strlen(program)))
+		return 0;
+	pr_error_set(
+		err, "%s is a %s, and no %s", endpoint, (*reply)->status->program, program);
+	pr_message_free(reply);
+	return -1;
+}
+
+/* Capture has ended all the same: some node has not said that it stored all. */
+static bool
+stopped(const Packrack__Status *status)
+{
+	return status && status->state && !strcmp(status->state, "stopped");
+}
+
+int
+cli_ask_command(const char *endpoint, const struct pr_rpc_keys *keys,
+	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
+	struct pr_error *err)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.id = 1;
+	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
+	env.command = (Packrack__Command *)command;
+	if (pr_rpc_ask(endpoint, keys, &env, timeout_ns, reply, err) < 0 ||
+		expect(endpoint, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, reply, err) < 0)
+		return -1;
+	if ((*reply)->command_done->ok)
+		return 0;
+	if (!strcmp(command->verb, "stop") && stopped((*reply)->command_done->status))
+		return 1;
+	pr_error_set(err, "%s", (*reply)->command_done->text);
+	pr_message_free(reply);
+	return -1;
+}
+
+const char *
+cli_endpoint_if_there(const char *flag, const char *variable, const char *fallback,
+	bool *given, struct pr_error *err)
+{
+	const char *from = getenv(variable);
+	struct pr_error none;
+
+	*given = flag || (from && from[0]);
+	if (*given || pr_rpc_reachable(fallback, &none) == 0)
+		return cli_endpoint(flag, variable, fallback, err);
+	return NULL;
+}
+
+int
+volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *err)
+{
+	char *at, *word;
+
+	*out = (struct volume_paths){.text = strdup(text), .split = strdup(text)};
+	if (!out->text || !out->split)
+		return pr_error_set(err, "no memory");
+	out->path[0] = out->split;
+	out->count = 1;
+	if (access(text, F_OK) == 0)
+		return 0;
+	at = out->split;
+	for (out->count = 0; (word = strsep(&at, ",")); out->count++) {
+		if (!word[0])
+			return pr_error_set(err, "%s: a device without a name", text);
+		if (out->count == VOLUME_DEVICES_MAX)
+			return pr_error_set(err, "%s: a volume has at most %d devices",
+				text, VOLUME_DEVICES_MAX);
+		out->path[out->count] = word;
+	}
+	return 0;
+}
+
+void
+volume_paths_free(struct volume_paths *paths)
+{
+	free(paths->text);
+	free(paths->split);
+	*paths = (struct volume_paths){0};
 }

@@ -11,6 +11,8 @@
 
 /* The `packrack` command: a table of subcommands, each with one exit. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTIAL = 3 };
+#define CLI_STATUSES                                                                       \
+	"Exit status: 0 done and complete, 1 failed, 2 bad usage, 3 done in part."
 
 struct cli_command {
 	const char *name;
@@ -23,33 +25,39 @@ struct cli_command {
 int cli_dispatch(const char *name, const char *summary, const struct cli_command *commands,
 	size_t count, int argc, char **argv);
 
-/* The whole of packrack; returns its exit status. */
-int pr_cli_main(int argc, char **argv);
-
 /* Prints "NAME: text" to stderr and returns status. */
 int cli_fail(const char *name, int status, const struct pr_error *err);
+
+/* Prints "NAME: text" to stderr and returns CLI_USAGE. */
+__attribute__((format(printf, 2, 3))) int cli_usage(const char *name, const char *fmt, ...);
 
 /* Parses; -1 when the command may go on, else the status to exit with (help, bad usage). */
 int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand);
+
+/* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
+char *cli_program_beside(const char *name);
 
 /* Where a merger or dispatcher is, and the key directory for it. */
 struct cli_connection {
 	char *endpoint;
 	char *key;
 };
+
 /* Rows of option tables; at: where the endpoint stands; what: the program, as help calls it. */
 #define CLI_MERGER_OPTION(at, what)                                                        \
 	{                                                                                  \
 		.name = "merger", .letter = 'm', .kind = PR_OPT_STRING, .offset = (at),    \
 		.arg = "ENDPOINT", .help = what " ($PACKRACK_MERGER, or the local one)"    \
 	}
+
 #define CLI_DISPATCHER_OPTION(at, what)                                                    \
 	{                                                                                  \
 		.name = "dispatcher", .letter = 'd', .kind = PR_OPT_STRING,                \
 		.offset = (at), .arg = "ENDPOINT",                                         \
 		.help = what " ($PACKRACK_DISPATCHER, or the local one)"                   \
 	}
+
 #define CLI_KEY_OPTIONS(type, field)                                                       \
 	{                                                                                  \
 		.name = "key", .kind = PR_OPT_STRING, .offset = offsetof(type, field.key), \
@@ -69,17 +77,17 @@ struct cli_connection {
 /* flag, else the environment variable, else fallback; checked. NULL: err. */
 const char *cli_endpoint(
 	const char *flag, const char *variable, const char *fallback, struct pr_error *err);
+
 /* NULL when there are no keys. */
 const struct pr_rpc_keys *cli_keys(
 	const struct cli_connection *c, struct pr_rpc_keys *room);
+
 /* Where keys are looked after: flag, $PACKRACK_KEY, and the user's own. NULL: err. */
 const char *cli_keys_home(const char *flag, struct pr_error *err);
-
 int cmd_query(int argc, char **argv);
 int cmd_export(int argc, char **argv);
 int cmd_rate(int argc, char **argv);
 int cmd_top(int argc, char **argv);
-int cmd_console(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_setup(int argc, char **argv);
 int cmd_sizing(int argc, char **argv);
@@ -94,5 +102,39 @@ int cmd_replay(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_data_export(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
+
+/* One question, one answer: status and commands. *reply is freed with pr_message_free. */
+
+/* reply's body is a Status; from a program whose name begins with `program`. */
+int cli_ask_status(const char *endpoint, const struct pr_rpc_keys *keys,
+	const char *program, Packrack__Envelope **reply, struct pr_error *err);
+
+/*
+ * reply's body is a CommandDone; one that was not done is an error. Stopping waits for the nodes:
+ * hence the time. 1: capture is stopped, but not all nodes said that they have stored all.
+ */
+int cli_ask_command(const char *endpoint, const struct pr_rpc_keys *keys,
+	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
+	struct pr_error *err);
+
+/*
+ * Endpoint of flag, variable or fallback; *given: the user named it. A fallback at which nobody
+ * listens is NULL without an error text.
+ */
+const char *cli_endpoint_if_there(const char *flag, const char *variable,
+	const char *fallback, bool *given, struct pr_error *err);
+#define VOLUME_DEVICES_MAX 16
+
+/* The volume's devices, as one argument names them: PATH[,PATH]. */
+struct volume_paths {
+	char *text; /* as given */
+	char *split; /* what path points into */
+	const char *path[VOLUME_DEVICES_MAX];
+	size_t count;
+};
+
+/* A file of that very name is one device, whatever commas it has. 0 or -1; free whatever came. */
+int volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *err);
+void volume_paths_free(struct volume_paths *paths);
 
 #endif

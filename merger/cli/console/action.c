@@ -5,9 +5,12 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "merger/cli/cli.h"
 
 extern char **environ;
 
@@ -44,19 +47,24 @@ static int
 spawn(struct action *a, const char *const *argv, int out)
 {
 	posix_spawn_file_actions_t files;
-	int rc = posix_spawn_file_actions_init(&files);
+	char *path = cli_program_beside("packrack");
+	int rc = path ? posix_spawn_file_actions_init(&files) : -1;
 
-	if (rc == 0)
-		rc = posix_spawn_file_actions_addopen(
-			&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (rc) {
+		free(path);
+		return -1;
+	}
+	rc = posix_spawn_file_actions_addopen(
+		&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	if (rc == 0)
 		rc = posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
 	if (rc == 0)
 		rc = posix_spawn_file_actions_adddup2(&files, out, STDERR_FILENO);
 	if (rc == 0)
-		rc = posix_spawn(&a->pid, "/proc/self/exe", &files, NULL,
+		rc = posix_spawn(&a->pid, path, &files, NULL,
 			(char *const *)(uintptr_t)argv, environ);
 	posix_spawn_file_actions_destroy(&files);
+	free(path);
 	errno = rc;
 	return rc == 0 ? 0 : -1;
 }

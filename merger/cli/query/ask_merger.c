@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/client.h"
+#include "merger/cli/cli.h"
 #include "merger/cli/query/question.h"
 #include "merger/remote.h"
 #include "proto/base/clock.h"
@@ -336,7 +336,7 @@ ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *ans
 
 	if (!endpoint)
 		return ASK_USAGE;
-	if (client_status(endpoint, keys, "packrack-merger", &status, err) < 0)
+	if (cli_ask_status(endpoint, keys, "packrack-merger", &status, err) < 0)
 		return ASK_FAILED;
 	links = status->status->links;
 	ask_warn_link(a, links, status->status->n_links);

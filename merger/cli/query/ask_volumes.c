@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/ask.h"
-#include "merger/cli/volume_paths.h"
+#include "merger/cli/cli.h"
 
 #include <signal.h>
 #include <stdlib.h>

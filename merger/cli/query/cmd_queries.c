@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/client.h"
 #include "merger/cli/render.h"
 #include "proto/base/clock.h"
 
@@ -76,7 +75,7 @@ queries_list(int argc, char **argv)
 
 	if (status < 0 && !(endpoint = merger_of(&a, &err)))
 		status = cli_fail(p.name, CLI_USAGE, &err);
-	if (status < 0 && client_status(endpoint, cli_keys(&a.merger, &room),
+	if (status < 0 && cli_ask_status(endpoint, cli_keys(&a.merger, &room),
 				  "packrack-merger", &reply, &err) < 0)
 		status = cli_fail(p.name, CLI_FAILED, &err);
 	if (status < 0) {
@@ -111,7 +110,7 @@ cancel(const struct queries_args *a, const char *name, const char *text)
 			"'%s' is no number of a query: see packrack queries list", text);
 		return cli_fail(name, CLI_USAGE, &err);
 	}
-	if (client_command(endpoint, cli_keys(&a->merger, &room), &command, CANCEL_NS,
+	if (cli_ask_command(endpoint, cli_keys(&a->merger, &room), &command, CANCEL_NS,
 		    &reply, &err) < 0)
 		return cli_fail(name, CLI_FAILED, &err);
 	printf("%s\n", reply->command_done->text);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/cli.h"
-#include "merger/cli/client.h"
 #include "merger/cli/render.h"
 #include "merger/cli/rack/status_text.h"
 
@@ -80,7 +79,7 @@ command(const char *name, const struct command_args *a, const char *endpoint,
 	c.verb = (char *)verb;
 	c.node = (char *)node;
 	c.seconds = (uint32_t)a->seconds;
-	rc = client_command(
+	rc = cli_ask_command(
 		endpoint, cli_keys(&a->dispatcher, &room), &c, timeout, &reply, err);
 	if (rc < 0)
 		return cli_fail(name, CLI_FAILED, err);
@@ -146,7 +145,7 @@ list(const struct command_args *a, struct pr_error *err)
 
 	if (!endpoint)
 		return cli_fail("packrack node list", CLI_USAGE, err);
-	if (client_status(endpoint, cli_keys(&a->dispatcher, &room), "packrack-dispatcher",
+	if (cli_ask_status(endpoint, cli_keys(&a->dispatcher, &room), "packrack-dispatcher",
 		    &reply, err) < 0)
 		return cli_fail("packrack node list", CLI_FAILED, err);
 	if (!a->json && !a->keyvalue) {

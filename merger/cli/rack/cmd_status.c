@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/cli.h"
-#include "merger/cli/client.h"
 #include "merger/cli/render.h"
 #include "merger/cli/rack/status_check.h"
 #include "merger/cli/rack/status_text.h"
@@ -119,9 +118,10 @@ ask(const struct status_args *a, const char *flag, const char *variable,
 	struct pr_rpc_keys room;
 	Packrack__Envelope *reply = NULL;
 	bool given;
-	const char *endpoint = client_endpoint(flag, variable, fallback, &given, &err);
+	const char *endpoint =
+		cli_endpoint_if_there(flag, variable, fallback, &given, &err);
 
-	if (endpoint && client_status(endpoint, cli_keys(&a->merger, &room), name, &reply,
+	if (endpoint && cli_ask_status(endpoint, cli_keys(&a->merger, &room), name, &reply,
 				&err) < 0)
 		reply = NULL;
 	if (!reply && (endpoint || given)) {

@@ -7,7 +7,6 @@
 #include "indexer/filter/filter.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/client.h"
 #include "merger/cli/query/question.h"
 #include "merger/cli/query/time_terms.h"
 #include "proto/base/clock.h"
@@ -86,10 +85,10 @@ ask_status(const struct extcap_args *a)
 	struct pr_rpc_keys room;
 	struct pr_error err;
 	bool given;
-	const char *endpoint = client_endpoint(a->merger.endpoint, "PACKRACK_MERGER",
+	const char *endpoint = cli_endpoint_if_there(a->merger.endpoint, "PACKRACK_MERGER",
 		PR_RPC_ENDPOINT_MERGER, &given, &err);
 
-	if (!endpoint || client_status(endpoint, cli_keys(&a->merger, &room),
+	if (!endpoint || cli_ask_status(endpoint, cli_keys(&a->merger, &room),
 				 "packrack-merger", &reply, &err) < 0)
 		return NULL;
 	return reply;

@@ -8,8 +8,7 @@
 #include <unistd.h>
 
 #include "logger/delete.h"
-#include "merger/cli/client.h"
-#include "merger/cli/volume/data_carry.h"
+#include "merger/cli/cli.h"
 #include "merger/cli/progress.h"
 #include "merger/cli/volume/volume.h"
 #include "proto/base/clock.h"
@@ -181,8 +180,8 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 	}
 	c.fences = pointers;
 	while (endpoint && step.more) {
-		if (client_command(endpoint, cli_keys(&d->args->merger, &room), &c, STEP_NS,
-			    &reply, err) < 0)
+		if (cli_ask_command(endpoint, cli_keys(&d->args->merger, &room), &c,
+			    STEP_NS, &reply, err) < 0)
 			return pr_error_prefix(err, "%s", d->name);
 		c.number++;
 		step.segments = reply->command_done->segments;

@@ -1,14 +1,476 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "merger/cli/volume/data_carry.h"
-#include "merger/cli/volume/data_file.h"
+#include "logger/store.h"
+#include "merger/cli/cli.h"
+#include "merger/cli/query/ask.h"
+#include "merger/cli/query/query_args.h"
+#include "merger/cli/query/sink.h"
+#include "merger/cli/trace_file.h"
+#include "merger/cli/volume/data.h"
+#include "merger/cli/volume/volume.h"
+#include "merger/trace_writer.h"
 #include "proto/base/clock.h"
+#include "proto/base/error.h"
+#include "proto/wire/segment.h"
+#include "proto/wire/source.h"
+
+/*
+ * Questions that a move asks, each of one node or volume. An answer that is not all of what is there
+ * (a node that does not answer, records that cannot be read) is an error.
+ */
+/* The packets of an answer by name, in the total order: 32 bytes each. */
+struct data_name {
+	int64_t otime;
+	uint64_t epoch, seq;
+	uint16_t link;
+};
+struct data_names {
+	struct data_name *items;
+	size_t count, room;
+};
+/* A trace file that packets are moved into. */
+/* Where moved packets go to: another node, or a volume of this machine. They keep their names. */
+struct data_place;
+
+static void data_place_close(struct data_place **place);
+
+/* What is in the file, read anew: how many packets, and their hash. */
+static int
+data_file_read(const char *path, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packets,
+	struct pr_error *err)
+{
+	struct prm_trace_hash *h = prm_trace_hash_create(err);
+	struct trace_file *file = h ? trace_file_open(path, err) : NULL;
+	struct pr_packet p;
+	int rc = PR_SOURCE_ERROR;
+
+	*packets = 0;
+	while (file && (rc = trace_file_next(file, &p, err)) == PR_SOURCE_PACKET) {
+		prm_trace_hash_add(h, &p);
+		++*packets;
+	}
+	if (rc == PR_SOURCE_END)
+		prm_trace_hash_text(h, hash);
+	trace_file_close(&file);
+	prm_trace_hash_destroy(&h);
+	return rc == PR_SOURCE_END ? 0 : -1;
+}
+
+/* On the disk, and by its name: only then may the packets go elsewhere. There must be nothing at path yet. */
+static int
+data_file_keep(const char *part, const char *path, struct pr_error *err)
+{
+	char folder[4096];
+	const char *slash = strrchr(path, '/');
+	int fd = open(part, O_RDONLY | O_CLOEXEC), rc = fd < 0 ? -1 : fsync(fd);
+
+	if (fd >= 0)
+		close(fd);
+	if (rc < 0 || link(part, path) < 0)
+		return pr_error_errno(err, "%s", path);
+	unlink(part);
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path + 1) : 1,
+		slash ? path : ".");
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = fd < 0 ? -1 : fsync(fd);
+	if (fd >= 0)
+		close(fd);
+	return rc < 0 ? pr_error_errno(err, "%s", folder) : 0;
+}
+
+#define BATCH (512 * 1024)
+#define STORE_NS (70 * PR_NS_PER_S) /* the merger gives up first, and says so */
+
+struct data_place {
+	const struct data_args *args;
+	/* a volume */
+	struct sfs *sfs;
+	struct prl_append *append;
+	/* a node: a batch, and what goes with the first */
+	struct pr_segment_builder builder;
+	uint8_t *batch;
+	Packrack__LinkInfo *const *links;
+	size_t link_count;
+};
+
+/* ---- a volume ---- */
+
+static void
+tell_link(struct prl_append *append, const Packrack__LinkInfo *from)
+{
+	struct pr_ledger_link link = {.epoch = from->epoch,
+		.link = (uint16_t)from->link,
+		.linktype = (uint16_t)from->linktype,
+		.snaplen = from->snaplen};
+
+	snprintf(link.name, sizeof(link.name), "%s", from->name);
+	prl_append_moved_link(append, &link);
+}
+
+static int
+open_volume(struct data_place *p, struct pr_error *err)
+{
+	struct sfs_open_options writing = {.writer = true};
+	struct prl_append_options o = {0};
+	struct volume_paths paths;
+
+	if (volume_paths_parse(p->args->to_volume, &paths, err) == 0)
+		p->sfs = sfs_open(paths.path, paths.count, &writing, err);
+	volume_paths_free(&paths);
+	if (p->sfs)
+		p->append = prl_append_create(p->sfs, &o, err);
+	for (size_t i = 0; p->append && i < p->link_count; i++)
+		tell_link(p->append, p->links[i]);
+	return p->append ? 0 : -1;
+}
+
+/* ---- a node ---- */
+
+static int
+send_batch(struct data_place *p, size_t len, struct pr_error *err)
+{
+	const char *endpoint = data_merger(p->args, err);
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	struct pr_rpc_keys room;
+	Packrack__Envelope *reply;
+
+	c.verb = (char *)"store";
+	c.node = p->args->to;
+	c.packets.data = p->batch;
+	c.packets.len = len;
+	c.links = (Packrack__LinkInfo **)p->links;
+	c.n_links = p->link_count;
+	if (!endpoint || cli_ask_command(endpoint, cli_keys(&p->args->merger, &room), &c,
+				 STORE_NS, &reply, err) < 0)
+		return pr_error_prefix(err, "%s", p->args->to);
+	pr_message_free(&reply);
+	p->link_count = 0; /* told */
+	return 0;
+}
+
+static int
+send_gathered(struct data_place *p, struct pr_error *err)
+{
+	size_t len = pr_segment_seal(&p->builder);
+
+	if (len && send_batch(p, len, err) < 0)
+		return -1;
+	pr_segment_begin(&p->builder, p->batch, BATCH, PR_SEGMENT_MIXED);
+	return 0;
+}
+
+static int
+open_node(struct data_place *p, struct pr_error *err)
+{
+	p->batch = malloc(BATCH);
+	if (!p->batch)
+		return pr_error_set(err, "no memory for packets");
+	pr_segment_begin(&p->builder, p->batch, BATCH, PR_SEGMENT_MIXED);
+	return 0;
+}
+
+/* ---- both ---- */
+
+/* links: what the packets' links are called. NULL: err. */
+static struct data_place *
+data_place_open(const struct data_args *a, Packrack__LinkInfo *const *links, size_t count,
+	struct pr_error *err)
+{
+	struct data_place *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	p->args = a;
+	p->links = links;
+	p->link_count = count;
+	if ((a->to ? open_node(p, err) : open_volume(p, err)) < 0)
+		data_place_close(&p);
+	return p;
+}
+
+static void
+data_place_close(struct data_place **place)
+{
+	struct data_place *p = *place;
+
+	*place = NULL;
+	if (!p)
+		return;
+	prl_append_destroy(&p->append);
+	if (p->sfs)
+		sfs_close(&p->sfs);
+	free(p->batch);
+	free(p);
+}
+
+/* Copies the packet. */
+static int
+data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_error *err)
+{
+	if (place->append) {
+		if (prl_append_packet(place->append, p) == 0)
+			return 0;
+		return pr_error_set(err, "%s: %s", place->args->to_volume,
+			prl_append_suspended(place->append)
+				? prl_append_suspended(place->append)
+				: "it does not take a packet");
+	}
+	if (pr_segment_add(&place->builder, p))
+		return 0;
+	if (send_gathered(place, err) < 0)
+		return -1;
+	return pr_segment_add(&place->builder, p)
+		       ? 0
+		       : pr_error_set(err, "a packet of %u bytes is too long", p->caplen);
+}
+
+/* All that was stored is durable when it returns 0. */
+static int
+data_place_flush(struct data_place *p, struct pr_error *err)
+{
+	if (p->append)
+		return prl_append_flush(p->append, err);
+	return send_gathered(p, err) < 0 ? -1 : send_batch(p, 0, err);
+}
+
+/* To ask it what it holds; time range and all else are the caller's. It borrows the args' texts. */
+static void
+data_place_question(const struct data_place *p, struct query_args *q)
+{
+	*q = (struct query_args){.merger = p->args->merger,
+		.filter = (char *)"",
+		.program = "packrack data move"};
+	if (p->args->to)
+		q->nodes = (struct pr_string_list){(char **)&p->args->to, 1};
+	else
+		q->volumes = (struct pr_string_list){(char **)&p->args->to_volume, 1};
+}
+
+struct carry {
+	const struct data_names *have; /* or all that are to be there */
+	struct data_names *names;
+	struct data_place *place;
+	struct prm_trace_hash *hash;
+	uint64_t stored, found;
+	size_t at; /* in have */
+};
+
+static void
+data_names_free(struct data_names *names)
+{
+	free(names->items);
+	*names = (struct data_names){0};
+}
+
+/* ---- asking ---- */
+
+/* Is it an answer of all that is there? */
+static int
+check_end(const Packrack__End *end, struct pr_error *err)
+{
+	const Packrack__Completeness *c = end->completeness;
+
+	if (end->cancelled || !c)
+		return pr_error_set(err, "interrupted");
+	for (size_t i = 0; i < c->n_nodes; i++)
+		if (!c->nodes[i]->answered)
+			return pr_error_set(
+				err, "%s: %s", c->nodes[i]->node, c->nodes[i]->error);
+	if (end->corrupt_records)
+		return pr_error_set(err,
+			"%llu records cannot be read: packrack volume check names them",
+			(unsigned long long)end->corrupt_records);
+	return 0;
+}
+
+/* sink: as sink_init has it, and who takes packets. */
+static int
+ask(const struct query_args *q, struct sink *sink, struct ask_answer *answer,
+	struct pr_error *err)
+{
+	enum ask_result result = q->volumes.count ? ask_volumes(q, sink, answer, err)
+						  : ask_merger(q, sink, answer, err);
+
+	if (result != ASK_DONE)
+		return -1;
+	return check_end(answer->end, err);
+}
+
+static int
+ask_each(const struct query_args *q,
+	int (*take)(void *arg, const struct pr_packet *p, struct pr_error *err), void *arg,
+	uint64_t *matched, struct pr_error *err)
+{
+	struct ask_answer answer = {.end = NULL};
+	struct sink sink;
+	int rc;
+
+	sink_init(&sink, q);
+	sink.take = take;
+	sink.take_arg = arg;
+	rc = ask(q, &sink, &answer, err);
+	if (rc == 0 && matched)
+		*matched = answer.end->matched;
+	sink_close(&sink);
+	ask_answer_free(&answer);
+	return rc;
+}
+
+int
+data_ask_count(const struct query_args *q, uint64_t *count, struct pr_error *err)
+{
+	struct query_args counting = *q;
+
+	counting.count = true;
+	return ask_each(&counting, NULL, NULL, count, err);
+}
+
+/* ---- names ---- */
+
+static struct data_name
+name_of(const struct pr_packet *p)
+{
+	return (struct data_name){p->otime, p->epoch, p->seq, p->link};
+}
+
+/* In the total order. */
+static int
+compare(const struct data_name *a, const struct data_name *b)
+{
+	if (a->otime != b->otime)
+		return a->otime < b->otime ? -1 : 1;
+	if (a->link != b->link)
+		return a->link < b->link ? -1 : 1;
+	if (a->epoch != b->epoch)
+		return a->epoch < b->epoch ? -1 : 1;
+	return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+static int
+note(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct data_names *names = arg;
+	size_t room = names->room ? names->room * 2 : 4096;
+	struct data_name *grown;
+
+	if (names->count == names->room) {
+		grown = realloc(names->items, room * sizeof(*grown));
+		if (!grown)
+			return pr_error_set(err, "no memory for %zu packets", room);
+		names->items = grown;
+		names->room = room;
+	}
+	names->items[names->count++] = name_of(p);
+	return 0;
+}
+
+static int
+data_ask_names(const struct query_args *q, struct data_names *names, struct pr_error *err)
+{
+	return ask_each(q, note, names, NULL, err);
+}
+
+/* Both come in order: is the packet among them? */
+static bool
+among(struct carry *c, const struct pr_packet *p)
+{
+	struct data_name name = name_of(p);
+	int order = 1;
+
+	while (c->at < c->have->count &&
+		(order = compare(&c->have->items[c->at], &name)) < 0)
+		c->at++;
+	return c->at < c->have->count && order == 0;
+}
+
+/* ---- copying and verifying ---- */
+
+static int
+copy(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct carry *c = arg;
+
+	if (note(c->names, p, err) < 0)
+		return -1;
+	prm_trace_hash_add(c->hash, p);
+	if (among(c, p))
+		return 0;
+	c->stored++;
+	return data_place_store(c->place, p, err);
+}
+
+/*
+ * Stores all but those that `have` names, and notes and hashes all. Interrupted: an error. stored counts
+ * on.
+ */
+static int
+data_ask_copy(const struct query_args *q, const struct data_names *have,
+	struct data_place *place, struct data_names *all, struct prm_trace_hash *hash,
+	uint64_t *stored, struct pr_error *err)
+{
+	struct carry c = {.have = have, .names = all, .place = place, .hash = hash};
+	int rc = ask_each(q, copy, &c, NULL, err);
+
+	*stored += c.stored;
+	return rc;
+}
+
+static int
+verify(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct carry *c = arg;
+
+	(void)err;
+	if (!among(c, p))
+		return 0;
+	prm_trace_hash_add(c->hash, p);
+	c->found++;
+	return 0;
+}
+
+/* Are all of them there? Hashes those; *found is how many. */
+static int
+data_ask_verify(const struct query_args *q, const struct data_names *all,
+	struct prm_trace_hash *hash, uint64_t *found, struct pr_error *err)
+{
+	struct carry c = {.have = all, .hash = hash};
+	int rc = ask_each(q, verify, &c, NULL, err);
+
+	*found = c.found;
+	return rc;
+}
+
+/* Into a new trace file, and its hash there. */
+static int
+data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packets,
+	struct pr_error *err)
+{
+	struct ask_answer answer = {.end = NULL};
+	struct sink sink;
+	int rc;
+
+	sink_init(&sink, q);
+	rc = ask(q, &sink, &answer, err);
+	if (rc == 0)
+		rc = sink_finish(&sink, answer.end, err);
+	if (rc == 0) {
+		prm_trace_hash_of(sink.trace, hash);
+		*packets = sink.packets;
+	}
+	sink_close(&sink);
+	ask_answer_free(&answer);
+	return rc;
+}
 
 /*
  * A move copies, asks the other place whether all of it is there, and only then deletes: what a break

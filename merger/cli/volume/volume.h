@@ -5,7 +5,6 @@
 #include "logger/streamfs/streamfs.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
-#include "merger/cli/volume_paths.h"
 
 /* What the commands of `packrack volume` share, a file each. */
 /*

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "indexer/hello.h"
-#include "merger/cli/client.h"
 #include "merger/cli/volume/volume.h"
 #include "proto/base/clock.h"
 
@@ -71,7 +70,7 @@ from_merger(struct data_stock *s, const struct data_args *a, struct pr_error *er
 	struct pr_rpc_keys room;
 	size_t count;
 
-	if (!endpoint || client_status(endpoint, cli_keys(&a->merger, &room),
+	if (!endpoint || cli_ask_status(endpoint, cli_keys(&a->merger, &room),
 				 "packrack-merger", &s->reply, err) < 0)
 		return -1;
 	status = s->reply->status;
@@ -164,4 +163,49 @@ data_stock_links(const struct data_stock *s, size_t *count)
 
 	*count = hello ? hello->n_links : s->reply ? s->reply->status->n_links : 0;
 	return hello ? hello->links : s->reply ? s->reply->status->links : NULL;
+}
+
+int
+data_parse(const struct pr_cmdline *program, struct data_args *a, int argc, char **argv)
+{
+	struct pr_error err = {""};
+	int operand, status;
+
+	*a = (struct data_args){.since = PR_TIME_MIN, .until = PR_TIME_MAX};
+	status = cli_parse(program, a, argc, argv, &operand);
+	if (status >= 0)
+		return status;
+	if (operand < argc)
+		pr_error_set(&err, "unexpected '%s': there are only options, see --help",
+			argv[operand]);
+	else if (a->since > a->until)
+		pr_error_set(&err, "--since is later than --until");
+	else if (a->volumes.count && (a->merger.endpoint || a->nodes.count))
+		pr_error_set(&err, "--volume does not go together with --node or --merger");
+	else if (a->json && a->keyvalue)
+		pr_error_set(&err, "--json and --keyvalue do not go together");
+	return err.text[0] ? cli_fail(program->name, CLI_USAGE, &err) : -1;
+}
+
+const char *
+data_merger(const struct data_args *a, struct pr_error *err)
+{
+	return cli_endpoint(
+		a->merger.endpoint, "PACKRACK_MERGER", PR_RPC_ENDPOINT_MERGER, err);
+}
+
+int
+cmd_data(int argc, char **argv)
+{
+	static const struct cli_command commands[] = {
+		{"list", data_list, "what each node holds, from when to when"},
+		{"export", cmd_data_export, "save a node's packets from where they lie"},
+		{"move", data_move,
+			"copy a node's oldest packets, check, then delete them"},
+		{"delete", data_delete, "delete a node's oldest packets for good"},
+	};
+
+	return cli_dispatch("packrack data",
+		"Looks after packets where they lie, by node and time.", commands,
+		sizeof(commands) / sizeof(commands[0]), argc, argv);
 }

@@ -290,7 +290,7 @@ clean_up(struct console *con)
 }
 
 int
-cmd_console(int argc, char **argv)
+main(int argc, char **argv)
 {
 	struct console_args a = {.interval = PR_NS_PER_S};
 	struct console con = {0};
