@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/query/packet_line.h"
+#include "merger/cli/query/answer_sink.h"
 #include "merger/cli/query/query_args.h"
-#include "merger/cli/query/question.h"
+#include "merger/cli/query/query_build.h"
 #include "merger/cli/render.h"
-#include "merger/cli/query/report.h"
+#include "merger/cli/query/completeness_text.h"
 #include "merger/cli/rack/status_text.h"
 #include "tests/unit/unit.h"
 

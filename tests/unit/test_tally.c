@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "indexer/query/tally_key.h"
-#include "merger/cli/query/rate_limit.h"
-#include "merger/cli/query/rate_series.h"
+#include "merger/cli/query/rate.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/tally.h"
 #include "tests/unit/unit.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_ASK_H
-#define PR_CLI_ASK_H
+#ifndef PR_CLI_QUERY_ASK_H
+#define PR_CLI_QUERY_ASK_H
 
 #include "indexer/filter/plan.h"
+#include "merger/cli/query/answer_sink.h"
 #include "merger/cli/query/query_args.h"
-#include "merger/cli/query/sink.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /* What comes of it but packets; ask_answer_free in any case. */
@@ -22,6 +22,11 @@ enum ask_result {
 	ASK_USAGE, /* the filter does not compile, and the like */
 };
 
+/* The filter is checked first: ASK_USAGE before anything is opened. */
+enum ask_result ask_query(const struct query_args *a, struct sink *sink,
+	struct ask_answer *answer, struct pr_error *err);
+
+/* The two ways of ask_query(). */
 enum ask_result ask_merger(const struct query_args *a, struct sink *sink,
 	struct ask_answer *answer, struct pr_error *err);
 enum ask_result ask_volumes(const struct query_args *a, struct sink *sink,

@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/ask.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/query/question.h"
+#include "merger/cli/query/query_build.h"
 #include "merger/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/rpc.h"
+
+void
+ask_warn_link(const struct query_args *a, Packrack__LinkInfo *const *links, size_t count)
+{
+	char number[16];
+
+	if (!a->link || a->follow)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		snprintf(number, sizeof(number), "%u", links[i]->link);
+		if (!strcmp(a->link, links[i]->name) || !strcmp(a->link, number))
+			return;
+	}
+	fprintf(stderr, "packrack: no link is called %s, so far\n", a->link);
+}
 
 #define QUERY_ID 1
 #define WINDOW 8
@@ -350,4 +366,14 @@ ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *ans
 	free(types);
 	pr_message_free(&status);
 	return result;
+}
+
+enum ask_result
+ask_query(const struct query_args *a, struct sink *sink, struct ask_answer *answer,
+	struct pr_error *err)
+{
+	if (question_check(a, err) < 0)
+		return ASK_USAGE;
+	return a->volumes.count ? ask_volumes(a, sink, answer, err)
+				: ask_merger(a, sink, answer, err);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/ask.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/query/explain.h"
-#include "merger/cli/query/question.h"
-#include "merger/cli/query/report.h"
+#include "merger/cli/query/completeness_text.h"
 
 #include <signal.h>
 
@@ -66,14 +64,6 @@ conclude(const struct query_args *a, struct sink *sink, enum ask_result result,
 	return report_status(end);
 }
 
-static enum ask_result
-ask(const struct query_args *a, struct sink *sink, struct ask_answer *answer,
-	struct pr_error *err)
-{
-	return a->volumes.count ? ask_volumes(a, sink, answer, err)
-				: ask_merger(a, sink, answer, err);
-}
-
 /* The first of two questions: what matches? -1 err, and *result says how it ended. */
 static int
 note_matches(const struct query_args *a, struct pr_relations *relations, bool *partial,
@@ -87,7 +77,7 @@ note_matches(const struct query_args *a, struct pr_relations *relations, bool *p
 	first.write = NULL;
 	first.explain = false;
 	sink_init(&sink, &first);
-	*result = ask(&first, &sink, &answer, err);
+	*result = ask_query(&first, &sink, &answer, err);
 	if (*result == ASK_DONE && answer.end->cancelled) {
 		pr_error_set(err, "interrupted");
 		*result = ASK_FAILED;
@@ -144,7 +134,7 @@ verify(const struct query_args *a, const struct sink *written, struct pr_error *
 	again.count = true;
 	again.explain = false;
 	sink_init(&sink, &again);
-	if (ask(&again, &sink, &answer, err) != ASK_DONE)
+	if (ask_query(&again, &sink, &answer, err) != ASK_DONE)
 		pr_error_prefix(err, "what was written cannot be checked");
 	else if (answer.end->matched != written->packets)
 		pr_error_set(err, "%llu packets were written, and %llu lie there",
@@ -166,12 +156,10 @@ run(const struct query_args *a)
 	struct pr_error err = {""};
 	int status;
 
-	if (!a->volumes.count && question_check(a, &err) < 0)
-		return cli_fail(a->program, CLI_USAGE, &err);
 	if (a->related)
 		return run_related(a);
 	sink_init(&sink, a);
-	result = ask(a, &sink, &answer, &err);
+	result = ask_query(a, &sink, &answer, &err);
 	status = conclude(a, &sink, result, &answer, &err);
 	if (a->verify && result == ASK_DONE && status != CLI_FAILED &&
 		!answer.end->cancelled && verify(a, &sink, &err) < 0)

@@ -7,7 +7,7 @@
 #include "indexer/query/tally_key.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/query/counted.h"
-#include "merger/cli/query/rate_text.h"
+#include "merger/cli/query/rate.h"
 #include "proto/base/clock.h"
 
 struct rate_args {

@@ -4,22 +4,18 @@
 #include <stdio.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/query/question.h"
-#include "merger/cli/query/report.h"
+#include "merger/cli/query/completeness_text.h"
 
 /* -1: all is there; else the status to exit with. */
 static int
-ask(struct counted *c, const struct query_args *a)
+ask_count(struct counted *c, const struct query_args *a)
 {
 	struct pr_error err = {""};
 	enum ask_result result;
 
 	*c = (struct counted){.answer = {.end = NULL}};
 	sink_init(&c->sink, a);
-	if (!a->volumes.count && question_check(a, &err) < 0)
-		return cli_fail(a->program, CLI_USAGE, &err);
-	result = a->volumes.count ? ask_volumes(a, &c->sink, &c->answer, &err)
-				  : ask_merger(a, &c->sink, &c->answer, &err);
+	result = ask_query(a, &c->sink, &c->answer, &err);
 	progress_end(&c->sink.progress);
 	if (result == ASK_DONE && c->answer.end->cancelled) {
 		pr_error_set(&err, "interrupted: what was counted so far is no answer");
@@ -38,7 +34,7 @@ counted_run(const struct query_args *a,
 	struct render *r = NULL;
 	struct counted c;
 	struct pr_error err;
-	int status = ask(&c, a);
+	int status = ask_count(&c, a);
 
 	if (status < 0) {
 		r = form == RENDER_TEXT ? NULL : render_begin(stdout, form);

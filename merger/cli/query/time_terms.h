@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_TIME_TERMS_H
-#define PR_CLI_TIME_TERMS_H
+#ifndef PR_CLI_QUERY_TIME_TERMS_H
+#define PR_CLI_QUERY_TIME_TERMS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/base/error.h"

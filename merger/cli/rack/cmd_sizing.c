@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/query/rate_limit.h"
+#include "merger/cli/query/rate.h"
 #include "merger/cli/render.h"
 #include "merger/cli/rack/sizing.h"
 #include "proto/base/clock.h"

@@ -7,7 +7,7 @@
 #include "indexer/filter/filter.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/query/question.h"
+#include "merger/cli/query/query_build.h"
 #include "merger/cli/query/time_terms.h"
 #include "proto/base/clock.h"
 

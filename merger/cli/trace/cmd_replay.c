@@ -9,9 +9,9 @@
 
 #include "merger/cli/query/ask.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/query/question.h"
+#include "merger/cli/query/query_build.h"
 #include "merger/cli/trace/replay_send.h"
-#include "merger/cli/query/report.h"
+#include "merger/cli/query/completeness_text.h"
 #include "proto/base/clock.h"
 
 #define ETHERNET 1
@@ -250,8 +250,7 @@ ask(struct replay *r, struct ask_answer *answer, struct pr_error *err)
 	r->sink.progress.terminal = false; /* it would be of packets that wait to be sent */
 	r->sink.take = take_packet;
 	r->sink.take_arg = r;
-	result = q->volumes.count ? ask_volumes(q, &r->sink, answer, err)
-				  : ask_merger(q, &r->sink, answer, err);
+	result = ask_query(q, &r->sink, answer, err);
 	r->send.stop |= result != ASK_DONE;
 	replay_queue_end(r->send.queue);
 	return result == ASK_DONE ? -1 : result == ASK_USAGE ? CLI_USAGE : CLI_FAILED;

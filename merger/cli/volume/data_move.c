@@ -12,7 +12,7 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/query_args.h"
-#include "merger/cli/query/sink.h"
+#include "merger/cli/query/answer_sink.h"
 #include "merger/cli/trace_file.h"
 #include "merger/cli/volume/data.h"
 #include "merger/cli/volume/volume.h"
@@ -295,15 +295,11 @@ check_end(const Packrack__End *end, struct pr_error *err)
 
 /* sink: as sink_init has it, and who takes packets. */
 static int
-ask(const struct query_args *q, struct sink *sink, struct ask_answer *answer,
+ask_all(const struct query_args *q, struct sink *sink, struct ask_answer *answer,
 	struct pr_error *err)
 {
-	enum ask_result result = q->volumes.count ? ask_volumes(q, sink, answer, err)
-						  : ask_merger(q, sink, answer, err);
-
-	if (result != ASK_DONE)
-		return -1;
-	return check_end(answer->end, err);
+	return ask_query(q, sink, answer, err) == ASK_DONE ? check_end(answer->end, err)
+							   : -1;
 }
 
 static int
@@ -318,7 +314,7 @@ ask_each(const struct query_args *q,
 	sink_init(&sink, q);
 	sink.take = take;
 	sink.take_arg = arg;
-	rc = ask(q, &sink, &answer, err);
+	rc = ask_all(q, &sink, &answer, err);
 	if (rc == 0 && matched)
 		*matched = answer.end->matched;
 	sink_close(&sink);
@@ -460,7 +456,7 @@ data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT], uint64
 	int rc;
 
 	sink_init(&sink, q);
-	rc = ask(q, &sink, &answer, err);
+	rc = ask_all(q, &sink, &answer, err);
 	if (rc == 0)
 		rc = sink_finish(&sink, answer.end, err);
 	if (rc == 0) {

@@ -1,11 +1,157 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/rate_text.h"
+#include "merger/cli/query/rate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "indexer/query/tally_key.h"
 #include "proto/base/clock.h"
+
+static const struct {
+	const char *name;
+	bool packets;
+	unsigned bits;
+} units[] = {{"bit", false, 1}, {"bit/s", false, 1}, {"bps", false, 1}, {"B", false, 8},
+	{"B/s", false, 8}, {"pps", true, 1}, {"p/s", true, 1}};
+
+static double
+prefix(const char **at)
+{
+	static const struct {
+		char letter;
+		double factor;
+	} known[] = {{'k', 1e3}, {'K', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (**at == known[i].letter) {
+			++*at;
+			return known[i].factor;
+		}
+	return 1;
+}
+
+static int
+refuse(const char *text, struct pr_error *err)
+{
+	return pr_error_set(err,
+		"'%s' is no rate: a number and bit, B or pps, as in 100Mbit, 12.5MB, 5kpps",
+		text);
+}
+
+int
+rate_limit_parse(const char *text, struct rate_limit *out, struct pr_error *err)
+{
+	char *end;
+	const char *at;
+	double value;
+
+	if (*text < '0' || *text > '9')
+		return refuse(text, err);
+	value = strtod(text, &end);
+	at = end;
+	value *= prefix(&at);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (!strcmp(at, units[i].name)) {
+			value *= units[i].bits;
+			if (!(value >= 0 && value < 1e18))
+				return refuse(text, err);
+			out->packets = units[i].packets;
+			out->per_second = (uint64_t)(value + 0.5);
+			return 0;
+		}
+	return refuse(text, err);
+}
+
+bool
+rate_limit_exceeded(
+	const struct rate_limit *limit, uint64_t packets, uint64_t bytes, int64_t ns)
+{
+	unsigned __int128 count = limit->packets ? packets : (unsigned __int128)bytes * 8;
+
+	return count * (uint64_t)PR_NS_PER_S >
+	       (unsigned __int128)limit->per_second * (uint64_t)ns;
+}
+
+/* One interval of a tally over time; the ends are kept within int64_t. */
+static void
+rate_step(const struct pr_tally_item *item, int64_t step, struct rate_stretch *out)
+{
+	int64_t interval = pri_tally_key_interval_of(item), end;
+
+	*out = (struct rate_stretch){.steps = 1,
+		.packets = item->packets,
+		.bytes = item->bytes,
+		.peak_packets = item->packets,
+		.peak_bytes = item->bytes};
+	if (__builtin_mul_overflow(interval, step, &out->first))
+		out->first = interval < 0 ? PR_TIME_MIN : PR_TIME_MAX;
+	if (__builtin_mul_overflow(interval, step, &end) ||
+		__builtin_add_overflow(end, step - 1, &end))
+		end = interval < 0 ? out->first + step - 1 : PR_TIME_MAX;
+	out->last = end;
+	out->peak_first = out->first;
+}
+
+static void
+extend(struct rate_stretch *s, const struct rate_stretch *step, bool by_packets)
+{
+	s->last = step->last;
+	s->steps++;
+	s->packets += step->packets;
+	s->bytes += step->bytes;
+	if (by_packets ? step->packets > s->peak_packets : step->bytes > s->peak_bytes)
+		s->peak_first = step->first;
+	if (step->packets > s->peak_packets)
+		s->peak_packets = step->packets;
+	if (step->bytes > s->peak_bytes)
+		s->peak_bytes = step->bytes;
+}
+
+/* A step that is busy, at or behind w->at; w->at then stands behind it. */
+static bool
+next_busy(struct rate_walk *w, struct rate_stretch *out)
+{
+	size_t count;
+	const struct pr_tally_item *items = pr_tally_items(w->tally, &count);
+
+	while (w->at < count) {
+		rate_step(&items[w->at++], w->step, out);
+		if (rate_limit_exceeded(w->limit, out->packets, out->bytes, w->step))
+			return true;
+	}
+	return false;
+}
+
+static bool
+next_stretch(struct rate_walk *w, struct rate_stretch *out)
+{
+	struct rate_stretch step;
+
+	if (!next_busy(w, out))
+		return false;
+	for (size_t before = w->at; next_busy(w, &step); before = w->at) {
+		if (out->last == PR_TIME_MAX || step.first != out->last + 1) {
+			w->at = before; /* quiet steps between cost a second look, no more */
+			break;
+		}
+		extend(out, &step, w->limit->packets);
+	}
+	return true;
+}
+
+bool
+rate_next(struct rate_walk *w, struct rate_stretch *out)
+{
+	while (next_stretch(w, out)) {
+		unsigned __int128 lasts = (unsigned __int128)out->steps * (uint64_t)w->step;
+
+		if (lasts >= (unsigned __int128)w->at_least)
+			return true;
+	}
+	return false;
+}
 
 #define BAR 40
 

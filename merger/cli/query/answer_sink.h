@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_SINK_H
-#define PR_CLI_SINK_H
+#ifndef PR_CLI_QUERY_ANSWER_SINK_H
+#define PR_CLI_QUERY_ANSWER_SINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "merger/cli/progress.h"
@@ -30,23 +31,36 @@ struct sink {
 
 /* args must outlive it. sink_close in any case. */
 void sink_init(struct sink *s, const struct query_args *args);
+
 /*
  * Opens FILE, now that there is somebody who will answer (an old file is not lost for nothing), and
  * takes the links' names.
  */
 int sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err);
+
 /* What others have counted. */
 int sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err);
+
 /* Forgets what was counted: packets will come instead. */
 int sink_recount(struct sink *s, struct pr_error *err);
 int sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err);
+
 /* Once a batch: progress, and lines to a terminal at once. */
 int sink_pause(struct sink *s, struct pr_error *err);
+
 /* Writing failed because the reader of a pipe has gone: end quietly. */
 bool sink_closed(const struct sink *s);
+
 /* Closes the trace with what the answer says of itself (end may be NULL). */
 int sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err);
 void sink_close(struct sink *s);
+
+/*
+ * One packet in one line, the essentials of `tcpdump -n`: time (UTC), what it is, from where to where,
+ * lengths. Returns the length; buf of at least PACKET_LINE bytes. Ends in a newline.
+ */
+#define PACKET_LINE 400
+size_t packet_line(const struct pr_packet *p, char *buf, size_t size);
 
 #endif
