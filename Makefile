@@ -147,7 +147,7 @@ $(addsuffix .o,$(addprefix $(BUILD)/,$(basename $(wildcard */main.c merger/cli/m
 # unit tests: adding one means adding tests/unit/test_NAME.c
 UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 wrap = $(foreach f,$(1),-Wl,--wrap=$(f))
-WRAP_test_dispatcher_xdp := $(call wrap,socket bind setsockopt getsockopt close mmap munmap sendto)
+WRAP_test_port_xdp := $(call wrap,socket bind setsockopt getsockopt close mmap munmap sendto)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(ALL_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(WRAP_$*) -o $@ $< -Wl,--start-group $(ALL_LIBS) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS) $(CURSES_LIBS)

@@ -70,7 +70,7 @@ add_second(struct prd_sender *s, const struct prd_item *first, struct prd_node *
 	item->entry.flags |= PR_ENTRY_SECOND;
 	memcpy(head, frame, PR_ETHER_LEN);
 	memcpy(head, node->mac, PR_MAC_LEN);
-	prd_transmit_add(s->transmit, frame, item->len, head);
+	pr_transmit_add(s->transmit, frame, item->len, head);
 }
 
 /* false: no room anywhere for now. */
@@ -101,7 +101,7 @@ place(struct prd_sender *s, struct prd_record *rec)
 	to[0]->window.placed_cost += item->len;
 	if (item->entry.flags & (PR_ENTRY_ETHERTYPE | PR_ENTRY_RUNT | PR_ENTRY_CUT))
 		note_hidden(s, link, rec, &item->entry);
-	prd_transmit_add(s->transmit, rec->data, item->len, NULL);
+	pr_transmit_add(s->transmit, rec->data, item->len, NULL);
 	if (to[1])
 		add_second(s, item, to[1], rec->data);
 	return true;
@@ -115,7 +115,8 @@ take_ring(struct prd_sender *s, unsigned i)
 	unsigned taken = 0;
 	size_t len;
 
-	while (s->item_count + s->copies <= PRD_BATCH && taken < PRD_BATCH) {
+	while (s->item_count + s->copies <= PR_TRANSMIT_BATCH &&
+		taken < PR_TRANSMIT_BATCH) {
 		if (!rec && !(rec = pr_ring_next(s->inputs->rings[i], &len)))
 			break;
 		s->held[i] = rec;
@@ -163,7 +164,7 @@ settle_sent(struct prd_sender *s, struct prd_item *item)
 
 /* The second copy of a failed one may have failed too: then the packet is lost after all. */
 static void
-settle(struct prd_sender *s, const bool failed[PRD_BATCH])
+settle(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 {
 	for (unsigned i = 0; i < s->item_count; i++) {
 		struct prd_item *item = &s->items[i];
@@ -194,14 +195,14 @@ give_back(struct prd_sender *s)
 unsigned
 prd_batch(struct prd_sender *s)
 {
-	bool failed[PRD_BATCH] = {false};
+	bool failed[PR_TRANSMIT_BATCH] = {false};
 	unsigned taken = 0, rings = s->inputs->ring_count;
 
 	for (unsigned k = 0; k < rings; k++)
 		taken += take_ring(s, (s->first_ring + k) % rings);
 	s->first_ring = (s->first_ring + 1) % rings;
 	if (s->item_count > 0) {
-		prd_transmit_send(s->transmit, failed);
+		pr_transmit_send(s->transmit, failed);
 		settle(s, failed);
 	}
 	give_back(s);

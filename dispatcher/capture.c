@@ -15,7 +15,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/netdev.h"
+#include "proto/port/netdev.h"
 
 /* A packet waits at most so long in a part-filled block of the kernel's ring. */
 #define BLOCK_TIMEOUT_MS 10

@@ -14,7 +14,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
-#include "proto/base/netdev.h"
+#include "proto/port/netdev.h"
 #include "proto/wire/rack_key.h"
 
 enum { EVENTS_RING = 1 << 20, REPLIES_RING = 1 << 17 };
@@ -30,7 +30,8 @@ struct dispatcher {
 	struct pr_ring *events, *replies;
 	struct pr_loop *loop;
 	struct event *replies_event;
-	struct prd_transmit *transmit;
+	struct pr_transmit *transmit;
+	struct pr_control *control;
 	struct prd_sender *sender;
 	struct prd_oport *oport;
 	struct prd_manage *manage;
@@ -68,19 +69,6 @@ look_at(struct pr_netdev *dev, const char *option, const char *name, struct pr_e
 	return 0;
 }
 
-static void
-prepare_device(struct pr_netdev *dev, unsigned want)
-{
-	struct pr_error err;
-	char text[160];
-
-	if (pr_netdev_prepare(dev, want, &err) != 0)
-		pr_log_warning("%s", err.text);
-	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"interface", dev->name}),
-		"%s: %s; put back at exit", dev->name,
-		pr_netdev_describe(dev, text, sizeof text));
-}
-
 static int
 open_devices(struct dispatcher *d, struct pr_error *err)
 {
@@ -97,11 +85,9 @@ open_devices(struct dispatcher *d, struct pr_error *err)
 static void
 prepare_devices(struct dispatcher *d)
 {
-	const unsigned quiet = PR_NETDEV_DROP_INGRESS | PR_NETDEV_NO_IPV6;
-
-	prepare_device(&d->out, quiet | PR_NETDEV_NO_MERGE);
+	pr_netdev_prepare(&d->out);
 	for (unsigned i = 0; i < d->in_count; i++)
-		prepare_device(&d->in[i], quiet | PR_NETDEV_NO_MERGE);
+		pr_netdev_prepare(&d->in[i]);
 }
 
 static void
@@ -201,11 +187,10 @@ open_rings(struct dispatcher *d, struct pr_error *err)
 static int
 open_out(struct dispatcher *d, struct pr_error *err)
 {
-	struct prd_transmit_config tx = {.ifname = d->out.name,
+	struct pr_transmit_config tx = {.ifname = d->out.name,
 		.mtu = d->out.mtu,
 		.ifindex = (int)d->out.index,
-		.ethertype = (uint16_t)d->options.ethertype,
-		.key = &d->key,
+		.xdp = true,
 		.patience = d->options.read.count ? 10 * PR_NS_PER_S : 100 * PR_NS_PER_MS};
 	struct prd_oport_config rx = {.ifname = d->out.name,
 		.ifindex = (int)d->out.index,
@@ -214,10 +199,13 @@ open_out(struct dispatcher *d, struct pr_error *err)
 		.key = &d->key,
 		.events = d->events};
 
-	memcpy(tx.mac, d->out.mac, PR_MAC_LEN);
-	d->transmit = prd_transmit_open(&tx, err);
+	d->transmit = pr_transmit_open(&tx, err);
 	if (!d->transmit)
-		return -1;
+		return pr_error_prefix(err, "--out");
+	d->control = pr_control_open(
+		d->transmit, &d->out, (uint16_t)d->options.ethertype, &d->key, err);
+	if (!d->control)
+		return pr_error_prefix(err, "--out");
 	d->oport = prd_oport_open(d->loop, &rx, err);
 	return d->oport ? 0 : -1;
 }
@@ -228,6 +216,7 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 	struct prd_sender_config config = {.options = &d->options,
 		.inputs = &d->inputs,
 		.transmit = d->transmit,
+		.control = d->control,
 		.mtu = d->out.mtu,
 		.epoch = d->epoch,
 		.nonce = d->nonce,
@@ -282,7 +271,8 @@ tear_down(struct dispatcher *d)
 	prd_sender_destroy(&d->sender);
 	prd_inputs_close(&d->inputs);
 	prd_oport_close(&d->oport);
-	prd_transmit_close(&d->transmit);
+	pr_control_close(&d->control);
+	pr_transmit_close(&d->transmit);
 	pr_loop_destroy(&d->loop);
 	pr_ring_destroy(&d->events);
 	pr_ring_destroy(&d->replies);

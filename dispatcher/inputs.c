@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/netdev.h"
+#include "proto/port/netdev.h"
 
 static const char *
 base_name(const char *path)

@@ -36,6 +36,7 @@ sender_set_up(
 	s->config = *config;
 	s->inputs = config->inputs;
 	s->transmit = config->transmit;
+	s->control = config->control;
 	s->copies = (unsigned)o->copies;
 	s->strict = !prd_inputs_live(config->inputs);
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);
@@ -157,7 +158,7 @@ prd_view_publish(struct prd_sender *s)
 	view->refused_replay = s->nodes.refused_replay;
 	view->refused_full = s->nodes.refused_full;
 	view->log_memory_used = prd_store_used(s->logs.store);
-	view->sent = *prd_transmit_counters(s->transmit);
+	view->sent = *pr_transmit_counters(s->transmit);
 	s->view_written =
 		atomic_exchange(&s->view_between, s->view_written | PRD_VIEW_NEW) &
 		~PRD_VIEW_NEW;
@@ -181,8 +182,7 @@ mark_all(struct prd_sender *s)
 		s->weighed = s->now;
 		prd_spread_weigh(&s->spread);
 	}
-	if (s->now - s->troubled >= PR_NS_PER_S &&
-		prd_transmit_trouble(s->transmit, &err)) {
+	if (s->now - s->troubled >= PR_NS_PER_S && pr_transmit_trouble(s->transmit, &err)) {
 		s->troubled = s->now;
 		pr_log_error("%s", err.text);
 	}
@@ -251,7 +251,7 @@ round_of_work(struct prd_sender *s)
 	}
 	prd_state_step(s, taken, at_end, quiet);
 	tick(s);
-	prd_transmit_flush(s->transmit);
+	pr_control_flush(s->control);
 	if (taken == 0)
 		sleep_until_due(s);
 }

@@ -8,9 +8,9 @@
 #include "dispatcher/inputs.h"
 #include "dispatcher/nodes.h"
 #include "dispatcher/options.h"
-#include "dispatcher/transmit.h"
 #include "proto/base/error.h"
 #include "proto/base/ring.h"
+#include "proto/port/control.h"
 
 /*
  * The send thread: takes packets from the cyclic buffers, numbers them, spreads them over the
@@ -82,13 +82,14 @@ struct prd_view {
 	unsigned node_count;
 	struct prd_node_view nodes[PRD_NODES_MAX];
 	uint64_t refused_stale, refused_replay, refused_full, log_memory_used;
-	struct prd_transmit_counters sent;
+	struct pr_transmit_counters sent;
 };
 
 struct prd_sender_config {
 	const struct prd_options *options;
 	struct prd_inputs *inputs;
-	struct prd_transmit *transmit;
+	struct pr_transmit *transmit;
+	struct pr_control *control;
 	uint8_t mac[PR_MAC_LEN];
 	uint32_t mtu; /* of the o-port */
 	uint64_t epoch;

@@ -28,7 +28,8 @@ struct prd_item {
 struct prd_sender {
 	struct prd_sender_config config;
 	struct prd_inputs *inputs;
-	struct prd_transmit *transmit;
+	struct pr_transmit *transmit;
+	struct pr_control *control;
 	struct prd_prepare prepare;
 	struct prd_nodes nodes;
 	struct prd_spread spread;
@@ -47,9 +48,9 @@ struct prd_sender {
 	unsigned warned_cut;
 
 	/* batch.c */
-	struct prd_item items[PRD_BATCH];
+	struct prd_item items[PR_TRANSMIT_BATCH];
 	unsigned item_count;
-	uint8_t heads[PRD_BATCH][PR_ETHER_LEN]; /* of second copies */
+	uint8_t heads[PR_TRANSMIT_BATCH][PR_ETHER_LEN]; /* of second copies */
 	struct prd_record *held[PRD_LINKS_MAX]; /* taken from the ring, no node has room */
 	bool used[PRD_LINKS_MAX]; /* rings to give back to after sending */
 	bool stuck; /* every ring with packets is held */

@@ -60,16 +60,16 @@ static const struct pr_counter_desc link_counters[] = {
 enum { LINK_COUNTERS = sizeof link_counters / sizeof link_counters[0] };
 
 static const struct pr_counter_desc sent_counters[] = {
-	{"data_frames", "", offsetof(struct prd_transmit_counters, data_frames)},
-	{"data_bytes", "", offsetof(struct prd_transmit_counters, data_bytes)},
-	{"data_failed", "", offsetof(struct prd_transmit_counters, data_failed)},
-	{"control_frames", "", offsetof(struct prd_transmit_counters, control_frames)},
-	{"control_bytes", "", offsetof(struct prd_transmit_counters, control_bytes)},
-	{"control_failed", "", offsetof(struct prd_transmit_counters, control_failed)},
-	{"log_frames", "", offsetof(struct prd_transmit_counters, log_frames)},
-	{"log_bytes", "", offsetof(struct prd_transmit_counters, log_bytes)},
-	{"queue_full", "", offsetof(struct prd_transmit_counters, queue_full)},
-	{"send_calls", "", offsetof(struct prd_transmit_counters, calls)},
+	{"data_frames", "", offsetof(struct pr_transmit_counters, data_frames)},
+	{"data_bytes", "", offsetof(struct pr_transmit_counters, data_bytes)},
+	{"data_failed", "", offsetof(struct pr_transmit_counters, data_failed)},
+	{"control_frames", "", offsetof(struct pr_transmit_counters, control_frames)},
+	{"control_bytes", "", offsetof(struct pr_transmit_counters, control_bytes)},
+	{"control_failed", "", offsetof(struct pr_transmit_counters, control_failed)},
+	{"log_frames", "", offsetof(struct pr_transmit_counters, log_frames)},
+	{"log_bytes", "", offsetof(struct pr_transmit_counters, log_bytes)},
+	{"queue_full", "", offsetof(struct pr_transmit_counters, queue_full)},
+	{"send_calls", "", offsetof(struct pr_transmit_counters, calls)},
 };
 enum { SENT_COUNTERS = sizeof sent_counters / sizeof sent_counters[0] };
 

@@ -28,7 +28,7 @@ prd_talk(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
 
 	memcpy(frame->dst, node->mac, PR_MAC_LEN);
 	fill_header(s, frame, type, number, node->nonce);
-	if (prd_transmit_control(s->transmit, frame) < 0)
+	if (pr_control_add(s->control, frame) < 0)
 		pr_log_node(PR_LOG_WARNING, node->ann.name,
 			"node %s: a %s frame could not be built", node->ann.name,
 			pr_frame_type_name(type));
@@ -46,7 +46,7 @@ prd_talk_ack(struct prd_sender *s, const uint8_t mac[PR_MAC_LEN], uint32_t nonce
 		.snaplen = (uint32_t)s->config.options->snaplen};
 	memcpy(frame.dst, mac, PR_MAC_LEN);
 	fill_header(s, &frame, PR_FRAME_ANN_ACK, ++node->numbers[PR_FRAME_ANN_ACK], nonce);
-	prd_transmit_control(s->transmit, &frame);
+	pr_control_add(s->control, &frame);
 }
 
 /* So that nodes which wait for a dispatcher, or for one that died, announce themselves at once. */
@@ -58,7 +58,7 @@ prd_talk_reconnect_all(struct prd_sender *s)
 	frame.body.command = (struct pr_command){.command = ++s->commands};
 	memset(frame.dst, 0xff, PR_MAC_LEN);
 	fill_header(s, &frame, PR_FRAME_RECONNECT, ++s->reconnects, 0);
-	prd_transmit_control(s->transmit, &frame);
+	pr_control_add(s->control, &frame);
 }
 
 static void

@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "logger/daemon.h"
-#include "logger/device.h"
 #include "logger/logger.h"
 #include "logger/node.h"
-#include "logger/transmit.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/netdev.h"
+#include "proto/port/control.h"
 #include "proto/wire/rack_key.h"
 
 /* What a captured frame can be at most: libpcap's largest snap length. */
@@ -22,7 +20,8 @@ struct rack {
 	bool prepared;
 	struct pr_frame_key key;
 	struct prl_capture *capture;
-	struct prl_transmit *transmit;
+	struct pr_transmit *transmit;
+	struct pr_control *control;
 	struct prl_append *append;
 	struct prl_node *node;
 	struct prl_daemon *daemon;
@@ -36,12 +35,15 @@ send_frame(void *arg, struct pr_frame *frame)
 	struct pr_error err;
 	int64_t now = pr_now_mono();
 
-	if (prl_transmit_send(r->transmit, frame, &err) == 0)
+	if (pr_control_add(r->control, frame) == 0 && pr_control_flush(r->control) == 0)
 		return;
 	if (r->complained && now - r->complained < 5 * PR_NS_PER_S)
 		return;
 	r->complained = now;
-	pr_log_warning("%s: %s", r->o->rack, err.text);
+	if (!pr_transmit_trouble(r->transmit, &err))
+		pr_error_set(&err, "%s: its send queue is full", r->o->rack);
+	pr_log_warning("a %s frame was not sent: %s",
+		pr_frame_type_name(frame->header.type), err.text);
 }
 
 static void
@@ -58,7 +60,7 @@ identify(void *arg, uint32_t seconds)
 	struct rack *r = arg;
 	struct pr_error err;
 
-	if (prl_device_identify(r->o->rack, seconds, &err) == 0)
+	if (pr_netdev_blink(r->o->rack, seconds, &err) == 0)
 		return 0;
 	pr_log_warning("%s", err.text);
 	return -1;
@@ -188,18 +190,10 @@ on_report(void *arg, struct prl_report *report)
 static int
 open_device(struct rack *r, struct pr_error *err)
 {
-	unsigned want = PR_NETDEV_DROP_INGRESS | PR_NETDEV_NO_IPV6 | PR_NETDEV_NO_MERGE;
-	struct pr_error why;
-	char text[128];
-
 	if (pr_netdev_open(&r->dev, r->o->rack, err) || pr_netdev_check(&r->dev, err))
 		return -1;
 	r->prepared = true;
-	if (pr_netdev_prepare(&r->dev, want, &why))
-		pr_log_warning("%s: %s", r->o->rack, why.text);
-	pr_netdev_describe(&r->dev, text, sizeof(text));
-	if (*text)
-		pr_log_info("%s: %s", r->o->rack, text);
+	pr_netdev_prepare(&r->dev);
 	return 0;
 }
 
@@ -281,11 +275,17 @@ rack_open(struct rack *r, struct pr_error *err)
 	struct prl_daemon_calls calls = {
 		on_frame, NULL, on_batch, on_tick, on_stop, on_over, on_report, r};
 
+	struct pr_transmit_config transmit = {.ifname = r->o->rack};
+
 	if (open_key(r, err) || open_device(r, err) || open_capture(r, err))
 		return -1;
-	r->transmit = prl_transmit_open(
-		r->o->rack, r->dev.mac, (uint16_t)r->o->ethertype, &r->key, err);
+	transmit.ifindex = (int)r->dev.index;
+	transmit.mtu = r->dev.mtu;
+	r->transmit = pr_transmit_open(&transmit, err);
 	if (r->transmit)
+		r->control = pr_control_open(
+			r->transmit, &r->dev, (uint16_t)r->o->ethertype, &r->key, err);
+	if (r->control)
 		r->append = prl_append_create(r->sfs, &append, err);
 	if (!r->append || open_node(r, err))
 		return -1;
@@ -299,7 +299,8 @@ rack_close(struct rack *r)
 	prl_daemon_destroy(&r->daemon);
 	prl_node_destroy(&r->node);
 	prl_append_destroy(&r->append);
-	prl_transmit_close(&r->transmit);
+	pr_control_close(&r->control);
+	pr_transmit_close(&r->transmit);
 	prl_capture_close(&r->capture);
 	if (r->prepared)
 		pr_netdev_restore(&r->dev);

@@ -6,7 +6,7 @@
 #include "logger/monitor.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/netdev.h"
+#include "proto/port/netdev.h"
 
 #define SAY_NS (100 * PR_NS_PER_MS)
 

@@ -6,7 +6,7 @@
 #include <net/if.h>
 #include <string.h>
 
-#include "proto/base/netdev.h"
+#include "proto/port/netdev.h"
 
 int
 setup_ethtool_get(const char *name, uint32_t command, uint32_t *out)

@@ -350,7 +350,6 @@ cmd_replay(int argc, char **argv)
 		status = cli_fail(program.name, CLI_FAILED, &err);
 	if (status < 0) {
 		r->args = &a;
-		r->send.fd = -1;
 		a.query.write =
 			(char *)"(the interface)"; /* packets, not a report on them */
 		if (take(&a, &r->send, argc - operand, argv + operand, &err) < 0)

@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/trace/replay_send.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <linux/if_packet.h>
-#include <net/ethernet.h>
-#include <net/if.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/port/netdev.h"
+#include "proto/wire/frame.h"
 
-#define BATCH 64
-#define SPIN_NS (100 * INT64_C(1000)) /* awake so long before: what a wake-up may take */
+#define SPIN_NS (100 * INT64_C(1000)) /* a wake-up may take so long: awake so long before */
 /*
- * With real-time priority a wake-up is short, but who never sleeps is stopped by the kernel for 50 ms in
- * each second (sched_rt_runtime_us), and others starve: so after AWAKE_NS there is a REST_NS.
+ * With real-time priority a wake-up is short, but a thread that never sleeps is stopped by the kernel for
+ * 50 ms in each second (sched_rt_runtime_us), and others starve: so after AWAKE_NS there is a REST_NS.
  */
 #define SPIN_REALTIME_NS (40 * INT64_C(1000))
 #define AWAKE_NS PR_NS_PER_MS
@@ -30,77 +22,38 @@
 #define PATIENCE_NS PR_NS_PER_S /* with a queue that is full */
 #define NAP_NS (50 * PR_NS_PER_MS) /* between looks at stop */
 #define BUCKET_NS 50
-#define ETHER_HEADER 14
 #define VLAN_TAG 4
 
+/* What has been added to the transmit socket and not been sent yet. */
 struct batch {
-	struct mmsghdr messages[BATCH];
-	struct iovec parts[BATCH];
-	int64_t due[BATCH]; /* monotonic; INT64_MIN: at once */
+	uint32_t len[PR_TRANSMIT_BATCH];
+	int64_t due[PR_TRANSMIT_BATCH]; /* monotonic; INT64_MIN: at once */
 	unsigned count;
 };
-
-/* ---- the interface ---- */
-
-static int
-look_at(struct replay_send *s, const char *ifname, struct pr_error *err)
-{
-	struct ifreq request = {0};
-
-	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", ifname);
-	if (strlen(ifname) >= IFNAMSIZ || ioctl(s->fd, SIOCGIFINDEX, &request) < 0)
-		return pr_error_set(err, "no interface '%.60s' here", ifname);
-	s->ifindex = request.ifr_ifindex;
-	if (ioctl(s->fd, SIOCGIFFLAGS, &request) < 0 || !(request.ifr_flags & IFF_UP))
-		return pr_error_set(
-			err, "interface %s is down: ip link set %s up", ifname, ifname);
-	if (ioctl(s->fd, SIOCGIFMTU, &request) < 0)
-		return pr_error_errno(err, "MTU of %s", ifname);
-	s->mtu = (uint32_t)request.ifr_mtu;
-	return 0;
-}
-
-static int
-set_up(struct replay_send *s, const char *ifname, struct pr_error *err)
-{
-	struct sockaddr_ll address = {.sll_family = AF_PACKET};
-	const int on = 1, room = 4 * 1024 * 1024;
-
-	if (look_at(s, ifname, err) < 0)
-		return -1;
-	address.sll_ifindex = s->ifindex;
-	if (bind(s->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-		return pr_error_errno(err, "cannot send on %s", ifname);
-	/* past the queueing discipline, which would add its own delay; where it cannot be had, with it */
-	setsockopt(s->fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof(on));
-	setsockopt(s->fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
-	return 0;
-}
 
 int
 replay_send_open(struct replay_send *s, const char *ifname, struct pr_error *err)
 {
-	s->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0); /* 0: nothing is received */
-	if (s->fd < 0)
-		return errno == EPERM
-			       ? pr_error_set(err, "sending frames wants root, or the "
-						   "capability CAP_NET_RAW")
-			       : pr_error_errno(err, "cannot open a packet socket");
-	if (set_up(s, ifname, err) == 0)
-		return 0;
-	replay_send_close(s);
-	return -1;
+	struct pr_transmit_config config = {
+		.ifname = ifname, .patience = PATIENCE_NS, .spin = SPIN_NS};
+	struct pr_netdev dev;
+
+	if (pr_netdev_open(&dev, ifname, err) < 0)
+		return -1;
+	if (!dev.up)
+		return pr_error_set(
+			err, "interface %s is down: ip link set %s up", ifname, ifname);
+	config.ifindex = (int)dev.index;
+	config.mtu = s->mtu = dev.mtu;
+	s->transmit = pr_transmit_open(&config, err);
+	return s->transmit ? 0 : -1;
 }
 
 void
 replay_send_close(struct replay_send *s)
 {
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
+	pr_transmit_close(&s->transmit);
 }
-
-/* ---- sending ---- */
 
 static void
 note_late(struct replay_counts *c, int64_t late)
@@ -113,37 +66,6 @@ note_late(struct replay_counts *c, int64_t late)
 		c->latest = late;
 }
 
-/* Is it one frame's fault? Then it is counted, and the others go on. */
-static bool
-refused(struct replay_send *s, const struct iovec *frame)
-{
-	if (errno == EMSGSIZE || (errno == EINVAL && frame->iov_len > s->mtu))
-		s->counts.too_long++;
-	else if (errno == EINVAL && frame->iov_len <= ETHER_HEADER)
-		s->counts.too_short++;
-	else
-		return false;
-	return true;
-}
-
-static bool
-queue_is_full(void)
-{
-	return errno == ENOBUFS || errno == EAGAIN || errno == ENOMEM || errno == EINTR;
-}
-
-static void
-count_sent(struct replay_send *s, const struct batch *b, unsigned from, unsigned count,
-	int64_t now)
-{
-	for (unsigned i = from; i < from + count; i++) {
-		s->counts.frames++;
-		s->counts.bytes += b->parts[i].iov_len;
-		if (b->due[i] != INT64_MIN)
-			note_late(&s->counts, now - b->due[i]);
-	}
-}
-
 static void
 sleep_until(clockid_t clock, int64_t when)
 {
@@ -152,51 +74,40 @@ sleep_until(clockid_t clock, int64_t when)
 	clock_nanosleep(clock, TIMER_ABSTIME, &t, NULL);
 }
 
-/*
- * The queue is full. First it is tried again at once, as a card makes room within microseconds; then in
- * naps, so that a kernel thread with receive work of a veth or a loopback has its CPU. false: for too long.
- */
-static bool
-wait_for_room(struct replay_send *s, int64_t now, int64_t *since)
+/* The kernel refuses an untagged frame that is as long as only a tagged one may be. */
+static void
+count_frame(struct replay_send *s, uint32_t len, int64_t due, bool failed, int64_t now)
 {
-	if (!*since) {
-		*since = now;
-		s->counts.queue_full++;
-	} else if (now - *since > SPIN_NS) {
-		sleep_until(CLOCK_MONOTONIC, now + REST_NS);
-		s->slept = pr_now_mono();
+	if (failed && len > s->mtu + PR_ETHER_LEN) {
+		s->counts.too_long++;
+	} else if (failed && len <= PR_ETHER_LEN) {
+		s->counts.too_short++;
+	} else if (failed) {
+		s->counts.failed++;
+	} else {
+		s->counts.frames++;
+		s->counts.bytes += len;
+		if (due != INT64_MIN)
+			note_late(&s->counts, now - due);
 	}
-	return now - *since <= PATIENCE_NS;
 }
 
-/* -1: the interface is gone or down; see err. */
+/* -1: the interface is gone or down; see s->err. Frames that wait for a full queue count as late. */
 static int
 send_batch(struct replay_send *s, struct batch *b)
 {
-	int64_t full = 0; /* since when the queue is */
-	unsigned done = 0;
+	const struct pr_transmit_counters *c = pr_transmit_counters(s->transmit);
+	bool failed[PR_TRANSMIT_BATCH];
+	int64_t now = pr_now_mono();
 
-	while (done < b->count && !s->stop) {
-		int64_t now = pr_now_mono();
-		int sent = sendmmsg(s->fd, b->messages + done, b->count - done, 0);
-
-		s->counts.calls++;
-		if (sent > 0) {
-			count_sent(s, b, done, (unsigned)sent, now);
-			done += (unsigned)sent;
-			full = 0;
-		} else if (refused(s, &b->parts[done])) {
-			done++;
-		} else if (!queue_is_full()) {
-			return pr_error_errno(&s->err, "sending");
-		} else if (!wait_for_room(s, now, &full)) {
-			s->counts.failed++;
-			done++;
-			full = 0;
-		}
-	}
+	pr_transmit_send(s->transmit, failed);
+	if (pr_counter_get(&c->queue_full) != s->counts.queue_full)
+		now = s->slept = pr_now_mono();
+	s->counts.queue_full = pr_counter_get(&c->queue_full);
+	for (unsigned i = 0; i < b->count; i++)
+		count_frame(s, b->len[i], b->due[i], failed[i], now);
 	b->count = 0;
-	return 0;
+	return pr_transmit_trouble(s->transmit, &s->err) ? -1 : 0;
 }
 
 /* In naps, so that it can be told to stop. */
@@ -213,17 +124,6 @@ wait_until(struct replay_send *s, int64_t due)
 	}
 	while (due > now && !s->stop)
 		now = pr_now_mono();
-}
-
-static void
-add(struct batch *b, const uint8_t *frame, uint32_t len, int64_t due)
-{
-	unsigned i = b->count++;
-
-	b->parts[i] = (struct iovec){(void *)frame, len};
-	b->messages[i] =
-		(struct mmsghdr){.msg_hdr = {.msg_iov = &b->parts[i], .msg_iovlen = 1}};
-	b->due[i] = due;
 }
 
 static void
@@ -255,13 +155,16 @@ send_frame(struct replay_send *s, struct batch *b, const struct replay_frame *fr
 			wait_until(s, due);
 		}
 	}
-	if (frame->len < ETHER_HEADER)
+	if (frame->len < PR_ETHER_LEN) {
 		s->counts.too_short++;
-	else if (frame->len > s->mtu + ETHER_HEADER + VLAN_TAG)
+	} else if (frame->len > s->mtu + PR_ETHER_LEN + VLAN_TAG) {
 		s->counts.too_long++;
-	else
-		add(b, bytes, frame->len, due);
-	return b->count == BATCH ? send_batch(s, b) : 0;
+	} else {
+		pr_transmit_add(s->transmit, bytes, frame->len, NULL);
+		b->len[b->count] = frame->len;
+		b->due[b->count++] = due;
+	}
+	return b->count == PR_TRANSMIT_BATCH ? send_batch(s, b) : 0;
 }
 
 static int
@@ -276,8 +179,6 @@ send_chunk(struct replay_send *s, struct batch *b, const struct replay_chunk *ch
 			return -1;
 		at += frame.room;
 	}
-	if (s->stop)
-		b->count = 0;
 	return send_batch(s, b);
 }
 

@@ -9,6 +9,7 @@
 #include "merger/cli/trace/pace.h"
 #include "merger/cli/trace/replay_queue.h"
 #include "proto/base/error.h"
+#include "proto/port/transmit.h"
 
 /*
  * Sends frames onto one interface, each when it is due: it sleeps until shortly before and then looks at
@@ -20,8 +21,7 @@ struct replay_counts {
 	uint64_t frames, bytes; /* sent */
 	uint64_t too_long, too_short; /* the interface takes no such frame */
 	uint64_t failed; /* its queue stayed full for a second */
-	uint64_t queue_full; /* times that it was tried again */
-	uint64_t calls;
+	uint64_t queue_full; /* times that its queue was full */
 	int64_t begun, ended; /* monotonic; of sending */
 	/* how late frames were handed to the kernel, of those that had a time to be kept */
 	uint64_t paced, late[REPLAY_ERRORS + 1];
@@ -37,7 +37,7 @@ struct replay_send {
 	struct pr_error err; /* when it gave up */
 	bool gave_up;
 	/* its own */
-	int fd, ifindex;
+	struct pr_transmit *transmit;
 	uint32_t mtu;
 	bool realtime;
 	int64_t slept; /* when it last did */

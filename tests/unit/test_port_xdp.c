@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "dispatcher/xdp.h"
+#include "proto/port/xdp.h"
 #include "tests/unit/unit.h"
 
 enum { FD = 1000000, RING = 2048, BUDGET = 32, FRAMES = 40000, BATCH = 64 };
@@ -154,7 +154,7 @@ peek(void)
 	}
 	if (kernel.seen == kernel.head)
 		return NULL;
-	if (ring[kernel.seen % RING].len <= PRD_XDP_FRAME_MAX)
+	if (ring[kernel.seen % RING].len <= PR_XDP_FRAME_MAX)
 		return &ring[kernel.seen % RING];
 	if (kernel.seen % 2)
 		kernel.flying[kernel.flying_count++] = ring[kernel.seen % RING].addr;
@@ -182,21 +182,21 @@ __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct socka
 	return error ? -1 : 0;
 }
 
-static struct prd_xdp *
+static struct pr_xdp *
 start(unsigned trouble)
 {
-	struct prd_xdp *x;
+	struct pr_xdp *x;
 
 	memset(&kernel, 0, sizeof kernel);
 	kernel.trouble = trouble;
-	x = prd_xdp_open(1, "out0", 1 << 20, &err);
+	x = pr_xdp_open(1, "out0", 1 << 20, &err);
 	ck_assert_msg(x != NULL, "%s", err.text);
 	return x;
 }
 
 /* One batch of numbered frames, some in two pieces; gives how many went out. */
 static unsigned
-offer(struct prd_xdp *x, uint32_t number, unsigned count)
+offer(struct pr_xdp *x, uint32_t number, unsigned count)
 {
 	static uint8_t frames[BATCH][64];
 	struct iovec io[BATCH][2];
@@ -212,7 +212,7 @@ offer(struct prd_xdp *x, uint32_t number, unsigned count)
 		m[i].msg_hdr.msg_iov = io[i];
 		m[i].msg_hdr.msg_iovlen = i % 2 ? 2 : 1;
 	}
-	n = prd_xdp_send(x, m, count);
+	n = pr_xdp_send(x, m, count);
 	if (n < 0)
 		unit_must(errno == ENOBUFS);
 	for (int i = 0; i < n; i++)
@@ -223,7 +223,7 @@ offer(struct prd_xdp *x, uint32_t number, unsigned count)
 START_TEST(every_frame_once_and_in_order)
 {
 	static const unsigned troubles[] = {0, 1, 20, 500, 900};
-	struct prd_xdp *x = start(troubles[_i]);
+	struct pr_xdp *x = start(troubles[_i]);
 	uint32_t done = 0;
 
 	srand(1 + (unsigned)_i);
@@ -235,39 +235,39 @@ START_TEST(every_frame_once_and_in_order)
 	}
 	for (uint32_t i = 0; i < FRAMES; i++)
 		unit_must(kernel.got[i] == i);
-	prd_xdp_close(&x);
+	pr_xdp_close(&x);
 }
 END_TEST
 
 START_TEST(interface_down_and_up)
 {
-	struct prd_xdp *x = start(0);
+	struct pr_xdp *x = start(0);
 	struct iovec io = {.iov_base = (uint8_t[64]){0}, .iov_len = 64};
 	struct mmsghdr m = {.msg_hdr = {.msg_iov = &io, .msg_iovlen = 1}};
 
 	kernel.down = ENETDOWN;
 	for (int i = 0; i < 10000; i++) {
-		ck_assert_int_eq(prd_xdp_send(x, &m, 1), -1);
+		ck_assert_int_eq(pr_xdp_send(x, &m, 1), -1);
 		ck_assert_int_eq(errno, ENETDOWN);
 	}
 	kernel.down = 0;
 	ck_assert_uint_eq(offer(x, 0, BATCH), BATCH);
-	prd_xdp_close(&x);
+	pr_xdp_close(&x);
 }
 END_TEST
 
 START_TEST(a_frame_longer_than_a_place)
 {
-	static uint8_t big[PRD_XDP_FRAME_MAX + 1];
-	struct prd_xdp *x = start(0);
+	static uint8_t big[PR_XDP_FRAME_MAX + 1];
+	struct pr_xdp *x = start(0);
 	struct iovec io = {.iov_base = big, .iov_len = sizeof big};
 	struct mmsghdr m = {.msg_hdr = {.msg_iov = &io, .msg_iovlen = 1}};
 
-	ck_assert_int_eq(prd_xdp_send(x, &m, 1), -1);
+	ck_assert_int_eq(pr_xdp_send(x, &m, 1), -1);
 	ck_assert_int_eq(errno, EMSGSIZE);
 	io.iov_len--;
-	ck_assert_int_eq(prd_xdp_send(x, &m, 1), 1);
-	prd_xdp_close(&x);
+	ck_assert_int_eq(pr_xdp_send(x, &m, 1), 1);
+	pr_xdp_close(&x);
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dispatcher/xdp.h"
+#include "proto/port/xdp.h"
 
 #include <errno.h>
 #include <linux/if_xdp.h>
@@ -15,7 +15,7 @@
  * without copying. CHUNKS is more than an interface's queue holds; the places used last are used
  * first, being in the cache.
  */
-enum { CHUNKS = 1024, RING = 2048, CHUNK = PRD_XDP_FRAME_MAX, BIND_TRIES = 20 };
+enum { CHUNKS = 1024, RING = 2048, CHUNK = PR_XDP_FRAME_MAX, BIND_TRIES = 20 };
 
 /* Newer than Debian 12's headers (Linux 6.18): frames sent in one call; 32 where there is none. */
 #ifndef XDP_MAX_TX_SKB_BUDGET
@@ -30,7 +30,7 @@ struct ring {
 	void *desc;
 };
 
-struct prd_xdp {
+struct pr_xdp {
 	int fd;
 	uint8_t *mem;
 	struct ring tx, done;
@@ -42,7 +42,7 @@ struct prd_xdp {
 };
 
 static int
-ring_map(struct prd_xdp *x, struct ring *r, const struct xdp_ring_offset *at, size_t each,
+ring_map(struct pr_xdp *x, struct ring *r, const struct xdp_ring_offset *at, size_t each,
 	off_t where)
 {
 	r->size = at->desc + RING * each;
@@ -59,7 +59,7 @@ ring_map(struct prd_xdp *x, struct ring *r, const struct xdp_ring_offset *at, si
 }
 
 static int
-rings_open(struct prd_xdp *x)
+rings_open(struct pr_xdp *x)
 {
 	struct xdp_mmap_offsets at;
 	socklen_t len = sizeof at;
@@ -79,7 +79,7 @@ rings_open(struct prd_xdp *x)
 }
 
 static int
-memory_open(struct prd_xdp *x)
+memory_open(struct pr_xdp *x)
 {
 	struct xdp_umem_reg reg = {.len = (uint64_t)CHUNKS * CHUNK, .chunk_size = CHUNK};
 	void *mem = mmap(NULL, reg.len, PROT_READ | PROT_WRITE,
@@ -95,7 +95,7 @@ memory_open(struct prd_xdp *x)
 }
 
 static int
-bind_to(const struct prd_xdp *x, int ifindex)
+bind_to(const struct pr_xdp *x, int ifindex)
 {
 	struct sockaddr_xdp to = {.sxdp_family = AF_XDP,
 		.sxdp_flags = XDP_COPY,
@@ -111,10 +111,10 @@ bind_to(const struct prd_xdp *x, int ifindex)
 	}
 }
 
-struct prd_xdp *
-prd_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *err)
+struct pr_xdp *
+pr_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *err)
 {
-	struct prd_xdp *x = calloc(1, sizeof *x);
+	struct pr_xdp *x = calloc(1, sizeof *x);
 
 	if (!x) {
 		pr_error_set(err, "no memory for an AF_XDP socket");
@@ -124,7 +124,7 @@ prd_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *
 	if (x->fd < 0 || memory_open(x) < 0 || rings_open(x) < 0 ||
 		bind_to(x, ifindex) < 0) {
 		pr_error_errno(err, "%s: AF_XDP", ifname);
-		prd_xdp_close(&x);
+		pr_xdp_close(&x);
 		return NULL;
 	}
 	if (setsockopt(x->fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer,
@@ -134,9 +134,9 @@ prd_xdp_open(int ifindex, const char *ifname, int send_buffer, struct pr_error *
 }
 
 void
-prd_xdp_close(struct prd_xdp **xdp)
+pr_xdp_close(struct pr_xdp **xdp)
 {
-	struct prd_xdp *x = *xdp;
+	struct pr_xdp *x = *xdp;
 
 	*xdp = NULL;
 	if (!x)
@@ -157,7 +157,7 @@ prd_xdp_close(struct prd_xdp **xdp)
  * are no frames, which some kernels complete as well.
  */
 static void
-reap(struct prd_xdp *x)
+reap(struct pr_xdp *x)
 {
 	uint32_t until = __atomic_load_n(x->done.producer, __ATOMIC_ACQUIRE);
 	const uint64_t *addr = x->done.desc;
@@ -172,14 +172,14 @@ reap(struct prd_xdp *x)
 }
 
 static struct xdp_desc *
-desc_at(const struct prd_xdp *x, uint32_t at)
+desc_at(const struct pr_xdp *x, uint32_t at)
 {
 	return (struct xdp_desc *)x->tx.desc + at % RING;
 }
 
 /* false: longer than a place, or empty. */
 static bool
-put_frame(struct prd_xdp *x, struct mmsghdr *m)
+put_frame(struct pr_xdp *x, struct mmsghdr *m)
 {
 	uint64_t addr = x->free[x->free_count - 1];
 	size_t len = 0;
@@ -205,7 +205,7 @@ put_frame(struct prd_xdp *x, struct mmsghdr *m)
  * over is no frame, and ends a call of the kernel: it passes one such by at a time.
  */
 static void
-withdraw(struct prd_xdp *x, uint32_t from)
+withdraw(struct pr_xdp *x, uint32_t from)
 {
 	for (uint32_t at = from; at != x->head; at++) {
 		struct xdp_desc *d = desc_at(x, at);
@@ -217,7 +217,7 @@ withdraw(struct prd_xdp *x, uint32_t from)
 }
 
 static int
-kernel_works(const struct prd_xdp *x)
+kernel_works(const struct pr_xdp *x)
 {
 	return (int)sendto(x->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
 }
@@ -228,7 +228,7 @@ kernel_works(const struct prd_xdp *x)
  * that was the first of a call, the ring does not even say that it was taken.
  */
 static uint32_t
-kick(struct prd_xdp *x, uint32_t first)
+kick(struct pr_xdp *x, uint32_t first)
 {
 	uint32_t before = first, end = x->head, now;
 
@@ -259,7 +259,7 @@ kick(struct prd_xdp *x, uint32_t first)
 }
 
 int
-prd_xdp_send(struct prd_xdp *x, struct mmsghdr *msgs, unsigned count)
+pr_xdp_send(struct pr_xdp *x, struct mmsghdr *msgs, unsigned count)
 {
 	uint32_t first = x->head, taken;
 	unsigned n = 0;

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/port/netdev.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if_arp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/base/log.h"
+
+/* ---- looking at an interface ---- */
+
+int
+pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr)
+{
+	int fd, rc, saved;
+
+	if (strlen(name) >= IFNAMSIZ) {
+		errno = ENODEV;
+		return -1;
+	}
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	memcpy(ifr->ifr_name, name, strlen(name) + 1);
+	rc = ioctl(fd, request, ifr);
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return rc;
+}
+
+int
+pr_netdev_ethtool(const char *name, void *command)
+{
+	struct ifreq ifr = {.ifr_data = command};
+
+	return pr_netdev_ioctl(name, SIOCETHTOOL, &ifr);
+}
+
+static uint64_t
+netdev_speed(const char *name)
+{
+	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
+	uint32_t mbits;
+
+	if (pr_netdev_ethtool(name, &cmd) < 0)
+		return 0;
+	mbits = ethtool_cmd_speed(&cmd);
+	return mbits == (uint32_t)SPEED_UNKNOWN ? 0 : (uint64_t)mbits * 1000000;
+}
+
+int
+pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err)
+{
+	struct ifreq ifr = {0};
+
+	memset(dev, 0, sizeof *dev);
+	if (name[0] == '\0' || strlen(name) >= sizeof dev->name || strchr(name, '/'))
+		return pr_error_set(err, "'%s' cannot be the name of an interface", name);
+	memcpy(dev->name, name, strlen(name) + 1);
+	dev->index = if_nametoindex(name);
+	if (dev->index == 0)
+		return pr_error_set(err,
+			"%s: no such interface ('ip link' shows which there are)", name);
+	if (pr_netdev_ioctl(name, SIOCGIFHWADDR, &ifr) < 0)
+		return pr_error_errno(err, "%s: cannot read its address", name);
+	dev->ethernet = ifr.ifr_hwaddr.sa_family == ARPHRD_ETHER;
+	memcpy(dev->mac, ifr.ifr_hwaddr.sa_data, sizeof dev->mac);
+	if (pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0)
+		return pr_error_errno(err, "%s: cannot read its MTU", name);
+	dev->mtu = (uint32_t)ifr.ifr_mtu;
+	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
+		return pr_error_errno(err, "%s: cannot read its flags", name);
+	dev->up = ifr.ifr_flags & IFF_UP;
+	dev->speed = netdev_speed(name);
+	return 0;
+}
+
+int
+pr_netdev_check(const struct pr_netdev *dev, struct pr_error *err)
+{
+	if (!dev->ethernet)
+		return pr_error_set(
+			err, "%s is no Ethernet interface: choose another", dev->name);
+	if (!dev->up)
+		return pr_error_set(
+			err, "%s is down: 'ip link set %s up' first", dev->name, dev->name);
+	return 0;
+}
+
+/* ---- tc(8): everything that comes in is dropped behind the packet sockets ---- */
+
+/* A high priority number: filters of others run first, and ours can be found and removed. */
+#define PRIO "49152"
+/* return TC_ACT_SHOT, as a direct action */
+#define DROP "1,6 0 0 2,"
+
+/* The daemon's own environment may hold anything, so tc gets this one only. */
+static char *const tc_env[] = {(char *)"PATH=/usr/sbin:/sbin:/usr/bin:/bin", NULL};
+
+static int
+spawn_tc(const char *const argv[], pid_t *pid)
+{
+	static const char *const paths[] = {
+		"/usr/sbin/tc", "/sbin/tc", "/usr/bin/tc", "/bin/tc"};
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none;
+	int rc = ENOENT;
+
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	for (int fd = 0; fd <= 2; fd++)
+		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+	for (unsigned i = 0; rc == ENOENT && i < sizeof paths / sizeof paths[0]; i++)
+		rc = posix_spawn(pid, paths[i], &actions, &attr,
+			(char *const *)(uintptr_t)argv, tc_env);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&actions);
+	return rc;
+}
+
+/* Exit status of tc, or -1 when it could not be run. */
+static int
+run_tc(const char *const argv[])
+{
+	pid_t pid;
+	int status = 0, rc = spawn_tc(argv, &pid);
+
+	if (rc != 0) {
+		errno = rc;
+		return -1;
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+static int
+filter_delete(const char *name)
+{
+	const char *const argv[] = {
+		"tc", "filter", "del", "dev", name, "ingress", "prio", PRIO, NULL};
+
+	return run_tc(argv);
+}
+
+static int
+tc_drop(struct pr_netdev *dev, struct pr_error *err)
+{
+	const char *const qdisc[] = {
+		"tc", "qdisc", "add", "dev", dev->name, "clsact", NULL};
+	const char *const filter[] = {"tc", "filter", "add", "dev", dev->name, "ingress",
+		"protocol", "all", "prio", PRIO, "bpf", "da", "bytecode", DROP, NULL};
+	int rc = run_tc(qdisc);
+
+	if (rc < 0)
+		return pr_error_errno(err,
+			"cannot run tc (install iproute2): the kernel also "
+			"processes captured frames and may answer them");
+	dev->added_clsact = rc == 0; /* else one exists, or adding the filter fails too */
+	filter_delete(dev->name); /* a killed run may have left its own */
+	if (run_tc(filter) != 0)
+		return pr_error_set(err,
+			"cannot install the ingress filter with tc (needs root and "
+			"cls_bpf): "
+			"the kernel also processes captured frames and may answer them");
+	dev->added_filter = true;
+	return 0;
+}
+
+static void
+tc_undo(struct pr_netdev *dev)
+{
+	const char *const qdisc[] = {
+		"tc", "qdisc", "del", "dev", dev->name, "clsact", NULL};
+
+	if (dev->added_filter)
+		filter_delete(dev->name);
+	if (dev->added_clsact)
+		run_tc(qdisc);
+	dev->added_filter = dev->added_clsact = false;
+}
+
+/* ---- preparing, and putting back ---- */
+
+static const struct {
+	const char *name;
+	uint32_t get, set;
+	uint32_t flag; /* of those that share one word */
+} offloads[PR_NETDEV_OFFLOADS] = {
+	{"gro", ETHTOOL_GGRO, ETHTOOL_SGRO, 0},
+	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO},
+	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0},
+	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0},
+};
+
+/* 1 on, 0 off, -1 the device has no such thing */
+static int
+offload_get(const char *name, unsigned i, uint32_t *word)
+{
+	struct ethtool_value value = {.cmd = offloads[i].get};
+
+	if (pr_netdev_ethtool(name, &value) < 0)
+		return -1;
+	*word = value.data;
+	return offloads[i].flag ? (value.data & offloads[i].flag) != 0 : value.data != 0;
+}
+
+static void
+offload_set(const char *name, unsigned i, bool on, uint32_t word)
+{
+	struct ethtool_value value = {.cmd = offloads[i].set, .data = on};
+
+	if (offloads[i].flag)
+		value.data = on ? word | offloads[i].flag : word & ~offloads[i].flag;
+	pr_netdev_ethtool(name, &value);
+}
+
+/* True if none of them is on afterwards, as the device reports it. */
+static bool
+offloads_off(struct pr_netdev *dev)
+{
+	bool good = true;
+	uint32_t word;
+
+	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++) {
+		if (offload_get(dev->name, i, &word) != 1)
+			continue;
+		offload_set(dev->name, i, false, word);
+		dev->changed_offload[i] = true;
+		good = good && offload_get(dev->name, i, &word) != 1;
+	}
+	return good;
+}
+
+/* Returns the old value ('0', '1'), or -1 when there is no IPv6 here, or it cannot be set. */
+static int
+ipv6_disable(const char *name, char value)
+{
+	char path[96];
+	int old = -1;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+	f = fopen(path, "r+");
+	if (!f)
+		return errno == ENOENT ? '1' : -1;
+	old = fgetc(f);
+	rewind(f);
+	if (old != value && (fputc(value, f) == EOF || fflush(f) != 0))
+		old = -1;
+	fclose(f);
+	return old;
+}
+
+/* Failures are logged: the recorder works without these settings, only less well. */
+void
+pr_netdev_prepare(struct pr_netdev *dev)
+{
+	int ipv6 = ipv6_disable(dev->name, '1');
+	struct pr_error err;
+	char text[160];
+	int used;
+
+	dev->changed_ipv6 = ipv6 == '0';
+	if (tc_drop(dev, &err) < 0)
+		pr_log_warning("%s: %s", dev->name, err.text);
+	if (ipv6 < 0)
+		pr_log_warning("%s: cannot switch IPv6 off: the kernel may send frames of "
+			       "its own",
+			dev->name);
+	if (!offloads_off(dev))
+		pr_log_warning("%s: an offload that merges frames stays on: packets may be "
+			       "recorded joined ('ethtool -K' may help)",
+			dev->name);
+	used = snprintf(text, sizeof text, "kernel network stack %s%s",
+		dev->added_filter ? "detached" : "attached",
+		dev->changed_ipv6 ? ", IPv6 disabled" : "");
+	for (unsigned i = 0; i < PR_NETDEV_OFFLOADS; i++)
+		if (dev->changed_offload[i])
+			used += snprintf(text + used, sizeof text - (size_t)used,
+				", %s off", offloads[i].name);
+	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"interface", dev->name}),
+		"%s: prepared for capture (%s); restored at exit", dev->name, text);
+}
+
+void
+pr_netdev_restore(struct pr_netdev *dev)
+{
+	uint32_t word = 0;
+
+	if (dev->index == 0 || if_nametoindex(dev->name) != dev->index)
+		return;
+	tc_undo(dev);
+	if (dev->changed_ipv6)
+		ipv6_disable(dev->name, '0');
+	dev->changed_ipv6 = false;
+	for (unsigned i = PR_NETDEV_OFFLOADS; i-- > 0;) {
+		if (!dev->changed_offload[i])
+			continue;
+		offload_get(dev->name, i, &word);
+		offload_set(dev->name, i, true, word);
+		dev->changed_offload[i] = false;
+	}
+}
+
+uint64_t
+pr_netdev_receive_drops(const char *name)
+{
+	unsigned long long drop = 0, fifo = 0;
+	char line[512], found[64];
+	FILE *f = fopen("/proc/net/dev", "re");
+
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, " %63[^:]: %*u %*u %*u %llu %llu", found, &drop, &fifo) ==
+				3 &&
+			strcmp(found, name) == 0) {
+			fclose(f);
+			return drop + fifo;
+		}
+	if (f)
+		fclose(f);
+	return 0;
+}
+
+/* ---- the port's LED ---- */
+
+#define SECONDS_DEFAULT 10
+#define SECONDS_MAX 3600
+
+struct blink {
+	struct ethtool_value value;
+	char name[IFNAMSIZ];
+};
+
+static atomic_bool blinking;
+
+/* The call lasts as long as the LED blinks. */
+static void *
+blink_run(void *arg)
+{
+	struct blink *b = arg;
+
+	if (pr_netdev_ethtool(b->name, &b->value) < 0)
+		pr_log_warning("%s: cannot blink its LED: %m", b->name);
+	free(b);
+	atomic_store(&blinking, false);
+	return NULL;
+}
+
+/* Asked of the driver's name: virtual interfaces have no LED, and some accept the command. */
+static bool
+has_led(const char *name)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	return pr_netdev_ethtool(name, &info) == 0 && strcmp(info.driver, "veth") != 0 &&
+	       strcmp(info.driver, "bridge") != 0 && strcmp(info.driver, "tun") != 0;
+}
+
+int
+pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err)
+{
+	struct blink *b;
+	pthread_t thread;
+
+	if (!has_led(name))
+		return pr_error_set(err, "%s: the card has no LED to blink", name);
+	if (atomic_exchange(&blinking, true))
+		return pr_error_set(err, "%s: its LED blinks already", name);
+	b = calloc(1, sizeof *b);
+	if (b) {
+		b->value.cmd = ETHTOOL_PHYS_ID;
+		b->value.data = seconds == 0            ? SECONDS_DEFAULT
+				: seconds < SECONDS_MAX ? seconds
+							: SECONDS_MAX;
+		snprintf(b->name, sizeof b->name, "%s", name);
+	}
+	if (!b || pthread_create(&thread, NULL, blink_run, b) != 0) {
+		free(b);
+		atomic_store(&blinking, false);
+		return pr_error_set(
+			err, "%s: cannot start a thread to blink its LED", name);
+	}
+	pthread_detach(thread);
+	return 0;
+}

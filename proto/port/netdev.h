@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_PORT_NETDEV_H
+#define PR_PORT_NETDEV_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/error.h"
+
+/*
+ * Network interfaces that packrack is given: looked at, prepared for capture, restored at exit.
+ * Frames for a node carry its own MAC, so its kernel would accept them as its own: everything is
+ * dropped at clsact ingress, which lies behind the packet sockets.
+ */
+#define PR_NETDEV_OFFLOADS 4
+
+struct pr_netdev {
+	char name[IFNAMSIZ];
+	unsigned index;
+	uint8_t mac[6];
+	uint32_t mtu;
+	uint64_t speed; /* bits/s; 0 unknown */
+	bool ethernet; /* false for loopback, ppp, tun ... */
+	bool up;
+
+	/* what prepare has changed */
+	bool added_clsact, added_filter, changed_ipv6;
+	bool changed_offload[PR_NETDEV_OFFLOADS];
+};
+
+/* Reads what the interface is; changes nothing. -1: there is no such interface. */
+int pr_netdev_open(struct pr_netdev *dev, const char *name, struct pr_error *err);
+
+/* -1 unless it is an Ethernet interface that is up; the text says what to do. */
+int pr_netdev_check(const struct pr_netdev *dev, struct pr_error *err);
+
+/*
+ * Prepares the interface: the kernel's own stack gets nothing, the kernel sends nothing by itself
+ * (IPv6 off), and no offload merges frames. Logs what was changed, and what could not be. Runs
+ * tc(8): call it before threads are started.
+ */
+void pr_netdev_prepare(struct pr_netdev *dev);
+
+/* Undoes what prepare has changed. An interface that has gone meanwhile is no error. */
+void pr_netdev_restore(struct pr_netdev *dev);
+
+/* An ioctl of an interface's name, and one of ethtool's commands (linux/ethtool.h). -1 and errno. */
+int pr_netdev_ioctl(const char *name, unsigned long request, struct ifreq *ifr);
+int pr_netdev_ethtool(const char *name, void *command);
+
+/*
+ * Blinks the LED of the port for so many seconds (0: 10), from a thread of its own. -1: the card has
+ * none, or it blinks already.
+ */
+int pr_netdev_blink(const char *name, uint32_t seconds, struct pr_error *err);
+
+/* Packets that the kernel dropped on receive before any socket saw them (backlog, card). */
+uint64_t pr_netdev_receive_drops(const char *name);
+
+#endif
