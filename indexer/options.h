@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "indexer/index/composite.h"
+#include "indexer/index/index_key.h"
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/rpc/rpc.h"

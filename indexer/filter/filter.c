@@ -2,6 +2,7 @@
 #include "indexer/filter/filter.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <pcap.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -9,8 +10,117 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter/filter_split.h"
-#include "indexer/filter/filter_time.h"
+#include "indexer/filter/bpf.h"
+#include "proto/base/clock.h"
+#include "proto/base/error.h"
+
+/*
+ * Terms `after @SECONDS` and `before @SECONDS` of a filter, both including that moment. pcap-filter's
+ * language knows no time, so libpcap is given the test of a load from where no packet has bytes, a place
+ * for each term; at the head of what it compiles stand the terms (bpf.h). So one may stand wherever
+ * any other term may.
+ */
+struct pri_times {
+	struct pri_bpf_time *items;
+	size_t count;
+};
+
+/* ---- terms of time ---- */
+
+static bool
+is_space(char c)
+{
+	return c && strchr(" \t\n\r\v\f", c);
+}
+
+static bool
+begins_word(const char *text, const char *at)
+{
+	return at == text || is_space(at[-1]) || strchr("(!&|", at[-1]);
+}
+
+/* The length of a term at at, 0: there is none. *number: where its @ is. */
+static size_t
+term_len(const char *text, const char *at, const char **number)
+{
+	size_t n = !strncmp(at, "after", 5) ? 5 : !strncmp(at, "before", 6) ? 6 : 0;
+
+	if (!n || !begins_word(text, at) || !is_space(at[n]))
+		return 0;
+	while (is_space(at[n]))
+		n++;
+	*number = at + n;
+	return at[n] == '@' ? n + 1 + strspn(at + n + 1, "-.0123456789") : 0;
+}
+
+static int
+take_time(const char *at, const char *number, size_t len, struct pri_times *out,
+	struct pr_error *err)
+{
+	struct pri_bpf_time *t, *items;
+	char text[64];
+
+	if (out->count == PRI_TIMES_MAX)
+		return pr_error_set(err, "filter of more than %d times: that is too many",
+			PRI_TIMES_MAX);
+	if (len >= sizeof(text))
+		return pr_error_set(err, "filter: '%.60s' is no time", number);
+	items = realloc(out->items, (out->count + 1) * sizeof(*items));
+	if (!items)
+		return pr_error_set(err, "no memory for the filter");
+	out->items = items;
+	t = &items[out->count++];
+	t->after = *at == 'a';
+	memcpy(text, number, len);
+	text[len] = 0;
+	return pr_time_parse(text, 0, &t->time, err) < 0 ? pr_error_prefix(err, "filter")
+							 : 0;
+}
+
+static int
+print_all(FILE *to, const char *text, struct pri_times *out, struct pr_error *err)
+{
+	const char *number;
+
+	for (const char *at = text; *at;) {
+		size_t len = term_len(text, at, &number);
+
+		if (!len) {
+			fputc(*at++, to);
+			continue;
+		}
+		fprintf(to, "link[%" PRIu32 ":4] = 1",
+			PRI_TIMES_AT + PRI_TIMES_APART * (uint32_t)out->count);
+		if (take_time(at, number, len - (size_t)(number - at), out, err) < 0)
+			return -1;
+		at += len;
+	}
+	return 0;
+}
+
+/* The text as libpcap is to have it, to be freed; out gets the terms, from a zeroed one. NULL: err. */
+static char *
+filter_take_times(const char *text, struct pri_times *out, struct pr_error *err)
+{
+	char *words = NULL;
+	size_t size;
+	FILE *to = open_memstream(&words, &size);
+	int rc;
+
+	if (!to) {
+		pr_error_set(err, "no memory for the filter");
+		return NULL;
+	}
+	rc = print_all(to, text, out, err);
+	if (fclose(to) != 0 && rc == 0)
+		rc = pr_error_set(err, "no memory for the filter");
+	if (rc == 0)
+		return words;
+	free(words);
+	return NULL;
+}
+
+/* ---- compiling ---- */
 
 _Static_assert(
 	sizeof(struct pri_insn) == sizeof(struct bpf_insn), "an instruction is 8 bytes");
@@ -238,7 +348,7 @@ compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
 	*too_much = false;
 	if (!text[strspn(text, " \t\r\n")])
 		return pri_bpf_create(linktype, NULL, 0, err);
-	s.words = pri_filter_take_times(text, &s.times, err);
+	s.words = filter_take_times(text, &s.times, err);
 	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
 	program = pcap ? compile_parts(pcap, &s, err) : NULL;
 	if (pcap && !program && !s.too_much)

@@ -17,7 +17,7 @@
 /*
  * linktype as in pcap files; snaplen 0: PRI_FILTER_SNAPLEN. An empty text, or one of blanks: a
  * program that matches everything. NULL and err: what libpcap says of the text. Terms `after @SECONDS`
- * and `before @SECONDS` may stand in it anywhere (filter_time.h).
+ * and `before @SECONDS` may stand in it anywhere.
  */
 struct pri_bpf *pri_filter_compile(
 	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err);
@@ -37,5 +37,30 @@ int pri_filter_check(
 /* "EN10MB" or "147". buf of at least PRI_LINKTYPE_TEXT bytes; returns buf. */
 #define PRI_LINKTYPE_TEXT 64
 char *pri_linktype_name(uint16_t linktype, char *buf, size_t size);
+
+/*
+ * A list of watched addresses makes a filter of hundreds of terms, `host a or host b or ...`, over which
+ * libpcap takes time that grows with the square of their number (500: 20 s). Such a filter accepts what
+ * any part of it accepts. Parts are cut only where nothing of the grammar reaches across: at an `or` of
+ * the outermost level, all of whose operators are `or`, before a term with qualifiers of its own, and
+ * never in a filter with a word that shifts the offsets of all that follows it (vlan, mpls, ...). A list
+ * under qualifiers that are said once, `host (a or b or ...)`, is spread for it. Pure.
+ */
+#define PRI_FILTER_PART 16 /* terms in a part, at most */
+#define PRI_FILTER_SPLIT_MIN 48 /* with fewer terms a filter stays whole */
+
+/*
+ * 0: it stays whole. Else how many parts there are, and *parts, in one piece of memory that goes with
+ * free(): the strings lie in it too. No memory: 0.
+ */
+size_t pri_filter_split(const char *text, char ***parts);
+
+/*
+ * A filter that is only a list of numbers (addresses, networks, ports) under qualifiers that are said once,
+ * `src host (a or b or ...)` or `tcp port 80 or 443`, with them said before each, as pcap-filter(7)
+ * takes them: the most recent ones hold. Then it can be cut. The caller's, free();
+ * NULL: it is no such list, or no memory. Pure.
+ */
+char *pri_filter_spread(const char *text);
 
 #endif

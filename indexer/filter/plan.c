@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter/plan_finish.h"
-#include "indexer/filter/plan_lower.h"
-#include "indexer/filter/plan_place.h"
-#include "indexer/filter/plan_term.h"
 #include "indexer/filter/bpf_code.h"
+#include "indexer/filter/plan_internal.h"
 
 /*
  * Forwards: at each instruction the different places (what may be known there) that lead to it, each
@@ -378,4 +375,225 @@ pri_plan_destroy(struct pri_plan **plan)
 	free((*plan)->ranges);
 	free(*plan);
 	*plan = NULL;
+}
+
+/* ---- does it hold? ---- */
+
+/*
+ * Ways to the left are calls, ways to the right a loop: chains of alternatives lean to the right, and
+ * pri_plan_create bounds how far anything leans to the left.
+ */
+enum { UNKNOWN, NO, YES };
+
+struct holds {
+	const struct pri_plan *plan;
+	const struct pri_plan_index *index;
+	uint8_t *found;
+};
+
+static uint8_t
+ask(const struct holds *h, const struct pri_plan_node *n)
+{
+	const struct pri_plan_index *i = h->index;
+	bool yes = n->op == PRI_PLAN_TRUE;
+
+	if (n->op == PRI_PLAN_KEY)
+		yes = i->has_key(i->arg, &h->plan->keys[n->left]);
+	else if (n->op == PRI_PLAN_PARTS)
+		yes = !i->has_parts || i->has_parts(i->arg, &h->plan->keys[n->left]);
+	else if (n->op == PRI_PLAN_OTHER)
+		yes = !i->has_other || i->has_other(i->arg, &h->plan->keys[n->left]);
+	else if (n->op == PRI_PLAN_RANGE)
+		yes = i->has_range(i->arg, &h->plan->ranges[n->left]);
+	return yes ? YES : NO;
+}
+
+/* The value of node, of which what was passed on the way right of `from` is to be told as well. */
+static uint8_t
+find(const struct holds *h, uint32_t node)
+{
+	uint32_t from = node;
+	uint8_t value;
+
+	for (;;) {
+		const struct pri_plan_node *n = &h->plan->nodes[node];
+
+		value = h->found[node];
+		if (value != UNKNOWN)
+			break;
+		if (n->op != PRI_PLAN_AND && n->op != PRI_PLAN_OR) {
+			value = ask(h, n);
+			break;
+		}
+		value = find(h, n->left);
+		if (value == (n->op == PRI_PLAN_OR ? YES : NO))
+			break;
+		node = n->right;
+	}
+	h->found[node] = value;
+	/* all that was passed has the value of what stands right of it */
+	for (; from != node; from = h->plan->nodes[from].right)
+		h->found[from] = value;
+	return value;
+}
+
+bool
+pri_plan_holds(
+	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch)
+{
+	struct holds h = {.plan = plan, .index = index, .found = scratch};
+
+	for (size_t i = 0; i < plan->count; i++)
+		scratch[i] = UNKNOWN;
+	return find(&h, (uint32_t)plan->count - 1) == YES;
+}
+
+/* ---- in what order to ask ---- */
+
+unsigned
+pri_plan_range_ports(const struct pri_plan_range *r)
+{
+	if ((r->number != PRI_NUMBER_SPORT && r->number != PRI_NUMBER_DPORT) ||
+		r->least < 0 || r->most > UINT16_MAX || r->least > r->most ||
+		r->most - r->least >= PRI_RANGE_PORTS)
+		return 0;
+	return (unsigned)(r->most - r->least) + 1;
+}
+
+struct pri_key
+pri_plan_range_port(const struct pri_plan_range *r, unsigned index)
+{
+	return pri_key_number(r->number == PRI_NUMBER_SPORT ? PRI_KEY_SPORT : PRI_KEY_DPORT,
+		(uint32_t)r->least + index);
+}
+
+/* ---- what is not worth it ---- */
+
+static bool
+is_type(void *arg, const struct pri_key *key)
+{
+	(void)arg;
+	return pri_key_rank(key) == PRI_RANK_TYPES;
+}
+
+static bool
+is_no_pair(void *arg, const struct pri_key *key)
+{
+	(void)arg;
+	return key->kind != PRI_KEY_PAIR;
+}
+
+static bool
+any_range(void *arg, const struct pri_plan_range *range)
+{
+	(void)arg;
+	return range->least <= range->most;
+}
+
+/*
+ * Can it hold by types and ranges alone? If not, what has all else that is asked for will as good as never
+ * lack the type, which is one that all traffic has.
+ */
+static bool
+by_types(const struct pri_plan *plan, uint8_t *scratch)
+{
+	const struct pri_plan_index types = {
+		.has_key = is_type, .has_parts = is_type, .has_range = any_range};
+
+	return pri_plan_holds(plan, &types, scratch);
+}
+
+/* Can it hold without a pair of addresses? If not, the pair tells as good as all that its addresses do. */
+static bool
+without_pairs(const struct pri_plan *plan, uint8_t *scratch)
+{
+	const struct pri_plan_index no_pairs = {
+		.has_key = is_no_pair, .has_range = any_range};
+
+	return pri_plan_holds(plan, &no_pairs, scratch);
+}
+
+/* ---- counting ---- */
+
+#define KEYS_COMPARED 32
+
+static bool
+is_other_side(const struct pri_plan *plan, size_t index)
+{
+	struct pri_key either = pri_key_either(&plan->keys[index]), other;
+
+	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++) {
+		other = pri_key_either(&plan->keys[i]);
+		if (other.kind == either.kind && other.len == either.len &&
+			!memcmp(other.bytes, either.bytes, either.len))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_other_range(const struct pri_plan *plan, size_t index)
+{
+	const struct pri_plan_range *r = &plan->ranges[index];
+
+	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++)
+		if (plan->ranges[i].number != r->number &&
+			plan->ranges[i].least == r->least &&
+			plan->ranges[i].most == r->most)
+			return true;
+	return false;
+}
+
+void
+pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch)
+{
+	memset(keys, 0, PRI_RANKS * sizeof(*keys));
+	for (size_t i = 0; i < plan->key_count; i++)
+		if (plan->keys[i].kind != PRI_KEY_OTHER)
+			keys[pri_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
+	for (size_t i = 0; i < plan->range_count; i++)
+		if (!is_other_range(plan, i))
+			keys[PRI_RANK_PORTS] += pri_plan_range_ports(&plan->ranges[i]);
+	if (!without_pairs(plan, scratch))
+		keys[PRI_RANK_ADDRESSES] = 0;
+	if (!by_types(plan, scratch))
+		keys[PRI_RANK_TYPES] = 0;
+}
+
+/* ---- the plans of all link types ---- */
+
+int
+pri_plans_create(
+	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err)
+{
+	*out = (struct pri_plans){
+		.items = calloc(programs->count + 1, sizeof(*out->items))};
+	if (!out->items)
+		return pr_error_set(err, "no memory to plan a filter");
+	for (; out->count < programs->count; out->count++) {
+		out->items[out->count] = pri_plan_create(programs->items[out->count], err);
+		if (!out->items[out->count]) {
+			pri_plans_free(out);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+void
+pri_plans_free(struct pri_plans *plans)
+{
+	for (size_t i = 0; i < plans->count; i++)
+		pri_plan_destroy(&plans->items[i]);
+	free(plans->items);
+	*plans = (struct pri_plans){0};
+}
+
+const struct pri_plan *
+pri_plans_find(const struct pri_plans *plans, uint16_t linktype)
+{
+	for (size_t i = 0; i < plans->count; i++)
+		if (plans->items[i]->linktype == linktype)
+			return plans->items[i];
+	return NULL;
 }

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "indexer/index/index_key.h"
 #include "indexer/filter/bpf.h"
+#include "indexer/index/index_key.h"
 #include "proto/base/error.h"
 
 /*
@@ -103,5 +103,18 @@ const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t li
  *		port 53
  */
 void pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent);
+
+/*
+ * In what order an index that is read key by key should be asked: how many keys of each rank are worth
+ * asking for, those that are one but for the side once. 0: none is; such keys are to be taken as there.
+ * scratch: plan->count bytes.
+ */
+void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch);
+
+/* Of so few ports that they are asked for one by one: how many; else 0. */
+#define PRI_RANGE_PORTS 16
+unsigned pri_plan_range_ports(const struct pri_plan_range *range);
+/* That of them, below what there are. */
+struct pri_key pri_plan_range_port(const struct pri_plan_range *range, unsigned index);
 
 #endif

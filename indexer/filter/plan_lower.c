@@ -1,12 +1,420 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/filter/plan_lower.h"
-
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/filter/plan_composite.h"
-#include "indexer/filter/plan_leaf.h"
+#include "indexer/filter/plan_internal.h"
+#include "indexer/filter/plan.h"
+#include "indexer/index/index_key.h"
 #include "proto/wire/cursor.h"
+
+/* ---- keys that come together ---- */
+
+static const struct pri_key *
+key_of(const struct pri_terms *t, uint32_t node)
+{
+	return pri_term_is(t, node, PRI_PLAN_KEY) ? &pri_term_leaf_of(t, node)->key : NULL;
+}
+
+static const struct pri_key *
+find_key(const struct pri_terms *t, const uint32_t *parts, size_t count,
+	enum pri_key_kind kind)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct pri_key *key = key_of(t, parts[i]);
+
+		if (key && key->kind == kind)
+			return key;
+	}
+	return NULL;
+}
+
+/*
+ * Keys that a filter fixes together, of the parts of an AND: what is made of them is one part more, which
+ * says that a packet has them at once. Within the planner only.
+ */
+static uint32_t
+plan_key(struct pri_terms *t, const struct pri_key *key)
+{
+	struct pri_term_leaf leaf = {.op = PRI_PLAN_KEY, .key = *key};
+
+	return pri_term_leaf(t, &leaf);
+}
+
+/* The PAIR of addresses that are both there; TRUE: they are not. */
+static uint32_t
+plan_pairs(struct pri_terms *t, const uint32_t *parts, size_t count)
+{
+	const struct pri_key *src = find_key(t, parts, count, PRI_KEY_SRC),
+			     *dst = find_key(t, parts, count, PRI_KEY_DST);
+	struct pri_key pair;
+
+	if (!src || !dst || src->len != dst->len)
+		return PRI_TERM_TRUE;
+	pair = pri_key_pair(src->bytes, dst->bytes, src->len);
+	return plan_key(t, &pair);
+}
+
+/* The address that a part says a packet is from or to; false: none, or of IPv6. */
+static bool
+end_of(const struct pri_terms *t, uint32_t node, bool *src, bool *dst, uint8_t address[4])
+{
+	const struct pri_plan_node *n = &t->nodes[node];
+	const struct pri_key *key;
+
+	if (n->op == PRI_PLAN_OR) {
+		uint8_t other[4];
+
+		return end_of(t, n->left, src, dst, address) &&
+		       end_of(t, n->right, src, dst, other) && !memcmp(address, other, 4);
+	}
+	key = key_of(t, node);
+	if (!key || key->len != 4 || (key->kind != PRI_KEY_SRC && key->kind != PRI_KEY_DST))
+		return false;
+	*src |= key->kind == PRI_KEY_SRC;
+	*dst |= key->kind == PRI_KEY_DST;
+	memcpy(address, key->bytes, 4);
+	return true;
+}
+
+/* Of an address on one side, or on either, and what the address at the other end is not. */
+static uint32_t
+other_of(struct pri_terms *t, const uint32_t *parts, size_t count, uint32_t node,
+	const uint8_t not_this[4])
+{
+	struct pri_key key = {.kind = PRI_KEY_OTHER, .len = 8};
+	bool src = false, dst = false, not_src = false, not_dst = false;
+
+	if (!end_of(t, node, &src, &dst, key.bytes))
+		return PRI_TERM_TRUE;
+	for (size_t i = 0; i < count; i++) {
+		const struct pri_key *differs =
+			pri_term_differs(t, parts[i]) ? key_of(t, parts[i]) : NULL;
+
+		if (!differs || memcmp(differs->bytes, not_this, 4) != 0)
+			continue;
+		not_src |= differs->kind == PRI_KEY_NOT_SRC;
+		not_dst |= differs->kind == PRI_KEY_NOT_DST;
+	}
+	if ((src && !not_dst) || (dst && !not_src))
+		return PRI_TERM_TRUE;
+	memcpy(key.bytes + 4, not_this, 4);
+	return plan_key(t, &key);
+}
+
+/* Of an address and what the one at the other end is not, of IPv4, a key of kind OTHER; TRUE: none. */
+static uint32_t
+plan_others(struct pri_terms *t, const uint32_t *parts, size_t count)
+{
+	uint32_t term = PRI_TERM_TRUE;
+	uint8_t not_this[4];
+
+	for (size_t i = 0; i < count; i++) {
+		if (!pri_term_differs(t, parts[i]))
+			continue;
+		memcpy(not_this, key_of(t, parts[i])->bytes, 4);
+		for (size_t j = 0; j < count; j++)
+			term = pri_term_and(
+				t, term, other_of(t, parts, count, parts[j], not_this));
+	}
+	return term;
+}
+
+/* ---- composites as configured ---- */
+
+#define ADDRESSES (PRI_PART_SRC | PRI_PART_DST)
+#define PORTS (PRI_PART_SPORT | PRI_PART_DPORT)
+#define CHOICES 4 /* an address or a port on either side are two */
+
+/* What a packet has at once, by bits of enum pri_part. */
+struct together {
+	struct pri_key key[PRI_PARTS];
+	uint8_t more[PRI_PARTS]; /* of a short range of ports: those above the first */
+	unsigned mask;
+};
+
+/* A short range of ports is taken for a port, with more of them. */
+static void
+take_range(struct together *all, const struct pri_terms *t, uint32_t node)
+{
+	const struct pri_plan_range *r;
+	unsigned ports, part;
+
+	if (!pri_term_is(t, node, PRI_PLAN_RANGE))
+		return;
+	r = &pri_term_leaf_of(t, node)->range;
+	ports = pri_plan_range_ports(r);
+	part = r->number == PRI_NUMBER_SPORT ? 2 : 3;
+	if (!ports || all->mask & 1u << part)
+		return;
+	all->key[part] = pri_plan_range_port(r, 0);
+	all->more[part] = (uint8_t)(ports - 1);
+	all->mask |= 1u << part;
+}
+
+static struct together
+together_of(const struct pri_terms *t, const uint32_t *parts, size_t count)
+{
+	static const uint8_t kinds[PRI_PARTS] = {PRI_KEY_SRC, PRI_KEY_DST, PRI_KEY_SPORT,
+		PRI_KEY_DPORT, PRI_KEY_PROTO, PRI_KEY_VLAN};
+	struct together all = {.mask = 0};
+
+	for (int i = 0; i < PRI_PARTS; i++) {
+		const struct pri_key *key =
+			find_key(t, parts, count, (enum pri_key_kind)kinds[i]);
+
+		if (!key)
+			continue;
+		all.key[i] = *key;
+		all.mask |= 1u << i;
+	}
+	for (size_t i = 0; i < count; i++)
+		take_range(&all, t, parts[i]);
+	return all;
+}
+
+/* The ways that an OR leaves, one of which each packet takes; 0: too many, or one says nothing. */
+static size_t
+choices_of(const struct pri_terms *t, uint32_t node, struct together out[CHOICES])
+{
+	uint32_t parts[PRI_TERM_PARTS];
+	size_t count = 0, n;
+
+	for (bool more = true; more;) {
+		uint32_t one = node;
+
+		more = pri_term_is(t, node, PRI_PLAN_OR);
+		if (more) {
+			one = t->nodes[node].left;
+			node = t->nodes[node].right;
+		}
+		n = pri_term_parts(t, one, parts);
+		if (!n || count == CHOICES)
+			return 0;
+		out[count] = together_of(t, parts, n);
+		if (!(out[count++].mask & (ADDRESSES | PORTS)))
+			return 0;
+	}
+	return count;
+}
+
+static bool
+all_have(const struct together *choices, size_t count, unsigned mask)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!(choices[i].mask & mask))
+			return false;
+	return count > 0;
+}
+
+/* The first OR among the parts of which every way has one of these; 0: there is none, out is just base. */
+static size_t
+find_choices(const struct pri_terms *t, const uint32_t *parts, size_t count, unsigned mask,
+	const struct together *base, struct together out[CHOICES])
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t n = pri_term_is(t, parts[i], PRI_PLAN_OR)
+				   ? choices_of(t, parts[i], out)
+				   : 0;
+
+		if (all_have(out, n, mask))
+			return n;
+	}
+	out[0] = *base;
+	return 0;
+}
+
+static struct pri_key
+united(const struct together *a, const struct together *b, const struct together *c)
+{
+	const struct together *from[] = {a, b, c};
+	const struct pri_key *keys[PRI_PARTS] = {0};
+	uint8_t more[PRI_PARTS] = {0};
+	struct pri_key key;
+
+	for (int i = 0; i < PRI_PARTS; i++)
+		for (int j = 0; j < 3 && !keys[i]; j++)
+			if (from[j]->mask & 1u << i) {
+				keys[i] = &from[j]->key[i];
+				more[i] = from[j]->more[i];
+			}
+	key = pri_key_parts(keys);
+	pri_key_parts_range(&key, 0, more[2]);
+	pri_key_parts_range(&key, 1, more[3]);
+	return key;
+}
+
+/*
+ * Of "host and port", each on either side, a composite for each of the ways: a packet has that of one. TRUE:
+ * there is nothing to choose, or no address or protocol with a port.
+ */
+static uint32_t
+crossed(struct pri_terms *t, const uint32_t *parts, size_t count,
+	const struct together *base)
+{
+	struct together a[CHOICES], b[CHOICES];
+	size_t na = find_choices(t, parts, count, ADDRESSES, base, a);
+	size_t nb = find_choices(t, parts, count, PORTS, base, b), n = 0;
+	struct pri_key keys[CHOICES * CHOICES];
+	uint32_t term = PRI_TERM_FALSE;
+
+	if (!na && !nb)
+		return PRI_TERM_TRUE;
+	for (size_t i = 0; i < (na ? na : 1); i++)
+		for (size_t j = 0; j < (nb ? nb : 1); j++) {
+			keys[n] = united(&a[i], &b[j], base);
+			if (!(keys[n].bytes[0] & (ADDRESSES | PRI_PART_PROTO)) ||
+				!(keys[n].bytes[0] & PORTS))
+				return PRI_TERM_TRUE;
+			n++;
+		}
+	while (n-- > 0)
+		term = pri_term_or(t, plan_key(t, &keys[n]), term);
+	return term;
+}
+
+/* without: of those that have no address */
+static bool
+is_parts(const struct pri_key *key, bool without)
+{
+	return key && key->kind == PRI_KEY_PARTS && !(without && key->bytes[0] & ADDRESSES);
+}
+
+static bool
+made_of_parts(const struct pri_terms *t, uint32_t node, bool without)
+{
+	for (; pri_term_is(t, node, PRI_PLAN_OR); node = t->nodes[node].right)
+		if (!is_parts(key_of(t, t->nodes[node].left), without))
+			return false;
+	return is_parts(key_of(t, node), without);
+}
+
+static size_t
+drop_parts(const struct pri_terms *t, uint32_t *parts, size_t count, bool without)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!made_of_parts(t, parts[i], without))
+			parts[kept++] = parts[i];
+	return kept;
+}
+
+/*
+ * What was made of ports and protocols alone goes: of a port that may be of any of several protocols it would say
+ * nothing, and keep them apart. Returns how many parts stay.
+ */
+static size_t
+plan_drop_ports(const struct pri_terms *t, uint32_t *parts, size_t count)
+{
+	return drop_parts(t, parts, count, true);
+}
+
+/*
+ * All that composite keys as configured can be made of; TRUE: nothing. What was made of some of the parts says
+ * nothing more then, and is dropped.
+ */
+static uint32_t
+plan_composites(struct pri_terms *t, uint32_t *parts, size_t *count)
+{
+	struct together all = together_of(t, parts, *count);
+	struct pri_key key = united(&all, &all, &all);
+	uint32_t term = crossed(t, parts, *count, &all);
+
+	if (term == PRI_TERM_TRUE && !(key.bytes[0] & (key.bytes[0] - 1)))
+		return PRI_TERM_TRUE;
+	*count = drop_parts(t, parts, *count, false);
+	return term == PRI_TERM_TRUE ? plan_key(t, &key) : term;
+}
+
+/* ---- one test as a look-up ---- */
+
+static unsigned
+leading_bits(const uint8_t *mask, unsigned bytes)
+{
+	unsigned bits = 0;
+
+	while (bits < 8 * bytes && mask[bits / 8] & 0x80 >> bits % 8)
+		bits++;
+	return bits;
+}
+
+static uint32_t
+bytes_key(struct pri_terms *t, enum pri_key_kind kind, const uint8_t *bytes, size_t len)
+{
+	struct pri_key key = pri_key_bytes(kind, bytes, len);
+
+	return plan_key(t, &key);
+}
+
+/* A mask that is no prefix of a key: the prefix that is, and the range of numbers. */
+static uint32_t
+lower_ip4(struct pri_terms *t, const struct pri_term_leaf *leaf, bool src)
+{
+	unsigned bits = leading_bits(leaf->mask, 4);
+	uint32_t mask = bits ? UINT32_MAX << (32 - bits) : 0,
+		 value = pr_get_be32(leaf->value) & mask, net = PRI_TERM_TRUE;
+	struct pri_term_leaf range = {.op = PRI_PLAN_RANGE,
+		.range = {.number = src ? PRI_NUMBER_SRC4 : PRI_NUMBER_DST4,
+			.least = value,
+			.most = value | ~mask}};
+
+	if (bits == 32)
+		return bytes_key(t, src ? PRI_KEY_SRC : PRI_KEY_DST, leaf->value, 4);
+	if (bits >= 8)
+		net = bytes_key(t, PRI_KEY_NET, leaf->value, bits / 8);
+	if (bits % 8 == 0 || !leaf->whole)
+		return net;
+	return pri_term_and(t, net, pri_term_leaf(t, &range));
+}
+
+static uint32_t
+lower_ip6(struct pri_terms *t, const struct pri_term_leaf *leaf, bool src)
+{
+	unsigned bits = leading_bits(leaf->mask, 16);
+
+	if (bits == 128)
+		return bytes_key(t, src ? PRI_KEY_SRC : PRI_KEY_DST, leaf->value, 16);
+	if (bits < 32)
+		return PRI_TERM_TRUE;
+	return bytes_key(t, PRI_KEY_NET, leaf->value, bits >= 64 ? 8 : bits >= 48 ? 6 : 4);
+}
+
+/*
+ * One test of a program as what an index can be asked: a whole key, a prefix, a range, or TRUE, it may match.
+ * Returns the term. Within the planner only.
+ */
+static uint32_t
+plan_leaf(struct pri_terms *t, uint32_t node)
+{
+	struct pri_term_leaf leaf = *pri_term_leaf_of(t, node);
+	const struct pri_plan_range *r = &leaf.range;
+	bool port = r->number == PRI_NUMBER_SPORT || r->number == PRI_NUMBER_DPORT;
+
+	if (leaf.op == PRI_PLAN_RANGE && port && r->least == r->most) {
+		struct pri_key key = pri_key_number(
+			r->number == PRI_NUMBER_SPORT ? PRI_KEY_SPORT : PRI_KEY_DPORT,
+			(uint32_t)r->least);
+		return plan_key(t, &key);
+	}
+	if (leaf.op != PRI_TERM_BYTES)
+		return node;
+	switch (leaf.field) {
+	case PRI_TERM_SRC4:
+	case PRI_TERM_DST4:
+		return lower_ip4(t, &leaf, leaf.field == PRI_TERM_SRC4);
+	case PRI_TERM_SRC6:
+	case PRI_TERM_DST6:
+		return lower_ip6(t, &leaf, leaf.field == PRI_TERM_SRC6);
+	default:
+		if (leading_bits(leaf.mask, 6) < 48)
+			return PRI_TERM_TRUE;
+		return bytes_key(t,
+			leaf.field == PRI_TERM_MAC_SRC ? PRI_KEY_MAC_SRC : PRI_KEY_MAC_DST,
+			leaf.value, 6);
+	}
+}
 
 /* What is sure of a packet for which a formula holds: its type and protocol are among these. */
 #define TYPE_IP 1
@@ -214,9 +622,9 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 	count = pri_term_parts(l->t, both, parts);
 	if (!count)
 		return both;
-	more = pri_plan_pairs(l->t, parts, count);
-	more = pri_term_and(l->t, more, pri_plan_others(l->t, parts, count));
-	more = pri_term_and(l->t, more, pri_plan_composites(l->t, parts, &count));
+	more = plan_pairs(l->t, parts, count);
+	more = pri_term_and(l->t, more, plan_others(l->t, parts, count));
+	more = pri_term_and(l->t, more, plan_composites(l->t, parts, &count));
 	count = drop_implied(l, parts, count);
 	return pri_term_and(l->t, more, pri_term_join(l->t, parts, count));
 }
@@ -260,8 +668,8 @@ factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 
 	if (!na || !nb)
 		return PRI_TERM_FALSE;
-	na = pri_plan_drop_ports(l->t, pa, na);
-	nb = pri_plan_drop_ports(l->t, pb, nb);
+	na = plan_drop_ports(l->t, pa, na);
+	nb = plan_drop_ports(l->t, pb, nb);
 	n = split_common(pa, &na, pb, &nb, common);
 	if (!n)
 		return PRI_TERM_FALSE;
@@ -318,7 +726,7 @@ lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 	case PRI_PLAN_TRUE:
 		return node;
 	default:
-		return pri_plan_leaf(l->t, node);
+		return plan_leaf(l->t, node);
 	}
 }
 
@@ -365,4 +773,125 @@ pri_plan_lower(struct pri_terms *terms, uint32_t term)
 	free(map);
 	free(l.sure);
 	return terms->differing && !terms->failed ? without_differing(terms, term) : term;
+}
+
+/* ---- the plan ---- */
+
+#define DEPTH_MAX 500
+
+struct finish {
+	const struct pri_terms *t;
+	struct pri_plan *plan;
+	uint32_t *map; /* of used terms: first 1, then their number in the plan */
+	uint16_t *depth; /* to the left, of the plan's nodes */
+};
+
+static bool
+is_pair(unsigned op)
+{
+	return op == PRI_PLAN_AND || op == PRI_PLAN_OR;
+}
+
+/* Counts what is used, by kind. */
+static void
+count_used(struct finish *f, uint32_t term)
+{
+	for (uint32_t i = 0; i <= term; i++)
+		f->map[i] = i == term;
+	for (uint32_t i = term + 1; i-- > 0;) {
+		const struct pri_plan_node *n = &f->t->nodes[i];
+
+		if (!f->map[i])
+			continue;
+		f->plan->count++;
+		f->plan->key_count += n->op == PRI_PLAN_KEY;
+		f->plan->range_count += n->op == PRI_PLAN_RANGE;
+		if (is_pair(n->op))
+			f->map[n->left] = f->map[n->right] = 1;
+	}
+}
+
+static int
+allocate(struct finish *f)
+{
+	struct pri_plan *p = f->plan;
+
+	p->nodes = calloc(p->count, sizeof(*p->nodes));
+	p->keys = calloc(p->key_count + 1, sizeof(*p->keys));
+	p->ranges = calloc(p->range_count + 1, sizeof(*p->ranges));
+	f->depth = calloc(p->count, sizeof(*f->depth));
+	return p->nodes && p->keys && p->ranges && f->depth ? 0 : -1;
+}
+
+static void
+add_pair(struct finish *f, uint32_t at, const struct pri_plan_node *n)
+{
+	uint32_t left = f->map[n->left], right = f->map[n->right];
+	uint16_t depth = (uint16_t)(f->depth[left] + 1);
+
+	if (depth < f->depth[right])
+		depth = f->depth[right];
+	if (depth > DEPTH_MAX) {
+		f->plan->nodes[at].op = PRI_PLAN_TRUE;
+		return;
+	}
+	f->depth[at] = depth;
+	f->plan->nodes[at] =
+		(struct pri_plan_node){.op = n->op, .left = left, .right = right};
+}
+
+static uint8_t
+op_of(const struct pri_key *key)
+{
+	return key->kind == PRI_KEY_PARTS   ? PRI_PLAN_PARTS
+	       : key->kind == PRI_KEY_OTHER ? PRI_PLAN_OTHER
+					    : PRI_PLAN_KEY;
+}
+
+static void
+add_used(struct finish *f, uint32_t term)
+{
+	struct pri_plan *p = f->plan;
+	uint32_t keys = 0, ranges = 0, at = 0;
+
+	for (uint32_t i = 0; i <= term; i++) {
+		const struct pri_plan_node *n = &f->t->nodes[i];
+
+		if (!f->map[i])
+			continue;
+		p->nodes[at].op = n->op;
+		if (is_pair(n->op)) {
+			add_pair(f, at, n);
+		} else if (n->op == PRI_PLAN_KEY) {
+			p->nodes[at].left = keys;
+			p->keys[keys] = pri_term_leaf_of(f->t, i)->key;
+			p->nodes[at].op = op_of(&p->keys[keys++]);
+		} else if (n->op == PRI_PLAN_RANGE) {
+			p->nodes[at].left = ranges;
+			p->ranges[ranges++] = pri_term_leaf_of(f->t, i)->range;
+		}
+		f->map[i] = at++;
+	}
+}
+
+struct pri_plan *
+pri_plan_finish(const struct pri_terms *terms, uint32_t term)
+{
+	struct finish f = {.t = terms,
+		.plan = calloc(1, sizeof(*f.plan)),
+		.map = calloc((size_t)term + 1, sizeof(*f.map))};
+
+	if (f.plan && f.map) {
+		count_used(&f, term);
+		if (allocate(&f) == 0)
+			add_used(&f, term);
+		else
+			pri_plan_destroy(&f.plan);
+	} else {
+		free(f.plan);
+		f.plan = NULL;
+	}
+	free(f.map);
+	free(f.depth);
+	return f.plan;
 }

@@ -4,15 +4,92 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/hashset.h"
+#include "indexer/index/segment_tables.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
-#include "indexer/index/outbox.h"
 #include "indexer/index/segment_keys.h"
 #include "indexer/index/summarize.h"
-#include "indexer/index/heavy_hitters.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
+
+/*
+ * Records of the index that are finished and that their sink has not taken yet: one of each level. Memory is kept from
+ * record to record. Zeroed is empty.
+ */
+#define PRI_OUTBOX_LEVELS 3
+
+struct pri_outbox {
+	struct {
+		struct pri_index_record record; /* len 0: none */
+		uint8_t *buf;
+		size_t room;
+	} level[PRI_OUTBOX_LEVELS];
+};
+
+/* Where it goes. */
+static inline uint8_t *
+pri_outbox_body(struct pri_outbox *box, int level)
+{
+	return box->level[level - 1].buf;
+}
+
+/* ---- records that wait for the sink ---- */
+
+static void
+outbox_free(struct pri_outbox *box)
+{
+	for (int i = 0; i < PRI_OUTBOX_LEVELS; i++)
+		free(box->level[i].buf);
+	*box = (struct pri_outbox){0};
+}
+
+/* Makes room for a body. false: no memory. */
+static bool
+outbox_room(struct pri_outbox *box, int level, size_t len)
+{
+	uint8_t *grown;
+
+	if (len <= box->level[level - 1].room)
+		return true;
+	grown = realloc(box->level[level - 1].buf, len);
+	if (!grown)
+		return false;
+	box->level[level - 1].buf = grown;
+	box->level[level - 1].room = len;
+	return true;
+}
+
+/* The record of what is there as its level's body; none of that level waits. */
+static void
+outbox_put(struct pri_outbox *box, const struct pri_index_record *record)
+{
+	int at = record->level - 1;
+
+	box->level[at].record = *record;
+	box->level[at].record.body = box->level[at].buf;
+}
+
+static bool
+outbox_waits(const struct pri_outbox *box, int level)
+{
+	return box->level[level - 1].record.len != 0;
+}
+
+/* Level by level; counts those that the sink never takes. true: nothing waits any more. */
+static bool
+outbox_offer(struct pri_outbox *box, pri_index_sink sink, void *arg, uint64_t *dropped)
+{
+	for (int i = 0; i < PRI_OUTBOX_LEVELS; i++) {
+		struct pri_index_record *r = &box->level[i].record;
+		int rc = r->len ? sink(arg, r) : 0;
+
+		if (rc == 1)
+			return false;
+		*dropped += rc < 0;
+		r->len = 0;
+	}
+	return true;
+}
 
 /*
  * Segments of a slow link span more time than this; a batch of them may span days, and summaries must not.
@@ -83,7 +160,7 @@ pri_builder_destroy(struct pri_builder **builder)
 	pri_level2_free(&b->level2);
 	pri_hashset_free(&b->wide);
 	pri_summarizer_free(&b->summarizer);
-	pri_outbox_free(&b->out);
+	outbox_free(&b->out);
 	free(b);
 	*builder = NULL;
 }
@@ -106,21 +183,21 @@ pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2)
 bool
 pri_builder_offer(struct pri_builder *b)
 {
-	return pri_outbox_offer(&b->out, b->sink, b->arg, &b->figures.dropped);
+	return outbox_offer(&b->out, b->sink, b->arg, &b->figures.dropped);
 }
 
 static void
 put_out(struct pri_builder *b, int level, const struct span *span, uint32_t segments,
 	size_t len)
 {
-	pri_outbox_put(&b->out, &(struct pri_index_record){.link = b->link,
-					.level = (uint16_t)level,
-					.first_sequence = span->first,
-					.check = span->check,
-					.segments = segments,
-					.min_time = span->min_time,
-					.max_time = span->max_time,
-					.len = len});
+	outbox_put(&b->out, &(struct pri_index_record){.link = b->link,
+				    .level = (uint16_t)level,
+				    .first_sequence = span->first,
+				    .check = span->check,
+				    .segments = segments,
+				    .min_time = span->min_time,
+				    .max_time = span->max_time,
+				    .len = len});
 }
 
 /* ---- groups ---- */
@@ -134,7 +211,7 @@ finish_group(struct pri_builder *b)
 		pri_level2_begin(&b->level2);
 		return 0;
 	}
-	if (!pri_outbox_room(&b->out, 2, len))
+	if (!outbox_room(&b->out, 2, len))
 		return -1;
 	pri_level2_finish(&b->level2, b->link, pri_outbox_body(&b->out, 2));
 	put_out(b, 2, &b->group, b->level2.segments, len);
@@ -202,7 +279,7 @@ finish_summary(struct pri_builder *b)
 
 	if (!z->span.segments)
 		return 0;
-	if (pri_summarizer_size(z, &len) < 0 || !pri_outbox_room(&b->out, 3, len))
+	if (pri_summarizer_size(z, &len) < 0 || !outbox_room(&b->out, 3, len))
 		return -1;
 	b->sealed = z->span;
 	len = pri_summarizer_write(z, b->record_max, pri_outbox_body(&b->out, 3));
@@ -232,7 +309,7 @@ finish_batch(struct pri_builder *b)
 {
 	if (!b->level1.segments)
 		return 0;
-	if (!pri_outbox_room(&b->out, 1, pri_level1_size(&b->level1)) ||
+	if (!outbox_room(&b->out, 1, pri_level1_size(&b->level1)) ||
 		(b->next > b->grouped && add_column(b) < 0))
 		return -1;
 	if (b->next > b->known)
@@ -377,7 +454,7 @@ pri_builder_tail(const struct pri_builder *b, struct pr_summary_span out[2])
 {
 	size_t count = 0;
 
-	if (pri_outbox_waits(&b->out, 3))
+	if (outbox_waits(&b->out, 3))
 		out[count++] = b->sealed;
 	if (b->summarizer.span.segments)
 		out[count++] = b->summarizer.span;

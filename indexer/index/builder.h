@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/index/composite.h"
+#include "indexer/index/index_key.h"
 #include "proto/base/error.h"
 #include "proto/wire/summary.h"
 

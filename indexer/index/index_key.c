@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/index/index_key.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/key_hash.h"
-#include "indexer/index/signature.h"
+#include "indexer/index/segment_tables.h"
+#include "indexer/index/level2.h"
 #include "proto/wire/cursor.h"
 
 /* ---- making ---- */
@@ -270,4 +271,294 @@ pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_M
 		return 0;
 	pri_packet_fields_parse(layout, packet->data, packet->caplen, &fields);
 	return pri_keys_of_fields(&fields, out);
+}
+
+/* ---- composites ---- */
+
+static const char *const names[PRI_PARTS] = {
+	"src", "dst", "sport", "dport", "proto", "vlan"};
+
+/* ---- configuration ---- */
+
+static int
+part_find(const char *name, size_t len)
+{
+	for (int i = 0; i < PRI_PARTS; i++)
+		if (strlen(names[i]) == len && !strncmp(names[i], name, len))
+			return i;
+	return -1;
+}
+
+int
+pri_composite_parse(const char *text, uint8_t *mask, struct pr_error *err)
+{
+	const char *at = text;
+
+	*mask = 0;
+	for (;;) {
+		size_t len = strcspn(at, "+");
+		int part = part_find(at, len);
+
+		if (part < 0 || *mask & 1 << part)
+			return pr_error_set(err,
+				"'%s' is no composite key: parts joined by +, each once, "
+				"of src, "
+				"dst, sport, dport, proto, vlan",
+				text);
+		*mask |= (uint8_t)(1 << part);
+		if (!at[len])
+			break;
+		at += len + 1;
+	}
+	if (!(*mask & (*mask - 1)))
+		return pr_error_set(
+			err, "'%s' is a key by itself: a composite has two parts", text);
+	return 0;
+}
+
+static int
+add_mask(struct pri_composites *c, size_t *count, const char *text, struct pr_error *err)
+{
+	uint8_t mask;
+
+	if (pri_composite_parse(text, &mask, err) < 0)
+		return -1;
+	for (size_t i = 0; i < *count; i++)
+		if (c->masks[i] == mask)
+			return 0;
+	if (*count == PRI_COMPOSITES_MAX)
+		return pr_error_set(err, "at most %d composite keys", PRI_COMPOSITES_MAX);
+	c->masks[(*count)++] = mask;
+	return 0;
+}
+
+int
+pri_composites_parse(
+	const struct pr_string_list *list, struct pri_composites *out, struct pr_error *err)
+{
+	size_t count = 0;
+	int rc = 0;
+
+	*out = (struct pri_composites){{0}};
+	for (size_t i = 0; rc == 0 && i < list->count; i++) {
+		char *copy = strdup(list->items[i]), *save = NULL;
+
+		if (!copy)
+			return pr_error_set(err, "no memory for composite keys");
+		for (char *one = strtok_r(copy, ", ", &save); one && rc == 0;
+			one = strtok_r(NULL, ", ", &save))
+			rc = add_mask(out, &count, one, err);
+		free(copy);
+	}
+	return rc;
+}
+
+/* ---- keys ---- */
+
+/* A composite: mask, length of an address, then the parts as they come. PARTS: behind these two, ranges. */
+#define HEADER 2
+#define PARTS_HEADER 4
+#define MORE 2 /* ports of either side, above that which is there */
+
+static size_t
+part_len(int part, size_t address)
+{
+	switch (1 << part) {
+	case PRI_PART_SRC:
+	case PRI_PART_DST:
+		return address;
+	case PRI_PART_PROTO:
+		return 1;
+	default:
+		return 2;
+	}
+}
+
+static void
+put_part(struct pri_key *key, int part, const uint8_t *bytes, size_t len)
+{
+	key->bytes[0] |= (uint8_t)(1 << part);
+	memcpy(key->bytes + key->len, bytes, len);
+	key->len = (uint8_t)(key->len + len);
+}
+
+static struct pri_key
+begin_key(enum pri_key_kind kind, size_t address)
+{
+	struct pri_key key = {.kind = (uint8_t)kind, .len = HEADER};
+
+	key.len = kind == PRI_KEY_PARTS ? PARTS_HEADER : HEADER;
+	key.bytes[1] = (uint8_t)address;
+	return key;
+}
+
+/* IPv4 and IPv6 together match no packet; one of them is left out then. */
+struct pri_key
+pri_key_parts(const struct pri_key *const parts[PRI_PARTS])
+{
+	size_t address = parts[0] ? parts[0]->len : parts[1] ? parts[1]->len : 0;
+	struct pri_key key = begin_key(PRI_KEY_PARTS, address);
+
+	for (int i = 0; i < PRI_PARTS; i++)
+		if (parts[i] && parts[i]->len == part_len(i, address))
+			put_part(&key, i, parts[i]->bytes, parts[i]->len);
+	return key;
+}
+
+void
+pri_key_parts_range(struct pri_key *parts, unsigned side, uint8_t more)
+{
+	parts->bytes[MORE + side] = more;
+}
+
+bool
+pri_key_parts_ranged(const struct pri_key *parts)
+{
+	return parts->bytes[MORE] || parts->bytes[MORE + 1];
+}
+
+/* Those of which one value is known. */
+static uint8_t
+fixed_parts(const struct pri_key *parts)
+{
+	unsigned open = (parts->bytes[MORE] ? PRI_PART_SPORT : 0u) |
+			(parts->bytes[MORE + 1] ? PRI_PART_DPORT : 0u);
+
+	return (uint8_t)(parts->bytes[0] & ~open);
+}
+
+bool
+pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out)
+{
+	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? parts->bytes[1] : 0;
+	size_t at = PARTS_HEADER;
+
+	if (!mask || mask & ~fixed_parts(parts))
+		return false;
+	*out = begin_key(PRI_KEY_COMPOSITE, address);
+	for (int i = 0; i < PRI_PARTS; i++) {
+		size_t len = part_len(i, parts->bytes[1]);
+
+		if (mask & 1 << i)
+			put_part(out, i, parts->bytes + at, len);
+		if (parts->bytes[0] & 1 << i)
+			at += len;
+	}
+	return true;
+}
+
+/* Where in it the part is; NULL: it has not. */
+static const uint8_t *
+part_at(const struct pri_key *parts, uint8_t part)
+{
+	const uint8_t *at = parts->bytes + PARTS_HEADER;
+
+	for (int i = 0; 1 << i < part; i++)
+		if (parts->bytes[0] & 1 << i)
+			at += part_len(i, parts->bytes[1]);
+	return parts->bytes[0] & part ? at : NULL;
+}
+
+static const uint8_t *
+port_at(const struct pri_key *parts, unsigned side)
+{
+	return part_at(parts, side ? PRI_PART_DPORT : PRI_PART_SPORT);
+}
+
+unsigned
+pri_key_parts_ports(const struct pri_key *parts, unsigned side)
+{
+	return port_at(parts, side) ? 1u + parts->bytes[MORE + side] : 0;
+}
+
+static size_t
+address_port_keys(
+	const struct pri_key *parts, unsigned side, uint16_t port, struct pri_key *out)
+{
+	const uint8_t *own = part_at(parts, side ? PRI_PART_DST : PRI_PART_SRC),
+		      *other = part_at(parts, side ? PRI_PART_SRC : PRI_PART_DST);
+	size_t len = parts->bytes[1], n = 0;
+
+	if (pri_port_is_service(port)) {
+		if (own)
+			out[n++] = pri_key_service(own, len, port);
+		if (other)
+			out[n++] = pri_key_service(other, len, port);
+		return n;
+	}
+	if (own)
+		out[n++] = pri_key_socket(
+			side ? PRI_SOCKET_DST : PRI_SOCKET_SRC, own, len, port);
+	if (other && port >= PRI_PORT_FREE)
+		out[n++] = pri_key_socket(PRI_SOCKET_PEER, other, len, port);
+	return n;
+}
+
+size_t
+pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned which,
+	struct pri_key out[PRI_PORT_KEYS_MAX])
+{
+	uint16_t port = (uint16_t)(pr_get_be16(port_at(parts, side)) + which);
+	size_t n = address_port_keys(parts, side, port, out);
+	const uint8_t *protocol = part_at(parts, PRI_PART_PROTO);
+
+	if (protocol)
+		out[n++] = pri_key_port_of(
+			side ? PRI_KEY_DPORT : PRI_KEY_SPORT, port, *protocol);
+	return n;
+}
+
+/* ---- of packets ---- */
+
+static bool
+has_parts(const struct pri_packet_fields *f, uint8_t mask)
+{
+	unsigned need = (mask & PRI_PART_SRC ? PRI_FIELD_SRC : 0) |
+			(mask & PRI_PART_DST ? PRI_FIELD_DST : 0) |
+			(mask & PRI_PART_SPORT ? PRI_FIELD_SPORT : 0) |
+			(mask & PRI_PART_DPORT ? PRI_FIELD_DPORT : 0);
+
+	return (f->have & need) == need && !(mask & PRI_PART_PROTO && !f->proto_count) &&
+	       !(mask & PRI_PART_VLAN && !f->tag_count);
+}
+
+static struct pri_key
+composite_of(const struct pri_packet_fields *f, uint8_t mask, size_t proto, size_t tag)
+{
+	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? f->address_len : 0;
+	struct pri_key key = begin_key(PRI_KEY_COMPOSITE, address);
+	uint8_t number[2];
+
+	if (mask & PRI_PART_SRC)
+		put_part(&key, 0, f->src, address);
+	if (mask & PRI_PART_DST)
+		put_part(&key, 1, f->dst, address);
+	pr_put_be16(number, f->sport);
+	if (mask & PRI_PART_SPORT)
+		put_part(&key, 2, number, 2);
+	pr_put_be16(number, f->dport);
+	if (mask & PRI_PART_DPORT)
+		put_part(&key, 3, number, 2);
+	if (mask & PRI_PART_PROTO)
+		put_part(&key, 4, &f->protos[proto], 1);
+	pr_put_be16(number, f->tags[tag]);
+	if (mask & PRI_PART_VLAN)
+		put_part(&key, 5, number, 2);
+	return key;
+}
+
+/* Of protocols and tags a packet may have several, and each is its key. */
+size_t
+pri_composite_keys(const struct pri_packet_fields *f, uint8_t mask,
+	struct pri_key out[PRI_COMPOSITE_KEYS])
+{
+	size_t protos = mask & PRI_PART_PROTO ? f->proto_count : 1;
+	size_t tags = mask & PRI_PART_VLAN ? f->tag_count : 1, n = 0;
+
+	if (!mask || !has_parts(f, mask))
+		return 0;
+	for (size_t i = 0; i < protos; i++)
+		for (size_t j = 0; j < tags; j++)
+			out[n++] = composite_of(f, mask, i, j);
+	return n;
 }

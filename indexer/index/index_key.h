@@ -7,6 +7,9 @@
 #include <stdint.h>
 
 #include "indexer/index/packet_fields.h"
+#include "proto/base/error.h"
+#include "proto/base/options.h"
+#include "proto/wire/cursor.h"
 #include "proto/wire/source.h"
 
 /*
@@ -65,7 +68,7 @@ enum pri_key_kind {
 	PRI_KEY_ADDRESS = 17,
 	PRI_KEY_PORT = 18,
 	PRI_KEY_MAC = 19,
-	PRI_KEY_COMPOSITE = 20, /* as configured: composite.h */
+	PRI_KEY_COMPOSITE = 20, /* as configured, see below */
 	PRI_KEY_PARTS = 21, /* never in an index: what composites can be made of */
 	PRI_KEY_SERVICE = 22, /* SRC or DST, with SPORT or DPORT if that is well known */
 	/*
@@ -141,5 +144,101 @@ size_t pri_keys_of_fields(
 	const struct pri_packet_fields *fields, struct pri_key out[PRI_KEYS_MAX]);
 /* Both in one, for tests and tools; a link type without layout has none. */
 size_t pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX]);
+
+/*
+ * Composite keys as configured: "src+dport" is a key of a packet's source address together with its
+ * destination port, so that a segment which has both, but not in one packet, is left out. A composite
+ * is known by the mask of its parts. Records of level 1 say which they have, so that those
+ * of before a change stay good; level 2 has none. Pure.
+ *
+ * The planner does not know what records have: of all parts that a filter fixes it makes one key of kind
+ * PARTS, of which whoever asks a record takes the composites that the record has.
+ */
+enum pri_part {
+	PRI_PART_SRC = 1 << 0,
+	PRI_PART_DST = 1 << 1,
+	PRI_PART_SPORT = 1 << 2,
+	PRI_PART_DPORT = 1 << 3,
+	PRI_PART_PROTO = 1 << 4,
+	PRI_PART_VLAN = 1 << 5,
+};
+#define PRI_PARTS 6
+#define PRI_COMPOSITES_MAX 4
+
+/* Masks; 0: no more. As bytes in records of level 1. */
+struct pri_composites {
+	uint8_t masks[PRI_COMPOSITES_MAX];
+};
+
+/* "src+dport", in any order, each part once, two at least. */
+int pri_composite_parse(const char *text, uint8_t *mask, struct pr_error *err);
+/* Of options: at most PRI_COMPOSITES_MAX, separated by commas or in several items. */
+int pri_composites_parse(const struct pr_string_list *list, struct pri_composites *out,
+	struct pr_error *err);
+
+/* A key of kind PARTS of those keys that are there (parts[i] is for bit i; or NULL). */
+struct pri_key pri_key_parts(const struct pri_key *const parts[PRI_PARTS]);
+/* And that the port of a side (0: source, 1: destination) may as well be one of so many above it. */
+void pri_key_parts_range(struct pri_key *parts, unsigned side, uint8_t more);
+bool pri_key_parts_ranged(const struct pri_key *parts);
+/* The composite of these parts; false: the key of kind PARTS has not all of them. */
+bool pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out);
+
+/* How many ports the parts leave to a side: 1, more if it is a range; 0: it may be any, or none. */
+unsigned pri_key_parts_ports(const struct pri_key *parts, unsigned side);
+/*
+ * The SERVICE and SOCKET keys, and SPORT or DPORT with the protocol, that a packet with these parts has if the
+ * port of this side is this one of them. Returns how many.
+ */
+#define PRI_PORT_KEYS_MAX 3
+size_t pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned which,
+	struct pri_key out[PRI_PORT_KEYS_MAX]);
+
+#define PRI_COMPOSITE_KEYS (2 * PRI_KEYS_DEPTH) /* of one packet: protocols times tags */
+size_t pri_composite_keys(const struct pri_packet_fields *fields, uint8_t mask,
+	struct pri_key out[PRI_COMPOSITE_KEYS]);
+
+/* Who pays for each key that is asked for asks first for those that few segments have. */
+enum pri_key_rank {
+	PRI_RANK_PAIRS,
+	PRI_RANK_PARTS, /* addresses with ports */
+	PRI_RANK_ADDRESSES,
+	PRI_RANK_PORTS, /* prefixes, rarer types */
+	PRI_RANK_TYPES, /* that as good as all traffic has */
+	PRI_RANKS,
+};
+
+static inline bool
+pri_key_is_common(const struct pri_key *key)
+{
+	uint16_t type;
+
+	if (key->kind == PRI_KEY_PROTO)
+		return key->bytes[0] == 6 || key->bytes[0] == 17;
+	type = pr_get_be16(key->bytes);
+	return type == 0x0800 || type == 0x86dd || type == 0x0806 || type == 0x8035;
+}
+
+static inline enum pri_key_rank
+pri_key_rank(const struct pri_key *key)
+{
+	switch (key->kind) {
+	case PRI_KEY_PAIR:
+		return PRI_RANK_PAIRS;
+	case PRI_KEY_PARTS: /* a range is many keys; without an address they are of ports */
+		return pri_key_parts_ranged(key) || !key->bytes[1] ? PRI_RANK_PORTS
+								   : PRI_RANK_PARTS;
+	case PRI_KEY_SRC:
+	case PRI_KEY_DST:
+	case PRI_KEY_MAC_SRC:
+	case PRI_KEY_MAC_DST:
+		return PRI_RANK_ADDRESSES;
+	case PRI_KEY_ETHERTYPE:
+	case PRI_KEY_PROTO:
+		return pri_key_is_common(key) ? PRI_RANK_TYPES : PRI_RANK_PORTS;
+	default:
+		return PRI_RANK_PORTS;
+	}
+}
 
 #endif

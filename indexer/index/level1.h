@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/index/composite.h"
 #include "indexer/index/index_key.h"
-#include "indexer/index/signature.h"
+#include "indexer/index/level2.h"
 #include "proto/base/error.h"
 
 /*
@@ -18,7 +17,7 @@
  *
  *    0 magic u32 "PIX1"    4 version u16 (5)      6 link u16        8 first sequence u64
  *   16 segments u16       18 tops u16            20 tops at u32    24 packets short u32
- *   28 composites: up to 4 masks of their parts u8 (composite.h), then 0   32 bytes short u64
+ *   28 composites: up to 4 masks of their parts u8 (index_key.h), then 0   32 bytes short u64
  *   40 pages u16          42 low bits u16        44 hash bits u16      46 reserved u16 = 0
  *   48 check u64 of bytes 0..47 and of the rest of the head
  * for each segment an item of 96 bytes:

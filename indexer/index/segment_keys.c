@@ -5,11 +5,472 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/kinds_plain.h"
+#include "indexer/index/segment_tables.h"
 #include "proto/base/clock.h"
 #include "proto/base/room.h"
 #include "proto/wire/cursor.h"
 #include "proto/wire/segment_step.h"
+
+/* ---- adding keys ---- */
+
+/* Adds keys to a sketch, whose sets have room, in place. */
+
+PRI_IN_PLACE bool
+add(struct pri_segment_keys *s, enum pri_key_kind kind, const void *bytes, size_t len)
+{
+	uint64_t hash = pri_key_hash_bytes(kind, bytes, len);
+
+	if (!pri_hashset_put(&s->keys, hash))
+		return false;
+	pri_hashset_push(&s->wide, hash);
+	return true;
+}
+
+PRI_IN_PLACE void
+add_mac(struct pri_segment_keys *s, enum pri_key_kind kind, const uint8_t *mac)
+{
+	uint64_t either = pri_key_hash_bytes(PRI_KEY_MAC, mac, 6);
+
+	if (pri_hashset_put(
+		    &s->keys, pri_signature_hash(pri_key_hash_bytes(kind, mac, 6), either)))
+		pri_hashset_put(&s->wide, either);
+}
+
+static inline void
+add_number2(struct pri_segment_keys *s, enum pri_key_kind kind, uint16_t number)
+{
+	uint8_t bytes[2];
+
+	pr_put_be16(bytes, number);
+	add(s, kind, bytes, 2);
+}
+
+static inline bool
+test_and_set(uint8_t *bits, unsigned at)
+{
+	uint8_t bit = (uint8_t)(1u << at % 8);
+	bool was = bits[at / 8] & bit;
+
+	bits[at / 8] |= bit;
+	return was;
+}
+
+/* ---- addresses and ports ---- */
+
+/* Who has the longer prefix has the shorter ones; that of one byte is in level 1 as an octet. */
+PRI_IN_PLACE void
+add_nets(struct pri_segment_keys *s, const uint8_t *address, size_t len)
+{
+	if (len == 4) {
+		if (add(s, PRI_KEY_NET, address, 3))
+			add(s, PRI_KEY_NET, address, 2);
+		if (!test_and_set(s->octets, address[0]))
+			pri_hashset_push(
+				&s->wide, pri_key_hash_bytes(PRI_KEY_NET, address, 1));
+	} else if (add(s, PRI_KEY_NET, address, 8) && add(s, PRI_KEY_NET, address, 6)) {
+		add(s, PRI_KEY_NET, address, 4);
+	}
+}
+
+/* side and len are constants. Returns its place. */
+PRI_IN_PLACE uint32_t
+add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsigned side)
+{
+	enum pri_key_kind kind = side == PRI_HOST_SRC ? PRI_KEY_SRC : PRI_KEY_DST;
+	uint64_t either = pri_key_hash_bytes(PRI_KEY_ADDRESS, bytes, len);
+	uint32_t at = pri_hosts_find_or_add(&s->addresses, either, bytes, len);
+	struct pri_host_stats *a = &s->addresses.items[at];
+
+	if (a->sides & side)
+		return at;
+	pri_hashset_push(
+		&s->keys, pri_signature_hash(pri_key_hash_bytes(kind, bytes, len), either));
+	if (!a->sides) {
+		pri_hashset_push(&s->wide, either);
+		add_nets(s, bytes, len);
+	}
+	a->sides |= (uint8_t)side;
+	return at;
+}
+
+/* other: what is at the other end of packets of a; or NULL */
+static inline void
+meet(const struct pri_segment_keys *s, struct pri_host_stats *a,
+	const struct pri_host_stats *other)
+{
+	uint32_t peer = PRI_HOST_SEVERAL;
+
+	if (other)
+		peer = (uint32_t)(other - s->addresses.items) + 1;
+	if (a)
+		a->peer = !a->peer || a->peer == peer ? peer : PRI_HOST_SEVERAL;
+}
+
+/* Of one kind; an address that sends to itself counts once. NULL: there is none. */
+static inline void
+count_addresses(const struct pri_header_layout *kind, struct pri_host_stats *src,
+	struct pri_host_stats *dst)
+{
+	if (src) {
+		src->packets += kind->packets;
+		src->traffic += kind->bytes;
+	}
+	if (dst && dst != src) {
+		dst->packets += kind->packets;
+		dst->traffic += kind->bytes;
+	}
+}
+
+/* bytes: as in the packet. */
+PRI_IN_PLACE void
+add_port(struct pri_segment_keys *s, const uint8_t *bytes, bool source, bool tcp)
+{
+	uint16_t port = pr_get_be16(bytes);
+	uint64_t *seen = &s->seen_ports[port / 16];
+	unsigned shift = port % 16 * 4u;
+	uint16_t *least = source ? &s->sport_min : &s->dport_min;
+	uint16_t *most = source ? &s->sport_max : &s->dport_max;
+	uint8_t key[3] = {bytes[0], bytes[1], tcp ? 6 : 17};
+	unsigned bit = 1u << (2 * tcp + source);
+	uint64_t either, was = *seen >> shift;
+
+	if (was & bit)
+		return;
+	*seen |= (uint64_t)bit << shift;
+	either = pri_key_hash_bytes(PRI_KEY_PORT, bytes, 2);
+	pri_hashset_push(&s->keys,
+		pri_signature_hash(
+			pri_key_hash_bytes(source ? PRI_KEY_SPORT : PRI_KEY_DPORT, key, 3),
+			either));
+	if (!(was & 15))
+		pri_hashset_push(&s->wide, either);
+	*least = port < *least ? port : *least;
+	*most = port > *most ? port : *most;
+	test_and_set(s->ports, pri_port_interval(port));
+}
+
+/* As memcmp. */
+PRI_IN_PLACE int
+compare(const uint8_t *a, const uint8_t *b, size_t len)
+{
+	uint32_t x, y;
+
+	if (len != 4)
+		return memcmp(a, b, len);
+	x = pr_get_be32(a);
+	y = pr_get_be32(b);
+	return x < y ? -1 : x > y;
+}
+
+/* len is a constant, here and below. */
+PRI_IN_PLACE void
+add_pair(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, size_t len)
+{
+	bool swap = compare(src, dst, len) > 0;
+	uint8_t pair[2 * 16];
+
+	memcpy(pair, swap ? dst : src, len);
+	memcpy(pair + len, swap ? src : dst, len);
+	add(s, PRI_KEY_PAIR, pair, 2 * len);
+}
+
+PRI_IN_PLACE void
+add_service(
+	struct pri_segment_keys *s, const uint8_t *address, size_t len, const uint8_t *port)
+{
+	uint8_t service[16 + 2];
+
+	memcpy(service, address, len);
+	memcpy(service + len, port, 2);
+	add(s, PRI_KEY_SERVICE, service, len + 2);
+}
+
+/* Not in level 2. Too many: none are made any more. */
+PRI_IN_PLACE void
+add_socket(struct pri_segment_keys *s, enum pri_socket which, const uint8_t *address,
+	size_t len, const uint8_t *port)
+{
+	uint8_t bytes[1 + 16 + 2];
+	uint64_t either, hash;
+
+	if (!s->sockets)
+		return;
+	bytes[0] = PRI_SOCKET_PEER;
+	memcpy(bytes + 1, address, len);
+	memcpy(bytes + 1 + len, port, 2);
+	either = hash = pri_key_hash_bytes(PRI_KEY_SOCKET, bytes, len + 3);
+	if (which != PRI_SOCKET_PEER) {
+		bytes[0] = (uint8_t)which;
+		hash = pri_key_hash_bytes(PRI_KEY_SOCKET, bytes, len + 3);
+	}
+	s->socket_count += pri_hashset_put(&s->keys, pri_signature_hash(hash, either));
+	if (s->socket_count < PRI_SEGMENT_KEYS_SOCKETS)
+		return;
+	s->sockets = false;
+	s->plain_segments = PRI_SEGMENT_KEYS_PLAIN;
+}
+
+/* SERVICE and SOCKET. ports: both, as in the packet. */
+PRI_IN_PLACE void
+add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, size_t len,
+	const uint8_t *ports)
+{
+	for (int i = 0; i < 2; i++) {
+		const uint8_t *port = ports + 2 * i;
+
+		if (pri_port_is_service(pr_get_be16(port))) {
+			add_service(s, src, len, port);
+			add_service(s, dst, len, port);
+			continue;
+		}
+		add_socket(
+			s, i ? PRI_SOCKET_DST : PRI_SOCKET_SRC, i ? dst : src, len, port);
+		if (pr_get_be16(port) >= PRI_PORT_FREE)
+			add_socket(s, PRI_SOCKET_PEER, i ? src : dst, len, port);
+	}
+}
+
+/*
+ * The keys of a kind of packets: the same as pri_keys_of_fields makes, but as hashes, and without those that
+ * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
+ * that is the same in wide is new there when it is new here.
+ */
+#define MOST (PRI_KEYS_MAX + 4)
+
+/* ---- plain kinds ---- */
+
+static void
+add_link(struct pri_segment_keys *s, const struct pri_header_layout *kind)
+{
+	const uint16_t inner = pri_header_layout_version(kind) == 4 ? 0x0800 : 0x86dd;
+	uint8_t bytes[16];
+
+	pr_put_le64(bytes, kind->id[0]);
+	pr_put_le64(bytes + 8, kind->id[1]);
+	add_mac(s, PRI_KEY_MAC_DST, bytes);
+	add_mac(s, PRI_KEY_MAC_SRC, bytes + 6);
+	add_number2(s, PRI_KEY_ETHERTYPE, inner);
+	if (pr_get_be16(bytes + 12) == inner)
+		return;
+	add_number2(s, PRI_KEY_ETHERTYPE, pr_get_be16(bytes + 12));
+	add_number2(s, PRI_KEY_VLAN, (uint16_t)(kind->id[1] >> 48));
+}
+
+/* Was a kind of the same words of the link layer here a short while ago? */
+static bool
+link_seen(struct pri_segment_keys *s, const struct pri_header_layout *kind)
+{
+	uint64_t mix = (kind->id[0] ^ kind->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
+	struct pri_segment_keys_link *l =
+		&s->links[mix >> (64 - PRI_SEGMENT_KEYS_LINKS_LOG)];
+	unsigned version = pri_header_layout_version(kind);
+
+	if (l->words[0] == kind->id[0] && l->words[1] == kind->id[1] &&
+		l->version == version)
+		return true;
+	*l = (struct pri_segment_keys_link){{kind->id[0], kind->id[1]}, version};
+	return false;
+}
+
+/* at: both addresses; len is a constant. */
+PRI_IN_PLACE void
+add_ports(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+	const uint8_t *at, size_t len, const uint8_t *ports)
+{
+	bool tcp = (uint8_t)(kind->id[2] >> 8) == 6;
+
+	add_services(s, at, at + len, len, ports);
+	add_port(s, ports, true, tcp);
+	add_port(s, ports + 2, false, tcp);
+}
+
+/* Of two that were here together a short while ago all is known. */
+PRI_IN_PLACE void
+add_hosts(
+	struct pri_segment_keys *s, const struct pri_header_layout *kind, const uint8_t *at)
+{
+	uint64_t addresses = pr_get_le64(at);
+	struct pri_segment_keys_pair *pair =
+		&s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
+			  (64 - PRI_SEGMENT_KEYS_PAIRS_LOG)];
+	struct pri_host_stats *items = s->addresses.items;
+
+	if (pair->addresses != addresses || !pair->src) {
+		*pair = (struct pri_segment_keys_pair){.addresses = addresses,
+			.src = 1 + add_address(s, at, 4, PRI_HOST_SRC),
+			.dst = 1 + add_address(s, at + 4, 4, PRI_HOST_DST)};
+		add_pair(s, at, at + 4, 4);
+		meet(s, &items[pair->src - 1], &items[pair->dst - 1]);
+		meet(s, &items[pair->dst - 1], &items[pair->src - 1]);
+	}
+	count_addresses(kind, &items[pair->src - 1], &items[pair->dst - 1]);
+}
+
+static __attribute__((flatten)) void
+ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind)
+{
+	uint8_t at[8], ports[4];
+
+	pr_put_le64(at, kind->id[2] >> 32 | kind->id[3] << 32);
+	pr_put_le32(ports, (uint32_t)(kind->id[3] >> 32));
+	add_hosts(s, kind, at);
+	if (pri_header_layout_has_ports((uint8_t)(kind->id[2] >> 8)))
+		add_ports(s, kind, at, 4, ports);
+}
+
+static __attribute__((flatten)) void
+ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+	const uint64_t *more)
+{
+	struct pri_host_stats *items = s->addresses.items;
+	uint8_t at[32], ports[4];
+	uint32_t src, dst;
+
+	pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
+	pr_put_le64(at, kind->id[3]);
+	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
+		pr_put_le64(at + 8 + 8 * i, more[i]);
+	src = add_address(s, at, 16, PRI_HOST_SRC);
+	dst = add_address(s, at + 16, 16, PRI_HOST_DST);
+	count_addresses(kind, &items[src], &items[dst]);
+	add_pair(s, at, at + 16, 16);
+	add_ports(s, kind, at, 16, ports);
+}
+
+static inline void
+plain_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+	const uint64_t *more)
+{
+	uint8_t protocol = (uint8_t)(kind->id[2] >> 8);
+
+	if (!link_seen(s, kind))
+		add_link(s, kind);
+	if (!test_and_set(s->seen_protocols, protocol))
+		add(s, PRI_KEY_PROTO, &protocol, 1);
+	if (pri_header_layout_version(kind) == 4)
+		ip_keys(s, kind);
+	else
+		ip6_keys(s, kind, more);
+}
+
+/* ---- other kinds ---- */
+
+static void
+add_key(struct pri_segment_keys *s, const struct pri_key *key)
+{
+	switch (key->kind) {
+	case PRI_KEY_SRC:
+	case PRI_KEY_DST:
+	case PRI_KEY_SPORT:
+	case PRI_KEY_DPORT:
+		break; /* counted as well: see there */
+	case PRI_KEY_NET:
+		if (key->len > 1) /* else with its address */
+			add(s, PRI_KEY_NET, key->bytes, key->len);
+		break;
+	case PRI_KEY_MAC_SRC:
+	case PRI_KEY_MAC_DST:
+		add_mac(s, (enum pri_key_kind)key->kind, key->bytes);
+		break;
+	default:
+		add(s, (enum pri_key_kind)key->kind, key->bytes, key->len);
+	}
+}
+
+static struct pri_host_stats *
+add_any_address(struct pri_segment_keys *s, const struct pri_packet_fields *f,
+	const uint8_t *address, bool source)
+{
+	unsigned side = source ? PRI_HOST_SRC : PRI_HOST_DST;
+
+	if (!(f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST)))
+		return NULL;
+	return &s->addresses.items[add_address(s, address, f->address_len, side)];
+}
+
+/* pri_keys_of_fields does not make them. */
+static void
+add_sockets(struct pri_segment_keys *s, const struct pri_packet_fields *f)
+{
+	uint8_t port[2];
+
+	pr_put_be16(port, f->sport);
+	if (f->have & PRI_FIELD_SPORT && !pri_port_is_service(f->sport)) {
+		if (f->have & PRI_FIELD_SRC)
+			add_socket(s, PRI_SOCKET_SRC, f->src, f->address_len, port);
+		if (f->have & PRI_FIELD_DST && f->sport >= PRI_PORT_FREE)
+			add_socket(s, PRI_SOCKET_PEER, f->dst, f->address_len, port);
+	}
+	pr_put_be16(port, f->dport);
+	if (f->have & PRI_FIELD_DPORT && !pri_port_is_service(f->dport)) {
+		if (f->have & PRI_FIELD_DST)
+			add_socket(s, PRI_SOCKET_DST, f->dst, f->address_len, port);
+		if (f->have & PRI_FIELD_SRC && f->dport >= PRI_PORT_FREE)
+			add_socket(s, PRI_SOCKET_PEER, f->src, f->address_len, port);
+	}
+}
+
+static void
+any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
+	const struct pri_header_layout *kind)
+{
+	struct pri_key keys[PRI_KEYS_MAX];
+	struct pri_host_stats *src, *dst;
+	size_t count = pri_keys_of_fields(f, keys);
+	uint8_t port[2];
+
+	for (size_t i = 0; i < count; i++)
+		add_key(s, &keys[i]);
+	add_sockets(s, f);
+	src = add_any_address(s, f, f->src, true);
+	dst = add_any_address(s, f, f->dst, false);
+	meet(s, src, dst);
+	meet(s, dst, src);
+	count_addresses(kind, src, dst);
+	pr_put_be16(port, f->sport);
+	if (f->have & PRI_FIELD_SPORT)
+		add_port(s, port, true, f->protos[0] == 6);
+	pr_put_be16(port, f->dport);
+	if (f->have & PRI_FIELD_DPORT)
+		add_port(s, port, false, f->protos[0] == 6);
+}
+
+int
+pri_segment_keys_kinds(struct pri_segment_keys *s)
+{
+	for (size_t i = 0; i < s->kinds.count; i++) {
+		const struct pri_header_layout *kind = &s->kinds.items[i];
+
+		if (pri_hashset_prepare(&s->keys, MOST) < 0 ||
+			pri_hashset_prepare(&s->wide, MOST) < 0)
+			return -1;
+		if (pri_header_layout_version(kind))
+			plain_keys(s, kind, s->kinds.more[i]);
+		else
+			any_keys(s, pri_header_layout_fields(&s->kinds, kind), kind);
+	}
+	return 0;
+}
+
+/* Level 2 has none of them, so they do not go into wide. */
+int
+pri_segment_keys_composites(struct pri_segment_keys *s,
+	const struct pri_linktype_layout *layout, const struct pr_packet *packet)
+{
+	struct pri_key keys[PRI_COMPOSITE_KEYS];
+	struct pri_packet_fields f;
+
+	if (pri_hashset_prepare(&s->keys, PRI_COMPOSITES_MAX * PRI_COMPOSITE_KEYS) < 0)
+		return -1;
+	pri_packet_fields_parse(layout, packet->data, packet->caplen, &f);
+	for (size_t i = 0; i < PRI_COMPOSITES_MAX && s->composites.masks[i]; i++) {
+		size_t count = pri_composite_keys(&f, s->composites.masks[i], keys);
+
+		for (size_t j = 0; j < count; j++)
+			pri_hashset_put(&s->keys, pri_key_hash(&keys[j]));
+	}
+	return 0;
+}
 
 #define LINE 64 /* of a cache */
 #define AHEAD 2048

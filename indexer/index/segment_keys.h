@@ -6,13 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/index/addresses.h"
-#include "indexer/index/composite.h"
-#include "indexer/index/hashset.h"
+#include "indexer/index/segment_tables.h"
 #include "indexer/index/index_key.h"
-#include "indexer/index/kinds.h"
 #include "indexer/index/level1.h"
-#include "indexer/index/heavy_hitters.h"
 #include "proto/base/error.h"
 #include "proto/wire/segment.h"
 
@@ -92,7 +88,7 @@ int pri_segment_keys_take(struct pri_segment_keys *sketch, const void *body, siz
 void pri_segment_keys_count_hosts(
 	const struct pri_segment_keys *sketch, struct pri_heavy_hitters *tops);
 
-/* ---- sketch_keys.c ---- */
+/* ---- segment_keys.c ---- */
 
 /* The keys of all kinds, and what their addresses have. -1: no memory. */
 int pri_segment_keys_kinds(struct pri_segment_keys *sketch);

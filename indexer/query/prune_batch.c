@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/composite.h"
-#include "indexer/filter/plan_ranks.h"
+#include "indexer/index/index_key.h"
+#include "indexer/filter/plan.h"
 #include "indexer/query/prune_read.h"
 #include "proto/wire/cursor.h"
 

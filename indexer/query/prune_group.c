@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/composite.h"
-#include "indexer/filter/plan_ranks.h"
+#include "indexer/index/index_key.h"
+#include "indexer/filter/plan.h"
 #include "indexer/query/prune_slices.h"
 
 /* Bytes: what it takes to look into a record of level 1, about, and to ask for a key here. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "indexer/query/tally_key.h"
-#include "indexer/index/range_builder.h"
+#include "indexer/index/summarize.h"
 #include "indexer/filter/bpf.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"

@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "indexer/index/builder.h"
-#include "indexer/index/hashset.h"
+#include "indexer/index/segment_tables.h"
 #include "indexer/index/index_key.h"
-#include "indexer/index/signature.h"
+#include "indexer/index/level2.h"
 #include "proto/wire/segment.h"
 #include "tests/bench/bench_trace.h"
 

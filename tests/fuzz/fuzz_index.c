@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of the index, and keys of packets. Covers indexer/index/level1.c indexer/index/level2.c
- * indexer/index/signature.c indexer/index/index_key.c
+ * indexer/index/index_key.c
  * Options -max_len=16384
  */
 #include <stdlib.h>

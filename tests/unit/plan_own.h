@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/composite.h"
+#include "indexer/index/index_key.h"
 #include "indexer/filter/plan.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/port_keys.h"

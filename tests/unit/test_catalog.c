@@ -5,7 +5,7 @@
 
 #include "indexer/query/ledger_view.h"
 #include "indexer/query/catalog.h"
-#include "indexer/index/range_builder.h"
+#include "indexer/index/summarize.h"
 #include "indexer/query/run_reader.h"
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"

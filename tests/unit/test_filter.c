@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/filter/filter_split.h"
-#include "indexer/filter/filter_spread.h"
 #include "proto/wire/cursor.h"
 #include "tests/unit/unit.h"
 

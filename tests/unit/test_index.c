@@ -5,7 +5,7 @@
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
 #include "indexer/index/segment_keys.h"
-#include "indexer/index/heavy_hitters.h"
+#include "indexer/index/segment_tables.h"
 #include "tests/unit/index_records.h"
 #include "tests/unit/unit.h"
 

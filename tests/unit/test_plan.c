@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/composite.h"
+#include "indexer/index/index_key.h"
 #include "indexer/filter/filter.h"
 #include "indexer/filter/plan.h"
 #include "indexer/filter/bpf_code.h"

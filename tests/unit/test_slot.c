@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/addresses.h"
-#include "indexer/index/hashset.h"
+#include "indexer/index/segment_tables.h"
 #include "tests/unit/unit.h"
 
 /* Keys that somebody chose so that a part of their hashes is the same take no longer than others. */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "indexer/index/composite.h"
+#include "indexer/index/index_key.h"
 #include "logger/append.h"
 #include "proto/base/error.h"
 

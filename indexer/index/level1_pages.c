@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "indexer/index/level1_keys.h"
+#include "indexer/index/level1_pages.h"
 
 #include <string.h>
 
-#include "indexer/index/level1_format.h"
 #include "proto/wire/cursor.h"
+
+/* ---- writing ---- */
 
 /*
  * As many bits as a Bloom filter of ten bits a key of each segment would take, but for few keys: each must
@@ -280,7 +281,7 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 
 /* ---- writing ---- */
 
-struct bits {
+struct bit_writer {
 	uint8_t *at;
 	uint64_t have;
 	unsigned count; /* less than 8 */
@@ -289,7 +290,7 @@ struct bits {
 
 /* Without a branch: what lies behind is written, too, and again by what comes. */
 static inline void
-put(struct bits *b, uint64_t value, unsigned n)
+put(struct bit_writer *b, uint64_t value, unsigned n)
 {
 	uint64_t have = b->have | value << b->count;
 	unsigned count = b->count + n;
@@ -325,7 +326,7 @@ set_of(uint64_t set, unsigned bits)
 }
 
 static inline void
-put_each(struct bits *b, uint64_t set, unsigned segments)
+put_each(struct bit_writer *b, uint64_t set, unsigned segments)
 {
 	put(b, 3, 2);
 	for (unsigned n = segments, some; n; n -= some, set >>= some) {
@@ -338,7 +339,7 @@ put_each(struct bits *b, uint64_t set, unsigned segments)
 _Static_assert(ONES_MAX + 1 + PRI_LEVEL1_LOW_MAX + 14 <= PUT_MAX, "a key at once");
 
 static inline void
-put_key(struct bits *b, const struct pri_level1_keys *k, uint32_t step, uint64_t set)
+put_key(struct bit_writer *b, const struct pri_level1_keys *k, uint32_t step, uint64_t set)
 {
 	uint32_t ones = step >> k->low_bits;
 	struct some key;
@@ -357,7 +358,7 @@ put_key(struct bits *b, const struct pri_level1_keys *k, uint32_t step, uint64_t
 }
 
 static uint8_t *
-end_of(struct bits *b)
+end_of(struct bit_writer *b)
 {
 	if (b->count)
 		*b->at++ = (uint8_t)b->have;
@@ -369,7 +370,7 @@ static size_t
 put_page(const struct pri_level1_keys *keys, size_t at, uint32_t count, uint8_t *out)
 {
 	const struct pri_level1_keys k = *keys; /* which what is written cannot change */
-	struct bits b = {.at = out + PAGE_HEADER};
+	struct bit_writer b = {.at = out + PAGE_HEADER};
 	uint32_t value, last = 0;
 
 	memset(out, 0, 8);
@@ -392,4 +393,91 @@ pri_level1_keys_put(const struct pri_level1_keys *k, uint8_t *out, uint8_t *lens
 		used += len;
 	}
 	return used;
+}
+
+/* ---- reading ---- */
+
+/* ---- bits: behind the end all are 0 ---- */
+
+struct bit_reader {
+	const uint8_t *at, *end;
+	uint64_t have; /* the next are the lowest */
+	unsigned count;
+};
+
+static void
+fill(struct bit_reader *b)
+{
+	for (; b->count <= 56; b->count += 8)
+		b->have |= (uint64_t)(b->at < b->end ? *b->at++ : 0) << b->count;
+}
+
+/* n: up to 32 */
+static uint32_t
+get(struct bit_reader *b, unsigned n)
+{
+	uint32_t value;
+
+	fill(b);
+	value = (uint32_t)(b->have & ((UINT64_C(1) << n) - 1));
+	b->have >>= n;
+	b->count -= n;
+	return value;
+}
+
+static uint32_t
+get_upper(struct bit_reader *b)
+{
+	uint32_t ones = 0;
+
+	while (get(b, 1))
+		ones++;
+	return ones;
+}
+
+/* ---- which segments ---- */
+
+static uint64_t
+stretch_set(unsigned first, unsigned last)
+{
+	return first <= last && last < 64 ? UINT64_MAX >> (63 - last) & UINT64_MAX << first
+					  : 0;
+}
+
+static uint64_t
+get_set(struct bit_reader *b, unsigned segments, unsigned index_bits)
+{
+	unsigned first, lower;
+	uint64_t set;
+
+	if (!get(b, 1)) {
+		first = get(b, index_bits);
+		return stretch_set(first, first);
+	}
+	if (!get(b, 1)) {
+		first = get(b, index_bits);
+		return stretch_set(first, get(b, index_bits));
+	}
+	lower = segments < 32 ? segments : 32;
+	set = get(b, lower);
+	return set | (uint64_t)get(b, segments - lower) << 32;
+}
+
+uint64_t
+pri_level1_find(
+	const struct pri_level1 *l, uint64_t signature, const uint8_t *page, size_t len)
+{
+	struct bit_reader b = {.at = page + PAGE_HEADER, .end = page + len};
+	uint32_t keys = pr_get_le16(page + 8), wanted, value = 0;
+	unsigned bits = index_bits(l->segments);
+	uint64_t found = 0, set;
+
+	wanted = value_of((uint32_t)(signature >> 16), l->hash_bits, keys, l->low_bits);
+	for (uint32_t i = 0; i < keys && value <= wanted; i++) {
+		value += get_upper(&b) << l->low_bits;
+		value += get(&b, l->low_bits);
+		set = get_set(&b, l->segments, bits);
+		found |= value == wanted ? set : 0;
+	}
+	return found;
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_LEVEL1_PAGES_H
+#define PRI_INDEXER_LEVEL1_PAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <xxhash.h>
+
+#include "indexer/index/level1.h"
+
+/* The pages of a record of level 1: its keys, and which segments have them. Shared with level1.c. */
+
+#define CHECKED 48
+#define PAGE_HEADER 10
+#define SOLES_HEADER 8
+#define SOLE 10
+#define SOLE_BOTH 0x80 /* of its first segment */
+#define PAGE 1024 /* about: a sector has it, as a rule */
+
+/* The rest: items and the bytes of pages. */
+static inline uint64_t
+head_check(const uint8_t *head, size_t len)
+{
+	uint64_t seed = XXH3_64bits(head, CHECKED);
+
+	return XXH3_64bits_withSeed(
+		head + PRI_LEVEL1_HEADER, len - PRI_LEVEL1_HEADER, seed);
+}
+
+static inline uint64_t
+page_check(uint64_t head, uint32_t page, const uint8_t *bytes, size_t len)
+{
+	return XXH3_64bits_withSeed(bytes + 8, len - 8, head + page);
+}
+
+static inline uint32_t
+page_of(uint64_t signature, uint32_t pages)
+{
+	return (uint32_t)((signature >> PRI_SIGNATURE_HOME) * pages >> 16);
+}
+
+/* hash: its bits 16 to 47, of which so many count, 1 to 32. */
+static inline uint32_t
+value_of(uint32_t hash, unsigned hash_bits, uint32_t keys, unsigned low_bits)
+{
+	return pri_reduce(hash & UINT32_MAX << (32 - hash_bits), keys << low_bits);
+}
+
+/* Bits for the number of one of so many segments. */
+static inline unsigned
+index_bits(unsigned segments)
+{
+	unsigned bits = 0;
+
+	while (1u << bits < segments)
+		bits++;
+	return bits;
+}
+
+/* The keys of a record of level 1, as its pages have them. */
+struct pri_level1_keys {
+	uint64_t *items,
+		*sets; /* of each distinct key, in order: page and value, segments */
+	size_t distinct;
+	size_t set_bits; /* what it takes to say which segments have them */
+	uint32_t pages;
+	unsigned segments, index_bits, hash_bits, low_bits;
+	uint32_t of_page[PRI_LEVEL1_PAGES_MAX]; /* keys */
+};
+
+/*
+ * What pages may take at most, with their lengths in the head: of so many keys over all segments, each
+ * with so many low bits.
+ */
+size_t pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits);
+/*
+ * hashes: pri_key_signature of them all, segment by segment, ends[] where each ends; and behind them room
+ * for as many. Both are used up. room: bytes for the pages; if too little, or if far more keys than usual
+ * are at home in one page, as somebody may bring about, there are none (pages is 0).
+ */
+void pri_level1_keys_sort(struct pri_level1_keys *keys, uint64_t *hashes,
+	const size_t *ends, unsigned segments, size_t room);
+/*
+ * Writes the pages, without their checks, and the length of each to lens. Returns bytes; up to 7 behind them are
+ * written over.
+ */
+size_t pri_level1_keys_put(const struct pri_level1_keys *keys, uint8_t *out, uint8_t *lens);
+
+#endif

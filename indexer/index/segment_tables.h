@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRI_INDEXER_SEGMENT_TABLES_H
+#define PRI_INDEXER_SEGMENT_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "indexer/index/index_key.h"
+#include "indexer/index/level1.h"
+#include "indexer/index/packet_fields.h"
+#include "proto/wire/cursor.h"
+
+/*
+ * Where a hash of a key has its slot in a table. These hashes are the same everywhere, so who sends packets could
+ * choose keys that all have one slot: a table's own number, which nobody knows, decides where they go (multiply
+ * and shift: Dietzfelbinger and others, 1997). Zeroed is to be set first.
+ */
+struct pri_seeded_hash {
+	uint64_t factor; /* odd */
+	unsigned shift;
+};
+
+/* For a table of so many slots, a power of two from 2 on; the factor is drawn once. */
+void pri_seeded_hash_set(struct pri_seeded_hash *slot, size_t slots);
+
+static inline size_t
+pri_seeded_hash_slot(const struct pri_seeded_hash *slot, uint64_t hash)
+{
+	return (size_t)(hash * slot->factor >> slot->shift);
+}
+
+/* Compiled in place: of a kind and a length that are constants a few multiplications are left. */
+#define XXH_INLINE_ALL
+
+#define PRI_IN_PLACE static inline __attribute__((always_inline))
+
+/*
+ * pri_key_hash of the key of this kind with these bytes. The kind and the length are a part of it, so that
+ * equal bytes of other kinds are other keys.
+ */
+PRI_IN_PLACE uint64_t
+pri_key_hash_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
+{
+	return XXH3_64bits_withSeed(bytes, len, (uint64_t)kind << 8 | len);
+}
+
+/*
+ * A set of hashes of 64 bits, each of which is in it once. Two keys of one hash are one here, which
+ * does no harm: what is made of it knows keys by their hashes only. Zeroed is empty and ready.
+ */
+struct pri_hashset {
+	uint64_t *items; /* in the order of coming */
+	uint32_t *slots; /* 1 + index in items; 0 free */
+	size_t count, room; /* of items, and one more; there are twice as many slots */
+	struct pri_seeded_hash slot;
+};
+
+static inline void
+pri_hashset_free(struct pri_hashset *s)
+{
+	free(s->items);
+	free(s->slots);
+	*s = (struct pri_hashset){0};
+}
+
+static inline void
+pri_hashset_clear(struct pri_hashset *s)
+{
+	/* One by one where it was much larger once than it is now. */
+	if (s->count < s->room / 16)
+		for (size_t i = 0; i < s->count; i++) {
+			size_t at = pri_seeded_hash_slot(&s->slot, s->items[i]);
+			while (s->slots[at]) {
+				s->slots[at] = 0;
+				at = (at + 1) & (2 * s->room - 1);
+			}
+		}
+	else if (s->slots)
+		memset(s->slots, 0, 2 * s->room * sizeof(*s->slots));
+	s->count = 0;
+}
+
+static inline size_t
+pri_hashset_slot(const struct pri_hashset *s, uint64_t hash)
+{
+	size_t mask = 2 * s->room - 1, at = pri_seeded_hash_slot(&s->slot, hash);
+
+	while (s->slots[at] && s->items[s->slots[at] - 1] != hash)
+		at = (at + 1) & mask;
+	return at;
+}
+
+static inline int
+pri_hashset_grow(struct pri_hashset *s)
+{
+	size_t room = s->room ? s->room * 2 : 256;
+	uint64_t *items = realloc(s->items, (room + 1) * sizeof(*items));
+	uint32_t *slots;
+
+	if (!items)
+		return -1;
+	s->items = items;
+	slots = calloc(2 * room, sizeof(*slots));
+	if (!slots)
+		return -1;
+	free(s->slots);
+	s->slots = slots;
+	s->room = room;
+	pri_seeded_hash_set(&s->slot, 2 * room);
+	for (size_t i = 0; i < s->count; i++)
+		s->slots[pri_hashset_slot(s, s->items[i])] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* 1: it is new; 0: it was there; -1: no memory. */
+static inline int
+pri_hashset_add(struct pri_hashset *s, uint64_t hash)
+{
+	size_t at;
+
+	if (s->count == s->room && pri_hashset_grow(s) < 0)
+		return -1;
+	at = pri_hashset_slot(s, hash);
+	if (s->slots[at])
+		return 0;
+	s->items[s->count++] = hash;
+	s->slots[at] = (uint32_t)s->count;
+	return 1;
+}
+
+/* Room for that many more, so that put and push cannot fail. -1: no memory. */
+static inline int
+pri_hashset_prepare(struct pri_hashset *s, size_t more)
+{
+	while (s->room - s->count < more)
+		if (pri_hashset_grow(s) < 0)
+			return -1;
+	return 0;
+}
+
+/* As pri_hashset_add, where there is room. true: it is new. */
+static inline bool
+pri_hashset_put(struct pri_hashset *s, uint64_t hash)
+{
+	size_t at = pri_hashset_slot(s, hash);
+
+	if (s->slots[at])
+		return false;
+	s->items[s->count++] = hash;
+	s->slots[at] = (uint32_t)s->count;
+	return true;
+}
+
+/*
+ * All of these. What they will look at is called for in time, and where the first slot tells, which is nearly always,
+ * there is no branch: which are new cannot be foreseen. -1: no memory.
+ */
+#define PRI_HASHSET_FAR 20
+#define PRI_HASHSET_NEAR 10
+static inline int
+pri_hashset_add_all(struct pri_hashset *s, const uint64_t *hashes, size_t n)
+{
+	struct pri_seeded_hash to;
+	size_t mask, count, at;
+	uint64_t *items;
+	uint32_t *slots, slot;
+
+	if (pri_hashset_prepare(s, n) < 0)
+		return -1;
+	to = s->slot;
+	mask = 2 * s->room - 1;
+	count = s->count;
+	items = s->items;
+	slots = s->slots;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t hash = hashes[i];
+		bool new;
+
+		if (i + PRI_HASHSET_FAR < n) {
+			__builtin_prefetch(&slots[pri_seeded_hash_slot(
+						   &to, hashes[i + PRI_HASHSET_FAR])],
+				1);
+			slot = slots[pri_seeded_hash_slot(
+				&to, hashes[i + PRI_HASHSET_NEAR])];
+			__builtin_prefetch(&items[slot - (slot != 0)]);
+		}
+		at = pri_seeded_hash_slot(&to, hash);
+		slot = slots[at];
+		if (__builtin_expect(
+			    (slot != 0) & (items[slot - (slot != 0)] != hash), 0)) {
+			do {
+				at = (at + 1) & mask;
+				slot = slots[at];
+			} while (slot && items[slot - 1] != hash);
+		}
+		new = slot == 0;
+		items[count] = hash;
+		count += new;
+		slots[at] = new ? (uint32_t)count : slot;
+	}
+	s->count = count;
+	return 0;
+}
+
+/* One that is new and never looked for again, where there is room. */
+static inline void
+pri_hashset_push(struct pri_hashset *s, uint64_t hash)
+{
+	s->items[s->count++] = hash;
+}
+
+/*
+ * The addresses of a segment, each once, with what it has sent and got. Memory is kept from segment to
+ * segment. Zeroed is empty; one thread.
+ */
+#define PRI_HOST_SRC 1u
+#define PRI_HOST_DST 2u
+#define PRI_HOST_NONE UINT32_MAX
+#define PRI_HOST_SEVERAL UINT32_MAX /* peers, or one that is not known */
+
+struct pri_host_stats {
+	uint8_t bytes[16];
+	uint64_t traffic; /* bytes */
+	uint32_t packets;
+	uint32_t
+		peer; /* 1 + the place of the one that is at the other end of all its packets; 0: none yet */
+	uint8_t len; /* 4 or 16 */
+	uint8_t sides; /* on which it was seen; 0: it is new */
+	uint16_t hash; /* for other tables: nobody knows it, and it stays the address's */
+};
+
+struct pri_hosts {
+	struct pri_host_stats *items;
+	uint32_t *slots; /* 1 + index in items; 0 free */
+	size_t count, room, slot_room, mask;
+	struct pri_seeded_hash slot;
+};
+
+static inline void
+pri_hosts_free(struct pri_hosts *a)
+{
+	free(a->items);
+	free(a->slots);
+	*a = (struct pri_hosts){0};
+}
+
+/* Forgets all; room for so many. -1: no memory. */
+static inline int
+pri_hosts_begin(struct pri_hosts *a, size_t most)
+{
+	size_t slots = 64;
+
+	while (slots < 2 * most)
+		slots *= 2;
+	if (most > a->room || slots > a->slot_room) {
+		const struct pri_seeded_hash slot = a->slot;
+
+		pri_hosts_free(a);
+		a->slot = slot;
+		a->items = malloc(most * sizeof(*a->items));
+		a->slots = malloc(slots * sizeof(*a->slots));
+		if (!a->items || !a->slots)
+			return -1;
+		a->room = most;
+		a->slot_room = slots;
+	}
+	memset(a->slots, 0, slots * sizeof(*a->slots));
+	a->mask = slots - 1;
+	pri_seeded_hash_set(&a->slot, slots);
+	a->count = 0;
+	return 0;
+}
+
+/* Its place, where there is room. hash: of the address. */
+static inline uint32_t
+pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, size_t len)
+{
+	size_t at = pri_seeded_hash_slot(&a->slot, hash);
+	struct pri_host_stats *item;
+
+	for (; a->slots[at]; at = (at + 1) & a->mask) {
+		item = &a->items[a->slots[at] - 1];
+		if (item->len == len && !memcmp(item->bytes, bytes, len))
+			return a->slots[at] - 1;
+	}
+	item = &a->items[a->count++];
+	*item = (struct pri_host_stats){
+		.len = (uint8_t)len, .hash = (uint16_t)(hash * a->slot.factor >> 48)};
+	memcpy(item->bytes, bytes, len);
+	a->slots[at] = (uint32_t)a->count;
+	return a->slots[at] - 1;
+}
+
+/*
+ * The packets of a segment, put together where they are equal in all that keys are made of, so that keys are
+ * made once for each kind. Most are plain (one tag at most, IPv4 without options or IPv6, TCP, UDP or
+ * SCTP; in IPv4 other protocols, too, but ICMP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
+ * kept from segment to segment. One thread.
+ */
+#define PRI_HEADER_LAYOUT_WORDS 4
+#define PRI_HEADER_LAYOUT_MORE 3
+
+struct pri_header_layout {
+	/*
+	 * Bytes as they lie in the packet: 0 the destination's MAC and 2 of the source's; 1 its other 4, the
+	 * type, the tag; 2 version, protocol, ports or IPv4's source; 3 IPv4's destination and ports, or the first
+	 * of IPv6's addresses, whose other words are in more. Of one that is not plain the version is 0, and
+	 * word 0 its place in odd.
+	 */
+	uint64_t id[PRI_HEADER_LAYOUT_WORDS];
+	uint64_t bytes;
+	uint32_t packets;
+	uint8_t unused[20]; /* a line of the cache */
+};
+
+struct pri_header_layouts {
+	struct pri_header_layout *items;
+	uint64_t (*more)
+		[PRI_HEADER_LAYOUT_MORE]; /* of the item of that place, where it is IPv6 */
+	size_t count, room;
+	uint32_t *slots; /* 1 + index in items; 0 free */
+	size_t slot_room, mask;
+	struct pri_packet_fields *odd;
+	size_t odd_count;
+	uint64_t secret[4]; /* so that nobody can send packets that fill one slot */
+};
+
+/* Zeroed is ready. */
+void pri_header_layouts_free(struct pri_header_layouts *kinds);
+/* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
+int pri_header_layouts_begin(struct pri_header_layouts *kinds, size_t packets);
+/*
+ * The kind of a packet, with that packet counted; its packets are 1 when it is new. This one is not plain, and does
+ * not change; of plain ones see below.
+ */
+struct pri_header_layout *pri_header_layouts_add_other(struct pri_header_layouts *kinds,
+	const struct pri_linktype_layout *layout, const uint8_t *data, uint32_t caplen,
+	uint32_t len);
+
+/* Its IP version, 4 or 6; 0: not plain. */
+static inline unsigned
+pri_header_layout_version(const struct pri_header_layout *kind)
+{
+	return kind->id[2] & 0xff;
+}
+
+static inline bool
+pri_header_layout_has_ports(uint8_t protocol)
+{
+	return protocol == 6 || protocol == 17 || protocol == 132;
+}
+
+/* Of one that is not plain. */
+static inline const struct pri_packet_fields *
+pri_header_layout_fields(
+	const struct pri_header_layouts *kinds, const struct pri_header_layout *kind)
+{
+	return &kinds->odd[kind->id[0]];
+}
+
+/* Finding a plain packet's kind, in place: it is done for each packet. */
+#define PRI_PLAIN_TAG 0x8100
+#define PRI_PLAIN_IP 0x0800
+#define PRI_PLAIN_IP6 0x86dd
+#define PRI_PLAIN_ICMP 1
+
+static inline struct pri_header_layout *
+pri_header_layout_count(struct pri_header_layout *kind, uint32_t len)
+{
+	kind->packets++;
+	kind->bytes += len;
+	return kind;
+}
+
+static inline struct pri_header_layout *
+pri_header_layouts_add(struct pri_header_layouts *k, size_t at)
+{
+	struct pri_header_layout *kind = &k->items[k->count++];
+
+	k->slots[at] = (uint32_t)k->count;
+	kind->bytes = 0;
+	kind->packets = 0;
+	return kind;
+}
+
+static inline uint64_t
+pri_header_layouts_fold(uint64_t a, uint64_t b)
+{
+	__extension__ const unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t
+pri_header_layouts_hash(
+	const struct pri_header_layouts *k, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
+{
+	const uint64_t *s = k->secret;
+
+	return pri_header_layouts_fold(id[0] ^ s[0], id[1] ^ s[1]) +
+	       pri_header_layouts_fold(id[2] ^ s[2], id[3] ^ s[3]);
+}
+
+static inline bool
+pri_header_layout_is(
+	const struct pri_header_layout *kind, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
+{
+	return !((kind->id[0] ^ id[0]) | (kind->id[1] ^ id[1]) | (kind->id[2] ^ id[2]) |
+		 (kind->id[3] ^ id[3]));
+}
+
+static inline struct pri_header_layout *
+pri_header_layouts_find_or_add_ip(
+	struct pri_header_layouts *k, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
+{
+	uint64_t h = pri_header_layouts_hash(k, id);
+	size_t at = (h ^ h >> 32) & k->mask;
+	struct pri_header_layout *kind;
+
+	for (; k->slots[at]; at = (at + 1) & k->mask) {
+		kind = &k->items[k->slots[at] - 1];
+		if (pri_header_layout_is(kind, id))
+			return kind;
+	}
+	kind = pri_header_layouts_add(k, at);
+	for (size_t i = 0; i < PRI_HEADER_LAYOUT_WORDS; i++)
+		kind->id[i] = id[i];
+	return kind;
+}
+
+static inline struct pri_header_layout *
+pri_header_layouts_find_or_add_ip6(struct pri_header_layouts *k,
+	const uint64_t id[PRI_HEADER_LAYOUT_WORDS],
+	const uint64_t more[PRI_HEADER_LAYOUT_MORE])
+{
+	const uint64_t *s = k->secret;
+	uint64_t h = pri_header_layouts_hash(k, id);
+	struct pri_header_layout *kind;
+	size_t at;
+
+	h += pri_header_layouts_fold(more[0] ^ s[1], more[1] ^ s[0]) +
+	     pri_header_layouts_fold(more[2] ^ s[3], h ^ s[2]);
+	for (at = (h ^ h >> 32) & k->mask; k->slots[at]; at = (at + 1) & k->mask) {
+		kind = &k->items[k->slots[at] - 1];
+		if (pri_header_layout_is(kind, id) &&
+			!memcmp(k->more[k->slots[at] - 1], more, sizeof(*k->more)))
+			return kind;
+	}
+	kind = pri_header_layouts_add(k, at);
+	for (size_t i = 0; i < PRI_HEADER_LAYOUT_WORDS; i++)
+		kind->id[i] = id[i];
+	memcpy(k->more[k->count - 1], more, sizeof(*k->more));
+	return kind;
+}
+
+/* NULL: it is not plain. Equal words are equal fields. */
+static inline struct pri_header_layout *
+pri_header_layouts_plain_ip(struct pri_header_layouts *k,
+	uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint8_t *net, size_t len)
+{
+	uint8_t protocol;
+	uint64_t addresses;
+
+	if (len < 24 || net[0] != 0x45 || pr_get_be16(net + 6) & 0x1fff)
+		return NULL;
+	protocol = net[9];
+	if (protocol == PRI_PLAIN_ICMP)
+		return NULL;
+	addresses = pr_get_le64(net + 12);
+	id[2] = 4 | (uint64_t)protocol << 8 | addresses << 32;
+	id[3] = addresses >> 32;
+	if (pri_header_layout_has_ports(protocol))
+		id[3] |= (uint64_t)pr_get_le32(net + 20) << 32;
+	return pri_header_layouts_find_or_add_ip(k, id);
+}
+
+static inline struct pri_header_layout *
+pri_header_layouts_plain_ip6(struct pri_header_layouts *k,
+	uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint8_t *net, size_t len)
+{
+	uint64_t more[PRI_HEADER_LAYOUT_MORE];
+
+	if (len < 44 || !pri_header_layout_has_ports(net[6]))
+		return NULL;
+	id[2] = 6 | (uint64_t)net[6] << 8 | (uint64_t)pr_get_le32(net + 40) << 32;
+	id[3] = pr_get_le64(net + 8);
+	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
+		more[i] = pr_get_le64(net + 16 + 8 * i);
+	return pri_header_layouts_find_or_add_ip6(k, id, more);
+}
+
+/*
+ * The kind of a packet of Ethernet, with that packet counted; its packets are 1 when it is new. NULL: it is not
+ * plain, or not captured so far. The packet may change meanwhile: then it is of some kind.
+ */
+static inline struct pri_header_layout *
+pri_header_layouts_add_plain(
+	struct pri_header_layouts *k, const uint8_t *data, uint32_t caplen, uint32_t len)
+{
+	uint64_t id[PRI_HEADER_LAYOUT_WORDS];
+	struct pri_header_layout *kind = NULL;
+	size_t net = 14;
+	uint16_t type;
+
+	if (caplen < 18)
+		return NULL;
+	id[0] = pr_get_le64(data);
+	id[1] = pr_get_le64(data + 6) >> 16;
+	type = __builtin_bswap16((uint16_t)(id[1] >> 32));
+	if (type == PRI_PLAIN_TAG) {
+		id[1] |= (uint64_t)(pr_get_be16(data + 14) & 0xfff) << 48;
+		type = pr_get_be16(data + 16);
+		net = 18;
+	}
+	if (type == PRI_PLAIN_IP)
+		kind = pri_header_layouts_plain_ip(k, id, data + net, caplen - net);
+	else if (type == PRI_PLAIN_IP6)
+		kind = pri_header_layouts_plain_ip6(k, id, data + net, caplen - net);
+	return kind ? pri_header_layout_count(kind, len) : NULL;
+}
+
+/*
+ * Heavy hitters: which addresses have the most bytes, in bounded memory. Counters for PRI_HEAVY_HITTERS_MAX
+ * addresses; when they are all taken, what the middle one has is taken off all, and those with nothing
+ * left go (Misra and Gries, in its mergeable form). So each is short by at most what was taken off.
+ */
+#define PRI_HEAVY_HITTERS_MAX 512
+
+struct pri_heavy_hitters {
+	struct pri_level1_top items[PRI_HEAVY_HITTERS_MAX];
+	uint16_t hashes[PRI_HEAVY_HITTERS_MAX];
+	uint16_t slots[4 * PRI_HEAVY_HITTERS_MAX]; /* 1 + index; 0 free */
+	size_t count;
+	uint64_t packets_short, bytes_short;
+};
+
+void pri_heavy_hitters_clear(struct pri_heavy_hitters *tops);
+/* len: 4 or 16. hash: of it, the same each time. */
+void pri_heavy_hitters_add(struct pri_heavy_hitters *tops, const uint8_t *address,
+	size_t len, uint16_t hash, uint64_t packets, uint64_t bytes);
+/* The largest by bytes, at most PRI_LEVEL1_TOPS_MAX; returns how many. */
+size_t pri_heavy_hitters_best(
+	const struct pri_heavy_hitters *tops, struct pri_level1_top *out);
+
+#endif
