@@ -1,21 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CONSOLE_TERMINAL_H
-#define PR_CONSOLE_TERMINAL_H
+#ifndef PR_CLI_CONSOLE_TERMINAL_H
+#define PR_CLI_CONSOLE_TERMINAL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "merger/cli/console/canvas.h"
 #include "proto/base/error.h"
+
+/*
+ * A screen as data: rows of characters with a style each, and the places that a mouse can press.
+ * Nothing here knows a terminal. Whatever lies outside is cut off, so that no caller has to ask
+ * for room; text from outside is shown as printable ASCII, with '?' for all else.
+ */
+enum console_style {
+	STYLE_PLAIN,
+	STYLE_DIM,
+	STYLE_HEAD, /* headings */
+	STYLE_BAR, /* the top line and the line of keys */
+	STYLE_CHOSEN, /* the present screen, the row at the cursor */
+	STYLE_GOOD,
+	STYLE_WARN,
+	STYLE_BAD,
+	STYLES
+};
+
+struct console_cell {
+	uint32_t ch; /* Unicode */
+	uint8_t style;
+};
+
+/* Pressing it is like the key. */
+struct console_zone {
+	int row, from, until; /* columns; until is not of it */
+	int key;
+};
+#define CONSOLE_ZONES 512
+#define CONSOLE_COLS_MAX 1000
+
+struct canvas {
+	int rows, cols;
+	bool ascii; /* bars and sparklines in ASCII */
+	struct console_cell *cells;
+	struct console_zone zones[CONSOLE_ZONES];
+	int zone_count;
+};
+
+/* Clears it to this size, which is bounded by 1 and the above. -1: no memory. */
+int canvas_reset(struct canvas *c, int rows, int cols, struct pr_error *err);
+void canvas_free(struct canvas *c);
+
+/* All return the column behind what was written. */
+int canvas_put(struct canvas *c, int row, int col, enum console_style style, uint32_t ch);
+int canvas_text(struct canvas *c, int row, int col, enum console_style style,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* Ends at column until; what is too long loses its end, not its place. */
+int canvas_right(struct canvas *c, int row, int until, enum console_style style,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* [####....]: width columns with the brackets, filled by part (0 to 1). */
+int canvas_bar(struct canvas *c, int row, int col, int width, double part,
+	enum console_style style);
+
+/* The last `width` of count values, the highest of which is as high as a line. */
+int canvas_spark(struct canvas *c, int row, int col, int width, const uint64_t *values,
+	unsigned count);
+void canvas_style_row(struct canvas *c, int row, enum console_style style);
+void canvas_zone(struct canvas *c, int row, int from, int until, int key);
+
+/* The row as UTF-8 without trailing blanks; size of at least 4 bytes a column and 1. */
+char *canvas_row(const struct canvas *c, int row, char *buf, int size);
 
 /* The terminal, by curses: paints a canvas and reads keys. One at a time. */
 
 int terminal_open(bool colour, struct pr_error *err);
 void terminal_close(void);
 bool terminal_is_utf8(void);
+
 /* The size as the kernel has it now; curses is told. */
 void terminal_size(int *rows, int *cols);
 void terminal_paint(const struct canvas *c);
-void terminal_redraw(void); /* all of it, whatever it thinks is there */
+
 /*
  * The next key without waiting, as ui.h names them; 0: there is none; -1: the terminal has gone. A
  * press of the mouse is the key that the canvas has there.

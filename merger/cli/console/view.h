@@ -2,7 +2,7 @@
 #ifndef PR_CONSOLE_VIEW_H
 #define PR_CONSOLE_VIEW_H
 
-#include "merger/cli/console/canvas.h"
+#include "merger/cli/console/terminal.h"
 #include "merger/cli/console/model.h"
 #include "merger/cli/console/ui.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_SETUP_H
-#define PR_CLI_SETUP_H
+#ifndef PR_CLI_RACK_SETUP_H
+#define PR_CLI_RACK_SETUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,26 +50,23 @@ struct setup {
 struct setup_finding *setup_add(struct setup *s, const char *topic, const char *where,
 	enum setup_verdict verdict, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+
 /* The same, with the mend: writing value into the file at path, which holds old. */
 void setup_add_file(struct setup *s, const char *topic, const char *path, const char *old,
 	const char *value, const char *why);
 
 /* The first line of a file below root, without its end; false: there is none that can be read. */
 bool setup_read(const struct setup *s, const char *path, char *out, size_t size);
-/* The same as a number. */
-bool setup_read_number(const struct setup *s, const char *path, long long *out);
 
 /* ---- the checks ---- */
 
 enum setup_role { SETUP_IN, SETUP_OUT, SETUP_RACK };
 void setup_check_interface(struct setup *s, const char *name, enum setup_role role);
+
 /* The o-port or a node's port carries what the links bring, and 8 bytes of tags. */
 void setup_check_mtu(struct setup *s, const char *name, uint32_t link_mtu);
 uint32_t setup_mtu(const struct setup *s, const char *name); /* 0: not to be seen */
-
 void setup_check_machine(struct setup *s);
-/* status, maxerror: of adjtimex(2). */
-void setup_judge_clock(struct setup *s, int state, int status, long maxerror_us);
 
 /* Reads a device, or writes a file in a folder for a moment; wanted: bytes a second, 0: any. */
 void setup_check_disk(struct setup *s, const char *path, uint64_t wanted);
@@ -78,5 +75,8 @@ void setup_check_disk(struct setup *s, const char *path, uint64_t wanted);
 
 /* Does what can be done; a finding then says whether it was. Returns how many failed. */
 size_t setup_fix_all(struct setup *s);
+
+/* Does what the finding of an interface says. -1: errno. */
+int setup_fix_interface(const struct setup_finding *f);
 
 #endif

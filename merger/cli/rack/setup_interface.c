@@ -4,13 +4,73 @@
 #include <ifaddrs.h>
 #include <inttypes.h>
 #include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "merger/cli/rack/setup.h"
-#include "merger/cli/rack/setup_ethtool.h"
+#include "proto/port/netdev.h"
+
+/* The few questions of ethtool(8) that `packrack setup` has, asked of the kernel itself. -1: errno. */
+
+static int
+get_offload(const char *name, uint32_t command, uint32_t *out)
+{
+	struct ethtool_value value = {.cmd = command};
+
+	if (pr_netdev_ethtool(name, &value) < 0)
+		return -1;
+	*out = value.data;
+	return 0;
+}
+
+static int
+get_ring(const char *name, uint32_t *now, uint32_t *most)
+{
+	struct ethtool_ringparam ring = {.cmd = ETHTOOL_GRINGPARAM};
+
+	if (pr_netdev_ethtool(name, &ring) < 0)
+		return -1;
+	*now = ring.rx_pending;
+	*most = ring.rx_max_pending;
+	return 0;
+}
+
+/* A card has a place on a bus; a virtual interface has none. */
+static bool
+is_virtual(const char *name)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	return pr_netdev_ethtool(name, &info) < 0 || info.bus_info[0] == '\0';
+}
+
+/* 0: there is no such interface. */
+static uint32_t
+get_mtu(const char *name)
+{
+	struct ifreq ifr = {0};
+
+	return pr_netdev_ioctl(name, SIOCGIFMTU, &ifr) < 0 ? 0 : (uint32_t)ifr.ifr_mtu;
+}
+
+/* Is it set up, and has it a carrier? */
+static int
+get_state(const char *name, bool *up, bool *running)
+{
+	struct ifreq ifr = {0};
+
+	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
+		return -1;
+	*up = ifr.ifr_flags & IFF_UP;
+	*running = ifr.ifr_flags & IFF_RUNNING;
+	return 0;
+}
 
 #define TAGS 8 /* what stacked VLAN tags add to a frame */
 #define IRQS_MAX 256
@@ -48,7 +108,7 @@ check_offload(struct setup *s, const char *name, const struct offload *o)
 	struct setup_finding *f;
 	uint32_t word;
 
-	if (setup_ethtool_get(name, o->get, &word) < 0) {
+	if (get_offload(name, o->get, &word) < 0) {
 		setup_add(s, "offloads", name, SETUP_UNKNOWN, "%s: %s", o->name,
 			strerror(errno));
 		return;
@@ -70,7 +130,7 @@ check_offload(struct setup *s, const char *name, const struct offload *o)
 static void
 check_offloads(struct setup *s, const char *name)
 {
-	bool virtual = setup_ethtool_virtual(name);
+	bool virtual = is_virtual(name);
 
 	for (size_t i = 0; i < sizeof offloads / sizeof offloads[0]; i++)
 		if (virtual || !offloads[i].senders)
@@ -83,7 +143,7 @@ check_ring(struct setup *s, const char *name)
 	struct setup_finding *f;
 	uint32_t now, most;
 
-	if (setup_ethtool_ring(name, &now, &most) < 0 || most == 0) {
+	if (get_ring(name, &now, &most) < 0 || most == 0) {
 		setup_add(s, "ring", name, SETUP_UNKNOWN,
 			"the driver tells of no receive ring");
 		return;
@@ -109,7 +169,7 @@ link_state(const struct setup *s, const char *name, char *state, size_t size)
 
 	if (*s->root)
 		return read_of(s, name, "operstate", state, size);
-	if (setup_get_state(name, &up, &running) < 0)
+	if (get_state(name, &up, &running) < 0)
 		return false;
 	snprintf(state, size, "%s", up && running ? "up" : "down");
 	return true;
@@ -257,7 +317,7 @@ setup_mtu(const struct setup *s, const char *name)
 	char text[32];
 
 	if (!*s->root)
-		return setup_get_mtu(name);
+		return get_mtu(name);
 	return read_of(s, name, "mtu", text, sizeof text)
 		       ? (uint32_t)strtoul(text, NULL, 10)
 		       : 0;
@@ -306,4 +366,35 @@ setup_check_interface(struct setup *s, const char *name, enum setup_role role)
 	if (role == SETUP_IN || role == SETUP_RACK)
 		check_irqs(s, name);
 	check_slot(s, name);
+}
+
+static int
+fix_ring(const char *name, uint32_t rx)
+{
+	struct ethtool_ringparam ring = {.cmd = ETHTOOL_GRINGPARAM};
+
+	if (pr_netdev_ethtool(name, &ring) < 0)
+		return -1;
+	ring.cmd = ETHTOOL_SRINGPARAM;
+	ring.rx_pending = rx;
+	return pr_netdev_ethtool(name, &ring);
+}
+
+int
+setup_fix_interface(const struct setup_finding *f)
+{
+	struct ethtool_value offload = {.cmd = f->command, .data = f->number};
+	struct ifreq mtu = {.ifr_mtu = (int)f->number};
+
+	switch (f->fix) {
+	case SETUP_FIX_OFFLOAD:
+		return pr_netdev_ethtool(f->where, &offload);
+	case SETUP_FIX_RING:
+		return fix_ring(f->where, f->number);
+	case SETUP_FIX_MTU:
+		return pr_netdev_ioctl(f->where, SIOCSIFMTU, &mtu);
+	default:
+		errno = ENOTSUP;
+		return -1;
+	}
 }
