@@ -13,66 +13,55 @@
 #include "proto/rpc/option_rows.h"
 #include "proto/rpc/rpc.h"
 
-#define OFFSET(member) offsetof(struct prd_options, member)
-#define NONE 0, 0, NULL, 0
-#define RANGE(min, max) min, max, NULL, 0
+#define PR_VALUES struct prd_options
 
 static const char *const paces[] = {"max", "recorded", NULL};
 
 static const struct pr_option options[] = {
-	{"in", 'i', PR_OPT_LIST, OFFSET(in), "IFACE[,IFACE]",
-		"record this interface; each is a link", NONE},
-	{"read", 'r', PR_OPT_LIST, OFFSET(read), "FILE",
-		"take this pcap or pcapng file as a link (may be repeated)", NONE},
-	{"pace", 0, PR_OPT_ENUM, OFFSET(pace), "PACE",
-		"of --read: max, or recorded, as the stamps say", 0, 0, paces, 0},
-	{"out", 'o', PR_OPT_STRING, OFFSET(out), "IFACE",
-		"the interface to the rack's switch", NONE},
-	{"spread", 0, PR_OPT_ENUM, OFFSET(spread), "MODE", "round-robin, weighted or flow",
-		0, 0, prd_spread_names, 0},
-	{"copies", 0, PR_OPT_UINT, OFFSET(copies), "N",
-		"send each packet to so many nodes, 1 or 2", RANGE(1, 2)},
-	{"snaplen", 's', PR_OPT_UINT, OFFSET(snaplen), "BYTES",
-		"keep at most so many bytes of a packet", RANGE(1, 262144)},
-	{"filter", 'f', PR_OPT_STRING, OFFSET(filter), "FILTER",
-		"record only packets that match, in pcap-filter syntax", NONE},
-	{"ring-size", 0, PR_OPT_SIZE, OFFSET(ring_size), "SIZE",
-		"the kernel's ring, for each --in", RANGE(1 << 20, 1 << 30)},
-	{"buffer-size", 0, PR_OPT_SIZE, OFFSET(buffer_size), "SIZE",
-		"the cyclic buffer, for each --in, a power of two",
-		RANGE(2 << 20, UINT64_C(16) << 30)},
-	{"log-memory", 0, PR_OPT_SIZE, OFFSET(log_memory), "SIZE",
-		"for timestamp logs that nodes may ask for again",
-		RANGE(1 << 20, UINT64_C(4) << 30)},
-	{"log-age", 0, PR_OPT_DURATION, OFFSET(log_age), "TIME",
-		"send a timestamp log when so old",
-		RANGE(PR_NS_PER_MS, 1000 * PR_NS_PER_MS)},
-	{"hold-time", 0, PR_OPT_DURATION, OFFSET(hold_time), "TIME",
-		"how long nodes wait for a lost log",
-		RANGE(100 * PR_NS_PER_MS, 60 * PR_NS_PER_S)},
-	{"wait-nodes", 'n', PR_OPT_UINT, OFFSET(wait_nodes), "N",
-		"begin when so many nodes have announced themselves",
-		RANGE(0, PRD_NODES_MAX)},
-	{"wait-time", 0, PR_OPT_DURATION, OFFSET(wait_time), "TIME",
-		"give up waiting for nodes after so long (0: never)",
-		RANGE(0, UINT64_C(86400) * PR_NS_PER_S)},
-	{"allow-cut", 0, PR_OPT_FLAG, OFFSET(allow_cut), NULL,
-		"start though --out carries shorter frames than --in: long ones are cut",
-		NONE},
-	{"exit-after-read", 0, PR_OPT_FLAG, OFFSET(exit_after_read), NULL,
-		"with --read: end when the nodes have stored everything", NONE},
-	{"manage", 0, PR_OPT_STRING, OFFSET(manage), "ENDPOINT",
-		"socket for status and commands", NONE},
-	PR_OPTION_METRICS(OFFSET(metrics)),
-	{"name", 0, PR_OPT_STRING, OFFSET(name), "NAME", "of this dispatcher, in status",
-		NONE},
-	PR_OPTION_KEY(OFFSET(key_flag)),
-	{"rack-id", 0, PR_OPT_UINT, OFFSET(rack_id), "N", "tells racks on one switch apart",
-		RANGE(0, UINT32_MAX)},
-	{"ethertype", 0, PR_OPT_UINT, OFFSET(ethertype), "N",
-		"of the rack's control frames (0x88B5)", RANGE(0x600, 0xffff)},
-	PR_OPTION_LOG_FORMAT(OFFSET(log_format)),
-	PR_OPTION_VERBOSE(OFFSET(verbose)),
+	PR_OPT_LIST(
+		in, "in", 'i', "IFACE[,IFACE]", "record this interface; each is a link"),
+	PR_OPT_LIST(read, "read", 'r', "FILE", "take this pcap or pcapng file as a link"),
+	PR_OPT_ENUM(pace, "pace", 0, "PACE", paces,
+		"of --read: max, or recorded, as the stamps say"),
+	PR_OPT_STRING(out, "out", 'o', "IFACE", "the interface to the rack's switch"),
+	PR_OPT_ENUM(spread, "spread", 0, "MODE", prd_spread_names,
+		"round-robin, weighted or flow"),
+	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2,
+		"send each packet to so many nodes, 1 or 2", .def = "1"),
+	PR_OPT_UINT(snaplen, "snaplen", 's', "BYTES", 1, 262144,
+		"keep at most so many bytes of a packet", .def = "262144"),
+	PR_OPT_STRING(filter, "filter", 'f', "FILTER",
+		"record only packets that match, in pcap-filter syntax"),
+	PR_OPT_SIZE(ring_size, "ring-size", 0, "SIZE", 1 << 20, 1 << 30,
+		"the kernel's ring, for each --in", .def = "32M"),
+	PR_OPT_SIZE(buffer_size, "buffer-size", 0, "SIZE", 2 << 20, UINT64_C(16) << 30,
+		"the cyclic buffer, for each --in, a power of two", .def = "32M"),
+	PR_OPT_SIZE(log_memory, "log-memory", 0, "SIZE", 1 << 20, UINT64_C(4) << 30,
+		"for timestamp logs that nodes may ask for again", .def = "32M"),
+	PR_OPT_DURATION(log_age, "log-age", 0, "TIME", PR_NS_PER_MS, 1000 * PR_NS_PER_MS,
+		"send a timestamp log when so old", .def = "50ms"),
+	PR_OPT_DURATION(hold_time, "hold-time", 0, "TIME", 100 * PR_NS_PER_MS,
+		60 * PR_NS_PER_S, "how long nodes wait for a lost log", .def = "2s"),
+	PR_OPT_UINT(wait_nodes, "wait-nodes", 'n', "N", 0, PRD_NODES_MAX,
+		"begin when so many nodes have announced themselves", .def = "1"),
+	PR_OPT_DURATION(wait_time, "wait-time", 0, "TIME", 0, UINT64_C(86400) * PR_NS_PER_S,
+		"give up waiting for nodes after so long (0: never)"),
+	PR_OPT_FLAG(allow_cut, "allow-cut", 0,
+		"start though --out carries shorter frames than --in: long ones are cut"),
+	PR_OPT_FLAG(exit_after_read, "exit-after-read", 0,
+		"with --read: end when the nodes have stored everything"),
+	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "socket for status and commands",
+		.def = PR_RPC_ENDPOINT_DISPATCHER),
+	PR_OPTION_METRICS(metrics),
+	PR_OPT_STRING(name, "name", 0, "NAME", "of this dispatcher, in status",
+		.def = "dispatcher"),
+	PR_OPTION_KEY(key_flag),
+	PR_OPT_UINT(rack_id, "rack-id", 0, "N", 0, UINT32_MAX,
+		"tells racks on one switch apart"),
+	PR_OPT_UINT(ethertype, "ethertype", 0, "N", 0x600, 0xffff,
+		"of the rack's control frames", .def = "0x88B5"),
+	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPTION_VERBOSE(verbose),
 };
 
 static const struct pr_cmdline program = {
@@ -80,8 +69,7 @@ static const struct pr_cmdline program = {
 	.section = "dispatcher",
 	.summary = "captures links and spreads their packets over the nodes of a rack",
 	.usage = "--in IFACE[,IFACE] | --read FILE... --out IFACE [options]",
-	.options = options,
-	.option_count = sizeof options / sizeof options[0],
+	PR_OPTIONS(options),
 	.footer = "Exit status: 0 done, 1 failed, or a trace file was not read to its end, "
 		  "2 bad usage, configuration or filter.",
 };
@@ -157,36 +145,15 @@ check(struct prd_options *o, struct pr_error *err)
 	return check_interfaces(o, err);
 }
 
-static int
-defaults(struct prd_options *o, struct pr_error *err)
-{
-	memset(o, 0, sizeof *o);
-	o->copies = 1;
-	o->snaplen = 262144;
-	o->ring_size = o->buffer_size = o->log_memory = 32 << 20;
-	o->wait_nodes = 1;
-	o->ethertype = PR_ETHERTYPE_DEFAULT;
-	o->hold_time = 2 * PR_NS_PER_S;
-	o->log_age = 50 * PR_NS_PER_MS;
-	o->manage = strdup(PR_RPC_ENDPOINT_DISPATCHER);
-	o->name = strdup("dispatcher");
-	return o->manage && o->name ? 0 : pr_error_set(err, "no memory");
-}
-
 int
 prd_options_parse(struct prd_options *o, int argc, char **argv, struct pr_error *err)
 {
-	int operand = argc, rc;
+	int rc;
 
-	if (defaults(o, err) < 0)
-		return -1;
-	rc = pr_options_parse(&program, o, argc, argv, &operand, err);
+	*o = (struct prd_options){0};
+	rc = pr_options_parse(&program, o, argc, argv, NULL, err);
 	if (rc != 0)
 		return rc;
-	if (operand < argc)
-		return pr_error_set(err,
-			"'%s' is too much: the dispatcher takes options only",
-			argv[operand]);
 	o->keys = pr_keys_dir(o->key_flag);
 	if (split_interfaces(o, err) < 0)
 		return -1;

@@ -9,53 +9,27 @@
 #include "proto/base/metrics_server.h"
 #include "proto/rpc/option_rows.h"
 
-#define AT(field) offsetof(struct pri_indexer_options, field)
+#define PR_VALUES struct pri_indexer_options
 #define NAME_MAX_BYTES 64
 
 static const struct pr_option options[] = {
-	{.name = "volume",
-		.kind = PR_OPT_LIST,
-		.offset = AT(volume),
-		.arg = "PATH[,PATH]",
-		.help = "the volume to answer from (needed)"},
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_LIST,
-		.offset = AT(merger),
-		.arg = "ENDPOINT",
-		.help = "where to answer queries, repeatable (" PR_RPC_ENDPOINT_MERGER ")"},
-	{.name = "name",
-		.kind = PR_OPT_STRING,
-		.offset = AT(name),
-		.arg = "NAME",
-		.help = "this node's name (the machine's)"},
-	{.name = "cluster",
-		.kind = PR_OPT_STRING,
-		.offset = AT(cluster),
-		.arg = "NAME",
-		.help = "of nodes, that mergers look at as one first (none)"},
-	{.name = "manage",
-		.kind = PR_OPT_STRING,
-		.offset = AT(manage),
-		.arg = "ENDPOINT",
-		.help = "listen here for direct questions (none)"},
-	PR_OPTION_METRICS(AT(metrics)),
-	{.name = "queries",
-		.kind = PR_OPT_UINT,
-		.offset = AT(queries),
-		.arg = "N",
-		.help = "answered at the same time, others wait",
-		.min = 1,
-		.max = PRI_SERVE_RUNNING_MAX},
-	{.name = "composite",
-		.kind = PR_OPT_LIST,
-		.offset = AT(composite),
-		.arg = "KEYS",
-		.help = "also index what a packet has together, as src+dport; repeatable "
-			"(none)"},
-	PR_OPTION_KEY(AT(key_flag)),
-	PR_OPTION_LOG_FORMAT(AT(log_format)),
-	PR_OPTION_VERBOSE(AT(verbose)),
+	PR_OPT_LIST(volume, "volume", 0, "PATH[,PATH]", "the volume to answer from",
+		.required = true),
+	PR_OPT_LIST(merger, "merger", 'm', "ENDPOINT",
+		"where to answer queries (" PR_RPC_ENDPOINT_MERGER ")"),
+	PR_OPT_STRING(
+		name, "name", 0, "NAME", "this node's name", .def_note = "the machine's"),
+	PR_OPT_STRING(cluster, "cluster", 0, "NAME",
+		"of nodes, that mergers look at as one first"),
+	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "listen here for direct questions"),
+	PR_OPTION_METRICS(metrics),
+	PR_OPT_UINT(queries, "queries", 0, "N", 1, PRI_SERVE_RUNNING_MAX,
+		"answered at the same time, others wait"),
+	PR_OPT_LIST(composite, "composite", 0, "KEYS",
+		"also index what a packet has together, as src+dport"),
+	PR_OPTION_KEY(key_flag),
+	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPTION_VERBOSE(verbose),
 };
 
 static const struct pr_cmdline program = {
@@ -63,8 +37,7 @@ static const struct pr_cmdline program = {
 	.section = "indexer",
 	.summary = "Answers queries from one volume.",
 	.usage = "--volume PATH[,PATH] [options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "It only reads the volume, waits for it if it is not there yet, and "
 		  "gives way "
 		  "to capture.",
@@ -135,16 +108,12 @@ int
 pri_indexer_options_parse(
 	struct pri_indexer_options *o, int argc, char **argv, struct pr_error *err)
 {
-	int operand, rc;
+	int rc;
 
 	*o = (struct pri_indexer_options){.queries = PRI_SERVE_RUNNING_DEFAULT};
-	rc = pr_options_parse(&program, o, argc, argv, &operand, err);
+	rc = pr_options_parse(&program, o, argc, argv, NULL, err);
 	if (rc != 0)
 		return rc;
-	if (operand < argc)
-		return pr_error_set(err,
-			"unexpected '%s': there are only options, see --help",
-			argv[operand]);
 	return check(o, err);
 }
 

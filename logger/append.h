@@ -22,6 +22,8 @@
 struct prl_append;
 
 #define PRL_STRAY_LINK 0xffff
+#define PRL_LINK_BY_NAME                                                                   \
+	(-1) /* as number of a link: that of its name, or the next free one */
 #define PRL_SEGMENT_AGE_DEFAULT (100 * PR_NS_PER_MS)
 
 struct prl_append_options {

@@ -15,7 +15,7 @@
 struct prl_append;
 struct prl_import_options {
 	const char *name; /* of the link; NULL: the file's base name */
-	int link; /* its number; -1: that of the name, or the next free one */
+	int link; /* its number; PRL_LINK_BY_NAME, or it */
 	/* What else is written meanwhile (the index): about every 10 ms, and when all is read and
 	 * durable, end. NULL: nothing. -1 ends the import. */
 	int (*beside)(void *arg, struct prl_append *append, bool end, struct pr_error *err);

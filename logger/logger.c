@@ -50,8 +50,7 @@ prl_logger_read(struct sfs *sfs, const struct prl_logger_options *o, struct pr_e
 	int64_t shown = pr_now_mono() + PR_NS_PER_S;
 
 	for (size_t i = 0; i < o->read.count; i++) {
-		struct prl_import_options options = {
-			.link = o->link_set ? (int)o->link : -1};
+		struct prl_import_options options = {.link = (int)o->link};
 		struct prl_import_stats stats;
 		int result = prl_import_file(sfs, o->read.items[i], &options,
 			terminal ? show_progress : NULL, &shown, &stats, err);

@@ -25,8 +25,7 @@ struct prl_logger_options {
 	char *manage, *metrics;
 	char *key_flag; /* as given */
 	const char *keys; /* key directory, or NULL */
-	uint64_t link;
-	bool link_set;
+	uint64_t link; /* PRL_LINK_BY_NAME: not given */
 	int log_format;
 	bool verbose;
 };

@@ -109,7 +109,7 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_logger_options *o,
 	struct pr_netdev dev;
 	int link = (int)o->link;
 
-	if (!o->link_set)
+	if (link == PRL_LINK_BY_NAME)
 		link = prl_monitor_link_number(sfs, o->tap, err);
 	if (link < 0)
 		return -1;

@@ -22,55 +22,29 @@ struct values {
 	bool pcap_over_ip_open, verbose;
 };
 
-#define AT(field) offsetof(struct values, field)
+#define PR_VALUES struct values
 
 static const struct pr_option options[] = {
-	{.name = "listen",
-		.letter = 'l',
-		.kind = PR_OPT_LIST,
-		.offset = AT(listen),
-		.arg = "ENDPOINT",
-		.help = "for nodes and clients, repeatable (" PR_RPC_ENDPOINT_MERGER ")"},
-	{.name = "max-queries",
-		.kind = PR_OPT_UINT,
-		.offset = AT(max_queries),
-		.arg = "N",
-		.help = "answered at the same time",
-		.min = 1,
-		.max = PRM_MERGER_QUERIES_MAX},
-	PR_OPTION_METRICS(AT(metrics)),
-	{.name = "peer",
-		.kind = PR_OPT_LIST,
-		.offset = AT(peers),
-		.arg = "ENDPOINT",
-		.help = "another merger to share the duty for summaries with, repeatable"},
-	{.name = "name",
-		.kind = PR_OPT_STRING,
-		.offset = AT(name),
-		.arg = "NAME",
-		.help = "this merger's among them (its first endpoint, and the machine)"},
-	{.name = "summaries",
-		.kind = PR_OPT_SIZE,
-		.offset = AT(summaries),
-		.arg = "SIZE",
-		.help = "of memory for the nodes' summaries",
-		.min = 64 * 1024,
-		.max = INT64_MAX},
-	PR_OPTION_KEY(AT(key_flag)),
-	PR_OPTION_LOG_FORMAT(AT(log_format)),
-	{.name = "pcap-over-ip",
-		.kind = PR_OPT_LIST,
-		.offset = AT(pcap_over_ip),
-		.arg = "PLACE",
-		.help = "who connects to PORT or ADDRESS:PORT gets all packets from then "
-			"on "
-			"(with /LINK: of one link), repeatable"},
-	{.name = "pcap-over-ip-open",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(pcap_over_ip_open),
-		.help = "such a port may be reached from other machines: no key is asked "
-			"for there"},
-	PR_OPTION_VERBOSE(AT(verbose)),
+	PR_OPT_LIST(listen, "listen", 'l', "ENDPOINT",
+		"for nodes and clients (" PR_RPC_ENDPOINT_MERGER ")"),
+	PR_OPT_UINT(max_queries, "max-queries", 0, "N", 1, PRM_MERGER_QUERIES_MAX,
+		"answered at the same time"),
+	PR_OPTION_METRICS(metrics),
+	PR_OPT_LIST(peers, "peer", 0, "ENDPOINT",
+		"another merger to share the duty for summaries with"),
+	PR_OPT_STRING(name, "name", 0, "NAME",
+		"this merger's among them (its first endpoint, and the machine)"),
+	PR_OPT_SIZE(summaries, "summaries", 0, "SIZE", 64 * 1024, INT64_MAX,
+		"of memory for the nodes' summaries"),
+	PR_OPTION_KEY(key_flag),
+	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPT_LIST(pcap_over_ip, "pcap-over-ip", 0, "PLACE",
+		"who connects to PORT or ADDRESS:PORT gets all packets from then on (with "
+		"/LINK: of one link)"),
+	PR_OPT_FLAG(pcap_over_ip_open, "pcap-over-ip-open", 0,
+		"such a port may be reached from other machines: no key is asked for "
+		"there"),
+	PR_OPTION_VERBOSE(verbose),
 };
 
 static const struct pr_cmdline program = {
@@ -78,8 +52,7 @@ static const struct pr_cmdline program = {
 	.section = "merger",
 	.summary = "Asks all nodes, and merges their answers into one trace.",
 	.usage = "[options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "Nodes: packrack-indexer --merger ENDPOINT. Users: packrack query -m "
 		  "ENDPOINT ...",
 };
@@ -226,13 +199,9 @@ prm_merger_main(int argc, char **argv)
 	struct values v = {.max_queries = PRM_MERGER_QUERIES_DEFAULT,
 		.summaries = PRM_SUMMARIES_MEMORY_DEFAULT};
 	struct pr_error err = {""};
-	int operand, status = 2;
-	int parsed = pr_options_parse(&program, &v, argc, argv, &operand, &err);
+	int status = 2;
+	int parsed = pr_options_parse(&program, &v, argc, argv, NULL, &err);
 
-	if (parsed == 0 && operand < argc)
-		parsed = pr_error_set(&err,
-			"unexpected '%s': there are only options, see --help",
-			argv[operand]);
 	for (size_t i = 0; parsed == 0 && i < v.listen.count; i++)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
 	if (parsed == 0)

@@ -44,35 +44,21 @@ struct cli_connection {
 	char *key;
 };
 
-/* Rows of option tables; at: where the endpoint stands; what: the program, as help calls it. */
-#define CLI_MERGER_OPTION(at, what)                                                        \
-	{                                                                                  \
-		.name = "merger", .letter = 'm', .kind = PR_OPT_STRING, .offset = (at),    \
-		.arg = "ENDPOINT", .help = what " ($PACKRACK_MERGER, or the local one)"    \
-	}
-
-#define CLI_DISPATCHER_OPTION(at, what)                                                    \
-	{                                                                                  \
-		.name = "dispatcher", .letter = 'd', .kind = PR_OPT_STRING,                \
-		.offset = (at), .arg = "ENDPOINT",                                         \
-		.help = what " ($PACKRACK_DISPATCHER, or the local one)"                   \
-	}
-
-#define CLI_KEY_OPTIONS(type, field)                                                       \
-	{                                                                                  \
-		.name = "key", .kind = PR_OPT_STRING, .offset = offsetof(type, field.key), \
-		.arg = "DIR",                                                              \
-		.help = "your key directory, or none ($PACKRACK_KEY, "                     \
-			"~/.config/packrack/keys or " PR_KEYS_DIR ")"                      \
-	}
-
-/* How figures are printed: offsets of two bool. */
-#define CLI_FORM_OPTIONS(json_at, keyvalue_at)                                             \
-	{.name = "json", .kind = PR_OPT_FLAG, .offset = (json_at), .help = "print JSON"},  \
-	{                                                                                  \
-		.name = "keyvalue", .kind = PR_OPT_FLAG, .offset = (keyvalue_at),          \
-		.help = "print lines of key=value"                                         \
-	}
+/* Rows of option tables; member: of PR_VALUES; what: the program, as the help calls it. */
+#define CLI_MERGER_OPTION(member, what)                                                    \
+	PR_OPT_STRING(member, "merger", 'm', "ENDPOINT", what,                             \
+		.def_note = "$PACKRACK_MERGER, or the local one")
+#define CLI_DISPATCHER_OPTION(member, what)                                                \
+	PR_OPT_STRING(member, "dispatcher", 'd', "ENDPOINT", what,                         \
+		.def_note = "$PACKRACK_DISPATCHER, or the local one")
+#define CLI_KEY_OPTION(member)                                                             \
+	PR_OPT_STRING(member, "key", 0, "DIR", "your key directory, or none",              \
+		.def_note = "$PACKRACK_KEY, ~/.config/packrack/keys or " PR_KEYS_DIR)
+#define CLI_SINCE_HELP "from this time on: RFC 3339, @SECONDS, \"90s ago\", \"3h ago\", now"
+/* How figures are printed; at: where the two bool are, as `query.`. */
+#define CLI_FORM_OPTIONS(at)                                                               \
+	PR_OPT_FLAG(at json, "json", 0, "print JSON"),                                     \
+		PR_OPT_FLAG(at keyvalue, "keyvalue", 0, "print lines of key=value")
 
 /* flag, else the environment variable, else fallback; checked. NULL: err. */
 const char *cli_endpoint(

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "proto/base/options.h"
+#include "proto/base/units.h"
 
 static int64_t
 now_of(clockid_t id)

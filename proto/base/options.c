@@ -1,32 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/base/options_internal.h"
+#include "proto/base/options.h"
 
+#include <errno.h>
+#include <getopt.h>
+#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/units.h"
+
+/* Sections: values; names that were probably meant; the configuration file; argv; the help. */
+
+enum { OPTIONS_MAX = 64, NAMES_MAX = 3 * OPTIONS_MAX, ALIASES = 2 };
+enum source { FROM_DEFAULT, FROM_FILE, FROM_FLAG };
+
+struct parser {
+	const struct pr_cmdline *program;
+	void *values;
+	unsigned char sources[OPTIONS_MAX]; /* enum source of each option */
+	struct pr_error *err;
+};
 
 enum { HELP, VERSION, CONFIG, BUILTINS };
 static const struct pr_option builtins[BUILTINS] = {
 	[HELP] = {.name = "help", .letter = 'h', .help = "show this and exit"},
 	[VERSION] = {.name = "version", .help = "show the version and exit"},
 	[CONFIG] = {.name = "config",
-		.kind = PR_OPT_STRING,
+		.kind = PR_KIND_STRING,
 		.arg = "FILE",
-		.help = "read this configuration file (default " PR_CONFIG_DEFAULT ")"},
-};
-
-/* A walk over argv that gives one option or operand a step. */
-struct walk {
-	const struct pr_cmdline *program;
-	int argc;
-	char **argv;
-	int at;
-	const char *letters; /* what is left of -abc */
-	bool ended; /* by "--", or by an operand */
-
-	const struct pr_option *option; /* what the last step found; NULL: an operand */
-	const char *value;
-	char flag[72]; /* as the user wrote it, for messages */
+		.help = "read this configuration file",
+		.def_note = PR_CONFIG_DEFAULT},
 };
 
 static size_t
@@ -35,210 +41,661 @@ builtin_count(const struct pr_cmdline *program)
 	return program->section ? BUILTINS : CONFIG;
 }
 
-const struct pr_option *
-pr_option_find(const struct pr_cmdline *program, const char *name)
-{
-	for (size_t i = 0; i < program->option_count; i++)
-		if (strcmp(program->options[i].name, name) == 0)
-			return &program->options[i];
-	return NULL;
-}
+/* ---- values ---- */
 
-static const struct pr_option *
-find_long(const struct pr_cmdline *program, const char *name)
+static void *
+member(const struct pr_option *option, void *values)
 {
-	const struct pr_option *option = pr_option_find(program, name);
-
-	for (size_t i = 0; !option && i < builtin_count(program); i++)
-		if (strcmp(builtins[i].name, name) == 0)
-			option = &builtins[i];
-	return option;
-}
-
-static const struct pr_option *
-find_letter(const struct pr_cmdline *program, char letter)
-{
-	for (size_t i = 0; i < program->option_count; i++)
-		if (program->options[i].letter == letter)
-			return &program->options[i];
-	return letter == builtins[HELP].letter ? &builtins[HELP] : NULL;
+	return (char *)values + option->offset;
 }
 
 static int
-unknown_option(const struct pr_cmdline *program, const char *name, struct pr_error *err)
+set_flag(bool *out, const char *text, struct pr_error *err)
 {
-	struct pr_nearest nearest = {.word = name};
+	static const char *const words[] = {
+		"no", "yes", "false", "true", "off", "on", "0", "1"};
 
-	for (size_t i = 0; i < program->option_count; i++)
-		pr_nearest_try(&nearest, program->options[i].name);
-	for (size_t i = 0; i < builtin_count(program); i++)
-		pr_nearest_try(&nearest, builtins[i].name);
-	if (nearest.best)
-		return pr_error_set(
-			err, "unknown option --%s; did you mean --%s?", name, nearest.best);
-	return pr_error_set(err, "unknown option --%s; '%s --help' lists the options", name,
-		program->name);
-}
-
-/* The value is what is attached, or the next word. */
-static int
-take_value(struct walk *walk, const char *attached, struct pr_error *err)
-{
-	walk->value = attached;
-	if (attached || walk->option->kind == PR_OPT_FLAG)
-		return 1;
-	if (walk->at == walk->argc)
-		return pr_error_set(err, "%s needs a value: %s %s", walk->flag, walk->flag,
-			walk->option->arg ? walk->option->arg : "VALUE");
-	walk->value = walk->argv[walk->at++];
-	return 1;
-}
-
-static int
-step_letter(struct walk *walk, struct pr_error *err)
-{
-	char letter = *walk->letters++;
-	const char *rest = walk->letters;
-
-	snprintf(walk->flag, sizeof walk->flag, "-%c", letter);
-	walk->option = find_letter(walk->program, letter);
-	if (!walk->option)
-		return pr_error_set(err,
-			"unknown option -%c; '%s --help' lists the options", letter,
-			walk->program->name);
-	if (walk->option->kind == PR_OPT_FLAG)
-		return take_value(walk, NULL, err);
-	walk->letters = "";
-	return take_value(walk, *rest ? rest : NULL, err);
-}
-
-static int
-step_long(struct walk *walk, const char *word, struct pr_error *err)
-{
-	size_t len = strcspn(word, "=");
-	char name[64];
-
-	snprintf(name, sizeof name, "%.*s", (int)len, word);
-	snprintf(walk->flag, sizeof walk->flag, "--%s", name);
-	walk->option = find_long(walk->program, name);
-	if (!walk->option)
-		return unknown_option(walk->program, name, err);
-	return take_value(walk, word[len] ? word + len + 1 : NULL, err);
-}
-
-/* 1: option and value, or an operand, are set; 0: the end; -1: bad usage. */
-static int
-walk_step(struct walk *walk, struct pr_error *err)
-{
-	const char *word;
-
-	if (*walk->letters)
-		return step_letter(walk, err);
-	if (walk->at == walk->argc)
+	if (!text) {
+		*out = true;
 		return 0;
-	word = walk->argv[walk->at++];
-	if (!walk->ended && strcmp(word, "--") == 0) {
-		walk->ended = true;
-		return walk_step(walk, err);
 	}
-	if (walk->ended || word[0] != '-' || !word[1]) {
-		walk->ended |= walk->program->stop_at_operand;
-		walk->option = NULL;
-		return 1;
-	}
-	if (word[1] == '-')
-		return step_long(walk, word + 2, err);
-	walk->letters = word + 1;
-	return step_letter(walk, err);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcasecmp(text, words[i]) == 0) {
+			*out = i % 2;
+			return 0;
+		}
+	return pr_error_set(err, "'%s' is neither yes nor no", text);
 }
 
-/* The first walk only looks: at the built-in options, and for bad usage. */
 static int
-look_for_builtins(
-	struct walk walk, const void *values, const char **config, struct pr_error *err)
+set_string(char **out, const char *text, struct pr_error *err)
 {
-	int result;
+	char *copy = strdup(text);
 
-	while ((result = walk_step(&walk, err)) > 0) {
-		if (walk.option == &builtins[CONFIG])
-			*config = walk.value;
-		if (walk.option == &builtins[VERSION]) {
-			printf("%s %s\n", walk.program->name, PACKRACK_VERSION);
-			return 1;
-		}
-		if (walk.option == &builtins[HELP]) {
-			pr_options_help(walk.program, values, builtins,
-				builtin_count(walk.program));
-			return 1;
-		}
-	}
-	return result;
-}
-
-static bool
-is_builtin(const struct pr_option *option)
-{
-	return option >= builtins && option < builtins + BUILTINS;
-}
-
-/* The second walk sets values and copies operands; the flags before them stay in order. */
-static int
-apply_flags(struct walk walk, const struct pr_option_values *to, int *operand,
-	char **operands, struct pr_error *err)
-{
-	int result, flags = 1, count = 0, from = walk.at;
-
-	for (; (result = walk_step(&walk, err)) > 0; from = walk.at) {
-		if (!walk.option) {
-			operands[count++] = walk.argv[walk.at - 1];
-			continue;
-		}
-		if (!is_builtin(walk.option) && pr_option_assign(to, walk.option,
-							walk.value, PR_FROM_FLAG, err) < 0)
-			return pr_error_prefix(err, "%s", walk.flag);
-		for (; from < walk.at; from++)
-			walk.argv[flags++] = walk.argv[from];
-	}
-	if (result < 0)
-		return -1;
-	*operand = walk.argc - count;
-	while (flags < *operand)
-		walk.argv[flags++] = "--";
-	memcpy(walk.argv + *operand, operands, (size_t)count * sizeof *operands);
+	if (!copy)
+		return pr_error_set(err, "no memory");
+	free(*out);
+	*out = copy;
 	return 0;
 }
 
 static int
-parse_into(const struct pr_option_values *to, int argc, char **argv, int *operand,
-	char **operands, struct pr_error *err)
+set_enum(const struct pr_option *option, int *out, const char *text, struct pr_error *err)
 {
-	const struct pr_cmdline *program = to->program;
-	struct walk walk = {
-		.program = program, .argc = argc, .argv = argv, .at = 1, .letters = ""};
-	const char *config = NULL;
-	int result = look_for_builtins(walk, to->values, &config, err);
+	char known[256] = "";
+	size_t used = 0;
 
-	if (result != 0)
-		return result;
-	if (program->section && pr_options_read_file(to, config, err) < 0)
+	for (int i = 0; option->choices[i]; i++) {
+		if (strcmp(option->choices[i], text) == 0) {
+			*out = i;
+			return 0;
+		}
+		if (used < sizeof known)
+			used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+				i ? ", " : "", option->choices[i]);
+	}
+	return pr_error_set(err, "'%s' is not one of: %s", text, known);
+}
+
+/* Decimal, or 0x and hexadecimal; strtoull alone would take signs and blanks. */
+static int
+parse_uint(const char *text, uint64_t *out)
+{
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	const char *digits = hex ? text + 2 : text;
+
+	if (!*digits ||
+		digits[strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789")])
 		return -1;
-	return apply_flags(walk, to, operand, operands, err);
+	errno = 0;
+	*out = strtoull(digits, NULL, hex ? 16 : 10);
+	return errno ? -1 : 0;
+}
+
+static const char *
+number_text(enum pr_option_kind kind, uint64_t value, char *buf, size_t size)
+{
+	if (kind == PR_KIND_SIZE)
+		return pr_format_size(value, buf, size);
+	if (kind == PR_KIND_DURATION)
+		return pr_format_duration((int64_t)value, buf, size);
+	snprintf(buf, size, "%llu", (unsigned long long)value);
+	return buf;
+}
+
+static int
+set_number(const struct pr_option *option, uint64_t *out, const char *text,
+	struct pr_error *err)
+{
+	uint64_t number = 0;
+	char min[32], max[32];
+
+	if (option->kind == PR_KIND_UINT && parse_uint(text, &number) < 0)
+		return pr_error_set(err, "'%s' is not a whole number", text);
+	if (option->kind == PR_KIND_SIZE && pr_parse_size(text, &number) < 0)
+		return pr_error_set(err, "'%s' is not a size (like 64K, 1M or 2GiB)", text);
+	if (option->kind == PR_KIND_DURATION &&
+		pr_parse_duration(text, (int64_t *)&number) < 0)
+		return pr_error_set(
+			err, "'%s' is not a duration (like 50ms, 2s or 1h)", text);
+	number_text(option->kind, option->min, min, sizeof min);
+	if (option->max && (number < option->min || number > option->max))
+		return pr_error_set(err, "%s is out of range: give %s to %s", text, min,
+			number_text(option->kind, option->max, max, sizeof max));
+	if (number < option->min)
+		return pr_error_set(err, "%s is too small: give at least %s", text, min);
+	*out = number;
+	return 0;
+}
+
+/* text NULL: a flag without a value, which is true. A list from a higher source starts afresh. */
+static int
+assign(struct parser *p, const struct pr_option *option, const char *text,
+	enum source source)
+{
+	unsigned char *from = &p->sources[option - p->program->options];
+	void *out = member(option, p->values);
+
+	if (option->kind == PR_KIND_LIST && *from != source)
+		pr_string_list_clear(out);
+	*from = (unsigned char)source;
+	switch (option->kind) {
+	case PR_KIND_FLAG:
+		return set_flag(out, text, p->err);
+	case PR_KIND_STRING:
+		return set_string(out, text, p->err);
+	case PR_KIND_LIST:
+		return pr_string_list_add(out, text, strlen(text), p->err);
+	case PR_KIND_TIME:
+		return pr_time_parse(text, pr_now_real(), out, p->err);
+	case PR_KIND_ENUM:
+		return set_enum(option, out, text, p->err);
+	case PR_KIND_UINT:
+	case PR_KIND_SIZE:
+	case PR_KIND_DURATION: /* int64_t, and in range: the same bits */
+		break;
+	}
+	return set_number(option, out, text, p->err);
+}
+
+static int
+set_defaults(struct parser *p)
+{
+	for (size_t i = 0; i < p->program->option_count; i++) {
+		const struct pr_option *option = &p->program->options[i];
+
+		if (option->def && assign(p, option, option->def, FROM_DEFAULT) < 0)
+			return pr_error_prefix(p->err, "default of --%s", option->name);
+	}
+	return 0;
+}
+
+static int
+check_required(const struct parser *p)
+{
+	for (size_t i = 0; i < p->program->option_count; i++) {
+		const struct pr_option *option = &p->program->options[i];
+
+		if (option->required && p->sources[i] == FROM_DEFAULT)
+			return pr_error_set(p->err, "--%s %s is missing: %s", option->name,
+				option->arg, option->help);
+	}
+	return 0;
+}
+
+void
+pr_options_free(const struct pr_cmdline *program, void *values)
+{
+	for (size_t i = 0; i < program->option_count; i++) {
+		const struct pr_option *option = &program->options[i];
+
+		if (option->kind == PR_KIND_LIST)
+			pr_string_list_clear(member(option, values));
+		if (option->kind == PR_KIND_STRING) {
+			free(*(char **)member(option, values));
+			*(char **)member(option, values) = NULL;
+		}
+	}
+}
+
+/* ---- names that were probably meant ---- */
+
+enum { WORD_MAX = 64 };
+
+/* Levenshtein's distance, one row at a time. */
+static size_t
+distance(const char *a, const char *b)
+{
+	size_t row[WORD_MAX + 1], alen = strlen(a), blen = strlen(b);
+
+	for (size_t j = 0; j <= blen; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= alen; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= blen; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[blen];
+}
+
+/* Makes candidate *best if it is nearer to word. Farther than half of the word is another word. */
+static void
+try_nearest(const char *word, const char *candidate, const char **best)
+{
+	size_t len = strlen(word), other = strlen(candidate), d;
+
+	if (len > WORD_MAX || other > WORD_MAX)
+		return;
+	d = distance(word, candidate);
+	if (2 * d <= (len > other ? len : other) && (!*best || d < distance(word, *best)))
+		*best = candidate;
+}
+
+static const char *
+nearest_option(const struct pr_cmdline *program, const char *word, size_t builtin)
+{
+	const char *best = NULL;
+
+	for (size_t i = 0; i < program->option_count; i++)
+		try_nearest(word, program->options[i].name, &best);
+	for (size_t i = 0; i < builtin; i++)
+		try_nearest(word, builtins[i].name, &best);
+	return best;
+}
+
+/* ---- the configuration file ---- */
+
+enum { LINE_MAX_BYTES = 64 << 10 };
+
+struct reading {
+	struct parser *to;
+	FILE *file;
+	const char *path;
+	unsigned line;
+	bool failed;
+};
+
+static const char *const program_sections[] = {
+	"dispatcher", "logger", "indexer", "merger", "packrack", NULL};
+static const char *const named_sections[] = {"link", "class", "watch", NULL};
+
+#define FAIL_AT(r, ...)                                                                    \
+	((r)->failed = true, pr_error_set((r)->to->err, __VA_ARGS__),                      \
+		pr_error_prefix((r)->to->err, "%s:%u", (r)->path, (r)->line))
+
+/* inih's reader, as fgets: counts lines, and refuses what inih would silently cut in two. */
+static char *
+read_line(char *str, int capacity, void *arg)
+{
+	struct reading *r = arg;
+	int used = 0, c;
+
+	r->line++;
+	while ((c = getc(r->file)) != EOF) {
+		if (c == '\0' || used == capacity - 1) {
+			FAIL_AT(r,
+				c ? "the line is longer than %d bytes" : "not a text file",
+				LINE_MAX_BYTES);
+			return NULL;
+		}
+		str[used++] = (char)c;
+		if (c == '\n')
+			break;
+	}
+	str[used] = '\0';
+	return used ? str : NULL;
+}
+
+/* A section that is not this program's must be another's, or one with a name. */
+static int
+check_section(struct reading *r, const char *section, const char *key)
+{
+	const char *best = NULL;
+
+	if (!*section)
+		return FAIL_AT(r, "key '%s' stands before any [section]", key);
+	for (const char *const *name = named_sections; *name; name++) {
+		size_t len = strlen(*name);
+
+		if (strncmp(section, *name, len) == 0 && section[len] == ' ')
+			return 0;
+		if (strcmp(section, *name) == 0)
+			return FAIL_AT(r, "section [%s] needs a name: [%s NAME]", section,
+				section);
+		try_nearest(section, *name, &best);
+	}
+	for (const char *const *name = program_sections; *name; name++) {
+		if (strcmp(section, *name) == 0)
+			return 0;
+		try_nearest(section, *name, &best);
+	}
+	if (best)
+		return FAIL_AT(
+			r, "unknown section [%s]; did you mean [%s]?", section, best);
+	return FAIL_AT(r,
+		"unknown section [%s]; sections are dispatcher, logger, indexer, merger, "
+		"packrack, link NAME, class NAME, watch NAME",
+		section);
+}
+
+/* By its name or an alias; NULL: none. */
+static const struct pr_option *
+find_option(const struct pr_cmdline *program, const char *name)
+{
+	for (size_t i = 0; i < program->option_count; i++) {
+		const struct pr_option *option = &program->options[i];
+
+		if (strcmp(option->name, name) == 0)
+			return option;
+		for (int j = 0; j < ALIASES && option->aliases[j]; j++)
+			if (strcmp(option->aliases[j], name) == 0)
+				return option;
+	}
+	return NULL;
+}
+
+/* inih's handler: 0 ends the reading. */
+static int
+on_key(void *arg, const char *section, const char *name, const char *value)
+{
+	struct reading *r = arg;
+	const struct pr_cmdline *program = r->to->program;
+	const struct pr_option *option;
+	const char *best;
+
+	if (strcmp(section, program->section) != 0)
+		return check_section(r, section, name) == 0;
+	option = find_option(program, name);
+	if (option) {
+		if (assign(r->to, option, value, FROM_FILE) == 0)
+			return 1;
+		r->failed = true;
+		pr_error_prefix(r->to->err, "%s:%u: %s", r->path, r->line, name);
+		return 0;
+	}
+	best = nearest_option(program, name, 0);
+	if (best)
+		FAIL_AT(r, "unknown key '%s' in [%s]; did you mean '%s'?", name,
+			program->section, best);
+	else
+		FAIL_AT(r, "unknown key '%s' in [%s]; '%s --help' lists them", name,
+			program->section, program->name);
+	return 0;
+}
+
+static int
+read_stream(struct reading *r)
+{
+	int result;
+
+	/* Debian's inih is set at run time; its own limit of 200 bytes would cut filters in two */
+	ini_use_stack = false;
+	ini_allow_realloc = false;
+	ini_allow_multiline = false;
+	ini_stop_on_first_error = true;
+	ini_initial_alloc = ini_max_line = LINE_MAX_BYTES;
+	result = ini_parse_stream(read_line, r, on_key, r);
+	if (r->failed)
+		return -1;
+	if (ferror(r->file))
+		return pr_error_errno(r->to->err, "cannot read %s", r->path);
+	if (result < 0)
+		return pr_error_set(r->to->err, "no memory to read %s", r->path);
+	return result > 0 ? FAIL_AT(r, "neither '[section]' nor 'name = value'") : 0;
+}
+
+/* path NULL: the default file, which need not exist. */
+static int
+read_file(struct parser *p, const char *path)
+{
+	struct reading r = {.to = p, .path = path ? path : PR_CONFIG_DEFAULT};
+	int result;
+
+	r.file = fopen(r.path, "re");
+	if (!r.file) {
+		if (!path && (errno == ENOENT || errno == ENOTDIR))
+			return 0;
+		return pr_error_errno(p->err, "cannot open config file %s", r.path);
+	}
+	result = read_stream(&r);
+	fclose(r.file);
+	return result;
+}
+
+/* ---- argv ---- */
+
+/* The table as getopt_long(3) wants it. val of a long name: LONG + its index. */
+enum { LONG = 256 };
+struct names {
+	struct option list[NAMES_MAX + BUILTINS + 1];
+	const struct pr_option *options[NAMES_MAX + BUILTINS];
+	int count;
+	const struct pr_option *by_letter[LONG];
+	char letters[2 * NAMES_MAX + 8]; /* + or nothing, ":", then "a" or "a:" each */
+};
+
+static void
+add_name(struct names *n, const struct pr_option *option, const char *name)
+{
+	n->list[n->count] = (struct option){.name = name,
+		.has_arg = option >= builtins && option < builtins + CONFIG ? no_argument
+			   : option->kind == PR_KIND_FLAG ? optional_argument
+							  : required_argument,
+		.val = LONG + n->count};
+	n->options[n->count++] = option;
+}
+
+static void
+add_letter(struct names *n, const struct pr_option *option, char letter)
+{
+	size_t len = strlen(n->letters);
+
+	n->by_letter[(unsigned char)letter] = option;
+	snprintf(n->letters + len, sizeof n->letters - len, "%c%s", letter,
+		option->kind == PR_KIND_FLAG ? "" : ":");
+}
+
+static void
+add_option(struct names *n, const struct pr_option *option)
+{
+	add_name(n, option, option->name);
+	if (option->letter)
+		add_letter(n, option, option->letter);
+	for (int i = 0; i < ALIASES && option->aliases[i]; i++)
+		if (option->aliases[i][1])
+			add_name(n, option, option->aliases[i]);
+		else
+			add_letter(n, option, option->aliases[i][0]);
+}
+
+static void
+collect_names(const struct pr_cmdline *program, struct names *n)
+{
+	*n = (struct names){.letters = ":"};
+	if (program->stop_at_operand)
+		memcpy(n->letters, "+:", sizeof "+:");
+	for (size_t i = 0; i < program->option_count; i++)
+		add_option(n, &program->options[i]);
+	for (size_t i = 0; i < builtin_count(program); i++)
+		add_option(n, &builtins[i]);
+}
+
+/* getopt_long found `c` to be wrong. It takes a unique beginning of a name for the name. */
+static int
+bad_option(const struct parser *p, const struct names *n, int c, const char *word)
+{
+	const char *program = p->program->name, *best;
+	char name[WORD_MAX + 1];
+
+	if (c == ':') {
+		const struct pr_option *option =
+			optopt < LONG ? n->by_letter[optopt] : n->options[optopt - LONG];
+		char letter[] = {'-', (char)optopt, 0};
+		const char *dashes = optopt < LONG ? "" : "--",
+			   *flag = optopt < LONG ? letter : n->list[optopt - LONG].name;
+
+		return pr_error_set(p->err, "%s%s needs a value: %s%s %s", dashes, flag,
+			dashes, flag, option->arg);
+	}
+	if (optopt && optopt < LONG)
+		return pr_error_set(p->err,
+			"unknown option -%c; '%s --help' lists the options", optopt,
+			program);
+	if (optopt)
+		return pr_error_set(
+			p->err, "--%s takes no value", n->list[optopt - LONG].name);
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	best = nearest_option(p->program, name, builtin_count(p->program));
+	if (best)
+		return pr_error_set(
+			p->err, "unknown option --%s; did you mean --%s?", name, best);
+	return pr_error_set(p->err, "unknown option --%s; '%s --help' lists the options",
+		name, program);
+}
+
+/* 1: the next option and its text; 0: the end, operands start at optind; -1: bad usage. */
+static int
+next_option(const struct parser *p, const struct names *n, int argc, char **argv,
+	const struct pr_option **option, int *name)
+{
+	int c = getopt_long(argc, argv, n->letters, n->list, NULL);
+
+	if (c == -1)
+		return 0;
+	if (c == '?' || c == ':')
+		return bad_option(p, n, c, argv[optind - 1]);
+	*name = c;
+	*option = c < LONG ? n->by_letter[c] : n->options[c - LONG];
+	return 1;
+}
+
+static void print_help(const struct pr_cmdline *program, void *values);
+
+/* The first pass only looks: for the built-in options, and for bad usage. */
+static int
+find_builtins(
+	struct parser *p, const struct names *n, int argc, char **argv, const char **config)
+{
+	const struct pr_option *option = NULL;
+	int result, name = 0;
+
+	optind = 0; /* starts getopt_long afresh */
+	opterr = 0;
+	while ((result = next_option(p, n, argc, argv, &option, &name)) > 0) {
+		if (option == &builtins[CONFIG])
+			*config = optarg;
+		if (option == &builtins[VERSION])
+			printf("%s %s\n", p->program->name, PACKRACK_VERSION);
+		if (option == &builtins[HELP])
+			print_help(p->program, p->values);
+		if (option == &builtins[VERSION] || option == &builtins[HELP])
+			return 1;
+	}
+	return result;
+}
+
+static int
+apply_flags(struct parser *p, const struct names *n, int argc, char **argv, int *operand)
+{
+	const struct pr_option *option = NULL;
+	int result, name = 0;
+
+	optind = 0;
+	while ((result = next_option(p, n, argc, argv, &option, &name)) > 0)
+		if (option != &builtins[CONFIG] && assign(p, option, optarg, FROM_FLAG) < 0)
+			return name < LONG ? pr_error_prefix(p->err, "-%c", name)
+					   : pr_error_prefix(p->err, "--%s",
+						     n->list[name - LONG].name);
+	if (result < 0)
+		return -1;
+	if (!operand && optind < argc)
+		return pr_error_set(p->err,
+			"unexpected '%s': only options are taken; see '%s --help'",
+			argv[optind], p->program->name);
+	if (operand)
+		*operand = optind;
+	return check_required(p);
 }
 
 int
 pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand, struct pr_error *err)
 {
-	unsigned char *sources = calloc(program->option_count + 1, 1);
-	char **operands = calloc((size_t)argc + 1, sizeof *operands);
-	struct pr_option_values to = {program, values, sources};
+	struct pr_error scrap = {""};
+	struct parser p = {.program = program, .values = values, .err = err ? err : &scrap};
+	const char *config = NULL;
+	struct names names;
 	int result;
 
-	if (!sources || !operands)
-		result = pr_error_set(err, "no memory");
+	if (program->option_count > OPTIONS_MAX)
+		return pr_error_set(err, "too many options");
+	if (set_defaults(&p) < 0)
+		return -1;
+	collect_names(program, &names);
+	result = find_builtins(&p, &names, argc, argv, &config);
+	if (result != 0)
+		return result;
+	if (program->section && read_file(&p, config) < 0)
+		return -1;
+	return apply_flags(&p, &names, argc, argv, operand);
+}
+
+/* ---- the help ---- */
+
+enum { HELP_WIDTH = 80, FLAGS_WIDTH = 28 };
+
+/* Words from text, in lines that begin at column `indent`; the first is there already. */
+static void
+print_wrapped(const char *text, int indent)
+{
+	int at = indent;
+
+	while (*text) {
+		int len = (int)strcspn(text, " ");
+
+		if (at > indent && at + 1 + len > HELP_WIDTH) {
+			printf("\n%*s", indent, "");
+			at = indent;
+		}
+		at += printf("%s%.*s", at > indent ? " " : "", len, text);
+		text += len;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
+/* The value that the program will use if the option is not given; "": none that is worth a word. */
+static const char *
+default_text(const struct pr_option *option, void *values, char *buf, size_t size)
+{
+	uint64_t number;
+
+	if (option->def_note || option->def)
+		return option->def_note ? option->def_note : option->def;
+	switch (option->kind) {
+	case PR_KIND_STRING:
+		return *(char **)member(option, values) ? *(char **)member(option, values)
+							: "";
+	case PR_KIND_ENUM:
+		return option->choices[*(int *)member(option, values)];
+	case PR_KIND_UINT:
+	case PR_KIND_SIZE:
+	case PR_KIND_DURATION:
+		memcpy(&number, member(option, values), sizeof number);
+		return number ? number_text(option->kind, number, buf, size) : "";
+	case PR_KIND_FLAG:
+	case PR_KIND_LIST:
+	case PR_KIND_TIME:
+		break;
+	}
+	return "";
+}
+
+static void
+print_option(const struct pr_option *option, void *values)
+{
+	char flags[128], number[32], help[1024];
+	const char *value = default_text(option, values, number, sizeof number);
+	int used;
+
+	used = option->letter ? snprintf(flags, sizeof flags, "  -%c, ", option->letter)
+			      : snprintf(flags, sizeof flags, "      ");
+	used += snprintf(flags + used, sizeof flags - (size_t)used, "--%s%s%s",
+		option->name, option->arg ? " " : "", option->arg ? option->arg : "");
+	if (used > FLAGS_WIDTH)
+		printf("%s\n%*s", flags, FLAGS_WIDTH + 2, "");
 	else
-		result = parse_into(&to, argc, argv, operand, operands, err);
-	free(sources);
-	free(operands);
-	return result;
+		printf("%-*s", FLAGS_WIDTH + 2, flags);
+	snprintf(help, sizeof help, "%s%s%s%s%s%s", option->help,
+		option->required ? " [required]" : "",
+		option->kind == PR_KIND_LIST ? " [repeatable]" : "",
+		*value ? " [default: " : "", value, *value ? "]" : "");
+	print_wrapped(help, FLAGS_WIDTH + 2);
+}
+
+static void
+print_help(const struct pr_cmdline *program, void *values)
+{
+	printf("usage: %s %s\n\n%s\n\noptions:\n", program->name,
+		program->usage ? program->usage : "[options]", program->summary);
+	for (size_t i = 0; i < program->option_count; i++)
+		print_option(&program->options[i], values);
+	for (size_t i = 0; i < builtin_count(program); i++)
+		print_option(&builtins[i], &(char *){NULL});
+	if (program->section)
+		printf("\nEach option is also a key of section [%s] in %s.\n",
+			program->section, PR_CONFIG_DEFAULT);
+	if (program->footer)
+		printf("\n%s%s", program->footer,
+			program->footer[strlen(program->footer) - 1] == '\n' ? "" : "\n");
 }

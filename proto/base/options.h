@@ -11,36 +11,77 @@
 
 /*
  * One table gives a program its flags, its keys in /etc/packrack/packrack.conf (INI, read with
- * inih), its --help and its checks. The flag --ring-size is the key `ring-size` in the program's
- * section. Order of precedence: defaults (what the caller put into values), file, flags; a list
- * given by flags takes the place of the file's, and the file's that of the default.
+ * inih), its --help and its checks. The flag --snaplen is the key `snaplen` in the program's
+ * section. Order of precedence: defaults, file, flags. A list given by flags replaces the list of
+ * the file, and that one replaces the default.
  *
- * The file has a section for each program and `link NAME`, `class NAME`, `watch NAME` for others
+ * The file has a section for each program, and `link NAME`, `class NAME`, `watch NAME` for others
  * to read. Lines start anywhere, `#` and `;` begin comments, a line has at most 64 KiB.
+ *
+ * A table is written with the macros below, one row an option:
+ *
+ *	#define PR_VALUES struct tool_args
+ *	static const struct pr_option options[] = {
+ *		PR_OPT_STRING(out, "out", 'o', "FILE", "write to this file", .required = true),
+ *		PR_OPT_SIZE(memory, "memory", 0, "SIZE", 1 << 20, 0, "for the table", .def = "32M"),
+ *	};
  */
 enum pr_option_kind {
-	PR_OPT_FLAG, /* bool */
-	PR_OPT_STRING, /* char *, allocated, or NULL */
-	PR_OPT_LIST, /* struct pr_string_list; repeats add; commas do NOT split */
-	PR_OPT_UINT, /* uint64_t, min..max */
-	PR_OPT_SIZE, /* uint64_t bytes: 64K, 1M, 2GiB ... (powers of 1024) */
-	PR_OPT_DURATION, /* int64_t ns: 50ms, 2s, 1m, 1h, 1d; a bare number is seconds */
-	PR_OPT_TIME, /* int64_t ns since 1970: pr_time_parse */
-	PR_OPT_ENUM, /* int: index into choices */
+	PR_KIND_FLAG, /* bool */
+	PR_KIND_STRING, /* char *, allocated, or NULL */
+	PR_KIND_LIST, /* struct pr_string_list: each use adds an item; commas do not split */
+	PR_KIND_UINT, /* uint64_t, decimal or 0x... */
+	PR_KIND_SIZE, /* uint64_t bytes, see pr_parse_size */
+	PR_KIND_DURATION, /* int64_t ns, see pr_parse_duration */
+	PR_KIND_TIME, /* int64_t ns since 1970 UTC, see pr_time_parse */
+	PR_KIND_ENUM, /* int: index into choices */
 };
 
 struct pr_option {
 	const char *name; /* without dashes */
-	char letter; /* or 0 */
+	char letter; /* 0: none */
 	enum pr_option_kind kind;
 	size_t offset; /* in the values struct */
-	const char *arg; /* shown in help: "IFACE"; NULL for flags */
-	/* one line; "(default ...)" is added from the values, unless the line ends in ')' itself */
-	const char *help;
+	const char *arg; /* name of the value in the help: "IFACE"; NULL for flags */
 	uint64_t min, max; /* UINT, SIZE, DURATION; max 0: no upper bound */
 	const char *const *choices; /* ENUM, NULL-terminated */
-	size_t set_offset; /* of a bool set when the option was given, or 0 */
+	const char *help; /* one line; [required], [repeatable], [default: X] are added */
+
+	/* what a row may add behind its help */
+	const char *def; /* default, as a user would write it */
+	const char *
+		def_note; /* default that is not in the table, in words: "the host's name" */
+	bool required;
+	const char *aliases[2]; /* older names, not in the help; one character: a letter */
 };
+
+/* member: of PR_VALUES. letter: 0 for none. The last argument is the help, and what a row may add. */
+#define PR_OPT_FLAG(member, name, letter, ...)                                             \
+	PR_OPTION(FLAG, bool, member, name, letter, NULL, 0, 0, NULL, __VA_ARGS__)
+#define PR_OPT_STRING(member, name, letter, arg, ...)                                      \
+	PR_OPTION(STRING, char *, member, name, letter, arg, 0, 0, NULL, __VA_ARGS__)
+#define PR_OPT_LIST(member, name, letter, arg, ...)                                        \
+	PR_OPTION(LIST, struct pr_string_list, member, name, letter, arg, 0, 0, NULL,      \
+		__VA_ARGS__)
+#define PR_OPT_UINT(member, name, letter, arg, min, max, ...)                              \
+	PR_OPTION(UINT, uint64_t, member, name, letter, arg, min, max, NULL, __VA_ARGS__)
+#define PR_OPT_SIZE(member, name, letter, arg, min, max, ...)                              \
+	PR_OPTION(SIZE, uint64_t, member, name, letter, arg, min, max, NULL, __VA_ARGS__)
+#define PR_OPT_DURATION(member, name, letter, arg, min, max, ...)                          \
+	PR_OPTION(DURATION, int64_t, member, name, letter, arg, min, max, NULL, __VA_ARGS__)
+#define PR_OPT_TIME(member, name, letter, arg, ...)                                        \
+	PR_OPTION(TIME, int64_t, member, name, letter, arg, 0, 0, NULL, __VA_ARGS__)
+#define PR_OPT_ENUM(member, name, letter, arg, choices, ...)                               \
+	PR_OPTION(ENUM, int, member, name, letter, arg, 0, 0, choices, __VA_ARGS__)
+
+#define PR_OPTION(kind, type, member, name, letter, arg, min, max, choices, ...)           \
+	{                                                                                  \
+		name, letter, PR_KIND_##kind, PR_OPTION_AT(type, member), arg, min, max,   \
+			choices, .help = __VA_ARGS__                                       \
+	}
+/* The member's offset; a member of another type does not compile. */
+#define PR_OPTION_AT(type, member)                                                         \
+	(offsetof(PR_VALUES, member) + 0 * sizeof(&((PR_VALUES *)0)->member == (type *)0))
 
 struct pr_cmdline {
 	const char *name; /* "packrack-logger", or "packrack query" */
@@ -50,27 +91,24 @@ struct pr_cmdline {
 	const struct pr_option *options;
 	size_t option_count;
 	const char *footer; /* examples, exit statuses; or NULL */
-	bool stop_at_operand; /* what follows the first operand is not for this program */
+	bool stop_at_operand; /* the words behind the first operand are not for this program */
 };
+#define PR_OPTIONS(table) .options = table, .option_count = sizeof(table) / sizeof(*(table))
 
 /*
- * Parses; --help, --version and --config FILE come by themselves (without --config the default
- * file is read if it is there). Flags may also follow operands unless stop_at_operand ("--" always
- * ends them): argv is put in order, flags first, and *operand is the index of the first operand.
- * Free values with pr_options_free whatever the outcome. Returns 0; 1 when help or version was printed (exit 0); -1 on bad usage or config (exit 2).
+ * Parses argv into values, which hold the defaults of options without one in the table (zeroed:
+ * none). --help, --version and --config FILE need no row; without --config the default file is
+ * read if it exists. Flags may follow operands unless stop_at_operand; "--" always ends them.
+ * argv is put in order, flags first, and *operand is the index of the first operand; operand
+ * NULL: operands are refused. Returns 0; 1 when help or version was printed (exit 0); -1 on bad
+ * usage or configuration (exit 2). Free values with pr_options_free in all cases. Not thread-safe
+ * (getopt_long).
  */
 int pr_options_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand, struct pr_error *err);
 #define PR_CONFIG_DEFAULT "/etc/packrack/packrack.conf"
 
-/* Sets one option from text, as a flag would; the place (flag, or file and line) goes into err. */
-int pr_option_set(const struct pr_option *option, void *values, const char *text,
-	struct pr_error *err);
-
 /* Frees the strings and lists in values. */
 void pr_options_free(const struct pr_cmdline *program, void *values);
-
-int pr_parse_size(const char *text, uint64_t *out); /* 0 or -1 */
-int pr_parse_duration(const char *text, int64_t *out); /* ns; 0 or -1 */
 
 #endif

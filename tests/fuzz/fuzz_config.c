@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration files and command lines. Covers proto/base/options.c proto/base/option_file.c
- * proto/base/option_value.c proto/base/option_help.c proto/base/parse.c proto/base/clock.c
+ * Configuration files and command lines. Covers proto/base/options.c proto/base/units.c proto/base/clock.c
  * Options -max_len=1024
  *
  * The first byte says which: 'f' a file, else a command line, one word a line.
@@ -15,7 +14,7 @@
 #include "tests/fuzz/fuzz.h"
 
 struct values {
-	bool fast, fast_set;
+	bool fast;
 	char *name;
 	struct pr_string_list in;
 	uint64_t rack, ring;
@@ -25,25 +24,21 @@ struct values {
 
 static const char *const spreads[] = {"round-robin", "weighted", "flow", NULL};
 
-#define AT(field) .offset = offsetof(struct values, field), .help = "a text about it"
+#define PR_VALUES struct values
+#define HELP "a text about it"
 static const struct pr_option options[] = {
-	{"fast", 'f', PR_OPT_FLAG, AT(fast),
-		.set_offset = offsetof(struct values, fast_set)},
-	{"name", 'n', PR_OPT_STRING, AT(name), .arg = "NAME"},
-	{"in", 'i', PR_OPT_LIST, AT(in), .arg = "IFACE"},
-	{"rack-id", 0, PR_OPT_UINT, AT(rack), .arg = "N", .min = 1, .max = 0xffff},
-	{"ring-size", 'r', PR_OPT_SIZE, AT(ring), .arg = "BYTES", .min = 64 << 10},
-	{"hold", 0, PR_OPT_DURATION, AT(hold), .arg = "TIME", .min = 1000,
-		.max = PR_TIME_MAX},
-	{"since", 's', PR_OPT_TIME, AT(since), .arg = "TIME"},
-	{"spread", 0, PR_OPT_ENUM, AT(spread), .arg = "MODE", .choices = spreads},
+	PR_OPT_FLAG(fast, "fast", 'f', HELP, .aliases = {"quick", "q"}),
+	PR_OPT_STRING(name, "name", 'n', "NAME", HELP),
+	PR_OPT_LIST(in, "in", 'i', "IFACE", HELP),
+	PR_OPT_UINT(rack, "rack-id", 0, "N", 1, 0xffff, HELP),
+	PR_OPT_SIZE(ring, "ring-size", 'r', "BYTES", 64 << 10, 0, HELP, .def = "4M"),
+	PR_OPT_DURATION(hold, "hold", 0, "TIME", 1000, PR_TIME_MAX, HELP),
+	PR_OPT_TIME(since, "since", 's', "TIME", HELP),
+	PR_OPT_ENUM(spread, "spread", 0, "MODE", spreads, HELP),
 };
 
-static const struct pr_cmdline program = {.name = "fuzz",
-	.section = "logger",
-	.summary = "Is fuzzed.",
-	.options = options,
-	.option_count = sizeof options / sizeof *options};
+static const struct pr_cmdline program = {
+	.name = "fuzz", .section = "logger", .summary = "Is fuzzed.", PR_OPTIONS(options)};
 
 static void
 parse(int argc, char **argv)

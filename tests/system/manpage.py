@@ -26,7 +26,7 @@ def of_help(text):
         else:
             name = None
     for option in options.values():
-        default = re.search(r"\(default ([^)]+)\)$", option[2])
+        default = re.search(r"\[default: ([^\]]+)\]$", option[2])
         option[2] = default.group(1) if default else None
     return options
 
@@ -64,7 +64,7 @@ def differences(shown, written):
                 yield "--%s is -%s in --help, -%s in the page" % (name, letter, l)
             if (argument or "").split("[")[0] != (a or ""):
                 yield "--%s takes %s in --help, %s in the page" % (name, argument, a)
-            if default and default != d:
+            if default and " " not in default and default != d:
                 yield "--%s: the default is %s in --help, %s in the page" % (name, default, d)
 
 

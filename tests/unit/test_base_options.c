@@ -7,10 +7,11 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/units.h"
 #include "tests/unit/unit.h"
 
 struct values {
-	bool fast, fast_set;
+	bool fast;
 	char *name;
 	struct pr_string_list in;
 	uint64_t rack, ring;
@@ -20,34 +21,30 @@ struct values {
 
 static const char *const spreads[] = {"round-robin", "flow", NULL};
 
-#define AT(field) .offset = offsetof(struct values, field)
+#define PR_VALUES struct values
 static const struct pr_option options[] = {
-	{"fast", 'f', PR_OPT_FLAG, AT(fast), .help = "be fast",
-		.set_offset = offsetof(struct values, fast_set)},
-	{"name", 'n', PR_OPT_STRING, AT(name), .arg = "NAME",
-		.help = "a name (the host's)"},
-	{"in", 'i', PR_OPT_LIST, AT(in), .arg = "IFACE", .help = "an interface"},
-	{"rack-id", 0, PR_OPT_UINT, AT(rack), .arg = "N", .help = "the rack", .min = 1,
-		.max = 0xffff},
-	{"ring-size", 'r', PR_OPT_SIZE, AT(ring), .arg = "BYTES", .help = "the ring",
-		.min = 64 << 10},
-	{"hold", 0, PR_OPT_DURATION, AT(hold), .arg = "TIME", .help = "how long",
-		.min = PR_NS_PER_MS, .max = 3600 * PR_NS_PER_S},
-	{"since", 0, PR_OPT_TIME, AT(since), .arg = "TIME",
-		.help = "the first packet's time"},
-	{"spread", 's', PR_OPT_ENUM, AT(spread), .arg = "MODE",
-		.help = "how to spread over nodes that have announced themselves, in a "
-			"long text "
-			"that takes several lines",
-		.choices = spreads},
+	PR_OPT_FLAG(fast, "fast", 'f', "be fast", .aliases = {"quick", "q"}),
+	PR_OPT_STRING(name, "name", 'n', "NAME", "a name", .def_note = "the host's"),
+	PR_OPT_LIST(in, "in", 'i', "IFACE", "an interface"),
+	PR_OPT_UINT(rack, "rack-id", 0, "N", 1, 0xffff, "the rack"),
+	PR_OPT_SIZE(ring, "ring-size", 'r', "BYTES", 64 << 10, 0, "the ring", .def = "4M",
+		.aliases = {"buffer"}),
+	PR_OPT_DURATION(
+		hold, "hold", 0, "TIME", PR_NS_PER_MS, 3600 * PR_NS_PER_S, "how long"),
+	PR_OPT_TIME(since, "since", 0, "TIME", "the first packet's time"),
+	PR_OPT_ENUM(spread, "spread", 's', "MODE", spreads,
+		"how to spread over nodes that have announced themselves, in a long text "
+		"that takes several lines"),
+};
+static const struct pr_option required[] = {
+	PR_OPT_STRING(name, "name", 'n', "NAME", "a name", .required = true),
 };
 
 static struct pr_cmdline program = {.name = "packrack-logger",
 	.section = "logger",
 	.summary = "Takes frames.",
 	.usage = "[options] FILTER...",
-	.options = options,
-	.option_count = sizeof options / sizeof *options,
+	PR_OPTIONS(options),
 	.footer = "Exit status: 0, 1 or 2."};
 
 /* What one parse gave. */
@@ -62,7 +59,7 @@ parse(const char *first, ...)
 	va_list ap;
 
 	pr_options_free(&program, &v);
-	v = (struct values){.ring = 4 << 20, .hold = 2 * PR_NS_PER_S};
+	v = (struct values){.hold = 2 * PR_NS_PER_S};
 	err.text[0] = '\0';
 	arg_count = 0;
 	args[arg_count++] = "prog";
@@ -82,7 +79,7 @@ START_TEST(every_kind)
 		PARSE("-f", "--name", "a b", "--in=x", "-iy", "--rack-id", "0x88b5", "-r",
 			"64K", "--hold=50ms", "--since", "@1.5", "-s", "flow"),
 		0);
-	ck_assert(v.fast && v.fast_set);
+	ck_assert(v.fast);
 	ck_assert_str_eq(v.name, "a b");
 	ck_assert_uint_eq(v.in.count, 2);
 	ck_assert_str_eq(v.in.items[0], "x");
@@ -101,7 +98,6 @@ START_TEST(defaults_stay)
 	ck_assert_int_eq(PARSE("--name", "x"), 0);
 	ck_assert_uint_eq(v.ring, 4 << 20);
 	ck_assert_int_eq(v.hold, 2 * PR_NS_PER_S);
-	ck_assert(!v.fast_set);
 }
 END_TEST
 
@@ -139,9 +135,10 @@ static const struct {
 } bad[] = {
 	{{"--rng-size=1"}, "unknown option --rng-size; did you mean --ring-size?"},
 	{{"--hlep"}, "unknown option --hlep; did you mean --help?"},
-	{{"--q"}, "unknown option --q; 'packrack-logger --help' lists the options"},
-	{{"-q"}, "unknown option -q; 'packrack-logger --help' lists the options"},
-	{{"-fq"}, "unknown option -q; 'packrack-logger --help' lists the options"},
+	{{"--z"}, "unknown option --z; 'packrack-logger --help' lists the options"},
+	{{"-z"}, "unknown option -z; 'packrack-logger --help' lists the options"},
+	{{"-fz"}, "unknown option -z; 'packrack-logger --help' lists the options"},
+	{{"--help=1"}, "--help takes no value"},
 	{{"--name"}, "--name needs a value: --name NAME"},
 	{{"-n"}, "-n needs a value: -n NAME"},
 	{{"--fast=maybe"}, "--fast: 'maybe' is neither yes nor no"},
@@ -304,21 +301,21 @@ START_TEST(help_and_version)
 		"Takes frames.\n\n"
 		"options:\n"
 		"  -f, --fast                  be fast\n"
-		"  -n, --name NAME             a name (the host's)\n"
-		"  -i, --in IFACE              an interface\n"
+		"  -n, --name NAME             a name [default: the host's]\n"
+		"  -i, --in IFACE              an interface [repeatable]\n"
 		"      --rack-id N             the rack\n"
-		"  -r, --ring-size BYTES       the ring (default 4M)\n"
-		"      --hold TIME             how long (default 2s)\n"
+		"  -r, --ring-size BYTES       the ring [default: 4M]\n"
+		"      --hold TIME             how long [default: 2s]\n"
 		"      --since TIME            the first packet's time\n"
 		"  -s, --spread MODE           how to spread over nodes that have "
 		"announced\n"
 		"                              themselves, in a long text that takes "
 		"several\n"
-		"                              lines (default round-robin)\n"
+		"                              lines [default: round-robin]\n"
 		"  -h, --help                  show this and exit\n"
 		"      --version               show the version and exit\n"
-		"      --config FILE           read this configuration file (default\n"
-		"                              /etc/packrack/packrack.conf)\n\n"
+		"      --config FILE           read this configuration file [default:\n"
+		"                              /etc/packrack/packrack.conf]\n\n"
 		"Each option is also a key of section [logger] in "
 		"/etc/packrack/packrack.conf.\n\n"
 		"Exit status: 0, 1 or 2.\n");
@@ -336,14 +333,44 @@ START_TEST(no_section_no_config)
 }
 END_TEST
 
+START_TEST(aliases_are_read)
+{
+	ck_assert_int_eq(PARSE("-q", "--buffer=1M"), 0);
+	ck_assert(v.fast);
+	ck_assert_uint_eq(v.ring, 1 << 20);
+	ck_assert_int_eq(parse_config("[logger]\nquick = yes\nbuffer = 2M\n"), 0);
+	ck_assert(v.fast);
+	ck_assert_uint_eq(v.ring, 2 << 20);
+}
+END_TEST
+
+START_TEST(required_and_no_operands)
+{
+	program.options = required;
+	program.option_count = 1;
+	ck_assert_int_eq(PARSE("x"), -1);
+	ck_assert_str_eq(err.text, "--name NAME is missing: a name");
+	ck_assert_int_eq(parse_config("[logger]\nname = x\n"), 0);
+	ck_assert_int_eq(parse("--name=x", "--config", "/dev/null", "y", (char *)NULL), 0);
+	ck_assert_int_eq(pr_options_parse(&program, &v, arg_count, args, NULL, &err), -1);
+	ck_assert_str_eq(err.text, "unexpected 'y': only options are taken; see "
+				   "'packrack-logger --help'");
+}
+END_TEST
+
 START_TEST(sizes_and_durations)
 {
+	struct pr_rate rate;
+	double percent;
+	char text[32];
 	uint64_t n;
 	int64_t ns;
 
 	ck_assert(pr_parse_size("2GiB", &n) == 0 && n == 2ull << 30);
 	ck_assert(pr_parse_size("7b", &n) == 0 && n == 7);
-	ck_assert(pr_parse_size("1kb", &n) == 0 && n == 1024);
+	ck_assert(pr_parse_size("1kb", &n) == 0 && n == 1000);
+	ck_assert(pr_parse_size("4TB", &n) == 0 && n == 4000000000000);
+	ck_assert(pr_parse_size("1.5K", &n) == 0 && n == 1536);
 	ck_assert(pr_parse_size("15E", &n) == 0 && n == 15ull << 60);
 	ck_assert_int_eq(pr_parse_size("16E", &n), -1);
 	ck_assert_int_eq(pr_parse_size("", &n), -1);
@@ -360,6 +387,20 @@ START_TEST(sizes_and_durations)
 	ck_assert_int_eq(pr_parse_duration("1.s", &ns), -1);
 	ck_assert_int_eq(pr_parse_duration("1S", &ns), -1);
 	ck_assert_int_eq(pr_parse_duration("", &ns), -1);
+	ck_assert(pr_parse_rate("12.5MB/s", &rate) == 0 && !rate.packets &&
+		  rate.per_second == 1e8);
+	ck_assert(pr_parse_rate("5kpps", &rate) == 0 && rate.packets &&
+		  rate.per_second == 5e3);
+	ck_assert_int_eq(pr_parse_rate("5k", &rate), -1);
+	ck_assert_int_eq(pr_parse_rate("-5bit", &rate), -1);
+	ck_assert(pr_parse_percent("0.5%", &percent) == 0 && percent == 0.5);
+	ck_assert_int_eq(pr_parse_percent("0x1", &percent), -1);
+	ck_assert_str_eq(pr_format_size(0, text, sizeof text), "0");
+	ck_assert_str_eq(pr_format_size(UINT64_C(3) << 60, text, sizeof text), "3E");
+	ck_assert_str_eq(pr_format_size(1025, text, sizeof text), "1025");
+	ck_assert_str_eq(
+		pr_format_duration(1500 * PR_NS_PER_MS, text, sizeof text), "1500ms");
+	ck_assert_str_eq(pr_format_duration(86400 * PR_NS_PER_S, text, sizeof text), "1d");
 }
 END_TEST
 
@@ -377,6 +418,8 @@ fill(TCase *tc)
 	tcase_add_test(tc, unreadable_files);
 	tcase_add_test(tc, help_and_version);
 	tcase_add_test(tc, no_section_no_config);
+	tcase_add_test(tc, aliases_are_read);
+	tcase_add_test(tc, required_and_no_operands);
 	tcase_add_test(tc, sizes_and_durations);
 }
 

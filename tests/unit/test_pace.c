@@ -8,7 +8,7 @@
 START_TEST(paces_are_read)
 {
 	static const char *const bad[] = {"", "x", "x0", "x-1", "xinf", "fast", "10",
-		"10 k", "-5pps", "0pps", "nanpps", "5kppss", "100MB", "recordedx"};
+		"10 k", "-5pps", "0pps", "nanpps", "5kppss", "100Mx", "recordedx"};
 	struct pr_error err;
 	struct pace p;
 
@@ -23,6 +23,8 @@ START_TEST(paces_are_read)
 	ck_assert_int_eq(
 		pace_parse("1.5 Gbps", &p, &err), -1); /* k, M, G stand at the number */
 	ck_assert_int_eq(pace_parse("1.5G bps", &p, &err), 0);
+	ck_assert_int_eq(pace_parse("100MB", &p, &err), 0);
+	ck_assert(p.kind == PACE_BPS && p.rate == 8e8);
 	ck_assert_int_eq(pace_parse("max", &p, &err), 0);
 	ck_assert(p.kind == PACE_MAX);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -466,41 +466,25 @@ struct console_args {
 	bool ascii, mono;
 };
 
-#define AT(field) offsetof(struct console_args, field)
+#define PR_VALUES struct console_args
 
 static const struct pr_option options[] = {
-	{.name = "merger",
-		.letter = 'm',
-		.kind = PR_OPT_LIST,
-		.offset = AT(mergers),
-		.arg = "ENDPOINT",
-		.help = "ask this merger, repeatable ($PACKRACK_MERGER, or the local one)"},
-	CLI_DISPATCHER_OPTION(AT(dispatcher.endpoint), "and this dispatcher"),
-	{.name = "interval",
-		.kind = PR_OPT_DURATION,
-		.offset = AT(interval),
-		.arg = "TIME",
-		.help = "between two refreshes",
-		.min = 100 * PR_NS_PER_MS,
-		.max = 60 * PR_NS_PER_S},
-	{.name = "log",
-		.kind = PR_OPT_LIST,
-		.offset = AT(logs),
-		.arg = "FILE",
-		.help = "a daemon's log, for the screen LOGFILE; repeatable"},
-	{.name = "ascii",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(ascii),
-		.help = "draw with ASCII only, also where the locale has more"},
-	{.name = "mono", .kind = PR_OPT_FLAG, .offset = AT(mono), .help = "no colours"},
-	CLI_KEY_OPTIONS(struct console_args, dispatcher),
+	PR_OPT_LIST(mergers, "merger", 'm', "ENDPOINT", "ask this merger",
+		.def_note = "$PACKRACK_MERGER, or the local one"),
+	CLI_DISPATCHER_OPTION(dispatcher.endpoint, "and this dispatcher"),
+	PR_OPT_DURATION(interval, "interval", 0, "TIME", 100 * PR_NS_PER_MS,
+		60 * PR_NS_PER_S, "between two refreshes", .def = "1s"),
+	PR_OPT_LIST(logs, "log", 0, "FILE", "a daemon's log, for the screen LOGFILE"),
+	PR_OPT_FLAG(
+		ascii, "ascii", 0, "draw with ASCII only, also where the locale has more"),
+	PR_OPT_FLAG(mono, "mono", 0, "no colours"),
+	CLI_KEY_OPTION(dispatcher.key),
 };
 
 static const struct pr_cmdline program = {.name = "packrack console",
 	.summary = "Shows the rack at work on a terminal, and steers it.",
 	.usage = "[options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "Press ? in it for its keys."};
 
 struct console {
@@ -728,7 +712,7 @@ clean_up(struct console *con)
 int
 main(int argc, char **argv)
 {
-	struct console_args a = {.interval = PR_NS_PER_S};
+	struct console_args a = {0};
 	struct console con = {0};
 	struct pr_error err = {""};
 	int operand, status = cli_parse(&program, &a, argc, argv, &operand);

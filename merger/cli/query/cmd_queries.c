@@ -14,12 +14,12 @@ struct queries_args {
 	bool json, keyvalue;
 };
 
-#define AT(field) offsetof(struct queries_args, field)
+#define PR_VALUES struct queries_args
 
 static const struct pr_option options[] = {
-	CLI_MERGER_OPTION(AT(merger.endpoint), "the merger"),
-	CLI_KEY_OPTIONS(struct queries_args, merger),
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	CLI_MERGER_OPTION(merger.endpoint, "the merger"),
+	CLI_KEY_OPTION(merger.key),
+	CLI_FORM_OPTIONS(),
 };
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 

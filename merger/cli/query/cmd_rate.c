@@ -14,33 +14,20 @@ struct rate_args {
 	struct query_args query;
 	char *above;
 	int64_t lasting, step;
-	bool lasting_set;
 };
 
-#define AT(field) offsetof(struct rate_args, field)
+#define PR_VALUES struct rate_args
 
 static const struct pr_option options[] = {
-	QUERY_RANGE_OPTIONS(AT(query)),
-	{.name = "above",
-		.kind = PR_OPT_STRING,
-		.offset = AT(above),
-		.arg = "RATE",
-		.help = "only when it was busier than this: 100Mbit, 12.5MB, 5kpps"},
-	{.name = "for",
-		.kind = PR_OPT_DURATION,
-		.offset = AT(lasting),
-		.arg = "TIME",
-		.help = "and for at least so long",
-		.set_offset = AT(lasting_set)},
-	{.name = "step",
-		.kind = PR_OPT_DURATION,
-		.offset = AT(step),
-		.arg = "TIME",
-		.help = "what is counted together",
-		.min = PR_NS_PER_MS,
-		.max = 366 * 86400 * (uint64_t)PR_NS_PER_S},
-	CLI_FORM_OPTIONS(AT(query.json), AT(query.keyvalue)),
-	CLI_KEY_OPTIONS(struct rate_args, query.merger),
+	QUERY_RANGE_OPTIONS(query.),
+	PR_OPT_STRING(above, "above", 0, "RATE",
+		"only when it was busier than this: 100Mbit, 12.5MB, 5kpps"),
+	PR_OPT_DURATION(lasting, "for", 0, "TIME", 0, 0, "and for at least so long"),
+	PR_OPT_DURATION(step, "step", 0, "TIME", PR_NS_PER_MS,
+		366 * 86400 * (uint64_t)PR_NS_PER_S, "what is counted together",
+		.def = "1s"),
+	CLI_FORM_OPTIONS(query.),
+	CLI_KEY_OPTION(query.merger.key),
 };
 
 static const char footer[] =
@@ -57,8 +44,7 @@ static const struct pr_cmdline program = {.name = "packrack rate",
 		"Shows how busy the links were over time, or when they were busier than a "
 		"rate.",
 	.usage = "[options] [FILTER...]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = footer};
 
 static int
@@ -71,7 +57,7 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 	a->query.tally.group = PRI_TALLY_KEY_TIME;
 	if (query_args_take(&a->query, count, words, err) < 0)
 		return -1;
-	if (a->lasting_set && !a->above)
+	if (a->lasting && !a->above)
 		return pr_error_set(err, "--for needs --above: busier than what?");
 	if (a->above && rate_limit_parse(a->above, &t->limit, err) < 0)
 		return pr_error_prefix(err, "--above");

@@ -19,32 +19,17 @@ struct top_args {
 	bool exact;
 };
 
-#define AT(field) offsetof(struct top_args, field)
+#define PR_VALUES struct top_args
 
 static const char *const measures[] = {"bytes", "packets", NULL};
 
 static const struct pr_option options[] = {
-	QUERY_RANGE_OPTIONS(AT(query)),
-	{.name = "best",
-		.letter = 'n',
-		.kind = PR_OPT_UINT,
-		.offset = AT(best),
-		.arg = "N",
-		.help = "so many",
-		.min = 1,
-		.max = BEST_MAX},
-	{.name = "by",
-		.kind = PR_OPT_ENUM,
-		.offset = AT(by),
-		.arg = "WHAT",
-		.help = "largest by bytes or packets",
-		.choices = measures},
-	{.name = "exact",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(exact),
-		.help = "read the packets where the index has only bounds"},
-	CLI_FORM_OPTIONS(AT(query.json), AT(query.keyvalue)),
-	CLI_KEY_OPTIONS(struct top_args, query.merger),
+	QUERY_RANGE_OPTIONS(query.),
+	PR_OPT_UINT(best, "best", 'n', "N", 1, BEST_MAX, "so many"),
+	PR_OPT_ENUM(by, "by", 0, "WHAT", measures, "largest by bytes or packets"),
+	PR_OPT_FLAG(exact, "exact", 0, "read the packets where the index has only bounds"),
+	CLI_FORM_OPTIONS(query.),
+	CLI_KEY_OPTION(query.merger.key),
 };
 
 static const char footer[] =
@@ -60,8 +45,7 @@ static const char footer[] =
 static const struct pr_cmdline program = {.name = "packrack top",
 	.summary = "Shows which hosts, ports, flows ... had most of the traffic.",
 	.usage = "[options] [KEY] [FILTER...]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = footer};
 
 static int

@@ -9,70 +9,32 @@
 #include "proto/base/clock.h"
 #include "proto/base/tcp.h"
 
-#define AT(field) offsetof(struct query_args, field)
+#define PR_VALUES struct query_args
 
 static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
 
 static const struct pr_option options[] = {
-	QUERY_RANGE_OPTIONS(0),
-	{.name = "write",
-		.letter = 'w',
-		.kind = PR_OPT_STRING,
-		.offset = AT(write),
-		.arg = "FILE",
-		.help = "write a trace; - is standard output, tcp-listen:PLACE who "
-			"connects there (without: one line a packet)"},
-	{.name = "format",
-		.kind = PR_OPT_ENUM,
-		.offset = AT(format),
-		.arg = "FORMAT",
-		.help = "pcapng, pcap (microseconds) or pcap-ns",
-		.choices = formats},
-	{.name = "limit",
-		.letter = 'c',
-		.kind = PR_OPT_UINT,
-		.offset = AT(limit),
-		.arg = "N",
-		.help = "at most so many packets (0: all)"},
-	{.name = "count",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(count),
-		.help = "only count the packets"},
-	{.name = "related",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(related),
-		.help = "also further fragments of what matches, ICMP errors that quote "
-			"it, "
-			"copies of it in tunnels and behind tags"},
-	{.name = "follow",
-		.letter = 'f',
-		.kind = PR_OPT_FLAG,
-		.offset = AT(follow),
-		.help = "go on with what comes, from --since or from now, until "
-			"interrupted "
-			"or --until"},
-	{.name = "strays",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(strays),
-		.help = "also packets that no timestamp was found for"},
-	{.name = "explain",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(explain),
-		.help = "say what was searched and what was skipped"},
-	{.name = "quiet",
-		.letter = 'q',
-		.kind = PR_OPT_FLAG,
-		.offset = AT(quiet),
-		.help = "say nothing of a complete answer"},
-	{.name = "json",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(json),
-		.help = "print the answer's report as JSON (packets only with -w)"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "the same as lines of key=value"},
-	CLI_KEY_OPTIONS(struct query_args, merger),
+	QUERY_RANGE_OPTIONS(),
+	PR_OPT_STRING(write, "write", 'w', "FILE",
+		"write a trace; - is standard output, tcp-listen:PLACE who connects there "
+		"(without: one line a packet)"),
+	PR_OPT_ENUM(format, "format", 0, "FORMAT", formats,
+		"pcapng, pcap (microseconds) or pcap-ns"),
+	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most so many packets (0: all)"),
+	PR_OPT_FLAG(count, "count", 0, "only count the packets"),
+	PR_OPT_FLAG(related, "related", 0,
+		"also further fragments of what matches, ICMP errors that quote it, copies "
+		"of it in tunnels and behind tags"),
+	PR_OPT_FLAG(follow, "follow", 'f',
+		"go on with what comes, from --since or from now, until interrupted or "
+		"--until"),
+	PR_OPT_FLAG(strays, "strays", 0, "also packets that no timestamp was found for"),
+	PR_OPT_FLAG(explain, "explain", 0, "say what was searched and what was skipped"),
+	PR_OPT_FLAG(quiet, "quiet", 'q', "say nothing of a complete answer"),
+	PR_OPT_FLAG(json, "json", 0,
+		"print the answer's report as JSON (packets only with -w)"),
+	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "the same as lines of key=value"),
+	CLI_KEY_OPTION(merger.key),
 };
 
 static const char footer[] =
@@ -91,24 +53,21 @@ static const char footer[] =
 static const struct pr_cmdline query_program = {.name = "packrack query",
 	.summary = "Shows or saves the packets that a filter and a time range choose.",
 	.usage = "[options] [FILTER...]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = footer};
 
 static const struct pr_cmdline export_program = {.name = "packrack export",
 	.summary =
 		"Saves the packets that a filter and a time range choose, by default all.",
 	.usage = "-w FILE [options] [FILTER...]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = footer};
 
 static const struct pr_cmdline data_export_program = {.name = "packrack data export",
 	.summary = "Saves what a node holds, alone, straight from where it lies; then "
 		   "counts it there once more.",
 	.usage = "--node NAME -w FILE [options] [FILTER...]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = footer};
 
 static const struct pr_cmdline *const programs[] = {[QUERY_COMMAND] = &query_program,

@@ -36,36 +36,17 @@ struct query_args {
 	const struct pr_relations *noted;
 };
 
-/* Who is asked, and about what, for option tables; base: where in the values the query_args begin. */
-#define QUERY_RANGE_OPTIONS(base)                                                          \
-	CLI_MERGER_OPTION(                                                                 \
-		(base) + offsetof(struct query_args, merger.endpoint), "ask this merger"), \
-		{.name = "volume",                                                         \
-			.kind = PR_OPT_LIST,                                               \
-			.offset = (base) + offsetof(struct query_args, volumes),           \
-			.arg = "PATH",                                                     \
-			.help = "ask this volume, without a rack; repeatable"},            \
-		{.name = "since",                                                          \
-			.kind = PR_OPT_TIME,                                               \
-			.offset = (base) + offsetof(struct query_args, since),             \
-			.arg = "TIME",                                                     \
-			.help = "from this time on: RFC 3339, @SECONDS, \"90s ago\", "     \
-				"\"3h ago\", now"},                                        \
-		{.name = "until",                                                          \
-			.kind = PR_OPT_TIME,                                               \
-			.offset = (base) + offsetof(struct query_args, until),             \
-			.arg = "TIME",                                                     \
-			.help = "up to and including this time"},                          \
-		{.name = "link",                                                           \
-			.kind = PR_OPT_STRING,                                             \
-			.offset = (base) + offsetof(struct query_args, link),              \
-			.arg = "LINK",                                                     \
-			.help = "packets of this link only: its name or number"},          \
-	{                                                                                  \
-		.name = "node", .kind = PR_OPT_LIST,                                       \
-		.offset = (base) + offsetof(struct query_args, nodes), .arg = "NAME",      \
-		.help = "ask this node only; repeatable"                                   \
-	}
+/* Rows of option tables: who is asked, and about what; at: where the query_args are, as `query.`. */
+#define QUERY_RANGE_OPTIONS(at)                                                            \
+	CLI_MERGER_OPTION(at merger.endpoint, "ask this merger"),                          \
+		PR_OPT_LIST(at volumes, "volume", 0, "PATH",                               \
+			"ask this volume, without a rack"),                                \
+		PR_OPT_TIME(at since, "since", 0, "TIME", CLI_SINCE_HELP),                 \
+		PR_OPT_TIME(                                                               \
+			at until, "until", 0, "TIME", "up to and including this time"),    \
+		PR_OPT_STRING(at link, "link", 0, "LINK",                                  \
+			"packets of this link only: its name or number"),                  \
+		PR_OPT_LIST(at nodes, "node", 0, "NAME", "ask this node only")
 
 /* The operands become the filter; -1: no memory, or options that do not go together. */
 int query_args_take(struct query_args *a, int count, char **words, struct pr_error *err);

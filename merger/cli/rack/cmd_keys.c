@@ -16,46 +16,34 @@ struct keys_args {
 	bool rack, end, json, keyvalue;
 };
 
-#define AT(field) offsetof(struct keys_args, field)
+#define PR_VALUES struct keys_args
 #define KEY_OPTION                                                                         \
-	{                                                                                  \
-		.name = "key", .kind = PR_OPT_STRING, .offset = AT(key), .arg = "DIR",     \
-		.help = "the key directory ($PACKRACK_KEY, root's " PR_KEYS_DIR            \
-			", or ~/.config/packrack/keys)"                                    \
-	}
+	PR_OPT_STRING(key, "key", 0, "DIR", "the key directory",                           \
+		.def_note = "$PACKRACK_KEY, root's " PR_KEYS_DIR                           \
+			    ", or ~/.config/packrack/keys")
 
 static const struct pr_option generate_options[] = {
 	KEY_OPTION,
-	{.name = "rack",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(rack),
-		.help = "of a rack's head: a frame key as well, and enroll the head"},
+	PR_OPT_FLAG(rack, "rack", 0,
+		"of a rack's head: a frame key as well, and enroll the head"),
 };
 static const struct pr_option enroll_options[] = {
 	KEY_OPTION,
-	{.name = "bundle",
-		.kind = PR_OPT_STRING,
-		.offset = AT(bundle),
-		.arg = "FILE",
-		.help = "write what the enrolled one needs to know of the rack; - is "
-			"standard output"},
+	PR_OPT_STRING(bundle, "bundle", 0, "FILE",
+		"write what the enrolled one needs to know of the rack; - is standard "
+		"output"),
 };
 static const struct pr_option list_options[] = {
 	KEY_OPTION,
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	CLI_FORM_OPTIONS(),
 };
-static const struct pr_option revoke_options[] = {KEY_OPTION};
+static const struct pr_option revoke_options[] = {
+	KEY_OPTION,
+};
 static const struct pr_option renew_options[] = {
 	KEY_OPTION,
-	{.name = "end",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(end),
-		.help = "all have the new one: the old one is good no more"},
+	PR_OPT_FLAG(end, "end", 0, "all have the new one: the old one is good no more"),
 };
-#define OPTIONS(list)                                                                      \
-	.options = list##_options,                                                         \
-	.option_count = sizeof(list##_options) / sizeof(list##_options[0])
-
 /* -1: go on, with `operands` of them at argv + *operand and *dir set; else the status to exit with. */
 static int
 begin(const struct pr_cmdline *p, struct keys_args *a, int argc, char **argv, int operands,
@@ -96,7 +84,7 @@ keys_generate(int argc, char **argv)
 		.summary =
 			"Makes a key pair in a key directory, and prints its public key.",
 		.usage = "[options]",
-		OPTIONS(generate)};
+		PR_OPTIONS(generate_options)};
 	char public[PR_KEY_TEXT];
 	struct keys_args a = {0};
 	struct pr_error err;
@@ -174,7 +162,7 @@ keys_enroll(int argc, char **argv)
 		.footer = "ROLE is node, read or steer, or several with commas. KEY is "
 			  "the file with the public\nkey, or - for standard input, or the "
 			  "key itself.",
-		OPTIONS(enroll)};
+		PR_OPTIONS(enroll_options)};
 	char public[PR_KEY_TEXT];
 	struct keys_args a = {0};
 	struct pr_error err;
@@ -223,7 +211,7 @@ keys_bundle(int argc, char **argv)
 		.summary = "Writes again what an enrolled one needs to know of the rack.",
 		.usage = "NAME FILE [options]",
 		.footer = "FILE may be -, standard output.",
-		OPTIONS(revoke)};
+		PR_OPTIONS(revoke_options)};
 	struct keys_args a = {0};
 	struct pr_error err;
 	const char *dir;
@@ -249,7 +237,7 @@ keys_join(int argc, char **argv)
 			"Takes in the bundle that the rack's head made for this machine.",
 		.usage = "FILE [options]",
 		.footer = "FILE may be -, standard input.",
-		OPTIONS(revoke)};
+		PR_OPTIONS(revoke_options)};
 	struct keys_args a = {0};
 	struct pr_error err = {""};
 	const char *dir;
@@ -280,7 +268,7 @@ keys_revoke(int argc, char **argv)
 		.summary =
 			"Admits a key no more; its connections lose their rights at once.",
 		.usage = "NAME [options]",
-		OPTIONS(revoke)};
+		PR_OPTIONS(revoke_options)};
 	struct keys_args a = {0};
 	struct pr_error err;
 	const char *dir;
@@ -309,7 +297,7 @@ keys_renew(int argc, char **argv)
 		.usage = "[options]",
 		.footer = "Then, for each node: packrack keys bundle, and restart it; last "
 			  "the dispatcher.\nSee packrack-keys(7).",
-		OPTIONS(renew)};
+		PR_OPTIONS(renew_options)};
 	struct keys_args a = {0};
 	struct pr_error err = {""};
 	const char *dir;
@@ -332,7 +320,7 @@ keys_list_command(int argc, char **argv)
 	const struct pr_cmdline p = {.name = "packrack keys list",
 		.summary = "Lists what a key directory holds; no secret is shown.",
 		.usage = "[options]",
-		OPTIONS(list)};
+		PR_OPTIONS(list_options)};
 	struct keys_args a = {0};
 	struct pr_error err;
 	const char *dir;

@@ -21,40 +21,24 @@ struct command_args {
 	bool json, keyvalue, yes;
 };
 
-#define AT(field) offsetof(struct command_args, field)
+#define PR_VALUES struct command_args
 
 static const struct pr_option options[] = {
-	CLI_DISPATCHER_OPTION(AT(dispatcher.endpoint), "the dispatcher"),
-	{.name = "seconds",
-		.kind = PR_OPT_UINT,
-		.offset = AT(seconds),
-		.arg = "N",
-		.help = "identify: blink for so long",
-		.max = 3600},
-	{.name = "yes",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(yes),
-		.help = "reset: yes, delete the node's packets"},
-	CLI_MERGER_OPTION(AT(merger), "forget: the merger"),
-	{.name = "json",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(json),
-		.help = "list: print JSON"},
-	{.name = "keyvalue",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(keyvalue),
-		.help = "list: print lines of key=value"},
-	CLI_KEY_OPTIONS(struct command_args, dispatcher),
+	CLI_DISPATCHER_OPTION(dispatcher.endpoint, "the dispatcher"),
+	PR_OPT_UINT(seconds, "seconds", 0, "N", 0, 3600, "identify: blink for so long",
+		.def = "10"),
+	PR_OPT_FLAG(yes, "yes", 0, "reset: yes, delete the node's packets"),
+	CLI_MERGER_OPTION(merger, "forget: the merger"),
+	PR_OPT_FLAG(json, "json", 0, "list: print JSON"),
+	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "list: print lines of key=value"),
+	CLI_KEY_OPTION(dispatcher.key),
 };
 
 static struct pr_cmdline
 program_of(const char *name, const char *summary, const char *usage)
 {
-	return (struct pr_cmdline){.name = name,
-		.summary = summary,
-		.usage = usage,
-		.options = options,
-		.option_count = sizeof(options) / sizeof(options[0])};
+	return (struct pr_cmdline){
+		.name = name, .summary = summary, .usage = usage, PR_OPTIONS(options)};
 }
 
 static const char *
@@ -93,7 +77,7 @@ command(const char *name, const struct command_args *a, const char *endpoint,
 static int
 node_command(int argc, char **argv)
 {
-	struct command_args a = {.seconds = 10};
+	struct command_args a = {0};
 	struct pr_error err = {""};
 	char name[64];
 	struct pr_cmdline p = program_of(name, "Tells a node something.", "NAME [options]");

@@ -14,58 +14,29 @@ struct setup_args {
 	bool fix, json, keyvalue;
 };
 
-#define AT(field) offsetof(struct setup_args, field)
+#define PR_VALUES struct setup_args
 
 static const struct pr_option options[] = {
-	{.name = "in",
-		.letter = 'i',
-		.kind = PR_OPT_LIST,
-		.offset = AT(in),
-		.arg = "IFACE",
-		.help = "a dispatcher's or tap's port on the link (may be repeated)"},
-	{.name = "out",
-		.letter = 'o',
-		.kind = PR_OPT_STRING,
-		.offset = AT(out),
-		.arg = "IFACE",
-		.help = "a dispatcher's port to the rack's switch"},
-	{.name = "rack",
-		.kind = PR_OPT_STRING,
-		.offset = AT(rack),
-		.arg = "IFACE",
-		.help = "a node's port to the rack's switch"},
-	{.name = "link-mtu",
-		.kind = PR_OPT_UINT,
-		.offset = AT(link_mtu),
-		.arg = "BYTES",
-		.help = "of the links, where they are not on this machine",
-		.min = 68,
-		.max = 65535},
-	{.name = "disk",
-		.kind = PR_OPT_LIST,
-		.offset = AT(disk),
-		.arg = "PATH",
-		.help = "measure this: a device or file is read, in a folder a nameless "
-			"file is written (may be repeated)"},
-	{.name = "disk-rate",
-		.kind = PR_OPT_SIZE,
-		.offset = AT(disk_rate),
-		.arg = "SIZE",
-		.help = "a second, that the disks must do (none)",
-		.max = UINT64_C(1) << 50},
-	{.name = "fix",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(fix),
-		.help = "make the changes until the next boot, and say how to undo them"},
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	PR_OPT_LIST(in, "in", 'i', "IFACE", "a dispatcher's or tap's port on the link"),
+	PR_OPT_STRING(out, "out", 'o', "IFACE", "a dispatcher's port to the rack's switch"),
+	PR_OPT_STRING(rack, "rack", 0, "IFACE", "a node's port to the rack's switch"),
+	PR_OPT_UINT(link_mtu, "link-mtu", 0, "BYTES", 68, 65535,
+		"of the links, where they are not on this machine", .def = "1500"),
+	PR_OPT_LIST(disk, "disk", 0, "PATH",
+		"measure this: a device or file is read, in a folder a nameless file is "
+		"written"),
+	PR_OPT_SIZE(disk_rate, "disk-rate", 0, "SIZE", 0, UINT64_C(1) << 50,
+		"a second, that the disks must do"),
+	PR_OPT_FLAG(fix, "fix", 0,
+		"make the changes until the next boot, and say how to undo them"),
+	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack setup",
 	.summary =
 		"Looks for what makes this machine lose packets, and says what to change.",
 	.usage = "[options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "Exit status: 0 nothing is to be changed, 3 something is, 1 a change "
 		  "failed, 2 bad\nusage."};
 
@@ -172,7 +143,7 @@ run(const struct setup_args *a)
 int
 cmd_setup(int argc, char **argv)
 {
-	struct setup_args a = {.link_mtu = 1500};
+	struct setup_args a = {0};
 	struct pr_error err;
 	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 

@@ -10,91 +10,47 @@
 #include "merger/cli/render.h"
 #include "merger/cli/rack/sizing.h"
 #include "proto/base/clock.h"
+#include "proto/base/units.h"
 
 #define DAY 86400.0
 
 struct sizing_args {
-	char *rate, *index, *disk_size;
-	uint64_t packet, snaplen, nodes, disks, copies;
+	char *rate, *index;
+	uint64_t packet, snaplen, nodes, disks, disk_size, copies;
 	int64_t keep;
 	bool json, keyvalue;
 };
 
-#define AT(field) offsetof(struct sizing_args, field)
+#define PR_VALUES struct sizing_args
 
 static const struct pr_option options[] = {
-	{.name = "rate",
-		.letter = 'r',
-		.kind = PR_OPT_STRING,
-		.offset = AT(rate),
-		.arg = "RATE",
-		.help = "mean of all links together, over day and night: 1Gbit, 50MB "
-			"(needed)"},
-	{.name = "packet",
-		.kind = PR_OPT_UINT,
-		.offset = AT(packet),
-		.arg = "BYTES",
-		.help = "mean size of a packet",
-		.min = 14,
-		.max = 262144},
-	{.name = "snaplen",
-		.letter = 's',
-		.kind = PR_OPT_UINT,
-		.offset = AT(snaplen),
-		.arg = "BYTES",
-		.help = "keep at most so many bytes of a packet",
-		.min = 1,
-		.max = 262144},
-	{.name = "nodes",
-		.letter = 'n',
-		.kind = PR_OPT_UINT,
-		.offset = AT(nodes),
-		.arg = "N",
-		.help = "in the rack",
-		.min = 1,
-		.max = 256},
-	{.name = "disks",
-		.kind = PR_OPT_UINT,
-		.offset = AT(disks),
-		.arg = "N",
-		.help = "in a node",
-		.min = 1,
-		.max = 256},
-	{.name = "disk-size",
-		.kind = PR_OPT_STRING,
-		.offset = AT(disk_size),
-		.arg = "SIZE",
-		.help = "of one disk: as it is sold, 4TB, or in powers of 1024, 3.6T "
-			"(default 1TB)"},
-	{.name = "copies",
-		.kind = PR_OPT_UINT,
-		.offset = AT(copies),
-		.arg = "N",
-		.help = "of each packet",
-		.min = 1,
-		.max = 2},
-	{.name = "index",
-		.kind = PR_OPT_STRING,
-		.offset = AT(index),
-		.arg = "PERCENT",
-		.help = "what the index takes, of the packets' bytes (default 0.5)"},
-	{.name = "keep",
-		.letter = 'k',
-		.kind = PR_OPT_DURATION,
-		.offset = AT(keep),
-		.arg = "TIME",
-		.help = "how many disks keep packets for so long: 30d",
-		.min = 1,
-		.max = INT64_MAX},
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	PR_OPT_STRING(rate, "rate", 'r', "RATE",
+		"mean of all links together, over day and night: 1Gbit, 50MB",
+		.required = true),
+	PR_OPT_UINT(packet, "packet", 0, "BYTES", 14, 262144, "mean size of a packet",
+		.def = "450"),
+	PR_OPT_UINT(snaplen, "snaplen", 's', "BYTES", 1, 262144,
+		"keep at most so many bytes of a packet", .def = "262144"),
+	PR_OPT_UINT(nodes, "nodes", 'n', "N", 1, 256, "in the rack", .def = "4"),
+	PR_OPT_UINT(disks, "disks", 0, "N", 1, 256, "in a node", .def = "1"),
+	PR_OPT_SIZE(disk_size, "disk-size", 0, "SIZE", 64000000,
+		UINT64_C(1000000000000000000),
+		"size of one disk: 4TB (powers of 1000, as disks are sold), 3.6T (powers "
+		"of 1024)",
+		.def = "1TB"),
+	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2, "of each packet", .def = "1"),
+	PR_OPT_STRING(index, "index", 0, "PERCENT",
+		"what the index takes, of the packets' bytes", .def = "0.5"),
+	PR_OPT_DURATION(keep, "keep", 'k', "TIME", 1, INT64_MAX,
+		"how many disks keep packets for so long: 30d"),
+	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack sizing",
 	.summary =
 		"Says how long a rack keeps packets, or how many disks keep them so long.",
 	.usage = "--rate RATE [options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "The shares that StreamFS and the index take are measured ones. "
 		  "Examples:\n"
 		  "  packrack sizing --rate 400Mbit --nodes 4 --disks 2 --disk-size 4TB\n"
@@ -112,58 +68,18 @@ parse_rate(const char *text, double packet, double *bytes, struct pr_error *err)
 }
 
 static int
-parse_percent(const char *text, double *out, struct pr_error *err)
-{
-	char end;
-
-	if (sscanf(text, "%lf%c", out, &end) == 1 && isfinite(*out) && *out >= 0 &&
-		*out <= 1000)
-		return 0;
-	return pr_error_set(err, "--index %s: give percent, as in 0.5", text);
-}
-
-/* Who buys a disk reads TB, of 1000s; who asks a computer gets powers of 1024. */
-static int
-parse_disk(const char *text, double *out, struct pr_error *err)
-{
-	static const char letters[] = "MGTP";
-	char *end;
-	double value = strtod(text, &end);
-	const char *letter = *end ? strchr(letters, *end) : NULL;
-
-	if (letter && *text >= '0' && *text <= '9') {
-		double base = !strcmp(end + 1, "B") ? 1000 : 1024;
-		bool known = base == 1000 || !end[1] || !strcmp(end + 1, "iB");
-
-		*out = value * pow(base, (double)(letter - letters + 2));
-		if (known && *out >= 64e6 && *out < 1e18)
-			return 0;
-	}
-	return pr_error_set(err,
-		"--disk-size %s: give 4TB as disks are sold, or 3.6T in powers of 1024, at "
-		"least 64 MB",
-		text);
-}
-
-static int
 fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 {
 	*s = (struct sizing){.packet_bytes = (double)a->packet,
 		.snaplen = (double)a->snaplen,
 		.nodes = (double)a->nodes,
 		.disks = (double)a->disks,
-		.disk_bytes = 1e12,
-		.copies = (double)a->copies,
-		.index_percent = SIZING_INDEX_DEFAULT};
-	if (!a->rate)
-		return pr_error_set(err, "--rate is missing: how much do the links bring, "
-					 "on average over days? As in --rate 400Mbit");
+		.disk_bytes = (double)a->disk_size,
+		.copies = (double)a->copies};
 	if (a->copies > a->nodes)
 		return pr_error_set(err, "--copies 2 needs two nodes: --nodes 2 or more");
-	if (a->index && parse_percent(a->index, &s->index_percent, err) < 0)
-		return -1;
-	if (a->disk_size && parse_disk(a->disk_size, &s->disk_bytes, err) < 0)
-		return -1;
+	if (pr_parse_percent(a->index, &s->index_percent) < 0 || s->index_percent > 1000)
+		return pr_error_set(err, "--index %s: give percent, as in 0.5", a->index);
 	if (parse_rate(a->rate, s->packet_bytes, &s->link_bytes, err) < 0)
 		return pr_error_prefix(err, "--rate");
 	return 0;
@@ -269,8 +185,7 @@ run(const struct sizing_args *a)
 int
 cmd_sizing(int argc, char **argv)
 {
-	struct sizing_args a = {
-		.packet = 450, .snaplen = 262144, .nodes = 4, .disks = 1, .copies = 1};
+	struct sizing_args a = {0};
 	struct pr_error err;
 	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 

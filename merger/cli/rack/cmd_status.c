@@ -15,52 +15,33 @@ struct status_args {
 	struct check_limits limits;
 };
 
-#define AT(field) offsetof(struct status_args, field)
+#define PR_VALUES struct status_args
 
 static const struct pr_option options[] = {
-	CLI_MERGER_OPTION(AT(merger.endpoint), "ask this merger"),
-	CLI_DISPATCHER_OPTION(AT(dispatcher), "and this dispatcher"),
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
-	{.name = "check",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(check),
-		.help = "print one line and exit as Nagios' plugins do: 0 OK, 1 warning, 2 "
-			"critical, 3 unknown"},
-	{.name = "loss",
-		.kind = PR_OPT_STRING,
-		.offset = AT(loss),
-		.arg = "PERCENT[,PERCENT]",
-		.help = "with --check: above is a warning, critical (default 0,1)"},
-	{.name = "silent",
-		.kind = PR_OPT_STRING,
-		.offset = AT(silent),
-		.arg = "N[,N]",
-		.help = "with --check: more silent nodes are a warning, critical (default "
-			"0,1)"},
-	{.name = "full-within",
-		.kind = PR_OPT_STRING,
-		.offset = AT(full),
-		.arg = "TIME[,TIME]",
-		.help = "with --check: warn when a volume is full earlier (none)"},
-	{.name = "kept",
-		.kind = PR_OPT_STRING,
-		.offset = AT(kept),
-		.arg = "TIME[,TIME]",
-		.help = "with --check: warn when packets are overwritten earlier (none)"},
-	{.name = "last",
-		.kind = PR_OPT_STRING,
-		.offset = AT(last),
-		.arg = "FILE",
-		.help = "with --check: count loss since the check before, which is kept "
-			"here"},
-	CLI_KEY_OPTIONS(struct status_args, merger),
+	CLI_MERGER_OPTION(merger.endpoint, "ask this merger"),
+	CLI_DISPATCHER_OPTION(dispatcher, "and this dispatcher"),
+	CLI_FORM_OPTIONS(),
+	PR_OPT_FLAG(check, "check", 0,
+		"print one line and exit as Nagios' plugins do: 0 OK, 1 warning, 2 "
+		"critical, 3 unknown"),
+	PR_OPT_STRING(loss, "loss", 0, "PERCENT[,PERCENT]",
+		"with --check: above is a warning, critical", .def_note = "0,1"),
+	PR_OPT_STRING(silent, "silent", 0, "N[,N]",
+		"with --check: more silent nodes are a warning, critical",
+		.def_note = "0,1"),
+	PR_OPT_STRING(full, "full-within", 0, "TIME[,TIME]",
+		"with --check: warn when a volume is full earlier"),
+	PR_OPT_STRING(kept, "kept", 0, "TIME[,TIME]",
+		"with --check: warn when packets are overwritten earlier"),
+	PR_OPT_STRING(last, "last", 0, "FILE",
+		"with --check: count loss since the check before, which is kept here"),
+	CLI_KEY_OPTION(merger.key),
 };
 
 static const struct pr_cmdline program = {.name = "packrack status",
 	.summary = "Shows what the rack is doing, and what it lost.",
 	.usage = "[options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "Exit status: 0 all is well, 3 something is missing or was lost, 1 "
 		  "nobody answers; with --check, see there."};
 

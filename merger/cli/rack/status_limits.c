@@ -2,13 +2,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "merger/cli/rack/status_check.h"
-#include "proto/base/options.h"
+#include "proto/base/units.h"
 
 /* Two words with a comma between, or one; both 0-terminated. false: neither. */
 static bool
@@ -28,11 +27,8 @@ static int
 to_percent(const char *text, void *out)
 {
 	double value;
-	char *end;
 
-	value = strtod(text, &end);
-	if (end == text || strcmp(end, *end == '%' ? "%" : "") || !isfinite(value) ||
-		value < 0 || value > 100)
+	if (pr_parse_percent(text, &value) < 0 || value > 100)
 		return -1;
 	*(double *)out = value;
 	return 0;

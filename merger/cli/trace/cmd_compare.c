@@ -16,20 +16,15 @@ struct compare_args {
 	bool json, keyvalue;
 };
 
-#define AT(field) offsetof(struct compare_args, field)
+#define PR_VALUES struct compare_args
 
 static const char *const times_names[] = {"ns", "us", "ignore", NULL};
 
 static const struct pr_option options[] = {
-	{.name = "times",
-		.kind = PR_OPT_ENUM,
-		.offset = AT(times),
-		.arg = "HOW",
-		.help = "equal to the ns, to the us (where one is a pcap of microseconds), "
-			"or "
-			"ignore",
-		.choices = times_names},
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	PR_OPT_ENUM(times, "times", 0, "HOW", times_names,
+		"equal to the ns, to the us (where one is a pcap of microseconds), or "
+		"ignore"),
+	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack compare",
@@ -37,8 +32,7 @@ static const struct pr_cmdline program = {.name = "packrack compare",
 		"Compares the packets of two trace files: bytes, lengths, times and order. "
 		"Of one file, shows its hash.",
 	.usage = "[options] FILE [FILE]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer =
 		"The hash is the one that query -w and export write into a pcapng, where "
 		"all of a file is\nof one link type.\nExit status: 0 equal, 1 different or "

@@ -25,41 +25,31 @@ struct extcap_args {
 	char *since, *until, *link;
 };
 
-#define AT(field) offsetof(struct extcap_args, field)
-#define FLAG(text, field, what)                                                            \
-	{                                                                                  \
-		.name = text, .kind = PR_OPT_FLAG, .offset = AT(field), .help = what       \
-	}
-#define TEXT(text, field, argument, what)                                                  \
-	{                                                                                  \
-		.name = text, .kind = PR_OPT_STRING, .offset = AT(field), .arg = argument, \
-		.help = what                                                               \
-	}
-
+#define PR_VALUES struct extcap_args
 static const struct pr_option options[] = {
-	FLAG("extcap-interfaces", interfaces, "list the rack and its links"),
-	FLAG("extcap-dlts", dlts, "list the link types of the interface"),
-	FLAG("extcap-config", config, "list the fields of the dialogue"),
-	TEXT("extcap-interface", interface, "NAME", "the one that is meant"),
-	TEXT("extcap-capture-filter", capture_filter, "FILTER",
+	PR_OPT_FLAG(interfaces, "extcap-interfaces", 0, "list the rack and its links"),
+	PR_OPT_FLAG(dlts, "extcap-dlts", 0, "list the link types of the interface"),
+	PR_OPT_FLAG(config, "extcap-config", 0, "list the fields of the dialogue"),
+	PR_OPT_STRING(interface, "extcap-interface", 0, "NAME", "the one that is meant"),
+	PR_OPT_STRING(capture_filter, "extcap-capture-filter", 0, "FILTER",
 		"capture these packets; without --capture: check it"),
-	TEXT("extcap-version", version, "VERSION", "Wireshark's"),
-	FLAG("capture", capture, "capture into --fifo until interrupted"),
-	TEXT("fifo", fifo, "FILE", "where Wireshark reads"),
-	TEXT("since", since, "TIME",
-		"from this time on, and then what comes (default now)"),
-	TEXT("until", until, "TIME", "up to this time, which may be yet to come"),
-	TEXT("link", link, "LINK", "of this link only"),
-	CLI_MERGER_OPTION(AT(merger.endpoint), "the merger"),
-	CLI_KEY_OPTIONS(struct extcap_args, merger),
+	PR_OPT_STRING(version, "extcap-version", 0, "VERSION", "Wireshark's"),
+	PR_OPT_FLAG(capture, "capture", 0, "capture into --fifo until interrupted"),
+	PR_OPT_STRING(fifo, "fifo", 0, "FILE", "where Wireshark reads"),
+	PR_OPT_STRING(since, "since", 0, "TIME", "from this time on, and then what comes",
+		.def_note = "now"),
+	PR_OPT_STRING(
+		until, "until", 0, "TIME", "up to this time, which may be yet to come"),
+	PR_OPT_STRING(link, "link", 0, "LINK", "of this link only"),
+	CLI_MERGER_OPTION(merger.endpoint, "the merger"),
+	CLI_KEY_OPTION(merger.key),
 };
 
 static const struct pr_cmdline program = {
 	.name = "packrack extcap",
 	.summary = "Makes the rack an interface of Wireshark, which calls this by itself.",
 	.usage = "--extcap-interfaces | --extcap-interface NAME ...",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer =
 		"Wireshark finds it as packrack-extcap in its extcap folder:\n"
 		"  ln -s /usr/bin/packrack ~/.local/lib/wireshark/extcap/packrack-extcap\n"

@@ -21,48 +21,28 @@ struct replay_args {
 	char *out, *pace, *at;
 };
 
-#define AT(field) offsetof(struct replay_args, field)
+#define PR_VALUES struct replay_args
 
 static const struct pr_option options[] = {
-	QUERY_RANGE_OPTIONS(AT(query)),
-	{.name = "out",
-		.letter = 'o',
-		.kind = PR_OPT_STRING,
-		.offset = AT(out),
-		.arg = "IFACE",
-		.help = "send on this interface, and on no other"},
-	{.name = "pace",
-		.letter = 'p',
-		.kind = PR_OPT_STRING,
-		.offset = AT(pace),
-		.arg = "PACE",
-		.help = "recorded, x2, x0.5, 5kpps, 100Mbit or max (default recorded)"},
-	{.name = "at",
-		.kind = PR_OPT_STRING,
-		.offset = AT(at),
-		.arg = "TIME",
-		.help = "the first packet goes out at this time: 09:30, 09:30:00, or a "
-			"time as for --since"},
-	{.name = "limit",
-		.letter = 'c',
-		.kind = PR_OPT_UINT,
-		.offset = AT(query.limit),
-		.arg = "N",
-		.help = "at most so many packets"},
-	{.name = "strays",
-		.kind = PR_OPT_FLAG,
-		.offset = AT(query.strays),
-		.help = "also packets that no timestamp was found for"},
-	CLI_FORM_OPTIONS(AT(query.json), AT(query.keyvalue)),
-	CLI_KEY_OPTIONS(struct replay_args, query.merger),
+	QUERY_RANGE_OPTIONS(query.),
+	PR_OPT_STRING(out, "out", 'o', "IFACE", "send on this interface, and on no other"),
+	PR_OPT_STRING(pace, "pace", 'p', "PACE",
+		"recorded, x2, x0.5, 5kpps, 100Mbit or max", .def_note = "recorded"),
+	PR_OPT_STRING(at, "at", 0, "TIME",
+		"the first packet goes out at this time: 09:30, 09:30:00, or a time as for "
+		"--since"),
+	PR_OPT_UINT(query.limit, "limit", 'c', "N", 0, 0, "at most so many packets"),
+	PR_OPT_FLAG(
+		query.strays, "strays", 0, "also packets that no timestamp was found for"),
+	CLI_FORM_OPTIONS(query.),
+	CLI_KEY_OPTION(query.merger.key),
 };
 
 static const struct pr_cmdline program = {.name = "packrack replay",
 	.summary = "Sends the packets that a filter and a time range choose onto an "
 		   "interface.",
 	.usage = "--out IFACE [options] [FILTER...]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer =
 		"Wants root, or CAP_NET_RAW. Exit status: 0 all sent of a complete answer, "
 		"3 in part,\n1 failed, 2 bad usage.\n\n"

@@ -5,43 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number with k, M or G behind it; *end: what follows. */
-static double
-number(const char *text, char **end)
-{
-	double value = strtod(text, end);
-
-	switch (**end) {
-	case 'k':
-		++*end;
-		return value * 1e3;
-	case 'M':
-		++*end;
-		return value * 1e6;
-	case 'G':
-		++*end;
-		return value * 1e9;
-	default:
-		return value;
-	}
-}
+#include "proto/base/units.h"
 
 static int
 parse_rate(const char *text, struct pace *out)
 {
-	char *end;
+	struct pr_rate rate;
 
-	out->rate = number(text, &end);
-	if (end == text)
+	if (pr_parse_rate(text, &rate) < 0)
 		return -1;
-	end += *end == ' ';
-	if (!strcmp(end, "pps"))
-		out->kind = PACE_PPS;
-	else if (!strcmp(end, "bit") || !strcmp(end, "bps"))
-		out->kind = PACE_BPS;
-	else
-		return -1;
-	return isfinite(out->rate) && out->rate >= 0.001 ? 0 : -1;
+	out->kind = rate.packets ? PACE_PPS : PACE_BPS;
+	out->rate = rate.per_second;
+	return out->rate >= 0.001 ? 0 : -1;
 }
 
 static int

@@ -16,49 +16,30 @@
 struct import_args {
 	char *volume, *name;
 	uint64_t create, link;
-	bool link_set, json, keyvalue;
+	bool json, keyvalue;
 	struct pr_string_list composite;
 	struct pri_composites composites;
 };
 
-#define AT(field) offsetof(struct import_args, field)
+#define PR_VALUES struct import_args
 
 static const struct pr_option options[] = {
-	{.name = "volume",
-		.kind = PR_OPT_STRING,
-		.offset = AT(volume),
-		.arg = "PATH",
-		.help = "where to"},
-	{.name = "create",
-		.kind = PR_OPT_SIZE,
-		.offset = AT(create),
-		.arg = "SIZE",
-		.help = "make the volume, of this size, if there is none"},
-	{.name = "name",
-		.kind = PR_OPT_STRING,
-		.offset = AT(name),
-		.arg = "NAME",
-		.help = "of the link (the file's base name)"},
-	{.name = "link",
-		.kind = PR_OPT_UINT,
-		.offset = AT(link),
-		.arg = "N",
-		.help = "number of the link (the next free one)",
-		.max = 65534,
-		.set_offset = AT(link_set)},
-	{.name = "composite",
-		.kind = PR_OPT_LIST,
-		.offset = AT(composite),
-		.arg = "KEYS",
-		.help = "also index what a packet has together, as src+dport; repeatable"},
-	CLI_FORM_OPTIONS(AT(json), AT(keyvalue)),
+	PR_OPT_STRING(volume, "volume", 0, "PATH", "where to"),
+	PR_OPT_SIZE(create, "create", 0, "SIZE", 0, 0,
+		"make the volume, of this size, if there is none"),
+	PR_OPT_STRING(
+		name, "name", 0, "NAME", "of the link", .def_note = "the file's base name"),
+	PR_OPT_UINT(link, "link", 0, "N", 0, 65534, "number of the link",
+		.def_note = "the next free one"),
+	PR_OPT_LIST(composite, "composite", 0, "KEYS",
+		"also index what a packet has together, as src+dport"),
+	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack import",
 	.summary = "Takes trace files (pcap, pcapng) into a volume; - is standard input.",
 	.usage = "FILE... --volume PATH [options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "What can be read of a damaged file is stored all the same, and the exit "
 		  "status is 1."};
 
@@ -145,7 +126,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 	struct index_beside beside = {
 		.path = im->args->volume, .composites = im->args->composites};
 	struct prl_import_options o = {.name = im->args->name,
-		.link = im->args->link_set ? (int)im->args->link : -1,
+		.link = (int)im->args->link,
 		.beside = index_beside,
 		.beside_arg = &beside};
 	struct pr_error err;
@@ -203,7 +184,7 @@ run(const struct import_args *a, int count, char **files)
 int
 cmd_import(int argc, char **argv)
 {
-	struct import_args a = {0};
+	struct import_args a = {.link = (uint64_t)PRL_LINK_BY_NAME};
 	struct pr_error err = {""};
 	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 

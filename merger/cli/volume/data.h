@@ -18,33 +18,15 @@ struct data_args {
 	bool yes, json, keyvalue;
 };
 
+#define PR_VALUES struct data_args
 #define DATA_WHERE_OPTIONS                                                                 \
-	{.name = "node",                                                                   \
-		.kind = PR_OPT_LIST,                                                       \
-		.offset = offsetof(struct data_args, nodes),                               \
-		.arg = "NAME",                                                             \
-		.help = "of this node; repeatable"},                                       \
-		{.name = "volume",                                                         \
-			.kind = PR_OPT_LIST,                                               \
-			.offset = offsetof(struct data_args, volumes),                     \
-			.arg = "PATH",                                                     \
-			.help = "of this volume, without a rack; repeatable"},             \
-		{.name = "since",                                                          \
-			.kind = PR_OPT_TIME,                                               \
-			.offset = offsetof(struct data_args, since),                       \
-			.arg = "TIME",                                                     \
-			.help = "from this time on: RFC 3339, @SECONDS, \"90s ago\", "     \
-				"\"3h ago\", now"},                                        \
-		{.name = "until",                                                          \
-			.kind = PR_OPT_TIME,                                               \
-			.offset = offsetof(struct data_args, until),                       \
-			.arg = "TIME",                                                     \
-			.help = "up to and including this time"},                          \
-		CLI_MERGER_OPTION(                                                         \
-			offsetof(struct data_args, merger.endpoint), "the rack's merger"), \
-		CLI_KEY_OPTIONS(struct data_args, merger),                                 \
-		CLI_FORM_OPTIONS(offsetof(struct data_args, json),                         \
-			offsetof(struct data_args, keyvalue))
+	PR_OPT_LIST(nodes, "node", 0, "NAME", "of this node"),                             \
+		PR_OPT_LIST(                                                               \
+			volumes, "volume", 0, "PATH", "of this volume, without a rack"),   \
+		PR_OPT_TIME(since, "since", 0, "TIME", CLI_SINCE_HELP),                    \
+		PR_OPT_TIME(until, "until", 0, "TIME", "up to and including this time"),   \
+		CLI_MERGER_OPTION(merger.endpoint, "the rack's merger"),                   \
+		CLI_KEY_OPTION(merger.key), CLI_FORM_OPTIONS()
 
 /* Of options alone; -1: go on, and free by data_free; else the exit status. */
 int data_parse(

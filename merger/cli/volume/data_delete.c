@@ -17,16 +17,14 @@
 #define STEP_NS (70 * PR_NS_PER_S) /* the merger gives up first, and says so */
 
 static const struct pr_option options[] = {
-	DATA_WHERE_OPTIONS, {.name = "yes",
-				    .kind = PR_OPT_FLAG,
-				    .offset = offsetof(struct data_args, yes),
-				    .help = "delete without asking"}};
+	DATA_WHERE_OPTIONS,
+	PR_OPT_FLAG(yes, "yes", 0, "delete without asking"),
+};
 
 static const struct pr_cmdline program = {.name = "packrack data delete",
 	.summary = "Deletes a node's packets for good: all, or those of a time.",
 	.usage = "--node NAME|--volume PATH [--since TIME] [--until TIME] [--yes]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "What is deleted is written over. A batch of packets (segment) that "
 		  "reaches beyond "
 		  "the\ntimes stays whole; how many packets that are is said. Broken off, "

@@ -5,13 +5,14 @@
 
 #include "proto/base/clock.h"
 
-static const struct pr_option options[] = {DATA_WHERE_OPTIONS};
+static const struct pr_option options[] = {
+	DATA_WHERE_OPTIONS,
+};
 
 static const struct pr_cmdline program = {.name = "packrack data list",
 	.summary = "Lists what each node holds, stream by stream, and what was deleted.",
 	.usage = "[options]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer = "With --since and --until, streams that have packets of that time."};
 
 /* Does it reach into the time range? Without one all do. */

@@ -475,22 +475,13 @@ data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT], uint64
  */
 #define PART 500000 /* packets of a part, at most */
 
-static const struct pr_option options[] = {DATA_WHERE_OPTIONS,
-	{.name = "to",
-		.kind = PR_OPT_STRING,
-		.offset = offsetof(struct data_args, to),
-		.arg = "NODE",
-		.help = "to this node"},
-	{.name = "to-volume",
-		.kind = PR_OPT_STRING,
-		.offset = offsetof(struct data_args, to_volume),
-		.arg = "PATH",
-		.help = "into this volume of this machine, that nobody writes"},
-	{.name = "to-file",
-		.kind = PR_OPT_STRING,
-		.offset = offsetof(struct data_args, to_file),
-		.arg = "FILE",
-		.help = "into this new trace file (pcapng)"}};
+static const struct pr_option options[] = {
+	DATA_WHERE_OPTIONS,
+	PR_OPT_STRING(to, "to", 0, "NODE", "to this node"),
+	PR_OPT_STRING(to_volume, "to-volume", 0, "PATH",
+		"into this volume of this machine, that nobody writes"),
+	PR_OPT_STRING(to_file, "to-file", 0, "FILE", "into this new trace file (pcapng)"),
+};
 
 static const struct pr_cmdline program = {.name = "packrack data move",
 	.summary =
@@ -498,8 +489,7 @@ static const struct pr_cmdline program = {.name = "packrack data move",
 		"there, and then deletes them.",
 	.usage = "--node NAME|--volume PATH --to NODE|--to-volume PATH|--to-file FILE "
 		 "[--since TIME] [--until TIME]",
-	.options = options,
-	.option_count = sizeof(options) / sizeof(options[0]),
+	PR_OPTIONS(options),
 	.footer =
 		"Broken off at any point, nothing is lost, and it goes on when given "
 		"again. A batch of packets\n(segment) that reaches beyond the times stays "

@@ -24,11 +24,8 @@ int volume_finish(const struct pr_cmdline *program, struct render **r, int resul
 #define VOLUME_PROGRAM(what, text, operands, opts)                                         \
 	{                                                                                  \
 		.name = "packrack volume " what, .summary = text,                          \
-		.usage = "[options] " operands, .options = opts,                           \
-		.option_count = sizeof(opts) / sizeof(opts[0]),                            \
+		.usage = "[options] " operands, PR_OPTIONS(opts),                          \
 	}
-#define VOLUME_OUTPUT_OPTIONS(type)                                                        \
-	CLI_FORM_OPTIONS(offsetof(type, json), offsetof(type, keyvalue))
 
 /* NAME=BITS each; the second sets them: no other program may write the volume. 0 or -1. */
 int volume_permission_check(const struct pr_string_list *list, struct pr_error *err);

@@ -5,17 +5,13 @@ struct check_args {
 	bool json, keyvalue, repair, force;
 };
 
-static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct check_args),
-	{.name = "repair",
-		.kind = PR_OPT_FLAG,
-		.offset = offsetof(struct check_args, repair),
-		.help = "drop what is bad, and only that"},
-	{.name = "force",
-		.kind = PR_OPT_FLAG,
-		.offset = offsetof(struct check_args, force),
-		.help = "with --repair: also where the newest root is lost, and blocks "
-			"with "
-			"it"}};
+#define PR_VALUES struct check_args
+static const struct pr_option options[] = {
+	CLI_FORM_OPTIONS(),
+	PR_OPT_FLAG(repair, "repair", 0, "drop what is bad, and only that"),
+	PR_OPT_FLAG(force, "force", 0,
+		"with --repair: also where the newest root is lost, and blocks with it"),
+};
 static const struct pr_cmdline program = VOLUME_PROGRAM("check",
 	"Reads all of a volume, and names each fault. Exit status 1 if any is left.",
 	"PATH[,PATH]", options);

@@ -6,41 +6,20 @@ struct create_args {
 	bool force;
 	int zones;
 };
-#define AT(field) offsetof(struct create_args, field)
+#define PR_VALUES struct create_args
 
 static const char *const zones[] = {"auto", "on", "off", NULL};
 
 static const struct pr_option create_options[] = {
-	{.name = "size",
-		.letter = 's',
-		.kind = PR_OPT_SIZE,
-		.offset = AT(size),
-		.arg = "SIZE",
-		.help = "in bytes: 64M, 10G ... (0: the device, or the file as it is)"},
-	{.name = "block-size",
-		.kind = PR_OPT_SIZE,
-		.offset = AT(block_size),
-		.arg = "SIZE",
-		.help = "a power of two (0: 1M)",
-		.max = SFS_BLOCK_MAX},
-	{.name = "utilization",
-		.kind = PR_OPT_UINT,
-		.offset = AT(utilization),
-		.arg = "PERCENT",
-		.help = "most of the volume that streams may be guaranteed",
-		.min = 10,
-		.max = 95},
-	{.name = "zones",
-		.kind = PR_OPT_ENUM,
-		.offset = AT(zones),
-		.arg = "WHEN",
-		.help = "spread writing over a spinning disk's zones: auto, on or off",
-		.choices = zones},
-	{.name = "force",
-		.letter = 'f',
-		.kind = PR_OPT_FLAG,
-		.offset = AT(force),
-		.help = "overwrite a volume that is there"},
+	PR_OPT_SIZE(size, "size", 's', "SIZE", 0, 0,
+		"in bytes: 64M, 10G ... (0: the device, or the file as it is)"),
+	PR_OPT_SIZE(block_size, "block-size", 0, "SIZE", 0, SFS_BLOCK_MAX,
+		"a power of two (0: 1M)"),
+	PR_OPT_UINT(utilization, "utilization", 0, "PERCENT", 10, 95,
+		"most of the volume that streams may be guaranteed", .def = "90"),
+	PR_OPT_ENUM(zones, "zones", 0, "WHEN", zones,
+		"spread writing over a spinning disk's zones: auto, on or off"),
+	PR_OPT_FLAG(force, "force", 'f', "overwrite a volume that is there"),
 };
 
 static const struct pr_cmdline program = VOLUME_PROGRAM("create",
@@ -50,7 +29,7 @@ static const struct pr_cmdline program = VOLUME_PROGRAM("create",
 int
 volume_create(int argc, char **argv)
 {
-	struct create_args a = {.utilization = 90};
+	struct create_args a = {0};
 	struct sfs_create_options o;
 	struct volume_paths paths;
 	struct pr_error err;

@@ -9,18 +9,13 @@ struct dump_args {
 	bool raw, json, keyvalue;
 };
 
+#define PR_VALUES struct dump_args
 static const struct pr_option options[] = {
-	{.name = "raw",
-		.kind = PR_OPT_FLAG,
-		.offset = offsetof(struct dump_args, raw),
-		.help = "the record's body to standard output, and nothing else"},
-	{.name = "permission",
-		.kind = PR_OPT_UINT,
-		.offset = offsetof(struct dump_args, permission),
-		.arg = "BITS",
-		.help = "only records whose permission bits are all among these (0: any)",
-		.max = UINT32_MAX},
-	VOLUME_OUTPUT_OPTIONS(struct dump_args),
+	PR_OPT_FLAG(
+		raw, "raw", 0, "the record's body to standard output, and nothing else"),
+	PR_OPT_UINT(permission, "permission", 0, "BITS", 0, UINT32_MAX,
+		"only records whose permission bits are all among these (0: any)"),
+	CLI_FORM_OPTIONS(),
 };
 static const struct pr_cmdline program =
 	VOLUME_PROGRAM("dump", "Shows one record, that a handle names: header and bytes.",

@@ -8,26 +8,14 @@ struct grow_args {
 	struct pr_string_list add;
 	bool force, json, keyvalue;
 };
-#define AT(field) offsetof(struct grow_args, field)
+#define PR_VALUES struct grow_args
 
 static const struct pr_option options[] = {
-	{.name = "size",
-		.letter = 's',
-		.kind = PR_OPT_SIZE,
-		.offset = AT(size),
-		.arg = "SIZE",
-		.help = "of all its files together (0: as they are)"},
-	{.name = "add",
-		.kind = PR_OPT_LIST,
-		.offset = AT(add),
-		.arg = "PATH",
-		.help = "take in this device, or file (may be repeated)"},
-	{.name = "force",
-		.letter = 'f',
-		.kind = PR_OPT_FLAG,
-		.offset = AT(force),
-		.help = "though what is added holds a volume"},
-	VOLUME_OUTPUT_OPTIONS(struct grow_args),
+	PR_OPT_SIZE(size, "size", 's', "SIZE", 0, 0,
+		"of all its files together (0: as they are)"),
+	PR_OPT_LIST(add, "add", 0, "PATH", "take in this device, or file"),
+	PR_OPT_FLAG(force, "force", 'f', "though what is added holds a volume"),
+	CLI_FORM_OPTIONS(),
 };
 static const struct pr_cmdline program = VOLUME_PROGRAM("grow",
 	"Makes a volume larger; nobody may write it meanwhile.", "PATH[,PATH]", options);

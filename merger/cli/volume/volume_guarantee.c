@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/volume/volume.h"
+#include "proto/base/units.h"
 
 #include <string.h>
 

@@ -10,10 +10,10 @@
 struct index_args {
 	bool json, keyvalue;
 };
-#define AT(field) offsetof(struct index_args, field)
+#define PR_VALUES struct index_args
 
 static const struct pr_option options[] = {
-	VOLUME_OUTPUT_OPTIONS(struct index_args),
+	CLI_FORM_OPTIONS(),
 };
 static const struct pr_cmdline program = VOLUME_PROGRAM("index",
 	"Makes the index of what has none yet; nobody may write the volume meanwhile.",

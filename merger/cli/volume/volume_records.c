@@ -10,20 +10,13 @@ struct records_args {
 	bool json, keyvalue;
 };
 
+#define PR_VALUES struct records_args
 static const struct pr_option options[] = {
-	{.name = "permission",
-		.kind = PR_OPT_UINT,
-		.offset = offsetof(struct records_args, permission),
-		.arg = "BITS",
-		.help = "only records whose permission bits are all among these (0: any)",
-		.max = UINT32_MAX},
-	{.name = "limit",
-		.letter = 'c',
-		.kind = PR_OPT_UINT,
-		.offset = offsetof(struct records_args, limit),
-		.arg = "N",
-		.help = "at most so many records, from the oldest on (0: all)"},
-	VOLUME_OUTPUT_OPTIONS(struct records_args),
+	PR_OPT_UINT(permission, "permission", 0, "BITS", 0, UINT32_MAX,
+		"only records whose permission bits are all among these (0: any)"),
+	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0,
+		"at most so many records, from the oldest on (0: all)"),
+	CLI_FORM_OPTIONS(),
 };
 static const struct pr_cmdline program = VOLUME_PROGRAM("records",
 	"Lists the records of a stream, with the handles that name them.",

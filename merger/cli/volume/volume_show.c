@@ -9,7 +9,10 @@ struct show_args {
 	bool json, keyvalue;
 };
 
-static const struct pr_option options[] = {VOLUME_OUTPUT_OPTIONS(struct show_args)};
+#define PR_VALUES struct show_args
+static const struct pr_option options[] = {
+	CLI_FORM_OPTIONS(),
+};
 static const struct pr_cmdline program = VOLUME_PROGRAM("show",
 	"Shows what a volume is, how full, and how long it will keep what comes.",
 	"PATH[,PATH]", options);

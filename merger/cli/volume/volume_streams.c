@@ -10,18 +10,13 @@ struct streams_args {
 	bool json, keyvalue;
 };
 
+#define PR_VALUES struct streams_args
 static const struct pr_option options[] = {
-	{.name = "guarantee",
-		.kind = PR_OPT_LIST,
-		.offset = offsetof(struct streams_args, guarantees),
-		.arg = "NAME=SIZE",
-		.help = "first set what is kept of a stream (may be repeated)"},
-	{.name = "permission",
-		.kind = PR_OPT_LIST,
-		.offset = offsetof(struct streams_args, permissions),
-		.arg = "NAME=BITS",
-		.help = "first set what its records ask of a reader (may be repeated)"},
-	VOLUME_OUTPUT_OPTIONS(struct streams_args),
+	PR_OPT_LIST(guarantees, "guarantee", 0, "NAME=SIZE",
+		"first set what is kept of a stream"),
+	PR_OPT_LIST(permissions, "permission", 0, "NAME=BITS",
+		"first set what its records ask of a reader"),
+	CLI_FORM_OPTIONS(),
 };
 static const struct pr_cmdline program = VOLUME_PROGRAM("streams",
 	"Lists a volume's streams; sets their guarantees and permissions.", "PATH[,PATH]",

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_UNITS_H
+#define PR_BASE_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Sizes, durations, rates and percentages as users write them: a decimal number without sign, and
+ * a unit directly behind it. All parsers return 0, or -1 if the text is malformed or too large.
+ */
+
+/* Bytes. K M G T P E and KiB ... EiB are powers of 1024, KB ... EB are powers of 1000. */
+int pr_parse_size(const char *text, uint64_t *out);
+
+/* ns. Units: ns us ms s m (or min) h d; without a unit: seconds. */
+int pr_parse_duration(const char *text, int64_t *out);
+
+struct pr_rate {
+	bool packets; /* else bits */
+	double per_second;
+};
+
+/* bit, bit/s, bps, B, B/s, pps or p/s, with k, M, G or T (powers of 1000) before it: 100Mbit. */
+int pr_parse_rate(const char *text, struct pr_rate *out);
+
+/* "0.5" or "0.5%". */
+int pr_parse_percent(const char *text, double *out);
+
+/* In the largest unit that divides the value: "32M", "1500ms". Return buf. */
+char *pr_format_size(uint64_t bytes, char *buf, size_t size);
+char *pr_format_duration(int64_t ns, char *buf, size_t size);
+
+#endif
