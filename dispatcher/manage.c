@@ -10,7 +10,6 @@
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/rpc/rpc.h"
-#include "proto/rpc/status_metrics.h"
 
 enum { PENDING_MAX = 64 };
 
@@ -210,7 +209,7 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 {
 	struct prd_manage *m = arg;
 
-	pr_status_metrics(page, prd_status_make(m->status), NULL);
+	prd_status_metrics(m->status, page);
 }
 
 static int

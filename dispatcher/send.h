@@ -24,7 +24,7 @@ enum prd_state {
 	PRD_STATE_STOPPING, /* nodes have been told STOP */
 	PRD_STATE_STOPPED,
 };
-const char *prd_state_name(enum prd_state state);
+extern const char *const prd_state_names[]; /* ends with NULL */
 
 /* To the send thread. */
 enum prd_event_kind {

@@ -8,14 +8,8 @@
 /* A node that lives and never says STOPPED is not waited for longer than this. */
 #define STOP_PATIENCE (60 * PR_NS_PER_S)
 
-const char *
-prd_state_name(enum prd_state state)
-{
-	static const char *const names[] = {
-		"waiting", "capturing", "draining", "stopping", "stopped"};
-
-	return (unsigned)state < sizeof names / sizeof names[0] ? names[state] : "?";
-}
+const char *const prd_state_names[] = {
+	"waiting", "capturing", "draining", "stopping", "stopped", NULL};
 
 static void
 state_set(struct prd_sender *s, enum prd_state state)
@@ -23,7 +17,7 @@ state_set(struct prd_sender *s, enum prd_state state)
 	s->state = state;
 	s->state_since = s->now;
 	prd_view_publish(s); /* whoever is answered next finds it so */
-	pr_log_debug("%s", prd_state_name(state));
+	pr_log_debug("%s", prd_state_names[state]);
 }
 
 bool

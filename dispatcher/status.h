@@ -4,6 +4,7 @@
 
 #include "dispatcher/oport.h"
 #include "dispatcher/send.h"
+#include "proto/base/metrics.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
@@ -28,5 +29,7 @@ void prd_status_tick(struct prd_status *status);
 
 /* Valid until the next call. */
 Packrack__Status *prd_status_make(struct prd_status *status);
+/* The same figures, for a scrape. */
+void prd_status_metrics(struct prd_status *status, struct pr_metrics_page *page);
 
 #endif

@@ -4,7 +4,7 @@
 #include "indexer/daemon_private.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/rpc/status_metrics.h"
+#include "proto/rpc/status.h"
 
 /* ---- what we say ---- */
 
@@ -68,13 +68,12 @@ pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
 {
 	struct daemon *d = arg;
 	struct pri_hello_message *hello = make_hello(d);
-	Packrack__NodeStatus *node;
-	Packrack__Status status;
 
 	if (!hello)
 		return;
-	status = make_status(hello, &node);
-	pr_status_metrics(page, &status, d->options.name);
+	pr_status_metrics_build(page, "packrack-indexer");
+	pr_metrics_label(page, {"node", d->options.name});
+	pr_status_metrics_node(page, "packrack_indexer_", pri_hello_status(hello), false);
 	pri_hello_destroy(&hello);
 }
 

@@ -154,6 +154,60 @@ watch_suspension(struct prl_daemon *d)
 	d->suspended = why != NULL;
 }
 
+#define AT(field) PR_AT(struct prl_capture_counters, field)
+static const struct pr_counter_row capture_rows[] = {
+	{AT(frames_received),
+		PR_METRIC("frames_received", PR_COUNTER, "received_frames_total", PR_ONE,
+			NULL, "Frames received, data and control.")},
+	{AT(bytes_received), PR_METRIC("bytes_received", PR_COUNTER, "received_bytes_total",
+				     PR_ONE, NULL, "Bytes of the frames received.")},
+	{AT(control_received),
+		PR_METRIC("control_received", PR_COUNTER, "control_received_frames_total",
+			PR_ONE, NULL, "Control frames received.")},
+	{AT(kernel_drops),
+		PR_METRIC("kernel_drops", PR_COUNTER, "dropped_frames_total", PR_ONE,
+			"place=\"kernel\",reason=\"ring_full\"",
+			"Frames lost before the logger saw them, by place and reason.")},
+	{AT(interface_drops),
+		PR_METRIC("interface_drops", PR_COUNTER, "dropped_frames_total", PR_ONE,
+			"place=\"interface\",reason=\"card_or_backlog\"",
+			"Frames lost before the logger saw them, by place and reason.")},
+	{AT(buffer_waits), PR_COUNTER_OF("buffer_waits",
+				   "Times that receiving waited for room in the buffer.")},
+};
+#undef AT
+
+#define AT(field) PR_AT(struct prl_append_counters, field)
+static const struct pr_counter_row append_rows[] = {
+	{AT(packets_stored), PR_METRIC("packets_stored", PR_COUNTER, "stored_packets_total",
+				     PR_ONE, NULL, "Packets given to the volume.")},
+	{AT(bytes_stored), PR_METRIC("bytes_stored", PR_COUNTER, "stored_bytes_total",
+				   PR_ONE, NULL, "Bytes given to the volume.")},
+	{AT(packets_durable),
+		PR_METRIC("packets_durable", PR_COUNTER, "durable_packets_total", PR_ONE,
+			NULL, "Packets that are on the disk.")},
+	{AT(segments_stored),
+		PR_METRIC("segments_stored", PR_COUNTER, "stored_segments_total", PR_ONE,
+			NULL, "Batches of packets given to the volume.")},
+	{AT(strays_stored),
+		PR_METRIC("strays_stored", PR_COUNTER, "stored_strays_total", PR_ONE, NULL,
+			"Frames without a log that were stored among the strays.")},
+	{AT(lost_write),
+		PR_METRIC("lost_write", PR_COUNTER, "lost_packets_total", PR_ONE,
+			"place=\"volume\",reason=\"write_failed\"",
+			"Packets lost after they were received, by place and reason.")},
+	{AT(write_errors),
+		PR_COUNTER_OF("write_errors", "Failures of the disk or the volume.")},
+	{AT(ledger_refused),
+		PR_COUNTER_OF("ledger_refused",
+			"Entries of the ledger that the volume did not take.")},
+	{AT(index_records), PR_COUNTER_OF("index_records",
+				    "Records of the index stored for the indexer.")},
+	{AT(index_bytes),
+		PR_COUNTER_OF("index_bytes", "Bytes of the records of the index.")},
+};
+#undef AT
+
 static void
 make_report(void *arg, struct prl_report *r)
 {
@@ -162,8 +216,9 @@ make_report(void *arg, struct prl_report *r)
 	r->name = d->o->name;
 	r->trouble = prl_append_suspended(d->append);
 	r->state = r->trouble ? "suspended" : d->stopping ? "stopping" : "running";
-	prl_report_counters(
-		r, prl_append_counters(d->append), prl_capture_counters(d->capture));
+	r->tables[0] = PR_COUNTER_TABLE(capture_rows, prl_capture_counters(d->capture));
+	r->tables[1] = PR_COUNTER_TABLE(append_rows, prl_append_counters(d->append));
+	r->table_count = 2;
 	d->calls.report(d->calls.arg, r);
 }
 
@@ -295,7 +350,7 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 	struct prl_report report = {0};
 
 	make_report(arg, &report);
-	prl_manage_scrape(&report, page);
+	prl_report_scrape(&report, page);
 }
 
 /* Where to ask us. */

@@ -5,7 +5,7 @@
 #include "logger/append.h"
 #include "logger/capture.h"
 #include "logger/options.h"
-#include "logger/report.h"
+#include "logger/manage.h"
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "logger/import.h"
-#include "logger/report.h"
+#include "logger/manage.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/manage.h"
 
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/clock.h"
 #include "proto/rpc/rpc.h"
-#include "proto/rpc/status_metrics.h"
+#include "proto/rpc/status.h"
+
+#define VALUES_MAX 64
 
 struct prl_manage {
 	struct pr_rpc *rpc;
@@ -13,53 +18,87 @@ struct prl_manage {
 	void *arg;
 };
 
-/* A report as a message, which lies in room. */
-struct room {
-	Packrack__Status status;
-	Packrack__Value values[PRL_REPORT_MAX], *list[PRL_REPORT_MAX];
-};
+/* ---- the report ---- */
 
-static Packrack__Status *
-make_status(const struct prl_report *report, struct room *room)
+static void
+set_text(json_t *root, const char *name, const char *text)
 {
-	Packrack__Status *status = &room->status;
+	/* a name that is no UTF-8 is left out rather than the rest with it */
+	if (text)
+		json_object_set_new(root, name, json_string(text));
+}
 
-	packrack__status__init(status);
-	for (size_t i = 0; i < report->count; i++) {
-		packrack__value__init(&room->values[i]);
-		room->values[i].name = (char *)(uintptr_t)report->values[i].name;
-		room->values[i].number = report->values[i].number;
-		room->list[i] = &room->values[i];
-	}
-	status->program = (char *)(uintptr_t) "packrack-logger";
-	status->version = (char *)(uintptr_t)PACKRACK_VERSION;
-	status->time = pr_now_real();
-	status->epoch = report->epoch;
-	status->state = (char *)(uintptr_t)report->state;
-	status->values = room->list;
-	status->n_values = report->count;
-	return status;
+bool
+prl_report_text(const struct prl_report *r, char *buf, size_t size)
+{
+	json_t *root = json_object();
+	char epoch[24];
+	size_t len;
+
+	if (!root)
+		return false;
+	snprintf(epoch, sizeof(epoch), "%016" PRIx64, r->epoch);
+	set_text(root, "mode", r->mode);
+	set_text(root, "name", r->name);
+	set_text(root, "state", r->state);
+	set_text(root, "trouble", r->trouble);
+	set_text(root, "epoch", epoch);
+	for (size_t i = 0; i < r->table_count; i++)
+		for (size_t j = 0; j < r->tables[i].count; j++) {
+			const struct pr_counter_row *row = &r->tables[i].rows[j];
+			uint64_t number = pr_counter_read(row, r->tables[i].base);
+
+			json_object_set_new(root, row->name,
+				json_integer((json_int_t)(number & INT64_MAX)));
+		}
+	len = json_dumpb(root, buf, size - 1, JSON_COMPACT);
+	json_decref(root);
+	if (len == 0 || len >= size)
+		return false;
+	buf[len] = '\0';
+	return true;
 }
 
 void
-prl_manage_scrape(const struct prl_report *report, struct pr_metrics_page *page)
+prl_report_scrape(const struct prl_report *report, struct pr_metrics_page *page)
 {
-	struct room room;
+	static const char *const states[] = {"running", "suspended", "stopping", NULL};
+	static const struct pr_counter_row state = {0, 0,
+		PR_GAUGE_OF("state",
+			"1 for the state that the logger is in, 0 for the others; "
+			"suspended: the disk takes nothing.")};
 
-	pr_status_metrics(page, make_status(report, &room), report->name);
+	pr_status_metrics_build(page, "packrack-logger");
+	pr_metrics_label(page, {"node", report->name});
+	pr_metrics_states(page, "packrack_logger_", &state, states, report->state);
+	for (size_t i = 0; i < report->table_count; i++)
+		pr_metrics_table(page, "packrack_logger_", report->tables[i]);
 }
+
+/* ---- requests ---- */
 
 static void
 send_status(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
+	struct pr_values values = PR_VALUES(items, list);
 	struct prl_report report = {0};
-	struct room room;
 
 	m->call(m->arg, &report);
+	for (size_t i = 0; i < report.table_count; i++)
+		pr_values_add_table(&values, report.tables[i]);
+	status.program = (char *)(uintptr_t) "packrack-logger";
+	status.version = (char *)(uintptr_t)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	status.epoch = report.epoch;
+	status.state = (char *)(uintptr_t)report.state;
+	status.values = list;
+	status.n_values = values.count;
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
-	env.status = make_status(&report, &room);
+	env.status = &status;
 	pr_rpc_send(m->rpc, peer, &env, NULL);
 }
 

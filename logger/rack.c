@@ -26,6 +26,10 @@ struct rack {
 	struct prl_node *node;
 	struct prl_daemon *daemon;
 	int64_t complained; /* about sending */
+	/* for reports */
+	struct prl_node_stats stats;
+	struct prl_session_stats totals;
+	uint64_t control_bad;
 };
 
 static void
@@ -138,53 +142,104 @@ on_over(void *arg, int64_t now)
 	return prl_node_left(r->node, now);
 }
 
-static void
-report_bad(const struct prl_node_stats *stats, struct prl_report *report)
-{
-	uint64_t bad = 0;
+#define AT(field) PR_AT(struct prl_node_stats, field)
+static const struct pr_counter_row node_rows[] = {
+	{AT(connected), PR_GAUGE_OF("connected",
+				"1 when a dispatcher has admitted the node, else 0.")},
+	{AT(frames), PR_COUNTER_OF("data_frames", "Data frames of the dispatcher.")},
+	{AT(foreign), PR_COUNTER_OF("foreign_frames",
+			      "Frames that are not from the dispatcher of this rack.")},
+	{AT(unexpected),
+		PR_COUNTER_OF("unexpected_frames",
+			"Frames that came while no dispatcher had admitted the node.")},
+	{AT(control_bad[PR_FRAME_BAD_TAG]),
+		PR_METRIC("control_bad_tag", PR_COUNTER, "control_bad_tag_frames_total",
+			PR_ONE, NULL,
+			"Of the bad, those whose tag does not fit the key of the rack.")},
+	{AT(control_refused), PR_METRIC("control_refused", PR_COUNTER,
+				      "control_refused_frames_total", PR_ONE, NULL,
+				      "Control frames in order but out of place: old "
+				      "numbers, other starts.")},
+	{AT(announced), PR_METRIC("announced", PR_COUNTER, "announcements_total", PR_ONE,
+				NULL, "Times that the node announced itself.")},
+	{AT(statuses), PR_COUNTER_OF("statuses", "Statuses sent to the dispatcher.")},
+	{AT(resends),
+		PR_COUNTER_OF("resends", "Requests for logs sent to the dispatcher.")},
+	{AT(ordinal),
+		PR_METRIC("ordinal_settled", PR_GAUGE, "settled_ordinal", PR_ONE, NULL,
+			"Ordinal of the last frame of this admission that is stored or "
+			"given up.")},
+};
+#undef AT
 
-	for (int i = PR_FRAME_BAD_LENGTH; i < PR_FRAME_RESULTS; i++)
-		bad += stats->control_bad[i];
-	prl_report_add(report, "control_bad", bad);
-	prl_report_add(report, "control_bad_tag", stats->control_bad[PR_FRAME_BAD_TAG]);
-	prl_report_add(report, "control_refused", stats->control_refused);
-}
+#define AT(field) PR_AT(struct prl_session_stats, field)
+static const struct pr_counter_row session_rows[] = {
+	{AT(match.matched),
+		PR_METRIC("matched", PR_COUNTER, "matched_packets_total", PR_ONE, NULL,
+			"Frames that found their entry in a log.")},
+	{AT(match.lost), PR_METRIC("missing", PR_COUNTER, "missing_packets_total", PR_ONE,
+				 NULL, "Entries of logs whose frame never came.")},
+	{AT(match.strays),
+		PR_METRIC("strays", PR_COUNTER, "stray_frames_total", PR_ONE, NULL,
+			"Frames that no log told of within the hold time.")},
+	{AT(match.late), PR_METRIC("late", PR_COUNTER, "late_frames_total", PR_ONE, NULL,
+				 "Frames that came after their entry had been given up.")},
+	{AT(match.duplicates), PR_METRIC("duplicates", PR_COUNTER, "duplicate_frames_total",
+				       PR_ONE, NULL, "Frames that came twice.")},
+	{AT(match.searched),
+		PR_METRIC("searched", PR_COUNTER, "searched_entries_total", PR_ONE, NULL,
+			"Entries matched by search, because order or count was not as "
+			"sent.")},
+	{AT(match.pending_frames), PR_METRIC("pending", PR_GAUGE, "pending_frames", PR_ONE,
+					   NULL, "Frames that wait for their log.")},
+	{AT(match.pending_entries), PR_GAUGE_OF("pending_entries",
+					    "Entries of logs that wait for their frame.")},
+	{AT(match.logs), PR_METRIC("logs_received", PR_COUNTER, "received_logs_total",
+				 PR_ONE, NULL, "Timestamp logs received.")},
+	{AT(match.logs_requested),
+		PR_METRIC("logs_requested", PR_COUNTER, "requested_logs_total", PR_ONE,
+			NULL, "Timestamp logs asked for again.")},
+	{AT(match.logs_gone),
+		PR_METRIC("logs_gone", PR_COUNTER, "gone_logs_total", PR_ONE, NULL,
+			"Timestamp logs that the dispatcher keeps no more.")},
+	{AT(match.logs_bad), PR_METRIC("logs_bad", PR_COUNTER, "bad_logs_total", PR_ONE,
+				     NULL, "Timestamp logs that cannot be read.")},
+	{AT(match.logs_repeated),
+		PR_METRIC("logs_repeated", PR_COUNTER, "repeated_logs_total", PR_ONE, NULL,
+			"Timestamp logs that came twice.")},
+	{AT(match.given_up_early),
+		PR_METRIC("given_up_early", PR_COUNTER, "given_up_early_frames_total",
+			PR_ONE, NULL,
+			"Frames given up before the hold time, as the buffer was full.")},
+	{AT(stashed), PR_METRIC("stashed", PR_COUNTER, "stashed_frames_total", PR_ONE, NULL,
+			      "Frames copied out of the buffer to make room.")},
+};
+#undef AT
+
+#define AT(field) PR_AT(struct rack, field)
+static const struct pr_counter_row bad_rows[] = {
+	{AT(control_bad), PR_METRIC("control_bad", PR_COUNTER, "control_bad_frames_total",
+				  PR_ONE, NULL,
+				  "Control frames that are damaged, of another version, or "
+				  "with a bad tag.")},
+};
+#undef AT
 
 static void
 on_report(void *arg, struct prl_report *report)
 {
 	struct rack *r = arg;
-	struct prl_node_stats stats;
-	struct prl_session_stats s;
 
-	prl_node_get_stats(r->node, &stats);
-	prl_node_get_totals(r->node, &s);
+	prl_node_get_stats(r->node, &r->stats);
+	prl_node_get_totals(r->node, &r->totals);
+	r->control_bad = 0;
+	for (int i = PR_FRAME_BAD_LENGTH; i < PR_FRAME_RESULTS; i++)
+		r->control_bad += r->stats.control_bad[i];
 	report->mode = "rack";
-	report->epoch = stats.epoch;
-	prl_report_add(report, "connected", stats.connected);
-	prl_report_add(report, "data_frames", stats.frames);
-	prl_report_add(report, "foreign_frames", stats.foreign);
-	prl_report_add(report, "unexpected_frames", stats.unexpected);
-	report_bad(&stats, report);
-	prl_report_add(report, "announced", stats.announced);
-	prl_report_add(report, "statuses", stats.statuses);
-	prl_report_add(report, "resends", stats.resends);
-	prl_report_add(report, "ordinal_settled", stats.ordinal);
-	prl_report_add(report, "matched", s.match.matched);
-	prl_report_add(report, "missing", s.match.lost);
-	prl_report_add(report, "strays", s.match.strays);
-	prl_report_add(report, "late", s.match.late);
-	prl_report_add(report, "duplicates", s.match.duplicates);
-	prl_report_add(report, "searched", s.match.searched);
-	prl_report_add(report, "pending", s.match.pending_frames);
-	prl_report_add(report, "pending_entries", s.match.pending_entries);
-	prl_report_add(report, "logs_received", s.match.logs);
-	prl_report_add(report, "logs_requested", s.match.logs_requested);
-	prl_report_add(report, "logs_gone", s.match.logs_gone);
-	prl_report_add(report, "logs_bad", s.match.logs_bad);
-	prl_report_add(report, "logs_repeated", s.match.logs_repeated);
-	prl_report_add(report, "given_up_early", s.match.given_up_early);
-	prl_report_add(report, "stashed", s.stashed);
+	report->epoch = r->stats.epoch;
+	report->tables[report->table_count++] = PR_COUNTER_TABLE(node_rows, &r->stats);
+	report->tables[report->table_count++] = PR_COUNTER_TABLE(session_rows, &r->totals);
+	report->tables[report->table_count++] = PR_COUNTER_TABLE(bad_rows, r);
 }
 
 static int

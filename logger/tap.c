@@ -80,6 +80,14 @@ on_over(void *arg, int64_t now)
 	return true;
 }
 
+#define AT(field) PR_AT(struct tap, field)
+static const struct pr_counter_row tap_rows[] = {
+	{AT(monitor.mark.link.last_seq),
+		PR_METRIC("last_seq", PR_COUNTER, "numbered_packets_total", PR_ONE, NULL,
+			"With --tap: packets that were given a number.")},
+};
+#undef AT
+
 static void
 on_report(void *arg, struct prl_report *r)
 {
@@ -87,7 +95,7 @@ on_report(void *arg, struct prl_report *r)
 
 	r->mode = "tap";
 	r->epoch = t->monitor.mark.epoch;
-	prl_report_add(r, "last_seq", t->monitor.mark.link.last_seq);
+	r->tables[r->table_count++] = PR_COUNTER_TABLE(tap_rows, t);
 }
 
 static int

@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
-#include "proto/rpc/status_metrics.h"
+#include "proto/rpc/status.h"
 
 /*
  * In this order: queries that wait for other mergers, queries that run, nodes and their summaries, commands
@@ -613,8 +613,113 @@ commands_expire(struct prm_merger *m, int64_t mono)
 
 /* ---- status ---- */
 
-#define VALUES 27
+#define VALUES_MAX 64
 #define LINKS_MAX 10000
+
+/* The counters: one row each, in status and in metrics. */
+
+/* Copies, for as long as a status or a page is made. */
+struct figures {
+	struct prm_pcap_over_ip_figures live;
+	struct prm_summaries_figures summaries;
+	uint64_t messages_bad, mergers_alive, summary_bytes_received;
+};
+
+#define AT(field) PR_AT(struct prm_merger, field)
+static const struct pr_counter_row server_rows[] = {
+	{AT(queries_total), PR_COUNTER_OF("queries", "Queries that the merger was asked.")},
+	{AT(query_count), PR_GAUGE_OF("queries_running", "Queries that the merger is at.")},
+	{AT(queries_refused),
+		PR_COUNTER_OF("queries_refused",
+			"Queries refused because as many were running as may.")},
+	{AT(packets_merged),
+		PR_METRIC("packets_merged", PR_COUNTER, "merged_packets_total", PR_ONE,
+			NULL, "Packets that matched, over all queries that have ended.")},
+	{AT(messages_unasked),
+		PR_METRIC("messages_unasked", PR_COUNTER, "unasked_messages_total", PR_ONE,
+			NULL, "Answers to no query, as after a cancel.")},
+	{AT(nodes_asked),
+		PR_COUNTER_OF("nodes_asked", "Nodes that queries were sent to, over all "
+					     "queries that have ended.")},
+	{AT(nodes_left_out),
+		PR_COUNTER_OF("nodes_left_out", "Nodes that queries were not sent to, as "
+						"their summaries exclude a match.")},
+};
+#undef AT
+
+#define AT(field) PR_AT(struct prm_pcap_over_ip_figures, field)
+static const struct pr_counter_row pcap_over_ip_rows[] = {
+	{AT(readers), PR_GAUGE_OF("pcap_over_ip_readers",
+			      "Readers of live traces (--pcap-over-ip).")},
+	{AT(accepted), PR_COUNTER_OF("pcap_over_ip_accepted",
+			       "Readers that were given a live trace.")},
+	{AT(refused),
+		PR_COUNTER_OF("pcap_over_ip_refused", "Readers that were turned away, as "
+						      "no query was to be had for them.")},
+	{AT(packets), PR_COUNTER_OF("pcap_over_ip_packets",
+			      "Packets handed to readers of live traces.")},
+	{AT(bytes), PR_COUNTER_OF("pcap_over_ip_bytes",
+			    "Bytes handed to readers of live traces.")},
+	{AT(stalls),
+		PR_COUNTER_OF("pcap_over_ip_stalls",
+			"Times that a reader was slower than the rack and fell behind.")},
+	{AT(dropped),
+		PR_COUNTER_OF("pcap_over_ip_dropped",
+			"Readers that took nothing for two minutes and were let go.")},
+};
+#undef AT
+
+#define AT(field) PR_AT(struct prm_summaries_figures, field)
+static const struct pr_counter_row summaries_rows[] = {
+	{AT(listed), PR_GAUGE_OF("summaries", "Summaries that nodes have told of.")},
+	{AT(bodies), PR_GAUGE_OF("summaries_here", "Summaries that the merger holds.")},
+	{AT(bytes),
+		PR_METRIC("summaries_memory", PR_GAUGE, "summaries_memory_bytes", PR_ONE,
+			NULL, "Memory of the summaries that the merger holds.")},
+	{AT(received), PR_COUNTER_OF("summaries_received", "Summaries that came.")},
+	{AT(evicted), PR_COUNTER_OF("summaries_evicted",
+			      "Summaries dropped for newer ones, when memory was full.")},
+	{AT(missed), PR_COUNTER_OF("summaries_damaged",
+			     "Summaries that nodes had no more, or that were damaged.")},
+	{AT(clusters),
+		PR_GAUGE_OF("cluster_blocks", "Bit-sliced blocks of the third level: "
+					      "summaries of clusters of nodes.")},
+	{AT(cluster_bytes), PR_METRIC("cluster_memory", PR_GAUGE, "cluster_memory_bytes",
+				    PR_ONE, NULL, "Memory of these blocks.")},
+};
+#undef AT
+
+#define AT(field) PR_AT(struct figures, field)
+static const struct pr_counter_row other_rows[] = {
+	{AT(messages_bad), PR_METRIC("messages_bad", PR_COUNTER, "bad_messages_total",
+				   PR_ONE, NULL, "Messages that could not be read.")},
+	{AT(mergers_alive),
+		PR_GAUGE_OF("mergers_alive", "Mergers that share the duty for summaries "
+					     "and live, with this one.")},
+	{AT(summary_bytes_received),
+		PR_METRIC("summary_bytes_received", PR_COUNTER,
+			"summaries_received_bytes_total", PR_ONE, NULL,
+			"Bytes that nodes sent to tell of summaries, and for them.")},
+};
+#undef AT
+
+enum { TABLES = 4 };
+
+static void
+fill_figures(const struct prm_merger *m, struct figures *f,
+	struct pr_counter_table tables[TABLES])
+{
+	*f = (struct figures){.live = prm_pcap_over_ip_figures(m->pcap_over_ip),
+		.mergers_alive = 1 + (m->peers ? prm_peers_alive(m->peers) : 0)};
+	for (size_t i = 0; i < m->listener_count; i++)
+		f->messages_bad += pr_rpc_bad_messages(m->listeners[i]->rpc);
+	prm_summaries_figures(m->summaries, &f->summaries);
+	f->summary_bytes_received = f->summaries.bytes_coverage + f->summaries.bytes_bodies;
+	tables[0] = PR_COUNTER_TABLE(server_rows, m);
+	tables[1] = PR_COUNTER_TABLE(pcap_over_ip_rows, &f->live);
+	tables[2] = PR_COUNTER_TABLE(summaries_rows, &f->summaries);
+	tables[3] = PR_COUNTER_TABLE(other_rows, f);
+}
 
 /* The reply borrows all its texts from the registry. */
 struct reply {
@@ -622,19 +727,8 @@ struct reply {
 	Packrack__NodeStatus *node_buf, **nodes;
 	Packrack__LinkInfo **links;
 	Packrack__RunningQuery *query_buf, **queries;
-	Packrack__Value value_buf[VALUES], *values[VALUES];
+	Packrack__Value value_buf[VALUES_MAX], *values[VALUES_MAX];
 };
-
-static void
-add_value(struct reply *r, const char *name, uint64_t number)
-{
-	Packrack__Value *v = &r->value_buf[r->status.n_values];
-
-	packrack__value__init(v);
-	v->name = (char *)name;
-	v->number = number;
-	r->values[r->status.n_values++] = v;
-}
 
 static bool
 known_link(const struct reply *r, const Packrack__LinkInfo *link)
@@ -691,38 +785,14 @@ add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
 static void
 add_values(struct reply *r, const struct prm_merger *m)
 {
-	struct prm_pcap_over_ip_figures live = prm_pcap_over_ip_figures(m->pcap_over_ip);
-	struct prm_summaries_figures f;
-	uint64_t bad = 0;
+	struct pr_values values = PR_VALUES(r->value_buf, r->values);
+	struct pr_counter_table tables[TABLES];
+	struct figures figures;
 
-	for (size_t i = 0; i < m->listener_count; i++)
-		bad += pr_rpc_bad_messages(m->listeners[i]->rpc);
-	add_value(r, "queries", m->queries_total);
-	add_value(r, "queries_running", m->query_count);
-	add_value(r, "queries_refused", m->queries_refused);
-	add_value(r, "packets_merged", m->packets_merged);
-	add_value(r, "messages_bad", bad);
-	add_value(r, "messages_unasked", m->messages_unasked);
-	add_value(r, "pcap_over_ip_readers", live.readers);
-	add_value(r, "pcap_over_ip_accepted", live.accepted);
-	add_value(r, "pcap_over_ip_refused", live.refused);
-	add_value(r, "pcap_over_ip_packets", live.packets);
-	add_value(r, "pcap_over_ip_bytes", live.bytes);
-	add_value(r, "pcap_over_ip_stalls", live.stalls);
-	add_value(r, "pcap_over_ip_dropped", live.dropped);
-	add_value(r, "nodes_asked", m->nodes_asked);
-	add_value(r, "nodes_left_out", m->nodes_left_out);
-	prm_summaries_figures(m->summaries, &f);
-	add_value(r, "summaries", f.listed);
-	add_value(r, "summaries_here", f.bodies);
-	add_value(r, "summaries_memory", f.bytes);
-	add_value(r, "summaries_received", f.received);
-	add_value(r, "summaries_evicted", f.evicted);
-	add_value(r, "summaries_damaged", f.missed);
-	add_value(r, "cluster_blocks", f.clusters);
-	add_value(r, "cluster_memory", f.cluster_bytes);
-	add_value(r, "mergers_alive", 1 + (m->peers ? prm_peers_alive(m->peers) : 0));
-	add_value(r, "summary_bytes_received", f.bytes_coverage + f.bytes_bodies);
+	fill_figures(m, &figures, tables);
+	for (size_t i = 0; i < TABLES; i++)
+		pr_values_add_table(&values, tables[i]);
+	r->status.n_values = values.count;
 }
 
 static void
@@ -779,10 +849,19 @@ on_status(struct prm_merger *m, const struct prm_peer_ref *from,
 void
 prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page)
 {
+	struct pr_counter_table tables[TABLES];
+	struct figures figures;
 	struct reply r;
 
+	fill_figures(m, &figures, tables);
 	reply_make(&r, m);
-	pr_status_metrics(page, &r.status, NULL);
+	pr_status_metrics_build(page, r.status.program);
+	for (size_t i = 0; i < TABLES; i++)
+		pr_metrics_table(page, "packrack_merger_", tables[i]);
+	for (size_t i = 0; i < r.status.n_nodes; i++) {
+		pr_metrics_label(page, {"node", r.nodes[i]->name});
+		pr_status_metrics_node(page, "packrack_merger_node_", r.nodes[i], true);
+	}
 	reply_free(&r);
 }
 

@@ -28,12 +28,65 @@ pr_counter_get(const pr_counter *c)
 	return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-/* A table of a struct's counters, for STATUS, status commands and metrics alike. */
-struct pr_counter_desc {
-	const char
-		*name; /* snake_case, with its unit at the end: frames_sent, bytes_stored */
-	const char *help;
-	size_t offset; /* of the pr_counter in the struct */
+/* ---- tables of counters ---- */
+
+enum pr_counter_type { PR_COUNTER, PR_GAUGE };
+
+/* The unit of a number in status messages; metrics have Prometheus' base units. */
+enum pr_counter_unit {
+	PR_ONE, /* things, bytes, yes or no */
+	PR_KIB, /* shown as bytes */
+	PR_US, /* shown as seconds */
+	PR_NS, /* shown as seconds; a time of 0 or before 1970 is not shown */
+	PR_PERCENT, /* shown as a ratio, 0 to 1 */
+	PR_PERMILLE, /* the same */
 };
+
+/*
+ * One figure of a program: its row is all that status, metrics, and by them the command line and the console
+ * need. The number stands in a struct of the program: a pr_counter, or a number of 1, 4 or 8 bytes.
+ */
+struct pr_counter_row {
+	size_t offset, size;
+	const char *name; /* in status messages: snake_case, the unit at the end */
+	enum pr_counter_type type;
+	const char *help; /* a sentence, for metrics */
+	const char *
+		metric; /* without the program's prefix; NULL: name, and _total of a counter */
+	enum pr_counter_unit unit;
+	const char *labels; /* constant ones, as in place="kernel"; or NULL */
+};
+#define PR_AT(type, member) offsetof(type, member), sizeof(((type *)0)->member)
+/* {PR_AT(struct s, member), PR_COUNTER_OF("sent_frames", "Frames sent.")} */
+#define PR_COUNTER_OF(name, help) name, PR_COUNTER, help, NULL, PR_ONE, NULL
+#define PR_GAUGE_OF(name, help) name, PR_GAUGE, help, NULL, PR_ONE, NULL
+#define PR_METRIC(name, type, metric, unit, labels, help)                                  \
+	name, type, help, metric, unit, labels
+
+/* The rows of one struct, and that struct. */
+struct pr_counter_table {
+	const struct pr_counter_row *rows;
+	size_t count;
+	const void *base;
+};
+#define PR_COUNTER_TABLE(rows, base)                                                       \
+	(struct pr_counter_table)                                                          \
+	{                                                                                  \
+		rows, sizeof(rows) / sizeof((rows)[0]), base                               \
+	}
+
+static inline uint64_t
+pr_counter_read(const struct pr_counter_row *row, const void *base)
+{
+	const char *at = (const char *)base + row->offset;
+
+	if (row->size == sizeof(uint64_t))
+		return __atomic_load_n(
+			(const uint64_t *)(const void *)at, __ATOMIC_RELAXED);
+	if (row->size == sizeof(uint32_t))
+		return __atomic_load_n(
+			(const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
+	return *(const uint8_t *)at;
+}
 
 #endif

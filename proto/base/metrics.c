@@ -9,14 +9,16 @@
 
 #include "proto/base/utf8.h"
 
+#define METRIC_NAME_MAX 128
 #define LABELS_MAX 1024 /* bytes of one set of labels */
 
 struct sample {
-	enum pr_metric_scope scope;
-	const char *name; /* NULL: a state, which is in text */
-	const char *text;
+	const char *prefix;
+	const struct pr_counter_row *row;
+	const char *state; /* NULL: it is no state */
 	uint64_t number;
 	uint32_t labels; /* of page->labels, plus 1; 0: none */
+	uint32_t order;
 };
 
 struct pr_metrics_page {
@@ -118,8 +120,8 @@ pr_metrics_labels(
 		page->failed = true;
 }
 
-static struct sample *
-add(struct pr_metrics_page *p, enum pr_metric_scope scope)
+static void
+add(struct pr_metrics_page *p, struct sample sample)
 {
 	size_t room = p->room ? 2 * p->room : 128;
 	struct sample *grown;
@@ -128,132 +130,130 @@ add(struct pr_metrics_page *p, enum pr_metric_scope scope)
 		grown = reallocarray(p->samples, room, sizeof *grown);
 		if (!grown) {
 			p->failed = true;
-			return NULL;
+			return;
 		}
 		p->samples = grown;
 		p->room = room;
 	}
-	p->samples[p->count] =
-		(struct sample){.scope = scope, .labels = (uint32_t)p->label_count};
-	return &p->samples[p->count++];
+	sample.labels = (uint32_t)p->label_count;
+	sample.order = (uint32_t)p->count;
+	p->samples[p->count++] = sample;
 }
 
 void
-pr_metrics_value(struct pr_metrics_page *page, enum pr_metric_scope scope, const char *name,
-	uint64_t number)
+pr_metrics_table(
+	struct pr_metrics_page *page, const char *prefix, struct pr_counter_table table)
 {
-	struct sample *s = add(page, scope);
+	for (size_t i = 0; i < table.count; i++) {
+		const struct pr_counter_row *row = &table.rows[i];
+		uint64_t number = pr_counter_read(row, table.base);
 
-	if (!s)
-		return;
-	s->name = name;
-	s->number = number;
+		if (row->unit != PR_NS || (int64_t)number > 0)
+			add(page, (struct sample){
+					  .prefix = prefix, .row = row, .number = number});
+	}
 }
 
 void
-pr_metrics_state(
-	struct pr_metrics_page *page, enum pr_metric_scope scope, const char *state)
+pr_metrics_states(struct pr_metrics_page *page, const char *prefix,
+	const struct pr_counter_row *row, const char *const states[], const char *state)
 {
-	struct sample *s = add(page, scope);
-
-	if (s)
-		s->text = state;
+	for (; *states; states++)
+		add(page, (struct sample){.prefix = prefix,
+				  .row = row,
+				  .state = *states,
+				  .number = !strcmp(*states, state)});
 }
 
 /* ---- writing out ---- */
 
-static bool
-is_state(const struct pr_metric *row)
+static const char *
+metric_name(const struct sample *s, char name[METRIC_NAME_MAX])
 {
-	return strncmp(row->value, "state=", 6) == 0;
+	const struct pr_counter_row *row = s->row;
+
+	snprintf(name, METRIC_NAME_MAX, "%s%s%s", s->prefix,
+		row->metric ? row->metric : row->name,
+		!row->metric && row->type == PR_COUNTER ? "_total" : "");
+	return name;
 }
 
-/* Is this row told by this sample? */
-static bool
-tells(const struct sample *s, const struct pr_metric *row)
+/* By name; samples of one metric stay in their order. */
+static int
+compare(const void *a, const void *b)
 {
-	if (s->scope != row->scope)
-		return false;
-	return s->name ? strcmp(s->name, row->value) == 0 : is_state(row);
+	const struct sample *x = a, *y = b;
+	char name[METRIC_NAME_MAX], other[METRIC_NAME_MAX];
+	int order = strcmp(metric_name(x, name), metric_name(y, other));
+
+	return order ? order : x->order < y->order ? -1 : 1;
 }
 
 static void
-put_number(FILE *to, const struct pr_metric *row, uint64_t n)
+put_number(FILE *to, const struct pr_counter_row *row, uint64_t n)
 {
 	switch (row->unit) {
-	case PR_METRIC_ONE:
+	case PR_ONE:
 		fprintf(to, "%" PRIu64, n);
 		break;
-	case PR_METRIC_KIB:
+	case PR_KIB:
 		fprintf(to, "%" PRIu64, n * 1024);
 		break;
-	case PR_METRIC_US:
+	case PR_US:
 		fprintf(to, "%" PRIu64 ".%06" PRIu64, n / 1000000, n % 1000000);
 		break;
-	case PR_METRIC_NS:
+	case PR_NS:
 		fprintf(to, "%" PRIu64 ".%09" PRIu64, n / 1000000000, n % 1000000000);
 		break;
-	case PR_METRIC_PERCENT:
+	case PR_PERCENT:
 		fprintf(to, "%" PRIu64 ".%02" PRIu64, n / 100, n % 100);
 		break;
-	case PR_METRIC_PERMILLE:
+	case PR_PERMILLE:
 		fprintf(to, "%" PRIu64 ".%03" PRIu64, n / 1000, n % 1000);
 		break;
 	}
 }
 
 static void
-put_sample(FILE *to, const struct pr_metrics_page *p, const struct pr_metric *row,
-	const struct sample *s)
+put_sample(
+	FILE *to, const struct pr_metrics_page *p, const char *name, const struct sample *s)
 {
 	const char *labels = s->labels ? p->labels[s->labels - 1] : "";
+	const char *constant = s->row->labels ? s->row->labels : "";
+	char state[64] = "";
 
-	fputs(row->name, to);
-	if (*labels || *row->labels)
-		fprintf(to, "{%s%s%s}", labels, *labels && *row->labels ? "," : "",
-			row->labels);
+	if (s->state)
+		snprintf(state, sizeof state, "state=\"%s\"", s->state);
+	if (s->state)
+		constant = state;
+	fputs(name, to);
+	if (*labels || *constant)
+		fprintf(to, "{%s%s%s}", labels, *labels && *constant ? "," : "", constant);
 	fputc(' ', to);
-	if (s->name)
-		put_number(to, row, s->number);
-	else
-		fputs(strcmp(s->text, row->value + 6) == 0 ? "1" : "0", to);
+	put_number(to, s->row, s->number);
 	fputc('\n', to);
 }
 
-/* A metric's lines are one group: its head, then every sample of its rows. */
-static void
-put_rows(FILE *to, const struct pr_metrics_page *p, const struct pr_metric *row)
-{
-	const struct pr_metric *end = pr_metric_table + pr_metric_count;
-	const char *name = row->name;
-	bool head = false;
-
-	for (; row < end && strcmp(row->name, name) == 0; row++)
-		for (size_t i = 0; i < p->count; i++) {
-			if (!tells(&p->samples[i], row))
-				continue;
-			if (!head)
-				fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, row->help,
-					name,
-					row->type == PR_METRIC_COUNTER ? "counter"
-								       : "gauge");
-			head = true;
-			put_sample(to, p, row, &p->samples[i]);
-		}
-}
-
+/* A metric's lines are one group: its head, then every sample of it. */
 char *
 pr_metrics_page_text(struct pr_metrics_page *page, size_t *len)
 {
-	char *text = NULL;
+	char *text = NULL, names[2][METRIC_NAME_MAX] = {""};
 	FILE *to = page->failed ? NULL : open_memstream(&text, len);
 
 	if (!to)
 		return NULL;
-	for (size_t i = 0; i < pr_metric_count; i++)
-		if (i == 0 ||
-			strcmp(pr_metric_table[i].name, pr_metric_table[i - 1].name) != 0)
-			put_rows(to, page, &pr_metric_table[i]);
+	if (page->count)
+		qsort(page->samples, page->count, sizeof *page->samples, compare);
+	for (size_t i = 0; i < page->count; i++) {
+		const struct sample *s = &page->samples[i];
+		const char *name = metric_name(s, names[i % 2]);
+
+		if (strcmp(name, names[(i + 1) % 2]) != 0)
+			fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, s->row->help,
+				name, s->row->type == PR_COUNTER ? "counter" : "gauge");
+		put_sample(to, page, name, s);
+	}
 	if (fclose(to) == 0)
 		return text;
 	free(text);

@@ -29,7 +29,4 @@ struct pr_metrics_guard *pr_metrics_guard_create(struct event_base *base,
 	struct evhttp *http, struct evconnlistener *listener, struct pr_error *err);
 void pr_metrics_guard_destroy(struct pr_metrics_guard **guard); /* after evhttp_free */
 
-/* What the process takes: processor time, memory, files, since when it runs. Any thread. */
-void pr_metrics_process(struct pr_metrics_page *page);
-
 #endif

@@ -65,16 +65,35 @@ micros(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
+struct process {
+	uint64_t cpu_us, resident_kib, started_us, open_files;
+};
+
+static const struct pr_counter_row process_rows[] = {
+	{PR_AT(struct process, cpu_us),
+		PR_METRIC("cpu_us", PR_COUNTER, "cpu_seconds_total", PR_US, NULL,
+			"Processor time of the program, user and system.")},
+	{PR_AT(struct process, resident_kib),
+		PR_METRIC("resident_kib", PR_GAUGE, "resident_memory_bytes", PR_KIB, NULL,
+			"Memory of the program that is in RAM.")},
+	{PR_AT(struct process, started_us),
+		PR_METRIC("started_us", PR_GAUGE, "start_time_seconds", PR_US, NULL,
+			"When the program was started, seconds since 1970.")},
+	{PR_AT(struct process, open_files),
+		PR_METRIC("open_files", PR_GAUGE, "open_fds", PR_ONE, NULL,
+			"Files and sockets that the program has open.")},
+};
+
 void
 pr_metrics_process(struct pr_metrics_page *page)
 {
+	struct process p = {.resident_kib = resident_kib(),
+		.started_us = started_us(),
+		.open_files = open_files()};
 	struct rusage used;
 
-	pr_metrics_no_labels(page);
 	if (getrusage(RUSAGE_SELF, &used) == 0)
-		pr_metrics_value(page, PR_METRIC_PROGRAM, "cpu_us",
-			micros(used.ru_utime) + micros(used.ru_stime));
-	pr_metrics_value(page, PR_METRIC_PROGRAM, "resident_kib", resident_kib());
-	pr_metrics_value(page, PR_METRIC_PROGRAM, "started_us", started_us());
-	pr_metrics_value(page, PR_METRIC_PROGRAM, "open_files", open_files());
+		p.cpu_us = micros(used.ru_utime) + micros(used.ru_stime);
+	pr_metrics_no_labels(page);
+	pr_metrics_table(page, "process_", PR_COUNTER_TABLE(process_rows, &p));
 }

@@ -47,6 +47,10 @@ hear(int fd, char *out, size_t size)
 	close(fd);
 }
 
+static const struct pr_counter_row rows[] = {{PR_AT(struct rig, calls),
+	PR_METRIC("matched", PR_COUNTER, "matched_packets_total", PR_ONE, NULL,
+		"Frames that found their entry in a log.")}};
+
 static void
 put_values(void *arg, struct pr_metrics_page *page)
 {
@@ -55,7 +59,7 @@ put_values(void *arg, struct pr_metrics_page *page)
 
 	snprintf(node, sizeof node, "call %llu", (unsigned long long)++rig->calls);
 	pr_metrics_label(page, {"node", node});
-	pr_metrics_value(page, PR_METRIC_LOGGER, "matched", rig->calls);
+	pr_metrics_table(page, "packrack_logger_", PR_COUNTER_TABLE(rows, rig));
 }
 
 /* A port that is free; somebody may take it before we do, so several are tried. */

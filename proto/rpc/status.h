@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_RPC_STATUS_H
+#define PR_RPC_STATUS_H
+
+#include "proto/base/metrics.h"
+#include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * A program's figures as named values of a message. The lists are the caller's and must outlive the message;
+ * what does not fit is left out. Names point into the tables.
+ */
+struct pr_values {
+	Packrack__Value *items, **pointers;
+	size_t count, capacity;
+};
+#define PR_VALUES(items, pointers)                                                         \
+	(struct pr_values)                                                                 \
+	{                                                                                  \
+		items, pointers, 0, sizeof(items) / sizeof((items)[0])                     \
+	}
+void pr_values_add(struct pr_values *values, const char *name, uint64_t number);
+void pr_values_add_table(struct pr_values *values, struct pr_counter_table table);
+
+/* packrack_build_info of the program, which every page begins with. */
+void pr_status_metrics_build(struct pr_metrics_page *page, const char *program);
+/* What an indexer tells of a node; with what its merger adds if merger is set. */
+void pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,
+	const Packrack__NodeStatus *node, int merger);
+
+#endif
