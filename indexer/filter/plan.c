@@ -275,15 +275,11 @@ term_at(const struct planner *p, uint32_t spot, uint32_t condition)
 	return spot == NOWHERE ? PRI_TERM_TRUE : p->spots[spot].term;
 }
 
-/* What an address is not is worth saying only where the other way accepts nothing. */
 static uint32_t
 branch(struct planner *p, const struct spot *s)
 {
-	uint32_t yes = term_at(p, s->yes, s->if_yes), no = term_at(p, s->no, s->if_no);
-	bool not = yes != PRI_TERM_FALSE && pri_term_differs(&p->terms, s->if_no);
-
-	return pri_term_branch(
-		&p->terms, s->if_yes, yes, not ? PRI_TERM_TRUE : s->if_no, no);
+	return pri_term_branch(&p->terms, s->if_yes, term_at(p, s->yes, s->if_yes),
+		s->if_no, term_at(p, s->no, s->if_no));
 }
 
 static void
@@ -401,8 +397,6 @@ ask(const struct holds *h, const struct pri_plan_node *n)
 		yes = i->has_key(i->arg, &h->plan->keys[n->left]);
 	else if (n->op == PRI_PLAN_PARTS)
 		yes = !i->has_parts || i->has_parts(i->arg, &h->plan->keys[n->left]);
-	else if (n->op == PRI_PLAN_OTHER)
-		yes = !i->has_other || i->has_other(i->arg, &h->plan->keys[n->left]);
 	else if (n->op == PRI_PLAN_RANGE)
 		yes = i->has_range(i->arg, &h->plan->ranges[n->left]);
 	return yes ? YES : NO;
@@ -497,8 +491,7 @@ any_range(void *arg, const struct pri_plan_range *range)
 static bool
 by_types(const struct pri_plan *plan, uint8_t *scratch)
 {
-	const struct pri_plan_index types = {
-		.has_key = is_type, .has_parts = is_type, .has_range = any_range};
+	const struct pri_plan_index types = {.has_key = is_type, .has_range = any_range};
 
 	return pri_plan_holds(plan, &types, scratch);
 }
@@ -549,7 +542,7 @@ pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scr
 {
 	memset(keys, 0, PRI_RANKS * sizeof(*keys));
 	for (size_t i = 0; i < plan->key_count; i++)
-		if (plan->keys[i].kind != PRI_KEY_OTHER)
+		if (plan->keys[i].kind != PRI_KEY_PARTS)
 			keys[pri_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
 	for (size_t i = 0; i < plan->range_count; i++)
 		if (!is_other_range(plan, i))

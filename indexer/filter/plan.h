@@ -30,7 +30,6 @@ enum pri_plan_op {
 	PRI_PLAN_RANGE, /* has a number within ranges[left] */
 	PRI_PLAN_AND, /* of the nodes left and right, both of which stand before it */
 	PRI_PLAN_OR,
-	PRI_PLAN_OTHER, /* keys[left], of kind OTHER: may match, if nobody knows */
 	PRI_PLAN_PARTS, /* has the composites that can be made of keys[left]; may match, if nobody knows */
 };
 
@@ -67,7 +66,6 @@ struct pri_plan_index {
 	bool (*has_key)(void *arg, const struct pri_key *key);
 	bool (*has_range)(void *arg, const struct pri_plan_range *range);
 	bool (*has_parts)(void *arg, const struct pri_key *parts); /* NULL: not known */
-	bool (*has_other)(void *arg, const struct pri_key *other); /* as has_parts */
 	void *arg;
 };
 /* scratch: plan->count bytes. Asks for as little as it needs, and for nothing twice. */

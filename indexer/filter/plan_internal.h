@@ -49,7 +49,6 @@ struct pri_terms {
 	uint32_t limit; /* of nodes: what would be more is TRUE */
 	const struct pri_insn *times; /* the program's */
 	size_t time_count;
-	unsigned differing; /* leaves that say what an address is not */
 	bool failed; /* no memory: what was returned since is of no use */
 };
 
@@ -87,9 +86,6 @@ pri_term_is(const struct pri_terms *terms, uint32_t a, unsigned op)
 {
 	return terms->nodes[a].op == op;
 }
-
-/* Does it say what an address is not? */
-bool pri_term_differs(const struct pri_terms *terms, uint32_t a);
 
 /* Of a leaf; valid until the next is made. */
 static inline const struct pri_term_leaf *

@@ -56,276 +56,95 @@ plan_pairs(struct pri_terms *t, const uint32_t *parts, size_t count)
 	return plan_key(t, &pair);
 }
 
-/* The address that a part says a packet is from or to; false: none, or of IPv6. */
+#define FIXED_DEPTH 5 /* of what is looked into: ORs and ANDs one in the other */
+
+/* The ADDRESS or PORT that each packet has for which a formula holds, on either side; false: none is sure. */
 static bool
-end_of(const struct pri_terms *t, uint32_t node, bool *src, bool *dst, uint8_t address[4])
+fixes(const struct pri_terms *t, uint32_t node, enum pri_key_kind kind, unsigned depth,
+	struct pri_key *out)
 {
 	const struct pri_plan_node *n = &t->nodes[node];
-	const struct pri_key *key;
+	struct pri_key other;
 
-	if (n->op == PRI_PLAN_OR) {
-		uint8_t other[4];
-
-		return end_of(t, n->left, src, dst, address) &&
-		       end_of(t, n->right, src, dst, other) && !memcmp(address, other, 4);
-	}
-	key = key_of(t, node);
-	if (!key || key->len != 4 || (key->kind != PRI_KEY_SRC && key->kind != PRI_KEY_DST))
+	if (depth == FIXED_DEPTH)
 		return false;
-	*src |= key->kind == PRI_KEY_SRC;
-	*dst |= key->kind == PRI_KEY_DST;
-	memcpy(address, key->bytes, 4);
-	return true;
+	if (n->op == PRI_PLAN_AND)
+		return fixes(t, n->left, kind, depth + 1, out) ||
+		       fixes(t, n->right, kind, depth + 1, out);
+	if (n->op == PRI_PLAN_OR)
+		return fixes(t, n->left, kind, depth + 1, out) &&
+		       fixes(t, n->right, kind, depth + 1, &other) &&
+		       out->len == other.len && !memcmp(out->bytes, other.bytes, other.len);
+	if (n->op != PRI_PLAN_KEY)
+		return false;
+	*out = pri_key_either(key_of(t, node));
+	return out->kind == kind;
 }
 
-/* Of an address on one side, or on either, and what the address at the other end is not. */
+/* The SERVICE keys of addresses and well-known ports that come together; TRUE: none. */
 static uint32_t
-other_of(struct pri_terms *t, const uint32_t *parts, size_t count, uint32_t node,
-	const uint8_t not_this[4])
+plan_services(struct pri_terms *t, const uint32_t *parts, size_t count)
 {
-	struct pri_key key = {.kind = PRI_KEY_OTHER, .len = 8};
-	bool src = false, dst = false, not_src = false, not_dst = false;
-
-	if (!end_of(t, node, &src, &dst, key.bytes))
-		return PRI_TERM_TRUE;
-	for (size_t i = 0; i < count; i++) {
-		const struct pri_key *differs =
-			pri_term_differs(t, parts[i]) ? key_of(t, parts[i]) : NULL;
-
-		if (!differs || memcmp(differs->bytes, not_this, 4) != 0)
-			continue;
-		not_src |= differs->kind == PRI_KEY_NOT_SRC;
-		not_dst |= differs->kind == PRI_KEY_NOT_DST;
-	}
-	if ((src && !not_dst) || (dst && !not_src))
-		return PRI_TERM_TRUE;
-	memcpy(key.bytes + 4, not_this, 4);
-	return plan_key(t, &key);
-}
-
-/* Of an address and what the one at the other end is not, of IPv4, a key of kind OTHER; TRUE: none. */
-static uint32_t
-plan_others(struct pri_terms *t, const uint32_t *parts, size_t count)
-{
+	struct pri_key address, port, service;
 	uint32_t term = PRI_TERM_TRUE;
-	uint8_t not_this[4];
 
 	for (size_t i = 0; i < count; i++) {
-		if (!pri_term_differs(t, parts[i]))
+		if (!fixes(t, parts[i], PRI_KEY_PORT, 0, &port) ||
+			!pri_port_is_service(pr_get_be16(port.bytes)))
 			continue;
-		memcpy(not_this, key_of(t, parts[i])->bytes, 4);
-		for (size_t j = 0; j < count; j++)
-			term = pri_term_and(
-				t, term, other_of(t, parts, count, parts[j], not_this));
+		for (size_t j = 0; j < count; j++) {
+			if (!fixes(t, parts[j], PRI_KEY_ADDRESS, 0, &address))
+				continue;
+			service = pri_key_service(
+				address.bytes, address.len, pr_get_be16(port.bytes));
+			term = pri_term_and(t, term, plan_key(t, &service));
+		}
 	}
 	return term;
 }
 
 /* ---- composites as configured ---- */
 
-#define ADDRESSES (PRI_PART_SRC | PRI_PART_DST)
-#define PORTS (PRI_PART_SPORT | PRI_PART_DPORT)
-#define CHOICES 4 /* an address or a port on either side are two */
-
-/* What a packet has at once, by bits of enum pri_part. */
-struct together {
-	struct pri_key key[PRI_PARTS];
-	uint8_t more[PRI_PARTS]; /* of a short range of ports: those above the first */
-	unsigned mask;
-};
-
-/* A short range of ports is taken for a port, with more of them. */
-static void
-take_range(struct together *all, const struct pri_terms *t, uint32_t node)
-{
-	const struct pri_plan_range *r;
-	unsigned ports, part;
-
-	if (!pri_term_is(t, node, PRI_PLAN_RANGE))
-		return;
-	r = &pri_term_leaf_of(t, node)->range;
-	ports = pri_plan_range_ports(r);
-	part = r->number == PRI_NUMBER_SPORT ? 2 : 3;
-	if (!ports || all->mask & 1u << part)
-		return;
-	all->key[part] = pri_plan_range_port(r, 0);
-	all->more[part] = (uint8_t)(ports - 1);
-	all->mask |= 1u << part;
-}
-
-static struct together
-together_of(const struct pri_terms *t, const uint32_t *parts, size_t count)
-{
-	static const uint8_t kinds[PRI_PARTS] = {PRI_KEY_SRC, PRI_KEY_DST, PRI_KEY_SPORT,
-		PRI_KEY_DPORT, PRI_KEY_PROTO, PRI_KEY_VLAN};
-	struct together all = {.mask = 0};
-
-	for (int i = 0; i < PRI_PARTS; i++) {
-		const struct pri_key *key =
-			find_key(t, parts, count, (enum pri_key_kind)kinds[i]);
-
-		if (!key)
-			continue;
-		all.key[i] = *key;
-		all.mask |= 1u << i;
-	}
-	for (size_t i = 0; i < count; i++)
-		take_range(&all, t, parts[i]);
-	return all;
-}
-
-/* The ways that an OR leaves, one of which each packet takes; 0: too many, or one says nothing. */
-static size_t
-choices_of(const struct pri_terms *t, uint32_t node, struct together out[CHOICES])
-{
-	uint32_t parts[PRI_TERM_PARTS];
-	size_t count = 0, n;
-
-	for (bool more = true; more;) {
-		uint32_t one = node;
-
-		more = pri_term_is(t, node, PRI_PLAN_OR);
-		if (more) {
-			one = t->nodes[node].left;
-			node = t->nodes[node].right;
-		}
-		n = pri_term_parts(t, one, parts);
-		if (!n || count == CHOICES)
-			return 0;
-		out[count] = together_of(t, parts, n);
-		if (!(out[count++].mask & (ADDRESSES | PORTS)))
-			return 0;
-	}
-	return count;
-}
-
 static bool
-all_have(const struct together *choices, size_t count, unsigned mask)
+is_parts(const struct pri_terms *t, uint32_t node, bool with_addresses)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!(choices[i].mask & mask))
-			return false;
-	return count > 0;
+	const struct pri_key *key = key_of(t, node);
+
+	return key && key->kind == PRI_KEY_PARTS &&
+	       (with_addresses || !(key->bytes[0] & (PRI_PART_SRC | PRI_PART_DST)));
 }
 
-/* The first OR among the parts of which every way has one of these; 0: there is none, out is just base. */
+/* Returns how many parts of an AND stay without those that are of kind PARTS. */
 static size_t
-find_choices(const struct pri_terms *t, const uint32_t *parts, size_t count, unsigned mask,
-	const struct together *base, struct together out[CHOICES])
-{
-	for (size_t i = 0; i < count; i++) {
-		size_t n = pri_term_is(t, parts[i], PRI_PLAN_OR)
-				   ? choices_of(t, parts[i], out)
-				   : 0;
-
-		if (all_have(out, n, mask))
-			return n;
-	}
-	out[0] = *base;
-	return 0;
-}
-
-static struct pri_key
-united(const struct together *a, const struct together *b, const struct together *c)
-{
-	const struct together *from[] = {a, b, c};
-	const struct pri_key *keys[PRI_PARTS] = {0};
-	uint8_t more[PRI_PARTS] = {0};
-	struct pri_key key;
-
-	for (int i = 0; i < PRI_PARTS; i++)
-		for (int j = 0; j < 3 && !keys[i]; j++)
-			if (from[j]->mask & 1u << i) {
-				keys[i] = &from[j]->key[i];
-				more[i] = from[j]->more[i];
-			}
-	key = pri_key_parts(keys);
-	pri_key_parts_range(&key, 0, more[2]);
-	pri_key_parts_range(&key, 1, more[3]);
-	return key;
-}
-
-/*
- * Of "host and port", each on either side, a composite for each of the ways: a packet has that of one. TRUE:
- * there is nothing to choose, or no address or protocol with a port.
- */
-static uint32_t
-crossed(struct pri_terms *t, const uint32_t *parts, size_t count,
-	const struct together *base)
-{
-	struct together a[CHOICES], b[CHOICES];
-	size_t na = find_choices(t, parts, count, ADDRESSES, base, a);
-	size_t nb = find_choices(t, parts, count, PORTS, base, b), n = 0;
-	struct pri_key keys[CHOICES * CHOICES];
-	uint32_t term = PRI_TERM_FALSE;
-
-	if (!na && !nb)
-		return PRI_TERM_TRUE;
-	for (size_t i = 0; i < (na ? na : 1); i++)
-		for (size_t j = 0; j < (nb ? nb : 1); j++) {
-			keys[n] = united(&a[i], &b[j], base);
-			if (!(keys[n].bytes[0] & (ADDRESSES | PRI_PART_PROTO)) ||
-				!(keys[n].bytes[0] & PORTS))
-				return PRI_TERM_TRUE;
-			n++;
-		}
-	while (n-- > 0)
-		term = pri_term_or(t, plan_key(t, &keys[n]), term);
-	return term;
-}
-
-/* without: of those that have no address */
-static bool
-is_parts(const struct pri_key *key, bool without)
-{
-	return key && key->kind == PRI_KEY_PARTS && !(without && key->bytes[0] & ADDRESSES);
-}
-
-static bool
-made_of_parts(const struct pri_terms *t, uint32_t node, bool without)
-{
-	for (; pri_term_is(t, node, PRI_PLAN_OR); node = t->nodes[node].right)
-		if (!is_parts(key_of(t, t->nodes[node].left), without))
-			return false;
-	return is_parts(key_of(t, node), without);
-}
-
-static size_t
-drop_parts(const struct pri_terms *t, uint32_t *parts, size_t count, bool without)
+drop_parts(const struct pri_terms *t, uint32_t *parts, size_t count, bool with_addresses)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (!made_of_parts(t, parts[i], without))
+		if (!is_parts(t, parts[i], with_addresses))
 			parts[kept++] = parts[i];
 	return kept;
 }
 
 /*
- * What was made of ports and protocols alone goes: of a port that may be of any of several protocols it would say
- * nothing, and keep them apart. Returns how many parts stay.
- */
-static size_t
-plan_drop_ports(const struct pri_terms *t, uint32_t *parts, size_t count)
-{
-	return drop_parts(t, parts, count, true);
-}
-
-/*
- * All that composite keys as configured can be made of; TRUE: nothing. What was made of some of the parts says
- * nothing more then, and is dropped.
+ * All keys that composites as configured can be made of, as one of kind PARTS; TRUE: fewer than two. Those
+ * that were made of some of the keys say nothing more then, and are dropped.
  */
 static uint32_t
 plan_composites(struct pri_terms *t, uint32_t *parts, size_t *count)
 {
-	struct together all = together_of(t, parts, *count);
-	struct pri_key key = united(&all, &all, &all);
-	uint32_t term = crossed(t, parts, *count, &all);
+	static const uint8_t kinds[PRI_PARTS] = {PRI_KEY_SRC, PRI_KEY_DST, PRI_KEY_SPORT,
+		PRI_KEY_DPORT, PRI_KEY_PROTO, PRI_KEY_VLAN};
+	const struct pri_key *keys[PRI_PARTS];
+	struct pri_key all;
 
-	if (term == PRI_TERM_TRUE && !(key.bytes[0] & (key.bytes[0] - 1)))
+	for (int i = 0; i < PRI_PARTS; i++)
+		keys[i] = find_key(t, parts, *count, (enum pri_key_kind)kinds[i]);
+	all = pri_key_parts(keys);
+	if (!(all.bytes[0] & (all.bytes[0] - 1)))
 		return PRI_TERM_TRUE;
-	*count = drop_parts(t, parts, *count, false);
-	return term == PRI_TERM_TRUE ? plan_key(t, &key) : term;
+	*count = drop_parts(t, parts, *count, true);
+	return plan_key(t, &all);
 }
 
 /* ---- one test as a look-up ---- */
@@ -623,7 +442,7 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 	if (!count)
 		return both;
 	more = plan_pairs(l->t, parts, count);
-	more = pri_term_and(l->t, more, plan_others(l->t, parts, count));
+	more = pri_term_and(l->t, more, plan_services(l->t, parts, count));
 	more = pri_term_and(l->t, more, plan_composites(l->t, parts, &count));
 	count = drop_implied(l, parts, count);
 	return pri_term_and(l->t, more, pri_term_join(l->t, parts, count));
@@ -668,8 +487,9 @@ factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 
 	if (!na || !nb)
 		return PRI_TERM_FALSE;
-	na = plan_drop_ports(l->t, pa, na);
-	nb = plan_drop_ports(l->t, pb, nb);
+	/* of a port that may be of any of several protocols they would keep these apart */
+	na = drop_parts(l->t, pa, na, false);
+	nb = drop_parts(l->t, pb, nb, false);
 	n = split_common(pa, &na, pb, &nb, common);
 	if (!n)
 		return PRI_TERM_FALSE;
@@ -730,29 +550,6 @@ lower_node(struct lower *l, uint32_t node, const uint32_t *map)
 	}
 }
 
-/* What an address is not has said what it can. */
-static uint32_t
-without_differing(struct pri_terms *t, uint32_t term)
-{
-	uint32_t *map = calloc(term + 1, sizeof(*map));
-
-	if (!map) {
-		t->failed = true;
-		return term;
-	}
-	for (uint32_t i = 0; i <= term && !t->failed; i++) {
-		struct pri_plan_node n = t->nodes[i];
-
-		map[i] = pri_term_differs(t, i) ? PRI_TERM_TRUE
-			 : n.op == PRI_PLAN_AND ? pri_term_and(t, map[n.left], map[n.right])
-			 : n.op == PRI_PLAN_OR  ? pri_term_or(t, map[n.left], map[n.right])
-						: i;
-	}
-	term = map[term];
-	free(map);
-	return term;
-}
-
 uint32_t
 pri_plan_lower(struct pri_terms *terms, uint32_t term)
 {
@@ -772,7 +569,7 @@ pri_plan_lower(struct pri_terms *terms, uint32_t term)
 	free(marks);
 	free(map);
 	free(l.sure);
-	return terms->differing && !terms->failed ? without_differing(terms, term) : term;
+	return term;
 }
 
 /* ---- the plan ---- */
@@ -840,14 +637,6 @@ add_pair(struct finish *f, uint32_t at, const struct pri_plan_node *n)
 		(struct pri_plan_node){.op = n->op, .left = left, .right = right};
 }
 
-static uint8_t
-op_of(const struct pri_key *key)
-{
-	return key->kind == PRI_KEY_PARTS   ? PRI_PLAN_PARTS
-	       : key->kind == PRI_KEY_OTHER ? PRI_PLAN_OTHER
-					    : PRI_PLAN_KEY;
-}
-
 static void
 add_used(struct finish *f, uint32_t term)
 {
@@ -865,7 +654,8 @@ add_used(struct finish *f, uint32_t term)
 		} else if (n->op == PRI_PLAN_KEY) {
 			p->nodes[at].left = keys;
 			p->keys[keys] = pri_term_leaf_of(f->t, i)->key;
-			p->nodes[at].op = op_of(&p->keys[keys++]);
+			if (p->keys[keys++].kind == PRI_KEY_PARTS)
+				p->nodes[at].op = PRI_PLAN_PARTS;
 		} else if (n->op == PRI_PLAN_RANGE) {
 			p->nodes[at].left = ranges;
 			p->ranges[ranges++] = pri_term_leaf_of(f->t, i)->range;

@@ -277,7 +277,8 @@ said_in_parts(const struct words *w, uint32_t node)
 
 	for (; n->op == PRI_PLAN_OR && said_in_parts(w, n->left); n = node_of(w, n->right))
 		;
-	return n->op == PRI_PLAN_PARTS || n->op == PRI_PLAN_OTHER;
+	return n->op == PRI_PLAN_PARTS ||
+	       (n->op == PRI_PLAN_KEY && w->plan->keys[n->left].kind == PRI_KEY_SERVICE);
 }
 
 /* Without the parts that go with it. */

@@ -99,19 +99,6 @@ pri_key_service(const uint8_t *address, size_t len, uint16_t port)
 }
 
 struct pri_key
-pri_key_socket(enum pri_socket which, const uint8_t *address, size_t len, uint16_t port)
-{
-	struct pri_key key = {.kind = PRI_KEY_SOCKET, .len = (uint8_t)(len + 3)};
-
-	if (len > 16)
-		return (struct pri_key){.kind = PRI_KEY_NONE};
-	key.bytes[0] = (uint8_t)which;
-	memcpy(key.bytes + 1, address, len);
-	pr_put_be16(key.bytes + 1 + len, port);
-	return key;
-}
-
-struct pri_key
 pri_key_port_of(enum pri_key_kind kind, uint16_t port, uint8_t protocol)
 {
 	struct pri_key key = pri_key_number(kind, port);
@@ -134,9 +121,6 @@ pri_key_either(const struct pri_key *key)
 	case PRI_KEY_DPORT:
 		either.kind = PRI_KEY_PORT;
 		either.len = 2;
-		break;
-	case PRI_KEY_SOCKET:
-		either.bytes[0] = PRI_SOCKET_PEER;
 		break;
 	case PRI_KEY_MAC_SRC:
 	case PRI_KEY_MAC_DST:
@@ -355,10 +339,8 @@ pri_composites_parse(
 
 /* ---- keys ---- */
 
-/* A composite: mask, length of an address, then the parts as they come. PARTS: behind these two, ranges. */
+/* A composite: mask, length of an address, then the parts as they come. */
 #define HEADER 2
-#define PARTS_HEADER 4
-#define MORE 2 /* ports of either side, above that which is there */
 
 static size_t
 part_len(int part, size_t address)
@@ -387,7 +369,6 @@ begin_key(enum pri_key_kind kind, size_t address)
 {
 	struct pri_key key = {.kind = (uint8_t)kind, .len = HEADER};
 
-	key.len = kind == PRI_KEY_PARTS ? PARTS_HEADER : HEADER;
 	key.bytes[1] = (uint8_t)address;
 	return key;
 }
@@ -405,35 +386,13 @@ pri_key_parts(const struct pri_key *const parts[PRI_PARTS])
 	return key;
 }
 
-void
-pri_key_parts_range(struct pri_key *parts, unsigned side, uint8_t more)
-{
-	parts->bytes[MORE + side] = more;
-}
-
-bool
-pri_key_parts_ranged(const struct pri_key *parts)
-{
-	return parts->bytes[MORE] || parts->bytes[MORE + 1];
-}
-
-/* Those of which one value is known. */
-static uint8_t
-fixed_parts(const struct pri_key *parts)
-{
-	unsigned open = (parts->bytes[MORE] ? PRI_PART_SPORT : 0u) |
-			(parts->bytes[MORE + 1] ? PRI_PART_DPORT : 0u);
-
-	return (uint8_t)(parts->bytes[0] & ~open);
-}
-
 bool
 pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out)
 {
 	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? parts->bytes[1] : 0;
-	size_t at = PARTS_HEADER;
+	size_t at = HEADER;
 
-	if (!mask || mask & ~fixed_parts(parts))
+	if (!mask || mask & ~parts->bytes[0])
 		return false;
 	*out = begin_key(PRI_KEY_COMPOSITE, address);
 	for (int i = 0; i < PRI_PARTS; i++) {
@@ -445,67 +404,6 @@ pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out
 			at += len;
 	}
 	return true;
-}
-
-/* Where in it the part is; NULL: it has not. */
-static const uint8_t *
-part_at(const struct pri_key *parts, uint8_t part)
-{
-	const uint8_t *at = parts->bytes + PARTS_HEADER;
-
-	for (int i = 0; 1 << i < part; i++)
-		if (parts->bytes[0] & 1 << i)
-			at += part_len(i, parts->bytes[1]);
-	return parts->bytes[0] & part ? at : NULL;
-}
-
-static const uint8_t *
-port_at(const struct pri_key *parts, unsigned side)
-{
-	return part_at(parts, side ? PRI_PART_DPORT : PRI_PART_SPORT);
-}
-
-unsigned
-pri_key_parts_ports(const struct pri_key *parts, unsigned side)
-{
-	return port_at(parts, side) ? 1u + parts->bytes[MORE + side] : 0;
-}
-
-static size_t
-address_port_keys(
-	const struct pri_key *parts, unsigned side, uint16_t port, struct pri_key *out)
-{
-	const uint8_t *own = part_at(parts, side ? PRI_PART_DST : PRI_PART_SRC),
-		      *other = part_at(parts, side ? PRI_PART_SRC : PRI_PART_DST);
-	size_t len = parts->bytes[1], n = 0;
-
-	if (pri_port_is_service(port)) {
-		if (own)
-			out[n++] = pri_key_service(own, len, port);
-		if (other)
-			out[n++] = pri_key_service(other, len, port);
-		return n;
-	}
-	if (own)
-		out[n++] = pri_key_socket(
-			side ? PRI_SOCKET_DST : PRI_SOCKET_SRC, own, len, port);
-	if (other && port >= PRI_PORT_FREE)
-		out[n++] = pri_key_socket(PRI_SOCKET_PEER, other, len, port);
-	return n;
-}
-
-size_t
-pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned which,
-	struct pri_key out[PRI_PORT_KEYS_MAX])
-{
-	uint16_t port = (uint16_t)(pr_get_be16(port_at(parts, side)) + which);
-	size_t n = address_port_keys(parts, side, port, out);
-	const uint8_t *protocol = part_at(parts, PRI_PART_PROTO);
-
-	if (protocol)
-		out[n++] = pri_key_port_of(
-			side ? PRI_KEY_DPORT : PRI_KEY_SPORT, port, *protocol);
-	return n;
 }
 
 /* ---- of packets ---- */

@@ -71,19 +71,11 @@ enum pri_key_kind {
 	PRI_KEY_COMPOSITE = 20, /* as configured, see below */
 	PRI_KEY_PARTS = 21, /* never in an index: what composites can be made of */
 	PRI_KEY_SERVICE = 22, /* SRC or DST, with SPORT or DPORT if that is well known */
-	/*
-	 * 1, SRC and SPORT, or 0, DST and DPORT, if not well known, or 2, an address and the port of the other
-	 * side, if that is PRI_PORT_FREE or above; in level 1 only, and not always
-	 */
-	PRI_KEY_SOCKET = 23,
-	/* never in an index, of IPv4: a packet from or to the first address, not with the second at its other end */
-	PRI_KEY_OTHER = 24,
-	PRI_KEY_NOT_SRC = 25, /* what that is made of: any address but this */
-	PRI_KEY_NOT_DST = 26,
+	/* 23 is reserved: keys of addresses and other ports, in records of level 1 up to October 2026 */
 };
-#define PRI_KEY_KINDS 27
+#define PRI_KEY_KINDS 23
 
-#define PRI_KEY_MAX 44 /* PARTS over IPv6 */
+#define PRI_KEY_MAX 42 /* PARTS over IPv6 */
 
 struct pri_key {
 	uint8_t kind, len;
@@ -108,15 +100,10 @@ pri_port_is_service(uint16_t port)
 	return port < 1024 && port != 53;
 }
 struct pri_key pri_key_service(const uint8_t *address, size_t len, uint16_t port);
-#define PRI_PORT_FREE 1024
-enum pri_socket { PRI_SOCKET_DST, PRI_SOCKET_SRC, PRI_SOCKET_PEER };
-struct pri_key pri_key_socket(
-	enum pri_socket which, const uint8_t *address, size_t len, uint16_t port);
 /* SPORT and DPORT, of one of the protocols that have ports. */
 struct pri_key pri_key_port_of(enum pri_key_kind kind, uint16_t port, uint8_t protocol);
 /*
- * SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, SOCKET -> as PEER, others as
- * they are.
+ * SRC and DST -> ADDRESS, SPORT and DPORT -> PORT, MAC_SRC and MAC_DST -> MAC, others as they are.
  */
 struct pri_key pri_key_either(const struct pri_key *key);
 /* Equal on all machines and for ever: it stands in volumes. */
@@ -178,21 +165,8 @@ int pri_composites_parse(const struct pr_string_list *list, struct pri_composite
 
 /* A key of kind PARTS of those keys that are there (parts[i] is for bit i; or NULL). */
 struct pri_key pri_key_parts(const struct pri_key *const parts[PRI_PARTS]);
-/* And that the port of a side (0: source, 1: destination) may as well be one of so many above it. */
-void pri_key_parts_range(struct pri_key *parts, unsigned side, uint8_t more);
-bool pri_key_parts_ranged(const struct pri_key *parts);
 /* The composite of these parts; false: the key of kind PARTS has not all of them. */
 bool pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out);
-
-/* How many ports the parts leave to a side: 1, more if it is a range; 0: it may be any, or none. */
-unsigned pri_key_parts_ports(const struct pri_key *parts, unsigned side);
-/*
- * The SERVICE and SOCKET keys, and SPORT or DPORT with the protocol, that a packet with these parts has if the
- * port of this side is this one of them. Returns how many.
- */
-#define PRI_PORT_KEYS_MAX 3
-size_t pri_key_port_keys(const struct pri_key *parts, unsigned side, unsigned which,
-	struct pri_key out[PRI_PORT_KEYS_MAX]);
 
 #define PRI_COMPOSITE_KEYS (2 * PRI_KEYS_DEPTH) /* of one packet: protocols times tags */
 size_t pri_composite_keys(const struct pri_packet_fields *fields, uint8_t mask,
@@ -225,9 +199,9 @@ pri_key_rank(const struct pri_key *key)
 	switch (key->kind) {
 	case PRI_KEY_PAIR:
 		return PRI_RANK_PAIRS;
-	case PRI_KEY_PARTS: /* a range is many keys; without an address they are of ports */
-		return pri_key_parts_ranged(key) || !key->bytes[1] ? PRI_RANK_PORTS
-								   : PRI_RANK_PARTS;
+	case PRI_KEY_SERVICE:
+	case PRI_KEY_PARTS:
+		return PRI_RANK_PARTS;
 	case PRI_KEY_SRC:
 	case PRI_KEY_DST:
 	case PRI_KEY_MAC_SRC:

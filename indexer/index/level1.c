@@ -54,7 +54,7 @@ pages_valid(const struct pri_level1 *l, size_t total)
 
 	for (uint32_t i = 0; i <= l->pages; i++, at += len) {
 		len = pr_get_le16(page_lens(l) + 2 * i);
-		least = i < l->pages ? PAGE_HEADER : SOLES_HEADER;
+		least = i < l->pages ? PAGE_HEADER : RESERVED_PAGE;
 		if (len < least || !within(at, len, total))
 			return false;
 	}
@@ -147,7 +147,6 @@ pri_level1_get(const struct pri_level1 *l, unsigned index, struct pri_level1_seg
 	*s = (struct pri_level1_segment){.proof = pr_get_le64(at),
 		.index = (uint16_t)index,
 		.keyed = at[12],
-		.sockets = at[13],
 		.series_width = at[18],
 		.held_form = at[19],
 		.len_min = pr_get_le32(at + 24),
@@ -208,23 +207,6 @@ pri_level1_page_valid(
 	const struct pri_level1 *l, uint32_t page, const uint8_t *bytes, size_t len)
 {
 	return page_check(l->check, page, bytes, len) == pr_get_le64(bytes);
-}
-
-bool
-pri_level1_sole(unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len)
-{
-	const uint8_t *at = page + SOLES_HEADER;
-
-	for (size_t i = (len - SOLES_HEADER) / SOLE; i > 0; i--, at += SOLE) {
-		uint32_t one = pr_get_be32(at), two = pr_get_be32(at + 4);
-		unsigned first = at[8] & ~SOLE_BOTH;
-		bool same = one == a && two == other;
-
-		same |= at[8] & SOLE_BOTH && one == other && two == a;
-		if (same && first <= index && index <= at[9])
-			return true;
-	}
-	return false;
 }
 
 static bool
@@ -393,10 +375,6 @@ pri_level1_series(
 
 /* ---- writing ---- */
 
-_Static_assert(
-	SOLES_HEADER + SOLE * PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_SOLES <= UINT16_MAX,
-	"the bytes of soles");
-
 #define TOP_BYTES 32
 #define LOW_WANTED 8 /* bits that there must be room for, of a record of several segments */
 
@@ -406,7 +384,6 @@ pri_level1_begin(struct pri_level1_writer *w)
 	w->used = 0;
 	w->count = 0;
 	w->segments = 0;
-	w->sole_count = w->recent_count = 0;
 }
 
 void
@@ -421,7 +398,7 @@ static size_t
 fixed_size(const struct pri_level1_writer *w)
 {
 	return pri_level1_head(w->segments, 0) + PRI_LEVEL1_TOPS_MAX * TOP_BYTES +
-	       SOLES_HEADER + SOLE * w->sole_count + w->used;
+	       RESERVED_PAGE + w->used;
 }
 
 size_t
@@ -467,7 +444,6 @@ put_item(uint8_t *at, uint64_t proof, const struct pri_segment_keys *s, size_t d
 	memset(at, 0, PRI_LEVEL1_ITEM);
 	pr_put_le64(at, proof);
 	pr_put_le32(at + 8, (uint32_t)data); /* made absolute at the end */
-	at[13] = s->indexed && s->sockets;
 	pr_put_le16(at + 16, (uint16_t)s->series_len);
 	at[18] = s->series_width;
 	at[19] = s->held_form;
@@ -480,52 +456,6 @@ put_item(uint8_t *at, uint64_t proof, const struct pri_segment_keys *s, size_t d
 	pr_put_le16(at + 38, s->dport_max);
 	memcpy(at + 40, s->ports, PRI_LEVEL1_PORTS);
 	memcpy(at + 64, s->octets, PRI_LEVEL1_OCTETS);
-}
-
-/* Has the segment before this, too? Then it is one with that. */
-static bool
-extend_sole(struct pri_level1_writer *w, const struct pri_sole *sole)
-{
-	for (size_t i = 0; i < w->recent_count; i++) {
-		const struct pri_sole *recent = &w->soles[w->recent[i]].sole;
-
-		if (recent->a != sole->a || recent->other != sole->other ||
-			recent->both != sole->both)
-			continue;
-		w->soles[w->recent[i]].last = (uint8_t)w->segments;
-		return true;
-	}
-	return false;
-}
-
-static void
-add_soles(struct pri_level1_writer *w, const struct pri_segment_keys *s)
-{
-	size_t count = s->indexed ? s->sole_count : 0, at = w->sole_count, kept = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (extend_sole(w, &s->soles[i]))
-			continue;
-		w->soles[w->sole_count].sole = s->soles[i];
-		w->soles[w->sole_count].first = (uint8_t)w->segments;
-		w->soles[w->sole_count++].last = (uint8_t)w->segments;
-	}
-	for (size_t i = 0; i < w->recent_count; i++)
-		if (w->soles[w->recent[i]].last == w->segments)
-			w->recent[kept++] = w->recent[i];
-	for (; at < w->sole_count; at++)
-		w->recent[kept++] = (uint16_t)at;
-	w->recent_count = kept;
-}
-
-/* The last segment is none of this record. */
-static void
-drop_soles(struct pri_level1_writer *w, size_t count)
-{
-	w->sole_count = count;
-	for (size_t i = 0; i < count; i++)
-		if (w->soles[i].last == w->segments)
-			w->soles[i].last--;
 }
 
 static void
@@ -542,7 +472,6 @@ put_segment(struct pri_level1_writer *w, uint64_t proof, const struct pri_segmen
 	if (count)
 		memcpy(w->hashes + w->count, s->keys.items, count * sizeof(*w->hashes));
 	w->count += count;
-	add_soles(w, s);
 	w->ends[w->segments] = w->count;
 	w->keyed[w->segments++] = s->indexed;
 }
@@ -551,7 +480,7 @@ int
 pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
 	const struct pri_segment_keys *s, size_t max)
 {
-	size_t used = w->used, count = w->count, soles = w->sole_count;
+	size_t used = w->used, count = w->count;
 
 	if (w->segments == PRI_LEVEL1_SEGMENTS_MAX)
 		return 0;
@@ -566,7 +495,6 @@ pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
 			max)
 		return 1;
 	w->segments--;
-	drop_soles(w, soles);
 	w->used = used;
 	w->count = count;
 	return 0;
@@ -583,20 +511,6 @@ check_pages(uint64_t check, const uint8_t *lens, uint32_t pages, uint8_t *at)
 		pr_put_le64(at, page_check(check, i, at, len));
 		at += len;
 	}
-}
-
-static size_t
-put_soles(const struct pri_level1_writer *w, uint8_t *out)
-{
-	uint8_t *at = out + SOLES_HEADER;
-
-	for (size_t i = 0; i < w->sole_count; i++, at += SOLE) {
-		pr_put_be32(at, w->soles[i].sole.a);
-		pr_put_be32(at + 4, w->soles[i].sole.other);
-		at[8] = w->soles[i].first | (w->soles[i].sole.both ? SOLE_BOTH : 0);
-		at[9] = w->soles[i].last;
-	}
-	return (size_t)(at - out);
 }
 
 static void
@@ -644,15 +558,13 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	uint8_t *pages, *data, *at;
 	struct pri_level1_keys keys;
 	uint64_t check;
-	size_t soles;
 
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
 	pages = lens + 2 * (keys.pages + 1);
 	data = pages + pri_level1_keys_put(&keys, pages, lens);
-	soles = put_soles(w, data);
-	pr_put_le16(lens + 2 * keys.pages, (uint16_t)soles);
-	data += soles;
+	pr_put_le16(lens + 2 * keys.pages, RESERVED_PAGE);
+	data += RESERVED_PAGE;
 	at = data + w->used;
 	put_header(w, &keys, link, out);
 	put_items(w, keys.pages > 0, out + PRI_LEVEL1_HEADER, (size_t)(data - out));

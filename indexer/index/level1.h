@@ -23,11 +23,11 @@
  * for each segment an item of 96 bytes:
  *    0 proof u64: of the segment's handle, so that it is this segment and no later one of its number
  *    8 data at u32        12 keyed u8 (0: no keys are known of it, all may match)
- *   13 sockets u8 (1: SOCKET keys are there), 2 zeros
+ *   13 reserved, 3 zeros (up to October 2026 13 was 1 with keys of kind 23)
  *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
- * and of each page and of the soles their bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
+ * and of each page, and of a reserved one behind them, their bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
  * upper 16 bits of pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
  * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
  *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
@@ -35,9 +35,7 @@
  *   bits as they are; so a key that is not there is taken for one that is with a chance of 1 in 2^low bits;
  *   which segments have it: 0 and the number of one, 1, 0 and those of the first and the last of some, in
  *   bits enough for the number of any, or 1, 1 and a bit each.
- * Then the soles: check u64 as if they were the next page, then some of: address u32, the one that is at the
- * other end of all its packets u32, of IPv4, in which segments that is so: first u8, last u8; with 128 more
- * in the first, the other way round as well.
+ * Then the reserved page: check u64 as of the next page, and up to October 2026 what nobody reads any more.
  * Behind them, at `data at`, each segment's series and held seqs, one after the other. At `tops at`
  * the heavy hitters of them all: length u8 (4 or 16), 3 zeros, packets u32, bytes u64, address; each
  * may have up to `packets short` and `bytes short` more, and so may addresses that are not there.
@@ -55,7 +53,6 @@
 #define PRI_LEVEL1_PAGES_MAX 4095
 #define PRI_LEVEL1_LOW_MAX 14
 #define PRI_LEVEL1_TOPS_MAX 16
-#define PRI_LEVEL1_SOLES 96 /* of a segment, at most */
 #define PRI_LEVEL1_BUCKETS 64 /* of a series, at most */
 #define PRI_LEVEL1_PORTS 24
 #define PRI_LEVEL1_OCTETS 32
@@ -69,18 +66,12 @@ pri_port_interval(uint16_t port)
 	return port < 1024 ? port / 16u : 64u + (port - 1024u) / 512u;
 }
 
-/* other is at the other end of all packets that are from or to a; both: and the other way round. */
-struct pri_sole {
-	uint32_t a, other;
-	bool both;
-};
-
 struct pri_level1_segment {
 	uint64_t proof;
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max; /* least above most: none */
 	uint16_t index; /* in its record */
-	bool keyed, sockets;
+	bool keyed;
 	const uint8_t *ports, *octets; /* as all below it points into the record */
 	const uint8_t *composites; /* masks, PRI_COMPOSITES_MAX of them */
 	const uint8_t *series, *held; /* of a whole record, else empty */
@@ -124,7 +115,7 @@ int pri_level1_open(struct pri_level1 *out, const void *body, size_t len, size_t
 	struct pr_error *err);
 void pri_level1_get(
 	const struct pri_level1 *l, unsigned index, struct pri_level1_segment *out);
-/* In which page a key of this pri_key_signature lies, if it is there; and where that lies. The soles are page l->pages. */
+/* In which page a key of this pri_key_signature lies, if it is there; and where that lies. The reserved page is page l->pages. */
 uint32_t pri_level1_page_of(const struct pri_level1 *l, uint64_t signature);
 size_t pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len);
 bool pri_level1_page_valid(
@@ -132,9 +123,6 @@ bool pri_level1_page_valid(
 /* Which segments have the key, a bit each, by the page's bytes; those that are not keyed have not. */
 uint64_t pri_level1_find(
 	const struct pri_level1 *l, uint64_t signature, const uint8_t *page, size_t len);
-/* By their bytes: have all packets of a segment from or to a the other address at their other end? false: maybe not. */
-bool pri_level1_sole(
-	unsigned index, uint32_t a, uint32_t other, const uint8_t *page, size_t len);
 /* Is it a key that the items know, and pages do not: an IPv4 NET of 8 bits? Then *has says. */
 bool pri_level1_item_has(
 	const struct pri_level1_segment *s, const struct pri_key *key, bool *has);
@@ -176,13 +164,6 @@ struct pri_level1_writer {
 	uint8_t items[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_ITEM];
 	uint8_t *data; /* series and held seqs */
 	size_t used, room;
-	struct {
-		struct pri_sole sole;
-		uint8_t first, last;
-	} soles[PRI_LEVEL1_SEGMENTS_MAX * PRI_LEVEL1_SOLES];
-	size_t sole_count;
-	uint16_t recent[PRI_LEVEL1_SOLES]; /* those of the last segment */
-	size_t recent_count;
 	uint64_t *
 		hashes; /* of the keys of all segments, one after the other, and as much to sort */
 	size_t count, hash_room;

@@ -12,9 +12,7 @@
 
 #define CHECKED 48
 #define PAGE_HEADER 10
-#define SOLES_HEADER 8
-#define SOLE 10
-#define SOLE_BOTH 0x80 /* of its first segment */
+#define RESERVED_PAGE 8 /* bytes of the one behind the pages, which is its check */
 #define PAGE 1024 /* about: a sector has it, as a rule */
 
 /* The rest: items and the bytes of pages. */

@@ -93,19 +93,6 @@ add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsign
 	return at;
 }
 
-/* other: what is at the other end of packets of a; or NULL */
-static inline void
-meet(const struct pri_segment_keys *s, struct pri_host_stats *a,
-	const struct pri_host_stats *other)
-{
-	uint32_t peer = PRI_HOST_SEVERAL;
-
-	if (other)
-		peer = (uint32_t)(other - s->addresses.items) + 1;
-	if (a)
-		a->peer = !a->peer || a->peer == peer ? peer : PRI_HOST_SEVERAL;
-}
-
 /* Of one kind; an address that sends to itself counts once. NULL: there is none. */
 static inline void
 count_addresses(const struct pri_header_layout *kind, struct pri_host_stats *src,
@@ -185,32 +172,7 @@ add_service(
 	add(s, PRI_KEY_SERVICE, service, len + 2);
 }
 
-/* Not in level 2. Too many: none are made any more. */
-PRI_IN_PLACE void
-add_socket(struct pri_segment_keys *s, enum pri_socket which, const uint8_t *address,
-	size_t len, const uint8_t *port)
-{
-	uint8_t bytes[1 + 16 + 2];
-	uint64_t either, hash;
-
-	if (!s->sockets)
-		return;
-	bytes[0] = PRI_SOCKET_PEER;
-	memcpy(bytes + 1, address, len);
-	memcpy(bytes + 1 + len, port, 2);
-	either = hash = pri_key_hash_bytes(PRI_KEY_SOCKET, bytes, len + 3);
-	if (which != PRI_SOCKET_PEER) {
-		bytes[0] = (uint8_t)which;
-		hash = pri_key_hash_bytes(PRI_KEY_SOCKET, bytes, len + 3);
-	}
-	s->socket_count += pri_hashset_put(&s->keys, pri_signature_hash(hash, either));
-	if (s->socket_count < PRI_SEGMENT_KEYS_SOCKETS)
-		return;
-	s->sockets = false;
-	s->plain_segments = PRI_SEGMENT_KEYS_PLAIN;
-}
-
-/* SERVICE and SOCKET. ports: both, as in the packet. */
+/* ports: both, as in the packet. */
 PRI_IN_PLACE void
 add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst, size_t len,
 	const uint8_t *ports)
@@ -218,15 +180,10 @@ add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst,
 	for (int i = 0; i < 2; i++) {
 		const uint8_t *port = ports + 2 * i;
 
-		if (pri_port_is_service(pr_get_be16(port))) {
-			add_service(s, src, len, port);
-			add_service(s, dst, len, port);
+		if (!pri_port_is_service(pr_get_be16(port)))
 			continue;
-		}
-		add_socket(
-			s, i ? PRI_SOCKET_DST : PRI_SOCKET_SRC, i ? dst : src, len, port);
-		if (pr_get_be16(port) >= PRI_PORT_FREE)
-			add_socket(s, PRI_SOCKET_PEER, i ? src : dst, len, port);
+		add_service(s, src, len, port);
+		add_service(s, dst, len, port);
 	}
 }
 
@@ -300,8 +257,6 @@ add_hosts(
 			.src = 1 + add_address(s, at, 4, PRI_HOST_SRC),
 			.dst = 1 + add_address(s, at + 4, 4, PRI_HOST_DST)};
 		add_pair(s, at, at + 4, 4);
-		meet(s, &items[pair->src - 1], &items[pair->dst - 1]);
-		meet(s, &items[pair->dst - 1], &items[pair->src - 1]);
 	}
 	count_addresses(kind, &items[pair->src - 1], &items[pair->dst - 1]);
 }
@@ -388,28 +343,6 @@ add_any_address(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 	return &s->addresses.items[add_address(s, address, f->address_len, side)];
 }
 
-/* pri_keys_of_fields does not make them. */
-static void
-add_sockets(struct pri_segment_keys *s, const struct pri_packet_fields *f)
-{
-	uint8_t port[2];
-
-	pr_put_be16(port, f->sport);
-	if (f->have & PRI_FIELD_SPORT && !pri_port_is_service(f->sport)) {
-		if (f->have & PRI_FIELD_SRC)
-			add_socket(s, PRI_SOCKET_SRC, f->src, f->address_len, port);
-		if (f->have & PRI_FIELD_DST && f->sport >= PRI_PORT_FREE)
-			add_socket(s, PRI_SOCKET_PEER, f->dst, f->address_len, port);
-	}
-	pr_put_be16(port, f->dport);
-	if (f->have & PRI_FIELD_DPORT && !pri_port_is_service(f->dport)) {
-		if (f->have & PRI_FIELD_DST)
-			add_socket(s, PRI_SOCKET_DST, f->dst, f->address_len, port);
-		if (f->have & PRI_FIELD_SRC && f->dport >= PRI_PORT_FREE)
-			add_socket(s, PRI_SOCKET_PEER, f->src, f->address_len, port);
-	}
-}
-
 static void
 any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 	const struct pri_header_layout *kind)
@@ -421,11 +354,8 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 
 	for (size_t i = 0; i < count; i++)
 		add_key(s, &keys[i]);
-	add_sockets(s, f);
 	src = add_any_address(s, f, f->src, true);
 	dst = add_any_address(s, f, f->dst, false);
-	meet(s, src, dst);
-	meet(s, dst, src);
 	count_addresses(kind, src, dst);
 	pr_put_be16(port, f->sport);
 	if (f->have & PRI_FIELD_SPORT)
@@ -435,8 +365,9 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 		add_port(s, port, false, f->protos[0] == 6);
 }
 
-int
-pri_segment_keys_kinds(struct pri_segment_keys *s)
+/* The keys of all header layouts, and what their addresses have. -1: no memory. */
+static int
+make_keys(struct pri_segment_keys *s)
 {
 	for (size_t i = 0; i < s->kinds.count; i++) {
 		const struct pri_header_layout *kind = &s->kinds.items[i];
@@ -452,10 +383,10 @@ pri_segment_keys_kinds(struct pri_segment_keys *s)
 	return 0;
 }
 
-/* Level 2 has none of them, so they do not go into wide. */
-int
-pri_segment_keys_composites(struct pri_segment_keys *s,
-	const struct pri_linktype_layout *layout, const struct pr_packet *packet)
+/* The composite keys of a packet. Level 2 has none of them, so they do not go into wide. -1: no memory. */
+static int
+make_composites(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
+	const struct pr_packet *packet)
 {
 	struct pri_key keys[PRI_COMPOSITE_KEYS];
 	struct pri_packet_fields f;
@@ -509,9 +440,6 @@ forget(struct pri_segment_keys *s)
 	s->sport_min = s->dport_min = UINT16_MAX;
 	s->sport_max = s->dport_max = 0;
 	s->seq_count = 0;
-	s->sockets = s->plain_segments == 0;
-	s->plain_segments -= s->plain_segments > 0;
-	s->socket_count = 0;
 }
 
 static int
@@ -604,7 +532,7 @@ take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
 			&s->kinds, layout, front, p.caplen, p.len);
 	if (kind->packets > 1 || !s->composites.masks[0])
 		return 0;
-	return pri_segment_keys_composites(s, layout, &p);
+	return make_composites(s, layout, &p);
 }
 
 static inline int
@@ -738,44 +666,6 @@ encode_held(struct pri_segment_keys *s)
 	return 0;
 }
 
-static bool
-is_sole(const struct pri_host_stats *a, uint32_t least)
-{
-	return a->len == 4 && a->packets >= least && a->peer && a->peer != PRI_HOST_SEVERAL;
-}
-
-/* false: there are more than can be told. */
-static bool
-take_soles(struct pri_segment_keys *s, uint32_t least)
-{
-	const struct pri_host_stats *items = s->addresses.items;
-
-	s->sole_count = 0;
-	for (size_t i = 0; i < s->addresses.count; i++) {
-		const struct pri_host_stats *a = &items[i], *other;
-		bool both;
-
-		if (!is_sole(a, least))
-			continue;
-		other = &items[a->peer - 1];
-		both = other->peer == i + 1;
-		if (both && other < a)
-			continue;
-		if (s->sole_count == PRI_LEVEL1_SOLES)
-			return false;
-		s->soles[s->sole_count++] = (struct pri_sole){
-			pr_get_be32(a->bytes), pr_get_be32(other->bytes), both};
-	}
-	return true;
-}
-
-static void
-find_soles(struct pri_segment_keys *s)
-{
-	if (!take_soles(s, PRI_SEGMENT_KEYS_SOLE))
-		take_soles(s, PRI_SEGMENT_KEYS_SOLE_OF_MANY);
-}
-
 int
 pri_segment_keys_take(
 	struct pri_segment_keys *s, const void *body, size_t len, struct pr_error *err)
@@ -791,9 +681,8 @@ pri_segment_keys_take(
 	rc = take_packets(s, &r);
 	if (rc != 0)
 		return rc < 0 ? no_memory(err) : 1;
-	if (pri_segment_keys_kinds(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
+	if (make_keys(s) < 0 || encode_series(s) < 0 || encode_held(s) < 0)
 		return no_memory(err);
-	find_soles(s);
 	return 0;
 }
 

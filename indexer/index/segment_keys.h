@@ -18,18 +18,6 @@
  * from segment to segment. Pure, one thread.
  */
 #define PRI_SEGMENT_KEYS_LINKS_LOG 8
-/*
- * Where SOCKET keys are so many that they would cost more than they save, as where each packet has another
- * port, a segment goes without, and so do the next few.
- */
-#define PRI_SEGMENT_KEYS_SOCKETS 768
-#define PRI_SEGMENT_KEYS_PLAIN 31
-/*
- * Packets, at least, of an address whose one peer is told: where there are more of them than can be told, as on
- * a link of DNS, those that have many.
- */
-#define PRI_SEGMENT_KEYS_SOLE 2
-#define PRI_SEGMENT_KEYS_SOLE_OF_MANY 8
 struct pri_segment_keys_link {
 	uint64_t words[2];
 	unsigned version;
@@ -50,15 +38,10 @@ struct pri_segment_keys {
 	uint32_t len_min, len_max;
 	uint16_t sport_min, sport_max, dport_min, dport_max;
 	uint8_t ports[PRI_LEVEL1_PORTS], octets[PRI_LEVEL1_OCTETS];
-	bool sockets; /* SOCKET keys are there */
-	struct pri_sole soles[PRI_LEVEL1_SOLES];
-	size_t sole_count;
 	uint8_t *series, *held; /* encoded */
 	size_t series_len, series_room, held_len, held_room;
 	uint8_t series_width, held_form;
 	/* at work */
-	unsigned socket_count;
-	unsigned plain_segments; /* that will go without them */
 	struct pri_header_layouts kinds;
 	struct pri_hosts addresses;
 	/* four bits each: as destination, as source; the same of TCP */
@@ -87,13 +70,5 @@ int pri_segment_keys_take(struct pri_segment_keys *sketch, const void *body, siz
 /* Counts the segment's addresses. */
 void pri_segment_keys_count_hosts(
 	const struct pri_segment_keys *sketch, struct pri_heavy_hitters *tops);
-
-/* ---- segment_keys.c ---- */
-
-/* The keys of all kinds, and what their addresses have. -1: no memory. */
-int pri_segment_keys_kinds(struct pri_segment_keys *sketch);
-/* The composite keys of a packet. -1: no memory. */
-int pri_segment_keys_composites(struct pri_segment_keys *sketch,
-	const struct pri_linktype_layout *layout, const struct pr_packet *packet);
 
 #endif

@@ -219,15 +219,11 @@ pri_hashset_push(struct pri_hashset *s, uint64_t hash)
  */
 #define PRI_HOST_SRC 1u
 #define PRI_HOST_DST 2u
-#define PRI_HOST_NONE UINT32_MAX
-#define PRI_HOST_SEVERAL UINT32_MAX /* peers, or one that is not known */
 
 struct pri_host_stats {
 	uint8_t bytes[16];
 	uint64_t traffic; /* bytes */
 	uint32_t packets;
-	uint32_t
-		peer; /* 1 + the place of the one that is at the other end of all its packets; 0: none yet */
 	uint8_t len; /* 4 or 16 */
 	uint8_t sides; /* on which it was seen; 0: it is new */
 	uint16_t hash; /* for other tables: nobody knows it, and it stays the address's */

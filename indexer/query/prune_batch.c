@@ -28,7 +28,7 @@ struct pri_prune_batch {
 	size_t pages_at; /* in the record */
 	uint8_t *pages; /* those that were read, in their places */
 	size_t pages_room;
-	uint8_t state[PRI_LEVEL1_PAGES_MAX + 1]; /* of each page, and the soles */
+	uint8_t state[PRI_LEVEL1_PAGES_MAX]; /* of each page */
 	unsigned parts; /* pages that were read */
 	/* what was asked of it lately */
 	struct {
@@ -109,11 +109,11 @@ read_whole(struct pri_prune_batch *b)
 static bool
 prepare_pages(struct pri_prune_batch *b)
 {
-	size_t len, at = pri_level1_page_at(&b->level1, b->level1.pages, &len);
+	size_t len, end = pri_level1_page_at(&b->level1, b->level1.pages, &len);
 	uint8_t *grown;
 
 	b->pages_at = pri_level1_head(b->level1.segments, b->level1.pages);
-	len += at - b->pages_at;
+	len = end - b->pages_at;
 	if (len > b->pages_room) {
 		grown = realloc(b->pages, len);
 		if (!grown)
@@ -121,7 +121,7 @@ prepare_pages(struct pri_prune_batch *b)
 		b->pages = grown;
 		b->pages_room = len;
 	}
-	memset(b->state, UNKNOWN, b->level1.pages + 1u);
+	memset(b->state, UNKNOWN, b->level1.pages);
 	b->parts = 0;
 	return true;
 }
@@ -302,61 +302,20 @@ has_key(void *arg, const struct pri_key *key)
 	return test(q, key);
 }
 
-static bool
-has_port(struct question *q, const struct pri_key *parts, unsigned side, unsigned which)
-{
-	struct pri_key keys[PRI_PORT_KEYS_MAX];
-	size_t count = pri_key_port_keys(parts, side, which, keys);
-
-	for (size_t i = 0; i < count; i++)
-		if ((keys[i].kind != PRI_KEY_SOCKET || q->segment->sockets) &&
-			!test(q, &keys[i]))
-			return false;
-	return true;
-}
-
-static bool
-has_side(struct question *q, const struct pri_key *parts, unsigned side)
-{
-	unsigned ports = pri_key_parts_ports(parts, side);
-
-	for (unsigned i = 0; i < ports; i++)
-		if (has_port(q, parts, side, i))
-			return true;
-	return ports == 0;
-}
-
-/* What addresses have with ports, and the record's composites of which all parts are fixed. */
+/* The record's composites of which the filter fixes all parts; last of all. */
 static bool
 has_parts(void *arg, const struct pri_key *parts)
 {
 	struct question *q = arg;
-	unsigned rank = pri_key_rank(parts);
 	struct pri_key key;
 
-	if (rank > q->rank || !q->batch->ranks[rank])
+	if (q->rank < PRI_RANKS - 1)
 		return true;
-	if (!has_side(q, parts, 0) || !has_side(q, parts, 1))
-		return false;
 	for (size_t i = 0; i < PRI_COMPOSITES_MAX; i++)
 		if (pri_key_composite(parts, q->segment->composites[i], &key) &&
 			!test(q, &key))
 			return false;
 	return true;
-}
-
-/* Last of all: it takes a read more. */
-static bool
-has_other(void *arg, const struct pri_key *key)
-{
-	struct question *q = arg;
-	uint32_t a = pr_get_be32(key->bytes), other = pr_get_be32(key->bytes + 4);
-	const uint8_t *soles = NULL;
-	size_t len = 0;
-
-	if (q->rank == PRI_RANKS - 1 && q->segment->keyed)
-		soles = page(q->batch, q->batch->level1.pages, &len);
-	return !soles || !pri_level1_sole(q->segment->index, a, other, soles, len);
 }
 
 static bool
@@ -387,7 +346,6 @@ pri_prune_batch_may(struct pri_prune_batch *b, const struct pri_level1_segment *
 	const struct pri_plan_index index = {.has_key = has_key,
 		.has_range = has_range,
 		.has_parts = has_parts,
-		.has_other = has_other,
 		.arg = &question};
 
 	if (b->plan != plan)

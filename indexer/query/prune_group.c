@@ -106,47 +106,12 @@ apply_prefix(struct pri_prune_group *g, const struct pri_key *key, uint8_t *vect
 	apply(g, &net, vector);
 }
 
-/* Columns that may have the keys of this port; level 2 has no SOCKET keys. */
-static void
-apply_port(struct pri_prune_group *g, const struct pri_key *parts, unsigned side,
-	unsigned which, uint8_t *vector)
-{
-	struct pri_key keys[PRI_PORT_KEYS_MAX];
-	size_t count = pri_key_port_keys(parts, side, which, keys);
-
-	for (size_t i = 0; i < count && columns_left(g, vector); i++)
-		if (keys[i].kind == PRI_KEY_SERVICE)
-			apply(g, &keys[i], vector);
-}
-
-static void
-apply_side(struct pri_prune_group *g, const struct pri_key *parts, unsigned side,
-	uint8_t *vector)
-{
-	uint8_t any[PRI_LEVEL2_VECTOR] = {0}, one[PRI_LEVEL2_VECTOR];
-	unsigned ports = pri_key_parts_ports(parts, side);
-
-	for (unsigned i = 0; i < ports; i++) {
-		memcpy(one, vector, sizeof(one));
-		apply_port(g, parts, side, i, one);
-		for (size_t j = 0; j < sizeof(any); j++)
-			any[j] |= one[j];
-	}
-	if (ports)
-		memcpy(vector, any, sizeof(any));
-}
-
 static void
 make_vector(struct pri_prune_group *g, const struct pri_key *key, uint8_t *vector)
 {
 	struct pri_key either = pri_key_either(key);
 
 	memset(vector, 0xff, PRI_LEVEL2_VECTOR);
-	if (key->kind == PRI_KEY_PARTS) {
-		apply_side(g, key, 0, vector);
-		apply_side(g, key, 1, vector);
-		return;
-	}
 	apply(g, &either, vector);
 	apply_prefix(g, &either, vector);
 }
@@ -221,10 +186,8 @@ static size_t
 ask_rank(struct pri_prune_group *g, unsigned rank, uint8_t *scratch)
 {
 	struct question question = {.group = g, .rank = rank};
-	const struct pri_plan_index index = {.has_key = has_key,
-		.has_parts = has_key,
-		.has_range = has_range,
-		.arg = &question};
+	const struct pri_plan_index index = {
+		.has_key = has_key, .has_range = has_range, .arg = &question};
 	size_t left = 0;
 
 	for (unsigned *c = &question.column; *c < g->slices.head.columns; ++*c) {

@@ -33,45 +33,7 @@ own_key(void *arg, const struct pri_key *key)
 	return false;
 }
 
-static unsigned composites_asked, ports_asked, others_asked;
-
-static inline bool
-is_address(const struct pri_packet_fields *f, bool source, const uint8_t *address)
-{
-	return f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST) && f->address_len == 4 &&
-	       !memcmp(source ? f->src : f->dst, address, 4);
-}
-
-/* Has it the one address at one end, and at the other not the other? */
-static inline bool
-own_other(void *arg, const struct pri_key *key)
-{
-	const struct pri_packet_fields *f = &((struct own *)arg)->fields;
-	const uint8_t *a = key->bytes, *b = key->bytes + 4;
-
-	others_asked++;
-	return (is_address(f, true, a) && !is_address(f, false, b)) ||
-	       (is_address(f, false, a) && !is_address(f, true, b));
-}
-
-/* The packet has all keys of one of the ports that the filter leaves to a side. */
-static inline bool
-own_side(struct own *own, const struct pri_key *parts, unsigned side)
-{
-	unsigned left = pri_key_parts_ports(parts, side);
-	struct pri_key keys[PRI_PORT_KEYS_MAX];
-
-	for (unsigned i = 0; i < left; i++) {
-		size_t count = pri_key_port_keys(parts, side, i, keys), have = 0;
-
-		ports_asked += count > 0;
-		while (have < count && own_key(own, &keys[have]))
-			have++;
-		if (have == count)
-			return true;
-	}
-	return left == 0;
-}
+static unsigned composites_asked;
 
 /* Whatever composites an index may have: the packet has all of which the filter fixes all parts. */
 static inline bool
@@ -79,9 +41,6 @@ own_parts(void *arg, const struct pri_key *parts)
 {
 	struct own *own = arg;
 	struct pri_key key, keys[PRI_COMPOSITE_KEYS];
-
-	if (!own_side(own, parts, 0) || !own_side(own, parts, 1))
-		return false;
 
 	for (unsigned mask = 3; mask < 1u << PRI_PARTS; mask++) {
 		size_t count, i = 0;
@@ -152,7 +111,6 @@ holds(const struct pri_plan *plan, struct own *own)
 	struct pri_plan_index index = {.has_key = own_key,
 		.has_range = own_range,
 		.has_parts = own_parts,
-		.has_other = own_other,
 		.arg = own};
 	uint8_t *scratch = malloc(plan->count);
 	bool result = pri_plan_holds(plan, &index, scratch);

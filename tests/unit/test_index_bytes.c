@@ -53,6 +53,9 @@ golden_record(struct records *r, unsigned columns)
 static const uint8_t golden_level1[] = {
 #include "tests/unit/golden_level1.h"
 };
+static const uint8_t old_level1[] = {
+#include "tests/unit/golden_level1_cc04060.h"
+};
 /* clang-format on */
 
 START_TEST(level1_golden_bytes)
@@ -63,6 +66,43 @@ START_TEST(level1_golden_bytes)
 	ck_assert_uint_eq(r.items[0].len, sizeof(golden_level1));
 	ck_assert_mem_eq(r.items[0].body, golden_level1, sizeof(golden_level1));
 	free_records(&r);
+}
+END_TEST
+
+/* What is no longer made is passed over in a record that has it. */
+START_TEST(old_level1_is_read)
+{
+	static const struct {
+		uint16_t port;
+		bool source, has;
+	} t[] = {{4000, true, true}, {53, false, true}, {4000, false, false},
+		{53, true, false}};
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	struct pri_level1_segment s;
+	struct pri_series_bucket bucket;
+	struct pri_held_walk walk;
+	struct pri_level1 l;
+	uint64_t seq;
+	size_t at = 0, len, page;
+
+	ck_assert_int_eq(pri_level1_open(&l, old_level1, sizeof(old_level1),
+				 sizeof(old_level1), &err),
+		0);
+	pri_level1_get(&l, 0, &s);
+	page = pri_level1_page_at(&l, 0, &len);
+	ck_assert(pri_level1_page_valid(&l, 0, old_level1 + page, len));
+	for (size_t i = 0; i < COUNT(t); i++) {
+		struct pri_key key = pri_key_number(
+			t[i].source ? PRI_KEY_SPORT : PRI_KEY_DPORT, t[i].port);
+		ck_assert(pri_level1_has_key(&l, &s, &key) == t[i].has);
+	}
+	ck_assert_uint_eq(pri_level1_tops(&l, tops), 2);
+	ck_assert_uint_eq(tops[1].bytes, 120);
+	ck_assert(pri_level1_series(&s, &at, &bucket) && bucket.packets == 2);
+	pri_held_walk_begin(&walk, &s, 3);
+	ck_assert(pri_held_walk_next(&walk, &seq) && seq == 0);
+	ck_assert(pri_held_walk_next(&walk, &seq) && seq == 3);
+	ck_assert(!pri_held_walk_next(&walk, &seq));
 }
 END_TEST
 
@@ -271,6 +311,7 @@ static void
 tests(TCase *tc)
 {
 	tcase_add_test(tc, level1_golden_bytes);
+	tcase_add_test(tc, old_level1_is_read);
 	tcase_add_test(tc, level2_golden_bytes);
 	tcase_add_test(tc, damaged_records_do_no_harm);
 	tcase_add_test(tc, level1_sees_any_flipped_bit);

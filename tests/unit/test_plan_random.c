@@ -73,16 +73,12 @@ START_TEST(denies_no_match_of_random_filters)
 		for (size_t j = 0; j < COUNT(linktypes); j++)
 			compare_filter(t.bytes, linktypes[j]);
 	}
-	printf("%u composites and %u ports and %u others asked, %u pairs of filter and "
-	       "packet: %u match, "
-	       "%u denied, "
-	       "%u allowed for "
-	       "nothing\n",
-		composites_asked, ports_asked, others_asked, pairs, accepted, denied, held);
+	printf("%u composites asked, %u pairs of filter and packet: %u match, %u denied, "
+	       "%u "
+	       "allowed for nothing\n",
+		composites_asked, pairs, accepted, denied, held);
 	ck_assert_uint_gt(pairs, 300000);
 	ck_assert_uint_gt(composites_asked, 500);
-	ck_assert_uint_gt(ports_asked, 500);
-	ck_assert_uint_gt(others_asked, 500);
 	ck_assert_uint_gt(accepted, 30000);
 	ck_assert_uint_gt(denied, 100000);
 }
