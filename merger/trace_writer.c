@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/relation.h"
 
 /* An interface of the file: a name and a link type; several epochs' links may share it. */

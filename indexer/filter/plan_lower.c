@@ -7,7 +7,7 @@
 #include "indexer/filter/plan_internal.h"
 #include "indexer/filter/plan.h"
 #include "indexer/index/index_key.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* ---- keys that come together ---- */
 

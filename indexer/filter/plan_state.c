@@ -3,7 +3,7 @@
 
 #include "indexer/filter/bpf_code.h"
 #include "indexer/filter/plan_internal.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* ---- what tests on loaded bytes mean ---- */
 

@@ -7,7 +7,7 @@
 
 #include "indexer/filter/plan.h"
 #include "proto/base/clock.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* ---- leaves ---- */
 

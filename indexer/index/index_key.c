@@ -6,7 +6,7 @@
 
 #include "indexer/index/segment_tables.h"
 #include "indexer/index/level2.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* ---- making ---- */
 

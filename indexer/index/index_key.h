@@ -9,7 +9,7 @@
 #include "indexer/index/packet_fields.h"
 #include "proto/base/error.h"
 #include "proto/base/options.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/source.h"
 
 /*

@@ -6,7 +6,7 @@
 
 #include "indexer/index/level1_pages.h"
 #include "indexer/index/segment_keys.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 #define TOP_HEADER 16
 

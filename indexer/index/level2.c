@@ -5,7 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 #define HEADER 40
 #define CHECKED 32

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* ---- link types ---- */
 

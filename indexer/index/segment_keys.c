@@ -8,7 +8,7 @@
 #include "indexer/index/segment_tables.h"
 #include "proto/base/clock.h"
 #include "proto/base/room.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/segment_step.h"
 
 /* ---- adding keys ---- */

@@ -12,7 +12,7 @@
 #include "indexer/index/index_key.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/packet_fields.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /*
  * Where a hash of a key has its slot in a table. These hashes are the same everywhere, so who sends packets could

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "indexer/query/tally_key.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* Keys of groups in words. */
 

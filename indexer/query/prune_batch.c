@@ -7,7 +7,7 @@
 #include "indexer/index/index_key.h"
 #include "indexer/filter/plan.h"
 #include "indexer/query/prune_read.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 #define SHORT 10240 /* not longer: read as a whole, two parts would cost as much */
 #define PARTS_MAX 4 /* pages, of one record: who wants more reads all of it */

@@ -5,7 +5,7 @@
 
 #include "indexer/index/index_key.h"
 #include "proto/base/clock.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 static const char *const names[PRI_TALLY_KEYS] = {[PRI_TALLY_KEY_SRC] = "src",
 	[PRI_TALLY_KEY_DST] = "dst",

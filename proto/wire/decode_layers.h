@@ -2,7 +2,7 @@
 #ifndef PR_WIRE_DECODE_LAYERS_H
 #define PR_WIRE_DECODE_LAYERS_H
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/decode.h"
 
 /*

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /*
  * Where segments lie, and where the index of them, so that who opens a volume need not read the data: the

@@ -2,7 +2,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/decode.h"
 
 #define MAC_LEN 6

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
+#include "proto/base/field_table.h"
 
 /*
  * Frames on the rack's switch (DESIGN section 4). All integers big-endian. A control frame is
@@ -62,7 +63,6 @@
 #define PR_FRAME_TAG 16
 #define PR_FRAME_KEY 32
 #define PR_FRAME_OVERHEAD (PR_ETHER_LEN + PR_FRAME_HEADER + PR_FRAME_TAG)
-#define PR_NAME_MAX 64 /* node, link and version names, bytes without NUL */
 
 enum pr_frame_type {
 	PR_FRAME_ANN = 1,

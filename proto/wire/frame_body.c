@@ -72,7 +72,7 @@ static const struct pr_field mark_link_items[] = {
 	PR_INT(struct pr_mark_link, undelivered_last),
 	PR_NAME(struct pr_mark_link, name),
 };
-const struct pr_fields pr_mark_link_fields = PR_FIELDS(mark_link_items);
+const struct pr_field_table pr_mark_link_fields = PR_FIELD_TABLE(mark_link_items);
 
 static const struct pr_field resend_items[] = {
 	PR_INT(struct pr_resend, link),
@@ -154,13 +154,13 @@ port_valid(const struct pr_frame *f)
 static bool
 encode_plain(const struct pr_frame_row *row, const struct pr_frame *f, struct pr_writer *w)
 {
-	return pr_fields_store(w, &f->body, &row->fields, PR_BIG_ENDIAN);
+	return pr_field_table_store(w, &f->body, &row->fields, PR_BIG_ENDIAN);
 }
 
 static bool
 decode_plain(const struct pr_frame_row *row, struct pr_cursor *c, struct pr_frame *f)
 {
-	return pr_fields_load(c, &f->body, &row->fields, PR_BIG_ENDIAN);
+	return pr_field_table_load(c, &f->body, &row->fields, PR_BIG_ENDIAN);
 }
 
 /* memmove: the log may have been built in the frame's own buffer. */
@@ -189,7 +189,7 @@ encode_mark(const struct pr_frame_row *row, const struct pr_frame *f, struct pr_
 	if (!encode_plain(row, f, w))
 		return false;
 	for (unsigned i = 0; i < f->body.mark.count; i++)
-		if (!pr_fields_store(
+		if (!pr_field_table_store(
 			    w, &f->body.mark.links[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
 			return false;
 	return true;
@@ -201,21 +201,21 @@ decode_mark(const struct pr_frame_row *row, struct pr_cursor *c, struct pr_frame
 	if (!decode_plain(row, c, f) || !mark_valid(f))
 		return false;
 	for (unsigned i = 0; i < f->body.mark.count; i++)
-		if (!pr_fields_load(
+		if (!pr_field_table_load(
 			    c, &f->link_room[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
 			return false;
 	f->body.mark.links = f->link_room;
 	return true;
 }
 
-#define ROW(items, check) encode_plain, decode_plain, PR_FIELDS(items), check
+#define ROW(items, check) encode_plain, decode_plain, PR_FIELD_TABLE(items), check
 
 const struct pr_frame_row pr_frame_rows[PR_FRAME_TYPES] = {
 	[PR_FRAME_ANN] = {"ANN", ROW(ann_items, ann_valid)},
 	[PR_FRAME_ANN_ACK] = {"ANN_ACK", ROW(ann_ack_items, ann_ack_valid)},
 	[PR_FRAME_STATUS] = {"STATUS", ROW(status_items, status_valid)},
 	[PR_FRAME_TSLOG] = {"TSLOG", encode_raw, decode_raw, {NULL, 0}, NULL},
-	[PR_FRAME_MARK] = {"MARK", encode_mark, decode_mark, PR_FIELDS(mark_items),
+	[PR_FRAME_MARK] = {"MARK", encode_mark, decode_mark, PR_FIELD_TABLE(mark_items),
 		mark_valid},
 	[PR_FRAME_RESEND] = {"RESEND", ROW(resend_items, resend_valid)},
 	[PR_FRAME_GONE] = {"GONE", ROW(gone_items, gone_valid)},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/ledger.h"
-#include "proto/wire/fields.h"
+#include "proto/wire/frame_body.h"
 
 #define VERSION 1
 #define ENTRY_HEADER 4
@@ -69,15 +69,15 @@ port_valid(const struct pr_ledger_entry *e)
 }
 
 static const struct {
-	struct pr_fields fields;
+	struct pr_field_table fields;
 	bool (*valid)(const struct pr_ledger_entry *e);
 } rows[] = {
-	[PR_LEDGER_MARK] = {PR_FIELDS(mark_items), NULL},
-	[PR_LEDGER_LOSS] = {PR_FIELDS(loss_items), loss_valid},
-	[PR_LEDGER_BOOT] = {PR_FIELDS(boot_items), NULL},
-	[PR_LEDGER_LINK] = {PR_FIELDS(link_items), NULL},
-	[PR_LEDGER_DELETED] = {PR_FIELDS(deleted_items), NULL},
-	[PR_LEDGER_PORT] = {PR_FIELDS(port_items), port_valid},
+	[PR_LEDGER_MARK] = {PR_FIELD_TABLE(mark_items), NULL},
+	[PR_LEDGER_LOSS] = {PR_FIELD_TABLE(loss_items), loss_valid},
+	[PR_LEDGER_BOOT] = {PR_FIELD_TABLE(boot_items), NULL},
+	[PR_LEDGER_LINK] = {PR_FIELD_TABLE(link_items), NULL},
+	[PR_LEDGER_DELETED] = {PR_FIELD_TABLE(deleted_items), NULL},
+	[PR_LEDGER_PORT] = {PR_FIELD_TABLE(port_items), port_valid},
 };
 
 static bool
@@ -91,19 +91,19 @@ store_payload(struct pr_writer *w, const struct pr_ledger_entry *e)
 {
 	if (rows[e->type].valid && !rows[e->type].valid(e))
 		return false;
-	if (!pr_fields_store(w, &e->u, &rows[e->type].fields, PR_LITTLE_ENDIAN))
+	if (!pr_field_table_store(w, &e->u, &rows[e->type].fields, PR_LITTLE_ENDIAN))
 		return false;
-	return e->type != PR_LEDGER_MARK ||
-	       pr_fields_store(w, &e->u.mark.link, &pr_mark_link_fields, PR_LITTLE_ENDIAN);
+	return e->type != PR_LEDGER_MARK || pr_field_table_store(w, &e->u.mark.link,
+						    &pr_mark_link_fields, PR_LITTLE_ENDIAN);
 }
 
 static bool
 load_payload(struct pr_cursor *c, struct pr_ledger_entry *e)
 {
-	if (!pr_fields_load(c, &e->u, &rows[e->type].fields, PR_LITTLE_ENDIAN))
+	if (!pr_field_table_load(c, &e->u, &rows[e->type].fields, PR_LITTLE_ENDIAN))
 		return false;
-	if (e->type == PR_LEDGER_MARK &&
-		!pr_fields_load(c, &e->u.mark.link, &pr_mark_link_fields, PR_LITTLE_ENDIAN))
+	if (e->type == PR_LEDGER_MARK && !pr_field_table_load(c, &e->u.mark.link,
+						 &pr_mark_link_fields, PR_LITTLE_ENDIAN))
 		return false;
 	return pr_cursor_left(c) == 0 && (!rows[e->type].valid || rows[e->type].valid(e));
 }

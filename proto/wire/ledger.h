@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
 
 /*

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 enum { KEY_FRAGMENT = 1, KEY_PACKET = 2 };
 enum { UDP = 17, UDPLITE = 136 };

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 #define CHECK_AT 104
 #define RUN_MAX (4 * 10 + 10) /* bytes of one, without its bits */

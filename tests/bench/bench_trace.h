@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/source.h"
 
 /*

@@ -6,7 +6,7 @@
 
 #include "indexer/offer_message.h"
 #include "proto/rpc/message.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/summary.h"
 #include "tests/fuzz/corpus.h"
 

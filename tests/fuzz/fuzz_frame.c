@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control frames. Covers proto/wire/frame.c proto/wire/frame_body.c proto/wire/fields.c
+ * Control frames. Covers proto/wire/frame.c proto/wire/frame_body.c proto/base/field_table.c
  * Options -max_len=2000
  *
  * Random bytes do not get past check and tag: the first byte says what is made right before
@@ -13,7 +13,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger. Covers proto/wire/ledger.c proto/wire/fields.c
+ * The ledger. Covers proto/wire/ledger.c proto/base/field_table.c
  * Options -max_len=2048
  */
 #include <string.h>

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "indexer/filter/bpf.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/plan_own.h"
 

@@ -12,7 +12,7 @@
 
 #include "merger/route.h"
 #include "proto/rpc/message.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CHECK_AT 104 /* in a summary's head */

@@ -10,7 +10,7 @@
 
 #include "logger/streamfs/format.h"
 #include "logger/streamfs/streamfs.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The small volume of fuzz_volume.c, and patches of it. */

@@ -11,7 +11,7 @@
 #include "logger/append.h"
 #include "merger/cli/volume/index_beside.h"
 #include "proto/base/clock.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/unit/unit.h"
 
 /* A volume whose packets are appended, and indexed by a feed. */

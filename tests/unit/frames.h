@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /* Packets of few addresses, ports and numbers, in all forms that keys are taken of, and nearly right ones. */
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))

@@ -7,7 +7,7 @@
 
 #include "indexer/index/builder.h"
 #include "proto/base/clock.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
 

@@ -6,7 +6,7 @@
 
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /*
  * The head of a record of the index, whose bytes somebody changed, gets the check that it then should have: so

@@ -7,7 +7,7 @@
 
 #include "indexer/index/index_key.h"
 #include "indexer/filter/plan.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/unit/port_keys.h"
 
 /* A packet's own keys as the index that a plan is held against: what a plan denies of it, it cannot match. */

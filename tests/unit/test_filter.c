@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/unit/unit.h"
 
 #define TERMS 80

@@ -6,7 +6,7 @@
 #include "indexer/index/index_key.h"
 #include "indexer/filter/filter.h"
 #include "indexer/filter/plan.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "tests/unit/plan_ask.h"
 #include "tests/unit/unit.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/relation.h"
 #include "tests/unit/unit.h"
 

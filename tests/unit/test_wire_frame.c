@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 #include "proto/wire/frame.h"
 #include "tests/unit/golden_frames.h"
 #include "tests/unit/unit.h"

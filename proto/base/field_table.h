@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_FIELDS_H
-#define PR_WIRE_FIELDS_H
+#ifndef PR_BASE_FIELD_TABLE_H
+#define PR_BASE_FIELD_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/wire/cursor.h"
+#include "proto/base/cursor.h"
 
 /*
- * A struct's wire form as one table, so that writing and reading cannot differ: fields in order,
- * integers as wide as the member, without gaps.
+ * A struct's wire or disk form as one table, so that writing and reading cannot differ: fields in
+ * order, integers as wide as the member, without gaps. PR_INT, PR_BYTES, PR_BOOL, PR_NAME are its rows.
  */
+#define PR_NAME_MAX 64 /* node, link and version names, bytes without NUL */
+
 #define PR_FIELD_NAME 0x40 /* char[PR_NAME_MAX + 1]: u8 length, bytes; no control bytes */
 #define PR_FIELD_BOOL 0x41 /* uint8_t: written as 0 or 1; others are refused in reading */
 
@@ -36,23 +38,20 @@ struct pr_field {
 
 enum pr_order { PR_BIG_ENDIAN, PR_LITTLE_ENDIAN };
 
-struct pr_fields {
+struct pr_field_table {
 	const struct pr_field *items;
 	size_t count;
 };
-#define PR_FIELDS(array)                                                                   \
+#define PR_FIELD_TABLE(array)                                                              \
 	{                                                                                  \
 		array, sizeof(array) / sizeof(array[0])                                    \
 	}
 
 /* false: no room, or a name that the format cannot hold. */
-PR_MUST_USE bool pr_fields_store(struct pr_writer *w, const void *from,
-	const struct pr_fields *fields, enum pr_order order);
+PR_MUST_USE bool pr_field_table_store(struct pr_writer *w, const void *from,
+	const struct pr_field_table *fields, enum pr_order order);
 /* false: too short, a bool that is none, a bad name. Members not in the table stay as they are. */
-PR_MUST_USE bool pr_fields_load(
-	struct pr_cursor *c, void *to, const struct pr_fields *fields, enum pr_order order);
-
-/* Lines of a MARK, alike in frames and in the ledger (struct pr_mark_link). */
-extern const struct pr_fields pr_mark_link_fields;
+PR_MUST_USE bool pr_field_table_load(struct pr_cursor *c, void *to,
+	const struct pr_field_table *fields, enum pr_order order);
 
 #endif

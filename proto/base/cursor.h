@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_WIRE_CURSOR_H
-#define PR_WIRE_CURSOR_H
+#ifndef PR_BASE_CURSOR_H
+#define PR_BASE_CURSOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/wire/fields.h"
-#include "proto/wire/frame.h"
+#include "proto/base/field_table.h"
 
 /* A name is shown on terminals and in JSON: a control byte in it is forged or broken. */
 static bool
@@ -101,8 +100,8 @@ load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 }
 
 bool
-pr_fields_store(struct pr_writer *w, const void *from, const struct pr_fields *fields,
-	enum pr_order order)
+pr_field_table_store(struct pr_writer *w, const void *from,
+	const struct pr_field_table *fields, enum pr_order order)
 {
 	for (size_t i = 0; i < fields->count; i++) {
 		const struct pr_field *f = &fields->items[i];
@@ -115,7 +114,7 @@ pr_fields_store(struct pr_writer *w, const void *from, const struct pr_fields *f
 
 /* Made twice, so that no field asks for the order: volumes have tens of thousands of entries. */
 static inline __attribute__((always_inline)) bool
-load_all(struct pr_cursor *c, uint8_t *to, const struct pr_fields *fields, bool big)
+load_all(struct pr_cursor *c, uint8_t *to, const struct pr_field_table *fields, bool big)
 {
 	struct pr_cursor at = *c;
 
@@ -129,8 +128,8 @@ load_all(struct pr_cursor *c, uint8_t *to, const struct pr_fields *fields, bool 
 }
 
 bool
-pr_fields_load(
-	struct pr_cursor *c, void *to, const struct pr_fields *fields, enum pr_order order)
+pr_field_table_load(struct pr_cursor *c, void *to, const struct pr_field_table *fields,
+	enum pr_order order)
 {
 	return order == PR_BIG_ENDIAN ? load_all(c, to, fields, true)
 				      : load_all(c, to, fields, false);
