@@ -124,11 +124,12 @@ static const struct pr_counter_row node_rows[] = {
 			"Bytes that the node says it stored.")},
 	{AT(status.missing),
 		PR_METRIC("missing", PR_COUNTER, "missing_packets_total", PR_ONE, NULL,
-			"Packets that logs tell of and that never came to the node: lost "
-			"on the switch or in the node.")},
+			"Packets listed in a timestamp log whose frame never reached the "
+			"node.")},
 	{AT(status.stray),
 		PR_METRIC("stray", PR_COUNTER, "stray_frames_total", PR_ONE, NULL,
-			"Frames that came to the node and that no log tells of.")},
+			"Frames received by the node without an entry in any timestamp "
+			"log.")},
 	{AT(status.duplicate),
 		PR_METRIC("duplicate", PR_COUNTER, "duplicate_frames_total", PR_ONE, NULL,
 			"Frames that came to the node twice.")},
@@ -361,7 +362,7 @@ prd_status_tick(struct prd_status *s)
 static void
 make_link(const struct prd_link *link, struct link_part *part)
 {
-	struct pr_values values = PR_VALUES(part->items, part->pointers);
+	struct pr_values values = PR_VALUE_LIST(part->items, part->pointers);
 
 	packrack__dispatcher_link__init(&part->message);
 	part->message.link = link->number;
@@ -389,7 +390,7 @@ node_state(const struct prd_node_view *v)
 static void
 make_node(const struct prd_node_view *v, struct node_part *part)
 {
-	struct pr_values values = PR_VALUES(part->items, part->pointers);
+	struct pr_values values = PR_VALUE_LIST(part->items, part->pointers);
 
 	packrack__dispatcher_node__init(&part->message);
 	memcpy(part->name, v->name, sizeof part->name);
@@ -448,7 +449,7 @@ make_totals(struct prd_status *s)
 static void
 make_values(struct prd_status *s)
 {
-	struct pr_values values = PR_VALUES(s->items, s->pointers);
+	struct pr_values values = PR_VALUE_LIST(s->items, s->pointers);
 	uint64_t lost = 0, late = 0;
 
 	_Static_assert(

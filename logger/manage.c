@@ -83,7 +83,7 @@ send_status(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Status status = PACKRACK__STATUS__INIT;
 	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
-	struct pr_values values = PR_VALUES(items, list);
+	struct pr_values values = PR_VALUE_LIST(items, list);
 	struct prl_report report = {0};
 
 	m->call(m->arg, &report);

@@ -785,7 +785,7 @@ add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
 static void
 add_values(struct reply *r, const struct prm_merger *m)
 {
-	struct pr_values values = PR_VALUES(r->value_buf, r->values);
+	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
 	struct pr_counter_table tables[TABLES];
 	struct figures figures;
 
@@ -918,7 +918,7 @@ prm_merger_peer(struct prm_merger *m, const char *endpoint, const struct pr_rpc_
 
 /* ---- all messages ---- */
 
-/* Who may send which: proto/rpc/roles.h. */
+/* Who may send which: proto/rpc/admission.h. */
 static const struct {
 	Packrack__Envelope__BodyCase body;
 	void (*call)(struct prm_merger *m, const struct prm_peer_ref *from,

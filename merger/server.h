@@ -15,7 +15,7 @@
  * The merger's service. Nodes connect and send Hello, Coverage, summaries and answers. Clients connect to the
  * same endpoints and send Query, Credit, Cancel, StatusRequest, and Command: "forget" a node that is gone for
  * good, "cancel" a query by its number, "delete" and "store" for a node. With keys, the role of each key says
- * what it may send (proto/rpc/roles.h). Call from the loop's thread only.
+ * what it may send (proto/rpc/admission.h). Call from the loop's thread only.
  */
 struct prm_merger;
 

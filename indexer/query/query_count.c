@@ -10,7 +10,7 @@
 static void
 sum(struct pri_query *q, uint64_t packets, uint64_t bytes)
 {
-	const struct pr_tally_sums more = {.packets = packets, .bytes = bytes};
+	const Packrack__Tally more = {.packets = packets, .bytes = bytes};
 
 	pr_tally_sum(q->spec.tally, &more);
 }
@@ -149,7 +149,7 @@ batch_serves(const struct pri_query *q, const struct pri_run_reader *r,
  */
 static void
 bound_others(const struct pri_level1 *batch, const struct batch_sums *sums,
-	const struct pri_level1_top *tops, size_t count, struct pr_tally_sums *out)
+	const struct pri_level1_top *tops, size_t count, Packrack__Tally *out)
 {
 	out->slack_bytes = batch->bytes_short;
 	if (count == PRI_LEVEL1_TOPS_MAX)
@@ -175,7 +175,7 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 {
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
 	size_t count = pri_level1_tops(batch, tops);
-	struct pr_tally_sums others = {.packets = sums->packets, .bytes = sums->bytes};
+	Packrack__Tally others = {.packets = sums->packets, .bytes = sums->bytes};
 
 	bound_others(batch, sums, tops, count, &others);
 	pr_tally_sum(q->spec.tally, &others);

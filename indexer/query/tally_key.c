@@ -214,7 +214,7 @@ int
 pri_tally_key_count(struct pr_tally *t, enum pri_tally_key group, int64_t step,
 	const struct pr_packet *p, struct pr_error *err)
 {
-	const struct pr_tally_sums one = {.packets = 1, .bytes = p->len};
+	const Packrack__Tally one = {.packets = 1, .bytes = p->len};
 	struct keys keys = {.count = 0};
 
 	keys_of(&keys, group, step, p);

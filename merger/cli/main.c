@@ -28,7 +28,7 @@ static const struct cli_command commands[] = {
 	{"rate", cmd_rate, "how busy the links were, or when they were busier than a rate"},
 	{"top", cmd_top, "which hosts, ports, flows ... had most of the traffic"},
 	{"status", cmd_status, "what the rack is doing, and what it lost"},
-	{"console", cmd_console, "the same on a terminal, as it goes on, and steer it"},
+	{"console", cmd_console, "the same on a terminal, as it goes on, and operate it"},
 	{"import", cmd_import, "take trace files into a volume"},
 	{"volume", cmd_volume, "create, show, check volumes"},
 	{"data", cmd_data, "list, export, move, delete what a node holds"},

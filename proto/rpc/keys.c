@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/keys.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "proto/base/keyfile.h"
+#include "proto/base/log.h"
+#include "proto/rpc/admission.h"
+
+/* ---- key pairs ---- */
 
 char *
 pr_keys_path(const char *dir, const char *name, struct pr_error *err)
@@ -86,7 +93,7 @@ load_key(const char *dir, const char *name, bool private, const char *word,
 		rc = 0;
 	else if (text)
 		pr_error_set(err,
-			value ? "key file %s: its %s is no key"
+			value ? "key file %s: its %s is not a key"
 			      : "key file %s: no line '%s KEY' (packrack keys generate)",
 			path, word);
 	pr_keyfile_free(text);
@@ -172,7 +179,7 @@ find_server(char *text, const char *path, const char *endpoint, char out[PR_KEY_
 
 		if (!key_valid(key))
 			return pr_error_set(
-				err, "key file %s: a server-key in it is no key", path);
+				err, "key file %s: a server-key in it is not a key", path);
 		if (of && strcmp(of, endpoint))
 			continue;
 		if (of || !found)
@@ -234,8 +241,8 @@ write_key(const char *dir, const char *name, mode_t mode, const char *word, cons
 	if (path)
 		rc = pr_keyfile_write(path, mode, line, !strcmp(name, "public"), err);
 	if (path && rc < 0 && errno == EEXIST)
-		pr_error_set(err,
-			"there is a key already, %s: 'packrack keys list' shows it", path);
+		pr_error_set(err, "a key exists already: %s; 'packrack keys list' shows it",
+			path);
 	explicit_bzero(line, sizeof(line));
 	free(path);
 	return rc;
@@ -256,4 +263,330 @@ pr_keys_generate(const char *dir, struct pr_error *err)
 		rc = write_key(dir, "public", 0644, "public-key", pair.public, err);
 	pr_keys_wipe(&pair);
 	return rc;
+}
+
+/* ---- enrolled keys ---- */
+
+struct pr_enrolled {
+	char *dir, *file;
+	struct stat seen; /* st_ino 0: it was not there */
+	bool said_bad;
+	struct pr_enrolled_key *keys;
+	size_t count;
+};
+
+bool
+pr_key_name_valid(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len < 1 || len > PR_KEY_NAME_MAX || !isalnum((unsigned char)*name))
+		return false;
+	for (; *name; name++)
+		if (!isalnum((unsigned char)*name) && !strchr("._-", *name))
+			return false;
+	return true;
+}
+
+static bool
+parse_key(const char *line, struct pr_enrolled_key *out)
+{
+	char role[PR_ROLE_TEXT], key[PR_KEY_TEXT], extra;
+
+	if (sscanf(line, "%63s %17s %40s %c", out->name, role, key, &extra) != 3)
+		return false;
+	out->role = pr_role_parse(role);
+	return pr_key_name_valid(out->name) && out->role &&
+	       strlen(key) == PR_KEY_TEXT - 1 && zmq_z85_decode(out->key, key);
+}
+
+/* Line `number` of an enrolled file. 1: a key; 0: blank or a comment; -1: malformed (err). */
+static int
+parse_line(const char *file, unsigned number, const char *line, struct pr_enrolled_key *out,
+	struct pr_error *err)
+{
+	if (!line[strspn(line, " \t\r")] || *line == '#')
+		return 0;
+	if (parse_key(line, out))
+		return 1;
+	return pr_error_set(err,
+		"key file %s line %u: expected NAME ROLE PUBLICKEY with the roles node, "
+		"read, "
+		"operate",
+		file, number);
+}
+
+static int
+add_key(struct pr_enrolled *e, const struct pr_enrolled_key *key)
+{
+	struct pr_enrolled_key *keys = realloc(e->keys, (e->count + 1) * sizeof(*keys));
+
+	if (!keys)
+		return -1;
+	e->keys = keys;
+	e->keys[e->count++] = *key;
+	return 0;
+}
+
+static int
+parse(struct pr_enrolled *e, char *text, struct pr_error *err)
+{
+	struct pr_enrolled_key key;
+	unsigned number = 0;
+
+	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+		int rc = parse_line(e->file, ++number, line, &key, err);
+
+		if (rc < 0)
+			return -1;
+		if (rc && add_key(e, &key) < 0)
+			return pr_error_set(err, "no memory for the keys of %s", e->file);
+	}
+	return 0;
+}
+
+/* Who may come in is not known when it fails: nobody. */
+static int
+load(struct pr_enrolled *e, struct pr_error *err)
+{
+	char *text;
+	int rc;
+
+	e->count = 0;
+	memset(&e->seen, 0, sizeof(e->seen));
+	if (pr_keydir_check(e->dir, err) < 0)
+		return -1;
+	text = pr_keyfile_read(e->file, false, &e->seen, err);
+	if (!text)
+		return errno == ENOENT ? 0 : -1;
+	rc = parse(e, text, err);
+	pr_keyfile_free(text);
+	if (rc < 0)
+		e->count = 0;
+	return rc;
+}
+
+struct pr_enrolled *
+pr_enrolled_open(const char *dir, struct pr_error *err)
+{
+	struct pr_enrolled *e = calloc(1, sizeof(*e));
+
+	if (e && (e->dir = strdup(dir)) && (e->file = pr_keys_path(dir, "enrolled", err))) {
+		if (load(e, err) == 0)
+			return e;
+	} else {
+		pr_error_set(err, "no memory");
+	}
+	pr_enrolled_close(&e);
+	return NULL;
+}
+
+void
+pr_enrolled_close(struct pr_enrolled **enrolled)
+{
+	struct pr_enrolled *e = *enrolled;
+
+	if (e) {
+		free(e->dir);
+		free(e->file);
+		free(e->keys);
+		free(e);
+	}
+	*enrolled = NULL;
+}
+
+static bool
+changed(const struct pr_enrolled *e)
+{
+	struct stat now;
+
+	if (stat(e->file, &now) < 0)
+		return e->seen.st_ino != 0;
+	return now.st_ino != e->seen.st_ino || now.st_size != e->seen.st_size ||
+	       now.st_mtim.tv_sec != e->seen.st_mtim.tv_sec ||
+	       now.st_mtim.tv_nsec != e->seen.st_mtim.tv_nsec ||
+	       now.st_mode != e->seen.st_mode || now.st_uid != e->seen.st_uid;
+}
+
+static void
+refresh(struct pr_enrolled *e)
+{
+	struct pr_error err;
+
+	if (!changed(e))
+		return;
+	if (load(e, &err) == 0) {
+		e->said_bad = false;
+		pr_log_info("%s: %zu keys are enrolled now", e->file, e->count);
+	} else if (!e->said_bad) {
+		e->said_bad = true;
+		pr_log_error("%s: nobody is admitted until it is fixed", err.text);
+	}
+}
+
+const struct pr_enrolled_key *
+pr_enrolled_find(struct pr_enrolled *e, const uint8_t key[PR_KEY_BYTES])
+{
+	refresh(e);
+	for (size_t i = 0; i < e->count; i++)
+		if (!sodium_memcmp(e->keys[i].key, key, PR_KEY_BYTES))
+			return &e->keys[i];
+	return NULL;
+}
+
+size_t
+pr_enrolled_count(struct pr_enrolled *e)
+{
+	return e->count;
+}
+
+const struct pr_enrolled_key *
+pr_enrolled_at(struct pr_enrolled *e, size_t at)
+{
+	return at < e->count ? &e->keys[at] : NULL;
+}
+
+/* ---- changing what is enrolled ---- */
+
+/* A change of an enrolled file: read under a lock of its directory, written whole. */
+struct edit {
+	char *path, *text; /* of malloc */
+	size_t size;
+	FILE *out;
+	int lock;
+};
+
+static void
+edit_end(struct edit *edit)
+{
+	if (edit->out)
+		fclose(edit->out);
+	if (edit->lock >= 0)
+		close(edit->lock);
+	free(edit->path);
+	free(edit->text);
+}
+
+/* The present text (from malloc), "" when there is none; NULL and err. */
+static char *
+edit_begin(struct edit *edit, const char *dir, struct pr_error *err)
+{
+	char *now, *copy;
+
+	*edit = (struct edit){.lock = -1};
+	if (pr_keydir_check(dir, err) < 0 ||
+		!(edit->path = pr_keys_path(dir, "enrolled", err)))
+		return NULL;
+	edit->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (edit->lock < 0 || flock(edit->lock, LOCK_EX) < 0) {
+		pr_error_errno(err, "cannot lock the key directory %s", dir);
+		return NULL;
+	}
+	edit->out = open_memstream(&edit->text, &edit->size);
+	if (!edit->out) {
+		pr_error_set(err, "no memory for %s", edit->path);
+		return NULL;
+	}
+	now = pr_keyfile_read(edit->path, false, NULL, err);
+	if (!now && errno != ENOENT)
+		return NULL;
+	copy = strdup(now ? now : "");
+	pr_keyfile_free(now);
+	if (!copy)
+		pr_error_set(err, "no memory for %s", edit->path);
+	return copy;
+}
+
+static int
+edit_write(struct edit *edit, struct pr_error *err)
+{
+	if (fclose(edit->out) != 0) {
+		edit->out = NULL;
+		return pr_error_set(err, "no memory for %s", edit->path);
+	}
+	edit->out = NULL;
+	return pr_keyfile_write(edit->path, 0600, edit->text, true, err);
+}
+
+static int
+clashes(const struct pr_enrolled_key *a, const struct pr_enrolled_key *b, const char *path,
+	struct pr_error *err)
+{
+	if (!strcmp(a->name, b->name))
+		return pr_error_set(err,
+			"%s: '%s' is enrolled already; 'packrack keys revoke %s' first",
+			path, a->name, a->name);
+	if (!memcmp(a->key, b->key, PR_KEY_BYTES))
+		return pr_error_set(
+			err, "%s: this key is enrolled already, as '%s'", path, a->name);
+	return 0;
+}
+
+static int
+copy_but(struct edit *edit, char *text, const struct pr_enrolled_key *added,
+	const char *without, unsigned *role, struct pr_error *err)
+{
+	struct pr_enrolled_key key;
+	unsigned number = 0;
+
+	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
+		int rc = parse_line(edit->path, ++number, line, &key, err);
+
+		if (rc < 0 || (rc && added && clashes(&key, added, edit->path, err) < 0))
+			return -1;
+		if (rc && without && !strcmp(key.name, without))
+			*role = key.role;
+		else if (rest || *line)
+			fprintf(edit->out, "%s\n", line);
+	}
+	return 0;
+}
+
+static int
+change(const char *dir, const struct pr_enrolled_key *added, const char *without,
+	unsigned *role, struct pr_error *err)
+{
+	char key[PR_KEY_TEXT], role_text[PR_ROLE_TEXT];
+	struct edit edit;
+	char *text = edit_begin(&edit, dir, err);
+	int rc = text ? copy_but(&edit, text, added, without, role, err) : -1;
+
+	if (rc == 0 && added)
+		fprintf(edit.out, "%s %s %s\n", added->name,
+			pr_role_text(added->role, role_text),
+			zmq_z85_encode(key, added->key, PR_KEY_BYTES));
+	if (rc == 0 && without && !*role)
+		rc = pr_error_set(err,
+			"%s: nobody named '%s' is enrolled: 'packrack keys list' names all",
+			edit.path, without);
+	if (rc == 0)
+		rc = edit_write(&edit, err);
+	free(text);
+	edit_end(&edit);
+	return rc;
+}
+
+int
+pr_enrol(const char *dir, const char *name, unsigned role, const char *key,
+	struct pr_error *err)
+{
+	struct pr_enrolled_key added = {.role = role};
+
+	if (!pr_key_name_valid(name))
+		return pr_error_set(err,
+			"'%s' is not a name: give 1 to %d letters, digits, dots, dashes "
+			"and "
+			"underscores, first a letter or digit",
+			name, PR_KEY_NAME_MAX);
+	snprintf(added.name, sizeof(added.name), "%s", name);
+	if (!zmq_z85_decode(added.key, key))
+		return pr_error_set(err, "'%s' is not a public key", key);
+	return change(dir, &added, NULL, NULL, err);
+}
+
+int
+pr_revoke(const char *dir, const char *name, unsigned *role, struct pr_error *err)
+{
+	*role = 0;
+	return change(dir, NULL, name, role, err);
 }

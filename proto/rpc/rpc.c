@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/rpc/rpc_internal.h"
+#include "proto/rpc/rpc.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +11,192 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/rpc/admission.h"
 #include "proto/rpc/socket.h"
 
-#define SOCKET_UMASK 0117 /* owner and group may ask */
+#define PENDING_MAX 64
 
-struct pr_enrolled *
-pr_rpc_enrolled(struct pr_rpc *rpc)
+struct pending {
+	uint8_t *buf;
+	size_t len;
+};
+
+struct pr_rpc {
+	bool server;
+	bool connected_once, connected;
+	char *endpoint;
+	pr_rpc_call call;
+	void *arg;
+	void (*watch)(void *arg, enum pr_rpc_state state);
+	void *watch_arg;
+	uint64_t bad;
+	int64_t said_not_allowed; /* monotonic; for one user a line a minute at most */
+	char said_user[PR_RPC_PEER_MAX];
+	void *ctx, *socket;
+	struct pr_monitor *monitor;
+	struct pr_zevent *zevent, *monitor_zevent;
+	struct pr_zap *zap;
+	struct pending pending[PENDING_MAX];
+	size_t pending_count;
+};
+
+/* Whom a server with keys admits; NULL without. */
+static struct pr_enrolled *
+enrolled_of(struct pr_rpc *rpc)
 {
 	return rpc->zap ? pr_zap_enrolled(rpc->zap) : NULL;
 }
+
+/* ---- sending ---- */
+
+/* What a client was given to send before its connection stood. */
+static void
+flush_pending(void *arg)
+{
+	struct pr_rpc *rpc = arg;
+	size_t done = 0;
+
+	rpc->connected_once = true;
+	while (done < rpc->pending_count) {
+		struct pending *p = &rpc->pending[done++];
+		if (pr_rpc_send_buffer(rpc->socket, p->buf, p->len) < 0)
+			break; /* the connection went already: they are lost like any on it */
+	}
+	for (; done < rpc->pending_count; done++)
+		free(rpc->pending[done].buf);
+	rpc->pending_count = 0;
+	pr_zevent_check(rpc->zevent);
+}
+
+static int
+keep_pending(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
+{
+	if (rpc->pending_count == PENDING_MAX) {
+		free(buf);
+		return pr_error_set(err, "no connection to %s yet", rpc->endpoint);
+	}
+	rpc->pending[rpc->pending_count++] = (struct pending){buf, len};
+	pr_zevent_want_write(rpc->zevent);
+	return 0;
+}
+
+static bool
+can_send(void *socket)
+{
+	int events = 0;
+	size_t len = sizeof(events);
+
+	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) == 0 &&
+	       events & ZMQ_POLLOUT;
+}
+
+static int
+send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
+{
+	if (!rpc->connected_once && (rpc->pending_count || !can_send(rpc->socket)))
+		return keep_pending(rpc, buf, len, err);
+	if (pr_rpc_send_buffer(rpc->socket, buf, len) == 0) {
+		rpc->connected_once = true;
+		return 0;
+	}
+	if (errno == EAGAIN &&
+		!rpc->connected) /* ZeroMQ does not tell one from the other */
+		errno = ENOTCONN;
+	return pr_error_set(err, "%s %s", rpc->endpoint,
+		errno == EAGAIN ? "takes nothing more" : "is not connected");
+}
+
+static int
+send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf, size_t len,
+	struct pr_error *err)
+{
+	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+
+	if (rc < 0) {
+		int saved = errno;
+		free(buf);
+		errno = saved;
+		if (errno == EHOSTUNREACH)
+			return pr_error_set(err, "the peer is gone");
+		return pr_error_set(err, "the peer takes nothing more");
+	}
+	return pr_rpc_send_buffer(rpc->socket, buf, len) < 0
+		       ? pr_error_set(err, "cannot send: %s", zmq_strerror(errno))
+		       : 0;
+}
+
+/* A Failure to a peer, whether it is still admitted or not. */
+static void
+send_failure(
+	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
+{
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	uint8_t *buf;
+	size_t len;
+
+	failure.text = (char *)(uintptr_t)text;
+	failure.bad_request = true;
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	if (pr_message_pack(&env, &buf, &len, NULL) == 0)
+		send_as_server(rpc, peer, buf, len, NULL);
+	pr_zevent_check(rpc->zevent);
+}
+
+bool
+pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+{
+	return pr_admit_still(enrolled_of(rpc), peer);
+}
+
+int
+pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env, struct pr_error *err)
+{
+	uint8_t *buf;
+	size_t len;
+	int rc, saved;
+
+	if (rpc->server != !!peer || pr_message_pack(env, &buf, &len, err) < 0) {
+		errno = EINVAL;
+		return rpc->server != !!peer
+			       ? pr_error_set(
+					 err, "a server sends to a peer, a client to none")
+			       : -1;
+	}
+	if (peer && !pr_rpc_admits(rpc, peer)) {
+		free(buf);
+		send_failure(rpc, peer, env->id, PR_ADMIT_REVOKED);
+		errno = EHOSTUNREACH;
+		return pr_error_set(err, "the key of %s was revoked", peer->user);
+	}
+	rc = peer ? send_as_server(rpc, peer, buf, len, err)
+		  : send_as_client(rpc, buf, len, err);
+	saved = errno;
+	pr_zevent_check(rpc->zevent);
+	errno = saved;
+	return rc;
+}
+
+bool
+pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+{
+	int rc = -1;
+
+	if (!pr_rpc_admits(rpc, peer))
+		return false;
+	rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+	if (rc >= 0)
+		zmq_send(rpc->socket, "", 0, ZMQ_DONTWAIT);
+	else if (errno == EAGAIN) /* there, and slow */
+		rc = 0;
+	pr_zevent_check(rpc->zevent);
+	return rc >= 0;
+}
+
+#define SOCKET_UMASK 0117 /* owner and group may ask */
 
 /* ---- receiving ---- */
 
@@ -40,7 +218,6 @@ refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envel
 	char key[PR_KEY_TEXT];
 	int64_t now = pr_now_mono();
 
-	rpc->not_allowed++;
 	if (!rpc->said_not_allowed || strcmp(rpc->said_user, peer->user) != 0 ||
 		now - rpc->said_not_allowed > 60 * PR_NS_PER_S) {
 		rpc->said_not_allowed = now;
@@ -49,7 +226,7 @@ refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envel
 			peer->user[0] ? peer->user : pr_key_text(peer->key, key),
 			pr_message_name(env), why);
 	}
-	pr_rpc_fail(rpc, peer, env->id, why);
+	send_failure(rpc, peer, env->id, why);
 }
 
 static void
@@ -65,7 +242,7 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 		rpc->bad++;
 		return;
 	}
-	if (peer && !pr_admit_message(pr_rpc_enrolled(rpc), peer, env->body_case, &why))
+	if (peer && !pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why))
 		refuse(rpc, peer, env, why.text);
 	else
 		rpc->call(rpc->arg, peer, env);
@@ -102,7 +279,7 @@ on_message(void *arg)
 		good = peer_from_id(&peer, &msg);
 		if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
 			return false;
-		pr_admit_fill(pr_rpc_enrolled(rpc),
+		pr_admit_fill(enrolled_of(rpc),
 			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
 	}
 	if (zmq_msg_more(&msg)) {
@@ -179,7 +356,7 @@ static int
 rpc_start(struct pr_rpc *rpc, struct pr_loop *loop, struct pr_error *err)
 {
 	const struct pr_zevent_calls calls = {
-		.receive = on_message, .writable = pr_rpc_flush, .arg = rpc};
+		.receive = on_message, .writable = flush_pending, .arg = rpc};
 
 	rpc->zevent = pr_zevent_create(pr_loop_base(loop), rpc->socket, &calls, err);
 	return rpc->zevent ? 0 : -1;
@@ -290,14 +467,126 @@ pr_rpc_bad_messages(const struct pr_rpc *rpc)
 	return rpc->bad;
 }
 
-uint64_t
-pr_rpc_not_allowed(const struct pr_rpc *rpc)
-{
-	return rpc->not_allowed;
-}
-
 const char *
 pr_rpc_refusal(const struct pr_rpc *rpc)
 {
 	return rpc->monitor ? pr_monitor_refusal(rpc->monitor) : "";
+}
+
+/* ---- one question without a loop ---- */
+
+/* One question without a loop: ZeroMQ's own poll waits. */
+struct ask {
+	const char *endpoint;
+	void *ctx, *socket;
+	struct pr_monitor *monitor;
+	int64_t deadline;
+	uint64_t id;
+	bool refused;
+};
+
+static bool
+read_monitor(struct ask *ask)
+{
+	enum pr_rpc_state state;
+	bool news;
+
+	while (pr_monitor_read(ask->monitor, &news, &state))
+		if (news && state == PR_RPC_REFUSED)
+			ask->refused = true;
+	return !ask->refused;
+}
+
+/* Waits for the socket; -1 and err when refused or out of time. */
+static int
+wait_for(struct ask *ask, short events, struct pr_error *err)
+{
+	zmq_pollitem_t items[] = {
+		{.socket = ask->socket, .events = events},
+		{.socket = pr_monitor_socket(ask->monitor), .events = ZMQ_POLLIN},
+	};
+
+	for (;;) {
+		int64_t left = ask->deadline - pr_now_mono();
+		if (left <= 0)
+			return pr_error_set(err, "no answer from %s", ask->endpoint);
+		if (zmq_poll(items, 2, (long)(left / PR_NS_PER_MS) + 1) < 0 &&
+			errno != EINTR)
+			return pr_error_errno(err, "waiting for %s", ask->endpoint);
+		if (items[0].revents & events)
+			return 0;
+		if (!read_monitor(ask))
+			return pr_error_set(err, "%s", pr_monitor_refusal(ask->monitor));
+	}
+}
+
+/* 1: *reply is the answer; 0: something else came; -1. */
+static int
+receive(struct ask *ask, Packrack__Envelope **reply, struct pr_error *err)
+{
+	zmq_msg_t msg;
+	int rc = 0;
+
+	zmq_msg_init(&msg);
+	if (zmq_msg_recv(&msg, ask->socket, ZMQ_DONTWAIT) < 0)
+		return errno == EAGAIN ? 0 : pr_error_errno(err, "%s", ask->endpoint);
+	if (zmq_msg_size(&msg) > 0 && !zmq_msg_more(&msg)) {
+		*reply = pr_message_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), err);
+		rc = *reply ? 1 : pr_error_prefix(err, "%s", ask->endpoint);
+	}
+	zmq_msg_close(&msg);
+	if (rc == 1 && (*reply)->id != ask->id) {
+		pr_message_free(reply);
+		rc = 0;
+	}
+	return rc;
+}
+
+static int
+converse(struct ask *ask, const Packrack__Envelope *env, Packrack__Envelope **reply,
+	struct pr_error *err)
+{
+	uint8_t *buf;
+	size_t len;
+	int rc = 0;
+
+	if (zmq_connect(ask->socket, ask->endpoint) < 0)
+		return pr_error_errno(err, "cannot connect to %s", ask->endpoint);
+	if (wait_for(ask, ZMQ_POLLOUT, err) < 0 ||
+		pr_message_pack(env, &buf, &len, err) < 0)
+		return -1;
+	if (pr_rpc_send_buffer(ask->socket, buf, len) < 0)
+		return pr_error_errno(err, "cannot ask %s", ask->endpoint);
+	while (rc == 0)
+		rc = wait_for(ask, ZMQ_POLLIN, err) < 0 ? -1 : receive(ask, reply, err);
+	return rc < 0 ? -1 : 0;
+}
+
+int
+pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
+	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
+	struct pr_error *err)
+{
+	struct ask ask = {.endpoint = endpoint,
+		.deadline = pr_now_mono() + timeout_ns,
+		.id = env->id};
+	int rc = -1, linger = 0;
+
+	*reply = NULL;
+	if (pr_rpc_reachable(endpoint, err) < 0)
+		return -1;
+	ask.ctx = zmq_ctx_new();
+	if (!ask.ctx)
+		return pr_error_errno(err, "cannot ask %s", endpoint);
+	ask.socket = pr_rpc_socket(ask.ctx, false, endpoint, keys, err);
+	if (ask.socket) {
+		zmq_setsockopt(ask.socket, ZMQ_LINGER, &linger, sizeof(linger));
+		ask.monitor = pr_monitor_open(ask.ctx, ask.socket, endpoint, keys, err);
+		if (ask.monitor)
+			rc = converse(&ask, env, reply, err);
+		pr_monitor_close(&ask.monitor);
+		zmq_close(ask.socket);
+	}
+	zmq_ctx_term(ask.ctx);
+	return rc;
 }

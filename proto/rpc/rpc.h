@@ -43,7 +43,7 @@ struct pr_rpc;
 
 /*
  * Must not keep env, nor destroy the rpc. peer is NULL on a client. Bad messages never get here;
- * they are counted. Nor do messages that the peer's key may not send (proto/rpc/roles.h), by the role
+ * they are counted. Nor do messages that the peer's key may not send (proto/rpc/admission.h), by the role
  * that it has at that moment: they are answered with a Failure.
  */
 typedef void (*pr_rpc_call)(
@@ -53,26 +53,26 @@ struct pr_rpc *pr_rpc_listen(struct pr_loop *loop, const char *endpoint,
 	const struct pr_rpc_keys *keys, pr_rpc_call call, void *arg, struct pr_error *err);
 struct pr_rpc *pr_rpc_connect(struct pr_loop *loop, const char *endpoint,
 	const struct pr_rpc_keys *keys, pr_rpc_call call, void *arg, struct pr_error *err);
-/* What was sent and not yet taken gets a second at most. */
+/* Closes; blocks for up to 1 s for messages that are not sent yet. */
 void pr_rpc_destroy(struct pr_rpc **rpc);
 
 /*
  * A client's connection comes and goes; whatever was asked over one that went will not be answered.
- * REFUSED: the server does not admit our key, or has another than we know, or one of us has keys and
- * the other has not; it is tried again all the same. Not called on servers: see pr_rpc_probe.
+ * REFUSED: the server does not admit our key, or its key is not the one that we know, or only one of us
+ * uses keys. The connection is tried again anyway. Not called on servers: see pr_rpc_probe.
  */
 enum pr_rpc_state { PR_RPC_CONNECTED, PR_RPC_DISCONNECTED, PR_RPC_REFUSED };
 void pr_rpc_watch(
 	struct pr_rpc *rpc, void (*call)(void *arg, enum pr_rpc_state state), void *arg);
 
-/* Why we were REFUSED last, in one line with the mend; "" before that. */
+/* Why we were REFUSED last, in one line with what to do; "" before that. */
 const char *pr_rpc_refusal(const struct pr_rpc *rpc);
 
 /*
- * Sends; never blocks: -1 with errno EAGAIN when the peer's queue is full (try later), with another
- * when it is gone or the message cannot be sent at all. peer NULL on a client. What a
- * client sends before its first connection stands waits for it (up to 64 messages); after a
- * disconnection sending fails until there is a connection again, so nobody gets stale replies.
+ * Queues a message; never blocks. 0; -1 with errno EAGAIN: the peer's queue is full, try later; -1 with any
+ * other errno: this peer gets nothing more. peer is NULL on a client. Messages of a client before its first
+ * connection wait for it (64 at most). After a disconnection sending fails until there is a connection
+ * again, so that nobody gets stale replies.
  */
 int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err);
@@ -97,8 +97,6 @@ bool pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer);
 
 bool pr_rpc_peer_equal(const struct pr_rpc_peer *a, const struct pr_rpc_peer *b);
 uint64_t pr_rpc_bad_messages(const struct pr_rpc *rpc);
-/* Messages that the sender's key may not send. */
-uint64_t pr_rpc_not_allowed(const struct pr_rpc *rpc);
 
 /* Refuses ipc paths over 107 bytes and unknown transports with a clear line. */
 int pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err);

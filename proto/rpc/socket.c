@@ -2,11 +2,118 @@
 #include "proto/rpc/socket.h"
 
 #include <errno.h>
+#include <event2/event.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include <zmq.h>
 
+#include "proto/base/clock.h"
 #include "proto/rpc/keys.h"
+
+/* ---- endpoints ---- */
+
+#define PATH_LIMIT (sizeof(((struct sockaddr_un *)0)->sun_path) - 1)
+
+/* The path behind ipc://, or NULL. */
+static const char *
+ipc_path(const char *endpoint)
+{
+	return strncmp(endpoint, "ipc://", 6) ? NULL : endpoint + 6;
+}
+
+static int
+check_tcp(const char *endpoint, struct pr_error *err)
+{
+	const char *host = endpoint + 6, *colon = strrchr(host, ':');
+
+	if (!colon || colon == host || !colon[1])
+		return pr_error_set(err,
+			"endpoint %s: a port is missing, as in tcp://host:7400", endpoint);
+	return 0;
+}
+
+int
+pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err)
+{
+	const char *path = ipc_path(endpoint);
+
+	if (!strncmp(endpoint, "tcp://", 6))
+		return check_tcp(endpoint, err);
+	if (!path)
+		return pr_error_set(
+			err, "endpoint %s: give ipc://PATH or tcp://HOST:PORT", endpoint);
+	if (!*path || *path == '@' || *path == '*')
+		return pr_error_set(
+			err, "endpoint %s: ipc:// needs the path of a socket", endpoint);
+	if (strlen(path) > PATH_LIMIT)
+		return pr_error_set(err,
+			"endpoint %s: its path has %zu bytes, a socket's at most %zu; "
+			"use a shorter directory",
+			endpoint, strlen(path), (size_t)PATH_LIMIT);
+	return 0;
+}
+
+/* 0: somebody listens. -1 and errno otherwise. */
+static int
+try_connect(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), rc, saved;
+
+	if (fd < 0)
+		return -1;
+	memcpy(address.sun_path, path, strlen(path));
+	rc = connect(fd, (struct sockaddr *)&address, sizeof(address));
+	if (rc < 0 && errno == EAGAIN) /* its backlog is full: it lives */
+		rc = 0;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return rc;
+}
+
+int
+pr_rpc_reachable(const char *endpoint, struct pr_error *err)
+{
+	const char *path = ipc_path(endpoint);
+
+	if (pr_rpc_check_endpoint(endpoint, err) < 0)
+		return -1;
+	if (path && try_connect(path) < 0)
+		return pr_error_errno(err, "nobody listens on %s", endpoint);
+	return 0;
+}
+
+/*
+ * ZeroMQ unlinks whatever lies at the path, be it a file of the user's or the socket of another
+ * program that lives: so look first.
+ */
+int
+pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
+{
+	const char *path = ipc_path(endpoint);
+	struct stat st;
+
+	if (!path || lstat(path, &st) < 0)
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return pr_error_set(
+			err, "%s exists and is not a socket: give another path", path);
+	if (try_connect(path) == 0)
+		return pr_error_set(err, "another program listens on %s already", path);
+	if (errno != ECONNREFUSED)
+		return pr_error_errno(err, "%s", path);
+	if (unlink(path) < 0 && errno != ENOENT)
+		return pr_error_errno(err, "cannot remove the stale socket %s", path);
+	return 0;
+}
+
+/* ---- sockets ---- */
 
 /*
  * Credit bounds what is under way; the queues are only a second bound: 64 answers' batches of
@@ -98,7 +205,7 @@ pr_rpc_socket(void *ctx, bool server, const char *endpoint, const struct pr_rpc_
 	if (pr_rpc_check_endpoint(endpoint, err) < 0)
 		return NULL;
 	socket = zmq_socket(ctx, server ? ZMQ_ROUTER : ZMQ_DEALER);
-	if (!socket || set_limits(socket, server, !pr_rpc_ipc_path(endpoint)) < 0)
+	if (!socket || set_limits(socket, server, !ipc_path(endpoint)) < 0)
 		pr_error_set(err, "cannot make a ZeroMQ socket: %s", zmq_strerror(errno));
 	else if (!pr_rpc_has_keys(keys) ||
 		 set_keys(socket, server, endpoint, keys->dir, err) == 0)
@@ -131,4 +238,271 @@ pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len)
 	zmq_msg_close(&msg);
 	errno = saved;
 	return -1;
+}
+
+/* ---- in libevent ---- */
+
+/* What is at hand is taken in turns with the loop's other events, such as an interrupt. */
+#define ZEVENT_BATCH 32
+#define ZEVENT_NS (10 * PR_NS_PER_MS)
+
+struct pr_zevent {
+	void *socket;
+	struct pr_zevent_calls calls;
+	struct event *fd_event;
+	bool want_write;
+	struct event *
+		again; /* a timer of 0: event_active would starve the loop's other events */
+};
+
+static int
+socket_events(void *socket)
+{
+	int events = 0;
+	size_t len = sizeof(events);
+
+	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) < 0 ? 0 : events;
+}
+
+static void
+run_again(struct pr_zevent *z)
+{
+	const struct timeval at_once = {0, 0};
+
+	event_add(z->again, &at_once);
+}
+
+static void
+on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct pr_zevent *z = arg;
+	int events = socket_events(z->socket);
+	int64_t until = pr_now_mono() + ZEVENT_NS;
+
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < ZEVENT_BATCH && events & ZMQ_POLLIN; i++) {
+		if (!z->calls.receive(z->calls.arg) || pr_now_mono() >= until)
+			break;
+		events = socket_events(z->socket);
+	}
+	if (events & ZMQ_POLLOUT && z->want_write) {
+		z->want_write = false;
+		z->calls.writable(z->calls.arg);
+	}
+	pr_zevent_check(z);
+}
+
+void
+pr_zevent_check(struct pr_zevent *z)
+{
+	int events = socket_events(z->socket);
+
+	if (events & ZMQ_POLLIN || (events & ZMQ_POLLOUT && z->want_write))
+		run_again(z);
+}
+
+void
+pr_zevent_want_write(struct pr_zevent *z)
+{
+	z->want_write = true;
+	pr_zevent_check(z);
+}
+
+struct pr_zevent *
+pr_zevent_create(struct event_base *base, void *socket, const struct pr_zevent_calls *calls,
+	struct pr_error *err)
+{
+	struct pr_zevent *z = calloc(1, sizeof(*z));
+	int fd = -1;
+	size_t len = sizeof(fd);
+
+	if (!z) {
+		pr_error_set(err, "no memory");
+		return NULL;
+	}
+	z->socket = socket;
+	z->calls = *calls;
+	if (zmq_getsockopt(socket, ZMQ_FD, &fd, &len) == 0) {
+		z->fd_event = event_new(base, fd, EV_READ | EV_PERSIST, on_wake, z);
+		z->again = evtimer_new(base, on_wake, z);
+	}
+	if (!z->fd_event || !z->again || event_add(z->fd_event, NULL) < 0) {
+		pr_error_set(err, "cannot watch a ZeroMQ socket");
+		pr_zevent_destroy(&z);
+		return NULL;
+	}
+	run_again(z); /* the first edge may have passed before we looked */
+	return z;
+}
+
+void
+pr_zevent_destroy(struct pr_zevent **zevent)
+{
+	struct pr_zevent *z = *zevent;
+
+	if (!z)
+		return;
+	if (z->fd_event)
+		event_free(z->fd_event);
+	if (z->again)
+		event_free(z->again);
+	free(z);
+	*zevent = NULL;
+}
+
+/* ---- connections of a client ---- */
+
+#define MONITOR_ENDPOINT "inproc://monitor" /* one monitored socket a context */
+#define MONITOR_EVENTS                                                                     \
+	(ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |                          \
+		ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |    \
+		ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+/*
+ * A server that cannot read our greeting, as it was made for another's key, hangs up without a word.
+ * So does one that just ends: hence more than one.
+ */
+#define BROKEN_MAX 3
+
+struct pr_monitor {
+	void *socket, *monitored;
+	bool keyed;
+	unsigned broken; /* handshakes in a row that broke off */
+	const char *endpoint, *dir; /* kept by the caller */
+	struct pr_error refusal;
+};
+
+struct pr_monitor *
+pr_monitor_open(void *ctx, void *socket, const char *endpoint,
+	const struct pr_rpc_keys *keys, struct pr_error *err)
+{
+	struct pr_monitor *m = calloc(1, sizeof(*m));
+	int linger = 0;
+
+	if (!m) {
+		pr_error_set(err, "no memory for a connection");
+		return NULL;
+	}
+	m->monitored = socket;
+	m->endpoint = endpoint;
+	m->keyed = pr_rpc_has_keys(keys);
+	m->dir = m->keyed ? keys->dir : "";
+	if (zmq_socket_monitor(socket, MONITOR_ENDPOINT, MONITOR_EVENTS) == 0)
+		m->socket = zmq_socket(ctx, ZMQ_PAIR);
+	if (m->socket &&
+		zmq_setsockopt(m->socket, ZMQ_LINGER, &linger, sizeof(linger)) == 0 &&
+		zmq_connect(m->socket, MONITOR_ENDPOINT) == 0)
+		return m;
+	pr_error_set(err, "cannot watch a connection: %s", zmq_strerror(zmq_errno()));
+	pr_monitor_close(&m);
+	return NULL;
+}
+
+void
+pr_monitor_close(struct pr_monitor **monitor)
+{
+	struct pr_monitor *m = *monitor;
+
+	*monitor = NULL;
+	if (!m)
+		return;
+	zmq_socket_monitor(m->monitored, NULL, 0);
+	if (m->socket)
+		zmq_close(m->socket);
+	free(m);
+}
+
+void *
+pr_monitor_socket(struct pr_monitor *monitor)
+{
+	return monitor->socket;
+}
+
+const char *
+pr_monitor_refusal(const struct pr_monitor *monitor)
+{
+	return monitor->refusal.text;
+}
+
+static void
+refused(struct pr_monitor *m, uint16_t event)
+{
+	if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+		pr_error_set(&m->refusal,
+			"%s does not admit our key: enrol %s/public there "
+			"(packrack keys enroll)",
+			m->endpoint, m->dir);
+	else if (!m->keyed)
+		pr_error_set(&m->refusal,
+			"%s requires a key, and no key directory was found: give --key DIR "
+			"or set "
+			"PACKRACK_KEY (create one with 'packrack keys generate' and have "
+			"it "
+			"enrolled)",
+			m->endpoint);
+	else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+		pr_error_set(&m->refusal,
+			"%s does not use keys, but %s has one: check the endpoint, or "
+			"connect "
+			"without a key by --key " PR_KEYS_NONE,
+			m->endpoint, m->dir);
+	else
+		pr_error_set(&m->refusal,
+			"the key of %s is not the server-key in %s/rack, or it uses none: "
+			"check the "
+			"endpoint; if its key was replaced, ask for a new bundle "
+			"(packrack-keys(7))",
+			m->endpoint, m->dir);
+}
+
+static bool
+state_of(struct pr_monitor *m, uint16_t event, enum pr_rpc_state *state)
+{
+	switch (event) {
+	case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+		m->broken = 0;
+		*state = PR_RPC_CONNECTED;
+		return true;
+	case ZMQ_EVENT_DISCONNECTED:
+		*state = PR_RPC_DISCONNECTED;
+		return true;
+	case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+		if (++m->broken < BROKEN_MAX)
+			return false;
+		break;
+	case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+	case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+		m->broken = 0;
+		break;
+	default:
+		return false;
+	}
+	refused(m, event);
+	*state = PR_RPC_REFUSED;
+	return true;
+}
+
+/* First frame: event u16, value u32, in the machine's order; then the address. */
+bool
+pr_monitor_read(struct pr_monitor *m, bool *news, enum pr_rpc_state *state)
+{
+	zmq_msg_t msg;
+	uint16_t event = 0;
+	int more;
+
+	zmq_msg_init(&msg);
+	if (zmq_msg_recv(&msg, m->socket, ZMQ_DONTWAIT) < 0)
+		return false;
+	if (zmq_msg_size(&msg) >= sizeof(event))
+		memcpy(&event, zmq_msg_data(&msg), sizeof(event));
+	more = zmq_msg_more(&msg);
+	zmq_msg_close(&msg);
+	while (more) {
+		zmq_msg_init(&msg);
+		more = zmq_msg_recv(&msg, m->socket, ZMQ_DONTWAIT) >= 0 &&
+		       zmq_msg_more(&msg);
+		zmq_msg_close(&msg);
+	}
+	*news = state_of(m, event, state);
+	return true;
 }

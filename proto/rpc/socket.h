@@ -7,10 +7,10 @@
 #include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
 
-/* Inside proto/rpc: ZeroMQ sockets as we want them. */
+/* Inside proto/rpc: ZeroMQ sockets as we want them, in libevent, and what their connections do. */
 
-/* The path behind ipc://, or NULL. */
-const char *pr_rpc_ipc_path(const char *endpoint);
+/* ---- sockets ---- */
+
 /* Removes a socket that nobody listens on; -1 when somebody does, or when it is no socket. */
 int pr_rpc_clear_stale(const char *endpoint, struct pr_error *err);
 
@@ -24,5 +24,48 @@ bool pr_rpc_has_keys(const struct pr_rpc_keys *keys);
 
 /* Hands buf (from malloc) over to ZeroMQ and sends it without blocking; -1 and errno. */
 int pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len);
+
+/* ---- in libevent ---- */
+
+struct event_base;
+
+/*
+ * A ZeroMQ socket in libevent; nothing else touches ZMQ_FD. That descriptor is edge-triggered and
+ * tells of changes only: receive is called (one message each, without blocking) while the socket
+ * has any, in batches between which the loop serves its other events.
+ */
+struct pr_zevent;
+
+struct pr_zevent_calls {
+	bool (*receive)(void *arg); /* false: there was none after all */
+	void (*writable)(void *arg); /* once after each pr_zevent_want_write; may be NULL */
+	void *arg;
+};
+
+struct pr_zevent *pr_zevent_create(struct event_base *base, void *socket,
+	const struct pr_zevent_calls *calls, struct pr_error *err);
+void pr_zevent_destroy(struct pr_zevent **zevent); /* not the socket */
+/* After each send: sending moves the state too, and the edge may be gone. */
+void pr_zevent_check(struct pr_zevent *zevent);
+void pr_zevent_want_write(struct pr_zevent *zevent);
+
+/* ---- connections of a client ---- */
+
+/*
+ * A client socket's connection as ZeroMQ tells it, over a socket of its own. CURVE is silent towards
+ * the user about who was refused, and why: that is concluded here from how handshakes fail.
+ */
+struct pr_monitor;
+
+/* keys as given to the socket: only whether there are any, and where, for the texts. */
+struct pr_monitor *pr_monitor_open(void *ctx, void *socket, const char *endpoint,
+	const struct pr_rpc_keys *keys, struct pr_error *err);
+void pr_monitor_close(struct pr_monitor **monitor); /* before its socket */
+/* The socket to wait for. */
+void *pr_monitor_socket(struct pr_monitor *monitor);
+/* Takes one event without blocking; false: none. *news: it changed the state. */
+bool pr_monitor_read(struct pr_monitor *monitor, bool *news, enum pr_rpc_state *state);
+/* Why it was refused last; "" before. */
+const char *pr_monitor_refusal(const struct pr_monitor *monitor);
 
 #endif

@@ -70,8 +70,7 @@ static const struct pr_counter_row node_rows[] = {
 				      "Queries that the indexer of the node is at.")},
 	{AT(indexed_lag_bytes),
 		PR_METRIC("indexed_lag_bytes", PR_GAUGE, "lag_bytes", PR_ONE, NULL,
-			"Packets of the volume of the node that its list does not tell of "
-			"yet.")},
+			"Estimated bytes of stored packets that are not yet indexed.")},
 };
 
 static const struct pr_counter_row merger_rows[] = {
@@ -88,10 +87,10 @@ static const struct pr_counter_row merger_rows[] = {
 		PR_METRIC("summary_bytes", PR_COUNTER, "summaries_bytes_total", PR_ONE,
 			NULL,
 			"Bytes that the node sent to tell of summaries, and for them.")},
-	{AT(segments_unsummarized), PR_METRIC("segments_unsummarized", PR_GAUGE,
-					    "unsummarized_segments", PR_ONE, NULL,
-					    "Batches of packets of the node, at least, "
-					    "that no summary speaks of yet.")},
+	{AT(segments_unsummarized),
+		PR_METRIC("segments_unsummarized", PR_GAUGE, "unsummarized_segments",
+			PR_ONE, NULL,
+			"Lower bound of the node's segments that no summary covers yet.")},
 	{AT(summaries_told_time),
 		PR_METRIC("summaries_told_time", PR_GAUGE,
 			"summaries_told_timestamp_seconds", PR_NS, NULL,

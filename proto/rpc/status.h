@@ -13,7 +13,7 @@ struct pr_values {
 	Packrack__Value *items, **pointers;
 	size_t count, capacity;
 };
-#define PR_VALUES(items, pointers)                                                         \
+#define PR_VALUE_LIST(items, pointers)                                                     \
 	(struct pr_values)                                                                 \
 	{                                                                                  \
 		items, pointers, 0, sizeof(items) / sizeof((items)[0])                     \

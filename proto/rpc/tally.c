@@ -15,7 +15,7 @@ struct pr_tally {
 	struct pr_tally_item *items;
 	uint32_t *slots; /* 1 + index; 0 free */
 	uint64_t seed; /* so that nobody can make keys that fall together */
-	struct pr_tally_sums sums;
+	Packrack__Tally sums;
 };
 
 struct pr_tally *
@@ -30,6 +30,7 @@ pr_tally_create(bool series, bool by_packets, size_t items_max, struct pr_error 
 	t->series = series;
 	t->by_packets = by_packets;
 	t->max = items_max ? items_max : PR_TALLY_ITEMS_MAX;
+	packrack__tally__init(&t->sums);
 	t->seed = (uint64_t)pr_now_mono() ^ (uintptr_t)t;
 	return t;
 }
@@ -150,8 +151,9 @@ sort(struct pr_tally *t)
 }
 
 /*
- * The middle one's size is taken off all, so that half of them go; of the other figure, which is not what
- * decides, those that stay keep all, and the slack takes the most of what goes.
+ * Too many groups: subtracts the median of the deciding figure from every group, drops the groups at or below
+ * it, and adds the median to that figure's slack. The slack of the other figure grows by the largest value
+ * dropped.
  */
 static void
 make_room(struct pr_tally *t)
@@ -246,7 +248,7 @@ pr_tally_add_less(
 }
 
 void
-pr_tally_sum(struct pr_tally *t, const struct pr_tally_sums *more)
+pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more)
 {
 	t->sums.packets += more->packets;
 	t->sums.bytes += more->bytes;
@@ -289,7 +291,7 @@ pr_tally_items(const struct pr_tally *t, size_t *count)
 	return t->items;
 }
 
-const struct pr_tally_sums *
+const Packrack__Tally *
 pr_tally_total(const struct pr_tally *t)
 {
 	return &t->sums;
@@ -316,4 +318,88 @@ uint64_t
 pr_tally_most_bytes(const struct pr_tally *t, const struct pr_tally_item *item)
 {
 	return most(item->bytes, t->sums.slack_bytes, item->less_bytes);
+}
+
+/* ---- as messages ---- */
+
+int
+pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *err)
+{
+	pr_tally_sum(t, part);
+	for (size_t i = 0; i < part->n_groups; i++) {
+		const Packrack__TallyGroup *g = part->groups[i];
+		struct pr_tally_item item = {.packets = g->packets,
+			.bytes = g->bytes,
+			.less_packets = g->less_packets,
+			.less_bytes = g->less_bytes};
+
+		if (g->key.len > PR_TALLY_KEY_MAX)
+			return pr_error_set(err, "a group's key of %zu bytes", g->key.len);
+		item.len = (uint8_t)g->key.len;
+		memcpy(item.key, g->key.data, g->key.len);
+		if (pr_tally_add_less(t, &item, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+allocate(struct pr_tally_part *part, struct pr_error *err)
+{
+	if (part->groups)
+		return 0;
+	part->groups = calloc(PR_TALLY_PART, sizeof(*part->groups));
+	part->pointers = calloc(PR_TALLY_PART, sizeof(*part->pointers));
+	if (part->groups && part->pointers)
+		return 0;
+	pr_tally_part_free(part);
+	return pr_error_set(err, "no memory for sending what was counted");
+}
+
+static void
+fill_group(Packrack__TallyGroup *g, const struct pr_tally_item *item)
+{
+	packrack__tally_group__init(g);
+	g->key.data = (uint8_t *)item->key;
+	g->key.len = item->len;
+	g->packets = item->packets;
+	g->bytes = item->bytes;
+	g->less_packets = item->less_packets;
+	g->less_bytes = item->less_bytes;
+}
+
+/* *at: groups given and 1 for the sums. */
+int
+pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *part,
+	struct pr_error *err)
+{
+	size_t count, given = *at ? *at - 1 : 0, n;
+	const struct pr_tally_item *items = pr_tally_items(t, &count);
+
+	n = count - given;
+	if (*at && !n)
+		return 0;
+	if (allocate(part, err) < 0)
+		return -1;
+	packrack__tally__init(&part->message);
+	if (!*at)
+		part->message = t->sums;
+	if (n > PR_TALLY_PART)
+		n = PR_TALLY_PART;
+	for (size_t i = 0; i < n; i++) {
+		fill_group(&part->groups[i], &items[given + i]);
+		part->pointers[i] = &part->groups[i];
+	}
+	part->message.groups = part->pointers;
+	part->message.n_groups = n;
+	*at = 1 + given + n;
+	return 1;
+}
+
+void
+pr_tally_part_free(struct pr_tally_part *part)
+{
+	free(part->groups);
+	free(part->pointers);
+	*part = (struct pr_tally_part){.groups = NULL};
 }

@@ -10,16 +10,16 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * Packets and bytes counted by group, in bounded memory, as nodes do it for `rate` and `top`, and
- * mergers add it up. A group is known by its key's bytes only.
+ * Packets and bytes counted by group, in bounded memory: nodes do so for `rate` and `top`, and mergers
+ * add up what nodes have counted. A group is known by its key's bytes only.
  *
- * What is counted of a group is a lower bound; the upper one is that + slack - less, where the slack is
- * one for all (also for groups that are not there), and less is what is known better of this group. All
- * of these add up when tallies are put together. No slack: the counts are exact.
+ * This is a mergeable Misra-Gries summary. For each group: count <= true count <= count + slack - less.
+ * slack is one number for the tally, and also bounds groups that are not listed; less is one number for
+ * each group, what is known better of it. All of these add up when tallies are merged. slack 0: the counts
+ * are exact.
  *
- * Of intervals of time (`series`) there may be PR_TALLY_ITEMS_MAX, more is an error. Of other groups the
- * smaller half is given up then and goes into the slack (Misra and Gries, in its mergeable form).
- * Pure, one thread.
+ * Intervals of time (`series`): at most PR_TALLY_ITEMS_MAX, more is an error. Other groups: at that number
+ * the smaller half is dropped and goes into the slack. No I/O; one thread.
  */
 struct pr_tally;
 
@@ -30,13 +30,6 @@ struct pr_tally;
 struct pr_tally_item {
 	uint8_t len, key[PR_TALLY_KEY_MAX];
 	uint64_t packets, bytes, less_packets, less_bytes;
-};
-
-struct pr_tally_sums {
-	uint64_t packets, bytes; /* all that was counted, in groups or not */
-	uint64_t slack_packets, slack_bytes;
-	uint64_t left_out; /* groups that pr_tally_cut, or a merger, left out, */
-	uint64_t most_packets, most_bytes; /* and the most that one of them can have */
 };
 
 /* items_max 0: PR_TALLY_ITEMS_MAX. NULL: no memory. */
@@ -51,7 +44,7 @@ int pr_tally_add(struct pr_tally *t, const void *key, size_t len, uint64_t packe
 int pr_tally_add_less(
 	struct pr_tally *t, const struct pr_tally_item *item, struct pr_error *err);
 /* Adds to the sums. */
-void pr_tally_sum(struct pr_tally *t, const struct pr_tally_sums *more);
+void pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more);
 
 /* Intervals by their keys; other groups the largest first. Later additions undo the order. */
 void pr_tally_sort(struct pr_tally *t);
@@ -59,7 +52,8 @@ void pr_tally_sort(struct pr_tally *t);
 void pr_tally_cut(struct pr_tally *t, size_t best);
 
 const struct pr_tally_item *pr_tally_items(const struct pr_tally *t, size_t *count);
-const struct pr_tally_sums *pr_tally_total(const struct pr_tally *t);
+/* All that was counted, in groups or not; the groups themselves are not in it. */
+const Packrack__Tally *pr_tally_total(const struct pr_tally *t);
 uint64_t pr_tally_most_packets(const struct pr_tally *t, const struct pr_tally_item *item);
 uint64_t pr_tally_most_bytes(const struct pr_tally *t, const struct pr_tally_item *item);
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The lab's keys, made as an operator would (packrack-keys(7)): a directory each for the head (dispatcher
-# and merger), for every node, and for a user who may steer. Needs: program, STATE, LOGGERS, KEYS, KEEP.
+# and merger), for every node, and for a user with the role operate. Needs: program, STATE, LOGGERS, KEYS, KEEP.
 
 key_of() { # NAME: for --key
 	if ((KEYS)); then
@@ -35,7 +35,7 @@ keys_up() {
 	fi
 	rm -rf -- "${STATE:?}/keys"
 	keys_tool head generate --rack
-	keys_member user steer
+	keys_member user operate
 	for ((i = 1; i <= LOGGERS; i++)); do
 		keys_member "log$i" node
 		keys_node_sockets "log$i"

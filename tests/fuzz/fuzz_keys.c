@@ -13,7 +13,7 @@
 
 #include "proto/base/log.h"
 #include "proto/rpc/keys.h"
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 #include "proto/wire/rack_key.h"
 #include "tests/fuzz/fuzz.h"
 

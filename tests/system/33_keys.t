@@ -52,14 +52,14 @@ run_step "packets are recorded" played
 
 run_step "the reader sees status" by ann "$PACKRACK" status --json
 run_step "and queries" by ann "$PACKRACK" query --count
-run_step "but does not stop the capture" says 1 "role does not allow" by ann "$PACKRACK" capture stop
-run_step "nor reset a node" says 1 "role does not allow" by ann "$PACKRACK" node reset log1 --yes
-run_step "nor cancel queries" says 1 "role does not allow" by ann "$PACKRACK" queries cancel 1
+run_step "but does not stop the capture" says 1 "not allowed: key" by ann "$PACKRACK" capture stop
+run_step "nor reset a node" says 1 "not allowed: key" by ann "$PACKRACK" node reset log1 --yes
+run_step "nor cancel queries" says 1 "not allowed: key" by ann "$PACKRACK" queries cancel 1
 capturing() {
 	head_of "$PACKRACK" status --json | grep -q '"state": *"capturing"'
 }
 run_step "it captures still" capturing
-run_step "a node's key does not read" says 1 "role does not allow" by log1 "$PACKRACK" query --count
+run_step "a node's key does not read" says 1 "not allowed: key" by log1 "$PACKRACK" query --count
 run_step "who may steer does" head_of "$PACKRACK" capture spread flow
 run_step "as does the head itself" by head "$PACKRACK" capture spread round-robin
 
@@ -80,7 +80,7 @@ status_of() { # DIR ENDPOINT: whichever it is
 	*) PACKRACK_MERGER='' PACKRACK_KEY=$1 "$RACK" exec disp timeout 10 "$PACKRACK" node list -d "$2" ;;
 	esac
 }
-run_step "without a key" refused "wants keys" status_of none
+run_step "without a key" refused "requires a key" status_of none
 "$PACKRACK" keys generate --key "$KEYS/stranger" > /dev/null 2>&1
 cp "$KEYS/user/rack" "$KEYS/stranger/rack"
 run_step "with a key that is not enrolled" refused "does not admit our key" status_of "$KEYS/stranger"
@@ -117,7 +117,7 @@ found() {
 		"$BUILD/packrack-merger" --config /dev/null --listen "$at" 2> "$LAB_DIR/etc.log" &
 	pid=$!
 	poll_until 5 test -S "${at#ipc://}"
-	says 1 "wants keys" timeout 10 env PACKRACK_KEY=none "$PACKRACK" queries list -m "$at" || rc=1
+	says 1 "requires a key" timeout 10 env PACKRACK_KEY=none "$PACKRACK" queries list -m "$at" || rc=1
 	env -u PACKRACK_KEY -u XDG_CONFIG_HOME HOME="$LAB_DIR/home" timeout 10 "$PACKRACK" queries list -m "$at" || rc=1
 	kill "$pid" && wait "$pid" 2> /dev/null
 	cat "$LAB_DIR/etc.log"

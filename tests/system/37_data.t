@@ -175,7 +175,7 @@ member() { # NAME ROLE: a key pair of its own, enrolled on the head
 }
 run_step "a reader is enrolled" member ann read
 run_step "and lists" env PACKRACK_KEY="$LAB_DIR/keys/ann" "$PACKRACK" data list
-run_step "but does not delete" says 1 "role does not allow" env PACKRACK_KEY="$LAB_DIR/keys/ann" "$PACKRACK" data delete --node log1 --yes
+run_step "but does not delete" says 1 "not allowed: key" env PACKRACK_KEY="$LAB_DIR/keys/ann" "$PACKRACK" data delete --node log1 --yes
 refute_step "a node that nobody knows" 1 "$PACKRACK" data delete --node nobody --yes
 
 rack_deleted() {

@@ -41,7 +41,7 @@ def main(argv):
         ask(channel, 1, program)
         return 1
     except packrack.Refused as e:
-        return 0 if "wants keys" in str(e) else 1
+        return 0 if "requires a key" in str(e) else 1
     finally:
         channel.close()
         stranger.close()

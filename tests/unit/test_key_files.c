@@ -10,7 +10,7 @@
 
 #include "proto/base/keyfile.h"
 #include "proto/rpc/keys.h"
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/rack_key.h"
 #include "tests/unit/unit.h"
@@ -239,7 +239,7 @@ START_TEST(enrolling_and_revoking)
 	ck_assert(told("as 'ann'"));
 	ck_assert_int_eq(pr_enrol(dir, "b b", PR_ROLE_READ, other, &err), -1);
 	ck_assert_int_eq(pr_enrol(dir, "bob", PR_ROLE_READ, "x", &err), -1);
-	ck_assert_int_eq(pr_enrol(dir, "bob", PR_ROLE_STEER, other, &err), 0);
+	ck_assert_int_eq(pr_enrol(dir, "bob", PR_ROLE_OPERATE, other, &err), 0);
 	ck_assert_int_eq(pr_revoke(dir, "eve", &role, &err), -1);
 	ck_assert_int_eq(pr_revoke(dir, "ann", &role, &err), 0);
 	ck_assert_uint_eq(role, PR_ROLE_READ);
@@ -275,7 +275,7 @@ START_TEST(servers_by_endpoint)
 	ck_assert(told("no server-key for tcp://h:2"));
 	write_text("rack", 0600, "server-key tcp://h:1 junk\n");
 	ck_assert_int_eq(pr_keys_load_server(dir, "tcp://h:1", found, &err), -1);
-	ck_assert(told("is no key"));
+	ck_assert(told("is not a key"));
 	write_text("rack", 0640, "server-key %s\n", key);
 	ck_assert_int_eq(pr_keys_load_server(dir, "tcp://h:1", found, &err), -1);
 	ck_assert(told("chmod 600"));

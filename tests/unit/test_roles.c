@@ -8,7 +8,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/keys.h"
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 #include "proto/rpc/rpc.h"
 #include "tests/unit/loop_wait.h"
 #include "tests/unit/unit.h"
@@ -35,7 +35,7 @@ START_TEST(roles_by_name)
 	char text[PR_ROLE_TEXT];
 
 	ck_assert_uint_eq(pr_role_parse("read"), PR_ROLE_READ);
-	ck_assert_uint_eq(pr_role_parse("steer,node"), PR_ROLE_STEER | PR_ROLE_NODE);
+	ck_assert_uint_eq(pr_role_parse("steer,node"), PR_ROLE_OPERATE | PR_ROLE_NODE);
 	ck_assert_uint_eq(pr_role_parse("node,read,steer"), PR_ROLE_ALL);
 	ck_assert_uint_eq(pr_role_parse(""), 0);
 	ck_assert_uint_eq(pr_role_parse("read,"), 0);
@@ -140,7 +140,7 @@ on_client(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 	c->got++;
 	c->last_id = env->id;
 	c->refused += env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE &&
-		      strstr(env->failure->text, "role does not allow");
+		      strstr(env->failure->text, "not allowed: key");
 }
 
 static void
@@ -199,7 +199,7 @@ try_all(struct pr_loop *loop, struct side *server, struct side *client, unsigned
 
 START_TEST(each_message_by_each_role)
 {
-	static const char *const names[] = {"node", "read", "steer", "node,steer"};
+	static const char *const names[] = {"node", "read", "operate", "node,operate"};
 	char dir[] = "/tmp/packrack-roles-XXXXXX", server_dir[64], client_dir[64],
 	     key[PR_KEY_TEXT], own[PR_KEY_TEXT], endpoint[96], command[128];
 	struct pr_error err;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 #include "tests/unit/rpc_lab.h"
 
 START_TEST(asks_and_answers)

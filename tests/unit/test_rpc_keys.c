@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "proto/rpc/keys.h"
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 #include "tests/unit/rpc_lab.h"
 
 static char server_dir[96], client_dir[96];
@@ -96,7 +96,7 @@ START_TEST(curve_admits_and_refuses)
 	connect_client(&c, NULL); /* no keys: refused as well */
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&c.refused, 1);
-	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "wants keys") != NULL, "%s",
+	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "requires a key") != NULL, "%s",
 		pr_rpc_refusal(c.rpc));
 	ck_assert_uint_eq(s.got, 0);
 	finish(&s, &c);
@@ -115,15 +115,15 @@ START_TEST(wrong_servers_are_told)
 	write_file(client_dir, "rack", 0600, "server-key %s\n", key);
 	start(&s, &c, &server_keys, &client_keys);
 	wait_until(&c.refused, 1);
-	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "another key") != NULL, "%s",
+	ck_assert_msg(strstr(pr_rpc_refusal(c.rpc), "is not the server-key") != NULL, "%s",
 		pr_rpc_refusal(c.rpc));
 	pr_rpc_destroy(&c.rpc);
 	pr_rpc_destroy(&s.rpc);
 	start(&s, &c, NULL, &client_keys); /* it has no keys */
 	wait_until(&c.refused, 1);
 	ck_assert_msg(
-		strstr(pr_rpc_refusal(c.rpc), "has no keys") ||
-			strstr(pr_rpc_refusal(c.rpc), "or none"), /* who hangs up first */
+		strstr(pr_rpc_refusal(c.rpc), "does not use keys") ||
+			strstr(pr_rpc_refusal(c.rpc), "uses none"), /* who hangs up first */
 		"%s", pr_rpc_refusal(c.rpc));
 	ck_assert_uint_eq(s.got, 0);
 	finish(&s, &c);
@@ -148,7 +148,7 @@ START_TEST(questions_are_refused_at_once)
 		if (read(go[0], &byte, 1) != 1)
 			_exit(2);
 		int rc = pr_rpc_ask(endpoint, NULL, &env, 20 * PR_NS_PER_S, &reply, &err);
-		_exit(rc == -1 && strstr(err.text, "wants keys") ? 0 : 1);
+		_exit(rc == -1 && strstr(err.text, "requires a key") ? 0 : 1);
 	}
 	start(&s, &c, &server_keys, &client_keys);
 	ck_assert_int_eq(write(go[1], "", 1), 1);
@@ -193,10 +193,10 @@ START_TEST(a_revoked_key_is_out_at_once)
 	wait_until(&c.got, 3);
 	ck_assert_uint_eq(c.failures, 2);
 	ck_assert_uint_eq(c.last_id, 3);
-	enroll("ann", PR_ROLE_STEER); /* the same connection, with its new role */
+	enroll("ann", PR_ROLE_OPERATE); /* the same connection, with its new role */
 	ck_assert_int_eq(pr_rpc_send(c.rpc, NULL, &env, &err), 0);
 	wait_until(&s.got, 2);
-	ck_assert_uint_eq(s.last.role, PR_ROLE_STEER);
+	ck_assert_uint_eq(s.last.role, PR_ROLE_OPERATE);
 	finish(&s, &c);
 }
 END_TEST

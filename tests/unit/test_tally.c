@@ -31,7 +31,7 @@ count(struct pr_tally *t, struct truth *truth, uint64_t seed, int n)
 		uint64_t len = 60 + next_random(&seed) % 1400;
 		uint16_t key =
 			(uint16_t)(next_random(&seed) % (1 + next_random(&seed) % KEYS));
-		const struct pr_tally_sums one = {.packets = 1, .bytes = len};
+		const Packrack__Tally one = {.packets = 1, .bytes = len};
 
 		truth->packets[key]++;
 		truth->bytes[key] += len;
@@ -57,7 +57,7 @@ hand_over(const struct pr_tally *from, struct pr_tally *to)
 static void
 check_bounds(struct pr_tally *t, const struct truth *truth, size_t best)
 {
-	const struct pr_tally_sums *sums;
+	const Packrack__Tally *sums;
 	const struct pr_tally_item *items;
 	bool listed[KEYS] = {false};
 	size_t n;

@@ -482,7 +482,7 @@ static const struct pr_option options[] = {
 };
 
 static const struct pr_cmdline program = {.name = "packrack console",
-	.summary = "Shows the rack at work on a terminal, and steers it.",
+	.summary = "Shows the rack at work on a terminal, and operates it.",
 	.usage = "[options]",
 	PR_OPTIONS(options),
 	.footer = "Press ? in it for its keys."};

@@ -291,7 +291,7 @@ render_series(struct render *r, const struct rate_text *t)
 void
 rate_render(struct render *r, const struct rate_text *t)
 {
-	const struct pr_tally_sums *sums = pr_tally_total(t->counted->sink.tally);
+	const Packrack__Tally *sums = pr_tally_total(t->counted->sink.tally);
 
 	render_uint(r, "step_ns", (uint64_t)t->step);
 	render_uint(r, "packets", sums->packets);

@@ -7,7 +7,7 @@
 #include "indexer/query/tally_key.h"
 
 static bool
-exact(const struct pr_tally_sums *sums)
+exact(const Packrack__Tally *sums)
 {
 	return !sums->slack_packets && !sums->slack_bytes;
 }
@@ -28,7 +28,7 @@ by_packets(const struct counted *c)
 static uint64_t
 unlisted(const struct counted *c)
 {
-	const struct pr_tally_sums *s = pr_tally_total(c->sink.tally);
+	const Packrack__Tally *s = pr_tally_total(c->sink.tally);
 	uint64_t most = by_packets(c) ? s->most_packets : s->most_bytes;
 	uint64_t slack = by_packets(c) ? s->slack_packets : s->slack_bytes;
 
@@ -66,7 +66,7 @@ static void
 print_item(const struct counted *c, const struct pr_tally_item *item, int width)
 {
 	const struct pr_tally *t = c->sink.tally;
-	const struct pr_tally_sums *sums = pr_tally_total(t);
+	const Packrack__Tally *sums = pr_tally_total(t);
 	uint64_t all = by_packets(c) ? sums->packets : sums->bytes;
 	uint64_t mine = by_packets(c) ? item->packets : item->bytes;
 	char text[PRI_TALLY_KEY_TEXT];
@@ -95,7 +95,7 @@ print_bounds(const struct counted *c)
 void
 top_print(const struct counted *c)
 {
-	const struct pr_tally_sums *sums = pr_tally_total(c->sink.tally);
+	const Packrack__Tally *sums = pr_tally_total(c->sink.tally);
 	int width = exact(sums) ? 12 : 24;
 	size_t count;
 	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
@@ -134,7 +134,7 @@ render_item(struct render *r, const struct counted *c, const struct pr_tally_ite
 void
 top_render(struct render *r, const struct counted *c)
 {
-	const struct pr_tally_sums *sums = pr_tally_total(c->sink.tally);
+	const Packrack__Tally *sums = pr_tally_total(c->sink.tally);
 	size_t count;
 	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
 

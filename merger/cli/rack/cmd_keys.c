@@ -9,7 +9,7 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/rack/keys_list.h"
 #include "merger/cli/rack/keys_rack.h"
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 
 struct keys_args {
 	char *key, *bundle;
@@ -64,7 +64,7 @@ begin(const struct pr_cmdline *p, struct keys_args *a, int argc, char **argv, in
 
 /* ---- generate ---- */
 
-/* The head may all: its merger speaks to others as a node does, its user queries and steers. */
+/* The head may all: its merger speaks to others as a node does, its user queries and operates. */
 static int
 make_head(const char *dir, const char *public, struct pr_error *err)
 {
@@ -159,7 +159,7 @@ keys_enroll(int argc, char **argv)
 	const struct pr_cmdline p = {.name = "packrack keys enroll",
 		.summary = "Admits a public key, by a name and for a role.",
 		.usage = "NAME ROLE KEY [options]",
-		.footer = "ROLE is node, read or steer, or several with commas. KEY is "
+		.footer = "ROLE is node, read or operate, or several with commas. KEY is "
 			  "the file with the public\nkey, or - for standard input, or the "
 			  "key itself.",
 		PR_OPTIONS(enroll_options)};
@@ -172,7 +172,7 @@ keys_enroll(int argc, char **argv)
 
 	if (status < 0 && !(role = pr_role_parse(argv[operand + 1]))) {
 		pr_error_set(
-			&err, "'%s' is no role: node, read or steer", argv[operand + 1]);
+			&err, "'%s' is no role: node, read or operate", argv[operand + 1]);
 		status = cli_fail(p.name, CLI_USAGE, &err);
 	}
 	if (status < 0) {

@@ -9,7 +9,7 @@
 #include "merger/cli/rack/keys_rack.h"
 #include "proto/base/keyfile.h"
 #include "proto/rpc/keys.h"
-#include "proto/rpc/roles.h"
+#include "proto/rpc/admission.h"
 
 struct held {
 	const char *dir;

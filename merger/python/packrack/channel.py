@@ -130,11 +130,11 @@ class Channel:
         if self.broken < BROKEN_MAX and event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
             return None
         if not self.keys:
-            return "%s wants keys, and we have none: give key or PACKRACK_KEY" % self.endpoint
+            return "%s requires a key: give key or set PACKRACK_KEY" % self.endpoint
         if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-            return ("%s has no keys, and we have (%s): is it the right server?"
+            return ("%s does not use keys, but %s has one: check the endpoint"
                     % (self.endpoint, self.keys))
-        return ("%s has another key than we know it by, or none: see server-key in %s/rack"
+        return ("the key of %s is not the server-key in %s/rack, or it uses none: check the endpoint"
                 % (self.endpoint, self.keys))
 
     def receive(self, timeout):
@@ -188,7 +188,7 @@ class Channel:
 
 def failure(endpoint, said):
     """The server's one line as what it is."""
-    if "role does not allow" in said.text or "not enrolled here" in said.text:
+    if any(text in said.text for text in ("not allowed: key", "role does not allow", "not enrolled here")):
         return Refused("%s: %s" % (endpoint, said.text))
     kind = RequestError if said.bad_request else Error
     return kind("%s: %s" % (endpoint, said.text))

@@ -54,7 +54,7 @@ def lines(directory, name, word):
 def z85(directory, name, word, key):
     """A secret is never in an error text."""
     if not Z85.match(key):
-        raise Error("key file %s/%s: its %s is no key" % (directory, name, word))
+        raise Error("key file %s/%s: its %s is not a key" % (directory, name, word))
     return key.encode()
 
 

@@ -1,14 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/rpc/zap.h"
+#include "proto/rpc/admission.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/rpc/keys.h"
-#include "proto/rpc/zevent.h"
+#include "proto/rpc/socket.h"
+
+/* ---- roles ---- */
+
+enum { NODE = PR_ROLE_NODE, READ = PR_ROLE_READ, OPERATE = PR_ROLE_OPERATE, NOBODY = 0 };
+
+static const struct {
+	Packrack__Envelope__BodyCase body;
+	unsigned roles;
+} table[] = {
+	{PACKRACK__ENVELOPE__BODY_HELLO, NODE},
+	{PACKRACK__ENVELOPE__BODY_BATCH, NODE},
+	{PACKRACK__ENVELOPE__BODY_END, NODE},
+	{PACKRACK__ENVELOPE__BODY_FAILURE, NODE},
+	{PACKRACK__ENVELOPE__BODY_INDEX_RECORD, NODE},
+	{PACKRACK__ENVELOPE__BODY_COVERAGE, NODE},
+	{PACKRACK__ENVELOPE__BODY_SUMMARY, NODE},
+	{PACKRACK__ENVELOPE__BODY_PEER, READ | OPERATE},
+	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, READ | OPERATE},
+	{PACKRACK__ENVELOPE__BODY_QUERY, READ | OPERATE},
+	{PACKRACK__ENVELOPE__BODY_CREDIT, READ | OPERATE},
+	{PACKRACK__ENVELOPE__BODY_CANCEL, READ | OPERATE},
+	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, READ | OPERATE},
+	{PACKRACK__ENVELOPE__BODY_COMMAND, OPERATE},
+	{PACKRACK__ENVELOPE__BODY_STATUS, NOBODY},
+	{PACKRACK__ENVELOPE__BODY_COMMAND_DONE, NODE},
+	{PACKRACK__ENVELOPE__BODY_INDEX_STORED, NOBODY},
+	{PACKRACK__ENVELOPE__BODY_SUMMARY_WANT, NOBODY},
+	{PACKRACK__ENVELOPE__BODY_ROUTE, NOBODY},
+};
+
+static const char *const names[] = {"node", "read", "operate"};
+enum { ROLES = sizeof(names) / sizeof(names[0]) };
+
+static unsigned
+role_named(const char *name, size_t len)
+{
+	for (unsigned i = 0; i < ROLES; i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], name, len))
+			return 1U << i;
+	/* what it was called before */
+	return len == 5 && !memcmp(name, "steer", 5) ? PR_ROLE_OPERATE : 0;
+}
+
+unsigned
+pr_role_parse(const char *text)
+{
+	unsigned roles = 0, role;
+
+	for (;; text++) {
+		size_t len = strcspn(text, ",");
+
+		role = role_named(text, len);
+		roles |= role;
+		text += len;
+		if (!role || !*text)
+			return role ? roles : 0;
+	}
+}
+
+const char *
+pr_role_text(unsigned roles, char text[PR_ROLE_TEXT])
+{
+	*text = 0;
+	for (unsigned i = 0; i < ROLES; i++)
+		if (roles & 1U << i)
+			snprintf(text + strlen(text), PR_ROLE_TEXT - strlen(text), "%s%s",
+				*text ? "," : "", names[i]);
+	return text;
+}
+
+unsigned
+pr_roles_for(Packrack__Envelope__BodyCase body)
+{
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].body == body)
+			return table[i].roles;
+	return NODE;
+}
+
+/* ---- keys of connections ---- */
 
 /* A request: version, id, domain, address, identity, mechanism, credentials. */
 enum {
@@ -170,4 +250,47 @@ struct pr_enrolled *
 pr_zap_enrolled(struct pr_zap *zap)
 {
 	return zap->enrolled;
+}
+
+/* ---- messages ---- */
+
+void
+pr_admit_fill(struct pr_enrolled *enrolled, const char *user_id, struct pr_rpc_peer *peer)
+{
+	const struct pr_enrolled_key *key = NULL;
+
+	peer->role = enrolled ? 0 : PR_ROLE_ALL;
+	if (!enrolled || !user_id || strlen(user_id) != PR_KEY_TEXT - 1)
+		return;
+	if (zmq_z85_decode(peer->key, user_id))
+		key = pr_enrolled_find(enrolled, peer->key);
+	if (!key)
+		return;
+	peer->role = key->role;
+	snprintf(peer->user, sizeof(peer->user), "%s", key->name);
+}
+
+bool
+pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer,
+	Packrack__Envelope__BodyCase body, struct pr_error *why)
+{
+	unsigned roles = pr_roles_for(body);
+	char has[PR_ROLE_TEXT], wanted[PR_ROLE_TEXT];
+
+	if (!enrolled || peer->role & roles)
+		return true;
+	if (!peer->role)
+		pr_error_set(why, PR_ADMIT_REVOKED);
+	else
+		pr_error_set(why, "not allowed: key '%s' has role %s; this needs %s%s",
+			peer->user, pr_role_text(peer->role, has),
+			roles & (roles - 1) ? "one of the roles " : "the role ",
+			roles ? pr_role_text(roles, wanted) : "of a server");
+	return false;
+}
+
+bool
+pr_admit_still(struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer)
+{
+	return !enrolled || pr_enrolled_find(enrolled, peer->key);
 }

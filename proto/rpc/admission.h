@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_RPC_ADMISSION_H
+#define PR_RPC_ADMISSION_H
+
+#include <stdbool.h>
+
+#include "proto/rpc/keys.h"
+#include "proto/rpc/rpc.h"
+
+/* ---- roles ---- */
+
+/*
+ * What an enrolled key may ask of a server, in one table (packrack-keys(7) has the same one). Every
+ * request is checked against it, with the role that its key has at that moment.
+ */
+enum pr_role {
+	PR_ROLE_NODE = 1, /* announce, send summaries and answers */
+	PR_ROLE_READ = 2, /* query, see status */
+	PR_ROLE_OPERATE = 4, /* the same, and command */
+	PR_ROLE_ALL = 7, /* all of them, and every peer of a server without keys */
+};
+
+/* "read", or several: "node,operate". 0: there is none of that name. */
+unsigned pr_role_parse(const char *text);
+/* The other way round. */
+#define PR_ROLE_TEXT sizeof("node,read,operate")
+const char *pr_role_text(unsigned roles, char text[PR_ROLE_TEXT]);
+
+/*
+ * The roles that may send a server this message. Those that are not in the table are for nodes only;
+ * what only servers send is for nobody: 0.
+ */
+unsigned pr_roles_for(Packrack__Envelope__BodyCase body);
+
+/* ---- inside proto/rpc: keys are checked ---- */
+
+struct event_base;
+struct pr_zap;
+
+/*
+ * ZeroMQ's authentication protocol (RFC 27): admits CURVE clients whose public key is enrolled, and
+ * gives their messages that key (Z85) as user id, so that each can be checked anew. One per context,
+ * made before its server is bound. dir is a key directory.
+ */
+struct pr_zap *pr_zap_create(
+	struct event_base *base, void *ctx, const char *dir, struct pr_error *err);
+void pr_zap_destroy(struct pr_zap **zap);
+struct pr_enrolled *pr_zap_enrolled(struct pr_zap *zap);
+
+/* Inside proto/rpc: may this peer of a server send this? enrolled NULL: no keys, everybody may all. */
+
+/* Fills in who the peer is, by the user id that the ZAP handler gave its messages. */
+void pr_admit_fill(
+	struct pr_enrolled *enrolled, const char *user_id, struct pr_rpc_peer *peer);
+/* false: why holds a line for the peer. */
+bool pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer,
+	Packrack__Envelope__BodyCase body, struct pr_error *why);
+/* false: its key has been revoked since it connected. */
+bool pr_admit_still(struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer);
+#define PR_ADMIT_REVOKED "your key is not enrolled here any more"
+
+#endif
