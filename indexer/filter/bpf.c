@@ -6,12 +6,6 @@
 
 #include "indexer/filter/bpf_code.h"
 
-struct pri_bpf {
-	uint16_t linktype;
-	size_t count, times;
-	struct pri_insn insns[];
-};
-
 /* ---- checking ---- */
 
 static bool
@@ -123,25 +117,6 @@ pri_bpf_destroy(struct pri_bpf **program)
 	*program = NULL;
 }
 
-uint16_t
-pri_bpf_linktype(const struct pri_bpf *program)
-{
-	return program->linktype;
-}
-
-const struct pri_insn *
-pri_bpf_insns(const struct pri_bpf *program, size_t *count)
-{
-	*count = program->count;
-	return program->insns;
-}
-
-size_t
-pri_bpf_times(const struct pri_bpf *program)
-{
-	return program->times;
-}
-
 /* ---- running ---- */
 
 struct machine {
@@ -190,45 +165,32 @@ load_word(struct machine *m, uint64_t offset)
 static bool
 step_load(struct machine *m, const struct pri_insn *in)
 {
-	uint32_t byte;
+	uint32_t *to = (in->code & CLASS_MASK) == CLASS_LD ? &m->a : &m->x, byte;
+	uint64_t at = in->k;
 
-	switch (in->code) {
-	case LD_W_ABS:
-		return load_word(m, in->k);
-	case LD_H_ABS:
-		return load(m, in->k, 2, &m->a);
-	case LD_B_ABS:
-		return load(m, in->k, 1, &m->a);
-	case LD_W_IND:
-		return load_word(m, (uint64_t)m->x + in->k);
-	case LD_H_IND:
-		return load(m, (uint64_t)m->x + in->k, 2, &m->a);
-	case LD_B_IND:
-		return load(m, (uint64_t)m->x + in->k, 1, &m->a);
-	case LD_LEN:
-		m->a = m->len;
+	switch (in->code & MODE_MASK) {
+	case MODE_IND:
+		at += m->x;
+		/* fall through */
+	case MODE_ABS:
+		if ((in->code & SIZE_MASK) == SIZE_W)
+			return load_word(m, at);
+		return load(m, at, (in->code & SIZE_MASK) == SIZE_H ? 2 : 1, to);
+	case MODE_IMM:
+		*to = in->k;
 		return true;
-	case LD_TIME: /* the head: it is jumped back to, by no sensible program */
+	case MODE_MEM:
+		*to = m->mem[in->k];
 		return true;
-	case LD_IMM:
-		m->a = in->k;
+	case MODE_LEN:
+		*to = m->len;
 		return true;
-	case LD_MEM:
-		m->a = m->mem[in->k];
-		return true;
-	case LDX_IMM:
-		m->x = in->k;
-		return true;
-	case LDX_MEM:
-		m->x = m->mem[in->k];
-		return true;
-	case LDX_LEN:
-		m->x = m->len;
-		return true;
-	default: /* LDX_MSH: an IP header's length */
+	case MODE_MSH: /* an IP header's length */
 		if (!load(m, in->k, 1, &byte))
 			return false;
-		m->x = (byte & 0xf) << 2;
+		*to = (byte & 0xf) << 2;
+		return true;
+	default: /* terms of time at the head: no sensible program jumps back to them */
 		return true;
 	}
 }
@@ -237,47 +199,43 @@ step_load(struct machine *m, const struct pri_insn *in)
 static bool
 step_alu(struct machine *m, const struct pri_insn *in)
 {
-	uint32_t v = in->code & SOURCE_X ? m->x : in->k;
+	uint32_t v = in->code & SOURCE_X ? m->x : in->k, op = in->code & OP_MASK;
 
-	switch (in->code & OP_MASK) {
+	switch (op) {
 	case OP_ADD:
 		m->a += v;
-		return true;
+		break;
 	case OP_SUB:
 		m->a -= v;
-		return true;
+		break;
 	case OP_MUL:
 		m->a *= v;
-		return true;
+		break;
 	case OP_DIV:
-		if (v == 0)
-			return false;
-		m->a /= v;
-		return true;
 	case OP_MOD:
 		if (v == 0)
 			return false;
-		m->a %= v;
-		return true;
+		m->a = op == OP_DIV ? m->a / v : m->a % v;
+		break;
 	case OP_AND:
 		m->a &= v;
-		return true;
+		break;
 	case OP_OR:
 		m->a |= v;
-		return true;
+		break;
 	case OP_XOR:
 		m->a ^= v;
-		return true;
+		break;
 	case OP_LSH:
 		m->a = v < 32 ? m->a << v : 0;
-		return true;
+		break;
 	case OP_RSH:
 		m->a = v < 32 ? m->a >> v : 0;
-		return true;
+		break;
 	default: /* OP_NEG */
 		m->a = 0u - m->a;
-		return true;
 	}
+	return true;
 }
 
 static bool
@@ -337,8 +295,13 @@ next_part(const struct pri_bpf *p, const struct pri_insn *in)
 }
 
 static uint32_t
-run(const struct pri_bpf *program, struct machine *m, int64_t budget)
+run(const struct pri_bpf *program, struct machine *m)
 {
+	int64_t budget = backward_budget(program->count, m->caplen);
+
+	if (program->count == 0)
+		return UINT32_MAX;
+	m->program = program;
 	for (const struct pri_insn *in = program->insns + 2 * program->times;; in++) {
 		switch (in->code & CLASS_MASK) {
 		case CLASS_LD:
@@ -367,22 +330,13 @@ run(const struct pri_bpf *program, struct machine *m, int64_t budget)
 	}
 }
 
-static uint32_t
-start(const struct pri_bpf *program, struct machine *m)
-{
-	if (program->count == 0)
-		return UINT32_MAX;
-	m->program = program;
-	return run(program, m, backward_budget(program->count, m->caplen));
-}
-
 uint32_t
 pri_bpf_run(
 	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen)
 {
 	struct machine m = {.data = data, .len = len, .caplen = caplen};
 
-	return start(program, &m);
+	return run(program, &m);
 }
 
 bool
@@ -393,7 +347,7 @@ pri_bpf_match(const struct pri_bpf *program, const struct pr_packet *packet)
 		.caplen = packet->caplen,
 		.time = packet->time};
 
-	return start(program, &m) != 0;
+	return run(program, &m) != 0;
 }
 
 /* ---- times ---- */
@@ -426,7 +380,7 @@ const struct pri_bpf *
 pri_bpf_set_find(const struct pri_bpf_set *programs, uint16_t linktype)
 {
 	for (size_t i = 0; i < programs->count; i++)
-		if (pri_bpf_linktype(programs->items[i]) == linktype)
+		if (programs->items[i]->linktype == linktype)
 			return programs->items[i];
 	return NULL;
 }
@@ -434,7 +388,7 @@ pri_bpf_set_find(const struct pri_bpf_set *programs, uint16_t linktype)
 int
 pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program, struct pr_error *err)
 {
-	uint16_t linktype = pri_bpf_linktype(program);
+	uint16_t linktype = program->linktype;
 	struct pri_bpf **items;
 
 	if (pri_bpf_set_find(programs, linktype)) {
@@ -461,21 +415,13 @@ pri_bpf_set_free(struct pri_bpf_set *programs)
 	*programs = (struct pri_bpf_set){0};
 }
 
-static bool
-accepts_all(const struct pri_bpf *p)
-{
-	size_t count;
-	const struct pri_insn *insns = pri_bpf_insns(p, &count);
-
-	return count == 0 || (insns[0].code == RET_K && insns[0].k != 0);
-}
-
 bool
 pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype)
 {
 	const struct pri_bpf *p = pri_bpf_set_find(programs, linktype);
 
-	return programs->count == 0 || (p && accepts_all(p));
+	return programs->count == 0 ||
+	       (p && (p->count == 0 || (p->insns[0].code == RET_K && p->insns[0].k != 0)));
 }
 
 bool

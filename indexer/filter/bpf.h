@@ -21,7 +21,9 @@ struct pri_insn { /* as struct bpf_insn */
 };
 
 /*
- * Made by filter.c, never by libpcap: a jump to the next instruction, with jt 1. Behind it lies another
+ * Two extensions of BPF, made by filter.c and never by libpcap; bpf.c runs them and plan.c reads them.
+ *
+ * PART: a jump to the next instruction, with jt 1. Behind it lies another
  * part of an OR; where a load fails in one part, the others have their say all the same.
  */
 #define PRI_INSN_PART ((struct pri_insn){.code = 0x05, .jt = 1})
@@ -32,8 +34,7 @@ pri_insn_begins_part(const struct pri_insn *in)
 }
 
 /*
- * Terms of time stand at a program's head, two instructions each; made by filter_time.c, never by libpcap.
- * A load of four bytes about where term i has its place, at which no packet has bytes, gives 1 if
+ * TIME: terms of time stand at a program's head, two instructions each. A load of four bytes about where term i has its place, at which no packet has bytes, gives 1 if
  * the packet is of a time at or after (before: at or before) the term's, else 0.
  */
 #define PRI_INSN_TIME 0xc0
@@ -60,15 +61,16 @@ pri_bpf_time_at(uint64_t offset)
 #define PRI_BPF_MAX 200000 /* instructions */
 #define PRI_BPF_MEMORY 16 /* words of scratch memory */
 
-struct pri_bpf;
+struct pri_bpf {
+	uint16_t linktype; /* as in pcap files */
+	size_t count, times; /* instructions; terms of time at their head */
+	struct pri_insn insns[];
+};
 
-/* linktype as in pcap files. No instructions: everything matches. insns are copied. */
+/* No instructions: everything matches. insns are copied. */
 struct pri_bpf *pri_bpf_create(uint16_t linktype, const struct pri_insn *insns,
 	size_t count, struct pr_error *err);
 void pri_bpf_destroy(struct pri_bpf **program);
-uint16_t pri_bpf_linktype(const struct pri_bpf *program);
-const struct pri_insn *pri_bpf_insns(const struct pri_bpf *program, size_t *count);
-size_t pri_bpf_times(const struct pri_bpf *program); /* how many terms of time it has */
 
 /*
  * What the program returns for a packet: 0 is no match. A program that runs on longer than any

@@ -11,6 +11,8 @@
 #define CLASS_MASK 0x07
 #define OP_MASK 0xf0
 #define SOURCE_X 0x08
+#define MODE_MASK 0xe0 /* of loads */
+#define SIZE_MASK 0x18
 
 enum {
 	CLASS_LD,
@@ -21,6 +23,18 @@ enum {
 	CLASS_JMP,
 	CLASS_RET,
 	CLASS_MISC
+};
+
+enum {
+	MODE_IMM = 0x00,
+	MODE_ABS = 0x20,
+	MODE_IND = 0x40,
+	MODE_MEM = 0x60,
+	MODE_LEN = 0x80,
+	MODE_MSH = 0xa0,
+	SIZE_W = 0x00,
+	SIZE_H = 0x08,
+	SIZE_B = 0x10,
 };
 
 enum {

@@ -8,22 +8,22 @@
 #include "indexer/filter/plan_internal.h"
 
 /*
- * Forwards: at each instruction the different places (what may be known there) that lead to it, each
- * once. Backwards: of each place what must hold from there on. Jumps go forward, so either is one pass
+ * Forwards: at each instruction the different states (what may be known there) that lead to it, each
+ * once. Backwards: of each state what must hold from there on. Jumps go forward, so either is one pass
  * in the order of the instructions; a backward jump is taken for "may match". Places are told apart
  * only by what still matters (registers that will be read), and there are few of them at an
  * instruction; where there would be more, those that come last are one, of which nothing is known.
  */
-#define PLACES_HERE 12 /* at one instruction */
-#define PLACES_MAX 600000
+#define STATES_HERE 12 /* at one instruction */
+#define STATES_MAX 600000
 #define TERMS_MAX 600000
 
 #define NOWHERE UINT32_MAX
 
-struct spot {
-	struct pri_place place;
+struct state_node {
+	struct pri_state state;
 	uint32_t next; /* of the same instruction */
-	uint32_t yes, no; /* spots; no only of conditional jumps; NOWHERE: may match */
+	uint32_t yes, no; /* nodes; no only of conditional jumps; NOWHERE: may match */
 	uint32_t if_yes, if_no, term;
 };
 
@@ -33,9 +33,9 @@ struct planner {
 	const struct pri_linktype_layout *layout;
 	struct pri_terms terms;
 	uint8_t *live; /* of each instruction: registers whose value before it matters */
-	uint32_t *first; /* spot of each instruction; NOWHERE: none */
-	struct spot *spots;
-	uint32_t spot_count, spot_room;
+	uint32_t *first; /* node of each instruction; NOWHERE: none */
+	struct state_node *nodes;
+	uint32_t node_count, node_room;
 	bool failed;
 };
 
@@ -98,20 +98,20 @@ find_live(struct planner *p)
 /* ---- forwards ---- */
 
 static bool
-spot_room(struct planner *p)
+node_room(struct planner *p)
 {
-	uint32_t room = p->spot_room ? 2 * p->spot_room : 256;
-	struct spot *spots;
+	uint32_t room = p->node_room ? 2 * p->node_room : 256;
+	struct state_node *nodes;
 
-	if (p->spot_count < p->spot_room)
+	if (p->node_count < p->node_room)
 		return true;
-	spots = realloc(p->spots, room * sizeof(*spots));
-	if (!spots) {
+	nodes = realloc(p->nodes, room * sizeof(*nodes));
+	if (!nodes) {
 		p->failed = true;
 		return false;
 	}
-	p->spots = spots;
-	p->spot_room = room;
+	p->nodes = nodes;
+	p->node_room = room;
 	return true;
 }
 
@@ -123,7 +123,7 @@ same_value(const struct pri_value *a, const struct pri_value *b)
 }
 
 static bool
-same_place(const struct pri_place *a, const struct pri_place *b)
+same_state(const struct pri_state *a, const struct pri_state *b)
 {
 	return a->net_is == b->net_is && a->flags == b->flags && a->tags == b->tags &&
 	       a->labels == b->labels && a->type_at == b->type_at && a->net == b->net &&
@@ -131,119 +131,119 @@ same_place(const struct pri_place *a, const struct pri_place *b)
 }
 
 /* Nothing is known of a packet there but what its way here was. */
-static struct pri_place
+static struct pri_state
 forgotten(void)
 {
-	struct pri_place place;
+	struct pri_state state;
 
-	pri_place_start(&place, NULL);
-	place.a.form = place.x.form = PRI_VALUE_ANY;
-	return place;
+	pri_state_start(&state, NULL);
+	state.a.form = state.x.form = PRI_VALUE_ANY;
+	return state;
 }
 
 /* Without what does not matter from instruction at on. */
 static void
-forget_dead(const struct planner *p, size_t at, struct pri_place *place)
+forget_dead(const struct planner *p, size_t at, struct pri_state *state)
 {
-	struct pri_value a = place->a;
+	struct pri_value a = state->a;
 
 	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
-		*place = forgotten();
-		place->a = a;
+		*state = forgotten();
+		state->a = a;
 	}
 	if (!(p->live[at] & LIVE_A))
-		place->a = (struct pri_value){.form = PRI_VALUE_ANY};
+		state->a = (struct pri_value){.form = PRI_VALUE_ANY};
 	if (!(p->live[at] & LIVE_X))
-		place->x = (struct pri_value){.form = PRI_VALUE_ANY};
+		state->x = (struct pri_value){.form = PRI_VALUE_ANY};
 }
 
 static uint32_t
-find_spot(const struct planner *p, size_t at, const struct pri_place *place, unsigned *here)
+find_node(const struct planner *p, size_t at, const struct pri_state *state, unsigned *here)
 {
 	uint32_t i = p->first[at];
 
-	for (*here = 0; i != NOWHERE; i = p->spots[i].next, ++*here)
-		if (same_place(&p->spots[i].place, place))
+	for (*here = 0; i != NOWHERE; i = p->nodes[i].next, ++*here)
+		if (same_state(&p->nodes[i].state, state))
 			return i;
 	return NOWHERE;
 }
 
-/* The spot of a place at instruction at; NOWHERE: no memory. */
+/* The node of a state at instruction at; NOWHERE: no memory. */
 static uint32_t
-reach(struct planner *p, size_t at, struct pri_place place)
+reach(struct planner *p, size_t at, struct pri_state state)
 {
 	unsigned here;
 	uint32_t found;
 
-	forget_dead(p, at, &place);
-	found = find_spot(p, at, &place, &here);
-	if (found == NOWHERE && (here >= PLACES_HERE || p->spot_count >= PLACES_MAX)) {
-		place = forgotten();
-		found = find_spot(p, at, &place, &here);
+	forget_dead(p, at, &state);
+	found = find_node(p, at, &state, &here);
+	if (found == NOWHERE && (here >= STATES_HERE || p->node_count >= STATES_MAX)) {
+		state = forgotten();
+		found = find_node(p, at, &state, &here);
 	}
-	if (found != NOWHERE || !spot_room(p))
+	if (found != NOWHERE || !node_room(p))
 		return found;
-	p->spots[p->spot_count] = (struct spot){
-		.place = place, .next = p->first[at], .yes = NOWHERE, .no = NOWHERE};
-	p->first[at] = p->spot_count;
-	return p->spot_count++;
+	p->nodes[p->node_count] = (struct state_node){
+		.state = state, .next = p->first[at], .yes = NOWHERE, .no = NOWHERE};
+	p->first[at] = p->node_count;
+	return p->node_count++;
 }
 
 static void
-go_branch(struct planner *p, size_t at, uint32_t spot)
+go_branch(struct planner *p, size_t at, uint32_t node)
 {
 	const struct pri_insn *in = &p->insns[at];
-	struct pri_place yes = p->spots[spot].place, no = yes;
-	uint32_t if_yes = pri_place_branch(&yes, p->layout, in, true, &p->terms),
-		 if_no = pri_place_branch(&no, p->layout, in, false, &p->terms), to;
+	struct pri_state yes = p->nodes[node].state, no = yes;
+	uint32_t if_yes = pri_state_branch(&yes, p->layout, in, true, &p->terms),
+		 if_no = pri_state_branch(&no, p->layout, in, false, &p->terms), to;
 
-	p->spots[spot].if_yes = if_yes;
-	p->spots[spot].if_no = if_no;
+	p->nodes[node].if_yes = if_yes;
+	p->nodes[node].if_no = if_no;
 	if (if_yes != PRI_TERM_FALSE) {
 		to = reach(p, at + 1 + in->jt, yes);
-		p->spots[spot].yes = to;
+		p->nodes[node].yes = to;
 	}
 	if (if_no != PRI_TERM_FALSE) {
 		to = reach(p, at + 1 + in->jf, no);
-		p->spots[spot].no = to;
+		p->nodes[node].no = to;
 	}
 }
 
 static void
-go_on(struct planner *p, size_t at, uint32_t spot)
+go_on(struct planner *p, size_t at, uint32_t node)
 {
 	const struct pri_insn *in = &p->insns[at];
-	struct pri_place place = p->spots[spot].place;
+	struct pri_state state = p->nodes[node].state;
 	uint32_t to = NOWHERE;
 
 	if (pri_insn_begins_part(
 		    in)) { /* whose tests give its loads their meaning by themselves */
-		pri_place_start(&place, p->layout);
-		place.a.form = place.x.form = PRI_VALUE_ANY;
+		pri_state_start(&state, p->layout);
+		state.a.form = state.x.form = PRI_VALUE_ANY;
 	}
 	if (in->code == JA) {
 		if ((int32_t)in->k >= 0)
-			to = reach(p, at + 1 + in->k, place);
+			to = reach(p, at + 1 + in->k, state);
 	} else {
-		pri_place_step(&place, in);
-		to = reach(p, at + 1, place);
+		pri_state_step(&state, in);
+		to = reach(p, at + 1, state);
 	}
-	p->spots[spot].yes = to;
+	p->nodes[node].yes = to;
 }
 
 static void
 forwards(struct planner *p)
 {
-	struct pri_place start;
+	struct pri_state start;
 
-	pri_place_start(&start, p->layout);
+	pri_state_start(&start, p->layout);
 	reach(p, 0, start);
 	for (size_t at = 0; at < p->count && !p->failed; at++) {
 		const struct pri_insn *in = &p->insns[at];
 
 		if ((in->code & CLASS_MASK) == CLASS_RET)
 			continue;
-		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->spots[i].next)
+		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next)
 			if (is_jump(in) && in->code != JA)
 				go_branch(p, at, i);
 			else
@@ -254,29 +254,29 @@ forwards(struct planner *p)
 /* ---- backwards ---- */
 
 static uint32_t
-returned(const struct pri_insn *in, const struct pri_place *place)
+returned(const struct pri_insn *in, const struct pri_state *state)
 {
 	uint32_t value = in->k;
 
 	if (in->code == RET_A) {
-		if (place->a.form != PRI_VALUE_CONSTANT)
+		if (state->a.form != PRI_VALUE_CONSTANT)
 			return PRI_TERM_TRUE;
-		value = place->a.at;
+		value = state->a.at;
 	}
 	return value ? PRI_TERM_TRUE : PRI_TERM_FALSE;
 }
 
-/* What must hold from a spot on, if what leads to it can hold. */
+/* What must hold from a node on, if what leads to it can hold. */
 static uint32_t
-term_at(const struct planner *p, uint32_t spot, uint32_t condition)
+term_at(const struct planner *p, uint32_t node, uint32_t condition)
 {
 	if (condition == PRI_TERM_FALSE)
 		return PRI_TERM_FALSE;
-	return spot == NOWHERE ? PRI_TERM_TRUE : p->spots[spot].term;
+	return node == NOWHERE ? PRI_TERM_TRUE : p->nodes[node].term;
 }
 
 static uint32_t
-branch(struct planner *p, const struct spot *s)
+branch(struct planner *p, const struct state_node *s)
 {
 	return pri_term_branch(&p->terms, s->if_yes, term_at(p, s->yes, s->if_yes),
 		s->if_no, term_at(p, s->no, s->if_no));
@@ -288,11 +288,11 @@ backwards(struct planner *p)
 	for (size_t at = p->count; at-- > 0;) {
 		const struct pri_insn *in = &p->insns[at];
 
-		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->spots[i].next) {
-			struct spot *s = &p->spots[i];
+		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next) {
+			struct state_node *s = &p->nodes[i];
 
 			if ((in->code & CLASS_MASK) == CLASS_RET)
-				s->term = returned(in, &s->place);
+				s->term = returned(in, &s->state);
 			else if (!is_jump(in) || in->code == JA)
 				s->term = term_at(p, s->yes, PRI_TERM_TRUE);
 			else
@@ -306,15 +306,15 @@ backwards(struct planner *p)
 static int
 planner_init(struct planner *p, const struct pri_bpf *program)
 {
-	*p = (struct planner){
-		.layout = pri_linktype_layout_find(pri_bpf_linktype(program))};
-	p->insns = pri_bpf_insns(program, &p->count);
+	*p = (struct planner){.layout = pri_linktype_layout_find(program->linktype)};
+	p->insns = program->insns;
+	p->count = program->count;
 	p->live = calloc(p->count + 1, 1);
 	p->first = malloc((p->count + 1) * sizeof(*p->first));
 	if (pri_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
 		return -1;
 	p->terms.times = p->insns;
-	p->terms.time_count = pri_bpf_times(program);
+	p->terms.time_count = program->times;
 	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
 	return 0;
 }
@@ -325,7 +325,7 @@ planner_free(struct planner *p)
 	pri_terms_free(&p->terms);
 	free(p->live);
 	free(p->first);
-	free(p->spots);
+	free(p->nodes);
 }
 
 static struct pri_plan *
@@ -339,7 +339,7 @@ make(struct planner *p)
 		if (p->failed)
 			return NULL;
 		backwards(p);
-		term = p->spots[0].term;
+		term = p->nodes[0].term;
 	}
 	term = pri_plan_lower(&p->terms, term);
 	return p->terms.failed ? NULL : pri_plan_finish(&p->terms, term);
@@ -357,7 +357,7 @@ pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
 	if (!plan)
 		pr_error_set(err, "no memory to plan a filter");
 	else
-		plan->linktype = pri_bpf_linktype(program);
+		plan->linktype = program->linktype;
 	return plan;
 }
 

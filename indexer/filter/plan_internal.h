@@ -95,7 +95,7 @@ pri_term_leaf_of(const struct pri_terms *terms, uint32_t a)
 }
 
 /*
- * What is known of a packet at one place of a program, on the way that led there: how far the headers
+ * What is known of a packet at one state of a program, on the way that led there: how far the headers
  * are understood, as index_key.h walks them, and what the registers hold. Forgetting is always right. Within
  * the planner only.
  */
@@ -126,12 +126,12 @@ enum pri_net { /* what lies at net */
 	PRI_NET_OTHER,
 };
 
-#define PRI_PLACE_PORTS 1 /* the protocol is one of those with ports */
-#define PRI_PLACE_ICMP 2 /* it is ICMP, or over IPv6 ICMPv6 */
-#define PRI_PLACE_FIRST 4 /* IPv4: no later fragment */
-#define PRI_PLACE_FRAGMENT6 8 /* the first IPv6 header behind is a fragment header */
+#define PRI_STATE_PORTS 1 /* the protocol is one of those with ports */
+#define PRI_STATE_ICMP 2 /* it is ICMP, or over IPv6 ICMPv6 */
+#define PRI_STATE_FIRST 4 /* IPv4: no later fragment */
+#define PRI_STATE_FRAGMENT6 8 /* the first IPv6 header behind is a fragment header */
 
-struct pri_place {
+struct pri_state {
 	uint8_t net_is; /* enum pri_net */
 	uint8_t flags;
 	uint8_t tags, labels;
@@ -139,11 +139,11 @@ struct pri_place {
 	struct pri_value a, x;
 };
 
-void pri_place_start(struct pri_place *place, const struct pri_linktype_layout *layout);
+void pri_state_start(struct pri_state *state, const struct pri_linktype_layout *layout);
 /* Over an instruction that is no jump. layout NULL: nothing is known of such packets but the length. */
-void pri_place_step(struct pri_place *place, const struct pri_insn *in);
+void pri_state_step(struct pri_state *state, const struct pri_insn *in);
 /* Over a conditional jump: returns what holds when it is taken, or is not, and notes it. */
-uint32_t pri_place_branch(struct pri_place *place, const struct pri_linktype_layout *layout,
+uint32_t pri_state_branch(struct pri_state *state, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms);
 
 /*

@@ -273,12 +273,6 @@ type_bit(uint32_t type)
 				: TYPE_ANY;
 }
 
-static bool
-is_tag(uint32_t type)
-{
-	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
-}
-
 static uint8_t
 proto_bit(uint8_t proto)
 {
@@ -300,7 +294,7 @@ sure_of_key(const struct pri_key *key)
 	case PRI_KEY_ETHERTYPE:
 		s.types = type_bit(pr_get_be16(key->bytes));
 		s.types_only = s.types != TYPE_ANY;
-		s.tagged = s.tags_only = is_tag(pr_get_be16(key->bytes));
+		s.tagged = s.tags_only = pri_is_vlan_tag(pr_get_be16(key->bytes));
 		break;
 	case PRI_KEY_VLAN:
 		s.tagged = true;

@@ -1,417 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "indexer/filter/bpf_code.h"
 #include "indexer/filter/plan_internal.h"
-#include "proto/base/cursor.h"
 
-/* ---- what tests on loaded bytes mean ---- */
-
-/* A run of bytes of the packet, and which of their bits are known. */
-struct span {
-	uint32_t at;
-	unsigned len;
-	uint8_t mask[4], value[4];
-};
-
-static struct span
-span_of(const struct pri_value *a, uint32_t bits, uint32_t value)
-{
-	struct span s = {.at = a->at, .len = a->size};
-
-	for (unsigned i = 0; i < s.len; i++) {
-		unsigned shift = 8 * (s.len - 1 - i);
-
-		s.mask[i] = (uint8_t)(bits >> shift);
-		s.value[i] = (uint8_t)(value >> shift) & s.mask[i];
-	}
-	return s;
-}
-
-/* Of the n bytes (at most 4) at `at`, as a number; what the span does not know is 0 in *mask. */
-static uint32_t
-number_at(const struct span *s, uint32_t at, unsigned n, uint32_t *mask)
-{
-	uint32_t value = 0;
-
-	*mask = 0;
-	for (unsigned i = 0; i < n; i++) {
-		bool inside = at + i >= s->at && at + i < s->at + s->len;
-		uint32_t j = inside ? at + i - s->at : 0;
-
-		*mask = *mask << 8 | (inside ? s->mask[j] : 0u);
-		value = value << 8 | (inside ? s->value[j] : 0u);
-	}
-	return value;
-}
-
-static bool
-known(const struct span *s, uint32_t at, unsigned n, uint32_t bits, uint32_t *value)
-{
-	uint32_t mask;
-
-	*value = number_at(s, at, n, &mask) & bits;
-	return (mask & bits) == bits;
-}
-
-static uint32_t
-key_leaf(struct pri_terms *terms, enum pri_key_kind kind, uint32_t value)
-{
-	struct pri_term_leaf leaf = {
-		.op = PRI_PLAN_KEY, .key = pri_key_number(kind, value)};
-
-	return pri_term_leaf(terms, &leaf);
-}
-
-/* What the span knows of a field of len bytes at `at`. */
-static uint32_t
-bytes_leaf(struct pri_terms *terms, const struct span *s, enum pri_term_field field,
-	uint32_t at, unsigned len)
-{
-	struct pri_term_leaf leaf = {.op = PRI_TERM_BYTES,
-		.field = (uint8_t)field,
-		.whole = s->at + s->len >= at + len};
-	bool some = false;
-
-	for (unsigned i = 0; i < s->len; i++) {
-		uint32_t byte = s->at + i;
-
-		if (byte < at || byte >= at + len || !s->mask[i])
-			continue;
-		leaf.mask[byte - at] = s->mask[i];
-		leaf.value[byte - at] = s->value[i];
-		some = true;
-	}
-	return some ? pri_term_leaf(terms, &leaf) : PRI_TERM_TRUE;
-}
-
-static uint32_t
-two_fields(struct pri_terms *terms, const struct span *s, enum pri_term_field first,
-	uint32_t at, enum pri_term_field second, uint32_t second_at, unsigned len)
-{
-	uint32_t a = bytes_leaf(terms, s, first, at, len);
-
-	return pri_term_and(terms, a, bytes_leaf(terms, s, second, second_at, len));
-}
-
-/* ---- types, tags, labels ---- */
-
-static bool
-is_tag(uint32_t type)
-{
-	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
-}
-
-static uint8_t
-net_of(uint32_t type)
-{
-	return type == 0x0800                     ? PRI_NET_IP4
-	       : type == 0x86dd                   ? PRI_NET_IP6
-	       : type == 0x0806 || type == 0x8035 ? PRI_NET_ARP
-						  : PRI_NET_OTHER;
-}
-
-static void
-enter(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t type)
-{
-	p->flags = 0;
-	if (layout->ether && is_tag(type)) {
-		p->net_is = p->tags < PRI_KEYS_DEPTH ? PRI_NET_TYPE : PRI_NET_OTHER;
-		if (p->net_is == PRI_NET_OTHER)
-			return;
-		p->tags++;
-		p->type_at += 4;
-		p->net += 4;
-	} else if (layout->ether && type == 0x8847) {
-		p->net_is = PRI_NET_LABEL;
-	} else if (layout->ether && type == 0x8864) {
-		p->net_is = PRI_NET_PPPOE;
-	} else {
-		p->net_is = net_of(type);
-	}
-}
-
-static uint32_t
-type_equals(struct pri_place *p, const struct pri_linktype_layout *layout,
-	const struct span *s, struct pri_terms *terms)
-{
-	unsigned n = layout->form == PRI_TYPE_FAMILY ? 4 : 2;
-	uint32_t value;
-
-	if (!known(s, p->type_at, n, n == 4 ? UINT32_MAX : 0xffff, &value))
-		return PRI_TERM_TRUE;
-	value = pri_linktype_layout_ethertype(layout, value);
-	if (!value && layout->form != PRI_TYPE_ETHER)
-		return PRI_TERM_TRUE;
-	enter(p, layout, value);
-	return key_leaf(terms, PRI_KEY_ETHERTYPE, value);
-}
-
-static uint32_t
-tag_equals(const struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t value;
-
-	if (!p->tags || !known(s, p->type_at - 2u, 2, 0xfff, &value))
-		return PRI_TERM_TRUE;
-	return key_leaf(terms, PRI_KEY_VLAN, value);
-}
-
-static uint32_t
-label_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t value, result = PRI_TERM_TRUE;
-
-	if (p->tags + p->labels >= PRI_KEYS_DEPTH)
-		return PRI_TERM_TRUE;
-	if (known(s, p->net, 4, 0xfffff000, &value))
-		result = key_leaf(terms, PRI_KEY_MPLS, value >> 12);
-	if (known(s, p->net + 2u, 1, 1, &value)) {
-		p->net_is = value ? PRI_NET_NIBBLE : PRI_NET_LABEL;
-		p->labels++;
-		p->net += 4;
-	}
-	return result;
-}
-
-static uint32_t
-nibble_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t value, type;
-
-	if (!known(s, p->net, 1, 0xf0, &value) || (value != 0x40 && value != 0x60))
-		return PRI_TERM_TRUE;
-	type = value == 0x40 ? 0x0800 : 0x86dd;
-	p->net_is = net_of(type);
-	p->flags = 0;
-	return key_leaf(terms, PRI_KEY_ETHERTYPE, type);
-}
-
-static uint32_t
-pppoe_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t value;
-
-	if (!known(s, p->net + 6u, 2, 0xffff, &value) || !value)
-		return PRI_TERM_TRUE;
-	value = value == 0x21 ? 0x0800 : value == 0x57 ? 0x86dd : value;
-	p->net_is = net_of(value);
-	p->net += 8;
-	p->flags = 0;
-	return key_leaf(terms, PRI_KEY_ETHERTYPE, value);
-}
-
-/* ---- IP ---- */
-
-static void
-note_protocol(struct pri_place *p, uint32_t proto)
-{
-	uint32_t icmp = p->net_is == PRI_NET_IP4 ? 1 : 58;
-
-	if (proto == 6 || proto == 17 || proto == 132)
-		p->flags |= PRI_PLACE_PORTS;
-	if (proto == icmp)
-		p->flags |= PRI_PLACE_ICMP;
-	if (p->net_is == PRI_NET_IP6 && proto == 44)
-		p->flags |= PRI_PLACE_FRAGMENT6;
-}
-
-static uint32_t
-protocol_equals(
-	struct pri_place *p, const struct span *s, uint32_t at, struct pri_terms *terms)
-{
-	uint32_t value;
-
-	if (!known(s, at, 1, 0xff, &value))
-		return PRI_TERM_TRUE;
-	note_protocol(p, value);
-	return key_leaf(terms, PRI_KEY_PROTO, value);
-}
-
-static uint32_t
-fragment_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t mask, value = number_at(s, p->net + 6u, 2, &mask) & 0x1fff;
-
-	if (value)
-		return key_leaf(terms, PRI_KEY_FRAGMENT, 0);
-	if ((mask & 0x1fff) == 0x1fff)
-		p->flags |= PRI_PLACE_FIRST;
-	return PRI_TERM_TRUE;
-}
-
-static uint32_t
-ip4_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t result = protocol_equals(p, s, p->net + 9u, terms);
-
-	result = pri_term_and(terms, result, fragment_equals(p, s, terms));
-	return pri_term_and(terms, result,
-		two_fields(terms, s, PRI_TERM_SRC4, p->net + 12u, PRI_TERM_DST4,
-			p->net + 16u, 4));
-}
-
-/* Ports and ICMP's type at `at`, which is where they lie by the protocol that is known. */
-static uint32_t
-transport_equals(const struct pri_place *p, const struct span *s, uint32_t at,
-	enum pri_key_kind icmp, struct pri_terms *terms)
-{
-	uint32_t value, result = PRI_TERM_TRUE;
-
-	if (p->flags & PRI_PLACE_PORTS && known(s, at, 2, 0xffff, &value))
-		result = key_leaf(terms, PRI_KEY_SPORT, value);
-	if (p->flags & PRI_PLACE_PORTS && known(s, at + 2, 2, 0xffff, &value))
-		result = pri_term_and(terms, result, key_leaf(terms, PRI_KEY_DPORT, value));
-	if (p->flags & PRI_PLACE_ICMP && known(s, at, 1, 0xff, &value))
-		result = pri_term_and(terms, result, key_leaf(terms, icmp, value));
-	return result;
-}
-
-static uint32_t
-ip6_equals(struct pri_place *p, const struct span *s, struct pri_terms *terms)
-{
-	uint32_t behind = p->net + 40u, result;
-
-	result = transport_equals(p, s, behind, PRI_KEY_ICMP6, terms);
-	if (p->flags & PRI_PLACE_FRAGMENT6) {
-		uint32_t value;
-
-		if (known(s, behind, 1, 0xff, &value))
-			result = pri_term_and(
-				terms, result, key_leaf(terms, PRI_KEY_PROTO, value));
-	}
-	result = pri_term_and(terms, result, protocol_equals(p, s, p->net + 6u, terms));
-	return pri_term_and(terms, result,
-		two_fields(terms, s, PRI_TERM_SRC6, p->net + 8u, PRI_TERM_DST6,
-			p->net + 24u, 16));
-}
-
-/* ---- tests ---- */
-
-static uint32_t
-net_equals(struct pri_place *p, const struct pri_linktype_layout *layout,
-	const struct span *s, struct pri_terms *terms)
-{
-	switch (p->net_is) {
-	case PRI_NET_TYPE:
-		return type_equals(p, layout, s, terms);
-	case PRI_NET_LABEL:
-		return label_equals(p, s, terms);
-	case PRI_NET_NIBBLE:
-		return nibble_equals(p, s, terms);
-	case PRI_NET_PPPOE:
-		return pppoe_equals(p, s, terms);
-	case PRI_NET_IP4:
-		return ip4_equals(p, s, terms);
-	case PRI_NET_IP6:
-		return ip6_equals(p, s, terms);
-	case PRI_NET_ARP:
-		return two_fields(terms, s, PRI_TERM_SRC4, p->net + 14u, PRI_TERM_DST4,
-			p->net + 24u, 4);
-	default:
-		return PRI_TERM_TRUE;
-	}
-}
-
-/* Is `at` counted from behind the header of this very IPv4 packet, and not in a later fragment? */
-static bool
-behind_ip4(const struct pri_place *p)
-{
-	return p->net_is == PRI_NET_IP4 && p->flags & PRI_PLACE_FIRST &&
-	       p->a.base == p->net;
-}
-
-/*
- * What tests on loaded bytes mean, where the place gives them a meaning: the other side of what keys.c
- * does with a packet. The register a holds a load; bits and value are of it as it was loaded. Each
- * returns what holds, PRI_TERM_TRUE where nothing is known, and notes in the place what follows from
- * it. Within the planner only.
- */
-static uint32_t
-field_equals(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t bits,
-	uint32_t value, struct pri_terms *terms)
-{
-	struct span s = span_of(&p->a, bits, value);
-	uint32_t result = PRI_TERM_TRUE;
-
-	if (p->a.form == PRI_VALUE_LOAD_BEHIND)
-		return behind_ip4(p) ? transport_equals(p, &s, p->net, PRI_KEY_ICMP, terms)
-				     : PRI_TERM_TRUE;
-	if (layout->ether) {
-		result = two_fields(terms, &s, PRI_TERM_MAC_DST, 0, PRI_TERM_MAC_SRC, 6, 6);
-		result = pri_term_and(terms, result, tag_equals(p, &s, terms));
-	}
-	return pri_term_and(terms, result, net_equals(p, layout, &s, terms));
-}
-
-/* At least one of bits is set. */
-static uint32_t
-field_any_bit(const struct pri_place *p, uint32_t bits, struct pri_terms *terms)
-{
-	struct span s = span_of(&p->a, bits, 0);
-	uint32_t mask;
-
-	if (p->a.form != PRI_VALUE_LOAD || p->net_is != PRI_NET_IP4)
-		return PRI_TERM_TRUE;
-	number_at(&s, p->net + 6u, 2, &mask);
-	/* all of bits must be of the fragment's offset */
-	if ((uint32_t)__builtin_popcount(bits) !=
-		(uint32_t)__builtin_popcount(mask & 0x1fff))
-		return PRI_TERM_TRUE;
-	return key_leaf(terms, PRI_KEY_FRAGMENT, 0);
-}
-
-static uint32_t
-range_leaf(struct pri_terms *terms, enum pri_number number, uint32_t least, uint32_t most)
-{
-	struct pri_term_leaf leaf = {.op = PRI_PLAN_RANGE,
-		.range = {.number = (uint8_t)number, .least = least, .most = most}};
-
-	return pri_term_leaf(terms, &leaf);
-}
-
-/* The whole of what was loaded, as a number. */
-static uint32_t
-field_within(
-	const struct pri_place *p, uint32_t least, uint32_t most, struct pri_terms *terms)
-{
-	bool behind = p->a.form == PRI_VALUE_LOAD_BEHIND, arp = p->net_is == PRI_NET_ARP;
-	uint32_t at = p->a.at, src = p->net + (arp ? 14u : 12u),
-		 dst = src + (arp ? 10u : 4u), port = behind ? p->net : p->net + 40u;
-
-	if (behind ? behind_ip4(p) : p->net_is == PRI_NET_IP6) {
-		if (!(p->flags & PRI_PLACE_PORTS) || p->a.size != 2)
-			return PRI_TERM_TRUE;
-		return at == port       ? range_leaf(terms, PRI_NUMBER_SPORT, least, most)
-		       : at == port + 2 ? range_leaf(terms, PRI_NUMBER_DPORT, least, most)
-					: PRI_TERM_TRUE;
-	}
-	/* less than the four bytes do not show that an index had the address */
-	if (behind || p->a.size != 4 || (p->net_is != PRI_NET_IP4 && !arp))
-		return PRI_TERM_TRUE;
-	return at == src   ? range_leaf(terms, PRI_NUMBER_SRC4, least, most)
-	       : at == dst ? range_leaf(terms, PRI_NUMBER_DST4, least, most)
-			   : PRI_TERM_TRUE;
-}
-
-/* ---- one instruction ---- */
+/* ---- instructions ---- */
 
 static const struct pri_value any = {.form = PRI_VALUE_ANY};
 
 void
-pri_place_start(struct pri_place *place, const struct pri_linktype_layout *layout)
+pri_state_start(struct pri_state *state, const struct pri_linktype_layout *layout)
 {
-	*place = (struct pri_place){.net_is = PRI_NET_OTHER};
+	*state = (struct pri_state){.net_is = PRI_NET_OTHER};
 	/* registers begin as 0 */
-	place->a.form = place->x.form = PRI_VALUE_CONSTANT;
+	state->a.form = state->x.form = PRI_VALUE_CONSTANT;
 	if (!layout)
 		return;
-	place->net_is = layout->form == PRI_TYPE_NIBBLE ? PRI_NET_NIBBLE : PRI_NET_TYPE;
-	place->type_at = layout->type_at;
-	place->net = layout->net_at;
+	state->net_is = layout->form == PRI_TYPE_NIBBLE ? PRI_NET_NIBBLE : PRI_NET_TYPE;
+	state->type_at = layout->type_at;
+	state->net = layout->net_at;
 }
-
-/* ---- instructions ---- */
 
 #define FAR 0xf000u /* what lies further in a packet has no keys; keeps sums short */
 
@@ -453,12 +59,6 @@ loaded_behind(const struct pri_value *x, uint32_t k, unsigned size)
 }
 
 static struct pri_value
-constant(uint32_t k)
-{
-	return (struct pri_value){.form = PRI_VALUE_CONSTANT, .at = k};
-}
-
-static struct pri_value
 computed(const struct pri_value *a, const struct pri_insn *in)
 {
 	struct pri_value v = *a;
@@ -476,171 +76,474 @@ computed(const struct pri_value *a, const struct pri_insn *in)
 	return v;
 }
 
-static void
-step_load(struct pri_place *p, const struct pri_insn *in)
+static struct pri_value
+load(const struct pri_state *s, const struct pri_insn *in)
 {
-	switch (in->code) {
-	case LD_W_ABS:
-	case LD_H_ABS:
-	case LD_B_ABS:
-		p->a = loaded(in->k, in->code == LD_W_ABS   ? 4
-				     : in->code == LD_H_ABS ? 2
-							    : 1);
-		break;
-	case LD_W_IND:
-	case LD_H_IND:
-	case LD_B_IND:
-		p->a = loaded_behind(&p->x, in->k,
-			in->code == LD_W_IND   ? 4
-			: in->code == LD_H_IND ? 2
-					       : 1);
-		break;
-	case LD_LEN:
-		p->a = (struct pri_value){.form = PRI_VALUE_LENGTH};
-		break;
-	case LD_TIME:
-		p->a = any;
-		break;
-	case LD_IMM:
-		p->a = constant(in->k);
-		break;
-	case LDX_IMM:
-		p->x = constant(in->k);
-		break;
-	case LDX_LEN:
-		p->x = (struct pri_value){.form = PRI_VALUE_LENGTH};
-		break;
-	case LDX_MSH:
-		p->x = in->k > FAR
+	unsigned bits = in->code & SIZE_MASK, size = bits == SIZE_W   ? 4
+						     : bits == SIZE_H ? 2
+								      : 1;
+
+	switch (in->code & MODE_MASK) {
+	case MODE_ABS:
+		return loaded(in->k, size);
+	case MODE_IND:
+		return loaded_behind(&s->x, in->k, size);
+	case MODE_LEN:
+		return (struct pri_value){.form = PRI_VALUE_LENGTH};
+	case MODE_IMM:
+		return (struct pri_value){.form = PRI_VALUE_CONSTANT, .at = in->k};
+	case MODE_MSH:
+		return in->k > FAR
 			       ? any
 			       : (struct pri_value){.form = PRI_VALUE_HEADER, .at = in->k};
-		break;
-	case LDX_MEM:
-		p->x = any;
-		break;
-	default: /* LD_MEM */
-		p->a = any;
+	default: /* scratch memory is not followed; of terms of time nothing is known */
+		return any;
 	}
 }
 
 void
-pri_place_step(struct pri_place *p, const struct pri_insn *in)
+pri_state_step(struct pri_state *s, const struct pri_insn *in)
 {
 	switch (in->code & CLASS_MASK) {
 	case CLASS_LD:
+		s->a = load(s, in);
+		break;
 	case CLASS_LDX:
-		step_load(p, in);
+		s->x = load(s, in);
 		break;
 	case CLASS_ALU:
-		p->a = computed(&p->a, in);
+		s->a = computed(&s->a, in);
 		break;
 	case CLASS_MISC:
 		if (in->code == TAX)
-			p->x = p->a;
+			s->x = s->a;
 		else
-			p->a = p->x;
+			s->a = s->x;
 		break;
-	default: /* stores: what is loaded from memory is not followed */
+	default: /* stores */
 		break;
 	}
 }
 
-/* ---- branches ---- */
+/* ---- what a test on loaded bytes says ---- */
 
-/* The register's value lies in [least, most]. */
-static uint32_t
-within(const struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t least,
-	uint32_t most, struct pri_terms *terms)
+/* A test of the register a, and what is known if its bits under mask are those of value. */
+struct test {
+	struct pri_state *state;
+	const struct pri_linktype_layout
+		*layout; /* NULL: nothing is known of such packets */
+	struct pri_terms *terms;
+	uint32_t holds; /* what was found so far */
+	/* bytes of the packet, and which of their bits are known */
+	uint32_t at;
+	unsigned len;
+	uint8_t mask[4], value[4];
+};
+
+static void
+set_bytes(struct test *t, uint32_t bits, uint32_t value)
 {
-	struct pri_term_leaf leaf = {.op = PRI_PLAN_RANGE,
-		.range = {.number = PRI_NUMBER_LENGTH, .least = least, .most = most}};
+	t->at = t->state->a.at;
+	t->len = t->state->a.size;
+	for (unsigned i = 0; i < t->len; i++) {
+		unsigned shift = 8 * (t->len - 1 - i);
 
-	if (p->a.form == PRI_VALUE_LENGTH)
-		return pri_term_leaf(terms, &leaf);
-	if (!layout || p->a.shift || p->a.mask != all_bits(p->a.size ? p->a.size : 1))
-		return PRI_TERM_TRUE;
-	return field_within(p, least, most, terms);
+		t->mask[i] = (uint8_t)(bits >> shift);
+		t->value[i] = (uint8_t)(value >> shift) & t->mask[i];
+	}
+}
+
+/* The n bytes (at most 4) at `at`, as a number; what is not known is 0 in *mask. */
+static uint32_t
+number_at(const struct test *t, uint32_t at, unsigned n, uint32_t *mask)
+{
+	uint32_t value = 0;
+
+	*mask = 0;
+	for (unsigned i = 0; i < n; i++) {
+		bool inside = at + i >= t->at && at + i < t->at + t->len;
+		uint32_t j = inside ? at + i - t->at : 0;
+
+		*mask = *mask << 8 | (inside ? t->mask[j] : 0u);
+		value = value << 8 | (inside ? t->value[j] : 0u);
+	}
+	return value;
+}
+
+static bool
+known(const struct test *t, uint32_t at, unsigned n, uint32_t bits, uint32_t *value)
+{
+	uint32_t mask;
+
+	*value = number_at(t, at, n, &mask) & bits;
+	return (mask & bits) == bits;
+}
+
+static void
+say(struct test *t, const struct pri_term_leaf *leaf)
+{
+	t->holds = pri_term_and(t->terms, t->holds, pri_term_leaf(t->terms, leaf));
+}
+
+static void
+say_key(struct test *t, enum pri_key_kind kind, uint32_t value)
+{
+	say(t, &(struct pri_term_leaf){
+		       .op = PRI_PLAN_KEY, .key = pri_key_number(kind, value)});
+}
+
+static void
+say_range(struct test *t, enum pri_number number, int64_t least, int64_t most)
+{
+	say(t, &(struct pri_term_leaf){.op = PRI_PLAN_RANGE,
+		       .range = {.number = (uint8_t)number, .least = least, .most = most}});
+}
+
+/* What is known of a field of len bytes at `at`. */
+static void
+say_bytes(struct test *t, enum pri_term_field field, uint32_t at, unsigned len)
+{
+	struct pri_term_leaf leaf = {.op = PRI_TERM_BYTES,
+		.field = (uint8_t)field,
+		.whole = t->at + t->len >= at + len};
+	bool some = false;
+
+	for (unsigned i = 0; i < t->len; i++) {
+		uint32_t byte = t->at + i;
+
+		if (byte < at || byte >= at + len || !t->mask[i])
+			continue;
+		leaf.mask[byte - at] = t->mask[i];
+		leaf.value[byte - at] = t->value[i];
+		some = true;
+	}
+	if (some)
+		say(t, &leaf);
+}
+
+/* ---- types, tags, labels ---- */
+
+static uint8_t
+net_of(uint32_t type)
+{
+	return type == PRI_ETHERTYPE_IP                                  ? PRI_NET_IP4
+	       : type == PRI_ETHERTYPE_IP6                               ? PRI_NET_IP6
+	       : type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP ? PRI_NET_ARP
+									 : PRI_NET_OTHER;
+}
+
+static void
+enter(struct pri_state *s, const struct pri_linktype_layout *layout, uint32_t type)
+{
+	s->flags = 0;
+	if (layout->ether && pri_is_vlan_tag(type)) {
+		s->net_is = s->tags < PRI_KEYS_DEPTH ? PRI_NET_TYPE : PRI_NET_OTHER;
+		if (s->net_is == PRI_NET_OTHER)
+			return;
+		s->tags++;
+		s->type_at += 4;
+		s->net += 4;
+	} else if (layout->ether && type == PRI_ETHERTYPE_MPLS) {
+		s->net_is = PRI_NET_LABEL;
+	} else if (layout->ether && type == PRI_ETHERTYPE_PPPOE) {
+		s->net_is = PRI_NET_PPPOE;
+	} else {
+		s->net_is = net_of(type);
+	}
+}
+
+static void
+type_equals(struct test *t)
+{
+	unsigned n = t->layout->form == PRI_TYPE_FAMILY ? 4 : 2;
+	uint32_t value;
+
+	if (!known(t, t->state->type_at, n, n == 4 ? UINT32_MAX : 0xffff, &value))
+		return;
+	value = pri_linktype_layout_ethertype(t->layout, value);
+	if (!value && t->layout->form != PRI_TYPE_ETHER)
+		return;
+	enter(t->state, t->layout, value);
+	say_key(t, PRI_KEY_ETHERTYPE, value);
+}
+
+static void
+label_equals(struct test *t)
+{
+	struct pri_state *s = t->state;
+	uint32_t value;
+
+	if (s->tags + s->labels >= PRI_KEYS_DEPTH)
+		return;
+	if (known(t, s->net, 4, 0xfffff000, &value))
+		say_key(t, PRI_KEY_MPLS, value >> 12);
+	if (known(t, s->net + 2u, 1, 1, &value)) {
+		s->net_is = value ? PRI_NET_NIBBLE : PRI_NET_LABEL;
+		s->labels++;
+		s->net += 4;
+	}
+}
+
+/* What lies behind labels or PPPoE. */
+static void
+enter_inner(struct test *t, uint32_t type)
+{
+	t->state->net_is = net_of(type);
+	t->state->flags = 0;
+	say_key(t, PRI_KEY_ETHERTYPE, type);
+}
+
+static void
+nibble_equals(struct test *t)
+{
+	uint32_t value;
+
+	if (known(t, t->state->net, 1, 0xf0, &value) && (value == 0x40 || value == 0x60))
+		enter_inner(t, value == 0x40 ? PRI_ETHERTYPE_IP : PRI_ETHERTYPE_IP6);
+}
+
+static void
+pppoe_equals(struct test *t)
+{
+	uint32_t value;
+
+	if (!known(t, t->state->net + 6u, 2, 0xffff, &value) || !value)
+		return;
+	t->state->net += 8;
+	enter_inner(t, value == 0x21   ? PRI_ETHERTYPE_IP
+		       : value == 0x57 ? PRI_ETHERTYPE_IP6
+				       : value);
+}
+
+/* ---- IP ---- */
+
+static void
+protocol_equals(struct test *t, uint32_t at)
+{
+	struct pri_state *s = t->state;
+	uint32_t proto;
+
+	if (!known(t, at, 1, 0xff, &proto))
+		return;
+	if (pri_has_ports((uint8_t)proto))
+		s->flags |= PRI_STATE_PORTS;
+	if (proto == (s->net_is == PRI_NET_IP4 ? 1 : 58))
+		s->flags |= PRI_STATE_ICMP;
+	if (s->net_is == PRI_NET_IP6 && proto == 44)
+		s->flags |= PRI_STATE_FRAGMENT6;
+	say_key(t, PRI_KEY_PROTO, proto);
+}
+
+static void
+ip4_equals(struct test *t)
+{
+	struct pri_state *s = t->state;
+	uint32_t mask;
+
+	protocol_equals(t, s->net + 9u);
+	if (number_at(t, s->net + 6u, 2, &mask) & 0x1fff)
+		say_key(t, PRI_KEY_FRAGMENT, 0);
+	else if ((mask & 0x1fff) == 0x1fff)
+		s->flags |= PRI_STATE_FIRST;
+	say_bytes(t, PRI_TERM_SRC4, s->net + 12u, 4);
+	say_bytes(t, PRI_TERM_DST4, s->net + 16u, 4);
+}
+
+/* Ports and ICMP's type at `at`, which is where they lie by the protocol that is known. */
+static void
+transport_equals(struct test *t, uint32_t at, enum pri_key_kind icmp)
+{
+	uint8_t flags = t->state->flags;
+	uint32_t value;
+
+	if (flags & PRI_STATE_PORTS && known(t, at, 2, 0xffff, &value))
+		say_key(t, PRI_KEY_SPORT, value);
+	if (flags & PRI_STATE_PORTS && known(t, at + 2, 2, 0xffff, &value))
+		say_key(t, PRI_KEY_DPORT, value);
+	if (flags & PRI_STATE_ICMP && known(t, at, 1, 0xff, &value))
+		say_key(t, icmp, value);
+}
+
+static void
+ip6_equals(struct test *t)
+{
+	uint32_t net = t->state->net, value;
+
+	transport_equals(t, net + 40, PRI_KEY_ICMP6);
+	if (t->state->flags & PRI_STATE_FRAGMENT6 && known(t, net + 40, 1, 0xff, &value))
+		say_key(t, PRI_KEY_PROTO, value);
+	protocol_equals(t, net + 6);
+	say_bytes(t, PRI_TERM_SRC6, net + 8, 16);
+	say_bytes(t, PRI_TERM_DST6, net + 24, 16);
+}
+
+/* Is `at` counted from behind the header of this very IPv4 packet, and not in a later fragment? */
+static bool
+behind_ip4(const struct pri_state *s)
+{
+	return s->net_is == PRI_NET_IP4 && s->flags & PRI_STATE_FIRST &&
+	       s->a.base == s->net;
 }
 
 /* The register's bits under bits (of the value as loaded) are those of value. */
 static uint32_t
-equals(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t bits,
-	uint32_t value, struct pri_terms *terms)
+equals(struct test *t, uint32_t bits, uint32_t value)
 {
-	return layout ? field_equals(p, layout, bits, value, terms) : PRI_TERM_TRUE;
-}
+	struct pri_state *s = t->state;
 
-static uint32_t
-branch_equal(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t k,
-	bool taken, struct pri_terms *terms)
-{
-	uint32_t mask = p->a.mask, value = k << p->a.shift;
-
-	if (taken) {
-		if (value >> p->a.shift != k || value & ~mask)
-			return PRI_TERM_FALSE;
-		return equals(p, layout, mask, value, terms);
-	}
-	if (mask & (mask - 1) || !mask || value & ~mask)
+	set_bytes(t, bits, value);
+	if (!t->layout)
 		return PRI_TERM_TRUE;
-	return equals(p, layout, mask, value ^ mask, terms); /* one bit: it is the other */
+	if (s->a.form == PRI_VALUE_LOAD_BEHIND) {
+		if (behind_ip4(s))
+			transport_equals(t, s->net, PRI_KEY_ICMP);
+		return t->holds;
+	}
+	if (t->layout->ether) {
+		say_bytes(t, PRI_TERM_MAC_DST, 0, 6);
+		say_bytes(t, PRI_TERM_MAC_SRC, 6, 6);
+		if (s->tags && known(t, s->type_at - 2u, 2, 0xfff, &value))
+			say_key(t, PRI_KEY_VLAN, value);
+	}
+	switch (s->net_is) {
+	case PRI_NET_TYPE:
+		type_equals(t);
+		break;
+	case PRI_NET_LABEL:
+		label_equals(t);
+		break;
+	case PRI_NET_NIBBLE:
+		nibble_equals(t);
+		break;
+	case PRI_NET_PPPOE:
+		pppoe_equals(t);
+		break;
+	case PRI_NET_IP4:
+		ip4_equals(t);
+		break;
+	case PRI_NET_IP6:
+		ip6_equals(t);
+		break;
+	case PRI_NET_ARP:
+		say_bytes(t, PRI_TERM_SRC4, s->net + 14u, 4);
+		say_bytes(t, PRI_TERM_DST4, s->net + 24u, 4);
+		break;
+	default:
+		break;
+	}
+	return t->holds;
 }
 
-static uint32_t
-branch_bits(struct pri_place *p, const struct pri_linktype_layout *layout, uint32_t k,
-	bool taken, struct pri_terms *terms)
-{
-	uint32_t bits = (uint32_t)((uint64_t)k << p->a.shift) & p->a.mask;
-
-	if (!taken)
-		return bits ? equals(p, layout, bits, 0, terms) : PRI_TERM_TRUE;
-	if (!bits)
-		return PRI_TERM_FALSE;
-	if (!(bits & (bits - 1)))
-		return equals(p, layout, bits, bits, terms);
-	return layout ? field_any_bit(p, bits, terms) : PRI_TERM_TRUE;
-}
+/* ---- branches ---- */
 
 static uint32_t
-branch_order(const struct pri_place *p, const struct pri_linktype_layout *layout,
-	uint64_t from, bool taken, struct pri_terms *terms)
+branch_equal(struct test *t, uint32_t k, bool taken)
 {
-	uint32_t most = p->a.form == PRI_VALUE_LENGTH ? UINT32_MAX : all_bits(p->a.size);
+	const struct pri_value *a = &t->state->a;
+	uint32_t mask = a->mask, value = k << a->shift;
+	bool possible = value >> a->shift == k && !(value & ~mask);
 
 	if (taken)
-		return from > most ? PRI_TERM_FALSE
-				   : within(p, layout, (uint32_t)from, most, terms);
+		return possible ? equals(t, mask, value) : PRI_TERM_FALSE;
+	if (mask & (mask - 1) || !mask || value & ~mask)
+		return PRI_TERM_TRUE;
+	return equals(t, mask, value ^ mask); /* one bit: it is the other */
+}
+
+/* At least one of several bits is set: of an IPv4 fragment's offset it says something. */
+static uint32_t
+any_bit(struct test *t, uint32_t bits)
+{
+	const struct pri_state *s = t->state;
+	uint32_t mask;
+
+	set_bytes(t, bits, 0);
+	if (!t->layout || s->a.form != PRI_VALUE_LOAD || s->net_is != PRI_NET_IP4)
+		return PRI_TERM_TRUE;
+	number_at(t, s->net + 6u, 2, &mask);
+	if (__builtin_popcount(bits) == __builtin_popcount(mask & 0x1fff))
+		say_key(t, PRI_KEY_FRAGMENT, 0);
+	return t->holds;
+}
+
+static uint32_t
+branch_bits(struct test *t, uint32_t k, bool taken)
+{
+	const struct pri_value *a = &t->state->a;
+	uint32_t bits = (uint32_t)((uint64_t)k << a->shift) & a->mask;
+
+	if (!taken)
+		return bits ? equals(t, bits, 0) : PRI_TERM_TRUE;
+	if (!bits)
+		return PRI_TERM_FALSE;
+	return bits & (bits - 1) ? any_bit(t, bits) : equals(t, bits, bits);
+}
+
+/* The whole of what was loaded, as a number: a port, or an IPv4 address. */
+static uint32_t
+within(struct test *t, uint32_t least, uint32_t most)
+{
+	const struct pri_state *s = t->state;
+	bool behind = s->a.form == PRI_VALUE_LOAD_BEHIND, arp = s->net_is == PRI_NET_ARP,
+	     ports = s->flags & PRI_STATE_PORTS && s->a.size == 2 &&
+		     (behind ? behind_ip4(s) : s->net_is == PRI_NET_IP6),
+	     addresses = !behind && s->a.size == 4 && (s->net_is == PRI_NET_IP4 || arp);
+	uint32_t port = behind ? s->net : s->net + 40u, src = s->net + (arp ? 14u : 12u);
+
+	if (s->a.form == PRI_VALUE_LENGTH)
+		say_range(t, PRI_NUMBER_LENGTH, least, most);
+	else if (!t->layout)
+		return PRI_TERM_TRUE;
+	else if (ports && s->a.at == port)
+		say_range(t, PRI_NUMBER_SPORT, least, most);
+	else if (ports && s->a.at == port + 2)
+		say_range(t, PRI_NUMBER_DPORT, least, most);
+	/* less than the four bytes do not show that an index had the address */
+	else if (addresses && s->a.at == src)
+		say_range(t, PRI_NUMBER_SRC4, least, most);
+	else if (addresses && s->a.at == src + (arp ? 10u : 4u))
+		say_range(t, PRI_NUMBER_DST4, least, most);
+	return t->holds;
+}
+
+static uint32_t
+branch_order(struct test *t, uint64_t from, bool taken)
+{
+	const struct pri_value *a = &t->state->a;
+	bool length = a->form == PRI_VALUE_LENGTH;
+	uint32_t most = length ? UINT32_MAX : all_bits(a->size ? a->size : 1);
+
+	if (a->form == PRI_VALUE_ANY || a->form == PRI_VALUE_HEADER ||
+		(!length && (a->shift || a->mask != most)))
+		return PRI_TERM_TRUE;
+	if (taken)
+		return from > most ? PRI_TERM_FALSE : within(t, (uint32_t)from, most);
 	if (from == 0)
 		return PRI_TERM_FALSE;
-	return from > most ? PRI_TERM_TRUE
-			   : within(p, layout, 0, (uint32_t)from - 1, terms);
+	return from > most ? PRI_TERM_TRUE : within(t, 0, (uint32_t)from - 1);
 }
 
 /* libpcap tests a term for 1; its range is the catalog's to look up. */
 static uint32_t
-branch_time(const struct pri_place *p, unsigned op, uint32_t k, bool taken,
-	struct pri_terms *terms)
+branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 {
-	struct pri_term_leaf leaf = {.op = PRI_PLAN_RANGE,
-		.range = {
-			.number = PRI_NUMBER_TIME, .least = INT64_MIN, .most = INT64_MAX}};
-	struct pri_plan_range *r = &leaf.range;
-	struct pri_bpf_time t;
+	const struct pri_terms *terms = t->terms;
+	struct pri_bpf_time time;
 
-	if (op != OP_JEQ || k != 1 || p->a.at >= terms->time_count)
+	if (op != OP_JEQ || k != 1 || t->state->a.at >= terms->time_count)
 		return PRI_TERM_TRUE;
-	t = pri_bpf_time(terms->times, p->a.at);
-	if (!taken && t.time == (t.after ? INT64_MIN : INT64_MAX))
+	time = pri_bpf_time(terms->times, t->state->a.at);
+	if (!taken && time.time == (time.after ? INT64_MIN : INT64_MAX))
 		return PRI_TERM_FALSE;
-	if (t.after == taken)
-		r->least = taken ? t.time : t.time + 1;
+	if (time.after == taken)
+		say_range(t, PRI_NUMBER_TIME, taken ? time.time : time.time + 1, INT64_MAX);
 	else
-		r->most = taken ? t.time : t.time - 1;
-	return pri_term_leaf(terms, &leaf);
+		say_range(t, PRI_NUMBER_TIME, INT64_MIN, taken ? time.time : time.time - 1);
+	return t->holds;
 }
 
 static bool
-holds(uint32_t a, unsigned op, uint32_t k)
+compare(uint32_t a, unsigned op, uint32_t k)
 {
 	return op == OP_JEQ   ? a == k
 	       : op == OP_JGT ? a > k
@@ -649,33 +552,28 @@ holds(uint32_t a, unsigned op, uint32_t k)
 }
 
 uint32_t
-pri_place_branch(struct pri_place *p, const struct pri_linktype_layout *layout,
+pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms)
 {
-	unsigned op = in->code & OP_MASK, form = p->a.form;
+	struct test t = {
+		.state = s, .layout = layout, .terms = terms, .holds = PRI_TERM_TRUE};
+	unsigned op = in->code & OP_MASK, form = s->a.form;
 	uint32_t k = in->k;
 
 	if (in->code & SOURCE_X) {
-		if (p->x.form != PRI_VALUE_CONSTANT)
+		if (s->x.form != PRI_VALUE_CONSTANT)
 			return PRI_TERM_TRUE;
-		k = p->x.at;
+		k = s->x.at;
 	}
 	if (form == PRI_VALUE_CONSTANT)
-		return holds(p->a.at, op, k) == taken ? PRI_TERM_TRUE : PRI_TERM_FALSE;
+		return compare(s->a.at, op, k) == taken ? PRI_TERM_TRUE : PRI_TERM_FALSE;
 	if (form == PRI_VALUE_TIME)
-		return branch_time(p, op, k, taken, terms);
+		return branch_time(&t, op, k, taken);
 	if (form == PRI_VALUE_LENGTH && op == OP_JEQ)
-		return taken ? within(p, layout, k, k, terms) : PRI_TERM_TRUE;
-	if (op == OP_JGT || op == OP_JGE) {
-		if (form == PRI_VALUE_ANY || form == PRI_VALUE_HEADER)
-			return PRI_TERM_TRUE;
-		if (form != PRI_VALUE_LENGTH &&
-			(p->a.shift || p->a.mask != all_bits(p->a.size)))
-			return PRI_TERM_TRUE;
-		return branch_order(p, layout, (uint64_t)k + (op == OP_JGT), taken, terms);
-	}
+		return taken ? within(&t, k, k) : PRI_TERM_TRUE;
+	if (op == OP_JGT || op == OP_JGE)
+		return branch_order(&t, (uint64_t)k + (op == OP_JGT), taken);
 	if (form != PRI_VALUE_LOAD && form != PRI_VALUE_LOAD_BEHIND)
 		return PRI_TERM_TRUE;
-	return op == OP_JEQ ? branch_equal(p, layout, k, taken, terms)
-			    : branch_bits(p, layout, k, taken, terms);
+	return op == OP_JEQ ? branch_equal(&t, k, taken) : branch_bits(&t, k, taken);
 }

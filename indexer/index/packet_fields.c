@@ -7,13 +7,6 @@
 
 /* ---- link types ---- */
 
-#define ETHERTYPE_IP 0x0800
-#define ETHERTYPE_ARP 0x0806
-#define ETHERTYPE_RARP 0x8035
-#define ETHERTYPE_IP6 0x86dd
-#define ETHERTYPE_MPLS 0x8847
-#define ETHERTYPE_PPPOE 0x8864
-
 static const struct pri_linktype_layout layouts[] = {
 	{.linktype = 1, .type_at = 12, .net_at = 14, .ether = true}, /* Ethernet */
 	{.linktype = 113, .type_at = 14, .net_at = 16}, /* Linux cooked */
@@ -39,7 +32,7 @@ pri_linktype_layout_find(uint16_t linktype)
 static uint16_t
 of_ppp(uint32_t value)
 {
-	return value == 0x21 ? ETHERTYPE_IP : value == 0x57 ? ETHERTYPE_IP6 : 0;
+	return value == 0x21 ? PRI_ETHERTYPE_IP : value == 0x57 ? PRI_ETHERTYPE_IP6 : 0;
 }
 
 /* IPv6 is 10 on Linux, 24, 28 and 30 on the BSDs: a filter for a trace file tests for those of the BSDs. */
@@ -47,15 +40,16 @@ static uint16_t
 of_family(uint32_t family)
 {
 	if (family == 2)
-		return ETHERTYPE_IP;
-	return family == 10 || family == 24 || family == 28 || family == 30 ? ETHERTYPE_IP6
-									    : 0;
+		return PRI_ETHERTYPE_IP;
+	return family == 10 || family == 24 || family == 28 || family == 30
+		       ? PRI_ETHERTYPE_IP6
+		       : 0;
 }
 
 static uint16_t
 of_nibble(uint8_t first)
 {
-	return first >> 4 == 4 ? ETHERTYPE_IP : first >> 4 == 6 ? ETHERTYPE_IP6 : 0;
+	return first >> 4 == 4 ? PRI_ETHERTYPE_IP : first >> 4 == 6 ? PRI_ETHERTYPE_IP6 : 0;
 }
 
 uint16_t
@@ -85,12 +79,6 @@ static bool
 has(const struct walk *w, size_t at, size_t len)
 {
 	return at <= w->len && w->len - at >= len;
-}
-
-static bool
-is_tag(uint16_t type)
-{
-	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
 }
 
 static void
@@ -123,12 +111,6 @@ take_addresses(struct walk *w, size_t src, size_t dst, size_t len)
 		   (f->dst_len == len ? PRI_FIELD_DST : 0);
 }
 
-static bool
-has_ports(uint8_t proto)
-{
-	return proto == 6 || proto == 17 || proto == 132;
-}
-
 static void
 take_transport(struct walk *w, size_t at, uint8_t icmp, uint16_t icmp_field)
 {
@@ -138,7 +120,7 @@ take_transport(struct walk *w, size_t at, uint8_t icmp, uint16_t icmp_field)
 		f->icmp = w->data[at];
 		f->have |= icmp_field;
 	}
-	if (!has_ports(f->protos[0]))
+	if (!pri_has_ports(f->protos[0]))
 		return;
 	if (has(w, at, 2)) {
 		f->sport = pr_get_be16(w->data + at);
@@ -203,7 +185,7 @@ pass_inner(struct walk *w, uint16_t type)
 {
 	uint16_t inner = 0;
 
-	if (type == ETHERTYPE_MPLS) {
+	if (type == PRI_ETHERTYPE_MPLS) {
 		if (pass_labels(w) && has(w, w->net, 1))
 			inner = of_nibble(w->data[w->net]);
 	} else {
@@ -223,7 +205,7 @@ pass_tags(struct walk *w, size_t type_at, uint16_t type)
 {
 	struct pri_packet_fields *f = w->out;
 
-	while (is_tag(type) && f->tag_count < PRI_KEYS_DEPTH) {
+	while (pri_is_vlan_tag(type) && f->tag_count < PRI_KEYS_DEPTH) {
 		if (!has(w, type_at + 2, 2))
 			return 0;
 		f->tags[f->tag_count++] = pr_get_be16(w->data + type_at + 2) & 0xfff;
@@ -284,13 +266,13 @@ pri_packet_fields_parse(const struct pri_linktype_layout *layout, const uint8_t 
 		take_macs(&w);
 		type = pass_tags(&w, layout->type_at, type);
 	}
-	if (layout->ether && (type == ETHERTYPE_MPLS || type == ETHERTYPE_PPPOE))
+	if (layout->ether && (type == PRI_ETHERTYPE_MPLS || type == PRI_ETHERTYPE_PPPOE))
 		type = pass_inner(&w, type);
-	if (type == ETHERTYPE_IP)
+	if (type == PRI_ETHERTYPE_IP)
 		take_ip(&w);
-	else if (type == ETHERTYPE_IP6)
+	else if (type == PRI_ETHERTYPE_IP6)
 		take_ip6(&w);
-	else if (type == ETHERTYPE_ARP || type == ETHERTYPE_RARP)
+	else if (type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP)
 		take_addresses(&w, w.net + 14, w.net + 24, 4);
 }
 

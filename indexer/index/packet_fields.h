@@ -12,6 +12,25 @@
  */
 #define PRI_KEYS_DEPTH 8 /* tags and labels that are passed */
 
+#define PRI_ETHERTYPE_IP 0x0800
+#define PRI_ETHERTYPE_ARP 0x0806
+#define PRI_ETHERTYPE_RARP 0x8035
+#define PRI_ETHERTYPE_IP6 0x86dd
+#define PRI_ETHERTYPE_MPLS 0x8847
+#define PRI_ETHERTYPE_PPPOE 0x8864
+static inline bool
+pri_is_vlan_tag(uint32_t ethertype)
+{
+	return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
+}
+
+/* TCP, UDP, SCTP */
+static inline bool
+pri_has_ports(uint8_t protocol)
+{
+	return protocol == 6 || protocol == 17 || protocol == 132;
+}
+
 /* Where a link type has its type and its network header. */
 enum pri_type_form {
 	PRI_TYPE_ETHER, /* 2 bytes, an Ethertype; tags may follow only where ether is set */

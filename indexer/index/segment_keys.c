@@ -269,7 +269,7 @@ ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind)
 	pr_put_le64(at, kind->id[2] >> 32 | kind->id[3] << 32);
 	pr_put_le32(ports, (uint32_t)(kind->id[3] >> 32));
 	add_hosts(s, kind, at);
-	if (pri_header_layout_has_ports((uint8_t)(kind->id[2] >> 8)))
+	if (pri_has_ports((uint8_t)(kind->id[2] >> 8)))
 		add_ports(s, kind, at, 4, ports);
 }
 

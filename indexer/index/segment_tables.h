@@ -344,12 +344,6 @@ pri_header_layout_version(const struct pri_header_layout *kind)
 	return kind->id[2] & 0xff;
 }
 
-static inline bool
-pri_header_layout_has_ports(uint8_t protocol)
-{
-	return protocol == 6 || protocol == 17 || protocol == 132;
-}
-
 /* Of one that is not plain. */
 static inline const struct pri_packet_fields *
 pri_header_layout_fields(
@@ -469,7 +463,7 @@ pri_header_layouts_plain_ip(struct pri_header_layouts *k,
 	addresses = pr_get_le64(net + 12);
 	id[2] = 4 | (uint64_t)protocol << 8 | addresses << 32;
 	id[3] = addresses >> 32;
-	if (pri_header_layout_has_ports(protocol))
+	if (pri_has_ports(protocol))
 		id[3] |= (uint64_t)pr_get_le32(net + 20) << 32;
 	return pri_header_layouts_find_or_add_ip(k, id);
 }
@@ -480,7 +474,7 @@ pri_header_layouts_plain_ip6(struct pri_header_layouts *k,
 {
 	uint64_t more[PRI_HEADER_LAYOUT_MORE];
 
-	if (len < 44 || !pri_header_layout_has_ports(net[6]))
+	if (len < 44 || !pri_has_ports(net[6]))
 		return NULL;
 	id[2] = 6 | (uint64_t)net[6] << 8 | (uint64_t)pr_get_le32(net + 40) << 32;
 	id[3] = pr_get_le64(net + 8);

@@ -107,15 +107,15 @@ program_to_message(const struct pri_bpf *program)
 		Packrack__Instruction in[];
 	} * whole;
 	Packrack__Instruction **pointers;
-	size_t count;
-	const struct pri_insn *insns = pri_bpf_insns(program, &count);
+	const struct pri_insn *insns = program->insns;
+	size_t count = program->count;
 
 	whole = malloc(sizeof(*whole) + count * (sizeof(*whole->in) + sizeof(*pointers)));
 	if (!whole)
 		return NULL;
 	pointers = (Packrack__Instruction **)(whole->in + count);
 	packrack__program__init(&whole->message);
-	whole->message.linktype = pri_bpf_linktype(program);
+	whole->message.linktype = program->linktype;
 	whole->message.n_instructions = count;
 	whole->message.instructions = pointers;
 	for (size_t i = 0; i < count; i++) {

@@ -174,7 +174,7 @@ lookups_make(struct lookups *out, const struct pri_bpf_set *programs, struct pr_
 		int rc;
 
 		packrack__lookups__init(to);
-		to->linktype = pri_bpf_linktype(programs->items[i]);
+		to->linktype = programs->items[i]->linktype;
 		out->count++;
 		rc = plan ? make(to, plan, err) : -1;
 		pri_plan_destroy(&plan);
