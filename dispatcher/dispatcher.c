@@ -120,7 +120,7 @@ on_stopped(struct dispatcher *d, const struct prd_reply *reply)
 {
 	bool read = prd_inputs_at_end(&d->inputs);
 
-	if (d->inputs.files && prd_files_broken(d->inputs.files, &d->why)) {
+	if (prd_inputs_broken(&d->inputs, &d->why)) {
 		d->status = 1;
 		pr_log_error("%s", d->why.text);
 	} else if (read && !reply->ok) {
@@ -243,22 +243,23 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 static int
 set_up(struct dispatcher *d, struct pr_error *err)
 {
-	enum prd_fault fault;
+	int status;
 
 	if (sodium_init() < 0) {
 		pr_error_set(err, "libsodium does not start");
-		return PRD_FAULT_RUN;
+		return PRD_EXIT_FAILED;
 	}
 	if (pr_rack_key_read(d->options.keys, &d->key, err) < 0)
-		return PRD_FAULT_USAGE;
+		return PRD_EXIT_USAGE;
 	d->epoch = pr_epoch_make(pr_now_real());
 	d->nonce = pr_nonce_make();
 	if (open_devices(d, err) < 0)
-		return PRD_FAULT_RUN;
-	if (prd_inputs_open(&d->inputs, &d->options, &fault, err) < 0)
-		return fault;
+		return PRD_EXIT_FAILED;
+	status = prd_inputs_open(&d->inputs, &d->options, err);
+	if (status != 0)
+		return status;
 	if (open_rings(d, err) < 0 || open_out(d, err) < 0 || open_sender(d, err) < 0)
-		return PRD_FAULT_RUN;
+		return PRD_EXIT_FAILED;
 	return 0;
 }
 
@@ -293,13 +294,13 @@ run(struct dispatcher *d, struct pr_error *err)
 	prepare_devices(d);
 	if (prd_sender_start_thread(d->sender, err) < 0 ||
 		prd_inputs_start_threads(&d->inputs, err) < 0)
-		return PRD_FAULT_RUN;
+		return PRD_EXIT_FAILED;
 	pr_log_info("epoch %016llx, %u links, o-port %s; waiting for %llu nodes",
 		(unsigned long long)d->epoch, d->inputs.link_count, d->out.name,
 		(unsigned long long)d->options.wait_nodes);
 	pr_notify("READY=1");
 	if (pr_loop_run(d->loop, err) < 0)
-		return PRD_FAULT_RUN;
+		return PRD_EXIT_FAILED;
 	pr_notify("STOPPING=1");
 	if (d->status != 0)
 		*err = d->why;
@@ -314,13 +315,13 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 
 	if (!d) {
 		pr_error_set(err, "no memory");
-		return PRD_FAULT_RUN;
+		return PRD_EXIT_FAILED;
 	}
 	status = prd_options_parse(&d->options, argc, argv, err);
 	if (status != 0) {
 		prd_options_free(&d->options);
 		free(d);
-		return status < 0 ? PRD_FAULT_USAGE : 0;
+		return status < 0 ? PRD_EXIT_USAGE : 0;
 	}
 	pr_log_open("packrack-dispatcher", d->options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 	pr_log_set_format(d->options.log_format);

@@ -1,11 +1,438 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatcher/inputs.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/priority.h"
+#include "proto/port/capture.h"
 #include "proto/port/netdev.h"
+#include "proto/port/trace.h"
+
+#define ETHERNET 1
+/* After so long without a packet, none is on its way any more: it allows for the kernel's timers. */
+#define QUIET_NS (5 * PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS)
+#define CAPTURE_BATCH 256 /* packets between two publications */
+#define FILE_BATCH 64 /* packets of one file in a row, at pace max */
+#define STATS_NS (100 * PR_NS_PER_MS)
+
+struct file {
+	struct pr_trace *trace;
+	struct prd_link *link;
+	bool ended;
+	bool has_next;
+	struct pr_packet next;
+	bool begun;
+	int64_t first_time;
+};
+
+/* A thread that fills one ring: from one capture interface, or from all trace files. */
+struct prd_reader {
+	const struct prd_options *options;
+	struct pr_ring *ring;
+	int wake; /* eventfd: ends a sleep of the thread */
+	pthread_t thread;
+	bool started;
+	_Atomic bool running, quiet, quit;
+
+	/* a capture interface */
+	const char *ifname;
+	struct prd_link *link;
+	struct pr_capture *capture; /* NULL: closed, or the interface is down */
+	int64_t last_stats, idle_since, last_time;
+	uint64_t kernel_before; /* drops of captures that have been closed */
+	uint64_t interface_before; /* drops of the interface when it was opened */
+
+	/* trace files */
+	struct file *files;
+	unsigned file_count;
+	_Atomic bool at_end, broken;
+	struct pr_error why; /* set before broken is */
+	int64_t begun; /* monotonic; 0: not yet */
+};
+
+/* ---- what both kinds of reader share ---- */
+
+static struct prd_reader *
+reader_create(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
+{
+	struct pr_ring *ring = pr_ring_create(o->buffer_size, err);
+	struct prd_reader *r;
+
+	if (!ring)
+		return NULL;
+	in->rings[in->ring_count] = ring;
+	r = calloc(1, sizeof *r);
+	in->readers[in->ring_count++] = r;
+	if (!r) {
+		pr_error_set(err, "no memory to read packets");
+		return NULL;
+	}
+	r->options = o;
+	r->ring = ring;
+	r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->wake >= 0)
+		return r;
+	pr_error_errno(err, "cannot make an eventfd");
+	return NULL;
+}
+
+static void
+wake(const struct prd_reader *r)
+{
+	uint64_t one = 1;
+
+	(void)!write(r->wake, &one, sizeof one);
+}
+
+/* Sleeps for ns, until it is woken, or until packets have come. */
+static void
+sleep_for(struct prd_reader *r, int64_t ns)
+{
+	struct pollfd fds[2] = {{.fd = r->wake, .events = POLLIN},
+		{.fd = r->capture ? pr_capture_fd(r->capture) : -1, .events = POLLIN}};
+	struct timespec left = {.tv_sec = ns / PR_NS_PER_S, .tv_nsec = ns % PR_NS_PER_S};
+	uint64_t n;
+
+	if (ppoll(fds, 2, &left, NULL) > 0 && (fds[0].revents & POLLIN))
+		(void)!read(r->wake, &n, sizeof n);
+}
+
+static inline void
+fill_record(struct prd_record *rec, const struct prd_link *link, int64_t time,
+	const uint8_t *data, uint32_t caplen, uint32_t len)
+{
+	rec->time = time;
+	rec->caplen = caplen;
+	rec->len = len;
+	rec->link = link->number;
+	memcpy(rec->data, data, caplen);
+}
+
+/* ---- a capture interface ---- */
+
+/* 0, or an exit status. */
+static int
+capture_open(struct prd_reader *r, struct pr_error *err)
+{
+	struct pr_capture_options options = {.ifname = r->ifname,
+		.buffer_size = r->options->ring_size,
+		.snaplen = (uint32_t)r->options->snaplen,
+		.promiscuous = true};
+	int status = PRD_EXIT_FAILED;
+
+	r->capture = pr_capture_open(&options, err);
+	if (!r->capture)
+		return status;
+	if (pr_capture_linktype(r->capture) != ETHERNET)
+		pr_error_set(err, "%s: link type %s: the rack carries Ethernet only",
+			r->ifname, pr_capture_linktype_name(r->capture));
+	else if (r->options->filter &&
+		 pr_capture_filter(r->capture, r->options->filter, err) < 0)
+		status = PRD_EXIT_USAGE;
+	else
+		return 0;
+	pr_capture_close(&r->capture);
+	return status;
+}
+
+static void
+on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len)
+{
+	struct prd_reader *r = arg;
+	size_t size = prd_record_size(caplen);
+	struct prd_record *rec = pr_ring_reserve(r->ring, size);
+
+	if (!rec) {
+		pr_count(&r->link->dropped_ring, 1);
+		return;
+	}
+	r->last_time = time;
+	fill_record(rec, r->link, time, data, caplen, len);
+	pr_ring_commit(r->ring, size);
+	pr_count(&r->link->captured_packets, 1);
+	pr_count(&r->link->captured_bytes, len);
+}
+
+static void
+read_drops(struct prd_reader *r)
+{
+	uint64_t kernel, interface;
+
+	if (r->capture) {
+		pr_capture_drops(r->capture, &kernel, &interface);
+		pr_counter_set(&r->link->dropped_kernel, r->kernel_before + kernel);
+	}
+	interface = pr_netdev_receive_drops(r->ifname);
+	if (interface >= r->interface_before)
+		pr_counter_set(
+			&r->link->dropped_interface, interface - r->interface_before);
+}
+
+static void
+capture_close(struct prd_reader *r)
+{
+	read_drops(r);
+	r->kernel_before = pr_counter_get(&r->link->dropped_kernel);
+	pr_capture_close(&r->capture);
+}
+
+/* Returns how many packets came; 0: none are there; -1: the interface went down or away. */
+static int
+capture_step(struct prd_reader *r)
+{
+	int64_t before = pr_now_real();
+	struct pr_error err;
+	int n = pr_capture_take(r->capture, CAPTURE_BATCH, on_packet, r, &err);
+
+	pr_ring_publish(r->ring);
+	if (n < 0) {
+		pr_log_link(PR_LOG_WARNING, r->ifname,
+			"capture stopped: %s; trying to reopen the interface", err.text);
+		capture_close(r);
+	} else if (n > 0) {
+		atomic_store(&r->link->captured_until, r->last_time);
+		r->idle_since = 0;
+	} else {
+		atomic_store(&r->link->captured_until, before - QUIET_NS);
+		if (r->idle_since == 0)
+			r->idle_since = before;
+	}
+	return n;
+}
+
+static void
+capture_run(struct prd_reader *r)
+{
+	struct pr_error err;
+
+	if (!r->capture) {
+		if (capture_open(r, &err) == 0)
+			pr_log_link(
+				PR_LOG_INFO, r->ifname, "%s: captured again", r->ifname);
+		else
+			sleep_for(r, PR_NS_PER_S);
+		return;
+	}
+	if (capture_step(r) == 0)
+		sleep_for(r, 100 * PR_NS_PER_MS);
+	if (pr_now_mono() - r->last_stats >= STATS_NS) {
+		r->last_stats = pr_now_mono();
+		read_drops(r);
+	}
+}
+
+/* What was captured before the order to stop is delivered, then the capture is closed. */
+static void
+capture_pause(struct prd_reader *r)
+{
+	if (!r->capture) {
+		atomic_store(&r->link->captured_until, pr_now_real());
+		atomic_store(&r->quiet, true);
+		sleep_for(r, PR_NS_PER_S);
+	} else if (capture_step(r) == 0) {
+		if (pr_now_real() - r->idle_since > QUIET_NS)
+			capture_close(r);
+		else
+			sleep_for(r, PR_CAPTURE_BLOCK_MS * PR_NS_PER_MS);
+	}
+}
+
+static void *
+capture_main(void *arg)
+{
+	struct prd_reader *r = arg;
+
+	pr_priority_thread(PR_NICE_CAPTURE);
+	while (!atomic_load(&r->quit)) {
+		if (atomic_load(&r->running)) {
+			atomic_store(&r->quiet, false);
+			capture_run(r);
+		} else {
+			capture_pause(r);
+		}
+	}
+	capture_close(r);
+	return NULL;
+}
+
+/* ---- trace files ---- */
+
+static int
+file_open(struct file *f, const char *path, struct prd_link *link,
+	const struct prd_options *o, struct pr_error *err)
+{
+	const struct pr_trace_info *info;
+
+	f->link = link;
+	f->trace = pr_trace_open(path, err);
+	if (!f->trace) {
+		pr_error_prefix(err, "--read");
+		return PRD_EXIT_FAILED;
+	}
+	info = pr_trace_info(f->trace);
+	if (info->linktype != ETHERNET) {
+		pr_error_set(err,
+			"--read %s: its link type is %s (%d); the rack carries Ethernet "
+			"only: import the file with 'packrack import'",
+			path, info->linktype_name, info->linktype);
+		return PRD_EXIT_FAILED;
+	}
+	link->linktype = ETHERNET;
+	link->snaplen = (uint32_t)o->snaplen;
+	if (info->snaplen && info->snaplen < link->snaplen)
+		link->snaplen = info->snaplen;
+	return o->filter && pr_trace_filter(f->trace, o->filter, err) < 0 ? PRD_EXIT_USAGE
+									  : 0;
+}
+
+/* Waits for room; NULL when the thread shall end. */
+static struct prd_record *
+reserve(struct prd_reader *r, size_t size)
+{
+	struct prd_record *rec;
+
+	while (!(rec = pr_ring_reserve(r->ring, size))) {
+		pr_ring_publish(r->ring);
+		if (atomic_load(&r->quit))
+			return NULL;
+		sleep_for(r, PR_NS_PER_MS / 2);
+	}
+	return rec;
+}
+
+static void
+file_deliver(struct prd_reader *r, struct file *f)
+{
+	const struct pr_packet *p = &f->next;
+	uint32_t caplen =
+		p->caplen < r->options->snaplen ? p->caplen : (uint32_t)r->options->snaplen;
+	size_t size = prd_record_size(caplen);
+	struct prd_record *rec = reserve(r, size);
+
+	if (!rec)
+		return;
+	fill_record(rec, f->link, p->time, p->data, caplen, p->len);
+	pr_ring_commit(r->ring, size);
+	pr_count(&f->link->captured_packets, 1);
+	pr_count(&f->link->captured_bytes, p->len);
+	f->has_next = false;
+}
+
+/* Reads the file's next packet unless it has been read already; false at the file's end. */
+static bool
+file_read(struct prd_reader *r, struct file *f)
+{
+	struct pr_error err;
+	int got;
+
+	if (f->has_next || f->ended)
+		return f->has_next;
+	got = pr_trace_next(f->trace, &f->next, &err);
+	f->ended = got != PR_SOURCE_PACKET;
+	f->has_next = !f->ended;
+	if (f->has_next && !f->begun) {
+		f->begun = true;
+		f->first_time = f->next.time;
+	}
+	if (got == PR_SOURCE_ERROR) {
+		pr_error_set(&r->why,
+			"--read %s; the %llu packets before it were delivered", err.text,
+			(unsigned long long)pr_counter_get(&f->link->captured_packets));
+		atomic_store(&r->broken, true);
+	}
+	return f->has_next;
+}
+
+/* All files in turn, a batch each. False: all are at their ends. */
+static bool
+files_step_max(struct prd_reader *r)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < r->file_count; i++) {
+		struct file *f = &r->files[i];
+
+		for (unsigned n = 0; n < FILE_BATCH && file_read(r, f); n++) {
+			file_deliver(r, f);
+			any = true;
+			if (f->has_next)
+				return true;
+		}
+		pr_ring_publish(r->ring);
+	}
+	return any;
+}
+
+/* When the file's next packet is due, counted from its first; kept within what a wait can be. */
+static int64_t
+due_after(const struct file *f)
+{
+	int64_t t;
+
+	if (__builtin_sub_overflow(f->next.time, f->first_time, &t))
+		return f->next.time < f->first_time ? 0 : PR_TIME_MAX / 2;
+	return t < 0 ? 0 : t < PR_TIME_MAX / 2 ? t : PR_TIME_MAX / 2;
+}
+
+/* Delivers the packet that is due first, or waits for it. False: all files are at their ends. */
+static bool
+files_step_recorded(struct prd_reader *r)
+{
+	struct file *next = NULL;
+	int64_t wait;
+
+	for (unsigned i = 0; i < r->file_count; i++) {
+		struct file *f = &r->files[i];
+
+		if (file_read(r, f) && (!next || due_after(f) < due_after(next)))
+			next = f;
+	}
+	if (next && r->begun == 0)
+		r->begun = pr_now_mono();
+	wait = next ? due_after(next) - (pr_now_mono() - r->begun) : 0;
+	if (!next || wait > 0)
+		pr_ring_publish(r->ring);
+	if (wait > 0)
+		sleep_for(r, wait < 100 * PR_NS_PER_MS ? wait : 100 * PR_NS_PER_MS);
+	else if (next)
+		file_deliver(r, next);
+	return next != NULL;
+}
+
+static void *
+files_main(void *arg)
+{
+	struct prd_reader *r = arg;
+	bool more = true;
+
+	while (!atomic_load(&r->quit)) {
+		if (!atomic_load(&r->running) || !more) {
+			pr_ring_publish(r->ring);
+			atomic_store(&r->quiet, true);
+			sleep_for(r, PR_NS_PER_S);
+			continue;
+		}
+		atomic_store(&r->quiet, false);
+		more = r->options->pace == PRD_PACE_RECORDED ? files_step_recorded(r)
+							     : files_step_max(r);
+		if (!more)
+			atomic_store(&r->at_end, true);
+	}
+	return NULL;
+}
+
+/* ---- all inputs ---- */
 
 static const char *
 base_name(const char *path)
@@ -19,121 +446,151 @@ static void
 link_name(struct prd_link *link, unsigned number, const char *name)
 {
 	link->number = (uint16_t)number;
-	for (size_t i = 0; i < PR_NAME_MAX && name[i]; i++) /* as frames demand it */
+	for (size_t i = 0; i < PR_NAME_MAX && name[i];
+		i++) /* frames carry printable names */
 		link->name[i] =
 			(unsigned char)name[i] < ' ' || name[i] == 0x7f ? '_' : name[i];
 }
 
 static int
-add_ring(struct prd_inputs *in, size_t size, struct pr_error *err)
-{
-	struct pr_ring *ring = pr_ring_create(size, err);
-
-	if (!ring)
-		return -1;
-	in->rings[in->ring_count++] = ring;
-	return 0;
-}
-
-static int
-open_live(struct prd_inputs *in, const struct prd_options *o, unsigned i,
-	enum prd_fault *fault, struct pr_error *err)
-{
-	struct prd_capture_config config = {.ifname = o->in.items[i],
-		.filter = o->filter,
-		.snaplen = (uint32_t)o->snaplen,
-		.kernel_ring = o->ring_size};
-	struct pr_netdev dev;
-
-	if (pr_netdev_open(&dev, config.ifname, err) < 0)
-		return pr_error_prefix(err, "--in");
-	in->links[i].live = true;
-	in->links[i].mtu = dev.mtu;
-	in->links[i].speed = dev.speed;
-	if (add_ring(in, o->buffer_size, err) < 0)
-		return -1;
-	in->captures[i] =
-		prd_capture_open(&config, &in->links[i], in->rings[i], fault, err);
-	return in->captures[i] ? 0 : -1;
-}
-
-static int
-open_files(struct prd_inputs *in, const struct prd_options *o, enum prd_fault *fault,
+open_interface(struct prd_inputs *in, const struct prd_options *o, unsigned i,
 	struct pr_error *err)
 {
-	struct prd_files_config config = {.filter = o->filter,
-		.snaplen = (uint32_t)o->snaplen,
-		.recorded = o->pace == PRD_PACE_RECORDED};
+	struct prd_link *link = &in->links[i];
+	struct prd_reader *r;
+	struct pr_netdev dev;
+	int status = PRD_EXIT_FAILED;
 
-	if (add_ring(in, o->buffer_size, err) < 0)
-		return -1;
-	in->files = prd_files_open(o->read.items, in->link_count, &config, in->links,
-		in->rings[0], fault, err);
-	return in->files ? 0 : -1;
+	if (pr_netdev_open(&dev, o->in.items[i], err) < 0) {
+		pr_error_prefix(err, "--in");
+		return status;
+	}
+	link->mtu = dev.mtu;
+	link->speed = dev.speed;
+	link->linktype = ETHERNET;
+	link->snaplen = (uint32_t)o->snaplen;
+	r = reader_create(in, o, err);
+	if (!r)
+		return status;
+	r->ifname = o->in.items[i];
+	r->link = link;
+	status = capture_open(r, err);
+	if (status != 0)
+		pr_error_prefix(err, status == PRD_EXIT_USAGE ? "--filter" : "--in");
+	r->interface_before = pr_netdev_receive_drops(r->ifname);
+	return status;
+}
+
+static int
+open_files(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
+{
+	struct prd_reader *r = reader_create(in, o, err);
+	int status = 0;
+
+	if (!r)
+		return PRD_EXIT_FAILED;
+	r->files = calloc(in->link_count, sizeof *r->files);
+	if (!r->files) {
+		pr_error_set(err, "no memory for trace files");
+		return PRD_EXIT_FAILED;
+	}
+	for (; r->file_count < in->link_count && status == 0; r->file_count++)
+		status = file_open(&r->files[r->file_count], o->read.items[r->file_count],
+			&in->links[r->file_count], o, err);
+	return status;
 }
 
 int
-prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, enum prd_fault *fault,
-	struct pr_error *err)
+prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_error *err)
 {
 	bool live = o->in.count > 0;
 	unsigned count = (unsigned)(live ? o->in.count : o->read.count);
+	int status = 0;
 
-	*fault = PRD_FAULT_RUN;
 	memset(in, 0, sizeof *in);
+	in->live = live;
 	in->links = aligned_alloc(alignof(struct prd_link), count * sizeof *in->links);
-	if (!in->links)
-		return pr_error_set(err, "no memory for %u links", count);
+	if (!in->links) {
+		pr_error_set(err, "no memory for %u links", count);
+		return PRD_EXIT_FAILED;
+	}
 	memset(in->links, 0, count * sizeof *in->links);
 	in->link_count = count;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count; i++)
 		link_name(&in->links[i], i,
 			live ? o->in.items[i] : base_name(o->read.items[i]));
-		if (live && open_live(in, o, i, fault, err) < 0)
-			return -1;
-	}
-	return live ? 0 : open_files(in, o, fault, err);
+	for (unsigned i = 0; live && i < count && status == 0; i++)
+		status = open_interface(in, o, i, err);
+	return live ? status : open_files(in, o, err);
 }
 
 int
 prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err)
 {
-	if (in->files)
-		return prd_files_start_thread(in->files, err);
-	for (unsigned i = 0; i < in->link_count; i++)
-		if (prd_capture_start_thread(in->captures[i], err) < 0)
-			return -1;
-	return 0;
+	sigset_t all, old;
+	int rc = 0;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
+	for (unsigned i = 0; i < in->ring_count && rc == 0; i++) {
+		struct prd_reader *r = in->readers[i];
+
+		rc = pthread_create(
+			&r->thread, NULL, in->live ? capture_main : files_main, r);
+		r->started = rc == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc == 0)
+		return 0;
+	errno = rc;
+	return pr_error_errno(err, "cannot start a thread to read packets");
+}
+
+static void
+reader_destroy(struct prd_reader *r)
+{
+	if (r->started) {
+		atomic_store(&r->quit, true);
+		wake(r);
+		pthread_join(r->thread, NULL);
+	}
+	pr_capture_close(&r->capture);
+	for (unsigned i = 0; i < r->file_count; i++)
+		pr_trace_close(&r->files[i].trace);
+	free(r->files);
+	if (r->wake >= 0)
+		close(r->wake);
+	free(r);
 }
 
 void
 prd_inputs_close(struct prd_inputs *in)
 {
-	prd_files_destroy(&in->files);
-	for (unsigned i = 0; i < in->link_count; i++)
-		prd_capture_destroy(&in->captures[i]);
-	for (unsigned i = 0; i < in->ring_count; i++)
+	for (unsigned i = 0; i < in->ring_count; i++) {
+		if (in->readers[i])
+			reader_destroy(in->readers[i]);
 		pr_ring_destroy(&in->rings[i]);
+	}
 	free(in->links);
 	memset(in, 0, sizeof *in);
 }
 
 void
-prd_inputs_turn(struct prd_inputs *in, bool on)
+prd_inputs_set_running(struct prd_inputs *in, bool running)
 {
-	if (in->files)
-		prd_files_turn(in->files, on);
-	for (unsigned i = 0; !in->files && i < in->link_count; i++)
-		prd_capture_turn(in->captures[i], on);
+	for (unsigned i = 0; i < in->ring_count; i++) {
+		if (!running)
+			atomic_store(&in->readers[i]->quiet, false);
+		atomic_store(&in->readers[i]->running, running);
+		wake(in->readers[i]);
+	}
 }
 
 bool
 prd_inputs_quiet(const struct prd_inputs *in)
 {
-	if (in->files)
-		return prd_files_is_quiet(in->files);
-	for (unsigned i = 0; i < in->link_count; i++)
-		if (!prd_capture_is_quiet(in->captures[i]))
+	for (unsigned i = 0; i < in->ring_count; i++)
+		if (!atomic_load(&in->readers[i]->quiet))
 			return false;
 	return true;
 }
@@ -141,5 +598,14 @@ prd_inputs_quiet(const struct prd_inputs *in)
 bool
 prd_inputs_at_end(const struct prd_inputs *in)
 {
-	return in->files && prd_files_at_end(in->files);
+	return !in->live && atomic_load(&in->readers[0]->at_end);
+}
+
+bool
+prd_inputs_broken(const struct prd_inputs *in, struct pr_error *err)
+{
+	if (in->live || !atomic_load(&in->readers[0]->broken))
+		return false;
+	*err = in->readers[0]->why;
+	return true;
 }

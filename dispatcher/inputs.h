@@ -2,38 +2,98 @@
 #ifndef PR_DISPATCHER_INPUTS_H
 #define PR_DISPATCHER_INPUTS_H
 
+#include <stdalign.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "dispatcher/capture.h"
-#include "dispatcher/file.h"
-#include "dispatcher/link.h"
 #include "dispatcher/options.h"
+#include "proto/base/counter.h"
+#include "proto/base/error.h"
+#include "proto/base/ring.h"
+#include "proto/wire/frame.h"
 
-/* All that packets come from: i-ports with a ring each, or files with one ring for all. */
+/*
+ * One monitored link: a capture interface or a trace file. Shared by the thread that captures it and
+ * the thread that sends. Each counter has one writer, and each writer has cache lines of its own.
+ */
+#define PRD_LINKS_MAX 64
+
+struct prd_link {
+	uint16_t number, linktype;
+	uint32_t snaplen;
+	uint32_t mtu; /* of the interface; 0: a file, whose packets may have any length */
+	uint64_t speed; /* of the interface, bits/s; 0 unknown */
+	char name[PR_NAME_MAX + 1];
+
+	/* written by the capture thread */
+	alignas(64) pr_counter captured_packets;
+	pr_counter captured_bytes;
+	pr_counter dropped_kernel; /* the kernel's ring was full */
+	pr_counter dropped_interface; /* the card, or the kernel's backlog */
+	pr_counter dropped_ring; /* the cyclic buffer was full */
+	_Atomic int64_t
+		captured_until; /* ns: all packets stamped earlier have been published */
+
+	/* written by the send thread */
+	alignas(64) pr_counter last_seq;
+	_Atomic int64_t last_otime;
+	pr_counter sent_packets, sent_bytes; /* primaries, as sent */
+	pr_counter dropped_no_node, dropped_send;
+	pr_counter cut, escaped, runts;
+	pr_counter undelivered_first, undelivered_last;
+	_Atomic bool ended;
+};
+
+/*
+ * A captured packet in the cyclic buffer, which the send thread rewrites in place. data has room
+ * for at least PR_FRAME_MIN bytes, so that short frames can be padded in place.
+ */
+struct prd_record {
+	int64_t time;
+	uint32_t caplen, len;
+	uint16_t link;
+	uint8_t reserved[6];
+	uint8_t data[];
+};
+
+static inline size_t
+prd_record_size(uint32_t caplen)
+{
+	return sizeof(struct prd_record) + (caplen < PR_FRAME_MIN ? PR_FRAME_MIN : caplen);
+}
+
+/*
+ * All that packets come from. A capture interface has a thread and a cyclic buffer (ring) of its own; the
+ * thread moves packets from the kernel's ring into it (CLog section 3.1) and never waits: a full buffer is
+ * a counted drop. Trace files share one thread and one ring; the thread waits for room, so a file loses
+ * nothing. Times are the kernel's or the file's own.
+ */
+struct prd_reader;
+
 struct prd_inputs {
 	struct prd_link *links;
 	unsigned link_count;
 	struct pr_ring *rings[PRD_LINKS_MAX];
 	unsigned ring_count;
-	struct prd_capture *captures[PRD_LINKS_MAX]; /* live */
-	struct prd_files *files; /* or this */
+	bool live; /* from interfaces: ring i is of link i; else files, all in ring 0 */
+	struct prd_reader *readers[PRD_LINKS_MAX]; /* one a ring */
 };
 
-/* Opens everything; nothing runs yet. o must outlive it. */
-int prd_inputs_open(struct prd_inputs *in, const struct prd_options *o,
-	enum prd_fault *fault, struct pr_error *err);
+/*
+ * Opens everything, so that what is wrong shows before anything starts; no thread runs yet, and capture
+ * is off. o must outlive it. 0, or an exit status (enum prd_exit_status) and err.
+ */
+int prd_inputs_open(
+	struct prd_inputs *in, const struct prd_options *o, struct pr_error *err);
 int prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err);
 void prd_inputs_close(struct prd_inputs *in);
 
-/* Any thread, see capture.h and file.h. */
-void prd_inputs_turn(struct prd_inputs *in, bool on);
+/* Any thread may call these. After "off", what the kernel has is still delivered; then it is quiet. */
+void prd_inputs_set_running(struct prd_inputs *in, bool running);
 bool prd_inputs_quiet(const struct prd_inputs *in);
-bool prd_inputs_at_end(const struct prd_inputs *in); /* never with i-ports */
-
-static inline bool
-prd_inputs_live(const struct prd_inputs *in)
-{
-	return !in->files;
-}
+/* All files are read to their ends, or to where they are broken, and published. */
+bool prd_inputs_at_end(const struct prd_inputs *in);
+/* After the end: true and err if a file was broken. What came before has been delivered. */
+bool prd_inputs_broken(const struct prd_inputs *in, struct pr_error *err);
 
 #endif

@@ -51,7 +51,7 @@ said_until(const struct prd_sender *s, const struct prd_node *node)
 		if (s->drained_until[i] < said)
 			said = s->drained_until[i];
 	oldest = prd_logs_oldest(&s->logs, node);
-	return prd_inputs_live(s->inputs) && oldest <= said ? oldest - 1 : said;
+	return s->inputs->live && oldest <= said ? oldest - 1 : said;
 }
 
 /* What changes seldom is told seldom. */

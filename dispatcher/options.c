@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatcher/link.h"
+#include "dispatcher/inputs.h"
 #include "dispatcher/nodes.h"
 #include "dispatcher/spread.h"
 #include "proto/base/clock.h"

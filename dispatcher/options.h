@@ -8,6 +8,9 @@
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 
+/* Of the program, when it does not succeed. */
+enum prd_exit_status { PRD_EXIT_FAILED = 1, PRD_EXIT_USAGE = 2 };
+
 enum prd_pace { PRD_PACE_MAX, PRD_PACE_RECORDED };
 
 struct prd_options {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dispatcher/link.h"
+#include "dispatcher/inputs.h"
 #include "proto/wire/tslog.h"
 
 enum { PRD_VLAN_TAG = 4 };

@@ -7,11 +7,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "dispatcher/send_private.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/priority.h"
 
 /* Stamps of one link may come out of order by a little when several CPUs receive. */
 #define STAMP_SLACK PR_NS_PER_MS
@@ -38,7 +38,7 @@ sender_set_up(
 	s->transmit = config->transmit;
 	s->control = config->control;
 	s->copies = (unsigned)o->copies;
-	s->strict = !prd_inputs_live(config->inputs);
+	s->strict = !config->inputs->live;
 	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);
 	s->prepare.ethertype = (uint16_t)o->ethertype;
 	s->prepare.epoch = config->epoch;
@@ -73,7 +73,7 @@ static void
 note_captured(const struct prd_sender *s, int64_t until[PRD_LINKS_MAX])
 {
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
-		until[i] = prd_inputs_live(s->inputs)
+		until[i] = s->inputs->live
 				   ? atomic_load(&s->inputs->links[i].captured_until)
 				   : pr_now_real();
 }
@@ -81,7 +81,7 @@ note_captured(const struct prd_sender *s, int64_t until[PRD_LINKS_MAX])
 static void
 note_drained(struct prd_sender *s, unsigned taken, const int64_t until[PRD_LINKS_MAX])
 {
-	bool live = prd_inputs_live(s->inputs);
+	bool live = s->inputs->live;
 
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
 		int64_t said = until[i];
@@ -280,11 +280,11 @@ sender_main(void *arg)
 {
 	struct prd_sender *s = arg;
 
-	setpriority(PRIO_PROCESS, 0, PRD_NICE_SEND);
+	pr_priority_thread(PR_NICE_STORE);
 	stay_on_this_cpu();
 	s->now = s->state_since = pr_now_mono();
-	if (prd_inputs_live(s->inputs))
-		prd_inputs_turn(
+	if (s->inputs->live)
+		prd_inputs_set_running(
 			s->inputs, true); /* the cyclic buffer holds what comes early */
 	prd_talk_reconnect_all(s);
 	while (!atomic_load(&s->quit))

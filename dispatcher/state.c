@@ -33,7 +33,7 @@ begin_capture(struct prd_sender *s)
 	for (unsigned i = 0; i < s->inputs->link_count; i++)
 		atomic_store(&s->inputs->links[i].ended, false);
 	state_set(s, PRD_STATE_CAPTURING);
-	prd_inputs_turn(s->inputs, true);
+	prd_inputs_set_running(s->inputs, true);
 	pr_log_info("capturing, %u nodes active", prd_nodes_active(&s->nodes));
 }
 
@@ -165,7 +165,7 @@ prd_state_stop(struct prd_sender *s, uint64_t request)
 			"another one asked for it as well");
 	s->stop_request = request;
 	if (s->state == PRD_STATE_WAITING || s->state == PRD_STATE_CAPTURING) {
-		prd_inputs_turn(s->inputs, false);
+		prd_inputs_set_running(s->inputs, false);
 		state_set(s, PRD_STATE_DRAINING);
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/capture_private.h"
+#include "logger/capture.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "logger/monitor.h"
 #include "proto/base/clock.h"
 #include "proto/base/priority.h"
 #include "proto/wire/frame.h"
@@ -24,6 +24,54 @@
 #define PUBLISH 1024
 /* One look at the kernel's counters in so many ns: libpcap reads files of /sys for it. */
 #define STATS_NS (500 * PR_NS_PER_MS)
+/* A thread that is told to stop ends within this time. */
+#define WAIT_MS 50
+
+struct prl_capture {
+	struct pr_capture *port;
+	struct pr_ring *ring; /* NULL: direct */
+	struct prl_capture_options o;
+	/* of the take that is under way: the call of a direct capture, and what is not counted yet */
+	pr_capture_call call;
+	void *call_arg;
+	uint64_t taken, taken_bytes;
+	pthread_t thread;
+	bool started;
+	atomic_bool stop, waiting, failed;
+	_Atomic uint64_t epoch;
+	int64_t last_stats;
+	struct prl_capture_counters counters;
+	struct pr_error why; /* set before failed is */
+};
+
+/* A switch that floods must not cost us a copy of each frame of other nodes. */
+static int
+set_filter(struct prl_capture *c, struct pr_error *err)
+{
+	const uint8_t *m = c->o.mac;
+	char rack[160];
+
+	snprintf(rack, sizeof(rack),
+		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
+		"ether[12:2] = %u)",
+		m[0], m[1], m[2], m[3], m[4], m[5], c->o.ethertype);
+	if (c->o.rack)
+		return pr_capture_filter(c->port, rack, err);
+	return c->o.filter ? pr_capture_filter(c->port, c->o.filter, err) : 0;
+}
+
+static int
+open_port(struct prl_capture *c, struct pr_error *err)
+{
+	struct pr_capture_options port = {.ifname = c->o.ifname,
+		.buffer_size = c->o.buffer_size + (c->ring ? 0 : 4 * c->o.ring_size),
+		.snaplen = c->o.snaplen,
+		.promiscuous = c->o.promiscuous,
+		.both = c->o.both};
+
+	c->port = pr_capture_open(&port, err);
+	return c->port ? set_filter(c, err) : -1;
+}
 
 struct prl_capture *
 prl_capture_open(const struct prl_capture_options *options, struct pr_error *err)
@@ -35,9 +83,14 @@ prl_capture_open(const struct prl_capture_options *options, struct pr_error *err
 		return NULL;
 	}
 	c->o = *options;
-	c->o.direct = options->direct && options->buffer_size >= GATHER_BYTES;
-	if (c->o.direct ? prl_capture_open_direct(c, err)
-			: prl_capture_open_buffered(c, err))
+	if (!options->direct || options->buffer_size < GATHER_BYTES) {
+		c->ring = pr_ring_create(c->o.ring_size, err);
+		if (!c->ring) {
+			prl_capture_close(&c);
+			return NULL;
+		}
+	}
+	if (open_port(c, err))
 		prl_capture_close(&c);
 	return c;
 }
@@ -63,120 +116,56 @@ room(struct prl_capture *c, size_t len)
 }
 
 static void
-take(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
+take(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len)
 {
-	struct prl_capture *c = (struct prl_capture *)(void *)arg;
-	size_t size = sizeof(struct prl_capture_record) + h->caplen;
+	struct prl_capture *c = arg;
+	size_t size = sizeof(struct prl_capture_record) + caplen;
 	struct prl_capture_record *rec = room(c, size);
 
-	if (!rec) /* stopping: this one is not ours any more */
+	if (!rec) /* stopping: this frame is not ours any more */
 		return;
-	rec->time = pr_time_make(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
-	rec->caplen = h->caplen;
-	rec->len = h->len;
-	rec->control = c->o.rack && pr_is_control(data, h->caplen, c->o.ethertype);
+	rec->time = time;
+	rec->caplen = caplen;
+	rec->len = len;
+	rec->control = c->o.rack && pr_is_control(data, caplen, c->o.ethertype);
 	rec->epoch = atomic_load_explicit(&c->epoch, memory_order_relaxed);
 	rec->fingerprint = 0;
 	if (c->o.rack && !rec->control)
-		rec->fingerprint = pr_fingerprint(data, h->caplen, rec->epoch);
-	memcpy(rec->data, data, h->caplen);
+		rec->fingerprint = pr_fingerprint(data, caplen, rec->epoch);
+	memcpy(rec->data, data, caplen);
 	pr_ring_commit(c->ring, size);
 	pr_count(&c->counters.frames_received, 1);
-	pr_count(&c->counters.bytes_received, h->caplen);
+	pr_count(&c->counters.bytes_received, caplen);
 	if (rec->control)
 		pr_count(&c->counters.control_received, 1);
 }
 
-/* ns, as asked for; what no clock says is made fit elsewhere. */
-static inline int64_t
-stamp(const struct timeval *ts)
-{
-	if (ts->tv_sec < 0 || ts->tv_sec > INT32_MAX || ts->tv_usec < 0 ||
-		ts->tv_usec >= PR_NS_PER_S)
-		return pr_time_make(ts->tv_sec, ts->tv_usec);
-	return ts->tv_sec * PR_NS_PER_S + ts->tv_usec;
-}
-
 static void
-take_direct(u_char *arg, const struct pcap_pkthdr *h, const u_char *data)
-{
-	struct prl_capture *c = (struct prl_capture *)(void *)arg;
-	struct pr_packet p = {
-		.time = stamp(&h->ts), .data = data, .caplen = h->caplen, .len = h->len};
-
-	c->taken++;
-	c->taken_bytes += h->caplen;
-	c->call(c->call_arg, &p, 1);
-}
-
-static void
-take_packets(void *arg, struct pr_packet *packets, size_t count)
+take_direct(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len)
 {
 	struct prl_capture *c = arg;
 
-	c->taken += count;
-	for (size_t i = 0; i < count; i++)
-		c->taken_bytes += packets[i].caplen;
-	c->call(c->call_arg, packets, count);
+	c->taken++;
+	c->taken_bytes += caplen;
+	c->call(c->call_arg, time, data, caplen, len);
 }
 
 static void
-look_at_kernel(struct prl_capture *c)
+read_kernel_counters(struct prl_capture *c)
 {
 	int64_t now = pr_now_mono();
 	uint64_t kernel, interface;
-	struct pcap_stat stat;
 
-	if (now - c->looked < STATS_NS)
+	if (now - c->last_stats < STATS_NS)
 		return;
-	c->looked = now;
-	if (c->packets) {
-		prl_packet_ring_drops(c->packets, &kernel, &interface);
-		pr_counter_set(&c->counters.kernel_drops, kernel);
-		pr_counter_set(&c->counters.interface_drops, interface);
-	} else if (pcap_stats(c->pcap, &stat) == 0) {
-		pr_counter_set(&c->counters.kernel_drops, stat.ps_drop);
-		pr_counter_set(&c->counters.interface_drops, stat.ps_ifdrop);
-	}
-}
-
-/* What has been drained is left alone for a while: waking for each block costs more than its packets do. */
-static void
-let_gather(const struct prl_capture *c, int taken)
-{
-	const struct timespec nap = {.tv_nsec = GATHER_MS * PR_NS_PER_MS};
-
-	if (taken > 0 && taken < PUBLISH && c->o.buffer_size >= GATHER_BYTES)
-		nanosleep(&nap, NULL);
-}
-
-static void
-fail(struct prl_capture *c, const char *why)
-{
-	snprintf(c->why, sizeof(c->why), "%s: %s", c->o.ifname, why);
-	atomic_store(&c->failed, true);
-}
-
-static int
-take_some(struct prl_capture *c, int most)
-{
-	struct pr_error err;
-	int result;
-
-	if (!c->packets) {
-		result = pcap_dispatch(c->pcap, most, take_direct, (u_char *)c);
-		if (result == PCAP_ERROR)
-			fail(c, pcap_geterr(c->pcap));
-		return result;
-	}
-	result = prl_packet_ring_take(c->packets, most, take_packets, c, &err);
-	if (result < 0)
-		fail(c, err.text);
-	return result;
+	c->last_stats = now;
+	pr_capture_drops(c->port, &kernel, &interface);
+	pr_counter_set(&c->counters.kernel_drops, kernel);
+	pr_counter_set(&c->counters.interface_drops, interface);
 }
 
 int
-prl_capture_take(struct prl_capture *c, int most, prl_capture_call call, void *arg)
+prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg)
 {
 	int result;
 
@@ -185,30 +174,48 @@ prl_capture_take(struct prl_capture *c, int most, prl_capture_call call, void *a
 	c->call = call;
 	c->call_arg = arg;
 	c->taken = c->taken_bytes = 0;
-	result = take_some(c, most);
+	result = pr_capture_take(c->port, most, take_direct, c, &c->why);
+	if (result < 0)
+		atomic_store(&c->failed, true);
 	pr_count(&c->counters.frames_received, c->taken);
 	pr_count(&c->counters.bytes_received, c->taken_bytes);
-	look_at_kernel(c);
+	read_kernel_counters(c);
 	return result > 0 ? result : 0;
+}
+
+/*
+ * Waits for frames. A drained ring is first left alone for a while: waking for each block costs more than
+ * its frames do.
+ */
+static void
+wait_for_frames(struct prl_capture *c, int taken)
+{
+	const struct timespec nap = {.tv_nsec = GATHER_MS * PR_NS_PER_MS};
+	struct pollfd p = {.fd = pr_capture_fd(c->port), .events = POLLIN};
+
+	if (taken == 0)
+		poll(&p, 1, WAIT_MS);
+	else if (taken < PUBLISH && c->o.buffer_size >= GATHER_BYTES)
+		nanosleep(&nap, NULL);
 }
 
 static void *
 receive(void *arg)
 {
 	struct prl_capture *c = arg;
-	int result = 0;
 
 	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&c->stop)) {
-		result = pcap_dispatch(c->pcap, PUBLISH, take, (u_char *)c);
+		int taken = pr_capture_take(c->port, PUBLISH, take, c, &c->why);
+
 		pr_ring_publish(c->ring);
-		if (result < 0)
+		if (taken < 0) {
+			atomic_store(&c->failed, true);
 			break;
-		let_gather(c, result);
-		look_at_kernel(c);
+		}
+		wait_for_frames(c, taken);
+		read_kernel_counters(c);
 	}
-	if (result == PCAP_ERROR && !atomic_load(&c->stop))
-		fail(c, pcap_geterr(c->pcap));
 	return NULL;
 }
 
@@ -236,14 +243,12 @@ void
 prl_capture_stop(struct prl_capture *c)
 {
 	atomic_store(&c->stop, true);
-	if (c->started) {
-		pcap_breakloop(c->pcap);
+	if (c->started)
 		pthread_join(c->thread, NULL);
-	}
 	c->started = false;
-	c->looked = 0;
-	if (c->activated || c->packets)
-		look_at_kernel(c);
+	c->last_stats = 0;
+	if (c->port)
+		read_kernel_counters(c);
 }
 
 void
@@ -254,8 +259,7 @@ prl_capture_close(struct prl_capture **capture)
 	if (!c)
 		return;
 	prl_capture_stop(c);
-	prl_capture_close_pcap(c);
-	prl_packet_ring_close(&c->packets);
+	pr_capture_close(&c->port);
 	pr_ring_destroy(&c->ring);
 	free(c);
 	*capture = NULL;
@@ -270,13 +274,13 @@ prl_capture_ring(struct prl_capture *c)
 int
 prl_capture_linktype(const struct prl_capture *c)
 {
-	return c->linktype;
+	return pr_capture_linktype(c->port);
 }
 
 uint32_t
 prl_capture_snaplen(const struct prl_capture *c)
 {
-	return c->snaplen;
+	return pr_capture_snaplen(c->port);
 }
 
 const struct prl_capture_counters *
@@ -300,5 +304,5 @@ prl_capture_waiting(const struct prl_capture *c)
 const char *
 prl_capture_failed(const struct prl_capture *c)
 {
-	return atomic_load(&c->failed) ? c->why : NULL;
+	return atomic_load(&c->failed) ? c->why.text : NULL;
 }

@@ -6,18 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "logger/packet_ring.h"
 #include "proto/base/counter.h"
 #include "proto/base/error.h"
 #include "proto/base/ring.h"
+#include "proto/port/capture.h"
 
 /*
- * The receive thread: frames of an interface through libpcap's ring into a frame buffer. It drops
+ * The receive thread: moves frames of an interface from the kernel's ring into a frame buffer. It drops
  * nothing: while the buffer is full it waits, and the kernel's ring takes up what comes.
- * Or, where nobody waits for logs, without thread and frame buffer: prl_capture_take gives frames where the
- * kernel's ring has them, which saves a copy and the waking of another thread. On Ethernet that ring is our own
- * (packet_ring.h): libpcap then only tells what the device is, and compiles the filter.
- * The only files of the logger, with import.c, that know pcap.h.
+ * A direct capture has neither thread nor frame buffer, because no frame waits for a timestamp log:
+ * prl_capture_take passes frames on as they lie in the kernel's ring. This saves a copy and a thread's waking.
  */
 struct prl_capture;
 
@@ -63,9 +61,8 @@ void prl_capture_close(struct prl_capture **capture);
 
 struct pr_ring *prl_capture_ring(struct prl_capture *c); /* NULL: it is direct */
 
-/* Direct ones only: gives what is there, up to so many frames, without waiting. Returns how many. */
-typedef prl_packet_ring_call prl_capture_call;
-int prl_capture_take(struct prl_capture *c, int most, prl_capture_call call, void *arg);
+/* Direct captures only: passes the frames that have come, `most` at most; does not wait. Returns how many. */
+int prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg);
 int prl_capture_linktype(const struct prl_capture *c);
 uint32_t prl_capture_snaplen(const struct prl_capture *c);
 const struct prl_capture_counters *prl_capture_counters(const struct prl_capture *c);

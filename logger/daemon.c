@@ -61,8 +61,8 @@ take_batch(struct prl_daemon *d, int64_t now)
 	bool more = true;
 
 	if (!ring)
-		return prl_capture_take(
-			       d->capture, BATCH, d->calls.packets, d->calls.arg) == BATCH;
+		return prl_capture_take(d->capture, BATCH, d->calls.packet, d->calls.arg) ==
+		       BATCH;
 	for (unsigned i = 0; i < BATCH; i++) {
 		size_t len;
 		struct prl_capture_record *rec = pr_ring_next(ring, &len);

@@ -25,8 +25,8 @@ struct prl_daemon;
 /* now: see logger/patience.h. */
 struct prl_daemon_calls {
 	void (*frame)(void *arg, struct prl_capture_record *rec, int64_t now);
-	/* The same of a capture that is direct. */
-	prl_capture_call packets;
+	/* A frame of a direct capture. */
+	pr_capture_call packet;
 	/* After a batch; gives the buffer back. full: the receiver waits for room. */
 	void (*batch)(void *arg, bool full, int64_t now);
 	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */

@@ -2,18 +2,14 @@
 #include "logger/import.h"
 
 #include <inttypes.h>
-#include <pcap/pcap.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "logger/append.h"
 #include "logger/monitor.h"
-#include "logger/pcap_linktype.h"
-#include "logger/trace_watch.h"
 #include "proto/base/clock.h"
+#include "proto/port/trace.h"
 #include "proto/wire/frame.h"
 
 /* Packets between two looks at the clock. */
@@ -23,8 +19,7 @@
 #define PATIENCE_NS (5 * PR_NS_PER_S) /* with a volume that takes nothing */
 
 struct import {
-	pcap_t *pcap;
-	struct prl_trace_watch watch;
+	struct pr_trace *trace;
 	const char *path;
 	struct prl_append *append;
 	struct prl_monitor monitor;
@@ -59,7 +54,7 @@ tick(struct import *im)
 	}
 	if (im->begun)
 		prl_append_tick(im->append, now);
-	im->stats->offset = im->stats->size ? im->watch.bytes : 0;
+	im->stats->offset = im->stats->size ? pr_trace_info(im->trace)->bytes : 0;
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->progress && !im->progress(im->arg, im->stats))
 		im->stopped = true;
@@ -80,30 +75,13 @@ on_idle(void *arg)
 static int
 open_file(struct import *im, struct pr_error *err)
 {
-	FILE *stream = prl_trace_watch_open(&im->watch, im->path, err);
-	char text[PCAP_ERRBUF_SIZE] = "";
-	struct stat st;
-
-	if (!stream)
+	im->trace = pr_trace_open(im->path, err);
+	if (!im->trace)
 		return -1;
-	im->watch.idle = on_idle;
-	im->watch.arg = im;
-	im->pcap = pcap_fopen_offline_with_tstamp_precision(
-		stream, PCAP_TSTAMP_PRECISION_NANO, text);
-	if (!im->pcap) {
-		fclose(stream);
-		return pr_error_set(
-			err, "%s: not a trace that can be read: %s", im->path, text);
-	}
-	if (!(strcmp(im->path, "-") ? stat(im->path, &st) : fstat(STDIN_FILENO, &st)) &&
-		S_ISREG(st.st_mode))
-		im->stats->size = (uint64_t)st.st_size;
-	/* The field has 28 bits, the registry and our formats 16: cut, it would be another's. */
-	im->stats->linktype = prl_linktype_of_pcap(im->pcap);
-	if (im->stats->linktype >= 0 && im->stats->linktype <= UINT16_MAX)
-		return 0;
-	return pr_error_set(err, "%s: link type %d, which no registry has", im->path,
-		im->stats->linktype);
+	pr_trace_on_idle(im->trace, on_idle, im);
+	im->stats->size = pr_trace_info(im->trace)->size;
+	im->stats->linktype = pr_trace_info(im->trace)->linktype;
+	return 0;
 }
 
 static const char *
@@ -119,7 +97,8 @@ begin(struct import *im, struct sfs *sfs, const struct prl_import_options *optio
 	struct pr_error *err)
 {
 	const char *name = options->name ? options->name : base_name(im->path);
-	int link = options->link, snaplen = pcap_snapshot(im->pcap);
+	uint32_t snaplen = pr_trace_info(im->trace)->snaplen;
+	int link = options->link;
 	struct prl_import_stats *stats = im->stats;
 
 	if (link < 0)
@@ -128,7 +107,7 @@ begin(struct import *im, struct sfs *sfs, const struct prl_import_options *optio
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
-	stats->snaplen = snaplen > 0 ? (uint32_t)snaplen : 262144;
+	stats->snaplen = snaplen ? snaplen : 262144;
 	prl_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
 	im->begun = true;
@@ -136,18 +115,17 @@ begin(struct import *im, struct sfs *sfs, const struct prl_import_options *optio
 }
 
 static void
-take(struct import *im, const struct pcap_pkthdr *h, const uint8_t *data)
+take(struct import *im, const struct pr_packet *p)
 {
-	int64_t time =
-		pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec); /* ns, as asked for */
 	struct prl_import_stats *stats = im->stats;
+	int64_t time = p->time;
 
-	prl_monitor_packet(&im->monitor, time, data, h->caplen, h->len);
+	prl_monitor_packet(&im->monitor, time, p->data, p->caplen, p->len);
 	if (stats->packets++ == 0 || time < stats->first_time)
 		stats->first_time = time;
 	if (stats->packets == 1 || time > stats->last_time)
 		stats->last_time = time;
-	stats->bytes += h->caplen;
+	stats->bytes += p->caplen;
 }
 
 /* Files can wait until a volume that is suspended takes more; for ever they do not. */
@@ -171,23 +149,22 @@ await_volume(struct import *im)
 static int
 read_all(struct import *im, struct pr_error *err)
 {
-	struct pcap_pkthdr *h;
-	const uint8_t *data;
-	int result = 1;
+	int got = PR_SOURCE_END;
+	struct pr_packet packet;
+	struct pr_error own;
 
-	while (!im->stopped && (result = pcap_next_ex(im->pcap, &h, &data)) == 1) {
-		take(im, h, data);
+	while (!im->stopped &&
+		(got = pr_trace_next(im->trace, &packet, &own)) == PR_SOURCE_PACKET) {
+		take(im, &packet);
 		if (im->stats->packets % BATCH == 0)
 			tick(im);
 		if (prl_append_suspended(im->append))
 			await_volume(im);
 	}
-	if (result != PCAP_ERROR || im->stopped)
+	if (got != PR_SOURCE_ERROR || im->stopped)
 		return 0;
-	return pr_error_set(err,
-		"%s: packet %" PRIu64 ": %s; the %" PRIu64 " before it are stored",
-		im->path, im->stats->packets + 1, pcap_geterr(im->pcap),
-		im->stats->packets);
+	return pr_error_set(err, "%s; the %" PRIu64 " packets before it are stored",
+		own.text, im->stats->packets);
 }
 
 /* Whatever reading came to, what was read is made durable; its error goes first. */
@@ -204,7 +181,7 @@ end(struct import *im, int result, struct pr_error *err)
 				   prl_append_flush(im->append, &im->error)))
 		result = pr_error_set(err, "%s: %s", im->path, im->error.text);
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
-	im->stats->secrets = im->watch.secrets;
+	im->stats->secrets = pr_trace_info(im->trace)->secrets;
 	if (im->monitor.refused && result == 0)
 		result = pr_error_set(err,
 			"%s: %" PRIu64
@@ -233,7 +210,6 @@ prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_optio
 	if (im.append && begin(&im, sfs, options, err) == 0)
 		result = end(&im, read_all(&im, err), err);
 	prl_append_destroy(&im.append);
-	if (im.pcap)
-		pcap_close(im.pcap);
+	pr_trace_close(&im.trace);
 	return result;
 }

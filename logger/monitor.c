@@ -29,39 +29,26 @@ prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epo
 }
 
 void
-prl_monitor_packets(struct prl_monitor *m, struct pr_packet *packets, size_t count)
-{
-	struct pr_mark_link *link = &m->mark.link;
-	int64_t last = link->last_otime;
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		struct pr_packet *p = &packets[i];
-
-		last = p->time > last ? p->time : last;
-		p->otime = last;
-		p->epoch = m->mark.epoch;
-		p->seq = link->last_seq + i + 1;
-		p->link = link->link;
-		p->linktype = link->linktype;
-		p->flags = 0;
-		bytes += p->caplen;
-	}
-	link->last_otime = last;
-	link->last_seq += count;
-	link->assigned += count;
-	m->packets += count;
-	m->bytes += bytes;
-	m->refused += prl_append_packets(m->append, packets, count);
-}
-
-void
 prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len)
 {
-	struct pr_packet p = {.time = time, .data = data, .caplen = caplen, .len = len};
+	struct pr_mark_link *link = &m->mark.link;
+	struct pr_packet p = {.time = time,
+		.epoch = m->mark.epoch,
+		.link = link->link,
+		.linktype = link->linktype,
+		.data = data,
+		.caplen = caplen,
+		.len = len};
 
-	prl_monitor_packets(m, &p, 1);
+	if (time > link->last_otime)
+		link->last_otime = time;
+	p.otime = link->last_otime;
+	p.seq = ++link->last_seq;
+	link->assigned++;
+	m->packets++;
+	m->bytes += caplen;
+	m->refused += prl_append_packet(m->append, &p) != 0;
 }
 
 void

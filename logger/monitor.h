@@ -22,8 +22,7 @@ struct prl_monitor {
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
 void prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epoch,
 	uint16_t link, const char *name, int linktype, uint32_t snaplen);
-/* At least one; time, data and lengths are set, the rest is filled in. */
-void prl_monitor_packets(struct prl_monitor *m, struct pr_packet *packets, size_t count);
+/* Gives the packet its seq and order time, and stores it. */
 void prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
 /* To the ledger: all captured so far has been said. ended: nothing more will come. */

@@ -18,11 +18,11 @@ struct tap {
 };
 
 static void
-on_packets(void *arg, struct pr_packet *packets, size_t count)
+on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_t len)
 {
 	struct tap *t = arg;
 
-	prl_monitor_packets(&t->monitor, packets, count);
+	prl_monitor_packet(&t->monitor, time, data, caplen, len);
 }
 
 static void
@@ -142,7 +142,7 @@ tap_run(struct tap *t, struct sfs *sfs, const struct prl_logger_options *o,
 	struct pr_error *err)
 {
 	struct prl_daemon_calls calls = {
-		on_frame, on_packets, on_batch, on_tick, on_stop, on_over, on_report, t};
+		on_frame, on_packet, on_batch, on_tick, on_stop, on_over, on_report, t};
 	struct prl_daemon *daemon =
 		prl_daemon_create(o, sfs, t->append, t->capture, &calls, err);
 	struct pr_error own;

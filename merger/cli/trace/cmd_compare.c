@@ -5,9 +5,9 @@
 
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
-#include "merger/cli/trace_file.h"
 #include "merger/trace_writer.h"
 #include "proto/base/clock.h"
+#include "proto/port/trace.h"
 
 enum times { TIMES_NS, TIMES_US, TIMES_IGNORE };
 
@@ -40,7 +40,7 @@ static const struct pr_cmdline program = {.name = "packrack compare",
 
 struct side {
 	const char *path;
-	struct trace_file *file;
+	struct pr_trace *file;
 	struct prm_trace_hash *hash;
 	struct pr_packet packet;
 	bool ended;
@@ -60,7 +60,7 @@ static int
 side_open(struct side *s, const char *path, struct pr_error *err)
 {
 	s->path = path;
-	s->file = trace_file_open(path, err);
+	s->file = pr_trace_open(path, err);
 	s->hash = s->file ? prm_trace_hash_create(err) : NULL;
 	return s->hash ? 0 : -1;
 }
@@ -72,7 +72,7 @@ side_next(struct side *s, struct pr_error *err)
 
 	if (s->ended)
 		return 0;
-	got = trace_file_next(s->file, &s->packet, err);
+	got = pr_trace_next(s->file, &s->packet, err);
 	if (got == PR_SOURCE_ERROR)
 		return -1;
 	s->ended = got == PR_SOURCE_END;
@@ -211,7 +211,7 @@ cmd_compare(int argc, char **argv)
 	if (status < 0)
 		status = run(&c, argv + operand, &err);
 	for (int i = 0; i < 2; i++) {
-		trace_file_close(&c.sides[i].file);
+		pr_trace_close(&c.sides[i].file);
 		prm_trace_hash_destroy(&c.sides[i].hash);
 	}
 	return status;

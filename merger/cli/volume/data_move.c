@@ -13,12 +13,12 @@
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/query_args.h"
 #include "merger/cli/query/answer_sink.h"
-#include "merger/cli/trace_file.h"
 #include "merger/cli/volume/data.h"
 #include "merger/cli/volume/volume.h"
 #include "merger/trace_writer.h"
 #include "proto/base/clock.h"
 #include "proto/base/error.h"
+#include "proto/port/trace.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/source.h"
 
@@ -48,18 +48,18 @@ data_file_read(const char *path, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packe
 	struct pr_error *err)
 {
 	struct prm_trace_hash *h = prm_trace_hash_create(err);
-	struct trace_file *file = h ? trace_file_open(path, err) : NULL;
+	struct pr_trace *file = h ? pr_trace_open(path, err) : NULL;
 	struct pr_packet p;
 	int rc = PR_SOURCE_ERROR;
 
 	*packets = 0;
-	while (file && (rc = trace_file_next(file, &p, err)) == PR_SOURCE_PACKET) {
+	while (file && (rc = pr_trace_next(file, &p, err)) == PR_SOURCE_PACKET) {
 		prm_trace_hash_add(h, &p);
 		++*packets;
 	}
 	if (rc == PR_SOURCE_END)
 		prm_trace_hash_text(h, hash);
-	trace_file_close(&file);
+	pr_trace_close(&file);
 	prm_trace_hash_destroy(&h);
 	return rc == PR_SOURCE_END ? 0 : -1;
 }

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/port/trace.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pcap/pcap.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/clock.h"
+
+/* draft-ietf-opsawg-pcapng */
+#define BLOCK_SECTION 0x0A0D0D0Au
+#define BLOCK_SECRETS 0x0000000Au
+#define BYTE_ORDER_MAGIC 0x1A2B3C4Du
+#define BLOCK_MIN 12 /* type, length, length again */
+#define BUFFER (256 * 1024)
+#define IDLE_MS 10
+#define LINKTYPE_LOOP 108
+
+struct pr_trace {
+	pcap_t *pcap;
+	const char *path;
+	int fd;
+	struct pr_trace_info info;
+	bool filtered;
+	struct bpf_program program;
+	bool (*idle)(void *arg);
+	void *arg;
+	/* the pcapng block that goes by */
+	uint8_t head[12];
+	uint32_t have, skip;
+	bool begun, big_endian;
+	bool over; /* not a pcapng, or damaged: libpcap reports it */
+};
+
+/* ---- decryption secrets: libpcap skips them silently, so the bytes are watched as they go by ---- */
+
+static uint32_t
+load32(const uint8_t *at, bool big_endian)
+{
+	if (big_endian)
+		return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 |
+		       (uint32_t)at[2] << 8 | at[3];
+	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+}
+
+/* Each section has its own byte order; the type of a section block reads the same in both. */
+static void
+block(struct pr_trace *t)
+{
+	uint32_t type = load32(t->head, t->big_endian), len;
+
+	if (type == BLOCK_SECTION) {
+		t->big_endian = load32(t->head + 8, true) == BYTE_ORDER_MAGIC;
+		t->over = load32(t->head + 8, t->big_endian) != BYTE_ORDER_MAGIC;
+	} else if (!t->begun) {
+		t->over = true;
+	}
+	t->begun = true;
+	len = load32(t->head + 4, t->big_endian);
+	if (len < BLOCK_MIN || len % 4)
+		t->over = true;
+	if (t->over)
+		return;
+	t->info.secrets += type == BLOCK_SECRETS;
+	t->skip = len - BLOCK_MIN;
+	t->have = 0;
+}
+
+static void
+watch(struct pr_trace *t, const void *data, size_t len)
+{
+	const uint8_t *at = data;
+	size_t left = len, n;
+
+	while (left && !t->over) {
+		if (t->skip) {
+			n = left < t->skip ? left : t->skip;
+			t->skip -= (uint32_t)n;
+		} else {
+			n = sizeof(t->head) - t->have;
+			n = left < n ? left : n;
+			memcpy(t->head + t->have, at, n);
+			t->have += (uint32_t)n;
+			if (t->have == sizeof(t->head))
+				block(t);
+		}
+		at += n;
+		left -= n;
+	}
+	t->info.bytes += len;
+}
+
+/* ---- reading ---- */
+
+/* False: the caller wants no more. */
+static bool
+await_bytes(struct pr_trace *t)
+{
+	struct pollfd p = {.fd = t->fd, .events = POLLIN};
+	int rc;
+
+	while (t->idle) {
+		rc = poll(&p, 1, IDLE_MS);
+		if (rc > 0 || (rc < 0 && errno != EINTR))
+			break;
+		if (!t->idle(t->arg))
+			return false;
+	}
+	return true;
+}
+
+static ssize_t
+on_read(void *cookie, char *buf, size_t size)
+{
+	struct pr_trace *t = cookie;
+	ssize_t n;
+
+	if (!await_bytes(t))
+		return 0;
+	do
+		n = read(t->fd, buf, size);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		watch(t, buf, (size_t)n);
+	return n;
+}
+
+static int
+on_close(void *cookie)
+{
+	struct pr_trace *t = cookie;
+
+	return t->fd == STDIN_FILENO ? 0 : close(t->fd);
+}
+
+static FILE *
+open_stream(struct pr_trace *t, struct pr_error *err)
+{
+	FILE *stream = NULL;
+	struct stat st;
+
+	t->fd = strcmp(t->path, "-") ? open(t->path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+	if (t->fd >= 0)
+		stream = fopencookie(t, "r",
+			(cookie_io_functions_t){.read = on_read, .close = on_close});
+	if (!stream) {
+		pr_error_errno(err, "%s", t->path);
+		if (t->fd >= 0)
+			on_close(t);
+		return NULL;
+	}
+	setvbuf(stream, NULL, _IOFBF, BUFFER);
+	if (fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode))
+		t->info.size = (uint64_t)st.st_size;
+	return stream;
+}
+
+static int
+open_pcap(struct pr_trace *t, struct pr_error *err)
+{
+	FILE *stream = open_stream(t, err);
+	char text[PCAP_ERRBUF_SIZE] = "";
+	const char *name;
+
+	if (!stream)
+		return -1;
+	t->pcap = pcap_fopen_offline_with_tstamp_precision(
+		stream, PCAP_TSTAMP_PRECISION_NANO, text);
+	if (!t->pcap) {
+		fclose(stream);
+		return pr_error_set(
+			err, "cannot read %s as pcap or pcapng: %s", t->path, text);
+	}
+	name = pcap_datalink_val_to_name(pcap_datalink(t->pcap));
+	t->info.linktype = pr_linktype_of_pcap(t->pcap);
+	t->info.linktype_name = name ? name : "unknown";
+	t->info.snaplen = pcap_snapshot(t->pcap) > 0 ? (uint32_t)pcap_snapshot(t->pcap) : 0;
+	/* The field has 28 bits, the registry and our formats have 16. */
+	if (t->info.linktype < 0 || t->info.linktype > UINT16_MAX)
+		return pr_error_set(
+			err, "%s: unknown link type %d", t->path, t->info.linktype);
+	return 0;
+}
+
+struct pr_trace *
+pr_trace_open(const char *path, struct pr_error *err)
+{
+	struct pr_trace *t = calloc(1, sizeof *t);
+
+	if (!t) {
+		pr_error_set(err, "%s: no memory to read it", path);
+		return NULL;
+	}
+	t->path = path;
+	if (open_pcap(t, err) < 0)
+		pr_trace_close(&t);
+	return t;
+}
+
+void
+pr_trace_close(struct pr_trace **trace)
+{
+	struct pr_trace *t = *trace;
+
+	*trace = NULL;
+	if (!t)
+		return;
+	if (t->filtered)
+		pcap_freecode(&t->program);
+	if (t->pcap)
+		pcap_close(t->pcap);
+	free(t);
+}
+
+const struct pr_trace_info *
+pr_trace_info(const struct pr_trace *t)
+{
+	return &t->info;
+}
+
+int
+pr_trace_filter(struct pr_trace *t, const char *filter, struct pr_error *err)
+{
+	if (pcap_compile(t->pcap, &t->program, filter, 1, PCAP_NETMASK_UNKNOWN) < 0)
+		return pr_error_set(err, "filter '%s': %s", filter, pcap_geterr(t->pcap));
+	t->filtered = true;
+	return 0;
+}
+
+void
+pr_trace_on_idle(struct pr_trace *t, bool (*idle)(void *arg), void *arg)
+{
+	t->idle = idle;
+	t->arg = arg;
+}
+
+int
+pr_trace_next(struct pr_trace *t, struct pr_packet *out, struct pr_error *err)
+{
+	struct pcap_pkthdr *h;
+	const u_char *data;
+
+	do {
+		int got = pcap_next_ex(t->pcap, &h, &data);
+
+		if (got == PCAP_ERROR_BREAK)
+			return PR_SOURCE_END;
+		if (got != 1) {
+			pr_error_set(err, "%s: packet %llu: %s", t->path,
+				(unsigned long long)t->info.packets + 1,
+				pcap_geterr(t->pcap));
+			return PR_SOURCE_ERROR;
+		}
+		t->info.packets++;
+	} while (t->filtered && !pcap_offline_filter(&t->program, h, data));
+	*out = (struct pr_packet){
+		.time = pr_time_from_pcap(h->ts.tv_sec, h->ts.tv_usec), /* tv_usec: ns */
+		.caplen = h->caplen,
+		.len = h->len,
+		.linktype = (uint16_t)t->info.linktype,
+		.data = data};
+	return PR_SOURCE_PACKET;
+}
+
+/* ---- link types ---- */
+
+static bool
+captured_big_endian(pcap_t *pcap)
+{
+	bool big_here = htobe16(1) == 1;
+
+	return (pcap_is_swapped(pcap) == 1) != big_here;
+}
+
+int
+pr_linktype_of_pcap(pcap_t *pcap)
+{
+	int dlt = pcap_datalink(pcap);
+
+	static const int differ[][2] = {
+		{DLT_ATM_RFC1483, 100},
+		{DLT_RAW, 101},
+		{DLT_SLIP_BSDOS, 102},
+		{DLT_PPP_BSDOS, 103},
+		{DLT_ATM_CLIP, 106},
+		{DLT_PFSYNC, 246},
+	};
+
+	if (dlt == DLT_NULL && captured_big_endian(pcap))
+		return LINKTYPE_LOOP;
+	for (size_t i = 0; i < sizeof(differ) / sizeof(differ[0]); i++) {
+		if (differ[i][0] == dlt)
+			return differ[i][1];
+	}
+	return dlt;
+}
