@@ -1,7 +1,423 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
+
+/* ---- requests ---- */
+
+/*
+ * Writing out. A flush goes WRITING (all writes that were under way when it began), SYNCING, and, with
+ * a checkpoint, ROOT_WRITING and ROOT_SYNCING: only then may the blocks be written that the root says
+ * are gone. Nothing here waits unless told to.
+ */
+static struct sfs_request *
+get_request(struct sfs_writer *w)
+{
+	struct sfs_request *r = w->idle;
+	w->idle = r->next;
+	w->idle_count--;
+	return r;
+}
+
+static void
+put_request(struct sfs_writer *w, struct sfs_request *r)
+{
+	r->next = w->idle;
+	w->idle = r;
+	w->idle_count++;
+}
+
+/* Is a request free for a write, while those that syncs and roots need stay in reserve? */
+static bool
+wait_for_request(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	while (w->idle_count <= 2u * SFS_DEVICES_MAX)
+		if (!sfs_pump(sfs, true) && w->queue.flying == 0)
+			return false;
+	return true;
+}
+
+/* Readers elsewhere see how far the devices are behind, and give way. */
+static void
+publish_backlog(struct sfs *sfs)
+{
+	uint64_t all = (uint64_t)sfs->shm.slots * sfs->shm.block_size;
+	uint64_t backlog = sfs->w->under_way * 1000 / all;
+	atomic_store_explicit(&sfs->shm.header->backlog,
+		(uint32_t)(backlog < 1000 ? backlog : 1000), memory_order_relaxed);
+}
+
+static void take(struct sfs *sfs, struct sfs_request *r);
+
+/* To a block that was being filled when its device went, nothing is written any more. */
+static void
+submit(struct sfs *sfs, struct sfs_request *r)
+{
+	if (!r->disk->lost) {
+		sfs_queue_submit(&sfs->w->queue, r);
+		return;
+	}
+	r->error = 0;
+	take(sfs, r);
+}
+
+/* One must be free. slot: the bytes are in it; SFS_NONE: a map. */
+static void
+submit_write(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
+	const uint8_t *bytes, uint32_t slot)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_request *r = get_request(w);
+	sfs_locate(sfs, block, &r->disk, &r->offset);
+	r->offset += from;
+	r->buf = bytes;
+	r->len = to - from;
+	r->slot = slot;
+	r->epoch = w->epoch;
+	r->first = false;
+	w->flying[w->epoch]++;
+	if (slot != SFS_NONE)
+		w->slot[slot].flying++;
+	w->under_way += r->len;
+	w->since_flush += r->len;
+	publish_backlog(sfs);
+	submit(sfs, r);
+}
+
+bool
+sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len)
+{
+	if (!wait_for_request(sfs))
+		return false;
+	sfs->w->map_flying = true;
+	submit_write(sfs, block, 0, (uint32_t)len, sfs->w->map_buf, SFS_NONE);
+	return true;
+}
+
+static void
+control(struct sfs *sfs, uint16_t disk, const uint8_t *buf, size_t len, uint64_t offset)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_request *r = get_request(w);
+	*r = (struct sfs_request){.disk = &sfs->disk[disk],
+		.buf = buf,
+		.len = len,
+		.offset = offset,
+		.slot = SFS_NONE,
+		.epoch = 2,
+		.first = true};
+	w->control++;
+	sfs_queue_submit(&w->queue, r);
+}
+
+static void
+submit_syncs(struct sfs *sfs, enum sfs_flush_state state)
+{
+	sfs->w->state = state;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (!sfs->disk[i].missing)
+			control(sfs, i, NULL, 0, 0);
+}
+
+/* ---- the streams' open blocks ---- */
+
+/*
+ * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to so many
+ * bytes. False: the device takes nothing, the records stay waiting.
+ */
+static bool
+submit_tail(struct sfs *sfs, uint32_t stream, uint32_t pad)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	if (tail->block == SFS_NONE || tail->waiting == 0 || tail->slot == SFS_NONE)
+		return true;
+	uint32_t from = tail->submitted, full = tail->fill & ~(SFS_SECTOR - 1);
+	uint32_t end = pad ? (tail->fill + pad - 1) & ~(pad - 1) : full;
+	if (end == from)
+		return true;
+	if (!wait_for_request(sfs))
+		return false;
+	uint8_t *data = sfs_shm_data(&sfs->shm, tail->slot);
+	if (pad) {
+		memset(data + tail->fill, 0, end - tail->fill);
+		tail->fill = end;
+		tail->partial = 0;
+	}
+	tail->submitted = end;
+	tail->waiting = tail->partial;
+	submit_write(sfs, tail->block, from, end, data + from, tail->slot);
+	return true;
+}
+
+bool
+sfs_tail_submit(struct sfs *sfs, uint32_t stream)
+{
+	return submit_tail(sfs, stream, SFS_SECTOR);
+}
+
+/* Nothing comes behind it in the block: the device's own sector will do. */
+bool
+sfs_tail_submit_last(struct sfs *sfs, uint32_t stream)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	if (sfs->w->tail[stream].block == SFS_NONE)
+		return true;
+	sfs_locate(sfs, sfs->w->tail[stream].block, &disk, &offset);
+	return submit_tail(sfs, stream, disk->sector ? disk->sector : SFS_SECTOR);
+}
+
+/* So the device has work between flushes, whatever a block's size. */
+static uint32_t
+worth_writing(const struct sfs *sfs)
+{
+	uint32_t half = sfs->root.block_size / 2;
+	return half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT;
+}
+
+/* A record that fills [start, end) was added to the tail: what is long enough goes to the device. */
+static void
+tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint32_t full = end & ~(SFS_SECTOR - 1);
+	tail->waiting++;
+	if (full == end)
+		tail->partial = 0;
+	else
+		tail->partial = full >= start ? 1 : tail->partial + 1;
+	/* should no request be free, the next flush takes it */
+	if (full >= tail->submitted + worth_writing(sfs))
+		submit_tail(sfs, stream, 0);
+}
+
+/* By a flush: does the sector that is not full go along? */
+static bool
+to_be_padded(const struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
+{
+	const struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint64_t full = sfs->table.stream[stream].last_sequence - tail->partial;
+	if (kind == SFS_FLUSH_AGED)
+		return full < tail->aged;
+	return kind == SFS_FLUSH_ALL || tail->submitted == 0;
+}
+
+/* Gives the device what the flush wants of the stream, and notes what is durable with it. */
+static void
+flush_tail(struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
+{
+	struct sfs_tail *tail = &sfs->w->tail[stream];
+	uint64_t last = sfs->table.stream[stream].last_sequence;
+	bool good =
+		submit_tail(sfs, stream, to_be_padded(sfs, stream, kind) ? SFS_SECTOR : 0);
+	tail->target = good ? last - tail->waiting : 0;
+	if (kind != SFS_FLUSH_FULL)
+		tail->aged = last;
+	sfs->w->dirty = sfs->w->dirty || tail->waiting > 0;
+}
+
+void
+sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
+{
+	struct sfs_writer *w = sfs->w;
+	if (w->state != SFS_IDLE)
+		return;
+	w->dirty = false;
+	if (kind != SFS_FLUSH_FULL)
+		w->last_flush = w->last_tick;
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		flush_tail(sfs, i, kind);
+	if (kind != SFS_FLUSH_FULL)
+		w->since_flush = 0;
+	w->checkpoint = checkpoint || w->checkpoint_wanted;
+	w->checkpoint_wanted = false;
+	w->flush_position = sfs_frontier_position(&w->frontier);
+	w->epoch ^= 1;
+	w->control_failed = false;
+	w->state = SFS_WRITING;
+	sfs_pump(sfs, false);
+}
+
+static void
+now_durable(struct sfs *sfs)
+{
+	for (uint32_t i = 0; i < sfs->table.streams; i++) {
+		struct sfs_stream *s = &sfs->table.stream[i];
+		if (sfs->w->tail[i].target <= s->durable_sequence)
+			continue;
+		s->durable_sequence = sfs->w->tail[i].target;
+		sfs_table_notify_stream(&sfs->table, i);
+	}
+}
+
+static void
+write_roots(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	sfs_lose_blocks(sfs);
+	w->root_speaks = w->loss_unsaved;
+	sfs_frontier_stable(&w->frontier, &sfs->table, w->flush_position);
+	w->full = !sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
+	w->root_pending = w->frontier.pending;
+	size_t len = sfs_root_prepare(sfs, 0);
+	w->state = SFS_ROOT_WRITING;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (!sfs->disk[i].missing)
+			control(sfs, i, w->root_buf + (size_t)i * SFS_ROOT_BYTES, len,
+				sfs_root_offset(sfs, i));
+}
+
+static void
+flush_over(struct sfs *sfs, bool good)
+{
+	struct sfs_writer *w = sfs->w;
+	w->state = SFS_IDLE;
+	if (good) {
+		w->suspended = w->suspended && w->failed;
+		return;
+	}
+	w->suspended = true;
+	w->dirty = true;
+	w->checkpoint_wanted = w->checkpoint;
+}
+
+/* The root is durable: what was written since a device was lost may be called so. */
+static void
+loss_saved(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	if (w->root_speaks) {
+		now_durable(sfs);
+		w->loss_unsaved = !sfs_loss_settled(sfs);
+	}
+	w->root_speaks = false;
+	w->checkpoint_wanted = w->checkpoint_wanted || w->loss_unsaved;
+}
+
+/* One step of the flush, when what it waits for is through. True: something changed. */
+static bool
+step(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	if (w->state == SFS_IDLE || w->control > 0)
+		return false;
+	if (w->control_failed) {
+		flush_over(sfs, false);
+		return true;
+	}
+	switch (w->state) {
+	case SFS_WRITING:
+		if (w->flying[w->epoch ^ 1] > 0)
+			return false;
+		submit_syncs(sfs, SFS_SYNCING);
+		break;
+	case SFS_SYNCING:
+		if (!w->loss_unsaved)
+			now_durable(sfs);
+		if (w->checkpoint || w->loss_unsaved)
+			write_roots(sfs);
+		else
+			flush_over(sfs, true);
+		break;
+	case SFS_ROOT_WRITING:
+		submit_syncs(sfs, SFS_ROOT_SYNCING);
+		break;
+	default:
+		sfs_root_done(sfs);
+		sfs_frontier_ready(&w->frontier, w->root_pending);
+		loss_saved(sfs);
+		flush_over(sfs, true);
+	}
+	return true;
+}
+
+static void
+note_error(struct sfs *sfs, const struct sfs_request *r)
+{
+	errno = r->error;
+	pr_error_errno(&sfs->w->error, "%s: cannot %s at byte %llu: recording is suspended",
+		r->disk->path, r->buf ? "write" : "sync", (unsigned long long)r->offset);
+	sfs->w->write_errors++;
+	sfs->w->suspended = true;
+}
+
+static void
+take(struct sfs *sfs, struct sfs_request *r)
+{
+	struct sfs_writer *w = sfs->w;
+	if ((r->error || r->disk->lost) && sfs_disk_fails(sfs, r->disk, r->error))
+		r->error = 0; /* it has come to nothing */
+	if (r->error)
+		note_error(sfs, r);
+	if (r->epoch == 2) {
+		w->control--;
+		w->control_failed = w->control_failed || r->error;
+		put_request(w, r);
+	} else if (r->error) {
+		r->next = w->failed;
+		w->failed = r;
+	} else {
+		w->flying[r->epoch]--;
+		w->under_way -= r->len;
+		publish_backlog(sfs);
+		if (r->slot != SFS_NONE)
+			w->slot[r->slot].flying--;
+		else
+			w->map_flying = false;
+		put_request(w, r);
+	}
+}
+
+bool
+sfs_pump(struct sfs *sfs, bool wait)
+{
+	struct sfs_writer *w = sfs->w;
+	bool moved = false;
+	struct sfs_request *list = sfs_queue_reap(&w->queue, wait);
+	while (list) {
+		struct sfs_request *r = list;
+		list = r->next;
+		take(sfs, r);
+		moved = moved || !r->error;
+	}
+	while (step(sfs))
+		moved = true;
+	return moved;
+}
+
+static void
+retry_failed(struct sfs *sfs)
+{
+	struct sfs_request *list = sfs->w->failed;
+	sfs->w->failed = NULL;
+	while (list) {
+		struct sfs_request *r = list;
+		list = r->next;
+		submit(sfs, r);
+	}
+}
+
+int
+sfs_flush_finish(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	bool failed = false;
+	while (w->state != SFS_IDLE) {
+		enum sfs_flush_state before = w->state;
+		sfs_pump(sfs, true);
+		if (w->state == before && w->queue.flying == 0 && w->failed) {
+			failed = true;
+			break;
+		}
+	}
+	if (failed || w->suspended)
+		return pr_error_set(err, "%s", w->error.text);
+	return 0;
+}
+
+/* ---- appending ---- */
 
 size_t
 sfs_record_max(const struct sfs *sfs)
@@ -117,7 +533,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	sfs_table_record(&sfs->table, tail->block, tail->fill, min_time, max_time);
 	if (handle)
 		sfs_handle_make(&sfs->key, &h, handle);
-	sfs_tail_grown(sfs, stream, start, tail->fill);
+	tail_grown(sfs, stream, start, tail->fill);
 }
 
 int
@@ -168,7 +584,7 @@ sfs_flush(struct sfs *sfs, struct pr_error *err)
 {
 	if (!sfs->w)
 		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
-	sfs_retry_failed(sfs);
+	retry_failed(sfs);
 	if (sfs_flush_finish(sfs, err) < 0 && sfs->w->state != SFS_IDLE)
 		return SFS_ERROR;
 	sfs_flush_start(sfs, SFS_FLUSH_ALL, false);
@@ -214,7 +630,7 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 	sfs_guarantee_serve(sfs);
 	if (w->failed && now_mono - w->last_retry >= RETRY) {
 		w->last_retry = now_mono;
-		sfs_retry_failed(sfs);
+		retry_failed(sfs);
 		sfs_pump(sfs, false);
 	}
 	/* a record waits for the second of them at most */

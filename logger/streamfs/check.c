@@ -3,18 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/check.h"
+#include "logger/streamfs/internal.h"
+#include "logger/streamfs/bytes.h"
 
-const char *
-sfs_fault_text(enum sfs_fault_kind kind)
-{
-	static const char *const text[] = {
-		"root", "map", "header", "record", "padding", "missing", "device"};
-	return (unsigned)kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
-}
+struct sfs_check {
+	struct sfs *sfs;
+	sfs_finding_call call;
+	void *arg;
+	uint8_t *buf; /* of a block */
+	struct sfs_stream_entry *streams; /* of the root that counts */
+	uint64_t uuid_faults; /* root copies of another volume */
+	int64_t faults;
+	uint64_t records;
+	unsigned searches; /* through all blocks for what is missing */
+};
 
-bool
-sfs_check_zero(const uint8_t *bytes, uint32_t from, uint32_t to)
+/* Are [from, to), but no further than to the end of from's 512 bytes, zero? */
+static bool
+is_zero(const uint8_t *bytes, uint32_t from, uint32_t to)
 {
 	/* the least that a disk writes whole: what lies behind may be of a torn write */
 	uint32_t whole = (from + 511) & ~511u;
@@ -43,8 +49,9 @@ noted(const struct sfs *sfs, const struct sfs_finding *f)
 	}
 }
 
-void
-sfs_check_found(struct sfs_check *c, struct sfs_finding *f)
+/* Reports, unless a repair has noted it. */
+static void
+report_fault(struct sfs_check *c, struct sfs_finding *f)
 {
 	if (noted(c->sfs, f))
 		return;
@@ -53,8 +60,9 @@ sfs_check_found(struct sfs_check *c, struct sfs_finding *f)
 		c->call(c->arg, f);
 }
 
-struct sfs_finding
-sfs_check_at(struct sfs_check *c, enum sfs_fault_kind kind, uint64_t block, uint32_t offset,
+/* Fills in the place; the block may be SFS_NO_BLOCK. */
+static struct sfs_finding
+fault_at(struct sfs_check *c, enum sfs_fault_kind kind, uint64_t block, uint32_t offset,
 	const char *why)
 {
 	struct sfs_finding f = {.fault = {.kind = kind, .block = block, .offset = offset}};
@@ -66,6 +74,567 @@ sfs_check_at(struct sfs_check *c, enum sfs_fault_kind kind, uint64_t block, uint
 	f.fault.position += offset;
 	f.fault.device = disk->path[0] ? disk->path : NULL;
 	return f;
+}
+
+/* Is the block's device there? */
+static bool
+block_there(struct sfs_check *c, uint64_t block)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	sfs_locate(c->sfs, block, &disk, &offset);
+	return !disk->missing && !disk->lost;
+}
+
+/* Does no block of the interval lie in the window that may have been written since the root? */
+static bool
+is_mapped(const struct sfs *sfs, uint64_t block)
+{
+	uint64_t interval = sfs->root.map_interval;
+	uint64_t map = block - block % interval + interval - 1;
+	return sfs_map_knows_all(sfs, &sfs->root, map);
+}
+
+/* Why a header does not decode. buf: at least a sector. */
+static const char *
+header_text(
+	const struct sfs *sfs, const uint8_t *buf, uint64_t block, char *text, size_t size)
+{
+	struct sfs_block_header h;
+	const uint8_t *p = buf + 40;
+	uint64_t says = sfs_get64(&p);
+	bool zero = true;
+	for (uint32_t i = 0; i < SFS_BLOCK_HEADER; i++)
+		zero = zero && buf[i] == 0;
+	if (zero)
+		snprintf(text, size, "there are zeros in the header's place");
+	else if (sfs_block_decode(&sfs->key, buf, block, &h))
+		snprintf(text, size, "the header is good, what it covers is not");
+	else if (says != block && sfs_block_decode(&sfs->key, buf, says, &h))
+		snprintf(text, size, "block %llu lies in its place",
+			(unsigned long long)says);
+	else
+		snprintf(text, size, "the header is damaged, or of another volume");
+	return text;
+}
+
+/* ---- what is missing between blocks ---- */
+
+/* What a stream should have and no block holds. */
+struct gap {
+	const struct sfs_stream *s;
+	uint64_t first, last; /* sequences */
+	uint64_t block, generation; /* where they lay, as far as known */
+};
+
+static bool
+in_gap(const struct gap *g, const struct sfs_record_header *h)
+{
+	return h->stream == g->s->id && h->sequence >= g->first && h->sequence <= g->last;
+}
+
+/* The good records of the gap in a life of the block that a wide header has told of. */
+static bool
+scan_life(struct sfs_check *c, const struct gap *g, const struct sfs_record_header *wide,
+	struct sfs_record_header *first, uint64_t *last)
+{
+	uint32_t size = c->sfs->root.block_size;
+	const struct sfs_entry life = {.generation = wide->generation,
+		.first_sequence = wide->sequence - wide->index,
+		.stream = (uint16_t)wide->stream};
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, wide->block, &life);
+	struct sfs_record_header h;
+	uint64_t sequence = g->first;
+	uint32_t pos = SFS_BLOCK_HEADER;
+	bool any = false;
+	while (sfs_scan_resync(&scan, pos, size, sequence, &h) && in_gap(g, &h)) {
+		if (!any)
+			*first = h;
+		any = true;
+		*last = h.sequence;
+		sequence = h.sequence + 1;
+		pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+	}
+	return any;
+}
+
+/* The first good record of the gap in the block's bytes, wherever; also the last one. */
+static bool
+scan_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
+	struct sfs_record_header *first, uint64_t *last)
+{
+	uint32_t size = c->sfs->root.block_size;
+	struct sfs_record_header h;
+	uint64_t tried = 0; /* generation */
+	for (uint32_t pos = SFS_BLOCK_HEADER; pos + SFS_RECORD_WIDE <= size; pos += 8) {
+		if (!sfs_record_identify(
+			    &c->sfs->key, block, pos, c->buf + pos, size - pos, &h) ||
+			!in_gap(g, &h) || h.generation == tried)
+			continue;
+		if (scan_life(c, g, &h, first, last))
+			return true;
+		tried = h.generation;
+	}
+	return false;
+}
+
+static bool
+is_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
+	struct sfs_record_header *first, uint64_t *last)
+{
+	const struct sfs_root *root = &c->sfs->root;
+	struct sfs_block_header h;
+	struct sfs_entry e;
+	if (sfs_order_position(&c->sfs->table.order, block) >= root->high_water ||
+		sfs_table_is_map(&c->sfs->table, block) ||
+		sfs_view_entry(c->sfs, block, &e) ||
+		sfs_read_block(c->sfs, block, 0, root->block_size, c->buf) < 0 ||
+		sfs_block_decode(&c->sfs->key, c->buf, block, &h) ||
+		!scan_orphan(c, g, block, first, last))
+		return false;
+	return first->generation > root->reset_generation &&
+	       first->generation <= root->generation_limit &&
+	       first->generation >= g->s->oldest_generation;
+}
+
+static void
+orphan_found(struct sfs_check *c, const struct gap *g, uint32_t block,
+	const struct sfs_record_header *first)
+{
+	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, block, 0,
+		"the block header and the first record are damaged: no reader finds the "
+		"others");
+	f.fault.stream = g->s->name;
+	f.stream = g->s->id;
+	f.generation = first->generation;
+	f.kept = (struct sfs_map_entry){
+		.stream = g->s->id,
+		.flags = SFS_REPAIR_KEPT,
+		.block = block,
+		.generation = first->generation,
+		.first_sequence = first->sequence - first->index,
+		.end = SFS_BLOCK_HEADER,
+	};
+	report_fault(c, &f);
+}
+
+#define SEARCHES_MAX 64
+
+/*
+ * Blocks that nothing speaks for any more, but for records deep in them: looked for only when
+ * something is missing. False: there are none.
+ */
+static bool
+find_orphans(struct sfs_check *c, const struct gap *g)
+{
+	struct sfs_record_header first;
+	uint64_t last = 0, from = g->first;
+	bool any = false;
+	/* by sequence, as the blocks' places need not be in order */
+	/* where a whole device is gone, it is not worth a look for each of its blocks */
+	while (c->searches++ < SEARCHES_MAX) {
+		uint64_t best = UINT64_MAX, best_last = 0;
+		struct sfs_record_header best_first;
+		uint32_t block = SFS_NONE;
+		struct gap rest = {g->s, from, g->last, 0, 0};
+		for (uint32_t b = 0; b < c->sfs->root.blocks; b++) {
+			if (!is_orphan(c, &rest, b, &first, &last) ||
+				first.sequence >= best)
+				continue;
+			best = first.sequence;
+			best_last = last;
+			best_first = first;
+			block = b;
+		}
+		if (block == SFS_NONE)
+			return any;
+		orphan_found(c, g, block, &best_first);
+		any = true;
+		from = best_last + 1;
+		if (from > g->last)
+			break;
+	}
+	return any;
+}
+
+/* What is known of the block that the gap's records lay in; false: it is another one, nobody knows which. */
+static bool
+why_missing(struct sfs_check *c, const struct gap *g, char *text, size_t size)
+{
+	struct sfs *sfs = c->sfs;
+	const char *lost = sfs->lost > 0 ? ", on a device that was left out" : "";
+	struct sfs_block_header h;
+	char why[100];
+	bool known = g->block < sfs->root.blocks;
+	snprintf(text, size, "the records are lost with their block%s", lost);
+	if (!known || !sfs_block_there(sfs, g->block) ||
+		sfs_read_block(sfs, g->block, 0, SFS_SECTOR, c->buf) < 0)
+		return known;
+	bool good = sfs_block_decode(&sfs->key, c->buf, g->block, &h);
+	/* the stream went on behind this one, without what lay on the device in between */
+	if (good && h.generation == g->generation && sfs->lost > 0)
+		return false;
+	snprintf(text, size, "the records are lost with their block: %s",
+		good ? "another one was written over it"
+		     : header_text(sfs, c->buf, g->block, why, sizeof(why)));
+	return true;
+}
+
+static void
+missing(struct sfs_check *c, const struct gap *g)
+{
+	char text[200];
+	struct sfs_finding f = {.stream = g->s->id, .generation = g->generation};
+	if (sfs_repairs_cover(c->sfs, g->s->id, g->first, g->last) || find_orphans(c, g))
+		return;
+	bool known = why_missing(c, g, text, sizeof(text));
+	f = fault_at(c, SFS_FAULT_MISSING, known ? g->block : SFS_NO_BLOCK, 0, text);
+	f.fault.stream = g->s->name;
+	f.fault.first = g->first;
+	f.fault.last = g->last;
+	f.stream = g->s->id;
+	f.generation = g->generation;
+	f.to = c->sfs->root.block_size;
+	report_fault(c, &f);
+}
+
+/* The header of the block behind a gap names the one before it. */
+static void
+missing_before(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
+	const struct sfs_entry *e, uint64_t first)
+{
+	struct gap g = {s, first, e->first_sequence - 1, SFS_NO_BLOCK, 0};
+	struct sfs_block_header h;
+	if (sfs_read_header(c->sfs, block, &h) && h.generation == e->generation &&
+		h.prev_generation != 0) {
+		g.block = h.prev_block;
+		g.generation = h.prev_generation;
+	}
+	missing(c, &g);
+}
+
+static void
+missing_last(struct sfs_check *c, const struct sfs_stream *s, uint64_t first)
+{
+	const struct sfs_stream_entry *root = &c->streams[s->id];
+	struct gap g = {s, first, s->last_sequence, SFS_NO_BLOCK, 0};
+	if (root->head_generation != 0) {
+		g.block = root->head_block;
+		g.generation = root->head_generation;
+	}
+	missing(c, &g);
+}
+
+/* The block that came after e by what its follower or the root says; false: nothing is known. */
+static bool
+follower(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_entry *e,
+	struct gap *g)
+{
+	const struct sfs_stream_entry *root = &c->streams[s->id];
+	struct sfs_block_header h;
+	if (e->next == SFS_NONE) {
+		g->block = root->head_block;
+		g->generation = root->head_generation;
+		return root->head_generation != 0;
+	}
+	if (!sfs_read_header(c->sfs, e->next, &h) || h.prev_generation == 0)
+		return false;
+	g->block = h.prev_block;
+	g->generation = h.prev_generation;
+	return true;
+}
+
+/*
+ * Block e of the stream does not have the last records that it should: were they in one behind it
+ * that is lost? Then reports that, uses c->buf, and returns true.
+ */
+static bool
+check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_entry *e,
+	uint64_t first, uint64_t last)
+{
+	struct gap g = {s, first, last, SFS_NO_BLOCK, 0};
+	struct sfs_entry n = {.first_sequence = s->last_sequence + 1};
+	if (c->sfs->live || c->sfs->writer || sfs_repairs_cover(c->sfs, s->id, first, last))
+		return false;
+	/* with a gap behind it, the block's own records are known, not guessed from what follows */
+	if ((e->next != SFS_NONE && !sfs_view_entry(c->sfs, e->next, &n)) ||
+		n.first_sequence != last + 1)
+		return false;
+	if (!follower(c, s, e, &g))
+		return find_orphans(c, &g);
+	if (g.generation <= e->generation)
+		return false;
+	missing(c, &g);
+	return true;
+}
+
+static void
+check_stream(struct sfs_check *c, const struct sfs_stream *s)
+{
+	uint64_t generation = 0, expected = s->first_sequence;
+	struct sfs_entry e;
+	/* while a writer lives, the first block may be another by now */
+	if (c->sfs->live || c->sfs->writer)
+		return;
+	for (uint32_t b = s->oldest; b != SFS_NONE; b = e.next) {
+		if (!sfs_view_entry(c->sfs, b, &e) || e.stream != s->id ||
+			e.generation <= generation)
+			return;
+		if (e.first_sequence > expected)
+			missing_before(c, s, b, &e, expected);
+		generation = e.generation;
+		expected = e.first_sequence + e.records;
+	}
+	/* with its last block, a stream forgets what it held; the root does not */
+	if (s->oldest == SFS_NONE && c->streams[s->id].id == s->id &&
+		c->streams[s->id].first_sequence < expected)
+		expected = c->streams[s->id].first_sequence;
+	if (expected <= s->last_sequence)
+		missing_last(c, s, expected);
+}
+
+/* ---- blocks and their records ---- */
+
+/* A sector that cannot be read is as good as zeros: the rest of the block still counts. */
+static void
+read_what_there_is(struct sfs_check *c, uint32_t block, uint32_t to)
+{
+	uint32_t high = (uint32_t)sfs_sector_up(to);
+	if (sfs_read_block(c->sfs, block, 0, high, c->buf) == 0)
+		return;
+	for (uint32_t at = 0; at < high; at += SFS_SECTOR)
+		if (sfs_read_block(c->sfs, block, at, at + SFS_SECTOR, c->buf + at) < 0)
+			memset(c->buf + at, 0, SFS_SECTOR);
+}
+
+/* Is the block another one by now? A check beside no writer trusts its table. */
+static bool
+block_gone(struct sfs_check *c, uint32_t block, uint64_t generation)
+{
+	struct sfs *sfs = c->sfs;
+	return (sfs->live || sfs->writer || sfs_writer_alive(sfs)) &&
+	       sfs_block_gone(sfs, block, generation);
+}
+
+/* NULL: it is as the table has it. buf: its bytes. */
+static const char *
+header_fault(const struct sfs *sfs, const uint8_t *buf, uint32_t block,
+	const struct sfs_entry *e, char *text, size_t size)
+{
+	struct sfs_block_header h;
+	char why[100];
+	if (!sfs_block_decode(&sfs->key, buf, block, &h)) {
+		snprintf(text, size, "the block header is damaged: %s",
+			header_text(sfs, buf, block, why, sizeof(why)));
+		return text;
+	}
+	if (h.kind != SFS_KIND_DATA || h.generation != e->generation ||
+		h.stream != e->stream || h.first_sequence != e->first_sequence) {
+		snprintf(text, size,
+			"the block is of generation %llu, by the map it should be %llu",
+			(unsigned long long)h.generation,
+			(unsigned long long)e->generation);
+		return text;
+	}
+	return buf[6] || buf[7] ? "the block header: reserved bytes are not zero" : NULL;
+}
+
+static void
+check_header(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
+	const struct sfs_entry *e)
+{
+	char text[200];
+	const char *why = header_fault(c->sfs, c->buf, block, e, text, sizeof(text));
+	if (!why)
+		return;
+	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, block, 0, why);
+	f.fault.stream = s->name;
+	f.stream = s->id;
+	f.generation = e->generation;
+	f.kept = sfs_map_entry_make(e, block, SFS_REPAIR_KEPT);
+	report_fault(c, &f);
+}
+
+struct place {
+	const struct sfs_stream *s;
+	uint32_t block;
+	uint64_t generation;
+};
+
+static void
+found(struct sfs_check *c, const struct place *p, enum sfs_fault_kind kind, uint32_t from,
+	uint32_t to, const char *why)
+{
+	struct sfs_finding f = fault_at(c, kind, p->block, from, why);
+	f.fault.stream = p->s->name;
+	f.stream = p->s->id;
+	f.generation = p->generation;
+	f.to = to;
+	report_fault(c, &f);
+}
+
+static void
+records_found(struct sfs_check *c, const struct place *p, uint32_t from, uint32_t to,
+	uint64_t first, uint64_t last, const char *why)
+{
+	struct sfs_finding f = fault_at(c, SFS_FAULT_RECORD, p->block, from, why);
+	f.fault.stream = p->s->name;
+	f.fault.first = first;
+	f.fault.last = last;
+	f.stream = p->s->id;
+	f.generation = p->generation;
+	f.to = to;
+	report_fault(c, &f);
+}
+
+/* What lies between the record before, that ended at pos, and this one; and behind its body. */
+static void
+check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
+	const struct sfs_record_header *h)
+{
+	uint32_t body_end = h->offset + h->size + h->length;
+	uint32_t end = h->offset + (uint32_t)sfs_record_span(h->size, h->length);
+	if (!is_zero(c->buf, pos, h->offset))
+		found(c, p, SFS_FAULT_PADDING, pos, h->offset,
+			"the bytes before the record are not zero");
+	for (uint32_t i = body_end; i < end; i++) {
+		if (c->buf[i] == 0)
+			continue;
+		found(c, p, SFS_FAULT_PADDING, body_end, end,
+			"the bytes behind the record are not zero");
+		return;
+	}
+}
+
+/* Beside a writer, something may have been deleted since the block was looked at. */
+static bool
+was_cut(struct sfs_check *c, const struct place *p)
+{
+	struct sfs_entry now;
+	return sfs_view_entry(c->sfs, p->block, &now) && now.generation == p->generation &&
+	       (now.flags & SFS_ENTRY_CUT);
+}
+
+/* Where the record begins that follows deleted ones; 0: none does. Some may still be there, to be erased. */
+static uint32_t
+behind_hole(const struct sfs_scan *scan, uint32_t pos, const struct sfs_entry *e,
+	uint64_t sequence)
+{
+	struct sfs_record_header h;
+	if (sequence >= e->first_sequence + e->records)
+		return 0;
+	return sfs_scan_resync(scan, pos, e->end, sequence, &h) ? h.offset : pos;
+}
+
+/* Goes through the records that the entry speaks of; buf has the block. Returns where they end. */
+static uint32_t
+check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
+{
+	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, p->block, e);
+	uint64_t sequence = e->first_sequence, end = sequence + e->records;
+	uint32_t pos = SFS_BLOCK_HEADER;
+	bool cut = e->flags & SFS_ENTRY_CUT;
+	struct sfs_map_entry hole;
+	struct sfs_record_header h;
+	while (sequence < end) {
+		if (cut && sfs_hole_at(c->sfs, p->s->id, sequence, &hole)) {
+			sequence = hole.first_sequence + hole.records;
+			pos = behind_hole(&scan, pos, e, sequence);
+			continue;
+		}
+		enum sfs_record_state state =
+			sfs_scan_next(&scan, pos, e->end, sequence, &h);
+		if (state == SFS_RECORD_GOOD) {
+			check_padding(c, p, pos, &h);
+			c->records++;
+			sequence++;
+			pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+			continue;
+		}
+		if (block_gone(c, p->block, e->generation))
+			return 0;
+		if (!cut && (cut = was_cut(c, p)))
+			continue;
+		uint32_t from = state == SFS_RECORD_BAD ? h.offset : pos;
+		bool more = sfs_scan_resync(&scan, pos, e->end, sequence + 1, &h) &&
+			    h.sequence < end;
+		if (!more && check_tail(c, p->s, e, sequence, end - 1))
+			return 0;
+		uint32_t to = more ? h.offset : e->end;
+		records_found(c, p, from, to, sequence, more ? h.sequence - 1 : end - 1,
+			state == SFS_RECORD_BAD ? "the record's body is damaged"
+						: "the record's header is damaged");
+		if (!more)
+			return to;
+		sequence = h.sequence;
+		pos = h.offset;
+	}
+	return pos;
+}
+
+/* Beside a writer: what is in shared memory need not be on the device, and blocks come and go. */
+static void
+check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
+{
+	struct sfs_entry again;
+	struct pr_error err;
+	bool flying = e->state == SFS_OPEN;
+	if (!flying) {
+		read_what_there_is(c, p->block, SFS_SECTOR);
+		flying = !sfs_view_entry(c->sfs, p->block, &again) ||
+			 again.slot != SFS_NONE || again.generation != e->generation;
+	}
+	if (!flying && !sfs_block_gone(c->sfs, p->block, e->generation))
+		check_header(c, p->s, p->block, e);
+	if (e->end <= SFS_BLOCK_HEADER)
+		return;
+	if (sfs_fetch(c->sfs, p->block, e, SFS_BLOCK_HEADER, e->end, c->buf, &err) ==
+		SFS_OK)
+		check_records(c, p, e);
+	else if (!sfs_block_gone(c->sfs, p->block, e->generation))
+		records_found(c, p, SFS_BLOCK_HEADER, e->end, e->first_sequence,
+			e->first_sequence + e->records - 1, err.text);
+}
+
+/* What a crash has left of a record that was written together with the one before it. */
+static bool
+cut_off(const struct sfs_check *c, uint32_t pos)
+{
+	return pos + 8 <= c->sfs->root.block_size && sfs_record_begins(c->buf + pos);
+}
+
+static void
+check_block(struct sfs_check *c, uint32_t block)
+{
+	struct sfs_stream s;
+	struct sfs_entry e;
+	if (!block_there(c, block) || !sfs_view_entry(c->sfs, block, &e) ||
+		!sfs_view_stream(c->sfs, e.stream, &s))
+		return;
+	struct place p = {&s, block, e.generation};
+	if (c->sfs->live || c->sfs->writer) {
+		check_live(c, &p, &e);
+		return;
+	}
+	read_what_there_is(c, block, e.end);
+	if (block_gone(c, block, e.generation))
+		return;
+	check_header(c, &s, block, &e);
+	uint32_t pos = check_records(c, &p, &e);
+	uint32_t sector = (uint32_t)sfs_sector_up(pos);
+	if (pos > 0 && !cut_off(c, pos) && !is_zero(c->buf, pos, sector))
+		found(c, &p, SFS_FAULT_PADDING, pos, sector,
+			"the bytes behind the last record are not zero");
+}
+
+/* ---- roots, maps, all of it ---- */
+
+const char *
+sfs_fault_text(enum sfs_fault_kind kind)
+{
+	static const char *const text[] = {
+		"root", "map", "header", "record", "padding", "missing", "device"};
+	return (unsigned)kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
 }
 
 /* NULL: as it should be. */
@@ -93,18 +662,9 @@ root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_err
 		return "it is of another device";
 	if (buf[12] != 0 || buf[13] != SFS_ROOT_HEADER >> 8 || buf[14] || buf[15])
 		return "the root is damaged (header length)";
-	if (!sfs_check_zero(buf, length, SFS_ROOT_BYTES))
+	if (!is_zero(buf, length, SFS_ROOT_BYTES))
 		return "the bytes behind it are not zero";
 	return NULL;
-}
-
-bool
-sfs_check_there(struct sfs_check *c, uint64_t block)
-{
-	struct sfs_disk *disk;
-	uint64_t offset;
-	sfs_locate(c->sfs, block, &disk, &offset);
-	return !disk->missing && !disk->lost;
 }
 
 /* One that is missing is one fault; one that was left out of the volume is none. */
@@ -118,10 +678,9 @@ check_devices(struct sfs_check *c)
 			continue;
 		snprintf(text, sizeof(text), "device %u of the volume is missing: %.300s",
 			i, disk->why);
-		struct sfs_finding f =
-			sfs_check_at(c, SFS_FAULT_DEVICE, SFS_NO_BLOCK, 0, text);
+		struct sfs_finding f = fault_at(c, SFS_FAULT_DEVICE, SFS_NO_BLOCK, 0, text);
 		f.fault.device = disk->path[0] ? disk->path : NULL;
-		sfs_check_found(c, &f);
+		report_fault(c, &f);
 	}
 }
 
@@ -144,21 +703,12 @@ check_roots(struct sfs_check *c)
 		if (!what || sfs_writer_alive(sfs))
 			continue;
 		snprintf(text, sizeof(text), "root copy %c: %s", i % 2 ? 'B' : 'A', what);
-		struct sfs_finding f =
-			sfs_check_at(c, SFS_FAULT_ROOT, SFS_NO_BLOCK, 0, text);
+		struct sfs_finding f = fault_at(c, SFS_FAULT_ROOT, SFS_NO_BLOCK, 0, text);
 		f.fault.device = disk->path;
 		f.fault.position = at;
-		sfs_check_found(c, &f);
+		report_fault(c, &f);
 	}
 	free(buf);
-}
-
-bool
-sfs_check_mapped(const struct sfs *sfs, uint64_t block)
-{
-	uint64_t interval = sfs->root.map_interval;
-	uint64_t map = block - block % interval + interval - 1;
-	return sfs_map_knows_all(sfs, &sfs->root, map);
 }
 
 /* The newest block of the interval that the map knows nothing of; 0: it knows all. */
@@ -183,17 +733,16 @@ check_map(struct sfs_check *c, uint64_t pos)
 	uint64_t newer;
 	if (!sfs_map_read(c->sfs, pos, c->buf, &h)) {
 		snprintf(text, sizeof(text), "the block map is damaged: %s",
-			sfs_check_header_text(c->sfs, c->buf, pos, why, sizeof(why)));
-		f = sfs_check_at(c, SFS_FAULT_MAP, pos, 0, text);
-		sfs_check_found(c, &f);
+			header_text(c->sfs, c->buf, pos, why, sizeof(why)));
+		f = fault_at(c, SFS_FAULT_MAP, pos, 0, text);
+		report_fault(c, &f);
 		return;
 	}
 	uint32_t end = SFS_BLOCK_HEADER + (h.entries + h.late) * SFS_MAP_ENTRY;
-	if (c->buf[6] || c->buf[7] ||
-		!sfs_check_zero(c->buf, end, c->sfs->root.block_size)) {
-		f = sfs_check_at(c, SFS_FAULT_MAP, pos, c->buf[6] || c->buf[7] ? 6 : end,
+	if (c->buf[6] || c->buf[7] || !is_zero(c->buf, end, c->sfs->root.block_size)) {
+		f = fault_at(c, SFS_FAULT_MAP, pos, c->buf[6] || c->buf[7] ? 6 : end,
 			"the block map: bytes that must be zero are not");
-		sfs_check_found(c, &f);
+		report_fault(c, &f);
 	}
 	newer = newer_than(c, pos, h.generation);
 	if (newer == 0)
@@ -202,9 +751,9 @@ check_map(struct sfs_check *c, uint64_t pos)
 		"the block map is of generation %llu, a block it should list is of "
 		"generation %llu",
 		(unsigned long long)h.generation, (unsigned long long)newer);
-	f = sfs_check_at(c, SFS_FAULT_MAP, pos, 0, text);
+	f = fault_at(c, SFS_FAULT_MAP, pos, 0, text);
 	f.stale = true;
-	sfs_check_found(c, &f);
+	report_fault(c, &f);
 }
 
 static void
@@ -214,7 +763,7 @@ check_maps(struct sfs_check *c)
 	if (c->sfs->live || c->sfs->writer)
 		return;
 	for (uint64_t pos = r->map_interval - 1; pos < r->blocks; pos += r->map_interval)
-		if (sfs_check_mapped(c->sfs, pos) && sfs_check_there(c, pos))
+		if (is_mapped(c->sfs, pos) && block_there(c, pos))
 			check_map(c, pos);
 }
 
@@ -233,10 +782,10 @@ sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *recor
 		check_roots(&c);
 		check_maps(&c);
 		for (uint32_t b = 0; b < sfs->root.blocks; b++)
-			sfs_check_block(&c, b);
+			check_block(&c, b);
 		for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
 			if (sfs_view_stream(sfs, i, &s))
-				sfs_check_stream(&c, &s);
+				check_stream(&c, &s);
 	} else {
 		c.faults = pr_error_set(err, "no memory for a block");
 	}

@@ -1,9 +1,224 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#include "logger/streamfs/ahead.h"
-#include "logger/streamfs/cursor.h"
+#include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
+
+/*
+ * A walk along a stream: block by block, one read (or one copy from shared memory) a block and not
+ * one a record. Its place is (block, generation, offset) and the sequence that comes next.
+ */
+struct sfs_cursor {
+	struct sfs *sfs;
+	uint32_t stream;
+	bool placed;
+	bool seeking; /* sequence is to be looked for from offset on: before it, records are deleted */
+	uint32_t block, offset;
+	uint64_t generation, sequence;
+	uint8_t *buf; /* of a block; [0, have) is its bytes from where they were read */
+	uint32_t have_from, have;
+	uint64_t have_generation;
+	bool passed_block; /* walks: worth reading ahead */
+	struct sfs_ahead *ahead; /* NULL: not so far, or not to be had */
+};
+
+/* ---- read-ahead ---- */
+
+/*
+ * Read-ahead (Hyperion, section 7.3, misses it): the blocks behind the one that a cursor is in are read
+ * while the caller is busy with its records, at most SFS_AHEAD_BYTES of them. Nothing that was read ahead
+ * is believed before the cursor has proved it, as it does with what it reads itself.
+ * Not before a walk has passed a whole block, and not while the volume's writer is behind.
+ */
+struct ahead_block {
+	struct sfs_request r; /* first: what the queue gives back is this */
+	uint32_t block;
+	uint64_t generation; /* 0: nothing of use in here */
+	bool busy;
+	uint8_t *buf; /* of a block, made when first needed */
+};
+
+struct sfs_ahead {
+	struct sfs *sfs;
+	struct ahead_block at[SFS_AHEAD_BLOCKS];
+	uint32_t count;
+};
+
+/*
+ * Above half of its memory under way, the writer is behind: reads from its devices wait, but not for ever,
+ * as it may be so for hours. A read comes through every 0.3 ms or so at the worst.
+ */
+#define BEHIND 500
+#define WAITS 2
+#define WAIT_NS 100000
+
+static bool
+writer_behind(const struct sfs *sfs)
+{
+	return sfs->live && atomic_load_explicit(&sfs->shm.header->backlog,
+				    memory_order_relaxed) > BEHIND;
+}
+
+void
+sfs_give_way(const struct sfs *sfs)
+{
+	const struct timespec wait = {.tv_nsec = WAIT_NS};
+	for (int i = 0; i < WAITS && writer_behind(sfs); i++)
+		nanosleep(&wait, NULL);
+}
+
+static bool
+open_queue(struct sfs *sfs)
+{
+	bool descriptors = true;
+	if (sfs->reads.ops)
+		return true;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
+	return sfs_queue_open(&sfs->reads, descriptors, SFS_QUEUE_ANY, NULL) == 0;
+}
+
+/* All cursors of a volume share its queue. */
+static void
+reap(struct sfs *sfs, bool wait)
+{
+	struct sfs_request *list = sfs_queue_reap(&sfs->reads, wait);
+	while (list) {
+		struct ahead_block *b = (struct ahead_block *)list;
+		list = list->next;
+		b->busy = false;
+		if (b->r.error)
+			b->generation = 0;
+	}
+}
+
+void
+sfs_reads_settle(struct sfs *sfs)
+{
+	while (sfs->reads.ops && sfs->reads.flying > 0)
+		reap(sfs, true);
+}
+
+/* NULL: there is no memory, or no way to read without waiting; the cursor goes on by itself. */
+static struct sfs_ahead *
+ahead_create(struct sfs *sfs)
+{
+	struct sfs_ahead *a = calloc(1, sizeof(*a));
+	if (!a || !open_queue(sfs)) {
+		free(a);
+		return NULL;
+	}
+	a->sfs = sfs;
+	a->count = SFS_AHEAD_BYTES / sfs->root.block_size;
+	a->count = a->count < 1                  ? 1
+		   : a->count > SFS_AHEAD_BLOCKS ? SFS_AHEAD_BLOCKS
+						 : a->count;
+	return a;
+}
+
+/* Waits for what is under way. */
+static void
+ahead_destroy(struct sfs_ahead **ahead)
+{
+	struct sfs_ahead *a = *ahead;
+	*ahead = NULL;
+	if (!a)
+		return;
+	for (uint32_t i = 0; i < a->count; i++) {
+		while (a->at[i].busy)
+			reap(a->sfs, true);
+		free(a->at[i].buf);
+	}
+	free(a);
+}
+
+static struct ahead_block *
+find(struct sfs_ahead *a, uint32_t block, uint64_t generation)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		if (a->at[i].generation == generation && a->at[i].block == block)
+			return &a->at[i];
+	return NULL;
+}
+
+/* One that holds nothing, or what the cursor has passed. */
+static struct ahead_block *
+unused(struct sfs_ahead *a, uint64_t passed)
+{
+	for (uint32_t i = 0; i < a->count; i++)
+		if (!a->at[i].busy && a->at[i].generation <= passed)
+			return &a->at[i];
+	return NULL;
+}
+
+static bool
+read_block(struct sfs_ahead *a, struct ahead_block *b, uint32_t block,
+	const struct sfs_entry *e)
+{
+	if (!b->buf)
+		b->buf = sfs_read_buffer(a->sfs->root.block_size);
+	if (!b->buf)
+		return false;
+	b->r = (struct sfs_request){.into = b->buf, .len = sfs_sector_up(e->end)};
+	sfs_locate(a->sfs, block, &b->r.disk, &b->r.offset);
+	b->generation = 0;
+	if (b->r.disk->missing)
+		return false;
+	b->block = block;
+	b->generation = e->generation;
+	b->busy = true;
+	sfs_queue_submit(&a->sfs->reads, &b->r);
+	return true;
+}
+
+/* Blocks in shared memory are copied from there, and the open one grows. */
+static bool
+worth_it(const struct sfs_entry *e)
+{
+	return e->state == SFS_SEALED && e->slot == SFS_NONE && !(e->flags & SFS_ENTRY_CUT);
+}
+
+/* The cursor is in the block that this is the entry of: starts reading those behind it. */
+static void
+ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
+{
+	struct sfs_entry at = *e, n;
+	reap(a->sfs, false);
+	for (uint32_t i = 0; i < a->count && !writer_behind(a->sfs); i++) {
+		uint32_t block = at.next;
+		if (block == SFS_NONE || !sfs_view_entry(a->sfs, block, &n) ||
+			n.stream != e->stream || n.generation <= at.generation)
+			break;
+		at = n;
+		if (!worth_it(&n) || find(a, block, n.generation))
+			continue;
+		struct ahead_block *b = unused(a, e->generation);
+		if (!b || !read_block(a, b, block, &n))
+			break;
+	}
+}
+
+/* Gives the block's bytes in exchange for *buf, when they were read ahead; waits for a read under way. */
+static bool
+ahead_take(struct sfs_ahead *a, uint32_t block, const struct sfs_entry *e, uint8_t **buf)
+{
+	struct ahead_block *b = find(a, block, e->generation);
+	if (!b)
+		return false;
+	while (b->busy)
+		reap(a->sfs, true);
+	if (b->generation == 0 || b->r.len < e->end)
+		return false;
+	uint8_t *mine = b->buf;
+	b->buf = *buf;
+	*buf = mine;
+	b->generation = 0;
+	return true;
+}
+
+/* ---- walking a stream ---- */
 
 #define PROBE 50000000 /* ns between looks whether the writer lives */
 
@@ -64,14 +279,15 @@ sfs_cursor_close(struct sfs_cursor **cursor)
 {
 	if (!*cursor)
 		return;
-	sfs_ahead_destroy(&(*cursor)->ahead);
+	ahead_destroy(&(*cursor)->ahead);
 	free((*cursor)->buf);
 	free(*cursor);
 	*cursor = NULL;
 }
 
-void
-sfs_cursor_place(struct sfs_cursor *c, uint32_t block, const struct sfs_entry *e)
+/* Goes to the first record of a block. */
+static void
+place_cursor(struct sfs_cursor *c, uint32_t block, const struct sfs_entry *e)
 {
 	c->block = block;
 	c->generation = e->generation;
@@ -118,7 +334,7 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 		return 0;
 	bool lost = c->sequence == 0 || e.first_sequence > c->sequence;
 	uint64_t from = c->sequence;
-	sfs_cursor_place(c, block, &e);
+	place_cursor(c, block, &e);
 	c->sequence = e.first_sequence;
 	c->seeking = false;
 	if (!lost)
@@ -150,7 +366,7 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 	if (!sfs_view_stream(c->sfs, c->stream, &now) || now.oldest != s->oldest ||
 		now.first_sequence != s->first_sequence)
 		return 2; /* recycled between the two looks */
-	sfs_cursor_place(c, s->oldest, &e);
+	place_cursor(c, s->oldest, &e);
 	c->sequence = e.first_sequence;
 	if (e.first_sequence <= s->first_sequence)
 		return 2;
@@ -176,15 +392,15 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 	c->have_generation = 0;
 	if (c->offset >= e->end)
 		return SFS_OK;
-	if (!c->ahead || !sfs_ahead_take(c->ahead, c->block, e, &c->buf)) {
+	if (!c->ahead || !ahead_take(c->ahead, c->block, e, &c->buf)) {
 		int rc = sfs_fetch(c->sfs, c->block, e, c->offset, e->end, c->buf, err);
 		if (rc != SFS_OK)
 			return rc;
 	}
 	if (c->passed_block && !c->ahead)
-		c->ahead = sfs_ahead_create(c->sfs);
+		c->ahead = ahead_create(c->sfs);
 	if (c->ahead)
-		sfs_ahead_start(c->ahead, e);
+		ahead_start(c->ahead, e);
 	c->have_generation = e->generation;
 	c->have_from = c->offset;
 	c->have = e->end;
@@ -300,7 +516,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 			return 2;
 	} while (c->seeking && n.next != SFS_NONE && n.first_sequence + n.records <= from &&
 		 passed++ < c->sfs->root.blocks);
-	sfs_cursor_place(c, block, &n);
+	place_cursor(c, block, &n);
 	c->passed_block = true;
 	c->seeking = c->seeking && n.first_sequence < from;
 	if (!c->seeking)
@@ -354,4 +570,95 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
 			return SFS_ERROR;
 	}
 	return 0;
+}
+
+/* ---- records in shared memory, without a copy ---- */
+
+/*
+ * Records where the writer put them, in shared memory. A slot that is taken for another block loses its
+ * generation first, and a block is marked before anything in it is erased: a record whose block and slot
+ * are, after it was used, as they were before, was whole all the while. Its header is copied and proven, as
+ * always; its body is not hashed, since what would be copied for that is what its writer hashed there.
+ */
+
+/* The cursor's block, which has the next record; or the one behind it. */
+static bool
+block_here(struct sfs_cursor *c, struct sfs_entry *e)
+{
+	struct sfs_entry n;
+
+	if (!c->placed || c->seeking || c->sequence == 0 ||
+		!sfs_view_entry(c->sfs, c->block, e) || e->generation != c->generation ||
+		e->stream != c->stream)
+		return false;
+	if (c->sequence < e->first_sequence + e->records)
+		return true;
+	if (e->next == SFS_NONE || !sfs_view_entry(c->sfs, e->next, &n) ||
+		n.stream != c->stream || n.generation <= e->generation ||
+		n.first_sequence != c->sequence || n.records == 0)
+		return false;
+	place_cursor(c, e->next, &n);
+	*e = n;
+	return true;
+}
+
+static bool
+header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
+	struct sfs_record_header *h)
+{
+	const struct sfs_place place = {.block = c->block,
+		.generation = e->generation,
+		.first_sequence = e->first_sequence,
+		.stream = e->stream,
+		.offset = at};
+	uint8_t bytes[SFS_RECORD_WIDE];
+	uint32_t end;
+
+	if (at >= e->end)
+		return false;
+	end = e->end - at < sizeof(bytes) ? e->end : at + (uint32_t)sizeof(bytes);
+	return sfs_shm_copy(
+		       &c->sfs->shm, e->slot, c->block, e->generation, at, end, bytes) &&
+	       sfs_record_peek(&c->sfs->key, &place, bytes, end - at, h) &&
+	       h->sequence == c->sequence && h->length <= e->end - at - h->size;
+}
+
+int
+sfs_cursor_there(struct sfs_cursor *c, struct sfs_record *out)
+{
+	struct sfs *sfs = c->sfs;
+	struct sfs_record_header h;
+	struct sfs_entry e;
+
+	if (sfs->w)
+		sfs_lose_blocks(sfs);
+	if (!sfs->shm.header || !block_here(c, &e) || e.slot == SFS_NONE ||
+		(e.flags & SFS_ENTRY_CUT))
+		return 0;
+	if (!header_at(c, &e, c->offset, &h) &&
+		!header_at(c, &e, (uint32_t)sfs_sector_up(c->offset), &h))
+		return 0;
+	if (!sfs_permitted(sfs, h.permission))
+		return 0;
+	sfs_record_out(sfs, &h, sfs_shm_data(&sfs->shm, e.slot) + h.offset + h.size, out);
+	return 1;
+}
+
+bool
+sfs_cursor_pass(struct sfs_cursor *c, const struct sfs_record *there)
+{
+	struct sfs_entry e;
+	uint8_t none;
+
+	atomic_thread_fence(memory_order_acquire);
+	if (there->sequence != c->sequence || there->handle.block != c->block ||
+		!sfs_view_entry(c->sfs, c->block, &e) ||
+		e.generation != there->handle.generation || e.slot == SFS_NONE ||
+		(e.flags & SFS_ENTRY_CUT) ||
+		!sfs_shm_copy(&c->sfs->shm, e.slot, c->block, e.generation,
+			there->handle.offset, there->handle.offset, &none))
+		return false;
+	c->offset = there->handle.offset + sfs_handle_span(&there->handle);
+	c->sequence++;
+	return true;
 }

@@ -1,8 +1,432 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
+
+/* ---- erasing deleted records ---- */
+
+/*
+ * Zeros over deleted records whose blocks stay. Such a block has a header, and may have records that are
+ * kept, in sectors with what goes: a torn write there would take what was durable. So the root that
+ * speaks of the deletion has those sectors as they are to be; until they are written, reading a block puts
+ * them over it, and so does the next opening after a crash.
+ */
+static struct sfs_redo *
+find_redo(const struct sfs *sfs, uint64_t block, uint32_t offset)
+{
+	for (uint32_t i = 0; i < sfs->redos; i++)
+		if (sfs->redo[i].block == block && sfs->redo[i].offset == offset)
+			return &sfs->redo[i];
+	return NULL;
+}
+
+static int
+redo_room(struct sfs *sfs)
+{
+	if (!sfs->redo)
+		sfs->redo = calloc(SFS_REDO_MAX, sizeof(*sfs->redo));
+	return sfs->redo ? 0 : -1;
+}
+
+int
+sfs_redos_take(
+	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err)
+{
+	sfs->redos = 0;
+	if (count > 0 && redo_room(sfs) < 0)
+		return pr_error_set(err, "no memory for the root");
+	for (uint32_t i = 0; i < count; i++)
+		if (redo[i].offset % SFS_SECTOR == 0)
+			sfs->redo[sfs->redos++] = redo[i];
+	return 0;
+}
+
+void
+sfs_redo_over(
+	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf)
+{
+	for (uint32_t i = 0; i < sfs->redos && !sfs->live; i++) {
+		const struct sfs_redo *r = &sfs->redo[i];
+		uint32_t low = r->offset > from ? r->offset : from;
+		uint32_t high = r->offset + SFS_SECTOR < to ? r->offset + SFS_SECTOR : to;
+		if (r->block == block && low < high)
+			memcpy(buf + (low - from), r->sector + (low - r->offset),
+				high - low);
+	}
+}
+
+/* ---- before ---- */
+
+bool
+sfs_root_has_room(const struct sfs *sfs, uint32_t redos)
+{
+	const struct sfs_root root = {.stream_count = sfs->table.streams + 1,
+		.repair_count = SFS_REPAIRS_MAX,
+		.redo_count = sfs->redos + redos};
+	return sfs_root_length(&root) <= SFS_ROOT_BYTES;
+}
+
+static bool
+put_redo(struct sfs *sfs, uint64_t block, uint32_t offset, const uint8_t *sector)
+{
+	struct sfs_redo *r = find_redo(sfs, block, offset);
+	if (!r && sfs->redos == SFS_REDO_MAX)
+		return false;
+	if (!r)
+		r = &sfs->redo[sfs->redos++];
+	r->block = block;
+	r->offset = offset;
+	memcpy(r->sector, sector, SFS_SECTOR);
+	return true;
+}
+
+/*
+ * Of block e, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to be
+ * erased: does so at bytes, and notes for the root what shares a sector with it. False: no room for that.
+ */
+static bool
+prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *bytes)
+{
+	uint32_t head = from & ~(SFS_SECTOR - 1), tail = to & ~(SFS_SECTOR - 1);
+	uint32_t split = from % SFS_SECTOR != 0, ends = to % SFS_SECTOR != 0;
+	if (redo_room(sfs) < 0 || sfs->redos + split + ends > SFS_REDO_MAX)
+		return false;
+	if (split) {
+		uint32_t end = to < head + SFS_SECTOR ? to : head + SFS_SECTOR;
+		memset(bytes + from, 0, end - from);
+		put_redo(sfs, block, head, bytes + head);
+	}
+	if (ends && tail >= from) {
+		memset(bytes + tail, 0, to - tail);
+		put_redo(sfs, block, tail, bytes + tail);
+	}
+	return true;
+}
+
+/* ---- erasing ---- */
+
+/*
+ * Where in the block, whose bytes are at buf, the records [first, last] lay: behind the good ones before, up
+ * to the good ones after. Of their own some may be erased already.
+ */
+static void
+place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t first,
+	uint64_t last, uint32_t *from, uint32_t *to)
+{
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	struct sfs_scan scan = sfs_scan_of(sfs, buf, block, e);
+	uint64_t sequence = e->first_sequence;
+	struct sfs_record_header h;
+	*from = SFS_BLOCK_HEADER;
+	*to = (uint32_t)sfs_sector_up(e->end);
+	while (sequence < first && sfs_scan_resync(&scan, *from, e->end, sequence, &h) &&
+		h.sequence < first) {
+		*from = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+		sequence = h.sequence + 1;
+	}
+	if (last + 1 < e->first_sequence + e->records &&
+		sfs_scan_resync(&scan, *from, e->end, last + 1, &h))
+		*to = h.offset;
+}
+
+/* Sectors in which other bytes lie as well only as the root has them. */
+static int
+write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *zeros,
+	struct pr_error *err)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	uint32_t low = from & ~(SFS_SECTOR - 1), high = (uint32_t)sfs_sector_up(to);
+	if (low < from && !find_redo(sfs, block, low))
+		low += SFS_SECTOR;
+	if (high > to && high > low && !find_redo(sfs, block, high - SFS_SECTOR))
+		high -= SFS_SECTOR;
+	if (low >= high)
+		return 0;
+	sfs_redo_over(sfs, block, low, high, zeros + low);
+	sfs_locate(sfs, block, &disk, &offset);
+	int rc = sfs_disk_write(disk, zeros + low, high - low, offset + low);
+	memset(zeros + low, 0, high - low);
+	if (rc < 0 && !sfs_disk_fails(sfs, disk, errno))
+		return pr_error_errno(
+			err, "%s: cannot write over block %u", disk->path, block);
+	return 0;
+}
+
+static void
+erase_memory(struct sfs *sfs, const struct sfs_entry *e, uint32_t from, uint32_t to)
+{
+	if (e->slot != SFS_NONE)
+		memset(sfs_shm_data(&sfs->shm, e->slot) + from, 0, to - from);
+}
+
+struct eraser {
+	struct sfs *sfs;
+	uint8_t *bytes, *zeros; /* of a block */
+};
+
+static int
+erase_part(struct eraser *w, uint32_t block, const struct sfs_map_entry *hole,
+	struct pr_error *err)
+{
+	struct sfs *sfs = w->sfs;
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	uint64_t first = hole->first_sequence, last = first + hole->records - 1;
+	uint64_t end = e->first_sequence + e->records;
+	uint32_t from = SFS_BLOCK_HEADER, to = (uint32_t)sfs_sector_up(e->end);
+	if (first > e->first_sequence || last + 1 < end) {
+		if (sfs_fetch(sfs, block, e, 0, e->end, w->bytes, err) != SFS_OK)
+			return -1;
+		place_of(sfs, block, w->bytes, first, last < end ? last : end - 1, &from,
+			&to);
+	}
+	erase_memory(sfs, e, from, to);
+	return write_zeros(sfs, block, from, to, w->zeros, err);
+}
+
+static int
+erase_hole(struct eraser *w, const struct sfs_map_entry *hole, struct pr_error *err)
+{
+	const struct sfs_table *t = &w->sfs->table;
+	int rc = 0;
+	if (hole->stream >= t->streams)
+		return 0;
+	for (uint32_t b = t->stream[hole->stream].oldest; rc == 0 && b != SFS_NONE;
+		b = t->entry[b].next) {
+		const struct sfs_entry *e = &t->entry[b];
+		if (e->first_sequence >= hole->first_sequence + hole->records)
+			break;
+		if (e->first_sequence + e->records > hole->first_sequence &&
+			sfs_block_there(w->sfs, b))
+			rc = erase_part(w, b, hole, err);
+	}
+	return rc;
+}
+
+/* Writer: on the devices and in memory. A root that has the holes and what is to be redone must be durable. */
+static int
+erase_holes(struct sfs *sfs, struct pr_error *err)
+{
+	struct eraser w = {.sfs = sfs,
+		.bytes = sfs_read_buffer(sfs->root.block_size),
+		.zeros = sfs_buffer(sfs->root.block_size)};
+	int rc = w.bytes && w.zeros ? 0 : pr_error_set(err, "no memory to delete");
+	for (uint32_t i = 0; rc == 0 && i < sfs->holes; i++)
+		if (sfs->hole[i].flags & SFS_REPAIR_WIPE)
+			rc = erase_hole(&w, &sfs->hole[i], err);
+	free(w.bytes);
+	free(w.zeros);
+	return rc;
+}
+
+int
+sfs_root_clean(struct sfs *sfs, struct pr_error *err)
+{
+	int rc = 0;
+	for (uint32_t n = sfs->w->root_full; rc == 0 && n > 0; n--)
+		rc = sfs_root_store(sfs, 0, err);
+	return rc;
+}
+
+/* ---- whole blocks at the old end ---- */
+
+/*
+ * Deleting a stream's oldest blocks, and what lay in them: first a root that says that they are gone
+ * and are being wiped, then zeros over them. A crash in between leaves the notes in the root, and the
+ * next opening wipes; until then the frontier passes such a block by (sfs_block_clearable).
+ */
+#define BATCH 64u /* blocks under one root */
+
+bool
+sfs_wipe_noted(const struct sfs *sfs, uint32_t block)
+{
+	for (uint32_t i = 0; sfs->wipes && i < sfs->repairs; i++)
+		if ((sfs->repair[i].flags & SFS_REPAIR_WIPE) &&
+			sfs->repair[i].block == block)
+			return true;
+	return false;
+}
+
+static int
+make_room(struct sfs *sfs, uint32_t *most, struct pr_error *err)
+{
+	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs - sfs->holes;
+	if (room == 0)
+		return pr_error_set(err, "the root is full of notes of repairs: it has no "
+					 "room for what is to be deleted");
+	if (*most == 0 || *most > BATCH)
+		*most = BATCH;
+	if (*most > room)
+		*most = room;
+	struct sfs_map_entry *more =
+		realloc(sfs->repair, (sfs->repairs + *most) * sizeof(*more));
+	if (!more)
+		return pr_error_set(err, "no memory to delete");
+	sfs->repair = more;
+	return 0;
+}
+
+static void
+note(struct sfs *sfs, uint32_t block)
+{
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	sfs->repair[sfs->repairs++] = (struct sfs_map_entry){
+		.stream = e->stream,
+		.flags = SFS_REPAIR_WIPE,
+		.block = block,
+		.generation = e->generation,
+	};
+	sfs->wipes++;
+}
+
+/* Also from memory. False: its stream has a reservation in it. */
+static bool
+let_go(struct sfs *sfs, uint32_t block)
+{
+	uint32_t slot = sfs->table.entry[block].slot;
+	if (!sfs_block_clearable(sfs, block))
+		return false;
+	if (slot != SFS_NONE)
+		memset(sfs_shm_data(&sfs->shm, slot), 0, sfs->root.block_size);
+	return true;
+}
+
+static bool
+may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
+{
+	return e->max_time <= what->until &&
+	       e->first_sequence + e->records - 1 <= what->last &&
+	       (e->min_time >= what->since || e->records == 0);
+}
+
+/* trim.c */
+static void
+widen_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time)
+{
+	out->min_time = min_time < out->min_time ? min_time : out->min_time;
+	out->max_time = max_time > out->max_time ? max_time : out->max_time;
+}
+
+/* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
+static void
+take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
+	uint32_t most, struct sfs_trimmed *out)
+{
+	const struct sfs_stream *s = &sfs->table.stream[stream];
+	uint32_t last = SFS_NONE;
+	for (uint32_t b = s->oldest; b != SFS_NONE; b = sfs->table.entry[b].next) {
+		const struct sfs_entry *e = &sfs->table.entry[b];
+		uint64_t end = e->first_sequence + e->records;
+		if (!may_go(e, what))
+			break;
+		out->more = out->blocks == most;
+		if (out->more || !let_go(sfs, b))
+			break;
+		note(sfs, b);
+		out->blocks++;
+		out->records +=
+			e->records - sfs_holes_records(sfs, stream, e->first_sequence, end);
+		out->bytes += e->records ? e->end : 0;
+		widen_times(out, e->min_time, e->max_time);
+		last = b;
+	}
+	if (last != SFS_NONE)
+		sfs_table_evict(&sfs->table, last);
+}
+
+/* What has a new life since needs no wiping. */
+static bool
+idle(const struct sfs *sfs, const struct sfs_map_entry *r)
+{
+	return r->block < sfs->table.blocks && sfs_block_there(sfs, r->block) &&
+	       (sfs->table.entry[r->block].state == SFS_FREE ||
+		       sfs->table.entry[r->block].state == SFS_RESERVED);
+}
+
+static void
+forget_notes(struct sfs *sfs)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if (!(sfs->repair[i].flags & SFS_REPAIR_WIPE))
+			sfs->repair[kept++] = sfs->repair[i];
+	sfs->repairs = kept;
+	sfs->wipes = 0;
+}
+
+/* The next root is without the notes: no block is taken again before it. */
+int
+sfs_wipe(struct sfs *sfs, struct pr_error *err)
+{
+	if (sfs->erasing == 0)
+		sfs->redos = 0;
+	if (sfs->wipes == 0 && sfs->erasing == 0)
+		return 0;
+	uint8_t *zeros = sfs_buffer(sfs->root.block_size);
+	if (!zeros)
+		return pr_error_set(err, "no memory to delete");
+	int rc = 0;
+	for (uint32_t i = 0; rc == 0 && i < sfs->repairs; i++) {
+		const struct sfs_map_entry *r = &sfs->repair[i];
+		struct sfs_disk *disk;
+		uint64_t offset;
+		if (!(r->flags & SFS_REPAIR_WIPE) || !idle(sfs, r))
+			continue;
+		sfs_locate(sfs, r->block, &disk, &offset);
+		if (sfs_disk_write(disk, zeros, sfs->root.block_size, offset) < 0 &&
+			!sfs_disk_fails(sfs, disk, errno))
+			rc = pr_error_errno(err, "%s: cannot write over block %llu",
+				disk->path, (unsigned long long)r->block);
+	}
+	free(zeros);
+	if (rc == 0 && sfs->erasing > 0)
+		rc = erase_holes(sfs, err);
+	if (rc == 0)
+		rc = sfs_sync_disks(sfs, err);
+	if (rc == 0) {
+		forget_notes(sfs);
+		sfs_holes_erased(sfs);
+		sfs_holes_publish(sfs);
+	}
+	return rc;
+}
+
+/* All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks. */
+static int
+begin_deletion(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err)
+{
+	if (!sfs->w)
+		return pr_error_set(err, "the volume is open for reading only");
+	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+		return pr_error_set(err, "no stream %d in the volume", stream);
+	if (sfs_flush(sfs, err) != SFS_OK)
+		return -1;
+	/* what an error has left of the last one: a root of now speaks of it */
+	if (sfs->wipes + sfs->erasing > 0 &&
+		(sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0))
+		return -1;
+	return make_room(sfs, most, err);
+}
+
+int
+sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_trimmed *out,
+	struct pr_error *err)
+{
+	const struct sfs_delete_range what = {INT64_MIN, until, UINT64_MAX};
+	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
+	if (begin_deletion(sfs, stream, &most, err) < 0)
+		return SFS_ERROR;
+	take_oldest(sfs, (uint32_t)stream, &what, most, out);
+	if (out->blocks == 0)
+		return SFS_OK;
+	if (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0)
+		return SFS_ERROR;
+	return SFS_OK;
+}
+
+/* ---- records from anywhere ---- */
 
 /*
  * Deleting records from anywhere in a stream. Whole blocks at its old end go as in trim.c; of all else
@@ -57,13 +481,13 @@ take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
 		d->full = true;
 		return false;
 	}
-	sfs_erase_prepare(sfs, block, s->from, s->to, d->bytes);
+	prepare_erase(sfs, block, s->from, s->to, d->bytes);
 	sfs->table.entry[block].flags |= SFS_ENTRY_CUT;
 	sfs_holes_publish(sfs);
 	sfs_table_notify(&sfs->table, block);
 	d->out->records += s->records;
 	d->out->bytes += s->bytes;
-	sfs_trimmed_times(d->out, s->min_time, s->max_time);
+	widen_times(d->out, s->min_time, s->max_time);
 	return true;
 }
 
@@ -209,13 +633,13 @@ sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, ui
 		.sfs = sfs, .stream = (uint32_t)stream, .what = *range, .out = out};
 	int rc = SFS_OK;
 	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
-	if (sfs_trim_begin(sfs, stream, &most, err) < 0)
+	if (begin_deletion(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
 	d.most = most;
 	d.bytes = sfs_read_buffer(sfs->root.block_size);
 	if (!d.bytes)
 		return pr_error_set(err, "no memory to delete"), SFS_ERROR;
-	sfs_take_oldest(sfs, d.stream, range, most, out);
+	take_oldest(sfs, d.stream, range, most, out);
 	if (!out->more)
 		rc = take_midst(&d, err);
 	free(d.bytes);

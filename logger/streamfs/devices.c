@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
+
+/* ---- which devices are there ---- */
 
 const struct sfs_disk *
 sfs_first_disk(const struct sfs *sfs)
@@ -61,4 +64,181 @@ sfs_block_there(const struct sfs *sfs, uint64_t block)
 	uint64_t row;
 	sfs_layout_place(&sfs->layout, block, &device, &row);
 	return !sfs->disk[device].missing;
+}
+
+/* ---- going on without a device ---- */
+
+/*
+ * Going on without a device, where the writer was told to. Its blocks are no more: streams have gaps
+ * there, the frontier passes them by, and the root says so before anything written since is called
+ * durable, as recovery takes a gap for an end where it knows of no durable record behind it. The
+ * device's descriptor stays open: requests may be under way, which come to nothing.
+ */
+static uint64_t
+records_lost(const struct sfs *sfs)
+{
+	uint64_t sum = 0;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		sum += sfs->root.device[i].lost_records;
+	return sum;
+}
+
+/* Guarantees were given on more room than there is now: each gives up its part. */
+static void
+fit_guarantees(struct sfs *sfs)
+{
+	struct sfs_table *t = &sfs->table;
+	uint64_t sum = 0, most = sfs_guarantee_most(sfs), streams = 0;
+	for (uint32_t i = 0; i < t->streams; i++) {
+		sum += sfs_table_blocks_for(t, t->stream[i].guarantee);
+		streams += t->stream[i].guarantee > 0;
+	}
+	most = most > streams ? most - streams : 0;
+	if (sum <= most)
+		return;
+	for (uint32_t i = 0; i < t->streams; i++) {
+		struct sfs_stream *s = &t->stream[i];
+		uint64_t blocks = sfs_table_blocks_for(t, s->guarantee) * most / sum;
+		if (s->guarantee > blocks * t->block_size)
+			s->guarantee = blocks * t->block_size;
+		sfs_table_notify_stream(t, i);
+	}
+}
+
+bool
+sfs_disk_fails(struct sfs *sfs, struct sfs_disk *disk, int error)
+{
+	if (disk->lost)
+		return true;
+	/* a file system that is full is no broken disk */
+	if (!sfs->degraded || sfs->disks - sfs->missing - sfs->lost < 2 ||
+		error == ENOSPC || error == EDQUOT)
+		return false;
+	uint16_t d = (uint16_t)(disk - sfs->disk);
+	snprintf(disk->why, sizeof(disk->why), "%s", strerror(error));
+	disk->missing = disk->lost = true;
+	sfs->lost++;
+	sfs->root.device[d].flags |= SFS_DEVICE_LOST;
+	sfs->w->write_errors++;
+	sfs->w->losing = sfs->w->loss_unsaved = sfs->w->checkpoint_wanted = true;
+	return true;
+}
+
+/* Its slot is free when the last request that reads it has come back. */
+static void
+let_go(struct sfs *sfs, uint32_t block)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	if (e->state == SFS_OPEN) {
+		struct sfs_tail *tail = &w->tail[e->stream];
+		if (tail->slot != SFS_NONE)
+			w->slot[tail->slot].state = SFS_SLOT_SEALED;
+		tail->block = tail->slot = SFS_NONE;
+		tail->fill = tail->submitted = tail->waiting = tail->partial = 0;
+	}
+	if (e->slot != SFS_NONE) {
+		sfs_shm_slot_set(&sfs->shm, e->slot, 0, 0, 0);
+		e->slot = SFS_NONE;
+	}
+}
+
+/* False: somebody is filling it right now. */
+static bool
+lose_block(struct sfs *sfs, uint32_t block)
+{
+	uint16_t device;
+	uint64_t row;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	bool holds = e->state == SFS_OPEN || e->state == SFS_SEALED;
+	if (e->state == SFS_LOST)
+		return true;
+	if (e->state == SFS_OPEN && sfs->w->tail[e->stream].reserved)
+		return false;
+	if (holds && e->records > 0) {
+		uint64_t last = e->first_sequence + e->records - 1;
+		struct sfs_tail *tail = &sfs->w->tail[e->stream];
+		tail->lost_until = last > tail->lost_until ? last : tail->lost_until;
+	}
+	if (holds)
+		let_go(sfs, block);
+	sfs_layout_place(&sfs->layout, block, &device, &row);
+	sfs->root.device[device].lost_records += sfs_table_lose(&sfs->table, block);
+	return true;
+}
+
+void
+sfs_lose_blocks(struct sfs *sfs)
+{
+	bool all = true;
+	if (!sfs->w->losing)
+		return;
+	for (uint32_t b = 0; b < sfs->table.blocks; b++)
+		if (!sfs_block_there(sfs, b))
+			all = lose_block(sfs, b) && all;
+	sfs->w->losing = !all;
+	fit_guarantees(sfs);
+}
+
+bool
+sfs_loss_settled(const struct sfs *sfs)
+{
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		if (sfs->w->tail[i].lost_until > sfs->table.stream[i].durable_sequence)
+			return false;
+	return !sfs->w->losing;
+}
+
+/* Records between the blocks of the streams: they went with devices. */
+static uint64_t
+gaps(const struct sfs_table *t)
+{
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < t->streams; i++) {
+		uint64_t next = t->stream[i].first_sequence;
+		for (uint32_t b = t->stream[i].oldest; b != SFS_NONE;
+			b = t->entry[b].next) {
+			if (t->entry[b].first_sequence > next)
+				sum += t->entry[b].first_sequence - next;
+			next = t->entry[b].first_sequence + t->entry[b].records;
+		}
+		if (t->stream[i].last_sequence + 1 > next)
+			sum += t->stream[i].last_sequence + 1 - next;
+	}
+	return sum;
+}
+
+void
+sfs_note_losses(struct sfs *sfs)
+{
+	uint64_t before = records_lost(sfs), now = gaps(&sfs->table);
+	bool fresh = false;
+	for (uint16_t i = 0; i < sfs->disks; i++) {
+		struct sfs_device *d = &sfs->root.device[i];
+		if (!sfs->disk[i].lost || d->flags & SFS_DEVICE_LOST)
+			continue;
+		d->flags |= SFS_DEVICE_LOST;
+		d->lost_records += now > before ? now - before : 0;
+		before = now;
+		fresh = true;
+	}
+	if (fresh)
+		fit_guarantees(sfs);
+}
+
+bool
+sfs_losses(const struct sfs *sfs, char *text, size_t size)
+{
+	const struct sfs_disk *last = NULL;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (sfs->disk[i].lost)
+			last = &sfs->disk[i];
+	if (!last)
+		return false;
+	snprintf(text, size,
+		"going on without %u of the volume's %u devices (%s%s%.200s): %llu records "
+		"that lay there are lost",
+		sfs->lost, sfs->disks, last->path, last->path[0] ? ": " : "", last->why,
+		(unsigned long long)records_lost(sfs));
+	return true;
 }

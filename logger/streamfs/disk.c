@@ -5,9 +5,61 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "logger/streamfs/io.h"
+#include "logger/streamfs/disk.h"
+
+/* ---- how much a device takes at once ---- */
+
+#define LEAST (64u << 10)
+#define MOST (1u << 20)
+#define UNKNOWN (128u << 10)
+#define PAGE 4096
+
+/* A limit of a device's request queue; a partition has its disk's. 0: not known. */
+static unsigned long
+queue_limit(dev_t dev, const char *name)
+{
+	char path[120];
+	unsigned long value = 0;
+	for (int up = 0; up < 2; up++) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s", major(dev),
+			minor(dev), up ? "../" : "", name);
+		FILE *f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fscanf(f, "%lu", &value) != 1)
+			value = 0;
+		fclose(f);
+		return value;
+	}
+	return 0;
+}
+
+/*
+ * What the device that is, or is under, an open file takes without dividing it, a power of two from 64 KiB
+ * to 1 MiB: by its longest request, and by its segments, as pages need not lie side by side.
+ */
+static uint32_t
+device_piece(int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return UNKNOWN;
+	dev_t dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
+	uint64_t most = (uint64_t)queue_limit(dev, "max_sectors_kb") * 1024;
+	uint64_t pages = (uint64_t)queue_limit(dev, "max_segments") * PAGE;
+	if (most == 0 || pages == 0)
+		return UNKNOWN;
+	most = pages < most ? pages : most;
+	uint32_t piece = LEAST;
+	while (piece < MOST && piece * 2 <= most)
+		piece *= 2;
+	return piece;
+}
+
+/* ---- files and block devices ---- */
 
 static ssize_t
 fd_read(void *arg, void *buf, size_t len, uint64_t offset)
@@ -125,7 +177,7 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 		disk->fd = -1;
 		return -1;
 	}
-	disk->piece = sfs_disk_piece(disk->fd);
+	disk->piece = device_piece(disk->fd);
 	disk->sector = disk->direct ? device_sector(disk->fd) : 0;
 	disk->ops = &fd_ops;
 	disk->arg = disk;

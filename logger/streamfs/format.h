@@ -166,7 +166,6 @@ struct sfs_key {
 };
 void sfs_key_derive(struct sfs_key *key, const uint8_t secret[32]);
 void sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16]);
-uint32_t sfs_hash_check(const struct sfs_key *key, const void *data, size_t len);
 
 /*
  * Copies past the caches where the CPU can: saves reading the lines that are written over. All of it

@@ -3,8 +3,7 @@
 #define SFS_INTERNAL_H
 
 #include "logger/streamfs/format.h"
-#include "logger/streamfs/frontier.h"
-#include "logger/streamfs/io.h"
+#include "logger/streamfs/disk.h"
 #include "logger/streamfs/shm.h"
 #include "logger/streamfs/table.h"
 
@@ -130,12 +129,6 @@ uint8_t *sfs_read_buffer(size_t size);
 void sfs_give_up(struct sfs **sfs);
 
 /* create.c */
-/* Makes a file of a size, or changes it; other than files are left alone. */
-int sfs_size_file(const char *path, uint64_t size, struct pr_error *err);
-/* The same, but a file that has a size keeps it. */
-int sfs_size_new(const char *path, uint64_t size, struct pr_error *err);
-/* Refuses what is being written, and, without force, what holds a volume. */
-int sfs_check_file(const char *path, bool force, struct pr_error *err);
 /* What a volume is made with, beside its disks. */
 struct sfs_create_shape {
 	uint32_t block_size, interval;
@@ -171,9 +164,6 @@ uint64_t sfs_view_next_generation(struct sfs *sfs);
 /* Bytes [from, to) of a block at buf + from; buf is of a whole block. */
 int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
 	uint32_t to, uint8_t *buf, struct pr_error *err);
-/* The same at at + from % SFS_SECTOR; at has room for all the sectors, and is aligned to one. */
-int sfs_fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
-	uint32_t to, uint8_t *at, struct pr_error *err);
 int sfs_read_block(
 	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
@@ -186,7 +176,9 @@ void sfs_locate(
 	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
 bool sfs_writer_alive(struct sfs *sfs);
 
-/* ahead.c: before a read from a device, which waits a little while a writer elsewhere is behind */
+#define SFS_AHEAD_BYTES (4 * 1024 * 1024) /* read ahead of a cursor, at most */
+#define SFS_AHEAD_BLOCKS 16
+/* cursor.c: before a read from a device, which waits a little while a writer elsewhere is behind */
 void sfs_give_way(const struct sfs *sfs);
 /* Waits for what is being read ahead: before the disks change. */
 void sfs_reads_settle(struct sfs *sfs);
@@ -213,19 +205,7 @@ bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
 uint32_t sfs_handle_span(
 	const struct sfs_handle *h); /* what its record takes in its block */
-struct sfs_place sfs_handle_place(const struct sfs_handle *h, uint64_t first_sequence);
-/* The block as the table has it: does it still hold what the handle speaks of? */
-int sfs_find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
-	struct pr_error *err);
 
-/* repairs.c: what a repair has noted in the root */
-/* Puts a copy in the place of *own. */
-int sfs_entries_copy(struct sfs_map_entry **own, const struct sfs_map_entry *entries,
-	uint32_t count, struct pr_error *err);
-int sfs_repairs_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err);
-/* Writer: lets those go that speak of what is recycled; then root has what is left, holes as well. */
-void sfs_repairs_prune(struct sfs *sfs, struct sfs_root *root);
 /* Are all records [first, last] of the stream noted as gone? */
 bool sfs_repairs_cover(
 	const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last);
@@ -276,36 +256,15 @@ void sfs_redo_over(
 	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 int sfs_redos_take(
 	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err);
-/*
- * Of block e, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to be
- * erased: does so at bytes, and notes for the root what shares a sector with it. False: no room for that.
- */
-bool sfs_erase_prepare(
-	struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *bytes);
 /* Has the root room for another stream, all notes, and so many redo sectors more? */
 bool sfs_root_has_room(const struct sfs *sfs, uint32_t redos);
 /* Stores roots until neither copy has redo sectors any more. */
 int sfs_root_clean(struct sfs *sfs, struct pr_error *err);
-/* Writer: on the devices and in memory. A root that has the holes and what is to be redone must be durable. */
-int sfs_erase(struct sfs *sfs, struct pr_error *err);
 
-/* trim.c */
-/* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
-void sfs_take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
-	uint32_t most, struct sfs_trimmed *out);
-void sfs_trimmed_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time);
-/* All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks. */
-int sfs_trim_begin(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err);
 /* Was the block deleted, and may still hold what it held? */
 bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
 /* Writes over all that is noted, and forgets the notes. A root that has them must be durable. */
 int sfs_wipe(struct sfs *sfs, struct pr_error *err);
-
-/* listed.c: what a cleanly closed root says of blocks, so that their headers need not be read */
-int sfs_listed_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err);
-/* Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag goes. */
-void sfs_listed_make(struct sfs *sfs, struct sfs_root *root);
 
 /* devices.c */
 const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
@@ -329,16 +288,8 @@ int sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 #define SFS_ZONES_DIFFER 1.15
 double sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void));
 
-/* streams.c */
-int sfs_stream_store(
-	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err);
-
 /* guarantee.c */
-/* May stream (an id, or -1: a new one) have that guarantee, beside the others? */
-int sfs_guarantee_check(
-	const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err);
 uint64_t sfs_guarantee_most(const struct sfs *sfs); /* blocks */
-void sfs_guarantee_info(struct sfs *sfs, struct sfs_volume_info *out);
 /* Writer: answers who has asked through shared memory. */
 void sfs_guarantee_serve(struct sfs *sfs);
 
@@ -360,8 +311,6 @@ bool sfs_block_clearable(void *arg, uint32_t block);
 bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
 bool sfs_tail_submit_last(struct sfs *sfs, uint32_t stream);
 bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
-int sfs_map_write(
-	struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err);
 /* Reads and proves the map at pos; buf of a block holds it then. */
 #define SFS_MAP_FIRST (5 * SFS_SECTOR) /* of a map: as a rule all of it */
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
@@ -380,12 +329,25 @@ enum sfs_flush_kind {
 	SFS_FLUSH_FULL, /* none: a checkpoint, which only wants each block's header on the device */
 };
 void sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint);
-/* A record that fills [start, end) was added to the tail: what is long enough goes to the device. */
-void sfs_tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end);
 /* Takes what is through; wait: at least one, when any is under way. False: nothing under way. */
 bool sfs_pump(struct sfs *sfs, bool wait);
 int sfs_flush_finish(
 	struct sfs *sfs, struct pr_error *err); /* until the present flush is through */
-void sfs_retry_failed(struct sfs *sfs);
+
+/* ---- check.c ---- */
+
+/* A fault, and what a repair wants to know of it. */
+struct sfs_finding {
+	struct sfs_fault fault;
+	uint32_t stream;
+	uint64_t generation; /* of the block; 0: not known */
+	uint32_t to; /* the bytes [fault.offset, to) of the block */
+	bool stale; /* a map: whole, but older than what it speaks of */
+	struct sfs_map_entry kept; /* a header: what it said */
+};
+typedef void (*sfs_finding_call)(void *arg, const struct sfs_finding *finding);
+
+int64_t sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *records,
+	uint64_t *uuid_faults, struct pr_error *err);
 
 #endif

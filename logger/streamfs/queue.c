@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <liburing.h>
+#include <linux/ioprio.h>
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "logger/streamfs/io.h"
-
-/* For simulated disks: done when submitted, or when and in the order that the disk says. */
-struct inline_queue {
-	struct sfs_request *todo, *done;
-	unsigned waiting;
-};
+#include "logger/streamfs/disk.h"
 
 void
 sfs_request_wait(
@@ -23,8 +20,9 @@ sfs_request_wait(
 	*list = r;
 }
 
-void
-sfs_request_perform(struct sfs_request *r)
+/* Does it now, and waits: for the queues that have threads, or nothing. */
+static void
+perform_request(struct sfs_request *r)
 {
 	int rc;
 	if (r->buf)
@@ -36,10 +34,410 @@ sfs_request_perform(struct sfs_request *r)
 	r->error = rc < 0 ? errno : 0;
 }
 
+/* ---- threads ---- */
+
+/*
+ * Where io_uring is not permitted: threads that write and read, so that several blocks are in flight.
+ * The lock is taken once per block or flush, never per record. Nothing needs an order here: a sync is
+ * submitted when what it is for has come back, and no two writes under way touch the same sector.
+ */
+#define THREADS 4
+struct thread_queue {
+	pthread_t thread[THREADS];
+	unsigned threads;
+	pthread_mutex_t lock;
+	pthread_cond_t work, ready;
+	struct sfs_request *todo, **todo_tail, *done, **done_tail;
+	bool stop;
+};
+
+static struct sfs_request *
+take(struct thread_queue *q)
+{
+	struct sfs_request *r = q->todo;
+	q->todo = r->next;
+	if (!q->todo)
+		q->todo_tail = &q->todo;
+	r->next = NULL;
+	return r;
+}
+
+static void *
+run(void *arg)
+{
+	struct thread_queue *q = arg;
+	pthread_mutex_lock(&q->lock);
+	for (;;) {
+		while (!q->todo && !q->stop)
+			pthread_cond_wait(&q->work, &q->lock);
+		if (!q->todo)
+			break;
+		struct sfs_request *r = take(q);
+		pthread_mutex_unlock(&q->lock);
+		perform_request(r);
+		pthread_mutex_lock(&q->lock);
+		*q->done_tail = r;
+		q->done_tail = &r->next;
+		pthread_cond_signal(&q->ready);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return NULL;
+}
+
+static int
+thread_submit(void *state, struct sfs_request *r)
+{
+	struct thread_queue *q = state;
+	pthread_mutex_lock(&q->lock);
+	sfs_request_wait(&q->todo, &q->todo_tail, r);
+	pthread_cond_signal(&q->work);
+	pthread_mutex_unlock(&q->lock);
+	return 0;
+}
+
+static struct sfs_request *
+thread_reap(void *state, bool wait)
+{
+	struct thread_queue *q = state;
+	pthread_mutex_lock(&q->lock);
+	while (wait && !q->done)
+		pthread_cond_wait(&q->ready, &q->lock);
+	struct sfs_request *list = q->done;
+	q->done = NULL;
+	q->done_tail = &q->done;
+	pthread_mutex_unlock(&q->lock);
+	return list;
+}
+
+static void
+thread_destroy(void *state)
+{
+	struct thread_queue *q = state;
+	pthread_mutex_lock(&q->lock);
+	q->stop = true;
+	pthread_cond_broadcast(&q->work);
+	pthread_mutex_unlock(&q->lock);
+	while (q->threads > 0)
+		pthread_join(q->thread[--q->threads], NULL);
+	pthread_cond_destroy(&q->work);
+	pthread_cond_destroy(&q->ready);
+	pthread_mutex_destroy(&q->lock);
+	free(q);
+}
+
+static const struct sfs_queue_ops thread_ops = {
+	.submit = thread_submit, .reap = thread_reap, .destroy = thread_destroy};
+
+static int
+thread_open(struct sfs_queue *queue, struct pr_error *err)
+{
+	struct thread_queue *q = calloc(1, sizeof(*q));
+	if (!q)
+		return pr_error_set(err, "no memory for the write queue");
+	q->todo_tail = &q->todo;
+	q->done_tail = &q->done;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->work, NULL);
+	pthread_cond_init(&q->ready, NULL);
+	while (q->threads < THREADS &&
+		pthread_create(&q->thread[q->threads], NULL, run, q) == 0)
+		q->threads++;
+	if (q->threads == 0) {
+		thread_destroy(q);
+		return pr_error_set(err, "cannot start a thread that writes the volume");
+	}
+	*queue = (struct sfs_queue){.ops = &thread_ops, .state = q, .name = "thread"};
+	return 0;
+}
+
+/* ---- io_uring ---- */
+
+#define DEPTH 128
+/*
+ * Bytes that the kernel has at once: enough for any device, and what a root's write has to wait for.
+ */
+#define INSIDE_BYTES ((size_t)16 << 20)
+/*
+ * Writes gather until there are so many bytes of them, or somebody looks for completions (at least each tick of
+ * the writer): one entry into the kernel, and one kick of the device, for all.
+ */
+#define GATHER_BYTES ((size_t)2 << 20)
+#define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
+#define PIN_PIECES 256
+
+/*
+ * Reads give way to writes where the device's scheduler looks at priorities within a class (BFQ). Not the
+ * idle class: under mq-deadline that would let a query starve for ten seconds.
+ */
+#define WRITE_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0)
+#define READ_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
+
+/*
+ * What goes to the kernel in one piece is no longer than the device takes undivided (disk->piece: half a
+ * MiB of a loop device or a SCSI disk): io_uring submits without blocking, the block layer will not divide
+ * that and refuses, and a kernel thread does it all over again, which costs CPU and counts twice against a
+ * limit of the block I/O controller. Pieces submitted together are merged again.
+ */
+#define PART_BYTES ((size_t)128 << 10)
+struct part {
+	struct sfs_request *r;
+	size_t at, len;
+	struct part *next; /* free ones */
+};
+
+/*
+ * Requests wait in a list until there is a part for each of their pieces. Of a request in the ring, done
+ * is what was given to the kernel so far, and parts are under way.
+ */
+struct uring_queue {
+	struct io_uring ring;
+	struct part part[DEPTH], *idle;
+	const uint8_t *pinned; /* NULL: none */
+	size_t pinned_size;
+	struct sfs_request *todo, **todo_tail;
+	struct sfs_request *done, **done_tail;
+	unsigned inside;
+	size_t inside_bytes,
+		gathered_bytes; /* gathered: the kernel has not been entered for them yet */
+};
+
+static void
+finish(struct uring_queue *q, struct sfs_request *r)
+{
+	r->next = NULL;
+	*q->done_tail = r;
+	q->done_tail = &r->next;
+}
+
+/* The number of the pinned piece that holds the request's bytes; -1: none. */
+static int
+pinned_piece(const struct uring_queue *q, const uint8_t *p, size_t len)
+{
+	if (!q->pinned || p < q->pinned || (size_t)(p - q->pinned) >= q->pinned_size)
+		return -1;
+	size_t at = (size_t)(p - q->pinned);
+	if (len > q->pinned_size - at || at / PIN_BYTES != (at + len - 1) / PIN_BYTES)
+		return -1;
+	return (int)(at / PIN_BYTES);
+}
+
+static void
+prepare(struct uring_queue *q, struct io_uring_sqe *sqe, struct part *p)
+{
+	struct sfs_request *r = p->r;
+	unsigned len = (unsigned)p->len;
+	uint64_t offset = r->offset + p->at;
+	if (r->buf) {
+		const uint8_t *from = r->buf + p->at;
+		int piece = pinned_piece(q, from, len);
+		if (piece >= 0)
+			io_uring_prep_write_fixed(
+				sqe, r->disk->fd, from, len, offset, piece);
+		else
+			io_uring_prep_write(sqe, r->disk->fd, from, len, offset);
+		sqe->ioprio = WRITE_PRIORITY;
+	} else if (r->into) {
+		io_uring_prep_read(sqe, r->disk->fd, r->into + p->at, len, offset);
+		sqe->ioprio = READ_PRIORITY;
+	} else {
+		io_uring_prep_fsync(sqe, r->disk->fd, IORING_FSYNC_DATASYNC);
+	}
+	io_uring_sqe_set_data(sqe, p);
+	r->parts++;
+}
+
+/* What the kernel does not take now stays in the ring for the next time. */
+static void
+enter(struct uring_queue *q)
+{
+	q->gathered_bytes = 0;
+	if (io_uring_sq_ready(&q->ring) > 0)
+		io_uring_submit(&q->ring);
+}
+
+static bool
+give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
+{
+	struct part *p = q->idle;
+	struct io_uring_sqe *sqe = p ? io_uring_get_sqe(&q->ring) : NULL;
+	if (!sqe)
+		return false;
+	q->idle = p->next;
+	*p = (struct part){.r = r, .at = at, .len = len};
+	prepare(q, sqe, p);
+	q->inside++;
+	q->inside_bytes += len;
+	q->gathered_bytes += len;
+	return true;
+}
+
+/* The next piece of the first request that waits. */
+static bool
+feed_one(struct uring_queue *q)
+{
+	struct sfs_request *r = q->todo;
+	size_t most = r->disk->piece ? r->disk->piece : PART_BYTES, len = r->len - r->done;
+	len = len < most ? len : most;
+	if (q->inside_bytes >= INSIDE_BYTES || !give(q, r, r->done, len))
+		return false;
+	r->done += len;
+	if (r->done == r->len)
+		q->todo = r->next;
+	return true;
+}
+
+static void
+feed(struct uring_queue *q)
+{
+	while (q->todo && feed_one(q))
+		;
+	if (!q->todo)
+		q->todo_tail = &q->todo;
+}
+
+static int
+uring_submit(void *state, struct sfs_request *r)
+{
+	struct uring_queue *q = state;
+	sfs_request_wait(&q->todo, &q->todo_tail, r);
+	feed(q);
+	if (!r->buf || r->first || q->todo || q->gathered_bytes >= GATHER_BYTES)
+		enter(q);
+	return 0;
+}
+
+/* What is left of a piece is given again: the place of the one that came back is free. */
+static bool
+again(struct uring_queue *q, struct sfs_request *r, const struct part *p, size_t done)
+{
+	return give(q, r, p->at + done, p->len - done);
+}
+
+static void
+complete(struct uring_queue *q, struct io_uring_cqe *cqe)
+{
+	struct part *slot = io_uring_cqe_get_data(cqe), p = *slot;
+	struct sfs_request *r = p.r;
+	int res = cqe->res;
+	io_uring_cqe_seen(&q->ring, cqe);
+	q->inside--;
+	q->inside_bytes -= p.len;
+	r->parts--;
+	slot->next = q->idle;
+	q->idle = slot;
+	if (res == -EINTR || res == -EAGAIN || (res > 0 && (size_t)res < p.len)) {
+		if (again(q, r, &p, res > 0 ? (size_t)res : 0))
+			return;
+		res = -EIO;
+	}
+	if (res < 0 || (size_t)res < p.len)
+		r->error = res < 0 ? -res : EIO;
+	if (r->parts == 0 && r->done == r->len)
+		finish(q, r);
+}
+
+static struct sfs_request *
+uring_reap(void *state, bool wait)
+{
+	struct uring_queue *q = state;
+	struct io_uring_cqe *cqe;
+	for (;;) {
+		while (io_uring_peek_cqe(&q->ring, &cqe) == 0)
+			complete(q, cqe);
+		feed(q);
+		enter(q);
+		if (!wait || q->done || q->inside == 0)
+			break;
+		if (io_uring_submit_and_wait(&q->ring, 1) < 0 && errno != EINTR)
+			continue;
+	}
+	struct sfs_request *list = q->done;
+	q->done = NULL;
+	q->done_tail = &q->done;
+	return list;
+}
+
+static void
+uring_destroy(void *state)
+{
+	struct uring_queue *q = state;
+	io_uring_queue_exit(&q->ring);
+	free(q);
+}
+
+static bool
+uring_pin(void *state, uint8_t *base, size_t size, size_t unit)
+{
+	struct uring_queue *q = state;
+	struct iovec piece[PIN_PIECES];
+	unsigned n = 0;
+	if (unit > PIN_BYTES || size > PIN_PIECES * PIN_BYTES)
+		return false;
+	for (size_t at = 0; at < size; at += PIN_BYTES)
+		piece[n++] = (struct iovec){
+			base + at, size - at < PIN_BYTES ? size - at : PIN_BYTES};
+	if (io_uring_register_buffers(&q->ring, piece, n) < 0)
+		return false;
+	q->pinned = base;
+	q->pinned_size = size;
+	return true;
+}
+
+static const struct sfs_queue_ops uring_ops = {.submit = uring_submit,
+	.reap = uring_reap,
+	.destroy = uring_destroy,
+	.pin = uring_pin};
+
+/*
+ * A ring that is entered for completions only when it is looked at (from 5.19 on), and that does not end the
+ * sleep of its only thread for them (6.1); where the kernel can.
+ */
+static int
+make_ring(struct io_uring *ring, bool one_thread)
+{
+	static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER |
+						 IORING_SETUP_DEFER_TASKRUN |
+						 IORING_SETUP_TASKRUN_FLAG,
+		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
+
+	for (size_t i = one_thread ? 0 : 1; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (io_uring_queue_init(DEPTH, ring, flags[i]) == 0)
+			return 0;
+	return -1;
+}
+
+static int
+uring_open(struct sfs_queue *queue, bool one_thread)
+{
+	struct uring_queue *q = calloc(1, sizeof(*q));
+	if (!q)
+		return -1;
+	q->todo_tail = &q->todo;
+	q->done_tail = &q->done;
+	for (unsigned i = 0; i < DEPTH; i++) {
+		q->part[i].next = q->idle;
+		q->idle = &q->part[i];
+	}
+	if (make_ring(&q->ring, one_thread) < 0) {
+		free(q);
+		return -1;
+	}
+	*queue = (struct sfs_queue){.ops = &uring_ops, .state = q, .name = "io_uring"};
+	return 0;
+}
+
+/* ---- for simulated disks ---- */
+
+/* For simulated disks: done when submitted, or when and in the order that the disk says. */
+struct inline_queue {
+	struct sfs_request *todo, *done;
+	unsigned waiting;
+};
+
 static void
 perform(struct inline_queue *q, struct sfs_request *r)
 {
-	sfs_request_perform(r);
+	perform_request(r);
 	r->next = q->done;
 	q->done = r;
 }
@@ -106,10 +504,9 @@ sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
 {
 	if (!descriptors)
 		return inline_open(q, err);
-	if (kind != SFS_QUEUE_NO_URING &&
-		sfs_uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0)
+	if (kind != SFS_QUEUE_NO_URING && uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0)
 		return 0;
-	return sfs_thread_open(q, err);
+	return thread_open(q, err);
 }
 
 void

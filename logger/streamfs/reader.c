@@ -1,7 +1,264 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "logger/streamfs/internal.h"
+
+/* ---- the table and blocks, from the own table or the writer's ---- */
+
+void
+sfs_locate(const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset)
+{
+	uint16_t device;
+	uint64_t row;
+	sfs_layout_place(&sfs->layout, block, &device, &row);
+	*disk = &sfs->disk[device];
+	*offset = sfs->root.data_start + row * sfs->root.block_size;
+}
+
+int
+sfs_read_block(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	sfs_locate(sfs, block, &disk, &offset);
+	if (sfs_disk_read(disk, buf, to - from, offset + from) < 0)
+		return -1;
+	sfs_redo_over(sfs, block, from, to, buf);
+	return 0;
+}
+
+bool
+sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
+{
+	_Alignas(4096) uint8_t buf[SFS_SECTOR];
+	return sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0 &&
+	       sfs_block_decode(&sfs->key, buf, block, out);
+}
+
+static bool
+identity_of_record(const struct sfs *sfs, const uint8_t *sector, uint64_t block,
+	struct sfs_block_header *out)
+{
+	struct sfs_record_header r;
+	if (!sfs_record_identify(&sfs->key, block, SFS_BLOCK_HEADER,
+		    sector + SFS_BLOCK_HEADER, SFS_SECTOR - SFS_BLOCK_HEADER, &r) ||
+		r.index != 0)
+		return false;
+	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
+		.stream = r.stream,
+		.permission = r.permission,
+		.block = block,
+		.generation = r.generation,
+		.first_sequence = r.sequence};
+	return true;
+}
+
+/*
+ * A record's header lies in the same 512 bytes as the block's: no torn write parts the two, so a
+ * good record behind a bad block header means damage, and the record says what the block is.
+ */
+bool
+sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
+{
+	_Alignas(4096) uint8_t buf[SFS_SECTOR] = {0};
+	bool readable = sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0;
+	const struct sfs_map_entry *kept;
+	if (readable && (sfs_block_decode(&sfs->key, buf, block, out) ||
+				identity_of_record(sfs, buf, block, out)))
+		return true;
+	kept = sfs_repairs_kept(sfs, block);
+	if (!kept)
+		return false;
+	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
+		.stream = kept->stream,
+		.block = block,
+		.generation = kept->generation,
+		.ordinal = kept->ordinal,
+		.first_sequence = kept->first_sequence};
+	return true;
+}
+
+/* What comes from another process is kept in range, so that nobody else needs to look. */
+static bool
+plausible(const struct sfs *sfs, const struct sfs_entry *e)
+{
+	return e->end <= sfs->root.block_size && e->stream < SFS_STREAMS_MAX &&
+	       (e->next == SFS_NONE || e->next < sfs->root.blocks) &&
+	       (e->prev == SFS_NONE || e->prev < sfs->root.blocks) &&
+	       e->first_sequence != 0;
+}
+
+bool
+sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
+{
+	if (block >= sfs->root.blocks)
+		return false;
+	if (sfs->w && sfs->w->losing && !sfs_block_there(sfs, block))
+		return false;
+	if (!sfs->live) {
+		*out = sfs->table.entry[block];
+	} else if (!sfs_seq_read(sfs->shm.entry[block].word, out, SFS_ENTRY_WORDS) ||
+		   ((out->state == SFS_OPEN || out->state == SFS_SEALED) &&
+			   !plausible(sfs, out))) {
+		return false;
+	}
+	return out->state == SFS_OPEN || out->state == SFS_SEALED;
+}
+
+uint32_t
+sfs_view_streams(struct sfs *sfs)
+{
+	if (!sfs->live)
+		return sfs->table.streams;
+	uint32_t n = atomic_load_explicit(&sfs->shm.header->streams, memory_order_acquire);
+	return n > SFS_STREAMS_MAX ? SFS_STREAMS_MAX : n;
+}
+
+bool
+sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out)
+{
+	if (id >= sfs_view_streams(sfs))
+		return false;
+	if (!sfs->live) {
+		*out = sfs->table.stream[id];
+		return true;
+	}
+	if (!sfs_seq_read(sfs->shm.stream[id].word, out, SFS_STREAM_WORDS))
+		return false;
+	out->name[SFS_NAME_MAX] = 0;
+	return out->id == id &&
+	       (out->oldest == SFS_NONE || out->oldest < sfs->root.blocks) &&
+	       (out->newest == SFS_NONE || out->newest < sfs->root.blocks);
+}
+
+uint64_t
+sfs_view_next_generation(struct sfs *sfs)
+{
+	if (sfs->w)
+		return sfs->w->frontier.next_generation;
+	if (sfs->live)
+		return atomic_load_explicit(
+			&sfs->shm.header->next_generation, memory_order_acquire);
+	return sfs->root.generation_limit + 1;
+}
+
+/*
+ * Gives bytes [from, to) of a block at at + from % SFS_SECTOR: from the slot what is there, the rest
+ * from the device in whole sectors, for which at must have room. A block leaves its slot only when it
+ * has been written, and comes back only from the next sector on, so the two together have it all.
+ */
+static int
+fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *at, struct pr_error *err)
+{
+	uint32_t low = from & ~(SFS_SECTOR - 1), split = to;
+
+	if (sfs->shm.header && e->slot != SFS_NONE) {
+		split = sfs_shm_valid_from(&sfs->shm, e->slot);
+		split = split < from ? from : split > to ? to : split;
+		if (split < to && !sfs_shm_copy(&sfs->shm, e->slot, block, e->generation,
+					  split, to, at + (split - low)))
+			split = to;
+	}
+	if (split == from)
+		return SFS_OK;
+	uint32_t high = (uint32_t)sfs_sector_up(split);
+	/* a split is at a sector, but for a hostile writer's */
+	if (high > split && split < to)
+		return pr_error_set(err, "block %llu is not whole in shared memory",
+			       (unsigned long long)block),
+		       SFS_ERROR;
+	sfs_give_way(sfs);
+	if (sfs_read_block(sfs, block, low, high, at) < 0)
+		return pr_error_errno(err, "cannot read block %llu of the volume",
+			(unsigned long long)block);
+	return SFS_OK;
+}
+
+int
+sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *buf, struct pr_error *err)
+{
+	return fetch_at(sfs, block, e, from, to, buf + (from & ~(SFS_SECTOR - 1)), err);
+}
+
+/*
+ * The writer holds an open-file-description lock on the first device for as long as it lives, however
+ * it dies; asking works across processes, and within one.
+ */
+bool
+sfs_writer_alive(struct sfs *sfs)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	if (sfs->writer)
+		return true;
+	int fd = sfs_first_disk(sfs)->fd;
+	if (fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0)
+		return false;
+	return lock.l_type == F_WRLCK;
+}
+
+/* ---- records in a block's bytes ---- */
+
+struct sfs_scan
+sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
+	const struct sfs_entry *e)
+{
+	return (struct sfs_scan){.key = &sfs->key,
+		.bytes = bytes,
+		.place = {.block = block,
+			.generation = e->generation,
+			.first_sequence = e->first_sequence,
+			.stream = e->stream}};
+}
+
+/* A record counts only where it was put, in the block's present life. */
+static enum sfs_record_state
+record_at(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
+	struct sfs_record_header *out)
+{
+	struct sfs_place place = scan->place;
+	place.offset = pos;
+	if (pos >= end)
+		return SFS_RECORD_NONE;
+	return sfs_record_decode(scan->key, &place, scan->bytes + pos, end - pos, out);
+}
+
+enum sfs_record_state
+sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
+	struct sfs_record_header *out)
+{
+	enum sfs_record_state state = record_at(scan, pos, end, out);
+	uint32_t sector = (uint32_t)sfs_sector_up(pos);
+	if (state == SFS_RECORD_NONE && sector != pos)
+		state = record_at(scan, sector, end, out);
+	if (state != SFS_RECORD_NONE && out->sequence != sequence)
+		return SFS_RECORD_NONE;
+	return state;
+}
+
+/* Bodies that do not fit a valid header cost a hash each: whoever made such a block gets no more. */
+#define BAD_MAX 64
+
+bool
+sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
+	struct sfs_record_header *out)
+{
+	int bad = 0;
+	for (pos = (pos + 7) & ~7u; pos < end && bad < BAD_MAX; pos += 8) {
+		enum sfs_record_state state = record_at(scan, pos, end, out);
+		if (state == SFS_RECORD_GOOD && out->sequence >= sequence)
+			return true;
+		if (state == SFS_RECORD_BAD)
+			bad++;
+	}
+	return false;
+}
+
+/* ---- records by handle ---- */
 
 void
 sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
@@ -31,8 +288,8 @@ sfs_handle_span(const struct sfs_handle *h)
 	return (uint32_t)sfs_record_span(h->header, h->length);
 }
 
-struct sfs_place
-sfs_handle_place(const struct sfs_handle *h, uint64_t first_sequence)
+static struct sfs_place
+handle_place(const struct sfs_handle *h, uint64_t first_sequence)
 {
 	return (struct sfs_place){.block = h->block,
 		.generation = h->generation,
@@ -57,8 +314,8 @@ counted(const struct sfs_entry *e, const struct sfs_record_header *h)
 }
 
 /* The block as the table has it: does it still hold what the handle speaks of? */
-int
-sfs_find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
+static int
+find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
 {
 	uint64_t span = sfs_handle_span(h);
@@ -98,7 +355,7 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 	const uint8_t *at, struct sfs_record_header *record, struct pr_error *err)
 {
 	struct sfs_handle found;
-	const struct sfs_place place = sfs_handle_place(h, e->first_sequence);
+	const struct sfs_place place = handle_place(h, e->first_sequence);
 	enum sfs_record_state state = sfs_record_decode(
 		&sfs->key, &place, at + h->offset % SFS_SECTOR, sfs_handle_span(h), record);
 	if (state == SFS_RECORD_GOOD) {
@@ -149,11 +406,11 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	int rc = SFS_CORRUPT;
 	/* the second time round, what was being overwritten is gone, and what was cached is read anew */
 	for (int tries = 0; tries < 2 && rc == SFS_CORRUPT; tries++) {
-		rc = sfs_find_block(sfs, h, &e, err);
+		rc = find_block(sfs, h, &e, err);
 		if (rc != SFS_OK)
 			return rc;
-		rc = sfs_fetch_at(sfs, h->block, &e, h->offset,
-			h->offset + sfs_handle_span(h), at, err);
+		rc = fetch_at(sfs, h->block, &e, h->offset, h->offset + sfs_handle_span(h),
+			at, err);
 		if (rc == SFS_OK)
 			rc = prove(sfs, h, &e, at, record, err);
 	}
@@ -182,13 +439,13 @@ fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_head
 	_Alignas(4096) uint8_t buf[2 * SFS_SECTOR];
 	struct sfs_handle found;
 	struct sfs_entry e;
-	int rc = sfs_find_block(sfs, h, &e, err);
+	int rc = find_block(sfs, h, &e, err);
 	if (rc == SFS_OK)
-		rc = sfs_fetch_at(
+		rc = fetch_at(
 			sfs, h->block, &e, h->offset, h->offset + h->header, buf, err);
 	if (rc != SFS_OK)
 		return rc;
-	const struct sfs_place place = sfs_handle_place(h, e.first_sequence);
+	const struct sfs_place place = handle_place(h, e.first_sequence);
 	if (sfs_record_peek(
 		    &sfs->key, &place, buf + h->offset % SFS_SECTOR, h->header, record)) {
 		sfs_handle_make(&sfs->key, record, &found);
@@ -287,7 +544,7 @@ fetch_part(struct sfs *sfs, const struct sfs_handle *h, uint32_t from, uint32_t 
 {
 	struct sfs_stream stream;
 	struct sfs_entry e;
-	int rc = sfs_find_block(sfs, h, &e, err);
+	int rc = find_block(sfs, h, &e, err);
 
 	if (rc != SFS_OK)
 		return rc;
@@ -295,7 +552,7 @@ fetch_part(struct sfs *sfs, const struct sfs_handle *h, uint32_t from, uint32_t 
 		!sfs_permitted(sfs, stream.permission))
 		return pr_error_set(err, "the stream's records are not for everybody"),
 		       SFS_DENIED;
-	return sfs_fetch_at(sfs, h->block, &e, from, to, room, err);
+	return fetch_at(sfs, h->block, &e, from, to, room, err);
 }
 
 int
@@ -328,4 +585,92 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 		(e.flags & SFS_ENTRY_CUT))
 		rc = sfs_look(sfs, handle, &whole, err);
 	return rc;
+}
+
+/* ---- reading in two steps ---- */
+
+/* Reading in two steps: what is to be read is found out by one thread, and read by any. */
+
+/* What a plan's room is. */
+struct plan {
+	struct sfs_key key;
+	struct sfs_handle handle;
+	uint64_t first_sequence; /* of its block */
+	uint64_t offset; /* on the device, of the sector where the record begins */
+	uint32_t permission_mask;
+	int fd;
+};
+_Static_assert(sizeof(struct plan) <= sizeof(struct sfs_plan), "a plan fits");
+
+int
+sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan *out)
+{
+	struct plan *p = (struct plan *)out;
+	struct sfs_disk *disk;
+	struct sfs_entry e;
+	uint64_t offset;
+
+	if ((!sfs->live && !sfs->table_valid) || handle->length > sfs->root.block_size ||
+		find_block(sfs, handle, &e, NULL) != SFS_OK ||
+		(sfs->shm.header && e.slot != SFS_NONE) || (e.flags & SFS_ENTRY_CUT))
+		return 0;
+	sfs_locate(sfs, handle->block, &disk, &offset);
+	if (disk->fd < 0 || disk->missing)
+		return 0;
+	sfs_give_way(sfs);
+	*p = (struct plan){.key = sfs->key,
+		.handle = *handle,
+		.first_sequence = e.first_sequence,
+		.offset = offset + handle->offset / SFS_SECTOR * SFS_SECTOR,
+		.permission_mask = sfs->permission_mask,
+		.fd = disk->fd};
+	return 1;
+}
+
+static int
+read_all(int fd, uint8_t *at, size_t len, uint64_t offset)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = pread(fd, at + done, len - done, (off_t)(offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+int
+sfs_read_planned(
+	const struct sfs_plan *plan, void *room, size_t size, struct sfs_record *out)
+{
+	const struct plan *p = (const struct plan *)plan;
+	const struct sfs_handle *h = &p->handle;
+	struct sfs_record_header r;
+	struct sfs_handle found;
+	uint8_t *at = (uint8_t *)room + h->offset % SFS_SECTOR;
+
+	if (sfs_read_room(h) > size)
+		return SFS_TOO_BIG;
+	if (read_all(p->fd, room, sfs_read_room(h), p->offset) < 0)
+		return SFS_ERROR;
+	const struct sfs_place place = handle_place(h, p->first_sequence);
+	if (sfs_record_decode(&p->key, &place, at, sfs_handle_span(h), &r) !=
+		SFS_RECORD_GOOD)
+		return SFS_CORRUPT;
+	sfs_handle_make(&p->key, &r, &found);
+	if (memcmp(&found, h, sizeof(found)) != 0)
+		return SFS_CORRUPT;
+	if (p->permission_mask && (r.permission & ~p->permission_mask))
+		return SFS_DENIED;
+	*out = (struct sfs_record){.handle = *h,
+		.stream = r.stream,
+		.permission = r.permission,
+		.min_time = r.min_time,
+		.max_time = r.max_time,
+		.sequence = r.sequence,
+		.length = r.length,
+		.body = at + r.size};
+	return SFS_OK;
 }

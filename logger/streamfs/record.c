@@ -1,6 +1,210 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define XXH_STATIC_LINKING_ONLY /* a state that is no pointer; its size is the library's own */
+#include <xxhash.h>
+#ifdef __x86_64__
+/* The widest vectors that the CPU has, chosen as the program starts: the library by itself takes SSE2. */
+#include <xxh_x86dispatch.h>
+#endif
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "logger/streamfs/bytes.h"
 #include "logger/streamfs/format.h"
+#include "logger/streamfs/internal.h"
+
+/* ---- keyed hash and handles ---- */
+
+/* XXH3's own secret generator is not in its stable interface, so the format has its own. */
+static void
+expand(const uint8_t secret[32], uint8_t label, uint8_t out[192])
+{
+	uint8_t seed[34];
+	memcpy(seed, secret, 32);
+	seed[32] = label;
+	for (uint8_t i = 0; i < 12; i++) {
+		XXH128_canonical_t text;
+		seed[33] = i;
+		XXH128_canonicalFromHash(&text, XXH3_128bits(seed, sizeof(seed)));
+		memcpy(out + (size_t)i * 16, text.digest, 16);
+	}
+}
+
+void
+sfs_key_derive(struct sfs_key *key, const uint8_t secret[32])
+{
+	expand(secret, 'h', key->secret);
+	expand(secret, 'c', key->check_secret);
+}
+
+void
+sfs_hash(const struct sfs_key *key, const void *data, size_t len, uint8_t out[16])
+{
+	XXH128_canonical_t text;
+	XXH128_canonicalFromHash(&text,
+		XXH3_128bits_withSecret(data, len, key->secret, sizeof(key->secret)));
+	memcpy(out, text.digest, 16);
+}
+
+static uint32_t
+hash_check(const struct sfs_key *key, const void *data, size_t len)
+{
+	return (uint32_t)XXH3_64bits_withSecret(
+		data, len, key->check_secret, sizeof(key->check_secret));
+}
+
+void
+sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES])
+{
+	uint8_t *p = out;
+	sfs_put64(&p, handle->generation);
+	sfs_put64(&p, handle->block);
+	sfs_put32(&p, handle->offset);
+	sfs_put32(&p, handle->length);
+	sfs_put16(&p, handle->stream);
+	sfs_put16(&p, handle->header);
+	sfs_put32(&p, handle->check);
+	sfs_put64(&p, handle->proof);
+}
+
+void
+sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out)
+{
+	const uint8_t *p = in;
+	out->generation = sfs_get64(&p);
+	out->block = sfs_get64(&p);
+	out->offset = sfs_get32(&p);
+	out->length = sfs_get32(&p);
+	out->stream = sfs_get16(&p);
+	out->header = sfs_get16(&p);
+	out->check = sfs_get32(&p);
+	out->proof = sfs_get64(&p);
+}
+
+char *
+sfs_handle_text(const struct sfs_handle *handle, char out[SFS_HANDLE_TEXT])
+{
+	static const char digit[] = "0123456789abcdef";
+	uint8_t bytes[SFS_HANDLE_BYTES];
+	sfs_handle_encode(handle, bytes);
+	for (int i = 0; i < SFS_HANDLE_BYTES; i++) {
+		out[2 * i] = digit[bytes[i] >> 4];
+		out[2 * i + 1] = digit[bytes[i] & 15];
+	}
+	out[2 * SFS_HANDLE_BYTES] = 0;
+	return out;
+}
+
+static int
+digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool
+sfs_handle_parse(const char *text, struct sfs_handle *out)
+{
+	uint8_t bytes[SFS_HANDLE_BYTES];
+	if (strlen(text) != 2 * SFS_HANDLE_BYTES)
+		return false;
+	for (int i = 0; i < SFS_HANDLE_BYTES; i++) {
+		int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	sfs_handle_decode(bytes, out);
+	return true;
+}
+
+uint32_t
+sfs_handle_check(const struct sfs_key *key, const struct sfs_handle *handle)
+{
+	uint8_t text[SFS_HANDLE_BYTES];
+	struct sfs_handle bare = *handle;
+	bare.check = 0;
+	sfs_handle_encode(&bare, text);
+	return hash_check(key, text, sizeof(text));
+}
+
+void
+sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
+	struct sfs_handle *out)
+{
+	const uint8_t *p = record->hash;
+	*out = (struct sfs_handle){
+		.generation = record->generation,
+		.block = record->block,
+		.offset = record->offset,
+		.length = record->length,
+		.stream = (uint16_t)record->stream,
+		.header = (uint16_t)record->size,
+		.proof = sfs_get64(&p),
+	};
+	out->check = sfs_handle_check(key, out);
+}
+
+bool
+sfs_handle_genuine(const struct sfs_key *key, const struct sfs_handle *handle)
+{
+	return handle->check == sfs_handle_check(key, handle);
+}
+
+/* ---- copying past the caches ---- */
+
+#ifdef __SSE2__
+#define LINE 64
+
+static void
+copy_lines(uint8_t *to, const uint8_t *from, size_t count)
+{
+	for (; count > 0; count--, to += LINE, from += LINE) {
+		const __m128i *f = (const __m128i *)(const void *)from;
+		__m128i *t = (__m128i *)(void *)to;
+		__m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
+		__m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
+		_mm_stream_si128(t, a);
+		_mm_stream_si128(t + 1, b);
+		_mm_stream_si128(t + 2, c);
+		_mm_stream_si128(t + 3, d);
+	}
+}
+
+void
+sfs_copy_past(void *to, const void *from, size_t len)
+{
+	uint8_t *t = to;
+	const uint8_t *f = from;
+	size_t head = -(uintptr_t)t % LINE;
+	head = head < len ? head : len;
+	memcpy(t, f, head);
+	t += head;
+	f += head;
+	len -= head;
+	size_t lines = len / LINE;
+	/*
+	 * Such stores keep no order by themselves. Before them: that the slot has another block now. A reader who
+	 * looks where it lies does not hash it again, and must not meet them first.
+	 */
+	_mm_sfence();
+	copy_lines(t, f, lines);
+	memcpy(t + lines * LINE, f + lines * LINE, len % LINE);
+	_mm_sfence();
+}
+#else
+void
+sfs_copy_past(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+}
+#endif
+
+/* ---- records ---- */
 
 #define MARK_NARROW 'R'
 #define MARK_WIDE 'W'
@@ -59,7 +263,7 @@ check_of(const struct sfs_key *key, const struct sfs_place *place, const uint8_t
 	uint8_t text[PLACE + SFS_RECORD_WIDE], *p = text;
 	put_place(place, &p);
 	sfs_put_bytes(&p, record + 4, header_size(record) - 4);
-	return sfs_hash_check(key, text, (size_t)(p - text));
+	return hash_check(key, text, (size_t)(p - text));
 }
 
 static void
@@ -210,4 +414,147 @@ sfs_record_decode(const struct sfs_key *key, const struct sfs_place *place,
 	hash_of(key, place, record, body_hash, hash);
 	return memcmp(hash, out->hash, sizeof(hash)) == 0 ? SFS_RECORD_GOOD
 							  : SFS_RECORD_BAD;
+}
+
+/* ---- lists of handles ---- */
+
+/*
+ * Handles one behind the other, as lists of them have. A packed one is a byte of flags, what they say
+ * (varints of 7 bits a byte, least first; differences as zig-zag), and the proof. Without flags it is the
+ * record behind the one before, as long as that, or the first one of its block. The check is made anew.
+ */
+enum {
+	STREAM = 1, /* id */
+	BLOCK = 2, /* another one: differences of generation and block */
+	OFFSET = 4, /* not right behind, or not first: offset */
+	LENGTH = 8, /* difference */
+	HEADER = 16, /* bytes of the record's header */
+	FLAGS = 31,
+};
+
+static void
+put_number(uint8_t **p, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		*(*p)++ = (uint8_t)(v | 0x80);
+	*(*p)++ = (uint8_t)v;
+}
+
+static bool
+get_number(const uint8_t **p, const uint8_t *end, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; *p < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*p)++;
+
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80) {
+			*out = v;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+put_step(uint8_t **p, uint64_t from, uint64_t to)
+{
+	uint64_t step = to - from;
+
+	put_number(p, step << 1 ^ (step >> 63 ? UINT64_MAX : 0));
+}
+
+static bool
+get_step(const uint8_t **p, const uint8_t *end, uint64_t *at)
+{
+	uint64_t step;
+
+	if (!get_number(p, end, &step))
+		return false;
+	*at += step >> 1 ^ (step & 1 ? UINT64_MAX : 0);
+	return true;
+}
+
+static uint32_t
+expected_offset(const struct sfs_handle *before, bool same_block)
+{
+	return same_block ? (uint32_t)(before->offset +
+				       sfs_record_span(before->header, before->length))
+			  : SFS_BLOCK_HEADER;
+}
+
+size_t
+sfs_handle_pack(const struct sfs_handle *handle, const struct sfs_handle *before,
+	uint8_t out[SFS_HANDLE_PACKED_MAX])
+{
+	bool same_block =
+		handle->block == before->block && handle->generation == before->generation;
+	uint8_t *p = out + 1, flags = same_block ? 0 : BLOCK;
+
+	if (handle->stream != before->stream) {
+		flags |= STREAM;
+		put_number(&p, handle->stream);
+	}
+	if (!same_block) {
+		put_step(&p, before->generation, handle->generation);
+		put_step(&p, before->block, handle->block);
+	}
+	if (handle->offset != expected_offset(before, same_block)) {
+		flags |= OFFSET;
+		put_number(&p, handle->offset);
+	}
+	if (handle->length != before->length) {
+		flags |= LENGTH;
+		put_step(&p, before->length, handle->length);
+	}
+	if (handle->header != before->header) {
+		flags |= HEADER;
+		put_number(&p, handle->header);
+	}
+	sfs_put64(&p, handle->proof);
+	out[0] = flags;
+	return (size_t)(p - out);
+}
+
+static bool
+get_up_to(const uint8_t **p, const uint8_t *end, uint64_t most, uint64_t *out)
+{
+	return get_number(p, end, out) && *out <= most;
+}
+
+size_t
+sfs_handle_unpack(const struct sfs *sfs, const uint8_t *in, size_t size,
+	const struct sfs_handle *before, struct sfs_handle *out)
+{
+	const uint8_t *p = in + 1, *end = in + size;
+	struct sfs_handle h = *before;
+	uint64_t stream = before->stream, length = before->length, header = before->header;
+	uint64_t offset = 0;
+	uint8_t flags;
+
+	if (size == 0 || (flags = in[0]) & ~FLAGS)
+		return 0;
+	if (flags & STREAM && !get_up_to(&p, end, UINT16_MAX, &stream))
+		return 0;
+	if (flags & BLOCK &&
+		(!get_step(&p, end, &h.generation) || !get_step(&p, end, &h.block)))
+		return 0;
+	if (flags & OFFSET && !get_up_to(&p, end, UINT32_MAX, &offset))
+		return 0;
+	if (flags & LENGTH && !get_step(&p, end, &length))
+		return 0;
+	if (flags & HEADER && !get_up_to(&p, end, UINT16_MAX, &header))
+		return 0;
+	if (length > UINT32_MAX || (size_t)(end - p) < sizeof(h.proof))
+		return 0;
+	h.offset = flags & OFFSET ? (uint32_t)offset
+				  : expected_offset(before, !(flags & BLOCK));
+	h.stream = (uint16_t)stream;
+	h.length = (uint32_t)length;
+	h.header = (uint16_t)header;
+	h.proof = sfs_get64(&p);
+	h.check = sfs_handle_check(&sfs->key, &h);
+	*out = h;
+	return (size_t)(p - in);
 }

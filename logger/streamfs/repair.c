@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/check.h"
+#include "logger/streamfs/internal.h"
 
 /*
  * A repair goes in rounds: check, note what is bad in fresh roots, open again, until a check finds

@@ -9,6 +9,211 @@
 #include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
 
+/* ---- what a repair has noted ---- */
+
+/* Puts a copy in the place of *own. */
+static int
+copy_entries(struct sfs_map_entry **own, const struct sfs_map_entry *entries,
+	uint32_t count, struct pr_error *err)
+{
+	struct sfs_map_entry *copy = NULL;
+	if (count > 0) {
+		copy = malloc(count * sizeof(*copy));
+		if (!copy)
+			return pr_error_set(err, "no memory for the root");
+		memcpy(copy, entries, count * sizeof(*copy));
+	}
+	free(*own);
+	*own = copy;
+	return 0;
+}
+
+/* repairs.c: what a repair has noted in the root */
+static int
+load_repairs(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err)
+{
+	if (copy_entries(&sfs->repair, entries, count, err) < 0)
+		return -1;
+	sfs->repairs = sfs->wipes = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (entries[i].flags & SFS_REPAIR_HOLE)
+			continue;
+		sfs->repair[sfs->repairs++] = entries[i];
+		sfs->wipes += (entries[i].flags & SFS_REPAIR_WIPE) != 0;
+	}
+	return 0;
+}
+
+static bool
+still_held(const struct sfs *sfs, const struct sfs_map_entry *r)
+{
+	const struct sfs_table *t = &sfs->table;
+	if (r->flags & SFS_REPAIR_WIPE)
+		return true;
+	bool known = r->block < t->blocks && r->generation != 0;
+	if (r->stream >= t->streams)
+		return false;
+	if (r->flags & SFS_REPAIR_KEPT || r->records == 0)
+		return known && t->entry[r->block].generation == r->generation &&
+		       t->entry[r->block].state != SFS_FREE;
+	return r->first_sequence + r->records > t->stream[r->stream].first_sequence;
+}
+
+/* Writer: lets those go that speak of what is recycled; then root has what is left, holes as well. */
+static void
+prune_repairs(struct sfs *sfs, struct sfs_root *root)
+{
+	uint32_t kept = 0;
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if (still_held(sfs, &sfs->repair[i]))
+			sfs->repair[kept++] = sfs->repair[i];
+	sfs->repairs = kept;
+	sfs_holes_prune(sfs);
+	if (kept > 0)
+		memcpy(sfs->w->root_notes, sfs->repair, kept * sizeof(*sfs->repair));
+	if (sfs->holes > 0)
+		memcpy(sfs->w->root_notes + kept, sfs->hole,
+			sfs->holes * sizeof(*sfs->hole));
+	root->repair_count = kept + sfs->holes;
+	root->repairs = sfs->w->root_notes;
+}
+
+bool
+sfs_repairs_cover(const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++) {
+		const struct sfs_map_entry *r = &sfs->repair[i];
+		if ((r->flags & SFS_REPAIR_GONE) && r->stream == stream &&
+			r->first_sequence <= first && r->records > 0 &&
+			last - r->first_sequence < r->records)
+			return true;
+	}
+	return false;
+}
+
+bool
+sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
+	uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++) {
+		const struct sfs_map_entry *r = &sfs->repair[i];
+		if ((r->flags & SFS_REPAIR_GONE) && r->block == block &&
+			r->generation == generation && generation != 0 &&
+			r->ordinal <= from && r->end >= to)
+			return true;
+	}
+	return false;
+}
+
+const struct sfs_map_entry *
+sfs_repairs_kept(const struct sfs *sfs, uint64_t block)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if ((sfs->repair[i].flags & SFS_REPAIR_KEPT) &&
+			sfs->repair[i].block == block)
+			return &sfs->repair[i];
+	return NULL;
+}
+
+/* ---- the list of a clean close ---- */
+
+/*
+ * A map is written when the frontier has come by its interval: of the interval where a writer ends there
+ * is none yet. The root of a clean close says what it would, instead of up to 255 headers.
+ */
+static int
+load_listed(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+	struct pr_error *err)
+{
+	if (copy_entries(&sfs->listed, entries, count, err) < 0)
+		return -1;
+	sfs->listed_count = count;
+	return 0;
+}
+
+struct list {
+	struct sfs *sfs;
+	const struct sfs_root *root;
+	struct sfs_map_entry *items;
+	uint32_t count, room;
+	bool full;
+};
+
+static void
+put(struct list *l, uint32_t block)
+{
+	if (!sfs_entry_holds(&l->sfs->table.entry[block]))
+		return;
+	l->full |= l->count == l->room;
+	if (l->full)
+		return;
+	l->items[l->count] = sfs_map_entry_of(l->sfs, block);
+	l->items[l->count++].flags = 0;
+}
+
+static uint64_t
+map_of(const struct sfs *sfs, uint64_t block)
+{
+	uint32_t interval = sfs->table.interval;
+	return block - block % interval + interval - 1;
+}
+
+static void
+put_unmapped(struct list *l)
+{
+	const struct sfs_table *t = &l->sfs->table;
+	for (uint64_t first = 0; first < t->blocks; first += t->interval) {
+		if (sfs_map_knows_all(l->sfs, l->root, map_of(l->sfs, first)))
+			continue;
+		for (uint64_t b = first; b < first + t->interval && b < t->blocks; b++)
+			put(l, (uint32_t)b);
+	}
+}
+
+/* What its map calls open, and no later map says how it ended. */
+static void
+put_open(struct list *l, uint32_t block)
+{
+	const struct sfs_entry *e = &l->sfs->table.entry[block];
+	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) &&
+		sfs_map_knows_all(l->sfs, l->root, map_of(l->sfs, block)))
+		put(l, block);
+}
+
+/* Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag goes. */
+static void
+make_list(struct sfs *sfs, struct sfs_root *root)
+{
+	const struct sfs_writer *w = sfs->w;
+	struct list l = {.sfs = sfs, .root = root};
+	root->listed = NULL;
+	root->listed_count = 0;
+	if (!(root->flags & SFS_ROOT_LISTED))
+		return;
+	l.room = (SFS_ROOT_BYTES - sfs_root_length(root)) / SFS_MAP_ENTRY;
+	l.items = calloc(l.room + 1, sizeof(*l.items));
+	if (l.items) {
+		put_unmapped(&l);
+		for (uint32_t i = 0; i < w->late_count; i++)
+			put_open(&l, w->late[i]);
+		for (uint32_t i = 0; i < sfs->table.streams; i++)
+			if (sfs->table.stream[i].newest != SFS_NONE)
+				put_open(&l, sfs->table.stream[i].newest);
+	}
+	free(sfs->listed);
+	sfs->listed = l.items;
+	sfs->listed_count = l.count;
+	if (!l.items || l.full) {
+		root->flags &= ~SFS_ROOT_LISTED;
+		return;
+	}
+	root->listed = l.items;
+	root->listed_count = l.count;
+}
+
+/* ---- loading and storing ---- */
+
 struct found {
 	bool any;
 	uint8_t copy;
@@ -104,9 +309,9 @@ static int
 take_notes(struct sfs *sfs, const struct found *found, struct pr_error *err)
 {
 	const struct sfs_root *root = &found->root;
-	if (sfs_repairs_take(sfs, found->repairs, root->repair_count, err) < 0 ||
+	if (load_repairs(sfs, found->repairs, root->repair_count, err) < 0 ||
 		sfs_holes_take(sfs, found->repairs, root->repair_count, err) < 0 ||
-		sfs_listed_take(sfs, found->listed, root->listed_count, err) < 0 ||
+		load_listed(sfs, found->listed, root->listed_count, err) < 0 ||
 		sfs_redos_take(sfs, found->redos, root->redo_count, err) < 0)
 		return -1;
 	return 0;
@@ -310,10 +515,10 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	root.generation_limit = sfs_frontier_limit(&w->frontier);
 	root.flags = flags;
 	root.stream_count = sfs->table.streams;
-	sfs_repairs_prune(sfs, &root);
+	prune_repairs(sfs, &root);
 	root.redo_count = sfs->redos;
 	root.redos = sfs->redo;
-	sfs_listed_make(sfs, &root);
+	make_list(sfs, &root);
 	for (uint32_t i = 0; i < root.stream_count; i++) {
 		const struct sfs_stream *s = &sfs->table.stream[i];
 		sfs_stream_to_root(s,

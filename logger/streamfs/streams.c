@@ -1,9 +1,203 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
+
+/* ---- storage guarantees ---- */
+
+/*
+ * Storage guarantees (Hyperion, section 4.2): what may be promised, and changing a promise on a
+ * volume that is being written.
+ */
+
+/* The frontier needs room to turn: not all of even the smallest volume may be promised. */
+#define ROOM 4
+
+struct promised {
+	uint64_t blocks, streams;
+};
+
+static struct promised
+promised_beside(const struct sfs_table *t, int stream)
+{
+	struct promised p = {0};
+	for (uint32_t i = 0; i < t->streams; i++) {
+		if ((int)i == stream || t->stream[i].guarantee == 0)
+			continue;
+		p.blocks += sfs_table_blocks_for(t, t->stream[i].guarantee);
+		p.streams++;
+	}
+	return p;
+}
+
+/* Blocks for records, on devices that are not lost. */
+static uint64_t
+data_blocks(const struct sfs *sfs)
+{
+	uint64_t blocks = sfs->root.blocks;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		if (sfs->disk[i].lost)
+			blocks -= sfs->layout.rows[i];
+	return blocks - blocks / sfs->root.map_interval;
+}
+
+uint64_t
+sfs_guarantee_most(const struct sfs *sfs)
+{
+	uint64_t data = data_blocks(sfs);
+	uint64_t most = data * sfs->root.utilization / 1000;
+	if (data <= ROOM)
+		return 0;
+	return most > data - ROOM ? data - ROOM : most;
+}
+
+/* May stream (an id, or -1: a new one) have that guarantee, beside the others? */
+static int
+check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
+{
+	struct promised p = promised_beside(&sfs->table, stream);
+	uint64_t data = data_blocks(sfs), most = sfs_guarantee_most(sfs);
+	p.blocks += sfs_table_blocks_for(&sfs->table, guarantee);
+	p.streams += guarantee > 0;
+	/* each stream's newest block comes on top of what is promised */
+	if (p.blocks <= most && p.blocks + p.streams + ROOM <= data)
+		return 0;
+	return pr_error_set(err,
+		"guarantees of %llu blocks in all: at most %llu of the volume's %llu may "
+		"be guaranteed (utilization %u.%u %%)",
+		(unsigned long long)p.blocks, (unsigned long long)most,
+		(unsigned long long)sfs->root.blocks, sfs->root.utilization / 10,
+		sfs->root.utilization % 10);
+}
+
+/* What was changed of a stream counts when a root says so; else it is as before. */
+static int
+store_stream(
+	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err)
+{
+	struct sfs_stream *s = &sfs->table.stream[id];
+	if (sfs_flush_finish(sfs, err) < 0 || sfs_root_store(sfs, 0, err) < 0) {
+		s->guarantee = old->guarantee;
+		s->permission = old->permission;
+		s->flags = old->flags;
+		return -1;
+	}
+	sfs_table_notify_stream(&sfs->table, id);
+	return 0;
+}
+
+static int
+set_own(struct sfs *sfs, const char *name, uint64_t guarantee, struct pr_error *err)
+{
+	int id = sfs_stream_find(sfs, name);
+	if (id < 0)
+		return pr_error_set(err, "no stream '%s' in the volume", name);
+	if (check_guarantee(sfs, id, guarantee, err) < 0)
+		return -1;
+	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
+	s->guarantee = guarantee;
+	s->flags |= SFS_STREAM_KEPT;
+	return store_stream(sfs, (uint32_t)id, &old, err);
+}
+
+void
+sfs_guarantee_serve(struct sfs *sfs)
+{
+	struct sfs_shm_header *h = sfs->shm.header;
+	uint64_t state = atomic_load_explicit(&h->ask_state, memory_order_acquire);
+	struct sfs_ask ask;
+	struct sfs_answer answer = {0};
+	struct pr_error err = {0};
+	if ((state & 1) == 0)
+		return;
+	sfs_words_get(h->ask, &ask, SFS_ASK_WORDS);
+	ask.name[SFS_NAME_MAX] = 0;
+	answer.result = set_own(sfs, ask.name, ask.guarantee, &err);
+	snprintf(answer.text, sizeof(answer.text), "%s", err.text);
+	sfs_words_put(h->answer, &answer, SFS_ANSWER_WORDS);
+	atomic_store_explicit(&h->ask_state, state + 1, memory_order_release);
+}
+
+#define PATIENCE (10 * PR_NS_PER_S)
+
+/* Until what was asked, by us or by someone who gave up, is answered. */
+static int
+await(struct sfs *sfs, const struct sfs_shm_header *h, int64_t deadline,
+	struct pr_error *err)
+{
+	while (atomic_load_explicit(&h->ask_state, memory_order_acquire) & 1) {
+		if (!sfs_writer_alive(sfs))
+			return pr_error_set(err, "the volume's writer has gone: try again");
+		if (pr_now_mono() > deadline)
+			return pr_error_set(err,
+				"the volume's writer does not answer: it may be busy, or "
+				"its device may hang");
+		poll(NULL, 0, 2);
+	}
+	return 0;
+}
+
+static int
+ask_writer(struct sfs *sfs, const struct sfs_ask *ask, struct pr_error *err)
+{
+	int64_t deadline = pr_now_mono() + PATIENCE;
+	struct sfs_answer answer;
+	int fd, rc;
+	struct sfs_shm_header *h = sfs_shm_ask_open(&sfs->shm, &fd, err);
+	if (!h)
+		return -1;
+	rc = await(sfs, h, deadline, err);
+	if (rc == 0) {
+		sfs_words_put(h->ask, ask, SFS_ASK_WORDS);
+		atomic_fetch_add_explicit(&h->ask_state, 1, memory_order_release);
+		rc = await(sfs, h, deadline, err);
+	}
+	if (rc == 0) {
+		sfs_words_get(h->answer, &answer, SFS_ANSWER_WORDS);
+		answer.text[sizeof(answer.text) - 1] = 0;
+		if (answer.result < 0)
+			rc = pr_error_set(err, "%s", answer.text);
+	}
+	sfs_shm_ask_close(h, fd);
+	return rc;
+}
+
+int
+sfs_guarantee_set(
+	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err)
+{
+	struct sfs_ask ask = {.guarantee = guarantee};
+	if (sfs->w)
+		return set_own(sfs, stream, guarantee, err);
+	if (sfs_refresh(sfs, err) != SFS_OK)
+		return -1;
+	if (!sfs->live)
+		return pr_error_set(
+			err, "no writer of the volume lives: open it for writing");
+	if (strlen(stream) > SFS_NAME_MAX)
+		return pr_error_set(err, "no stream '%.60s' in the volume", stream);
+	snprintf(ask.name, sizeof(ask.name), "%s", stream);
+	return ask_writer(sfs, &ask, err);
+}
+
+/* As seen by whoever asks, writer or reader. */
+static void
+guarantee_info(struct sfs *sfs, struct sfs_volume_info *out)
+{
+	struct sfs_stream s;
+	uint64_t size = sfs->root.block_size;
+	out->utilization = sfs->root.utilization;
+	out->guarantee_most = sfs_guarantee_most(sfs);
+	for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
+		if (sfs_view_stream(sfs, i, &s))
+			out->guaranteed_blocks +=
+				s.guarantee / size + (s.guarantee % size != 0);
+}
+
+/* ---- streams and figures ---- */
 
 int
 sfs_stream_find(struct sfs *sfs, const char *name)
@@ -42,22 +236,6 @@ add_stream(struct sfs *sfs, const char *name, struct pr_error *err)
 	return (int)s->id;
 }
 
-/* What was changed of a stream counts when a root says so; else it is as before. */
-int
-sfs_stream_store(
-	struct sfs *sfs, uint32_t id, const struct sfs_stream *old, struct pr_error *err)
-{
-	struct sfs_stream *s = &sfs->table.stream[id];
-	if (sfs_flush_finish(sfs, err) < 0 || sfs_root_store(sfs, 0, err) < 0) {
-		s->guarantee = old->guarantee;
-		s->permission = old->permission;
-		s->flags = old->flags;
-		return -1;
-	}
-	sfs_table_notify_stream(&sfs->table, id);
-	return 0;
-}
-
 int
 sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t permission,
 	struct pr_error *err)
@@ -71,7 +249,7 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 		guarantee = t->stream[id].guarantee;
 	if (!fresh && (t->stream[id].flags & SFS_STREAM_PERMISSION))
 		permission = t->stream[id].permission;
-	if (sfs_guarantee_check(sfs, id, guarantee, err) < 0 ||
+	if (check_guarantee(sfs, id, guarantee, err) < 0 ||
 		(fresh && (id = add_stream(sfs, name, err)) < 0))
 		return -1;
 	struct sfs_stream *s = &t->stream[id];
@@ -81,7 +259,7 @@ sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee, uint32_t 
 	s->guarantee = guarantee;
 	s->permission = permission;
 	t->streams += fresh;
-	if (sfs_stream_store(sfs, (uint32_t)id, &old, err) < 0) {
+	if (store_stream(sfs, (uint32_t)id, &old, err) < 0) {
 		t->streams -= fresh;
 		return -1;
 	}
@@ -101,7 +279,7 @@ sfs_permission_set(
 	struct sfs_stream *s = &sfs->table.stream[id], old = *s;
 	s->permission = permission;
 	s->flags |= SFS_STREAM_PERMISSION;
-	return sfs_stream_store(sfs, (uint32_t)id, &old, err);
+	return store_stream(sfs, (uint32_t)id, &old, err);
 }
 
 /* All blocks go; sequences go on, so that no number is given twice. */
@@ -162,7 +340,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.deletions = sfs->holes,
 	};
 	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
-	sfs_guarantee_info(sfs, out);
+	guarantee_info(sfs, out);
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		out->devices_lost += sfs->disk[i].lost;
 	for (uint32_t i = 0; i < out->stream_count; i++) {
@@ -295,4 +473,104 @@ sfs_note_get(struct sfs *sfs, char *buf, size_t size)
 	note[SFS_NOTE_BYTES - 1] = 0;
 	snprintf(buf, size, "%s", note);
 	return note[0] != 0;
+}
+
+/* ---- forecast ---- */
+
+/*
+ * How long the volume will hold what comes. A stream's rate is what its blocks take of the volume
+ * over the times that their records have; the recent rate counts only the blocks of the last minute
+ * before now, so it speaks of captures that are running. What is all in one block says little of
+ * itself: it is taken to have come in the time of the longest stream.
+ */
+#define RECENT (60 * INT64_C(1000000000))
+#define SECOND 1e9
+
+struct rates {
+	double whole, recent; /* bytes a second */
+	double small, longest; /* bytes of streams of one block; ns of the longest */
+};
+
+static double
+over(double bytes, double ns)
+{
+	return ns < 1 ? 0 : bytes / ns * SECOND;
+}
+
+static double
+seen(int64_t from, int64_t to)
+{
+	return (double)to - (double)from;
+}
+
+/* A block that is full takes its whole size; the newest, what is in it. */
+static void
+stream_rates(struct sfs *sfs, const struct sfs_stream *s, int64_t now, struct rates *out)
+{
+	double bytes = 0, recent = 0;
+	int64_t from = INT64_MAX, to = INT64_MIN, recent_from = INT64_MAX;
+	uint64_t generation = 0;
+	struct sfs_entry e;
+	for (uint32_t b = s->oldest; b != SFS_NONE && sfs_view_entry(sfs, b, &e) &&
+				     e.stream == s->id && e.generation > generation;
+		b = e.next) {
+		double size = e.next == SFS_NONE ? e.end : sfs->root.block_size;
+		generation = e.generation;
+		if (e.records == 0 || e.min_time == INT64_MIN || e.min_time > e.max_time)
+			continue;
+		from = e.min_time < from ? e.min_time : from;
+		to = e.max_time > to ? e.max_time : to;
+		bytes += size;
+		if (e.max_time < now - RECENT || e.min_time > now)
+			continue;
+		recent += size;
+		recent_from = e.min_time < recent_from ? e.min_time : recent_from;
+	}
+	if (s->blocks <= 1)
+		out->small += bytes;
+	else if (from < to)
+		out->whole += over(bytes, seen(from, to));
+	if (from < to && seen(from, to) > out->longest)
+		out->longest = seen(from, to);
+	if (recent_from < now)
+		out->recent += over(recent, seen(recent_from, now));
+}
+
+static int64_t
+time_for(double bytes, double rate)
+{
+	double s = bytes / rate;
+	/* a rate of nothing, or more than 292 years */
+	return rate <= 0 || s > 9.2e9 ? INT64_MAX : (int64_t)(s * SECOND);
+}
+
+int
+sfs_forecast(struct sfs *sfs, int64_t now, struct sfs_forecast *out, struct pr_error *err)
+{
+	struct sfs_volume_info volume;
+	struct rates r = {0};
+	struct sfs_stream s;
+	if (!sfs->live && !sfs->table_valid)
+		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+	if (sfs_info(sfs, &volume, err) != SFS_OK)
+		return SFS_ERROR;
+	uint64_t data = volume.blocks - volume.blocks / sfs->root.map_interval;
+	*out = (struct sfs_forecast){.capacity = data * volume.block_size};
+	for (uint32_t i = 0; i < volume.stream_count; i++) {
+		if (!sfs_view_stream(sfs, i, &s))
+			continue;
+		stream_rates(sfs, &s, now, &r);
+		out->wrapped = out->wrapped || s.evicted_until != INT64_MIN;
+	}
+	r.whole += over(r.small, r.longest);
+	out->rate = (uint64_t)r.whole;
+	out->recent_rate = volume.writer_alive ? (uint64_t)r.recent : 0;
+	double present = out->recent_rate > 0 ? r.recent : r.whole;
+	uint64_t used = volume.blocks_used < data ? volume.blocks_used : data;
+	uint64_t bound = volume.guaranteed_blocks < data ? volume.guaranteed_blocks : data;
+	out->kept = time_for((double)(data - bound) * volume.block_size, present);
+	out->until_full =
+		out->wrapped ? 0
+			     : time_for((double)(data - used) * volume.block_size, present);
+	return SFS_OK;
 }

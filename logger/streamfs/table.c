@@ -4,6 +4,183 @@
 
 #include "logger/streamfs/table.h"
 
+/* ---- layout: block -> device and row ---- */
+
+void
+sfs_layout_make(struct sfs_layout *l, const struct sfs_root *root)
+{
+	uint64_t first = 0;
+	*l = (struct sfs_layout){.sets = root->set_count};
+	for (uint32_t i = 0; i < root->set_count; i++) {
+		const struct sfs_set *in = &root->set[i];
+		struct sfs_stripe *s = &l->set[i];
+		*s = (struct sfs_stripe){
+			.first = first, .blocks = in->blocks, .tier = in->tier};
+		for (uint8_t d = 0; d < SFS_DEVICES_MAX; d++)
+			if (in->devices & (1u << d))
+				s->device[s->count++] = d;
+		s->rows = s->blocks / s->count;
+		for (uint16_t n = 0; n < s->count; n++) {
+			s->base[n] = l->rows[s->device[n]];
+			l->rows[s->device[n]] += s->rows;
+		}
+		first += s->blocks;
+	}
+}
+
+void
+sfs_layout_place(
+	const struct sfs_layout *l, uint64_t block, uint16_t *device, uint64_t *row)
+{
+	uint32_t i = l->sets - 1;
+	while (i > 0 && block < l->set[i].first)
+		i--;
+	const struct sfs_stripe *s = &l->set[i];
+	uint64_t at = block - s->first;
+	*device = s->device[at % s->count];
+	*row = s->base[at % s->count] + at / s->count;
+}
+
+/* ---- order: position -> block ---- */
+
+#define REGION_BYTES (64u << 20)
+#define REGIONS_MIN 16 /* of each zone, or balancing is too coarse to be of use */
+
+uint32_t
+sfs_zone_region(uint64_t rows, uint32_t block_size)
+{
+	uint64_t region = REGION_BYTES / block_size, most = rows / (3 * REGIONS_MIN);
+	if (region > most)
+		region = most;
+	return region ? (uint32_t)region : 1;
+}
+
+uint64_t
+sfs_zone_row(uint64_t i, uint64_t rows, uint32_t region)
+{
+	uint64_t turn = 3 * (uint64_t)region;
+	uint64_t n = region ? rows / turn : 0;
+	if (n == 0)
+		return i;
+	uint64_t zone = n * region, t = i / turn, within = i % region;
+	if (t == n)
+		return i - 3 * zone + 2 * zone; /* the rest, in the middle */
+	switch (i % turn / region) {
+	case 0:
+		return t * region + within;
+	case 1:
+		return zone + t * region + within;
+	default:
+		return rows - (t + 1) * region + within;
+	}
+}
+
+struct maker {
+	struct sfs_order *order;
+	uint32_t interval;
+	uint32_t *left; /* data blocks of each interval still to come */
+	uint64_t position;
+};
+
+static void
+put(struct maker *m, uint64_t block)
+{
+	m->order->block_at[m->position] = (uint32_t)block;
+	m->order->position_of[block] = (uint32_t)m->position;
+	m->position++;
+}
+
+/* A map does not come by itself, but with the last block that it tells of. */
+static void
+emit(struct maker *m, uint64_t block)
+{
+	uint64_t i = block / m->interval, map = (i + 1) * m->interval - 1;
+	if (block == map)
+		return;
+	put(m, block);
+	if (--m->left[i] == 0 && map < m->order->blocks)
+		put(m, map);
+}
+
+static void
+count_intervals(struct maker *m)
+{
+	uint64_t n = m->order->blocks, data = m->interval - 1;
+	for (uint64_t i = 0; i * m->interval < n; i++) {
+		uint64_t rest = n - i * m->interval;
+		m->left[i] = (uint32_t)(rest < data ? rest : data);
+	}
+}
+
+static uint64_t
+block_of(const struct sfs_stripe *s, uint64_t i, uint32_t region)
+{
+	return s->first + sfs_zone_row(i / s->count, s->rows, region) * s->count +
+	       i % s->count;
+}
+
+/* The set of the tier that is furthest behind its share. */
+static uint32_t
+next_set(const struct sfs_layout *l, uint32_t tier, const uint64_t *done)
+{
+	uint32_t best = l->sets;
+	double least = 2;
+	for (uint32_t k = 0; k < l->sets; k++) {
+		if (l->set[k].tier != tier || done[k] == l->set[k].blocks)
+			continue;
+		double share = ((double)done[k] + 0.5) / (double)l->set[k].blocks;
+		if (share < least) {
+			least = share;
+			best = k;
+		}
+	}
+	return best;
+}
+
+static void
+make_tier(struct maker *m, const struct sfs_layout *l, uint32_t tier, uint32_t region)
+{
+	uint64_t done[SFS_SETS_MAX] = {0};
+	uint32_t k;
+	while ((k = next_set(l, tier, done)) < l->sets)
+		emit(m, block_of(&l->set[k], done[k]++, region));
+}
+
+int
+sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
+	uint32_t interval, uint32_t zone_region, struct pr_error *err)
+{
+	sfs_order_free(o);
+	*o = (struct sfs_order){.blocks = blocks};
+	if (l->sets == 1 && zone_region == 0)
+		return 0;
+	struct maker m = {.order = o, .interval = interval};
+	o->block_at = calloc(blocks, sizeof(*o->block_at));
+	o->position_of = calloc(blocks, sizeof(*o->position_of));
+	m.left = calloc(blocks / interval + 1, sizeof(*m.left));
+	if (!o->block_at || !o->position_of || !m.left) {
+		free(m.left);
+		sfs_order_free(o);
+		return pr_error_set(err, "no memory for the order of %llu blocks",
+			(unsigned long long)blocks);
+	}
+	count_intervals(&m);
+	for (uint32_t tier = 0; tier < SFS_SETS_MAX; tier++)
+		make_tier(&m, l, tier, zone_region);
+	free(m.left);
+	return 0;
+}
+
+void
+sfs_order_free(struct sfs_order *o)
+{
+	free(o->block_at);
+	free(o->position_of);
+	o->block_at = o->position_of = NULL;
+}
+
+/* ---- table ---- */
+
 int
 sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size, uint32_t interval,
 	struct pr_error *err)
@@ -221,8 +398,12 @@ sfs_table_lose(struct sfs_table *t, uint32_t block)
 	return records;
 }
 
-bool
-sfs_table_surplus(const struct sfs_table *t, uint32_t block)
+/*
+ * May the block go without touching its stream's guarantee? That many bytes of whole blocks stay,
+ * rounded up; the newest block, which may have just begun, does not count for it.
+ */
+static bool
+is_surplus(const struct sfs_table *t, uint32_t block)
 {
 	const struct sfs_entry *e = &t->entry[block];
 	const struct sfs_stream *s = &t->stream[e->stream];
@@ -277,4 +458,132 @@ sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
 	out->head_records = head->records;
 	out->head_min = head->min_time;
 	out->head_max = head->max_time;
+}
+
+/* ---- frontier ---- */
+
+/*
+ * A batch costs one root (some KiB and a sync) and that much of the oldest data early, at most twice
+ * over. 256 blocks of 1 MiB mean four roots a second at 1 GB/s. While a root is made, the buffer is
+ * written out up to twice: a batch lasts that long where the volume is not too small for it, or the
+ * frontier would run dry each time.
+ */
+static uint32_t
+batch_for(uint64_t blocks, uint32_t buffered)
+{
+	uint64_t n = blocks / 64, want = (uint64_t)buffered * 2;
+	if (n < want)
+		n = want < blocks / 32 ? want : blocks / 32;
+	return n < 2 ? 2 : n > 256 ? 256 : (uint32_t)n;
+}
+
+int
+sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
+	uint64_t position, uint64_t next_generation, uint64_t high_water,
+	struct pr_error *err)
+{
+	*f = (struct sfs_frontier){
+		.batch = batch_for(blocks, buffered),
+		.clear = position,
+		.stable = position,
+		.high_water = high_water,
+		.next_generation = next_generation,
+	};
+	f->room = f->batch * 3;
+	f->ring = calloc(f->room, sizeof(*f->ring));
+	return f->ring ? 0 : pr_error_set(err, "no memory for the write frontier");
+}
+
+void
+sfs_frontier_free(struct sfs_frontier *f)
+{
+	free(f->ring);
+	f->ring = NULL;
+}
+
+static void
+push(struct sfs_frontier *f, struct sfs_table *t, uint32_t block)
+{
+	struct sfs_entry *e = &t->entry[block];
+	e->state = SFS_RESERVED;
+	f->ring[(f->head + f->ready + f->pending) % f->room] = (uint32_t)f->clear;
+	f->pending++;
+}
+
+/* Whether the block at the clearing position can be had; evicts it if need be. */
+static bool
+clear_block(struct sfs_table *t, uint32_t block, sfs_may_clear may_clear, void *arg)
+{
+	struct sfs_entry *e = &t->entry[block];
+	switch (e->state) {
+	case SFS_FREE:
+	case SFS_MAP:
+		return may_clear(arg, block);
+	case SFS_SEALED:
+	case SFS_OPEN:
+		if (!is_surplus(t, block) || !may_clear(arg, block))
+			return false;
+		sfs_table_evict(t, block);
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool
+sfs_frontier_clear(
+	struct sfs_frontier *f, struct sfs_table *t, sfs_may_clear may_clear, void *arg)
+{
+	uint32_t before = f->pending;
+	while (f->pending - before < f->batch && f->ready + f->pending < f->room &&
+		f->window < t->blocks) {
+		uint32_t block = sfs_order_block(&t->order, f->clear);
+		if (clear_block(t, block, may_clear, arg))
+			push(f, t, block);
+		if (f->clear + 1 > f->high_water)
+			f->high_water = f->clear + 1;
+		f->clear = (f->clear + 1) % t->blocks;
+		f->window++;
+	}
+	return f->pending != before;
+}
+
+void
+sfs_frontier_ready(struct sfs_frontier *f, uint32_t count)
+{
+	f->ready += count;
+	f->pending -= count;
+}
+
+uint32_t
+sfs_frontier_take(struct sfs_frontier *f, const struct sfs_table *t, uint64_t *generation)
+{
+	if (f->ready == 0)
+		return SFS_NONE;
+	uint32_t block = sfs_order_block(&t->order, f->ring[f->head]);
+	f->head = (f->head + 1) % f->room;
+	f->ready--;
+	*generation = f->next_generation++;
+	return block;
+}
+
+uint64_t
+sfs_frontier_position(const struct sfs_frontier *f)
+{
+	return f->ready + f->pending ? f->ring[f->head] : f->clear;
+}
+
+void
+sfs_frontier_stable(struct sfs_frontier *f, const struct sfs_table *t, uint64_t position)
+{
+	f->stable = position;
+	f->window = (f->clear + t->blocks - position) % t->blocks;
+	if (f->window == 0 && f->ready + f->pending)
+		f->window = t->blocks;
+}
+
+uint64_t
+sfs_frontier_limit(const struct sfs_frontier *f)
+{
+	return f->next_generation - 1 + f->ready + f->pending;
 }

@@ -6,7 +6,70 @@
 #include <stdint.h>
 
 #include "logger/streamfs/format.h"
-#include "logger/streamfs/layout.h"
+
+/* ---- layout and order ---- */
+
+/*
+ * Where blocks lie, and in which order the frontier takes them. Pure. Two mappings that do not know of
+ * each other: block -> (device, row on it) never changes while a block lives, as handles hold block
+ * numbers; position -> block is made anew whenever the volume is opened, and changes as it grows.
+ */
+struct sfs_stripe {
+	uint64_t first, blocks, rows; /* rows: blocks on each of its devices */
+	uint16_t count, tier;
+	uint8_t device[SFS_DEVICES_MAX];
+	uint64_t base[SFS_DEVICES_MAX]; /* the set's first row on each */
+};
+struct sfs_layout {
+	uint32_t sets;
+	struct sfs_stripe set[SFS_SETS_MAX];
+	uint64_t rows[SFS_DEVICES_MAX]; /* of each device, all sets together */
+};
+void sfs_layout_make(struct sfs_layout *l, const struct sfs_root *root);
+void sfs_layout_place(
+	const struct sfs_layout *l, uint64_t block, uint16_t *device, uint64_t *row);
+
+/*
+ * The order of one lap: tier after tier; the sets of a tier side by side in proportion to their
+ * size, so that devices that were added later work along with the first; in each set row after row,
+ * or region after region (zones); and each block map right behind the last block of its interval,
+ * whatever the order of these, so that it knows them all.
+ */
+struct sfs_order {
+	uint64_t blocks;
+	uint32_t *block_at, *position_of; /* NULL: a block's position is its number */
+};
+int sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
+	uint32_t interval, uint32_t zone_region, struct pr_error *err);
+void sfs_order_free(struct sfs_order *o);
+static inline uint32_t
+sfs_order_block(const struct sfs_order *o, uint64_t position)
+{
+	return o->block_at ? o->block_at[position] : (uint32_t)position;
+}
+static inline uint64_t
+sfs_order_position(const struct sfs_order *o, uint64_t block)
+{
+	return o->position_of ? o->position_of[block] : block;
+}
+/* How far the frontier, at a position, has to go until it comes by the block. */
+static inline uint64_t
+sfs_order_ahead(const struct sfs_order *o, uint64_t block, uint64_t position)
+{
+	return (sfs_order_position(o, block) + o->blocks - position) % o->blocks;
+}
+
+/*
+ * Zones (Hyperion, section 4.5): row i of a lap over a disk of which the first rows are faster than
+ * the last. The rows are three zones R, S and T of n regions each, taken R1 S1 Tn R2 S2 Tn-1 ... Rn Sn
+ * T1: the mean of three places on the disk, close to constant. What does not fill three regions lies
+ * between S and T and comes last.
+ */
+uint64_t sfs_zone_row(uint64_t i, uint64_t rows, uint32_t region);
+/* Rows of a region: 64 MiB (the paper's: one more seek a second), less on a small disk. */
+uint32_t sfs_zone_region(uint64_t rows, uint32_t block_size);
+
+/* ---- table ---- */
 
 /*
  * What is in each block, and each stream's chain of blocks, oldest to newest. A pure structure:
@@ -92,11 +155,6 @@ void sfs_table_evict(struct sfs_table *t, uint32_t block);
  * Returns how many records went with it.
  */
 uint64_t sfs_table_lose(struct sfs_table *t, uint32_t block);
-/*
- * May the block go without touching its stream's guarantee? That many bytes of whole blocks stay,
- * rounded up; the newest block, which may have just begun, does not count for it.
- */
-bool sfs_table_surplus(const struct sfs_table *t, uint32_t block);
 static inline uint64_t
 sfs_table_blocks_for(const struct sfs_table *t, uint64_t bytes)
 {
@@ -109,5 +167,45 @@ void sfs_table_notify_stream(struct sfs_table *t, uint32_t stream);
 void sfs_stream_from_root(const struct sfs_stream_entry *in, struct sfs_stream *out);
 void sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
 	struct sfs_stream_entry *out);
+
+/* ---- frontier ---- */
+
+/*
+ * The one write frontier: takes the blocks in the table's order, wraps, overwrites what is surplus, skips what
+ * a guarantee protects (Hyperion, section 4.2). Evicting runs a batch of blocks ahead of writing: a
+ * root that says which blocks are gone is made durable before any of them is written over, so that a
+ * crash never finds a live block half overwritten. Pure: no I/O.
+ */
+struct sfs_frontier {
+	uint32_t *ring; /* positions cleared, in order: ready ones, then pending ones */
+	uint32_t room, head, ready, pending;
+	uint32_t batch;
+	uint64_t clear; /* the position to look at next */
+	uint64_t stable; /* recovery looks from here on */
+	uint64_t window; /* positions from stable to clear */
+	uint64_t high_water, next_generation;
+};
+/* May a block be taken now? (No write to it is under way; an open one can be given up.) */
+typedef bool (*sfs_may_clear)(void *arg, uint32_t block);
+
+/* buffered: blocks that may be waiting in memory to be written. */
+int sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
+	uint64_t position, uint64_t next_generation, uint64_t high_water,
+	struct pr_error *err);
+void sfs_frontier_free(struct sfs_frontier *f);
+/* Clears up to a batch into the pending ones; false: there is nothing that may be recycled. */
+bool sfs_frontier_clear(
+	struct sfs_frontier *f, struct sfs_table *t, sfs_may_clear may_clear, void *arg);
+/* The root is durable: pending ones may be written. */
+void sfs_frontier_ready(struct sfs_frontier *f, uint32_t count);
+/* Next block to write, SFS_NONE: none ready. */
+uint32_t sfs_frontier_take(
+	struct sfs_frontier *f, const struct sfs_table *t, uint64_t *generation);
+/* All blocks before it have been taken. */
+uint64_t sfs_frontier_position(const struct sfs_frontier *f);
+/* Everything before position is on the device. */
+void sfs_frontier_stable(
+	struct sfs_frontier *f, const struct sfs_table *t, uint64_t position);
+uint64_t sfs_frontier_limit(const struct sfs_frontier *f);
 
 #endif

@@ -4,6 +4,297 @@
 
 #include "logger/streamfs/internal.h"
 
+/* ---- slots of shared memory ---- */
+
+/*
+ * Slots of shared memory hold blocks while they are filled and, until the slot is needed again, after.
+ * A slot may be taken from a block when all its bytes have been written: of a sealed block, or of an
+ * idle stream's open one, which goes on later in another slot from its next sector on.
+ */
+static bool
+tail_clean(const struct sfs_tail *tail)
+{
+	return !tail->reserved && tail->waiting == 0 && tail->submitted == tail->fill;
+}
+
+static bool
+slot_clean(const struct sfs *sfs, uint32_t slot)
+{
+	const struct sfs_slot *s = &sfs->w->slot[slot];
+	if (s->flying > 0)
+		return false;
+	return s->state != SFS_SLOT_OPEN || tail_clean(&sfs->w->tail[s->stream]);
+}
+
+void
+sfs_slot_release(struct sfs *sfs, uint32_t slot)
+{
+	struct sfs_slot *s = &sfs->w->slot[slot];
+	struct sfs_entry *e = &sfs->table.entry[s->block];
+	if (s->state == SFS_SLOT_OPEN)
+		sfs->w->tail[s->stream].slot = SFS_NONE;
+	sfs_shm_slot_set(&sfs->shm, slot, 0, 0, 0);
+	if (e->slot == slot) {
+		e->slot = SFS_NONE;
+		sfs_table_notify(&sfs->table, s->block);
+	}
+	s->state = SFS_SLOT_FREE;
+}
+
+/* The slot that can be had at once and was not used for longest. */
+static uint32_t
+clean_slot(const struct sfs *sfs)
+{
+	const struct sfs_writer *w = sfs->w;
+	uint32_t best = SFS_NONE;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++) {
+		if (w->slot[i].state == SFS_SLOT_FREE)
+			return i;
+		if (slot_clean(sfs, i) &&
+			(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
+			best = i;
+	}
+	return best;
+}
+
+/* Writes out the open blocks that were not appended to for longest, a quarter of the slots. */
+static bool
+write_idle_tails(struct sfs *sfs)
+{
+	struct sfs_writer *w = sfs->w;
+	bool any = false;
+	for (uint32_t n = 0; n <= sfs->shm.slots / 4; n++) {
+		uint32_t best = SFS_NONE;
+		for (uint32_t i = 0; i < sfs->shm.slots; i++)
+			if (w->slot[i].state == SFS_SLOT_OPEN &&
+				!w->tail[w->slot[i].stream].reserved &&
+				w->tail[w->slot[i].stream].waiting > 0 &&
+				(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
+				best = i;
+		if (best == SFS_NONE || !sfs_tail_submit(sfs, w->slot[best].stream))
+			break;
+		any = true;
+	}
+	return any;
+}
+
+/* Sealed blocks on their way out: each gives its slot back without a sector's end being padded. */
+static bool
+enough_on_their_way(const struct sfs *sfs)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++)
+		n += sfs->w->slot[i].state == SFS_SLOT_SEALED && sfs->w->slot[i].flying > 0;
+	return n > 0 && n >= sfs->shm.slots / 4;
+}
+
+/* Appending waits here, and only here, when the device is slower than the packets. */
+static uint32_t
+get_slot(struct sfs *sfs, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	for (;;) {
+		uint32_t slot = clean_slot(sfs);
+		if (slot != SFS_NONE) {
+			if (w->slot[slot].state != SFS_SLOT_FREE)
+				sfs_slot_release(sfs, slot);
+			return slot;
+		}
+		if (sfs_pump(sfs, false))
+			continue;
+		bool more = !enough_on_their_way(sfs) && write_idle_tails(sfs);
+		w->waits++;
+		if (!sfs_pump(sfs, true) && !more && w->queue.flying == 0)
+			break;
+	}
+	pr_error_set(err, "no buffer is free: %s",
+		w->suspended ? w->error.text : "all are reserved");
+	return SFS_NONE;
+}
+
+static void
+write_block_header(struct sfs *sfs, uint32_t stream, uint32_t block, uint8_t *to)
+{
+	const struct sfs_stream *s = &sfs->table.stream[stream];
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	struct sfs_block_header h = {
+		.kind = SFS_KIND_DATA,
+		.stream = stream,
+		.permission = s->permission,
+		.block = block,
+		.generation = e->generation,
+		.ordinal = e->ordinal,
+		.first_sequence = e->first_sequence,
+		.durable_sequence = s->durable_sequence,
+	};
+	for (size_t i = 0; i < sizeof(h.name); i++)
+		h.name[i] = s->name[i];
+	if (e->prev != SFS_NONE) {
+		const struct sfs_entry *p = &sfs->table.entry[e->prev];
+		h.prev_block = e->prev;
+		h.prev_generation = p->generation;
+		h.prev_min = p->min_time;
+		h.prev_max = p->max_time;
+		h.prev_records = p->records;
+		h.prev_end = p->end;
+	}
+	sfs_block_encode(&sfs->key, &h, to);
+}
+
+/* Gives the stream's open block a slot, from the bytes on that the device does not have yet. */
+int
+sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_tail *tail = &w->tail[stream];
+	uint32_t slot = get_slot(sfs, err);
+	if (slot == SFS_NONE)
+		return SFS_ERROR;
+	struct sfs_entry *e = &sfs->table.entry[tail->block];
+	w->slot[slot] = (struct sfs_slot){
+		.block = tail->block,
+		.stream = stream,
+		.state = SFS_SLOT_OPEN,
+		.used = ++w->clock,
+	};
+	sfs_shm_slot_set(&sfs->shm, slot, tail->block, e->generation, tail->submitted);
+	if (tail->submitted == 0)
+		write_block_header(sfs, stream, tail->block, sfs_shm_data(&sfs->shm, slot));
+	tail->slot = slot;
+	e->slot = slot;
+	sfs_table_notify(&sfs->table, tail->block);
+	return SFS_OK;
+}
+
+/*
+ * The frontier asks whether a block may be had: not while a write to it is under way, and an open
+ * one only when its stream is idle.
+ */
+bool
+sfs_block_clearable(void *arg, uint32_t block)
+{
+	struct sfs *sfs = arg;
+	struct sfs_writer *w = sfs->w;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	if (sfs_wipe_noted(sfs, block) || sfs_erasing_in(sfs, e))
+		return false;
+	if (e->slot != SFS_NONE && !slot_clean(sfs, e->slot))
+		return false;
+	if (e->state == SFS_OPEN) {
+		struct sfs_tail *tail = &w->tail[e->stream];
+		if (!tail_clean(tail))
+			return false;
+		tail->block = SFS_NONE;
+	}
+	if (e->slot != SFS_NONE)
+		sfs_slot_release(sfs, e->slot);
+	return true;
+}
+
+/* ---- block maps ---- */
+
+struct sfs_map_entry
+sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
+{
+	return (struct sfs_map_entry){
+		.stream = e->stream,
+		.flags = flags,
+		.block = block,
+		.generation = e->generation,
+		.first_sequence = e->first_sequence,
+		.ordinal = e->ordinal,
+		.records = e->records,
+		.end = e->end,
+		.min_time = e->min_time,
+		.max_time = e->max_time,
+	};
+}
+
+struct sfs_map_entry
+sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
+{
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	return sfs_map_entry_make(e, block, e->state == SFS_OPEN ? SFS_MAP_OPEN : 0);
+}
+
+static void
+put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
+{
+	struct sfs_map_entry m = sfs_map_entry_of(sfs, block);
+	sfs_map_entry_encode(&m, to);
+}
+
+/* The map of the interval that ends at block; returns its bytes, whole sectors. A repair has no late ones. */
+size_t
+sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_block_header h = {
+		.kind = SFS_KIND_MAP, .block = block, .generation = generation};
+	uint8_t *p = buf + SFS_BLOCK_HEADER;
+	for (uint32_t b = block - (sfs->table.interval - 1); b < block; b++) {
+		struct sfs_entry *e = &sfs->table.entry[b];
+		if (!sfs_entry_holds(e))
+			continue;
+		put_entry(sfs, b, p + (size_t)h.entries++ * SFS_MAP_ENTRY);
+		if (e->state == SFS_OPEN)
+			e->flags |= SFS_ENTRY_MAPPED_OPEN;
+	}
+	for (uint32_t i = 0; w && i < w->late_count; i++)
+		if (sfs->table.entry[w->late[i]].state == SFS_SEALED)
+			put_entry(sfs, w->late[i],
+				p + (size_t)(h.entries + h.late++) * SFS_MAP_ENTRY);
+	if (w)
+		w->late_count = 0;
+	size_t body = (size_t)(h.entries + h.late) * SFS_MAP_ENTRY;
+	size_t whole = sfs_sector_up(SFS_BLOCK_HEADER + body);
+	sfs_hash(&sfs->key, p, body, h.body_hash);
+	memset(p + body, 0, whole - SFS_BLOCK_HEADER - body);
+	sfs_block_encode(&sfs->key, &h, buf);
+	return whole;
+}
+
+static int
+write_map(struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err)
+{
+	struct sfs_writer *w = sfs->w;
+	struct sfs_entry *e = &sfs->table.entry[block];
+	while (w->map_flying)
+		if (!sfs_pump(sfs, true) && w->queue.flying == 0)
+			return pr_error_set(err, "the block map waits: %s", w->error.text);
+	size_t len = sfs_map_build(sfs, block, generation, w->map_buf);
+	if (!sfs_map_submit(sfs, block, len))
+		return pr_error_set(err, "the block map waits: %s", w->error.text);
+	*e = (struct sfs_entry){.generation = generation,
+		.state = SFS_MAP,
+		.prev = SFS_NONE,
+		.next = SFS_NONE,
+		.slot = SFS_NONE};
+	sfs_table_notify(&sfs->table, block);
+	return 0;
+}
+
+bool
+sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h)
+{
+	uint32_t size = sfs->root.block_size, have = SFS_MAP_FIRST;
+	uint8_t hash[16];
+	if (sfs_read_block(sfs, pos, 0, have, buf) < 0 ||
+		!sfs_block_decode(&sfs->key, buf, pos, h) || h->kind != SFS_KIND_MAP ||
+		h->generation > sfs->root.generation_limit ||
+		h->entries >= sfs->root.map_interval ||
+		h->late > (size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY - SFS_MAP_INTERVAL)
+		return false;
+	uint32_t body = (h->entries + h->late) * SFS_MAP_ENTRY;
+	uint32_t need = (uint32_t)sfs_sector_up(SFS_BLOCK_HEADER + body);
+	if (need > have && sfs_read_block(sfs, pos, have, need, buf + have) < 0)
+		return false;
+	sfs_hash(&sfs->key, buf + SFS_BLOCK_HEADER, body, hash);
+	return memcmp(hash, h->body_hash, 16) == 0;
+}
+
+/* ---- start, stop, blocks ---- */
+
 /* Requests: each slot may have some under way (it is written as it fills), and roots, syncs, maps. */
 static int
 make_pool(struct sfs_writer *w, uint32_t slots, uint32_t block_size)
@@ -266,7 +557,7 @@ sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 		}
 		if (!sfs_table_is_map(&sfs->table, block))
 			break;
-		if (sfs_map_write(sfs, block, generation, err) < 0)
+		if (write_map(sfs, block, generation, err) < 0)
 			return SFS_ERROR;
 		/* once round, and nothing but maps: the next append tries again */
 		if (maps-- == 0)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A volume with bytes changed. Covers logger/streamfs/format.c logger/streamfs/format_root.c
- * logger/streamfs/recover.c logger/streamfs/recover_load.c logger/streamfs/cursor.c
- * logger/streamfs/reader.c logger/streamfs/check.c logger/streamfs/check_block.c
- * logger/streamfs/check_chain.c logger/streamfs/repair.c logger/streamfs/repairs.c
- * logger/streamfs/root.c logger/streamfs/map.c logger/streamfs/holes.c logger/streamfs/delete.c
- * logger/streamfs/deleted.c logger/streamfs/erase.c
+ * A volume with bytes changed. Covers logger/streamfs/format.c logger/streamfs/recover.c
+ * logger/streamfs/cursor.c logger/streamfs/reader.c logger/streamfs/check.c logger/streamfs/repair.c
+ * logger/streamfs/root.c logger/streamfs/holes.c logger/streamfs/delete.c
  * Options -max_len=256
  *
  * The input is a first byte (bit 0: open it as its writer, who recovers it and appends, before it is

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "logger/streamfs/frontier.h"
+#include "logger/streamfs/table.h"
 #include "tests/unit/streamfs_sim.h"
 
 /*

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/io.h"
+#include "logger/streamfs/disk.h"
 #include "logger/streamfs/streamfs.h"
 
 /*

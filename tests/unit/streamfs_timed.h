@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/streamfs/io.h"
+#include "logger/streamfs/disk.h"
 
 /*
  * A spinning disk by a simulated clock: the rate falls from the first byte to the last, and whatever

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "logger/streamfs/ahead.h"
+#include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
 #include "tests/unit/streamfs_file.h"
 #include "tests/unit/unit.h"

@@ -48,11 +48,6 @@ int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool dire
 int sfs_disk_measure(
 	struct sfs_disk *disk, struct pr_error *err); /* its size as it is now */
 bool sfs_disk_is_file(const struct sfs_disk *disk);
-/*
- * What the device that is, or is under, an open file takes without dividing it, a power of two from 64 KiB
- * to 1 MiB: by its longest request, and by its segments, as pages need not lie side by side.
- */
-uint32_t sfs_disk_piece(int fd);
 void sfs_disk_close(struct sfs_disk *disk);
 /* Whole reads and writes; -1 with errno: EIO when the device ends early. */
 int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);
@@ -102,12 +97,8 @@ void sfs_queue_close(struct sfs_queue *q);
 bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
-int sfs_uring_open(struct sfs_queue *q, bool one_thread);
-int sfs_thread_open(struct sfs_queue *q, struct pr_error *err);
 /* Puts it into a list of those that wait: at its end, or, with first, at its beginning. */
 void sfs_request_wait(
 	struct sfs_request **list, struct sfs_request ***tail, struct sfs_request *r);
-/* Does it now, and waits: for the queues that have threads, or nothing. */
-void sfs_request_perform(struct sfs_request *r);
 
 #endif
