@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# make lint: format, static checks, shell scripts, direction of includes (make -k lint for all at once).
+# make lint: format, static checks, shell scripts, direction of includes, size (make -k lint for all at once).
 
 LINT_C := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 LINT_SH := $(sort $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts tests .ci 2>/dev/null) \
@@ -8,7 +8,7 @@ LINT_SH := $(sort $(shell git grep -lE '^\#!/bin/(ba)?sh' -- scripts tests .ci 2
 CPPCHECK := cppcheck -q -j2 --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
 	--suppress=missingInclude --suppress=unknownMacro -D_GNU_SOURCE -I.
 
-lint: lint-includes lint-format lint-shell lint-cppcheck
+lint: lint-includes lint-format lint-shell lint-cppcheck lint-size
 lint-includes:
 	$(Q)tests/lint_includes
 lint-format:
@@ -20,5 +20,7 @@ lint-shell:
 lint-cppcheck:
 	$(call say,CPPCHECK,"$(words $(filter %.c,$(LINT_C))) files")
 	$(Q)$(CPPCHECK) $(filter %.c,$(LINT_C))
+lint-size:
+	$(Q)tests/lint_size
 
-.PHONY: lint-includes lint-format lint-shell lint-cppcheck
+.PHONY: lint-size lint-includes lint-format lint-shell lint-cppcheck
