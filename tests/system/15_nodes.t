@@ -179,7 +179,7 @@ gone() {
 	(($(count "$LAB_DIR/left.pcapng") == all - held)) || return 1
 	printf '{"ranges": [{"link": 0, "first_seq": 1, "last_seq": %d, "count": %d}]}' "$all" "$held" > "$LAB_DIR/gone.json"
 	"$COMPARE" --allow-missing "$LAB_DIR/gone.json" "$LAB_DIR/more.pcapng" "$LAB_DIR/left.pcapng" || return 1
-	grep -q "evicted: log1 .*reset" "$LAB_DIR/report.txt"
+	grep -q "overwritten: log1, .*reset" "$LAB_DIR/report.txt"
 }
 run_step "its packets are gone, the others' are there, and the answer says what lacks" gone
 replayed() {

@@ -105,7 +105,7 @@ cancelled() { # PORT: that one, and no other
 	poll_until 10 gone "$1" || { screen; return 1; }
 	wait "${FOLLOWS[$1]}" || rc=$?
 	cat "$LAB_DIR/$1.said"
-	((rc == 3)) && grep -q 'broken off' "$LAB_DIR/$1.said"
+	((rc == 3)) && grep -q 'interrupted' "$LAB_DIR/$1.said"
 }
 gone() { # PORT
 	! shows "port $1"

@@ -89,7 +89,7 @@ run_step "an o-port that carries less than the link is seen" small_mtu
 empty() {
 	mkdir -p "$DIR/empty"
 	PACKRACK_SYSROOT=$DIR/empty "$PACKRACK" setup --json |
-		jq -e '[.findings[] | select(.verdict == "cannot say")] | length >= 6'
+		jq -e '[.findings[] | select(.verdict == "unknown")] | length >= 6'
 }
 run_step "of what it cannot see it says so" empty
 
@@ -100,18 +100,18 @@ disk() { # PATH
 disk_measured() {
 	disk "$DIR" > "$DIR/out"
 	cat "$DIR/out"
-	grep -qE '^(ok writes [0-9]+ MB/s|cannot say its speed)' "$DIR/out" && [ -z "$(find "$DIR" -name '.packrack-*')" ]
+	grep -qE '^(ok writes [0-9]+ MB/s|unknown its speed)' "$DIR/out" && [ -z "$(find "$DIR" -name '.packrack-*')" ]
 }
 run_step "a folder's disk is measured, and nothing is left" disk_measured
 disk_only_read() {
 	head -c 3000000 /dev/urandom > "$DIR/file"
 	sha256sum "$DIR/file" > "$DIR/sum"
-	disk "$DIR/file" > "$DIR/out" && sha256sum -c --quiet "$DIR/sum" && grep -qE 'reads [0-9]+ MB|cannot say' "$DIR/out"
+	disk "$DIR/file" > "$DIR/out" && sha256sum -c --quiet "$DIR/sum" && grep -qE 'reads [0-9]+ MB|unknown' "$DIR/out"
 }
 run_step "a file is only read" disk_only_read
 too_slow() {
 	PACKRACK_SYSROOT='' "$PACKRACK" setup --disk "$DIR" --disk-rate 900T --json |
-		jq -e '[.findings[] | select(.topic == "disk") | .verdict] | any(. == "change" or . == "cannot say")'
+		jq -e '[.findings[] | select(.topic == "disk") | .verdict] | any(. == "change" or . == "unknown")'
 }
 run_step "one that is slower than wanted is said" too_slow
 refute_step "an operand is refused" 2 "$PACKRACK" setup eth0

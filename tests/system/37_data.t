@@ -83,7 +83,7 @@ midst() {
 	answered "$LAB_DIR/want" || return 1
 	cat "$LAB_DIR/said"
 	# who did it, and nothing but that
-	grep "to .* is gone: deleted by $(id -un) at 20" "$LAB_DIR/said" && ! grep -q missing "$LAB_DIR/said" || return 1
+	grep "to .* (deleted by $(id -un) at 20" "$LAB_DIR/said" && ! grep -q missing "$LAB_DIR/said" || return 1
 	gone=$((gone - $(matched --volume "$V")))
 	((gone <= 1001 && gone > 1001 - 2 * ROOM)) || { echo "$gone packets are gone"; return 1; }
 	# of that time, and none came back

@@ -89,7 +89,7 @@ midst() { # what lies between two times
 	local since
 	since=$(tcpdump -nr "$LAB_DIR/all.pcapng" --time-stamp-precision nano -tt 2> /dev/null | sed -n '3000s/ .*//p')
 	volumes && says 0 '"packets": 1001' "$PACKRACK" data move --volume "$A" --to-volume "$B" --since "@$since" --until "@$MIDDLE" --json &&
-		(($(field deleted_segments) > 10)) && each_once && says 3 " is gone: moved to $B" "$PACKRACK" query --volume "$A" --count
+		(($(field deleted_segments) > 10)) && each_once && says 3 "(moved to $B" "$PACKRACK" query --volume "$A" --count
 }
 run_step "the midst moves alone" midst
 around_it() {

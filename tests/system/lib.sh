@@ -153,7 +153,7 @@ broken_off() { # CMD...: it writes lines, more than a pipe holds
 	wait "$pid" || rc=$?
 	echo "exit status $rc, $lines lines"
 	cat "$LAB_DIR/err"
-	((rc == 3)) && grep -q "^partial: $lines packets match; broken off" "$LAB_DIR/err"
+	((rc == 3)) && grep -q "^partial: $lines packets match; interrupted" "$LAB_DIR/err"
 }
 
 poll_until() { # SECONDS CMD...

@@ -274,7 +274,7 @@ START_TEST(test_report)
 	evicted.stream = (char *)"packets.0";
 	c.evicted = &evictions;
 	c.n_evicted = 1;
-	report_with(&c, "evicted: packets.0", CLI_PARTIAL);
+	report_with(&c, "overwritten: stream packets.0", CLI_PARTIAL);
 	report_with(NULL, "partial", CLI_PARTIAL);
 }
 END_TEST

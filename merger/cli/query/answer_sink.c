@@ -205,7 +205,7 @@ open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
 			return -1;
 	} else if (a->write && isatty(fd)) {
 		return pr_error_set(err,
-			"a trace is nothing for a terminal: -w FILE, or pipe it somewhere");
+			"refusing to write a binary trace to a terminal: give -w FILE, or redirect standard output");
 	}
 	s->out.fd = fd;
 	s->terminal = !a->write && isatty(fd);

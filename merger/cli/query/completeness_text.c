@@ -36,14 +36,15 @@ reason_text(const char *reason)
 	} texts[] = {{PRM_MISSING_NO_ANSWER, "a node that may have it did not answer"},
 		{PRM_MISSING_CORRUPT, "records that cannot be read"},
 		{PRM_MISSING_DROPPED,
-			"the dispatcher had no node for it, or could not send"},
-		{PRM_MISSING_UNDELIVERED,
-			"declared by a dispatcher that is gone, never stored"},
-		{PRM_MISSING_UNKNOWN, "declared, and no node knows of it"},
+			"dropped by the dispatcher: no node available, or sending failed"},
+		{PRM_MISSING_UNDELIVERED, "announced by a dispatcher that has ended, but "
+					  "not stored on any node"},
+		{PRM_MISSING_UNKNOWN,
+			"announced by the dispatcher, but not stored on any node"},
 		{"switch", "lost or damaged on the way to the node"},
-		{"log_gone", "its timestamp was lost"},
+		{"log_gone", "its timestamp log was lost"},
 		{"node_kernel", "dropped by the node's kernel"},
-		{"write", "the volume refused it"},
+		{"write", "the node could not write it to its volume"},
 		{"node_stop", "the node stopped before storing it"}};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -139,25 +140,22 @@ print_missing(FILE *to, const Packrack__Completeness *c, size_t shown)
 			c->missing_ranges - c->n_missing);
 }
 
-/* What went since, or had gone before, the volume has recycled. */
+/* Of packets that were deleted: up to where, if the volume has overwritten more since; how, by whom. */
 static void
 print_deleted(FILE *to, const Packrack__Evicted *e)
 {
 	const Packrack__Deleted *d = e->deleted;
 
-	fputs(" is gone: ", to);
+	fputs(" (", to);
 	if (d->until < e->until && !e->midst) {
-		fputs("of it, up to ", to);
+		fputs("those up to ", to);
 		print_time(to, d->until);
-		fputs(" ", to);
+		fputs(" were ", to);
 	}
-	if (d->moved_to[0])
-		fprintf(to, "moved to %s", d->moved_to);
-	else
-		fputs("deleted", to);
-	fprintf(to, " by %s at ", d->by[0] ? d->by : "somebody");
+	fprintf(to, "%s%s by %s at ", d->moved_to[0] ? "moved to " : "deleted", d->moved_to,
+		d->by[0] ? d->by : "an unknown user");
 	print_time(to, d->at);
-	fputc('\n', to);
+	fputs(")\n", to);
 }
 
 static void
@@ -165,25 +163,25 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 {
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
+		bool deleted = e->deleted || e->midst;
 
-		fprintf(to, "  evicted: %s%s%s, ", e->node, e->node[0] ? " " : "",
-			e->stream);
-		if (e->midst) {
+		fprintf(to, "  %s: %s%sstream %s: packets ",
+			!deleted                                ? "overwritten"
+			: e->deleted && e->deleted->moved_to[0] ? "moved"
+								: "deleted",
+			e->node, e->node[0] ? ", " : "", e->stream);
+		if (e->midst)
 			print_time(to, e->since);
-			fputs(" to ", to);
-		} else {
-			fputs("all up to ", to);
-		}
+		fputs(e->midst ? " to " : "up to ", to);
 		print_time(to, e->until);
 		if (e->deleted)
 			print_deleted(to, e);
 		else
-			fputs(e->midst ? " is gone: it was deleted\n"
-				       : " is gone: the volume was full, or reset\n",
-				to);
+			fputs(deleted ? "\n" : " (volume full, or reset)\n", to);
 	}
 	if (c->n_evicted > RANGES_SHOWN)
-		fprintf(to, "  evicted: and %zu more\n", c->n_evicted - RANGES_SHOWN);
+		fprintf(to, "  overwritten or deleted: %zu more ranges\n",
+			c->n_evicted - RANGES_SHOWN);
 }
 
 static void
@@ -206,16 +204,17 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 		fputs("partial: the answer does not say what is missing\n", to);
 		return;
 	}
-	fprintf(to, "%s: %" PRIu64 " packet%s match%s",
-		report_status(end) ? "partial" : "complete", matching, plural(matching),
-		matching == 1 ? "es" : "");
+	fprintf(to, "%s%s: %" PRIu64 " packet%s match%s",
+		report_status(end) ? "partial" : "complete",
+		end->limit_reached && !report_status(end) ? " up to the limit" : "",
+		matching, plural(matching), matching == 1 ? "es" : "");
 	if (end->related)
 		fprintf(to, " and %" PRIu64 " %s related", end->related,
 			end->related == 1 ? "is" : "are");
 	if (end->limit_reached)
-		fprintf(to, ", where the limit is");
+		fprintf(to, ", stopped by --limit");
 	else if (end->cancelled)
-		fprintf(to, "; broken off");
+		fprintf(to, "; interrupted");
 	else
 		fprintf(to, ", of %s%" PRIu64 " in the time range",
 			c->held_at_most ? "at most " : "", c->held_packets);
@@ -232,7 +231,7 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 	if (c->dropped_packets)
 		fprintf(to,
 			"  dropped: %" PRIu64
-			" packet%s at the dispatcher, before they had a number\n",
+			" packet%s by the dispatcher, before they were numbered\n",
 			c->dropped_packets, plural(c->dropped_packets));
 	if (end->corrupt_records)
 		fprintf(to, "  corrupt: %" PRIu64 " record%s that cannot be read\n",

@@ -15,7 +15,7 @@
 
 #include "proto/base/clock.h"
 
-const char *const setup_verdicts[] = {"ok", "change", "cannot say"};
+const char *const setup_verdicts[] = {"ok", "change", "unknown"};
 
 static struct setup_finding nowhere; /* where findings go when there is no memory */
 
@@ -109,7 +109,7 @@ check_scheduler(struct setup *s, const char *path, dev_t device)
 			continue;
 		if (strstr(text, "[bfq]"))
 			setup_add_file(s, "disk", file, "bfq", "mq-deadline",
-				"it puts fairness before writing on time");
+				"it favours fairness over latency, so writes can be late");
 		else
 			setup_add(s, "disk", path, SETUP_OK, "scheduler: %s", text);
 		return;
@@ -238,12 +238,12 @@ check_governors(struct setup *s)
 			continue;
 		slow++;
 		setup_add_file(s, "governor", path, text, "performance",
-			"the processor slows down in pauses, and the next burst overflows "
-			"a ring");
+			"in idle phases the CPU clock drops, and the next burst of packets "
+			"can overflow a capture buffer");
 	}
 	if (seen == 0)
 		setup_add(s, "governor", "", SETUP_UNKNOWN,
-			"the processors' speed is not this system's to set (a virtual "
+			"CPU frequency is not controlled by this system (virtual "
 			"machine?)");
 	else if (slow == 0)
 		setup_add(s, "governor", "", SETUP_OK, "performance on all %d processors",
@@ -282,8 +282,8 @@ setup_judge_clock(struct setup *s, int state, int status, long maxerror_us)
 	}
 	f = setup_add(s, "clock", "", SETUP_CHANGE,
 		state == TIME_ERROR || status & STA_UNSYNC
-			? "not synchronised: time ranges of questions mean another time "
-			  "than yours"
+			? "not synchronised: packet times, and the time ranges of "
+			  "queries, will be wrong"
 			: "off by up to %ld us",
 		maxerror_us);
 	snprintf(f->mend, sizeof f->mend, "apt install chrony");
@@ -322,7 +322,9 @@ check_bridge(struct setup *s)
 			continue;
 		on++;
 		setup_add_file(s, "bridge", bridge_files[i], text, "0",
-			"where a bridge is the switch, odd frames are dropped or trimmed");
+			"netfilter on bridges is on: if a Linux bridge is the rack's "
+			"switch, "
+			"it drops or trims unusual frames");
 	}
 	if (on == 0)
 		setup_add(s, "bridge", "", SETUP_OK,

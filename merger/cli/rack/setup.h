@@ -15,7 +15,7 @@
  * the change itself; nothing is changed while checking.
  */
 enum setup_verdict { SETUP_OK, SETUP_CHANGE, SETUP_UNKNOWN };
-extern const char *const setup_verdicts[]; /* "ok", "change", "cannot say" */
+extern const char *const setup_verdicts[]; /* "ok", "change", "unknown" */
 
 enum setup_fix_kind {
 	SETUP_FIX_NONE, /* only a person can */

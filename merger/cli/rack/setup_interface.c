@@ -97,9 +97,13 @@ static const struct offload {
 	{"lro", ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO,
 		"merges received packets into ones that were never on the wire", false},
 	{"tso", ETHTOOL_GTSO, ETHTOOL_STSO, 0,
-		"the other end of a virtual line gets packets that are not yet cut", true},
+		"the other end of the veth pair receives packets that are not yet "
+		"segmented",
+		true},
 	{"gso", ETHTOOL_GGSO, ETHTOOL_SGSO, 0,
-		"the other end of a virtual line gets packets that are not yet cut", true},
+		"the other end of the veth pair receives packets that are not yet "
+		"segmented",
+		true},
 };
 
 static void

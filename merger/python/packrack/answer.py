@@ -118,9 +118,9 @@ class Completeness:
     def __str__(self):
         said = ["%s: %d packets match, " % (("partial", "complete")[self.complete], self.matched)]
         if self.limit_reached:
-            said.append("where the limit is")
+            said.append("stopped by the limit")
         elif self.cancelled:
-            said.append("broken off")
+            said.append("interrupted")
         else:
             said.append("of %s%d in the time range"
                         % ("at most " if self.held_at_most else "", self.held_packets))
@@ -131,7 +131,7 @@ class Completeness:
         if self.pending_packets:
             said.append("; %d pending" % self.pending_packets)
         for e in self.evicted:
-            said.append("; evicted: %s" % e)
+            said.append("; overwritten or deleted: %s" % e)
         for node, why in self.unanswered.items():
             said.append("; not answered: %s: %s" % (node, why))
         return "".join(said)
