@@ -30,6 +30,32 @@ cli_parse(
 }
 
 int
+cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, char **argv,
+	int (*run)(void *values, int count, char **operands, struct pr_error *err))
+{
+	struct pr_error err = {""};
+	int operand = argc;
+	int status = cli_parse(program, values, argc, argv, operands ? &operand : NULL);
+
+	if (status < 0 && operands > 0 && argc - operand != operands)
+		status = cli_usage(
+			program->name, "usage: %s %s", program->name, program->usage);
+	else if (status < 0) {
+		status = run(values, argc - operand, argv + operand, &err);
+		if ((status == CLI_FAILED || status == CLI_USAGE) && err.text[0])
+			cli_fail(program->name, status, &err);
+	}
+	pr_options_free(program, values);
+	return status;
+}
+
+enum render_form
+cli_form(bool json, bool keyvalue)
+{
+	return json ? RENDER_JSON : keyvalue ? RENDER_KEYVALUE : RENDER_TEXT;
+}
+
+int
 cli_usage(const char *name, const char *fmt, ...)
 {
 	va_list args;

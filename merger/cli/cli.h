@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "merger/cli/render.h"
 #include "proto/base/error.h"
 #include "proto/base/options.h"
 #include "proto/rpc/keys.h"
@@ -34,6 +35,18 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const char *name, const char
 /* Parses; -1 when the command may go on, else the status to exit with (help, bad usage). */
 int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand);
+
+/*
+ * A whole command: parses argv into values, runs it, prints the error text that it leaves with CLI_FAILED
+ * or CLI_USAGE, and frees values. operands: how many it takes, 0: none, -1: any number. run returns the
+ * exit status.
+ */
+int cli_run(const struct pr_cmdline *program, void *values, int operands, int argc,
+	char **argv,
+	int (*run)(void *values, int count, char **operands, struct pr_error *err));
+
+/* Of --json and --keyvalue. */
+enum render_form cli_form(bool json, bool keyvalue);
 
 /* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
 char *cli_program_beside(const char *name);

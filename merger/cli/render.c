@@ -26,22 +26,19 @@ struct render {
 	bool failed;
 };
 
+/* Used when there is no memory for another one; render_end then returns -1. */
+static struct render no_memory;
+
 struct render *
 render_begin(FILE *to, enum render_form form)
 {
 	struct render *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return NULL;
-	r->to = to;
-	r->form = form;
-	if (form == RENDER_JSON) {
+		r = &no_memory;
+	*r = (struct render){.to = to, .form = form, .failed = r == &no_memory};
+	if (form == RENDER_JSON)
 		r->levels[0].json = json_object();
-		if (!r->levels[0].json) {
-			free(r);
-			return NULL;
-		}
-	}
 	return r;
 }
 
@@ -58,7 +55,8 @@ render_end(struct render **rp)
 		fputc('\n', r->to);
 	}
 	result = r->failed || fflush(r->to) != 0 ? -1 : 0;
-	free(r);
+	if (r != &no_memory)
+		free(r);
 	return result;
 }
 

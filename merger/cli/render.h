@@ -17,7 +17,7 @@ enum render_form { RENDER_TEXT, RENDER_KEYVALUE, RENDER_JSON };
 
 struct render;
 
-struct render *render_begin(FILE *to, enum render_form form); /* NULL: no memory */
+struct render *render_begin(FILE *to, enum render_form form); /* never NULL */
 int render_end(
 	struct render **r); /* prints what is left; -1: writing failed, or no memory */
 

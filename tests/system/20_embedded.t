@@ -180,7 +180,7 @@ evicted() {
 		--volume "$LAB_DIR/small.vol" --create 16M || return 1
 	exits 3 "$PACKRACK" export --volume "$LAB_DIR/small.vol" -w "$OUT" 2> "$LAB_DIR/err" || return 1
 	cat "$LAB_DIR/err"
-	grep -q evicted "$LAB_DIR/err" && ! grep -q missing "$LAB_DIR/err"
+	grep -q overwritten "$LAB_DIR/err" && ! grep -q missing "$LAB_DIR/err"
 }
 run_step "a full volume says what is gone" evicted
 # Secrets of a pcapng do not get into a volume, and that is said; packets do.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/cli.h"
-#include "merger/cli/volume/index_beside.h"
+#include "merger/cli/volume/inline_index.h"
 #include "merger/cli/progress.h"
 #include "merger/cli/render.h"
 #include "merger/cli/volume/volume.h"
@@ -123,11 +123,11 @@ open_volume(const struct import_args *a, struct pr_error *err)
 static int
 import_files(struct import *im, struct sfs *sfs, int count, char **files)
 {
-	struct index_beside beside = {
+	struct inline_index beside = {
 		.path = im->args->volume, .composites = im->args->composites};
 	struct prl_import_options o = {.name = im->args->name,
 		.link = (int)im->args->link,
-		.beside = index_beside,
+		.beside = inline_index_step,
 		.beside_arg = &beside};
 	struct pr_error err;
 	int status = CLI_OK;
@@ -145,7 +145,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		if (result < 0)
 			status = cli_fail(program.name, CLI_FAILED, &err);
 	}
-	index_beside_close(&beside);
+	inline_index_close(&beside);
 	if (interrupted) {
 		fprintf(stderr, "%s: interrupted: what was read up to here is stored\n",
 			program.name);

@@ -127,27 +127,20 @@ show_step(struct data_deletion *d, const struct prl_deleted *step)
 static int
 delete_volume(struct data_deletion *d, struct pr_error *err)
 {
-	struct sfs_open_options writing = {.writer = true};
-	struct prl_append_options o = {0};
-	struct prl_append *append = NULL;
 	struct prl_deleted step = {.more = true};
+	struct volume_writer w = {0};
 	struct volume_paths paths;
-	struct sfs *sfs = NULL;
-	int rc;
+	int rc = volume_paths_parse(d->name, &paths, err);
 
-	if (volume_paths_parse(d->name, &paths, err) == 0)
-		sfs = sfs_open(paths.path, paths.count, &writing, err);
+	if (rc == 0)
+		rc = volume_writer_open(&w, &paths, false, err);
 	volume_paths_free(&paths);
-	if (sfs)
-		append = prl_append_create(sfs, &o, err);
-	rc = append ? 0 : -1;
 	while (rc == 0 && step.more) {
-		rc = prl_delete_step(sfs, append, &d->order, &step, err);
+		rc = prl_delete_step(w.sfs, w.append, &d->order, &step, err);
 		d->order.step++;
 		show_step(d, &step);
 	}
-	prl_append_destroy(&append);
-	sfs_close(&sfs);
+	volume_writer_close(&w);
 	return rc;
 }
 

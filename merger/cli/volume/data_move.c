@@ -91,10 +91,8 @@ data_file_keep(const char *part, const char *path, struct pr_error *err)
 
 struct data_place {
 	const struct data_args *args;
-	/* a volume */
-	struct sfs *sfs;
-	struct prl_append *append;
-	/* a node: a batch, and what goes with the first */
+	struct volume_writer writer; /* a volume, */
+	/* or a node: a batch, and what goes with the first */
 	struct pr_segment_builder builder;
 	uint8_t *batch;
 	Packrack__LinkInfo *const *links;
@@ -118,18 +116,15 @@ tell_link(struct prl_append *append, const Packrack__LinkInfo *from)
 static int
 open_volume(struct data_place *p, struct pr_error *err)
 {
-	struct sfs_open_options writing = {.writer = true};
-	struct prl_append_options o = {0};
 	struct volume_paths paths;
+	int rc = volume_paths_parse(p->args->to_volume, &paths, err);
 
-	if (volume_paths_parse(p->args->to_volume, &paths, err) == 0)
-		p->sfs = sfs_open(paths.path, paths.count, &writing, err);
+	if (rc == 0)
+		rc = volume_writer_open(&p->writer, &paths, false, err);
 	volume_paths_free(&paths);
-	if (p->sfs)
-		p->append = prl_append_create(p->sfs, &o, err);
-	for (size_t i = 0; p->append && i < p->link_count; i++)
-		tell_link(p->append, p->links[i]);
-	return p->append ? 0 : -1;
+	for (size_t i = 0; rc == 0 && i < p->link_count; i++)
+		tell_link(p->writer.append, p->links[i]);
+	return rc;
 }
 
 /* ---- a node ---- */
@@ -206,9 +201,7 @@ data_place_close(struct data_place **place)
 	*place = NULL;
 	if (!p)
 		return;
-	prl_append_destroy(&p->append);
-	if (p->sfs)
-		sfs_close(&p->sfs);
+	volume_writer_close(&p->writer);
 	free(p->batch);
 	free(p);
 }
@@ -217,12 +210,12 @@ data_place_close(struct data_place **place)
 static int
 data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_error *err)
 {
-	if (place->append) {
-		if (prl_append_packet(place->append, p) == 0)
+	if (place->writer.append) {
+		if (prl_append_packet(place->writer.append, p) == 0)
 			return 0;
 		return pr_error_set(err, "%s: %s", place->args->to_volume,
-			prl_append_suspended(place->append)
-				? prl_append_suspended(place->append)
+			prl_append_suspended(place->writer.append)
+				? prl_append_suspended(place->writer.append)
 				: "it does not take a packet");
 	}
 	if (pr_segment_add(&place->builder, p))
@@ -238,8 +231,8 @@ data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_
 static int
 data_place_flush(struct data_place *p, struct pr_error *err)
 {
-	if (p->append)
-		return prl_append_flush(p->append, err);
+	if (p->writer.append)
+		return prl_append_flush(p->writer.append, err);
 	return send_gathered(p, err) < 0 ? -1 : send_batch(p, 0, err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_INDEX_BESIDE_H
-#define PR_CLI_INDEX_BESIDE_H
+#ifndef PR_CLI_INLINE_INDEX_H
+#define PR_CLI_INLINE_INDEX_H
 
 #include <stdbool.h>
 
@@ -12,7 +12,7 @@
  * The index of a volume that this process writes, made while it does: what the indexer does beside a
  * logger. Zeroed but for path and composites is ready. The writer's thread.
  */
-struct index_beside {
+struct inline_index {
 	const char *path;
 	struct pri_composites composites;
 	struct pri_volume *view;
@@ -25,9 +25,9 @@ struct pri_index_record;
 /* What an indexer made, as a writer takes it. */
 struct prl_index_body index_body_of(const struct pri_index_record *record);
 
-/* As prl_import_options.beside; arg: a struct index_beside. */
-int index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *err);
+/* As prl_import_options.beside; arg: a struct inline_index. */
+int inline_index_step(void *arg, struct prl_append *append, bool end, struct pr_error *err);
 /* Before the volume is closed. */
-void index_beside_close(struct index_beside *b);
+void inline_index_close(struct inline_index *b);
 
 #endif

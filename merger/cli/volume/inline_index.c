@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/volume/index_beside.h"
+#include "merger/cli/volume/inline_index.h"
 
 #include "indexer/index_follower.h"
 #include "indexer/query/volume.h"
@@ -23,13 +23,13 @@ static int
 sink(void *arg, const struct pri_index_record *r)
 {
 	const struct prl_index_body body = index_body_of(r);
-	struct index_beside *b = arg;
+	struct inline_index *b = arg;
 
 	return prl_append_index(b->append, &body, &b->error);
 }
 
 static int
-begin(struct index_beside *b, struct pr_error *err)
+begin(struct inline_index *b, struct pr_error *err)
 {
 	struct volume_paths paths;
 
@@ -50,9 +50,9 @@ begin(struct index_beside *b, struct pr_error *err)
  * finished at the end: the next import begins new ones.
  */
 int
-index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *err)
+inline_index_step(void *arg, struct prl_append *append, bool end, struct pr_error *err)
 {
-	struct index_beside *b = arg;
+	struct inline_index *b = arg;
 	int rc;
 
 	b->append = append;
@@ -67,7 +67,7 @@ index_beside(void *arg, struct prl_append *append, bool end, struct pr_error *er
 }
 
 void
-index_beside_close(struct index_beside *b)
+inline_index_close(struct inline_index *b)
 {
 	pri_follower_destroy(&b->feed);
 	pri_volume_close(&b->view);
