@@ -138,6 +138,24 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	return status;
 }
 
+bool
+cli_confirmed(const char *name, const char *fmt, ...)
+{
+	char line[300];
+	va_list args;
+
+	if (!isatty(STDIN_FILENO))
+		return false;
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fprintf(stderr, " Type %s to confirm: ", name);
+	if (!fgets(line, sizeof(line), stdin))
+		return false;
+	line[strcspn(line, "\n")] = 0;
+	return !strcmp(line, name);
+}
+
 char *
 cli_program_beside(const char *name)
 {
@@ -153,18 +171,38 @@ cli_program_beside(const char *name)
 									       : path;
 }
 
+const struct cli_server cli_merger = {"packrack-merger", "PACKRACK_MERGER",
+				PR_RPC_ENDPOINT_MERGER},
+			cli_dispatcher = {"packrack-dispatcher", "PACKRACK_DISPATCHER",
+				PR_RPC_ENDPOINT_DISPATCHER};
+
 const char *
-cli_endpoint(
-	const char *flag, const char *variable, const char *fallback, struct pr_error *err)
+cli_endpoint(const char *flag, const struct cli_server *server, struct pr_error *err)
 {
-	const char *from = getenv(variable);
-	const char *endpoint = flag ? flag : from && from[0] ? from : fallback;
+	const char *from = getenv(server->variable);
+	const char *endpoint = flag ? flag : from && from[0] ? from : server->fallback;
 
 	if (pr_rpc_check_endpoint(endpoint, err) == 0)
 		return endpoint;
 	if (!flag && from && from[0])
-		pr_error_prefix(err, "$%s", variable);
+		pr_error_prefix(err, "$%s", server->variable);
 	return NULL;
+}
+
+bool
+cli_is_named(const char *flag, const struct cli_server *server)
+{
+	const char *from = getenv(server->variable);
+
+	return flag || (from && from[0]);
+}
+
+bool
+cli_is_local(const struct cli_server *server)
+{
+	struct pr_error none;
+
+	return pr_rpc_reachable(server->fallback, &none) == 0;
 }
 
 /* The user's own, whether it is there or not; NULL without a home. */
@@ -232,84 +270,78 @@ cli_keys_home(const char *flag, struct pr_error *err)
 
 #define STATUS_NS (5 * PR_NS_PER_S)
 
-/* -1 with the failure's text when that is the reply. */
+/* The reply's body must be this one; else err, and no reply. */
 static int
-expect(const char *endpoint, Packrack__Envelope__BodyCase body, Packrack__Envelope **reply,
-	struct pr_error *err)
+ask(const struct cli_connection *c, const struct cli_server *server,
+	Packrack__Envelope *env, Packrack__Envelope__BodyCase body, int64_t timeout_ns,
+	Packrack__Envelope **reply, struct pr_error *err)
 {
+	const char *endpoint = cli_endpoint(c->endpoint, server, err);
+	struct pr_rpc_keys room;
+
+	if (!endpoint)
+		return CLI_USAGE;
+	env->id = 1;
+	if (pr_rpc_ask(endpoint, cli_keys(c, &room), env, timeout_ns, reply, err) < 0)
+		return CLI_FAILED;
 	if ((*reply)->body_case == body)
-		return 0;
+		return CLI_OK;
 	if ((*reply)->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
 		pr_error_set(err, "%s: %s", endpoint, (*reply)->failure->text);
 	else
 		pr_error_set(err, "%s answers with %s: is it the right program?", endpoint,
 			pr_message_name(*reply));
 	pr_message_free(reply);
-	return -1;
+	return CLI_FAILED;
 }
 
 int
-cli_ask_status(const char *endpoint, const struct pr_rpc_keys *keys, const char *program,
+cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 	Packrack__Envelope **reply, struct pr_error *err)
 {
 	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	const char *program;
+	int status;
 
-	env.id = 1;
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS_REQUEST;
 	env.status_request = &request;
 	request.per_link = true;
-	if (pr_rpc_ask(endpoint, keys, &env, STATUS_NS, reply, err) < 0 ||
-		expect(endpoint, PACKRACK__ENVELOPE__BODY_STATUS, reply, err) < 0)
-		return -1;
-	if (!strncmp((*reply)->status->program, program, strlen(program)))
-		return 0;
-	pr_error_set(
-		err, "%s is a %s, and no %s", endpoint, (*reply)->status->program, program);
+	status = ask(
+		c, server, &env, PACKRACK__ENVELOPE__BODY_STATUS, STATUS_NS, reply, err);
+	if (status != CLI_OK)
+		return status;
+	program = (*reply)->status->program;
+	if (!strncmp(program, server->program, strlen(server->program)))
+		return CLI_OK;
+	pr_error_set(err, "%s is a %s, not a %s", cli_endpoint(c->endpoint, server, err),
+		program, server->program);
 	pr_message_free(reply);
-	return -1;
-}
-
-/* Capture has ended all the same: some node has not said that it stored all. */
-static bool
-stopped(const Packrack__Status *status)
-{
-	return status && status->state && !strcmp(status->state, "stopped");
+	return CLI_FAILED;
 }
 
 int
-cli_ask_command(const char *endpoint, const struct pr_rpc_keys *keys,
+cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	const Packrack__CommandDone *done;
+	int status;
 
-	env.id = 1;
 	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
 	env.command = (Packrack__Command *)command;
-	if (pr_rpc_ask(endpoint, keys, &env, timeout_ns, reply, err) < 0 ||
-		expect(endpoint, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, reply, err) < 0)
-		return -1;
-	if ((*reply)->command_done->ok)
-		return 0;
-	if (!strcmp(command->verb, "stop") && stopped((*reply)->command_done->status))
-		return 1;
-	pr_error_set(err, "%s", (*reply)->command_done->text);
+	status = ask(c, server, &env, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, timeout_ns,
+		reply, err);
+	if (status != CLI_OK || (*reply)->command_done->ok)
+		return status;
+	done = (*reply)->command_done;
+	if (!strcmp(command->verb, "stop") && done->status && done->status->state &&
+		!strcmp(done->status->state, "stopped"))
+		return CLI_PARTIAL;
+	pr_error_set(err, "%s", done->text);
 	pr_message_free(reply);
-	return -1;
-}
-
-const char *
-cli_endpoint_if_there(const char *flag, const char *variable, const char *fallback,
-	bool *given, struct pr_error *err)
-{
-	const char *from = getenv(variable);
-	struct pr_error none;
-
-	*given = flag || (from && from[0]);
-	if (*given || pr_rpc_reachable(fallback, &none) == 0)
-		return cli_endpoint(flag, variable, fallback, err);
-	return NULL;
+	return CLI_FAILED;
 }
 
 int

@@ -48,6 +48,10 @@ int cli_run(const struct pr_cmdline *program, void *values, int operands, int ar
 /* Of --json and --keyvalue. */
 enum render_form cli_form(bool json, bool keyvalue);
 
+/* Asks the user to type name behind this text. false: something else was typed, or there is no terminal. */
+__attribute__((format(printf, 2, 3))) bool cli_confirmed(
+	const char *name, const char *fmt, ...);
+
 /* Path of another program in the folder of this one, to be freed. NULL: errno is set. */
 char *cli_program_beside(const char *name);
 
@@ -73,9 +77,20 @@ struct cli_connection {
 	PR_OPT_FLAG(at json, "json", 0, "print JSON"),                                     \
 		PR_OPT_FLAG(at keyvalue, "keyvalue", 0, "print lines of key=value")
 
-/* flag, else the environment variable, else fallback; checked. NULL: err. */
+/* The two programs that users ask. */
+struct cli_server {
+	const char *program, *variable,
+		*fallback; /* $variable or fallback has the endpoint */
+};
+extern const struct cli_server cli_merger, cli_dispatcher;
+
+/* flag, else the environment variable, else the local one; checked. NULL: err. */
 const char *cli_endpoint(
-	const char *flag, const char *variable, const char *fallback, struct pr_error *err);
+	const char *flag, const struct cli_server *server, struct pr_error *err);
+
+/* Did the user name the server, by flag or environment? If not: does the local one listen? */
+bool cli_is_named(const char *flag, const struct cli_server *server);
+bool cli_is_local(const struct cli_server *server);
 
 /* NULL when there are no keys. */
 const struct pr_rpc_keys *cli_keys(
@@ -102,26 +117,17 @@ int cmd_data(int argc, char **argv);
 int cmd_data_export(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 
-/* One question, one answer: status and commands. *reply is freed with pr_message_free. */
-
-/* reply's body is a Status; from a program whose name begins with `program`. */
-int cli_ask_status(const char *endpoint, const struct pr_rpc_keys *keys,
-	const char *program, Packrack__Envelope **reply, struct pr_error *err);
-
 /*
- * reply's body is a CommandDone; one that was not done is an error. Stopping waits for the nodes:
- * hence the time. 1: capture is stopped, but not all nodes said that they have stored all.
+ * One request, one reply, whose body is a Status or a CommandDone; free it with pr_message_free. CLI_OK, or
+ * CLI_USAGE (a bad endpoint) or CLI_FAILED with err. A command that was not done is an error; stop waits for
+ * the nodes, hence timeout_ns. CLI_PARTIAL: capture is stopped, but not all nodes have stored all.
  */
-int cli_ask_command(const char *endpoint, const struct pr_rpc_keys *keys,
+int cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
+	Packrack__Envelope **reply, struct pr_error *err);
+int cli_ask_command(const struct cli_connection *c, const struct cli_server *server,
 	const Packrack__Command *command, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err);
 
-/*
- * Endpoint of flag, variable or fallback; *given: the user named it. A fallback at which nobody
- * listens is NULL without an error text.
- */
-const char *cli_endpoint_if_there(const char *flag, const char *variable,
-	const char *fallback, bool *given, struct pr_error *err);
 #define VOLUME_DEVICES_MAX 16
 
 /* The volume's devices, as one argument names them: PATH[,PATH]. */

@@ -35,7 +35,7 @@ ROOM=200 # packets that a segment may hold
 
 deleted_until() {
 	local left cut
-	says 0 "packets of that time stay" "$PACKRACK" data delete --volume "$V" --until "@$MIDDLE" --yes || return 1
+	says 0 "packets of the time range remain" "$PACKRACK" data delete --volume "$V" --until "@$MIDDLE" --yes || return 1
 	left=$(matched --volume "$V") || return 1
 	cut=$((N - left))
 	((cut <= 4000 && cut > 4000 - ROOM)) || { echo "$cut packets are gone"; return 1; }
@@ -79,7 +79,7 @@ answered() { # FILE [OPTION...]: the numbers of an answer
 midst() {
 	local gone
 	answered "$LAB_DIR/before" && gone=$(matched --volume "$V") || return 1
-	says 0 "packets of that time stay" "$PACKRACK" data delete --volume "$V" --since "@$SINCE" --until "@$UNTIL" --yes || return 1
+	says 0 "packets of the time range remain" "$PACKRACK" data delete --volume "$V" --since "@$SINCE" --until "@$UNTIL" --yes || return 1
 	answered "$LAB_DIR/want" || return 1
 	cat "$LAB_DIR/said"
 	# who did it, and nothing but that
@@ -125,7 +125,7 @@ typed() { # NAME: at the question, on a terminal
 	echo "$1" | timeout 10 script -qec "'$PACKRACK' data delete --volume '$V'" /dev/null > "$LAB_DIR/typed"
 	local rc=$?
 	cat "$LAB_DIR/typed"
-	grep -qF "Type $V to delete:" "$LAB_DIR/typed" && return "$rc"
+	grep -qF "Type $V to confirm:" "$LAB_DIR/typed" && return "$rc"
 }
 another() {
 	local before

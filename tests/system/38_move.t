@@ -105,9 +105,9 @@ filed() {
 		says 3 "moved to $LAB_DIR/f.pcapng by" "$PACKRACK" query --volume "$B" --count && [ "$(head -n 1 "$LAB_DIR/out")" = 0 ]
 }
 run_step "all into a file" filed
-run_step "which is not overwritten" says 2 "is there already" "$PACKRACK" data move --volume "$B" --to-file "$LAB_DIR/f.pcapng"
-run_step "one place, please" says 2 "where to?" "$PACKRACK" data move --volume "$B"
-run_step "another place" says 2 "there already" "$PACKRACK" data move --volume "$B" --to-volume "$B"
+run_step "which is not overwritten" says 2 "exists already" "$PACKRACK" data move --volume "$B" --to-file "$LAB_DIR/f.pcapng"
+run_step "one place, please" says 2 "no destination given" "$PACKRACK" data move --volume "$B"
+run_step "another place" says 2 "are the same" "$PACKRACK" data move --volume "$B" --to-volume "$B"
 
 # ---- from node to node ----
 

@@ -599,18 +599,17 @@ on_resize(evutil_socket_t fd, short what, void *arg)
 /* ---- life ---- */
 
 static int
-peer_set(struct model_peer *peer, const char *flag, const char *variable,
-	const char *fallback, struct pr_error *err)
+peer_set(struct model_peer *peer, const char *flag, const struct cli_server *server,
+	struct pr_error *err)
 {
-	const char *from = getenv(variable);
-	const char *endpoint = cli_endpoint(flag, variable, fallback, err);
+	const char *endpoint = cli_endpoint(flag, server, err);
 
 	if (!endpoint)
 		return -1;
 	if (strlen(endpoint) >= sizeof(peer->endpoint))
 		return pr_error_set(err, "%.40s...: an endpoint has at most %zu bytes",
 			endpoint, sizeof(peer->endpoint) - 1);
-	peer->wanted = flag || (from && from[0]);
+	peer->wanted = cli_is_named(flag, server);
 	snprintf(peer->endpoint, sizeof(peer->endpoint), "%s", endpoint);
 	return 0;
 }
@@ -622,13 +621,12 @@ peers_set(struct model *m, const struct console_args *a, struct pr_error *err)
 
 	if (count > MODEL_MERGERS)
 		return pr_error_set(err, "at most %d mergers are shown", MODEL_MERGERS);
-	if (peer_set(&m->dispatcher, a->dispatcher.endpoint, "PACKRACK_DISPATCHER",
-		    PR_RPC_ENDPOINT_DISPATCHER, err) < 0)
+	if (peer_set(&m->dispatcher, a->dispatcher.endpoint, &cli_dispatcher, err) < 0)
 		return -1;
 	for (m->merger_count = 0; m->merger_count < count; m->merger_count++)
 		if (peer_set(&m->mergers[m->merger_count],
 			    a->mergers.count ? a->mergers.items[m->merger_count] : NULL,
-			    "PACKRACK_MERGER", PR_RPC_ENDPOINT_MERGER, err) < 0)
+			    &cli_merger, err) < 0)
 			return -1;
 	return 0;
 }
@@ -665,7 +663,7 @@ events_set(struct console *con, int64_t interval, struct pr_error *err)
 }
 
 static int
-run(struct console *con, const struct console_args *a, struct pr_error *err)
+show(struct console *con, const struct console_args *a, struct pr_error *err)
 {
 	struct pr_rpc_keys room;
 	int rc;
@@ -709,30 +707,26 @@ clean_up(struct console *con)
 	free(con->logs);
 }
 
+static int
+run(void *values, int count, char **operands, struct pr_error *err)
+{
+	struct console con = {0};
+	int status = CLI_USAGE;
+
+	(void)count;
+	(void)operands;
+	con.model = model_create(err);
+	if (con.model && peers_set(con.model, values, err) == 0 &&
+		logs_set(&con, &((struct console_args *)values)->logs, err) == 0)
+		status = show(&con, values, err) < 0 ? CLI_FAILED : CLI_OK;
+	clean_up(&con);
+	return status;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct console_args a = {0};
-	struct console con = {0};
-	struct pr_error err = {""};
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 
-	if (status < 0 && operand < argc) {
-		pr_error_set(&err, "unexpected '%s': there are only options, see --help",
-			argv[operand]);
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0) {
-		con.model = model_create(&err);
-		if (!con.model || peers_set(con.model, &a, &err) < 0 ||
-			logs_set(&con, &a.logs, &err) < 0)
-			status = cli_fail(program.name, CLI_USAGE, &err);
-		else
-			status = run(&con, &a, &err) < 0
-					 ? cli_fail(program.name, CLI_FAILED, &err)
-					 : CLI_OK;
-		clean_up(&con);
-	}
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, 0, argc, argv, run);
 }

@@ -204,8 +204,8 @@ open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
 		if (fd < 0)
 			return -1;
 	} else if (a->write && isatty(fd)) {
-		return pr_error_set(err,
-			"refusing to write a binary trace to a terminal: give -w FILE, or redirect standard output");
+		return pr_error_set(err, "refusing to write a binary trace to a terminal: "
+					 "give -w FILE, or redirect standard output");
 	}
 	s->out.fd = fd;
 	s->terminal = !a->write && isatty(fd);

@@ -24,7 +24,10 @@ ask_warn_link(const struct query_args *a, Packrack__LinkInfo *const *links, size
 		if (!strcmp(a->link, links[i]->name) || !strcmp(a->link, number))
 			return;
 	}
-	fprintf(stderr, "packrack: no link is called %s, so far\n", a->link);
+	fprintf(stderr,
+		"packrack: warning: no link is named %s at present; 'packrack status "
+		"--json' lists the links\n",
+		a->link);
 }
 
 #define QUERY_ID 1
@@ -341,8 +344,7 @@ ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *ans
 {
 	struct pr_rpc_keys room;
 	const struct pr_rpc_keys *keys = cli_keys(&a->merger, &room);
-	const char *endpoint = cli_endpoint(
-		a->merger.endpoint, "PACKRACK_MERGER", PR_RPC_ENDPOINT_MERGER, err);
+	const char *endpoint = cli_endpoint(a->merger.endpoint, &cli_merger, err);
 	enum ask_result result = ASK_FAILED;
 	struct question q = {0};
 	Packrack__Envelope *status;
@@ -352,7 +354,7 @@ ask_merger(const struct query_args *a, struct sink *sink, struct ask_answer *ans
 
 	if (!endpoint)
 		return ASK_USAGE;
-	if (cli_ask_status(endpoint, keys, "packrack-merger", &status, err) < 0)
+	if (cli_ask_status(&a->merger, &cli_merger, &status, err) != CLI_OK)
 		return ASK_FAILED;
 	links = status->status->links;
 	ask_warn_link(a, links, status->status->n_links);

@@ -1,108 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/cli.h"
-#include "merger/cli/render.h"
-#include "merger/cli/rack/status_text.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "merger/cli/cli.h"
+#include "merger/cli/rack/status_text.h"
 #include "proto/base/clock.h"
+
+/* packrack node, capture and queries: lists of what runs, and commands to the dispatcher or a merger. */
 
 #define COMMAND_NS (15 * PR_NS_PER_S)
 /* Nodes have 5 s to acknowledge a STOP, and a full buffer takes a while to be flushed. */
 #define STOP_NS (120 * PR_NS_PER_S)
 
 struct command_args {
-	struct cli_connection dispatcher;
-	char *merger;
+	struct cli_connection at;
+	const struct cli_server *server;
+	const char *verb;
 	uint64_t seconds;
 	bool json, keyvalue, yes;
 };
-
 #define PR_VALUES struct command_args
 
-static const struct pr_option options[] = {
-	CLI_DISPATCHER_OPTION(dispatcher.endpoint, "the dispatcher"),
-	PR_OPT_UINT(seconds, "seconds", 0, "N", 0, 3600, "identify: blink for so long",
-		.def = "10"),
-	PR_OPT_FLAG(yes, "yes", 0, "reset: yes, delete the node's packets"),
-	CLI_MERGER_OPTION(merger, "forget: the merger"),
-	PR_OPT_FLAG(json, "json", 0, "list: print JSON"),
-	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "list: print lines of key=value"),
-	CLI_KEY_OPTION(dispatcher.key),
-};
+#define DISPATCHER_OPTIONS                                                                 \
+	CLI_DISPATCHER_OPTION(at.endpoint, "the dispatcher"), CLI_KEY_OPTION(at.key)
+#define MERGER_OPTIONS CLI_MERGER_OPTION(at.endpoint, "the merger"), CLI_KEY_OPTION(at.key)
 
-static struct pr_cmdline
-program_of(const char *name, const char *summary, const char *usage)
-{
-	return (struct pr_cmdline){
-		.name = name, .summary = summary, .usage = usage, PR_OPTIONS(options)};
-}
+static const struct pr_option dispatcher_options[] = {DISPATCHER_OPTIONS};
+static const struct pr_option merger_options[] = {MERGER_OPTIONS};
+static const struct pr_option node_list_options[] = {
+	DISPATCHER_OPTIONS, CLI_FORM_OPTIONS()};
+static const struct pr_option queries_list_options[] = {MERGER_OPTIONS, CLI_FORM_OPTIONS()};
+static const struct pr_option identify_options[] = {
+	DISPATCHER_OPTIONS, PR_OPT_UINT(seconds, "seconds", 0, "N", 0, 3600,
+				    "blink for N seconds", .def = "10")};
+static const struct pr_option reset_options[] = {DISPATCHER_OPTIONS,
+	PR_OPT_FLAG(yes, "yes", 'y', "delete the node's packets without asking")};
 
-static const char *
-dispatcher_of(const struct command_args *a, struct pr_error *err)
-{
-	return cli_endpoint(a->dispatcher.endpoint, "PACKRACK_DISPATCHER",
-		PR_RPC_ENDPOINT_DISPATCHER, err);
-}
+/* ---- sending ---- */
 
-/* Sends a command and says what came of it. */
 static int
-command(const char *name, const struct command_args *a, const char *endpoint,
-	const char *verb, const char *node, int64_t timeout, struct pr_error *err)
+send_command(const struct command_args *a, Packrack__Command *c, struct pr_error *err)
 {
-	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	bool stop = !strcmp(a->verb, "stop");
 	Packrack__Envelope *reply;
-	struct pr_rpc_keys room;
-	int rc;
+	int status;
 
-	if (!endpoint)
-		return cli_fail(name, CLI_USAGE, err);
-	c.verb = (char *)verb;
-	c.node = (char *)node;
-	c.seconds = (uint32_t)a->seconds;
-	rc = cli_ask_command(
-		endpoint, cli_keys(&a->dispatcher, &room), &c, timeout, &reply, err);
-	if (rc < 0)
-		return cli_fail(name, CLI_FAILED, err);
+	c->verb = (char *)a->verb;
+	c->seconds = (uint32_t)a->seconds;
+	status = cli_ask_command(
+		&a->at, a->server, c, stop ? STOP_NS : COMMAND_NS, &reply, err);
+	if (status != CLI_OK && status != CLI_PARTIAL)
+		return status;
 	if (reply->command_done->text[0])
-		printf("%s%s\n", rc ? "stopped, but " : "", reply->command_done->text);
+		printf("%s%s\n", status == CLI_PARTIAL ? "capture stopped, but " : "",
+			reply->command_done->text);
 	pr_message_free(&reply);
-	return rc ? CLI_PARTIAL : CLI_OK;
-}
-
-/* "packrack node VERB NAME"; argv[0] is the verb. */
-static int
-node_command(int argc, char **argv)
-{
-	struct command_args a = {0};
-	struct pr_error err = {""};
-	char name[64];
-	struct pr_cmdline p = program_of(name, "Tells a node something.", "NAME [options]");
-	const char *verb = argv[0];
-	bool forget = !strcmp(verb, "forget");
-	int operand, status;
-
-	snprintf(name, sizeof(name), "packrack node %s", verb);
-	status = cli_parse(&p, &a, argc, argv, &operand);
-	if (status < 0 && operand + 1 != argc)
-		pr_error_set(&err, "name one node: %s NAME", name);
-	else if (status < 0 && !strcmp(verb, "reset") && !a.yes)
-		pr_error_set(
-			&err, "this deletes the packets on %s: say --yes", argv[operand]);
-	if (err.text[0])
-		status = cli_fail(name, CLI_USAGE, &err);
-	if (status < 0)
-		status = command(name, &a,
-			forget ? cli_endpoint(a.merger, "PACKRACK_MERGER",
-					 PR_RPC_ENDPOINT_MERGER, &err)
-			       : dispatcher_of(&a, &err),
-			verb, argv[operand], COMMAND_NS, &err);
-	pr_options_free(&p, &a);
 	return status;
 }
+
+static int
+run_node(void *values, int count, char **operands, struct pr_error *err)
+{
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	struct command_args *a = values;
+
+	(void)count;
+	c.node = operands[0];
+	if (!strcmp(a->verb, "reset") && !a->yes &&
+		!cli_confirmed(c.node, "This deletes all packets on node %s.", c.node)) {
+		pr_error_set(err,
+			"'reset' deletes all packets on node %s; give --yes to confirm",
+			c.node);
+		return CLI_USAGE;
+	}
+	return send_command(a, &c, err);
+}
+
+static int
+run_capture(void *values, int count, char **operands, struct pr_error *err)
+{
+	static const char *const modes[] = {"round-robin", "weighted", "flow"};
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	size_t mode = 0;
+
+	if (count) {
+		while (mode < 3 && strcmp(operands[0], modes[mode]) != 0)
+			mode++;
+		if (mode == 3) {
+			pr_error_set(err, "no mode '%s': round-robin, weighted or flow",
+				operands[0]);
+			return CLI_USAGE;
+		}
+		c.node = operands[0];
+	}
+	return send_command(values, &c, err);
+}
+
+static int
+run_cancel(void *values, int count, char **operands, struct pr_error *err)
+{
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	char *end;
+
+	(void)count;
+	c.number = strtoull(operands[0], &end, 10);
+	if (*operands[0] < '0' || *operands[0] > '9' || *end) {
+		pr_error_set(err,
+			"'%s' is not the number of a query: 'packrack queries list' shows "
+			"them",
+			operands[0]);
+		return CLI_USAGE;
+	}
+	return send_command(values, &c, err);
+}
+
+/* ---- lists ---- */
 
 static void
 print_nodes(const Packrack__Status *s)
@@ -119,114 +133,176 @@ print_nodes(const Packrack__Status *s)
 	}
 }
 
-static int
-list(const struct command_args *a, struct pr_error *err)
+static void
+print_queries(const Packrack__Status *s)
 {
-	const char *endpoint = dispatcher_of(a, err);
-	struct pr_rpc_keys room;
+	printf("%7s %-12s %9s %7s %12s %14s  %s\n", "number", "user", "seconds", "nodes",
+		"matched", "bytes", "filter");
+	for (size_t i = 0; i < s->n_queries; i++) {
+		const Packrack__RunningQuery *q = s->queries[i];
+
+		printf("%7" PRIu64 " %-12s %9.1f %3u/%-3u %12" PRIu64 " %14" PRIu64
+		       "  %s\n",
+			q->number, q->user[0] ? q->user : "-",
+			(double)(s->time - q->started) / PR_NS_PER_S,
+			q->nodes - q->nodes_left, q->nodes, q->matched, q->bytes,
+			q->text[0] ? q->text : "(all packets)");
+	}
+}
+
+/* node list, queries list */
+static int
+run_list(void *values, int count, char **operands, struct pr_error *err)
+{
+	const struct command_args *a = values;
 	Packrack__Envelope *reply;
+	const Packrack__Status *s;
+	int status = cli_ask_status(&a->at, a->server, &reply, err);
 	struct render *r;
 
-	if (!endpoint)
-		return cli_fail("packrack node list", CLI_USAGE, err);
-	if (cli_ask_status(endpoint, cli_keys(&a->dispatcher, &room), "packrack-dispatcher",
-		    &reply, err) < 0)
-		return cli_fail("packrack node list", CLI_FAILED, err);
-	if (!a->json && !a->keyvalue) {
-		print_nodes(reply->status);
+	(void)count;
+	(void)operands;
+	if (status != CLI_OK)
+		return status;
+	s = reply->status;
+	if (a->json || a->keyvalue) {
+		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
+		if (a->server == &cli_merger)
+			render_messages(r, "queries", s->queries, s->n_queries);
+		else
+			render_messages(
+				r, "nodes", s->dispatcher_nodes, s->n_dispatcher_nodes);
+		status = render_end(&r) < 0 ? CLI_FAILED : CLI_OK;
+	} else if (a->server == &cli_merger) {
+		print_queries(s);
 	} else {
-		r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
-		if (r) {
-			render_messages(r, "nodes", reply->status->dispatcher_nodes,
-				reply->status->n_dispatcher_nodes);
-			render_end(&r);
-		}
+		print_nodes(s);
 	}
 	pr_message_free(&reply);
-	return CLI_OK;
+	return status;
+}
+
+/* ---- the commands ---- */
+
+#define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
+
+static const struct command {
+	const char *group, *verb, *summary, *usage;
+	const struct pr_option *options;
+	size_t option_count;
+	int operands;
+	int (*run)(void *values, int count, char **operands, struct pr_error *err);
+} commands[] = {
+	{"node", "list", "Lists the nodes that the dispatcher knows.", "[options]",
+		OPTIONS(node_list_options), 0, run_list},
+	{"node", "identify", "Makes the LED of the node's port blink.", "NAME [options]",
+		OPTIONS(identify_options), 1, run_node},
+	{"node", "disconnect", "Makes the node leave the rack.", "NAME [options]",
+		OPTIONS(dispatcher_options), 1, run_node},
+	{"node", "reconnect", "Makes the node join the rack again.", "NAME [options]",
+		OPTIONS(dispatcher_options), 1, run_node},
+	{"node", "reset", "Deletes all packets on the node.", "NAME [options]",
+		OPTIONS(reset_options), 1, run_node},
+	{"node", "forget",
+		"The node is gone for good: the merger no longer reports it as missing.",
+		"NAME [options]", OPTIONS(merger_options), 1, run_node},
+	{"capture", "start", "Starts the dispatcher's capture.", "[options]",
+		OPTIONS(dispatcher_options), 0, run_capture},
+	{"capture", "stop",
+		"Stops the capture, and waits until the nodes have stored all packets.",
+		"[options]", OPTIONS(dispatcher_options), 0, run_capture},
+	{"capture", "spread", "Changes how packets are distributed to the nodes.",
+		"round-robin|weighted|flow [options]", OPTIONS(dispatcher_options), 1,
+		run_capture},
+	{"queries", "list", "Lists the running queries of a merger, and their cost.",
+		"[options]", OPTIONS(queries_list_options), 0, run_list},
+	{"queries", "cancel", "Ends a query; its client gets an error.", "NUMBER [options]",
+		OPTIONS(merger_options), 1, run_cancel},
+};
+
+static int
+run_command(const char *group, int argc, char **argv)
+{
+	const struct command *c = commands;
+	struct command_args a = {.seconds = 10};
+	struct pr_cmdline program;
+	char name[64];
+
+	while (strcmp(c->group, group) != 0 || strcmp(c->verb, argv[0]) != 0)
+		c++;
+	snprintf(name, sizeof(name), "packrack %s %s", group, c->verb);
+	a.verb = c->verb;
+	a.server = c->options == merger_options || c->options == queries_list_options
+			   ? &cli_merger
+			   : &cli_dispatcher;
+	program = (struct pr_cmdline){.name = name,
+		.summary = c->summary,
+		.usage = c->usage,
+		.options = c->options,
+		.option_count = c->option_count};
+	return cli_run(&program, &a, c->operands, argc, argv, c->run);
 }
 
 static int
-node_list(int argc, char **argv)
+node_command(int argc, char **argv)
 {
-	struct command_args a = {0};
-	struct pr_cmdline p = program_of("packrack node list",
-		"Lists the nodes that the dispatcher knows.", "[options]");
-	struct pr_error err;
-	int operand, status = cli_parse(&p, &a, argc, argv, &operand);
+	return run_command("node", argc, argv);
+}
 
-	if (status < 0)
-		status = list(&a, &err);
-	pr_options_free(&p, &a);
-	return status;
+static int
+capture_command(int argc, char **argv)
+{
+	return run_command("capture", argc, argv);
+}
+
+static int
+queries_command(int argc, char **argv)
+{
+	return run_command("queries", argc, argv);
 }
 
 int
 cmd_node(int argc, char **argv)
 {
-	static const struct cli_command commands[] = {
-		{"list", node_list, "the nodes that the dispatcher knows"},
+	static const struct cli_command list[] = {
+		{"list", node_command, "the nodes that the dispatcher knows"},
 		{"identify", node_command, "blink the LED of its port"},
 		{"disconnect", node_command, "leave the rack"},
 		{"reconnect", node_command, "join the rack again"},
-		{"reset", node_command, "delete its packets"},
-		{"forget", node_command,
-			"it is gone for good: answers need not name it any more"},
+		{"reset", node_command, "delete all its packets"},
+		{"forget", node_command, "no longer report it as missing"},
 	};
 
-	return cli_dispatch("packrack node", "Looks after the rack's nodes.", commands,
-		sizeof(commands) / sizeof(commands[0]), argc, argv);
-}
-
-static bool
-is_spread(const char *mode)
-{
-	return !strcmp(mode, "round-robin") || !strcmp(mode, "weighted") ||
-	       !strcmp(mode, "flow");
-}
-
-/* "packrack capture start|stop|spread MODE"; argv[0] is the verb. */
-static int
-capture_command(int argc, char **argv)
-{
-	struct command_args a = {0};
-	struct pr_error err;
-	char name[64];
-	bool stop = !strcmp(argv[0], "stop"), spread = !strcmp(argv[0], "spread");
-	struct pr_cmdline p = program_of(name,
-		spread ? "Changes how packets are spread over the nodes."
-		       : "Starts or stops the capture.",
-		spread ? "round-robin|weighted|flow [options]" : "[options]");
-	int operand, status;
-
-	snprintf(name, sizeof(name), "packrack capture %s", argv[0]);
-	status = cli_parse(&p, &a, argc, argv, &operand);
-	if (status < 0 &&
-		(operand + spread != argc || (spread && !is_spread(argv[operand])))) {
-		pr_error_set(&err,
-			spread ? "name the mode: round-robin, weighted or flow"
-			       : "unexpected '%s': there are only options, see --help",
-			argv[operand]);
-		status = cli_fail(name, CLI_USAGE, &err);
-	}
-	if (status < 0)
-		status = command(name, &a, dispatcher_of(&a, &err), argv[0],
-			spread ? argv[operand] : "", stop ? STOP_NS : COMMAND_NS, &err);
-	pr_options_free(&p, &a);
-	return status;
+	return cli_dispatch("packrack node",
+		"Lists the rack's nodes, and sends them commands.", list,
+		sizeof(list) / sizeof(list[0]), argc, argv);
 }
 
 int
 cmd_capture(int argc, char **argv)
 {
-	static const struct cli_command commands[] = {
-		{"start", capture_command, "capture, and send to the nodes"},
+	static const struct cli_command list[] = {
+		{"start", capture_command, "capture, and send packets to the nodes"},
 		{"stop", capture_command,
-			"stop, and wait until all nodes have stored what they have"},
-		{"spread", capture_command, "to which node a packet goes, from now on"},
+			"stop, and wait until the nodes have stored all packets"},
+		{"spread", capture_command, "choose how packets are distributed"},
 	};
 
 	return cli_dispatch("packrack capture",
-		"Starts and stops the dispatcher's capture, and changes its spread.",
-		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+		"Starts and stops the dispatcher's capture, and changes its distribution "
+		"mode.",
+		list, sizeof(list) / sizeof(list[0]), argc, argv);
+}
+
+int
+cmd_queries(int argc, char **argv)
+{
+	static const struct cli_command list[] = {
+		{"list", queries_command, "list running queries, and their cost"},
+		{"cancel", queries_command, "end a query, by its number"},
+	};
+
+	return cli_dispatch("packrack queries",
+		"Lists and ends the running queries of a merger.", list,
+		sizeof(list) / sizeof(list[0]), argc, argv);
 }

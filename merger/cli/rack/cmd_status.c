@@ -92,24 +92,20 @@ show(const struct status_args *a, const Packrack__Status *merger,
 
 /* One of the two: NULL when it is not there; *silent when it should be. */
 static Packrack__Envelope *
-ask(const struct status_args *a, const char *flag, const char *variable,
-	const char *fallback, const char *name, bool *silent)
+ask(const struct status_args *a, char *endpoint, const struct cli_server *server,
+	bool *silent)
 {
-	struct pr_error err = {""};
-	struct pr_rpc_keys room;
+	const struct cli_connection c = {.endpoint = endpoint, .key = a->merger.key};
 	Packrack__Envelope *reply = NULL;
-	bool given;
-	const char *endpoint =
-		cli_endpoint_if_there(flag, variable, fallback, &given, &err);
+	struct pr_error err;
 
-	if (endpoint && cli_ask_status(endpoint, cli_keys(&a->merger, &room), name, &reply,
-				&err) < 0)
-		reply = NULL;
-	if (!reply && (endpoint || given)) {
-		*silent = true;
-		cli_fail(program.name, 0, &err);
-	}
-	return reply;
+	if (!cli_is_named(endpoint, server) && !cli_is_local(server))
+		return NULL;
+	if (cli_ask_status(&c, server, &reply, &err) == CLI_OK)
+		return reply;
+	*silent = true;
+	cli_fail(program.name, 0, &err);
+	return NULL;
 }
 
 /* Loss since the check before, if one is known; that of this check is kept for the next. */
@@ -157,10 +153,8 @@ static int
 run(const struct status_args *a)
 {
 	bool silent = false;
-	Packrack__Envelope *m = ask(a, a->merger.endpoint, "PACKRACK_MERGER",
-		PR_RPC_ENDPOINT_MERGER, "packrack-merger", &silent);
-	Packrack__Envelope *d = ask(a, a->dispatcher, "PACKRACK_DISPATCHER",
-		PR_RPC_ENDPOINT_DISPATCHER, "packrack-dispatcher", &silent);
+	Packrack__Envelope *m = ask(a, a->merger.endpoint, &cli_merger, &silent);
+	Packrack__Envelope *d = ask(a, a->dispatcher, &cli_dispatcher, &silent);
 	const Packrack__Status *merger = m ? m->status : NULL;
 	const Packrack__Status *dispatcher = d ? d->status : NULL;
 	int status = CLI_FAILED;

@@ -72,16 +72,12 @@ static Packrack__Envelope *
 ask_status(const struct extcap_args *a)
 {
 	Packrack__Envelope *reply = NULL;
-	struct pr_rpc_keys room;
 	struct pr_error err;
-	bool given;
-	const char *endpoint = cli_endpoint_if_there(a->merger.endpoint, "PACKRACK_MERGER",
-		PR_RPC_ENDPOINT_MERGER, &given, &err);
 
-	if (!endpoint || cli_ask_status(endpoint, cli_keys(&a->merger, &room),
-				 "packrack-merger", &reply, &err) < 0)
+	if (!cli_is_named(a->merger.endpoint, &cli_merger) && !cli_is_local(&cli_merger))
 		return NULL;
-	return reply;
+	return cli_ask_status(&a->merger, &cli_merger, &reply, &err) == CLI_OK ? reply
+									       : NULL;
 }
 
 /* The first of its name: a link has a number in each run of its dispatcher. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/volume/data.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,48 +10,62 @@
 #include "merger/cli/volume/volume.h"
 #include "proto/base/clock.h"
 
-/* A volume says of itself what its indexer would say. */
-struct volume {
-	struct pri_volume *view;
+int
+data_check(const struct data_args *a, struct pr_error *err)
+{
+	if (a->since > a->until)
+		return pr_error_set(err, "--since is later than --until");
+	if (a->volumes.count && (a->merger.endpoint || a->nodes.count))
+		return pr_error_set(
+			err, "--volume does not go together with --node or --merger");
+	if (a->json && a->keyvalue)
+		return pr_error_set(err, "--json and --keyvalue do not go together");
+	return 0;
+}
+
+/* ---- what nodes and volumes hold ---- */
+
+/* A volume tells what its indexer would tell. */
+struct data_volume {
+	struct pri_volume *volume;
 	struct pri_hello_message *hello;
 };
 
-struct data_stock {
-	Packrack__Envelope *reply; /* of a merger */
-	struct volume *volumes; /* or these */
-	size_t volume_count;
-	const Packrack__NodeStatus **nodes;
-	size_t count;
-};
-
 static int
-open_volume(struct volume *v, const char *path, struct pr_error *err)
+open_volume(struct data_volume *v, const char *path, struct pr_error *err)
 {
-	struct pri_hello_input facts = {.name = path};
+	struct pri_hello_input input = {.name = path};
 	struct volume_paths paths;
 
 	if (volume_paths_parse(path, &paths, err) == 0)
-		v->view = pri_volume_open(paths.path, paths.count, PRI_VOLUME_CACHED, err);
+		v->volume =
+			pri_volume_open(paths.path, paths.count, PRI_VOLUME_CACHED, err);
 	volume_paths_free(&paths);
-	if (!v->view || pri_volume_refresh(v->view, true, INT64_MAX, err) < 0)
+	if (!v->volume || pri_volume_refresh(v->volume, true, INT64_MAX, err) < 0)
 		return -1;
-	v->hello = pri_hello_create(v->view, &facts, err);
+	v->hello = pri_hello_create(v->volume, &input, err);
 	return v->hello ? 0 : -1;
 }
 
 static int
-from_volumes(struct data_stock *s, const struct pr_string_list *paths, struct pr_error *err)
+from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
+	struct pr_error *err)
 {
-	s->volumes = calloc(paths->count, sizeof(*s->volumes));
-	s->nodes = calloc(paths->count, sizeof(*s->nodes));
-	if (!s->volumes || !s->nodes)
-		return pr_error_set(err, "no memory for so many volumes");
+	const Packrack__Hello *hello;
+
+	inv->volumes = calloc(paths->count, sizeof(*inv->volumes));
+	inv->nodes = calloc(paths->count, sizeof(*inv->nodes));
+	if (!inv->volumes || !inv->nodes)
+		return pr_error_set(err, "no memory for %zu volumes", paths->count);
 	for (size_t i = 0; i < paths->count; i++) {
-		s->volume_count++;
-		if (open_volume(&s->volumes[i], paths->items[i], err) < 0)
+		inv->volume_count++;
+		if (open_volume(&inv->volumes[i], paths->items[i], err) < 0)
 			return -1;
-		s->nodes[s->count++] = pri_hello_status(s->volumes[i].hello);
+		inv->nodes[inv->count++] = pri_hello_status(inv->volumes[i].hello);
 	}
+	hello = pri_hello_message(inv->volumes[0].hello);
+	inv->links = hello->links;
+	inv->link_count = hello->n_links;
 	return 0;
 }
 
@@ -63,77 +79,54 @@ find(const Packrack__Status *status, const char *name)
 }
 
 static int
-from_merger(struct data_stock *s, const struct data_args *a, struct pr_error *err)
+from_merger(struct data_inventory *inv, const struct data_args *a, struct pr_error *err)
 {
-	const char *endpoint = data_merger(a, err);
 	const Packrack__Status *status;
-	struct pr_rpc_keys room;
 	size_t count;
 
-	if (!endpoint || cli_ask_status(endpoint, cli_keys(&a->merger, &room),
-				 "packrack-merger", &s->reply, err) < 0)
+	if (cli_ask_status(&a->merger, &cli_merger, &inv->reply, err) != CLI_OK)
 		return -1;
-	status = s->reply->status;
+	status = inv->reply->status;
+	inv->links = status->links;
+	inv->link_count = status->n_links;
 	count = a->nodes.count ? a->nodes.count : status->n_nodes;
-	s->nodes = calloc(count + 1, sizeof(*s->nodes));
-	if (!s->nodes)
-		return pr_error_set(err, "no memory for so many nodes");
+	inv->nodes = calloc(count + 1, sizeof(*inv->nodes));
+	if (!inv->nodes)
+		return pr_error_set(err, "no memory for %zu nodes", count);
 	for (size_t i = 0; i < count; i++) {
-		s->nodes[i] =
+		inv->nodes[i] =
 			a->nodes.count ? find(status, a->nodes.items[i]) : status->nodes[i];
-		if (!s->nodes[i])
+		if (!inv->nodes[i])
 			return pr_error_set(err,
-				"the merger knows no node %s: packrack data list names "
-				"them",
+				"the merger knows no node %s: 'packrack data list' shows "
+				"the nodes",
 				a->nodes.items[i]);
-		s->count++;
+		inv->count++;
 	}
 	return 0;
 }
 
-struct data_stock *
-data_stock_get(const struct data_args *a, struct pr_error *err)
+int
+data_inventory_get(
+	struct data_inventory *inv, const struct data_args *a, struct pr_error *err)
 {
-	struct data_stock *s = calloc(1, sizeof(*s));
-
-	if (!s)
-		pr_error_set(err, "no memory");
-	else if ((a->volumes.count ? from_volumes(s, &a->volumes, err)
-				   : from_merger(s, a, err)) < 0)
-		data_stock_free(&s);
-	return s;
+	*inv = (struct data_inventory){0};
+	return a->volumes.count ? from_volumes(inv, &a->volumes, err)
+				: from_merger(inv, a, err);
 }
 
 void
-data_stock_free(struct data_stock **stock)
+data_inventory_free(struct data_inventory *inv)
 {
-	struct data_stock *s = *stock;
-
-	*stock = NULL;
-	if (!s)
-		return;
-	for (size_t i = 0; i < s->volume_count; i++) {
-		pri_hello_destroy(&s->volumes[i].hello);
-		if (s->volumes[i].view)
-			pri_volume_close(&s->volumes[i].view);
+	for (size_t i = 0; i < inv->volume_count; i++) {
+		pri_hello_destroy(&inv->volumes[i].hello);
+		pri_volume_close(&inv->volumes[i].volume);
 	}
-	if (s->reply)
-		pr_message_free(&s->reply);
-	free(s->volumes);
-	free(s->nodes);
-	free(s);
-}
-
-size_t
-data_stock_count(const struct data_stock *s)
-{
-	return s->count;
-}
-
-const Packrack__NodeStatus *
-data_stock_node(const struct data_stock *s, size_t index)
-{
-	return s->nodes[index];
+	if (inv->reply)
+		pr_message_free(&inv->reply);
+	free(inv->volumes);
+	free(inv->nodes);
+	*inv = (struct data_inventory){0};
 }
 
 bool
@@ -155,43 +148,133 @@ data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest)
 	return any;
 }
 
-Packrack__LinkInfo *const *
-data_stock_links(const struct data_stock *s, size_t *count)
-{
-	const Packrack__Hello *hello =
-		s->volume_count ? pri_hello_message(s->volumes[0].hello) : NULL;
+/* ---- list ---- */
 
-	*count = hello ? hello->n_links : s->reply ? s->reply->status->n_links : 0;
-	return hello ? hello->links : s->reply ? s->reply->status->links : NULL;
+static const struct pr_option list_options[] = {DATA_WHERE_OPTIONS};
+
+static const struct pr_cmdline list_program = {.name = "packrack data list",
+	.summary = "Lists what each node holds, stream by stream, and what was deleted.",
+	.usage = "[options]",
+	PR_OPTIONS(list_options),
+	.footer = "With --since and --until: only streams that have packets of that time."};
+
+/* Does it reach into the time range? Without one all do. */
+static bool
+wanted(const struct data_args *a, const Packrack__StreamHeld *s)
+{
+	if (a->since == PR_TIME_MIN && a->until == PR_TIME_MAX)
+		return true;
+	return s->packet_stream && s->packets && s->last_time >= a->since &&
+	       s->first_time <= a->until;
 }
 
-int
-data_parse(const struct pr_cmdline *program, struct data_args *a, int argc, char **argv)
+static int
+render_all(const struct data_args *a, const struct data_inventory *inv)
 {
-	struct pr_error err = {""};
-	int operand, status;
+	struct render *r = render_begin(stdout, cli_form(a->json, a->keyvalue));
 
-	*a = (struct data_args){.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	status = cli_parse(program, a, argc, argv, &operand);
-	if (status >= 0)
-		return status;
-	if (operand < argc)
-		pr_error_set(&err, "unexpected '%s': there are only options, see --help",
-			argv[operand]);
-	else if (a->since > a->until)
-		pr_error_set(&err, "--since is later than --until");
-	else if (a->volumes.count && (a->merger.endpoint || a->nodes.count))
-		pr_error_set(&err, "--volume does not go together with --node or --merger");
-	else if (a->json && a->keyvalue)
-		pr_error_set(&err, "--json and --keyvalue do not go together");
-	return err.text[0] ? cli_fail(program->name, CLI_USAGE, &err) : -1;
+	render_list(r, "nodes");
+	for (size_t i = 0; i < inv->count; i++) {
+		const Packrack__NodeStatus *n = inv->nodes[i];
+
+		render_object(r, NULL);
+		render_string(r, "name", n->name);
+		if (!a->volumes.count) {
+			render_bool(r, "connected", n->connected);
+			render_time(r, "last_seen", n->last_seen);
+		}
+		render_list(r, "streams");
+		for (size_t j = 0; j < n->n_streams; j++)
+			if (wanted(a, n->streams[j]))
+				render_message(r, NULL, &n->streams[j]->base);
+		render_close(r);
+		render_close(r);
+	}
+	render_close(r);
+	return render_end(&r);
 }
 
-const char *
-data_merger(const struct data_args *a, struct pr_error *err)
+static void
+print_deleted(const Packrack__Deleted *d)
 {
-	return cli_endpoint(
-		a->merger.endpoint, "PACKRACK_MERGER", PR_RPC_ENDPOINT_MERGER, err);
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+
+	if (d->since)
+		printf("    %s to", pr_time_format(d->since, from, sizeof(from)));
+	else
+		printf("    up to");
+	printf(" %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64 " bytes\n",
+		pr_time_format(d->until, to, sizeof(to)),
+		d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by,
+		pr_time_format(d->at, from, sizeof(from)), d->segments, d->bytes);
+}
+
+static void
+print_stream(const Packrack__StreamHeld *s)
+{
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+
+	printf("  %-12s %-12s %12" PRIu64 " %9" PRIu64 " %14" PRIu64 " %8" PRIu64
+	       " %14" PRIu64 "  ",
+		s->name, s->link_name, s->packets, s->segments, s->bytes, s->blocks,
+		s->guarantee);
+	if (s->packet_stream && s->packets)
+		printf("%s to %s", pr_time_format(s->first_time, from, sizeof(from)),
+			pr_time_format(s->last_time, to, sizeof(to)));
+	else
+		printf("%s", s->packet_stream ? "nothing" : "-");
+	putchar('\n');
+	if (s->packet_stream && s->evicted_segments)
+		printf("    overwritten up to %s\n",
+			pr_time_format(s->evicted_until, to, sizeof(to)));
+	for (size_t i = 0; i < s->n_deleted; i++)
+		print_deleted(s->deleted[i]);
+}
+
+static void
+print_all(const struct data_args *a, const struct data_inventory *inv)
+{
+	for (size_t i = 0; i < inv->count; i++) {
+		const Packrack__NodeStatus *n = inv->nodes[i];
+
+		printf("%s%s\n", n->name,
+			a->volumes.count || n->connected ? ""
+							 : " (unreachable: last values)");
+		printf("  %-12s %-12s %12s %9s %14s %8s %14s  %s\n", "stream", "link",
+			"packets", "segments", "bytes", "blocks", "guarantee", "times");
+		for (size_t j = 0; j < n->n_streams; j++)
+			if (wanted(a, n->streams[j]))
+				print_stream(n->streams[j]);
+	}
+}
+
+static int
+run_list(void *values, int count, char **operands, struct pr_error *err)
+{
+	const struct data_args *a = values;
+	struct data_inventory inv;
+	int status = CLI_OK;
+
+	(void)count;
+	(void)operands;
+	if (data_check(a, err) < 0)
+		return CLI_USAGE;
+	if (data_inventory_get(&inv, a, err) < 0)
+		status = CLI_FAILED;
+	else if (a->json || a->keyvalue)
+		status = render_all(a, &inv) < 0 ? CLI_FAILED : CLI_OK;
+	else
+		print_all(a, &inv);
+	data_inventory_free(&inv);
+	return status;
+}
+
+static int
+data_list(int argc, char **argv)
+{
+	struct data_args a = DATA_ARGS;
+
+	return cli_run(&list_program, &a, 0, argc, argv, run_list);
 }
 
 int
@@ -199,13 +282,14 @@ cmd_data(int argc, char **argv)
 {
 	static const struct cli_command commands[] = {
 		{"list", data_list, "what each node holds, from when to when"},
-		{"export", cmd_data_export, "save a node's packets from where they lie"},
+		{"export", cmd_data_export, "save packets of a node or volume to a file"},
 		{"move", data_move,
-			"copy a node's oldest packets, check, then delete them"},
-		{"delete", data_delete, "delete a node's oldest packets for good"},
+			"move packets of a node (all, or a time range) to another place, "
+			"verifying the copy first"},
+		{"delete", data_delete,
+			"permanently delete packets of a node (all, or a time range)"},
 	};
 
-	return cli_dispatch("packrack data",
-		"Looks after packets where they lie, by node and time.", commands,
-		sizeof(commands) / sizeof(commands[0]), argc, argv);
+	return cli_dispatch("packrack data", "Looks after packets where they are stored.",
+		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
 }

@@ -4,9 +4,10 @@
 
 #include "logger/delete.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/query/query_args.h"
 #include "merger/cli/progress.h"
+#include "merger/cli/query/query_args.h"
 #include "merger/cli/render.h"
+#include "proto/base/clock.h"
 #include "proto/rpc/packrack.pb-c.h"
 
 /* What the commands of `packrack data` share, a file each. */
@@ -17,7 +18,6 @@ struct data_args {
 	char *to, *to_volume, *to_file; /* move */
 	bool yes, json, keyvalue;
 };
-
 #define PR_VALUES struct data_args
 #define DATA_WHERE_OPTIONS                                                                 \
 	PR_OPT_LIST(nodes, "node", 0, "NAME", "of this node"),                             \
@@ -28,24 +28,32 @@ struct data_args {
 		CLI_MERGER_OPTION(merger.endpoint, "the rack's merger"),                   \
 		CLI_KEY_OPTION(merger.key), CLI_FORM_OPTIONS()
 
-/* Of options alone; -1: go on, and free by data_free; else the exit status. */
-int data_parse(
-	const struct pr_cmdline *program, struct data_args *a, int argc, char **argv);
+/* Values before options are parsed: all times. */
+#define DATA_ARGS                                                                          \
+	{                                                                                  \
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX                                 \
+	}
 
-/* The merger that is asked; NULL: err. */
-const char *data_merger(const struct data_args *a, struct pr_error *err);
+/* Do the options go together? -1: bad usage. */
+int data_check(const struct data_args *a, struct pr_error *err);
 
 /* What nodes, or volumes, hold. */
-struct data_stock;
+struct data_inventory {
+	const Packrack__NodeStatus **nodes;
+	size_t count;
+	Packrack__LinkInfo *const
+		*links; /* links that any node, or the first volume, has recorded */
+	size_t link_count;
+	/* nodes and links belong to a merger's reply, or to volumes */
+	Packrack__Envelope *reply;
+	struct data_volume *volumes;
+	size_t volume_count;
+};
 
-/* Those that args name; none named: all that the merger knows. NULL: err. */
-struct data_stock *data_stock_get(const struct data_args *a, struct pr_error *err);
-void data_stock_free(struct data_stock **stock);
-size_t data_stock_count(const struct data_stock *stock);
-const Packrack__NodeStatus *data_stock_node(const struct data_stock *stock, size_t index);
-
-/* The links that any of them, or of all nodes, has heard. */
-Packrack__LinkInfo *const *data_stock_links(const struct data_stock *stock, size_t *count);
+/* Of those that args name; none named: of all nodes that the merger knows. Free in any case. */
+int data_inventory_get(
+	struct data_inventory *inv, const struct data_args *a, struct pr_error *err);
+void data_inventory_free(struct data_inventory *inv);
 
 /* Times of the oldest and newest packet of a node; false: it holds none. */
 bool data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest);
@@ -70,7 +78,6 @@ int data_delete_run(struct data_deletion *d, struct pr_error *err);
  * not answer, records that cannot be read) is an error.
  */
 int data_ask_count(const struct query_args *q, uint64_t *count, struct pr_error *err);
-int data_list(int argc, char **argv);
 int data_delete(int argc, char **argv);
 int data_move(int argc, char **argv);
 

@@ -18,94 +18,82 @@
 
 static const struct pr_option options[] = {
 	DATA_WHERE_OPTIONS,
-	PR_OPT_FLAG(yes, "yes", 0, "delete without asking"),
+	PR_OPT_FLAG(yes, "yes", 'y', "delete without asking"),
 };
 
 static const struct pr_cmdline program = {.name = "packrack data delete",
-	.summary = "Deletes a node's packets for good: all, or those of a time.",
+	.summary = "Permanently deletes packets of a node: all, or those of a time range.",
 	.usage = "--node NAME|--volume PATH [--since TIME] [--until TIME] [--yes]",
 	PR_OPTIONS(options),
-	.footer = "What is deleted is written over. A batch of packets (segment) that "
-		  "reaches beyond "
-		  "the\ntimes stays whole; how many packets that are is said. Broken off, "
-		  "it goes on when "
-		  "given\nagain. Exit status: 0 done, 1 "
-		  "failed, 2 bad usage."};
+	.footer =
+		"Deleted packets are overwritten with zeros. A segment that reaches beyond "
+		"the\n"
+		"time range stays whole; the command prints how many packets of the range\n"
+		"remain. After an interruption, repeat the command to "
+		"finish.\n" CLI_STATUSES};
 
 const char *
 data_user(void)
 {
 	const struct passwd *pw = getpwuid(geteuid());
 
-	return pw ? pw->pw_name : "somebody";
+	return pw ? pw->pw_name : "unknown";
 }
 
 /* ---- before ---- */
 
 static int
-check_all(const struct data_args *a, const struct data_stock *stock, struct pr_error *err)
+check_all(const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
-	for (size_t i = 0; i < data_stock_count(stock); i++) {
-		const Packrack__NodeStatus *n = data_stock_node(stock, i);
-
-		if (!a->volumes.count && !n->connected)
+	for (size_t i = 0; i < inv->count; i++)
+		if (!a->volumes.count && !inv->nodes[i]->connected)
 			return pr_error_set(err,
-				"node %s is silent: when its indexer is back, try again",
-				n->name);
-	}
+				"node %s is unreachable: repeat the command when its "
+				"indexer runs again",
+				inv->nodes[i]->name);
 	return 0;
 }
 
 static void
-tell(const struct data_args *a, const Packrack__NodeStatus *n)
+print_plan(const struct data_args *a, const Packrack__NodeStatus *n)
 {
 	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
 
 	for (size_t i = 0; i < n->n_streams; i++) {
 		const Packrack__StreamHeld *s = n->streams[i];
+		bool all = a->since <= s->first_time && a->until >= s->last_time;
 
 		if (!s->packet_stream || !s->packets || s->first_time > a->until ||
 			s->last_time < a->since)
 			continue;
-		fprintf(stderr, "%s %s: %" PRIu64 " packets of %s to %s, and from ",
+		fprintf(stderr, "%s, stream %s, holds %" PRIu64 " packets from %s to %s. ",
 			n->name, s->name, s->packets,
 			pr_time_format(s->first_time, from, sizeof(from)),
 			pr_time_format(s->last_time, to, sizeof(to)));
-		fprintf(stderr, "%s to %s they go\n",
-			a->since <= s->first_time
-				? "the first"
-				: pr_time_format(a->since, from, sizeof(from)),
-			a->until >= s->last_time
-				? "the last"
-				: pr_time_format(a->until, to, sizeof(to)));
+		if (all)
+			fputs("All of them will be deleted.\n", stderr);
+		else
+			fprintf(stderr, "Packets from %s to %s will be deleted.\n",
+				a->since <= s->first_time
+					? from
+					: pr_time_format(a->since, from, sizeof(from)),
+				a->until >= s->last_time
+					? to
+					: pr_time_format(a->until, to, sizeof(to)));
 	}
 }
 
-/* The name typed again. */
-static bool
-confirmed(const char *name)
-{
-	char line[300];
-
-	fprintf(stderr, "This cannot be undone. Type %s to delete: ", name);
-	if (!fgets(line, sizeof(line), stdin))
-		return false;
-	line[strcspn(line, "\n")] = 0;
-	return !strcmp(line, name);
-}
-
 static int
-confirm(const struct data_args *a, const struct data_stock *stock, struct pr_error *err)
+confirm(const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
 	if (a->yes)
 		return 0;
 	if (!isatty(STDIN_FILENO))
-		return pr_error_set(err, "this deletes packets for good: say --yes");
-	for (size_t i = 0; i < data_stock_count(stock); i++) {
-		const Packrack__NodeStatus *n = data_stock_node(stock, i);
-
-		tell(a, n);
-		if (!confirmed(n->name))
+		return pr_error_set(
+			err, "this permanently deletes packets: give --yes to confirm");
+	for (size_t i = 0; i < inv->count; i++) {
+		print_plan(a, inv->nodes[i]);
+		if (!cli_confirmed(inv->nodes[i]->name, "This cannot be undone."))
 			return pr_error_set(err, "not deleted");
 	}
 	return 0;
@@ -147,11 +135,9 @@ delete_volume(struct data_deletion *d, struct pr_error *err)
 static int
 delete_node(struct data_deletion *d, struct pr_error *err)
 {
-	const char *endpoint = data_merger(d->args, err);
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Fence fences[FENCES], *pointers[FENCES];
 	struct prl_deleted step = {.more = true};
-	struct pr_rpc_keys room;
 	Packrack__Envelope *reply;
 
 	c.verb = (char *)"delete";
@@ -170,9 +156,9 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 		c.n_fences = i + 1;
 	}
 	c.fences = pointers;
-	while (endpoint && step.more) {
-		if (cli_ask_command(endpoint, cli_keys(&d->args->merger, &room), &c,
-			    STEP_NS, &reply, err) < 0)
+	while (step.more) {
+		if (cli_ask_command(&d->args->merger, &cli_merger, &c, STEP_NS, &reply,
+			    err) != CLI_OK)
 			return pr_error_prefix(err, "%s", d->name);
 		c.number++;
 		step.segments = reply->command_done->segments;
@@ -181,7 +167,7 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 		show_step(d, &step);
 		pr_message_free(&reply);
 	}
-	return endpoint ? 0 : -1;
+	return 0;
 }
 
 /* Of the time, when all is done: segments that reach beyond it. 0 where all goes, which more may follow. */
@@ -208,8 +194,8 @@ print_deletion(const struct data_deletion *d)
 	printf("%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted\n", d->name,
 		d->sum.segments, d->sum.bytes);
 	if (d->left)
-		printf("  %" PRIu64 " packets of that time stay: they share a segment with "
-		       "others, of other times\n",
+		printf("  %" PRIu64 " packets of the time range remain: they share a "
+		       "segment with packets outside the range\n",
 			d->left);
 }
 
@@ -236,14 +222,14 @@ render_deletion(struct render *r, const struct data_deletion *d)
 }
 
 static int
-delete_all(const struct data_args *a, const struct data_stock *stock, struct render *r,
+delete_all(const struct data_args *a, const struct data_inventory *inv, struct render *r,
 	struct pr_error *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < data_stock_count(stock); i++) {
+	for (size_t i = 0; rc == 0 && i < inv->count; i++) {
 		struct data_deletion d = {.args = a,
-			.name = data_stock_node(stock, i)->name,
+			.name = inv->nodes[i]->name,
 			.volume = a->volumes.count > 0,
 			.order = {.since = a->since,
 				.until = a->until,
@@ -262,42 +248,48 @@ delete_all(const struct data_args *a, const struct data_stock *stock, struct ren
 }
 
 static int
-run(const struct data_args *a, const struct data_stock *stock)
+run_on(const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
 {
 	struct render *r = NULL;
-	struct pr_error err = {""};
 	int rc;
 
-	if (check_all(a, stock, &err) < 0 || confirm(a, stock, &err) < 0)
-		return cli_fail(program.name, CLI_USAGE, &err);
-	if (a->json || a->keyvalue)
-		r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
-	if (r)
+	if (check_all(a, inv, err) < 0 || confirm(a, inv, err) < 0)
+		return CLI_USAGE;
+	if (a->json || a->keyvalue) {
+		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
 		render_list(r, "deleted");
-	rc = delete_all(a, stock, r, &err);
+	}
+	rc = delete_all(a, inv, r, err);
 	if (r && render_end(&r) < 0 && rc == 0)
-		rc = pr_error_set(&err, "cannot write the report");
-	return rc == 0 ? CLI_OK : cli_fail(program.name, CLI_FAILED, &err);
+		rc = pr_error_set(err, "cannot write the report");
+	return rc == 0 ? CLI_OK : CLI_FAILED;
+}
+
+static int
+run(void *values, int count, char **operands, struct pr_error *err)
+{
+	const struct data_args *a = values;
+	struct data_inventory inv;
+	int status = CLI_FAILED;
+
+	(void)count;
+	(void)operands;
+	if (data_check(a, err) < 0)
+		return CLI_USAGE;
+	if (!a->nodes.count && !a->volumes.count) {
+		pr_error_set(err, "no node given: use --node NAME or --volume PATH");
+		return CLI_USAGE;
+	}
+	if (data_inventory_get(&inv, a, err) == 0)
+		status = run_on(a, &inv, err);
+	data_inventory_free(&inv);
+	return status;
 }
 
 int
 data_delete(int argc, char **argv)
 {
-	struct data_args a;
-	struct data_stock *stock = NULL;
-	struct pr_error err;
-	int status = data_parse(&program, &a, argc, argv);
+	struct data_args a = DATA_ARGS;
 
-	if (status < 0 && !a.nodes.count && !a.volumes.count) {
-		pr_error_set(&err, "whose? --node NAME, as packrack data list names them, "
-				   "or --volume PATH");
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0) {
-		stock = data_stock_get(&a, &err);
-		status = stock ? run(&a, stock) : cli_fail(program.name, CLI_FAILED, &err);
-	}
-	data_stock_free(&stock);
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, 0, argc, argv, run);
 }

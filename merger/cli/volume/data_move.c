@@ -132,9 +132,7 @@ open_volume(struct data_place *p, struct pr_error *err)
 static int
 send_batch(struct data_place *p, size_t len, struct pr_error *err)
 {
-	const char *endpoint = data_merger(p->args, err);
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
-	struct pr_rpc_keys room;
 	Packrack__Envelope *reply;
 
 	c.verb = (char *)"store";
@@ -143,8 +141,8 @@ send_batch(struct data_place *p, size_t len, struct pr_error *err)
 	c.packets.len = len;
 	c.links = (Packrack__LinkInfo **)p->links;
 	c.n_links = p->link_count;
-	if (!endpoint || cli_ask_command(endpoint, cli_keys(&p->args->merger, &room), &c,
-				 STORE_NS, &reply, err) < 0)
+	if (cli_ask_command(&p->args->merger, &cli_merger, &c, STORE_NS, &reply, err) !=
+		CLI_OK)
 		return pr_error_prefix(err, "%s", p->args->to);
 	pr_message_free(&reply);
 	p->link_count = 0; /* told */
@@ -495,7 +493,7 @@ struct move {
 	struct data_place *place;
 	struct prl_delete_fence *fences;
 	size_t fence_count;
-	struct data_stock *stock; /* the fences' names are its */
+	struct data_inventory stock; /* the fences' names are its */
 	uint64_t packets, stored, segments;
 	char hash[PRM_TRACE_HASH_TEXT]; /* of the last part */
 	uint64_t left; /* packets of the time that are still there */
@@ -525,12 +523,10 @@ ask_stock(struct move *m, struct pr_error *err)
 	int64_t now = pr_now_real(), deadline = pr_now_mono() + FRESH_NS;
 
 	for (;;) {
-		data_stock_free(&m->stock);
-		m->stock = data_stock_get(m->args, err);
-		if (!m->stock)
+		data_inventory_free(&m->stock);
+		if (data_inventory_get(&m->stock, m->args, err) < 0)
 			return -1;
-		if (m->args->volumes.count ||
-			data_stock_node(m->stock, 0)->last_seen >= now ||
+		if (m->args->volumes.count || m->stock.nodes[0]->last_seen >= now ||
 			pr_now_mono() >= deadline)
 			return 0;
 		poll(NULL, 0, LOOK_MS);
@@ -548,7 +544,7 @@ set_fences(struct move *m, struct pr_error *err)
 	m->fences = NULL;
 	if (ask_stock(m, err) < 0)
 		return -1;
-	n = data_stock_node(m->stock, 0);
+	n = m->stock.nodes[0];
 	m->fences = calloc(n->n_streams + 1, sizeof(*m->fences));
 	if (!m->fences)
 		return pr_error_set(err, "no memory");
@@ -607,7 +603,7 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 	*end = until;
 	if (data_ask_count(&q, &count, err) < 0)
 		return -1;
-	if (count <= PART || !data_times(data_stock_node(m->stock, 0), &low, &high))
+	if (count <= PART || !data_times(m->stock.nodes[0], &low, &high))
 		return 0;
 	low = since > low ? since : low;
 	high = until < high ? until : high;
@@ -647,9 +643,10 @@ copy_part(struct move *m, int64_t since, int64_t end, struct data_names *have,
 	if (found == all->count && !strcmp(want, m->hash))
 		return 0;
 	return pr_error_set(err,
-		"%zu packets were copied, and %" PRIu64 " are there (%s, and there %s): "
-		"nothing of them is deleted",
-		all->count, found, want, m->hash);
+		"copied %zu packets (hash %s), but the destination has %" PRIu64
+		" (hash %s): nothing was deleted; check the destination and repeat the "
+		"command",
+		all->count, want, found, m->hash);
 }
 
 static int
@@ -671,11 +668,8 @@ static int
 move_parts(struct move *m, struct pr_error *err)
 {
 	int64_t since = m->args->since, end;
-	Packrack__LinkInfo *const *links;
-	size_t count;
 
-	links = data_stock_links(m->stock, &count);
-	m->place = data_place_open(m->args, links, count, err);
+	m->place = data_place_open(m->args, m->stock.links, m->stock.link_count, err);
 	if (!m->place)
 		return -1;
 	/* it borrows the links until it has told them */
@@ -723,11 +717,11 @@ static int
 check_args(const struct data_args *a, struct pr_error *err)
 {
 	if (a->nodes.count + a->volumes.count != 1)
-		return pr_error_set(err, "from where? one --node NAME, as packrack data "
-					 "list names them, or one --volume PATH");
+		return pr_error_set(
+			err, "no source given: use one --node NAME or one --volume PATH");
 	if (!!a->to + !!a->to_volume + !!a->to_file != 1)
-		return pr_error_set(err,
-			"where to? one of --to NODE, --to-volume PATH and --to-file FILE");
+		return pr_error_set(err, "no destination given: use one of --to NODE, "
+					 "--to-volume PATH and --to-file FILE");
 	if (a->to && a->volumes.count)
 		return pr_error_set(err,
 			"--to NODE goes with --node NAME; a volume's packets go to "
@@ -735,10 +729,10 @@ check_args(const struct data_args *a, struct pr_error *err)
 	if ((a->to && !strcmp(a->to, a->nodes.items[0])) ||
 		(a->to_volume && a->volumes.count &&
 			!strcmp(a->to_volume, a->volumes.items[0])))
-		return pr_error_set(err, "they lie there already");
+		return pr_error_set(err, "source and destination are the same");
 	if (a->to_file && access(a->to_file, F_OK) == 0)
 		return pr_error_set(err,
-			"%s is there already, perhaps with packets that were moved: name "
+			"%s exists already, perhaps with packets that were moved: name "
 			"another file",
 			a->to_file);
 	return 0;
@@ -762,9 +756,7 @@ report(const struct move *m)
 	struct render *r;
 
 	if (m->args->json || m->args->keyvalue) {
-		r = render_begin(stdout, m->args->json ? RENDER_JSON : RENDER_KEYVALUE);
-		if (!r)
-			return;
+		r = render_begin(stdout, cli_form(m->args->json, m->args->keyvalue));
 		render_uint(r, "packets", m->packets);
 		render_uint(r, "copied", m->stored);
 		render_uint(r, "deleted_segments", m->segments);
@@ -777,40 +769,40 @@ report(const struct move *m)
 	       " segments deleted\n",
 		m->from, m->packets, m->stored, m->segments);
 	if (m->left)
-		printf("  %" PRIu64 " of that time stay as well: they share a segment with "
-		       "others, or came meanwhile\n",
+		printf("  %" PRIu64
+		       " packets of the time range remain at the source: they share a "
+		       "segment with packets outside the range, or were stored during the "
+		       "move\n",
 			m->left);
 }
 
 static int
-run(const struct data_args *a)
+run(void *values, int count, char **operands, struct pr_error *err)
 {
-	struct move m = {.args = a,
-		.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0]};
-	struct pr_error err = {""};
-	int rc = set_fences(&m, &err);
+	const struct data_args *a = values;
+	struct move m = {.args = a};
+	int rc;
 
+	(void)count;
+	(void)operands;
+	if (data_check(a, err) < 0 || check_args(a, err) < 0)
+		return CLI_USAGE;
+	m.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0];
+	rc = set_fences(&m, err);
 	if (rc == 0)
-		rc = a->to_file ? move_to_file(&m, &err) : move_parts(&m, &err);
-	if (rc == 0 && (rc = count_left(&m, &err)) == 0)
+		rc = a->to_file ? move_to_file(&m, err) : move_parts(&m, err);
+	if (rc == 0 && (rc = count_left(&m, err)) == 0)
 		report(&m);
 	data_place_close(&m.place);
-	data_stock_free(&m.stock);
+	data_inventory_free(&m.stock);
 	free(m.fences);
-	return rc == 0 ? CLI_OK : cli_fail(program.name, CLI_FAILED, &err);
+	return rc == 0 ? CLI_OK : CLI_FAILED;
 }
 
 int
 data_move(int argc, char **argv)
 {
-	struct data_args a;
-	struct pr_error err;
-	int status = data_parse(&program, &a, argc, argv);
+	struct data_args a = DATA_ARGS;
 
-	if (status < 0 && check_args(&a, &err) < 0)
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	if (status < 0)
-		status = run(&a);
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, 0, argc, argv, run);
 }
