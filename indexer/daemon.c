@@ -1,13 +1,580 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/daemon.h"
 
+#include <event2/event.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
-#include "indexer/daemon_private.h"
+#include "indexer/index/index_key.h"
+#include "indexer/index_follower.h"
+#include "indexer/query/hello.h"
+#include "indexer/query/serve.h"
+#include "indexer/query/volume.h"
+#include "indexer/record_sender.h"
+#include "indexer/summary_announcer.h"
 #include "proto/base/clock.h"
+#include "proto/base/error.h"
 #include "proto/base/log.h"
+#include "proto/base/loop.h"
+#include "proto/base/metrics_server.h"
+#include "proto/base/options.h"
 #include "proto/base/priority.h"
+#include "proto/rpc/option_rows.h"
+#include "proto/rpc/rpc.h"
+#include "proto/rpc/status.h"
 #include "proto/wire/frame.h"
+
+struct pri_indexer_options {
+	struct pr_string_list volume; /* as given: PATH[,PATH] */
+	struct pr_string_list paths; /* its parts */
+	struct pr_string_list merger;
+	char *name, *manage, *cluster, *metrics;
+	char *key_flag; /* as given */
+	const char *keys; /* key directory, or NULL */
+	uint64_t queries;
+	int log_format; /* enum pr_log_format */
+	bool verbose;
+	struct pr_string_list composite; /* as given */
+	struct pri_composites composites;
+};
+
+#define PR_VALUES struct pri_indexer_options
+#define NAME_MAX_BYTES 64
+
+static const struct pr_option options[] = {
+	PR_OPT_LIST(volume, "volume", 0, "PATH[,PATH]", "the volume to answer from",
+		.required = true),
+	PR_OPT_LIST(merger, "merger", 'm', "ENDPOINT",
+		"where to answer queries (" PR_RPC_ENDPOINT_MERGER ")"),
+	PR_OPT_STRING(
+		name, "name", 0, "NAME", "this node's name", .def_note = "the machine's"),
+	PR_OPT_STRING(cluster, "cluster", 0, "NAME",
+		"of nodes, that mergers look at as one first"),
+	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "listen here for direct questions"),
+	PR_OPTION_METRICS(metrics),
+	PR_OPT_UINT(queries, "queries", 0, "N", 1, PRI_SERVE_RUNNING_MAX,
+		"answered at the same time, others wait"),
+	PR_OPT_LIST(composite, "composite", 0, "KEYS",
+		"also index what a packet has together, as src+dport"),
+	PR_OPTION_KEY(key_flag),
+	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPTION_VERBOSE(verbose),
+};
+
+static const struct pr_cmdline program = {
+	.name = "packrack-indexer",
+	.section = "indexer",
+	.summary = "Answers queries from one volume.",
+	.usage = "--volume PATH[,PATH] [options]",
+	PR_OPTIONS(options),
+	.footer = "It only reads the volume, waits for it if it is not there yet, and "
+		  "gives way "
+		  "to capture.",
+};
+
+static int
+split_volume(struct pri_indexer_options *o, struct pr_error *err)
+{
+	if (pr_string_list_split(&o->paths, &o->volume, err) < 0)
+		return -1;
+	if (o->paths.count == 0)
+		return pr_error_set(err, "no volume: give --volume PATH");
+	return 0;
+}
+
+static int
+default_name(struct pri_indexer_options *o, struct pr_error *err)
+{
+	char host[NAME_MAX_BYTES + 1] = "";
+
+	if (o->name)
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return pr_error_errno(err, "the machine's name");
+	o->name = strdup(host);
+	return o->name ? 0 : pr_error_set(err, "no memory");
+}
+
+static int
+check_name(const char *option, const char *name, struct pr_error *err)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > NAME_MAX_BYTES)
+		return pr_error_set(err, "--%s: 1 to %d bytes", option, NAME_MAX_BYTES);
+	for (; *name; name++)
+		if ((unsigned char)*name <= ' ' || *name == 0x7f)
+			return pr_error_set(
+				err, "--%s: no blanks or control characters", option);
+	return 0;
+}
+
+static int
+check(struct pri_indexer_options *o, struct pr_error *err)
+{
+	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
+		check_name("name", o->name, err) < 0 ||
+		(o->cluster && check_name("cluster", o->cluster, err) < 0))
+		return -1;
+	if (o->merger.count == 0 && !o->manage &&
+		pr_string_list_add(&o->merger, PR_RPC_ENDPOINT_MERGER,
+			strlen(PR_RPC_ENDPOINT_MERGER), err) < 0)
+		return -1;
+	for (size_t i = 0; i < o->merger.count; i++)
+		if (pr_rpc_check_endpoint(o->merger.items[i], err) < 0)
+			return -1;
+	if (o->manage && pr_rpc_check_endpoint(o->manage, err) < 0)
+		return -1;
+	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
+		return -1;
+	if (pri_composites_parse(&o->composite, &o->composites, err) < 0)
+		return pr_error_prefix(err, "--composite");
+	o->keys = pr_keys_dir(o->key_flag);
+	return 0;
+}
+
+static int
+pri_indexer_options_parse(
+	struct pri_indexer_options *o, int argc, char **argv, struct pr_error *err)
+{
+	int rc;
+
+	*o = (struct pri_indexer_options){.queries = PRI_SERVE_RUNNING_DEFAULT};
+	rc = pr_options_parse(&program, o, argc, argv, NULL, err);
+	if (rc != 0)
+		return rc;
+	return check(o, err);
+}
+
+static void
+pri_indexer_options_free(struct pri_indexer_options *o)
+{
+	pr_options_free(&program, o);
+	pr_string_list_clear(&o->paths);
+}
+
+/* One merger that we answer, or the socket for direct questions. */
+struct line {
+	struct daemon *daemon;
+	const char *endpoint;
+	struct pr_rpc *rpc;
+	bool connected, said_refused;
+	struct pri_announced offered;
+};
+
+struct daemon {
+	struct pri_indexer_options options;
+	struct pr_loop *loop;
+	struct pri_serve *serve;
+	struct pri_volume *view;
+	struct line *mergers;
+	struct line manage;
+	struct pr_timer *hello, *refresh, *tick, *index;
+	struct pr_metrics_server *metrics;
+	struct pri_index_follower *feed;
+	struct pri_record_sender *deliver;
+	struct pri_summary_announcer *offer;
+	int64_t idle_ns; /* how long the index is left alone when nothing is left to do */
+	uint64_t boot;
+	bool said_waiting, loaded, stopping;
+	dev_t device; /* of the volume's first path when it was opened */
+	ino_t inode;
+};
+
+#define REFRESH_SLICE_NS (20 * PR_NS_PER_MS)
+#define LOADING_SLICE_NS (200 * PR_NS_PER_MS) /* at the start, when there is much to list */
+
+/* Indexing gets at most this much of this; the rest of the loop's time is queries'. */
+#define INDEX_NS (20 * PR_NS_PER_MS)
+#define INDEX_SLICE_NS (8 * PR_NS_PER_MS)
+/*
+ * When nothing is left to do: what comes meanwhile is read by queries, and waking costs as much as a segment. So
+ * it is left alone for as long as it takes no more than INDEX_ONCE_NS then, and still lies in shared memory.
+ */
+#define INDEX_IDLE_NS (200 * PR_NS_PER_MS)
+#define INDEX_IDLE_LEAST_NS (50 * PR_NS_PER_MS)
+#define INDEX_ONCE_NS (3 * PR_NS_PER_MS)
+/* When the logger has many records and more may follow: it answers within its loop's next turn. */
+#define INDEX_HANDED_NS (5 * PR_NS_PER_MS)
+#define HAND_OVER_NS (PR_NS_PER_S / 2) /* at the end, for the logger to take what is made */
+
+/* ---- the volume ---- */
+
+static void
+pri_indexer_let_go(struct daemon *d)
+{
+	pri_announcer_destroy(&d->offer);
+	pri_follower_destroy(&d->feed);
+	pri_sender_destroy(&d->deliver);
+	pri_volume_close(&d->view);
+}
+
+static void
+close_volume(struct daemon *d, const char *why)
+{
+	pri_serve_set_view(d->serve, NULL, why);
+	pri_indexer_let_go(d);
+	d->loaded = false;
+	if (!d->said_waiting)
+		pr_log_warning("%s; trying again until it is there", why);
+	d->said_waiting = true;
+}
+
+static void
+open_volume(struct daemon *d)
+{
+	struct pr_error err;
+	struct stat st;
+	char text[400];
+
+	d->inode = 0;
+	if (stat(d->options.paths.items[0], &st) == 0) {
+		d->device = st.st_dev;
+		d->inode = st.st_ino;
+	}
+	d->view = pri_volume_open((const char *const *)d->options.paths.items,
+		d->options.paths.count, PRI_VOLUME_SUMMARIES, &err);
+	if (!d->view) {
+		close_volume(d, err.text);
+		return;
+	}
+	pr_log_info("volume %s is open", d->options.paths.items[0]);
+	if (sfs_degraded(d->view->sfs, text, sizeof(text)))
+		pr_log_warning("%s", text);
+	d->said_waiting = false;
+	pri_serve_set_view(d->serve, d->view, NULL);
+}
+
+/* A volume that was removed and made anew at the same path is another: what we hold open is gone. */
+static bool
+same_volume(struct daemon *d)
+{
+	struct stat st;
+
+	if (stat(d->options.paths.items[0], &st) < 0)
+		return d->inode == 0; /* it was missing when the others were opened, too */
+	return st.st_dev == d->device && st.st_ino == d->inode;
+}
+
+static void
+pri_indexer_refresh(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_error err;
+	int64_t slice;
+	int rc;
+
+	if (d->view && !same_volume(d))
+		close_volume(d, "the volume was replaced");
+	if (!d->view)
+		open_volume(d);
+	if (!d->view)
+		return;
+	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
+	rc = pri_volume_refresh(d->view, false, pr_now_mono() + slice, &err);
+	d->loaded |= rc == 0;
+	if (rc < 0)
+		close_volume(d, err.text);
+}
+
+/* ---- indexing ---- */
+
+static int
+open_feed(struct daemon *d, struct pr_error *err)
+{
+	struct sfs_volume_info info;
+
+	if (!d->deliver && sfs_info(d->view->sfs, &info, err) == 0)
+		d->deliver = pri_sender_create(d->loop, info.uuid, err);
+	if (d->deliver && !d->feed)
+		d->feed = pri_follower_create(d->view, pri_sender_sink, d->deliver, err);
+	if (d->feed)
+		pri_follower_composites(d->feed, &d->options.composites);
+	return d->feed ? 0 : -1;
+}
+
+/* Only what is indexed and told of lets a merger leave us out; else it asks. */
+static void
+offer(struct daemon *d)
+{
+	if (!d->offer)
+		d->offer = pri_announcer_create(d->view, d->feed, d->options.cluster, NULL);
+	if (!d->offer)
+		return;
+	pri_announcer_tick(d->offer);
+	for (size_t i = 0; i < d->options.merger.count; i++)
+		if (d->mergers[i].connected)
+			pri_announcer_tell(
+				d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
+}
+
+/* took: of the step that had nothing left to do. */
+static int64_t
+idle_period(struct daemon *d, int64_t took)
+{
+	int64_t before = d->idle_ns ? d->idle_ns : INDEX_IDLE_LEAST_NS;
+	int64_t next = took > 0 ? before * INDEX_ONCE_NS / took : INDEX_IDLE_NS;
+
+	d->idle_ns = next < INDEX_IDLE_LEAST_NS ? INDEX_IDLE_LEAST_NS
+		     : next > INDEX_IDLE_NS     ? INDEX_IDLE_NS
+						: next;
+	return d->idle_ns;
+}
+
+/* rc: of the step that took so long. When a record is on its way, the share of time is kept all the same. */
+static int64_t
+index_period(struct daemon *d, int rc, int64_t took)
+{
+	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
+	struct pri_follower_stats figures;
+
+	pri_follower_stats(d->feed, &figures);
+	if (rc > 0 || share > INDEX_NS)
+		return INDEX_NS;
+	if (!pri_sender_full(d->deliver) || !figures.behind)
+		return idle_period(d, took);
+	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
+}
+
+/* What cannot be indexed is read by queries: no reason to stop answering them. */
+static void
+pri_indexer_index(void *arg)
+{
+	struct daemon *d = arg;
+	struct pr_error err = {""};
+	int64_t began;
+	int rc;
+
+	if (!d->view || !d->loaded)
+		return;
+	if (open_feed(d, &err) == 0) {
+		pri_sender_tick(d->deliver);
+		if (d->stopping)
+			return;
+		began = pr_now_mono();
+		rc = pri_follower_step(d->feed, began + INDEX_SLICE_NS, &err);
+		pr_timer_every(d->index, index_period(d, rc, pr_now_mono() - began));
+		if (rc >= 0) {
+			offer(d);
+			return;
+		}
+	}
+	pr_log_debug("indexing: %s", err.text);
+	pri_announcer_destroy(&d->offer);
+	pri_follower_destroy(&d->feed);
+}
+
+/* What is being made is worth more in the volume than made again after the next start. */
+static void
+pri_indexer_hand_over(struct daemon *d)
+{
+	int64_t deadline = pr_now_mono() + HAND_OVER_NS;
+	struct pr_error err;
+
+	d->stopping = true;
+	while (d->feed && pr_now_mono() < deadline) {
+		if (pri_follower_finish(d->feed, true, &err) != 0 &&
+			pri_sender_idle(d->deliver))
+			return;
+		pri_sender_send(d->deliver);
+		event_base_loop(pr_loop_base(d->loop), EVLOOP_ONCE);
+	}
+}
+
+/* ---- what we say ---- */
+
+static struct pri_hello *
+make_hello(struct daemon *d)
+{
+	struct pri_hello_input facts = {.name = d->options.name,
+		.boot = d->boot,
+		.queries = pri_serve_queries(d->serve),
+		.queries_running = pri_serve_running(d->serve)};
+	struct pri_follower_stats figures;
+
+	if (d->feed) {
+		pri_follower_stats(d->feed, &figures);
+		facts.behind = figures.behind;
+	}
+	return pri_hello_create(d->view, &facts, NULL);
+}
+
+static void
+say_hello(struct line *line, struct pri_hello *hello)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
+	env.hello = &hello->message;
+	if (line->connected)
+		pr_rpc_send(line->rpc, NULL, &env, NULL);
+}
+
+static void
+pri_indexer_say_hello(void *arg)
+{
+	struct daemon *d = arg;
+	struct pri_hello *hello = make_hello(d);
+
+	for (size_t i = 0; hello && i < d->options.merger.count; i++)
+		say_hello(&d->mergers[i], hello);
+	pri_hello_destroy(&hello);
+}
+
+/* What hello says, as the answer to a status request. node: room for one pointer. */
+static Packrack__Status
+make_status(struct pri_hello *hello, Packrack__NodeStatus **node)
+{
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+
+	*node = &hello->status;
+	status.program = (char *)"packrack-indexer";
+	status.version = (char *)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	status.nodes = node;
+	status.n_nodes = 1;
+	status.links = hello->message.links;
+	status.n_links = hello->message.n_links;
+	return status;
+}
+
+static void
+pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
+{
+	struct daemon *d = arg;
+	struct pri_hello *hello = make_hello(d);
+
+	if (!hello)
+		return;
+	pr_status_metrics_build(page, "packrack-indexer");
+	pr_metrics_label(page, {"node", d->options.name});
+	pr_status_metrics_node(page, "packrack_indexer_", &hello->status, false);
+	pri_hello_destroy(&hello);
+}
+
+static void
+answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
+{
+	struct pri_hello *hello = make_hello(line->daemon);
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Status status;
+	Packrack__NodeStatus *node;
+
+	if (!hello)
+		return;
+	status = make_status(hello, &node);
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
+	env.status = &status;
+	pr_rpc_send(line->rpc, peer, &env, NULL);
+	pri_hello_destroy(&hello);
+}
+
+/* ---- what we hear ---- */
+
+/* Of our Hello: our key was revoked, or is another node's. Once, though it is said every time. */
+static void
+said_no(struct line *line, const char *text)
+{
+	if (!line->said_refused)
+		pr_log_warning("%s: %s", line->endpoint, text);
+	line->said_refused = true;
+}
+
+static void
+on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	struct line *line = arg;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
+		answer_status(line, peer, env->id);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
+		said_no(line, env->failure->text);
+	else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
+		if (!peer && line->daemon->offer)
+			pri_announcer_want(line->daemon->offer, &line->offered, line->rpc,
+				env->summary_want);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer)
+		pri_sender_command(line->daemon->deliver, line->rpc, env);
+	else
+		pri_serve_message(line->daemon->serve, line->rpc, peer, env);
+}
+
+static void
+on_state(void *arg, enum pr_rpc_state state)
+{
+	struct line *line = arg;
+	struct pri_hello *hello;
+
+	if (state == PR_RPC_REFUSED) {
+		if (!line->said_refused)
+			pr_log_warning("%s", pr_rpc_refusal(line->rpc));
+		line->said_refused = true;
+		return;
+	}
+	if (state == PR_RPC_DISCONNECTED && line->connected)
+		pr_log_info("%s is gone; trying again", line->endpoint);
+	pri_serve_drop(line->daemon->serve, line->rpc);
+	line->connected = state == PR_RPC_CONNECTED;
+	line->offered = (struct pri_announced){.bytes = line->offered.bytes};
+	if (!line->connected)
+		return;
+	line->said_refused = false;
+	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"merger", line->endpoint}),
+		"connected to %s", line->endpoint);
+	hello = make_hello(line->daemon);
+	if (hello)
+		say_hello(line, hello);
+	pri_hello_destroy(&hello);
+}
+
+/* ---- lines ---- */
+
+static int
+pri_indexer_connect(struct daemon *d, struct pr_error *err)
+{
+	struct pr_rpc_keys keys = {d->options.keys};
+
+	d->mergers = calloc(d->options.merger.count + 1, sizeof(*d->mergers));
+	if (!d->mergers)
+		return pr_error_set(err, "no memory");
+	for (size_t i = 0; i < d->options.merger.count; i++) {
+		struct line *line = &d->mergers[i];
+		line->daemon = d;
+		line->endpoint = d->options.merger.items[i];
+		if (!keys.dir)
+			pr_log_warning("no keys: packets travel to %s in the clear, and "
+				       "whoever listens there may ask "
+				       "(packrack-keys(7))",
+				line->endpoint);
+		line->rpc = pr_rpc_connect(
+			d->loop, line->endpoint, &keys, on_message, line, err);
+		if (!line->rpc)
+			return -1;
+		pr_rpc_watch(line->rpc, on_state, line);
+	}
+	return 0;
+}
+
+static int
+pri_indexer_listen(struct daemon *d, struct pr_error *err)
+{
+	struct pr_rpc_keys keys = {d->options.keys};
+
+	d->manage = (struct line){.daemon = d, .endpoint = d->options.manage};
+	if (!d->options.manage)
+		return 0;
+	if (!keys.dir)
+		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
+			d->options.manage);
+	d->manage.rpc = pr_rpc_listen(
+		d->loop, d->options.manage, &keys, on_message, &d->manage, err);
+	return d->manage.rpc ? 0 : -1;
+}
 
 #define HELLO_NS (2 * PR_NS_PER_S)
 #define REFRESH_NS (PR_NS_PER_S / 2)

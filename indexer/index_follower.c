@@ -5,10 +5,254 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/ledger_view.h"
-#include "indexer/feed_private.h"
 #include "indexer/index/level2.h"
+#include "indexer/query/catalog.h"
 #include "proto/base/clock.h"
+
+#define OPEN_MAX (PRI_FOLLOWER_SPANS - 2)
+
+struct stream {
+	struct pri_index_follower *feed;
+	uint32_t id;
+	uint16_t link;
+	struct pri_builder *builder;
+	struct sfs_cursor *cursor;
+	uint64_t next; /* sequence; what comes before it is indexed or lost */
+	uint64_t last; /* of the stream, as of the last step */
+	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
+	int64_t added; /* monotonic: last time that something was */
+	int64_t settled; /* the same, or that the batch was finished since */
+	uint64_t lost;
+	uint64_t first; /* sequence that is not recycled yet, as of the last step */
+	struct pr_summary_span open[OPEN_MAX]; /* without summary in the index */
+	size_t open_count;
+	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
+};
+
+struct pri_index_follower {
+	struct pri_volume *view;
+	pri_index_sink sink;
+	void *arg;
+	struct stream **streams;
+	size_t count;
+	struct pri_composites composites;
+	uint64_t restarts;
+};
+
+static void
+note_unknown(struct stream *s, uint64_t upto)
+{
+	if (upto > s->unknown)
+		s->unknown = upto;
+}
+
+static void
+pri_follower_add_unsummarized(struct stream *s, const struct pr_summary_span *span)
+{
+	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
+
+	if (s->open_count < OPEN_MAX) {
+		s->open[s->open_count++] = *span;
+		return;
+	}
+	/* one for two: times are what counts, and seqs of two epochs are none */
+	if (last->epoch != span->epoch)
+		note_unknown(s, span->first_sequence + span->segments);
+	pr_summary_span_unite(last, span);
+	if (s->unknown)
+		note_unknown(s, last->first_sequence + last->segments);
+}
+
+/* Sequences from..to have no summary, and will not get one. */
+static void
+pri_follower_mark_gap(struct stream *s, uint64_t from, uint64_t to)
+{
+	struct pr_summary_span spans[8];
+	uint64_t found;
+	size_t count = pri_catalog_spans(
+		&s->feed->view->catalog, s->id, from, to, spans, 8, &found);
+
+	for (size_t i = 0; i < count; i++)
+		pri_follower_add_unsummarized(s, &spans[i]);
+	if (found < to - from + 1)
+		note_unknown(s, to);
+}
+
+/* What an earlier run left without summary, before the sequence next. */
+static void
+pri_follower_mark_old_gaps(struct stream *s)
+{
+	struct pri_index_stream *known =
+		pri_index_map_find(&s->feed->view->index_map, s->link);
+	struct pri_index_list *list = known ? &known->level[2] : NULL;
+	uint64_t at = s->first;
+
+	for (size_t i = 0; list && i < list->count; i++) {
+		struct pri_index_ref *ref = &list->items[i];
+
+		if (!pri_index_ref_usable(known, ref))
+			continue;
+		if (ref->first_sequence > at)
+			pri_follower_mark_gap(s, at, ref->first_sequence - 1);
+		if (ref->first_sequence + ref->segments > at)
+			at = ref->first_sequence + ref->segments;
+	}
+	if (at < s->next)
+		pri_follower_mark_gap(s, at, s->next - 1);
+}
+
+void
+pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
+	uint64_t first_sequence, uint32_t segments)
+{
+	for (size_t i = 0; i < f->count; i++) {
+		struct stream *s = f->streams[i];
+		size_t kept = 0;
+
+		for (size_t j = 0; j < s->open_count; j++)
+			if (s->link != link ||
+				s->open[j].first_sequence != first_sequence ||
+				s->open[j].segments != segments)
+				s->open[kept++] = s->open[j];
+		s->open_count = kept;
+	}
+}
+
+/* What is recycled needs none. */
+static void
+pri_follower_expire(struct stream *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->open_count; i++)
+		if (s->open[i].first_sequence + s->open[i].segments > s->first)
+			s->open[kept++] = s->open[i];
+	s->open_count = kept;
+	if (s->unknown < s->first)
+		s->unknown = 0;
+}
+
+size_t
+pri_follower_unsummarized(const struct pri_index_follower *f,
+	struct pr_summary_span out[PRI_FOLLOWER_SPANS], bool *unknown)
+{
+	struct pr_summary_span tail[2];
+	size_t count = 0;
+
+	*unknown = false;
+	for (size_t i = 0; i < f->count; i++) {
+		const struct stream *s = f->streams[i];
+		size_t more = pri_builder_tail(s->builder, tail);
+
+		*unknown |= s->unknown || s->last >= s->next ||
+			    count + s->open_count + more > PRI_FOLLOWER_SPANS;
+		for (size_t j = 0; j < s->open_count && count < PRI_FOLLOWER_SPANS; j++)
+			out[count++] = s->open[j];
+		for (size_t j = 0; j < more && count < PRI_FOLLOWER_SPANS; j++)
+			out[count++] = tail[j];
+	}
+	return count;
+}
+
+/* Behind the last one that is indexed, when its handle is known; else from the start. */
+static int
+open_cursor(struct stream *s, struct pr_error *err)
+{
+	struct pri_volume *view = s->feed->view;
+	const struct sfs_handle *after =
+		pri_catalog_handle(&view->catalog, s->id, s->next - 1);
+
+	if (after)
+		s->cursor = sfs_cursor_open(view->sfs, (int)s->id, after, NULL);
+	if (!s->cursor)
+		s->cursor = sfs_cursor_open(view->sfs, (int)s->id, NULL, err);
+	return s->cursor ? 0 : -1;
+}
+
+/* 1: waiting is set; 0: nothing new; -1. */
+static int
+fetch(struct stream *s, int64_t deadline, struct pr_error *err)
+{
+	int rc;
+
+	if (s->waiting.length)
+		return 1;
+	if (s->next > s->last)
+		return 0;
+	if (!s->cursor && open_cursor(s, err) < 0)
+		return -1;
+	while ((rc = sfs_cursor_next(s->cursor, &s->waiting, err)) != 0) {
+		if (rc == 1 && s->waiting.sequence >= s->next)
+			return 1;
+		s->waiting.length = 0;
+		if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_CORRUPT && rc != SFS_DELETED)
+			return -1;
+		if (pr_now_mono() >= deadline)
+			return 0;
+	}
+	s->waiting.length = 0;
+	return 0;
+}
+
+static void
+passed(struct stream *s)
+{
+	s->next = s->waiting.sequence + 1;
+	s->waiting.length = 0;
+	s->added = s->settled = pr_now_mono();
+}
+
+static bool
+whole(void *arg)
+{
+	struct stream *s = arg;
+
+	return sfs_cursor_pass(s->cursor, &s->waiting);
+}
+
+/* What the writer's memory has is indexed there, without a copy. 1; 0: not now; 2: it is to be copied; -1. */
+static int
+advance_there(struct stream *s, struct pr_error *err)
+{
+	int rc;
+
+	if (s->waiting.length || s->next > s->last || !s->cursor ||
+		sfs_cursor_there(s->cursor, &s->waiting) != 1)
+		return 2;
+	rc = s->waiting.sequence == s->next
+		     ? pri_builder_add_shared(s->builder, s->waiting.sequence,
+			       s->waiting.handle.proof, s->waiting.body, s->waiting.length,
+			       whole, s, err)
+		     : 2;
+	if (rc == 1)
+		passed(s);
+	s->waiting.length = 0;
+	return rc;
+}
+
+static int
+pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
+{
+	uint64_t damaged = pri_builder_figures(s->builder)->damaged;
+	int rc = advance_there(s, err);
+
+	if (rc != 2)
+		return rc;
+	rc = fetch(s, deadline, err);
+	if (rc <= 0)
+		return rc;
+	rc = pri_builder_add(s->builder, s->waiting.sequence, s->waiting.handle.proof,
+		s->waiting.body, s->waiting.length, err);
+	if (rc <= 0)
+		return rc;
+	s->lost += s->waiting.sequence - s->next;
+	if (s->waiting.sequence > s->next)
+		pri_follower_mark_gap(s, s->next, s->waiting.sequence - 1);
+	if (pri_builder_figures(s->builder)->damaged > damaged)
+		pri_follower_mark_gap(s, s->waiting.sequence, s->waiting.sequence);
+	passed(s);
+	return 1;
+}
 
 /* A batch that nothing was added to for so long is finished as it is; then the summary. */
 #define IDLE_NS (2 * PR_NS_PER_S)
@@ -103,8 +347,7 @@ sink_of(void *arg, const struct pri_index_record *record)
 static uint64_t
 begin_at(const struct pri_index_follower *f, struct stream *stream, uint64_t first)
 {
-	struct pri_index_stream *s =
-		pri_index_map_find(pri_volume_index_map(f->view), stream->link);
+	struct pri_index_stream *s = pri_index_map_find(&f->view->index_map, stream->link);
 	uint64_t end = s ? pri_index_uncovered(s, 1, first) : first, grouped = end;
 	uint64_t summaries = first;
 
@@ -133,8 +376,8 @@ add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t l
 	s->id = info->id;
 	s->link = link;
 	s->added = s->settled = pr_now_mono();
-	s->builder = pri_builder_create(
-		link, sfs_record_max(pri_volume_sfs(f->view)), sink_of, s, err);
+	s->builder =
+		pri_builder_create(link, sfs_record_max(f->view->sfs), sink_of, s, err);
 	if (s->builder)
 		pri_builder_composites(s->builder, &f->composites);
 	streams = realloc(f->streams, (f->count + 1) * sizeof(*streams));
@@ -181,7 +424,7 @@ pass_deleted(struct sfs *sfs, struct stream *s)
 static int
 look(struct pri_index_follower *f, struct pr_error *err)
 {
-	struct sfs *sfs = pri_volume_sfs(f->view);
+	struct sfs *sfs = f->view->sfs;
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	unsigned link;
@@ -220,7 +463,7 @@ static bool
 ended(const struct stream *s, const struct pr_summary_span *tail)
 {
 	const struct pri_series_ledger *facts = pri_ledger_view_find(
-		pri_volume_ledger(s->feed->view), tail->epoch, (uint16_t)tail->link);
+		&s->feed->view->ledger, tail->epoch, (uint16_t)tail->link);
 
 	return s->next > s->last && facts && facts->have_mark && facts->mark.link.ended;
 }

@@ -2,12 +2,435 @@
 #include "indexer/query/answer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "indexer/query/answer_end.h"
+#include "indexer/query/hello.h"
 #include "indexer/query/query.h"
-#include "indexer/query/query_message.h"
 #include "proto/base/clock.h"
+#include "proto/rpc/message.h"
 #include "proto/wire/segment.h"
+
+/* ---- queries as messages ---- */
+
+static struct pri_bpf *
+program_from_message(const Packrack__Program *message, struct pr_error *err)
+{
+	size_t count = message->n_instructions;
+	struct pri_insn *insns = calloc(count ? count : 1, sizeof(*insns));
+	struct pri_bpf *program;
+
+	if (!insns) {
+		pr_error_set(err, "no memory for a filter");
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const Packrack__Instruction *in = message->instructions[i];
+		insns[i] = (struct pri_insn){.code = (uint16_t)in->code,
+			.jt = (uint8_t)in->jt,
+			.jf = (uint8_t)in->jf,
+			.k = in->k};
+	}
+	program = pri_bpf_create((uint16_t)message->linktype, insns, count, err);
+	free(insns);
+	return program;
+}
+
+static int
+programs_from_message(Packrack__Program *const *list, size_t count, struct pri_bpf_set *out,
+	struct pr_error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct pri_bpf *program = program_from_message(list[i], err);
+
+		if (!program || pri_bpf_set_add(out, program, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Counts agree, which the message's check has seen to. */
+static int
+relations_from_message(
+	const Packrack__Related *m, struct pr_relations *out, struct pr_error *err)
+{
+	out->keys = calloc(m->n_keys + 1, sizeof(*out->keys));
+	out->spans = calloc(m->n_spans / 2 + 1, sizeof(*out->spans));
+	if (!out->keys || !out->spans)
+		return pr_error_set(err, "no memory for related packets");
+	for (size_t i = 0; i < m->n_keys; i++)
+		if (m->lasting[i] > INT64_MAX ||
+			__builtin_add_overflow(
+				m->first[i], (int64_t)m->lasting[i], &out->keys[i].last))
+			return pr_error_set(err, "related packets that never end");
+	for (size_t i = 0; i < m->n_keys; i++) {
+		out->keys[i].key = m->keys[i];
+		out->keys[i].first = m->first[i];
+	}
+	for (size_t i = 0; i < m->n_spans / 2; i++)
+		out->spans[i] =
+			(struct pr_relation_span){m->spans[2 * i], m->spans[2 * i + 1]};
+	out->count = m->n_keys;
+	out->span_count = m->n_spans / 2;
+	return pr_relations_valid(out)
+		       ? 0
+		       : pr_error_set(err, "related packets that are not in order");
+}
+
+static int
+take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_error *err)
+{
+	out->relations = calloc(1, sizeof(*out->relations));
+	if (!out->relations)
+		return pr_error_set(err, "no memory for related packets");
+	if (m->n_first != m->n_keys || m->n_lasting != m->n_keys)
+		return pr_error_set(err, "related packets without times");
+	if (programs_from_message(m->core, m->n_core, &out->core, err) < 0)
+		return -1;
+	return relations_from_message(m, out->relations, err);
+}
+
+static int
+query_from_message(
+	const Packrack__Query *message, struct pri_query_spec *out, struct pr_error *err)
+{
+	*out = (struct pri_query_spec){.since = message->since,
+		.until = message->until,
+		.limit = message->limit,
+		.link = message->link,
+		.strays = message->strays};
+	if (programs_from_message(
+		    message->programs, message->n_programs, &out->programs, err) < 0 ||
+		(message->related && take_related(message->related, out, err) < 0)) {
+		pri_query_spec_free(out);
+		return -1;
+	}
+	return 0;
+}
+
+/* One piece of memory a program: the message, its pointers, its instructions. */
+static Packrack__Program *
+program_to_message(const struct pri_bpf *program)
+{
+	struct whole {
+		Packrack__Program message;
+		Packrack__Instruction in[];
+	} * whole;
+	Packrack__Instruction **pointers;
+	const struct pri_insn *insns = program->insns;
+	size_t count = program->count;
+
+	whole = malloc(sizeof(*whole) + count * (sizeof(*whole->in) + sizeof(*pointers)));
+	if (!whole)
+		return NULL;
+	pointers = (Packrack__Instruction **)(whole->in + count);
+	packrack__program__init(&whole->message);
+	whole->message.linktype = program->linktype;
+	whole->message.n_instructions = count;
+	whole->message.instructions = pointers;
+	for (size_t i = 0; i < count; i++) {
+		packrack__instruction__init(&whole->in[i]);
+		whole->in[i].code = insns[i].code;
+		whole->in[i].jt = insns[i].jt;
+		whole->in[i].jf = insns[i].jf;
+		whole->in[i].k = insns[i].k;
+		pointers[i] = &whole->in[i];
+	}
+	return &whole->message;
+}
+
+int
+pri_query_set_programs(
+	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err)
+{
+	message->programs = calloc(programs->count + 1, sizeof(*message->programs));
+	message->n_programs = 0;
+	if (!message->programs)
+		return pr_error_set(err, "no memory for a filter");
+	for (size_t i = 0; i < programs->count; i++) {
+		message->programs[i] = program_to_message(programs->items[i]);
+		if (!message->programs[i]) {
+			pri_query_message_free(message);
+			return pr_error_set(err, "no memory for a filter");
+		}
+		message->n_programs++;
+	}
+	return 0;
+}
+
+void
+pri_query_message_free(Packrack__Query *message)
+{
+	for (size_t i = 0; i < message->n_programs; i++)
+		free(message->programs[i]);
+	free(message->programs);
+	message->programs = NULL;
+	message->n_programs = 0;
+}
+
+/* ---- the end of an answer ---- */
+
+/* At most so many losses are listed; neighbours are put together beyond. */
+#define LOSSES_MAX 20000
+#define LEARN_NS (20 * PR_NS_PER_MS)
+
+/* The ledger's word, kept: an end may be sent when the ledger has gone on. */
+struct deleted {
+	Packrack__Deleted message;
+	struct pr_ledger_deleted word;
+};
+
+/* Each list: the messages, and the pointers that protobuf-c wants. */
+struct pri_answer_end {
+	Packrack__End message;
+	Packrack__Loss *losses;
+	Packrack__Evicted *evicted;
+	struct deleted *deleted; /* one for each evicted, used or not */
+	Packrack__Ledger *ledgers;
+	bool filled;
+};
+
+/* pointers[i] = &items[i], for items of size bytes; NULL: no memory. */
+static void *
+point_at(void *items, size_t count, size_t size)
+{
+	void **pointers = calloc(count + 1, sizeof(*pointers));
+
+	for (size_t i = 0; pointers && i < count; i++)
+		pointers[i] = (char *)items + i * size;
+	return pointers;
+}
+
+/* ---- losses ---- */
+
+/* A loss whose seqs are not known explains no hole. */
+static bool
+loss_concerns(const struct pr_loss *loss, const struct pri_query_spec *spec)
+{
+	return loss->first_seq > 0 && loss->last_time >= spec->since &&
+	       loss->first_time <= spec->until;
+}
+
+static size_t
+count_losses(const struct pri_series_ledger *facts, const struct pri_query_spec *spec)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < facts->loss_count; i++)
+		count += loss_concerns(&facts->losses[i], spec);
+	return count;
+}
+
+static void
+fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
+{
+	uint64_t span = loss->last_seq - loss->first_seq + 1;
+
+	packrack__loss__init(out);
+	out->epoch = loss->epoch;
+	out->link = loss->link;
+	out->first_seq = loss->first_seq;
+	out->last_seq = loss->last_seq;
+	out->count = loss->count < span ? loss->count : span;
+	out->first_time = loss->first_time;
+	out->last_time = loss->last_time;
+	out->reason = (char *)pr_loss_reason_name(loss->reason);
+}
+
+/* Those of one link, at most max. */
+static int
+add_losses(struct pri_answer_end *end, const struct pri_series_ledger *facts,
+	const struct pri_query_spec *spec, size_t count, size_t max)
+{
+	struct pr_loss *some = calloc(count, sizeof(*some));
+	size_t n = 0;
+
+	if (!some)
+		return -1;
+	for (size_t i = 0; i < facts->loss_count; i++)
+		if (loss_concerns(&facts->losses[i], spec))
+			some[n++] = facts->losses[i];
+	n = pri_losses_coalesce(some, n, max);
+	for (size_t i = 0; i < n; i++)
+		fill_loss(&end->losses[end->message.n_losses++], &some[i]);
+	free(some);
+	return 0;
+}
+
+static int
+fill_losses(
+	struct pri_answer_end *end, const struct pri_ledger_view *book, struct pri_query *q)
+{
+	const struct pri_query_spec *spec = pri_query_spec(q);
+	size_t total = 0, room, links = 0;
+
+	for (size_t i = 0; i < book->count; i++) {
+		size_t count = pri_query_selects(q, book->series[i])
+				       ? count_losses(book->series[i], spec)
+				       : 0;
+		total += count;
+		links += count > 0;
+	}
+	room = total < LOSSES_MAX ? total : LOSSES_MAX + links;
+	end->losses = calloc(room + 1, sizeof(*end->losses));
+	if (!end->losses)
+		return -1;
+	for (size_t i = 0; i < book->count; i++) {
+		const struct pri_series_ledger *f = book->series[i];
+		size_t count = pri_query_selects(q, f) ? count_losses(f, spec) : 0;
+		size_t max = total <= room ? count : count * LOSSES_MAX / total;
+		if (count && add_losses(end, f, spec, count, max) < 0)
+			return -1;
+	}
+	end->message.losses =
+		point_at(end->losses, end->message.n_losses, sizeof(*end->losses));
+	return end->message.losses ? 0 : -1;
+}
+
+/* ---- what is evicted ---- */
+
+/* By whom, as far as somebody had it deleted. deleted: room for it. since: of the query. */
+static void
+say_deleted(Packrack__Evicted *out, struct deleted *deleted,
+	const struct pri_ledger_view *book, int64_t since)
+{
+	const struct pr_ledger_deleted *from =
+		pri_ledger_view_deletion(book, (uint16_t)out->link, !out->midst,
+			out->midst && out->since > since ? out->since : since, out->until);
+
+	if (!from)
+		return;
+	deleted->word = *from;
+	packrack__deleted__init(&deleted->message);
+	deleted->message.at = from->at;
+	deleted->message.since = from->since == PR_TIME_MIN ? 0 : from->since;
+	deleted->message.until = from->until;
+	deleted->message.by = deleted->word.by;
+	deleted->message.moved_to = deleted->word.moved_to;
+	deleted->message.segments = from->records;
+	deleted->message.bytes = from->bytes;
+	out->deleted = &deleted->message;
+}
+
+/* What went under a query's hands may be news to the view: before it goes, the ledger has who deletes it. */
+static void
+learn_why(struct pri_volume *view, const struct pri_evicted *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i].overtaken) {
+			pri_volume_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
+			return;
+		}
+}
+
+static int
+fill_evicted(struct pri_answer_end *end, struct pri_volume *view, struct pri_query *q,
+	struct pr_error *err)
+{
+	struct pri_evicted *list;
+	size_t count;
+
+	if (pri_query_evicted(q, &list, &count, err) < 0)
+		return -1;
+	learn_why(view, list, count);
+	end->evicted = calloc(count + 1, sizeof(*end->evicted));
+	end->deleted = calloc(count + 1, sizeof(*end->deleted));
+	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {
+		Packrack__Evicted *out = &end->evicted[i];
+		packrack__evicted__init(out);
+		out->stream = (char *)pri_volume_stream_name(view, list[i].stream);
+		out->midst = list[i].since != PR_TIME_MIN;
+		out->since = out->midst ? list[i].since : 0;
+		out->until = list[i].until;
+		out->epoch = list[i].epoch;
+		out->link = list[i].link;
+		out->last_seq = list[i].last_seq;
+		say_deleted(out, &end->deleted[i], &view->ledger, pri_query_spec(q)->since);
+	}
+	free(list);
+	end->message.n_evicted = end->deleted ? count : 0;
+	end->message.evicted = end->evicted && end->deleted ? point_at(end->evicted, count,
+								      sizeof(*end->evicted))
+							    : NULL;
+	return end->message.evicted ? 0
+				    : pr_error_set(err, "no memory for an answer's end");
+}
+
+/* ---- ledgers ---- */
+
+/* An epoch that was over before the time range concerns nobody. */
+static bool
+ledger_concerns(const struct pri_series_ledger *facts, struct pri_query *q)
+{
+	return facts->have_mark && pri_query_selects(q, facts) &&
+	       facts->mark.link.last_otime >= pri_query_spec(q)->since;
+}
+
+static int
+fill_ledgers(
+	struct pri_answer_end *end, const struct pri_ledger_view *book, struct pri_query *q)
+{
+	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
+	if (!end->ledgers)
+		return -1;
+	for (size_t i = 0; i < book->count; i++)
+		if (ledger_concerns(book->series[i], q))
+			pri_hello_ledger(
+				&end->ledgers[end->message.n_ledgers++], book->series[i]);
+	end->message.ledgers =
+		point_at(end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
+	return end->message.ledgers ? 0 : -1;
+}
+
+static void
+end_destroy(struct pri_answer_end **end)
+{
+	struct pri_answer_end *e = *end;
+
+	if (!e)
+		return;
+	free(e->message.losses);
+	free(e->message.evicted);
+	free(e->message.ledgers);
+	free(e->losses);
+	free(e->evicted);
+	free(e->deleted);
+	free(e->ledgers);
+	free(e);
+	*end = NULL;
+}
+
+static struct pri_answer_end *
+end_create(struct pri_volume *view, struct pri_query *query, struct pr_error *err)
+{
+	const struct pri_ledger_view *book = &view->ledger;
+	struct pri_answer_end *end = calloc(1, sizeof(*end));
+
+	if (!end) {
+		pr_error_set(err, "no memory for an answer's end");
+		return NULL;
+	}
+	packrack__end__init(&end->message);
+	if (fill_ledgers(end, book, query) == 0)
+		return end;
+	pr_error_set(err, "no memory for an answer's end");
+	end_destroy(&end);
+	return NULL;
+}
+
+static int
+end_fill(struct pri_answer_end *end, struct pri_volume *view, struct pri_query *query,
+	struct pr_error *err)
+{
+	if (end->filled)
+		return 0;
+	end->filled = true;
+	pr_message_copy_numbers(&end->message.base, &pri_query_stats(query)->base);
+	if (fill_losses(end, &view->ledger, query) < 0)
+		return pr_error_set(err, "no memory for an answer's end");
+	return fill_evicted(end, view, query, err);
+}
+
+/* ---- the answer ---- */
 
 #define FLUSH_NS (20 * PR_NS_PER_MS)
 #define FIRST_BATCH 4096
@@ -42,7 +465,8 @@ struct pri_answer {
 static void
 begin_segment(struct pri_answer *a)
 {
-	pr_segment_begin(&a->builder, a->buffer.bytes, a->buffer.room, PR_SEGMENT_MIXED);
+	pr_segment_begin(
+		&a->builder, a->buffer.bytes, a->buffer.capacity, PR_SEGMENT_MIXED);
 }
 
 /* What is counted goes out instead of packets. */
@@ -80,14 +504,14 @@ pri_answer_create(
 	a->flushed = pr_now_mono();
 	if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
-	else if (pri_query_from_message(query, &spec, err) == 0) {
+	else if (query_from_message(query, &spec, err) == 0) {
 		if (begin_tally(a, query->tally, &spec, err) == 0)
 			a->query = pri_query_create(view, &spec, err);
 		else
 			pri_query_spec_free(&spec);
 	}
 	if (a->query)
-		a->end = pri_answer_end_create(view, a->query, err);
+		a->end = end_create(view, a->query, err);
 	if (!a->end) {
 		pri_answer_destroy(&a);
 		return NULL;
@@ -115,7 +539,7 @@ pri_answer_destroy(struct pri_answer **answer)
 	if (!a)
 		return;
 	free_held(a);
-	pri_answer_end_destroy(&a->end);
+	end_destroy(&a->end);
 	pri_query_destroy(&a->query);
 	pr_tally_destroy(&a->tally);
 	pr_tally_part_free(&a->part);
@@ -361,7 +785,5 @@ pri_answer_exchange(struct pri_answer *a, struct pri_read_buffer *buffer)
 const Packrack__End *
 pri_answer_end(struct pri_answer *a, struct pr_error *err)
 {
-	return pri_answer_end_fill(a->end, a->view, a->query, err) == 0
-		       ? pri_answer_end_message(a->end)
-		       : NULL;
+	return end_fill(a->end, a->view, a->query, err) == 0 ? &a->end->message : NULL;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_ANSWER_H
-#define PRI_INDEXER_ANSWER_H
+#ifndef PRI_QUERY_ANSWER_H
+#define PRI_QUERY_ANSWER_H
 
 #include <stdint.h>
 
+#include "indexer/filter/bpf.h"
+#include "indexer/query/query.h"
 #include "indexer/query/volume.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
@@ -45,5 +47,15 @@ const Packrack__Batch *pri_answer_batch(const struct pri_answer *answer);
 void pri_answer_exchange(struct pri_answer *answer, struct pri_read_buffer *buffer);
 /* May also be called before the end, for an answer that is cancelled. NULL: no memory. */
 const Packrack__End *pri_answer_end(struct pri_answer *answer, struct pr_error *err);
+
+/* Programs and queries as messages. What comes from a message is checked again: programs are run. */
+
+/*
+ * Puts the programs into message (memory of its own, freed by pri_query_message_free); for askers.
+ * No programs: every packet of every link type is asked for.
+ */
+int pri_query_set_programs(
+	Packrack__Query *message, const struct pri_bpf_set *programs, struct pr_error *err);
+void pri_query_message_free(Packrack__Query *message);
 
 #endif

@@ -4,11 +4,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "indexer/index/level2.h"
+#include "proto/base/clock.h"
+
 _Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");
 
-/* ---- lanes ---- */
+int
+pri_room_for_one(void *items, size_t *capacity, size_t count, size_t size)
+{
+	void **array = items, *grown;
+	size_t more = *capacity + *capacity / 2 + 8;
 
-/* Both are of one run, so otime and seq decide. */
+	if (count < *capacity)
+		return 0;
+	grown = realloc(*array, more * size);
+	if (!grown)
+		return -1;
+	*array = grown;
+	*capacity = more;
+	return 0;
+}
+
+/* ---- sorted runs ---- */
+
+/* Both are of one epoch series, so otime and seq decide. */
 static bool
 follows(const struct pri_segment_entry *last, const struct pri_segment_entry *next)
 {
@@ -17,94 +36,73 @@ follows(const struct pri_segment_entry *last, const struct pri_segment_entry *ne
 	return next->first_seq > pri_entry_last_seq(last);
 }
 
-static bool
-lane_takes(const struct pri_sorted_run *lane, const struct pri_segment_entry *entry)
-{
-	return lane->count == 0 ||
-	       follows(&lane->items[lane->head + lane->count - 1], entry);
-}
-
-/* Expired entries leave room at the front: use it before growing. */
+/* Expired entries leave room at the front: it is used before the run grows. */
 static int
-lane_make_room(struct pri_sorted_run *lane)
+run_make_room(struct pri_sorted_run *run)
 {
-	struct pri_segment_entry *items;
-	size_t room;
-
-	if (lane->head + lane->count < lane->room)
-		return 0;
-	if (lane->head > lane->room / 4) {
-		memmove(lane->items, lane->items + lane->head,
-			lane->count * sizeof(*lane->items));
-		lane->head = 0;
-		return 0;
+	if (run->head + run->count == run->capacity && run->head > run->capacity / 4) {
+		memmove(run->items, run->items + run->head,
+			run->count * sizeof(*run->items));
+		run->head = 0;
 	}
-	room = lane->room ? lane->room + lane->room / 2 : 8;
-	items = realloc(lane->items, room * sizeof(*items));
-	if (!items)
-		return -1;
-	lane->items = items;
-	lane->room = room;
-	return 0;
+	return pri_room_for_one(
+		&run->items, &run->capacity, run->head + run->count, sizeof(*run->items));
 }
 
 static int
-lane_append(struct pri_sorted_run *lane, const struct pri_segment_entry *entry)
+run_append(struct pri_sorted_run *run, const struct pri_segment_entry *entry)
 {
 	int64_t back;
 
-	if (lane_make_room(lane) < 0)
+	if (run_make_room(run) < 0)
 		return -1;
-	lane->items[lane->head + lane->count++] = *entry;
+	run->items[run->head + run->count++] = *entry;
 	if (__builtin_sub_overflow(entry->first_otime, entry->min_time, &back))
 		back = INT64_MAX;
-	if (back > lane->most_back)
-		lane->most_back = back;
-	if (lane->count == 1 || entry->max_time > lane->max_time)
-		lane->max_time = entry->max_time;
+	if (back > run->most_back)
+		run->most_back = back;
+	if (run->count == 1 || entry->max_time > run->max_time)
+		run->max_time = entry->max_time;
 	return 0;
 }
 
 static struct pri_sorted_run *
-run_new_lane(struct pri_epoch_series *run)
+series_run_for(struct pri_epoch_series *series, const struct pri_segment_entry *entry)
 {
-	struct pri_sorted_run **lanes, *lane;
+	struct pri_sorted_run **runs, *run;
 
-	lanes = realloc(run->lanes, (run->lane_count + 1) * sizeof(*lanes));
-	if (!lanes)
+	for (size_t i = 0; i < series->run_count; i++) {
+		run = series->runs[i];
+		if (run->count == 0 ||
+			follows(&run->items[run->head + run->count - 1], entry))
+			return run;
+	}
+	runs = realloc(series->runs, (series->run_count + 1) * sizeof(*runs));
+	if (!runs)
 		return NULL;
-	run->lanes = lanes;
-	lane = calloc(1, sizeof(*lane));
-	if (lane)
-		lanes[run->lane_count++] = lane;
-	return lane;
-}
-
-static struct pri_sorted_run *
-run_lane_for(struct pri_epoch_series *run, const struct pri_segment_entry *entry)
-{
-	for (size_t i = 0; i < run->lane_count; i++)
-		if (lane_takes(run->lanes[i], entry))
-			return run->lanes[i];
-	return run_new_lane(run);
+	series->runs = runs;
+	run = calloc(1, sizeof(*run));
+	if (run)
+		runs[series->run_count++] = run;
+	return run;
 }
 
 const struct pri_segment_entry *
-pri_sorted_run_first(const struct pri_sorted_run *lane)
+pri_sorted_run_first(const struct pri_sorted_run *run)
 {
-	const struct pri_segment_entry *items = lane->items + lane->head;
+	const struct pri_segment_entry *items = run->items + run->head;
 
-	for (size_t i = 0; i < lane->count; i++)
+	for (size_t i = 0; i < run->count; i++)
 		if (!items[i].deleted)
 			return &items[i];
 	return NULL;
 }
 
 uint64_t
-pri_sorted_run_search(const struct pri_sorted_run *lane, int64_t otime)
+pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime)
 {
-	const struct pri_segment_entry *items = lane->items + lane->head;
-	size_t low = 0, high = lane->count;
+	const struct pri_segment_entry *items = run->items + run->head;
+	size_t low = 0, high = run->count;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
@@ -113,81 +111,15 @@ pri_sorted_run_search(const struct pri_sorted_run *lane, int64_t otime)
 		else
 			low = mid + 1;
 	}
-	return lane->base + low;
+	return run->base + low;
 }
 
-/* ---- the catalog ---- */
-
-int
-pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *run,
-	const struct pri_segment_entry *entry, struct pr_error *err)
-{
-	struct pri_sorted_run *lane = run_lane_for(run, entry);
-
-	if (!lane || lane_append(lane, entry) < 0)
-		return pr_error_set(err, "no memory for the list of %llu segments",
-			(unsigned long long)catalog->segments);
-	run->segments++;
-	run->packets += entry->count;
-	run->bytes += entry->handle.length;
-	catalog->segments++;
-	catalog->packets += entry->count;
-	catalog->bytes += entry->handle.length;
-	return 0;
-}
-
-static void
-take_off(struct pri_catalog *catalog, struct pri_epoch_series *run,
-	const struct pri_segment_entry *entry)
-{
-	run->segments--;
-	run->packets -= entry->count;
-	run->bytes -= entry->handle.length;
-	catalog->segments--;
-	catalog->packets -= entry->count;
-	catalog->bytes -= entry->handle.length;
-}
-
-static void
-lane_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *run,
-	struct pri_sorted_run *lane)
-{
-	const struct pri_segment_entry *entry = &lane->items[lane->head];
-
-	if (pri_entry_last_seq(entry) > run->evicted_seq) {
-		run->evicted_seq = pri_entry_last_seq(entry);
-		run->evicted_otime = entry->last_otime;
-	}
-	if (!entry->deleted)
-		take_off(catalog, run, entry);
-	lane->head++;
-	lane->base++;
-	if (--lane->count == 0)
-		lane->head = 0;
-}
-
-void
-pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
-{
-	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pri_epoch_series *run = catalog->runs[i];
-		if (run->stream != stream)
-			continue;
-		for (size_t j = 0; j < run->lane_count; j++) {
-			struct pri_sorted_run *lane = run->lanes[j];
-			while (lane->count &&
-				lane->items[lane->head].sequence < first_sequence)
-				lane_drop_first(catalog, run, lane);
-		}
-	}
-}
-
-/* The first of this sequence or a later one; lane->count: none. */
+/* Index of the first entry of this sequence or a later one; run->count: none. */
 static size_t
-lane_find(const struct pri_sorted_run *lane, uint64_t sequence)
+run_find(const struct pri_sorted_run *run, uint64_t sequence)
 {
-	const struct pri_segment_entry *items = lane->items + lane->head;
-	size_t low = 0, high = lane->count;
+	const struct pri_segment_entry *items = run->items + run->head;
+	size_t low = 0, high = run->count;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
@@ -199,46 +131,103 @@ lane_find(const struct pri_sorted_run *lane, uint64_t sequence)
 	return low;
 }
 
+/* ---- the catalog ---- */
+
+/* sign 1: the entry is added; -1: it is taken off. */
 static void
-lane_delete(struct pri_catalog *catalog, struct pri_epoch_series *run,
-	struct pri_sorted_run *lane, uint64_t first, uint64_t last)
+add_to_sums(struct pri_catalog *catalog, struct pri_epoch_series *series,
+	const struct pri_segment_entry *entry, int sign)
 {
-	struct pri_segment_entry *items = lane->items + lane->head;
+	uint64_t packets = (uint64_t)sign * entry->count;
+	uint64_t bytes = (uint64_t)sign * entry->handle.length;
+
+	series->segments += (uint64_t)sign;
+	series->packets += packets;
+	series->bytes += bytes;
+	catalog->segments += (uint64_t)sign;
+	catalog->packets += packets;
+	catalog->bytes += bytes;
+}
+
+int
+pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
+	const struct pri_segment_entry *entry, struct pr_error *err)
+{
+	struct pri_sorted_run *run = series_run_for(series, entry);
+
+	if (!run || run_append(run, entry) < 0)
+		return pr_error_set(err, "no memory for the list of %llu segments",
+			(unsigned long long)catalog->segments);
+	add_to_sums(catalog, series, entry, 1);
+	return 0;
+}
+
+static void
+run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
+	struct pri_sorted_run *run)
+{
+	const struct pri_segment_entry *entry = &run->items[run->head];
+
+	if (pri_entry_last_seq(entry) > series->evicted_seq) {
+		series->evicted_seq = pri_entry_last_seq(entry);
+		series->evicted_otime = entry->last_otime;
+	}
+	if (!entry->deleted)
+		add_to_sums(catalog, series, entry, -1);
+	run->head++;
+	run->base++;
+	if (--run->count == 0)
+		run->head = 0;
+}
+
+void
+pri_catalog_expire(struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence)
+{
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		struct pri_epoch_series *series = catalog->series[i];
+
+		for (size_t j = 0; series->stream == stream && j < series->run_count; j++) {
+			struct pri_sorted_run *run = series->runs[j];
+
+			while (run->count &&
+				run->items[run->head].sequence < first_sequence)
+				run_drop_first(catalog, series, run);
+		}
+	}
+}
+
+static void
+run_delete(struct pri_catalog *catalog, struct pri_epoch_series *series,
+	struct pri_sorted_run *run, uint64_t first, uint64_t last)
+{
+	struct pri_segment_entry *items = run->items + run->head;
 	bool any = false;
 
-	for (size_t at = lane_find(lane, first);
-		at < lane->count && items[at].sequence <= last; at++) {
+	for (size_t at = run_find(run, first);
+		at < run->count && items[at].sequence <= last; at++) {
 		if (items[at].deleted)
 			continue;
-		take_off(catalog, run, &items[at]);
+		add_to_sums(catalog, series, &items[at], -1);
 		items[at].deleted = any = true;
 	}
 	if (!any)
 		return;
-	lane->max_time = INT64_MIN;
-	for (size_t at = 0; at < lane->count; at++)
-		if (!items[at].deleted && items[at].max_time > lane->max_time)
-			lane->max_time = items[at].max_time;
+	run->max_time = INT64_MIN;
+	for (size_t at = 0; at < run->count; at++)
+		if (!items[at].deleted && items[at].max_time > run->max_time)
+			run->max_time = items[at].max_time;
 }
 
 void
 pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last)
 {
-	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pri_epoch_series *run = catalog->runs[i];
-		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++)
-			lane_delete(catalog, run, run->lanes[j], first, last);
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		struct pri_epoch_series *series = catalog->series[i];
+
+		for (size_t j = 0; series->stream == stream && j < series->run_count; j++)
+			run_delete(catalog, series, series->runs[j], first, last);
 	}
-}
-
-static const struct pri_segment_entry *
-lane_sequence(const struct pri_sorted_run *lane, uint64_t sequence)
-{
-	const struct pri_segment_entry *items = lane->items + lane->head;
-	size_t at = lane_find(lane, sequence);
-
-	return at < lane->count && items[at].sequence == sequence ? &items[at] : NULL;
 }
 
 static void
@@ -266,16 +255,17 @@ pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t f
 	size_t count = 0;
 
 	*found = 0;
-	for (size_t i = 0; i < catalog->run_count && count < max; i++) {
-		const struct pri_epoch_series *run = catalog->runs[i];
-		struct pr_summary_span span = {.link = run->link, .epoch = run->epoch};
+	for (size_t i = 0; i < catalog->series_count && count < max; i++) {
+		const struct pri_epoch_series *series = catalog->series[i];
+		struct pr_summary_span span = {
+			.link = series->link, .epoch = series->epoch};
 
-		for (size_t j = 0; run->stream == stream && j < run->lane_count; j++) {
-			const struct pri_sorted_run *lane = run->lanes[j];
-			const struct pri_segment_entry *items = lane->items + lane->head;
-			size_t at = lane_find(lane, from);
+		for (size_t j = 0; series->stream == stream && j < series->run_count; j++) {
+			const struct pri_sorted_run *run = series->runs[j];
+			const struct pri_segment_entry *items = run->items + run->head;
 
-			for (; at < lane->count && items[at].sequence <= to; at++)
+			for (size_t at = run_find(run, from);
+				at < run->count && items[at].sequence <= to; at++)
 				span_add(&span, &items[at]);
 		}
 		*found += span.segments;
@@ -288,74 +278,65 @@ pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t f
 const struct sfs_handle *
 pri_catalog_handle(const struct pri_catalog *catalog, uint32_t stream, uint64_t sequence)
 {
-	const struct pri_segment_entry *e = NULL;
+	for (size_t i = catalog->series_count; i-- > 0;) {
+		const struct pri_epoch_series *series = catalog->series[i];
 
-	for (size_t i = catalog->run_count; !e && i-- > 0;) {
-		const struct pri_epoch_series *run = catalog->runs[i];
-		for (size_t j = 0; run->stream == stream && !e && j < run->lane_count; j++)
-			e = lane_sequence(run->lanes[j], sequence);
+		for (size_t j = 0; series->stream == stream && j < series->run_count; j++) {
+			const struct pri_sorted_run *run = series->runs[j];
+			size_t at = run_find(run, sequence);
+
+			if (at < run->count &&
+				run->items[run->head + at].sequence == sequence)
+				return &run->items[run->head + at].handle;
+		}
 	}
-	return e ? &e->handle : NULL;
+	return NULL;
 }
 
-static struct pri_epoch_series *
-new_run(struct pri_catalog *catalog)
-{
-	struct pri_epoch_series **runs, *run;
-	size_t room = catalog->run_room ? catalog->run_room * 2 : 16;
-
-	if (catalog->run_count == catalog->run_room) {
-		runs = realloc(catalog->runs, room * sizeof(*runs));
-		if (!runs)
-			return NULL;
-		catalog->runs = runs;
-		catalog->run_room = room;
-	}
-	run = calloc(1, sizeof(*run));
-	if (run)
-		catalog->runs[catalog->run_count++] = run;
-	return run;
-}
-
-/* From the newest back: the one that is being written is the one that is asked for. */
+/* From the newest back: the series that is being written is the one that is asked for. */
 struct pri_epoch_series *
 pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 	uint64_t epoch, uint16_t link)
 {
-	struct pri_epoch_series *run;
+	struct pri_epoch_series *series;
 
-	for (size_t i = catalog->run_count; i-- > 0;) {
-		run = catalog->runs[i];
-		if (run->epoch == epoch && run->link == link && run->stream == stream)
-			return run;
+	for (size_t i = catalog->series_count; i-- > 0;) {
+		series = catalog->series[i];
+		if (series->epoch == epoch && series->link == link &&
+			series->stream == stream)
+			return series;
 	}
-	run = new_run(catalog);
-	if (!run)
+	if (pri_room_for_one(&catalog->series, &catalog->capacity, catalog->series_count,
+		    sizeof(series)) < 0)
 		return NULL;
-	run->epoch = epoch;
-	run->link = link;
-	run->strays = strays;
-	run->stream = stream;
-	return run;
+	series = calloc(1, sizeof(*series));
+	if (!series)
+		return NULL;
+	series->epoch = epoch;
+	series->link = link;
+	series->strays = strays;
+	series->stream = stream;
+	catalog->series[catalog->series_count++] = series;
+	return series;
 }
 
-/* All of millions of entries every two seconds would be too much: the oldest few must do. */
+/* To look at millions of entries every two seconds would be too much: the oldest few must do. */
 #define OLDEST_LOOKED_AT 64
 
 static void
-lane_times(const struct pri_sorted_run *lane, int64_t *first, int64_t *last)
+run_times(const struct pri_sorted_run *run, int64_t *first, int64_t *last)
 {
 	size_t looked = 0;
 
-	for (size_t i = 0; i < lane->count && looked < OLDEST_LOOKED_AT; i++) {
-		const struct pri_segment_entry *e = &lane->items[lane->head + i];
+	for (size_t i = 0; i < run->count && looked < OLDEST_LOOKED_AT; i++) {
+		const struct pri_segment_entry *e = &run->items[run->head + i];
 
 		looked += !e->deleted;
 		if (!e->deleted && e->min_time < *first)
 			*first = e->min_time;
 	}
-	if (looked && lane->max_time > *last)
-		*last = lane->max_time;
+	if (looked && run->max_time > *last)
+		*last = run->max_time;
 }
 
 bool
@@ -363,10 +344,11 @@ pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *la
 {
 	int64_t low = INT64_MAX, high = INT64_MIN;
 
-	for (size_t i = 0; i < catalog->run_count; i++) {
-		const struct pri_epoch_series *run = catalog->runs[i];
-		for (size_t j = 0; !run->strays && j < run->lane_count; j++)
-			lane_times(run->lanes[j], &low, &high);
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		const struct pri_epoch_series *series = catalog->series[i];
+
+		for (size_t j = 0; !series->strays && j < series->run_count; j++)
+			run_times(series->runs[j], &low, &high);
 	}
 	if (low > high)
 		return false;
@@ -378,15 +360,548 @@ pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *la
 void
 pri_catalog_free(struct pri_catalog *catalog)
 {
-	for (size_t i = 0; i < catalog->run_count; i++) {
-		struct pri_epoch_series *run = catalog->runs[i];
-		for (size_t j = 0; j < run->lane_count; j++) {
-			free(run->lanes[j]->items);
-			free(run->lanes[j]);
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		struct pri_epoch_series *series = catalog->series[i];
+
+		for (size_t j = 0; j < series->run_count; j++) {
+			free(series->runs[j]->items);
+			free(series->runs[j]);
 		}
-		free(run->lanes);
-		free(run);
+		free(series->runs);
+		free(series);
 	}
-	free(catalog->runs);
+	free(catalog->series);
 	*catalog = (struct pri_catalog){0};
+}
+
+/* ---- the ledger view ---- */
+
+static int
+compare_series(const struct pri_series_ledger *series, uint64_t epoch, uint16_t link)
+{
+	if (series->epoch != epoch)
+		return series->epoch < epoch ? -1 : 1;
+	return series->link < link ? -1 : series->link > link;
+}
+
+/* Where (epoch, link) is, or would be. */
+static size_t
+ledger_position(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
+{
+	size_t low = 0, high = ledger->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (compare_series(ledger->series[mid], epoch, link) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+const struct pri_series_ledger *
+pri_ledger_view_find(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
+{
+	size_t at = ledger_position(ledger, epoch, link);
+
+	if (at < ledger->count && compare_series(ledger->series[at], epoch, link) == 0)
+		return ledger->series[at];
+	return NULL;
+}
+
+static struct pri_series_ledger *
+series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
+{
+	size_t at = ledger_position(ledger, epoch, link);
+	struct pri_series_ledger *series;
+
+	if (at < ledger->count && compare_series(ledger->series[at], epoch, link) == 0)
+		return ledger->series[at];
+	if (pri_room_for_one(
+		    &ledger->series, &ledger->capacity, ledger->count, sizeof(series)) < 0)
+		return NULL;
+	series = calloc(1, sizeof(*series));
+	if (!series)
+		return NULL;
+	series->epoch = epoch;
+	series->link = link;
+	memmove(ledger->series + at + 1, ledger->series + at,
+		(ledger->count - at) * sizeof(series));
+	ledger->series[at] = series;
+	ledger->count++;
+	return series;
+}
+
+static void
+join(struct pr_loss *into, const struct pr_loss *next)
+{
+	if (next->first_seq < into->first_seq)
+		into->first_seq = next->first_seq;
+	if (next->last_seq > into->last_seq)
+		into->last_seq = next->last_seq;
+	if (next->first_time < into->first_time)
+		into->first_time = next->first_time;
+	if (next->last_time > into->last_time)
+		into->last_time = next->last_time;
+	into->count += next->count;
+	into->second &= next->second;
+}
+
+size_t
+pri_losses_coalesce(struct pr_loss *losses, size_t count, size_t max)
+{
+	if (max == 0)
+		max = 1;
+	while (count > max) {
+		size_t out = 0;
+		for (size_t i = 0; i < count; i += 2, out++) {
+			losses[out] = losses[i];
+			if (i + 1 < count)
+				join(&losses[out], &losses[i + 1]);
+		}
+		count = out;
+	}
+	return count;
+}
+
+static bool
+adjoins(const struct pr_loss *last, const struct pr_loss *next)
+{
+	return last->last_seq != UINT64_MAX && next->first_seq == last->last_seq + 1 &&
+	       next->reason == last->reason && next->second == last->second &&
+	       last->count == last->last_seq - last->first_seq + 1 &&
+	       next->count == next->last_seq - next->first_seq + 1;
+}
+
+static int
+take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
+	const struct pr_loss *loss)
+{
+	struct pr_loss *last =
+		series->loss_count ? &series->losses[series->loss_count - 1] : NULL;
+
+	ledger->missing += loss->count;
+	if (last && (adjoins(last, loss) || ledger->losses >= PRI_LEDGER_LOSSES_MAX)) {
+		join(last, loss);
+		return 0;
+	}
+	if (pri_room_for_one(&series->losses, &series->loss_capacity, series->loss_count,
+		    sizeof(*loss)) < 0)
+		return -1;
+	series->losses[series->loss_count++] = *loss;
+	ledger->losses++;
+	return 0;
+}
+
+/* Names go into messages and onto terminals: no control bytes. */
+static void
+clean(char *name)
+{
+	for (; *name; name++)
+		if ((unsigned char)*name < 0x20 || *name == 0x7f)
+			*name = '?';
+}
+
+static struct pri_ledger_deletion *
+find_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
+{
+	for (size_t i = 0; i < ledger->deleted_count; i++) {
+		struct pr_ledger_deleted *word = &ledger->deleted[i].word;
+
+		if (word->link == d->link && word->at == d->at && !strcmp(word->by, d->by))
+			return &ledger->deleted[i];
+	}
+	return NULL;
+}
+
+static void
+forget_deleted(struct pri_ledger_view *ledger, size_t at)
+{
+	ledger->deleted_count--;
+	memmove(ledger->deleted + at, ledger->deleted + at + 1,
+		(ledger->deleted_count - at) * sizeof(*ledger->deleted));
+}
+
+static struct pri_ledger_deletion *
+add_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
+{
+	struct pri_ledger_deletion *item;
+
+	if (ledger->deleted_count == PRI_LEDGER_DELETED_MAX)
+		forget_deleted(ledger, 0);
+	if (pri_room_for_one(&ledger->deleted, &ledger->deleted_capacity,
+		    ledger->deleted_count, sizeof(*item)) < 0)
+		return NULL;
+	item = &ledger->deleted[ledger->deleted_count++];
+	*item = (struct pri_ledger_deletion){.word = *d, .reached = PR_TIME_MIN};
+	item->word.records = item->word.bytes = 0;
+	clean(item->word.moved_to);
+	return item;
+}
+
+static int
+take_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *entry)
+{
+	struct pr_ledger_deleted d = *entry;
+	struct pri_ledger_deletion *item;
+
+	clean(d.by);
+	item = find_deleted(ledger, &d);
+	if (!item && d.phase == PR_DELETION_OVER)
+		return 0;
+	if (!item && !(item = add_deleted(ledger, &d)))
+		return -1;
+	item->word.records += d.records;
+	item->word.bytes += d.bytes;
+	if (d.phase == PR_DELETION_STEP && d.until > item->reached)
+		item->reached = d.until;
+	if (item->reached > item->word.until || d.phase == PR_DELETION_OVER)
+		item->word.until = item->reached;
+	if (d.phase == PR_DELETION_OVER && item->word.records == 0)
+		forget_deleted(ledger, (size_t)(item - ledger->deleted));
+	return 0;
+}
+
+const struct pr_ledger_deleted *
+pri_ledger_view_deletion(const struct pri_ledger_view *ledger, uint16_t link, bool oldest,
+	int64_t since, int64_t until)
+{
+	for (size_t i = ledger->deleted_count; i-- > 0;) {
+		const struct pr_ledger_deleted *word = &ledger->deleted[i].word;
+
+		if (word->link == link && (!oldest || word->since == PR_TIME_MIN) &&
+			word->since <= until && word->until >= since)
+			return word;
+	}
+	return NULL;
+}
+
+static int
+take_entry(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry)
+{
+	struct pri_series_ledger *series;
+
+	switch (entry->type) {
+	case PR_LEDGER_MARK:
+		series = series_find_or_add(
+			ledger, entry->u.mark.epoch, entry->u.mark.link.link);
+		if (!series)
+			return -1;
+		series->mark = entry->u.mark;
+		clean(series->mark.link.name);
+		series->have_mark = true;
+		return 0;
+	case PR_LEDGER_LINK:
+		series =
+			series_find_or_add(ledger, entry->u.link.epoch, entry->u.link.link);
+		if (!series)
+			return -1;
+		series->info = entry->u.link;
+		clean(series->info.name);
+		series->have_link = true;
+		return 0;
+	case PR_LEDGER_PORT:
+		series =
+			series_find_or_add(ledger, entry->u.port.epoch, entry->u.port.link);
+		if (!series)
+			return -1;
+		series->speed = entry->u.port.speed;
+		return 0;
+	case PR_LEDGER_LOSS:
+		series =
+			series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
+		return series ? take_loss(ledger, series, &entry->u.loss) : -1;
+	case PR_LEDGER_DELETED:
+		return take_deleted(ledger, &entry->u.deleted);
+	default:
+		return 0;
+	}
+}
+
+int
+pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry,
+	struct pr_error *err)
+{
+	return take_entry(ledger, entry) == 0
+		       ? 0
+		       : pr_error_set(err, "no memory for the ledger");
+}
+
+const char *
+pri_series_ledger_name(const struct pri_series_ledger *series)
+{
+	if (series->have_link && *series->info.name)
+		return series->info.name;
+	return series->have_mark ? series->mark.link.name : "";
+}
+
+int64_t
+pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now)
+{
+	int64_t until = PR_TIME_MAX;
+
+	for (size_t i = 0; i < ledger->count; i++) {
+		const struct pri_series_ledger *s = ledger->series[i];
+
+		if (!s->have_mark || s->mark.link.ended || s->mark.stopping ||
+			s->mark.said_until < now - PRI_LEDGER_ALIVE_NS)
+			continue;
+		if (s->mark.said_until < until)
+			until = s->mark.said_until;
+	}
+	return until;
+}
+
+void
+pri_ledger_view_free(struct pri_ledger_view *ledger)
+{
+	for (size_t i = 0; i < ledger->count; i++) {
+		free(ledger->series[i]->losses);
+		free(ledger->series[i]);
+	}
+	free(ledger->series);
+	free(ledger->deleted);
+	*ledger = (struct pri_ledger_view){0};
+}
+
+/* ---- the index map ---- */
+
+#define PROOFS_MAX (1u << 28) /* of a stream: 64 TB of segments */
+
+void
+pri_index_map_free(struct pri_index_map *map)
+{
+	for (size_t i = 0; i < map->count; i++) {
+		for (int level = 0; level < PRI_INDEX_LEVELS; level++)
+			free(map->streams[i]->level[level].items);
+		free(map->streams[i]->proofs);
+		free(map->streams[i]);
+	}
+	free(map->streams);
+	*map = (struct pri_index_map){0};
+}
+
+struct pri_index_stream *
+pri_index_map_find(const struct pri_index_map *map, uint16_t link)
+{
+	for (size_t i = 0; i < map->count; i++)
+		if (map->streams[i]->link == link)
+			return map->streams[i];
+	return NULL;
+}
+
+static struct pri_index_stream *
+stream_find_or_add(struct pri_index_map *map, uint16_t link, struct pr_error *err)
+{
+	struct pri_index_stream *s = pri_index_map_find(map, link);
+
+	if (s)
+		return s;
+	if (pri_room_for_one(&map->streams, &map->capacity, map->count, sizeof(s)) == 0)
+		s = calloc(1, sizeof(*s));
+	if (!s) {
+		pr_error_set(err, "no memory for the list of indexes");
+		return NULL;
+	}
+	s->link = link;
+	map->streams[map->count++] = s;
+	return s;
+}
+
+static int
+proof_room(struct pri_index_stream *s, size_t want)
+{
+	size_t capacity = want + want / 2 + 64;
+	uint64_t *grown;
+
+	if (want <= s->proof_capacity)
+		return 0;
+	grown = realloc(s->proofs, capacity * sizeof(*grown));
+	if (!grown)
+		return -1;
+	s->proofs = grown;
+	s->proof_capacity = capacity;
+	return 0;
+}
+
+int
+pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
+	uint64_t proof, struct pr_error *err)
+{
+	struct pri_index_stream *s = stream_find_or_add(map, link, err);
+	size_t at;
+
+	if (!s)
+		return -1;
+	if (s->proof_count == 0)
+		s->base = sequence;
+	if (sequence < s->base || sequence - s->base >= PROOFS_MAX)
+		return 0; /* such a segment is without index */
+	at = (size_t)(sequence - s->base);
+	if (proof_room(s, at + 1) < 0)
+		return pr_error_set(err, "no memory for the list of segments");
+	if (at >= s->proof_count) {
+		memset(s->proofs + s->proof_count, 0,
+			(at - s->proof_count) * sizeof(*s->proofs));
+		s->proof_count = at + 1;
+	}
+	s->proofs[at] = proof;
+	return 0;
+}
+
+bool
+pri_index_check(const struct pri_index_stream *s, uint64_t first, uint32_t segments,
+	uint64_t *check)
+{
+	*check = 0;
+	if (first < s->base || first - s->base > s->proof_count ||
+		segments > s->proof_count - (first - s->base))
+		return false;
+	for (uint64_t i = first; i < first + segments; i++) {
+		uint64_t proof = s->proofs[i - s->base];
+
+		if (!proof)
+			return false;
+		*check = pri_segments_digest_add(*check, i, proof);
+	}
+	return true;
+}
+
+static uint64_t
+end_of(const struct pri_index_ref *ref)
+{
+	return ref->first_sequence + ref->segments;
+}
+
+/* The first that ends behind the sequence. */
+static size_t
+list_search(const struct pri_index_list *l, uint64_t sequence)
+{
+	size_t low = 0, high = l->count;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (end_of(&l->items[mid]) > sequence)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+static int
+list_insert(struct pri_index_list *l, const struct pri_index_ref *ref)
+{
+	size_t from = list_search(l, ref->first_sequence), to = from;
+
+	/* records that it overlaps are older, and about segments that are gone */
+	while (to < l->count && l->items[to].first_sequence < end_of(ref))
+		to++;
+	if (pri_room_for_one(&l->items, &l->capacity, l->count, sizeof(*ref)) < 0)
+		return -1;
+	memmove(l->items + from + 1, l->items + to, (l->count - to) * sizeof(*l->items));
+	l->items[from] = *ref;
+	l->count += 1 - (to - from);
+	return 0;
+}
+
+int
+pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *entry,
+	const struct sfs_handle *handle, struct pr_error *err)
+{
+	struct pri_index_ref ref = {.handle = *handle,
+		.first_sequence = entry->first_sequence,
+		.check = entry->check,
+		.segments = entry->segments};
+	struct pri_index_stream *s;
+
+	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
+		return 0;
+	s = stream_find_or_add(map, entry->link, err);
+	if (!s)
+		return -1;
+	return list_insert(&s->level[entry->level - 1], &ref) == 0
+		       ? 0
+		       : pr_error_set(err, "no memory for the list of indexes");
+}
+
+static void
+list_expire(struct pri_index_list *l, uint64_t sequence)
+{
+	size_t gone = list_search(l, sequence);
+
+	l->count -= gone;
+	if (gone)
+		memmove(l->items, l->items + gone, l->count * sizeof(*l->items));
+}
+
+void
+pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence)
+{
+	struct pri_index_stream *s = pri_index_map_find(map, link);
+	uint64_t gone;
+
+	if (!s || sequence == 0)
+		return;
+	for (int level = 0; level < PRI_INDEX_LEVELS; level++)
+		list_expire(&s->level[level], sequence);
+	if (sequence <= s->base)
+		return;
+	gone = sequence - s->base;
+	if (gone >= s->proof_count) {
+		s->proof_count = 0;
+	} else if (gone > s->proof_count / 4) { /* not for each single one */
+		s->proof_count -= (size_t)gone;
+		memmove(s->proofs, s->proofs + gone, s->proof_count * sizeof(*s->proofs));
+		s->base = sequence;
+	}
+}
+
+struct pri_index_ref *
+pri_index_find(const struct pri_index_stream *s, unsigned level, uint64_t sequence)
+{
+	const struct pri_index_list *l = &s->level[level - 1];
+	size_t at = list_search(l, sequence);
+
+	return at < l->count && l->items[at].first_sequence <= sequence ? &l->items[at]
+									: NULL;
+}
+
+bool
+pri_index_ref_usable(const struct pri_index_stream *s, struct pri_index_ref *ref)
+{
+	uint64_t check;
+
+	if (!ref->proven)
+		ref->proven =
+			pri_index_check(s, ref->first_sequence, ref->segments, &check) &&
+			check == ref->check;
+	return ref->proven || ref->first_sequence < s->base;
+}
+
+uint64_t
+pri_index_uncovered(const struct pri_index_stream *s, unsigned level, uint64_t sequence)
+{
+	struct pri_index_ref *ref;
+
+	while ((ref = pri_index_find(s, level, sequence)) && pri_index_ref_usable(s, ref))
+		sequence = end_of(ref);
+	return sequence;
+}
+
+uint64_t
+pri_index_ungrouped(const struct pri_index_stream *s, uint64_t end, size_t least)
+{
+	const struct pri_index_list *l = &s->level[0];
+	uint64_t from = end;
+	size_t at = list_search(l, end), count = 0;
+
+	for (; at > 0 && end_of(&l->items[at - 1]) == from; at--, count++) {
+		if (pri_index_find(s, 2, l->items[at - 1].first_sequence))
+			break;
+		from = l->items[at - 1].first_sequence;
+	}
+	return count < least ? end : from;
 }

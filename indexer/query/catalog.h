@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_CATALOG_H
-#define PRI_INDEXER_CATALOG_H
+#ifndef PRI_QUERY_CATALOG_H
+#define PRI_QUERY_CATALOG_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,15 +8,25 @@
 
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
+#include "proto/wire/directory.h"
+#include "proto/wire/ledger.h"
 #include "proto/wire/summary.h"
 
 /*
- * Which segments a volume holds, in memory: 104 bytes for one of 256 KiB, 0.04 % of the volume.
- * Pure: who fills it reads the volume (follow.h). One thread.
+ * What is known of a volume, in memory: its segments (the catalog), its ledger (the ledger view), and where its
+ * index records lie (the index map). No I/O: volume.c reads the volume and fills them. One thread.
+ */
+
+/* Grows *items (count of `size` bytes each) for one item more. -1: no memory, and nothing changed. */
+int pri_room_for_one(void *items, size_t *capacity, size_t count, size_t size);
+
+/*
+ * ---- segments ----
  *
- * Segments of one (epoch, link) are a run. A run is made of lanes: in a lane the segments follow each
- * other in the total order without overlap, so that a query merges lanes and reads each from front to
- * back. One lane is the rule; a segment that comes late opens another.
+ * 104 bytes for a segment of 256 KiB, 0.04 % of the volume. The segments of one (epoch, link) are an epoch
+ * series. An epoch series is made of sorted runs: in a run the segments follow each other in the total order
+ * without overlap, so that a query merges runs and reads each from front to back. One run is the rule; a
+ * segment that comes late opens another.
  */
 struct pri_segment_entry {
 	struct sfs_handle handle;
@@ -26,7 +36,7 @@ struct pri_segment_entry {
 	uint32_t seq_span; /* last seq - first seq */
 	uint32_t count;
 	uint16_t linktype;
-	bool deleted; /* from the midst of its stream: not counted, and not to be read */
+	bool deleted; /* from the middle of its stream: not counted, and not to be read */
 };
 
 static inline uint64_t
@@ -35,14 +45,12 @@ pri_entry_last_seq(const struct pri_segment_entry *entry)
 	return entry->first_seq + entry->seq_span;
 }
 
-/*
- * Entries have numbers that stay: base is the first one's, which grows when the oldest expire.
- */
+/* Entries have numbers that stay: base is the first one's, which grows when the oldest expire. */
 struct pri_sorted_run {
 	struct pri_segment_entry *items;
-	size_t head, count, room;
+	size_t head, count, capacity;
 	uint64_t base;
-	int64_t most_back; /* largest of first_otime - min_time: how far stamps lie behind otime */
+	int64_t most_back; /* largest first_otime - min_time: how far timestamps lie behind otime */
 	int64_t max_time; /* of all that was ever added, and not deleted since */
 };
 
@@ -51,72 +59,204 @@ struct pri_epoch_series {
 	uint16_t link;
 	bool strays;
 	uint32_t stream; /* StreamFS's id */
-	struct pri_sorted_run **lanes;
-	size_t lane_count;
+	struct pri_sorted_run **runs;
+	size_t run_count;
 	uint64_t segments, packets, bytes;
-	/* the newest that has been expired here, so far as this catalog saw it; 0: none */
+	/* the newest packet that expired here, as far as this catalog saw it; 0: none */
 	uint64_t evicted_seq;
 	int64_t evicted_otime;
 };
 
 struct pri_catalog {
-	struct pri_epoch_series *
-		*runs; /* in the order of their coming; none is ever taken away */
-	size_t run_count, run_room;
+	struct pri_epoch_series **series; /* oldest first; none is ever taken away */
+	size_t series_count, capacity;
 	uint64_t segments, packets, bytes;
 };
 
 void pri_catalog_free(struct pri_catalog *catalog);
 
-/* The run, made if need be; NULL: no memory. */
+/* The epoch series; made if it is new. NULL: no memory. */
 struct pri_epoch_series *pri_catalog_series(struct pri_catalog *catalog, uint32_t stream,
 	bool strays, uint64_t epoch, uint16_t link);
-int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *run,
+int pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err);
-/* Drops the entries of a stream whose sequence is less. */
+/* Drops the entries of a stream with a lower sequence. */
 void pri_catalog_expire(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first_sequence);
-
-/* Those of sequences first..last were deleted; they keep their places. */
+/* Marks those of sequences first..last as deleted; they keep their places. */
 void pri_catalog_delete(
 	struct pri_catalog *catalog, uint32_t stream, uint64_t first, uint64_t last);
-
 /* The segment of this sequence in a stream; NULL: not listed. Valid until the next add or expire. */
 const struct sfs_handle *pri_catalog_handle(
 	const struct pri_catalog *catalog, uint32_t stream, uint64_t sequence);
-
 /*
- * What a stream's segments of sequences from..to hold, a span for each epoch, at most max of them;
- * returns how many. *found: segments that they speak of, which may be fewer than there are.
+ * The extents of a stream's segments of sequences from..to, one for each epoch, at most max of them;
+ * returns how many. *found: segments that they cover, which may be fewer than there are.
  */
 size_t pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t from,
 	uint64_t to, struct pr_summary_span *out, size_t max, uint64_t *found);
-
 /*
- * True times of what is held, over all runs but strays, for people to read: where stamps step back
- * the first may be a little late. false: nothing is held.
+ * The first and last packet time over all series but strays, for people to read: where timestamps step back
+ * the first may be a little late. false: there are no packets.
  */
 bool pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *last);
 
 static inline uint64_t
-pri_sorted_run_end(const struct pri_sorted_run *lane)
+pri_sorted_run_end(const struct pri_sorted_run *run)
 {
-	return lane->base + lane->count;
+	return run->base + run->count;
 }
 
 /* NULL: expired, or not there yet. Valid until the next add or expire. */
 static inline const struct pri_segment_entry *
-pri_sorted_run_at(const struct pri_sorted_run *lane, uint64_t number)
+pri_sorted_run_at(const struct pri_sorted_run *run, uint64_t number)
 {
-	if (number < lane->base || number >= pri_sorted_run_end(lane))
+	if (number < run->base || number >= pri_sorted_run_end(run))
 		return NULL;
-	return &lane->items[lane->head + (number - lane->base)];
+	return &run->items[run->head + (number - run->base)];
 }
 
 /* The first that is not deleted; NULL: there is none. */
-const struct pri_segment_entry *pri_sorted_run_first(const struct pri_sorted_run *lane);
-
+const struct pri_segment_entry *pri_sorted_run_first(const struct pri_sorted_run *run);
 /* Number of the first entry whose last_otime >= otime; pri_sorted_run_end when there is none. */
-uint64_t pri_sorted_run_search(const struct pri_sorted_run *lane, int64_t otime);
+uint64_t pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime);
+
+/*
+ * ---- the ledger view ----
+ *
+ * What answers need of the ledger: for each epoch series its name, the latest MARK, and the packets that this
+ * node knows to be lost.
+ */
+struct pri_series_ledger {
+	uint64_t epoch;
+	uint16_t link;
+	bool have_mark, have_link;
+	struct pr_ledger_mark mark;
+	struct pr_ledger_link
+		info; /* when have_link; else pri_series_ledger_name looks at the mark */
+	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
+	struct pr_loss *losses; /* in the order of the ledger */
+	size_t loss_count, loss_capacity;
+};
+
+/* A deletion: the sum of all its steps. While it goes on, word.until is as far as it may go. */
+struct pri_ledger_deletion {
+	struct pr_ledger_deleted word;
+	int64_t reached;
+};
+
+struct pri_ledger_view {
+	struct pri_series_ledger **series; /* sorted by epoch and link */
+	size_t count, capacity;
+	size_t losses; /* kept, over all */
+	uint64_t missing; /* packets on the loss lists */
+	struct pri_ledger_deletion *deleted; /* in the order of the ledger */
+	size_t deleted_count, deleted_capacity;
+};
+
+/* Deletions that are remembered; of more, the oldest are forgotten. */
+#define PRI_LEDGER_DELETED_MAX 256
+/*
+ * Beyond this many losses (56 bytes each) neighbours are put together: "count of first..last", as
+ * the ledger does where identical frames leave no choice.
+ */
+#define PRI_LEDGER_LOSSES_MAX (1024 * 1024)
+
+/* Takes a MARK, LOSS, LINK, DELETED or PORT; other entries do nothing. -1: no memory. */
+int pri_ledger_view_take(struct pri_ledger_view *ledger,
+	const struct pr_ledger_entry *entry, struct pr_error *err);
+void pri_ledger_view_free(struct pri_ledger_view *ledger);
+
+/*
+ * A dispatcher that was not heard for so long is gone: a MARK comes every 100 ms, and what it declares is
+ * accounted for within the match timeout of 2 s.
+ */
+#define PRI_LEDGER_ALIVE_NS INT64_C(4000000000)
+/*
+ * The time up to which all is stored that dispatchers still at work have sent here; PR_TIME_MAX: no
+ * dispatcher is at work. now: real time.
+ */
+int64_t pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now);
+
+const struct pri_series_ledger *pri_ledger_view_find(
+	const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link); /* or NULL */
+/* The last deletion of the link of packets of since..until; NULL: none. oldest: from the oldest on. */
+const struct pr_ledger_deleted *pri_ledger_view_deletion(
+	const struct pri_ledger_view *ledger, uint16_t link, bool oldest, int64_t since,
+	int64_t until);
+const char *pri_series_ledger_name(
+	const struct pri_series_ledger *series); /* "" when none is known */
+
+/*
+ * Puts neighbours of a list together until at most max are left; returns how many are.
+ * losses[] are of one (epoch, link), in order.
+ */
+size_t pri_losses_coalesce(struct pr_loss *losses, size_t count, size_t max);
+
+/*
+ * ---- the index map ----
+ *
+ * Which segments have an index, and where it lies: 8 bytes a segment and 72 for each record of the index.
+ * After a crash of the logger a segment's number may be given again to another segment, for which the index of
+ * the old one would be wrong: so each segment's tag (sfs_handle.proof) is known here as well, and compared.
+ */
+struct pri_index_ref {
+	struct sfs_handle handle;
+	uint64_t first_sequence, check;
+	uint32_t segments;
+	bool proven; /* check was compared, and is right */
+};
+
+#define PRI_INDEX_LEVELS 3
+
+/* Of one level; sorted, without overlap. */
+struct pri_index_list {
+	struct pri_index_ref *items;
+	size_t count, capacity;
+};
+
+struct pri_index_stream {
+	uint16_t link;
+	struct pri_index_list level[PRI_INDEX_LEVELS];
+	uint64_t *proofs; /* of sequences from base on; 0: not known */
+	size_t proof_count, proof_capacity;
+	uint64_t base;
+};
+
+struct pri_index_map {
+	struct pri_index_stream **streams;
+	size_t count, capacity;
+};
+
+void pri_index_map_free(struct pri_index_map *map);
+struct pri_index_stream *pri_index_map_find(
+	const struct pri_index_map *map, uint16_t link); /* or NULL */
+int pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *entry,
+	const struct sfs_handle *handle, struct pr_error *err);
+/* Notes the tag of a segment that is listed. */
+int pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
+	uint64_t proof, struct pr_error *err);
+/* Forgets what is about sequences before this one. */
+void pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence);
+
+/* The digest over the segments' tags; false: one of them is not known. */
+bool pri_index_check(const struct pri_index_stream *s, uint64_t first, uint32_t segments,
+	uint64_t *check);
+/* The record of this level (1 to 3) that covers the sequence, or NULL. Valid until the next take. */
+struct pri_index_ref *pri_index_find(
+	const struct pri_index_stream *s, unsigned level, uint64_t sequence);
+/* The first sequence from this one on that no usable record of the level covers. */
+uint64_t pri_index_uncovered(
+	const struct pri_index_stream *s, unsigned level, uint64_t sequence);
+/*
+ * False: the record is not about the segments that are there. True also when that cannot be known, as its first
+ * segments are overwritten.
+ */
+bool pri_index_ref_usable(const struct pri_index_stream *s, struct pri_index_ref *ref);
+/*
+ * Where the records of level 1 begin that lie right before `end`, follow each other and are in no record of
+ * level 2: what an indexer that was killed had not finished. `end`: there are fewer than `least` of them.
+ */
+uint64_t pri_index_ungrouped(const struct pri_index_stream *s, uint64_t end, size_t least);
 
 #endif

@@ -183,7 +183,7 @@ pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry
 	}
 	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE))
 		return PRI_PRUNE_READ;
-	known = pri_index_map_find(pri_volume_index_map(p->view), link);
+	known = pri_index_map_find(&p->view->index_map, link);
 	s = known ? stream_of(p, link) : NULL;
 	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PRI_PRUNE_READ;
 }
@@ -193,7 +193,7 @@ pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_e
 	struct pri_level1_segment *out, const struct pri_level1 **batch, bool *worked)
 {
 	const struct pri_index_stream *known =
-		pri_index_map_find(pri_volume_index_map(p->view), link);
+		pri_index_map_find(&p->view->index_map, link);
 	struct stream *s = known ? stream_of(p, link) : NULL;
 
 	*worked = false;

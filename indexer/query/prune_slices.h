@@ -2,7 +2,7 @@
 #ifndef PRI_INDEXER_PRUNE_SLICES_H
 #define PRI_INDEXER_PRUNE_SLICES_H
 
-#include "indexer/query/index_map.h"
+#include "indexer/query/catalog.h"
 #include "indexer/index/level2.h"
 #include "indexer/query/prune_read.h"
 

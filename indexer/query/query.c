@@ -34,7 +34,7 @@ selects_run(const struct pri_query *q, const struct pri_epoch_series *run)
 		return true;
 	if (run->strays)
 		return false;
-	facts = pri_ledger_view_find(pri_volume_ledger(q->view), run->epoch, run->link);
+	facts = pri_ledger_view_find(&q->view->ledger, run->epoch, run->link);
 	return link_is(q->link, run->link, facts ? pri_series_ledger_name(facts) : "");
 }
 
@@ -43,22 +43,22 @@ count_lanes(const struct pri_catalog *catalog)
 {
 	size_t lanes = 0;
 
-	for (size_t i = 0; i < catalog->run_count; i++)
-		lanes += catalog->runs[i]->lane_count;
+	for (size_t i = 0; i < catalog->series_count; i++)
+		lanes += catalog->series[i]->run_count;
 	return lanes;
 }
 
 static int
 allocate(struct pri_query *q, struct pr_error *err)
 {
-	const struct pri_catalog *catalog = pri_volume_catalog(q->view);
+	const struct pri_catalog *catalog = &q->view->catalog;
 	size_t lanes = count_lanes(catalog);
 
-	q->lines = calloc(catalog->run_count + 1, sizeof(*q->lines));
+	q->lines = calloc(catalog->series_count + 1, sizeof(*q->lines));
 	q->readers = calloc(lanes + 1, sizeof(*q->readers));
 	if (!q->lines || !q->readers || !q->link)
 		return pr_error_set(
-			err, "no memory for a query over %zu links", catalog->run_count);
+			err, "no memory for a query over %zu links", catalog->series_count);
 	return 0;
 }
 
@@ -70,11 +70,11 @@ add_run(struct pri_query *q, struct pri_epoch_series *run, struct pr_error *err)
 	line->run = run;
 	line->bounds.since = q->spec.since;
 	line->bounds.until = q->spec.until;
-	for (size_t i = 0; i < run->lane_count; i++) {
+	for (size_t i = 0; i < run->run_count; i++) {
 		struct pri_run_reader *r = &q->readers[q->reader_count++];
 		r->line = q->line_count - 1;
 		if (!pri_run_reader_start(
-			    r, run, run->lanes[i], &line->bounds, &q->lane_figures))
+			    r, run, run->runs[i], &line->bounds, &q->lane_figures))
 			continue;
 		if (pr_heap_push(&q->heap, r) < 0)
 			return pr_error_set(err, "no memory for a query");
@@ -86,11 +86,11 @@ add_run(struct pri_query *q, struct pri_epoch_series *run, struct pr_error *err)
 static int
 add_runs(struct pri_query *q, struct pr_error *err)
 {
-	const struct pri_catalog *catalog = pri_volume_catalog(q->view);
+	const struct pri_catalog *catalog = &q->view->catalog;
 
-	for (size_t i = 0; i < catalog->run_count; i++)
-		if (selects_run(q, catalog->runs[i]) &&
-			add_run(q, catalog->runs[i], err) < 0)
+	for (size_t i = 0; i < catalog->series_count; i++)
+		if (selects_run(q, catalog->series[i]) &&
+			add_run(q, catalog->series[i], err) < 0)
 			return -1;
 	return 0;
 }

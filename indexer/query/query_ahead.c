@@ -102,7 +102,7 @@ begin_scan(struct pri_query *q, struct decision *d, const struct pri_segment_ent
 {
 	struct sfs_plan plan;
 
-	if (sfs_read_plan(pri_volume_sfs(q->view), &e->handle, &plan) == 1)
+	if (sfs_read_plan(q->view->sfs, &e->handle, &plan) == 1)
 		d->scan = pri_scans_begin(q->scans, &plan, &e->handle);
 	return d->scan != NULL;
 }

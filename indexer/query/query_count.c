@@ -114,7 +114,7 @@ batch_serves(const struct pri_query *q, const struct pri_run_reader *r,
 	struct pri_series_bucket b;
 
 	*sums = (struct batch_sums){.len_min = UINT32_MAX};
-	if (r->run->lane_count != 1 || r->entry.sequence != batch->first_sequence)
+	if (r->run->run_count != 1 || r->entry.sequence != batch->first_sequence)
 		return false;
 	for (unsigned i = 0; i < batch->segments; i++) {
 		uint64_t number = r->next - 1 + i;

@@ -163,8 +163,8 @@ first_entry(const struct pri_epoch_series *run)
 {
 	const struct pri_segment_entry *first = NULL, *e;
 
-	for (size_t i = 0; i < run->lane_count; i++) {
-		e = pri_sorted_run_at(run->lanes[i], run->lanes[i]->base);
+	for (size_t i = 0; i < run->run_count; i++) {
+		e = pri_sorted_run_at(run->runs[i], run->runs[i]->base);
 		if (e && (!first || e->sequence < first->sequence))
 			first = e;
 	}
@@ -174,13 +174,13 @@ first_entry(const struct pri_epoch_series *run)
 static bool
 oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *run)
 {
-	const struct pri_catalog *catalog = pri_volume_catalog(q->view);
+	const struct pri_catalog *catalog = &q->view->catalog;
 	const struct pri_segment_entry *first = first_entry(run), *other;
 
-	for (size_t i = 0; first && i < catalog->run_count; i++) {
-		if (catalog->runs[i]->stream != run->stream)
+	for (size_t i = 0; first && i < catalog->series_count; i++) {
+		if (catalog->series[i]->stream != run->stream)
 			continue;
-		other = first_entry(catalog->runs[i]);
+		other = first_entry(catalog->series[i]);
 		if (other && other->sequence < first->sequence)
 			return false;
 	}
@@ -211,8 +211,7 @@ stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *run)
 	struct sfs_stream_info info;
 
 	return !first_entry(run) &&
-	       sfs_stream_info(pri_volume_sfs(q->view), run->stream, &info, NULL) ==
-		       SFS_OK &&
+	       sfs_stream_info(q->view->sfs, run->stream, &info, NULL) == SFS_OK &&
 	       info.last_sequence == 0;
 }
 
@@ -269,11 +268,11 @@ has_run(const struct pri_query *q, const struct pri_series_ledger *facts)
 static int
 evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
-	const struct pri_ledger_view *book = pri_volume_ledger(q->view);
+	const struct pri_ledger_view *book = &q->view->ledger;
 	char name[32];
 
 	for (size_t i = 0; i < book->count; i++) {
-		const struct pri_series_ledger *f = book->facts[i];
+		const struct pri_series_ledger *f = book->series[i];
 		struct pri_evicted e = {
 			.epoch = f->epoch, .since = PR_TIME_MIN, .link = f->link};
 		int stream;
@@ -284,7 +283,7 @@ evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_er
 			has_run(q, f))
 			continue;
 		snprintf(name, sizeof(name), "packets.%u", f->link);
-		stream = sfs_stream_find(pri_volume_sfs(q->view), name);
+		stream = sfs_stream_find(q->view->sfs, name);
 		if (stream < 0)
 			continue;
 		e.stream = (uint32_t)stream;
@@ -306,13 +305,13 @@ evicted_facts(const struct pri_query *q, struct evicted_list *list, struct pr_er
 static bool
 concerns(const struct pri_query *q, uint32_t stream, unsigned link)
 {
-	const struct pri_ledger_view *book = pri_volume_ledger(q->view);
+	const struct pri_ledger_view *book = &q->view->ledger;
 
 	for (size_t i = 0; i < q->line_count; i++)
 		if (q->lines[i].run->stream == stream)
 			return true;
 	for (size_t i = 0; i < book->count; i++)
-		if (book->facts[i]->link == link && pri_query_selects(q, book->facts[i]))
+		if (book->series[i]->link == link && pri_query_selects(q, book->series[i]))
 			return true;
 	return false;
 }
@@ -321,7 +320,7 @@ static int
 deleted_of(const struct pri_query *q, const struct pri_evicted *of,
 	struct evicted_list *list, struct pr_error *err)
 {
-	struct sfs *sfs = pri_volume_sfs(q->view);
+	struct sfs *sfs = q->view->sfs;
 	struct sfs_deleted hole = {0};
 	size_t count = 0;
 
@@ -343,7 +342,7 @@ deleted_of(const struct pri_query *q, const struct pri_evicted *of,
 static int
 evicted_midst(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
-	struct sfs *sfs = pri_volume_sfs(q->view);
+	struct sfs *sfs = q->view->sfs;
 	struct sfs_volume_info volume;
 	struct sfs_stream_info info;
 	unsigned link;

@@ -5,7 +5,7 @@
 static bool
 alone_on_its_line(const struct pri_query *q, const struct pri_run_reader *r)
 {
-	if (r->run->lane_count == 1)
+	if (r->run->run_count == 1)
 		return true;
 	for (size_t i = 0; i < q->reader_count; i++) {
 		const struct pri_run_reader *other = &q->readers[i];

@@ -155,7 +155,8 @@ read_entry(struct pri_run_reader *r, struct pri_volume *view, struct pri_run_bou
 	struct pri_run_stats *f)
 {
 	int rc = r->ready ? SFS_OK
-			  : pri_volume_read(view, &r->entry, &r->buffer, &r->body, NULL);
+			  : pri_volume_read_record(
+				    view, &r->entry.handle, &r->buffer, &r->body, NULL);
 
 	r->ready = r->distrusted = false;
 	if (rc == SFS_DELETED) {

@@ -149,8 +149,8 @@ work(struct pri_scan *s)
 	s->matches.judged = 0;
 	s->matches.sound = false;
 	s->good = pri_read_buffer_grow(&s->buffer, s->room) == 0 &&
-		  sfs_read_planned(&s->plan, s->buffer.bytes, s->buffer.room, &record) ==
-			  SFS_OK;
+		  sfs_read_planned(
+			  &s->plan, s->buffer.bytes, s->buffer.capacity, &record) == SFS_OK;
 	if (!s->good)
 		return;
 	s->body = record.body;

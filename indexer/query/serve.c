@@ -1,17 +1,124 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/query/serve.h"
 
+#include <errno.h>
 #include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "indexer/query/answer.h"
 #include "indexer/query/scans.h"
-#include "indexer/query/serve_job.h"
+#include "indexer/query/volume.h"
 #include "proto/base/clock.h"
+#include "proto/base/error.h"
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
+#include "proto/rpc/rpc.h"
+
+/* A query that a node was asked, and what of its answer waits to be sent. Between the files of pri_serve. */
+struct pri_job {
+	struct pri_job *next;
+	struct pr_rpc *rpc;
+	bool has_peer;
+	struct pr_rpc_peer peer;
+	uint64_t id;
+	uint64_t credit;
+	bool started; /* it has, or has had, its turn */
+	bool done; /* to be removed */
+	bool settling; /* waits for what is still on its way into the volume */
+	int64_t active; /* monotonic: last time it had credit or was asked */
+	Packrack__Query *query; /* until answer is made */
+	struct pri_answer *answer;
+	struct pri_volume *view; /* that answer reads */
+	enum pri_job_out {
+		PRI_OUT_NOTHING,
+		PRI_OUT_BATCH,
+		PRI_OUT_END,
+		PRI_OUT_FAILURE
+	} out; /* not yet sent */
+	bool cancelled, bad_request;
+	char failure[sizeof(((struct pr_error *)0)->text)];
+};
+
+static int
+fill_end(struct pri_job *job, Packrack__End *end)
+{
+	const Packrack__End *own;
+
+	if (job->answer) {
+		own = pri_answer_end(job->answer, NULL);
+		if (!own)
+			return -1;
+		*end = *own; /* its lists stay the answer's */
+	}
+	end->cancelled = job->cancelled;
+	return 0;
+}
+
+static int
+send_out(struct pri_job *job)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__End end = PACKRACK__END__INIT;
+
+	env.id = job->id;
+	if (job->out == PRI_OUT_BATCH) {
+		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
+		env.batch = (Packrack__Batch *)pri_answer_batch(job->answer);
+	} else if (job->out == PRI_OUT_END && fill_end(job, &end) == 0) {
+		env.body_case = PACKRACK__ENVELOPE__BODY_END;
+		env.end = &end;
+	} else {
+		failure.text =
+			*job->failure ? job->failure : (char *)"no memory for an answer";
+		failure.bad_request = job->bad_request;
+		env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+		env.failure = &failure;
+	}
+	return pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, &env, NULL);
+}
+
+static void
+pri_job_deliver(struct pri_job *job)
+{
+	if (send_out(job) < 0) {
+		job->done |= errno != EAGAIN;
+		return;
+	}
+	if (job->out == PRI_OUT_BATCH)
+		job->credit--;
+	else
+		job->done = true;
+	job->out = PRI_OUT_NOTHING;
+}
+
+static void
+pri_job_fail(struct pri_job *job, const char *text, bool bad_request)
+{
+	snprintf(job->failure, sizeof(job->failure), "%s", text);
+	job->bad_request = bad_request;
+	job->out = PRI_OUT_FAILURE;
+	pri_job_deliver(job);
+}
+
+static void
+pri_job_end(struct pri_job *job, bool cancelled)
+{
+	job->cancelled = cancelled;
+	job->out = PRI_OUT_END;
+	pri_job_deliver(job);
+}
+
+static void
+pri_job_batch(struct pri_job *job)
+{
+	job->out = PRI_OUT_BATCH;
+	pri_job_deliver(job);
+}
 
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
@@ -125,9 +232,8 @@ start(struct pri_serve *s, struct pri_job *job, int64_t deadline)
 		pri_job_fail(job, err.text, false);
 		return;
 	}
-	job->settling = job->query->settle &&
-			pri_ledger_view_stored_until(pri_volume_ledger(s->view),
-				pr_now_real()) < job->query->until;
+	job->settling = job->query->settle && pri_ledger_view_stored_until(&s->view->ledger,
+						      pr_now_real()) < job->query->until;
 	if (job->settling)
 		return;
 	job->answer = pri_answer_create(s->view, job->query, &err);

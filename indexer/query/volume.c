@@ -4,94 +4,137 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/view_internal.h"
 #include "proto/base/clock.h"
+#include "proto/wire/segment.h"
 
+/*
+ * Sections: streams, listing segments from the data, from the directory, the streams of entries, refreshing,
+ * what others ask.
+ */
+
+#define STREAM_LEDGER "ledger"
 #define DATA_PREFIX "packets."
-#define STREAM_STRAYS "strays"
 
 /* A directory that is further behind than this is not being written: list by reading. */
 #define UNLISTED_MAX 64
+#define PENDING_MAX 32768 /* a large directory goes through in pieces */
 
 #define BUFFER_ALIGNMENT 4096
+
+/* A segment on its way into the catalog. */
+struct listed {
+	struct pri_segment_entry entry;
+	uint64_t epoch;
+	uint16_t link;
+};
+
+struct pri_volume_stream {
+	bool data, strays; /* strays are data too */
+	uint16_t link; /* data but not strays */
+	bool any; /* last and last_sequence are set: listed up to there */
+	struct sfs_handle last;
+	uint64_t last_sequence;
+	uint64_t corrupt_tail; /* bad records behind last: each walk meets them again */
+	struct sfs_stream_info info; /* as of the last refresh */
+	uint64_t deleted_records; /* of info, when the catalog was last told */
+	struct listed *pending; /* from the directory, without sequences yet */
+	size_t pending_count, pending_capacity;
+};
 
 struct pri_volume *
 pri_volume_open(
 	const char *const *paths, size_t count, unsigned options, struct pr_error *err)
 {
-	struct pri_volume *view = calloc(1, sizeof(*view));
+	struct pri_volume *v = calloc(1, sizeof(*v));
 	const struct sfs_open_options open = {
 		.no_direct = (options & PRI_VOLUME_CACHED) != 0};
 
-	if (!view) {
+	if (!v) {
 		pr_error_set(err, "no memory");
 		return NULL;
 	}
-	view->with_summaries = options & PRI_VOLUME_SUMMARIES;
-	view->sfs = sfs_open(paths, count, &open, err);
-	if (!view->sfs)
-		pri_volume_close(&view);
-	return view;
+	v->with_summaries = options & PRI_VOLUME_SUMMARIES;
+	v->sfs = sfs_open(paths, count, &open, err);
+	if (!v->sfs)
+		pri_volume_close(&v);
+	return v;
+}
+
+static void
+close_cursors(struct pri_volume *v)
+{
+	sfs_cursor_close(&v->ledger_cursor);
+	sfs_cursor_close(&v->directory_cursor);
+	sfs_cursor_close(&v->summaries_cursor);
 }
 
 void
-pri_volume_close(struct pri_volume **view)
+pri_volume_close(struct pri_volume **volume)
 {
-	struct pri_volume *v = *view;
+	struct pri_volume *v = *volume;
 
 	if (!v)
 		return;
-	sfs_cursor_close(&v->ledger);
-	sfs_cursor_close(&v->directory);
-	sfs_cursor_close(&v->summaries);
+	close_cursors(v);
 	sfs_close(&v->sfs);
 	pri_catalog_free(&v->catalog);
-	pri_ledger_view_free(&v->book);
-	pri_index_map_free(&v->index);
+	pri_ledger_view_free(&v->ledger);
+	pri_index_map_free(&v->index_map);
 	for (size_t i = 0; i < v->stream_count; i++)
 		free(v->streams[i].pending);
 	free(v->streams);
 	free(v);
-	*view = NULL;
+	*volume = NULL;
 }
 
 /* ---- streams ---- */
 
-struct pri_volume_stream *
-pri_volume_stream(struct pri_volume *view, uint32_t id)
+bool
+pri_stream_is_link(const char *name, uint16_t *link)
 {
-	for (size_t i = 0; i < view->stream_count; i++)
-		if (view->streams[i].id == id)
-			return &view->streams[i];
+	if (strncmp(name, DATA_PREFIX, strlen(DATA_PREFIX)) != 0)
+		return false;
+	*link = (uint16_t)strtoul(name + strlen(DATA_PREFIX), NULL, 10);
+	return true;
+}
+
+bool
+pri_stream_is_strays(const char *name)
+{
+	return !strcmp(name, "strays");
+}
+
+static struct pri_volume_stream *
+find_stream(const struct pri_volume *v, uint32_t id)
+{
+	for (size_t i = 0; i < v->stream_count; i++)
+		if (v->streams[i].info.id == id)
+			return &v->streams[i];
 	return NULL;
 }
 
 static struct pri_volume_stream *
-add_stream(struct pri_volume *view, const struct sfs_stream_info *info)
+add_stream(struct pri_volume *v, const struct sfs_stream_info *info)
 {
-	struct pri_volume_stream *streams, *s;
+	struct pri_volume_stream *s;
 
-	streams = realloc(view->streams, (view->stream_count + 1) * sizeof(*streams));
-	if (!streams)
+	if (pri_room_for_one(
+		    &v->streams, &v->stream_capacity, v->stream_count, sizeof(*s)) < 0)
 		return NULL;
-	view->streams = streams;
-	s = &streams[view->stream_count++];
+	s = &v->streams[v->stream_count++];
 	memset(s, 0, sizeof(*s));
-	s->id = info->id;
-	s->strays = !strcmp(info->name, STREAM_STRAYS);
-	s->data = s->strays || !strncmp(info->name, DATA_PREFIX, strlen(DATA_PREFIX));
-	if (s->data && !s->strays)
-		s->link = (uint16_t)strtoul(info->name + strlen(DATA_PREFIX), NULL, 10);
+	s->strays = pri_stream_is_strays(info->name);
+	s->data = s->strays || pri_stream_is_link(info->name, &s->link);
 	return s;
 }
 
-/* All that we know of is gone: the volume was reset, or recycled while nobody looked. */
+/* All that is listed of the stream is gone: the volume was reset, or all was overwritten in the meantime. */
 static void
-forget_stream(struct pri_volume *view, struct pri_volume_stream *s)
+forget_stream(struct pri_volume *v, struct pri_volume_stream *s)
 {
-	pri_catalog_expire(&view->catalog, s->id, UINT64_MAX);
+	pri_catalog_expire(&v->catalog, s->info.id, UINT64_MAX);
 	if (!s->strays)
-		pri_index_map_expire(&view->index, s->link, UINT64_MAX);
+		pri_index_map_expire(&v->index_map, s->link, UINT64_MAX);
 	s->any = false;
 	s->last_sequence = 0;
 	s->corrupt_tail = 0;
@@ -99,17 +142,17 @@ forget_stream(struct pri_volume *view, struct pri_volume_stream *s)
 }
 
 static void
-tell_deleted(struct pri_volume *view, struct pri_volume_stream *s)
+mark_deleted(struct pri_volume *v, struct pri_volume_stream *s)
 {
-	struct sfs_deleted hole = {0};
+	struct sfs_deleted range = {0};
 
-	while (sfs_stream_deleted(view->sfs, (int)s->id, hole.last + 1, &hole))
-		pri_catalog_delete(&view->catalog, s->id, hole.first, hole.last);
+	while (sfs_stream_deleted(v->sfs, (int)s->info.id, range.last + 1, &range))
+		pri_catalog_delete(&v->catalog, s->info.id, range.first, range.last);
 	s->deleted_records = s->info.deleted_records;
 }
 
 static void
-update_data(struct pri_volume *view, struct pri_volume_stream *s)
+update_data(struct pri_volume *v, struct pri_volume_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
 
@@ -117,50 +160,396 @@ update_data(struct pri_volume *view, struct pri_volume_stream *s)
 		return;
 	if (info->last_sequence < s->last_sequence ||
 		info->first_sequence > s->last_sequence)
-		forget_stream(view, s);
+		forget_stream(v, s);
 	else {
-		pri_catalog_expire(&view->catalog, s->id, info->first_sequence);
+		pri_catalog_expire(&v->catalog, info->id, info->first_sequence);
 		if (!s->strays)
-			pri_index_map_expire(&view->index, s->link, info->first_sequence);
+			pri_index_map_expire(&v->index_map, s->link, info->first_sequence);
 	}
 	if (info->deleted_records != s->deleted_records)
-		tell_deleted(view, s);
+		mark_deleted(v, s);
 }
 
 static void
-update_ledger(struct pri_volume *view, const struct sfs_stream_info *info)
+update_ledger(struct pri_volume *v, const struct sfs_stream_info *info)
 {
-	if (info->last_sequence >= view->ledger_sequence)
+	if (info->last_sequence >= v->ledger_sequence)
 		return;
-	pri_ledger_view_free(&view->book); /* the volume was reset */
-	sfs_cursor_close(&view->ledger);
-	sfs_cursor_close(&view->directory);
-	sfs_cursor_close(&view->summaries);
-	view->ledger_sequence = 0;
+	pri_ledger_view_free(&v->ledger); /* the volume was reset */
+	close_cursors(v);
+	v->ledger_sequence = 0;
 }
 
 static int
-update_streams(struct pri_volume *view, struct pr_error *err)
+update_streams(struct pri_volume *v, struct pr_error *err)
 {
-	struct sfs_volume_info volume;
+	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
 
-	if (sfs_info(view->sfs, &volume, err) < 0)
+	if (sfs_refresh(v->sfs, err) < 0 || sfs_info(v->sfs, &whole, err) < 0)
 		return -1;
-	for (size_t i = 0; i < volume.stream_count; i++) {
+	for (size_t i = 0; i < whole.stream_count; i++) {
 		struct pri_volume_stream *s;
-		if (sfs_stream_info(view->sfs, i, &info, err) < 0)
+		if (sfs_stream_info(v->sfs, i, &info, err) < 0)
 			return -1;
-		s = pri_volume_stream(view, info.id);
+		s = find_stream(v, info.id);
 		if (!s)
-			s = add_stream(view, &info);
+			s = add_stream(v, &info);
 		if (!s)
 			return pr_error_set(err, "no memory");
 		s->info = info;
 		if (s->data)
-			update_data(view, s);
-		else if (!strcmp(info.name, PRI_STREAM_LEDGER))
-			update_ledger(view, &info);
+			update_data(v, s);
+		else if (!strcmp(info.name, STREAM_LEDGER))
+			update_ledger(v, &info);
+	}
+	return 0;
+}
+
+/* ---- listing segments, from the data itself ---- */
+
+/* Block generations grow over the whole volume, so this is the order of writing. */
+static bool
+handle_before(const struct sfs_handle *a, const struct sfs_handle *b)
+{
+	if (a->generation != b->generation)
+		return a->generation < b->generation;
+	return a->offset < b->offset;
+}
+
+static int
+add_to_catalog(struct pri_volume *v, struct pri_volume_stream *s, const struct listed *l,
+	struct pr_error *err)
+{
+	uint64_t sequence = l->entry.sequence;
+	struct pri_epoch_series *series =
+		pri_catalog_series(&v->catalog, s->info.id, s->strays, l->epoch, l->link);
+	struct sfs_deleted range;
+
+	if (!series)
+		return pr_error_set(err, "no memory for the list of segments");
+	if (pri_catalog_add(&v->catalog, series, &l->entry, err) < 0)
+		return -1;
+	if (s->info.deleted_records > 0 &&
+		sfs_stream_deleted(v->sfs, (int)s->info.id, sequence, &range) &&
+		range.first <= sequence)
+		pri_catalog_delete(&v->catalog, s->info.id, sequence, sequence);
+	if (!s->strays && pri_index_map_proof(&v->index_map, s->link, sequence,
+				  l->entry.handle.proof, err) < 0)
+		return -1;
+	s->any = true;
+	s->last = l->entry.handle;
+	s->last_sequence = sequence;
+	return 0;
+}
+
+/* The first sequence from this one on that is not deleted. */
+static uint64_t
+pass_deleted(const struct pri_volume *v, const struct pri_volume_stream *s, uint64_t next)
+{
+	struct sfs_deleted range;
+
+	while (s->info.deleted_records > 0 &&
+		sfs_stream_deleted(v->sfs, (int)s->info.id, next, &range) &&
+		range.first <= next)
+		next = range.last + 1;
+	return next;
+}
+
+/* The segment header lacks the last seq, so all packets are walked over. -1: no segment. */
+static int
+list_record(const struct sfs_record *record, bool strays, struct listed *out)
+{
+	struct pr_segment_reader reader;
+	struct pr_segment_header *h = &reader.header;
+	struct pr_packet packet;
+	uint64_t last_seq = 0;
+	int rc;
+
+	if (pr_segment_open(&reader, record->body, record->length, NULL) < 0)
+		return -1;
+	while ((rc = pr_segment_next(&reader, &packet, NULL)) == 1)
+		last_seq = packet.seq;
+	if (rc < 0 || last_seq < h->first_seq || last_seq - h->first_seq > UINT32_MAX)
+		return -1;
+	if (h->first_seq == 0 && !strays) /* seqs start at 1 */
+		return -1;
+	*out = (struct listed){.epoch = h->epoch, .link = h->link};
+	out->entry = (struct pri_segment_entry){.handle = record->handle,
+		.sequence = record->sequence,
+		.first_seq = h->first_seq,
+		.min_time = h->min_time,
+		.max_time = h->max_time,
+		.first_otime = h->first_otime,
+		.last_otime = h->last_otime,
+		.seq_span = (uint32_t)(last_seq - h->first_seq),
+		.count = h->count,
+		.linktype = h->linktype};
+	return 0;
+}
+
+/*
+ * Lists records behind the last one listed, up to the sequence `before` (0: all there are).
+ * Returns as pri_volume_refresh.
+ */
+static int
+walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t deadline,
+	struct pr_error *err)
+{
+	struct sfs_cursor *cursor = NULL;
+	struct sfs_record record;
+	struct listed listed;
+	uint64_t bad = 0;
+	int rc = 0, got;
+
+	if (s->any)
+		cursor = sfs_cursor_open(v->sfs, (int)s->info.id, &s->last, NULL);
+	if (!cursor) /* from the start, passing over what is listed */
+		cursor = sfs_cursor_open(v->sfs, (int)s->info.id, NULL, err);
+	if (!cursor)
+		return -1;
+	while (rc == 0 && (got = sfs_cursor_next(cursor, &record, err)) != 0) {
+		if (got == SFS_EXPIRED || got == SFS_DELETED)
+			continue;
+		if (got != 1 && got != SFS_CORRUPT)
+			rc = -1;
+		else if (got == 1 && before && record.sequence >= before)
+			break;
+		else if (got == 1 && s->any && !handle_before(&s->last, &record.handle))
+			continue;
+		else if (got == SFS_CORRUPT || list_record(&record, s->strays, &listed) < 0)
+			bad++;
+		else if ((rc = add_to_catalog(v, s, &listed, err)) == 0) {
+			v->corrupt += bad;
+			bad = 0;
+		}
+		if (rc == 0 && pr_now_mono() >= deadline)
+			rc = 1;
+	}
+	sfs_cursor_close(&cursor);
+	s->corrupt_tail = bad;
+	return rc;
+}
+
+/*
+ * ---- listing segments, from the directory ----
+ *
+ * The directory gives handles, not sequences, and after a crash of the logger it may lack some; but the records
+ * of a stream are numbered without gaps. So the sequences of a few records, read from the volume, show by
+ * halving where entries are missing.
+ */
+
+/* SFS_OK and *sequence, SFS_EXPIRED, or another fault of this record. */
+static int
+sequence_of(const struct pri_volume *v, const struct listed *l, uint64_t *sequence)
+{
+	struct sfs_record record;
+	int rc = sfs_look(v->sfs, &l->entry.handle, &record, NULL);
+
+	if (rc == SFS_OK)
+		*sequence = record.sequence;
+	return rc;
+}
+
+/* Drops the entries whose records are overwritten: they are the first ones. */
+static void
+drop_expired(const struct pri_volume *v, struct pri_volume_stream *s)
+{
+	size_t low = 0, high = s->pending_count;
+	uint64_t sequence;
+
+	if (sequence_of(v, &s->pending[0], &sequence) != SFS_EXPIRED)
+		return;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	s->pending_count -= low;
+	memmove(s->pending, s->pending + low, s->pending_count * sizeof(*s->pending));
+}
+
+/* The first of pending[low..high) that can be read, and its sequence; high: none. */
+static size_t
+readable(const struct pri_volume *v, const struct pri_volume_stream *s, size_t low,
+	size_t high, uint64_t *sequence)
+{
+	while (low < high && sequence_of(v, &s->pending[low], sequence) != SFS_OK)
+		low++;
+	return low;
+}
+
+/*
+ * Puts pending[low..high) into the catalog, where `end` is the sequence of pending[high], or one
+ * more than that of the last; what is missing between is read from the data.
+ */
+static int
+add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t high,
+	uint64_t end, struct pr_error *err)
+{
+	uint64_t next = s->any ? s->last_sequence + 1 : s->info.first_sequence;
+	uint64_t sequence = 0;
+	size_t mid;
+
+	if (end <= next || end - next == high - low) { /* complete */
+		for (size_t i = low; i < high; i++) {
+			s->pending[i].entry.sequence = next + (i - low);
+			if (add_to_catalog(v, s, &s->pending[i], err) < 0)
+				return -1;
+		}
+		return 0;
+	}
+	mid = readable(v, s, low + (high - low) / 2, high, &sequence);
+	if (mid == high)
+		mid = readable(v, s, low, high, &sequence);
+	if (mid ==
+		high) /* none is left, or can be read: walking tells what is wrong with each */
+		return walk(v, s, end, INT64_MAX, err) < 0 ? -1 : 0;
+	if (add_range(v, s, low, mid, sequence, err) < 0)
+		return -1;
+	s->pending[mid].entry.sequence = sequence;
+	if (add_to_catalog(v, s, &s->pending[mid], err) < 0)
+		return -1;
+	return add_range(v, s, mid + 1, high, end, err);
+}
+
+/* Finds the sequences of the pending entries, fills gaps among them, and adds them to the catalog. */
+static int
+resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_error *err)
+{
+	uint64_t sequence = 0;
+	size_t count;
+	int rc = 0;
+
+	if (s->pending_count == 0)
+		return 0;
+	drop_expired(v, s);
+	count = s->pending_count;
+	while (count > 0 && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
+		count--; /* the walk behind the last good one will say what they are */
+	if (count > 0)
+		rc = add_range(v, s, 0, count, sequence + 1, err);
+	s->pending_count = 0;
+	return rc;
+}
+
+static bool
+plausible(const struct pr_directory_segment *d, bool strays)
+{
+	return (d->first_seq > 0 || strays) && d->first_seq <= d->last_seq &&
+	       d->last_seq - d->first_seq <= UINT32_MAX && d->count > 0 &&
+	       d->min_time <= d->max_time && d->first_otime <= d->last_otime;
+}
+
+/* Notes a directory entry as pending; segments that are listed already are passed over. */
+static int
+take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
+	const struct sfs_handle *handle, struct pr_error *err)
+{
+	struct pri_volume_stream *s = find_stream(v, handle->stream);
+	const struct sfs_handle *last;
+
+	if (!s || !s->data || !plausible(d, s->strays))
+		return 0;
+	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;
+	if ((s->pending_count || s->any) && !handle_before(last, handle))
+		return 0;
+	if (pri_room_for_one(&s->pending, &s->pending_capacity, s->pending_count,
+		    sizeof(*s->pending)) < 0)
+		return pr_error_set(err, "no memory for the list of segments");
+	s->pending[s->pending_count++] = (struct listed){.epoch = d->epoch,
+		.link = d->link,
+		.entry = {.handle = *handle,
+			.first_seq = d->first_seq,
+			.seq_span = (uint32_t)(d->last_seq - d->first_seq),
+			.min_time = d->min_time,
+			.max_time = d->max_time,
+			.first_otime = d->first_otime,
+			.last_otime = d->last_otime,
+			.count = d->count,
+			.linktype = d->linktype}};
+	return s->pending_count < PENDING_MAX ? 0 : resolve_sequences(v, s, err);
+}
+
+/* ---- the streams of entries: the ledger, and the directories of segments and of summaries ---- */
+
+static int
+take_ledger(struct pri_volume *v, const struct sfs_record *record, struct pr_error *err)
+{
+	struct pr_cursor c = pr_cursor_make(record->body, record->length);
+	struct pr_ledger_entry entry;
+	int rc;
+
+	v->ledger_sequence = record->sequence;
+	while ((rc = pr_ledger_load(&c, &entry)) == 1)
+		if (pri_ledger_view_take(&v->ledger, &entry, err) < 0)
+			return -1;
+	if (rc < 0)
+		v->corrupt++;
+	return 0;
+}
+
+static int
+take_directory_entry(struct pri_volume *v, const struct pr_directory_entry *e,
+	const struct sfs_handle *handle, struct pr_error *err)
+{
+	return e->kind == PR_DIRECTORY_INDEX
+		       ? pri_index_map_take(&v->index_map, &e->u.index, handle, err)
+		       : take_segment(v, &e->u.segment, handle, err);
+}
+
+/* Segments that a damaged record named are found by reading, but not the index. */
+static int
+take_directory(struct pri_volume *v, const struct sfs_record *record, struct pr_error *err)
+{
+	struct pr_cursor c = pr_cursor_make(record->body, record->length);
+	struct sfs_handle segment = {0}, index = {0}, *handle;
+	struct pr_directory_coder coder;
+	struct pr_directory_entry e;
+	int rc = pr_directory_open(&coder, &c) ? 1 : -1;
+
+	while (rc > 0 && (rc = pr_directory_load(&coder, &c, &e)) > 0) {
+		/* each handle is packed as its difference to the one before of its kind */
+		handle = e.kind == PR_DIRECTORY_INDEX ? &index : &segment;
+		if (!e.handle_len || sfs_handle_unpack(v->sfs, e.handle, e.handle_len,
+					     handle, handle) != e.handle_len)
+			rc = -1;
+		else if (take_directory_entry(v, &e, handle, err) < 0)
+			return -1;
+	}
+	if (rc < 0)
+		v->corrupt++;
+	return 0;
+}
+
+/* Takes new records of one of these streams. Returns as pri_volume_refresh. */
+static int
+follow(struct pri_volume *v, struct sfs_cursor **cursor, const char *name,
+	int (*take)(struct pri_volume *, const struct sfs_record *, struct pr_error *),
+	int64_t deadline, struct pr_error *err)
+{
+	struct sfs_record record;
+	int stream, rc;
+
+	if (!*cursor) {
+		stream = sfs_stream_find(v->sfs, name);
+		if (stream < 0)
+			return 0;
+		*cursor = sfs_cursor_open(v->sfs, stream, NULL, err);
+		if (!*cursor)
+			return -1;
+	}
+	while ((rc = sfs_cursor_next(*cursor, &record, err)) != 0) {
+		if (rc == SFS_CORRUPT)
+			v->corrupt++;
+		else if (rc < 0 && rc != SFS_EXPIRED && rc != SFS_DELETED)
+			return -1;
+		if (rc == 1 && take(v, &record, err) < 0)
+			return -1;
+		if (pr_now_mono() >= deadline)
+			return 1;
 	}
 	return 0;
 }
@@ -168,33 +557,31 @@ update_streams(struct pri_volume *view, struct pr_error *err)
 /* ---- refreshing ---- */
 
 static uint64_t
-unlisted(const struct pri_volume *view, const struct pri_volume_stream *s)
+unlisted(const struct pri_volume *v, const struct pri_volume_stream *s)
 {
-	uint64_t first = s->any ? s->last_sequence + 1 : s->info.first_sequence;
-	struct sfs_deleted hole;
+	uint64_t first =
+		pass_deleted(v, s, s->any ? s->last_sequence + 1 : s->info.first_sequence);
 
-	while (s->info.deleted_records > 0 &&
-		sfs_stream_deleted(view->sfs, (int)s->id, first, &hole) &&
-		hole.first <= first)
-		first = hole.last + 1;
 	return s->info.last_sequence >= first && s->info.last_sequence
 		       ? s->info.last_sequence - first + 1
 		       : 0;
 }
 
 static int
-list_data(struct pri_volume *view, bool all, int64_t deadline, struct pr_error *err)
+list_data(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err)
 {
-	for (size_t i = 0; i < view->stream_count; i++) {
-		struct pri_volume_stream *s = &view->streams[i];
+	for (size_t i = 0; i < v->stream_count; i++) {
+		struct pri_volume_stream *s = &v->streams[i];
 		int rc = 0;
+
 		if (!s->data)
 			continue;
-		if (pri_volume_settle(view, s, err) < 0)
+		if (resolve_sequences(v, s, err) < 0)
 			return -1;
-		pri_volume_pass_deleted(view, s);
-		if (all || unlisted(view, s) > UNLISTED_MAX)
-			rc = pri_volume_walk(view, s, deadline, err);
+		if (s->any)
+			s->last_sequence = pass_deleted(v, s, s->last_sequence + 1) - 1;
+		if (all || unlisted(v, s) > UNLISTED_MAX)
+			rc = walk(v, s, 0, deadline, err);
 		if (rc != 0)
 			return rc;
 	}
@@ -202,126 +589,94 @@ list_data(struct pri_volume *view, bool all, int64_t deadline, struct pr_error *
 }
 
 int
-pri_volume_refresh(
-	struct pri_volume *view, bool all, int64_t deadline, struct pr_error *err)
+pri_volume_refresh(struct pri_volume *v, bool all, int64_t deadline, struct pr_error *err)
 {
 	int rc;
 
-	if (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0)
+	if (update_streams(v, err) < 0)
 		return -1;
 	/* The ledger first: what it declares was stored before it. */
-	rc = pri_volume_follow_ledger(view, deadline, err);
-	if (rc == 0 && (sfs_refresh(view->sfs, err) < 0 || update_streams(view, err) < 0))
+	rc = follow(v, &v->ledger_cursor, STREAM_LEDGER, take_ledger, deadline, err);
+	if (rc == 0 && update_streams(v, err) < 0)
 		return -1;
 	if (rc == 0)
-		rc = pri_volume_follow_directory(view, deadline, err);
-	if (rc != 0)
-		return rc;
-	return list_data(view, all, deadline, err);
+		rc = follow(
+			v, &v->directory_cursor, "segments", take_directory, deadline, err);
+	if (rc == 0 && v->with_summaries)
+		rc = follow(v, &v->summaries_cursor, "summaries", take_directory, deadline,
+			err);
+	return rc == 0 ? list_data(v, all, deadline, err) : rc;
 }
 
 /* ---- what others ask ---- */
 
-struct sfs *
-pri_volume_sfs(struct pri_volume *view)
-{
-	return view->sfs;
-}
-
-const struct pri_catalog *
-pri_volume_catalog(const struct pri_volume *view)
-{
-	return &view->catalog;
-}
-
-const struct pri_ledger_view *
-pri_volume_ledger(const struct pri_volume *view)
-{
-	return &view->book;
-}
-
-struct pri_index_map *
-pri_volume_index_map(struct pri_volume *view)
-{
-	return &view->index;
-}
-
 int64_t
-pri_volume_evicted_until(const struct pri_volume *view, uint32_t stream)
+pri_volume_evicted_until(const struct pri_volume *v, uint32_t stream)
 {
-	for (size_t i = 0; i < view->stream_count; i++)
-		if (view->streams[i].id == stream)
-			return view->streams[i].info.evicted_until;
-	return PR_TIME_MIN;
+	const struct pri_volume_stream *s = find_stream(v, stream);
+
+	return s ? s->info.evicted_until : PR_TIME_MIN;
 }
 
 const char *
-pri_volume_stream_name(const struct pri_volume *view, uint32_t stream)
+pri_volume_stream_name(const struct pri_volume *v, uint32_t stream)
 {
-	for (size_t i = 0; i < view->stream_count; i++)
-		if (view->streams[i].id == stream)
-			return view->streams[i].info.name;
-	return "";
+	const struct pri_volume_stream *s = find_stream(v, stream);
+
+	return s ? s->info.name : "";
 }
 
 void
-pri_volume_stats(const struct pri_volume *view, struct pri_volume_stats *out)
+pri_volume_stats(const struct pri_volume *v, struct pri_volume_stats *out)
 {
-	*out = (struct pri_volume_stats){.corrupt_records = view->corrupt};
-	for (size_t i = 0; i < view->stream_count; i++)
-		if (view->streams[i].data) {
-			out->unlisted += unlisted(view, &view->streams[i]);
-			out->corrupt_records += view->streams[i].corrupt_tail;
+	*out = (struct pri_volume_stats){.corrupt_records = v->corrupt};
+	for (size_t i = 0; i < v->stream_count; i++)
+		if (v->streams[i].data) {
+			out->unlisted += unlisted(v, &v->streams[i]);
+			out->corrupt_records += v->streams[i].corrupt_tail;
 		}
 }
 
 int
-pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t room)
+pri_read_buffer_grow(struct pri_read_buffer *buffer, size_t capacity)
 {
 	uint8_t *bytes;
 
-	if (room <= buffer->room)
+	if (capacity <= buffer->capacity)
 		return 0;
-	room = (room + BUFFER_ALIGNMENT - 1) & ~(size_t)(BUFFER_ALIGNMENT - 1);
-	bytes = aligned_alloc(BUFFER_ALIGNMENT, room);
+	capacity = (capacity + BUFFER_ALIGNMENT - 1) & ~(size_t)(BUFFER_ALIGNMENT - 1);
+	bytes = aligned_alloc(BUFFER_ALIGNMENT, capacity);
 	if (!bytes)
 		return -1;
 	free(buffer->bytes);
 	buffer->bytes = bytes;
-	buffer->room = room;
+	buffer->capacity = capacity;
 	return 0;
 }
 
 int
-pri_volume_read_record(struct pri_volume *view, const struct sfs_handle *handle,
+pri_volume_read_record(struct pri_volume *v, const struct sfs_handle *handle,
 	struct pri_read_buffer *buffer, const uint8_t **body, struct pr_error *err)
 {
-	size_t length = handle->length;
 	struct sfs_record record;
 	int rc;
 
-	if (length > SFS_BLOCK_MAX)
+	if (handle->length > SFS_BLOCK_MAX)
 		return SFS_FORGED;
 	if (pri_read_buffer_grow(buffer, sfs_read_room(handle)) < 0) {
-		pr_error_set(err, "no memory for a record of %zu bytes", length);
+		pr_error_set(
+			err, "no memory for a record of %zu bytes", (size_t)handle->length);
 		return SFS_ERROR;
 	}
-	rc = sfs_read_in(view->sfs, handle, buffer->bytes, buffer->room, &record, err);
+	rc = sfs_read_in(v->sfs, handle, buffer->bytes, buffer->capacity, &record, err);
 	if (rc == SFS_OK)
 		*body = record.body;
 	return rc;
 }
 
 int
-pri_volume_read(struct pri_volume *view, const struct pri_segment_entry *entry,
-	struct pri_read_buffer *buffer, const uint8_t **body, struct pr_error *err)
-{
-	return pri_volume_read_record(view, &entry->handle, buffer, body, err);
-}
-
-int
-pri_volume_read_part(struct pri_volume *view, const struct sfs_handle *handle,
-	size_t offset, size_t len, struct pri_read_buffer *buffer, const uint8_t **at,
+pri_volume_read_part(struct pri_volume *v, const struct sfs_handle *handle, size_t offset,
+	size_t len, struct pri_read_buffer *buffer, const uint8_t **at,
 	struct pr_error *err)
 {
 	enum { SECTOR = 4096 };
@@ -329,5 +684,5 @@ pri_volume_read_part(struct pri_volume *view, const struct sfs_handle *handle,
 	if (pri_read_buffer_grow(buffer, len + 2 * SECTOR) < 0)
 		return pr_error_set(err, "no memory to read %zu bytes", len);
 	return sfs_read_part(
-		view->sfs, handle, offset, len, buffer->bytes, buffer->room, at, err);
+		v->sfs, handle, offset, len, buffer->bytes, buffer->capacity, at, err);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/offer_message.h"
+#include "indexer/summary_announcer.h"
 #include "proto/rpc/message.h"
 #include "proto/base/cursor.h"
 #include "proto/wire/summary.h"

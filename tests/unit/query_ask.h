@@ -4,7 +4,6 @@
 
 #include "indexer/query/answer.h"
 #include "indexer/filter/filter.h"
-#include "indexer/query/query_message.h"
 #include "proto/base/clock.h"
 #include "tests/unit/query_volume.h"
 #include "tests/unit/unit.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/offer_message.h"
+#include "indexer/summary_announcer.h"
 #include "merger/route.h"
 #include "tests/unit/draw.h"
 #include "tests/unit/unit.h"

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/hello.h"
-#include "indexer/query/query_message.h"
+#include "indexer/query/hello.h"
+#include "indexer/query/answer.h"
 #include "indexer/query/serve.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
@@ -174,12 +174,12 @@ static inline void
 say_hello(void)
 {
 	struct pri_hello_input facts = {.name = "log1", .boot = 1};
-	struct pri_hello_message *hello = pri_hello_create(view, &facts, &err);
+	struct pri_hello *hello = pri_hello_create(view, &facts, &err);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	ck_assert_ptr_nonnull(hello);
 	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
-	env.hello = pri_hello_message(hello);
+	env.hello = &hello->message;
 	ck_assert_int_eq(pr_rpc_send(node, NULL, &env, &err), 0);
 	pri_hello_destroy(&hello);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/ledger_view.h"
 #include "indexer/query/catalog.h"
 #include "indexer/index/summarize.h"
 #include "indexer/query/run_reader.h"
@@ -42,12 +41,12 @@ START_TEST(lanes_do_not_overlap)
 		ck_assert_int_eq(pri_catalog_add(&c, run, &list[i], &err), 0);
 	ck_assert_ptr_eq(pri_catalog_series(&c, 1, false, 7, 0), run);
 	ck_assert_ptr_ne(pri_catalog_series(&c, 1, false, 7, 1), run);
-	ck_assert_uint_eq(run->lane_count, 2);
-	ck_assert_uint_eq(run->lanes[0]->count, 3);
-	ck_assert_uint_eq(run->lanes[1]->count, 2);
-	ck_assert_uint_eq(pri_sorted_run_search(run->lanes[0], 100), 0);
-	ck_assert_uint_eq(pri_sorted_run_search(run->lanes[0], 101), 1);
-	ck_assert_uint_eq(pri_sorted_run_search(run->lanes[0], 401), 3);
+	ck_assert_uint_eq(run->run_count, 2);
+	ck_assert_uint_eq(run->runs[0]->count, 3);
+	ck_assert_uint_eq(run->runs[1]->count, 2);
+	ck_assert_uint_eq(pri_sorted_run_search(run->runs[0], 100), 0);
+	ck_assert_uint_eq(pri_sorted_run_search(run->runs[0], 101), 1);
+	ck_assert_uint_eq(pri_sorted_run_search(run->runs[0], 401), 3);
 	ck_assert_uint_eq(c.packets, 32);
 	pri_catalog_free(&c);
 }
@@ -66,11 +65,11 @@ START_TEST(numbers_stay_when_entries_expire)
 		if (i > 100)
 			pri_catalog_expire(&c, 1, i - 99);
 	}
-	struct pri_sorted_run *lane = run->lanes[0];
-	ck_assert_uint_eq(run->lane_count, 1);
+	struct pri_sorted_run *lane = run->runs[0];
+	ck_assert_uint_eq(run->run_count, 1);
 	ck_assert_uint_eq(pri_sorted_run_end(lane), 1000);
 	ck_assert_uint_eq(lane->base, 899);
-	ck_assert_uint_lt(lane->room, 300); /* it does not grow with what is gone */
+	ck_assert_uint_lt(lane->capacity, 300); /* it does not grow with what is gone */
 	for (uint64_t n = 899; n < 1000; n++)
 		ck_assert_uint_eq(pri_sorted_run_at(lane, n)->sequence, n + 1);
 	ck_assert_ptr_null(pri_sorted_run_at(lane, 898));
@@ -121,20 +120,20 @@ START_TEST(deleted_entries_are_passed_by)
 	ck_assert_uint_eq(run->segments, 6);
 	ck_assert_uint_eq(c.bytes, 6000);
 	for (uint64_t n = 0; n < 10; n++) {
-		const struct pri_segment_entry *e = pri_sorted_run_at(run->lanes[0], n);
+		const struct pri_segment_entry *e = pri_sorted_run_at(run->runs[0], n);
 		ck_assert_uint_eq(e->sequence, n + 1);
 		ck_assert_int_eq(pri_entry_wanted(e, &all), n < 3 || n > 6);
 	}
 	pri_catalog_delete(&c, 1, 1, 2);
 	pri_catalog_delete(&c, 1, 9, UINT64_MAX);
-	ck_assert_uint_eq(pri_sorted_run_first(run->lanes[0])->sequence, 3);
+	ck_assert_uint_eq(pri_sorted_run_first(run->runs[0])->sequence, 3);
 	ck_assert(pri_catalog_times(&c, &first, &last));
 	ck_assert_int_eq(first, 20);
 	ck_assert_int_eq(last, 79);
 	pri_catalog_expire(&c, 1, 9); /* those that were deleted are off already */
 	ck_assert_uint_eq(c.segments, 0);
 	ck_assert_uint_eq(c.packets, 0);
-	ck_assert_ptr_null(pri_sorted_run_first(run->lanes[0]));
+	ck_assert_ptr_null(pri_sorted_run_first(run->runs[0]));
 	ck_assert(!pri_catalog_times(&c, &first, &last));
 	pri_catalog_free(&c);
 }
@@ -216,7 +215,7 @@ START_TEST(book_keeps_the_latest)
 		ck_assert_int_eq(pri_ledger_view_take(&book, &e, &err), 0);
 	}
 	for (size_t i = 1; i < book.count; i++)
-		ck_assert_uint_le(book.facts[i - 1]->epoch, book.facts[i]->epoch);
+		ck_assert_uint_le(book.series[i - 1]->epoch, book.series[i]->epoch);
 	f = pri_ledger_view_find(&book, 50 - 99 % 50, 99 % 3);
 	ck_assert_int_eq(f->mark.said_until, 99);
 	ck_assert_str_eq(pri_series_ledger_name(f), "tap?0");

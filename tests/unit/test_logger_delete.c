@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "indexer/query/ledger_view.h"
+#include "indexer/query/catalog.h"
 #include "logger/delete.h"
 #include "logger/store.h"
 #include "proto/base/clock.h"

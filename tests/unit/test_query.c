@@ -41,7 +41,7 @@ START_TEST(equals_the_list)
 	sort_model();
 	view = open_view();
 	refresh(view);
-	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(view->catalog.packets, model_count);
 	ask_at_random(view, 40);
 	pri_volume_close(&view);
 	sfs_close(&w.sfs); /* the same from the device alone */
@@ -96,7 +96,7 @@ START_TEST(follows_the_writer)
 			flush_directory();
 		refresh(view);
 		sort_model();
-		ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
+		ck_assert_uint_eq(view->catalog.packets, model_count);
 		ask_at_random(view, 8);
 	}
 	pri_volume_close(&view);
@@ -124,19 +124,19 @@ START_TEST(writer_restarts_and_resets)
 	write_epoch(2, 200000000, 3000, 80);
 	refresh(view);
 	sort_model();
-	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(view->catalog.packets, model_count);
 	ask_at_random(view, 6);
 	ck_assert_int_eq(sfs_reset(w.sfs, &err), 0);
 	model_count = 0;
 	begin_directory();
 	refresh(view);
-	ck_assert_uint_eq(pri_volume_catalog(view)->packets, 0);
+	ck_assert_uint_eq(view->catalog.packets, 0);
 	write_epoch(3, 300000000, 3000, 80);
 	flush_directory();
 	refresh(view);
 	sort_model();
-	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
-	ck_assert_uint_eq(pri_volume_ledger(view)->count, 2);
+	ck_assert_uint_eq(view->catalog.packets, model_count);
+	ck_assert_uint_eq(view->ledger.count, 2);
 	ask_at_random(view, 6);
 	pri_volume_close(&view);
 	sfs_close(&w.sfs);

@@ -14,8 +14,8 @@ forget_expired(struct pri_volume *view)
 
 	for (size_t i = 0; i < model_count; i++) {
 		struct sfs_record record;
-		int rc = sfs_read(pri_volume_sfs(view), &model[i].handle, buf, sizeof(buf),
-			&length, &record, &err);
+		int rc = sfs_read(view->sfs, &model[i].handle, buf, sizeof(buf), &length,
+			&record, &err);
 		if (rc == SFS_EXPIRED)
 			continue;
 		ck_assert_int_eq(rc, SFS_OK);
@@ -45,7 +45,7 @@ START_TEST(recycled_is_evicted)
 		refresh(view);
 	}
 	ck_assert_uint_gt(forget_expired(view), 10000);
-	ck_assert_uint_eq(pri_volume_catalog(view)->packets, model_count);
+	ck_assert_uint_eq(view->catalog.packets, model_count);
 	ask(view, &all);
 	fresh = open_view();
 	refresh(fresh);

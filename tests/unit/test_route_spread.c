@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/offer_message.h"
+#include "indexer/summary_announcer.h"
 #include "indexer/index/summarize.h"
 #include "merger/route.h"
 #include "tests/unit/unit.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/hello.h"
+#include "indexer/query/hello.h"
 #include "indexer/query/answer.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/query/ask.h"
@@ -334,9 +334,9 @@ open_volume(struct ask *ask, size_t i, struct pr_error *err)
 	}
 	if (!v->view)
 		return -1;
-	if (sfs_info(pri_volume_sfs(v->view), &info, NULL) == SFS_OK && info.writer_alive)
+	if (sfs_info(v->view->sfs, &info, NULL) == SFS_OK && info.writer_alive)
 		pr_priority_give_way();
-	if (sfs_degraded(pri_volume_sfs(v->view), text, sizeof(text)))
+	if (sfs_degraded(v->view->sfs, text, sizeof(text)))
 		fprintf(stderr, "packrack: %s: %s\n", path, text);
 	return pri_volume_refresh(v->view, true, INT64_MAX, err) < 0 ? -1 : 0;
 }
@@ -347,7 +347,7 @@ count_facts(const struct ask *ask)
 	size_t count = 0;
 
 	for (size_t i = 0; i < ask->count; i++)
-		count += pri_volume_ledger(ask->volumes[i].view)->count;
+		count += ask->volumes[i].view->ledger.count;
 	return count;
 }
 
@@ -377,12 +377,11 @@ learn_links(struct ask *ask, struct pr_error *err)
 	enum ask_result result = ASK_FAILED;
 
 	for (size_t i = 0; room && list && i < ask->count; i++) {
-		const struct pri_ledger_view *book =
-			pri_volume_ledger(ask->volumes[i].view);
+		const struct pri_ledger_view *book = &ask->volumes[i].view->ledger;
 
 		for (size_t j = 0; j < book->count; j++, used++) {
 			list[used] = &room[used];
-			pri_hello_link(&room[used], book->facts[j]);
+			pri_hello_link(&room[used], book->series[j]);
 		}
 	}
 	if (room && list)

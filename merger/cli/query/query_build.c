@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "indexer/filter/filter.h"
-#include "indexer/query/query_message.h"
+#include "indexer/query/answer.h"
 #include "proto/rpc/message.h"
 
 enum { NOTHING, MAY, KEY, AND, OR };

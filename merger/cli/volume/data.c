@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/hello.h"
+#include "indexer/query/hello.h"
 #include "merger/cli/volume/volume.h"
 #include "proto/base/clock.h"
 
@@ -28,7 +28,7 @@ data_check(const struct data_args *a, struct pr_error *err)
 /* A volume tells what its indexer would tell. */
 struct data_volume {
 	struct pri_volume *volume;
-	struct pri_hello_message *hello;
+	struct pri_hello *hello;
 };
 
 static int
@@ -61,9 +61,9 @@ from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 		inv->volume_count++;
 		if (open_volume(&inv->volumes[i], paths->items[i], err) < 0)
 			return -1;
-		inv->nodes[inv->count++] = pri_hello_status(inv->volumes[i].hello);
+		inv->nodes[inv->count++] = &inv->volumes[i].hello->status;
 	}
-	hello = pri_hello_message(inv->volumes[0].hello);
+	hello = &inv->volumes[0].hello->message;
 	inv->links = hello->links;
 	inv->link_count = hello->n_links;
 	return 0;
