@@ -283,7 +283,7 @@ def keys(endpoint):
         raises(packrack.Error, "no node has reported", lambda: list(rack.query()))
     raises(packrack.Refused, "does not admit our key", lambda: connect("stranger"))
     raises(packrack.Refused, "role", lambda: connect("node"))
-    raises(packrack.Refused, "has another key", lambda: connect("fooled"))
+    raises(packrack.Refused, "is not the server-key", lambda: connect("fooled"))
     raises(packrack.Refused, "requires a key", lambda: packrack.connect(endpoint, key="none"))
     raises(packrack.Error, "No such file", lambda: connect("absent"))
     os.environ["PACKRACK_KEY"] = DIR + "/reader"
