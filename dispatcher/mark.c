@@ -86,7 +86,7 @@ prd_mark(struct prd_sender *s, struct prd_node *node)
 		if (count > PR_MARK_LINKS_MAX)
 			count = PR_MARK_LINKS_MAX;
 		*mark = (struct pr_mark){.said_until = said_until(s, node),
-			.last_ordinal = node->next_ordinal,
+			.next_ordinal = node->next_ordinal,
 			.stopping = s->marking_stop,
 			.link_count = (uint16_t)links,
 			.count = (uint16_t)count,

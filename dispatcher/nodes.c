@@ -147,14 +147,14 @@ prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 		*out = node = node_create(nodes, mac);
 		if (!node)
 			return PRD_ANN_REFUSED;
-		pr_replay_check(&node->replay[PR_FRAME_ANN], nonce, header->number);
+		pr_replay_accept(&node->replay[PR_FRAME_ANN], nonce, header->number);
 		node_admit(nodes, node, nonce, ann, now);
 		return PRD_ANN_NEW;
 	}
 	if (node->phase == PRD_NODE_DISCONNECTED)
 		return PRD_ANN_REFUSED;
 	if (nonce_retired(node, nonce) ||
-		!pr_replay_check(&node->replay[PR_FRAME_ANN], nonce, header->number)) {
+		!pr_replay_accept(&node->replay[PR_FRAME_ANN], nonce, header->number)) {
 		nodes->refused_replay++;
 		return PRD_ANN_REFUSED;
 	}
@@ -184,7 +184,7 @@ prd_nodes_hear(struct prd_nodes *nodes, const struct pr_frame *frame, int64_t no
 		nodes->refused_stale++;
 		return NULL;
 	}
-	if (!pr_replay_check(&node->replay[h->type], h->sender_nonce, h->number)) {
+	if (!pr_replay_accept(&node->replay[h->type], h->sender_nonce, h->number)) {
 		nodes->refused_replay++;
 		return NULL;
 	}

@@ -5,7 +5,7 @@
 
 #include "logger/append_state.h"
 #include "proto/base/clock.h"
-#include "proto/wire/segment_add.h"
+#include "proto/wire/segment_inline.h"
 
 #define RETRY_NS (100 * PR_NS_PER_MS)
 /* These parts of the volume are kept for what speaks of the data, so that it outlives it. */

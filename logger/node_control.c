@@ -169,7 +169,7 @@ prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64
 	if (f.header.rack != n->c.rack || !row || !row->call)
 		return; /* another rack's, or another node's announcement */
 	if (n->c.key)
-		pr_rack_key_heard(n->c.key, f.by_other);
+		pr_rack_key_heard(n->c.key, f.by_alternate);
 	if (f.header.type != PR_FRAME_RECONNECT && f.header.receiver_nonce != n->nonce) {
 		refuse(n, &f, now);
 		return;
@@ -180,7 +180,7 @@ prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64
 		refuse(n, &f, now);
 		return;
 	}
-	if (!pr_replay_check(
+	if (!pr_replay_accept(
 		    &n->replay[f.header.type], f.header.sender_nonce, f.header.number)) {
 		n->stats.control_refused++;
 		return;

@@ -276,7 +276,7 @@ prl_session_mark(struct prl_session *s, const struct pr_mark *mark, int64_t now)
 
 	s->links_told = mark->link_count;
 	s->stopping = mark->stopping;
-	prl_match_sent(s->match, mark->last_ordinal, now);
+	prl_match_sent(s->match, mark->next_ordinal, now);
 	for (uint16_t i = 0; i < mark->count; i++) {
 		const struct pr_mark_link *m = &mark->links[i];
 		struct link_info *info = link_info(s, m->link);

@@ -95,7 +95,7 @@ against(struct prm_route *r, const struct prm_node_summaries *c,
 		return "a summary at another merger may match, or is not there yet";
 	if (!h->body)
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
-	if (pr_summary_open_again(&s, h->body, h->bytes) < 0)
+	if (pr_summary_open_unchecked(&s, h->body, h->bytes) < 0)
 		return "a summary is damaged";
 	if (!prm_clusters_exclude(prm_summaries_clusters(r->summaries), h->slot,
 		    &r->lookups, &r->clusters)) {
@@ -103,7 +103,7 @@ against(struct prm_route *r, const struct prm_node_summaries *c,
 		if (prm_lookups_may(&r->lookups, h->linktype, s.bits, s.log2))
 			return "its summaries may match";
 	}
-	if (s.no_runs && !holds_all(&h->span))
+	if (s.flags & PR_SUMMARY_NO_RUNS && !holds_all(&h->span))
 		return "a summary does not tell which packets it holds";
 	r->excluded++;
 	return NULL;
@@ -351,7 +351,8 @@ add_summary(struct telling *t, const struct prm_summary_entry *h)
 
 	if (span->last_otime < t->query->since || span->first_otime > t->query->until)
 		return add_run(t, span, &run);
-	if (!h->body || pr_summary_open_again(&s, h->body, h->bytes) < 0 || s.no_runs)
+	if (!h->body || pr_summary_open_unchecked(&s, h->body, h->bytes) < 0 ||
+		s.flags & PR_SUMMARY_NO_RUNS)
 		return add_run(t, span, &run); /* which is dense, or was asked */
 	return add_runs(t, span, &s);
 }

@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/room.h"
 #include "proto/base/cursor.h"
-#include "proto/wire/segment_step.h"
+#include "proto/wire/segment_inline.h"
 
 /* ---- adding keys ---- */
 

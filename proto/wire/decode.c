@@ -1,5 +1,335 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/wire/decode_layers.h"
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "proto/wire/decode.h"
+
+#include "proto/base/cursor.h"
+
+/*
+ * Each layer is a function that reads its header at the cursor and names the next one, so that no nesting of
+ * headers makes a deep call; pr_decode bounds their number.
+ */
+enum layer {
+	LAYER_DONE,
+	LAYER_ETHERNET,
+	LAYER_ETHERTYPE, /* walk.type says what comes */
+	LAYER_IP, /* version by the first nibble */
+	LAYER_IP4,
+	LAYER_IP6,
+	LAYER_TRANSPORT, /* headers.protocol says what comes */
+};
+
+struct walk {
+	struct pr_cursor c;
+	const uint8_t *start;
+	uint16_t type;
+	/*
+	 * What a header that goes over the cursor's end is: TRUNCATED while the end is that of the
+	 * captured bytes, MALFORMED once it is the end of an IP packet (padding follows).
+	 */
+	uint16_t short_flag;
+	struct pr_headers *h; /* of out: outer or inner */
+	struct pr_decoded *out;
+};
+
+static size_t
+offset_of(const struct walk *w)
+{
+	return (size_t)(w->c.at - w->start);
+}
+
+/* The next len bytes; NULL, and the flag set, when there are fewer. */
+static const uint8_t *
+take(struct walk *w, size_t len)
+{
+	const uint8_t *p;
+	if (pr_load_bytes(&w->c, &p, len))
+		return p;
+	w->h->flags |= w->short_flag;
+	return NULL;
+}
+
+static enum layer
+malformed(struct walk *w)
+{
+	w->h->flags |= PR_DECODE_MALFORMED;
+	return LAYER_DONE;
+}
+
+#define PR_DECODE_TUNNELS 4
+/* Opens a tunnel: what follows goes to inner. DONE when too many are open already. */
+static enum layer
+open_tunnel(struct walk *w, enum layer next)
+{
+	if (w->out->tunnels == PR_DECODE_TUNNELS)
+		return LAYER_DONE;
+	w->out->tunnels++;
+	w->out->outer.flags |= PR_DECODE_TUNNEL;
+	w->h = &w->out->inner;
+	memset(w->h, 0, sizeof *w->h);
+	return next;
+}
+
+/* ---- IP and what is in it ---- */
+
+enum {
+	IP_HOP_BY_HOP = 0,
+	IP_ICMP = 1,
+	IP_IN_IP = 4,
+	IP_TCP = 6,
+	IP_UDP = 17,
+	IP_DCCP = 33,
+	IP_IN_IP6 = 41,
+	IP_ROUTING = 43,
+	IP_FRAGMENT = 44,
+	IP_GRE = 47,
+	IP_AH = 51,
+	IP_ICMP6 = 58,
+	IP_DESTINATION = 60,
+	IP_SCTP = 132,
+	IP_MOBILITY = 135,
+	IP_UDPLITE = 136,
+};
+
+#define EXTENSIONS_MAX 16 /* RFC 8200 allows each once, destination options twice */
+#define VXLAN_PORT 4789
+
+/* The rest of the captured bytes behind this packet's end is padding of the link. */
+static void
+end_packet(struct walk *w, size_t left)
+{
+	if (left < pr_cursor_left(&w->c)) {
+		w->c.end = w->c.at + left;
+		w->short_flag = PR_DECODE_MALFORMED;
+	}
+}
+
+static enum layer
+after_ip(struct walk *w)
+{
+	if (w->h->flags & PR_DECODE_FRAGMENT_LATER)
+		return LAYER_DONE;
+	return LAYER_TRANSPORT;
+}
+
+static enum layer
+ip4(struct walk *w)
+{
+	struct pr_headers *h = w->h;
+	size_t offset = offset_of(w);
+	const uint8_t *p = take(w, 20);
+	if (!p)
+		return LAYER_DONE;
+
+	size_t header = (size_t)(p[0] & 0x0f) * 4, total = pr_get_be16(p + 2);
+	/* Length 0: left to the network card by segmentation offload; the packet is what is there. */
+	if (p[0] >> 4 != 4 || header < 20 || (total && total < header))
+		return malformed(w);
+	h->flags |= PR_DECODE_IP4;
+	h->ip_offset = offset;
+	h->ip_length = (uint32_t)total;
+	h->ttl = p[8];
+	h->protocol = p[9];
+	memcpy(h->src, p + 12, 4);
+	memcpy(h->dst, p + 16, 4);
+	uint16_t fragment = pr_get_be16(p + 6);
+	h->fragment_id = pr_get_be16(p + 4);
+	if (fragment & 0x3fff) /* more to come, or an offset */
+		h->flags |= PR_DECODE_FRAGMENT;
+	if (fragment & 0x1fff)
+		h->flags |= PR_DECODE_FRAGMENT_LATER;
+	if (total)
+		end_packet(w, total - 20);
+	if (!take(w, header - 20))
+		return LAYER_DONE;
+	h->l4_offset = offset_of(w);
+	return after_ip(w);
+}
+
+static bool
+is_extension(uint8_t protocol)
+{
+	return protocol == IP_HOP_BY_HOP || protocol == IP_ROUTING ||
+	       protocol == IP_FRAGMENT || protocol == IP_AH || protocol == IP_DESTINATION ||
+	       protocol == IP_MOBILITY;
+}
+
+/* One extension header, protocol; h->protocol becomes the one behind it. */
+static bool
+extension(struct walk *w, uint8_t protocol)
+{
+	struct pr_headers *h = w->h;
+	const uint8_t *p = take(w, 8);
+	if (!p)
+		return false;
+	h->protocol = p[0];
+	if (protocol == IP_FRAGMENT) {
+		uint16_t fragment = pr_get_be16(p + 2);
+		h->fragment_id = pr_get_be32(p + 4);
+		if (fragment & 0xfff9)
+			h->flags |= PR_DECODE_FRAGMENT;
+		if (fragment & 0xfff8)
+			h->flags |= PR_DECODE_FRAGMENT_LATER;
+		return true;
+	}
+	/* AH counts in words of 4 bytes less two, the others in words of 8 less one. */
+	size_t more = protocol == IP_AH ? (size_t)p[1] * 4 : (size_t)p[1] * 8;
+	return take(w, more) != NULL;
+}
+
+static enum layer
+ip6(struct walk *w)
+{
+	struct pr_headers *h = w->h;
+	size_t offset = offset_of(w);
+	const uint8_t *p = take(w, 40);
+	if (!p)
+		return LAYER_DONE;
+
+	if (p[0] >> 4 != 6)
+		return malformed(w);
+	size_t payload = pr_get_be16(p + 4);
+	h->flags |= PR_DECODE_IP6;
+	h->ip_offset = offset;
+	h->ip_length = (uint32_t)payload + 40;
+	h->protocol = p[6];
+	h->ttl = p[7];
+	memcpy(h->src, p + 8, 16);
+	memcpy(h->dst, p + 24, 16);
+	if (payload) /* 0: a jumbogram, or segmentation offload */
+		end_packet(w, payload);
+	for (int i = 0; is_extension(h->protocol); i++) {
+		if (h->flags & PR_DECODE_FRAGMENT_LATER)
+			break;
+		if (i == EXTENSIONS_MAX)
+			return malformed(w);
+		if (!extension(w, h->protocol))
+			return LAYER_DONE;
+	}
+	h->l4_offset = offset_of(w);
+	return after_ip(w);
+}
+
+/* GRE's optional words by its flags, and what is inside by its type (RFC 2784, 2890, 7637). */
+static enum layer
+gre(struct walk *w)
+{
+	const uint8_t *p = take(w, 4);
+	if (!p)
+		return LAYER_DONE;
+	uint16_t flags = pr_get_be16(p), type = pr_get_be16(p + 2);
+	if (flags & 0x4007) /* source routing, or PPTP's version 1: not opened */
+		return LAYER_DONE;
+	size_t options = (flags & 0x8000 ? 4 : 0) + (flags & 0x2000 ? 4 : 0) +
+			 (flags & 0x1000 ? 4 : 0);
+	if (type == 0x88be && flags & 0x1000) /* ERSPAN II has a header, I has none */
+		options += 8;
+	if (type == 0x22eb) /* ERSPAN III */
+		options += 12;
+	if (!take(w, options))
+		return LAYER_DONE;
+	w->h->payload_offset = offset_of(w);
+	if (type == 0x22eb && p[4 + options - 1] & 1 && !take(w, 8))
+		return LAYER_DONE; /* its platform subheader */
+	w->type = type;
+	bool frame = type == 0x6558 || type == 0x88be || type == 0x22eb;
+	return open_tunnel(w, frame ? LAYER_ETHERNET : LAYER_ETHERTYPE);
+}
+
+static enum layer
+vxlan(struct walk *w)
+{
+	const uint8_t *p = take(w, 8);
+	if (!p || !(p[0] & 0x08)) /* no network identifier: not VXLAN */
+		return LAYER_DONE;
+	return open_tunnel(w, LAYER_ETHERNET);
+}
+
+/* TCP, UDP, SCTP and their kin begin with the ports; header is at least 4 bytes long. */
+static const uint8_t *
+ports(struct walk *w, size_t header)
+{
+	struct pr_headers *h = w->h;
+	const uint8_t *p = take(w, 4);
+	if (!p)
+		return NULL;
+	h->src_port = pr_get_be16(p);
+	h->dst_port = pr_get_be16(p + 2);
+	h->flags |= PR_DECODE_PORTS;
+	if (!take(w, header - 4))
+		return NULL;
+	h->payload_offset = offset_of(w);
+	return p;
+}
+
+static enum layer
+tcp(struct walk *w)
+{
+	const uint8_t *p = ports(w, 20);
+	if (!p)
+		return LAYER_DONE;
+	w->h->payload_offset = 0;
+	w->h->tcp_flags = p[13];
+	size_t header = (size_t)(p[12] >> 4) * 4;
+	if (header < 20)
+		return malformed(w);
+	if (take(w, header - 20))
+		w->h->payload_offset = offset_of(w);
+	return LAYER_DONE;
+}
+
+static enum layer
+udp(struct walk *w)
+{
+	bool whole = ports(w, 8) != NULL;
+	if (whole && w->h->dst_port == VXLAN_PORT)
+		return vxlan(w);
+	return LAYER_DONE;
+}
+
+static enum layer
+icmp(struct walk *w)
+{
+	const uint8_t *p = take(w, 4);
+	if (!p)
+		return LAYER_DONE;
+	w->h->icmp_type = p[0];
+	w->h->icmp_code = p[1];
+	if (take(w, 4))
+		w->h->payload_offset = offset_of(w);
+	return LAYER_DONE;
+}
+
+static enum layer
+transport(struct walk *w)
+{
+	switch (w->h->protocol) {
+	case IP_TCP:
+		return tcp(w);
+	case IP_UDP:
+		return udp(w);
+	case IP_UDPLITE:
+		ports(w, 8);
+		return LAYER_DONE;
+	case IP_SCTP:
+	case IP_DCCP:
+		ports(w, 12);
+		return LAYER_DONE;
+	case IP_ICMP:
+	case IP_ICMP6:
+		return icmp(w);
+	case IP_GRE:
+		return gre(w);
+	case IP_IN_IP:
+		return open_tunnel(w, LAYER_IP4);
+	case IP_IN_IP6:
+		return open_tunnel(w, LAYER_IP6);
+	}
+	return LAYER_DONE;
+}
+
+/* ---- links ---- */
 
 /* Link types as in pcap files (https://www.tcpdump.org/linktypes.html). */
 enum {
@@ -31,75 +361,63 @@ enum {
 #define PPP_IP4 0x0021
 #define PPP_IP6 0x0057
 
-enum pr_layer
-pr_walk_tunnel(struct pr_walk *w, enum pr_layer next)
+static enum layer
+ethernet(struct walk *w)
 {
-	if (w->out->tunnels == PR_DECODE_TUNNELS)
-		return PR_LAYER_DONE;
-	w->out->tunnels++;
-	w->out->outer.flags |= PR_DECODE_TUNNEL;
-	w->h = &w->out->inner;
-	memset(w->h, 0, sizeof *w->h);
-	return next;
-}
-
-static enum pr_layer
-ethernet(struct pr_walk *w)
-{
-	const uint8_t *p = pr_walk_take(w, 14);
+	const uint8_t *p = take(w, 14);
 	if (!p)
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	w->type = pr_get_be16(p + 12);
-	return PR_LAYER_ETHERTYPE;
+	return LAYER_ETHERTYPE;
 }
 
-static enum pr_layer
-vlan(struct pr_walk *w)
+static enum layer
+vlan(struct walk *w)
 {
-	const uint8_t *p = pr_walk_take(w, 4);
+	const uint8_t *p = take(w, 4);
 	if (!p)
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	if (w->h->vlan_count < sizeof w->h->vlan / sizeof w->h->vlan[0])
 		w->h->vlan[w->h->vlan_count++] = pr_get_be16(p) & 0x0fff;
 	w->type = pr_get_be16(p + 2);
-	return PR_LAYER_ETHERTYPE;
+	return LAYER_ETHERTYPE;
 }
 
 /* Labels to the bottom of the stack. What is below has no type: 4 and 6 look like IP. */
-static enum pr_layer
-mpls(struct pr_walk *w)
+static enum layer
+mpls(struct walk *w)
 {
 	for (int i = 0; i < LABELS_MAX; i++) {
-		const uint8_t *p = pr_walk_take(w, 4);
+		const uint8_t *p = take(w, 4);
 		if (!p)
-			return PR_LAYER_DONE;
+			return LAYER_DONE;
 		uint32_t entry = pr_get_be32(p);
 		if (w->h->mpls_count < sizeof w->h->mpls / sizeof w->h->mpls[0])
 			w->h->mpls[w->h->mpls_count++] = entry >> 12;
 		if (entry & 0x100)
-			return PR_LAYER_IP;
+			return LAYER_IP;
 	}
-	return pr_walk_malformed(w);
+	return malformed(w);
 }
 
-static enum pr_layer
-pppoe(struct pr_walk *w)
+static enum layer
+pppoe(struct walk *w)
 {
-	const uint8_t *p = pr_walk_take(w, 8);
+	const uint8_t *p = take(w, 8);
 	if (!p)
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	if (p[0] != 0x11)
-		return pr_walk_malformed(w);
+		return malformed(w);
 	if (p[1] != 0) /* no session data */
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	uint16_t protocol = pr_get_be16(p + 6);
 	if (protocol == PPP_IP4)
-		return PR_LAYER_IP4;
-	return protocol == PPP_IP6 ? PR_LAYER_IP6 : PR_LAYER_DONE;
+		return LAYER_IP4;
+	return protocol == PPP_IP6 ? LAYER_IP6 : LAYER_DONE;
 }
 
-static enum pr_layer
-ethertype(struct pr_walk *w)
+static enum layer
+ethertype(struct walk *w)
 {
 	w->h->ethertype = w->type < TYPE_LENGTHS ? 0 : w->type;
 	switch (w->type) {
@@ -113,36 +431,36 @@ ethertype(struct pr_walk *w)
 	case TYPE_PPPOE:
 		return pppoe(w);
 	case TYPE_IP4:
-		return PR_LAYER_IP4;
+		return LAYER_IP4;
 	case TYPE_IP6:
-		return PR_LAYER_IP6;
+		return LAYER_IP6;
 	}
-	return PR_LAYER_DONE;
+	return LAYER_DONE;
 }
 
-static enum pr_layer
-ip(struct pr_walk *w)
+static enum layer
+ip(struct walk *w)
 {
 	if (pr_cursor_left(&w->c) == 0) {
 		w->h->flags |= w->short_flag;
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	}
 	uint8_t version = *w->c.at >> 4;
 	if (version == 4)
-		return PR_LAYER_IP4;
-	return version == 6 ? PR_LAYER_IP6 : PR_LAYER_DONE;
+		return LAYER_IP4;
+	return version == 6 ? LAYER_IP6 : LAYER_DONE;
 }
 
-static enum pr_layer
-step(struct pr_walk *w, enum pr_layer layer)
+static enum layer
+step(struct walk *w, enum layer layer)
 {
-	static enum pr_layer (*const layers[])(struct pr_walk *) = {
-		[PR_LAYER_ETHERNET] = ethernet,
-		[PR_LAYER_ETHERTYPE] = ethertype,
-		[PR_LAYER_IP] = ip,
-		[PR_LAYER_IP4] = pr_decode_ip4,
-		[PR_LAYER_IP6] = pr_decode_ip6,
-		[PR_LAYER_TRANSPORT] = pr_decode_transport,
+	static enum layer (*const layers[])(struct walk *) = {
+		[LAYER_ETHERNET] = ethernet,
+		[LAYER_ETHERTYPE] = ethertype,
+		[LAYER_IP] = ip,
+		[LAYER_IP4] = ip4,
+		[LAYER_IP6] = ip6,
+		[LAYER_TRANSPORT] = transport,
 	};
 	return layers[layer](w);
 }
@@ -151,41 +469,40 @@ step(struct pr_walk *w, enum pr_layer layer)
  * The address family that precedes a packet on BSD's loopback: of the machine that captured, so in
  * either order; IPv6 has a number of its own on each system. The packet itself says it as well.
  */
-static enum pr_layer
-loopback(struct pr_walk *w)
+static enum layer
+loopback(struct walk *w)
 {
-	const uint8_t *p = pr_walk_take(w, 4);
+	const uint8_t *p = take(w, 4);
 	if (!p)
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	uint32_t be = pr_get_be32(p), le = pr_get_le32(p), family = be < le ? be : le;
-	return family == 2 || family == 10 || (family >= 24 && family <= 30)
-		       ? PR_LAYER_IP
-		       : PR_LAYER_DONE;
+	return family == 2 || family == 10 || (family >= 24 && family <= 30) ? LAYER_IP
+									     : LAYER_DONE;
 }
 
 /* Linux "any" captures: a header of len bytes with the Ethertype at at, if of an Ethernet kind. */
-static enum pr_layer
-cooked(struct pr_walk *w, size_t len, size_t at)
+static enum layer
+cooked(struct walk *w, size_t len, size_t at)
 {
-	const uint8_t *p = pr_walk_take(w, len);
+	const uint8_t *p = take(w, len);
 	if (!p)
-		return PR_LAYER_DONE;
+		return LAYER_DONE;
 	w->type = pr_get_be16(p + at);
-	return PR_LAYER_ETHERTYPE;
+	return LAYER_ETHERTYPE;
 }
 
-static enum pr_layer
-first_layer(struct pr_walk *w, uint16_t linktype)
+static enum layer
+first_layer(struct walk *w, uint16_t linktype)
 {
 	switch (linktype) {
 	case LINK_ETHERNET:
-		return PR_LAYER_ETHERNET;
+		return LAYER_ETHERNET;
 	case LINK_RAW:
-		return PR_LAYER_IP;
+		return LAYER_IP;
 	case LINK_IPV4:
-		return PR_LAYER_IP4;
+		return LAYER_IP4;
 	case LINK_IPV6:
-		return PR_LAYER_IP6;
+		return LAYER_IP6;
 	case LINK_NULL:
 	case LINK_LOOP:
 		return loopback(w);
@@ -194,13 +511,13 @@ first_layer(struct pr_walk *w, uint16_t linktype)
 	case LINK_SLL2:
 		return cooked(w, 20, 0);
 	}
-	return PR_LAYER_DONE;
+	return LAYER_DONE;
 }
 
 void
 pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decoded *out)
 {
-	struct pr_walk w = {
+	struct walk w = {
 		.c = pr_cursor_make(data, caplen),
 		.start = data,
 		.short_flag = PR_DECODE_TRUNCATED,
@@ -208,12 +525,72 @@ pr_decode(uint16_t linktype, const uint8_t *data, size_t caplen, struct pr_decod
 		.out = out,
 	};
 	memset(out, 0, sizeof *out);
-	enum pr_layer layer = first_layer(&w, linktype);
-	for (int i = 0; layer != PR_LAYER_DONE; i++) {
+	enum layer layer = first_layer(&w, linktype);
+	for (int i = 0; layer != LAYER_DONE; i++) {
 		if (i == LAYERS_MAX) {
-			pr_walk_malformed(&w);
+			malformed(&w);
 			return;
 		}
 		layer = step(&w, layer);
 	}
+}
+
+/* ---- flows ---- */
+
+#define MAC_LEN 6
+#define ETHER_LEN 14
+
+/*
+ * Both ends in an order of their own, so that both directions give the same bytes. Inlined with a
+ * constant len, the copies are moves.
+ */
+static inline __attribute__((always_inline)) uint64_t
+hash_ends(const uint8_t *a, const uint8_t *b, size_t len, uint32_t kind, uint64_t seed)
+{
+	uint8_t key[2 * 18 + 4];
+	bool swap = memcmp(a, b, len) > 0;
+	memcpy(key, swap ? b : a, len);
+	memcpy(key + len, swap ? a : b, len);
+	pr_put_le32(key + 2 * len, kind);
+	return XXH3_64bits_withSeed(key, 2 * len + 4, seed);
+}
+
+static uint64_t
+hash_macs(const struct pr_headers *h, const uint8_t *data, size_t caplen, uint64_t seed)
+{
+	if (caplen < ETHER_LEN)
+		return XXH3_64bits_withSeed(data, caplen, seed);
+	return hash_ends(data, data + MAC_LEN, MAC_LEN, h->ethertype, seed);
+}
+
+/* len: of an address, constant. */
+static inline __attribute__((always_inline)) uint64_t
+hash_ip(const struct pr_headers *h, size_t len, uint64_t seed)
+{
+	uint8_t src[18], dst[18];
+	bool has_ports = h->flags & PR_DECODE_PORTS;
+
+	/*
+	 * Later fragments have no ports, and in IPv6 know the next header only, not the protocol
+	 * behind it: a fragmented packet is its addresses.
+	 */
+	if (h->flags & PR_DECODE_FRAGMENT)
+		return hash_ends(h->src, h->dst, len, UINT32_MAX, seed);
+	memcpy(src, h->src, len);
+	memcpy(dst, h->dst, len);
+	pr_put_be16(src + len, has_ports ? h->src_port : 0);
+	pr_put_be16(dst + len, has_ports ? h->dst_port : 0);
+	return hash_ends(src, dst, len + 2, h->protocol, seed);
+}
+
+uint64_t
+pr_flow_hash(const struct pr_decoded *d, const uint8_t *data, size_t caplen, uint64_t seed)
+{
+	const struct pr_headers *h = &d->outer;
+
+	if (h->flags & PR_DECODE_IP4)
+		return hash_ip(h, 4, seed);
+	if (h->flags & PR_DECODE_IP6)
+		return hash_ip(h, 16, seed);
+	return hash_macs(h, data, caplen, seed);
 }

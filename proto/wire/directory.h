@@ -9,12 +9,12 @@
 #include "proto/base/cursor.h"
 
 /*
- * Where segments lie, and where the index of them, so that who opens a volume need not read the data: the
- * records of streams "segments" and, of level 3, "summaries". A record is a version u8 (1) and entries,
- * each as what differs from the one of its kind before it in the record (zeros before the first); some 25
- * bytes for a segment. Numbers are varints (cursor.h), steps zig-zag ones; an entry:
+ * Locations of segments and of index records, so that a volume can be opened without reading the data: records
+ * of streams "segments" and, of level 3, "summaries". A record is a version u8 (1) and delta-encoded entries:
+ * each holds its differences to the previous entry of the same kind in the record (zeros before the first),
+ * about 25 bytes for a segment. Numbers are varints (cursor.h), steps are zig-zag varints. An entry:
  *
- *   a segment  0x00 and flags: 0x02 a line follows: epoch u64, link, link type
+ *   a segment  0x00 and flags: 0x02 these follow: epoch u64, link, link type
  *                              0x04 first seq: step from the one behind the last of the entry before
  *                              0x08 seqs less than the last one's, as packets are not all of them
  *                              0x10 otimes: steps of the first from the least time, of the last from the

@@ -1,14 +1,260 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sodium.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "proto/wire/frame.h"
-#include "proto/wire/frame_body.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/cursor.h"
+
+#define MACS (2 * PR_MAC_LEN)
+
+/* The wire table: a row a frame type. */
+struct row {
+	const char *name;
+	bool (*encode)(
+		const struct row *row, const struct pr_frame *f, struct pr_writer *w);
+	bool (*decode)(const struct row *row, struct pr_cursor *c, struct pr_frame *f);
+	struct pr_field_table fields; /* of the union member; MARK: of what comes first */
+	bool (*valid)(const struct pr_frame
+			*f); /* holds for what is sent and what is taken; or NULL */
+};
+
+/* ---- bodies ---- */
+
+/* Field order is the wire's; frame.h documents it. All big-endian. */
+
+static const struct pr_field ann_items[] = {
+	PR_NAME(struct pr_ann, name),
+	PR_NAME(struct pr_ann, version),
+	PR_INT(struct pr_ann, disk_total),
+	PR_INT(struct pr_ann, disk_free),
+	PR_INT(struct pr_ann, write_rate),
+	PR_INT(struct pr_ann, buffer_size),
+	PR_INT(struct pr_ann, link_speed),
+	PR_INT(struct pr_ann, mtu),
+};
+
+static const struct pr_field ann_ack_items[] = {
+	PR_INT(struct pr_ann_ack, node),
+	PR_INT(struct pr_ann_ack, hold_ns),
+	PR_INT(struct pr_ann_ack, snaplen),
+};
+
+static const struct pr_field status_items[] = {
+	PR_INT(struct pr_status, state),
+	PR_INT(struct pr_status, buffer_fill),
+	PR_INT(struct pr_status, ordinal_settled),
+	PR_INT(struct pr_status, frames_received),
+	PR_INT(struct pr_status, bytes_received),
+	PR_INT(struct pr_status, packets_stored),
+	PR_INT(struct pr_status, bytes_stored),
+	PR_INT(struct pr_status, packets_durable),
+	PR_INT(struct pr_status, missing),
+	PR_INT(struct pr_status, stray),
+	PR_INT(struct pr_status, duplicate),
+	PR_INT(struct pr_status, pending),
+	PR_INT(struct pr_status, kernel_drops),
+	PR_INT(struct pr_status, logs_received),
+	PR_INT(struct pr_status, logs_requested),
+	PR_INT(struct pr_status, logs_gone),
+	PR_INT(struct pr_status, disk_total),
+	PR_INT(struct pr_status, disk_free),
+	PR_INT(struct pr_status, write_rate),
+	PR_INT(struct pr_status, command),
+	PR_INT(struct pr_status, command_type),
+	PR_BOOL(struct pr_status, command_result),
+};
+
+static const struct pr_field mark_items[] = {
+	PR_INT(struct pr_mark, said_until),
+	PR_INT(struct pr_mark, next_ordinal),
+	PR_BOOL(struct pr_mark, stopping),
+	PR_INT(struct pr_mark, link_count),
+	PR_INT(struct pr_mark, count),
+};
+
+static const struct pr_field mark_link_items[] = {
+	PR_INT(struct pr_mark_link, link),
+	PR_INT(struct pr_mark_link, linktype),
+	PR_INT(struct pr_mark_link, snaplen),
+	PR_BOOL(struct pr_mark_link, ended),
+	PR_INT(struct pr_mark_link, last_seq),
+	PR_INT(struct pr_mark_link, last_otime),
+	PR_INT(struct pr_mark_link, last_log),
+	PR_INT(struct pr_mark_link, assigned),
+	PR_INT(struct pr_mark_link, dropped_kernel),
+	PR_INT(struct pr_mark_link, dropped_interface),
+	PR_INT(struct pr_mark_link, dropped_ring),
+	PR_INT(struct pr_mark_link, dropped_no_node),
+	PR_INT(struct pr_mark_link, dropped_send),
+	PR_INT(struct pr_mark_link, cut),
+	PR_INT(struct pr_mark_link, undelivered_first),
+	PR_INT(struct pr_mark_link, undelivered_last),
+	PR_NAME(struct pr_mark_link, name),
+};
+const struct pr_field_table pr_mark_link_fields = PR_FIELD_TABLE(mark_link_items);
+
+static const struct pr_field resend_items[] = {
+	PR_INT(struct pr_resend, link),
+	PR_INT(struct pr_resend, first_log),
+	PR_INT(struct pr_resend, last_log),
+};
+
+static const struct pr_field gone_items[] = {
+	PR_INT(struct pr_gone, link),
+	PR_INT(struct pr_gone, first_log),
+	PR_INT(struct pr_gone, last_log),
+	PR_INT(struct pr_gone, first_seq),
+	PR_INT(struct pr_gone, last_seq),
+	PR_INT(struct pr_gone, first_time),
+	PR_INT(struct pr_gone, last_time),
+	PR_INT(struct pr_gone, count),
+};
+
+static const struct pr_field command_items[] = {
+	PR_INT(struct pr_command, command),
+	PR_INT(struct pr_command, seconds),
+};
+
+static const struct pr_field port_items[] = {
+	PR_INT(struct pr_port, link),
+	PR_INT(struct pr_port, speed),
+};
+
+static bool
+ann_valid(const struct pr_frame *f)
+{
+	return f->body.ann.name[0] != '\0';
+}
+
+/* Half the range of int64_t, so that a receiver may add the hold time to any time of this age. */
+static bool
+ann_ack_valid(const struct pr_frame *f)
+{
+	return f->body.ann_ack.hold_ns <= INT64_MAX / 2;
+}
+
+static bool
+status_valid(const struct pr_frame *f)
+{
+	const struct pr_status *s = &f->body.status;
+	return s->state <= PR_NODE_SUSPENDED && s->buffer_fill <= 100 &&
+	       s->command_type < PR_FRAME_TYPES;
+}
+
+static bool
+mark_valid(const struct pr_frame *f)
+{
+	const struct pr_mark *m = &f->body.mark;
+	return m->count <= PR_MARK_LINKS_MAX && m->count <= m->link_count;
+}
+
+static bool
+resend_valid(const struct pr_frame *f)
+{
+	const struct pr_resend *r = &f->body.resend;
+	return r->first_log >= 1 && r->first_log <= r->last_log;
+}
+
+static bool
+gone_valid(const struct pr_frame *f)
+{
+	const struct pr_gone *g = &f->body.gone;
+	bool seqs_known = g->first_seq >= 1 && g->first_seq <= g->last_seq;
+	return g->first_log >= 1 && g->first_log <= g->last_log &&
+	       (seqs_known || (g->first_seq == 0 && g->last_seq == 0));
+}
+
+static bool
+port_valid(const struct pr_frame *f)
+{
+	return f->body.port.speed != 0;
+}
+
+static bool
+encode_plain(const struct row *row, const struct pr_frame *f, struct pr_writer *w)
+{
+	return pr_field_table_store(w, &f->body, &row->fields, PR_BIG_ENDIAN);
+}
+
+static bool
+decode_plain(const struct row *row, struct pr_cursor *c, struct pr_frame *f)
+{
+	return pr_field_table_load(c, &f->body, &row->fields, PR_BIG_ENDIAN);
+}
+
+/* memmove: the log may have been built in the frame's own buffer. */
+static bool
+encode_raw(const struct row *row, const struct pr_frame *f, struct pr_writer *w)
+{
+	(void)row;
+	if (f->body.raw.len == 0 || pr_writer_room(w) < f->body.raw.len)
+		return false;
+	memmove(w->at, f->body.raw.data, f->body.raw.len);
+	w->at += f->body.raw.len;
+	return true;
+}
+
+static bool
+decode_raw(const struct row *row, struct pr_cursor *c, struct pr_frame *f)
+{
+	(void)row;
+	f->body.raw.len = pr_cursor_left(c);
+	return f->body.raw.len > 0 && pr_load_bytes(c, &f->body.raw.data, f->body.raw.len);
+}
+
+static bool
+encode_mark(const struct row *row, const struct pr_frame *f, struct pr_writer *w)
+{
+	if (!encode_plain(row, f, w))
+		return false;
+	for (unsigned i = 0; i < f->body.mark.count; i++)
+		if (!pr_field_table_store(
+			    w, &f->body.mark.links[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
+			return false;
+	return true;
+}
+
+static bool
+decode_mark(const struct row *row, struct pr_cursor *c, struct pr_frame *f)
+{
+	if (!decode_plain(row, c, f) || !mark_valid(f))
+		return false;
+	for (unsigned i = 0; i < f->body.mark.count; i++)
+		if (!pr_field_table_load(
+			    c, &f->link_room[i], &pr_mark_link_fields, PR_BIG_ENDIAN))
+			return false;
+	f->body.mark.links = f->link_room;
+	return true;
+}
+
+#define ROW(items, check) encode_plain, decode_plain, PR_FIELD_TABLE(items), check
+
+static const struct row rows[PR_FRAME_TYPES] = {
+	[PR_FRAME_ANN] = {"ANN", ROW(ann_items, ann_valid)},
+	[PR_FRAME_ANN_ACK] = {"ANN_ACK", ROW(ann_ack_items, ann_ack_valid)},
+	[PR_FRAME_STATUS] = {"STATUS", ROW(status_items, status_valid)},
+	[PR_FRAME_TSLOG] = {"TSLOG", encode_raw, decode_raw, {NULL, 0}, NULL},
+	[PR_FRAME_MARK] = {"MARK", encode_mark, decode_mark, PR_FIELD_TABLE(mark_items),
+		mark_valid},
+	[PR_FRAME_RESEND] = {"RESEND", ROW(resend_items, resend_valid)},
+	[PR_FRAME_GONE] = {"GONE", ROW(gone_items, gone_valid)},
+	[PR_FRAME_STOP] = {"STOP", ROW(command_items, NULL)},
+	[PR_FRAME_QUIT] = {"QUIT", ROW(command_items, NULL)},
+	[PR_FRAME_IDENTIFY] = {"IDENTIFY", ROW(command_items, NULL)},
+	[PR_FRAME_RESET] = {"RESET", ROW(command_items, NULL)},
+	[PR_FRAME_DISCONNECT] = {"DISCONNECT", ROW(command_items, NULL)},
+	[PR_FRAME_RECONNECT] = {"RECONNECT", ROW(command_items, NULL)},
+	[PR_FRAME_PORT] = {"PORT", ROW(port_items, port_valid)},
+};
+
+/* ---- frames ---- */
 
 #define CHECK_OFFSET 36
-#define MACS (2 * PR_MAC_LEN)
 
 static uint32_t
 check_of(const uint8_t *macs, const uint8_t *payload, size_t len)
@@ -41,66 +287,70 @@ tag_of(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *paylo
 {
 	memset(tag, 0, PR_FRAME_TAG);
 	if (key && key->set)
-		keyed_tag(key->bytes, macs, payload, len, tag);
+		keyed_tag(key->active, macs, payload, len, tag);
 }
 
 static bool
 tag_good(const struct pr_frame_key *key, const uint8_t *macs, const uint8_t *payload,
-	size_t len, bool *by_other)
+	size_t len, bool *by_alternate)
 {
 	uint8_t tag[PR_FRAME_TAG];
 
-	*by_other = false;
+	*by_alternate = false;
 	tag_of(key, macs, payload, len, tag);
 	if (sodium_memcmp(tag, payload + len, PR_FRAME_TAG) == 0)
 		return true;
-	if (!key || !key->other_set)
+	if (!key || !key->alternate_set)
 		return false;
-	*by_other = true;
-	keyed_tag(key->other, macs, payload, len, tag);
+	*by_alternate = true;
+	keyed_tag(key->alternate, macs, payload, len, tag);
 	return sodium_memcmp(tag, payload + len, PR_FRAME_TAG) == 0;
 }
 
-static void
+/* Bytes 1 to 31 of the header. */
+static const struct pr_field header_items[] = {
+	PR_INT(struct pr_frame_header, type),
+	PR_INT(struct pr_frame_header, flags),
+	PR_INT(struct pr_frame_header, rack),
+	PR_INT(struct pr_frame_header, epoch),
+	PR_INT(struct pr_frame_header, number),
+	PR_INT(struct pr_frame_header, sender_nonce),
+	PR_INT(struct pr_frame_header, receiver_nonce),
+};
+static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
+#define FIELDS_END 32
+
+static bool
 put_header(uint8_t *p, const struct pr_frame_header *h, size_t body_len)
 {
+	struct pr_writer w = pr_writer_make(p + 1, FIELDS_END - 1);
+
 	p[0] = PR_FRAME_VERSION;
-	p[1] = h->type;
-	pr_put_be16(p + 2, h->flags);
-	pr_put_be32(p + 4, h->rack);
-	pr_put_be64(p + 8, h->epoch);
-	pr_put_be64(p + 16, h->number);
-	pr_put_be32(p + 24, h->sender_nonce);
-	pr_put_be32(p + 28, h->receiver_nonce);
 	pr_put_be16(p + 32, (uint16_t)body_len);
 	pr_put_be16(p + 34, 0);
 	pr_put_be32(p + CHECK_OFFSET, 0);
+	return pr_field_table_store(&w, h, &header_fields, PR_BIG_ENDIAN);
 }
 
-static void
+static bool
 get_header(const uint8_t *p, struct pr_frame_header *h)
 {
-	h->type = p[1];
-	h->flags = pr_get_be16(p + 2);
-	h->rack = pr_get_be32(p + 4);
-	h->epoch = pr_get_be64(p + 8);
-	h->number = pr_get_be64(p + 16);
-	h->sender_nonce = pr_get_be32(p + 24);
-	h->receiver_nonce = pr_get_be32(p + 28);
+	struct pr_cursor c = pr_cursor_make(p + 1, FIELDS_END - 1);
+
+	return pr_field_table_load(&c, h, &header_fields, PR_BIG_ENDIAN);
 }
 
-static const struct pr_frame_row *
+static const struct row *
 row_of(unsigned type)
 {
-	return type < PR_FRAME_TYPES && pr_frame_rows[type].name ? &pr_frame_rows[type]
-								 : NULL;
+	return type < PR_FRAME_TYPES && rows[type].name ? &rows[type] : NULL;
 }
 
 size_t
 pr_frame_encode_payload(
 	const struct pr_frame *f, const struct pr_frame_key *key, uint8_t *buf, size_t room)
 {
-	const struct pr_frame_row *row = row_of(f->header.type);
+	const struct row *row = row_of(f->header.type);
 	uint8_t macs[MACS];
 
 	if (!row || room < PR_FRAME_HEADER + PR_FRAME_TAG || (row->valid && !row->valid(f)))
@@ -108,9 +358,9 @@ pr_frame_encode_payload(
 	/* The body first: a TSLOG built in buf may begin where the header goes. */
 	struct pr_writer w = pr_writer_make(
 		buf + PR_FRAME_HEADER, room - PR_FRAME_HEADER - PR_FRAME_TAG);
-	if (!row->encode(row, f, &w) || pr_writer_len(&w) > UINT16_MAX)
+	if (!row->encode(row, f, &w) || pr_writer_len(&w) > UINT16_MAX ||
+		!put_header(buf, &f->header, pr_writer_len(&w)))
 		return 0;
-	put_header(buf, &f->header, pr_writer_len(&w));
 
 	size_t len = PR_FRAME_HEADER + pr_writer_len(&w);
 	memcpy(macs, f->dst, PR_MAC_LEN);
@@ -139,7 +389,7 @@ pr_frame_encode(const struct pr_frame *f, uint16_t ethertype,
 /* Is the payload whole and untouched? *body_len is set when it is. */
 static enum pr_frame_result
 verify(const uint8_t *data, size_t len, const struct pr_frame_key *key, size_t *body_len,
-	bool *by_other)
+	bool *by_alternate)
 {
 	const uint8_t *payload = data + PR_ETHER_LEN;
 
@@ -156,7 +406,7 @@ verify(const uint8_t *data, size_t len, const struct pr_frame_key *key, size_t *
 	size_t covered = PR_FRAME_HEADER + *body_len;
 	if (pr_get_be32(payload + CHECK_OFFSET) != check_of(data, payload, covered))
 		return PR_FRAME_BAD_CHECK;
-	if (!tag_good(key, data, payload, covered, by_other))
+	if (!tag_good(key, data, payload, covered, by_alternate))
 		return PR_FRAME_BAD_TAG;
 	/* Of this version, and yet with something in it that this version does not have. */
 	return pr_get_be16(payload + 34) == 0 ? PR_FRAME_OK : PR_FRAME_BAD_VERSION;
@@ -167,20 +417,21 @@ pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out)
 {
 	size_t body_len;
-	bool by_other;
+	bool by_alternate;
 
 	if (!pr_is_control(data, len, ethertype))
 		return PR_FRAME_NOT_OURS;
-	enum pr_frame_result result = verify(data, len, key, &body_len, &by_other);
+	enum pr_frame_result result = verify(data, len, key, &body_len, &by_alternate);
 	if (result != PR_FRAME_OK)
 		return result;
 
 	memset(out, 0, sizeof *out);
-	out->by_other = by_other;
+	out->by_alternate = by_alternate;
 	memcpy(out->dst, data, PR_MAC_LEN);
 	memcpy(out->src, data + PR_MAC_LEN, PR_MAC_LEN);
-	get_header(data + PR_ETHER_LEN, &out->header);
-	const struct pr_frame_row *row = row_of(out->header.type);
+	const struct row *row = get_header(data + PR_ETHER_LEN, &out->header)
+					? row_of(out->header.type)
+					: NULL;
 	if (!row)
 		return PR_FRAME_BAD_TYPE;
 
@@ -211,6 +462,129 @@ pr_frame_result_name(enum pr_frame_result result)
 const char *
 pr_frame_type_name(unsigned type)
 {
-	const struct pr_frame_row *row = row_of(type);
+	const struct row *row = row_of(type);
 	return row ? row->name : "?";
+}
+
+/* ---- numbers that are not used twice ---- */
+
+static uint64_t *
+word_of(struct pr_replay *replay, uint64_t number)
+{
+	return &replay->seen[number % PR_REPLAY_WINDOW / 64];
+}
+
+/* Moves the window's head to number; what it passes over has not been seen. */
+static void
+advance(struct pr_replay *replay, uint64_t number)
+{
+	if (number - replay->highest >= PR_REPLAY_WINDOW) {
+		memset(replay->seen, 0, sizeof replay->seen);
+	} else {
+		for (uint64_t n = replay->highest + 1; n <= number; n++)
+			*word_of(replay, n) &= ~(UINT64_C(1) << n % 64);
+	}
+	replay->highest = number;
+}
+
+bool
+pr_replay_accept(struct pr_replay *replay, uint32_t nonce, uint64_t number)
+{
+	uint64_t bit = UINT64_C(1) << number % 64;
+
+	if (number ==
+		UINT64_MAX) /* nobody counts this far, and the head must stay below it */
+		return false;
+	if (!replay->any || replay->nonce != nonce) {
+		memset(replay, 0, sizeof *replay);
+		replay->any = true;
+		replay->nonce = nonce;
+		replay->highest = number;
+	}
+	if (number > replay->highest)
+		advance(replay, number);
+	else if (replay->highest - number >= PR_REPLAY_WINDOW ||
+		 *word_of(replay, number) & bit)
+		return false;
+	*word_of(replay, number) |= bit;
+	return true;
+}
+
+/*
+ * 0 means "not known yet" on the wire, for nonces and epochs alike. Nonces are made while a program
+ * starts, before its threads: so libsodium may set itself up in the first call.
+ */
+uint32_t
+pr_nonce_make(void)
+{
+	uint32_t v;
+	do
+		v = randombytes_random();
+	while (v == 0);
+	return v;
+}
+
+uint64_t
+pr_epoch_make(int64_t now)
+{
+	return (uint64_t)(uint32_t)(now / PR_NS_PER_S) << 32 | pr_nonce_make();
+}
+
+/* ---- data frames ---- */
+
+/* Newton's iteration doubles the right bits of a guess x with STEP * x = 1 mod 8 (any odd STEP). */
+#define INVERSE_0 PR_FINGERPRINT_STEP
+#define NEWTON(x) ((uint32_t)(x) * (2u - PR_FINGERPRINT_STEP * (uint32_t)(x)))
+#define INVERSE_1 NEWTON(INVERSE_0)
+#define INVERSE_2 NEWTON(INVERSE_1)
+#define INVERSE_3 NEWTON(INVERSE_2)
+#define INVERSE NEWTON(INVERSE_3)
+_Static_assert(PR_FINGERPRINT_STEP *INVERSE == 1, "inverse of the step");
+
+/* Length without trailing zeros; a word at a time, as zero payloads may be long. */
+static size_t
+trimmed(const uint8_t *p, size_t len)
+{
+	while (len >= 8 && pr_get_le64(p + len - 8) == 0)
+		len -= 8;
+	while (len > 0 && p[len - 1] == 0)
+		len--;
+	return len;
+}
+
+static uint32_t
+hash(const uint8_t *p, size_t len, uint64_t epoch)
+{
+	return (uint32_t)XXH3_64bits_withSeed(p, len, epoch);
+}
+
+uint32_t
+pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch)
+{
+	const uint8_t *p = frame + MACS;
+	size_t n = len > MACS ? trimmed(p, len - MACS) : 0;
+	return hash(p, n, epoch) + PR_FINGERPRINT_STEP * (uint32_t)len;
+}
+
+size_t
+pr_fingerprint_length(
+	const uint8_t *frame, size_t len, uint64_t epoch, uint32_t fingerprint)
+{
+	if (len < MACS)
+		return 0;
+	const uint8_t *p = frame + MACS;
+	size_t n = trimmed(p, len - MACS);
+	size_t sent = INVERSE * (fingerprint - hash(p, n, epoch));
+	return sent >= n + MACS && sent <= len ? sent : 0;
+}
+
+size_t
+pr_ethertype_offset(const uint8_t *data, size_t len)
+{
+	for (size_t at = MACS; at + 2 <= len; at += 4) {
+		uint16_t type = pr_get_be16(data + at);
+		if (type != 0x8100 && type != 0x88a8 && type != 0x9100)
+			return at;
+	}
+	return 0;
 }

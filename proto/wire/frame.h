@@ -38,7 +38,7 @@
  *             kernel drops, logs received, requested, gone, disk total, disk free, write rate, command;
  *             command type u8 (a frame type, or 0), command result bool
  *   TSLOG     see tslog.h
- *   MARK      said until i64, last ordinal u64, stopping bool, link count u16, count u16 (at most 8 and
+ *   MARK      said until i64, next ordinal u64, stopping bool, link count u16, count u16 (at most 8 and
  *             link count), then count times:
  *             link u16, link type u16, snap length u32, ended bool, last seq u64, last otime i64, then
  *             u64 each: last log, assigned, dropped by kernel, interface, ring, no node, send, cut,
@@ -83,13 +83,13 @@ enum pr_frame_type {
 };
 
 /*
- * Who we are on the switch: what goes out is tagged with bytes. While a rack's key is renewed there are
- * two, and what comes in may carry either (proto/wire/rack_key.h).
+ * The rack key of frames' tags. While a rack's key is changed there are two: outgoing frames are tagged with
+ * `active`, incoming ones may carry the tag of either (proto/wire/rack_key.h).
  */
 struct pr_frame_key {
-	bool set, other_set;
-	bool other_newer; /* bytes is the key that goes */
-	uint8_t bytes[PR_FRAME_KEY], other[PR_FRAME_KEY];
+	bool set, alternate_set;
+	bool alternate_is_newer; /* active is the key to be retired */
+	uint8_t active[PR_FRAME_KEY], alternate[PR_FRAME_KEY];
 };
 
 struct pr_frame_header {
@@ -143,7 +143,7 @@ struct pr_status {
 	uint64_t write_rate;
 	uint64_t command; /* number of the last STOP/IDENTIFY/RESET/... frame carried out */
 	uint8_t command_type;
-	uint8_t command_result; /* 0 done, 1 cannot, see log */
+	uint8_t command_result; /* 0 done, 1 failed (reason in the node's log) */
 };
 
 /* MARK: the ledger, to each node every 100 ms. Several frames when there are many links. */
@@ -163,23 +163,25 @@ struct pr_mark_link {
 	uint64_t dropped_send; /* got a seq, and the o-port refused them */
 	uint64_t cut; /* sent shortened, see PR_ENTRY_CUT */
 	uint64_t undelivered_first,
-		undelivered_last; /* seqs of the last run of no_node/send drops; 0 none */
+		undelivered_last; /* seqs of the last range of no_node/send drops; 0 none */
 	char name[PR_NAME_MAX + 1];
 };
 
 struct pr_mark {
-	int64_t said_until; /* dispatcher's real time: all captured before is in logs sent before */
+	int64_t said_until; /* ns UTC: every packet captured earlier is in a log already sent to this node */
 	uint64_t
-		last_ordinal; /* next ordinal for this node: frames of lower ordinal were sent */
+		next_ordinal; /* of the next data frame to this node; all lower ones were sent */
 	uint8_t stopping;
 	uint16_t
 		link_count; /* links of the dispatcher, over all MARK frames of this round */
 	uint16_t count; /* links in this frame */
 	const struct pr_mark_link *links;
 };
+/* Links of a MARK, alike in frames and in the ledger (struct pr_mark_link). */
+extern const struct pr_field_table pr_mark_link_fields;
 #define PR_MARK_LINKS_MAX 8 /* in one frame, so that it fits 1500 bytes */
 
-/* RESEND: logs first..last of a link that the node misses. GONE: not kept any more. */
+/* RESEND: logs first..last of a link that the node misses. GONE: they are no longer kept. */
 struct pr_resend {
 	uint16_t link;
 	uint64_t first_log, last_log;
@@ -199,7 +201,7 @@ struct pr_command {
 	uint32_t seconds; /* IDENTIFY: how long; else 0 */
 };
 
-/* PORT: what the dispatcher knows of a link's i-port, told now and then after a MARK. */
+/* PORT: what the dispatcher knows of a link's capture interface; sent now and then after a MARK. */
 struct pr_port {
 	uint16_t link;
 	uint64_t speed; /* bits/s, when the capture began */
@@ -208,7 +210,7 @@ struct pr_port {
 struct pr_frame {
 	uint8_t dst[PR_MAC_LEN], src[PR_MAC_LEN];
 	struct pr_frame_header header;
-	bool by_other; /* decoded: its tag is of the other key */
+	bool by_alternate; /* decoded: its tag was made with the alternate key */
 	union {
 		struct pr_ann ann;
 		struct pr_ann_ack ann_ack;
@@ -238,7 +240,7 @@ size_t pr_frame_encode(const struct pr_frame *f, uint16_t ethertype,
 
 /*
  * Header and body only (from offset 14 of the Ethernet frame on), for libnet to build the rest.
- * dst and src of f are covered by check and tag all the same.
+ * Checksum and tag cover dst and src of f anyway.
  */
 size_t pr_frame_encode_payload(const struct pr_frame *f, const struct pr_frame_key *key,
 	uint8_t *buf, size_t room);
@@ -259,13 +261,13 @@ const char *pr_frame_result_name(
 const char *pr_frame_type_name(unsigned type); /* "ANN", ...; "?" */
 
 /*
- * Decodes an Ethernet frame as libpcap gives it. What a sender adds beyond a body is an error.
- * *out is touched only when the check and the tag are right. Any thread.
+ * Decodes an Ethernet frame as libpcap gives it. Bytes behind a body are an error.
+ * *out is written only when checksum and tag are right. Any thread.
  */
 enum pr_frame_result pr_frame_decode(const uint8_t *data, size_t len, uint16_t ethertype,
 	const struct pr_frame_key *key, struct pr_frame *out);
 
-/* Refuses numbers seen before or older than the window (1024, IPsec's way). One per sender and type. */
+/* Refuses numbers seen before, or older than a window of 1024 (as IPsec does). One per sender and type. */
 #define PR_REPLAY_WINDOW 1024
 struct pr_replay {
 	uint32_t nonce;
@@ -273,8 +275,8 @@ struct pr_replay {
 	uint64_t highest;
 	uint64_t seen[PR_REPLAY_WINDOW / 64];
 };
-/* true: fresh, and now noted. A new nonce starts afresh. */
-bool pr_replay_check(struct pr_replay *replay, uint32_t nonce, uint64_t number);
+/* Records the number as seen; false: it was seen before, or is too old. A new nonce starts anew. */
+bool pr_replay_accept(struct pr_replay *replay, uint32_t nonce, uint64_t number);
 
 /* A nonce and an epoch (start time in s in the high 32 bits, random bits below), from libsodium. */
 uint32_t pr_nonce_make(void);
@@ -296,9 +298,8 @@ pr_is_control(const uint8_t *data, size_t len, uint16_t ethertype)
 /*
  * 32-bit fingerprint of a frame's bytes after the MACs, as sent: h(bytes without trailing zeros) +
  * PR_FINGERPRINT_STEP * (length of the frame), h being XXH3-64 with the epoch as seed, low half.
- * So that a frame that a switch padded with zeros can still be told: pr_fingerprint_length returns
- * the length that the frame must have been sent with, if it is between the last non-zero byte and
- * len, else 0.
+ * A frame that a switch padded with zeros can therefore be recognized: pr_fingerprint_length returns the
+ * length that the frame was sent with if it lies between the last non-zero byte and len, else 0.
  */
 #define PR_FINGERPRINT_STEP 0x9E3779B1u /* odd; 2^32 over the golden ratio */
 uint32_t pr_fingerprint(const uint8_t *frame, size_t len, uint64_t epoch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/wire/ledger.h"
-#include "proto/wire/frame_body.h"
+#include "proto/wire/frame.h"
 
 #define VERSION 1
 #define ENTRY_HEADER 4

@@ -25,13 +25,13 @@
  */
 enum pr_ledger_type {
 	PR_LEDGER_MARK =
-		1, /* one link's line of a MARK, with epoch and said_until; latest wins */
+		1, /* one link of a MARK, with epoch and said_until; the latest counts */
 	PR_LEDGER_LOSS = 2,
-	PR_LEDGER_BOOT = 3, /* the logger started: name, nonce, mode */
+	PR_LEDGER_BOOT = 3, /* the logger started: time, nonce, node name */
 	PR_LEDGER_LINK = 4, /* (epoch, link) has this name, link type, snap length */
-	/* 5 and 6 were of what directory.h is now */
+	/* 5 and 6: reserved, never reuse */
 	PR_LEDGER_DELETED = 7, /* somebody had a link's oldest packets deleted */
-	PR_LEDGER_PORT = 8, /* the interface of (epoch, link) is so fast */
+	PR_LEDGER_PORT = 8, /* speed of the interface of (epoch, link) */
 };
 
 enum pr_loss_reason {
@@ -69,8 +69,8 @@ struct pr_ledger_boot {
 };
 
 /*
- * Of stream "packets.LINK" (or "strays", link 65535): of a deletion, which `at` names. It is announced
- * before anything goes, so that who finds that something has gone finds this as well.
+ * A step of a deletion from stream "packets.LINK" (or "strays", link 65535). Entries of one deletion have the
+ * same stream and `at`. BEGINS is durable before anything is deleted, STEP has the time reached, OVER ends it.
  */
 enum pr_deletion_phase {
 	PR_DELETION_BEGINS, /* since, until: as far as it may go */

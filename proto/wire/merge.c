@@ -1,7 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "proto/wire/source.h"
+
 #include <stdlib.h>
 
-#include "proto/wire/source.h"
+/* ---- packets and sources ---- */
+
+#define THREE_WAY(a, b) (((a) > (b)) - ((a) < (b)))
+
+int
+pr_packet_compare(const struct pr_packet *a, const struct pr_packet *b)
+{
+	if (a->otime != b->otime)
+		return THREE_WAY(a->otime, b->otime);
+	if (a->link != b->link)
+		return THREE_WAY(a->link, b->link);
+	if (a->epoch != b->epoch)
+		return THREE_WAY(a->epoch, b->epoch);
+	return THREE_WAY(a->seq, b->seq);
+}
+
+void
+pr_source_destroy(struct pr_source **source)
+{
+	if (*source)
+		(*source)->destroy(*source);
+	*source = NULL;
+}
+
+/* ---- the merge ---- */
 
 /*
  * A tournament of losers: leaf i is input i, an inner node holds who lost there, node 0 who won all.
@@ -51,7 +77,7 @@ before(const struct input *inputs, unsigned ia, unsigned ib)
 
 /* Plays leaf i, whose packet has changed, up to the root; it was the winner. */
 static void
-replay(struct merge *m, unsigned i)
+rematch(struct merge *m, unsigned i)
 {
 	unsigned winner = i;
 	for (unsigned node = (m->room + i) / 2; node > 0; node /= 2) {
@@ -116,7 +142,7 @@ settle(struct merge *m)
 		int got = ask(m, &m->inputs[winner]);
 		if (got == PR_SOURCE_WAIT || got == PR_SOURCE_ERROR)
 			return got;
-		replay(m, winner);
+		rematch(m, winner);
 		return PR_SOURCE_PACKET;
 	}
 	if (m->hungry) {

@@ -39,12 +39,12 @@ parse(char *text, const char *path, struct pr_frame_key *key, struct pr_error *e
 				"key file %s: more than two frame-key lines: the new one "
 				"and the old one are enough",
 				path);
-		if (parse_key(line, path, found ? key->other : key->bytes, err) < 0)
+		if (parse_key(line, path, found ? key->alternate : key->active, err) < 0)
 			return -1;
 		found++;
 	}
 	key->set = found > 0;
-	key->other_set = found > 1;
+	key->alternate_set = found > 1;
 	if (found)
 		return 0;
 	return pr_error_set(err,
@@ -58,26 +58,26 @@ pr_rack_key_turn(struct pr_frame_key *key)
 {
 	uint8_t bytes[PR_FRAME_KEY];
 
-	if (!key->other_set)
+	if (!key->alternate_set)
 		return;
-	memcpy(bytes, key->bytes, PR_FRAME_KEY);
-	memcpy(key->bytes, key->other, PR_FRAME_KEY);
-	memcpy(key->other, bytes, PR_FRAME_KEY);
-	key->other_newer = !key->other_newer;
+	memcpy(bytes, key->active, PR_FRAME_KEY);
+	memcpy(key->active, key->alternate, PR_FRAME_KEY);
+	memcpy(key->alternate, bytes, PR_FRAME_KEY);
+	key->alternate_is_newer = !key->alternate_is_newer;
 	sodium_memzero(bytes, sizeof(bytes));
 }
 
 void
-pr_rack_key_heard(struct pr_frame_key *key, bool by_other)
+pr_rack_key_heard(struct pr_frame_key *key, bool by_alternate)
 {
-	if (!key->other_set)
+	if (!key->alternate_set)
 		return;
-	if (by_other)
+	if (by_alternate)
 		pr_rack_key_turn(key);
-	if (key->other_newer)
+	if (key->alternate_is_newer)
 		return;
-	sodium_memzero(key->other, sizeof(key->other));
-	key->other_set = false;
+	sodium_memzero(key->alternate, sizeof(key->alternate));
+	key->alternate_set = false;
 }
 
 int

@@ -2,9 +2,104 @@
 #include "proto/wire/relation.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
 
 #include "proto/base/clock.h"
-#include "proto/wire/relation_keys.h"
+#include "proto/base/cursor.h"
+#include "proto/wire/decode.h"
+
+/* The frame that the headers' offsets are of. */
+struct bytes {
+	const uint8_t *data;
+	size_t len;
+};
+
+static bool
+is_ip(const struct pr_headers *h)
+{
+	return h->flags & (PR_DECODE_IP4 | PR_DECODE_IP6);
+}
+
+/* ---- keys ---- */
+
+enum { KEY_FRAGMENT = 1, KEY_PACKET = 2 };
+enum { ICMP = 1, UDP = 17, ICMP6 = 58, UDPLITE = 136 };
+
+#define KEY_BYTES 52
+
+static size_t
+put(uint8_t *to, size_t at, const void *from, size_t len)
+{
+	memcpy(to + at, from, len);
+	return at + len;
+}
+
+static size_t
+address_len(const struct pr_headers *h)
+{
+	return h->flags & PR_DECODE_IP4 ? 4 : 16;
+}
+
+static size_t
+put_addresses(uint8_t *to, size_t at, const struct pr_headers *h)
+{
+	at = put(to, at, h->src, address_len(h));
+	return put(to, at, h->dst, address_len(h));
+}
+
+/* In IPv6 only the first fragment tells the protocol for sure. */
+static bool
+fragment_key(const struct pr_headers *h, uint64_t *key)
+{
+	uint8_t bytes[KEY_BYTES] = {KEY_FRAGMENT}, id[4];
+	size_t at = 1;
+
+	if (!is_ip(h) || !(h->flags & PR_DECODE_FRAGMENT))
+		return false;
+	bytes[at++] = h->flags & PR_DECODE_IP4 ? h->protocol : 0;
+	pr_put_be32(id, h->fragment_id);
+	at = put_addresses(bytes, at, h);
+	at = put(bytes, at, id, sizeof(id));
+	*key = XXH3_64bits(bytes, at);
+	return true;
+}
+
+/* The bytes of the transport header that stay as they are from hop to hop; 0: they are not captured. */
+static size_t
+put_transport(uint8_t *to, size_t at, const struct pr_headers *h, const struct bytes *b)
+{
+	size_t left = h->l4_offset < b->len ? b->len - h->l4_offset : 0;
+	const uint8_t *l4 = b->data + h->l4_offset;
+
+	if (!h->l4_offset || left < 8)
+		return 0;
+	if (h->protocol == UDP || h->protocol == UDPLITE)
+		return put(to, at, l4, 6);
+	if (h->protocol != ICMP && h->protocol != ICMP6)
+		return put(to, at, l4, 8);
+	at = put(to, at, l4, 2);
+	return put(to, at, l4 + 4, 4);
+}
+
+static bool
+packet_key(const struct pr_headers *h, const struct bytes *b, uint64_t *key)
+{
+	uint8_t bytes[KEY_BYTES] = {KEY_PACKET}, id[2];
+	size_t at = 1;
+
+	if (!is_ip(h) || h->flags & PR_DECODE_FRAGMENT_LATER)
+		return false;
+	bytes[at++] = h->protocol;
+	pr_put_be16(id, h->flags & PR_DECODE_IP4 ? (uint16_t)h->fragment_id : 0);
+	at = put(bytes, at, id, sizeof(id));
+	at = put_addresses(bytes, at, h);
+	at = put_transport(bytes, at, h, b);
+	if (!at)
+		return false;
+	*key = XXH3_64bits(bytes, at);
+	return true;
+}
 
 #define RAW_IP 101 /* link type */
 
@@ -159,14 +254,14 @@ note_span(struct pr_relations *r, int64_t time, struct pr_error *err)
 }
 
 static int
-note_headers(struct pr_relations *r, const struct pr_headers *h,
-	const struct pr_relation_bytes *b, int64_t time, struct pr_error *err)
+note_headers(struct pr_relations *r, const struct pr_headers *h, const struct bytes *b,
+	int64_t time, struct pr_error *err)
 {
 	uint64_t key;
 
-	if (pr_relation_fragment(h, &key) && note_key(r, key, time, err) < 0)
+	if (fragment_key(h, &key) && note_key(r, key, time, err) < 0)
 		return -1;
-	if (pr_relation_packet(h, b, &key) && note_key(r, key, time, err) < 0)
+	if (packet_key(h, b, &key) && note_key(r, key, time, err) < 0)
 		return -1;
 	return 0;
 }
@@ -174,7 +269,7 @@ note_headers(struct pr_relations *r, const struct pr_headers *h,
 int
 pr_relations_note(struct pr_relations *r, const struct pr_packet *p, struct pr_error *err)
 {
-	const struct pr_relation_bytes b = {p->data, p->caplen};
+	const struct bytes b = {p->data, p->caplen};
 	struct pr_decoded d;
 
 	pr_decode(p->linktype, p->data, p->caplen, &d);
@@ -264,26 +359,26 @@ has_fragment(const struct pr_relations *r, const struct pr_headers *h, int64_t t
 {
 	uint64_t key;
 
-	return pr_relation_fragment(h, &key) && has(r, key, time);
+	return fragment_key(h, &key) && has(r, key, time);
 }
 
 static bool
-has_packet(const struct pr_relations *r, const struct pr_headers *h,
-	const struct pr_relation_bytes *b, int64_t time)
+has_packet(const struct pr_relations *r, const struct pr_headers *h, const struct bytes *b,
+	int64_t time)
 {
 	uint64_t key;
 
-	return pr_relation_packet(h, b, &key) && has(r, key, time);
+	return packet_key(h, b, &key) && has(r, key, time);
 }
 
 static bool
 is_error(const struct pr_headers *h)
 {
-	if (!pr_relation_ip(h) || !h->payload_offset)
+	if (!is_ip(h) || !h->payload_offset)
 		return false;
-	if (h->protocol == PR_RELATION_ICMP6)
+	if (h->protocol == ICMP6)
 		return h->icmp_type >= 1 && h->icmp_type <= 4;
-	return h->protocol == PR_RELATION_ICMP &&
+	return h->protocol == ICMP &&
 	       (h->icmp_type == 3 || h->icmp_type == 4 || h->icmp_type == 5 ||
 		       h->icmp_type == 11 || h->icmp_type == 12);
 }
@@ -291,7 +386,7 @@ is_error(const struct pr_headers *h)
 static bool
 quotes(const struct pr_relations *r, const struct pr_headers *h, const struct pr_packet *p)
 {
-	struct pr_relation_bytes quoted;
+	struct bytes quoted;
 	struct pr_decoded d;
 
 	if (!is_error(h) || h->payload_offset >= p->caplen)
@@ -312,7 +407,7 @@ is_tagged(const struct pr_headers *h)
 uint16_t
 pr_relations_test(const struct pr_relations *r, const struct pr_packet *p)
 {
-	const struct pr_relation_bytes b = {p->data, p->caplen};
+	const struct bytes b = {p->data, p->caplen};
 	struct pr_decoded d;
 	bool tunnel;
 

@@ -10,18 +10,19 @@
 #include "proto/wire/source.h"
 
 /*
- * What belongs to packets though no filter sees it: further fragments of them, ICMP and ICMPv6 errors
- * that quote them, and the same packets within an encapsulation (VLAN, MPLS, PPPoE, GRE, IP in IP, 6in4,
- * VXLAN: what decode.h opens). First the packets themselves are noted, then others are held against
- * them; only within PR_RELATION_WINDOW of each other, which is how long Linux waits for fragments.
+ * Packets that are related to matching packets although no filter matches them: further fragments of them,
+ * ICMP and ICMPv6 errors that quote them, and the same packets within an encapsulation (VLAN, MPLS, PPPoE,
+ * GRE, IP in IP, 6in4, VXLAN: what decode.h opens). There are two passes. The first collects keys of the
+ * matching packets. In the second, a packet with such a key within PR_RELATION_WINDOW is related; the window
+ * is Linux's time-out for fragments.
  *
  * A fragment is known by addresses and identification (and protocol in IPv4); a packet by addresses,
  * protocol, IPv4 identification, and the first bytes of its transport header that no hop changes: ports
  * and TCP's sequence number, ports and UDP's length, ICMP's type, code and identifiers. Of a packet in a
  * tunnel the outermost and innermost IP headers count.
  *
- * Keys are hashes of 64 bits: of packets that are none of each other one in 10^13 would be taken for one.
- * Pure, one thread; a finished list may be read by any.
+ * Keys are hashes of 64 bits: about one unrelated packet in 10^13 is taken for a related one.
+ * No I/O; one thread. A finished list may be read by any thread.
  */
 #define PR_RELATION_WINDOW INT64_C(30000000000)
 #define PR_RELATION_KEYS_MAX 150000

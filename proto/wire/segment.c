@@ -1,5 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/wire/segment_add.h"
+#include "proto/wire/segment.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/field_table.h"
+#include "proto/wire/segment_inline.h"
+
+/* The header behind magic and version. */
+#define FIELDS_AT 6
+static const struct pr_field header_items[] = {
+	PR_INT(struct pr_segment_header, linktype),
+	PR_INT(struct pr_segment_header, epoch),
+	PR_INT(struct pr_segment_header, link),
+	PR_INT(struct pr_segment_header, flags),
+	PR_INT(struct pr_segment_header, count),
+	PR_INT(struct pr_segment_header, first_seq),
+	PR_INT(struct pr_segment_header, min_time),
+	PR_INT(struct pr_segment_header, max_time),
+	PR_INT(struct pr_segment_header, first_otime),
+	PR_INT(struct pr_segment_header, last_otime),
+};
+static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
+
+/* ---- writing ---- */
 
 void
 pr_segment_begin(struct pr_segment_builder *b, void *buf, size_t room, uint16_t flags)
@@ -26,20 +51,166 @@ pr_segment_seal(struct pr_segment_builder *b)
 {
 	const struct pr_segment_header *h = &b->header;
 	uint8_t *p = b->buf;
+	struct pr_writer w = pr_writer_make(p + FIELDS_AT, PR_SEGMENT_HEADER - FIELDS_AT);
 
 	if (h->count == 0)
 		return 0;
 	pr_put_le32(p, PR_SEGMENT_MAGIC);
 	pr_put_le16(p + 4, PR_SEGMENT_VERSION);
-	pr_put_le16(p + 6, h->linktype);
-	pr_put_le64(p + 8, h->epoch);
-	pr_put_le16(p + 16, h->link);
-	pr_put_le16(p + 18, h->flags);
-	pr_put_le32(p + 20, h->count);
-	pr_put_le64(p + 24, h->first_seq);
-	pr_put_le64(p + 32, (uint64_t)h->min_time);
-	pr_put_le64(p + 40, (uint64_t)h->max_time);
-	pr_put_le64(p + 48, (uint64_t)h->first_otime);
-	pr_put_le64(p + 56, (uint64_t)h->last_otime);
-	return b->used;
+	return pr_field_table_store(&w, h, &header_fields, PR_LITTLE_ENDIAN) ? b->used : 0;
+}
+
+/* ---- reading ---- */
+
+int
+pr_segment_peek(
+	const void *body, size_t len, struct pr_segment_header *out, struct pr_error *err)
+{
+	const uint8_t *p = body;
+	struct pr_cursor c;
+
+	if (len < PR_SEGMENT_HEADER)
+		return pr_error_set(
+			err, "segment: %zu bytes, too short for its header", len);
+	if (pr_get_le32(p) != PR_SEGMENT_MAGIC)
+		return pr_error_set(err, "segment: magic is 0x%08x, not 0x%08x",
+			pr_get_le32(p), PR_SEGMENT_MAGIC);
+	if (pr_get_le16(p + 4) != PR_SEGMENT_VERSION)
+		return pr_error_set(err,
+			"segment: version %u, this program reads version %u",
+			pr_get_le16(p + 4), PR_SEGMENT_VERSION);
+	c = pr_cursor_make(p + FIELDS_AT, PR_SEGMENT_HEADER - FIELDS_AT);
+	if (!pr_field_table_load(&c, out, &header_fields, PR_LITTLE_ENDIAN) ||
+		out->flags & ~PR_SEGMENT_MIXED)
+		return pr_error_set(err, "segment: unknown flags 0x%04x", out->flags);
+	if (out->count == 0 || out->min_time > out->max_time)
+		return pr_error_set(err, "segment: header of %u packets contradicts itself",
+			out->count);
+	return 0;
+}
+
+int
+pr_segment_open(
+	struct pr_segment_reader *r, const void *body, size_t len, struct pr_error *err)
+{
+	*r = (struct pr_segment_reader){.c = pr_cursor_make(body, 0)};
+	if (pr_segment_peek(body, len, &r->header, err) < 0)
+		return -1;
+	r->c = pr_cursor_make(
+		(const uint8_t *)body + PR_SEGMENT_HEADER, len - PR_SEGMENT_HEADER);
+	r->left = r->header.count;
+	if (r->left > pr_cursor_left(&r->c) / PR_SEGMENT_PACKET)
+		return pr_error_set(
+			err, "segment: %zu bytes cannot hold %u packets", len, r->left);
+	return 0;
+}
+
+static bool
+load_packet(struct pr_segment_reader *r, struct pr_packet *p)
+{
+	struct pr_cursor *c = &r->c;
+	const uint8_t *at = c->at;
+	size_t need = PR_SEGMENT_PACKET;
+	uint8_t fixed[PR_SEGMENT_PACKET];
+
+	if (pr_cursor_left(c) < need)
+		return false;
+	/* once: what lies in shared memory may be another length when it is looked at again */
+	memcpy(fixed, at, sizeof(fixed));
+	atomic_signal_fence(memory_order_seq_cst);
+	uint16_t flags = pr_get_le16(fixed + 20);
+	bool mixed = r->header.flags & PR_SEGMENT_MIXED, otime = flags & PR_SEGMENT_OTIME;
+	need += (otime ? PR_SEGMENT_OTIME_LEN : 0) + (mixed ? PR_SEGMENT_MIXED_LEN : 0);
+	p->time = p->otime = (int64_t)pr_get_le64(fixed);
+	p->seq = r->header.first_seq + pr_get_le32(fixed + 8);
+	p->caplen = pr_get_le32(fixed + 12);
+	p->len = pr_get_le32(fixed + 16);
+	p->flags = flags & (uint16_t)~PR_SEGMENT_OTIME;
+	p->epoch = r->header.epoch;
+	p->link = r->header.link;
+	p->linktype = r->header.linktype;
+	size_t padded = ((size_t)p->caplen + 7) & ~(size_t)7;
+	if (pr_cursor_left(c) < need || pr_cursor_left(c) - need < padded)
+		return false;
+	if (pr_get_le16(fixed + 22) != 0)
+		return false; /* reserved: of a version to come, or damaged */
+	at += PR_SEGMENT_PACKET;
+	if (otime) {
+		p->otime = (int64_t)pr_get_le64(at);
+		at += PR_SEGMENT_OTIME_LEN;
+	}
+	if (mixed) {
+		p->epoch = pr_get_le64(at);
+		p->seq = pr_get_le64(at + 8);
+		p->link = pr_get_le16(at + 16);
+		p->linktype = pr_get_le16(at + 18);
+		at += PR_SEGMENT_MIXED_LEN;
+	}
+	p->data = at;
+	c->at = at + padded;
+	return true;
+}
+
+static int
+corrupt(struct pr_segment_reader *r, struct pr_error *err, const char *what)
+{
+	uint32_t at = r->header.count - r->left;
+	r->left = UINT32_MAX; /* stays corrupt: there is nothing behind the cursor */
+	r->c.at = r->c.end;
+	return pr_error_set(err, "segment: packet %u of %u %s", at, r->header.count, what);
+}
+
+int
+pr_segment_next(struct pr_segment_reader *r, struct pr_packet *out, struct pr_error *err)
+{
+	if (r->left == 0) {
+		if (pr_cursor_left(&r->c) == 0)
+			return 0;
+		return corrupt(r, err, "is the last, and bytes are left over");
+	}
+	if (!load_packet(r, out))
+		return corrupt(
+			r, err, "is longer than the segment, or not of this version");
+	bool first = r->left == r->header.count;
+	if (!(r->header.flags & PR_SEGMENT_MIXED)) {
+		if (first ? out->seq != r->header.first_seq : out->seq <= r->last_seq)
+			return corrupt(r, err, "has a seq out of order");
+		r->last_seq = out->seq;
+	}
+	r->left--;
+	return 1;
+}
+
+struct segment_source {
+	struct pr_source source;
+	struct pr_segment_reader reader;
+};
+
+static int
+source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+{
+	return pr_segment_next(&((struct segment_source *)source)->reader, out, err);
+}
+
+static void
+source_destroy(struct pr_source *source)
+{
+	free(source);
+}
+
+struct pr_source *
+pr_segment_source(const void *body, size_t len, struct pr_error *err)
+{
+	struct segment_source *s = calloc(1, sizeof *s);
+	if (!s) {
+		pr_error_set(err, "no memory for a segment's reader");
+		return NULL;
+	}
+	s->source.next = source_next;
+	s->source.destroy = source_destroy;
+	if (pr_segment_open(&s->reader, body, len, err) < 0) {
+		free(s);
+		return NULL;
+	}
+	return &s->source;
 }

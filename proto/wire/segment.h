@@ -80,8 +80,8 @@ struct pr_segment_reader {
 int pr_segment_open(
 	struct pr_segment_reader *r, const void *body, size_t len, struct pr_error *err);
 /*
- * 1, 0 at the end, -1 corrupt (and from then on). out->data points into body, and within it even when the
- * body is overwritten meanwhile.
+ * 1 a packet; 0 at the end; -1 corrupt, also at each later call. Safe on shared memory: out->data lies inside
+ * body even if another process changes body during the call; only the content may then be garbage.
  */
 int pr_segment_next(
 	struct pr_segment_reader *r, struct pr_packet *out, struct pr_error *err);

@@ -40,8 +40,8 @@ struct pr_packet {
 int pr_packet_compare(const struct pr_packet *a, const struct pr_packet *b);
 
 /*
- * Whatever can be asked gives this iterator: a run of segments, a node, a file, a merge of others.
- * One thread. Embed struct pr_source first in your own.
+ * The iterator of everything that can be queried: a sorted run of segments, a node, a file, a merge of others.
+ * One thread. Embed struct pr_source as the first member of your own struct.
  */
 enum { PR_SOURCE_ERROR = -1, PR_SOURCE_END = 0, PR_SOURCE_PACKET = 1, PR_SOURCE_WAIT = 2 };
 
@@ -62,7 +62,7 @@ void pr_source_destroy(struct pr_source **source);
 
 /*
  * k-way merge in the total order; itself a source. Owns its inputs, and destroys each at its end.
- * WAIT while any live input says WAIT: what it will say next may come before everything else.
+ * It returns WAIT while any live input returns WAIT, as that input's next packet may come before all others.
  * Packets that are the same (epoch, link, seq) are given once, the primary copy before the second;
  * both have the stamp of the same log, so they stand next to each other. Strays have no such name
  * (each node counts its own) and are all given. An input may be added while merging, also after an

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "proto/base/cursor.h"
+#include "proto/base/field_table.h"
 
 #define CHECK_AT 104
 #define RUN_MAX (4 * 10 + 10) /* bytes of one, without its bits */
@@ -69,11 +69,33 @@ plausible(const struct pr_summary_span *s)
 	       s->first_otime <= s->last_otime;
 }
 
-int
-pr_summary_peek(
-	struct pr_summary_span *out, const void *body, size_t len, struct pr_error *err)
+/* The header behind magic and version, up to the check. */
+#define FIELDS_AT 6
+static const struct pr_field header_items[] = {
+	PR_INT(struct pr_summary, span.link),
+	PR_INT(struct pr_summary, span.first_sequence),
+	PR_INT(struct pr_summary, span.segments),
+	PR_INT(struct pr_summary, log2),
+	PR_INT(struct pr_summary, flags),
+	PR_INT(struct pr_summary, reserved),
+	PR_INT(struct pr_summary, span.epoch),
+	PR_INT(struct pr_summary, span.first_seq),
+	PR_INT(struct pr_summary, span.last_seq),
+	PR_INT(struct pr_summary, span.packets),
+	PR_INT(struct pr_summary, span.first_otime),
+	PR_INT(struct pr_summary, span.last_otime),
+	PR_INT(struct pr_summary, span.min_time),
+	PR_INT(struct pr_summary, span.max_time),
+	PR_INT(struct pr_summary, keys),
+	PR_INT(struct pr_summary, run_count),
+	PR_INT(struct pr_summary, runs_len),
+};
+static const struct pr_field_table header_fields = PR_FIELD_TABLE(header_items);
+
+static int
+load_header(struct pr_summary *s, const uint8_t *p, size_t len, struct pr_error *err)
 {
-	const uint8_t *p = body;
+	struct pr_cursor c;
 
 	if (len < PR_SUMMARY_HEADER || pr_get_le32(p) != PR_SUMMARY_MAGIC)
 		return pr_error_set(err, "summary: not a record of level 3");
@@ -81,19 +103,22 @@ pr_summary_peek(
 		return pr_error_set(err,
 			"summary: version %u, this program reads version %u",
 			pr_get_le16(p + 4), PR_SUMMARY_VERSION);
-	*out = (struct pr_summary_span){.link = pr_get_le16(p + 6),
-		.first_sequence = pr_get_le64(p + 8),
-		.segments = pr_get_le32(p + 16),
-		.epoch = pr_get_le64(p + 24),
-		.first_seq = pr_get_le64(p + 32),
-		.last_seq = pr_get_le64(p + 40),
-		.packets = pr_get_le64(p + 48),
-		.first_otime = (int64_t)pr_get_le64(p + 56),
-		.last_otime = (int64_t)pr_get_le64(p + 64),
-		.min_time = (int64_t)pr_get_le64(p + 72),
-		.max_time = (int64_t)pr_get_le64(p + 80)};
-	if (!plausible(out))
+	c = pr_cursor_make(p + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
+	if (!pr_field_table_load(&c, s, &header_fields, PR_LITTLE_ENDIAN) ||
+		!plausible(&s->span))
 		return pr_error_set(err, "summary: its head contradicts itself");
+	return 0;
+}
+
+int
+pr_summary_peek(
+	struct pr_summary_span *out, const void *body, size_t len, struct pr_error *err)
+{
+	struct pr_summary s;
+
+	if (load_header(&s, body, len, err) < 0)
+		return -1;
+	*out = s.span;
 	return 0;
 }
 
@@ -147,13 +172,8 @@ open_parts(struct pr_summary *s, const void *body, size_t len, struct pr_error *
 	const uint8_t *p = body;
 	size_t size;
 
-	if (pr_summary_peek(&s->span, body, len, err) < 0)
+	if (load_header(s, body, len, err) < 0)
 		return -1;
-	s->log2 = p[20];
-	s->no_runs = p[21] & PR_SUMMARY_NO_RUNS;
-	s->keys = pr_get_le32(p + 88);
-	s->run_count = pr_get_le32(p + 92);
-	s->runs_len = pr_get_le32(p + 96);
 	if (s->log2 < PR_SUMMARY_LOG2_MIN || s->log2 > PR_SUMMARY_LOG2_MAX)
 		return pr_error_set(err, "summary: a signature of 2^%u bits", s->log2);
 	size = (size_t)1 << (s->log2 - 3);
@@ -177,7 +197,7 @@ pr_summary_open(struct pr_summary *s, const void *body, size_t len, struct pr_er
 }
 
 int
-pr_summary_open_again(struct pr_summary *s, const void *body, size_t len)
+pr_summary_open_unchecked(struct pr_summary *s, const void *body, size_t len)
 {
 	return open_parts(s, body, len, NULL);
 }
@@ -208,15 +228,27 @@ stir(uint64_t x)
 	return x ^ x >> 33;
 }
 
+/* Where a key's bits are: at, at + step, ..., modulo 2^log2. */
+struct probe {
+	uint32_t at, step, mask;
+};
+
+static inline struct probe
+probe_of(uint64_t hash, unsigned log2)
+{
+	uint64_t x = stir(hash);
+
+	return (struct probe){
+		(uint32_t)x, (uint32_t)(x >> 32) | 1, (UINT32_C(1) << log2) - 1};
+}
+
 bool
 pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash)
 {
-	uint64_t x = stir(hash);
-	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
-	uint32_t mask = (UINT32_C(1) << log2) - 1;
+	struct probe p = probe_of(hash, log2);
 
-	for (int i = 0; i < PR_SUMMARY_PROBES; i++, at += step)
-		if (!(bits[(at & mask) / 8] & 1u << at % 8))
+	for (int i = 0; i < PR_SUMMARY_PROBES; i++, p.at += p.step)
+		if (!(bits[(p.at & p.mask) / 8] & 1u << p.at % 8))
 			return false;
 	return true;
 }
@@ -224,34 +256,30 @@ pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash)
 static inline void
 add(uint8_t *bits, unsigned log2, uint64_t hash)
 {
-	uint64_t x = stir(hash);
-	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
-	uint32_t mask = (UINT32_C(1) << log2) - 1;
+	struct probe p = probe_of(hash, log2);
 
 #pragma GCC unroll 8
-	for (int i = 0; i < PR_SUMMARY_PROBES; i++, at += step)
-		bits[(at & mask) / 8] |= (uint8_t)(1u << at % 8);
+	for (int i = 0; i < PR_SUMMARY_PROBES; i++, p.at += p.step)
+		bits[(p.at & p.mask) / 8] |= (uint8_t)(1u << p.at % 8);
 }
 
 uint8_t
 pr_summary_slices_have(const uint8_t *slices, unsigned log2, uint64_t hash)
 {
-	uint64_t x = stir(hash);
-	uint32_t at = (uint32_t)x, step = (uint32_t)(x >> 32) | 1;
-	uint32_t mask = (UINT32_C(1) << log2) - 1;
+	struct probe p = probe_of(hash, log2);
 	uint8_t all = UINT8_MAX;
 
-	for (int i = 0; i < PR_SUMMARY_PROBES && all; i++, at += step)
-		all &= slices[at & mask];
+	for (int i = 0; i < PR_SUMMARY_PROBES && all; i++, p.at += p.step)
+		all &= slices[p.at & p.mask];
 	return all;
 }
 
 /* ---- writing ---- */
 
-unsigned
+static uint8_t
 pr_summary_log2(size_t keys)
 {
-	unsigned log2 = PR_SUMMARY_LOG2_MIN;
+	uint8_t log2 = PR_SUMMARY_LOG2_MIN;
 
 	while (log2 < PR_SUMMARY_LOG2_MAX &&
 		((size_t)1 << log2) < keys * PR_SUMMARY_BITS_A_KEY)
@@ -293,46 +321,32 @@ put_runs(const struct pr_summary_span *span, const struct pr_summary_run *runs,
 	return fits ? (size_t)(w.at - out) : SIZE_MAX;
 }
 
-static void
-put_span(const struct pr_summary_span *s, uint8_t *out)
-{
-	pr_put_le32(out, PR_SUMMARY_MAGIC);
-	pr_put_le16(out + 4, PR_SUMMARY_VERSION);
-	pr_put_le16(out + 6, s->link);
-	pr_put_le64(out + 8, s->first_sequence);
-	pr_put_le32(out + 16, s->segments);
-	pr_put_le64(out + 24, s->epoch);
-	pr_put_le64(out + 32, s->first_seq);
-	pr_put_le64(out + 40, s->last_seq);
-	pr_put_le64(out + 48, s->packets);
-	pr_put_le64(out + 56, (uint64_t)s->first_otime);
-	pr_put_le64(out + 64, (uint64_t)s->last_otime);
-	pr_put_le64(out + 72, (uint64_t)s->min_time);
-	pr_put_le64(out + 80, (uint64_t)s->max_time);
-}
-
 size_t
 pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes, size_t keys,
 	const struct pr_summary_run *runs, size_t count, size_t runs_max, uint8_t *out)
 {
-	unsigned log2 = pr_summary_log2(keys);
-	size_t size = (size_t)1 << (log2 - 3), len;
+	struct pr_summary s = {.span = *span,
+		.log2 = pr_summary_log2(keys),
+		.keys = keys < UINT32_MAX ? (uint32_t)keys : UINT32_MAX};
+	struct pr_writer w = pr_writer_make(out + FIELDS_AT, PR_SUMMARY_HEADER - FIELDS_AT);
+	size_t size = (size_t)1 << (s.log2 - 3), len;
 	uint8_t *bits = out + PR_SUMMARY_HEADER;
 
 	memset(out, 0, PR_SUMMARY_HEADER + size);
-	put_span(span, out);
+	pr_put_le32(out, PR_SUMMARY_MAGIC);
+	pr_put_le16(out + 4, PR_SUMMARY_VERSION);
 	for (size_t i = 0; i < keys; i++)
-		add(bits, log2, hashes[i]);
+		add(bits, s.log2, hashes[i]);
 	len = put_runs(span, runs, count, bits + size,
 		pr_summary_size(keys, runs, count) - PR_SUMMARY_HEADER - size);
 	if (len > runs_max || runs_max == PR_SUMMARY_WITHOUT_RUNS) {
-		out[21] = PR_SUMMARY_NO_RUNS;
+		s.flags = PR_SUMMARY_NO_RUNS;
 		len = count = 0;
 	}
-	out[20] = (uint8_t)log2;
-	pr_put_le32(out + 88, keys < UINT32_MAX ? (uint32_t)keys : UINT32_MAX);
-	pr_put_le32(out + 92, (uint32_t)count);
-	pr_put_le32(out + 96, (uint32_t)len);
+	s.run_count = (uint32_t)count;
+	s.runs_len = (uint32_t)len;
+	if (!pr_field_table_store(&w, &s, &header_fields, PR_LITTLE_ENDIAN))
+		return 0; /* cannot be: the header has room for all */
 	len += PR_SUMMARY_HEADER + size;
 	pr_put_le64(out + CHECK_AT, check_of(out, len));
 	return len;

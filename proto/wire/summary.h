@@ -9,10 +9,10 @@
 #include "proto/base/error.h"
 
 /*
- * What a node tells mergers of a stretch of its data (Hyperion, section 5.3: "archive locally, summarize
- * globally"): which keys the packets of some consecutive segments of one (epoch, link) have, so that a
- * query is not sent to who cannot answer it; and which seqs they hold, so that the answer's completeness
- * speaks for nodes that were not asked. A record of level 3 in stream "index.N", sent as it is.
+ * A summary of a range of a node's data, for mergers (Hyperion, section 5.3: "archive locally, summarize
+ * globally"). It tells which keys the packets of some consecutive segments of one (epoch, link) have, so that
+ * a query is not sent to nodes that cannot answer it; and which seqs they hold, so that an answer's
+ * completeness covers nodes that were not asked. A record of level 3 in stream "index.N", sent as it is.
  *
  * Little-endian; header of 112 bytes:
  *    0 magic u32 "PIX3"     4 version u16 (1)       6 link u16             8 first sequence u64
@@ -48,18 +48,20 @@ struct pr_summary_span {
 	int64_t first_otime, last_otime, min_time, max_time; /* min, max: true times */
 };
 
-/* to (segments 0: nothing yet but its line) also speaks of what `by` does, and of all between. */
+/*
+ * Extends `to` over `by` and the gap between them. to->segments 0: copies `by`; epoch and link must be set.
+ */
 void pr_summary_span_unite(struct pr_summary_span *to, const struct pr_summary_span *by);
 
 /* Checked as a whole; points into the record. */
 struct pr_summary {
 	struct pr_summary_span span;
 	const uint8_t *bits; /* 2^log2 of them */
-	unsigned log2;
-	uint32_t keys, run_count;
-	bool no_runs;
+	uint8_t log2;
+	uint8_t flags; /* PR_SUMMARY_NO_RUNS */
+	uint16_t reserved;
+	uint32_t keys, run_count, runs_len;
 	const uint8_t *runs;
-	size_t runs_len;
 };
 
 /* Its span, of the header alone: len at least PR_SUMMARY_HEADER. Does not see damage behind it. */
@@ -69,8 +71,8 @@ int pr_summary_peek(
 int pr_summary_open(
 	struct pr_summary *out, const void *body, size_t len, struct pr_error *err);
 
-/* The same for one that was opened before and did not change: without looking at all of it. */
-int pr_summary_open_again(struct pr_summary *out, const void *body, size_t len);
+/* Parses a summary that pr_summary_open has accepted: verifies neither checksum nor runs. */
+int pr_summary_open_unchecked(struct pr_summary *out, const void *body, size_t len);
 
 /* May it have the key of this hash? Over bits alone, so that those put together are asked alike. */
 bool pr_summary_has(const uint8_t *bits, unsigned log2, uint64_t hash);
@@ -95,12 +97,11 @@ bool pr_summary_walk_next(struct pr_summary_walk *walk, struct pr_summary_run *r
 
 /* ---- writing ---- */
 
-unsigned pr_summary_log2(size_t keys);
 /* At most so many bytes. */
 size_t pr_summary_size(size_t keys, const struct pr_summary_run *runs, size_t count);
 /*
- * out: of pr_summary_size; returns the length. runs_max: with more bytes of runs than this it goes
- * without, and always with PR_SUMMARY_WITHOUT_RUNS.
+ * Writes a summary into out, of pr_summary_size bytes; returns its length. Leaves the runs out when they take
+ * more than runs_max bytes, or always with PR_SUMMARY_WITHOUT_RUNS.
  */
 #define PR_SUMMARY_WITHOUT_RUNS SIZE_MAX
 size_t pr_summary_write(const struct pr_summary_span *span, const uint64_t *hashes,

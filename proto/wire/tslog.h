@@ -17,7 +17,7 @@
  *   link u16, flags u16 (bit 0: INTERLEAVED), log number u64 (from 1, per node and link),
  *   first seq u64, first ordinal u64, base time i64, count u16, MAC pairs u8, pairs * 12 (dst, src)
  *   then count entries:
- *     lead u8: bit 7 EXT follows; bit 6 the other one of the two MAC pairs last used; bits 0..5
+ *     lead u8: bit 7 EXT follows; bit 6: the MAC pair is the second last used one, else the last used one; bits 0..5
  *              seq step from the entry before (from first seq - 1 at the start); 0: varint follows
  *     [ext u8] enum pr_entry_flag
  *     [varint seq step]

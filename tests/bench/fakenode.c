@@ -140,7 +140,7 @@ take(struct fakenode *n, const uint8_t *data, size_t len)
 			n->entries += reader.header.count;
 		break;
 	case PR_FRAME_MARK:
-		n->settled = f.body.mark.last_ordinal;
+		n->settled = f.body.mark.next_ordinal;
 		break;
 	case PR_FRAME_STOP:
 		n->command = f.body.command.command;

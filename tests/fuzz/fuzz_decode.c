@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Headers of captured packets. Covers proto/wire/decode.c proto/wire/decode_ip.c
- * proto/wire/flow_hash.c proto/wire/fingerprint.c
+ * Headers of captured packets. Covers proto/wire/decode.c proto/wire/frame.c
  * Options -max_len=512
  *
  * The first byte chooses the link type.

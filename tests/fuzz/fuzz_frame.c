@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control frames. Covers proto/wire/frame.c proto/wire/frame_body.c proto/base/field_table.c
+ * Control frames. Covers proto/wire/frame.c proto/base/field_table.c
  * Options -max_len=2000
  *
  * Random bytes do not get past check and tag: the first byte says what is made right before
@@ -25,7 +25,7 @@ enum {
 };
 
 static const struct pr_frame_key frame_key = {
-	.set = true, .bytes = "a key of thirty-two bytes, or so"};
+	.set = true, .active = "a key of thirty-two bytes, or so"};
 
 static void
 seal(uint8_t *frame, size_t len, const struct pr_frame_key *key)
@@ -45,7 +45,7 @@ seal(uint8_t *frame, size_t len, const struct pr_frame_key *key)
 	memset(frame + covered, 0, PR_FRAME_TAG);
 	if (key)
 		crypto_generichash(frame + covered, PR_FRAME_TAG, text, covered - 2,
-			key->bytes, sizeof key->bytes);
+			key->active, sizeof key->active);
 }
 
 static void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments, and the source over them. Covers proto/wire/segment.c proto/wire/segment_read.c
+ * Segments, and the source over them. Covers proto/wire/segment.c
  * Options -max_len=4096
  */
 #include <string.h>

@@ -50,7 +50,8 @@ write_again(
 
 	MUST(body);
 	len = pr_summary_write(span, hashes, 2, runs, count, room, body);
-	MUST(len <= room && pr_summary_open(&s, body, len, NULL) == 0 && !s.no_runs);
+	MUST(len <= room && pr_summary_open(&s, body, len, NULL) == 0 &&
+		!(s.flags & PR_SUMMARY_NO_RUNS));
 	MUST(pr_summary_has(s.bits, s.log2, hashes[0]) &&
 		pr_summary_has(s.bits, s.log2, hashes[1]));
 	pr_summary_walk_begin(&walk, &s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timestamp logs. Covers proto/wire/tslog.c proto/wire/tslog_read.c
+ * Timestamp logs. Covers proto/wire/tslog.c
  * Options -max_len=4096
  */
 #include <string.h>

@@ -313,10 +313,10 @@ START_TEST(frame_keys_are_read)
 		"more than two"));
 	ck_assert(!rack_refused("server-key x\nframe-key " HEX_A "\n", ""));
 	ck_assert_int_eq(pr_rack_key_read(dir, &frame, &err), 0);
-	ck_assert(frame.set && !frame.other_set);
-	ck_assert_uint_eq(frame.bytes[31], 0xaa);
+	ck_assert(frame.set && !frame.alternate_set);
+	ck_assert_uint_eq(frame.active[31], 0xaa);
 	pr_rack_key_forget(&frame);
-	ck_assert_uint_eq(frame.bytes[31], 0);
+	ck_assert_uint_eq(frame.active[31], 0);
 	ck_assert_int_eq(pr_rack_key_read(NULL, &frame, &err), 0);
 	ck_assert(!frame.set);
 }
@@ -324,7 +324,7 @@ END_TEST
 
 /* Does a frame of `from` pass at `to`, and by which of its keys? */
 static bool
-passes(const struct pr_frame_key *from, const struct pr_frame_key *to, bool *by_other)
+passes(const struct pr_frame_key *from, const struct pr_frame_key *to, bool *by_alternate)
 {
 	struct pr_frame f = {.header = {.type = PR_FRAME_STOP}}, out;
 	uint8_t buf[256];
@@ -333,38 +333,39 @@ passes(const struct pr_frame_key *from, const struct pr_frame_key *to, bool *by_
 	ck_assert_uint_gt(len, 0);
 	if (pr_frame_decode(buf, len, PR_ETHERTYPE_DEFAULT, to, &out) != PR_FRAME_OK)
 		return false;
-	*by_other = out.by_other;
+	*by_alternate = out.by_alternate;
 	return true;
 }
 
 START_TEST(a_frame_key_is_renewed)
 {
 	struct pr_frame_key old, both, node;
-	bool by_other;
+	bool by_alternate;
 
 	write_text("rack", 0600, "frame-key " HEX_A "\n");
 	ck_assert_int_eq(pr_rack_key_read(dir, &old, &err), 0);
 	write_text("rack", 0600, "frame-key " HEX_B "\nframe-key " HEX_A "\n");
 	ck_assert_int_eq(pr_rack_key_read(dir, &both, &err), 0);
-	ck_assert(passes(&old, &both, &by_other) && by_other);
-	ck_assert(!passes(&both, &old, &by_other));
+	ck_assert(passes(&old, &both, &by_alternate) && by_alternate);
+	ck_assert(!passes(&both, &old, &by_alternate));
 	node = both; /* its dispatcher has the old one still: every other announcement passes */
 	pr_rack_key_turn(&node);
-	ck_assert(passes(&node, &old, &by_other));
+	ck_assert(passes(&node, &old, &by_alternate));
 	pr_rack_key_turn(&node);
-	ck_assert(!passes(&node, &old, &by_other));
-	ck_assert(passes(&old, &node, &by_other) && by_other);
-	pr_rack_key_heard(&node, by_other);
-	ck_assert(passes(&node, &old, &by_other)); /* it speaks as it was spoken to */
+	ck_assert(!passes(&node, &old, &by_alternate));
+	ck_assert(passes(&old, &node, &by_alternate) && by_alternate);
+	pr_rack_key_heard(&node, by_alternate);
+	ck_assert(passes(&node, &old, &by_alternate)); /* it speaks as it was spoken to */
 	pr_rack_key_heard(&node, false);
-	ck_assert(node.other_set);
-	ck_assert(passes(&both, &node, &by_other) && by_other); /* the dispatcher follows */
-	pr_rack_key_heard(&node, by_other);
-	ck_assert(!node.other_set);
-	ck_assert(!passes(&old, &node, &by_other)); /* the old one is good no more */
-	ck_assert(passes(&node, &both, &by_other) && !by_other);
+	ck_assert(node.alternate_set);
+	ck_assert(passes(&both, &node, &by_alternate) &&
+		  by_alternate); /* the dispatcher follows */
+	pr_rack_key_heard(&node, by_alternate);
+	ck_assert(!node.alternate_set);
+	ck_assert(!passes(&old, &node, &by_alternate)); /* the old one is good no more */
+	ck_assert(passes(&node, &both, &by_alternate) && !by_alternate);
 	pr_rack_key_turn(&node);
-	ck_assert(passes(&node, &both, &by_other) && !by_other);
+	ck_assert(passes(&node, &both, &by_alternate) && !by_alternate);
 }
 END_TEST
 

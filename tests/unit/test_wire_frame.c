@@ -21,7 +21,7 @@ struct golden {
 };
 
 static const struct pr_frame_key rack_key = {.set = true,
-	.bytes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+	.active = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
 		21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31}};
 static const struct pr_frame_key no_key;
 
@@ -165,7 +165,7 @@ START_TEST(keys_must_agree)
 {
 	struct pr_frame f;
 	struct pr_frame_key other = rack_key;
-	other.bytes[31] ^= 1;
+	other.active[31] ^= 1;
 
 	ck_assert_int_eq(decode(golden_keyed_stop, sizeof golden_keyed_stop, &other, &f),
 		PR_FRAME_BAD_TAG);
@@ -280,7 +280,7 @@ START_TEST(golden_values)
 	ck_assert_uint_eq(f.header.rack, 7);
 	ck_assert_uint_eq(f.header.sender_nonce, 0x01020304);
 	ck_assert_uint_eq(f.header.receiver_nonce, 0x0a0b0c0d);
-	ck_assert_uint_eq(f.body.mark.last_ordinal, 4711);
+	ck_assert_uint_eq(f.body.mark.next_ordinal, 4711);
 	ck_assert_uint_eq(f.body.mark.link_count, 5);
 	ck_assert_int_eq(f.body.mark.links[1].last_otime, -5);
 	const struct pr_mark_link *l = &f.body.mark.links[1];

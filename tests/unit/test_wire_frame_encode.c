@@ -7,7 +7,7 @@
 
 #define TYPE PR_ETHERTYPE_DEFAULT
 
-static const struct pr_frame_key key = {.set = true, .bytes = {1, 2, 3}};
+static const struct pr_frame_key key = {.set = true, .active = {1, 2, 3}};
 
 START_TEST(encoder_refuses)
 {

@@ -10,23 +10,23 @@ START_TEST(replay_window)
 {
 	struct pr_replay r = {0};
 
-	ck_assert(pr_replay_check(&r, 1, 5000));
-	ck_assert(!pr_replay_check(&r, 1, 5000));
-	ck_assert(pr_replay_check(
+	ck_assert(pr_replay_accept(&r, 1, 5000));
+	ck_assert(!pr_replay_accept(&r, 1, 5000));
+	ck_assert(pr_replay_accept(
 		&r, 1, 5000 - PR_REPLAY_WINDOW + 1)); /* overtaken, in time */
-	ck_assert(!pr_replay_check(&r, 1, 5000 - PR_REPLAY_WINDOW + 1));
-	ck_assert(!pr_replay_check(&r, 1, 5000 - PR_REPLAY_WINDOW)); /* too old */
-	ck_assert(!pr_replay_check(&r, 1, 0));
-	ck_assert(pr_replay_check(&r, 1, 5003));
-	ck_assert(pr_replay_check(&r, 1, 5001));
-	ck_assert(pr_replay_check(&r, 1, 5002));
-	ck_assert(!pr_replay_check(&r, 1, 5001));
-	ck_assert(pr_replay_check(&r, 1, 5003 + 10 * PR_REPLAY_WINDOW));
-	ck_assert(!pr_replay_check(&r, 1, 5003));
-	ck_assert(pr_replay_check(&r, 1, 5004 + 9 * PR_REPLAY_WINDOW));
-	ck_assert(!pr_replay_check(&r, 1, UINT64_MAX));
-	ck_assert(pr_replay_check(&r, 2, 0)); /* the sender has started anew */
-	ck_assert(!pr_replay_check(&r, 2, 0));
+	ck_assert(!pr_replay_accept(&r, 1, 5000 - PR_REPLAY_WINDOW + 1));
+	ck_assert(!pr_replay_accept(&r, 1, 5000 - PR_REPLAY_WINDOW)); /* too old */
+	ck_assert(!pr_replay_accept(&r, 1, 0));
+	ck_assert(pr_replay_accept(&r, 1, 5003));
+	ck_assert(pr_replay_accept(&r, 1, 5001));
+	ck_assert(pr_replay_accept(&r, 1, 5002));
+	ck_assert(!pr_replay_accept(&r, 1, 5001));
+	ck_assert(pr_replay_accept(&r, 1, 5003 + 10 * PR_REPLAY_WINDOW));
+	ck_assert(!pr_replay_accept(&r, 1, 5003));
+	ck_assert(pr_replay_accept(&r, 1, 5004 + 9 * PR_REPLAY_WINDOW));
+	ck_assert(!pr_replay_accept(&r, 1, UINT64_MAX));
+	ck_assert(pr_replay_accept(&r, 2, 0)); /* the sender has started anew */
+	ck_assert(!pr_replay_accept(&r, 2, 0));
 }
 END_TEST
 
@@ -44,7 +44,7 @@ START_TEST(replay_property)
 		uint64_t back = (uint64_t)(rand() % 1500);
 		uint64_t n = at > back ? at - back : 0;
 		bool old = i > 0 && highest >= n + PR_REPLAY_WINDOW;
-		ck_assert_int_eq(pr_replay_check(&r, 9, n), !old && !seen[n]);
+		ck_assert_int_eq(pr_replay_accept(&r, 9, n), !old && !seen[n]);
 		seen[n] = true;
 		highest = n > highest ? n : highest;
 	}

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "proto/wire/segment.h"
-#include "proto/wire/segment_step.h"
+#include "proto/wire/segment_inline.h"
 #include "tests/unit/unit.h"
 
 /* clang-format off */

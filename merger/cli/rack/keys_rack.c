@@ -260,7 +260,7 @@ fingerprint(const char *dir, char out[17], struct pr_error *err)
 	int rc = pr_rack_key_read(dir, &key, err);
 
 	if (rc == 0) {
-		crypto_generichash(hash, sizeof(hash), key.bytes, sizeof(key.bytes),
+		crypto_generichash(hash, sizeof(hash), key.active, sizeof(key.active),
 			(const uint8_t *)"packrack frame key", 18);
 		sodium_bin2hex(out, 17, hash, 8);
 	}
