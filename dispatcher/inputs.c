@@ -14,7 +14,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/priority.h"
+#include "proto/base/thread.h"
 #include "proto/port/capture.h"
 #include "proto/port/netdev.h"
 #include "proto/port/trace.h"
@@ -527,23 +527,15 @@ prd_inputs_open(struct prd_inputs *in, const struct prd_options *o, struct pr_er
 int
 prd_inputs_start_threads(struct prd_inputs *in, struct pr_error *err)
 {
-	sigset_t all, old;
-	int rc = 0;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-	for (unsigned i = 0; i < in->ring_count && rc == 0; i++) {
+	for (unsigned i = 0; i < in->ring_count; i++) {
 		struct prd_reader *r = in->readers[i];
 
-		rc = pthread_create(
-			&r->thread, NULL, in->live ? capture_main : files_main, r);
-		r->started = rc == 0;
+		if (pr_thread_start(&r->thread, in->live ? capture_main : files_main, r,
+			    "a thread to read packets", err) < 0)
+			return -1;
+		r->started = true;
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc == 0)
-		return 0;
-	errno = rc;
-	return pr_error_errno(err, "cannot start a thread to read packets");
+	return 0;
 }
 
 static void

@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatcher/send_private.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/priority.h"
+#include "proto/base/thread.h"
 
 /* Stamps of one link may come out of order by a little when several CPUs receive. */
 #define STAMP_SLACK PR_NS_PER_MS
@@ -295,17 +294,8 @@ sender_main(void *arg)
 int
 prd_sender_start_thread(struct prd_sender *s, struct pr_error *err)
 {
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-	rc = pthread_create(&s->thread, NULL, sender_main, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc != 0) {
-		errno = rc;
-		return pr_error_errno(err, "cannot start the send thread");
-	}
+	if (pr_thread_start(&s->thread, sender_main, s, "the send thread", err) < 0)
+		return -1;
 	s->started = true;
 	return 0;
 }

@@ -22,7 +22,7 @@
 #include "proto/base/loop.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/options.h"
-#include "proto/base/priority.h"
+#include "proto/base/thread.h"
 #include "proto/rpc/option_rows.h"
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "proto/base/clock.h"
-#include "proto/base/priority.h"
+#include "proto/base/thread.h"
 #include "proto/wire/frame.h"
 
 /*
@@ -222,19 +222,10 @@ receive(void *arg)
 int
 prl_capture_start(struct prl_capture *c, struct pr_error *err)
 {
-	sigset_t all, before;
-	int result;
-
 	if (c->o.direct)
 		return 0;
-	/* Signals are the loop's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	result = pthread_create(&c->thread, NULL, receive, c);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (result)
-		return pr_error_set(
-			err, "cannot start the receive thread: %s", strerror(result));
+	if (pr_thread_start(&c->thread, receive, c, "the receive thread", err) < 0)
+		return -1;
 	c->started = true;
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
-#include "proto/base/priority.h"
+#include "proto/base/thread.h"
 
 /* Of a rack the frame buffer and the log come before. */
 #define TICK_NS (10 * PR_NS_PER_MS)

@@ -3,24 +3,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/thread.h"
+
 #define BUFFERS 4
 #define AHEAD (64 * PRM_OUTPUT_ROOM) /* of a file's blocks, asked for at a time */
 
-/* Full buffers queue up at head; the one behind them is being filled. */
+/* Writes what the answer's thread has filled. */
 struct prm_output_thread {
 	pthread_t id;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct pr_queue queue;
 	uint8_t *buffers[BUFFERS];
 	size_t lengths[BUFFERS];
-	unsigned head, queued;
-	int fd, error; /* errno of the first failure; 0: none */
-	bool stop;
+	int slot; /* the one that is being filled */
+	int fd;
+	_Atomic int error; /* errno of the first failure; 0: none */
 };
 
 /* Returns 0, or errno. */
@@ -84,28 +84,11 @@ static void *
 write_on(void *arg)
 {
 	struct prm_output_thread *t = arg;
+	int slot;
 
-	pthread_mutex_lock(&t->lock);
-	for (;;) {
-		unsigned at;
-		int error;
-
-		while (!t->queued && !t->stop)
-			pthread_cond_wait(&t->changed, &t->lock);
-		if (!t->queued)
-			break;
-		at = t->head;
-		error = t->error;
-		pthread_mutex_unlock(&t->lock);
-		if (!error)
-			error = write_fully(t->fd, t->buffers[at], t->lengths[at]);
-		pthread_mutex_lock(&t->lock);
-		t->error = error;
-		t->head = (t->head + 1) % BUFFERS;
-		t->queued--;
-		pthread_cond_broadcast(&t->changed);
-	}
-	pthread_mutex_unlock(&t->lock);
+	while ((slot = pr_queue_take(&t->queue)) >= 0)
+		if (!t->error)
+			t->error = write_fully(t->fd, t->buffers[slot], t->lengths[slot]);
 	return NULL;
 }
 
@@ -114,8 +97,7 @@ thread_free(struct prm_output_thread *t)
 {
 	for (int i = 0; i < BUFFERS; i++)
 		free(t->buffers[i]);
-	pthread_cond_destroy(&t->changed);
-	pthread_mutex_destroy(&t->lock);
+	pr_queue_destroy(&t->queue);
 	free(t);
 }
 
@@ -127,28 +109,27 @@ thread_start(struct prm_output *out, struct pr_error *err)
 
 	if (!t)
 		return pr_error_set(err, "no memory for an output buffer");
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_cond_init(&t->changed, NULL);
+	pr_queue_init(&t->queue, BUFFERS);
+	t->slot = pr_queue_reserve(&t->queue);
 	t->fd = out->fd;
 	for (int i = 0; i < BUFFERS; i++)
 		memory = (t->buffers[i] = malloc(PRM_OUTPUT_ROOM)) && memory;
-	if (!memory || (errno = pthread_create(&t->id, NULL, write_on, t)) != 0) {
+	if (!memory)
+		pr_error_set(err, "no memory for output buffers");
+	if (!memory || pr_thread_start(&t->id, write_on, t, "writing", err) < 0) {
 		thread_free(t);
-		return pr_error_errno(err, "cannot start writing");
+		return -1;
 	}
 	out->thread = t;
-	out->buf = t->buffers[0];
+	out->buf = t->buffers[t->slot];
 	return 0;
 }
 
+/* What nobody synced is not wanted. */
 static void
 thread_stop(struct prm_output_thread *t)
 {
-	pthread_mutex_lock(&t->lock);
-	t->stop = true;
-	t->error = t->error ? t->error : ECANCELED; /* what nobody synced is not wanted */
-	pthread_cond_broadcast(&t->changed);
-	pthread_mutex_unlock(&t->lock);
+	pr_queue_stop(&t->queue);
 	pthread_join(t->id, NULL);
 	thread_free(t);
 }
@@ -158,31 +139,19 @@ static int
 thread_hand_over(struct prm_output *out)
 {
 	struct prm_output_thread *t = out->thread;
-	int error;
 
-	pthread_mutex_lock(&t->lock);
-	t->lengths[(t->head + t->queued) % BUFFERS] = out->used;
-	t->queued++;
-	pthread_cond_broadcast(&t->changed);
-	while (t->queued == BUFFERS)
-		pthread_cond_wait(&t->changed, &t->lock);
-	out->buf = t->buffers[(t->head + t->queued) % BUFFERS];
-	error = t->error;
-	pthread_mutex_unlock(&t->lock);
-	return error;
+	t->lengths[t->slot] = out->used;
+	pr_queue_put(&t->queue);
+	t->slot = pr_queue_reserve(&t->queue);
+	out->buf = t->buffers[t->slot];
+	return t->error;
 }
 
 static int
 thread_wait(struct prm_output_thread *t)
 {
-	int error;
-
-	pthread_mutex_lock(&t->lock);
-	while (t->queued)
-		pthread_cond_wait(&t->changed, &t->lock);
-	error = t->error;
-	pthread_mutex_unlock(&t->lock);
-	return error;
+	pr_queue_wait_empty(&t->queue);
+	return t->error;
 }
 
 /* ---- output ---- */

@@ -7,7 +7,7 @@
 
 #include "indexer/index/segment_tables.h"
 #include "proto/base/clock.h"
-#include "proto/base/room.h"
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 #include "proto/wire/segment_inline.h"
 
@@ -606,8 +606,8 @@ encode_series(struct pri_segment_keys *s)
 {
 	uint64_t last = 0;
 
-	if (pr_room_grow(&s->series, &s->series_room, PRI_LEVEL1_BUCKETS * 3 * VARINT_MAX) <
-		0)
+	if (PR_ARRAY_RESERVE(
+		    s->series, s->series_room, PRI_LEVEL1_BUCKETS * 3 * VARINT_MAX) < 0)
 		return -1;
 	s->series_len = 0;
 	for (uint64_t i = 0; i < PRI_LEVEL1_BUCKETS; i++) {
@@ -652,7 +652,7 @@ encode_held(struct pri_segment_keys *s)
 	if (span == s->seq_count - 1)
 		return 0;
 	room = (bits < runs ? bits : runs) + 2 * VARINT_MAX;
-	if (pr_room_grow(&s->held, &s->held_room, room) < 0)
+	if (PR_ARRAY_RESERVE(s->held, s->held_room, room) < 0)
 		return -1;
 	s->held_form = PRI_HELD_RUNS;
 	s->held_len = put_runs(s, s->held, room);

@@ -4,7 +4,7 @@
 
 #include "indexer/index/level1.h"
 #include "indexer/index/segment_keys.h"
-#include "proto/base/room.h"
+#include "proto/base/array.h"
 #include "tests/unit/unit.h"
 
 /* Keys that are at home in one page, which who sends packets can bring about. */
@@ -43,7 +43,7 @@ add_segment(unsigned segment, bool patterns)
 
 	sketch.indexed = true;
 	ck_assert_int_eq(
-		pr_room_grow(&sketch.series, &sketch.series_room, sizeof(nothing)), 0);
+		PR_ARRAY_RESERVE(sketch.series, sketch.series_room, sizeof(nothing)), 0);
 	memcpy(sketch.series, nothing, sizeof(nothing));
 	sketch.series_len = sizeof(nothing);
 	pri_hashset_clear(&sketch.keys);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,10 +11,10 @@
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/query_build.h"
 #include "merger/completeness.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/priority.h"
+#include "proto/base/thread.h"
 #include "proto/rpc/message.h"
-#include "proto/base/room.h"
 #include "proto/wire/segment.h"
 
 struct feed_batch {
@@ -39,12 +37,9 @@ struct slot {
 
 struct feed {
 	pthread_t id;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	struct pr_queue queue;
 	struct pri_answer *answer;
 	struct slot slots[AHEAD];
-	unsigned head, ready; /* slots[head] is the reader's, when taken */
-	bool taken, stop;
 	Packrack__Batch *unpacked; /* of the slot that is taken */
 	struct pr_error error;
 };
@@ -58,7 +53,7 @@ fill(struct slot *s, struct pri_answer *answer)
 	s->len = told.packets.len;
 	told.packets = (ProtobufCBinaryData){0};
 	s->told_len = packrack__batch__get_packed_size(&told);
-	if (pr_room_grow(&s->told, &s->told_room, s->told_len) < 0)
+	if (PR_ARRAY_RESERVE(s->told, s->told_room, s->told_len) < 0)
 		return -1;
 	if (s->len)
 		pri_answer_exchange(answer, &s->buffer);
@@ -66,52 +61,26 @@ fill(struct slot *s, struct pri_answer *answer)
 	return 0;
 }
 
-static bool
-stopped(struct feed *f)
-{
-	bool stop;
-
-	pthread_mutex_lock(&f->lock);
-	stop = f->stop;
-	pthread_mutex_unlock(&f->lock);
-	return stop;
-}
-
-static struct slot *
-free_slot(struct feed *f)
-{
-	struct slot *s;
-
-	pthread_mutex_lock(&f->lock);
-	while (f->ready == AHEAD && !f->stop)
-		pthread_cond_wait(&f->changed, &f->lock);
-	s = f->stop ? NULL : &f->slots[(f->head + f->ready) % AHEAD];
-	pthread_mutex_unlock(&f->lock);
-	return s;
-}
-
 static void *
 run(void *arg)
 {
 	struct feed *f = arg;
-	struct slot *s;
-	bool last = false;
+	enum pri_answer_state state = PRI_ANSWER_BATCH;
+	int slot;
 
-	while (!last && (s = free_slot(f)) != NULL) {
+	while (state == PRI_ANSWER_BATCH && (slot = pr_queue_reserve(&f->queue)) >= 0) {
 		do
-			s->state = pri_answer_step(
+			state = pri_answer_step(
 				f->answer, pr_now_mono() + STEP_NS, &f->error);
-		while (s->state == PRI_ANSWER_MORE && !stopped(f));
-		if (s->state == PRI_ANSWER_BATCH && fill(s, f->answer) < 0) {
+		while (state == PRI_ANSWER_MORE && !pr_queue_stopped(&f->queue));
+		if (state == PRI_ANSWER_BATCH && fill(&f->slots[slot], f->answer) < 0) {
 			pr_error_set(&f->error, "no memory for a batch");
-			s->state = PRI_ANSWER_ERROR;
+			state = PRI_ANSWER_ERROR;
 		}
-		last = s->state != PRI_ANSWER_BATCH;
-		pthread_mutex_lock(&f->lock);
-		f->ready++;
-		pthread_cond_broadcast(&f->changed);
-		pthread_mutex_unlock(&f->lock);
+		f->slots[slot].state = state;
+		pr_queue_put(&f->queue);
 	}
+	pr_queue_end(&f->queue);
 	return NULL;
 }
 
@@ -126,50 +95,29 @@ feed_start(struct pri_answer *answer, struct pr_error *err)
 		return NULL;
 	}
 	f->answer = answer;
-	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->changed, NULL);
-	errno = pthread_create(&f->id, NULL, run, f);
-	if (errno) {
-		pr_error_errno(err, "cannot start reading a volume");
+	pr_queue_init(&f->queue, AHEAD);
+	if (pr_thread_start(&f->id, run, f, "reading a volume", err) < 0) {
+		pr_queue_destroy(&f->queue);
 		free(f);
 		return NULL;
 	}
 	return f;
 }
 
-static struct slot *
-take(struct feed *f)
-{
-	struct slot *s;
-
-	pthread_mutex_lock(&f->lock);
-	if (f->taken) {
-		f->head = (f->head + 1) % AHEAD;
-		f->ready--;
-		pthread_cond_broadcast(&f->changed);
-	}
-	while (!f->ready)
-		pthread_cond_wait(&f->changed, &f->lock);
-	/* the last slot (end, error) stays, and is given again if asked for */
-	s = &f->slots[f->head];
-	f->taken = s->state == PRI_ANSWER_BATCH;
-	pthread_mutex_unlock(&f->lock);
-	return s;
-}
-
 /* BATCH: *out is valid until the next call; END; ERROR. Waits. */
 static enum pri_answer_state
 feed_next(struct feed *f, struct feed_batch *out, struct pr_error *err)
 {
-	struct slot *s = take(f);
+	int slot = pr_queue_take(&f->queue);
+	struct slot *s = slot < 0 ? NULL : &f->slots[slot];
 
 	if (f->unpacked)
 		packrack__batch__free_unpacked(f->unpacked, NULL);
 	f->unpacked = NULL;
-	if (s->state == PRI_ANSWER_ERROR && err)
+	if ((!s || s->state == PRI_ANSWER_ERROR) && err)
 		*err = f->error;
-	if (s->state != PRI_ANSWER_BATCH)
-		return s->state;
+	if (!s || s->state != PRI_ANSWER_BATCH)
+		return s ? s->state : PRI_ANSWER_ERROR;
 	f->unpacked = packrack__batch__unpack(NULL, s->told_len, s->told);
 	if (!f->unpacked) {
 		pr_error_set(err, "no memory for a batch");
@@ -187,10 +135,7 @@ feed_stop(struct feed **fp)
 	*fp = NULL;
 	if (!f)
 		return;
-	pthread_mutex_lock(&f->lock);
-	f->stop = true;
-	pthread_cond_broadcast(&f->changed);
-	pthread_mutex_unlock(&f->lock);
+	pr_queue_stop(&f->queue);
 	pthread_join(f->id, NULL);
 	for (int i = 0; i < AHEAD; i++) {
 		free(f->slots[i].buffer.bytes);
@@ -198,8 +143,7 @@ feed_stop(struct feed **fp)
 	}
 	if (f->unpacked)
 		packrack__batch__free_unpacked(f->unpacked, NULL);
-	pthread_cond_destroy(&f->changed);
-	pthread_mutex_destroy(&f->lock);
+	pr_queue_destroy(&f->queue);
 	free(f);
 }
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PR_BASE_ARRAY_H
+#define PR_BASE_ARRAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Growing arrays: a pointer and a count, both 0 or NULL at the beginning; free(3) the pointer.
+ *
+ *	if (PR_ARRAY_GROW(list->items, list->count) < 0)
+ *		return pr_error_set(err, "no memory for ...");
+ *	list->items[list->count++] = item;
+ *
+ * The memory doubles whenever count is a power of two, so no capacity is stored: grow by one, and
+ * always before an item is added. All return -1 when there is no memory; nothing has changed then.
+ */
+#define PR_ARRAY_GROW(items, count) pr_array_grow(&(items), (count), sizeof *(items))
+
+/*
+ * The same with a capacity, a size_t: memory for `want` items, doubled when it grows. For buffers,
+ * and where several items come at once.
+ */
+#define PR_ARRAY_RESERVE(items, capacity, want)                                            \
+	pr_array_reserve(&(items), &(capacity), (want), sizeof *(items))
+
+/* array: address of the pointer, of any type. */
+static inline int
+pr_array_resize(void *array, size_t count, size_t size)
+{
+	void *items, *resized;
+
+	memcpy(&items, array, sizeof items);
+	resized = reallocarray(items, count, size);
+	if (!resized)
+		return -1;
+	memcpy(array, &resized, sizeof resized);
+	/* cppcheck-suppress memleak; it is in *array now */
+	return 0;
+}
+
+static inline int
+pr_array_grow(void *array, size_t count, size_t size)
+{
+	if (count & (count - 1)) /* no power of two, and not 0 */
+		return 0;
+	return pr_array_resize(array, count ? 2 * count : 1, size);
+}
+
+static inline int
+pr_array_reserve(void *array, size_t *capacity, size_t want, size_t size)
+{
+	size_t more = 2 * *capacity > want ? 2 * *capacity : want;
+
+	if (want <= *capacity)
+		return 0;
+	if (pr_array_resize(array, more, size) < 0)
+		return -1;
+	*capacity = more;
+	return 0;
+}
+
+#endif
