@@ -209,6 +209,12 @@ prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_er
 	return (int)c->node_count++;
 }
 
+const char *
+prm_completeness_name(const struct prm_completeness *c, int node)
+{
+	return c->nodes[node].name;
+}
+
 void
 prm_completeness_set_reason(
 	struct prm_completeness *c, int node, const char *why, bool left_out)

@@ -52,6 +52,8 @@ void prm_completeness_destroy(struct prm_completeness **c);
 int prm_completeness_node(
 	struct prm_completeness *c, const char *name, struct pr_error *err);
 
+const char *prm_completeness_name(const struct prm_completeness *c, int node);
+
 /* On what ground it was asked, or left out (then what its summaries say is told instead); copied. */
 void prm_completeness_set_reason(
 	struct prm_completeness *c, int node, const char *why, bool left_out);

@@ -17,6 +17,10 @@
  * answer, merging, what nodes send, life.
  */
 
+#define CREDIT_MAX 1024 /* batches */
+/* Nodes whose batches a client may merge: each has some under way, and the queue to the client is bounded. */
+#define PASS_MAX 32
+
 /* One node's part. */
 struct leg {
 	struct prm_peer_ref address;
@@ -24,6 +28,7 @@ struct leg {
 	struct prm_remote *remote; /* NULL: it was not asked */
 	int index; /* in the completeness */
 	bool settled; /* the completeness knows how it ended */
+	uint32_t credit; /* from a client that merges itself, not passed on yet */
 	int64_t heard,
 		moved; /* last sign of life; last batch, or when one was first owed */
 };
@@ -53,6 +58,7 @@ struct prm_fanout {
 	uint64_t limit, matched, bytes; /* bytes: of packets, from nodes */
 	bool count_only; /* as asked: nothing goes to the client but the End */
 	bool count_at_node; /* nodes count; no packets come */
+	bool passes; /* batches go to the client as they come, and it merges them */
 	bool limited; /* the limit was reached */
 	bool done, merged; /* merged: the merge is at its end */
 	/*
@@ -82,19 +88,6 @@ leg_cancel(const struct leg *leg)
 }
 
 static void
-drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
-{
-	if (leg->settled)
-		return;
-	leg->settled = true;
-	prm_completeness_failed(f->completeness, leg->index, why);
-	if (!leg->remote)
-		return;
-	prm_remote_end(leg->remote); /* what it gave and told before is good, and counts */
-	leg_cancel(leg);
-}
-
-static void
 cancel_nodes(struct prm_fanout *f)
 {
 	for (size_t i = 0; i < f->leg_count; i++) {
@@ -106,6 +99,61 @@ cancel_nodes(struct prm_fanout *f)
 		}
 		leg->settled = true;
 	}
+}
+
+/* False in the second round (rechecking), in which no packets come. */
+static bool
+passes(const struct prm_fanout *f)
+{
+	return f->passes && !f->rechecking;
+}
+
+static void
+client_gone(struct prm_fanout *f)
+{
+	f->done = true;
+	cancel_nodes(f);
+}
+
+/* Within its credit a client's queue cannot be full: if it takes nothing, it is gone. */
+static void
+send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body_case,
+	const void *body)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	const struct prm_peer_ref *client = &f->options.client;
+
+	env.id = id;
+	env.body_case = body_case;
+	env.query = (Packrack__Query *)body; /* all bodies are pointers in one union */
+	if ((f->options.deliver ? f->options.deliver(f->options.deliver_arg, &env)
+				: pr_rpc_send(client->rpc, &client->peer, &env, NULL)) < 0)
+		client_gone(f);
+}
+
+/* Nothing more of the node goes to the client, which merges. */
+static void
+send_source_end(struct prm_fanout *f, const struct leg *leg)
+{
+	Packrack__End end = PACKRACK__END__INIT;
+
+	if (passes(f))
+		send_client(f, leg->id, PACKRACK__ENVELOPE__BODY_END, &end);
+}
+
+/* The node is left out from here on, and the completeness says why. */
+static void
+drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
+{
+	if (leg->settled)
+		return;
+	leg->settled = true;
+	prm_completeness_failed(f->completeness, leg->index, why);
+	if (!leg->remote)
+		return;
+	prm_remote_end(leg->remote); /* what it gave and told before is good, and counts */
+	leg_cancel(leg);
+	send_source_end(f, leg);
 }
 
 /* ---- asking nodes ---- */
@@ -236,52 +284,33 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 
 /* ---- to the client ---- */
 
-static void
-send_client(struct prm_fanout *f, Packrack__Envelope *env)
-{
-	env->id = f->options.id;
-	if (f->options.deliver ? f->options.deliver(f->options.deliver_arg, env) == 0
-			       : pr_rpc_send(f->options.client.rpc, &f->options.client.peer,
-					 env, NULL) == 0)
-		return;
-	/* within its credit a queue cannot be full: the client is gone */
-	f->done = true;
-	cancel_nodes(f);
-}
-
 /* An end that fits into no message says less, rather than nothing. */
 static void
-send_end(struct prm_fanout *f, Packrack__Envelope *env)
+send_end(struct prm_fanout *f, Packrack__End *end)
 {
-	Packrack__Completeness *c = env->end->completeness;
+	Packrack__Completeness *all = end->completeness, less;
 
-	if (c && packrack__envelope__get_packed_size(env) > PR_RPC_MESSAGE_MAX) {
-		Packrack__Completeness less = *c;
-
+	if (all && packrack__end__get_packed_size(end) + 32 > PR_RPC_MESSAGE_MAX) {
+		less = *all;
 		less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
 		less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
 		less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
-		env->end->completeness = &less;
-		send_client(f, env);
-		env->end->completeness = c;
-		return;
+		end->completeness = &less;
 	}
-	send_client(f, env);
+	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_END, end);
+	end->completeness = all;
 }
 
 static void
 send_failure(struct prm_fanout *f, const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	failure.text = (char *)text;
 	failure.bad_request = bad_request;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
 	f->done = true;
 	cancel_nodes(f);
-	send_client(f, &env);
+	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 }
 
 /* ---- credit for nodes ---- */
@@ -292,7 +321,13 @@ grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
 	bool owed = prm_remote_owed(leg->remote);
 
-	credit.batches = prm_remote_take_credit(leg->remote, window);
+	if (passes(f)) {
+		window = window ? prm_remote_owed(leg->remote) + leg->credit : 0;
+		credit.batches = prm_remote_take_credit(leg->remote, window, 1);
+		leg->credit -= credit.batches;
+	} else {
+		credit.batches = prm_remote_take_credit(leg->remote, window, window / 2);
+	}
 	if (!credit.batches)
 		return;
 	if (!owed)
@@ -612,11 +647,14 @@ follow_tick(struct prm_fanout *f)
 
 /* ---- the end of an answer ---- */
 
-/* Nodes have counted, and some packets lie on two of them: only a merge tells them apart. */
+/*
+ * Nodes have counted, and some packets lie on two of them: only a merge tells them apart. Where the client merges,
+ * nodes count in the second round only, and what they counted in the first also had packets twice.
+ */
 static bool
 counted_twice(const struct prm_fanout *f, bool cancelled)
 {
-	return f->count_at_node && !cancelled && f->leg_count > 1 &&
+	return f->count_at_node && !f->passes && !cancelled && f->leg_count > 1 &&
 	       prm_completeness_duplicates(f->completeness);
 }
 
@@ -648,7 +686,6 @@ settle_recheck(struct prm_fanout *f)
 static void
 finish(struct prm_fanout *f, bool cancelled)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	struct pr_error err = {""};
 
 	for (size_t i = 0; i < f->leg_count; i++)
@@ -684,10 +721,8 @@ finish(struct prm_fanout *f, bool cancelled)
 	/* who follows ends so, unless it was somebody else's wish */
 	f->sums.cancelled = cancelled && (!f->follow.on || f->broken_off);
 	f->sums.limit_reached = f->limited;
-	env.body_case = PACKRACK__ENVELOPE__BODY_END;
-	env.end = &f->sums;
 	f->done = true;
-	send_end(f, &env);
+	send_end(f, &f->sums);
 	if (f->sums.completeness)
 		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
 	f->sums.completeness = NULL;
@@ -698,12 +733,8 @@ finish(struct prm_fanout *f, bool cancelled)
 static void
 send_one(struct prm_fanout *f, Packrack__Batch *batch)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-
-	env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
-	env.batch = batch;
 	f->credit--;
-	send_client(f, &env);
+	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_BATCH, batch);
 }
 
 static void
@@ -868,9 +899,30 @@ pump(struct prm_fanout *f, bool flush)
 
 /* ---- what nodes send ---- */
 
+/* The client merges: the batch goes to it as it is. */
 static void
-on_batch(struct prm_fanout *f, struct leg *leg, Packrack__Batch *batch)
+pass_on(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
 {
+	const struct prm_peer_ref *client = &f->options.client;
+	struct pr_segment_header header;
+	struct pr_error err;
+
+	if (!batch->packets.len)
+		header.count = 0;
+	else if (pr_segment_peek(batch->packets.data, batch->packets.len, &header, &err) <
+		 0) {
+		drop_node(f, leg, err.text);
+		return;
+	}
+	f->matched += header.count;
+	if (pr_rpc_pass_on(leg->address.rpc, client->rpc, &client->peer) < 0)
+		client_gone(f);
+}
+
+static void
+on_batch(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
+{
+	struct pr_rpc *rpc = passes(f) ? NULL : leg->address.rpc;
 	struct pr_error err = {""};
 
 	leg->moved = f->mono;
@@ -879,9 +931,11 @@ on_batch(struct prm_fanout *f, struct leg *leg, Packrack__Batch *batch)
 		send_failure(f, err.text, false);
 		return;
 	}
-	if (prm_remote_batch(leg->remote, batch, &err) < 0 ||
+	if (prm_remote_batch(leg->remote, rpc, batch, &err) < 0 ||
 		prm_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
 		drop_node(f, leg, err.text);
+	else if (passes(f))
+		pass_on(f, leg, batch);
 }
 
 static void
@@ -900,6 +954,7 @@ on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 		return;
 	}
 	prm_remote_end(leg->remote);
+	send_source_end(f, leg);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
 	pr_message_add_numbers(&f->sums.base, &end->base);
 	if (f->count_at_node) {
@@ -960,34 +1015,69 @@ prm_fanout_on_node_lost(
 		pump(f, false);
 }
 
-/* What goes to the client. */
+/* ---- what the client sends ---- */
+
+/* The node whose batches the client merges under this id; NULL: the id is the query's. */
+static struct leg *
+source_find(const struct prm_fanout *f, uint64_t id)
+{
+	for (size_t i = 0; passes(f) && id != f->options.id && i < f->leg_count; i++)
+		if (f->legs[i].remote && f->legs[i].id == id)
+			return &f->legs[i];
+	return NULL;
+}
+
+bool
+prm_fanout_is_client(
+	const struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id)
+{
+	return prm_peer_ref_equal(&f->options.client, from) &&
+	       (f->options.id == id || source_find(f, id));
+}
 
 void
-prm_fanout_credit(struct prm_fanout *f, uint32_t batches)
+prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches)
 {
-	f->credit += batches < 1024 ? batches : 1024;
-	if (f->credit > 1024)
-		f->credit = 1024;
+	struct leg *leg = source_find(f, id);
+	uint32_t *credit = leg ? &leg->credit : &f->credit;
+
+	*credit += batches < CREDIT_MAX ? batches : CREDIT_MAX;
+	if (*credit > CREDIT_MAX)
+		*credit = CREDIT_MAX;
 	if (!f->done)
 		pump(f, false);
 }
 
-/* ---- the end ---- */
+static void
+cancel(struct prm_fanout *f)
+{
+	int64_t given = f->matched ? f->kept.otime : INT64_MIN;
+
+	if (f->done)
+		return;
+	prm_completeness_truncate(f->completeness, passes(f) ? INT64_MAX : given);
+	finish(f, true);
+}
+
+void
+prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id)
+{
+	struct leg *leg = source_find(f, id);
+
+	if (!leg) {
+		cancel(f);
+		return;
+	}
+	drop_node(f, leg, "its packets are damaged, or not in order");
+	if (!f->done)
+		pump(f, false);
+}
 
 void
 prm_fanout_cancel_by_other(struct prm_fanout *f)
 {
 	f->broken_off = true;
-	prm_fanout_cancel_by_client(f);
-}
-
-void
-prm_fanout_cancel_by_client(struct prm_fanout *f)
-{
-	if (f->done)
-		return;
-	prm_completeness_truncate(f->completeness, f->matched ? f->kept.otime : INT64_MIN);
-	finish(f, true);
+	cancel(f);
 }
 
 void
@@ -1025,6 +1115,30 @@ check_query(const struct prm_fanout_options *o, struct pr_error *err)
 				return pr_error_set(
 					err, "node %s is named twice", q->nodes[i]);
 	return 0;
+}
+
+/* Has the client merge what it can merge, unless the merger has to see each packet. */
+static void
+begin_passing(struct prm_fanout *f)
+{
+	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
+	uint64_t ids[PASS_MAX];
+	char *nodes[PASS_MAX];
+
+	if (!f->options.query->merges || f->count_only || f->limit || f->follow.on ||
+		f->leg_count > PASS_MAX)
+		return;
+	sources.ids = ids;
+	sources.nodes = nodes;
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (leg_live(&f->legs[i])) {
+			ids[sources.n_ids++] = f->legs[i].id;
+			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
+				f->completeness, f->legs[i].index);
+		}
+	f->passes = sources.n_ids > 0;
+	if (f->passes)
+		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
 }
 
 static struct prm_fanout *
@@ -1069,6 +1183,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		prm_fanout_destroy(&f);
 		return NULL;
 	}
+	begin_passing(f);
 	f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
 	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
 	grant_all(f);
@@ -1126,7 +1241,7 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 	f->mono = mono;
 	if (f->options.client.rpc &&
 		!pr_rpc_probe(f->options.client.rpc, &f->options.client.peer)) {
-		prm_fanout_cancel_by_client(f);
+		cancel(f);
 		return;
 	}
 	for (size_t i = 0; i < f->leg_count; i++)
@@ -1136,13 +1251,6 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 		pump(f, true);
 	if (!f->done && f->follow.idle)
 		follow_tick(f);
-}
-
-bool
-prm_fanout_is_client(
-	const struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id)
-{
-	return f->options.id == id && prm_peer_ref_equal(&f->options.client, from);
 }
 
 bool

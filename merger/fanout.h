@@ -61,16 +61,18 @@ void prm_fanout_destroy(struct prm_fanout **f);
 /* Is it of this query? Then it has been dealt with. */
 bool prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env, int64_t mono);
+/* Is it the client, and the id that of its query, or of a node whose batches it merges? */
 bool prm_fanout_is_client(
 	const struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id);
-void prm_fanout_credit(struct prm_fanout *f, uint32_t batches);
-/* The client wants no more, and is told End. */
-void prm_fanout_cancel_by_client(struct prm_fanout *f);
-/* Somebody else wants no more of it; the client is told so. */
+void prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches);
+/*
+ * Ways to end. The client cancels: it gets End, cancelled unless the query follows; with the id of a node whose
+ * batches it merges, that node is dropped. Somebody else cancels: the client gets End, cancelled. The merger stops:
+ * the client gets a Failure with the reason. A node is lost: the answer goes on, and is incomplete.
+ */
+void prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id);
 void prm_fanout_cancel_by_other(struct prm_fanout *f);
-/* We want no more; the client is told why. */
 void prm_fanout_abort(struct prm_fanout *f, const char *why);
-/* The node at this address is not there any more. */
 void prm_fanout_on_node_lost(
 	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why);
 /* A few times a second: deadlines, and sends what has waited for more. */

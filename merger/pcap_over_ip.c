@@ -171,7 +171,7 @@ reader_free(struct pcap_reader *r)
 	r->all->figures.readers--;
 	r->closing = true;
 	if (r->fanout)
-		prm_fanout_cancel_by_client(r->fanout);
+		prm_fanout_cancel_by_other(r->fanout);
 	prm_trace_destroy(&r->trace);
 	prm_output_free(&r->out);
 	event_free(r->grant);
@@ -199,7 +199,7 @@ grant(struct pcap_reader *r)
 	if (full || !more)
 		return;
 	r->owed += more;
-	prm_fanout_credit(r->fanout, more);
+	prm_fanout_credit(r->fanout, 0, more);
 }
 
 static void

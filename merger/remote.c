@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/rpc/message.h"
 #include "proto/wire/segment.h"
 
 struct batch {
 	struct batch *next;
-	size_t len;
-	uint8_t *data; /* from malloc */
+	ProtobufCBinaryData packets; /* in the message */
+	void *message; /* kept, see pr_rpc_keep */
 };
 
 struct remote_source {
@@ -25,7 +26,7 @@ struct prm_remote {
 	char *error;
 	uint32_t owed, waiting;
 	size_t bytes;
-	int64_t frontier; /* told, and what of it was passed on */
+	int64_t watermark; /* told, and what of it was passed on */
 	int64_t passed;
 	bool any; /* last is set */
 	struct pr_packet last;
@@ -40,7 +41,7 @@ prm_remote_create(struct pr_error *err)
 		pr_error_set(err, "no memory for a node's answer");
 		return NULL;
 	}
-	r->frontier = r->passed = INT64_MIN;
+	r->watermark = r->passed = INT64_MIN;
 	return r;
 }
 
@@ -52,10 +53,10 @@ drop_head(struct prm_remote *r)
 	r->head = b->next;
 	if (!r->head)
 		r->tail = NULL;
-	r->bytes -= b->len;
+	r->bytes -= b->packets.len;
 	r->waiting--;
 	r->reading = false;
-	free(b->data);
+	pr_rpc_release(b->message);
 	free(b);
 }
 
@@ -106,29 +107,32 @@ prm_remote_error(const struct prm_remote *r)
 }
 
 static int
-put(struct prm_remote *r, ProtobufCBinaryData *packets, struct pr_error *err)
+put(struct prm_remote *r, struct pr_rpc *rpc, ProtobufCBinaryData packets,
+	struct pr_error *err)
 {
 	struct batch *b = malloc(sizeof(*b));
 
-	if (!b)
-		return pr_error_set(
-			err, "no memory for a batch of %zu bytes", packets->len);
-	b->next = NULL;
-	b->len = packets->len;
-	b->data = packets->data;
-	*packets = (ProtobufCBinaryData){0};
+	if (b)
+		*b = (struct batch){.packets = packets};
+	if (b)
+		b->message = pr_rpc_keep(rpc, &b->packets);
+	if (!b || !b->message) {
+		free(b);
+		return pr_error_set(err, "no memory for a batch");
+	}
 	if (r->tail)
 		r->tail->next = b;
 	else
 		r->head = b;
 	r->tail = b;
-	r->bytes += b->len;
+	r->bytes += b->packets.len;
 	r->waiting++;
 	return 0;
 }
 
 int
-prm_remote_batch(struct prm_remote *r, Packrack__Batch *batch, struct pr_error *err)
+prm_remote_batch(struct prm_remote *r, struct pr_rpc *rpc, const Packrack__Batch *batch,
+	struct pr_error *err)
 {
 	int result = 0;
 
@@ -136,15 +140,15 @@ prm_remote_batch(struct prm_remote *r, Packrack__Batch *batch, struct pr_error *
 		result = pr_error_set(err, "it sent a batch after its end");
 	else if (!r->owed)
 		result = pr_error_set(err, "it sent more batches than it was asked for");
-	else if (batch->packets.len)
-		result = put(r, &batch->packets, err);
+	else if (batch->packets.len && rpc && !r->error)
+		result = put(r, rpc, batch->packets, err);
 	if (result < 0) {
 		r->ended = true;
 		return -1;
 	}
 	r->owed--;
-	if (batch->frontier && batch->frontier > r->frontier)
-		r->frontier = batch->frontier;
+	if (batch->frontier && batch->frontier > r->watermark)
+		r->watermark = batch->frontier;
 	return 0;
 }
 
@@ -156,7 +160,8 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 	int got;
 
 	if (!r->reading) {
-		if (pr_segment_open(&r->reader, r->head->data, r->head->len, &err) < 0) {
+		if (pr_segment_open(&r->reader, r->head->packets.data, r->head->packets.len,
+			    &err) < 0) {
 			prm_remote_fail(r, err.text);
 			return -1;
 		}
@@ -181,13 +186,13 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 static int
 give_nothing(struct prm_remote *r, struct pr_packet *out)
 {
-	if (r->frontier <= r->passed || (r->any && r->frontier <= r->last.otime))
+	if (r->watermark <= r->passed || (r->any && r->watermark <= r->last.otime))
 		return PR_SOURCE_WAIT;
-	*out = (struct pr_packet){.time = r->frontier,
-		.otime = r->frontier,
+	*out = (struct pr_packet){.time = r->watermark,
+		.otime = r->watermark,
 		.flags = PRM_WATERMARK,
 		.data = (const uint8_t *)""};
-	r->passed = r->frontier;
+	r->passed = r->watermark;
 	r->last = *out;
 	r->any = true;
 	return PR_SOURCE_PACKET;
@@ -234,13 +239,15 @@ prm_remote_source(struct prm_remote *remote, struct pr_error *err)
 }
 
 uint32_t
-prm_remote_take_credit(struct prm_remote *r, uint32_t window)
+prm_remote_take_credit(struct prm_remote *r, uint32_t window, uint32_t least)
 {
 	uint32_t busy = r->owed + r->waiting, more;
 
 	if (r->ended || busy >= window)
 		return 0;
 	more = window - busy;
+	if (more < least)
+		return 0;
 	r->owed += more;
 	return more;
 }

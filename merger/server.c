@@ -290,9 +290,9 @@ waiting_begin(struct prm_merger *m, struct waiting *w)
 		query_begin(m, &w->from, w->id, w->query, &w->inquiry.exclusions);
 
 	if (f && w->credit)
-		prm_fanout_credit(f, w->credit);
+		prm_fanout_credit(f, w->id, w->credit);
 	if (f && w->cancelled)
-		prm_fanout_cancel_by_client(f);
+		prm_fanout_cancel_by_client(f, w->id);
 }
 
 /* Begins queries for which all mergers have answered, or whose time is over. */
@@ -350,7 +350,7 @@ on_credit(struct prm_merger *m, const struct prm_peer_ref *from,
 	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
 
 	if (f)
-		prm_fanout_credit(f, env->credit->batches);
+		prm_fanout_credit(f, env->id, env->credit->batches);
 	if (w)
 		w->credit += env->credit->batches;
 }
@@ -363,7 +363,7 @@ on_cancel(struct prm_merger *m, const struct prm_peer_ref *from,
 	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
 
 	if (f)
-		prm_fanout_cancel_by_client(f);
+		prm_fanout_cancel_by_client(f, env->id);
 	if (w)
 		w->cancelled = true;
 }
@@ -995,6 +995,7 @@ prm_merger_create(struct pr_loop *loop, const struct prm_merger_options *options
 		return NULL;
 	}
 	m->loop = loop;
+	m->next_id = UINT64_C(1) << 32; /* above the ids that clients choose */
 	m->options = *options;
 	if (!m->options.max_queries)
 		m->options.max_queries = PRM_MERGER_QUERIES_DEFAULT;

@@ -37,6 +37,7 @@ static const struct {
 	{PACKRACK__ENVELOPE__BODY_INDEX_STORED, NOBODY},
 	{PACKRACK__ENVELOPE__BODY_SUMMARY_WANT, NOBODY},
 	{PACKRACK__ENVELOPE__BODY_ROUTE, NOBODY},
+	{PACKRACK__ENVELOPE__BODY_SOURCES, NOBODY},
 };
 
 static const char *const names[] = {"node", "read", "operate"};

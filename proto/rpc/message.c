@@ -238,6 +238,17 @@ check_credit(const void *message, struct pr_error *err)
 }
 
 static int
+check_sources(const void *message, struct pr_error *err)
+{
+	const Packrack__Sources *sources = message;
+
+	return sources->n_ids == sources->n_nodes
+		       ? 0
+		       : pr_error_set(err, "%zu sources of %zu nodes", sources->n_ids,
+				 sources->n_nodes);
+}
+
+static int
 check_command(const void *message, struct pr_error *err)
 {
 	const Packrack__Command *command = message;
@@ -289,6 +300,7 @@ static const struct {
 	{&packrack__tally_group__descriptor, check_tally_group},
 	{&packrack__lookups__descriptor, check_lookups},
 	{&packrack__summary_info__descriptor, check_summary_info},
+	{&packrack__sources__descriptor, check_sources},
 };
 
 static int check_message(const ProtobufCMessage *message, struct pr_error *err);
@@ -396,6 +408,107 @@ pr_message_pack(
 	return 0;
 }
 
+/*
+ * protobuf-c would copy the packets of a batch, which are nearly all of the message. They are left out when the
+ * message is unpacked, and stay where they are.
+ */
+#define BATCH_TAG (PACKRACK__ENVELOPE__BODY_BATCH << 3 | 2)
+#define PACKETS_TAG (1 << 3 | 2)
+
+struct bytes {
+	const uint8_t *at;
+	size_t len;
+};
+
+/* Moves behind a varint. false: there is none. */
+static bool
+take_varint(struct bytes *b, uint64_t *out)
+{
+	*out = 0;
+	for (unsigned shift = 0; b->len && shift < 64; shift += 7) {
+		uint8_t byte = *b->at++;
+
+		b->len--;
+		*out |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return true;
+	}
+	return false;
+}
+
+static size_t
+put_varint(uint8_t *at, uint64_t value)
+{
+	size_t len = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		at[len++] = (uint8_t)(value | 0x80);
+	at[len++] = (uint8_t)value;
+	return len;
+}
+
+/*
+ * In an envelope of numbers and then a batch, which begins with its packets: the packets; head, which is all in
+ * front of the batch; rest, which is all behind the packets. false: this is no such envelope.
+ */
+static bool
+find_packets(
+	struct bytes env, struct bytes *head, struct bytes *packets, struct bytes *rest)
+{
+	uint64_t tag, len;
+
+	head->at = env.at;
+	do {
+		head->len = (size_t)(env.at - head->at);
+		if (!take_varint(&env, &tag))
+			return false;
+	} while ((tag & 7) == 0 && take_varint(&env, &len));
+	if (tag != BATCH_TAG || !take_varint(&env, &len) || len != env.len ||
+		!take_varint(&env, &tag) || tag != PACKETS_TAG ||
+		!take_varint(&env, &len) || len > env.len)
+		return false;
+	*packets = (struct bytes){env.at, len};
+	*rest = (struct bytes){env.at + len, env.len - len};
+	return true;
+}
+
+static Packrack__Envelope *
+unpack_around(
+	ProtobufCAllocator *allocator, const struct bytes *head, const struct bytes *rest)
+{
+	uint8_t *buf = malloc(head->len + rest->len + 20), *at = buf;
+	Packrack__Envelope *env;
+
+	if (!buf)
+		return NULL;
+	memcpy(at, head->at, head->len);
+	at += head->len;
+	at += put_varint(at, BATCH_TAG);
+	at += put_varint(at, rest->len);
+	memcpy(at, rest->at, rest->len);
+	env = packrack__envelope__unpack(allocator, (size_t)(at - buf) + rest->len, buf);
+	free(buf);
+	return env;
+}
+
+static Packrack__Envelope *
+unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
+{
+	struct bytes head, packets = {NULL, 0}, rest;
+	bool found = find_packets((struct bytes){data, len}, &head, &packets, &rest);
+	Packrack__Envelope *env = found ? unpack_around(allocator, &head, &rest)
+					: packrack__envelope__unpack(allocator, len, data);
+
+	if (!env || env->body_case != PACKRACK__ENVELOPE__BODY_BATCH)
+		return env;
+	if (env->batch->packets.len) { /* in an order that nobody of ours writes */
+		packrack__envelope__free_unpacked(env, NULL);
+		return NULL;
+	}
+	env->batch->packets = (ProtobufCBinaryData){packets.len, (uint8_t *)packets.at};
+	return env;
+}
+
 Packrack__Envelope *
 pr_message_unpack(const void *data, size_t len, struct pr_error *err)
 {
@@ -409,7 +522,7 @@ pr_message_unpack(const void *data, size_t len, struct pr_error *err)
 			PR_RPC_MESSAGE_MAX);
 		return NULL;
 	}
-	env = packrack__envelope__unpack(&allocator, len, data);
+	env = unpack(&allocator, data, len);
 	if (!env) {
 		pr_error_set(err, "%zu bytes that are not a packrack message", len);
 		return NULL;
@@ -422,6 +535,8 @@ pr_message_unpack(const void *data, size_t len, struct pr_error *err)
 void
 pr_message_free(Packrack__Envelope **env)
 {
+	if (*env && (*env)->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
+		(*env)->batch->packets = (ProtobufCBinaryData){0}; /* not of its memory */
 	if (*env)
 		packrack__envelope__free_unpacked(*env, NULL);
 	*env = NULL;

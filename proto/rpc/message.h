@@ -27,7 +27,10 @@
 int pr_message_pack(
 	const Packrack__Envelope *env, uint8_t **buf, size_t *len, struct pr_error *err);
 
-/* NULL and err: not a message of ours. Free with pr_message_free. */
+/*
+ * NULL and err: not a message of ours. Free with pr_message_free. The packets of a batch are not copied: they stay in
+ * data.
+ */
 Packrack__Envelope *pr_message_unpack(const void *data, size_t len, struct pr_error *err);
 void pr_message_free(Packrack__Envelope **env);
 

@@ -33,6 +33,7 @@ struct pr_rpc {
 	int64_t said_not_allowed; /* monotonic; for one user a line a minute at most */
 	char said_user[PR_RPC_PEER_MAX];
 	void *ctx, *socket;
+	zmq_msg_t *received; /* which the callback has; else NULL */
 	struct pr_monitor *monitor;
 	struct pr_zevent *zevent, *monitor_zevent;
 	struct pr_zap *zap;
@@ -180,6 +181,25 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	return rc;
 }
 
+int
+pr_rpc_pass_on(struct pr_rpc *from, struct pr_rpc *to, const struct pr_rpc_peer *peer)
+{
+	zmq_msg_t copy;
+	int rc = -1;
+
+	if (pr_rpc_admits(to, peer))
+		rc = zmq_send(to->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+	if (rc < 0)
+		return -1;
+	zmq_msg_init(&copy);
+	zmq_msg_copy(&copy, from->received);
+	rc = zmq_msg_send(&copy, to->socket, ZMQ_DONTWAIT);
+	if (rc < 0)
+		zmq_msg_close(&copy);
+	pr_zevent_check(to->zevent);
+	return rc < 0 ? -1 : 0;
+}
+
 bool
 pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
@@ -244,9 +264,34 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 	}
 	if (peer && !pr_admit_message(enrolled_of(rpc), peer, env->body_case, &why))
 		refuse(rpc, peer, env, why.text);
-	else
+	else {
+		rpc->received = msg;
 		rpc->call(rpc->arg, peer, env);
+		rpc->received = NULL;
+	}
 	pr_message_free(&env);
+}
+
+void *
+pr_rpc_keep(struct pr_rpc *rpc, ProtobufCBinaryData *part)
+{
+	zmq_msg_t *kept = malloc(sizeof(*kept));
+
+	if (!kept)
+		return NULL;
+	zmq_msg_init(kept);
+	zmq_msg_copy(kept, rpc->received);
+	/* a short message has its bytes in itself */
+	part->data = (uint8_t *)zmq_msg_data(kept) +
+		     (part->data - (uint8_t *)zmq_msg_data(rpc->received));
+	return kept;
+}
+
+void
+pr_rpc_release(void *kept)
+{
+	zmq_msg_close(kept);
+	free(kept);
 }
 
 static void

@@ -78,6 +78,15 @@ int pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env, struct pr_error *err);
 
 /*
+ * In a callback: keeps the message that it has beyond its end. part, which lies in the message, is set to where it
+ * lies then, until pr_rpc_release. NULL: no memory.
+ */
+void *pr_rpc_keep(struct pr_rpc *rpc, ProtobufCBinaryData *part);
+void pr_rpc_release(void *kept);
+/* In a callback of from: sends the message that it has, as it is, to a peer of the server to. -1 as pr_rpc_send. */
+int pr_rpc_pass_on(struct pr_rpc *from, struct pr_rpc *to, const struct pr_rpc_peer *peer);
+
+/*
  * Server: is the peer still there, and admitted? Sends it an empty message, which all receivers ignore.
  * A peer whose key was revoked is gone for all calls, and is told so in place of what was to be sent.
  */

@@ -52,6 +52,9 @@ struct lab {
 	bool done, failed, complete, limited, was_cancelled, in_order;
 	char failure[200];
 	bool no_more_credit;
+	bool merges; /* the client; then what it got of each node */
+	uint64_t source[NODES], source_last[NODES];
+	uint32_t sources, sources_ended;
 	uint32_t nodes_known;
 };
 
@@ -202,7 +205,7 @@ on_node(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env
 }
 
 static void
-give_credit(struct lab *lab, uint32_t batches)
+give_credit_for(struct lab *lab, uint64_t id, uint32_t batches)
 {
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -210,12 +213,41 @@ give_credit(struct lab *lab, uint32_t batches)
 	credit.batches = batches;
 	env.body_case = PACKRACK__ENVELOPE__BODY_CREDIT;
 	env.credit = &credit;
-	send_env(lab->client, &env, 77);
+	send_env(lab->client, &env, id);
 }
 
 static void
-on_client_batch(struct lab *lab, const Packrack__Batch *batch)
+give_credit(struct lab *lab, uint32_t batches)
 {
+	give_credit_for(lab, 77, batches);
+}
+
+/* By what id: the query's, or that of a node. Their order is kept for each. */
+static uint64_t *
+last_seq_of(struct lab *lab, uint64_t id)
+{
+	for (uint32_t i = 0; i < lab->sources; i++)
+		if (lab->source[i] == id)
+			return &lab->source_last[i];
+	ck_assert_uint_eq(id, 77);
+	return &lab->last_seq;
+}
+
+static void
+on_client_sources(struct lab *lab, const Packrack__Sources *sources)
+{
+	ck_assert(lab->merges);
+	lab->sources = (uint32_t)sources->n_ids;
+	for (uint32_t i = 0; i < lab->sources; i++) {
+		lab->source[i] = sources->ids[i];
+		give_credit_for(lab, sources->ids[i], 2);
+	}
+}
+
+static void
+on_client_batch(struct lab *lab, uint64_t id, const Packrack__Batch *batch)
+{
+	uint64_t *last = last_seq_of(lab, id);
 	struct pr_segment_reader r;
 	struct pr_packet p;
 	struct pr_error err;
@@ -225,12 +257,12 @@ on_client_batch(struct lab *lab, const Packrack__Batch *batch)
 		pr_segment_open(&r, batch->packets.data, batch->packets.len, &err) == 0,
 		"%s", err.text);
 	while (pr_segment_next(&r, &p, &err) == 1) {
-		lab->in_order &= p.seq > lab->last_seq;
-		lab->last_seq = p.seq;
+		lab->in_order &= p.seq > *last;
+		*last = p.seq;
 		lab->got++;
 	}
 	if (!lab->no_more_credit)
-		give_credit(lab, 1);
+		give_credit_for(lab, id, 1);
 }
 
 static void
@@ -242,7 +274,11 @@ on_client(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *e
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS) {
 		lab->nodes_known = (uint32_t)env->status->n_nodes;
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
-		on_client_batch(lab, env->batch);
+		on_client_batch(lab, env->id, env->batch);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SOURCES) {
+		on_client_sources(lab, env->sources);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END && env->id != 77) {
+		lab->sources_ended++;
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE) {
 		lab->done = lab->failed = true;
 		snprintf(lab->failure, sizeof(lab->failure), "%s", env->failure->text);
@@ -378,6 +414,7 @@ query(struct lab *lab, uint64_t limit, bool count_only)
 	q.until = INT64_MAX;
 	q.limit = limit;
 	q.count_only = count_only;
+	q.merges = lab->merges;
 	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
 	env.query = &q;
 	send_env(lab->client, &env, 77);

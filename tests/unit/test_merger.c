@@ -20,6 +20,57 @@ START_TEST(test_three_nodes)
 }
 END_TEST
 
+/* Batches come as nodes sent them; what the nodes hold is told at the end. */
+START_TEST(test_client_merges)
+{
+	struct lab *lab = lab_up(3, NONE);
+
+	lab->merges = true;
+	query(lab, 0, false);
+	run_until(lab, ended);
+	ck_assert_msg(!lab->failed, "%s", lab->failure);
+	ck_assert_uint_eq(lab->sources, 3);
+	ck_assert_uint_eq(lab->sources_ended, 3);
+	ck_assert_uint_eq(lab->got, SEQS);
+	ck_assert(lab->in_order);
+	ck_assert(lab->complete);
+	ck_assert_uint_eq(lab->held_packets, SEQS);
+	ck_assert_uint_eq(lab->answered, 3);
+	ck_assert_uint_le(lab->nodes[0].most_ahead, 2);
+	lab_down(lab);
+}
+END_TEST
+
+static bool
+first_batches(struct lab *lab)
+{
+	return lab->batches >= 6;
+}
+
+/* A node whose packets the client finds damaged is out, and the end says why. */
+START_TEST(test_client_drops_a_node)
+{
+	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	struct lab *lab = lab_up(3, NONE);
+
+	lab->merges = lab->no_more_credit = true;
+	query(lab, 0, false);
+	run_until(lab, first_batches);
+	env.body_case = PACKRACK__ENVELOPE__BODY_CANCEL;
+	env.cancel = &cancel;
+	send_env(lab->client, &env, lab->source[1]);
+	for (uint32_t i = 0; i < 3; i++)
+		give_credit_for(lab, lab->source[i], 1000);
+	run_until(lab, ended);
+	ck_assert(lab->nodes[1].cancelled && !lab->was_cancelled);
+	ck_assert_uint_eq(lab->answered, 2);
+	ck_assert(!lab->complete);
+	ck_assert_ptr_nonnull(strstr(lab->failure, "damaged"));
+	lab_down(lab);
+}
+END_TEST
+
 /* What is lost with a node is missing, and the rest is there. */
 static void
 fault_costs(enum fault fault, const char *says)
@@ -201,6 +252,8 @@ fill(TCase *t)
 {
 	pr_log_open("test_merger", PR_LOG_ERROR);
 	tcase_add_test(t, test_three_nodes);
+	tcase_add_test(t, test_client_merges);
+	tcase_add_test(t, test_client_drops_a_node);
 	tcase_add_test(t, test_node_dies);
 	tcase_add_test(t, test_node_silent);
 	tcase_add_test(t, test_node_disorder);

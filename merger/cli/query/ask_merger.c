@@ -10,6 +10,7 @@
 #include "merger/remote.h"
 #include "proto/base/clock.h"
 #include "proto/base/loop.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 
 void
@@ -31,7 +32,8 @@ ask_warn_link(const struct query_args *a, Packrack__LinkInfo *const *links, size
 }
 
 #define QUERY_ID 1
-#define WINDOW 8
+#define WINDOW 16 /* batches of a source under way, or here and not merged yet */
+#define WINDOWS 64 /* over all sources, if these are not more */
 #define CANCEL_NS (5 * PR_NS_PER_S)
 #define ALIVE_ID                                                                           \
 	2 /* of questions whether it lives: its nodes may read for hours, and find nothing */
@@ -39,13 +41,22 @@ ask_warn_link(const struct query_args *a, Packrack__LinkInfo *const *links, size
 #define SILENCE_NS (180 * PR_NS_PER_S)
 #define TICK_NS (250 * PR_NS_PER_MS)
 
+/* What is merged here: the answer of the merger, or of each node as the merger passes it on. */
+struct answering {
+	uint64_t id;
+	char *node; /* NULL: the merger */
+	struct prm_remote *remote;
+	bool dropped; /* as it was damaged */
+};
+
 struct ask {
 	const char *endpoint;
 	struct pr_loop *loop;
 	struct pr_rpc *rpc;
 	struct pr_timer *timer;
-	struct prm_remote *remote;
-	struct pr_source *source;
+	struct answering *sources;
+	size_t source_count;
+	struct pr_source *merge;
 	struct sink *sink;
 	Packrack__End *end;
 	enum ask_result result;
@@ -91,37 +102,130 @@ stop(struct ask *ask, enum ask_result result)
 }
 
 static void
-send_env(struct ask *ask, Packrack__Envelope *env)
+send_body(struct ask *ask, uint64_t id, Packrack__Envelope__BodyCase body_case, void *body)
 {
-	env->id = QUERY_ID;
-	if (pr_rpc_send(ask->rpc, NULL, env, &ask->err) < 0)
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.id = id;
+	env.body_case = body_case;
+	env.query = body; /* all bodies are pointers in one union */
+	if (pr_rpc_send(ask->rpc, NULL, &env, &ask->err) < 0)
 		stop(ask, ASK_FAILED);
 }
 
 static void
-send_credit(struct ask *ask)
+send_cancel(struct ask *ask, uint64_t id)
 {
-	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
 
-	credit.batches = prm_remote_take_credit(ask->remote, WINDOW);
-	env.body_case = PACKRACK__ENVELOPE__BODY_CREDIT;
-	env.credit = &credit;
-	if (credit.batches)
-		send_env(ask, &env);
+	send_body(ask, id, PACKRACK__ENVELOPE__BODY_CANCEL, &cancel);
 }
 
 static void
-send_cancel(void *arg)
+on_interrupt(void *arg)
 {
-	Packrack__Cancel cancel = PACKRACK__CANCEL__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	struct ask *ask = arg;
 
-	env.body_case = PACKRACK__ENVELOPE__BODY_CANCEL;
-	env.cancel = &cancel;
 	ask->cancelled = pr_now_mono();
-	send_env(ask, &env);
+	send_cancel(ask, QUERY_ID);
+}
+
+/* ---- sources ---- */
+
+static int
+source_add(struct ask *ask, uint64_t id, const char *node)
+{
+	struct answering *s = &ask->sources[ask->source_count];
+	struct pr_source *source = NULL;
+
+	*s = (struct answering){.id = id, .remote = prm_remote_create(&ask->err)};
+	if (!s->remote)
+		return -1;
+	ask->source_count++;
+	if (node && !(s->node = strdup(node)))
+		return pr_error_set(&ask->err, "no memory for an answer");
+	if (ask->sink->args->follow)
+		prm_remote_allow_rounds(s->remote);
+	source = prm_remote_source(s->remote, &ask->err);
+	return source ? pr_merge_add(ask->merge, source, &ask->err) : -1;
+}
+
+static void
+sources_free(struct ask *ask)
+{
+	pr_source_destroy(&ask->merge);
+	for (size_t i = 0; i < ask->source_count; i++) {
+		prm_remote_destroy(&ask->sources[i].remote);
+		free(ask->sources[i].node);
+	}
+	free(ask->sources);
+	ask->sources = NULL;
+	ask->source_count = 0;
+}
+
+/* of NULL: the merger alone. */
+static int
+sources_set(struct ask *ask, const Packrack__Sources *of)
+{
+	size_t count = of ? of->n_ids : 1;
+
+	sources_free(ask);
+	ask->sources = calloc(count, sizeof(*ask->sources));
+	ask->merge = ask->sources ? pr_merge_create(&ask->err) : NULL;
+	if (!ask->merge)
+		return pr_error_set(&ask->err, "no memory for an answer");
+	for (size_t i = 0; i < count; i++)
+		if (source_add(ask, of ? of->ids[i] : QUERY_ID, of ? of->nodes[i] : NULL) <
+			0)
+			return -1;
+	return 0;
+}
+
+static struct answering *
+source_find(struct ask *ask, uint64_t id)
+{
+	for (size_t i = 0; i < ask->source_count; i++)
+		if (ask->sources[i].id == id)
+			return &ask->sources[i];
+	return NULL;
+}
+
+static void
+send_credits(struct ask *ask)
+{
+	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
+	uint32_t window = ask->source_count < WINDOWS / WINDOW
+				  ? WINDOW
+				  : (uint32_t)(WINDOWS / ask->source_count);
+
+	window = window ? window : 1;
+	for (size_t i = 0; i < ask->source_count; i++) {
+		struct answering *s = &ask->sources[i];
+
+		credit.batches = prm_remote_take_credit(s->remote, window, window / 2);
+		if (credit.batches)
+			send_body(ask, s->id, PACKRACK__ENVELOPE__BODY_CREDIT, &credit);
+	}
+}
+
+/* A node's damaged answer leaves a hole in ours, which the end tells of. false: it is the merger's. */
+static bool
+drop_damaged(struct ask *ask)
+{
+	for (size_t i = 0; i < ask->source_count; i++) {
+		struct answering *s = &ask->sources[i];
+
+		if (!prm_remote_error(s->remote) || s->dropped)
+			continue;
+		if (!s->node) {
+			pr_error_set(&ask->err, "%s: a damaged answer: %s", ask->endpoint,
+				prm_remote_error(s->remote));
+			return false;
+		}
+		s->dropped = true;
+		send_cancel(ask, s->id);
+	}
+	return true;
 }
 
 /* false: the loop has been told to stop. */
@@ -129,47 +233,70 @@ static bool
 drain(struct ask *ask)
 {
 	struct pr_packet p;
+	int rc = 0;
 
-	while (pr_source_next(ask->source, &p, NULL) == PR_SOURCE_PACKET)
-		if (!(p.flags & PRM_WATERMARK) &&
-			sink_packet(ask->sink, &p, &ask->err) < 0) {
-			stop(ask, sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED);
-			return false;
-		}
-	if (prm_remote_error(ask->remote)) {
-		pr_error_set(&ask->err, "%s: a damaged answer: %s", ask->endpoint,
-			prm_remote_error(ask->remote));
+	while (rc == 0 && pr_source_next(ask->merge, &p, NULL) == PR_SOURCE_PACKET)
+		if (!(p.flags & PRM_WATERMARK))
+			rc = sink_packet(ask->sink, &p, &ask->err);
+	if (rc == 0 && !drop_damaged(ask)) {
 		stop(ask, ASK_FAILED);
 		return false;
 	}
-	if (sink_pause(ask->sink, &ask->err) < 0) {
+	if (rc == 0)
+		rc = sink_pause(ask->sink, &ask->err);
+	if (rc < 0)
 		stop(ask, sink_closed(ask->sink) ? ASK_CLOSED : ASK_FAILED);
-		return false;
-	}
-	return true;
+	return rc == 0;
+}
+
+/* ---- messages ---- */
+
+/* The merger may have counted a node as one that answered before we saw that its packets are damaged. */
+static void
+tell_damage(const struct ask *ask, Packrack__Completeness *c)
+{
+	for (size_t i = 0; c && i < c->n_nodes; i++)
+		for (size_t j = 0; j < ask->source_count; j++) {
+			Packrack__NodeAnswer *a = c->nodes[i];
+			const struct answering *s = &ask->sources[j];
+
+			if (!s->dropped || strcmp(s->node, a->node) || !a->answered)
+				continue;
+			c->complete = a->answered = false;
+			a->error = strdup(prm_remote_error(s->remote));
+		}
 }
 
 static void
 on_end(struct ask *ask, const Packrack__End *end)
 {
-	size_t len = packrack__end__get_packed_size(end);
-	uint8_t *buf = malloc(len ? len : 1);
-
-	if (buf) {
-		packrack__end__pack(end, buf);
-		ask->end = packrack__end__unpack(NULL, len, buf);
-		free(buf);
-	}
-	if (ask->end && end->cancelled && !ask->count_only) {
-		ask->end->matched =
-			ask->sink->packets; /* what was on its way did not come */
-		ask->end->related = ask->sink->related;
-	}
-	if (ask->end) {
-		stop(ask, ASK_DONE);
-	} else {
+	ask->end = pr_message_copy(&end->base);
+	if (!ask->end) {
 		pr_error_set(&ask->err, "no memory for the end of the answer");
 		stop(ask, ASK_FAILED);
+		return;
+	}
+	/* what was on its way did not come, and who merges counts */
+	if ((end->cancelled && !ask->count_only) || ask->sources[0].node) {
+		ask->end->matched = ask->sink->packets;
+		ask->end->related = ask->sink->related;
+	}
+	tell_damage(ask, ask->end->completeness);
+	stop(ask, ASK_DONE);
+}
+
+static void
+on_batch(struct ask *ask, struct answering *from, const Packrack__Batch *batch)
+{
+	if ((ask->cancelled && !ask->count_only && !ask->sink->args->follow) ||
+		from->dropped)
+		return; /* it was on its way */
+	if ((batch->tally && sink_tally(ask->sink, batch->tally, &ask->err) < 0) ||
+		prm_remote_batch(from->remote, ask->rpc, batch, &ask->err) < 0) {
+		stop(ask, ASK_FAILED);
+	} else if (drain(ask)) {
+		ask->heard = pr_now_mono(); /* taking it may have lasted */
+		send_credits(ask);
 	}
 }
 
@@ -177,22 +304,24 @@ static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct ask *ask = arg;
+	struct answering *from = source_find(ask, env->id);
 
 	(void)peer;
 	ask->heard = pr_now_mono();
-	if (env->id != QUERY_ID)
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH && from) {
+		on_batch(ask, from, env->batch);
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END && from && from->node) {
+		prm_remote_end(from->remote);
+		if (drain(ask))
+			send_credits(ask);
+	} else if (env->id != QUERY_ID) {
 		return;
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
-		if (ask->cancelled && !ask->count_only && !ask->sink->args->follow)
-			return; /* it was on its way */
-		if ((env->batch->tally &&
-			    sink_tally(ask->sink, env->batch->tally, &ask->err) < 0) ||
-			prm_remote_batch(ask->remote, env->batch, &ask->err) < 0)
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_SOURCES &&
+		   env->sources->n_ids) {
+		if (sources_set(ask, env->sources) < 0)
 			stop(ask, ASK_FAILED);
-		else if (drain(ask)) {
-			ask->heard = pr_now_mono(); /* taking it may have lasted */
-			send_credit(ask);
-		}
+		else
+			send_credits(ask);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END) {
 		on_end(ask, env->end);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE) {
@@ -221,16 +350,11 @@ static void
 ask_alive(struct ask *ask, int64_t now)
 {
 	Packrack__StatusRequest request = PACKRACK__STATUS_REQUEST__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	if (now - ask->heard < ALIVE_NS || now - ask->alive < ALIVE_NS)
 		return;
 	ask->alive = now;
-	env.id = ALIVE_ID;
-	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS_REQUEST;
-	env.status_request = &request;
-	if (pr_rpc_send(ask->rpc, NULL, &env, &ask->err) < 0)
-		stop(ask, ASK_FAILED);
+	send_body(ask, ALIVE_ID, PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, &request);
 }
 
 static void
@@ -254,15 +378,11 @@ on_tick(void *arg)
 static int
 set_up(struct ask *ask, const struct pr_rpc_keys *keys)
 {
-	struct pr_loop_calls calls = {.stop = send_cancel, .arg = ask};
+	struct pr_loop_calls calls = {.stop = on_interrupt, .arg = ask};
 
 	ask->loop = pr_loop_create(&calls, &ask->err);
-	ask->remote = ask->loop ? prm_remote_create(&ask->err) : NULL;
-	ask->source = ask->remote ? prm_remote_source(ask->remote, &ask->err) : NULL;
-	if (!ask->source)
+	if (!ask->loop || sources_set(ask, NULL) < 0)
 		return -1;
-	if (ask->sink->args->follow)
-		prm_remote_allow_rounds(ask->remote);
 	ask->timer = pr_timer_create(ask->loop, TICK_NS, on_tick, ask, &ask->err);
 	ask->rpc =
 		pr_rpc_connect(ask->loop, ask->endpoint, keys, on_message, ask, &ask->err);
@@ -275,8 +395,7 @@ set_up(struct ask *ask, const struct pr_rpc_keys *keys)
 static void
 tear_down(struct ask *ask)
 {
-	pr_source_destroy(&ask->source);
-	prm_remote_destroy(&ask->remote);
+	sources_free(ask);
 	if (ask->rpc)
 		pr_rpc_destroy(&ask->rpc);
 	if (ask->timer)
@@ -289,13 +408,15 @@ static enum ask_result
 ask_it(struct ask *ask, const Packrack__Query *query)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Query copy = *query;
 
+	copy.merges = true;
 	env.body_case = PACKRACK__ENVELOPE__BODY_QUERY;
-	env.query = (Packrack__Query *)query;
+	env.query = &copy;
 	if (pr_message_check(&env, &ask->err) < 0)
 		return ASK_USAGE;
-	send_env(ask, &env);
-	send_credit(ask);
+	send_body(ask, QUERY_ID, PACKRACK__ENVELOPE__BODY_QUERY, &copy);
+	send_credits(ask);
 	return pr_loop_run(ask->loop, &ask->err) < 0 ? ASK_FAILED : ask->result;
 }
 
