@@ -48,16 +48,4 @@ struct rate_walk {
 /* The next stretch of steps, each above the limit, without a gap. false: there is none. */
 bool rate_next(struct rate_walk *w, struct rate_stretch *out);
 
-/* What `packrack rate` says: the steps with any packets, or with a limit the busy stretches. */
-struct rate_text {
-	const struct counted *counted; /* its tally sorted */
-	int64_t step, at_least;
-	bool limited;
-	struct rate_limit limit;
-};
-
-/* For people, on standard output. */
-void rate_print(const struct rate_text *t);
-void rate_render(struct render *r, const struct rate_text *t);
-
 #endif

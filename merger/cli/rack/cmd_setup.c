@@ -111,9 +111,7 @@ print_all(const struct setup *s, const struct setup_args *a)
 			print_text(&s->list[i]);
 		return fflush(stdout) ? -1 : 0;
 	}
-	r = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
-	if (!r)
-		return -1;
+	r = render_begin(stdout, cli_form(a->json, a->keyvalue));
 	render_list(r, "findings");
 	for (size_t i = 0; i < s->count; i++)
 		render_finding(r, &s->list[i]);
@@ -122,13 +120,17 @@ print_all(const struct setup *s, const struct setup_args *a)
 }
 
 static int
-run(const struct setup_args *a)
+run(void *values, int count, char **operands, struct pr_error *err)
 {
+	const struct setup_args *a = values;
 	const char *root = getenv("PACKRACK_SYSROOT");
 	struct setup s = {.root = root ? root : ""};
 	size_t failed, left = 0;
 	int status;
 
+	(void)count;
+	(void)operands;
+	(void)err;
 	check_all(&s, a);
 	failed = a->fix ? setup_fix_all(&s) : 0;
 	for (size_t i = 0; i < s.count; i++)
@@ -144,17 +146,6 @@ int
 cmd_setup(int argc, char **argv)
 {
 	struct setup_args a = {0};
-	struct pr_error err;
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 
-	if (status < 0 && operand < argc) {
-		pr_error_set(&err,
-			"unexpected '%s': interfaces follow --in, --out or --rack",
-			argv[operand]);
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0)
-		status = run(&a);
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, 0, argc, argv, run);
 }

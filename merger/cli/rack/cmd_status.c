@@ -150,15 +150,22 @@ parse_limits(struct status_args *a, struct pr_error *err)
 }
 
 static int
-run(const struct status_args *a)
+run(void *values, int count, char **operands, struct pr_error *err)
 {
-	bool silent = false;
-	Packrack__Envelope *m = ask(a, a->merger.endpoint, &cli_merger, &silent);
-	Packrack__Envelope *d = ask(a, a->dispatcher, &cli_dispatcher, &silent);
-	const Packrack__Status *merger = m ? m->status : NULL;
-	const Packrack__Status *dispatcher = d ? d->status : NULL;
+	struct status_args *a = values;
+	const Packrack__Status *merger, *dispatcher;
+	Packrack__Envelope *m, *d;
 	int status = CLI_FAILED;
+	bool silent = false;
 
+	(void)count;
+	(void)operands;
+	if (parse_limits(a, err) < 0)
+		return CLI_USAGE;
+	m = ask(a, a->merger.endpoint, &cli_merger, &silent);
+	d = ask(a, a->dispatcher, &cli_dispatcher, &silent);
+	merger = m ? m->status : NULL;
+	dispatcher = d ? d->status : NULL;
 	if (a->check)
 		status = check(a, merger, dispatcher,
 			!silent ? NULL
@@ -184,18 +191,12 @@ int
 cmd_status(int argc, char **argv)
 {
 	struct status_args a = {0};
-	struct pr_error err;
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+	int status;
+	bool is_check = false;
 
-	if (status < 0 && operand < argc) {
-		pr_error_set(&err, "unexpected '%s': there are only options, see --help",
-			argv[operand]);
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0 && parse_limits(&a, &err) < 0)
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	if (status < 0)
-		status = run(&a);
-	pr_options_free(&program, &a);
-	return status;
+	for (int i = 1; i < argc; i++)
+		is_check |= !strcmp(argv[i], "--check");
+	status = cli_run(&program, &a, 0, argc, argv, run);
+	/* 2 would be CRITICAL to a monitoring system */
+	return is_check && status == CLI_USAGE ? CHECK_UNKNOWN : status;
 }

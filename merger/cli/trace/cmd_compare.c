@@ -9,6 +9,9 @@
 #include "proto/base/clock.h"
 #include "proto/port/trace.h"
 
+/* Exit statuses as those of cmp(1). */
+enum { DIFFERENT = 1, TROUBLE = 2 };
+
 enum times { TIMES_NS, TIMES_US, TIMES_IGNORE };
 
 struct compare_args {
@@ -35,8 +38,8 @@ static const struct pr_cmdline program = {.name = "packrack compare",
 	PR_OPTIONS(options),
 	.footer =
 		"The hash is the one that query -w and export write into a pcapng, where "
-		"all of a file is\nof one link type.\nExit status: 0 equal, 1 different or "
-		"failed, 2 bad usage."};
+		"all of a file is\nof one link type.\nExit status: 0 equal, 1 different, 2 "
+		"trouble, or bad usage."};
 
 struct side {
 	const char *path;
@@ -158,9 +161,7 @@ print(const struct comparison *c)
 		print_text(c);
 		return fflush(stdout);
 	}
-	r = render_begin(stdout, c->args->json ? RENDER_JSON : RENDER_KEYVALUE);
-	if (!r)
-		return -1;
+	r = render_begin(stdout, cli_form(c->args->json, c->args->keyvalue));
 	render_bool(r, "equal", c->count < 2 || !c->at);
 	render_uint(r, "first_difference", c->at);
 	render_string(r, "difference", c->what ? c->what : "");
@@ -177,42 +178,44 @@ print(const struct comparison *c)
 }
 
 static int
-run(struct comparison *c, char **paths, struct pr_error *err)
+compare_files(struct comparison *c, char **paths, struct pr_error *err)
 {
 	for (int i = 0; i < c->count; i++)
 		if (side_open(&c->sides[i], paths[i], err) < 0)
-			return cli_fail(program.name, CLI_FAILED, err);
+			return TROUBLE;
 	if (compare(c, err) < 0)
-		return cli_fail(program.name, CLI_FAILED, err);
-	if (print(c) < 0) {
+		return TROUBLE;
+	if (print(c) != 0) {
 		pr_error_set(err, "cannot write the report");
-		return cli_fail(program.name, CLI_FAILED, err);
+		return TROUBLE;
 	}
-	return c->at ? CLI_FAILED : CLI_OK;
+	return c->at ? DIFFERENT : CLI_OK;
+}
+
+static int
+run(void *values, int count, char **operands, struct pr_error *err)
+{
+	const struct compare_args *a = values;
+	struct comparison c = {.args = a, .count = count};
+	int status = TROUBLE;
+
+	if (count < 1 || count > 2)
+		pr_error_set(err, "name one trace file, or two to compare");
+	else if (a->json && a->keyvalue)
+		pr_error_set(err, "--json and --keyvalue do not go together");
+	else
+		status = compare_files(&c, operands, err);
+	for (int i = 0; i < 2; i++) {
+		pr_trace_close(&c.sides[i].file);
+		prm_trace_hash_destroy(&c.sides[i].hash);
+	}
+	return status;
 }
 
 int
 cmd_compare(int argc, char **argv)
 {
 	struct compare_args a = {.times = TIMES_NS};
-	struct comparison c = {.args = &a};
-	struct pr_error err;
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 
-	c.count = argc - operand;
-	if (status < 0 && (c.count < 1 || c.count > 2)) {
-		pr_error_set(&err, "which files? one, or two that are compared");
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0 && a.json && a.keyvalue) {
-		pr_error_set(&err, "--json and --keyvalue do not go together");
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0)
-		status = run(&c, argv + operand, &err);
-	for (int i = 0; i < 2; i++) {
-		pr_trace_close(&c.sides[i].file);
-		prm_trace_hash_destroy(&c.sides[i].hash);
-	}
-	return status;
+	return cli_run(&program, &a, -1, argc, argv, run);
 }

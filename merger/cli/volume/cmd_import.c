@@ -40,8 +40,8 @@ static const struct pr_cmdline program = {.name = "packrack import",
 	.summary = "Takes trace files (pcap, pcapng) into a volume; - is standard input.",
 	.usage = "FILE... --volume PATH [options]",
 	PR_OPTIONS(options),
-	.footer = "What can be read of a damaged file is stored all the same, and the exit "
-		  "status is 1."};
+	.footer = "The readable part of a damaged file is stored; the exit status is then "
+		  "3.\n" CLI_STATUSES};
 
 static volatile sig_atomic_t interrupted;
 
@@ -123,14 +123,15 @@ open_volume(const struct import_args *a, struct pr_error *err)
 static int
 import_files(struct import *im, struct sfs *sfs, int count, char **files)
 {
-	struct inline_index beside = {
+	struct inline_index index = {
 		.path = im->args->volume, .composites = im->args->composites};
 	struct prl_import_options o = {.name = im->args->name,
 		.link = (int)im->args->link,
 		.beside = inline_index_step,
-		.beside_arg = &beside};
+		.beside_arg = &index};
 	struct pr_error err;
 	int status = CLI_OK;
+	bool some = false; /* packets were stored */
 
 	for (int i = 0; i < count && !interrupted; i++) {
 		struct prl_import_stats stats = {0};
@@ -142,10 +143,16 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		if (result == 0 || stats.packets)
 			show(im, &stats);
 		progress_end(&im->progress);
-		if (result < 0)
-			status = cli_fail(program.name, CLI_FAILED, &err);
+		if (result < 0) {
+			cli_fail(program.name, CLI_FAILED, &err);
+			some |= stats.packets > 0;
+			status = some ? CLI_PARTIAL : CLI_FAILED;
+		} else {
+			some = true;
+			status = status ? CLI_PARTIAL : CLI_OK;
+		}
 	}
-	inline_index_close(&beside);
+	inline_index_close(&index);
 	if (interrupted) {
 		fprintf(stderr, "%s: interrupted: what was read up to here is stored\n",
 			program.name);
@@ -155,49 +162,46 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 }
 
 static int
-run(const struct import_args *a, int count, char **files)
+import_all(const struct import_args *a, int count, char **files, struct pr_error *err)
 {
 	struct import im = {.args = a};
-	struct pr_error err;
 	struct sfs *sfs;
 	int status;
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	sfs = open_volume(a, &err);
+	sfs = open_volume(a, err);
 	if (!sfs)
-		return cli_fail(program.name, CLI_FAILED, &err);
+		return CLI_FAILED;
 	if (a->json || a->keyvalue) {
-		im.render = render_begin(stdout, a->json ? RENDER_JSON : RENDER_KEYVALUE);
-		if (im.render)
-			render_list(im.render, "files");
+		im.render = render_begin(stdout, cli_form(a->json, a->keyvalue));
+		render_list(im.render, "files");
 	}
 	status = import_files(&im, sfs, count, files);
-	if (im.render) {
-		render_close(im.render);
-		render_end(&im.render);
-	}
+	if (im.render && render_end(&im.render) < 0)
+		status = CLI_FAILED;
 	sfs_close(&sfs);
 	return status;
+}
+
+static int
+run(void *values, int count, char **files, struct pr_error *err)
+{
+	struct import_args *a = values;
+
+	if (!count)
+		pr_error_set(err, "no file given: packrack import FILE... --volume VOLUME");
+	else if (!a->volume)
+		pr_error_set(err, "no volume given: use --volume VOLUME");
+	else if (pri_composites_parse(&a->composite, &a->composites, err) < 0)
+		pr_error_prefix(err, "--composite");
+	return err->text[0] ? CLI_USAGE : import_all(a, count, files, err);
 }
 
 int
 cmd_import(int argc, char **argv)
 {
 	struct import_args a = {.link = (uint64_t)PRL_LINK_BY_NAME};
-	struct pr_error err = {""};
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 
-	if (status < 0 && operand >= argc)
-		pr_error_set(&err, "which file? packrack import FILE... --volume PATH");
-	else if (status < 0 && !a.volume)
-		pr_error_set(&err, "into which volume? --volume PATH");
-	else if (status < 0 && pri_composites_parse(&a.composite, &a.composites, &err) < 0)
-		pr_error_prefix(&err, "--composite");
-	if (err.text[0])
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	if (status < 0)
-		status = run(&a, argc - operand, argv + operand);
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, -1, argc, argv, run);
 }
