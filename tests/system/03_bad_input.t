@@ -55,7 +55,7 @@ head -c 16777216 /dev/urandom > noise.vol
 bad "volume of noise" 1 noise.vol "$PACKRACK" volume show noise.vol
 "$TOP/tests/system/numbered.py" make whole.pcap 100
 head -c 5000 whole.pcap > cut.pcap
-bad "truncated pcap" 1 cut.pcap "$PACKRACK" import cut.pcap --volume good.vol
+bad "truncated pcap" 3 cut.pcap "$PACKRACK" import cut.pcap --volume good.vol
 head -c 5000 /dev/urandom > noise.pcap
 bad "pcap of noise" 1 noise.pcap "$PACKRACK" import noise.pcap --volume good.vol
 long=ipc:///tmp/$(printf 'x%.0s' {1..120})

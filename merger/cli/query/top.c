@@ -160,7 +160,6 @@ top_render(struct render *r, const struct counted *c)
 	render_close(r);
 }
 
-#define BEST_DEFAULT 10
 #define BEST_MAX 100000
 
 struct top_args {
@@ -176,7 +175,8 @@ static const char *const measures[] = {"bytes", "packets", NULL};
 
 static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(query.),
-	PR_OPT_UINT(best, "best", 'n', "N", 1, BEST_MAX, "so many"),
+	PR_OPT_UINT(best, "limit", 'n', "N", 1, BEST_MAX, "number of rows", .def = "10",
+		.aliases = {"best"}),
 	PR_OPT_ENUM(by, "by", 0, "WHAT", measures, "largest by bytes or packets"),
 	PR_OPT_FLAG(exact, "exact", 0, "read the packets where the index has only bounds"),
 	CLI_FORM_OPTIONS(query.),
