@@ -484,28 +484,6 @@ any_range(void *arg, const struct pri_plan_range *range)
 	return range->least <= range->most;
 }
 
-/*
- * Can it hold by types and ranges alone? If not, what has all else that is asked for will as good as never
- * lack the type, which is one that all traffic has.
- */
-static bool
-by_types(const struct pri_plan *plan, uint8_t *scratch)
-{
-	const struct pri_plan_index types = {.has_key = is_type, .has_range = any_range};
-
-	return pri_plan_holds(plan, &types, scratch);
-}
-
-/* Can it hold without a pair of addresses? If not, the pair tells as good as all that its addresses do. */
-static bool
-without_pairs(const struct pri_plan *plan, uint8_t *scratch)
-{
-	const struct pri_plan_index no_pairs = {
-		.has_key = is_no_pair, .has_range = any_range};
-
-	return pri_plan_holds(plan, &no_pairs, scratch);
-}
-
 /* ---- counting ---- */
 
 #define KEYS_COMPARED 32
@@ -517,8 +495,7 @@ is_other_side(const struct pri_plan *plan, size_t index)
 
 	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++) {
 		other = pri_key_either(&plan->keys[i]);
-		if (other.kind == either.kind && other.len == either.len &&
-			!memcmp(other.bytes, either.bytes, either.len))
+		if (pri_key_equal(&other, &either))
 			return true;
 	}
 	return false;
@@ -540,6 +517,10 @@ is_other_range(const struct pri_plan *plan, size_t index)
 void
 pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch)
 {
+	const struct pri_plan_index types = {.has_key = is_type, .has_range = any_range},
+				    no_pairs = {
+					    .has_key = is_no_pair, .has_range = any_range};
+
 	memset(keys, 0, PRI_RANKS * sizeof(*keys));
 	for (size_t i = 0; i < plan->key_count; i++)
 		if (plan->keys[i].kind != PRI_KEY_PARTS)
@@ -547,9 +528,14 @@ pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scr
 	for (size_t i = 0; i < plan->range_count; i++)
 		if (!is_other_range(plan, i))
 			keys[PRI_RANK_PORTS] += pri_plan_range_ports(&plan->ranges[i]);
-	if (!without_pairs(plan, scratch))
+	/* where it cannot hold without a pair of addresses, that tells as good as all that they tell */
+	if (!pri_plan_holds(plan, &no_pairs, scratch))
 		keys[PRI_RANK_ADDRESSES] = 0;
-	if (!by_types(plan, scratch))
+	/*
+	 * where it cannot hold by types and ranges alone, what has all else that is asked for will as good as
+	 * never lack the type, which is one that all traffic has
+	 */
+	if (!pri_plan_holds(plan, &types, scratch))
 		keys[PRI_RANK_TYPES] = 0;
 }
 

@@ -74,7 +74,7 @@ fixes(const struct pri_terms *t, uint32_t node, enum pri_key_kind kind, unsigned
 	if (n->op == PRI_PLAN_OR)
 		return fixes(t, n->left, kind, depth + 1, out) &&
 		       fixes(t, n->right, kind, depth + 1, &other) &&
-		       out->len == other.len && !memcmp(out->bytes, other.bytes, other.len);
+		       pri_key_equal(out, &other);
 	if (n->op != PRI_PLAN_KEY)
 		return false;
 	*out = pri_key_either(key_of(t, node));
@@ -167,92 +167,88 @@ bytes_key(struct pri_terms *t, enum pri_key_kind kind, const uint8_t *bytes, siz
 	return plan_key(t, &key);
 }
 
-/* A mask that is no prefix of a key: the prefix that is, and the range of numbers. */
-static uint32_t
-lower_ip4(struct pri_terms *t, const struct pri_term_leaf *leaf, bool src)
+/* How many leading bytes of an address make the longest NET key; 0: none. */
+static size_t
+prefix_len(unsigned bits, size_t len)
 {
-	unsigned bits = leading_bits(leaf->mask, 4);
-	uint32_t mask = bits ? UINT32_MAX << (32 - bits) : 0,
-		 value = pr_get_be32(leaf->value) & mask, net = PRI_TERM_TRUE;
-	struct pri_term_leaf range = {.op = PRI_PLAN_RANGE,
-		.range = {.number = src ? PRI_NUMBER_SRC4 : PRI_NUMBER_DST4,
-			.least = value,
-			.most = value | ~mask}};
+	if (len == 4)
+		return bits / 8;
+	return len < 16 || bits < 32 ? 0 : bits >= 64 ? 8 : bits >= 48 ? 6 : 4;
+}
 
-	if (bits == 32)
-		return bytes_key(t, src ? PRI_KEY_SRC : PRI_KEY_DST, leaf->value, 4);
-	if (bits >= 8)
-		net = bytes_key(t, PRI_KEY_NET, leaf->value, bits / 8);
-	if (bits % 8 == 0 || !leaf->whole)
+/* A whole key; else a prefix, and of IPv4 the range of numbers that the prefix does not say. */
+static uint32_t
+lower_bytes(struct pri_terms *t, const struct pri_term_leaf *leaf)
+{
+	static const struct {
+		uint8_t kind, len, number;
+	} fields[] = {
+		[PRI_TERM_SRC4] = {PRI_KEY_SRC, 4, PRI_NUMBER_SRC4},
+		[PRI_TERM_DST4] = {PRI_KEY_DST, 4, PRI_NUMBER_DST4},
+		[PRI_TERM_SRC6] = {PRI_KEY_SRC, 16, 0},
+		[PRI_TERM_DST6] = {PRI_KEY_DST, 16, 0},
+		[PRI_TERM_MAC_SRC] = {PRI_KEY_MAC_SRC, 6, 0},
+		[PRI_TERM_MAC_DST] = {PRI_KEY_MAC_DST, 6, 0},
+	};
+	size_t len = fields[leaf->field].len, prefix;
+	unsigned bits = leading_bits(leaf->mask, (unsigned)len);
+	struct pri_term_leaf range = {
+		.op = PRI_PLAN_RANGE, .range = {.number = fields[leaf->field].number}};
+	uint32_t mask, net = PRI_TERM_TRUE;
+
+	if (bits == 8 * len)
+		return bytes_key(
+			t, (enum pri_key_kind)fields[leaf->field].kind, leaf->value, len);
+	prefix = prefix_len(bits, len);
+	if (prefix)
+		net = bytes_key(t, PRI_KEY_NET, leaf->value, prefix);
+	if (len != 4 || bits % 8 == 0 || !leaf->whole)
 		return net;
+	mask = UINT32_MAX << (32 - bits);
+	range.range.least = pr_get_be32(leaf->value) & mask;
+	range.range.most = range.range.least | ~mask;
 	return pri_term_and(t, net, pri_term_leaf(t, &range));
 }
 
-static uint32_t
-lower_ip6(struct pri_terms *t, const struct pri_term_leaf *leaf, bool src)
-{
-	unsigned bits = leading_bits(leaf->mask, 16);
-
-	if (bits == 128)
-		return bytes_key(t, src ? PRI_KEY_SRC : PRI_KEY_DST, leaf->value, 16);
-	if (bits < 32)
-		return PRI_TERM_TRUE;
-	return bytes_key(t, PRI_KEY_NET, leaf->value, bits >= 64 ? 8 : bits >= 48 ? 6 : 4);
-}
-
-/*
- * One test of a program as what an index can be asked: a whole key, a prefix, a range, or TRUE, it may match.
- * Returns the term. Within the planner only.
- */
+/* One test of a program as what an index can be asked, or TRUE: it may match. Returns the term. */
 static uint32_t
 plan_leaf(struct pri_terms *t, uint32_t node)
 {
 	struct pri_term_leaf leaf = *pri_term_leaf_of(t, node);
-	const struct pri_plan_range *r = &leaf.range;
-	bool port = r->number == PRI_NUMBER_SPORT || r->number == PRI_NUMBER_DPORT;
+	struct pri_key port;
 
-	if (leaf.op == PRI_PLAN_RANGE && port && r->least == r->most) {
-		struct pri_key key = pri_key_number(
-			r->number == PRI_NUMBER_SPORT ? PRI_KEY_SPORT : PRI_KEY_DPORT,
-			(uint32_t)r->least);
-		return plan_key(t, &key);
-	}
-	if (leaf.op != PRI_TERM_BYTES)
+	if (leaf.op == PRI_TERM_BYTES)
+		return lower_bytes(t, &leaf);
+	if (leaf.op != PRI_PLAN_RANGE || pri_plan_range_ports(&leaf.range) != 1)
 		return node;
-	switch (leaf.field) {
-	case PRI_TERM_SRC4:
-	case PRI_TERM_DST4:
-		return lower_ip4(t, &leaf, leaf.field == PRI_TERM_SRC4);
-	case PRI_TERM_SRC6:
-	case PRI_TERM_DST6:
-		return lower_ip6(t, &leaf, leaf.field == PRI_TERM_SRC6);
-	default:
-		if (leading_bits(leaf.mask, 6) < 48)
-			return PRI_TERM_TRUE;
-		return bytes_key(t,
-			leaf.field == PRI_TERM_MAC_SRC ? PRI_KEY_MAC_SRC : PRI_KEY_MAC_DST,
-			leaf.value, 6);
-	}
+	port = pri_plan_range_port(&leaf.range, 0);
+	return plan_key(t, &port);
 }
 
-/* What is sure of a packet for which a formula holds: its type and protocol are among these. */
+/* ---- what is sure ---- */
+
+/* What a packet can be for which a formula holds. */
 #define TYPE_IP 1
-#define TYPE_ARP 2
-#define TYPE_RARP 4
-#define TYPE_IP6 8
-#define TYPE_ANY 31
-#define PROTO_TCP 1
-#define PROTO_UDP 2
-#define PROTO_SCTP 4
-#define PROTO_ICMP 8
-#define PROTO_ICMP6 16
-#define PROTO_ANY 63
+#define TYPE_IP6 2
+#define TYPE_IPS (TYPE_IP | TYPE_IP6)
+#define TYPE_ARP 4
+#define TYPE_RARP 8
+#define TYPE_IP4 (TYPE_IP | TYPE_ARP | TYPE_RARP) /* has IPv4 addresses */
+#define TYPES 31
+#define PROTO_TCP 32
+#define PROTO_UDP 64
+#define PROTO_SCTP 128
 #define PROTO_PORTS (PROTO_TCP | PROTO_UDP | PROTO_SCTP)
+#define PROTO_ICMP 256
+#define PROTO_ICMP6 512
+#define PROTOS (PROTO_PORTS | PROTO_ICMP | PROTO_ICMP6 | 1024)
+#define UNTAGGED 2048 /* it may have no VLAN tag */
+#define ALL (TYPES | PROTOS | UNTAGGED)
 
 struct sure {
-	uint8_t types, protos;
-	bool types_only, protos_only; /* and it says no more than that */
-	bool tagged, tags_only; /* it has a VLAN tag */
+	uint16_t possible;
+	uint16_t
+		only; /* TYPES, TYPES | PROTOS, or UNTAGGED: the formula says no more than these */
 };
 
 struct lower {
@@ -261,90 +257,48 @@ struct lower {
 	uint32_t known, room;
 };
 
-/* ---- what is sure ---- */
-
-static uint8_t
-type_bit(uint32_t type)
-{
-	return type == 0x0800   ? TYPE_IP
-	       : type == 0x0806 ? TYPE_ARP
-	       : type == 0x8035 ? TYPE_RARP
-	       : type == 0x86dd ? TYPE_IP6
-				: TYPE_ANY;
-}
-
-static uint8_t
-proto_bit(uint8_t proto)
-{
-	return proto == 6     ? PROTO_TCP
-	       : proto == 17  ? PROTO_UDP
-	       : proto == 132 ? PROTO_SCTP
-	       : proto == 1   ? PROTO_ICMP
-	       : proto == 58  ? PROTO_ICMP6
-			      : PROTO_ANY;
-}
-
 static struct sure
 sure_of_key(const struct pri_key *key)
 {
-	const uint8_t ip4 = TYPE_IP | TYPE_ARP | TYPE_RARP, both = TYPE_IP | TYPE_IP6;
-	struct sure s = {.types = TYPE_ANY, .protos = PROTO_ANY};
+	static const struct {
+		uint8_t kind;
+		uint16_t value; /* the first two bytes, or the only one; 0: any */
+		struct sure sure;
+	} t[] = {
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP, {ALL & ~(TYPES & ~TYPE_IP), TYPES}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_IP6, {ALL & ~(TYPES & ~TYPE_IP6), TYPES}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_ARP, {ALL & ~(TYPES & ~TYPE_ARP), TYPES}},
+		{PRI_KEY_ETHERTYPE, PRI_ETHERTYPE_RARP,
+			{ALL & ~(TYPES & ~TYPE_RARP), TYPES}},
+		{PRI_KEY_ETHERTYPE, 0x8100, {ALL & ~UNTAGGED, UNTAGGED}},
+		{PRI_KEY_ETHERTYPE, 0x88a8, {ALL & ~UNTAGGED, UNTAGGED}},
+		{PRI_KEY_ETHERTYPE, 0x9100, {ALL & ~UNTAGGED, UNTAGGED}},
+		{PRI_KEY_VLAN, 0, {ALL & ~UNTAGGED, 0}},
+		{PRI_KEY_PROTO, 6, {TYPE_IPS | PROTO_TCP | UNTAGGED, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 17, {TYPE_IPS | PROTO_UDP | UNTAGGED, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 132, {TYPE_IPS | PROTO_SCTP | UNTAGGED, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 1, {TYPE_IPS | PROTO_ICMP | UNTAGGED, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 58, {TYPE_IPS | PROTO_ICMP6 | UNTAGGED, TYPES | PROTOS}},
+		{PRI_KEY_PROTO, 0, {TYPE_IPS | PROTOS | UNTAGGED, 0}},
+		{PRI_KEY_SPORT, 0, {TYPE_IPS | PROTO_PORTS | UNTAGGED, 0}},
+		{PRI_KEY_DPORT, 0, {TYPE_IPS | PROTO_PORTS | UNTAGGED, 0}},
+		{PRI_KEY_ICMP, 0, {TYPE_IP | PROTO_ICMP | UNTAGGED, 0}},
+		{PRI_KEY_ICMP6, 0, {TYPE_IP6 | PROTO_ICMP6 | UNTAGGED, 0}},
+		{PRI_KEY_FRAGMENT, 0, {TYPE_IP | PROTOS | UNTAGGED, 0}},
+	};
+	uint16_t value = key->len == 1 ? key->bytes[0] : pr_get_be16(key->bytes);
+	bool address = key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST;
 
-	switch (key->kind) {
-	case PRI_KEY_ETHERTYPE:
-		s.types = type_bit(pr_get_be16(key->bytes));
-		s.types_only = s.types != TYPE_ANY;
-		s.tagged = s.tags_only = pri_is_vlan_tag(pr_get_be16(key->bytes));
-		break;
-	case PRI_KEY_VLAN:
-		s.tagged = true;
-		break;
-	case PRI_KEY_PROTO:
-		s.types = both;
-		s.protos = proto_bit(key->bytes[0]);
-		s.protos_only = s.protos != PROTO_ANY;
-		break;
-	case PRI_KEY_SPORT:
-	case PRI_KEY_DPORT:
-		s.types = both;
-		s.protos = PROTO_PORTS;
-		break;
-	case PRI_KEY_ICMP:
-		s = (struct sure){.types = TYPE_IP, .protos = PROTO_ICMP};
-		break;
-	case PRI_KEY_ICMP6:
-		s = (struct sure){.types = TYPE_IP6, .protos = PROTO_ICMP6};
-		break;
-	case PRI_KEY_FRAGMENT:
-		s.types = TYPE_IP;
-		break;
-	case PRI_KEY_SRC:
-	case PRI_KEY_DST:
-		s.types = key->len == 4 ? ip4 : TYPE_IP6;
-		break;
-	case PRI_KEY_NET:
-		s.types = key->len < 4 ? ip4 : TYPE_IP6;
-		break;
-	default:
-		break;
-	}
-	return s;
-}
+	if (address || key->kind == PRI_KEY_NET) {
+		bool ip4 = address ? key->len == 4 : key->len < 4;
 
-static struct sure
-sure_of_range(const struct pri_plan_range *range)
-{
-	switch (range->number) {
-	case PRI_NUMBER_SPORT:
-	case PRI_NUMBER_DPORT:
-		return (struct sure){.types = TYPE_IP | TYPE_IP6, .protos = PROTO_PORTS};
-	case PRI_NUMBER_SRC4:
-	case PRI_NUMBER_DST4:
 		return (struct sure){
-			.types = TYPE_IP | TYPE_ARP | TYPE_RARP, .protos = PROTO_ANY};
-	default:
-		return (struct sure){.types = TYPE_ANY, .protos = PROTO_ANY};
+			.possible = PROTOS | UNTAGGED | (ip4 ? TYPE_IP4 : TYPE_IP6)};
 	}
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		if (t[i].kind == key->kind && (!t[i].value || t[i].value == value))
+			return t[i].sure;
+	return (struct sure){.possible = ALL};
 }
 
 static struct sure
@@ -352,24 +306,25 @@ sure_of_node(const struct lower *l, uint32_t node)
 {
 	const struct pri_plan_node *n = &l->t->nodes[node];
 	const struct sure *a = &l->sure[n->left], *b = &l->sure[n->right];
+	unsigned number;
 
 	switch (n->op) {
 	case PRI_PLAN_KEY:
 		return sure_of_key(&pri_term_leaf_of(l->t, node)->key);
 	case PRI_PLAN_RANGE:
-		return sure_of_range(&pri_term_leaf_of(l->t, node)->range);
+		number = pri_term_leaf_of(l->t, node)->range.number;
+		if (number == PRI_NUMBER_SPORT || number == PRI_NUMBER_DPORT)
+			return (struct sure){.possible = TYPE_IPS | PROTO_PORTS | UNTAGGED};
+		if (number == PRI_NUMBER_SRC4 || number == PRI_NUMBER_DST4)
+			return (struct sure){.possible = TYPE_IP4 | PROTOS | UNTAGGED};
+		return (struct sure){.possible = ALL};
 	case PRI_PLAN_AND:
-		return (struct sure){
-			.types = a->types & b->types, .protos = a->protos & b->protos};
+		return (struct sure){.possible = a->possible & b->possible};
 	case PRI_PLAN_OR:
-		return (struct sure){.types = a->types | b->types,
-			.protos = a->protos | b->protos,
-			.types_only = a->types_only && b->types_only,
-			.protos_only = a->protos_only && b->protos_only,
-			.tagged = a->tagged && b->tagged,
-			.tags_only = a->tags_only && b->tags_only};
+		return (struct sure){.possible = a->possible | b->possible,
+			.only = a->only == b->only ? a->only : 0};
 	default:
-		return (struct sure){.types = TYPE_ANY, .protos = PROTO_ANY};
+		return (struct sure){.possible = ALL};
 	}
 }
 
@@ -397,18 +352,12 @@ static bool
 implied(const struct lower *l, const uint32_t *parts, size_t count, size_t i)
 {
 	const struct sure *s = &l->sure[parts[i]];
-	uint8_t types = TYPE_ANY, protos = PROTO_ANY;
-	bool tagged = false;
+	uint16_t rest = ALL;
 
 	for (size_t j = 0; j < count; j++)
-		if (j != i) {
-			types &= l->sure[parts[j]].types;
-			protos &= l->sure[parts[j]].protos;
-			tagged |= l->sure[parts[j]].tagged && !l->sure[parts[j]].tags_only;
-		}
-	return (s->tags_only && tagged) || (s->types_only && !(types & ~s->types)) ||
-	       (s->protos_only && !(protos & ~s->protos) &&
-		       !(types & ~(TYPE_IP | TYPE_IP6)));
+		if (j != i)
+			rest &= l->sure[parts[j]].possible;
+	return s->only && !(rest & s->only & ~s->possible);
 }
 
 static size_t
@@ -511,19 +460,25 @@ lower_or(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 
 /* ---- all of it ---- */
 
-/* Marks what the formula is made of. */
-static void
-mark(const struct pri_terms *t, uint32_t term, uint8_t *marks)
+static bool
+is_pair(unsigned op)
 {
-	marks[term] = 1;
-	for (uint32_t i = term + 1; i-- > 0;) {
-		unsigned op = t->nodes[i].op;
+	return op == PRI_PLAN_AND || op == PRI_PLAN_OR;
+}
 
-		if (!marks[i] || (op != PRI_PLAN_AND && op != PRI_PLAN_OR))
-			continue;
-		marks[t->nodes[i].left] = 1;
-		marks[t->nodes[i].right] = 1;
-	}
+/* What the formula is made of: 1 for each of these terms. The caller's, free(); NULL: no memory. */
+static uint32_t *
+mark(const struct pri_terms *t, uint32_t term)
+{
+	uint32_t *marks = calloc((size_t)term + 1, sizeof(*marks));
+
+	if (!marks)
+		return NULL;
+	marks[term] = 1;
+	for (uint32_t i = term + 1; i-- > 0;)
+		if (marks[i] && is_pair(t->nodes[i].op))
+			marks[t->nodes[i].left] = marks[t->nodes[i].right] = 1;
+	return marks;
 }
 
 static uint32_t
@@ -548,19 +503,16 @@ uint32_t
 pri_plan_lower(struct pri_terms *terms, uint32_t term)
 {
 	struct lower l = {.t = terms};
-	uint8_t *marks = calloc(term + 1, 1);
-	uint32_t *map = calloc(term + 1, sizeof(*map));
+	uint32_t *map = mark(terms, term); /* then what each became */
 
 	terms->limit *= 2;
-	if (marks && map && know_all(&l)) {
-		mark(terms, term, marks);
+	if (map && know_all(&l)) {
 		for (uint32_t i = 0; i <= term && !terms->failed; i++)
-			map[i] = marks[i] ? lower_node(&l, i, map) : PRI_TERM_TRUE;
+			map[i] = map[i] ? lower_node(&l, i, map) : PRI_TERM_TRUE;
 		term = map[term];
 	} else {
 		terms->failed = true;
 	}
-	free(marks);
 	free(map);
 	free(l.sure);
 	return term;
@@ -577,36 +529,17 @@ struct finish {
 	uint16_t *depth; /* to the left, of the plan's nodes */
 };
 
-static bool
-is_pair(unsigned op)
-{
-	return op == PRI_PLAN_AND || op == PRI_PLAN_OR;
-}
-
-/* Counts what is used, by kind. */
-static void
-count_used(struct finish *f, uint32_t term)
-{
-	for (uint32_t i = 0; i <= term; i++)
-		f->map[i] = i == term;
-	for (uint32_t i = term + 1; i-- > 0;) {
-		const struct pri_plan_node *n = &f->t->nodes[i];
-
-		if (!f->map[i])
-			continue;
-		f->plan->count++;
-		f->plan->key_count += n->op == PRI_PLAN_KEY;
-		f->plan->range_count += n->op == PRI_PLAN_RANGE;
-		if (is_pair(n->op))
-			f->map[n->left] = f->map[n->right] = 1;
-	}
-}
-
+/* Room for what is used. */
 static int
-allocate(struct finish *f)
+allocate(struct finish *f, uint32_t term)
 {
 	struct pri_plan *p = f->plan;
 
+	for (uint32_t i = 0; i <= term; i++) {
+		p->count += f->map[i];
+		p->key_count += f->map[i] && f->t->nodes[i].op == PRI_PLAN_KEY;
+		p->range_count += f->map[i] && f->t->nodes[i].op == PRI_PLAN_RANGE;
+	}
 	p->nodes = calloc(p->count, sizeof(*p->nodes));
 	p->keys = calloc(p->key_count + 1, sizeof(*p->keys));
 	p->ranges = calloc(p->range_count + 1, sizeof(*p->ranges));
@@ -661,20 +594,13 @@ add_used(struct finish *f, uint32_t term)
 struct pri_plan *
 pri_plan_finish(const struct pri_terms *terms, uint32_t term)
 {
-	struct finish f = {.t = terms,
-		.plan = calloc(1, sizeof(*f.plan)),
-		.map = calloc((size_t)term + 1, sizeof(*f.map))};
+	struct finish f = {
+		.t = terms, .plan = calloc(1, sizeof(*f.plan)), .map = mark(terms, term)};
 
-	if (f.plan && f.map) {
-		count_used(&f, term);
-		if (allocate(&f) == 0)
-			add_used(&f, term);
-		else
-			pri_plan_destroy(&f.plan);
-	} else {
-		free(f.plan);
-		f.plan = NULL;
-	}
+	if (f.plan && f.map && allocate(&f, term) == 0)
+		add_used(&f, term);
+	else
+		pri_plan_destroy(&f.plan);
 	free(f.map);
 	free(f.depth);
 	return f.plan;

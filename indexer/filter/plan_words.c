@@ -22,6 +22,13 @@ print_address(FILE *to, const uint8_t *bytes, size_t len)
 	fputs(text, to);
 }
 
+/* Kinds of keys and numbers come in twos: of the source, and one more of the destination. */
+static const char *
+side_of(unsigned number, bool both)
+{
+	return both ? "" : number % 2 ? "dst " : "src ";
+}
+
 static void
 print_net(FILE *to, const struct pri_key *key)
 {
@@ -31,12 +38,6 @@ print_net(FILE *to, const struct pri_key *key)
 	fputs("net ", to);
 	print_address(to, bytes, key->len < 4 ? 4 : 16);
 	fprintf(to, "/%u", 8u * key->len);
-}
-
-static void
-print_mac(FILE *to, const uint8_t *b)
-{
-	fprintf(to, "%02x:%02x:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3], b[4], b[5]);
 }
 
 static void
@@ -71,42 +72,28 @@ print_proto(FILE *to, uint32_t value)
 	print_named(to, "protocol", value, names, values);
 }
 
-static void
-print_pair(FILE *to, const struct pri_key *key)
-{
-	size_t len = key->len / 2;
-
-	fputs("between ", to);
-	print_address(to, key->bytes, len);
-	fputs(" and ", to);
-	print_address(to, key->bytes + len, len);
-}
-
 /* Leaves of a plan in words; both: it is of one side, and the same of the other side is an alternative. */
 static void
 plan_print_key(FILE *to, const struct pri_key *key, bool both)
 {
+	const char *side = side_of(key->kind, both);
 	const uint8_t *b = key->bytes;
+	size_t half = key->len / 2;
 
 	switch (key->kind) {
 	case PRI_KEY_SRC:
 	case PRI_KEY_DST:
-		fputs(both ? "" : key->kind == PRI_KEY_SRC ? "src " : "dst ", to);
-		fputs("host ", to);
+		fprintf(to, "%shost ", side);
 		print_address(to, b, key->len);
 		break;
 	case PRI_KEY_SPORT:
 	case PRI_KEY_DPORT:
-		fputs(both ? "" : key->kind == PRI_KEY_SPORT ? "src " : "dst ", to);
-		fprintf(to, "port %u", pr_get_be16(b));
+		fprintf(to, "%sport %u", side, pr_get_be16(b));
 		break;
 	case PRI_KEY_MAC_SRC:
 	case PRI_KEY_MAC_DST:
-		fprintf(to, "ether %s ",
-			both                           ? "host"
-			: key->kind == PRI_KEY_MAC_SRC ? "src"
-						       : "dst");
-		print_mac(to, b);
+		fprintf(to, "ether %s%02x:%02x:%02x:%02x:%02x:%02x", both ? "host " : side,
+			b[0], b[1], b[2], b[3], b[4], b[5]);
 		break;
 	case PRI_KEY_NET:
 		print_net(to, key);
@@ -124,7 +111,10 @@ plan_print_key(FILE *to, const struct pri_key *key, bool both)
 		fprintf(to, "MPLS label %u", pr_get_be32(b));
 		break;
 	case PRI_KEY_PAIR:
-		print_pair(to, key);
+		fputs("between ", to);
+		print_address(to, b, half);
+		fputs(" and ", to);
+		print_address(to, b + half, half);
 		break;
 	case PRI_KEY_FRAGMENT:
 		fputs("later IPv4 fragment", to);
@@ -179,8 +169,7 @@ print_times(FILE *to, const struct pri_plan_range *r)
 static void
 plan_print_range(FILE *to, const struct pri_plan_range *r, bool both)
 {
-	bool src = r->number == PRI_NUMBER_SRC4 || r->number == PRI_NUMBER_SPORT,
-	     addresses = r->number == PRI_NUMBER_SRC4 || r->number == PRI_NUMBER_DST4;
+	bool addresses = r->number == PRI_NUMBER_SRC4 || r->number == PRI_NUMBER_DST4;
 
 	if (r->number == PRI_NUMBER_TIME) {
 		print_times(to, r);
@@ -193,11 +182,7 @@ plan_print_range(FILE *to, const struct pri_plan_range *r, bool both)
 	if (r->number == PRI_NUMBER_LENGTH)
 		fputs("length ", to);
 	else
-		fprintf(to, "%s%s ",
-			both  ? ""
-			: src ? "src "
-			      : "dst ",
-			addresses ? "host" : "port");
+		fprintf(to, "%s%s ", side_of(r->number, both), addresses ? "host" : "port");
 	print_ends(to, r, addresses);
 }
 
@@ -232,34 +217,20 @@ begin_line(struct words *w, unsigned indent)
 
 /* ---- nodes ---- */
 
-static bool
-other_side(unsigned a, unsigned b)
-{
-	static const uint8_t pairs[][2] = {{PRI_KEY_SRC, PRI_KEY_DST},
-		{PRI_KEY_SPORT, PRI_KEY_DPORT}, {PRI_KEY_MAC_SRC, PRI_KEY_MAC_DST}};
-
-	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-		if ((a == pairs[i][0] && b == pairs[i][1]) ||
-			(a == pairs[i][1] && b == pairs[i][0]))
-			return true;
-	return false;
-}
-
 /* Do two alternatives say the same of either side? */
 static bool
 both_sides(const struct words *w, uint32_t na, uint32_t nb)
 {
 	const struct pri_plan_node *a = node_of(w, na), *b = node_of(w, nb);
 
-	if (a->op != b->op)
-		return false;
-	if (a->op == PRI_PLAN_KEY) {
+	if (a->op == PRI_PLAN_KEY && b->op == PRI_PLAN_KEY) {
 		const struct pri_key *x = &w->plan->keys[a->left],
 				     *y = &w->plan->keys[b->left];
-		return other_side(x->kind, y->kind) && x->len == y->len &&
-		       !memcmp(x->bytes, y->bytes, x->len);
+		struct pri_key one = pri_key_either(x), other = pri_key_either(y);
+
+		return x->kind != y->kind && pri_key_equal(&one, &other);
 	}
-	if (a->op == PRI_PLAN_RANGE) {
+	if (a->op == PRI_PLAN_RANGE && b->op == PRI_PLAN_RANGE) {
 		const struct pri_plan_range *x = &w->plan->ranges[a->left],
 					    *y = &w->plan->ranges[b->left];
 		/* numbers of either side differ by one, the even one first */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "indexer/index/packet_fields.h"
 #include "proto/base/error.h"
@@ -81,6 +82,13 @@ struct pri_key {
 	uint8_t kind, len;
 	uint8_t bytes[PRI_KEY_MAX];
 };
+
+static inline bool
+pri_key_equal(const struct pri_key *a, const struct pri_key *b)
+{
+	return a->kind == b->kind && a->len == b->len &&
+	       !memcmp(a->bytes, b->bytes, a->len);
+}
 
 /* Makes keys; numbers in as many bytes as their kind has. */
 struct pri_key pri_key_number(enum pri_key_kind kind, uint32_t value);

@@ -27,8 +27,7 @@ own_key(void *arg, const struct pri_key *key)
 	const struct own *own = arg;
 
 	for (size_t i = 0; i < own->count; i++)
-		if (own->keys[i].kind == key->kind && own->keys[i].len == key->len &&
-			!memcmp(own->keys[i].bytes, key->bytes, key->len))
+		if (pri_key_equal(&own->keys[i], key))
 			return true;
 	return false;
 }
