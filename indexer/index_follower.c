@@ -326,7 +326,7 @@ pri_follower_restarts(const struct pri_index_follower *f)
 
 /* A summary that the volume has taken, or refuses, is not in its index yet. */
 static int
-sink_of(void *arg, const struct pri_index_record *record)
+sink_of(void *arg, const struct pr_index_record *record)
 {
 	struct stream *s = arg;
 	struct pr_summary_span span;

@@ -25,7 +25,7 @@ struct order {
 };
 
 struct item {
-	struct pri_index_record record;
+	struct pr_index_record record;
 	uint8_t *buf; /* its body */
 	size_t room;
 	uint64_t id; /* it was sent with; 0: never */
@@ -229,7 +229,7 @@ pri_sender_destroy(struct pri_record_sender **deliver)
 }
 
 static bool
-keep(struct item *item, const struct pri_index_record *record)
+keep(struct item *item, const struct pr_index_record *record)
 {
 	uint8_t *grown;
 
@@ -254,7 +254,7 @@ never_sent(const struct item *item)
 }
 
 int
-pri_sender_sink(void *arg, const struct pri_index_record *record)
+pri_sender_sink(void *arg, const struct pr_index_record *record)
 {
 	struct pri_record_sender *d = arg;
 

@@ -23,7 +23,7 @@ struct pri_record_sender *pri_sender_create(
 void pri_sender_destroy(struct pri_record_sender **deliver);
 
 /* A pri_index_sink; arg is the struct pri_record_sender. */
-int pri_sender_sink(void *arg, const struct pri_index_record *record);
+int pri_sender_sink(void *arg, const struct pr_index_record *record);
 /* Every 100 ms or so: sends what has gathered, and again what was put off. */
 void pri_sender_tick(struct pri_record_sender *deliver);
 /* All that waits, now. */

@@ -74,7 +74,7 @@ void prl_append_mark(struct prl_append *a, const struct pr_ledger_mark *mark);
 
 /* 0: stored; 1: not now, the volume is not writing; -1: it can never be, err says why. */
 int prl_append_index(
-	struct prl_append *a, const struct prl_index_body *index, struct pr_error *err);
+	struct prl_append *a, const struct pr_index_record *index, struct pr_error *err);
 
 /* Every 10 ms or o.far_ticks (now: monotonic): seals what is old, tries again, lets the volume work. */
 void prl_append_tick(struct prl_append *a, int64_t now);

@@ -168,7 +168,7 @@ prl_append_directory(
 /* An index that is lost is made again: it must not suspend what it is about. */
 int
 prl_append_index(
-	struct prl_append *a, const struct prl_index_body *index, struct pr_error *err)
+	struct prl_append *a, const struct pr_index_record *index, struct pr_error *err)
 {
 	if (prl_indexes_check(a->indexes, index, err) < 0)
 		return -1;

@@ -40,10 +40,10 @@ on_record(struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__En
 	const Packrack__IndexRecord *r = env->index_record;
 	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
 	struct pr_error err = {""};
-	struct prl_index_body body;
+	struct pr_index_record body;
 	int rc;
 
-	body = (struct prl_index_body){.link = (uint16_t)r->link,
+	body = (struct pr_index_record){.link = (uint16_t)r->link,
 		.level = (uint16_t)r->level,
 		.first_sequence = r->first_sequence,
 		.check = r->check,

@@ -50,7 +50,7 @@ data_stream(struct sfs *sfs, uint16_t link)
 
 int
 prl_indexes_check(
-	struct prl_indexes *x, const struct prl_index_body *i, struct pr_error *err)
+	struct prl_indexes *x, const struct pr_index_record *i, struct pr_error *err)
 {
 	int stream = data_stream(x->sfs, i->link);
 	uint64_t stored = stream >= 0 ? sfs_appended(x->sfs, stream) : 0;
@@ -104,7 +104,7 @@ index_stream(struct prl_indexes *x, uint16_t link, struct pr_error *err)
 
 /* Level 2 is read in sectors: there it begins at one. */
 static int
-store(struct prl_indexes *x, int stream, const struct prl_index_body *i,
+store(struct prl_indexes *x, int stream, const struct pr_index_record *i,
 	struct sfs_handle *handle, struct pr_error *err)
 {
 	void *room;
@@ -122,7 +122,7 @@ store(struct prl_indexes *x, int stream, const struct prl_index_body *i,
 
 int
 prl_indexes_append(
-	struct prl_indexes *x, const struct prl_index_body *i, struct pr_error *err)
+	struct prl_indexes *x, const struct pr_index_record *i, struct pr_error *err)
 {
 	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX,
 		.u.index = {.first_sequence = i->first_sequence,

@@ -4,102 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/index/segment_tables.h"
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
 #include "indexer/index/segment_keys.h"
+#include "indexer/index/segment_tables.h"
 #include "indexer/index/summarize.h"
 #include "proto/base/clock.h"
+#include "proto/base/room.h"
 #include "proto/wire/segment.h"
-
-/*
- * Records of the index that are finished and that their sink has not taken yet: one of each level. Memory is kept from
- * record to record. Zeroed is empty.
- */
-#define PRI_OUTBOX_LEVELS 3
-
-struct pri_outbox {
-	struct {
-		struct pri_index_record record; /* len 0: none */
-		uint8_t *buf;
-		size_t room;
-	} level[PRI_OUTBOX_LEVELS];
-};
-
-/* Where it goes. */
-static inline uint8_t *
-pri_outbox_body(struct pri_outbox *box, int level)
-{
-	return box->level[level - 1].buf;
-}
-
-/* ---- records that wait for the sink ---- */
-
-static void
-outbox_free(struct pri_outbox *box)
-{
-	for (int i = 0; i < PRI_OUTBOX_LEVELS; i++)
-		free(box->level[i].buf);
-	*box = (struct pri_outbox){0};
-}
-
-/* Makes room for a body. false: no memory. */
-static bool
-outbox_room(struct pri_outbox *box, int level, size_t len)
-{
-	uint8_t *grown;
-
-	if (len <= box->level[level - 1].room)
-		return true;
-	grown = realloc(box->level[level - 1].buf, len);
-	if (!grown)
-		return false;
-	box->level[level - 1].buf = grown;
-	box->level[level - 1].room = len;
-	return true;
-}
-
-/* The record of what is there as its level's body; none of that level waits. */
-static void
-outbox_put(struct pri_outbox *box, const struct pri_index_record *record)
-{
-	int at = record->level - 1;
-
-	box->level[at].record = *record;
-	box->level[at].record.body = box->level[at].buf;
-}
-
-static bool
-outbox_waits(const struct pri_outbox *box, int level)
-{
-	return box->level[level - 1].record.len != 0;
-}
-
-/* Level by level; counts those that the sink never takes. true: nothing waits any more. */
-static bool
-outbox_offer(struct pri_outbox *box, pri_index_sink sink, void *arg, uint64_t *dropped)
-{
-	for (int i = 0; i < PRI_OUTBOX_LEVELS; i++) {
-		struct pri_index_record *r = &box->level[i].record;
-		int rc = r->len ? sink(arg, r) : 0;
-
-		if (rc == 1)
-			return false;
-		*dropped += rc < 0;
-		r->len = 0;
-	}
-	return true;
-}
 
 /*
  * Segments of a slow link span more time than this; a batch of them may span days, and summaries must not.
  * So their keys go into the summary segment by segment, which on a fast link would cost too much.
  */
 #define SLOW_NS PR_NS_PER_S
+#define LEVELS 3
 
-struct span {
-	uint64_t first, check;
-	int64_t min_time, max_time;
+/* A record that is finished and that the sink has not taken yet. Memory is kept from record to record. */
+struct waiting {
+	struct pr_index_record record; /* len 0: none */
+	uint8_t *buf;
+	size_t room;
 };
 
 struct pri_builder {
@@ -107,22 +32,28 @@ struct pri_builder {
 	size_t record_max;
 	pri_index_sink sink;
 	void *arg;
-	struct pri_segment_keys sketch;
-	struct pri_heavy_hitters tops;
+	struct pri_segment_keys segment;
+	struct pri_heavy_hitters hitters;
 	struct pri_level1_writer level1;
 	struct pri_hashset wide; /* of the batch */
 	struct pri_level2_writer level2;
 	struct pri_summarizer summarizer; /* level 3 */
-	struct span batch, group;
+	struct pr_index_record batch,
+		columns; /* the records of levels 1 and 2 that are made */
 	size_t batch_bytes;
 	bool slow; /* the batch: its summaries need not wait for its end */
 	uint64_t next; /* sequence that would follow */
-	uint64_t known; /* first sequence that has no level 1 yet */
-	uint64_t grouped; /* and that has no level 2 */
-	struct pri_outbox out;
+	uint64_t first_without_level1, first_without_level2;
+	struct waiting waiting[LEVELS];
 	struct pr_summary_span sealed; /* of the one of level 3 that waits */
 	struct pri_builder_figures figures;
 };
+
+static int
+no_memory(struct pr_error *err)
+{
+	return pr_error_set(err, "no memory for indexing");
+}
 
 struct pri_builder *
 pri_builder_create(uint16_t link, size_t record_max, pri_index_sink sink, void *arg,
@@ -131,21 +62,21 @@ pri_builder_create(uint16_t link, size_t record_max, pri_index_sink sink, void *
 	struct pri_builder *b = calloc(1, sizeof(*b));
 
 	if (!b) {
-		pr_error_set(err, "no memory for indexing");
+		no_memory(err);
 		return NULL;
 	}
 	b->link = link;
 	b->record_max = record_max;
 	b->sink = sink;
 	b->arg = arg;
-	pri_heavy_hitters_clear(&b->tops);
+	pri_heavy_hitters_clear(&b->hitters);
 	return b;
 }
 
 void
 pri_builder_composites(struct pri_builder *b, const struct pri_composites *composites)
 {
-	b->sketch.composites = b->level1.composites = *composites;
+	b->segment.composites = b->level1.composites = *composites;
 }
 
 void
@@ -155,27 +86,22 @@ pri_builder_destroy(struct pri_builder **builder)
 
 	if (!b)
 		return;
-	pri_segment_keys_free(&b->sketch);
+	pri_segment_keys_free(&b->segment);
 	pri_level1_free(&b->level1);
 	pri_level2_free(&b->level2);
 	pri_hashset_free(&b->wide);
 	pri_summarizer_free(&b->summarizer);
-	outbox_free(&b->out);
+	for (int i = 0; i < LEVELS; i++)
+		free(b->waiting[i].buf);
 	free(b);
 	*builder = NULL;
-}
-
-static int
-no_memory(struct pr_error *err)
-{
-	return pr_error_set(err, "no memory for indexing");
 }
 
 void
 pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2)
 {
-	b->known = level1;
-	b->grouped = level2;
+	b->first_without_level1 = level1;
+	b->first_without_level2 = level2;
 }
 
 /* ---- the sink ---- */
@@ -183,137 +109,145 @@ pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2)
 bool
 pri_builder_offer(struct pri_builder *b)
 {
-	return outbox_offer(&b->out, b->sink, b->arg, &b->figures.dropped);
+	for (int i = 0; i < LEVELS; i++) {
+		struct pr_index_record *r = &b->waiting[i].record;
+		int rc = r->len ? b->sink(b->arg, r) : 0;
+
+		if (rc == 1)
+			return false;
+		b->figures.dropped += rc < 0;
+		r->len = 0;
+	}
+	return true;
 }
 
-static void
-put_out(struct pri_builder *b, int level, const struct span *span, uint32_t segments,
-	size_t len)
+/* Where a record's body goes; none of that level waits. NULL: no memory. */
+static uint8_t *
+body_of(struct pri_builder *b, int level, size_t len)
 {
-	outbox_put(&b->out, &(struct pri_index_record){.link = b->link,
-				    .level = (uint16_t)level,
-				    .first_sequence = span->first,
-				    .check = span->check,
-				    .segments = segments,
-				    .min_time = span->min_time,
-				    .max_time = span->max_time,
-				    .len = len});
+	struct waiting *w = &b->waiting[level - 1];
+
+	return pr_room_grow(&w->buf, &w->room, len) < 0 ? NULL : w->buf;
 }
 
-/* ---- groups ---- */
+/* The record of which the body is made. */
+static void
+put_out(struct pri_builder *b, int level, const struct pr_index_record *record, size_t len)
+{
+	struct waiting *w = &b->waiting[level - 1];
+
+	w->record = *record;
+	w->record.link = b->link;
+	w->record.level = (uint16_t)level;
+	w->record.body = w->buf;
+	w->record.len = len;
+}
+
+/* ---- level 2 ---- */
 
 static int
-finish_group(struct pri_builder *b)
+finish_level2(struct pri_builder *b)
 {
 	size_t len = pri_level2_size(&b->level2);
+	uint8_t *body;
 
-	if (b->level2.columns < PRI_LEVEL2_COLUMNS_MIN) {
-		pri_level2_begin(&b->level2);
-		return 0;
+	if (b->level2.columns >= PRI_LEVEL2_COLUMNS_MIN) {
+		body = body_of(b, 2, len);
+		if (!body)
+			return -1;
+		pri_level2_finish(&b->level2, b->link, body);
+		b->columns.segments = b->level2.segments;
+		put_out(b, 2, &b->columns, len);
+		b->figures.level2_bytes += len;
 	}
-	if (!outbox_room(&b->out, 2, len))
-		return -1;
-	pri_level2_finish(&b->level2, b->link, pri_outbox_body(&b->out, 2));
-	put_out(b, 2, &b->group, b->level2.segments, len);
-	b->figures.level2_bytes += len;
 	pri_level2_begin(&b->level2);
 	return 0;
 }
 
 static void
-widen(struct span *to, const struct span *by)
+widen(struct pr_index_record *to, int64_t min_time, int64_t max_time)
 {
-	if (by->min_time < to->min_time)
-		to->min_time = by->min_time;
-	if (by->max_time > to->max_time)
-		to->max_time = by->max_time;
+	if (min_time < to->min_time)
+		to->min_time = min_time;
+	if (max_time > to->max_time)
+		to->max_time = max_time;
 }
 
-/* A column has its own check; the group's is over those of its columns. */
-static void
-extend_group(struct pri_builder *b)
-{
-	if (b->level2.columns == 1)
-		b->group = (struct span){.first = b->batch.first,
-			.min_time = b->batch.min_time,
-			.max_time = b->batch.max_time};
-	b->group.check =
-		pri_segments_digest_add(b->group.check, b->batch.first, b->batch.check);
-	widen(&b->group, &b->batch);
-}
-
+/* The batch is a column, with its own digest; the record's is over those of its columns. */
 static int
 add_column(struct pri_builder *b)
 {
 	const struct pri_level2_column column = {
 		.check = b->batch.check, .segments = b->level1.segments};
-	bool follows = !b->level2.columns ||
-		       b->level2.first_sequence + b->level2.segments == b->batch.first;
-	int rc = follows ? pri_level2_add(&b->level2, b->batch.first, &column,
-				   b->wide.items, b->wide.count, b->record_max)
-			 : 0;
+	bool follows =
+		!b->level2.columns ||
+		b->level2.first_sequence + b->level2.segments == b->batch.first_sequence;
+	int rc = 0;
 
-	if (rc == 0) {
-		if (finish_group(b) < 0)
+	for (int i = follows ? 0 : 1; i < 2 && rc == 0; i++) {
+		if (i == 1 && finish_level2(b) < 0)
 			return -1;
-		rc = pri_level2_add(&b->level2, b->batch.first, &column, b->wide.items,
-			b->wide.count, b->record_max);
+		rc = pri_level2_add(&b->level2, b->batch.first_sequence, &column,
+			b->wide.items, b->wide.count, b->record_max);
 	}
-	if (rc > 0)
-		extend_group(b);
+	if (rc <= 0)
+		return rc;
+	if (b->level2.columns == 1) {
+		b->columns = b->batch;
+		b->columns.check = 0;
+	}
+	b->columns.check = pri_segments_digest_add(
+		b->columns.check, b->batch.first_sequence, b->batch.check);
+	widen(&b->columns, b->batch.min_time, b->batch.max_time);
 	return rc;
 }
 
-/* ---- summaries ---- */
+/* ---- level 3 ---- */
 
 /* Without bits of seqs it is short enough for any volume: those are what is left out, see there. */
 static int
 finish_summary(struct pri_builder *b)
 {
 	struct pri_summarizer *z = &b->summarizer;
-	const struct span span = {.first = z->span.first_sequence,
+	const struct pr_index_record record = {.first_sequence = z->span.first_sequence,
 		.check = z->check,
+		.segments = z->span.segments,
 		.min_time = z->span.min_time,
 		.max_time = z->span.max_time};
+	uint8_t *body;
 	size_t len;
 
 	if (!z->span.segments)
 		return 0;
-	if (pri_summarizer_size(z, &len) < 0 || !outbox_room(&b->out, 3, len))
+	body = pri_summarizer_size(z, &len) < 0 ? NULL : body_of(b, 3, len);
+	if (!body)
 		return -1;
 	b->sealed = z->span;
-	len = pri_summarizer_write(z, b->record_max, pri_outbox_body(&b->out, 3));
-	put_out(b, 3, &span, b->sealed.segments, len);
+	len = pri_summarizer_write(z, b->record_max, body);
+	put_out(b, 3, &record, len);
 	b->figures.level3_bytes += len;
 	return 0;
 }
 
-/* ---- batches ---- */
-
-static void
-finish_level1(struct pri_builder *b)
-{
-	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
-	struct pri_heavy_hitters *t = &b->tops;
-	size_t len, count = pri_heavy_hitters_best(t, tops);
-
-	len = pri_level1_finish(&b->level1, b->link, tops, count,
-		t->packets_short < UINT32_MAX ? (uint32_t)t->packets_short : UINT32_MAX,
-		t->bytes_short, pri_outbox_body(&b->out, 1));
-	put_out(b, 1, &b->batch, b->level1.segments, len);
-	b->figures.level1_bytes += len;
-}
+/* ---- level 1 ---- */
 
 static int
 finish_batch(struct pri_builder *b)
 {
+	uint8_t *body;
+	size_t len;
+
 	if (!b->level1.segments)
 		return 0;
-	if (!outbox_room(&b->out, 1, pri_level1_size(&b->level1)) ||
-		(b->next > b->grouped && add_column(b) < 0))
+	body = body_of(b, 1, pri_level1_size(&b->level1));
+	if (!body || (b->next > b->first_without_level2 && add_column(b) < 0))
 		return -1;
-	if (b->next > b->known)
-		finish_level1(b);
+	if (b->next > b->first_without_level1) {
+		len = pri_level1_finish(&b->level1, b->link, &b->hitters, body);
+		b->batch.segments = b->level1.segments;
+		put_out(b, 1, &b->batch, len);
+		b->figures.level1_bytes += len;
+	}
 	b->figures.wide_keys += b->wide.count;
 	b->figures.open = 0;
 	b->batch_bytes = 0;
@@ -321,33 +255,33 @@ finish_batch(struct pri_builder *b)
 	if (!b->slow && pri_summarizer_keys(&b->summarizer, &b->wide) < 0)
 		return -1;
 	pri_hashset_clear(&b->wide);
-	pri_heavy_hitters_clear(&b->tops);
+	pri_heavy_hitters_clear(&b->hitters);
 	return pri_summarizer_due(&b->summarizer, b->record_max) ? finish_summary(b) : 0;
 }
 
 static int
 extend_batch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
 {
-	const struct pr_segment_header *h = &b->sketch.header;
+	const struct pr_segment_header *h = &b->segment.header;
 
 	if (b->level1.segments == 1) {
-		b->batch = (struct span){.first = sequence,
+		b->batch = (struct pr_index_record){.first_sequence = sequence,
 			.min_time = h->min_time,
 			.max_time = h->max_time};
 		b->slow = h->max_time - h->min_time >= SLOW_NS;
 	}
 	b->batch.check = pri_segments_digest_add(b->batch.check, sequence, proof);
-	widen(&b->batch, &(struct span){.min_time = h->min_time, .max_time = h->max_time});
+	widen(&b->batch, h->min_time, h->max_time);
 	b->batch_bytes += len;
 	b->next = sequence + 1;
 	b->figures.open = b->level1.segments;
 	b->figures.segments++;
 	b->figures.packets += h->count;
 	b->figures.bytes += len;
-	b->figures.keys += b->sketch.keys.count;
-	if (b->slow && pri_summarizer_keys(&b->summarizer, &b->sketch.wide) < 0)
+	b->figures.keys += b->segment.keys.count;
+	if (b->slow && pri_summarizer_keys(&b->summarizer, &b->segment.wide) < 0)
 		return -1;
-	return pri_summarizer_segment(&b->summarizer, sequence, proof, h, &b->sketch);
+	return pri_summarizer_segment(&b->summarizer, sequence, proof, h, &b->segment);
 }
 
 /* It does not follow the last one, or is of another epoch: then it is nobody's next. */
@@ -369,32 +303,24 @@ batch_full(const struct pri_builder *b)
 	       b->level1.segments == PRI_LEVEL1_SEGMENTS_MAX;
 }
 
-/* Into the batch; one that has no room for it is finished first. */
+/* The segment whose keys were taken goes into the batch; one that has no room for it is finished first. */
 static int
-put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof)
+put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
 {
-	int rc = pri_level1_add(&b->level1, sequence, proof, &b->sketch, b->record_max);
+	int rc = pri_level1_add(&b->level1, sequence, proof, &b->segment, b->record_max);
 
 	if (rc == 0) {
 		if (finish_batch(b) < 0)
 			return -1;
-		rc = pri_level1_add(&b->level1, sequence, proof, &b->sketch, b->record_max);
+		rc = pri_level1_add(
+			&b->level1, sequence, proof, &b->segment, b->record_max);
 	}
-	if (rc < 0)
+	if (rc < 0 || pri_hashset_add_all(
+			      &b->wide, b->segment.wide.items, b->segment.wide.count) < 0)
 		return -1;
-	return pri_hashset_add_all(&b->wide, b->sketch.wide.items, b->sketch.wide.count);
-}
-
-/* The segment in the sketch. */
-static int
-add_sketch(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len)
-{
-	if (put_segment(b, sequence, proof) < 0)
-		return -1;
-	pri_segment_keys_count_hosts(&b->sketch, &b->tops);
-	if (extend_batch(b, sequence, proof, len) < 0)
-		return -1;
-	if (batch_full(b) && pri_builder_offer(b) && finish_batch(b) < 0)
+	pri_segment_keys_count_hosts(&b->segment, &b->hitters);
+	if (extend_batch(b, sequence, proof, len) < 0 ||
+		(batch_full(b) && pri_builder_offer(b) && finish_batch(b) < 0))
 		return -1;
 	if (b->slow && pri_summarizer_due(&b->summarizer, b->record_max) &&
 		pri_builder_offer(b) && finish_summary(b) < 0)
@@ -414,14 +340,14 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	if (!pri_builder_offer(b))
 		return 0;
 	anew = begins_anew(b, sequence, body, len);
-	if (anew ||
-		(b->level1.segments && (sequence == b->known || sequence == b->grouped))) {
+	if (anew || (b->level1.segments && (sequence == b->first_without_level1 ||
+						   sequence == b->first_without_level2))) {
 		if (finish_batch(b) < 0 || (anew && finish_summary(b) < 0))
 			return no_memory(err);
 		if (!pri_builder_offer(b))
 			return 0;
 	}
-	rc = pri_segment_keys_take(&b->sketch, body, len, err);
+	rc = pri_segment_keys_take(&b->segment, body, len, err);
 	if (rc < 0)
 		return -1;
 	if (whole && (rc > 0 || !whole(arg)))
@@ -430,7 +356,7 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 		b->figures.damaged++;
 		return 1;
 	}
-	return add_sketch(b, sequence, proof, len) < 0 ? no_memory(err) : 1;
+	return put_segment(b, sequence, proof, len) < 0 ? no_memory(err) : 1;
 }
 
 int
@@ -444,7 +370,7 @@ pri_builder_finish(struct pri_builder *b, enum pri_builder_end end, struct pr_er
 		return 0;
 	if (end >= PRI_BUILDER_SUMMARY && finish_summary(b) < 0)
 		return no_memory(err);
-	if (end >= PRI_BUILDER_ALL && b->level2.columns && finish_group(b) < 0)
+	if (end >= PRI_BUILDER_ALL && b->level2.columns && finish_level2(b) < 0)
 		return no_memory(err);
 	return pri_builder_offer(b);
 }
@@ -454,7 +380,7 @@ pri_builder_tail(const struct pri_builder *b, struct pr_summary_span out[2])
 {
 	size_t count = 0;
 
-	if (outbox_waits(&b->out, 3))
+	if (b->waiting[2].record.len)
 		out[count++] = b->sealed;
 	if (b->summarizer.span.segments)
 		out[count++] = b->summarizer.span;

@@ -8,6 +8,7 @@
 
 #include "indexer/index/index_key.h"
 #include "proto/base/error.h"
+#include "proto/wire/directory.h"
 #include "proto/wire/summary.h"
 
 /*
@@ -18,17 +19,8 @@
 #define PRI_BUILDER_BATCH (4 * 1024 * 1024)
 #define PRI_BUILDER_KEYS 16384 /* of a batch, for level 2 */
 
-struct pri_index_record {
-	uint16_t link, level; /* 1, 2 or 3 */
-	uint64_t first_sequence, check;
-	uint32_t segments;
-	int64_t min_time, max_time;
-	const uint8_t *body;
-	size_t len;
-};
-
 /* 0: taken (copied); 1: not now, it will be offered again; -1: it never will be (let it go). */
-typedef int (*pri_index_sink)(void *arg, const struct pri_index_record *record);
+typedef int (*pri_index_sink)(void *arg, const struct pr_index_record *record);
 
 struct pri_builder;
 

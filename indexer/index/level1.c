@@ -551,13 +551,14 @@ put_header(const struct pri_level1_writer *w, const struct pri_level1_keys *keys
 
 size_t
 pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
-	const struct pri_level1_top *tops, size_t top_count, uint32_t packets_short,
-	uint64_t bytes_short, uint8_t *out)
+	const struct pri_heavy_hitters *hitters, uint8_t *out)
 {
 	uint8_t *lens = out + PRI_LEVEL1_HEADER + (size_t)w->segments * PRI_LEVEL1_ITEM;
 	uint8_t *pages, *data, *at;
 	struct pri_level1_keys keys;
-	uint64_t check;
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	size_t top_count = pri_heavy_hitters_best(hitters, tops);
+	uint64_t check, packets = hitters->packets_short;
 
 	pri_level1_keys_sort(&keys, w->hashes, w->ends, w->segments,
 		w->max > fixed_size(w) ? w->max - fixed_size(w) : 0);
@@ -571,8 +572,8 @@ pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
 	memcpy(data, w->data, w->used);
 	pr_put_le16(out + 18, (uint16_t)top_count);
 	pr_put_le32(out + 20, (uint32_t)(at - out));
-	pr_put_le32(out + 24, packets_short);
-	pr_put_le64(out + 32, bytes_short);
+	pr_put_le32(out + 24, packets < UINT32_MAX ? (uint32_t)packets : UINT32_MAX);
+	pr_put_le64(out + 32, hitters->bytes_short);
 	check = head_check(out, (size_t)(pages - out));
 	pr_put_le64(out + 48, check);
 	check_pages(check, lens, keys.pages, pages);

@@ -186,8 +186,8 @@ int pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proo
 /* Bytes of the record as it stands, with all the tops there may be. */
 size_t pri_level1_size(const struct pri_level1_writer *w);
 /* Writes it to out, of pri_level1_size bytes at least; returns its length. What was added is used up. */
+struct pri_heavy_hitters;
 size_t pri_level1_finish(struct pri_level1_writer *w, uint16_t link,
-	const struct pri_level1_top *tops, size_t top_count, uint32_t packets_short,
-	uint64_t bytes_short, uint8_t *out);
+	const struct pri_heavy_hitters *hitters, uint8_t *out);
 
 #endif

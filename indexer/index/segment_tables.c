@@ -9,12 +9,12 @@
 
 /* Without the kernel's random bytes it is as good, but for who knows the address. */
 static uint64_t
-draw(const struct pri_seeded_hash *slot)
+draw(const void *at)
 {
 	uint64_t drawn;
 
 	if (getrandom(&drawn, sizeof(drawn), GRND_NONBLOCK) != sizeof(drawn))
-		drawn = XXH3_64bits(&slot, sizeof(slot));
+		drawn = XXH3_64bits(&at, sizeof(at));
 	return drawn | 1;
 }
 
@@ -33,13 +33,33 @@ pri_header_layouts_free(struct pri_header_layouts *k)
 {
 	free(k->items);
 	free(k->more);
-	free(k->slots);
+	free(k->slots.items);
 	free(k->odd);
 	*k = (struct pri_header_layouts){0};
 }
 
-static int
-make_layout_room(struct pri_header_layouts *k, size_t packets, size_t slots)
+int
+pri_slots_begin(struct pri_slots *s, size_t most)
+{
+	size_t count = 64;
+
+	while (count < 2 * most)
+		count *= 2;
+	if (count > s->room) {
+		free(s->items);
+		s->room = 0;
+		s->items = malloc(count * sizeof(*s->items));
+		if (!s->items)
+			return -1;
+		s->room = count;
+	}
+	memset(s->items, 0, count * sizeof(*s->items));
+	s->mask = count - 1;
+	return 0;
+}
+
+int
+pri_header_layouts_begin(struct pri_header_layouts *k, size_t packets)
 {
 	if (packets > k->room) {
 		free(k->items);
@@ -53,53 +73,21 @@ make_layout_room(struct pri_header_layouts *k, size_t packets, size_t slots)
 			return -1;
 		k->room = packets;
 	}
-	if (slots > k->slot_room) {
-		free(k->slots);
-		k->slot_room = 0;
-		k->slots = malloc(slots * sizeof(*k->slots));
-		if (!k->slots)
-			return -1;
-		k->slot_room = slots;
-	}
-	return 0;
-}
-
-/* Without the kernel's random bytes it is as good, but for who knows the address. */
-static void
-make_secret(struct pri_header_layouts *k)
-{
-	for (size_t i = 0; i < 4; i++)
-		k->secret[i] = XXH3_64bits_withSeed(&k, sizeof(k), i);
-	if (getrandom(k->secret, sizeof(k->secret), GRND_NONBLOCK) < 0)
-		k->secret[0] |= 1;
-}
-
-int
-pri_header_layouts_begin(struct pri_header_layouts *k, size_t packets)
-{
-	size_t slots = 64;
-
-	while (slots < 2 * packets)
-		slots *= 2;
-	if (make_layout_room(k, packets, slots) < 0)
-		return -1;
-	if (!k->secret[0])
-		make_secret(k);
-	memset(k->slots, 0, slots * sizeof(*k->slots));
-	k->mask = slots - 1;
+	for (size_t i = 0; i < 4 && !k->secret[3]; i++)
+		k->secret[i] = draw(&k->secret[i]);
 	k->count = k->odd_count = 0;
-	return 0;
+	return pri_slots_begin(&k->slots, packets);
 }
 
 static struct pri_header_layout *
 find_or_add_other(struct pri_header_layouts *k, const struct pri_packet_fields *f)
 {
 	size_t bytes = pri_packet_fields_bytes(f);
-	size_t at = XXH3_64bits_withSeed(f, bytes, k->secret[0]) & k->mask;
+	size_t at = XXH3_64bits_withSeed(f, bytes, k->secret[0]) & k->slots.mask;
 	struct pri_header_layout *kind;
 
-	for (; k->slots[at]; at = (at + 1) & k->mask) {
-		kind = &k->items[k->slots[at] - 1];
+	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
+		kind = &k->items[k->slots.items[at] - 1];
 		if (pri_header_layout_version(kind) == 0 &&
 			!memcmp(pri_header_layout_fields(k, kind), f, bytes))
 			return kind;
@@ -162,69 +150,34 @@ free_slot(const struct pri_heavy_hitters *t, uint16_t hash)
 
 /* ---- room ---- */
 
-/* The n-th from the largest on, of few (Hoare's selection). */
-static uint64_t
-select_from(uint64_t *values, long count, long n)
-{
-	long low = 0, high = count - 1;
-
-	while (low < high) {
-		uint64_t pivot = values[low + (high - low) / 2], swap;
-		long i = low, j = high;
-
-		while (i <= j) {
-			while (values[i] > pivot)
-				i++;
-			while (values[j] < pivot)
-				j--;
-			if (i > j)
-				break;
-			swap = values[i];
-			values[i++] = values[j];
-			values[j--] = swap;
-		}
-		if (n > j && n < i)
-			break;
-		if (n <= j)
-			high = j;
-		else
-			low = i;
-	}
-	return values[n];
-}
-
-/* Grows with the bytes: the length of that number (and 4) in bits, and the two behind the first. */
-#define CLASSES 256
+/* Grows with the bytes: the length of that number (and 16) in bits, and the four behind the first. */
+#define CLASSES 1024
 static unsigned
 class_of(uint64_t bytes)
 {
-	uint64_t v = bytes < UINT64_MAX - 4 ? bytes + 4 : UINT64_MAX;
+	uint64_t v = bytes < UINT64_MAX - 16 ? bytes + 16 : UINT64_MAX;
 	unsigned last = 63 - (unsigned)__builtin_clzll(v);
 
-	return last * 4 + (v >> (last - 2) & 3);
+	return last * 16 + (v >> (last - 4) & 15);
 }
 
-/*
- * The bytes that half of them have at least. Which are more than others cannot be foreseen: so they are counted by
- * class, and only those of one class are compared.
- */
+/* The bytes that half of them have at least, or a sixteenth more: they are counted by class, not sorted. */
 static uint64_t
 middle(const struct pri_heavy_hitters *t)
 {
 	uint16_t counts[CLASSES] = {0};
-	uint64_t among[PRI_HEAVY_HITTERS_MAX] = {0};
-	long wanted = (long)t->count / 2, n = 0;
+	long wanted = (long)t->count / 2;
 	unsigned class = CLASSES - 1;
+	uint64_t most = 0;
 
 	for (size_t i = 0; i < t->count; i++)
 		counts[class_of(t->items[i].bytes)]++;
 	for (; wanted >= counts[class]; class --)
 		wanted -= counts[class];
-	for (size_t i = 0; i < t->count; i++) {
-		among[n] = t->items[i].bytes;
-		n += class_of(among[n]) == class;
-	}
-	return select_from(among, n, wanted);
+	for (size_t i = 0; i < t->count; i++)
+		if (t->items[i].bytes > most && class_of(t->items[i].bytes) == class)
+			most = t->items[i].bytes;
+	return most;
 }
 
 static void

@@ -116,22 +116,6 @@ pri_hashset_grow(struct pri_hashset *s)
 	return 0;
 }
 
-/* 1: it is new; 0: it was there; -1: no memory. */
-static inline int
-pri_hashset_add(struct pri_hashset *s, uint64_t hash)
-{
-	size_t at;
-
-	if (s->count == s->room && pri_hashset_grow(s) < 0)
-		return -1;
-	at = pri_hashset_slot(s, hash);
-	if (s->slots[at])
-		return 0;
-	s->items[s->count++] = hash;
-	s->slots[at] = (uint32_t)s->count;
-	return 1;
-}
-
 /* Room for that many more, so that put and push cannot fail. -1: no memory. */
 static inline int
 pri_hashset_prepare(struct pri_hashset *s, size_t more)
@@ -142,7 +126,7 @@ pri_hashset_prepare(struct pri_hashset *s, size_t more)
 	return 0;
 }
 
-/* As pri_hashset_add, where there is room. true: it is new. */
+/* Where there is room. true: it is new. */
 static inline bool
 pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 {
@@ -213,6 +197,14 @@ pri_hashset_push(struct pri_hashset *s, uint64_t hash)
 	s->items[s->count++] = hash;
 }
 
+/* Slots of a table whose items lie elsewhere; at most half of them are taken. Zeroed is empty. */
+struct pri_slots {
+	uint32_t *items; /* 1 + index in the table's items; 0: free */
+	size_t room, mask;
+};
+/* For so many items, all free. -1: no memory. */
+int pri_slots_begin(struct pri_slots *slots, size_t most);
+
 /*
  * The addresses of a segment, each once, with what it has sent and got. Memory is kept from segment to
  * segment. Zeroed is empty; one thread.
@@ -231,8 +223,8 @@ struct pri_host_stats {
 
 struct pri_hosts {
 	struct pri_host_stats *items;
-	uint32_t *slots; /* 1 + index in items; 0 free */
-	size_t count, room, slot_room, mask;
+	struct pri_slots slots;
+	size_t count, room;
 	struct pri_seeded_hash slot;
 };
 
@@ -240,7 +232,7 @@ static inline void
 pri_hosts_free(struct pri_hosts *a)
 {
 	free(a->items);
-	free(a->slots);
+	free(a->slots.items);
 	*a = (struct pri_hosts){0};
 }
 
@@ -248,26 +240,18 @@ pri_hosts_free(struct pri_hosts *a)
 static inline int
 pri_hosts_begin(struct pri_hosts *a, size_t most)
 {
-	size_t slots = 64;
-
-	while (slots < 2 * most)
-		slots *= 2;
-	if (most > a->room || slots > a->slot_room) {
-		const struct pri_seeded_hash slot = a->slot;
-
-		pri_hosts_free(a);
-		a->slot = slot;
+	if (most > a->room) {
+		free(a->items);
+		a->room = 0;
 		a->items = malloc(most * sizeof(*a->items));
-		a->slots = malloc(slots * sizeof(*a->slots));
-		if (!a->items || !a->slots)
+		if (!a->items)
 			return -1;
 		a->room = most;
-		a->slot_room = slots;
 	}
-	memset(a->slots, 0, slots * sizeof(*a->slots));
-	a->mask = slots - 1;
-	pri_seeded_hash_set(&a->slot, slots);
 	a->count = 0;
+	if (pri_slots_begin(&a->slots, most) < 0)
+		return -1;
+	pri_seeded_hash_set(&a->slot, a->slots.mask + 1);
 	return 0;
 }
 
@@ -278,17 +262,17 @@ pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, 
 	size_t at = pri_seeded_hash_slot(&a->slot, hash);
 	struct pri_host_stats *item;
 
-	for (; a->slots[at]; at = (at + 1) & a->mask) {
-		item = &a->items[a->slots[at] - 1];
+	for (; a->slots.items[at]; at = (at + 1) & a->slots.mask) {
+		item = &a->items[a->slots.items[at] - 1];
 		if (item->len == len && !memcmp(item->bytes, bytes, len))
-			return a->slots[at] - 1;
+			return a->slots.items[at] - 1;
 	}
 	item = &a->items[a->count++];
 	*item = (struct pri_host_stats){
 		.len = (uint8_t)len, .hash = (uint16_t)(hash * a->slot.factor >> 48)};
 	memcpy(item->bytes, bytes, len);
-	a->slots[at] = (uint32_t)a->count;
-	return a->slots[at] - 1;
+	a->slots.items[at] = (uint32_t)a->count;
+	return a->slots.items[at] - 1;
 }
 
 /*
@@ -318,8 +302,7 @@ struct pri_header_layouts {
 	uint64_t (*more)
 		[PRI_HEADER_LAYOUT_MORE]; /* of the item of that place, where it is IPv6 */
 	size_t count, room;
-	uint32_t *slots; /* 1 + index in items; 0 free */
-	size_t slot_room, mask;
+	struct pri_slots slots;
 	struct pri_packet_fields *odd;
 	size_t odd_count;
 	uint64_t secret[4]; /* so that nobody can send packets that fill one slot */
@@ -371,7 +354,7 @@ pri_header_layouts_add(struct pri_header_layouts *k, size_t at)
 {
 	struct pri_header_layout *kind = &k->items[k->count++];
 
-	k->slots[at] = (uint32_t)k->count;
+	k->slots.items[at] = (uint32_t)k->count;
 	kind->bytes = 0;
 	kind->packets = 0;
 	return kind;
@@ -408,11 +391,11 @@ pri_header_layouts_find_or_add_ip(
 	struct pri_header_layouts *k, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
 {
 	uint64_t h = pri_header_layouts_hash(k, id);
-	size_t at = (h ^ h >> 32) & k->mask;
+	size_t at = (h ^ h >> 32) & k->slots.mask;
 	struct pri_header_layout *kind;
 
-	for (; k->slots[at]; at = (at + 1) & k->mask) {
-		kind = &k->items[k->slots[at] - 1];
+	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
+		kind = &k->items[k->slots.items[at] - 1];
 		if (pri_header_layout_is(kind, id))
 			return kind;
 	}
@@ -434,10 +417,11 @@ pri_header_layouts_find_or_add_ip6(struct pri_header_layouts *k,
 
 	h += pri_header_layouts_fold(more[0] ^ s[1], more[1] ^ s[0]) +
 	     pri_header_layouts_fold(more[2] ^ s[3], h ^ s[2]);
-	for (at = (h ^ h >> 32) & k->mask; k->slots[at]; at = (at + 1) & k->mask) {
-		kind = &k->items[k->slots[at] - 1];
+	for (at = (h ^ h >> 32) & k->slots.mask; k->slots.items[at];
+		at = (at + 1) & k->slots.mask) {
+		kind = &k->items[k->slots.items[at] - 1];
 		if (pri_header_layout_is(kind, id) &&
-			!memcmp(k->more[k->slots[at] - 1], more, sizeof(*k->more)))
+			!memcmp(k->more[k->slots.items[at] - 1], more, sizeof(*k->more)))
 			return kind;
 	}
 	kind = pri_header_layouts_add(k, at);

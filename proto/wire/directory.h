@@ -52,6 +52,16 @@ struct pr_directory_index {
 	uint8_t level;
 };
 
+/* A record of the index with its body, as the indexer makes it, sends it, and the logger stores it. */
+struct pr_index_record {
+	uint16_t link, level; /* 1, 2 or 3 */
+	uint64_t first_sequence, check; /* as in the directory */
+	uint32_t segments;
+	int64_t min_time, max_time;
+	const void *body;
+	size_t len;
+};
+
 struct pr_directory_entry {
 	enum pr_directory_kind kind;
 	union {

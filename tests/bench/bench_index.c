@@ -28,7 +28,7 @@ cpu_ns(void)
 static uint64_t records[3], record_bytes[3];
 
 static int
-sink(void *arg, const struct pri_index_record *r)
+sink(void *arg, const struct pr_index_record *r)
 {
 	(void)arg;
 	records[r->level]++;
@@ -159,7 +159,8 @@ hash(void)
 	for (uint32_t i = 0; i < TIMES; i++) {
 		if (i % 5000 == 0)
 			pri_hashset_clear(&set);
-		pri_hashset_add(&set, (uint64_t)(i % 500) * 0x9e3779b97f4a7c15u);
+		if (pri_hashset_prepare(&set, 1) == 0)
+			pri_hashset_put(&set, (uint64_t)(i % 500) * 0x9e3779b97f4a7c15u);
 	}
 	printf("set %.2f\n", (cpu_ns() - begin) / TIMES);
 	pri_hashset_free(&set);

@@ -43,7 +43,7 @@ more(void *at, size_t count, size_t size)
 }
 
 static int
-sink(void *arg, const struct pri_index_record *r)
+sink(void *arg, const struct pr_index_record *r)
 {
 	struct index *ix = arg;
 	struct record *to;

@@ -76,13 +76,13 @@ make_segment(struct segment *s, uint64_t seq, uint32_t count, uint32_t hosts, ui
 
 #define RECORDS 64
 struct records {
-	struct pri_index_record items[RECORDS];
+	struct pr_index_record items[RECORDS];
 	size_t count;
 	unsigned refuse; /* so many times */
 };
 
 static inline int
-take(void *arg, const struct pri_index_record *record)
+take(void *arg, const struct pr_index_record *record)
 {
 	struct records *r = arg;
 	struct pr_summary s;

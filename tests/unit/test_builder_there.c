@@ -14,7 +14,7 @@ static unsigned records, answers;
 static struct pr_error err;
 
 static int
-take(void *arg, const struct pri_index_record *record)
+take(void *arg, const struct pr_index_record *record)
 {
 	(void)arg;
 	(void)record;

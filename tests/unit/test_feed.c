@@ -193,9 +193,9 @@ END_TEST
 
 START_TEST(the_volume_refuses_what_cannot_be)
 {
-	struct prl_index_body b = {
+	struct pr_index_record b = {
 		.level = 1, .first_sequence = 1, .segments = 1, .body = "x", .len = 1};
-	struct prl_index_body bad;
+	struct pr_index_record bad;
 
 	put_packets(300, 1);
 	prl_append_flush(append, &err);

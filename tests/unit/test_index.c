@@ -12,7 +12,7 @@
 /* ---- level 1 ---- */
 
 static int
-open_record(struct pri_level1 *l, const struct pri_index_record *r)
+open_record(struct pri_level1 *l, const struct pr_index_record *r)
 {
 	return pri_level1_open(l, r->body, r->len, r->len, &err);
 }
@@ -178,8 +178,7 @@ has_column(const uint8_t *vector, unsigned column)
 }
 
 static void
-check_column(
-	const struct pri_index_record *record, const struct segment *s, unsigned column)
+check_column(const struct pr_index_record *record, const struct segment *s, unsigned column)
 {
 	struct pr_segment_reader r;
 	struct pr_packet p;
@@ -205,7 +204,7 @@ START_TEST(level2_knows_all_that_is_there)
 	static struct segment s[COLUMNS];
 	struct records r = {0};
 	struct pri_builder *b = pri_builder_create(9, RECORD_MAX, take, &r, &err);
-	const struct pri_index_record *g;
+	const struct pr_index_record *g;
 	unsigned hits = 0;
 	uint8_t vector[PRI_LEVEL2_VECTOR];
 

@@ -123,7 +123,7 @@ START_TEST(level2_golden_bytes)
 		16, 0, 0, 0, 16, 0, 2, 0, /* segments, columns, stride */
 		2, 0, 0, 0, 0, 0, 0, 0}; /* pages */
 	struct records r = {0};
-	const struct pri_index_record *g;
+	const struct pr_index_record *g;
 
 	golden_record(&r, 16);
 	g = &r.items[16];

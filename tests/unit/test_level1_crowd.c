@@ -17,6 +17,7 @@ static struct pr_error err;
 static uint64_t keys[SEGMENTS * KEYS];
 static struct pri_segment_keys sketch;
 static struct pri_level1_writer writer;
+static const struct pri_heavy_hitters none;
 
 static void
 make_keys(size_t crowd)
@@ -88,7 +89,7 @@ write_and_look(size_t crowd, bool patterns, bool keyed)
 	for (unsigned s = 0; s < SEGMENTS; s++)
 		add_segment(s, patterns);
 	record = malloc(pri_level1_size(&writer));
-	len = pri_level1_finish(&writer, 0, NULL, 0, 0, 0, record);
+	len = pri_level1_finish(&writer, 0, &none, record);
 	ck_assert_int_eq(pri_level1_open(&l, record, len, len, &err), 0);
 	look_for_each(&l, patterns);
 	pri_level1_get(&l, 0, &got);

@@ -5,27 +5,12 @@
 #include "indexer/query/volume.h"
 #include "merger/cli/volume/volume.h"
 
-struct prl_index_body
-index_body_of(const struct pri_index_record *r)
-{
-	return (struct prl_index_body){.link = r->link,
-		.level = r->level,
-		.first_sequence = r->first_sequence,
-		.check = r->check,
-		.segments = r->segments,
-		.min_time = r->min_time,
-		.max_time = r->max_time,
-		.body = r->body,
-		.len = r->len};
-}
-
 static int
-sink(void *arg, const struct pri_index_record *r)
+sink(void *arg, const struct pr_index_record *r)
 {
-	const struct prl_index_body body = index_body_of(r);
 	struct inline_index *b = arg;
 
-	return prl_append_index(b->append, &body, &b->error);
+	return prl_append_index(b->append, r, &b->error);
 }
 
 static int

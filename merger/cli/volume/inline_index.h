@@ -21,10 +21,6 @@ struct inline_index {
 	struct pr_error error; /* of an append that failed */
 };
 
-struct pri_index_record;
-/* What an indexer made, as a writer takes it. */
-struct prl_index_body index_body_of(const struct pri_index_record *record);
-
 /* As prl_import_options.beside; arg: a struct inline_index. */
 int inline_index_step(void *arg, struct prl_append *append, bool end, struct pr_error *err);
 /* Before the volume is closed. */
