@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "indexer/filter/bpf_code.h"
+#include "proto/base/array.h"
 
 /* ---- checking ---- */
 
@@ -389,20 +390,17 @@ int
 pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program, struct pr_error *err)
 {
 	uint16_t linktype = program->linktype;
-	struct pri_bpf **items;
 
 	if (pri_bpf_set_find(programs, linktype)) {
 		pr_error_set(err, "filter: two programs for link type %u", linktype);
 		pri_bpf_destroy(&program);
 		return -1;
 	}
-	items = realloc(programs->items, (programs->count + 1) * sizeof(*items));
-	if (!items) {
+	if (PR_ARRAY_GROW(programs->items, programs->count) < 0) {
 		pri_bpf_destroy(&program);
 		return pr_error_set(err, "no memory for a filter");
 	}
-	programs->items = items;
-	items[programs->count++] = program;
+	programs->items[programs->count++] = program;
 	return 0;
 }
 

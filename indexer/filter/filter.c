@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "indexer/filter/bpf.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/error.h"
 
@@ -57,7 +58,7 @@ static int
 take_time(const char *at, const char *number, size_t len, struct pri_times *out,
 	struct pr_error *err)
 {
-	struct pri_bpf_time *t, *items;
+	struct pri_bpf_time *t;
 	char text[64];
 
 	if (out->count == PRI_TIMES_MAX)
@@ -65,11 +66,9 @@ take_time(const char *at, const char *number, size_t len, struct pri_times *out,
 			PRI_TIMES_MAX);
 	if (len >= sizeof(text))
 		return pr_error_set(err, "filter: '%.60s' is no time", number);
-	items = realloc(out->items, (out->count + 1) * sizeof(*items));
-	if (!items)
+	if (PR_ARRAY_GROW(out->items, out->count) < 0)
 		return pr_error_set(err, "no memory for the filter");
-	out->items = items;
-	t = &items[out->count++];
+	t = &out->items[out->count++];
 	t->after = *at == 'a';
 	memcpy(text, number, len);
 	text[len] = 0;

@@ -6,6 +6,7 @@
 
 #include "indexer/filter/bpf_code.h"
 #include "indexer/filter/plan_internal.h"
+#include "proto/base/array.h"
 
 /*
  * Forwards: at each instruction the different states (what may be known there) that lead to it, each
@@ -35,7 +36,7 @@ struct planner {
 	uint8_t *live; /* of each instruction: registers whose value before it matters */
 	uint32_t *first; /* node of each instruction; NOWHERE: none */
 	struct state_node *nodes;
-	uint32_t node_count, node_room;
+	uint32_t node_count;
 	bool failed;
 };
 
@@ -96,24 +97,6 @@ find_live(struct planner *p)
 }
 
 /* ---- forwards ---- */
-
-static bool
-node_room(struct planner *p)
-{
-	uint32_t room = p->node_room ? 2 * p->node_room : 256;
-	struct state_node *nodes;
-
-	if (p->node_count < p->node_room)
-		return true;
-	nodes = realloc(p->nodes, room * sizeof(*nodes));
-	if (!nodes) {
-		p->failed = true;
-		return false;
-	}
-	p->nodes = nodes;
-	p->node_room = room;
-	return true;
-}
 
 static bool
 same_value(const struct pri_value *a, const struct pri_value *b)
@@ -181,8 +164,12 @@ reach(struct planner *p, size_t at, struct pri_state state)
 		state = forgotten();
 		found = find_node(p, at, &state, &here);
 	}
-	if (found != NOWHERE || !node_room(p))
+	if (found != NOWHERE)
 		return found;
+	if (PR_ARRAY_GROW(p->nodes, p->node_count) < 0) {
+		p->failed = true;
+		return NOWHERE;
+	}
 	p->nodes[p->node_count] = (struct state_node){
 		.state = state, .next = p->first[at], .yes = NOWHERE, .no = NOWHERE};
 	p->first[at] = p->node_count;

@@ -45,7 +45,7 @@ struct pri_terms {
 	struct pri_plan_node *nodes;
 	struct pri_term_leaf *leaves; /* nodes[i].left of a leaf */
 	uint32_t *table; /* of numbers of nodes, by hash; 0: free */
-	uint32_t count, room, leaf_count, leaf_room, table_size;
+	uint32_t count, room, leaf_count, table_size;
 	uint32_t limit; /* of nodes: what would be more is TRUE */
 	const struct pri_insn *times; /* the program's */
 	size_t time_count;

@@ -7,6 +7,7 @@
 #include "indexer/filter/plan_internal.h"
 #include "indexer/filter/plan.h"
 #include "indexer/index/index_key.h"
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 /* ---- keys that come together ---- */
@@ -254,7 +255,8 @@ struct sure {
 struct lower {
 	struct pri_terms *t;
 	struct sure *sure; /* of nodes, the first known of them */
-	uint32_t known, room;
+	uint32_t known;
+	size_t room;
 };
 
 static struct sure
@@ -332,15 +334,9 @@ sure_of_node(const struct lower *l, uint32_t node)
 static bool
 know_all(struct lower *l)
 {
-	if (l->room < l->t->room) {
-		struct sure *sure = realloc(l->sure, l->t->room * sizeof(*sure));
-
-		if (!sure) {
-			l->t->failed = true;
-			return false;
-		}
-		l->sure = sure;
-		l->room = l->t->room;
+	if (PR_ARRAY_RESERVE(l->sure, l->room, l->t->count) < 0) {
+		l->t->failed = true;
+		return false;
 	}
 	for (; l->known < l->t->count; l->known++)
 		l->sure[l->known] = sure_of_node(l, l->known);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "indexer/filter/plan_internal.h"
+#include "proto/base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,24 +105,6 @@ add(struct pri_terms *t, uint8_t op, uint32_t left, uint32_t right)
 	return t->count++;
 }
 
-static bool
-leaf_room(struct pri_terms *t)
-{
-	uint32_t room = t->leaf_room ? 2 * t->leaf_room : 64;
-	struct pri_term_leaf *leaves;
-
-	if (t->leaf_count < t->leaf_room)
-		return true;
-	leaves = realloc(t->leaves, room * sizeof(*leaves));
-	if (!leaves) {
-		t->failed = true;
-		return false;
-	}
-	t->leaves = leaves;
-	t->leaf_room = room;
-	return true;
-}
-
 static uint32_t
 find_leaf(const struct pri_terms *t, const struct pri_term_leaf *leaf)
 {
@@ -163,8 +146,12 @@ pri_term_leaf(struct pri_terms *t, const struct pri_term_leaf *leaf)
 	found = find_leaf(t, &clean);
 	if (found)
 		return found;
-	if (full(t) || !leaf_room(t))
+	if (full(t))
 		return PRI_TERM_TRUE;
+	if (PR_ARRAY_GROW(t->leaves, t->leaf_count) < 0) {
+		t->failed = true;
+		return PRI_TERM_TRUE;
+	}
 	copy_leaf(&t->leaves[t->leaf_count], &clean);
 	return add(t, clean.op, t->leaf_count++, 0);
 }

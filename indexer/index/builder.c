@@ -9,8 +9,8 @@
 #include "indexer/index/segment_keys.h"
 #include "indexer/index/segment_tables.h"
 #include "indexer/index/summarize.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/room.h"
 #include "proto/wire/segment.h"
 
 /*
@@ -127,7 +127,7 @@ body_of(struct pri_builder *b, int level, size_t len)
 {
 	struct waiting *w = &b->waiting[level - 1];
 
-	return pr_room_grow(&w->buf, &w->room, len) < 0 ? NULL : w->buf;
+	return PR_ARRAY_RESERVE(w->buf, w->room, len) < 0 ? NULL : w->buf;
 }
 
 /* The record of which the body is made. */

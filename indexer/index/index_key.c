@@ -10,31 +10,19 @@
 
 /* ---- making ---- */
 
-static size_t
-number_len(enum pri_key_kind kind)
-{
-	switch (kind) {
-	case PRI_KEY_ETHERTYPE:
-	case PRI_KEY_VLAN:
-	case PRI_KEY_SPORT:
-	case PRI_KEY_DPORT:
-	case PRI_KEY_PORT:
-		return 2;
-	case PRI_KEY_MPLS:
-		return 4;
-	case PRI_KEY_PROTO:
-	case PRI_KEY_ICMP:
-	case PRI_KEY_ICMP6:
-		return 1;
-	default:
-		return 0;
-	}
-}
-
 struct pri_key
 pri_key_number(enum pri_key_kind kind, uint32_t value)
 {
-	struct pri_key key = {.kind = (uint8_t)kind, .len = (uint8_t)number_len(kind)};
+	static const uint8_t lens[PRI_KEY_KINDS] = {[PRI_KEY_ETHERTYPE] = 2,
+		[PRI_KEY_VLAN] = 2,
+		[PRI_KEY_MPLS] = 4,
+		[PRI_KEY_PROTO] = 1,
+		[PRI_KEY_SPORT] = 2,
+		[PRI_KEY_DPORT] = 2,
+		[PRI_KEY_PORT] = 2,
+		[PRI_KEY_ICMP] = 1,
+		[PRI_KEY_ICMP6] = 1};
+	struct pri_key key = {.kind = (uint8_t)kind, .len = lens[kind]};
 
 	for (size_t i = key.len; i-- > 0; value >>= 8)
 		key.bytes[i] = (uint8_t)value;
@@ -408,41 +396,29 @@ pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key *out
 
 /* ---- of packets ---- */
 
+/* false: the packet has not all parts. */
 static bool
-has_parts(const struct pri_packet_fields *f, uint8_t mask)
+composite_of(const struct pri_packet_fields *f, uint8_t mask, size_t proto, size_t tag,
+	struct pri_key *out)
 {
-	unsigned need = (mask & PRI_PART_SRC ? PRI_FIELD_SRC : 0) |
-			(mask & PRI_PART_DST ? PRI_FIELD_DST : 0) |
-			(mask & PRI_PART_SPORT ? PRI_FIELD_SPORT : 0) |
-			(mask & PRI_PART_DPORT ? PRI_FIELD_DPORT : 0);
+	const struct pri_key keys[PRI_PARTS] = {
+		pri_key_bytes(PRI_KEY_SRC, f->src, f->address_len),
+		pri_key_bytes(PRI_KEY_DST, f->dst, f->address_len),
+		pri_key_number(PRI_KEY_SPORT, f->sport),
+		pri_key_number(PRI_KEY_DPORT, f->dport),
+		pri_key_number(PRI_KEY_PROTO, f->protos[proto]),
+		pri_key_number(PRI_KEY_VLAN, f->tags[tag]),
+	};
+	const bool there[PRI_PARTS] = {has(f, PRI_FIELD_SRC), has(f, PRI_FIELD_DST),
+		has(f, PRI_FIELD_SPORT), has(f, PRI_FIELD_DPORT), proto < f->proto_count,
+		tag < f->tag_count};
+	const struct pri_key *parts[PRI_PARTS];
+	struct pri_key all;
 
-	return (f->have & need) == need && !(mask & PRI_PART_PROTO && !f->proto_count) &&
-	       !(mask & PRI_PART_VLAN && !f->tag_count);
-}
-
-static struct pri_key
-composite_of(const struct pri_packet_fields *f, uint8_t mask, size_t proto, size_t tag)
-{
-	size_t address = mask & (PRI_PART_SRC | PRI_PART_DST) ? f->address_len : 0;
-	struct pri_key key = begin_key(PRI_KEY_COMPOSITE, address);
-	uint8_t number[2];
-
-	if (mask & PRI_PART_SRC)
-		put_part(&key, 0, f->src, address);
-	if (mask & PRI_PART_DST)
-		put_part(&key, 1, f->dst, address);
-	pr_put_be16(number, f->sport);
-	if (mask & PRI_PART_SPORT)
-		put_part(&key, 2, number, 2);
-	pr_put_be16(number, f->dport);
-	if (mask & PRI_PART_DPORT)
-		put_part(&key, 3, number, 2);
-	if (mask & PRI_PART_PROTO)
-		put_part(&key, 4, &f->protos[proto], 1);
-	pr_put_be16(number, f->tags[tag]);
-	if (mask & PRI_PART_VLAN)
-		put_part(&key, 5, number, 2);
-	return key;
+	for (int i = 0; i < PRI_PARTS; i++)
+		parts[i] = there[i] ? &keys[i] : NULL;
+	all = pri_key_parts(parts);
+	return pri_key_composite(&all, mask, out);
 }
 
 /* Of protocols and tags a packet may have several, and each is its key. */
@@ -453,10 +429,8 @@ pri_composite_keys(const struct pri_packet_fields *f, uint8_t mask,
 	size_t protos = mask & PRI_PART_PROTO ? f->proto_count : 1;
 	size_t tags = mask & PRI_PART_VLAN ? f->tag_count : 1, n = 0;
 
-	if (!mask || !has_parts(f, mask))
-		return 0;
 	for (size_t i = 0; i < protos; i++)
 		for (size_t j = 0; j < tags; j++)
-			out[n++] = composite_of(f, mask, i, j);
+			n += composite_of(f, mask, i, j, &out[n]);
 	return n;
 }

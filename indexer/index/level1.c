@@ -6,6 +6,7 @@
 
 #include "indexer/index/level1_pages.h"
 #include "indexer/index/segment_keys.h"
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 #define TOP_HEADER 16
@@ -294,24 +295,7 @@ pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *
 	return set >> s->index & 1;
 }
 
-/* ---- varints: at the end all further ones are 0 ---- */
-
-static bool
-get_varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
-		uint8_t byte = *(*at)++;
-
-		v |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80)) {
-			*out = v;
-			return true;
-		}
-	}
-	return false;
-}
+/* ---- series and held seqs ---- */
 
 void
 pri_held_walk_begin(
@@ -330,10 +314,13 @@ pri_held_walk_begin(
 static bool
 next_of_runs(struct pri_held_walk *w, uint64_t *seq)
 {
+	struct pr_cursor c = {w->at, w->end};
+
 	if (!w->repeat &&
-		(!get_varint(&w->at, w->end, &w->step) ||
-			!get_varint(&w->at, w->end, &w->repeat) || !w->step || !w->repeat))
+		(!pr_load_varint(&c, &w->step) || !pr_load_varint(&c, &w->repeat) ||
+			!w->step || !w->repeat))
 		return false;
+	w->at = c.at;
 	if (w->step > w->span - w->next)
 		return false;
 	w->repeat--;
@@ -360,16 +347,16 @@ bool
 pri_level1_series(
 	const struct pri_level1_segment *s, size_t *at, struct pri_series_bucket *bucket)
 {
-	const uint8_t *p = s->series + *at, *end = s->series + s->series_len;
+	struct pr_cursor c = pr_cursor_make(s->series + *at, s->series_len - *at);
 	uint64_t step;
 
 	if (*at == 0)
 		bucket->interval = 0;
-	if (!get_varint(&p, end, &step) || !get_varint(&p, end, &bucket->packets) ||
-		!get_varint(&p, end, &bucket->bytes))
+	if (!pr_load_varint(&c, &step) || !pr_load_varint(&c, &bucket->packets) ||
+		!pr_load_varint(&c, &bucket->bytes))
 		return false;
 	bucket->interval += step;
-	*at = (size_t)(p - s->series);
+	*at = (size_t)(c.at - s->series);
 	return true;
 }
 
@@ -411,32 +398,6 @@ pri_level1_size(const struct pri_level1_writer *w)
 }
 
 /* ---- one segment more ---- */
-
-static int
-make_room(struct pri_level1_writer *w, size_t more, size_t hashes)
-{
-	size_t room = w->used + more, hash_room = w->count + hashes;
-	uint64_t *grown_hashes;
-	uint8_t *grown;
-
-	if (room > w->room) {
-		room += room / 2;
-		grown = realloc(w->data, room);
-		if (!grown)
-			return -1;
-		w->data = grown;
-		w->room = room;
-	}
-	if (hash_room > w->hash_room) {
-		hash_room += hash_room / 2;
-		grown_hashes = realloc(w->hashes, 2 * hash_room * sizeof(*grown_hashes));
-		if (!grown_hashes)
-			return -1;
-		w->hashes = grown_hashes;
-		w->hash_room = hash_room;
-	}
-	return 0;
-}
 
 static void
 put_item(uint8_t *at, uint64_t proof, const struct pri_segment_keys *s, size_t data)
@@ -484,7 +445,9 @@ pri_level1_add(struct pri_level1_writer *w, uint64_t sequence, uint64_t proof,
 
 	if (w->segments == PRI_LEVEL1_SEGMENTS_MAX)
 		return 0;
-	if (make_room(w, s->series_len + s->held_len, s->keys.count) < 0)
+	if (PR_ARRAY_RESERVE(w->data, w->room, w->used + s->series_len + s->held_len) < 0 ||
+		PR_ARRAY_RESERVE(w->hashes, w->hash_room, 2 * (w->count + s->keys.count)) <
+			0)
 		return -1;
 	if (w->segments == 0)
 		w->first_sequence = sequence;

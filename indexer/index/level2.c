@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 
 #define HEADER 40
@@ -147,6 +148,7 @@ pri_level2_begin(struct pri_level2_writer *w)
 	w->count = 0;
 	w->columns = 0;
 	w->segments = 0;
+	w->squares = 0;
 }
 
 void
@@ -173,17 +175,6 @@ pages_for(unsigned columns, size_t keys, double squares)
 	return pages < PRI_SLICES_PAGES ? PRI_SLICES_PAGES : pages;
 }
 
-static double
-squares_of(const struct pri_level2_writer *w)
-{
-	double sum = 0;
-	size_t from = 0;
-
-	for (unsigned i = 0; i < w->columns; from = w->ends[i], i++)
-		sum += (double)(w->ends[i] - from) * (double)(w->ends[i] - from);
-	return sum;
-}
-
 static size_t
 size_for(unsigned columns, size_t keys, double squares)
 {
@@ -195,24 +186,7 @@ size_for(unsigned columns, size_t keys, double squares)
 size_t
 pri_level2_size(const struct pri_level2_writer *w)
 {
-	return size_for(w->columns, w->count, squares_of(w));
-}
-
-static int
-make_room(struct pri_level2_writer *w, size_t more)
-{
-	uint64_t *grown;
-	size_t room = w->count + more;
-
-	if (room <= w->room)
-		return 0;
-	room += room / 2;
-	grown = realloc(w->hashes, room * sizeof(*grown));
-	if (!grown)
-		return -1;
-	w->hashes = grown;
-	w->room = room;
-	return 0;
+	return size_for(w->columns, w->count, w->squares);
 }
 
 int
@@ -220,17 +194,18 @@ pri_level2_add(struct pri_level2_writer *w, uint64_t first_sequence,
 	const struct pri_level2_column *column, const uint64_t *hashes, size_t count,
 	size_t max)
 {
-	double squares = squares_of(w) + (double)count * (double)count;
+	double squares = w->squares + (double)count * (double)count;
 
 	if (w->columns == PRI_LEVEL2_COLUMNS_MAX ||
 		(w->columns && size_for(w->columns + 1, w->count + count, squares) > max))
 		return 0;
-	if (make_room(w, count) < 0)
+	if (PR_ARRAY_RESERVE(w->hashes, w->room, w->count + count) < 0)
 		return -1;
 	if (w->columns == 0)
 		w->first_sequence = first_sequence;
 	memcpy(w->hashes + w->count, hashes, count * sizeof(*hashes));
 	w->count += count;
+	w->squares = squares;
 	w->column[w->columns] = *column;
 	w->ends[w->columns++] = w->count;
 	w->segments += column->segments;
@@ -296,7 +271,7 @@ put_column(
 void
 pri_level2_finish(const struct pri_level2_writer *w, uint16_t link, uint8_t *out)
 {
-	uint32_t pages = pages_for(w->columns, w->count, squares_of(w));
+	uint32_t pages = pages_for(w->columns, w->count, w->squares);
 	uint8_t *first = out + lead_of(pages);
 
 	put_head(w, link, pages, out);

@@ -136,6 +136,7 @@ struct pri_level2_writer {
 	size_t count, room;
 	size_t ends[PRI_LEVEL2_COLUMNS_MAX];
 	struct pri_level2_column column[PRI_LEVEL2_COLUMNS_MAX];
+	double squares; /* of the columns' numbers of hashes */
 	uint64_t first_sequence;
 	uint32_t segments;
 	unsigned columns;

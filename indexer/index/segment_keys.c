@@ -445,14 +445,8 @@ forget(struct pri_segment_keys *s)
 static int
 prepare(struct pri_segment_keys *s, size_t packets, struct pr_error *err)
 {
-	if (packets > s->seq_room) {
-		free(s->seqs);
-		s->seq_room = 0;
-		s->seqs = malloc(packets * sizeof(*s->seqs));
-		if (!s->seqs)
-			return no_memory(err);
-		s->seq_room = packets;
-	}
+	if (PR_ARRAY_RESERVE(s->seqs, s->seq_room, packets) < 0)
+		return no_memory(err);
 	if (pri_header_layouts_begin(&s->kinds, packets) < 0 ||
 		pri_hosts_begin(&s->addresses, 2 * packets) < 0)
 		return no_memory(err);
@@ -590,54 +584,42 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 
 #define VARINT_MAX 10
 
-static size_t
-put_varint(uint8_t *at, uint64_t v)
-{
-	size_t n = 0;
-
-	for (; v >= 0x80; v >>= 7)
-		at[n++] = (uint8_t)(v | 0x80);
-	at[n++] = (uint8_t)v;
-	return n;
-}
-
 static int
 encode_series(struct pri_segment_keys *s)
 {
+	struct pr_writer w;
 	uint64_t last = 0;
 
 	if (PR_ARRAY_RESERVE(
 		    s->series, s->series_room, PRI_LEVEL1_BUCKETS * 3 * VARINT_MAX) < 0)
 		return -1;
-	s->series_len = 0;
+	w = pr_writer_make(s->series, s->series_room);
 	for (uint64_t i = 0; i < PRI_LEVEL1_BUCKETS; i++) {
 		if (!s->buckets[i].packets)
 			continue;
-		s->series_len += put_varint(s->series + s->series_len, i - last);
-		s->series_len +=
-			put_varint(s->series + s->series_len, s->buckets[i].packets);
-		s->series_len += put_varint(s->series + s->series_len, s->buckets[i].bytes);
+		if (!pr_store_varint(&w, i - last) ||
+			!pr_store_varint(&w, s->buckets[i].packets) ||
+			!pr_store_varint(&w, s->buckets[i].bytes))
+			return -1;
 		last = i;
 	}
+	s->series_len = pr_writer_len(&w);
 	return 0;
 }
 
-static size_t
-put_runs(const struct pri_segment_keys *s, uint8_t *out, size_t max)
+/* false: no room. */
+static bool
+put_runs(const struct pri_segment_keys *s, struct pr_writer *w)
 {
-	size_t used = 0;
-
 	for (size_t i = 1; i < s->seq_count;) {
 		uint64_t step = s->seqs[i] - s->seqs[i - 1], repeat = 0;
 
 		for (; i < s->seq_count && s->seqs[i] - s->seqs[i - 1] == step; i++)
 			repeat++;
-		if (used + 2 * VARINT_MAX > max)
-			return SIZE_MAX;
-		used += put_varint(out + used, step);
-		used += put_varint(out + used, repeat);
+		if (!pr_store_varint(w, step) || !pr_store_varint(w, repeat))
+			return false;
 	}
-	return used;
+	return true;
 }
 
 /* Spread in turn gives runs, by flow gives bits; whatever is shorter. */
@@ -645,19 +627,21 @@ static int
 encode_held(struct pri_segment_keys *s)
 {
 	uint64_t span = s->seqs[s->seq_count - 1];
-	size_t bits = span / 8 + 1, runs = s->seq_count * 2 * VARINT_MAX, room;
+	size_t bits = span / 8 + 1;
+	struct pr_writer w;
 
 	s->held_form = PRI_HELD_ALL;
 	s->held_len = 0;
 	if (span == s->seq_count - 1)
 		return 0;
-	room = (bits < runs ? bits : runs) + 2 * VARINT_MAX;
-	if (PR_ARRAY_RESERVE(s->held, s->held_room, room) < 0)
+	if (PR_ARRAY_RESERVE(s->held, s->held_room, bits) < 0)
 		return -1;
+	w = pr_writer_make(s->held, bits);
 	s->held_form = PRI_HELD_RUNS;
-	s->held_len = put_runs(s, s->held, room);
-	if (s->held_len <= bits)
+	if (put_runs(s, &w)) {
+		s->held_len = pr_writer_len(&w);
 		return 0;
+	}
 	s->held_form = PRI_HELD_BITS;
 	s->held_len = bits;
 	memset(s->held, 0, bits);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "indexer/index/level2.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 void
@@ -17,22 +18,6 @@ pri_range_list_free(struct pri_range_list *list)
 	*list = (struct pri_range_list){0};
 }
 
-static struct pri_range *
-list_grow(struct pri_range_list *list)
-{
-	size_t room = list->room ? list->room * 2 : 16;
-	struct pri_range *items;
-
-	if (list->count == list->room) {
-		items = realloc(list->items, room * sizeof(*items));
-		if (!items)
-			return NULL;
-		list->items = items;
-		list->room = room;
-	}
-	return &list->items[list->count];
-}
-
 int
 pri_range_builder_end(
 	struct pri_range_builder *s, struct pri_range_list *list, struct pr_error *err)
@@ -42,9 +27,9 @@ pri_range_builder_end(
 
 	if (s->last == 0)
 		return 0;
-	held = list_grow(list);
-	if (!held)
+	if (PR_ARRAY_GROW(list->items, list->count) < 0)
 		return pr_error_set(err, "no memory for the list of seqs held");
+	held = &list->items[list->count];
 	*held = (struct pri_range){.epoch = s->epoch,
 		.link = s->link,
 		.first = s->first,

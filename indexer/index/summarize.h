@@ -30,7 +30,7 @@ struct pri_range {
 
 struct pri_range_list {
 	struct pri_range *items;
-	size_t count, room;
+	size_t count;
 	size_t bytes; /* of bits, over all */
 };
 void pri_range_list_free(struct pri_range_list *list); /* also empties it for further use */
