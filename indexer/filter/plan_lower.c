@@ -82,6 +82,18 @@ fixes(const struct pri_terms *t, uint32_t node, enum pri_key_kind kind, unsigned
 	return out->kind == kind;
 }
 
+/* The first of the parts' keys of this kind, ADDRESS or PORT, that is sure on either side. */
+static bool
+find_fixed(const struct pri_terms *t, const uint32_t *parts, size_t count,
+	enum pri_key_kind kind, struct pri_key *out)
+{
+	size_t i = 0;
+
+	while (i < count && !fixes(t, parts[i], kind, 0, out))
+		i++;
+	return i < count;
+}
+
 /* The SERVICE keys of addresses and well-known ports that come together; TRUE: none. */
 static uint32_t
 plan_services(struct pri_terms *t, const uint32_t *parts, size_t count)
@@ -127,9 +139,19 @@ drop_parts(const struct pri_terms *t, uint32_t *parts, size_t count, bool with_a
 	return kept;
 }
 
+/* One key of kind PARTS of these; TRUE: they are fewer than two. */
+static uint32_t
+parts_key(struct pri_terms *t, const struct pri_key *const keys[PRI_PARTS])
+{
+	struct pri_key all = pri_key_parts(keys);
+
+	return all.bytes[0] & (all.bytes[0] - 1) ? plan_key(t, &all) : PRI_TERM_TRUE;
+}
+
 /*
- * All keys that composites as configured can be made of, as one of kind PARTS; TRUE: fewer than two. Those
- * that were made of some of the keys say nothing more then, and are dropped.
+ * All keys that composites as configured can be made of, as one of kind PARTS; of a host and a port on either
+ * side one for each of the ways, of which a packet has one. TRUE: fewer than two. Those that were made of some
+ * of the keys say nothing more then, and are dropped.
  */
 static uint32_t
 plan_composites(struct pri_terms *t, uint32_t *parts, size_t *count)
@@ -137,15 +159,33 @@ plan_composites(struct pri_terms *t, uint32_t *parts, size_t *count)
 	static const uint8_t kinds[PRI_PARTS] = {PRI_KEY_SRC, PRI_KEY_DST, PRI_KEY_SPORT,
 		PRI_KEY_DPORT, PRI_KEY_PROTO, PRI_KEY_VLAN};
 	const struct pri_key *keys[PRI_PARTS];
-	struct pri_key all;
+	struct pri_key address, port;
+	bool any_address, any_port;
+	uint32_t term = PRI_TERM_FALSE;
 
 	for (int i = 0; i < PRI_PARTS; i++)
 		keys[i] = find_key(t, parts, *count, (enum pri_key_kind)kinds[i]);
-	all = pri_key_parts(keys);
-	if (!(all.bytes[0] & (all.bytes[0] - 1)))
-		return PRI_TERM_TRUE;
-	*count = drop_parts(t, parts, *count, true);
-	return plan_key(t, &all);
+	any_address = !keys[0] && !keys[1] &&
+		      find_fixed(t, parts, *count, PRI_KEY_ADDRESS, &address);
+	any_port =
+		!keys[2] && !keys[3] && find_fixed(t, parts, *count, PRI_KEY_PORT, &port);
+	if (!(any_address || keys[0] || keys[1]) || !(any_port || keys[2] || keys[3]))
+		any_address = any_port = false;
+	for (unsigned way = 0; way < 4; way++) {
+		const struct pri_key *of[PRI_PARTS];
+
+		if ((way & 1 && !any_address) || (way & 2 && !any_port))
+			continue;
+		memcpy(of, keys, sizeof(of));
+		if (any_address)
+			of[way & 1] = &address;
+		if (any_port)
+			of[2 + (way >> 1)] = &port;
+		term = pri_term_or(t, term, parts_key(t, of));
+	}
+	if (term != PRI_TERM_TRUE)
+		*count = drop_parts(t, parts, *count, true);
+	return term;
 }
 
 /* ---- one test as a look-up ---- */

@@ -207,27 +207,28 @@ may_match(const char *filter, struct one_way *way)
 	return plan_may(filter, &index);
 }
 
-/* Each in the segment, but not in one packet, is not enough where the filter says the sides. */
+/* Each in the segment, but not in one packet, is not enough: whatever side they are asked for on. */
 START_TEST(address_and_port_come_together)
 {
 	static const struct {
 		const char *filter;
 		bool expected[4]; /* src sport, src dport, dst sport, dst dport */
 	} t[] = {
+		{"host 192.0.2.7 and tcp port 80", {true, true, true, true}},
+		{"src 192.0.2.7 and tcp port 80", {true, true, false, false}},
 		{"src 192.0.2.7 and tcp src port 80", {true, false, false, false}},
-		{"src 192.0.2.7 and dst port 80", {false, true, false, false}},
+		{"host 192.0.2.7 and dst port 80", {false, true, false, true}},
 		{"dst 192.0.2.7 and udp src port 80", {false, false, true, false}},
 		{"dst 192.0.2.7 and src port 80 and dst port 81",
 			{false, false, false, false}},
-		{"src 192.0.2.8 and src port 80", {false, false, false, false}},
-		{"host 192.0.2.7 and tcp port 80", {true, true, true, true}},
+		{"host 192.0.2.8 and port 80", {false, false, false, false}},
 		{"host 192.0.2.7", {true, true, true, true}},
-		{"(src 192.0.2.7 and src port 80) or icmp", {true, true, true, true}},
+		{"(host 192.0.2.7 and port 80) or icmp", {true, true, true, true}},
 	};
 	struct one_way w = {.address = {192, 0, 2, 7}, .port = 80};
 
-	ck_assert(!may_match("src 192.0.2.7 and src port 80", &w));
-	ck_assert(may_match("src 192.0.2.7 or src port 80", &w));
+	ck_assert(!may_match("host 192.0.2.7 and tcp port 80", &w));
+	ck_assert(may_match("host 192.0.2.7 or tcp port 80", &w));
 	for (size_t i = 0; i < COUNT(t); i++)
 		for (int way = 0; way < 4; way++) {
 			w.host_side = way & 2 ? PRI_PART_DST : PRI_PART_SRC;
