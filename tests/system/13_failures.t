@@ -127,7 +127,7 @@ volumes_full() {
 	up -n 2 --size 16M -- --read "$DATA/mix-gateway-hdr96-a.pcap" --read "$DATA/mix-gateway-full-a.pcap" || return 1
 	"$RACK" drain --stored --timeout 60 || { "$RACK" logs | tail -n 30; return 1; }
 	export_exits 3 "$LAB_DIR/out.pcapng" || return 1
-	grep -qi evict "$LAB_DIR/report.txt" || { echo "no word of what was evicted"; return 1; }
+	grep -qi overwritten "$LAB_DIR/report.txt" || { echo "no word of what was overwritten"; return 1; }
 }
 [ ! -f "$DATA/mix-gateway-full-a.pcap" ] || run_step "full volumes: the oldest goes, and the answer says so" volumes_full
 
