@@ -153,75 +153,67 @@ static const struct pr_counter_row node_rows[] = {
 		PR_COUNTER_OF("unexpected_frames",
 			"Frames that came while no dispatcher had admitted the node.")},
 	{AT(control_bad[PR_FRAME_BAD_TAG]),
-		PR_METRIC("control_bad_tag", PR_COUNTER, "control_bad_tag_frames_total",
-			PR_ONE, NULL,
+		PR_COUNTER_OF("control_bad_tag_frames",
 			"Of the bad, those whose tag does not fit the key of the rack.")},
-	{AT(control_refused), PR_METRIC("control_refused", PR_COUNTER,
-				      "control_refused_frames_total", PR_ONE, NULL,
+	{AT(control_refused), PR_COUNTER_OF("control_refused_frames",
 				      "Control frames in order but out of place: old "
 				      "numbers, other starts.")},
-	{AT(announced), PR_METRIC("announced", PR_COUNTER, "announcements_total", PR_ONE,
-				NULL, "Times that the node announced itself.")},
+	{AT(announced),
+		PR_COUNTER_OF("announcements", "Times that the node announced itself.")},
 	{AT(statuses), PR_COUNTER_OF("statuses", "Statuses sent to the dispatcher.")},
 	{AT(resends),
 		PR_COUNTER_OF("resends", "Requests for logs sent to the dispatcher.")},
 	{AT(ordinal),
-		PR_METRIC("ordinal_settled", PR_GAUGE, "settled_ordinal", PR_ONE, NULL,
-			"Ordinal of the last frame of this admission that is stored or "
-			"given up.")},
+		PR_GAUGE_OF("settled_ordinal", "Ordinal of the last frame of this "
+					       "admission that is stored or given up.")},
 };
 #undef AT
 
 #define AT(field) PR_AT(struct prl_session_stats, field)
 static const struct pr_counter_row session_rows[] = {
-	{AT(match.matched),
-		PR_METRIC("matched", PR_COUNTER, "matched_packets_total", PR_ONE, NULL,
-			"Frames that found their entry in a log.")},
-	{AT(match.lost), PR_METRIC("missing", PR_COUNTER, "missing_packets_total", PR_ONE,
-				 NULL, "Entries of logs whose frame never came.")},
-	{AT(match.strays),
-		PR_METRIC("strays", PR_COUNTER, "stray_frames_total", PR_ONE, NULL,
-			"Frames that no log told of within the hold time.")},
-	{AT(match.late), PR_METRIC("late", PR_COUNTER, "late_frames_total", PR_ONE, NULL,
+	{AT(match.matched), PR_COUNTER_OF("matched_packets",
+				    "Frames that found their entry in a log.")},
+	{AT(match.lost), PR_COUNTER_OF("missing_packets",
+				 "Entries of logs whose frame never came.")},
+	{AT(match.strays), PR_COUNTER_OF("stray_frames",
+				   "Frames that no log told of within the hold time.")},
+	{AT(match.late), PR_COUNTER_OF("late_frames",
 				 "Frames that came after their entry had been given up.")},
-	{AT(match.duplicates), PR_METRIC("duplicates", PR_COUNTER, "duplicate_frames_total",
-				       PR_ONE, NULL, "Frames that came twice.")},
+	{AT(match.duplicates),
+		PR_COUNTER_OF("duplicate_frames", "Frames that came twice.")},
 	{AT(match.searched),
-		PR_METRIC("searched", PR_COUNTER, "searched_entries_total", PR_ONE, NULL,
-			"Entries matched by search, because order or count was not as "
-			"sent.")},
-	{AT(match.pending_frames), PR_METRIC("pending", PR_GAUGE, "pending_frames", PR_ONE,
-					   NULL, "Frames that wait for their log.")},
+		PR_COUNTER_OF("searched_entries", "Entries matched by search, because "
+						  "order or count was not as sent.")},
+	{AT(match.pending_frames),
+		PR_GAUGE_OF("pending_frames", "Frames that wait for their log.")},
 	{AT(match.pending_entries), PR_GAUGE_OF("pending_entries",
 					    "Entries of logs that wait for their frame.")},
-	{AT(match.logs), PR_METRIC("logs_received", PR_COUNTER, "received_logs_total",
+	{AT(match.logs), PR_METRIC("received_tslogs", PR_COUNTER, "received_logs_total",
 				 PR_ONE, NULL, "Timestamp logs received.")},
 	{AT(match.logs_requested),
-		PR_METRIC("logs_requested", PR_COUNTER, "requested_logs_total", PR_ONE,
+		PR_METRIC("requested_tslogs", PR_COUNTER, "requested_logs_total", PR_ONE,
 			NULL, "Timestamp logs asked for again.")},
 	{AT(match.logs_gone),
-		PR_METRIC("logs_gone", PR_COUNTER, "gone_logs_total", PR_ONE, NULL,
+		PR_METRIC("gone_tslogs", PR_COUNTER, "gone_logs_total", PR_ONE, NULL,
 			"Timestamp logs that the dispatcher keeps no more.")},
-	{AT(match.logs_bad), PR_METRIC("logs_bad", PR_COUNTER, "bad_logs_total", PR_ONE,
+	{AT(match.logs_bad), PR_METRIC("bad_tslogs", PR_COUNTER, "bad_logs_total", PR_ONE,
 				     NULL, "Timestamp logs that cannot be read.")},
 	{AT(match.logs_repeated),
-		PR_METRIC("logs_repeated", PR_COUNTER, "repeated_logs_total", PR_ONE, NULL,
-			"Timestamp logs that came twice.")},
+		PR_METRIC("repeated_tslogs", PR_COUNTER, "repeated_logs_total", PR_ONE,
+			NULL, "Timestamp logs that came twice.")},
 	{AT(match.given_up_early),
-		PR_METRIC("given_up_early", PR_COUNTER, "given_up_early_frames_total",
-			PR_ONE, NULL,
+		PR_COUNTER_OF("given_up_early_frames",
 			"Frames given up before the hold time, as the buffer was full.")},
-	{AT(stashed), PR_METRIC("stashed", PR_COUNTER, "stashed_frames_total", PR_ONE, NULL,
+	{AT(stashed), PR_COUNTER_OF("stashed_frames",
 			      "Frames copied out of the buffer to make room.")},
 };
 #undef AT
 
 #define AT(field) PR_AT(struct rack, field)
 static const struct pr_counter_row bad_rows[] = {
-	{AT(control_bad), PR_METRIC("control_bad", PR_COUNTER, "control_bad_frames_total",
-				  PR_ONE, NULL,
-				  "Control frames that are damaged, of another version, or "
-				  "with a bad tag.")},
+	{AT(control_bad),
+		PR_COUNTER_OF("control_bad_frames", "Control frames that are damaged, of "
+						    "another version, or with a bad tag.")},
 };
 #undef AT
 

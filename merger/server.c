@@ -627,17 +627,18 @@ struct figures {
 
 #define AT(field) PR_AT(struct prm_merger, field)
 static const struct pr_counter_row server_rows[] = {
-	{AT(queries_total), PR_COUNTER_OF("queries", "Queries that the merger was asked.")},
-	{AT(query_count), PR_GAUGE_OF("queries_running", "Queries that the merger is at.")},
+	{AT(queries_total), PR_METRIC("queries_total", PR_COUNTER, "queries_total", PR_ONE,
+				    NULL, "Queries that the merger was asked.")},
+	{AT(query_count), PR_METRIC("running_query_count", PR_GAUGE, "queries_running",
+				  PR_ONE, NULL, "Queries that the merger is at.")},
 	{AT(queries_refused),
 		PR_COUNTER_OF("queries_refused",
 			"Queries refused because as many were running as may.")},
 	{AT(packets_merged),
-		PR_METRIC("packets_merged", PR_COUNTER, "merged_packets_total", PR_ONE,
-			NULL, "Packets that matched, over all queries that have ended.")},
-	{AT(messages_unasked),
-		PR_METRIC("messages_unasked", PR_COUNTER, "unasked_messages_total", PR_ONE,
-			NULL, "Answers to no query, as after a cancel.")},
+		PR_COUNTER_OF("merged_packets",
+			"Packets that matched, over all queries that have ended.")},
+	{AT(messages_unasked), PR_COUNTER_OF("unasked_messages",
+				       "Answers to no query, as after a cancel.")},
 	{AT(nodes_asked),
 		PR_COUNTER_OF("nodes_asked", "Nodes that queries were sent to, over all "
 					     "queries that have ended.")},
@@ -691,8 +692,8 @@ static const struct pr_counter_row summaries_rows[] = {
 
 #define AT(field) PR_AT(struct figures, field)
 static const struct pr_counter_row other_rows[] = {
-	{AT(messages_bad), PR_METRIC("messages_bad", PR_COUNTER, "bad_messages_total",
-				   PR_ONE, NULL, "Messages that could not be read.")},
+	{AT(messages_bad),
+		PR_COUNTER_OF("bad_messages", "Messages that could not be read.")},
 	{AT(mergers_alive),
 		PR_GAUGE_OF("mergers_alive", "Mergers that share the duty for summaries "
 					     "and live, with this one.")},

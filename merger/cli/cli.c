@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/rpc/status.h"
 
 int
 cli_fail(const char *name, int status, const struct pr_error *err)
@@ -311,6 +312,7 @@ cli_ask_status(const struct cli_connection *c, const struct cli_server *server,
 		c, server, &env, PACKRACK__ENVELOPE__BODY_STATUS, STATUS_NS, reply, err);
 	if (status != CLI_OK)
 		return status;
+	pr_status_rename_old((*reply)->status);
 	program = (*reply)->status->program;
 	if (!strncmp(program, server->program, strlen(server->program)))
 		return CLI_OK;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/rpc/status.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 void
 pr_values_add(struct pr_values *v, const char *name, uint64_t number)
 {
@@ -35,6 +38,110 @@ pr_status_metrics_build(struct pr_metrics_page *page, const char *program)
 	pr_metrics_no_labels(page);
 }
 
+/* ---- names of older programs ---- */
+
+static const char *const old_names[][2] = {
+	{"cut", "cut_packets"},
+	{"escaped", "escaped_packets"},
+	{"runts", "runt_packets"},
+	{"buffer_bytes_used", "buffer_used_bytes"},
+	{"buffer_bytes", "buffer_size_bytes"},
+	{"log_memory_used", "log_memory_used_bytes"},
+	{"data_failed", "data_frames_failed"},
+	{"control_failed", "control_frames_failed"},
+	{"queue_full", "send_queue_full"},
+	{"control_received", "control_received_frames"},
+	{"control_refused", "control_refused_frames"},
+	{"control_bad_tag", "control_bad_tag_frames"},
+	{"control_other_rack", "control_other_rack_frames"},
+	{"control_not_from_node", "control_not_from_node_frames"},
+	{"control_dropped", "control_dropped_frames"},
+	{"control_stale", "control_stale_frames"},
+	{"control_replayed", "control_replayed_frames"},
+	{"control_bad", "control_bad_frames"},
+	{"frames_sent", "sent_frames"},
+	{"bytes_sent", "sent_bytes"},
+	{"primaries", "primary_packets"},
+	{"second_copies", "second_packets"},
+	{"unacknowledged", "unacknowledged_frames"},
+	{"lost_unacknowledged", "lost_unacknowledged_frames"},
+	{"logs_sent", "sent_tslogs"},
+	{"resend_asked", "resends_asked"},
+	{"resend_answered", "resends_answered"},
+	{"controls_sent", "sent_controls"},
+	{"controls_received", "received_controls"},
+	{"frames_received", "received_frames"},
+	{"bytes_received", "received_bytes"},
+	{"packets_stored", "stored_packets"},
+	{"packets_durable", "durable_packets"},
+	{"bytes_stored", "stored_bytes"},
+	{"segments_stored", "stored_segments"},
+	{"strays_stored", "stored_strays"},
+	{"missing", "missing_packets"},
+	{"stray", "stray_frames"},
+	{"strays", "stray_frames"},
+	{"duplicate", "duplicate_frames"},
+	{"duplicates", "duplicate_frames"},
+	{"pending", "pending_frames"},
+	{"late", "late_frames"},
+	{"kernel_drops", "dropped_kernel"},
+	{"interface_drops", "dropped_interface"},
+	{"logs_received", "received_tslogs"},
+	{"logs_requested", "requested_tslogs"},
+	{"logs_gone", "gone_tslogs"},
+	{"logs_bad", "bad_tslogs"},
+	{"logs_repeated", "repeated_tslogs"},
+	{"disk_total", "volume_size_bytes"},
+	{"disk_free", "volume_free_bytes"},
+	{"write_rate", "write_bytes_per_s"},
+	{"matched", "matched_packets"},
+	{"searched", "searched_entries"},
+	{"given_up_early", "given_up_early_frames"},
+	{"stashed", "stashed_frames"},
+	{"announced", "announcements"},
+	{"ordinal_settled", "settled_ordinal"},
+	{"queries", "queries_total"},
+	{"queries_running", "running_query_count"},
+	{"packets_merged", "merged_packets"},
+	{"messages_bad", "bad_messages"},
+	{"messages_unasked", "unasked_messages"},
+};
+
+const char *
+pr_status_new_name(const char *name)
+{
+	for (size_t i = 0; i < sizeof old_names / sizeof old_names[0]; i++)
+		if (strcmp(name, old_names[i][0]) == 0)
+			return old_names[i][1];
+	return name;
+}
+
+static void
+rename_values(Packrack__Value **values, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *name = pr_status_new_name(values[i]->name);
+		char *copy = name == values[i]->name ? NULL : strdup(name);
+
+		if (!copy)
+			continue;
+		free(values[i]->name);
+		values[i]->name = copy;
+	}
+}
+
+void
+pr_status_rename_old(Packrack__Status *s)
+{
+	rename_values(s->values, s->n_values);
+	for (size_t i = 0; i < s->n_dispatcher_nodes; i++)
+		rename_values(
+			s->dispatcher_nodes[i]->values, s->dispatcher_nodes[i]->n_values);
+	for (size_t i = 0; i < s->n_dispatcher_links; i++)
+		rename_values(
+			s->dispatcher_links[i]->values, s->dispatcher_links[i]->n_values);
+}
+
 /* ---- nodes ---- */
 
 #define AT(field) PR_AT(Packrack__NodeStatus, field)
@@ -47,27 +154,26 @@ static const struct pr_counter_row node_rows[] = {
 		PR_GAUGE_OF("segments", "Batches of packets in the volume of the node.")},
 	{AT(packets), PR_GAUGE_OF("packets", "Packets in the volume of the node.")},
 	{AT(bytes), PR_GAUGE_OF("bytes", "Bytes of packets in the volume of the node.")},
-	{AT(missing), PR_METRIC("missing", PR_GAUGE, "missing_packets", PR_ONE, NULL,
-			      "Packets that the ledger of the volume of the node lists as "
-			      "lost.")},
-	{AT(first_time), PR_METRIC("first_time", PR_GAUGE,
+	{AT(missing), PR_GAUGE_OF("missing_packets", "Packets that the ledger of the "
+						     "volume of the node lists as lost.")},
+	{AT(first_time), PR_METRIC("oldest_time", PR_GAUGE,
 				 "oldest_packet_timestamp_seconds", PR_NS, NULL,
 				 "Time of the oldest packet in the volume of the node, "
 				 "seconds since 1970.")},
-	{AT(last_time), PR_METRIC("last_time", PR_GAUGE, "newest_packet_timestamp_seconds",
-				PR_NS, NULL,
+	{AT(last_time), PR_METRIC("newest_time", PR_GAUGE,
+				"newest_packet_timestamp_seconds", PR_NS, NULL,
 				"Time of the newest packet in the volume of the node, "
 				"seconds since 1970.")},
-	{AT(volume_bytes), PR_METRIC("volume_bytes", PR_GAUGE, "volume_size_bytes", PR_ONE,
-				   NULL, "Size of the volume of the node.")},
-	{AT(volume_used),
-		PR_METRIC("volume_used", PR_GAUGE, "volume_used_bytes", PR_ONE, NULL,
-			"What of the volume of the node has been written; when all is, the "
-			"oldest is overwritten.")},
-	{AT(queries), PR_COUNTER_OF("queries",
+	{AT(volume_bytes),
+		PR_GAUGE_OF("volume_size_bytes", "Size of the volume of the node.")},
+	{AT(volume_used), PR_GAUGE_OF("volume_used_bytes",
+				  "What of the volume of the node has been written; when "
+				  "all is, the oldest is overwritten.")},
+	{AT(queries), PR_METRIC("queries_total", PR_COUNTER, "queries_total", PR_ONE, NULL,
 			      "Queries that the indexer of the node was asked.")},
-	{AT(queries_running), PR_GAUGE_OF("queries_running",
-				      "Queries that the indexer of the node is at.")},
+	{AT(queries_running),
+		PR_METRIC("running_query_count", PR_GAUGE, "queries_running", PR_ONE, NULL,
+			"Queries that the indexer of the node is at.")},
 	{AT(indexed_lag_bytes),
 		PR_METRIC("indexed_lag_bytes", PR_GAUGE, "lag_bytes", PR_ONE, NULL,
 			"Estimated bytes of stored packets that are not yet indexed.")},
@@ -104,4 +210,10 @@ pr_status_metrics_node(struct pr_metrics_page *page, const char *prefix,
 	pr_metrics_table(page, prefix, PR_COUNTER_TABLE(node_rows, node));
 	if (merger)
 		pr_metrics_table(page, prefix, PR_COUNTER_TABLE(merger_rows, node));
+}
+
+void
+pr_values_add_node(struct pr_values *values, const Packrack__NodeStatus *node)
+{
+	pr_values_add_table(values, PR_COUNTER_TABLE(node_rows, node));
 }

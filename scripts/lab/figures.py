@@ -73,7 +73,7 @@ def unindexed(rack, since, seen):
         # who has no logger makes no index, and who does not answer is somebody else's matter
         if not node["connected"] or not node["writer_alive"]:
             continue
-        name, left, told = node["name"], node["segments_unsummarized"], node.get("summaries_told_time", 0)
+        name, left, told = node["node"], node["segments_unsummarized"], node.get("summaries_told_time", 0)
         if seen.get(name, (None,))[0] != left:
             seen[name] = left, time.time_ns()
         if told < since or (left and time.time_ns() - seen[name][1] < STILL):
@@ -136,7 +136,7 @@ def node_drops(status):
         logger = node.get("logger") or {}
         if isinstance(logger, str):
             logger = json.loads(logger)
-        drops += int(logger.get("kernel_drops", 0))
+        drops += int(logger.get("dropped_kernel", 0))
     return drops
 
 

@@ -13,13 +13,14 @@
 #define NODES_MAX 256
 #define VALUES 28
 
-static const char *const names[VALUES] = {"frames_sent", "bytes_sent", "primaries",
-	"second_copies", "unacknowledged", "lost_unacknowledged", "logs_sent",
-	"resend_asked", "resend_answered", "gone_answered", "buffer_bytes", "controls_sent",
-	"controls_received", "frames_received", "packets_stored", "packets_durable",
-	"bytes_stored", "missing", "stray", "duplicate", "pending", "kernel_drops",
-	"logs_received", "logs_requested", "logs_gone", "disk_total", "disk_free",
-	"write_rate"};
+static const char *const names[VALUES] = {"sent_frames", "sent_bytes", "primary_packets",
+	"second_packets", "unacknowledged_frames", "lost_unacknowledged_frames",
+	"sent_tslogs", "resends_asked", "resends_answered", "gone_answered",
+	"buffer_size_bytes", "sent_controls", "received_controls", "received_frames",
+	"stored_packets", "durable_packets", "stored_bytes", "missing_packets",
+	"stray_frames", "duplicate_frames", "pending_frames", "dropped_kernel",
+	"received_tslogs", "requested_tslogs", "gone_tslogs", "volume_size_bytes",
+	"volume_free_bytes", "write_bytes_per_s"};
 
 struct sim {
 	struct pr_rpc *rpc;

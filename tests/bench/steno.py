@@ -169,7 +169,7 @@ class Packrack:
             if report["missing_packets"] or report["dropped_packets"]:
                 sys.exit(f"bench: packrack dropped {report['missing_packets'] + report['dropped_packets']} "
                          f"of {sent} packets: lower BENCH_PPS")
-            return report["held_packets"] >= sent
+            return report["packets_in_range"] >= sent
         b.until(all_there, 30, "the logger's last packet")
         time.sleep(INDEXED)
 

@@ -130,8 +130,8 @@ down_and_up() {
 	poll_until 5 figure_above dropped_send 2999 || return 1
 	figure_is dropped_send 3000 || return 1
 	"$RACK" exec disp ip link set out0 up
-	heard=$(figure control_received)
-	poll_until 10 figure_above control_received $((heard + 9)) || return 1
+	heard=$(figure control_received_frames)
+	poll_until 10 figure_above control_received_frames $((heard + 9)) || return 1
 	play || return 1
 	"$RACK" drain --stored --timeout 40 || return 1
 	got=$("$BUILD/packrack" query --count 2> "$LAB_DIR/count") || rc=$?

@@ -24,14 +24,14 @@ figure() { # node|logger|dispatcher|view NODE KEY
 	import json, sys
 	status, (kind, node, key) = json.load(open(sys.argv[1])), sys.argv[2:]
 	if kind == "logger":
-	    found = [n["logger"] for n in status["nodes"] if n["name"] == node][0]
+	    found = [n["logger"] for n in status["nodes"] if n["node"] == node][0]
 	    found = json.loads(found) if isinstance(found, str) else found
 	elif kind == "node":
-	    found = [n for n in status["nodes"] if n["name"] == node][0]
+	    found = [n for n in status["nodes"] if n["node"] == node][0]
 	elif kind == "dispatcher":
 	    found = status["dispatcher"]
 	else:
-	    found = [n for n in status["dispatcher"]["nodes"] if n["name"] == node][0]
+	    found = [n for n in status["dispatcher"]["nodes"] if n["node"] == node][0]
 	print(found[key])
 	P
 }
@@ -98,17 +98,17 @@ run_step "the node is away" poll_until 2 is disconnected view log2 state
 refute_step "a node that is away cannot identify itself" 1 "$PACKRACK" node identify log2
 run_step "node reconnect" "$PACKRACK" node reconnect log2
 run_step "the node is back" poll_until 2 is active view log2 state
-run_step "and gets packets" poll_until 5 above 0 view log2 frames_sent
+run_step "and gets packets" poll_until 5 above 0 view log2 sent_frames
 
 # ---- forgers ----
 
 forged() { # counted, and nothing else
 	local before type
-	before=$(figure logger log1 control_bad_tag)
+	before=$(figure logger log1 control_bad_tag_frames)
 	for type in STOP RESET DISCONNECT; do
 		in_switch "$FORGE" send p1 "$LAB_DIR/p1.pcap" "$type" || return 1
 	done
-	poll_until 8 above $((before + 2)) logger log1 control_bad_tag
+	poll_until 8 above $((before + 2)) logger log1 control_bad_tag_frames
 }
 run_step "forged STOP, RESET and DISCONNECT frames are counted" forged
 run_step "the forger's frames are good but for the key" in_switch \
@@ -116,9 +116,9 @@ run_step "the forger's frames are good but for the key" in_switch \
 run_step "as the node obeys one with it" poll_until 5 says log1 "no LED"
 forged_quit() {
 	local before
-	before=$(figure dispatcher - control_bad_tag)
+	before=$(figure dispatcher - control_bad_tag_frames)
 	in_switch "$FORGE" leave p0 "$LAB_DIR/p1.pcap" || return 1
-	poll_until 5 above "$before" dispatcher - control_bad_tag
+	poll_until 5 above "$before" dispatcher - control_bad_tag_frames
 }
 run_step "a forged QUIT is counted" forged_quit
 run_step "and the node has not left" is active view log1 state
@@ -147,7 +147,7 @@ run_step "nothing is lost, neither to forgers nor to commands" whole
 stranger() {
 	sed -i "s/^frame-key .*/frame-key $(printf 'b%.0s' {1..64})/" "$LAB_DIR/keys/log3/rack"
 	"$RACK" restart log3 || return 1
-	poll_until 5 above 2 dispatcher - control_bad_tag || return 1
+	poll_until 5 above 2 dispatcher - control_bad_tag_frames || return 1
 	is quit view log3 state
 }
 run_step "a logger with another key is refused and counted" stranger
@@ -188,9 +188,9 @@ replayed() {
 	"$RACK" drain --keep-running --timeout 20 || return 1
 	local before
 	export_exits 3 "$LAB_DIR/before.pcapng" || return 1
-	before=$(figure logger log1 control_refused)
+	before=$(figure logger log1 control_refused_frames)
 	in_switch "$FORGE" replay p1 "$LAB_DIR/p1.pcap" RESET || return 1
-	poll_until 5 above "$before" logger log1 control_refused || return 1
+	poll_until 5 above "$before" logger log1 control_refused_frames || return 1
 	export_exits 3 "$LAB_DIR/left.pcapng" &&
 		"$COMPARE" "$LAB_DIR/before.pcapng" "$LAB_DIR/left.pcapng"
 }
@@ -200,9 +200,9 @@ replayed_quit() {
 	poll_until 5 "$FORGE" has "$LAB_DIR/p1.pcap" QUIT || return 1
 	poll_until 8 is active view log1 state || return 1
 	local before
-	before=$(figure dispatcher - control_stale)
+	before=$(figure dispatcher - control_stale_frames)
 	in_switch "$FORGE" replay p0 "$LAB_DIR/p1.pcap" QUIT || return 1
-	poll_until 5 above "$before" dispatcher - control_stale || return 1
+	poll_until 5 above "$before" dispatcher - control_stale_frames || return 1
 	is active view log1 state
 }
 run_step "nor does the QUIT of an earlier run take a node away" replayed_quit

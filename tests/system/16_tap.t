@@ -80,7 +80,7 @@ play() {
 held() { # NAME: packets in the volume; none lost
 	"$PACKRACK" query --volume "$LAB_DIR/$1.vol" --count --json > "$LAB_DIR/held" || true
 	jq -e '.completeness | .missing_packets + .dropped_packets == 0' "$LAB_DIR/held" > "$LAB_DIR/lost" || return 1
-	jq .completeness.held_packets "$LAB_DIR/held"
+	jq .completeness.packets_in_range "$LAB_DIR/held"
 }
 holds() { # NAME COUNT
 	[ "$(held "$1")" = "$2" ]

@@ -140,7 +140,7 @@ frameless() {
 "$PACKRACK" volume create "$LAB_DIR/other.vol" --size 64M > /dev/null
 run_step "a logger whose bundle has no frame key says so" frameless
 bad_tags() {
-	head_of "$PACKRACK" status --json | grep -o '"control_bad_tag": *[0-9]*' | head -n 1 | grep -o '[0-9]*$'
+	head_of "$PACKRACK" status --json | grep -o '"control_bad_tag_frames": *[0-9]*' | head -n 1 | grep -o '[0-9]*$'
 }
 keyless() {
 	local before pid rc

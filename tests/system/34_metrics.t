@@ -72,7 +72,7 @@ planted() { # SED_EXPRESSION
 	sed "$1" "$PAGE" > "$LAB_DIR/page"
 	"$METRICS" documented "$LAB_DIR/page" "$LAB_DIR"/{dispatcher,merger,logger,indexer,tap}.prom
 }
-refute_step "one that is missing there is seen" 1 planted '/^.It Li packrack_logger_missing_packets_total/,/^.Li missing/d'
+refute_step "one that is missing there is seen" 1 planted '/^.It Li packrack_logger_missing_packets_total/,/^.Li missing_packets/d'
 refute_step "one too many is seen" 1 planted 's/^\(.It Li packrack_logger_\)late_frames_total/\1later_total/'
 refute_step "another type is seen" 1 planted 's/\(packrack_merger_queries_running Pq \)gauge/\1counter/'
 refute_step "other words are seen" 1 planted 's/^Packets taken from the link./Packets lost on the link./'

@@ -35,7 +35,7 @@ counted() { # NUMBER: packets that were played and are found
 }
 
 bad_tags() {
-	"$PACKRACK" status --keyvalue 2> /dev/null | sed -n 's/^dispatcher\.control_bad_tag=//p'
+	"$PACKRACK" status --keyvalue 2> /dev/null | sed -n 's/^dispatcher\.control_bad_tag_frames=//p'
 }
 
 play() {

@@ -49,7 +49,7 @@ begin() {
 	background "$LAB_DIR/own.log" "$RACK" exec disp "$BUILD/packrack" query --follow -w tcp-listen:57014 udp
 	poll_until 10 grep -q "waiting for a reader on 127.0.0.1:57014" "$LAB_DIR/own.log" || { cat "$LAB_DIR/own.log"; return 1; }
 	background "$LAB_DIR/tshark2.log" "$RACK" exec disp tshark -q -i TCP@127.0.0.1:57014 -w "$LAB_DIR/own.pcapng"
-	poll_until 10 value_is queries_running 5 || { "$BUILD/packrack" queries list; return 1; }
+	poll_until 10 value_is running_query_count 5 || { "$BUILD/packrack" queries list; return 1; }
 }
 
 # What the test sent; the kernels' own packets are everywhere.

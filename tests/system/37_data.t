@@ -147,7 +147,7 @@ run_step "it records again" again
 # ---- a rack ----
 
 figure() { # NODE JQ: of what the merger's list says of its packets
-	"$PACKRACK" data list --json | jq -e "first(.nodes[] | select(.name == \"$1\") | .streams[] | select(.name == \"packets.0\")) | $2"
+	"$PACKRACK" data list --json | jq -e "first(.nodes[] | select(.node == \"$1\") | .streams[] | select(.name == \"packets.0\")) | $2"
 }
 told() { # what the merger knows of its nodes is as old as their last word
 	local one two
@@ -190,8 +190,8 @@ rack_deleted() {
 }
 rack_midst() { # what the other node has of that time is given, and this one's is missed by nobody
 	local first last
-	first=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .oldest')
-	last=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .newest')
+	first=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .oldest_time')
+	last=$("$PACKRACK" data list --node log2 --json | jq '.nodes[0].streams[] | select(.name == "packets.0") | .newest_time')
 	echo "$first to $last"
 	deleted() { # it was started a moment ago, and its logger may be on the way
 		"$PACKRACK" data delete --node log2 --since "@$(jq -n "($first + ($last - $first) * 0.4) / 1e9")" \

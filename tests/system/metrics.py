@@ -159,7 +159,7 @@ def differences(name, entry, what):
 # ---- status ----
 
 # Of status, what is no figure of its own: names, identities, and what a metric has as labels.
-IDENTITIES = {"version", "time", "epoch", "state", "name", "number", "mac", "link", "mode", "trouble"}
+IDENTITIES = {"version", "time", "epoch", "state", "name", "node", "number", "mac", "link", "mode", "trouble"}
 
 
 def figures(status, written):
@@ -181,10 +181,10 @@ def figures(status, written):
     for link in dispatcher["links"]:
         take("dispatcher link", (("link", link["name"]), ("number", str(link["link"]))), link)
     for node in dispatcher["nodes"]:
-        take("dispatcher node", (("mac", node["mac"]), ("node", node["name"])), node)
+        take("dispatcher node", (("mac", node["mac"]), ("node", node["node"])), node)
     take("merger", (), merger)
     for node in status["nodes"]:
-        name = (("node", node["name"]),)
+        name = (("node", node["node"]),)
         take("merger node", name, node)
         take("indexer", name, {k: v for k, v in node.items() if k in indexer})
         take("logger", name, node["logger"])

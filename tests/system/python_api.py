@@ -79,7 +79,7 @@ def sources():
         nodes = rack.nodes
         assert sorted(n.name for n in nodes) == ["log1", "log2", "log3"]
         assert [n.connected and n.writer_alive for n in nodes] == [True] * 3
-        assert {"kernel_drops"} <= set(nodes[0].logger), nodes[0].logger
+        assert {"dropped_kernel"} <= set(nodes[0].logger), nodes[0].logger
         links = rack.links
         assert {(l.name, l.link, l.linktype) for l in links} == {("tap0", 0, 1)}, links
 
@@ -103,7 +103,7 @@ def figures(program):
     c = answer.completeness
     assert ours == c.matched == report["matched"] == counted.matched > 1000
     assert counted.complete
-    assert c.held_packets == report["completeness"]["held_packets"]
+    assert c.held_packets == report["completeness"]["packets_in_range"]
     assert sorted(c.answered) == ["log1", "log2", "log3"] and c.unanswered == {}
     for name in ("scanned_segments", "skipped_segments", "skipped_level1", "skipped_level2",
                  "scanned_packets", "index_damaged"):

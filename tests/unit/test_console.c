@@ -51,23 +51,23 @@ feed_dispatcher(int nodes, uint64_t t)
 	put(&all, "dropped_kernel", 7 * t);
 	put(&all, "dropped_no_node", 3 * t);
 	put(&all, "control_frames", 30 * t);
-	put(&all, "control_received", 6 * t);
+	put(&all, "control_received_frames", 6 * t);
 	put(&all, "log_frames", 20 * t);
 	put(&all, "goodness_permille", 990);
 	put(&all, "input_bytes_per_s", 500000);
-	put(&all, "buffer_bytes_used", 8 << 20);
-	put(&all, "buffer_bytes", 32 << 20);
+	put(&all, "buffer_used_bytes", 8 << 20);
+	put(&all, "buffer_size_bytes", 32 << 20);
 	put(&all, "spread_mode", 2);
 	for (int i = 0; i < nodes; i++) {
 		struct list *l = &of_nodes[i];
 
 		l->count = 0;
-		put(l, "frames_sent", (10 + (uint64_t)i) * t);
-		put(l, "packets_stored", (10 + (uint64_t)i) * t * (1 + t % 3));
-		put(l, "missing", i == 2 ? 5 : 0);
-		put(l, "disk_total", UINT64_C(500000000000));
-		put(l, "disk_free", UINT64_C(400000000000) - 1000000 * t);
-		put(l, "bytes_stored", 1000000 * t);
+		put(l, "sent_frames", (10 + (uint64_t)i) * t);
+		put(l, "stored_packets", (10 + (uint64_t)i) * t * (1 + t % 3));
+		put(l, "missing_packets", i == 2 ? 5 : 0);
+		put(l, "volume_size_bytes", UINT64_C(500000000000));
+		put(l, "volume_free_bytes", UINT64_C(400000000000) - 1000000 * t);
+		put(l, "stored_bytes", 1000000 * t);
 		put(l, "buffer_fill_percent", 25);
 		snprintf(names[i], sizeof(names[i]), "n%02u", (unsigned)(i + 1) % 100);
 		packrack__dispatcher_node__init(&room[i]);
@@ -141,8 +141,8 @@ feed_merger(int nodes, uint64_t t)
 	Packrack__Status s = PACKRACK__STATUS__INIT;
 	struct list all = {.count = 0};
 
-	put(&all, "queries", 9);
-	put(&all, "queries_running", 1);
+	put(&all, "queries_total", 9);
+	put(&all, "running_query_count", 1);
 	q.number = 9;
 	q.user = (char *)"ann\x1b[2J";
 	q.text = (char *)"udp port 53";

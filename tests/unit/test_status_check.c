@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include "merger/cli/rack/status_check.h"
 
 #include <fcntl.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include "proto/base/clock.h"
+#include "proto/rpc/status.h"
 #include "tests/unit/unit.h"
 
 #define HOUR (3600 * PR_NS_PER_S)
@@ -46,9 +48,9 @@ rack_make_node(struct rack *r, int i, const char *name)
 	n->first_time = 100 * HOUR;
 	n->volume_bytes = 1000;
 	n->volume_used = 500;
-	value(&r->disk[i][0], &r->disk_list[i][0], "disk_free", 3600000);
-	value(&r->disk[i][1], &r->disk_list[i][1], "write_rate", 1000);
-	value(&r->disk[i][2], &r->disk_list[i][2], "missing", 0);
+	value(&r->disk[i][0], &r->disk_list[i][0], "volume_free_bytes", 3600000);
+	value(&r->disk[i][1], &r->disk_list[i][1], "write_bytes_per_s", 1000);
+	value(&r->disk[i][2], &r->disk_list[i][2], "missing_packets", 0);
 	l->values = r->disk_list[i];
 	l->n_values = 3;
 }
@@ -249,9 +251,32 @@ START_TEST(counts_are_kept)
 }
 END_TEST
 
+/* Figures of older daemons get their present names; present ones stay. */
+START_TEST(old_names_are_read)
+{
+	Packrack__Value items[2], *list[2] = {&items[0], &items[1]};
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+
+	for (int i = 0; i < 2; i++) {
+		packrack__value__init(&items[i]);
+		items[i].name = strdup(i ? "sent_frames" : "queries_running");
+	}
+	status.values = list;
+	status.n_values = 2;
+	pr_status_rename_old(&status);
+	ck_assert_str_eq(items[0].name, "running_query_count");
+	ck_assert_str_eq(items[1].name, "sent_frames");
+	ck_assert_str_eq(pr_status_new_name("kernel_drops"), "dropped_kernel");
+	ck_assert_str_eq(pr_status_new_name("dropped_kernel"), "dropped_kernel");
+	free(items[0].name);
+	free(items[1].name);
+}
+END_TEST
+
 static void
 fill(TCase *tc)
 {
+	tcase_add_test(tc, old_names_are_read);
 	tcase_add_test(tc, all_is_well);
 	tcase_add_test(tc, loss);
 	tcase_add_test(tc, nodes);

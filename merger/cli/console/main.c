@@ -24,6 +24,7 @@
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
 #include "proto/rpc/rpc.h"
+#include "proto/rpc/status.h"
 
 /*
  * An order of the screen DATA: `packrack data ...` as a process of its own, one at a time, so that the
@@ -101,13 +102,14 @@ order_end(struct source *s, bool ok, const char *text)
 /* ---- answers ---- */
 
 static void
-on_status(struct source *s, const Packrack__Status *status)
+on_status(struct source *s, Packrack__Status *status)
 {
 	struct fetch *f = s->fetch;
 	const char *wanted = s == f->sources ? "packrack-dispatcher" : "packrack-merger";
 	char why[160];
 
 	s->asked = 0;
+	pr_status_rename_old(status);
 	if (strncmp(status->program, wanted, strlen(wanted))) {
 		snprintf(
 			why, sizeof(why), "%s is a %s", s->peer->endpoint, status->program);

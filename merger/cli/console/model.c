@@ -95,13 +95,13 @@ node_full_in(const struct model *m, const struct model_node *n)
 {
 	double rate, left;
 
-	if (n->stored && node_in(m, n, "volume_bytes")) {
-		rate = series_rate(&n->in, &m->in_names, "volume_used");
-		left = (double)node_in(m, n, "volume_bytes") -
-		       (double)node_in(m, n, "volume_used");
+	if (n->stored && node_in(m, n, "volume_size_bytes")) {
+		rate = series_rate(&n->in, &m->in_names, "volume_used_bytes");
+		left = (double)node_in(m, n, "volume_size_bytes") -
+		       (double)node_in(m, n, "volume_used_bytes");
 	} else {
-		rate = series_rate(&n->out, &m->out_names, "bytes_stored");
-		left = (double)node_out(m, n, "disk_free");
+		rate = series_rate(&n->out, &m->out_names, "stored_bytes");
+		left = (double)node_out(m, n, "volume_free_bytes");
 	}
 	return rate > 0 ? left / rate : -1;
 }

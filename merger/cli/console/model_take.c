@@ -5,6 +5,7 @@
 
 #include "merger/cli/console/model.h"
 #include "proto/base/clock.h"
+#include "proto/rpc/status.h"
 
 #define NODES_MAX 4096
 
@@ -91,22 +92,14 @@ take_sent_node(
 	n->heard = d->last_seen;
 	COPY(n->mac, d->mac);
 	COPY(n->state, d->state);
-	series_push(&n->out, &m->out_names, time, d->values, d->n_values, "packets_stored");
+	series_push(&n->out, &m->out_names, time, d->values, d->n_values, "stored_packets");
 }
 
 static void
 take_stored_node(struct model *m, const Packrack__NodeStatus *s, int64_t time, int64_t now)
 {
-	const struct {
-		const char *name;
-		uint64_t number;
-	} from[] = {{"packets", s->packets}, {"bytes", s->bytes}, {"segments", s->segments},
-		{"missing", s->missing}, {"volume_bytes", s->volume_bytes},
-		{"volume_used", s->volume_used}, {"queries", s->queries},
-		{"queries_running", s->queries_running},
-		{"indexed_lag_bytes", s->indexed_lag_bytes}};
-	enum { COUNT = sizeof(from) / sizeof(from[0]) };
-	Packrack__Value room[COUNT], *values[COUNT];
+	Packrack__Value items[32], *pointers[32];
+	struct pr_values values = PR_VALUE_LIST(items, pointers);
 	struct model_node *n = node_get(m, s->name, NULL);
 
 	if (!n)
@@ -121,13 +114,8 @@ take_stored_node(struct model *m, const Packrack__NodeStatus *s, int64_t time, i
 	n->connected = s->connected;
 	n->writer = s->writer_alive;
 	n->last_seen = s->last_seen;
-	for (unsigned i = 0; i < COUNT; i++) {
-		packrack__value__init(&room[i]);
-		room[i].name = (char *)from[i].name;
-		room[i].number = from[i].number;
-		values[i] = &room[i];
-	}
-	series_push(&n->in, &m->in_names, time, values, COUNT, "packets");
+	pr_values_add_node(&values, s);
+	series_push(&n->in, &m->in_names, time, pointers, values.count, "packets");
 }
 
 /* ---- whole messages ---- */
@@ -264,7 +252,7 @@ model_take_merger(struct model *m, unsigned which, const Packrack__Status *s, in
 	char name[32];
 
 	snprintf(name, sizeof(name), which ? "merger %u" : "merger", which + 1);
-	take_peer(m, p, s, name, "packets_merged", now);
+	take_peer(m, p, s, name, "merged_packets", now);
 	p->nodes = (unsigned)s->n_nodes;
 	p->queries = (unsigned)s->n_queries;
 	if (which)

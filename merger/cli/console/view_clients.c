@@ -11,13 +11,14 @@ list_line(struct canvas *c, int row, const struct model *m, const struct model_n
 	bool chosen, int at)
 {
 	char space[FORMAT_TEXT], left[FORMAT_TEXT];
-	uint64_t missing = node_out(m, n, "missing") + node_in(m, n, "missing");
+	uint64_t missing =
+		node_out(m, n, "missing_packets") + node_in(m, n, "missing_packets");
 	bool bad;
 	const char *state = node_state(m, n, &bad);
 
 	if (n->sent && n->stored) /* both tell of the same */
-		missing = node_out(m, n, "missing");
-	format_bytes(space, (double)node_out(m, n, "disk_free"));
+		missing = node_out(m, n, "missing_packets");
+	format_bytes(space, (double)node_out(m, n, "volume_free_bytes"));
 	format_left(left, node_full_in(m, n));
 	canvas_text(c, row, 0, chosen ? STYLE_CHOSEN : STYLE_PLAIN, "%c%-15.15s",
 		chosen ? '>' : ' ', n->name);
@@ -25,7 +26,7 @@ list_line(struct canvas *c, int row, const struct model *m, const struct model_n
 	canvas_right(c, row, 40, STYLE_PLAIN, "%s", n->sent ? space : "-");
 	canvas_right(c, row, 49, STYLE_PLAIN, "%s", left);
 	canvas_right(c, row, 63, STYLE_PLAIN, "%" PRIu64,
-		n->sent ? node_out(m, n, "frames_sent") : node_in(m, n, "packets"));
+		n->sent ? node_out(m, n, "sent_frames") : node_in(m, n, "packets"));
 	canvas_right(c, row, 71, missing ? STYLE_BAD : STYLE_PLAIN, "%" PRIu64, missing);
 	if (c->cols < 150) {
 		canvas_spark(c, row, 72, 7, n->out.spark, n->out.spark_count);
@@ -84,8 +85,8 @@ detail_head(struct canvas *c, int row, const struct model *m, const struct model
 	canvas_text(c, row++, 1, STYLE_HEAD, "Detail of node %u: %s", n->number, n->name);
 	canvas_text(c, row++, 1, STYLE_PLAIN, "%-18s %s",
 		"MAC address:", n->mac[0] ? n->mac : "-");
-	row = bytes_line(c, row, "Free space:", node_out(m, n, "disk_free"));
-	row = bytes_line(c, row, "Total space:", node_out(m, n, "disk_total"));
+	row = bytes_line(c, row, "Free space:", node_out(m, n, "volume_free_bytes"));
+	row = bytes_line(c, row, "Total space:", node_out(m, n, "volume_size_bytes"));
 	canvas_text(c, row++, 1, STYLE_PLAIN, "%-18s %s",
 		"Time until full:", format_left(left, node_full_in(m, n)));
 	canvas_text(c, row, 1, STYLE_PLAIN, "%-18s", "State:");
@@ -102,24 +103,26 @@ struct detail_row {
 };
 
 static const struct detail_row left_rows[] = {
-	{"Data frames sent", "frames_sent", false, false},
-	{"Bytes sent", "bytes_sent", false, false},
-	{"Timestamp logs sent", "logs_sent", false, false},
-	{"Timestamp logs received", "logs_received", false, false},
-	{"Controls received", "controls_received", false, false},
-	{"Controls sent", "controls_sent", false, false},
-	{"Frames received", "frames_received", false, false},
-	{"Packets stored", "packets_stored", false, false},
-	{"Packets durable", "packets_durable", false, false},
-	{"Bytes stored", "bytes_stored", false, false}, {0}};
-static const struct detail_row right_rows[] = {{"Missing", "missing", false, true},
-	{"Dropped by its kernel", "kernel_drops", false, true},
-	{"Strays", "stray", false, true}, {"Duplicates", "duplicate", false, false},
-	{"Pending", "pending", false, false},
-	{"Logs asked again", "logs_requested", false, false},
-	{"Logs gone", "logs_gone", false, true},
-	{"Packets indexed", "packets", true, false}, {"Queries", "queries", true, false},
-	{"Queries running", "queries_running", true, false}, {0}};
+	{"Data frames sent", "sent_frames", false, false},
+	{"Bytes sent", "sent_bytes", false, false},
+	{"Timestamp logs sent", "sent_tslogs", false, false},
+	{"Timestamp logs received", "received_tslogs", false, false},
+	{"Controls received", "received_controls", false, false},
+	{"Controls sent", "sent_controls", false, false},
+	{"Frames received", "received_frames", false, false},
+	{"Packets stored", "stored_packets", false, false},
+	{"Packets durable", "durable_packets", false, false},
+	{"Bytes stored", "stored_bytes", false, false}, {0}};
+static const struct detail_row right_rows[] = {{"Missing", "missing_packets", false, true},
+	{"Dropped by its kernel", "dropped_kernel", false, true},
+	{"Strays", "stray_frames", false, true},
+	{"Duplicates", "duplicate_frames", false, false},
+	{"Pending", "pending_frames", false, false},
+	{"Logs asked again", "requested_tslogs", false, false},
+	{"Logs gone", "gone_tslogs", false, true},
+	{"Packets indexed", "packets", true, false},
+	{"Queries", "queries_total", true, false},
+	{"Queries running", "running_query_count", true, false}, {0}};
 
 static void
 detail_rows(struct canvas *c, int row, int col, const struct model *m,

@@ -18,7 +18,7 @@ static const char *const delivered[] = {"sent_packets", NULL};
 static const char *const by_kernel[] = {"dropped_kernel", "dropped_interface", NULL};
 static const char *const by_us[] = {
 	"dropped_ring", "dropped_no_node", "dropped_send", NULL};
-static const char *const cut[] = {"cut", NULL};
+static const char *const cut[] = {"cut_packets", NULL};
 
 static int
 rows_draw(struct canvas *c, int row, const struct row *rows, struct view_columns at,
@@ -43,8 +43,8 @@ node_row(struct canvas *c, int row, const char *label, struct view_columns at, u
 static void
 buffer_line(struct canvas *c, int row, const struct model_peer *d)
 {
-	double used = (double)series_now(&d->series, &d->names, "buffer_bytes_used");
-	double size = (double)series_now(&d->series, &d->names, "buffer_bytes");
+	double used = (double)series_now(&d->series, &d->names, "buffer_used_bytes");
+	double size = (double)series_now(&d->series, &d->names, "buffer_size_bytes");
 	double part = size > 0 ? used / size : 0;
 	int width = c->cols - 40 > 50 ? 50 : c->cols - 40;
 	char a[FORMAT_TEXT], b[FORMAT_TEXT];
@@ -71,8 +71,8 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 		{"> Dropped by kernel", by_kernel, STYLE_BAD},
 		{"> Dropped by packrack", by_us, STYLE_BAD}, {0}};
 	static const char *const sent[] = {"control_frames", NULL};
-	static const char *const received[] = {"control_received", NULL};
-	static const char *const refused[] = {"control_refused", NULL};
+	static const char *const received[] = {"control_received_frames", NULL};
+	static const char *const refused[] = {"control_refused_frames", NULL};
 	static const char *const logs[] = {"log_frames", NULL};
 	static const char *const log_bytes[] = {"log_bytes", NULL};
 	static const char *const data_bytes[] = {"data_bytes", NULL};
@@ -91,8 +91,8 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 		row = view_missing(c, row, "dispatcher", d);
 	view_columns_head(c, row++, "Frames", at);
 	row = rows_draw(c, row, frames, at, &d->series, &d->names);
-	node_row(c, row++, "> Dropped by nodes", at, nodes_sum(m, "kernel_drops", true));
-	node_row(c, row++, "> Missing at nodes", at, nodes_sum(m, "missing", true));
+	node_row(c, row++, "> Dropped by nodes", at, nodes_sum(m, "dropped_kernel", true));
+	node_row(c, row++, "> Missing at nodes", at, nodes_sum(m, "missing_packets", true));
 	view_columns_head(c, ++row, "Overhead", at);
 	row = rows_draw(c, row + 1, overhead, at, &d->series, &d->names);
 	buffer_line(c, row + 1, d);
@@ -149,8 +149,10 @@ link_detail(struct canvas *c, int row, const struct model *m, const struct model
 	} rows[] = {{"Captured frames", "captured_packets", STYLE_PLAIN},
 		{"Captured bytes", "captured_bytes", STYLE_PLAIN},
 		{"> Sent frames", "sent_packets", STYLE_GOOD},
-		{"> Sent bytes", "sent_bytes", STYLE_PLAIN}, {"> Cut", "cut", STYLE_WARN},
-		{"> Escaped", "escaped", STYLE_PLAIN}, {"> Runts", "runts", STYLE_PLAIN},
+		{"> Sent bytes", "sent_bytes", STYLE_PLAIN},
+		{"> Cut", "cut_packets", STYLE_WARN},
+		{"> Escaped", "escaped_packets", STYLE_PLAIN},
+		{"> Runts", "runt_packets", STYLE_PLAIN},
 		{"> Dropped: kernel", "dropped_kernel", STYLE_BAD},
 		{"> Dropped: interface", "dropped_interface", STYLE_BAD},
 		{"> Dropped: buffer full", "dropped_ring", STYLE_BAD},

@@ -16,7 +16,7 @@ merger_lines(struct canvas *c, int row, const struct model *m)
 
 	for (unsigned i = 0; i < m->merger_count; i++) {
 		const struct model_peer *p = &m->mergers[i];
-		uint64_t queries = series_now(&p->series, &p->names, "queries_running");
+		uint64_t queries = series_now(&p->series, &p->names, "running_query_count");
 		int wide = c->cols >= 150 ? ENDPOINT_COLUMNS_WIDE : ENDPOINT_COLUMNS;
 		int col = canvas_text(
 			c, row, 1, STYLE_PLAIN, "merger %-*.*s ", wide, wide, p->endpoint);
@@ -85,8 +85,9 @@ cell(struct canvas *c, int row, int col, int width, const struct model *m, int a
 	char rate[FORMAT_TEXT];
 	bool bad;
 	const char *state = node_state(m, n, &bad);
-	double total = (double)node_out(m, n, "disk_total");
-	double full = total > 0 ? 1 - (double)node_out(m, n, "disk_free") / total : 0;
+	double total = (double)node_out(m, n, "volume_size_bytes");
+	double full =
+		total > 0 ? 1 - (double)node_out(m, n, "volume_free_bytes") / total : 0;
 	int name = width >= 31 ? 12 : 8, end = col + width - 1, spark = width - name - 19;
 
 	canvas_zone(c, row, col, end, KEY_IS_ROW + at);
@@ -97,7 +98,7 @@ cell(struct canvas *c, int row, int col, int width, const struct model *m, int a
 			state);
 		return;
 	}
-	format_count(rate, n->sent ? series_rate(&n->out, &m->out_names, "packets_stored")
+	format_count(rate, n->sent ? series_rate(&n->out, &m->out_names, "stored_packets")
 				   : series_rate(&n->in, &m->in_names, "packets"));
 	canvas_right(c, row, col + name + 9, STYLE_GOOD, "%s/s", rate);
 	if (spark > 0)

@@ -161,10 +161,10 @@ view_queries(struct canvas *c, const struct model *m, struct ui *ui)
 	canvas_text(c, row++, 1, STYLE_PLAIN,
 		"%" PRIu64 " running, %" PRIu64 " asked in all, %" PRIu64
 		" refused, %" PRIu64 " packets merged",
-		series_now(&p->series, &p->names, "queries_running"),
-		series_now(&p->series, &p->names, "queries"),
+		series_now(&p->series, &p->names, "running_query_count"),
+		series_now(&p->series, &p->names, "queries_total"),
 		series_now(&p->series, &p->names, "queries_refused"),
-		series_now(&p->series, &p->names, "packets_merged"));
+		series_now(&p->series, &p->names, "merged_packets"));
 	canvas_text(c, ++row, 1, STYLE_HEAD, "%6s %-9s %7s %7s %9s %10s  %s", "number",
 		"user", "runs", "nodes", "matched", "got", "filter");
 	row++;

@@ -128,8 +128,8 @@ print_nodes(const Packrack__Status *s)
 
 		printf("%-4u %-16s %-18s %-12s %14" PRIu64 " %14" PRIu64 "\n", n->number,
 			n->name, n->mac, n->state,
-			status_value(n->values, n->n_values, "frames_sent"),
-			status_value(n->values, n->n_values, "packets_stored"));
+			status_value(n->values, n->n_values, "sent_frames"),
+			status_value(n->values, n->n_values, "stored_packets"));
 	}
 }
 

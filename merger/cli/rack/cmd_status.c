@@ -53,7 +53,7 @@ render_merger(struct render *r, const Packrack__Status *s)
 	render_object(r, "merger");
 	render_fields(r, &s->base);
 	render_messages(r, "links", s->links, s->n_links);
-	render_messages(r, "queries_now", s->queries, s->n_queries);
+	render_messages(r, "running_queries", s->queries, s->n_queries);
 	render_close(r);
 	render_messages(r, "nodes", s->nodes, s->n_nodes);
 }

@@ -73,7 +73,7 @@ check_counts_take(struct check_counts *out, const Packrack__Status *d)
 	}
 	for (size_t i = 0; i < d->n_dispatcher_nodes; i++)
 		out->lost += status_value(d->dispatcher_nodes[i]->values,
-			d->dispatcher_nodes[i]->n_values, "missing");
+			d->dispatcher_nodes[i]->n_values, "missing_packets");
 }
 
 static double
@@ -174,8 +174,8 @@ full_in(const Packrack__Status *d)
 
 	for (size_t i = 0; d && i < d->n_dispatcher_nodes; i++) {
 		const Packrack__DispatcherNode *n = d->dispatcher_nodes[i];
-		uint64_t left = status_value(n->values, n->n_values, "disk_free");
-		uint64_t rate = status_value(n->values, n->n_values, "write_rate");
+		uint64_t left = status_value(n->values, n->n_values, "volume_free_bytes");
+		uint64_t rate = status_value(n->values, n->n_values, "write_bytes_per_s");
 		double in = rate ? (double)left / (double)rate * 1e9 : 0;
 
 		if (left && rate && in < 9e18 && (soonest < 0 || in < (double)soonest))

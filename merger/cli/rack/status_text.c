@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/clock.h"
+#include "proto/rpc/status.h"
 
 /* Where packets went, over the whole rack. */
 struct sums {
@@ -25,11 +26,14 @@ status_value(Packrack__Value *const *values, size_t count, const char *name)
 static uint64_t
 logger_value(const Packrack__NodeStatus *n, const char *name)
 {
-	json_t *json = json_loads(n->logger, 0, NULL);
-	json_int_t value = json_integer_value(json_object_get(json, name));
+	json_t *json = json_loads(n->logger, 0, NULL), *value;
+	json_int_t number = 0;
+	const char *key;
 
+	json_object_foreach(json, key, value) if (!strcmp(pr_status_new_name(key), name))
+		number = json_integer_value(value);
 	json_decref(json);
-	return value > 0 ? (uint64_t)value : 0;
+	return number > 0 ? (uint64_t)number : 0;
 }
 
 static void
@@ -54,7 +58,7 @@ static void
 sum_nodes(struct sums *s, const Packrack__Status *m)
 {
 	for (size_t i = 0; m && i < m->n_nodes; i++) {
-		s->node += logger_value(m->nodes[i], "kernel_drops");
+		s->node += logger_value(m->nodes[i], "dropped_kernel");
 		s->missing += m->nodes[i]->missing;
 	}
 }
@@ -125,7 +129,7 @@ print_links(FILE *to, const Packrack__Status *d)
 				dropped += l->values[j]->number;
 		fprintf(to, "%-16s %6u %14" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s\n",
 			l->name, l->link, l->last_seq, dropped,
-			status_value(l->values, l->n_values, "cut"),
+			status_value(l->values, l->n_values, "cut_packets"),
 			l->ended ? "ended" : "open");
 	}
 }
@@ -164,8 +168,8 @@ status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 	if (m) {
 		fprintf(to, "merger %s: %zu node%s, %" PRIu64 " quer%s running\n",
 			m->version, m->n_nodes, m->n_nodes == 1 ? "" : "s",
-			status_value(m->values, m->n_values, "queries_running"),
-			status_value(m->values, m->n_values, "queries_running") == 1
+			status_value(m->values, m->n_values, "running_query_count"),
+			status_value(m->values, m->n_values, "running_query_count") == 1
 				? "y"
 				: "ies");
 		print_nodes(to, m);

@@ -178,7 +178,7 @@ render_all(const struct data_args *a, const struct data_inventory *inv)
 		const Packrack__NodeStatus *n = inv->nodes[i];
 
 		render_object(r, NULL);
-		render_string(r, "name", n->name);
+		render_string(r, "node", n->name);
 		if (!a->volumes.count) {
 			render_bool(r, "connected", n->connected);
 			render_time(r, "last_seen", n->last_seen);
