@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/rpc/message.h"
 
 /*
@@ -30,7 +31,7 @@ struct series {
 	uint64_t epoch;
 	uint32_t link;
 	struct range *ranges; /* by first; only what is not yet judged */
-	size_t count, room;
+	size_t count;
 	uint64_t judged; /* all seqs up to this one are settled */
 	struct point first; /* lowest held in the range */
 	struct point last; /* highest among the judged whose otime is known */
@@ -67,31 +68,28 @@ struct loss {
 };
 
 struct node {
-	char *name;
-	char *error; /* NULL: none */
+	Packrack__NodeAnswer *answer;
+	bool failed; /* answer->error says why */
 	bool ended;
-	bool limited; /* it gave as much as was asked for: it knows more than it told */
+	bool limited; /* it gave as many packets as were asked for, and may hold more */
 	int64_t watermark;
-	Packrack__NodeAnswer figures; /* its numbers, once the node has ended */
 	uint64_t corrupt;
-	char *why; /* it was asked or not; NULL: nothing to say */
-	bool left_out;
 };
 
 struct prm_completeness {
 	struct prm_completeness_options options;
 	char *link;
 	struct series *series;
-	size_t series_count, series_capacity;
+	size_t series_count;
 	size_t *table; /* open addressing, series index + 1 */
 	size_t table_size;
 	struct node *nodes;
 	size_t node_count;
 	struct gap *gaps;
-	size_t gap_count, gap_room;
+	size_t gap_count;
 	uint64_t surplus_packets, surplus_ranges; /* gaps beyond HOLES_MAX */
 	struct loss *losses;
-	size_t loss_count, loss_room;
+	size_t loss_count;
 	Packrack__Evicted **evicted;
 	size_t evicted_count;
 	Packrack__Ledger **ledgers;
@@ -102,28 +100,11 @@ struct prm_completeness {
 	bool loose; /* some told what they hold of times beyond the range, too */
 	int64_t cut_otime;
 	size_t *active; /* sweep's scratch: ranges that may cover the present seq */
-	size_t active_room;
 };
 
 #define SWEEP_BYTES_DEFAULT (1024 * 1024)
 #define TABLE_START 64
 #define NODES_MAX 4096
-
-static bool
-grow(void **items, size_t count, size_t *room, size_t size)
-{
-	size_t want = *room ? *room * 2 : 8;
-	void *grown;
-
-	if (count < *room)
-		return true;
-	grown = reallocarray(*items, want, size);
-	if (!grown)
-		return false;
-	*items = grown;
-	*room = want;
-	return true;
-}
 
 struct prm_completeness *
 prm_completeness_create(
@@ -167,11 +148,9 @@ prm_completeness_destroy(struct prm_completeness **cp)
 		return;
 	for (size_t i = 0; i < c->series_count; i++)
 		series_free(&c->series[i]);
-	for (size_t i = 0; i < c->node_count; i++) {
-		free(c->nodes[i].name);
-		free(c->nodes[i].error);
-		free(c->nodes[i].why);
-	}
+	for (size_t i = 0; i < c->node_count; i++)
+		if (c->nodes[i].answer)
+			packrack__node_answer__free_unpacked(c->nodes[i].answer, NULL);
 	for (size_t i = 0; i < c->loss_count; i++)
 		free(c->losses[i].reason);
 	for (size_t i = 0; i < c->evicted_count; i++)
@@ -190,41 +169,50 @@ prm_completeness_destroy(struct prm_completeness **cp)
 	free(c);
 }
 
+/* Without memory the text is "", and failed_memory is set. */
+static void
+text_set(struct prm_completeness *c, char **to, const char *text)
+{
+	if (*to != protobuf_c_empty_string)
+		free(*to);
+	*to = text[0] ? strdup(text) : (char *)protobuf_c_empty_string;
+	if (!*to) {
+		*to = (char *)protobuf_c_empty_string;
+		c->failed_memory = true;
+	}
+}
+
 int
 prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_error *err)
 {
-	struct node *grown;
+	Packrack__NodeAnswer *answer;
 
 	if (c->node_count >= NODES_MAX)
 		return pr_error_set(err, "more than %d nodes in one query", NODES_MAX);
-	grown = reallocarray(c->nodes, c->node_count + 1, sizeof(*grown));
-	if (!grown)
+	answer =
+		PR_ARRAY_GROW(c->nodes, c->node_count) < 0 ? NULL : malloc(sizeof(*answer));
+	if (!answer)
 		return pr_error_set(err, "no memory for node %s", name);
-	c->nodes = grown;
-	c->nodes[c->node_count] = (struct node){.name = strdup(name),
-		.watermark = INT64_MIN,
-		.figures = PACKRACK__NODE_ANSWER__INIT};
-	if (!c->nodes[c->node_count].name)
-		return pr_error_set(err, "no memory for node %s", name);
+	packrack__node_answer__init(answer);
+	text_set(c, &answer->node, name);
+	c->nodes[c->node_count] = (struct node){.answer = answer, .watermark = INT64_MIN};
 	return (int)c->node_count++;
 }
 
 const char *
 prm_completeness_name(const struct prm_completeness *c, int node)
 {
-	return c->nodes[node].name;
+	return c->nodes[node].answer->node;
 }
 
 void
 prm_completeness_set_reason(
 	struct prm_completeness *c, int node, const char *why, bool left_out)
 {
-	struct node *n = &c->nodes[node];
+	Packrack__NodeAnswer *answer = c->nodes[node].answer;
 
-	free(n->why);
-	n->why = strdup(why);
-	n->left_out = left_out;
-	c->failed_memory |= !n->why;
+	text_set(c, &answer->why, why);
+	answer->left_out = left_out;
 }
 
 static size_t
@@ -282,8 +270,7 @@ series_find_or_add(struct prm_completeness *c, uint64_t epoch, uint32_t link)
 			return series;
 	}
 	if (c->series_count >= PRM_COMPLETENESS_SERIES_MAX ||
-		!grow((void **)&c->series, c->series_count, &c->series_capacity,
-			sizeof(*c->series)))
+		PR_ARRAY_GROW(c->series, c->series_count) < 0)
 		return NULL;
 	c->series[c->series_count] = (struct series){.epoch = epoch,
 		.link = link,
@@ -298,7 +285,7 @@ range_insert(struct series *series, const struct range *range)
 {
 	size_t at;
 
-	if (!grow((void **)&series->ranges, series->count, &series->room, sizeof(*range)))
+	if (PR_ARRAY_GROW(series->ranges, series->count) < 0)
 		return false;
 	at = series->count++;
 	for (; at && series->ranges[at - 1].first > range->first; at--)
@@ -387,10 +374,9 @@ prm_completeness_failed(struct prm_completeness *c, int node, const char *why)
 	struct node *n = &c->nodes[node];
 
 	n->ended = true;
-	if (!n->error)
-		n->error = strdup(why);
-	if (!n->error)
-		c->failed_memory = true;
+	if (!n->failed)
+		text_set(c, &n->answer->error, why);
+	n->failed = true;
 }
 
 void
@@ -441,7 +427,7 @@ gap_add(struct prm_completeness *c, size_t series, uint64_t first, uint64_t last
 	if (!clip_to_edges(&c->series[series], &first, &last))
 		return;
 	if (c->gap_count >= PRM_COMPLETENESS_GAPS_MAX ||
-		!grow((void **)&c->gaps, c->gap_count, &c->gap_room, sizeof(*c->gaps))) {
+		PR_ARRAY_GROW(c->gaps, c->gap_count) < 0) {
 		c->surplus_packets += last - first + 1;
 		c->surplus_ranges++;
 		return;
@@ -492,8 +478,7 @@ activate(struct sweep *s)
 		s->next++) {
 		if (s->series->ranges[s->next].last < s->at || s->active >= ACTIVE_MAX)
 			continue;
-		if (!grow((void **)&c->active, s->active, &c->active_room,
-			    sizeof(*c->active))) {
+		if (PR_ARRAY_GROW(c->active, s->active) < 0) {
 			c->failed_memory = true;
 			continue;
 		}
@@ -749,7 +734,7 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 		series->lost = (struct point){loss.last, loss.last_time};
 	if (c->loss_count >= PRM_COMPLETENESS_LOSSES_MAX)
 		return 0; /* the gap stays, only its reason is not known */
-	if (!grow((void **)&c->losses, c->loss_count, &c->loss_room, sizeof(loss)))
+	if (PR_ARRAY_GROW(c->losses, c->loss_count) < 0)
 		return pr_error_set(err, "no memory for its losses");
 	loss.series = (size_t)(series - c->series);
 	loss.reason = strdup(from->reason ? from->reason : "");
@@ -759,62 +744,22 @@ loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	return 0;
 }
 
-static char *
-copy_text(const char *text)
-{
-	return text && text[0] ? strdup(text) : (char *)protobuf_c_empty_string;
-}
-
-/* NULL: there is none, or no memory. */
-static Packrack__Deleted *
-copy_deleted(const Packrack__Deleted *from)
-{
-	Packrack__Deleted *d = from ? malloc(sizeof(*d)) : NULL;
-
-	if (!d)
-		return NULL;
-	packrack__deleted__init(d);
-	d->at = from->at;
-	d->since = from->since;
-	d->until = from->until;
-	d->segments = from->segments;
-	d->bytes = from->bytes;
-	d->by = copy_text(from->by);
-	d->moved_to = copy_text(from->moved_to);
-	if (d->by && d->moved_to)
-		return d;
-	packrack__deleted__free_unpacked(d, NULL);
-	return NULL;
-}
-
 static int
 evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	struct pr_error *err)
 {
-	Packrack__Evicted *e, **grown;
+	Packrack__Evicted named = *from, *copy;
 	struct series *series;
 
 	if (c->evicted_count >= EVICTED_MAX)
 		return pr_error_set(err, "it tells too many evictions");
-	grown = reallocarray(c->evicted, c->evicted_count + 1, sizeof(e));
-	e = grown ? malloc(sizeof(*e)) : NULL;
-	if (grown)
-		c->evicted = grown;
-	if (!e)
+	named.node = c->nodes[node].answer->node;
+	copy = PR_ARRAY_GROW(c->evicted, c->evicted_count) < 0
+		       ? NULL
+		       : pr_message_copy(&named.base);
+	if (!copy)
 		return pr_error_set(err, "no memory for its evictions");
-	packrack__evicted__init(e);
-	e->node = copy_text(c->nodes[node].name);
-	e->stream = copy_text(from->stream);
-	e->midst = from->midst;
-	e->since = from->since;
-	e->until = from->until;
-	e->epoch = from->epoch;
-	e->link = from->link;
-	e->last_seq = from->last_seq;
-	e->deleted = copy_deleted(from->deleted);
-	c->evicted[c->evicted_count++] = e;
-	if (!e->node || !e->stream || (from->deleted && !e->deleted))
-		return pr_error_set(err, "no memory for its evictions");
+	c->evicted[c->evicted_count++] = copy;
 	if (!from->last_seq)
 		return 0;
 	series = series_find_or_add(c, from->epoch, from->link);
@@ -856,38 +801,20 @@ ledger_merge(Packrack__Ledger *to, const Packrack__Ledger *from)
 static Packrack__Ledger *
 ledger_new(struct prm_completeness *c, const Packrack__Ledger *from)
 {
-	Packrack__Ledger *l, **grown;
+	Packrack__Ledger *copy = PR_ARRAY_GROW(c->ledgers, c->ledger_count) < 0
+					 ? NULL
+					 : pr_message_copy(&from->base);
 
-	grown = reallocarray(c->ledgers, c->ledger_count + 1, sizeof(l));
-	if (!grown)
-		return NULL;
-	c->ledgers = grown;
-	l = malloc(sizeof(*l));
-	if (!l)
-		return NULL;
-	packrack__ledger__init(l);
-	l->epoch = from->epoch;
-	l->link = from->link;
-	l->last_otime = INT64_MIN;
-	l->said_until = INT64_MIN;
-	l->name = copy_text(from->name);
-	if (!l->name) {
-		free(l);
-		return NULL;
-	}
-	c->ledgers[c->ledger_count++] = l;
-	return l;
+	if (copy)
+		c->ledgers[c->ledger_count++] = copy;
+	return copy;
 }
 
 static bool
 told_add(struct series *series, const Packrack__Ledger *from)
 {
-	void *grown =
-		reallocarray(series->told, series->told_count + 1, sizeof(*series->told));
-
-	if (!grown)
+	if (PR_ARRAY_GROW(series->told, series->told_count) < 0)
 		return false;
-	series->told = grown;
 	series->told[series->told_count].said_until = from->said_until;
 	series->told[series->told_count].seq = from->last_seq;
 	series->told[series->told_count++].ended = from->ended;
@@ -954,7 +881,7 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
 
 	n->ended = true;
 	n->limited = end->limit_reached;
-	pr_message_copy_numbers(&n->figures.base, &end->base);
+	pr_message_copy_numbers(&n->answer->base, &end->base);
 	n->corrupt = end->corrupt_records;
 	for (size_t i = 0; i < end->n_losses; i++)
 		if (loss_add(c, node, end->losses[i], err) < 0)
@@ -976,7 +903,6 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
 struct walk {
 	struct prm_completeness *c;
 	Packrack__Completeness *out;
-	size_t room; /* of out->missing */
 	/* through one series's losses */
 	size_t next_exact, next_vague, end;
 	struct loss *exact, *vague; /* of those begun, the one that reaches furthest */
@@ -989,13 +915,19 @@ is_exact(const struct loss *loss)
 }
 
 static int
+place_compare(size_t series_a, uint64_t first_a, size_t series_b, uint64_t first_b)
+{
+	if (series_a != series_b)
+		return series_a < series_b ? -1 : 1;
+	return first_a < first_b ? -1 : first_a > first_b;
+}
+
+static int
 loss_compare(const void *pa, const void *pb)
 {
 	const struct loss *a = pa, *b = pb;
 
-	if (a->series != b->series)
-		return a->series < b->series ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
+	return place_compare(a->series, a->first, b->series, b->first);
 }
 
 static int
@@ -1003,9 +935,7 @@ gap_compare(const void *pa, const void *pb)
 {
 	const struct gap *a = pa, *b = pb;
 
-	if (a->series != b->series)
-		return a->series < b->series ? -1 : 1;
-	return a->first < b->first ? -1 : a->first > b->first;
+	return place_compare(a->series, a->first, b->series, b->first);
 }
 
 static int
@@ -1025,16 +955,6 @@ missing_compare(const void *pa, const void *pb)
 
 /* ---- listing ---- */
 
-static char *
-text_copy(struct prm_completeness *c, const char *text)
-{
-	char *copy = text[0] ? strdup(text) : (char *)protobuf_c_empty_string;
-
-	if (!copy)
-		c->failed_memory = true;
-	return copy;
-}
-
 /* first..last is missing; as far as is known, it is of `about`. */
 static void
 list(struct walk *w, const struct series *series, uint64_t first, uint64_t last,
@@ -1047,8 +967,7 @@ list(struct walk *w, const struct series *series, uint64_t first, uint64_t last,
 	out->missing_ranges++;
 	if (out->n_missing >= PRM_COMPLETENESS_LIST_MAX)
 		return;
-	if (!grow((void **)&out->missing, out->n_missing, &w->room, sizeof(l)) ||
-		!(l = malloc(sizeof(*l)))) {
+	if (PR_ARRAY_GROW(out->missing, out->n_missing) < 0 || !(l = malloc(sizeof(*l)))) {
 		w->c->failed_memory = true;
 		return;
 	}
@@ -1060,8 +979,8 @@ list(struct walk *w, const struct series *series, uint64_t first, uint64_t last,
 	l->count = last - first + 1;
 	l->first_time = about->first_time;
 	l->last_time = about->last_time;
-	l->reason = text_copy(w->c, about->reason);
-	l->node = text_copy(w->c, node);
+	text_set(w->c, &l->reason, about->reason);
+	text_set(w->c, &l->node, node);
 	if (!is_exact(about)) {
 		l->among_first = about->first;
 		l->among_last = about->last;
@@ -1089,13 +1008,13 @@ static const char *
 reason_of(const struct prm_completeness *c, const struct series *series, const char **node)
 {
 	for (size_t i = 0; i < c->node_count; i++)
-		if (c->nodes[i].error) {
-			*node = c->nodes[i].name;
+		if (c->nodes[i].failed) {
+			*node = c->nodes[i].answer->node;
 			return PRM_MISSING_NO_ANSWER;
 		}
 	for (size_t i = 0; i < c->node_count; i++)
 		if (c->nodes[i].corrupt) {
-			*node = c->nodes[i].name;
+			*node = c->nodes[i].answer->node;
 			return PRM_MISSING_CORRUPT;
 		}
 	*node = "";
@@ -1221,7 +1140,7 @@ explain(struct walk *w, const struct gap *h)
 			unexplained(w, h, at, upto);
 		else if (in_range(w->c, l))
 			list(w, &w->c->series[h->series], at, upto, l,
-				w->c->nodes[l->node].name);
+				w->c->nodes[l->node].answer->node);
 		at = upto + 1;
 	}
 }
@@ -1320,34 +1239,27 @@ judge_rest(struct prm_completeness *c)
 
 /* ---- the rest of the answer ---- */
 
+/* True if all nodes have answered, and read all of what they hold. Called once: hands the answers over. */
 static bool
 nodes_report(struct prm_completeness *c, Packrack__Completeness *out)
 {
-	bool all = true;
+	bool all = c->node_count > 0;
 
 	out->nodes = calloc(c->node_count ? c->node_count : 1, sizeof(*out->nodes));
+	c->failed_memory |= !out->nodes;
 	for (size_t i = 0; out->nodes && i < c->node_count; i++) {
-		const struct node *n = &c->nodes[i];
-		const char *error = n->error ? n->error : "";
-		Packrack__NodeAnswer *a = malloc(sizeof(*a));
+		struct node *n = &c->nodes[i];
+		Packrack__NodeAnswer *a = n->answer;
 
-		if (!a)
-			break;
-		*a = n->figures;
-		a->node = text_copy(c, n->name);
-		a->answered = !n->error && (n->ended || c->cut);
-		if (!n->error && !a->answered)
-			error = "did not answer to its end";
-		a->error = text_copy(c, error);
-		a->why = text_copy(c, n->why ? n->why : "");
-		a->left_out = n->left_out;
-		a->stopped = a->answered && !n->ended && !n->left_out;
-		out->nodes[out->n_nodes++] = a;
+		a->answered = !n->failed && (n->ended || c->cut);
+		if (!n->failed && !a->answered)
+			text_set(c, &a->error, "did not answer to its end");
+		a->stopped = a->answered && !n->ended && !a->left_out;
 		all = all && a->answered && !n->corrupt;
+		out->nodes[out->n_nodes++] = a;
+		n->answer = NULL;
 	}
-	if (!out->nodes || out->n_nodes < c->node_count)
-		c->failed_memory = true;
-	return all && c->node_count;
+	return all;
 }
 
 /* Of whatever epoch: nothing of the link is missed that somebody had deleted. */
