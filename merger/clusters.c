@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
+
 /* ---- look-ups ---- */
 
 enum { NOTHING, MAY, KEY, AND, OR };
@@ -111,7 +113,7 @@ struct block {
 
 struct prm_clusters {
 	struct block *blocks; /* numbered from 1 */
-	size_t count, capacity, live;
+	size_t count, live;
 	uint64_t memory, bytes;
 };
 
@@ -170,19 +172,11 @@ find(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t lin
 static struct block *
 free_block(struct prm_clusters *c)
 {
-	size_t capacity = c->capacity ? 2 * c->capacity : 64;
-	struct block *grown;
-
 	for (size_t i = 0; c->live < c->count && i < c->count; i++)
 		if (!c->blocks[i].slices)
 			return &c->blocks[i];
-	if (c->count == c->capacity) {
-		grown = reallocarray(c->blocks, capacity, sizeof(*grown));
-		if (!grown)
-			return NULL;
-		c->blocks = grown;
-		c->capacity = capacity;
-	}
+	if (PR_ARRAY_GROW(c->blocks, c->count) < 0)
+		return NULL;
 	return &c->blocks[c->count++];
 }
 

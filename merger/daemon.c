@@ -26,23 +26,23 @@ struct values {
 
 static const struct pr_option options[] = {
 	PR_OPT_LIST(listen, "listen", 'l', "ENDPOINT",
-		"for nodes and clients (" PR_RPC_ENDPOINT_MERGER ")"),
+		"address to listen on for nodes and users (" PR_RPC_ENDPOINT_MERGER ")"),
 	PR_OPT_UINT(max_queries, "max-queries", 0, "N", 1, PRM_MERGER_QUERIES_MAX,
-		"answered at the same time"),
+		"number of queries answered at the same time"),
 	PR_OPTION_METRICS(metrics),
 	PR_OPT_LIST(peers, "peer", 0, "ENDPOINT",
-		"another merger to share the duty for summaries with"),
+		"another merger, to share the summaries with"),
 	PR_OPT_STRING(name, "name", 0, "NAME",
-		"this merger's among them (its first endpoint, and the machine)"),
+		"name of this merger (the machine, and its first endpoint)"),
 	PR_OPT_SIZE(summaries, "summaries", 0, "SIZE", 64 * 1024, INT64_MAX,
-		"of memory for the nodes' summaries"),
+		"memory for the nodes' summaries"),
 	PR_OPTION_KEY(key_flag),
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPT_LIST(pcap_over_ip, "pcap-over-ip", 0, "PLACE",
-		"who connects to PORT or ADDRESS:PORT gets all packets from then on (with "
-		"/LINK: of one link)"),
+		"serve live packets as pcapng on TCP port [ADDRESS:]PORT; append /LINK for "
+		"one link only"),
 	PR_OPT_FLAG(pcap_over_ip_open, "pcap-over-ip-open", 0,
-		"such a port may be reached from other machines: no key is asked for "
+		"allow such ports on other addresses than loopback; no key is required "
 		"there"),
 	PR_OPTION_VERBOSE(verbose),
 };
@@ -50,7 +50,7 @@ static const struct pr_option options[] = {
 static const struct pr_cmdline program = {
 	.name = "packrack-merger",
 	.section = "merger",
-	.summary = "Asks all nodes, and merges their answers into one trace.",
+	.summary = "Sends queries to all nodes, and merges their answers into one trace.",
 	.usage = "[options]",
 	PR_OPTIONS(options),
 	.footer = "Nodes: packrack-indexer --merger ENDPOINT. Users: packrack query -m "
@@ -68,7 +68,8 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 
 	for (size_t i = 0; i < list->count; i++) {
 		if (!keys.dir)
-			pr_log_warning("no keys: whoever reaches %s may read, and speak as "
+			pr_log_warning("no keys: everybody who can connect to %s may read, "
+				       "and report as "
 				       "a node (packrack-keys(7))",
 				list->items[i]);
 		if (prm_merger_listen(m, list->items[i], &keys, err) < 0)

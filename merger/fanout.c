@@ -93,9 +93,9 @@ cancel_nodes(struct prm_fanout *f)
 	for (size_t i = 0; i < f->leg_count; i++) {
 		struct leg *leg = &f->legs[i];
 
-		if (leg->remote && !prm_remote_ended(leg->remote)) {
+		if (leg->remote && !leg->remote->ended) {
 			leg_cancel(leg);
-			prm_remote_end(leg->remote);
+			leg->remote->ended = true;
 		}
 		leg->settled = true;
 	}
@@ -151,7 +151,7 @@ drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
 	prm_completeness_failed(f->completeness, leg->index, why);
 	if (!leg->remote)
 		return;
-	prm_remote_end(leg->remote); /* what it gave and told before is good, and counts */
+	leg->remote->ended = true; /* what it gave and told before is good, and counts */
 	leg_cancel(leg);
 	send_source_end(f, leg);
 }
@@ -174,14 +174,12 @@ static int
 leg_ask(struct prm_fanout *f, struct leg *leg, const struct prm_node_info *node,
 	const Packrack__Query *query, struct pr_error *err)
 {
-	struct pr_source *source;
 
 	leg->address = node->address;
 	leg->id = ++*f->options.next_id;
 	leg->heard = leg->moved = f->options.mono;
 	leg->remote = prm_remote_create(err);
-	source = leg->remote ? prm_remote_source(leg->remote, err) : NULL;
-	if (!source || pr_merge_add(f->merge, source, err) < 0)
+	if (!leg->remote || pr_merge_add(f->merge, &leg->remote->source, err) < 0)
 		return -1;
 	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
 		drop_node(f, leg, "its connection is gone");
@@ -217,7 +215,7 @@ leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *no
 		return leg_ask(f, leg, node, query, err);
 	}
 	if (node)
-		snprintf(why, sizeof(why), "no sign of life for %lld s",
+		snprintf(why, sizeof(why), "not heard for %lld s",
 			(long long)((f->options.mono - node->heard) / 1000000000));
 	drop_node(f, leg, node ? why : "the merger knows no such node");
 	return 0;
@@ -319,10 +317,10 @@ static void
 grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
 {
 	Packrack__Credit credit = PACKRACK__CREDIT__INIT;
-	bool owed = prm_remote_owed(leg->remote);
+	bool owed = leg->remote->owed;
 
 	if (passes(f)) {
-		window = window ? prm_remote_owed(leg->remote) + leg->credit : 0;
+		window = window ? leg->remote->owed + leg->credit : 0;
 		credit.batches = prm_remote_take_credit(leg->remote, window, 1);
 		leg->credit -= credit.batches;
 	} else {
@@ -340,7 +338,7 @@ grant(struct prm_fanout *f, struct leg *leg, uint32_t window)
 static bool
 leg_live(const struct leg *leg)
 {
-	return leg->remote && !prm_remote_ended(leg->remote);
+	return leg->remote && !leg->remote->ended;
 }
 
 /*
@@ -365,19 +363,19 @@ grant_all(struct prm_fanout *f)
 	for (size_t i = 0; i < f->leg_count; i++) {
 		struct leg *leg = &f->legs[i];
 
-		if (leg->remote && prm_remote_error(leg->remote))
-			drop_node(f, leg, prm_remote_error(leg->remote));
+		if (leg->remote && leg->remote->error)
+			drop_node(f, leg, leg->remote->error);
 		if (leg->remote)
-			queued += prm_remote_bytes(leg->remote);
+			queued += leg->remote->bytes;
 	}
 	for (size_t i = 0; i < f->leg_count && !f->done; i++)
 		if (leg_live(&f->legs[i])) {
 			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
-			owed |= prm_remote_owed(f->legs[i].remote) > 0;
+			owed |= f->legs[i].remote->owed > 0;
 		}
 	/* all wait for each other: whoever has nothing at hand must be asked */
 	for (size_t i = 0; i < f->leg_count && !f->done && !owed; i++)
-		if (leg_live(&f->legs[i]) && prm_remote_empty(f->legs[i].remote))
+		if (leg_live(&f->legs[i]) && !f->legs[i].remote->waiting)
 			grant(f, &f->legs[i], 1);
 }
 
@@ -689,9 +687,9 @@ finish(struct prm_fanout *f, bool cancelled)
 	struct pr_error err = {""};
 
 	for (size_t i = 0; i < f->leg_count; i++)
-		if (f->legs[i].remote && prm_remote_error(f->legs[i].remote))
+		if (f->legs[i].remote && f->legs[i].remote->error)
 			prm_completeness_failed(f->completeness, f->legs[i].index,
-				prm_remote_error(f->legs[i].remote));
+				f->legs[i].remote->error);
 	cancel_nodes(f);
 	if (!f->follow.idle && /* else that has been done */
 		prm_completeness_finish(f->completeness, &f->sums.completeness, &err) < 0) {
@@ -953,7 +951,7 @@ on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 		drop_node(f, leg, err.text);
 		return;
 	}
-	prm_remote_end(leg->remote);
+	leg->remote->ended = true;
 	send_source_end(f, leg);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
 	pr_message_add_numbers(&f->sums.base, &end->base);
@@ -986,7 +984,7 @@ prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	if (!leg)
 		return false;
 	f->mono = mono;
-	if (f->done || prm_remote_ended(leg->remote))
+	if (f->done || leg->remote->ended)
 		return true;
 	leg->heard = mono;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
@@ -1224,12 +1222,13 @@ check_leg(struct prm_fanout *f, struct leg *leg)
 	if (node && node->heard > heard)
 		heard = node->heard;
 	if (f->mono - heard > f->options.silent_ns) {
-		snprintf(why, sizeof(why), "no sign of life for %lld s",
+		snprintf(why, sizeof(why), "not heard for %lld s",
 			(long long)((f->mono - heard) / 1000000000));
 		drop_node(f, leg, why);
 	} else if (f->mono - leg->moved > PRM_FANOUT_STUCK_NS) {
 		drop_node(f, leg,
-			"it lives, and yet sent nothing of what it owes for two minutes");
+			"the node responds, but has sent no data for this query "
+			"for two minutes");
 	} else if (!pr_rpc_probe(leg->address.rpc, &leg->address.peer)) {
 		drop_node(f, leg, "its connection is gone");
 	}
@@ -1245,7 +1244,7 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 		return;
 	}
 	for (size_t i = 0; i < f->leg_count; i++)
-		if (leg_live(&f->legs[i]) && prm_remote_owed(f->legs[i].remote))
+		if (leg_live(&f->legs[i]) && f->legs[i].remote->owed)
 			check_leg(f, &f->legs[i]);
 	if (!f->done)
 		pump(f, true);

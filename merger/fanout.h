@@ -21,7 +21,7 @@
 struct prm_fanout;
 
 #define PRM_FANOUT_SILENT_NS                                                               \
-	INT64_C(10000000000) /* no sign of life from a node that owes a batch */
+	INT64_C(10000000000) /* not heard from a node that owes a batch */
 #define PRM_FANOUT_STUCK_NS INT64_C(120000000000) /* alive, and yet no batch */
 #define PRM_FANOUT_BATCH (512 * 1024) /* bytes of a batch to the client, about */
 #define PRM_FANOUT_QUEUED_MAX                                                              \

@@ -88,8 +88,10 @@ refresh_duty(struct prm_peers *p, int64_t mono)
 		if (alive != peer->alive)
 			pr_log_info("merger %s %s",
 				peer->name ? peer->name : peer->endpoint,
-				alive ? "is here"
-				      : "is gone: its duty is ours and others'");
+				alive ? "is reachable"
+				      : "is unreachable: the remaining mergers take over "
+					"its "
+					"summaries");
 		peer->alive = alive;
 		if (peer->name && strcmp(peer->name, p->name))
 			d->mergers[d->count++] = (struct prm_owner){peer->name, alive};
@@ -102,7 +104,9 @@ take_name(struct peer *peer, const char *name)
 	if (peer->name && !strcmp(peer->name, name))
 		return;
 	if (!strcmp(name, peer->peers->name))
-		pr_log_warning("the merger at %s has our name, %s: give each its --name",
+		pr_log_warning(
+			"the merger at %s uses the same name, %s, as this one: give each a "
+			"--name of its own",
 			peer->endpoint, name);
 	/* the list of duties borrows the old one */
 	peer->peers->ownership->count = 1;
@@ -153,8 +157,8 @@ on_state(void *arg, enum pr_rpc_state state)
 
 	if (state == PR_RPC_REFUSED)
 		pr_log_warning(
-			"%s refuses us: is this merger's key enrolled there, with role "
-			"read?",
+			"%s refused the connection: enroll this merger's key there, with "
+			"role read",
 			peer->endpoint);
 	if (state != PR_RPC_CONNECTED)
 		peer->heard = INT64_MIN / 2;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/rpc/message.h"
 
 bool
@@ -59,16 +60,13 @@ prm_registry_find(const struct prm_registry *r, const char *name)
 static struct prm_node_info *
 node_add(struct prm_registry *r, Packrack__Hello *hello)
 {
-	struct prm_node_info **grown = reallocarray(r->nodes, r->count + 1, sizeof(*grown));
-	struct prm_node_info *node;
+	struct prm_node_info *node = calloc(1, sizeof(*node));
 	size_t at;
 
-	if (!grown)
+	if (!node || PR_ARRAY_GROW(r->nodes, r->count) < 0) {
+		free(node);
 		return NULL;
-	r->nodes = grown;
-	node = calloc(1, sizeof(*node));
-	if (!node)
-		return NULL;
+	}
 	node->hello = hello;
 	for (at = r->count++; at && strcmp(r->nodes[at - 1]->hello->name, hello->name) > 0;
 		at--)

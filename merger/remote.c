@@ -4,51 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/rpc/message.h"
-#include "proto/wire/segment.h"
-
-struct batch {
-	struct batch *next;
+struct prm_waiting_batch {
+	struct prm_waiting_batch *next;
 	ProtobufCBinaryData packets; /* in the message */
 	void *message; /* kept, see pr_rpc_keep */
 };
 
-struct remote_source {
-	struct pr_source source; /* first */
-	struct prm_remote *remote;
-};
-
-struct prm_remote {
-	struct batch *head, *tail;
-	struct pr_segment_reader reader;
-	bool reading; /* reader walks through head */
-	bool ended, rounds;
-	char *error;
-	uint32_t owed, waiting;
-	size_t bytes;
-	int64_t watermark; /* told, and what of it was passed on */
-	int64_t passed;
-	bool any; /* last is set */
-	struct pr_packet last;
-};
-
-struct prm_remote *
-prm_remote_create(struct pr_error *err)
-{
-	struct prm_remote *r = calloc(1, sizeof(*r));
-
-	if (!r) {
-		pr_error_set(err, "no memory for a node's answer");
-		return NULL;
-	}
-	r->watermark = r->passed = INT64_MIN;
-	return r;
-}
-
 static void
 drop_head(struct prm_remote *r)
 {
-	struct batch *b = r->head;
+	struct prm_waiting_batch *b = r->head;
 
 	r->head = b->next;
 	if (!r->head)
@@ -74,46 +39,22 @@ prm_remote_destroy(struct prm_remote **rp)
 	free(r);
 }
 
-void
-prm_remote_allow_rounds(struct prm_remote *r)
-{
-	r->rounds = true;
-}
-
-void
-prm_remote_fail(struct prm_remote *r, const char *why)
+static void
+fail(struct prm_remote *r, const char *why)
 {
 	r->ended = true;
 	if (!r->error)
 		r->error = strdup(why);
 }
 
-void
-prm_remote_end(struct prm_remote *r)
-{
-	r->ended = true;
-}
-
-bool
-prm_remote_ended(const struct prm_remote *r)
-{
-	return r->ended;
-}
-
-const char *
-prm_remote_error(const struct prm_remote *r)
-{
-	return r->error;
-}
-
 static int
 put(struct prm_remote *r, struct pr_rpc *rpc, ProtobufCBinaryData packets,
 	struct pr_error *err)
 {
-	struct batch *b = malloc(sizeof(*b));
+	struct prm_waiting_batch *b = malloc(sizeof(*b));
 
 	if (b)
-		*b = (struct batch){.packets = packets};
+		*b = (struct prm_waiting_batch){.packets = packets};
 	if (b)
 		b->message = pr_rpc_keep(rpc, &b->packets);
 	if (!b || !b->message) {
@@ -162,7 +103,7 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 	if (!r->reading) {
 		if (pr_segment_open(&r->reader, r->head->packets.data, r->head->packets.len,
 			    &err) < 0) {
-			prm_remote_fail(r, err.text);
+			fail(r, err.text);
 			return -1;
 		}
 		r->reading = true;
@@ -170,9 +111,9 @@ read_packet(struct prm_remote *r, struct pr_packet *out)
 	}
 	got = pr_segment_next(&r->reader, out, &err);
 	if (got < 0) {
-		prm_remote_fail(r, err.text);
+		fail(r, err.text);
 	} else if (got && r->any && pr_packet_compare(out, &r->last) < 0) {
-		prm_remote_fail(r, "its packets are not in order");
+		fail(r, "its packets are not in order");
 		got = -1;
 	} else if (got) {
 		out->flags &= (uint16_t)~PRM_WATERMARK;
@@ -201,7 +142,7 @@ give_nothing(struct prm_remote *r, struct pr_packet *out)
 static int
 remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 {
-	struct prm_remote *r = ((struct remote_source *)source)->remote;
+	struct prm_remote *r = (struct prm_remote *)source;
 
 	(void)err;
 	while (r->head && !r->error) {
@@ -217,25 +158,25 @@ remote_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	return r->ended ? PR_SOURCE_END : give_nothing(r, out);
 }
 
+/* The merge lets go of the source, which is a part of the remote. */
 static void
-source_destroy(struct pr_source *source)
+let_go(struct pr_source *source)
 {
-	free(source);
+	(void)source;
 }
 
-struct pr_source *
-prm_remote_source(struct prm_remote *remote, struct pr_error *err)
+struct prm_remote *
+prm_remote_create(struct pr_error *err)
 {
-	struct remote_source *s = malloc(sizeof(*s));
+	struct prm_remote *r = calloc(1, sizeof(*r));
 
-	if (!s) {
+	if (!r) {
 		pr_error_set(err, "no memory for a node's answer");
 		return NULL;
 	}
-	s->source.next = remote_next;
-	s->source.destroy = source_destroy;
-	s->remote = remote;
-	return &s->source;
+	r->source = (struct pr_source){.next = remote_next, .destroy = let_go};
+	r->watermark = r->passed = INT64_MIN;
+	return r;
 }
 
 uint32_t
@@ -250,22 +191,4 @@ prm_remote_take_credit(struct prm_remote *r, uint32_t window, uint32_t least)
 		return 0;
 	r->owed += more;
 	return more;
-}
-
-uint32_t
-prm_remote_owed(const struct prm_remote *r)
-{
-	return r->owed;
-}
-
-bool
-prm_remote_empty(const struct prm_remote *r)
-{
-	return !r->head;
-}
-
-size_t
-prm_remote_bytes(const struct prm_remote *r)
-{
-	return r->bytes;
 }

@@ -8,6 +8,7 @@
 
 #include "proto/base/error.h"
 #include "proto/rpc/rpc.h"
+#include "proto/wire/segment.h"
 #include "proto/wire/source.h"
 
 /*
@@ -22,24 +23,34 @@
  *
  * One thread. Memory: at most credit x PR_RPC_MESSAGE_MAX.
  */
-struct prm_remote;
-
 #define PRM_WATERMARK 0x4000 /* in struct pr_packet's flags */
 #define PRM_REMOTE_WINDOW 4 /* batches under way or waiting */
 
+struct prm_remote {
+	struct pr_source
+		source; /* first; a merge it is added to must end before the remote */
+	bool ended; /* no more comes: set it when the answer has ended; what is here is still given */
+	/*
+	 * Set it before the first batch: the answer comes in rounds (Query.follow). Order is kept within a
+	 * batch, but a later batch may begin before the end of the one before it, where a clock was set back.
+	 */
+	bool rounds;
+	/* To be read only. */
+	char *error; /* NULL: none; else nothing more is given */
+	uint32_t owed,
+		waiting; /* batches asked for that have not come; that wait to be merged */
+	size_t bytes; /* of packets that wait */
+	/* remote.c's */
+	struct prm_waiting_batch *head, *tail;
+	struct pr_segment_reader reader;
+	bool reading; /* reader walks through head */
+	int64_t watermark, passed; /* of the node; what of it was given as a packet */
+	bool any; /* last is set */
+	struct pr_packet last;
+};
+
 struct prm_remote *prm_remote_create(struct pr_error *err);
 void prm_remote_destroy(struct prm_remote **remote);
-
-/*
- * The answer comes in rounds (Query.follow): order is kept within a batch, but a later batch may begin
- * before the end of the one before it, where a clock was set back. Call before the first batch.
- */
-void prm_remote_allow_rounds(struct prm_remote *remote);
-
-/*
- * The source over it; to be destroyed (by the merge that owns it) before the remote is. One only.
- */
-struct pr_source *prm_remote_source(struct prm_remote *remote, struct pr_error *err);
 
 /*
  * Takes a batch in a callback of rpc, whose message is kept as long as its packets wait. rpc NULL: only counts the
@@ -48,21 +59,10 @@ struct pr_source *prm_remote_source(struct prm_remote *remote, struct pr_error *
  */
 int prm_remote_batch(struct prm_remote *remote, struct pr_rpc *rpc,
 	const Packrack__Batch *batch, struct pr_error *err);
-/* Nothing more will come; what was put in is still given. */
-void prm_remote_end(struct prm_remote *remote);
-/* Nothing more will come and nothing more is given. why is copied; the first one stays. */
-void prm_remote_fail(struct prm_remote *remote, const char *why);
-
-bool prm_remote_ended(const struct prm_remote *remote);
-const char *prm_remote_error(const struct prm_remote *remote); /* NULL: none */
-
 /*
  * Batches to ask for now, so that at most window are under way or waiting; they are counted as asked for. 0: fewer
  * than least, or the source has ended.
  */
 uint32_t prm_remote_take_credit(struct prm_remote *remote, uint32_t window, uint32_t least);
-uint32_t prm_remote_owed(const struct prm_remote *remote); /* asked for, not yet come */
-bool prm_remote_empty(const struct prm_remote *remote); /* no batch is waiting */
-size_t prm_remote_bytes(const struct prm_remote *remote); /* that batches take */
 
 #endif

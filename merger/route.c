@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
+
 int
 prm_route_begin(struct prm_route *r, const struct prm_summaries *summaries,
 	const Packrack__Query *query, int64_t mono)
@@ -35,19 +37,19 @@ unknown(const struct prm_route *r, const struct prm_node_summaries *c)
 	const Packrack__Coverage *said = c->coverage;
 
 	if (r->mono - c->heard > PRM_SUMMARIES_LATE_NS)
-		return "what it tells is late";
+		return "its last summary report is older than 3.5 s";
 	if (said->text[0])
 		return said->text;
 	if (c->next != said->total)
-		return "its summaries are being listed";
+		return "its summary report is not complete yet";
 	if (said->settled_until != INT64_MAX && q->until >= said->settled_until)
-		return "the time range is not over there yet";
+		return "it may still receive packets of the time range";
 	if (said->evicted_until != INT64_MIN && q->since <= said->evicted_until)
-		return "data of the time range was recycled";
+		return "data of the time range was overwritten";
 	if (c->forgotten_until != INT64_MIN && q->since <= c->forgotten_until)
 		return "its summaries of that time are no longer listed";
 	if (said->ledgers_until != INT64_MIN && q->since <= said->ledgers_until)
-		return "it has more links than it tells of";
+		return "its summary report does not cover all its links";
 	for (size_t i = 0; i < said->n_losses; i++)
 		if (touches(q, said->losses[i]->since, said->losses[i]->until))
 			return "it lost packets of the time range";
@@ -92,7 +94,7 @@ against(struct prm_route *r, const struct prm_node_summaries *c,
 		return NULL;
 	}
 	if (!h->body && r->exclusions && r->exclusions->count)
-		return "a summary at another merger may match, or is not there yet";
+		return "a summary at another merger may match, or is missing there";
 	if (!h->body)
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
 	if (pr_summary_open_unchecked(&s, h->body, h->bytes) < 0)
@@ -104,7 +106,7 @@ against(struct prm_route *r, const struct prm_node_summaries *c,
 			return "its summaries may match";
 	}
 	if (s.flags & PR_SUMMARY_NO_RUNS && !holds_all(&h->span))
-		return "a summary does not tell which packets it holds";
+		return "a summary does not list its packets";
 	r->excluded++;
 	return NULL;
 }
@@ -113,7 +115,7 @@ bool
 prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_MAX])
 {
 	const struct prm_node_summaries *c = prm_summaries_find(r->summaries, node);
-	const char *reason = c ? NULL : "it has told of no summaries";
+	const char *reason = c ? NULL : "it has reported no summaries";
 	size_t count = 0;
 
 	if (r->query->strays)
@@ -144,18 +146,9 @@ prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_M
 void
 prm_exclusions_add(struct prm_exclusions *v, uint64_t boot, uint64_t number)
 {
-	size_t room = v->room ? 2 * v->room : 64;
-	struct prm_exclusion *grown;
-
-	if (v->count == PRM_EXCLUSIONS_MAX)
+	/* without memory the node is asked */
+	if (v->count == PRM_EXCLUSIONS_MAX || PR_ARRAY_GROW(v->items, v->count) < 0)
 		return;
-	if (v->count == v->room) {
-		grown = reallocarray(v->items, room, sizeof(*grown));
-		if (!grown)
-			return; /* its node is asked */
-		v->items = grown;
-		v->room = room;
-	}
 	v->items[v->count++] = (struct prm_exclusion){boot, number};
 }
 

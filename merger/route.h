@@ -25,7 +25,7 @@ struct prm_exclusions {
 	struct prm_exclusion {
 		uint64_t boot, number;
 	} * items;
-	size_t count, room;
+	size_t count;
 };
 #define PRM_EXCLUSIONS_MAX 8192
 void prm_exclusions_add(struct prm_exclusions *exclusions, uint64_t boot, uint64_t number);

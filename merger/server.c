@@ -6,6 +6,7 @@
 
 #include "merger/pcap_over_ip.h"
 #include "merger/peers.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/message.h"
@@ -1018,12 +1019,8 @@ prm_merger_listen(struct prm_merger *m, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err)
 {
 	struct listener *l = calloc(1, sizeof(*l));
-	struct listener **grown =
-		reallocarray(m->listeners, m->listener_count + 1, sizeof(*grown));
 
-	if (grown)
-		m->listeners = grown;
-	if (!l || !grown) {
+	if (!l || PR_ARRAY_GROW(m->listeners, m->listener_count) < 0) {
 		free(l);
 		return pr_error_set(err, "no memory for listening on %s", endpoint);
 	}

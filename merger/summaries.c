@@ -5,7 +5,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/rpc/message.h"
 
 struct prm_summaries {
 	struct prm_node_summaries **nodes;
@@ -167,15 +169,11 @@ prm_summaries_forget(struct prm_summaries *s, const char *node)
 static struct prm_node_summaries *
 find_or_make(struct prm_summaries *s, const char *node)
 {
-	struct prm_node_summaries **grown, *c = node_find(s, node);
+	struct prm_node_summaries *c = node_find(s, node);
 
 	if (c)
 		return c;
-	grown = reallocarray(s->nodes, s->count + 1, sizeof(*grown));
-	if (!grown)
-		return NULL;
-	s->nodes = grown;
-	c = calloc(1, sizeof(*c));
+	c = PR_ARRAY_GROW(s->nodes, s->count) < 0 ? NULL : calloc(1, sizeof(*c));
 	if (c)
 		c->name = strdup(node);
 	if (!c || !c->name) {
@@ -246,19 +244,11 @@ static int
 list(struct prm_summaries *s, struct prm_node_summaries *c,
 	const Packrack__SummaryInfo *info)
 {
-	struct prm_summary_entry *grown;
-	size_t room = c->capacity ? c->capacity * 2 : 64;
-
 	if (info->number < c->next)
 		return 0; /* told again, on a new connection */
 	bound_list(s, c);
-	if (c->count == c->capacity) {
-		grown = reallocarray(c->items, room, sizeof(*grown));
-		if (!grown)
-			return -1;
-		c->items = grown;
-		c->capacity = room;
-	}
+	if (PR_ARRAY_RESERVE(c->items, c->capacity, c->count + 1) < 0)
+		return -1;
 	c->items[c->count] = (struct prm_summary_entry){.number = info->number,
 		.check = info->check,
 		.bytes = info->bytes,
@@ -272,19 +262,10 @@ list(struct prm_summaries *s, struct prm_node_summaries *c,
 static Packrack__Coverage *
 copy_of(const Packrack__Coverage *said)
 {
-	Packrack__Coverage few = *said, *copy;
-	uint8_t *buf;
-	size_t len;
+	Packrack__Coverage few = *said;
 
 	few.n_summaries = 0;
-	len = packrack__coverage__get_packed_size(&few);
-	buf = malloc(len ? len : 1);
-	if (!buf)
-		return NULL;
-	packrack__coverage__pack(&few, buf);
-	copy = packrack__coverage__unpack(NULL, len, buf);
-	free(buf);
-	return copy;
+	return pr_message_copy(&few.base);
 }
 
 static void

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
+#include "proto/base/array.h"
 #include "proto/base/cursor.h"
 #include "proto/wire/relation.h"
 
@@ -113,7 +114,6 @@ static int
 interface_find_or_add(struct prm_trace_writer *w, const char *name, uint16_t link,
 	uint16_t linktype, size_t *out, struct pr_error *err)
 {
-	struct trace_interface *grown;
 	char made_up[24];
 
 	if (!name || !name[0]) {
@@ -124,15 +124,13 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint16_t lin
 		if (w->interfaces[*out].linktype == linktype &&
 			!strcmp(w->interfaces[*out].name, name))
 			return 0;
-	grown = reallocarray(w->interfaces, w->interface_count + 1, sizeof(*grown));
-	if (!grown)
+	if (PR_ARRAY_GROW(w->interfaces, w->interface_count) < 0)
 		return pr_error_set(err, "no memory for another interface");
-	w->interfaces = grown;
-	grown[*out] = (struct trace_interface){.name = strdup(name),
+	w->interfaces[*out] = (struct trace_interface){.name = strdup(name),
 		.linktype = linktype,
 		.number = UINT32_MAX,
 		.ancient = UINT32_MAX};
-	if (!grown[*out].name)
+	if (!w->interfaces[*out].name)
 		return pr_error_set(err, "no memory for another interface");
 	w->interface_count++;
 	return 0;
@@ -644,7 +642,6 @@ static int
 link_add(struct prm_trace_writer *w, const struct prm_trace_link *link, size_t *index,
 	struct pr_error *err)
 {
-	struct trace_link *grown;
 	size_t interface;
 
 	if (w->link_count >= LINKS_MAX)
@@ -652,12 +649,10 @@ link_add(struct prm_trace_writer *w, const struct prm_trace_link *link, size_t *
 	if (interface_find_or_add(
 		    w, link->name, link->link, link->linktype, &interface, err) < 0)
 		return -1;
-	grown = reallocarray(w->links, w->link_count + 1, sizeof(*grown));
-	if (!grown)
+	if (PR_ARRAY_GROW(w->links, w->link_count) < 0)
 		return pr_error_set(err, "no memory for another link");
-	w->links = grown;
 	*index = w->link_count++;
-	grown[*index] =
+	w->links[*index] =
 		(struct trace_link){link->epoch, link->link, link->linktype, interface};
 	return 0;
 }

@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(test_node_silent)
 {
-	fault_costs(FALLS_SILENT, "no sign of life");
+	fault_costs(FALLS_SILENT, "not heard");
 }
 END_TEST
 

@@ -136,7 +136,6 @@ static int
 source_add(struct ask *ask, uint64_t id, const char *node)
 {
 	struct answering *s = &ask->sources[ask->source_count];
-	struct pr_source *source = NULL;
 
 	*s = (struct answering){.id = id, .remote = prm_remote_create(&ask->err)};
 	if (!s->remote)
@@ -145,9 +144,8 @@ source_add(struct ask *ask, uint64_t id, const char *node)
 	if (node && !(s->node = strdup(node)))
 		return pr_error_set(&ask->err, "no memory for an answer");
 	if (ask->sink->args->follow)
-		prm_remote_allow_rounds(s->remote);
-	source = prm_remote_source(s->remote, &ask->err);
-	return source ? pr_merge_add(ask->merge, source, &ask->err) : -1;
+		s->remote->rounds = true;
+	return pr_merge_add(ask->merge, &s->remote->source, &ask->err);
 }
 
 static void
@@ -215,11 +213,11 @@ drop_damaged(struct ask *ask)
 	for (size_t i = 0; i < ask->source_count; i++) {
 		struct answering *s = &ask->sources[i];
 
-		if (!prm_remote_error(s->remote) || s->dropped)
+		if (!s->remote->error || s->dropped)
 			continue;
 		if (!s->node) {
 			pr_error_set(&ask->err, "%s: a damaged answer: %s", ask->endpoint,
-				prm_remote_error(s->remote));
+				s->remote->error);
 			return false;
 		}
 		s->dropped = true;
@@ -263,7 +261,7 @@ tell_damage(const struct ask *ask, Packrack__Completeness *c)
 			if (!s->dropped || strcmp(s->node, a->node) || !a->answered)
 				continue;
 			c->complete = a->answered = false;
-			a->error = strdup(prm_remote_error(s->remote));
+			a->error = strdup(s->remote->error);
 		}
 }
 
@@ -311,7 +309,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH && from) {
 		on_batch(ask, from, env->batch);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END && from && from->node) {
-		prm_remote_end(from->remote);
+		from->remote->ended = true;
 		if (drain(ask))
 			send_credits(ask);
 	} else if (env->id != QUERY_ID) {
