@@ -19,7 +19,7 @@
 
 #define CREDIT_MAX 1024 /* batches */
 /* Nodes whose batches a client may merge: each has some under way, and the queue to the client is bounded. */
-#define PASS_MAX 32
+#define PASS_MAX 16
 
 /* One node's part. */
 struct leg {

@@ -116,10 +116,10 @@ pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
 /* ---- sockets ---- */
 
 /*
- * Credit bounds what is under way: 64 batches of 256 KiB to a client that merges. The queues are only a second bound.
- * They must be far longer, as ZeroMQ counts what a peer has read in steps of half a queue.
+ * Credit bounds what is under way: 40 batches of 256 KiB to a client that merges. The queues are only a second bound.
+ * They are longer, as ZeroMQ learns in steps of half a queue what a peer has read.
  */
-#define QUEUE_MESSAGES 256
+#define QUEUE_MESSAGES 128
 #define LINGER_MS 1000
 #define RECONNECT_MS 100
 #define RECONNECT_MAX_MS 1000

@@ -33,7 +33,7 @@ ask_warn_link(const struct query_args *a, Packrack__LinkInfo *const *links, size
 
 #define QUERY_ID 1
 #define WINDOW 16 /* batches of a source under way, or here and not merged yet */
-#define WINDOWS 64 /* over all sources, if these are not more */
+#define WINDOWS 40 /* over all sources, if these are not more */
 #define CANCEL_NS (5 * PR_NS_PER_S)
 #define ALIVE_ID                                                                           \
 	2 /* of questions whether it lives: its nodes may read for hours, and find nothing */
