@@ -22,9 +22,17 @@ int
 cli_parse(
 	const struct pr_cmdline *program, void *values, int argc, char **argv, int *operand)
 {
+	const char *old = program->footer;
+	bool has = old && strstr(old, "Exit status");
+	struct pr_cmdline with_status = *program;
 	struct pr_error err = {""};
-	int parsed = pr_options_parse(program, values, argc, argv, operand, &err);
+	char footer[4096];
+	int parsed;
 
+	snprintf(footer, sizeof(footer), "%s%s%s", old ? old : "", old && !has ? "\n" : "",
+		has ? "" : CLI_STATUSES);
+	with_status.footer = footer;
+	parsed = pr_options_parse(&with_status, values, argc, argv, operand, &err);
 	if (parsed == 0)
 		return -1;
 	return parsed > 0 ? CLI_OK : cli_fail(program->name, CLI_USAGE, &err);

@@ -13,7 +13,9 @@
 /* The `packrack` command: a table of subcommands, each with one exit. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_PARTIAL = 3 };
 #define CLI_STATUSES                                                                       \
-	"Exit status: 0 done and complete, 1 failed, 2 bad usage, 3 done in part."
+	"Exit status: 0 done and complete, 1 failed, 2 bad usage, 3 done in part or "      \
+	"needs "                                                                           \
+	"attention."
 
 struct cli_command {
 	const char *name;
@@ -71,7 +73,12 @@ struct cli_connection {
 #define CLI_KEY_OPTION(member)                                                             \
 	PR_OPT_STRING(member, "key", 0, "DIR", "your key directory, or none",              \
 		.def_note = "$PACKRACK_KEY, ~/.config/packrack/keys or " PR_KEYS_DIR)
-#define CLI_SINCE_HELP "from this time on: RFC 3339, @SECONDS, \"90s ago\", \"3h ago\", now"
+#define CLI_TIME_OPTIONS(at)                                                               \
+	PR_OPT_TIME(at since, "since", 'S', "TIME",                                        \
+		"from TIME on: 2026-11-21T09:30Z, 09:30, today, -3h, \"3h ago\", "         \
+		"@SECONDS, "                                                               \
+		"now (local time if without a zone)"),                                     \
+		PR_OPT_TIME(at until, "until", 'U', "TIME", "up to and including TIME")
 /* How figures are printed; at: where the two bool are, as `query.`. */
 #define CLI_FORM_OPTIONS(at)                                                               \
 	PR_OPT_FLAG(at json, "json", 0, "print JSON"),                                     \

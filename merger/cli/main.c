@@ -23,26 +23,30 @@ cmd_console(int argc, char **argv)
 
 static const struct cli_command commands[] = {
 	{"query", cmd_query,
-		"show or save the packets that a filter and a time range choose"},
-	{"export", cmd_export, "the same, into a trace file"},
-	{"rate", cmd_rate, "how busy the links were, or when they were busier than a rate"},
-	{"top", cmd_top, "which hosts, ports, flows ... had most of the traffic"},
-	{"status", cmd_status, "what the rack is doing, and what it lost"},
+		"show or save the packets that a filter and a time range select"},
+	{"export", cmd_export, "save them to a trace file"},
+	{"rate", cmd_rate,
+		"show how busy the links were, or when they were busier than a rate"},
+	{"top", cmd_top, "show which hosts, ports, flows ... had most of the traffic"},
+	{"status", cmd_status, "show what the rack is doing, and what it lost"},
 	{"console", cmd_console, "the same on a terminal, as it goes on, and operate it"},
-	{"import", cmd_import, "take trace files into a volume"},
+	{"import", cmd_import, "store trace files in a volume"},
 	{"volume", cmd_volume, "create, show, check volumes"},
-	{"data", cmd_data, "list, export, move, delete what a node holds"},
+	{"data", cmd_data, "list, export, move, delete packets of a node"},
 	{"queries", cmd_queries, "list the queries that are running, and cancel one"},
 	{"node", cmd_node,
-		"list nodes, and tell one to identify itself, leave, rejoin, reset"},
+		"list nodes, and make one identify itself, leave, rejoin, reset"},
 	{"capture", cmd_capture,
-		"start and stop the dispatcher's capture, and change its spread"},
-	{"keys", cmd_keys, "make keys, and say who may do what"},
-	{"setup", cmd_setup, "what makes this machine lose packets, and what to change"},
-	{"sizing", cmd_sizing, "how many days so many disks keep, and how many it takes"},
-	{"compare", cmd_compare, "hold two trace files against each other, or hash one"},
-	{"replay", cmd_replay, "send packets onto an interface, as they came or otherwise"},
-	{"extcap", cmd_extcap, "be an interface of Wireshark"},
+		"start and stop the dispatcher's capture, change its distribution mode"},
+	{"keys", cmd_keys, "make keys, and set who may do what"},
+	{"setup", cmd_setup,
+		"find what makes this machine lose packets, and what to change"},
+	{"sizing", cmd_sizing,
+		"compute how long disks keep packets, or how many disks it takes"},
+	{"compare", cmd_compare, "compare two trace files, or hash one"},
+	{"replay", cmd_replay,
+		"send packets onto an interface, at the recorded or another pace"},
+	{"extcap", cmd_extcap, "serve as an interface of Wireshark"},
 };
 
 /* Called by Wireshark: it takes every program in its folder for one interface, by the name of the file. */
@@ -59,6 +63,7 @@ main(int argc, char **argv)
 {
 	if (is_extcap(argv[0]))
 		return cmd_extcap(argc, argv);
-	return cli_dispatch("packrack", "Ask the rack for packets, and look after it.",
-		commands, sizeof(commands) / sizeof(commands[0]), argc, argv);
+	return cli_dispatch("packrack",
+		"Queries the packets that a rack recorded, and manages the rack.", commands,
+		sizeof(commands) / sizeof(commands[0]), argc, argv);
 }

@@ -224,6 +224,51 @@ parse_ago(const char *text, int64_t now, int64_t *out)
 	return true;
 }
 
+/* "-1h", "+10m": a duration before or after now. */
+static bool
+parse_offset(const char *text, int64_t now, int64_t *out)
+{
+	int64_t ns;
+
+	if ((*text != '-' && *text != '+') || pr_parse_duration(text + 1, &ns) < 0)
+		return false;
+	if (*text == '-' ? __builtin_sub_overflow(now, ns, out)
+			 : __builtin_add_overflow(now, ns, out))
+		*out = *text == '-' ? PR_TIME_MIN : PR_TIME_MAX;
+	return true;
+}
+
+/* "today", "yesterday", "tomorrow": its local midnight; "09:30", "09:30:15": of today. */
+static bool
+parse_day(const char *text, int64_t now, int64_t *out)
+{
+	static const char *const days[] = {"yesterday", "today", "tomorrow"};
+	time_t seconds = (time_t)(now / PR_NS_PER_S);
+	struct tm tm, of_day = {0};
+	const char *end = NULL;
+	int day = 0;
+
+	while (day < 3 && strcmp(text, days[day]) != 0)
+		day++;
+	if (day == 3) {
+		if (strlen(text) > 5)
+			end = strptime(text, "%H:%M:%S", &of_day);
+		else
+			end = strptime(text, "%H:%M", &of_day);
+		if (!end || *end)
+			return false;
+	}
+	if (!localtime_r(&seconds, &tm))
+		return false;
+	tm.tm_mday += day == 3 ? 0 : day - 1;
+	tm.tm_hour = of_day.tm_hour;
+	tm.tm_min = of_day.tm_min;
+	tm.tm_sec = of_day.tm_sec;
+	tm.tm_isdst = -1;
+	*out = (int64_t)mktime(&tm) * PR_NS_PER_S;
+	return true;
+}
+
 int
 pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err)
 {
@@ -232,10 +277,12 @@ pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err)
 		return 0;
 	}
 	if (text[0] == '@' ? parse_unix(text + 1, out)
-			   : parse_ago(text, now, out) || parse_date(text, out))
+			   : parse_ago(text, now, out) || parse_offset(text, now, out) ||
+				     parse_day(text, now, out) || parse_date(text, out))
 		return 0;
 	return pr_error_set(err,
-		"'%s' is not a time (like 2026-11-21T00:40:00Z, @1700000000.5, 90s ago or "
-		"now)",
+		"'%s' is not a time (like 2026-11-21T00:40:00Z, 09:30, today, -3h, 90s "
+		"ago, "
+		"@1700000000.5 or now)",
 		text);
 }

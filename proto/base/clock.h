@@ -18,7 +18,8 @@ int64_t pr_now_mono(void); /* CLOCK_MONOTONIC, for deadlines */
 
 /*
  * "2026-11-21T00:40:00.123456789Z" (or +hh:mm, or a space for T; a zoneless time is local),
- * "@1700000000.5", "90s ago" (s, m, h, d), "now". now is passed in so that tests are exact.
+ * "@1700000000.5", "90s ago" or "-90s" (s, m, h, d), "+1h", "09:30" or "09:30:15" (of today, local),
+ * "today", "yesterday", "tomorrow" (local midnight), "now". now is passed in so that tests are exact.
  */
 int pr_time_parse(const char *text, int64_t now, int64_t *out, struct pr_error *err);
 

@@ -30,6 +30,14 @@ keys_agree() {
 	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 keys Output
 }
 
+nodes_agree() {
+	local command
+	for command in "node list" "node identify" "node reset" "node forget" "capture stop"; do
+		# shellcheck disable=SC2086 # two words
+		"$BUILD/packrack" $command --help
+	done | awk '!seen[$0]++' | tests/system/manpage.py merger/cli/packrack.1 "node, capture" Output Keys
+}
+
 # The lab's help has a form of its own; names of its options and commands agree.
 lab_agrees() { # PAGE
 	diff <(scripts/rack --help | grep -oE -- '--[a-z-]+' | sort -u) \
@@ -104,9 +112,7 @@ if [ -x "$BUILD/packrack" ]; then
 		run_step "packrack volume $command" command_agrees "volume $command" "volume $command" Output
 	done
 	run_step "packrack volume show" command_agrees "volume show" Output
-	for command in "node list" "node identify" "capture stop"; do
-		run_step "packrack $command" command_agrees "$command" "node, capture" Output Keys
-	done
+	run_step "packrack node, capture" nodes_agree
 fi
 
 # each call of the public header is in its page, with a line of its own

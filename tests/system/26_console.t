@@ -130,14 +130,14 @@ exported() { # FILE
 }
 run_step "one node's packets are exported" exported log1.pcapng
 unsure() {
-	seen 'Delete packets of log1 up to when' x && seen 'Type its name: _' Enter && seen 'delete: not done' log2 Enter
+	seen 'Delete packets on log1 up to TIME' x && seen 'Type the node name: _' Enter && seen 'delete: not done' log2 Enter
 }
 run_step "to delete wants the name, and another does nothing" unsure
 run_step "200 by 60 again" size 200 60
 run_step "the same packets are exported there" exported wide.pcapng
 run_step "and another name deletes nothing" unsure
 deleted() { # NODE ITS-ROW-THEN
-	seen "Delete packets of $1 up to when" x && seen "Deletes all packets of $1 for good" Enter &&
+	seen "Delete packets on $1 up to TIME" x && seen "Permanently deletes ALL packets on $1" Enter &&
 		seen "$1: [0-9]+ segments, [0-9]+ bytes deleted" "$1" Enter &&
 		{ poll_until 10 shows "^>$1 $2" || { screen; return 1; }; }
 }
@@ -179,7 +179,7 @@ node_actions() { # on the node whose detail is shown
 	run_step "and does" seen 'log1: DISCONNECT: done' y
 	run_step "as the state says" poll_until 10 shows 'State: +disconnected'
 	run_step "reconnect" seen 'log1: RECONNECT: done' r
-	run_step "a reset wants the name" seen 'Type its name: _' R
+	run_step "a reset wants the name" seen 'Type the node name: _' R
 	run_step "another name does nothing" seen 'reset: not done' log2 Enter
 	press R
 	run_step "the name resets it" seen 'log1: RESET: done' log1 Enter

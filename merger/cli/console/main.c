@@ -201,7 +201,7 @@ fetch_ask(struct fetch *f)
 		if (s->ordered && now > s->order_until)
 			order_end(s, false, "no answer");
 		if (!s->peer->answers && pr_rpc_reachable(s->peer->endpoint, &none) < 0)
-			silent(s, "nobody listens there");
+			silent(s, "no program listens there");
 		else if (!s->asked)
 			ask(s);
 		else if (now - s->asked_at > SILENT_NS)
@@ -219,7 +219,7 @@ fetch_order(struct fetch *f, const struct console_order *order)
 	struct pr_error err;
 
 	if (s->ordered) {
-		on_command_done(f->con, false, "the last order is still under way");
+		on_command_done(f->con, false, "the previous command is still running");
 		return;
 	}
 	snprintf(s->verb, sizeof(s->verb), "%s", order->verb);
@@ -231,7 +231,7 @@ fetch_order(struct fetch *f, const struct console_order *order)
 	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
 	env.command = &command;
 	if (!s->rpc || !s->peer->answers || pr_rpc_send(s->rpc, NULL, &env, &err) < 0) {
-		order_end(s, false, "not sent: nobody answers");
+		order_end(s, false, "not sent: the program does not answer");
 		return;
 	}
 	s->ordered = env.id;
@@ -345,7 +345,7 @@ action_start(struct action *a, const struct console_order *order, const char *me
 	int ends[2];
 
 	if (a->pid)
-		return pr_error_set(err, "the last order is still under way");
+		return pr_error_set(err, "the previous command is still running");
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return pr_error_errno(err, "%s", order->verb);
 	*a = (struct action){.out = ends[0]};
@@ -474,12 +474,12 @@ static const struct pr_option options[] = {
 	PR_OPT_LIST(mergers, "merger", 'm', "ENDPOINT", "ask this merger",
 		.def_note = "$PACKRACK_MERGER, or the local one"),
 	CLI_DISPATCHER_OPTION(dispatcher.endpoint, "and this dispatcher"),
-	PR_OPT_DURATION(interval, "interval", 0, "TIME", 100 * PR_NS_PER_MS,
-		60 * PR_NS_PER_S, "between two refreshes", .def = "1s"),
-	PR_OPT_LIST(logs, "log", 0, "FILE", "a daemon's log, for the screen LOGFILE"),
-	PR_OPT_FLAG(
-		ascii, "ascii", 0, "draw with ASCII only, also where the locale has more"),
-	PR_OPT_FLAG(mono, "mono", 0, "no colours"),
+	PR_OPT_DURATION(interval, "interval", 0, "DURATION", 100 * PR_NS_PER_MS,
+		60 * PR_NS_PER_S, "time between two refreshes", .def = "1s"),
+	PR_OPT_LIST(logs, "log-file", 0, "FILE", "a daemon's log, for the screen LOGFILE",
+		.aliases = {"log"}),
+	PR_OPT_FLAG(ascii, "ascii", 0, "draw with ASCII only, even if the locale has more"),
+	PR_OPT_FLAG(mono, "mono", 0, "use no colours"),
 	CLI_KEY_OPTION(dispatcher.key),
 };
 
@@ -487,7 +487,7 @@ static const struct pr_cmdline program = {.name = "packrack console",
 	.summary = "Shows the rack at work on a terminal, and operates it.",
 	.usage = "[options]",
 	PR_OPTIONS(options),
-	.footer = "Press ? in it for its keys."};
+	.footer = "Press ? for the keyboard commands."};
 
 struct console {
 	struct pr_loop *loop;

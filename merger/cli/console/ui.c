@@ -153,18 +153,22 @@ ui_question(const struct ui *ui, char *buf, size_t size)
 	const struct console_order *o = &ui->pending;
 
 	if (ui->texted && !strcmp(o->verb, "delete"))
-		snprintf(buf, size, "Delete packets of %s up to when (nothing: all): %s_",
+		snprintf(buf, size,
+			"Delete packets on %s up to TIME, included (empty: ALL packets): "
+			"%s_",
 			o->node, ui->answer);
 	else if (ui->texted)
 		snprintf(buf, size, "%s the packets of %s to which %s: %s_",
 			strcmp(o->verb, "move") ? "Export" : "Move", o->node,
 			strcmp(o->verb, "move") ? "file" : "node", ui->answer);
-	else if (ui->typed && !strcmp(o->verb, "delete"))
-		snprintf(buf, size, "Deletes %s%s of %s for good. Type its name: %s_",
-			o->text[0] ? "what is up to " : "all packets", o->text, o->node,
-			ui->answer);
+	else if (ui->typed && o->text[0])
+		snprintf(buf, size,
+			"Permanently deletes packets on %s up to %s. Type the node name: "
+			"%s_",
+			o->node, o->text, ui->answer);
 	else if (ui->typed)
-		snprintf(buf, size, "Deletes all packets on %s. Type its name: %s_",
+		snprintf(buf, size,
+			"Permanently deletes ALL packets on %s. Type the node name: %s_",
 			o->node, ui->answer);
 	else if (!strcmp(o->verb, "cancel"))
 		snprintf(buf, size, "Cancel query %" PRIu64 "? (y/n)", o->number);

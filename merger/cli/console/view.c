@@ -17,7 +17,7 @@ view_missing(struct canvas *c, int row, const char *what, const struct model_pee
 		peer->error[0] ? peer->error : "asking ...");
 	if (peer->time)
 		canvas_text(c, row + 1, 1, STYLE_DIM,
-			"What is shown is its last answer, and old.");
+			"Showing the last values received; they are out of date.");
 	return row + (peer->time ? 3 : 2);
 }
 

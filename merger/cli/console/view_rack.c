@@ -146,7 +146,7 @@ view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 		good += !bad;
 	}
 	canvas_text(c, row, 1, STYLE_HEAD,
-		"%zu node%s, %d well: packets stored per second, last minute, disk used",
+		"%zu node%s, %d healthy (columns: packets/s stored, last minute, disk use)",
 		m->node_count, m->node_count == 1 ? "" : "s", good);
 	node_cells(c, row + 1, m, ui);
 }

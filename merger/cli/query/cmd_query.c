@@ -110,9 +110,7 @@ run_related(const struct query_args *a)
 		second.noted = &relations;
 		status = run(&second);
 		if (status == CLI_OK && partial) {
-			fputs("partial: related packets of packets that are missing are "
-			      "not "
-			      "known\n",
+			fputs("partial: packets related to missing packets are not known\n",
 				stderr);
 			status = CLI_PARTIAL;
 		}
@@ -135,9 +133,11 @@ verify(const struct query_args *a, const struct sink *written, struct pr_error *
 	again.explain = false;
 	sink_init(&sink, &again);
 	if (ask_query(&again, &sink, &answer, err) != ASK_DONE)
-		pr_error_prefix(err, "what was written cannot be checked");
+		pr_error_prefix(err, "the written packets cannot be verified");
 	else if (answer.end->matched != written->packets)
-		pr_error_set(err, "%llu packets were written, and %llu lie there",
+		pr_error_set(err,
+			"verification failed: %llu packets were written, but the node "
+			"counts %llu",
 			(unsigned long long)written->packets,
 			(unsigned long long)answer.end->matched);
 	else

@@ -18,7 +18,8 @@ ask_count(struct counted *c, const struct query_args *a)
 	result = ask_query(a, &c->sink, &c->answer, &err);
 	progress_end(&c->sink.progress);
 	if (result == ASK_DONE && c->answer.end->cancelled) {
-		pr_error_set(&err, "interrupted: what was counted so far is no answer");
+		pr_error_set(
+			&err, "interrupted: no result, because the count is incomplete");
 		result = ASK_FAILED;
 	}
 	if (result == ASK_DONE)

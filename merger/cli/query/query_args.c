@@ -16,33 +16,35 @@ static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
 static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(),
 	PR_OPT_STRING(write, "write", 'w', "FILE",
-		"write a trace; - is standard output, tcp-listen:PLACE who connects there "
-		"(without: one line a packet)"),
+		"write a trace; -: to standard output, tcp-listen:[ADDRESS:]PORT: to the "
+		"client that connects (without -w: one line a packet)"),
 	PR_OPT_ENUM(format, "format", 0, "FORMAT", formats,
 		"pcapng, pcap (microseconds) or pcap-ns"),
-	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most so many packets (0: all)"),
+	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most N packets (0: all)"),
+	PR_OPT_FLAG(numeric, "numeric", 'n',
+		"ignored, as in tcpdump -n: names are never resolved"),
 	PR_OPT_FLAG(count, "count", 0, "only count the packets"),
 	PR_OPT_FLAG(related, "related", 0,
-		"also further fragments of what matches, ICMP errors that quote it, copies "
-		"of it in tunnels and behind tags"),
+		"also further fragments of matching packets, ICMP errors that quote them, "
+		"and copies of them in tunnels and behind tags"),
 	PR_OPT_FLAG(follow, "follow", 'f',
-		"go on with what comes, from --since or from now, until interrupted or "
+		"continue with new packets, from --since or from now, until interrupted or "
 		"--until"),
-	PR_OPT_FLAG(strays, "strays", 0, "also packets that no timestamp was found for"),
-	PR_OPT_FLAG(explain, "explain", 0, "say what was searched and what was skipped"),
-	PR_OPT_FLAG(quiet, "quiet", 'q', "say nothing of a complete answer"),
+	PR_OPT_FLAG(strays, "strays", 0,
+		"also packets without a timestamp from the dispatcher"),
+	PR_OPT_FLAG(explain, "explain", 0, "print what was searched and what was skipped"),
+	PR_OPT_FLAG(quiet, "quiet", 'q', "print no report if the answer is complete"),
 	PR_OPT_FLAG(json, "json", 0,
-		"print the answer's report as JSON (packets only with -w)"),
-	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "the same as lines of key=value"),
+		"print the completeness report as JSON (packets only with -w)"),
+	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "print it as lines of key=value"),
 	CLI_KEY_OPTION(merger.key),
 };
 
 static const char footer[] =
-	"FILTER is what tcpdump takes (pcap-filter(7)), and may have terms after TIME and "
-	"before TIME.\nPackets come in the order of capture. On standard error the "
-	"answer says whether it is complete, and if not, what is "
-	"missing and "
-	"why.\nExit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
+	"FILTER is a filter as tcpdump takes it (pcap-filter(7)); it may have terms after "
+	"TIME "
+	"and before\nTIME. Packets are in the order of capture. The completeness report on "
+	"standard error shows\nwhich packets are missing, and why.\n\n"
 	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
 	"  packrack query after 3h ago and before 2h ago and icmp\n"
 	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
@@ -64,8 +66,9 @@ static const struct pr_cmdline export_program = {.name = "packrack export",
 	.footer = footer};
 
 static const struct pr_cmdline data_export_program = {.name = "packrack data export",
-	.summary = "Saves what a node holds, alone, straight from where it lies; then "
-		   "counts it there once more.",
+	.summary =
+		"Saves the packets of one node or volume, and then counts them there once "
+		"more.",
 	.usage = "--node NAME -w FILE [options] [FILTER...]",
 	PR_OPTIONS(options),
 	.footer = footer};
@@ -113,9 +116,8 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 	if (a->volumes.count && a->merger.endpoint)
 		return pr_error_set(err, "--volume and --merger do not go together");
 	if (a->volumes.count && a->follow)
-		return pr_error_set(err,
-			"--follow asks a merger, which knows what is still to come: -m in "
-			"place of --volume");
+		return pr_error_set(
+			err, "--follow needs a merger: use -m in place of --volume");
 	if (a->follow && a->related)
 		return pr_error_set(err, "--follow and --related do not go together");
 	if (a->follow && a->explain)
@@ -131,13 +133,13 @@ static int
 check(const struct query_args *a, enum query_command command, struct pr_error *err)
 {
 	if (command == DATA_EXPORT_COMMAND && !a->nodes.count && !a->volumes.count)
-		return pr_error_set(err,
-			"which node? --node NAME, as packrack data list names them, or "
-			"--volume PATH");
+		return pr_error_set(
+			err, "no node given: use --node NAME or --volume VOLUME");
 	if (command != QUERY_COMMAND && !a->write)
-		return pr_error_set(err, "where to? -w FILE, or -w - for standard output");
+		return pr_error_set(
+			err, "no file given: use -w FILE, or -w - for standard output");
 	if (a->related && !a->filter[0])
-		return pr_error_set(err, "--related needs a FILTER: related to what?");
+		return pr_error_set(err, "--related needs a FILTER");
 	if (a->related && a->limit)
 		return pr_error_set(err, "--related and --limit do not go together");
 	if (a->write && a->count)

@@ -21,7 +21,7 @@ struct query_args {
 	uint64_t limit;
 	bool checked; /* the filter was found good */
 	bool verify; /* what was written is counted once more where it lies */
-	bool count, follow, quiet, strays, explain, json, keyvalue, related;
+	bool count, follow, quiet, strays, explain, json, keyvalue, related, numeric;
 	char *link;
 	char *filter; /* the operands, joined; "" none */
 	struct {
@@ -39,11 +39,9 @@ struct query_args {
 /* Rows of option tables: who is asked, and about what; at: where the query_args are, as `query.`. */
 #define QUERY_RANGE_OPTIONS(at)                                                            \
 	CLI_MERGER_OPTION(at merger.endpoint, "ask this merger"),                          \
-		PR_OPT_LIST(at volumes, "volume", 0, "PATH",                               \
+		PR_OPT_LIST(at volumes, "volume", 0, "VOLUME",                             \
 			"ask this volume, without a rack"),                                \
-		PR_OPT_TIME(at since, "since", 0, "TIME", CLI_SINCE_HELP),                 \
-		PR_OPT_TIME(                                                               \
-			at until, "until", 0, "TIME", "up to and including this time"),    \
+		CLI_TIME_OPTIONS(at),                                                      \
 		PR_OPT_STRING(at link, "link", 0, "LINK",                                  \
 			"packets of this link only: its name or number"),                  \
 		PR_OPT_LIST(at nodes, "node", 0, "NAME", "ask this node only")

@@ -26,7 +26,7 @@ rate_limit_parse(const char *text, struct rate_limit *out, struct pr_error *err)
 
 	if (pr_parse_rate(text, &rate) < 0 || rate.per_second >= 1e18)
 		return pr_error_set(err,
-			"'%s' is no rate: a number and bit, B or pps, as in 100Mbit, "
+			"'%s' is not a rate: a number and bit, B or pps, as in 100Mbit, "
 			"12.5MB, 5kpps",
 			text);
 	out->packets = rate.packets;
@@ -323,11 +323,10 @@ struct rate_args {
 static const struct pr_option options[] = {
 	QUERY_RANGE_OPTIONS(query.),
 	PR_OPT_STRING(above, "above", 0, "RATE",
-		"only when it was busier than this: 100Mbit, 12.5MB, 5kpps"),
-	PR_OPT_DURATION(lasting, "for", 0, "TIME", 0, 0, "and for at least so long"),
-	PR_OPT_DURATION(step, "step", 0, "TIME", PR_NS_PER_MS,
-		366 * 86400 * (uint64_t)PR_NS_PER_S, "what is counted together",
-		.def = "1s"),
+		"show when it was busier than this: 100Mbit, 12.5MB, 5kpps"),
+	PR_OPT_DURATION(lasting, "for", 0, "DURATION", 0, 0, "and for at least this long"),
+	PR_OPT_DURATION(step, "step", 0, "DURATION", PR_NS_PER_MS,
+		366 * 86400 * (uint64_t)PR_NS_PER_S, "length of a step", .def = "1s"),
 	CLI_FORM_OPTIONS(query.),
 	CLI_KEY_OPTION(query.merger.key),
 };
@@ -337,7 +336,7 @@ static const char footer[] =
 	"with "
 	"steps of\nwhole seconds, the index answers, and packets are read only where there "
 	"is "
-	"none.\nExit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
+	"none.\n\n"
 	"  packrack rate --since \"1h ago\" --above 800Mbit --for 5s\n"
 	"  packrack rate --step 1m udp port 53";
 
@@ -360,7 +359,7 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 	if (query_args_take(&a->query, count, words, err) < 0)
 		return -1;
 	if (a->lasting && !a->above)
-		return pr_error_set(err, "--for needs --above: busier than what?");
+		return pr_error_set(err, "--for needs --above RATE");
 	if (a->above && rate_limit_parse(a->above, &t->limit, err) < 0)
 		return pr_error_prefix(err, "--above");
 	return 0;

@@ -93,10 +93,10 @@ print_bounds(const struct counted *c)
 	size_t count;
 
 	pr_tally_items(c->sink.tally, &count);
-	printf("from..to: the index bounds these counts; %zu of %zu are sure to be among "
+	printf("LOW..HIGH are bounds from the index. %zu of the %zu are certainly among "
 	       "the "
-	       "largest, and one that is not listed has at most %" PRIu64
-	       " %s (--exact reads the packets)\n",
+	       "largest; any key not listed has at most %" PRIu64
+	       " %s. --exact counts the packets.\n",
 		sure(c), count, unlisted(c), by_packets(c) ? "packets" : "bytes");
 }
 
@@ -186,10 +186,9 @@ static const struct pr_option options[] = {
 static const char footer[] =
 	"KEY is src, dst, host (the default), port, sport, dport, pair, flow, proto, "
 	"ethertype, "
-	"vlan,\nmac or link. For host without FILTER the index says between what and what "
-	"each "
-	"lies; all else is\ncounted packet by packet, and exact.\n"
-	"Exit status: 0 complete, 3 partial, 1 failed, 2 bad usage.\n\n"
+	"vlan,\nmac or link. For host without FILTER the index gives a lower and an upper "
+	"bound; "
+	"all else\nis counted packet by packet, and exact.\n\n"
 	"  packrack top --since \"1h ago\"\n"
 	"  packrack top flow -n 20 --by packets udp port 53";
 

@@ -6,11 +6,12 @@
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
 #include "merger/cli/rack/setup.h"
+#include "proto/base/units.h"
 
 struct setup_args {
 	struct pr_string_list in, disk;
-	char *out, *rack;
-	uint64_t link_mtu, disk_rate;
+	char *out, *rack, *rate;
+	uint64_t link_mtu, disk_rate; /* bytes per second */
 	bool fix, json, keyvalue;
 };
 
@@ -19,22 +20,23 @@ struct setup_args {
 static const struct pr_option options[] = {
 	PR_OPT_LIST(in, "in", 'i', "IFACE", "a dispatcher's or tap's port on the link"),
 	PR_OPT_STRING(out, "out", 'o', "IFACE", "a dispatcher's port to the rack's switch"),
-	PR_OPT_STRING(rack, "rack", 0, "IFACE", "a node's port to the rack's switch"),
+	PR_OPT_STRING(rack, "rack-interface", 0, "IFACE",
+		"a node's port to the rack's switch", .aliases = {"rack"}),
 	PR_OPT_UINT(link_mtu, "link-mtu", 0, "BYTES", 68, 65535,
-		"of the links, where they are not on this machine", .def = "1500"),
+		"MTU of the links, if they are not on this machine", .def = "1500"),
 	PR_OPT_LIST(disk, "disk", 0, "PATH",
-		"measure this: a device or file is read, in a folder a nameless file is "
-		"written"),
-	PR_OPT_SIZE(disk_rate, "disk-rate", 0, "SIZE", 0, UINT64_C(1) << 50,
-		"a second, that the disks must do"),
+		"measure the speed of PATH: devices and files are read; in a directory, a "
+		"temporary file is written"),
+	PR_OPT_STRING(
+		rate, "disk-rate", 0, "RATE", "rate that each disk must reach: 100MB"),
 	PR_OPT_FLAG(fix, "fix", 0,
-		"make the changes until the next boot, and say how to undo them"),
+		"make the changes until the next boot, and print how to undo them"),
 	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack setup",
-	.summary =
-		"Looks for what makes this machine lose packets, and says what to change.",
+	.summary = "Looks for what makes this machine lose packets, and prints what to "
+		   "change.",
 	.usage = "[options]",
 	PR_OPTIONS(options),
 	.footer = "Exit status: 0 nothing is to be changed, 3 something is, 1 a change "
@@ -119,10 +121,22 @@ print_all(const struct setup *s, const struct setup_args *a)
 	return render_end(&r);
 }
 
+/* Bytes per second: a rate, or a size as of old (100M). */
+static int
+parse_disk_rate(const char *text, uint64_t *out)
+{
+	struct pr_rate rate;
+
+	if (pr_parse_rate(text, &rate) < 0 || rate.packets)
+		return pr_parse_size(text, out);
+	*out = (uint64_t)(rate.per_second / 8);
+	return 0;
+}
+
 static int
 run(void *values, int count, char **operands, struct pr_error *err)
 {
-	const struct setup_args *a = values;
+	struct setup_args *a = values;
 	const char *root = getenv("PACKRACK_SYSROOT");
 	struct setup s = {.root = root ? root : ""};
 	size_t failed, left = 0;
@@ -130,7 +144,10 @@ run(void *values, int count, char **operands, struct pr_error *err)
 
 	(void)count;
 	(void)operands;
-	(void)err;
+	if (a->rate && parse_disk_rate(a->rate, &a->disk_rate) < 0) {
+		pr_error_set(err, "--disk-rate: '%s' is not a rate, like 100MB", a->rate);
+		return CLI_USAGE;
+	}
 	check_all(&s, a);
 	failed = a->fix ? setup_fix_all(&s) : 0;
 	for (size_t i = 0; i < s.count; i++)

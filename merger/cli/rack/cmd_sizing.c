@@ -95,31 +95,37 @@ static const struct pr_option options[] = {
 	PR_OPT_UINT(packet, "packet", 0, "BYTES", 14, 262144, "mean size of a packet",
 		.def = "450"),
 	PR_OPT_UINT(snaplen, "snaplen", 's', "BYTES", 1, 262144,
-		"keep at most so many bytes of a packet", .def = "262144"),
-	PR_OPT_UINT(nodes, "nodes", 'n', "N", 1, 256, "in the rack", .def = "4"),
-	PR_OPT_UINT(disks, "disks", 0, "N", 1, 256, "in a node", .def = "1"),
+		"keep at most this many bytes of a packet", .def = "262144"),
+	PR_OPT_UINT(nodes, "nodes", 'n', "N", 1, 256, "number of nodes in the rack",
+		.def = "4"),
+	PR_OPT_UINT(
+		disks, "disks", 0, "N", 1, 256, "number of disks in a node", .def = "1"),
 	PR_OPT_SIZE(disk_size, "disk-size", 0, "SIZE", 64000000,
 		UINT64_C(1000000000000000000),
 		"size of one disk: 4TB (powers of 1000, as disks are sold), 3.6T (powers "
 		"of 1024)",
 		.def = "1TB"),
-	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2, "of each packet", .def = "1"),
-	PR_OPT_STRING(index, "index", 0, "PERCENT",
-		"what the index takes, of the packets' bytes", .def = "0.5"),
-	PR_OPT_DURATION(keep, "keep", 'k', "TIME", 1, INT64_MAX,
-		"how many disks keep packets for so long: 30d"),
+	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2, "number of copies of each packet",
+		.def = "1"),
+	PR_OPT_STRING(index, "index-percent", 0, "PERCENT",
+		"size of the index, in percent of the packets' bytes", .def = "0.5",
+		.aliases = {"index"}),
+	PR_OPT_DURATION(keep, "retention", 'k', "DURATION", 1, INT64_MAX,
+		"print how many disks keep packets for this long: 30d",
+		.aliases = {"keep"}),
 	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack sizing",
-	.summary =
-		"Says how long a rack keeps packets, or how many disks keep them so long.",
+	.summary = "Prints how long a rack keeps packets, or how many disks keep them that "
+		   "long.",
 	.usage = "--rate RATE [options]",
 	PR_OPTIONS(options),
 	.footer = "The overhead assumed for StreamFS and the index was measured. "
 		  "Examples:\n"
 		  "  packrack sizing --rate 400Mbit --nodes 4 --disks 2 --disk-size 4TB\n"
-		  "  packrack sizing --rate 2Gbit --nodes 8 --disk-size 16TB --keep 30d"};
+		  "  packrack sizing --rate 2Gbit --nodes 8 --disk-size 16TB --retention "
+		  "30d"};
 
 static int
 parse_rate(const char *text, double packet, double *bytes, struct pr_error *err)
@@ -147,7 +153,8 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 	if (a->copies > a->nodes)
 		return pr_error_set(err, "--copies 2 needs two nodes: --nodes 2 or more");
 	if (pr_parse_percent(a->index, &s->index_percent) < 0 || s->index_percent > 1000)
-		return pr_error_set(err, "--index %s: give percent, as in 0.5", a->index);
+		return pr_error_set(
+			err, "--index-percent %s: give percent, as in 0.5", a->index);
 	return parse_rate(a->rate, s->packet_bytes, &s->link_bytes, err);
 }
 

@@ -25,16 +25,18 @@ static const struct pr_option options[] = {
 		"print one line and exit as Nagios' plugins do: 0 OK, 1 warning, 2 "
 		"critical, 3 unknown"),
 	PR_OPT_STRING(loss, "loss", 0, "PERCENT[,PERCENT]",
-		"with --check: above is a warning, critical", .def_note = "0,1"),
-	PR_OPT_STRING(silent, "silent", 0, "N[,N]",
-		"with --check: more silent nodes are a warning, critical",
-		.def_note = "0,1"),
-	PR_OPT_STRING(full, "full-within", 0, "TIME[,TIME]",
-		"with --check: warn when a volume is full earlier"),
-	PR_OPT_STRING(kept, "kept", 0, "TIME[,TIME]",
-		"with --check: warn when packets are overwritten earlier"),
-	PR_OPT_STRING(last, "last", 0, "FILE",
-		"with --check: count loss since the check before, which is kept here"),
+		"with --check: limits for loss: warning, critical", .def_note = "0,1"),
+	PR_OPT_STRING(silent, "max-unreachable", 0, "N[,N]",
+		"with --check: limits for nodes that are unreachable or cannot write",
+		.def_note = "0,1", .aliases = {"silent"}),
+	PR_OPT_STRING(full, "full-within", 0, "DURATION[,DURATION]",
+		"with --check: warn if a volume will be full within this time"),
+	PR_OPT_STRING(kept, "retention", 0, "DURATION[,DURATION]",
+		"with --check: warn if packets younger than this are overwritten",
+		.aliases = {"kept"}),
+	PR_OPT_STRING(last, "state-file", 0, "FILE",
+		"with --check: count loss since the previous check, stored in FILE",
+		.aliases = {"last"}),
 	CLI_KEY_OPTION(merger.key),
 };
 
@@ -42,8 +44,8 @@ static const struct pr_cmdline program = {.name = "packrack status",
 	.summary = "Shows what the rack is doing, and what it lost.",
 	.usage = "[options]",
 	PR_OPTIONS(options),
-	.footer = "Exit status: 0 all is well, 3 something is missing or was lost, 1 "
-		  "nobody answers; with --check, see there."};
+	.footer = "Exit status: 0 all is well, 3 something is missing or was lost, 1 no "
+		  "answer, 2 bad usage; with --check as given there."};
 
 /* ---- as data ---- */
 
@@ -136,11 +138,11 @@ parse_limits(struct status_args *a, struct pr_error *err)
 	*l = (struct check_limits){.loss_critical = 1, .silent_critical = 1};
 	if (!a->check && (a->loss || a->silent || a->full || a->kept || a->last))
 		return pr_error_set(err,
-			"--loss, --silent, --full-within, --kept and --last are for "
-			"--check: give it as well");
+			"--loss, --max-unreachable, --full-within, --retention and "
+			"--state-file need --check");
 	if (a->check && (a->json || a->keyvalue))
 		return pr_error_set(
-			err, "--check prints one line: give it without --json, --keyvalue");
+			err, "--check does not go together with --json or --keyvalue");
 	if ((a->loss && check_limits_loss(l, a->loss, err) < 0) ||
 		(a->silent && check_limits_silent(l, a->silent, err) < 0) ||
 		(a->full && check_limits_full(l, a->full, err) < 0) ||
@@ -174,7 +176,7 @@ run(void *values, int count, char **operands, struct pr_error *err)
 				: "the rack");
 	else if (!m && !d && !silent)
 		fprintf(stderr,
-			"%s: no merger and no dispatcher here: name them with -m and "
+			"%s: no merger and no dispatcher on this machine: use -m and "
 			"--dispatcher\n",
 			program.name);
 	if (!a->check && (m || d) && show(a, merger, dispatcher) == 0)

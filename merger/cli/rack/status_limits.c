@@ -73,8 +73,8 @@ check_limits_loss(struct check_limits *l, const char *text, struct pr_error *err
 int
 check_limits_silent(struct check_limits *l, const char *text, struct pr_error *err)
 {
-	return parse("silent", text, to_count, &l->silent_warning, &l->silent_critical,
-		"0,2", err);
+	return parse("max-unreachable", text, to_count, &l->silent_warning,
+		&l->silent_critical, "0,2", err);
 }
 
 int
@@ -87,8 +87,8 @@ check_limits_full(struct check_limits *l, const char *text, struct pr_error *err
 int
 check_limits_kept(struct check_limits *l, const char *text, struct pr_error *err)
 {
-	return parse(
-		"kept", text, to_time, &l->kept_warning, &l->kept_critical, "14d,7d", err);
+	return parse("retention", text, to_time, &l->kept_warning, &l->kept_critical,
+		"14d,7d", err);
 }
 
 /* ---- what was counted at the last check ---- */
@@ -106,7 +106,7 @@ check_counts_load(const char *path, struct check_counts *out, struct pr_error *e
 		return 1;
 	json = json_load_file(path, 0, &why);
 	if (!json)
-		return pr_error_set(err, "--last %s: %s", path, why.text);
+		return pr_error_set(err, "--state-file %s: %s", path, why.text);
 	rc = json_unpack(json, "{s:s, s:I, s:I}", "epoch", &epoch, "captured", &captured,
 		"lost", &lost);
 	if (rc == 0 && captured >= 0 && lost >= 0) {
@@ -115,7 +115,8 @@ check_counts_load(const char *path, struct check_counts *out, struct pr_error *e
 		out->lost = (uint64_t)lost;
 	} else {
 		rc = pr_error_set(err,
-			"--last %s: no file of this command's: remove it, or name another",
+			"--state-file %s: no file of this command's: remove it, or name "
+			"another",
 			path);
 	}
 	json_decref(json);
@@ -131,7 +132,7 @@ check_counts_store(const char *path, const struct check_counts *c, struct pr_err
 	FILE *to;
 
 	if ((size_t)snprintf(other, sizeof other, "%s.new", path) >= sizeof other)
-		return pr_error_set(err, "--last: the path is too long");
+		return pr_error_set(err, "--state-file: the path is too long");
 	to = fopen(other, "we");
 	if (to) {
 		fprintf(to,
@@ -140,5 +141,5 @@ check_counts_store(const char *path, const struct check_counts *c, struct pr_err
 			c->epoch, c->captured & INT64_MAX, c->lost & INT64_MAX);
 		rc = fclose(to) == 0 ? rename(other, path) : -1;
 	}
-	return rc == 0 ? 0 : pr_error_errno(err, "--last %s", path);
+	return rc == 0 ? 0 : pr_error_errno(err, "--state-file %s", path);
 }

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "merger/cli/query/ask.h"
 #include "merger/cli/cli.h"
@@ -29,11 +28,11 @@ static const struct pr_option options[] = {
 	PR_OPT_STRING(pace, "pace", 'p', "PACE",
 		"recorded, x2, x0.5, 5kpps, 100Mbit or max", .def_note = "recorded"),
 	PR_OPT_STRING(at, "at", 0, "TIME",
-		"the first packet goes out at this time: 09:30, 09:30:00, or a time as for "
+		"send the first packet at this time: 09:30, 09:30:00, or a time as for "
 		"--since"),
-	PR_OPT_UINT(query.limit, "limit", 'c', "N", 0, 0, "at most so many packets"),
-	PR_OPT_FLAG(
-		query.strays, "strays", 0, "also packets that no timestamp was found for"),
+	PR_OPT_UINT(query.limit, "limit", 'c', "N", 0, 0, "at most N packets (0: all)"),
+	PR_OPT_FLAG(query.strays, "strays", 0,
+		"also packets without a timestamp from the dispatcher"),
 	CLI_FORM_OPTIONS(query.),
 	CLI_KEY_OPTION(query.merger.key),
 };
@@ -43,13 +42,11 @@ static const struct pr_cmdline program = {.name = "packrack replay",
 		   "interface.",
 	.usage = "--out IFACE [options] [FILTER...]",
 	PR_OPTIONS(options),
-	.footer =
-		"Wants root, or CAP_NET_RAW. Exit status: 0 all sent of a complete answer, "
-		"3 in part,\n1 failed, 2 bad usage.\n\n"
-		"  packrack replay --volume v --out eth1\n"
-		"  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp "
-		"port 80\n"
-		"  packrack replay --out eth1 --pace 100Mbit --at 23:00"};
+	.footer = "Needs root, or CAP_NET_RAW.\n\n"
+		  "  packrack replay --volume v --out eth1\n"
+		  "  packrack replay --since \"10m ago\" --out eth1 --pace x2 tcp "
+		  "port 80\n"
+		  "  packrack replay --out eth1 --pace 100Mbit --at 23:00"};
 
 struct replay {
 	const struct replay_args *args;
@@ -79,44 +76,18 @@ take_packet(void *arg, const struct pr_packet *p, struct pr_error *err)
 
 /* ---- when ---- */
 
-/* 09:30 or 09:30:15, of today, or tomorrow when that is over. */
-static bool
-time_of_day(const char *text, int64_t now, int64_t *out)
-{
-	time_t seconds = (time_t)(now / PR_NS_PER_S);
-	struct tm tm;
-	const char *end;
-
-	if (strchr(text, '-') || !localtime_r(&seconds, &tm))
-		return false;
-	tm.tm_sec = 0;
-	end = strptime(text, "%H:%M:%S", &tm);
-	if (!end || *end) {
-		tm.tm_sec = 0;
-		end = strptime(text, "%H:%M", &tm);
-	}
-	if (!end || *end)
-		return false;
-	tm.tm_isdst = -1;
-	*out = (int64_t)mktime(&tm) * PR_NS_PER_S;
-	if (*out < now) {
-		tm.tm_mday++;
-		tm.tm_isdst = -1;
-		*out = (int64_t)mktime(&tm) * PR_NS_PER_S;
-	}
-	return true;
-}
-
+/* 09:30 means tomorrow's if today's is over. */
 static int
 parse_at(const char *text, int64_t *out, struct pr_error *err)
 {
+	bool of_day = strchr(text, ':') && strlen(text) <= strlen("09:30:00");
 	int64_t now = pr_now_real();
 
-	if (time_of_day(text, now, out))
-		return 0;
 	if (pr_time_parse(text, now, out, err) < 0)
 		return pr_error_prefix(err, "--at");
-	return *out >= now ? 0 : pr_error_set(err, "--at %s is over already", text);
+	if (*out < now && of_day)
+		*out += 86400 * PR_NS_PER_S;
+	return *out >= now ? 0 : pr_error_set(err, "--at %s is in the past", text);
 }
 
 static int
@@ -126,7 +97,7 @@ take(struct replay_args *a, struct replay_send *s, int count, char **words,
 	if (query_args_take(&a->query, count, words, err) < 0)
 		return -1;
 	if (!a->out)
-		return pr_error_set(err, "where to? --out IFACE");
+		return pr_error_set(err, "no interface given: use --out IFACE");
 	if (pace_parse(a->pace ? a->pace : "recorded", &s->pace, err) < 0)
 		return pr_error_prefix(err, "--pace");
 	if (a->at && parse_at(a->at, &s->at, err) < 0)
@@ -165,14 +136,12 @@ print_text(const struct replay *r)
 			(double)replay_late(c, 0.5) / 1e3,
 			(double)replay_late(c, 0.99) / 1e3, (double)c->latest / 1e3);
 	if (r->cut)
-		printf("shortened: %" PRIu64
-		       " packets were captured in part, and sent so\n",
+		printf("truncated: %" PRIu64 " packets were sent as captured, truncated\n",
 			r->cut);
 	if (not_sent(r))
-		printf("not sent: %" PRIu64
-		       " longer than the interface takes (MTU %u), %" PRIu64
+		printf("not sent: %" PRIu64 " longer than the MTU (%u), %" PRIu64
 		       " shorter than an Ethernet header, %" PRIu64
-		       " as its queue stayed full, %" PRIu64 " that are no Ethernet\n",
+		       " because the send queue stayed full, %" PRIu64 " not Ethernet\n",
 			c->too_long, r->send.mtu, c->too_short, c->failed, r->other_type);
 }
 

@@ -45,7 +45,7 @@ pace_parse(const char *text, struct pace *out, struct pr_error *err)
 	if ((text[0] == 'x' ? parse_scale(text + 1, out) : parse_rate(text, out)) == 0)
 		return 0;
 	return pr_error_set(err,
-		"'%.60s' is no pace: write recorded, x2, x0.5, 5kpps, 100Mbit or max",
+		"'%.60s' is not a pace: give recorded, x2, x0.5, 5kpps, 100Mbit or max",
 		text);
 }
 

@@ -24,21 +24,21 @@ struct import_args {
 #define PR_VALUES struct import_args
 
 static const struct pr_option options[] = {
-	PR_OPT_STRING(volume, "volume", 0, "PATH", "where to"),
+	PR_OPT_STRING(volume, "volume", 0, "VOLUME", "store the packets in this volume"),
 	PR_OPT_SIZE(create, "create", 0, "SIZE", 0, 0,
 		"make the volume, of this size, if there is none"),
-	PR_OPT_STRING(
-		name, "name", 0, "NAME", "of the link", .def_note = "the file's base name"),
-	PR_OPT_UINT(link, "link", 0, "N", 0, 65534, "number of the link",
-		.def_note = "the next free one"),
+	PR_OPT_STRING(name, "link-name", 0, "NAME", "name of the link",
+		.def_note = "the base name of the file", .aliases = {"name"}),
+	PR_OPT_UINT(link, "link-number", 0, "N", 0, 65534, "number of the link",
+		.def_note = "the next free one", .aliases = {"link"}),
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
-		"also index what a packet has together, as src+dport"),
+		"also index combinations of fields, such as src+dport"),
 	CLI_FORM_OPTIONS(),
 };
 
 static const struct pr_cmdline program = {.name = "packrack import",
-	.summary = "Takes trace files (pcap, pcapng) into a volume; - is standard input.",
-	.usage = "FILE... --volume PATH [options]",
+	.summary = "Stores trace files (pcap, pcapng) in a volume; - is standard input.",
+	.usage = "FILE... --volume VOLUME [options]",
 	PR_OPTIONS(options),
 	.footer = "The readable part of a damaged file is stored; the exit status is then "
 		  "3.\n" CLI_STATUSES};
@@ -154,7 +154,7 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 	}
 	inline_index_close(&index);
 	if (interrupted) {
-		fprintf(stderr, "%s: interrupted: what was read up to here is stored\n",
+		fprintf(stderr, "%s: interrupted: the packets read so far are stored\n",
 			program.name);
 		status = CLI_PARTIAL;
 	}

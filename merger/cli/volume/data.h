@@ -20,11 +20,10 @@ struct data_args {
 };
 #define PR_VALUES struct data_args
 #define DATA_WHERE_OPTIONS                                                                 \
-	PR_OPT_LIST(nodes, "node", 0, "NAME", "of this node"),                             \
-		PR_OPT_LIST(                                                               \
-			volumes, "volume", 0, "PATH", "of this volume, without a rack"),   \
-		PR_OPT_TIME(since, "since", 0, "TIME", CLI_SINCE_HELP),                    \
-		PR_OPT_TIME(until, "until", 0, "TIME", "up to and including this time"),   \
+	PR_OPT_LIST(nodes, "node", 0, "NAME", "packets of this node"),                     \
+		PR_OPT_LIST(volumes, "volume", 0, "VOLUME",                                \
+			"packets of this volume, without a rack"),                         \
+		CLI_TIME_OPTIONS(),                                                        \
 		CLI_MERGER_OPTION(merger.endpoint, "the rack's merger"),                   \
 		CLI_KEY_OPTION(merger.key), CLI_FORM_OPTIONS()
 

@@ -23,7 +23,7 @@ static const struct pr_option options[] = {
 
 static const struct pr_cmdline program = {.name = "packrack data delete",
 	.summary = "Permanently deletes packets of a node: all, or those of a time range.",
-	.usage = "--node NAME|--volume PATH [--since TIME] [--until TIME] [--yes]",
+	.usage = "--node NAME|--volume VOLUME [--since TIME] [--until TIME] [--yes]",
 	PR_OPTIONS(options),
 	.footer =
 		"Deleted packets are overwritten with zeros. A segment that reaches beyond "
@@ -277,7 +277,7 @@ run(void *values, int count, char **operands, struct pr_error *err)
 	if (data_check(a, err) < 0)
 		return CLI_USAGE;
 	if (!a->nodes.count && !a->volumes.count) {
-		pr_error_set(err, "no node given: use --node NAME or --volume PATH");
+		pr_error_set(err, "no node given: use --node NAME or --volume VOLUME");
 		return CLI_USAGE;
 	}
 	if (data_inventory_get(&inv, a, err) == 0)

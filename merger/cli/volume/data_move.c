@@ -469,23 +469,23 @@ data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT], uint64
 static const struct pr_option options[] = {
 	DATA_WHERE_OPTIONS,
 	PR_OPT_STRING(to, "to", 0, "NODE", "to this node"),
-	PR_OPT_STRING(to_volume, "to-volume", 0, "PATH",
-		"into this volume of this machine, that nobody writes"),
+	PR_OPT_STRING(to_volume, "to-volume", 0, "VOLUME",
+		"into this volume of this machine, which no program is writing"),
 	PR_OPT_STRING(to_file, "to-file", 0, "FILE", "into this new trace file (pcapng)"),
 };
 
 static const struct pr_cmdline program = {.name = "packrack data move",
-	.summary =
-		"Copies a node's packets, all or those of a time, elsewhere, checks them "
-		"there, and then deletes them.",
-	.usage = "--node NAME|--volume PATH --to NODE|--to-volume PATH|--to-file FILE "
+	.summary = "Moves packets of a node (all, or a time range) to another place, "
+		   "verifying "
+		   "the copy before it deletes them.",
+	.usage = "--node NAME|--volume VOLUME --to NODE|--to-volume VOLUME|--to-file FILE "
 		 "[--since TIME] [--until TIME]",
 	PR_OPTIONS(options),
-	.footer =
-		"Broken off at any point, nothing is lost, and it goes on when given "
-		"again. A batch of packets\n(segment) that reaches beyond the times stays "
-		"where it was as well; answers give each once.\nExit status: 0 done, 1 "
-		"failed, 2 bad usage."};
+	.footer = "An interrupted move loses nothing: repeat the command to finish it. A "
+		  "segment that\n"
+		  "reaches beyond the time range also remains at the source; answers give "
+		  "each packet\n"
+		  "once."};
 
 struct move {
 	const struct data_args *args;
@@ -718,7 +718,7 @@ check_args(const struct data_args *a, struct pr_error *err)
 {
 	if (a->nodes.count + a->volumes.count != 1)
 		return pr_error_set(
-			err, "no source given: use one --node NAME or one --volume PATH");
+			err, "no source given: use one --node NAME or one --volume VOLUME");
 	if (!!a->to + !!a->to_volume + !!a->to_file != 1)
 		return pr_error_set(err, "no destination given: use one of --to NODE, "
 					 "--to-volume PATH and --to-file FILE");
