@@ -44,7 +44,7 @@ all_screens() {
 	seen '> Timestamp frames sent' 1 && seen 'Last number given' 2 &&
 		seen 'log2 +active' 3 && seen 'MAC address: +02:' Enter &&
 		seen 'Mode: +round-robin' 4 && seen 'capturing, 3 nodes active' 5 &&
-		seen 'None is running' 6 && seen '3 nodes, 3 well' 7 &&
+		seen 'None is running' 6 && seen '3 nodes, 3 healthy' 7 &&
 		seen '^>log1 +tap0 +1[0-9]{2} ' 8 && seen 'INSTANT is what came' '?' && seen '\[8 DATA\]' Escape
 }
 
