@@ -154,8 +154,9 @@ static const struct {
 	{{"--rack-id", "0"}, "--rack-id: 0 is out of range: give 1 to 65535"},
 	{{"--hold", "2h"}, "--hold: 2h is out of range: give 1ms to 1h"},
 	{{"--hold", "2 s"}, "--hold: '2 s' is not a duration (like 50ms, 2s or 1h)"},
-	{{"--since", "then"}, "--since: 'then' is not a time (like 2026-11-21T00:40:00Z, "
-			      "@1700000000.5, 90s ago or now)"},
+	{{"--since", "then"},
+		"--since: 'then' is not a time (like 2026-11-21T00:40:00Z, 09:30, "
+		"today, -3h, 90s ago, @1700000000.5 or now)"},
 	{{"--spread", "Flow"}, "--spread: 'Flow' is not one of: round-robin, flow"},
 };
 
