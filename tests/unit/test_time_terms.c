@@ -91,8 +91,7 @@ START_TEST(taken)
 END_TEST
 
 static const char *const wrong[] = {"after", "after and tcp", "tcp or (after)",
-	"after the day and tcp", "after @3 tcp", "not before (tcp)",
-	"after @3 and before"};
+	"after the day and tcp", "after @3 tcp", "not before (tcp)", "after @3 and before"};
 
 START_TEST(refused)
 {
