@@ -207,7 +207,7 @@ whole(void *arg)
 {
 	struct stream *s = arg;
 
-	return sfs_cursor_pass(s->cursor, &s->waiting);
+	return sfs_cursor_confirm(s->cursor, &s->waiting);
 }
 
 /* What the writer's memory has is indexed there, without a copy. 1; 0: not now; 2: it is to be copied; -1. */
@@ -217,7 +217,7 @@ advance_there(struct stream *s, struct pr_error *err)
 	int rc;
 
 	if (s->waiting.length || s->next > s->last || !s->cursor ||
-		sfs_cursor_there(s->cursor, &s->waiting) != 1)
+		sfs_cursor_peek_shared(s->cursor, &s->waiting) != 1)
 		return 2;
 	rc = s->waiting.sequence == s->next
 		     ? pri_builder_add_shared(s->builder, s->waiting.sequence,

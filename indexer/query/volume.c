@@ -344,7 +344,7 @@ static int
 sequence_of(const struct pri_volume *v, const struct listed *l, uint64_t *sequence)
 {
 	struct sfs_record record;
-	int rc = sfs_look(v->sfs, &l->entry.handle, &record, NULL);
+	int rc = sfs_read_header_of(v->sfs, &l->entry.handle, &record, NULL);
 
 	if (rc == SFS_OK)
 		*sequence = record.sequence;

@@ -34,7 +34,7 @@ wait_for_request(struct sfs *sfs)
 {
 	struct sfs_writer *w = sfs->w;
 	while (w->idle_count <= 2u * SFS_DEVICES_MAX)
-		if (!sfs_pump(sfs, true) && w->queue.flying == 0)
+		if (!sfs_pump(sfs, true) && w->queue.in_flight == 0)
 			return false;
 	return true;
 }
@@ -44,7 +44,7 @@ static void
 publish_backlog(struct sfs *sfs)
 {
 	uint64_t all = (uint64_t)sfs->shm.slots * sfs->shm.block_size;
-	uint64_t backlog = sfs->w->under_way * 1000 / all;
+	uint64_t backlog = sfs->w->bytes_in_flight * 1000 / all;
 	atomic_store_explicit(&sfs->shm.header->backlog,
 		(uint32_t)(backlog < 1000 ? backlog : 1000), memory_order_relaxed);
 }
@@ -75,12 +75,12 @@ submit_write(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to,
 	r->buf = bytes;
 	r->len = to - from;
 	r->slot = slot;
-	r->epoch = w->epoch;
+	r->flush_parity = w->flush_parity;
 	r->first = false;
-	w->flying[w->epoch]++;
+	w->in_flight[w->flush_parity]++;
 	if (slot != SFS_NONE)
-		w->slot[slot].flying++;
-	w->under_way += r->len;
+		w->slot[slot].in_flight++;
+	w->bytes_in_flight += r->len;
 	w->since_flush += r->len;
 	publish_backlog(sfs);
 	submit(sfs, r);
@@ -91,7 +91,7 @@ sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len)
 {
 	if (!wait_for_request(sfs))
 		return false;
-	sfs->w->map_flying = true;
+	sfs->w->map_in_flight = true;
 	submit_write(sfs, block, 0, (uint32_t)len, sfs->w->map_buf, SFS_NONE);
 	return true;
 }
@@ -106,7 +106,7 @@ control(struct sfs *sfs, uint16_t disk, const uint8_t *buf, size_t len, uint64_t
 		.len = len,
 		.offset = offset,
 		.slot = SFS_NONE,
-		.epoch = 2,
+		.flush_parity = SFS_CONTROL_WRITE,
 		.first = true};
 	w->control++;
 	sfs_queue_submit(&w->queue, r);
@@ -234,7 +234,7 @@ sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 	w->checkpoint = checkpoint || w->checkpoint_wanted;
 	w->checkpoint_wanted = false;
 	w->flush_position = sfs_frontier_position(&w->frontier);
-	w->epoch ^= 1;
+	w->flush_parity ^= 1;
 	w->control_failed = false;
 	w->state = SFS_WRITING;
 	sfs_pump(sfs, false);
@@ -256,10 +256,10 @@ static void
 write_roots(struct sfs *sfs)
 {
 	struct sfs_writer *w = sfs->w;
-	sfs_lose_blocks(sfs);
-	w->root_speaks = w->loss_unsaved;
-	sfs_frontier_stable(&w->frontier, &sfs->table, w->flush_position);
-	w->full = !sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
+	sfs_drop_lost_blocks(sfs);
+	w->root_has_loss = w->loss_unsaved;
+	sfs_frontier_set_durable(&w->frontier, &sfs->table, w->flush_position);
+	w->full = !sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_release, sfs);
 	w->root_pending = w->frontier.pending;
 	size_t len = sfs_root_prepare(sfs, 0);
 	w->state = SFS_ROOT_WRITING;
@@ -288,11 +288,11 @@ static void
 loss_saved(struct sfs *sfs)
 {
 	struct sfs_writer *w = sfs->w;
-	if (w->root_speaks) {
+	if (w->root_has_loss) {
 		now_durable(sfs);
 		w->loss_unsaved = !sfs_loss_settled(sfs);
 	}
-	w->root_speaks = false;
+	w->root_has_loss = false;
 	w->checkpoint_wanted = w->checkpoint_wanted || w->loss_unsaved;
 }
 
@@ -309,7 +309,7 @@ step(struct sfs *sfs)
 	}
 	switch (w->state) {
 	case SFS_WRITING:
-		if (w->flying[w->epoch ^ 1] > 0)
+		if (w->in_flight[w->flush_parity ^ 1] > 0)
 			return false;
 		submit_syncs(sfs, SFS_SYNCING);
 		break;
@@ -326,7 +326,7 @@ step(struct sfs *sfs)
 		break;
 	default:
 		sfs_root_done(sfs);
-		sfs_frontier_ready(&w->frontier, w->root_pending);
+		sfs_frontier_release_pending(&w->frontier, w->root_pending);
 		loss_saved(sfs);
 		flush_over(sfs, true);
 	}
@@ -347,11 +347,11 @@ static void
 take(struct sfs *sfs, struct sfs_request *r)
 {
 	struct sfs_writer *w = sfs->w;
-	if ((r->error || r->disk->lost) && sfs_disk_fails(sfs, r->disk, r->error))
+	if ((r->error || r->disk->lost) && sfs_disk_drop_failed(sfs, r->disk, r->error))
 		r->error = 0; /* it has come to nothing */
 	if (r->error)
 		note_error(sfs, r);
-	if (r->epoch == 2) {
+	if (r->flush_parity == SFS_CONTROL_WRITE) {
 		w->control--;
 		w->control_failed = w->control_failed || r->error;
 		put_request(w, r);
@@ -359,13 +359,13 @@ take(struct sfs *sfs, struct sfs_request *r)
 		r->next = w->failed;
 		w->failed = r;
 	} else {
-		w->flying[r->epoch]--;
-		w->under_way -= r->len;
+		w->in_flight[r->flush_parity]--;
+		w->bytes_in_flight -= r->len;
 		publish_backlog(sfs);
 		if (r->slot != SFS_NONE)
-			w->slot[r->slot].flying--;
+			w->slot[r->slot].in_flight--;
 		else
-			w->map_flying = false;
+			w->map_in_flight = false;
 		put_request(w, r);
 	}
 }
@@ -407,7 +407,7 @@ sfs_flush_finish(struct sfs *sfs, struct pr_error *err)
 	while (w->state != SFS_IDLE) {
 		enum sfs_flush_state before = w->state;
 		sfs_pump(sfs, true);
-		if (w->state == before && w->queue.flying == 0 && w->failed) {
+		if (w->state == before && w->queue.in_flight == 0 && w->failed) {
 			failed = true;
 			break;
 		}
@@ -468,7 +468,7 @@ prepare(struct sfs *sfs, uint32_t stream, size_t length, bool reserve, bool narr
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	int rc = SFS_OK;
-	sfs_lose_blocks(sfs);
+	sfs_drop_lost_blocks(sfs);
 	/* pads the tails: before this one is measured, never after */
 	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
 		sfs_flush_start(sfs, SFS_FLUSH_FULL, true);
@@ -479,7 +479,7 @@ prepare(struct sfs *sfs, uint32_t stream, size_t length, bool reserve, bool narr
 	uint32_t header = narrow && part_of(sfs, start) == tail->part ? SFS_RECORD_HEADER
 								      : SFS_RECORD_WIDE;
 	if (tail->block == SFS_NONE ||
-		start + sfs_record_span(header, length) > sfs->root.block_size) {
+		start + sfs_record_size(header, length) > sfs->root.block_size) {
 		rc = roll(sfs, stream, err);
 		header = SFS_RECORD_WIDE;
 	} else if (start > tail->fill) {
@@ -505,7 +505,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 	const struct sfs_entry *e = &sfs->table.entry[tail->block];
 	uint8_t *record = sfs_shm_data(&sfs->shm, tail->slot) + tail->fill;
 	uint32_t start = tail->fill;
-	uint32_t span = (uint32_t)sfs_record_span(tail->header, length);
+	uint32_t span = (uint32_t)sfs_record_size(tail->header, length);
 	struct sfs_record_header h = {
 		.stream = stream,
 		.permission = s->permission,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
-#include "logger/streamfs/bytes.h"
+#include "proto/base/cursor.h"
 
 struct sfs_check {
 	struct sfs *sfs;
@@ -101,8 +101,7 @@ header_text(
 	const struct sfs *sfs, const uint8_t *buf, uint64_t block, char *text, size_t size)
 {
 	struct sfs_block_header h;
-	const uint8_t *p = buf + 40;
-	uint64_t says = sfs_get64(&p);
+	uint64_t says = pr_get_le64(buf + 40);
 	bool zero = true;
 	for (uint32_t i = 0; i < SFS_BLOCK_HEADER; i++)
 		zero = zero && buf[i] == 0;
@@ -153,7 +152,7 @@ scan_life(struct sfs_check *c, const struct gap *g, const struct sfs_record_head
 		any = true;
 		*last = h.sequence;
 		sequence = h.sequence + 1;
-		pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+		pos = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
 	}
 	return any;
 }
@@ -493,7 +492,7 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 	const struct sfs_record_header *h)
 {
 	uint32_t body_end = h->offset + h->size + h->length;
-	uint32_t end = h->offset + (uint32_t)sfs_record_span(h->size, h->length);
+	uint32_t end = h->offset + (uint32_t)sfs_record_size(h->size, h->length);
 	if (!is_zero(c->buf, pos, h->offset))
 		found(c, p, SFS_FAULT_PADDING, pos, h->offset,
 			"the bytes before the record are not zero");
@@ -548,7 +547,7 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 			check_padding(c, p, pos, &h);
 			c->records++;
 			sequence++;
-			pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+			pos = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
 			continue;
 		}
 		if (block_gone(c, p->block, e->generation))
@@ -578,13 +577,13 @@ check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e
 {
 	struct sfs_entry again;
 	struct pr_error err;
-	bool flying = e->state == SFS_OPEN;
-	if (!flying) {
+	bool in_flight = e->state == SFS_OPEN;
+	if (!in_flight) {
 		read_what_there_is(c, p->block, SFS_SECTOR);
-		flying = !sfs_view_entry(c->sfs, p->block, &again) ||
-			 again.slot != SFS_NONE || again.generation != e->generation;
+		in_flight = !sfs_view_entry(c->sfs, p->block, &again) ||
+			    again.slot != SFS_NONE || again.generation != e->generation;
 	}
-	if (!flying && !sfs_block_gone(c->sfs, p->block, e->generation))
+	if (!in_flight && !sfs_block_gone(c->sfs, p->block, e->generation))
 		check_header(c, p->s, p->block, e);
 	if (e->end <= SFS_BLOCK_HEADER)
 		return;

@@ -289,7 +289,7 @@ size_file(const char *path, uint64_t size, struct pr_error *err)
 		if (rc == 0 && fallocate(fd, 0, 0, (off_t)size) < 0)
 			rc = errno == EOPNOTSUPP ? ftruncate(fd, (off_t)size) : -1;
 		if (rc < 0)
-			pr_error_errno(err, "no %llu MiB for volume %s",
+			pr_error_errno(err, "cannot allocate %llu MiB for volume %s",
 				(unsigned long long)(size >> 20), path);
 	}
 	close(fd);
@@ -731,6 +731,6 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 	if (rc == 0)
 		sfs_close(&sfs);
 	else
-		sfs_give_up(&sfs);
+		sfs_close_unsaved(&sfs);
 	return rc;
 }

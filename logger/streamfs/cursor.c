@@ -97,7 +97,7 @@ reap(struct sfs *sfs, bool wait)
 void
 sfs_reads_settle(struct sfs *sfs)
 {
-	while (sfs->reads.ops && sfs->reads.flying > 0)
+	while (sfs->reads.ops && sfs->reads.in_flight > 0)
 		reap(sfs, true);
 }
 
@@ -258,7 +258,7 @@ sfs_cursor_open(
 	if (!after)
 		return c;
 	struct sfs_record record;
-	int rc = sfs_look(sfs, after, &record, err);
+	int rc = sfs_read_header_of(sfs, after, &record, err);
 	if (rc == SFS_FORGED || after->stream != c->stream) {
 		pr_error_set(err, "the handle to go on from is not of stream %s", s.name);
 		sfs_cursor_close(&c);
@@ -266,7 +266,7 @@ sfs_cursor_open(
 	}
 	c->block = (uint32_t)after->block;
 	c->generation = after->generation;
-	c->offset = after->offset + (uint32_t)sfs_record_span(after->header, after->length);
+	c->offset = after->offset + (uint32_t)sfs_record_size(after->header, after->length);
 	c->sequence = rc == SFS_OK ? record.sequence + 1 : 0; /* 0: not known */
 	c->placed = true;
 	if (rc == SFS_DELETED)
@@ -438,7 +438,7 @@ static int
 give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record *out,
 	struct pr_error *err)
 {
-	c->offset = h->offset + (uint32_t)sfs_record_span(h->size, h->length);
+	c->offset = h->offset + (uint32_t)sfs_record_size(h->size, h->length);
 	c->sequence = h->sequence + 1;
 	if (!sfs_permitted(c->sfs, h->permission))
 		return pr_error_set(err, "the record's permission is %#x", h->permission),
@@ -556,7 +556,7 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
 {
 	struct sfs *sfs = c->sfs;
 	if (sfs->w)
-		sfs_lose_blocks(sfs);
+		sfs_drop_lost_blocks(sfs);
 	for (int round = 0; round < 2; round++) {
 		int rc = 2;
 		/* a stream that is recycled faster than it is looked at must not hold us for ever */
@@ -606,7 +606,7 @@ static bool
 header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
 	struct sfs_record_header *h)
 {
-	const struct sfs_place place = {.block = c->block,
+	const struct sfs_record_location place = {.block = c->block,
 		.generation = e->generation,
 		.first_sequence = e->first_sequence,
 		.stream = e->stream,
@@ -624,14 +624,14 @@ header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
 }
 
 int
-sfs_cursor_there(struct sfs_cursor *c, struct sfs_record *out)
+sfs_cursor_peek_shared(struct sfs_cursor *c, struct sfs_record *out)
 {
 	struct sfs *sfs = c->sfs;
 	struct sfs_record_header h;
 	struct sfs_entry e;
 
 	if (sfs->w)
-		sfs_lose_blocks(sfs);
+		sfs_drop_lost_blocks(sfs);
 	if (!sfs->shm.header || !block_here(c, &e) || e.slot == SFS_NONE ||
 		(e.flags & SFS_ENTRY_CUT))
 		return 0;
@@ -645,7 +645,7 @@ sfs_cursor_there(struct sfs_cursor *c, struct sfs_record *out)
 }
 
 bool
-sfs_cursor_pass(struct sfs_cursor *c, const struct sfs_record *there)
+sfs_cursor_confirm(struct sfs_cursor *c, const struct sfs_record *there)
 {
 	struct sfs_entry e;
 	uint8_t none;
@@ -658,7 +658,7 @@ sfs_cursor_pass(struct sfs_cursor *c, const struct sfs_record *there)
 		!sfs_shm_copy(&c->sfs->shm, e.slot, c->block, e.generation,
 			there->handle.offset, there->handle.offset, &none))
 		return false;
-	c->offset = there->handle.offset + sfs_handle_span(&there->handle);
+	c->offset = there->handle.offset + sfs_handle_size(&there->handle);
 	c->sequence++;
 	return true;
 }

@@ -31,7 +31,7 @@ redo_room(struct sfs *sfs)
 }
 
 int
-sfs_redos_take(
+sfs_redos_load(
 	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err)
 {
 	sfs->redos = 0;
@@ -123,7 +123,7 @@ place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t fir
 	*to = (uint32_t)sfs_sector_up(e->end);
 	while (sequence < first && sfs_scan_resync(&scan, *from, e->end, sequence, &h) &&
 		h.sequence < first) {
-		*from = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+		*from = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
 		sequence = h.sequence + 1;
 	}
 	if (last + 1 < e->first_sequence + e->records &&
@@ -149,7 +149,7 @@ write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t
 	sfs_locate(sfs, block, &disk, &offset);
 	int rc = sfs_disk_write(disk, zeros + low, high - low, offset + low);
 	memset(zeros + low, 0, high - low);
-	if (rc < 0 && !sfs_disk_fails(sfs, disk, errno))
+	if (rc < 0 && !sfs_disk_drop_failed(sfs, disk, errno))
 		return pr_error_errno(
 			err, "%s: cannot write over block %u", disk->path, block);
 	return 0;
@@ -235,7 +235,7 @@ sfs_root_clean(struct sfs *sfs, struct pr_error *err)
 /*
  * Deleting a stream's oldest blocks, and what lay in them: first a root that says that they are gone
  * and are being wiped, then zeros over them. A crash in between leaves the notes in the root, and the
- * next opening wipes; until then the frontier passes such a block by (sfs_block_clearable).
+ * next opening wipes; until then the frontier passes such a block by (sfs_block_release).
  */
 #define BATCH 64u /* blocks under one root */
 
@@ -286,7 +286,7 @@ static bool
 let_go(struct sfs *sfs, uint32_t block)
 {
 	uint32_t slot = sfs->table.entry[block].slot;
-	if (!sfs_block_clearable(sfs, block))
+	if (!sfs_block_release(sfs, block))
 		return false;
 	if (slot != SFS_NONE)
 		memset(sfs_shm_data(&sfs->shm, slot), 0, sfs->root.block_size);
@@ -311,7 +311,7 @@ widen_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time)
 
 /* Whole blocks at the stream's old end that lie in it: they are noted, nothing is written. */
 static void
-take_oldest(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
+note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
 	uint32_t most, struct sfs_trimmed *out)
 {
 	const struct sfs_stream *s = &sfs->table.stream[stream];
@@ -376,7 +376,7 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 			continue;
 		sfs_locate(sfs, r->block, &disk, &offset);
 		if (sfs_disk_write(disk, zeros, sfs->root.block_size, offset) < 0 &&
-			!sfs_disk_fails(sfs, disk, errno))
+			!sfs_disk_drop_failed(sfs, disk, errno))
 			rc = pr_error_errno(err, "%s: cannot write over block %llu",
 				disk->path, (unsigned long long)r->block);
 	}
@@ -418,7 +418,7 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
 	if (begin_deletion(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
-	take_oldest(sfs, (uint32_t)stream, &what, most, out);
+	note_oldest_deleted(sfs, (uint32_t)stream, &what, most, out);
 	if (out->blocks == 0)
 		return SFS_OK;
 	if (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0)
@@ -467,7 +467,7 @@ take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
 		.flags = SFS_REPAIR_HOLE | SFS_REPAIR_WIPE,
 		.first_sequence = s->first,
 		.records = (uint32_t)s->records,
-		.ordinal = s->bytes,
+		.block_number = s->bytes,
 		.min_time = s->min_time,
 		.max_time = s->max_time};
 	if (s->records == 0)
@@ -519,7 +519,7 @@ take_whole(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
 static void
 extend(struct stretch *s, const struct sfs_record_header *h)
 {
-	uint32_t end = h->offset + (uint32_t)sfs_record_span(h->size, h->length);
+	uint32_t end = h->offset + (uint32_t)sfs_record_size(h->size, h->length);
 	if (s->records == 0)
 		*s = (struct stretch){.first = h->sequence,
 			.from = h->offset,
@@ -562,7 +562,7 @@ take_some(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
 		if (take)
 			extend(&s, &h);
 		sequence = h.sequence + 1;
-		pos = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+		pos = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
 	}
 	return *rc == SFS_OK && take_stretch(d, block, &s);
 }
@@ -578,7 +578,7 @@ take_block(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
 }
 
 static int
-take_midst(struct deletion *d, struct pr_error *err)
+take_from_middle(struct deletion *d, struct pr_error *err)
 {
 	const struct sfs_table *t = &d->sfs->table;
 	uint32_t blocks = 0;
@@ -608,10 +608,9 @@ no_room(const struct deletion *d, struct pr_error *err)
 		return pr_error_set(err, "the root has no room for notes of what is to be "
 					 "deleted: the volume has too many streams");
 	return pr_error_set(err,
-		"%u stretches in the midst of the volume's streams are deleted, and the "
-		"root "
-		"has room for no more before some are recycled: delete one stretch that "
-		"spans several of them, or all up to a time",
+		"the volume already has %u deleted ranges and can record no more until "
+		"some are overwritten: delete one range that spans several of them, or "
+		"everything up to a time",
 		sfs->holes);
 }
 
@@ -639,9 +638,9 @@ sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, ui
 	d.bytes = sfs_read_buffer(sfs->root.block_size);
 	if (!d.bytes)
 		return pr_error_set(err, "no memory to delete"), SFS_ERROR;
-	take_oldest(sfs, d.stream, range, most, out);
+	note_oldest_deleted(sfs, d.stream, range, most, out);
 	if (!out->more)
-		rc = take_midst(&d, err);
+		rc = take_from_middle(&d, err);
 	free(d.bytes);
 	out->more = out->more || (d.full && out->records > 0);
 	if (finish(sfs, out->more, rc == SFS_OK ? err : NULL) < 0)

@@ -106,7 +106,7 @@ fit_guarantees(struct sfs *sfs)
 }
 
 bool
-sfs_disk_fails(struct sfs *sfs, struct sfs_disk *disk, int error)
+sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 {
 	if (disk->lost)
 		return true;
@@ -120,7 +120,7 @@ sfs_disk_fails(struct sfs *sfs, struct sfs_disk *disk, int error)
 	sfs->lost++;
 	sfs->root.device[d].flags |= SFS_DEVICE_LOST;
 	sfs->w->write_errors++;
-	sfs->w->losing = sfs->w->loss_unsaved = sfs->w->checkpoint_wanted = true;
+	sfs->w->drop_pending = sfs->w->loss_unsaved = sfs->w->checkpoint_wanted = true;
 	return true;
 }
 
@@ -168,15 +168,15 @@ lose_block(struct sfs *sfs, uint32_t block)
 }
 
 void
-sfs_lose_blocks(struct sfs *sfs)
+sfs_drop_lost_blocks(struct sfs *sfs)
 {
 	bool all = true;
-	if (!sfs->w->losing)
+	if (!sfs->w->drop_pending)
 		return;
 	for (uint32_t b = 0; b < sfs->table.blocks; b++)
 		if (!sfs_block_there(sfs, b))
 			all = lose_block(sfs, b) && all;
-	sfs->w->losing = !all;
+	sfs->w->drop_pending = !all;
 	fit_guarantees(sfs);
 }
 
@@ -186,7 +186,7 @@ sfs_loss_settled(const struct sfs *sfs)
 	for (uint32_t i = 0; i < sfs->table.streams; i++)
 		if (sfs->w->tail[i].lost_until > sfs->table.stream[i].durable_sequence)
 			return false;
-	return !sfs->w->losing;
+	return !sfs->w->drop_pending;
 }
 
 /* Records between the blocks of the streams: they went with devices. */

@@ -53,6 +53,7 @@ void sfs_disk_close(struct sfs_disk *disk);
 int sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset);
 int sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t offset);
 
+#define SFS_CONTROL_WRITE 2 /* a root or a sync */
 struct sfs_request {
 	struct sfs_disk *disk;
 	const uint8_t *buf; /* to be written; or */
@@ -60,7 +61,8 @@ struct sfs_request {
 	size_t len, done;
 	uint64_t offset;
 	int error; /* 0 or errno, when it comes back */
-	uint32_t slot, epoch, parts;
+	uint32_t slot, parts;
+	uint32_t flush_parity; /* of the flush that waits for it; or SFS_CONTROL_WRITE */
 	bool first; /* goes before those that wait: nothing that matters to it is among them */
 	struct sfs_request *next;
 };
@@ -77,7 +79,7 @@ struct sfs_queue {
 	const struct sfs_queue_ops *ops;
 	void *state;
 	const char *name;
-	uint32_t flying;
+	uint32_t in_flight;
 };
 enum sfs_queue_kind {
 	SFS_QUEUE_ANY, /* io_uring; else as without */

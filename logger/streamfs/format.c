@@ -1,67 +1,187 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <xxhash.h>
 
-#include "logger/streamfs/bytes.h"
 #include "logger/streamfs/format.h"
+#include "proto/base/field_table.h"
+
+#define BLOCK_MAGIC 0x42534653u /* "SFSB" */
+#define BLOCK_HASH_AT 8
+#define BLOCK_FIELDS_AT 24
+static const char magic[8] = "SFSroot\n";
+#define CHECKSUM_AT 16
+#define FIELDS_AT 32
+#define DEVICES_AT 1024
+#define SETS_AT 2048
+
+/* An array of structures on a device: what each field is, and how many bytes each takes. */
+struct form {
+	struct pr_field_table fields;
+	size_t bytes, size; /* there, and in memory */
+};
+#define FORM(type, fields, bytes)                                                          \
+	{                                                                                  \
+		PR_FIELD_TABLE(fields), (bytes), sizeof(type)                              \
+	}
+
+static const struct pr_field block_fields[] = {
+	PR_INT(struct sfs_block_header, kind),
+	PR_INT(struct sfs_block_header, stream),
+	PR_INT(struct sfs_block_header, permission),
+	PR_INT(struct sfs_block_header, header_bytes),
+	PR_INT(struct sfs_block_header, block),
+	PR_INT(struct sfs_block_header, generation),
+	PR_INT(struct sfs_block_header, block_number),
+	PR_INT(struct sfs_block_header, first_sequence),
+	PR_INT(struct sfs_block_header, durable_sequence),
+	PR_INT(struct sfs_block_header, prev_block),
+	PR_INT(struct sfs_block_header, prev_generation),
+	PR_INT(struct sfs_block_header, prev_min),
+	PR_INT(struct sfs_block_header, prev_max),
+	PR_INT(struct sfs_block_header, prev_records),
+	PR_INT(struct sfs_block_header, prev_end),
+	PR_BYTES(struct sfs_block_header, name),
+	PR_INT(struct sfs_block_header, entries),
+	PR_INT(struct sfs_block_header, late),
+	PR_BYTES(struct sfs_block_header, body_hash),
+};
+static const struct form block_form =
+	FORM(struct sfs_block_header, block_fields, SFS_BLOCK_HEADER - BLOCK_FIELDS_AT);
+
+static const struct pr_field map_entry_fields[] = {
+	PR_INT(struct sfs_map_entry, stream),
+	PR_INT(struct sfs_map_entry, flags),
+	PR_INT(struct sfs_map_entry, block),
+	PR_INT(struct sfs_map_entry, generation),
+	PR_INT(struct sfs_map_entry, first_sequence),
+	PR_INT(struct sfs_map_entry, block_number),
+	PR_INT(struct sfs_map_entry, records),
+	PR_INT(struct sfs_map_entry, end),
+	PR_INT(struct sfs_map_entry, min_time),
+	PR_INT(struct sfs_map_entry, max_time),
+};
+static const struct form map_entry_form =
+	FORM(struct sfs_map_entry, map_entry_fields, SFS_MAP_ENTRY);
+
+static const struct pr_field stream_fields[] = {
+	PR_BYTES(struct sfs_stream_entry, name),
+	PR_INT(struct sfs_stream_entry, id),
+	PR_INT(struct sfs_stream_entry, flags),
+	PR_INT(struct sfs_stream_entry, permission),
+	PR_ZEROS(4),
+	PR_INT(struct sfs_stream_entry, guarantee),
+	PR_INT(struct sfs_stream_entry, created),
+	PR_INT(struct sfs_stream_entry, oldest_generation),
+	PR_INT(struct sfs_stream_entry, first_sequence),
+	PR_INT(struct sfs_stream_entry, evicted_until),
+	PR_INT(struct sfs_stream_entry, durable_sequence),
+	PR_INT(struct sfs_stream_entry, next_block_number),
+	PR_INT(struct sfs_stream_entry, head_block),
+	PR_INT(struct sfs_stream_entry, head_generation),
+	PR_INT(struct sfs_stream_entry, head_end),
+	PR_INT(struct sfs_stream_entry, head_records),
+	PR_INT(struct sfs_stream_entry, head_min),
+	PR_INT(struct sfs_stream_entry, head_max),
+};
+static const struct form stream_form =
+	FORM(struct sfs_stream_entry, stream_fields, SFS_STREAM_BYTES);
+
+static const struct pr_field root_fields[] = {
+	PR_INT(struct sfs_root, length),
+	PR_INT(struct sfs_root, hash_kind),
+	PR_INT(struct sfs_root, generation),
+	PR_BYTES(struct sfs_root, uuid),
+	PR_BYTES(struct sfs_root, secret),
+	PR_INT(struct sfs_root, created),
+	PR_ZEROS(8),
+	PR_INT(struct sfs_root, block_size),
+	PR_INT(struct sfs_root, map_interval),
+	PR_INT(struct sfs_root, data_start),
+	PR_INT(struct sfs_root, blocks),
+	PR_INT(struct sfs_root, device_count),
+	PR_INT(struct sfs_root, device_index),
+	PR_INT(struct sfs_root, stripe),
+	PR_INT(struct sfs_root, zone_mode),
+	PR_INT(struct sfs_root, zone_region),
+	PR_ZEROS(16),
+	PR_INT(struct sfs_root, frontier),
+	PR_INT(struct sfs_root, window),
+	PR_INT(struct sfs_root, high_water),
+	PR_INT(struct sfs_root, generation_limit),
+	PR_INT(struct sfs_root, reset_generation),
+	PR_INT(struct sfs_root, flags),
+	PR_INT(struct sfs_root, stream_count),
+	PR_INT(struct sfs_root, stream_bytes),
+	PR_INT(struct sfs_root, utilization),
+	PR_INT(struct sfs_root, repair_count),
+	PR_INT(struct sfs_root, set_count),
+	PR_INT(struct sfs_root, listed_count),
+	PR_INT(struct sfs_root, redo_count),
+};
+static const struct form root_form =
+	FORM(struct sfs_root, root_fields, DEVICES_AT - FIELDS_AT);
+
+static const struct pr_field device_fields[] = {
+	PR_BYTES(struct sfs_device, uuid),
+	PR_INT(struct sfs_device, blocks),
+	PR_INT(struct sfs_device, flags),
+	PR_ZEROS(4),
+	PR_INT(struct sfs_device, lost_records),
+};
+static const struct form device_form = FORM(struct sfs_device, device_fields, 64);
+
+static const struct pr_field set_fields[] = {
+	PR_INT(struct sfs_set, blocks),
+	PR_INT(struct sfs_set, devices),
+	PR_INT(struct sfs_set, tier),
+};
+static const struct form set_form = FORM(struct sfs_set, set_fields, 32);
+
+static const struct pr_field redo_fields[] = {
+	PR_INT(struct sfs_redo, block),
+	PR_INT(struct sfs_redo, offset),
+};
+static const struct form redo_form = FORM(struct sfs_redo, redo_fields, SFS_REDO_BYTES);
+
+/* count structures from p on, where the rest of their bytes is zero; returns where they end. */
+static uint8_t *
+store(uint8_t *p, const void *from, uint32_t count, const struct form *form)
+{
+	for (const uint8_t *at = from; count > 0; count--, at += form->size) {
+		struct pr_writer w = pr_writer_make(p, form->bytes);
+		if (!pr_field_table_store(&w, at, &form->fields, PR_LITTLE_ENDIAN))
+			abort(); /* a form that is larger than its bytes */
+		p += form->bytes;
+	}
+	return p;
+}
+
+static const uint8_t *
+load(const uint8_t *p, void *to, uint32_t count, const struct form *form)
+{
+	for (uint8_t *at = to; count > 0; count--, at += form->size) {
+		struct pr_cursor c = pr_cursor_make(p, form->bytes);
+		if (!pr_field_table_load(&c, at, &form->fields, PR_LITTLE_ENDIAN))
+			abort();
+		p += form->bytes;
+	}
+	return p;
+}
 
 /* ---- block header and map entry ---- */
 
-#define BLOCK_MAGIC 0x42534653u /* "SFSB" */
-
 void
-sfs_block_encode(const struct sfs_key *key, const struct sfs_block_header *h,
+sfs_block_encode(const struct sfs_key *key, const struct sfs_block_header *header,
 	uint8_t buf[SFS_BLOCK_HEADER])
 {
+	struct sfs_block_header h = *header;
+	h.header_bytes = SFS_BLOCK_HEADER;
 	memset(buf, 0, SFS_BLOCK_HEADER);
-	uint8_t *p = buf;
-	sfs_put32(&p, BLOCK_MAGIC);
-	sfs_put16(&p, SFS_VERSION);
-	p = buf + 24;
-	sfs_put32(&p, h->kind);
-	sfs_put32(&p, h->stream);
-	sfs_put32(&p, h->permission);
-	sfs_put32(&p, SFS_BLOCK_HEADER);
-	sfs_put64(&p, h->block);
-	sfs_put64(&p, h->generation);
-	sfs_put64(&p, h->ordinal);
-	sfs_put64(&p, h->first_sequence);
-	sfs_put64(&p, h->durable_sequence);
-	sfs_put64(&p, h->prev_block);
-	sfs_put64(&p, h->prev_generation);
-	sfs_put64(&p, (uint64_t)h->prev_min);
-	sfs_put64(&p, (uint64_t)h->prev_max);
-	sfs_put32(&p, h->prev_records);
-	sfs_put32(&p, h->prev_end);
-	sfs_put_bytes(&p, h->name, sizeof(h->name));
-	sfs_put32(&p, h->entries);
-	sfs_put32(&p, h->late);
-	sfs_put_bytes(&p, h->body_hash, 16);
-	sfs_hash(key, buf + 24, SFS_BLOCK_HEADER - 24, buf + 8);
-}
-
-static void
-block_fields(const uint8_t *p, struct sfs_block_header *out)
-{
-	out->kind = sfs_get32(&p);
-	out->stream = sfs_get32(&p);
-	out->permission = sfs_get32(&p);
-	p += 4;
-	out->block = sfs_get64(&p);
-	out->generation = sfs_get64(&p);
-	out->ordinal = sfs_get64(&p);
-	out->first_sequence = sfs_get64(&p);
-	out->durable_sequence = sfs_get64(&p);
-	out->prev_block = sfs_get64(&p);
-	out->prev_generation = sfs_get64(&p);
-	out->prev_min = (int64_t)sfs_get64(&p);
-	out->prev_max = (int64_t)sfs_get64(&p);
-	out->prev_records = sfs_get32(&p);
-	out->prev_end = sfs_get32(&p);
-	sfs_get_bytes(&p, out->name, sizeof(out->name));
-	out->name[SFS_NAME_MAX] = 0;
-	out->entries = sfs_get32(&p);
-	out->late = sfs_get32(&p);
-	sfs_get_bytes(&p, out->body_hash, 16);
+	pr_put_le32(buf, BLOCK_MAGIC);
+	pr_put_le16(buf + 4, SFS_VERSION);
+	store(buf + BLOCK_FIELDS_AT, &h, 1, &block_form);
+	sfs_hash(key, buf + BLOCK_FIELDS_AT, SFS_BLOCK_HEADER - BLOCK_FIELDS_AT,
+		buf + BLOCK_HASH_AT);
 }
 
 bool
@@ -69,13 +189,13 @@ sfs_block_decode(const struct sfs_key *key, const uint8_t buf[SFS_BLOCK_HEADER],
 	uint64_t block, struct sfs_block_header *out)
 {
 	uint8_t hash[16];
-	const uint8_t *p = buf;
-	if (sfs_get32(&p) != BLOCK_MAGIC || sfs_get16(&p) != SFS_VERSION)
+	if (pr_get_le32(buf) != BLOCK_MAGIC || pr_get_le16(buf + 4) != SFS_VERSION)
 		return false;
-	sfs_hash(key, buf + 24, SFS_BLOCK_HEADER - 24, hash);
-	if (memcmp(hash, buf + 8, 16) != 0)
+	sfs_hash(key, buf + BLOCK_FIELDS_AT, SFS_BLOCK_HEADER - BLOCK_FIELDS_AT, hash);
+	if (memcmp(hash, buf + BLOCK_HASH_AT, 16) != 0)
 		return false;
-	block_fields(buf + 24, out);
+	load(buf + BLOCK_FIELDS_AT, out, 1, &block_form);
+	out->name[SFS_NAME_MAX] = 0;
 	return out->block == block && out->generation != 0 &&
 	       (out->kind == SFS_KIND_DATA || out->kind == SFS_KIND_MAP);
 }
@@ -83,151 +203,23 @@ sfs_block_decode(const struct sfs_key *key, const uint8_t buf[SFS_BLOCK_HEADER],
 void
 sfs_map_entry_encode(const struct sfs_map_entry *e, uint8_t buf[SFS_MAP_ENTRY])
 {
-	uint8_t *p = buf;
-	sfs_put32(&p, e->stream);
-	sfs_put32(&p, e->flags);
-	sfs_put64(&p, e->block);
-	sfs_put64(&p, e->generation);
-	sfs_put64(&p, e->first_sequence);
-	sfs_put64(&p, e->ordinal);
-	sfs_put32(&p, e->records);
-	sfs_put32(&p, e->end);
-	sfs_put64(&p, (uint64_t)e->min_time);
-	sfs_put64(&p, (uint64_t)e->max_time);
+	store(buf, e, 1, &map_entry_form);
 }
 
 void
 sfs_map_entry_decode(const uint8_t buf[SFS_MAP_ENTRY], struct sfs_map_entry *out)
 {
-	const uint8_t *p = buf;
-	out->stream = sfs_get32(&p);
-	out->flags = sfs_get32(&p);
-	out->block = sfs_get64(&p);
-	out->generation = sfs_get64(&p);
-	out->first_sequence = sfs_get64(&p);
-	out->ordinal = sfs_get64(&p);
-	out->records = sfs_get32(&p);
-	out->end = sfs_get32(&p);
-	out->min_time = (int64_t)sfs_get64(&p);
-	out->max_time = (int64_t)sfs_get64(&p);
+	load(buf, out, 1, &map_entry_form);
 }
 
 /* ---- root ---- */
-
-static const char magic[8] = "SFSroot\n";
-#define DEVICES_AT 1024
-#define SETS_AT 2048
 
 static void
 checksum(const uint8_t *buf, size_t length, uint8_t out[16])
 {
 	XXH128_canonical_t text;
-	XXH128_canonicalFromHash(&text, XXH3_128bits(buf + 32, length - 32));
+	XXH128_canonicalFromHash(&text, XXH3_128bits(buf + FIELDS_AT, length - FIELDS_AT));
 	memcpy(out, text.digest, 16);
-}
-
-static void
-stream_encode(const struct sfs_stream_entry *s, uint8_t *p)
-{
-	sfs_put_bytes(&p, s->name, sizeof(s->name));
-	sfs_put32(&p, s->id);
-	sfs_put32(&p, s->flags);
-	sfs_put32(&p, s->permission);
-	sfs_put32(&p, 0);
-	sfs_put64(&p, s->guarantee);
-	sfs_put64(&p, (uint64_t)s->created);
-	sfs_put64(&p, s->oldest_generation);
-	sfs_put64(&p, s->first_sequence);
-	sfs_put64(&p, (uint64_t)s->evicted_until);
-	sfs_put64(&p, s->durable_sequence);
-	sfs_put64(&p, s->next_ordinal);
-	sfs_put64(&p, s->head_block);
-	sfs_put64(&p, s->head_generation);
-	sfs_put32(&p, s->head_end);
-	sfs_put32(&p, s->head_records);
-	sfs_put64(&p, (uint64_t)s->head_min);
-	sfs_put64(&p, (uint64_t)s->head_max);
-	memset(p, 0, 32);
-}
-
-static void
-stream_decode(const uint8_t *p, struct sfs_stream_entry *out)
-{
-	sfs_get_bytes(&p, out->name, sizeof(out->name));
-	out->name[SFS_NAME_MAX] = 0;
-	out->id = sfs_get32(&p);
-	out->flags = sfs_get32(&p);
-	out->permission = sfs_get32(&p);
-	p += 4;
-	out->guarantee = sfs_get64(&p);
-	out->created = (int64_t)sfs_get64(&p);
-	out->oldest_generation = sfs_get64(&p);
-	out->first_sequence = sfs_get64(&p);
-	out->evicted_until = (int64_t)sfs_get64(&p);
-	out->durable_sequence = sfs_get64(&p);
-	out->next_ordinal = sfs_get64(&p);
-	out->head_block = sfs_get64(&p);
-	out->head_generation = sfs_get64(&p);
-	out->head_end = sfs_get32(&p);
-	out->head_records = sfs_get32(&p);
-	out->head_min = (int64_t)sfs_get64(&p);
-	out->head_max = (int64_t)sfs_get64(&p);
-}
-
-static void
-header_encode(const struct sfs_root *root, uint32_t length, uint8_t *p)
-{
-	sfs_put32(&p, length);
-	sfs_put32(&p, SFS_HASH_KIND);
-	sfs_put64(&p, root->generation);
-	sfs_put_bytes(&p, root->uuid, 16);
-	sfs_put_bytes(&p, root->secret, 32);
-	sfs_put64(&p, (uint64_t)root->created);
-	sfs_put64(&p, 0);
-	sfs_put32(&p, root->block_size);
-	sfs_put32(&p, root->map_interval);
-	sfs_put64(&p, root->data_start);
-	sfs_put64(&p, root->blocks);
-	sfs_put16(&p, root->device_count);
-	sfs_put16(&p, root->device_index);
-	sfs_put32(&p, 1);
-	sfs_put32(&p, root->zone_region != 0);
-	sfs_put32(&p, root->zone_region);
-	p += 16;
-	sfs_put64(&p, root->frontier);
-	sfs_put64(&p, root->window);
-	sfs_put64(&p, root->high_water);
-	sfs_put64(&p, root->generation_limit);
-	sfs_put64(&p, root->reset_generation);
-	sfs_put32(&p, root->flags);
-	sfs_put32(&p, root->stream_count);
-	sfs_put32(&p, SFS_STREAM_BYTES);
-	sfs_put32(&p, root->utilization);
-	sfs_put32(&p, root->repair_count);
-	sfs_put32(&p, root->set_count);
-	sfs_put32(&p, root->listed_count);
-	sfs_put32(&p, root->redo_count);
-}
-
-static void
-devices_encode(const struct sfs_root *root, uint8_t *buf)
-{
-	uint8_t *p = buf + DEVICES_AT;
-	for (uint16_t i = 0; i < root->device_count; i++) {
-		sfs_put_bytes(&p, root->device[i].uuid, 16);
-		sfs_put64(&p, root->device[i].blocks);
-		sfs_put32(&p, root->device[i].flags);
-		sfs_put32(&p, 0);
-		sfs_put64(&p, root->device[i].lost_records);
-		p += 24;
-	}
-	p = buf + SETS_AT;
-	for (uint32_t i = 0; i < root->set_count; i++) {
-		sfs_put64(&p, root->set[i].blocks);
-		sfs_put16(&p, root->set[i].devices);
-		sfs_put16(&p, root->set[i].tier);
-		p += 20;
-	}
 }
 
 uint32_t
@@ -238,97 +230,48 @@ sfs_root_length(const struct sfs_root *root)
 	       root->redo_count * SFS_REDO_BYTES;
 }
 
-static void
-redos_encode(const struct sfs_root *root, uint8_t *p)
-{
-	for (uint32_t i = 0; i < root->redo_count; i++) {
-		sfs_put64(&p, root->redos[i].block);
-		sfs_put32(&p, root->redos[i].offset);
-		p += 20;
-		sfs_put_bytes(&p, root->redos[i].sector, SFS_SECTOR);
-	}
-}
-
 size_t
 sfs_root_encode(
 	const struct sfs_root *root, const struct sfs_stream_entry *streams, uint8_t *buf)
 {
-	uint32_t length = sfs_root_length(root);
-	size_t whole = sfs_sector_up(length);
+	struct sfs_root r = *root;
+	r.length = sfs_root_length(root);
+	r.hash_kind = SFS_HASH_KIND;
+	r.stripe = 1;
+	r.zone_mode = root->zone_region != 0;
+	r.stream_bytes = SFS_STREAM_BYTES;
+	size_t whole = sfs_sector_up(r.length);
 	memset(buf, 0, whole);
 	memcpy(buf, magic, sizeof(magic));
-	uint8_t *p = buf + 8;
-	sfs_put32(&p, SFS_VERSION);
-	sfs_put32(&p, SFS_ROOT_HEADER);
-	header_encode(root, length, buf + 32);
-	devices_encode(root, buf);
-	for (uint32_t i = 0; i < root->stream_count; i++)
-		stream_encode(
-			&streams[i], buf + SFS_ROOT_HEADER + (size_t)i * SFS_STREAM_BYTES);
-	p = buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
-	for (uint32_t i = 0; i < root->repair_count; i++, p += SFS_MAP_ENTRY)
-		sfs_map_entry_encode(&root->repairs[i], p);
-	for (uint32_t i = 0; i < root->listed_count; i++, p += SFS_MAP_ENTRY)
-		sfs_map_entry_encode(&root->listed[i], p);
-	redos_encode(root, p);
-	checksum(buf, length, buf + 16);
+	pr_put_le32(buf + 8, SFS_VERSION);
+	pr_put_le32(buf + 12, SFS_ROOT_HEADER);
+	store(buf + FIELDS_AT, &r, 1, &root_form);
+	store(buf + DEVICES_AT, r.device, r.device_count, &device_form);
+	store(buf + SETS_AT, r.set, r.set_count, &set_form);
+	uint8_t *p = store(buf + SFS_ROOT_HEADER, streams, r.stream_count, &stream_form);
+	p = store(p, r.repairs, r.repair_count, &map_entry_form);
+	p = store(p, r.listed, r.listed_count, &map_entry_form);
+	store(p, r.redos, r.redo_count, &redo_form);
+	for (uint32_t i = 0; i < r.redo_count; i++)
+		memcpy(p + (size_t)i * SFS_REDO_BYTES + SFS_REDO_HEADER, r.redos[i].sector,
+			SFS_SECTOR);
+	checksum(buf, r.length, buf + CHECKSUM_AT);
 	return whole;
 }
 
 static void
-header_decode(const uint8_t *p, struct sfs_root *out)
+load_header(const uint8_t *buf, struct sfs_root *out)
 {
-	p += 8;
-	out->generation = sfs_get64(&p);
-	sfs_get_bytes(&p, out->uuid, 16);
-	sfs_get_bytes(&p, out->secret, 32);
-	out->created = (int64_t)sfs_get64(&p);
-	p += 8;
-	out->block_size = sfs_get32(&p);
-	out->map_interval = sfs_get32(&p);
-	out->data_start = sfs_get64(&p);
-	out->blocks = sfs_get64(&p);
-	out->device_count = sfs_get16(&p);
-	out->device_index = sfs_get16(&p);
-	p += 8;
-	out->zone_region = sfs_get32(&p);
-	p += 16;
-	out->frontier = sfs_get64(&p);
-	out->window = sfs_get64(&p);
-	out->high_water = sfs_get64(&p);
-	out->generation_limit = sfs_get64(&p);
-	out->reset_generation = sfs_get64(&p);
-	out->flags = sfs_get32(&p);
-	out->stream_count = sfs_get32(&p);
-	p += 4;
-	out->utilization = sfs_get32(&p);
-	out->repair_count = sfs_get32(&p);
+	load(buf + FIELDS_AT, out, 1, &root_form);
 	out->repairs = out->listed = NULL;
 	out->redos = NULL;
-	out->set_count = sfs_get32(&p);
-	out->listed_count = sfs_get32(&p);
-	out->redo_count = sfs_get32(&p);
 }
 
 static void
-devices_decode(const uint8_t *buf, struct sfs_root *out)
+load_devices(const uint8_t *buf, struct sfs_root *out)
 {
-	const uint8_t *p = buf + DEVICES_AT;
-	for (uint16_t i = 0; i < SFS_DEVICES_MAX; i++) {
-		sfs_get_bytes(&p, out->device[i].uuid, 16);
-		out->device[i].blocks = sfs_get64(&p);
-		out->device[i].flags = sfs_get32(&p);
-		p += 4;
-		out->device[i].lost_records = sfs_get64(&p);
-		p += 24;
-	}
-	p = buf + SETS_AT;
-	for (uint32_t i = 0; i < SFS_SETS_MAX; i++) {
-		out->set[i].blocks = sfs_get64(&p);
-		out->set[i].devices = sfs_get16(&p);
-		out->set[i].tier = sfs_get16(&p);
-		p += 20;
-	}
+	load(buf + DEVICES_AT, out->device, SFS_DEVICES_MAX, &device_form);
+	load(buf + SETS_AT, out->set, SFS_SETS_MAX, &set_form);
 	if (out->set_count == 0) {
 		out->set_count = 1;
 		out->set[0] = (struct sfs_set){.blocks = out->blocks,
@@ -385,16 +328,17 @@ implausible(const struct sfs_root *r)
 }
 
 static int
-streams_decode(const uint8_t *buf, const struct sfs_root *root,
+load_streams(const uint8_t *buf, const struct sfs_root *root,
 	struct sfs_stream_entry *streams, struct pr_error *err)
 {
+	load(buf + SFS_ROOT_HEADER, streams, root->stream_count, &stream_form);
 	for (uint32_t i = 0; i < root->stream_count; i++) {
 		struct sfs_stream_entry *s = &streams[i];
-		stream_decode(buf + SFS_ROOT_HEADER + (size_t)i * SFS_STREAM_BYTES, s);
+		s->name[SFS_NAME_MAX] = 0;
 		if (s->id != i || s->name[0] == 0 || s->first_sequence == 0 ||
 			s->durable_sequence > UINT64_MAX / 2 ||
 			s->first_sequence > UINT64_MAX / 2 ||
-			s->next_ordinal > UINT64_MAX / 2)
+			s->next_block_number > UINT64_MAX / 2)
 			return pr_error_set(err, "the root's stream %u is implausible", i);
 	}
 	return 0;
@@ -405,30 +349,28 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 	struct pr_error *err)
 {
 	uint8_t sum[16];
-	const uint8_t *p = buf + 8;
 	if (memcmp(buf, magic, sizeof(magic)) != 0)
 		return pr_error_set(err, "not a StreamFS volume");
-	uint32_t version = sfs_get32(&p);
+	uint32_t version = pr_get_le32(buf + 8);
 	if (version != SFS_VERSION)
 		return pr_error_set(err,
 			"the volume has format version %u, this program reads version %u: "
 			"use the "
 			"release that wrote it, or create the volume anew",
 			version, SFS_VERSION);
-	p = buf + 32;
-	uint32_t length = sfs_get32(&p), kind = sfs_get32(&p);
+	load_header(buf, root);
+	uint32_t length = root->length;
 	if (length < SFS_ROOT_HEADER || length > SFS_ROOT_BYTES)
 		return pr_error_set(err, "the root is damaged (length)");
 	checksum(buf, length, sum);
-	if (memcmp(sum, buf + 16, 16) != 0)
+	if (memcmp(sum, buf + CHECKSUM_AT, 16) != 0)
 		return pr_error_set(err, "the root is damaged (checksum)");
-	if (kind != SFS_HASH_KIND)
-		return pr_error_set(
-			err, "the volume uses record hash %u, not known here", kind);
-	header_decode(buf + 32, root);
+	if (root->hash_kind != SFS_HASH_KIND)
+		return pr_error_set(err, "the volume uses record hash %u, not known here",
+			root->hash_kind);
 	const char *what = implausible(root);
 	if (!what) {
-		devices_decode(buf, root);
+		load_devices(buf, root);
 		what = sets_fit(root) ? NULL : "stripe sets";
 	}
 	if (what)
@@ -437,7 +379,7 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_ent
 		root->listed_count > SFS_LISTED_MAX || root->redo_count > SFS_REDO_MAX ||
 		length != sfs_root_length(root))
 		return pr_error_set(err, "the root's stream count is implausible");
-	return streams_decode(buf, root, streams, err);
+	return load_streams(buf, root, streams, err);
 }
 
 struct sfs_root_peek
@@ -445,21 +387,13 @@ sfs_root_peek(const uint8_t *buf)
 {
 	struct sfs_root_peek peek = {0};
 	struct sfs_root root;
-	const uint8_t *p = buf + 32;
 	if (memcmp(buf, magic, sizeof(magic)) != 0)
 		return peek;
-	peek.length = sfs_get32(&p);
-	header_decode(buf + 32, &root);
+	load_header(buf, &root);
+	peek.length = root.length;
 	peek.generation = root.generation;
 	memcpy(peek.uuid, root.uuid, 16);
 	return peek;
-}
-
-static void
-entries_decode(const uint8_t *p, uint32_t count, struct sfs_map_entry *out)
-{
-	for (uint32_t i = 0; i < count; i++, p += SFS_MAP_ENTRY)
-		sfs_map_entry_decode(p, &out[i]);
 }
 
 static const uint8_t *
@@ -471,27 +405,28 @@ repairs_at(const uint8_t *buf, const struct sfs_root *root)
 void
 sfs_root_repairs(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
 {
-	entries_decode(repairs_at(buf, root), root->repair_count, out);
+	load(repairs_at(buf, root), out, root->repair_count, &map_entry_form);
+}
+
+static const uint8_t *
+listed_at(const uint8_t *buf, const struct sfs_root *root)
+{
+	return repairs_at(buf, root) + (size_t)root->repair_count * SFS_MAP_ENTRY;
 }
 
 void
 sfs_root_listed(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
 {
-	const uint8_t *p = repairs_at(buf, root);
-	entries_decode(
-		p + (size_t)root->repair_count * SFS_MAP_ENTRY, root->listed_count, out);
+	load(listed_at(buf, root), out, root->listed_count, &map_entry_form);
 }
 
 void
 sfs_root_redos(const uint8_t *buf, const struct sfs_root *root, struct sfs_redo *out)
 {
 	const uint8_t *p =
-		repairs_at(buf, root) +
-		(size_t)(root->repair_count + root->listed_count) * SFS_MAP_ENTRY;
-	for (uint32_t i = 0; i < root->redo_count; i++) {
-		out[i].block = sfs_get64(&p);
-		out[i].offset = sfs_get32(&p);
-		p += 20;
-		sfs_get_bytes(&p, out[i].sector, SFS_SECTOR);
-	}
+		listed_at(buf, root) + (size_t)root->listed_count * SFS_MAP_ENTRY;
+	load(p, out, root->redo_count, &redo_form);
+	for (uint32_t i = 0; i < root->redo_count; i++)
+		memcpy(out[i].sector, p + (size_t)i * SFS_REDO_BYTES + SFS_REDO_HEADER,
+			SFS_SECTOR);
 }

@@ -137,7 +137,8 @@
 #define SFS_MAP_ENTRY 64u
 #define SFS_REPAIRS_MAX 960u /* what the root has room for beside all streams */
 #define SFS_LISTED_MAX ((SFS_ROOT_BYTES - SFS_ROOT_HEADER) / SFS_MAP_ENTRY)
-#define SFS_REDO_BYTES (32 + SFS_SECTOR)
+#define SFS_REDO_HEADER 32
+#define SFS_REDO_BYTES (SFS_REDO_HEADER + SFS_SECTOR)
 #define SFS_REDO_MAX 16u
 #define SFS_DEVICES_MAX 16
 #define SFS_SETS_MAX 64u
@@ -203,6 +204,7 @@ struct sfs_root {
 	uint32_t flags, stream_count, utilization, repair_count, listed_count, redo_count;
 	const struct sfs_map_entry *repairs, *listed; /* not owned; decoding leaves NULL */
 	const struct sfs_redo *redos; /* the same */
+	uint32_t length, hash_kind, stripe, zone_mode, stream_bytes; /* sfs_root_encode's */
 };
 struct sfs_stream_entry {
 	char name[SFS_NAME_MAX + 1];
@@ -211,7 +213,7 @@ struct sfs_stream_entry {
 	int64_t created;
 	uint64_t oldest_generation, first_sequence;
 	int64_t evicted_until;
-	uint64_t durable_sequence, next_ordinal;
+	uint64_t durable_sequence, next_block_number;
 	uint64_t head_block, head_generation;
 	uint32_t head_end, head_records;
 	int64_t head_min, head_max;
@@ -246,12 +248,13 @@ void sfs_root_redos(const uint8_t *buf, const struct sfs_root *root, struct sfs_
 
 struct sfs_block_header {
 	uint32_t kind, stream, permission;
-	uint64_t block, generation, ordinal, first_sequence, durable_sequence;
+	uint64_t block, generation, block_number, first_sequence, durable_sequence;
 	uint64_t prev_block, prev_generation;
 	int64_t prev_min, prev_max;
 	uint32_t prev_records, prev_end;
 	char name[SFS_NAME_MAX + 1];
 	uint32_t entries, late;
+	uint32_t header_bytes; /* sfs_block_encode's */
 	uint8_t body_hash[16];
 };
 void sfs_block_encode(const struct sfs_key *key, const struct sfs_block_header *header,
@@ -262,7 +265,7 @@ bool sfs_block_decode(const struct sfs_key *key, const uint8_t buf[SFS_BLOCK_HEA
 
 struct sfs_map_entry {
 	uint32_t stream, flags;
-	uint64_t block, generation, first_sequence, ordinal;
+	uint64_t block, generation, first_sequence, block_number;
 	uint32_t records, end;
 	int64_t min_time, max_time;
 };
@@ -270,7 +273,7 @@ void sfs_map_entry_encode(const struct sfs_map_entry *entry, uint8_t buf[SFS_MAP
 void sfs_map_entry_decode(const uint8_t buf[SFS_MAP_ENTRY], struct sfs_map_entry *out);
 
 /* Where a record lies, and in whose block: each of it is proven with the record. */
-struct sfs_place {
+struct sfs_record_location {
 	uint64_t block, generation, first_sequence;
 	uint32_t stream, offset;
 };
@@ -295,26 +298,27 @@ void sfs_record_encode(
 void sfs_record_put(const struct sfs_key *key, struct sfs_record_header *header,
 	const void *body, uint8_t *p);
 /* Makes check and hash of what lies at p fit the rest of it. */
-void sfs_record_seal(const struct sfs_key *key, const struct sfs_place *place, uint8_t *p);
+void sfs_record_seal(
+	const struct sfs_key *key, const struct sfs_record_location *place, uint8_t *p);
 enum sfs_record_state {
 	SFS_RECORD_GOOD,
 	SFS_RECORD_NONE, /* no record header of this place here, or a damaged one */
 	SFS_RECORD_BAD, /* a header of this place, but its body is damaged */
 };
 /* The header alone, whatever became of the body: keyed check, 32 bits. room: bytes there are at p. */
-bool sfs_record_peek(const struct sfs_key *key, const struct sfs_place *place,
+bool sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *place,
 	const uint8_t *p, size_t room, struct sfs_record_header *out);
 /* The same of a wide one, whose generation, stream and sequence are not known. */
 bool sfs_record_identify(const struct sfs_key *key, uint64_t block, uint32_t offset,
 	const uint8_t *p, size_t room, struct sfs_record_header *out);
 enum sfs_record_state sfs_record_decode(const struct sfs_key *key,
-	const struct sfs_place *place, const uint8_t *p, size_t room,
+	const struct sfs_record_location *place, const uint8_t *p, size_t room,
 	struct sfs_record_header *out);
 /* Is it a header's beginning, by its mark? Of the 8 bytes at p, which no torn write parts. */
 bool sfs_record_begins(const uint8_t p[8]);
 /* What a record takes in its block. header: its size. */
 static inline uint64_t
-sfs_record_span(uint32_t header, uint64_t length)
+sfs_record_size(uint32_t header, uint64_t length)
 {
 	return (header + length + 7) & ~UINT64_C(7);
 }

@@ -83,7 +83,7 @@ set_holes(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 }
 
 int
-sfs_holes_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 	struct pr_error *err)
 {
 	sfs->holes = sfs->erasing = 0;
@@ -114,7 +114,7 @@ sfs_holes_publish(struct sfs *sfs)
 }
 
 void
-sfs_holes_look(struct sfs *sfs)
+sfs_holes_reload(struct sfs *sfs)
 {
 	if (!sfs->live)
 		return;
@@ -135,7 +135,7 @@ sfs_holes_look(struct sfs *sfs)
 bool
 sfs_hole_at(struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
 {
-	sfs_holes_look(sfs);
+	sfs_holes_reload(sfs);
 	uint32_t at = search(sfs, stream, sequence);
 	if (at == sfs->holes || sfs->hole[at].stream != stream ||
 		sfs->hole[at].first_sequence > sequence)
@@ -148,7 +148,7 @@ bool
 sfs_hole_next(
 	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
 {
-	sfs_holes_look(sfs);
+	sfs_holes_reload(sfs);
 	uint32_t at = search(sfs, stream, sequence);
 	if (at == sfs->holes || sfs->hole[at].stream != stream)
 		return false;
@@ -203,7 +203,7 @@ static void
 join(struct sfs_map_entry *to, const struct sfs_map_entry *by)
 {
 	to->records += by->records;
-	to->ordinal += by->ordinal;
+	to->block_number += by->block_number;
 	to->min_time = by->min_time < to->min_time ? by->min_time : to->min_time;
 	to->max_time = by->max_time > to->max_time ? by->max_time : to->max_time;
 }
@@ -315,10 +315,10 @@ narrow(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 		return false;
 	/* behind the last that counts may lie some that a crash has lost */
 	while (sfs_scan_resync(&scan, pos, h->offset, *first, &r) && r.sequence < *end) {
-		pos = r.offset + (uint32_t)sfs_record_span(r.size, r.length);
+		pos = r.offset + (uint32_t)sfs_record_size(r.size, r.length);
 		*first = r.sequence + 1;
 	}
-	pos = h->offset + (uint32_t)sfs_record_span(h->header, h->length);
+	pos = h->offset + (uint32_t)sfs_record_size(h->header, h->length);
 	if (sfs_scan_resync(&scan, pos, e->end, *first, &r) && r.sequence < *end)
 		*end = r.sequence;
 	return *first < *end;

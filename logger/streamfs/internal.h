@@ -27,7 +27,7 @@ enum sfs_slot_state { SFS_SLOT_FREE, SFS_SLOT_OPEN, SFS_SLOT_SEALED };
 struct sfs_slot {
 	uint32_t block, stream;
 	enum sfs_slot_state state;
-	uint32_t flying; /* writes under way */
+	uint32_t in_flight; /* writes under way */
 	uint64_t used; /* clock of last use */
 };
 
@@ -50,16 +50,18 @@ struct sfs_writer {
 	uint32_t idle_count;
 	struct sfs_request *failed; /* to be tried again */
 	uint8_t *map_buf;
-	bool map_flying;
-	uint32_t *late; /* blocks sealed after their interval's map was written */
-	uint32_t late_count, late_room;
+	bool map_in_flight;
+	uint32_t *
+		sealed_after_map; /* blocks sealed after their interval's map was written */
+	uint32_t sealed_after_map_count, sealed_after_map_room;
 
 	enum sfs_flush_state state;
 	bool checkpoint_wanted, checkpoint; /* asked for; part of the present flush */
 	bool dirty, full;
 	bool put_off; /* the flush that was due, to be one of all */
 	uint64_t since_flush; /* bytes given to the devices since one of all streams */
-	uint32_t epoch, flying[2], control; /* writes by epoch; syncs and roots under way */
+	uint32_t flush_parity, in_flight[2],
+		control; /* writes by parity of the flush; syncs and roots under way */
 	bool control_failed;
 	uint64_t flush_position; /* of the frontier when the flush began */
 	uint32_t root_pending;
@@ -74,11 +76,11 @@ struct sfs_writer {
 	int64_t flush_interval, last_tick, last_flush, last_retry;
 	struct pr_error error; /* of the last failed write */
 	bool suspended;
-	bool losing; /* blocks of lost disks are still in the table */
+	bool drop_pending; /* blocks of lost disks are still in the table */
 	bool loss_unsaved; /* no root speaks of the last loss yet: nothing new is called durable */
-	bool root_speaks; /* the root that is being written does */
+	bool root_has_loss; /* the root that is being written does */
 	uint64_t write_errors, waits;
-	uint64_t under_way; /* bytes of writes; readers see it as the backlog */
+	uint64_t bytes_in_flight; /* bytes of writes; readers see it as the backlog */
 };
 
 struct sfs {
@@ -120,13 +122,13 @@ struct sfs *sfs_open_disks(const struct sfs_disk *disks, size_t count,
 /* Takes the volume's one writer's lock, kept until the sfs goes. */
 int sfs_lock(struct sfs *sfs, struct pr_error *err);
 /* Tests: lets go of everything as a kill would, nothing is flushed. */
-void sfs_abandon(struct sfs **sfs);
+void sfs_close_as_killed(struct sfs **sfs);
 uint8_t *sfs_buffer(size_t size); /* aligned, zeros; free() */
 /* The same to read into: memory that nothing is read into is not touched. */
 uint8_t *sfs_read_buffer(size_t size);
 
-/* Lets go as sfs_abandon does, of a writer whose state is not to be stored; no shared memory is left. */
-void sfs_give_up(struct sfs **sfs);
+/* Lets go as sfs_close_as_killed does, of a writer whose state is not to be stored; no shared memory is left. */
+void sfs_close_unsaved(struct sfs **sfs);
 
 /* create.c */
 /* What a volume is made with, beside its disks. */
@@ -187,7 +189,7 @@ void sfs_reads_settle(struct sfs *sfs);
 struct sfs_scan {
 	const struct sfs_key *key;
 	const uint8_t *bytes; /* of the block, from its start */
-	struct sfs_place place; /* of the block; offset: not used */
+	struct sfs_record_location place; /* of the block; offset: not used */
 };
 struct sfs_scan sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
 	const struct sfs_entry *e);
@@ -203,7 +205,7 @@ void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
-uint32_t sfs_handle_span(
+uint32_t sfs_handle_size(
 	const struct sfs_handle *h); /* what its record takes in its block */
 
 /* Are all records [first, last] of the stream noted as gone? */
@@ -216,7 +218,7 @@ bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t genera
 const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
 
 /* holes.c: what was deleted from the midst of streams */
-int sfs_holes_take(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
+int sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 	struct pr_error *err);
 /* Is the record in a hole? Then out is that. */
 bool sfs_hole_at(
@@ -229,7 +231,7 @@ uint64_t sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uin
 /* Are all of the block's? */
 bool sfs_hole_covers(struct sfs *sfs, const struct sfs_entry *e);
 /* Reader beside a writer: what it has deleted since. */
-void sfs_holes_look(struct sfs *sfs);
+void sfs_holes_reload(struct sfs *sfs);
 /* Writer: tells readers; before anything is erased. */
 void sfs_holes_publish(struct sfs *sfs);
 /* Writer: one that is still to be erased. False: with it the root would have more than most notes. */
@@ -254,7 +256,7 @@ bool sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h,
 /* Bytes [from, to) of a block at buf: those sectors of it that the root has are as they are to be. */
 void sfs_redo_over(
 	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
-int sfs_redos_take(
+int sfs_redos_load(
 	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err);
 /* Has the root room for another stream, all notes, and so many redo sectors more? */
 bool sfs_root_has_room(const struct sfs *sfs, uint32_t redos);
@@ -272,9 +274,9 @@ bool sfs_block_there(const struct sfs *sfs, uint64_t block); /* its device is no
 
 /* lose.c */
 /* A write to the disk failed. True: the volume goes on without it, which the next root will say. */
-bool sfs_disk_fails(struct sfs *sfs, struct sfs_disk *disk, int error);
+bool sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error);
 /* Writer: takes the blocks of disks that were lost from the table, but for those in use right now. */
-void sfs_lose_blocks(struct sfs *sfs);
+void sfs_drop_lost_blocks(struct sfs *sfs);
 /* Writer, opening: what is left out from now on is noted and counted. */
 void sfs_note_losses(struct sfs *sfs);
 /* Is all that went with a device below what is known durable? */
@@ -307,7 +309,7 @@ int sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 int sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 int sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 void sfs_slot_release(struct sfs *sfs, uint32_t slot);
-bool sfs_block_clearable(void *arg, uint32_t block);
+bool sfs_block_release(void *arg, uint32_t block);
 bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
 bool sfs_tail_submit_last(struct sfs *sfs, uint32_t stream);
 bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);

@@ -96,13 +96,13 @@ dispose(struct sfs **sfs_pointer, bool unlink_shm)
 }
 
 void
-sfs_abandon(struct sfs **sfs)
+sfs_close_as_killed(struct sfs **sfs)
 {
 	dispose(sfs, false);
 }
 
 void
-sfs_give_up(struct sfs **sfs)
+sfs_close_unsaved(struct sfs **sfs)
 {
 	dispose(sfs, true);
 }
@@ -306,7 +306,8 @@ close_writer(struct sfs *sfs)
 		w->tail[i].reserved = false;
 	if (sfs_flush(sfs, NULL) != SFS_OK)
 		return;
-	sfs_frontier_stable(&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));
+	sfs_frontier_set_durable(
+		&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));
 	sfs_root_store(sfs, SFS_ROOT_CLEAN | SFS_ROOT_LISTED, NULL);
 }
 

@@ -531,17 +531,17 @@ sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r)
 	r->done = 0;
 	r->parts = 0;
 	r->next = NULL;
-	q->flying++;
+	q->in_flight++;
 	q->ops->submit(q->state, r);
 }
 
 struct sfs_request *
 sfs_queue_reap(struct sfs_queue *q, bool wait)
 {
-	if (q->flying == 0)
+	if (q->in_flight == 0)
 		return NULL;
 	struct sfs_request *list = q->ops->reap(q->state, wait);
 	for (struct sfs_request *r = list; r; r = r->next)
-		q->flying--;
+		q->in_flight--;
 	return list;
 }

@@ -76,7 +76,7 @@ sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 		.stream = kept->stream,
 		.block = block,
 		.generation = kept->generation,
-		.ordinal = kept->ordinal,
+		.block_number = kept->block_number,
 		.first_sequence = kept->first_sequence};
 	return true;
 }
@@ -96,7 +96,7 @@ sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
 {
 	if (block >= sfs->root.blocks)
 		return false;
-	if (sfs->w && sfs->w->losing && !sfs_block_there(sfs, block))
+	if (sfs->w && sfs->w->drop_pending && !sfs_block_there(sfs, block))
 		return false;
 	if (!sfs->live) {
 		*out = sfs->table.entry[block];
@@ -220,7 +220,7 @@ static enum sfs_record_state
 record_at(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
 	struct sfs_record_header *out)
 {
-	struct sfs_place place = scan->place;
+	struct sfs_record_location place = scan->place;
 	place.offset = pos;
 	if (pos >= end)
 		return SFS_RECORD_NONE;
@@ -283,15 +283,15 @@ sfs_permitted(const struct sfs *sfs, uint32_t permission)
 }
 
 uint32_t
-sfs_handle_span(const struct sfs_handle *h)
+sfs_handle_size(const struct sfs_handle *h)
 {
-	return (uint32_t)sfs_record_span(h->header, h->length);
+	return (uint32_t)sfs_record_size(h->header, h->length);
 }
 
-static struct sfs_place
+static struct sfs_record_location
 handle_place(const struct sfs_handle *h, uint64_t first_sequence)
 {
-	return (struct sfs_place){.block = h->block,
+	return (struct sfs_record_location){.block = h->block,
 		.generation = h->generation,
 		.first_sequence = first_sequence,
 		.stream = h->stream,
@@ -318,7 +318,7 @@ static int
 find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
 {
-	uint64_t span = sfs_handle_span(h);
+	uint64_t span = sfs_handle_size(h);
 	if (!sfs_handle_genuine(&sfs->key, h) || h->block >= sfs->root.blocks ||
 		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
@@ -355,9 +355,9 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 	const uint8_t *at, struct sfs_record_header *record, struct pr_error *err)
 {
 	struct sfs_handle found;
-	const struct sfs_place place = handle_place(h, e->first_sequence);
+	const struct sfs_record_location place = handle_place(h, e->first_sequence);
 	enum sfs_record_state state = sfs_record_decode(
-		&sfs->key, &place, at + h->offset % SFS_SECTOR, sfs_handle_span(h), record);
+		&sfs->key, &place, at + h->offset % SFS_SECTOR, sfs_handle_size(h), record);
 	if (state == SFS_RECORD_GOOD) {
 		sfs_handle_make(&sfs->key, record, &found);
 		if (memcmp(&found, h, sizeof(found)) == 0)
@@ -385,7 +385,7 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 		return false;
 	while (sequence < end &&
 		sfs_scan_next(&scan, pos, h->offset, sequence, &r) == SFS_RECORD_GOOD) {
-		pos = r.offset + (uint32_t)sfs_record_span(r.size, r.length);
+		pos = r.offset + (uint32_t)sfs_record_size(r.size, r.length);
 		sequence++;
 	}
 	return sequence < end && sfs_repairs_cover(sfs, e->stream, sequence, end - 1);
@@ -409,7 +409,7 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 		rc = find_block(sfs, h, &e, err);
 		if (rc != SFS_OK)
 			return rc;
-		rc = fetch_at(sfs, h->block, &e, h->offset, h->offset + sfs_handle_span(h),
+		rc = fetch_at(sfs, h->block, &e, h->offset, h->offset + sfs_handle_size(h),
 			at, err);
 		if (rc == SFS_OK)
 			rc = prove(sfs, h, &e, at, record, err);
@@ -424,7 +424,7 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
 		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
 	if (rc == SFS_CORRUPT && (sfs_repairs_cover_at(sfs, h->block, h->generation,
-					  h->offset, h->offset + sfs_handle_span(h)) ||
+					  h->offset, h->offset + sfs_handle_size(h)) ||
 					 dropped_with_rest(sfs, h, &e)))
 		return pr_error_set(err, "the record was damaged, and dropped by a repair"),
 		       SFS_EXPIRED;
@@ -445,7 +445,7 @@ fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_head
 			sfs, h->block, &e, h->offset, h->offset + h->header, buf, err);
 	if (rc != SFS_OK)
 		return rc;
-	const struct sfs_place place = handle_place(h, e.first_sequence);
+	const struct sfs_record_location place = handle_place(h, e.first_sequence);
 	if (sfs_record_peek(
 		    &sfs->key, &place, buf + h->offset % SFS_SECTOR, h->header, record)) {
 		sfs_handle_make(&sfs->key, record, &found);
@@ -457,7 +457,7 @@ fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_head
 }
 
 int
-sfs_look(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *out,
+sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *out,
 	struct pr_error *err)
 {
 	struct sfs_record_header h;
@@ -475,7 +475,7 @@ size_t
 sfs_read_room(const struct sfs_handle *handle)
 {
 	return (size_t)sfs_sector_up(handle->offset % SFS_SECTOR +
-				     sfs_record_span(handle->header, handle->length));
+				     sfs_record_size(handle->header, handle->length));
 }
 
 static int
@@ -583,7 +583,7 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	struct sfs_entry e;
 	if (rc == SFS_OK && sfs_view_entry(sfs, handle->block, &e) &&
 		(e.flags & SFS_ENTRY_CUT))
-		rc = sfs_look(sfs, handle, &whole, err);
+		rc = sfs_read_header_of(sfs, handle, &whole, err);
 	return rc;
 }
 
@@ -655,8 +655,8 @@ sfs_read_planned(
 		return SFS_TOO_BIG;
 	if (read_all(p->fd, room, sfs_read_room(h), p->offset) < 0)
 		return SFS_ERROR;
-	const struct sfs_place place = handle_place(h, p->first_sequence);
-	if (sfs_record_decode(&p->key, &place, at, sfs_handle_span(h), &r) !=
+	const struct sfs_record_location place = handle_place(h, p->first_sequence);
+	if (sfs_record_decode(&p->key, &place, at, sfs_handle_size(h), &r) !=
 		SFS_RECORD_GOOD)
 		return SFS_CORRUPT;
 	sfs_handle_make(&p->key, &r, &found);

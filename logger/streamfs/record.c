@@ -10,9 +10,9 @@
 #include <emmintrin.h>
 #endif
 
-#include "logger/streamfs/bytes.h"
 #include "logger/streamfs/format.h"
 #include "logger/streamfs/internal.h"
+#include "proto/base/cursor.h"
 
 /* ---- keyed hash and handles ---- */
 
@@ -54,32 +54,33 @@ hash_check(const struct sfs_key *key, const void *data, size_t len)
 		data, len, key->check_secret, sizeof(key->check_secret));
 }
 
+/* No field table: made for each record that is appended. */
 void
 sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES])
 {
-	uint8_t *p = out;
-	sfs_put64(&p, handle->generation);
-	sfs_put64(&p, handle->block);
-	sfs_put32(&p, handle->offset);
-	sfs_put32(&p, handle->length);
-	sfs_put16(&p, handle->stream);
-	sfs_put16(&p, handle->header);
-	sfs_put32(&p, handle->check);
-	sfs_put64(&p, handle->proof);
+	pr_put_le64(out, handle->generation);
+	pr_put_le64(out + 8, handle->block);
+	pr_put_le32(out + 16, handle->offset);
+	pr_put_le32(out + 20, handle->length);
+	pr_put_le16(out + 24, handle->stream);
+	pr_put_le16(out + 26, handle->header);
+	pr_put_le32(out + 28, handle->check);
+	pr_put_le64(out + 32, handle->proof);
 }
 
 void
 sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out)
 {
-	const uint8_t *p = in;
-	out->generation = sfs_get64(&p);
-	out->block = sfs_get64(&p);
-	out->offset = sfs_get32(&p);
-	out->length = sfs_get32(&p);
-	out->stream = sfs_get16(&p);
-	out->header = sfs_get16(&p);
-	out->check = sfs_get32(&p);
-	out->proof = sfs_get64(&p);
+	*out = (struct sfs_handle){
+		.generation = pr_get_le64(in),
+		.block = pr_get_le64(in + 8),
+		.offset = pr_get_le32(in + 16),
+		.length = pr_get_le32(in + 20),
+		.stream = pr_get_le16(in + 24),
+		.header = pr_get_le16(in + 26),
+		.check = pr_get_le32(in + 28),
+		.proof = pr_get_le64(in + 32),
+	};
 }
 
 char *
@@ -136,7 +137,6 @@ void
 sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out)
 {
-	const uint8_t *p = record->hash;
 	*out = (struct sfs_handle){
 		.generation = record->generation,
 		.block = record->block,
@@ -144,7 +144,7 @@ sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *recor
 		.length = record->length,
 		.stream = (uint16_t)record->stream,
 		.header = (uint16_t)record->size,
-		.proof = sfs_get64(&p),
+		.proof = pr_get_le64(record->hash),
 	};
 	out->check = sfs_handle_check(key, out);
 }
@@ -230,63 +230,65 @@ header_size(const uint8_t *record)
 static uint32_t
 body_length(const uint8_t *record)
 {
-	const uint8_t *p = record + 4;
-	return sfs_get32(&p) & LENGTH_MASK;
+	return pr_get_le32(record + 4) & LENGTH_MASK;
 }
 
 static void
-put_place(const struct sfs_place *place, uint8_t **p)
+put_place(const struct sfs_record_location *place, uint8_t p[PLACE])
 {
-	sfs_put64(p, place->block);
-	sfs_put64(p, place->generation);
-	sfs_put64(p, place->first_sequence);
-	sfs_put32(p, place->stream);
-	sfs_put32(p, place->offset);
+	pr_put_le64(p, place->block);
+	pr_put_le64(p + 8, place->generation);
+	pr_put_le64(p + 16, place->first_sequence);
+	pr_put_le32(p + 24, place->stream);
+	pr_put_le32(p + 28, place->offset);
 }
 
 static void
-hash_of(const struct sfs_key *key, const struct sfs_place *place, const uint8_t *record,
-	const uint8_t body_hash[16], uint8_t out[8])
+hash_of(const struct sfs_key *key, const struct sfs_record_location *place,
+	const uint8_t *record, const uint8_t body_hash[16], uint8_t out[8])
 {
-	uint8_t text[PLACE + SFS_RECORD_WIDE + 16], *p = text, hash[16];
-	put_place(place, &p);
-	sfs_put_bytes(&p, record + 4, 4);
-	sfs_put_bytes(&p, record + FIELDS_AT, header_size(record) - FIELDS_AT);
-	sfs_put_bytes(&p, body_hash, 16);
-	sfs_hash(key, text, (size_t)(p - text), hash);
+	uint8_t text[PLACE + SFS_RECORD_WIDE + 16], hash[16];
+	size_t fields = header_size(record) - FIELDS_AT, end = PLACE + 4 + fields;
+	put_place(place, text);
+	memcpy(text + PLACE, record + 4, 4);
+	memcpy(text + PLACE + 4, record + FIELDS_AT, fields);
+	memcpy(text + end, body_hash, 16);
+	sfs_hash(key, text, end + 16, hash);
 	memcpy(out, hash, 8);
 }
 
 static uint32_t
-check_of(const struct sfs_key *key, const struct sfs_place *place, const uint8_t *record)
+check_of(const struct sfs_key *key, const struct sfs_record_location *place,
+	const uint8_t *record)
 {
-	uint8_t text[PLACE + SFS_RECORD_WIDE], *p = text;
-	put_place(place, &p);
-	sfs_put_bytes(&p, record + 4, header_size(record) - 4);
-	return hash_check(key, text, (size_t)(p - text));
+	uint8_t text[PLACE + SFS_RECORD_WIDE];
+	size_t len = header_size(record) - 4;
+	put_place(place, text);
+	memcpy(text + PLACE, record + 4, len);
+	return hash_check(key, text, PLACE + len);
 }
 
 static void
-seal(const struct sfs_key *key, const struct sfs_place *place, const uint8_t body_hash[16],
-	uint8_t *record)
+seal(const struct sfs_key *key, const struct sfs_record_location *place,
+	const uint8_t body_hash[16], uint8_t *record)
 {
-	uint8_t *p = record;
 	hash_of(key, place, record, body_hash, record + HASH_AT);
-	sfs_put32(&p, check_of(key, place, record));
+	pr_put_le32(record, check_of(key, place, record));
 }
 
 void
-sfs_record_seal(const struct sfs_key *key, const struct sfs_place *place, uint8_t *record)
+sfs_record_seal(
+	const struct sfs_key *key, const struct sfs_record_location *place, uint8_t *record)
 {
 	uint8_t body_hash[16];
 	sfs_hash(key, record + header_size(record), body_length(record), body_hash);
 	seal(key, place, body_hash, record);
 }
 
-static struct sfs_place
+static struct sfs_record_location
 place_of(const struct sfs_record_header *h)
 {
-	return (struct sfs_place){
+	return (struct sfs_record_location){
 		.block = h->block,
 		.generation = h->generation,
 		.first_sequence = h->sequence - h->index,
@@ -296,29 +298,28 @@ place_of(const struct sfs_record_header *h)
 }
 
 static void
-put_fields(const struct sfs_record_header *h, uint8_t *record)
+put_fields(const struct sfs_record_header *h, uint8_t *p)
 {
 	bool wide = h->size == SFS_RECORD_WIDE;
-	uint8_t *p = record + 4;
-	sfs_put32(&p, h->length | (uint32_t)(wide ? MARK_WIDE : MARK_NARROW) << 24);
-	p = record + FIELDS_AT;
-	sfs_put32(&p, h->index);
-	sfs_put32(&p, wide ? 0 : (uint32_t)((uint64_t)h->max_time - (uint64_t)h->min_time));
-	sfs_put64(&p, (uint64_t)h->min_time);
+	uint64_t span = (uint64_t)h->max_time - (uint64_t)h->min_time;
+	pr_put_le32(p + 4, h->length | (uint32_t)(wide ? MARK_WIDE : MARK_NARROW) << 24);
+	pr_put_le32(p + 16, h->index);
+	pr_put_le32(p + 20, wide ? 0 : (uint32_t)span);
+	pr_put_le64(p + 24, (uint64_t)h->min_time);
 	if (!wide)
 		return;
-	sfs_put64(&p, h->generation);
-	sfs_put64(&p, h->sequence - h->index);
-	sfs_put64(&p, (uint64_t)h->max_time);
-	sfs_put32(&p, h->stream);
-	sfs_put32(&p, h->permission);
+	pr_put_le64(p + 32, h->generation);
+	pr_put_le64(p + 40, h->sequence - h->index);
+	pr_put_le64(p + 48, (uint64_t)h->max_time);
+	pr_put_le32(p + 56, h->stream);
+	pr_put_le32(p + 60, h->permission);
 }
 
 static void
 finish(const struct sfs_key *key, struct sfs_record_header *h, const void *body,
 	uint8_t *record)
 {
-	const struct sfs_place place = place_of(h);
+	const struct sfs_record_location place = place_of(h);
 	uint8_t body_hash[16];
 	put_fields(h, record);
 	sfs_hash(key, body, h->length, body_hash);
@@ -348,39 +349,36 @@ sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const voi
 }
 
 static void
-get_fields(
-	const struct sfs_place *place, const uint8_t *record, struct sfs_record_header *out)
+get_fields(const struct sfs_record_location *place, const uint8_t *p,
+	struct sfs_record_header *out)
 {
-	const uint8_t *p = record + HASH_AT;
+	uint64_t min = pr_get_le64(p + 24);
 	*out = (struct sfs_record_header){
 		.block = place->block,
 		.generation = place->generation,
+		.sequence = place->first_sequence + pr_get_le32(p + 16),
+		.min_time = (int64_t)min,
+		.max_time = (int64_t)(min + pr_get_le32(p + 20)),
 		.stream = place->stream,
-		.length = body_length(record),
+		.length = body_length(p),
 		.offset = place->offset,
-		.size = header_size(record),
+		.index = pr_get_le32(p + 16),
+		.size = header_size(p),
 	};
-	sfs_get_bytes(&p, out->hash, sizeof(out->hash));
-	out->index = sfs_get32(&p);
-	out->sequence = place->first_sequence + out->index;
-	uint64_t span = sfs_get32(&p), min = sfs_get64(&p);
-	out->min_time = (int64_t)min;
-	out->max_time = (int64_t)(min + span);
+	memcpy(out->hash, p + HASH_AT, sizeof(out->hash));
 	if (out->size != SFS_RECORD_WIDE)
 		return;
-	p = record + 48;
-	out->max_time = (int64_t)sfs_get64(&p);
-	p += 4;
-	out->permission = sfs_get32(&p);
+	out->max_time = (int64_t)pr_get_le64(p + 48);
+	out->permission = pr_get_le32(p + 60);
 }
 
 bool
-sfs_record_peek(const struct sfs_key *key, const struct sfs_place *place,
+sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *place,
 	const uint8_t *record, size_t room, struct sfs_record_header *out)
 {
-	const uint8_t *p = record;
 	if (room < SFS_RECORD_HEADER || !sfs_record_begins(record) ||
-		room < header_size(record) || sfs_get32(&p) != check_of(key, place, record))
+		room < header_size(record) ||
+		pr_get_le32(record) != check_of(key, place, record))
 		return false;
 	get_fields(place, record, out);
 	return true;
@@ -390,19 +388,18 @@ bool
 sfs_record_identify(const struct sfs_key *key, uint64_t block, uint32_t offset,
 	const uint8_t *record, size_t room, struct sfs_record_header *out)
 {
-	struct sfs_place place = {.block = block, .offset = offset};
-	const uint8_t *p = record + 32;
 	if (room < SFS_RECORD_WIDE || record[7] != MARK_WIDE)
 		return false;
-	place.generation = sfs_get64(&p);
-	place.first_sequence = sfs_get64(&p);
-	p += 8;
-	place.stream = sfs_get32(&p);
+	const struct sfs_record_location place = {.block = block,
+		.generation = pr_get_le64(record + 32),
+		.first_sequence = pr_get_le64(record + 40),
+		.stream = pr_get_le32(record + 56),
+		.offset = offset};
 	return place.generation != 0 && sfs_record_peek(key, &place, record, room, out);
 }
 
 enum sfs_record_state
-sfs_record_decode(const struct sfs_key *key, const struct sfs_place *place,
+sfs_record_decode(const struct sfs_key *key, const struct sfs_record_location *place,
 	const uint8_t *record, size_t room, struct sfs_record_header *out)
 {
 	uint8_t body_hash[16], hash[8];
@@ -432,56 +429,18 @@ enum {
 	FLAGS = 31,
 };
 
-static void
-put_number(uint8_t **p, uint64_t v)
-{
-	for (; v >= 0x80; v >>= 7)
-		*(*p)++ = (uint8_t)(v | 0x80);
-	*(*p)++ = (uint8_t)v;
-}
-
-static bool
-get_number(const uint8_t **p, const uint8_t *end, uint64_t *out)
-{
-	uint64_t v = 0;
-
-	for (unsigned shift = 0; *p < end && shift < 64; shift += 7) {
-		uint8_t byte = *(*p)++;
-
-		v |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			*out = v;
-			return true;
-		}
-	}
-	return false;
-}
-
-static void
-put_step(uint8_t **p, uint64_t from, uint64_t to)
-{
-	uint64_t step = to - from;
-
-	put_number(p, step << 1 ^ (step >> 63 ? UINT64_MAX : 0));
-}
-
-static bool
-get_step(const uint8_t **p, const uint8_t *end, uint64_t *at)
-{
-	uint64_t step;
-
-	if (!get_number(p, end, &step))
-		return false;
-	*at += step >> 1 ^ (step & 1 ? UINT64_MAX : 0);
-	return true;
-}
-
 static uint32_t
 expected_offset(const struct sfs_handle *before, bool same_block)
 {
 	return same_block ? (uint32_t)(before->offset +
-				       sfs_record_span(before->header, before->length))
+				       sfs_record_size(before->header, before->length))
 			  : SFS_BLOCK_HEADER;
+}
+
+static uint64_t
+step_to(uint64_t from, uint64_t to)
+{
+	return pr_zigzag((int64_t)(to - from));
 }
 
 size_t
@@ -490,71 +449,76 @@ sfs_handle_pack(const struct sfs_handle *handle, const struct sfs_handle *before
 {
 	bool same_block =
 		handle->block == before->block && handle->generation == before->generation;
-	uint8_t *p = out + 1, flags = same_block ? 0 : BLOCK;
+	struct pr_writer w = pr_writer_make(out + 1, SFS_HANDLE_PACKED_MAX - 1);
+	bool good = true;
 
+	out[0] = same_block ? 0 : BLOCK;
 	if (handle->stream != before->stream) {
-		flags |= STREAM;
-		put_number(&p, handle->stream);
+		out[0] |= STREAM;
+		good = good && pr_store_varint(&w, handle->stream);
 	}
-	if (!same_block) {
-		put_step(&p, before->generation, handle->generation);
-		put_step(&p, before->block, handle->block);
-	}
+	if (!same_block)
+		good = good &&
+		       pr_store_varint(
+			       &w, step_to(before->generation, handle->generation)) &&
+		       pr_store_varint(&w, step_to(before->block, handle->block));
 	if (handle->offset != expected_offset(before, same_block)) {
-		flags |= OFFSET;
-		put_number(&p, handle->offset);
+		out[0] |= OFFSET;
+		good = good && pr_store_varint(&w, handle->offset);
 	}
 	if (handle->length != before->length) {
-		flags |= LENGTH;
-		put_step(&p, before->length, handle->length);
+		out[0] |= LENGTH;
+		good = good && pr_store_varint(&w, step_to(before->length, handle->length));
 	}
 	if (handle->header != before->header) {
-		flags |= HEADER;
-		put_number(&p, handle->header);
+		out[0] |= HEADER;
+		good = good && pr_store_varint(&w, handle->header);
 	}
-	sfs_put64(&p, handle->proof);
-	out[0] = flags;
-	return (size_t)(p - out);
+	good = good && pr_store_le64(&w, handle->proof);
+	return good ? pr_writer_len(&w) + 1 : 0; /* SFS_HANDLE_PACKED_MAX is enough */
 }
 
 static bool
-get_up_to(const uint8_t **p, const uint8_t *end, uint64_t most, uint64_t *out)
+get_up_to(struct pr_cursor *c, uint64_t most, uint64_t *out)
 {
-	return get_number(p, end, out) && *out <= most;
+	return pr_load_varint(c, out) && *out <= most;
+}
+
+static bool
+get_step(struct pr_cursor *c, uint64_t *at)
+{
+	uint64_t step;
+	if (!pr_load_varint(c, &step))
+		return false;
+	*at += (uint64_t)pr_unzigzag(step);
+	return true;
 }
 
 size_t
 sfs_handle_unpack(const struct sfs *sfs, const uint8_t *in, size_t size,
 	const struct sfs_handle *before, struct sfs_handle *out)
 {
-	const uint8_t *p = in + 1, *end = in + size;
+	struct pr_cursor c = pr_cursor_make(in, size);
 	struct sfs_handle h = *before;
 	uint64_t stream = before->stream, length = before->length, header = before->header;
 	uint64_t offset = 0;
 	uint8_t flags;
 
-	if (size == 0 || (flags = in[0]) & ~FLAGS)
-		return 0;
-	if (flags & STREAM && !get_up_to(&p, end, UINT16_MAX, &stream))
-		return 0;
-	if (flags & BLOCK &&
-		(!get_step(&p, end, &h.generation) || !get_step(&p, end, &h.block)))
-		return 0;
-	if (flags & OFFSET && !get_up_to(&p, end, UINT32_MAX, &offset))
-		return 0;
-	if (flags & LENGTH && !get_step(&p, end, &length))
-		return 0;
-	if (flags & HEADER && !get_up_to(&p, end, UINT16_MAX, &header))
-		return 0;
-	if (length > UINT32_MAX || (size_t)(end - p) < sizeof(h.proof))
+	if (!pr_load_u8(&c, &flags) || flags & ~FLAGS ||
+		(flags & STREAM && !get_up_to(&c, UINT16_MAX, &stream)) ||
+		(flags & BLOCK &&
+			!(get_step(&c, &h.generation) && get_step(&c, &h.block))) ||
+		(flags & OFFSET && !get_up_to(&c, UINT32_MAX, &offset)) ||
+		(flags & LENGTH && !get_step(&c, &length)) ||
+		(flags & HEADER && !get_up_to(&c, UINT16_MAX, &header)) ||
+		length > UINT32_MAX || !pr_load_le64(&c, &h.proof))
 		return 0;
 	h.offset = flags & OFFSET ? (uint32_t)offset
 				  : expected_offset(before, !(flags & BLOCK));
 	h.stream = (uint16_t)stream;
 	h.length = (uint32_t)length;
 	h.header = (uint16_t)header;
-	h.proof = sfs_get64(&p);
 	h.check = sfs_handle_check(&sfs->key, &h);
 	*out = h;
-	return (size_t)(p - in);
+	return (size_t)(c.at - in);
 }

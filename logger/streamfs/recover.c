@@ -75,7 +75,7 @@ entry_plausible(const struct sfs *sfs, const struct sfs_map_entry *m)
 	return m->block < root->blocks && !sfs_table_is_map(&sfs->table, m->block) &&
 	       m->stream < root->stream_count && m->generation != 0 &&
 	       m->generation <= root->generation_limit && m->first_sequence != 0 &&
-	       m->first_sequence < UINT64_MAX / 2 && m->ordinal < UINT64_MAX / 2 &&
+	       m->first_sequence < UINT64_MAX / 2 && m->block_number < UINT64_MAX / 2 &&
 	       m->end >= SFS_BLOCK_HEADER && m->end <= root->block_size &&
 	       m->records <= root->block_size / SFS_RECORD_HEADER;
 }
@@ -89,7 +89,7 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 	*e = (struct sfs_entry){
 		.generation = m->generation,
 		.first_sequence = m->first_sequence,
-		.ordinal = m->ordinal,
+		.block_number = m->block_number,
 		.min_time = m->min_time,
 		.max_time = m->max_time,
 		.records = m->records,
@@ -207,7 +207,7 @@ load_header(struct sfs_recovery *r, uint64_t block)
 		.block = block,
 		.generation = h.generation,
 		.first_sequence = h.first_sequence,
-		.ordinal = h.ordinal,
+		.block_number = h.block_number,
 		.end = SFS_BLOCK_HEADER,
 	};
 	if (!good || !entry_plausible(sfs, &m)) {
@@ -507,7 +507,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		if (!good)
 			break;
 		sequence = h.sequence + 1;
-		pos = e->end = h.offset + (uint32_t)sfs_record_span(h.size, h.length);
+		pos = e->end = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
 		e->min_time = h.min_time < e->min_time ? h.min_time : e->min_time;
 		e->max_time = h.max_time > e->max_time ? h.max_time : e->max_time;
 	}
@@ -580,7 +580,7 @@ link_block(struct sfs *sfs, uint32_t block)
 	struct sfs_stream *s = &sfs->table.stream[e->stream];
 	/* without holes, so that differences of ordinals count blocks */
 	if (s->newest != SFS_NONE)
-		e->ordinal = sfs->table.entry[s->newest].ordinal + 1;
+		e->block_number = sfs->table.entry[s->newest].block_number + 1;
 	sfs_table_link(&sfs->table, block);
 }
 

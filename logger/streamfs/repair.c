@@ -57,7 +57,7 @@ put_entry(struct repair *r, const struct sfs_map_entry *e)
 		last->stream == e->stream && last->block == e->block &&
 		last->generation == e->generation && last->records > 0 && e->records > 0 &&
 		last->first_sequence + last->records == e->first_sequence &&
-		last->records <= UINT32_MAX - e->records && last->end == e->ordinal) {
+		last->records <= UINT32_MAX - e->records && last->end == e->block_number) {
 		last->records += e->records;
 		last->end = e->end;
 		return;
@@ -77,7 +77,7 @@ put_gone(struct repair *r, const struct sfs_finding *f)
 		.block = f->fault.block == SFS_NO_BLOCK ? 0 : f->fault.block,
 		.generation = f->fault.block == SFS_NO_BLOCK ? 0 : f->generation,
 		.first_sequence = f->fault.first,
-		.ordinal = f->fault.offset,
+		.block_number = f->fault.offset,
 		.end = f->to,
 	};
 	r->out->dropped_records += records;
@@ -243,9 +243,9 @@ knows_all(struct sfs *sfs, struct pr_error *err)
 	if (newer == 0)
 		return 0;
 	return pr_error_set(err,
-		"the newest root is damaged, and the one before it does not know of blocks "
-		"that were written since (%llu): a repair gives them up, and so does who "
-		"writes on; keep a copy of the devices, then repair with --force",
+		"the newest root is damaged; a repair, or any further writing, discards "
+		"%llu blocks that only it listed: copy the devices first, then repeat with "
+		"--force",
 		newer);
 }
 

@@ -100,7 +100,7 @@ sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
 		const struct sfs_map_entry *r = &sfs->repair[i];
 		if ((r->flags & SFS_REPAIR_GONE) && r->block == block &&
 			r->generation == generation && generation != 0 &&
-			r->ordinal <= from && r->end >= to)
+			r->block_number <= from && r->end >= to)
 			return true;
 	}
 	return false;
@@ -195,8 +195,8 @@ make_list(struct sfs *sfs, struct sfs_root *root)
 	l.items = calloc(l.room + 1, sizeof(*l.items));
 	if (l.items) {
 		put_unmapped(&l);
-		for (uint32_t i = 0; i < w->late_count; i++)
-			put_open(&l, w->late[i]);
+		for (uint32_t i = 0; i < w->sealed_after_map_count; i++)
+			put_open(&l, w->sealed_after_map[i]);
 		for (uint32_t i = 0; i < sfs->table.streams; i++)
 			if (sfs->table.stream[i].newest != SFS_NONE)
 				put_open(&l, sfs->table.stream[i].newest);
@@ -310,9 +310,9 @@ take_notes(struct sfs *sfs, const struct found *found, struct pr_error *err)
 {
 	const struct sfs_root *root = &found->root;
 	if (load_repairs(sfs, found->repairs, root->repair_count, err) < 0 ||
-		sfs_holes_take(sfs, found->repairs, root->repair_count, err) < 0 ||
+		sfs_holes_load(sfs, found->repairs, root->repair_count, err) < 0 ||
 		load_listed(sfs, found->listed, root->listed_count, err) < 0 ||
-		sfs_redos_take(sfs, found->redos, root->redo_count, err) < 0)
+		sfs_redos_load(sfs, found->redos, root->redo_count, err) < 0)
 		return -1;
 	return 0;
 }
@@ -525,7 +525,7 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 			s->newest == SFS_NONE ? NULL : &sfs->table.entry[s->newest],
 			&w->root_streams[i]);
 		/* all up to the targets is on the devices, or was lost with one */
-		if (w->root_speaks && w->tail[i].target > s->durable_sequence)
+		if (w->root_has_loss && w->tail[i].target > s->durable_sequence)
 			w->root_streams[i].durable_sequence = w->tail[i].target;
 	}
 	for (uint16_t i = 0; i < sfs->disks; i++) {
@@ -569,7 +569,7 @@ sfs_sync_disks(struct sfs *sfs, struct pr_error *err)
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		struct sfs_disk *disk = &sfs->disk[i];
 		if (!disk->missing && disk->ops->sync(disk->arg) < 0 &&
-			!sfs_disk_fails(sfs, disk, errno))
+			!sfs_disk_drop_failed(sfs, disk, errno))
 			return pr_error_errno(err, "%s: cannot sync", disk->path);
 	}
 	return 0;
@@ -585,12 +585,12 @@ sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err)
 		if (!disk->missing &&
 			sfs_disk_write(disk, sfs->w->root_buf + (size_t)i * SFS_ROOT_BYTES,
 				len, sfs_root_offset(sfs, i)) < 0 &&
-			!sfs_disk_fails(sfs, disk, errno))
+			!sfs_disk_drop_failed(sfs, disk, errno))
 			return pr_error_errno(err, "%s: cannot write the root", disk->path);
 	}
 	if (sfs_sync_disks(sfs, err) < 0)
 		return -1;
 	sfs_root_done(sfs);
-	sfs_frontier_ready(&sfs->w->frontier, pending);
+	sfs_frontier_release_pending(&sfs->w->frontier, pending);
 	return 0;
 }

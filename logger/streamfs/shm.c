@@ -60,8 +60,8 @@ make_object(struct sfs_shm *shm, struct pr_error *err)
 	if (rc != 0) {
 		errno = rc;
 		pr_error_errno(err,
-			"no %zu MiB for /dev/shm%s: make /dev/shm larger or the buffer "
-			"smaller",
+			"cannot allocate %zu MiB of shared memory in /dev/shm%s: enlarge "
+			"/dev/shm, or lower --shm-size",
 			shm->size >> 20, shm->name);
 		close(fd);
 		shm_unlink(shm->name);

@@ -164,9 +164,11 @@ int sfs_guarantee_set(
 /*
  * Appends one record; the body is copied. Visible to readers on return (from shared memory), durable
  * after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR. Copies and
- * hashes, no more, while shared memory has a free slot; else it waits for the oldest write. A record
- * takes 96 bytes and its body, rounded up to 8, and lies in one block, of which 256 bytes are used:
- * where n records are to fill a block, a body has at most (block size - 256) / n - 104 bytes.
+ * hashes, no more, while shared memory has a free slot; else it waits for the oldest write.
+ * A record lies in one block, whose header takes 192 bytes. Its own header takes 32 bytes; or 64 for the first record
+ * in each sixteenth of a block, for reserved ones, and for those with a permission or a time span over 2^32 ns. Header
+ * and body are rounded up to 8. The longest body has block size - 256 bytes; bodies of (block size - 192) / n - 72
+ * bytes fit n to a block, padding at flushes aside.
  */
 int sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err);
@@ -234,8 +236,8 @@ struct sfs_delete_range {
 int sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range,
 	uint32_t most, struct sfs_trimmed *out, struct pr_error *err);
 /*
- * 64 bytes of shared memory per volume for counters that the writer shows to readers of other
- * processes are too few: SFS_NOTE_BYTES for the writer's own text (JSON), read with a seqlock.
+ * A text of at most SFS_NOTE_BYTES, 0 included (packrack: its status as JSON), that the writer publishes
+ * to readers in other processes through shared memory. Read under a sequence lock.
  */
 #define SFS_NOTE_BYTES 4096
 void sfs_note_set(struct sfs *sfs, const char *text);
@@ -269,8 +271,8 @@ int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, si
  * What a record's header says, without its body (out->body is NULL) and so without the proof that the
  * body is whole; the header is proven.
  */
-int sfs_look(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *out,
-	struct pr_error *err);
+int sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle,
+	struct sfs_record *out, struct pr_error *err);
 
 /*
  * Some bytes of a record's body, without reading all of it and so without its proof: the caller must see
@@ -313,12 +315,12 @@ int sfs_cursor_next(
  * The record that sfs_cursor_next would give, where it lies in the memory that its writer shares: 1, and
  * out->body points there; 0: it does not lie there, or there is none. What is read there may be overwritten
  * meanwhile: each byte may be looked at once, any value must do no harm, and what was made of them counts
- * only if sfs_cursor_pass then says that the record was whole all the while. The header is proven, the body's
+ * only if sfs_cursor_confirm then says that the record was whole all the while. The header is proven, the body's
  * hash is not.
  */
-int sfs_cursor_there(struct sfs_cursor *cursor, struct sfs_record *out);
+int sfs_cursor_peek_shared(struct sfs_cursor *cursor, struct sfs_record *out);
 /* True: it was, and the cursor is behind it. False: sfs_cursor_next says what became of it. */
-bool sfs_cursor_pass(struct sfs_cursor *cursor, const struct sfs_record *there);
+bool sfs_cursor_confirm(struct sfs_cursor *cursor, const struct sfs_record *there);
 void sfs_cursor_close(struct sfs_cursor **cursor);
 
 struct sfs_stream_info {

@@ -322,7 +322,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 {
 	struct sfs_stream s;
 	(void)err;
-	sfs_holes_look(sfs);
+	sfs_holes_reload(sfs);
 	*out = (struct sfs_volume_info){
 		.version = SFS_VERSION,
 		.block_size = sfs->root.block_size,
@@ -404,8 +404,8 @@ stream_deleted(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_in
 		at = h.first_sequence + h.records;
 		held = at - from;
 		out->deleted_records += held;
-		bytes += h.ordinal / h.records * held +
-			 h.ordinal % h.records * held / h.records;
+		bytes += h.block_number / h.records * held +
+			 h.block_number % h.records * held / h.records;
 	}
 	out->deleted_bytes = bytes < s->bytes ? bytes : s->bytes;
 	out->bytes = s->bytes - out->deleted_bytes;
@@ -447,7 +447,7 @@ sfs_stream_deleted(struct sfs *sfs, int stream, uint64_t sequence, struct sfs_de
 		return false;
 	*out = (struct sfs_deleted){.first = h.first_sequence,
 		.last = h.first_sequence + h.records - 1,
-		.bytes = h.ordinal,
+		.bytes = h.block_number,
 		.min_time = h.min_time,
 		.max_time = h.max_time};
 	return true;

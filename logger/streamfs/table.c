@@ -250,7 +250,7 @@ sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t g
 	*e = (struct sfs_entry){
 		.generation = generation,
 		.first_sequence = s->last_sequence + 1,
-		.ordinal = s->next_ordinal++,
+		.block_number = s->next_block_number++,
 		.min_time = INT64_MAX,
 		.max_time = INT64_MIN,
 		.end = SFS_BLOCK_HEADER,
@@ -274,7 +274,7 @@ sfs_table_link(struct sfs_table *t, uint32_t block)
 	chain(t, s, block);
 	s->bytes += e->end;
 	s->last_sequence = e->first_sequence + e->records - 1;
-	s->next_ordinal = e->ordinal + 1;
+	s->next_block_number = e->block_number + 1;
 }
 
 void
@@ -351,7 +351,7 @@ number_from(struct sfs_table *t, uint32_t block)
 	for (; block != SFS_NONE; block = t->entry[block].next) {
 		struct sfs_entry *e = &t->entry[block];
 		if (e->prev != SFS_NONE)
-			e->ordinal = t->entry[e->prev].ordinal + 1;
+			e->block_number = t->entry[e->prev].block_number + 1;
 		sfs_table_notify(t, block);
 	}
 }
@@ -372,7 +372,7 @@ unlink_block(struct sfs_table *t, struct sfs_stream *s, uint32_t block)
 		sfs_table_notify(t, e->prev);
 	number_from(t, e->next);
 	if (s->newest != SFS_NONE)
-		s->next_ordinal = t->entry[s->newest].ordinal + 1;
+		s->next_block_number = t->entry[s->newest].block_number + 1;
 	s->blocks--;
 	t->used--;
 	if (e->records)
@@ -407,7 +407,7 @@ is_surplus(const struct sfs_table *t, uint32_t block)
 {
 	const struct sfs_entry *e = &t->entry[block];
 	const struct sfs_stream *s = &t->stream[e->stream];
-	uint64_t after = t->entry[s->newest].ordinal - e->ordinal;
+	uint64_t after = t->entry[s->newest].block_number - e->block_number;
 	uint64_t need = sfs_table_blocks_for(t, s->guarantee);
 	return need == 0 || after > need;
 }
@@ -426,7 +426,7 @@ sfs_stream_from_root(const struct sfs_stream_entry *in, struct sfs_stream *out)
 		.last_sequence = in->first_sequence - 1,
 		.durable_sequence = in->durable_sequence,
 		.oldest_generation = in->oldest_generation,
-		.next_ordinal = in->next_ordinal,
+		.next_block_number = in->next_block_number,
 		.evicted_until = in->evicted_until,
 		.flags = in->flags,
 	};
@@ -446,7 +446,7 @@ sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
 		.first_sequence = in->first_sequence,
 		.evicted_until = in->evicted_until,
 		.durable_sequence = in->durable_sequence,
-		.next_ordinal = in->next_ordinal,
+		.next_block_number = in->next_block_number,
 		.flags = (uint32_t)in->flags,
 	};
 	memcpy(out->name, in->name, sizeof(out->name));
@@ -512,16 +512,16 @@ push(struct sfs_frontier *f, struct sfs_table *t, uint32_t block)
 
 /* Whether the block at the clearing position can be had; evicts it if need be. */
 static bool
-clear_block(struct sfs_table *t, uint32_t block, sfs_may_clear may_clear, void *arg)
+clear_block(struct sfs_table *t, uint32_t block, sfs_release_block_fn release, void *arg)
 {
 	struct sfs_entry *e = &t->entry[block];
 	switch (e->state) {
 	case SFS_FREE:
 	case SFS_MAP:
-		return may_clear(arg, block);
+		return release(arg, block);
 	case SFS_SEALED:
 	case SFS_OPEN:
-		if (!is_surplus(t, block) || !may_clear(arg, block))
+		if (!is_surplus(t, block) || !release(arg, block))
 			return false;
 		sfs_table_evict(t, block);
 		return true;
@@ -531,14 +531,14 @@ clear_block(struct sfs_table *t, uint32_t block, sfs_may_clear may_clear, void *
 }
 
 bool
-sfs_frontier_clear(
-	struct sfs_frontier *f, struct sfs_table *t, sfs_may_clear may_clear, void *arg)
+sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
+	sfs_release_block_fn release, void *arg)
 {
 	uint32_t before = f->pending;
 	while (f->pending - before < f->batch && f->ready + f->pending < f->room &&
 		f->window < t->blocks) {
 		uint32_t block = sfs_order_block(&t->order, f->clear);
-		if (clear_block(t, block, may_clear, arg))
+		if (clear_block(t, block, release, arg))
 			push(f, t, block);
 		if (f->clear + 1 > f->high_water)
 			f->high_water = f->clear + 1;
@@ -549,7 +549,7 @@ sfs_frontier_clear(
 }
 
 void
-sfs_frontier_ready(struct sfs_frontier *f, uint32_t count)
+sfs_frontier_release_pending(struct sfs_frontier *f, uint32_t count)
 {
 	f->ready += count;
 	f->pending -= count;
@@ -574,7 +574,8 @@ sfs_frontier_position(const struct sfs_frontier *f)
 }
 
 void
-sfs_frontier_stable(struct sfs_frontier *f, const struct sfs_table *t, uint64_t position)
+sfs_frontier_set_durable(
+	struct sfs_frontier *f, const struct sfs_table *t, uint64_t position)
 {
 	f->stable = position;
 	f->window = (f->clear + t->blocks - position) % t->blocks;

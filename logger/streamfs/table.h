@@ -91,7 +91,7 @@ enum sfs_block_state {
 #define SFS_ENTRY_CUT 4u /* some of its records were deleted: holes.c */
 
 struct sfs_entry {
-	uint64_t generation, first_sequence, ordinal;
+	uint64_t generation, first_sequence, block_number;
 	int64_t min_time, max_time;
 	uint32_t records, end; /* end of the last record */
 	uint32_t prev, next; /* of the stream; SFS_NONE */
@@ -109,7 +109,7 @@ struct sfs_stream {
 	uint64_t blocks, bytes;
 	uint64_t first_sequence, last_sequence,
 		durable_sequence; /* first = last + 1: holds nothing */
-	uint64_t oldest_generation, next_ordinal;
+	uint64_t oldest_generation, next_block_number;
 	int64_t evicted_until;
 	uint64_t flags; /* SFS_STREAM_KEPT */
 };
@@ -186,7 +186,7 @@ struct sfs_frontier {
 	uint64_t high_water, next_generation;
 };
 /* May a block be taken now? (No write to it is under way; an open one can be given up.) */
-typedef bool (*sfs_may_clear)(void *arg, uint32_t block);
+typedef bool (*sfs_release_block_fn)(void *arg, uint32_t block);
 
 /* buffered: blocks that may be waiting in memory to be written. */
 int sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
@@ -194,17 +194,17 @@ int sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered
 	struct pr_error *err);
 void sfs_frontier_free(struct sfs_frontier *f);
 /* Clears up to a batch into the pending ones; false: there is nothing that may be recycled. */
-bool sfs_frontier_clear(
-	struct sfs_frontier *f, struct sfs_table *t, sfs_may_clear may_clear, void *arg);
+bool sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
+	sfs_release_block_fn release, void *arg);
 /* The root is durable: pending ones may be written. */
-void sfs_frontier_ready(struct sfs_frontier *f, uint32_t count);
+void sfs_frontier_release_pending(struct sfs_frontier *f, uint32_t count);
 /* Next block to write, SFS_NONE: none ready. */
 uint32_t sfs_frontier_take(
 	struct sfs_frontier *f, const struct sfs_table *t, uint64_t *generation);
 /* All blocks before it have been taken. */
 uint64_t sfs_frontier_position(const struct sfs_frontier *f);
 /* Everything before position is on the device. */
-void sfs_frontier_stable(
+void sfs_frontier_set_durable(
 	struct sfs_frontier *f, const struct sfs_table *t, uint64_t position);
 uint64_t sfs_frontier_limit(const struct sfs_frontier *f);
 

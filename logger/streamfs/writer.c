@@ -21,7 +21,7 @@ static bool
 slot_clean(const struct sfs *sfs, uint32_t slot)
 {
 	const struct sfs_slot *s = &sfs->w->slot[slot];
-	if (s->flying > 0)
+	if (s->in_flight > 0)
 		return false;
 	return s->state != SFS_SLOT_OPEN || tail_clean(&sfs->w->tail[s->stream]);
 }
@@ -84,7 +84,8 @@ enough_on_their_way(const struct sfs *sfs)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < sfs->shm.slots; i++)
-		n += sfs->w->slot[i].state == SFS_SLOT_SEALED && sfs->w->slot[i].flying > 0;
+		n += sfs->w->slot[i].state == SFS_SLOT_SEALED &&
+		     sfs->w->slot[i].in_flight > 0;
 	return n > 0 && n >= sfs->shm.slots / 4;
 }
 
@@ -104,7 +105,7 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 			continue;
 		bool more = !enough_on_their_way(sfs) && write_idle_tails(sfs);
 		w->waits++;
-		if (!sfs_pump(sfs, true) && !more && w->queue.flying == 0)
+		if (!sfs_pump(sfs, true) && !more && w->queue.in_flight == 0)
 			break;
 	}
 	pr_error_set(err, "no buffer is free: %s",
@@ -123,7 +124,7 @@ write_block_header(struct sfs *sfs, uint32_t stream, uint32_t block, uint8_t *to
 		.permission = s->permission,
 		.block = block,
 		.generation = e->generation,
-		.ordinal = e->ordinal,
+		.block_number = e->block_number,
 		.first_sequence = e->first_sequence,
 		.durable_sequence = s->durable_sequence,
 	};
@@ -171,7 +172,7 @@ sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
  * one only when its stream is idle.
  */
 bool
-sfs_block_clearable(void *arg, uint32_t block)
+sfs_block_release(void *arg, uint32_t block)
 {
 	struct sfs *sfs = arg;
 	struct sfs_writer *w = sfs->w;
@@ -202,7 +203,7 @@ sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 		.block = block,
 		.generation = e->generation,
 		.first_sequence = e->first_sequence,
-		.ordinal = e->ordinal,
+		.block_number = e->block_number,
 		.records = e->records,
 		.end = e->end,
 		.min_time = e->min_time,
@@ -240,12 +241,12 @@ sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf
 		if (e->state == SFS_OPEN)
 			e->flags |= SFS_ENTRY_MAPPED_OPEN;
 	}
-	for (uint32_t i = 0; w && i < w->late_count; i++)
-		if (sfs->table.entry[w->late[i]].state == SFS_SEALED)
-			put_entry(sfs, w->late[i],
+	for (uint32_t i = 0; w && i < w->sealed_after_map_count; i++)
+		if (sfs->table.entry[w->sealed_after_map[i]].state == SFS_SEALED)
+			put_entry(sfs, w->sealed_after_map[i],
 				p + (size_t)(h.entries + h.late++) * SFS_MAP_ENTRY);
 	if (w)
-		w->late_count = 0;
+		w->sealed_after_map_count = 0;
 	size_t body = (size_t)(h.entries + h.late) * SFS_MAP_ENTRY;
 	size_t whole = sfs_sector_up(SFS_BLOCK_HEADER + body);
 	sfs_hash(&sfs->key, p, body, h.body_hash);
@@ -259,12 +260,18 @@ write_map(struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error 
 {
 	struct sfs_writer *w = sfs->w;
 	struct sfs_entry *e = &sfs->table.entry[block];
-	while (w->map_flying)
-		if (!sfs_pump(sfs, true) && w->queue.flying == 0)
-			return pr_error_set(err, "the block map waits: %s", w->error.text);
+	while (w->map_in_flight)
+		if (!sfs_pump(sfs, true) && w->queue.in_flight == 0)
+			return pr_error_set(err,
+				"cannot write the block map: %s (retried when the device "
+				"works again)",
+				w->error.text);
 	size_t len = sfs_map_build(sfs, block, generation, w->map_buf);
 	if (!sfs_map_submit(sfs, block, len))
-		return pr_error_set(err, "the block map waits: %s", w->error.text);
+		return pr_error_set(err,
+			"cannot write the block map: %s (retried when the device works "
+			"again)",
+			w->error.text);
 	*e = (struct sfs_entry){.generation = generation,
 		.state = SFS_MAP,
 		.prev = SFS_NONE,
@@ -355,14 +362,16 @@ make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_e
 		return -1;
 	w->slot = calloc(sfs->shm.slots, sizeof(*w->slot));
 	w->tail = calloc(SFS_STREAMS_MAX, sizeof(*w->tail));
-	w->late_room = (sfs->root.block_size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY -
-		       SFS_MAP_INTERVAL;
-	w->late = calloc(w->late_room, sizeof(*w->late));
+	w->sealed_after_map_room =
+		(sfs->root.block_size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY -
+		SFS_MAP_INTERVAL;
+	w->sealed_after_map =
+		calloc(w->sealed_after_map_room, sizeof(*w->sealed_after_map));
 	w->map_buf = sfs_buffer(sfs->root.block_size);
 	w->root_buf = sfs_buffer((size_t)sfs->disks * SFS_ROOT_BYTES);
 	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
 	w->root_notes = calloc(SFS_REPAIRS_MAX, sizeof(*w->root_notes));
-	if (!w->slot || !w->tail || !w->late || !w->map_buf || !w->root_buf ||
+	if (!w->slot || !w->tail || !w->sealed_after_map || !w->map_buf || !w->root_buf ||
 		!w->root_streams || !w->root_notes ||
 		make_pool(w, sfs->shm.slots, sfs->root.block_size) < 0)
 		return pr_error_set(err, "no memory to write the volume");
@@ -377,8 +386,9 @@ note_late(struct sfs *sfs, uint32_t block)
 	struct sfs_writer *w = sfs->w;
 	struct sfs_entry *e = &sfs->table.entry[block];
 	/* no room: recovery then asks the header of the stream's next block */
-	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) && w->late_count < w->late_room)
-		w->late[w->late_count++] = block;
+	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) &&
+		w->sealed_after_map_count < w->sealed_after_map_room)
+		w->sealed_after_map[w->sealed_after_map_count++] = block;
 }
 
 /* The newest generation of what does not lie in the stretch that the frontier had passed since the root. */
@@ -454,7 +464,7 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 	if (sfs_frontier_init(&w->frontier, r->blocks, sfs->shm.slots, r->frontier,
 		    r->generation_limit + 1, r->high_water, err) < 0)
 		return -1;
-	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_clearable, sfs);
+	sfs_frontier_clear(&w->frontier, &sfs->table, sfs_block_release, sfs);
 	if (sfs_root_store(sfs, 0, err) < 0)
 		return -1;
 	return erasing ? sfs_root_clean(sfs, err) : 0;
@@ -501,7 +511,7 @@ sfs_writer_stop(struct sfs *sfs)
 	sfs_frontier_free(&w->frontier);
 	free(w->slot);
 	free(w->tail);
-	free(w->late);
+	free(w->sealed_after_map);
 	free(w->map_buf);
 	free(w->root_buf);
 	free(w->root_streams);

@@ -41,6 +41,7 @@ load_name(struct pr_cursor *c, char *name)
 static bool
 store_field(struct pr_writer *w, const uint8_t *at, uint8_t kind, bool big)
 {
+	static const uint8_t zeros[PR_FIELD_ZEROS];
 	switch (kind) {
 	case 1:
 		return pr_store_u8(w, *at);
@@ -55,7 +56,9 @@ store_field(struct pr_writer *w, const uint8_t *at, uint8_t kind, bool big)
 	case PR_FIELD_NAME:
 		return store_name(w, (const char *)at);
 	default:
-		return pr_store_bytes(w, at, kind);
+		return kind & PR_FIELD_ZEROS
+			       ? pr_store_bytes(w, zeros, kind & ~PR_FIELD_ZEROS)
+			       : pr_store_bytes(w, at, kind);
 	}
 }
 
@@ -81,6 +84,7 @@ load_raw(struct pr_cursor *c, uint8_t *to, size_t len)
 static inline __attribute__((always_inline)) bool
 load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 {
+	const uint8_t *passed;
 	switch (kind) {
 	case 1:
 		return pr_load_u8(c, at);
@@ -95,7 +99,9 @@ load_field(struct pr_cursor *c, uint8_t *at, uint8_t kind, bool big)
 	case PR_FIELD_NAME:
 		return load_name(c, (char *)at);
 	default:
-		return load_raw(c, at, kind);
+		return kind & PR_FIELD_ZEROS
+			       ? pr_load_bytes(c, &passed, kind & ~PR_FIELD_ZEROS)
+			       : load_raw(c, at, kind);
 	}
 }
 

@@ -211,7 +211,7 @@ patch_record(uint8_t target, uint16_t offset, const uint8_t *bytes, size_t len)
 	struct sfs_block_header block;
 	MUST(sfs_block_decode(
 		&key, pristine + block_at(o->handle.block), o->handle.block, &block));
-	const struct sfs_place place = {.block = o->handle.block,
+	const struct sfs_record_location place = {.block = o->handle.block,
 		.generation = o->handle.generation,
 		.first_sequence = block.first_sequence,
 		.stream = o->handle.stream,

@@ -216,7 +216,7 @@ changed(void)
 		struct original *o = &originals[i];
 		const uint8_t *now = block_at(image, o->handle.block) + o->handle.offset;
 		const uint8_t *was = block_at(pristine, o->handle.block) + o->handle.offset;
-		size_t span = sfs_record_span(o->handle.header, o->handle.length);
+		size_t span = sfs_record_size(o->handle.header, o->handle.length);
 		/* the bytes that round it up are found, and say nothing */
 		o->hit = memcmp(now, was, o->handle.header + o->handle.length) != 0;
 		any = any || memcmp(now, was, span) != 0;

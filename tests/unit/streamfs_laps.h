@@ -122,9 +122,9 @@ static inline uint32_t
 laps_take(struct laps *l, uint64_t *generation)
 {
 	if (l->f.ready == 0) {
-		sfs_frontier_stable(&l->f, &l->t, sfs_frontier_position(&l->f));
+		sfs_frontier_set_durable(&l->f, &l->t, sfs_frontier_position(&l->f));
 		sfs_frontier_clear(&l->f, &l->t, laps_clearable, NULL);
-		sfs_frontier_ready(&l->f, l->f.pending);
+		sfs_frontier_release_pending(&l->f, l->f.pending);
 	}
 	return sfs_frontier_take(&l->f, &l->t, generation);
 }

@@ -99,7 +99,7 @@ end_in_damage(struct model *m)
 	MUST(m, m->sfs != NULL, "open what is damaged");
 	for (int i = 0; i < m->streams; i++)
 		read_damaged(m, m->sfs, i);
-	sfs_abandon(&m->sfs);
+	sfs_close_as_killed(&m->sfs);
 }
 
 #endif

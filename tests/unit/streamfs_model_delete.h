@@ -48,7 +48,7 @@ check_erased(struct model *m, int id)
 	for (uint64_t n = info.first_sequence; n && n <= info.last_sequence; n++) {
 		const struct sfs_handle *h = &s->record[n].handle;
 		const struct sfs_entry *e = &m->sfs->table.entry[h->block];
-		size_t span = sfs_record_span(h->header, h->length);
+		size_t span = sfs_record_size(h->header, h->length);
 		struct sfs_disk *disk;
 		uint64_t at;
 		if (!s->record[n].deleted || e->generation != h->generation)

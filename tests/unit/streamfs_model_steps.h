@@ -156,7 +156,7 @@ crash(struct model *m)
 	for (int tries = 0;; tries++) {
 		m->power.off = true;
 		sfs_close(&m->reader);
-		sfs_abandon(&m->sfs);
+		sfs_close_as_killed(&m->sfs);
 		if (sim_below(&m->rng, 3))
 			cut_power(m);
 		m->power = (struct sim_power){.left = 0};

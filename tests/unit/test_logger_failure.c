@@ -184,7 +184,7 @@ static void
 power_cut(void)
 {
 	prl_append_destroy(&append);
-	sfs_abandon(&sfs);
+	sfs_close_as_killed(&sfs);
 	sim_power_cut(&disk, 0, 0);
 	disk.dead = false;
 	sync_fails = false;

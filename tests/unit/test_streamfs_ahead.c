@@ -93,7 +93,7 @@ walk(struct sfs *sfs, uint32_t *most)
 	while (sfs_cursor_next(c, &r, &err) == 1) {
 		ck_assert_uint_eq(r.sequence, ++n);
 		expect(&r);
-		*most = sfs->reads.flying > *most ? sfs->reads.flying : *most;
+		*most = sfs->reads.in_flight > *most ? sfs->reads.in_flight : *most;
 	}
 	sfs_cursor_close(&c);
 	return n;
@@ -106,7 +106,7 @@ START_TEST(test_reads_ahead)
 	ck_assert_uint_eq(walk(sfs, &most), RECORDS);
 	ck_assert_uint_gt(most, 1);
 	ck_assert_uint_le(most, SFS_AHEAD_BLOCKS);
-	ck_assert_uint_eq(sfs->reads.flying, 0);
+	ck_assert_uint_eq(sfs->reads.in_flight, 0);
 	sfs_close(&sfs);
 }
 END_TEST
@@ -189,7 +189,7 @@ START_TEST(test_long_requests)
 		sfs_queue_submit(&q, each[i]);
 		ck_assert_ptr_eq(sfs_queue_reap(&q, true), each[i]);
 		ck_assert_int_eq(each[i]->error, 0);
-		ck_assert_uint_eq(q.flying, 0);
+		ck_assert_uint_eq(q.in_flight, 0);
 	}
 	ck_assert_mem_eq(from, to, size);
 	/* past the end: an error, and once */
@@ -224,10 +224,10 @@ START_TEST(test_gathered_writes)
 			.disk = &disk, .buf = from, .len = 4096, .offset = i * 4096};
 		sfs_queue_submit(&q, &w[i]);
 	}
-	while (q.flying > 0 && pr_now_mono() < end)
+	while (q.in_flight > 0 && pr_now_mono() < end)
 		for (struct sfs_request *r = sfs_queue_reap(&q, false); r; r = r->next)
 			ck_assert_int_eq(r->error, 0);
-	ck_assert_uint_eq(q.flying, 0);
+	ck_assert_uint_eq(q.in_flight, 0);
 	for (size_t i = 0; i < COUNT; i++) {
 		ck_assert(sfs_disk_read(&disk, to, 4096, i * 4096) == 0);
 		ck_assert_mem_eq(from, to, 4096);

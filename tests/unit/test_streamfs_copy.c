@@ -39,7 +39,7 @@ END_TEST
 START_TEST(test_records_are_alike)
 {
 	static const uint32_t sizes[] = {SFS_RECORD_HEADER, SFS_RECORD_WIDE};
-	const struct sfs_place place = {9, 77, 1000, 3, 4096};
+	const struct sfs_record_location place = {9, 77, 1000, 3, 4096};
 	for (uint32_t length = 0; length < MOST - SFS_RECORD_WIDE; length += 1021) {
 		struct sfs_record_header h = {.stream = 3,
 			.block = 9,

@@ -59,7 +59,7 @@ look(struct sfs *sfs, int a, const struct sfs_handle *h, unsigned count, unsigne
 		int want = n >= first && n <= last ? SFS_DELETED : SFS_OK;
 
 		ck_assert_int_eq(read_one(sfs, &h[n]), want);
-		ck_assert_int_eq(sfs_look(sfs, &h[n], &record, &err), want);
+		ck_assert_int_eq(sfs_read_header_of(sfs, &h[n], &record, &err), want);
 		ck_assert_int_eq(
 			sfs_read_part(sfs, &h[n], 100, 200, room, sizeof(room), &at, &err),
 			want);
@@ -234,7 +234,7 @@ START_TEST(test_erased_later)
 	ck_assert_int_eq(sfs_delete(w, a, &range, 0, &out, &err), SFS_ERROR);
 	ck_assert_ptr_nonnull(strstr(err.text, "cannot write over block"));
 	writes_left = -1;
-	sfs_abandon(&w);
+	sfs_close_as_killed(&w);
 	ck_assert(on_disk(a, 4));
 	r = open_volume(false);
 	ck_assert_int_eq(sfs_info(r, &volume, &err), SFS_OK);
@@ -275,7 +275,7 @@ START_TEST(test_too_many)
 		rc = sfs_delete(w, a, &one, 0, &out, &err);
 	}
 	ck_assert_int_eq(rc, SFS_ERROR);
-	ck_assert_ptr_nonnull(strstr(err.text, "delete one stretch that spans"));
+	ck_assert_ptr_nonnull(strstr(err.text, "delete one range that spans"));
 	ck_assert_uint_ge(--deleted, 850);
 	ck_assert_int_eq(sfs_info(w, &volume, &err), SFS_OK);
 	ck_assert_uint_eq(volume.deletions, deleted);

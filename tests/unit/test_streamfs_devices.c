@@ -210,7 +210,7 @@ cut_and_compare(struct rig *r, uint16_t failed)
 	memcpy(before, r->there, sizeof(before));
 	for (size_t i = 0; i < DISKS; i++)
 		r->disk[i].dead = true;
-	sfs_abandon(&r->sfs);
+	sfs_close_as_killed(&r->sfs);
 	for (size_t i = 0; i < DISKS; i++) {
 		r->disk[i].dead = false;
 		r->disk[i].fail_after = -1;

@@ -68,7 +68,7 @@ START_TEST(test_suspended_and_resumed)
 		ck_assert_int_eq(append(r, 9000), SFS_OK);
 	ck_assert_int_eq(sfs_flush(r->sfs, &err), SFS_OK);
 	r->disk.dead = true;
-	sfs_abandon(&r->sfs);
+	sfs_close_as_killed(&r->sfs);
 	r->disk.dead = false;
 	sim_power_cut(&r->disk, 0, 64);
 	rig_open(r);
@@ -128,15 +128,16 @@ START_TEST(test_full_of_guarantees)
 END_TEST
 
 /* How often a reader still meets the root under way, another time other bytes; below 0: damaged for good. */
-static int under_way;
+static int bytes_in_flight;
 static const struct sfs_disk_ops *beneath;
 
 static ssize_t
 read_under_way(void *arg, void *buf, size_t len, uint64_t offset)
 {
 	ssize_t n = beneath->read(arg, buf, len, offset);
-	if (offset < 2 * SFS_ROOT_BYTES && under_way != 0)
-		((uint8_t *)buf)[100] ^= under_way > 0 ? (uint8_t)under_way-- : 1;
+	if (offset < 2 * SFS_ROOT_BYTES && bytes_in_flight != 0)
+		((uint8_t *)buf)[100] ^=
+			bytes_in_flight > 0 ? (uint8_t)bytes_in_flight-- : 1;
 	return n;
 }
 
@@ -150,9 +151,9 @@ open_under_way(const struct rig *r, int reads)
 	ops = *beneath;
 	ops.read = read_under_way;
 	handle.ops = &ops;
-	under_way = reads;
+	bytes_in_flight = reads;
 	struct sfs *sfs = sfs_open_disks(&handle, 1, &o, &err);
-	under_way = 0;
+	bytes_in_flight = 0;
 	return sfs;
 }
 
@@ -164,7 +165,7 @@ START_TEST(test_root_under_way)
 	sfs_close(&r->sfs);
 	struct sfs *reader = open_under_way(r, 30);
 	ck_assert_msg(reader != NULL, "%s", err.text);
-	sfs_abandon(&reader);
+	sfs_close_as_killed(&reader);
 	ck_assert_ptr_null(open_under_way(r, -1));
 	ck_assert_ptr_nonnull(strstr(err.text, "the root is damaged (checksum)"));
 	rig_open(r);

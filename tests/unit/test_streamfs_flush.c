@@ -57,7 +57,7 @@ START_TEST(test_stream_that_goes_on_is_not_padded)
 		struct sfs_handle h = append(r, 5000 + n * 10);
 		ck_assert_uint_eq(h.block, last.block);
 		ck_assert_uint_eq(
-			h.offset, last.offset + sfs_record_span(last.header, last.length));
+			h.offset, last.offset + sfs_record_size(last.header, last.length));
 		ck_assert_uint_ge(sfs_durable(r->sfs, 0) + 2, n);
 		last = h;
 	}
@@ -129,7 +129,7 @@ START_TEST(test_header_sizes)
 	ck_assert_int_eq(out.max_time - out.min_time, INT64_C(1) << 32);
 	ck_assert_int_eq(
 		sfs_append(r->sfs, 0, INT64_MAX, INT64_MIN, body, 3, &h, &err), SFS_OK);
-	ck_assert_int_eq(sfs_look(r->sfs, &h, &out, &err), SFS_OK);
+	ck_assert_int_eq(sfs_read_header_of(r->sfs, &h, &out, &err), SFS_OK);
 	ck_assert(out.min_time == INT64_MAX && out.max_time == INT64_MIN);
 	ck_assert_uint_eq(out.sequence, 502);
 	rig_free(r);

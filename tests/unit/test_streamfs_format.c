@@ -52,7 +52,7 @@ static const uint8_t golden_block[SFS_BLOCK_HEADER] = {
 };
 
 static struct sfs_key key;
-static const struct sfs_place place = {
+static const struct sfs_record_location place = {
 	.block = 9, .generation = 77, .first_sequence = 1000, .stream = 3, .offset = 4096};
 
 static void
@@ -107,7 +107,7 @@ END_TEST
 START_TEST(test_record_elsewhere)
 {
 	const uint8_t *golden = _i ? golden_wide : golden_narrow;
-	struct sfs_place other[] = {place, place, place, place, place};
+	struct sfs_record_location other[] = {place, place, place, place, place};
 	struct sfs_record_header got;
 	other[0].block++;
 	other[1].generation++;
@@ -142,7 +142,7 @@ START_TEST(test_block_header)
 		.permission = 0xa5,
 		.block = 9,
 		.generation = 77,
-		.ordinal = 12,
+		.block_number = 12,
 		.first_sequence = 1000,
 		.durable_sequence = 990,
 		.prev_block = 5,
@@ -151,6 +151,7 @@ START_TEST(test_block_header)
 		.prev_max = 0x20,
 		.prev_records = 30,
 		.prev_end = 40,
+		.header_bytes = SFS_BLOCK_HEADER,
 		.name = "packets.0"};
 	struct sfs_block_header got = {0};
 	uint8_t bytes[SFS_BLOCK_HEADER];

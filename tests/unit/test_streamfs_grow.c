@@ -158,7 +158,7 @@ START_TEST(test_grown)
 			ck_assert_int_eq(sfs_flush(r->sfs, &err), SFS_OK);
 			for (size_t i = 0; i < r->disks; i++)
 				sim_power_cut(&r->disk[i], 0, 0);
-			sfs_abandon(&r->sfs);
+			sfs_close_as_killed(&r->sfs);
 			check_all(r);
 			ck_assert(rig_open(r, r->disks));
 			walk(r);
@@ -212,7 +212,7 @@ START_TEST(test_power_cut)
 			grown = grow(r, add ? 0 : 25, add, &blocks) == 0;
 			for (size_t i = 0; i < 2; i++)
 				r->disk[i].dead = true;
-			sfs_abandon(&r->sfs);
+			sfs_close_as_killed(&r->sfs);
 			for (size_t i = 0; i < 2; i++) {
 				r->disk[i].dead = false;
 				r->disk[i].fail_after = -1;

@@ -87,18 +87,18 @@ static void
 check_stream(struct world *w, uint32_t i)
 {
 	const struct sfs_stream *s = &w->t.stream[i];
-	uint64_t held = 0, ordinal = 0, generation = 0;
+	uint64_t held = 0, block_number = 0, generation = 0;
 	for (uint32_t b = s->oldest; b != SFS_NONE; b = w->t.entry[b].next) {
 		const struct sfs_entry *e = &w->t.entry[b];
 		HOLDS(e->stream == i);
-		HOLDS(held == 0 || e->ordinal == ordinal + 1);
+		HOLDS(held == 0 || e->block_number == block_number + 1);
 		HOLDS(e->generation > generation);
-		ordinal = e->ordinal;
+		block_number = e->block_number;
 		generation = e->generation;
 		held++;
 	}
 	HOLDS(held == s->blocks);
-	HOLDS(held == 0 || ordinal + 1 == w->begun[i]);
+	HOLDS(held == 0 || block_number + 1 == w->begun[i]);
 	uint64_t promised = sfs_table_blocks_for(&w->t, s->guarantee);
 	if (promised >= w->since[i]) /* what was gone before does not come back */
 		promised = w->since[i] ? w->since[i] - 1 : 0;
@@ -112,9 +112,10 @@ write_block(struct world *w, uint32_t i)
 	uint32_t block;
 	do {
 		if (w->f.ready == 0) {
-			sfs_frontier_stable(&w->f, &w->t, sfs_frontier_position(&w->f));
+			sfs_frontier_set_durable(
+				&w->f, &w->t, sfs_frontier_position(&w->f));
 			sfs_frontier_clear(&w->f, &w->t, always, NULL);
-			sfs_frontier_ready(&w->f, w->f.pending);
+			sfs_frontier_release_pending(&w->f, w->f.pending);
 		}
 		block = sfs_frontier_take(&w->f, &w->t, &generation);
 		if (block != SFS_NONE && sfs_table_is_map(&w->t, block))
@@ -252,7 +253,7 @@ START_TEST(test_changed_while_written)
 		poll(NULL, 0, 1);
 	}
 	ck_assert_int_eq(status, 0);
-	sfs_abandon(&w);
+	sfs_close_as_killed(&w);
 	w = open_volume(false);
 	ck_assert_int_eq(sfs_stream_info(w, 0, &info, &err), SFS_OK);
 	ck_assert_uint_eq(info.guarantee, 7 * BLOCK);

@@ -60,7 +60,7 @@ START_TEST(records_that_follow_take_few_bytes)
 {
 	struct sfs_handle none = {0}, first = handle_of(900, 70, SFS_BLOCK_HEADER, 250000);
 	uint32_t behind =
-		(uint32_t)(SFS_BLOCK_HEADER + sfs_record_span(SFS_RECORD_WIDE, 250000));
+		(uint32_t)(SFS_BLOCK_HEADER + sfs_record_size(SFS_RECORD_WIDE, 250000));
 	struct sfs_handle second = handle_of(900, 70, behind, 250000);
 	struct sfs_handle shorter = handle_of(900, 70, behind, 249900);
 	struct sfs_handle next = handle_of(905, 75, SFS_BLOCK_HEADER, 250000);

@@ -95,9 +95,9 @@ still_written(struct sfs *sfs)
 static int
 read_next(struct sfs_cursor *c, struct sfs_record *r, bool there)
 {
-	if (there && sfs_cursor_there(c, r) == 1) {
+	if (there && sfs_cursor_peek_shared(c, r) == 1) {
 		bool right = is_right(r);
-		if (sfs_cursor_pass(c, r))
+		if (sfs_cursor_confirm(c, r))
 			return right ? 1 : SFS_CORRUPT;
 	}
 	int rc = sfs_cursor_next(c, r, &err);

@@ -66,7 +66,7 @@ there_is(unsigned n)
 {
 	struct sfs_record record;
 
-	ck_assert_int_eq(sfs_cursor_there(c, &record), 1);
+	ck_assert_int_eq(sfs_cursor_peek_shared(c, &record), 1);
 	ck_assert(in_memory(r, record.body));
 	expect(&record, n);
 	return record;
@@ -88,8 +88,8 @@ is_gone(const struct sfs_record *record)
 {
 	struct sfs_record other;
 
-	ck_assert(!sfs_cursor_pass(c, record));
-	ck_assert_int_eq(sfs_cursor_there(c, &other), 0);
+	ck_assert(!sfs_cursor_confirm(c, record));
+	ck_assert_int_eq(sfs_cursor_peek_shared(c, &other), 0);
 }
 
 /* From block to block, and no further than the writer is; the first place is sfs_cursor_next's to find. */
@@ -98,23 +98,23 @@ START_TEST(test_follows)
 	struct sfs_record record;
 
 	append(w, a, 0);
-	ck_assert_int_eq(sfs_cursor_there(c, &record), 0);
+	ck_assert_int_eq(sfs_cursor_peek_shared(c, &record), 0);
 	next_is(0);
 	for (unsigned n = 1; n < 30; n++) {
-		ck_assert_int_eq(sfs_cursor_there(c, &record), 0);
+		ck_assert_int_eq(sfs_cursor_peek_shared(c, &record), 0);
 		append(w, a, n);
 		append(w, b, n);
 		record = there_is(n);
 		there_is(n); /* looking passes nothing */
-		ck_assert(sfs_cursor_pass(c, &record));
-		ck_assert(!sfs_cursor_pass(c, &record));
+		ck_assert(sfs_cursor_confirm(c, &record));
+		ck_assert(!sfs_cursor_confirm(c, &record));
 	}
 	ck_assert_int_eq(sfs_cursor_next(c, &record, &err), 0);
 	append(w, a, 30);
 	append(w, a, 31);
 	next_is(30);
 	record = there_is(31);
-	ck_assert(sfs_cursor_pass(c, &record));
+	ck_assert(sfs_cursor_confirm(c, &record));
 	ck_assert_int_eq(sfs_cursor_next(c, &record, &err), 0);
 }
 END_TEST
@@ -131,7 +131,7 @@ START_TEST(test_slot_taken)
 	append(w, a, 3);
 	next_is(2);
 	record = there_is(3);
-	ck_assert(sfs_cursor_pass(c, &record));
+	ck_assert(sfs_cursor_confirm(c, &record));
 }
 END_TEST
 
@@ -154,7 +154,7 @@ START_TEST(test_deleted)
 	struct sfs_record record = begin_with(6);
 	struct sfs_trimmed out;
 
-	ck_assert(sfs_cursor_pass(c, &record));
+	ck_assert(sfs_cursor_confirm(c, &record));
 	record = there_is(2);
 	ck_assert_int_eq(sfs_delete(w, a, &range, 2, &out, &err), SFS_OK);
 	ck_assert_uint_eq(out.records, 1);
@@ -165,7 +165,7 @@ START_TEST(test_deleted)
 	append(w, a, 6);
 	next_is(5);
 	record = there_is(6);
-	ck_assert(sfs_cursor_pass(c, &record));
+	ck_assert(sfs_cursor_confirm(c, &record));
 }
 END_TEST
 
@@ -182,7 +182,7 @@ START_TEST(test_permission)
 	ck_assert_int_eq(sfs_cursor_next(cursor, &record, &err), 1);
 	ck_assert_int_eq(sfs_permission_set(w, "a", 6, &err), 0);
 	append(w, a, 1);
-	ck_assert_int_eq(sfs_cursor_there(cursor, &record), 0);
+	ck_assert_int_eq(sfs_cursor_peek_shared(cursor, &record), 0);
 	ck_assert_int_eq(sfs_cursor_next(cursor, &record, &err), SFS_DENIED);
 	sfs_cursor_close(&cursor);
 	sfs_close(&other);
@@ -200,7 +200,7 @@ START_TEST(test_damaged)
 	next_is(1);
 	record = there_is(2);
 	w->shm.data[record.body - r->shm.data - 8] ^= 1;
-	ck_assert_int_eq(sfs_cursor_there(c, &record), 0);
+	ck_assert_int_eq(sfs_cursor_peek_shared(c, &record), 0);
 	ck_assert_int_eq(sfs_cursor_next(c, &record, &err), SFS_CORRUPT);
 	next_is(3);
 }

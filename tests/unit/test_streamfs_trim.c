@@ -130,7 +130,7 @@ START_TEST(test_wiped_later)
 	ck_assert_uint_eq(volume.wiping, 3);
 	ck_assert_uint_eq(volume.repairs, 0);
 	writes_left = -1;
-	sfs_abandon(&w);
+	sfs_close_as_killed(&w);
 	ck_assert(on_disk(a, 0));
 
 	w = open_volume(false);
