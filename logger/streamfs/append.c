@@ -28,7 +28,10 @@ put_request(struct sfs_writer *w, struct sfs_request *r)
 	w->idle_count++;
 }
 
-/* Is a request free for a write, while those that syncs and roots need stay in reserve? */
+/*
+ * Waits for completions until a request is free that is not reserved for syncs and roots. False: the devices fail,
+ * nothing is in flight any more.
+ */
 static bool
 wait_for_request(struct sfs *sfs)
 {
@@ -429,17 +432,16 @@ static int
 check_stream(const struct sfs *sfs, int stream, size_t length, struct pr_error *err)
 {
 	if (!sfs->w)
-		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+		return pr_error_set(err, "the volume is open for reading only");
 	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
-		return pr_error_set(err, "no stream %d in the volume", stream), SFS_ERROR;
+		return pr_error_set(err, "no stream %d in the volume", stream);
 	if (sfs->w->tail[stream].reserved)
 		return pr_error_set(err, "stream %s has a reservation already",
-			       sfs->table.stream[stream].name),
-		       SFS_ERROR;
+			sfs->table.stream[stream].name);
 	if (length > sfs_record_max(sfs))
-		return pr_error_set(err, "a record of %zu bytes: a block takes %zu at most",
-			       length, sfs_record_max(sfs)),
-		       SFS_TOO_BIG;
+		return sfs_fail(err, SFS_TOO_BIG,
+			"a record of %zu bytes: a block takes %zu at most", length,
+			sfs_record_max(sfs));
 	return SFS_OK;
 }
 
@@ -569,12 +571,10 @@ sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size
 {
 	if (!sfs->w || stream < 0 || (uint32_t)stream >= sfs->table.streams ||
 		!sfs->w->tail[stream].reserved)
-		return pr_error_set(err, "nothing is reserved in stream %d", stream),
-		       SFS_ERROR;
+		return pr_error_set(err, "nothing is reserved in stream %d", stream);
 	if (length > sfs->w->tail[stream].reserve_room)
-		return pr_error_set(err, "%zu bytes committed, %zu reserved", length,
-			       sfs->w->tail[stream].reserve_room),
-		       SFS_TOO_BIG;
+		return sfs_fail(err, SFS_TOO_BIG, "%zu bytes committed, %zu reserved",
+			length, sfs->w->tail[stream].reserve_room);
 	finish(sfs, (uint32_t)stream, min_time, max_time, NULL, length, handle);
 	return SFS_OK;
 }
@@ -583,12 +583,12 @@ int
 sfs_flush(struct sfs *sfs, struct pr_error *err)
 {
 	if (!sfs->w)
-		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+		return pr_error_set(err, "the volume is open for reading only");
 	retry_failed(sfs);
 	if (sfs_flush_finish(sfs, err) < 0 && sfs->w->state != SFS_IDLE)
 		return SFS_ERROR;
 	sfs_flush_start(sfs, SFS_FLUSH_ALL, false);
-	return sfs_flush_finish(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
+	return sfs_flush_finish(sfs, err);
 }
 
 /* What goes to the devices makes up for the ends of all streams' sectors a hundred times. */
@@ -641,7 +641,7 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 		now_mono - w->last_flush >= interval)
 		flush_in_time(sfs, now_mono - w->last_flush);
 	if (w->suspended)
-		return pr_error_set(err, "%s", w->error.text), SFS_ERROR;
+		return pr_error_set(err, "%s", w->error.text);
 	return SFS_OK;
 }
 

@@ -60,39 +60,43 @@ report_fault(struct sfs_check *c, struct sfs_finding *f)
 		c->call(c->arg, f);
 }
 
-/* Fills in the place; the block may be SFS_NO_BLOCK. */
+/* Where a fault lies; the rest is 0 where it is not known. */
+struct place {
+	const struct sfs_stream *s;
+	uint64_t block, generation; /* block: SFS_NO_BLOCK */
+};
+
 static struct sfs_finding
-fault_at(struct sfs_check *c, enum sfs_fault_kind kind, uint64_t block, uint32_t offset,
-	const char *why)
+fault_at(struct sfs_check *c, enum sfs_fault_kind kind, const struct place *p,
+	uint32_t from, uint32_t to, const char *why)
 {
-	struct sfs_finding f = {.fault = {.kind = kind, .block = block, .offset = offset}};
+	struct sfs_finding f = {
+		.fault = {.kind = kind, .block = p->block, .offset = from, .why = why},
+		.generation = p->generation,
+		.to = to,
+	};
 	struct sfs_disk *disk;
-	f.fault.why = why;
-	if (block == SFS_NO_BLOCK)
+	if (p->s) {
+		f.fault.stream = p->s->name;
+		f.stream = p->s->id;
+	}
+	if (p->block == SFS_NO_BLOCK)
 		return f;
-	sfs_locate(c->sfs, block, &disk, &f.fault.position);
-	f.fault.position += offset;
+	sfs_locate(c->sfs, p->block, &disk, &f.fault.position);
+	f.fault.position += from;
 	f.fault.device = disk->path[0] ? disk->path : NULL;
 	return f;
 }
 
-/* Is the block's device there? */
-static bool
-block_there(struct sfs_check *c, uint64_t block)
+/* Reports that the bytes [from, to) are not as they were, with the records first..last there; 0, 0: none. */
+static void
+found(struct sfs_check *c, const struct place *p, enum sfs_fault_kind kind, uint32_t from,
+	uint32_t to, uint64_t first, uint64_t last, const char *why)
 {
-	struct sfs_disk *disk;
-	uint64_t offset;
-	sfs_locate(c->sfs, block, &disk, &offset);
-	return !disk->missing && !disk->lost;
-}
-
-/* Does no block of the interval lie in the window that may have been written since the root? */
-static bool
-is_mapped(const struct sfs *sfs, uint64_t block)
-{
-	uint64_t interval = sfs->root.map_interval;
-	uint64_t map = block - block % interval + interval - 1;
-	return sfs_map_knows_all(sfs, &sfs->root, map);
+	struct sfs_finding f = fault_at(c, kind, p, from, to, why);
+	f.fault.first = first;
+	f.fault.last = last;
+	report_fault(c, &f);
 }
 
 /* Why a header does not decode. buf: at least a sector. */
@@ -152,7 +156,7 @@ scan_life(struct sfs_check *c, const struct gap *g, const struct sfs_record_head
 		any = true;
 		*last = h.sequence;
 		sequence = h.sequence + 1;
-		pos = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
+		pos = sfs_record_end(&h);
 	}
 	return any;
 }
@@ -200,12 +204,10 @@ static void
 orphan_found(struct sfs_check *c, const struct gap *g, uint32_t block,
 	const struct sfs_record_header *first)
 {
-	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, block, 0,
+	const struct place p = {g->s, block, first->generation};
+	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, &p, 0, 0,
 		"the block header and the first record are damaged: no reader finds the "
 		"others");
-	f.fault.stream = g->s->name;
-	f.stream = g->s->id;
-	f.generation = first->generation;
 	f.kept = (struct sfs_map_entry){
 		.stream = g->s->id,
 		.flags = SFS_REPAIR_KEPT,
@@ -283,18 +285,12 @@ static void
 missing(struct sfs_check *c, const struct gap *g)
 {
 	char text[200];
-	struct sfs_finding f = {.stream = g->s->id, .generation = g->generation};
 	if (sfs_repairs_cover(c->sfs, g->s->id, g->first, g->last) || find_orphans(c, g))
 		return;
 	bool known = why_missing(c, g, text, sizeof(text));
-	f = fault_at(c, SFS_FAULT_MISSING, known ? g->block : SFS_NO_BLOCK, 0, text);
-	f.fault.stream = g->s->name;
-	f.fault.first = g->first;
-	f.fault.last = g->last;
-	f.stream = g->s->id;
-	f.generation = g->generation;
-	f.to = c->sfs->root.block_size;
-	report_fault(c, &f);
+	const struct place p = {g->s, known ? g->block : SFS_NO_BLOCK, g->generation};
+	found(c, &p, SFS_FAULT_MISSING, 0, c->sfs->root.block_size, g->first, g->last,
+		text);
 }
 
 /* The header of the block behind a gap names the one before it. */
@@ -439,50 +435,15 @@ header_fault(const struct sfs *sfs, const uint8_t *buf, uint32_t block,
 }
 
 static void
-check_header(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
-	const struct sfs_entry *e)
+check_header(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
 	char text[200];
+	uint32_t block = (uint32_t)p->block;
 	const char *why = header_fault(c->sfs, c->buf, block, e, text, sizeof(text));
 	if (!why)
 		return;
-	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, block, 0, why);
-	f.fault.stream = s->name;
-	f.stream = s->id;
-	f.generation = e->generation;
+	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, p, 0, 0, why);
 	f.kept = sfs_map_entry_make(e, block, SFS_REPAIR_KEPT);
-	report_fault(c, &f);
-}
-
-struct place {
-	const struct sfs_stream *s;
-	uint32_t block;
-	uint64_t generation;
-};
-
-static void
-found(struct sfs_check *c, const struct place *p, enum sfs_fault_kind kind, uint32_t from,
-	uint32_t to, const char *why)
-{
-	struct sfs_finding f = fault_at(c, kind, p->block, from, why);
-	f.fault.stream = p->s->name;
-	f.stream = p->s->id;
-	f.generation = p->generation;
-	f.to = to;
-	report_fault(c, &f);
-}
-
-static void
-records_found(struct sfs_check *c, const struct place *p, uint32_t from, uint32_t to,
-	uint64_t first, uint64_t last, const char *why)
-{
-	struct sfs_finding f = fault_at(c, SFS_FAULT_RECORD, p->block, from, why);
-	f.fault.stream = p->s->name;
-	f.fault.first = first;
-	f.fault.last = last;
-	f.stream = p->s->id;
-	f.generation = p->generation;
-	f.to = to;
 	report_fault(c, &f);
 }
 
@@ -492,14 +453,14 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 	const struct sfs_record_header *h)
 {
 	uint32_t body_end = h->offset + h->size + h->length;
-	uint32_t end = h->offset + (uint32_t)sfs_record_size(h->size, h->length);
+	uint32_t end = sfs_record_end(h);
 	if (!is_zero(c->buf, pos, h->offset))
-		found(c, p, SFS_FAULT_PADDING, pos, h->offset,
+		found(c, p, SFS_FAULT_PADDING, pos, h->offset, 0, 0,
 			"the bytes before the record are not zero");
 	for (uint32_t i = body_end; i < end; i++) {
 		if (c->buf[i] == 0)
 			continue;
-		found(c, p, SFS_FAULT_PADDING, body_end, end,
+		found(c, p, SFS_FAULT_PADDING, body_end, end, 0, 0,
 			"the bytes behind the record are not zero");
 		return;
 	}
@@ -547,7 +508,7 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 			check_padding(c, p, pos, &h);
 			c->records++;
 			sequence++;
-			pos = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
+			pos = sfs_record_end(&h);
 			continue;
 		}
 		if (block_gone(c, p->block, e->generation))
@@ -560,7 +521,8 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 		if (!more && check_tail(c, p->s, e, sequence, end - 1))
 			return 0;
 		uint32_t to = more ? h.offset : e->end;
-		records_found(c, p, from, to, sequence, more ? h.sequence - 1 : end - 1,
+		found(c, p, SFS_FAULT_RECORD, from, to, sequence,
+			more ? h.sequence - 1 : end - 1,
 			state == SFS_RECORD_BAD ? "the record's body is damaged"
 						: "the record's header is damaged");
 		if (!more)
@@ -584,14 +546,14 @@ check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e
 			    again.slot != SFS_NONE || again.generation != e->generation;
 	}
 	if (!in_flight && !sfs_block_gone(c->sfs, p->block, e->generation))
-		check_header(c, p->s, p->block, e);
+		check_header(c, p, e);
 	if (e->end <= SFS_BLOCK_HEADER)
 		return;
 	if (sfs_fetch(c->sfs, p->block, e, SFS_BLOCK_HEADER, e->end, c->buf, &err) ==
 		SFS_OK)
 		check_records(c, p, e);
 	else if (!sfs_block_gone(c->sfs, p->block, e->generation))
-		records_found(c, p, SFS_BLOCK_HEADER, e->end, e->first_sequence,
+		found(c, p, SFS_FAULT_RECORD, SFS_BLOCK_HEADER, e->end, e->first_sequence,
 			e->first_sequence + e->records - 1, err.text);
 }
 
@@ -607,7 +569,7 @@ check_block(struct sfs_check *c, uint32_t block)
 {
 	struct sfs_stream s;
 	struct sfs_entry e;
-	if (!block_there(c, block) || !sfs_view_entry(c->sfs, block, &e) ||
+	if (!sfs_block_there(c->sfs, block) || !sfs_view_entry(c->sfs, block, &e) ||
 		!sfs_view_stream(c->sfs, e.stream, &s))
 		return;
 	struct place p = {&s, block, e.generation};
@@ -618,11 +580,11 @@ check_block(struct sfs_check *c, uint32_t block)
 	read_what_there_is(c, block, e.end);
 	if (block_gone(c, block, e.generation))
 		return;
-	check_header(c, &s, block, &e);
+	check_header(c, &p, &e);
 	uint32_t pos = check_records(c, &p, &e);
 	uint32_t sector = (uint32_t)sfs_sector_up(pos);
 	if (pos > 0 && !cut_off(c, pos) && !is_zero(c->buf, pos, sector))
-		found(c, &p, SFS_FAULT_PADDING, pos, sector,
+		found(c, &p, SFS_FAULT_PADDING, pos, sector, 0, 0,
 			"the bytes behind the last record are not zero");
 }
 
@@ -635,6 +597,8 @@ sfs_fault_text(enum sfs_fault_kind kind)
 		"root", "map", "header", "record", "padding", "missing", "device"};
 	return (unsigned)kind < sizeof(text) / sizeof(text[0]) ? text[kind] : "unknown";
 }
+
+static const struct place nowhere = {.block = SFS_NO_BLOCK};
 
 /* NULL: as it should be. */
 static const char *
@@ -677,7 +641,7 @@ check_devices(struct sfs_check *c)
 			continue;
 		snprintf(text, sizeof(text), "device %u of the volume is missing: %.300s",
 			i, disk->why);
-		struct sfs_finding f = fault_at(c, SFS_FAULT_DEVICE, SFS_NO_BLOCK, 0, text);
+		struct sfs_finding f = fault_at(c, SFS_FAULT_DEVICE, &nowhere, 0, 0, text);
 		f.fault.device = disk->path[0] ? disk->path : NULL;
 		report_fault(c, &f);
 	}
@@ -702,7 +666,7 @@ check_roots(struct sfs_check *c)
 		if (!what || sfs_writer_alive(sfs))
 			continue;
 		snprintf(text, sizeof(text), "root copy %c: %s", i % 2 ? 'B' : 'A', what);
-		struct sfs_finding f = fault_at(c, SFS_FAULT_ROOT, SFS_NO_BLOCK, 0, text);
+		struct sfs_finding f = fault_at(c, SFS_FAULT_ROOT, &nowhere, 0, 0, text);
 		f.fault.device = disk->path;
 		f.fault.position = at;
 		report_fault(c, &f);
@@ -726,23 +690,21 @@ newer_than(struct sfs_check *c, uint64_t pos, uint64_t generation)
 static void
 check_map(struct sfs_check *c, uint64_t pos)
 {
+	const struct place p = {.block = pos};
 	struct sfs_block_header h;
-	struct sfs_finding f;
 	char why[160], text[160];
 	uint64_t newer;
 	if (!sfs_map_read(c->sfs, pos, c->buf, &h)) {
 		snprintf(text, sizeof(text), "the block map is damaged: %s",
 			header_text(c->sfs, c->buf, pos, why, sizeof(why)));
-		f = fault_at(c, SFS_FAULT_MAP, pos, 0, text);
-		report_fault(c, &f);
+		found(c, &p, SFS_FAULT_MAP, 0, 0, 0, 0, text);
 		return;
 	}
 	uint32_t end = SFS_BLOCK_HEADER + (h.entries + h.late) * SFS_MAP_ENTRY;
-	if (c->buf[6] || c->buf[7] || !is_zero(c->buf, end, c->sfs->root.block_size)) {
-		f = fault_at(c, SFS_FAULT_MAP, pos, c->buf[6] || c->buf[7] ? 6 : end,
+	bool reserved = c->buf[6] || c->buf[7];
+	if (reserved || !is_zero(c->buf, end, c->sfs->root.block_size))
+		found(c, &p, SFS_FAULT_MAP, reserved ? 6 : end, 0, 0, 0,
 			"the block map: bytes that must be zero are not");
-		report_fault(c, &f);
-	}
 	newer = newer_than(c, pos, h.generation);
 	if (newer == 0)
 		return;
@@ -750,7 +712,7 @@ check_map(struct sfs_check *c, uint64_t pos)
 		"the block map is of generation %llu, a block it should list is of "
 		"generation %llu",
 		(unsigned long long)h.generation, (unsigned long long)newer);
-	f = fault_at(c, SFS_FAULT_MAP, pos, 0, text);
+	struct sfs_finding f = fault_at(c, SFS_FAULT_MAP, &p, 0, 0, text);
 	f.stale = true;
 	report_fault(c, &f);
 }
@@ -762,7 +724,8 @@ check_maps(struct sfs_check *c)
 	if (c->sfs->live || c->sfs->writer)
 		return;
 	for (uint64_t pos = r->map_interval - 1; pos < r->blocks; pos += r->map_interval)
-		if (is_mapped(c->sfs, pos) && block_there(c, pos))
+		if (sfs_map_knows_all(c->sfs, &c->sfs->root, pos) &&
+			sfs_block_there(c->sfs, pos))
 			check_map(c, pos);
 }
 

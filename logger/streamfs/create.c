@@ -612,14 +612,10 @@ write_maps(struct sfs *sfs, struct pr_error *err)
 	struct sfs_writer *w = sfs->w;
 	uint32_t interval = sfs->root.map_interval;
 	for (uint64_t map = interval - 1; map < sfs->root.blocks; map += interval) {
-		struct sfs_disk *disk;
-		uint64_t offset;
 		size_t len = sfs_map_build(
 			sfs, (uint32_t)map, w->frontier.next_generation++, w->map_buf);
-		sfs_locate(sfs, map, &disk, &offset);
-		if (!disk->lost && sfs_disk_write(disk, w->map_buf, len, offset) < 0)
-			return pr_error_errno(
-				err, "%s: cannot write a block map", disk->path);
+		if (sfs_write_block(sfs, map, 0, w->map_buf, len, err) < 0)
+			return -1;
 	}
 	return sfs_sync_disks(sfs, err);
 }

@@ -69,17 +69,6 @@ sfs_give_way(const struct sfs *sfs)
 		nanosleep(&wait, NULL);
 }
 
-static bool
-open_queue(struct sfs *sfs)
-{
-	bool descriptors = true;
-	if (sfs->reads.ops)
-		return true;
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
-	return sfs_queue_open(&sfs->reads, descriptors, SFS_QUEUE_ANY, NULL) == 0;
-}
-
 /* All cursors of a volume share its queue. */
 static void
 reap(struct sfs *sfs, bool wait)
@@ -106,7 +95,8 @@ static struct sfs_ahead *
 ahead_create(struct sfs *sfs)
 {
 	struct sfs_ahead *a = calloc(1, sizeof(*a));
-	if (!a || !open_queue(sfs)) {
+	if (!a || (!sfs->reads.ops &&
+			  sfs_open_queue(sfs, &sfs->reads, SFS_QUEUE_ANY, NULL) < 0)) {
 		free(a);
 		return NULL;
 	}
@@ -438,11 +428,11 @@ static int
 give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record *out,
 	struct pr_error *err)
 {
-	c->offset = h->offset + (uint32_t)sfs_record_size(h->size, h->length);
+	c->offset = sfs_record_end(h);
 	c->sequence = h->sequence + 1;
 	if (!sfs_permitted(c->sfs, h->permission))
-		return pr_error_set(err, "the record's permission is %#x", h->permission),
-		       SFS_DENIED;
+		return sfs_fail(
+			err, SFS_DENIED, "the record's permission is %#x", h->permission);
 	sfs_record_out(c->sfs, h, c->buf + h->offset + h->size, out);
 	return 1;
 }

@@ -22,27 +22,6 @@ find_redo(const struct sfs *sfs, uint64_t block, uint32_t offset)
 	return NULL;
 }
 
-static int
-redo_room(struct sfs *sfs)
-{
-	if (!sfs->redo)
-		sfs->redo = calloc(SFS_REDO_MAX, sizeof(*sfs->redo));
-	return sfs->redo ? 0 : -1;
-}
-
-int
-sfs_redos_load(
-	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err)
-{
-	sfs->redos = 0;
-	if (count > 0 && redo_room(sfs) < 0)
-		return pr_error_set(err, "no memory for the root");
-	for (uint32_t i = 0; i < count; i++)
-		if (redo[i].offset % SFS_SECTOR == 0)
-			sfs->redo[sfs->redos++] = redo[i];
-	return 0;
-}
-
 void
 sfs_redo_over(
 	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf)
@@ -91,7 +70,7 @@ prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8
 {
 	uint32_t head = from & ~(SFS_SECTOR - 1), tail = to & ~(SFS_SECTOR - 1);
 	uint32_t split = from % SFS_SECTOR != 0, ends = to % SFS_SECTOR != 0;
-	if (redo_room(sfs) < 0 || sfs->redos + split + ends > SFS_REDO_MAX)
+	if (sfs->redos + split + ends > SFS_REDO_MAX)
 		return false;
 	if (split) {
 		uint32_t end = to < head + SFS_SECTOR ? to : head + SFS_SECTOR;
@@ -123,7 +102,7 @@ place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t fir
 	*to = (uint32_t)sfs_sector_up(e->end);
 	while (sequence < first && sfs_scan_resync(&scan, *from, e->end, sequence, &h) &&
 		h.sequence < first) {
-		*from = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
+		*from = sfs_record_end(&h);
 		sequence = h.sequence + 1;
 	}
 	if (last + 1 < e->first_sequence + e->records &&
@@ -136,8 +115,6 @@ static int
 write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *zeros,
 	struct pr_error *err)
 {
-	struct sfs_disk *disk;
-	uint64_t offset;
 	uint32_t low = from & ~(SFS_SECTOR - 1), high = (uint32_t)sfs_sector_up(to);
 	if (low < from && !find_redo(sfs, block, low))
 		low += SFS_SECTOR;
@@ -146,13 +123,9 @@ write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t
 	if (low >= high)
 		return 0;
 	sfs_redo_over(sfs, block, low, high, zeros + low);
-	sfs_locate(sfs, block, &disk, &offset);
-	int rc = sfs_disk_write(disk, zeros + low, high - low, offset + low);
+	int rc = sfs_write_block(sfs, block, low, zeros + low, high - low, err);
 	memset(zeros + low, 0, high - low);
-	if (rc < 0 && !sfs_disk_drop_failed(sfs, disk, errno))
-		return pr_error_errno(
-			err, "%s: cannot write over block %u", disk->path, block);
-	return 0;
+	return rc;
 }
 
 static void
@@ -260,11 +233,6 @@ make_room(struct sfs *sfs, uint32_t *most, struct pr_error *err)
 		*most = BATCH;
 	if (*most > room)
 		*most = room;
-	struct sfs_map_entry *more =
-		realloc(sfs->repair, (sfs->repairs + *most) * sizeof(*more));
-	if (!more)
-		return pr_error_set(err, "no memory to delete");
-	sfs->repair = more;
 	return 0;
 }
 
@@ -281,7 +249,10 @@ note(struct sfs *sfs, uint32_t block)
 	sfs->wipes++;
 }
 
-/* Also from memory. False: its stream has a reservation in it. */
+/*
+ * Releases the block and zeroes its buffer. False whenever it cannot be released: a write is in flight, its stream has
+ * unwritten or reserved records, or records in it are still to be erased.
+ */
 static bool
 let_go(struct sfs *sfs, uint32_t block)
 {
@@ -370,15 +341,9 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 	int rc = 0;
 	for (uint32_t i = 0; rc == 0 && i < sfs->repairs; i++) {
 		const struct sfs_map_entry *r = &sfs->repair[i];
-		struct sfs_disk *disk;
-		uint64_t offset;
-		if (!(r->flags & SFS_REPAIR_WIPE) || !idle(sfs, r))
-			continue;
-		sfs_locate(sfs, r->block, &disk, &offset);
-		if (sfs_disk_write(disk, zeros, sfs->root.block_size, offset) < 0 &&
-			!sfs_disk_drop_failed(sfs, disk, errno))
-			rc = pr_error_errno(err, "%s: cannot write over block %llu",
-				disk->path, (unsigned long long)r->block);
+		if ((r->flags & SFS_REPAIR_WIPE) && idle(sfs, r))
+			rc = sfs_write_block(
+				sfs, r->block, 0, zeros, sfs->root.block_size, err);
 	}
 	free(zeros);
 	if (rc == 0 && sfs->erasing > 0)
@@ -519,7 +484,7 @@ take_whole(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
 static void
 extend(struct stretch *s, const struct sfs_record_header *h)
 {
-	uint32_t end = h->offset + (uint32_t)sfs_record_size(h->size, h->length);
+	uint32_t end = sfs_record_end(h);
 	if (s->records == 0)
 		*s = (struct stretch){.first = h->sequence,
 			.from = h->offset,
@@ -562,7 +527,7 @@ take_some(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
 		if (take)
 			extend(&s, &h);
 		sequence = h.sequence + 1;
-		pos = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
+		pos = sfs_record_end(&h);
 	}
 	return *rc == SFS_OK && take_stretch(d, block, &s);
 }
@@ -637,7 +602,7 @@ sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, ui
 	d.most = most;
 	d.bytes = sfs_read_buffer(sfs->root.block_size);
 	if (!d.bytes)
-		return pr_error_set(err, "no memory to delete"), SFS_ERROR;
+		return pr_error_set(err, "no memory to delete");
 	note_oldest_deleted(sfs, d.stream, range, most, out);
 	if (!out->more)
 		rc = take_from_middle(&d, err);

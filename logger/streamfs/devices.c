@@ -57,6 +57,16 @@ sfs_device_info(
 	return 0;
 }
 
+int
+sfs_open_queue(const struct sfs *sfs, struct sfs_queue *q, enum sfs_queue_kind kind,
+	struct pr_error *err)
+{
+	bool descriptors = true;
+	for (uint16_t i = 0; i < sfs->disks; i++)
+		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
+	return sfs_queue_open(q, descriptors, kind, err);
+}
+
 bool
 sfs_block_there(const struct sfs *sfs, uint64_t block)
 {

@@ -88,38 +88,7 @@ fd_close(void *arg)
 static const struct sfs_disk_ops fd_ops = {
 	.read = fd_read, .write = fd_write, .sync = fd_sync, .close = fd_close};
 
-static ssize_t
-none_read(void *arg, void *buf, size_t len, uint64_t offset)
-{
-	(void)arg;
-	(void)buf;
-	(void)len;
-	(void)offset;
-	errno = ENODEV;
-	return -1;
-}
-
-static ssize_t
-none_write(void *arg, const void *buf, size_t len, uint64_t offset)
-{
-	(void)arg;
-	(void)buf;
-	(void)len;
-	(void)offset;
-	errno = ENODEV;
-	return -1;
-}
-
-static int
-none_sync(void *arg)
-{
-	(void)arg;
-	errno = ENODEV;
-	return -1;
-}
-
-static const struct sfs_disk_ops none_ops = {
-	.read = none_read, .write = none_write, .sync = none_sync};
+static const struct sfs_disk_ops none_ops = {0}; /* a missing disk is asked for nothing */
 
 void
 sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why)
@@ -206,16 +175,20 @@ sfs_disk_close(struct sfs_disk *disk)
 	disk->fd = -1;
 }
 
-int
-sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset)
+/* Whole reads (to) or writes (from); -1: errno. */
+static int
+transfer(struct sfs_disk *disk, uint8_t *to, const uint8_t *from, size_t len,
+	uint64_t offset)
 {
 	if (disk->missing) {
 		errno = ENODEV;
 		return -1;
 	}
 	for (size_t done = 0; done < len;) {
-		ssize_t n = disk->ops->read(
-			disk->arg, (uint8_t *)buf + done, len - done, offset + done);
+		ssize_t n = to ? disk->ops->read(
+					 disk->arg, to + done, len - done, offset + done)
+			       : disk->ops->write(
+					 disk->arg, from + done, len - done, offset + done);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
@@ -228,22 +201,13 @@ sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset)
 }
 
 int
+sfs_disk_read(struct sfs_disk *disk, void *buf, size_t len, uint64_t offset)
+{
+	return transfer(disk, buf, NULL, len, offset);
+}
+
+int
 sfs_disk_write(struct sfs_disk *disk, const void *buf, size_t len, uint64_t offset)
 {
-	if (disk->missing) {
-		errno = ENODEV;
-		return -1;
-	}
-	for (size_t done = 0; done < len;) {
-		ssize_t n = disk->ops->write(
-			disk->arg, (const uint8_t *)buf + done, len - done, offset + done);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			errno = n < 0 ? errno : EIO;
-			return -1;
-		}
-		done += (size_t)n;
-	}
-	return 0;
+	return transfer(disk, NULL, buf, len, offset);
 }

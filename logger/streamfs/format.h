@@ -322,6 +322,12 @@ sfs_record_size(uint32_t header, uint64_t length)
 {
 	return (header + length + 7) & ~UINT64_C(7);
 }
+/* Where it ends in its block. */
+static inline uint32_t
+sfs_record_end(const struct sfs_record_header *h)
+{
+	return h->offset + (uint32_t)sfs_record_size(h->size, h->length);
+}
 static inline uint64_t
 sfs_sector_up(uint64_t n)
 {

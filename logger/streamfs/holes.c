@@ -57,20 +57,15 @@ plausible(const struct sfs_map_entry *h, const struct sfs_map_entry *last)
 	       (!last || last->stream != h->stream || end_of(last) <= h->first_sequence);
 }
 
-/* Those among entries, whoever wrote them. */
-static int
-set_holes(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err)
+void
+sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count)
 {
 	uint32_t kept = 0;
-	if (!sfs->hole && count == 0)
-		return 0;
-	if (!sfs->hole && !(sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole))))
-		return pr_error_set(err, "no memory for what was deleted");
 	for (uint32_t i = 0; i < count; i++)
 		if (entries[i].flags & SFS_REPAIR_HOLE)
 			sfs->hole[kept++] = entries[i];
-	qsort(sfs->hole, kept, sizeof(*sfs->hole), by_sequence);
+	if (kept > 0)
+		qsort(sfs->hole, kept, sizeof(*sfs->hole), by_sequence);
 	sfs->holes = sfs->erasing = 0;
 	for (uint32_t i = 0; i < kept; i++) {
 		const struct sfs_map_entry h = sfs->hole[i];
@@ -79,18 +74,6 @@ set_holes(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
 		sfs->hole[sfs->holes++] = h;
 		sfs->erasing += (h.flags & SFS_REPAIR_WIPE) != 0;
 	}
-	return 0;
-}
-
-int
-sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err)
-{
-	sfs->holes = sfs->erasing = 0;
-	for (uint32_t i = 0; i < count; i++)
-		if (entries[i].flags & SFS_REPAIR_HOLE)
-			return set_holes(sfs, entries, count, err);
-	return 0;
 }
 
 /* ---- between processes ---- */
@@ -124,9 +107,10 @@ sfs_holes_reload(struct sfs *sfs)
 		return;
 	struct image *image = malloc(sizeof(*image));
 	if (image && sfs_seq_read(sfs->shm.header->holes, image, SFS_HOLES_WORDS) &&
-		image->count <= SFS_REPAIRS_MAX &&
-		set_holes(sfs, image->hole, (uint32_t)image->count, NULL) == 0)
+		image->count <= SFS_REPAIRS_MAX) {
+		sfs_holes_load(sfs, image->hole, (uint32_t)image->count);
 		sfs->holes_seen = seen;
+	}
 	free(image);
 }
 
@@ -222,8 +206,6 @@ sfs_hole_add(struct sfs *sfs, const struct sfs_map_entry *hole, uint32_t most)
 	/* what will be one with its neighbour once it is erased may go to the end of the room */
 	if (sfs->repairs + sfs->holes >= (joins ? SFS_REPAIRS_MAX : most))
 		return false;
-	if (!sfs->hole && !(sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole))))
-		return false;
 	memmove(sfs->hole + at + 1, sfs->hole + at, (sfs->holes - at) * sizeof(*sfs->hole));
 	sfs->hole[at] = *hole;
 	sfs->holes++;
@@ -315,7 +297,7 @@ narrow(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 		return false;
 	/* behind the last that counts may lie some that a crash has lost */
 	while (sfs_scan_resync(&scan, pos, h->offset, *first, &r) && r.sequence < *end) {
-		pos = r.offset + (uint32_t)sfs_record_size(r.size, r.length);
+		pos = sfs_record_end(&r);
 		*first = r.sequence + 1;
 	}
 	pos = h->offset + (uint32_t)sfs_record_size(h->header, h->length);

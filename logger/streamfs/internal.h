@@ -116,21 +116,26 @@ struct sfs {
 		passed; /* positions before root.frontier that recovery found written since the root */
 };
 
-/* open.c: opening on disks that are there already; they belong to the sfs from now on, also on failure. */
+/* The result of a call that sets err, where it is another one than SFS_ERROR. */
+#define sfs_fail(err, result, ...) (pr_error_set((err), __VA_ARGS__), (result))
+
+/* ---- open.c ---- */
+
+/* Opens on disks that are open already; they belong to the sfs from now on, also on failure. */
 struct sfs *sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	const struct sfs_open_options *options, struct pr_error *err);
-/* Takes the volume's one writer's lock, kept until the sfs goes. */
+/* Takes the volume's lock for its one writer; kept until the sfs is closed. */
 int sfs_lock(struct sfs *sfs, struct pr_error *err);
-/* Tests: lets go of everything as a kill would, nothing is flushed. */
-void sfs_close_as_killed(struct sfs **sfs);
-uint8_t *sfs_buffer(size_t size); /* aligned, zeros; free() */
-/* The same to read into: memory that nothing is read into is not touched. */
-uint8_t *sfs_read_buffer(size_t size);
-
-/* Lets go as sfs_close_as_killed does, of a writer whose state is not to be stored; no shared memory is left. */
+/* Closes a writer without storing its state, and removes its shared memory. */
 void sfs_close_unsaved(struct sfs **sfs);
+/* For tests: closes as a kill would. Nothing is flushed, the shared memory stays. */
+void sfs_close_as_killed(struct sfs **sfs);
 
-/* create.c */
+/* ---- create.c: create, grow ---- */
+
+/* Memory aligned for O_DIRECT; free(). sfs_buffer: zeros. sfs_read_buffer: any bytes, untouched so far. */
+uint8_t *sfs_buffer(size_t size);
+uint8_t *sfs_read_buffer(size_t size);
 /* What a volume is made with, beside its disks. */
 struct sfs_create_shape {
 	uint32_t block_size, interval;
@@ -140,52 +145,99 @@ struct sfs_create_shape {
 };
 int sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	const struct sfs_create_shape *shape, struct pr_error *err);
-/* The same with the usual utilization. */
+/* With SFS_UTILIZATION and no zones. */
 int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
 	uint32_t interval, bool force, struct pr_error *err);
+/* Grows a volume that is open for writing. The disks of added are the volume's when it has more of them. */
+int sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
+	uint64_t *new_blocks, struct pr_error *err);
+/* How many times faster the device's first GiB is read than its last; 1: cannot tell. */
+#define SFS_ZONES_DIFFER 1.15
+double sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void));
 
-/* root.c */
+/* ---- devices.c: which devices are there, going on without one ---- */
+
+const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
+int sfs_open_queue(const struct sfs *sfs, struct sfs_queue *q, enum sfs_queue_kind kind,
+	struct pr_error *err);
+bool sfs_block_there(const struct sfs *sfs, uint64_t block); /* its device is not missing */
+/*
+ * Call when a write or sync of the disk has failed. True: a degraded writer goes on without the disk, which
+ * the next root will say. False: the error stands.
+ */
+bool sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error);
+/* Writer: takes the blocks of lost disks from the table, but for those that are being filled right now. */
+void sfs_drop_lost_blocks(struct sfs *sfs);
+/* Writer, opening: notes and counts what is left out from now on. */
+void sfs_note_losses(struct sfs *sfs);
+/* Have all records that went with a device a sequence below what is known durable? */
+bool sfs_loss_settled(const struct sfs *sfs);
+
+/* ---- root.c: roots, what repairs have noted ---- */
+
 /* Reads the newest valid root of all disks, and puts the disks into their order. */
 int sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
-/* Says each disk's newest root still what was loaded? false: it must be loaded to tell. */
+/* True: each disk's newest root is the one that was loaded. False: load it to tell. */
 bool sfs_root_unchanged(struct sfs *sfs);
-/* Encodes the state as it is now, a copy per disk at w->root_buf + i * SFS_ROOT_BYTES; its length. */
+/*
+ * Encodes the state as it is now, a copy per disk at w->root_buf + i * SFS_ROOT_BYTES, and returns its
+ * length. The caller writes each over its disk's older copy (sfs_root_offset), and calls sfs_root_done
+ * when all are durable.
+ */
 size_t sfs_root_prepare(struct sfs *sfs, uint32_t flags);
-/* The prepared root goes over disk i's older copy; it counts only when durable on all: sfs_root_done. */
 uint64_t sfs_root_offset(const struct sfs *sfs, uint16_t disk);
 void sfs_root_done(struct sfs *sfs);
-/* Prepares, writes, syncs. No flush may be under way. */
+/* Prepares, writes and syncs a root. No flush may be under way. */
 int sfs_root_store(struct sfs *sfs, uint32_t flags, struct pr_error *err);
 int sfs_sync_disks(struct sfs *sfs, struct pr_error *err);
+/* True: all records [first, last] of the stream are noted as gone. */
+bool sfs_repairs_cover(
+	const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last);
+/* True: the bytes [from, to) of the block are noted as gone. */
+bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
+	uint32_t from, uint32_t to);
+/* What the block's damaged header said; NULL: nothing is noted. */
+const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
 
-/* view.c: the same questions asked of the own table or the writer's */
+/* ---- recover.c ---- */
+
+/* Fills the table from the devices. streams: of the root that was just loaded; NULL: loads it. */
+int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
+/*
+ * True: the map of the block's interval is newer than every block of it, so that no block header need be
+ * read. Call after the table's order is made.
+ */
+bool sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t block);
+
+/* ---- reader.c: blocks, records in their bytes, records by handle ---- */
+
+/* An entry or stream, of the own table or the writer's in shared memory. */
 bool sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out);
 bool sfs_view_stream(struct sfs *sfs, uint32_t id, struct sfs_stream *out);
 uint32_t sfs_view_streams(struct sfs *sfs);
 uint64_t sfs_view_next_generation(struct sfs *sfs);
-/* Bytes [from, to) of a block at buf + from; buf is of a whole block. */
-int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
-	uint32_t to, uint8_t *buf, struct pr_error *err);
-int sfs_read_block(
-	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
-bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
-/*
- * The same, but where the header is damaged, its first record or a repair's note say what the block
- * is: the header's fields that they do not know are 0.
- */
-bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
+bool sfs_writer_alive(struct sfs *sfs);
 void sfs_locate(
 	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
-bool sfs_writer_alive(struct sfs *sfs);
-
-#define SFS_AHEAD_BYTES (4 * 1024 * 1024) /* read ahead of a cursor, at most */
-#define SFS_AHEAD_BLOCKS 16
-/* cursor.c: before a read from a device, which waits a little while a writer elsewhere is behind */
-void sfs_give_way(const struct sfs *sfs);
-/* Waits for what is being read ahead: before the disks change. */
-void sfs_reads_settle(struct sfs *sfs);
-
-/* scan.c: records in a block's bytes */
+/* Copies bytes [from, to) of a block to buf + from, from memory or device; buf is of a whole block. */
+int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
+	uint32_t to, uint8_t *buf, struct pr_error *err);
+/* Reads them from the device, to buf. -1: errno. */
+int sfs_read_block(
+	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
+/*
+ * Writes to a block, past all queues; does nothing where its device is missing. A degraded writer goes on
+ * without a device that fails.
+ */
+int sfs_write_block(struct sfs *sfs, uint64_t block, uint32_t from, const uint8_t *bytes,
+	size_t len, struct pr_error *err);
+bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
+/*
+ * Reads a block's header. Where it is damaged, the block's first record or a repair's note say what the
+ * block is; header fields that they do not know are 0.
+ */
+bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
+/* A search for records in a block's bytes. */
 struct sfs_scan {
 	const struct sfs_key *key;
 	const uint8_t *bytes; /* of the block, from its start */
@@ -193,148 +245,129 @@ struct sfs_scan {
 };
 struct sfs_scan sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
 	const struct sfs_entry *e);
-/* The record with this sequence at or right after pos (a sector's start); end: of the bytes. */
+/* Finds the record with this sequence at pos or at the next sector's start; end: of the bytes. */
 enum sfs_record_state sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
 	uint64_t sequence, struct sfs_record_header *out);
-/* Looks further for any good record of at least this sequence. */
+/* Finds the first good record from pos on with at least this sequence. */
 bool sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
 	uint64_t sequence, struct sfs_record_header *out);
-
-/* reader.c */
 void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
+/* True: the block was taken for something else since it was looked at. */
 bool sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation);
-uint32_t sfs_handle_size(
-	const struct sfs_handle *h); /* what its record takes in its block */
+/* Bytes that the handle's record takes in its block. */
+uint32_t sfs_handle_size(const struct sfs_handle *h);
 
-/* Are all records [first, last] of the stream noted as gone? */
-bool sfs_repairs_cover(
-	const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last);
-/* Is the place in the block among the bytes that are noted as gone? */
-bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
-	uint32_t from, uint32_t to);
-/* What the block's damaged header said; NULL: nothing noted. */
-const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
+/* ---- cursor.c ---- */
 
-/* holes.c: what was deleted from the midst of streams */
-int sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err);
-/* Is the record in a hole? Then out is that. */
+#define SFS_AHEAD_BYTES (4 * 1024 * 1024) /* read ahead of a cursor, at most */
+#define SFS_AHEAD_BLOCKS 16
+/* Call before a read from a device: waits a little while a writer elsewhere is behind. */
+void sfs_give_way(const struct sfs *sfs);
+/* Waits for all read-ahead. Call before the disks change. */
+void sfs_reads_settle(struct sfs *sfs);
+
+/* ---- holes.c: records deleted from the middle of streams ---- */
+
+/* Takes the holes among the root's notes, whoever wrote these. */
+void sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count);
+/* True: the record is deleted; out is the hole that it lay in. */
 bool sfs_hole_at(
 	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out);
 /* The first hole of the stream that ends behind the sequence. */
 bool sfs_hole_next(
 	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out);
-/* How many of the records [first, end) are deleted? */
+/* How many of the records [first, end) are deleted. */
 uint64_t sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t end);
-/* Are all of the block's? */
+/* True: all of the block's records are deleted. */
 bool sfs_hole_covers(struct sfs *sfs, const struct sfs_entry *e);
-/* Reader beside a writer: what it has deleted since. */
+/* True: the record of the block is deleted. It may still be there. */
+bool sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence);
+/* True: the record of a handle into the block is deleted, by what lies around it. Uses sfs->scratch. */
+bool sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h,
+	const struct sfs_entry *e, struct sfs_map_entry *hole);
+/* Reader beside a writer: loads the holes anew when the writer has deleted something. */
 void sfs_holes_reload(struct sfs *sfs);
 /* Writer: tells readers; before anything is erased. */
 void sfs_holes_publish(struct sfs *sfs);
-/* Writer: one that is still to be erased. False: with it the root would have more than most notes. */
+/* Writer: adds one that is still to be erased. False: the root would have more than `most` notes. */
 bool sfs_hole_add(struct sfs *sfs, const struct sfs_map_entry *hole, uint32_t most);
-/* Writer: all are erased; neighbours become one. */
+/* Writer: all holes are erased; neighbours become one. */
 void sfs_holes_erased(struct sfs *sfs);
-/* Writer: lets those go that lie before all that is held. */
+/* Writer: drops holes whose records are recycled. */
 void sfs_holes_prune(struct sfs *sfs);
-/* Recovery, when the streams' chains are made. */
+/* Recovery, when the streams' chains are made: marks the blocks that have a part in a hole. */
 void sfs_holes_mark(struct sfs *sfs);
-/* Are some of the block's records still to be erased? */
+/* True: some of the block's records are still to be erased. */
 bool sfs_erasing_in(struct sfs *sfs, const struct sfs_entry *e);
 
-/* deleted.c */
-/* Of a block's record, that may still be there: is it deleted? */
-bool sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence);
-/* The same of a handle into it, by what lies around; hole: the one that it lay in. Uses scratch. */
-bool sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h,
-	const struct sfs_entry *e, struct sfs_map_entry *hole);
+/* ---- delete.c ---- */
 
-/* erase.c: zeros where deleted records lay, beside others in the same block */
-/* Bytes [from, to) of a block at buf: those sectors of it that the root has are as they are to be. */
+/* Copies over the bytes [from, to) of a block at buf what the root has of their sectors (redo sectors). */
 void sfs_redo_over(
 	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
-int sfs_redos_load(
-	struct sfs *sfs, const struct sfs_redo *redo, uint32_t count, struct pr_error *err);
-/* Has the root room for another stream, all notes, and so many redo sectors more? */
+/* True: the root has room for one more stream, all notes, and so many more redo sectors. */
 bool sfs_root_has_room(const struct sfs *sfs, uint32_t redos);
 /* Stores roots until neither copy has redo sectors any more. */
 int sfs_root_clean(struct sfs *sfs, struct pr_error *err);
-
-/* Was the block deleted, and may still hold what it held? */
+/* True: the block was deleted, and is still to be written over. */
 bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
-/* Writes over all that is noted, and forgets the notes. A root that has them must be durable. */
+/* Writes zeros over all that is noted, and drops the notes. A root that has them must be durable. */
 int sfs_wipe(struct sfs *sfs, struct pr_error *err);
 
-/* devices.c */
-const struct sfs_disk *sfs_first_disk(const struct sfs *sfs); /* that is there */
-bool sfs_block_there(const struct sfs *sfs, uint64_t block); /* its device is not missing */
+/* ---- streams.c ---- */
 
-/* lose.c */
-/* A write to the disk failed. True: the volume goes on without it, which the next root will say. */
-bool sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error);
-/* Writer: takes the blocks of disks that were lost from the table, but for those in use right now. */
-void sfs_drop_lost_blocks(struct sfs *sfs);
-/* Writer, opening: what is left out from now on is noted and counted. */
-void sfs_note_losses(struct sfs *sfs);
-/* Is all that went with a device below what is known durable? */
-bool sfs_loss_settled(const struct sfs *sfs);
-
-/* grow.c: of a writer; the disks of added are the volume's when it has more of them */
-int sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
-	uint64_t *new_blocks, struct pr_error *err);
-
-/* zones.c: how much faster the device's first GiB is read than its last; 1: cannot tell. */
-#define SFS_ZONES_DIFFER 1.15
-double sfs_zones_measure(struct sfs_disk *disk, int64_t (*now)(void));
-
-/* guarantee.c */
 uint64_t sfs_guarantee_most(const struct sfs *sfs); /* blocks */
-/* Writer: answers who has asked through shared memory. */
+/* Writer: answers a process that asks for a guarantee through shared memory. */
 void sfs_guarantee_serve(struct sfs *sfs);
 
-/* recover_load.c: after the table's order is made; is the interval's map younger than all in it? */
-bool sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t map);
+/* ---- writer.c: start and stop, blocks, buffer slots, block maps ---- */
 
-/* recover.c: fills the table from the devices. streams: of the root as it was just loaded; NULL: loads it. */
-int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
-
-/* writer.c, slots.c, flush.c, tail.c, map.c */
 int sfs_writer_start(
 	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err);
 void sfs_writer_stop(struct sfs *sfs);
+/* Begins the stream's next block; SFS_FULL: none may be recycled. */
 int sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err);
+/* Seals the stream's open block, whose last bytes go to the device. -1: the device takes none. */
 int sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err);
+/*
+ * Releases a block for reuse and returns true. Returns false, and changes nothing, while a write to it is
+ * in flight, while its stream has unwritten records, or while deleted records in it are still to be
+ * erased. On success its slot is free, and a stream whose open block it was has no open block.
+ */
+bool sfs_block_release(void *arg, uint32_t block);
 int sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 void sfs_slot_release(struct sfs *sfs, uint32_t slot);
-bool sfs_block_release(void *arg, uint32_t block);
-bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
-bool sfs_tail_submit_last(struct sfs *sfs, uint32_t stream);
-bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
-/* Reads and proves the map at pos; buf of a block holds it then. */
 #define SFS_MAP_FIRST (5 * SFS_SECTOR) /* of a map: as a rule all of it */
+/* Reads and proves the map at pos; buf of a block holds it then. */
 bool sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_header *h);
 struct sfs_map_entry sfs_map_entry_make(
 	const struct sfs_entry *e, uint32_t block, uint32_t flags);
-struct sfs_map_entry sfs_map_entry_of(const struct sfs *sfs, uint32_t block);
+/* Makes the map of the interval that ends at block in buf; returns its bytes, whole sectors. */
 size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf);
+
+/* ---- append.c: appending, flushing ---- */
+
 /*
  * What a flush takes along of a sector that its stream has not filled: padding it is what a flush costs.
- * Those that come by time pad a sector the second time they meet it, so that a stream that goes on is not
+ * Flushes that come by time pad a sector the second time they meet it. A stream that goes on is then not
  * padded at all.
  */
 enum sfs_flush_kind {
 	SFS_FLUSH_ALL, /* every record */
-	SFS_FLUSH_AGED, /* records that were there at the last one of this kind */
+	SFS_FLUSH_AGED, /* records that were there at the last flush of this kind */
 	SFS_FLUSH_FULL, /* none: a checkpoint, which only wants each block's header on the device */
 };
 void sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint);
-/* Takes what is through; wait: at least one, when any is under way. False: nothing under way. */
+/* Waits until the present flush is done. */
+int sfs_flush_finish(struct sfs *sfs, struct pr_error *err);
+/* Handles completions; wait: at least one, when any is in flight. False: nothing has changed. */
 bool sfs_pump(struct sfs *sfs, bool wait);
-int sfs_flush_finish(
-	struct sfs *sfs, struct pr_error *err); /* until the present flush is through */
+/* Give the device what the stream's open block holds, padded. False: the device takes nothing. */
+bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
+bool sfs_tail_submit_last(struct sfs *sfs, uint32_t stream); /* nothing comes behind it */
+bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
 
 /* ---- check.c ---- */
 

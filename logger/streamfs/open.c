@@ -35,11 +35,8 @@ try_lock(struct sfs *sfs)
 static bool
 holder_is_dead(const struct sfs *sfs)
 {
-	struct sfs_shm_shape shape = {
-		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
 	struct sfs_shm shm;
-	memcpy(shape.uuid, sfs->root.uuid, 16);
-	if (sfs_shm_attach(&shm, &shape) < 0)
+	if (sfs_shm_attach(&shm, &sfs->root) < 0)
 		return false;
 	pid_t pid = (pid_t)shm.header->pid;
 	sfs_shm_close(&shm, false);
@@ -107,12 +104,6 @@ sfs_close_unsaved(struct sfs **sfs)
 	dispose(sfs, true);
 }
 
-static void
-derive_key(struct sfs *sfs)
-{
-	sfs_key_derive(&sfs->key, sfs->root.secret);
-}
-
 /* The root alone: a reader beside a living writer needs no more. *streams: to free(), also on failure. */
 static int
 load_root(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *err)
@@ -122,17 +113,14 @@ load_root(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *e
 		return pr_error_set(err, "no memory for the root");
 	int rc = sfs_root_load(sfs, *streams, err);
 	if (rc == 0)
-		derive_key(sfs);
+		sfs_key_derive(&sfs->key, sfs->root.secret);
 	return rc;
 }
 
 static bool
 follow_writer(struct sfs *sfs)
 {
-	struct sfs_shm_shape shape = {
-		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
-	memcpy(shape.uuid, sfs->root.uuid, 16);
-	if (sfs_first_disk(sfs)->fd < 0 || sfs_shm_attach(&sfs->shm, &shape) < 0)
+	if (sfs_first_disk(sfs)->fd < 0 || sfs_shm_attach(&sfs->shm, &sfs->root) < 0)
 		return false;
 	/* the object may be a dead writer's, with a new one just starting */
 	if (!sfs_shm_current(&sfs->shm) || !sfs_writer_alive(sfs)) {
@@ -190,7 +178,7 @@ sfs_refresh(struct sfs *sfs, struct pr_error *err)
 	sfs->live = false;
 	if (alive && follow_writer(sfs))
 		return SFS_OK;
-	return reload(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
+	return reload(sfs, err);
 }
 
 static int
@@ -218,7 +206,10 @@ static int
 start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
 	struct sfs_stream_entry *streams;
-	int rc = load_root(sfs, &streams, err);
+	int rc;
+	if (!sfs->repair || !sfs->hole || !sfs->redo || !sfs->listed)
+		return pr_error_set(err, "no memory for the volume");
+	rc = load_root(sfs, &streams, err);
 	if (rc == 0 && !(sfs->scratch = sfs_read_buffer(sfs->root.block_size)))
 		rc = pr_error_set(err, "no memory for a block");
 	if (rc == 0 && !sfs->writer)
@@ -231,7 +222,7 @@ start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *
 	/* the root is read again, which the lock has made ours */
 	if (sfs_recover(sfs, NULL, err) < 0)
 		return -1;
-	derive_key(sfs);
+	sfs_key_derive(&sfs->key, sfs->root.secret);
 	sfs_note_losses(sfs);
 	return sfs_writer_start(sfs, options, err);
 }
@@ -254,6 +245,10 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 			own[i].arg = &own[i];
 	}
 	sfs->disk = own;
+	sfs->repair = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->repair));
+	sfs->hole = calloc(SFS_REPAIRS_MAX, sizeof(*sfs->hole));
+	sfs->redo = calloc(SFS_REDO_MAX, sizeof(*sfs->redo));
+	sfs->listed = calloc(SFS_LISTED_MAX, sizeof(*sfs->listed));
 	sfs->disks = (uint16_t)count;
 	sfs->writer = options->writer;
 	sfs->degraded = options->writer && options->degraded;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "logger/streamfs/disk.h"
+#include "proto/base/thread.h"
 
 void
 sfs_request_wait(
@@ -139,12 +140,12 @@ thread_open(struct sfs_queue *queue, struct pr_error *err)
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->work, NULL);
 	pthread_cond_init(&q->ready, NULL);
-	while (q->threads < THREADS &&
-		pthread_create(&q->thread[q->threads], NULL, run, q) == 0)
+	while (q->threads < THREADS && pr_thread_start(&q->thread[q->threads], run, q,
+					       "a thread that writes the volume", err) == 0)
 		q->threads++;
 	if (q->threads == 0) {
 		thread_destroy(q);
-		return pr_error_set(err, "cannot start a thread that writes the volume");
+		return -1;
 	}
 	*queue = (struct sfs_queue){.ops = &thread_ops, .state = q, .name = "thread"};
 	return 0;

@@ -30,6 +30,20 @@ sfs_read_block(struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint
 	return 0;
 }
 
+int
+sfs_write_block(struct sfs *sfs, uint64_t block, uint32_t from, const uint8_t *bytes,
+	size_t len, struct pr_error *err)
+{
+	struct sfs_disk *disk;
+	uint64_t offset;
+	sfs_locate(sfs, block, &disk, &offset);
+	if (!disk->missing && sfs_disk_write(disk, bytes, len, offset + from) < 0 &&
+		!sfs_disk_drop_failed(sfs, disk, errno))
+		return pr_error_errno(err, "%s: cannot write block %llu", disk->path,
+			(unsigned long long)block);
+	return 0;
+}
+
 bool
 sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 {
@@ -169,8 +183,7 @@ fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t fr
 	/* a split is at a sector, but for a hostile writer's */
 	if (high > split && split < to)
 		return pr_error_set(err, "block %llu is not whole in shared memory",
-			       (unsigned long long)block),
-		       SFS_ERROR;
+			(unsigned long long)block);
 	sfs_give_way(sfs);
 	if (sfs_read_block(sfs, block, low, high, at) < 0)
 		return pr_error_errno(err, "cannot read block %llu of the volume",
@@ -301,9 +314,8 @@ handle_place(const struct sfs_handle *h, uint64_t first_sequence)
 static int
 lost(struct pr_error *err)
 {
-	return pr_error_set(err,
-		       "the record was recycled, or a crash lost it before it was durable"),
-	       SFS_EXPIRED;
+	return sfs_fail(err, SFS_EXPIRED,
+		"the record was recycled, or a crash lost it before it was durable");
 }
 
 /* Where what a block ends with was deleted, nobody knows where it ends: what a crash took may lie behind. */
@@ -323,15 +335,14 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
 		h->offset + span > sfs->root.block_size)
-		return pr_error_set(err, "the handle is not of this volume"), SFS_FORGED;
+		return sfs_fail(err, SFS_FORGED, "the handle is not of this volume");
 	if (sfs_view_entry(sfs, h->block, e) && e->generation == h->generation &&
 		e->stream == h->stream && h->offset + span <= e->end)
 		return SFS_OK;
 	if (!sfs_block_there(sfs, h->block))
 		return pr_error_set(err,
-			       "block %llu lies on a device of the volume that is missing",
-			       (unsigned long long)h->block),
-		       SFS_ERROR;
+			"block %llu lies on a device of the volume that is missing",
+			(unsigned long long)h->block);
 	return lost(err);
 }
 
@@ -363,9 +374,9 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 		if (memcmp(&found, h, sizeof(found)) == 0)
 			return SFS_OK;
 	}
-	return pr_error_set(err, "block %llu is damaged at byte %u: the record is lost",
-		       (unsigned long long)h->block, h->offset),
-	       SFS_CORRUPT;
+	return sfs_fail(err, SFS_CORRUPT,
+		"block %llu is damaged at byte %u: the record is lost",
+		(unsigned long long)h->block, h->offset);
 }
 
 /*
@@ -385,7 +396,7 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 		return false;
 	while (sequence < end &&
 		sfs_scan_next(&scan, pos, h->offset, sequence, &r) == SFS_RECORD_GOOD) {
-		pos = r.offset + (uint32_t)sfs_record_size(r.size, r.length);
+		pos = sfs_record_end(&r);
 		sequence++;
 	}
 	return sequence < end && sfs_repairs_cover(sfs, e->stream, sequence, end - 1);
@@ -394,7 +405,7 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 static int
 deleted(struct pr_error *err)
 {
-	return pr_error_set(err, "the record was deleted"), SFS_DELETED;
+	return sfs_fail(err, SFS_DELETED, "the record was deleted");
 }
 
 static int
@@ -422,12 +433,12 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	if (rc == SFS_CORRUPT && sfs_deleted_handle(sfs, h, &e, &hole))
 		return deleted(err);
 	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
-		return pr_error_set(err, "the record was recycled"), SFS_EXPIRED;
+		return sfs_fail(err, SFS_EXPIRED, "the record was recycled");
 	if (rc == SFS_CORRUPT && (sfs_repairs_cover_at(sfs, h->block, h->generation,
 					  h->offset, h->offset + sfs_handle_size(h)) ||
 					 dropped_with_rest(sfs, h, &e)))
-		return pr_error_set(err, "the record was damaged, and dropped by a repair"),
-		       SFS_EXPIRED;
+		return sfs_fail(err, SFS_EXPIRED,
+			"the record was damaged, and dropped by a repair");
 	return rc;
 }
 
@@ -462,7 +473,7 @@ sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_
 {
 	struct sfs_record_header h;
 	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+		return pr_error_set(err, "the volume cannot be read at present");
 	int rc = fetch_header(sfs, handle, &h, err);
 	/* damaged, or just gone, or known to who reads all of it */
 	if (rc != SFS_OK || !sfs_permitted(sfs, h.permission))
@@ -483,7 +494,7 @@ read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
 	struct sfs_record_header *h, struct pr_error *err)
 {
 	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+		return pr_error_set(err, "the volume cannot be read at present");
 	int rc = fetch_record(sfs, handle, at, h, err);
 	if (rc == SFS_EXPIRED && !sfs->writer && !sfs->live && sfs_writer_alive(sfs)) {
 		/* a writer has come: it knows more */
@@ -491,8 +502,8 @@ read_at(struct sfs *sfs, const struct sfs_handle *handle, uint8_t *at,
 			rc = fetch_record(sfs, handle, at, h, err);
 	}
 	if (rc == SFS_OK && !sfs_permitted(sfs, h->permission))
-		return pr_error_set(err, "the record's permission is %#x", h->permission),
-		       SFS_DENIED;
+		return sfs_fail(
+			err, SFS_DENIED, "the record's permission is %#x", h->permission);
 	return rc;
 }
 
@@ -504,9 +515,8 @@ sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t
 	uint8_t *at = room;
 
 	if (handle->length > sfs->root.block_size || sfs_read_room(handle) > size)
-		return pr_error_set(err, "the record has %u bytes, the buffer %zu",
-			       handle->length, size),
-		       SFS_TOO_BIG;
+		return sfs_fail(err, SFS_TOO_BIG, "the record has %u bytes, the buffer %zu",
+			handle->length, size);
 	int rc = read_at(sfs, handle, at, &h, err);
 	if (rc == SFS_OK)
 		sfs_record_out(sfs, &h, at + h.offset % SFS_SECTOR + h.size, out);
@@ -527,9 +537,8 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 	const uint8_t *body = sfs->scratch + h.offset % SFS_SECTOR + h.size;
 	if (buf) {
 		if (h.length > size)
-			return pr_error_set(err, "the record has %u bytes, the buffer %zu",
-				       h.length, size),
-			       SFS_TOO_BIG;
+			return sfs_fail(err, SFS_TOO_BIG,
+				"the record has %u bytes, the buffer %zu", h.length, size);
 		memcpy(buf, body, h.length);
 		body = buf;
 	}
@@ -550,8 +559,8 @@ fetch_part(struct sfs *sfs, const struct sfs_handle *h, uint32_t from, uint32_t 
 		return rc;
 	if (!sfs_view_stream(sfs, h->stream, &stream) ||
 		!sfs_permitted(sfs, stream.permission))
-		return pr_error_set(err, "the stream's records are not for everybody"),
-		       SFS_DENIED;
+		return sfs_fail(
+			err, SFS_DENIED, "the stream's records are not for everybody");
 	return fetch_at(sfs, h->block, &e, from, to, room, err);
 }
 
@@ -563,11 +572,10 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 
 	if (handle->length > sfs->root.block_size || offset > handle->length ||
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
-		return pr_error_set(err, "bytes %zu to %zu of a record of %u", offset,
-			       offset + length, handle->length),
-		       SFS_TOO_BIG;
+		return sfs_fail(err, SFS_TOO_BIG, "bytes %zu to %zu of a record of %u",
+			offset, offset + length, handle->length);
 	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+		return pr_error_set(err, "the volume cannot be read at present");
 	/* its permission is in the header, and proven with the whole only */
 	if (sfs->permission_mask) {
 		struct sfs_record_header h;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
+#include "proto/base/array.h"
 
 /* What recovery knows while it works: recover_load.c reads maps and headers, recover.c makes chains. */
 struct sfs_late {
@@ -17,10 +18,10 @@ struct sfs_recovery {
 	uint8_t *buf; /* a block */
 	uint64_t newest_generation, newest_block;
 	struct sfs_late *late;
-	size_t late_count, late_room;
+	size_t late_count;
 	bool listed; /* the root's list says what no map does */
 	uint32_t *open; /* blocks that their maps say are open */
-	size_t open_count, open_room;
+	size_t open_count;
 };
 
 /* ---- maps and headers ---- */
@@ -53,10 +54,10 @@ ever_written(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
 	return sfs_order_position(&sfs->table.order, block) < root->high_water;
 }
 
-/* Of a block that was written in this lap while the map is of the one before it knows nothing. */
 bool
-sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t map)
+sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
 {
+	uint64_t map = sfs_table_map_of(&sfs->table, block);
 	const struct sfs_order *order = &sfs->table.order;
 	if (map >= root->blocks || !ever_written(sfs, root, map))
 		return false;
@@ -105,38 +106,6 @@ set_entry(struct sfs_recovery *r, const struct sfs_map_entry *m)
 	saw(r, m->block, m->generation);
 }
 
-static int
-keep_late(struct sfs_recovery *r, uint64_t generation, bool stable,
-	const struct sfs_map_entry *m)
-{
-	if (r->late_count == r->late_room) {
-		size_t room = r->late_room ? r->late_room * 2 : 256;
-		struct sfs_late *more = realloc(r->late, room * sizeof(*more));
-		if (!more)
-			return -1;
-		r->late = more;
-		r->late_room = room;
-	}
-	r->late[r->late_count++] = (struct sfs_late){
-		.map_generation = generation, .stable = stable, .entry = *m};
-	return 0;
-}
-
-static int
-keep_open(struct sfs_recovery *r, uint32_t block)
-{
-	if (r->open_count == r->open_room) {
-		size_t room = r->open_room ? r->open_room * 2 : 256;
-		uint32_t *more = realloc(r->open, room * sizeof(*more));
-		if (!more)
-			return -1;
-		r->open = more;
-		r->open_room = room;
-	}
-	r->open[r->open_count++] = block;
-	return 0;
-}
-
 /* 1: the interval's entries are from its map; 0: there is no good one; -1: no memory. */
 static int
 load_map(struct sfs_recovery *r, uint64_t pos)
@@ -155,8 +124,12 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 		if (!entry_plausible(r->sfs, &m))
 			continue;
 		if (i >= h.entries) {
-			if (keep_late(r, h.generation, !in_window(r->sfs, pos), &m) < 0)
+			if (PR_ARRAY_GROW(r->late, r->late_count) < 0)
 				return -1;
+			r->late[r->late_count++] =
+				(struct sfs_late){.map_generation = h.generation,
+					.stable = !in_window(r->sfs, pos),
+					.entry = m};
 		} else if (m.block / root->map_interval == pos / root->map_interval) {
 			set_entry(r, &m);
 		}
@@ -272,11 +245,13 @@ load_interval(struct sfs_recovery *r, uint64_t first)
 	for (uint64_t b = first; headers && b < end; b++)
 		announce(sfs, b, SFS_SECTOR);
 	for (uint64_t b = first; b < end; b++) {
-		if (headers && ever_written(sfs, &sfs->root, b))
+		if (headers && ever_written(sfs, &sfs->root, b)) {
 			load_header(r, b);
-		else if ((sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) &&
-			 keep_open(r, (uint32_t)b) < 0)
-			return -1;
+		} else if (sfs->table.entry[b].flags & SFS_ENTRY_UNSURE) {
+			if (PR_ARRAY_GROW(r->open, r->open_count) < 0)
+				return -1;
+			r->open[r->open_count++] = (uint32_t)b;
+		}
 	}
 	return 0;
 }
@@ -319,8 +294,7 @@ apply_listed(struct sfs_recovery *r)
 	struct sfs *sfs = r->sfs;
 	const uint32_t interval = sfs->root.map_interval;
 	for (uint64_t b = 0; b < sfs->root.blocks; b++) {
-		if (b % interval == 0 &&
-			sfs_map_knows_all(sfs, &sfs->root, b + interval - 1))
+		if (b % interval == 0 && sfs_map_knows_all(sfs, &sfs->root, b))
 			b += interval - 1;
 		else if (sfs->table.entry[b].state == SFS_SEALED)
 			sfs->table.entry[b].state = SFS_FREE;
@@ -507,7 +481,7 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		if (!good)
 			break;
 		sequence = h.sequence + 1;
-		pos = e->end = h.offset + (uint32_t)sfs_record_size(h.size, h.length);
+		pos = e->end = sfs_record_end(&h);
 		e->min_time = h.min_time < e->min_time ? h.min_time : e->min_time;
 		e->max_time = h.max_time > e->max_time ? h.max_time : e->max_time;
 	}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
+#include "proto/base/array.h"
 
 /*
  * A repair goes in rounds: check, note what is bad in fresh roots, open again, until a check finds
@@ -18,33 +19,18 @@ struct repair {
 	void *arg;
 	struct sfs_repair_result *out;
 	struct sfs_map_entry *entry; /* those of the root, and new ones */
-	uint32_t entries, room;
+	uint32_t entries;
 	uint64_t *map, *stale; /* maps to be written anew; and to be taken back first */
-	uint32_t maps, stales, map_room, stale_room;
+	uint32_t maps, stales;
 	uint32_t stales_before; /* taken back by earlier rounds */
 	bool failed; /* no memory */
 	bool todo; /* this round has found something */
 };
 
 static void
-grow(struct repair *r, void **list, uint32_t *room, uint32_t count, size_t size)
+put_map(struct repair *r, uint64_t **list, uint32_t *count, uint64_t pos)
 {
-	if (count < *room)
-		return;
-	uint32_t more = *room ? *room * 2 : 64;
-	void *bigger = realloc(*list, more * size);
-	if (!bigger) {
-		r->failed = true;
-		return;
-	}
-	*list = bigger;
-	*room = more;
-}
-
-static void
-put_map(struct repair *r, uint64_t **list, uint32_t *count, uint32_t *room, uint64_t pos)
-{
-	grow(r, (void **)list, room, *count, sizeof(**list));
+	r->failed |= PR_ARRAY_GROW(*list, *count) < 0;
 	if (!r->failed)
 		(*list)[(*count)++] = pos;
 }
@@ -62,7 +48,7 @@ put_entry(struct repair *r, const struct sfs_map_entry *e)
 		last->end = e->end;
 		return;
 	}
-	grow(r, (void **)&r->entry, &r->room, r->entries, sizeof(*r->entry));
+	r->failed |= PR_ARRAY_GROW(r->entry, r->entries) < 0;
 	if (!r->failed)
 		r->entry[r->entries++] = *e;
 }
@@ -119,9 +105,9 @@ on_finding(void *arg, const struct sfs_finding *f)
 		if (!taken_back(r, f->fault.block))
 			tell(r, f);
 		if (f->stale)
-			put_map(r, &r->stale, &r->stales, &r->stale_room, f->fault.block);
+			put_map(r, &r->stale, &r->stales, f->fault.block);
 		else
-			put_map(r, &r->map, &r->maps, &r->map_room, f->fault.block);
+			put_map(r, &r->map, &r->maps, f->fault.block);
 	} else if (r->stales == r->stales_before) {
 		tell(r, f);
 		if (f->fault.kind == SFS_FAULT_HEADER)
@@ -166,18 +152,6 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_ent
 	return rc;
 }
 
-static int
-write_block(struct repair *r, uint64_t block, const uint8_t *buf, size_t len,
-	struct pr_error *err)
-{
-	struct sfs_disk *disk;
-	uint64_t offset;
-	sfs_locate(r->sfs, block, &disk, &offset);
-	if (sfs_disk_write(disk, buf, len, offset) < 0)
-		return pr_error_errno(err, "%s: cannot write a block map", disk->path);
-	return 0;
-}
-
 /* The generation that the lost map had, or one as good: right behind its interval's newest block. */
 static uint64_t
 map_generation(const struct sfs *sfs, uint64_t pos)
@@ -197,11 +171,11 @@ write_maps(struct repair *r, struct pr_error *err)
 	int rc = buf ? 0 : pr_error_set(err, "no memory for a block map");
 	bool stale = r->stales > r->stales_before;
 	for (uint32_t i = r->stales_before; rc == 0 && i < r->stales; i++)
-		rc = write_block(r, r->stale[i], buf, SFS_SECTOR, err);
+		rc = sfs_write_block(sfs, r->stale[i], 0, buf, SFS_SECTOR, err);
 	for (uint32_t i = 0; rc == 0 && !stale && i < r->maps; i++) {
 		size_t len = sfs_map_build(
 			sfs, (uint32_t)r->map[i], map_generation(sfs, r->map[i]), buf);
-		rc = write_block(r, r->map[i], buf, len, err);
+		rc = sfs_write_block(sfs, r->map[i], 0, buf, len, err);
 		r->out->maps += rc == 0;
 	}
 	if (rc == 0)

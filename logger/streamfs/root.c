@@ -11,38 +11,18 @@
 
 /* ---- what a repair has noted ---- */
 
-/* Puts a copy in the place of *own. */
-static int
-copy_entries(struct sfs_map_entry **own, const struct sfs_map_entry *entries,
-	uint32_t count, struct pr_error *err)
+/* All notes of the root are there: those of deleted ranges are holes.c's. */
+static void
+load_repairs(struct sfs *sfs, uint32_t count)
 {
-	struct sfs_map_entry *copy = NULL;
-	if (count > 0) {
-		copy = malloc(count * sizeof(*copy));
-		if (!copy)
-			return pr_error_set(err, "no memory for the root");
-		memcpy(copy, entries, count * sizeof(*copy));
-	}
-	free(*own);
-	*own = copy;
-	return 0;
-}
-
-/* repairs.c: what a repair has noted in the root */
-static int
-load_repairs(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err)
-{
-	if (copy_entries(&sfs->repair, entries, count, err) < 0)
-		return -1;
 	sfs->repairs = sfs->wipes = 0;
 	for (uint32_t i = 0; i < count; i++) {
-		if (entries[i].flags & SFS_REPAIR_HOLE)
+		const struct sfs_map_entry e = sfs->repair[i];
+		if (e.flags & SFS_REPAIR_HOLE)
 			continue;
-		sfs->repair[sfs->repairs++] = entries[i];
-		sfs->wipes += (entries[i].flags & SFS_REPAIR_WIPE) != 0;
+		sfs->repair[sfs->repairs++] = e;
+		sfs->wipes += (e.flags & SFS_REPAIR_WIPE) != 0;
 	}
-	return 0;
 }
 
 static bool
@@ -122,41 +102,23 @@ sfs_repairs_kept(const struct sfs *sfs, uint64_t block)
  * A map is written when the frontier has come by its interval: of the interval where a writer ends there
  * is none yet. The root of a clean close says what it would, instead of up to 255 headers.
  */
-static int
-load_listed(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t count,
-	struct pr_error *err)
-{
-	if (copy_entries(&sfs->listed, entries, count, err) < 0)
-		return -1;
-	sfs->listed_count = count;
-	return 0;
-}
-
 struct list {
 	struct sfs *sfs;
 	const struct sfs_root *root;
-	struct sfs_map_entry *items;
-	uint32_t count, room;
+	uint32_t room;
 	bool full;
 };
 
 static void
 put(struct list *l, uint32_t block)
 {
-	if (!sfs_entry_holds(&l->sfs->table.entry[block]))
+	struct sfs *sfs = l->sfs;
+	if (!sfs_entry_holds(&sfs->table.entry[block]))
 		return;
-	l->full |= l->count == l->room;
-	if (l->full)
-		return;
-	l->items[l->count] = sfs_map_entry_of(l->sfs, block);
-	l->items[l->count++].flags = 0;
-}
-
-static uint64_t
-map_of(const struct sfs *sfs, uint64_t block)
-{
-	uint32_t interval = sfs->table.interval;
-	return block - block % interval + interval - 1;
+	l->full |= sfs->listed_count == l->room;
+	if (!l->full)
+		sfs->listed[sfs->listed_count++] =
+			sfs_map_entry_make(&sfs->table.entry[block], block, 0);
 }
 
 static void
@@ -164,7 +126,7 @@ put_unmapped(struct list *l)
 {
 	const struct sfs_table *t = &l->sfs->table;
 	for (uint64_t first = 0; first < t->blocks; first += t->interval) {
-		if (sfs_map_knows_all(l->sfs, l->root, map_of(l->sfs, first)))
+		if (sfs_map_knows_all(l->sfs, l->root, first))
 			continue;
 		for (uint64_t b = first; b < first + t->interval && b < t->blocks; b++)
 			put(l, (uint32_t)b);
@@ -176,8 +138,7 @@ static void
 put_open(struct list *l, uint32_t block)
 {
 	const struct sfs_entry *e = &l->sfs->table.entry[block];
-	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) &&
-		sfs_map_knows_all(l->sfs, l->root, map_of(l->sfs, block)))
+	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) && sfs_map_knows_all(l->sfs, l->root, block))
 		put(l, block);
 }
 
@@ -187,29 +148,21 @@ make_list(struct sfs *sfs, struct sfs_root *root)
 {
 	const struct sfs_writer *w = sfs->w;
 	struct list l = {.sfs = sfs, .root = root};
-	root->listed = NULL;
-	root->listed_count = 0;
+	root->listed = sfs->listed;
+	root->listed_count = sfs->listed_count = 0;
 	if (!(root->flags & SFS_ROOT_LISTED))
 		return;
 	l.room = (SFS_ROOT_BYTES - sfs_root_length(root)) / SFS_MAP_ENTRY;
-	l.items = calloc(l.room + 1, sizeof(*l.items));
-	if (l.items) {
-		put_unmapped(&l);
-		for (uint32_t i = 0; i < w->sealed_after_map_count; i++)
-			put_open(&l, w->sealed_after_map[i]);
-		for (uint32_t i = 0; i < sfs->table.streams; i++)
-			if (sfs->table.stream[i].newest != SFS_NONE)
-				put_open(&l, sfs->table.stream[i].newest);
-	}
-	free(sfs->listed);
-	sfs->listed = l.items;
-	sfs->listed_count = l.count;
-	if (!l.items || l.full) {
+	put_unmapped(&l);
+	for (uint32_t i = 0; i < w->sealed_after_map_count; i++)
+		put_open(&l, w->sealed_after_map[i]);
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		if (sfs->table.stream[i].newest != SFS_NONE)
+			put_open(&l, sfs->table.stream[i].newest);
+	if (l.full)
 		root->flags &= ~SFS_ROOT_LISTED;
-		return;
-	}
-	root->listed = l.items;
-	root->listed_count = l.count;
+	else
+		root->listed_count = sfs->listed_count;
 }
 
 /* ---- loading and storing ---- */
@@ -218,9 +171,7 @@ struct found {
 	bool any;
 	uint8_t copy;
 	struct sfs_root root;
-	struct sfs_stream_entry *streams;
-	struct sfs_map_entry *repairs, *listed;
-	struct sfs_redo *redos;
+	uint8_t *bytes, *spare; /* of SFS_ROOT_BYTES: the root; to read another one */
 };
 
 /* As much of a copy as it says that it has; what is no root is as short as one without streams. */
@@ -237,22 +188,26 @@ read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
 		offset + SFS_ROOT_HEADER);
 }
 
-/* The better of a disk's two copies, as they were read just now. 0, or -1 with the first copy's fault; *seen: a hash of both. */
+/*
+ * The better of a disk's two copies, as they were read just now. 0, or -1 with the first copy's fault. *seen: a hash of
+ * both. streams: room to decode.
+ */
 static int
-load_copies(struct sfs_disk *disk, uint8_t *buf, struct sfs_stream_entry *streams,
-	struct found *best, uint64_t *seen, struct pr_error *err)
+load_copies(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct found *best,
+	uint64_t *seen, struct pr_error *err)
 {
 	struct pr_error first = {0}, why = {0};
 	best->any = false;
 	*seen = 0;
 	for (uint8_t copy = 0; copy < 2; copy++) {
 		struct sfs_root root = {0};
+		uint8_t *bytes = best->spare;
 		int rc;
-		if (read_copy(disk, copy, buf) < 0)
+		if (read_copy(disk, copy, bytes) < 0)
 			rc = pr_error_errno(&why, "cannot read the root");
 		else {
-			rc = sfs_root_decode(buf, &root, streams, &why);
-			*seen = XXH3_64bits_withSeed(buf, SFS_ROOT_HEADER, *seen);
+			rc = sfs_root_decode(bytes, &root, streams, &why);
+			*seen = XXH3_64bits_withSeed(bytes, SFS_ROOT_HEADER, *seen);
 		}
 		if (rc < 0 && !first.text[0])
 			first = why;
@@ -261,10 +216,8 @@ load_copies(struct sfs_disk *disk, uint8_t *buf, struct sfs_stream_entry *stream
 		best->any = true;
 		best->copy = copy;
 		best->root = root;
-		memcpy(best->streams, streams, root.stream_count * sizeof(*streams));
-		sfs_root_repairs(buf, &root, best->repairs);
-		sfs_root_listed(buf, &root, best->listed);
-		sfs_root_redos(buf, &root, best->redos);
+		best->spare = best->bytes;
+		best->bytes = bytes;
 	}
 	return best->any ? 0 : pr_error_set(err, "%s: %s", disk->path, first.text);
 }
@@ -277,24 +230,20 @@ load_copies(struct sfs_disk *disk, uint8_t *buf, struct sfs_stream_entry *stream
 #define ROOT_WAIT PR_NS_PER_S
 
 static int
-load_disk(struct sfs_disk *disk, uint8_t *buf, struct found *best, struct pr_error *err)
+load_disk(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct found *best,
+	struct pr_error *err)
 {
-	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 	int64_t begin = pr_now_mono(), since = begin, now = begin;
 	uint64_t seen, before = 0;
-	int rc;
-	if (!streams)
-		return pr_error_set(err, "no memory for the root");
-	while ((rc = load_copies(disk, buf, streams, best, &seen, err)) < 0) {
+	while (load_copies(disk, streams, best, &seen, err) < 0) {
 		now = pr_now_mono();
 		since = seen == before ? since : now;
 		before = seen;
 		if (now - since >= ROOT_STILL || now - begin >= ROOT_WAIT)
-			break;
+			return -1;
 		poll(NULL, 0, 1);
 	}
-	free(streams);
-	return rc;
+	return 0;
 }
 
 /* What a given disk says that it is; why: none, and the reason. */
@@ -305,21 +254,27 @@ struct claim {
 	uint8_t uuid[16];
 };
 
+/* What the volume's root, whose bytes these are, has beside its header. */
 static int
-take_notes(struct sfs *sfs, const struct found *found, struct pr_error *err)
+load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream_entry *streams,
+	struct pr_error *err)
 {
-	const struct sfs_root *root = &found->root;
-	if (load_repairs(sfs, found->repairs, root->repair_count, err) < 0 ||
-		sfs_holes_load(sfs, found->repairs, root->repair_count, err) < 0 ||
-		load_listed(sfs, found->listed, root->listed_count, err) < 0 ||
-		sfs_redos_load(sfs, found->redos, root->redo_count, err) < 0)
+	struct sfs_root *root = &sfs->root;
+	if (sfs_root_decode(bytes, root, streams, err) < 0)
 		return -1;
+	sfs_root_repairs(bytes, root, sfs->repair);
+	sfs_holes_load(sfs, sfs->repair, root->repair_count);
+	load_repairs(sfs, root->repair_count);
+	sfs_root_listed(bytes, root, sfs->listed);
+	sfs->listed_count = root->listed_count;
+	sfs_root_redos(bytes, root, sfs->redo);
+	sfs->redos = root->redo_count;
 	return 0;
 }
 
 /* Each disk's best root; the newest of all becomes the volume's. A disk that has none is missing. */
 static int
-claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *found,
+claim_all(struct sfs *sfs, struct claim *claims, struct found *found, uint8_t *newest,
 	struct sfs_stream_entry *streams, struct pr_error *err)
 {
 	const struct sfs_disk *first = NULL;
@@ -327,7 +282,7 @@ claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *fou
 		struct sfs_disk *disk = &sfs->disk[i];
 		if (disk->missing)
 			continue;
-		if (load_disk(disk, buf, found, err) < 0) {
+		if (load_disk(disk, streams, found, err) < 0) {
 			snprintf(disk->why, sizeof(disk->why), "%.290s", err->text);
 			continue;
 		}
@@ -342,12 +297,10 @@ claim_all(struct sfs *sfs, struct claim *claims, uint8_t *buf, struct found *fou
 			continue;
 		first = first ? first : disk;
 		sfs->root = found->root;
-		memcpy(streams, found->streams,
-			found->root.stream_count * sizeof(*streams));
-		if (take_notes(sfs, found, err) < 0)
-			return -1;
+		memcpy(newest, found->bytes, found->root.length);
 	}
-	return first ? 0 : pr_error_set(err, "%s", sfs->disk[0].why);
+	return first ? load_tables(sfs, newest, streams, err)
+		     : pr_error_set(err, "%s", sfs->disk[0].why);
 }
 
 /* 1: placed; 0: it has no place any more; -1: err. */
@@ -446,12 +399,12 @@ reorder(struct sfs *sfs, const struct sfs_disk *sorted, struct pr_error *err)
 }
 
 static int
-load_all(struct sfs *sfs, uint8_t *buf, struct found *found,
+load_all(struct sfs *sfs, struct found *found, uint8_t *newest,
 	struct sfs_stream_entry *streams, struct pr_error *err)
 {
 	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
 	struct claim claims[SFS_DEVICES_MAX] = {0};
-	if (claim_all(sfs, claims, buf, found, streams, err) < 0)
+	if (claim_all(sfs, claims, found, newest, streams, err) < 0)
 		return -1;
 	sfs_layout_make(&sfs->layout, &sfs->root);
 	if (place_all(sfs, sorted, claims, err) < 0)
@@ -462,21 +415,11 @@ load_all(struct sfs *sfs, uint8_t *buf, struct found *found,
 int
 sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
 {
-	uint8_t *buf = sfs_read_buffer(SFS_ROOT_BYTES);
-	struct found found = {.streams = calloc(SFS_STREAMS_MAX, sizeof(*streams)),
-		.repairs = calloc(SFS_REPAIRS_MAX, sizeof(*found.repairs)),
-		.listed = calloc(SFS_LISTED_MAX, sizeof(*found.listed)),
-		.redos = calloc(SFS_REDO_MAX, sizeof(*found.redos))};
-	int rc;
-	if (!buf || !found.streams || !found.repairs || !found.listed || !found.redos)
-		rc = pr_error_set(err, "no memory for the root");
-	else
-		rc = load_all(sfs, buf, &found, streams, err);
+	uint8_t *buf = sfs_read_buffer(3 * SFS_ROOT_BYTES);
+	struct found found = {.bytes = buf, .spare = buf + SFS_ROOT_BYTES};
+	int rc = buf ? load_all(sfs, &found, buf + 2 * (size_t)SFS_ROOT_BYTES, streams, err)
+		     : pr_error_set(err, "no memory for the root");
 	free(buf);
-	free(found.streams);
-	free(found.repairs);
-	free(found.listed);
-	free(found.redos);
 	return rc;
 }
 

@@ -38,14 +38,21 @@ lay_out(struct sfs_shm *shm, uint8_t *base)
 	shm->data = base + data;
 }
 
-static void
-name_it(struct sfs_shm *shm, const uint8_t u[16])
+void
+sfs_uuid_text(const uint8_t u[16], char out[SFS_UUID_TEXT])
 {
-	snprintf(shm->name, sizeof(shm->name),
-		"/packrack-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%"
-		"02x%02x",
+	snprintf(out, SFS_UUID_TEXT,
+		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
 		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
 		u[12], u[13], u[14], u[15]);
+}
+
+static void
+name_it(struct sfs_shm *shm, const uint8_t uuid[16])
+{
+	char text[SFS_UUID_TEXT];
+	sfs_uuid_text(uuid, text);
+	snprintf(shm->name, sizeof(shm->name), "/packrack-%s", text);
 }
 
 /* Memory is asked for now: running out of /dev/shm later would be a SIGBUS. */
@@ -101,18 +108,18 @@ map_aligned(size_t size, int protection, int flags, int fd)
 }
 
 int
-sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes,
-	bool named, struct pr_error *err)
+sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, bool named,
+	struct pr_error *err)
 {
-	uint64_t slots = bytes / shape->block_size;
-	*shm = (struct sfs_shm){.block_size = shape->block_size, .blocks = shape->blocks};
+	uint64_t slots = bytes / root->block_size;
+	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
 	shm->slots = slots < SLOTS_MIN ? SLOTS_MIN
 		     : slots > 65536   ? 65536
 				       : (uint32_t)slots;
 	lay_out(shm, NULL);
 	int fd = -1;
 	if (named) {
-		name_it(shm, shape->uuid);
+		name_it(shm, root->uuid);
 		fd = make_object(shm, err);
 		if (fd < 0)
 			return -1;
@@ -129,7 +136,7 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t by
 	struct sfs_shm_header *h = shm->header;
 	h->layout = LAYOUT;
 	h->block_size = shm->block_size;
-	memcpy(h->uuid, shape->uuid, 16);
+	memcpy(h->uuid, root->uuid, 16);
 	h->blocks = shm->blocks;
 	h->size = shm->size;
 	h->slots = shm->slots;
@@ -140,15 +147,15 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t by
 }
 
 static int
-check_header(struct sfs_shm *shm, const struct sfs_shm_shape *shape, int fd)
+check_header(struct sfs_shm *shm, const struct sfs_root *root, int fd)
 {
 	struct sfs_shm_header h;
 	struct stat st;
 	if (fstat(fd, &st) < 0 || pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
 		return -1;
 	if (memcmp(h.magic, magic, sizeof(magic)) != 0 || h.layout != LAYOUT ||
-		memcmp(h.uuid, shape->uuid, 16) != 0 || h.blocks != shape->blocks ||
-		h.block_size != shape->block_size || h.slots == 0 || h.slots > 65536)
+		memcmp(h.uuid, root->uuid, 16) != 0 || h.blocks != root->blocks ||
+		h.block_size != root->block_size || h.slots == 0 || h.slots > 65536)
 		return -1;
 	shm->slots = h.slots;
 	shm->blocks = h.blocks;
@@ -159,15 +166,15 @@ check_header(struct sfs_shm *shm, const struct sfs_shm_shape *shape, int fd)
 }
 
 int
-sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape)
+sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root)
 {
 	*shm = (struct sfs_shm){0};
-	name_it(shm, shape->uuid);
+	name_it(shm, root->uuid);
 	int fd = shm_open(shm->name, O_RDONLY, 0);
 	if (fd < 0)
 		return -1;
 	void *base = MAP_FAILED;
-	if (check_header(shm, shape, fd) == 0)
+	if (check_header(shm, root, fd) == 0)
 		base = map_aligned(shm->size, PROT_READ, MAP_SHARED, fd);
 	close(fd);
 	if (base == MAP_FAILED)

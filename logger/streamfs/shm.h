@@ -83,16 +83,11 @@ struct sfs_shm {
 	char name[64]; /* empty: private memory */
 };
 
-struct sfs_shm_shape {
-	uint8_t uuid[16];
-	uint64_t blocks;
-	uint32_t block_size;
-};
 /* Writer: replaces what a dead writer left. bytes: of slots. named false: memory of this process only. */
-int sfs_shm_create(struct sfs_shm *shm, const struct sfs_shm_shape *shape, size_t bytes,
+int sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes,
 	bool named, struct pr_error *err);
 /* Reader: 0, or -1: there is none, or none that fits. */
-int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_shm_shape *shape);
+int sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root);
 /* Still the object that the name stands for, and its writer has not closed it. */
 bool sfs_shm_current(const struct sfs_shm *shm);
 void sfs_shm_close(struct sfs_shm *shm, bool unlink_it);
@@ -124,5 +119,8 @@ uint32_t sfs_shm_valid_from(const struct sfs_shm *shm, uint32_t slot);
 /* Reader: copies [from, to) of a block; false: it is not there any more, or not all. */
 bool sfs_shm_copy(const struct sfs_shm *shm, uint32_t slot, uint64_t block,
 	uint64_t generation, uint32_t from, uint32_t to, uint8_t *buf);
+
+#define SFS_UUID_TEXT 37
+void sfs_uuid_text(const uint8_t uuid[16], char out[SFS_UUID_TEXT]);
 
 #endif

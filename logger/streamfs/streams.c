@@ -288,16 +288,15 @@ sfs_reset(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_table *t = &sfs->table;
 	if (!sfs->w)
-		return pr_error_set(err, "the volume is open for reading only"), SFS_ERROR;
+		return pr_error_set(err, "the volume is open for reading only");
 	if (sfs_flush(sfs, err) != SFS_OK)
 		return SFS_ERROR;
 	for (uint32_t i = 0; i < t->streams; i++) {
 		struct sfs_tail *tail = &sfs->w->tail[i];
 		if (tail->reserved)
 			return pr_error_set(err,
-				       "stream %s has a reservation: commit it first",
-				       t->stream[i].name),
-			       SFS_ERROR;
+				"stream %s has a reservation: commit it first",
+				t->stream[i].name);
 		if (tail->slot != SFS_NONE)
 			sfs_slot_release(sfs, tail->slot);
 		*tail = (struct sfs_tail){.block = SFS_NONE, .slot = SFS_NONE};
@@ -305,16 +304,7 @@ sfs_reset(struct sfs *sfs, struct pr_error *err)
 			sfs_table_evict(t, t->stream[i].newest);
 	}
 	sfs->root.reset_generation = sfs->w->frontier.next_generation - 1;
-	return sfs_root_store(sfs, 0, err) < 0 ? SFS_ERROR : SFS_OK;
-}
-
-static void
-text_uuid(const uint8_t u[16], char *out, size_t size)
-{
-	snprintf(out, size,
-		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
-		u[12], u[13], u[14], u[15]);
+	return sfs_root_store(sfs, 0, err);
 }
 
 int
@@ -339,7 +329,7 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.wiping = sfs->wipes + sfs->erasing,
 		.deletions = sfs->holes,
 	};
-	text_uuid(sfs->root.uuid, out->uuid, sizeof(out->uuid));
+	sfs_uuid_text(sfs->root.uuid, out->uuid);
 	guarantee_info(sfs, out);
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		out->devices_lost += sfs->disk[i].lost;
@@ -417,7 +407,7 @@ sfs_stream_info(
 {
 	struct sfs_stream s;
 	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, (uint32_t)index, &s))
-		return pr_error_set(err, "no stream %zu in the volume", index), SFS_ERROR;
+		return pr_error_set(err, "no stream %zu in the volume", index);
 	*out = (struct sfs_stream_info){
 		.id = s.id,
 		.permission = s.permission,
@@ -551,7 +541,7 @@ sfs_forecast(struct sfs *sfs, int64_t now, struct sfs_forecast *out, struct pr_e
 	struct rates r = {0};
 	struct sfs_stream s;
 	if (!sfs->live && !sfs->table_valid)
-		return pr_error_set(err, "the volume cannot be read at present"), SFS_ERROR;
+		return pr_error_set(err, "the volume cannot be read at present");
 	if (sfs_info(sfs, &volume, err) != SFS_OK)
 		return SFS_ERROR;
 	uint64_t data = volume.blocks - volume.blocks / sfs->root.map_interval;

@@ -141,6 +141,12 @@ sfs_table_is_map(const struct sfs_table *t, uint64_t block)
 {
 	return block % t->interval == t->interval - 1;
 }
+/* The map of the block's interval; it may lie behind the volume's end. */
+static inline uint64_t
+sfs_table_map_of(const struct sfs_table *t, uint64_t block)
+{
+	return block - block % t->interval + t->interval - 1;
+}
 /* The stream's newest block from now on. */
 void sfs_table_begin(
 	struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t generation);
@@ -185,7 +191,10 @@ struct sfs_frontier {
 	uint64_t window; /* positions from stable to clear */
 	uint64_t high_water, next_generation;
 };
-/* May a block be taken now? (No write to it is under way; an open one can be given up.) */
+/*
+ * Releases a block for reuse and returns true. Returns false, and changes nothing, while that cannot be
+ * done (sfs_block_release).
+ */
 typedef bool (*sfs_release_block_fn)(void *arg, uint32_t block);
 
 /* buffered: blocks that may be waiting in memory to be written. */

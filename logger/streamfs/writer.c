@@ -167,10 +167,6 @@ sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 	return SFS_OK;
 }
 
-/*
- * The frontier asks whether a block may be had: not while a write to it is under way, and an open
- * one only when its stream is idle.
- */
 bool
 sfs_block_release(void *arg, uint32_t block)
 {
@@ -211,8 +207,8 @@ sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 	};
 }
 
-struct sfs_map_entry
-sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
+static struct sfs_map_entry
+entry_of(const struct sfs *sfs, uint32_t block)
 {
 	const struct sfs_entry *e = &sfs->table.entry[block];
 	return sfs_map_entry_make(e, block, e->state == SFS_OPEN ? SFS_MAP_OPEN : 0);
@@ -221,7 +217,7 @@ sfs_map_entry_of(const struct sfs *sfs, uint32_t block)
 static void
 put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
 {
-	struct sfs_map_entry m = sfs_map_entry_of(sfs, block);
+	struct sfs_map_entry m = entry_of(sfs, block);
 	sfs_map_entry_encode(&m, to);
 }
 
@@ -354,11 +350,9 @@ static int
 make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
-	struct sfs_shm_shape shape = {
-		.blocks = sfs->root.blocks, .block_size = sfs->root.block_size};
-	memcpy(shape.uuid, sfs->root.uuid, 16);
 	size_t bytes = options->shm_bytes ? options->shm_bytes : SFS_SHM_DEFAULT;
-	if (sfs_shm_create(&sfs->shm, &shape, bytes, sfs_first_disk(sfs)->fd >= 0, err) < 0)
+	if (sfs_shm_create(
+		    &sfs->shm, &sfs->root, bytes, sfs_first_disk(sfs)->fd >= 0, err) < 0)
 		return -1;
 	w->slot = calloc(sfs->shm.slots, sizeof(*w->slot));
 	w->tail = calloc(SFS_STREAMS_MAX, sizeof(*w->tail));
@@ -410,11 +404,12 @@ newest_before(const struct sfs *sfs)
 }
 
 /*
- * The maps that the frontier had passed since the last root may not have reached the device, and the
- * next root will not have their intervals' headers looked at: they are written again. What a map
- * said was open is sealed now, so it is late. A map's generation is the next after those before it: it
- * had that or a later one, and no block after it has. One beyond the root's limit would be given
- * again, to a block, should a crash take the next root; and recovery would go on from the wrong one.
+ * Writes again the maps of the blocks that the frontier had passed since the last root. After a crash some of them may
+ * not be on the device, and once the next root is durable nobody reads these intervals' headers any more. Blocks that
+ * a map calls open are sealed by now: the next map says how they ended. A map gets the generation that follows the
+ * newest one before it: the lost map had that or a later one, and every block behind it has a later one. It must
+ * not be beyond the root's generation limit: after another crash a block would get the same generation again, and
+ * recovery would go on from the wrong block.
  */
 static int
 mend_maps(struct sfs *sfs, struct pr_error *err)
@@ -426,9 +421,8 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 			note_late(sfs, b);
 	uint64_t newest = sfs->passed ? newest_before(sfs) : 0;
 	for (uint64_t n = sfs->passed; n > 0; n--) {
-		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks, offset;
+		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks;
 		uint32_t block = sfs_order_block(&sfs->table.order, pos);
-		struct sfs_disk *disk;
 		if (!sfs_table_is_map(&sfs->table, block)) {
 			uint64_t generation = sfs->table.entry[block].generation;
 			newest = generation > newest ? generation : newest;
@@ -438,10 +432,8 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 		if (!sfs_block_there(sfs, block))
 			continue;
 		size_t len = sfs_map_build(sfs, block, newest, w->map_buf);
-		sfs_locate(sfs, block, &disk, &offset);
-		if (sfs_disk_write(disk, w->map_buf, len, offset) < 0)
-			return pr_error_errno(
-				err, "%s: cannot write a block map", disk->path);
+		if (sfs_write_block(sfs, block, 0, w->map_buf, len, err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -483,14 +475,11 @@ sfs_writer_start(
 	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w = calloc(1, sizeof(*w));
-	bool descriptors = true;
 	if (!w)
 		return pr_error_set(err, "no memory to write the volume");
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		descriptors = descriptors && (sfs->disk[i].missing || sfs->disk[i].fd >= 0);
 	w->flush_interval = options->flush_interval ? options->flush_interval : 200000000;
 	if (make_memory(sfs, options, err) < 0 ||
-		sfs_queue_open(&w->queue, descriptors, queue_kind(options), err) < 0 ||
+		sfs_open_queue(sfs, &w->queue, queue_kind(options), err) < 0 ||
 		start_frontier(sfs, err) < 0)
 		return -1;
 	sfs_queue_pin(&w->queue, sfs->shm.data,

@@ -232,7 +232,7 @@ START_TEST(test_erased_later)
 	ck_assert_int_eq(sfs_flush(w, &err), SFS_OK);
 	writes_left = 1; /* the root */
 	ck_assert_int_eq(sfs_delete(w, a, &range, 0, &out, &err), SFS_ERROR);
-	ck_assert_ptr_nonnull(strstr(err.text, "cannot write over block"));
+	ck_assert_ptr_nonnull(strstr(err.text, "cannot write block"));
 	writes_left = -1;
 	sfs_close_as_killed(&w);
 	ck_assert(on_disk(a, 4));
