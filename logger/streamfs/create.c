@@ -105,32 +105,63 @@ refuse_existing(struct sfs_disk *disk, uint8_t *buf, struct pr_error *err)
 	return 0;
 }
 
+/* What stripe sets a volume has, or is to have. */
+struct plan {
+	struct sfs_root root; /* as it will be */
+	uint64_t rows[SFS_DEVICES_MAX]; /* that each device could have */
+	uint64_t used[SFS_DEVICES_MAX]; /* that it has in the sets so far */
+	uint16_t old; /* devices there were */
+};
+
+static int
+too_often(struct pr_error *err)
+{
+	return pr_error_set(err,
+		"the volume has been grown too often: its root has no room for more than "
+		"%u stripe sets",
+		SFS_SETS_MAX);
+}
+
+static int
+add_set(struct plan *p, uint32_t devices, uint64_t rows, uint16_t tier,
+	struct pr_error *err)
+{
+	struct sfs_root *r = &p->root;
+	struct sfs_set *last = r->set_count ? &r->set[r->set_count - 1] : NULL;
+	uint64_t blocks = rows * (uint64_t)__builtin_popcount(devices);
+	for (uint16_t d = 0; d < r->device_count; d++)
+		if (devices & (1u << d))
+			p->used[d] += rows;
+	r->blocks += blocks;
+	if (last && last->devices == devices && last->tier == tier) {
+		last->blocks += blocks;
+		return 0;
+	}
+	if (r->set_count == SFS_SETS_MAX)
+		return too_often(err);
+	r->set[r->set_count++] = (struct sfs_set){
+		.blocks = blocks, .devices = (uint16_t)devices, .tier = tier};
+	return 0;
+}
+
+/* Devices [from, to) that have room left for at least `worth` rows, and the least of it. */
+static uint32_t
+with_room(const struct plan *p, uint16_t from, uint16_t to, uint64_t worth, uint64_t *least)
+{
+	uint32_t devices = 0;
+	*least = UINT64_MAX;
+	for (uint16_t d = from; d < to; d++) {
+		uint64_t room = p->rows[d] > p->used[d] ? p->rows[d] - p->used[d] : 0;
+		if (room < worth)
+			continue;
+		devices |= 1u << d;
+		*least = room < *least ? room : *least;
+	}
+	return devices;
+}
+
 /* What is left over on some devices only, and less than this part of a full one's, is not worth a set. */
 #define REST_PART 16
-
-static bool
-add_set(struct sfs_root *root, const uint64_t *rows, uint64_t *used, uint64_t worth)
-{
-	struct sfs_set *set = &root->set[root->set_count];
-	uint64_t least = UINT64_MAX, n = 0;
-	*set = (struct sfs_set){.tier = (uint16_t)root->set_count};
-	for (uint16_t i = 0; i < root->device_count; i++) {
-		if (rows[i] - used[i] < worth)
-			continue;
-		set->devices |= (uint16_t)(1u << i);
-		least = rows[i] - used[i] < least ? rows[i] - used[i] : least;
-		n++;
-	}
-	if (n == 0)
-		return false;
-	for (uint16_t i = 0; i < root->device_count; i++)
-		if (set->devices & (1u << i))
-			used[i] += least;
-	set->blocks = least * n;
-	root->blocks += set->blocks;
-	root->set_count++;
-	return true;
-}
 
 static int
 too_small(const struct sfs_disk *disk, uint64_t start, uint64_t blocks, uint32_t block_size,
@@ -144,27 +175,32 @@ too_small(const struct sfs_disk *disk, uint64_t start, uint64_t blocks, uint32_t
 }
 
 static int
-geometry(struct sfs_root *root, const struct sfs_disk *disks, size_t count,
+geometry(struct sfs_root *root, const struct sfs_disk *disks, uint16_t count,
 	uint32_t block_size, struct pr_error *err)
 {
 	uint64_t start = (2 * SFS_ROOT_BYTES + (uint64_t)block_size - 1) &
 			 ~(uint64_t)(block_size - 1);
-	uint64_t rows[SFS_DEVICES_MAX], used[SFS_DEVICES_MAX] = {0}, least = UINT64_MAX;
-	for (size_t i = 0; i < count; i++) {
-		rows[i] = disks[i].size < start ? 0 : (disks[i].size - start) / block_size;
-		if (rows[i] * count < SFS_BLOCKS_MIN)
+	struct plan p = {.root = *root};
+	uint64_t smallest = UINT64_MAX, worth = 1, least;
+	uint32_t devices;
+	for (uint16_t i = 0; i < count; i++) {
+		p.rows[i] =
+			disks[i].size < start ? 0 : (disks[i].size - start) / block_size;
+		if (p.rows[i] * count < SFS_BLOCKS_MIN)
 			return too_small(&disks[i], start,
-				(SFS_BLOCKS_MIN + count - 1) / count, block_size, err);
-		least = rows[i] < least ? rows[i] : least;
+				(SFS_BLOCKS_MIN + count - 1u) / count, block_size, err);
+		smallest = p.rows[i] < smallest ? p.rows[i] : smallest;
 	}
-	add_set(root, rows, used, 1);
-	while (add_set(root, rows, used, least / REST_PART + 1))
-		;
-	if (root->blocks > SFS_BLOCKS_MAX)
+	for (; (devices = with_room(&p, 0, count, worth, &least)) != 0;
+		worth = smallest / REST_PART + 1)
+		if (add_set(&p, devices, least, (uint16_t)p.root.set_count, err) < 0)
+			return -1;
+	if (p.root.blocks > SFS_BLOCKS_MAX)
 		return pr_error_set(err, "%s: too many blocks: give a larger block size",
 			disks[0].path);
-	for (size_t i = 0; i < count; i++)
-		root->device[i].blocks = used[i];
+	for (uint16_t i = 0; i < count; i++)
+		p.root.device[i].blocks = p.used[i];
+	*root = p.root;
 	root->block_size = block_size;
 	root->data_start = start;
 	return 0;
@@ -215,7 +251,7 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	int rc = buf ? 0 : pr_error_set(err, "no memory");
 	for (size_t i = 0; rc == 0 && !shape->force && i < count; i++)
 		rc = refuse_existing(&disks[i], buf, err);
-	if (rc == 0 && geometry(&root, disks, count, shape->block_size, err) < 0)
+	if (rc == 0 && geometry(&root, disks, (uint16_t)count, shape->block_size, err) < 0)
 		rc = -1;
 	if (rc == 0 && shape->zones)
 		root.zone_region =
@@ -408,60 +444,6 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
  * that root leaves the old volume: the new maps are of generations that its root knows not, so that
  * headers are asked instead.
  */
-struct plan {
-	struct sfs_root root; /* as it will be */
-	uint64_t rows[SFS_DEVICES_MAX]; /* that each device could have */
-	uint64_t used[SFS_DEVICES_MAX]; /* that it has in the sets so far */
-	uint16_t old; /* devices there were */
-};
-
-static int
-too_often(struct pr_error *err)
-{
-	return pr_error_set(err,
-		"the volume has been grown too often: its root has no room for more than "
-		"%u stripe sets",
-		SFS_SETS_MAX);
-}
-
-static int
-extend_set(struct plan *p, uint32_t devices, uint64_t rows, uint16_t tier,
-	struct pr_error *err)
-{
-	struct sfs_root *r = &p->root;
-	struct sfs_set *last = &r->set[r->set_count - 1];
-	uint64_t blocks = rows * (uint64_t)__builtin_popcount(devices);
-	for (uint16_t d = 0; d < r->device_count; d++)
-		if (devices & (1u << d))
-			p->used[d] += rows;
-	r->blocks += blocks;
-	if (last->devices == devices && last->tier == tier) {
-		last->blocks += blocks;
-		return 0;
-	}
-	if (r->set_count == SFS_SETS_MAX)
-		return too_often(err);
-	r->set[r->set_count++] = (struct sfs_set){
-		.blocks = blocks, .devices = (uint16_t)devices, .tier = tier};
-	return 0;
-}
-
-/* Devices [from, to) that have room left, and the least of it. */
-static uint32_t
-with_room(const struct plan *p, uint16_t from, uint16_t to, uint64_t *least)
-{
-	uint32_t devices = 0;
-	*least = UINT64_MAX;
-	for (uint16_t d = from; d < to; d++) {
-		uint64_t room = p->rows[d] > p->used[d] ? p->rows[d] - p->used[d] : 0;
-		if (room == 0)
-			continue;
-		devices |= 1u << d;
-		*least = room < *least ? room : *least;
-	}
-	return devices;
-}
-
 static uint16_t
 last_tier(const struct sfs_root *r)
 {
@@ -477,14 +459,14 @@ plan_room(struct plan *p, struct pr_error *err)
 {
 	uint64_t least;
 	uint32_t devices;
-	while ((devices = with_room(p, 0, p->old, &least)) != 0) {
+	while ((devices = with_room(p, 0, p->old, 1, &least)) != 0) {
 		const struct sfs_set *last = &p->root.set[p->root.set_count - 1];
 		uint16_t tier = last->devices == devices
 					? last->tier
 					: (uint16_t)(last_tier(&p->root) + 1);
 		if (tier >= SFS_SETS_MAX)
 			return too_often(err);
-		if (extend_set(p, devices, least, tier, err) < 0)
+		if (add_set(p, devices, least, tier, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -499,12 +481,12 @@ plan_devices(struct plan *p, struct pr_error *err)
 	uint32_t devices;
 	for (uint32_t i = 0; i < p->root.set_count; i++)
 		tier_blocks[p->root.set[i].tier] += p->root.set[i].blocks;
-	while ((devices = with_room(p, p->old, p->root.device_count, &least)) != 0) {
+	while ((devices = with_room(p, p->old, p->root.device_count, 1, &least)) != 0) {
 		uint64_t left = least;
 		for (uint16_t t = 0; t <= last; t++) {
 			uint64_t rows = t == last ? left : least * tier_blocks[t] / all;
 			left -= rows;
-			if (rows > 0 && extend_set(p, devices, rows, t, err) < 0)
+			if (rows > 0 && add_set(p, devices, rows, t, err) < 0)
 				return -1;
 		}
 	}

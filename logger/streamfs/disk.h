@@ -70,7 +70,7 @@ struct sfs_request {
 /* Requests under way. One thread. A request is the queue's from submit until reap returns it. */
 struct sfs_queue;
 struct sfs_queue_ops {
-	int (*submit)(void *state, struct sfs_request *r); /* errno on refusal */
+	void (*submit)(void *state, struct sfs_request *r);
 	struct sfs_request *(*reap)(void *state, bool wait); /* a list */
 	void (*destroy)(void *state);
 	bool (*pin)(void *state, uint8_t *base, size_t size, size_t unit); /* optional */

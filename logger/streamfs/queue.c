@@ -85,7 +85,7 @@ run(void *arg)
 	return NULL;
 }
 
-static int
+static void
 thread_submit(void *state, struct sfs_request *r)
 {
 	struct thread_queue *q = state;
@@ -93,7 +93,6 @@ thread_submit(void *state, struct sfs_request *r)
 	sfs_request_wait(&q->todo, &q->todo_tail, r);
 	pthread_cond_signal(&q->work);
 	pthread_mutex_unlock(&q->lock);
-	return 0;
 }
 
 static struct sfs_request *
@@ -296,7 +295,7 @@ feed(struct uring_queue *q)
 		q->todo_tail = &q->todo;
 }
 
-static int
+static void
 uring_submit(void *state, struct sfs_request *r)
 {
 	struct uring_queue *q = state;
@@ -304,7 +303,6 @@ uring_submit(void *state, struct sfs_request *r)
 	feed(q);
 	if (!r->buf || r->first || q->todo || q->gathered_bytes >= GATHER_BYTES)
 		enter(q);
-	return 0;
 }
 
 /* What is left of a piece is given again: the place of the one that came back is free. */
@@ -443,19 +441,18 @@ perform(struct inline_queue *q, struct sfs_request *r)
 	q->done = r;
 }
 
-static int
+static void
 inline_submit(void *state, struct sfs_request *r)
 {
 	struct inline_queue *q = state;
 	/* reads leave no trace, in whichever order */
 	if (r->into || !r->disk->ops->pick) {
 		perform(q, r);
-		return 0;
+		return;
 	}
 	r->next = q->todo;
 	q->todo = r;
 	q->waiting++;
-	return 0;
 }
 
 static void
@@ -524,7 +521,6 @@ sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit)
 	return q->ops->pin && q->ops->pin(q->state, base, size, unit);
 }
 
-/* A refusal comes back as a failed request, so that there is one place for errors. */
 void
 sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r)
 {
