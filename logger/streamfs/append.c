@@ -7,9 +7,9 @@
 /* ---- requests ---- */
 
 /*
- * Writing out. A flush goes WRITING (all writes that were under way when it began), SYNCING, and, with
- * a checkpoint, ROOT_WRITING and ROOT_SYNCING: only then may the blocks be written that the root says
- * are gone. Nothing here waits unless told to.
+ * Writing out. A flush goes WRITING (all writes that were under way when it began), SYNCING, and,
+ * with a checkpoint, ROOT_WRITING and ROOT_SYNCING: only then may the blocks be written that the
+ * root says are gone. Nothing here waits unless told to.
  */
 static struct sfs_request *
 get_request(struct sfs_writer *w)
@@ -29,8 +29,8 @@ put_request(struct sfs_writer *w, struct sfs_request *r)
 }
 
 /*
- * Waits for completions until a request is free that is not reserved for syncs and roots. False: the devices fail,
- * nothing is in flight any more.
+ * Waits for completions until a request is free that is not reserved for syncs and roots. False:
+ * the devices fail, nothing is in flight any more.
  */
 static bool
 wait_for_request(struct sfs *sfs)
@@ -127,8 +127,8 @@ submit_syncs(struct sfs *sfs, enum sfs_flush_state state)
 /* ---- the streams' open blocks ---- */
 
 /*
- * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to so many
- * bytes. False: the device takes nothing, the records stay waiting.
+ * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to so
+ * many bytes. False: the device takes nothing, the records stay waiting.
  */
 static bool
 submit_tail(struct sfs *sfs, uint32_t stream, uint32_t pad)
@@ -180,7 +180,9 @@ worth_writing(const struct sfs *sfs)
 	return half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT;
 }
 
-/* A record that fills [start, end) was added to the tail: what is long enough goes to the device. */
+/*
+ * A record that fills [start, end) was added to the tail: what is long enough goes to the device.
+ */
 static void
 tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
 {
@@ -461,8 +463,8 @@ part_of(const struct sfs *sfs, uint64_t start)
 
 /*
  * Makes the stream's tail a block in a slot, with room for the record at its fill. reserve: what is
- * there may have to be flushed while the record is made, so the record starts a sector; and what its
- * header must hold is not known yet.
+ * there may have to be flushed while the record is made, so the record starts a sector; and what
+ * its header must hold is not known yet.
  */
 static int
 prepare(struct sfs *sfs, uint32_t stream, size_t length, bool reserve, bool narrow,
@@ -602,8 +604,9 @@ padding_is_small(const struct sfs *sfs)
 }
 
 /*
- * A flush half an interval after the last leaves open sectors to the next one. Where much comes it waits for a
- * quarter more, and takes all: fewer syncs, and nothing waits longer than a whole interval.
+ * A flush half an interval after the last leaves open sectors to the next one. Where much comes it
+ * waits for a quarter more, and takes all: fewer syncs, and nothing waits longer than a whole
+ * interval.
  */
 static void
 flush_in_time(struct sfs *sfs, int64_t since)

@@ -88,7 +88,10 @@ fault_at(struct sfs_check *c, enum sfs_fault_kind kind, const struct place *p,
 	return f;
 }
 
-/* Reports that the bytes [from, to) are not as they were, with the records first..last there; 0, 0: none. */
+/*
+ * Reports that the bytes [from, to) are not as they were, with the records first..last there; 0, 0:
+ * none.
+ */
 static void
 found(struct sfs_check *c, const struct place *p, enum sfs_fault_kind kind, uint32_t from,
 	uint32_t to, uint64_t first, uint64_t last, const char *why)
@@ -258,7 +261,10 @@ find_orphans(struct sfs_check *c, const struct gap *g)
 	return any;
 }
 
-/* What is known of the block that the gap's records lay in; false: it is another one, nobody knows which. */
+/*
+ * What is known of the block that the gap's records lay in; false: it is another one, nobody knows
+ * which.
+ */
 static bool
 why_missing(struct sfs_check *c, const struct gap *g, char *text, size_t size)
 {
@@ -475,7 +481,10 @@ was_cut(struct sfs_check *c, const struct place *p)
 	       (now.flags & SFS_ENTRY_CUT);
 }
 
-/* Where the record begins that follows deleted ones; 0: none does. Some may still be there, to be erased. */
+/*
+ * Where the record begins that follows deleted ones; 0: none does. Some may still be there, to be
+ * erased.
+ */
 static uint32_t
 behind_hole(const struct sfs_scan *scan, uint32_t pos, const struct sfs_entry *e,
 	uint64_t sequence)

@@ -15,9 +15,9 @@
 /* ---- is a device faster at its beginning than at its end? ---- */
 
 /*
- * Is a device faster at its begin than at its end, as spinning disks are? Its rotational flag lies in
- * virtual machines, so it is asked itself. First and last GiB are read in turn, so that what else
- * the machine does falls on both, and the middle one of the rounds' ratios counts.
+ * Is a device faster at its begin than at its end, as spinning disks are? Its rotational flag lies
+ * in virtual machines, so it is asked itself. First and last GiB are read in turn, so that what
+ * else the machine does falls on both, and the middle one of the rounds' ratios counts.
  */
 #define GIB (UINT64_C(1) << 30)
 #define ROUNDS 7
@@ -160,8 +160,11 @@ with_room(const struct plan *p, uint16_t from, uint16_t to, uint64_t worth, uint
 	return devices;
 }
 
-/* What is left over on some devices only, and less than this part of a full one's, is not worth a set. */
-#define REST_PART 16
+/*
+ * What is left over on some devices only, and less than this part of a full one's, is not worth a
+ * set.
+ */
+#define LEAST_SET_PART 16
 
 static int
 too_small(const struct sfs_disk *disk, uint64_t start, uint64_t blocks, uint32_t block_size,
@@ -192,7 +195,7 @@ geometry(struct sfs_root *root, const struct sfs_disk *disks, uint16_t count,
 		smallest = p.rows[i] < smallest ? p.rows[i] : smallest;
 	}
 	for (; (devices = with_room(&p, 0, count, worth, &least)) != 0;
-		worth = smallest / REST_PART + 1)
+		worth = smallest / LEAST_SET_PART + 1)
 		if (add_set(&p, devices, least, (uint16_t)p.root.set_count, err) < 0)
 			return -1;
 	if (p.root.blocks > SFS_BLOCKS_MAX)
@@ -309,8 +312,8 @@ open_or_make(const char *path)
 }
 
 /*
- * Room is reserved now where the file system can: a recorder must not find the disk full later. Where
- * it cannot, the file is sparse.
+ * Room is reserved now where the file system can: a recorder must not find the disk full later.
+ * Where it cannot, the file is sparse.
  */
 static int
 size_file(const char *path, uint64_t size, struct pr_error *err)
@@ -437,12 +440,12 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 /* ---- grow ---- */
 
 /*
- * Growing a volume, by room on its devices and by more devices. Blocks keep their numbers and places;
- * what is new becomes stripe sets of its own, and the order of the frontier is another: new devices get
- * a part in each tier, so that from the next block on all of them work. As the maps of the old order say
- * nothing of what is written in the new one, they are all written anew, then the root. A crash before
- * that root leaves the old volume: the new maps are of generations that its root knows not, so that
- * headers are asked instead.
+ * Growing a volume, by room on its devices and by more devices. Blocks keep their numbers and
+ * places; what is new becomes stripe sets of its own, and the order of the frontier is another: new
+ * devices get a part in each tier, so that from the next block on all of them work. As the maps of
+ * the old order say nothing of what is written in the new one, they are all written anew, then the
+ * root. A crash before that root leaves the old volume: the new maps are of generations that its
+ * root knows not, so that headers are asked instead.
  */
 static uint16_t
 last_tier(const struct sfs_root *r)
@@ -453,7 +456,9 @@ last_tier(const struct sfs_root *r)
 	return tier;
 }
 
-/* New room on the devices that there were: behind all else, unless the last set just gets longer. */
+/*
+ * New room on the devices that there were: behind all else, unless the last set just gets longer.
+ */
 static int
 plan_room(struct plan *p, struct pr_error *err)
 {

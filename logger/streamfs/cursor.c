@@ -27,10 +27,10 @@ struct sfs_cursor {
 /* ---- read-ahead ---- */
 
 /*
- * Read-ahead (Hyperion, section 7.3, misses it): the blocks behind the one that a cursor is in are read
- * while the caller is busy with its records, at most SFS_AHEAD_BYTES of them. Nothing that was read ahead
- * is believed before the cursor has proved it, as it does with what it reads itself.
- * Not before a walk has passed a whole block, and not while the volume's writer is behind.
+ * Read-ahead (Hyperion, section 7.3, misses it): the blocks behind the one that a cursor is in are
+ * read while the caller is busy with its records, at most SFS_AHEAD_BYTES of them. Nothing that was
+ * read ahead is believed before the cursor has proved it, as it does with what it reads itself. Not
+ * before a walk has passed a whole block, and not while the volume's writer is behind.
  */
 struct ahead_block {
 	struct sfs_request r; /* first: what the queue gives back is this */
@@ -47,8 +47,8 @@ struct sfs_ahead {
 };
 
 /*
- * Above half of its memory under way, the writer is behind: reads from its devices wait, but not for ever,
- * as it may be so for hours. A read comes through every 0.3 ms or so at the worst.
+ * Above half of its memory under way, the writer is behind: reads from its devices wait, but not
+ * for ever, as it may be so for hours. A read comes through every 0.3 ms or so at the worst.
  */
 #define BEHIND 500
 #define WAITS 2
@@ -190,7 +190,10 @@ ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
 	}
 }
 
-/* Gives the block's bytes in exchange for *buf, when they were read ahead; waits for a read under way. */
+/*
+ * Gives the block's bytes in exchange for *buf, when they were read ahead; waits for a read under
+ * way.
+ */
 static bool
 ahead_take(struct sfs_ahead *a, uint32_t block, const struct sfs_entry *e, uint8_t **buf)
 {
@@ -311,9 +314,9 @@ younger_block(struct sfs_cursor *c, const struct sfs_stream *s, uint32_t *block,
 }
 
 /*
- * The cursor's block is no more. 1: placed anew; 0: nothing there yet; SFS_EXPIRED when records that
- * it has not given are gone. A block that a crash has taken leaves nothing behind: the cursor goes
- * on with what has been appended since.
+ * The cursor's block is no more. 1: placed anew; 0: nothing there yet; SFS_EXPIRED when records
+ * that it has not given are gone. A block that a crash has taken leaves nothing behind: the cursor
+ * goes on with what has been appended since.
  */
 static int
 replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
@@ -344,7 +347,9 @@ records_lost(struct sfs_cursor *c, uint64_t from, uint64_t to)
 									  : SFS_CORRUPT;
 }
 
-/* 2: placed, or look again; 0: the stream holds nothing; SFS_CORRUPT: its first records are lost. */
+/*
+ * 2: placed, or look again; 0: the stream holds nothing; SFS_CORRUPT: its first records are lost.
+ */
 static int
 place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 {
@@ -489,7 +494,9 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 	return skip_damage(c, e, err);
 }
 
-/* Goes to the stream's next block. 2: went; 0: there is none; SFS_CORRUPT: one in between is lost. */
+/*
+ * Goes to the stream's next block. 2: went; 0: there is none; SFS_CORRUPT: one in between is lost.
+ */
 static int
 next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
@@ -549,7 +556,9 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
 		sfs_drop_lost_blocks(sfs);
 	for (int round = 0; round < 2; round++) {
 		int rc = 2;
-		/* a stream that is recycled faster than it is looked at must not hold us for ever */
+		/*
+		 * a stream that is recycled faster than it is looked at must not hold us for ever
+		 */
 		for (int i = 0; i < 1000 && rc == 2; i++)
 			rc = sfs->live || sfs->table_valid ? step(c, out, err) : 0;
 		if (rc != 0 && rc != 2)
@@ -565,10 +574,11 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
 /* ---- records in shared memory, without a copy ---- */
 
 /*
- * Records where the writer put them, in shared memory. A slot that is taken for another block loses its
- * generation first, and a block is marked before anything in it is erased: a record whose block and slot
- * are, after it was used, as they were before, was whole all the while. Its header is copied and proven, as
- * always; its body is not hashed, since what would be copied for that is what its writer hashed there.
+ * Records where the writer put them, in shared memory. A slot that is taken for another block loses
+ * its generation first, and a block is marked before anything in it is erased: a record whose block
+ * and slot are, after it was used, as they were before, was whole all the while. Its header is
+ * copied and proven, as always; its body is not hashed, since what would be copied for that is what
+ * its writer hashed there.
  */
 
 /* The cursor's block, which has the next record; or the one behind it. */

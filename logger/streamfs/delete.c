@@ -8,10 +8,10 @@
 /* ---- erasing deleted records ---- */
 
 /*
- * Zeros over deleted records whose blocks stay. Such a block has a header, and may have records that are
- * kept, in sectors with what goes: a torn write there would take what was durable. So the root that
- * speaks of the deletion has those sectors as they are to be; until they are written, reading a block puts
- * them over it, and so does the next opening after a crash.
+ * Zeros over deleted records whose blocks stay. Such a block has a header, and may have records
+ * that are kept, in sectors with what goes: a torn write there would take what was durable. So the
+ * root that speaks of the deletion has those sectors as they are to be; until they are written,
+ * reading a block puts them over it, and so does the next opening after a crash.
  */
 static struct sfs_redo *
 find_redo(const struct sfs *sfs, uint64_t block, uint32_t offset)
@@ -62,8 +62,9 @@ put_redo(struct sfs *sfs, uint64_t block, uint32_t offset, const uint8_t *sector
 }
 
 /*
- * Of block e, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to be
- * erased: does so at bytes, and notes for the root what shares a sector with it. False: no room for that.
+ * Of block e, whose bytes are at bytes (the first sector will do, where all goes), [from, to) is to
+ * be erased: does so at bytes, and notes for the root what shares a sector with it. False: no room
+ * for that.
  */
 static bool
 prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t *bytes)
@@ -87,8 +88,8 @@ prepare_erase(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8
 /* ---- erasing ---- */
 
 /*
- * Where in the block, whose bytes are at buf, the records [first, last] lay: behind the good ones before, up
- * to the good ones after. Of their own some may be erased already.
+ * Where in the block, whose bytes are at buf, the records [first, last] lay: behind the good ones
+ * before, up to the good ones after. Of their own some may be erased already.
  */
 static void
 place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t first,
@@ -178,7 +179,10 @@ erase_hole(struct eraser *w, const struct sfs_map_entry *hole, struct pr_error *
 	return rc;
 }
 
-/* Writer: on the devices and in memory. A root that has the holes and what is to be redone must be durable. */
+/*
+ * Writer: on the devices and in memory. A root that has the holes and what is to be redone must be
+ * durable.
+ */
 static int
 erase_holes(struct sfs *sfs, struct pr_error *err)
 {
@@ -206,9 +210,9 @@ sfs_root_clean(struct sfs *sfs, struct pr_error *err)
 /* ---- whole blocks at the old end ---- */
 
 /*
- * Deleting a stream's oldest blocks, and what lay in them: first a root that says that they are gone
- * and are being wiped, then zeros over them. A crash in between leaves the notes in the root, and the
- * next opening wipes; until then the frontier passes such a block by (sfs_block_release).
+ * Deleting a stream's oldest blocks, and what lay in them: first a root that says that they are
+ * gone and are being wiped, then zeros over them. A crash in between leaves the notes in the root,
+ * and the next opening wipes; until then the frontier passes such a block by (sfs_block_release).
  */
 #define BATCH 64u /* blocks under one root */
 
@@ -250,8 +254,8 @@ note(struct sfs *sfs, uint32_t block)
 }
 
 /*
- * Releases the block and zeroes its buffer. False whenever it cannot be released: a write is in flight, its stream has
- * unwritten or reserved records, or records in it are still to be erased.
+ * Releases the block and zeroes its buffer. False whenever it cannot be released: a write is in
+ * flight, its stream has unwritten or reserved records, or records in it are still to be erased.
  */
 static bool
 let_go(struct sfs *sfs, uint32_t block)
@@ -358,7 +362,9 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 	return rc;
 }
 
-/* All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks. */
+/*
+ * All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks.
+ */
 static int
 begin_deletion(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err)
 {
@@ -394,9 +400,9 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 /* ---- records from anywhere ---- */
 
 /*
- * Deleting records from anywhere in a stream. Whole blocks at its old end go as in trim.c; of all else
- * the records go and the blocks stay: first a root that has them as holes, then zeros (erase.c). A crash
- * in between leaves the notes in the root, and the next opening erases.
+ * Deleting records from anywhere in a stream. Whole blocks at its old end go as in trim.c; of all
+ * else the records go and the blocks stay: first a root that has them as holes, then zeros
+ * (erase.c). A crash in between leaves the notes in the root, and the next opening erases.
  */
 #define NOTES_KEPT                                                                         \
 	64u /* of the root's, for trims: else nothing could be deleted any more */

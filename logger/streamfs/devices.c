@@ -79,10 +79,10 @@ sfs_block_there(const struct sfs *sfs, uint64_t block)
 /* ---- going on without a device ---- */
 
 /*
- * Going on without a device, where the writer was told to. Its blocks are no more: streams have gaps
- * there, the frontier passes them by, and the root says so before anything written since is called
- * durable, as recovery takes a gap for an end where it knows of no durable record behind it. The
- * device's descriptor stays open: requests may be under way, which come to nothing.
+ * Going on without a device, where the writer was told to. Its blocks are no more: streams have
+ * gaps there, the frontier passes them by, and the root says so before anything written since is
+ * called durable, as recovery takes a gap for an end where it knows of no durable record behind it.
+ * The device's descriptor stays open: requests may be under way, which come to nothing.
  */
 static uint64_t
 records_lost(const struct sfs *sfs)

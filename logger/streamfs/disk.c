@@ -38,8 +38,8 @@ queue_limit(dev_t dev, const char *name)
 }
 
 /*
- * What the device that is, or is under, an open file takes without dividing it, a power of two from 64 KiB
- * to 1 MiB: by its longest request, and by its segments, as pages need not lie side by side.
+ * What the device that is, or is under, an open file takes without dividing it, a power of two from
+ * 64 KiB to 1 MiB: by its longest request, and by its segments, as pages need not lie side by side.
  */
 static uint32_t
 device_piece(int fd)

@@ -12,8 +12,8 @@
 /*
  * The seam between StreamFS and its devices. Tests put a simulated disk behind it, that tears and
  * reorders what was not synced; files and block devices have a descriptor as well, which io_uring
- * and the writing thread use directly. Offsets and buffers of writes are multiples of 4096, and so are
- * their lengths, but for the last write to a block, which is one of the device's sector.
+ * and the writing thread use directly. Offsets and buffers of writes are multiples of 4096, and so
+ * are their lengths, but for the last write to a block, which is one of the device's sector.
  */
 struct sfs_disk_ops {
 	ssize_t (*read)(void *arg, void *buf, size_t len, uint64_t offset); /* -1: errno */
@@ -21,8 +21,8 @@ struct sfs_disk_ops {
 	int (*sync)(void *arg);
 	void (*close)(void *arg);
 	/*
-	 * Optional, for disks without descriptor: which of n requests that wait is done next; n: none
-	 * for now. Without it each is done when it is submitted.
+	 * Optional, for disks without descriptor: which of n requests that wait is done next; n:
+	 * none for now. Without it each is done when it is submitted.
 	 */
 	unsigned (*pick)(void *arg, unsigned n);
 };
@@ -93,8 +93,8 @@ void sfs_queue_close(struct sfs_queue *q);
 /*
  * From now on requests with buffers in this memory need not have its pages looked up each time
  * (io_uring's registered buffers). unit: what no request reaches across, a power of two; base is a
- * multiple of a page. False: not to be had (RLIMIT_MEMLOCK, or no io_uring); everything works all the
- * same.
+ * multiple of a page. False: not to be had (RLIMIT_MEMLOCK, or no io_uring); everything works all
+ * the same.
  */
 bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);

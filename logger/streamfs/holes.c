@@ -7,10 +7,10 @@
 /* ---- the table ---- */
 
 /*
- * Holes: stretches of a stream's records that were deleted from its middle (delete.c). Their blocks stay
- * in the stream until they are recycled. The root has an entry for each; here they are sorted by stream and
- * sequence, without overlap, and shared memory has the same for readers. A block with a part in one is
- * marked (SFS_ENTRY_CUT), so that nobody looks for holes in others.
+ * Holes: ranges of a stream's records that were deleted from its middle (delete.c). Their blocks
+ * stay in the stream until they are recycled. The root has an entry for each; here they are sorted
+ * by stream and sequence, without overlap, and shared memory has the same for readers. A block with
+ * a part in one is marked (SFS_ENTRY_CUT), so that nobody looks for holes in others.
  */
 static uint64_t
 end_of(const struct sfs_map_entry *h)
@@ -276,7 +276,9 @@ sfs_holes_mark(struct sfs *sfs)
 
 /* ---- what readers ask ---- */
 
-/* What readers need to know of deleted records: of one that is still there, and of one that is not. */
+/*
+ * What readers need to know of deleted records: of one that is still there, and of one that is not.
+ */
 bool
 sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence)
 {

@@ -66,8 +66,8 @@ struct sfs_writer {
 	uint64_t flush_position; /* of the frontier when the flush began */
 	uint32_t root_pending;
 	/*
-	 * So many roots more are written over all of their copies, and not as far as they go: an older one
-	 * there, or its redo sectors, had what may be deleted by now.
+	 * So many roots more are written over all of their copies, and not as far as they go: an
+	 * older one there, or its redo sectors, had what may be deleted by now.
 	 */
 	uint32_t root_full;
 	uint8_t *root_buf;
@@ -133,7 +133,10 @@ void sfs_close_as_killed(struct sfs **sfs);
 
 /* ---- create.c: create, grow ---- */
 
-/* Memory aligned for O_DIRECT; free(). sfs_buffer: zeros. sfs_read_buffer: any bytes, untouched so far. */
+/*
+ * Memory aligned for O_DIRECT; free(). sfs_buffer: zeros. sfs_read_buffer: any bytes, untouched so
+ * far.
+ */
 uint8_t *sfs_buffer(size_t size);
 uint8_t *sfs_read_buffer(size_t size);
 /* What a volume is made with, beside its disks. */
@@ -148,7 +151,10 @@ int sfs_create_shaped(struct sfs_disk *disks, size_t count,
 /* With SFS_UTILIZATION and no zones. */
 int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
 	uint32_t interval, bool force, struct pr_error *err);
-/* Grows a volume that is open for writing. The disks of added are the volume's when it has more of them. */
+/*
+ * Grows a volume that is open for writing. The disks of added are the volume's when it has more of
+ * them.
+ */
 int sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 	uint64_t *new_blocks, struct pr_error *err);
 /* How many times faster the device's first GiB is read than its last; 1: cannot tell. */
@@ -162,11 +168,14 @@ int sfs_open_queue(const struct sfs *sfs, struct sfs_queue *q, enum sfs_queue_ki
 	struct pr_error *err);
 bool sfs_block_there(const struct sfs *sfs, uint64_t block); /* its device is not missing */
 /*
- * Call when a write or sync of the disk has failed. True: a degraded writer goes on without the disk, which
- * the next root will say. False: the error stands.
+ * Call when a write or sync of the disk has failed. True: a degraded writer goes on without the
+ * disk, which the next root will say. False: the error stands.
  */
 bool sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error);
-/* Writer: takes the blocks of lost disks from the table, but for those that are being filled right now. */
+/*
+ * Writer: takes the blocks of lost disks from the table, but for those that are being filled right
+ * now.
+ */
 void sfs_drop_lost_blocks(struct sfs *sfs);
 /* Writer, opening: notes and counts what is left out from now on. */
 void sfs_note_losses(struct sfs *sfs);
@@ -180,9 +189,9 @@ int sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_e
 /* True: each disk's newest root is the one that was loaded. False: load it to tell. */
 bool sfs_root_unchanged(struct sfs *sfs);
 /*
- * Encodes the state as it is now, a copy per disk at w->root_buf + i * SFS_ROOT_BYTES, and returns its
- * length. The caller writes each over its disk's older copy (sfs_root_offset), and calls sfs_root_done
- * when all are durable.
+ * Encodes the state as it is now, a copy per disk at w->root_buf + i * SFS_ROOT_BYTES, and returns
+ * its length. The caller writes each over its disk's older copy (sfs_root_offset), and calls
+ * sfs_root_done when all are durable.
  */
 size_t sfs_root_prepare(struct sfs *sfs, uint32_t flags);
 uint64_t sfs_root_offset(const struct sfs *sfs, uint16_t disk);
@@ -204,8 +213,8 @@ const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t blo
 /* Fills the table from the devices. streams: of the root that was just loaded; NULL: loads it. */
 int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
 /*
- * True: the map of the block's interval is newer than every block of it, so that no block header need be
- * read. Call after the table's order is made.
+ * True: the map of the block's interval is newer than every block of it, so that no block header
+ * need be read. Call after the table's order is made.
  */
 bool sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t block);
 
@@ -219,22 +228,24 @@ uint64_t sfs_view_next_generation(struct sfs *sfs);
 bool sfs_writer_alive(struct sfs *sfs);
 void sfs_locate(
 	const struct sfs *sfs, uint64_t block, struct sfs_disk **disk, uint64_t *offset);
-/* Copies bytes [from, to) of a block to buf + from, from memory or device; buf is of a whole block. */
+/*
+ * Copies bytes [from, to) of a block to buf + from, from memory or device; buf is of a whole block.
+ */
 int sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
 	uint32_t to, uint8_t *buf, struct pr_error *err);
 /* Reads them from the device, to buf. -1: errno. */
 int sfs_read_block(
 	struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 /*
- * Writes to a block, past all queues; does nothing where its device is missing. A degraded writer goes on
- * without a device that fails.
+ * Writes to a block, past all queues; does nothing where its device is missing. A degraded writer
+ * goes on without a device that fails.
  */
 int sfs_write_block(struct sfs *sfs, uint64_t block, uint32_t from, const uint8_t *bytes,
 	size_t len, struct pr_error *err);
 bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
 /*
- * Reads a block's header. Where it is damaged, the block's first record or a repair's note say what the
- * block is; header fields that they do not know are 0.
+ * Reads a block's header. Where it is damaged, the block's first record or a repair's note say what
+ * the block is; header fields that they do not know are 0.
  */
 bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
 /* A search for records in a block's bytes. */
@@ -284,14 +295,19 @@ uint64_t sfs_holes_records(struct sfs *sfs, uint32_t stream, uint64_t first, uin
 bool sfs_hole_covers(struct sfs *sfs, const struct sfs_entry *e);
 /* True: the record of the block is deleted. It may still be there. */
 bool sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence);
-/* True: the record of a handle into the block is deleted, by what lies around it. Uses sfs->scratch. */
+/*
+ * True: the record of a handle into the block is deleted, by what lies around it. Uses
+ * sfs->scratch.
+ */
 bool sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h,
 	const struct sfs_entry *e, struct sfs_map_entry *hole);
 /* Reader beside a writer: loads the holes anew when the writer has deleted something. */
 void sfs_holes_reload(struct sfs *sfs);
 /* Writer: tells readers; before anything is erased. */
 void sfs_holes_publish(struct sfs *sfs);
-/* Writer: adds one that is still to be erased. False: the root would have more than `most` notes. */
+/*
+ * Writer: adds one that is still to be erased. False: the root would have more than `most` notes.
+ */
 bool sfs_hole_add(struct sfs *sfs, const struct sfs_map_entry *hole, uint32_t most);
 /* Writer: all holes are erased; neighbours become one. */
 void sfs_holes_erased(struct sfs *sfs);
@@ -304,7 +320,10 @@ bool sfs_erasing_in(struct sfs *sfs, const struct sfs_entry *e);
 
 /* ---- delete.c ---- */
 
-/* Copies over the bytes [from, to) of a block at buf what the root has of their sectors (redo sectors). */
+/*
+ * Copies over the bytes [from, to) of a block at buf what the root has of their sectors (redo
+ * sectors).
+ */
 void sfs_redo_over(
 	const struct sfs *sfs, uint64_t block, uint32_t from, uint32_t to, uint8_t *buf);
 /* True: the root has room for one more stream, all notes, and so many more redo sectors. */
@@ -313,7 +332,9 @@ bool sfs_root_has_room(const struct sfs *sfs, uint32_t redos);
 int sfs_root_clean(struct sfs *sfs, struct pr_error *err);
 /* True: the block was deleted, and is still to be written over. */
 bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
-/* Writes zeros over all that is noted, and drops the notes. A root that has them must be durable. */
+/*
+ * Writes zeros over all that is noted, and drops the notes. A root that has them must be durable.
+ */
 int sfs_wipe(struct sfs *sfs, struct pr_error *err);
 
 /* ---- streams.c ---- */
@@ -332,9 +353,10 @@ int sfs_block_begin(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 /* Seals the stream's open block, whose last bytes go to the device. -1: the device takes none. */
 int sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err);
 /*
- * Releases a block for reuse and returns true. Returns false, and changes nothing, while a write to it is
- * in flight, while its stream has unwritten records, or while deleted records in it are still to be
- * erased. On success its slot is free, and a stream whose open block it was has no open block.
+ * Releases a block for reuse and returns true. Returns false, and changes nothing, while a write to
+ * it is in flight, while its stream has unwritten records, or while deleted records in it are still
+ * to be erased. On success its slot is free, and a stream whose open block it was has no open
+ * block.
  */
 bool sfs_block_release(void *arg, uint32_t block);
 int sfs_slot_attach(struct sfs *sfs, uint32_t stream, struct pr_error *err);
@@ -350,9 +372,9 @@ size_t sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8
 /* ---- append.c: appending, flushing ---- */
 
 /*
- * What a flush takes along of a sector that its stream has not filled: padding it is what a flush costs.
- * Flushes that come by time pad a sector the second time they meet it. A stream that goes on is then not
- * padded at all.
+ * What a flush takes along of a sector that its stream has not filled: padding it is what a flush
+ * costs. Flushes that come by time pad a sector the second time they meet it. A stream that goes on
+ * is then not padded at all.
  */
 enum sfs_flush_kind {
 	SFS_FLUSH_ALL, /* every record */

@@ -45,7 +45,8 @@ holder_is_dead(const struct sfs *sfs)
 
 /*
  * Held until the descriptor goes, so that a killed writer's lock goes with it: when the kernel has
- * done with the requests that it had under way, a moment after its death. Writing must not begin before.
+ * done with the requests that it had under way, a moment after its death. Writing must not begin
+ * before.
  */
 #define DEAD_WAIT (5 * PR_NS_PER_S)
 
@@ -104,7 +105,10 @@ sfs_close_unsaved(struct sfs **sfs)
 	dispose(sfs, true);
 }
 
-/* The root alone: a reader beside a living writer needs no more. *streams: to free(), also on failure. */
+/*
+ * The root alone: a reader beside a living writer needs no more. *streams: to free(), also on
+ * failure.
+ */
 static int
 load_root(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *err)
 {

@@ -38,9 +38,10 @@ perform_request(struct sfs_request *r)
 /* ---- threads ---- */
 
 /*
- * Where io_uring is not permitted: threads that write and read, so that several blocks are in flight.
- * The lock is taken once per block or flush, never per record. Nothing needs an order here: a sync is
- * submitted when what it is for has come back, and no two writes under way touch the same sector.
+ * Where io_uring is not permitted: threads that write and read, so that several blocks are in
+ * flight. The lock is taken once per block or flush, never per record. Nothing needs an order here:
+ * a sync is submitted when what it is for has come back, and no two writes under way touch the same
+ * sector.
  */
 #define THREADS 4
 struct thread_queue {
@@ -154,29 +155,31 @@ thread_open(struct sfs_queue *queue, struct pr_error *err)
 
 #define DEPTH 128
 /*
- * Bytes that the kernel has at once: enough for any device, and what a root's write has to wait for.
+ * Bytes that the kernel has at once: enough for any device, and what a root's write has to wait
+ * for.
  */
 #define INSIDE_BYTES ((size_t)16 << 20)
 /*
- * Writes gather until there are so many bytes of them, or somebody looks for completions (at least each tick of
- * the writer): one entry into the kernel, and one kick of the device, for all.
+ * Writes gather until there are so many bytes of them, or somebody looks for completions (at least
+ * each tick of the writer): one entry into the kernel, and one kick of the device, for all.
  */
 #define GATHER_BYTES ((size_t)2 << 20)
 #define PIN_BYTES ((size_t)512 << 20) /* the kernel takes 1 GiB at most in one piece */
 #define PIN_PIECES 256
 
 /*
- * Reads give way to writes where the device's scheduler looks at priorities within a class (BFQ). Not the
- * idle class: under mq-deadline that would let a query starve for ten seconds.
+ * Reads give way to writes where the device's scheduler looks at priorities within a class (BFQ).
+ * Not the idle class: under mq-deadline that would let a query starve for ten seconds.
  */
 #define WRITE_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 0)
 #define READ_PRIORITY IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, 7)
 
 /*
- * What goes to the kernel in one piece is no longer than the device takes undivided (disk->piece: half a
- * MiB of a loop device or a SCSI disk): io_uring submits without blocking, the block layer will not divide
- * that and refuses, and a kernel thread does it all over again, which costs CPU and counts twice against a
- * limit of the block I/O controller. Pieces submitted together are merged again.
+ * What goes to the kernel in one piece is no longer than the device takes undivided (disk->piece:
+ * half a MiB of a loop device or a SCSI disk): io_uring submits without blocking, the block layer
+ * will not divide that and refuses, and a kernel thread does it all over again, which costs CPU and
+ * counts twice against a limit of the block I/O controller. Pieces submitted together are merged
+ * again.
  */
 #define PART_BYTES ((size_t)128 << 10)
 struct part {
@@ -186,8 +189,8 @@ struct part {
 };
 
 /*
- * Requests wait in a list until there is a part for each of their pieces. Of a request in the ring, done
- * is what was given to the kernel so far, and parts are under way.
+ * Requests wait in a list until there is a part for each of their pieces. Of a request in the ring,
+ * done is what was given to the kernel so far, and parts are under way.
  */
 struct uring_queue {
 	struct io_uring ring;
@@ -388,8 +391,8 @@ static const struct sfs_queue_ops uring_ops = {.submit = uring_submit,
 	.pin = uring_pin};
 
 /*
- * A ring that is entered for completions only when it is looked at (from 5.19 on), and that does not end the
- * sleep of its only thread for them (6.1); where the kernel can.
+ * A ring that is entered for completions only when it is looked at (from 5.19 on), and that does
+ * not end the sleep of its only thread for them (6.1); where the kernel can.
  */
 static int
 make_ring(struct io_uring *ring, bool one_thread)

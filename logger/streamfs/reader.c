@@ -160,9 +160,10 @@ sfs_view_next_generation(struct sfs *sfs)
 }
 
 /*
- * Gives bytes [from, to) of a block at at + from % SFS_SECTOR: from the slot what is there, the rest
- * from the device in whole sectors, for which at must have room. A block leaves its slot only when it
- * has been written, and comes back only from the next sector on, so the two together have it all.
+ * Gives bytes [from, to) of a block at at + from % SFS_SECTOR: from the slot what is there, the
+ * rest from the device in whole sectors, for which at must have room. A block leaves its slot only
+ * when it has been written, and comes back only from the next sector on, so the two together have
+ * it all.
  */
 static int
 fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t from,
@@ -199,8 +200,8 @@ sfs_fetch(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t f
 }
 
 /*
- * The writer holds an open-file-description lock on the first device for as long as it lives, however
- * it dies; asking works across processes, and within one.
+ * The writer holds an open-file-description lock on the first device for as long as it lives,
+ * however it dies; asking works across processes, and within one.
  */
 bool
 sfs_writer_alive(struct sfs *sfs)
@@ -253,7 +254,9 @@ sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t 
 	return state;
 }
 
-/* Bodies that do not fit a valid header cost a hash each: whoever made such a block gets no more. */
+/*
+ * Bodies that do not fit a valid header cost a hash each: whoever made such a block gets no more.
+ */
 #define BAD_MAX 64
 
 bool
@@ -318,7 +321,10 @@ lost(struct pr_error *err)
 		"the record was recycled, or a crash lost it before it was durable");
 }
 
-/* Where what a block ends with was deleted, nobody knows where it ends: what a crash took may lie behind. */
+/*
+ * Where what a block ends with was deleted, nobody knows where it ends: what a crash took may lie
+ * behind.
+ */
 static bool
 counted(const struct sfs_entry *e, const struct sfs_record_header *h)
 {
@@ -380,8 +386,9 @@ prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 }
 
 /*
- * Was the record dropped along with what came behind it, and the repair could not tell which block that
- * was in? A handle does not have its record's number: it is behind those of the good ones before it.
+ * Was the record dropped along with what came behind it, and the repair could not tell which block
+ * that was in? A handle does not have its record's number: it is behind those of the good ones
+ * before it.
  */
 static bool
 dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e)
@@ -415,7 +422,10 @@ fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	struct sfs_map_entry hole;
 	struct sfs_entry e;
 	int rc = SFS_CORRUPT;
-	/* the second time round, what was being overwritten is gone, and what was cached is read anew */
+	/*
+	 * the second time round, what was being overwritten is gone, and what was cached is read
+	 * anew
+	 */
 	for (int tries = 0; tries < 2 && rc == SFS_CORRUPT; tries++) {
 		rc = find_block(sfs, h, &e, err);
 		if (rc != SFS_OK)
@@ -586,7 +596,10 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	*at = (const uint8_t *)room + from % SFS_SECTOR;
 	int rc = fetch_part(
 		sfs, handle, (uint32_t)from, (uint32_t)(from + length), room, err);
-	/* a block is marked before anything in it is erased: zeros are not taken for what was written */
+	/*
+	 * a block is marked before anything in it is erased: zeros are not taken for what was
+	 * written
+	 */
 	struct sfs_record whole;
 	struct sfs_entry e;
 	if (rc == SFS_OK && sfs_view_entry(sfs, handle->block, &e) &&

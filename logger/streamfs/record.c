@@ -2,7 +2,10 @@
 #define XXH_STATIC_LINKING_ONLY /* a state that is no pointer; its size is the library's own */
 #include <xxhash.h>
 #ifdef __x86_64__
-/* The widest vectors that the CPU has, chosen as the program starts: the library by itself takes SSE2. */
+/*
+ * The widest vectors that the CPU has, chosen as the program starts: the library by itself takes
+ * SSE2.
+ */
 #include <xxh_x86dispatch.h>
 #endif
 #include <string.h>
@@ -188,8 +191,9 @@ sfs_copy_past(void *to, const void *from, size_t len)
 	len -= head;
 	size_t lines = len / LINE;
 	/*
-	 * Such stores keep no order by themselves. Before them: that the slot has another block now. A reader who
-	 * looks where it lies does not hash it again, and must not meet them first.
+	 * Such stores keep no order by themselves. Before them: that the slot has another block
+	 * now. A reader who looks where it lies does not hash it again, and must not meet them
+	 * first.
 	 */
 	_mm_sfence();
 	copy_lines(t, f, lines);
@@ -416,9 +420,10 @@ sfs_record_decode(const struct sfs_key *key, const struct sfs_record_location *p
 /* ---- lists of handles ---- */
 
 /*
- * Handles one behind the other, as lists of them have. A packed one is a byte of flags, what they say
- * (varints of 7 bits a byte, least first; differences as zig-zag), and the proof. Without flags it is the
- * record behind the one before, as long as that, or the first one of its block. The check is made anew.
+ * Handles one behind the other, as lists of them have. A packed one is a byte of flags, what they
+ * say (varints of 7 bits a byte, least first; differences as zig-zag), and the proof. Without flags
+ * it is the record behind the one before, as long as that, or the first one of its block. The check
+ * is made anew.
  */
 enum {
 	STREAM = 1, /* id */

@@ -6,7 +6,10 @@
 #include "logger/streamfs/internal.h"
 #include "proto/base/array.h"
 
-/* What recovery knows while it works: recover_load.c reads maps and headers, recover.c makes chains. */
+/*
+ * What recovery knows while it works: recover_load.c reads maps and headers, recover.c makes
+ * chains.
+ */
 struct sfs_late {
 	uint64_t map_generation;
 	bool stable; /* the map, and so all that was sealed before it, was on the device at the root */
@@ -138,8 +141,8 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 }
 
 /*
- * What was evicted, the root says: a block is written over only under a root that has its eviction. A
- * header may speak of the next batch's, whose root a crash has taken.
+ * What was evicted, the root says: a block is written over only under a root that has its eviction.
+ * A header may speak of the next batch's, whose root a crash has taken.
  */
 static void
 note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
@@ -209,7 +212,10 @@ confirm_open(struct sfs_recovery *r, uint64_t block)
 		e->state = SFS_FREE;
 }
 
-/* Of what lies a block or more apart the kernel's read-ahead knows nothing; asked for at once it comes together. */
+/*
+ * Of what lies a block or more apart the kernel's read-ahead knows nothing; asked for at once it
+ * comes together.
+ */
 static void
 announce(struct sfs *sfs, uint64_t block, uint32_t len)
 {
@@ -279,7 +285,10 @@ apply_late(struct sfs_recovery *r, bool stable)
 	}
 }
 
-/* Under a clean root nothing was written since: a younger writer's blocks are over its generation limit. */
+/*
+ * Under a clean root nothing was written since: a younger writer's blocks are over its generation
+ * limit.
+ */
 static bool
 list_holds(const struct sfs_root *root)
 {
@@ -324,8 +333,8 @@ load_blocks(struct sfs_recovery *r, struct pr_error *err)
 	if (r->late_count)
 		qsort(r->late, r->late_count, sizeof(*r->late), by_map_generation);
 	/*
-	 * With many streams each map has many open blocks. What a stable map says of them later needs no
-	 * look at each: 13,000 reads in a volume of 100 GB and 32 streams.
+	 * With many streams each map has many open blocks. What a stable map says of them later
+	 * needs no look at each: 13,000 reads in a volume of 100 GB and 32 streams.
 	 */
 	apply_late(r, true);
 	if (r->listed)
@@ -342,9 +351,9 @@ load_blocks(struct sfs_recovery *r, struct pr_error *err)
 /* ---- one chain of blocks a stream ---- */
 
 /*
- * Opening: maps and headers tell which blocks there are; here each stream's blocks become one chain,
- * without gaps, cut behind the last record that a crash has left in order. Records known durable are
- * never cut: where they cannot be read, reading says so.
+ * Opening: maps and headers tell which blocks there are; here each stream's blocks become one
+ * chain, without gaps, cut behind the last record that a crash has left in order. Records known
+ * durable are never cut: where they cannot be read, reading says so.
  */
 struct run {
 	uint32_t *block;
@@ -399,8 +408,8 @@ devices_missing(const struct sfs *sfs)
 }
 
 /*
- * The stream's next block tells how a block ended; but where the next one that is there may not be the
- * next one that there was, the block is asked itself (it stays unsure).
+ * The stream's next block tells how a block ended; but where the next one that is there may not be
+ * the next one that there was, the block is asked itself (it stays unsure).
  */
 static void
 ask_next(struct sfs *sfs, uint32_t block, uint32_t next)
@@ -450,7 +459,9 @@ head_of_clean_root(struct sfs *sfs, const struct run *run, uint32_t block)
 	return true;
 }
 
-/* Reads a block and sets its entry to the records found in order; damaged durable ones are passed. */
+/*
+ * Reads a block and sets its entry to the records found in order; damaged durable ones are passed.
+ */
 static void
 count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 {
@@ -469,7 +480,10 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 		bool good =
 			sfs_scan_next(&scan, pos, size, sequence, &h) == SFS_RECORD_GOOD;
 		if (!good && sfs_hole_at(sfs, e->stream, sequence, &hole)) {
-			/* deleted ones were there, nobody knows up to where; the next may lie behind */
+			/*
+			 * deleted ones were there, nobody knows up to where; the next may lie
+			 * behind
+			 */
 			sequence = hole.first_sequence + hole.records;
 			e->end = size;
 			good = sfs_scan_resync(&scan, pos, size, sequence, &h) &&
@@ -569,8 +583,8 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 		uint32_t block = run->block[i];
 		const struct sfs_entry *e = &sfs->table.entry[block];
 		/*
-		 * what is missing before it was never durable: then the block was not either; unless
-		 * it may lie on a device that is missing
+		 * what is missing before it was never durable: then the block was not either;
+		 * unless it may lie on a device that is missing
 		 */
 		going = going && (e->first_sequence <= expected ||
 					 e->first_sequence - 1 <= run->durable ||

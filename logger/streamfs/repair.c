@@ -152,7 +152,9 @@ write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_ent
 	return rc;
 }
 
-/* The generation that the lost map had, or one as good: right behind its interval's newest block. */
+/*
+ * The generation that the lost map had, or one as good: right behind its interval's newest block.
+ */
 static uint64_t
 map_generation(const struct sfs *sfs, uint64_t pos)
 {
@@ -203,8 +205,8 @@ store(struct repair *r, struct pr_error *err)
 }
 
 /*
- * Blocks are written under a root only that is durable: one of a generation beyond all that the root allows
- * was written under a newer one, which is lost.
+ * Blocks are written under a root only that is durable: one of a generation beyond all that the
+ * root allows was written under a newer one, which is lost.
  */
 static int
 knows_all(struct sfs *sfs, struct pr_error *err)

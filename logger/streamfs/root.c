@@ -40,7 +40,9 @@ still_held(const struct sfs *sfs, const struct sfs_map_entry *r)
 	return r->first_sequence + r->records > t->stream[r->stream].first_sequence;
 }
 
-/* Writer: lets those go that speak of what is recycled; then root has what is left, holes as well. */
+/*
+ * Writer: lets those go that speak of what is recycled; then root has what is left, holes as well.
+ */
 static void
 prune_repairs(struct sfs *sfs, struct sfs_root *root)
 {
@@ -99,8 +101,8 @@ sfs_repairs_kept(const struct sfs *sfs, uint64_t block)
 /* ---- the list of a clean close ---- */
 
 /*
- * A map is written when the frontier has come by its interval: of the interval where a writer ends there
- * is none yet. The root of a clean close says what it would, instead of up to 255 headers.
+ * A map is written when the frontier has come by its interval: of the interval where a writer ends
+ * there is none yet. The root of a clean close says what it would, instead of up to 255 headers.
  */
 struct list {
 	struct sfs *sfs;
@@ -142,7 +144,10 @@ put_open(struct list *l, uint32_t block)
 		put(l, block);
 }
 
-/* Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag goes. */
+/*
+ * Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag
+ * goes.
+ */
 static void
 make_list(struct sfs *sfs, struct sfs_root *root)
 {
@@ -189,8 +194,8 @@ read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
 }
 
 /*
- * The better of a disk's two copies, as they were read just now. 0, or -1 with the first copy's fault. *seen: a hash of
- * both. streams: room to decode.
+ * The better of a disk's two copies, as they were read just now. 0, or -1 with the first copy's
+ * fault. *seen: a hash of both. streams: room to decode.
  */
 static int
 load_copies(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct found *best,
@@ -223,8 +228,8 @@ load_copies(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct foun
 }
 
 /*
- * A reader that is slow beside a writer may meet both copies under way, one after the other: what is
- * being written changes, and what is damaged stays as it is.
+ * A reader that is slow beside a writer may meet both copies under way, one after the other: what
+ * is being written changes, and what is damaged stays as it is.
  */
 #define ROOT_STILL (20 * PR_NS_PER_MS)
 #define ROOT_WAIT PR_NS_PER_S
@@ -272,7 +277,9 @@ load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream_entry *stre
 	return 0;
 }
 
-/* Each disk's best root; the newest of all becomes the volume's. A disk that has none is missing. */
+/*
+ * Each disk's best root; the newest of all becomes the volume's. A disk that has none is missing.
+ */
 static int
 claim_all(struct sfs *sfs, struct claim *claims, struct found *found, uint8_t *newest,
 	struct sfs_stream_entry *streams, struct pr_error *err)
@@ -327,7 +334,10 @@ place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk
 	return 1;
 }
 
-/* A disk that is there but holds no root of the volume: all right only in the place of a missing one. */
+/*
+ * A disk that is there but holds no root of the volume: all right only in the place of a missing
+ * one.
+ */
 static int
 count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *claims,
 	struct pr_error *err)
@@ -369,7 +379,9 @@ place_all(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *claims,
 	return count_missing(sfs, sorted, claims, err);
 }
 
-/* The disks in the root's order, a stand-in for each that is missing; what has no place is closed. */
+/*
+ * The disks in the root's order, a stand-in for each that is missing; what has no place is closed.
+ */
 static int
 reorder(struct sfs *sfs, const struct sfs_disk *sorted, struct pr_error *err)
 {
@@ -485,8 +497,8 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 }
 
 /*
- * A disk that a crash left behind the others has its newest copy where they have their older one: each
- * keeps its own newest until the next root is durable on all.
+ * A disk that a crash left behind the others has its newest copy where they have their older one:
+ * each keeps its own newest until the next root is durable on all.
  */
 uint64_t
 sfs_root_offset(const struct sfs *sfs, uint16_t disk)

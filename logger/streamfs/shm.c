@@ -80,8 +80,9 @@ make_object(struct sfs_shm *shm, struct pr_error *err)
 }
 
 /*
- * Where a page may be huge: a block is then one piece for its device, where it was some hundred. That is asked for by
- * the advice alone, as the kernel's setting for such memory is "never" by default; where it cannot be, pages are small.
+ * Where a page may be huge: a block is then one piece for its device, where it was some hundred.
+ * That is asked for by the advice alone, as the kernel's setting for such memory is "never" by
+ * default; where it cannot be, pages are small.
  */
 #define HUGE ((size_t)2 << 20)
 #ifndef MADV_COLLAPSE
@@ -252,8 +253,8 @@ sfs_seq_write(_Atomic uint64_t *words, const void *data, size_t count)
 }
 
 /*
- * A writer may lose its CPU in between, for as long as others want it: so after a while the reader gives way, too.
- * One that died there leaves an odd count for ever.
+ * A writer may lose its CPU in between, for as long as others want it: so after a while the reader
+ * gives way, too. One that died there leaves an odd count for ever.
  */
 #define SPINS 10000
 #define NAPS 100 /* ms */

@@ -11,11 +11,12 @@
 #include "logger/streamfs/table.h"
 
 /*
- * The memory buffer: one shared mapping per volume, written by the volume's writer, mapped read-only
- * by everyone else. It holds the block table, the streams, and slots with the blocks being filled
- * and the last ones sealed. The writer never reads back what it put there, but for the slots that it
- * writes out; readers believe nothing without checking its range and, for records, the keyed hash, or, of
- * what they do not copy (cursor_there.c), the header's keyed check and that nothing was overwritten meanwhile.
+ * The memory buffer: one shared mapping per volume, written by the volume's writer, mapped
+ * read-only by everyone else. It holds the block table, the streams, and slots with the blocks
+ * being filled and the last ones sealed. The writer never reads back what it put there, but for the
+ * slots that it writes out; readers believe nothing without checking its range and, for records,
+ * the keyed hash, or, of what they do not copy (cursor_there.c), the header's keyed check and that
+ * nothing was overwritten meanwhile.
  */
 #define SFS_ENTRY_WORDS 8
 #define SFS_STREAM_WORDS 19
@@ -38,7 +39,8 @@ struct sfs_shm_slot {
 };
 /*
  * The one thing that another process may ask of the writer: to change a stream's guarantee. Askers
- * need write permission on the object, and take turns by a lock on it. state: odd, asked; even, answered.
+ * need write permission on the object, and take turns by a lock on it. state: odd, asked; even,
+ * answered.
  */
 struct sfs_ask {
 	char name[SFS_NAME_MAX + 1];
@@ -83,7 +85,10 @@ struct sfs_shm {
 	char name[64]; /* empty: private memory */
 };
 
-/* Writer: replaces what a dead writer left. bytes: of slots. named false: memory of this process only. */
+/*
+ * Writer: replaces what a dead writer left. bytes: of slots. named false: memory of this process
+ * only.
+ */
 int sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes,
 	bool named, struct pr_error *err);
 /* Reader: 0, or -1: there is none, or none that fits. */

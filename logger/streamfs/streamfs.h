@@ -10,13 +10,12 @@
 #include "proto/base/error.h"
 
 /*
- * StreamFS: a store of streams in a file or block device, without a file system (Hyperion, section 4).
- * It knows bytes and times, never packets. One process writes a volume; any number read it meanwhile.
- * See DESIGN section 5 for the promises, format.h for what lies on the devices. Times are ns since 1970
- * UTC, as the caller means them.
- * A process that forks while it has a volume open for writing hands the writer's lock on: readers then
- * take the writer for alive until the child has gone as well. Fork first.
- * A struct sfs is used by one thread at a time.
+ * StreamFS: a store of streams in a file or block device, without a file system (Hyperion, section
+ * 4). It knows bytes and times, never packets. One process writes a volume; any number read it
+ * meanwhile. See DESIGN section 5 for the promises, format.h for what lies on the devices. Times
+ * are ns since 1970 UTC, as the caller means them. Fork before you open a volume for writing. A
+ * child inherits the writer's lock: readers would take the writer for alive until the child has
+ * ended, too. A struct sfs is used by one thread at a time.
  */
 struct sfs;
 struct sfs_cursor;
@@ -43,28 +42,34 @@ enum sfs_result {
 };
 const char *sfs_result_text(int result);
 
-/* Finds a record again: where it lies, how long it is, and proof that it is the one. */
+/*
+ * Where a record lies, how long it is, and part of its hash. Readers find the record by it again.
+ */
 struct sfs_handle {
-	uint64_t
-		generation; /* of the block: how often the frontier has come by, and volume-unique */
+	uint64_t generation; /* of the block: unique in the volume, rising */
 	uint64_t block;
 	uint32_t offset, length; /* within the block; body length */
 	uint16_t stream;
 	uint16_t header; /* bytes of the record's header, before its body */
-	uint32_t check; /* of the other fields, keyed: a made-up handle is seen at once */
+	uint32_t
+		check; /* keyed hash of the other fields: a forged handle is refused at once */
 	uint64_t proof; /* part of the record's keyed hash */
 };
 /* Little-endian, SFS_HANDLE_BYTES; for storing handles in other records. */
 void sfs_handle_encode(const struct sfs_handle *handle, uint8_t out[SFS_HANDLE_BYTES]);
 void sfs_handle_decode(const uint8_t in[SFS_HANDLE_BYTES], struct sfs_handle *out);
-/* The same as 80 hexadecimal digits, for people. Returns out; parsing: false, it is no such text. */
+/*
+ * A handle as 80 hexadecimal digits, for people. sfs_handle_text returns out; sfs_handle_parse:
+ * false for other text.
+ */
 #define SFS_HANDLE_TEXT (2 * SFS_HANDLE_BYTES + 1)
 char *sfs_handle_text(const struct sfs_handle *handle, char out[SFS_HANDLE_TEXT]);
 bool sfs_handle_parse(const char *text, struct sfs_handle *out);
 /*
- * For lists of handles: one as what differs from the one before it in the list (zeros before the first),
- * some 12 bytes where the two lie close. Returns how many. Unpacking, of the volume that the handles are
- * of, takes at most size bytes and returns how many it took; 0: they are no such handle.
+ * For lists of handles: writes what differs from the handle before it in the list (zeros before the
+ * first), about 12 bytes where the two lie close. Returns the number of bytes. Unpacking needs the
+ * volume of the handles; it reads at most size bytes and returns how many it read; 0: they are no
+ * packed handle.
  */
 #define SFS_HANDLE_PACKED_MAX 48
 size_t sfs_handle_pack(const struct sfs_handle *handle, const struct sfs_handle *before,
@@ -83,11 +88,12 @@ struct sfs_record {
 };
 
 /*
- * Creating. size: of all paths together; 0: the whole device, or the file as it is. A file's room is
- * reserved (fallocate) where its file system can, else the file is sparse. A volume that is there is not
- * overwritten without force, and one that is being written not at all. Several paths are one volume,
- * striped by block; they are named whenever it is opened, in any order. Where some are missing it can
- * be read without them. What the larger ones have beyond the smallest is used too.
+ * Creating. size: of all paths together; 0: the whole device, or the file as it is. A file's room
+ * is reserved (fallocate) where its file system can, else the file is sparse. A volume that is
+ * there is not overwritten without force, and one that is being written not at all. Several paths
+ * are one volume, striped by block; they are named whenever it is opened, in any order. Where some
+ * are missing it can be read without them. What the larger ones have beyond the smallest is used
+ * too.
  */
 enum sfs_zones {
 	SFS_ZONES_AUTO, /* measured: on when a device's first and last GiB differ by more than 15 % */
@@ -105,8 +111,9 @@ int sfs_create(const char *const *paths, size_t path_count,
 	const struct sfs_create_options *options, struct pr_error *err);
 
 /*
- * Growing, while nobody writes the volume: new room of its devices (grown block devices are seen by
- * themselves), and new devices, is striped with what there was. What is held stays as it is.
+ * Growing, while nobody writes the volume. The volume takes new room of its devices (a block device
+ * that has grown is noticed) and new devices, and stripes over them and the old ones. Its records
+ * stay where they are.
  */
 struct sfs_grow_options {
 	uint64_t size; /* of all files together, as in sfs_create; 0: as they are */
@@ -121,14 +128,17 @@ struct sfs_open_options {
 	bool writer; /* takes the volume's lock; recovers */
 	size_t shm_bytes; /* writer: shared memory for blocks; 0: default */
 	bool no_direct; /* do not try O_DIRECT and io_uring */
-	/* writer: the thread that opens it is the only one that uses it: then a write that is done wakes nobody */
+	/*
+	 * writer: only the thread that opens it uses it. A write that completes then wakes no
+	 * thread.
+	 */
 	bool one_thread;
 	uint32_t
 		permission_mask; /* a record is given only if all bits of its permission are here; 0: any */
 	/*
 	 * writer: goes on without devices that are missing, and without one that fails a write, as
-	 * long as one is left. What lies on them is lost for good, also when they come back:
-	 * sfs_losses.
+	 * long as one is left. Records on them are lost for good, even when they come back
+	 * (sfs_losses).
 	 */
 	bool degraded;
 	int64_t flush_interval; /* ns; 0: 200 ms. sfs_tick flushes what is older */
@@ -141,41 +151,43 @@ void sfs_close(struct sfs **sfs);
 /* ---- writing ---- */
 
 /*
- * Finds or creates; guarantee in bytes (0 none), set anew on an existing stream unless it was set by
- * sfs_guarantee_set. That many bytes of the stream's newest whole blocks, rounded up, are never
+ * Finds or creates; guarantee in bytes (0 none), set anew on an existing stream unless it was set
+ * by sfs_guarantee_set. That many bytes of the stream's newest whole blocks, rounded up, are never
  * recycled. The volume's utilization bounds the sum of all guarantees. Returns its id, or < 0.
  */
 int sfs_stream_open(struct sfs *sfs, const char *name, uint64_t guarantee,
 	uint32_t permission, struct pr_error *err);
 /*
- * Changes for good the permission bits that records of the stream get from now on: what sfs_stream_open
- * asks for does not count any more. Of a volume open for writing. 0 or -1.
+ * Sets the permission bits of the stream's next records for good: sfs_stream_open does not change
+ * them any more. The volume must be open for writing. 0 or -1.
  */
 int sfs_permission_set(
 	struct sfs *sfs, const char *stream, uint32_t permission, struct pr_error *err);
 /*
- * Changes an existing stream's guarantee for good. Of a volume open for writing at once; of one open
- * for reading the writer is asked through shared memory, and answers in its next sfs_tick: for that
- * the caller must be allowed to write to the object in /dev/shm (be the writer's user, or root).
- * 0, or -1: no such stream, too much, no writer lives, or none that answers within 10 s.
+ * Changes an existing stream's guarantee for good. With a volume open for writing: at once. With
+ * one open for reading: asks the writer through shared memory, who answers in its next sfs_tick.
+ * The caller must then be allowed to write to the object in /dev/shm (the writer's user, or root).
+ * 0; -1: no such stream, too much, no writer lives, or it does not answer within 10 s.
  */
 int sfs_guarantee_set(
 	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err);
 /*
- * Appends one record; the body is copied. Visible to readers on return (from shared memory), durable
- * after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR. Copies and
- * hashes, no more, while shared memory has a free slot; else it waits for the oldest write.
- * A record lies in one block, whose header takes 192 bytes. Its own header takes 32 bytes; or 64 for the first record
- * in each sixteenth of a block, for reserved ones, and for those with a permission or a time span over 2^32 ns. Header
- * and body are rounded up to 8. The longest body has block size - 256 bytes; bodies of (block size - 192) / n - 72
- * bytes fit n to a block, padding at flushes aside.
+ * Appends one record; the body is copied. Visible to readers on return (from shared memory),
+ * durable after a flush. handle may be NULL. Returns SFS_OK, SFS_TOO_BIG, SFS_FULL, SFS_ERROR.
+ * Copies and hashes, no more, while shared memory has a free slot; else it waits for the oldest
+ * write. A record lies in one block, whose header takes 192 bytes. Its own header takes 32 bytes;
+ * or 64 for the first record in each sixteenth of a block, for reserved ones, and for those with a
+ * permission or a time span over 2^32 ns. Header and body are rounded up to 8. The longest body has
+ * block size - 256 bytes; bodies of (block size - 192) / n - 72 bytes fit n to a block, padding at
+ * flushes aside.
  */
 int sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err);
 /*
- * Without the copy: reserve room for up to length bytes, fill it, commit what was used. Only one
- * reservation at a time per stream; other streams may be appended to meanwhile. Records before it can be
- * flushed while it is open, so it starts at a multiple of 4096: for large records.
+ * Appends without a copy: reserve room for up to length bytes, fill it, commit the bytes used. A
+ * stream has one reservation at a time; other streams may be appended to meanwhile. The record
+ * starts at a multiple of 4096, so that records before it can be flushed while it is open. Use it
+ * for large records.
  */
 void *sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err);
 int sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
@@ -183,16 +195,17 @@ int sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 size_t sfs_record_max(const struct sfs *sfs); /* longest body */
 
 /*
- * All that was appended is on the device (fdatasync too) when it returns SFS_OK; what is only reserved
- * is not a part of it. SFS_ERROR: the device failed; recording is suspended, what was appended stays in
- * memory and is written when the device takes it again (sfs_tick tries ten times a second).
+ * SFS_OK: all appended records are on the devices and synced (fdatasync); open reservations are
+ * not. SFS_ERROR: a device failed and recording is suspended. Appended records stay in memory, and
+ * are written when the device works again (sfs_tick tries ten times a second).
  */
 int sfs_flush(struct sfs *sfs, struct pr_error *err);
 /*
- * Call at least every half flush interval, from the writer's loop: starts and reaps I/O; flushes old data.
- * What fills sectors of 4 KiB goes each half interval, the rest, padded, when a whole one is over: a
- * stream that goes on is not padded, and a slow one is durable just as soon. Where so much comes that padding is less
- * than a hundredth of it, all goes each three quarters of an interval instead.
+ * Call at least every half flush interval, from the writer's loop: starts and reaps I/O; flushes
+ * old data. What fills sectors of 4 KiB goes each half interval, the rest, padded, when a whole one
+ * is over: a stream that goes on is not padded, and a slow one is durable just as soon. Where so
+ * much comes that padding is less than a hundredth of it, all goes each three quarters of an
+ * interval instead.
  */
 int sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err);
 /* Records appended to / known durable in a stream (sequence numbers). */
@@ -201,11 +214,12 @@ uint64_t sfs_durable(const struct sfs *sfs, int stream);
 /* Forgets all data of the streams (RESET): blocks become free; handles expire. */
 int sfs_reset(struct sfs *sfs, struct pr_error *err);
 /*
- * Deletes the oldest blocks of a stream, guaranteed or not: those of which all records end by `until`
- * (included), one after the other up to the first that has a later one; that one stays as it is, with the
- * earlier records in it. At most `most` blocks (0: 64) go in one call: more says that there are others,
- * for the next. When it returns SFS_OK they are gone for good, handles to them expired, evicted_until
- * moved on, and the devices hold zeros where they lay. Flushes first, and waits for the devices.
+ * Deletes the oldest blocks of a stream, guaranteed or not: those of which all records end by
+ * `until` (included), one after the other up to the first that has a later one; that one stays as
+ * it is, with the earlier records in it. At most `most` blocks (0: 64) go in one call: more says
+ * that there are others, for the next. When it returns SFS_OK they are gone for good, handles to
+ * them expired, evicted_until moved on, and the devices hold zeros where they lay. Flushes first,
+ * and waits for the devices.
  */
 struct sfs_trimmed {
 	uint64_t blocks; /* whose room is free now */
@@ -220,14 +234,15 @@ struct sfs_trimmed {
 int sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most,
 	struct sfs_trimmed *out, struct pr_error *err);
 /*
- * Deletes records from anywhere in a stream: those of which all lies in [since, until] (included), with
- * sequences up to `last`; a record that reaches beyond stays whole. Blocks at the stream's old end go as by
- * sfs_trim, and their room is free at once; the room of all else is free when the stream is recycled as far
- * as there, and counts for its guarantee till then. At most `most` blocks (0: 64) in one call, or fewer: more
- * says that there is more to do. When it returns SFS_OK those records are gone for good: handles to them, and
- * cursors that come by, say SFS_DELETED (of the old end SFS_EXPIRED), and the devices and shared memory hold
- * zeros where they lay. SFS_ERROR also when the root, that notes each deleted stretch until it is recycled,
- * has no room: some 900 of them, neighbours being one. Flushes first, and waits for the devices.
+ * Deletes records from anywhere in a stream: those of which all lies in [since, until] (included),
+ * with sequences up to `last`; a record that reaches beyond stays whole. Blocks at the stream's old
+ * end go as by sfs_trim, and their room is free at once; the room of all else is free when the
+ * stream is recycled as far as there, and counts for its guarantee till then. At most `most` blocks
+ * (0: 64) in one call, or fewer: more says that there is more to do. When it returns SFS_OK those
+ * records are gone for good: handles to them, and cursors that come by, say SFS_DELETED (of the old
+ * end SFS_EXPIRED), and the devices and shared memory hold zeros where they lay. SFS_ERROR also
+ * when the root, that notes each deleted range until it is recycled, has no room: some 900 of them,
+ * neighbours being one. Flushes first, and waits for the devices.
  */
 struct sfs_delete_range {
 	int64_t since, until;
@@ -236,8 +251,8 @@ struct sfs_delete_range {
 int sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range,
 	uint32_t most, struct sfs_trimmed *out, struct pr_error *err);
 /*
- * A text of at most SFS_NOTE_BYTES, 0 included (packrack: its status as JSON), that the writer publishes
- * to readers in other processes through shared memory. Read under a sequence lock.
+ * A text of at most SFS_NOTE_BYTES, 0 included (packrack: its status as JSON), that the writer
+ * publishes to readers in other processes through shared memory. Read under a sequence lock.
  */
 #define SFS_NOTE_BYTES 4096
 void sfs_note_set(struct sfs *sfs, const char *text);
@@ -267,28 +282,25 @@ size_t sfs_read_room(const struct sfs_handle *handle);
 int sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t size,
 	struct sfs_record *out, struct pr_error *err);
 
-/*
- * What a record's header says, without its body (out->body is NULL) and so without the proof that the
- * body is whole; the header is proven.
- */
+/* Reads a record's header only (out->body is NULL). The header is verified, the body is not. */
 int sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle,
 	struct sfs_record *out, struct pr_error *err);
 
 /*
- * Some bytes of a record's body, without reading all of it and so without its proof: the caller must see
- * by itself whether they are what was written. room: aligned to 4096; size at least length + 8192; *at is
- * where in it they lie. Whole sectors are read, so those that begin at one cost least: the body of a
- * record that was reserved lies SFS_RESERVED_HEADER bytes behind one.
+ * Reads part of a record's body without verifying the record's hash, which covers the whole body:
+ * the caller must verify the bytes. room: aligned to 4096; size at least length + 8192. *at: where
+ * in room the bytes lie. Whole sectors are read. The body of a reserved record lies
+ * SFS_RESERVED_HEADER bytes behind a sector's start.
  */
 #define SFS_RESERVED_HEADER 64
 int sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err);
 
 /*
- * sfs_read_in in two steps, so that several threads can take the second: the plan, of the thread that uses
- * sfs, and the reading, of any thread, for as long as sfs is open. 1: there is a plan; 0: there is none (the
- * record is in memory, or gone): sfs_read_in will do. The reading gives SFS_OK, or whatever is wrong:
- * sfs_read_in then tells what.
+ * Two-step form of sfs_read_in. The plan is made by the thread that uses sfs; the reading may be
+ * done by any thread while sfs is open. sfs_read_plan: 1 a plan; 0 none (the record is in memory,
+ * or gone): call sfs_read_in. sfs_read_planned: SFS_OK; else call sfs_read_in, which says what is
+ * wrong.
  */
 struct sfs_plan {
 	uint64_t room[72]; /* StreamFS's */
@@ -298,28 +310,31 @@ int sfs_read_planned(
 	const struct sfs_plan *plan, void *room, size_t size, struct sfs_record *out);
 
 /*
- * Walks a stream from its oldest record (or after a handle) to the newest, following the writer. Once
- * past a block, up to 4 MiB are read ahead. While the writer is behind with more than half of its shared
- * memory, reads of other processes from the devices wait, a quarter of a millisecond each, and none go ahead.
+ * Walks a stream from its oldest record (or after a handle) to the newest, following the writer.
+ * Once past a block, up to 4 MiB are read ahead. While the writer is behind with more than half of
+ * its shared memory, reads of other processes from the devices wait, a quarter of a millisecond
+ * each, and none go ahead.
  */
 struct sfs_cursor *sfs_cursor_open(
 	struct sfs *sfs, int stream, const struct sfs_handle *after, struct pr_error *err);
 /*
  * 1 a record; 0 none further at present (call again later); < 0 enum sfs_result. SFS_EXPIRED: the
  * frontier overtook the cursor; it goes on at what is now the oldest. SFS_CORRUPT: a bad record was
- * skipped, see err; it goes on behind it. SFS_DELETED: a deleted stretch was, the same.
+ * skipped, see err; it goes on behind it. SFS_DELETED: a deleted range was, the same.
  */
 int sfs_cursor_next(
 	struct sfs_cursor *cursor, struct sfs_record *out, struct pr_error *err);
 /*
- * The record that sfs_cursor_next would give, where it lies in the memory that its writer shares: 1, and
- * out->body points there; 0: it does not lie there, or there is none. What is read there may be overwritten
- * meanwhile: each byte may be looked at once, any value must do no harm, and what was made of them counts
- * only if sfs_cursor_confirm then says that the record was whole all the while. The header is proven, the body's
- * hash is not.
+ * Shows the record that sfs_cursor_next would give in place in the writer's shared memory. 1:
+ * out->body points there; 0: it does not lie there, or there is none. The header is verified, the
+ * body is not, and the writer may overwrite it meanwhile: read each byte once, expect any value,
+ * and discard all results unless sfs_cursor_confirm returns true.
  */
 int sfs_cursor_peek_shared(struct sfs_cursor *cursor, struct sfs_record *out);
-/* True: it was, and the cursor is behind it. False: sfs_cursor_next says what became of it. */
+/*
+ * True: the record was unchanged until now; the cursor goes behind it. False: sfs_cursor_next says
+ * what became of it.
+ */
 bool sfs_cursor_confirm(struct sfs_cursor *cursor, const struct sfs_record *there);
 void sfs_cursor_close(struct sfs_cursor **cursor);
 
@@ -350,9 +365,9 @@ struct sfs_volume_info {
 	uint64_t recovered_records, lost_tail_bytes; /* at the last opening by a writer */
 	uint64_t repairs; /* notes of what repairs have dropped */
 	uint64_t
-		deletions; /* stretches deleted in the midst of streams, and not recycled yet */
+		deletions; /* ranges deleted in the middle of streams, and not recycled yet */
 	uint64_t
-		wiping; /* blocks and stretches that a deletion has not written over yet: the next opening will */
+		wiping; /* blocks and ranges that a deletion has not written over yet: the next opening will */
 };
 int sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err);
 /* A device of the volume, by its number from 0. */
@@ -377,7 +392,7 @@ bool sfs_losses(const struct sfs *sfs, char *text, size_t size);
 int sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err);
 
-/* A stretch of a stream that sfs_delete has taken from its midst. */
+/* A range of a stream that sfs_delete has taken from its middle. */
 struct sfs_deleted {
 	uint64_t first, last; /* sequences */
 	uint64_t bytes;
@@ -396,8 +411,9 @@ struct sfs_forecast {
 		recent_rate; /* of the last minute before now, while a writer lives; 0: none, or not known */
 	bool wrapped; /* something was recycled */
 	/*
-	 * ns, at the recent rate if there is one, else at the rate; INT64_MAX: not known. kept: how old
-	 * the oldest of what is not guaranteed gets. until_full: before the first is recycled; 0: wrapped.
+	 * ns, at the recent rate if there is one, else at the rate; INT64_MAX: not known. kept: how
+	 * old the oldest of what is not guaranteed gets. until_full: before the first is recycled;
+	 * 0: wrapped.
 	 */
 	int64_t kept, until_full;
 };
@@ -431,10 +447,11 @@ const char *sfs_fault_text(enum sfs_fault_kind kind); /* one word */
 typedef void (*sfs_fault_call)(void *arg, const struct sfs_fault *fault);
 /*
  * Reads everything and reports each fault; returns their number, or -1 when the volume cannot be
- * read at all. *records (may be NULL): good records found. What a repair has dropped is no fault any
- * more. Found is each byte of a root, a map in use, a live block's header, or a record, that is not
- * as it was written, and of the padding behind them what lies in the same 512 bytes; nothing else
- * on the devices is ever read as data. While a writer lives, roots and maps are passed over.
+ * read at all. *records (may be NULL): good records found. What a repair has dropped is no fault
+ * any more. A fault is each byte of a root, a map in use, a live block's header or a record that is
+ * not as it was written, and each such byte of the padding behind them in the same 512 bytes.
+ * Nothing else on the devices is ever read as data. While a writer lives, roots and maps are not
+ * checked.
  */
 int64_t sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	struct pr_error *err);
@@ -448,8 +465,8 @@ struct sfs_repair_result {
 };
 struct sfs_repair_options {
 	/*
-	 * Also where the newest root is damaged on all devices, and the one before it does not know of blocks that
-	 * were written since: their records are given up with it.
+	 * Also where the newest root is damaged on all devices, and the one before it does not know
+	 * of blocks that were written since: their records are given up with it.
 	 */
 	bool force;
 };

@@ -14,7 +14,7 @@
  */
 
 /* The frontier needs room to turn: not all of even the smallest volume may be promised. */
-#define ROOM 4
+#define FRONTIER_ROOM 4
 
 struct promised {
 	uint64_t blocks, streams;
@@ -49,9 +49,9 @@ sfs_guarantee_most(const struct sfs *sfs)
 {
 	uint64_t data = data_blocks(sfs);
 	uint64_t most = data * sfs->root.utilization / 1000;
-	if (data <= ROOM)
+	if (data <= FRONTIER_ROOM)
 		return 0;
-	return most > data - ROOM ? data - ROOM : most;
+	return most > data - FRONTIER_ROOM ? data - FRONTIER_ROOM : most;
 }
 
 /* May stream (an id, or -1: a new one) have that guarantee, beside the others? */
@@ -63,7 +63,7 @@ check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr
 	p.blocks += sfs_table_blocks_for(&sfs->table, guarantee);
 	p.streams += guarantee > 0;
 	/* each stream's newest block comes on top of what is promised */
-	if (p.blocks <= most && p.blocks + p.streams + ROOM <= data)
+	if (p.blocks <= most && p.blocks + p.streams + FRONTIER_ROOM <= data)
 		return 0;
 	return pr_error_set(err,
 		"guarantees of %llu blocks in all: at most %llu of the volume's %llu may "
@@ -343,8 +343,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 }
 
 /*
- * Of a block with deleted records the times of those that are left, nearly: as if they rose. No records: none
- * are left.
+ * Of a block with deleted records the times of those that are left, nearly: as if they rose. No
+ * records: none are left.
  */
 static void
 times_left(struct sfs *sfs, struct sfs_entry *e)

@@ -463,10 +463,10 @@ sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
 /* ---- frontier ---- */
 
 /*
- * A batch costs one root (some KiB and a sync) and that much of the oldest data early, at most twice
- * over. 256 blocks of 1 MiB mean four roots a second at 1 GB/s. While a root is made, the buffer is
- * written out up to twice: a batch lasts that long where the volume is not too small for it, or the
- * frontier would run dry each time.
+ * A batch costs one root (some KiB and a sync) and that much of the oldest data early, at most
+ * twice over. 256 blocks of 1 MiB mean four roots a second at 1 GB/s. While a root is made, the
+ * buffer is written out up to twice: a batch lasts that long where the volume is not too small for
+ * it, or the frontier would run dry each time.
  */
 static uint32_t
 batch_for(uint64_t blocks, uint32_t buffered)

@@ -10,9 +10,10 @@
 /* ---- layout and order ---- */
 
 /*
- * Where blocks lie, and in which order the frontier takes them. Pure. Two mappings that do not know of
- * each other: block -> (device, row on it) never changes while a block lives, as handles hold block
- * numbers; position -> block is made anew whenever the volume is opened, and changes as it grows.
+ * Where blocks lie, and in which order the frontier takes them. Pure. Two mappings that do not know
+ * of each other: block -> (device, row on it) never changes while a block lives, as handles hold
+ * block numbers; position -> block is made anew whenever the volume is opened, and changes as it
+ * grows.
  */
 struct sfs_stripe {
 	uint64_t first, blocks, rows; /* rows: blocks on each of its devices */
@@ -61,9 +62,9 @@ sfs_order_ahead(const struct sfs_order *o, uint64_t block, uint64_t position)
 
 /*
  * Zones (Hyperion, section 4.5): row i of a lap over a disk of which the first rows are faster than
- * the last. The rows are three zones R, S and T of n regions each, taken R1 S1 Tn R2 S2 Tn-1 ... Rn Sn
- * T1: the mean of three places on the disk, close to constant. What does not fill three regions lies
- * between S and T and comes last.
+ * the last. The rows are three zones R, S and T of n regions each, taken R1 S1 Tn R2 S2 Tn-1 ... Rn
+ * Sn T1: the mean of three places on the disk, close to constant. What does not fill three regions
+ * lies between S and T and comes last.
  */
 uint64_t sfs_zone_row(uint64_t i, uint64_t rows, uint32_t region);
 /* Rows of a region: 64 MiB (the paper's: one more seek a second), less on a small disk. */
@@ -157,8 +158,8 @@ void sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t
 /* Recycles a block: it and all older ones of its stream are gone. */
 void sfs_table_evict(struct sfs_table *t, uint32_t block);
 /*
- * A block of any kind goes with its device. Of a stream it leaves a gap: older and younger ones stay.
- * Returns how many records went with it.
+ * A block of any kind goes with its device. Of a stream it leaves a gap: older and younger ones
+ * stay. Returns how many records went with it.
  */
 uint64_t sfs_table_lose(struct sfs_table *t, uint32_t block);
 static inline uint64_t
@@ -177,10 +178,10 @@ void sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *hea
 /* ---- frontier ---- */
 
 /*
- * The one write frontier: takes the blocks in the table's order, wraps, overwrites what is surplus, skips what
- * a guarantee protects (Hyperion, section 4.2). Evicting runs a batch of blocks ahead of writing: a
- * root that says which blocks are gone is made durable before any of them is written over, so that a
- * crash never finds a live block half overwritten. Pure: no I/O.
+ * The one write frontier: takes the blocks in the table's order, wraps, overwrites what is surplus,
+ * skips what a guarantee protects (Hyperion, section 4.2). Evicting runs a batch of blocks ahead of
+ * writing: a root that says which blocks are gone is made durable before any of them is written
+ * over, so that a crash never finds a live block half overwritten. Pure: no I/O.
  */
 struct sfs_frontier {
 	uint32_t *ring; /* positions cleared, in order: ready ones, then pending ones */
@@ -192,8 +193,8 @@ struct sfs_frontier {
 	uint64_t high_water, next_generation;
 };
 /*
- * Releases a block for reuse and returns true. Returns false, and changes nothing, while that cannot be
- * done (sfs_block_release).
+ * Releases a block for reuse and returns true. Returns false, and changes nothing, while that
+ * cannot be done (sfs_block_release).
  */
 typedef bool (*sfs_release_block_fn)(void *arg, uint32_t block);
 

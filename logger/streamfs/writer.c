@@ -7,9 +7,9 @@
 /* ---- slots of shared memory ---- */
 
 /*
- * Slots of shared memory hold blocks while they are filled and, until the slot is needed again, after.
- * A slot may be taken from a block when all its bytes have been written: of a sealed block, or of an
- * idle stream's open one, which goes on later in another slot from its next sector on.
+ * Slots of shared memory hold blocks while they are filled and, until the slot is needed again,
+ * after. A slot may be taken from a block when all its bytes have been written: of a sealed block,
+ * or of an idle stream's open one, which goes on later in another slot from its next sector on.
  */
 static bool
 tail_clean(const struct sfs_tail *tail)
@@ -221,7 +221,10 @@ put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
 	sfs_map_entry_encode(&m, to);
 }
 
-/* The map of the interval that ends at block; returns its bytes, whole sectors. A repair has no late ones. */
+/*
+ * The map of the interval that ends at block; returns its bytes, whole sectors. A repair has no
+ * late ones.
+ */
 size_t
 sfs_map_build(struct sfs *sfs, uint32_t block, uint64_t generation, uint8_t *buf)
 {
@@ -298,7 +301,9 @@ sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_heade
 
 /* ---- start, stop, blocks ---- */
 
-/* Requests: each slot may have some under way (it is written as it fills), and roots, syncs, maps. */
+/*
+ * Requests: each slot may have some under way (it is written as it fills), and roots, syncs, maps.
+ */
 static int
 make_pool(struct sfs_writer *w, uint32_t slots, uint32_t block_size)
 {
@@ -385,7 +390,10 @@ note_late(struct sfs *sfs, uint32_t block)
 		w->sealed_after_map[w->sealed_after_map_count++] = block;
 }
 
-/* The newest generation of what does not lie in the stretch that the frontier had passed since the root. */
+/*
+ * The newest generation of what does not lie in the range that the frontier had passed since the
+ * root.
+ */
 static uint64_t
 newest_before(const struct sfs *sfs)
 {
@@ -404,12 +412,13 @@ newest_before(const struct sfs *sfs)
 }
 
 /*
- * Writes again the maps of the blocks that the frontier had passed since the last root. After a crash some of them may
- * not be on the device, and once the next root is durable nobody reads these intervals' headers any more. Blocks that
- * a map calls open are sealed by now: the next map says how they ended. A map gets the generation that follows the
- * newest one before it: the lost map had that or a later one, and every block behind it has a later one. It must
- * not be beyond the root's generation limit: after another crash a block would get the same generation again, and
- * recovery would go on from the wrong block.
+ * Writes again the maps of the blocks that the frontier had passed since the last root. After a
+ * crash some of them may not be on the device, and once the next root is durable nobody reads these
+ * intervals' headers any more. Blocks that a map calls open are sealed by now: the next map says
+ * how they ended. A map gets the generation that follows the newest one before it: the lost map had
+ * that or a later one, and every block behind it has a later one. It must not be beyond the root's
+ * generation limit: after another crash a block would get the same generation again, and recovery
+ * would go on from the wrong block.
  */
 static int
 mend_maps(struct sfs *sfs, struct pr_error *err)
@@ -439,8 +448,8 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 }
 
 /*
- * After recovery: the frontier goes on behind the newest block; what recovery found is made durable,
- * then a root that the first batch of blocks may be written under.
+ * After recovery: the frontier goes on behind the newest block; what recovery found is made
+ * durable, then a root that the first batch of blocks may be written under.
  */
 static int
 start_frontier(struct sfs *sfs, struct pr_error *err)
