@@ -47,7 +47,7 @@ MUTANTS = [
      "the root says that blocks are written which are not on the device"),
     ("evicted-early", "append.c",
      "\tw->root_pending = w->frontier.pending;",
-     "\tsfs_frontier_ready(&w->frontier, w->frontier.pending);\n\tw->root_pending = w->frontier.pending;",
+     "\tsfs_frontier_release_pending(&w->frontier, w->frontier.pending);\n\tw->root_pending = w->frontier.pending;",
      "evicted blocks are written over before the root that gives them up"),
     ("one-root-copy", "root.c",
      "return sfs->root_copy[disk] ? 0 : SFS_ROOT_BYTES;", "return 0 * disk * sfs->disks;",
