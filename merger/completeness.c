@@ -8,12 +8,11 @@
 #include "proto/rpc/message.h"
 
 /*
- * Shared by completeness.c (stretches that nodes hold), completeness_sweep.c (their union, and its gaps),
- * completeness_end.c (what nodes say at their end), completeness_missing.c (the gaps' reasons) and
- * completeness_report.c (all of it put together).
+ * In this order: nodes and epoch series, ranges and edges, their union and its gaps, the end of a node's answer, the
+ * gaps' reasons, the report.
  */
 
-/* A stretch as a node told it; bits NULL: all of first..last. */
+/* A range of seqs as a node reported it. bits NULL: all of first..last are held. */
 struct range {
 	uint64_t first, last;
 	int64_t first_otime, last_otime;
@@ -26,13 +25,13 @@ struct point {
 	int64_t otime;
 };
 
-/* One (epoch, link). */
+/* One (epoch, link): an epoch series. */
 struct series {
 	uint64_t epoch;
 	uint32_t link;
-	struct range *ranges; /* by first; only what is not yet judged */
+	struct range *ranges; /* by first; those not judged yet */
 	size_t count;
-	uint64_t judged; /* all seqs up to this one are settled */
+	uint64_t judged; /* all seqs up to this one are judged */
 	struct point first; /* lowest held in the range */
 	struct point last; /* highest among the judged whose otime is known */
 	uint64_t top; /* highest held among the judged; 0: none */
@@ -42,15 +41,15 @@ struct series {
 	Packrack__Ledger
 		*ledger; /* merged over nodes; owned by prm_completeness; NULL: none */
 	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
-	bool evicted_gap; /* something that was evicted is nowhere else */
+	bool evicted_gap; /* some evicted seqs are held nowhere else */
 	bool in_scope; /* the query's link filter lets it through */
 	struct {
 		int64_t said_until;
-		uint64_t seq; /* all up to here is stored there or known to be lost */
+		uint64_t seq; /* all up to here are stored there, or known to be lost */
 		bool ended;
-	} * told; /* each node's own copy of the ledger */
+	} * told; /* the ledger, as each node has it */
 	size_t told_count;
-	uint64_t settled; /* lowest seq told by those that still hear the dispatcher */
+	uint64_t settled; /* lowest seq of the nodes that still hear the dispatcher */
 };
 
 struct gap {
@@ -97,7 +96,7 @@ struct prm_completeness {
 	uint64_t held, told; /* distinct, and summed over nodes */
 	size_t bytes;
 	bool cut, failed_memory;
-	bool loose; /* some told what they hold of times beyond the range, too */
+	bool bounds_only; /* held counts are upper bounds */
 	int64_t cut_otime;
 	size_t *active; /* sweep's scratch: ranges that may cover the present seq */
 };
@@ -301,7 +300,7 @@ held_check(const Packrack__Held *h, struct pr_error *err)
 
 	if (h->first < 1 || h->last < h->first || h->last == UINT64_MAX ||
 		h->link > UINT16_MAX || h->first_otime > h->last_otime)
-		return pr_error_set(err, "it tells a stretch of seqs that makes no sense");
+		return pr_error_set(err, "it tells a range of seqs that makes no sense");
 	if (h->bits.len && h->bits.len != span / 8 + 1)
 		return pr_error_set(err, "it tells %llu seqs with %zu bytes of bits",
 			(unsigned long long)span + 1, h->bits.len);
@@ -407,7 +406,7 @@ prm_completeness_duplicates(const struct prm_completeness *c)
 void
 prm_completeness_bounds_only(struct prm_completeness *c)
 {
-	c->loose = true;
+	c->bounds_only = true;
 }
 
 static bool
@@ -436,11 +435,11 @@ gap_add(struct prm_completeness *c, size_t series, uint64_t first, uint64_t last
 }
 
 /*
- * The union of stretches, seq by seq in steps of up to 64, with all-held and none-held stretches
+ * The union of ranges, seq by seq in steps of up to 64, with all-held and none-held ranges
  * taken whole. Costs nodes x seqs / 64 on a rack, and nothing per seq on a monitor.
  */
 
-/* More overlapping stretches than this come from no honest nodes; the surplus counts as not held. */
+/* More overlapping ranges than this come from no honest nodes; the surplus counts as not held. */
 #define ACTIVE_MAX 4096
 
 struct sweep {
@@ -1069,7 +1068,7 @@ unexplained(struct walk *w, const struct gap *h, uint64_t first, uint64_t last)
 	about.last = last;
 	about.count = last - first + 1;
 	about.reason = (char *)reason_of(w->c, series, &node);
-	if (w->c->options.part && !node[0])
+	if (w->c->options.partial_scope && !node[0])
 		return;
 	list(w, series, first, last, &about, node);
 }
@@ -1277,9 +1276,9 @@ others_have(const struct prm_completeness *c, uint32_t link)
 	return held;
 }
 
-/* What was moved to where somebody else gives it leaves no gap; where nobody has any, none would show. */
+/* True if the eviction need not be reported: the packets were moved, and the answer of another node holds them. */
 static bool
-lacks_nothing(struct prm_completeness *c, const Packrack__Evicted *e)
+is_moved(struct prm_completeness *c, const Packrack__Evicted *e)
 {
 	const struct series *series;
 
@@ -1309,7 +1308,7 @@ evicted_report(struct prm_completeness *c, Packrack__Completeness *out)
 		if (c->evicted[i]->until >= c->options.since &&
 			(!c->evicted[i]->midst ||
 				c->evicted[i]->since <= c->options.until) &&
-			!lacks_nothing(c, c->evicted[i]))
+			!is_moved(c, c->evicted[i]))
 			out->evicted[out->n_evicted++] = c->evicted[i];
 		else
 			c->evicted[kept++] = c->evicted[i];
@@ -1356,7 +1355,7 @@ prm_completeness_finish(
 	fine = nodes_report(c, r);
 	fine = evicted_report(c, r) && fine;
 	ledgers_report(c, r);
-	r->held_at_most = c->loose;
+	r->held_at_most = c->bounds_only;
 	r->complete =
 		fine && !r->missing_packets && !r->pending_packets && !r->dropped_packets;
 	if (!c->failed_memory)

@@ -62,8 +62,8 @@ struct prm_fanout {
 	bool limited; /* the limit was reached */
 	bool done, merged; /* merged: the merge is at its end */
 	/*
-	 * An answer that is not complete is checked by asking all nodes, those too that were left out: what
-	 * these hold may have grown since they last told.
+	 * Second round: packets are missing and nodes were left out, so all nodes count again. given: packets that the
+	 * client has got; any more that match now are pending.
 	 */
 	bool rechecking;
 	bool broken_off; /* not by its client */
@@ -342,8 +342,8 @@ leg_live(const struct leg *leg)
 }
 
 /*
- * A node whose packets all wait gets no more than the rest; one that has run far ahead of the
- * slowest waits for it, as what it told must be kept until the slowest has got there.
+ * Batches that a node may have under way or waiting: PRM_REMOTE_WINDOW; 1 while more than PRM_FANOUT_QUEUED_MAX bytes
+ * wait; 0 while the node is ahead of the slowest, and the ranges that nodes hold take over PRM_FANOUT_STRETCHES_MAX.
  */
 static uint32_t
 window_of(const struct prm_fanout *f, const struct leg *leg, size_t queued)
@@ -373,7 +373,7 @@ grant_all(struct prm_fanout *f)
 			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
 			owed |= f->legs[i].remote->owed > 0;
 		}
-	/* all wait for each other: whoever has nothing at hand must be asked */
+	/* all wait for each other: nodes of which no packet is here must be asked */
 	for (size_t i = 0; i < f->leg_count && !f->done && !owed; i++)
 		if (leg_live(&f->legs[i]) && !f->legs[i].remote->waiting)
 			grant(f, &f->legs[i], 1);
@@ -406,7 +406,7 @@ allocate(struct prm_fanout *f, struct pr_error *err)
 		.until = q->until,
 		.now = f->options.real + (f->mono - f->began),
 		.link = q->link,
-		.part = asks_a_part(q, f->options.registry)};
+		.partial_scope = asks_a_part(q, f->options.registry)};
 
 	f->completeness = prm_completeness_create(&c, err);
 	f->merge = pr_merge_create(err);
@@ -535,7 +535,7 @@ node_of(const Packrack__Completeness *c, const char *name)
 	return NULL;
 }
 
-/* The node's name, answer and error of the last round, and the figures of all. */
+/* The figures of all rounds; the name, answer and error are those of the last one. */
 static void
 add_node(Packrack__NodeAnswer *now, const Packrack__NodeAnswer *before)
 {

@@ -41,7 +41,8 @@ END_TEST
 START_TEST(test_part)
 {
 	for (int part = 0; part < 2; part++) {
-		struct prm_completeness_options o = {.until = INT64_MAX, .part = part > 0};
+		struct prm_completeness_options o = {
+			.until = INT64_MAX, .partial_scope = part > 0};
 		Packrack__Ledger l = ledger(10, 100, 0, true);
 		Packrack__Loss loss = loss_of(4, 4, 1, 40, 40);
 		struct prm_completeness *c = prm_completeness_create(&o, NULL);

@@ -60,8 +60,9 @@ START_TEST(test_client_drops_a_node)
 	env.body_case = PACKRACK__ENVELOPE__BODY_CANCEL;
 	env.cancel = &cancel;
 	send_env(lab->client, &env, lab->source[1]);
+	lab->no_more_credit = false;
 	for (uint32_t i = 0; i < 3; i++)
-		give_credit_for(lab, lab->source[i], 1000);
+		give_credit_for(lab, lab->source[i], 2);
 	run_until(lab, ended);
 	ck_assert(lab->nodes[1].cancelled && !lab->was_cancelled);
 	ck_assert_uint_eq(lab->answered, 2);
