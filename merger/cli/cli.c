@@ -40,7 +40,7 @@ cli_parse(
 
 int
 cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, char **argv,
-	int (*run)(void *values, int count, char **operands, struct pr_error *err))
+	int (*run)(const struct cli_call *call, struct pr_error *err))
 {
 	struct pr_error err = {""};
 	int operand = argc;
@@ -50,7 +50,9 @@ cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, 
 		status = cli_usage(
 			program->name, "usage: %s %s", program->name, program->usage);
 	else if (status < 0) {
-		status = run(values, argc - operand, argv + operand, &err);
+		const struct cli_call call = {values, argc - operand, argv + operand};
+
+		status = run(&call, &err);
 		if ((status == CLI_FAILED || status == CLI_USAGE) && err.text[0])
 			cli_fail(program->name, status, &err);
 	}

@@ -38,14 +38,19 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const char *name, const char
 int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand);
 
+struct cli_call {
+	void *values; /* of the options */
+	int count;
+	char **operands;
+};
+
 /*
  * A whole command: parses argv into values, runs it, prints the error text that it leaves with CLI_FAILED
  * or CLI_USAGE, and frees values. operands: how many it takes, 0: none, -1: any number. run returns the
  * exit status.
  */
 int cli_run(const struct pr_cmdline *program, void *values, int operands, int argc,
-	char **argv,
-	int (*run)(void *values, int count, char **operands, struct pr_error *err));
+	char **argv, int (*run)(const struct cli_call *call, struct pr_error *err));
 
 /* Of --json and --keyvalue. */
 enum render_form cli_form(bool json, bool keyvalue);

@@ -14,24 +14,23 @@
  * prints what it has and render_end says so.
  */
 enum render_form { RENDER_TEXT, RENDER_KEYVALUE, RENDER_JSON };
-
 struct render;
-
 struct render *render_begin(FILE *to, enum render_form form); /* never NULL */
 int render_end(
 	struct render **r); /* prints what is left; -1: writing failed, or no memory */
-
 void render_object(struct render *r, const char *name); /* name NULL: an item of a list */
 void render_list(struct render *r, const char *name);
 void render_close(struct render *r); /* the last object or list */
-
 void render_string(struct render *r, const char *name, const char *value);
 void render_uint(struct render *r, const char *name, uint64_t value);
 void render_bool(struct render *r, const char *name, bool value);
+
 /* ns since 1970: a number in JSON, RFC 3339 for people. */
 void render_time(struct render *r, const char *name, int64_t value);
+
 /* 16 hex digits; a string in JSON, as it is a name and no quantity. */
 void render_epoch(struct render *r, const char *name, uint64_t value);
+
 /* JSON text that another program gave: put in as it is, or as a string when it is none. */
 void render_json(struct render *r, const char *name, const char *text);
 
@@ -43,5 +42,18 @@ void render_json(struct render *r, const char *name, const char *text);
 void render_message(struct render *r, const char *name, const ProtobufCMessage *message);
 void render_fields(struct render *r, const ProtobufCMessage *message);
 void render_messages(struct render *r, const char *name, const void *list, size_t count);
+
+/* A line on the terminal for work that takes more than two seconds; nothing where stderr is none. */
+struct progress {
+	bool terminal, shown;
+	int64_t begun, next;
+};
+void progress_begin(struct progress *p);
+
+/* Is a line due? Looks at the clock: call it once a batch, not once a packet. */
+bool progress_due(struct progress *p);
+__attribute__((format(printf, 2, 3))) void progress_show(
+	struct progress *p, const char *fmt, ...);
+void progress_end(struct progress *p); /* wipes the line */
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/query/time_terms.h"
+#include "merger/cli/query/query_args.h"
 #include "proto/base/clock.h"
 #include "tests/unit/unit.h"
 

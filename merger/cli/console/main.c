@@ -536,7 +536,7 @@ on_timer(void *arg)
 	struct console *con = arg;
 	bool ok;
 
-	con->ui.spin++;
+	con->ui.frame_count++;
 	if (action_ended(&con->action, &ok))
 		ui_say(&con->ui, !ok, "%s", con->action.text);
 	paint(con);
@@ -547,7 +547,7 @@ static void
 on_changed(struct console *con)
 {
 	con->dirty = true; /* the next tick shows it; the first answers at once */
-	if (con->ui.spin < 2)
+	if (con->ui.frame_count < 2)
 		paint(con);
 }
 
@@ -710,17 +710,15 @@ clean_up(struct console *con)
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
 	struct console con = {0};
 	int status = CLI_USAGE;
 
-	(void)count;
-	(void)operands;
 	con.model = model_create(err);
-	if (con.model && peers_set(con.model, values, err) == 0 &&
-		logs_set(&con, &((struct console_args *)values)->logs, err) == 0)
-		status = show(&con, values, err) < 0 ? CLI_FAILED : CLI_OK;
+	if (con.model && peers_set(con.model, call->values, err) == 0 &&
+		logs_set(&con, &((struct console_args *)call->values)->logs, err) == 0)
+		status = show(&con, call->values, err) < 0 ? CLI_FAILED : CLI_OK;
 	clean_up(&con);
 	return status;
 }

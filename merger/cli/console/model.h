@@ -1,14 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CONSOLE_MODEL_H
-#define PR_CONSOLE_MODEL_H
+#ifndef PR_CLI_CONSOLE_MODEL_H
+#define PR_CLI_CONSOLE_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "merger/cli/console/series.h"
 #include "proto/base/error.h"
 #include "proto/rpc/packrack.pb-c.h"
+
+/*
+ * Counters of one thing as they came in, for CLog's three columns (section 3.4, figure 6): how
+ * much since the last time, how much a second over the last ten times, how much in all. And one of
+ * them as a line of a minute. Counters go by the names that the messages give them.
+ */
+#define SERIES_VALUES 64
+#define SERIES_WINDOW 11
+#define SERIES_SPARK 60
+
+/* The names that all things of one kind share; grows as names turn up. */
+struct series_names {
+	unsigned count;
+	char name[SERIES_VALUES][48];
+};
+
+struct series {
+	unsigned
+		count; /* samples taken since the counters began; the last SERIES_WINDOW are kept */
+	int64_t times[SERIES_WINDOW];
+	uint64_t values[SERIES_WINDOW][SERIES_VALUES];
+	uint64_t spark[SERIES_SPARK]; /* the oldest first */
+	unsigned spark_count;
+};
+uint64_t series_now(const struct series *s, const struct series_names *n, const char *name);
+bool series_has(const struct series *s, const struct series_names *n, const char *name);
+
+/* Since the last sample; 0 with one only, or when it has fallen. */
+uint64_t series_instant(
+	const struct series *s, const struct series_names *n, const char *name);
+
+/* A second, over the window. */
+double series_rate(const struct series *s, const struct series_names *n, const char *name);
 
 /*
  * All figures that the console shows: the dispatcher's, the first merger's, their nodes joined by
@@ -39,13 +71,14 @@ struct model_peer {
 struct model_node {
 	char name[MODEL_NAME], mac[18], state[32]; /* state: as the dispatcher says */
 	unsigned number;
-	bool sent; /* the dispatcher knows it */
-	bool stored; /* the merger knows it */
+	bool known_to_dispatcher;
+	bool known_to_merger;
 	bool connected, writer; /* merger */
 	bool seen; /* while a message is taken in */
 	int64_t heard; /* by the dispatcher */
 	int64_t last_seen; /* by the merger */
-	struct series out, in; /* the dispatcher's and the merger's figures */
+	struct series dispatcher_values,
+		merger_values; /* the dispatcher's and the merger's figures */
 };
 
 struct model_link {
@@ -83,7 +116,7 @@ struct model {
 	unsigned merger_count;
 	struct model_node **nodes; /* in order of name */
 	size_t node_count, node_room;
-	struct series_names out_names, in_names, link_names;
+	struct series_names dispatcher_names, merger_names, link_names;
 	struct model_link links[MODEL_LINKS];
 	unsigned link_count;
 	struct model_query queries[MODEL_QUERIES];
@@ -93,7 +126,6 @@ struct model {
 	struct model_event events[MODEL_EVENTS]; /* ring */
 	unsigned event_count;
 };
-
 struct model *model_create(struct pr_error *err);
 void model_destroy(struct model **m);
 
@@ -101,21 +133,28 @@ void model_destroy(struct model **m);
 void model_take_dispatcher(struct model *m, const Packrack__Status *status, int64_t now);
 void model_take_merger(
 	struct model *m, unsigned which, const Packrack__Status *status, int64_t now);
+
 /* No answer; its figures stay as they were, and are shown as old. */
 void model_silent(struct model *m, struct model_peer *peer, const char *name,
 	const char *why, int64_t now);
 void model_event(struct model *m, int64_t now, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
 /* back 0: the newest; NULL: there are no more. */
 const struct model_event *model_event_at(const struct model *m, unsigned back);
 
 /* A node's figures, from whom has them: 0 where nobody has. */
-uint64_t node_out(const struct model *m, const struct model_node *n, const char *name);
-uint64_t node_in(const struct model *m, const struct model_node *n, const char *name);
+uint64_t node_dispatcher_value(
+	const struct model *m, const struct model_node *n, const char *name);
+uint64_t node_merger_value(
+	const struct model *m, const struct model_node *n, const char *name);
+
 /* "active", "silent", ...: one word for both views of it; *bad: wants looking at. */
 const char *node_state(const struct model *m, const struct model_node *n, bool *bad);
+
 /* Seconds until its volume is full and recycles, at the rate of the last samples; < 0: unknown. */
 double node_full_in(const struct model *m, const struct model_node *n);
+
 /* Sum over nodes. */
 uint64_t nodes_sum(const struct model *m, const char *name, bool out);
 

@@ -141,8 +141,8 @@ ask(struct ui *ui, const char *verb, const char *node, uint64_t number)
 {
 	ui->pending = (struct console_order){.verb = verb, .number = number};
 	snprintf(ui->pending.node, sizeof(ui->pending.node), "%s", node);
-	ui->texted = ui_order_is_data(&ui->pending);
-	ui->typed = !strcmp(verb, "reset");
+	ui->needs_text = ui_order_is_data(&ui->pending);
+	ui->needs_name = !strcmp(verb, "reset");
 	ui->answer[0] = '\0';
 	ui->message[0] = '\0';
 }
@@ -152,21 +152,21 @@ ui_question(const struct ui *ui, char *buf, size_t size)
 {
 	const struct console_order *o = &ui->pending;
 
-	if (ui->texted && !strcmp(o->verb, "delete"))
+	if (ui->needs_text && !strcmp(o->verb, "delete"))
 		snprintf(buf, size,
 			"Delete packets on %s up to TIME, included (empty: ALL packets): "
 			"%s_",
 			o->node, ui->answer);
-	else if (ui->texted)
+	else if (ui->needs_text)
 		snprintf(buf, size, "%s the packets of %s to which %s: %s_",
 			strcmp(o->verb, "move") ? "Export" : "Move", o->node,
 			strcmp(o->verb, "move") ? "file" : "node", ui->answer);
-	else if (ui->typed && o->text[0])
+	else if (ui->needs_name && o->text[0])
 		snprintf(buf, size,
 			"Permanently deletes packets on %s up to %s. Type the node name: "
 			"%s_",
 			o->node, o->text, ui->answer);
-	else if (ui->typed)
+	else if (ui->needs_name)
 		snprintf(buf, size,
 			"Permanently deletes ALL packets on %s. Type the node name: %s_",
 			o->node, ui->answer);
@@ -201,10 +201,10 @@ static bool
 text_done(struct ui *ui)
 {
 	snprintf(ui->pending.text, sizeof(ui->pending.text), "%s", ui->answer);
-	ui->texted = false;
-	ui->typed = !strcmp(ui->pending.verb, "delete");
+	ui->needs_text = false;
+	ui->needs_name = !strcmp(ui->pending.verb, "delete");
 	ui->answer[0] = '\0';
-	return !ui->typed;
+	return !ui->needs_name;
 }
 
 static bool
@@ -212,10 +212,10 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 {
 	size_t len = strlen(ui->answer);
 
-	if (key == KEY_IS_ENTER && ui->texted &&
+	if (key == KEY_IS_ENTER && ui->needs_text &&
 		(len || !strcmp(ui->pending.verb, "delete")))
 		return text_done(ui) ? give(ui, order) : false;
-	if (key == KEY_IS_ENTER && !ui->texted && !strcmp(ui->answer, ui->pending.node))
+	if (key == KEY_IS_ENTER && !ui->needs_text && !strcmp(ui->answer, ui->pending.node))
 		return give(ui, order);
 	if (key == KEY_IS_ENTER || key == KEY_IS_ESC)
 		drop(ui);
@@ -229,7 +229,7 @@ answer_typed(struct ui *ui, int key, struct console_order *order)
 static bool
 answer(struct ui *ui, int key, struct console_order *order)
 {
-	if (ui->typed || ui->texted)
+	if (ui->needs_name || ui->needs_text)
 		return answer_typed(ui, key, order);
 	if (key == 'y' || key == 'Y')
 		return give(ui, order);

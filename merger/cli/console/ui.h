@@ -67,12 +67,12 @@ struct ui {
 	unsigned log; /* LOGFILE: 0 the console's events, then the files */
 	unsigned logs; /* files that there are */
 	struct console_order pending; /* verb set: asks "really?" */
-	bool texted; /* and wants a text typed, first */
-	bool typed; /* and wants the node's name typed */
+	bool needs_text; /* and wants a text needs_name, first */
+	bool needs_name; /* and wants the node's name needs_name */
 	char answer[UI_TEXT];
 	char message[256]; /* what came of the last order */
 	bool message_bad;
-	unsigned spin;
+	unsigned frame_count;
 };
 
 /* true: *order is to be sent. */

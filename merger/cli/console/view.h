@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CONSOLE_VIEW_H
-#define PR_CONSOLE_VIEW_H
+#ifndef PR_CLI_CONSOLE_VIEW_H
+#define PR_CLI_CONSOLE_VIEW_H
 
-#include "merger/cli/console/terminal.h"
+#include <stddef.h>
+#include <stdint.h>
+
 #include "merger/cli/console/model.h"
+#include "merger/cli/console/terminal.h"
 #include "merger/cli/console/ui.h"
 
 /* Figures to lines: what the whole screen looks like. Pure; ui's cursors and scrolling are mended. */

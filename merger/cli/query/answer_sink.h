@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "merger/cli/progress.h"
+#include "merger/cli/render.h"
 #include "merger/cli/query/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
 #include "proto/rpc/tally.h"

@@ -49,6 +49,22 @@ struct query_args {
 /* The operands become the filter; -1: no memory, or options that do not go together. */
 int query_args_take(struct query_args *a, int count, char **words, struct pr_error *err);
 
+/* Values before options are parsed. */
+#define QUERY_ARGS(name)                                                                   \
+	{                                                                                  \
+		.since = PR_TIME_MIN, .until = PR_TIME_MAX, .program = (name)              \
+	}
+
+/*
+ * `after TIME` and `before TIME` within a filter, as in "after 3h ago and tcp port 80"; TIME is what --since
+ * takes, and is included. The time range becomes the one outside of which the filter cannot hold. A term
+ * at the top that is joined to all else by `and` has then been said, and is taken out of the text; others stay
+ * there, as `after @SECONDS`, which filter.h takes. Where `after` follows a word like `host` it is a name, and
+ * left alone. Pure. Returns the text that is left, to be freed; NULL err.
+ */
+char *time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
+	struct pr_error *err);
+
 /* query; export: -w is required; data export: and a node or a volume. */
 enum query_command { QUERY_COMMAND, EXPORT_COMMAND, DATA_EXPORT_COMMAND };
 /* -1: go on; else the exit status. Free in any case. */

@@ -13,7 +13,7 @@
 
 /* What `packrack rate` says: the steps with any packets, or with a limit the busy stretches. */
 struct rate_text {
-	const struct counted *counted; /* its tally sorted */
+	const struct tally_answer *counted; /* its tally sorted */
 	int64_t step, at_least;
 	bool limited;
 	struct rate_limit limit;
@@ -167,8 +167,8 @@ print_gap(const struct rate_stretch *last, const struct rate_stretch *s, int64_t
 static void
 print_step(const struct rate_text *t, const struct rate_stretch *s, uint64_t most)
 {
-	bool partial = counted_partial(t->counted, s->first, s->last);
-	char time[PR_TIME_TEXT], pps[COUNTED_TEXT], bps[COUNTED_TEXT], bar[BAR + 1];
+	bool partial = tally_answer_partial(t->counted, s->first, s->last);
+	char time[PR_TIME_TEXT], pps[TALLY_SI_TEXT], bps[TALLY_SI_TEXT], bar[BAR + 1];
 	size_t len = most ? (size_t)((double)s->bytes * BAR / (double)most + 0.5) : 0;
 
 	memset(bar, '#', sizeof(bar));
@@ -176,8 +176,8 @@ print_step(const struct rate_text *t, const struct rate_stretch *s, uint64_t mos
 	printf("%s %10" PRIu64 "%c %14" PRIu64 " %8s %8s  %s\n",
 		pr_time_format(s->first, time, sizeof(time)), s->packets,
 		partial ? '+' : ' ', s->bytes,
-		counted_si(per_second(s->packets, 1, t->step), pps),
-		counted_si(per_second(s->bytes, 1, t->step) * 8, bps), bar);
+		tally_answer_si(per_second(s->packets, 1, t->step), pps),
+		tally_answer_si(per_second(s->bytes, 1, t->step) * 8, bps), bar);
 }
 
 static void
@@ -210,23 +210,24 @@ print_stretches(const struct rate_text *t)
 {
 	struct rate_walk w = walk(t);
 	struct rate_stretch s;
-	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], mean[COUNTED_TEXT],
-		most[COUNTED_TEXT];
-	char packets[COUNTED_TEXT], packets_most[COUNTED_TEXT];
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], mean[TALLY_SI_TEXT],
+		most[TALLY_SI_TEXT];
+	char packets[TALLY_SI_TEXT], packets_most[TALLY_SI_TEXT];
 
 	printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until", "seconds",
 		"packets", "bytes", "bit/s", "peak", "pps", "peak");
 	while (rate_next(&w, &s)) {
-		bool partial = counted_partial(t->counted, s.first, s.last);
+		bool partial = tally_answer_partial(t->counted, s.first, s.last);
 
 		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n",
 			pr_time_format(s.first, first, sizeof(first)),
 			pr_time_format(s.last, last, sizeof(last)), seconds(t, &s),
 			s.packets, partial ? '+' : ' ', s.bytes,
-			counted_si(per_second(s.bytes, s.steps, t->step) * 8, mean),
-			counted_si(per_second(s.peak_bytes, 1, t->step) * 8, most),
-			counted_si(per_second(s.packets, s.steps, t->step), packets),
-			counted_si(per_second(s.peak_packets, 1, t->step), packets_most));
+			tally_answer_si(per_second(s.bytes, s.steps, t->step) * 8, mean),
+			tally_answer_si(per_second(s.peak_bytes, 1, t->step) * 8, most),
+			tally_answer_si(per_second(s.packets, s.steps, t->step), packets),
+			tally_answer_si(
+				per_second(s.peak_packets, 1, t->step), packets_most));
 	}
 }
 
@@ -251,7 +252,7 @@ render_range(struct render *r, const struct rate_text *t, const struct rate_stre
 	render_time(r, "until", s->last);
 	render_uint(r, "packets", s->packets);
 	render_uint(r, "bytes", s->bytes);
-	render_bool(r, "partial", counted_partial(t->counted, s->first, s->last));
+	render_bool(r, "partial", tally_answer_partial(t->counted, s->first, s->last));
 	snprintf(text, sizeof(text), "--since %s --until %s",
 		pr_time_format(s->first, first, sizeof(first)),
 		pr_time_format(s->last, last, sizeof(last)));
@@ -366,7 +367,7 @@ take(struct rate_args *a, struct rate_text *t, int count, char **words,
 }
 
 static void
-print_answer(void *arg, const struct counted *c, struct render *r)
+print_answer(void *arg, const struct tally_answer *c, struct render *r)
 {
 	struct rate_text *t = arg;
 
@@ -379,14 +380,14 @@ print_answer(void *arg, const struct counted *c, struct render *r)
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	struct rate_args *a = values;
+	struct rate_args *a = call->values;
 	struct rate_text text = {.step = 0};
 	int status = CLI_USAGE;
 
-	if (take(a, &text, count, operands, err) == 0)
-		status = counted_run(&a->query, print_answer, &text);
+	if (take(a, &text, call->count, call->operands, err) == 0)
+		status = tally_answer_run(&a->query, print_answer, &text);
 	free(a->query.filter);
 	return status;
 }
@@ -394,9 +395,7 @@ run(void *values, int count, char **operands, struct pr_error *err)
 int
 cmd_rate(int argc, char **argv)
 {
-	struct rate_args a = {.query = {.since = PR_TIME_MIN,
-				      .until = PR_TIME_MAX,
-				      .program = program.name}};
+	struct rate_args a = {.query = QUERY_ARGS(program.name)};
 
 	return cli_run(&program, &a, -1, argc, argv, run);
 }

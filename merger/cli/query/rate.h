@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "merger/cli/query/counted.h"
+#include "merger/cli/query/tally_answer.h"
 #include "proto/base/error.h"
 #include "proto/rpc/tally.h"
 

@@ -6,7 +6,7 @@
 
 #include "indexer/query/tally_key.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/query/counted.h"
+#include "merger/cli/query/tally_answer.h"
 #include "proto/base/clock.h"
 
 /*
@@ -21,20 +21,20 @@ exact(const Packrack__Tally *sums)
 }
 
 static enum pri_tally_key
-group_of(const struct counted *c)
+group_of(const struct tally_answer *c)
 {
 	return (enum pri_tally_key)c->sink.args->tally.group;
 }
 
 static bool
-by_packets(const struct counted *c)
+by_packets(const struct tally_answer *c)
 {
 	return c->sink.args->tally.by_packets;
 }
 
 /* The most that one that is not listed can have, of what was asked for. */
 static uint64_t
-unlisted(const struct counted *c)
+unlisted(const struct tally_answer *c)
 {
 	const Packrack__Tally *s = pr_tally_total(c->sink.tally);
 	uint64_t most = by_packets(c) ? s->most_packets : s->most_bytes;
@@ -45,7 +45,7 @@ unlisted(const struct counted *c)
 
 /* How many of those listed are sure to be among the so many largest. */
 static size_t
-sure(const struct counted *c)
+sure(const struct tally_answer *c)
 {
 	size_t count, n = 0;
 	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
@@ -71,7 +71,7 @@ print_count(uint64_t least, uint64_t most, int width)
 }
 
 static void
-print_item(const struct counted *c, const struct pr_tally_item *item, int width)
+print_item(const struct tally_answer *c, const struct pr_tally_item *item, int width)
 {
 	const struct pr_tally *t = c->sink.tally;
 	const Packrack__Tally *sums = pr_tally_total(t);
@@ -88,7 +88,7 @@ print_item(const struct counted *c, const struct pr_tally_item *item, int width)
 }
 
 static void
-print_bounds(const struct counted *c)
+print_bounds(const struct tally_answer *c)
 {
 	size_t count;
 
@@ -102,7 +102,7 @@ print_bounds(const struct counted *c)
 
 /* For people, on standard output. */
 static void
-top_print(const struct counted *c)
+top_print(const struct tally_answer *c)
 {
 	const Packrack__Tally *sums = pr_tally_total(c->sink.tally);
 	int width = exact(sums) ? 12 : 24;
@@ -122,7 +122,8 @@ top_print(const struct counted *c)
 /* ---- as data ---- */
 
 static void
-render_item(struct render *r, const struct counted *c, const struct pr_tally_item *item)
+render_item(
+	struct render *r, const struct tally_answer *c, const struct pr_tally_item *item)
 {
 	const struct pr_tally *t = c->sink.tally;
 	char text[PRI_TALLY_KEY_TEXT];
@@ -141,7 +142,7 @@ render_item(struct render *r, const struct counted *c, const struct pr_tally_ite
 }
 
 static void
-top_render(struct render *r, const struct counted *c)
+top_render(struct render *r, const struct tally_answer *c)
 {
 	const Packrack__Tally *sums = pr_tally_total(c->sink.tally);
 	size_t count;
@@ -211,7 +212,7 @@ take(struct top_args *a, int count, char **words, struct pr_error *err)
 }
 
 static void
-print_answer(void *arg, const struct counted *c, struct render *r)
+print_answer(void *arg, const struct tally_answer *c, struct render *r)
 {
 	const struct top_args *a = arg;
 
@@ -223,13 +224,13 @@ print_answer(void *arg, const struct counted *c, struct render *r)
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	struct top_args *a = values;
+	struct top_args *a = call->values;
 	int status = CLI_USAGE;
 
-	if (take(a, count, operands, err) == 0)
-		status = counted_run(&a->query, print_answer, a);
+	if (take(a, call->count, call->operands, err) == 0)
+		status = tally_answer_run(&a->query, print_answer, a);
 	free(a->query.filter);
 	return status;
 }
@@ -237,9 +238,7 @@ run(void *values, int count, char **operands, struct pr_error *err)
 int
 cmd_top(int argc, char **argv)
 {
-	struct top_args a = {.query = {.since = PR_TIME_MIN,
-				     .until = PR_TIME_MAX,
-				     .program = program.name}};
+	struct top_args a = {.query = QUERY_ARGS(program.name)};
 
 	return cli_run(&program, &a, -1, argc, argv, run);
 }

@@ -15,7 +15,6 @@
  * the change itself; nothing is changed while checking.
  */
 enum setup_verdict { SETUP_OK, SETUP_CHANGE, SETUP_UNKNOWN };
-extern const char *const setup_verdicts[]; /* "ok", "change", "unknown" */
 
 enum setup_fix_kind {
 	SETUP_FIX_NONE, /* only a person can */
@@ -66,15 +65,8 @@ void setup_check_interface(struct setup *s, const char *name, enum setup_role ro
 /* The o-port or a node's port carries what the links bring, and 8 bytes of tags. */
 void setup_check_mtu(struct setup *s, const char *name, uint32_t link_mtu);
 uint32_t setup_mtu(const struct setup *s, const char *name); /* 0: not to be seen */
-void setup_check_machine(struct setup *s);
-
-/* Reads a device, or writes a file in a folder for a moment; wanted: bytes a second, 0: any. */
-void setup_check_disk(struct setup *s, const char *path, uint64_t wanted);
 
 /* ---- the changes ---- */
-
-/* Does what can be done; a finding then says whether it was. Returns how many failed. */
-size_t setup_fix_all(struct setup *s);
 
 /* Does what the finding of an interface says. -1: errno. */
 int setup_fix_interface(const struct setup_finding *f);

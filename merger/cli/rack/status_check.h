@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_STATUS_CHECK_H
-#define PR_CLI_STATUS_CHECK_H
+#ifndef PR_CLI_RACK_STATUS_CHECK_H
+#define PR_CLI_RACK_STATUS_CHECK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +33,7 @@ int check_limits_kept(struct check_limits *l, const char *text, struct pr_error 
 struct check_counts {
 	uint64_t epoch, captured, lost;
 };
+
 /* 0; 1: there is no such file yet; -1: it cannot be read, or is none of ours. */
 int check_counts_load(const char *path, struct check_counts *out, struct pr_error *err);
 int check_counts_store(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PR_CLI_PACE_H
-#define PR_CLI_PACE_H
+#ifndef PR_CLI_TRACE_PACE_H
+#define PR_CLI_TRACE_PACE_H
 
 #include <stdint.h>
 
@@ -25,6 +25,7 @@ struct pace {
 
 /* "recorded", "x2", "x0.5", "5kpps", "100Mbit" (or Mbps), "max". */
 int pace_parse(const char *text, struct pace *out, struct pr_error *err);
+
 /* ns after the first packet's; PACE_MAX: 0. Call once for each packet, in order. */
 int64_t pace_due(struct pace *p, int64_t time, uint32_t bytes);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "merger/cli/trace/pace.h"
+
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,14 +19,91 @@
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/completeness_text.h"
 #include "merger/cli/query/query_build.h"
-#include "merger/cli/trace/pace.h"
 #include "proto/base/clock.h"
-#include "proto/base/error.h"
 #include "proto/base/thread.h"
+#include "proto/base/units.h"
 #include "proto/port/netdev.h"
 #include "proto/port/transmit.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/source.h"
+
+static int
+parse_rate(const char *text, struct pace *out)
+{
+	struct pr_rate rate;
+
+	if (pr_parse_rate(text, &rate) < 0)
+		return -1;
+	out->kind = rate.packets ? PACE_PPS : PACE_BPS;
+	out->rate = rate.per_second;
+	return out->rate >= 0.001 ? 0 : -1;
+}
+
+static int
+parse_scale(const char *text, struct pace *out)
+{
+	char *end;
+
+	out->kind = PACE_RECORDED;
+	out->scale = strtod(text, &end);
+	return end != text && !*end && isfinite(out->scale) && out->scale >= 1e-6 &&
+			       out->scale <= 1e9
+		       ? 0
+		       : -1;
+}
+
+int
+pace_parse(const char *text, struct pace *out, struct pr_error *err)
+{
+	*out = (struct pace){.kind = PACE_RECORDED, .scale = 1};
+	if (!strcmp(text, "recorded"))
+		return 0;
+	if (!strcmp(text, "max")) {
+		out->kind = PACE_MAX;
+		return 0;
+	}
+	if ((text[0] == 'x' ? parse_scale(text + 1, out) : parse_rate(text, out)) == 0)
+		return 0;
+	return pr_error_set(err,
+		"'%.60s' is not a pace: give recorded, x2, x0.5, 5kpps, 100Mbit or max",
+		text);
+}
+
+static int64_t
+rounded(double ns)
+{
+	return ns < 9e18 ? (int64_t)ns : INT64_MAX;
+}
+
+static int64_t
+recorded(struct pace *p, int64_t time)
+{
+	int64_t since;
+
+	if (!p->packets)
+		p->first = p->latest = time;
+	if (time > p->latest)
+		p->latest = time;
+	if (__builtin_sub_overflow(p->latest, p->first, &since))
+		since = INT64_MAX;
+	return p->scale == 1 ? since : rounded((double)since / p->scale);
+}
+
+int64_t
+pace_due(struct pace *p, int64_t time, uint32_t bytes)
+{
+	int64_t due = 0;
+
+	if (p->kind == PACE_RECORDED)
+		due = recorded(p, time);
+	else if (p->kind == PACE_PPS)
+		due = rounded((double)p->packets * 1e9 / p->rate);
+	else if (p->kind == PACE_BPS)
+		due = rounded((double)p->bytes * 8e9 / p->rate);
+	p->packets++;
+	p->bytes += bytes;
+	return due;
+}
 
 /*
  * Packets that are ready to be sent, between the thread that gets the answer and the one that sends.
@@ -586,9 +665,8 @@ report(const struct replay *r, const Packrack__End *end)
 		print_text(r);
 	} else {
 		out = render_begin(stdout, form);
-		if (out)
-			print_data(out, r);
-		if (!out || render_end(&out) < 0) {
+		print_data(out, r);
+		if (render_end(&out) < 0) {
 			pr_error_set(&err, "cannot write the report");
 			return cli_fail(program.name, CLI_FAILED, &err);
 		}
@@ -663,18 +741,18 @@ conclude(const struct replay *r, int status, const Packrack__End *end, struct pr
 {
 	if (r->send.gave_up) {
 		pr_error_set(err, "%s: %s", r->args->out, r->send.err.text);
-		return cli_fail(program.name, CLI_FAILED, err);
+		return CLI_FAILED;
 	}
 	if (r->interrupted) {
 		print_text(r);
 		pr_error_set(err, "interrupted");
 		return cli_fail(program.name, CLI_PARTIAL, err);
 	}
-	return status < 0 ? report(r, end) : cli_fail(program.name, status, err);
+	return status < 0 ? report(r, end) : status;
 }
 
 static int
-run(struct replay *r, struct pr_error *err)
+send_answer(struct replay *r, struct pr_error *err)
 {
 	struct ask_answer answer = {.end = NULL};
 	pthread_t sender, watcher;
@@ -683,7 +761,7 @@ run(struct replay *r, struct pr_error *err)
 	r->send.queue = replay_queue_create(err);
 	if (!r->send.queue || replay_send_open(&r->send, r->args->out, err) < 0 ||
 		start(r, &sender, &watcher, err) < 0)
-		return cli_fail(program.name, CLI_FAILED, err);
+		return CLI_FAILED;
 	status = ask(r, &answer, err);
 	pthread_join(sender, NULL);
 	pthread_cancel(watcher);
@@ -694,33 +772,32 @@ run(struct replay *r, struct pr_error *err)
 	return status;
 }
 
+static int
+run(const struct cli_call *call, struct pr_error *err)
+{
+	struct replay_args *a = call->values;
+	struct replay *r = calloc(1, sizeof(*r));
+	int status = CLI_USAGE;
+
+	if (!r) {
+		pr_error_set(err, "no memory");
+		return CLI_FAILED;
+	}
+	r->args = a;
+	a->query.write = (char *)"(the interface)"; /* packets, not a report on them */
+	if (take(a, &r->send, call->count, call->operands, err) == 0)
+		status = send_answer(r, err);
+	replay_send_close(&r->send);
+	replay_queue_destroy(&r->send.queue);
+	free(r);
+	free(a->query.filter);
+	return status;
+}
+
 int
 cmd_replay(int argc, char **argv)
 {
-	struct replay_args a = {.query = {.since = PR_TIME_MIN,
-					.until = PR_TIME_MAX,
-					.program = program.name}};
-	struct replay *r = calloc(1, sizeof(*r));
-	struct pr_error err = {"no memory"};
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
+	struct replay_args a = {.query = QUERY_ARGS(program.name)};
 
-	if (status < 0 && !r)
-		status = cli_fail(program.name, CLI_FAILED, &err);
-	if (status < 0) {
-		r->args = &a;
-		a.query.write =
-			(char *)"(the interface)"; /* packets, not a report on them */
-		if (take(&a, &r->send, argc - operand, argv + operand, &err) < 0)
-			status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0)
-		status = run(r, &err);
-	if (r) {
-		replay_send_close(&r->send);
-		replay_queue_destroy(&r->send.queue);
-	}
-	free(r);
-	free(a.query.filter);
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, -1, argc, argv, run);
 }

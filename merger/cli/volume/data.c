@@ -249,14 +249,12 @@ print_all(const struct data_args *a, const struct data_inventory *inv)
 }
 
 static int
-run_list(void *values, int count, char **operands, struct pr_error *err)
+run_list(const struct cli_call *call, struct pr_error *err)
 {
-	const struct data_args *a = values;
+	const struct data_args *a = call->values;
 	struct data_inventory inv;
 	int status = CLI_OK;
 
-	(void)count;
-	(void)operands;
 	if (data_check(a, err) < 0)
 		return CLI_USAGE;
 	if (data_inventory_get(&inv, a, err) < 0)

@@ -4,7 +4,6 @@
 
 #include "logger/delete.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/progress.h"
 #include "merger/cli/query/query_args.h"
 #include "merger/cli/render.h"
 #include "proto/base/clock.h"

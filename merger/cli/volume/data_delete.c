@@ -9,7 +9,7 @@
 
 #include "logger/delete.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/progress.h"
+#include "merger/cli/render.h"
 #include "merger/cli/volume/volume.h"
 #include "proto/base/clock.h"
 
@@ -266,14 +266,12 @@ run_on(const struct data_args *a, const struct data_inventory *inv, struct pr_er
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	const struct data_args *a = values;
+	const struct data_args *a = call->values;
 	struct data_inventory inv;
 	int status = CLI_FAILED;
 
-	(void)count;
-	(void)operands;
 	if (data_check(a, err) < 0)
 		return CLI_USAGE;
 	if (!a->nodes.count && !a->volumes.count) {

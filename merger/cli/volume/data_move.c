@@ -16,31 +16,12 @@
 #include "merger/cli/volume/data.h"
 #include "merger/cli/volume/volume.h"
 #include "merger/trace_writer.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/error.h"
 #include "proto/port/trace.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/source.h"
-
-/*
- * Questions that a move asks, each of one node or volume. An answer that is not all of what is there
- * (a node that does not answer, records that cannot be read) is an error.
- */
-/* The packets of an answer by name, in the total order: 32 bytes each. */
-struct data_name {
-	int64_t otime;
-	uint64_t epoch, seq;
-	uint16_t link;
-};
-struct data_names {
-	struct data_name *items;
-	size_t count, room;
-};
-/* A trace file that packets are moved into. */
-/* Where moved packets go to: another node, or a volume of this machine. They keep their names. */
-struct data_place;
-
-static void data_place_close(struct data_place **place);
 
 /* What is in the file, read anew: how many packets, and their hash. */
 static int
@@ -172,39 +153,22 @@ open_node(struct data_place *p, struct pr_error *err)
 
 /* ---- both ---- */
 
-/* links: what the packets' links are called. NULL: err. */
-static struct data_place *
-data_place_open(const struct data_args *a, Packrack__LinkInfo *const *links, size_t count,
-	struct pr_error *err)
+/* links: names of the packets' links, borrowed until the first flush. Close in any case. */
+static int
+data_place_open(struct data_place *p, const struct data_args *a,
+	Packrack__LinkInfo *const *links, size_t count, struct pr_error *err)
 {
-	struct data_place *p = calloc(1, sizeof(*p));
-
-	if (!p) {
-		pr_error_set(err, "no memory");
-		return NULL;
-	}
-	p->args = a;
-	p->links = links;
-	p->link_count = count;
-	if ((a->to ? open_node(p, err) : open_volume(p, err)) < 0)
-		data_place_close(&p);
-	return p;
+	*p = (struct data_place){.args = a, .links = links, .link_count = count};
+	return a->to ? open_node(p, err) : open_volume(p, err);
 }
 
 static void
-data_place_close(struct data_place **place)
+data_place_close(struct data_place *p)
 {
-	struct data_place *p = *place;
-
-	*place = NULL;
-	if (!p)
-		return;
 	volume_writer_close(&p->writer);
 	free(p->batch);
-	free(p);
 }
 
-/* Copies the packet. */
 static int
 data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_error *err)
 {
@@ -245,22 +209,6 @@ data_place_question(const struct data_place *p, struct query_args *q)
 		q->nodes = (struct pr_string_list){(char **)&p->args->to, 1};
 	else
 		q->volumes = (struct pr_string_list){(char **)&p->args->to_volume, 1};
-}
-
-struct carry {
-	const struct data_names *have; /* or all that are to be there */
-	struct data_names *names;
-	struct data_place *place;
-	struct prm_trace_hash *hash;
-	uint64_t stored, found;
-	size_t at; /* in have */
-};
-
-static void
-data_names_free(struct data_names *names)
-{
-	free(names->items);
-	*names = (struct data_names){0};
 }
 
 /* ---- asking ---- */
@@ -322,121 +270,6 @@ data_ask_count(const struct query_args *q, uint64_t *count, struct pr_error *err
 	return ask_each(&counting, NULL, NULL, count, err);
 }
 
-/* ---- names ---- */
-
-static struct data_name
-name_of(const struct pr_packet *p)
-{
-	return (struct data_name){p->otime, p->epoch, p->seq, p->link};
-}
-
-/* In the total order. */
-static int
-compare(const struct data_name *a, const struct data_name *b)
-{
-	if (a->otime != b->otime)
-		return a->otime < b->otime ? -1 : 1;
-	if (a->link != b->link)
-		return a->link < b->link ? -1 : 1;
-	if (a->epoch != b->epoch)
-		return a->epoch < b->epoch ? -1 : 1;
-	return a->seq < b->seq ? -1 : a->seq > b->seq;
-}
-
-static int
-note(void *arg, const struct pr_packet *p, struct pr_error *err)
-{
-	struct data_names *names = arg;
-	size_t room = names->room ? names->room * 2 : 4096;
-	struct data_name *grown;
-
-	if (names->count == names->room) {
-		grown = realloc(names->items, room * sizeof(*grown));
-		if (!grown)
-			return pr_error_set(err, "no memory for %zu packets", room);
-		names->items = grown;
-		names->room = room;
-	}
-	names->items[names->count++] = name_of(p);
-	return 0;
-}
-
-static int
-data_ask_names(const struct query_args *q, struct data_names *names, struct pr_error *err)
-{
-	return ask_each(q, note, names, NULL, err);
-}
-
-/* Both come in order: is the packet among them? */
-static bool
-among(struct carry *c, const struct pr_packet *p)
-{
-	struct data_name name = name_of(p);
-	int order = 1;
-
-	while (c->at < c->have->count &&
-		(order = compare(&c->have->items[c->at], &name)) < 0)
-		c->at++;
-	return c->at < c->have->count && order == 0;
-}
-
-/* ---- copying and verifying ---- */
-
-static int
-copy(void *arg, const struct pr_packet *p, struct pr_error *err)
-{
-	struct carry *c = arg;
-
-	if (note(c->names, p, err) < 0)
-		return -1;
-	prm_trace_hash_add(c->hash, p);
-	if (among(c, p))
-		return 0;
-	c->stored++;
-	return data_place_store(c->place, p, err);
-}
-
-/*
- * Stores all but those that `have` names, and notes and hashes all. Interrupted: an error. stored counts
- * on.
- */
-static int
-data_ask_copy(const struct query_args *q, const struct data_names *have,
-	struct data_place *place, struct data_names *all, struct prm_trace_hash *hash,
-	uint64_t *stored, struct pr_error *err)
-{
-	struct carry c = {.have = have, .names = all, .place = place, .hash = hash};
-	int rc = ask_each(q, copy, &c, NULL, err);
-
-	*stored += c.stored;
-	return rc;
-}
-
-static int
-verify(void *arg, const struct pr_packet *p, struct pr_error *err)
-{
-	struct carry *c = arg;
-
-	(void)err;
-	if (!among(c, p))
-		return 0;
-	prm_trace_hash_add(c->hash, p);
-	c->found++;
-	return 0;
-}
-
-/* Are all of them there? Hashes those; *found is how many. */
-static int
-data_ask_verify(const struct query_args *q, const struct data_names *all,
-	struct prm_trace_hash *hash, uint64_t *found, struct pr_error *err)
-{
-	struct carry c = {.have = all, .hash = hash};
-	int rc = ask_each(q, verify, &c, NULL, err);
-
-	*found = c.found;
-	return rc;
-}
-
 /* Into a new trace file, and its hash there. */
 static int
 data_ask_file(const struct query_args *q, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packets,
@@ -490,7 +323,7 @@ static const struct pr_cmdline program = {.name = "packrack data move",
 struct move {
 	const struct data_args *args;
 	const char *from;
-	struct data_place *place;
+	struct data_place place;
 	struct prl_delete_fence *fences;
 	size_t fence_count;
 	struct data_inventory stock; /* the fences' names are its */
@@ -590,6 +423,101 @@ delete_part(struct move *m, int64_t until, struct pr_error *err)
 
 /* ---- a part ---- */
 
+/* What identifies a packet, 32 bytes. Answers come in the order of these. */
+struct name {
+	int64_t otime;
+	uint64_t epoch, seq;
+	uint16_t link;
+};
+
+struct names {
+	struct name *items;
+	size_t count, at; /* at: items before it were passed by among() */
+};
+
+struct part {
+	struct data_place *place;
+	struct names have,
+		all; /* packets at the destination before; all that are to be there */
+	struct prm_trace_hash *here,
+		*there; /* of all, as read at the source, at the destination */
+	uint64_t stored, found;
+};
+
+static struct name
+name_of(const struct pr_packet *p)
+{
+	return (struct name){p->otime, p->epoch, p->seq, p->link};
+}
+
+static int
+compare(const struct name *a, const struct name *b)
+{
+	if (a->otime != b->otime)
+		return a->otime < b->otime ? -1 : 1;
+	if (a->link != b->link)
+		return a->link < b->link ? -1 : 1;
+	if (a->epoch != b->epoch)
+		return a->epoch < b->epoch ? -1 : 1;
+	return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+static int
+note(struct names *names, const struct pr_packet *p, struct pr_error *err)
+{
+	if (PR_ARRAY_GROW(names->items, names->count) < 0)
+		return pr_error_set(err, "no memory for %zu packets", names->count);
+	names->items[names->count++] = name_of(p);
+	return 0;
+}
+
+/* Is the packet one of these? Call with packets in order. */
+static bool
+among(struct names *names, const struct pr_packet *p)
+{
+	struct name name = name_of(p);
+	int order = 1;
+
+	while (names->at < names->count &&
+		(order = compare(&names->items[names->at], &name)) < 0)
+		names->at++;
+	return names->at < names->count && order == 0;
+}
+
+/* The three passes over a part's packets: at the destination, at the source, at the destination. */
+static int
+note_have(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	return note(&((struct part *)arg)->have, p, err);
+}
+
+static int
+copy(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct part *part = arg;
+
+	if (note(&part->all, p, err) < 0)
+		return -1;
+	prm_trace_hash_add(part->here, p);
+	if (among(&part->have, p))
+		return 0;
+	part->stored++;
+	return data_place_store(part->place, p, err);
+}
+
+static int
+verify(void *arg, const struct pr_packet *p, struct pr_error *err)
+{
+	struct part *part = arg;
+
+	(void)err;
+	if (among(&part->all, p)) {
+		prm_trace_hash_add(part->there, p);
+		part->found++;
+	}
+	return 0;
+}
+
 /* Where a part that begins at since may end: at until, or earlier with fewer packets. */
 static int
 part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
@@ -620,47 +548,46 @@ part_end(const struct move *m, int64_t since, int64_t until, int64_t *end,
 }
 
 static int
-copy_part(struct move *m, int64_t since, int64_t end, struct data_names *have,
-	struct data_names *all, struct prm_trace_hash *there, struct prm_trace_hash *here,
-	struct pr_error *err)
+copy_part(
+	struct move *m, struct part *part, int64_t since, int64_t end, struct pr_error *err)
 {
 	char want[PRM_TRACE_HASH_TEXT];
 	struct query_args from, to;
-	uint64_t found;
 
 	question(m, since, end, &from);
-	data_place_question(m->place, &to);
+	data_place_question(&m->place, &to);
 	to.since = since;
 	to.until = end;
-	if (data_ask_names(&to, have, err) < 0 ||
-		data_ask_copy(&from, have, m->place, all, here, &m->stored, err) < 0 ||
-		data_place_flush(m->place, err) < 0 ||
-		data_ask_verify(&to, all, there, &found, err) < 0)
+	if (ask_each(&to, note_have, part, NULL, err) < 0 ||
+		ask_each(&from, copy, part, NULL, err) < 0 ||
+		data_place_flush(&m->place, err) < 0 ||
+		ask_each(&to, verify, part, NULL, err) < 0)
 		return -1;
-	m->packets += all->count;
-	prm_trace_hash_text(here, want);
-	prm_trace_hash_text(there, m->hash);
-	if (found == all->count && !strcmp(want, m->hash))
+	m->packets += part->all.count;
+	m->stored += part->stored;
+	prm_trace_hash_text(part->here, want);
+	prm_trace_hash_text(part->there, m->hash);
+	if (part->found == part->all.count && !strcmp(want, m->hash))
 		return 0;
 	return pr_error_set(err,
 		"copied %zu packets (hash %s), but the destination has %" PRIu64
 		" (hash %s): nothing was deleted; check the destination and repeat the "
 		"command",
-		all->count, want, found, m->hash);
+		part->all.count, want, part->found, m->hash);
 }
 
 static int
 move_part(struct move *m, int64_t since, int64_t end, struct pr_error *err)
 {
-	struct prm_trace_hash *there = prm_trace_hash_create(err),
-			      *here = there ? prm_trace_hash_create(err) : NULL;
-	struct data_names have = {0}, all = {0};
-	int rc = here ? copy_part(m, since, end, &have, &all, there, here, err) : -1;
+	struct part part = {.place = &m->place, .here = prm_trace_hash_create(err)};
+	int rc = -1;
 
-	data_names_free(&have);
-	data_names_free(&all);
-	prm_trace_hash_destroy(&there);
-	prm_trace_hash_destroy(&here);
+	if (part.here && (part.there = prm_trace_hash_create(err)))
+		rc = copy_part(m, &part, since, end, err);
+	free(part.have.items);
+	free(part.all.items);
+	prm_trace_hash_destroy(&part.here);
+	prm_trace_hash_destroy(&part.there);
 	return rc == 0 ? delete_part(m, end, err) : -1;
 }
 
@@ -669,11 +596,11 @@ move_parts(struct move *m, struct pr_error *err)
 {
 	int64_t since = m->args->since, end;
 
-	m->place = data_place_open(m->args, m->stock.links, m->stock.link_count, err);
-	if (!m->place)
+	if (data_place_open(&m->place, m->args, m->stock.links, m->stock.link_count, err) <
+		0)
 		return -1;
 	/* it borrows the links until it has told them */
-	if (data_place_flush(m->place, err) < 0)
+	if (data_place_flush(&m->place, err) < 0)
 		return -1;
 	do {
 		if (set_fences(m, err) < 0 ||
@@ -777,14 +704,12 @@ report(const struct move *m)
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	const struct data_args *a = values;
+	const struct data_args *a = call->values;
 	struct move m = {.args = a};
 	int rc;
 
-	(void)count;
-	(void)operands;
 	if (data_check(a, err) < 0 || check_args(a, err) < 0)
 		return CLI_USAGE;
 	m.from = a->volumes.count ? a->volumes.items[0] : a->nodes.items[0];

@@ -193,18 +193,18 @@ compare_files(struct comparison *c, char **paths, struct pr_error *err)
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	const struct compare_args *a = values;
-	struct comparison c = {.args = a, .count = count};
+	const struct compare_args *a = call->values;
+	struct comparison c = {.args = a, .count = call->count};
 	int status = TROUBLE;
 
-	if (count < 1 || count > 2)
+	if (call->count < 1 || call->count > 2)
 		pr_error_set(err, "name one trace file, or two to compare");
 	else if (a->json && a->keyvalue)
 		pr_error_set(err, "--json and --keyvalue do not go together");
 	else
-		status = compare_files(&c, operands, err);
+		status = compare_files(&c, call->operands, err);
 	for (int i = 0; i < 2; i++) {
 		pr_trace_close(&c.sides[i].file);
 		prm_trace_hash_destroy(&c.sides[i].hash);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/cli.h"
 #include "merger/cli/volume/inline_index.h"
-#include "merger/cli/progress.h"
 #include "merger/cli/render.h"
 #include "merger/cli/volume/volume.h"
 #include "logger/import.h"
@@ -185,17 +184,17 @@ import_all(const struct import_args *a, int count, char **files, struct pr_error
 }
 
 static int
-run(void *values, int count, char **files, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	struct import_args *a = values;
+	struct import_args *a = call->values;
 
-	if (!count)
+	if (!call->count)
 		pr_error_set(err, "no file given: packrack import FILE... --volume VOLUME");
 	else if (!a->volume)
 		pr_error_set(err, "no volume given: use --volume VOLUME");
 	else if (pri_composites_parse(&a->composite, &a->composites, err) < 0)
 		pr_error_prefix(err, "--composite");
-	return err->text[0] ? CLI_USAGE : import_all(a, count, files, err);
+	return err->text[0] ? CLI_USAGE : import_all(a, call->count, call->operands, err);
 }
 
 int

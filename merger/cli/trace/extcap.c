@@ -8,7 +8,7 @@
 #include "merger/cli/query/ask.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/query/query_build.h"
-#include "merger/cli/query/time_terms.h"
+#include "merger/cli/query/query_args.h"
 #include "proto/base/clock.h"
 
 /*
@@ -246,14 +246,16 @@ capture(const struct extcap_args *a)
 }
 
 static int
-run(const struct extcap_args *a, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
+	const struct extcap_args *a = call->values;
+
 	if (a->interfaces)
 		return list_interfaces(a);
 	if (!a->interface ||
 		(strcmp(a->interface, INTERFACE) != 0 &&
 			strncmp(a->interface, INTERFACE ":", sizeof(INTERFACE))))
-		pr_error_set(err, "which interface? --extcap-interfaces lists them");
+		pr_error_set(err, "no interface given: --extcap-interfaces lists them");
 	else if (a->dlts)
 		return list_dlts(a);
 	else if (a->config)
@@ -261,27 +263,18 @@ run(const struct extcap_args *a, struct pr_error *err)
 	else if (a->capture && a->fifo && a->fifo[0])
 		return capture(a);
 	else if (a->capture)
-		pr_error_set(err, "--capture wants a --fifo");
+		pr_error_set(err, "--capture needs --fifo FILE");
 	else if (a->capture_filter)
 		return check_filter(a);
 	else
-		pr_error_set(err, "what is to be done? --help lists it");
-	return cli_fail(program.name, CLI_USAGE, err);
+		pr_error_set(err, "no action given: see --help");
+	return CLI_USAGE;
 }
 
 int
 cmd_extcap(int argc, char **argv)
 {
 	struct extcap_args a = {0};
-	struct pr_error err = {""};
-	int operand, status = cli_parse(&program, &a, argc, argv, &operand);
 
-	if (status < 0 && operand < argc) {
-		pr_error_set(&err, "unexpected '%s'", argv[operand]);
-		status = cli_fail(program.name, CLI_USAGE, &err);
-	}
-	if (status < 0)
-		status = run(&a, &err);
-	pr_options_free(&program, &a);
-	return status;
+	return cli_run(&program, &a, 0, argc, argv, run);
 }

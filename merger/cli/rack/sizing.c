@@ -240,13 +240,11 @@ print_data(const struct sizing_args *a, const struct sizing *s)
 }
 
 static int
-run(void *values, int count, char **operands, struct pr_error *err)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	const struct sizing_args *a = values;
+	const struct sizing_args *a = call->values;
 	struct sizing s;
 
-	(void)count;
-	(void)operands;
 	if (fill(a, &s, err) < 0)
 		return CLI_USAGE;
 	if (a->json || a->keyvalue)

@@ -4,6 +4,92 @@
 #include "merger/cli/query/completeness_text.h"
 
 #include <signal.h>
+#include <stdlib.h>
+
+#include "proto/base/clock.h"
+
+#define PR_VALUES struct query_args
+
+static const char *const formats[] = {"pcapng", "pcap", "pcap-ns", NULL};
+
+static const struct pr_option options[] = {
+	QUERY_RANGE_OPTIONS(),
+	PR_OPT_STRING(write, "write", 'w', "FILE",
+		"write a trace; -: to standard output, tcp-listen:[ADDRESS:]PORT: to the "
+		"client that connects (without -w: one line a packet)"),
+	PR_OPT_ENUM(format, "format", 0, "FORMAT", formats,
+		"pcapng, pcap (microseconds) or pcap-ns"),
+	PR_OPT_UINT(limit, "limit", 'c', "N", 0, 0, "at most N packets (0: all)"),
+	PR_OPT_FLAG(numeric, "numeric", 'n',
+		"ignored, as in tcpdump -n: names are never resolved"),
+	PR_OPT_FLAG(count, "count", 0, "only count the packets"),
+	PR_OPT_FLAG(related, "related", 0,
+		"also further fragments of matching packets, ICMP errors that quote them, "
+		"and copies of them in tunnels and behind tags"),
+	PR_OPT_FLAG(follow, "follow", 'f',
+		"continue with new packets, from --since or from now, until interrupted or "
+		"--until"),
+	PR_OPT_FLAG(strays, "strays", 0,
+		"also packets without a timestamp from the dispatcher"),
+	PR_OPT_FLAG(explain, "explain", 0, "print what was searched and what was skipped"),
+	PR_OPT_FLAG(quiet, "quiet", 'q', "print no report if the answer is complete"),
+	PR_OPT_FLAG(json, "json", 0,
+		"print the completeness report as JSON (packets only with -w)"),
+	PR_OPT_FLAG(keyvalue, "keyvalue", 0, "print it as lines of key=value"),
+	CLI_KEY_OPTION(merger.key),
+};
+
+static const char footer[] =
+	"FILTER is a filter as tcpdump takes it (pcap-filter(7)); it may have terms after "
+	"TIME "
+	"and before\nTIME. Packets are in the order of capture. The completeness report on "
+	"standard error shows\nwhich packets are missing, and why.\n\n"
+	"  packrack query --since \"10m ago\" host 192.0.2.7 and tcp port 443\n"
+	"  packrack query after 3h ago and before 2h ago and icmp\n"
+	"  packrack query -w - udp port 53 | wireshark -k -i -\n"
+	"  packrack query --follow -w tcp-listen:57012 port 53, and wireshark -k -i "
+	"TCP@127.0.0.1:57012\n"
+	"  packrack export -w all.pcapng --volume trace.vol";
+
+static const struct pr_cmdline programs[] = {
+	[QUERY_COMMAND] = {.name = "packrack query",
+		.summary =
+			"Shows or saves the packets that a filter and a time range select.",
+		.usage = "[options] [FILTER...]",
+		PR_OPTIONS(options),
+		.footer = footer},
+	[EXPORT_COMMAND] = {.name = "packrack export",
+		.summary = "Saves the packets that a filter and a time range select, by "
+			   "default all.",
+		.usage = "-w FILE [options] [FILTER...]",
+		PR_OPTIONS(options),
+		.footer = footer},
+	[DATA_EXPORT_COMMAND] = {.name = "packrack data export",
+		.summary = "Saves the packets of one node or volume, and then counts them "
+			   "there once "
+			   "more.",
+		.usage = "--node NAME -w FILE [options] [FILTER...]",
+		PR_OPTIONS(options),
+		.footer = footer},
+};
+
+static int
+check_args(const struct query_args *a, enum query_command command, struct pr_error *err)
+{
+	if (command == DATA_EXPORT_COMMAND && !a->nodes.count && !a->volumes.count)
+		return pr_error_set(
+			err, "no node given: use --node NAME or --volume VOLUME");
+	if (command != QUERY_COMMAND && !a->write)
+		return pr_error_set(
+			err, "no file given: use -w FILE, or -w - for standard output");
+	if (a->related && !a->filter[0])
+		return pr_error_set(err, "--related needs a FILTER");
+	if (a->related && a->limit)
+		return pr_error_set(err, "--related and --limit do not go together");
+	if (a->write && a->count)
+		return pr_error_set(err, "--count and --write do not go together");
+	return 0;
+}
 
 /* For people on standard error; as data on standard output, unless the trace goes there. */
 static int
@@ -28,8 +114,6 @@ print_report(const struct query_args *a, const struct sink *sink,
 	if (query_form(a) == RENDER_TEXT)
 		return 0;
 	r = render_begin(to, query_form(a));
-	if (!r)
-		return -1;
 	report_render(r, end, sink);
 	if (a->explain) {
 		render_time(r, "since", a->since);
@@ -89,7 +173,7 @@ note_matches(const struct query_args *a, struct pr_relations *relations, bool *p
 	return *result == ASK_DONE ? 0 : -1;
 }
 
-static int run(const struct query_args *a);
+static int answer_query(const struct query_args *a);
 
 /* Related packets of what was not all found are not all found either. */
 static int
@@ -108,7 +192,7 @@ run_related(const struct query_args *a)
 	} else {
 		second.related = false;
 		second.noted = &relations;
-		status = run(&second);
+		status = answer_query(&second);
 		if (status == CLI_OK && partial) {
 			fputs("partial: packets related to missing packets are not known\n",
 				stderr);
@@ -148,7 +232,7 @@ verify(const struct query_args *a, const struct sink *written, struct pr_error *
 }
 
 static int
-run(const struct query_args *a)
+answer_query(const struct query_args *a)
 {
 	struct sink sink;
 	struct ask_answer answer = {.end = NULL};
@@ -169,15 +253,44 @@ run(const struct query_args *a)
 	return status;
 }
 
+int
+query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
+{
+	const struct pr_cmdline *program = &programs[command];
+	struct pr_error err = {""};
+	int operand, status;
+
+	*a = (struct query_args)QUERY_ARGS(program->name);
+	status = cli_parse(program, a, argc, argv, &operand);
+	if (status >= 0)
+		return status;
+	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
+		check_args(a, command, &err) < 0)
+		return cli_fail(program->name, CLI_USAGE, &err);
+	/* packets captured in the meantime are not counted */
+	a->verify = command == DATA_EXPORT_COMMAND && !a->follow && !a->limit &&
+		    !a->strays && !a->related;
+	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)
+		a->until = pr_now_real();
+	return -1;
+}
+
+void
+query_args_free(struct query_args *a)
+{
+	free(a->filter);
+	pr_options_free(&programs[QUERY_COMMAND], a);
+}
+
 static int
-query(enum query_command command, int argc, char **argv)
+run(enum query_command command, int argc, char **argv)
 {
 	struct query_args a;
 	int status = query_args_parse(&a, command, argc, argv);
 
 	signal(SIGPIPE, SIG_IGN);
 	if (status < 0)
-		status = run(&a);
+		status = answer_query(&a);
 	query_args_free(&a);
 	return status;
 }
@@ -185,17 +298,17 @@ query(enum query_command command, int argc, char **argv)
 int
 cmd_query(int argc, char **argv)
 {
-	return query(QUERY_COMMAND, argc, argv);
+	return run(QUERY_COMMAND, argc, argv);
 }
 
 int
 cmd_export(int argc, char **argv)
 {
-	return query(EXPORT_COMMAND, argc, argv);
+	return run(EXPORT_COMMAND, argc, argv);
 }
 
 int
 cmd_data_export(int argc, char **argv)
 {
-	return query(DATA_EXPORT_COMMAND, argc, argv);
+	return run(DATA_EXPORT_COMMAND, argc, argv);
 }

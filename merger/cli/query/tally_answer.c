@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/counted.h"
+#include "merger/cli/query/tally_answer.h"
 
 #include <stdio.h>
 
@@ -8,12 +8,12 @@
 
 /* -1: all is there; else the status to exit with. */
 static int
-ask_count(struct counted *c, const struct query_args *a)
+ask_count(struct tally_answer *c, const struct query_args *a)
 {
 	struct pr_error err = {""};
 	enum ask_result result;
 
-	*c = (struct counted){.answer = {.end = NULL}};
+	*c = (struct tally_answer){.answer = {.end = NULL}};
 	sink_init(&c->sink, a);
 	result = ask_query(a, &c->sink, &c->answer, &err);
 	progress_end(&c->sink.progress);
@@ -28,12 +28,12 @@ ask_count(struct counted *c, const struct query_args *a)
 }
 
 int
-counted_run(const struct query_args *a,
-	void (*print)(void *arg, const struct counted *c, struct render *r), void *arg)
+tally_answer_run(const struct query_args *a,
+	void (*print)(void *arg, const struct tally_answer *c, struct render *r), void *arg)
 {
 	enum render_form form = query_form(a);
 	struct render *r = NULL;
-	struct counted c;
+	struct tally_answer c;
 	struct pr_error err;
 	int status = ask_count(&c, a);
 
@@ -56,7 +56,7 @@ counted_run(const struct query_args *a,
 }
 
 bool
-counted_partial(const struct counted *c, int64_t first, int64_t last)
+tally_answer_partial(const struct tally_answer *c, int64_t first, int64_t last)
 {
 	const Packrack__Completeness *k = c->answer.end->completeness;
 
@@ -75,7 +75,7 @@ counted_partial(const struct counted *c, int64_t first, int64_t last)
 }
 
 const char *
-counted_si(double value, char *buf)
+tally_answer_si(double value, char *buf)
 {
 	static const char units[] = " kMGTPE";
 	size_t unit = 0;
@@ -83,11 +83,11 @@ counted_si(double value, char *buf)
 	for (; value >= 999.5 && unit < sizeof(units) - 2; unit++)
 		value /= 1000;
 	if (unit == 0)
-		snprintf(buf, COUNTED_TEXT,
+		snprintf(buf, TALLY_SI_TEXT,
 			value < 99.95 && value != (double)(long)value ? "%.1f" : "%.0f",
 			value);
 	else
-		snprintf(buf, COUNTED_TEXT, "%.*f%c",
+		snprintf(buf, TALLY_SI_TEXT, "%.*f%c",
 			value < 9.995   ? 2
 			: value < 99.95 ? 1
 					: 0,

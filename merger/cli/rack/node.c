@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "merger/cli/cli.h"
-#include "merger/cli/rack/status_text.h"
+#include "merger/cli/rack/status.h"
 #include "proto/base/clock.h"
 
 /* packrack node, capture and queries: lists of what runs, and commands to the dispatcher or a merger. */
@@ -61,13 +61,12 @@ send_command(const struct command_args *a, Packrack__Command *c, struct pr_error
 }
 
 static int
-run_node(void *values, int count, char **operands, struct pr_error *err)
+run_node(const struct cli_call *call, struct pr_error *err)
 {
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
-	struct command_args *a = values;
+	struct command_args *a = call->values;
 
-	(void)count;
-	c.node = operands[0];
+	c.node = call->operands[0];
 	if (!strcmp(a->verb, "reset") && !a->yes &&
 		!cli_confirmed(c.node, "This deletes all packets on node %s.", c.node)) {
 		pr_error_set(err,
@@ -79,41 +78,40 @@ run_node(void *values, int count, char **operands, struct pr_error *err)
 }
 
 static int
-run_capture(void *values, int count, char **operands, struct pr_error *err)
+run_capture(const struct cli_call *call, struct pr_error *err)
 {
 	static const char *const modes[] = {"round-robin", "weighted", "flow"};
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	size_t mode = 0;
 
-	if (count) {
-		while (mode < 3 && strcmp(operands[0], modes[mode]) != 0)
+	if (call->count) {
+		while (mode < 3 && strcmp(call->operands[0], modes[mode]) != 0)
 			mode++;
 		if (mode == 3) {
 			pr_error_set(err, "no mode '%s': round-robin, weighted or flow",
-				operands[0]);
+				call->operands[0]);
 			return CLI_USAGE;
 		}
-		c.node = operands[0];
+		c.node = call->operands[0];
 	}
-	return send_command(values, &c, err);
+	return send_command(call->values, &c, err);
 }
 
 static int
-run_cancel(void *values, int count, char **operands, struct pr_error *err)
+run_cancel(const struct cli_call *call, struct pr_error *err)
 {
 	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	char *end;
 
-	(void)count;
-	c.number = strtoull(operands[0], &end, 10);
-	if (*operands[0] < '0' || *operands[0] > '9' || *end) {
+	c.number = strtoull(call->operands[0], &end, 10);
+	if (*call->operands[0] < '0' || *call->operands[0] > '9' || *end) {
 		pr_error_set(err,
 			"'%s' is not the number of a query: 'packrack queries list' shows "
 			"them",
-			operands[0]);
+			call->operands[0]);
 		return CLI_USAGE;
 	}
-	return send_command(values, &c, err);
+	return send_command(call->values, &c, err);
 }
 
 /* ---- lists ---- */
@@ -152,16 +150,14 @@ print_queries(const Packrack__Status *s)
 
 /* node list, queries list */
 static int
-run_list(void *values, int count, char **operands, struct pr_error *err)
+run_list(const struct cli_call *call, struct pr_error *err)
 {
-	const struct command_args *a = values;
+	const struct command_args *a = call->values;
 	Packrack__Envelope *reply;
 	const Packrack__Status *s;
 	int status = cli_ask_status(&a->at, a->server, &reply, err);
 	struct render *r;
 
-	(void)count;
-	(void)operands;
 	if (status != CLI_OK)
 		return status;
 	s = reply->status;
@@ -191,7 +187,7 @@ static const struct command {
 	const struct pr_option *options;
 	size_t option_count;
 	int operands;
-	int (*run)(void *values, int count, char **operands, struct pr_error *err);
+	int (*run)(const struct cli_call *call, struct pr_error *err);
 } commands[] = {
 	{"node", "list", "Lists the nodes that the dispatcher knows.", "[options]",
 		OPTIONS(node_list_options), 0, run_list},
