@@ -216,7 +216,7 @@ cli_is_local(const struct cli_server *server)
 	return pr_rpc_reachable(server->fallback, &none) == 0;
 }
 
-/* The user's own, whether it is there or not; NULL without a home. */
+/* Key directory of the user, which need not exist. NULL: there is no home directory. */
 static const char *
 of_user(void)
 {
@@ -250,7 +250,10 @@ said(const char *flag)
 	return flag ? flag : from && *from ? from : NULL;
 }
 
-/* What is said must be there: using it tells. What is found may be another user's: not for us. */
+/*
+ * A directory that was named must exist: opening it reports that. The default one is
+ * used only if its secret can be read.
+ */
 const struct pr_rpc_keys *
 cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
 {

@@ -55,7 +55,10 @@ int cli_run(const struct pr_cmdline *program, void *values, int operands, int ar
 /* Of --json and --keyvalue. */
 enum render_form cli_form(bool json, bool keyvalue);
 
-/* Asks the user to type name behind this text. false: something else was typed, or there is no terminal. */
+/*
+ * Prints this text and asks the user to type name. false: other input, or standard input
+ * is not a terminal.
+ */
 __attribute__((format(printf, 2, 3))) bool cli_confirmed(
 	const char *name, const char *fmt, ...);
 
@@ -100,7 +103,10 @@ extern const struct cli_server cli_merger, cli_dispatcher;
 const char *cli_endpoint(
 	const char *flag, const struct cli_server *server, struct pr_error *err);
 
-/* Did the user name the server, by flag or environment? If not: does the local one listen? */
+/*
+ * cli_is_named: true if the user named the server, by flag or environment. cli_is_local:
+ * true if the local one listens.
+ */
 bool cli_is_named(const char *flag, const struct cli_server *server);
 bool cli_is_local(const struct cli_server *server);
 
@@ -108,7 +114,10 @@ bool cli_is_local(const struct cli_server *server);
 const struct pr_rpc_keys *cli_keys(
 	const struct cli_connection *c, struct pr_rpc_keys *room);
 
-/* Where keys are looked after: flag, $PACKRACK_KEY, and the user's own. NULL: err. */
+/*
+ * The key directory that `packrack keys` works in: flag, $PACKRACK_KEY, or the user's
+ * own. NULL: err.
+ */
 const char *cli_keys_home(const char *flag, struct pr_error *err);
 int cmd_query(int argc, char **argv);
 int cmd_export(int argc, char **argv);
@@ -150,7 +159,10 @@ struct volume_paths {
 	size_t count;
 };
 
-/* A file of that very name is one device, whatever commas it has. 0 or -1; free whatever came. */
+/*
+ * A text that names an existing file is one device, even if it has commas. 0 or -1
+ * (err); call free in both cases.
+ */
 int volume_paths_parse(const char *text, struct volume_paths *out, struct pr_error *err);
 void volume_paths_free(struct volume_paths *paths);
 

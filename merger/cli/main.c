@@ -49,7 +49,10 @@ static const struct cli_command commands[] = {
 	{"extcap", cmd_extcap, "serve as an interface of Wireshark"},
 };
 
-/* Called by Wireshark: it takes every program in its folder for one interface, by the name of the file. */
+/*
+ * True if Wireshark called us: as packrack-extcap, the name of the link in its extcap
+ * folder.
+ */
 static bool
 is_extcap(const char *path)
 {

@@ -43,14 +43,14 @@ void render_message(struct render *r, const char *name, const ProtobufCMessage *
 void render_fields(struct render *r, const ProtobufCMessage *message);
 void render_messages(struct render *r, const char *name, const void *list, size_t count);
 
-/* A line on the terminal for work that takes more than two seconds; nothing where stderr is none. */
+/* A progress line for work that takes more than two seconds, if stderr is a terminal. */
 struct progress {
 	bool terminal, shown;
 	int64_t begun, next;
 };
 void progress_begin(struct progress *p);
 
-/* Is a line due? Looks at the clock: call it once a batch, not once a packet. */
+/* True if a line is due. Reads the clock: call it once a batch, not once a packet. */
 bool progress_due(struct progress *p);
 __attribute__((format(printf, 2, 3))) void progress_show(
 	struct progress *p, const char *fmt, ...);

@@ -27,8 +27,9 @@
 #include "proto/rpc/status.h"
 
 /*
- * An order of the screen DATA: `packrack data ...` as a process of its own, one at a time, so that the
- * console goes on meanwhile. It goes on by itself when the console ends. Zeroed: none.
+ * A command of the screen DATA: `packrack data ...` as a child process, one at a time,
+ * so that the console does not wait. The child continues when the console ends. Zeroed:
+ * none.
  */
 struct action {
 	pid_t pid;
@@ -58,8 +59,9 @@ struct source {
 };
 
 /*
- * Asks the dispatcher and the mergers for their figures, and carries orders. Never waits: who does
- * not answer is noted in the model as silent and asked again. All from the loop's thread.
+ * Requests Status from the dispatcher and the mergers, and sends commands. Never waits:
+ * a program that does not answer is marked silent in the model and asked again. Loop's
+ * thread.
  */
 struct fetch {
 	struct model *model;
@@ -186,7 +188,7 @@ ask(struct source *s)
 	s->asked_at = pr_now_mono();
 }
 
-/* One round: asks all that owe nothing. */
+/* Sends a request to every program that has answered the last one. */
 static void
 fetch_ask(struct fetch *f)
 {
@@ -257,7 +259,6 @@ source_open(struct fetch *f, struct pr_loop *loop, struct model_peer *peer,
 	return 0;
 }
 
-/* The model's peers say whom: those with an endpoint. */
 /* Connects to the model's peers that have an endpoint. */
 static int
 fetch_start(struct fetch *f, struct pr_loop *loop, struct model *model,
@@ -360,7 +361,7 @@ action_start(struct action *a, const struct console_order *order, const char *me
 	return a->pid ? 0 : -1;
 }
 
-/* The first line is what matters; the rest is read so that it is not stopped. */
+/* Only the first line is kept; the rest is read so that the child is not blocked. */
 static void
 listen_to(struct action *a)
 {
@@ -426,7 +427,7 @@ same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Reads it again if it has changed; true: it had. */
+/* Reads the file again if it has changed, and then returns true. */
 static bool
 logtail_read(struct logtail *t)
 {
@@ -680,8 +681,8 @@ show(struct console *con, const struct console_args *a, struct pr_error *err)
 		terminal_open(!a->mono, err) < 0)
 		return -1;
 	con->canvas.ascii = a->ascii || !terminal_is_utf8();
-	rc = events_set(
-		con, a->interval, err); /* behind curses, which wants SIGWINCH too */
+	rc = events_set(con, a->interval,
+		err); /* after curses, which also installs a handler for SIGWINCH */
 	if (rc == 0) {
 		fetch_ask(&con->fetch);
 		paint(con);

@@ -172,7 +172,7 @@ node_get(struct model *m, const char *given, const char *mac)
 	return n;
 }
 
-/* Those that the message did not name any more are not its sender's. */
+/* Nodes that the message does not name are no longer known to its sender. */
 static void
 nodes_sweep(struct model *m, bool dispatcher)
 {
@@ -464,7 +464,7 @@ node_state(const struct model *m, const struct model_node *n, bool *bad)
 		return n->state;
 	if (n->known_to_merger && m->mergers[0].answers && !n->connected) {
 		*bad = true;
-		return "unindexed"; /* its logger speaks, its indexer does not */
+		return "unindexed"; /* the dispatcher hears its logger, the merger does not hear its indexer */
 	}
 	if (n->known_to_dispatcher)
 		return n->state;

@@ -43,9 +43,9 @@ uint64_t series_instant(
 double series_rate(const struct series *s, const struct series_names *n, const char *name);
 
 /*
- * All figures that the console shows: the dispatcher's, the first merger's, their nodes joined by
- * name, and what the console saw happen. Pure: messages and times go in. Texts come from other
- * machines and are cut to size.
+ * All values that the console shows: those of the dispatcher and of the first merger,
+ * nodes joined by name, and a list of events. No I/O: messages and times are arguments.
+ * Texts of other machines are cut to size.
  */
 #define MODEL_MERGERS 8
 #define MODEL_EVENTS 500
@@ -57,7 +57,7 @@ double series_rate(const struct series *s, const struct series_names *n, const c
 /* A program that is asked. */
 struct model_peer {
 	char endpoint[128];
-	bool wanted; /* somebody asked for it; else its absence is no news */
+	bool wanted; /* the user named it; else its absence is not reported */
 	bool answers; /* the last request was answered in time */
 	char error[160]; /* why not; or "" while nothing is known */
 	char version[32], state[32];
@@ -134,7 +134,7 @@ void model_take_dispatcher(struct model *m, const Packrack__Status *status, int6
 void model_take_merger(
 	struct model *m, unsigned which, const Packrack__Status *status, int64_t now);
 
-/* No answer; its figures stay as they were, and are shown as old. */
+/* No answer: the values stay, and are shown as out of date. */
 void model_silent(struct model *m, struct model_peer *peer, const char *name,
 	const char *why, int64_t now);
 void model_event(struct model *m, int64_t now, const char *fmt, ...)
@@ -143,13 +143,13 @@ void model_event(struct model *m, int64_t now, const char *fmt, ...)
 /* back 0: the newest; NULL: there are no more. */
 const struct model_event *model_event_at(const struct model *m, unsigned back);
 
-/* A node's figures, from whom has them: 0 where nobody has. */
+/* A value of a node, as the dispatcher or the merger reported it; 0 if it did not. */
 uint64_t node_dispatcher_value(
 	const struct model *m, const struct model_node *n, const char *name);
 uint64_t node_merger_value(
 	const struct model *m, const struct model_node *n, const char *name);
 
-/* "active", "silent", ...: one word for both views of it; *bad: wants looking at. */
+/* The state of a node in one word, from both reports; *bad: it needs attention. */
 const char *node_state(const struct model *m, const struct model_node *n, bool *bad);
 
 /* Seconds until its volume is full and recycles, at the rate of the last samples; < 0: unknown. */

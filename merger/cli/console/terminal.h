@@ -29,7 +29,7 @@ struct console_cell {
 	uint8_t style;
 };
 
-/* Pressing it is like the key. */
+/* A mouse click in this zone acts like the key. */
 struct console_zone {
 	int row, from, until; /* columns; until is not of it */
 	int key;
@@ -54,7 +54,7 @@ int canvas_put(struct canvas *c, int row, int col, enum console_style style, uin
 int canvas_text(struct canvas *c, int row, int col, enum console_style style,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* Ends at column until; what is too long loses its end, not its place. */
+/* Right-aligned, ends before column until. A text that is too long loses its end. */
 int canvas_right(struct canvas *c, int row, int until, enum console_style style,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

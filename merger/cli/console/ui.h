@@ -50,7 +50,7 @@ struct console_order {
 	uint64_t number;
 	char text[UI_TEXT];
 };
-/* Is it one of packrack data's? */
+/* True if the command is one of `packrack data`. */
 bool ui_order_is_data(const struct console_order *order);
 
 struct ui {
@@ -67,8 +67,8 @@ struct ui {
 	unsigned log; /* LOGFILE: 0 the console's events, then the files */
 	unsigned logs; /* files that there are */
 	struct console_order pending; /* verb set: asks "really?" */
-	bool needs_text; /* and wants a text needs_name, first */
-	bool needs_name; /* and wants the node's name needs_name */
+	bool needs_text; /* and the user types a text first */
+	bool needs_name; /* and the user confirms it by typing the node's name */
 	char answer[UI_TEXT];
 	char message[256]; /* what came of the last order */
 	bool message_bad;

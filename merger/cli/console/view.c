@@ -188,7 +188,7 @@ rows_draw(struct canvas *c, int row, const struct row *rows, struct view_columns
 	return row;
 }
 
-/* Not of the dispatcher: nodes say in all only. */
+/* Nodes report totals only. */
 static void
 node_row(struct canvas *c, int row, const char *label, struct view_columns at, uint64_t sum)
 {
@@ -411,7 +411,7 @@ link_lines(struct canvas *c, int row, const struct model *m)
 	return row;
 }
 
-/* As wide as lets all be seen, if any width does. */
+/* The largest width at which all cells fit, if there is one. */
 static int
 cell_width(int cols, int rows, int count)
 {

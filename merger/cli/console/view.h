@@ -9,7 +9,10 @@
 #include "merger/cli/console/terminal.h"
 #include "merger/cli/console/ui.h"
 
-/* Figures to lines: what the whole screen looks like. Pure; ui's cursors and scrolling are mended. */
+/*
+ * Draws the whole screen from the model. No I/O. Cursors and scroll positions of ui are
+ * corrected to what there is.
+ */
 
 /* Lines of a log that is open; NULL text: there is none. */
 struct view_log {

@@ -156,7 +156,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 
 #define TCP_LISTEN "tcp-listen:"
 
-/* pcap-over-IP: the first to connect gets it all. */
+/* pcap-over-IP: the first client that connects receives all packets. */
 static int
 open_tcp(struct sink *s, const char *place, struct pr_error *err)
 {
@@ -283,7 +283,7 @@ sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 		return 0;
 	if (open_trace(s, links, count, err) < 0)
 		return -1;
-	/* whoever reads it as it grows waits for this */
+	/* a program that reads the file while it grows waits for this */
 	if (!s->args->follow || s->args->format != PRM_TRACE_PCAPNG)
 		return 0;
 	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);

@@ -33,16 +33,16 @@ struct sink {
 void sink_init(struct sink *s, const struct query_args *args);
 
 /*
- * Opens FILE, now that there is somebody who will answer (an old file is not lost for nothing), and
- * takes the links' names.
+ * Opens FILE, and takes the names of the links. Call when an answer is certain, as an
+ * existing file is truncated.
  */
 int sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err);
 
-/* What others have counted. */
+/* Adds counts made by nodes. */
 int sink_tally(struct sink *s, const Packrack__Tally *part, struct pr_error *err);
 
-/* Forgets what was counted: packets will come instead. */
+/* Forgets all counts: packets follow instead. */
 int sink_recount(struct sink *s, struct pr_error *err);
 int sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err);
 
@@ -52,7 +52,7 @@ int sink_pause(struct sink *s, struct pr_error *err);
 /* Writing failed because the reader of a pipe has gone: end quietly. */
 bool sink_closed(const struct sink *s);
 
-/* Closes the trace with what the answer says of itself (end may be NULL). */
+/* Closes the trace with the completeness report (end may be NULL). */
 int sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err);
 void sink_close(struct sink *s);
 

@@ -7,7 +7,7 @@
 #include "merger/cli/query/query_args.h"
 #include "proto/rpc/packrack.pb-c.h"
 
-/* What comes of it but packets; ask_answer_free in any case. */
+/* The answer without its packets. Call ask_answer_free in all cases. */
 struct ask_answer {
 	Packrack__End *end; /* on ASK_DONE */
 	struct pri_plans plans; /* of the question, with --explain */
@@ -36,7 +36,7 @@ enum ask_result ask_volumes(const struct query_args *a, struct sink *sink,
 int ask_linktypes(Packrack__LinkInfo *const *links, size_t count, uint16_t **out,
 	struct pr_error *err);
 
-/* Says so on stderr when --link names none of these. */
+/* Warns on stderr if --link names none of these links. */
 void ask_warn_link(
 	const struct query_args *a, Packrack__LinkInfo *const *links, size_t count);
 

@@ -36,7 +36,7 @@ ask_warn_link(const struct query_args *a, Packrack__LinkInfo *const *links, size
 #define WINDOWS 40 /* over all sources, if these are not more */
 #define CANCEL_NS (5 * PR_NS_PER_S)
 #define ALIVE_ID                                                                           \
-	2 /* of questions whether it lives: its nodes may read for hours, and find nothing */
+	2 /* id of requests whether the merger is alive: nodes may read for hours without a match */
 #define ALIVE_NS (5 * PR_NS_PER_S)
 #define SILENCE_NS (180 * PR_NS_PER_S)
 #define TICK_NS (250 * PR_NS_PER_MS)
@@ -226,7 +226,7 @@ drop_damaged(struct ask *ask)
 	return true;
 }
 
-/* false: the loop has been told to stop. */
+/* false: pr_loop_break was called. */
 static bool
 drain(struct ask *ask)
 {
@@ -401,7 +401,7 @@ tear_down(struct ask *ask)
 	pr_loop_destroy(&ask->loop);
 }
 
-/* What mergers would not answer is refused here. */
+/* Queries that mergers would refuse are refused here. */
 static enum ask_result
 ask_it(struct ask *ask, const Packrack__Query *query)
 {
@@ -438,7 +438,10 @@ run(const char *endpoint, const struct pr_rpc_keys *keys, const Packrack__Query 
 	return ask.result;
 }
 
-/* Counts of nodes that hold the same packets do not add up: then we get packets, and count ourselves. */
+/*
+ * If two nodes have the same packets, their counts cannot be added. Then the packets are
+ * requested and counted here.
+ */
 static enum ask_result
 run_and_recount(const char *endpoint, const struct pr_rpc_keys *keys,
 	Packrack__Query *query, struct sink *sink, Packrack__End **end,

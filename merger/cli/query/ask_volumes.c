@@ -23,7 +23,8 @@ struct feed_batch {
 	Packrack__Batch *told; /* held, edges, frontier */
 };
 #define AHEAD 4
-#define STEP_NS (50 * PR_NS_PER_MS) /* how soon it notices that it is to stop */
+#define STEP_NS                                                                            \
+	(50 * PR_NS_PER_MS) /* time after which the thread notices that it should stop */
 
 /* Its buffers are used again and again. */
 struct slot {
@@ -183,7 +184,7 @@ on_signal(int number)
 {
 	interrupted = 1;
 	signal(number,
-		SIG_DFL); /* again: at once, also where a reader of ours takes nothing */
+		SIG_DFL); /* a second signal ends the program at once, even if a reader of our output blocks */
 }
 
 /* ---- a volume as a source ---- */
@@ -248,7 +249,7 @@ volume_next(struct pr_source *source, struct pr_packet *out, struct pr_error *er
 	}
 }
 
-/* The merge lets go of it; what it stands on is ask's. */
+/* The merge destroys its sources; the volume itself belongs to struct ask. */
 static void
 volume_let_go(struct pr_source *source)
 {

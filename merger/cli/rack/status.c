@@ -25,7 +25,7 @@ status_value(Packrack__Value *const *values, size_t count, const char *name)
 	return 0;
 }
 
-/* A number in the logger's own note. */
+/* A number from the logger's own report (JSON). */
 static uint64_t
 logger_value(const Packrack__NodeStatus *n, const char *name)
 {
@@ -66,7 +66,7 @@ sum_nodes(struct sums *s, const Packrack__Status *m)
 	}
 }
 
-/* The operator has sent away those that quit or are disconnected. */
+/* Nodes that quit or are disconnected left by the operator's command. */
 bool
 status_takes_nothing(const char *state)
 {
@@ -282,7 +282,10 @@ ask(const struct status_args *a, char *endpoint, const struct cli_server *server
 	return NULL;
 }
 
-/* Loss since the check before, if one is known; that of this check is kept for the next. */
+/*
+ * Loss since the previous check, if its counts are known. The counts of this check are
+ * stored for the next.
+ */
 static int
 check(const struct status_args *a, const Packrack__Status *merger,
 	const Packrack__Status *dispatcher, const char *silent)

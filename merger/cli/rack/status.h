@@ -12,10 +12,10 @@
 void status_text(
 	FILE *to, const Packrack__Status *merger, const Packrack__Status *dispatcher);
 
-/* A node's state by the dispatcher: does it store nothing, other than by the operator's wish? */
+/* True for states in which a node stores nothing, except by the operator's command. */
 bool status_takes_nothing(const char *state);
 
-/* Is a node silent, or does one store nothing; was a packet lost anywhere? */
+/* True if a node is unreachable or stores nothing, or a packet was lost anywhere. */
 bool status_is_degraded(const Packrack__Status *merger, const Packrack__Status *dispatcher);
 
 /* A value by name; 0 when there is none. */

@@ -127,7 +127,10 @@ check_counts_load(const char *path, struct check_counts *out, struct pr_error *e
 	return rc < 0 ? -1 : 0;
 }
 
-/* In one step, so that a check at the same time never reads half of it. */
+/*
+ * Written to another file and renamed, so that a concurrent check never reads half of
+ * it.
+ */
 int
 check_counts_store(const char *path, const struct check_counts *c, struct pr_error *err)
 {
@@ -306,7 +309,10 @@ check_nodes(struct verdict *v, const struct check_limits *l, const struct nodes 
 
 /* ---- disks ---- */
 
-/* Until the first volume of an active node is full at its present speed; UNDEFINED: none fills up. */
+/*
+ * Time until the first volume of any node that the dispatcher lists is full, at the
+ * present write rate; UNDEFINED: none will be full.
+ */
 static int64_t
 full_in(const Packrack__Status *d)
 {
@@ -324,7 +330,7 @@ full_in(const Packrack__Status *d)
 	return soonest;
 }
 
-/* How far back the youngest of the full volumes goes; UNDEFINED: no volume overwrites yet. */
+/* Smallest retention of the volumes that overwrite; UNDEFINED: none does yet. */
 static int64_t
 kept(const Packrack__Status *m)
 {

@@ -58,7 +58,7 @@ static const struct pr_cmdline program = {
 
 /* ---- what there is ---- */
 
-/* A value of the grammar: braces would end it. */
+/* Prints a value of extcap's grammar, without braces, which would end it. */
 static void
 print_text(const char *text)
 {
@@ -196,7 +196,7 @@ list_config(const struct extcap_args *a)
 
 /* ---- filter and capture ---- */
 
-/* What is said on standard output is what is wrong with it. */
+/* Prints on standard output what is wrong with the filter; nothing if it is good. */
 static int
 check_filter(const struct extcap_args *a)
 {

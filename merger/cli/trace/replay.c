@@ -371,7 +371,7 @@ send_batch(struct replay_send *s, struct batch *b)
 	return pr_transmit_trouble(s->transmit, &s->err) ? -1 : 0;
 }
 
-/* In naps, so that it can be told to stop. */
+/* Sleeps in short steps, so that stop is noticed. */
 static void
 wait_until(struct replay_send *s, int64_t due)
 {
@@ -398,7 +398,7 @@ rest(struct replay_send *s)
 	s->slept = pr_now_mono();
 }
 
-/* What is due goes out before anybody waits. */
+/* Sends what is due before it waits. */
 static int
 send_frame(struct replay_send *s, struct batch *b, const struct replay_frame *frame,
 	const uint8_t *bytes)
@@ -443,7 +443,7 @@ send_chunk(struct replay_send *s, struct batch *b, const struct replay_chunk *ch
 	return send_batch(s, b);
 }
 
-/* This thread only; what is refused for want of privilege is done without. */
+/* For this thread only. Without the privilege for a setting it continues without. */
 static void
 take_precedence(struct replay_send *s)
 {
@@ -726,7 +726,7 @@ start(struct replay *r, pthread_t *sender, pthread_t *watcher, struct pr_error *
 	sigaddset(&set, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGINT,
-		on_signal); /* one that a shell had ignored would not be waited for */
+		on_signal); /* sigwait does not return for a signal that the shell had set to be ignored */
 	if (pthread_create(watcher, NULL, watch_signals, r) != 0)
 		return pr_error_set(err, "cannot start watching for signals");
 	if (pthread_create(sender, NULL, replay_send_run, &r->send) == 0)

@@ -25,7 +25,7 @@ data_check(const struct data_args *a, struct pr_error *err)
 
 /* ---- what nodes and volumes hold ---- */
 
-/* A volume tells what its indexer would tell. */
+/* A volume reports what its indexer would report. */
 struct data_volume {
 	struct pri_volume *volume;
 	struct pri_hello *hello;
@@ -158,7 +158,7 @@ static const struct pr_cmdline list_program = {.name = "packrack data list",
 	PR_OPTIONS(list_options),
 	.footer = "With --since and --until: only streams that have packets of that time."};
 
-/* Does it reach into the time range? Without one all do. */
+/* True if the stream has packets in the time range, or no range was given. */
 static bool
 wanted(const struct data_args *a, const Packrack__StreamHeld *s)
 {

@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/rpc/packrack.pb-c.h"
 
-/* What the commands of `packrack data` share, a file each. */
+/* What the commands of `packrack data` share. */
 struct data_args {
 	struct cli_connection merger;
 	struct pr_string_list nodes, volumes;
@@ -56,10 +56,10 @@ void data_inventory_free(struct data_inventory *inv);
 /* Times of the oldest and newest packet of a node; false: it holds none. */
 bool data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest);
 
-/* Who does it, where no key says so. */
+/* Name of the user, for the ledger, if no key gives one. */
 const char *data_user(void);
 
-/* One node's, or volume's: deleted step by step. */
+/* A deletion on one node or volume, done step by step. */
 struct data_deletion {
 	const struct data_args *args;
 	const char *name; /* of the node, or the volume's path */

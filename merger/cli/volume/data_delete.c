@@ -14,7 +14,8 @@
 #include "proto/base/clock.h"
 
 #define FENCES 320
-#define STEP_NS (70 * PR_NS_PER_S) /* the merger gives up first, and says so */
+#define STEP_NS                                                                            \
+	(70 * PR_NS_PER_S) /* longer than the merger's own limit, so that its error arrives */
 
 static const struct pr_option options[] = {
 	DATA_WHERE_OPTIONS,
@@ -170,7 +171,10 @@ delete_node(struct data_deletion *d, struct pr_error *err)
 	return 0;
 }
 
-/* Of the time, when all is done: segments that reach beyond it. 0 where all goes, which more may follow. */
+/*
+ * Counts the packets of the time range that remain, because their segments reach beyond
+ * it. 0 without a range, as new packets may have come.
+ */
 static int
 count_left(struct data_deletion *d, struct pr_error *err)
 {

@@ -45,7 +45,10 @@ data_file_read(const char *path, char hash[PRM_TRACE_HASH_TEXT], uint64_t *packe
 	return rc == PR_SOURCE_END ? 0 : -1;
 }
 
-/* On the disk, and by its name: only then may the packets go elsewhere. There must be nothing at path yet. */
+/*
+ * Makes the file durable under its final name, which must not exist. Packets may be
+ * deleted only after that.
+ */
 static int
 data_file_keep(const char *part, const char *path, struct pr_error *err)
 {
@@ -68,7 +71,8 @@ data_file_keep(const char *part, const char *path, struct pr_error *err)
 }
 
 #define BATCH (512 * 1024)
-#define STORE_NS (70 * PR_NS_PER_S) /* the merger gives up first, and says so */
+#define STORE_NS                                                                           \
+	(70 * PR_NS_PER_S) /* longer than the merger's own limit, so that its error arrives */
 
 struct data_place {
 	const struct data_args *args;
@@ -213,7 +217,7 @@ data_place_question(const struct data_place *p, struct query_args *q)
 
 /* ---- asking ---- */
 
-/* Is it an answer of all that is there? */
+/* -1 unless the answer has all packets that the node or volume holds. */
 static int
 check_end(const Packrack__End *end, struct pr_error *err)
 {
@@ -346,10 +350,13 @@ question(const struct move *m, int64_t since, int64_t until, struct query_args *
 
 /* ---- what may be deleted ---- */
 
-#define FRESH_NS (5 * PR_NS_PER_S) /* a node tells every two seconds */
+#define FRESH_NS (5 * PR_NS_PER_S) /* a node reports every two seconds */
 #define LOOK_MS 100
 
-/* What the merger knows of a node is as old as its last word: one of now is waited for, if it comes. */
+/*
+ * Waits for a report of the node that is newer than the call, for at most FRESH_NS: the
+ * merger's list is as old as the last report.
+ */
 static int
 ask_stock(struct move *m, struct pr_error *err)
 {
@@ -389,7 +396,7 @@ set_fences(struct move *m, struct pr_error *err)
 	return 0;
 }
 
-/* As much of it as the ledger takes: of a path the end. */
+/* The destination as the ledger stores it: of a long path only the end. */
 static const char *
 moved_to(const struct data_args *a)
 {
@@ -665,7 +672,7 @@ check_args(const struct data_args *a, struct pr_error *err)
 	return 0;
 }
 
-/* What came meanwhile, where there is no end, is no part of it. */
+/* Without --until nothing is counted: new packets are not part of the move. */
 static int
 count_left(struct move *m, struct pr_error *err)
 {

@@ -9,8 +9,8 @@
 #include "proto/base/error.h"
 
 /*
- * The index of a volume that this process writes, made while it does: what the indexer does beside a
- * logger. Zeroed but for path and composites is ready. The writer's thread.
+ * The index of a volume that this process writes, made at the same time, as the indexer
+ * does for a logger. Set path and composites, zero the rest. Writer's thread.
  */
 struct inline_index {
 	const char *path;
