@@ -185,6 +185,7 @@ struct status_args {
 	struct cli_connection merger;
 	char *dispatcher;
 	bool json, keyvalue, check;
+	bool checked; /* the exit status is that of a check */
 	char *loss, *silent, *full, *kept, *last;
 	struct check_limits limits;
 };
@@ -341,6 +342,7 @@ run(const struct cli_call *call, struct pr_error *err)
 	d = ask(a, a->dispatcher, &cli_dispatcher, &silent);
 	merger = m ? m->status : NULL;
 	dispatcher = d ? d->status : NULL;
+	a->checked = a->check;
 	if (a->check)
 		status = check(a, merger, dispatcher,
 			!silent ? NULL
@@ -373,5 +375,5 @@ cmd_status(int argc, char **argv)
 		is_check |= !strcmp(argv[i], "--check");
 	status = cli_run(&program, &a, 0, argc, argv, run);
 	/* 2 would be CRITICAL to a monitoring system */
-	return is_check && status == CLI_USAGE ? CHECK_UNKNOWN : status;
+	return is_check && !a.checked && status == CLI_USAGE ? CHECK_UNKNOWN : status;
 }
