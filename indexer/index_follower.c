@@ -7,6 +7,7 @@
 
 #include "indexer/index/level2.h"
 #include "indexer/query/catalog.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 #define OPEN_MAX (PRI_FOLLOWER_SPANS - 2)
@@ -368,7 +369,7 @@ static int
 add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t link,
 	struct pr_error *err)
 {
-	struct stream **streams, *s = calloc(1, sizeof(*s));
+	struct stream *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return pr_error_set(err, "no memory for indexing");
@@ -380,10 +381,7 @@ add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t l
 		pri_builder_create(link, sfs_record_max(f->view->sfs), sink_of, s, err);
 	if (s->builder)
 		pri_builder_composites(s->builder, &f->composites);
-	streams = realloc(f->streams, (f->count + 1) * sizeof(*streams));
-	if (streams)
-		f->streams = streams;
-	if (!s->builder || !streams) {
+	if (!s->builder || PR_ARRAY_GROW(f->streams, f->count) < 0) {
 		stream_free(s);
 		return pr_error_set(err, "no memory for indexing");
 	}

@@ -84,7 +84,7 @@ take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_e
 		return pr_error_set(err, "no memory for related packets");
 	if (m->n_first != m->n_keys || m->n_lasting != m->n_keys)
 		return pr_error_set(err, "related packets without times");
-	if (programs_from_message(m->core, m->n_core, &out->core, err) < 0)
+	if (programs_from_message(m->core, m->n_core, &out->direct, err) < 0)
 		return -1;
 	return relations_from_message(m, out->relations, err);
 }
@@ -481,7 +481,7 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 	if (!a->tally)
 		return -1;
 	spec->tally = a->tally;
-	spec->group = (enum pri_tally_key)tally->group;
+	spec->tally_key = (enum pri_tally_key)tally->group;
 	spec->step = tally->step;
 	spec->exact = tally->exact;
 	return 0;
@@ -592,7 +592,7 @@ make_batch(struct pri_answer *a, struct pr_error *err)
 	int64_t frontier;
 
 	packrack__batch__init(&a->batch);
-	if (pri_query_take_held(a->query, &a->held, &frontier, err) < 0 ||
+	if (pri_query_take_coverage(a->query, &a->held, &frontier, err) < 0 ||
 		pri_query_take_edges(a->query, &a->edges, err) < 0 ||
 		fill_lists(a, err) < 0)
 		return PRI_ANSWER_ERROR;
@@ -655,7 +655,8 @@ add_packet(struct pri_answer *a, const struct pr_packet *p, struct pr_error *err
 static bool
 due(const struct pri_answer *a, int64_t now)
 {
-	return now - a->flushed >= FLUSH_NS || pri_query_held_bytes(a->query) >= HELD_MAX;
+	return now - a->flushed >= FLUSH_NS ||
+	       pri_query_coverage_bytes(a->query) >= HELD_MAX;
 }
 
 static enum pri_answer_state

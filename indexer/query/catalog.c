@@ -5,25 +5,10 @@
 #include <string.h>
 
 #include "indexer/index/level2.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 _Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");
-
-int
-pri_room_for_one(void *items, size_t *capacity, size_t count, size_t size)
-{
-	void **array = items, *grown;
-	size_t more = *capacity + *capacity / 2 + 8;
-
-	if (count < *capacity)
-		return 0;
-	grown = realloc(*array, more * size);
-	if (!grown)
-		return -1;
-	*array = grown;
-	*capacity = more;
-	return 0;
-}
 
 /* ---- sorted runs ---- */
 
@@ -45,8 +30,7 @@ run_make_room(struct pri_sorted_run *run)
 			run->count * sizeof(*run->items));
 		run->head = 0;
 	}
-	return pri_room_for_one(
-		&run->items, &run->capacity, run->head + run->count, sizeof(*run->items));
+	return PR_ARRAY_RESERVE(run->items, run->capacity, run->head + run->count + 1);
 }
 
 static int
@@ -69,7 +53,7 @@ run_append(struct pri_sorted_run *run, const struct pri_segment_entry *entry)
 static struct pri_sorted_run *
 series_run_for(struct pri_epoch_series *series, const struct pri_segment_entry *entry)
 {
-	struct pri_sorted_run **runs, *run;
+	struct pri_sorted_run *run;
 
 	for (size_t i = 0; i < series->run_count; i++) {
 		run = series->runs[i];
@@ -77,13 +61,11 @@ series_run_for(struct pri_epoch_series *series, const struct pri_segment_entry *
 			follows(&run->items[run->head + run->count - 1], entry))
 			return run;
 	}
-	runs = realloc(series->runs, (series->run_count + 1) * sizeof(*runs));
-	if (!runs)
+	if (PR_ARRAY_GROW(series->runs, series->run_count) < 0)
 		return NULL;
-	series->runs = runs;
 	run = calloc(1, sizeof(*run));
 	if (run)
-		runs[series->run_count++] = run;
+		series->runs[series->run_count++] = run;
 	return run;
 }
 
@@ -306,8 +288,7 @@ pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 			series->stream == stream)
 			return series;
 	}
-	if (pri_room_for_one(&catalog->series, &catalog->capacity, catalog->series_count,
-		    sizeof(series)) < 0)
+	if (PR_ARRAY_GROW(catalog->series, catalog->series_count) < 0)
 		return NULL;
 	series = calloc(1, sizeof(*series));
 	if (!series)
@@ -418,8 +399,7 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 
 	if (at < ledger->count && compare_series(ledger->series[at], epoch, link) == 0)
 		return ledger->series[at];
-	if (pri_room_for_one(
-		    &ledger->series, &ledger->capacity, ledger->count, sizeof(series)) < 0)
+	if (PR_ARRAY_GROW(ledger->series, ledger->count) < 0)
 		return NULL;
 	series = calloc(1, sizeof(*series));
 	if (!series)
@@ -486,8 +466,7 @@ take_loss(struct pri_ledger_view *ledger, struct pri_series_ledger *series,
 		join(last, loss);
 		return 0;
 	}
-	if (pri_room_for_one(&series->losses, &series->loss_capacity, series->loss_count,
-		    sizeof(*loss)) < 0)
+	if (PR_ARRAY_GROW(series->losses, series->loss_count) < 0)
 		return -1;
 	series->losses[series->loss_count++] = *loss;
 	ledger->losses++;
@@ -530,8 +509,7 @@ add_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
 
 	if (ledger->deleted_count == PRI_LEDGER_DELETED_MAX)
 		forget_deleted(ledger, 0);
-	if (pri_room_for_one(&ledger->deleted, &ledger->deleted_capacity,
-		    ledger->deleted_count, sizeof(*item)) < 0)
+	if (PR_ARRAY_GROW(ledger->deleted, ledger->deleted_count) < 0)
 		return NULL;
 	item = &ledger->deleted[ledger->deleted_count++];
 	*item = (struct pri_ledger_deletion){.word = *d, .reached = PR_TIME_MIN};
@@ -698,7 +676,7 @@ stream_find_or_add(struct pri_index_map *map, uint16_t link, struct pr_error *er
 
 	if (s)
 		return s;
-	if (pri_room_for_one(&map->streams, &map->capacity, map->count, sizeof(s)) == 0)
+	if (PR_ARRAY_GROW(map->streams, map->count) == 0)
 		s = calloc(1, sizeof(*s));
 	if (!s) {
 		pr_error_set(err, "no memory for the list of indexes");
@@ -707,22 +685,6 @@ stream_find_or_add(struct pri_index_map *map, uint16_t link, struct pr_error *er
 	s->link = link;
 	map->streams[map->count++] = s;
 	return s;
-}
-
-static int
-proof_room(struct pri_index_stream *s, size_t want)
-{
-	size_t capacity = want + want / 2 + 64;
-	uint64_t *grown;
-
-	if (want <= s->proof_capacity)
-		return 0;
-	grown = realloc(s->proofs, capacity * sizeof(*grown));
-	if (!grown)
-		return -1;
-	s->proofs = grown;
-	s->proof_capacity = capacity;
-	return 0;
 }
 
 int
@@ -739,7 +701,7 @@ pri_index_map_proof(struct pri_index_map *map, uint16_t link, uint64_t sequence,
 	if (sequence < s->base || sequence - s->base >= PROOFS_MAX)
 		return 0; /* such a segment is without index */
 	at = (size_t)(sequence - s->base);
-	if (proof_room(s, at + 1) < 0)
+	if (PR_ARRAY_RESERVE(s->proofs, s->proof_capacity, at + 1) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
 	if (at >= s->proof_count) {
 		memset(s->proofs + s->proof_count, 0,
@@ -799,7 +761,7 @@ list_insert(struct pri_index_list *l, const struct pri_index_ref *ref)
 	/* records that it overlaps are older, and about segments that are gone */
 	while (to < l->count && l->items[to].first_sequence < end_of(ref))
 		to++;
-	if (pri_room_for_one(&l->items, &l->capacity, l->count, sizeof(*ref)) < 0)
+	if (PR_ARRAY_GROW(l->items, l->count) < 0)
 		return -1;
 	memmove(l->items + from + 1, l->items + to, (l->count - to) * sizeof(*l->items));
 	l->items[from] = *ref;

@@ -17,9 +17,6 @@
  * index records lie (the index map). No I/O: volume.c reads the volume and fills them. One thread.
  */
 
-/* Grows *items (count of `size` bytes each) for one item more. -1: no memory, and nothing changed. */
-int pri_room_for_one(void *items, size_t *capacity, size_t count, size_t size);
-
 /*
  * ---- segments ----
  *
@@ -69,7 +66,7 @@ struct pri_epoch_series {
 
 struct pri_catalog {
 	struct pri_epoch_series **series; /* oldest first; none is ever taken away */
-	size_t series_count, capacity;
+	size_t series_count;
 	uint64_t segments, packets, bytes;
 };
 
@@ -136,7 +133,7 @@ struct pri_series_ledger {
 		info; /* when have_link; else pri_series_ledger_name looks at the mark */
 	uint64_t speed; /* of the link's interface, bits/s; 0 unknown */
 	struct pr_loss *losses; /* in the order of the ledger */
-	size_t loss_count, loss_capacity;
+	size_t loss_count;
 };
 
 /* A deletion: the sum of all its steps. While it goes on, word.until is as far as it may go. */
@@ -147,11 +144,11 @@ struct pri_ledger_deletion {
 
 struct pri_ledger_view {
 	struct pri_series_ledger **series; /* sorted by epoch and link */
-	size_t count, capacity;
+	size_t count;
 	size_t losses; /* kept, over all */
 	uint64_t missing; /* packets on the loss lists */
 	struct pri_ledger_deletion *deleted; /* in the order of the ledger */
-	size_t deleted_count, deleted_capacity;
+	size_t deleted_count;
 };
 
 /* Deletions that are remembered; of more, the oldest are forgotten. */
@@ -212,7 +209,7 @@ struct pri_index_ref {
 /* Of one level; sorted, without overlap. */
 struct pri_index_list {
 	struct pri_index_ref *items;
-	size_t count, capacity;
+	size_t count;
 };
 
 struct pri_index_stream {
@@ -225,7 +222,7 @@ struct pri_index_stream {
 
 struct pri_index_map {
 	struct pri_index_stream **streams;
-	size_t count, capacity;
+	size_t count;
 };
 
 void pri_index_map_free(struct pri_index_map *map);

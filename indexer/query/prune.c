@@ -4,52 +4,773 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/prune_batch.h"
-#include "indexer/query/prune_group.h"
+#include "indexer/index/level2.h"
+#include "proto/base/cursor.h"
+#include "proto/base/array.h"
 
+/* Sections: sets of columns, reading records, level 2, level 1, asking a plan, the verdict. */
+
+#define SECTOR 4096u
+#define SHORT_RECORD                                                                       \
+	10240 /* bytes; not longer: read as a whole, two parts would cost as much */
+#define PARTS_MAX 4 /* pages of one record; who wants more reads all of them */
+#define PAGES_GUESSED 64 /* a record of more has a longer head than what is read at first */
+/* Bytes: about what it takes to look into a record of level 1, and to ask for a key in level 2. */
+#define LEVEL1_COST 11264
+#define KEY_COST (PRI_SLICES_PAGES * PRI_SLICES_PAGE)
+
+/* ---- sets of columns: of level 2 a column is a record of level 1, of level 1 a segment ---- */
+
+#define WORDS ((PRI_LEVEL2_VECTOR + 7) / 8)
+
+struct columns {
+	uint64_t w[WORDS];
+};
+
+_Static_assert(PRI_LEVEL1_SEGMENTS_MAX <= 64, "the segments of a record are one word");
+
+static struct columns
+first_columns(unsigned count)
+{
+	struct columns c = {{0}};
+
+	for (unsigned i = 0; i < count; i++)
+		c.w[i / 64] |= UINT64_C(1) << i % 64;
+	return c;
+}
+
+static bool
+has_column(const struct columns *c, unsigned column)
+{
+	return c->w[column / 64] >> column % 64 & 1;
+}
+
+static size_t
+count_columns(const struct columns *c)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; i < WORDS; i++)
+		count += (size_t)__builtin_popcountll(c->w[i]);
+	return count;
+}
+
+static struct columns
+both(struct columns a, struct columns b)
+{
+	for (unsigned i = 0; i < WORDS; i++)
+		a.w[i] &= b.w[i];
+	return a;
+}
+
+static struct columns
+either(struct columns a, struct columns b)
+{
+	for (unsigned i = 0; i < WORDS; i++)
+		a.w[i] |= b.w[i];
+	return a;
+}
+
+static struct columns
+without(struct columns a, struct columns b)
+{
+	for (unsigned i = 0; i < WORDS; i++)
+		a.w[i] &= ~b.w[i];
+	return a;
+}
+
+/* ---- types ---- */
+
+enum { UNKNOWN, DAMAGED, READ };
+
+/* A record of the index: its head, and its pages as they are asked for. */
+struct record {
+	uint64_t first_sequence; /* also of a record that cannot be used */
+	struct sfs_handle handle;
+	bool usable;
+	struct pri_read_buffer head, part, whole;
+	uint8_t *pages; /* those that were read, at their places behind pages_at */
+	size_t pages_at, pages_capacity;
+	uint8_t *state; /* of each page */
+	size_t state_capacity;
+	unsigned parts; /* pages that were read one by one */
+	bool expired; /* found so at the last read: overwritten, which is no damage */
+};
+
+/* What is known of a plan's node; interest and value are sets of columns. */
+struct node {
+	struct columns asked, value, now;
+};
+
+/* A plan that is asked of one record. */
+struct inquiry {
+	const struct pri_plan *plan; /* NULL: none yet */
+	struct node *nodes;
+	size_t capacity;
+	size_t ranks[PRI_RANKS]; /* keys that are worth asking for */
+	unsigned rank; /* keys up to this rank are asked for */
+	struct columns asked, may;
+};
+
+/* The index of one stream. */
 struct stream {
 	uint16_t link;
-	struct pri_prune_batch *batch;
-	struct pri_prune_group *group;
+	struct record record1, record2;
+	struct inquiry inquiry1, inquiry2;
+	struct pri_level1 level1;
+	struct pri_level1_segment segments[PRI_LEVEL1_SEGMENTS_MAX];
+	struct pri_level2 level2;
+	uint64_t starts[PRI_LEVEL2_COLUMNS_MAX + 1]; /* sequences */
+	uint8_t proven
+		[PRI_LEVEL2_COLUMNS_MAX]; /* is it about the segments that are there? */
 };
 
 struct pri_prune {
-	struct pri_volume *view;
+	struct pri_volume *volume;
 	const struct pri_plans *plans;
 	uint8_t *scratch; /* for the longest plan */
 	struct stream **streams;
 	size_t count;
-	struct pri_prune_stats figures;
+	Packrack__End *stats;
 };
 
-/* ---- making ---- */
+/* ---- reading records ---- */
 
-static size_t
-longest_plan(const struct pri_plans *plans)
+static const uint8_t *
+count_read(struct pri_prune *p, struct record *r, uint64_t bytes, int rc, const uint8_t *at)
 {
+	p->stats->index_reads++;
+	p->stats->index_bytes += bytes;
+	r->expired = rc == SFS_EXPIRED || rc == SFS_DELETED;
+	return rc == SFS_OK ? at : NULL;
+}
+
+static const uint8_t *
+read_part(struct pri_prune *p, struct record *r, size_t offset, size_t len,
+	struct pri_read_buffer *buffer)
+{
+	size_t from = (size_t)r->handle.offset + r->handle.header + offset;
+	uint64_t sectors = (from + len - 1) / SECTOR - from / SECTOR + 1;
+	const uint8_t *at = NULL;
+	int rc =
+		pri_volume_read_part(p->volume, &r->handle, offset, len, buffer, &at, NULL);
+
+	return count_read(p, r, sectors * SECTOR, rc, at);
+}
+
+static const uint8_t *
+read_whole(struct pri_prune *p, struct record *r)
+{
+	const uint8_t *body = NULL;
+	int rc = pri_volume_read_record(p->volume, &r->handle, &r->whole, &body, NULL);
+
+	return count_read(p, r, r->handle.length, rc, body);
+}
+
+/* A record that is not as it should be is counted, unless it was overwritten. */
+static bool
+damaged(struct pri_prune *p, const struct record *r)
+{
+	p->stats->index_damaged += !r->expired;
+	return false;
+}
+
+static bool
+is_at(const struct record *r, const struct pri_index_ref *ref)
+{
+	return r->first_sequence == ref->first_sequence &&
+	       r->handle.proof == ref->handle.proof;
+}
+
+static bool
+prepare_pages(struct record *r, size_t count, size_t from, size_t to)
+{
+	if (PR_ARRAY_RESERVE(r->pages, r->pages_capacity, to - from) < 0 ||
+		PR_ARRAY_RESERVE(r->state, r->state_capacity, count + 1) < 0)
+		return false;
+	memset(r->state, UNKNOWN, count);
+	r->pages_at = from;
+	r->parts = 0;
+	return true;
+}
+
+static void
+free_record(struct record *r)
+{
+	free(r->head.bytes);
+	free(r->part.bytes);
+	free(r->whole.bytes);
+	free(r->pages);
+	free(r->state);
+}
+
+/* ---- level 2: records of level 1 are its columns ---- */
+
+static bool
+read_head2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
+{
+	struct record *r = &s->record2;
+	struct pri_level2 *l = &s->level2;
+	size_t len = ref->handle.length;
+	const uint8_t *at;
+
+	if (len > PRI_LEVEL2_HEAD_MAX)
+		len = PRI_LEVEL2_HEAD_MAX;
+	at = read_part(p, r, 0, len, &r->head);
+	return at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
+	       l->link == s->link && l->first_sequence == ref->first_sequence &&
+	       l->segments == ref->segments &&
+	       prepare_pages(r, l->pages, pri_level2_page_at(l, 0),
+		       pri_level2_page_at(l, l->pages));
+}
+
+static bool
+take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
+{
+	struct record *r = &s->record2;
+
+	if (is_at(r, ref))
+		return r->usable;
+	r->first_sequence = ref->first_sequence;
+	r->handle = ref->handle;
+	s->inquiry2.plan = NULL;
+	r->usable = read_head2(p, s, ref);
+	if (!r->usable)
+		return damaged(p, r);
+	s->starts[0] = s->level2.first_sequence;
+	for (unsigned i = 0; i < s->level2.columns; i++)
+		s->starts[i + 1] = s->starts[i] + s->level2.column[i].segments;
+	memset(s->proven, UNKNOWN, sizeof(s->proven));
+	return true;
+}
+
+static void
+keep_page2(struct pri_prune *p, struct stream *s, uint32_t number, const uint8_t *bytes)
+{
+	struct record *r = &s->record2;
+
+	r->state[number] =
+		bytes && pri_level2_page_valid(&s->level2, number, bytes) ? READ : DAMAGED;
+	if (r->state[number] == READ)
+		memcpy(r->pages + (size_t)number * PRI_SLICES_PAGE, bytes, PRI_SLICES_PAGE);
+	else
+		damaged(p, r);
+}
+
+/* NULL: the page cannot be read, and excludes nothing. */
+static const uint8_t *
+page2(struct pri_prune *p, struct stream *s, uint32_t number)
+{
+	struct record *r = &s->record2;
+
+	if (r->state[number] == UNKNOWN)
+		keep_page2(p, s, number,
+			read_part(p, r, pri_level2_page_at(&s->level2, number),
+				PRI_SLICES_PAGE, &r->part));
+	return r->state[number] == READ ? r->pages + (size_t)number * PRI_SLICES_PAGE
+					: NULL;
+}
+
+/* Reads all pages in one go: for so many keys that nearly all would be asked for. */
+static void
+read_all_pages2(struct pri_prune *p, struct stream *s)
+{
+	struct record *r = &s->record2;
+	size_t len = (size_t)s->level2.pages * PRI_SLICES_PAGE;
+	const uint8_t *at =
+		read_part(p, r, pri_level2_page_at(&s->level2, 0), len, &r->part);
+
+	for (uint32_t i = 0; at && i < s->level2.pages; i++)
+		keep_page2(p, s, i, at + (size_t)i * PRI_SLICES_PAGE);
+}
+
+static struct columns
+apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
+{
+	uint8_t vector[PRI_LEVEL2_VECTOR];
+	struct columns c = {{0}};
+	struct pri_slices slices;
+
+	memset(vector, 0xff, sizeof(vector));
+	pri_slices_of(pri_key_hash(key), s->level2.pages, s->level2.slices_a_page, &slices);
+	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
+		const uint8_t *bytes = page2(p, s, slices.page[i]);
+
+		if (bytes)
+			pri_level2_apply(&s->level2, &slices, i, bytes, vector);
+	}
+	for (unsigned i = 0; i < PRI_LEVEL2_VECTOR; i++)
+		c.w[i / 8] |= (uint64_t)vector[i] << i % 8 * 8;
+	return both(c, first_columns(s->level2.columns));
+}
+
+/* A segment with an address has its longest prefix: a page or two more, where they cost less than they may save. */
+static struct columns
+having_key2(struct pri_prune *p, struct stream *s, const struct pri_key *asked)
+{
+	struct pri_key key = pri_key_either(asked), net;
+	struct columns c = apply_key2(p, s, &key);
+
+	if (key.kind != PRI_KEY_ADDRESS || (key.len != 4 && key.len != 16) ||
+		count_columns(&c) * LEVEL1_COST <= 2 * KEY_COST)
+		return c;
+	net = pri_key_bytes(PRI_KEY_NET, key.bytes, key.len == 4 ? 3 : 8);
+	return both(c, apply_key2(p, s, &net));
+}
+
+/* ---- level 1: segments are its columns ---- */
+
+/* The length of the head stands in its beginning. */
+static const uint8_t *
+read_head_bytes1(
+	struct pri_prune *p, struct record *r, const struct pri_index_ref *ref, size_t *len)
+{
+	const uint8_t *at;
+
+	*len = pri_level1_head(ref->segments, PAGES_GUESSED);
+	if (*len > r->handle.length)
+		*len = r->handle.length;
+	at = *len > PRI_LEVEL1_HEADER ? read_part(p, r, 0, *len, &r->head) : NULL;
+	if (!at || pri_level1_head_of(at) <= *len ||
+		pri_level1_head_of(at) > r->handle.length)
+		return at;
+	*len = pri_level1_head_of(at);
+	return read_part(p, r, 0, *len, &r->head);
+}
+
+static bool
+read_head1(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
+{
+	struct record *r = &s->record1;
+	struct pri_level1 *l = &s->level1;
+	size_t len, last;
+	const uint8_t *at = read_head_bytes1(p, r, ref, &len);
+
+	return at && pri_level1_open(l, at, len, r->handle.length, NULL) == 0 &&
+	       prepare_pages(r, l->pages, pri_level1_head(l->segments, l->pages),
+		       pri_level1_page_at(l, l->pages, &last));
+}
+
+static bool
+read_whole1(struct pri_prune *p, struct stream *s)
+{
+	size_t len = s->record1.handle.length;
+	const uint8_t *body = read_whole(p, &s->record1);
+
+	return body && pri_level1_open(&s->level1, body, len, len, NULL) == 0;
+}
+
+/* whole: with its series and held seqs. */
+static bool
+take_level1(
+	struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref, bool whole)
+{
+	struct record *r = &s->record1;
+	struct pri_level1 *l = &s->level1;
+
+	if (is_at(r, ref) && (!r->usable || l->whole || !whole))
+		return r->usable;
+	r->first_sequence = ref->first_sequence;
+	r->handle = ref->handle;
+	s->inquiry1.plan = NULL;
+	r->usable = (whole || r->handle.length <= SHORT_RECORD ? read_whole1(p, s)
+							       : read_head1(p, s, ref)) &&
+		    l->link == s->link && l->first_sequence == ref->first_sequence &&
+		    l->segments == ref->segments;
+	if (!r->usable)
+		return damaged(p, r);
+	for (unsigned i = 0; i < l->segments; i++)
+		pri_level1_get(l, i, &s->segments[i]);
+	return true;
+}
+
+/* NULL: level 1 knows nothing of the segment. */
+static const struct pri_level1_segment *
+find_segment(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
+	const struct pri_segment_entry *entry, bool whole)
+{
+	const struct pri_index_ref *ref = pri_index_find(known, 1, entry->sequence);
+	const struct pri_level1_segment *segment;
+
+	if (!ref || !take_level1(p, s, ref, whole) ||
+		entry->sequence - s->level1.first_sequence >= s->level1.segments)
+		return NULL;
+	segment = &s->segments[entry->sequence - s->level1.first_sequence];
+	return segment->proof == entry->handle.proof ? segment : NULL;
+}
+
+static void
+read_page1(
+	struct pri_prune *p, struct stream *s, uint32_t number, size_t offset, size_t len)
+{
+	struct record *r = &s->record1;
+	const uint8_t *at = read_part(p, r, offset, len, &r->part);
+
+	r->parts++;
+	r->state[number] =
+		at && pri_level1_page_valid(&s->level1, number, at, len) ? READ : DAMAGED;
+	if (r->state[number] == READ)
+		memcpy(r->pages + (offset - r->pages_at), at, len);
+	else
+		damaged(p, r);
+}
+
+/* NULL: the page cannot be read, and excludes nothing. */
+static const uint8_t *
+page1(struct pri_prune *p, struct stream *s, uint32_t number, size_t *len)
+{
+	struct record *r = &s->record1;
+	size_t offset = pri_level1_page_at(&s->level1, number, len);
+	uint64_t check = s->level1.check;
+
+	if (!s->level1.whole && r->state[number] == UNKNOWN && r->parts == PARTS_MAX) {
+		r->usable = read_whole1(p, s) && s->level1.check == check;
+		for (unsigned i = 0; r->usable && i < s->level1.segments; i++)
+			pri_level1_get(&s->level1, i, &s->segments[i]);
+		if (!r->usable)
+			damaged(p, r);
+	}
+	if (!r->usable)
+		return NULL;
+	if (s->level1.whole)
+		return s->level1.body + offset;
+	if (r->state[number] == UNKNOWN)
+		read_page1(p, s, number, offset, *len);
+	return r->state[number] == READ ? r->pages + (offset - r->pages_at) : NULL;
+}
+
+/* By the pages alone. */
+static uint64_t
+in_pages1(struct pri_prune *p, struct stream *s, const struct pri_key *key)
+{
+	uint64_t signatures[PRI_SIGNATURES_MAX], have = 0;
+	size_t count = pri_key_signatures(key, signatures), len;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *bytes =
+			page1(p, s, pri_level1_page_of(&s->level1, signatures[i]), &len);
+
+		if (!bytes)
+			return UINT64_MAX;
+		have |= pri_level1_find(&s->level1, signatures[i], bytes, len);
+	}
+	return have;
+}
+
+static bool
+has_octet1(const struct pri_level1_segment *segment, const struct pri_key *key)
+{
+	bool address = key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST;
+
+	return !address || key->len != 4 ||
+	       pri_level1_has_range(segment, PRI_NUMBER_SRC4, pr_get_be32(key->bytes),
+		       pr_get_be32(key->bytes));
+}
+
+/* interest: segments that matter; the pages are read only if the head leaves any of them. */
+static struct columns
+having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
+	const struct columns *interest)
+{
+	struct columns yes = {{0}}, open = {{0}};
+
+	for (unsigned i = 0; i < s->level1.segments; i++) {
+		const struct pri_level1_segment *segment = &s->segments[i];
+		uint64_t bit = UINT64_C(1) << i;
+		bool has = true;
+
+		if (!(interest->w[0] & bit) || !has_octet1(segment, key))
+			continue;
+		if (!segment->keyed || pri_level1_item_has(segment, key, &has))
+			yes.w[0] |= has ? bit : 0;
+		else
+			open.w[0] |= bit;
+	}
+	if (open.w[0])
+		yes.w[0] |= open.w[0] & in_pages1(p, s, key);
+	return yes;
+}
+
+/* The composites that the record has, of which the filter fixes all parts. */
+static struct columns
+having_parts1(struct pri_prune *p, struct stream *s, const struct pri_key *parts,
+	const struct columns *interest)
+{
+	struct columns left = *interest;
+	struct pri_key key;
+
+	for (size_t i = 0; i < PRI_COMPOSITES_MAX; i++)
+		if (s->level1.segments &&
+			pri_key_composite(parts, s->segments[0].composites[i], &key))
+			left = both(left, having_key1(p, s, &key, &left));
+	return left;
+}
+
+static struct columns
+having_numbers1(const struct stream *s, const struct pri_plan_range *range)
+{
+	struct columns yes = {{0}};
+
+	for (unsigned i = 0; i < s->level1.segments; i++)
+		if (pri_level1_has_range(
+			    &s->segments[i], range->number, range->least, range->most))
+			yes.w[0] |= UINT64_C(1) << i;
+	return yes;
+}
+
+/* ---- asking a plan ---- */
+
+/* A plan, asked of the record of this level. */
+struct question {
+	struct pri_prune *prune;
+	struct stream *stream;
+	struct inquiry *inquiry;
+	unsigned level;
+};
+
+static struct columns
+having_key(
+	const struct question *q, const struct pri_key *key, const struct columns *interest)
+{
+	return q->level == 2 ? having_key2(q->prune, q->stream, key)
+			     : having_key1(q->prune, q->stream, key, interest);
+}
+
+static struct columns
+having_range(const struct question *q, const struct pri_plan_range *range,
+	const struct columns *interest)
+{
+	unsigned ports = pri_plan_range_ports(range);
+	struct columns yes = {{0}}, left = *interest;
+
+	if (range->least > range->most)
+		return yes;
+	if (q->level == 1)
+		left = both(left, having_numbers1(q->stream, range));
+	if (q->inquiry->rank < PRI_RANK_PORTS || !ports)
+		return left;
+	for (unsigned i = 0; i < ports && count_columns(&left); i++) {
+		struct pri_key key = pri_plan_range_port(range, i);
+		struct columns has = both(left, having_key(q, &key, &left));
+
+		yes = either(yes, has);
+		left = without(left, has);
+	}
+	return yes;
+}
+
+/* Columns of interest that may have what the leaf asks for; a key that is not asked for may be there. */
+static struct columns
+ask_leaf(const struct question *q, const struct pri_plan_node *n,
+	const struct columns *interest)
+{
+	const struct inquiry *i = q->inquiry;
+	const struct pri_key *key = &i->plan->keys[n->left];
+	unsigned rank;
+
+	switch ((enum pri_plan_op)n->op) {
+	case PRI_PLAN_FALSE:
+		return (struct columns){{0}};
+	case PRI_PLAN_KEY:
+		rank = pri_key_rank(key);
+		if (rank > i->rank || !i->ranks[rank])
+			return *interest;
+		return both(*interest, having_key(q, key, interest));
+	case PRI_PLAN_PARTS:
+		if (q->level == 2 || i->rank < PRI_RANKS - 1)
+			return *interest;
+		return having_parts1(q->prune, q->stream, key, interest);
+	case PRI_PLAN_RANGE:
+		return having_range(q, &i->plan->ranges[n->left], interest);
+	default:
+		return *interest;
+	}
+}
+
+/*
+ * Columns of interest for which the node may hold. Ways to the left are calls, ways to the right a loop: chains of
+ * alternatives lean to the right, and plans bound how far they lean to the left. The right is asked only about
+ * columns that the left has not decided, and each node about each column once.
+ */
+static struct columns
+ask_node(const struct question *q, uint32_t from, struct columns interest)
+{
+	struct node *nodes = q->inquiry->nodes;
+	struct columns result = {{0}}, left;
+	uint32_t at = from;
+
+	for (;;) {
+		const struct pri_plan_node *n = &q->inquiry->plan->nodes[at];
+
+		nodes[at].now = without(interest, nodes[at].asked);
+		result = either(result, both(nodes[at].value, interest));
+		interest = nodes[at].now;
+		if (!count_columns(&interest))
+			break;
+		if (n->op != PRI_PLAN_AND && n->op != PRI_PLAN_OR) {
+			result = either(result, ask_leaf(q, n, &interest));
+			break;
+		}
+		left = ask_node(q, n->left, interest);
+		if (n->op == PRI_PLAN_OR)
+			result = either(result, left);
+		interest = n->op == PRI_PLAN_OR ? without(interest, left) : left;
+		at = n->right;
+	}
+	for (;; from = q->inquiry->plan->nodes[from].right) {
+		nodes[from].asked = either(nodes[from].asked, nodes[from].now);
+		nodes[from].value =
+			either(nodes[from].value, both(result, nodes[from].now));
+		if (from == at)
+			return result;
+	}
+}
+
+static bool
+begin_inquiry(struct pri_prune *p, struct inquiry *i, const struct pri_plan *plan,
+	struct columns all)
+{
+	if (PR_ARRAY_RESERVE(i->nodes, i->capacity, plan->count) < 0)
+		return false;
+	i->plan = plan;
+	i->asked = (struct columns){{0}};
+	i->may = all;
+	pri_plan_ranks(plan, i->ranks, p->scratch);
+	return true;
+}
+
+/* Columns of interest for which the plan may hold, by keys up to the inquiry's rank. */
+static struct columns
+ask_rank(const struct question *q, struct columns interest)
+{
+	struct inquiry *i = q->inquiry;
+
+	memset(i->nodes, 0, i->plan->count * sizeof(*i->nodes));
+	return ask_node(q, (uint32_t)i->plan->count - 1, interest);
+}
+
+/*
+ * Asks about a record of level 2: rank by rank, while that reads less than looking into the records of level 1
+ * that it may save.
+ */
+static void
+ask_level2(const struct question *q)
+{
+	struct inquiry *i = q->inquiry;
+	bool asked = false;
+
+	if (i->plan->key_count > q->stream->level2.pages / 4)
+		read_all_pages2(q->prune, q->stream);
+	for (i->rank = 0; i->rank < PRI_RANKS; i->rank++) {
+		if (!i->ranks[i->rank] && (asked || i->rank < PRI_RANKS - 1))
+			continue;
+		if (asked && count_columns(&i->may) * LEVEL1_COST <=
+				     i->ranks[i->rank] * KEY_COST)
+			break;
+		i->may = ask_rank(q, i->may);
+		asked = true;
+	}
+}
+
+/* Asks about segments of a record of level 1: rank by rank, for the first ranks leave little to be asked. */
+static void
+ask_level1(const struct question *q, struct columns interest)
+{
+	struct inquiry *i = q->inquiry;
+
+	for (i->rank = 0; i->rank < PRI_RANKS && count_columns(&interest); i->rank++)
+		if (i->ranks[i->rank] || i->rank == PRI_RANKS - 1) {
+			struct columns may = ask_rank(q, interest);
+
+			i->may = without(i->may, without(interest, may));
+			interest = may;
+		}
+}
+
+static unsigned
+column_of(const struct stream *s, uint64_t sequence)
+{
+	unsigned low = 0, high = s->level2.columns - 1u;
+
+	while (low < high) {
+		unsigned mid = (low + high + 1) / 2;
+
+		if (s->starts[mid] <= sequence)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	return low;
+}
+
+/* false: level 2 excludes the segment. */
+static bool
+level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
+	const struct pri_plan *plan, uint64_t sequence)
+{
+	const struct pri_index_ref *ref = pri_index_find(known, 2, sequence);
+	const struct question q = {p, s, &s->inquiry2, 2};
+	uint64_t check;
+	unsigned c;
+
+	if (!ref || !take_level2(p, s, ref))
+		return true;
+	if (s->inquiry2.plan != plan) {
+		if (!begin_inquiry(p, &s->inquiry2, plan, first_columns(s->level2.columns)))
+			return true;
+		ask_level2(&q);
+	}
+	c = column_of(s, sequence);
+	if (s->proven[c] == UNKNOWN)
+		s->proven[c] = pri_index_check(known, s->starts[c],
+				       s->level2.column[c].segments, &check) &&
+					       check == s->level2.column[c].check
+				       ? READ
+				       : DAMAGED;
+	return has_column(&s->inquiry2.may, c) || s->proven[c] == DAMAGED;
+}
+
+/* false: level 1 excludes the segment. Asked of all later segments of its record, too. */
+static bool
+level1_may(struct pri_prune *p, struct stream *s, const struct pri_plan *plan,
+	const struct pri_level1_segment *segment)
+{
+	const struct question q = {p, s, &s->inquiry1, 1};
+	struct columns all = first_columns(s->level1.segments), interest;
+
+	if (s->inquiry1.plan != plan && !begin_inquiry(p, &s->inquiry1, plan, all))
+		return true;
+	if (!has_column(&s->inquiry1.asked, segment->index)) {
+		interest = without(all, first_columns(segment->index));
+		interest = without(interest, s->inquiry1.asked);
+		ask_level1(&q, interest);
+		s->inquiry1.asked = either(s->inquiry1.asked, interest);
+	}
+	return has_column(&s->inquiry1.may, segment->index);
+}
+
+/* ---- the verdict ---- */
+
+struct pri_prune *
+pri_prune_create(struct pri_volume *volume, const struct pri_plans *plans,
+	Packrack__End *stats, struct pr_error *err)
+{
+	struct pri_prune *p = calloc(1, sizeof(*p));
 	size_t longest = 1;
 
 	for (size_t i = 0; i < plans->count; i++)
 		if (plans->items[i]->count > longest)
 			longest = plans->items[i]->count;
-	return longest;
-}
-
-struct pri_prune *
-pri_prune_create(
-	struct pri_volume *view, const struct pri_plans *plans, struct pr_error *err)
-{
-	struct pri_prune *p = calloc(1, sizeof(*p));
-
 	if (p)
-		p->scratch = malloc(longest_plan(plans));
+		p->scratch = malloc(longest);
 	if (!p || !p->scratch) {
 		free(p);
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
-	p->view = view;
+	p->volume = volume;
 	p->plans = plans;
+	p->stats = stats;
 	return p;
 }
 
@@ -61,9 +782,13 @@ pri_prune_destroy(struct pri_prune **prune)
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->count; i++) {
-		pri_prune_group_destroy(&p->streams[i]->group);
-		pri_prune_batch_destroy(&p->streams[i]->batch);
-		free(p->streams[i]);
+		struct stream *s = p->streams[i];
+
+		free_record(&s->record1);
+		free_record(&s->record2);
+		free(s->inquiry1.nodes);
+		free(s->inquiry2.nodes);
+		free(s);
 	}
 	free(p->streams);
 	free(p->scratch);
@@ -71,38 +796,28 @@ pri_prune_destroy(struct pri_prune **prune)
 	*prune = NULL;
 }
 
-/* NULL: no memory; then nothing is known. */
+/* NULL: no index is known, or no memory. *known: of the same stream. */
 static struct stream *
-stream_of(struct pri_prune *p, uint16_t link)
+find_or_add_stream(
+	struct pri_prune *p, uint16_t link, const struct pri_index_stream **known)
 {
-	struct stream **streams, *s;
+	struct stream *s;
 
+	*known = pri_index_map_find(&p->volume->index_map, link);
+	if (!*known)
+		return NULL;
 	for (size_t i = 0; i < p->count; i++)
 		if (p->streams[i]->link == link)
 			return p->streams[i];
-	streams = realloc(p->streams, (p->count + 1) * sizeof(*streams));
-	if (!streams)
+	if (PR_ARRAY_GROW(p->streams, p->count) < 0)
 		return NULL;
-	p->streams = streams;
 	s = calloc(1, sizeof(*s));
-	if (s) {
-		s->group = pri_prune_group_create(p->view, link, &p->figures);
-		s->batch = pri_prune_batch_create(p->view, link, &p->figures);
-	}
-	if (!s || !s->group || !s->batch) {
-		if (s) {
-			pri_prune_group_destroy(&s->group);
-			pri_prune_batch_destroy(&s->batch);
-		}
-		free(s);
+	if (!s)
 		return NULL;
-	}
 	s->link = link;
-	streams[p->count++] = s;
+	p->streams[p->count++] = s;
 	return s;
 }
-
-/* ---- the time, which the catalog knows ---- */
 
 static bool
 any_key(void *arg, const struct pri_key *key)
@@ -115,19 +830,19 @@ any_key(void *arg, const struct pri_key *key)
 static bool
 in_time(void *arg, const struct pri_plan_range *r)
 {
-	const struct pri_segment_entry *entry = arg;
+	const struct pri_segment_entry *entry = *(const struct pri_segment_entry **)arg;
 
 	return r->number != PRI_NUMBER_TIME ||
 	       (entry->min_time <= r->most && entry->max_time >= r->least);
 }
 
+/* By the filter's own times, for which the catalog is enough. */
 static bool
-ask_time(struct pri_prune *p, const struct pri_plan *plan,
+time_may(struct pri_prune *p, const struct pri_plan *plan,
 	const struct pri_segment_entry *entry)
 {
-	struct pri_segment_entry e = *entry;
 	const struct pri_plan_index index = {
-		.has_key = any_key, .has_range = in_time, .arg = &e};
+		.has_key = any_key, .has_range = in_time, .arg = &entry};
 
 	for (size_t i = 0; i < plan->range_count; i++)
 		if (plan->ranges[i].number == PRI_NUMBER_TIME)
@@ -135,77 +850,69 @@ ask_time(struct pri_prune *p, const struct pri_plan *plan,
 	return true;
 }
 
-/* ---- all of them ---- */
-
-/* Without holes the catalog knows what it holds; else level 1 must. */
-static bool
-holds_all(const struct pri_segment_entry *entry)
-{
-	return entry->count == (uint64_t)entry->seq_span + 1;
-}
-
 static enum pri_prune_verdict
-ask_levels(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
-	const struct pri_plan *plan, const struct pri_segment_entry *entry,
-	struct pri_held_walk *held, bool *worked)
+ask_levels(struct pri_prune *p, const struct pri_plan *plan, uint16_t link,
+	const struct pri_segment_entry *entry, struct pri_held_walk *held)
 {
-	struct pri_level1_segment segment = {.held_form = PRI_HELD_ALL};
-	bool timely = ask_time(p, plan, entry),
-	     excluded = !timely || !pri_prune_group_may(s->group, known, plan,
-					   entry->sequence, p->scratch, worked);
-
-	if (!excluded || !holds_all(entry)) {
-		if (!pri_prune_batch_find(
-			    s->batch, known, entry, !holds_all(entry), &segment, worked))
-			return PRI_PRUNE_READ;
-		if (!excluded && pri_prune_batch_may(s->batch, &segment, plan, p->scratch))
-			return PRI_PRUNE_READ;
-	}
-	pri_held_walk_begin(held, &segment, entry->seq_span);
-	return !timely ? PRI_PRUNE_TIME : excluded ? PRI_PRUNE_LEVEL2 : PRI_PRUNE_LEVEL1;
-}
-
-enum pri_prune_verdict
-pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
-	struct pri_held_walk *held, bool *worked)
-{
-	const struct pri_plan *plan = pri_plans_find(p->plans, entry->linktype);
+	/* without holes the catalog knows the seqs; else level 1 must */
+	bool dense = entry->count == (uint64_t)entry->seq_span + 1;
+	const struct pri_level1_segment all = {.held_form = PRI_HELD_ALL}, *segment = &all;
+	enum pri_prune_verdict verdict = PRI_PRUNE_LEVEL1;
 	const struct pri_index_stream *known;
-	const struct pri_level1_segment all = {.held_form = PRI_HELD_ALL};
 	struct stream *s;
 
-	*worked = false;
-	if (!p->plans->count)
-		return PRI_PRUNE_READ;
-	if (!plan && holds_all(entry)) {
+	if (!plan && dense) {
 		pri_held_walk_begin(held, &all, entry->seq_span);
 		return PRI_PRUNE_LINKTYPE;
 	}
 	if (!plan || pri_plan_is(plan, PRI_PLAN_TRUE))
 		return PRI_PRUNE_READ;
-	known = pri_index_map_find(&p->view->index_map, link);
-	s = known ? stream_of(p, link) : NULL;
-	return s ? ask_levels(p, s, known, plan, entry, held, worked) : PRI_PRUNE_READ;
+	s = find_or_add_stream(p, link, &known);
+	if (!s)
+		return PRI_PRUNE_READ;
+	if (!time_may(p, plan, entry))
+		verdict = PRI_PRUNE_TIME;
+	else if (!level2_may(p, s, known, plan, entry->sequence))
+		verdict = PRI_PRUNE_LEVEL2;
+	if (verdict == PRI_PRUNE_LEVEL1 || !dense) {
+		segment = find_segment(p, s, known, entry, !dense);
+		if (!segment ||
+			(verdict == PRI_PRUNE_LEVEL1 && level1_may(p, s, plan, segment)))
+			return PRI_PRUNE_READ;
+	}
+	pri_held_walk_begin(held, dense ? &all : segment, entry->seq_span);
+	return verdict;
+}
+
+enum pri_prune_verdict
+pri_prune_ask(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
+	struct pri_held_walk *held, bool *did_io)
+{
+	uint64_t reads = p->stats->index_reads;
+	enum pri_prune_verdict verdict = PRI_PRUNE_READ;
+
+	if (p->plans->count)
+		verdict = ask_levels(
+			p, pri_plans_find(p->plans, entry->linktype), link, entry, held);
+	*did_io = p->stats->index_reads != reads;
+	return verdict;
 }
 
 bool
 pri_prune_segment(struct pri_prune *p, uint16_t link, const struct pri_segment_entry *entry,
-	struct pri_level1_segment *out, const struct pri_level1 **batch, bool *worked)
+	struct pri_level1_segment *out, const struct pri_level1 **record, bool *did_io)
 {
-	const struct pri_index_stream *known =
-		pri_index_map_find(&p->view->index_map, link);
-	struct stream *s = known ? stream_of(p, link) : NULL;
+	uint64_t reads = p->stats->index_reads;
+	const struct pri_level1_segment *segment = NULL;
+	const struct pri_index_stream *known;
+	struct stream *s = find_or_add_stream(p, link, &known);
 
-	*worked = false;
-	if (!s || !pri_prune_batch_find(s->batch, known, entry, true, out, worked))
+	if (s)
+		segment = find_segment(p, s, known, entry, true);
+	*did_io = p->stats->index_reads != reads;
+	if (!segment)
 		return false;
-	if (batch)
-		*batch = pri_prune_batch_record(s->batch);
+	*out = *segment;
+	*record = &s->level1;
 	return true;
-}
-
-const struct pri_prune_stats *
-pri_prune_stats(const struct pri_prune *p)
-{
-	return &p->figures;
 }

@@ -5,8 +5,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "indexer/query/query_ahead.h"
+#include "indexer/query/run_reader.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
+
+/*
+ * Sections: making, coverage, skipping segments, counting from the index, packets, whole segments, what others ask,
+ * what is gone.
+ */
+
+/* An epoch series within a query. */
+struct series {
+	struct pri_epoch_series *stored;
+	struct pri_run_bounds bounds;
+	struct pri_range_builder *coverage; /* NULL until a packet is stored in the range */
+	bool passed; /* a packet at or behind `since` has come by */
+	bool lower_given, upper_given;
+	uint64_t counted; /* the tally has all packets of segments below this sequence */
+};
+
+struct pri_query {
+	struct pri_volume *volume;
+	struct pri_query_spec spec;
+	char *link;
+	struct series *series;
+	struct pri_run_reader *readers;
+	size_t series_count, reader_count;
+	struct pr_source *merge; /* of the readers */
+	struct pri_run_context context;
+	struct pri_read_buffer whole; /* of the segment given last */
+	struct pri_range_list coverage;
+	struct pri_plans plans;
+	struct pri_plans direct_plans; /* with relations: where nothing can be related */
+	struct pri_prune *direct_prune;
+	Packrack__End stats, report; /* report: with what the volume knows */
+};
 
 /* ---- making ---- */
 
@@ -20,77 +53,60 @@ link_is(const char *wanted, uint16_t link, const char *name)
 }
 
 bool
-pri_query_selects(const struct pri_query *q, const struct pri_series_ledger *facts)
+pri_query_selects(const struct pri_query *q, const struct pri_series_ledger *series)
 {
-	return !*q->link || link_is(q->link, facts->link, pri_series_ledger_name(facts));
+	return !*q->link || link_is(q->link, series->link, pri_series_ledger_name(series));
 }
 
 static bool
-selects_run(const struct pri_query *q, const struct pri_epoch_series *run)
+selects_stored(const struct pri_query *q, const struct pri_epoch_series *stored)
 {
-	const struct pri_series_ledger *facts;
+	const struct pri_series_ledger *ledger;
 
 	if (!*q->link)
-		return true;
-	if (run->strays)
+		return true; /* strays too: they are always counted */
+	if (stored->strays)
 		return false;
-	facts = pri_ledger_view_find(&q->view->ledger, run->epoch, run->link);
-	return link_is(q->link, run->link, facts ? pri_series_ledger_name(facts) : "");
-}
-
-static size_t
-count_lanes(const struct pri_catalog *catalog)
-{
-	size_t lanes = 0;
-
-	for (size_t i = 0; i < catalog->series_count; i++)
-		lanes += catalog->series[i]->run_count;
-	return lanes;
+	ledger = pri_ledger_view_find(&q->volume->ledger, stored->epoch, stored->link);
+	return link_is(q->link, stored->link, ledger ? pri_series_ledger_name(ledger) : "");
 }
 
 static int
-allocate(struct pri_query *q, struct pr_error *err)
+add_series(struct pri_query *q, struct pri_epoch_series *stored, struct pr_error *err)
 {
-	const struct pri_catalog *catalog = &q->view->catalog;
-	size_t lanes = count_lanes(catalog);
+	struct series *s = &q->series[q->series_count++];
 
-	q->lines = calloc(catalog->series_count + 1, sizeof(*q->lines));
-	q->readers = calloc(lanes + 1, sizeof(*q->readers));
-	if (!q->lines || !q->readers || !q->link)
-		return pr_error_set(
-			err, "no memory for a query over %zu links", catalog->series_count);
-	return 0;
-}
-
-static int
-add_run(struct pri_query *q, struct pri_epoch_series *run, struct pr_error *err)
-{
-	struct pri_line *line = &q->lines[q->line_count++];
-
-	line->run = run;
-	line->bounds.since = q->spec.since;
-	line->bounds.until = q->spec.until;
-	for (size_t i = 0; i < run->run_count; i++) {
+	s->stored = stored;
+	s->bounds.since = q->spec.since;
+	s->bounds.until = q->spec.until;
+	for (size_t i = 0; i < stored->run_count; i++) {
 		struct pri_run_reader *r = &q->readers[q->reader_count++];
-		r->line = q->line_count - 1;
-		if (!pri_run_reader_start(
-			    r, run, run->runs[i], &line->bounds, &q->lane_figures))
-			continue;
-		if (pr_heap_push(&q->heap, r) < 0)
-			return pr_error_set(err, "no memory for a query");
+
+		r->index = q->series_count - 1;
+		pri_run_reader_start(r, &q->context, stored, stored->runs[i], &s->bounds);
+		if (pr_merge_add(q->merge, &r->source, err) < 0)
+			return -1;
 	}
 	return 0;
 }
 
-/* Strays are always counted; how else would somebody know to ask for them? */
 static int
-add_runs(struct pri_query *q, struct pr_error *err)
+add_all_series(struct pri_query *q, struct pr_error *err)
 {
-	const struct pri_catalog *catalog = &q->view->catalog;
+	const struct pri_catalog *catalog = &q->volume->catalog;
+	size_t runs = 0;
 
 	for (size_t i = 0; i < catalog->series_count; i++)
-		if (selects_run(q, catalog->series[i]) &&
-			add_run(q, catalog->series[i], err) < 0)
+		runs += catalog->series[i]->run_count;
+	q->series = calloc(catalog->series_count + 1, sizeof(*q->series));
+	q->readers = calloc(runs + 1, sizeof(*q->readers));
+	q->merge = pr_merge_create(err);
+	if (!q->series || !q->readers || !q->merge)
+		return pr_error_set(
+			err, "no memory for a query over %zu links", catalog->series_count);
+	for (size_t i = 0; i < catalog->series_count; i++)
+		if (selects_stored(q, catalog->series[i]) &&
+			add_series(q, catalog->series[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -98,22 +114,29 @@ add_runs(struct pri_query *q, struct pr_error *err)
 static int
 plan(struct pri_query *q, struct pr_error *err)
 {
+	struct pri_run_context *c = &q->context;
+
+	c->volume = q->volume;
+	c->programs = &q->spec.programs;
+	c->stats = &q->stats;
+	/* what is counted in the index, or searched for in two ways, is not for other threads */
+	c->ahead = !q->spec.relations && !q->spec.tally;
 	if (pri_plans_create(&q->spec.programs, &q->plans, err) < 0)
 		return -1;
-	q->prune = pri_prune_create(q->view, &q->plans, err);
-	if (!q->prune || !q->spec.relations)
-		return q->prune ? 0 : -1;
-	if (pri_plans_create(&q->spec.core, &q->core_plans, err) < 0)
+	c->prune = pri_prune_create(q->volume, &q->plans, &q->stats, err);
+	if (!c->prune || !q->spec.relations)
+		return c->prune ? 0 : -1;
+	if (pri_plans_create(&q->spec.direct, &q->direct_plans, err) < 0)
 		return -1;
-	q->core_prune = pri_prune_create(q->view, &q->core_plans, err);
-	return q->core_prune ? 0 : -1;
+	q->direct_prune = pri_prune_create(q->volume, &q->direct_plans, &q->stats, err);
+	return q->direct_prune ? 0 : -1;
 }
 
 void
 pri_query_spec_free(struct pri_query_spec *spec)
 {
 	pri_bpf_set_free(&spec->programs);
-	pri_bpf_set_free(&spec->core);
+	pri_bpf_set_free(&spec->direct);
 	if (spec->relations)
 		pr_relations_free(spec->relations);
 	free(spec->relations);
@@ -121,24 +144,26 @@ pri_query_spec_free(struct pri_query_spec *spec)
 }
 
 struct pri_query *
-pri_query_create(struct pri_volume *view, struct pri_query_spec *spec, struct pr_error *err)
+pri_query_create(
+	struct pri_volume *volume, struct pri_query_spec *spec, struct pr_error *err)
 {
 	struct pri_query *q = calloc(1, sizeof(*q));
+	char *link = strdup(spec->link ? spec->link : "");
 
-	if (!q) {
+	if (!q || !link) {
 		pri_query_spec_free(spec);
+		free(link);
+		free(q);
 		pr_error_set(err, "no memory for a query");
 		return NULL;
 	}
-	q->view = view;
-	packrack__end__init(&q->figures);
+	q->volume = volume;
+	packrack__end__init(&q->stats);
 	q->spec = *spec;
-	spec->programs = spec->core = (struct pri_bpf_set){0};
+	spec->programs = spec->direct = (struct pri_bpf_set){0};
 	spec->relations = NULL;
-	q->link = strdup(spec->link ? spec->link : "");
-	q->spec.link = q->link;
-	pr_heap_init(&q->heap, pri_run_reader_less);
-	if (allocate(q, err) < 0 || plan(q, err) < 0 || add_runs(q, err) < 0)
+	q->spec.link = q->link = link;
+	if (plan(q, err) < 0 || add_all_series(q, err) < 0)
 		pri_query_destroy(&q);
 	return q;
 }
@@ -150,60 +175,58 @@ pri_query_destroy(struct pri_query **query)
 
 	if (!q)
 		return;
-	for (size_t i = 0; i < q->reader_count; i++) {
-		pri_run_ahead_free(&q->readers[i].ahead);
+	pr_source_destroy(&q->merge);
+	for (size_t i = 0; i < q->reader_count; i++)
 		pri_run_reader_free(&q->readers[i]);
-	}
-	pri_scans_destroy(&q->scans);
-	free(q->spare.bytes);
-	for (size_t i = 0; i < q->line_count; i++)
-		free(q->lines[i].stretch);
-	pr_heap_free(&q->heap);
-	pri_range_list_free(&q->held);
-	pri_prune_destroy(&q->prune);
+	pri_scans_destroy(&q->context.scans);
+	free(q->context.spare.bytes);
+	free(q->whole.bytes);
+	for (size_t i = 0; i < q->series_count; i++)
+		free(q->series[i].coverage);
+	pri_range_list_free(&q->coverage);
+	pri_prune_destroy(&q->context.prune);
 	pri_plans_free(&q->plans);
-	pri_prune_destroy(&q->core_prune);
-	pri_plans_free(&q->core_plans);
+	pri_prune_destroy(&q->direct_prune);
+	pri_plans_free(&q->direct_plans);
 	pri_query_spec_free(&q->spec);
 	free(q->readers);
-	free(q->lines);
+	free(q->series);
 	free(q->link);
 	free(q);
 	*query = NULL;
 }
 
-/* ---- running ---- */
-
-int
-pri_query_stretch(struct pri_line *line, struct pr_error *err)
+/* The reader whose packet or waiting segment is next; NULL: there is none. */
+static struct pri_run_reader *
+first_reader(const struct pri_query *q)
 {
-	if (line->stretch)
+	return (struct pri_run_reader *)pr_merge_top(q->merge);
+}
+
+/* ---- coverage ---- */
+
+static int
+prepare_coverage(struct series *s, struct pr_error *err)
+{
+	s->passed = true;
+	if (s->coverage)
 		return 0;
-	line->stretch = calloc(1, sizeof(*line->stretch));
-	if (!line->stretch)
-		return pr_error_set(err, "no memory for the list of seqs held");
-	line->stretch->epoch = line->run->epoch;
-	line->stretch->link = line->run->link;
+	s->coverage = calloc(1, sizeof(*s->coverage));
+	if (!s->coverage)
+		return pr_error_set(err, "no memory for the list of stored packets");
+	s->coverage->epoch = s->stored->epoch;
+	s->coverage->link = s->stored->link;
 	return 0;
 }
 
+/* A packet within the range is covered; one outside may be the nearest. */
 static int
-note_held(struct pri_query *q, struct pri_line *line, const struct pr_packet *p,
+cover_packet(struct pri_query *q, struct series *s, const struct pr_packet *p,
 	struct pr_error *err)
 {
-	if (pri_query_stretch(line, err) < 0)
-		return -1;
-	return pri_range_builder_add(line->stretch, p->seq, p->otime, &q->held, err);
-}
+	struct pri_run_bounds *b = &s->bounds;
 
-/* Within the range it is held, outside it may be the nearest. */
-int
-pri_query_account(struct pri_query *q, struct pri_line *line, const struct pr_packet *p,
-	struct pr_error *err)
-{
-	struct pri_run_bounds *b = &line->bounds;
-
-	if (line->run->strays)
+	if (s->stored->strays)
 		return 0;
 	if (p->otime < b->since) {
 		if (p->seq > b->lower_seq) {
@@ -212,48 +235,400 @@ pri_query_account(struct pri_query *q, struct pri_line *line, const struct pr_pa
 		}
 		return 0;
 	}
-	line->passed = true;
 	if (p->otime > b->until) {
+		s->passed = true;
 		if (!b->upper_seq || p->seq < b->upper_seq) {
 			b->upper_seq = p->seq;
 			b->upper_otime = p->otime;
 		}
 		return 0;
 	}
-	return note_held(q, line, p, err);
+	if (prepare_coverage(s, err) < 0)
+		return -1;
+	return pri_range_builder_add(s->coverage, p->seq, p->otime, &q->coverage, err);
 }
 
-/* The same packet in two lanes: second copies, or a log that was written twice. */
-bool
-pri_query_same_as_last(struct pri_query *q, const struct pr_packet *p)
+/* All seqs of the reader's segment, which has no holes, are covered. */
+static int
+cover_segment(struct pri_query *q, const struct pri_run_reader *r, struct pr_error *err)
 {
-	bool same = q->any_last && p->seq == q->last_seq && p->epoch == q->last_epoch &&
-		    p->link == q->last_link;
+	struct series *s = &q->series[r->index];
+	const struct pri_segment_entry *e = &r->entry;
 
-	q->any_last = true;
-	q->last_seq = p->seq;
-	q->last_epoch = p->epoch;
-	q->last_link = p->link;
-	return same;
+	if (prepare_coverage(s, err) < 0)
+		return -1;
+	return pri_range_builder_add_range(s->coverage, e->first_seq, pri_entry_last_seq(e),
+		e->first_otime, e->last_otime, &q->coverage, err);
 }
 
-void
-pri_query_move_on(struct pri_query *q, bool there_is_more)
+/* The seqs of the segment that waits are covered, and it is passed over. 1; -1: no memory. */
+static int
+pass_segment(struct pri_query *q, struct pri_run_reader *r, struct pri_held_walk *held,
+	struct pr_error *err)
 {
-	if (there_is_more)
-		pr_heap_sift_top(&q->heap);
-	else
-		pr_heap_pop(&q->heap);
+	struct series *s = &q->series[r->index];
+	const struct pri_segment_entry *e = &r->entry;
+	bool first = true;
+	uint64_t seq;
+
+	if (held->form == PRI_HELD_ALL) {
+		if (cover_segment(q, r, err) < 0)
+			return -1;
+	} else {
+		if (prepare_coverage(s, err) < 0)
+			return -1;
+		for (; pri_held_walk_next(held, &seq); first = false)
+			if (pri_range_builder_add(s->coverage, e->first_seq + seq,
+				    first ? e->first_otime : e->last_otime, &q->coverage,
+				    err) < 0)
+				return -1;
+	}
+	r->state = PRI_RUN_WAITING;
+	pr_merge_pass(q->merge, NULL);
+	return 1;
 }
 
-static enum pri_judged
-judged_of(const struct pri_run_reader *r)
+/*
+ * May the seqs of the segment that waits be covered at once? It must lie within the time range, for of one that
+ * the range cuts only its packets tell which are inside; and no run of its series may come before its end.
+ */
+static bool
+is_alone(const struct pri_query *q, const struct pri_run_reader *r)
 {
-	uint32_t index = pri_run_reader_index(r);
+	if (r->series->strays || !pri_run_reader_inside(r))
+		return false;
+	for (size_t i = 0; r->series->run_count > 1 && i < q->reader_count; i++) {
+		const struct pri_run_reader *other = &q->readers[i];
 
-	if (index >= r->matches.judged)
-		return PRI_JUDGED_NOT;
-	return r->matches.bits[index / 8] >> index % 8 & 1 ? PRI_JUDGED_YES : PRI_JUDGED_NO;
+		if (other != r && other->index == r->index &&
+			other->state != PRI_RUN_DONE &&
+			other->packet.otime <= r->entry.last_otime)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * ---- counting from the index ----
+ *
+ * Without a filter its series say how many packets and bytes fell into each
+ * second, and its heavy hitters bound what a host had.
+ */
+
+static void
+sum(struct pri_query *q, uint64_t packets, uint64_t bytes)
+{
+	const Packrack__Tally more = {.packets = packets, .bytes = bytes};
+
+	pr_tally_sum(q->spec.tally, &more);
+}
+
+static int
+pass_counted(struct pri_query *q, struct pri_run_reader *r,
+	const struct pri_level1_segment *s, struct pr_error *err)
+{
+	uint64_t packets = r->entry.count;
+	struct pri_held_walk held;
+
+	q->stats.matched += packets;
+	q->stats.counted_packets += packets;
+	q->stats.skipped_segments++;
+	q->stats.skipped_level1++;
+	q->stats.skipped_bytes += r->entry.handle.length;
+	pri_held_walk_begin(&held, s, r->entry.seq_span);
+	return pass_segment(q, r, &held, err);
+}
+
+/* The step that a whole interval of the series lies in; false: its packets may be in several. */
+static bool
+step_of(const struct pri_query *q, const struct pri_segment_entry *e,
+	const struct pri_level1_segment *s, const struct pri_series_bucket *b, int64_t *out)
+{
+	int64_t second = pri_tally_key_interval(e->min_time, PR_NS_PER_S);
+	int64_t begin, first, last, width, step = q->spec.step;
+
+	if (s->series_width > 32 || b->interval >> 32 ||
+		__builtin_mul_overflow(
+			(int64_t)1 << s->series_width, PR_NS_PER_S, &width) ||
+		__builtin_mul_overflow((int64_t)b->interval, width, &first) ||
+		__builtin_mul_overflow(second, PR_NS_PER_S, &begin) ||
+		__builtin_add_overflow(first, begin, &first) ||
+		__builtin_add_overflow(first, width - 1, &last))
+		return false;
+	if (first < e->min_time)
+		first = e->min_time;
+	if (last > e->max_time)
+		last = e->max_time;
+	*out = pri_tally_key_interval(first, step);
+	return first <= last && *out == pri_tally_key_interval(last, step);
+}
+
+/* Does the series say it all, with steps as long as ours? */
+static bool
+series_serves(const struct pri_query *q, const struct pri_segment_entry *e,
+	const struct pri_level1_segment *s)
+{
+	struct pri_series_bucket b;
+	uint64_t packets = 0;
+	int64_t step;
+
+	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
+		if (!step_of(q, e, s, &b, &step))
+			return false;
+		packets += b.packets;
+	}
+	return packets == e->count;
+}
+
+static int
+count_series(struct pri_query *q, struct pri_run_reader *r,
+	const struct pri_level1_segment *s, struct pr_error *err)
+{
+	uint8_t key[PRI_TALLY_KEY_TIME_LEN];
+	struct pri_series_bucket b;
+	int64_t step;
+
+	if (!series_serves(q, &r->entry, s))
+		return 0;
+	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
+		step_of(q, &r->entry, s, &b, &step);
+		pri_tally_key_interval_key(step, key);
+		sum(q, b.packets, b.bytes);
+		if (pr_tally_add(q->spec.tally, key, sizeof(key), b.packets, b.bytes, err) <
+			0)
+			return -1;
+	}
+	return pass_counted(q, r, s, err);
+}
+
+/* Of all segments of a record: what they hold together. */
+struct batch_sums {
+	uint64_t packets, bytes;
+	uint32_t len_min;
+};
+
+/* Are they all of this run, whole, within the time range, and what the record speaks of? */
+static bool
+batch_serves(const struct pri_run_reader *r, const struct pri_level1 *batch,
+	struct batch_sums *sums)
+{
+	struct pri_level1_segment s;
+	struct pri_series_bucket b;
+
+	*sums = (struct batch_sums){.len_min = UINT32_MAX};
+	if (r->series->run_count != 1 || r->entry.sequence != batch->first_sequence)
+		return false;
+	for (unsigned i = 0; i < batch->segments; i++) {
+		uint64_t number = r->next - 1 + i;
+		const struct pri_segment_entry *e = pri_sorted_run_at(r->run, number);
+		uint64_t packets = 0;
+
+		pri_level1_get(batch, i, &s);
+		if (!e || e->deleted || number >= r->end ||
+			e->sequence != batch->first_sequence + i ||
+			e->handle.proof != s.proof)
+			return false;
+		if (!pri_entry_inside(e, r->bounds))
+			return false;
+		for (size_t at = 0; pri_level1_series(&s, &at, &b);) {
+			packets += b.packets;
+			sums->bytes += b.bytes;
+		}
+		if (packets != e->count)
+			return false;
+		sums->packets += packets;
+		if (s.len_min < sums->len_min)
+			sums->len_min = s.len_min;
+	}
+	return true;
+}
+
+/*
+ * What a host that the record does not name can have at most: not more bytes than the last that it
+ * names, when it names as many as there can be, and what the record falls short of. As many packets as
+ * go into that, by the shortest packet.
+ */
+static void
+bound_others(const struct pri_level1 *batch, const struct batch_sums *sums,
+	const struct pri_level1_top *tops, size_t count, Packrack__Tally *out)
+{
+	out->slack_bytes = batch->bytes_short;
+	if (count == PRI_LEVEL1_TOPS_MAX)
+		out->slack_bytes += tops[count - 1].bytes;
+	if (out->slack_bytes > sums->bytes)
+		out->slack_bytes = sums->bytes;
+	out->slack_packets = sums->packets;
+	if (sums->len_min && out->slack_bytes / sums->len_min < sums->packets)
+		out->slack_packets = out->slack_bytes / sums->len_min;
+	if (!out->slack_bytes && sums->len_min)
+		out->slack_packets = 0;
+}
+
+static uint64_t
+less_than(uint64_t slack, uint64_t bound)
+{
+	return bound < slack ? slack - bound : 0;
+}
+
+static int
+add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch_sums *sums,
+	struct pr_error *err)
+{
+	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
+	size_t count = pri_level1_tops(batch, tops);
+	Packrack__Tally others = {.packets = sums->packets, .bytes = sums->bytes};
+
+	bound_others(batch, sums, tops, count, &others);
+	pr_tally_sum(q->spec.tally, &others);
+	for (size_t i = 0; i < count; i++) {
+		struct pr_tally_item item = {.len = tops[i].len,
+			.packets = tops[i].packets,
+			.bytes = tops[i].bytes,
+			.less_packets =
+				less_than(others.slack_packets, batch->packets_short),
+			.less_bytes = less_than(others.slack_bytes, batch->bytes_short)};
+
+		for (unsigned j = 0; j < item.len; j++)
+			item.key[j] = tops[i].address[j];
+		if (pr_tally_add_less(q->spec.tally, &item, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+count_hosts(struct pri_query *q, struct pri_run_reader *r,
+	const struct pri_level1_segment *s, const struct pri_level1 *batch,
+	struct pr_error *err)
+{
+	struct series *series = &q->series[r->index];
+	struct batch_sums sums;
+
+	if (r->entry.sequence >= series->counted) {
+		if (!batch_serves(r, batch, &sums))
+			return 0;
+		if (add_tops(q, batch, &sums, err) < 0)
+			return -1;
+		series->counted = batch->first_sequence + batch->segments;
+	}
+	return pass_counted(q, r, s, err);
+}
+
+static int
+count_from_index(
+	struct pri_query *q, struct pri_run_reader *r, bool *did_io, struct pr_error *err)
+{
+	bool hosts = q->spec.tally_key == PRI_TALLY_KEY_HOST && !q->spec.exact;
+	uint16_t link = r->series->link;
+	struct pri_level1_segment s;
+	const struct pri_level1 *batch;
+
+	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts))
+		return 0;
+	if (!pri_prune_segment(q->context.prune, link, &r->entry, &s, &batch, did_io))
+		return 0;
+	return hosts ? count_hosts(q, r, &s, batch, err) : count_series(q, r, &s, err);
+}
+
+/* ---- skipping segments ---- */
+
+static void
+count_skipped(Packrack__End *stats, enum pri_prune_verdict verdict, uint64_t bytes)
+{
+	stats->skipped_segments++;
+	stats->skipped_level2 += verdict == PRI_PRUNE_LEVEL2;
+	stats->skipped_level1 += verdict == PRI_PRUNE_LEVEL1;
+	stats->skipped_linktype += verdict == PRI_PRUNE_LINKTYPE;
+	stats->skipped_bytes += bytes;
+}
+
+/* Far from every match no packet is related: there the filter without related packets decides. */
+static enum pri_prune_verdict
+ask_index(struct pri_query *q, struct pri_run_reader *r, struct pri_held_walk *held,
+	bool *did_io)
+{
+	if (q->spec.relations && !pr_relations_overlap(q->spec.relations, r->entry.min_time,
+					 r->entry.max_time))
+		return pri_prune_ask(
+			q->direct_prune, r->series->link, &r->entry, held, did_io);
+	return pri_run_reader_ask(r, held, did_io);
+}
+
+/*
+ * Skips the segment that waits if its packets cannot match, or if the index can count them. 1: it was skipped; 0: it
+ * must be read; -1: no memory. *did_io: the index was read for it.
+ */
+static int
+skip_segment(
+	struct pri_query *q, struct pri_run_reader *r, bool *did_io, struct pr_error *err)
+{
+	enum pri_prune_verdict verdict;
+	struct pri_held_walk held;
+	int counted;
+
+	*did_io = false;
+	if (r->state == PRI_RUN_MUST_READ || !is_alone(q, r))
+		return 0;
+	if (q->spec.tally && (counted = count_from_index(q, r, did_io, err)) != 0)
+		return counted;
+	verdict = ask_index(q, r, &held, did_io);
+	if (verdict == PRI_PRUNE_READ) {
+		r->state = PRI_RUN_MUST_READ;
+		return 0;
+	}
+	count_skipped(&q->stats, verdict, r->entry.handle.length);
+	return pass_segment(q, r, &held, err);
+}
+
+/* Opens the segment that waits. -1: no memory. */
+static int
+open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err)
+{
+	uint64_t left =
+		q->spec.limit - q->stats.matched; /* at least 1, if there is a limit */
+	int64_t skip_max =
+		q->spec.limit && left < INT64_MAX ? (int64_t)left - 1 : INT64_MAX;
+	bool skips = pri_run_reader_open(r, is_alone(q, r) ? skip_max : -1);
+
+	if (skips) {
+		q->stats.scanned_packets += r->entry.count;
+		if (cover_segment(q, r, err) < 0)
+			return -1;
+	}
+	pr_merge_pass(q->merge, NULL);
+	return 0;
+}
+
+/* ---- packets ---- */
+
+/* By the filter itself, or by relation to a packet that matches; p->flags tell which. */
+static bool
+is_direct_or_related(struct pri_query *q, struct pr_packet *p)
+{
+	if (!q->spec.relations)
+		return pri_bpf_set_match(&q->spec.programs, p);
+	if (pri_bpf_set_match(&q->spec.direct, p))
+		return true;
+	if (!pri_bpf_set_match(&q->spec.programs, p))
+		return false;
+	p->flags |= pr_relations_test(q->spec.relations, p);
+	q->stats.related += (p->flags & PR_PACKET_RELATED) != 0;
+	return p->flags & PR_PACKET_RELATED;
+}
+
+static bool
+matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p)
+{
+	if (p->time < q->spec.since || p->time > q->spec.until)
+		return false;
+	if (r->series->strays) {
+		q->stats.strays++;
+		if (!q->spec.strays)
+			return false;
+	}
+	if (pri_run_reader_match(r) != PRI_MATCH_UNKNOWN)
+		return pri_run_reader_match(r) == PRI_MATCH_YES;
+	return is_direct_or_related(q, p);
 }
 
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
@@ -261,116 +636,434 @@ static int
 take_packet(struct pri_query *q, struct pri_run_reader *r, struct pr_packet *out,
 	struct pr_error *err)
 {
-	struct pri_line *line = &q->lines[r->line];
-	uint64_t sequence = r->entry.sequence;
-	enum pri_judged judged = judged_of(r);
-	bool leaping = r->leaping, fresh;
+	struct series *s = &q->series[r->index];
+	bool repeated = pr_merge_repeats(q->merge);
 
 	*out = r->packet;
-	q->figures.scanned_packets += !leaping;
-	fresh = !pri_query_same_as_last(q, out);
-	pri_query_move_on(q, pri_run_reader_next(r, &line->bounds, &q->lane_figures));
-	if (!r->open)
-		q->spent = r;
-	if (!fresh)
+	q->stats.scanned_packets += !r->skipping;
+	pr_merge_pass(q->merge, out);
+	if (repeated)
 		return PR_SOURCE_WAIT;
-	if (!leaping && pri_query_account(q, line, out, err) < 0)
+	if (!r->skipping && cover_packet(q, s, out, err) < 0)
 		return PR_SOURCE_ERROR;
-	if (!pri_query_matches(q, line, judged, out))
+	if (!matches(q, r, out))
 		return PR_SOURCE_WAIT;
-	return pri_query_tally(q, line, sequence, out, err) < 0 ? PR_SOURCE_ERROR
-								: PR_SOURCE_PACKET;
-}
-
-static int
-matched(struct pri_query *q)
-{
-	q->figures.matched++;
-	q->figures.limit_reached = q->spec.limit && q->figures.matched == q->spec.limit;
+	/* not if the index has counted the segment already */
+	if (q->spec.tally && r->entry.sequence >= s->counted &&
+		pri_tally_key_count(
+			q->spec.tally, q->spec.tally_key, q->spec.step, out, err) < 0)
+		return PR_SOURCE_ERROR;
+	q->stats.matched++;
+	q->stats.limit_reached = q->stats.matched == q->spec.limit;
 	return PR_SOURCE_PACKET;
 }
 
-void
-pri_query_release(struct pri_query *q)
-{
-	if (q->spent)
-		pri_run_reader_give(q->spent, &q->spare);
-	q->spent = NULL;
-}
-
 #define SKIPS_A_LOOK                                                                       \
-	64 /* segments that are left out, before the caller may look at the clock */
+	64 /* segments that are skipped before the caller may look at the clock */
 
 int
 pri_query_next(struct pri_query *q, struct pr_packet *out, struct pr_error *err)
 {
-	struct pri_run_reader *r;
 	unsigned opened = 0, skipped = 0;
-	bool worked;
+	struct pri_run_reader *r;
+	bool did_io;
 	int rc;
 
-	pri_query_release(q);
-	while (!q->figures.limit_reached && (r = pr_heap_top(&q->heap))) {
-		if (r->open) {
+	while (!q->stats.limit_reached && (r = first_reader(q))) {
+		if (r->state == PRI_RUN_OPEN) {
 			rc = take_packet(q, r, out, err);
-			if (rc == PR_SOURCE_PACKET)
-				return matched(q);
-			if (rc == PR_SOURCE_ERROR)
+			if (rc != PR_SOURCE_WAIT)
 				return rc;
-			pri_query_release(q);
 			continue;
 		}
-		rc = pri_query_skip(q, r, &worked, err);
+		rc = skip_segment(q, r, &did_io, err);
 		if (rc < 0)
 			return PR_SOURCE_ERROR;
-		if (rc > 0 ? worked || ++skipped == SKIPS_A_LOOK : opened++ > 0)
+		if (rc > 0 ? did_io || ++skipped == SKIPS_A_LOOK : opened++ > 0)
 			return PR_SOURCE_WAIT;
-		if (rc > 0)
-			continue;
-		rc = pri_query_open(q, r, err);
-		if (rc < 0)
+		if (rc == 0 && open_segment(q, r, err) < 0)
 			return PR_SOURCE_ERROR;
-		pri_query_move_on(q, rc > 0);
 	}
 	return PR_SOURCE_END;
 }
 
-/* ---- as a source ---- */
+/* ---- whole segments ---- */
 
-struct query_source {
-	struct pr_source source;
-	struct pri_query *query;
-};
+#define WHOLE_MIN (PR_SEGMENT_TARGET / 16) /* smaller ones are better put together */
+#define WHOLE_MAX (2 * (size_t)PR_SEGMENT_TARGET) /* what buffers on the way are made for */
+
+bool
+pri_query_whole(struct pri_query *q)
+{
+	struct pri_run_reader *r = first_reader(q);
+	size_t len = r ? r->entry.handle.length : 0;
+
+	if (!r || r->series->strays || q->spec.limit || q->spec.relations ||
+		len < WHOLE_MIN || len > WHOLE_MAX ||
+		!pri_bpf_set_all(&q->spec.programs, r->entry.linktype))
+		return false;
+	if (r->state != PRI_RUN_OPEN) {
+		pri_run_reader_open(r, -1);
+		pr_merge_pass(q->merge, NULL);
+		if (first_reader(q) != r)
+			return false;
+	}
+	return pri_run_reader_untouched(r) &&
+	       r->reader.header.linktype == r->entry.linktype &&
+	       !pr_merge_repeats(q->merge) &&
+	       r->reader.header.last_otime < pr_merge_second_otime(q->merge);
+}
+
+int
+pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
+	struct pri_read_buffer **buffer, struct pr_error *err)
+{
+	struct pri_run_reader *r = first_reader(q);
+	struct series *s = &q->series[r->index];
+	struct pr_segment_reader reader = r->reader;
+	struct pr_packet p = r->packet, last;
+	struct pri_read_buffer mine = q->whole;
+
+	r->not_whole = !pri_run_reader_verify(r, &last);
+	if (r->not_whole)
+		return 0;
+	do
+		if (cover_packet(q, s, &p, err) < 0)
+			return -1;
+	while (pr_segment_next(&reader, &p, NULL) == 1);
+	q->stats.scanned_packets += r->reader.header.count;
+	q->stats.matched += r->reader.header.count;
+	*body = r->body;
+	*len = r->entry.handle.length;
+	q->whole = r->buffer;
+	r->buffer = mine;
+	*buffer = &q->whole;
+	r->state = PRI_RUN_WAITING;
+	pr_merge_pass(q->merge, &last);
+	return 1;
+}
+
+/* ---- what others ask ---- */
+
+int
+pri_query_take_coverage(struct pri_query *q, struct pri_range_list *list,
+	int64_t *watermark, struct pr_error *err)
+{
+	const struct pri_run_reader *r = first_reader(q);
+
+	/* 8 KiB each: of many series only those under way should have one */
+	for (size_t i = 0; i < q->series_count; i++) {
+		struct series *s = &q->series[i];
+
+		if (s->coverage &&
+			pri_range_builder_end(s->coverage, &q->coverage, err) < 0)
+			return -1;
+		free(s->coverage);
+		s->coverage = NULL;
+	}
+	*watermark = r ? r->packet.otime : PR_TIME_MAX;
+	*list = q->coverage;
+	q->coverage = (struct pri_range_list){0};
+	return 0;
+}
+
+size_t
+pri_query_coverage_bytes(const struct pri_query *q)
+{
+	return q->coverage.bytes + q->coverage.count * sizeof(struct pri_range);
+}
 
 static int
-source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
+add_edge(struct pri_range_list *list, const struct series *s, uint64_t seq, int64_t otime,
+	struct pr_error *err)
 {
-	struct query_source *s = (struct query_source *)source;
+	struct pri_range_builder *one = calloc(1, sizeof(*one));
 	int rc;
 
-	do
-		rc = pri_query_next(s->query, out, err);
-	while (rc == PR_SOURCE_WAIT);
+	if (!one)
+		return pr_error_set(err, "no memory for the list of stored packets");
+	one->epoch = s->stored->epoch;
+	one->link = s->stored->link;
+	rc = pri_range_builder_add(one, seq, otime, list, err);
+	if (rc == 0)
+		rc = pri_range_builder_end(one, list, err);
+	free(one);
 	return rc;
 }
 
-static void
-source_destroy(struct pr_source *source)
+int
+pri_query_take_edges(struct pri_query *q, struct pri_range_list *list, struct pr_error *err)
 {
-	free(source);
+	bool done = !first_reader(q);
+
+	for (size_t i = 0; i < q->series_count; i++) {
+		struct series *s = &q->series[i];
+		const struct pri_run_bounds *b = &s->bounds;
+		bool lower = (s->passed || done) && !s->lower_given;
+		bool upper = done && !s->upper_given;
+
+		if (s->stored->strays)
+			continue;
+		s->lower_given |= lower;
+		s->upper_given |= upper;
+		if (lower && b->lower_seq &&
+			add_edge(list, s, b->lower_seq, b->lower_otime, err) < 0)
+			return -1;
+		if (upper && b->upper_seq &&
+			add_edge(list, s, b->upper_seq, b->upper_otime, err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
-struct pr_source *
-pri_query_source(struct pri_query *query, struct pr_error *err)
+const Packrack__End *
+pri_query_stats(struct pri_query *q)
 {
-	struct query_source *s = calloc(1, sizeof(*s));
+	struct pri_volume_stats stats;
 
-	if (!s) {
-		pr_error_set(err, "no memory for a query");
-		return NULL;
+	pri_volume_stats(q->volume, &stats);
+	q->report = q->stats;
+	q->report.corrupt_records += stats.corrupt_records;
+	return &q->report;
+}
+
+const struct pri_query_spec *
+pri_query_spec(const struct pri_query *q)
+{
+	return &q->spec;
+}
+
+/* ---- what is gone ---- */
+
+struct evicted_list {
+	struct pri_evicted *items;
+	size_t count;
+};
+
+static int
+add_evicted(struct evicted_list *list, const struct pri_evicted *e, struct pr_error *err)
+{
+	if (PR_ARRAY_GROW(list->items, list->count) < 0)
+		return pr_error_set(err, "no memory for the list of overwritten packets");
+	list->items[list->count++] = *e;
+	return 0;
+}
+
+/* The oldest segment of an epoch series, by sequence. */
+static const struct pri_segment_entry *
+first_entry(const struct pri_epoch_series *series)
+{
+	const struct pri_segment_entry *first = NULL, *e;
+
+	for (size_t i = 0; i < series->run_count; i++) {
+		e = pri_sorted_run_at(series->runs[i], series->runs[i]->base);
+		if (e && (!first || e->sequence < first->sequence))
+			first = e;
 	}
-	s->source.next = source_next;
-	s->source.destroy = source_destroy;
-	s->query = query;
-	return &s->source;
+	return first;
+}
+
+/* Has the series the oldest segment of its stream? Then the seqs in front of it were overwritten. */
+static bool
+is_oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *series)
+{
+	const struct pri_catalog *catalog = &q->volume->catalog;
+	const struct pri_segment_entry *first = first_entry(series), *other;
+
+	for (size_t i = 0; first && i < catalog->series_count; i++) {
+		if (catalog->series[i]->stream != series->stream)
+			continue;
+		other = first_entry(catalog->series[i]);
+		if (other && other->sequence < first->sequence)
+			return false;
+	}
+	return first != NULL;
+}
+
+/*
+ * The highest overwritten seq of an epoch series: as the catalog saw it, as this query saw it, or, for the series
+ * with the stream's oldest segment, all before its first seq.
+ */
+static uint64_t
+evicted_seq(const struct pri_query *q, const struct series *s)
+{
+	const struct pri_epoch_series *stored = s->stored;
+	uint64_t seq = stored->evicted_seq;
+
+	if (s->bounds.evicted_seq > seq)
+		seq = s->bounds.evicted_seq;
+	if (is_oldest_of_stream(q, stored) && first_entry(stored)->first_seq - 1 > seq)
+		seq = first_entry(stored)->first_seq - 1;
+	return seq;
+}
+
+/* The whole stream is gone, with segments that were never listed: then the stream's time must do. */
+static bool
+stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *stored)
+{
+	struct sfs_stream_info info;
+
+	return !first_entry(stored) &&
+	       sfs_stream_info(q->volume->sfs, stored->stream, &info, NULL) == SFS_OK &&
+	       info.last_sequence == 0;
+}
+
+/* Sets until as low as is sure; false: nothing of the time range is overwritten. */
+static bool
+bound_evicted(const struct pri_query *q, const struct series *s, struct pri_evicted *e)
+{
+	const struct pri_epoch_series *stored = s->stored;
+
+	if (s->bounds.evicted_seq) { /* while the query ran: the stream's time may be older */
+		e->until = s->bounds.evicted_otime;
+		return e->until >= q->spec.since;
+	}
+	if (stored->evicted_seq && stored->evicted_otime < e->until &&
+		!is_oldest_of_stream(q, stored) && !stream_is_empty(q, stored))
+		e->until = stored->evicted_otime;
+	return e->until != PR_TIME_MIN && e->until >= q->spec.since;
+}
+
+static int
+evicted_series(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
+{
+	for (size_t i = 0; i < q->series_count; i++) {
+		const struct series *s = &q->series[i];
+		struct pri_evicted e = {.epoch = s->stored->epoch,
+			.since = PR_TIME_MIN,
+			.link = s->stored->link,
+			.stream = s->stored->stream,
+			.until = pri_volume_evicted_until(q->volume, s->stored->stream),
+			.overtaken = s->bounds.evicted_seq > 0};
+
+		if (s->stored->strays || !bound_evicted(q, s, &e))
+			continue;
+		if (!stream_is_empty(q, s->stored))
+			e.last_seq = evicted_seq(q, s);
+		if ((e.last_seq || stream_is_empty(q, s->stored)) &&
+			add_evicted(list, &e, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool
+has_series(const struct pri_query *q, const struct pri_series_ledger *ledger)
+{
+	for (size_t i = 0; i < q->series_count; i++) {
+		const struct pri_epoch_series *s = q->series[i].stored;
+
+		if (s->epoch == ledger->epoch && s->link == ledger->link)
+			return true;
+	}
+	return false;
+}
+
+/* Links that the ledger still knows and of which all packets were overwritten before we started. */
+static int
+evicted_ledgers(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
+{
+	const struct pri_ledger_view *ledger = &q->volume->ledger;
+	char name[32];
+
+	for (size_t i = 0; i < ledger->count; i++) {
+		const struct pri_series_ledger *s = ledger->series[i];
+		struct pri_evicted e = {
+			.epoch = s->epoch, .since = PR_TIME_MIN, .link = s->link};
+		int64_t last_otime = s->mark.link.last_otime;
+		bool declared = s->have_mark && s->mark.link.last_seq;
+		int stream;
+
+		if ((!declared && !s->have_link) || !pri_query_selects(q, s) ||
+			(declared && last_otime < q->spec.since) || has_series(q, s))
+			continue;
+		snprintf(name, sizeof(name), "packets.%u", s->link);
+		stream = sfs_stream_find(q->volume->sfs, name);
+		if (stream < 0)
+			continue;
+		e.stream = (uint32_t)stream;
+		e.until = pri_volume_evicted_until(q->volume, e.stream);
+		/* the link's last packets may have gone to other nodes: then its time must do */
+		if (declared && e.until >= last_otime)
+			e.last_seq = s->mark.link.last_seq;
+		if (e.until != PR_TIME_MIN && e.until >= q->spec.since &&
+			add_evicted(list, &e, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+#define DELETED_MAX 100 /* ranges of a stream: beyond, neighbours are put together */
+
+static bool
+concerns(const struct pri_query *q, uint32_t stream, unsigned link)
+{
+	const struct pri_ledger_view *ledger = &q->volume->ledger;
+
+	for (size_t i = 0; i < q->series_count; i++)
+		if (q->series[i].stored->stream == stream)
+			return true;
+	for (size_t i = 0; i < ledger->count; i++)
+		if (ledger->series[i]->link == link &&
+			pri_query_selects(q, ledger->series[i]))
+			return true;
+	return false;
+}
+
+static int
+deleted_of(const struct pri_query *q, struct pri_evicted e, struct evicted_list *list,
+	struct pr_error *err)
+{
+	struct sfs_deleted range = {0};
+	size_t count = 0;
+
+	while (sfs_stream_deleted(q->volume->sfs, (int)e.stream, range.last + 1, &range)) {
+		e.since = range.min_time;
+		e.until = range.max_time;
+		if (e.until < q->spec.since || e.since > q->spec.until)
+			continue;
+		if (count == DELETED_MAX && e.until > list->items[list->count - 1].until)
+			list->items[list->count - 1].until = e.until;
+		if (count < DELETED_MAX && (count++, add_evicted(list, &e, err)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* What was deleted from the middle of streams. */
+static int
+deleted_ranges(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
+{
+	struct sfs_volume_info volume;
+	struct sfs_stream_info info;
+
+	if (sfs_info(q->volume->sfs, &volume, err) != SFS_OK)
+		return -1;
+	for (size_t i = 0; volume.deletions > 0 && i < volume.stream_count; i++) {
+		struct pri_evicted e = {.stream = (uint32_t)i,
+			.overtaken = q->context.deleted_segments > 0};
+
+		if (sfs_stream_info(q->volume->sfs, i, &info, err) != SFS_OK)
+			return -1;
+		if (info.deleted_records && pri_stream_is_link(info.name, &e.link) &&
+			concerns(q, e.stream, e.link) && deleted_of(q, e, list, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int
+pri_query_evicted(
+	struct pri_query *q, struct pri_evicted **out, size_t *count, struct pr_error *err)
+{
+	struct evicted_list list = {0};
+
+	if (evicted_series(q, &list, err) < 0 || evicted_ledgers(q, &list, err) < 0 ||
+		deleted_ranges(q, &list, err) < 0) {
+		free(list.items);
+		return -1;
+	}
+	*out = list.items;
+	*count = list.count;
+	return 0;
 }

@@ -2,6 +2,11 @@
 #include "indexer/query/run_reader.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* Sections: entries, reading ahead, segments, as a source. */
+
+/* ---- entries ---- */
 
 static bool
 overlaps(int64_t first, int64_t last, const struct pri_run_bounds *b)
@@ -9,29 +14,25 @@ overlaps(int64_t first, int64_t last, const struct pri_run_bounds *b)
 	return last >= b->since && first <= b->until;
 }
 
-bool
-pri_entry_wanted(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
+/* By packet time it may match, or by otime its seqs belong to the range that is accounted for. */
+static bool
+is_wanted(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
 {
 	return !e->deleted && (overlaps(e->min_time, e->max_time, b) ||
 				      overlaps(e->first_otime, e->last_otime, b));
 }
 
-static void
-note_lower(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
+bool
+pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
 {
-	if (seq > b->lower_seq) {
-		b->lower_seq = seq;
-		b->lower_otime = otime;
-	}
+	return e->min_time >= b->since && e->max_time <= b->until &&
+	       e->first_otime >= b->since && e->last_otime <= b->until;
 }
 
-static void
-note_upper(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
+bool
+pri_run_reader_inside(const struct pri_run_reader *r)
 {
-	if (!b->upper_seq || seq < b->upper_seq) {
-		b->upper_seq = seq;
-		b->upper_otime = otime;
-	}
+	return pri_entry_inside(&r->entry, r->bounds);
 }
 
 static void
@@ -43,199 +44,324 @@ note_evicted(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
 	}
 }
 
-/* Nothing from this entry on can have a true time before until: stamps lie at most so far back. */
+/* From here on every packet's time is later than `until`: it lags its otime by at most run->most_back. */
 static bool
-beyond(const struct pri_sorted_run *lane, const struct pri_segment_entry *e, int64_t until)
+is_beyond(
+	const struct pri_sorted_run *run, const struct pri_segment_entry *e, int64_t until)
 {
 	int64_t earliest;
 
-	if (__builtin_sub_overflow(e->first_otime, lane->most_back, &earliest))
-		return false;
-	return earliest > until;
+	return !__builtin_sub_overflow(e->first_otime, run->most_back, &earliest) &&
+	       earliest > until;
 }
 
-/* The entries may have been recycled since: what is left of the lane begins at its base. */
+/* The buffer, whose packets nobody uses any more, is for the next segment that is opened. */
 static void
-skip_expired(struct pri_run_reader *r, struct pri_run_bounds *b)
+release_buffer(struct pri_run_reader *r)
 {
-	if (r->next >= r->lane->base)
+	if (!r->buffer.bytes)
 		return;
-	note_evicted(b, r->run->evicted_seq, r->run->evicted_otime);
-	r->next = r->lane->base;
+	free(r->context->spare.bytes);
+	r->context->spare = r->buffer;
+	r->buffer = (struct pri_read_buffer){0};
 }
 
+/* On to the next entry that can matter. false: there is none. */
 static bool
-find_entry(struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
+next_entry(struct pri_run_reader *r)
 {
+	struct pri_run_bounds *b = r->bounds;
 	const struct pri_segment_entry *e;
 
-	r->open = r->chosen = r->leaping = false;
-	r->done = true;
-	for (skip_expired(r, b); r->next < r->end; r->next++) {
-		e = pri_sorted_run_at(r->lane, r->next);
-		if (!e)
+	release_buffer(r);
+	r->state = PRI_RUN_DONE;
+	if (r->next < r->run->base) { /* overwritten meanwhile */
+		note_evicted(b, r->series->evicted_seq, r->series->evicted_otime);
+		r->next = r->run->base;
+	}
+	while (r->next < r->end && (e = pri_sorted_run_at(r->run, r->next))) {
+		if (e->first_otime > b->until &&
+			(!b->upper_seq || e->first_seq < b->upper_seq)) {
+			b->upper_seq = e->first_seq;
+			b->upper_otime = e->first_otime;
+		}
+		if (is_beyond(r->run, e, b->until))
 			return false;
-		if (e->first_otime > b->until)
-			note_upper(b, e->first_seq, e->first_otime);
-		if (beyond(r->lane, e, b->until))
-			return false;
-		if (pri_entry_wanted(e, b)) {
+		r->next++;
+		if (is_wanted(e, b)) {
 			r->entry = *e;
-			r->next++;
-			r->done = false;
+			r->state = PRI_RUN_WAITING;
 			r->packet = (struct pr_packet){.otime = e->first_otime,
-				.epoch = r->run->epoch,
-				.link = r->run->link,
+				.epoch = r->series->epoch,
+				.link = r->series->link,
 				.seq = e->first_seq};
 			return true;
 		}
-		f->skipped_segments++;
+		r->context->stats->skipped_segments++;
 	}
 	return false;
 }
 
-bool
-pri_run_reader_start(struct pri_run_reader *r, struct pri_epoch_series *run,
-	const struct pri_sorted_run *lane, struct pri_run_bounds *b,
-	struct pri_run_stats *f)
-{
-	const struct pri_segment_entry *before;
+/*
+ * ---- reading ahead ----
+ *
+ * Which of the next segments must be read is decided before their turn comes, so that other threads can read and
+ * filter them (scans.h). The index is asked about each segment once. What is decided changes nothing of what the
+ * query does when it gets there, except who reads.
+ */
 
-	r->run = run;
-	r->lane = lane;
-	r->end = pri_sorted_run_end(lane);
-	r->next = pri_sorted_run_search(lane, b->since);
-	before = pri_sorted_run_at(lane, r->next - 1);
-	if (before)
-		note_lower(b, pri_entry_last_seq(before), before->last_otime);
-	f->skipped_segments += r->next - lane->base;
-	return find_entry(r, b, f);
+#define DECIDED_MAX 64 /* segments of a run; two thirds of a millisecond */
+#define IO_MAX                                                                             \
+	4 /* of them that the index is read for, at a time: the query waits meanwhile */
+
+struct decision {
+	uint64_t number; /* of the run's entry */
+	enum pri_prune_verdict verdict;
+	struct pri_held_walk held;
+	uint8_t *own; /* what held walks over */
+	struct pri_scan *scan; /* or NULL */
+};
+
+struct pri_run_ahead {
+	struct decision at[DECIDED_MAX];
+	unsigned head, count;
+	uint64_t next; /* number to go on at */
+};
+
+static void
+pop_decision(struct pri_run_reader *r)
+{
+	struct pri_run_ahead *a = r->ahead;
+	struct decision *d = &a->at[a->head];
+
+	if (d->scan)
+		pri_scan_drop(r->context->scans, d->scan);
+	free(d->own);
+	a->head = (a->head + 1) % DECIDED_MAX;
+	a->count--;
 }
 
-void
-pri_run_reader_free(struct pri_run_reader *r)
+/* The decision about the segment that waits, or NULL; those about segments before it are dropped. */
+static struct decision *
+current_decision(struct pri_run_reader *r)
 {
-	free(r->buffer.bytes);
-	pri_matches_free(&r->matches);
-	r->buffer = (struct pri_read_buffer){0};
+	struct pri_run_ahead *a = r->ahead;
+	uint64_t number = r->next - 1;
+
+	while (a && a->count && a->at[a->head].number < number)
+		pop_decision(r);
+	return a && a->count && a->at[a->head].number == number ? &a->at[a->head] : NULL;
 }
 
-void
-pri_run_reader_give(struct pri_run_reader *r, struct pri_read_buffer *spare)
+enum pri_prune_verdict
+pri_run_reader_ask(struct pri_run_reader *r, struct pri_held_walk *held, bool *did_io)
 {
-	if (!r->buffer.bytes)
-		return;
-	free(spare->bytes);
-	*spare = r->buffer;
-	r->buffer = (struct pri_read_buffer){0};
+	const struct decision *d = current_decision(r);
+
+	*did_io = false;
+	if (!d)
+		return pri_prune_ask(
+			r->context->prune, r->series->link, &r->entry, held, did_io);
+	*held = d->held;
+	return d->verdict;
 }
 
-void
-pri_run_reader_take(struct pri_run_reader *r, struct pri_read_buffer *spare)
+/* What held walks over is the index's only until the next question. */
+static bool
+copy_held(struct decision *d)
 {
-	if (r->buffer.bytes)
-		return;
-	r->buffer = *spare;
-	*spare = (struct pri_read_buffer){0};
+	size_t len = (size_t)(d->held.end - d->held.at);
+
+	if (d->verdict == PRI_PRUNE_READ || d->held.form == PRI_HELD_ALL || len == 0)
+		return true;
+	d->own = malloc(len);
+	if (!d->own)
+		return false;
+	memcpy(d->own, d->held.at, len);
+	d->held.at = d->own;
+	d->held.end = d->own + len;
+	return true;
 }
 
-/* Is it what the catalog says it is? Handles are proof enough, but a lane must stay in order. */
+/* Decides about one entry more. false: that is enough. */
+static bool
+decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *ios)
+{
+	struct pri_run_context *c = r->context;
+	struct pri_run_ahead *a = r->ahead;
+	struct decision *d = &a->at[(a->head + a->count) % DECIDED_MAX];
+	struct sfs_plan plan;
+	bool did_io = false;
+
+	*d = (struct decision){.number = a->next, .verdict = PRI_PRUNE_READ};
+	if (pri_entry_inside(e, r->bounds))
+		d->verdict = pri_prune_ask(c->prune, r->series->link, e, &d->held, &did_io);
+	if (!copy_held(d))
+		return false;
+	a->next++;
+	a->count++;
+	*ios += did_io;
+	if (d->verdict == PRI_PRUNE_READ) {
+		if (sfs_read_plan(c->volume->sfs, &e->handle, &plan) == 1)
+			d->scan = pri_scans_begin(c->scans, &plan, &e->handle);
+		if (!d->scan) /* the query will read it itself */
+			return false;
+	}
+	return *ios < IO_MAX;
+}
+
+/* Few segments at first: they may be all that is wanted. */
+static void
+look_ahead(struct pri_run_reader *r)
+{
+	struct pri_run_context *c = r->context;
+	struct pri_run_ahead *a = r->ahead;
+	unsigned ios = 0;
+
+	c->window = c->window < PRI_SCANS_AHEAD / 2 ? c->window * 2 + 1 : PRI_SCANS_AHEAD;
+	if (a->next < r->next)
+		a->next = r->next;
+	while (a->next < r->end && a->count < DECIDED_MAX &&
+		pri_scans_free(c->scans) > PRI_SCANS_AHEAD - c->window) {
+		const struct pri_segment_entry *e = pri_sorted_run_at(r->run, a->next);
+
+		if (!e || e->first_otime > r->bounds->until)
+			return;
+		if (!is_wanted(e, r->bounds))
+			a->next++;
+		else if (!decide(r, e, &ios))
+			return;
+	}
+}
+
+static bool
+can_look_ahead(struct pri_run_reader *r)
+{
+	struct pri_run_context *c = r->context;
+
+	if (!c->ahead || r->series->strays)
+		return false;
+	if (!c->scans)
+		c->scans = pri_scans_create(c->programs);
+	if (c->scans && !r->ahead)
+		r->ahead = calloc(1, sizeof(*r->ahead));
+	return c->scans && r->ahead;
+}
+
+/* ---- segments ---- */
+
+/* Is the segment what the catalog says? Handles prove the record, but the run must stay in order. */
 static bool
 fits(const struct pri_run_reader *r)
 {
 	const struct pr_segment_header *h = &r->reader.header;
 
-	return h->epoch == r->run->epoch && h->link == r->run->link &&
+	return h->epoch == r->series->epoch && h->link == r->series->link &&
 	       h->first_seq == r->entry.first_seq &&
 	       h->first_otime == r->entry.first_otime && !(h->flags & PR_SEGMENT_MIXED);
 }
 
+/* scanned: body is there already. */
 static bool
-read_entry(struct pri_run_reader *r, struct pri_volume *view, struct pri_run_bounds *b,
-	struct pri_run_stats *f)
+read_segment(struct pri_run_reader *r, bool scanned)
 {
-	int rc = r->ready ? SFS_OK
-			  : pri_volume_read_record(
-				    view, &r->entry.handle, &r->buffer, &r->body, NULL);
+	struct pri_run_context *c = r->context;
+	size_t length = r->entry.handle.length;
+	int rc = scanned ? SFS_OK
+			 : pri_volume_read_record(
+				   c->volume, &r->entry.handle, &r->buffer, &r->body, NULL);
 
-	r->ready = r->distrusted = false;
-	if (rc == SFS_DELETED) {
-		f->deleted_segments++;
-		return false;
-	}
-	if (rc == SFS_EXPIRED) {
-		note_evicted(b, pri_entry_last_seq(&r->entry), r->entry.last_otime);
-		return false;
-	}
-	if (rc == SFS_OK &&
-		pr_segment_open(&r->reader, r->body, r->entry.handle.length, NULL) == 0 &&
+	if (rc == SFS_OK && pr_segment_open(&r->reader, r->body, length, NULL) == 0 &&
 		fits(r) && pr_segment_next(&r->reader, &r->packet, NULL) == 1 &&
 		r->packet.otime == r->entry.first_otime) {
-		f->scanned_segments++;
-		f->scanned_bytes += r->entry.handle.length;
+		c->stats->scanned_segments++;
+		c->stats->scanned_bytes += length;
 		return true;
 	}
-	f->corrupt_records++;
+	if (rc == SFS_DELETED)
+		c->deleted_segments++;
+	else if (rc == SFS_EXPIRED)
+		note_evicted(r->bounds, pri_entry_last_seq(&r->entry), r->entry.last_otime);
+	else
+		c->stats->corrupt_records++;
 	return false;
 }
 
-bool
-pri_run_reader_open(struct pri_run_reader *r, struct pri_volume *view,
-	struct pri_run_bounds *b, struct pri_run_stats *f)
+/* Are all packets that match known, and is the segment without holes and as the catalog says? */
+static bool
+can_skip(const struct pri_run_reader *r, int64_t skip_max)
 {
-	r->open = read_entry(r, view, b, f);
-	return r->open || find_entry(r, b, f);
+	const struct pr_segment_header *h = &r->reader.header;
+	const struct pri_segment_entry *e = &r->entry;
+
+	return r->matches.sound && r->matches.count <= skip_max &&
+	       e->count == (uint64_t)e->seq_span + 1 && h->count == e->count &&
+	       r->matches.last_seq == pri_entry_last_seq(e) &&
+	       h->last_otime == e->last_otime && h->min_time == e->min_time &&
+	       h->max_time == e->max_time && pri_run_reader_inside(r);
 }
 
-/* Before the next packet that matches; false: there is none. */
+/* Loads the next packet that matches; false: there is none. */
 static bool
-leap(struct pri_run_reader *r)
+next_match(struct pri_run_reader *r)
 {
-	if (r->leaps == r->matches.count)
+	if (r->skips == r->matches.count)
 		return false;
-	r->reader = r->matches.places[r->leaps++];
+	r->reader = r->matches.places[r->skips++];
+	return pr_segment_next(&r->reader, &r->packet, NULL) == 1;
+}
+
+bool
+pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max)
+{
+	struct pri_run_context *c = r->context;
+	struct decision *d = current_decision(r);
+	struct pri_scan *scan = d ? d->scan : NULL;
+	bool scanned;
+
+	if (d)
+		d->scan = NULL; /* taken, come what may */
+	if (!r->buffer.bytes) {
+		r->buffer = c->spare;
+		c->spare = (struct pri_read_buffer){0};
+	}
+	scanned = scan && pri_scan_take(c->scans, scan, &r->buffer, &r->body, &r->matches);
+	if (!scanned) {
+		r->matches.judged = 0;
+		r->matches.sound = false;
+	}
+	if (can_look_ahead(r))
+		look_ahead(r);
+	r->not_whole = r->skipping = false;
+	r->state = read_segment(r, scanned) ? PRI_RUN_OPENED : PRI_RUN_WAITING;
+	if (r->state == PRI_RUN_WAITING || !can_skip(r, skip_max))
+		return false;
+	r->skipping = true;
+	r->skips = 0;
+	if (!next_match(r))
+		r->state = PRI_RUN_WAITING;
 	return true;
 }
 
-bool
-pri_run_reader_leap(
-	struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
+enum pri_match
+pri_run_reader_match(const struct pri_run_reader *r)
 {
-	r->leaping = true;
-	r->leaps = 0;
-	if (!leap(r))
-		return find_entry(r, b, f);
-	return pr_segment_next(&r->reader, &r->packet, NULL) == 1 || find_entry(r, b, f);
+	uint32_t index = r->reader.header.count - r->reader.left - 1;
+
+	if (index >= r->matches.judged)
+		return PRI_MATCH_UNKNOWN;
+	return r->matches.bits[index / 8] >> index % 8 & 1 ? PRI_MATCH_YES : PRI_MATCH_NO;
 }
 
 bool
-pri_run_reader_next(
-	struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
-{
-	struct pr_packet last = r->packet;
-	int rc;
-
-	if (r->leaping && !leap(r))
-		return find_entry(r, b, f);
-	rc = pr_segment_next(&r->reader, &r->packet, NULL);
-
-	if (rc == 1 && pr_packet_compare(&r->packet, &last) > 0)
-		return true;
-	if (rc != 0) /* damaged, or out of order: the rest of it is not to be trusted */
-		f->corrupt_records++;
-	return find_entry(r, b, f);
-}
-
-/* ---- whole segments ---- */
-
-bool
-pri_run_reader_untouched(const struct pri_run_reader *r, const struct pri_run_bounds *b)
+pri_run_reader_untouched(const struct pri_run_reader *r)
 {
 	const struct pr_segment_header *h = &r->reader.header;
 
-	return r->open && r->reader.left == h->count - 1 && !r->distrusted &&
-	       h->min_time >= b->since && h->max_time <= b->until &&
-	       h->first_otime >= b->since && h->last_otime <= b->until;
+	return r->state == PRI_RUN_OPEN && !r->skipping && !r->not_whole &&
+	       r->reader.left == h->count - 1 && h->min_time >= r->bounds->since &&
+	       h->max_time <= r->bounds->until && h->first_otime >= r->bounds->since &&
+	       h->last_otime <= r->bounds->until;
 }
 
 static bool
@@ -246,56 +372,93 @@ within(const struct pr_packet *p, const struct pri_run_bounds *b)
 }
 
 bool
-pri_run_reader_prove(const struct pri_run_reader *r, const struct pri_run_bounds *b,
-	struct pr_packet *last)
+pri_run_reader_verify(const struct pri_run_reader *r, struct pr_packet *last)
 {
 	struct pr_segment_reader reader = r->reader;
 	struct pr_packet p;
 	int rc;
 
 	*last = r->packet;
-	if (!within(last, b))
+	if (!within(last, r->bounds))
 		return false;
 	while ((rc = pr_segment_next(&reader, &p, NULL)) == 1) {
-		/* seqs grow, which the reader has seen to */
-		if (p.otime < last->otime || !within(&p, b))
+		/* the segment reader has seen to it that seqs grow */
+		if (p.otime < last->otime || !within(&p, r->bounds))
 			return false;
 		*last = p;
 	}
 	return rc == 0 && last->otime == r->reader.header.last_otime;
 }
 
-bool
-pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b)
+/* ---- as a source ---- */
+
+static bool
+next_packet(struct pri_run_reader *r)
 {
-	return e->min_time >= b->since && e->max_time <= b->until &&
-	       e->first_otime >= b->since && e->last_otime <= b->until;
+	struct pr_packet last = r->packet;
+	int rc;
+
+	if (r->skipping)
+		return next_match(r) || next_entry(r);
+	rc = pr_segment_next(&r->reader, &r->packet, NULL);
+	if (rc == 1 && pr_packet_compare(&r->packet, &last) > 0)
+		return true;
+	if (rc != 0) /* damaged, or out of order: the rest of it is not to be trusted */
+		r->context->stats->corrupt_records++;
+	return next_entry(r);
 }
 
-bool
-pri_run_reader_inside(const struct pri_run_reader *r, const struct pri_run_bounds *b)
+static int
+source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 {
-	return pri_entry_inside(&r->entry, b);
+	struct pri_run_reader *r = (struct pri_run_reader *)source;
+	bool more = true;
+
+	(void)err;
+	if (r->state == PRI_RUN_OPENED)
+		r->state = PRI_RUN_OPEN;
+	else
+		more = r->state == PRI_RUN_OPEN ? next_packet(r) : next_entry(r);
+	*out = r->packet;
+	return more ? PR_SOURCE_PACKET : PR_SOURCE_END;
 }
 
-bool
-pri_run_reader_pass(
-	struct pri_run_reader *r, struct pri_run_bounds *b, struct pri_run_stats *f)
+/* The reader is the query's. */
+static void
+source_destroy(struct pr_source *source)
 {
-	return find_entry(r, b, f);
+	(void)source;
 }
 
-bool
-pri_run_reader_less(const void *va, const void *vb)
+void
+pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
+	const struct pri_epoch_series *series, const struct pri_sorted_run *run,
+	struct pri_run_bounds *b)
 {
-	const struct pri_run_reader *a = va, *b = vb;
-	int order;
+	const struct pri_segment_entry *before;
 
-	if (a->packet.otime != b->packet.otime)
-		return a->packet.otime < b->packet.otime;
-	order = pr_packet_compare(&a->packet, &b->packet);
-	if (order == 0)
-		order = (a->packet.flags & PR_PACKET_SECOND) -
-			(b->packet.flags & PR_PACKET_SECOND);
-	return order < 0;
+	r->source.next = source_next;
+	r->source.destroy = source_destroy;
+	r->context = context;
+	r->series = series;
+	r->run = run;
+	r->bounds = b;
+	r->end = pri_sorted_run_end(run);
+	r->next = pri_sorted_run_search(run, b->since);
+	before = pri_sorted_run_at(run, r->next - 1);
+	if (before && pri_entry_last_seq(before) > b->lower_seq) {
+		b->lower_seq = pri_entry_last_seq(before);
+		b->lower_otime = before->last_otime;
+	}
+	context->stats->skipped_segments += r->next - run->base;
+}
+
+void
+pri_run_reader_free(struct pri_run_reader *r)
+{
+	while (r->ahead && r->ahead->count)
+		pop_decision(r);
+	free(r->ahead);
+	free(r->buffer.bytes);
+	pri_matches_free(&r->matches);
 }

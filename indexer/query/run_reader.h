@@ -1,109 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef PRI_INDEXER_LANE_READER_H
-#define PRI_INDEXER_LANE_READER_H
+#ifndef PRI_QUERY_RUN_READER_H
+#define PRI_QUERY_RUN_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "indexer/query/catalog.h"
+#include "indexer/query/prune.h"
 #include "indexer/query/scans.h"
 #include "indexer/query/volume.h"
 #include "proto/wire/segment.h"
 #include "proto/wire/source.h"
 
 /*
- * Reads one lane from front to back, a segment at a time and each only when its turn comes: until
- * then the catalog tells the key of its first packet, so a query over many lanes holds the buffers
- * only of those that overlap at one moment. Inside the query.
+ * Reads one sorted run from front to back, a segment at a time and each only when its turn comes. It is a source
+ * of the query's merge (pr_merge_top). While a segment waits, the source's packet is the key of the segment's
+ * first packet, from the catalog, without data: so a query over many runs holds the buffers only of those that
+ * overlap at one moment. When that key comes first, the query skips the segment, or opens it.
  */
-struct pri_run_reader {
-	struct pri_epoch_series *run;
-	const struct pri_sorted_run *lane;
-	size_t line; /* the query's index of run */
-	uint64_t next, end; /* numbers of entries; end: as it was when the query was made */
-	bool open; /* packet is set; else entry waits to be opened */
-	bool done; /* at its end */
-	bool chosen; /* not open: the index was asked, entry must be read */
-	struct pri_segment_entry entry;
-	struct pr_segment_reader reader;
-	struct pr_packet packet; /* when not open: its key only */
-	struct pri_read_buffer buffer;
-	const uint8_t *body; /* in buffer: the segment, when open */
-	bool distrusted; /* open, but not to be handed on as a whole */
-	bool ready; /* not open: body is the waiting segment already */
-	struct pri_matches matches; /* of the segment that is open */
-	struct pri_run_ahead *ahead; /* query_ahead.c */
-	bool leaping; /* open: packets that do not match are passed over */
-	uint32_t leaps; /* of matches.places, so many are done */
+enum pri_run_state {
+	PRI_RUN_WAITING, /* entry waits; or its segment is done with: the next call of the source goes on */
+	PRI_RUN_MUST_READ, /* entry waits, and the index does not exclude it */
+	PRI_RUN_OPENED, /* packet is the segment's first; the merge has yet to ask for it */
+	PRI_RUN_OPEN,
+	PRI_RUN_DONE,
 };
 
-/* What happened to the segments of a lane; shared by the lanes of a query. */
-struct pri_run_stats {
-	uint64_t scanned_segments, scanned_bytes, corrupt_records;
-	uint64_t skipped_segments; /* outside of the time range */
+/* What the runs of a query share. */
+struct pri_run_context {
+	struct pri_volume *volume;
+	const struct pri_bpf_set *programs;
+	struct pri_prune *prune;
+	Packrack__End *stats;
 	uint64_t deleted_segments; /* while the query ran */
+	struct pri_read_buffer spare;
+	bool ahead; /* other threads may read and filter segments ahead (scans.h) */
+	struct pri_scans *scans;
+	unsigned window; /* segments that may be ahead */
 };
 
-/* Where a lane begins and ends for a time range, and the seqs that lie just outside; 0: none. */
+/* Of an epoch series: the time range, and the seqs that lie just outside of it; 0: none. */
 struct pri_run_bounds {
 	int64_t since, until;
 	uint64_t lower_seq, upper_seq;
 	int64_t lower_otime, upper_otime;
-	uint64_t evicted_seq; /* recycled while the query ran */
+	uint64_t evicted_seq; /* overwritten while the query ran */
 	int64_t evicted_otime;
 };
 
-/* Stands before the first segment that can matter. false: there is none. */
-bool pri_run_reader_start(struct pri_run_reader *r, struct pri_epoch_series *run,
-	const struct pri_sorted_run *lane, struct pri_run_bounds *bounds,
-	struct pri_run_stats *figures);
+struct pri_run_reader {
+	struct pr_source source;
+	struct pri_run_context *context;
+	const struct pri_epoch_series *series;
+	const struct pri_sorted_run *run;
+	struct pri_run_bounds *bounds;
+	size_t index; /* of the series in the query */
+	uint64_t next, end; /* numbers of entries; end: as it was when the query was made */
+	enum pri_run_state state;
+	struct pri_segment_entry entry;
+	/* the open segment */
+	struct pr_segment_reader reader;
+	struct pr_packet packet;
+	struct pri_read_buffer buffer;
+	const uint8_t *body; /* in buffer */
+	bool not_whole; /* not to be given as a whole */
+	bool skipping; /* packets that do not match are passed over */
+	struct pri_matches matches;
+	uint32_t skips; /* so many of matches are done */
+	struct pri_run_ahead *ahead;
+};
+
+/* Stands before the first segment that can matter. bounds and context must outlive the reader. */
+void pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
+	const struct pri_epoch_series *series, const struct pri_sorted_run *run,
+	struct pri_run_bounds *bounds);
 void pri_run_reader_free(struct pri_run_reader *r);
-/* Its buffer goes to spare (and what was there is freed), or comes from there. */
-void pri_run_reader_give(struct pri_run_reader *r, struct pri_read_buffer *spare);
-void pri_run_reader_take(struct pri_run_reader *r, struct pri_read_buffer *spare);
 
+/* Does the index exclude the segment that waits? As pri_prune_ask; found out ahead, maybe. */
+enum pri_prune_verdict pri_run_reader_ask(
+	struct pri_run_reader *r, struct pri_held_walk *held, bool *did_io);
 /*
- * Reads the segment that waits; packet is its first then. What cannot be read is counted and passed
- * over. false: the lane is at its end.
+ * Reads the segment that waits, and lets other threads begin with those behind it. A segment that cannot be read is
+ * counted. If at most skip_max of its packets match (-1: do not skip) and that is known already, the source gives only those from
+ * now on: returns true, and the caller accounts for the others.
  */
-bool pri_run_reader_open(struct pri_run_reader *r, struct pri_volume *view,
-	struct pri_run_bounds *bounds, struct pri_run_stats *figures);
-/* On to the next packet, or to the next segment's key. false: at the end. Data of the packet before
- * stays valid until the next call of pri_run_reader_open on this reader. */
-bool pri_run_reader_next(struct pri_run_reader *r, struct pri_run_bounds *bounds,
-	struct pri_run_stats *figures);
+bool pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max);
 
-/* Open, at its first packet, and by its header wholly within the time range. */
-bool pri_run_reader_untouched(
-	const struct pri_run_reader *r, const struct pri_run_bounds *bounds);
-/*
- * Walks the segment without moving: is it in order and within the range, packet by packet? *last is
- * then its last one.
- */
-bool pri_run_reader_prove(const struct pri_run_reader *r,
-	const struct pri_run_bounds *bounds, struct pr_packet *last);
-/* Just opened, and matches are sound: from now on only packets that match. false: at the lane's end. */
-bool pri_run_reader_leap(struct pri_run_reader *r, struct pri_run_bounds *bounds,
-	struct pri_run_stats *figures);
-/* By true time it may match; by otime its seqs belong to the range that is accounted for. */
-bool pri_entry_wanted(const struct pri_segment_entry *e, const struct pri_run_bounds *b);
-/* By both it lies wholly within the range. */
+/* What is known of whether the open segment's packet matches. */
+enum pri_match { PRI_MATCH_UNKNOWN, PRI_MATCH_NO, PRI_MATCH_YES };
+enum pri_match pri_run_reader_match(const struct pri_run_reader *r);
+
+/* Nothing of it was given, and by its header it lies wholly within the time range. */
+bool pri_run_reader_untouched(const struct pri_run_reader *r);
+/* Walks the open segment without moving: true if it is in order and in range, packet by packet. *last: its last. */
+bool pri_run_reader_verify(const struct pri_run_reader *r, struct pr_packet *last);
+/* The segment that waits lies wholly within the time range, by otime and by packet time. */
+bool pri_run_reader_inside(const struct pri_run_reader *r);
 bool pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b);
-/* Open: the number of the packet in its segment. */
-static inline uint32_t
-pri_run_reader_index(const struct pri_run_reader *r)
-{
-	return r->reader.header.count - r->reader.left - 1;
-}
-/* Not open: the waiting segment lies wholly within the time range, by otime and by true time. */
-bool pri_run_reader_inside(
-	const struct pri_run_reader *r, const struct pri_run_bounds *bounds);
-/* Past the segment, on to the next one's key. false: at the end. */
-bool pri_run_reader_pass(struct pri_run_reader *r, struct pri_run_bounds *bounds,
-	struct pri_run_stats *figures);
-
-/* For a heap: key order, the primary before the second copy. */
-bool pri_run_reader_less(const void *a, const void *b);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 
@@ -38,7 +39,7 @@ struct pri_volume_stream {
 	struct sfs_stream_info info; /* as of the last refresh */
 	uint64_t deleted_records; /* of info, when the catalog was last told */
 	struct listed *pending; /* from the directory, without sequences yet */
-	size_t pending_count, pending_capacity;
+	size_t pending_count;
 };
 
 struct pri_volume *
@@ -118,8 +119,7 @@ add_stream(struct pri_volume *v, const struct sfs_stream_info *info)
 {
 	struct pri_volume_stream *s;
 
-	if (pri_room_for_one(
-		    &v->streams, &v->stream_capacity, v->stream_count, sizeof(*s)) < 0)
+	if (PR_ARRAY_GROW(v->streams, v->stream_count) < 0)
 		return NULL;
 	s = &v->streams[v->stream_count++];
 	memset(s, 0, sizeof(*s));
@@ -456,8 +456,7 @@ take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
 	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;
 	if ((s->pending_count || s->any) && !handle_before(last, handle))
 		return 0;
-	if (pri_room_for_one(&s->pending, &s->pending_capacity, s->pending_count,
-		    sizeof(*s->pending)) < 0)
+	if (PR_ARRAY_GROW(s->pending, s->pending_count) < 0)
 		return pr_error_set(err, "no memory for the list of segments");
 	s->pending[s->pending_count++] = (struct listed){.epoch = d->epoch,
 		.link = d->link,

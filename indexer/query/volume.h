@@ -23,7 +23,7 @@ struct pri_volume {
 	struct pri_index_map index_map;
 	/* inside of volume.c */
 	struct pri_volume_stream *streams;
-	size_t stream_count, stream_capacity;
+	size_t stream_count;
 	bool with_summaries;
 	struct sfs_cursor *ledger_cursor, *directory_cursor, *summaries_cursor;
 	uint64_t ledger_sequence;

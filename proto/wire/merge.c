@@ -196,6 +196,55 @@ merge_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err
 	}
 }
 
+struct pr_source *
+pr_merge_top(struct pr_source *merge)
+{
+	struct merge *m = (struct merge *)merge;
+	const struct input *in;
+
+	if (m->failed || settle(m) != PR_SOURCE_PACKET || m->room == 0)
+		return NULL;
+	in = &m->inputs[m->losers[0]];
+	return in->state == READY ? in->source : NULL;
+}
+
+bool
+pr_merge_repeats(const struct pr_source *merge)
+{
+	const struct merge *m = (const struct merge *)merge;
+
+	return given_before(m, &m->inputs[m->losers[0]].packet);
+}
+
+int64_t
+pr_merge_second_otime(const struct pr_source *merge)
+{
+	const struct merge *m = (const struct merge *)merge;
+	int64_t otime = INT64_MAX;
+
+	/* the second has lost against the winner, and against nobody else */
+	for (unsigned node = (m->room + m->losers[0]) / 2; node > 0; node /= 2) {
+		const struct input *in = &m->inputs[m->losers[node]];
+
+		if (in->state == READY && in->packet.otime < otime)
+			otime = in->packet.otime;
+	}
+	return otime;
+}
+
+void
+pr_merge_pass(struct pr_source *merge, const struct pr_packet *given)
+{
+	struct merge *m = (struct merge *)merge;
+
+	m->inputs[m->losers[0]].state = HUNGRY;
+	m->hungry++;
+	if (given) {
+		m->last = *given;
+		m->any_given = true;
+	}
+}
+
 static void
 merge_destroy(struct pr_source *source)
 {

@@ -74,4 +74,16 @@ void pr_source_destroy(struct pr_source **source);
 struct pr_source *pr_merge_create(struct pr_error *err);
 int pr_merge_add(struct pr_source *merge, struct pr_source *input, struct pr_error *err);
 
+/*
+ * For a caller whose inputs, never saying WAIT or ERROR, give the key of a packet before its bytes are read, or many
+ * packets at once: the input whose packet is next, or NULL at the end. The input may be read out by its own calls;
+ * pr_merge_pass then has the merge ask it for its next packet. The others are about what pr_merge_top found. given: the packet that was given last of it, if any was.
+ */
+struct pr_source *pr_merge_top(struct pr_source *merge);
+void pr_merge_pass(struct pr_source *merge, const struct pr_packet *given);
+/* Is the next packet the one given last, in another copy? */
+bool pr_merge_repeats(const struct pr_source *merge);
+/* The otime of the packet that comes next from any other input; INT64_MAX: there is none. */
+int64_t pr_merge_second_otime(const struct pr_source *merge);
+
 #endif

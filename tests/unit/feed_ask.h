@@ -57,7 +57,7 @@ ask(struct pri_volume *view, const char *filter, bool all)
 	}
 	if (all)
 		pri_bpf_destroy(&program);
-	ck_assert_int_eq(pri_query_take_held(q, &held, &frontier, &err), 0);
+	ck_assert_int_eq(pri_query_take_coverage(q, &held, &frontier, &err), 0);
 	a.held = count_held(&held);
 	pri_range_list_free(&held);
 	a.figures = *pri_query_stats(q);
