@@ -46,20 +46,21 @@ struct pri_indexer_options {
 #define NAME_MAX_BYTES 64
 
 static const struct pr_option options[] = {
-	PR_OPT_LIST(volume, "volume", 0, "PATH[,PATH]", "the volume to answer from",
-		.required = true),
+	PR_OPT_LIST(volume, "volume", 0, "PATH[,PATH]",
+		"the volume: its file, or its devices in their order", .required = true),
 	PR_OPT_LIST(merger, "merger", 'm', "ENDPOINT",
-		"where to answer queries (" PR_RPC_ENDPOINT_MERGER ")"),
+		"endpoint of a merger that sends queries (" PR_RPC_ENDPOINT_MERGER ")"),
 	PR_OPT_STRING(
-		name, "name", 0, "NAME", "this node's name", .def_note = "the machine's"),
+		name, "name", 0, "NAME", "name of this node", .def_note = "the host name"),
 	PR_OPT_STRING(cluster, "cluster", 0, "NAME",
-		"of nodes, that mergers look at as one first"),
-	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "listen here for direct questions"),
+		"name of this node's cluster, such as its rack"),
+	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT",
+		"listen here for queries that do not come from a merger"),
 	PR_OPTION_METRICS(metrics),
-	PR_OPT_UINT(queries, "queries", 0, "N", 1, PRI_SERVE_RUNNING_MAX,
-		"answered at the same time, others wait"),
+	PR_OPT_UINT(queries, "max-queries", 0, "N", 1, PRI_SERVE_RUNNING_MAX,
+		"queries answered at the same time; others wait", .aliases = {"queries"}),
 	PR_OPT_LIST(composite, "composite", 0, "KEYS",
-		"also index what a packet has together, as src+dport"),
+		"index combinations of fields too, such as src+dport"),
 	PR_OPTION_KEY(key_flag),
 	PR_OPTION_LOG_FORMAT(log_format),
 	PR_OPTION_VERBOSE(verbose),
@@ -157,8 +158,8 @@ pri_indexer_options_free(struct pri_indexer_options *o)
 	pr_string_list_clear(&o->paths);
 }
 
-/* One merger that we answer, or the socket for direct questions. */
-struct line {
+/* A connection to a merger, or the socket for queries without one. */
+struct connection {
 	struct daemon *daemon;
 	const char *endpoint;
 	struct pr_rpc *rpc;
@@ -170,9 +171,9 @@ struct daemon {
 	struct pri_indexer_options options;
 	struct pr_loop *loop;
 	struct pri_serve *serve;
-	struct pri_volume *view;
-	struct line *mergers;
-	struct line manage;
+	struct pri_volume *volume;
+	struct connection *mergers;
+	struct connection manage;
 	struct pr_timer *hello, *refresh, *tick, *index;
 	struct pr_metrics_server *metrics;
 	struct pri_index_follower *feed;
@@ -210,13 +211,13 @@ pri_indexer_let_go(struct daemon *d)
 	pri_announcer_destroy(&d->offer);
 	pri_follower_destroy(&d->feed);
 	pri_sender_destroy(&d->deliver);
-	pri_volume_close(&d->view);
+	pri_volume_close(&d->volume);
 }
 
 static void
 close_volume(struct daemon *d, const char *why)
 {
-	pri_serve_set_view(d->serve, NULL, why);
+	pri_serve_set_volume(d->serve, NULL, why);
 	pri_indexer_let_go(d);
 	d->loaded = false;
 	if (!d->said_waiting)
@@ -236,17 +237,17 @@ open_volume(struct daemon *d)
 		d->device = st.st_dev;
 		d->inode = st.st_ino;
 	}
-	d->view = pri_volume_open((const char *const *)d->options.paths.items,
+	d->volume = pri_volume_open((const char *const *)d->options.paths.items,
 		d->options.paths.count, PRI_VOLUME_SUMMARIES, &err);
-	if (!d->view) {
+	if (!d->volume) {
 		close_volume(d, err.text);
 		return;
 	}
 	pr_log_info("volume %s is open", d->options.paths.items[0]);
-	if (sfs_degraded(d->view->sfs, text, sizeof(text)))
+	if (sfs_degraded(d->volume->sfs, text, sizeof(text)))
 		pr_log_warning("%s", text);
 	d->said_waiting = false;
-	pri_serve_set_view(d->serve, d->view, NULL);
+	pri_serve_set_volume(d->serve, d->volume, NULL);
 }
 
 /* A volume that was removed and made anew at the same path is another: what we hold open is gone. */
@@ -268,14 +269,14 @@ pri_indexer_refresh(void *arg)
 	int64_t slice;
 	int rc;
 
-	if (d->view && !same_volume(d))
+	if (d->volume && !same_volume(d))
 		close_volume(d, "the volume was replaced");
-	if (!d->view)
+	if (!d->volume)
 		open_volume(d);
-	if (!d->view)
+	if (!d->volume)
 		return;
 	slice = d->loaded ? REFRESH_SLICE_NS : LOADING_SLICE_NS;
-	rc = pri_volume_refresh(d->view, false, pr_now_mono() + slice, &err);
+	rc = pri_volume_refresh(d->volume, false, pr_now_mono() + slice, &err);
 	d->loaded |= rc == 0;
 	if (rc < 0)
 		close_volume(d, err.text);
@@ -288,10 +289,10 @@ open_feed(struct daemon *d, struct pr_error *err)
 {
 	struct sfs_volume_info info;
 
-	if (!d->deliver && sfs_info(d->view->sfs, &info, err) == 0)
+	if (!d->deliver && sfs_info(d->volume->sfs, &info, err) == 0)
 		d->deliver = pri_sender_create(d->loop, info.uuid, err);
 	if (d->deliver && !d->feed)
-		d->feed = pri_follower_create(d->view, pri_sender_sink, d->deliver, err);
+		d->feed = pri_follower_create(d->volume, pri_sender_sink, d->deliver, err);
 	if (d->feed)
 		pri_follower_composites(d->feed, &d->options.composites);
 	return d->feed ? 0 : -1;
@@ -302,7 +303,8 @@ static void
 offer(struct daemon *d)
 {
 	if (!d->offer)
-		d->offer = pri_announcer_create(d->view, d->feed, d->options.cluster, NULL);
+		d->offer =
+			pri_announcer_create(d->volume, d->feed, d->options.cluster, NULL);
 	if (!d->offer)
 		return;
 	pri_announcer_tick(d->offer);
@@ -312,7 +314,7 @@ offer(struct daemon *d)
 				d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
 }
 
-/* took: of the step that had nothing left to do. */
+/* The period at which steps with nothing to do, which take `took`, cost INDEX_ONCE_NS each. */
 static int64_t
 idle_period(struct daemon *d, int64_t took)
 {
@@ -325,7 +327,10 @@ idle_period(struct daemon *d, int64_t took)
 	return d->idle_ns;
 }
 
-/* rc: of the step that took so long. When a record is on its way, the share of time is kept all the same. */
+/*
+ * The time until the next step; rc and took are of the last one. Busy: `took` scaled so that indexing has its share of
+ * the thread, also while the logger has yet to take records. Idle: as idle_period.
+ */
 static int64_t
 index_period(struct daemon *d, int rc, int64_t took)
 {
@@ -349,7 +354,7 @@ pri_indexer_index(void *arg)
 	int64_t began;
 	int rc;
 
-	if (!d->view || !d->loaded)
+	if (!d->volume || !d->loaded)
 		return;
 	if (open_feed(d, &err) == 0) {
 		pri_sender_tick(d->deliver);
@@ -400,18 +405,18 @@ make_hello(struct daemon *d)
 		pri_follower_stats(d->feed, &figures);
 		facts.behind = figures.behind;
 	}
-	return pri_hello_create(d->view, &facts, NULL);
+	return pri_hello_create(d->volume, &facts, NULL);
 }
 
 static void
-say_hello(struct line *line, struct pri_hello *hello)
+say_hello(struct connection *connection, struct pri_hello *hello)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	env.body_case = PACKRACK__ENVELOPE__BODY_HELLO;
 	env.hello = &hello->message;
-	if (line->connected)
-		pr_rpc_send(line->rpc, NULL, &env, NULL);
+	if (connection->connected)
+		pr_rpc_send(connection->rpc, NULL, &env, NULL);
 }
 
 static void
@@ -457,9 +462,9 @@ pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
 }
 
 static void
-answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
+answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uint64_t id)
 {
-	struct pri_hello *hello = make_hello(line->daemon);
+	struct pri_hello *hello = make_hello(connection->daemon);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Status status;
 	Packrack__NodeStatus *node;
@@ -470,7 +475,7 @@ answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
 	env.status = &status;
-	pr_rpc_send(line->rpc, peer, &env, NULL);
+	pr_rpc_send(connection->rpc, peer, &env, NULL);
 	pri_hello_destroy(&hello);
 }
 
@@ -478,61 +483,61 @@ answer_status(struct line *line, const struct pr_rpc_peer *peer, uint64_t id)
 
 /* Of our Hello: our key was revoked, or is another node's. Once, though it is said every time. */
 static void
-said_no(struct line *line, const char *text)
+said_no(struct connection *connection, const char *text)
 {
-	if (!line->said_refused)
-		pr_log_warning("%s: %s", line->endpoint, text);
-	line->said_refused = true;
+	if (!connection->said_refused)
+		pr_log_warning("%s: %s", connection->endpoint, text);
+	connection->said_refused = true;
 }
 
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	struct line *line = arg;
+	struct connection *connection = arg;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
-		answer_status(line, peer, env->id);
+		answer_status(connection, peer, env->id);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
-		said_no(line, env->failure->text);
+		said_no(connection, env->failure->text);
 	else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
-		if (!peer && line->daemon->offer)
-			pri_announcer_want(line->daemon->offer, &line->offered, line->rpc,
-				env->summary_want);
+		if (!peer && connection->daemon->offer)
+			pri_announcer_want(connection->daemon->offer, &connection->offered,
+				connection->rpc, env->summary_want);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer)
-		pri_sender_command(line->daemon->deliver, line->rpc, env);
+		pri_sender_command(connection->daemon->deliver, connection->rpc, env);
 	else
-		pri_serve_message(line->daemon->serve, line->rpc, peer, env);
+		pri_serve_message(connection->daemon->serve, connection->rpc, peer, env);
 }
 
 static void
 on_state(void *arg, enum pr_rpc_state state)
 {
-	struct line *line = arg;
+	struct connection *connection = arg;
 	struct pri_hello *hello;
 
 	if (state == PR_RPC_REFUSED) {
-		if (!line->said_refused)
-			pr_log_warning("%s", pr_rpc_refusal(line->rpc));
-		line->said_refused = true;
+		if (!connection->said_refused)
+			pr_log_warning("%s", pr_rpc_refusal(connection->rpc));
+		connection->said_refused = true;
 		return;
 	}
-	if (state == PR_RPC_DISCONNECTED && line->connected)
-		pr_log_info("%s is gone; trying again", line->endpoint);
-	pri_serve_drop(line->daemon->serve, line->rpc);
-	line->connected = state == PR_RPC_CONNECTED;
-	line->offered = (struct pri_announced){.bytes = line->offered.bytes};
-	if (!line->connected)
+	if (state == PR_RPC_DISCONNECTED && connection->connected)
+		pr_log_info("%s is gone; trying again", connection->endpoint);
+	pri_serve_drop(connection->daemon->serve, connection->rpc);
+	connection->connected = state == PR_RPC_CONNECTED;
+	connection->offered = (struct pri_announced){.bytes = connection->offered.bytes};
+	if (!connection->connected)
 		return;
-	line->said_refused = false;
-	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"merger", line->endpoint}),
-		"connected to %s", line->endpoint);
-	hello = make_hello(line->daemon);
+	connection->said_refused = false;
+	pr_log_with(PR_LOG_INFO, PR_LOG_FIELDS({"merger", connection->endpoint}),
+		"connected to %s", connection->endpoint);
+	hello = make_hello(connection->daemon);
 	if (hello)
-		say_hello(line, hello);
+		say_hello(connection, hello);
 	pri_hello_destroy(&hello);
 }
 
-/* ---- lines ---- */
+/* ---- connections ---- */
 
 static int
 pri_indexer_connect(struct daemon *d, struct pr_error *err)
@@ -543,19 +548,19 @@ pri_indexer_connect(struct daemon *d, struct pr_error *err)
 	if (!d->mergers)
 		return pr_error_set(err, "no memory");
 	for (size_t i = 0; i < d->options.merger.count; i++) {
-		struct line *line = &d->mergers[i];
-		line->daemon = d;
-		line->endpoint = d->options.merger.items[i];
+		struct connection *connection = &d->mergers[i];
+		connection->daemon = d;
+		connection->endpoint = d->options.merger.items[i];
 		if (!keys.dir)
 			pr_log_warning("no keys: packets travel to %s in the clear, and "
 				       "whoever listens there may ask "
 				       "(packrack-keys(7))",
-				line->endpoint);
-		line->rpc = pr_rpc_connect(
-			d->loop, line->endpoint, &keys, on_message, line, err);
-		if (!line->rpc)
+				connection->endpoint);
+		connection->rpc = pr_rpc_connect(
+			d->loop, connection->endpoint, &keys, on_message, connection, err);
+		if (!connection->rpc)
 			return -1;
-		pr_rpc_watch(line->rpc, on_state, line);
+		pr_rpc_watch(connection->rpc, on_state, connection);
 	}
 	return 0;
 }
@@ -565,7 +570,7 @@ pri_indexer_listen(struct daemon *d, struct pr_error *err)
 {
 	struct pr_rpc_keys keys = {d->options.keys};
 
-	d->manage = (struct line){.daemon = d, .endpoint = d->options.manage};
+	d->manage = (struct connection){.daemon = d, .endpoint = d->options.manage};
 	if (!d->options.manage)
 		return 0;
 	if (!keys.dir)

@@ -10,7 +10,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 
-#define OPEN_MAX (PRI_FOLLOWER_SPANS - 2)
+#define UNSUMMARIZED_MAX (PRI_FOLLOWER_SPANS - 2)
 
 struct stream {
 	struct pri_index_follower *feed;
@@ -22,16 +22,17 @@ struct stream {
 	uint64_t last; /* of the stream, as of the last step */
 	struct sfs_record waiting; /* length 0: none. Its body is the cursor's */
 	int64_t added; /* monotonic: last time that something was */
-	int64_t settled; /* the same, or that the batch was finished since */
+	int64_t rested; /* the same, or that the record was finished since */
 	uint64_t lost;
 	uint64_t first; /* sequence that is not recycled yet, as of the last step */
-	struct pr_summary_span open[OPEN_MAX]; /* without summary in the index */
-	size_t open_count;
+	struct pr_summary_span
+		unsummarized[UNSUMMARIZED_MAX]; /* without summary in the index */
+	size_t unsummarized_count;
 	uint64_t unknown; /* and others, up to this sequence, of unknown times; 0: none */
 };
 
 struct pri_index_follower {
-	struct pri_volume *view;
+	struct pri_volume *volume;
 	pri_index_sink sink;
 	void *arg;
 	struct stream **streams;
@@ -50,13 +51,13 @@ note_unknown(struct stream *s, uint64_t upto)
 static void
 pri_follower_add_unsummarized(struct stream *s, const struct pr_summary_span *span)
 {
-	struct pr_summary_span *last = &s->open[OPEN_MAX - 1];
+	struct pr_summary_span *last = &s->unsummarized[UNSUMMARIZED_MAX - 1];
 
-	if (s->open_count < OPEN_MAX) {
-		s->open[s->open_count++] = *span;
+	if (s->unsummarized_count < UNSUMMARIZED_MAX) {
+		s->unsummarized[s->unsummarized_count++] = *span;
 		return;
 	}
-	/* one for two: times are what counts, and seqs of two epochs are none */
+	/* table full: merge into the last extent. Its times stay right; across epochs its seqs mean nothing */
 	if (last->epoch != span->epoch)
 		note_unknown(s, span->first_sequence + span->segments);
 	pr_summary_span_unite(last, span);
@@ -71,7 +72,7 @@ pri_follower_mark_gap(struct stream *s, uint64_t from, uint64_t to)
 	struct pr_summary_span spans[8];
 	uint64_t found;
 	size_t count = pri_catalog_spans(
-		&s->feed->view->catalog, s->id, from, to, spans, 8, &found);
+		&s->feed->volume->catalog, s->id, from, to, spans, 8, &found);
 
 	for (size_t i = 0; i < count; i++)
 		pri_follower_add_unsummarized(s, &spans[i]);
@@ -84,7 +85,7 @@ static void
 pri_follower_mark_old_gaps(struct stream *s)
 {
 	struct pri_index_stream *known =
-		pri_index_map_find(&s->feed->view->index_map, s->link);
+		pri_index_map_find(&s->feed->volume->index_map, s->link);
 	struct pri_index_list *list = known ? &known->level[2] : NULL;
 	uint64_t at = s->first;
 
@@ -110,12 +111,12 @@ pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
 		struct stream *s = f->streams[i];
 		size_t kept = 0;
 
-		for (size_t j = 0; j < s->open_count; j++)
+		for (size_t j = 0; j < s->unsummarized_count; j++)
 			if (s->link != link ||
-				s->open[j].first_sequence != first_sequence ||
-				s->open[j].segments != segments)
-				s->open[kept++] = s->open[j];
-		s->open_count = kept;
+				s->unsummarized[j].first_sequence != first_sequence ||
+				s->unsummarized[j].segments != segments)
+				s->unsummarized[kept++] = s->unsummarized[j];
+		s->unsummarized_count = kept;
 	}
 }
 
@@ -125,10 +126,11 @@ pri_follower_expire(struct stream *s)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < s->open_count; i++)
-		if (s->open[i].first_sequence + s->open[i].segments > s->first)
-			s->open[kept++] = s->open[i];
-	s->open_count = kept;
+	for (size_t i = 0; i < s->unsummarized_count; i++)
+		if (s->unsummarized[i].first_sequence + s->unsummarized[i].segments >
+			s->first)
+			s->unsummarized[kept++] = s->unsummarized[i];
+	s->unsummarized_count = kept;
 	if (s->unknown < s->first)
 		s->unknown = 0;
 }
@@ -146,9 +148,10 @@ pri_follower_unsummarized(const struct pri_index_follower *f,
 		size_t more = pri_builder_tail(s->builder, tail);
 
 		*unknown |= s->unknown || s->last >= s->next ||
-			    count + s->open_count + more > PRI_FOLLOWER_SPANS;
-		for (size_t j = 0; j < s->open_count && count < PRI_FOLLOWER_SPANS; j++)
-			out[count++] = s->open[j];
+			    count + s->unsummarized_count + more > PRI_FOLLOWER_SPANS;
+		for (size_t j = 0; j < s->unsummarized_count && count < PRI_FOLLOWER_SPANS;
+			j++)
+			out[count++] = s->unsummarized[j];
 		for (size_t j = 0; j < more && count < PRI_FOLLOWER_SPANS; j++)
 			out[count++] = tail[j];
 	}
@@ -159,14 +162,14 @@ pri_follower_unsummarized(const struct pri_index_follower *f,
 static int
 open_cursor(struct stream *s, struct pr_error *err)
 {
-	struct pri_volume *view = s->feed->view;
+	struct pri_volume *volume = s->feed->volume;
 	const struct sfs_handle *after =
-		pri_catalog_handle(&view->catalog, s->id, s->next - 1);
+		pri_catalog_handle(&volume->catalog, s->id, s->next - 1);
 
 	if (after)
-		s->cursor = sfs_cursor_open(view->sfs, (int)s->id, after, NULL);
+		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, after, NULL);
 	if (!s->cursor)
-		s->cursor = sfs_cursor_open(view->sfs, (int)s->id, NULL, err);
+		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, NULL, err);
 	return s->cursor ? 0 : -1;
 }
 
@@ -200,7 +203,7 @@ passed(struct stream *s)
 {
 	s->next = s->waiting.sequence + 1;
 	s->waiting.length = 0;
-	s->added = s->settled = pr_now_mono();
+	s->added = s->rested = pr_now_mono();
 }
 
 static bool
@@ -263,7 +266,7 @@ pri_follower_advance(struct stream *s, int64_t deadline, struct pr_error *err)
 
 struct pri_index_follower *
 pri_follower_create(
-	struct pri_volume *view, pri_index_sink sink, void *arg, struct pr_error *err)
+	struct pri_volume *volume, pri_index_sink sink, void *arg, struct pr_error *err)
 {
 	struct pri_index_follower *f = calloc(1, sizeof(*f));
 
@@ -271,7 +274,7 @@ pri_follower_create(
 		pr_error_set(err, "no memory for indexing");
 		return NULL;
 	}
-	f->view = view;
+	f->volume = volume;
 	f->sink = sink;
 	f->arg = arg;
 	return f;
@@ -348,7 +351,8 @@ sink_of(void *arg, const struct pr_index_record *record)
 static uint64_t
 begin_at(const struct pri_index_follower *f, struct stream *stream, uint64_t first)
 {
-	struct pri_index_stream *s = pri_index_map_find(&f->view->index_map, stream->link);
+	struct pri_index_stream *s =
+		pri_index_map_find(&f->volume->index_map, stream->link);
 	uint64_t end = s ? pri_index_uncovered(s, 1, first) : first, grouped = end;
 	uint64_t summaries = first;
 
@@ -376,9 +380,9 @@ add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t l
 	s->feed = f;
 	s->id = info->id;
 	s->link = link;
-	s->added = s->settled = pr_now_mono();
+	s->added = s->rested = pr_now_mono();
 	s->builder =
-		pri_builder_create(link, sfs_record_max(f->view->sfs), sink_of, s, err);
+		pri_builder_create(link, sfs_record_max(f->volume->sfs), sink_of, s, err);
 	if (s->builder)
 		pri_builder_composites(s->builder, &f->composites);
 	if (!s->builder || PR_ARRAY_GROW(f->streams, f->count) < 0) {
@@ -400,7 +404,7 @@ restart(struct pri_index_follower *f, struct stream *s, const struct sfs_stream_
 	s->waiting.length = 0;
 	s->first = info->first_sequence ? info->first_sequence : 1;
 	s->next = begin_at(f, s, s->first);
-	s->open_count = 0;
+	s->unsummarized_count = 0;
 	s->unknown = 0;
 	f->restarts++;
 	pri_follower_mark_old_gaps(s);
@@ -422,14 +426,14 @@ pass_deleted(struct sfs *sfs, struct stream *s)
 static int
 look(struct pri_index_follower *f, struct pr_error *err)
 {
-	struct sfs *sfs = f->view->sfs;
-	struct sfs_volume_info volume;
+	struct sfs *sfs = f->volume->sfs;
+	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
 	unsigned link;
 
-	if (sfs_refresh(sfs, err) < 0 || sfs_info(sfs, &volume, err) < 0)
+	if (sfs_refresh(sfs, err) < 0 || sfs_info(sfs, &whole, err) < 0)
 		return -1;
-	for (size_t i = 0; i < volume.stream_count; i++) {
+	for (size_t i = 0; i < whole.stream_count; i++) {
 		struct stream *s;
 
 		if (sfs_stream_info(sfs, i, &info, err) < 0)
@@ -456,19 +460,19 @@ look(struct pri_index_follower *f, struct pr_error *err)
 
 /* ---- following ---- */
 
-/* All of it is here, and its link has ended: nothing follows that were worth waiting for. */
+/* All of the series is indexed, and its link has ended: nothing more will follow. */
 static bool
 ended(const struct stream *s, const struct pr_summary_span *tail)
 {
 	const struct pri_series_ledger *facts = pri_ledger_view_find(
-		&s->feed->view->ledger, tail->epoch, (uint16_t)tail->link);
+		&s->feed->volume->ledger, tail->epoch, (uint16_t)tail->link);
 
 	return s->next > s->last && facts && facts->have_mark && facts->mark.link.ended;
 }
 
-/* What came to rest is indexed as it is; what the sink had no room for, nobody else offers it again. */
+/* Offers the sink again what it had no room for; a record that nothing was added to for a while is finished. */
 static int
-settle(struct stream *s, struct pr_error *err)
+finish_idle(struct stream *s, struct pr_error *err)
 {
 	int64_t now = pr_now_mono();
 	struct pr_summary_span tail[2];
@@ -481,9 +485,9 @@ settle(struct stream *s, struct pr_error *err)
 	if (tails && ended(s, &tail[0]))
 		return pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err) < 0 ? -1
 										    : 0;
-	if (now - s->settled <= IDLE_NS)
+	if (now - s->rested <= IDLE_NS)
 		return 0;
-	s->settled = now;
+	s->rested = now;
 	if (tails && now - s->added > IDLE_SUMMARY_NS)
 		rc = pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err);
 	else if (pri_builder_figures(s->builder)->open)
@@ -503,7 +507,7 @@ pri_follower_step(struct pri_index_follower *f, int64_t deadline, struct pr_erro
 		for (size_t i = 0; i < f->count; i++) {
 			int rc = pri_follower_advance(f->streams[i], deadline, err);
 
-			if (rc < 0 || settle(f->streams[i], err) < 0)
+			if (rc < 0 || finish_idle(f->streams[i], err) < 0)
 				return -1;
 			more |= rc > 0;
 		}

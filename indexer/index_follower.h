@@ -10,16 +10,15 @@
 #include "proto/base/error.h"
 
 /*
- * Keeps a volume's index up with its data: follows each data stream behind its writer, out of shared
- * memory as long as it keeps up, builds records and gives them to a sink. It starts where the index
- * that is there ends. What it does not get to in time stays without index: queries read it. One
- * thread, the view's.
+ * Keeps a volume's index up with its data: follows each packet stream behind its writer, in shared memory as long as
+ * it keeps up, builds records and gives them to a sink. It starts where the existing index ends. Segments that it
+ * does not reach in time stay without index: queries read them. One thread, the volume's.
  */
 struct pri_index_follower;
 
-/* The view must have been refreshed, with `all`, and must outlive it. */
+/* The volume must have been refreshed, with `all`, and must outlive it. */
 struct pri_index_follower *pri_follower_create(
-	struct pri_volume *view, pri_index_sink sink, void *arg, struct pr_error *err);
+	struct pri_volume *volume, pri_index_sink sink, void *arg, struct pr_error *err);
 /* Composite keys to make; before the first step. Copied. */
 void pri_follower_composites(
 	struct pri_index_follower *feed, const struct pri_composites *composites);
@@ -39,13 +38,13 @@ int pri_follower_finish(struct pri_index_follower *feed, bool all, struct pr_err
 
 #define PRI_FOLLOWER_SPANS 64
 /*
- * Of which segments no summary is in the volume's index, as far as the feed can tell: those under way,
- * and what an earlier run left. They may be fewer than that many and then larger than need be.
- * *unknown: there are more, of which it is not known what they hold. Returns how many.
+ * Extents of segments without a summary in the volume's index, as far as the follower knows: those under way, and
+ * what an earlier run left. Past PRI_FOLLOWER_SPANS neighbours are merged. *unknown: the time range of some is not
+ * known. Returns how many.
  */
 size_t pri_follower_unsummarized(const struct pri_index_follower *feed,
 	struct pr_summary_span out[PRI_FOLLOWER_SPANS], bool *unknown);
-/* A summary is there, of the segments from first_sequence on. */
+/* The volume has a summary of these segments now. */
 void pri_follower_summarized(struct pri_index_follower *feed, uint16_t link,
 	uint64_t first_sequence, uint32_t segments);
 /* Grows when sequences begin anew: the volume was reset. */

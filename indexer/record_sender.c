@@ -11,14 +11,14 @@
 
 /*
  * Each exchange wakes two threads on either side, which costs as much as some hundred packets. So records gather for
- * so long, or until there are many; queries look at the packets of what they are about meanwhile.
+ * GATHER_NS, or until there are RECORDS_MAX; until then queries read the segments themselves.
  */
 #define GATHER_NS (500 * PR_NS_PER_MS)
-#define MANY 32
-#define MANY_BYTES ((size_t)4 << 20)
+#define RECORDS_MAX 32
+#define BYTES_MAX ((size_t)4 << 20)
 
-/* What a merger wants of the logger: one at a time. */
-struct order {
+/* A command of a merger to the logger: one at a time. */
+struct command {
 	struct pr_rpc *rpc; /* who asked; NULL: nobody */
 	uint64_t id; /* the asker's */
 	uint64_t number; /* ours */
@@ -34,8 +34,8 @@ struct item {
 
 struct pri_record_sender {
 	struct pr_rpc *rpc;
-	struct order order;
-	struct item items[MANY]; /* in the order in which they came */
+	struct command command;
+	struct item items[RECORDS_MAX]; /* in the order in which they came */
 	size_t count, bytes;
 	int64_t since; /* the first of those that were never sent waits */
 	uint64_t id; /* of what was sent last */
@@ -84,10 +84,10 @@ drop(struct pri_record_sender *d, size_t at)
 	d->items[d->count] = gone;
 }
 
-/* ---- orders ---- */
+/* ---- commands ---- */
 
 static void
-answer_order(struct pr_rpc *rpc, uint64_t id, const Packrack__CommandDone *done)
+answer_command(struct pr_rpc *rpc, uint64_t id, const Packrack__CommandDone *done)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
@@ -98,47 +98,50 @@ answer_order(struct pr_rpc *rpc, uint64_t id, const Packrack__CommandDone *done)
 }
 
 static void
-refuse_order(struct pr_rpc *rpc, uint64_t id, const char *text)
+refuse_command(struct pr_rpc *rpc, uint64_t id, const char *text)
 {
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 
 	done.text = (char *)text;
-	answer_order(rpc, id, &done);
+	answer_command(rpc, id, &done);
 }
 
 static void
-order_done(struct pri_record_sender *d, uint64_t number, const Packrack__CommandDone *done)
+command_done(
+	struct pri_record_sender *d, uint64_t number, const Packrack__CommandDone *done)
 {
-	if (!d->order.rpc || number != d->order.number)
+	if (!d->command.rpc || number != d->command.number)
 		return;
-	answer_order(d->order.rpc, d->order.id, done);
-	d->order.rpc = NULL;
+	answer_command(d->command.rpc, d->command.id, done);
+	d->command.rpc = NULL;
 }
 
 void
 pri_sender_command(
-	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *order)
+	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *command)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 
 	if (!d || !d->connected) {
-		refuse_order(from, order->id,
-			"no logger writes the node's volume now: start it, or use "
-			"--volume there");
+		refuse_command(from, command->id,
+			"no logger is running on this node: start packrack-logger, or run "
+			"the command on the node with --volume PATH");
 		return;
 	}
-	if (d->order.rpc) {
-		refuse_order(from, order->id, "the logger is at another order: try again");
+	if (d->command.rpc) {
+		refuse_command(from, command->id,
+			"the logger carries out another command: try again");
 		return;
 	}
-	d->order = (struct order){from, order->id, d->order.number + 1};
-	env.id = d->order.number;
+	d->command = (struct command){from, command->id, d->command.number + 1};
+	env.id = d->command.number;
 	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
-	env.command = order->command;
+	env.command = command->command;
 	if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
 		return;
-	d->order.rpc = NULL;
-	refuse_order(from, order->id, "the logger takes no order at present: try again");
+	d->command.rpc = NULL;
+	refuse_command(
+		from, command->id, "the logger takes no command at present: try again");
 }
 
 /* ---- records ---- */
@@ -172,7 +175,7 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 
 	(void)peer;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE)
-		order_done(d, env->id, env->command_done);
+		command_done(d, env->id, env->command_done);
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_STORED)
 		on_stored(d, env->id, env->index_stored);
 }
@@ -186,10 +189,12 @@ on_state(void *arg, enum pr_rpc_state state)
 	for (size_t i = 0; i < d->count; i++)
 		d->items[i].sent =
 			false; /* what a logger did not answer it may not have stored */
-	if (d->order.rpc)
-		refuse_order(d->order.rpc, d->order.id,
-			"the logger has gone: how far it came, packrack data list says");
-	d->order.rpc = NULL;
+	if (d->command.rpc)
+		refuse_command(d->command.rpc, d->command.id,
+			"the connection to the logger was lost: 'packrack data list' shows "
+			"how "
+			"far the command came; repeat it to finish");
+	d->command.rpc = NULL;
 	if (d->connected)
 		pri_sender_send(d);
 }
@@ -222,7 +227,7 @@ pri_sender_destroy(struct pri_record_sender **deliver)
 	if (!d)
 		return;
 	pr_rpc_destroy(&d->rpc);
-	for (size_t i = 0; i < MANY; i++)
+	for (size_t i = 0; i < RECORDS_MAX; i++)
 		free(d->items[i].buf);
 	free(d);
 	*deliver = NULL;
@@ -269,7 +274,7 @@ pri_sender_sink(void *arg, const struct pr_index_record *record)
 	return 0;
 }
 
-/* The newest is the last: was it sent, then all were, and what was put off need not wait. */
+/* If the newest record was sent before, all were: what the logger put off is sent again at once. */
 void
 pri_sender_tick(struct pri_record_sender *d)
 {
@@ -287,7 +292,7 @@ pri_sender_idle(const struct pri_record_sender *d)
 bool
 pri_sender_full(const struct pri_record_sender *d)
 {
-	return d->count == MANY || d->bytes >= MANY_BYTES;
+	return d->count == RECORDS_MAX || d->bytes >= BYTES_MAX;
 }
 
 const struct pri_sender_stats *

@@ -11,9 +11,9 @@
 #include "proto/rpc/rpc.h"
 
 /*
- * Takes finished records of the index to the logger, the only writer of the volume, over its local
- * socket, some at once. When many wait or are on their way the sink says "not now". No logger, no delivery: then
- * building waits, and what is recycled meanwhile has no index. Loop's thread.
+ * Sends finished index records to the logger, the only writer of the volume, over its index socket; several may be in
+ * flight. The sink returns 1 when it is full. While no logger is running indexing waits, and data that is overwritten
+ * meanwhile stays without index. Call from the loop's thread.
  */
 struct pri_record_sender;
 
@@ -34,11 +34,12 @@ bool pri_sender_idle(const struct pri_record_sender *deliver);
 bool pri_sender_full(const struct pri_record_sender *deliver);
 
 /*
- * Hands a command on to the logger, and what it answers to who gave it, over its connection `from`, which
- * must outlive d. One at a time; d NULL: there is no volume yet. Answers by itself what cannot be done.
+ * Passes a command on to the logger, and the logger's answer back over the connection `from`, which must outlive
+ * the sender. One command at a time. A command that cannot be passed on (sender NULL: there is no volume yet) is
+ * answered with the reason.
  */
-void pri_sender_command(
-	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *order);
+void pri_sender_command(struct pri_record_sender *d, struct pr_rpc *from,
+	const Packrack__Envelope *command);
 
 struct pri_sender_stats {
 	uint64_t records, bytes; /* stored */

@@ -167,16 +167,16 @@ add_deleted(struct message *m, const struct sfs_deleted *hole)
 
 /* What was deleted from the midst of streams of packets. */
 static void
-fill_deleted(struct message *m, struct pri_volume *view)
+fill_deleted(struct message *m, struct pri_volume *volume)
 {
-	struct sfs *sfs = view->sfs;
-	struct sfs_volume_info volume;
+	struct sfs *sfs = volume->sfs;
+	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
 
 	m->coverage.deleted = m->deleted_pointers;
-	if (sfs_info(sfs, &volume, NULL) != SFS_OK || volume.deletions == 0)
+	if (sfs_info(sfs, &whole, NULL) != SFS_OK || whole.deletions == 0)
 		return;
-	for (size_t i = 0; i < volume.stream_count; i++) {
+	for (size_t i = 0; i < whole.stream_count; i++) {
 		struct sfs_deleted hole = {0};
 
 		if (sfs_stream_info(sfs, i, &info, NULL) != SFS_OK ||
@@ -188,36 +188,36 @@ fill_deleted(struct message *m, struct pri_volume *view)
 }
 
 static int64_t
-evicted_until(struct pri_volume *view)
+evicted_until(struct pri_volume *volume)
 {
-	struct sfs *sfs = view->sfs;
+	struct sfs *sfs = volume->sfs;
 	int64_t until = PR_TIME_MIN;
-	struct sfs_volume_info volume;
+	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
 
-	if (sfs_info(sfs, &volume, NULL) != SFS_OK)
+	if (sfs_info(sfs, &whole, NULL) != SFS_OK)
 		return PR_TIME_MAX;
-	for (size_t i = 0; i < volume.stream_count; i++)
+	for (size_t i = 0; i < whole.stream_count; i++)
 		if (sfs_stream_info(sfs, i, &info, NULL) == SFS_OK &&
 			!strncmp(info.name, "packets.", 8) &&
-			pri_volume_evicted_until(view, info.id) > until)
-			until = pri_volume_evicted_until(view, info.id);
+			pri_volume_evicted_until(volume, info.id) > until)
+			until = pri_volume_evicted_until(volume, info.id);
 	return until;
 }
 
 static const char *
-why_unknown(struct pri_volume *view, const struct pri_announcer_input *facts)
+why_unknown(struct pri_volume *volume, const struct pri_announcer_input *facts)
 {
 	struct pri_volume_stats figures;
 
-	pri_volume_stats(view, &figures);
+	pri_volume_stats(volume, &figures);
 	if (figures.corrupt_records)
 		return "some of its records are damaged";
 	return facts->text ? facts->text : "";
 }
 
 int
-pri_announcer_send(struct pri_volume *view, const struct pri_announcer_input *facts,
+pri_announcer_send(struct pri_volume *volume, const struct pri_announcer_input *facts,
 	struct pr_rpc *rpc, uint64_t *bytes)
 {
 	struct message *m = calloc(1, sizeof(*m));
@@ -228,14 +228,14 @@ pri_announcer_send(struct pri_volume *view, const struct pri_announcer_input *fa
 		return -1;
 	packrack__coverage__init(&m->coverage);
 	m->coverage.boot = facts->boot;
-	m->coverage.text = (char *)why_unknown(view, facts);
+	m->coverage.text = (char *)why_unknown(volume, facts);
 	m->coverage.cluster = (char *)(facts->cluster ? facts->cluster : "");
 	m->coverage.settled_until = facts->settled_until;
-	m->coverage.evicted_until = evicted_until(view);
+	m->coverage.evicted_until = evicted_until(volume);
 	fill_open(m, facts);
-	fill_book(m, &view->ledger);
-	fill_deleted(m, view);
-	if (fill_items(m, &view->ledger, facts) == 0) {
+	fill_book(m, &volume->ledger);
+	fill_deleted(m, volume);
+	if (fill_items(m, &volume->ledger, facts) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_COVERAGE;
 		env.coverage = &m->coverage;
 		*bytes = packrack__envelope__get_packed_size(&env);
@@ -251,8 +251,8 @@ pri_announcer_send(struct pri_volume *view, const struct pri_announcer_input *fa
 #define TELL_NS PR_NS_PER_S /* without news */
 #define WANT_MAX 16 /* summaries for one request */
 #define CHUNK 1000 /* told of in one message */
-/* A packet of a live link is stored and listed within so much of its time: hold time, and to spare. */
-#define SETTLE_NS (5 * PR_NS_PER_S)
+/* A packet of a live link is stored and listed so long after its time: twice the match timeout, and to spare. */
+#define STORED_NS (5 * PR_NS_PER_S)
 
 struct stream {
 	uint16_t link;
@@ -260,7 +260,7 @@ struct stream {
 };
 
 struct pri_summary_announcer {
-	struct pri_volume *view;
+	struct pri_volume *volume;
 	struct pri_index_follower *feed;
 	const char *cluster;
 	uint64_t boot, restarts;
@@ -285,7 +285,7 @@ begin_anew(struct pri_summary_announcer *o)
 }
 
 struct pri_summary_announcer *
-pri_announcer_create(struct pri_volume *view, struct pri_index_follower *feed,
+pri_announcer_create(struct pri_volume *volume, struct pri_index_follower *feed,
 	const char *cluster, struct pr_error *err)
 {
 	struct pri_summary_announcer *o = calloc(1, sizeof(*o));
@@ -294,7 +294,7 @@ pri_announcer_create(struct pri_volume *view, struct pri_index_follower *feed,
 		pr_error_set(err, "no memory for summaries");
 		return NULL;
 	}
-	o->view = view;
+	o->volume = volume;
 	o->feed = feed;
 	o->cluster = cluster;
 	begin_anew(o);
@@ -356,8 +356,8 @@ read_span(struct pri_summary_announcer *o, const struct pri_index_ref *ref,
 {
 	const uint8_t *at;
 
-	return pri_volume_read_part(o->view, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
-		       &at, NULL) == SFS_OK &&
+	return pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER,
+		       &o->buffer, &at, NULL) == SFS_OK &&
 	       pr_summary_peek(span, at, PR_SUMMARY_HEADER, NULL) == 0 &&
 	       span->first_sequence == ref->first_sequence &&
 	       span->segments == ref->segments;
@@ -420,7 +420,7 @@ expire(struct pri_summary_announcer *o)
 	while (gone < o->count) {
 		const struct pr_summary_span *span = &o->items[gone].span;
 		const struct pri_index_stream *s =
-			pri_index_map_find(&o->view->index_map, span->link);
+			pri_index_map_find(&o->volume->index_map, span->link);
 
 		if (s && span->first_sequence + span->segments > s->base)
 			break;
@@ -436,7 +436,7 @@ expire(struct pri_summary_announcer *o)
 void
 pri_announcer_tick(struct pri_summary_announcer *o)
 {
-	struct pri_index_map *book = &o->view->index_map;
+	struct pri_index_map *book = &o->volume->index_map;
 	unsigned reads = READS_A_TICK;
 
 	if (o->restarts != pri_follower_restarts(o->feed))
@@ -452,16 +452,16 @@ pri_announcer_tick(struct pri_summary_announcer *o)
 static int64_t
 settled_until(struct pri_summary_announcer *o)
 {
-	struct sfs_volume_info volume;
+	struct sfs_volume_info whole;
 
-	if (sfs_info(o->view->sfs, &volume, NULL) == SFS_OK && !volume.writer_alive)
+	if (sfs_info(o->volume->sfs, &whole, NULL) == SFS_OK && !whole.writer_alive)
 		return PR_TIME_MAX;
-	return pr_now_real() - SETTLE_NS;
+	return pr_now_real() - STORED_NS;
 }
 
 /*
- * Stands for what is without summary and older than what is settled: news when it changes. What is
- * newer grows all the time, and nobody is left out because of it.
+ * Hash of the extents without a summary that begin before `settled`. When it changes mergers are told again; newer
+ * extents are left out of it, as they change all the time.
  */
 static uint64_t
 open_mark(const struct pri_announcer_input *facts, int64_t settled)
@@ -514,7 +514,7 @@ pri_announcer_tell(
 	if (line->boot && !facts.item_count && now - line->said < TELL_NS &&
 		open_mark(&facts, line->settled_until) == line->open)
 		return;
-	if (pri_announcer_send(o->view, &facts, rpc, &bytes) < 0)
+	if (pri_announcer_send(o->volume, &facts, rpc, &bytes) < 0)
 		return; /* the next tick tries again */
 	line->boot = o->boot;
 	line->said = now;
@@ -538,7 +538,7 @@ send_summary(struct pri_summary_announcer *o, struct pri_announced *line,
 	m.boot = o->boot;
 	m.number = number;
 	if (item && pri_volume_read_record(
-			    o->view, &item->handle, &o->buffer, &body, NULL) == SFS_OK) {
+			    o->volume, &item->handle, &o->buffer, &body, NULL) == SFS_OK) {
 		m.body.data = (uint8_t *)body;
 		m.body.len = item->handle.length;
 	}

@@ -13,7 +13,7 @@
 /*
  * What a node tells mergers of its summaries (records of level 3 in its volume): which there are, and
  * of which data there are none. Each merger asks for those that are its duty. A node keeps no summary
- * in memory, only where it lies: 144 bytes each, of up to 10 s of traffic. One thread, the view's.
+ * in memory, only where it lies: 144 bytes each, of up to 10 s of traffic. One thread, the volume's.
  */
 struct pri_summary_announcer;
 
@@ -25,8 +25,8 @@ struct pri_announced {
 	uint64_t bytes; /* sent, over all: for the node's own figures */
 };
 
-/* view and feed must outlive it. cluster is borrowed; NULL: none. */
-struct pri_summary_announcer *pri_announcer_create(struct pri_volume *view,
+/* volume and feed must outlive it. cluster is borrowed; NULL: none. */
+struct pri_summary_announcer *pri_announcer_create(struct pri_volume *volume,
 	struct pri_index_follower *feed, const char *cluster, struct pr_error *err);
 void pri_announcer_destroy(struct pri_summary_announcer **offer);
 
@@ -63,7 +63,7 @@ struct pri_announcer_input {
 void pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s);
 
 /* With what the volume itself says of evictions, losses and ledgers. -1: it could not be sent. */
-int pri_announcer_send(struct pri_volume *view, const struct pri_announcer_input *facts,
+int pri_announcer_send(struct pri_volume *volume, const struct pri_announcer_input *facts,
 	struct pr_rpc *rpc, uint64_t *bytes);
 
 #endif

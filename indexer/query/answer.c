@@ -171,7 +171,7 @@ pri_query_message_free(Packrack__Query *message)
 
 /* At most so many losses are listed; neighbours are put together beyond. */
 #define LOSSES_MAX 20000
-#define LEARN_NS (20 * PR_NS_PER_MS)
+#define REREAD_NS (20 * PR_NS_PER_MS)
 
 /* The ledger's word, kept: an end may be sent when the ledger has gone on. */
 struct deleted {
@@ -188,17 +188,6 @@ struct pri_answer_end {
 	Packrack__Ledger *ledgers;
 	bool filled;
 };
-
-/* pointers[i] = &items[i], for items of size bytes; NULL: no memory. */
-static void *
-point_at(void *items, size_t count, size_t size)
-{
-	void **pointers = calloc(count + 1, sizeof(*pointers));
-
-	for (size_t i = 0; pointers && i < count; i++)
-		pointers[i] = (char *)items + i * size;
-	return pointers;
-}
 
 /* ---- losses ---- */
 
@@ -281,8 +270,8 @@ fill_losses(
 		if (count && add_losses(end, f, spec, count, max) < 0)
 			return -1;
 	}
-	end->message.losses =
-		point_at(end->losses, end->message.n_losses, sizeof(*end->losses));
+	end->message.losses = pri_message_pointers(
+		end->losses, end->message.n_losses, sizeof(*end->losses));
 	return end->message.losses ? 0 : -1;
 }
 
@@ -290,7 +279,7 @@ fill_losses(
 
 /* By whom, as far as somebody had it deleted. deleted: room for it. since: of the query. */
 static void
-say_deleted(Packrack__Evicted *out, struct deleted *deleted,
+add_deleted(Packrack__Evicted *out, struct deleted *deleted,
 	const struct pri_ledger_view *book, int64_t since)
 {
 	const struct pr_ledger_deleted *from =
@@ -300,30 +289,23 @@ say_deleted(Packrack__Evicted *out, struct deleted *deleted,
 	if (!from)
 		return;
 	deleted->word = *from;
-	packrack__deleted__init(&deleted->message);
-	deleted->message.at = from->at;
-	deleted->message.since = from->since == PR_TIME_MIN ? 0 : from->since;
-	deleted->message.until = from->until;
-	deleted->message.by = deleted->word.by;
-	deleted->message.moved_to = deleted->word.moved_to;
-	deleted->message.segments = from->records;
-	deleted->message.bytes = from->bytes;
+	pri_hello_deleted(&deleted->message, &deleted->word);
 	out->deleted = &deleted->message;
 }
 
-/* What went under a query's hands may be news to the view: before it goes, the ledger has who deletes it. */
+/* Segments were deleted while the query ran: the ledger is read again, as its entry precedes the deletion. */
 static void
-learn_why(struct pri_volume *view, const struct pri_evicted *list, size_t count)
+reread_ledger(struct pri_volume *volume, const struct pri_evicted *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (list[i].overtaken) {
-			pri_volume_refresh(view, false, pr_now_mono() + LEARN_NS, NULL);
+			pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
 			return;
 		}
 }
 
 static int
-fill_evicted(struct pri_answer_end *end, struct pri_volume *view, struct pri_query *q,
+fill_evicted(struct pri_answer_end *end, struct pri_volume *volume, struct pri_query *q,
 	struct pr_error *err)
 {
 	struct pri_evicted *list;
@@ -331,26 +313,28 @@ fill_evicted(struct pri_answer_end *end, struct pri_volume *view, struct pri_que
 
 	if (pri_query_evicted(q, &list, &count, err) < 0)
 		return -1;
-	learn_why(view, list, count);
+	reread_ledger(volume, list, count);
 	end->evicted = calloc(count + 1, sizeof(*end->evicted));
 	end->deleted = calloc(count + 1, sizeof(*end->deleted));
 	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {
 		Packrack__Evicted *out = &end->evicted[i];
 		packrack__evicted__init(out);
-		out->stream = (char *)pri_volume_stream_name(view, list[i].stream);
+		out->stream = (char *)pri_volume_stream_name(volume, list[i].stream);
 		out->midst = list[i].since != PR_TIME_MIN;
 		out->since = out->midst ? list[i].since : 0;
 		out->until = list[i].until;
 		out->epoch = list[i].epoch;
 		out->link = list[i].link;
 		out->last_seq = list[i].last_seq;
-		say_deleted(out, &end->deleted[i], &view->ledger, pri_query_spec(q)->since);
+		add_deleted(
+			out, &end->deleted[i], &volume->ledger, pri_query_spec(q)->since);
 	}
 	free(list);
 	end->message.n_evicted = end->deleted ? count : 0;
-	end->message.evicted = end->evicted && end->deleted ? point_at(end->evicted, count,
-								      sizeof(*end->evicted))
-							    : NULL;
+	end->message.evicted =
+		end->evicted && end->deleted
+			? pri_message_pointers(end->evicted, count, sizeof(*end->evicted))
+			: NULL;
 	return end->message.evicted ? 0
 				    : pr_error_set(err, "no memory for an answer's end");
 }
@@ -376,8 +360,8 @@ fill_ledgers(
 		if (ledger_concerns(book->series[i], q))
 			pri_hello_ledger(
 				&end->ledgers[end->message.n_ledgers++], book->series[i]);
-	end->message.ledgers =
-		point_at(end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
+	end->message.ledgers = pri_message_pointers(
+		end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
 	return end->message.ledgers ? 0 : -1;
 }
 
@@ -399,10 +383,14 @@ end_destroy(struct pri_answer_end **end)
 	*end = NULL;
 }
 
+/*
+ * Create together with the query. A later copy of the ledger would declare packets stored after it, which would be
+ * reported missing.
+ */
 static struct pri_answer_end *
-end_create(struct pri_volume *view, struct pri_query *query, struct pr_error *err)
+end_create(struct pri_volume *volume, struct pri_query *query, struct pr_error *err)
 {
-	const struct pri_ledger_view *book = &view->ledger;
+	const struct pri_ledger_view *book = &volume->ledger;
 	struct pri_answer_end *end = calloc(1, sizeof(*end));
 
 	if (!end) {
@@ -418,16 +406,16 @@ end_create(struct pri_volume *view, struct pri_query *query, struct pr_error *er
 }
 
 static int
-end_fill(struct pri_answer_end *end, struct pri_volume *view, struct pri_query *query,
+end_fill(struct pri_answer_end *end, struct pri_volume *volume, struct pri_query *query,
 	struct pr_error *err)
 {
 	if (end->filled)
 		return 0;
 	end->filled = true;
 	pr_message_copy_numbers(&end->message.base, &pri_query_stats(query)->base);
-	if (fill_losses(end, &view->ledger, query) < 0)
+	if (fill_losses(end, &volume->ledger, query) < 0)
 		return pr_error_set(err, "no memory for an answer's end");
-	return fill_evicted(end, view, query, err);
+	return fill_evicted(end, volume, query, err);
 }
 
 /* ---- the answer ---- */
@@ -440,7 +428,7 @@ end_fill(struct pri_answer_end *end, struct pri_volume *view, struct pri_query *
 #define PACKETS_A_LOOK 64 /* at the clock */
 
 struct pri_answer {
-	struct pri_volume *view;
+	struct pri_volume *volume;
 	struct pri_query *query;
 	bool count_only;
 	struct pr_segment_builder builder;
@@ -489,7 +477,7 @@ begin_tally(struct pri_answer *a, const Packrack__TallySpec *tally,
 
 struct pri_answer *
 pri_answer_create(
-	struct pri_volume *view, const Packrack__Query *query, struct pr_error *err)
+	struct pri_volume *volume, const Packrack__Query *query, struct pr_error *err)
 {
 	struct pri_answer *a = calloc(1, sizeof(*a));
 	struct pri_query_spec spec;
@@ -498,7 +486,7 @@ pri_answer_create(
 		pr_error_set(err, "no memory for an answer");
 		return NULL;
 	}
-	a->view = view;
+	a->volume = volume;
 	a->count_only = query->count_only;
 	a->target = FIRST_BATCH;
 	a->flushed = pr_now_mono();
@@ -506,12 +494,12 @@ pri_answer_create(
 		pr_error_set(err, "no memory for an answer");
 	else if (query_from_message(query, &spec, err) == 0) {
 		if (begin_tally(a, query->tally, &spec, err) == 0)
-			a->query = pri_query_create(view, &spec, err);
+			a->query = pri_query_create(volume, &spec, err);
 		else
 			pri_query_spec_free(&spec);
 	}
 	if (a->query)
-		a->end = end_create(view, a->query, err);
+		a->end = end_create(volume, a->query, err);
 	if (!a->end) {
 		pri_answer_destroy(&a);
 		return NULL;
@@ -786,5 +774,5 @@ pri_answer_exchange(struct pri_answer *a, struct pri_read_buffer *buffer)
 const Packrack__End *
 pri_answer_end(struct pri_answer *a, struct pr_error *err)
 {
-	return end_fill(a->end, a->view, a->query, err) == 0 ? &a->end->message : NULL;
+	return end_fill(a->end, a->volume, a->query, err) == 0 ? &a->end->message : NULL;
 }

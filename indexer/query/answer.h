@@ -11,20 +11,18 @@
 #include "proto/rpc/packrack.pb-c.h"
 
 /*
- * An answer as it goes over the wire, without the wire: a query's packets in batches, with what is
- * held, how far the search has come, and what the end says. The daemon sends it, the embedded mode
- * hands it to the merger's parts directly. One thread.
+ * Produces a query's answer as protobuf structs, batch by batch: packets, coverage, watermark, last the End. Does no
+ * I/O on sockets: serve.c sends the batches, the command-line tool reads them in process. One thread.
  *
- * Segments that match as a whole are batches as they are; of others MIXED ones are made, which grow
- * from small to PR_SEGMENT_TARGET, so that the first packets are there soon; while
- * little matches, one goes every 20 ms all the same, for its frontier and the stretches held. Asked for
- * a tally, it gives no packets, and what was counted in batches behind all others.
+ * A segment whose packets all match is a batch as it is. Other packets go into MIXED batches, which grow from small to
+ * PR_SEGMENT_TARGET, so that the first packets come soon. While little matches, a batch goes out every 20 ms for its
+ * watermark and coverage. Asked for a tally, the answer has no packets, and the tally in the last batches.
  */
 struct pri_answer;
 
-/* -1 err: a bad request (a program that is none), or no memory. The view must be up to date. */
+/* NULL err: a bad request (an invalid program), or no memory. The volume must be up to date. */
 struct pri_answer *pri_answer_create(
-	struct pri_volume *view, const Packrack__Query *query, struct pr_error *err);
+	struct pri_volume *volume, const Packrack__Query *query, struct pr_error *err);
 void pri_answer_destroy(struct pri_answer **answer);
 
 enum pri_answer_state {
@@ -41,8 +39,8 @@ enum pri_answer_state pri_answer_step(
 /* Both are the answer's: the batch until the next step, the end until it is destroyed. */
 const Packrack__Batch *pri_answer_batch(const struct pri_answer *answer);
 /*
- * Gives the memory that the batch's packets lie in (they stay where they are) for that of *buffer,
- * which may be empty. So a batch outlives the next step without being copied.
+ * Exchanges the memory that the batch's packets lie in (they stay where they are) for that of *buffer, which may be
+ * empty. So a batch outlives the next step without being copied.
  */
 void pri_answer_exchange(struct pri_answer *answer, struct pri_read_buffer *buffer);
 /* May also be called before the end, for an answer that is cancelled. NULL: no memory. */

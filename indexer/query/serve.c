@@ -18,9 +18,9 @@
 #include "proto/rpc/message.h"
 #include "proto/rpc/rpc.h"
 
-/* A query that a node was asked, and what of its answer waits to be sent. Between the files of pri_serve. */
-struct pri_job {
-	struct pri_job *next;
+/* A query that this node was asked, and what of its answer waits to be sent. */
+struct job {
+	struct job *next;
 	struct pr_rpc *rpc;
 	bool has_peer;
 	struct pr_rpc_peer peer;
@@ -28,23 +28,23 @@ struct pri_job {
 	uint64_t credit;
 	bool started; /* it has, or has had, its turn */
 	bool done; /* to be removed */
-	bool settling; /* waits for what is still on its way into the volume */
+	bool waiting_for_store; /* of packets that are still on their way into the volume */
 	int64_t active; /* monotonic: last time it had credit or was asked */
 	Packrack__Query *query; /* until answer is made */
 	struct pri_answer *answer;
-	struct pri_volume *view; /* that answer reads */
-	enum pri_job_out {
-		PRI_OUT_NOTHING,
-		PRI_OUT_BATCH,
-		PRI_OUT_END,
-		PRI_OUT_FAILURE
+	struct pri_volume *volume; /* that answer reads */
+	enum job_out {
+		OUT_NOTHING,
+		OUT_BATCH,
+		OUT_END,
+		OUT_FAILURE
 	} out; /* not yet sent */
 	bool cancelled, bad_request;
 	char failure[sizeof(((struct pr_error *)0)->text)];
 };
 
 static int
-fill_end(struct pri_job *job, Packrack__End *end)
+fill_end(struct job *job, Packrack__End *end)
 {
 	const Packrack__End *own;
 
@@ -59,17 +59,17 @@ fill_end(struct pri_job *job, Packrack__End *end)
 }
 
 static int
-send_out(struct pri_job *job)
+send_out(struct job *job)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__End end = PACKRACK__END__INIT;
 
 	env.id = job->id;
-	if (job->out == PRI_OUT_BATCH) {
+	if (job->out == OUT_BATCH) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
 		env.batch = (Packrack__Batch *)pri_answer_batch(job->answer);
-	} else if (job->out == PRI_OUT_END && fill_end(job, &end) == 0) {
+	} else if (job->out == OUT_END && fill_end(job, &end) == 0) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_END;
 		env.end = &end;
 	} else {
@@ -83,53 +83,53 @@ send_out(struct pri_job *job)
 }
 
 static void
-pri_job_deliver(struct pri_job *job)
+job_send(struct job *job)
 {
 	if (send_out(job) < 0) {
 		job->done |= errno != EAGAIN;
 		return;
 	}
-	if (job->out == PRI_OUT_BATCH)
+	if (job->out == OUT_BATCH)
 		job->credit--;
 	else
 		job->done = true;
-	job->out = PRI_OUT_NOTHING;
+	job->out = OUT_NOTHING;
 }
 
 static void
-pri_job_fail(struct pri_job *job, const char *text, bool bad_request)
+job_fail(struct job *job, const char *text, bool bad_request)
 {
 	snprintf(job->failure, sizeof(job->failure), "%s", text);
 	job->bad_request = bad_request;
-	job->out = PRI_OUT_FAILURE;
-	pri_job_deliver(job);
+	job->out = OUT_FAILURE;
+	job_send(job);
 }
 
 static void
-pri_job_end(struct pri_job *job, bool cancelled)
+job_end(struct job *job, bool cancelled)
 {
 	job->cancelled = cancelled;
-	job->out = PRI_OUT_END;
-	pri_job_deliver(job);
+	job->out = OUT_END;
+	job_send(job);
 }
 
 static void
-pri_job_batch(struct pri_job *job)
+job_send_batch(struct job *job)
 {
-	job->out = PRI_OUT_BATCH;
-	pri_job_deliver(job);
+	job->out = OUT_BATCH;
+	job_send(job);
 }
 
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
 #define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
-#define SETTLE_MS 20 /* between looks at whether all has settled */
+#define STORE_MS 20 /* between looks at whether all is stored */
 
 struct pri_serve {
 	struct event *turn;
-	struct pri_volume *view;
-	char why[512]; /* there is no view */
-	struct pri_job *jobs; /* oldest first */
+	struct pri_volume *volume;
+	char why[512]; /* there is no volume */
+	struct job *jobs; /* oldest first */
 	size_t running_max;
 	uint64_t queries;
 };
@@ -137,7 +137,7 @@ struct pri_serve {
 /* ---- jobs ---- */
 
 static void
-job_free(struct pri_job *job)
+job_free(struct job *job)
 {
 	pri_answer_destroy(&job->answer);
 	if (job->query)
@@ -148,7 +148,7 @@ job_free(struct pri_job *job)
 static void
 remove_done(struct pri_serve *s)
 {
-	struct pri_job **at = &s->jobs, *job;
+	struct job **at = &s->jobs, *job;
 
 	while ((job = *at)) {
 		if (job->done) {
@@ -161,26 +161,26 @@ remove_done(struct pri_serve *s)
 }
 
 static bool
-from(const struct pri_job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
+from(const struct job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
 	return job->rpc == rpc && job->has_peer == !!peer &&
 	       (!peer || pr_rpc_peer_equal(&job->peer, peer));
 }
 
-static struct pri_job *
+static struct job *
 find(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
 {
-	for (struct pri_job *job = s->jobs; job; job = job->next)
+	for (struct job *job = s->jobs; job; job = job->next)
 		if (!job->done && job->id == id && from(job, rpc, peer))
 			return job;
 	return NULL;
 }
 
-static struct pri_job *
+static struct job *
 append_job(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	uint64_t id)
 {
-	struct pri_job **at = &s->jobs, *job = calloc(1, sizeof(*job));
+	struct job **at = &s->jobs, *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
@@ -216,55 +216,56 @@ run_later(struct pri_serve *s, int milliseconds)
 
 /* A query answers for all that was there when it began: list it first. */
 static void
-start(struct pri_serve *s, struct pri_job *job, int64_t deadline)
+start(struct pri_serve *s, struct job *job, int64_t deadline)
 {
 	struct pr_error err;
 	int rc;
 
-	if (!s->view) {
-		pri_job_fail(job, s->why, false);
+	if (!s->volume) {
+		job_fail(job, s->why, false);
 		return;
 	}
-	rc = pri_volume_refresh(s->view, true, deadline, &err);
+	rc = pri_volume_refresh(s->volume, true, deadline, &err);
 	if (rc > 0)
 		return;
 	if (rc < 0) {
-		pri_job_fail(job, err.text, false);
+		job_fail(job, err.text, false);
 		return;
 	}
-	job->settling = job->query->settle && pri_ledger_view_stored_until(&s->view->ledger,
-						      pr_now_real()) < job->query->until;
-	if (job->settling)
+	job->waiting_for_store =
+		job->query->settle && pri_ledger_view_stored_until(&s->volume->ledger,
+					      pr_now_real()) < job->query->until;
+	if (job->waiting_for_store)
 		return;
-	job->answer = pri_answer_create(s->view, job->query, &err);
-	job->view = s->view;
+	job->answer = pri_answer_create(s->volume, job->query, &err);
+	job->volume = s->volume;
 	packrack__query__free_unpacked(job->query, NULL);
 	job->query = NULL;
 	if (!job->answer)
-		pri_job_fail(job, err.text, true);
+		job_fail(job, err.text, true);
 }
 
 static void
-run(struct pri_serve *s, struct pri_job *job)
+run(struct pri_serve *s, struct job *job)
 {
 	int64_t deadline = pr_now_mono() + SLICE_NS;
 	struct pr_error err;
 
 	if (job->out)
-		pri_job_deliver(job);
+		job_send(job);
 	if (!job->out && !job->answer)
 		start(s, job, deadline);
 	while (!job->done && !job->out && job->answer && job->credit &&
 		pr_now_mono() < deadline) {
 		switch (pri_answer_step(job->answer, deadline, &err)) {
 		case PRI_ANSWER_BATCH:
-			pri_job_batch(job);
+			job_send_batch(job);
 			break;
 		case PRI_ANSWER_END:
-			pri_job_end(job, false);
+			job_end(job, false);
 			break;
 		case PRI_ANSWER_ERROR:
-			pri_job_fail(job, err.text, false);
+			job_fail(job, err.text, false);
 			break;
 		default:
 			break;
@@ -274,28 +275,27 @@ run(struct pri_serve *s, struct pri_job *job)
 
 /* Needs no credit to start, so that it begins with what is there at the time of asking. */
 static bool
-runnable(const struct pri_job *job)
+runnable(const struct job *job)
 {
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
 static bool
-stalled(const struct pri_job *job, int64_t now)
+stalled(const struct job *job, int64_t now)
 {
 	return job->answer && !job->credit && now - job->active > STALLED_NS;
 }
 
 /* The limit is on those that work, not on those that wait for their asker. */
 static void
-admit(struct pri_serve *s, int64_t now)
+start_waiting_jobs(struct pri_serve *s, int64_t now)
 {
 	size_t running = 0;
 
-	for (struct pri_job *job = s->jobs; job; job = job->next)
-		running +=
-			job->started && !job->done && !job->settling && !stalled(job, now);
-	for (struct pri_job *job = s->jobs; job && running < s->running_max;
-		job = job->next)
+	for (struct job *job = s->jobs; job; job = job->next)
+		running += job->started && !job->done && !job->waiting_for_store &&
+			   !stalled(job, now);
+	for (struct job *job = s->jobs; job && running < s->running_max; job = job->next)
 		if (!job->started) {
 			job->started = true;
 			running++;
@@ -306,31 +306,32 @@ static void
 on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct pri_serve *s = arg;
-	bool more = false, blocked = false, waiting = false, settling = false;
+	bool more = false, blocked = false, waiting = false, storing = false;
 
 	(void)fd;
 	(void)what;
-	admit(s, pr_now_mono());
-	for (struct pri_job *job = s->jobs; job; job = job->next) {
+	start_waiting_jobs(s, pr_now_mono());
+	for (struct job *job = s->jobs; job; job = job->next) {
 		if ((!job->started && !job->out) || !runnable(job))
 			continue;
 		job->active = pr_now_mono();
 		run(s, job);
 	}
 	remove_done(s);
-	admit(s, pr_now_mono()); /* those that are done make room */
-	for (struct pri_job *job = s->jobs; job; job = job->next) {
-		more |= job->started && runnable(job) && !job->out && !job->settling;
-		settling |= job->settling;
-		blocked |= job->out != PRI_OUT_NOTHING;
+	start_waiting_jobs(s, pr_now_mono()); /* those that are done make room */
+	for (struct job *job = s->jobs; job; job = job->next) {
+		more |= job->started && runnable(job) && !job->out &&
+			!job->waiting_for_store;
+		storing |= job->waiting_for_store;
+		blocked |= job->out != OUT_NOTHING;
 		waiting |= !job->started;
 	}
 	if (more)
 		run_soon(s);
 	else if (blocked) /* an asker's queue is full: time for it to take something */
 		run_later(s, 5);
-	else if (settling)
-		run_later(s, SETTLE_MS);
+	else if (storing)
+		run_later(s, STORE_MS);
 	else if (waiting) /* until those that run are stalled for good */
 		run_later(s, 100);
 }
@@ -341,11 +342,11 @@ static void
 refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text,
 	bool bad_request)
 {
-	struct pri_job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
+	struct job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
 
 	if (peer)
 		job.peer = *peer;
-	pri_job_fail(&job, text, bad_request);
+	job_fail(&job, text, bad_request);
 }
 
 static void
@@ -353,7 +354,7 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 	const Packrack__Envelope *env)
 {
 	size_t waiting = 0;
-	struct pri_job *job;
+	struct job *job;
 
 	for (job = s->jobs; job; job = job->next)
 		waiting++;
@@ -383,7 +384,7 @@ void
 pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
-	struct pri_job *job;
+	struct job *job;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_QUERY) {
 		on_query(s, rpc, peer, env);
@@ -396,7 +397,7 @@ pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_p
 		job->credit += env->credit->batches;
 		job->active = pr_now_mono();
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL) {
-		pri_job_end(job, true);
+		job_end(job, true);
 	}
 	run_soon(s);
 }
@@ -404,7 +405,7 @@ pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_p
 void
 pri_serve_drop(struct pri_serve *s, struct pr_rpc *rpc)
 {
-	for (struct pri_job *job = s->jobs; job; job = job->next)
+	for (struct job *job = s->jobs; job; job = job->next)
 		job->done |= job->rpc == rpc;
 	remove_done(s);
 }
@@ -412,7 +413,7 @@ pri_serve_drop(struct pri_serve *s, struct pr_rpc *rpc)
 void
 pri_serve_tick(struct pri_serve *s)
 {
-	for (struct pri_job *job = s->jobs; job; job = job->next)
+	for (struct job *job = s->jobs; job; job = job->next)
 		if (job->has_peer && !job->done && !pr_rpc_probe(job->rpc, &job->peer))
 			job->done = true;
 	remove_done(s);
@@ -420,16 +421,16 @@ pri_serve_tick(struct pri_serve *s)
 }
 
 void
-pri_serve_set_view(struct pri_serve *s, struct pri_volume *view, const char *why)
+pri_serve_set_volume(struct pri_serve *s, struct pri_volume *volume, const char *why)
 {
 	snprintf(s->why, sizeof(s->why), "%s", why ? why : "");
-	for (struct pri_job *job = s->jobs; job; job = job->next)
-		if (job->answer && job->view != view && !job->done) {
-			pri_job_fail(job, why ? why : "the volume was opened anew", false);
+	for (struct job *job = s->jobs; job; job = job->next)
+		if (job->answer && job->volume != volume && !job->done) {
+			job_fail(job, why ? why : "the volume was opened anew", false);
 			pri_answer_destroy(&job->answer); /* before its view */
 		}
 	remove_done(s);
-	s->view = view;
+	s->volume = volume;
 	run_soon(s);
 }
 
@@ -460,7 +461,7 @@ pri_serve_destroy(struct pri_serve **serve)
 
 	if (!s)
 		return;
-	for (struct pri_job *job = s->jobs; job; job = job->next)
+	for (struct job *job = s->jobs; job; job = job->next)
 		job->done = true;
 	remove_done(s);
 	event_free(s->turn);
@@ -479,7 +480,7 @@ pri_serve_running(const struct pri_serve *s)
 {
 	size_t count = 0;
 
-	for (const struct pri_job *job = s->jobs; job; job = job->next)
+	for (const struct job *job = s->jobs; job; job = job->next)
 		count += job->started && !job->done;
 	return count;
 }

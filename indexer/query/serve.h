@@ -26,17 +26,18 @@ struct pri_serve *pri_serve_create(
 void pri_serve_destroy(struct pri_serve **serve);
 
 /*
- * The volume, once it is there; NULL when it is not (any more): then queries fail with `why`. The
- * view stays the caller's; queries that run on the one before fail.
+ * Sets the volume, once it exists; NULL: there is none (any longer), and queries fail with `why`. The volume stays
+ * the caller's; queries that run on the one before fail.
  */
-void pri_serve_set_view(struct pri_serve *serve, struct pri_volume *view, const char *why);
+void pri_serve_set_volume(
+	struct pri_serve *serve, struct pri_volume *volume, const char *why);
 
 /* Query, Credit and Cancel; others are left alone. peer NULL: rpc is our connection to a merger. */
 void pri_serve_message(struct pri_serve *serve, struct pr_rpc *rpc,
 	const struct pr_rpc_peer *peer, const Packrack__Envelope *env);
-/* The connection is gone, and with it who asked over it. */
+/* The connection is gone: drops the queries that came over it. */
 void pri_serve_drop(struct pri_serve *serve, struct pr_rpc *rpc);
-/* Every second or so: forgets askers that are gone. */
+/* Call about every second: drops queries of peers that are gone. */
 void pri_serve_tick(struct pri_serve *serve);
 
 uint64_t pri_serve_queries(const struct pri_serve *serve); /* so far */

@@ -199,7 +199,7 @@ begin(void)
 	serve = pri_serve_create(loop, 2, &err);
 	view = pri_volume_open(paths, 1, 0, &err);
 	ck_assert_msg(view != NULL, "%s", err.text);
-	pri_serve_set_view(serve, view, NULL);
+	pri_serve_set_volume(serve, view, NULL);
 	merger = pr_rpc_listen(loop, endpoint, NULL, on_merger, NULL, &err);
 	node = pr_rpc_connect(loop, endpoint, NULL, on_node, NULL, &err);
 	ck_assert(merger && node);

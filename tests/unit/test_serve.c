@@ -117,7 +117,7 @@ START_TEST(refusals_say_why)
 	ask(2, "", 0);
 	wait_for(&heard.failures, 2);
 	ck_assert_uint_eq(heard.bad_requests, 2);
-	pri_serve_set_view(serve, NULL, "the volume is away");
+	pri_serve_set_volume(serve, NULL, "the volume is away");
 	wait_for(&heard.failures, 3); /* the one that was running */
 	ask(3, "", 0);
 	wait_for(&heard.failures, 4);
