@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """How soon a query sees a packet. On a rack of one node that takes a real mix at 100,000 packets/s: from the
 arrival of a packet's timestamp log at its node (by the kernel's clock, tcpdump beside the logger) to the end

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What selective filters read, against an oracle who knows which segments hold a match and reads just
 these: BENCH_FILTERS of them (300), of values drawn from a grown trace of BENCH_PACKETS (2 million), that

@@ -131,7 +131,7 @@ export PYTHONDONTWRITEBYTECODE=1
 uses_what_there_is() { # SED_EXPRESSION: for the dashboard and the rules
 	sed "$1" scripts/grafana/packrack.json > "$planted/board"
 	sed "$1" scripts/grafana/alerts.yaml > "$planted/rules"
-	python3 tests/system/grafana.py proto/packrack-metrics.7 "$planted/board" "$planted/rules"
+	"$PYTHON" tests/system/grafana.py proto/packrack-metrics.7 "$planted/board" "$planted/rules"
 }
 # the operator's guide shows what the programs print
 figures_of_guide() {
@@ -153,7 +153,7 @@ sed 's/20\.9$/21.9/; s/_queue_full_total/_queue_total/' $GUIDE > "$planted/guide
 refute_step "a metric that does not is seen" 1 figures_of_guide "$planted/guide"
 refute_step "another figure in the table is seen" 1 table_of_guide "$planted/guide"
 
-if python3 -c 'import yaml' 2> /dev/null; then
+if "$PYTHON" -c 'import yaml' 2> /dev/null; then
 	run_step "dashboard and alert rules use metrics and labels that exist" uses_what_there_is ''
 	refute_step "a metric that does not is seen" 1 uses_what_there_is 's/goodness_ratio/goodness/'
 	refute_step "a label that does not is seen" 1 uses_what_there_is 's/by (instance, link)/by (instance, line)/'

@@ -80,7 +80,7 @@ except packrack.Unreachable as e:
     print(e)
 ' "$ROOT" "$("$ROOT/usr/bin/packrack" --version | awk '{ print $NF }')")
 }
-if PYTHON=$(for p in python3 /usr/bin/python3; do "$p" -c 'import zmq, google.protobuf' 2> /dev/null && echo $p && break; done); then
+if "$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null; then
 	run_step "the Python package is imported from there, and works" imports
 fi
 

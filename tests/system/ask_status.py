@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Asks any daemon for its status, with a key directory; exit 3 when it refuses.
 

@@ -53,18 +53,11 @@ need_data() {
 	[ -d "$DATA" ] || skip_all "no captures in $DATA (set PACKRACK_DATA)"
 }
 
-# PYTHON: one that has what the Python package needs; Debian's, where another is first in PATH.
+# Debian's interpreter finds Debian's modules (python3-zmq, python3-protobuf, python3-yaml); another may be first in PATH.
+PYTHON=/usr/bin/python3
 need_python() {
-	local p
-	for p in python3 /usr/bin/python3; do
-		if "$p" -c 'import zmq, google.protobuf' 2> /dev/null; then
-			# shellcheck disable=SC2034 # for the tests
-			PYTHON=$p
-			export PYTHONPATH=$BUILD/python${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
-			return
-		fi
-	done
-	skip_all "needs python3-zmq and python3-protobuf"
+	"$PYTHON" -c 'import zmq, google.protobuf' 2> /dev/null || skip_all "needs python3-zmq and python3-protobuf"
+	export PYTHONPATH=$BUILD/python${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 }
 
 # A short path, as sockets lie in it; listed, so that scripts/check finds what a killed test left.

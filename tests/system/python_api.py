@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Cases of 27_python.t, a function each: python_api.py CASE ARGUMENT..."""
 import builtins
