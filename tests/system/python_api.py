@@ -239,7 +239,7 @@ def counts(program):
         assert top.exact and len(list(top)) == 3
         for group in top:
             assert group.packets == len(list(rack.query("udp and " + group.filter)))
-        raises(packrack.RequestError, "no rate", lambda: rack.rate(above="5", program=program))
+        raises(packrack.RequestError, "not a rate", lambda: rack.rate(above="5", program=program))
         raises(packrack.Error, "no command", lambda: rack.top(program="/none/packrack"))
 
 
