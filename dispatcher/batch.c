@@ -1,11 +1,99 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "dispatcher/send_private.h"
+#include "dispatcher/sender.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 
-/* The packet path: no allocation, no lock, one system call a batch. */
+/*
+ * The packet's way, top to bottom: taken from a ring, given a seq and a node, made a frame for the node,
+ * sent, entered in the node's timestamp log. No allocation, no lock, one system call a batch.
+ */
+
+/* ---- a frame for a node ---- */
+
+enum { MACS = 2 * PR_MAC_LEN, VLAN_TAG = 4 };
+
+size_t
+prd_frame_limit(const uint8_t *frame, size_t len, uint32_t mtu)
+{
+	bool tagged = len >= PR_ETHER_LEN && frame[12] == 0x81 && frame[13] == 0x00;
+
+	return (size_t)mtu + PR_ETHER_LEN + (tagged ? VLAN_TAG : 0);
+}
+
+/* Too short for an Ethernet header: its bytes travel in the timestamp log, and a frame of zeros is sent. */
+static void
+prepare_runt(struct prd_record *rec, struct pr_entry *e)
+{
+	e->flags |= PR_ENTRY_RUNT;
+	e->runt_len = (uint8_t)rec->caplen;
+	memcpy(e->runt, rec->data, rec->caplen);
+	memset(e->macs, 0, sizeof e->macs);
+	memset(rec->data, 0, PR_FRAME_MIN);
+}
+
+/* A node would take a tapped frame of our Ethertype for a control frame. */
+static void
+prepare_escape(const struct prd_prepare *p, struct prd_record *rec, struct pr_entry *e)
+{
+	size_t at = pr_ethertype_offset(rec->data, rec->caplen);
+
+	if (at == 0 || at + 2 > rec->caplen)
+		return;
+	if (rec->data[at] != p->ethertype >> 8 ||
+		rec->data[at + 1] != (p->ethertype & 0xff))
+		return;
+	e->flags |= PR_ENTRY_ETHERTYPE;
+	e->ethertype = p->ethertype;
+	rec->data[at] = PR_ETHERTYPE_ESCAPE >> 8;
+	rec->data[at + 1] = PR_ETHERTYPE_ESCAPE & 0xff;
+}
+
+static size_t
+prepare_length(struct prd_record *rec, uint32_t mtu, struct pr_entry *e)
+{
+	size_t limit = prd_frame_limit(rec->data, rec->caplen, mtu);
+
+	e->caplen = rec->caplen;
+	if (rec->caplen > limit) {
+		e->caplen = (uint32_t)limit;
+		e->flags |= PR_ENTRY_CUT;
+	}
+	if (e->caplen >= PR_FRAME_MIN)
+		return e->caplen;
+	memset(rec->data + e->caplen, 0, PR_FRAME_MIN - e->caplen);
+	return PR_FRAME_MIN;
+}
+
+size_t
+prd_prepare(const struct prd_prepare *p, struct prd_record *rec,
+	const uint8_t dst[PR_MAC_LEN], uint32_t mtu, struct pr_entry *e)
+{
+	size_t len = PR_FRAME_MIN;
+
+	e->flags = e->runt_len = 0;
+	e->time = rec->time;
+	if (rec->caplen < PR_ETHER_LEN) {
+		prepare_runt(rec, e);
+		e->caplen = rec->caplen;
+	} else {
+		memcpy(e->macs, rec->data, MACS);
+		prepare_escape(p, rec, e);
+		len = prepare_length(rec, mtu, e);
+	}
+	e->len = rec->len;
+	if (e->caplen != len)
+		e->flags |= PR_ENTRY_CAPLEN;
+	if (e->len != e->caplen)
+		e->flags |= PR_ENTRY_LEN;
+	memcpy(rec->data, dst, PR_MAC_LEN);
+	memcpy(rec->data + PR_MAC_LEN, p->src, PR_MAC_LEN);
+	e->fingerprint = pr_fingerprint(rec->data, len, p->epoch);
+	return len;
+}
+
+/* ---- a batch ---- */
 
 static uint64_t
 give_seq(struct prd_link *link, const struct prd_record *rec, int64_t *otime)
@@ -40,10 +128,10 @@ note_hidden(struct prd_sender *s, struct prd_link *link, const struct prd_record
 	if (!(e->flags & PR_ENTRY_CUT))
 		return;
 	pr_count(&link->cut, 1);
-	if (s->warned_cut++ == 0)
+	if (s->cut_warnings++ == 0)
 		pr_log_link(PR_LOG_WARNING, link->name,
-			"%s: a packet of %u bytes was cut to %u to fit the o-port or "
-			"node; there may be more, see the counter `cut`",
+			"%s: a packet of %u bytes was truncated to %u to fit the rack "
+			"interface or the node; the counter `cut` counts all",
 			link->name, (unsigned)rec->caplen, (unsigned)e->caplen);
 }
 
@@ -73,9 +161,9 @@ add_second(struct prd_sender *s, const struct prd_item *first, struct prd_node *
 	pr_transmit_add(s->transmit, frame, item->len, head);
 }
 
-/* false: no room anywhere for now. */
+/* Chooses the packet's node and makes it a frame of the batch. False: no node has room for now. */
 static bool
-place(struct prd_sender *s, struct prd_record *rec)
+assign_node(struct prd_sender *s, struct prd_record *rec)
 {
 	struct prd_link *link = &s->inputs->links[rec->link];
 	struct prd_node *to[2];
@@ -107,11 +195,11 @@ place(struct prd_sender *s, struct prd_record *rec)
 	return true;
 }
 
-/* Takes from one ring what fits into the batch. */
+/* Takes packets from one ring while the batch has room. Returns how many. */
 static unsigned
 take_ring(struct prd_sender *s, unsigned i)
 {
-	struct prd_record *rec = s->held[i];
+	struct prd_record *rec = s->unplaced[i];
 	unsigned taken = 0;
 	size_t len;
 
@@ -119,19 +207,19 @@ take_ring(struct prd_sender *s, unsigned i)
 		taken < PR_TRANSMIT_BATCH) {
 		if (!rec && !(rec = pr_ring_next(s->inputs->rings[i], &len)))
 			break;
-		s->held[i] = rec;
-		if (!place(s, rec))
+		s->unplaced[i] = rec;
+		if (!assign_node(s, rec))
 			break;
-		s->held[i] = rec = NULL;
+		s->unplaced[i] = rec = NULL;
 		taken++;
 	}
 	s->used[i] = taken > 0;
 	return taken;
 }
 
-/* A packet whose first copy the o-port refused lives on in its second. */
+/* A packet whose first copy was not sent survives by its second copy, which becomes the primary. */
 static void
-settle_failed(struct prd_sender *s, unsigned i)
+account_failed(struct prd_sender *s, unsigned i)
 {
 	struct prd_item *item = &s->items[i], *next = item + 1;
 	uint64_t seq = item->entry.seq;
@@ -147,7 +235,7 @@ settle_failed(struct prd_sender *s, unsigned i)
 }
 
 static void
-settle_sent(struct prd_sender *s, struct prd_item *item)
+account_sent(struct prd_sender *s, struct prd_item *item)
 {
 	struct prd_node *node = item->node;
 
@@ -162,30 +250,30 @@ settle_sent(struct prd_sender *s, struct prd_item *item)
 	prd_logs_add(&s->logs, node, item->link->number, &item->entry, s->now);
 }
 
-/* The second copy of a failed one may have failed too: then the packet is lost after all. */
+/* If the second copy has failed too, the packet is lost. */
 static void
-settle(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
+account(struct prd_sender *s, const bool failed[PR_TRANSMIT_BATCH])
 {
 	for (unsigned i = 0; i < s->item_count; i++) {
 		struct prd_item *item = &s->items[i];
 
 		item->node->window.placed_cost -= item->len + PRD_FRAME_COST;
 		if (failed[i])
-			settle_failed(s, i);
+			account_failed(s, i);
 		else
-			settle_sent(s, item);
+			account_sent(s, item);
 	}
 	s->item_count = 0;
 }
 
 static void
-give_back(struct prd_sender *s)
+release_rings(struct prd_sender *s)
 {
 	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
 		if (!s->used[i])
 			continue;
-		if (s->held[i])
-			pr_ring_release_before(s->inputs->rings[i], s->held[i]);
+		if (s->unplaced[i])
+			pr_ring_release_before(s->inputs->rings[i], s->unplaced[i]);
 		else
 			pr_ring_release(s->inputs->rings[i]);
 		s->used[i] = false;
@@ -193,7 +281,7 @@ give_back(struct prd_sender *s)
 }
 
 unsigned
-prd_batch(struct prd_sender *s)
+prd_tx_batch(struct prd_sender *s)
 {
 	bool failed[PR_TRANSMIT_BATCH] = {false};
 	unsigned taken = 0, rings = s->inputs->ring_count;
@@ -203,18 +291,18 @@ prd_batch(struct prd_sender *s)
 	s->first_ring = (s->first_ring + 1) % rings;
 	if (s->item_count > 0) {
 		pr_transmit_send(s->transmit, failed);
-		settle(s, failed);
+		account(s, failed);
 	}
-	give_back(s);
-	s->stuck = taken == 0 && prd_batch_holds(s);
+	release_rings(s);
+	s->stuck = taken == 0 && prd_tx_batch_unplaced(s);
 	return taken;
 }
 
 bool
-prd_batch_holds(const struct prd_sender *s)
+prd_tx_batch_unplaced(const struct prd_sender *s)
 {
 	for (unsigned i = 0; i < s->inputs->ring_count; i++)
-		if (s->held[i])
+		if (s->unplaced[i])
 			return true;
 	return false;
 }

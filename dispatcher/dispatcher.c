@@ -3,19 +3,174 @@
 
 #include <event2/event.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatcher/inputs.h"
-#include "dispatcher/manage.h"
-#include "dispatcher/options.h"
-#include "dispatcher/oport.h"
-#include "dispatcher/send.h"
+#include "dispatcher/sender.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/loop.h"
+#include "proto/base/metrics_server.h"
 #include "proto/port/netdev.h"
+#include "proto/rpc/option_rows.h"
+#include "proto/rpc/rpc.h"
 #include "proto/wire/rack_key.h"
+
+/* ---- options ---- */
+
+#define PR_VALUES struct prd_options
+
+static const char *const paces[] = {"max", "recorded", NULL};
+
+static const struct pr_option options[] = {
+	PR_OPT_LIST(
+		in, "in", 'i', "IFACE[,IFACE]", "capture this interface; each is a link"),
+	PR_OPT_LIST(read, "read", 'r', "FILE", "read this pcap or pcapng file as a link"),
+	PR_OPT_ENUM(pace, "pace", 0, "PACE", paces,
+		"pace of --read: max, or recorded (as the timestamps)"),
+	PR_OPT_STRING(out, "out", 'o', "IFACE", "the interface to the rack's switch"),
+	PR_OPT_ENUM(spread, "spread", 0, "MODE", prd_spread_names,
+		"round-robin, weighted or flow"),
+	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2,
+		"number of nodes that each packet is sent to, 1 or 2", .def = "1"),
+	PR_OPT_UINT(snaplen, "snaplen", 's', "BYTES", 1, 262144,
+		"keep at most this many bytes of a packet", .def = "262144"),
+	PR_OPT_STRING(filter, "filter", 'f', "FILTER",
+		"record only packets that match, in pcap-filter syntax"),
+	PR_OPT_SIZE(ring_size, "ring-size", 0, "SIZE", 1 << 20, 1 << 30,
+		"kernel's capture buffer, for each --in", .def = "32M"),
+	PR_OPT_SIZE(buffer_size, "buffer-size", 0, "SIZE", 2 << 20, UINT64_C(16) << 30,
+		"buffer between capture and sending, for each --in, a power of two",
+		.def = "32M"),
+	PR_OPT_SIZE(log_memory, "log-memory", 0, "SIZE", 1 << 20, UINT64_C(4) << 30,
+		"memory for timestamp logs that nodes may request again", .def = "32M"),
+	PR_OPT_DURATION(log_age, "log-age", 0, "TIME", PR_NS_PER_MS, 1000 * PR_NS_PER_MS,
+		"send a timestamp log at this age", .def = "50ms"),
+	PR_OPT_DURATION(hold_time, "hold-time", 0, "TIME", 100 * PR_NS_PER_MS,
+		60 * PR_NS_PER_S, "keep sent timestamp logs for three times this long",
+		.def = "2s"),
+	PR_OPT_UINT(wait_nodes, "wait-nodes", 'n', "N", 0, PRD_NODES_MAX,
+		"start when this number of nodes have announced themselves", .def = "1"),
+	PR_OPT_DURATION(wait_time, "wait-time", 0, "TIME", 0, UINT64_C(86400) * PR_NS_PER_S,
+		"stop waiting for nodes after this time (0: never)"),
+	PR_OPT_FLAG(allow_cut, "allow-cut", 0,
+		"start even if the MTU of --out is too small for --in: longer frames are "
+		"truncated"),
+	PR_OPT_FLAG(exit_after_read, "exit-after-read", 0,
+		"with --read: exit when the nodes have stored everything"),
+	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "socket for status and commands",
+		.def = PR_RPC_ENDPOINT_DISPATCHER),
+	PR_OPTION_METRICS(metrics),
+	PR_OPT_STRING(name, "name", 0, "NAME", "name of this dispatcher in status",
+		.def = "dispatcher"),
+	PR_OPTION_KEY(key_flag),
+	PR_OPT_UINT(rack_id, "rack-id", 0, "N", 0, UINT32_MAX,
+		"number that distinguishes racks on one switch"),
+	PR_OPT_UINT(ethertype, "ethertype", 0, "N", 0x600, 0xffff,
+		"Ethertype of the rack's control frames", .def = "0x88B5"),
+	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPTION_VERBOSE(verbose),
+};
+
+static const struct pr_cmdline program = {
+	.name = "packrack-dispatcher",
+	.section = "dispatcher",
+	.summary = "captures links and distributes their packets over the nodes of a rack",
+	.usage = "--in IFACE[,IFACE] | --read FILE... --out IFACE [options]",
+	PR_OPTIONS(options),
+	.footer = "Exit status: 0 done, 1 failed, or a trace file was not read to its end, "
+		  "2 bad usage, configuration or filter.",
+};
+
+static int
+split_interfaces(struct prd_options *o, struct pr_error *err)
+{
+	struct pr_string_list split = {0};
+
+	for (size_t i = 0; i < o->in.count; i++) {
+		for (const char *at = o->in.items[i]; at;) {
+			const char *comma = strchr(at, ',');
+			size_t len = comma ? (size_t)(comma - at) : strlen(at);
+
+			if (len == 0 || pr_string_list_add(&split, at, len, err) < 0) {
+				pr_string_list_clear(&split);
+				return pr_error_set(err,
+					"--in %s: an interface name is missing between the "
+					"commas",
+					o->in.items[i]);
+			}
+			at = comma ? comma + 1 : NULL;
+		}
+	}
+	pr_string_list_clear(&o->in);
+	o->in = split;
+	return 0;
+}
+
+static int
+check_interfaces(const struct prd_options *o, struct pr_error *err)
+{
+	for (size_t i = 0; i < o->in.count; i++) {
+		if (strcmp(o->in.items[i], o->out) == 0)
+			return pr_error_set(err,
+				"--in and --out are both %s: the rack needs an interface "
+				"of its own",
+				o->out);
+		for (size_t j = 0; j < i; j++)
+			if (strcmp(o->in.items[i], o->in.items[j]) == 0)
+				return pr_error_set(
+					err, "--in %s is given twice", o->in.items[i]);
+	}
+	return 0;
+}
+
+static int
+check(struct prd_options *o, struct pr_error *err)
+{
+	if (o->in.count == 0 && o->read.count == 0)
+		return pr_error_set(
+			err, "nothing to record: give --in IFACE or --read FILE");
+	if (o->in.count > 0 && o->read.count > 0)
+		return pr_error_set(err, "--in and --read cannot be used together: start "
+					 "one dispatcher for each");
+	if (!o->out)
+		return pr_error_set(
+			err, "--out is missing: the interface to the rack's switch");
+	if (o->in.count + o->read.count > PRD_LINKS_MAX)
+		return pr_error_set(err, "at most %d links, not %zu", PRD_LINKS_MAX,
+			o->in.count + o->read.count);
+	if (o->exit_after_read && o->read.count == 0)
+		return pr_error_set(err, "--exit-after-read needs --read");
+	if (o->ethertype == PR_ETHERTYPE_ESCAPE)
+		return pr_error_set(err,
+			"--ethertype 0x%04X is reserved for escaped frames: choose another",
+			PR_ETHERTYPE_ESCAPE);
+	if (strlen(o->name) > PR_NAME_MAX)
+		return pr_error_set(err, "--name is longer than %d bytes", PR_NAME_MAX);
+	if (pr_rpc_check_endpoint(o->manage, err) < 0)
+		return pr_error_prefix(err, "--manage");
+	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
+		return -1;
+	return check_interfaces(o, err);
+}
+
+static int
+parse_options(struct prd_options *o, int argc, char **argv, struct pr_error *err)
+{
+	int rc;
+
+	*o = (struct prd_options){0};
+	rc = pr_options_parse(&program, o, argc, argv, NULL, err);
+	if (rc != 0)
+		return rc;
+	o->keys = pr_keys_dir(o->key_flag);
+	if (split_interfaces(o, err) < 0)
+		return -1;
+	return check(o, err);
+}
+
+/* ---- the program ---- */
 
 enum { EVENTS_RING = 1 << 20, REPLIES_RING = 1 << 17 };
 /* What a tag or two add to a frame beyond the MTU; AF_PACKET counts stacked ones. */
@@ -33,7 +188,7 @@ struct dispatcher {
 	struct pr_transmit *transmit;
 	struct pr_control *control;
 	struct prd_sender *sender;
-	struct prd_oport *oport;
+	struct prd_receiver *receiver;
 	struct prd_manage *manage;
 	uint64_t epoch;
 	uint32_t nonce;
@@ -192,7 +347,7 @@ open_out(struct dispatcher *d, struct pr_error *err)
 		.ifindex = (int)d->out.index,
 		.xdp = true,
 		.patience = d->options.read.count ? 10 * PR_NS_PER_S : 100 * PR_NS_PER_MS};
-	struct prd_oport_config rx = {.ifname = d->out.name,
+	struct prd_receiver_config rx = {.ifname = d->out.name,
 		.ifindex = (int)d->out.index,
 		.ethertype = (uint16_t)d->options.ethertype,
 		.rack = (uint32_t)d->options.rack_id,
@@ -206,8 +361,8 @@ open_out(struct dispatcher *d, struct pr_error *err)
 		d->transmit, &d->out, (uint16_t)d->options.ethertype, &d->key, err);
 	if (!d->control)
 		return pr_error_prefix(err, "--out");
-	d->oport = prd_oport_open(d->loop, &rx, err);
-	return d->oport ? 0 : -1;
+	d->receiver = prd_receiver_open(d->loop, &rx, err);
+	return d->receiver ? 0 : -1;
 }
 
 static int
@@ -226,7 +381,7 @@ open_sender(struct dispatcher *d, struct pr_error *err)
 		.metrics = d->options.metrics,
 		.keys = d->options.keys,
 		.inputs = &d->inputs,
-		.oport = d->oport,
+		.receiver = d->receiver,
 		.events = d->events,
 		.epoch = d->epoch};
 
@@ -271,7 +426,7 @@ tear_down(struct dispatcher *d)
 	prd_manage_close(&d->manage);
 	prd_sender_destroy(&d->sender);
 	prd_inputs_close(&d->inputs);
-	prd_oport_close(&d->oport);
+	prd_receiver_close(&d->receiver);
 	pr_control_close(&d->control);
 	pr_transmit_close(&d->transmit);
 	pr_loop_destroy(&d->loop);
@@ -281,21 +436,23 @@ tear_down(struct dispatcher *d)
 		pr_netdev_restore(&d->in[i]);
 	pr_netdev_restore(&d->out);
 	pr_rack_key_forget(&d->key);
-	prd_options_free(&d->options);
+	pr_options_free(&program, &d->options);
 }
 
 static int
 run(struct dispatcher *d, struct pr_error *err)
 {
 	if (!d->key.set)
-		pr_log_warning("no keys: whoever is on the switch may speak as a node, and "
-			       "whoever reaches %s may steer (packrack-keys(7))",
+		pr_log_warning(
+			"no keys in use: any machine on the switch can act as a node, "
+			"and any client of %s can control the capture: see "
+			"packrack-keys(7)",
 			d->options.manage);
 	prepare_devices(d);
 	if (prd_sender_start_thread(d->sender, err) < 0 ||
 		prd_inputs_start_threads(&d->inputs, err) < 0)
 		return PRD_EXIT_FAILED;
-	pr_log_info("epoch %016llx, %u links, o-port %s; waiting for %llu nodes",
+	pr_log_info("epoch %016llx, %u links, rack interface %s; waiting for %llu nodes",
 		(unsigned long long)d->epoch, d->inputs.link_count, d->out.name,
 		(unsigned long long)d->options.wait_nodes);
 	pr_notify("READY=1");
@@ -317,9 +474,9 @@ prd_dispatcher_main(int argc, char **argv, struct pr_error *err)
 		pr_error_set(err, "no memory");
 		return PRD_EXIT_FAILED;
 	}
-	status = prd_options_parse(&d->options, argc, argv, err);
+	status = parse_options(&d->options, argc, argv, err);
 	if (status != 0) {
-		prd_options_free(&d->options);
+		pr_options_free(&program, &d->options);
 		free(d);
 		return status < 0 ? PRD_EXIT_USAGE : 0;
 	}

@@ -2,9 +2,30 @@
 #ifndef PR_DISPATCHER_DISPATCHER_H
 #define PR_DISPATCHER_DISPATCHER_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "proto/base/error.h"
+#include "proto/base/options.h"
 
 /* The program. Returns its exit status; when that is not 0, err says why in one line. */
 int prd_dispatcher_main(int argc, char **argv, struct pr_error *err);
+
+enum prd_exit_status { PRD_EXIT_FAILED = 1, PRD_EXIT_USAGE = 2 }; /* 0: done */
+
+enum prd_pace { PRD_PACE_MAX, PRD_PACE_RECORDED };
+
+struct prd_options {
+	struct pr_string_list in; /* interfaces, commas split */
+	struct pr_string_list read; /* files */
+	char *out, *filter, *manage, *metrics, *name;
+	char *key_flag; /* as given */
+	const char *keys; /* key directory, or NULL */
+	int pace, spread, log_format;
+	uint64_t copies, snaplen, ring_size, buffer_size, log_memory, wait_nodes, rack_id,
+		ethertype;
+	int64_t hold_time, log_age, wait_time;
+	bool allow_cut, exit_after_read, verbose;
+};
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "dispatcher/options.h"
+#include "dispatcher/dispatcher.h"
 #include "proto/base/counter.h"
 #include "proto/base/error.h"
 #include "proto/base/ring.h"

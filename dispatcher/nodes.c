@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/wire/decode.h"
+
+/* ---- the table: who announced itself, who is alive ---- */
+
 const char *
 prd_node_phase_name(enum prd_node_phase phase)
 {
@@ -80,7 +84,7 @@ nonce_retired(const struct prd_node *node, uint32_t nonce)
 	return false;
 }
 
-/* The node starts from nothing: it does not know what an earlier run of it was sent. */
+/* The node starts from nothing: it does not know what an earlier run of the program was sent. */
 static void
 node_admit(struct prd_nodes *nodes, struct prd_node *node, uint32_t nonce,
 	const struct pr_ann *ann, int64_t now)
@@ -91,14 +95,14 @@ node_admit(struct prd_nodes *nodes, struct prd_node *node, uint32_t nonce,
 	node->pending_nonce = 0;
 	node->ann = *ann;
 	node->phase = PRD_NODE_ACTIVE;
-	node->heard = now;
+	node->last_heard = now;
 	memset(&node->status, 0, sizeof node->status);
 	memset(&node->window, 0, sizeof node->window);
 	node->window.size = ann->buffer_size ? ann->buffer_size : PRD_WINDOW_DEFAULT;
 	node->next_ordinal = 0;
 	node->primaries = node->seconds = node->bytes_sent = 0;
 	node->mtu = ann->mtu != 0 && ann->mtu < nodes->mtu ? ann->mtu : nodes->mtu;
-	nodes->generation++;
+	nodes->change_count++;
 }
 
 static struct prd_node *
@@ -123,10 +127,10 @@ ann_same_nonce(struct prd_nodes *nodes, struct prd_node *node, const struct pr_a
 	enum prd_ann_result result = PRD_ANN_KNOWN;
 
 	node->ann = *ann;
-	node->heard = now;
+	node->last_heard = now;
 	if (node->phase != PRD_NODE_ACTIVE) {
 		node->phase = PRD_NODE_ACTIVE;
-		nodes->generation++;
+		nodes->change_count++;
 		result = PRD_ANN_BACK;
 	}
 	return result;
@@ -170,7 +174,7 @@ prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_MAC_LEN],
 }
 
 struct prd_node *
-prd_nodes_hear(struct prd_nodes *nodes, const struct pr_frame *frame, int64_t now,
+prd_nodes_accept_frame(struct prd_nodes *nodes, const struct pr_frame *frame, int64_t now,
 	enum prd_ann_result *admitted)
 {
 	const struct pr_frame_header *h = &frame->header;
@@ -194,11 +198,11 @@ prd_nodes_hear(struct prd_nodes *nodes, const struct pr_frame *frame, int64_t no
 		node_admit(nodes, node, h->sender_nonce, &ann, now);
 		*admitted = PRD_ANN_RESTART;
 	}
-	node->heard = now;
+	node->last_heard = now;
 	node->controls_received++;
 	if (node->phase == PRD_NODE_GONE && h->type == PR_FRAME_STATUS) {
 		node->phase = PRD_NODE_ACTIVE;
-		nodes->generation++;
+		nodes->change_count++;
 		*admitted = PRD_ANN_BACK;
 	}
 	return node;
@@ -208,21 +212,344 @@ void
 prd_node_leave(struct prd_nodes *nodes, struct prd_node *node, enum prd_node_phase phase)
 {
 	if (node->phase == PRD_NODE_ACTIVE && phase == PRD_NODE_GONE)
-		node->lost_unacknowledged += node->next_ordinal - node->window.settled;
+		node->lost_unacknowledged += node->next_ordinal - node->window.acknowledged;
 	node->phase = phase;
-	nodes->generation++;
+	nodes->change_count++;
 }
 
 struct prd_node *
-prd_nodes_expire(struct prd_nodes *nodes, int64_t now, int64_t silence)
+prd_nodes_next_silent(struct prd_nodes *nodes, int64_t now, int64_t silence)
 {
 	for (unsigned i = 0; i < nodes->count; i++) {
 		struct prd_node *node = nodes->list[i];
 
-		if (node->phase != PRD_NODE_ACTIVE || now - node->heard < silence)
+		if (node->phase != PRD_NODE_ACTIVE || now - node->last_heard < silence)
 			continue;
 		prd_node_leave(nodes, node, PRD_NODE_GONE);
 		return node;
 	}
 	return NULL;
+}
+
+/* ---- the window: what a node holds unacknowledged ---- */
+
+/*
+ * Maps acknowledged ordinals, which STATUS names, to bytes: there is a sample point at each 1/128 of the
+ * window, and the last point passed counts.
+ */
+
+static uint64_t
+window_step(const struct prd_window *w)
+{
+	return w->size / (PRD_WINDOW_POINTS / 2) + 1;
+}
+
+static void
+window_point(struct prd_window *w, uint64_t ordinal)
+{
+	uint32_t at;
+
+	if (w->sent_cost < w->next_point_cost || w->count == PRD_WINDOW_POINTS)
+		return;
+	at = (w->first + w->count++) % PRD_WINDOW_POINTS;
+	w->points[at].ordinal = ordinal;
+	w->points[at].cost = w->sent_cost;
+	w->next_point_cost = w->sent_cost + window_step(w);
+}
+
+uint64_t
+prd_node_sent(struct prd_node *node, size_t len)
+{
+	struct prd_window *w = &node->window;
+
+	w->sent_cost += len + PRD_FRAME_COST;
+	node->bytes_sent += len;
+	window_point(w, node->next_ordinal + 1);
+	return node->next_ordinal++;
+}
+
+bool
+prd_node_has_room(const struct prd_node *node, size_t len)
+{
+	const struct prd_window *w = &node->window;
+	uint64_t held = w->sent_cost + w->placed_cost - w->acked_cost;
+
+	return held == 0 || held + len + PRD_FRAME_COST <= w->size;
+}
+
+/* ordinal has been checked: not less than before, not more than was sent. */
+static void
+window_acknowledge(struct prd_node *node, uint64_t ordinal)
+{
+	struct prd_window *w = &node->window;
+
+	w->acknowledged = ordinal;
+	while (w->count > 0 && w->points[w->first].ordinal <= ordinal) {
+		w->acked_cost = w->points[w->first].cost;
+		w->first = (w->first + 1) % PRD_WINDOW_POINTS;
+		w->count--;
+	}
+	if (ordinal == node->next_ordinal) {
+		w->acked_cost = w->sent_cost;
+		w->next_point_cost = w->sent_cost + window_step(w);
+		w->count = 0;
+	}
+}
+
+void
+prd_node_status(struct prd_nodes *nodes, struct prd_node *node, const struct pr_status *s)
+{
+	bool usable = prd_node_usable(node);
+
+	node->status = *s;
+	if (s->ordinal_settled > node->window.acknowledged &&
+		s->ordinal_settled <= node->next_ordinal)
+		window_acknowledge(node, s->ordinal_settled);
+	if (usable != prd_node_usable(node))
+		nodes->change_count++;
+}
+
+/* ---- the spread: which node gets a packet ---- */
+
+const char *const prd_spread_names[] = {"round-robin", "weighted", "flow", NULL};
+
+enum { WEIGHT_MAX = 1000, NO_NODE = UINT16_MAX };
+
+void
+prd_spread_init(struct prd_spread *spread, enum prd_spread_mode mode, bool strict,
+	struct prd_nodes *nodes)
+{
+	memset(spread, 0, sizeof *spread);
+	spread->mode = mode;
+	spread->strict = strict;
+	spread->nodes = nodes;
+	spread->change_count = UINT64_MAX;
+	spread->queue.lru_next = spread->queue.lru_prev = &spread->queue;
+}
+
+static void
+queue_remove(struct prd_node *node)
+{
+	if (!node->lru_next)
+		return;
+	node->lru_next->lru_prev = node->lru_prev;
+	node->lru_prev->lru_next = node->lru_next;
+	node->lru_next = node->lru_prev = NULL;
+}
+
+static void
+queue_append(struct prd_spread *spread, struct prd_node *node)
+{
+	struct prd_node *head = &spread->queue;
+
+	node->lru_prev = head->lru_prev;
+	node->lru_next = head;
+	head->lru_prev->lru_next = node;
+	head->lru_prev = node;
+}
+
+/* splitmix64's finaliser over flow bucket and MAC: each pair gets a rank of its own */
+static uint64_t
+rendezvous(uint64_t bucket, const struct prd_node *node)
+{
+	uint64_t x = bucket * UINT64_C(0x9E3779B97F4A7C15);
+
+	for (int i = 0; i < PR_MAC_LEN; i++)
+		x = (x ^ node->mac[i]) * UINT64_C(0x100000001B3);
+	x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+	return x ^ (x >> 31);
+}
+
+static void
+bucket_fill(struct prd_spread *spread, unsigned bucket)
+{
+	uint64_t best[2] = {0, 0};
+	uint16_t *top = spread->top[bucket];
+
+	top[0] = top[1] = NO_NODE;
+	for (unsigned i = 0; i < spread->nodes->count; i++) {
+		uint64_t rank;
+
+		if (!prd_node_usable(spread->nodes->list[i]))
+			continue;
+		rank = rendezvous(bucket, spread->nodes->list[i]);
+		if (top[0] == NO_NODE || rank > best[0]) {
+			best[1] = best[0];
+			top[1] = top[0];
+			best[0] = rank;
+			top[0] = (uint16_t)i;
+		} else if (top[1] == NO_NODE || rank > best[1]) {
+			best[1] = rank;
+			top[1] = (uint16_t)i;
+		}
+	}
+}
+
+void
+prd_spread_weigh(struct prd_spread *spread)
+{
+	uint64_t rate_max = 1, free_max = 1;
+	struct prd_node *n, *head = &spread->queue;
+
+	for (n = head->lru_next; n != head; n = n->lru_next) {
+		uint64_t rate =
+			n->status.write_rate ? n->status.write_rate : n->ann.write_rate;
+		uint64_t space =
+			n->status.disk_total ? n->status.disk_free : n->ann.disk_free;
+
+		rate_max = rate > rate_max ? rate : rate_max;
+		free_max = space > free_max ? space : free_max;
+	}
+	spread->total_weight = 0;
+	for (n = head->lru_next; n != head; n = n->lru_next) {
+		uint64_t rate =
+			n->status.write_rate ? n->status.write_rate : n->ann.write_rate;
+		uint64_t space =
+			n->status.disk_total ? n->status.disk_free : n->ann.disk_free;
+		double share = rate ? (double)rate / (double)rate_max : 1.0;
+
+		/* a full volume overwrites its oldest data: it counts for less, but not for nothing */
+		share *= 0.1 + 0.9 * (double)space / (double)free_max;
+		n->weight = 1 + (int64_t)(share * WEIGHT_MAX);
+		spread->total_weight += n->weight;
+	}
+}
+
+static void
+spread_rebuild(struct prd_spread *spread)
+{
+	spread->change_count = spread->nodes->change_count;
+	spread->usable = 0;
+	for (unsigned i = 0; i < spread->nodes->count; i++) {
+		struct prd_node *node = spread->nodes->list[i];
+		bool queued = node->lru_next != NULL;
+
+		if (queued && !prd_node_usable(node))
+			queue_remove(node);
+		if (!queued && prd_node_usable(node)) {
+			node->credit = 0;
+			queue_append(spread, node);
+		}
+		spread->usable += prd_node_usable(node);
+	}
+	prd_spread_weigh(spread);
+	if (spread->mode == PRD_SPREAD_FLOW)
+		for (unsigned b = 0; b < PRD_FLOW_BUCKETS; b++)
+			bucket_fill(spread, b);
+}
+
+void
+prd_spread_change(struct prd_spread *spread, enum prd_spread_mode mode)
+{
+	spread->mode = mode;
+	spread_rebuild(spread);
+}
+
+/* The longest waiting node with room; if none has room and unless strict, the longest waiting node. */
+static struct prd_node *
+pick_round_robin(struct prd_spread *spread, size_t len, const struct prd_node *except)
+{
+	struct prd_node *n, *head = &spread->queue, *fallback = NULL;
+
+	for (n = head->lru_next; n != head; n = n->lru_next) {
+		if (n == except)
+			continue;
+		if (prd_node_has_room(n, len))
+			break;
+		if (!fallback)
+			fallback = n;
+	}
+	if (n == head)
+		n = spread->strict ? NULL : fallback;
+	if (n) {
+		queue_remove(n);
+		queue_append(spread, n);
+	}
+	return n;
+}
+
+/* Smooth weighted round robin: each node gets its weight as credit; the chosen one pays the sum of all weights. */
+static struct prd_node *
+pick_weighted(struct prd_spread *spread, size_t len, const struct prd_node *except)
+{
+	struct prd_node *n, *head = &spread->queue, *best = NULL, *fallback = NULL;
+
+	for (n = head->lru_next; n != head; n = n->lru_next) {
+		n->credit += n->weight;
+		if (n == except)
+			continue;
+		if (!prd_node_has_room(n, len)) {
+			if (!fallback || n->credit > fallback->credit)
+				fallback = n;
+		} else if (!best || n->credit > best->credit) {
+			best = n;
+		}
+	}
+	if (!best)
+		best = spread->strict ? NULL : fallback;
+	if (best) {
+		best->credit -= spread->total_weight;
+		return best;
+	}
+	/* No frame was sent: undo the credit of this round. */
+	for (n = head->lru_next; n != head; n = n->lru_next)
+		n->credit -= n->weight;
+	return NULL;
+}
+
+static enum prd_spread_result
+pick_flow(struct prd_spread *spread, unsigned copies, const uint8_t *data, size_t len,
+	struct prd_node *out[2])
+{
+	struct pr_decoded decoded;
+	const uint16_t *top;
+
+	pr_decode(1, data, len, &decoded);
+	top = spread->top[pr_flow_hash(&decoded, data, len, 0) % PRD_FLOW_BUCKETS];
+	for (unsigned i = 0; i < copies && top[i] != NO_NODE; i++) {
+		out[i] = spread->nodes->list[top[i]];
+		if (spread->strict && !prd_node_has_room(out[i], len))
+			return PRD_SPREAD_FULL;
+	}
+	return PRD_SPREAD_OK;
+}
+
+/* A copy that cannot be placed now must not leave the first one counted. */
+static enum prd_spread_result
+pick_two(struct prd_spread *spread, unsigned copies, size_t len, struct prd_node *out[2],
+	struct prd_node *(*pick)(struct prd_spread *, size_t, const struct prd_node *))
+{
+	unsigned room = 0;
+	const struct prd_node *n, *head = &spread->queue;
+
+	if (spread->strict) {
+		for (n = head->lru_next; n != head && room < copies; n = n->lru_next)
+			room += prd_node_has_room(n, len);
+		if (room < copies && room < spread->usable)
+			return PRD_SPREAD_FULL;
+	}
+	out[0] = pick(spread, len, NULL);
+	if (copies > 1)
+		out[1] = pick(spread, len, out[0]);
+	return PRD_SPREAD_OK;
+}
+
+enum prd_spread_result
+prd_spread_pick(struct prd_spread *spread, unsigned copies, const uint8_t *data, size_t len,
+	struct prd_node *out[2])
+{
+	out[0] = out[1] = NULL;
+	if (spread->change_count != spread->nodes->change_count)
+		spread_rebuild(spread);
+	if (spread->usable == 0)
+		return PRD_SPREAD_NONE;
+	switch (spread->mode) {
+	case PRD_SPREAD_FLOW:
+		return pick_flow(spread, copies, data, len, out);
+	case PRD_SPREAD_WEIGHTED:
+		return pick_two(spread, copies, len, out, pick_weighted);
+	default:
+		return pick_two(spread, copies, len, out, pick_round_robin);
+	}
 }

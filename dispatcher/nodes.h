@@ -11,17 +11,17 @@
 #include "proto/wire/frame.h"
 
 /*
- * The node table (CLog section 3.3): who announced itself, who is alive, how much each holds
- * that it has not yet acknowledged. A pure core: no I/O, time (monotonic ns) is an argument.
- * Used by the send thread only.
+ * The node table (CLog section 3.3): which nodes have announced themselves, which are alive, and how much
+ * each has been sent and not acknowledged. Below it the spread: which node gets a packet. No I/O; time is
+ * an argument, monotonic ns. Used by the send thread only.
  */
 #define PRD_NODES_MAX 256
 #define PRD_NODE_SILENCE (2 * PR_NS_PER_S)
 #define PRD_WINDOW_POINTS 256
 #define PRD_WINDOW_DEFAULT (1 << 20) /* for a node that announces no buffer size */
-/* A node's ring spends about this on each frame besides its bytes. */
+/* Bytes that a node's buffer needs for each frame besides the frame's own. */
 #define PRD_FRAME_COST 128
-/* Nonces that a node has given up; an old announcement cannot bring them back. */
+/* Old nonces remembered of a node: an announcement with one of them is a replay. */
 #define PRD_RETIRED_MAX 8
 
 enum prd_node_phase {
@@ -32,12 +32,12 @@ enum prd_node_phase {
 };
 const char *prd_node_phase_name(enum prd_node_phase phase);
 
-/* What a node has been sent and has not acknowledged; see prd_window_sent. */
+/* What a node has been sent and has not acknowledged. */
 struct prd_window {
 	uint64_t sent_cost, acked_cost;
 	uint64_t placed_cost; /* in a batch that has not gone out yet */
 	uint64_t size; /* announced by the node, or PRD_WINDOW_DEFAULT */
-	uint64_t settled;
+	uint64_t acknowledged; /* frames of lower ordinal are stored or given up */
 	uint64_t next_point_cost;
 	struct {
 		uint64_t ordinal, cost; /* all frames of lower ordinal cost so much */
@@ -45,7 +45,7 @@ struct prd_window {
 	uint32_t first, count;
 };
 
-struct prd_node_log; /* logs.h: one per link */
+struct prd_node_log; /* timestamp_logs.h: one per link */
 
 struct prd_node {
 	uint16_t number;
@@ -57,21 +57,21 @@ struct prd_node {
 	struct pr_ann pending_ann;
 	uint32_t retired[PRD_RETIRED_MAX];
 	unsigned retired_at;
-	int64_t heard; /* monotonic ns */
+	int64_t last_heard; /* monotonic ns */
 	struct pr_status status;
 	struct pr_replay replay[PR_FRAME_TYPES];
 	uint64_t numbers[PR_FRAME_TYPES]; /* last number given to a frame for this node */
 	uint64_t marks; /* rounds of MARKs sent to it */
 	uint64_t controls_received; /* good frames, since it was admitted first */
-	uint32_t mtu; /* the smaller of the node's and the o-port's */
+	uint32_t mtu; /* the smaller of the node's and the rack interface's */
 
 	uint64_t next_ordinal;
 	struct prd_window window;
-	struct prd_node_log *logs; /* owned by logs.c */
+	struct prd_node_log *logs; /* owned by timestamp_logs.c */
 	uint64_t primaries, seconds, bytes_sent; /* since it was admitted */
 	uint64_t resend_asked, resend_answered, gone_answered, logs_sent;
 	int64_t resend_budget;
-	uint64_t lost_unacknowledged; /* frames it had not settled when it went silent */
+	uint64_t lost_unacknowledged; /* frames not acknowledged when it went silent */
 
 	/* what it is told to do until it says that it did */
 	uint8_t command_type; /* enum pr_frame_type; 0: nothing */
@@ -80,7 +80,7 @@ struct prd_node {
 	uint64_t command_request; /* the manager's, 0 none */
 	int64_t command_next, command_deadline;
 
-	/* spread.c */
+	/* the spread */
 	struct prd_node *lru_next, *lru_prev;
 	int64_t weight, credit;
 };
@@ -88,10 +88,10 @@ struct prd_node {
 struct prd_nodes {
 	struct prd_node *list[PRD_NODES_MAX]; /* by number */
 	unsigned count;
-	uint32_t mtu; /* of the o-port */
+	uint32_t mtu; /* of the rack interface */
 	uint32_t own_nonce; /* STATUS, QUIT and RESEND must name it */
 	uint64_t epoch;
-	uint64_t generation; /* moves whenever the set of active nodes does */
+	uint64_t change_count; /* changes with the set of usable nodes */
 	uint64_t refused_stale, refused_replay, refused_full;
 };
 
@@ -121,30 +121,77 @@ enum prd_ann_result prd_nodes_ann(struct prd_nodes *nodes, const uint8_t mac[PR_
 	struct prd_node **out);
 
 /*
- * Checks a STATUS, QUIT or RESEND: known MAC, present nonces and epoch, fresh number. NULL: refuse.
+ * Checks a STATUS, QUIT or RESEND: known MAC, present nonces and epoch, new number. It may admit the sender,
+ * or bring it back. NULL: refuse the frame.
  * *admitted: PRD_ANN_RESTART (pending nonce proven), PRD_ANN_BACK (was gone), or PRD_ANN_KNOWN.
  */
-struct prd_node *prd_nodes_hear(struct prd_nodes *nodes, const struct pr_frame *frame,
-	int64_t now, enum prd_ann_result *admitted);
+struct prd_node *prd_nodes_accept_frame(struct prd_nodes *nodes,
+	const struct pr_frame *frame, int64_t now, enum prd_ann_result *admitted);
 void prd_node_status(
 	struct prd_nodes *nodes, struct prd_node *node, const struct pr_status *s);
 
 /* Takes a node out of the spread. */
 void prd_node_leave(
 	struct prd_nodes *nodes, struct prd_node *node, enum prd_node_phase phase);
-/* Marks a node that was silent for so long as gone and returns it; NULL when there is none. */
-struct prd_node *prd_nodes_expire(struct prd_nodes *nodes, int64_t now, int64_t silence);
+/* Marks the next node that has been silent for so long as gone and returns it; NULL: there is none. */
+struct prd_node *prd_nodes_next_silent(
+	struct prd_nodes *nodes, int64_t now, int64_t silence);
 
-/* May get data: active, and able to store it. */
+/* True if it may get data: it is active, and can write. */
 static inline bool
 prd_node_usable(const struct prd_node *node)
 {
 	return node->phase == PRD_NODE_ACTIVE && node->status.state != PR_NODE_SUSPENDED;
 }
 
-/* A data frame of len bytes has gone out; gives its ordinal. */
+/* Enters a data frame of len bytes that has been sent; returns its ordinal. */
 uint64_t prd_node_sent(struct prd_node *node, size_t len);
-/* Would a frame of len bytes keep within the buffer that the node announced? */
-bool prd_node_room(const struct prd_node *node, size_t len);
+/* True if a frame of len bytes fits into what is free of the buffer that the node announced. */
+bool prd_node_has_room(const struct prd_node *node, size_t len);
+
+/*
+ * Which node gets a packet:
+ *   round-robin  the node that has waited longest (CLog's least-recently-used queue)
+ *   weighted     in proportion to announced write rate and free space, evenly in time
+ *   flow         all packets of a connection to one node; when a node goes, only its flows move
+ */
+enum prd_spread_mode { PRD_SPREAD_ROUND_ROBIN, PRD_SPREAD_WEIGHTED, PRD_SPREAD_FLOW };
+extern const char *const prd_spread_names[]; /* NULL-terminated, for the option */
+
+#define PRD_FLOW_BUCKETS 4096
+
+struct prd_spread {
+	enum prd_spread_mode mode;
+	bool strict; /* rather wait than send more than fits a node's announced buffer */
+	struct prd_nodes *nodes;
+	uint64_t change_count; /* of nodes, at the last rebuild */
+	struct prd_node
+		queue; /* head of the ring of usable nodes; only its lru pointers are used */
+	unsigned usable;
+	int64_t total_weight;
+	uint16_t top[PRD_FLOW_BUCKETS][2]; /* node numbers, best and second best */
+};
+
+void prd_spread_init(struct prd_spread *spread, enum prd_spread_mode mode, bool strict,
+	struct prd_nodes *nodes);
+
+enum prd_spread_result {
+	PRD_SPREAD_OK,
+	PRD_SPREAD_NONE, /* no usable node */
+	PRD_SPREAD_FULL, /* strict: the buffers of all usable nodes are full */
+};
+
+/* For the next packets; packets sent before stay where they are. */
+void prd_spread_change(struct prd_spread *spread, enum prd_spread_mode mode);
+
+/*
+ * Chooses out[0], and for copies = 2 another node as out[1] (NULL when there is only one).
+ * data, len: the packet as captured.
+ */
+enum prd_spread_result prd_spread_pick(struct prd_spread *spread, unsigned copies,
+	const uint8_t *data, size_t len, struct prd_node *out[2]);
+
+/* Recomputes the weights from the nodes' write rates and free space; call once a second. */
+void prd_spread_weigh(struct prd_spread *spread);
 
 #endif

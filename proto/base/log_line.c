@@ -78,7 +78,7 @@ put_member(struct out *o, const char *name, const char *text)
 	o->at[o->len++] = '"';
 }
 
-/* "dispatcher/events.c" is where: dispatcher/events. */
+/* "dispatcher/sender.c" is where: dispatcher/events. */
 static const char *
 where(const char *file, char *room, size_t size)
 {

@@ -43,7 +43,7 @@ class Series:
 
 
 def tcpdump_loss(rack, rate):
-    """tcpdump on the i-port, to a file on the same disk."""
+    """tcpdump on the capture interface, to a file on the same disk."""
     out = os.path.join(rack.dir, "t.pcap")
     p = b.start(racklib.RACK, "exec", "-d", rack.dir, "disp", "tcpdump", "-n", "-i", "tap0", "-w",
                 out, "-Z", "root", stderr=subprocess.PIPE, env=rack.env)

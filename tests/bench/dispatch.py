@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dispatcher alone, i-port to o-port with logs on, against tcpdump and dumpcap to /dev/null.
+"""The dispatcher alone, capture interface to rack interface with logs on, against tcpdump and dumpcap to /dev/null.
 
 Highest rate without loss, by bisection; loss is what the sender's kernel took less what was given a
 seq (or was captured, for the peers). CPU per packet is user + system of the process; the whole

@@ -11,7 +11,7 @@ run_step "up" "$RACK" up --bare -n 3
 refute_step "a second up is refused" 1 "$RACK" up --bare
 refute_step "an unknown option is bad usage" 2 "$RACK" up --nonsense 1
 refute_step "a wrong number is bad usage" 2 "$RACK" up -n 0
-run_step "the link of the nodes takes the i-port's MTU and 8 more" \
+run_step "the link of the nodes takes the capture interface's MTU and 8 more" \
 	sh -c "'$RACK' exec log3 ip -o link show eth0 | grep -q 'mtu 1508 '"
 
 "$RACK" exec disp tcpdump -i tap0 -Z root --time-stamp-precision=nano -U \

@@ -9,7 +9,7 @@ need_root
 need_programs packrack packrack-dispatcher packrack-logger packrack-indexer packrack-merger
 need_data
 PER_RUN=${EXACT_PER_RUN:-14}
-# An o-port frame holds 65,535 bytes behind its Ethernet header: longer captures are cut to that.
+# A frame on the rack interface holds 65,535 bytes behind its Ethernet header: longer captures are cut to that.
 LONGEST=65549
 new_lab
 

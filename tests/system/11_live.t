@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A live link: the rack's trace has what tcpdump saw on the i-port in the same run: the same bytes,
+# A live link: the rack's trace has what tcpdump saw on the capture interface in the same run: the same bytes,
 # lengths, nanosecond times and order.
 # shellcheck source-path=SCRIPTDIR/../.. source=tests/system/lib.sh
 . tests/system/lib.sh

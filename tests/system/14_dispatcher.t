@@ -87,7 +87,7 @@ cut_refused() {
 	"$RACK" exec disp "$BUILD/packrack-dispatcher" --in tap0 --out out0 \
 		--manage "$PACKRACK_DISPATCHER"
 }
-refute_step "an o-port that is too narrow is refused" 1 cut_refused
+refute_step "a rack interface that is too narrow is refused" 1 cut_refused
 "$RACK" down > /dev/null
 
 stop_and_start() {
@@ -138,7 +138,7 @@ down_and_up() {
 	cat "$LAB_DIR/count"
 	[ "$got" = 6000 ] && [ "$rc" = 3 ] && grep -q "missing: 3000 packets in 1 range" "$LAB_DIR/count"
 }
-run_step "an o-port that was down: what came meanwhile is missing, and nothing else" down_and_up
+run_step "a rack interface that was down: what came meanwhile is missing, and nothing else" down_and_up
 "$RACK" down > /dev/null
 
 copies() {

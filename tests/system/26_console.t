@@ -174,7 +174,7 @@ other_figure() {
 run_step "figures are those of packrack status" equal
 refute_step "one that is not is seen" 1 other_figure
 node_actions() { # on the node whose detail is shown
-	run_step "identify says that the card has no LED" seen '! .*log1: IDENTIFY: it cannot' i
+	run_step "identify says that the card has no LED" seen '! .*log1: IDENTIFY: could not' i
 	run_step "disconnect asks first" seen 'Really disconnect log1\? \(y/n\)' d
 	run_step "and does" seen 'log1: DISCONNECT: done' y
 	run_step "as the state says" poll_until 10 shows 'State: +disconnected'

@@ -72,7 +72,7 @@ can_rack() {
 	[ "$(id -u)" = 0 ] && ip netns list > /dev/null 2>&1 && [ -x "$BUILD/packrack-merger" ]
 }
 
-# What an o-port cannot carry whole would be cut: that is not this test's subject.
+# What a rack interface cannot carry whole would be cut: that is not this test's subject.
 if can_rack; then
 	run_step "a link of frames that fit" "$MAKER" cut "$DIR/1.pcap" "$DIR/rack.pcap"
 	mv "$DIR/rack.pcap" "$DIR/1.pcap" 2> /dev/null && cp "$DIR/1.pcap" "$DIR/rack.pcap"

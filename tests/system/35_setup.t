@@ -85,7 +85,7 @@ small_mtu() {
 	put sys/class/net/eth1/mtu 1500
 	verdicts change governor bridge sockets "huge pages" interrupts slot mtu
 }
-run_step "an o-port that carries less than the link is seen" small_mtu
+run_step "a rack interface that carries less than the link is seen" small_mtu
 empty() {
 	mkdir -p "$DIR/empty"
 	PACKRACK_SYSROOT=$DIR/empty "$PACKRACK" setup --json |

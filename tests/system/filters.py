@@ -80,7 +80,7 @@ def prepare(args):
 
 
 def cut(args):
-    """Without frames that an o-port of 65,535 bytes does not carry whole."""
+    """Without frames that a rack interface of 65,535 bytes does not carry whole."""
     traces.write_pcap(args.to, ((p.time, p.data, p.length) for p in traces.Trace(args.trace)
                                 if len(p.data) <= 65549))
 

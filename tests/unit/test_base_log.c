@@ -15,7 +15,7 @@ line_of(const char *text, const struct pr_log_field *with)
 	return (struct pr_log_line){.time = INT64_C(1700000000123456789),
 		.level = PR_LOG_WARNING,
 		.program = "packrack-test",
-		.file = "dispatcher/events.c",
+		.file = "dispatcher/sender.c",
 		.text = text,
 		.fields = with};
 }
@@ -41,11 +41,11 @@ START_TEST(forms)
 		put(&l, PR_LOG_AUTO, 0), "packrack-test: warning: it is \"gone\"\n");
 	ck_assert_str_eq(put(&l, PR_LOG_AUTO, 1), "<4>it is \"gone\"\n");
 	ck_assert_str_eq(put(&l, PR_LOG_TEXT, 0),
-		"2023-11-14T22:13:20.123456789Z warning packrack-test dispatcher/events: "
+		"2023-11-14T22:13:20.123456789Z warning packrack-test dispatcher/sender: "
 		"it is \"gone\" node=\"log 1\" mac=02:00:00:00:00:01 user=\"\"\n");
 	ck_assert_str_eq(put(&l, PR_LOG_JSON, 0),
 		"{\"time\":\"2023-11-14T22:13:20.123456789Z\",\"level\":\"warning\","
-		"\"program\":\"packrack-test\",\"where\":\"dispatcher/events\","
+		"\"program\":\"packrack-test\",\"where\":\"dispatcher/sender\","
 		"\"what\":\"it is \\\"gone\\\"\",\"node\":\"log 1\","
 		"\"mac\":\"02:00:00:00:00:01\",\"user\":\"\"}\n");
 	ck_assert_int_eq(strncmp(put(&l, PR_LOG_JSON, 1), "<4>{\"time", 9), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dispatcher/logs.h"
+#include "dispatcher/timestamp_logs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -185,7 +185,7 @@ START_TEST(gone_by_room)
 
 	many(400000);
 	last = node->logs[0].last_log;
-	ck_assert_uint_gt(last, PRD_STORE_LINES + 300);
+	ck_assert_uint_gt(last, PRD_GONE_LOGS_MAX + 300);
 	ask(0, last - 300, last);
 	ck_assert_int_eq(sent[0].type, PR_FRAME_TSLOG);
 	ck_assert_uint_eq(
@@ -201,7 +201,7 @@ START_TEST(gone_by_room)
 	ask(0, kept - 10, kept - 1);
 	ck_assert_uint_eq(sent_count, 1);
 	ck_assert_uint_gt(sent[0].gone.count, 10);
-	ck_assert_uint_le(prd_store_used(logs.store), 1 << 20);
+	ck_assert_uint_le(prd_logs_kept(&logs), 1 << 20);
 }
 END_TEST
 

@@ -61,7 +61,7 @@ hear(unsigned n, enum pr_frame_type type, uint32_t nonce, enum prd_ann_result *h
 	number++;
 	f.header.number = number;
 	mac_of(n, f.src);
-	return prd_nodes_hear(&nodes, &f, now, how);
+	return prd_nodes_accept_frame(&nodes, &f, now, how);
 }
 
 START_TEST(join_and_silence)
@@ -77,11 +77,11 @@ START_TEST(join_and_silence)
 	ck_assert_int_eq(announce(1, 11, &a), PRD_ANN_KNOWN);
 	ck_assert_uint_eq(prd_nodes_active(&nodes), 2);
 	now += PRD_NODE_SILENCE - 1;
-	ck_assert_ptr_null(prd_nodes_expire(&nodes, now, PRD_NODE_SILENCE));
+	ck_assert_ptr_null(prd_nodes_next_silent(&nodes, now, PRD_NODE_SILENCE));
 	ck_assert_ptr_eq(hear(2, PR_FRAME_STATUS, 22, &how), b);
 	now += 1;
-	ck_assert_ptr_eq(prd_nodes_expire(&nodes, now, PRD_NODE_SILENCE), a);
-	ck_assert_ptr_null(prd_nodes_expire(&nodes, now, PRD_NODE_SILENCE));
+	ck_assert_ptr_eq(prd_nodes_next_silent(&nodes, now, PRD_NODE_SILENCE), a);
+	ck_assert_ptr_null(prd_nodes_next_silent(&nodes, now, PRD_NODE_SILENCE));
 	ck_assert(!prd_node_usable(a));
 	/* only late, not restarted: it goes on where it was */
 	a->next_ordinal = 5;
@@ -133,25 +133,25 @@ START_TEST(refusals)
 
 	announce(1, 11, &a);
 	mac_of(1, f.src);
-	ck_assert_ptr_eq(prd_nodes_hear(&nodes, &f, now, &how), a);
-	ck_assert_ptr_null(prd_nodes_hear(&nodes, &f, now, &how)); /* replayed */
+	ck_assert_ptr_eq(prd_nodes_accept_frame(&nodes, &f, now, &how), a);
+	ck_assert_ptr_null(prd_nodes_accept_frame(&nodes, &f, now, &how)); /* replayed */
 	ck_assert_uint_eq(nodes.refused_replay, 1);
 	bad = f;
 	bad.header.number++;
 	bad.header.epoch++;
-	ck_assert_ptr_null(prd_nodes_hear(&nodes, &bad, now, &how));
+	ck_assert_ptr_null(prd_nodes_accept_frame(&nodes, &bad, now, &how));
 	bad.header.epoch--;
 	bad.header.receiver_nonce = 1;
-	ck_assert_ptr_null(prd_nodes_hear(&nodes, &bad, now, &how));
+	ck_assert_ptr_null(prd_nodes_accept_frame(&nodes, &bad, now, &how));
 	bad.header.receiver_nonce = OWN;
 	bad.header.sender_nonce = 99;
-	ck_assert_ptr_null(prd_nodes_hear(&nodes, &bad, now, &how));
+	ck_assert_ptr_null(prd_nodes_accept_frame(&nodes, &bad, now, &how));
 	bad.header.sender_nonce = 11;
 	bad.src[5] ^= 1;
-	ck_assert_ptr_null(prd_nodes_hear(&nodes, &bad, now, &how));
+	ck_assert_ptr_null(prd_nodes_accept_frame(&nodes, &bad, now, &how));
 	ck_assert_uint_eq(nodes.refused_stale, 4);
 	bad.src[5] ^= 1;
-	ck_assert_ptr_eq(prd_nodes_hear(&nodes, &bad, now, &how), a);
+	ck_assert_ptr_eq(prd_nodes_accept_frame(&nodes, &bad, now, &how), a);
 	prd_node_leave(&nodes, a, PRD_NODE_DISCONNECTED);
 	ck_assert_int_eq(announce(1, 11, &a), PRD_ANN_REFUSED);
 	ck_assert_int_eq(announce(0, 11, &a), PRD_ANN_NEW); /* 02:00:.. is a good MAC */
@@ -192,7 +192,7 @@ START_TEST(window)
 	while (sent < FRAMES) {
 		size_t len = 60 + (size_t)random() % 1455;
 
-		if (prd_node_room(a, len)) {
+		if (prd_node_has_room(a, len)) {
 			cost[sent] = len + PRD_FRAME_COST;
 			held += cost[sent];
 			ck_assert_uint_le(held, a->window.size);
@@ -209,15 +209,16 @@ START_TEST(window)
 		s.ordinal_settled = settled;
 		prd_node_status(&nodes, a, &s);
 		if (held == 0)
-			ck_assert(prd_node_room(a, 100000000)); /* one frame always goes */
-		else if (!prd_node_room(a, 60))
+			ck_assert(prd_node_has_room(
+				a, 100000000)); /* one frame always goes */
+		else if (!prd_node_has_room(a, 60))
 			settled = s.ordinal_settled = sent, prd_node_status(&nodes, a, &s),
 			held = 0;
 	}
 	ck_assert_uint_gt(waits, 10);
 	s.ordinal_settled = sent + 1; /* says more than it can know */
 	prd_node_status(&nodes, a, &s);
-	ck_assert_uint_le(a->window.settled, sent);
+	ck_assert_uint_le(a->window.acknowledged, sent);
 }
 END_TEST
 
@@ -225,13 +226,13 @@ START_TEST(suspended)
 {
 	struct pr_status s = {.state = PR_NODE_SUSPENDED};
 	struct prd_node *a;
-	uint64_t generation;
+	uint64_t change_count;
 
 	announce(1, 11, &a);
-	generation = nodes.generation;
+	change_count = nodes.change_count;
 	prd_node_status(&nodes, a, &s);
 	ck_assert(!prd_node_usable(a));
-	ck_assert_uint_ne(nodes.generation, generation);
+	ck_assert_uint_ne(nodes.change_count, change_count);
 	s.state = PR_NODE_RUNNING;
 	prd_node_status(&nodes, a, &s);
 	ck_assert(prd_node_usable(a));

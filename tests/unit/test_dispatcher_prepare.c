@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dispatcher/prepare.h"
+#include "dispatcher/sender.h"
 
 #include <ftw.h>
 #include <pcap/pcap.h>

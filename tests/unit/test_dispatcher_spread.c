@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dispatcher/spread.h"
+#include "dispatcher/nodes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,7 +78,7 @@ START_TEST(round_robin)
 	ck_assert_ptr_eq(pick(p, len), n[0]);
 	/* the one that comes back has waited longest, but not so that it gets all */
 	nodes.list[1]->phase = PRD_NODE_ACTIVE;
-	nodes.generation++;
+	nodes.change_count++;
 	ck_assert_ptr_eq(pick(p, len), n[2]);
 	ck_assert_ptr_eq(pick(p, len), n[0]);
 	ck_assert_ptr_eq(pick(p, len), n[1]);

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "dispatcher/sender.h"
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+
+/* ---- to the nodes: frames, commands ---- */
+
+static void
+fill_header(const struct prd_sender *s, struct pr_frame *f, enum pr_frame_type type,
+	uint64_t number, uint32_t receiver)
+{
+	f->header = (struct pr_frame_header){.type = (uint8_t)type,
+		.rack = (uint32_t)s->config.options->rack_id,
+		.epoch = s->config.epoch,
+		.number = number,
+		.sender_nonce = s->config.nonce,
+		.receiver_nonce = receiver};
+}
+
+void
+prd_control_send(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
+	struct pr_frame *frame)
+{
+	/* RECONNECT is also broadcast: with numbers per node, nodes would refuse one as old */
+	uint64_t number =
+		type == PR_FRAME_RECONNECT ? ++s->reconnects : ++node->numbers[type];
+
+	memcpy(frame->dst, node->mac, PR_MAC_LEN);
+	fill_header(s, frame, type, number, node->nonce);
+	if (pr_control_add(s->control, frame) < 0)
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s: a %s frame could not be built", node->ann.name,
+			pr_frame_type_name(type));
+}
+
+void
+prd_control_ack(struct prd_sender *s, struct prd_node *node, uint32_t nonce)
+{
+	struct pr_frame frame;
+
+	frame.body.ann_ack = (struct pr_ann_ack){.node = node->number,
+		.hold_ns = (uint64_t)s->config.options->hold_time,
+		.snaplen = (uint32_t)s->config.options->snaplen};
+	memcpy(frame.dst, node->mac, PR_MAC_LEN);
+	fill_header(s, &frame, PR_FRAME_ANN_ACK, ++node->numbers[PR_FRAME_ANN_ACK], nonce);
+	pr_control_add(s->control, &frame);
+}
+
+/* Makes nodes that wait for a dispatcher, or for one that died, announce themselves at once. */
+void
+prd_control_reconnect_all(struct prd_sender *s)
+{
+	struct pr_frame frame;
+
+	frame.body.command = (struct pr_command){.command = ++s->commands};
+	memset(frame.dst, 0xff, PR_MAC_LEN);
+	fill_header(s, &frame, PR_FRAME_RECONNECT, ++s->reconnects, 0);
+	pr_control_add(s->control, &frame);
+}
+
+static void
+command_send(struct prd_sender *s, struct prd_node *node)
+{
+	struct pr_frame frame;
+
+	frame.body.command = (struct pr_command){
+		.command = node->command, .seconds = node->command_seconds};
+	node->command_next = s->now + PRD_MARK_PERIOD;
+	prd_control_send(s, node, node->command_type, &frame);
+}
+
+void
+prd_control_command(struct prd_sender *s, struct prd_node *node, enum pr_frame_type type,
+	uint32_t seconds, uint64_t request, int64_t patience)
+{
+	if (node->command_type != 0)
+		prd_control_command_end(s, node, false, "another command came in between");
+	node->command_type = (uint8_t)type;
+	node->command = ++s->commands;
+	node->command_seconds = seconds;
+	node->command_request = request;
+	node->command_deadline = s->now + patience;
+	command_send(s, node);
+}
+
+void
+prd_control_command_end(
+	struct prd_sender *s, struct prd_node *node, bool ok, const char *text)
+{
+	prd_snapshot_publish(s); /* before the reply goes out */
+	if (node->command_request != 0)
+		prd_reply(s, PRD_REPLY_DONE, node->command_request, ok, "node %s: %s: %s",
+			node->ann.name, pr_frame_type_name(node->command_type), text);
+	node->command_type = 0;
+	node->command_request = 0;
+}
+
+static void
+command_expired(struct prd_sender *s, struct prd_node *node)
+{
+	pr_log_node(PR_LOG_WARNING, node->ann.name, "node %s did not acknowledge %s",
+		node->ann.name, pr_frame_type_name(node->command_type));
+	prd_control_command_end(s, node, false, "no acknowledgement");
+}
+
+void
+prd_control_repeat(struct prd_sender *s)
+{
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		struct prd_node *node = s->nodes.list[i];
+
+		if (node->command_type == 0 || s->now < node->command_next)
+			continue;
+		if (s->now >= node->command_deadline)
+			command_expired(s, node);
+		else
+			command_send(s, node);
+	}
+}
+
+void
+prd_control_status(struct prd_sender *s, struct prd_node *node)
+{
+	const struct pr_status *status = &node->status;
+	bool good = status->command_result == 0;
+
+	if (node->command_type == 0 || status->command != node->command ||
+		status->command_type != node->command_type)
+		return;
+	if (node->command_type == PR_FRAME_STOP && status->state != PR_NODE_STOPPED)
+		return;
+	if (node->command_type == PR_FRAME_DISCONNECT && good)
+		pr_log_node(PR_LOG_INFO, node->ann.name, "node %s is disconnected",
+			node->ann.name);
+	prd_control_command_end(s, node, good,
+		good ? "done"
+		     : "could not be carried out: see the log of packrack-logger on it");
+}
+
+/* ---- to the nodes: MARK ---- */
+
+#define PORT_EVERY 10 /* MARKs of a node: a lost PORT is repeated within a second */
+
+/*
+ * The ledger (loss accounting record) says what was captured, where it went, and what was dropped. With
+ * it every packet is accounted for, even when timestamp logs, nodes or this dispatcher are lost. Its
+ * counters are those of the epoch.
+ */
+
+static void
+mark_link(
+	const struct prd_node *node, const struct prd_link *link, struct pr_mark_link *out)
+{
+	const struct prd_node_log *log = &node->logs[link->number];
+
+	*out = (struct pr_mark_link){
+		.link = link->number,
+		.linktype = link->linktype,
+		.snaplen = link->snaplen,
+		.ended = atomic_load(&link->ended),
+		.last_seq = pr_counter_get(&link->last_seq),
+		.last_otime = atomic_load(&link->last_otime),
+		.last_log = log->last_log,
+		.assigned = log->assigned,
+		.dropped_kernel = pr_counter_get(&link->dropped_kernel),
+		.dropped_interface = pr_counter_get(&link->dropped_interface),
+		.dropped_ring = pr_counter_get(&link->dropped_ring),
+		.dropped_no_node = pr_counter_get(&link->dropped_no_node),
+		.dropped_send = pr_counter_get(&link->dropped_send),
+		.cut = pr_counter_get(&link->cut),
+		.undelivered_first = pr_counter_get(&link->undelivered_first),
+		.undelivered_last = pr_counter_get(&link->undelivered_last),
+	};
+	memcpy(out->name, link->name, sizeof out->name);
+}
+
+/*
+ * ns: every packet captured earlier is in a timestamp log already sent. It has been taken from its ring,
+ * and is not in a log of this node that is still open.
+ */
+static int64_t
+complete_until(const struct prd_sender *s, const struct prd_node *node)
+{
+	int64_t said = PR_TIME_MAX, oldest;
+
+	for (unsigned i = 0; i < s->inputs->ring_count; i++)
+		if (s->drained_until[i] < said)
+			said = s->drained_until[i];
+	oldest = prd_logs_oldest(&s->logs, node);
+	return s->inputs->live && oldest <= said ? oldest - 1 : said;
+}
+
+/* The speeds of the links: they seldom change. */
+static void
+send_ports(struct prd_sender *s, struct prd_node *node)
+{
+	for (unsigned i = 0; i < s->inputs->link_count; i++) {
+		const struct prd_link *link = &s->inputs->links[i];
+		struct pr_frame frame;
+
+		if (!link->speed)
+			continue;
+		frame.body.port = (struct pr_port){link->number, link->speed};
+		prd_control_send(s, node, PR_FRAME_PORT, &frame);
+	}
+}
+
+void
+prd_send_mark(struct prd_sender *s, struct prd_node *node)
+{
+	unsigned links = s->inputs->link_count;
+	struct pr_frame frame;
+
+	if (!node->logs)
+		return;
+	/* MARK declares last_seq: all packets up to it must be in timestamp logs that have been sent */
+	prd_logs_flush(&s->logs, node, INT64_MAX, s->now);
+	for (unsigned at = 0; at < links; at += PR_MARK_LINKS_MAX) {
+		unsigned count = links - at;
+		struct pr_mark *mark = &frame.body.mark;
+
+		if (count > PR_MARK_LINKS_MAX)
+			count = PR_MARK_LINKS_MAX;
+		*mark = (struct pr_mark){.said_until = complete_until(s, node),
+			.next_ordinal = node->next_ordinal,
+			.stopping = s->marking_stop,
+			.link_count = (uint16_t)links,
+			.count = (uint16_t)count,
+			.links = frame.link_room};
+		for (unsigned i = 0; i < count; i++)
+			mark_link(node, &s->inputs->links[at + i], &frame.link_room[i]);
+		prd_control_send(s, node, PR_FRAME_MARK, &frame);
+	}
+	if (node->marks++ % PORT_EVERY == 0)
+		send_ports(s, node);
+}
+
+/* ---- from the nodes ---- */
+
+enum { FRAMES_A_WAKE = 64, FRAME_MAX = 65536 };
+
+struct prd_receiver {
+	struct prd_receiver_config config;
+	struct prd_receiver_counters counters;
+	struct event *event;
+	int fd;
+	bool warned;
+	uint8_t buf[FRAME_MAX];
+};
+
+/*
+ * All protocols, as a socket for one would lie behind clsact, which drops everything; the filter
+ * takes our Ethertype only. What this machine sends itself is left out.
+ */
+static int
+attach_filter(struct prd_receiver *r, struct pr_error *err)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->config.ethertype, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, FRAME_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+	int one = 1, size = 4 << 20;
+
+	if (setsockopt(r->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
+		return pr_error_errno(
+			err, "--out %s: cannot attach a filter", r->config.ifname);
+	setsockopt(r->fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof one);
+	/*
+	 * As long as any socket asks for stamps, the kernel stamps packets on arrival, not when it
+	 * hands them out: nearer to the wire, and the same for all who capture on the capture interface.
+	 */
+	setsockopt(r->fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
+	if (setsockopt(r->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+		setsockopt(r->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	return 0;
+}
+
+static int
+open_socket(struct prd_receiver *r, struct pr_error *err)
+{
+	struct sockaddr_ll at = {.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = r->config.ifindex};
+
+	/* protocol 0 until it is bound: nothing comes in before the filter is there */
+	r->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (r->fd < 0)
+		return pr_error_errno(
+			err, "cannot open a packet socket (needs CAP_NET_RAW)");
+	if (attach_filter(r, err) < 0)
+		return -1;
+	if (bind(r->fd, (struct sockaddr *)(void *)&at, sizeof at) < 0)
+		return pr_error_errno(err, "--out %s: cannot bind to it", r->config.ifname);
+	return 0;
+}
+
+static bool
+from_node(unsigned type)
+{
+	return type == PR_FRAME_ANN || type == PR_FRAME_STATUS || type == PR_FRAME_RESEND ||
+	       type == PR_FRAME_QUIT;
+}
+
+static void
+pass_on(struct prd_receiver *r, const struct pr_frame *frame)
+{
+	struct prd_event *event = pr_ring_reserve(r->config.events, sizeof *event);
+
+	if (!event) {
+		pr_count(&r->counters.dropped, 1);
+		return;
+	}
+	event->kind = PRD_EVENT_FRAME;
+	event->request = 0;
+	event->u.frame = *frame;
+	pr_ring_commit(r->config.events, sizeof *event);
+}
+
+static void
+on_bytes(struct prd_receiver *r, size_t len)
+{
+	struct pr_frame frame;
+	enum pr_frame_result result =
+		pr_frame_decode(r->buf, len, r->config.ethertype, r->config.key, &frame);
+
+	if (result != PR_FRAME_OK) {
+		pr_count(&r->counters.refused[result], 1);
+		if (result == PR_FRAME_BAD_TAG && !r->warned) {
+			r->warned = true;
+			pr_log_warning("--out %s: received a control frame with a wrong "
+				       "authentication tag: check that all nodes have this "
+				       "rack's frame key ('packrack keys bundle'); further "
+				       "ones are counted only",
+				r->config.ifname);
+		}
+		return;
+	}
+	if (frame.header.rack != r->config.rack) {
+		pr_count(&r->counters.other_rack, 1);
+		return;
+	}
+	if (!from_node(frame.header.type)) {
+		pr_count(&r->counters.not_from_node, 1);
+		return;
+	}
+	pr_count(&r->counters.received[frame.header.type], 1);
+	pass_on(r, &frame);
+}
+
+static void
+on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct prd_receiver *r = arg;
+
+	(void)what;
+	for (int i = 0; i < FRAMES_A_WAKE; i++) {
+		ssize_t n = recv(fd, r->buf, sizeof r->buf, MSG_TRUNC);
+
+		if (n < 0)
+			break; /* EAGAIN, or the interface is down: nothing to read */
+		if ((size_t)n <= sizeof r->buf)
+			on_bytes(r, (size_t)n);
+	}
+	pr_ring_publish(r->config.events);
+}
+
+struct prd_receiver *
+prd_receiver_open(struct pr_loop *loop, const struct prd_receiver_config *config,
+	struct pr_error *err)
+{
+	struct prd_receiver *r = calloc(1, sizeof *r);
+
+	if (!r) {
+		pr_error_set(err, "no memory to receive control frames");
+		return NULL;
+	}
+	r->config = *config;
+	r->fd = -1;
+	if (open_socket(r, err) < 0) {
+		prd_receiver_close(&r);
+		return NULL;
+	}
+	r->event =
+		event_new(pr_loop_base(loop), r->fd, EV_READ | EV_PERSIST, on_readable, r);
+	if (!r->event || event_add(r->event, NULL) < 0) {
+		pr_error_set(err, "cannot watch the rack interface");
+		prd_receiver_close(&r);
+	}
+	return r;
+}
+
+void
+prd_receiver_close(struct prd_receiver **receiver)
+{
+	struct prd_receiver *r = *receiver;
+
+	*receiver = NULL;
+	if (!r)
+		return;
+	if (r->event)
+		event_free(r->event);
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r);
+}
+
+const struct prd_receiver_counters *
+prd_receiver_counters(const struct prd_receiver *r)
+{
+	return &r->counters;
+}

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatcher/sender.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+#include "proto/base/log.h"
+#include "proto/base/thread.h"
+
+/* How long a node may take to acknowledge a command, and STOP when it lives but never stops. */
+#define COMMAND_PATIENCE (5 * PR_NS_PER_S)
+#define STOP_PATIENCE (60 * PR_NS_PER_S)
+/* While stopping: a node silent for so long is gone; one that cannot write is waited for so long. */
+#define STOP_SILENCE (5 * PR_NS_PER_S)
+#define STOP_SUSPENDED (10 * PR_NS_PER_S)
+/* Timestamps of one link may come out of order by a little when several CPUs receive. */
+#define TIMESTAMP_SLACK PR_NS_PER_MS
+#define SNAPSHOT_NEW 4U
+#define MAC_FORMAT "%02x:%02x:%02x:%02x:%02x:%02x"
+#define MAC_ARGS(m) (m)[0], (m)[1], (m)[2], (m)[3], (m)[4], (m)[5]
+
+/* ---- what others see: replies, and a copy of the node table ---- */
+
+void
+prd_reply(struct prd_sender *s, enum prd_reply_kind kind, uint64_t request, bool ok,
+	const char *fmt, ...)
+{
+	struct prd_reply *reply = pr_ring_reserve(s->config.replies, sizeof *reply);
+	va_list args;
+
+	if (!reply)
+		return;
+	*reply = (struct prd_reply){.kind = kind, .request = request, .ok = ok};
+	va_start(args, fmt);
+	vsnprintf(reply->text, sizeof reply->text, fmt, args);
+	va_end(args);
+	pr_ring_commit(s->config.replies, sizeof *reply);
+	pr_ring_publish(s->config.replies);
+}
+
+static void
+snapshot_node(const struct prd_node *node, struct prd_node_snapshot *v)
+{
+	memcpy(v->name, node->ann.name, sizeof v->name);
+	memcpy(v->mac, node->mac, sizeof v->mac);
+	v->number = node->number;
+	v->phase = node->phase;
+	v->last_heard = node->last_heard;
+	v->status = node->status;
+	v->frames_sent = node->next_ordinal;
+	v->bytes_sent = node->bytes_sent;
+	v->primaries = node->primaries;
+	v->seconds = node->seconds;
+	v->unacknowledged = node->next_ordinal - node->window.acknowledged;
+	v->lost_unacknowledged = node->lost_unacknowledged;
+	v->logs_sent = node->logs_sent;
+	v->resend_asked = node->resend_asked;
+	v->resend_answered = node->resend_answered;
+	v->gone_answered = node->gone_answered;
+	v->buffer_size = node->window.size;
+	v->controls_received = node->controls_received;
+	v->controls_sent = 0;
+	for (unsigned i = 0; i < PR_FRAME_TYPES; i++)
+		v->controls_sent += node->numbers[i];
+}
+
+/* Called every 100 ms, and when the state changes: not for each packet. */
+void
+prd_snapshot_publish(struct prd_sender *s)
+{
+	struct prd_snapshot *view = &s->snapshots[s->snapshot_written];
+
+	view->state = s->state;
+	view->spread_mode = s->spread.mode;
+	view->node_count = s->nodes.count;
+	for (unsigned i = 0; i < s->nodes.count; i++)
+		snapshot_node(s->nodes.list[i], &view->nodes[i]);
+	view->refused_stale = s->nodes.refused_stale;
+	view->refused_replay = s->nodes.refused_replay;
+	view->refused_full = s->nodes.refused_full;
+	view->log_memory_used = prd_logs_kept(&s->logs);
+	view->sent = *pr_transmit_counters(s->transmit);
+	s->snapshot_written =
+		atomic_exchange(&s->snapshot_between, s->snapshot_written | SNAPSHOT_NEW) &
+		~SNAPSHOT_NEW;
+}
+
+void
+prd_sender_snapshot(struct prd_sender *s, struct prd_snapshot *out)
+{
+	if (atomic_load(&s->snapshot_between) & SNAPSHOT_NEW)
+		s->snapshot_read = atomic_exchange(&s->snapshot_between, s->snapshot_read) &
+				   ~SNAPSHOT_NEW;
+	*out = s->snapshots[s->snapshot_read];
+}
+
+/* ---- the states of capture ---- */
+
+const char *const prd_capture_state_names[] = {
+	"waiting", "capturing", "draining", "stopping", "stopped", NULL};
+
+static void
+state_set(struct prd_sender *s, enum prd_capture_state state)
+{
+	s->state = state;
+	s->state_since = s->now;
+	prd_snapshot_publish(s); /* before the next reply goes out */
+	pr_log_debug("%s", prd_capture_state_names[state]);
+}
+
+static bool
+takes_packets(const struct prd_sender *s)
+{
+	return s->state == PRD_STATE_CAPTURING || s->state == PRD_STATE_DRAINING;
+}
+
+static void
+begin_capture(struct prd_sender *s)
+{
+	s->marking_stop = false;
+	for (unsigned i = 0; i < s->inputs->link_count; i++)
+		atomic_store(&s->inputs->links[i].ended, false);
+	state_set(s, PRD_STATE_CAPTURING);
+	prd_inputs_set_running(s->inputs, true);
+	pr_log_info("capturing, %u nodes active", prd_nodes_active(&s->nodes));
+}
+
+static void
+tell_stop(struct prd_sender *s, struct prd_node *node)
+{
+	prd_send_mark(s, node);
+	prd_control_command(s, node, PR_FRAME_STOP, 0, 0, STOP_PATIENCE);
+}
+
+/* Everything that was captured has gone out. */
+static void
+begin_stopping(struct prd_sender *s)
+{
+	state_set(s, PRD_STATE_STOPPING);
+	s->marking_stop = true;
+	for (unsigned i = 0; i < s->inputs->link_count; i++)
+		atomic_store(&s->inputs->links[i].ended, true);
+	for (unsigned i = 0; i < s->nodes.count; i++)
+		if (s->nodes.list[i]->phase == PRD_NODE_ACTIVE)
+			tell_stop(s, s->nodes.list[i]);
+}
+
+static bool
+all_stopped(const struct prd_sender *s)
+{
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		const struct prd_node *node = s->nodes.list[i];
+
+		if (node->phase != PRD_NODE_ACTIVE || node->command_type != PR_FRAME_STOP)
+			continue;
+		if (node->status.state == PR_NODE_SUSPENDED &&
+			s->now - s->state_since > STOP_SUSPENDED)
+			continue;
+		return false;
+	}
+	return true;
+}
+
+/* True if the nodes have acknowledged everything as stored, and nothing was dropped here; else text says what. */
+static bool
+stored_all(const struct prd_sender *s, char *text, size_t size)
+{
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		const struct prd_node *node = s->nodes.list[i];
+		uint64_t open = node->lost_unacknowledged;
+
+		/* of other nodes they have been added to lost_unacknowledged */
+		if (node->phase == PRD_NODE_ACTIVE)
+			open += node->next_ordinal - node->window.acknowledged;
+		if (open == 0)
+			continue;
+		snprintf(text, size,
+			"node %s (%s) has not confirmed that it stored %llu packets",
+			node->ann.name, prd_node_phase_name(node->phase),
+			(unsigned long long)open);
+		return false;
+	}
+	for (unsigned i = 0; i < s->inputs->link_count; i++) {
+		const struct prd_link *link = &s->inputs->links[i];
+
+		if (pr_counter_get(&link->dropped_no_node) == 0 &&
+			pr_counter_get(&link->dropped_send) == 0)
+			continue;
+		snprintf(text, size,
+			"link %s: packets were dropped because no node was available or "
+			"sending failed",
+			link->name);
+		return false;
+	}
+	snprintf(text, size, "stopped; the nodes have stored what they were sent");
+	return true;
+}
+
+static void
+stopped(struct prd_sender *s)
+{
+	char text[256];
+	bool ok = stored_all(s, text, sizeof text);
+
+	state_set(s, PRD_STATE_STOPPED);
+	if (ok)
+		pr_log_info("%s", text);
+	else
+		pr_log_warning("%s", text);
+	prd_reply(s, PRD_REPLY_STOPPED, 0, ok, "%s", text);
+	if (s->stop_request != 0)
+		prd_reply(s, PRD_REPLY_DONE, s->stop_request, ok, "%s", text);
+	s->stop_request = 0;
+}
+
+static void
+capture_start(struct prd_sender *s, uint64_t request)
+{
+	if (s->state != PRD_STATE_STOPPED && s->state != PRD_STATE_STOPPING) {
+		prd_reply(s, PRD_REPLY_DONE, request, s->state != PRD_STATE_DRAINING, "%s",
+			s->state == PRD_STATE_DRAINING
+				? "capture is being stopped: try again"
+				: "capturing already");
+		return;
+	}
+	if (prd_inputs_at_end(s->inputs)) {
+		prd_reply(s, PRD_REPLY_DONE, request, false,
+			"the trace files have been read: start another dispatcher for "
+			"more");
+		return;
+	}
+	for (unsigned i = 0; i < s->nodes.count; i++)
+		if (s->nodes.list[i]->command_type == PR_FRAME_STOP)
+			prd_control_command_end(
+				s, s->nodes.list[i], false, "started again");
+	if (s->stop_request != 0)
+		prd_reply(s, PRD_REPLY_DONE, s->stop_request, false, "started again");
+	s->stop_request = 0;
+	begin_capture(s);
+	prd_reply(s, PRD_REPLY_DONE, request, true, "capturing");
+}
+
+static void
+capture_stop(struct prd_sender *s, uint64_t request)
+{
+	char text[256];
+
+	if (s->state == PRD_STATE_STOPPED) {
+		prd_reply(s, PRD_REPLY_STOPPED, 0, stored_all(s, text, sizeof text),
+			"stopped already");
+		prd_reply(s, PRD_REPLY_DONE, request, true, "stopped already");
+		return;
+	}
+	if (s->stop_request != 0)
+		prd_reply(s, PRD_REPLY_DONE, s->stop_request, false,
+			"another stop request came in the meantime");
+	s->stop_request = request;
+	if (s->state == PRD_STATE_WAITING || s->state == PRD_STATE_CAPTURING) {
+		prd_inputs_set_running(s->inputs, false);
+		state_set(s, PRD_STATE_DRAINING);
+	}
+}
+
+static void
+step_waiting(struct prd_sender *s)
+{
+	const struct prd_options *o = s->config.options;
+	unsigned active = prd_nodes_active(&s->nodes);
+
+	if (active >= o->wait_nodes) {
+		begin_capture(s);
+		return;
+	}
+	if (o->wait_time == 0 || s->now - s->state_since < o->wait_time)
+		return;
+	if (s->strict) {
+		prd_reply(s, PRD_REPLY_FAILED, 0, false,
+			"%u of %llu nodes have announced themselves within --wait-time",
+			active, (unsigned long long)o->wait_nodes);
+		s->state_since = s->now;
+		return;
+	}
+	pr_log_warning(
+		"only %u of %llu nodes have announced themselves: capturing with these",
+		active, (unsigned long long)o->wait_nodes);
+	begin_capture(s);
+}
+
+static void
+capture_step(struct prd_sender *s, unsigned taken, bool at_end, bool quiet)
+{
+	bool empty = taken == 0 && !prd_tx_batch_unplaced(s);
+
+	switch (s->state) {
+	case PRD_STATE_WAITING:
+		step_waiting(s);
+		break;
+	case PRD_STATE_CAPTURING:
+		if (at_end && empty)
+			begin_stopping(s);
+		break;
+	case PRD_STATE_DRAINING:
+		if (quiet && empty)
+			begin_stopping(s);
+		break;
+	case PRD_STATE_STOPPING:
+		if (all_stopped(s))
+			stopped(s);
+		break;
+	case PRD_STATE_STOPPED:
+		break;
+	}
+}
+
+static void
+stop_if_stopping(struct prd_sender *s, struct prd_node *node)
+{
+	if (s->state == PRD_STATE_STOPPING || s->state == PRD_STATE_STOPPED)
+		tell_stop(s, node);
+}
+
+/* ---- events: from nodes and managers ---- */
+
+static void
+warn_of_name(const struct prd_sender *s, const struct prd_node *node)
+{
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		const struct prd_node *other = s->nodes.list[i];
+
+		if (other != node && other->phase == PRD_NODE_ACTIVE &&
+			strcmp(other->ann.name, node->ann.name) == 0)
+			pr_log_warning("two nodes are named %s, " MAC_FORMAT
+				       " and " MAC_FORMAT
+				       ": give one of them another --name",
+				node->ann.name, MAC_ARGS(other->mac), MAC_ARGS(node->mac));
+	}
+}
+
+static void
+warn_of_mtu(const struct prd_sender *s, const struct prd_node *node)
+{
+	if (node->ann.mtu != 0 && node->ann.mtu < s->config.mtu)
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s: its MTU of %u is below the %u of the rack interface: "
+			"longer "
+			"packets for it are truncated",
+			node->ann.name, (unsigned)node->ann.mtu, (unsigned)s->config.mtu);
+}
+
+/* A node that starts, or starts again, gets new timestamp logs; without memory for them it cannot take part. */
+static void
+node_joined(struct prd_sender *s, struct prd_node *node, enum prd_ann_result how)
+{
+	struct pr_error err;
+
+	if (how != PRD_ANN_BACK && prd_logs_admit(&s->logs, node, &err) < 0) {
+		pr_log_error("%s", err.text);
+		prd_node_leave(&s->nodes, node, PRD_NODE_GONE);
+		return;
+	}
+	if (node->command_type == PR_FRAME_RECONNECT)
+		prd_control_command_end(s, node, true, "done");
+	else if (node->command_type != 0 && how != PRD_ANN_BACK)
+		prd_control_command_end(s, node, false, "the node was started again");
+	pr_log_node(PR_LOG_INFO, node->ann.name, "node %s (" MAC_FORMAT ") %s, %u active",
+		node->ann.name, MAC_ARGS(node->mac),
+		how == PRD_ANN_NEW    ? "has joined"
+		: how == PRD_ANN_BACK ? "is back"
+				      : "was started again",
+		prd_nodes_active(&s->nodes));
+	warn_of_name(s, node);
+	warn_of_mtu(s, node);
+	stop_if_stopping(s, node);
+}
+
+static void
+on_ann(struct prd_sender *s, const struct pr_frame *f)
+{
+	struct prd_node *node;
+	enum prd_ann_result result =
+		prd_nodes_ann(&s->nodes, f->src, &f->header, &f->body.ann, s->now, &node);
+
+	if (result == PRD_ANN_REFUSED)
+		return;
+	prd_control_ack(s, node, f->header.sender_nonce);
+	if (result == PRD_ANN_NEW || result == PRD_ANN_RESTART || result == PRD_ANN_BACK)
+		node_joined(s, node, result);
+	else if (result == PRD_ANN_PENDING)
+		pr_log_node(PR_LOG_INFO, f->body.ann.name,
+			"node %s announced a restart while still active; its next status "
+			"message will confirm or refute it",
+			f->body.ann.name);
+	if (result != PRD_ANN_PENDING)
+		prd_send_mark(s, node);
+}
+
+static void
+on_status(struct prd_sender *s, struct prd_node *node, const struct pr_status *status)
+{
+	bool suspended = node->status.state == PR_NODE_SUSPENDED;
+
+	prd_node_status(&s->nodes, node, status);
+	if (!suspended && status->state == PR_NODE_SUSPENDED)
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s cannot write: it gets no more packets until it can",
+			node->ann.name);
+	else if (suspended && status->state != PR_NODE_SUSPENDED)
+		pr_log_node(PR_LOG_INFO, node->ann.name, "node %s can write again",
+			node->ann.name);
+	prd_control_status(s, node);
+}
+
+/* Sends the node's open timestamp logs and a last MARK, then takes it out of the spread. */
+static void
+part_from(struct prd_sender *s, struct prd_node *node, enum prd_node_phase phase)
+{
+	prd_send_mark(s, node);
+	prd_node_leave(&s->nodes, node, phase);
+}
+
+static void
+on_quit(struct prd_sender *s, struct prd_node *node)
+{
+	bool told = node->command_type == PR_FRAME_DISCONNECT;
+
+	if (node->phase != PRD_NODE_ACTIVE && !told)
+		return;
+	part_from(s, node, told ? PRD_NODE_DISCONNECTED : PRD_NODE_QUIT);
+	pr_log_node(PR_LOG_INFO, node->ann.name, "node %s has left, %u active",
+		node->ann.name, prd_nodes_active(&s->nodes));
+	if (node->command_type != 0)
+		prd_control_command_end(s, node, told, told ? "done" : "the node has left");
+}
+
+static void
+on_frame(struct prd_sender *s, const struct pr_frame *f)
+{
+	enum prd_ann_result admitted;
+	struct prd_node *node;
+
+	if (f->header.type == PR_FRAME_ANN) {
+		on_ann(s, f);
+		return;
+	}
+	node = prd_nodes_accept_frame(&s->nodes, f, s->now, &admitted);
+	if (!node)
+		return;
+	if (admitted != PRD_ANN_KNOWN)
+		node_joined(s, node, admitted);
+	if (f->header.type == PR_FRAME_STATUS)
+		on_status(s, node, &f->body.status);
+	else if (f->header.type == PR_FRAME_QUIT)
+		on_quit(s, node);
+	else if (f->header.type == PR_FRAME_RESEND)
+		prd_logs_resend(&s->logs, node, &f->body.resend, s->now);
+}
+
+static void
+on_node_command(struct prd_sender *s, const struct prd_event *e)
+{
+	struct prd_node *node = prd_nodes_by_name(&s->nodes, e->u.node.name);
+	enum pr_frame_type type = e->u.node.type;
+
+	if (!node) {
+		prd_reply(s, PRD_REPLY_DONE, e->request, false, "no node is named '%s'",
+			e->u.node.name);
+		return;
+	}
+	if (type == PR_FRAME_RECONNECT) {
+		if (node->phase == PRD_NODE_DISCONNECTED)
+			node->phase = PRD_NODE_QUIT; /* its ANN will be welcome */
+	} else if (node->phase != PRD_NODE_ACTIVE) {
+		prd_reply(s, PRD_REPLY_DONE, e->request, false, "node %s is %s",
+			node->ann.name, prd_node_phase_name(node->phase));
+		return;
+	}
+	if (node->command_type == PR_FRAME_STOP) {
+		prd_reply(s, PRD_REPLY_DONE, e->request, false, "node %s is being stopped",
+			node->ann.name);
+		return;
+	}
+	if (type == PR_FRAME_DISCONNECT)
+		part_from(s, node, PRD_NODE_DISCONNECTED);
+	prd_control_command(s, node, type, e->u.node.seconds, e->request, COMMAND_PATIENCE);
+}
+
+static void
+handle_events(struct prd_sender *s)
+{
+	struct prd_event *e;
+	size_t len;
+
+	while ((e = pr_ring_next(s->config.events, &len))) {
+		switch (e->kind) {
+		case PRD_EVENT_FRAME:
+			on_frame(s, &e->u.frame);
+			break;
+		case PRD_EVENT_START:
+			capture_start(s, e->request);
+			break;
+		case PRD_EVENT_STOP:
+			capture_stop(s, e->request);
+			break;
+		case PRD_EVENT_SPREAD:
+			prd_spread_change(&s->spread, (enum prd_spread_mode)e->u.node.type);
+			prd_snapshot_publish(s);
+			prd_reply(s, PRD_REPLY_DONE, e->request, true,
+				"spread is %s from now on",
+				prd_spread_names[s->spread.mode]);
+			break;
+		case PRD_EVENT_NODE:
+			on_node_command(s, e);
+			break;
+		}
+		pr_ring_release(s->config.events);
+	}
+}
+
+/* ---- the thread ---- */
+
+/* The order matters: captured_until of each link is read before its ring, so that all up to it has been taken. */
+static void
+note_captured(const struct prd_sender *s, int64_t until[PRD_LINKS_MAX])
+{
+	for (unsigned i = 0; i < s->inputs->ring_count; i++)
+		until[i] = s->inputs->live
+				   ? atomic_load(&s->inputs->links[i].captured_until)
+				   : pr_now_real();
+}
+
+static void
+note_drained(struct prd_sender *s, unsigned taken, const int64_t until[PRD_LINKS_MAX])
+{
+	bool live = s->inputs->live;
+
+	for (unsigned i = 0; i < s->inputs->ring_count; i++) {
+		int64_t said = until[i];
+
+		if (s->unplaced[i])
+			continue;
+		if (taken >
+			0) { /* maybe not all: only what is older than the last packet taken */
+			if (!live || pr_counter_get(&s->inputs->links[i].last_seq) == 0)
+				continue;
+			said = atomic_load(&s->inputs->links[i].last_otime) -
+			       TIMESTAMP_SLACK;
+		}
+		if (said > s->drained_until[i])
+			s->drained_until[i] = said;
+	}
+}
+
+static void
+expire_nodes(struct prd_sender *s)
+{
+	bool stopping = s->state >= PRD_STATE_STOPPING;
+	struct prd_node *node;
+
+	while ((node = prd_nodes_next_silent(
+			&s->nodes, s->now, stopping ? STOP_SILENCE : PRD_NODE_SILENCE))) {
+		pr_log_node(PR_LOG_WARNING, node->ann.name,
+			"node %s is silent: it gets no more packets; %llu that it got "
+			"are not acknowledged",
+			node->ann.name,
+			(unsigned long long)(node->next_ordinal -
+					     node->window.acknowledged));
+		if (node->command_type != 0)
+			prd_control_command_end(s, node, false, "the node is silent");
+	}
+}
+
+static void
+mark_all(struct prd_sender *s)
+{
+	struct pr_error err;
+
+	expire_nodes(s);
+	for (unsigned i = 0; i < s->nodes.count; i++) {
+		struct prd_node *node = s->nodes.list[i];
+
+		prd_logs_refill(node, s->now - s->last_mark);
+		if (node->phase == PRD_NODE_ACTIVE)
+			prd_send_mark(s, node);
+	}
+	s->last_mark = s->now;
+	if (s->now - s->last_weigh >= PR_NS_PER_S) {
+		s->last_weigh = s->now;
+		prd_spread_weigh(&s->spread);
+	}
+	if (s->now - s->last_trouble >= PR_NS_PER_S &&
+		pr_transmit_trouble(s->transmit, &err)) {
+		s->last_trouble = s->now;
+		pr_log_error("%s", err.text);
+	}
+	prd_snapshot_publish(s);
+}
+
+/* When every node is full, timestamp logs must go out at once: without them nodes acknowledge nothing. */
+static void
+tick(struct prd_sender *s)
+{
+	int64_t old = s->stuck ? INT64_MAX : s->now - s->config.options->log_age;
+
+	if (s->now - s->last_tick >= PRD_TICK || s->stuck) {
+		s->last_tick = s->now;
+		for (unsigned i = 0; i < s->nodes.count; i++)
+			prd_logs_flush(&s->logs, s->nodes.list[i], old, s->now);
+		prd_control_repeat(s);
+	}
+	if (s->now - s->last_mark >= PRD_MARK_PERIOD)
+		mark_all(s);
+}
+
+static bool
+logs_open(const struct prd_sender *s)
+{
+	for (unsigned i = 0; i < s->nodes.count; i++)
+		if (prd_logs_oldest(&s->logs, s->nodes.list[i]) != PR_TIME_MAX)
+			return true;
+	return false;
+}
+
+/* Sleeps until packets or events come, or until the next tick or MARK. A ring with an unplaced packet does not wake it. */
+static void
+sleep_until_due(struct prd_sender *s)
+{
+	struct pollfd pfd = {.fd = pr_ring_fd(s->config.events), .events = POLLIN};
+	int64_t due = s->last_mark + PRD_MARK_PERIOD, left;
+	bool ready = pr_ring_arm(s->config.events);
+
+	if (logs_open(s) || s->state == PRD_STATE_DRAINING)
+		due = s->now + PRD_TICK;
+	for (unsigned i = 0; takes_packets(s) && i < s->inputs->ring_count; i++)
+		if (!s->unplaced[i])
+			ready = pr_ring_arm(s->inputs->rings[i]) || ready;
+	left = due - pr_now_mono();
+	if (!ready && left > 0)
+		poll(&pfd, 1, (int)(left / PR_NS_PER_MS) + 1);
+}
+
+static void
+round_of_work(struct prd_sender *s)
+{
+	int64_t until[PRD_LINKS_MAX];
+	bool at_end = prd_inputs_at_end(s->inputs), quiet = prd_inputs_quiet(s->inputs);
+	unsigned taken = 0;
+
+	s->now = pr_now_mono();
+	handle_events(s);
+	if (takes_packets(s)) {
+		note_captured(s, until);
+		taken = prd_tx_batch(s);
+		note_drained(s, taken, until);
+	}
+	capture_step(s, taken, at_end, quiet);
+	tick(s);
+	pr_control_flush(s->control);
+	if (taken == 0)
+		sleep_until_due(s);
+}
+
+/*
+ * Frames that one thread sends from two CPUs may lie in two of the kernel's queues, and one of them
+ * may wait for long: a thread that stays where it is keeps them in order.
+ */
+static void
+stay_on_this_cpu(void)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (cpu < 0 || cpu >= CPU_SETSIZE)
+		return;
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof set, &set) < 0)
+		pr_log_warning(
+			"the send thread cannot stay on one CPU: %s", strerror(errno));
+}
+
+static void *
+sender_main(void *arg)
+{
+	struct prd_sender *s = arg;
+
+	pr_priority_thread(PR_NICE_STORE);
+	stay_on_this_cpu();
+	s->now = s->state_since = pr_now_mono();
+	if (s->inputs->live)
+		prd_inputs_set_running(s->inputs,
+			true); /* the cyclic buffer holds packets until a node has joined */
+	prd_control_reconnect_all(s);
+	while (!atomic_load(&s->quit))
+		round_of_work(s);
+	return NULL;
+}
+
+static void
+send_log(void *arg, struct prd_node *node, enum pr_frame_type type,
+	const struct pr_frame *frame)
+{
+	struct pr_frame copy;
+
+	/* not the whole struct: most of it is for the links of a MARK */
+	copy.body = frame->body;
+	prd_control_send(arg, node, type, &copy);
+}
+
+static int
+sender_set_up(
+	struct prd_sender *s, const struct prd_sender_config *config, struct pr_error *err)
+{
+	const struct prd_options *o = config->options;
+
+	s->config = *config;
+	s->inputs = config->inputs;
+	s->transmit = config->transmit;
+	s->control = config->control;
+	s->copies = (unsigned)o->copies;
+	s->strict = !config->inputs->live;
+	memcpy(s->prepare.src, config->mac, PR_MAC_LEN);
+	s->prepare.ethertype = (uint16_t)o->ethertype;
+	s->prepare.epoch = config->epoch;
+	prd_nodes_init(&s->nodes, config->epoch, config->nonce, config->mtu);
+	prd_spread_init(&s->spread, (enum prd_spread_mode)o->spread, s->strict, &s->nodes);
+	if (prd_logs_init(&s->logs, config->inputs->link_count, o->log_memory,
+		    3 * o->hold_time, err) < 0)
+		return -1;
+	s->logs.send = send_log;
+	s->logs.arg = s;
+	for (unsigned i = 0; i < config->inputs->ring_count; i++)
+		pr_ring_share_fd(config->inputs->rings[i], config->events);
+	s->snapshot_between = 1;
+	s->snapshot_read = 2;
+	return 0;
+}
+
+struct prd_sender *
+prd_sender_create(const struct prd_sender_config *config, struct pr_error *err)
+{
+	struct prd_sender *s = calloc(1, sizeof *s);
+
+	if (!s)
+		pr_error_set(err, "no memory for the sender");
+	else if (sender_set_up(s, config, err) < 0)
+		prd_sender_destroy(&s);
+	return s;
+}
+
+int
+prd_sender_start_thread(struct prd_sender *s, struct pr_error *err)
+{
+	if (pr_thread_start(&s->thread, sender_main, s, "the send thread", err) < 0)
+		return -1;
+	s->started = true;
+	return 0;
+}
+
+void
+prd_sender_destroy(struct prd_sender **sender)
+{
+	struct prd_sender *s = *sender;
+
+	*sender = NULL;
+	if (!s)
+		return;
+	if (s->started) {
+		atomic_store(&s->quit, true);
+		pthread_join(s->thread, NULL); /* it wakes up for every MARK */
+	}
+	for (unsigned i = 0; i < s->nodes.count; i++)
+		prd_logs_forget(s->nodes.list[i]);
+	prd_nodes_free(&s->nodes);
+	prd_logs_free(&s->logs);
+	free(s);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatcher/timestamp_logs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/clock.h"
+
+/* ---- sent logs, kept for RESEND ---- */
+
+/*
+ * The history is a cyclic memory. Positions only grow (offset = position % size); 0 means none, so they
+ * start at size. Each sent log names the position of the one before it of the same (node, link): a RESEND
+ * walks from the newest log back, and finds what it needs soon.
+ */
+struct sent_log {
+	struct prd_log_meta meta;
+	uint64_t before;
+	int64_t sent_at;
+	uint32_t len,
+		total; /* total: with this header and padding; 0: a gap up to the end of the memory */
+	uint8_t body[];
+};
+
+/* The logs of one (node, link). */
+struct log_series {
+	uint64_t newest;
+	struct prd_log_meta *
+		gone; /* the last PRD_GONE_LOGS_MAX that left; made when the first one does */
+	uint64_t gone_count;
+};
+
+struct prd_log_history {
+	uint8_t *mem;
+	size_t size;
+	uint64_t head, tail;
+	int64_t keep;
+	unsigned links;
+	struct log_series *series; /* node * links + link */
+};
+
+static void
+history_destroy(struct prd_log_history *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; h->series && i < (size_t)PRD_NODES_MAX * h->links; i++)
+		free(h->series[i].gone);
+	free(h->series);
+	free(h->mem);
+	free(h);
+}
+
+static struct prd_log_history *
+history_create(size_t size, int64_t keep, unsigned links, struct pr_error *err)
+{
+	struct prd_log_history *h = calloc(1, sizeof *h);
+
+	size &= ~(size_t)7;
+	if (h) {
+		h->mem = malloc(size);
+		h->series = calloc((size_t)PRD_NODES_MAX * links, sizeof *h->series);
+		h->links = links;
+	}
+	if (!h || !h->mem || !h->series) {
+		pr_error_set(
+			err, "cannot allocate %zu bytes for sent timestamp logs", size);
+		history_destroy(h);
+		return NULL;
+	}
+	h->size = size;
+	h->head = h->tail = size;
+	h->keep = keep;
+	return h;
+}
+
+static struct log_series *
+series_of(const struct prd_log_history *h, const struct prd_log_meta *meta)
+{
+	return &h->series[(size_t)meta->node * h->links + meta->link];
+}
+
+static struct sent_log *
+log_at(const struct prd_log_history *h, uint64_t pos)
+{
+	return (struct sent_log *)(void *)(h->mem + pos % h->size);
+}
+
+static void
+note_gone(struct log_series *series, const struct prd_log_meta *meta)
+{
+	if (!series->gone)
+		series->gone = calloc(PRD_GONE_LOGS_MAX, sizeof *series->gone);
+	if (series->gone)
+		series->gone[series->gone_count++ % PRD_GONE_LOGS_MAX] = *meta;
+}
+
+/* True if the rest of the memory at pos is a gap: a log may not cross the end. */
+static bool
+is_gap(const struct prd_log_history *h, uint64_t pos)
+{
+	return h->size - pos % h->size < sizeof(struct sent_log) ||
+	       log_at(h, pos)->total == 0;
+}
+
+static void
+drop_oldest(struct prd_log_history *h)
+{
+	const struct sent_log *log = log_at(h, h->tail);
+
+	if (is_gap(h, h->tail)) {
+		h->tail += h->size - h->tail % h->size;
+		return;
+	}
+	note_gone(series_of(h, &log->meta), &log->meta);
+	h->tail += log->total;
+}
+
+static void
+make_room(struct prd_log_history *h, size_t total)
+{
+	size_t to_end = h->size - h->head % h->size;
+	size_t need = to_end < total ? to_end + total : total;
+
+	while (h->head + need - h->tail > h->size)
+		drop_oldest(h);
+	if (to_end >= total)
+		return;
+	if (to_end >= sizeof(struct sent_log))
+		log_at(h, h->head)->total = 0;
+	h->head += to_end;
+}
+
+static void
+history_put(struct prd_log_history *h, const struct prd_log_meta *meta, const void *body,
+	size_t len, int64_t now)
+{
+	size_t total = (sizeof(struct sent_log) + len + 7) & ~(size_t)7;
+	struct log_series *series = series_of(h, meta);
+	struct sent_log *log;
+
+	if (total > h->size / 2) {
+		note_gone(series, meta);
+		return;
+	}
+	make_room(h, total);
+	log = log_at(h, h->head);
+	log->meta = *meta;
+	log->before = series->newest;
+	log->sent_at = now;
+	log->len = (uint32_t)len;
+	log->total = (uint32_t)total;
+	memcpy(log->body, body, len);
+	series->newest = h->head;
+	h->head += total;
+}
+
+/* Drops the logs that are too old, so that all that are left may be sent again. */
+static void
+expire(struct prd_log_history *h, int64_t now)
+{
+	while (h->tail < h->head &&
+		(is_gap(h, h->tail) || now - log_at(h, h->tail)->sent_at >= h->keep))
+		drop_oldest(h);
+}
+
+/*
+ * Finds logs which->number..last, both included, made for which->nonce. found is a ring: it gets the
+ * PRD_RESEND_MAX oldest of them, newest first. Returns how many there are; *lowest is the smallest number
+ * still kept (last + 1 if none is).
+ */
+static size_t
+history_find(const struct prd_log_history *h, const struct prd_log_meta *which,
+	uint64_t last, const struct sent_log *found[PRD_RESEND_MAX], uint64_t *lowest)
+{
+	uint64_t pos = series_of(h, which)->newest;
+	size_t n = 0;
+
+	*lowest = last + 1;
+	while (pos >= h->tail && pos != 0) {
+		const struct sent_log *log = log_at(h, pos);
+
+		if (log->meta.nonce != which->nonce || log->meta.number < which->number)
+			break;
+		pos = log->before;
+		if (log->meta.number > last)
+			continue;
+		*lowest = log->meta.number;
+		found[n++ % PRD_RESEND_MAX] = log;
+	}
+	return n;
+}
+
+/* What is remembered of gone logs which->number..last; seqs, times and count stay 0 unless all are known. */
+static void
+history_gone(const struct prd_log_history *h, const struct prd_log_meta *which,
+	uint64_t last, struct pr_gone *out)
+{
+	const struct log_series *series = series_of(h, which);
+	uint64_t count = series->gone_count, known = 0;
+	uint64_t from = count < PRD_GONE_LOGS_MAX ? 0 : count - PRD_GONE_LOGS_MAX;
+	const struct pr_gone unknown = {
+		.link = which->link, .first_log = which->number, .last_log = last};
+
+	*out = unknown;
+	for (uint64_t i = from; i < count; i++) {
+		const struct prd_log_meta *gone = &series->gone[i % PRD_GONE_LOGS_MAX];
+
+		if (gone->nonce != which->nonce || gone->number < which->number ||
+			gone->number > last)
+			continue;
+		if (known++ == 0) {
+			out->first_seq = gone->first_seq;
+			out->first_time = gone->first_time;
+		}
+		out->last_seq = gone->last_seq;
+		out->last_time = gone->last_time;
+		out->count += gone->count;
+	}
+	if (known != last - which->number + 1)
+		*out = unknown;
+}
+
+/* ---- logs being filled ---- */
+
+int
+prd_logs_init(struct prd_logs *logs, unsigned links, size_t memory, int64_t keep,
+	struct pr_error *err)
+{
+	memset(logs, 0, sizeof *logs);
+	logs->links = links;
+	logs->history = history_create(memory, keep, links, err);
+	return logs->history ? 0 : -1;
+}
+
+void
+prd_logs_free(struct prd_logs *logs)
+{
+	history_destroy(logs->history);
+	logs->history = NULL;
+}
+
+size_t
+prd_logs_kept(const struct prd_logs *logs)
+{
+	return (size_t)(logs->history->head - logs->history->tail);
+}
+
+static size_t
+log_room(const struct prd_node *node)
+{
+	size_t room = node->mtu - PR_FRAME_HEADER - PR_FRAME_TAG;
+
+	return room < PRD_LOG_ROOM_MAX ? room : PRD_LOG_ROOM_MAX;
+}
+
+static void
+log_begin(const struct prd_logs *logs, struct prd_node *node, uint16_t link)
+{
+	struct prd_node_log *log = &node->logs[link];
+	uint16_t flags = logs->links > 1 ? PR_TSLOG_INTERLEAVED : 0;
+
+	pr_tslog_begin(
+		&log->builder, link, flags, log->last_log + 1, log->buf, log_room(node));
+	log->began = 0;
+	log->meta = (struct prd_log_meta){.nonce = node->nonce,
+		.node = node->number,
+		.link = link,
+		.number = log->last_log + 1};
+}
+
+void
+prd_logs_forget(struct prd_node *node)
+{
+	if (node->logs)
+		free(node->logs[0].buf);
+	free(node->logs);
+	node->logs = NULL;
+}
+
+int
+prd_logs_admit(struct prd_logs *logs, struct prd_node *node, struct pr_error *err)
+{
+	uint8_t *buf;
+
+	prd_logs_forget(node);
+	node->logs = calloc(logs->links, sizeof *node->logs);
+	buf = malloc((size_t)logs->links * PRD_LOG_ROOM_MAX);
+	if (!node->logs || !buf) {
+		free(buf);
+		free(node->logs);
+		node->logs = NULL;
+		return pr_error_set(
+			err, "no memory for the logs of node %s", node->ann.name);
+	}
+	for (unsigned i = 0; i < logs->links; i++) {
+		node->logs[i].buf = buf + (size_t)i * PRD_LOG_ROOM_MAX;
+		log_begin(logs, node, (uint16_t)i);
+	}
+	node->resend_budget = PRD_RESEND_PER_S;
+	return 0;
+}
+
+static void
+log_send(struct prd_logs *logs, struct prd_node *node, const void *body, size_t len)
+{
+	struct pr_frame frame;
+
+	frame.body.raw.data = body;
+	frame.body.raw.len = len;
+	node->logs_sent++;
+	logs->send(logs->arg, node, PR_FRAME_TSLOG, &frame);
+}
+
+static void
+log_finish(struct prd_logs *logs, struct prd_node *node, uint16_t link, int64_t now)
+{
+	struct prd_node_log *log = &node->logs[link];
+	const uint8_t *body;
+	size_t len = pr_tslog_finish(&log->builder, &body);
+
+	if (len == 0)
+		return;
+	history_put(logs->history, &log->meta, body, len, now);
+	log->last_log++;
+	log_send(logs, node, body, len);
+	log_begin(logs, node, link);
+}
+
+void
+prd_logs_add(struct prd_logs *logs, struct prd_node *node, uint16_t link,
+	const struct pr_entry *e, int64_t now)
+{
+	struct prd_node_log *log = &node->logs[link];
+	struct prd_log_meta *meta = &log->meta;
+
+	if (!pr_tslog_add(&log->builder, e)) {
+		log_finish(logs, node, link, now);
+		/* an empty log takes any entry, as begin demands room enough */
+		if (!pr_tslog_add(&log->builder, e))
+			return;
+	}
+	if (log->began == 0) {
+		log->began = now;
+		meta->first_seq = e->seq;
+		meta->first_time = e->otime;
+	}
+	meta->last_seq = e->seq;
+	meta->last_time = e->otime;
+	meta->count++;
+	log->assigned += !(e->flags & PR_ENTRY_SECOND);
+}
+
+void
+prd_logs_flush(struct prd_logs *logs, struct prd_node *node, int64_t then, int64_t now)
+{
+	for (unsigned i = 0; node->logs && i < logs->links; i++)
+		if (node->logs[i].began != 0 && node->logs[i].began <= then)
+			log_finish(logs, node, (uint16_t)i, now);
+}
+
+int64_t
+prd_logs_oldest(const struct prd_logs *logs, const struct prd_node *node)
+{
+	int64_t oldest = PR_TIME_MAX;
+
+	for (unsigned i = 0; node->logs && i < logs->links; i++)
+		if (node->logs[i].began != 0 && node->logs[i].meta.first_time < oldest)
+			oldest = node->logs[i].meta.first_time;
+	return oldest;
+}
+
+void
+prd_logs_resend(struct prd_logs *logs, struct prd_node *node, const struct pr_resend *ask,
+	int64_t now)
+{
+	struct prd_log_meta which = {.nonce = node->nonce, .node = node->number};
+	uint64_t last = ask->last_log, lowest;
+	const struct sent_log *found[PRD_RESEND_MAX];
+	struct pr_frame frame;
+	size_t n, sent = 0;
+
+	node->resend_asked++;
+	if (ask->link >= logs->links || !node->logs || ask->first_log == 0)
+		return;
+	which.link = ask->link;
+	which.number = ask->first_log;
+	if (last > node->logs[ask->link].last_log)
+		last = node->logs[ask->link].last_log;
+	if (ask->first_log > last || node->resend_budget <= 0)
+		return;
+	expire(logs->history, now);
+	n = history_find(logs->history, &which, last, found, &lowest);
+	if (lowest > ask->first_log) {
+		history_gone(logs->history, &which, lowest - 1, &frame.body.gone);
+		node->gone_answered++;
+		logs->send(logs->arg, node, PR_FRAME_GONE, &frame);
+	}
+	for (; n > 0 && sent < PRD_RESEND_MAX; sent++) {
+		const struct sent_log *log = found[--n % PRD_RESEND_MAX];
+
+		log_send(logs, node, log->body, log->len);
+	}
+	node->resend_answered += sent;
+	node->resend_budget -= (int64_t)sent + 1;
+}
+
+void
+prd_logs_refill(struct prd_node *node, int64_t elapsed)
+{
+	node->resend_budget += elapsed / (PR_NS_PER_S / PRD_RESEND_PER_S);
+	if (node->resend_budget > PRD_RESEND_PER_S)
+		node->resend_budget = PRD_RESEND_PER_S;
+}
