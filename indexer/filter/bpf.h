@@ -10,9 +10,9 @@
 #include "proto/wire/source.h"
 
 /*
- * A packet filter as libpcap compiles it, and its interpreter. Programs come over the network and
- * are not trusted: they are checked once when made, and their steps are bounded when run. What a
- * valid one gives equals what pcap_offline_filter gives (but for parts, see below). Immutable once made; any thread may run it.
+ * A packet filter as libpcap compiles it, and its interpreter. Programs come over the network and are not trusted:
+ * they are checked once when they are made, and their steps are bounded when they run. For a valid program the
+ * result equals that of pcap_offline_filter, but for the two extensions below. Immutable; any thread may run it.
  */
 struct pri_insn { /* as struct bpf_insn */
 	uint16_t code;
@@ -23,8 +23,8 @@ struct pri_insn { /* as struct bpf_insn */
 /*
  * Two extensions of BPF, made by filter.c and never by libpcap; bpf.c runs them and plan.c reads them.
  *
- * PART: a jump to the next instruction, with jt 1. Behind it lies another
- * part of an OR; where a load fails in one part, the others have their say all the same.
+ * PART: a jump to the next instruction, with jt 1. Behind it lies the next part of an OR. A load beyond the captured bytes rejects
+ * only the part that it is in.
  */
 #define PRI_INSN_PART ((struct pri_insn){.code = 0x05, .jt = 1})
 static inline bool
@@ -73,12 +73,12 @@ struct pri_bpf *pri_bpf_create(uint16_t linktype, const struct pri_insn *insns,
 void pri_bpf_destroy(struct pri_bpf **program);
 
 /*
- * What the program returns for a packet: 0 is no match. A program that runs on longer than any
- * sensible one could (backward jumps: `ip6 protochain`) does not match.
+ * What the program returns for a packet; 0: no match. A program that runs longer than any sensible one (backward
+ * jumps: `ip6 protochain`) does not match.
  */
 uint32_t pri_bpf_run(
 	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen);
-/* The same of a packet that has a time. */
+/* As pri_bpf_run, with the packet's time for the terms of time. */
 bool pri_bpf_match(const struct pri_bpf *program, const struct pr_packet *packet);
 
 /* A filter over several link types. Empty: all packets match; else those of other types do not. */
@@ -92,7 +92,7 @@ int pri_bpf_set_add(struct pri_bpf_set *programs, struct pri_bpf *program,
 const struct pri_bpf *pri_bpf_set_find(
 	const struct pri_bpf_set *programs, uint16_t linktype); /* or NULL */
 void pri_bpf_set_free(struct pri_bpf_set *programs);
-/* Nothing is filtered out, of this link type at least: each program there is says yes at once. */
+/* True if all packets of this link type match. */
 bool pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype);
 bool pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet);
 

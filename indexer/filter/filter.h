@@ -9,8 +9,8 @@
 #include "proto/base/error.h"
 
 /*
- * From pcap-filter syntax to programs, where the user sits: names resolve there. The only part of
- * the indexer that knows libpcap. Not for the capture path: a filter may compile for seconds.
+ * Compiles filters in pcap-filter syntax, where the user sits: names are resolved here. The only part of the
+ * indexer that uses libpcap. Not for the capture path: to compile a filter may take seconds.
  */
 #define PRI_FILTER_SNAPLEN 262144
 
@@ -30,7 +30,7 @@ struct pri_bpf *pri_filter_compile(
 int pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text,
 	struct pri_bpf_set *out, struct pr_error *err);
 
-/* Does the text make sense for any of them? -1 and libpcap's word on the first. */
+/* 0: the text makes sense for one of the link types. -1: err has libpcap's word on the first. */
 int pri_filter_check(
 	const uint16_t *linktypes, size_t count, const char *text, struct pr_error *err);
 

@@ -9,11 +9,13 @@
 #include "proto/base/array.h"
 
 /*
- * Forwards: at each instruction the different states (what may be known there) that lead to it, each
- * once. Backwards: of each state what must hold from there on. Jumps go forward, so either is one pass
- * in the order of the instructions; a backward jump is taken for "may match". Places are told apart
- * only by what still matters (registers that will be read), and there are few of them at an
- * instruction; where there would be more, those that come last are one, of which nothing is known.
+ * Abstract interpretation of a BPF program. Forward: the set of abstract states (what is known of headers and
+ * registers) at each instruction, STATES_HERE at most; further ones merge into "nothing known". Backward: for each
+ * state the condition under which the program accepts. Jumps go forward, so each is one pass over the
+ * instructions; a backward jump counts as "may match". For example, of
+ *	ldh [12]; jeq #0x800, accept, reject
+ * the state of `accept` knows that IPv4 lies at 14, and the condition of the first is the key ETHERTYPE 0x0800.
+ * States are told apart only by registers that are read later.
  */
 #define STATES_HERE 12 /* at one instruction */
 #define STATES_MAX 600000

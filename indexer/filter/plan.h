@@ -12,16 +12,15 @@
 #include "proto/base/error.h"
 
 /*
- * What an index can say of a filter. A plan is read off the compiled program itself: what must hold of
- * a packet's keys and numbers (index_key.h) so that the program can accept it, as AND and OR over look-ups.
- * Where the program tests what no key tells, the plan says TRUE there: "may match". So a packet that
- * the program accepts always makes the plan true; that the reverse holds too is what makes a plan good.
+ * What an index can say of a filter. A plan is read off the compiled program: it is what must hold of a packet's
+ * keys and numbers (index_key.h) so that the program can accept it, as AND and OR over look-ups. Where the program
+ * tests what no key tells, the plan says TRUE: "may match". So a packet that the program accepts always makes the
+ * plan true. The fewer other packets do, the better the plan.
  *
- * A test in the program counts as a look-up only where the tests before it, on every way to it, give the
- * bytes their meaning: `ether[26:4] = x` alone is no source address, behind `ether[12:2] = 0x800` it
- * is. (The idea to read plans from programs, and the rule, are DESIGN's section 6.)
+ * A test counts as a look-up only where the tests before it, on every way to it, give the bytes their meaning:
+ * `ether[26:4] = x` alone is no source address; behind `ether[12:2] = 0x800` it is.
  *
- * Immutable once made, and pure: any thread may use it.
+ * A plan does not change once it is made: any thread may use it.
  */
 enum pri_plan_op {
 	PRI_PLAN_FALSE,
@@ -30,7 +29,7 @@ enum pri_plan_op {
 	PRI_PLAN_RANGE, /* has a number within ranges[left] */
 	PRI_PLAN_AND, /* of the nodes left and right, both of which stand before it */
 	PRI_PLAN_OR,
-	PRI_PLAN_PARTS, /* has the composites that can be made of keys[left]; may match, if nobody knows */
+	PRI_PLAN_PARTS, /* has those composites of a record that keys[left] fixes; true if has_parts is NULL */
 };
 
 struct pri_plan_node {
@@ -55,24 +54,25 @@ struct pri_plan {
 };
 
 /*
- * Work and memory are bounded by the program's length: a program of which too many different things
- * can be said "may match". NULL: no memory.
+ * Work and memory are bounded by the program's length: of a program that says too many different things the plan
+ * is "may match". NULL: no memory.
  */
 struct pri_plan *pri_plan_create(const struct pri_bpf *program, struct pr_error *err);
 void pri_plan_destroy(struct pri_plan **plan);
 
-/* What the tests are asked of: an index entry, or in tests a packet's own keys. */
+/* What a plan is held against: an index entry, or in tests a packet's own keys. */
 struct pri_plan_index {
 	bool (*has_key)(void *arg, const struct pri_key *key);
 	bool (*has_range)(void *arg, const struct pri_plan_range *range);
-	bool (*has_parts)(void *arg, const struct pri_key *parts); /* NULL: not known */
+	bool (*has_parts)(
+		void *arg, const struct pri_key *parts); /* NULL: the index cannot tell */
 	void *arg;
 };
-/* scratch: plan->count bytes. Asks for as little as it needs, and for nothing twice. */
+/* True if the plan holds. No question is put twice. scratch: plan->count bytes. */
 bool pri_plan_holds(
 	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch);
 
-/* Does it say nothing at all (true), or that nothing matches (false)? */
+/* TRUE: the plan says nothing; FALSE: no packet can match. */
 static inline bool
 pri_plan_is(const struct pri_plan *plan, enum pri_plan_op op)
 {
@@ -88,14 +88,14 @@ struct pri_plans {
 int pri_plans_create(
 	const struct pri_bpf_set *programs, struct pri_plans *out, struct pr_error *err);
 void pri_plans_free(struct pri_plans *plans);
-/* NULL: there is no program for it, so when there are any, nothing of this link type matches. */
+/* NULL: the filter has no program for the link type; if it has any, no packet of this one matches. */
 const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t linktype);
 
 /* ---- words ---- */
 
 #define PRI_PLAN_WORDS_MAX 40 /* lines; a longer plan says how much it leaves out */
 /*
- * The plan for people, a line a test, indented by so many tabs and more where it nests:
+ * Prints the plan in words, a line a test, indented by so many tabs, and by one more where it nests:
  *	all of
  *		host 192.0.2.7
  *		port 53
@@ -103,9 +103,8 @@ const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t li
 void pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent);
 
 /*
- * In what order an index that is read key by key should be asked: how many keys of each rank are worth
- * asking for, those that are one but for the side once. 0: none is; such keys are to be taken as there.
- * scratch: plan->count bytes.
+ * Number of keys of each rank worth a look-up; SRC and DST of one address count once. 0: assume they are present,
+ * do not look up. scratch: plan->count bytes.
  */
 void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch);
 

@@ -11,10 +11,12 @@
 #include "indexer/index/index_key.h"
 
 /*
- * Formulas for the planner: AND and OR over leaves, no NOT, each distinct one stored once, so that a
- * formula is a number and equal formulas have equal numbers. As nothing is negated, putting TRUE for
- * any part of a formula makes it weaker and never wrong: that is what is done when there are too many.
- * Parts have smaller numbers than what they are parts of. Within the planner only.
+ * What the planner's files share: formulas (plan_term.c), abstract states (plan_state.c), and the last two steps
+ * of a plan (plan_lower.c).
+ *
+ * A formula is AND and OR over leaves, without NOT. Each distinct formula is stored once, so it is a number, and
+ * equal formulas have equal numbers. Because nothing is negated, TRUE in place of any part makes a formula weaker
+ * and never wrong: that is done when there are too many. Parts have smaller numbers than the formulas made of them.
  */
 #define PRI_TERM_FALSE 0u
 #define PRI_TERM_TRUE 1u
@@ -95,9 +97,8 @@ pri_term_leaf_of(const struct pri_terms *terms, uint32_t a)
 }
 
 /*
- * What is known of a packet at one state of a program, on the way that led there: how far the headers
- * are understood, as index_key.h walks them, and what the registers hold. Forgetting is always right. Within
- * the planner only.
+ * An abstract state: what is known of a packet at one instruction, on the way that led there: how far its headers
+ * are understood (index_key.h), and what the registers hold. To forget something is always right.
  */
 enum pri_value_form {
 	PRI_VALUE_ANY, /* nothing is known of it */
@@ -140,23 +141,26 @@ struct pri_state {
 };
 
 void pri_state_start(struct pri_state *state, const struct pri_linktype_layout *layout);
-/* Over an instruction that is no jump. layout NULL: nothing is known of such packets but the length. */
+/* Changes the state as an instruction does that is no jump. */
 void pri_state_step(struct pri_state *state, const struct pri_insn *in);
-/* Over a conditional jump: returns what holds when it is taken, or is not, and notes it. */
+/*
+ * Changes the state as a conditional jump does that is taken, or is not. Returns what holds then. layout NULL: of
+ * such packets only the length is known.
+ */
 uint32_t pri_state_branch(struct pri_state *state, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms);
 
 /*
- * From what a program tests to what an index can be asked: bytes become whole keys, prefixes or "may
- * match"; addresses and ports that come together become composite keys as well; what both ways of an
- * OR demand is demanded once; tests that other tests imply are left out (that a host's packets are of
- * IP or ARP). Look at terms->failed. Within the planner only.
+ * Turns what a program tests into what an index can be asked: bytes become whole keys, prefixes or "may match";
+ * addresses and ports that come together become pairs, services and parts of composites; what both ways of an OR
+ * demand is demanded once; tests that other tests imply are left out (a host's packets are of IP or ARP). Look at
+ * terms->failed.
  */
 uint32_t pri_plan_lower(struct pri_terms *terms, uint32_t term);
 
 /*
- * The plan that a formula is: what it is made of, numbered anew, and nothing nested to the left deeper
- * than a walk over it may go (there it "may match"). NULL: no memory. Within the planner only.
+ * Makes the plan of a formula: its parts, numbered anew. Where they nest to the left deeper than a walk over the
+ * plan may go, it says "may match". NULL: no memory.
  */
 struct pri_plan *pri_plan_finish(const struct pri_terms *terms, uint32_t term);
 

@@ -14,8 +14,8 @@
 #include "proto/wire/segment.h"
 
 /*
- * Segments of a slow link span more time than this; a batch of them may span days, and summaries must not.
- * So their keys go into the summary segment by segment, which on a fast link would cost too much.
+ * A batch of a slow link, whose segments span more time than this, may span days, and summaries must not. So its
+ * keys go into the summary segment by segment, which on a fast link would cost too much.
  */
 #define SLOW_NS PR_NS_PER_S
 #define LEVELS 3
@@ -331,7 +331,7 @@ put_segment(struct pri_builder *b, uint64_t sequence, uint64_t proof, size_t len
 
 int
 pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
-	const void *body, size_t len, bool (*whole)(void *arg), void *arg,
+	const void *body, size_t len, bool (*still_valid)(void *arg), void *arg,
 	struct pr_error *err)
 {
 	bool anew;
@@ -350,7 +350,7 @@ pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
 	rc = pri_segment_keys_take(&b->segment, body, len, err);
 	if (rc < 0)
 		return -1;
-	if (whole && (rc > 0 || !whole(arg)))
+	if (still_valid && (rc > 0 || !still_valid(arg)))
 		return 2;
 	if (rc > 0) {
 		b->figures.damaged++;

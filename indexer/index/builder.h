@@ -12,9 +12,9 @@
 #include "proto/wire/summary.h"
 
 /*
- * Makes the index of one stream from its segments, given in order: records of level 1 for each batch of
- * about PRI_BUILDER_BATCH bytes, of level 2 for each group of batches, and of level 3 (summaries). Pure: records go to a sink,
- * which may be slow; then segments must wait. One thread.
+ * Makes the index of one stream from its segments, given in order: a record of level 1 for each batch of about
+ * PRI_BUILDER_BATCH bytes, a record of level 2 for each set of columns (a column is a batch), and records of
+ * level 3 (summaries). Records go to a sink. While the sink is full, no segment is added. One thread.
  */
 #define PRI_BUILDER_BATCH (4 * 1024 * 1024)
 #define PRI_BUILDER_KEYS 16384 /* of a batch, for level 2 */
@@ -32,20 +32,22 @@ void pri_builder_composites(struct pri_builder *b, const struct pri_composites *
 void pri_builder_destroy(struct pri_builder **builder);
 
 /*
- * Level 1 is there already for what comes before the sequence level1, and level 2 for what comes before
- * level2, which is not greater: of that they are not made.
+ * Resume point: level-1 records exist for sequences below level1, level-2 records for those below level2
+ * (level2 <= level1). These are not built again.
  */
 void pri_builder_resume(struct pri_builder *b, uint64_t level1, uint64_t level2);
 
 /*
- * 1: taken (a damaged one is left without index); 0: not now, a record waits for its sink; -1: no
- * memory. A sequence that is not the last one's successor begins a new record.
- *
- * A segment may lie in shared memory. When all was read of it that is needed, whole(arg) says whether it was
- * there all the while: if not, or if it seems damaged, 2 is returned, and it was not added.
+ * Adds a segment that may lie in shared memory. After all was read of it, still_valid(arg) says whether it was
+ * unchanged all the while. Returns:
+ *    1  added (a damaged segment of one's own memory gets no index)
+ *    0  the sink is full: call again later
+ *    2  not added: overwritten while it was read, or damaged
+ *   -1  no memory
+ * A sequence that does not follow the last one begins new records.
  */
 int pri_builder_add_shared(struct pri_builder *b, uint64_t sequence, uint64_t proof,
-	const void *body, size_t len, bool (*whole)(void *arg), void *arg,
+	const void *body, size_t len, bool (*still_valid)(void *arg), void *arg,
 	struct pr_error *err);
 /* Of one's own memory: never 2. */
 static inline int
@@ -60,8 +62,8 @@ enum pri_builder_end {
 	PRI_BUILDER_ALL, /* and, at the end of all, the group */
 };
 /*
- * Offers what waits, after finishing the batch that is being made, and more. 1: all is taken; 0:
- * something still waits; -1: no memory.
+ * Finishes the batch, and what `end` names, and offers the records. 1: the sink took all; 0: some still wait;
+ * -1: no memory.
  */
 int pri_builder_finish(
 	struct pri_builder *b, enum pri_builder_end end, struct pr_error *err);

@@ -141,13 +141,11 @@ size_t pri_keys_of_fields(
 size_t pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX]);
 
 /*
- * Composite keys as configured: "src+dport" is a key of a packet's source address together with its
- * destination port, so that a segment which has both, but not in one packet, is left out. A composite
- * is known by the mask of its parts. Records of level 1 say which they have, so that those
- * of before a change stay good; level 2 has none. Pure.
- *
- * The planner does not know what records have: of all parts that a filter fixes it makes one key of kind
- * PARTS, of which whoever asks a record takes the composites that the record has.
+ * Composite keys as configured: "src+dport" is a key of a packet's source address together with its destination
+ * port. A segment that has both, but never in one packet, is then skipped. A composite is known by the mask of its
+ * parts. Which composites exist differs from record to record of level 1 (its head has the masks); level 2 has
+ * none. The planner emits one key of kind PARTS with all parts that a filter fixes; for each record those of its
+ * composites are looked up whose parts are all fixed.
  */
 enum pri_part {
 	PRI_PART_SRC = 1 << 0,
@@ -180,7 +178,7 @@ bool pri_key_composite(const struct pri_key *parts, uint8_t mask, struct pri_key
 size_t pri_composite_keys(const struct pri_packet_fields *fields, uint8_t mask,
 	struct pri_key out[PRI_COMPOSITE_KEYS]);
 
-/* Who pays for each key that is asked for asks first for those that few segments have. */
+/* In what order keys are looked up: rarest first, because each look-up costs a read. */
 enum pri_key_rank {
 	PRI_RANK_PAIRS,
 	PRI_RANK_PARTS, /* addresses with ports */

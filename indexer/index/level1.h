@@ -27,8 +27,8 @@
  *   16 series bytes u16   18 series width u8     19 held form u8    20 held bytes u32
  *   24 least, most length u32 each               32 least, most source and destination port, u16 each
  *   40 port intervals, 192 bits                  64 first octets of IPv4 addresses, 256 bits
- * and of each page, and of a reserved one behind them, their bytes, u16. Then the pages: a key lies in page (home * pages >> 16), home being the
- * upper 16 bits of pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
+ * and the lengths of the pages, and of a reserved one behind them, u16 each. Then the pages: a key lies in page
+ * (home * pages >> 16), home being the upper 16 bits of pri_key_signature. A page: check u64, seeded with the head's and the page's number, keys
  * u16, and a bit stream (from the least significant bit of the first byte on) of its keys in order, each
  *   its value, the upper `hash bits` of the 32 from bit 16 of the hash on, brought to 0..(keys << low
  *   bits) - 1, as what it is more than the one before: the upper part in as many bits 1, and a 0, the low
@@ -115,7 +115,7 @@ int pri_level1_open(struct pri_level1 *out, const void *body, size_t len, size_t
 	struct pr_error *err);
 void pri_level1_get(
 	const struct pri_level1 *l, unsigned index, struct pri_level1_segment *out);
-/* In which page a key of this pri_key_signature lies, if it is there; and where that lies. The reserved page is page l->pages. */
+/* The page in which a key with this pri_key_signature lies if it is there; where a page lies (l->pages: the reserved one). */
 uint32_t pri_level1_page_of(const struct pri_level1 *l, uint64_t signature);
 size_t pri_level1_page_at(const struct pri_level1 *l, uint32_t page, size_t *len);
 bool pri_level1_page_valid(

@@ -8,9 +8,8 @@
 /* ---- writing ---- */
 
 /*
- * As many bits as a Bloom filter of ten bits a key of each segment would take, but for few keys: each must
- * tell the segments that have it from those that have not with hardly an error, for a segment costs
- * a thousand times as much to read.
+ * Size rule: 10 bits for each key and segment. In segments with fewer than FEW keys 12 bits of each hash are kept:
+ * they are cheap there, and one false positive costs the read of a segment, a thousand times a key.
  */
 #define BITS_A_KEY 10
 #define FEW 2048 /* of a segment */
@@ -55,7 +54,7 @@ pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
 
 /* ---- sorting ---- */
 
-/* What is sorted by: page and some of the hash. Keys that have these in common are one, as seldom as need be. */
+/* What is sorted by: the page and some bits of the hash. Keys that have these in common are taken for one. */
 struct digits {
 	unsigned count, bits;
 };
@@ -184,7 +183,7 @@ is_stretch(uint64_t set)
 	return (low & (low + 1)) == 0;
 }
 
-/* Items of one key become one, with a set beside it; returns how many. Without a branch, which none could foresee. */
+/* Items of one key become one, with its set of segments beside it; returns how many. No branch: none could be predicted. */
 static size_t
 gather(uint64_t *items, uint64_t *sets, size_t count, unsigned shift)
 {

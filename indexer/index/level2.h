@@ -51,7 +51,10 @@ struct pri_slices {
 void pri_slices_of(
 	uint64_t hash, uint32_t pages, uint16_t slices_a_page, struct pri_slices *out);
 
-/* The same one after the other: of its i-th page the first slice is at pri_reduce(at, slices), each next one a step on. */
+/*
+ * The slices of a key one after the other: of its i-th page the first slice is at pri_reduce(at, slices), and each
+ * next one a step on.
+ */
 struct pri_slice_walk {
 	uint32_t page, at, step;
 };

@@ -78,8 +78,8 @@ add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsign
 {
 	enum pri_key_kind kind = side == PRI_HOST_SRC ? PRI_KEY_SRC : PRI_KEY_DST;
 	uint64_t either = pri_key_hash_bytes(PRI_KEY_ADDRESS, bytes, len);
-	uint32_t at = pri_hosts_find_or_add(&s->addresses, either, bytes, len);
-	struct pri_host_stats *a = &s->addresses.items[at];
+	uint32_t at = pri_hosts_find_or_add(&s->hosts, either, bytes, len);
+	struct pri_host_stats *a = &s->hosts.items[at];
 
 	if (a->sides & side)
 		return at;
@@ -93,18 +93,18 @@ add_address(struct pri_segment_keys *s, const uint8_t *bytes, size_t len, unsign
 	return at;
 }
 
-/* Of one kind; an address that sends to itself counts once. NULL: there is none. */
+/* Of one header layout; an address that sends to itself counts once. NULL: there is none. */
 static inline void
-count_addresses(const struct pri_header_layout *kind, struct pri_host_stats *src,
+count_addresses(const struct pri_header_layout *layout, struct pri_host_stats *src,
 	struct pri_host_stats *dst)
 {
 	if (src) {
-		src->packets += kind->packets;
-		src->traffic += kind->bytes;
+		src->packets += layout->packets;
+		src->traffic += layout->bytes;
 	}
 	if (dst && dst != src) {
-		dst->packets += kind->packets;
-		dst->traffic += kind->bytes;
+		dst->packets += layout->packets;
+		dst->traffic += layout->bytes;
 	}
 }
 
@@ -188,53 +188,53 @@ add_services(struct pri_segment_keys *s, const uint8_t *src, const uint8_t *dst,
 }
 
 /*
- * The keys of a kind of packets: the same as pri_keys_of_fields makes, but as hashes, and without those that
- * another kind has made already. What is known to be new goes into the sets without a look. A key of keys
- * that is the same in wide is new there when it is new here.
+ * The keys of a header layout: those that pri_keys_of_fields makes, but as hashes, and without those that another
+ * layout has made. Keys that are known to be new are added without a look-up. A key with the same hash in both
+ * sets is looked up once: new in `keys` implies new in `wide`.
  */
 #define MOST (PRI_KEYS_MAX + 4)
 
-/* ---- plain kinds ---- */
+/* ---- plain layouts ---- */
 
 static void
-add_link(struct pri_segment_keys *s, const struct pri_header_layout *kind)
+add_link(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 {
-	const uint16_t inner = pri_header_layout_version(kind) == 4 ? 0x0800 : 0x86dd;
+	const uint16_t inner = pri_header_layout_version(layout) == 4 ? 0x0800 : 0x86dd;
 	uint8_t bytes[16];
 
-	pr_put_le64(bytes, kind->id[0]);
-	pr_put_le64(bytes + 8, kind->id[1]);
+	pr_put_le64(bytes, layout->id[0]);
+	pr_put_le64(bytes + 8, layout->id[1]);
 	add_mac(s, PRI_KEY_MAC_DST, bytes);
 	add_mac(s, PRI_KEY_MAC_SRC, bytes + 6);
 	add_number2(s, PRI_KEY_ETHERTYPE, inner);
 	if (pr_get_be16(bytes + 12) == inner)
 		return;
 	add_number2(s, PRI_KEY_ETHERTYPE, pr_get_be16(bytes + 12));
-	add_number2(s, PRI_KEY_VLAN, (uint16_t)(kind->id[1] >> 48));
+	add_number2(s, PRI_KEY_VLAN, (uint16_t)(layout->id[1] >> 48));
 }
 
-/* Was a kind of the same words of the link layer here a short while ago? */
+/* True if a layout with the same words of the link layer was here lately; remembers them. */
 static bool
-link_seen(struct pri_segment_keys *s, const struct pri_header_layout *kind)
+link_seen(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 {
-	uint64_t mix = (kind->id[0] ^ kind->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t mix = (layout->id[0] ^ layout->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
 	struct pri_segment_keys_link *l =
 		&s->links[mix >> (64 - PRI_SEGMENT_KEYS_LINKS_LOG)];
-	unsigned version = pri_header_layout_version(kind);
+	unsigned version = pri_header_layout_version(layout);
 
-	if (l->words[0] == kind->id[0] && l->words[1] == kind->id[1] &&
+	if (l->words[0] == layout->id[0] && l->words[1] == layout->id[1] &&
 		l->version == version)
 		return true;
-	*l = (struct pri_segment_keys_link){{kind->id[0], kind->id[1]}, version};
+	*l = (struct pri_segment_keys_link){{layout->id[0], layout->id[1]}, version};
 	return false;
 }
 
 /* at: both addresses; len is a constant. */
 PRI_IN_PLACE void
-add_ports(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+add_ports(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 	const uint8_t *at, size_t len, const uint8_t *ports)
 {
-	bool tcp = (uint8_t)(kind->id[2] >> 8) == 6;
+	bool tcp = (uint8_t)(layout->id[2] >> 8) == 6;
 
 	add_services(s, at, at + len, len, ports);
 	add_port(s, ports, true, tcp);
@@ -243,14 +243,14 @@ add_ports(struct pri_segment_keys *s, const struct pri_header_layout *kind,
 
 /* Of two that were here together a short while ago all is known. */
 PRI_IN_PLACE void
-add_hosts(
-	struct pri_segment_keys *s, const struct pri_header_layout *kind, const uint8_t *at)
+add_hosts(struct pri_segment_keys *s, const struct pri_header_layout *layout,
+	const uint8_t *at)
 {
 	uint64_t addresses = pr_get_le64(at);
 	struct pri_segment_keys_pair *pair =
 		&s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
 			  (64 - PRI_SEGMENT_KEYS_PAIRS_LOG)];
-	struct pri_host_stats *items = s->addresses.items;
+	struct pri_host_stats *items = s->hosts.items;
 
 	if (pair->addresses != addresses || !pair->src) {
 		*pair = (struct pri_segment_keys_pair){.addresses = addresses,
@@ -258,57 +258,57 @@ add_hosts(
 			.dst = 1 + add_address(s, at + 4, 4, PRI_HOST_DST)};
 		add_pair(s, at, at + 4, 4);
 	}
-	count_addresses(kind, &items[pair->src - 1], &items[pair->dst - 1]);
+	count_addresses(layout, &items[pair->src - 1], &items[pair->dst - 1]);
 }
 
 static __attribute__((flatten)) void
-ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind)
+ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 {
 	uint8_t at[8], ports[4];
 
-	pr_put_le64(at, kind->id[2] >> 32 | kind->id[3] << 32);
-	pr_put_le32(ports, (uint32_t)(kind->id[3] >> 32));
-	add_hosts(s, kind, at);
-	if (pri_has_ports((uint8_t)(kind->id[2] >> 8)))
-		add_ports(s, kind, at, 4, ports);
+	pr_put_le64(at, layout->id[2] >> 32 | layout->id[3] << 32);
+	pr_put_le32(ports, (uint32_t)(layout->id[3] >> 32));
+	add_hosts(s, layout, at);
+	if (pri_has_ports((uint8_t)(layout->id[2] >> 8)))
+		add_ports(s, layout, at, 4, ports);
 }
 
 static __attribute__((flatten)) void
-ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 	const uint64_t *more)
 {
-	struct pri_host_stats *items = s->addresses.items;
+	struct pri_host_stats *items = s->hosts.items;
 	uint8_t at[32], ports[4];
 	uint32_t src, dst;
 
-	pr_put_le32(ports, (uint32_t)(kind->id[2] >> 32));
-	pr_put_le64(at, kind->id[3]);
+	pr_put_le32(ports, (uint32_t)(layout->id[2] >> 32));
+	pr_put_le64(at, layout->id[3]);
 	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
 		pr_put_le64(at + 8 + 8 * i, more[i]);
 	src = add_address(s, at, 16, PRI_HOST_SRC);
 	dst = add_address(s, at + 16, 16, PRI_HOST_DST);
-	count_addresses(kind, &items[src], &items[dst]);
+	count_addresses(layout, &items[src], &items[dst]);
 	add_pair(s, at, at + 16, 16);
-	add_ports(s, kind, at, 16, ports);
+	add_ports(s, layout, at, 16, ports);
 }
 
 static inline void
-plain_keys(struct pri_segment_keys *s, const struct pri_header_layout *kind,
+plain_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 	const uint64_t *more)
 {
-	uint8_t protocol = (uint8_t)(kind->id[2] >> 8);
+	uint8_t protocol = (uint8_t)(layout->id[2] >> 8);
 
-	if (!link_seen(s, kind))
-		add_link(s, kind);
+	if (!link_seen(s, layout))
+		add_link(s, layout);
 	if (!test_and_set(s->seen_protocols, protocol))
 		add(s, PRI_KEY_PROTO, &protocol, 1);
-	if (pri_header_layout_version(kind) == 4)
-		ip_keys(s, kind);
+	if (pri_header_layout_version(layout) == 4)
+		ip_keys(s, layout);
 	else
-		ip6_keys(s, kind, more);
+		ip6_keys(s, layout, more);
 }
 
-/* ---- other kinds ---- */
+/* ---- other layouts ---- */
 
 static void
 add_key(struct pri_segment_keys *s, const struct pri_key *key)
@@ -340,12 +340,12 @@ add_any_address(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 
 	if (!(f->have & (source ? PRI_FIELD_SRC : PRI_FIELD_DST)))
 		return NULL;
-	return &s->addresses.items[add_address(s, address, f->address_len, side)];
+	return &s->hosts.items[add_address(s, address, f->address_len, side)];
 }
 
 static void
 any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
-	const struct pri_header_layout *kind)
+	const struct pri_header_layout *layout)
 {
 	struct pri_key keys[PRI_KEYS_MAX];
 	struct pri_host_stats *src, *dst;
@@ -356,7 +356,7 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 		add_key(s, &keys[i]);
 	src = add_any_address(s, f, f->src, true);
 	dst = add_any_address(s, f, f->dst, false);
-	count_addresses(kind, src, dst);
+	count_addresses(layout, src, dst);
 	pr_put_be16(port, f->sport);
 	if (f->have & PRI_FIELD_SPORT)
 		add_port(s, port, true, f->protos[0] == 6);
@@ -369,23 +369,23 @@ any_keys(struct pri_segment_keys *s, const struct pri_packet_fields *f,
 static int
 make_keys(struct pri_segment_keys *s)
 {
-	for (size_t i = 0; i < s->kinds.count; i++) {
-		const struct pri_header_layout *kind = &s->kinds.items[i];
+	for (size_t i = 0; i < s->layouts.count; i++) {
+		const struct pri_header_layout *layout = &s->layouts.items[i];
 
 		if (pri_hashset_prepare(&s->keys, MOST) < 0 ||
 			pri_hashset_prepare(&s->wide, MOST) < 0)
 			return -1;
-		if (pri_header_layout_version(kind))
-			plain_keys(s, kind, s->kinds.more[i]);
+		if (pri_header_layout_version(layout))
+			plain_keys(s, layout, s->layouts.more[i]);
 		else
-			any_keys(s, pri_header_layout_fields(&s->kinds, kind), kind);
+			any_keys(s, pri_header_layout_fields(&s->layouts, layout), layout);
 	}
 	return 0;
 }
 
 /* The composite keys of a packet. Level 2 has none of them, so they do not go into wide. -1: no memory. */
 static int
-make_composites(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
+make_composites(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
 	const struct pr_packet *packet)
 {
 	struct pri_key keys[PRI_COMPOSITE_KEYS];
@@ -393,7 +393,7 @@ make_composites(struct pri_segment_keys *s, const struct pri_linktype_layout *la
 
 	if (pri_hashset_prepare(&s->keys, PRI_COMPOSITES_MAX * PRI_COMPOSITE_KEYS) < 0)
 		return -1;
-	pri_packet_fields_parse(layout, packet->data, packet->caplen, &f);
+	pri_packet_fields_parse(linktype, packet->data, packet->caplen, &f);
 	for (size_t i = 0; i < PRI_COMPOSITES_MAX && s->composites.masks[i]; i++) {
 		size_t count = pri_composite_keys(&f, s->composites.masks[i], keys);
 
@@ -411,8 +411,8 @@ pri_segment_keys_free(struct pri_segment_keys *s)
 {
 	pri_hashset_free(&s->keys);
 	pri_hashset_free(&s->wide);
-	pri_header_layouts_free(&s->kinds);
-	pri_hosts_free(&s->addresses);
+	pri_header_layouts_free(&s->layouts);
+	pri_hosts_free(&s->hosts);
 	free(s->series);
 	free(s->held);
 	free(s->seqs);
@@ -447,8 +447,8 @@ prepare(struct pri_segment_keys *s, size_t packets, struct pr_error *err)
 {
 	if (PR_ARRAY_RESERVE(s->seqs, s->seq_room, packets) < 0)
 		return no_memory(err);
-	if (pri_header_layouts_begin(&s->kinds, packets) < 0 ||
-		pri_hosts_begin(&s->addresses, 2 * packets) < 0)
+	if (pri_header_layouts_begin(&s->layouts, packets) < 0 ||
+		pri_hosts_begin(&s->hosts, 2 * packets) < 0)
 		return no_memory(err);
 	forget(s);
 	return 0;
@@ -489,7 +489,7 @@ find_interval(const struct pri_segment_keys *s, int64_t time, struct interval *o
 	uint64_t at =
 		now > first ? ((uint64_t)now - (uint64_t)first) >> s->series_width : 0;
 
-	/* of a second: those that lie outside, and those of long intervals, are looked for more often */
+	/* the cached bucket is always one second long; other times and longer buckets are looked up again */
 	out->first = (int64_t)((uint64_t)now * PR_NS_PER_S);
 	out->length = (uint64_t)PR_NS_PER_S;
 	if (at >= PRI_LEVEL1_BUCKETS)
@@ -510,8 +510,8 @@ fetch_ahead(const uint8_t *from, const uint8_t *to)
  * packet's take one.
  */
 static int
-take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
-	struct pri_header_layout *kind, const struct pr_segment_step *step)
+take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
+	struct pri_header_layout *layout, const struct pr_segment_step *step)
 {
 	struct pr_packet p = {.caplen = step->caplen, .len = step->len};
 	uint8_t front[PRI_FIELDS_REACH];
@@ -521,35 +521,35 @@ take_other(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
 	memcpy(front, step->data, p.caplen);
 	atomic_signal_fence(memory_order_seq_cst);
 	p.data = front;
-	if (!kind)
-		kind = pri_header_layouts_add_other(
-			&s->kinds, layout, front, p.caplen, p.len);
-	if (kind->packets > 1 || !s->composites.masks[0])
+	if (!layout)
+		layout = pri_header_layouts_add_other(
+			&s->layouts, linktype, front, p.caplen, p.len);
+	if (layout->packets > 1 || !s->composites.masks[0])
 		return 0;
-	return make_composites(s, layout, &p);
+	return make_composites(s, linktype, &p);
 }
 
 static inline int
-take_packet(struct pri_segment_keys *s, const struct pri_linktype_layout *layout,
+take_packet(struct pri_segment_keys *s, const struct pri_linktype_layout *linktype,
 	bool ether, const struct pr_segment_step *step)
 {
-	struct pri_header_layout *kind =
+	struct pri_header_layout *layout =
 		ether ? pri_header_layouts_add_plain(
-				&s->kinds, step->data, step->caplen, step->len)
+				&s->layouts, step->data, step->caplen, step->len)
 		      : NULL;
 
-	if (__builtin_expect(kind && (kind->packets > 1 || !s->composites.masks[0]), 1))
+	if (__builtin_expect(layout && (layout->packets > 1 || !s->composites.masks[0]), 1))
 		return 0;
-	return take_other(s, layout, kind, step);
+	return take_other(s, linktype, layout, step);
 }
 
 /* -1: no memory; 1: the segment is damaged. */
 static int
 take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 {
-	const struct pri_linktype_layout *layout =
+	const struct pri_linktype_layout *linktype =
 		pri_linktype_layout_find(r->header.linktype);
-	const bool ether = layout && layout->ether;
+	const bool ether = linktype && linktype->ether;
 	struct interval interval = {0};
 	struct pr_segment_walk walk;
 	struct pr_segment_step step;
@@ -558,7 +558,7 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 	uint64_t *seq = s->seqs;
 	int rc;
 
-	s->indexed = layout != NULL;
+	s->indexed = linktype != NULL;
 	s->series_width = series_width(&r->header);
 	pr_segment_walk_begin(&walk, r);
 	while ((rc = pr_segment_walk_next(&walk, &step)) == 1) {
@@ -571,7 +571,7 @@ take_packets(struct pri_segment_keys *s, const struct pr_segment_reader *r)
 			find_interval(s, step.time, &interval);
 		interval.bucket->packets++;
 		interval.bucket->bytes += step.len;
-		if (layout && take_packet(s, layout, ether, &step) < 0)
+		if (linktype && take_packet(s, linktype, ether, &step) < 0)
 			return -1;
 	}
 	s->seq_count = (size_t)(seq - s->seqs);
@@ -674,8 +674,8 @@ void
 pri_segment_keys_count_hosts(
 	const struct pri_segment_keys *s, struct pri_heavy_hitters *tops)
 {
-	for (size_t i = 0; i < s->addresses.count; i++) {
-		const struct pri_host_stats *a = &s->addresses.items[i];
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		const struct pri_host_stats *a = &s->hosts.items[i];
 
 		pri_heavy_hitters_add(
 			tops, a->bytes, a->len, a->hash, a->packets, a->traffic);

@@ -42,8 +42,8 @@ struct pri_segment_keys {
 	size_t series_len, series_room, held_len, held_room;
 	uint8_t series_width, held_form;
 	/* at work */
-	struct pri_header_layouts kinds;
-	struct pri_hosts addresses;
+	struct pri_header_layouts layouts;
+	struct pri_hosts hosts;
 	/* four bits each: as destination, as source; the same of TCP */
 	uint64_t seen_ports[65536 / 16];
 	uint8_t seen_protocols[256 / 8];
@@ -58,17 +58,17 @@ struct pri_segment_keys {
 };
 
 /* Zeroed is ready. */
-void pri_segment_keys_free(struct pri_segment_keys *sketch);
+void pri_segment_keys_free(struct pri_segment_keys *keys);
 
 /*
  * Takes in a segment (proto/wire/segment.h), forgetting the one before. 0; 1: it is damaged and cannot
  * be indexed; -1: no memory. Of the body each byte is looked at once, so that it may lie in shared memory: if
  * it was overwritten meanwhile, what is found is of no use.
  */
-int pri_segment_keys_take(struct pri_segment_keys *sketch, const void *body, size_t len,
-	struct pr_error *err);
+int pri_segment_keys_take(
+	struct pri_segment_keys *keys, const void *body, size_t len, struct pr_error *err);
 /* Counts the segment's addresses. */
 void pri_segment_keys_count_hosts(
-	const struct pri_segment_keys *sketch, struct pri_heavy_hitters *tops);
+	const struct pri_segment_keys *keys, struct pri_heavy_hitters *hitters);
 
 #endif

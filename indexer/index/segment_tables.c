@@ -84,29 +84,29 @@ find_or_add_other(struct pri_header_layouts *k, const struct pri_packet_fields *
 {
 	size_t bytes = pri_packet_fields_bytes(f);
 	size_t at = XXH3_64bits_withSeed(f, bytes, k->secret[0]) & k->slots.mask;
-	struct pri_header_layout *kind;
+	struct pri_header_layout *layout;
 
 	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
-		kind = &k->items[k->slots.items[at] - 1];
-		if (pri_header_layout_version(kind) == 0 &&
-			!memcmp(pri_header_layout_fields(k, kind), f, bytes))
-			return kind;
+		layout = &k->items[k->slots.items[at] - 1];
+		if (pri_header_layout_version(layout) == 0 &&
+			!memcmp(pri_header_layout_fields(k, layout), f, bytes))
+			return layout;
 	}
-	kind = pri_header_layouts_add(k, at);
-	memset(kind->id, 0, sizeof(kind->id));
-	kind->id[0] = k->odd_count;
+	layout = pri_header_layouts_add(k, at);
+	memset(layout->id, 0, sizeof(layout->id));
+	layout->id[0] = k->odd_count;
 	k->odd[k->odd_count++] = *f;
-	return kind;
+	return layout;
 }
 
 struct pri_header_layout *
 pri_header_layouts_add_other(struct pri_header_layouts *k,
-	const struct pri_linktype_layout *layout, const uint8_t *data, uint32_t caplen,
+	const struct pri_linktype_layout *linktype, const uint8_t *data, uint32_t caplen,
 	uint32_t len)
 {
 	struct pri_packet_fields fields;
 
-	pri_packet_fields_parse(layout, data, caplen, &fields);
+	pri_packet_fields_parse(linktype, data, caplen, &fields);
 	return pri_header_layout_count(find_or_add_other(k, &fields), len);
 }
 

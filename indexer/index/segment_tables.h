@@ -15,16 +15,16 @@
 #include "proto/base/cursor.h"
 
 /*
- * Where a hash of a key has its slot in a table. These hashes are the same everywhere, so who sends packets could
- * choose keys that all have one slot: a table's own number, which nobody knows, decides where they go (multiply
- * and shift: Dietzfelbinger and others, 1997). Zeroed is to be set first.
+ * Multiply-shift hashing with a random multiplier for each table (Dietzfelbinger and others, 1997). Key hashes
+ * are the same on all machines, so senders could choose keys that collide in a table without it. Call
+ * pri_seeded_hash_set before the first use.
  */
 struct pri_seeded_hash {
 	uint64_t factor; /* odd */
 	unsigned shift;
 };
 
-/* For a table of so many slots, a power of two from 2 on; the factor is drawn once. */
+/* slots: a power of two, at least 2. The multiplier is drawn at the first call and stays. */
 void pri_seeded_hash_set(struct pri_seeded_hash *slot, size_t slots);
 
 static inline size_t
@@ -49,8 +49,8 @@ pri_key_hash_bytes(enum pri_key_kind kind, const void *bytes, size_t len)
 }
 
 /*
- * A set of hashes of 64 bits, each of which is in it once. Two keys of one hash are one here, which
- * does no harm: what is made of it knows keys by their hashes only. Zeroed is empty and ready.
+ * A set of 64-bit hashes. Two keys of one hash are one item, which does no harm: the index knows keys by their
+ * hashes only. Zeroed is empty.
  */
 struct pri_hashset {
 	uint64_t *items; /* in the order of coming */
@@ -140,8 +140,8 @@ pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 }
 
 /*
- * All of these. What they will look at is called for in time, and where the first slot tells, which is nearly always,
- * there is no branch: which are new cannot be foreseen. -1: no memory.
+ * Adds n hashes. Slots and items are prefetched, and the usual case (the first slot tells) has no branch, because
+ * whether a hash is new cannot be predicted. -1: no memory.
  */
 #define PRI_HASHSET_FAR 20
 #define PRI_HASHSET_NEAR 10
@@ -218,7 +218,8 @@ struct pri_host_stats {
 	uint32_t packets;
 	uint8_t len; /* 4 or 16 */
 	uint8_t sides; /* on which it was seen; 0: it is new */
-	uint16_t hash; /* for other tables: nobody knows it, and it stays the address's */
+	uint16_t
+		hash; /* 16 bits of the seeded hash: the heavy hitters use them and need not hash again */
 };
 
 struct pri_hosts {
@@ -276,10 +277,10 @@ pri_hosts_find_or_add(struct pri_hosts *a, uint64_t hash, const uint8_t *bytes, 
 }
 
 /*
- * The packets of a segment, put together where they are equal in all that keys are made of, so that keys are
- * made once for each kind. Most are plain (one tag at most, IPv4 without options or IPv6, TCP, UDP or
- * SCTP; in IPv4 other protocols, too, but ICMP): what is known of a plain one are some words of its header, without looking at its fields. Memory is
- * kept from segment to segment. One thread.
+ * Groups a segment's packets by header layout (type, tag, addresses, protocol, ports), so that keys are made once
+ * for each layout. Plain packets (at most one tag; IPv4 without options, or IPv6; TCP, UDP or SCTP, and in IPv4
+ * other protocols but ICMP) are recognised by four words of their headers, without parsing; the others by their
+ * packet fields. Memory is kept from segment to segment. One thread.
  */
 #define PRI_HEADER_LAYOUT_WORDS 4
 #define PRI_HEADER_LAYOUT_MORE 3
@@ -309,55 +310,56 @@ struct pri_header_layouts {
 };
 
 /* Zeroed is ready. */
-void pri_header_layouts_free(struct pri_header_layouts *kinds);
-/* Forgets all; room for so many packets, all different: then nothing can fail on the way. -1: no memory. */
-int pri_header_layouts_begin(struct pri_header_layouts *kinds, size_t packets);
+void pri_header_layouts_free(struct pri_header_layouts *layouts);
+/* Empties the table and makes room for so many packets, all different: nothing can fail after that. -1: no memory. */
+int pri_header_layouts_begin(struct pri_header_layouts *layouts, size_t packets);
 /*
- * The kind of a packet, with that packet counted; its packets are 1 when it is new. This one is not plain, and does
- * not change; of plain ones see below.
+ * Adds a packet to its header layout and returns that layout; creates it if it is new (then its packets are 1).
+ * For packets that pri_header_layouts_add_plain cannot take. data must not change during the call (no shared
+ * memory). Never fails: pri_header_layouts_begin has made room.
  */
-struct pri_header_layout *pri_header_layouts_add_other(struct pri_header_layouts *kinds,
-	const struct pri_linktype_layout *layout, const uint8_t *data, uint32_t caplen,
+struct pri_header_layout *pri_header_layouts_add_other(struct pri_header_layouts *layouts,
+	const struct pri_linktype_layout *linktype, const uint8_t *data, uint32_t caplen,
 	uint32_t len);
 
 /* Its IP version, 4 or 6; 0: not plain. */
 static inline unsigned
-pri_header_layout_version(const struct pri_header_layout *kind)
+pri_header_layout_version(const struct pri_header_layout *layout)
 {
-	return kind->id[2] & 0xff;
+	return layout->id[2] & 0xff;
 }
 
 /* Of one that is not plain. */
 static inline const struct pri_packet_fields *
 pri_header_layout_fields(
-	const struct pri_header_layouts *kinds, const struct pri_header_layout *kind)
+	const struct pri_header_layouts *layouts, const struct pri_header_layout *layout)
 {
-	return &kinds->odd[kind->id[0]];
+	return &layouts->odd[layout->id[0]];
 }
 
-/* Finding a plain packet's kind, in place: it is done for each packet. */
+/* Finding a plain packet's layout, in place: it is done for each packet. */
 #define PRI_PLAIN_TAG 0x8100
 #define PRI_PLAIN_IP 0x0800
 #define PRI_PLAIN_IP6 0x86dd
 #define PRI_PLAIN_ICMP 1
 
 static inline struct pri_header_layout *
-pri_header_layout_count(struct pri_header_layout *kind, uint32_t len)
+pri_header_layout_count(struct pri_header_layout *layout, uint32_t len)
 {
-	kind->packets++;
-	kind->bytes += len;
-	return kind;
+	layout->packets++;
+	layout->bytes += len;
+	return layout;
 }
 
 static inline struct pri_header_layout *
 pri_header_layouts_add(struct pri_header_layouts *k, size_t at)
 {
-	struct pri_header_layout *kind = &k->items[k->count++];
+	struct pri_header_layout *layout = &k->items[k->count++];
 
 	k->slots.items[at] = (uint32_t)k->count;
-	kind->bytes = 0;
-	kind->packets = 0;
-	return kind;
+	layout->bytes = 0;
+	layout->packets = 0;
+	return layout;
 }
 
 static inline uint64_t
@@ -380,55 +382,39 @@ pri_header_layouts_hash(
 
 static inline bool
 pri_header_layout_is(
-	const struct pri_header_layout *kind, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
+	const struct pri_header_layout *layout, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
 {
-	return !((kind->id[0] ^ id[0]) | (kind->id[1] ^ id[1]) | (kind->id[2] ^ id[2]) |
-		 (kind->id[3] ^ id[3]));
+	return !((layout->id[0] ^ id[0]) | (layout->id[1] ^ id[1]) |
+		 (layout->id[2] ^ id[2]) | (layout->id[3] ^ id[3]));
 }
 
-static inline struct pri_header_layout *
-pri_header_layouts_find_or_add_ip(
-	struct pri_header_layouts *k, const uint64_t id[PRI_HEADER_LAYOUT_WORDS])
-{
-	uint64_t h = pri_header_layouts_hash(k, id);
-	size_t at = (h ^ h >> 32) & k->slots.mask;
-	struct pri_header_layout *kind;
-
-	for (; k->slots.items[at]; at = (at + 1) & k->slots.mask) {
-		kind = &k->items[k->slots.items[at] - 1];
-		if (pri_header_layout_is(kind, id))
-			return kind;
-	}
-	kind = pri_header_layouts_add(k, at);
-	for (size_t i = 0; i < PRI_HEADER_LAYOUT_WORDS; i++)
-		kind->id[i] = id[i];
-	return kind;
-}
-
-static inline struct pri_header_layout *
-pri_header_layouts_find_or_add_ip6(struct pri_header_layouts *k,
-	const uint64_t id[PRI_HEADER_LAYOUT_WORDS],
-	const uint64_t more[PRI_HEADER_LAYOUT_MORE])
+/* more: of IPv6 only, else NULL. */
+PRI_IN_PLACE struct pri_header_layout *
+pri_header_layouts_find_or_add(struct pri_header_layouts *k,
+	const uint64_t id[PRI_HEADER_LAYOUT_WORDS], const uint64_t *more)
 {
 	const uint64_t *s = k->secret;
 	uint64_t h = pri_header_layouts_hash(k, id);
-	struct pri_header_layout *kind;
+	struct pri_header_layout *layout;
 	size_t at;
 
-	h += pri_header_layouts_fold(more[0] ^ s[1], more[1] ^ s[0]) +
-	     pri_header_layouts_fold(more[2] ^ s[3], h ^ s[2]);
+	if (more)
+		h += pri_header_layouts_fold(more[0] ^ s[1], more[1] ^ s[0]) +
+		     pri_header_layouts_fold(more[2] ^ s[3], h ^ s[2]);
 	for (at = (h ^ h >> 32) & k->slots.mask; k->slots.items[at];
 		at = (at + 1) & k->slots.mask) {
-		kind = &k->items[k->slots.items[at] - 1];
-		if (pri_header_layout_is(kind, id) &&
-			!memcmp(k->more[k->slots.items[at] - 1], more, sizeof(*k->more)))
-			return kind;
+		layout = &k->items[k->slots.items[at] - 1];
+		if (pri_header_layout_is(layout, id) &&
+			(!more || !memcmp(k->more[k->slots.items[at] - 1], more,
+					  sizeof(*k->more))))
+			return layout;
 	}
-	kind = pri_header_layouts_add(k, at);
+	layout = pri_header_layouts_add(k, at);
 	for (size_t i = 0; i < PRI_HEADER_LAYOUT_WORDS; i++)
-		kind->id[i] = id[i];
-	memcpy(k->more[k->count - 1], more, sizeof(*k->more));
-	return kind;
+		layout->id[i] = id[i];
+	if (more)
+		memcpy(k->more[k->count - 1], more, sizeof(*k->more));
+	return layout;
 }
 
 /* NULL: it is not plain. Equal words are equal fields. */
@@ -449,7 +435,7 @@ pri_header_layouts_plain_ip(struct pri_header_layouts *k,
 	id[3] = addresses >> 32;
 	if (pri_has_ports(protocol))
 		id[3] |= (uint64_t)pr_get_le32(net + 20) << 32;
-	return pri_header_layouts_find_or_add_ip(k, id);
+	return pri_header_layouts_find_or_add(k, id, NULL);
 }
 
 static inline struct pri_header_layout *
@@ -464,19 +450,20 @@ pri_header_layouts_plain_ip6(struct pri_header_layouts *k,
 	id[3] = pr_get_le64(net + 8);
 	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
 		more[i] = pr_get_le64(net + 16 + 8 * i);
-	return pri_header_layouts_find_or_add_ip6(k, id, more);
+	return pri_header_layouts_find_or_add(k, id, more);
 }
 
 /*
- * The kind of a packet of Ethernet, with that packet counted; its packets are 1 when it is new. NULL: it is not
- * plain, or not captured so far. The packet may change meanwhile: then it is of some kind.
+ * Adds a plain packet of Ethernet to its header layout and returns that layout. NULL: the packet is not plain, or
+ * too little of it was captured. Safe in shared memory: if the bytes change during the call, the layout is
+ * arbitrary, and the caller discards the segment.
  */
 static inline struct pri_header_layout *
 pri_header_layouts_add_plain(
 	struct pri_header_layouts *k, const uint8_t *data, uint32_t caplen, uint32_t len)
 {
 	uint64_t id[PRI_HEADER_LAYOUT_WORDS];
-	struct pri_header_layout *kind = NULL;
+	struct pri_header_layout *layout = NULL;
 	size_t net = 14;
 	uint16_t type;
 
@@ -491,10 +478,10 @@ pri_header_layouts_add_plain(
 		net = 18;
 	}
 	if (type == PRI_PLAIN_IP)
-		kind = pri_header_layouts_plain_ip(k, id, data + net, caplen - net);
+		layout = pri_header_layouts_plain_ip(k, id, data + net, caplen - net);
 	else if (type == PRI_PLAIN_IP6)
-		kind = pri_header_layouts_plain_ip6(k, id, data + net, caplen - net);
-	return kind ? pri_header_layout_count(kind, len) : NULL;
+		layout = pri_header_layouts_plain_ip6(k, id, data + net, caplen - net);
+	return layout ? pri_header_layout_count(layout, len) : NULL;
 }
 
 /*

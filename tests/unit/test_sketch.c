@@ -135,8 +135,8 @@ check_segment(struct pri_segment_keys *s, uint16_t linktype)
 	ck_assert_int_eq(pri_segment_keys_take(s, body, pr_segment_seal(&b), &err), 0);
 	check_set(&s->keys, &keys, "keys");
 	check_set(&s->wide, &wide, "keys of level 2");
-	for (size_t i = 0; i < s->addresses.count; i++)
-		counted += s->addresses.items[i].traffic;
+	for (size_t i = 0; i < s->hosts.count; i++)
+		counted += s->hosts.items[i].traffic;
 	ck_assert_uint_eq(counted, bytes);
 }
 
