@@ -192,16 +192,17 @@ program_of(struct source *s, const struct bpf_program *code, struct pr_error *er
 	return program;
 }
 
+#define SNAPLEN 262144
 /*
  * As if the packets came from a trace file, as tcpdump -r has them: libpcap then refuses what only a
  * live capture knows (`inbound` on Ethernet). A little-endian one: of BSD's loopback, where the family
  * is in the byte order of the machine that captured, others are stored as link type 108.
  */
 static pcap_t *
-open_as_file(uint16_t linktype, uint32_t snaplen)
+open_as_file(uint16_t linktype)
 {
 	const uint32_t words[] = {htole32(0xa1b2c3d4), htole32(4 << 16 | 2), 0, 0,
-		htole32(snaplen ? snaplen : PRI_FILTER_SNAPLEN), htole32(linktype)};
+		htole32(SNAPLEN), htole32(linktype)};
 	char text[PCAP_ERRBUF_SIZE];
 	pcap_t *pcap;
 	FILE *f = fmemopen(NULL, sizeof(words), "w+");
@@ -337,8 +338,7 @@ compile_parts(pcap_t *pcap, struct source *s, struct pr_error *err)
 
 /* *too_much: it is a filter for this link type, but there is no program of it. */
 static struct pri_bpf *
-compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
-	struct pr_error *err)
+compile(uint16_t linktype, const char *text, bool *too_much, struct pr_error *err)
 {
 	struct source s = {.linktype = linktype, .text = text};
 	struct pri_bpf *program = NULL;
@@ -348,7 +348,7 @@ compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
 	if (!text[strspn(text, " \t\r\n")])
 		return pri_bpf_create(linktype, NULL, 0, err);
 	s.words = filter_take_times(text, &s.times, err);
-	pcap = s.words ? open_as_file(linktype, snaplen) : NULL;
+	pcap = s.words ? open_as_file(linktype) : NULL;
 	program = pcap ? compile_parts(pcap, &s, err) : NULL;
 	if (pcap && !program && !s.too_much)
 		program = compile_whole(pcap, &s, err);
@@ -363,12 +363,11 @@ compile(uint16_t linktype, uint32_t snaplen, const char *text, bool *too_much,
 }
 
 struct pri_bpf *
-pri_filter_compile(
-	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err)
+pri_filter_compile(uint16_t linktype, const char *text, struct pr_error *err)
 {
 	bool too_much;
 
-	return compile(linktype, snaplen, text, &too_much, err);
+	return compile(linktype, text, &too_much, err);
 }
 
 int
@@ -380,7 +379,7 @@ pri_filter_check(
 
 	for (size_t i = 0; i < count && !program; i++)
 		program = pri_filter_compile(
-			linktypes[i], 0, text, *first.text ? &other : &first);
+			linktypes[i], text, *first.text ? &other : &first);
 	if (!program)
 		return pr_error_set(err, "%s", first.text);
 	pri_bpf_destroy(&program);
@@ -398,7 +397,7 @@ pri_filter_compile_all(const uint16_t *linktypes, size_t count, const char *text
 	for (size_t i = 0; i < count; i++) {
 		if (pri_bpf_set_find(out, linktypes[i]))
 			continue;
-		program = compile(linktypes[i], 0, text, &too_much, &other);
+		program = compile(linktypes[i], text, &too_much, &other);
 		if (too_much)
 			return pr_error_set(err, "%s", other.text);
 		if (!program && !*first.text)

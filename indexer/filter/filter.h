@@ -12,15 +12,14 @@
  * Compiles filters in pcap-filter syntax, where the user sits: names are resolved here. The only part of the
  * indexer that uses libpcap. Not for the capture path: to compile a filter may take seconds.
  */
-#define PRI_FILTER_SNAPLEN 262144
 
 /*
- * linktype as in pcap files; snaplen 0: PRI_FILTER_SNAPLEN. An empty text, or one of blanks: a
+ * linktype as in pcap files. An empty text, or one of blanks: a
  * program that matches everything. NULL and err: what libpcap says of the text. Terms `after @SECONDS`
  * and `before @SECONDS` may stand in it anywhere.
  */
 struct pri_bpf *pri_filter_compile(
-	uint16_t linktype, uint32_t snaplen, const char *text, struct pr_error *err);
+	uint16_t linktype, const char *text, struct pr_error *err);
 
 /*
  * For several link types: out gets those that the text makes sense for (`wlan addr1` does on one

@@ -232,19 +232,6 @@ pri_keys_of_fields(const struct pri_packet_fields *f, struct pri_key out[PRI_KEY
 	return n + ip_keys(f, out + n);
 }
 
-size_t
-pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX])
-{
-	const struct pri_linktype_layout *layout =
-		pri_linktype_layout_find(packet->linktype);
-	struct pri_packet_fields fields;
-
-	if (!layout)
-		return 0;
-	pri_packet_fields_parse(layout, packet->data, packet->caplen, &fields);
-	return pri_keys_of_fields(&fields, out);
-}
-
 /* ---- composites ---- */
 
 static const char *const names[PRI_PARTS] = {
@@ -261,8 +248,8 @@ part_find(const char *name, size_t len)
 	return -1;
 }
 
-int
-pri_composite_parse(const char *text, uint8_t *mask, struct pr_error *err)
+static int
+parse_composite(const char *text, uint8_t *mask, struct pr_error *err)
 {
 	const char *at = text;
 
@@ -293,7 +280,7 @@ add_mask(struct pri_composites *c, size_t *count, const char *text, struct pr_er
 {
 	uint8_t mask;
 
-	if (pri_composite_parse(text, &mask, err) < 0)
+	if (parse_composite(text, &mask, err) < 0)
 		return -1;
 	for (size_t i = 0; i < *count; i++)
 		if (c->masks[i] == mask)

@@ -137,8 +137,6 @@ enum pri_number {
 #define PRI_KEYS_MAX (4 * PRI_KEYS_DEPTH + 24)
 size_t pri_keys_of_fields(
 	const struct pri_packet_fields *fields, struct pri_key out[PRI_KEYS_MAX]);
-/* Both in one, for tests and tools; a link type without layout has none. */
-size_t pri_keys_of_packet(const struct pr_packet *packet, struct pri_key out[PRI_KEYS_MAX]);
 
 /*
  * Composite keys as configured: "src+dport" is a key of a packet's source address together with its destination
@@ -163,9 +161,7 @@ struct pri_composites {
 	uint8_t masks[PRI_COMPOSITES_MAX];
 };
 
-/* "src+dport", in any order, each part once, two at least. */
-int pri_composite_parse(const char *text, uint8_t *mask, struct pr_error *err);
-/* Of options: at most PRI_COMPOSITES_MAX, separated by commas or in several items. */
+/* Of options, as "src+dport" (any order, each part once, two at least): at most PRI_COMPOSITES_MAX, separated by commas or in several items. */
 int pri_composites_parse(const struct pr_string_list *list, struct pri_composites *out,
 	struct pr_error *err);
 

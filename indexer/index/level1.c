@@ -279,22 +279,6 @@ pri_level1_item_has(
 	return true;
 }
 
-bool
-pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
-	const struct pri_key *key)
-{
-	uint64_t signatures[PRI_SIGNATURES_MAX], set = 0;
-	size_t count = pri_key_signatures(key, signatures), at, len;
-	bool has = true;
-
-	if (!s->keyed || pri_level1_item_has(s, key, &has))
-		return has;
-	at = pri_level1_page_at(l, pri_level1_page_of(l, signatures[0]), &len);
-	for (size_t i = 0; i < count; i++)
-		set |= pri_level1_find(l, signatures[i], l->body + at, len);
-	return set >> s->index & 1;
-}
-
 /* ---- series and held seqs ---- */
 
 void

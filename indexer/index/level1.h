@@ -129,9 +129,6 @@ bool pri_level1_item_has(
 /* Of a whole record: the largest first, by bytes; out has room for PRI_LEVEL1_TOPS_MAX. Returns how many. */
 size_t pri_level1_tops(const struct pri_level1 *l, struct pri_level1_top *out);
 
-/* Of a whole record. */
-bool pri_level1_has_key(const struct pri_level1 *l, const struct pri_level1_segment *s,
-	const struct pri_key *key);
 /*
  * Can a packet of the segment have this number within [least, most]? PRI_NUMBER_TIME is the catalog's:
  * yes.

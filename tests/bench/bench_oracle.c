@@ -24,7 +24,7 @@ read_filters(struct oracle *o, size_t room, uint16_t linktype)
 
 	while (n < room && fgets(line, sizeof(line), stdin)) {
 		line[strcspn(line, "\n")] = '\0';
-		o[n].program = pri_filter_compile(linktype, 0, line, &err);
+		o[n].program = pri_filter_compile(linktype, line, &err);
 		if (!o[n++].program)
 			die(err.text);
 	}

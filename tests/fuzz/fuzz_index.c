@@ -12,6 +12,7 @@
 #include "indexer/index/level2.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/index_seal.h"
+#include "tests/unit/index_keys.h"
 
 static void
 ask_segment(const struct pri_level1 *l, const struct pri_level1_segment *s)
@@ -23,7 +24,7 @@ ask_segment(const struct pri_level1 *l, const struct pri_level1_segment *s)
 	size_t at = 0;
 
 	if (l->whole)
-		pri_level1_has_key(l, s, &key);
+		level1_has_key(l, s, &key);
 	for (int number = PRI_NUMBER_TIME; number <= PRI_NUMBER_DST4; number++)
 		pri_level1_has_range(s, (enum pri_number)number, 1, 70000);
 	pri_held_walk_begin(&walk, s, 5000);
@@ -116,7 +117,7 @@ ask_packet(const uint8_t *data, size_t len)
 
 	for (size_t i = 0; i < sizeof(linktypes) / sizeof(linktypes[0]); i++) {
 		p.linktype = linktypes[i];
-		unsigned count = pri_keys_of_packet(&p, keys);
+		unsigned count = keys_of_packet(&p, keys);
 
 		MUST(count <= PRI_KEYS_MAX);
 		/* either side in one is asked for in its place */

@@ -36,7 +36,7 @@ static inline struct answer
 ask(struct pri_volume *view, const char *filter, bool all)
 {
 	struct pri_query_spec spec = {.since = PR_TIME_MIN, .until = PR_TIME_MAX};
-	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
+	struct pri_bpf *program = pri_filter_compile(1, filter, &err);
 	struct answer a = {.seqs = malloc(400000 * sizeof(*a.seqs))};
 	struct pri_range_list held = {0};
 	struct pri_query *q;

@@ -13,7 +13,7 @@ static bool
 plan_may(const char *filter, const struct pri_plan_index *index)
 {
 	struct pr_error err;
-	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
+	struct pri_bpf *program = pri_filter_compile(1, filter, &err);
 	struct pri_plan *plan;
 	uint8_t *scratch;
 	bool result;

@@ -9,6 +9,7 @@
 #include "indexer/filter/plan.h"
 #include "proto/base/cursor.h"
 #include "tests/unit/port_keys.h"
+#include "tests/unit/index_keys.h"
 
 /* A packet's own keys as the index that a plan is held against: what a plan denies of it, it cannot match. */
 
@@ -95,7 +96,7 @@ own_of(const struct pr_packet *packet, struct own *own)
 		pri_linktype_layout_find(packet->linktype);
 
 	memset(own, 0, sizeof(*own));
-	own->count = pri_keys_of_packet(packet, own->keys);
+	own->count = keys_of_packet(packet, own->keys);
 	own->len = packet->len;
 	own->time = packet->time;
 	own->laid_out = layout != NULL;

@@ -56,10 +56,10 @@ static void
 say_leaf(struct filter *f, uint16_t linktype, bool *want)
 {
 	const char *text = PICK(leaves);
-	struct pri_bpf *program = pri_filter_compile(linktype, 0, text, &err);
+	struct pri_bpf *program = pri_filter_compile(linktype, text, &err);
 
 	if (!program) /* of PPP, which carries no ARP */
-		program = pri_filter_compile(linktype, 0, text = "tcp", &err);
+		program = pri_filter_compile(linktype, text = "tcp", &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
 	for (size_t i = 0; i < PACKETS; i++)
 		want[i] = packets[i].linktype == linktype &&
@@ -111,7 +111,7 @@ static unsigned matched, denied;
 static void
 compare(const struct filter *f, uint16_t linktype)
 {
-	struct pri_bpf *program = pri_filter_compile(linktype, 0, f->text, &err);
+	struct pri_bpf *program = pri_filter_compile(linktype, f->text, &err);
 	struct pri_plan *plan;
 
 	if (!program && strstr(err.text, "rejects all packets")) {
@@ -173,7 +173,7 @@ START_TEST(on_each_link_type)
 
 	bytes[4] = p.linktype == 192 ? 105 : 0; /* of 802.11 */
 	for (size_t i = 0; i < 2; i++) {
-		program = pri_filter_compile(p.linktype, 0, texts[i], &err);
+		program = pri_filter_compile(p.linktype, texts[i], &err);
 		ck_assert_msg(program != NULL, "link type %u: %s", p.linktype, err.text);
 		for (p.time = 5 * SECOND - 3; p.time < 5 * SECOND + 4; p.time++)
 			ck_assert_msg(
@@ -191,7 +191,7 @@ START_TEST(behind_tunnels)
 	static const char *const texts[] = {"vlan and (tcp or after @5)",
 		"geneve and (after @5 or udp)", "mpls and not after @5",
 		"pppoes and (after @5 or ip)", "(vlan or after @5) and ip"};
-	struct pri_bpf *program = pri_filter_compile(1, 0, texts[_i], &err);
+	struct pri_bpf *program = pri_filter_compile(1, texts[_i], &err);
 	struct pri_plan *plan;
 
 	ck_assert_msg(program != NULL, "%s", err.text);
@@ -210,7 +210,7 @@ START_TEST(refused)
 	static const char *const texts[] = {"tcp or after @", "tcp or after @1.2.3",
 		"host after @5", "after @5 tcp", "tcp or after @99999999999999999999999",
 		"tcp or after yesterday", "ether[after @5] = 3"};
-	struct pri_bpf *program = pri_filter_compile(1, 0, texts[_i], &err);
+	struct pri_bpf *program = pri_filter_compile(1, texts[_i], &err);
 
 	ck_assert_msg(program == NULL, "%s", texts[_i]);
 	ck_assert(err.text[0]);
@@ -255,10 +255,10 @@ START_TEST(too_many)
 
 	for (unsigned i = 0; i <= PRI_TIMES_MAX; i++)
 		at += (size_t)sprintf(text + at, "%safter @%u", i ? " or " : "", i);
-	ck_assert_ptr_null(pri_filter_compile(1, 0, text, &err));
+	ck_assert_ptr_null(pri_filter_compile(1, text, &err));
 	ck_assert_ptr_nonnull(strstr(err.text, "too many"));
 	*strrchr(text, 'o') = 0;
-	program = pri_filter_compile(1, 0, text, &err);
+	program = pri_filter_compile(1, text, &err);
 	ck_assert_msg(program != NULL, "%s", err.text);
 	pri_bpf_destroy(&program);
 	free(text);
@@ -271,7 +271,7 @@ static const char *
 plan_words(const char *filter)
 {
 	static char words[4000];
-	struct pri_bpf *program = pri_filter_compile(1, 0, filter, &err);
+	struct pri_bpf *program = pri_filter_compile(1, filter, &err);
 	struct pri_plan *plan;
 	FILE *to = fmemopen(words, sizeof(words), "w");
 

@@ -8,6 +8,7 @@
 #include "indexer/index/segment_tables.h"
 #include "tests/unit/index_records.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/index_keys.h"
 
 /* ---- level 1 ---- */
 
@@ -27,10 +28,10 @@ check_packets(const struct pri_level1 *record, const struct pri_level1_segment *
 
 	ck_assert_int_eq(pr_segment_open(&r, s->body, s->len, &err), 0);
 	while (pr_segment_next(&r, &p, &err) == 1) {
-		size_t count = pri_keys_of_packet(&p, keys);
+		size_t count = keys_of_packet(&p, keys);
 
 		for (size_t i = 0; i < count; i++)
-			ck_assert(pri_level1_has_key(record, l, &keys[i]));
+			ck_assert(level1_has_key(record, l, &keys[i]));
 		ck_assert(pri_level1_has_range(l, PRI_NUMBER_LENGTH, p.len, p.len));
 		ck_assert(pri_level1_has_range(l, PRI_NUMBER_SPORT,
 			pr_get_be16(p.data + 34), pr_get_be16(p.data + 34)));
@@ -138,7 +139,7 @@ START_TEST(level1_false_positives_are_few)
 
 		pr_put_be32(address, 0x20000000 + i * 977);
 		key = pri_key_bytes(PRI_KEY_SRC, address, 4);
-		hits += pri_level1_has_key(&l, &got, &key);
+		hits += level1_has_key(&l, &got, &key);
 	}
 	ck_assert_uint_ge(l.low_bits, 5);
 	ck_assert_msg(hits > 50000u >> l.low_bits && hits < 110000u >> l.low_bits,
@@ -187,7 +188,7 @@ check_column(const struct pr_index_record *record, const struct segment *s, unsi
 
 	ck_assert_int_eq(pr_segment_open(&r, s->body, s->len, &err), 0);
 	while (pr_segment_next(&r, &p, &err) == 1) {
-		size_t count = pri_keys_of_packet(&p, keys);
+		size_t count = keys_of_packet(&p, keys);
 
 		for (size_t i = 0; i < count; i++) {
 			struct pri_key key = pri_key_either(&keys[i]);

@@ -4,6 +4,7 @@
 
 #include "indexer/index/level1.h"
 #include "indexer/index/level2.h"
+#include "tests/unit/index_keys.h"
 #include "tests/unit/index_records.h"
 #include "tests/unit/index_seal.h"
 #include "tests/unit/unit.h"
@@ -94,7 +95,7 @@ START_TEST(old_level1_is_read)
 	for (size_t i = 0; i < COUNT(t); i++) {
 		struct pri_key key = pri_key_number(
 			t[i].source ? PRI_KEY_SPORT : PRI_KEY_DPORT, t[i].port);
-		ck_assert(pri_level1_has_key(&l, &s, &key) == t[i].has);
+		ck_assert(level1_has_key(&l, &s, &key) == t[i].has);
 	}
 	ck_assert_uint_eq(pri_level1_tops(&l, tops), 2);
 	ck_assert_uint_eq(tops[1].bytes, 120);
@@ -150,7 +151,7 @@ use_segment(const struct pri_level1 *l, unsigned index)
 	for (uint16_t port = 0; l->whole && port < 64; port++) {
 		struct pri_key key = pri_key_number(PRI_KEY_SPORT, port);
 
-		pri_level1_has_key(l, &s, &key);
+		level1_has_key(l, &s, &key);
 	}
 	pri_level1_has_range(&s, PRI_NUMBER_SPORT, 0, 1000);
 	pri_held_walk_begin(&walk, &s, 2000);

@@ -5,6 +5,7 @@
 #include "indexer/index/index_key.h"
 #include "tests/unit/frames.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/index_keys.h"
 
 /* ---- what a filter implies ---- */
 
@@ -92,7 +93,7 @@ check_packet(const struct implied *t, const struct frame *f, uint16_t linktype)
 	struct pr_packet p = {
 		.data = f->data, .caplen = f->len, .len = f->len, .linktype = linktype};
 	struct pri_key keys[PRI_KEYS_MAX];
-	size_t count = pri_keys_of_packet(&p, keys);
+	size_t count = keys_of_packet(&p, keys);
 
 	ck_assert_uint_le(count, PRI_KEYS_MAX);
 	for (size_t i = 0; i < COUNT(t->keys) && t->keys[i].kind; i++)
@@ -119,7 +120,7 @@ check_linktype(const struct implied *t, size_t count, uint16_t linktype)
 
 		if (t[i].ether_only && linktype != 1)
 			continue;
-		p = pri_filter_compile(linktype, 0, t[i].filter, &err);
+		p = pri_filter_compile(linktype, t[i].filter, &err);
 		ck_assert_msg(p != NULL, "%s: %s", t[i].filter, err.text);
 		for (size_t j = 0; j < FRAMES; j++)
 			if (pri_bpf_run(p, frames[j].data, frames[j].len, frames[j].len)) {
@@ -164,11 +165,11 @@ START_TEST(keys_of_a_known_packet)
 		number(PRI_KEY_DPORT, 53)};
 	struct pri_key keys[PRI_KEYS_MAX];
 
-	ck_assert_uint_eq(pri_keys_of_packet(&p, keys), COUNT(wanted));
+	ck_assert_uint_eq(keys_of_packet(&p, keys), COUNT(wanted));
 	for (size_t i = 0; i < COUNT(wanted); i++)
 		ck_assert_msg(has_key(keys, COUNT(wanted), &wanted[i]), "key %zu", i);
 	p.linktype = 147;
-	ck_assert_uint_eq(pri_keys_of_packet(&p, keys), 0);
+	ck_assert_uint_eq(keys_of_packet(&p, keys), 0);
 }
 END_TEST
 

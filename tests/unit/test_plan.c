@@ -19,7 +19,7 @@ static struct pr_error err;
 static char *
 words_of(uint16_t linktype, const char *filter)
 {
-	struct pri_bpf *program = pri_filter_compile(linktype, 0, filter, &err);
+	struct pri_bpf *program = pri_filter_compile(linktype, filter, &err);
 	struct pri_plan *plan;
 	char *text = NULL;
 	size_t size;

@@ -43,7 +43,7 @@ static uint8_t all_bytes[PACKETS][PACKET_MAX];
 static void
 compare_filter(const char *text, uint16_t linktype)
 {
-	struct pri_bpf *program = pri_filter_compile(linktype, 0, text, &err);
+	struct pri_bpf *program = pri_filter_compile(linktype, text, &err);
 	struct pri_plan *plan;
 
 	if (!program)

@@ -173,7 +173,7 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 	struct pri_bpf *p = NULL;
 
 	if (pcap_compile(file, &code, text, 1, 0) == 0) {
-		p = pri_filter_compile((uint16_t)pr_linktype_of_pcap(pcap), 0, text, &err);
+		p = pri_filter_compile((uint16_t)pr_linktype_of_pcap(pcap), text, &err);
 		ck_assert_msg(p != NULL, "%s: %s", text, err.text);
 		in = pcap_open_offline(path, e);
 		while (pcap_next_ex(in, &h, &data) == 1) {

@@ -4,6 +4,7 @@
 #include "tests/unit/frames.h"
 #include "tests/unit/port_keys.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/index_keys.h"
 
 #define PACKETS 60
 #define KEYS_MAX                                                                           \
@@ -46,7 +47,7 @@ take_keys(const struct pr_packet *p, const struct pri_composites *composites,
 	struct set *keys, struct set *wide)
 {
 	struct pri_key own[PRI_KEYS_MAX], made[PRI_COMPOSITE_KEYS];
-	size_t count = pri_keys_of_packet(p, own);
+	size_t count = keys_of_packet(p, own);
 	struct pri_packet_fields fields;
 
 	for (size_t i = 0; i < count; i++) {

@@ -220,7 +220,7 @@ compile(uint16_t linktype, const char *candidates, const char *filter)
 
 	if (asprintf(&text, filter ? "(%s) or (%s)" : "%s", candidates, filter) < 0)
 		return NULL;
-	program = pri_filter_compile(linktype, 0, text, NULL);
+	program = pri_filter_compile(linktype, text, NULL);
 	free(text);
 	return program;
 }
@@ -235,7 +235,7 @@ widest(uint16_t linktype, const char *filter)
 
 	for (size_t i = 0; !program && i < 4; i++)
 		program = compile(linktype, candidates[i % 2], i < 2 ? filter : NULL);
-	return program ? program : pri_filter_compile(linktype, 0, filter, NULL);
+	return program ? program : pri_filter_compile(linktype, filter, NULL);
 }
 
 /*
