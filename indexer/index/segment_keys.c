@@ -213,52 +213,22 @@ add_link(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 	add_number2(s, PRI_KEY_VLAN, (uint16_t)(layout->id[1] >> 48));
 }
 
-/* True if a layout with the same words of the link layer was here lately; remembers them. */
-static bool
-link_seen(struct pri_segment_keys *s, const struct pri_header_layout *layout)
-{
-	uint64_t mix = (layout->id[0] ^ layout->id[1] << 16) * UINT64_C(0x9e3779b97f4a7c15);
-	struct pri_segment_keys_link *l =
-		&s->links[mix >> (64 - PRI_SEGMENT_KEYS_LINKS_LOG)];
-	unsigned version = pri_header_layout_version(layout);
-
-	if (l->words[0] == layout->id[0] && l->words[1] == layout->id[1] &&
-		l->version == version)
-		return true;
-	*l = (struct pri_segment_keys_link){{layout->id[0], layout->id[1]}, version};
-	return false;
-}
-
-/* at: both addresses; len is a constant. */
-PRI_IN_PLACE void
-add_ports(struct pri_segment_keys *s, const struct pri_header_layout *layout,
-	const uint8_t *at, size_t len, const uint8_t *ports)
-{
-	bool tcp = (uint8_t)(layout->id[2] >> 8) == 6;
-
-	add_services(s, at, at + len, len, ports);
-	add_port(s, ports, true, tcp);
-	add_port(s, ports + 2, false, tcp);
-}
-
-/* Of two that were here together a short while ago all is known. */
+/* at: both addresses; len is a constant; ports: both, as in the packet. */
 PRI_IN_PLACE void
 add_hosts(struct pri_segment_keys *s, const struct pri_header_layout *layout,
-	const uint8_t *at)
+	const uint8_t *at, size_t len, const uint8_t *ports)
 {
-	uint64_t addresses = pr_get_le64(at);
-	struct pri_segment_keys_pair *pair =
-		&s->pairs[addresses * UINT64_C(0x9e3779b97f4a7c15) >>
-			  (64 - PRI_SEGMENT_KEYS_PAIRS_LOG)];
-	struct pri_host_stats *items = s->hosts.items;
+	uint8_t protocol = (uint8_t)(layout->id[2] >> 8);
+	uint32_t src = add_address(s, at, len, PRI_HOST_SRC),
+		 dst = add_address(s, at + len, len, PRI_HOST_DST);
 
-	if (pair->addresses != addresses || !pair->src) {
-		*pair = (struct pri_segment_keys_pair){.addresses = addresses,
-			.src = 1 + add_address(s, at, 4, PRI_HOST_SRC),
-			.dst = 1 + add_address(s, at + 4, 4, PRI_HOST_DST)};
-		add_pair(s, at, at + 4, 4);
-	}
-	count_addresses(layout, &items[pair->src - 1], &items[pair->dst - 1]);
+	count_addresses(layout, &s->hosts.items[src], &s->hosts.items[dst]);
+	add_pair(s, at, at + len, len);
+	if (!pri_has_ports(protocol))
+		return;
+	add_services(s, at, at + len, len, ports);
+	add_port(s, ports, true, protocol == 6);
+	add_port(s, ports + 2, false, protocol == 6);
 }
 
 static __attribute__((flatten)) void
@@ -268,28 +238,20 @@ ip_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout)
 
 	pr_put_le64(at, layout->id[2] >> 32 | layout->id[3] << 32);
 	pr_put_le32(ports, (uint32_t)(layout->id[3] >> 32));
-	add_hosts(s, layout, at);
-	if (pri_has_ports((uint8_t)(layout->id[2] >> 8)))
-		add_ports(s, layout, at, 4, ports);
+	add_hosts(s, layout, at, 4, ports);
 }
 
 static __attribute__((flatten)) void
 ip6_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 	const uint64_t *more)
 {
-	struct pri_host_stats *items = s->hosts.items;
 	uint8_t at[32], ports[4];
-	uint32_t src, dst;
 
 	pr_put_le32(ports, (uint32_t)(layout->id[2] >> 32));
 	pr_put_le64(at, layout->id[3]);
 	for (size_t i = 0; i < PRI_HEADER_LAYOUT_MORE; i++)
 		pr_put_le64(at + 8 + 8 * i, more[i]);
-	src = add_address(s, at, 16, PRI_HOST_SRC);
-	dst = add_address(s, at + 16, 16, PRI_HOST_DST);
-	count_addresses(layout, &items[src], &items[dst]);
-	add_pair(s, at, at + 16, 16);
-	add_ports(s, layout, at, 16, ports);
+	add_hosts(s, layout, at, 16, ports);
 }
 
 static inline void
@@ -298,8 +260,7 @@ plain_keys(struct pri_segment_keys *s, const struct pri_header_layout *layout,
 {
 	uint8_t protocol = (uint8_t)(layout->id[2] >> 8);
 
-	if (!link_seen(s, layout))
-		add_link(s, layout);
+	add_link(s, layout);
 	if (!test_and_set(s->seen_protocols, protocol))
 		add(s, PRI_KEY_PROTO, &protocol, 1);
 	if (pri_header_layout_version(layout) == 4)
@@ -433,8 +394,6 @@ forget(struct pri_segment_keys *s)
 	memset(s->buckets, 0, sizeof(s->buckets));
 	memset(s->seen_ports, 0, sizeof(s->seen_ports));
 	memset(s->seen_protocols, 0, sizeof(s->seen_protocols));
-	memset(s->links, 0, sizeof(s->links));
-	memset(s->pairs, 0, sizeof(s->pairs));
 	memset(s->ports, 0, sizeof(s->ports));
 	memset(s->octets, 0, sizeof(s->octets));
 	s->sport_min = s->dport_min = UINT16_MAX;

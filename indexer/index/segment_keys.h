@@ -17,17 +17,6 @@
  * same ones: so keys are made of each kind of packet once, and of each address and port. Memory is kept
  * from segment to segment. Pure, one thread.
  */
-#define PRI_SEGMENT_KEYS_LINKS_LOG 8
-struct pri_segment_keys_link {
-	uint64_t words[2];
-	unsigned version;
-};
-#define PRI_SEGMENT_KEYS_PAIRS_LOG 9
-struct pri_segment_keys_pair {
-	uint64_t addresses; /* IPv4: source, destination */
-	uint32_t src, dst; /* 1 + their places; 0: none */
-};
-
 struct pri_segment_keys {
 	struct pri_composites composites; /* to be made; the caller's to set */
 	/* what is found */
@@ -47,9 +36,6 @@ struct pri_segment_keys {
 	/* four bits each: as destination, as source; the same of TCP */
 	uint64_t seen_ports[65536 / 16];
 	uint8_t seen_protocols[256 / 8];
-	struct pri_segment_keys_link
-		links[1 << PRI_SEGMENT_KEYS_LINKS_LOG]; /* whose keys were made lately */
-	struct pri_segment_keys_pair pairs[1 << PRI_SEGMENT_KEYS_PAIRS_LOG];
 	struct pri_segment_keys_bucket {
 		uint64_t packets, bytes;
 	} buckets[PRI_LEVEL1_BUCKETS];

@@ -139,54 +139,20 @@ pri_hashset_put(struct pri_hashset *s, uint64_t hash)
 	return true;
 }
 
-/*
- * Adds n hashes. Slots and items are prefetched, and the usual case (the first slot tells) has no branch, because
- * whether a hash is new cannot be predicted. -1: no memory.
- */
-#define PRI_HASHSET_FAR 20
-#define PRI_HASHSET_NEAR 10
+/* Adds n hashes. Slots are prefetched: the set of a batch is larger than a cache. -1: no memory. */
+#define PRI_HASHSET_AHEAD 16
 static inline int
 pri_hashset_add_all(struct pri_hashset *s, const uint64_t *hashes, size_t n)
 {
-	struct pri_seeded_hash to;
-	size_t mask, count, at;
-	uint64_t *items;
-	uint32_t *slots, slot;
-
 	if (pri_hashset_prepare(s, n) < 0)
 		return -1;
-	to = s->slot;
-	mask = 2 * s->room - 1;
-	count = s->count;
-	items = s->items;
-	slots = s->slots;
 	for (size_t i = 0; i < n; i++) {
-		uint64_t hash = hashes[i];
-		bool new;
-
-		if (i + PRI_HASHSET_FAR < n) {
-			__builtin_prefetch(&slots[pri_seeded_hash_slot(
-						   &to, hashes[i + PRI_HASHSET_FAR])],
+		if (i + PRI_HASHSET_AHEAD < n)
+			__builtin_prefetch(&s->slots[pri_seeded_hash_slot(&s->slot,
+						   hashes[i + PRI_HASHSET_AHEAD])],
 				1);
-			slot = slots[pri_seeded_hash_slot(
-				&to, hashes[i + PRI_HASHSET_NEAR])];
-			__builtin_prefetch(&items[slot - (slot != 0)]);
-		}
-		at = pri_seeded_hash_slot(&to, hash);
-		slot = slots[at];
-		if (__builtin_expect(
-			    (slot != 0) & (items[slot - (slot != 0)] != hash), 0)) {
-			do {
-				at = (at + 1) & mask;
-				slot = slots[at];
-			} while (slot && items[slot - 1] != hash);
-		}
-		new = slot == 0;
-		items[count] = hash;
-		count += new;
-		slots[at] = new ? (uint32_t)count : slot;
+		pri_hashset_put(s, hashes[i]);
 	}
-	s->count = count;
 	return 0;
 }
 
