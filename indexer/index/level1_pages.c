@@ -55,12 +55,8 @@ pri_level1_keys_bound(size_t count, unsigned segments, unsigned low_bits)
 /* ---- sorting ---- */
 
 /* What is sorted by: the page and some bits of the hash. Keys that have these in common are taken for one. */
-struct digits {
-	unsigned count, bits;
-};
-#define DIGITS_MAX 3
-#define DIGIT_MAX 11
-static const struct digits of_few = {3, 9}, of_many = {2, 11};
+#define DIGITS 3
+#define DIGIT_BITS 9
 
 /* As many bits as pages have are left out above, so that more of the hash is looked at. */
 static unsigned
@@ -73,23 +69,20 @@ page_bits(uint32_t pages)
 	return bits;
 }
 
-typedef uint32_t starts_of[1 << DIGIT_MAX];
-
 static inline unsigned
-digit_of(uint64_t item, unsigned shift, struct digits digits, unsigned digit)
+digit_of(uint64_t item, unsigned shift, unsigned digit)
 {
-	return item >> (shift + digit * digits.bits) & ((1u << digits.bits) - 1);
+	return item >> (shift + digit * DIGIT_BITS) & ((1u << DIGIT_BITS) - 1);
 }
 
 /* From hashes, and counts how often digits have which value. */
-static inline void
+static void
 make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
-	unsigned shift, struct digits digits, starts_of *starts)
+	unsigned shift, uint32_t starts[DIGITS][1 << DIGIT_BITS])
 {
 	size_t i = 0;
 
-	for (unsigned d = 0; d < digits.count; d++)
-		memset(starts[d], 0, sizeof(starts[d][0]) << digits.bits);
+	memset(starts, 0, DIGITS * sizeof(starts[0]));
 	for (unsigned s = 0; s < k->segments; s++)
 		for (; i < ends[s]; i++) {
 			uint64_t item = (uint64_t)page_of(hashes[i], k->pages)
@@ -98,61 +91,46 @@ make_items(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k
 
 			hashes[i] = item;
 #pragma GCC unroll 3
-			for (unsigned d = 0; d < digits.count; d++)
-				starts[d][digit_of(item, shift, digits, d)]++;
+			for (unsigned d = 0; d < DIGITS; d++)
+				starts[d][digit_of(item, shift, d)]++;
 		}
 }
 
-static inline void
+static void
 pass(const uint64_t *from, uint64_t *to, size_t count, uint32_t *starts, unsigned shift,
-	struct digits digits, unsigned digit)
+	unsigned digit)
 {
 	uint32_t at = 0;
 
-	for (unsigned i = 0; i < 1u << digits.bits; i++) {
+	for (unsigned i = 0; i < 1u << DIGIT_BITS; i++) {
 		uint32_t n = starts[i];
 
 		starts[i] = at;
 		at += n;
 	}
 	for (size_t i = 0; i < count; i++)
-		to[starts[digit_of(from[i], shift, digits, digit)]++] = from[i];
+		to[starts[digit_of(from[i], shift, digit)]++] = from[i];
 }
 
 /*
  * By radix, from the least digit on: segments stay in order. Returns where they are then: hashes, or what is
- * behind them. Compiled for each form of digits.
+ * behind them.
  */
-static inline __attribute__((always_inline)) uint64_t *
-sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsigned shift,
-	struct digits digits)
+static uint64_t *
+sort(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k, unsigned shift)
 {
-	starts_of starts[DIGITS_MAX];
+	uint32_t starts[DIGITS][1 << DIGIT_BITS];
 	size_t count = ends[k->segments - 1];
 	uint64_t *from = hashes, *to = hashes + count, *swap;
 
-	make_items(hashes, ends, k, shift, digits, starts);
-	for (unsigned d = 0; d < digits.count; d++) {
-		pass(from, to, count, starts[d], shift, digits, d);
+	make_items(hashes, ends, k, shift, starts);
+	for (unsigned d = 0; d < DIGITS; d++) {
+		pass(from, to, count, starts[d], shift, d);
 		swap = from;
 		from = to;
 		to = swap;
 	}
 	return from;
-}
-
-static uint64_t *
-sort_few(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
-	unsigned shift)
-{
-	return sort(hashes, ends, k, shift, of_few);
-}
-
-static uint64_t *
-sort_many(uint64_t *hashes, const size_t *ends, const struct pri_level1_keys *k,
-	unsigned shift)
-{
-	return sort(hashes, ends, k, shift, of_many);
 }
 
 /* ---- which segments ---- */
@@ -258,16 +236,14 @@ pri_level1_keys_sort(struct pri_level1_keys *k, uint64_t *hashes, const size_t *
 	unsigned segments, size_t room)
 {
 	size_t count = ends[segments - 1];
-	struct digits digits = count <= (size_t)segments * FEW ? of_few : of_many;
 	unsigned shift;
 
 	*k = (struct pri_level1_keys){.segments = segments,
 		.index_bits = index_bits(segments),
 		.pages = pages_for(count)};
-	k->hash_bits = digits.count * digits.bits - page_bits(k->pages);
+	k->hash_bits = DIGITS * DIGIT_BITS - page_bits(k->pages);
 	shift = PAGE_SHIFT - k->hash_bits;
-	k->items = (digits.count == of_few.count ? sort_few : sort_many)(
-		hashes, ends, k, shift);
+	k->items = sort(hashes, ends, k, shift);
 	k->sets = k->items == hashes ? hashes + count : hashes;
 	k->distinct = count ? gather(k->items, k->sets, count, shift) : 0;
 	count_sets(k);
