@@ -1,357 +1,311 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
+#include "proto/base/metrics_server.h"
+
+#include <arpa/inet.h>
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/http.h>
 #include <event2/listener.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
-#include "proto/base/metrics_internal.h"
 
-#define LOOP_PATIENCE_S 2 /* for the daemon's loop to put its values in */
-#define IDLE_S 3
-#define NICE 10
+#define CONNECTIONS 16
+#define PATIENCE_S 5 /* of a connection, from accept to close */
+#define REQUEST_MAX 8192 /* bytes, headers included */
+#define FRESH_NS (100 * PR_NS_PER_MS) /* a page this young answers the next request, too */
 
-struct pr_metrics_server {
-	/* the loop's thread */
-	pr_metrics_call call;
-	void *arg;
-	struct event *asked_event;
-
-	/* between the two: eventfds, and a page on its way */
-	int asked, told;
-	_Atomic(struct pr_metrics_page *) page;
-	atomic_bool stopping;
-
-	/* the server's thread */
-	pthread_t thread;
-	bool started;
-	struct event_base *base;
-	struct evhttp *http;
-	struct pr_metrics_guard *guard;
-	struct event *told_event, *late_event;
-	struct evhttp_request *waiting[2 * PR_METRICS_CONNECTIONS];
-	unsigned waiting_count;
-	char *text; /* the last page */
-	size_t text_len;
-	int64_t written; /* when, monotonic */
+struct connection {
+	struct pr_metrics_server *server;
+	struct bufferevent *bev; /* NULL: the slot is free */
+	struct event *timer;
+	bool answered;
 };
 
-static void
-ring(int fd)
-{
-	uint64_t one = 1;
+struct pr_metrics_server {
+	pr_metrics_call call;
+	void *arg;
+	struct event_base *base;
+	struct evconnlistener *listener;
+	struct connection connections[CONNECTIONS];
+	char *text; /* the last page, or NULL */
+	size_t text_len;
+	int64_t written; /* when, monotonic ns */
+};
 
-	while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-		;
+/* ---- the address ---- */
+
+/* A port alone, and one behind "localhost:", is on 127.0.0.1. */
+static int
+parse_address(const char *address, struct sockaddr_storage *out, int *len)
+{
+	const char *colon = strrchr(address, ':'), *port = colon ? colon + 1 : address;
+	size_t host = colon ? (size_t)(colon - address) : 0;
+	char text[80];
+
+	*len = sizeof *out;
+	if (!*port || strlen(port) > 5 || port[strspn(port, "0123456789")] || host > 64)
+		return -1;
+	if (host == 0 || (host == 9 && strncmp(address, "localhost", host) == 0))
+		snprintf(text, sizeof text, "127.0.0.1:%s", port);
+	else if (memchr(address, ':', host) && address[0] != '[')
+		return -1; /* an IPv6 address without its brackets */
+	else
+		snprintf(text, sizeof text, "%s", address);
+	/* it refuses port 0, which stands for a free one */
+	if (atoi(port) == 0) {
+		memcpy(strrchr(text, ':'), ":1", sizeof ":1");
+		if (evutil_parse_sockaddr_port(text, (void *)out, len) < 0)
+			return -1;
+		((struct sockaddr_in *)out)->sin_port = 0; /* at the same place in IPv6 */
+		return 0;
+	}
+	return evutil_parse_sockaddr_port(text, (void *)out, len);
+}
+
+int
+pr_metrics_check_address(const char *address, struct pr_error *err)
+{
+	struct sockaddr_storage at;
+	int len;
+
+	if (parse_address(address, &at, &len) == 0)
+		return 0;
+	return pr_error_set(err,
+		"--metrics: %s: give ADDRESS:PORT with a numeric address, as in "
+		"127.0.0.1:9471, or a port alone",
+		address);
+}
+
+/* Logs where the listener listens, and warns if other machines can reach it. */
+static void
+log_address(struct evconnlistener *listener)
+{
+	struct sockaddr_storage at = {0};
+	const struct sockaddr_in *v4 = (const void *)&at;
+	const struct sockaddr_in6 *v6 = (const void *)&at;
+	socklen_t len = sizeof at;
+	char host[INET6_ADDRSTRLEN] = "?", text[80];
+	bool loopback;
+
+	getsockname(evconnlistener_get_fd(listener), (void *)&at, &len);
+	if (at.ss_family == AF_INET) {
+		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+		snprintf(text, sizeof text, "%s:%u", host, ntohs(v4->sin_port));
+		loopback = ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+	} else {
+		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+		snprintf(text, sizeof text, "[%s]:%u", host, ntohs(v6->sin6_port));
+		loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+	}
+	pr_log_info("metrics at http://%s/metrics", text);
+	if (!loopback)
+		pr_log_warning("--metrics %s: whoever reaches this address may read all "
+			       "figures",
+			text);
+}
+
+/* ---- a connection ---- */
+
+static void
+close_connection(struct connection *c)
+{
+	bufferevent_free(c->bev);
+	if (c->timer)
+		event_free(c->timer);
+	c->bev = NULL;
+	evconnlistener_enable(c->server->listener);
 }
 
 static void
-silence(int fd)
+on_timeout(evutil_socket_t fd, short what, void *arg)
 {
-	uint64_t count;
-
-	while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
-		;
-}
-
-/* ---- the loop's thread ---- */
-
-static void
-on_asked(evutil_socket_t fd, short what, void *arg)
-{
-	struct pr_metrics_server *s = arg;
-	struct pr_metrics_page *page = pr_metrics_page_create();
-
+	(void)fd;
 	(void)what;
-	silence(fd);
-	if (!page)
-		return; /* the scrape is told that we do not answer */
-	s->call(s->arg, page);
-	page = atomic_exchange(&s->page, page);
-	pr_metrics_page_destroy(&page); /* one that nobody took */
-	ring(s->told);
+	close_connection(arg);
 }
 
-/* ---- the server's thread ---- */
-
 static void
-reply(struct evhttp_request *req, int code, const char *reason, const char *text,
+reply(struct connection *c, const char *status, const char *type, const char *text,
 	size_t len)
 {
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-	struct evbuffer *body = evbuffer_new();
+	struct evbuffer *out = bufferevent_get_output(c->bev);
 
-	evhttp_add_header(headers, "Content-Type",
-		code == HTTP_OK ? "text/plain; version=0.0.4; charset=utf-8"
-				: "text/plain; charset=utf-8");
-	evhttp_add_header(headers, "Connection", "close");
-	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-	if (body)
-		evbuffer_add(body, text, len);
-	evhttp_send_reply(req, code, reason, body);
-	if (body)
-		evbuffer_free(body);
+	c->answered = true;
+	bufferevent_disable(c->bev, EV_READ);
+	evbuffer_add_printf(out,
+		"HTTP/1.1 %s\r\nContent-Type: text/plain; %scharset=utf-8\r\n"
+		"Content-Length: %zu\r\nConnection: close\r\n"
+		"X-Content-Type-Options: nosniff\r\n\r\n",
+		status, type, len);
+	evbuffer_add(out, text, len);
 }
 
 static void
-refuse(struct evhttp_request *req, int code, const char *reason, const char *text)
+refuse(struct connection *c, const char *status, const char *text)
 {
-	reply(req, code, reason, text, strlen(text));
+	reply(c, status, "", text, strlen(text));
 }
 
+/* Makes a new page if the last one is too old. */
 static void
-answer_all(struct pr_metrics_server *s)
+renew_text(struct pr_metrics_server *s)
 {
-	evtimer_del(s->late_event);
-	for (unsigned i = 0; i < s->waiting_count; i++)
-		if (s->text)
-			reply(s->waiting[i], HTTP_OK, "OK", s->text, s->text_len);
-		else
-			refuse(s->waiting[i], HTTP_SERVUNAVAIL, "Service Unavailable",
-				"no values: the program is out of memory, or does not "
-				"answer\n");
-	s->waiting_count = 0;
-}
-
-static void
-forget_text(struct pr_metrics_server *s)
-{
-	free(s->text);
-	s->text = NULL;
-}
-
-static void
-on_told(evutil_socket_t fd, short what, void *arg)
-{
-	struct pr_metrics_server *s = arg;
 	struct pr_metrics_page *page;
 
-	(void)what;
-	silence(fd);
-	if (atomic_load(&s->stopping)) {
-		event_base_loopbreak(s->base);
+	if (s->text && pr_now_mono() - s->written < FRESH_NS)
 		return;
-	}
-	page = atomic_exchange(&s->page, NULL);
+	free(s->text);
+	s->text = NULL;
+	page = pr_metrics_page_create();
 	if (!page)
 		return;
-	forget_text(s);
+	s->call(s->arg, page);
 	pr_metrics_process(page);
 	s->text = pr_metrics_page_text(page, &s->text_len);
 	s->written = pr_now_mono();
 	pr_metrics_page_destroy(&page);
-	answer_all(s);
+}
+
+/* line: the first one, "GET /metrics HTTP/1.1". */
+static void
+answer(struct connection *c, const char *line)
+{
+	char method[16] = "", path[64] = "", version[8] = "";
+
+	if (sscanf(line, "%15s %63s HTTP/%7s", method, path, version) != 3)
+		return refuse(c, "400 Bad Request", "this is no request\n");
+	if (strcmp(method, "GET") != 0)
+		return refuse(c, "501 Not Implemented", "only GET is answered\n");
+	path[strcspn(path, "?")] = '\0';
+	if (strcmp(path, "/metrics") != 0)
+		return refuse(c, "404 Not Found", "the metrics are at /metrics\n");
+	renew_text(c->server);
+	if (!c->server->text)
+		return refuse(c, "503 Service Unavailable", "no values: no memory\n");
+	reply(c, "200 OK", "version=0.0.4; ", c->server->text, c->server->text_len);
 }
 
 static void
-on_late(evutil_socket_t fd, short what, void *arg)
+on_readable(struct bufferevent *bev, void *arg)
 {
-	struct pr_metrics_server *s = arg;
+	struct evbuffer *in = bufferevent_get_input(bev);
+	struct connection *c = arg;
+	char *line;
 
-	(void)fd;
-	(void)what;
-	forget_text(s);
-	answer_all(s);
-}
-
-static void
-on_metrics(struct evhttp_request *req, void *arg)
-{
-	struct pr_metrics_server *s = arg;
-	struct timeval patience = {.tv_sec = LOOP_PATIENCE_S};
-
-	if (s->text && pr_now_mono() - s->written < PR_METRICS_FRESH_NS) {
-		reply(req, HTTP_OK, "OK", s->text, s->text_len);
+	if (evbuffer_search(in, "\r\n\r\n", 4, NULL).pos < 0) {
+		if (evbuffer_get_length(in) >= REQUEST_MAX)
+			refuse(c, "413 Too Large", "the request is too long\n");
 		return;
 	}
-	if (s->waiting_count == sizeof s->waiting / sizeof s->waiting[0]) {
-		refuse(req, HTTP_SERVUNAVAIL, "Service Unavailable", "too many scrapes\n");
-		return;
-	}
-	s->waiting[s->waiting_count++] = req;
-	if (s->waiting_count > 1)
-		return; /* asked already */
-	evtimer_add(s->late_event, &patience);
-	ring(s->asked);
+	line = evbuffer_readln(in, NULL, EVBUFFER_EOL_CRLF);
+	answer(c, line ? line : "");
+	free(line);
 }
 
 static void
-on_other(struct evhttp_request *req, void *arg)
+on_written(struct bufferevent *bev, void *arg)
 {
-	(void)arg;
-	refuse(req, HTTP_NOTFOUND, "Not Found", "the metrics are at /metrics\n");
+	struct connection *c = arg;
+
+	(void)bev;
+	if (c->answered)
+		close_connection(c);
 }
 
-static void *
-run(void *arg)
+/* The client may have closed its side behind its request: then the answer is on its way. */
+static void
+on_event(struct bufferevent *bev, short what, void *arg)
 {
+	struct connection *c = arg;
+
+	(void)bev;
+	if (!c->answered || !(what & BEV_EVENT_EOF))
+		close_connection(c);
+}
+
+static void
+on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from,
+	int len, void *arg)
+{
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct pr_metrics_server *s = arg;
+	struct connection *c = NULL;
+	unsigned used = 0;
 
-	setpriority(
-		PRIO_PROCESS, 0, NICE); /* of this thread, on Linux: packets come first */
-	event_base_dispatch(s->base);
-	return NULL;
-}
-
-/* ---- life ---- */
-
-static int
-start_thread(struct pr_metrics_server *s, struct pr_error *err)
-{
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&s->thread, NULL, run, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	errno = rc;
-	s->started = rc == 0;
-	return rc ? pr_error_errno(err, "cannot start a thread for metrics") : 0;
-}
-
-static int
-listen_at(const char *address, struct pr_error *err)
-{
-	struct sockaddr_storage at;
-	char text[80];
-	socklen_t len;
-	int fd, one = 1;
-
-	if (pr_metrics_resolve(address, &at, &len, err) < 0)
-		return -1;
-	fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-		bind(fd, (const void *)&at, len) == 0 &&
-		listen(fd, PR_METRICS_CONNECTIONS) == 0 &&
-		getsockname(fd, (void *)&at, &len) == 0) {
-		pr_metrics_address_text(&at, text, sizeof text);
-		pr_log_info("metrics at http://%s/metrics", text);
-		if (!pr_metrics_loopback(&at))
-			pr_log_warning("--metrics %s: whoever reaches this address may "
-				       "read all figures",
-				text);
-		return fd;
+	(void)from;
+	(void)len;
+	for (unsigned i = 0; i < CONNECTIONS; i++) {
+		used += s->connections[i].bev != NULL;
+		if (!s->connections[i].bev)
+			c = &s->connections[i];
 	}
-	pr_error_errno(err, "--metrics %s", address);
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
-static int
-open_http(struct pr_metrics_server *s, const char *address, struct pr_error *err)
-{
-	struct evconnlistener *listener;
-	int fd = listen_at(address, err);
-
-	if (fd < 0)
-		return -1;
-	s->base = event_base_new();
-	s->http = s->base ? evhttp_new(s->base) : NULL;
-	listener = s->http ? evconnlistener_new(
-				     s->base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE, 0, fd)
-			   : NULL;
-	if (!listener || !evhttp_bind_listener(s->http, listener)) {
-		if (listener)
-			evconnlistener_free(listener);
-		else
-			close(fd);
-		return pr_error_set(err, "no memory for metrics");
+	if (used >= CONNECTIONS - 1)
+		evconnlistener_disable(listener);
+	if (!c || !(c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE))) {
+		evutil_closesocket(fd);
+		return;
 	}
-	evhttp_set_max_headers_size(s->http, PR_METRICS_REQUEST_MAX);
-	evhttp_set_max_body_size(s->http, 0);
-	evhttp_set_allowed_methods(s->http, EVHTTP_REQ_GET);
-	evhttp_set_timeout(s->http, IDLE_S);
-	evhttp_set_cb(s->http, "/metrics", on_metrics, s);
-	evhttp_set_gencb(s->http, on_other, s);
-	s->guard = pr_metrics_guard_create(s->base, s->http, listener, err);
-	return s->guard ? 0 : -1;
+	c->server = s;
+	c->answered = false;
+	c->timer = evtimer_new(s->base, on_timeout, c);
+	bufferevent_setcb(c->bev, on_readable, on_written, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, REQUEST_MAX);
+	if (!c->timer || evtimer_add(c->timer, &patience) < 0 ||
+		bufferevent_enable(c->bev, EV_READ | EV_WRITE) < 0)
+		close_connection(c);
 }
 
-static int
-open_events(struct pr_metrics_server *s, struct pr_loop *loop, struct pr_error *err)
-{
-	s->asked = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->told = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->asked < 0 || s->told < 0)
-		return pr_error_errno(err, "no event descriptors for metrics");
-	s->asked_event =
-		event_new(pr_loop_base(loop), s->asked, EV_READ | EV_PERSIST, on_asked, s);
-	s->told_event = event_new(s->base, s->told, EV_READ | EV_PERSIST, on_told, s);
-	s->late_event = evtimer_new(s->base, on_late, s);
-	if (!s->asked_event || !s->told_event || !s->late_event ||
-		event_add(s->asked_event, NULL) < 0 || event_add(s->told_event, NULL) < 0)
-		return pr_error_set(err, "no memory for metrics");
-	return 0;
-}
+/* ---- the server ---- */
 
 struct pr_metrics_server *
 pr_metrics_serve(struct pr_loop *loop, const char *address, pr_metrics_call call, void *arg,
 	struct pr_error *err)
 {
-	struct pr_metrics_server *s = calloc(1, sizeof *s);
+	struct pr_metrics_server *s;
+	struct sockaddr_storage at;
+	int len;
 
+	if (pr_metrics_check_address(address, err) < 0 ||
+		parse_address(address, &at, &len) < 0)
+		return NULL;
+	s = calloc(1, sizeof *s);
 	if (!s) {
 		pr_error_set(err, "no memory for metrics");
 		return NULL;
 	}
 	s->call = call;
 	s->arg = arg;
-	s->asked = s->told = -1;
-	if (open_http(s, address, err) < 0 || open_events(s, loop, err) < 0 ||
-		start_thread(s, err) < 0)
-		pr_metrics_stop(&s);
+	s->base = pr_loop_base(loop);
+	s->listener = evconnlistener_new_bind(s->base, on_accept, s,
+		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+		CONNECTIONS, (void *)&at, len);
+	if (!s->listener) {
+		pr_error_errno(err, "--metrics %s", address);
+		free(s);
+		return NULL;
+	}
+	log_address(s->listener);
 	return s;
-}
-
-static void
-free_event(struct event *event)
-{
-	if (event)
-		event_free(event);
 }
 
 void
 pr_metrics_stop(struct pr_metrics_server **server)
 {
 	struct pr_metrics_server *s = *server;
-	struct pr_metrics_page *page;
 
 	*server = NULL;
 	if (!s)
 		return;
-	if (s->started) {
-		atomic_store(&s->stopping, true);
-		ring(s->told);
-		pthread_join(s->thread, NULL);
-	}
-	forget_text(s);
-	if (s->started)
-		answer_all(s); /* their requests would be nobody's */
-	if (s->http)
-		evhttp_free(s->http);
-	pr_metrics_guard_destroy(&s->guard);
-	free_event(s->asked_event);
-	free_event(s->told_event);
-	free_event(s->late_event);
-	if (s->base)
-		event_base_free(s->base);
-	page = atomic_exchange(&s->page, NULL);
-	pr_metrics_page_destroy(&page);
-	if (s->asked >= 0)
-		close(s->asked);
-	if (s->told >= 0)
-		close(s->told);
+	for (unsigned i = 0; i < CONNECTIONS; i++)
+		if (s->connections[i].bev)
+			close_connection(&s->connections[i]);
+	evconnlistener_free(s->listener);
+	free(s->text);
 	free(s);
 }
