@@ -36,7 +36,7 @@ from_oldest(const struct sfs_stream_info *stream, const struct prl_delete_order 
 
 /* Who reads the ledger learns by whom; what is recycled later is nobody's doing. */
 static void
-tell(struct prl_append *append, const struct sfs_stream_info *stream,
+tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 	const struct prl_delete_order *order, enum pr_deletion_phase phase, int64_t until,
 	const struct sfs_trimmed *done)
 {
@@ -53,7 +53,7 @@ tell(struct prl_append *append, const struct sfs_stream_info *stream,
 	snprintf(d.by, sizeof(d.by), "%s", order->by);
 	snprintf(d.moved_to, sizeof(d.moved_to), "%s",
 		order->moved_to ? order->moved_to : "");
-	prl_append_deleted(append, &d);
+	prl_writer_deleted(append, &d);
 }
 
 /* Up to where packets of the time are gone; PR_TIME_MIN: none are. */
@@ -112,7 +112,7 @@ fence_of(const struct prl_delete_order *order, const char *stream, uint64_t *las
 }
 
 static int
-delete_from(struct sfs *sfs, struct prl_append *append,
+delete_from(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct sfs_stream_info *stream, const struct prl_delete_order *order,
 	struct prl_deleted *out, struct pr_error *err)
 {
@@ -141,8 +141,9 @@ delete_from(struct sfs *sfs, struct prl_append *append,
 
 /* Of all streams that it is about: that it begins, and how far it may go; or that it is over. */
 static int
-announce(struct sfs *sfs, struct prl_append *append, const struct prl_delete_order *order,
-	enum pr_deletion_phase phase, struct pr_error *err)
+announce(struct sfs *sfs, struct prl_volume_writer *append,
+	const struct prl_delete_order *order, enum pr_deletion_phase phase,
+	struct pr_error *err)
 {
 	struct sfs_volume_info volume;
 	struct sfs_stream_info s;
@@ -161,11 +162,11 @@ announce(struct sfs *sfs, struct prl_append *append, const struct prl_delete_ord
 		tell(append, &s, order, phase,
 			s.max_time < order->until ? s.max_time : order->until, NULL);
 	}
-	return prl_append_flush(append, err);
+	return prl_writer_flush(append, err);
 }
 
 int
-prl_delete_step(struct sfs *sfs, struct prl_append *append,
+prl_delete_step(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, struct prl_deleted *out, struct pr_error *err)
 {
 	int64_t deadline = pr_now_mono() + STEP_NS;
@@ -176,10 +177,10 @@ prl_delete_step(struct sfs *sfs, struct prl_append *append,
 	*out = (struct prl_deleted){0};
 	out->more = order->step == 0;
 	if (out->more)
-		return prl_append_flush(append, err) < 0
+		return prl_writer_flush(append, err) < 0
 			       ? -1
 			       : announce(sfs, append, order, PR_DELETION_BEGINS, err);
-	if (prl_append_flush(append, err) < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
+	if (prl_writer_flush(append, err) < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
 		return -1;
 	for (size_t i = 0; rc == 0 && i < volume.stream_count; i++) {
 		if (sfs_stream_info(sfs, i, &stream, err) != SFS_OK || !is_packets(&stream))
@@ -193,7 +194,7 @@ prl_delete_step(struct sfs *sfs, struct prl_append *append,
 	}
 	if (rc == 0 && !out->more)
 		rc = announce(sfs, append, order, PR_DELETION_OVER, err);
-	else if (out->segments && prl_append_flush(append, rc == 0 ? err : NULL) < 0)
+	else if (out->segments && prl_writer_flush(append, rc == 0 ? err : NULL) < 0)
 		rc = -1;
 	return rc;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
 
@@ -41,7 +41,7 @@ struct prl_deleted {
  * A step of it: some MiB, or about 50 ms, as the volume's device goes; a logger does something else
  * between two. What is gathered in memory is stored first. -1: err; out says what was done all the same.
  */
-int prl_delete_step(struct sfs *sfs, struct prl_append *append,
+int prl_delete_step(struct sfs *sfs, struct prl_volume_writer *append,
 	const struct prl_delete_order *order, struct prl_deleted *out,
 	struct pr_error *err);
 

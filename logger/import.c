@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "logger/append.h"
-#include "logger/monitor.h"
+#include "logger/volume_writer.h"
+#include "logger/sequencer.h"
 #include "proto/base/clock.h"
 #include "proto/port/trace.h"
 #include "proto/wire/frame.h"
@@ -21,8 +21,8 @@
 struct import {
 	struct pr_trace *trace;
 	const char *path;
-	struct prl_append *append;
-	struct prl_monitor monitor;
+	struct prl_volume_writer *append;
+	struct prl_sequencer monitor;
 	prl_import_progress progress;
 	void *arg;
 	const struct prl_import_options *options;
@@ -50,10 +50,10 @@ tick(struct import *im)
 	im->ticked = now;
 	if (im->begun && now - im->said >= SAY_NS) {
 		im->said = now;
-		prl_monitor_say(&im->monitor, false);
+		prl_sequencer_say(&im->monitor, false);
 	}
 	if (im->begun)
-		prl_append_tick(im->append, now);
+		prl_writer_tick(im->append, now);
 	im->stats->offset = im->stats->size ? pr_trace_info(im->trace)->bytes : 0;
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->progress && !im->progress(im->arg, im->stats))
@@ -102,13 +102,13 @@ begin(struct import *im, struct sfs *sfs, const struct prl_import_options *optio
 	struct prl_import_stats *stats = im->stats;
 
 	if (link < 0)
-		link = prl_monitor_link_number(sfs, name, err);
+		link = prl_sequencer_link_number(sfs, name, err);
 	if (link < 0)
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
 	stats->snaplen = snaplen ? snaplen : 262144;
-	prl_monitor_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
+	prl_sequencer_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
 	im->begun = true;
 	return 0;
@@ -120,7 +120,7 @@ take(struct import *im, const struct pr_packet *p)
 	struct prl_import_stats *stats = im->stats;
 	int64_t time = p->time;
 
-	prl_monitor_packet(&im->monitor, time, p->data, p->caplen, p->len);
+	prl_sequencer_packet(&im->monitor, time, p->data, p->caplen, p->len);
 	if (stats->packets++ == 0 || time < stats->first_time)
 		stats->first_time = time;
 	if (stats->packets == 1 || time > stats->last_time)
@@ -135,7 +135,7 @@ await_volume(struct import *im)
 	int64_t until = pr_now_mono() + PATIENCE_NS;
 	const char *why;
 
-	while (!im->stopped && (why = prl_append_suspended(im->append))) {
+	while (!im->stopped && (why = prl_writer_suspend_reason(im->append))) {
 		if (pr_now_mono() >= until) {
 			pr_error_set(&im->error, "%s", why);
 			im->stopped = im->failed = true;
@@ -158,7 +158,7 @@ read_all(struct import *im, struct pr_error *err)
 		take(im, &packet);
 		if (im->stats->packets % BATCH == 0)
 			tick(im);
-		if (prl_append_suspended(im->append))
+		if (prl_writer_suspend_reason(im->append))
 			await_volume(im);
 	}
 	if (got != PR_SOURCE_ERROR || im->stopped)
@@ -173,12 +173,12 @@ end(struct import *im, int result, struct pr_error *err)
 {
 	struct pr_error own = {0};
 
-	prl_monitor_say(&im->monitor, true);
-	if (prl_append_flush(im->append, &own) && result == 0)
+	prl_sequencer_say(&im->monitor, true);
+	if (prl_writer_flush(im->append, &own) && result == 0)
 		result = pr_error_set(err, "%s: %s", im->path, own.text);
 	/* the index stands behind what it is about, and is durable as well */
 	if (result == 0 && (im->failed || beside(im, true) < 0 ||
-				   prl_append_flush(im->append, &im->error)))
+				   prl_writer_flush(im->append, &im->error)))
 		result = pr_error_set(err, "%s: %s", im->path, im->error.text);
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	im->stats->secrets = pr_trace_info(im->trace)->secrets;
@@ -201,15 +201,15 @@ prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_optio
 		.progress = progress,
 		.arg = arg,
 		.stats = stats};
-	struct prl_append_options append = {.unhurried = true};
+	struct prl_writer_options append = {.lazy_directory = true};
 	int result = -1;
 
 	*stats = (struct prl_import_stats){0};
 	if (open_file(&im, err) == 0)
-		im.append = prl_append_create(sfs, &append, err);
+		im.append = prl_writer_create(sfs, &append, err);
 	if (im.append && begin(&im, sfs, options, err) == 0)
 		result = end(&im, read_all(&im, err), err);
-	prl_append_destroy(&im.append);
+	prl_writer_destroy(&im.append);
 	pr_trace_close(&im.trace);
 	return result;
 }

@@ -12,13 +12,14 @@
  * A trace file (pcap, pcapng: whatever libpcap reads; any link type; "-": standard input) into a volume,
  * with an epoch of its own. Used by packrack-logger --read and packrack import. One thread.
  */
-struct prl_append;
+struct prl_volume_writer;
 struct prl_import_options {
 	const char *name; /* of the link; NULL: the file's base name */
 	int link; /* its number; PRL_LINK_BY_NAME, or it */
 	/* What else is written meanwhile (the index): about every 10 ms, and when all is read and
 	 * durable, end. NULL: nothing. -1 ends the import. */
-	int (*beside)(void *arg, struct prl_append *append, bool end, struct pr_error *err);
+	int (*beside)(void *arg, struct prl_volume_writer *append, bool end,
+		struct pr_error *err);
 	void *beside_arg;
 };
 

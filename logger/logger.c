@@ -1,17 +1,167 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/logger.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "logger/volume_writer.h"
 #include "logger/import.h"
-#include "logger/manage.h"
+#include "logger/record_loop.h"
+#include "logger/match.h"
+#include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/base/metrics_server.h"
+#include "proto/rpc/option_rows.h"
+#include "proto/wire/frame.h"
+
+/* ---- options ---- */
+
+#define PR_VALUES struct prl_options
+
+static const struct pr_option table[] = {
+	PR_OPT_STRING(rack, "rack", 0, "IFACE",
+		"be a node of a rack, on this interface to its switch"),
+	PR_OPT_STRING(
+		tap, "tap", 0, "IFACE", "record this interface, without a dispatcher"),
+	PR_OPT_LIST(read, "read", 'r', "FILE", "record a trace file"),
+	PR_OPT_LIST(volume, "volume", 0, "PATH[,PATH]",
+		"the volume to write: its file or devices"),
+	PR_OPT_FLAG(degraded, "degraded", 0,
+		"go on without devices of the volume that are missing or fail"),
+	PR_OPT_STRING(name, "name", 0, "NAME", "of this node", .def_note = "the host's"),
+	PR_OPT_SIZE(buffer_size, "buffer-size", 0, "SIZE", 1 << 16, 1 << 30,
+		"the kernel's receive ring", .def = "32M"),
+	PR_OPT_SIZE(ring_size, "ring-size", 0, "SIZE", 1 << 20, UINT64_C(1) << 34,
+		"frames that wait for their logs", .def = "16M"),
+	PR_OPT_SIZE(shm_size, "shm-size", 0, "SIZE", 1 << 18, UINT64_C(1) << 40,
+		"shared memory for the newest blocks"),
+	PR_OPT_DURATION(hold_time, "hold-time", 0, "TIME", 1000000, UINT64_C(60000000000),
+		"how long frames wait for a lost log", .def = "2s"),
+	PR_OPT_UINT(window, "reorder-window", 0, "FRAMES", PRL_MATCH_WINDOW_MIN,
+		PRL_MATCH_WINDOW_MAX, "half of it is how far the switch may reorder"),
+	PR_OPT_DURATION(segment_age, "segment-age", 0, "TIME", 1000000,
+		UINT64_C(60000000000), "packets can be found after so long at most"),
+	PR_OPT_STRING(filter, "filter", 0, "FILTER",
+		"with --tap: record only these (pcap-filter(7))"),
+	PR_OPT_UINT(snaplen, "snaplen", 0, "BYTES", 1, 262144,
+		"with --tap: bytes kept of a packet", .def = "262144"),
+	PR_OPT_FLAG(both, "both", 0, "with --tap: what this machine sends as well"),
+	PR_OPT_UINT(link, "link", 0, "N", 0, PRL_STRAY_LINK - 1,
+		"with --tap, --read: number of the link", .def_note = "by its name"),
+	PR_OPTION_KEY(key_flag),
+	PR_OPT_UINT(rack_id, "rack-id", 0, "N", 0, UINT32_MAX,
+		"tells racks on one switch apart"),
+	PR_OPT_UINT(ethertype, "ethertype", 0, "N", 0x600, 0xffff, "of control frames",
+		.def = "0x88B5"),
+	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "answer status requests here"),
+	PR_OPTION_METRICS(metrics),
+	PR_OPTION_LOG_FORMAT(log_format),
+	PR_OPTION_VERBOSE(verbose),
+};
+
+static const struct pr_cmdline program = {
+	.name = "packrack-logger",
+	.section = "logger",
+	.summary = "stores packets in a StreamFS volume: a node of a rack, a tap, or trace "
+		   "files",
+	.usage = "--rack IFACE | --tap IFACE | --read FILE  --volume PATH[,PATH] [options]",
+	PR_OPTIONS(table),
+	.footer = "The volume is made by `packrack volume create PATH --size SIZE`.\n"
+		  "Exit status: 0, 1 on failure, 2 on bad usage or configuration.\n",
+};
+
+/* "a,b" is two devices. */
+static int
+split_volume(struct pr_string_list *list, struct pr_error *err)
+{
+	struct pr_string_list split = {0};
+	int rc = pr_string_list_split(&split, list, err);
+
+	pr_string_list_clear(list);
+	*list = split;
+	return rc;
+}
+
+static int
+check(struct prl_options *o, struct pr_error *err)
+{
+	int modes = (o->rack != NULL) + (o->tap != NULL) + (o->read.count > 0);
+
+	if (modes != 1)
+		return pr_error_set(err,
+			"give one of --rack IFACE, --tap IFACE, --read FILE%s",
+			modes ? ", not several" : "");
+	if (split_volume(&o->volume, err))
+		return -1;
+	if (o->volume.count == 0)
+		return pr_error_set(err,
+			"--volume PATH is missing: where to store "
+			"(made by `packrack volume create PATH --size SIZE`)");
+	if (o->filter && !o->tap)
+		return pr_error_set(
+			err, "--filter is for --tap; a rack's is the dispatcher's");
+	if (o->name && (!*o->name || strlen(o->name) > PR_NAME_MAX))
+		return pr_error_set(
+			err, "--name \"%s\": 1 to %d bytes", o->name, PR_NAME_MAX);
+	if (o->metrics && o->read.count)
+		return pr_error_set(
+			err, "--metrics is for --rack and --tap: --read ends by itself");
+	if (o->metrics && pr_metrics_check_address(o->metrics, err))
+		return -1;
+	if (o->ethertype == PR_ETHERTYPE_ESCAPE)
+		return pr_error_set(err,
+			"--ethertype 0x%x is taken (escaped frames carry it)",
+			PR_ETHERTYPE_ESCAPE);
+	return 0;
+}
+
+static int
+default_name(struct prl_options *o, struct pr_error *err)
+{
+	char host[PR_NAME_MAX + 1] = "";
+
+	if (o->name)
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) || !*host)
+		snprintf(host, sizeof(host), "logger");
+	o->name = strdup(host);
+	return o->name ? 0 : pr_error_set(err, "no memory");
+}
+
+/* 0; 1: help or version was printed; -1: bad usage or configuration, exit status 2. */
+static int
+prl_options_parse(struct prl_options *o, int argc, char **argv, struct pr_error *err)
+{
+	int result;
+
+	*o = (struct prl_options){.shm_size = SFS_SHM_DEFAULT,
+		.segment_age = PRL_SEGMENT_AGE_DEFAULT,
+		.window = PRL_MATCH_WINDOW_DEFAULT,
+		.link = (uint64_t)PRL_LINK_BY_NAME};
+	result = pr_options_parse(&program, o, argc, argv, NULL, err);
+	if (result)
+		return result;
+	o->keys = pr_keys_dir(o->key_flag);
+	return check(o, err) || default_name(o, err) ? -1 : 0;
+}
+
+static void
+prl_options_free(struct prl_options *o)
+{
+	pr_options_free(&program, o);
+}
+
+/* ---- running ---- */
 
 static struct sfs *
-open_volume(const struct prl_logger_options *o, struct pr_error *err)
+open_volume(const struct prl_options *o, struct pr_error *err)
 {
 	struct sfs_open_options options = {.writer = true,
 		.shm_bytes = o->shm_size,
@@ -43,8 +193,8 @@ show_progress(void *arg, const struct prl_import_stats *s)
 	return true;
 }
 
-int
-prl_logger_read(struct sfs *sfs, const struct prl_logger_options *o, struct pr_error *err)
+static int
+prl_logger_read(struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	bool terminal = isatty(STDERR_FILENO);
 	int64_t shown = pr_now_mono() + PR_NS_PER_S;
@@ -69,7 +219,7 @@ prl_logger_read(struct sfs *sfs, const struct prl_logger_options *o, struct pr_e
 }
 
 static int
-run(const struct prl_logger_options *o, struct pr_error *err)
+run(const struct prl_options *o, struct pr_error *err)
 {
 	struct sfs *sfs = open_volume(o, err);
 	int result;
@@ -89,9 +239,9 @@ run(const struct prl_logger_options *o, struct pr_error *err)
 int
 prl_logger_main(int argc, char **argv)
 {
-	struct prl_logger_options o;
+	struct prl_options o;
 	struct pr_error err = {0};
-	int result = prl_logger_options_parse(&o, argc, argv, &err), status = 0;
+	int result = prl_options_parse(&o, argc, argv, &err), status = 0;
 
 	pr_log_open("packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 	pr_log_set_format(o.log_format);
@@ -102,6 +252,6 @@ prl_logger_main(int argc, char **argv)
 		pr_log_error("%s", err.text);
 		status = 1;
 	}
-	prl_logger_options_free(&o);
+	prl_options_free(&o);
 	return status;
 }

@@ -1,10 +1,664 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/match.h"
+#include "logger/match_private.h"
 
 #include <stdlib.h>
 
-#include "logger/match_private.h"
+#include "logger/match.h"
 #include "proto/base/clock.h"
+
+/* ---- logs that come ---- */
+
+/* Timestamp logs as they come, and those that will not come: room for their entries, and the entries in it. */
+
+/* Entries that were given out stay readable for so long: losses look back for alike ones. */
+#define HISTORY 2048
+
+static bool
+slots_grow(struct prl_match *m)
+{
+	uint64_t room = 2 * m->slot_room;
+	uint64_t from = m->end > m->slot_room ? m->end - m->slot_room : 0;
+	struct match_entry *slots;
+
+	if (room > m->o.room || !(slots = calloc(room, sizeof(*slots))))
+		return false;
+	for (uint64_t o = from; o < m->end; o++)
+		slots[o & (room - 1)] = *slot_at(m, o);
+	free(m->slots);
+	m->slots = slots;
+	m->slot_room = room;
+	m->entries.items = (uint8_t *)slots;
+	m->entries.mask = room - 1;
+	return true;
+}
+
+static bool
+scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
+{
+	uint16_t n = r->header.count;
+
+	if (n > m->scratch_room) {
+		struct pr_entry *room = realloc(m->scratch, n * sizeof(*room));
+
+		if (!room)
+			return false;
+		m->scratch = room;
+		m->scratch_room = n;
+	}
+	for (uint16_t i = 0; i < n; i++) {
+		if (pr_tslog_next(r, &m->scratch[i]) != 1)
+			return false;
+	}
+	return n > 0;
+}
+
+static void match_base_move(struct prl_match *m, int64_t now);
+
+static void match_links_give_up(struct prl_match *m);
+
+/* The range of ordinals has room; entries that have it are in nobody's way. */
+static bool
+slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
+{
+	if (first < m->settled_below || last < first || last - first >= m->o.room / 2)
+		return false;
+	while (last + HISTORY - m->settled_below >= m->slot_room && slots_grow(m))
+		;
+	if (last - m->settled_below >= m->slot_room) {
+		/* A gap too wide to wait for: the past is settled as it stands. */
+		match_lose_until(m, m->end);
+		match_links_give_up(m);
+		m->base_since = now - m->o.hold_ns;
+		match_base_move(m, now);
+	}
+	if (last - m->settled_below >= m->slot_room && m->settled_below == m->end &&
+		first > m->end) {
+		m->settled_below = m->next_expected = m->first_waiting = m->end =
+			m->indexed_below = first;
+	}
+	for (; m->end <= last && last - m->settled_below < m->slot_room; m->end++)
+		*slot_at(m, m->end) = (struct match_entry){.state = SLOT_UNKNOWN};
+	return last < m->end;
+}
+
+static bool
+slots_free(const struct prl_match *m, uint16_t count)
+{
+	for (uint16_t i = 0; i < count; i++) {
+		if (slot_at(m, m->scratch[i].ordinal)->state != SLOT_UNKNOWN)
+			return false;
+	}
+	return true;
+}
+
+static struct match_log *match_log(struct match_link *link, uint64_t number);
+
+static struct match_link *match_link(struct prl_match *m, uint16_t id, bool make);
+
+static void
+entries_add(
+	struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
+{
+	const struct pr_entry *e = m->scratch;
+	bool late = log->asked || !m->several;
+
+	match_entries_begin(m, log->first_ordinal, log->last_ordinal);
+	for (uint32_t i = 0; i < log->count; i++) {
+		struct match_entry *s = slot_at(m, e[i].ordinal);
+
+		s->e = e[i];
+		s->came = now;
+		s->step = i + 1 < log->count ? (uint32_t)(e[i + 1].ordinal - e[i].ordinal)
+					     : 0;
+		s->link = (uint16_t)(link - m->links);
+		s->state = SLOT_WAITING;
+		s->hashed = s->framed = s->counted = false;
+		s->behind = late && e[i].ordinal < m->next_expected;
+		match_entry_added(m, e[i].ordinal);
+	}
+}
+
+/* A log whose entries cannot be placed is as good as gone; its losses are told. */
+static void
+log_refuse(struct prl_match *m, struct match_log *log)
+{
+	m->stats.logs_bad++;
+	log->gone_first = log->first_seq;
+	log->gone_last = m->scratch[log->count - 1].seq;
+	log->gone_first_time = m->scratch[0].otime;
+	log->gone_last_time = m->scratch[log->count - 1].otime;
+	log->gone_count = log->count;
+	log->state = LOG_GONE;
+	m->stats.logs_gone++;
+}
+
+static void
+log_take(struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
+{
+	uint64_t first = m->scratch[0].ordinal, last = m->scratch[log->count - 1].ordinal;
+
+	log->first_seq = m->scratch[0].seq;
+	log->base_time = m->scratch[0].otime;
+	log->first_ordinal = first;
+	log->last_ordinal = last;
+	log->state = LOG_TAKING;
+	m->missing--;
+	if (!slots_ready(m, first, last, now) || !slots_free(m, (uint16_t)log->count)) {
+		log_refuse(m, log);
+		return;
+	}
+	log->state = LOG_PRESENT;
+	entries_add(m, link, log, now);
+}
+
+static bool match_log_expect(
+	struct prl_match *m, struct match_link *link, uint64_t last, int64_t now);
+
+int
+prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
+{
+	struct pr_tslog_reader r;
+	struct match_link *link;
+	struct match_log *log;
+	uint16_t count;
+
+	if (pr_tslog_open(&r, body, len) || r.header.number == 0) {
+		m->stats.logs_bad++;
+		return -1;
+	}
+	count = r.header.count;
+	link = match_link(m, r.header.link, true);
+	if (!link || !scratch_load(m, &r)) {
+		m->stats.logs_bad++;
+		return -1;
+	}
+	match_started(m, now);
+	m->stats.logs++;
+	m->several |= (r.header.flags & PR_TSLOG_INTERLEAVED) || m->link_count > 1;
+	if (r.header.number < link->out ||
+		(r.header.number < link->next &&
+			match_log(link, r.header.number)->state != LOG_MISSING)) {
+		m->stats.logs_repeated++;
+		return 0;
+	}
+	if (!match_log_expect(m, link, r.header.number, now)) {
+		m->stats.logs_bad++;
+		return -1;
+	}
+	log = match_log(link, r.header.number);
+	log->count = count;
+	log_take(m, link, log, now);
+	prl_match_run(m, now);
+	return 0;
+}
+
+static void match_log_gone(struct prl_match *m, struct match_log *log);
+
+void
+prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
+{
+	struct match_link *link = match_link(m, gone->link, false);
+	bool told = false;
+
+	if (!link)
+		return;
+	for (uint64_t n = gone->first_log; n <= gone->last_log && n < link->next; n++) {
+		struct match_log *log = match_log(link, n);
+
+		if (n < link->out || log->state != LOG_MISSING)
+			continue;
+		/* What GONE says is of all its logs together: it is told once. */
+		if (!told) {
+			log->gone_first = gone->first_seq;
+			log->gone_last = gone->last_seq;
+			log->gone_first_time = gone->first_time;
+			log->gone_last_time = gone->last_time;
+			log->gone_count = gone->count;
+		}
+		log->told = told && gone->first_seq;
+		told = true;
+		match_log_gone(m, log);
+	}
+	prl_match_run(m, now);
+}
+
+/* ---- giving out in order ---- */
+
+#define LOG_ROOM_FIRST 64
+#define LOG_ROOM_MAX 65536
+
+static struct match_link *
+match_link(struct prl_match *m, uint16_t id, bool make)
+{
+	struct match_link *links, *link;
+
+	for (size_t i = 0; i < m->link_count; i++) {
+		if (m->links[i].id == id)
+			return &m->links[i];
+	}
+	if (!make || m->link_count == PRL_MATCH_LINKS_MAX)
+		return NULL;
+	links = realloc(m->links, (m->link_count + 1) * sizeof(*links));
+	if (!links)
+		return NULL;
+	m->links = links;
+	link = &links[m->link_count];
+	*link = (struct match_link){
+		.id = id, .out = 1, .next = 1, .log_room = LOG_ROOM_FIRST};
+	link->logs = calloc(link->log_room, sizeof(*link->logs));
+	if (!link->logs)
+		return NULL;
+	m->link_count++;
+	return link;
+}
+
+static void
+match_links_destroy(struct prl_match *m)
+{
+	for (size_t i = 0; i < m->link_count; i++)
+		free(m->links[i].logs);
+	free(m->links);
+}
+
+static struct match_log *
+match_log(struct match_link *link, uint64_t number)
+{
+	return &link->logs[number & (link->log_room - 1)];
+}
+
+static bool
+logs_grow(struct match_link *link, uint64_t last)
+{
+	uint64_t room = link->log_room;
+	struct match_log *logs;
+
+	while (last - link->out >= room) {
+		if (room == LOG_ROOM_MAX)
+			return false;
+		room *= 2;
+	}
+	if (room == link->log_room)
+		return true;
+	logs = calloc(room, sizeof(*logs));
+	if (!logs)
+		return false;
+	for (uint64_t n = link->out; n < link->next; n++)
+		logs[n & (room - 1)] = *match_log(link, n);
+	free(link->logs);
+	link->logs = logs;
+	link->log_room = room;
+	return true;
+}
+
+/* Logs up to `last` exist. false: that is absurdly far ahead. */
+static bool
+match_log_expect(struct prl_match *m, struct match_link *link, uint64_t last, int64_t now)
+{
+	if (last < link->next)
+		return true;
+	if (last - link->out >= LOG_ROOM_MAX / 2) {
+		match_links_give_up(m);
+		if (last - link->out >= LOG_ROOM_MAX / 2)
+			return false;
+	}
+	if (!logs_grow(link, last))
+		return false;
+	for (; link->next <= last; link->next++) {
+		*match_log(link, link->next) =
+			(struct match_log){.state = LOG_MISSING, .missing_since = now};
+		m->missing++;
+	}
+	return true;
+}
+
+static void
+match_log_gone(struct prl_match *m, struct match_log *log)
+{
+	log->state = LOG_GONE;
+	m->missing--;
+	m->stats.logs_gone++;
+}
+
+static bool
+log_due(const struct prl_match *m, const struct match_log *log, int64_t now)
+{
+	if (log->state != LOG_MISSING)
+		return false;
+	if (!log->asked)
+		return now - log->missing_since >= m->o.grace_ns;
+	return now - log->asked >= m->o.resend_ns;
+}
+
+static void
+link_ask(struct prl_match *m, struct match_link *link, int64_t now)
+{
+	struct pr_resend ask = {.link = link->id};
+
+	for (uint64_t n = link->out; n < link->next; n++) {
+		struct match_log *log = match_log(link, n);
+
+		if (log->state == LOG_MISSING && now - log->missing_since >= m->o.hold_ns)
+			match_log_gone(m, log);
+		if (!log_due(m, log, now))
+			continue;
+		if (ask.first_log && ask.last_log + 1 != n) {
+			m->calls.resend(m->calls.arg, &ask);
+			ask.first_log = 0;
+		}
+		if (!ask.first_log)
+			ask.first_log = n;
+		ask.last_log = n;
+		log->asked = now;
+		m->stats.logs_requested++;
+	}
+	if (ask.first_log)
+		m->calls.resend(m->calls.arg, &ask);
+}
+
+static void
+match_links_ask(struct prl_match *m, int64_t now)
+{
+	for (size_t i = 0; m->missing && i < m->link_count; i++)
+		link_ask(m, &m->links[i], now);
+}
+
+static void match_loss_passed(
+	struct prl_match *m, struct match_link *link, const struct match_entry *s);
+
+static void
+give_matched(struct prl_match *m, struct match_link *link, struct match_entry *s)
+{
+	struct match_frame *h = held_at(m, s->frame);
+
+	match_loss_passed(m, link, s);
+	m->calls.packet(m->calls.arg, link->id, &s->e, &h->f, h->sent_len);
+	match_held_done(m, s->frame);
+}
+
+static void match_loss_entry(
+	struct prl_match *m, struct match_link *link, const struct match_entry *s);
+
+/* Gives out what stands ready of the log under the cursor. True: all of it. */
+static bool
+give_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
+{
+	if (!link->started) {
+		link->started = true;
+		link->cursor = log->first_ordinal;
+	}
+	for (;;) {
+		struct match_entry *s = slot_at(m, link->cursor);
+
+		if (s->state == SLOT_MATCHED)
+			give_matched(m, link, s);
+		else if (s->state == SLOT_LOST)
+			match_loss_entry(m, link, s);
+		else
+			return false;
+		s->state = SLOT_SETTLED;
+		link->last_seq = s->e.seq;
+		link->last_otime = s->e.otime;
+		link->last_ordinal = s->e.ordinal;
+		link->any = true;
+		if (!s->step)
+			return true;
+		link->cursor += s->step;
+	}
+}
+
+static void match_loss_log(
+	struct prl_match *m, struct match_link *link, const struct match_log *log);
+
+static void
+link_give(struct prl_match *m, struct match_link *link)
+{
+	for (; link->out < link->next; link->out++) {
+		struct match_log *log = match_log(link, link->out);
+
+		if (log->state == LOG_MISSING || log->state == LOG_TAKING)
+			return;
+		if (log->state == LOG_GONE && log->told)
+			; /* with the first of its range */
+		else if (log->state == LOG_GONE)
+			match_loss_log(m, link, log);
+		else if (!give_log(m, link, log))
+			return;
+		link->started = false;
+	}
+}
+
+/* A link waits only for its own logs and entries. */
+static void
+match_links_give(struct prl_match *m)
+{
+	for (size_t i = 0; i < m->link_count; i++)
+		link_give(m, &m->links[i]);
+}
+
+/* No room to wait any longer: missing logs are gone. */
+static void
+match_links_give_up(struct prl_match *m)
+{
+	for (size_t i = 0; i < m->link_count; i++) {
+		struct match_link *link = &m->links[i];
+
+		for (uint64_t n = link->out; n < link->next; n++) {
+			struct match_log *log = match_log(link, n);
+
+			if (log->state == LOG_MISSING) {
+				match_log_gone(m, log);
+				m->stats.given_up_early++;
+			}
+		}
+	}
+	match_links_give(m);
+}
+
+/*
+ * Ordinals that no log tells of: with one link they were in a log that is gone, if none is missing. With
+ * several another link's log may be on its way still, so time decides.
+ */
+static bool
+may_pass(const struct prl_match *m, int64_t now)
+{
+	return (!m->several && m->missing == 0) || now - m->base_since >= m->o.hold_ns;
+}
+
+static void
+match_base_move(struct prl_match *m, int64_t now)
+{
+	uint64_t from = m->settled_below;
+
+	while (m->settled_below < m->end) {
+		uint8_t state = slot_at(m, m->settled_below)->state;
+
+		if (state != SLOT_SETTLED && !(state == SLOT_UNKNOWN && may_pass(m, now)))
+			break;
+		m->settled_below++;
+	}
+	if (m->settled_below != from || m->settled_below == m->end)
+		m->base_since = now;
+}
+
+/* ---- what is lost, put together ---- */
+
+/*
+ * Losses in runs. Entries of byte-identical frames leave no choice: which of them are lost cannot be
+ * known, so the loss is "count of first..last", over the whole chain of alike entries that lie within the
+ * window of one another.
+ */
+#define CHAIN_STEPS 4096
+
+/* The first of the chain that s is in, as far back as is known; *matched is set if one has a frame. */
+static const struct match_entry *
+chain_start(const struct prl_match *m, const struct match_entry *s, bool *matched)
+{
+	const struct match_entry *first = s;
+
+	for (uint64_t k = 1; k <= s->e.ordinal && k < CHAIN_STEPS; k++) {
+		const struct match_entry *t = slot_at(m, s->e.ordinal - k);
+
+		if (first->e.ordinal - (s->e.ordinal - k) > m->o.window)
+			break;
+		if (t->state == SLOT_UNKNOWN || t->e.ordinal != s->e.ordinal - k ||
+			t->link != s->link || t->e.fingerprint != s->e.fingerprint)
+			continue;
+		*matched |= t->framed;
+		first = t;
+	}
+	return first;
+}
+
+/* The last of the chain that s is in; *matched is set if one of the rest has or may get a frame. */
+static const struct match_entry *
+chain_end(const struct prl_match *m, const struct match_entry *s, bool *matched)
+{
+	const struct match_entry *last = s;
+
+	for (uint64_t o = s->e.ordinal + 1; o < m->end && o - s->e.ordinal < CHAIN_STEPS;
+		o++) {
+		const struct match_entry *t = slot_at(m, o);
+
+		if (o - last->e.ordinal > m->o.window)
+			break;
+		if (t->state == SLOT_UNKNOWN || t->link != s->link ||
+			t->e.fingerprint != s->e.fingerprint)
+			continue;
+		*matched |= t->state != SLOT_LOST;
+		last = t;
+	}
+	return last;
+}
+
+static void
+match_loss_flush(struct prl_match *m, struct match_link *link)
+{
+	if (link->run.count)
+		m->calls.loss(m->calls.arg, &link->run);
+	link->run.count = 0;
+}
+
+static void
+match_loss_passed(struct prl_match *m, struct match_link *link, const struct match_entry *s)
+{
+	if (link->run.count && (link->run_open || s->e.seq > link->run.last_seq))
+		match_loss_flush(m, link);
+}
+
+static void
+run_start(struct prl_match *m, struct match_link *link, const struct match_entry *s,
+	bool open)
+{
+	match_loss_flush(m, link);
+	link->run_open = open;
+	link->run = (struct pr_loss){
+		.epoch = m->o.epoch,
+		.link = link->id,
+		.first_seq = s->e.seq,
+		.last_seq = s->e.seq,
+		.first_time = s->e.otime,
+		.last_time = s->e.otime,
+		.count = 1,
+		.reason = PR_LOSS_SWITCH,
+		.second = (s->e.flags & PR_ENTRY_SECOND) != 0,
+	};
+}
+
+static void
+loss_among_alike(struct prl_match *m, struct match_link *link, const struct match_entry *s,
+	const struct match_entry *first, const struct match_entry *last)
+{
+	struct pr_loss *run = &link->run;
+
+	if (run->count && !link->run_open && run->first_seq == first->e.seq) {
+		run->count++;
+	} else {
+		run_start(m, link, s, false);
+		run->first_seq = first->e.seq;
+		run->first_time = first->e.otime;
+	}
+	run->last_seq = last->e.seq;
+	run->last_time = last->e.otime;
+}
+
+static void
+match_loss_entry(struct prl_match *m, struct match_link *link, const struct match_entry *s)
+{
+	bool matched = false, second = (s->e.flags & PR_ENTRY_SECOND) != 0;
+	const struct match_entry *first = chain_start(m, s, &matched);
+	const struct match_entry *last = chain_end(m, s, &matched);
+
+	if (matched) {
+		loss_among_alike(m, link, s, first, last);
+		return;
+	}
+	if (!link->run.count || !link->run_open || (link->run.second != 0) != second) {
+		run_start(m, link, s, true);
+		return;
+	}
+	link->run.count++;
+	link->run.last_seq = s->e.seq;
+	link->run.last_time = s->e.otime;
+}
+
+/* Where the next log of the link that is there begins, or 0. */
+static const struct match_log *
+log_after(struct match_link *link)
+{
+	for (uint64_t n = link->out + 1; n < link->next; n++) {
+		const struct match_log *log = match_log(link, n);
+
+		if (log->state == LOG_PRESENT)
+			return log;
+	}
+	return NULL;
+}
+
+static void
+bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
+{
+	const struct match_log *next = log_after(link);
+	uint64_t from = link->any ? link->last_ordinal + 1 : 0;
+
+	loss->first_seq = link->last_seq + 1;
+	loss->first_time = link->last_otime;
+	loss->last_seq = next ? next->first_seq - 1 : loss->first_seq;
+	loss->last_time = next ? next->base_time : link->last_otime;
+	if (loss->last_seq < loss->first_seq)
+		loss->last_seq = loss->first_seq;
+	loss->count = next && next->first_ordinal > from ? next->first_ordinal - from : 1;
+	if (loss->count > loss->last_seq - loss->first_seq + 1)
+		loss->count = loss->last_seq - loss->first_seq + 1;
+}
+
+/*
+ * A log is gone. GONE says what it held; else its neighbours give bounds, and the ordinals between them
+ * how many (with several links: at most).
+ */
+static void
+match_loss_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
+{
+	struct pr_loss loss = {
+		.epoch = m->o.epoch, .link = link->id, .reason = PR_LOSS_LOG_GONE};
+
+	match_loss_flush(m, link);
+	if (log->gone_first && log->gone_last >= log->gone_first) {
+		loss.first_seq = log->gone_first;
+		loss.last_seq = log->gone_last;
+		loss.first_time = log->gone_first_time;
+		loss.last_time = log->gone_last_time;
+		loss.count = log->gone_count ? log->gone_count
+					     : loss.last_seq - loss.first_seq + 1;
+	} else {
+		bounds_from_neighbours(link, &loss);
+	}
+	link->last_seq = loss.last_seq;
+	link->last_otime = loss.last_time;
+	link->last_ordinal += loss.count;
+	m->calls.loss(m->calls.arg, &loss);
+}
+
+/* ---- the calls ---- */
 
 #define ROOM_FIRST 4096
 #define ROOM_DEFAULT 65536
@@ -33,8 +687,8 @@ rings_create(struct prl_match *m)
 	m->recent = calloc((size_t)RECENT_SETS * RECENT_WAYS, sizeof(*m->recent));
 	m->lost = calloc((size_t)RECENT_SETS * RECENT_WAYS, sizeof(*m->lost));
 	if (!m->slots || !m->held || !m->recent || !m->lost ||
-		!match_table_init(&m->entries, sizeof(struct slot)) ||
-		!match_table_init(&m->frames, sizeof(struct held)))
+		!match_table_init(&m->entries, sizeof(struct match_entry)) ||
+		!match_table_init(&m->frames, sizeof(struct match_frame)))
 		return false;
 	m->entries.items = (uint8_t *)m->slots;
 	m->entries.mask = m->slot_room - 1;
@@ -90,7 +744,7 @@ static bool
 held_grow(struct prl_match *m)
 {
 	uint64_t room = 2 * m->held_room;
-	struct held *held;
+	struct match_frame *held;
 
 	if (room > m->o.room || !(held = calloc(room, sizeof(*held))))
 		return false;
@@ -106,9 +760,9 @@ held_grow(struct prl_match *m)
 
 /* Gives up what the oldest frame is held for, and what is ready for giving out then. */
 void
-prl_match_relieve(struct prl_match *m)
+prl_match_drop_oldest(struct prl_match *m)
 {
-	struct held *h = held_at(m, m->held_base);
+	struct match_frame *h = held_at(m, m->held_base);
 
 	if (m->held_base == m->held_top)
 		return;
@@ -121,19 +775,19 @@ prl_match_relieve(struct prl_match *m)
 	match_lose_until(m, h->ordinal);
 	match_links_give_up(m);
 	if (h->state == HELD_MATCHED) /* logs whose ordinals go backwards */
-		match_lose_until(m, m->top);
+		match_lose_until(m, m->end);
 	match_links_give(m);
 }
 
 void
 prl_match_frame(struct prl_match *m, const struct prl_match_frame *frame, int64_t now)
 {
-	struct held *h;
+	struct match_frame *h;
 
 	while (m->held_top - m->held_base >= m->held_room && !held_grow(m))
-		prl_match_relieve(m);
+		prl_match_drop_oldest(m);
 	h = held_at(m, m->held_top++);
-	*h = (struct held){.f = *frame, .came = now, .state = HELD_QUEUED};
+	*h = (struct match_frame){.f = *frame, .came = now, .state = HELD_QUEUED};
 	match_started(m, now);
 	m->stats.frames++;
 }
@@ -147,9 +801,9 @@ prl_match_run(struct prl_match *m, int64_t now)
 }
 
 bool
-prl_match_given(struct prl_match *m, uint16_t id, uint64_t number)
+prl_match_flush_losses(struct prl_match *m, uint16_t id, uint64_t number)
 {
-	struct link *link = match_link(m, id, false);
+	struct match_link *link = match_link(m, id, false);
 
 	if (number == 0)
 		return true;
@@ -162,18 +816,18 @@ prl_match_given(struct prl_match *m, uint16_t id, uint64_t number)
 void
 prl_match_mark(struct prl_match *m, uint16_t id, uint64_t last_log, int64_t now)
 {
-	struct link *link = match_link(m, id, true);
+	struct match_link *link = match_link(m, id, true);
 
 	if (link)
 		match_log_expect(m, link, last_log, now);
 }
 
 void
-prl_match_sent(struct prl_match *m, uint64_t ordinal, int64_t now)
+prl_match_note_sent_below(struct prl_match *m, uint64_t ordinal, int64_t now)
 {
-	if (ordinal != m->told) {
-		m->told = ordinal;
-		m->told_since = now;
+	if (ordinal != m->sent_below) {
+		m->sent_below = ordinal;
+		m->sent_below_since = now;
 	}
 	if (now - m->marked_at >= MARKS_APART) { /* not another frame of the same MARK */
 		m->marked_at = now;
@@ -186,10 +840,11 @@ prl_match_sent(struct prl_match *m, uint64_t ordinal, int64_t now)
 static void
 reach_told(struct prl_match *m, int64_t now)
 {
-	if (m->told <= m->top || now - m->told_since < m->o.hold_ns ||
+	if (m->sent_below <= m->end || now - m->sent_below_since < m->o.hold_ns ||
 		!prl_match_settled(m))
 		return;
-	m->base = m->front = m->oldest = m->top = m->hashed = m->told;
+	m->settled_below = m->next_expected = m->first_waiting = m->end = m->indexed_below =
+		m->sent_below;
 }
 
 void
@@ -219,7 +874,7 @@ prl_match_settled(const struct prl_match *m)
 uint64_t
 prl_match_ordinal(const struct prl_match *m)
 {
-	return m->base;
+	return m->settled_below;
 }
 
 void
@@ -234,21 +889,21 @@ void
 prl_match_finish(struct prl_match *m)
 {
 	match_drain(m, true);
-	match_lose_until(m, m->top);
+	match_lose_until(m, m->end);
 	match_links_give_up(m);
 	prl_match_drop_leftovers(m);
 	for (size_t i = 0; i < m->link_count; i++)
 		match_loss_flush(m, &m->links[i]);
-	m->base = m->top;
+	m->settled_below = m->end;
 }
 
 struct prl_match_frame *
 prl_match_oldest(struct prl_match *m)
 {
-	if (m->held_ring < m->held_base)
-		m->held_ring = m->held_base;
-	for (; m->held_ring < m->held_top; m->held_ring++) {
-		struct held *h = held_at(m, m->held_ring);
+	if (m->first_in_ring < m->held_base)
+		m->first_in_ring = m->held_base;
+	for (; m->first_in_ring < m->held_top; m->first_in_ring++) {
+		struct match_frame *h = held_at(m, m->first_in_ring);
 
 		if (h->state != HELD_DONE && !h->f.moved)
 			return &h->f;
@@ -259,7 +914,8 @@ prl_match_oldest(struct prl_match *m)
 bool
 prl_match_parked_oldest(const struct prl_match *m)
 {
-	return m->held_ring < m->held_top && held_at(m, m->held_ring)->state == HELD_PARKED;
+	return m->first_in_ring < m->held_top &&
+	       held_at(m, m->first_in_ring)->state == HELD_PARKED;
 }
 
 void

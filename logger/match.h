@@ -36,7 +36,7 @@ struct prl_match_frame {
 
 enum prl_match_fate {
 	PRL_MATCH_STRAY, /* no entry came within the hold time */
-	PRL_MATCH_LATE, /* its entry had been declared lost */
+	PRL_FATE_ALREADY_LOST, /* its entry had been declared lost */
 	PRL_MATCH_DUPLICATE, /* the same as one matched before */
 };
 
@@ -89,11 +89,11 @@ void prl_match_run(struct prl_match *m, int64_t now);
 int prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now);
 void prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now);
 /* All packets and losses of a link's logs up to this number have been given out. */
-bool prl_match_given(struct prl_match *match, uint16_t link, uint64_t log);
+bool prl_match_flush_losses(struct prl_match *match, uint16_t link, uint64_t log);
 /* What a MARK says of a link: logs up to last_log have been sent. */
 void prl_match_mark(struct prl_match *m, uint16_t link, uint64_t last_log, int64_t now);
 /* And of this node: frames of lower ordinals were sent, or will not be. */
-void prl_match_sent(struct prl_match *m, uint64_t ordinal, int64_t now);
+void prl_match_note_sent_below(struct prl_match *m, uint64_t ordinal, int64_t now);
 /* Every 10 or 20 ms: losses, RESENDs and time-outs. */
 void prl_match_tick(struct prl_match *m, int64_t now);
 
@@ -114,7 +114,7 @@ struct prl_match_frame *prl_match_oldest(struct prl_match *m);
 /* The frame that prl_match_oldest gave last has found no entry so far: it may stay for long. */
 bool prl_match_parked_oldest(const struct prl_match *m);
 /* The buffer is nearly full: gives up what the oldest frame is held for. */
-void prl_match_relieve(struct prl_match *m);
+void prl_match_drop_oldest(struct prl_match *m);
 
 void prl_match_get_stats(const struct prl_match *m, struct prl_match_stats *out);
 

@@ -2,13 +2,92 @@
 #ifndef PRL_LOGGER_MATCH_PRIVATE_H
 #define PRL_LOGGER_MATCH_PRIVATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
 #include "logger/match.h"
-#include "logger/match_table.h"
 
 /*
- * Inside of the matcher, for its files: match.c (the calls), match_entries.c (logs that come), match_join.c
- * (which frame has which entry), match_age.c (what waits for too long), match_links.c (giving out in order),
- * match_loss.c (what is lost, put together).
+ * A hash table of items that live in a ring: buckets of doubly linked chains, first in first out, linked by
+ * the items' numbers so that a ring may grow under it.
+ */
+#define MATCH_NONE UINT64_MAX
+#define MATCH_BUCKETS 8192u
+
+struct match_hook {
+	uint64_t prev, next;
+};
+
+struct match_bucket {
+	uint64_t head, tail;
+};
+
+struct match_table {
+	struct match_bucket *buckets;
+	uint8_t *items; /* the ring; each item begins with its hook */
+	size_t size;
+	uint64_t mask;
+};
+
+static inline struct match_hook *
+match_hook_at(const struct match_table *t, uint64_t number)
+{
+	return (struct match_hook *)(void *)(t->items + (number & t->mask) * t->size);
+}
+
+static inline struct match_bucket *
+match_bucket_of(const struct match_table *t, uint32_t fingerprint)
+{
+	return &t->buckets[(fingerprint ^ fingerprint >> 15) & (MATCH_BUCKETS - 1)];
+}
+
+static inline bool
+match_table_init(struct match_table *t, size_t size)
+{
+	t->size = size;
+	t->buckets = malloc(MATCH_BUCKETS * sizeof(*t->buckets));
+	if (!t->buckets)
+		return false;
+	for (uint32_t i = 0; i < MATCH_BUCKETS; i++)
+		t->buckets[i] = (struct match_bucket){MATCH_NONE, MATCH_NONE};
+	return true;
+}
+
+static inline void
+match_table_add(struct match_table *t, uint32_t fingerprint, uint64_t number)
+{
+	struct match_bucket *b = match_bucket_of(t, fingerprint);
+	struct match_hook *h = match_hook_at(t, number);
+
+	h->prev = b->tail;
+	h->next = MATCH_NONE;
+	if (b->tail == MATCH_NONE)
+		b->head = number;
+	else
+		match_hook_at(t, b->tail)->next = number;
+	b->tail = number;
+}
+
+static inline void
+match_table_remove(struct match_table *t, uint32_t fingerprint, uint64_t number)
+{
+	struct match_bucket *b = match_bucket_of(t, fingerprint);
+	struct match_hook *h = match_hook_at(t, number);
+
+	if (h->prev == MATCH_NONE)
+		b->head = h->next;
+	else
+		match_hook_at(t, h->prev)->next = h->next;
+	if (h->next == MATCH_NONE)
+		b->tail = h->prev;
+	else
+		match_hook_at(t, h->next)->prev = h->prev;
+}
+
+/*
+ * Between the matcher's two files: match.c (timestamp logs that come, giving out in order, losses, the calls of
+ * match.h) and match_align.c (which frame has which entry, what waits for too long).
  */
 enum slot_state {
 	SLOT_UNKNOWN, /* no log has told of this ordinal */
@@ -19,7 +98,7 @@ enum slot_state {
 };
 
 /* One ordinal: what the logs say of it. */
-struct slot {
+struct match_entry {
 	struct match_hook hook; /* in the entry table, while hashed */
 	struct pr_entry e;
 	int64_t came; /* when its log came */
@@ -39,7 +118,7 @@ enum held_state {
 };
 
 /* One frame. */
-struct held {
+struct match_frame {
 	struct match_hook hook; /* in the frame table, while parked */
 	struct prl_match_frame f;
 	uint64_t ordinal;
@@ -56,7 +135,7 @@ enum log_state {
 	LOG_GONE,
 };
 
-struct log {
+struct match_log {
 	uint64_t first_ordinal, last_ordinal, first_seq;
 	int64_t base_time;
 	int64_t missing_since, asked;
@@ -67,9 +146,9 @@ struct log {
 	bool told; /* gone, and its losses are told with another log's */
 };
 
-struct link {
+struct match_link {
 	uint16_t id;
-	struct log *logs; /* ring by number */
+	struct match_log *logs; /* ring by number */
 	uint64_t log_room;
 	uint64_t out; /* number of the log that is being given out */
 	uint64_t next; /* one above the highest number known */
@@ -83,7 +162,7 @@ struct link {
 };
 
 /* What was matched or lost of late, by fingerprint: buckets of a cache line each. */
-struct recent {
+struct match_history {
 	uint32_t fingerprint;
 	uint32_t
 		arrival; /* low bits; of the last frame like it, or of the next when it was lost */
@@ -102,23 +181,23 @@ struct prl_match {
 	struct prl_match_calls calls;
 	struct prl_match_stats stats;
 
-	struct slot *slots; /* ring by ordinal */
+	struct match_entry *slots; /* ring by ordinal */
 	uint64_t slot_room;
-	uint64_t base; /* all below are settled */
-	uint64_t front; /* the entry that the next frame should have */
-	uint64_t top; /* one above the highest ordinal known */
-	uint64_t hashed; /* waiting entries below are in the table */
-	uint64_t oldest; /* none below is waiting */
-	uint64_t above; /* matched with ordinals above oldest */
+	uint64_t settled_below; /* all below are settled */
+	uint64_t next_expected; /* the entry that the next frame should have */
+	uint64_t end; /* one above the highest ordinal known */
+	uint64_t indexed_below; /* waiting entries below are in the table */
+	uint64_t first_waiting; /* none below is waiting */
+	uint64_t matched_above; /* matched with ordinals above oldest */
 	uint64_t waiting;
 	int64_t base_since; /* when base last moved */
 	struct match_table entries;
 
-	struct held *held; /* ring by arrival */
+	struct match_frame *held; /* ring by arrival */
 	uint64_t held_room;
 	uint64_t held_base, held_at, held_top; /* first not done; first queued; next */
-	uint64_t held_ring; /* first not done nor moved */
-	uint64_t held_old; /* no parked ones below */
+	uint64_t first_in_ring; /* first not done nor moved */
+	uint64_t first_parked; /* no parked ones below */
 	uint64_t front_arrival; /* of the frame that moved front last */
 	uint64_t pace_arrival,
 		pace_ordinal; /* of the last pair in the order of both sides */
@@ -130,25 +209,25 @@ struct prl_match {
 	struct match_span span;
 	struct match_table frames;
 
-	struct link *links;
+	struct match_link *links;
 	size_t link_count;
 	uint64_t missing; /* logs, over all links */
 	bool several; /* logs say that links share the ordinals */
-	uint64_t told; /* ordinals below were sent, says the dispatcher */
-	int64_t told_since;
+	uint64_t sent_below; /* ordinals below were sent, says the dispatcher */
+	int64_t sent_below_since;
 
-	struct recent *recent, *lost; /* sets of RECENT_WAYS */
+	struct match_history *recent, *lost; /* sets of RECENT_WAYS */
 	struct pr_entry *scratch; /* a log's entries, before they are known to be good */
 	uint16_t scratch_room;
 };
 
-static inline struct slot *
+static inline struct match_entry *
 slot_at(const struct prl_match *m, uint64_t ordinal)
 {
 	return &m->slots[ordinal & (m->slot_room - 1)];
 }
 
-static inline struct held *
+static inline struct match_frame *
 held_at(const struct prl_match *m, uint64_t arrival)
 {
 	return &m->held[arrival & (m->held_room - 1)];
@@ -162,38 +241,59 @@ match_started(struct prl_match *m, int64_t now)
 		m->base_since = now;
 }
 
-/* match_join.c */
+/* match_align.c */
 void match_drain(struct prl_match *m, bool force);
 void match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last);
 void match_entry_added(struct prl_match *m, uint64_t ordinal);
-void match_lose(struct prl_match *m, uint64_t ordinal);
 void match_lose_until(struct prl_match *m, uint64_t ordinal);
-void match_oldest_move(struct prl_match *m);
-/* Before an entry is declared lost: is there a frame that fits but for zeros added by the switch? */
-bool match_last_chance(struct prl_match *m, struct slot *s);
-
-/* match_age.c */
 void match_expire(struct prl_match *m, int64_t now);
 void match_age_parked(struct prl_match *m, int64_t now, bool all);
 void match_held_done(struct prl_match *m, uint64_t arrival);
 enum prl_match_fate match_fate(const struct prl_match *m, uint64_t arrival);
 void match_leave(struct prl_match *m, uint64_t arrival, enum prl_match_fate fate);
 
-/* match_links.c */
-struct link *match_link(struct prl_match *m, uint16_t id, bool make);
-void match_links_destroy(struct prl_match *m);
-struct log *match_log(struct link *link, uint64_t number);
-bool match_log_expect(struct prl_match *m, struct link *link, uint64_t last, int64_t now);
-void match_log_gone(struct prl_match *m, struct log *log);
-void match_links_ask(struct prl_match *m, int64_t now);
-void match_links_give(struct prl_match *m);
-void match_links_give_up(struct prl_match *m);
-void match_base_move(struct prl_match *m, int64_t now);
+/*
+ * What was matched or lost of late, by fingerprint: a table of RECENT_SETS sets of RECENT_WAYS. Bounded: what
+ * is older than some RECENT_FRAMES frames is forgotten.
+ */
 
-/* match_loss.c */
-void match_loss_entry(struct prl_match *m, struct link *link, const struct slot *s);
-void match_loss_log(struct prl_match *m, struct link *link, const struct log *log);
-void match_loss_passed(struct prl_match *m, struct link *link, const struct slot *s);
-void match_loss_flush(struct prl_match *m, struct link *link);
+static inline size_t
+match_recent_set(uint32_t fingerprint)
+{
+	return ((fingerprint ^ fingerprint >> 16) & (RECENT_SETS - 1)) * RECENT_WAYS;
+}
+
+/* The one alike, or else the oldest, makes room. */
+static inline void
+match_recent_note(struct match_history *table, uint32_t fingerprint, uint64_t arrival)
+{
+	struct match_history *r = &table[match_recent_set(fingerprint)];
+	uint32_t now = (uint32_t)arrival, oldest = 0;
+
+	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
+		if (r[i].fingerprint == fingerprint) {
+			oldest = i;
+			break;
+		}
+		if ((int32_t)(r[i].arrival - r[oldest].arrival) < 0)
+			oldest = i;
+	}
+	r[oldest] = (struct match_history){fingerprint, now};
+}
+
+static inline bool
+match_recent_has(const struct match_history *table, uint32_t fingerprint, uint64_t arrival)
+{
+	const struct match_history *r = &table[match_recent_set(fingerprint)];
+
+	for (uint32_t i = 0; i < RECENT_WAYS; i++) {
+		/* a frame that overtook is "later" by a little */
+		if (r[i].fingerprint == fingerprint &&
+			(uint32_t)arrival - r[i].arrival + RECENT_FRAMES <
+				2 * RECENT_FRAMES)
+			return true;
+	}
+	return false;
+}
 
 #endif

@@ -1,11 +1,332 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/node_private.h"
+#include "logger/node.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
+#include "proto/wire/rack_key.h"
+
+enum phase {
+	PHASE_ANNOUNCING, /* perhaps with a session that goes on */
+	PHASE_FOLLOWING,
+	PHASE_AWAY, /* told to disconnect */
+	PHASE_LEAVING,
+};
+
+struct prl_node {
+	struct prl_node_config c;
+	enum phase phase;
+	uint32_t nonce;
+	uint64_t numbers[PR_FRAME_TYPES];
+	struct pr_replay replay[PR_FRAME_TYPES];
+
+	struct prl_session *session;
+	uint8_t peer[PR_MAC_LEN]; /* of the session */
+	uint32_t peer_nonce;
+	uint64_t base_stored, base_bytes, base_durable; /* when the session began */
+	uint64_t session_frames, session_bytes;
+	struct prl_session_stats past; /* sessions that are over */
+
+	/* Data that came while nobody had acknowledged us: the acknowledgement may be what was lost. */
+	struct prl_capture_record **backlog;
+	size_t backlog_count;
+	int64_t backlog_since;
+
+	int64_t announced, marked, reported, left;
+	uint64_t reported_cost;
+	uint64_t stop_command; /* a STOP that is not carried out yet */
+	bool stop_asked, stopped;
+	uint64_t command;
+	uint8_t command_type, command_result;
+	struct prl_node_stats stats;
+};
+
+static bool prl_node_of_session(const struct prl_node *n, const struct pr_frame *f);
+static void prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now);
+static void prl_node_session_end(struct prl_node *n);
+static void prl_node_backlog_drop(struct prl_node *n);
+
+/* ---- what it sends ---- */
+
+/* Not more often, whatever comes: strangers' frames must not make us flood the switch. */
+#define ANNOUNCE_LEAST_NS (50 * PR_NS_PER_MS)
+
+static const uint8_t broadcast[PR_MAC_LEN] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+static void
+prl_node_send(struct prl_node *n, struct pr_frame *f, uint8_t type, const uint8_t *dst)
+{
+	memcpy(f->dst, dst, PR_MAC_LEN);
+	memcpy(f->src, n->c.mac, PR_MAC_LEN);
+	f->header.type = type;
+	f->header.rack = n->c.rack;
+	f->header.epoch = n->session ? prl_session_epoch(n->session) : 0;
+	f->header.number = ++n->numbers[type];
+	f->header.sender_nonce = n->nonce;
+	f->header.receiver_nonce = n->session ? n->peer_nonce : 0;
+	n->c.send(n->c.arg, f);
+}
+
+static void
+prl_node_announce(struct prl_node *n, int64_t now)
+{
+	struct pr_frame f = {.body.ann = n->c.ann};
+	struct pr_status disk = {0};
+
+	if (n->announced && now - n->announced < ANNOUNCE_LEAST_NS)
+		return;
+	if (n->announced && n->c.key && !n->session)
+		pr_rack_key_turn(n->c.key);
+	n->announced = now;
+	n->c.report(n->c.arg, &disk);
+	f.body.ann.disk_total = disk.disk_total;
+	f.body.ann.disk_free = disk.disk_free;
+	f.body.ann.write_rate = disk.write_rate;
+	prl_node_send(n, &f, PR_FRAME_ANN, broadcast);
+	n->stats.announced++;
+}
+
+static void
+prl_node_start_announcing(struct prl_node *n, int64_t now)
+{
+	if (n->phase != PHASE_FOLLOWING && n->phase != PHASE_ANNOUNCING)
+		return;
+	n->phase = PHASE_ANNOUNCING;
+	prl_node_announce(n, now);
+}
+
+static void
+fill_status(struct prl_node *n, struct pr_status *s)
+{
+	const struct prl_writer_counters *a = prl_writer_counters(n->c.append);
+	struct prl_session_stats stats;
+
+	prl_session_get_stats(n->session, &stats);
+	s->ordinal_settled = prl_session_ordinal(n->session);
+	s->frames_received = n->session_frames;
+	s->bytes_received = n->session_bytes;
+	s->packets_stored = pr_counter_get(&a->packets_stored) - n->base_stored;
+	s->bytes_stored = pr_counter_get(&a->bytes_stored) - n->base_bytes;
+	s->packets_durable = pr_counter_get(&a->packets_durable) - n->base_durable;
+	s->missing = stats.match.lost;
+	s->stray = stats.match.strays + stats.match.late;
+	s->duplicate = stats.match.duplicates;
+	s->pending = stats.match.pending_frames;
+	s->logs_received = stats.match.logs;
+	s->logs_requested = stats.match.logs_requested;
+	s->logs_gone = stats.match.logs_gone;
+	s->command = n->command;
+	s->command_type = n->command_type;
+	s->command_result = n->command_result;
+	if (n->stopped && s->state == PR_NODE_RUNNING)
+		s->state = PR_NODE_STOPPED;
+	n->reported_cost = stats.settled_cost;
+}
+
+static void
+prl_node_send_status(struct prl_node *n, int64_t now)
+{
+	struct pr_frame f = {0};
+
+	if (!n->session)
+		return;
+	n->reported = now;
+	n->c.report(n->c.arg, &f.body.status);
+	fill_status(n, &f.body.status);
+	prl_node_send(n, &f, PR_FRAME_STATUS, n->peer);
+	n->stats.statuses++;
+}
+
+/* ---- control frames ---- */
+
+/* Only while we ask for it: an old one replayed must not lead us astray. */
+static void
+on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (n->phase != PHASE_ANNOUNCING || f->header.epoch == 0) {
+		if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f))
+			prl_node_send_status(n, now);
+		return;
+	}
+	n->stats.acknowledged++;
+	prl_node_follow(n, f, now);
+}
+
+static void
+on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	n->marked = now;
+	if (!f->body.mark.stopping)
+		n->stopped = false;
+	prl_session_mark(n->session, &f->body.mark, now);
+}
+
+static void
+on_tslog(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (prl_session_tslog(n->session, f->body.raw.data, f->body.raw.len, now))
+		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
+}
+
+static void
+on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	prl_session_gone(n->session, &f->body.gone, now);
+}
+
+static void
+on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	(void)now;
+	prl_session_port(n->session, &f->body.port);
+}
+
+static void
+command_done(struct prl_node *n, const struct pr_frame *f, int result, int64_t now)
+{
+	n->command = f->body.command.command;
+	n->command_type = f->header.type;
+	n->command_result = result != 0;
+	prl_node_send_status(n, now);
+}
+
+static void
+on_stop(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (n->stopped && n->command == f->body.command.command) {
+		prl_node_send_status(n, now);
+		return;
+	}
+	n->stop_asked = true;
+	n->stop_command = f->body.command.command;
+}
+
+static bool
+repeated(const struct prl_node *n, const struct pr_frame *f)
+{
+	return n->command_type == f->header.type && n->command == f->body.command.command;
+}
+
+static void
+on_identify(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	int result = n->command_result;
+
+	if (!repeated(n, f))
+		result = n->c.identify(n->c.arg, f->body.command.seconds);
+	command_done(n, f, result, now);
+}
+
+static void
+on_reset(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	int result = n->command_result;
+
+	if (!repeated(n, f))
+		result = n->c.reset(n->c.arg);
+	command_done(n, f, result, now);
+}
+
+static void
+on_disconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	struct pr_frame quit = {0};
+
+	command_done(n, f, 0, now);
+	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+	prl_node_session_end(n);
+	prl_node_backlog_drop(n);
+	n->phase = PHASE_AWAY;
+	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
+	pr_log_info("told to disconnect");
+}
+
+static void
+on_reconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f)) {
+		command_done(n, f, 0, now);
+		return;
+	}
+	if (n->phase == PHASE_AWAY)
+		n->phase = PHASE_ANNOUNCING;
+	prl_node_start_announcing(n, now);
+}
+
+struct row {
+	void (*call)(struct prl_node *n, const struct pr_frame *f, int64_t now);
+	bool bound; /* only from the dispatcher that we follow, and for our present nonce */
+};
+
+static const struct row table[PR_FRAME_TYPES] = {
+	[PR_FRAME_ANN_ACK] = {on_ann_ack, false},
+	[PR_FRAME_TSLOG] = {on_tslog, true},
+	[PR_FRAME_MARK] = {on_mark, true},
+	[PR_FRAME_GONE] = {on_gone, true},
+	[PR_FRAME_STOP] = {on_stop, true},
+	[PR_FRAME_IDENTIFY] = {on_identify, true},
+	[PR_FRAME_RESET] = {on_reset, true},
+	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
+	[PR_FRAME_RECONNECT] = {on_reconnect, false},
+	[PR_FRAME_PORT] = {on_port, true},
+};
+
+static void
+refuse(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	n->stats.control_refused++;
+	/* A dispatcher that takes us for another, or another dispatcher: say who we are. */
+	if (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG)
+		prl_node_start_announcing(n, now);
+}
+
+/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
+static bool
+acknowledges(const struct prl_node *n, const struct pr_frame *f)
+{
+	return n->phase == PHASE_ANNOUNCING && !n->session && f->header.epoch &&
+	       (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG);
+}
+
+static void
+prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)
+{
+	struct pr_frame f;
+	enum pr_frame_result result;
+	const struct row *row;
+
+	result = pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
+	n->stats.control_frames++;
+	if (result != PR_FRAME_OK) {
+		n->stats.control_bad[result]++;
+		return;
+	}
+	row = f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
+	if (f.header.rack != n->c.rack || !row || !row->call)
+		return; /* another rack's, or another node's announcement */
+	if (n->c.key)
+		pr_rack_key_heard(n->c.key, f.by_alternate);
+	if (f.header.type != PR_FRAME_RECONNECT && f.header.receiver_nonce != n->nonce) {
+		refuse(n, &f, now);
+		return;
+	}
+	if (row->bound && acknowledges(n, &f))
+		prl_node_follow(n, &f, now);
+	if (row->bound && !prl_node_of_session(n, &f)) {
+		refuse(n, &f, now);
+		return;
+	}
+	if (!pr_replay_accept(
+		    &n->replay[f.header.type], f.header.sender_nonce, f.header.number)) {
+		n->stats.control_refused++;
+		return;
+	}
+	row->call(n, &f, now);
+}
+
+/* ---- sessions, frames and time ---- */
 
 #define ANNOUNCE_NS PR_NS_PER_S
 #define STATUS_NS (500 * PR_NS_PER_MS)
@@ -25,7 +346,7 @@ add_stats(struct prl_session_stats *sum, const struct prl_session_stats *s)
 		to[i] += from[i];
 }
 
-void
+static void
 prl_node_session_end(struct prl_node *n)
 {
 	struct prl_session_stats s;
@@ -71,7 +392,7 @@ data_take(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 static void
 session_begin(struct prl_node *n, const struct pr_frame *f)
 {
-	const struct prl_append_counters *counters = prl_append_counters(n->c.append);
+	const struct prl_writer_counters *counters = prl_writer_counters(n->c.append);
 	struct prl_session_config config = {
 		.append = n->c.append,
 		.ring = n->c.ring,
@@ -101,7 +422,7 @@ session_begin(struct prl_node *n, const struct pr_frame *f)
 		f->src[5], (unsigned long long)config.match.epoch);
 }
 
-void
+static void
 prl_node_backlog_drop(struct prl_node *n)
 {
 	n->stats.unexpected += n->backlog_count;
@@ -128,7 +449,7 @@ backlog_add(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 	n->backlog[n->backlog_count++] = rec;
 }
 
-bool
+static bool
 prl_node_of_session(const struct prl_node *n, const struct pr_frame *f)
 {
 	return n->session && f->header.epoch == prl_session_epoch(n->session) &&
@@ -136,7 +457,7 @@ prl_node_of_session(const struct prl_node *n, const struct pr_frame *f)
 	       !memcmp(f->src, n->peer, PR_MAC_LEN);
 }
 
-void
+static void
 prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
 	if (!prl_node_of_session(n, f))
@@ -177,11 +498,11 @@ stop_try(struct prl_node *n, int64_t now)
 
 	if (!n->stop_asked || !prl_session_settled(n->session))
 		return;
-	if (prl_append_suspended(n->c.append))
+	if (prl_writer_suspend_reason(n->c.append))
 		return; /* tried again when the volume takes something */
 	prl_session_drop_leftovers(n->session);
 	prl_session_tick(n->session, now);
-	if (prl_append_flush(n->c.append, &err)) {
+	if (prl_writer_flush(n->c.append, &err)) {
 		pr_log_error("cannot flush: %s", err.text);
 		return;
 	}
@@ -232,7 +553,7 @@ prl_node_tick(struct prl_node *n, int64_t now)
 }
 
 void
-prl_node_leave(struct prl_node *n, int64_t now)
+prl_node_start_quit(struct prl_node *n, int64_t now)
 {
 	struct pr_frame quit = {0};
 
@@ -245,7 +566,7 @@ prl_node_leave(struct prl_node *n, int64_t now)
 }
 
 bool
-prl_node_left(const struct prl_node *n, int64_t now)
+prl_node_quit_done(const struct prl_node *n, int64_t now)
 {
 	struct prl_session_stats stats;
 
@@ -256,14 +577,14 @@ prl_node_left(const struct prl_node *n, int64_t now)
 }
 
 void
-prl_node_end(struct prl_node *n, int64_t now)
+prl_node_finish(struct prl_node *n, int64_t now)
 {
 	struct pr_frame quit = {0};
 
 	if (!n->session)
 		return;
 	prl_session_finish(n->session);
-	prl_append_flush(
+	prl_writer_flush(
 		n->c.append, NULL); /* what fails here fails for the caller again */
 	prl_node_send_status(n, now);
 	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);

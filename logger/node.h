@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/capture.h"
 #include "logger/session.h"
 #include "proto/wire/frame.h"
@@ -24,7 +24,7 @@ struct prl_node_config {
 	struct pr_frame_key *key; /* kept, and turned while it is renewed */
 	struct pr_ann ann; /* what to announce; disk_free is brought up to date */
 	struct prl_match_options match;
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 	struct pr_ring *ring;
 
 	void (*send)(void *arg, struct pr_frame *frame); /* dst, header and body are set */
@@ -58,11 +58,11 @@ void prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_
 void prl_node_run(struct prl_node *n, bool full, int64_t now);
 void prl_node_tick(struct prl_node *n, int64_t now);
 
-/* Leaving: QUIT is sent, and what is on its way still taken. prl_node_left: time to go. */
-void prl_node_leave(struct prl_node *n, int64_t now);
-bool prl_node_left(const struct prl_node *n, int64_t now);
+/* Leaving: QUIT is sent, and what is on its way still taken. prl_node_quit_done: time to go. */
+void prl_node_start_quit(struct prl_node *n, int64_t now);
+bool prl_node_quit_done(const struct prl_node *n, int64_t now);
 /* Settles what is open: entries are lost, frames without one are strays. Then a last STATUS and QUIT. */
-void prl_node_end(struct prl_node *n, int64_t now);
+void prl_node_finish(struct prl_node *n, int64_t now);
 
 uint32_t prl_node_nonce(const struct prl_node *n);
 void prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out);

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "logger/daemon.h"
+#include "logger/record_loop.h"
 #include "logger/logger.h"
 #include "logger/node.h"
 #include "proto/base/clock.h"
@@ -14,7 +14,7 @@
 #define SNAPLEN 262144
 
 struct rack {
-	const struct prl_logger_options *o;
+	const struct prl_options *o;
 	struct sfs *sfs;
 	struct pr_netdev dev;
 	bool prepared;
@@ -22,9 +22,9 @@ struct rack {
 	struct prl_capture *capture;
 	struct pr_transmit *transmit;
 	struct pr_control *control;
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 	struct prl_node *node;
-	struct prl_daemon *daemon;
+	struct prl_record_loop *daemon;
 	int64_t complained; /* about sending */
 	/* for reports */
 	struct prl_node_stats stats;
@@ -77,7 +77,7 @@ reset(void *arg)
 	struct pr_error err;
 
 	pr_log_warning("told to delete all packets that are stored");
-	if (prl_append_reset(r->append, &err) == 0)
+	if (prl_writer_reset(r->append, &err) == 0)
 		return 0;
 	pr_log_error("cannot delete: %s", err.text);
 	return -1;
@@ -91,7 +91,7 @@ fill_report(void *arg, struct pr_status *status)
 	struct prl_disk disk = {0};
 
 	if (r->daemon)
-		prl_daemon_disk(r->daemon, &disk);
+		prl_record_loop_disk(r->daemon, &disk);
 	status->disk_total = disk.total;
 	status->disk_free = disk.free;
 	status->write_rate = disk.rate;
@@ -99,7 +99,7 @@ fill_report(void *arg, struct pr_status *status)
 		pr_counter_get(&prl_capture_counters(r->capture)->kernel_drops);
 	status->buffer_fill = (uint8_t)(100 * pr_ring_used(ring) / pr_ring_size(ring));
 	status->state =
-		prl_append_suspended(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
+		prl_writer_suspend_reason(r->append) ? PR_NODE_SUSPENDED : PR_NODE_RUNNING;
 }
 
 static void
@@ -131,7 +131,7 @@ on_stop(void *arg, int64_t now)
 {
 	struct rack *r = arg;
 
-	prl_node_leave(r->node, now);
+	prl_node_start_quit(r->node, now);
 }
 
 static bool
@@ -139,7 +139,7 @@ on_over(void *arg, int64_t now)
 {
 	struct rack *r = arg;
 
-	return prl_node_left(r->node, now);
+	return prl_node_quit_done(r->node, now);
 }
 
 #define AT(field) PR_AT(struct prl_node_stats, field)
@@ -311,15 +311,15 @@ open_node(struct rack *r, struct pr_error *err)
 		return -1;
 	boot.nonce = prl_node_nonce(r->node);
 	snprintf(boot.name, sizeof(boot.name), "%s", r->o->name);
-	prl_append_boot(r->append, &boot);
+	prl_writer_boot(r->append, &boot);
 	return 0;
 }
 
 static int
 rack_open(struct rack *r, struct pr_error *err)
 {
-	struct prl_append_options append = {.segment_age = r->o->segment_age};
-	struct prl_daemon_calls calls = {
+	struct prl_writer_options append = {.segment_age = r->o->segment_age};
+	struct prl_record_loop_calls calls = {
 		on_frame, NULL, on_batch, on_tick, on_stop, on_over, on_report, r};
 
 	struct pr_transmit_config transmit = {.ifname = r->o->rack};
@@ -333,19 +333,20 @@ rack_open(struct rack *r, struct pr_error *err)
 		r->control = pr_control_open(
 			r->transmit, &r->dev, (uint16_t)r->o->ethertype, &r->key, err);
 	if (r->control)
-		r->append = prl_append_create(r->sfs, &append, err);
+		r->append = prl_writer_create(r->sfs, &append, err);
 	if (!r->append || open_node(r, err))
 		return -1;
-	r->daemon = prl_daemon_create(r->o, r->sfs, r->append, r->capture, &calls, err);
+	r->daemon =
+		prl_record_loop_create(r->o, r->sfs, r->append, r->capture, &calls, err);
 	return r->daemon ? 0 : -1;
 }
 
 static void
 rack_close(struct rack *r)
 {
-	prl_daemon_destroy(&r->daemon);
+	prl_record_loop_destroy(&r->daemon);
 	prl_node_destroy(&r->node);
-	prl_append_destroy(&r->append);
+	prl_writer_destroy(&r->append);
 	pr_control_close(&r->control);
 	pr_transmit_close(&r->transmit);
 	prl_capture_close(&r->capture);
@@ -358,12 +359,12 @@ rack_close(struct rack *r)
 static int
 rack_end(struct rack *r, int result, struct pr_error *err)
 {
-	const struct prl_append_counters *a = prl_append_counters(r->append);
+	const struct prl_writer_counters *a = prl_writer_counters(r->append);
 	struct prl_session_stats s;
 	struct pr_error own;
 
-	prl_node_end(r->node, pr_now_mono());
-	if (prl_append_flush(r->append, &own) && result == 0)
+	prl_node_finish(r->node, pr_now_mono());
+	if (prl_writer_flush(r->append, &own) && result == 0)
 		result = pr_error_set(err, "%s", own.text);
 	prl_node_get_totals(r->node, &s);
 	pr_log_info("%llu packets stored, %llu missing, %llu strays",
@@ -374,7 +375,7 @@ rack_end(struct rack *r, int result, struct pr_error *err)
 }
 
 int
-prl_logger_rack(struct sfs *sfs, const struct prl_logger_options *o, struct pr_error *err)
+prl_logger_rack(struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct rack r = {.o = o, .sfs = sfs};
 	int result = rack_open(&r, err);
@@ -382,7 +383,7 @@ prl_logger_rack(struct sfs *sfs, const struct prl_logger_options *o, struct pr_e
 	if (result == 0) {
 		pr_log_node(PR_LOG_INFO, o->name, "node \"%s\" on %s, announcing", o->name,
 			o->rack);
-		result = rack_end(&r, prl_daemon_run(r.daemon, err), err);
+		result = rack_end(&r, prl_record_loop_run(r.daemon, err), err);
 	}
 	rack_close(&r);
 	return result;

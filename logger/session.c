@@ -5,8 +5,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logger/restore.h"
 #include "proto/base/clock.h"
+
+/* ---- a packet as it was captured ---- */
+
+static void
+restore_runt(const struct pr_entry *e, struct pr_packet *out)
+{
+	out->data = e->runt;
+	out->caplen = e->runt_len;
+	out->len = e->flags & (PR_ENTRY_LEN | PR_ENTRY_CAPLEN) ? e->len : e->runt_len;
+}
+
+static void
+restore_ethertype(const struct pr_entry *e, uint8_t *data, uint32_t len)
+{
+	size_t at = pr_ethertype_offset(data, len);
+
+	if (at && at + 2 <= len) {
+		data[at] = (uint8_t)(e->ethertype >> 8);
+		data[at + 1] = (uint8_t)e->ethertype;
+	}
+}
+
+bool
+prl_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out)
+{
+	uint32_t caplen = e->flags & PR_ENTRY_CAPLEN ? e->caplen : len;
+
+	*out = (struct pr_packet){.time = e->time, .otime = e->otime, .seq = e->seq};
+	if (e->flags & PR_ENTRY_SECOND)
+		out->flags |= PR_PACKET_SECOND;
+	if (e->flags & PR_ENTRY_CUT)
+		out->flags |= PR_PACKET_CUT;
+	if (e->flags & PR_ENTRY_RUNT) {
+		restore_runt(e, out);
+		return true;
+	}
+	if (caplen > len || len < PR_ETHER_LEN)
+		return false;
+	memcpy(data, e->macs, sizeof(e->macs));
+	if (e->flags & PR_ENTRY_ETHERTYPE)
+		restore_ethertype(e, data, len);
+	out->data = data;
+	out->caplen = caplen;
+	out->len = e->flags & (PR_ENTRY_LEN | PR_ENTRY_CAPLEN) ? e->len : caplen;
+	return true;
+}
+
+/* ---- the session ---- */
 
 /* What a frame takes in a buffer besides its bytes, as the dispatcher reckons too. */
 #define FRAME_COST 128
@@ -63,7 +110,7 @@ on_loss(void *arg, const struct pr_loss *loss)
 {
 	struct prl_session *s = arg;
 
-	prl_append_loss(s->config.append, loss);
+	prl_writer_loss(s->config.append, loss);
 }
 
 /* The log and the frame agree by fingerprint and yet cannot be of one packet. */
@@ -83,7 +130,7 @@ lose_odd(struct prl_session *s, uint16_t link, const struct pr_entry *e)
 	};
 
 	s->stats.refused++;
-	prl_append_loss(s->config.append, &loss);
+	prl_writer_loss(s->config.append, &loss);
 }
 
 static void
@@ -98,7 +145,7 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 		p.epoch = s->config.match.epoch;
 		p.link = link;
 		p.linktype = info ? info->linktype : 1;
-		if (prl_append_packet(s->config.append, &p))
+		if (prl_writer_put_packet(s->config.append, &p))
 			s->stats.refused++;
 		else
 			s->stats.stored++;
@@ -122,7 +169,7 @@ on_leftover(void *arg, const struct prl_match_frame *f, enum prl_match_fate fate
 	};
 
 	if (fate != PRL_MATCH_DUPLICATE)
-		prl_append_stray(s->config.append, &p);
+		prl_writer_stray(s->config.append, &p);
 	give_back(s, f);
 }
 
@@ -165,7 +212,7 @@ first_mark(struct prl_session *s, struct link_info *info)
 	mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
 	mark.link.last_otime = PR_TIME_MIN;
 	mark.link.ended = 0;
-	prl_append_mark(s->config.append, &mark);
+	prl_writer_put_mark(s->config.append, &mark);
 }
 
 /*
@@ -184,9 +231,10 @@ settle_marks(struct prl_session *s, struct link_info *info)
 			info->has_latest = false;
 			first_mark(s, info);
 		}
-		if (!prl_match_given(s->match, info->link, info->waiting.link.last_log))
+		if (!prl_match_flush_losses(
+			    s->match, info->link, info->waiting.link.last_log))
 			return;
-		prl_append_mark(s->config.append, &info->waiting);
+		prl_writer_put_mark(s->config.append, &info->waiting);
 		info->has_waiting = false;
 	}
 }
@@ -262,7 +310,7 @@ name_link(struct prl_session *s, struct link_info *info, const struct pr_mark_li
 	memcpy(line.name, m->name, sizeof(line.name));
 	info->linktype = m->linktype;
 	info->named = true;
-	prl_append_link(s->config.append, &line);
+	prl_writer_link(s->config.append, &line);
 }
 
 void
@@ -276,7 +324,7 @@ prl_session_mark(struct prl_session *s, const struct pr_mark *mark, int64_t now)
 
 	s->links_told = mark->link_count;
 	s->stopping = mark->stopping;
-	prl_match_sent(s->match, mark->next_ordinal, now);
+	prl_match_note_sent_below(s->match, mark->next_ordinal, now);
 	for (uint16_t i = 0; i < mark->count; i++) {
 		const struct pr_mark_link *m = &mark->links[i];
 		struct link_info *info = link_info(s, m->link);
@@ -302,7 +350,7 @@ prl_session_port(struct prl_session *s, const struct pr_port *port)
 	if (!info || info->speed == port->speed)
 		return;
 	info->speed = port->speed;
-	prl_append_port(s->config.append, s->config.match.epoch, port);
+	prl_writer_port(s->config.append, s->config.match.epoch, port);
 }
 
 void
@@ -354,7 +402,7 @@ prl_session_release(struct prl_session *s, bool full)
 			continue;
 		if (!full)
 			break;
-		prl_match_relieve(s->match);
+		prl_match_drop_oldest(s->match);
 		full = false;
 	}
 	if (f)

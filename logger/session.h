@@ -6,10 +6,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/capture.h"
 #include "logger/match.h"
 #include "proto/base/ring.h"
+#include "proto/wire/source.h"
+#include "proto/wire/tslog.h"
+
+/*
+ * Makes of a data frame and its entry the packet as it was captured: both MACs, an escaped Ethertype,
+ * lengths, runts. Changes data in place; out->data points into data, or into e for a runt. len is the
+ * length that the frame was sent with. Epoch, link and link type are the caller's to set.
+ * false: the entry says what the frame cannot hold (more captured bytes than were sent).
+ */
+bool prl_restore(
+	const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out);
 
 /*
  * One admission by one dispatcher: from ANN_ACK on, frames are matched with its logs and stored. Joins the
@@ -18,7 +29,7 @@
 struct prl_session;
 
 struct prl_session_config {
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 	struct pr_ring *ring;
 	struct prl_match_options match; /* epoch among them */
 	void (*resend)(void *arg, const struct pr_resend *resend);

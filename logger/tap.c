@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 
-#include "logger/daemon.h"
+#include "logger/record_loop.h"
 #include "logger/logger.h"
-#include "logger/monitor.h"
+#include "logger/sequencer.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/port/netdev.h"
@@ -12,8 +12,8 @@
 
 struct tap {
 	struct prl_capture *capture;
-	struct prl_append *append;
-	struct prl_monitor monitor;
+	struct prl_volume_writer *append;
+	struct prl_sequencer monitor;
 	int64_t said;
 };
 
@@ -22,7 +22,7 @@ on_packet(void *arg, int64_t time, const uint8_t *data, uint32_t caplen, uint32_
 {
 	struct tap *t = arg;
 
-	prl_monitor_packet(&t->monitor, time, data, caplen, len);
+	prl_sequencer_packet(&t->monitor, time, data, caplen, len);
 }
 
 static void
@@ -31,7 +31,7 @@ on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
 	struct tap *t = arg;
 
 	(void)now;
-	prl_monitor_packet(&t->monitor, rec->time, rec->data, rec->caplen, rec->len);
+	prl_sequencer_packet(&t->monitor, rec->time, rec->data, rec->caplen, rec->len);
 }
 
 static void
@@ -51,7 +51,7 @@ say(struct tap *t, bool ended)
 
 	t->monitor.mark.link.dropped_kernel = pr_counter_get(&c->kernel_drops);
 	t->monitor.mark.link.dropped_interface = pr_counter_get(&c->interface_drops);
-	prl_monitor_say(&t->monitor, ended);
+	prl_sequencer_say(&t->monitor, ended);
 }
 
 static void
@@ -99,8 +99,7 @@ on_report(void *arg, struct prl_report *r)
 }
 
 static int
-tap_open(struct tap *t, struct sfs *sfs, const struct prl_logger_options *o,
-	struct pr_error *err)
+tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct prl_capture_options capture = {
 		.ifname = o->tap,
@@ -112,39 +111,38 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_logger_options *o,
 		.both = o->both,
 		.direct = true,
 	};
-	struct prl_append_options append = {
-		.segment_age = o->segment_age, .far_ticks = PRL_DAEMON_TICK_DIRECT};
+	struct prl_writer_options append = {
+		.segment_age = o->segment_age, .tick_ns = PRL_RECORD_LOOP_TICK_DIRECT};
 	struct pr_netdev dev;
 	int link = (int)o->link;
 
 	if (link == PRL_LINK_BY_NAME)
-		link = prl_monitor_link_number(sfs, o->tap, err);
+		link = prl_sequencer_link_number(sfs, o->tap, err);
 	if (link < 0)
 		return -1;
 	t->capture = prl_capture_open(&capture, err);
 	if (!t->capture)
 		return -1;
-	t->append = prl_append_create(sfs, &append, err);
+	t->append = prl_writer_create(sfs, &append, err);
 	if (!t->append)
 		return -1;
-	prl_monitor_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
+	prl_sequencer_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
 		(uint16_t)link, o->tap, prl_capture_linktype(t->capture),
 		prl_capture_snaplen(t->capture));
 	/* "any" is no device of which to ask */
 	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
-		prl_append_port(t->append, t->monitor.mark.epoch,
+		prl_writer_port(t->append, t->monitor.mark.epoch,
 			&(struct pr_port){(uint16_t)link, dev.speed});
 	return 0;
 }
 
 static int
-tap_run(struct tap *t, struct sfs *sfs, const struct prl_logger_options *o,
-	struct pr_error *err)
+tap_run(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
-	struct prl_daemon_calls calls = {
+	struct prl_record_loop_calls calls = {
 		on_frame, on_packet, on_batch, on_tick, on_stop, on_over, on_report, t};
-	struct prl_daemon *daemon =
-		prl_daemon_create(o, sfs, t->append, t->capture, &calls, err);
+	struct prl_record_loop *daemon =
+		prl_record_loop_create(o, sfs, t->append, t->capture, &calls, err);
 	struct pr_error own;
 	int result;
 
@@ -152,26 +150,26 @@ tap_run(struct tap *t, struct sfs *sfs, const struct prl_logger_options *o,
 		return -1;
 	pr_log_link(PR_LOG_INFO, o->tap, "recording %s as link %u", o->tap,
 		t->monitor.mark.link.link);
-	result = prl_daemon_run(daemon, err);
+	result = prl_record_loop_run(daemon, err);
 	say(t, true);
-	if (prl_append_flush(t->append, &own) && result == 0)
+	if (prl_writer_flush(t->append, &own) && result == 0)
 		result = pr_error_set(err, "%s", own.text);
 	pr_log_info("%llu packets recorded, %llu dropped by the kernel",
 		(unsigned long long)t->monitor.packets,
 		(unsigned long long)t->monitor.mark.link.dropped_kernel);
-	prl_daemon_destroy(&daemon);
+	prl_record_loop_destroy(&daemon);
 	return result;
 }
 
 int
-prl_logger_tap(struct sfs *sfs, const struct prl_logger_options *o, struct pr_error *err)
+prl_logger_tap(struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct tap t = {0};
 	int result = tap_open(&t, sfs, o, err);
 
 	if (result == 0)
 		result = tap_run(&t, sfs, o, err);
-	prl_append_destroy(&t.append);
+	prl_writer_destroy(&t.append);
 	prl_capture_close(&t.capture);
 	return result;
 }

@@ -14,7 +14,7 @@
 #include "tests/bench/bench_trace.h"
 
 #define QUERIES 64
-#define ROOM_OVER 128 /* of a block, by StreamFS: see prl_append_create */
+#define ROOM_OVER 128 /* of a block, by StreamFS: see prl_writer_create */
 
 struct record {
 	uint64_t first_sequence;

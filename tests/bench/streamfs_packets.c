@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "proto/base/clock.h"
 
 #define FRAMES 1024
@@ -50,7 +50,7 @@ cpu_ns(void)
 }
 
 static uint64_t
-record(struct prl_append *a, uint32_t snaplen, int64_t seconds)
+record(struct prl_volume_writer *a, uint32_t snaplen, int64_t seconds)
 {
 	int64_t begin = pr_now_mono(), real = pr_now_real(), now = begin, ticked = begin;
 	uint64_t seq = 0;
@@ -67,12 +67,12 @@ record(struct prl_append *a, uint32_t snaplen, int64_t seconds)
 				.len = 450,
 				.data = frame[seq % FRAMES],
 			};
-			prl_append_packet(a, &p);
+			prl_writer_put_packet(a, &p);
 		}
 		now = pr_now_mono();
 		if (now - ticked >= TICK) {
 			ticked = now;
-			prl_append_tick(a, now);
+			prl_writer_tick(a, now);
 		}
 	}
 	return seq;
@@ -82,7 +82,7 @@ int
 main(int argc, char **argv)
 {
 	struct pr_error err = {0};
-	struct prl_append_options options = {0};
+	struct prl_writer_options options = {0};
 	struct sfs_open_options open = {.writer = true};
 	cpu_set_t one;
 	if (argc != 4 || atoi(argv[2]) < 1 || atoi(argv[2]) > 2048)
@@ -93,20 +93,20 @@ main(int argc, char **argv)
 	make_frames();
 	const char *path = argv[1];
 	struct sfs *sfs = sfs_open(&path, 1, &open, &err);
-	struct prl_append *a = sfs ? prl_append_create(sfs, &options, &err) : NULL;
+	struct prl_volume_writer *a = sfs ? prl_writer_create(sfs, &options, &err) : NULL;
 	if (!a)
 		die(path, err.text);
 	double cpu = cpu_ns();
 	int64_t begin = pr_now_mono();
 	uint64_t n = record(a, (uint32_t)atoi(argv[2]), atoi(argv[3]));
-	if (prl_append_flush(a, &err) != 0)
+	if (prl_writer_flush(a, &err) != 0)
 		die("flush", err.text);
 	double seconds = (double)(pr_now_mono() - begin) / 1e9;
 	cpu = cpu_ns() - cpu;
-	const struct prl_append_counters *c = prl_append_counters(a);
+	const struct prl_writer_counters *c = prl_writer_counters(a);
 	printf("{\"rate\": %.0f, \"cpu_ns\": %.1f, \"lost\": %lu}\n", (double)n / seconds,
 		cpu / (double)n, (unsigned long)(n - pr_counter_get(&c->packets_durable)));
-	prl_append_destroy(&a);
+	prl_writer_destroy(&a);
 	sfs_close(&sfs);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "indexer/index_follower.h"
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "merger/cli/volume/inline_index.h"
 #include "proto/base/clock.h"
 #include "proto/base/cursor.h"
@@ -23,7 +23,7 @@
 static struct pr_error err;
 static char path[64];
 static struct sfs *sfs;
-static struct prl_append *append;
+static struct prl_volume_writer *append;
 static uint64_t seq;
 
 static inline uint32_t
@@ -38,19 +38,19 @@ open_writer(void)
 	const char *paths[] = {path};
 	const struct sfs_open_options o = {.writer = true, .no_direct = true};
 	/* full ones only: how many there are is no matter of how busy the machine is */
-	const struct prl_append_options ao = {.segment_age = 3600 * PR_NS_PER_S};
+	const struct prl_writer_options ao = {.segment_age = 3600 * PR_NS_PER_S};
 
 	sfs = sfs_open(paths, 1, &o, &err);
 	ck_assert_msg(sfs != NULL, "%s", err.text);
-	append = prl_append_create(sfs, &ao, &err);
+	append = prl_writer_create(sfs, &ao, &err);
 	ck_assert(append != NULL);
 }
 
 static inline void
 close_writer(void)
 {
-	ck_assert_int_eq(prl_append_flush(append, &err), 0);
-	prl_append_destroy(&append);
+	ck_assert_int_eq(prl_writer_flush(append, &err), 0);
+	prl_writer_destroy(&append);
 	sfs_close(&sfs);
 }
 
@@ -98,9 +98,9 @@ put_packets(unsigned count, unsigned step)
 		pr_put_be32(d + 30, 0xac100000 + (uint32_t)(seq / 4) * 517 + pick(3));
 		pr_put_be16(d + 34, (uint16_t)(1024 + seq % 60000));
 		pr_put_be16(d + 36, (uint16_t)(pick(50) ? 443 : pick(1000)));
-		unit_must(prl_append_packet(append, &p) == 0);
+		unit_must(prl_writer_put_packet(append, &p) == 0);
 		if (i % 64 == 0)
-			prl_append_tick(append, pr_now_mono());
+			prl_writer_tick(append, pr_now_mono());
 	}
 }
 
@@ -117,7 +117,7 @@ sink(void *arg, const struct pr_index_record *r)
 		refuse--;
 		return 1;
 	}
-	ck_assert_msg(prl_append_index(append, r, &err) == 0, "%s", err.text);
+	ck_assert_msg(prl_writer_index(append, r, &err) == 0, "%s", err.text);
 	level[r->level]++;
 	return 0;
 }

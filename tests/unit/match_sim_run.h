@@ -187,7 +187,7 @@ sim_settle(struct sim *s)
 		s->now += 10 * PR_NS_PER_MS;
 		for (unsigned k = 0; k < s->c.links; k++)
 			prl_match_mark(s->match, (uint16_t)k, last[k], s->now);
-		prl_match_sent(s->match, s->c.packets, s->now);
+		prl_match_note_sent_below(s->match, s->c.packets, s->now);
 		prl_match_tick(s->match, s->now);
 		sim_answers(s);
 	} while ((!prl_match_settled(s->match) ||

@@ -9,9 +9,9 @@ START_TEST(answers_are_the_same_with_less_reading)
 	put_packets(45000, 1);
 	put_packets(5000, 4); /* in turn */
 	put_packets(5000, 0); /* by flow */
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	segments = index_all(true);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_gt(level[1], 15);
 	ck_assert_uint_eq(level[2], 1);
 	ck_assert_uint_gt(compare_now(&level2), segments * COUNT(filters) / 2);
@@ -27,10 +27,10 @@ START_TEST(what_is_not_indexed_is_read)
 	uint64_t level2;
 
 	put_packets(8000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	index_all(true);
 	put_packets(8000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 100);
 	ck_assert_uint_eq(level2, 0); /* too little for a group */
 	close_writer();
@@ -42,18 +42,18 @@ START_TEST(it_goes_on_where_it_ended)
 	uint64_t first, level2;
 
 	put_packets(8000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	refuse = 5;
 	first = index_all(false);
 	ck_assert_uint_gt(first, 5);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_eq(index_all(false), 0);
 	close_writer();
 	open_writer();
 	put_packets(4000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_lt(index_all(false), first);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 0);
 	close_writer();
 }
@@ -66,7 +66,7 @@ START_TEST(what_was_refused_is_offered_again)
 	struct pri_volume *view;
 
 	put_packets(1500, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	view = open_view();
 	feed = pri_follower_create(view, sink, NULL, &err);
 	while (pri_follower_step(feed, INT64_MAX, &err) > 0)
@@ -94,16 +94,16 @@ START_TEST(lost_groups_are_made_again)
 	uint64_t level2, first;
 
 	put_packets(46000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	first = index_all(false);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	records = level[1];
 	ck_assert_uint_gt(records, 15);
 	ck_assert_uint_eq(level[2], 0);
 	put_packets(4000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_gt(index_all(true), first);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_eq(level[2], 1);
 	ck_assert_uint_gt(level[1], records);
 	ck_assert_uint_lt(level[1], records + 4);
@@ -121,19 +121,19 @@ START_TEST(a_reset_volume_has_no_index)
 	uint64_t level2;
 
 	put_packets(12000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	index_all(true);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	view = open_view();
-	ck_assert_int_eq(prl_append_reset(append, &err), 0);
+	ck_assert_int_eq(prl_writer_reset(append, &err), 0);
 	put_packets(11000, 1);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_int_eq(pri_volume_refresh(view, true, INT64_MAX, &err), 0);
 	compare_all(view, &level2);
 	pri_volume_close(&view);
 	compare_now(&level2);
 	ck_assert_uint_gt(index_all(true), 5);
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 0);
 	close_writer();
 }
@@ -146,10 +146,10 @@ START_TEST(recycled_segments_are_no_harm)
 
 	for (int i = 0; i < 7; i++) {
 		put_packets(20000, 1);
-		prl_append_flush(append, &err);
+		prl_writer_flush(append, &err);
 		index_all(i % 4 == 3);
 	}
-	prl_append_flush(append, &err);
+	prl_writer_flush(append, &err);
 	ck_assert_uint_gt(compare_now(&level2), 200);
 	close_writer();
 }
@@ -198,29 +198,29 @@ START_TEST(the_volume_refuses_what_cannot_be)
 	struct pr_index_record bad;
 
 	put_packets(300, 1);
-	prl_append_flush(append, &err);
-	ck_assert_int_eq(prl_append_index(append, &b, &err), 0);
+	prl_writer_flush(append, &err);
+	ck_assert_int_eq(prl_writer_index(append, &b, &err), 0);
 	bad = b;
 	bad.link = 9;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	bad = b;
 	bad.level = 4;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	bad = b;
 	bad.first_sequence = 0;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	bad = b;
 	bad.first_sequence = UINT64_MAX;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	bad = b;
 	bad.segments = 1000000;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	bad = b;
 	bad.len = 1 << 20;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	bad = b;
 	bad.min_time = 1;
-	ck_assert_int_eq(prl_append_index(append, &bad, &err), -1);
+	ck_assert_int_eq(prl_writer_index(append, &bad, &err), -1);
 	close_writer();
 }
 END_TEST

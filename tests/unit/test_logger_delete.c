@@ -7,7 +7,7 @@
 
 #include "indexer/query/catalog.h"
 #include "logger/delete.h"
-#include "logger/store.h"
+#include "logger/volume_writer.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
@@ -17,7 +17,7 @@
 
 static char path[64];
 static struct sfs *sfs;
-static struct prl_append *append;
+static struct prl_volume_writer *append;
 static struct pr_error err;
 
 static void
@@ -26,21 +26,21 @@ set_up(void)
 	struct sfs_create_options create = {
 		.size = 8 << 20, .block_size = 65536, .force = true};
 	struct sfs_open_options open = {.writer = true, .shm_bytes = 1 << 20};
-	struct prl_append_options options = {0};
+	struct prl_writer_options options = {0};
 	const char *paths[1] = {path};
 
 	snprintf(path, sizeof(path), "/tmp/test_logger_delete.%d", (int)getpid());
 	ck_assert_msg(sfs_create(paths, 1, &create, &err) == 0, "%s", err.text);
 	sfs = sfs_open(paths, 1, &open, &err);
 	ck_assert_msg(sfs != NULL, "%s", err.text);
-	append = prl_append_create(sfs, &options, &err);
+	append = prl_writer_create(sfs, &options, &err);
 	ck_assert_ptr_nonnull(append);
 }
 
 static void
 tear_down(void)
 {
-	prl_append_destroy(&append);
+	prl_writer_destroy(&append);
 	sfs_close(&sfs);
 	unlink(path);
 }
@@ -66,9 +66,9 @@ record(uint64_t from, uint64_t to, int64_t time)
 	for (uint64_t seq = from; seq <= to; seq++) {
 		struct pr_packet p = packet(seq, time + (int64_t)seq);
 
-		ck_assert_int_eq(prl_append_packet(append, &p), 0);
+		ck_assert_int_eq(prl_writer_put_packet(append, &p), 0);
 	}
-	ck_assert_int_eq(prl_append_flush(append, &err), 0);
+	ck_assert_int_eq(prl_writer_flush(append, &err), 0);
 }
 
 static struct sfs_stream_info
@@ -205,7 +205,7 @@ START_TEST(test_fence)
 	record(1, 50, 1000);
 	fence.last = packets().last_sequence;
 	record(51, 60, -5000);
-	ck_assert_int_eq(prl_append_stray(append, &stray), 0);
+	ck_assert_int_eq(prl_writer_stray(append, &stray), 0);
 	ck_assert_uint_gt(delete_all(order), 0);
 	struct sfs_stream_info left = packets();
 	ck_assert_uint_eq(left.recycled_records + left.deleted_records, fence.last);
@@ -250,12 +250,12 @@ START_TEST(test_store)
 	p = packet(11, 110);
 	ck_assert(pr_segment_add(&b, &p));
 	len = pr_segment_seal(&b);
-	ck_assert_int_eq(prl_store_packets(sfs, append, room, len, &err), 0);
-	ck_assert_int_eq(prl_append_flush(append, &err), 0);
+	ck_assert_int_eq(prl_writer_put_moved(sfs, append, room, len, &err), 0);
+	ck_assert_int_eq(prl_writer_flush(append, &err), 0);
 	ck_assert_int_eq(packets().min_time, 90);
 	ck_assert_int_eq(packets().max_time, 110);
 	for (size_t cut = 0; cut < len; cut += 997)
-		ck_assert_int_eq(prl_store_packets(sfs, append, room, cut, &err), -1);
+		ck_assert_int_eq(prl_writer_put_moved(sfs, append, room, cut, &err), -1);
 	/* what no block takes is refused, and no loss is declared */
 	pr_segment_begin(&b, room, sizeof(room), PR_SEGMENT_MIXED);
 	p = packet(12, 120);
@@ -264,10 +264,10 @@ START_TEST(test_store)
 	ck_assert(pr_segment_add(&b, &p));
 	len = pr_segment_seal(&b);
 	free((void *)(uintptr_t)p.data);
-	ck_assert_int_eq(prl_store_packets(sfs, append, room, len, &err), -1);
+	ck_assert_int_eq(prl_writer_put_moved(sfs, append, room, len, &err), -1);
 	ck_assert_ptr_nonnull(strstr(err.text, "too long"));
-	ck_assert_uint_eq(prl_append_counters(append)->lost_write, 0);
-	ck_assert_int_eq(prl_append_flush(append, &err), 0);
+	ck_assert_uint_eq(prl_writer_counters(append)->lost_write, 0);
+	ck_assert_int_eq(prl_writer_flush(append, &err), 0);
 	ck_assert_int_eq(packets().max_time, 110);
 }
 END_TEST

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
@@ -24,7 +24,7 @@ static struct sim_rng rng = {7};
 static struct sim_disk disk;
 static struct sfs_disk handle;
 static struct sfs *sfs;
-static struct prl_append *append;
+static struct prl_volume_writer *append;
 static uint64_t next_seq;
 static int64_t now;
 static bool sync_fails;
@@ -43,12 +43,12 @@ static void
 open_volume(void)
 {
 	struct sfs_open_options o = {.writer = true, .shm_bytes = 12 * BLOCK};
-	struct prl_append_options options = {.segment_age = STEP};
+	struct prl_writer_options options = {.segment_age = STEP};
 	struct pr_error err = {0};
 
 	sfs = sfs_open_disks(&handle, 1, &o, &err);
 	ck_assert_msg(sfs != NULL, "%s", err.text);
-	append = prl_append_create(sfs, &options, &err);
+	append = prl_writer_create(sfs, &options, &err);
 	ck_assert_msg(append != NULL, "%s", err.text);
 }
 
@@ -73,7 +73,7 @@ start(void)
 static void
 end(void)
 {
-	prl_append_destroy(&append);
+	prl_writer_destroy(&append);
 	sfs_close(&sfs);
 	sim_free(&disk);
 }
@@ -95,7 +95,7 @@ put(unsigned count)
 			.data = data};
 
 		next_seq++;
-		taken += prl_append_packet(append, &p) == 0;
+		taken += prl_writer_put_packet(append, &p) == 0;
 	}
 	return taken;
 }
@@ -109,7 +109,7 @@ ticks(unsigned count)
 
 		nanosleep(&pause, NULL);
 		now = pr_now_mono();
-		prl_append_tick(append, now);
+		prl_writer_tick(append, now);
 	}
 }
 
@@ -117,7 +117,7 @@ static bool
 suspended_within(unsigned count, bool wanted)
 {
 	for (unsigned i = 0; i < count; i++) {
-		if ((prl_append_suspended(append) != NULL) == wanted)
+		if ((prl_writer_suspend_reason(append) != NULL) == wanted)
 			return true;
 		ticks(1);
 	}
@@ -183,7 +183,7 @@ look(void)
 static void
 power_cut(void)
 {
-	prl_append_destroy(&append);
+	prl_writer_destroy(&append);
 	sfs_close_as_killed(&sfs);
 	sim_power_cut(&disk, 0, 0);
 	disk.dead = false;
@@ -207,25 +207,25 @@ START_TEST(test_suspend_and_go_on)
 
 	start();
 	ck_assert_uint_eq(put(500), 500);
-	ck_assert_int_eq(prl_append_flush(append, NULL), 0);
+	ck_assert_int_eq(prl_writer_flush(append, NULL), 0);
 	refuse(true, _i);
 	taken = put(20);
 	ck_assert_msg(suspended_within(100, true), "not suspended");
-	ck_assert_ptr_nonnull(strstr(prl_append_suspended(append), "sim"));
-	ck_assert_uint_gt(pr_counter_get(&prl_append_counters(append)->write_errors), 0);
+	ck_assert_ptr_nonnull(strstr(prl_writer_suspend_reason(append), "sim"));
+	ck_assert_uint_gt(pr_counter_get(&prl_writer_counters(append)->write_errors), 0);
 	for (unsigned i = 0; i < 60; i++) { /* all through the retries */
 		ticks(1);
-		ck_assert_msg(prl_append_suspended(append) != NULL, "tick %u", i);
+		ck_assert_msg(prl_writer_suspend_reason(append) != NULL, "tick %u", i);
 	}
 	ck_assert_uint_eq(
-		pr_counter_get(&prl_append_counters(append)->packets_durable), 500);
+		pr_counter_get(&prl_writer_counters(append)->packets_durable), 500);
 	refuse(false, _i);
 	ck_assert_msg(suspended_within(200, false), "not resumed");
 	taken += put(500);
 	ck_assert_uint_eq(taken, 520);
-	ck_assert_int_eq(prl_append_flush(append, NULL), 0);
+	ck_assert_int_eq(prl_writer_flush(append, NULL), 0);
 	ck_assert_uint_eq(
-		pr_counter_get(&prl_append_counters(append)->packets_durable), 1020);
+		pr_counter_get(&prl_writer_counters(append)->packets_durable), 1020);
 	power_cut();
 	found = look();
 	ck_assert_uint_eq(found.packets, 1020);
@@ -242,7 +242,7 @@ START_TEST(test_overrun)
 
 	start();
 	taken = put(300);
-	ck_assert_int_eq(prl_append_flush(append, NULL), 0);
+	ck_assert_int_eq(prl_writer_flush(append, NULL), 0);
 	refuse(true, _i);
 	for (unsigned i = 0; i < 60; i++) {
 		taken += put(100);
@@ -250,12 +250,12 @@ START_TEST(test_overrun)
 	}
 	ck_assert_uint_lt(taken, 6300);
 	ck_assert_uint_eq(
-		pr_counter_get(&prl_append_counters(append)->lost_write), 6300 - taken);
-	ck_assert_int_eq(prl_append_flush(append, NULL), -1);
+		pr_counter_get(&prl_writer_counters(append)->lost_write), 6300 - taken);
+	ck_assert_int_eq(prl_writer_flush(append, NULL), -1);
 	refuse(false, _i);
 	ck_assert_msg(suspended_within(200, false), "not resumed");
 	taken += put(100);
-	ck_assert_int_eq(prl_append_flush(append, NULL), 0);
+	ck_assert_int_eq(prl_writer_flush(append, NULL), 0);
 	power_cut();
 	found = look();
 	ck_assert_uint_eq(found.packets, taken);
@@ -272,11 +272,11 @@ START_TEST(test_durable_stays)
 
 	start();
 	put(2000);
-	ck_assert_int_eq(prl_append_flush(append, NULL), 0);
+	ck_assert_int_eq(prl_writer_flush(append, NULL), 0);
 	refuse(true, _i);
 	put(300);
 	ticks(40);
-	durable = pr_counter_get(&prl_append_counters(append)->packets_durable);
+	durable = pr_counter_get(&prl_writer_counters(append)->packets_durable);
 	ck_assert_uint_eq(durable, 2000);
 	power_cut();
 	ck_assert_uint_ge(look().packets, durable);

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/import.h"
-#include "logger/monitor.h"
-#include "logger/restore.h"
+#include "logger/sequencer.h"
+#include "logger/session.h"
 #include "proto/base/clock.h"
 #include "proto/wire/segment.h"
 #include "tests/unit/unit.h"
@@ -200,9 +200,9 @@ END_TEST
 START_TEST(test_append)
 {
 	struct sfs *sfs = volume_make();
-	struct prl_append_options options = {0};
-	struct prl_append *a = prl_append_create(sfs, &options, NULL);
-	struct prl_monitor m;
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
+	struct prl_sequencer m;
 	struct pr_loss loss = {.epoch = 9,
 		.link = 3,
 		.first_seq = 5,
@@ -213,14 +213,14 @@ START_TEST(test_append)
 	struct seen seen;
 
 	memset(data, 7, sizeof(data));
-	prl_monitor_begin(&m, a, 9, 3, "eth7", 1, 65535);
+	prl_sequencer_begin(&m, a, 9, 3, "eth7", 1, 65535);
 	for (unsigned i = 0; i < 1000; i++)
-		prl_monitor_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
-	prl_append_loss(a, &loss);
-	prl_monitor_say(&m, true);
-	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
-	ck_assert_uint_eq(pr_counter_get(&prl_append_counters(a)->packets_durable), 1000);
-	prl_append_destroy(&a);
+		prl_sequencer_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
+	prl_writer_loss(a, &loss);
+	prl_sequencer_say(&m, true);
+	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+	ck_assert_uint_eq(pr_counter_get(&prl_writer_counters(a)->packets_durable), 1000);
+	prl_writer_destroy(&a);
 	seen = look(sfs, "packets.3");
 	ck_assert_uint_eq(seen.packets, 1000);
 	ck_assert_uint_eq(seen.last_seq, 1000);
@@ -231,8 +231,8 @@ START_TEST(test_append)
 	ck_assert_str_eq(seen.link.name, "eth7");
 	ck_assert(seen.mark.link.ended);
 	ck_assert_uint_eq(seen.mark.link.last_seq, 1000);
-	ck_assert_int_eq(prl_monitor_link_number(sfs, "eth7", NULL), 3);
-	ck_assert_int_eq(prl_monitor_link_number(sfs, "eth8", NULL), 4);
+	ck_assert_int_eq(prl_sequencer_link_number(sfs, "eth7", NULL), 3);
+	ck_assert_int_eq(prl_sequencer_link_number(sfs, "eth8", NULL), 4);
 	volume_end(sfs);
 }
 END_TEST
@@ -241,19 +241,19 @@ END_TEST
 START_TEST(test_append_too_long)
 {
 	struct sfs *sfs = volume_make();
-	struct prl_append_options options = {0};
-	struct prl_append *a = prl_append_create(sfs, &options, NULL);
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
 	uint8_t *data = calloc(1, 70000);
-	struct prl_monitor m;
+	struct prl_sequencer m;
 	struct seen seen;
 
-	prl_monitor_begin(&m, a, 9, 0, "big", 1, 262144);
-	prl_monitor_packet(&m, 1, data, 100, 100);
-	prl_monitor_packet(&m, 2, data, 70000, 70000);
-	prl_monitor_packet(&m, 3, data, 100, 100);
+	prl_sequencer_begin(&m, a, 9, 0, "big", 1, 262144);
+	prl_sequencer_packet(&m, 1, data, 100, 100);
+	prl_sequencer_packet(&m, 2, data, 70000, 70000);
+	prl_sequencer_packet(&m, 3, data, 100, 100);
 	ck_assert_uint_eq(m.refused, 1);
-	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
-	prl_append_destroy(&a);
+	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+	prl_writer_destroy(&a);
 	seen = look(sfs, "packets.0");
 	ck_assert_uint_eq(seen.packets, 2);
 	ck_assert_uint_eq(seen.losses, 1);
@@ -287,8 +287,8 @@ write_trace(const char *name, unsigned packets, size_t cut)
 START_TEST(test_reset_tells_again)
 {
 	struct sfs *sfs = volume_make();
-	struct prl_append_options options = {0};
-	struct prl_append *a = prl_append_create(sfs, &options, NULL);
+	struct prl_writer_options options = {0};
+	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
 	struct pr_ledger_boot boot = {.time = 5, .nonce = 3, .name = "log1"};
 	struct pr_ledger_link old = {.epoch = 1, .link = 2, .name = "before"};
 	struct pr_ledger_link link = {.epoch = 9, .link = 2, .name = "tap0"};
@@ -297,13 +297,13 @@ START_TEST(test_reset_tells_again)
 	struct seen seen;
 
 	ck_assert_ptr_nonnull(a);
-	prl_append_boot(a, &boot);
-	prl_append_link(a, &old);
-	prl_append_link(a, &link);
-	prl_append_port(a, 9, &port);
-	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
-	ck_assert_int_eq(prl_append_reset(a, NULL), 0);
-	ck_assert_int_eq(prl_append_flush(a, NULL), 0);
+	prl_writer_boot(a, &boot);
+	prl_writer_link(a, &old);
+	prl_writer_link(a, &link);
+	prl_writer_port(a, 9, &port);
+	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
+	ck_assert_int_eq(prl_writer_reset(a, NULL), 0);
+	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	seen = (struct seen){0};
 	each(sfs, "ledger", see_ledger, &seen);
 	each(sfs, "ledger", see_boot, name);
@@ -313,7 +313,7 @@ START_TEST(test_reset_tells_again)
 	ck_assert_uint_eq(seen.port.epoch, 9);
 	ck_assert_uint_eq(seen.port.speed, 10000000000);
 	ck_assert_str_eq(name, "log1");
-	prl_append_destroy(&a);
+	prl_writer_destroy(&a);
 	volume_end(sfs);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The matcher, one call at a time: what must be told before what, who waits for whom, and logs that lie. */
-#include "logger/patience.h"
+#include "logger/record_loop.h"
 #include "tests/unit/match_sim_run.h"
 #include "tests/unit/unit.h"
 
@@ -87,9 +87,9 @@ START_TEST(test_given_with_its_losses)
 
 	ck_assert_int_eq(prl_match_tslog(m, body, len, PR_NS_PER_S), 0);
 	prl_match_tick(m, PR_NS_PER_S + 4 * o.expire_ns);
-	ck_assert(!prl_match_given(m, 0, 2));
+	ck_assert(!prl_match_flush_losses(m, 0, 2));
 	prl_match_gone(m, &gone, PR_NS_PER_S + 5 * o.expire_ns);
-	ck_assert(prl_match_given(m, 0, 2));
+	ck_assert(prl_match_flush_losses(m, 0, 2));
 	ck_assert_uint_eq(g.lost, 4);
 	prl_match_finish(m);
 	prl_match_destroy(&m);
@@ -129,7 +129,7 @@ START_TEST(test_slow_log_of_another_link)
 	int64_t now = PR_NS_PER_S;
 
 	prl_match_mark(m, 0, 0, now);
-	prl_match_sent(m, 0, now);
+	prl_match_note_sent_below(m, 0, now);
 	prl_match_frame(m, &f, now);
 	prl_match_frame(m, &f, now);
 	take_log(m, 1, 1, f.fingerprint, now);
@@ -150,21 +150,22 @@ START_TEST(test_own_stall_is_no_loss)
 	struct given g = {0};
 	uint8_t data[60] = {1};
 	struct prl_match_frame f = {.data = data, .len = sizeof(data), .fingerprint = 7};
-	struct prl_patience patience = {0};
+	struct prl_stall_clock patience = {0};
 	int64_t mono = PR_NS_PER_S;
 	struct prl_match_options o;
 	struct prl_match *m = match_create(&g, &o);
 
-	take_log(m, 0, 0, f.fingerprint, prl_patience_now(&patience, mono));
+	take_log(m, 0, 0, f.fingerprint, prl_stall_clock_now(&patience, mono));
 	mono += 100 * PR_NS_PER_S;
-	prl_match_tick(m, prl_patience_now(&patience, mono));
-	prl_match_frame(m, &f, prl_patience_now(&patience, mono));
-	prl_match_run(m, prl_patience_now(&patience, mono));
+	prl_match_tick(m, prl_stall_clock_now(&patience, mono));
+	prl_match_frame(m, &f, prl_stall_clock_now(&patience, mono));
+	prl_match_run(m, prl_stall_clock_now(&patience, mono));
 	ck_assert_uint_eq(g.packets, 1);
 	ck_assert_uint_eq(g.lost, 0);
 	/* Time in which it looks is not left out. */
 	for (unsigned i = 0; i < 100; i++)
-		prl_match_tick(m, prl_patience_now(&patience, mono += 10 * PR_NS_PER_MS));
+		prl_match_tick(
+			m, prl_stall_clock_now(&patience, mono += 10 * PR_NS_PER_MS));
 	ck_assert(prl_match_settled(m));
 	ck_assert_uint_eq(g.lost, 1);
 	prl_match_finish(m);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "logger/store.h"
+#include "logger/volume_writer.h"
 #include "merger/cli/cli.h"
 #include "merger/cli/query/ask.h"
 #include "merger/cli/query/query_args.h"
@@ -87,7 +87,7 @@ struct data_place {
 /* ---- a volume ---- */
 
 static void
-tell_link(struct prl_append *append, const Packrack__LinkInfo *from)
+tell_link(struct prl_volume_writer *append, const Packrack__LinkInfo *from)
 {
 	struct pr_ledger_link link = {.epoch = from->epoch,
 		.link = (uint16_t)from->link,
@@ -95,7 +95,7 @@ tell_link(struct prl_append *append, const Packrack__LinkInfo *from)
 		.snaplen = from->snaplen};
 
 	snprintf(link.name, sizeof(link.name), "%s", from->name);
-	prl_append_moved_link(append, &link);
+	prl_writer_moved_link(append, &link);
 }
 
 static int
@@ -177,11 +177,11 @@ static int
 data_place_store(struct data_place *place, const struct pr_packet *p, struct pr_error *err)
 {
 	if (place->writer.append) {
-		if (prl_append_packet(place->writer.append, p) == 0)
+		if (prl_writer_put_packet(place->writer.append, p) == 0)
 			return 0;
 		return pr_error_set(err, "%s: %s", place->args->to_volume,
-			prl_append_suspended(place->writer.append)
-				? prl_append_suspended(place->writer.append)
+			prl_writer_suspend_reason(place->writer.append)
+				? prl_writer_suspend_reason(place->writer.append)
 				: "it does not take a packet");
 	}
 	if (pr_segment_add(&place->builder, p))
@@ -198,7 +198,7 @@ static int
 data_place_flush(struct data_place *p, struct pr_error *err)
 {
 	if (p->writer.append)
-		return prl_append_flush(p->writer.append, err);
+		return prl_writer_flush(p->writer.append, err);
 	return send_gathered(p, err) < 0 ? -1 : send_batch(p, 0, err);
 }
 

@@ -10,7 +10,7 @@ sink(void *arg, const struct pr_index_record *r)
 {
 	struct inline_index *b = arg;
 
-	return prl_append_index(b->append, r, &b->error);
+	return prl_writer_index(b->append, r, &b->error);
 }
 
 static int
@@ -35,7 +35,8 @@ begin(struct inline_index *b, struct pr_error *err)
  * finished at the end: the next import begins new ones.
  */
 int
-inline_index_step(void *arg, struct prl_append *append, bool end, struct pr_error *err)
+inline_index_step(
+	void *arg, struct prl_volume_writer *append, bool end, struct pr_error *err)
 {
 	struct inline_index *b = arg;
 	int rc;

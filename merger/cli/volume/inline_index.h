@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "indexer/index/index_key.h"
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "proto/base/error.h"
 
 /*
@@ -17,12 +17,13 @@ struct inline_index {
 	struct pri_composites composites;
 	struct pri_volume *view;
 	struct pri_index_follower *feed;
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 	struct pr_error error; /* of an append that failed */
 };
 
 /* As prl_import_options.beside; arg: a struct inline_index. */
-int inline_index_step(void *arg, struct prl_append *append, bool end, struct pr_error *err);
+int inline_index_step(
+	void *arg, struct prl_volume_writer *append, bool end, struct pr_error *err);
 /* Before the volume is closed. */
 void inline_index_close(struct inline_index *b);
 

@@ -722,7 +722,7 @@ make_index(const struct volume_paths *paths, struct pri_follower_stats *figures,
 		rc = inline_index_step(&index, writer.append, true, err);
 	if (rc == 0) {
 		pri_follower_stats(index.feed, figures);
-		rc = prl_append_flush(writer.append, err);
+		rc = prl_writer_flush(writer.append, err);
 	}
 	inline_index_close(&index);
 	volume_writer_close(&writer);
@@ -756,22 +756,22 @@ volume_index(struct volume_call *c, struct pr_error *err)
 
 int
 volume_writer_open(struct volume_writer *out, const struct volume_paths *paths,
-	bool unhurried, struct pr_error *err)
+	bool lazy_directory, struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
-	struct prl_append_options o = {.unhurried = unhurried};
+	struct prl_writer_options o = {.lazy_directory = lazy_directory};
 
 	*out = (struct volume_writer){
 		.sfs = sfs_open(paths->path, paths->count, &writing, err)};
 	if (out->sfs)
-		out->append = prl_append_create(out->sfs, &o, err);
+		out->append = prl_writer_create(out->sfs, &o, err);
 	return out->append ? 0 : -1;
 }
 
 void
 volume_writer_close(struct volume_writer *w)
 {
-	prl_append_destroy(&w->append);
+	prl_writer_destroy(&w->append);
 	sfs_close(&w->sfs);
 }
 

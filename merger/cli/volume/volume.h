@@ -2,18 +2,18 @@
 #ifndef PR_CLI_VOLUME_VOLUME_H
 #define PR_CLI_VOLUME_VOLUME_H
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/streamfs/streamfs.h"
 #include "merger/cli/cli.h"
 
 /* A volume of this machine, opened to store packets. Close it in any case. */
 struct volume_writer {
 	struct sfs *sfs;
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 };
-/* unhurried: the directory may be written late (prl_append_options). -1: err. */
+/* lazy_directory: the directory may be written late (prl_writer_options). -1: err. */
 int volume_writer_open(struct volume_writer *out, const struct volume_paths *paths,
-	bool unhurried, struct pr_error *err);
+	bool lazy_directory, struct pr_error *err);
 void volume_writer_close(struct volume_writer *w);
 
 #endif

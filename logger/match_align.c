@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "logger/match_private.h"
-#include "logger/match_recent.h"
+
+/* ---- which frame has which entry ---- */
 
 /* PR_FINGERPRINT_STEP * this == 1 mod 2^32: finds by how much a frame has grown. */
 #define STEP_INVERSE 0x0e8b2f51u
@@ -12,7 +13,7 @@
  * switch padded with zeros has the same hash and a longer length (proto/wire/frame.h).
  */
 static uint32_t
-fit(const struct held *h, uint32_t fingerprint)
+fit(const struct match_frame *h, uint32_t fingerprint)
 {
 	uint32_t grown = (h->f.fingerprint - fingerprint) * STEP_INVERSE;
 
@@ -28,7 +29,7 @@ fit(const struct held *h, uint32_t fingerprint)
 }
 
 static void
-unhash(struct prl_match *m, struct slot *s)
+unhash(struct prl_match *m, struct match_entry *s)
 {
 	if (s->hashed) {
 		match_table_remove(&m->entries, s->e.fingerprint, s->e.ordinal);
@@ -37,7 +38,7 @@ unhash(struct prl_match *m, struct slot *s)
 }
 
 static void
-hash_entry(struct prl_match *m, struct slot *s)
+hash_entry(struct prl_match *m, struct match_entry *s)
 {
 	if (!s->hashed) {
 		match_table_add(&m->entries, s->e.fingerprint, s->e.ordinal);
@@ -49,31 +50,32 @@ hash_entry(struct prl_match *m, struct slot *s)
 static void
 hash_until(struct prl_match *m, uint64_t until)
 {
-	uint64_t from = m->hashed > m->front ? m->hashed : m->front;
+	uint64_t from =
+		m->indexed_below > m->next_expected ? m->indexed_below : m->next_expected;
 
 	for (uint64_t o = from; o < until; o++) {
-		struct slot *s = slot_at(m, o);
+		struct match_entry *s = slot_at(m, o);
 
 		if (s->state == SLOT_WAITING)
 			hash_entry(m, s);
 	}
-	if (until > m->hashed)
-		m->hashed = until;
+	if (until > m->indexed_below)
+		m->indexed_below = until;
 }
 
-void
+static void
 match_oldest_move(struct prl_match *m)
 {
-	while (m->oldest < m->top) {
-		struct slot *s = slot_at(m, m->oldest);
+	while (m->first_waiting < m->end) {
+		struct match_entry *s = slot_at(m, m->first_waiting);
 
 		if (s->state == SLOT_WAITING)
 			return;
 		if (s->counted) {
 			s->counted = false;
-			m->above--;
+			m->matched_above--;
 		}
-		m->oldest++;
+		m->first_waiting++;
 	}
 }
 
@@ -81,30 +83,30 @@ match_oldest_move(struct prl_match *m)
 static void
 oldest_back(struct prl_match *m, uint64_t ordinal)
 {
-	for (uint64_t o = ordinal + 1; o < m->oldest; o++) {
-		struct slot *s = slot_at(m, o);
+	for (uint64_t o = ordinal + 1; o < m->first_waiting; o++) {
+		struct match_entry *s = slot_at(m, o);
 
 		if (s->framed && !s->counted && s->e.ordinal == o) {
 			s->counted = true;
-			m->above++;
+			m->matched_above++;
 		}
 	}
-	m->oldest = ordinal;
+	m->first_waiting = ordinal;
 }
 
 static void
-resolved(struct prl_match *m, struct slot *s)
+resolved(struct prl_match *m, struct match_entry *s)
 {
 	unhash(m, s);
 	m->waiting--;
-	if (s->e.ordinal == m->oldest)
+	if (s->e.ordinal == m->first_waiting)
 		match_oldest_move(m);
 }
 
 static void
-pair(struct prl_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
+pair(struct prl_match *m, struct match_entry *s, uint64_t arrival, uint32_t sent_len)
 {
-	struct held *h = held_at(m, arrival);
+	struct match_frame *h = held_at(m, arrival);
 	uint64_t ordinal = s->e.ordinal;
 	bool queued = h->state == HELD_QUEUED;
 
@@ -118,10 +120,10 @@ pair(struct prl_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 	/* One that has grown says nothing of others: alike frames may have grown alike. */
 	if (sent_len == h->f.len)
 		match_recent_note(m->recent, h->f.fingerprint, arrival);
-	if (ordinal >= m->front) {
-		if (ordinal > m->front)
+	if (ordinal >= m->next_expected) {
+		if (ordinal > m->next_expected)
 			hash_until(m, ordinal);
-		m->front = ordinal + 1;
+		m->next_expected = ordinal + 1;
 		m->front_arrival = arrival;
 		if (queued) {
 			m->pace_arrival = arrival;
@@ -131,18 +133,18 @@ pair(struct prl_match *m, struct slot *s, uint64_t arrival, uint32_t sent_len)
 	s->state = SLOT_MATCHED;
 	s->framed = true;
 	s->frame = arrival;
-	if (ordinal > m->oldest) {
+	if (ordinal > m->first_waiting) {
 		s->counted = true;
-		m->above++;
+		m->matched_above++;
 	}
 	m->stats.matched++;
 	resolved(m, s);
 }
 
-void
+static void
 match_lose(struct prl_match *m, uint64_t ordinal)
 {
-	struct slot *s = slot_at(m, ordinal);
+	struct match_entry *s = slot_at(m, ordinal);
 
 	match_recent_note(m->lost, s->e.fingerprint, m->held_at);
 	s->state = SLOT_LOST;
@@ -153,24 +155,25 @@ match_lose(struct prl_match *m, uint64_t ordinal)
 void
 match_lose_until(struct prl_match *m, uint64_t ordinal)
 {
-	for (match_oldest_move(m); m->oldest < ordinal; match_oldest_move(m))
-		match_lose(m, m->oldest);
+	for (match_oldest_move(m); m->first_waiting < ordinal; match_oldest_move(m))
+		match_lose(m, m->first_waiting);
 }
 
 /*
  * Among the waiting entries that fit, the one nearest to where the stream stands. One that was passed
  * over is taken before one twice as far ahead: a frame is rather late than early, as losses lie between.
  */
-static struct slot *
+static struct match_entry *
 choose_entry(struct prl_match *m, uint32_t fingerprint)
 {
-	struct slot *best = NULL;
+	struct match_entry *best = NULL;
 	uint64_t best_score = UINT64_MAX,
 		 n = match_bucket_of(&m->entries, fingerprint)->head;
 
 	for (unsigned steps = 0; n != MATCH_NONE && steps < 1024; steps++) {
-		struct slot *s = slot_at(m, n);
-		uint64_t score = n < m->front ? m->front - n : 2 * (n - m->front) + 1;
+		struct match_entry *s = slot_at(m, n);
+		uint64_t score = n < m->next_expected ? m->next_expected - n
+						      : 2 * (n - m->next_expected) + 1;
 
 		if (s->e.fingerprint == fingerprint && score < best_score) {
 			best = s;
@@ -184,14 +187,15 @@ choose_entry(struct prl_match *m, uint32_t fingerprint)
 static void
 front_move(struct prl_match *m)
 {
-	while (m->front < m->top && slot_at(m, m->front)->state != SLOT_WAITING)
-		m->front++;
+	while (m->next_expected < m->end &&
+		slot_at(m, m->next_expected)->state != SLOT_WAITING)
+		m->next_expected++;
 }
 
 static void
 park(struct prl_match *m, uint64_t arrival)
 {
-	struct held *h = held_at(m, arrival);
+	struct match_frame *h = held_at(m, arrival);
 
 	h->gone = (uint32_t)m->stats.logs_gone;
 	h->state = HELD_PARKED;
@@ -203,20 +207,20 @@ park(struct prl_match *m, uint64_t arrival)
 static bool
 seek(struct prl_match *m)
 {
-	struct held *h = held_at(m, m->held_at);
-	struct slot *s;
+	struct match_frame *h = held_at(m, m->held_at);
+	struct match_entry *s;
 	uint32_t len;
 
-	hash_until(m, m->top);
+	hash_until(m, m->end);
 	s = choose_entry(m, h->f.fingerprint);
 	if (s) {
 		pair(m, s, m->held_at++, h->f.len);
 		return true;
 	}
 	/* Grown by the switch? Only where the logs ahead would know of a longer frame like it. */
-	if (m->top - m->front < m->o.window)
+	if (m->end - m->next_expected < m->o.window)
 		return false;
-	s = slot_at(m, m->front);
+	s = slot_at(m, m->next_expected);
 	len = fit(h, s->e.fingerprint);
 	if (len)
 		pair(m, s, m->held_at++, len);
@@ -227,12 +231,12 @@ void
 match_drain(struct prl_match *m, bool force)
 {
 	while (m->held_at < m->held_top) {
-		struct held *h = held_at(m, m->held_at);
-		struct slot *s;
+		struct match_frame *h = held_at(m, m->held_at);
+		struct match_entry *s;
 
 		front_move(m);
-		s = slot_at(m, m->front);
-		if (m->front < m->top && s->e.fingerprint == h->f.fingerprint) {
+		s = slot_at(m, m->next_expected);
+		if (m->next_expected < m->end && s->e.fingerprint == h->f.fingerprint) {
 			pair(m, s, m->held_at++, h->f.len);
 			continue;
 		}
@@ -241,7 +245,7 @@ match_drain(struct prl_match *m, bool force)
 		m->stats.searched++;
 		if (seek(m))
 			continue;
-		if (m->front == m->top && !force) {
+		if (m->next_expected == m->end && !force) {
 			m->stuck = true; /* until the next log */
 			return;
 		}
@@ -258,15 +262,15 @@ span_around(
 
 	*span = (struct match_span){0, UINT64_MAX};
 	for (uint64_t k = 1; k <= 1024 && k <= first; k++) {
-		const struct slot *s = slot_at(m, first - k);
+		const struct match_entry *s = slot_at(m, first - k);
 
 		if (s->framed && s->e.ordinal == first - k) {
 			span->floor = s->frame > slack ? s->frame - slack : 0;
 			break;
 		}
 	}
-	for (uint64_t k = 1; k <= 1024 && last + k < m->top; k++) {
-		const struct slot *s = slot_at(m, last + k);
+	for (uint64_t k = 1; k <= 1024 && last + k < m->end; k++) {
+		const struct match_entry *s = slot_at(m, last + k);
 
 		if (s->framed && s->e.ordinal == last + k) {
 			span->ceiling = s->frame + slack;
@@ -292,7 +296,7 @@ match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last)
 		m->span = (struct match_span){0, UINT64_MAX};
 		return;
 	}
-	if (first < m->front) {
+	if (first < m->next_expected) {
 		/* Frames alike may have gone to later entries; their surplus comes anywhere behind. */
 		span_around(m, first, last, &m->span);
 		m->span.ceiling = UINT64_MAX;
@@ -304,7 +308,7 @@ match_entries_begin(struct prl_match *m, uint64_t first, uint64_t last)
 
 /* How far a frame lies from where an entry's would, had nothing been lost or doubled since. */
 static uint64_t
-off_pace(const struct prl_match *m, const struct slot *s, uint64_t arrival)
+off_pace(const struct prl_match *m, const struct match_entry *s, uint64_t arrival)
 {
 	int64_t off = (int64_t)(arrival - m->pace_arrival) -
 		      (int64_t)(s->e.ordinal - m->pace_ordinal);
@@ -317,13 +321,13 @@ off_pace(const struct prl_match *m, const struct slot *s, uint64_t arrival)
  * frames change hands, and chance gives fewer of the same fingerprint and other bytes.
  */
 static bool
-find_parked(struct prl_match *m, struct slot *s)
+find_parked(struct prl_match *m, struct match_entry *s)
 {
 	uint64_t n = match_bucket_of(&m->frames, s->e.fingerprint)->head;
 	uint64_t best = MATCH_NONE, best_off = UINT64_MAX;
 
 	for (unsigned steps = 0; n != MATCH_NONE && steps < 1024; steps++) {
-		struct held *h = held_at(m, n);
+		struct match_frame *h = held_at(m, n);
 
 		if (h->f.fingerprint == s->e.fingerprint && n >= m->span.floor &&
 			n <= m->span.ceiling) {
@@ -347,19 +351,20 @@ find_parked(struct prl_match *m, struct slot *s)
 void
 match_entry_added(struct prl_match *m, uint64_t ordinal)
 {
-	struct slot *s = slot_at(m, ordinal);
+	struct match_entry *s = slot_at(m, ordinal);
 
 	m->waiting++;
-	if (ordinal < m->oldest)
+	if (ordinal < m->first_waiting)
 		oldest_back(m, ordinal);
 	if (m->parked && find_parked(m, s))
 		return;
-	if (ordinal < m->front || ordinal < m->hashed)
+	if (ordinal < m->next_expected || ordinal < m->indexed_below)
 		hash_entry(m, s);
 }
 
-bool
-match_last_chance(struct prl_match *m, struct slot *s)
+/* Before an entry is declared lost: is there a frame that fits but for zeros added by the switch? */
+static bool
+match_last_chance(struct prl_match *m, struct match_entry *s)
 {
 	struct match_span span;
 
@@ -369,7 +374,7 @@ match_last_chance(struct prl_match *m, struct slot *s)
 	if (span.floor < m->held_base)
 		span.floor = m->held_base;
 	for (uint64_t n = span.floor; n < m->held_at && n <= span.ceiling; n++) {
-		const struct held *h = held_at(m, n);
+		const struct match_frame *h = held_at(m, n);
 		uint32_t len = h->state == HELD_PARKED ? fit(h, s->e.fingerprint) : 0;
 
 		if (len) {
@@ -380,4 +385,128 @@ match_last_chance(struct prl_match *m, struct slot *s)
 			break;
 	}
 	return false;
+}
+
+/* ---- what waits for too long ---- */
+
+/* Entries whose frame does not come, and frames whose entry does not: when it is over, and what they are then. */
+
+#define PATIENCE 3
+
+/*
+ * Many later frames have come: it is lost. Few: it may be that the switch holds it back, so it gets more time
+ * although what follows it on the link has to wait.
+ */
+static bool
+overdue(const struct prl_match *m, const struct match_entry *s, int64_t now)
+{
+	int64_t age = now - s->came;
+
+	return age >= PATIENCE * m->o.expire_ns ||
+	       (age >= m->o.expire_ns && m->matched_above >= m->o.window);
+}
+
+/* An entry whose log came late waits for the surplus that frames alike leave further on. */
+static bool
+overtaken(const struct prl_match *m, const struct match_entry *s)
+{
+	return !s->behind && m->matched_above >= 2 * (uint64_t)m->o.window;
+}
+
+void
+match_expire(struct prl_match *m, int64_t now)
+{
+	for (match_oldest_move(m); m->first_waiting < m->end; match_oldest_move(m)) {
+		uint64_t ordinal = m->first_waiting;
+		struct match_entry *s = slot_at(m, ordinal);
+		bool timed = overdue(m, s, now);
+
+		if (!timed && !overtaken(m, s))
+			return;
+		/* Its frame may be queued behind one whose log is to come: another link's is not late. */
+		if (timed || m->several)
+			match_drain(m, true);
+		if (s->state == SLOT_WAITING && !match_last_chance(m, s))
+			match_lose(m, ordinal);
+	}
+}
+
+void
+match_held_done(struct prl_match *m, uint64_t arrival)
+{
+	held_at(m, arrival)->state = HELD_DONE;
+	while (m->held_base < m->held_at && held_at(m, m->held_base)->state == HELD_DONE)
+		m->held_base++;
+}
+
+void
+match_leave(struct prl_match *m, uint64_t arrival, enum prl_match_fate fate)
+{
+	struct match_frame *h = held_at(m, arrival);
+
+	if (h->state == HELD_PARKED) {
+		match_table_remove(&m->frames, h->f.fingerprint, arrival);
+		m->parked--;
+	}
+	if (fate == PRL_MATCH_DUPLICATE)
+		m->stats.duplicates++;
+	else if (fate == PRL_FATE_ALREADY_LOST)
+		m->stats.late++;
+	else
+		m->stats.strays++;
+	m->calls.leftover(m->calls.arg, &h->f, fate);
+	match_held_done(m, arrival);
+}
+
+/* MARKs tell of all logs sent before them, 8 links to a frame; the switch may have reordered by a little. */
+static bool
+log_told(const struct prl_match *m, uint64_t arrival)
+{
+	return arrival + m->o.window < m->marked[0];
+}
+
+static bool
+parked_over(const struct prl_match *m, const struct match_frame *h, uint64_t arrival,
+	int64_t now)
+{
+	int64_t age = now - h->came;
+
+	if (age >= m->o.hold_ns)
+		return true;
+	/* A repeat needs no log, once all the logs are here that could be its own. */
+	if (m->missing || !match_recent_has(m->recent, h->f.fingerprint, arrival))
+		return false;
+	if (m->several && !log_told(m, arrival))
+		return false;
+	return age >= 2 * m->o.expire_ns ||
+	       (!m->several && m->front_arrival > arrival + 2 * (uint64_t)m->o.window);
+}
+
+/* A repeat whose own log may have been one that is gone is a stray. */
+enum prl_match_fate
+match_fate(const struct prl_match *m, uint64_t arrival)
+{
+	const struct match_frame *h = held_at(m, arrival);
+
+	if (m->missing == 0 && h->gone == (uint32_t)m->stats.logs_gone &&
+		match_recent_has(m->recent, h->f.fingerprint, arrival))
+		return PRL_MATCH_DUPLICATE;
+	return match_recent_has(m->lost, h->f.fingerprint, arrival) ? PRL_FATE_ALREADY_LOST
+								    : PRL_MATCH_STRAY;
+}
+
+void
+match_age_parked(struct prl_match *m, int64_t now, bool all)
+{
+	if (m->first_parked < m->held_base)
+		m->first_parked = m->held_base;
+	for (; m->first_parked < m->held_at; m->first_parked++) {
+		struct match_frame *h = held_at(m, m->first_parked);
+
+		if (h->state != HELD_PARKED)
+			continue;
+		if (!all && !parked_over(m, h, m->first_parked, now))
+			return;
+		match_leave(m, m->first_parked, match_fate(m, m->first_parked));
+	}
 }

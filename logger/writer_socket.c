@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/door.h"
+#include "logger/writer_socket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,23 +7,23 @@
 #include <unistd.h>
 
 #include "logger/delete.h"
-#include "logger/store.h"
+#include "logger/volume_writer.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
 
 #define FENCES 512 /* more than links that a logger takes */
 
-struct prl_door {
+struct prl_writer_socket {
 	struct sfs *sfs;
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 	struct pr_rpc *rpc;
 	char endpoint[sizeof(PR_RPC_ENDPOINT_INDEX) +
 		      sizeof(((struct sfs_volume_info *)0)->uuid)];
 };
 
 static void
-answer(struct prl_door *d, const struct pr_rpc_peer *peer, uint64_t id,
+answer(struct prl_writer_socket *d, const struct pr_rpc_peer *peer, uint64_t id,
 	Packrack__IndexStored *stored)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
@@ -35,7 +35,8 @@ answer(struct prl_door *d, const struct pr_rpc_peer *peer, uint64_t id,
 }
 
 static void
-on_record(struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_record(struct prl_writer_socket *d, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env)
 {
 	const Packrack__IndexRecord *r = env->index_record;
 	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
@@ -52,7 +53,7 @@ on_record(struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__En
 		.max_time = r->max_time,
 		.body = r->body.data,
 		.len = r->body.len};
-	rc = prl_append_index(d->append, &body, &err);
+	rc = prl_writer_index(d->append, &body, &err);
 	stored.stored = rc == 0;
 	stored.later = rc > 0;
 	stored.text = err.text;
@@ -61,8 +62,8 @@ on_record(struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__En
 
 /* What a merger was told to have deleted: a step of it. */
 static void
-delete_step(struct prl_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
-	struct pr_error *err)
+delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
+	Packrack__CommandDone *done, struct pr_error *err)
 {
 	struct prl_delete_fence fences[FENCES];
 	struct prl_delete_order order = {.since = c->since ? c->since : PR_TIME_MIN,
@@ -92,7 +93,7 @@ delete_step(struct prl_door *d, const Packrack__Command *c, Packrack__CommandDon
 
 /* Packets of another node, and what their links are; or no more come for now. */
 static void
-store(struct prl_door *d, const Packrack__Command *c, Packrack__CommandDone *done,
+store(struct prl_writer_socket *d, const Packrack__Command *c, Packrack__CommandDone *done,
 	struct pr_error *err)
 {
 	for (size_t i = 0; i < c->n_links; i++) {
@@ -103,18 +104,18 @@ store(struct prl_door *d, const Packrack__Command *c, Packrack__CommandDone *don
 			.snaplen = from->snaplen};
 
 		snprintf(link.name, sizeof(link.name), "%s", from->name);
-		prl_append_moved_link(d->append, &link);
+		prl_writer_moved_link(d->append, &link);
 	}
 	if (c->packets.len)
-		done->ok = prl_store_packets(d->sfs, d->append, c->packets.data,
+		done->ok = prl_writer_put_moved(d->sfs, d->append, c->packets.data,
 				   c->packets.len, err) == 0;
 	else
-		done->ok = prl_append_flush(d->append, err) == 0;
+		done->ok = prl_writer_flush(d->append, err) == 0;
 }
 
 static void
-on_command(
-	struct prl_door *d, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+on_command(struct prl_writer_socket *d, const struct pr_rpc_peer *peer,
+	const Packrack__Envelope *env)
 {
 	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
 	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
@@ -137,7 +138,7 @@ on_command(
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	struct prl_door *d = arg;
+	struct prl_writer_socket *d = arg;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD)
 		on_record(d, peer, env);
@@ -145,11 +146,11 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 		on_command(d, peer, env);
 }
 
-struct prl_door *
-prl_door_open(struct pr_loop *loop, struct sfs *sfs, struct prl_append *append,
-	struct pr_error *err)
+struct prl_writer_socket *
+prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
+	struct prl_volume_writer *append, struct pr_error *err)
 {
-	struct prl_door *d = calloc(1, sizeof(*d));
+	struct prl_writer_socket *d = calloc(1, sizeof(*d));
 	struct sfs_volume_info info;
 
 	if (!d) {
@@ -164,15 +165,15 @@ prl_door_open(struct pr_loop *loop, struct sfs *sfs, struct prl_append *append,
 		d->rpc = pr_rpc_listen(loop, d->endpoint, NULL, on_message, d, err);
 	}
 	if (!d->rpc)
-		prl_door_close(&d);
+		prl_writer_socket_close(&d);
 	return d;
 }
 
 /* The volume's lock is still ours: nobody else can have bound the path meanwhile. */
 void
-prl_door_close(struct prl_door **door)
+prl_writer_socket_close(struct prl_writer_socket **door)
 {
-	struct prl_door *d = *door;
+	struct prl_writer_socket *d = *door;
 
 	if (!d)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/monitor.h"
+#include "logger/sequencer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "proto/wire/frame.h"
 
 void
-prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epoch,
-	uint16_t link, const char *name, int linktype, uint32_t snaplen)
+prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
+	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen)
 {
 	struct pr_ledger_link line = {.epoch = epoch,
 		.link = link,
@@ -17,19 +17,19 @@ prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epo
 		.snaplen = snaplen};
 
 	snprintf(line.name, sizeof(line.name), "%s", name);
-	*m = (struct prl_monitor){.append = append};
+	*m = (struct prl_sequencer){.append = append};
 	m->mark.epoch = epoch;
 	m->mark.link = (struct pr_mark_link){.link = link,
 		.linktype = line.linktype,
 		.snaplen = snaplen,
 		.last_otime = PR_TIME_MIN};
 	memcpy(m->mark.link.name, line.name, sizeof(line.name));
-	prl_append_link(append, &line);
-	prl_monitor_say(m, false);
+	prl_writer_link(append, &line);
+	prl_sequencer_say(m, false);
 }
 
 void
-prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
+prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len)
 {
 	struct pr_mark_link *link = &m->mark.link;
@@ -48,11 +48,11 @@ prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
 	link->assigned++;
 	m->packets++;
 	m->bytes += caplen;
-	m->refused += prl_append_packet(m->append, &p) != 0;
+	m->refused += prl_writer_put_packet(m->append, &p) != 0;
 }
 
 void
-prl_monitor_say(struct prl_monitor *m, bool ended)
+prl_sequencer_say(struct prl_sequencer *m, bool ended)
 {
 	struct pr_ledger_mark mark = m->mark;
 
@@ -61,7 +61,7 @@ prl_monitor_say(struct prl_monitor *m, bool ended)
 	mark.link.ended = ended;
 	if (mark.link.last_seq == 0)
 		mark.link.last_otime = 0;
-	prl_append_mark(m->append, &mark);
+	prl_writer_put_mark(m->append, &mark);
 }
 
 static void
@@ -80,7 +80,7 @@ number_note(struct pr_cursor c, const char *name, int *found, int *highest)
 }
 
 int
-prl_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
+prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
 {
 	int stream = sfs_stream_find(sfs, "ledger"), found = -1, highest = -1, result;
 	char cut[PR_NAME_MAX + 1];

@@ -2,7 +2,7 @@
 #ifndef PRL_LOGGER_DOOR_H
 #define PRL_LOGGER_DOOR_H
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "logger/streamfs/streamfs.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
@@ -13,10 +13,10 @@
  * Each record is checked and appended at once, and answered, so that it comes one at a time and gives
  * way when the volume does not take it. Loop's thread.
  */
-struct prl_door;
+struct prl_writer_socket;
 
-struct prl_door *prl_door_open(struct pr_loop *loop, struct sfs *sfs,
-	struct prl_append *append, struct pr_error *err);
-void prl_door_close(struct prl_door **door);
+struct prl_writer_socket *prl_writer_socket_open(struct pr_loop *loop, struct sfs *sfs,
+	struct prl_volume_writer *append, struct pr_error *err);
+void prl_writer_socket_close(struct prl_writer_socket **door);
 
 #endif

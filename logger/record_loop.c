@@ -1,16 +1,174 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "logger/daemon.h"
+#include "logger/record_loop.h"
 
 #include <event2/event.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "logger/door.h"
-#include "logger/manage.h"
-#include "logger/patience.h"
+#include "logger/writer_socket.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/base/metrics_server.h"
 #include "proto/base/thread.h"
+#include "proto/rpc/rpc.h"
+#include "proto/rpc/status.h"
+
+/* ---- the management socket ---- */
+
+/* Answers status requests. It takes no commands: a node takes those from the dispatcher. */
+struct prl_manage;
+typedef void (*prl_manage_call)(void *arg, struct prl_report *report);
+
+#define VALUES_MAX 64
+
+struct prl_manage {
+	struct pr_rpc *rpc;
+	prl_manage_call call;
+	void *arg;
+};
+
+/* ---- the report ---- */
+
+static void
+set_text(json_t *root, const char *name, const char *text)
+{
+	/* a name that is no UTF-8 is left out rather than the rest with it */
+	if (text)
+		json_object_set_new(root, name, json_string(text));
+}
+
+static bool
+prl_report_text(const struct prl_report *r, char *buf, size_t size)
+{
+	json_t *root = json_object();
+	char epoch[24];
+	size_t len;
+
+	if (!root)
+		return false;
+	snprintf(epoch, sizeof(epoch), "%016" PRIx64, r->epoch);
+	set_text(root, "mode", r->mode);
+	set_text(root, "name", r->name);
+	set_text(root, "state", r->state);
+	set_text(root, "trouble", r->trouble);
+	set_text(root, "epoch", epoch);
+	for (size_t i = 0; i < r->table_count; i++)
+		for (size_t j = 0; j < r->tables[i].count; j++) {
+			const struct pr_counter_row *row = &r->tables[i].rows[j];
+			uint64_t number = pr_counter_read(row, r->tables[i].base);
+
+			json_object_set_new(root, row->name,
+				json_integer((json_int_t)(number & INT64_MAX)));
+		}
+	len = json_dumpb(root, buf, size - 1, JSON_COMPACT);
+	json_decref(root);
+	if (len == 0 || len >= size)
+		return false;
+	buf[len] = '\0';
+	return true;
+}
+
+static void
+prl_report_scrape(const struct prl_report *report, struct pr_metrics_page *page)
+{
+	static const char *const states[] = {"running", "suspended", "stopping", NULL};
+	static const struct pr_counter_row state = {0, 0,
+		PR_GAUGE_OF("state",
+			"1 for the state that the logger is in, 0 for the others; "
+			"suspended: the disk takes nothing.")};
+
+	pr_status_metrics_build(page, "packrack-logger");
+	pr_metrics_label(page, {"node", report->name});
+	pr_metrics_states(page, "packrack_logger_", &state, states, report->state);
+	for (size_t i = 0; i < report->table_count; i++)
+		pr_metrics_table(page, "packrack_logger_", report->tables[i]);
+}
+
+/* ---- requests ---- */
+
+static void
+send_status(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
+	struct pr_values values = PR_VALUE_LIST(items, list);
+	struct prl_report report = {0};
+
+	m->call(m->arg, &report);
+	for (size_t i = 0; i < report.table_count; i++)
+		pr_values_add_table(&values, report.tables[i]);
+	status.program = (char *)(uintptr_t) "packrack-logger";
+	status.version = (char *)(uintptr_t)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	status.epoch = report.epoch;
+	status.state = (char *)(uintptr_t)report.state;
+	status.values = list;
+	status.n_values = values.count;
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
+	env.status = &status;
+	pr_rpc_send(m->rpc, peer, &env, NULL);
+}
+
+static void
+send_failure(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+
+	failure.text = (char *)(uintptr_t) "a logger only answers status requests";
+	failure.bad_request = true;
+	env.id = id;
+	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+	env.failure = &failure;
+	pr_rpc_send(m->rpc, peer, &env, NULL);
+}
+
+static void
+on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	struct prl_manage *m = arg;
+
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
+		send_status(m, peer, env->id);
+	else
+		send_failure(m, peer, env->id);
+}
+
+static struct prl_manage *
+prl_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
+	prl_manage_call call, void *arg, struct pr_error *err)
+{
+	struct pr_rpc_keys dir = {keys};
+	struct prl_manage *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		pr_error_set(err, "no memory for %s", endpoint);
+		return NULL;
+	}
+	m->call = call;
+	m->arg = arg;
+	m->rpc = pr_rpc_listen(loop, endpoint, &dir, on_message, m, err);
+	if (!m->rpc) {
+		free(m);
+		return NULL;
+	}
+	return m;
+}
+
+static void
+prl_manage_destroy(struct prl_manage **manage)
+{
+	if (*manage)
+		pr_rpc_destroy(&(*manage)->rpc);
+	free(*manage);
+	*manage = NULL;
+}
+
+/* ---- the loop ---- */
 
 /* Of a rack the frame buffer and the log come before. */
 #define TICK_NS (10 * PR_NS_PER_MS)
@@ -26,20 +184,20 @@
 /* The tick finds what came; a buffer so full does not wait for it. */
 #define WAKE_SHARE 8
 
-struct prl_daemon {
-	const struct prl_logger_options *o;
+struct prl_record_loop {
+	const struct prl_options *o;
 	struct sfs *sfs;
-	struct prl_append *append;
+	struct prl_volume_writer *append;
 	struct prl_capture *capture;
-	struct prl_daemon_calls calls;
+	struct prl_record_loop_calls calls;
 	struct pr_loop *loop;
 	struct pr_timer *timer;
 	struct event *readable, *again;
 	struct prl_manage *manage;
 	struct pr_metrics_server *metrics;
-	struct prl_door *door;
+	struct prl_writer_socket *door;
 	bool stopping, suspended;
-	struct prl_patience patience;
+	struct prl_stall_clock patience;
 	int64_t noted, ticked, tick_ns;
 	uint32_t devices_lost; /* of the volume, that have been said */
 	int64_t rated;
@@ -48,14 +206,14 @@ struct prl_daemon {
 
 /* The time that the calls are given: not the disk's, nor the management's. */
 static int64_t
-patience(struct prl_daemon *d)
+patience(struct prl_record_loop *d)
 {
-	return prl_patience_now(&d->patience, pr_now_mono());
+	return prl_stall_clock_now(&d->patience, pr_now_mono());
 }
 
 /* One batch. false: there is nothing left. */
 static bool
-take_batch(struct prl_daemon *d, int64_t now)
+take_batch(struct prl_record_loop *d, int64_t now)
 {
 	struct pr_ring *ring = prl_capture_ring(d->capture);
 	bool more = true;
@@ -78,16 +236,16 @@ take_batch(struct prl_daemon *d, int64_t now)
 }
 
 static void
-tick(struct prl_daemon *d, int64_t now)
+tick(struct prl_record_loop *d, int64_t now)
 {
 	d->ticked = now;
 	d->calls.tick(d->calls.arg, now);
-	prl_append_tick(d->append, pr_now_mono());
+	prl_writer_tick(d->append, pr_now_mono());
 }
 
 /* Until it is woken, or the next tick. */
 static bool
-sleeps(struct prl_daemon *d)
+sleeps(struct prl_record_loop *d)
 {
 	struct pr_ring *ring = prl_capture_ring(d->capture);
 
@@ -96,7 +254,7 @@ sleeps(struct prl_daemon *d)
 
 /* As many as the loop may wait for. true: there may be more. */
 static bool
-take_round(struct prl_daemon *d)
+take_round(struct prl_record_loop *d)
 {
 	for (unsigned i = 0; i < ROUND / BATCH; i++) {
 		int64_t now = patience(d);
@@ -112,7 +270,7 @@ take_round(struct prl_daemon *d)
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct prl_daemon *d = arg;
+	struct prl_record_loop *d = arg;
 
 	(void)fd;
 	(void)what;
@@ -122,11 +280,11 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 
 /* What a direct capture has is taken first: it is not to wait for the next tick. */
 static void
-tick_direct(struct prl_daemon *d)
+tick_direct(struct prl_record_loop *d)
 {
 	const pr_counter *bytes = &prl_capture_counters(d->capture)->bytes_received;
 	uint64_t before = pr_counter_get(bytes);
-	int64_t wanted = PRL_DAEMON_TICK_DIRECT;
+	int64_t wanted = PRL_RECORD_LOOP_TICK_DIRECT;
 	bool more = true;
 
 	d->ticked = patience(d);
@@ -143,9 +301,9 @@ tick_direct(struct prl_daemon *d)
 }
 
 static void
-watch_suspension(struct prl_daemon *d)
+watch_suspension(struct prl_record_loop *d)
 {
-	const char *why = prl_append_suspended(d->append);
+	const char *why = prl_writer_suspend_reason(d->append);
 
 	if (why && !d->suspended)
 		pr_log_error("storing is suspended, trying again: %s", why);
@@ -175,7 +333,7 @@ static const struct pr_counter_row capture_rows[] = {
 };
 #undef AT
 
-#define AT(field) PR_AT(struct prl_append_counters, field)
+#define AT(field) PR_AT(struct prl_writer_counters, field)
 static const struct pr_counter_row append_rows[] = {
 	{AT(packets_stored),
 		PR_COUNTER_OF("stored_packets", "Packets given to the volume.")},
@@ -206,19 +364,19 @@ static const struct pr_counter_row append_rows[] = {
 static void
 make_report(void *arg, struct prl_report *r)
 {
-	struct prl_daemon *d = arg;
+	struct prl_record_loop *d = arg;
 
 	r->name = d->o->name;
-	r->trouble = prl_append_suspended(d->append);
+	r->trouble = prl_writer_suspend_reason(d->append);
 	r->state = r->trouble ? "suspended" : d->stopping ? "stopping" : "running";
 	r->tables[0] = PR_COUNTER_TABLE(capture_rows, prl_capture_counters(d->capture));
-	r->tables[1] = PR_COUNTER_TABLE(append_rows, prl_append_counters(d->append));
+	r->tables[1] = PR_COUNTER_TABLE(append_rows, prl_writer_counters(d->append));
 	r->table_count = 2;
 	d->calls.report(d->calls.arg, r);
 }
 
 static void
-note(struct prl_daemon *d)
+note(struct prl_record_loop *d)
 {
 	struct prl_report report = {0};
 	char text[SFS_NOTE_BYTES];
@@ -229,9 +387,9 @@ note(struct prl_daemon *d)
 }
 
 static void
-measure_rate(struct prl_daemon *d, int64_t now)
+measure_rate(struct prl_record_loop *d, int64_t now)
 {
-	uint64_t bytes = pr_counter_get(&prl_append_counters(d->append)->bytes_stored);
+	uint64_t bytes = pr_counter_get(&prl_writer_counters(d->append)->bytes_stored);
 	uint64_t ms = (uint64_t)(now - d->rated) / PR_NS_PER_MS;
 
 	if (d->rated && ms)
@@ -242,7 +400,7 @@ measure_rate(struct prl_daemon *d, int64_t now)
 
 /* Going on without a device is said when it begins. */
 static void
-watch_losses(struct prl_daemon *d)
+watch_losses(struct prl_record_loop *d)
 {
 	struct sfs_volume_info info = {0};
 	char text[400];
@@ -257,7 +415,7 @@ watch_losses(struct prl_daemon *d)
 static void
 on_tick(void *arg)
 {
-	struct prl_daemon *d = arg;
+	struct prl_record_loop *d = arg;
 	int64_t now = pr_now_mono();
 
 	if (!prl_capture_ring(d->capture)) {
@@ -283,7 +441,7 @@ on_tick(void *arg)
 static void
 on_stop(void *arg)
 {
-	struct prl_daemon *d = arg;
+	struct prl_record_loop *d = arg;
 
 	pr_log_info("stopping");
 	d->stopping = true;
@@ -291,7 +449,7 @@ on_stop(void *arg)
 }
 
 void
-prl_daemon_disk(struct prl_daemon *d, struct prl_disk *disk)
+prl_record_loop_disk(struct prl_record_loop *d, struct prl_disk *disk)
 {
 	struct sfs_volume_info info = {0};
 
@@ -303,7 +461,7 @@ prl_daemon_disk(struct prl_daemon *d, struct prl_disk *disk)
 }
 
 static int
-open_loop(struct prl_daemon *d, struct pr_error *err)
+open_loop(struct prl_record_loop *d, struct pr_error *err)
 {
 	struct pr_loop_calls calls = {.stop = on_stop, .arg = d};
 	struct pr_ring *ring = prl_capture_ring(d->capture);
@@ -313,7 +471,7 @@ open_loop(struct prl_daemon *d, struct pr_error *err)
 	if (!d->loop)
 		return -1;
 	base = pr_loop_base(d->loop);
-	d->tick_ns = ring ? TICK_NS : PRL_DAEMON_TICK_DIRECT;
+	d->tick_ns = ring ? TICK_NS : PRL_RECORD_LOOP_TICK_DIRECT;
 	d->timer = pr_timer_create(d->loop, d->tick_ns, on_tick, d, err);
 	if (!d->timer)
 		return -1;
@@ -330,11 +488,11 @@ open_loop(struct prl_daemon *d, struct pr_error *err)
 
 /* Recording goes on without: who wants an index can make it later. */
 static void
-open_door(struct prl_daemon *d)
+open_door(struct prl_record_loop *d)
 {
 	struct pr_error err;
 
-	d->door = prl_door_open(d->loop, d->sfs, d->append, &err);
+	d->door = prl_writer_socket_open(d->loop, d->sfs, d->append, &err);
 	if (!d->door)
 		pr_log_warning("no index will be stored: %s", err.text);
 }
@@ -350,9 +508,9 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 
 /* Where to ask us. */
 static int
-open_sockets(struct prl_daemon *d, struct pr_error *err)
+open_sockets(struct prl_record_loop *d, struct pr_error *err)
 {
-	const struct prl_logger_options *o = d->o;
+	const struct prl_options *o = d->o;
 
 	if (o->manage && !o->keys)
 		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
@@ -367,12 +525,12 @@ open_sockets(struct prl_daemon *d, struct pr_error *err)
 	return o->metrics && !d->metrics ? -1 : 0;
 }
 
-struct prl_daemon *
-prl_daemon_create(const struct prl_logger_options *o, struct sfs *sfs,
-	struct prl_append *append, struct prl_capture *capture,
-	const struct prl_daemon_calls *calls, struct pr_error *err)
+struct prl_record_loop *
+prl_record_loop_create(const struct prl_options *o, struct sfs *sfs,
+	struct prl_volume_writer *append, struct prl_capture *capture,
+	const struct prl_record_loop_calls *calls, struct pr_error *err)
 {
-	struct prl_daemon *d = calloc(1, sizeof(*d));
+	struct prl_record_loop *d = calloc(1, sizeof(*d));
 
 	if (!d) {
 		pr_error_set(err, "no memory");
@@ -384,7 +542,7 @@ prl_daemon_create(const struct prl_logger_options *o, struct sfs *sfs,
 	d->capture = capture;
 	d->calls = *calls;
 	if (open_loop(d, err) || open_sockets(d, err))
-		prl_daemon_destroy(&d);
+		prl_record_loop_destroy(&d);
 	if (d)
 		open_door(d);
 	return d;
@@ -392,7 +550,7 @@ prl_daemon_create(const struct prl_logger_options *o, struct sfs *sfs,
 
 /* What is there when the end has come; the kernel's ring of a direct capture still fills meanwhile. */
 static void
-drain(struct prl_daemon *d)
+drain(struct prl_record_loop *d)
 {
 	bool endless = prl_capture_ring(d->capture) == NULL;
 
@@ -402,7 +560,7 @@ drain(struct prl_daemon *d)
 }
 
 int
-prl_daemon_run(struct prl_daemon *d, struct pr_error *err)
+prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 {
 	const char *failed;
 	int result;
@@ -424,13 +582,13 @@ prl_daemon_run(struct prl_daemon *d, struct pr_error *err)
 }
 
 void
-prl_daemon_destroy(struct prl_daemon **daemon)
+prl_record_loop_destroy(struct prl_record_loop **daemon)
 {
-	struct prl_daemon *d = *daemon;
+	struct prl_record_loop *d = *daemon;
 
 	if (!d)
 		return;
-	prl_door_close(&d->door);
+	prl_writer_socket_close(&d->door);
 	pr_metrics_stop(&d->metrics);
 	prl_manage_destroy(&d->manage);
 	if (d->readable)

@@ -5,33 +5,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "logger/append.h"
+#include "logger/volume_writer.h"
 #include "proto/base/error.h"
 
 /*
  * A link that the logger records by itself, a tap or a trace file: it gives seqs and order times, and keeps
  * the ledger that a dispatcher would. One thread.
  */
-struct prl_monitor {
-	struct prl_append *append;
+struct prl_sequencer {
+	struct prl_volume_writer *append;
 	struct pr_ledger_mark
 		mark; /* last_seq and the like; drops are the caller's to set */
 	uint64_t packets, bytes, refused;
 };
 
 /* name: of the link, cut to PR_NAME_MAX bytes. linktype: as in pcap files. */
-void prl_monitor_begin(struct prl_monitor *m, struct prl_append *append, uint64_t epoch,
-	uint16_t link, const char *name, int linktype, uint32_t snaplen);
+void prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
+	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen);
 /* Gives the packet its seq and order time, and stores it. */
-void prl_monitor_packet(struct prl_monitor *m, int64_t time, const uint8_t *data,
+void prl_sequencer_packet(struct prl_sequencer *m, int64_t time, const uint8_t *data,
 	uint32_t caplen, uint32_t len);
 /* To the ledger: all captured so far has been said. ended: nothing more will come. */
-void prl_monitor_say(struct prl_monitor *m, bool ended);
+void prl_sequencer_say(struct prl_sequencer *m, bool ended);
 
 /*
  * Number of the link of this name: as in the volume's ledger, else the next one that is free there.
  * -1: the ledger cannot be read, or all are taken.
  */
-int prl_monitor_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
+int prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *err);
 
 #endif

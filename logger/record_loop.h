@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRL_LOGGER_RECORD_LOOP_H
+#define PRL_LOGGER_RECORD_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logger/volume_writer.h"
+#include "logger/capture.h"
+#include "logger/logger.h"
+#include "proto/base/clock.h"
+#include "proto/base/loop.h"
+#include "proto/base/metrics.h"
+
+/*
+ * The clock by which others are waited for (ns, monotonic): it leaves out the time in which its thread did
+ * not look, be it for the disk or for want of a CPU. What came meanwhile lies unread in the buffer, and
+ * must not be given up for not having come. Zeroed is ready. One thread.
+ */
+struct prl_stall_clock {
+	int64_t looked, left_out;
+};
+
+/* A longer time between two looks is a stall; a few ticks of 20 ms. */
+#define PRL_STALL_NS (60 * PR_NS_PER_MS)
+
+/* mono: pr_now_mono(). To be asked right before the buffer is looked at. */
+static inline int64_t
+prl_stall_clock_now(struct prl_stall_clock *p, int64_t mono)
+{
+	int64_t since = mono - p->looked;
+
+	if (p->looked && since > PRL_STALL_NS)
+		p->left_out += since - PRL_STALL_NS;
+	p->looked = mono;
+	return mono - p->left_out;
+}
+
+/*
+ * The logger's figures: shown in the volume's note as JSON, in answers to status requests, and in metrics.
+ * What tables point at must live as long as the report.
+ */
+#define PRL_REPORT_TABLES 5
+
+struct prl_report {
+	const char *mode; /* "rack", "tap", "read" */
+	const char *name, *state, *trouble; /* trouble: NULL or why it is suspended */
+	uint64_t epoch;
+	struct pr_counter_table tables[PRL_REPORT_TABLES];
+	size_t table_count;
+};
+
+/*
+ * What a rack's node and a tap have in common: the loop, the receive thread's frame buffer in it, the
+ * volume's writer, the note with the figures, the management socket. Two threads: the receiver, and the
+ * loop's, which does all else; or only that, where the capture is direct.
+ */
+struct prl_record_loop;
+
+/*
+ * So far apart a direct capture's ticks are, unless much comes: a wake-up costs as much as several hundred
+ * packets, and a packet is to be found within 100 ms.
+ */
+#define PRL_RECORD_LOOP_TICK_DIRECT (60 * PR_NS_PER_MS)
+
+/* now: of struct prl_stall_clock. */
+struct prl_record_loop_calls {
+	void (*frame)(void *arg, struct prl_capture_record *rec, int64_t now);
+	/* A frame of a direct capture. */
+	pr_capture_call packet;
+	/* After a batch; gives the buffer back. full: the receiver waits for room. */
+	void (*batch)(void *arg, bool full, int64_t now);
+	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */
+	void (*stop)(void *arg, int64_t now); /* SIGTERM, SIGINT */
+	bool (*over)(void *arg, int64_t now); /* asked after stop: may the loop end? */
+	void (*report)(void *arg, struct prl_report *report); /* adds its figures */
+	void *arg;
+};
+
+/* capture and sfs stay the caller's. */
+struct prl_record_loop *prl_record_loop_create(const struct prl_options *o, struct sfs *sfs,
+	struct prl_volume_writer *append, struct prl_capture *capture,
+	const struct prl_record_loop_calls *calls, struct pr_error *err);
+/* Until stopped. -1: the interface failed. */
+int prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err);
+void prl_record_loop_destroy(struct prl_record_loop **daemon);
+
+/* The volume's size, what is free in it, and the measured pace of writing. */
+struct prl_disk {
+	uint64_t total, free, rate;
+};
+void prl_record_loop_disk(struct prl_record_loop *d, struct prl_disk *disk);
+
+#endif

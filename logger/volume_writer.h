@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef PRL_LOGGER_VOLUME_WRITER_H
+#define PRL_LOGGER_VOLUME_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logger/journal.h"
+#include "logger/streamfs/streamfs.h"
+#include "proto/base/counter.h"
+#include "proto/base/error.h"
+#include "proto/wire/ledger.h"
+#include "proto/wire/source.h"
+
+/*
+ * The writer of a volume: packets go into one segment per (epoch, link), stream "packets.N"; facts into
+ * "ledger"; where segments lie into "segments"; frames that were never matched into "strays". One thread.
+ *
+ * When the volume refuses a segment the writer is suspended: the segment is kept and tried again every
+ * 100 ms, and what comes meanwhile is lost, counted and declared in the ledger (PR_LOSS_WRITE).
+ */
+struct prl_volume_writer;
+
+#define PRL_STRAY_LINK 0xffff
+#define PRL_LINK_BY_NAME                                                                   \
+	(-1) /* as number of a link: that of its name, or the next free one */
+#define PRL_SEGMENT_AGE_DEFAULT (100 * PR_NS_PER_MS)
+
+struct prl_writer_options {
+	/*
+	 * A segment is sealed at about PR_SEGMENT_TARGET bytes, at this age (ns), or from a quarter full
+	 * on at 40 % of this age.
+	 */
+	int64_t segment_age;
+	int64_t tick_ns; /* tick period of a direct capture; 0: short */
+	bool lazy_directory; /* the directory may be written late: nobody queries what was just stored */
+};
+
+struct prl_writer_counters {
+	pr_counter packets_stored, bytes_stored; /* sealed or in a segment being built */
+	pr_counter packets_durable;
+	pr_counter segments_stored;
+	pr_counter strays_stored;
+	pr_counter
+		lost_write; /* packets that came while suspended, or are too long for a block */
+	pr_counter write_errors;
+	pr_counter ledger_refused; /* entries */
+	pr_counter index_records, index_bytes; /* stored */
+};
+
+/* sfs stays the caller's and must be a writer's. */
+struct prl_volume_writer *prl_writer_create(
+	struct sfs *sfs, const struct prl_writer_options *options, struct pr_error *err);
+void prl_writer_destroy(
+	struct prl_volume_writer **append); /* call prl_writer_flush first */
+
+/*
+ * Stores packets of one link, in order of seq per (epoch, link); copies them. Returns the number of packets
+ * that were lost; a loss is declared in the ledger.
+ */
+size_t prl_writer_put_packets(
+	struct prl_volume_writer *a, const struct pr_packet *p, size_t count);
+/* Stores one packet. 0, or -1 if it was lost. */
+static inline int
+prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
+{
+	return prl_writer_put_packets(a, p, 1) ? -1 : 0;
+}
+/* p: time, data, lengths; the rest is filled in. */
+int prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p);
+
+void prl_writer_loss(struct prl_volume_writer *a, const struct pr_loss *loss);
+void prl_writer_link(struct prl_volume_writer *a, const struct pr_ledger_link *link);
+/* port->speed is not 0 */
+void prl_writer_port(
+	struct prl_volume_writer *a, uint64_t epoch, const struct pr_port *port);
+/* LINK entry of packets moved from another node: written once, not repeated after a reset. */
+void prl_writer_moved_link(struct prl_volume_writer *a, const struct pr_ledger_link *link);
+void prl_writer_boot(struct prl_volume_writer *a, const struct pr_ledger_boot *boot);
+void prl_writer_deleted(
+	struct prl_volume_writer *a, const struct pr_ledger_deleted *deleted);
+/*
+ * Keeps the MARK, and writes it to the ledger when its content is new, or once a second. The link's open
+ * segment is sealed first: a reader of the ledger finds all packets that a MARK declares.
+ */
+void prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mark *mark);
+
+/* 0: stored; 1: not now, the volume is not writing; -1: it can never be, err says why. */
+int prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
+	struct pr_error *err);
+
+/* Every 10 ms or o.tick_ns (now: monotonic): seals what is old, tries again, lets the volume work. */
+void prl_writer_tick(struct prl_volume_writer *a, int64_t now);
+/* Seals everything and makes it durable. */
+int prl_writer_flush(struct prl_volume_writer *a, struct pr_error *err);
+/* Deletes all that is stored (RESET). */
+int prl_writer_reset(struct prl_volume_writer *a, struct pr_error *err);
+
+/* Why the volume refuses, or NULL. */
+const char *prl_writer_suspend_reason(const struct prl_volume_writer *a);
+const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_writer *a);
+
+/*
+ * Packets that another node recorded, moved here: they keep epoch, link, seq and times, so answers give
+ * each once, wherever it lies. One thread, the volume's writer's.
+ */
+
+/*
+ * body: a MIXED segment (proto/wire/segment.h). All or, where err says why, none of the packets are
+ * taken; they are durable after prl_writer_flush. 0 or -1.
+ */
+int prl_writer_put_moved(struct sfs *sfs, struct prl_volume_writer *append,
+	const void *body, size_t len, struct pr_error *err);
+
+#endif
