@@ -450,82 +450,15 @@ pri_plan_range_port(const struct pri_plan_range *r, unsigned index)
 		(uint32_t)r->least + index);
 }
 
-/* ---- what is not worth it ---- */
-
-static bool
-is_type(void *arg, const struct pri_key *key)
-{
-	(void)arg;
-	return pri_key_rank(key) == PRI_RANK_TYPES;
-}
-
-static bool
-is_no_pair(void *arg, const struct pri_key *key)
-{
-	(void)arg;
-	return key->kind != PRI_KEY_PAIR;
-}
-
-static bool
-any_range(void *arg, const struct pri_plan_range *range)
-{
-	(void)arg;
-	return range->least <= range->most;
-}
-
-/* ---- counting ---- */
-
-#define KEYS_COMPARED 32
-
-static bool
-is_other_side(const struct pri_plan *plan, size_t index)
-{
-	struct pri_key either = pri_key_either(&plan->keys[index]), other;
-
-	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++) {
-		other = pri_key_either(&plan->keys[i]);
-		if (pri_key_equal(&other, &either))
-			return true;
-	}
-	return false;
-}
-
-static bool
-is_other_range(const struct pri_plan *plan, size_t index)
-{
-	const struct pri_plan_range *r = &plan->ranges[index];
-
-	for (size_t i = 0; i < index && index < KEYS_COMPARED; i++)
-		if (plan->ranges[i].number != r->number &&
-			plan->ranges[i].least == r->least &&
-			plan->ranges[i].most == r->most)
-			return true;
-	return false;
-}
-
 void
-pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch)
+pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS])
 {
-	const struct pri_plan_index types = {.has_key = is_type, .has_range = any_range},
-				    no_pairs = {
-					    .has_key = is_no_pair, .has_range = any_range};
-
 	memset(keys, 0, PRI_RANKS * sizeof(*keys));
 	for (size_t i = 0; i < plan->key_count; i++)
 		if (plan->keys[i].kind != PRI_KEY_PARTS)
-			keys[pri_key_rank(&plan->keys[i])] += !is_other_side(plan, i);
+			keys[pri_key_rank(&plan->keys[i])]++;
 	for (size_t i = 0; i < plan->range_count; i++)
-		if (!is_other_range(plan, i))
-			keys[PRI_RANK_PORTS] += pri_plan_range_ports(&plan->ranges[i]);
-	/* where it cannot hold without a pair of addresses, that tells as good as all that they tell */
-	if (!pri_plan_holds(plan, &no_pairs, scratch))
-		keys[PRI_RANK_ADDRESSES] = 0;
-	/*
-	 * where it cannot hold by types and ranges alone, what has all else that is asked for will as good as
-	 * never lack the type, which is one that all traffic has
-	 */
-	if (!pri_plan_holds(plan, &types, scratch))
-		keys[PRI_RANK_TYPES] = 0;
+		keys[PRI_RANK_PORTS] += pri_plan_range_ports(&plan->ranges[i]);
 }
 
 /* ---- the plans of all link types ---- */

@@ -102,11 +102,8 @@ const struct pri_plan *pri_plans_find(const struct pri_plans *plans, uint16_t li
  */
 void pri_plan_print(FILE *to, const struct pri_plan *plan, unsigned indent);
 
-/*
- * Number of keys of each rank worth a look-up; SRC and DST of one address count once. 0: assume they are present,
- * do not look up. scratch: plan->count bytes.
- */
-void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS], uint8_t *scratch);
+/* How many look-ups there are of each rank: an index that is read key by key is asked rank by rank. */
+void pri_plan_ranks(const struct pri_plan *plan, size_t keys[PRI_RANKS]);
 
 /* Of so few ports that they are asked for one by one: how many; else 0. */
 #define PRI_RANGE_PORTS 16

@@ -627,15 +627,14 @@ ask_node(const struct question *q, uint32_t from, struct columns interest)
 }
 
 static bool
-begin_inquiry(struct pri_prune *p, struct inquiry *i, const struct pri_plan *plan,
-	struct columns all)
+begin_inquiry(struct inquiry *i, const struct pri_plan *plan, struct columns all)
 {
 	if (PR_ARRAY_RESERVE(i->nodes, i->capacity, plan->count) < 0)
 		return false;
 	i->plan = plan;
 	i->asked = (struct columns){{0}};
 	i->may = all;
-	pri_plan_ranks(plan, i->ranks, p->scratch);
+	pri_plan_ranks(plan, i->ranks);
 	return true;
 }
 
@@ -716,7 +715,7 @@ level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream 
 	if (!ref || !take_level2(p, s, ref))
 		return true;
 	if (s->inquiry2.plan != plan) {
-		if (!begin_inquiry(p, &s->inquiry2, plan, first_columns(s->level2.columns)))
+		if (!begin_inquiry(&s->inquiry2, plan, first_columns(s->level2.columns)))
 			return true;
 		ask_level2(&q);
 	}
@@ -738,7 +737,7 @@ level1_may(struct pri_prune *p, struct stream *s, const struct pri_plan *plan,
 	const struct question q = {p, s, &s->inquiry1, 1};
 	struct columns all = first_columns(s->level1.segments), interest;
 
-	if (s->inquiry1.plan != plan && !begin_inquiry(p, &s->inquiry1, plan, all))
+	if (s->inquiry1.plan != plan && !begin_inquiry(&s->inquiry1, plan, all))
 		return true;
 	if (!has_column(&s->inquiry1.asked, segment->index)) {
 		interest = without(all, first_columns(segment->index));
