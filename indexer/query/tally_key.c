@@ -9,57 +9,6 @@
 #include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 
-static const char *const names[PRI_TALLY_KEYS] = {[PRI_TALLY_KEY_SRC] = "src",
-	[PRI_TALLY_KEY_DST] = "dst",
-	[PRI_TALLY_KEY_HOST] = "host",
-	[PRI_TALLY_KEY_PORT] = "port",
-	[PRI_TALLY_KEY_SPORT] = "sport",
-	[PRI_TALLY_KEY_DPORT] = "dport",
-	[PRI_TALLY_KEY_PAIR] = "pair",
-	[PRI_TALLY_KEY_FLOW] = "flow",
-	[PRI_TALLY_KEY_PROTO] = "proto",
-	[PRI_TALLY_KEY_ETHERTYPE] = "ethertype",
-	[PRI_TALLY_KEY_VLAN] = "vlan",
-	[PRI_TALLY_KEY_MAC] = "mac",
-	[PRI_TALLY_KEY_LINK] = "link"};
-
-const char *
-pri_tally_key_name(enum pri_tally_key group)
-{
-	return (unsigned)group < PRI_TALLY_KEYS ? names[group] : NULL;
-}
-
-int
-pri_tally_key_find(const char *name)
-{
-	for (int i = 0; i < PRI_TALLY_KEYS; i++)
-		if (names[i] && !strcmp(names[i], name))
-			return i;
-	return -1;
-}
-
-int
-pri_tally_key_check(const Packrack__TallySpec *spec, struct pr_error *err)
-{
-	if (spec->group == PRI_TALLY_KEY_TIME)
-		return spec->step > 0
-			       ? 0
-			       : pr_error_set(err, "a count over time without a step");
-	if (spec->group >= PRI_TALLY_KEYS || !names[spec->group])
-		return pr_error_set(err,
-			"a count by %u, which this program does not know: is it older?",
-			spec->group);
-	return 0;
-}
-
-struct pr_tally *
-pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err)
-{
-	if (pri_tally_key_check(spec, err) < 0)
-		return NULL;
-	return pr_tally_create(spec->group == PRI_TALLY_KEY_TIME, spec->by_packets, 0, err);
-}
-
 /* ---- intervals ---- */
 
 int64_t
@@ -127,19 +76,13 @@ add_ports(struct keys *k, enum pri_tally_key group, const struct pri_packet_fiel
 		add_port(k, f->dport);
 }
 
-static bool
-has(const struct pri_packet_fields *f, unsigned fields)
-{
-	return (f->have & fields) == fields;
-}
-
 /* Without ports (a later fragment, ICMP) a flow is what has none. */
 static void
 add_pair(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
 {
-	bool ports = has(f, PRI_FIELD_SPORT | PRI_FIELD_DPORT);
+	bool ports = f->have & PRI_FIELD_SPORT && f->have & PRI_FIELD_DPORT;
 
-	if (!has(f, PRI_FIELD_SRC | PRI_FIELD_DST))
+	if (!(f->have & PRI_FIELD_SRC) || !(f->have & PRI_FIELD_DST))
 		return;
 	if (group == PRI_TALLY_KEY_PAIR)
 		k->items[0] = pri_key_pair(f->src, f->dst, f->address_len);
@@ -165,28 +108,191 @@ add_types(struct keys *k, enum pri_tally_key group, const struct pri_packet_fiel
 		add_bytes(k, f->macs, 6);
 }
 
-static void
-keys_of_fields(struct keys *k, enum pri_tally_key group, const struct pri_packet_fields *f)
+/* ---- in words ---- */
+
+struct words {
+	char *buf;
+	const char *before; /* as a filter: what precedes the key; for people "" */
+	bool filter;
+};
+
+static const char *
+address(const uint8_t *bytes, size_t len, char buf[INET6_ADDRSTRLEN])
 {
-	switch (group) {
-	case PRI_TALLY_KEY_SRC:
-	case PRI_TALLY_KEY_DST:
-	case PRI_TALLY_KEY_HOST:
-		add_addresses(k, group, f);
-		break;
-	case PRI_TALLY_KEY_PORT:
-	case PRI_TALLY_KEY_SPORT:
-	case PRI_TALLY_KEY_DPORT:
-		add_ports(k, group, f);
-		break;
-	case PRI_TALLY_KEY_PAIR:
-	case PRI_TALLY_KEY_FLOW:
-		add_pair(k, group, f);
-		break;
-	default:
-		add_types(k, group, f);
-	}
+	return inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes, buf, INET6_ADDRSTRLEN);
 }
+
+static void
+say_address(const struct words *w, const struct pr_tally_item *item)
+{
+	char a[INET6_ADDRSTRLEN];
+
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%s", w->before,
+		address(item->key, item->len, a));
+}
+
+static void
+say_number(const struct words *w, const struct pr_tally_item *item)
+{
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%u", w->before, pr_get_be16(item->key));
+}
+
+static void
+say_ethertype(const struct words *w, const struct pr_tally_item *item)
+{
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s0x%04x", w->before, pr_get_be16(item->key));
+}
+
+static void
+say_interval(const struct words *w, const struct pr_tally_item *item)
+{
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%lld",
+		(long long)pri_tally_key_interval_of(item));
+}
+
+static void
+say_mac(const struct words *w, const struct pr_tally_item *item)
+{
+	const uint8_t *m = item->key;
+
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%02x:%02x:%02x:%02x:%02x:%02x", w->before,
+		m[0], m[1], m[2], m[3], m[4], m[5]);
+}
+
+/* As a filter by number: vrrp and the like mean IPv4 only. */
+static void
+say_proto(const struct words *w, const struct pr_tally_item *item)
+{
+	static const char *const names[UINT8_MAX + 1] = {[1] = "icmp",
+		[2] = "igmp",
+		[6] = "tcp",
+		[17] = "udp",
+		[50] = "esp",
+		[51] = "ah",
+		[58] = "icmp6",
+		[103] = "pim",
+		[112] = "vrrp",
+		[132] = "sctp"};
+	unsigned proto = item->key[0];
+
+	if (w->filter)
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "(ip proto %u or ip6 proto %u)", proto,
+			proto);
+	else if (names[proto])
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s", names[proto]);
+	else
+		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "proto %u", proto);
+}
+
+static void
+say_pair(const struct words *w, const struct pr_tally_item *item)
+{
+	size_t len = item->len / 2u;
+	char a[INET6_ADDRSTRLEN], b[INET6_ADDRSTRLEN];
+
+	address(item->key, len, a);
+	address(item->key + len, len, b);
+	snprintf(w->buf, PRI_TALLY_KEY_TEXT,
+		!w->filter     ? "%s %s"
+		: strcmp(a, b) ? "host %s and host %s"
+			       : "src host %s and dst host %s",
+		a, b);
+}
+
+/* Both directions written out: "host a and host b and port x and port y" is more than the flow. */
+static void
+say_flow(const struct words *w, const struct pr_tally_item *item)
+{
+	size_t len = (item->len - 5u) / 2;
+	uint16_t pa = pr_get_be16(item->key + 1 + 2 * len);
+	uint16_t pb = pr_get_be16(item->key + 3 + 2 * len);
+	char a[INET6_ADDRSTRLEN], b[INET6_ADDRSTRLEN], *at;
+	size_t room;
+
+	say_proto(w, item);
+	at = w->buf + strlen(w->buf);
+	room = PRI_TALLY_KEY_TEXT - strlen(w->buf);
+	address(item->key + 1, len, a);
+	address(item->key + 1 + len, len, b);
+	if (!w->filter && (pa || pb))
+		snprintf(at, room, " %s port %u, %s port %u", a, pa, b, pb);
+	else if (!w->filter)
+		snprintf(at, room, " %s, %s", a, b);
+	else if (pa || pb)
+		snprintf(at, room,
+			" and ((src host %s and src port %u and dst host %s and dst port "
+			"%u) or (src host %s and src port %u and dst host %s and dst port "
+			"%u))",
+			a, pa, b, pb, b, pb, a, pa);
+	else
+		snprintf(at, room, " and host %s and host %s", a, b);
+}
+
+/* ---- the groups ---- */
+
+static const struct group {
+	const char *name; /* NULL: people do not name it */
+	const char *filter; /* what precedes a key in a filter */
+	uint8_t len[2]; /* of a key; where they differ: of IPv4, of IPv6 */
+	void (*say)(const struct words *w, const struct pr_tally_item *item);
+	void (*add)(struct keys *k, enum pri_tally_key group,
+		const struct pri_packet_fields *f); /* NULL: no field of a header */
+} groups[PRI_TALLY_KEYS] = {
+	[PRI_TALLY_KEY_TIME] = {NULL, "", {8, 8}, say_interval, NULL},
+	[PRI_TALLY_KEY_SRC] = {"src", "src host ", {4, 16}, say_address, add_addresses},
+	[PRI_TALLY_KEY_DST] = {"dst", "dst host ", {4, 16}, say_address, add_addresses},
+	[PRI_TALLY_KEY_HOST] = {"host", "host ", {4, 16}, say_address, add_addresses},
+	[PRI_TALLY_KEY_PORT] = {"port", "port ", {2, 2}, say_number, add_ports},
+	[PRI_TALLY_KEY_SPORT] = {"sport", "src port ", {2, 2}, say_number, add_ports},
+	[PRI_TALLY_KEY_DPORT] = {"dport", "dst port ", {2, 2}, say_number, add_ports},
+	[PRI_TALLY_KEY_PAIR] = {"pair", "", {8, 32}, say_pair, add_pair},
+	[PRI_TALLY_KEY_FLOW] = {"flow", "", {13, 37}, say_flow, add_pair},
+	[PRI_TALLY_KEY_PROTO] = {"proto", "", {1, 1}, say_proto, add_types},
+	[PRI_TALLY_KEY_ETHERTYPE] = {"ethertype", "ether proto ", {2, 2}, say_ethertype,
+		add_types},
+	[PRI_TALLY_KEY_VLAN] = {"vlan", "vlan ", {2, 2}, say_number, add_types},
+	[PRI_TALLY_KEY_MAC] = {"mac", "ether host ", {6, 6}, say_mac, add_types},
+	[PRI_TALLY_KEY_LINK] = {"link", "link ", {2, 2}, say_number, NULL},
+};
+
+const char *
+pri_tally_key_name(enum pri_tally_key group)
+{
+	return (unsigned)group < PRI_TALLY_KEYS ? groups[group].name : NULL;
+}
+
+int
+pri_tally_key_find(const char *name)
+{
+	for (int i = 0; i < PRI_TALLY_KEYS; i++)
+		if (groups[i].name && !strcmp(groups[i].name, name))
+			return i;
+	return -1;
+}
+
+int
+pri_tally_key_check(const Packrack__TallySpec *spec, struct pr_error *err)
+{
+	if (spec->group == PRI_TALLY_KEY_TIME)
+		return spec->step > 0
+			       ? 0
+			       : pr_error_set(err, "a count over time without a step");
+	if (spec->group >= PRI_TALLY_KEYS || !groups[spec->group].name)
+		return pr_error_set(err,
+			"a count by %u, which this program does not know: is it older?",
+			spec->group);
+	return 0;
+}
+
+struct pr_tally *
+pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err)
+{
+	if (pri_tally_key_check(spec, err) < 0)
+		return NULL;
+	return pr_tally_create(spec->group == PRI_TALLY_KEY_TIME, spec->by_packets, 0, err);
+}
+
+/* ---- counting ---- */
 
 static void
 keys_of(struct keys *k, enum pri_tally_key group, int64_t step, const struct pr_packet *p)
@@ -206,10 +312,10 @@ keys_of(struct keys *k, enum pri_tally_key group, int64_t step, const struct pr_
 		return;
 	}
 	layout = pri_linktype_layout_find(p->linktype);
-	if (!layout)
+	if (!layout || !groups[group].add)
 		return;
 	pri_packet_fields_parse(layout, p->data, p->caplen, &fields);
-	keys_of_fields(k, group, &fields);
+	groups[group].add(k, group, &fields);
 }
 
 int
@@ -228,205 +334,30 @@ pri_tally_key_count(struct pr_tally *t, enum pri_tally_key group, int64_t step,
 	return 0;
 }
 
-/* Keys of groups in words. */
-
-struct address {
-	char text[INET6_ADDRSTRLEN];
-};
-
 static bool
-address(const uint8_t *bytes, size_t len, struct address *out)
+say(enum pri_tally_key group, const struct pr_tally_item *item, char *buf, bool filter)
 {
-	return (len == 4 || len == 16) && inet_ntop(len == 4 ? AF_INET : AF_INET6, bytes,
-						  out->text, sizeof(out->text));
-}
+	const struct group *g = (unsigned)group < PRI_TALLY_KEYS ? &groups[group] : groups;
+	const struct words w = {buf, filter ? g->filter : "", filter};
 
-static const char *
-proto_name(uint8_t proto, char buf[16])
-{
-	static const struct {
-		uint8_t number;
-		const char *name;
-	} known[] = {{1, "icmp"}, {2, "igmp"}, {6, "tcp"}, {17, "udp"}, {58, "icmp6"},
-		{50, "esp"}, {51, "ah"}, {132, "sctp"}, {112, "vrrp"}, {103, "pim"}};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (known[i].number == proto)
-			return known[i].name;
-	snprintf(buf, 16, "proto %u", proto);
-	return buf;
-}
-
-/* vrrp and the like mean IPv4 only; these mean both. */
-static void
-proto_filter(uint8_t proto, char buf[48])
-{
-	snprintf(buf, 48, "(ip proto %u or ip6 proto %u)", proto, proto);
-}
-
-/* ---- of each kind ---- */
-
-struct words {
-	char *buf;
-	bool filter; /* else for people */
-};
-
-static void
-say_address(const struct words *w, const char *what, const struct pr_tally_item *item)
-{
-	struct address a;
-
-	address(item->key, item->len, &a);
-	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%s", w->filter ? what : "", a.text);
-}
-
-static void
-say_number(const struct words *w, const char *what, uint64_t number)
-{
-	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%llu", w->filter ? what : "",
-		(unsigned long long)number);
-}
-
-static void
-say_pair(const struct words *w, const struct pr_tally_item *item)
-{
-	struct address a, b;
-
-	address(item->key, item->len / 2u, &a);
-	address(item->key + item->len / 2, item->len / 2u, &b);
-	if (!w->filter)
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s %s", a.text, b.text);
-	else if (!strcmp(a.text, b.text))
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "src host %s and dst host %s", a.text,
-			b.text);
-	else
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "host %s and host %s", a.text, b.text);
-}
-
-/* Both directions written out: "host a and host b and port x and port y" is more than the flow. */
-static void
-say_flow(const struct words *w, const struct pr_tally_item *item)
-{
-	size_t len = (item->len - 5u) / 2;
-	uint16_t pa = pr_get_be16(item->key + 1 + 2 * len);
-	uint16_t pb = pr_get_be16(item->key + 3 + 2 * len);
-	struct address a, b;
-	char proto[48], name[16];
-
-	address(item->key + 1, len, &a);
-	address(item->key + 1 + len, len, &b);
-	proto_filter(item->key[0], proto);
-	if (!w->filter && (pa || pb))
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s %s port %u, %s port %u",
-			proto_name(item->key[0], name), a.text, pa, b.text, pb);
-	else if (!w->filter)
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s %s, %s",
-			proto_name(item->key[0], name), a.text, b.text);
-	else if (pa || pb)
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT,
-			"%s and ((src host %s and src port %u and dst host %s and dst port "
-			"%u) or (src host %s and src port %u and dst host %s and dst port "
-			"%u))",
-			proto, a.text, pa, b.text, pb, b.text, pb, a.text, pa);
-	else
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s and host %s and host %s", proto,
-			a.text, b.text);
-}
-
-static void
-say_proto(const struct words *w, uint8_t proto)
-{
-	char name[16];
-
-	if (w->filter)
-		proto_filter(proto, w->buf);
-	else
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s", proto_name(proto, name));
-}
-
-static void
-say_mac(const struct words *w, const uint8_t *m)
-{
-	snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s%02x:%02x:%02x:%02x:%02x:%02x",
-		w->filter ? "ether host " : "", m[0], m[1], m[2], m[3], m[4], m[5]);
-}
-
-static bool
-say_bytes(const struct pr_tally_item *item, char *buf)
-{
+	if (g->say && (item->len == g->len[0] || item->len == g->len[1])) {
+		g->say(&w, item);
+		return true;
+	}
+	buf[0] = 0;
 	for (size_t i = 0; i < item->len; i++)
 		snprintf(buf + 2 * i, 3, "%02x", item->key[i]);
-	buf[2 * item->len] = 0;
 	return false;
-}
-
-static bool
-valid(enum pri_tally_key group, size_t len)
-{
-	switch (group) {
-	case PRI_TALLY_KEY_TIME:
-		return len == PRI_TALLY_KEY_TIME_LEN;
-	case PRI_TALLY_KEY_SRC:
-	case PRI_TALLY_KEY_DST:
-	case PRI_TALLY_KEY_HOST:
-		return len == 4 || len == 16;
-	case PRI_TALLY_KEY_PAIR:
-		return len == 8 || len == 32;
-	case PRI_TALLY_KEY_FLOW:
-		return len == 13 || len == 37;
-	case PRI_TALLY_KEY_PROTO:
-		return len == 1;
-	case PRI_TALLY_KEY_MAC:
-		return len == 6;
-	default:
-		return len == 2;
-	}
-}
-
-static bool
-say(enum pri_tally_key group, const struct pr_tally_item *item, const struct words *w)
-{
-	static const char *const what[PRI_TALLY_KEYS] = {[PRI_TALLY_KEY_SRC] = "src host ",
-		[PRI_TALLY_KEY_DST] = "dst host ",
-		[PRI_TALLY_KEY_HOST] = "host ",
-		[PRI_TALLY_KEY_PORT] = "port ",
-		[PRI_TALLY_KEY_SPORT] = "src port ",
-		[PRI_TALLY_KEY_DPORT] = "dst port ",
-		[PRI_TALLY_KEY_VLAN] = "vlan ",
-		[PRI_TALLY_KEY_LINK] = "link "};
-
-	if (!valid(group, item->len))
-		return say_bytes(item, w->buf);
-	if (group == PRI_TALLY_KEY_TIME)
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%lld",
-			(long long)pri_tally_key_interval_of(item));
-	else if (group == PRI_TALLY_KEY_SRC || group == PRI_TALLY_KEY_DST ||
-		 group == PRI_TALLY_KEY_HOST)
-		say_address(w, what[group], item);
-	else if (group == PRI_TALLY_KEY_PAIR)
-		say_pair(w, item);
-	else if (group == PRI_TALLY_KEY_FLOW)
-		say_flow(w, item);
-	else if (group == PRI_TALLY_KEY_PROTO)
-		say_proto(w, item->key[0]);
-	else if (group == PRI_TALLY_KEY_MAC)
-		say_mac(w, item->key);
-	else if (group == PRI_TALLY_KEY_ETHERTYPE)
-		snprintf(w->buf, PRI_TALLY_KEY_TEXT, "%s0x%04x",
-			w->filter ? "ether proto " : "", pr_get_be16(item->key));
-	else
-		say_number(w, what[group], pr_get_be16(item->key));
-	return true;
 }
 
 bool
 pri_tally_key_filter(enum pri_tally_key group, const struct pr_tally_item *item, char *buf)
 {
-	return say(group, item, &(struct words){.buf = buf, .filter = true});
+	return say(group, item, buf, true);
 }
 
 bool
 pri_tally_key_text(enum pri_tally_key group, const struct pr_tally_item *item, char *buf)
 {
-	return say(group, item, &(struct words){.buf = buf});
+	return say(group, item, buf, false);
 }
