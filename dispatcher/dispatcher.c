@@ -36,31 +36,37 @@ static const struct pr_option options[] = {
 		"number of nodes that each packet is sent to, 1 or 2", .def = "1"),
 	PR_OPT_UINT(snaplen, "snaplen", 's', "BYTES", 1, 262144,
 		"keep at most this many bytes of a packet", .def = "262144"),
-	PR_OPT_STRING(filter, "filter", 'f', "FILTER",
-		"record only packets that match, in pcap-filter syntax"),
-	PR_OPT_SIZE(ring_size, "ring-size", 0, "SIZE", 1 << 20, 1 << 30,
-		"kernel's capture buffer, for each --in", .def = "32M"),
-	PR_OPT_SIZE(buffer_size, "buffer-size", 0, "SIZE", 2 << 20, UINT64_C(16) << 30,
+	PR_OPT_STRING(filter, "filter", 0, "FILTER",
+		"record only packets that match, in pcap-filter syntax", .aliases = {"f"}),
+	PR_OPT_SIZE(ring_size, "capture-buffer", 'B', "SIZE", 1 << 20, 1 << 30,
+		"kernel's capture buffer, for each --in", .def = "32M",
+		.aliases = {"ring-size"}),
+	PR_OPT_SIZE(buffer_size, "send-buffer", 0, "SIZE", 2 << 20, UINT64_C(16) << 30,
 		"buffer between capture and sending, for each --in, a power of two",
-		.def = "32M"),
-	PR_OPT_SIZE(log_memory, "log-memory", 0, "SIZE", 1 << 20, UINT64_C(4) << 30,
-		"memory for timestamp logs that nodes may request again", .def = "32M"),
-	PR_OPT_DURATION(log_age, "log-age", 0, "TIME", PR_NS_PER_MS, 1000 * PR_NS_PER_MS,
-		"send a timestamp log at this age", .def = "50ms"),
-	PR_OPT_DURATION(hold_time, "hold-time", 0, "TIME", 100 * PR_NS_PER_MS,
+		.def = "32M", .aliases = {"buffer-size"}),
+	PR_OPT_SIZE(log_memory, "tslog-memory", 0, "SIZE", 1 << 20, UINT64_C(4) << 30,
+		"memory for timestamp logs that nodes may request again", .def = "32M",
+		.aliases = {"log-memory"}),
+	PR_OPT_DURATION(log_age, "tslog-max-age", 0, "DURATION", PR_NS_PER_MS,
+		1000 * PR_NS_PER_MS, "send a timestamp log at this age", .def = "50ms",
+		.aliases = {"log-age"}),
+	PR_OPT_DURATION(hold_time, "hold-time", 0, "DURATION", 100 * PR_NS_PER_MS,
 		60 * PR_NS_PER_S, "keep sent timestamp logs for three times this long",
 		.def = "2s"),
-	PR_OPT_UINT(wait_nodes, "wait-nodes", 'n', "N", 0, PRD_NODES_MAX,
-		"start when this number of nodes have announced themselves", .def = "1"),
-	PR_OPT_DURATION(wait_time, "wait-time", 0, "TIME", 0, UINT64_C(86400) * PR_NS_PER_S,
+	PR_OPT_UINT(wait_nodes, "wait-nodes", 0, "N", 0, PRD_NODES_MAX,
+		"start when this number of nodes have announced themselves", .def = "1",
+		.aliases = {"n"}),
+	PR_OPT_DURATION(wait_time, "wait-time", 0, "DURATION", 0,
+		UINT64_C(86400) * PR_NS_PER_S,
 		"stop waiting for nodes after this time (0: never)"),
-	PR_OPT_FLAG(allow_cut, "allow-cut", 0,
+	PR_OPT_FLAG(allow_cut, "allow-truncation", 0,
 		"start even if the MTU of --out is too small for --in: longer frames are "
-		"truncated"),
+		"truncated",
+		.aliases = {"allow-cut"}),
 	PR_OPT_FLAG(exit_after_read, "exit-after-read", 0,
 		"with --read: exit when the nodes have stored everything"),
-	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT", "socket for status and commands",
-		.def = PR_RPC_ENDPOINT_DISPATCHER),
+	PR_OPT_STRING(manage, "listen", 0, "ENDPOINT", "socket for status and commands",
+		.def = PR_RPC_ENDPOINT_DISPATCHER, .aliases = {"manage"}),
 	PR_OPTION_METRICS(metrics),
 	PR_OPT_STRING(name, "name", 0, "NAME", "name of this dispatcher in status",
 		.def = "dispatcher"),
@@ -149,7 +155,7 @@ check(struct prd_options *o, struct pr_error *err)
 	if (strlen(o->name) > PR_NAME_MAX)
 		return pr_error_set(err, "--name is longer than %d bytes", PR_NAME_MAX);
 	if (pr_rpc_check_endpoint(o->manage, err) < 0)
-		return pr_error_prefix(err, "--manage");
+		return pr_error_prefix(err, "--listen");
 	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
 		return -1;
 	return check_interfaces(o, err);
@@ -209,7 +215,7 @@ check_mtu(const struct dispatcher *d, struct pr_error *err)
 			return pr_error_set(err,
 				"--out %s: its MTU of %u cannot carry all packets of %s "
 				"(%u): 'ip link set %s mtu %u', here and on the nodes, or "
-				"--allow-cut",
+				"--allow-truncation",
 				d->out.name, (unsigned)d->out.mtu, d->in[i].name,
 				(unsigned)d->in[i].mtu, d->out.name,
 				(unsigned)d->in[i].mtu + TAGS);

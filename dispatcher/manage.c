@@ -48,7 +48,7 @@ static const struct pr_counter_row link_rows[] = {
 			"Packets of the link that were lost, by place and reason.")},
 	{AT(cut), PR_COUNTER_OF("cut_packets",
 			  "Packets sent shorter than they were, because of "
-			  "the snap length, the cutoff or --allow-cut.")},
+			  "the snap length, the cutoff or --allow-truncation.")},
 	{AT(escaped), PR_COUNTER_OF("escaped_packets",
 			      "Packets of the link that carried the Ethertype of the rack, "
 			      "and were marked.")},

@@ -50,12 +50,13 @@ static const struct pr_option options[] = {
 		"the volume: its file, or its devices in their order", .required = true),
 	PR_OPT_LIST(merger, "merger", 'm', "ENDPOINT",
 		"endpoint of a merger that sends queries (" PR_RPC_ENDPOINT_MERGER ")"),
-	PR_OPT_STRING(
-		name, "name", 0, "NAME", "name of this node", .def_note = "the host name"),
+	PR_OPT_STRING(name, "node-name", 0, "NAME", "name of this node",
+		.def_note = "the host name", .aliases = {"name"}),
 	PR_OPT_STRING(cluster, "cluster", 0, "NAME",
 		"name of this node's cluster, such as its rack"),
-	PR_OPT_STRING(manage, "manage", 0, "ENDPOINT",
-		"listen here for queries that do not come from a merger"),
+	PR_OPT_STRING(manage, "listen", 0, "ENDPOINT",
+		"endpoint for queries that do not come from a merger",
+		.aliases = {"manage"}),
 	PR_OPTION_METRICS(metrics),
 	PR_OPT_UINT(queries, "max-queries", 0, "N", 1, PRI_SERVE_RUNNING_MAX,
 		"queries answered at the same time; others wait", .aliases = {"queries"}),
@@ -118,7 +119,7 @@ static int
 check(struct pri_indexer_options *o, struct pr_error *err)
 {
 	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
-		check_name("name", o->name, err) < 0 ||
+		check_name("node-name", o->name, err) < 0 ||
 		(o->cluster && check_name("cluster", o->cluster, err) < 0))
 		return -1;
 	if (o->merger.count == 0 && !o->manage &&

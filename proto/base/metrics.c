@@ -13,7 +13,7 @@
 
 #include "proto/base/clock.h"
 
-#include "proto/base/utf8.h"
+#include "proto/base/text.h"
 
 #define METRIC_NAME_MAX 128
 #define LABELS_MAX 1024 /* bytes of one set of labels */

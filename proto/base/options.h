@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "proto/base/error.h"
-#include "proto/base/string_list.h"
+#include "proto/base/text.h"
 
 /*
  * One table gives a program its flags, its keys in /etc/packrack/packrack.conf (INI, read with

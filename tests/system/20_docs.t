@@ -185,5 +185,5 @@ dispatcher_page() { # SED_EXPRESSION
 refute_step "an option that is missing is seen" 1 dispatcher_page '/^.It Fl -copies/d'
 refute_step "one too many is seen" 1 dispatcher_page 's/^.It Fl -copies/&x/'
 refute_step "another default is seen" 1 dispatcher_page 's/^The default is 50ms/The default is 60ms/'
-refute_step "another letter is seen" 1 dispatcher_page 's/^.It Fl n ,/.It Fl m ,/'
+refute_step "another letter is seen" 1 dispatcher_page 's/^.It Fl o ,/.It Fl m ,/'
 done_testing

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/base/log_line.h"
+#include "proto/base/log.h"
 
 #include <jansson.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "proto/base/metrics_server.h"
-#include "proto/base/utf8.h"
+#include "proto/base/text.h"
 #include "tests/unit/unit.h"
 
 struct figures {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/base/string_list.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
