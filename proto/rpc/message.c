@@ -43,78 +43,158 @@ check_text(const ProtobufCFieldDescriptor *field, const char *s, struct pr_error
 	return 0;
 }
 
-static int
-check_link(uint32_t link, uint32_t linktype, struct pr_error *err)
+/* What a field may say: a number as such, a text, bytes or a list by its length. Negative numbers are above all. */
+static const struct {
+	const ProtobufCMessageDescriptor *type;
+	const char *field;
+	uint64_t low, high;
+} limits[] = {
+	{&packrack__instruction__descriptor, "code", 0, UINT16_MAX},
+	{&packrack__instruction__descriptor, "jt", 0, UINT8_MAX},
+	{&packrack__instruction__descriptor, "jf", 0, UINT8_MAX},
+	{&packrack__program__descriptor, "linktype", 0, UINT16_MAX},
+	{&packrack__lookups__descriptor, "op", 1, PR_MESSAGE_LOOKUPS_MAX},
+	{&packrack__related__descriptor, "keys", 0, PR_RELATION_KEYS_MAX},
+	{&packrack__related__descriptor, "spans", 0, 2 * PR_RELATION_SPANS_MAX},
+	{&packrack__link_info__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__link_info__descriptor, "linktype", 0, UINT16_MAX},
+	{&packrack__held__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__loss__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__evicted__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__ledger__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__ledger__descriptor, "linktype", 0, UINT16_MAX},
+	{&packrack__index_record__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__index_record__descriptor, "level", 0, UINT16_MAX},
+	{&packrack__summary_info__descriptor, "link", 0, UINT16_MAX},
+	{&packrack__summary_info__descriptor, "first_seq", 1, UINT64_MAX - 1},
+	{&packrack__summary_info__descriptor, "last_seq", 1, UINT64_MAX - 1},
+	{&packrack__tally_spec__descriptor, "step", 0, INT64_MAX},
+	{&packrack__tally_spec__descriptor, "best", 0, PR_TALLY_ITEMS_MAX},
+	{&packrack__tally_group__descriptor, "key", 1, PR_TALLY_KEY_MAX},
+	{&packrack__credit__descriptor, "batches", 0, CREDIT_MAX},
+	{&packrack__command__descriptor, "verb", 1, PR_MESSAGE_NAME_MAX},
+	{&packrack__command__descriptor, "seconds", 0, SECONDS_MAX},
+};
+
+/* The first of two fields is not above the second; or they are equal. */
+static const struct {
+	const ProtobufCMessageDescriptor *type;
+	const char *first, *last;
+	bool equal;
+} pairs[] = {
+	{&packrack__held__descriptor, "first", "last", false},
+	{&packrack__held__descriptor, "first_otime", "last_otime", false},
+	{&packrack__loss__descriptor, "first_seq", "last_seq", false},
+	{&packrack__index_record__descriptor, "min_time", "max_time", false},
+	{&packrack__summary_info__descriptor, "min_time", "max_time", false},
+	{&packrack__summary_info__descriptor, "first_otime", "last_otime", false},
+	{&packrack__summary_info__descriptor, "first_seq", "last_seq", false},
+	{&packrack__query__descriptor, "lookups", "programs", false},
+	{&packrack__lookups__descriptor, "op", "left", true},
+	{&packrack__lookups__descriptor, "op", "right", true},
+	{&packrack__related__descriptor, "keys", "first", true},
+	{&packrack__related__descriptor, "keys", "lasting", true},
+	{&packrack__sources__descriptor, "ids", "nodes", true},
+};
+
+/* *is_signed: the number is an int64_t. */
+static uint64_t
+measure(const ProtobufCMessage *message, const char *name, bool *is_signed)
 {
-	if (link > UINT16_MAX || linktype > UINT16_MAX)
-		return pr_error_set(
-			err, "link %u of type %u: both are 16-bit numbers", link, linktype);
-	return 0;
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+	const char *base = (const char *)message, *at = base + field->offset;
+
+	*is_signed = false;
+	if (field->label == PROTOBUF_C_LABEL_REPEATED)
+		return *(const size_t *)(base + field->quantifier_offset);
+	switch (field->type) {
+	case PROTOBUF_C_TYPE_UINT32:
+		return *(const uint32_t *)at;
+	case PROTOBUF_C_TYPE_STRING:
+		return strlen(*(const char *const *)at);
+	case PROTOBUF_C_TYPE_BYTES:
+		return ((const ProtobufCBinaryData *)at)->len;
+	case PROTOBUF_C_TYPE_SINT64:
+	case PROTOBUF_C_TYPE_SFIXED64:
+		*is_signed = true;
+		return *(const uint64_t *)at;
+	default:
+		return *(const uint64_t *)at;
+	}
 }
 
 static int
-check_instruction(const void *message, struct pr_error *err)
+check_limits(const ProtobufCMessage *message, struct pr_error *err)
 {
-	const Packrack__Instruction *in = message;
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		bool is_signed;
+		uint64_t value;
 
-	if (in->code > UINT16_MAX || in->jt > UINT8_MAX || in->jf > UINT8_MAX)
-		return pr_error_set(err, "instruction out of range (code %u, jt %u, jf %u)",
-			in->code, in->jt, in->jf);
-	return 0;
-}
-
-static int
-sum_instructions(
-	Packrack__Program *const *programs, size_t count, size_t *sum, struct pr_error *err)
-{
-	for (size_t i = 0; i < count; i++) {
-		if (check_link(0, programs[i]->linktype, err) < 0)
-			return -1;
-		*sum += programs[i]->n_instructions;
+		if (limits[i].type != message->descriptor)
+			continue;
+		value = measure(message, limits[i].field, &is_signed);
+		if (value < limits[i].low || value > limits[i].high)
+			return pr_error_set(err, "%s's %s is %lld: %llu to %llu are taken",
+				limits[i].type->short_name, limits[i].field,
+				(long long)value, (unsigned long long)limits[i].low,
+				(unsigned long long)limits[i].high);
 	}
 	return 0;
 }
 
 static int
-check_related(const void *message, struct pr_error *err)
+check_pairs(const ProtobufCMessage *message, struct pr_error *err)
 {
-	const Packrack__Related *r = message;
+	for (size_t i = 0; i < COUNT(pairs); i++) {
+		uint64_t first, last;
+		bool is_signed, bad;
 
-	if (r->n_keys > PR_RELATION_KEYS_MAX || r->n_first != r->n_keys ||
-		r->n_lasting != r->n_keys || r->n_spans > 2 * PR_RELATION_SPANS_MAX ||
-		r->n_spans % 2)
-		return pr_error_set(err, "%zu keys of related packets in %zu spans",
-			r->n_keys, r->n_spans / 2);
+		if (pairs[i].type != message->descriptor)
+			continue;
+		first = measure(message, pairs[i].first, &is_signed);
+		last = measure(message, pairs[i].last, &is_signed);
+		bad = is_signed ? (int64_t)first > (int64_t)last : first > last;
+		if (bad || (pairs[i].equal && first != last))
+			return pr_error_set(err, "%s's %s is %lld, and its %s %lld",
+				pairs[i].type->short_name, pairs[i].first, (long long)first,
+				pairs[i].last, (long long)last);
+	}
 	return 0;
 }
 
-static int
-check_query(const void *message, struct pr_error *err)
+/* ---- what limits and pairs cannot say, after they were checked ---- */
+
+static size_t
+count_instructions(Packrack__Program *const *programs, size_t count)
 {
-	const Packrack__Query *query = message;
 	size_t sum = 0;
 
-	if (sum_instructions(query->programs, query->n_programs, &sum, err) < 0)
-		return -1;
-	if (query->related && sum_instructions(query->related->core, query->related->n_core,
-				      &sum, err) < 0)
-		return -1;
-	if (query->n_lookups > query->n_programs)
-		return pr_error_set(err,
-			"look-ups for %zu programs, of which there are %zu",
-			query->n_lookups, query->n_programs);
+	for (size_t i = 0; i < count; i++)
+		sum += programs[i]->n_instructions;
+	return sum;
+}
+
+static int
+check_query(const Packrack__Query *query, struct pr_error *err)
+{
+	const Packrack__Related *related = query->related;
+	size_t sum = count_instructions(query->programs, query->n_programs);
+
+	if (related)
+		sum += count_instructions(related->core, related->n_core);
 	if (sum > PR_MESSAGE_INSTRUCTIONS_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
 			sum, PR_MESSAGE_INSTRUCTIONS_MAX);
+	if (related && related->n_spans % 2)
+		return pr_error_set(err, "related packets: a span without its end");
 	return 0;
 }
 
 static int
-check_lookups(const void *message, struct pr_error *err)
+check_lookups(const Packrack__Lookups *l, struct pr_error *err)
 {
-	const Packrack__Lookups *l = message;
-	bool good = l->n_op > 0 && l->n_op == l->n_left && l->n_op == l->n_right &&
-		    l->n_op <= PR_MESSAGE_LOOKUPS_MAX;
+	bool good = true;
 
 	for (size_t i = 0; good && i < l->n_op; i++) {
 		if (l->op[i] == 2)
@@ -125,26 +205,6 @@ check_lookups(const void *message, struct pr_error *err)
 			good = l->op[i] < 2;
 	}
 	return good ? 0 : pr_error_set(err, "look-ups that make no sense");
-}
-
-static int
-check_summary_info(const void *message, struct pr_error *err)
-{
-	const Packrack__SummaryInfo *s = message;
-
-	if (s->link > UINT16_MAX || s->min_time > s->max_time ||
-		s->first_otime > s->last_otime || s->first_seq < 1 ||
-		s->first_seq > s->last_seq || s->last_seq == UINT64_MAX)
-		return pr_error_set(err, "a summary that contradicts itself");
-	return 0;
-}
-
-static int
-check_link_info(const void *message, struct pr_error *err)
-{
-	const Packrack__LinkInfo *info = message;
-
-	return check_link(info->link, info->linktype, err);
 }
 
 static int
@@ -165,143 +225,18 @@ check_bits(const Packrack__Held *held, struct pr_error *err)
 }
 
 static int
-check_held(const void *message, struct pr_error *err)
+check_rest(const ProtobufCMessage *message, struct pr_error *err)
 {
-	const Packrack__Held *held = message;
+	const ProtobufCMessageDescriptor *type = message->descriptor;
 
-	if (held->first > held->last || held->first_otime > held->last_otime)
-		return pr_error_set(err, "inverted stretch of seqs held (%llu to %llu)",
-			(unsigned long long)held->first, (unsigned long long)held->last);
-	if (check_link(held->link, 0, err) < 0)
-		return -1;
-	return check_bits(held, err);
-}
-
-static int
-check_loss(const void *message, struct pr_error *err)
-{
-	const Packrack__Loss *loss = message;
-
-	if (loss->first_seq > loss->last_seq)
-		return pr_error_set(err, "inverted range of lost seqs (%llu to %llu)",
-			(unsigned long long)loss->first_seq,
-			(unsigned long long)loss->last_seq);
-	return check_link(loss->link, 0, err);
-}
-
-static int
-check_evicted(const void *message, struct pr_error *err)
-{
-	const Packrack__Evicted *evicted = message;
-
-	return check_link(evicted->link, 0, err);
-}
-
-static int
-check_ledger(const void *message, struct pr_error *err)
-{
-	const Packrack__Ledger *ledger = message;
-
-	return check_link(ledger->link, ledger->linktype, err);
-}
-
-static int
-check_tally_spec(const void *message, struct pr_error *err)
-{
-	const Packrack__TallySpec *spec = message;
-
-	if (spec->step < 0 || spec->best > PR_TALLY_ITEMS_MAX)
-		return pr_error_set(err, "a count by %lld ns, of the best %u",
-			(long long)spec->step, spec->best);
+	if (type == &packrack__query__descriptor)
+		return check_query((const Packrack__Query *)message, err);
+	if (type == &packrack__lookups__descriptor)
+		return check_lookups((const Packrack__Lookups *)message, err);
+	if (type == &packrack__held__descriptor)
+		return check_bits((const Packrack__Held *)message, err);
 	return 0;
 }
-
-static int
-check_tally_group(const void *message, struct pr_error *err)
-{
-	const Packrack__TallyGroup *group = message;
-
-	if (group->key.len == 0 || group->key.len > PR_TALLY_KEY_MAX)
-		return pr_error_set(err, "a group's key of %zu bytes", group->key.len);
-	return 0;
-}
-
-static int
-check_credit(const void *message, struct pr_error *err)
-{
-	const Packrack__Credit *credit = message;
-
-	if (credit->batches > CREDIT_MAX)
-		return pr_error_set(err, "credit for %u batches: at most %d at once",
-			credit->batches, CREDIT_MAX);
-	return 0;
-}
-
-static int
-check_sources(const void *message, struct pr_error *err)
-{
-	const Packrack__Sources *sources = message;
-
-	return sources->n_ids == sources->n_nodes
-		       ? 0
-		       : pr_error_set(err, "%zu sources of %zu nodes", sources->n_ids,
-				 sources->n_nodes);
-}
-
-static int
-check_command(const void *message, struct pr_error *err)
-{
-	const Packrack__Command *command = message;
-
-	if (!*command->verb || command->seconds > SECONDS_MAX)
-		return pr_error_set(err, "command '%s' for %u seconds", command->verb,
-			command->seconds);
-	return 0;
-}
-
-static int
-check_index_record(const void *message, struct pr_error *err)
-{
-	const Packrack__IndexRecord *r = message;
-
-	if (r->link > UINT16_MAX || r->level > UINT16_MAX || r->min_time > r->max_time)
-		return pr_error_set(
-			err, "an index of level %u of link %u", r->level, r->link);
-	return 0;
-}
-
-static int
-check_envelope(const void *message, struct pr_error *err)
-{
-	const Packrack__Envelope *env = message;
-
-	if (env->body_case == PACKRACK__ENVELOPE__BODY__NOT_SET)
-		return pr_error_set(err, "message with nothing that we know in it");
-	return 0;
-}
-
-static const struct {
-	const ProtobufCMessageDescriptor *type;
-	int (*check)(const void *message, struct pr_error *err);
-} checks[] = {
-	{&packrack__envelope__descriptor, check_envelope},
-	{&packrack__query__descriptor, check_query},
-	{&packrack__instruction__descriptor, check_instruction},
-	{&packrack__link_info__descriptor, check_link_info},
-	{&packrack__held__descriptor, check_held},
-	{&packrack__loss__descriptor, check_loss},
-	{&packrack__evicted__descriptor, check_evicted},
-	{&packrack__ledger__descriptor, check_ledger},
-	{&packrack__credit__descriptor, check_credit},
-	{&packrack__command__descriptor, check_command},
-	{&packrack__index_record__descriptor, check_index_record},
-	{&packrack__tally_spec__descriptor, check_tally_spec},
-	{&packrack__related__descriptor, check_related},
-	{&packrack__tally_group__descriptor, check_tally_group},
-	{&packrack__lookups__descriptor, check_lookups},
-	{&packrack__summary_info__descriptor, check_summary_info},
-	{&packrack__sources__descriptor, check_sources},
-};
 
 static int check_message(const ProtobufCMessage *message, struct pr_error *err);
 
@@ -347,9 +282,9 @@ check_message(const ProtobufCMessage *message, struct pr_error *err)
 {
 	const ProtobufCMessageDescriptor *type = message->descriptor;
 
-	for (size_t i = 0; i < COUNT(checks); i++)
-		if (checks[i].type == type && checks[i].check(message, err) < 0)
-			return -1;
+	if (check_limits(message, err) < 0 || check_pairs(message, err) < 0 ||
+		check_rest(message, err) < 0)
+		return -1;
 	for (unsigned i = 0; i < type->n_fields; i++)
 		if (check_field(message, &type->fields[i], err) < 0)
 			return -1;
@@ -359,6 +294,8 @@ check_message(const ProtobufCMessage *message, struct pr_error *err)
 int
 pr_message_check(const Packrack__Envelope *env, struct pr_error *err)
 {
+	if (env->body_case == PACKRACK__ENVELOPE__BODY__NOT_SET)
+		return pr_error_set(err, "message with nothing that we know in it");
 	if (check_message(&env->base, err) < 0)
 		return pr_error_prefix(err, "%s", pr_message_name(env));
 	return 0;
