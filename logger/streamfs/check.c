@@ -11,7 +11,7 @@ struct sfs_check {
 	sfs_finding_call call;
 	void *arg;
 	uint8_t *buf; /* of a block */
-	struct sfs_stream_entry *streams; /* of the root that counts */
+	struct sfs_stream *streams; /* of the root that counts */
 	uint64_t uuid_faults; /* root copies of another volume */
 	int64_t faults;
 	uint64_t records;
@@ -317,11 +317,11 @@ missing_before(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
 static void
 missing_last(struct sfs_check *c, const struct sfs_stream *s, uint64_t first)
 {
-	const struct sfs_stream_entry *root = &c->streams[s->id];
+	const struct sfs_stream *root = &c->streams[s->id];
 	struct gap g = {s, first, s->last_sequence, SFS_NO_BLOCK, 0};
-	if (root->head_generation != 0) {
-		g.block = root->head_block;
-		g.generation = root->head_generation;
+	if (root->head.generation != 0) {
+		g.block = root->head.block;
+		g.generation = root->head.generation;
 	}
 	missing(c, &g);
 }
@@ -331,12 +331,12 @@ static bool
 follower(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_entry *e,
 	struct gap *g)
 {
-	const struct sfs_stream_entry *root = &c->streams[s->id];
+	const struct sfs_stream *root = &c->streams[s->id];
 	struct sfs_block_header h;
 	if (e->next == SFS_NONE) {
-		g->block = root->head_block;
-		g->generation = root->head_generation;
-		return root->head_generation != 0;
+		g->block = root->head.block;
+		g->generation = root->head.generation;
+		return root->head.generation != 0;
 	}
 	if (!sfs_read_header(c->sfs, e->next, &h) || h.prev_generation == 0)
 		return false;
@@ -614,7 +614,7 @@ static const char *
 root_fault(struct sfs_check *c, const uint8_t *buf, uint16_t disk, struct pr_error *why)
 {
 	struct sfs *sfs = c->sfs;
-	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
+	struct sfs_stream *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 	struct sfs_root root;
 	uint32_t length;
 	if (!streams)

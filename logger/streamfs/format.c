@@ -64,27 +64,27 @@ static const struct form map_entry_form =
 	FORM(struct sfs_map_entry, map_entry_fields, SFS_MAP_ENTRY);
 
 static const struct pr_field stream_fields[] = {
-	PR_BYTES(struct sfs_stream_entry, name),
-	PR_INT(struct sfs_stream_entry, id),
-	PR_INT(struct sfs_stream_entry, flags),
-	PR_INT(struct sfs_stream_entry, permission),
+	PR_BYTES(struct sfs_stream, name),
+	PR_INT(struct sfs_stream, id),
+	PR_INT(struct sfs_stream, flags),
+	PR_INT(struct sfs_stream, permission),
 	PR_ZEROS(4),
-	PR_INT(struct sfs_stream_entry, guarantee),
-	PR_INT(struct sfs_stream_entry, created),
-	PR_INT(struct sfs_stream_entry, oldest_generation),
-	PR_INT(struct sfs_stream_entry, first_sequence),
-	PR_INT(struct sfs_stream_entry, evicted_until),
-	PR_INT(struct sfs_stream_entry, durable_sequence),
-	PR_INT(struct sfs_stream_entry, next_block_number),
-	PR_INT(struct sfs_stream_entry, head_block),
-	PR_INT(struct sfs_stream_entry, head_generation),
-	PR_INT(struct sfs_stream_entry, head_end),
-	PR_INT(struct sfs_stream_entry, head_records),
-	PR_INT(struct sfs_stream_entry, head_min),
-	PR_INT(struct sfs_stream_entry, head_max),
+	PR_INT(struct sfs_stream, guarantee),
+	PR_INT(struct sfs_stream, created),
+	PR_INT(struct sfs_stream, oldest_generation),
+	PR_INT(struct sfs_stream, first_sequence),
+	PR_INT(struct sfs_stream, evicted_until),
+	PR_INT(struct sfs_stream, durable_sequence),
+	PR_INT(struct sfs_stream, next_block_number),
+	PR_INT(struct sfs_stream, head.block),
+	PR_INT(struct sfs_stream, head.generation),
+	PR_INT(struct sfs_stream, head.end),
+	PR_INT(struct sfs_stream, head.records),
+	PR_INT(struct sfs_stream, head.min_time),
+	PR_INT(struct sfs_stream, head.max_time),
 };
 static const struct form stream_form =
-	FORM(struct sfs_stream_entry, stream_fields, SFS_STREAM_BYTES);
+	FORM(struct sfs_stream, stream_fields, SFS_STREAM_BYTES);
 
 static const struct pr_field root_fields[] = {
 	PR_INT(struct sfs_root, length),
@@ -231,8 +231,7 @@ sfs_root_length(const struct sfs_root *root)
 }
 
 size_t
-sfs_root_encode(
-	const struct sfs_root *root, const struct sfs_stream_entry *streams, uint8_t *buf)
+sfs_root_encode(const struct sfs_root *root, const struct sfs_stream *streams, uint8_t *buf)
 {
 	struct sfs_root r = *root;
 	r.length = sfs_root_length(root);
@@ -328,12 +327,12 @@ implausible(const struct sfs_root *r)
 }
 
 static int
-load_streams(const uint8_t *buf, const struct sfs_root *root,
-	struct sfs_stream_entry *streams, struct pr_error *err)
+load_streams(const uint8_t *buf, const struct sfs_root *root, struct sfs_stream *streams,
+	struct pr_error *err)
 {
 	load(buf + SFS_ROOT_HEADER, streams, root->stream_count, &stream_form);
 	for (uint32_t i = 0; i < root->stream_count; i++) {
-		struct sfs_stream_entry *s = &streams[i];
+		struct sfs_stream *s = &streams[i];
 		s->name[SFS_NAME_MAX] = 0;
 		if (s->id != i || s->name[0] == 0 || s->first_sequence == 0 ||
 			s->durable_sequence > UINT64_MAX / 2 ||
@@ -345,7 +344,7 @@ load_streams(const uint8_t *buf, const struct sfs_root *root,
 }
 
 int
-sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream_entry *streams,
+sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *streams,
 	struct pr_error *err)
 {
 	uint8_t sum[16];

@@ -206,27 +206,37 @@ struct sfs_root {
 	const struct sfs_redo *redos; /* the same */
 	uint32_t length, hash_kind, stripe, zone_mode, stream_bytes; /* sfs_root_encode's */
 };
-struct sfs_stream_entry {
+/*
+ * A stream, in the root and in the table. The root does not have oldest, newest, blocks, bytes and
+ * last_sequence; readers beside a writer get all but the head.
+ */
+struct sfs_stream {
 	char name[SFS_NAME_MAX + 1];
-	uint32_t id, permission, flags;
+	uint32_t id, permission;
 	uint64_t guarantee;
 	int64_t created;
-	uint64_t oldest_generation, first_sequence;
+	uint32_t oldest, newest; /* SFS_NONE: holds nothing */
+	uint64_t blocks, bytes;
+	uint64_t first_sequence, last_sequence,
+		durable_sequence; /* first = last + 1: holds nothing */
+	uint64_t oldest_generation, next_block_number;
 	int64_t evicted_until;
-	uint64_t durable_sequence, next_block_number;
-	uint64_t head_block, head_generation;
-	uint32_t head_end, head_records;
-	int64_t head_min, head_max;
+	uint32_t flags; /* SFS_STREAM_KEPT */
+	struct sfs_head {
+		uint64_t block, generation;
+		uint32_t end, records;
+		int64_t min_time, max_time;
+	} head; /* in the root: the newest block, as it was then */
 };
 /* buf of SFS_ROOT_BYTES; streams of root->stream_count. Returns the bytes to write (whole sectors). */
 size_t sfs_root_encode(
-	const struct sfs_root *root, const struct sfs_stream_entry *streams, uint8_t *buf);
+	const struct sfs_root *root, const struct sfs_stream *streams, uint8_t *buf);
 /*
  * 0; -1 with what is wrong. streams has room for SFS_STREAMS_MAX. A buffer that is no root at all,
  * a damaged one, and one of another version give different texts.
  */
-int sfs_root_decode(const uint8_t *buf, struct sfs_root *root,
-	struct sfs_stream_entry *streams, struct pr_error *err);
+int sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *streams,
+	struct pr_error *err);
 /* What a root's first SFS_ROOT_HEADER bytes say, unproven; zeros where they are none. */
 struct sfs_root_peek {
 	uint64_t generation;

@@ -71,7 +71,7 @@ struct sfs_writer {
 	 */
 	uint32_t root_full;
 	uint8_t *root_buf;
-	struct sfs_stream_entry *root_streams;
+	struct sfs_stream *root_streams;
 	struct sfs_map_entry *root_notes; /* repairs and holes: SFS_REPAIRS_MAX */
 	int64_t flush_interval, last_tick, last_flush, last_retry;
 	struct pr_error error; /* of the last failed write */
@@ -185,7 +185,7 @@ bool sfs_loss_settled(const struct sfs *sfs);
 /* ---- root.c: roots, what repairs have noted ---- */
 
 /* Reads the newest valid root of all disks, and puts the disks into their order. */
-int sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
+int sfs_root_load(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err);
 /* True: each disk's newest root is the one that was loaded. False: load it to tell. */
 bool sfs_root_unchanged(struct sfs *sfs);
 /*
@@ -211,7 +211,7 @@ const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t blo
 /* ---- recover.c ---- */
 
 /* Fills the table from the devices. streams: of the root that was just loaded; NULL: loads it. */
-int sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err);
+int sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err);
 /*
  * True: the map of the block's interval is newer than every block of it, so that no block header
  * need be read. Call after the table's order is made.

@@ -110,7 +110,7 @@ sfs_close_unsaved(struct sfs **sfs)
  * failure.
  */
 static int
-load_root(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *err)
+load_root(struct sfs *sfs, struct sfs_stream **streams, struct pr_error *err)
 {
 	*streams = calloc(SFS_STREAMS_MAX, sizeof(**streams));
 	if (!*streams)
@@ -139,7 +139,7 @@ follow_writer(struct sfs *sfs)
 }
 
 static int
-load_anew(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *err)
+load_anew(struct sfs *sfs, struct sfs_stream **streams, struct pr_error *err)
 {
 	uint8_t uuid[16];
 	uint64_t before = sfs->root.generation;
@@ -159,7 +159,7 @@ load_anew(struct sfs *sfs, struct sfs_stream_entry **streams, struct pr_error *e
 static int
 reload(struct sfs *sfs, struct pr_error *err)
 {
-	struct sfs_stream_entry *streams = NULL;
+	struct sfs_stream *streams = NULL;
 	sfs_reads_settle(sfs);
 	if (sfs->table_valid && sfs_root_unchanged(sfs))
 		return 0;
@@ -198,7 +198,7 @@ check_devices(const struct sfs *sfs, struct pr_error *err)
 }
 
 static int
-start_reader(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
+start_reader(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 {
 	sfs->last_probe = pr_now_mono();
 	if (sfs_writer_alive(sfs) && follow_writer(sfs))
@@ -209,7 +209,7 @@ start_reader(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error 
 static int
 start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
-	struct sfs_stream_entry *streams;
+	struct sfs_stream *streams;
 	int rc;
 	if (!sfs->repair || !sfs->hole || !sfs->redo || !sfs->listed)
 		return pr_error_set(err, "no memory for the volume");

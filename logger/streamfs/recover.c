@@ -17,7 +17,7 @@ struct sfs_late {
 };
 struct sfs_recovery {
 	struct sfs *sfs;
-	struct sfs_stream_entry *streams; /* of the root */
+	struct sfs_stream *streams; /* of the root */
 	uint8_t *buf; /* a block */
 	uint64_t newest_generation, newest_block;
 	struct sfs_late *late;
@@ -147,7 +147,7 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 static void
 note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
 {
-	struct sfs_stream_entry *s = &r->streams[h->stream];
+	struct sfs_stream *s = &r->streams[h->stream];
 	if (h->generation <= r->sfs->root.reset_generation)
 		return;
 	if (h->durable_sequence > s->durable_sequence &&
@@ -162,7 +162,7 @@ note_header(struct sfs_recovery *r, const struct sfs_block_header *h)
 static bool
 was_durable(const struct sfs_recovery *r, const struct sfs_entry *e)
 {
-	const struct sfs_stream_entry *s = &r->streams[e->stream];
+	const struct sfs_stream *s = &r->streams[e->stream];
 	return e->first_sequence <= s->durable_sequence &&
 	       e->generation >= s->oldest_generation;
 }
@@ -358,7 +358,7 @@ load_blocks(struct sfs_recovery *r, struct pr_error *err)
 struct run {
 	uint32_t *block;
 	size_t count;
-	const struct sfs_stream_entry *root;
+	const struct sfs_stream *root;
 	uint64_t durable;
 };
 
@@ -446,15 +446,15 @@ static bool
 head_of_clean_root(struct sfs *sfs, const struct run *run, uint32_t block)
 {
 	struct sfs_entry *e = &sfs->table.entry[block];
-	const struct sfs_stream_entry *s = run->root;
-	if (!(sfs->root.flags & SFS_ROOT_CLEAN) || s->head_block != block ||
-		s->head_generation != e->generation || s->head_end > sfs->root.block_size ||
-		s->head_records > sfs->root.block_size / SFS_RECORD_HEADER)
+	const struct sfs_stream *s = run->root;
+	if (!(sfs->root.flags & SFS_ROOT_CLEAN) || s->head.block != block ||
+		s->head.generation != e->generation || s->head.end > sfs->root.block_size ||
+		s->head.records > sfs->root.block_size / SFS_RECORD_HEADER)
 		return false;
-	e->records = s->head_records;
-	e->end = s->head_end;
-	e->min_time = s->head_min;
-	e->max_time = s->head_max;
+	e->records = s->head.records;
+	e->end = s->head.end;
+	e->min_time = s->head.min_time;
+	e->max_time = s->head.max_time;
 	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
 	return true;
 }
@@ -603,7 +603,7 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 }
 
 static void
-finish_stream(const struct sfs_stream_entry *root, struct sfs_stream *s)
+finish_stream(const struct sfs_stream *root, struct sfs_stream *s)
 {
 	if (root->evicted_until > s->evicted_until)
 		s->evicted_until = root->evicted_until;
@@ -667,8 +667,12 @@ prepare_table(struct sfs_recovery *r, struct pr_error *err)
 		if (!sfs_block_there(sfs, b))
 			sfs->table.entry[b].state = SFS_LOST;
 	sfs->table.streams = root->stream_count;
-	for (uint32_t i = 0; i < root->stream_count; i++)
-		sfs_stream_from_root(&r->streams[i], &sfs->table.stream[i]);
+	for (uint32_t i = 0; i < root->stream_count; i++) {
+		struct sfs_stream *s = &sfs->table.stream[i];
+		*s = r->streams[i];
+		s->oldest = s->newest = SFS_NONE;
+		s->last_sequence = s->first_sequence - 1;
+	}
 	return 0;
 }
 
@@ -687,7 +691,7 @@ advance_frontier(struct sfs_recovery *r)
 }
 
 int
-sfs_recover(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
+sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 {
 	struct sfs_recovery r = {.sfs = sfs, .streams = streams};
 	int rc = 0;

@@ -119,7 +119,7 @@ on_finding(void *arg, const struct sfs_finding *f)
 
 /* One copy after the other, so that one is good at any moment. */
 static int
-write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream_entry *streams,
+write_roots(struct repair *r, struct sfs_root *root, const struct sfs_stream *streams,
 	struct pr_error *err)
 {
 	struct sfs *sfs = r->sfs;
@@ -191,7 +191,7 @@ static int
 store(struct repair *r, struct pr_error *err)
 {
 	struct sfs *sfs = r->sfs;
-	struct sfs_stream_entry *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
+	struct sfs_stream *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 	int rc = streams ? sfs_root_load(sfs, streams, err)
 			 : pr_error_set(err, "no memory for the root");
 	struct sfs_root root = sfs->root;

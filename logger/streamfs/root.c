@@ -198,7 +198,7 @@ read_copy(struct sfs_disk *disk, uint8_t copy, uint8_t *buf)
  * fault. *seen: a hash of both. streams: room to decode.
  */
 static int
-load_copies(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct found *best,
+load_copies(struct sfs_disk *disk, struct sfs_stream *streams, struct found *best,
 	uint64_t *seen, struct pr_error *err)
 {
 	struct pr_error first = {0}, why = {0};
@@ -235,7 +235,7 @@ load_copies(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct foun
 #define ROOT_WAIT PR_NS_PER_S
 
 static int
-load_disk(struct sfs_disk *disk, struct sfs_stream_entry *streams, struct found *best,
+load_disk(struct sfs_disk *disk, struct sfs_stream *streams, struct found *best,
 	struct pr_error *err)
 {
 	int64_t begin = pr_now_mono(), since = begin, now = begin;
@@ -261,7 +261,7 @@ struct claim {
 
 /* What the volume's root, whose bytes these are, has beside its header. */
 static int
-load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream_entry *streams,
+load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream *streams,
 	struct pr_error *err)
 {
 	struct sfs_root *root = &sfs->root;
@@ -282,7 +282,7 @@ load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream_entry *stre
  */
 static int
 claim_all(struct sfs *sfs, struct claim *claims, struct found *found, uint8_t *newest,
-	struct sfs_stream_entry *streams, struct pr_error *err)
+	struct sfs_stream *streams, struct pr_error *err)
 {
 	const struct sfs_disk *first = NULL;
 	for (uint16_t i = 0; i < sfs->disks; i++) {
@@ -411,8 +411,8 @@ reorder(struct sfs *sfs, const struct sfs_disk *sorted, struct pr_error *err)
 }
 
 static int
-load_all(struct sfs *sfs, struct found *found, uint8_t *newest,
-	struct sfs_stream_entry *streams, struct pr_error *err)
+load_all(struct sfs *sfs, struct found *found, uint8_t *newest, struct sfs_stream *streams,
+	struct pr_error *err)
 {
 	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
 	struct claim claims[SFS_DEVICES_MAX] = {0};
@@ -425,7 +425,7 @@ load_all(struct sfs *sfs, struct found *found, uint8_t *newest,
 }
 
 int
-sfs_root_load(struct sfs *sfs, struct sfs_stream_entry *streams, struct pr_error *err)
+sfs_root_load(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 {
 	uint8_t *buf = sfs_read_buffer(3 * SFS_ROOT_BYTES);
 	struct found found = {.bytes = buf, .spare = buf + SFS_ROOT_BYTES};
@@ -457,6 +457,16 @@ sfs_root_unchanged(struct sfs *sfs)
 	return same;
 }
 
+static struct sfs_head
+head_of(const struct sfs_table *t, uint32_t block)
+{
+	if (block == SFS_NONE)
+		return (struct sfs_head){0};
+	const struct sfs_entry *e = &t->entry[block];
+	return (struct sfs_head){
+		block, e->generation, e->end, e->records, e->min_time, e->max_time};
+}
+
 size_t
 sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 {
@@ -475,13 +485,12 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	root.redos = sfs->redo;
 	make_list(sfs, &root);
 	for (uint32_t i = 0; i < root.stream_count; i++) {
-		const struct sfs_stream *s = &sfs->table.stream[i];
-		sfs_stream_to_root(s,
-			s->newest == SFS_NONE ? NULL : &sfs->table.entry[s->newest],
-			&w->root_streams[i]);
+		struct sfs_stream *s = &w->root_streams[i];
+		*s = sfs->table.stream[i];
+		s->head = head_of(&sfs->table, s->newest);
 		/* all up to the targets is on the devices, or was lost with one */
 		if (w->root_has_loss && w->tail[i].target > s->durable_sequence)
-			w->root_streams[i].durable_sequence = w->tail[i].target;
+			s->durable_sequence = w->tail[i].target;
 	}
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		root.device_index = i;

@@ -23,8 +23,8 @@
 #define SFS_NOTE_WORDS (SFS_NOTE_BYTES / 8)
 #define SFS_HOLES_WORDS (1 + SFS_REPAIRS_MAX * 8)
 _Static_assert(sizeof(struct sfs_entry) == SFS_ENTRY_WORDS * 8, "entry in shared memory");
-_Static_assert(
-	sizeof(struct sfs_stream) == SFS_STREAM_WORDS * 8, "stream in shared memory");
+_Static_assert(offsetof(struct sfs_stream, head) == SFS_STREAM_WORDS * 8,
+	"stream in shared memory, without its head");
 
 /* A record under a sequence lock: the count, odd while it is being written, then its words. */
 struct sfs_shm_entry {

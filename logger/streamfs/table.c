@@ -412,54 +412,6 @@ is_surplus(const struct sfs_table *t, uint32_t block)
 	return need == 0 || after > need;
 }
 
-void
-sfs_stream_from_root(const struct sfs_stream_entry *in, struct sfs_stream *out)
-{
-	*out = (struct sfs_stream){
-		.id = in->id,
-		.permission = in->permission,
-		.guarantee = in->guarantee,
-		.created = in->created,
-		.oldest = SFS_NONE,
-		.newest = SFS_NONE,
-		.first_sequence = in->first_sequence,
-		.last_sequence = in->first_sequence - 1,
-		.durable_sequence = in->durable_sequence,
-		.oldest_generation = in->oldest_generation,
-		.next_block_number = in->next_block_number,
-		.evicted_until = in->evicted_until,
-		.flags = in->flags,
-	};
-	memcpy(out->name, in->name, sizeof(out->name));
-}
-
-void
-sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
-	struct sfs_stream_entry *out)
-{
-	*out = (struct sfs_stream_entry){
-		.id = in->id,
-		.permission = in->permission,
-		.guarantee = in->guarantee,
-		.created = in->created,
-		.oldest_generation = in->oldest_generation,
-		.first_sequence = in->first_sequence,
-		.evicted_until = in->evicted_until,
-		.durable_sequence = in->durable_sequence,
-		.next_block_number = in->next_block_number,
-		.flags = (uint32_t)in->flags,
-	};
-	memcpy(out->name, in->name, sizeof(out->name));
-	if (!head)
-		return;
-	out->head_block = in->newest;
-	out->head_generation = head->generation;
-	out->head_end = head->end;
-	out->head_records = head->records;
-	out->head_min = head->min_time;
-	out->head_max = head->max_time;
-}
-
 /* ---- frontier ---- */
 
 /*

@@ -101,20 +101,6 @@ struct sfs_entry {
 	uint32_t slot; /* in shared memory; SFS_NONE */
 };
 
-struct sfs_stream {
-	char name[SFS_NAME_MAX + 1];
-	uint32_t id, permission;
-	uint64_t guarantee;
-	int64_t created;
-	uint32_t oldest, newest; /* SFS_NONE: holds nothing */
-	uint64_t blocks, bytes;
-	uint64_t first_sequence, last_sequence,
-		durable_sequence; /* first = last + 1: holds nothing */
-	uint64_t oldest_generation, next_block_number;
-	int64_t evicted_until;
-	uint64_t flags; /* SFS_STREAM_KEPT */
-};
-
 struct sfs_table {
 	uint64_t blocks;
 	uint32_t block_size, interval;
@@ -171,9 +157,6 @@ sfs_table_blocks_for(const struct sfs_table *t, uint64_t bytes)
 void sfs_table_link(struct sfs_table *t, uint32_t block);
 void sfs_table_notify(struct sfs_table *t, uint32_t block);
 void sfs_table_notify_stream(struct sfs_table *t, uint32_t stream);
-void sfs_stream_from_root(const struct sfs_stream_entry *in, struct sfs_stream *out);
-void sfs_stream_to_root(const struct sfs_stream *in, const struct sfs_entry *head,
-	struct sfs_stream_entry *out);
 
 /* ---- frontier ---- */
 

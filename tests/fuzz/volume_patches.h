@@ -117,7 +117,7 @@ int
 LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct sfs_create_options options = {.size = SIZE, .block_size = BLOCK};
-	static struct sfs_stream_entry streams[SFS_STREAMS_MAX];
+	static struct sfs_stream streams[SFS_STREAMS_MAX];
 	struct sfs *sfs;
 
 	(void)argc;

@@ -147,8 +147,7 @@ START_TEST(test_same_as_headers)
 		struct sfs *listed = open_volume(false);
 		struct sfs *r = open_volume(false);
 		r->root.flags &= ~SFS_ROOT_LISTED;
-		struct sfs_stream_entry *streams =
-			calloc(SFS_STREAMS_MAX, sizeof(*streams));
+		struct sfs_stream *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 		ck_assert_int_eq(sfs_root_load(r, streams, &err), 0);
 		r->root.flags &= ~SFS_ROOT_LISTED;
 		headers = 0;
