@@ -266,19 +266,6 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	return rc;
 }
 
-int
-sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
-	uint32_t interval, bool force, struct pr_error *err)
-{
-	struct sfs_create_shape shape = {
-		.block_size = block_size,
-		.interval = interval,
-		.utilization = SFS_UTILIZATION,
-		.force = force,
-	};
-	return sfs_create_shaped(disks, count, &shape, err);
-}
-
 /* What root makes in a folder of another user, as of the daemons, is that user's. */
 static int
 give_to_folder(int fd, const char *path)
@@ -714,6 +701,6 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 	if (rc == 0)
 		sfs_close(&sfs);
 	else
-		sfs_close_unsaved(&sfs);
+		sfs_dispose(&sfs, true);
 	return rc;
 }

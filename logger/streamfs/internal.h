@@ -126,10 +126,8 @@ struct sfs *sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	const struct sfs_open_options *options, struct pr_error *err);
 /* Takes the volume's lock for its one writer; kept until the sfs is closed. */
 int sfs_lock(struct sfs *sfs, struct pr_error *err);
-/* Closes a writer without storing its state, and removes its shared memory. */
-void sfs_close_unsaved(struct sfs **sfs);
-/* For tests: closes as a kill would. Nothing is flushed, the shared memory stays. */
-void sfs_close_as_killed(struct sfs **sfs);
+/* Frees everything and flushes nothing; a writer's shared memory goes when unlink_shm is true. */
+void sfs_dispose(struct sfs **sfs, bool unlink_shm);
 
 /* ---- create.c: create, grow ---- */
 
@@ -148,9 +146,6 @@ struct sfs_create_shape {
 };
 int sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	const struct sfs_create_shape *shape, struct pr_error *err);
-/* With SFS_UTILIZATION and no zones. */
-int sfs_create_disks(struct sfs_disk *disks, size_t count, uint32_t block_size,
-	uint32_t interval, bool force, struct pr_error *err);
 /*
  * Grows a volume that is open for writing. The disks of added are the volume's when it has more of
  * them.

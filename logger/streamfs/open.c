@@ -69,9 +69,8 @@ sfs_lock(struct sfs *sfs, struct pr_error *err)
 	return 0;
 }
 
-/* Frees everything; flushes nothing. */
-static void
-dispose(struct sfs **sfs_pointer, bool unlink_shm)
+void
+sfs_dispose(struct sfs **sfs_pointer, bool unlink_shm)
 {
 	struct sfs *sfs = *sfs_pointer;
 	*sfs_pointer = NULL;
@@ -91,18 +90,6 @@ dispose(struct sfs **sfs_pointer, bool unlink_shm)
 	free(sfs->redo);
 	free(sfs->listed);
 	free(sfs);
-}
-
-void
-sfs_close_as_killed(struct sfs **sfs)
-{
-	dispose(sfs, false);
-}
-
-void
-sfs_close_unsaved(struct sfs **sfs)
-{
-	dispose(sfs, true);
 }
 
 /*
@@ -258,7 +245,7 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	sfs->degraded = options->writer && options->degraded;
 	sfs->permission_mask = options->permission_mask;
 	if (start(sfs, options, err) < 0)
-		dispose(&sfs, true);
+		sfs_dispose(&sfs, true);
 	return sfs;
 }
 
@@ -315,5 +302,5 @@ sfs_close(struct sfs **sfs)
 {
 	if (*sfs && (*sfs)->w)
 		close_writer(*sfs);
-	dispose(sfs, *sfs && (*sfs)->writer);
+	sfs_dispose(sfs, *sfs && (*sfs)->writer);
 }

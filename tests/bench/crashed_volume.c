@@ -15,6 +15,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "proto/base/clock.h"
+#include "tests/unit/streamfs_volume.h"
 
 #define BLOCK SFS_BLOCK_DEFAULT
 /* blocks: more than the frontier's window, and a second of recording */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "logger/streamfs/internal.h"
+#include "tests/unit/streamfs_volume.h"
 
 /*
  * A filled volume of two devices, and damage to it by a seed. It knows itself where records, headers, maps and

@@ -8,6 +8,7 @@
 
 #include "logger/streamfs/internal.h"
 #include "tests/unit/streamfs_file.h"
+#include "tests/unit/streamfs_volume.h"
 
 /* A small volume whose records say all over which they are, so that the file can be searched for them. */
 #define RECORD 30000 /* two of them to a block */

@@ -10,6 +10,7 @@
 
 #include "logger/streamfs/disk.h"
 #include "logger/streamfs/streamfs.h"
+#include "tests/unit/streamfs_volume.h"
 
 /*
  * A disk that loses what it may lose. Writes reach the device's cache (the image), from which
