@@ -42,6 +42,7 @@ struct follow {
 };
 
 struct prm_fanout {
+	struct prm_fanout_state state;
 	struct prm_fanout_options options; /* query is ours */
 	struct leg *legs;
 	size_t leg_count;
@@ -55,12 +56,12 @@ struct prm_fanout {
 	bool has_kept, sealed; /* sealed: buf is a batch that waits for credit */
 	size_t sealed_len;
 	uint32_t credit;
-	uint64_t limit, matched, bytes; /* bytes: of packets, from nodes */
+	uint64_t limit, bytes; /* bytes: of packets, from nodes */
 	bool count_only; /* as asked: nothing goes to the client but the End */
 	bool count_at_node; /* nodes count; no packets come */
 	bool passes; /* batches go to the client as they come, and it merges them */
 	bool limited; /* the limit was reached */
-	bool done, merged; /* merged: the merge is at its end */
+	bool merged; /* the merge is at its end */
 	/*
 	 * Second round: packets are missing and nodes were left out, so all nodes count again. given: packets that the
 	 * client has got; any more that match now are pending.
@@ -68,7 +69,6 @@ struct prm_fanout {
 	bool rechecking;
 	bool broken_off; /* not by its client */
 	uint64_t given; /* matched, when that began */
-	uint64_t asked, left_out; /* nodes, at first */
 	Packrack__End sums; /* of the nodes' */
 	struct pr_tally *tally; /* of the nodes', when asked for */
 	struct pr_tally_part part;
@@ -111,7 +111,7 @@ passes(const struct prm_fanout *f)
 static void
 client_gone(struct prm_fanout *f)
 {
-	f->done = true;
+	f->state.done = true;
 	cancel_nodes(f);
 }
 
@@ -158,18 +158,6 @@ drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
 
 /* ---- asking nodes ---- */
 
-static struct leg *
-leg_add(struct prm_fanout *f, const char *name, struct pr_error *err)
-{
-	struct leg *leg = &f->legs[f->leg_count];
-
-	*leg = (struct leg){.index = prm_completeness_node(f->completeness, name, err)};
-	if (leg->index < 0)
-		return NULL;
-	f->leg_count++;
-	return leg;
-}
-
 static int
 leg_ask(struct prm_fanout *f, struct leg *leg, const struct prm_node_info *node,
 	const Packrack__Query *query, struct pr_error *err)
@@ -177,7 +165,7 @@ leg_ask(struct prm_fanout *f, struct leg *leg, const struct prm_node_info *node,
 
 	leg->address = node->address;
 	leg->id = ++*f->options.next_id;
-	leg->heard = leg->moved = f->options.mono;
+	leg->heard = leg->moved = f->mono;
 	leg->remote = prm_remote_create(err);
 	if (!leg->remote || pr_merge_add(f->merge, &leg->remote->source, err) < 0)
 		return -1;
@@ -200,12 +188,14 @@ static int
 leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *node,
 	const Packrack__Query *query, struct prm_route *route, struct pr_error *err)
 {
-	struct leg *leg = leg_add(f, name, err);
+	struct leg *leg = &f->legs[f->leg_count];
 	char why[PRM_ROUTE_WHY_MAX] = "";
 
-	if (!leg)
+	*leg = (struct leg){.index = prm_completeness_node(f->completeness, name, err)};
+	if (leg->index < 0)
 		return -1;
-	if (node && prm_node_connected(node, f->options.mono)) {
+	f->leg_count++;
+	if (node && prm_node_connected(node, f->mono)) {
 		if (route && prm_route_decide(route, name, why))
 			return leg_leave_out(f, leg, route, name, why, err);
 		if (f->rechecking)
@@ -216,24 +206,14 @@ leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *no
 	}
 	if (node)
 		snprintf(why, sizeof(why), "not heard for %lld s",
-			(long long)((f->options.mono - node->heard) / 1000000000));
+			(long long)((f->mono - node->heard) / 1000000000));
 	drop_node(f, leg, node ? why : "the merger knows no such node");
-	return 0;
-}
-
-static int
-begin_route(struct prm_fanout *f, struct prm_route *route, struct pr_error *err)
-{
-	if (prm_route_begin(
-		    route, f->options.summaries, f->options.query, f->options.mono) < 0)
-		return pr_error_set(err, "no memory for a query");
-	route->exclusions = f->options.exclusions;
 	return 0;
 }
 
 /*
  * The query as nodes get it: `nodes` is for mergers. Nodes can count for themselves as long as no
- * packet lies on two of them, which shows at the end (recount), and without a limit, which
+ * packet lies on two of them, which shows at the end (counted_twice), and without a limit, which
  * only a merge can keep.
  */
 static int
@@ -260,8 +240,9 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	f->legs = calloc(count ? count : 1, sizeof(*f->legs));
 	if (!f->legs)
 		return pr_error_set(err, "no memory for a query");
-	if (routed && begin_route(f, &route, err) < 0)
-		return -1;
+	if (routed && prm_route_begin(&route, f->options.summaries, query, f->mono) < 0)
+		return pr_error_set(err, "no memory for a query");
+	route.exclusions = f->options.exclusions;
 	for (size_t i = 0; rc == 0 && i < count; i++) {
 		const struct prm_node_info *node =
 			query->n_nodes ? prm_registry_find(registry, query->nodes[i])
@@ -271,8 +252,8 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 			routed ? &route : NULL, err);
 	}
 	if (routed) {
-		f->asked = route.asked;
-		f->left_out = route.left_out;
+		f->state.asked = route.asked;
+		f->state.left_out = route.left_out;
 		prm_route_end(&route);
 	}
 	return rc;
@@ -306,7 +287,7 @@ send_failure(struct prm_fanout *f, const char *text, bool bad_request)
 
 	failure.text = (char *)text;
 	failure.bad_request = bad_request;
-	f->done = true;
+	f->state.done = true;
 	cancel_nodes(f);
 	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 }
@@ -368,13 +349,13 @@ grant_all(struct prm_fanout *f)
 		if (leg->remote)
 			queued += leg->remote->bytes;
 	}
-	for (size_t i = 0; i < f->leg_count && !f->done; i++)
+	for (size_t i = 0; i < f->leg_count && !f->state.done; i++)
 		if (leg_live(&f->legs[i])) {
 			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
 			owed |= f->legs[i].remote->owed > 0;
 		}
 	/* all wait for each other: nodes of which no packet is here must be asked */
-	for (size_t i = 0; i < f->leg_count && !f->done && !owed; i++)
+	for (size_t i = 0; i < f->leg_count && !f->state.done && !owed; i++)
 		if (leg_live(&f->legs[i]) && !f->legs[i].remote->waiting)
 			grant(f, &f->legs[i], 1);
 }
@@ -397,22 +378,6 @@ asks_a_part(const Packrack__Query *q, const struct prm_registry *registry)
 	return false;
 }
 
-/* What one round of asking needs. */
-static int
-allocate(struct prm_fanout *f, struct pr_error *err)
-{
-	const Packrack__Query *q = f->options.query;
-	struct prm_completeness_options c = {.since = q->since,
-		.until = q->until,
-		.now = f->options.real + (f->mono - f->began),
-		.link = q->link,
-		.partial_scope = asks_a_part(q, f->options.registry)};
-
-	f->completeness = prm_completeness_create(&c, err);
-	f->merge = pr_merge_create(err);
-	return f->completeness && f->merge ? 0 : -1;
-}
-
 static void
 release(struct prm_fanout *f)
 {
@@ -425,40 +390,72 @@ release(struct prm_fanout *f)
 	f->leg_count = 0;
 }
 
-static int
-ask_again(struct prm_fanout *f, struct pr_error *err)
+/* Has the client merge what it can merge, unless the merger has to see each packet. */
+static void
+begin_passing(struct prm_fanout *f)
 {
-	release(f);
-	f->merged = false;
-	f->has_kept = false;
-	f->options.mono = f->mono;
-	if (allocate(f, err) < 0 || ask_all(f, false, err) < 0)
-		return -1;
-	grant_all(f);
-	return 0;
+	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
+	uint64_t ids[PASS_MAX];
+	char *nodes[PASS_MAX];
+
+	if (!f->options.query->merges || f->count_only || f->limit || f->follow.on ||
+		f->leg_count > PASS_MAX)
+		return;
+	sources.ids = ids;
+	sources.nodes = nodes;
+	for (size_t i = 0; i < f->leg_count; i++)
+		if (leg_live(&f->legs[i])) {
+			ids[sources.n_ids++] = f->legs[i].id;
+			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
+				f->completeness, f->legs[i].index);
+		}
+	f->passes = sources.n_ids > 0;
+	if (f->passes)
+		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
 }
 
-static int
-recount(struct prm_fanout *f, struct pr_error *err)
+static int64_t
+now_real(const struct prm_fanout *f)
 {
-	f->matched = 0;
-	packrack__end__init(&f->sums);
-	return ask_again(f, err);
+	return f->options.real + (f->mono - f->began);
 }
 
+/* The round before, if any, is over, and all that is left of it is what the client got and the sums. */
 static int
-recheck(struct prm_fanout *f, struct pr_error *err)
+begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
+	const Packrack__Query *q = f->options.query;
+	struct prm_completeness_options c = {.since = q->since,
+		.until = q->until,
+		.now = now_real(f),
+		.link = q->link,
+		.partial_scope = asks_a_part(q, f->options.registry)};
+
 	release(f);
-	f->rechecking = f->count_only = true;
-	f->given = f->matched;
-	f->matched = 0;
 	f->merged = f->limited = f->has_kept = false;
-	f->options.mono = f->mono;
-	if (allocate(f, err) < 0 || ask_all(f, true, err) < 0)
+	f->completeness = prm_completeness_create(&c, err);
+	f->merge = pr_merge_create(err);
+	if (!f->completeness || !f->merge || ask_all(f, count_at_node, err) < 0)
 		return -1;
+	begin_passing(f);
 	grant_all(f);
 	return 0;
+}
+
+static void
+ask_again(struct prm_fanout *f, bool count_at_node)
+{
+	struct pr_error err = {""};
+
+	if (begin_round(f, count_at_node, &err) < 0)
+		send_failure(f, err.text, false);
+}
+
+static void
+completeness_free(Packrack__Completeness **c)
+{
+	packrack__completeness__free_unpacked(*c, NULL);
+	*c = NULL;
 }
 
 /* ---- following ---- */
@@ -467,12 +464,6 @@ static Packrack__Query *
 query_of(struct prm_fanout *f)
 {
 	return (Packrack__Query *)f->options.query; /* a copy of our own */
-}
-
-static int64_t
-now_real(const struct prm_fanout *f)
-{
-	return f->options.real + (f->mono - f->began);
 }
 
 /* A range that begins later than now is one instant: the first round then waits for it. */
@@ -495,14 +486,6 @@ follow_begin(struct prm_fanout *f)
 	f->follow.until = f->options.query->until;
 	if (f->follow.on)
 		set_until(f);
-}
-
-static void
-follow_free(struct prm_fanout *f)
-{
-	if (f->follow.total)
-		packrack__completeness__free_unpacked(f->follow.total, NULL);
-	f->follow.total = NULL;
 }
 
 /* Moves up to max - *to_count items over; the others stay, to be freed with their list. */
@@ -603,7 +586,7 @@ take_over(struct prm_fanout *f)
 	if (f->follow.total &&
 		!(sum_figures(c, f->follow.total) && add_ledgers(c, f->follow.total)))
 		c->complete = false; /* what is not in it for want of memory */
-	follow_free(f);
+	completeness_free(&f->follow.total);
 	f->follow.total = c;
 }
 
@@ -631,7 +614,6 @@ static void
 follow_tick(struct prm_fanout *f)
 {
 	Packrack__Query *q = query_of(f);
-	struct pr_error err = {""};
 
 	if (f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||
 		now_real(f) <= q->until)
@@ -639,8 +621,7 @@ follow_tick(struct prm_fanout *f)
 	f->follow.idle = false;
 	q->since = q->until + 1;
 	set_until(f);
-	if (ask_again(f, &err) < 0)
-		send_failure(f, err.text, false);
+	ask_again(f, false);
 }
 
 /* ---- the end of an answer ---- */
@@ -662,7 +643,7 @@ needs_recheck(const struct prm_fanout *f, bool cancelled)
 {
 	const Packrack__Completeness *c = f->sums.completeness;
 
-	return f->left_out && !f->rechecking && !cancelled &&
+	return f->state.left_out && !f->rechecking && !cancelled &&
 	       (c->missing_packets || c->pending_packets);
 }
 
@@ -674,11 +655,11 @@ settle_recheck(struct prm_fanout *f)
 
 	if (!f->rechecking)
 		return;
-	if (f->matched > f->given) {
-		c->pending_packets += f->matched - f->given;
+	if (f->state.matched > f->given) {
+		c->pending_packets += f->state.matched - f->given;
 		c->complete = false;
 	}
-	f->matched = f->given;
+	f->state.matched = f->given;
 }
 
 static void
@@ -698,32 +679,31 @@ finish(struct prm_fanout *f, bool cancelled)
 	}
 	f->sums.counted_twice = f->tally && counted_twice(f, cancelled);
 	if (!f->tally && counted_twice(f, cancelled)) {
-		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
-		f->sums.completeness = NULL;
-		if (recount(f, &err) < 0)
-			send_failure(f, err.text, false);
+		completeness_free(&f->sums.completeness);
+		packrack__end__init(&f->sums);
+		f->state.matched = 0;
+		ask_again(f, false);
 		return;
 	}
 	if (f->follow.on && !cancelled && !f->limited && follow_end_round(f))
 		return;
 	follow_sum(f);
 	if (needs_recheck(f, cancelled)) {
-		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
-		f->sums.completeness = NULL;
-		if (recheck(f, &err) < 0)
-			send_failure(f, err.text, false);
+		completeness_free(&f->sums.completeness);
+		f->rechecking = f->count_only = true;
+		f->given = f->state.matched;
+		f->state.matched = 0;
+		ask_again(f, true);
 		return;
 	}
 	settle_recheck(f);
-	f->sums.matched = f->matched;
+	f->sums.matched = f->state.matched;
 	/* who follows ends so, unless it was somebody else's wish */
 	f->sums.cancelled = cancelled && (!f->follow.on || f->broken_off);
 	f->sums.limit_reached = f->limited;
-	f->done = true;
+	f->state.done = true;
 	send_end(f, &f->sums);
-	if (f->sums.completeness)
-		packrack__completeness__free_unpacked(f->sums.completeness, NULL);
-	f->sums.completeness = NULL;
+	completeness_free(&f->sums.completeness);
 }
 
 /* ---- merging ---- */
@@ -785,7 +765,7 @@ add(struct prm_fanout *f, const struct pr_packet *p)
 	seal(f);
 	if (f->sealed)
 		return false;
-	if (f->done || pr_segment_add(&f->builder, p))
+	if (f->state.done || pr_segment_add(&f->builder, p))
 		return true;
 	if (!make_room(f, p) || !pr_segment_add(&f->builder, p))
 		send_failure(f, "a packet is longer than a message can be", false);
@@ -796,9 +776,9 @@ add(struct prm_fanout *f, const struct pr_packet *p)
 static bool
 take(struct prm_fanout *f, const struct pr_packet *p)
 {
-	f->matched++;
+	f->state.matched++;
 	f->sums.related += (p->flags & PR_PACKET_RELATED) != 0;
-	if (!f->limit || f->matched < f->limit)
+	if (!f->limit || f->state.matched < f->limit)
 		return true;
 	prm_completeness_truncate(f->completeness, p->otime);
 	f->limited = true;
@@ -829,7 +809,7 @@ give_tally(struct prm_fanout *f)
 		return true;
 	if (!f->tally_at && f->options.query->tally->best)
 		pr_tally_cut(f->tally, f->options.query->tally->best);
-	while (f->credit && !f->done) {
+	while (f->credit && !f->state.done) {
 		rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
 		if (rc == 0)
 			return true;
@@ -854,7 +834,7 @@ end_or_wait(struct prm_fanout *f, int got, bool flush)
 		f->merged = true;
 	if (!f->sealed && (flush || f->merged))
 		seal(f);
-	if (f->merged && !f->sealed && !f->done && give_tally(f))
+	if (f->merged && !f->sealed && !f->state.done && give_tally(f))
 		finish(f, false);
 }
 
@@ -864,7 +844,7 @@ merge_on(struct prm_fanout *f, bool flush)
 	struct pr_packet p;
 	int got = PR_SOURCE_PACKET;
 
-	while (!f->done && !f->merged) {
+	while (!f->state.done && !f->merged) {
 		if (f->has_kept)
 			p = f->kept;
 		else
@@ -875,12 +855,12 @@ merge_on(struct prm_fanout *f, bool flush)
 		f->kept = p;
 		if (f->has_kept)
 			return; /* no credit */
-		if (!f->done && !take(f, &p)) {
+		if (!f->state.done && !take(f, &p)) {
 			f->merged = true;
 			got = PR_SOURCE_END;
 		}
 	}
-	if (!f->done)
+	if (!f->state.done)
 		end_or_wait(f, f->merged ? PR_SOURCE_END : got, flush);
 }
 
@@ -889,9 +869,9 @@ pump(struct prm_fanout *f, bool flush)
 {
 	if (f->sealed && f->credit)
 		send_batch(f);
-	if (!f->done && !f->follow.idle)
+	if (!f->state.done && !f->follow.idle)
 		merge_on(f, flush);
-	if (!f->done && !f->follow.idle)
+	if (!f->state.done && !f->follow.idle)
 		grant_all(f);
 }
 
@@ -912,7 +892,7 @@ pass_on(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
 		drop_node(f, leg, err.text);
 		return;
 	}
-	f->matched += header.count;
+	f->state.matched += header.count;
 	if (pr_rpc_pass_on(leg->address.rpc, client->rpc, &client->peer) < 0)
 		client_gone(f);
 }
@@ -956,7 +936,7 @@ on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 	/* not settled yet: its last batches may still turn out bad while they are merged */
 	pr_message_add_numbers(&f->sums.base, &end->base);
 	if (f->count_at_node) {
-		f->matched += end->matched;
+		f->state.matched += end->matched;
 		f->sums.related += end->related;
 	}
 	if (f->count_at_node && end->limit_reached) {
@@ -984,7 +964,7 @@ prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	if (!leg)
 		return false;
 	f->mono = mono;
-	if (f->done || leg->remote->ended)
+	if (f->state.done || leg->remote->ended)
 		return true;
 	leg->heard = mono;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH)
@@ -997,7 +977,7 @@ prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 		send_failure(f, env->failure->text, true);
 	else
 		drop_node(f, leg, env->failure->text[0] ? env->failure->text : "it failed");
-	if (!f->done)
+	if (!f->state.done)
 		pump(f, false);
 	return true;
 }
@@ -1009,7 +989,7 @@ prm_fanout_on_node_lost(
 	for (size_t i = 0; i < f->leg_count; i++)
 		if (leg_live(&f->legs[i]) && prm_peer_ref_equal(&f->legs[i].address, node))
 			drop_node(f, &f->legs[i], why);
-	if (!f->done)
+	if (!f->state.done)
 		pump(f, false);
 }
 
@@ -1042,16 +1022,16 @@ prm_fanout_credit(struct prm_fanout *f, uint64_t id, uint32_t batches)
 	*credit += batches < CREDIT_MAX ? batches : CREDIT_MAX;
 	if (*credit > CREDIT_MAX)
 		*credit = CREDIT_MAX;
-	if (!f->done)
+	if (!f->state.done)
 		pump(f, false);
 }
 
 static void
 cancel(struct prm_fanout *f)
 {
-	int64_t given = f->matched ? f->kept.otime : INT64_MIN;
+	int64_t given = f->state.matched ? f->kept.otime : INT64_MIN;
 
-	if (f->done)
+	if (f->state.done)
 		return;
 	prm_completeness_truncate(f->completeness, passes(f) ? INT64_MAX : given);
 	finish(f, true);
@@ -1067,7 +1047,7 @@ prm_fanout_cancel_by_client(struct prm_fanout *f, uint64_t id)
 		return;
 	}
 	drop_node(f, leg, "its packets are damaged, or not in order");
-	if (!f->done)
+	if (!f->state.done)
 		pump(f, false);
 }
 
@@ -1081,7 +1061,7 @@ prm_fanout_cancel_by_other(struct prm_fanout *f)
 void
 prm_fanout_abort(struct prm_fanout *f, const char *why)
 {
-	if (!f->done)
+	if (!f->state.done)
 		send_failure(f, why, false);
 }
 
@@ -1115,53 +1095,30 @@ check_query(const struct prm_fanout_options *o, struct pr_error *err)
 	return 0;
 }
 
-/* Has the client merge what it can merge, unless the merger has to see each packet. */
-static void
-begin_passing(struct prm_fanout *f)
+static bool
+init(struct prm_fanout *f, const struct prm_fanout_options *options)
 {
-	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
-	uint64_t ids[PASS_MAX];
-	char *nodes[PASS_MAX];
+	const Packrack__Query *q = options->query;
 
-	if (!f->options.query->merges || f->count_only || f->limit || f->follow.on ||
-		f->leg_count > PASS_MAX)
-		return;
-	sources.ids = ids;
-	sources.nodes = nodes;
-	for (size_t i = 0; i < f->leg_count; i++)
-		if (leg_live(&f->legs[i])) {
-			ids[sources.n_ids++] = f->legs[i].id;
-			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
-				f->completeness, f->legs[i].index);
-		}
-	f->passes = sources.n_ids > 0;
-	if (f->passes)
-		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
-}
-
-static struct prm_fanout *
-make(const struct prm_fanout_options *options)
-{
-	struct prm_fanout *f = calloc(1, sizeof(*f));
-
-	if (!f)
-		return NULL;
 	f->options = *options;
-	f->options.query = pr_message_copy(&options->query->base);
+	f->options.query = pr_message_copy(&q->base);
 	if (!f->options.silent_ns)
 		f->options.silent_ns = PRM_FANOUT_SILENT_NS;
+	f->state.number = options->number;
 	f->mono = f->began = options->mono;
 	packrack__end__init(&f->sums);
-	f->limit = options->query->limit;
-	f->count_only = options->query->count_only;
+	f->limit = q->limit;
+	f->count_only = q->count_only;
 	f->room = PRM_FANOUT_BATCH;
 	f->buf = malloc(f->room);
-	if (options->query->tally)
-		f->tally = pr_tally_create(options->query->tally->step > 0,
-			options->query->tally->by_packets, 0, NULL);
-	if (!f->options.query || !f->buf || (options->query->tally && !f->tally))
-		prm_fanout_destroy(&f);
-	return f;
+	if (q->tally)
+		f->tally =
+			pr_tally_create(q->tally->step > 0, q->tally->by_packets, 0, NULL);
+	if (!f->options.query || !f->buf || (q->tally && !f->tally))
+		return false;
+	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+	follow_begin(f);
+	return true;
 }
 
 struct prm_fanout *
@@ -1171,21 +1128,15 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 
 	if (check_query(options, err) < 0)
 		return NULL;
-	f = make(options);
-	if (!f) {
+	f = calloc(1, sizeof(*f));
+	if (!f || !init(f, options)) {
 		pr_error_set(err, "no memory for a query");
-		return NULL;
+	} else if (begin_round(f, !f->follow.on, err) == 0) {
+		f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
+		return f;
 	}
-	follow_begin(f);
-	if (allocate(f, err) < 0 || ask_all(f, !f->follow.on, err) < 0) {
-		prm_fanout_destroy(&f);
-		return NULL;
-	}
-	begin_passing(f);
-	f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
-	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
-	grant_all(f);
-	return f;
+	prm_fanout_destroy(&f);
+	return NULL;
 }
 
 void
@@ -1196,14 +1147,13 @@ prm_fanout_destroy(struct prm_fanout **fp)
 	*fp = NULL;
 	if (!f)
 		return;
-	if (!f->done)
+	if (!f->state.done)
 		cancel_nodes(f);
 	release(f);
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
-	follow_free(f);
-	if (f->options.query)
-		packrack__query__free_unpacked((Packrack__Query *)f->options.query, NULL);
+	completeness_free(&f->follow.total);
+	packrack__query__free_unpacked(query_of(f), NULL);
 	free(f->buf);
 	free(f);
 }
@@ -1246,46 +1196,27 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 	for (size_t i = 0; i < f->leg_count; i++)
 		if (leg_live(&f->legs[i]) && f->legs[i].remote->owed)
 			check_leg(f, &f->legs[i]);
-	if (!f->done)
+	if (!f->state.done)
 		pump(f, true);
-	if (!f->done && f->follow.idle)
+	if (!f->state.done && f->follow.idle)
 		follow_tick(f);
 }
 
-bool
-prm_fanout_done(const struct prm_fanout *f)
+const struct prm_fanout_state *
+prm_fanout_state(const struct prm_fanout *f)
 {
-	return f->done;
-}
-
-uint64_t
-prm_fanout_matched(const struct prm_fanout *f)
-{
-	return f->matched;
-}
-
-void
-prm_fanout_routed(const struct prm_fanout *f, uint64_t *asked, uint64_t *left_out)
-{
-	*asked = f->asked;
-	*left_out = f->left_out;
-}
-
-uint64_t
-prm_fanout_number(const struct prm_fanout *f)
-{
-	return f->options.number;
+	return &f->state;
 }
 
 void
 prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out)
 {
 	packrack__running_query__init(out);
-	out->number = f->options.number;
+	out->number = f->state.number;
 	out->user = (char *)f->options.client.peer.user;
 	out->text = f->options.query->text;
 	out->started = f->options.real;
-	out->matched = f->matched;
+	out->matched = f->state.matched;
 	out->bytes = f->bytes;
 	for (size_t i = 0; i < f->leg_count; i++) {
 		out->nodes += f->legs[i].remote != NULL;

@@ -29,6 +29,13 @@ struct prm_fanout;
 #define PRM_FANOUT_STRETCHES_MAX                                                           \
 	(32 * 1024 * 1024) /* bytes of what nodes told that they hold */
 
+struct prm_fanout_state {
+	bool done;
+	uint64_t number; /* as in the options */
+	uint64_t matched; /* packets so far */
+	uint64_t asked, left_out; /* nodes, by the first round of asking */
+};
+
 struct prm_fanout_options {
 	struct prm_peer_ref client;
 	uint64_t id; /* the client's */
@@ -77,11 +84,8 @@ void prm_fanout_on_node_lost(
 	struct prm_fanout *f, const struct prm_peer_ref *node, const char *why);
 /* A few times a second: deadlines, and sends what has waited for more. */
 void prm_fanout_tick(struct prm_fanout *f, int64_t mono);
-bool prm_fanout_done(const struct prm_fanout *f);
-uint64_t prm_fanout_matched(const struct prm_fanout *f);
-/* Nodes that it was sent to, and that it was not. */
-void prm_fanout_routed(const struct prm_fanout *f, uint64_t *asked, uint64_t *left_out);
-uint64_t prm_fanout_number(const struct prm_fanout *f);
+/* Valid while f is. */
+const struct prm_fanout_state *prm_fanout_state(const struct prm_fanout *f);
 /* What it costs so far. Texts are borrowed, valid while f is. */
 void prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out);
 

@@ -87,12 +87,11 @@ refuse(const struct prm_peer_ref *to, uint64_t id, const char *text, bool bad_re
 static void
 query_remove(struct prm_merger *m, size_t at)
 {
-	uint64_t asked, left_out;
+	const struct prm_fanout_state *state = prm_fanout_state(m->queries[at]);
 
-	m->packets_merged += prm_fanout_matched(m->queries[at]);
-	prm_fanout_routed(m->queries[at], &asked, &left_out);
-	m->nodes_asked += asked;
-	m->nodes_left_out += left_out;
+	m->packets_merged += state->matched;
+	m->nodes_asked += state->asked;
+	m->nodes_left_out += state->left_out;
 	prm_fanout_destroy(&m->queries[at]);
 	m->queries[at] = m->queries[--m->query_count];
 }
@@ -102,7 +101,7 @@ static void
 queries_reap(struct prm_merger *m)
 {
 	for (size_t i = m->query_count; i-- > 0;)
-		if (prm_fanout_done(m->queries[i]))
+		if (prm_fanout_state(m->queries[i])->done)
 			query_remove(m, i);
 }
 
@@ -194,7 +193,7 @@ static bool
 cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 {
 	for (size_t i = 0; i < m->query_count; i++)
-		if (prm_fanout_number(m->queries[i]) == number) {
+		if (prm_fanout_state(m->queries[i])->number == number) {
 			prm_fanout_cancel_by_other(m->queries[i]);
 			pr_error_set(text, "query %llu is cancelled",
 				(unsigned long long)number);
