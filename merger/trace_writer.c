@@ -33,7 +33,9 @@ struct trace_link {
 struct prm_trace_writer {
 	struct prm_output *out;
 	enum prm_trace_format format;
-	char *comment, *filter;
+	char *comment;
+	char *filter; /* its text, after a byte 0 that says: as text */
+	size_t filter_len; /* with that byte; 0: none */
 	struct trace_interface *interfaces;
 	size_t interface_count;
 	struct trace_link *links;
@@ -45,8 +47,6 @@ struct prm_trace_writer {
 	uint64_t packets, clamped;
 	struct prm_trace_hash *hash;
 };
-
-#define HEAD 24
 
 struct prm_trace_hash {
 	XXH3_state_t *state;
@@ -81,7 +81,7 @@ prm_trace_hash_destroy(struct prm_trace_hash **hp)
 void
 prm_trace_hash_add(struct prm_trace_hash *h, const struct pr_packet *p)
 {
-	uint8_t head[HEAD];
+	uint8_t head[24];
 
 	pr_put_le64(head, (uint64_t)p->time);
 	pr_put_le32(head + 8, p->caplen);
@@ -232,10 +232,34 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 #define ANCIENT_OFFSET (-INT64_C(9223372037))
 #define NS UINT64_C(1000000000)
 
-/* A block in the making. Its room is reckoned beforehand by option_cost and never too small. */
-struct block {
-	uint8_t *start, *at;
+/* len 0: it is left out. */
+struct option {
+	uint16_t code;
+	size_t len;
+	const void *data; /* NULL: bytes */
+	uint8_t bytes[8];
 };
+
+static struct option
+data_option(uint16_t code, const void *data, size_t len)
+{
+	return (struct option){code, len > OPTION_MAX ? OPTION_MAX : len, data, {0}};
+}
+
+static struct option
+text_option(uint16_t code, const char *text)
+{
+	return data_option(code, text, strlen(text));
+}
+
+static struct option
+number_option(uint16_t code, uint64_t number, bool known)
+{
+	struct option o = {.code = code, .len = known ? sizeof(o.bytes) : 0};
+
+	pr_put_le64(o.bytes, number);
+	return o;
+}
 
 static size_t
 padded(size_t len)
@@ -244,73 +268,52 @@ padded(size_t len)
 }
 
 static size_t
-option_cost(const char *text)
+option_cost(const struct option *o)
 {
-	size_t len = strlen(text);
-
-	return 4 + padded(len > OPTION_MAX ? OPTION_MAX : len);
+	return o->len ? 4 + padded(o->len) : 0;
 }
 
+/* The room is zeroed already, which is the padding. */
+static void
+put_option(uint8_t *at, const struct option *o)
+{
+	if (!o->len)
+		return;
+	pr_put_le16(at, o->code);
+	pr_put_le16(at + 2, (uint16_t)o->len);
+	memcpy(at + 4, o->data ? o->data : o->bytes, o->len);
+}
+
+/* words: what stands before the options. */
 static int
-block_begin(struct block *b, uint32_t type, size_t room, struct pr_error *err)
+write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
+	size_t word_count, const struct option *options, size_t option_count,
+	struct pr_error *err)
 {
-	b->start = b->at = malloc(room + 32);
-	if (!b->start)
-		return pr_error_set(err, "no memory for a block of a trace");
-	pr_put_le32(b->start, type);
-	b->at = b->start + 8;
-	return 0;
-}
-
-static void
-put32(struct block *b, uint32_t v)
-{
-	pr_put_le32(b->at, v);
-	b->at += 4;
-}
-
-static void
-put_option(struct block *b, uint16_t code, const void *data, size_t len)
-{
-	if (len > OPTION_MAX)
-		len = OPTION_MAX;
-	pr_put_le16(b->at, code);
-	pr_put_le16(b->at + 2, (uint16_t)len);
-	memset(b->at + 4, 0, padded(len));
-	memcpy(b->at + 4, data, len);
-	b->at += 4 + padded(len);
-}
-
-static void
-put_text(struct block *b, uint16_t code, const char *text)
-{
-	if (text[0])
-		put_option(b, code, text, strlen(text));
-}
-
-static void
-put_number(struct block *b, uint16_t code, uint64_t number)
-{
-	uint8_t bytes[8];
-
-	pr_put_le64(bytes, number);
-	put_option(b, code, bytes, sizeof(bytes));
-}
-
-static int
-block_end(struct prm_trace_writer *w, struct block *b, struct pr_error *err)
-{
-	uint32_t len;
+	size_t len = 16 + 4 * word_count; /* with the end of options, which is 0 */
+	uint8_t *block, *at;
 	int result;
 
-	put32(b, 0); /* opt_endofopt */
-	len = (uint32_t)(b->at - b->start) + 4;
-	put32(b, len);
-	pr_put_le32(b->start + 4, len);
-	result = prm_output_write(w->out, b->start, len, err);
-	free(b->start);
+	for (size_t i = 0; i < option_count; i++)
+		len += option_cost(&options[i]);
+	block = calloc(1, len);
+	if (!block)
+		return pr_error_set(err, "no memory for a block of a trace");
+	pr_put_le32(block, type);
+	pr_put_le32(block + 4, (uint32_t)len);
+	at = block + 8;
+	for (size_t i = 0; i < word_count; i++, at += 4)
+		pr_put_le32(at, words[i]);
+	for (size_t i = 0; i < option_count; i++) {
+		put_option(at, &options[i]);
+		at += option_cost(&options[i]);
+	}
+	pr_put_le32(block + len - 4, (uint32_t)len);
+	result = prm_output_write(w->out, block, len, err);
+	free(block);
 	return result;
 }
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
  * ---- section and interfaces ----
@@ -347,58 +350,38 @@ static int
 write_interface(struct prm_trace_writer *w, const struct trace_interface *interface,
 	bool ancient, uint32_t *number, struct pr_error *err)
 {
-	static const uint8_t nanoseconds = 9;
-	/* if_filter begins with a byte that says: as text */
-	char *filter = w->filter[0] ? malloc(strlen(w->filter) + 2) : NULL;
+	const uint32_t words[] = {interface->linktype, w->snaplen};
 	char description[DESCRIPTION] = "";
-	struct block b;
 
-	if (w->filter[0] && !filter)
-		return pr_error_set(err, "no memory for a block of a trace");
 	if (w->interface_count)
 		describe(w, (size_t)(interface - w->interfaces), description);
-	if (block_begin(&b, BLOCK_INTERFACE,
-		    96 + option_cost(interface->name) + option_cost(description) +
-			    option_cost(w->filter),
-		    err) < 0) {
-		free(filter);
-		return -1;
-	}
-	put32(&b, interface->linktype);
-	put32(&b, w->snaplen);
-	put_text(&b, IF_NAME, interface->name);
-	put_text(&b, IF_DESCRIPTION, description);
-	if (interface->speed && !interface->speeds_differ)
-		put_number(&b, IF_SPEED, interface->speed);
-	put_option(&b, IF_TSRESOL, &nanoseconds, 1);
-	if (filter) {
-		filter[0] = 0;
-		memcpy(filter + 1, w->filter, strlen(w->filter));
-		put_option(&b, IF_FILTER, filter, strlen(w->filter) + 1);
-		free(filter);
-	}
-	if (ancient)
-		put_number(&b, IF_TSOFFSET, (uint64_t)ANCIENT_OFFSET);
+	const struct option options[] = {
+		text_option(IF_NAME, interface->name),
+		text_option(IF_DESCRIPTION, description),
+		number_option(IF_SPEED, interface->speed,
+			interface->speed && !interface->speeds_differ),
+		text_option(IF_TSRESOL, "\x09"), /* nanoseconds */
+		data_option(IF_FILTER, w->filter, w->filter_len),
+		number_option(IF_TSOFFSET, (uint64_t)ANCIENT_OFFSET, ancient),
+	};
+
 	*number = w->written_interfaces++;
-	return block_end(w, &b, err);
+	return write_block(
+		w, BLOCK_INTERFACE, words, COUNT(words), options, COUNT(options), err);
 }
 
 static int
 pcapng_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
-	static const char program[] = "packrack " PACKRACK_VERSION;
-	struct block b;
+	/* version 1.0; the section's length is not told, as we stream */
+	static const uint32_t words[] = {BYTE_ORDER_MAGIC, 1, UINT32_MAX, UINT32_MAX};
+	const struct option options[] = {
+		text_option(OPT_COMMENT, w->comment),
+		text_option(SHB_USERAPPL, "packrack " PACKRACK_VERSION),
+	};
 
-	if (block_begin(&b, BLOCK_SECTION,
-		    32 + option_cost(program) + option_cost(w->comment), err) < 0)
-		return -1;
-	put32(&b, BYTE_ORDER_MAGIC);
-	put32(&b, 1); /* version 1.0 */
-	put32(&b, UINT32_MAX); /* section length: not told, as we stream */
-	put32(&b, UINT32_MAX);
-	put_text(&b, OPT_COMMENT, w->comment);
-	put_text(&b, SHB_USERAPPL, program);
-	return block_end(w, &b, err);
+	return write_block(
+		w, BLOCK_SECTION, words, COUNT(words), options, COUNT(options), err);
 }
 
 /* ---- packets ---- */
@@ -423,8 +406,9 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	struct trace_interface *interface, struct pr_error *err)
 {
 	uint32_t number, pad = (uint32_t)padded(p->caplen) - p->caplen;
-	const char *comment = pr_relation_text(p->flags);
-	size_t options = comment ? option_cost(comment) + 4 : 0; /* and the end of them */
+	const char *text = pr_relation_text(p->flags);
+	const struct option comment = text_option(OPT_COMMENT, text ? text : "");
+	size_t options = text ? option_cost(&comment) + 4 : 0; /* and the end of them */
 	uint32_t total = 32 + p->caplen + pad + (uint32_t)options;
 	uint64_t ticks;
 	uint8_t *at;
@@ -450,55 +434,49 @@ pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	if (!at)
 		return -1;
 	memset(at, 0, pad + options);
-	if (comment) {
-		struct block b = {.at = at + pad};
-		put_text(&b, OPT_COMMENT, comment);
-	}
+	put_option(at + pad, &comment);
 	pr_put_le32(at + pad + options, total);
 	return 0;
 }
 
 /* ---- the end ---- */
 
-static void
-put_time(struct block *b, uint16_t code, int64_t time)
+/* As a block has a time: its high 32 bits first. */
+static uint64_t
+block_time(int64_t time)
 {
-	uint8_t bytes[8];
 	uint64_t ticks = time < 0 ? 0 : (uint64_t)time;
 
-	pr_put_le32(bytes, (uint32_t)(ticks >> 32));
-	pr_put_le32(bytes + 4, (uint32_t)ticks);
-	put_option(b, code, bytes, sizeof(bytes));
+	return ticks >> 32 | ticks << 32;
 }
 
 static int
 write_statistics(struct prm_trace_writer *w, const struct trace_interface *interface,
 	const char *const *comments, size_t comment_count, struct pr_error *err)
 {
-	size_t room = 128;
-	struct block b;
+	uint64_t first = block_time(interface->first), last = block_time(interface->last);
+	bool told = interface->told;
+	/* the block's own time is that of its last packet, or 0 */
+	const uint32_t words[] = {
+		interface->number != UINT32_MAX ? interface->number : interface->ancient,
+		(uint32_t)last, (uint32_t)(last >> 32)};
+	struct option *options = calloc(comment_count + 6, sizeof(*options));
+	size_t count = 0;
+	int result;
 
+	if (!options)
+		return pr_error_set(err, "no memory for a block of a trace");
+	options[count++] = number_option(ISB_ENDTIME, last, interface->packets > 0);
+	options[count++] = number_option(ISB_STARTTIME, first, interface->packets > 0);
 	for (size_t i = 0; i < comment_count; i++)
-		room += option_cost(comments[i]);
-	if (block_begin(&b, BLOCK_STATISTICS, room, err) < 0)
-		return -1;
-	put32(&b, interface->number != UINT32_MAX ? interface->number : interface->ancient);
-	put32(&b, 0); /* the block's own time: that of its last packet */
-	put32(&b, 0);
-	if (interface->packets) {
-		put_time(&b, ISB_ENDTIME, interface->last);
-		memcpy(b.start + 12, b.at - 8, 8);
-		put_time(&b, ISB_STARTTIME, interface->first);
-	}
-	for (size_t i = 0; i < comment_count; i++)
-		put_text(&b, OPT_COMMENT, comments[i]);
-	put_number(&b, ISB_FILTERACCEPT, interface->packets);
-	if (interface->told) {
-		put_number(&b, ISB_IFRECV, interface->received);
-		put_number(&b, ISB_IFDROP, interface->dropped_interface);
-		put_number(&b, ISB_OSDROP, interface->dropped_kernel);
-	}
-	return block_end(w, &b, err);
+		options[count++] = text_option(OPT_COMMENT, comments[i]);
+	options[count++] = number_option(ISB_FILTERACCEPT, interface->packets, true);
+	options[count++] = number_option(ISB_IFRECV, interface->received, told);
+	options[count++] = number_option(ISB_IFDROP, interface->dropped_interface, told);
+	options[count++] = number_option(ISB_OSDROP, interface->dropped_kernel, told);
+	result = write_block(w, BLOCK_STATISTICS, words, COUNT(words), options, count, err);
+	free(options);
+	return result;
 }
 
 static bool
@@ -605,8 +583,12 @@ prm_trace_create(struct prm_output *out, const struct prm_trace_options *options
 		w->format = options->format;
 		w->snaplen = PRM_TRACE_SNAPLEN;
 		w->comment = strdup(options->comment ? options->comment : "");
-		w->filter = strdup(options->filter ? options->filter : "");
+		if (options->filter && options->filter[0])
+			w->filter_len = strlen(options->filter) + 1;
+		w->filter = calloc(1, w->filter_len + 1);
 	}
+	if (w && w->filter && w->filter_len)
+		memcpy(w->filter + 1, options->filter, w->filter_len - 1);
 	if (w && w->comment && w->filter && (w->hash = prm_trace_hash_create(err)))
 		return w;
 	prm_trace_destroy(&w);
@@ -638,12 +620,21 @@ cache_slot(uint64_t epoch, uint16_t link)
 	return (size_t)((epoch ^ epoch >> 32) * 0x9E3779B1u + link) % TRACE_CACHE;
 }
 
+static bool
+link_is(const struct trace_link *l, uint64_t epoch, uint16_t link, uint16_t linktype)
+{
+	return l->epoch == epoch && l->link == link && l->linktype == linktype;
+}
+
 static int
-link_add(struct prm_trace_writer *w, const struct prm_trace_link *link, size_t *index,
-	struct pr_error *err)
+link_find_or_add(struct prm_trace_writer *w, const struct prm_trace_link *link,
+	size_t *index, struct pr_error *err)
 {
 	size_t interface;
 
+	for (*index = 0; *index < w->link_count; ++*index)
+		if (link_is(&w->links[*index], link->epoch, link->link, link->linktype))
+			return 0;
 	if (w->link_count >= LINKS_MAX)
 		return pr_error_set(err, "more than %d links in one answer", LINKS_MAX);
 	if (interface_find_or_add(
@@ -651,66 +642,41 @@ link_add(struct prm_trace_writer *w, const struct prm_trace_link *link, size_t *
 		return -1;
 	if (PR_ARRAY_GROW(w->links, w->link_count) < 0)
 		return pr_error_set(err, "no memory for another link");
-	*index = w->link_count++;
-	w->links[*index] =
+	w->links[w->link_count++] =
 		(struct trace_link){link->epoch, link->link, link->linktype, interface};
 	return 0;
-}
-
-static bool
-link_is(const struct trace_link *l, uint64_t epoch, uint16_t link, uint16_t linktype)
-{
-	return l->epoch == epoch && l->link == link && l->linktype == linktype;
-}
-
-static bool
-link_find(const struct prm_trace_writer *w, uint64_t epoch, uint16_t link,
-	uint16_t linktype, size_t *index)
-{
-	for (*index = 0; *index < w->link_count; ++*index)
-		if (link_is(&w->links[*index], epoch, link, linktype))
-			return true;
-	return false;
-}
-
-static void
-learn_speed(struct trace_interface *interface, uint64_t speed)
-{
-	if (speed && interface->speed && speed != interface->speed)
-		interface->speeds_differ = true;
-	if (speed)
-		interface->speed = speed;
 }
 
 int
 prm_trace_link(
 	struct prm_trace_writer *w, const struct prm_trace_link *link, struct pr_error *err)
 {
+	struct trace_interface *interface;
 	size_t index;
 
 	if (!w->begun && link->snaplen > w->snaplen && link->snaplen <= INT32_MAX)
 		w->snaplen = link->snaplen;
-	if (!link_find(w, link->epoch, link->link, link->linktype, &index) &&
-		link_add(w, link, &index, err) < 0)
+	if (link_find_or_add(w, link, &index, err) < 0)
 		return -1;
-	learn_speed(&w->interfaces[w->links[index].interface], link->speed);
+	interface = &w->interfaces[w->links[index].interface];
+	if (link->speed && interface->speed && link->speed != interface->speed)
+		interface->speeds_differ = true;
+	if (link->speed)
+		interface->speed = link->speed;
 	return 0;
 }
 
 static struct trace_interface *
 interface_of(struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
 {
+	const struct prm_trace_link link = {
+		.epoch = p->epoch, .link = p->link, .linktype = p->linktype};
 	size_t slot = cache_slot(p->epoch, p->link), index = w->cache[slot];
 
 	if (index && link_is(&w->links[index - 1], p->epoch, p->link, p->linktype))
 		return &w->interfaces[w->links[index - 1].interface];
-	if (!link_find(w, p->epoch, p->link, p->linktype, &index)) {
-		struct prm_trace_link link = {
-			.epoch = p->epoch, .link = p->link, .linktype = p->linktype};
-
-		if (link_add(w, &link, &index, err) < 0)
-			return NULL;
-	}
+	if (link_find_or_add(w, &link, &index, err) < 0)
+		return NULL;
 	w->cache[slot] = index + 1;
 	return &w->interfaces[w->links[index].interface];
 }
