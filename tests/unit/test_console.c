@@ -315,19 +315,14 @@ END_TEST
 START_TEST(columns)
 {
 	set_up(3);
-	ck_assert_uint_eq(series_now(&model->dispatcher.series, &model->dispatcher.names,
-				  "captured_packets"),
-		15000);
-	ck_assert_uint_eq(series_instant(&model->dispatcher.series,
-				  &model->dispatcher.names, "captured_packets"),
-		1000);
-	ck_assert_double_eq_tol(series_rate(&model->dispatcher.series,
-					&model->dispatcher.names, "captured_packets"),
-		1000, 1e-6);
+	ck_assert_uint_eq(series_now(&model->dispatcher.series, "captured_packets"), 15000);
+	ck_assert_uint_eq(
+		series_instant(&model->dispatcher.series, "captured_packets"), 1000);
+	ck_assert_double_eq_tol(
+		series_rate(&model->dispatcher.series, "captured_packets"), 1000, 1e-6);
 	feed_dispatcher(3, 15); /* the same again is no sample */
-	ck_assert_uint_eq(series_instant(&model->dispatcher.series,
-				  &model->dispatcher.names, "captured_packets"),
-		1000);
+	ck_assert_uint_eq(
+		series_instant(&model->dispatcher.series, "captured_packets"), 1000);
 	feed_merger(0, 16); /* a node that is named no more is gone */
 	feed_dispatcher(2, 16);
 	ck_assert_uint_eq(model->node_count, 2);

@@ -70,6 +70,7 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 
 	if (s->count && time <= sampled_at(s, 0))
 		return;
+	s->names = names;
 	to = s->values[s->count % SERIES_WINDOW];
 	memset(to, 0, sizeof(s->values[0]));
 	for (size_t i = 0; i < count; i++)
@@ -89,24 +90,30 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 	}
 }
 
+static int
+value_find(const struct series *s, const char *name)
+{
+	return s->count ? name_find(s->names, name, 0) : -1;
+}
+
 bool
-series_has(const struct series *s, const struct series_names *n, const char *name)
+series_has(const struct series *s, const char *name)
 {
-	return s->count && name_find(n, name, 0) >= 0;
+	return value_find(s, name) >= 0;
 }
 
 uint64_t
-series_now(const struct series *s, const struct series_names *n, const char *name)
+series_now(const struct series *s, const char *name)
 {
-	int at = name_find(n, name, 0);
+	int at = value_find(s, name);
 
-	return s->count && at >= 0 ? sample(s, 0)[at] : 0;
+	return at >= 0 ? sample(s, 0)[at] : 0;
 }
 
 uint64_t
-series_instant(const struct series *s, const struct series_names *n, const char *name)
+series_instant(const struct series *s, const char *name)
 {
-	int at = name_find(n, name, 0);
+	int at = value_find(s, name);
 
 	if (s->count < 2 || at < 0 || sample(s, 0)[at] < sample(s, 1)[at])
 		return 0;
@@ -114,9 +121,9 @@ series_instant(const struct series *s, const struct series_names *n, const char 
 }
 
 double
-series_rate(const struct series *s, const struct series_names *n, const char *name)
+series_rate(const struct series *s, const char *name)
 {
-	int at = name_find(n, name, 0);
+	int at = value_find(s, name);
 	unsigned back = s->count < SERIES_WINDOW ? s->count : SERIES_WINDOW;
 
 	if (back < 2 || at < 0 || sample(s, 0)[at] < sample(s, back - 1)[at])
@@ -181,11 +188,15 @@ nodes_sweep(struct model *m, bool dispatcher)
 	for (size_t i = 0; i < m->node_count; i++) {
 		struct model_node *n = m->nodes[i];
 
-		if (!n->seen && dispatcher)
-			n->known_to_dispatcher = false;
-		else if (!n->seen)
-			n->known_to_merger = false;
-		if (n->known_to_dispatcher || n->known_to_merger)
+		if (!n->seen && dispatcher) {
+			n->sent = NULL;
+			n->dispatcher_values.count = 0;
+		} else if (!n->seen) {
+			n->held = NULL;
+			n->merger_values.count = 0;
+		}
+		n->seen = false;
+		if (n->sent || n->held)
 			m->nodes[kept++] = n;
 		else
 			free(n);
@@ -201,15 +212,14 @@ take_sent_node(
 
 	if (!n)
 		return;
-	if (!n->known_to_dispatcher)
+	if (!n->sent)
 		model_event(m, now, "node %s (%s) is %s", d->name, d->mac, d->state);
-	else if (strcmp(n->state, d->state))
-		model_event(m, now, "node %s was %s, is %s", d->name, n->state, d->state);
-	n->known_to_dispatcher = n->seen = true;
-	n->number = d->number;
-	n->heard = d->last_seen;
+	else if (strcmp(n->sent->state, d->state))
+		model_event(
+			m, now, "node %s was %s, is %s", d->name, n->sent->state, d->state);
+	n->sent = d;
+	n->seen = true;
 	COPY(n->mac, d->mac);
-	COPY(n->state, d->state);
 	series_push(&n->dispatcher_values, &m->dispatcher_names, time, d->values,
 		d->n_values, "stored_packets");
 }
@@ -223,16 +233,14 @@ take_stored_node(struct model *m, const Packrack__NodeStatus *s, int64_t time, i
 
 	if (!n)
 		return;
-	if (n->known_to_merger && n->connected != s->connected)
+	if (n->held && n->held->connected != s->connected)
 		model_event(m, now, "node %s: its indexer %s", s->name,
 			s->connected ? "is back" : "has fallen silent");
-	if (n->known_to_merger && n->writer != s->writer_alive)
+	if (n->held && n->held->writer_alive != s->writer_alive)
 		model_event(m, now, "node %s: its logger %s", s->name,
 			s->writer_alive ? "is back" : "has gone");
-	n->known_to_merger = n->seen = true;
-	n->connected = s->connected;
-	n->writer = s->writer_alive;
-	n->last_seen = s->last_seen;
+	n->held = s;
+	n->seen = true;
 	pr_values_add_node(&values, s);
 	series_push(&n->merger_values, &m->merger_names, time, pointers, values.count,
 		"packets");
@@ -240,19 +248,32 @@ take_stored_node(struct model *m, const Packrack__NodeStatus *s, int64_t time, i
 
 /* ---- whole messages ---- */
 
+static Packrack__Status *
+copy_of(const Packrack__Status *s)
+{
+	size_t size = packrack__status__get_packed_size(s);
+	uint8_t *bytes = malloc(size + 1);
+	Packrack__Status *copy = NULL;
+
+	if (bytes) {
+		packrack__status__pack(s, bytes);
+		copy = packrack__status__unpack(NULL, size, bytes);
+	}
+	free(bytes);
+	return copy;
+}
+
 static void
-take_peer(struct model *m, struct model_peer *p, const Packrack__Status *s,
-	const char *name, const char *lead, int64_t now)
+take_peer(struct model *m, struct model_peer *p, Packrack__Status *s, const char *name,
+	const char *lead, int64_t now)
 {
 	if (!p->answers)
 		model_event(m, now, "%s %s answers", name, s->version);
-	else if (strcmp(p->state, s->state))
-		model_event(m, now, "%s was %s, is %s", name, p->state, s->state);
+	else if (strcmp(p->status->state, s->state))
+		model_event(m, now, "%s was %s, is %s", name, p->status->state, s->state);
 	p->answers = true;
 	p->error[0] = '\0';
-	COPY(p->version, s->version);
-	COPY(p->state, s->state);
-	p->time = s->time;
+	p->status = s;
 	series_push(&p->series, &p->names, s->time, s->values, s->n_values, lead);
 }
 
@@ -283,106 +304,62 @@ take_link(struct model *m, const Packrack__DispatcherLink *d, int64_t time)
 }
 
 static void
-take_queries(struct model *m, const Packrack__Status *s)
+take_stores(struct model *m, const Packrack__NodeStatus *n)
 {
-	m->query_count = 0;
-	for (size_t i = 0; i < s->n_queries && m->query_count < MODEL_QUERIES; i++) {
-		const Packrack__RunningQuery *from = s->queries[i];
-		struct model_query *q = &m->queries[m->query_count++];
-
-		*q = (struct model_query){.number = from->number,
-			.matched = from->matched,
-			.bytes = from->bytes,
-			.started = from->started,
-			.nodes = from->nodes,
-			.nodes_left = from->nodes_left};
-		COPY(q->user, from->user);
-		COPY(q->text, from->text);
-	}
+	for (size_t i = 0; i < n->n_streams && m->store_count < MODEL_STORES; i++)
+		if (n->streams[i]->packet_stream)
+			m->stores[m->store_count++] =
+				(struct model_store){n, n->streams[i]};
 }
 
-static void
-take_store(struct model *m, const Packrack__NodeStatus *n, const Packrack__StreamHeld *s)
-{
-	struct model_store *to = &m->stores[m->store_count++];
-	const Packrack__Deleted *d = s->n_deleted ? s->deleted[s->n_deleted - 1] : NULL;
-	char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
-
-	*to = (struct model_store){.connected = n->connected,
-		.packets = s->packets,
-		.bytes = s->bytes,
-		.guarantee = s->guarantee,
-		.oldest = s->first_time,
-		.newest = s->last_time,
-		.gone_until = s->evicted_segments ? s->evicted_until : 0};
-	COPY(to->node, n->name);
-	COPY(to->stream, s->name);
-	COPY(to->link, s->link_name);
-	if (d)
-		snprintf(to->deleted, sizeof(to->deleted), "%s to %s %s%s by %s",
-			d->since ? pr_time_format(d->since, since, sizeof(since)) : "up",
-			pr_time_format(d->until, until, sizeof(until)),
-			d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by);
-}
-
-static void
-take_stores(struct model *m, const Packrack__Status *s)
-{
-	m->store_count = 0;
-	for (size_t i = 0; i < s->n_nodes; i++)
-		for (size_t j = 0; j < s->nodes[i]->n_streams; j++)
-			if (s->nodes[i]->streams[j]->packet_stream &&
-				m->store_count < MODEL_STORES)
-				take_store(m, s->nodes[i], s->nodes[i]->streams[j]);
-}
-
-static void
-nodes_unsee(struct model *m)
-{
-	for (size_t i = 0; i < m->node_count; i++)
-		m->nodes[i]->seen = false;
-}
-
+/* The nodes point into the previous answer until they are swept. Without memory it stays. */
 void
-model_take_dispatcher(struct model *m, const Packrack__Status *s, int64_t now)
+model_take_dispatcher(struct model *m, const Packrack__Status *given, int64_t now)
 {
 	struct model_peer *p = &m->dispatcher;
+	Packrack__Status *s = copy_of(given), *previous = p->status;
 
-	if (p->epoch != s->epoch) {
-		if (p->epoch)
+	if (!s)
+		return;
+	if (!previous || previous->epoch != s->epoch) {
+		if (previous)
 			model_event(m, now, "the dispatcher was started again");
 		memset(&p->series, 0, sizeof(p->series));
 		memset(m->links, 0, sizeof(m->links));
 		m->link_count = 0;
-		p->epoch = s->epoch;
 	}
 	take_peer(m, p, s, "dispatcher", "captured_packets", now);
-	nodes_unsee(m);
 	for (size_t i = 0; i < s->n_dispatcher_nodes; i++)
 		take_sent_node(m, s->dispatcher_nodes[i], s->time, now);
 	nodes_sweep(m, true);
 	for (size_t i = 0; i < s->n_dispatcher_links; i++)
 		take_link(m, s->dispatcher_links[i], s->time);
+	packrack__status__free_unpacked(previous, NULL);
 }
 
 void
-model_take_merger(struct model *m, unsigned which, const Packrack__Status *s, int64_t now)
+model_take_merger(
+	struct model *m, unsigned which, const Packrack__Status *given, int64_t now)
 {
 	struct model_peer *p = &m->mergers[which];
+	Packrack__Status *s = copy_of(given), *previous = p->status;
 	char name[32];
 
+	if (!s)
+		return;
 	snprintf(name, sizeof(name), which ? "merger %u" : "merger", which + 1);
 	take_peer(m, p, s, name, "merged_packets", now);
-	p->nodes = (unsigned)s->n_nodes;
-	p->queries = (unsigned)s->n_queries;
-	if (which)
-		return;
-	take_queries(m, s);
-	take_stores(m, s);
-	nodes_unsee(m);
-	for (size_t i = 0; i < s->n_nodes; i++)
-		take_stored_node(m, s->nodes[i], s->time, now);
-	nodes_sweep(m, false);
+	if (which == 0) {
+		m->queries = s->queries;
+		m->query_count = s->n_queries;
+		m->store_count = 0;
+		for (size_t i = 0; i < s->n_nodes; i++) {
+			take_stores(m, s->nodes[i]);
+			take_stored_node(m, s->nodes[i], s->time, now);
+		}
+		nodes_sweep(m, false);
+	}
+	packrack__status__free_unpacked(previous, NULL);
 }
 
 struct model *
@@ -406,6 +383,9 @@ model_destroy(struct model **mp)
 	for (size_t i = 0; i < m->node_count; i++)
 		free(m->nodes[i]);
 	free(m->nodes);
+	packrack__status__free_unpacked(m->dispatcher.status, NULL);
+	for (unsigned i = 0; i < MODEL_MERGERS; i++)
+		packrack__status__free_unpacked(m->mergers[i].status, NULL);
 	free(m);
 }
 
@@ -433,70 +413,50 @@ void
 model_silent(struct model *m, struct model_peer *peer, const char *name, const char *why,
 	int64_t now)
 {
-	if ((peer->answers || strcmp(peer->error, why)) && (peer->wanted || peer->time))
+	if ((peer->answers || strcmp(peer->error, why)) && (peer->wanted || peer->status))
 		model_event(m, now, "%s: %s", name, why);
 	peer->answers = false;
 	snprintf(peer->error, sizeof(peer->error), "%s", why);
 }
 
-uint64_t
-node_dispatcher_value(const struct model *m, const struct model_node *n, const char *name)
-{
-	return n->known_to_dispatcher
-		       ? series_now(&n->dispatcher_values, &m->dispatcher_names, name)
-		       : 0;
-}
-
-uint64_t
-node_merger_value(const struct model *m, const struct model_node *n, const char *name)
-{
-	return n->known_to_merger ? series_now(&n->merger_values, &m->merger_names, name)
-				  : 0;
-}
-
 const char *
 node_state(const struct model *m, const struct model_node *n, bool *bad)
 {
-	bool active = !strcmp(n->state, "active");
-
-	*bad = n->known_to_dispatcher && !active;
-	if (n->known_to_dispatcher && !active)
-		return n->state;
-	if (n->known_to_merger && m->mergers[0].answers && !n->connected) {
-		*bad = true;
-		return "unindexed"; /* the dispatcher hears its logger, the merger does not hear its indexer */
-	}
-	if (n->known_to_dispatcher)
-		return n->state;
-	*bad = !n->writer;
-	return n->writer ? "recording" : "no-logger";
+	*bad = n->sent && strcmp(n->sent->state, "active");
+	if (*bad)
+		return n->sent->state;
+	/* the dispatcher hears its logger, the merger does not hear its indexer */
+	*bad = n->held && m->mergers[0].answers && !n->held->connected;
+	if (*bad)
+		return "unindexed";
+	if (n->sent)
+		return n->sent->state;
+	*bad = !n->held->writer_alive;
+	return *bad ? "no-logger" : "recording";
 }
 
 double
-node_full_in(const struct model *m, const struct model_node *n)
+node_full_in(const struct model_node *n)
 {
-	double rate, left;
+	const struct series *s = &n->merger_values;
+	double size = (double)series_now(s, "volume_size_bytes"), rate, left;
 
-	if (n->known_to_merger && node_merger_value(m, n, "volume_size_bytes")) {
-		rate = series_rate(
-			&n->merger_values, &m->merger_names, "volume_used_bytes");
-		left = (double)node_merger_value(m, n, "volume_size_bytes") -
-		       (double)node_merger_value(m, n, "volume_used_bytes");
+	if (size > 0) {
+		rate = series_rate(s, "volume_used_bytes");
+		left = size - (double)series_now(s, "volume_used_bytes");
 	} else {
-		rate = series_rate(
-			&n->dispatcher_values, &m->dispatcher_names, "stored_bytes");
-		left = (double)node_dispatcher_value(m, n, "volume_free_bytes");
+		rate = series_rate(&n->dispatcher_values, "stored_bytes");
+		left = (double)series_now(&n->dispatcher_values, "volume_free_bytes");
 	}
 	return rate > 0 ? left / rate : -1;
 }
 
 uint64_t
-nodes_sum(const struct model *m, const char *name, bool out)
+nodes_sum(const struct model *m, const char *name)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < m->node_count; i++)
-		sum += out ? node_dispatcher_value(m, m->nodes[i], name)
-			   : node_merger_value(m, m->nodes[i], name);
+		sum += series_now(&m->nodes[i]->dispatcher_values, name);
 	return sum;
 }

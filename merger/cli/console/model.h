@@ -25,6 +25,7 @@ struct series_names {
 };
 
 struct series {
+	const struct series_names *names;
 	unsigned
 		count; /* samples taken since the counters began; the last SERIES_WINDOW are kept */
 	int64_t times[SERIES_WINDOW];
@@ -32,24 +33,22 @@ struct series {
 	uint64_t spark[SERIES_SPARK]; /* the oldest first */
 	unsigned spark_count;
 };
-uint64_t series_now(const struct series *s, const struct series_names *n, const char *name);
-bool series_has(const struct series *s, const struct series_names *n, const char *name);
+uint64_t series_now(const struct series *s, const char *name);
+bool series_has(const struct series *s, const char *name);
 
 /* Since the last sample; 0 with one only, or when it has fallen. */
-uint64_t series_instant(
-	const struct series *s, const struct series_names *n, const char *name);
+uint64_t series_instant(const struct series *s, const char *name);
 
 /* A second, over the window. */
-double series_rate(const struct series *s, const struct series_names *n, const char *name);
+double series_rate(const struct series *s, const char *name);
 
 /*
  * All values that the console shows: those of the dispatcher and of the first merger,
- * nodes joined by name, and a list of events. No I/O: messages and times are arguments.
- * Texts of other machines are cut to size.
+ * nodes joined by name, and a list of events. The last answer of each is kept as it came.
+ * No I/O: messages and times are arguments.
  */
 #define MODEL_MERGERS 8
 #define MODEL_EVENTS 500
-#define MODEL_QUERIES 64
 #define MODEL_LINKS 64
 #define MODEL_STORES 512
 #define MODEL_NAME 65 /* with its end: PR_NAME_MAX bytes are a name */
@@ -60,25 +59,18 @@ struct model_peer {
 	bool wanted; /* the user named it; else its absence is not reported */
 	bool answers; /* the last request was answered in time */
 	char error[160]; /* why not; or "" while nothing is known */
-	char version[32], state[32];
-	int64_t time; /* its own, of the last answer; 0: there was none */
-	uint64_t epoch; /* dispatcher */
+	Packrack__Status *status; /* its last answer; NULL: there was none */
 	struct series_names names;
 	struct series series;
-	unsigned nodes, queries; /* merger */
 };
 
 struct model_node {
-	char name[MODEL_NAME], mac[18], state[32]; /* state: as the dispatcher says */
-	unsigned number;
-	bool known_to_dispatcher;
-	bool known_to_merger;
-	bool connected, writer; /* merger */
+	char name[MODEL_NAME], mac[18];
 	bool seen; /* while a message is taken in */
-	int64_t heard; /* by the dispatcher */
-	int64_t last_seen; /* by the merger */
-	struct series dispatcher_values,
-		merger_values; /* the dispatcher's and the merger's figures */
+	/* in the last answers of the dispatcher and the merger; NULL: not known to it */
+	const Packrack__DispatcherNode *sent;
+	const Packrack__NodeStatus *held;
+	struct series dispatcher_values, merger_values; /* empty while not known to it */
 };
 
 struct model_link {
@@ -89,21 +81,10 @@ struct model_link {
 	struct series series;
 };
 
-struct model_query {
-	uint64_t number, matched, bytes;
-	int64_t started;
-	unsigned nodes, nodes_left;
-	char user[MODEL_NAME], text[256];
-};
-
-/* A stream of packets of a node's volume. */
+/* A stream of packets of a node's volume, in the merger's last answer. */
 struct model_store {
-	char node[MODEL_NAME], stream[48], link[MODEL_NAME];
-	bool connected;
-	uint64_t packets, bytes, guarantee;
-	int64_t oldest, newest; /* packets 0: unused */
-	int64_t gone_until; /* 0: nothing has gone */
-	char deleted[200]; /* the last deletion; or "" */
+	const Packrack__NodeStatus *node;
+	const Packrack__StreamHeld *held;
 };
 
 struct model_event {
@@ -119,8 +100,8 @@ struct model {
 	struct series_names dispatcher_names, merger_names, link_names;
 	struct model_link links[MODEL_LINKS];
 	unsigned link_count;
-	struct model_query queries[MODEL_QUERIES];
-	unsigned query_count;
+	Packrack__RunningQuery **queries; /* in the merger's last answer */
+	size_t query_count;
 	struct model_store stores[MODEL_STORES];
 	unsigned store_count;
 	struct model_event events[MODEL_EVENTS]; /* ring */
@@ -143,19 +124,13 @@ void model_event(struct model *m, int64_t now, const char *fmt, ...)
 /* back 0: the newest; NULL: there are no more. */
 const struct model_event *model_event_at(const struct model *m, unsigned back);
 
-/* A value of a node, as the dispatcher or the merger reported it; 0 if it did not. */
-uint64_t node_dispatcher_value(
-	const struct model *m, const struct model_node *n, const char *name);
-uint64_t node_merger_value(
-	const struct model *m, const struct model_node *n, const char *name);
-
 /* The state of a node in one word, from both reports; *bad: it needs attention. */
 const char *node_state(const struct model *m, const struct model_node *n, bool *bad);
 
 /* Seconds until its volume is full and recycles, at the rate of the last samples; < 0: unknown. */
-double node_full_in(const struct model *m, const struct model_node *n);
+double node_full_in(const struct model_node *n);
 
-/* Sum over nodes. */
-uint64_t nodes_sum(const struct model *m, const char *name, bool out);
+/* Sum over nodes of what the dispatcher reported. */
+uint64_t nodes_sum(const struct model *m, const char *name);
 
 #endif

@@ -48,14 +48,14 @@ query_choose(struct ui *ui, const struct model *m, int at)
 
 	at = at > last ? last : at < 0 ? 0 : at;
 	if (last >= 0)
-		ui->query = m->queries[at].number;
+		ui->query = m->queries[at]->number;
 }
 
 int
 ui_query(struct ui *ui, const struct model *m)
 {
 	for (unsigned i = 0; i < m->query_count; i++)
-		if (m->queries[i].number == ui->query)
+		if (m->queries[i]->number == ui->query)
 			return (int)i;
 	query_choose(ui, m, 0);
 	return m->query_count ? 0 : -1;
@@ -272,7 +272,7 @@ data_key(struct ui *ui, const struct model *m, int key)
 
 	if (ui->store >= m->store_count)
 		return;
-	node = m->stores[ui->store].node;
+	node = m->stores[ui->store].node->name;
 	if (key == 'e' || key == 'v' || key == 'x')
 		ask(ui, key == 'e' ? "export" : key == 'v' ? "move" : "delete", node, 0);
 }

@@ -15,9 +15,9 @@
 #define VIEW_TOP 2
 #define VIEW_END(c) ((c)->rows - 2)
 
-/* CLog's three columns; from is the column of the name. */
+/* CLog's three columns: those at which they end. */
 struct view_columns {
-	int instant, rate, total; /* columns at which they end */
+	int instant, rate, total;
 };
 
 static char *
@@ -99,10 +99,10 @@ view_missing(struct canvas *c, int row, const char *what, const struct model_pee
 {
 	canvas_text(c, row, 1, STYLE_BAD, "no %s: %s", what,
 		peer->error[0] ? peer->error : "asking ...");
-	if (peer->time)
+	if (peer->status)
 		canvas_text(c, row + 1, 1, STYLE_DIM,
 			"Showing the last values received; they are out of date.");
-	return row + (peer->time ? 3 : 2);
+	return row + (peer->status ? 3 : 2);
 }
 
 static struct view_columns
@@ -122,30 +122,65 @@ view_columns_head(struct canvas *c, int row, const char *title, struct view_colu
 	canvas_right(c, row, at.total, STYLE_HEAD, "CUMULATIVE");
 }
 
-/* The sum of the counters named, NULL-terminated. */
-static void
-view_columns_row(struct canvas *c, int row, const char *label, struct view_columns at,
-	const struct series *s, const struct series_names *n, const char *const *names,
-	enum console_style style)
+#define ROW_NAMES 4
+
+/* A line of three columns: the sum of these counters. */
+struct row {
+	const char *label;
+	enum console_style style; /* when it is not 0 */
+	const char *names[ROW_NAMES];
+};
+
+static const struct row captured = {"Captured frames", STYLE_PLAIN, {"captured_packets"}};
+static const struct row by_kernel = {
+	"> Dropped by kernel", STYLE_BAD, {"dropped_kernel", "dropped_interface"}};
+static const struct row by_us = {"> Dropped by packrack", STYLE_BAD,
+	{"dropped_ring", "dropped_no_node", "dropped_send"}};
+
+static uint64_t
+row_sum(const struct series *s, const struct row *r)
 {
-	uint64_t instant = 0, total = 0;
+	uint64_t sum = 0;
+
+	for (int i = 0; i < ROW_NAMES && r->names[i]; i++)
+		sum += series_now(s, r->names[i]);
+	return sum;
+}
+
+/* Without a series: the total only. Returns the next row. */
+static int
+row_draw(struct canvas *c, int row, const struct row *r, struct view_columns at,
+	const struct series *s, uint64_t total)
+{
+	enum console_style style = total ? r->style : STYLE_PLAIN;
+	uint64_t instant = 0;
 	double rate = 0;
 
-	for (; *names; names++) {
-		instant += series_instant(s, n, *names);
-		rate += series_rate(s, n, *names);
-		total += series_now(s, n, *names);
-	}
-	if (!total)
-		style = STYLE_PLAIN;
-	canvas_text(c, row, 1, style, "%s", label);
-	if (!s->count) {
+	canvas_text(c, row, 1, style, "%s", r->label);
+	if (s && !s->count) {
 		canvas_right(c, row, at.total, STYLE_DIM, "-");
-		return;
+		return row + 1;
 	}
-	canvas_right(c, row, at.instant, style, "%llu", (unsigned long long)instant);
+	canvas_right(c, row, at.total, style, "%" PRIu64, total);
+	if (!s)
+		return row + 1;
+	for (int i = 0; i < ROW_NAMES && r->names[i]; i++) {
+		instant += series_instant(s, r->names[i]);
+		rate += series_rate(s, r->names[i]);
+	}
+	canvas_right(c, row, at.instant, style, "%" PRIu64, instant);
 	canvas_right(c, row, at.rate, style, "%.0f", rate);
-	canvas_right(c, row, at.total, style, "%llu", (unsigned long long)total);
+	return row + 1;
+}
+
+/* Up to a row without a label. */
+static int
+rows_draw(struct canvas *c, int row, const struct row *rows, struct view_columns at,
+	const struct series *s)
+{
+	for (; rows->label; rows++)
+		row = row_draw(c, row, rows, at, s, row_sum(s, rows));
+	return row;
 }
 
 /* Keeps row `at` of count within what is shown of a list of `room` rows; returns the first. */
@@ -165,45 +200,51 @@ view_scroll(struct ui *ui, int at, int count, int room)
 	return ui->top;
 }
 
-/* A line of three columns. */
-struct row {
-	const char *label;
-	const char *const *names;
-	enum console_style style; /* when it is not 0 */
-};
+typedef void list_line(
+	struct canvas *c, int row, const struct model *m, int at, bool chosen);
 
-static const char *const captured[] = {"captured_packets", NULL};
-static const char *const delivered[] = {"sent_packets", NULL};
-static const char *const by_kernel[] = {"dropped_kernel", "dropped_interface", NULL};
-static const char *const by_us[] = {
-	"dropped_ring", "dropped_no_node", "dropped_send", NULL};
-static const char *const cut[] = {"cut_packets", NULL};
-
-static int
-rows_draw(struct canvas *c, int row, const struct row *rows, struct view_columns at,
-	const struct series *s, const struct series_names *n)
+/* The rows of a list from row to end that show its row `at`; each can be pressed. */
+static void
+view_list(struct canvas *c, int row, int end, const struct model *m, struct ui *ui, int at,
+	int count, list_line *line)
 {
-	for (; rows->label; rows++)
-		view_columns_row(c, row++, rows->label, at, s, n, rows->names, rows->style);
-	return row;
+	int first = view_scroll(ui, at, count, end - row);
+
+	for (int i = first; i < count && row < end; i++, row++) {
+		canvas_text(c, row, 0, i == at ? STYLE_CHOSEN : STYLE_PLAIN, "%c",
+			i == at ? '>' : ' ');
+		line(c, row, m, i, i == at);
+		canvas_zone(c, row, 0, c->cols, KEY_IS_ROW + i);
+	}
 }
 
-/* Nodes report totals only. */
+/* A figure that ends before column until. */
 static void
-node_row(struct canvas *c, int row, const char *label, struct view_columns at, uint64_t sum)
+figure(struct canvas *c, int row, int until, char *(*format)(char *, double), double value)
 {
-	enum console_style style = sum ? STYLE_BAD : STYLE_PLAIN;
+	char text[FORMAT_TEXT];
 
-	canvas_text(c, row, 1, style, "%s", label);
-	canvas_right(c, row, at.total, style, "%llu", (unsigned long long)sum);
+	canvas_right(c, row, until, STYLE_PLAIN, "%s", format(text, value));
+}
+
+static enum console_style
+chosen_style(bool chosen)
+{
+	return chosen ? STYLE_CHOSEN : STYLE_PLAIN;
+}
+
+static void
+series_line(struct canvas *c, int row, int col, int width, const struct series *s)
+{
+	canvas_spark(c, row, col, width, s->spark, s->spark_count);
 }
 
 /* No size: an older dispatcher, which does not say how large its buffer is. */
 static void
 buffer_line(struct canvas *c, int row, const struct model_peer *d)
 {
-	double used = (double)series_now(&d->series, &d->names, "buffer_used_bytes");
-	double size = (double)series_now(&d->series, &d->names, "buffer_size_bytes");
+	double used = (double)series_now(&d->series, "buffer_used_bytes");
+	double size = (double)series_now(&d->series, "buffer_size_bytes");
 	double part = size > 0 ? used / size : 0;
 	int width = c->cols - 40 > 50 ? 50 : c->cols - 40;
 	char a[FORMAT_TEXT], b[FORMAT_TEXT];
@@ -224,23 +265,21 @@ buffer_line(struct canvas *c, int row, const struct model_peer *d)
 static void
 view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	static const struct row frames[] = {{"Captured frames", captured, STYLE_PLAIN},
-		{"> Delivered", delivered, STYLE_GOOD},
-		{"> Cut (shorter than captured)", cut, STYLE_WARN},
-		{"> Dropped by kernel", by_kernel, STYLE_BAD},
-		{"> Dropped by packrack", by_us, STYLE_BAD}, {0}};
-	static const char *const sent[] = {"control_frames", NULL};
-	static const char *const received[] = {"control_received_frames", NULL};
-	static const char *const refused[] = {"control_refused_frames", NULL};
-	static const char *const logs[] = {"log_frames", NULL};
-	static const char *const log_bytes[] = {"log_bytes", NULL};
-	static const char *const data_bytes[] = {"data_bytes", NULL};
-	static const struct row overhead[] = {{"> Commands sent", sent, STYLE_PLAIN},
-		{"> Commands received", received, STYLE_PLAIN},
-		{"> Commands refused", refused, STYLE_BAD},
-		{"> Timestamp frames sent", logs, STYLE_PLAIN},
-		{"> Timestamp bytes sent", log_bytes, STYLE_PLAIN},
-		{"> Data bytes sent", data_bytes, STYLE_PLAIN}, {0}};
+	const struct row frames[] = {captured,
+		{"> Delivered", STYLE_GOOD, {"sent_packets"}},
+		{"> Cut (shorter than captured)", STYLE_WARN, {"cut_packets"}}, by_kernel,
+		by_us, {0}};
+	static const struct row overhead[] = {
+		{"> Commands sent", STYLE_PLAIN, {"control_frames"}},
+		{"> Commands received", STYLE_PLAIN, {"control_received_frames"}},
+		{"> Commands refused", STYLE_BAD, {"control_refused_frames"}},
+		{"> Timestamp frames sent", STYLE_PLAIN, {"log_frames"}},
+		{"> Timestamp bytes sent", STYLE_PLAIN, {"log_bytes"}},
+		{"> Data bytes sent", STYLE_PLAIN, {"data_bytes"}}, {0}};
+	/* nodes report totals only */
+	static const struct row nodes[] = {
+		{"> Dropped by nodes", STYLE_BAD, {"dropped_kernel"}},
+		{"> Missing at nodes", STYLE_BAD, {"missing_packets"}}, {0}};
 	const struct model_peer *d = &m->dispatcher;
 	struct view_columns at = view_columns(c, 1);
 	int row = VIEW_TOP;
@@ -249,91 +288,68 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 	if (!d->answers)
 		row = view_missing(c, row, "dispatcher", d);
 	view_columns_head(c, row++, "Frames", at);
-	row = rows_draw(c, row, frames, at, &d->series, &d->names);
-	node_row(c, row++, "> Dropped by nodes", at, nodes_sum(m, "dropped_kernel", true));
-	node_row(c, row++, "> Missing at nodes", at, nodes_sum(m, "missing_packets", true));
+	row = rows_draw(c, row, frames, at, &d->series);
+	for (const struct row *r = nodes; r->label; r++)
+		row = row_draw(c, row, r, at, NULL, nodes_sum(m, r->names[0]));
 	view_columns_head(c, ++row, "Overhead", at);
-	row = rows_draw(c, row + 1, overhead, at, &d->series, &d->names);
+	row = rows_draw(c, row + 1, overhead, at, &d->series);
 	buffer_line(c, row + 1, d);
-	row += 3;
-	canvas_text(c, row, 1, STYLE_HEAD, "Input, packets/s");
-	canvas_spark(c, row, 18, SERIES_SPARK, d->series.spark, d->series.spark_count);
+	canvas_text(c, row + 3, 1, STYLE_HEAD, "Input, packets/s");
+	series_line(c, row + 3, 18, SERIES_SPARK, &d->series);
 }
 
 /* ---- PACKETS ---- */
 
-static uint64_t
-link_sum(const struct model *m, const struct model_link *l, const char *const *names)
-{
-	uint64_t sum = 0;
-
-	for (; *names; names++)
-		sum += series_now(&l->series, &m->link_names, *names);
-	return sum;
-}
-
 static void
-link_line(struct canvas *c, int row, const struct model *m, const struct model_link *l,
-	bool chosen)
+link_line(struct canvas *c, int row, const struct model *m, int at, bool chosen)
 {
-	uint64_t packets = link_sum(m, l, captured);
-	uint64_t dropped = link_sum(m, l, by_kernel) + link_sum(m, l, by_us);
-	uint64_t bytes = link_sum(m, l, NAMES("captured_bytes"));
-	char speed[FORMAT_TEXT], rate[FORMAT_TEXT];
+	const struct model_link *l = &m->links[at];
+	const struct series *s = &l->series;
+	uint64_t packets = row_sum(s, &captured);
+	uint64_t dropped = row_sum(s, &by_kernel) + row_sum(s, &by_us);
+	double bytes = (double)series_now(s, "captured_bytes");
 
-	format_bits(speed, series_rate(&l->series, &m->link_names, "captured_bytes"));
-	format_count(rate, series_rate(&l->series, &m->link_names, "captured_packets"));
-	canvas_text(c, row, 0, chosen ? STYLE_CHOSEN : STYLE_PLAIN, "%c%-14.14s %5u ",
-		chosen ? '>' : ' ', l->name, l->number);
-	canvas_right(c, row, 34, STYLE_PLAIN, "%s", speed);
-	canvas_right(c, row, 44, STYLE_PLAIN, "%s", rate);
-	canvas_right(c, row, 57, STYLE_PLAIN, "%llu", (unsigned long long)packets);
-	canvas_right(c, row, 63, STYLE_PLAIN, "%.0f",
-		packets ? (double)bytes / (double)packets : 0);
-	canvas_right(c, row, 73, dropped ? STYLE_BAD : STYLE_PLAIN, "%llu",
-		(unsigned long long)dropped);
+	canvas_text(c, row, 1, chosen_style(chosen), "%-14.14s %5u ", l->name, l->number);
+	figure(c, row, 34, format_bits, series_rate(s, "captured_bytes"));
+	figure(c, row, 44, format_count, series_rate(s, "captured_packets"));
+	canvas_right(c, row, 57, STYLE_PLAIN, "%" PRIu64, packets);
+	canvas_right(
+		c, row, 63, STYLE_PLAIN, "%.0f", packets ? bytes / (double)packets : 0);
+	canvas_right(c, row, 73, dropped ? STYLE_BAD : STYLE_PLAIN, "%" PRIu64, dropped);
 	canvas_text(c, row, 74, STYLE_PLAIN, "%s", l->ended ? "ended" : "open");
 	if (c->cols >= 150)
-		canvas_spark(
-			c, row, 84, SERIES_SPARK, l->series.spark, l->series.spark_count);
-	canvas_zone(c, row, 0, 74, KEY_IS_ROW + (int)(l - m->links));
+		series_line(c, row, 84, SERIES_SPARK, s);
 }
 
 static void
-link_detail(struct canvas *c, int row, const struct model *m, const struct model_link *l)
+link_detail(struct canvas *c, int row, const struct model_link *l)
 {
-	static const struct {
-		const char *label, *name;
-		enum console_style style;
-	} rows[] = {{"Captured frames", "captured_packets", STYLE_PLAIN},
-		{"Captured bytes", "captured_bytes", STYLE_PLAIN},
-		{"> Sent frames", "sent_packets", STYLE_GOOD},
-		{"> Sent bytes", "sent_bytes", STYLE_PLAIN},
-		{"> Cut", "cut_packets", STYLE_WARN},
-		{"> Escaped", "escaped_packets", STYLE_PLAIN},
-		{"> Runts", "runt_packets", STYLE_PLAIN},
-		{"> Dropped: kernel", "dropped_kernel", STYLE_BAD},
-		{"> Dropped: interface", "dropped_interface", STYLE_BAD},
-		{"> Dropped: buffer full", "dropped_ring", STYLE_BAD},
-		{"> Dropped: no node", "dropped_no_node", STYLE_BAD},
-		{"> Dropped: sending failed", "dropped_send", STYLE_BAD}};
+	const struct row rows[] = {captured,
+		{"Captured bytes", STYLE_PLAIN, {"captured_bytes"}},
+		{"> Sent frames", STYLE_GOOD, {"sent_packets"}},
+		{"> Sent bytes", STYLE_PLAIN, {"sent_bytes"}},
+		{"> Cut", STYLE_WARN, {"cut_packets"}},
+		{"> Escaped", STYLE_PLAIN, {"escaped_packets"}},
+		{"> Runts", STYLE_PLAIN, {"runt_packets"}},
+		{"> Dropped: kernel", STYLE_BAD, {"dropped_kernel"}},
+		{"> Dropped: interface", STYLE_BAD, {"dropped_interface"}},
+		{"> Dropped: buffer full", STYLE_BAD, {"dropped_ring"}},
+		{"> Dropped: no node", STYLE_BAD, {"dropped_no_node"}},
+		{"> Dropped: sending failed", STYLE_BAD, {"dropped_send"}}, {0}};
 	struct view_columns at = view_columns(c, 1);
 	char title[MODEL_NAME + 16] = "Link ";
 
 	strcat(title, l->name);
 	view_columns_head(c, row++, title, at);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		view_columns_row(c, row++, rows[i].label, at, &l->series, &m->link_names,
-			NAMES(rows[i].name), rows[i].style);
+	row = rows_draw(c, row, rows, at, &l->series);
 	canvas_text(c, row, 1, STYLE_PLAIN, "Last number given (seq)");
-	canvas_right(
-		c, row, at.total, STYLE_PLAIN, "%llu", (unsigned long long)l->last_seq);
+	canvas_right(c, row, at.total, STYLE_PLAIN, "%" PRIu64, l->last_seq);
 }
 
 static void
 view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int row = VIEW_TOP, room, first, count = (int)m->link_count;
+	int row = VIEW_TOP, room, count = (int)m->link_count;
 
 	if (!m->dispatcher.answers)
 		row = view_missing(c, row, "dispatcher", &m->dispatcher);
@@ -347,10 +363,8 @@ view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 		ui->link = m->link_count - 1;
 	room = VIEW_END(c) - row - 15;
 	room = room < 1 ? 1 : room > count ? count : room;
-	first = view_scroll(ui, (int)ui->link, count, room);
-	for (int i = first; i < count && i < first + room; i++)
-		link_line(c, row++, m, &m->links[i], i == (int)ui->link);
-	link_detail(c, row + 1, m, &m->links[ui->link]);
+	view_list(c, row, row + room, m, ui, (int)ui->link, count, link_line);
+	link_detail(c, row + room + 1, &m->links[ui->link]);
 }
 
 #define CELL_MAX 64
@@ -364,21 +378,21 @@ merger_lines(struct canvas *c, int row, const struct model *m)
 
 	for (unsigned i = 0; i < m->merger_count; i++) {
 		const struct model_peer *p = &m->mergers[i];
-		uint64_t queries = series_now(&p->series, &p->names, "running_query_count");
+		uint64_t queries = series_now(&p->series, "running_query_count");
 		int wide = c->cols >= 150 ? ENDPOINT_COLUMNS_WIDE : ENDPOINT_COLUMNS;
 		int col = canvas_text(
 			c, row, 1, STYLE_PLAIN, "merger %-*.*s ", wide, wide, p->endpoint);
 
 		if (p->answers)
 			canvas_text(c, row, col, STYLE_GOOD,
-				"running, %u node%s, %" PRIu64 " quer%s at work", p->nodes,
-				p->nodes == 1 ? "" : "s", queries,
-				queries == 1 ? "y" : "ies");
+				"running, %zu node%s, %" PRIu64 " quer%s at work",
+				p->status->n_nodes, p->status->n_nodes == 1 ? "" : "s",
+				queries, queries == 1 ? "y" : "ies");
 		else
 			canvas_text(c, row, col, STYLE_BAD, "%s%s%s",
 				p->error[0] ? p->error : "asking ...",
-				p->time ? ", last at " : "",
-				p->time ? format_clock(clock, p->time) : "");
+				p->status ? ", last at " : "",
+				p->status ? format_clock(clock, p->status->time) : "");
 		row++;
 	}
 	return row;
@@ -401,11 +415,9 @@ link_lines(struct canvas *c, int row, const struct model *m)
 			return row + 1;
 		}
 		canvas_text(c, row, 1, STYLE_PLAIN, "link %-14.14s %12s %-6s", l->name,
-			format_bits(speed,
-				series_rate(&l->series, &m->link_names, "captured_bytes")),
+			format_bits(speed, series_rate(&l->series, "captured_bytes")),
 			l->ended ? "ended" : "");
-		canvas_spark(c, row, 42, c->cols - 43 > 60 ? 60 : c->cols - 43,
-			l->series.spark, l->series.spark_count);
+		series_line(c, row, 42, c->cols - 43 > 60 ? 60 : c->cols - 43, &l->series);
 		row++;
 	}
 	return row;
@@ -433,11 +445,9 @@ cell(struct canvas *c, int row, int col, int width, const struct model *m, int a
 	char rate[FORMAT_TEXT];
 	bool bad;
 	const char *state = node_state(m, n, &bad);
-	double total = (double)node_dispatcher_value(m, n, "volume_size_bytes");
-	double full =
-		total > 0 ? 1 - (double)node_dispatcher_value(m, n, "volume_free_bytes") /
-					    total
-			  : 0;
+	double total = (double)series_now(&n->dispatcher_values, "volume_size_bytes");
+	double free = (double)series_now(&n->dispatcher_values, "volume_free_bytes");
+	double full = total > 0 ? 1 - free / total : 0;
 	int name = width >= 31 ? 12 : 8, end = col + width - 1, spark = width - name - 19;
 
 	canvas_zone(c, row, col, end, KEY_IS_ROW + at);
@@ -448,15 +458,11 @@ cell(struct canvas *c, int row, int col, int width, const struct model *m, int a
 			state);
 		return;
 	}
-	format_count(rate,
-		n->known_to_dispatcher
-			? series_rate(&n->dispatcher_values, &m->dispatcher_names,
-				  "stored_packets")
-			: series_rate(&n->merger_values, &m->merger_names, "packets"));
+	format_count(rate, n->sent ? series_rate(&n->dispatcher_values, "stored_packets")
+				   : series_rate(&n->merger_values, "packets"));
 	canvas_right(c, row, col + name + 9, STYLE_GOOD, "%s/s", rate);
 	if (spark > 0)
-		canvas_spark(c, row, col + name + 10, spark, n->dispatcher_values.spark,
-			n->dispatcher_values.spark_count);
+		series_line(c, row, col + name + 10, spark, &n->dispatcher_values);
 	if (width >= 25)
 		canvas_right(c, row, end, full > 0.98 ? STYLE_WARN : STYLE_PLAIN, "%.0f%%",
 			full * 100);
@@ -505,47 +511,41 @@ view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 }
 
 static void
-list_line(struct canvas *c, int row, const struct model *m, const struct model_node *n,
-	bool chosen, int at)
+node_line(struct canvas *c, int row, const struct model *m, int at, bool chosen)
 {
-	char space[FORMAT_TEXT], left[FORMAT_TEXT];
-	uint64_t missing = node_dispatcher_value(m, n, "missing_packets") +
-			   node_merger_value(m, n, "missing_packets");
+	const struct model_node *n = m->nodes[at];
+	const struct series *s = &n->dispatcher_values;
+	/* where both tell of the same, the dispatcher counts */
+	uint64_t missing = series_now(n->sent ? s : &n->merger_values, "missing_packets");
 	bool bad;
 	const char *state = node_state(m, n, &bad);
 
-	if (n->known_to_dispatcher && n->known_to_merger) /* both tell of the same */
-		missing = node_dispatcher_value(m, n, "missing_packets");
-	format_bytes(space, (double)node_dispatcher_value(m, n, "volume_free_bytes"));
-	format_left(left, node_full_in(m, n));
-	canvas_text(c, row, 0, chosen ? STYLE_CHOSEN : STYLE_PLAIN, "%c%-15.15s",
-		chosen ? '>' : ' ', n->name);
+	canvas_text(c, row, 1, chosen_style(chosen), "%-15.15s", n->name);
 	canvas_text(c, row, 17, bad ? STYLE_BAD : STYLE_GOOD, "%-12.12s", state);
-	canvas_right(c, row, 40, STYLE_PLAIN, "%s", n->known_to_dispatcher ? space : "-");
-	canvas_right(c, row, 49, STYLE_PLAIN, "%s", left);
+	if (n->sent)
+		figure(c, row, 40, format_bytes,
+			(double)series_now(s, "volume_free_bytes"));
+	else
+		canvas_right(c, row, 40, STYLE_PLAIN, "-");
+	figure(c, row, 49, format_left, node_full_in(n));
 	canvas_right(c, row, 63, STYLE_PLAIN, "%" PRIu64,
-		n->known_to_dispatcher ? node_dispatcher_value(m, n, "sent_frames")
-				       : node_merger_value(m, n, "packets"));
+		n->sent ? series_now(s, "sent_frames")
+			: series_now(&n->merger_values, "packets"));
 	canvas_right(c, row, 71, missing ? STYLE_BAD : STYLE_PLAIN, "%" PRIu64, missing);
 	if (c->cols < 150) {
-		canvas_spark(c, row, 72, 7, n->dispatcher_values.spark,
-			n->dispatcher_values.spark_count);
-	} else {
-		canvas_text(c, row, 73, STYLE_PLAIN, "%-18s", n->mac);
-		canvas_bar(c, row, 92, 22,
-			(double)node_dispatcher_value(m, n, "buffer_fill_percent") / 100,
-			STYLE_GOOD);
-		canvas_spark(c, row, 116, SERIES_SPARK, n->dispatcher_values.spark,
-			n->dispatcher_values.spark_count);
+		series_line(c, row, 72, 7, s);
+		return;
 	}
-	canvas_zone(c, row, 0, c->cols, KEY_IS_ROW + at);
+	canvas_text(c, row, 73, STYLE_PLAIN, "%-18s", n->mac);
+	canvas_bar(c, row, 92, 22, (double)series_now(s, "buffer_fill_percent") / 100,
+		STYLE_GOOD);
+	series_line(c, row, 116, SERIES_SPARK, s);
 }
 
 static void
 list_nodes(struct canvas *c, int row, const struct model *m, struct ui *ui)
 {
-	int at = ui_node(ui, m), count = (int)m->node_count, first;
-	int room = VIEW_END(c) - row - 2;
+	int count = (int)m->node_count, end = VIEW_END(c) - 1;
 
 	canvas_text(c, row, 1, STYLE_HEAD, "%-15s %-12s %10s %8s %13s %7s", "node", "state",
 		"free", "full in", "frames", "missing");
@@ -557,94 +557,86 @@ list_nodes(struct canvas *c, int row, const struct model *m, struct ui *ui)
 	row++;
 	if (!count)
 		canvas_text(c, row, 1, STYLE_DIM, "No node is known.");
-	first = view_scroll(ui, at, count, room);
-	for (int i = first; i < count && i < first + room; i++)
-		list_line(c, row++, m, m->nodes[i], i == at, i);
-	canvas_text(c, VIEW_END(c) - 1, 1, STYLE_DIM, "%d node%s%s", count,
-		count == 1 ? "" : "s", count > room ? ", more above or below" : "");
+	view_list(c, row, end, m, ui, ui_node(ui, m), count, node_line);
+	canvas_text(c, end, 1, STYLE_DIM, "%d node%s%s", count, count == 1 ? "" : "s",
+		count > end - row ? ", more above or below" : "");
 }
 
 /* ---- detail ---- */
 
-static int
+static void
 bytes_line(struct canvas *c, int row, const char *label, uint64_t bytes)
 {
 	char text[FORMAT_TEXT];
 
 	canvas_text(c, row, 1, STYLE_PLAIN, "%-18s %s (%" PRIu64 ")", label,
 		format_bytes(text, (double)bytes), bytes);
-	return row + 1;
 }
 
 static int
 detail_head(struct canvas *c, int row, const struct model *m, const struct model_node *n)
 {
+	const struct series *s = &n->dispatcher_values;
 	char left[FORMAT_TEXT], heard[FORMAT_TEXT];
 	bool bad;
 	const char *state = node_state(m, n, &bad);
-	double ago = (double)(m->dispatcher.time - n->heard) / 1e9;
 
-	canvas_text(c, row++, 1, STYLE_HEAD, "Detail of node %u: %s", n->number, n->name);
+	canvas_text(c, row++, 1, STYLE_HEAD, "Detail of node %u: %s",
+		n->sent ? n->sent->number : 0, n->name);
 	canvas_text(c, row++, 1, STYLE_PLAIN, "%-18s %s",
 		"MAC address:", n->mac[0] ? n->mac : "-");
-	row = bytes_line(
-		c, row, "Free space:", node_dispatcher_value(m, n, "volume_free_bytes"));
-	row = bytes_line(
-		c, row, "Total space:", node_dispatcher_value(m, n, "volume_size_bytes"));
+	bytes_line(c, row++, "Free space:", series_now(s, "volume_free_bytes"));
+	bytes_line(c, row++, "Total space:", series_now(s, "volume_size_bytes"));
 	canvas_text(c, row++, 1, STYLE_PLAIN, "%-18s %s",
-		"Time until full:", format_left(left, node_full_in(m, n)));
+		"Time until full:", format_left(left, node_full_in(n)));
 	canvas_text(c, row, 1, STYLE_PLAIN, "%-18s", "State:");
 	canvas_text(c, row++, 20, bad ? STYLE_BAD : STYLE_GOOD, "%s", state);
-	if (n->known_to_dispatcher)
+	if (n->sent) {
+		double ago =
+			(double)(m->dispatcher.status->time - n->sent->last_seen) / 1e9;
+
 		canvas_text(c, row, 1, STYLE_PLAIN, "%-18s %.1f s ago, at %s",
-			"Heard:", ago > 0 ? ago : 0, format_clock(heard, n->heard));
+			"Heard:", ago > 0 ? ago : 0,
+			format_clock(heard, n->sent->last_seen));
+	}
 	return row + 1;
 }
 
-struct detail_row {
-	const char *label, *name;
-	bool in, trouble;
-};
+static const struct row left_rows[] = {{"Data frames sent", STYLE_PLAIN, {"sent_frames"}},
+	{"Bytes sent", STYLE_PLAIN, {"sent_bytes"}},
+	{"Timestamp logs sent", STYLE_PLAIN, {"sent_tslogs"}},
+	{"Timestamp logs received", STYLE_PLAIN, {"received_tslogs"}},
+	{"Controls received", STYLE_PLAIN, {"received_controls"}},
+	{"Controls sent", STYLE_PLAIN, {"sent_controls"}},
+	{"Frames received", STYLE_PLAIN, {"received_frames"}},
+	{"Packets stored", STYLE_PLAIN, {"stored_packets"}},
+	{"Packets durable", STYLE_PLAIN, {"durable_packets"}},
+	{"Bytes stored", STYLE_PLAIN, {"stored_bytes"}}, {0}};
+static const struct row right_rows[] = {{"Missing", STYLE_BAD, {"missing_packets"}},
+	{"Dropped by its kernel", STYLE_BAD, {"dropped_kernel"}},
+	{"Strays", STYLE_BAD, {"stray_frames"}},
+	{"Duplicates", STYLE_PLAIN, {"duplicate_frames"}},
+	{"Pending", STYLE_PLAIN, {"pending_frames"}},
+	{"Logs asked again", STYLE_PLAIN, {"requested_tslogs"}},
+	{"Logs gone", STYLE_BAD, {"gone_tslogs"}}, {0}};
+static const struct row indexer_rows[] = {{"Packets indexed", STYLE_PLAIN, {"packets"}},
+	{"Queries", STYLE_PLAIN, {"queries_total"}},
+	{"Queries running", STYLE_PLAIN, {"running_query_count"}}, {0}};
 
-static const struct detail_row left_rows[] = {
-	{"Data frames sent", "sent_frames", false, false},
-	{"Bytes sent", "sent_bytes", false, false},
-	{"Timestamp logs sent", "sent_tslogs", false, false},
-	{"Timestamp logs received", "received_tslogs", false, false},
-	{"Controls received", "received_controls", false, false},
-	{"Controls sent", "sent_controls", false, false},
-	{"Frames received", "received_frames", false, false},
-	{"Packets stored", "stored_packets", false, false},
-	{"Packets durable", "durable_packets", false, false},
-	{"Bytes stored", "stored_bytes", false, false}, {0}};
-static const struct detail_row right_rows[] = {{"Missing", "missing_packets", false, true},
-	{"Dropped by its kernel", "dropped_kernel", false, true},
-	{"Strays", "stray_frames", false, true},
-	{"Duplicates", "duplicate_frames", false, false},
-	{"Pending", "pending_frames", false, false},
-	{"Logs asked again", "requested_tslogs", false, false},
-	{"Logs gone", "gone_tslogs", false, true},
-	{"Packets indexed", "packets", true, false},
-	{"Queries", "queries_total", true, false},
-	{"Queries running", "running_query_count", true, false}, {0}};
-
-static void
-detail_rows(struct canvas *c, int row, int col, const struct model *m,
-	const struct model_node *n, const struct detail_row *r)
+/* Those that were reported. */
+static int
+detail_rows(struct canvas *c, int row, int col, const struct series *s, const struct row *r)
 {
 	for (; r->label; r++) {
-		const struct series *s = r->in ? &n->merger_values : &n->dispatcher_values;
-		const struct series_names *names =
-			r->in ? &m->merger_names : &m->dispatcher_names;
-		uint64_t number = r->in ? node_merger_value(m, n, r->name)
-					: node_dispatcher_value(m, n, r->name);
+		uint64_t number = row_sum(s, r);
 
-		if (!series_has(s, names, r->name))
+		if (!series_has(s, r->names[0]))
 			continue;
 		canvas_text(c, row, col, STYLE_PLAIN, "%s:", r->label);
-		canvas_right(c, row++, col + 38,
-			r->trouble && number ? STYLE_BAD : STYLE_PLAIN, "%" PRIu64, number);
+		canvas_right(c, row++, col + 38, number ? r->style : STYLE_PLAIN,
+			"%" PRIu64, number);
 	}
+	return row;
 }
 
 static void
@@ -659,16 +651,17 @@ node_detail(struct canvas *c, int row, const struct model *m, struct ui *ui)
 		return;
 	}
 	n = m->nodes[at];
-	fill = (double)node_dispatcher_value(m, n, "buffer_fill_percent") / 100;
+	fill = (double)series_now(&n->dispatcher_values, "buffer_fill_percent") / 100;
 	row = detail_head(c, row, m, n);
 	col = canvas_text(c, row, 1, STYLE_PLAIN, "%-18s ", "Buffer:");
 	canvas_bar(c, row, col, 32, fill, fill > 0.5 ? STYLE_WARN : STYLE_GOOD);
 	canvas_text(c, row, col + 33, STYLE_PLAIN, "%.0f %%", fill * 100);
 	canvas_text(c, row + 1, 1, STYLE_PLAIN, "%-18s", "Stored per second:");
-	canvas_spark(c, row + 1, 20, c->cols > 90 ? SERIES_SPARK : 58,
-		n->dispatcher_values.spark, n->dispatcher_values.spark_count);
-	detail_rows(c, row + 2, 1, m, n, left_rows);
-	detail_rows(c, row + 2, 41, m, n, right_rows);
+	series_line(
+		c, row + 1, 20, c->cols > 90 ? SERIES_SPARK : 58, &n->dispatcher_values);
+	detail_rows(c, row + 2, 1, &n->dispatcher_values, left_rows);
+	row = detail_rows(c, row + 2, 41, &n->dispatcher_values, right_rows);
+	detail_rows(c, row, 41, &n->merger_values, indexer_rows);
 }
 
 static void
@@ -700,7 +693,8 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 {
 	static const char *const modes[] = {"round-robin", "weighted", "flow"};
 	const struct model_peer *d = &m->dispatcher;
-	uint64_t mode = series_now(&d->series, &d->names, "spread_mode");
+	uint64_t mode = series_now(&d->series, "spread_mode");
+	const char *state = d->status && d->status->state[0] ? d->status->state : "-";
 	char text[64];
 	int row = VIEW_TOP;
 
@@ -708,10 +702,9 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 	if (!d->answers)
 		row = view_missing(c, row, "dispatcher", d);
 	canvas_text(c, row++, 1, STYLE_HEAD, "Capture");
-	row = field(c, row,
-		"State:", strcmp(d->state, "capturing") ? STYLE_WARN : STYLE_GOOD,
-		d->state[0] ? d->state : "-");
-	snprintf(text, sizeof(text), "%016" PRIx64, d->epoch);
+	row = field(c, row, "State:", strcmp(state, "capturing") ? STYLE_WARN : STYLE_GOOD,
+		state);
+	snprintf(text, sizeof(text), "%016" PRIx64, d->status ? d->status->epoch : 0);
 	row = field(c, row, "Epoch:", STYLE_PLAIN, text);
 	row = field(c, row, "Dispatcher:", STYLE_PLAIN, d->endpoint);
 	snprintf(text, sizeof(text), "%zu known", m->node_count);
@@ -722,7 +715,7 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 		"S  stop: returns when all nodes have stored what they have");
 	row++;
 	canvas_text(c, row++, 1, STYLE_HEAD, "Spread over nodes");
-	if (!series_has(&d->series, &d->names, "spread_mode")) {
+	if (!series_has(&d->series, "spread_mode")) {
 		canvas_text(c, row, 1, STYLE_DIM, "This dispatcher does not say.");
 		return;
 	}
@@ -810,48 +803,42 @@ view_logfile(
 /* ---- QUERIES ---- */
 
 static void
-query_line(struct canvas *c, int row, const struct model *m, unsigned at, bool chosen)
+query_line(struct canvas *c, int row, const struct model *m, int at, bool chosen)
 {
-	const struct model_query *q = &m->queries[at];
-	double took = (double)(m->mergers[0].time - q->started) / 1e9;
-	char bytes[FORMAT_TEXT], count[FORMAT_TEXT];
+	const Packrack__RunningQuery *q = m->queries[at];
+	double took = (double)(m->mergers[0].status->time - q->started) / 1e9;
 
-	canvas_text(c, row, 0, chosen ? STYLE_CHOSEN : STYLE_PLAIN, "%c%6" PRIu64 " %-9.9s",
-		chosen ? '>' : ' ', q->number, q->user[0] ? q->user : "-");
+	canvas_text(c, row, 1, chosen_style(chosen), "%6" PRIu64 " %-9.9s", q->number,
+		q->user[0] ? q->user : "-");
 	canvas_right(c, row, 25, took > 60 ? STYLE_WARN : STYLE_PLAIN, "%.1f s",
 		took > 0 ? took : 0);
 	canvas_right(c, row, 33, STYLE_PLAIN, "%u/%u", q->nodes - q->nodes_left, q->nodes);
-	canvas_right(
-		c, row, 43, STYLE_PLAIN, "%s", format_count(count, (double)q->matched));
-	canvas_right(c, row, 54, STYLE_PLAIN, "%s", format_bytes(bytes, (double)q->bytes));
+	figure(c, row, 43, format_count, (double)q->matched);
+	figure(c, row, 54, format_bytes, (double)q->bytes);
 	canvas_text(c, row, 56, STYLE_PLAIN, "%s", q->text[0] ? q->text : "(all packets)");
-	canvas_zone(c, row, 0, c->cols, KEY_IS_ROW + (int)at);
 }
 
 static void
 view_queries(struct canvas *c, const struct model *m, struct ui *ui)
 {
 	const struct model_peer *p = &m->mergers[0];
-	int row = VIEW_TOP, at = ui_query(ui, m), count = (int)m->query_count, first, room;
+	int row = VIEW_TOP, count = (int)m->query_count;
 
 	if (!p->answers)
 		row = view_missing(c, row, "merger", p);
 	canvas_text(c, row++, 1, STYLE_PLAIN,
 		"%" PRIu64 " running, %" PRIu64 " asked in all, %" PRIu64
 		" refused, %" PRIu64 " packets merged",
-		series_now(&p->series, &p->names, "running_query_count"),
-		series_now(&p->series, &p->names, "queries_total"),
-		series_now(&p->series, &p->names, "queries_refused"),
-		series_now(&p->series, &p->names, "merged_packets"));
+		series_now(&p->series, "running_query_count"),
+		series_now(&p->series, "queries_total"),
+		series_now(&p->series, "queries_refused"),
+		series_now(&p->series, "merged_packets"));
 	canvas_text(c, ++row, 1, STYLE_HEAD, "%6s %-9s %7s %7s %9s %10s  %s", "number",
 		"user", "runs", "nodes", "matched", "got", "filter");
 	row++;
-	room = VIEW_END(c) - row;
 	if (!count)
 		canvas_text(c, row, 1, STYLE_DIM, "None is running.");
-	first = view_scroll(ui, at, count, room);
-	for (int i = first; i < count && i < first + room; i++)
-		query_line(c, row++, m, (unsigned)i, i == at);
+	view_list(c, row, VIEW_END(c), m, ui, ui_query(ui, m), count, query_line);
 }
 
 /* ---- help ---- */
@@ -895,32 +882,36 @@ view_help(struct canvas *c, struct ui *ui)
 /* DATA: what each node holds, stream by stream. */
 
 static void
-store_line(struct canvas *c, int row, const struct model_store *s, int at, bool chosen)
+store_line(struct canvas *c, int row, const struct model *m, int at, bool chosen)
 {
-	char count[FORMAT_TEXT], bytes[FORMAT_TEXT], from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+	const Packrack__NodeStatus *node = m->stores[at].node;
+	const Packrack__StreamHeld *s = m->stores[at].held;
+	const Packrack__Deleted *d = s->n_deleted ? s->deleted[s->n_deleted - 1] : NULL;
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
 	int skip = c->cols < WIDE ? 5 : 0; /* the year */
 
-	canvas_text(c, row, 0, chosen ? STYLE_CHOSEN : STYLE_PLAIN, "%c%-12.12s %-10.10s",
-		chosen ? '>' : ' ', s->node, s->link[0] ? s->link : s->stream);
-	canvas_right(
-		c, row, 33, STYLE_PLAIN, "%s", format_count(count, (double)s->packets));
-	canvas_right(c, row, 43, STYLE_PLAIN, "%s", format_bytes(bytes, (double)s->bytes));
+	canvas_text(c, row, 1, chosen_style(chosen), "%-12.12s %-10.10s", node->name,
+		s->link_name[0] ? s->link_name : s->name);
+	figure(c, row, 33, format_count, (double)s->packets);
+	figure(c, row, 43, format_bytes, (double)s->bytes);
 	if (s->packets)
-		canvas_text(c, row, 45, s->connected ? STYLE_PLAIN : STYLE_DIM,
+		canvas_text(c, row, 45, node->connected ? STYLE_PLAIN : STYLE_DIM,
 			c->cols < WIDE ? "%.14s  %.14s" : "%.19s  %.19s",
-			pr_time_format(s->oldest, from, sizeof(from)) + skip,
-			pr_time_format(s->newest, to, sizeof(to)) + skip);
+			pr_time_format(s->first_time, from, sizeof(from)) + skip,
+			pr_time_format(s->last_time, to, sizeof(to)) + skip);
 	else
 		canvas_text(c, row, 45, STYLE_DIM, "nothing");
-	if (s->deleted[0])
-		canvas_text(c, row, 87, STYLE_DIM, "%s", s->deleted);
-	canvas_zone(c, row, 0, c->cols, KEY_IS_ROW + at);
+	if (d)
+		canvas_text(c, row, 87, STYLE_DIM, "%s to %s %s%s by %s",
+			d->since ? pr_time_format(d->since, from, sizeof(from)) : "up",
+			pr_time_format(d->until, to, sizeof(to)),
+			d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by);
 }
 
 static void
 view_data(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int row = VIEW_TOP, count = (int)m->store_count, first, room;
+	int row = VIEW_TOP, count = (int)m->store_count;
 
 	if (!m->mergers[0].answers)
 		row = view_missing(c, row, "merger", &m->mergers[0]);
@@ -929,20 +920,16 @@ view_data(struct canvas *c, const struct model *m, struct ui *ui)
 		"newest (UTC)");
 	canvas_text(c, row, 87, STYLE_HEAD, "%s", "last deleted");
 	row++;
-	room = VIEW_END(c) - row;
 	if (!count)
 		canvas_text(c, row, 1, STYLE_DIM, "No node has told of packets.");
 	if (ui->store >= m->store_count)
 		ui->store = count ? m->store_count - 1 : 0;
-	first = view_scroll(ui, count ? (int)ui->store : -1, count, room);
-	for (int i = first; i < count && i < first + room; i++)
-		store_line(c, row++, &m->stores[i], i, i == (int)ui->store);
+	view_list(
+		c, row, VIEW_END(c), m, ui, count ? (int)ui->store : -1, count, store_line);
 }
 
 static const char *const tabs[SCREENS] = {
 	"METRICS", "PACKETS", "CLIENTS", "CONTROL", "LOGFILE", "QUERIES", "RACK", "DATA"};
-
-/* ---- what screens share ---- */
 
 /* ---- the lines that are always there ---- */
 
@@ -951,17 +938,16 @@ top_line(struct canvas *c, const struct model *m, const struct ui *ui)
 {
 	const struct model_peer *d = &m->dispatcher, *p = &m->mergers[0];
 	char speed[FORMAT_TEXT];
-	uint64_t good = series_now(&d->series, &d->names, "goodness_permille");
+	uint64_t good = series_now(&d->series, "goodness_permille");
 	int col;
 
 	canvas_style_row(c, 0, STYLE_BAR);
 	col = canvas_text(c, 0, 0, STYLE_BAR, " packrack %s | %s", PACKRACK_VERSION,
-		d->answers   ? d->state
+		d->answers   ? d->status->state
 		: p->answers ? "no dispatcher"
 			     : "nobody answers");
 	if (d->answers) {
-		format_bits(speed,
-			(double)series_now(&d->series, &d->names, "input_bytes_per_s"));
+		format_bits(speed, (double)series_now(&d->series, "input_bytes_per_s"));
 		col = canvas_text(c, 0, col, STYLE_BAR, " | input ~ %s", speed);
 		canvas_text(c, 0, col, STYLE_BAR, " | goodness %u.%u%%",
 			(unsigned)(good / 10), (unsigned)(good % 10));
