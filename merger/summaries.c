@@ -335,13 +335,7 @@ find_in_node(const struct prm_node_summaries *c, uint64_t number)
 {
 	size_t low = 0, high = c->count;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (c->items[mid].number < number)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	PR_ARRAY_SEARCH(low, high, c->items[mid].number < number);
 	return low < c->count && c->items[low].number == number ? &c->items[low] : NULL;
 }
 

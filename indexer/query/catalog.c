@@ -10,6 +10,21 @@
 
 _Static_assert(sizeof(struct pri_segment_entry) <= 104, "the catalog's share of memory");
 
+/* Adds a zeroed item to a list of pointers. NULL: no memory. */
+static void *
+list_add(void *list, size_t *count, size_t size)
+{
+	void **items, *item;
+
+	if (pr_array_grow(list, *count, sizeof(item)) < 0)
+		return NULL;
+	item = calloc(1, size);
+	memcpy(&items, list, sizeof(items));
+	if (item)
+		items[(*count)++] = item;
+	return item;
+}
+
 /* ---- sorted runs ---- */
 
 /* Both are of one epoch series, so otime and seq decide. */
@@ -53,20 +68,14 @@ run_append(struct pri_sorted_run *run, const struct pri_segment_entry *entry)
 static struct pri_sorted_run *
 series_run_for(struct pri_epoch_series *series, const struct pri_segment_entry *entry)
 {
-	struct pri_sorted_run *run;
-
 	for (size_t i = 0; i < series->run_count; i++) {
-		run = series->runs[i];
+		struct pri_sorted_run *run = series->runs[i];
+
 		if (run->count == 0 ||
 			follows(&run->items[run->head + run->count - 1], entry))
 			return run;
 	}
-	if (PR_ARRAY_GROW(series->runs, series->run_count) < 0)
-		return NULL;
-	run = calloc(1, sizeof(*run));
-	if (run)
-		series->runs[series->run_count++] = run;
-	return run;
+	return list_add(&series->runs, &series->run_count, sizeof(struct pri_sorted_run));
 }
 
 const struct pri_segment_entry *
@@ -86,13 +95,7 @@ pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime)
 	const struct pri_segment_entry *items = run->items + run->head;
 	size_t low = 0, high = run->count;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (items[mid].last_otime >= otime)
-			high = mid;
-		else
-			low = mid + 1;
-	}
+	PR_ARRAY_SEARCH(low, high, items[mid].last_otime < otime);
 	return run->base + low;
 }
 
@@ -103,13 +106,7 @@ run_find(const struct pri_sorted_run *run, uint64_t sequence)
 	const struct pri_segment_entry *items = run->items + run->head;
 	size_t low = 0, high = run->count;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (items[mid].sequence >= sequence)
-			high = mid;
-		else
-			low = mid + 1;
-	}
+	PR_ARRAY_SEARCH(low, high, items[mid].sequence < sequence);
 	return low;
 }
 
@@ -288,16 +285,10 @@ pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 			series->stream == stream)
 			return series;
 	}
-	if (PR_ARRAY_GROW(catalog->series, catalog->series_count) < 0)
-		return NULL;
-	series = calloc(1, sizeof(*series));
-	if (!series)
-		return NULL;
-	series->epoch = epoch;
-	series->link = link;
-	series->strays = strays;
-	series->stream = stream;
-	catalog->series[catalog->series_count++] = series;
+	series = list_add(&catalog->series, &catalog->series_count, sizeof(*series));
+	if (series)
+		*series = (struct pri_epoch_series){
+			.epoch = epoch, .link = link, .strays = strays, .stream = stream};
 	return series;
 }
 
@@ -371,13 +362,7 @@ ledger_position(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t l
 {
 	size_t low = 0, high = ledger->count;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (compare_series(ledger->series[mid], epoch, link) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	PR_ARRAY_SEARCH(low, high, compare_series(ledger->series[mid], epoch, link) < 0);
 	return low;
 }
 
@@ -399,17 +384,14 @@ series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link
 
 	if (at < ledger->count && compare_series(ledger->series[at], epoch, link) == 0)
 		return ledger->series[at];
-	if (PR_ARRAY_GROW(ledger->series, ledger->count) < 0)
-		return NULL;
-	series = calloc(1, sizeof(*series));
+	series = list_add(&ledger->series, &ledger->count, sizeof(*series));
 	if (!series)
 		return NULL;
 	series->epoch = epoch;
 	series->link = link;
 	memmove(ledger->series + at + 1, ledger->series + at,
-		(ledger->count - at) * sizeof(series));
+		(ledger->count - 1 - at) * sizeof(series));
 	ledger->series[at] = series;
-	ledger->count++;
 	return series;
 }
 
@@ -558,43 +540,40 @@ pri_ledger_view_deletion(const struct pri_ledger_view *ledger, uint16_t link, bo
 static int
 take_entry(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry)
 {
-	struct pri_series_ledger *series;
+	struct pri_series_ledger *s = NULL;
 
 	switch (entry->type) {
 	case PR_LEDGER_MARK:
-		series = series_find_or_add(
+		s = series_find_or_add(
 			ledger, entry->u.mark.epoch, entry->u.mark.link.link);
-		if (!series)
-			return -1;
-		series->mark = entry->u.mark;
-		clean(series->mark.link.name);
-		series->have_mark = true;
-		return 0;
+		if (s) {
+			s->mark = entry->u.mark;
+			clean(s->mark.link.name);
+			s->have_mark = true;
+		}
+		break;
 	case PR_LEDGER_LINK:
-		series =
-			series_find_or_add(ledger, entry->u.link.epoch, entry->u.link.link);
-		if (!series)
-			return -1;
-		series->info = entry->u.link;
-		clean(series->info.name);
-		series->have_link = true;
-		return 0;
+		s = series_find_or_add(ledger, entry->u.link.epoch, entry->u.link.link);
+		if (s) {
+			s->info = entry->u.link;
+			clean(s->info.name);
+			s->have_link = true;
+		}
+		break;
 	case PR_LEDGER_PORT:
-		series =
-			series_find_or_add(ledger, entry->u.port.epoch, entry->u.port.link);
-		if (!series)
-			return -1;
-		series->speed = entry->u.port.speed;
-		return 0;
+		s = series_find_or_add(ledger, entry->u.port.epoch, entry->u.port.link);
+		if (s)
+			s->speed = entry->u.port.speed;
+		break;
 	case PR_LEDGER_LOSS:
-		series =
-			series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
-		return series ? take_loss(ledger, series, &entry->u.loss) : -1;
+		s = series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
+		return s ? take_loss(ledger, s, &entry->u.loss) : -1;
 	case PR_LEDGER_DELETED:
 		return take_deleted(ledger, &entry->u.deleted);
 	default:
 		return 0;
 	}
+	return s ? 0 : -1;
 }
 
 int
@@ -676,14 +655,11 @@ stream_find_or_add(struct pri_index_map *map, uint16_t link, struct pr_error *er
 
 	if (s)
 		return s;
-	if (PR_ARRAY_GROW(map->streams, map->count) == 0)
-		s = calloc(1, sizeof(*s));
-	if (!s) {
+	s = list_add(&map->streams, &map->count, sizeof(*s));
+	if (s)
+		s->link = link;
+	else
 		pr_error_set(err, "no memory for the list of indexes");
-		return NULL;
-	}
-	s->link = link;
-	map->streams[map->count++] = s;
 	return s;
 }
 
@@ -742,14 +718,7 @@ list_search(const struct pri_index_list *l, uint64_t sequence)
 {
 	size_t low = 0, high = l->count;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (end_of(&l->items[mid]) > sequence)
-			high = mid;
-		else
-			low = mid + 1;
-	}
+	PR_ARRAY_SEARCH(low, high, end_of(&l->items[mid]) <= sequence);
 	return low;
 }
 

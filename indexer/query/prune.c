@@ -689,17 +689,10 @@ ask_level1(const struct question *q, struct columns interest)
 static unsigned
 column_of(const struct stream *s, uint64_t sequence)
 {
-	unsigned low = 0, high = s->level2.columns - 1u;
+	size_t low = 1, high = s->level2.columns;
 
-	while (low < high) {
-		unsigned mid = (low + high + 1) / 2;
-
-		if (s->starts[mid] <= sequence)
-			low = mid;
-		else
-			high = mid - 1;
-	}
-	return low;
+	PR_ARRAY_SEARCH(low, high, s->starts[mid] <= sequence);
+	return (unsigned)low - 1;
 }
 
 /* false: level 2 excludes the segment. */

@@ -360,13 +360,8 @@ drop_expired(const struct pri_volume *v, struct pri_volume_stream *s)
 
 	if (sequence_of(v, &s->pending[0], &sequence) != SFS_EXPIRED)
 		return;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	PR_ARRAY_SEARCH(
+		low, high, sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED);
 	s->pending_count -= low;
 	memmove(s->pending, s->pending + low, s->pending_count * sizeof(*s->pending));
 }

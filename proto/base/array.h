@@ -26,6 +26,22 @@
 #define PR_ARRAY_RESERVE(items, capacity, want)                                            \
 	pr_array_reserve(&(items), &(capacity), (want), sizeof *(items))
 
+/*
+ * Binary search: moves `low` to the first place of low..high - 1 at which `before` is not true, or to
+ * high. `before` is an expression about the place `mid`, true up to some place, and false from there
+ * on. low and high are variables of type size_t.
+ *
+ *	PR_ARRAY_SEARCH(low, high, items[mid].key < key);
+ */
+#define PR_ARRAY_SEARCH(low, high, before)                                                 \
+	while ((low) < (high)) {                                                           \
+		size_t mid = (low) + ((high) - (low)) / 2;                                 \
+		if (before)                                                                \
+			(low) = mid + 1;                                                   \
+		else                                                                       \
+			(high) = mid;                                                      \
+	}
+
 /* array: address of the pointer, of any type. */
 static inline int
 pr_array_resize(void *array, size_t count, size_t size)

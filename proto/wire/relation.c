@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 #include "proto/wire/decode.h"
@@ -324,14 +325,8 @@ pr_relations_overlap(const struct pr_relations *r, int64_t first, int64_t last)
 {
 	size_t low = 0, high = r->span_count;
 
-	while (low < high) { /* the first span that ends at or behind `first` */
-		size_t mid = (low + high) / 2;
-
-		if (r->spans[mid].last < first)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	/* the first span that ends at or behind `first` */
+	PR_ARRAY_SEARCH(low, high, r->spans[mid].last < first);
 	return low < r->span_count && r->spans[low].first <= last;
 }
 
@@ -340,14 +335,7 @@ has(const struct pr_relations *r, uint64_t key, int64_t time)
 {
 	size_t low = 0, high = r->count;
 
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (r->keys[mid].key < key)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	PR_ARRAY_SEARCH(low, high, r->keys[mid].key < key);
 	for (; low < r->count && r->keys[low].key == key; low++)
 		if (time >= earlier(r->keys[low].first) && time <= later(r->keys[low].last))
 			return true;
