@@ -6,45 +6,39 @@
 
 #include "indexer/query/hello.h"
 #include "indexer/query/query.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/rpc/message.h"
 #include "proto/wire/segment.h"
 
 /* ---- queries as messages ---- */
 
-static struct pri_bpf *
-program_from_message(const Packrack__Program *message, struct pr_error *err)
+static int
+add_program(const Packrack__Program *message, struct pri_bpf_set *out, struct pr_error *err)
 {
 	size_t count = message->n_instructions;
-	struct pri_insn *insns = calloc(count ? count : 1, sizeof(*insns));
+	struct pri_insn *insns = calloc(count + 1, sizeof(*insns));
 	struct pri_bpf *program;
 
-	if (!insns) {
-		pr_error_set(err, "no memory for a filter");
-		return NULL;
-	}
+	if (!insns)
+		return pr_error_set(err, "no memory for a filter");
 	for (size_t i = 0; i < count; i++) {
 		const Packrack__Instruction *in = message->instructions[i];
-		insns[i] = (struct pri_insn){.code = (uint16_t)in->code,
-			.jt = (uint8_t)in->jt,
-			.jf = (uint8_t)in->jf,
-			.k = in->k};
+		insns[i] = (struct pri_insn){
+			(uint16_t)in->code, (uint8_t)in->jt, (uint8_t)in->jf, in->k};
 	}
 	program = pri_bpf_create((uint16_t)message->linktype, insns, count, err);
 	free(insns);
-	return program;
+	return program ? pri_bpf_set_add(out, program, err) : -1;
 }
 
 static int
 programs_from_message(Packrack__Program *const *list, size_t count, struct pri_bpf_set *out,
 	struct pr_error *err)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct pri_bpf *program = program_from_message(list[i], err);
-
-		if (!program || pri_bpf_set_add(out, program, err) < 0)
+	for (size_t i = 0; i < count; i++)
+		if (add_program(list[i], out, err) < 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -57,14 +51,13 @@ relations_from_message(
 	out->spans = calloc(m->n_spans / 2 + 1, sizeof(*out->spans));
 	if (!out->keys || !out->spans)
 		return pr_error_set(err, "no memory for related packets");
-	for (size_t i = 0; i < m->n_keys; i++)
+	for (size_t i = 0; i < m->n_keys; i++) {
+		out->keys[i].key = m->keys[i];
+		out->keys[i].first = m->first[i];
 		if (m->lasting[i] > INT64_MAX ||
 			__builtin_add_overflow(
 				m->first[i], (int64_t)m->lasting[i], &out->keys[i].last))
 			return pr_error_set(err, "related packets that never end");
-	for (size_t i = 0; i < m->n_keys; i++) {
-		out->keys[i].key = m->keys[i];
-		out->keys[i].first = m->first[i];
 	}
 	for (size_t i = 0; i < m->n_spans / 2; i++)
 		out->spans[i] =
@@ -180,7 +173,7 @@ struct deleted {
 };
 
 /* Each list: the messages, and the pointers that protobuf-c wants. */
-struct pri_answer_end {
+struct end {
 	Packrack__End message;
 	Packrack__Loss *losses;
 	Packrack__Evicted *evicted;
@@ -199,16 +192,6 @@ loss_concerns(const struct pr_loss *loss, const struct pri_query_spec *spec)
 	       loss->first_time <= spec->until;
 }
 
-static size_t
-count_losses(const struct pri_series_ledger *facts, const struct pri_query_spec *spec)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < facts->loss_count; i++)
-		count += loss_concerns(&facts->losses[i], spec);
-	return count;
-}
-
 static void
 fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 {
@@ -225,51 +208,62 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 	out->reason = (char *)pr_loss_reason_name(loss->reason);
 }
 
-/* Those of one link, at most max. */
+/* All that concern the query, link by link. */
 static int
-add_losses(struct pri_answer_end *end, const struct pri_series_ledger *facts,
-	const struct pri_query_spec *spec, size_t count, size_t max)
+gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
+	struct pr_loss **losses, size_t *count)
 {
-	struct pr_loss *some = calloc(count, sizeof(*some));
-	size_t n = 0;
+	for (size_t i = 0; i < book->count; i++) {
+		const struct pri_series_ledger *f = book->series[i];
 
-	if (!some)
-		return -1;
-	for (size_t i = 0; i < facts->loss_count; i++)
-		if (loss_concerns(&facts->losses[i], spec))
-			some[n++] = facts->losses[i];
-	n = pri_losses_coalesce(some, n, max);
-	for (size_t i = 0; i < n; i++)
-		fill_loss(&end->losses[end->message.n_losses++], &some[i]);
-	free(some);
+		if (!pri_query_selects(q, f))
+			continue;
+		for (size_t j = 0; j < f->loss_count; j++) {
+			if (!loss_concerns(&f->losses[j], pri_query_spec(q)))
+				continue;
+			if (PR_ARRAY_GROW(*losses, *count) < 0)
+				return -1;
+			(*losses)[(*count)++] = f->losses[j];
+		}
+	}
 	return 0;
 }
 
-static int
-fill_losses(
-	struct pri_answer_end *end, const struct pri_ledger_view *book, struct pri_query *q)
+/* Where the losses of another link begin. */
+static size_t
+end_of_link(const struct pr_loss *losses, size_t count, size_t from)
 {
-	const struct pri_query_spec *spec = pri_query_spec(q);
-	size_t total = 0, room, links = 0;
+	size_t to = from + 1;
 
-	for (size_t i = 0; i < book->count; i++) {
-		size_t count = pri_query_selects(q, book->series[i])
-				       ? count_losses(book->series[i], spec)
-				       : 0;
-		total += count;
-		links += count > 0;
+	while (to < count && losses[to].epoch == losses[from].epoch &&
+		losses[to].link == losses[from].link)
+		to++;
+	return to;
+}
+
+static int
+fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
+{
+	struct pr_loss *losses = NULL;
+	size_t count = 0, room, to;
+
+	if (gather_losses(book, q, &losses, &count) == 0) {
+		/* each link has one at least */
+		room = count < LOSSES_MAX ? count : LOSSES_MAX + book->count;
+		end->losses = calloc(room + 1, sizeof(*end->losses));
+		for (size_t from = 0; end->losses && from < count; from = to) {
+			size_t n;
+
+			to = end_of_link(losses, count, from);
+			n = to - from;
+			n = pri_losses_coalesce(losses + from, n,
+				count <= room ? n : n * LOSSES_MAX / count);
+			for (size_t i = 0; i < n; i++)
+				fill_loss(&end->losses[end->message.n_losses++],
+					&losses[from + i]);
+		}
 	}
-	room = total < LOSSES_MAX ? total : LOSSES_MAX + links;
-	end->losses = calloc(room + 1, sizeof(*end->losses));
-	if (!end->losses)
-		return -1;
-	for (size_t i = 0; i < book->count; i++) {
-		const struct pri_series_ledger *f = book->series[i];
-		size_t count = pri_query_selects(q, f) ? count_losses(f, spec) : 0;
-		size_t max = total <= room ? count : count * LOSSES_MAX / total;
-		if (count && add_losses(end, f, spec, count, max) < 0)
-			return -1;
-	}
+	free(losses);
 	end->message.losses = pri_message_pointers(
 		end->losses, end->message.n_losses, sizeof(*end->losses));
 	return end->message.losses ? 0 : -1;
@@ -305,7 +299,7 @@ reread_ledger(struct pri_volume *volume, const struct pri_evicted *list, size_t 
 }
 
 static int
-fill_evicted(struct pri_answer_end *end, struct pri_volume *volume, struct pri_query *q,
+fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 	struct pr_error *err)
 {
 	struct pri_evicted *list;
@@ -316,7 +310,11 @@ fill_evicted(struct pri_answer_end *end, struct pri_volume *volume, struct pri_q
 	reread_ledger(volume, list, count);
 	end->evicted = calloc(count + 1, sizeof(*end->evicted));
 	end->deleted = calloc(count + 1, sizeof(*end->deleted));
-	for (size_t i = 0; end->evicted && end->deleted && i < count; i++) {
+	end->message.evicted =
+		pri_message_pointers(end->evicted, count, sizeof(*end->evicted));
+	if (end->deleted && end->message.evicted)
+		end->message.n_evicted = count;
+	for (size_t i = 0; i < end->message.n_evicted; i++) {
 		Packrack__Evicted *out = &end->evicted[i];
 		packrack__evicted__init(out);
 		out->stream = (char *)pri_volume_stream_name(volume, list[i].stream);
@@ -330,13 +328,9 @@ fill_evicted(struct pri_answer_end *end, struct pri_volume *volume, struct pri_q
 			out, &end->deleted[i], &volume->ledger, pri_query_spec(q)->since);
 	}
 	free(list);
-	end->message.n_evicted = end->deleted ? count : 0;
-	end->message.evicted =
-		end->evicted && end->deleted
-			? pri_message_pointers(end->evicted, count, sizeof(*end->evicted))
-			: NULL;
-	return end->message.evicted ? 0
-				    : pr_error_set(err, "no memory for an answer's end");
+	return end->message.n_evicted == count
+		       ? 0
+		       : pr_error_set(err, "no memory for an answer's end");
 }
 
 /* ---- ledgers ---- */
@@ -349,14 +343,15 @@ ledger_concerns(const struct pri_series_ledger *facts, struct pri_query *q)
 	       facts->mark.link.last_otime >= pri_query_spec(q)->since;
 }
 
+/*
+ * Call it when the query is created. A later copy of the ledger would declare packets stored after it, which would
+ * be reported missing.
+ */
 static int
-fill_ledgers(
-	struct pri_answer_end *end, const struct pri_ledger_view *book, struct pri_query *q)
+fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
 	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
-	if (!end->ledgers)
-		return -1;
-	for (size_t i = 0; i < book->count; i++)
+	for (size_t i = 0; end->ledgers && i < book->count; i++)
 		if (ledger_concerns(book->series[i], q))
 			pri_hello_ledger(
 				&end->ledgers[end->message.n_ledgers++], book->series[i]);
@@ -366,56 +361,15 @@ fill_ledgers(
 }
 
 static void
-end_destroy(struct pri_answer_end **end)
+end_free(struct end *end)
 {
-	struct pri_answer_end *e = *end;
-
-	if (!e)
-		return;
-	free(e->message.losses);
-	free(e->message.evicted);
-	free(e->message.ledgers);
-	free(e->losses);
-	free(e->evicted);
-	free(e->deleted);
-	free(e->ledgers);
-	free(e);
-	*end = NULL;
-}
-
-/*
- * Create together with the query. A later copy of the ledger would declare packets stored after it, which would be
- * reported missing.
- */
-static struct pri_answer_end *
-end_create(struct pri_volume *volume, struct pri_query *query, struct pr_error *err)
-{
-	const struct pri_ledger_view *book = &volume->ledger;
-	struct pri_answer_end *end = calloc(1, sizeof(*end));
-
-	if (!end) {
-		pr_error_set(err, "no memory for an answer's end");
-		return NULL;
-	}
-	packrack__end__init(&end->message);
-	if (fill_ledgers(end, book, query) == 0)
-		return end;
-	pr_error_set(err, "no memory for an answer's end");
-	end_destroy(&end);
-	return NULL;
-}
-
-static int
-end_fill(struct pri_answer_end *end, struct pri_volume *volume, struct pri_query *query,
-	struct pr_error *err)
-{
-	if (end->filled)
-		return 0;
-	end->filled = true;
-	pr_message_copy_numbers(&end->message.base, &pri_query_stats(query)->base);
-	if (fill_losses(end, &volume->ledger, query) < 0)
-		return pr_error_set(err, "no memory for an answer's end");
-	return fill_evicted(end, volume, query, err);
+	free(end->message.losses);
+	free(end->message.evicted);
+	free(end->message.ledgers);
+	free(end->losses);
+	free(end->evicted);
+	free(end->deleted);
+	free(end->ledgers);
 }
 
 /* ---- the answer ---- */
@@ -438,13 +392,13 @@ struct pri_answer {
 	size_t target; /* a batch of that many bytes goes out */
 	struct pr_packet
 		waiting; /* found no room; its data is valid until the next query step */
-	bool has_waiting, searched, last_said;
+	bool has_waiting, searched;
 	int64_t flushed; /* monotonic */
 	struct pri_range_list held, edges;
 	Packrack__Held *messages;
 	Packrack__Held **pointers;
 	Packrack__Batch batch;
-	struct pri_answer_end *end;
+	struct end end;
 	struct pr_tally *tally; /* or NULL */
 	size_t tally_at; /* how much of it was given */
 	struct pr_tally_part part;
@@ -490,6 +444,7 @@ pri_answer_create(
 	a->count_only = query->count_only;
 	a->target = FIRST_BATCH;
 	a->flushed = pr_now_mono();
+	packrack__end__init(&a->end.message);
 	if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
 		pr_error_set(err, "no memory for an answer");
 	else if (query_from_message(query, &spec, err) == 0) {
@@ -498,9 +453,11 @@ pri_answer_create(
 		else
 			pri_query_spec_free(&spec);
 	}
-	if (a->query)
-		a->end = end_create(volume, a->query, err);
-	if (!a->end) {
+	if (a->query && fill_ledgers(&a->end, &volume->ledger, a->query) < 0) {
+		pr_error_set(err, "no memory for an answer's end");
+		pri_query_destroy(&a->query);
+	}
+	if (!a->query) {
 		pri_answer_destroy(&a);
 		return NULL;
 	}
@@ -527,7 +484,7 @@ pri_answer_destroy(struct pri_answer **answer)
 	if (!a)
 		return;
 	free_held(a);
-	end_destroy(&a->end);
+	end_free(&a->end);
 	pri_query_destroy(&a->query);
 	pr_tally_destroy(&a->tally);
 	pr_tally_part_free(&a->part);
@@ -558,15 +515,13 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 	size_t count = a->held.count + a->edges.count;
 
 	a->messages = calloc(count + 1, sizeof(*a->messages));
-	a->pointers = calloc(count + 1, sizeof(*a->pointers));
-	if (!a->messages || !a->pointers)
+	a->pointers = pri_message_pointers(a->messages, count, sizeof(*a->messages));
+	if (!a->pointers)
 		return pr_error_set(err, "no memory for what is held");
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		fill_held(&a->messages[i], i < a->held.count
 						   ? &a->held.items[i]
 						   : &a->edges.items[i - a->held.count]);
-		a->pointers[i] = &a->messages[i];
-	}
 	a->batch.held = a->pointers;
 	a->batch.n_held = a->held.count;
 	a->batch.edge = a->pointers + a->held.count;
@@ -774,5 +729,15 @@ pri_answer_exchange(struct pri_answer *a, struct pri_read_buffer *buffer)
 const Packrack__End *
 pri_answer_end(struct pri_answer *a, struct pr_error *err)
 {
-	return end_fill(a->end, a->volume, a->query, err) == 0 ? &a->end->message : NULL;
+	struct end *end = &a->end;
+
+	if (end->filled)
+		return &end->message;
+	end->filled = true;
+	pr_message_copy_numbers(&end->message.base, &pri_query_stats(a->query)->base);
+	if (fill_losses(end, &a->volume->ledger, a->query) == 0)
+		return fill_evicted(end, a->volume, a->query, err) == 0 ? &end->message
+									: NULL;
+	pr_error_set(err, "no memory for an answer's end");
+	return NULL;
 }

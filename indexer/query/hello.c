@@ -10,7 +10,7 @@
 void *
 pri_message_pointers(void *items, size_t count, size_t size)
 {
-	void **pointers = calloc(count + 1, sizeof(*pointers));
+	void **pointers = items ? calloc(count + 1, sizeof(*pointers)) : NULL;
 
 	for (size_t i = 0; pointers && i < count; i++)
 		pointers[i] = (char *)items + i * size;
@@ -82,7 +82,7 @@ fill_links(struct pri_hello *h, const struct pri_ledger_view *ledger)
 			pri_hello_link(&h->links[h->message.n_links++], ledger->series[i]);
 	h->message.links =
 		pri_message_pointers(h->links, h->message.n_links, sizeof(*h->links));
-	return h->links && h->message.links ? 0 : -1;
+	return h->message.links ? 0 : -1;
 }
 
 /* ---- streams ---- */
@@ -189,8 +189,7 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 	h->deleted = calloc(deletions, sizeof(*h->deleted));
 	h->deleted_pointers = calloc(deletions, sizeof(*h->deleted_pointers));
 	s->streams = pri_message_pointers(h->streams, count, sizeof(*h->streams));
-	if (!h->stream_infos || !h->streams || !h->deleted || !h->deleted_pointers ||
-		!s->streams)
+	if (!h->stream_infos || !h->deleted || !h->deleted_pointers || !s->streams)
 		return -1;
 	for (size_t i = 0; i < count; i++)
 		if (sfs_stream_info(volume->sfs, i, &h->stream_infos[i], NULL) == SFS_OK)

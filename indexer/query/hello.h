@@ -45,7 +45,7 @@ void pri_hello_link(Packrack__LinkInfo *out, const struct pri_series_ledger *ser
 void pri_hello_ledger(Packrack__Ledger *out, const struct pri_series_ledger *series);
 void pri_hello_deleted(Packrack__Deleted *out, const struct pr_ledger_deleted *deleted);
 
-/* The list of pointers that protobuf-c wants for `count` messages of `size` bytes each; NULL: no memory. */
+/* The list of pointers that protobuf-c wants for `count` messages of `size` bytes each; NULL: no memory, or items is NULL. */
 void *pri_message_pointers(void *items, size_t count, size_t size);
 
 #endif
