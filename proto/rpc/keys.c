@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "proto/base/array.h"
 #include "proto/base/keyfile.h"
 #include "proto/base/log.h"
 #include "proto/rpc/admission.h"
@@ -76,28 +78,34 @@ next_value(char **rest, const char *word)
 	return NULL;
 }
 
+/* DIR/NAME as text (pr_keyfile_free), and its path. NULL and err. */
+static char *
+read_file(const char *dir, const char *name, bool private, char path[PATH_MAX],
+	struct pr_error *err)
+{
+	snprintf(path, PATH_MAX, "%s/%s", dir, name);
+	return pr_keyfile_read(path, private, NULL, err);
+}
+
 static int
 load_key(const char *dir, const char *name, bool private, const char *word,
 	char out[PR_KEY_TEXT], struct pr_error *err)
 {
-	char *path = pr_keys_path(dir, name, err), *text, *rest, *value;
-	int rc = -1;
+	char path[PATH_MAX], *text, *rest, *value;
+	int rc = 0;
 
-	if (!path || pr_keydir_check(dir, err) < 0) {
-		free(path);
+	if (pr_keydir_check(dir, err) < 0)
 		return -1;
-	}
-	text = rest = pr_keyfile_read(path, private, NULL, err);
-	value = text ? next_value(&rest, word) : NULL;
-	if (value && take(value, out) == 0)
-		rc = 0;
-	else if (text)
-		pr_error_set(err,
+	text = rest = read_file(dir, name, private, path, err);
+	if (!text)
+		return -1;
+	value = next_value(&rest, word);
+	if (!value || take(value, out) < 0)
+		rc = pr_error_set(err,
 			value ? "key file %s: its %s is not a key"
 			      : "key file %s: no line '%s KEY' (packrack keys generate)",
 			path, word);
 	pr_keyfile_free(text);
-	free(path);
 	return rc;
 }
 
@@ -198,12 +206,10 @@ int
 pr_keys_load_server(
 	const char *dir, const char *endpoint, char out[PR_KEY_TEXT], struct pr_error *err)
 {
-	char *path = pr_keys_path(dir, "rack", err);
-	char *text = path ? pr_keyfile_read(path, true, NULL, err) : NULL;
+	char path[PATH_MAX], *text = read_file(dir, "rack", true, path, err);
 	int rc = text ? find_server(text, path, endpoint, out, err) : -1;
 
 	pr_keyfile_free(text);
-	free(path);
 	return rc;
 }
 
@@ -233,18 +239,16 @@ static int
 write_key(const char *dir, const char *name, mode_t mode, const char *word, const char *key,
 	struct pr_error *err)
 {
-	char line[PR_KEY_TEXT + 32];
-	char *path = pr_keys_path(dir, name, err);
-	int rc = -1;
+	char line[PR_KEY_TEXT + 32], path[PATH_MAX];
+	int rc;
 
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	snprintf(line, sizeof(line), "%s %s\n", word, key);
-	if (path)
-		rc = pr_keyfile_write(path, mode, line, !strcmp(name, "public"), err);
-	if (path && rc < 0 && errno == EEXIST)
+	rc = pr_keyfile_write(path, mode, line, !strcmp(name, "public"), err);
+	if (rc < 0 && errno == EEXIST)
 		pr_error_set(err, "a key exists already: %s; 'packrack keys list' shows it",
 			path);
 	explicit_bzero(line, sizeof(line));
-	free(path);
 	return rc;
 }
 
@@ -268,7 +272,7 @@ pr_keys_generate(const char *dir, struct pr_error *err)
 /* ---- enrolled keys ---- */
 
 struct pr_enrolled {
-	char *dir, *file;
+	char *dir, file[PATH_MAX];
 	struct stat seen; /* st_ino 0: it was not there */
 	bool said_bad;
 	struct pr_enrolled_key *keys;
@@ -300,47 +304,23 @@ parse_key(const char *line, struct pr_enrolled_key *out)
 	       strlen(key) == PR_KEY_TEXT - 1 && zmq_z85_decode(out->key, key);
 }
 
-/* Line `number` of an enrolled file. 1: a key; 0: blank or a comment; -1: malformed (err). */
-static int
-parse_line(const char *file, unsigned number, const char *line, struct pr_enrolled_key *out,
-	struct pr_error *err)
-{
-	if (!line[strspn(line, " \t\r")] || *line == '#')
-		return 0;
-	if (parse_key(line, out))
-		return 1;
-	return pr_error_set(err,
-		"key file %s line %u: expected NAME ROLE PUBLICKEY with the roles node, "
-		"read, "
-		"operate",
-		file, number);
-}
-
-static int
-add_key(struct pr_enrolled *e, const struct pr_enrolled_key *key)
-{
-	struct pr_enrolled_key *keys = realloc(e->keys, (e->count + 1) * sizeof(*keys));
-
-	if (!keys)
-		return -1;
-	e->keys = keys;
-	e->keys[e->count++] = *key;
-	return 0;
-}
-
 static int
 parse(struct pr_enrolled *e, char *text, struct pr_error *err)
 {
-	struct pr_enrolled_key key;
 	unsigned number = 0;
 
 	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		int rc = parse_line(e->file, ++number, line, &key, err);
-
-		if (rc < 0)
-			return -1;
-		if (rc && add_key(e, &key) < 0)
+		number++;
+		if (!line[strspn(line, " \t\r")] || *line == '#')
+			continue;
+		if (PR_ARRAY_GROW(e->keys, e->count) < 0)
 			return pr_error_set(err, "no memory for the keys of %s", e->file);
+		if (!parse_key(line, &e->keys[e->count]))
+			return pr_error_set(err,
+				"key file %s line %u: expected NAME ROLE PUBLICKEY with "
+				"the roles node, read, operate",
+				e->file, number);
+		e->count++;
 	}
 	return 0;
 }
@@ -371,7 +351,8 @@ pr_enrolled_open(const char *dir, struct pr_error *err)
 {
 	struct pr_enrolled *e = calloc(1, sizeof(*e));
 
-	if (e && (e->dir = strdup(dir)) && (e->file = pr_keys_path(dir, "enrolled", err))) {
+	if (e && (e->dir = strdup(dir))) {
+		snprintf(e->file, sizeof(e->file), "%s/enrolled", dir);
 		if (load(e, err) == 0)
 			return e;
 	} else {
@@ -388,7 +369,6 @@ pr_enrolled_close(struct pr_enrolled **enrolled)
 
 	if (e) {
 		free(e->dir);
-		free(e->file);
 		free(e->keys);
 		free(e);
 	}
@@ -448,121 +428,100 @@ pr_enrolled_at(struct pr_enrolled *e, size_t at)
 
 /* ---- changing what is enrolled ---- */
 
-/* A change of an enrolled file: read under a lock of its directory, written whole. */
-struct edit {
-	char *path, *text; /* of malloc */
-	size_t size;
-	FILE *out;
-	int lock;
-};
-
-static void
-edit_end(struct edit *edit)
+/* The directory, locked until it is closed; -1 and err. */
+static int
+lock_dir(const char *dir, struct pr_error *err)
 {
-	if (edit->out)
-		fclose(edit->out);
-	if (edit->lock >= 0)
-		close(edit->lock);
-	free(edit->path);
-	free(edit->text);
-}
+	int fd;
 
-/* The present text (from malloc), "" when there is none; NULL and err. */
-static char *
-edit_begin(struct edit *edit, const char *dir, struct pr_error *err)
-{
-	char *now, *copy;
-
-	*edit = (struct edit){.lock = -1};
-	if (pr_keydir_check(dir, err) < 0 ||
-		!(edit->path = pr_keys_path(dir, "enrolled", err)))
-		return NULL;
-	edit->lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (edit->lock < 0 || flock(edit->lock, LOCK_EX) < 0) {
-		pr_error_errno(err, "cannot lock the key directory %s", dir);
-		return NULL;
-	}
-	edit->out = open_memstream(&edit->text, &edit->size);
-	if (!edit->out) {
-		pr_error_set(err, "no memory for %s", edit->path);
-		return NULL;
-	}
-	now = pr_keyfile_read(edit->path, false, NULL, err);
-	if (!now && errno != ENOENT)
-		return NULL;
-	copy = strdup(now ? now : "");
-	pr_keyfile_free(now);
-	if (!copy)
-		pr_error_set(err, "no memory for %s", edit->path);
-	return copy;
+	if (pr_keydir_check(dir, err) < 0)
+		return -1;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_EX) == 0)
+		return fd;
+	pr_error_errno(err, "cannot lock the key directory %s", dir);
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 static int
-edit_write(struct edit *edit, struct pr_error *err)
-{
-	if (fclose(edit->out) != 0) {
-		edit->out = NULL;
-		return pr_error_set(err, "no memory for %s", edit->path);
-	}
-	edit->out = NULL;
-	return pr_keyfile_write(edit->path, 0600, edit->text, true, err);
-}
-
-static int
-clashes(const struct pr_enrolled_key *a, const struct pr_enrolled_key *b, const char *path,
+check_new(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
 	struct pr_error *err)
 {
-	if (!strcmp(a->name, b->name))
-		return pr_error_set(err,
-			"%s: '%s' is enrolled already; 'packrack keys revoke %s' first",
-			path, a->name, a->name);
-	if (!memcmp(a->key, b->key, PR_KEY_BYTES))
-		return pr_error_set(
-			err, "%s: this key is enrolled already, as '%s'", path, a->name);
+	for (size_t i = 0; i < e->count; i++) {
+		const char *name = e->keys[i].name;
+
+		if (!strcmp(name, added->name))
+			return pr_error_set(err,
+				"%s: '%s' is enrolled already; 'packrack keys revoke %s' "
+				"first",
+				e->file, name, name);
+		if (!memcmp(e->keys[i].key, added->key, PR_KEY_BYTES))
+			return pr_error_set(err,
+				"%s: this key is enrolled already, as '%s'", e->file, name);
+	}
 	return 0;
 }
 
-static int
-copy_but(struct edit *edit, char *text, const struct pr_enrolled_key *added,
-	const char *without, unsigned *role, struct pr_error *err)
+/* Of the key of this name; 0: there is none. */
+static unsigned
+role_of(const struct pr_enrolled *e, const char *name)
 {
-	struct pr_enrolled_key key;
-	unsigned number = 0;
-
-	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		int rc = parse_line(edit->path, ++number, line, &key, err);
-
-		if (rc < 0 || (rc && added && clashes(&key, added, edit->path, err) < 0))
-			return -1;
-		if (rc && without && !strcmp(key.name, without))
-			*role = key.role;
-		else if (rest || *line)
-			fprintf(edit->out, "%s\n", line);
-	}
+	for (size_t i = 0; i < e->count; i++)
+		if (!strcmp(e->keys[i].name, name))
+			return e->keys[i].role;
 	return 0;
+}
+
+/* Writes the file's lines but for the key of the name `without`, and then `added`; either may be NULL. */
+static int
+rewrite(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
+	const char *without, struct pr_error *err)
+{
+	char *now = pr_keyfile_read(e->file, false, NULL, err), *text = NULL;
+	char key_text[PR_KEY_TEXT], role_text[PR_ROLE_TEXT];
+	struct pr_enrolled_key key;
+	size_t size;
+	FILE *out;
+	int rc = -1;
+
+	if (!now && errno != ENOENT)
+		return -1;
+	out = open_memstream(&text, &size);
+	for (char *line, *rest = now; out && (line = strsep(&rest, "\n"));)
+		if ((rest || *line) &&
+			!(without && parse_key(line, &key) && !strcmp(key.name, without)))
+			fprintf(out, "%s\n", line);
+	if (out && added)
+		fprintf(out, "%s %s %s\n", added->name,
+			pr_role_text(added->role, role_text),
+			pr_key_text(added->key, key_text));
+	if (!out || fclose(out) != 0)
+		pr_error_set(err, "no memory for %s", e->file);
+	else
+		rc = pr_keyfile_write(e->file, 0600, text, true, err);
+	pr_keyfile_free(now);
+	free(text);
+	return rc;
 }
 
 static int
 change(const char *dir, const struct pr_enrolled_key *added, const char *without,
 	unsigned *role, struct pr_error *err)
 {
-	char key[PR_KEY_TEXT], role_text[PR_ROLE_TEXT];
-	struct edit edit;
-	char *text = edit_begin(&edit, dir, err);
-	int rc = text ? copy_but(&edit, text, added, without, role, err) : -1;
+	int lock = lock_dir(dir, err), rc = -1;
+	struct pr_enrolled *e = lock < 0 ? NULL : pr_enrolled_open(dir, err);
 
-	if (rc == 0 && added)
-		fprintf(edit.out, "%s %s %s\n", added->name,
-			pr_role_text(added->role, role_text),
-			zmq_z85_encode(key, added->key, PR_KEY_BYTES));
-	if (rc == 0 && without && !*role)
-		rc = pr_error_set(err,
+	if (e && without && !(*role = role_of(e, without)))
+		pr_error_set(err,
 			"%s: nobody named '%s' is enrolled: 'packrack keys list' names all",
-			edit.path, without);
-	if (rc == 0)
-		rc = edit_write(&edit, err);
-	free(text);
-	edit_end(&edit);
+			e->file, without);
+	else if (e && (!added || check_new(e, added, err) == 0))
+		rc = rewrite(e, added, without, err);
+	pr_enrolled_close(&e);
+	if (lock >= 0)
+		close(lock);
 	return rc;
 }
 
