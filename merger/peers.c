@@ -207,7 +207,7 @@ prm_peers_tick(struct prm_peers *p, int64_t mono)
 
 /* ---- asking ---- */
 
-/* What one of them will be asked. Numbers of one boot follow each other. */
+/* What each of them will be asked. */
 struct asking {
 	struct prm_peers *p;
 	struct prm_exclusions wanted[PRM_OWNERSHIP_MERGERS_MAX];
@@ -221,40 +221,6 @@ lacks(void *arg, int64_t time, uint64_t boot, uint64_t number)
 
 	if (owner != a->p->ownership->self)
 		prm_exclusions_add(&a->wanted[owner], boot, number);
-}
-
-/* A list as a message's: freed by free_items. */
-static size_t
-make_items(const struct prm_exclusions *v, Packrack__RouteItem ***list)
-{
-	Packrack__RouteItem *item = NULL;
-	size_t count = 0;
-
-	*list = calloc(v->count + 1, sizeof(**list));
-	for (size_t i = 0; *list && i < v->count; i++) {
-		if (!item || item->boot != v->items[i].boot) {
-			item = malloc(sizeof(*item));
-			if (!item)
-				break;
-			packrack__route_item__init(item);
-			item->boot = v->items[i].boot;
-			item->numbers = calloc(v->count - i, sizeof(*item->numbers));
-			(*list)[count++] = item;
-		}
-		if (item->numbers)
-			item->numbers[item->n_numbers++] = v->items[i].number;
-	}
-	return count;
-}
-
-static void
-free_items(Packrack__RouteItem **list, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		free(list[i]->numbers);
-		free(list[i]);
-	}
-	free(list);
 }
 
 /* Programs go without instructions: their number is what counts. */
@@ -276,13 +242,13 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 	few.n_nodes = 0;
 	few.tally = NULL;
 	request.query = &few;
-	request.n_items = make_items(wanted, &request.items);
+	request.items = wanted->items;
+	request.n_items = wanted->count;
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST;
 	env.route_request = &request;
 	if (programs)
 		rc = pr_rpc_send(rpc, NULL, &env, NULL);
-	free_items(request.items, request.n_items);
 	free(programs);
 	return rc;
 }
@@ -334,28 +300,18 @@ prm_peers_forget(struct prm_peers *p, struct prm_inquiry *q)
 
 /* ---- being asked ---- */
 
-int
-prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *request,
-	Packrack__Route *reply)
-{
-	struct prm_exclusions v = {0};
-
-	for (size_t i = 0; i < request->n_items; i++)
-		for (size_t j = 0; j < request->items[i]->n_numbers; j++)
-			if (prm_route_excludes(route, request->items[i]->boot,
-				    request->items[i]->numbers[j]))
-				prm_exclusions_add(&v, request->items[i]->boot,
-					request->items[i]->numbers[j]);
-	packrack__route__init(reply);
-	reply->n_excluded = make_items(&v, &reply->excluded);
-	prm_exclusions_free(&v);
-	return reply->excluded ? 0 : -1;
-}
-
 void
-prm_peers_reply_free(Packrack__Route *reply)
+prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *request,
+	struct prm_exclusions *excluded)
 {
-	free_items(reply->excluded, reply->n_excluded);
+	*excluded = (struct prm_exclusions){0};
+	for (size_t i = 0; i < request->n_items; i++) {
+		const Packrack__RouteItem *item = request->items[i];
+
+		for (size_t j = 0; j < item->n_numbers; j++)
+			if (prm_route_excludes(route, item->boot, item->numbers[j]))
+				prm_exclusions_add(excluded, item->boot, item->numbers[j]);
+	}
 }
 
 size_t

@@ -47,10 +47,9 @@ bool prm_peers_ask(struct prm_peers *peers, struct prm_route *route,
 	const char *const *nodes, size_t count, int64_t mono, struct prm_inquiry *inquiry);
 void prm_peers_forget(struct prm_peers *peers, struct prm_inquiry *inquiry);
 
-/* What another merger asks of us; reply is to be freed with prm_peers_reply_free. */
-int prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *request,
-	Packrack__Route *reply);
-void prm_peers_reply_free(Packrack__Route *reply);
+/* What another merger asks of us. Free *excluded. */
+void prm_peers_answer(struct prm_route *route, const Packrack__RouteRequest *request,
+	struct prm_exclusions *excluded);
 
 size_t prm_peers_alive(const struct prm_peers *peers);
 

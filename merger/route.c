@@ -76,9 +76,10 @@ judged(const struct prm_route *r, const struct prm_node_summaries *c,
 	const struct prm_exclusions *v = r->exclusions;
 
 	for (size_t i = 0; v && i < v->count; i++)
-		if (v->items[i].number == h->number &&
-			v->items[i].boot == c->coverage->boot)
-			return holds_all(&h->span);
+		for (size_t j = 0; j < v->items[i]->n_numbers; j++)
+			if (v->items[i]->boot == c->coverage->boot &&
+				v->items[i]->numbers[j] == h->number)
+				return holds_all(&h->span);
 	return false;
 }
 
@@ -146,15 +147,34 @@ prm_route_decide(struct prm_route *r, const char *node, char why[PRM_ROUTE_WHY_M
 void
 prm_exclusions_add(struct prm_exclusions *v, uint64_t boot, uint64_t number)
 {
+	Packrack__RouteItem *item = NULL;
+	size_t total = 0;
+
+	for (size_t i = 0; i < v->count; i++) {
+		total += v->items[i]->n_numbers;
+		if (v->items[i]->boot == boot)
+			item = v->items[i];
+	}
 	/* without memory the node is asked */
-	if (v->count == PRM_EXCLUSIONS_MAX || PR_ARRAY_GROW(v->items, v->count) < 0)
+	if (total >= PRM_EXCLUSIONS_MAX)
 		return;
-	v->items[v->count++] = (struct prm_exclusion){boot, number};
+	if (!item) {
+		if (PR_ARRAY_GROW(v->items, v->count) < 0 ||
+			!(item = malloc(sizeof(*item))))
+			return;
+		packrack__route_item__init(item);
+		item->boot = boot;
+		v->items[v->count++] = item;
+	}
+	if (PR_ARRAY_GROW(item->numbers, item->n_numbers) == 0)
+		item->numbers[item->n_numbers++] = number;
 }
 
 void
 prm_exclusions_free(struct prm_exclusions *v)
 {
+	for (size_t i = 0; i < v->count; i++)
+		packrack__route_item__free_unpacked(v->items[i], NULL);
 	free(v->items);
 	*v = (struct prm_exclusions){0};
 }

@@ -20,14 +20,12 @@
  */
 #define PRM_ROUTE_WHY_MAX 120
 
-/* Summaries of which another merger, whose duty they are, says that they exclude a match. */
+/* Summaries of which another merger, whose duty they are, says that they exclude a match; one item per node. */
 struct prm_exclusions {
-	struct prm_exclusion {
-		uint64_t boot, number;
-	} * items;
+	Packrack__RouteItem **items; /* as in messages */
 	size_t count;
 };
-#define PRM_EXCLUSIONS_MAX 8192
+#define PRM_EXCLUSIONS_MAX 8192 /* summaries */
 void prm_exclusions_add(struct prm_exclusions *exclusions, uint64_t boot, uint64_t number);
 void prm_exclusions_free(struct prm_exclusions *exclusions);
 

@@ -884,15 +884,17 @@ on_route_request(struct prm_merger *m, const struct prm_peer_ref *from,
 {
 	const Packrack__RouteRequest *request = env->route_request;
 	Packrack__Route route = PACKRACK__ROUTE__INIT;
+	struct prm_exclusions excluded;
 	struct prm_route r;
 
 	if (!request->query ||
 		prm_route_begin(&r, m->summaries, request->query, pr_now_mono()))
 		return;
-	if (prm_peers_answer(&r, request, &route) == 0) {
-		prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_ROUTE, &route);
-		prm_peers_reply_free(&route);
-	}
+	prm_peers_answer(&r, request, &excluded);
+	route.excluded = excluded.items;
+	route.n_excluded = excluded.count;
+	prm_send(from, env->id, PACKRACK__ENVELOPE__BODY_ROUTE, &route);
+	prm_exclusions_free(&excluded);
 	prm_route_end(&r);
 }
 
