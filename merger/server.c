@@ -50,6 +50,11 @@ struct forwarded {
 };
 #define COMMAND_NS (60 * PR_NS_PER_S) /* a step takes a fraction of a second */
 
+struct counts {
+	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
+	uint64_t nodes_asked, nodes_left_out; /* over all queries */
+};
+
 struct prm_merger {
 	struct pr_loop *loop;
 	struct prm_merger_options options;
@@ -67,9 +72,8 @@ struct prm_merger {
 	size_t query_count;
 	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
 	uint64_t next_id;
-	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
+	struct counts counts;
 	int64_t last_name_warning; /* monotonic ns */
-	uint64_t nodes_asked, nodes_left_out; /* over all queries */
 };
 
 static void
@@ -89,9 +93,9 @@ query_remove(struct prm_merger *m, size_t at)
 {
 	const struct prm_fanout_state *state = prm_fanout_state(m->queries[at]);
 
-	m->packets_merged += state->matched;
-	m->nodes_asked += state->asked;
-	m->nodes_left_out += state->left_out;
+	m->counts.packets_merged += state->matched;
+	m->counts.nodes_asked += state->asked;
+	m->counts.nodes_left_out += state->left_out;
 	prm_fanout_destroy(&m->queries[at]);
 	m->queries[at] = m->queries[--m->query_count];
 }
@@ -119,7 +123,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 {
 	struct prm_fanout *f;
 
-	o->number = m->queries_total + 1;
+	o->number = m->counts.queries_total + 1;
 	o->registry = &m->registry;
 	o->summaries = m->summaries;
 	o->next_id = &m->next_id;
@@ -129,7 +133,7 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 	f = prm_fanout_create(o, err);
 	if (!f)
 		return NULL;
-	m->queries_total++;
+	m->counts.queries_total++;
 	return m->queries[m->query_count++] = f;
 }
 
@@ -138,7 +142,7 @@ has_room(struct prm_merger *m, struct pr_error *err)
 {
 	if (m->query_count + m->waiting_count < m->options.max_queries)
 		return true;
-	m->queries_refused++;
+	m->counts.queries_refused++;
 	pr_error_set(err,
 		"%zu queries are running, which is all that --max-queries allows: "
 		"try again later",
@@ -185,7 +189,7 @@ on_answer(struct prm_merger *m, const struct prm_peer_ref *from,
 	for (size_t i = 0; i < m->query_count; i++)
 		if (prm_fanout_on_message(m->queries[i], from, env, pr_now_mono()))
 			return;
-	m->messages_unasked++; /* for example of a query that was cancelled */
+	m->counts.messages_unasked++; /* for example of a query that was cancelled */
 }
 
 /* Somebody else's query, by the number that the status shows. Its client gets End, cancelled. */
@@ -591,7 +595,7 @@ on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 			forwarded_drop(m, c);
 			return;
 		}
-	m->messages_unasked++;
+	m->counts.messages_unasked++;
 }
 
 /* mono INT64_MAX: the merger stops. */
@@ -620,78 +624,71 @@ commands_expire(struct prm_merger *m, int64_t mono)
 
 /* Copies, for as long as a status or a page is made. */
 struct figures {
+	struct counts counts;
 	struct prm_pcap_over_ip_figures live;
 	struct prm_summaries_figures summaries;
-	uint64_t messages_bad, mergers_alive, summary_bytes_received;
+	uint64_t query_count, messages_bad, mergers_alive, summary_bytes_received;
 };
-
-#define AT(field) PR_AT(struct prm_merger, field)
-static const struct pr_counter_row server_rows[] = {
-	{AT(queries_total), PR_METRIC("queries_total", PR_COUNTER, "queries_total", PR_ONE,
-				    NULL, "Queries that the merger was asked.")},
-	{AT(query_count), PR_METRIC("running_query_count", PR_GAUGE, "queries_running",
-				  PR_ONE, NULL, "Queries that the merger is at.")},
-	{AT(queries_refused),
-		PR_COUNTER_OF("queries_refused",
-			"Queries refused because as many were running as may.")},
-	{AT(packets_merged),
-		PR_COUNTER_OF("merged_packets",
-			"Packets that matched, over all queries that have ended.")},
-	{AT(messages_unasked), PR_COUNTER_OF("unasked_messages",
-				       "Answers to no query, as after a cancel.")},
-	{AT(nodes_asked),
-		PR_COUNTER_OF("nodes_asked", "Nodes that queries were sent to, over all "
-					     "queries that have ended.")},
-	{AT(nodes_left_out),
-		PR_COUNTER_OF("nodes_left_out", "Nodes that queries were not sent to, as "
-						"their summaries exclude a match.")},
-};
-#undef AT
-
-#define AT(field) PR_AT(struct prm_pcap_over_ip_figures, field)
-static const struct pr_counter_row pcap_over_ip_rows[] = {
-	{AT(readers), PR_GAUGE_OF("pcap_over_ip_readers",
-			      "Readers of live traces (--pcap-over-ip).")},
-	{AT(accepted), PR_COUNTER_OF("pcap_over_ip_accepted",
-			       "Readers that were given a live trace.")},
-	{AT(refused),
-		PR_COUNTER_OF("pcap_over_ip_refused", "Readers that were turned away, as "
-						      "no query was to be had for them.")},
-	{AT(packets), PR_COUNTER_OF("pcap_over_ip_packets",
-			      "Packets handed to readers of live traces.")},
-	{AT(bytes), PR_COUNTER_OF("pcap_over_ip_bytes",
-			    "Bytes handed to readers of live traces.")},
-	{AT(stalls),
-		PR_COUNTER_OF("pcap_over_ip_stalls",
-			"Times that a reader was slower than the rack and fell behind.")},
-	{AT(dropped),
-		PR_COUNTER_OF("pcap_over_ip_dropped",
-			"Readers that took nothing for two minutes and were let go.")},
-};
-#undef AT
-
-#define AT(field) PR_AT(struct prm_summaries_figures, field)
-static const struct pr_counter_row summaries_rows[] = {
-	{AT(listed), PR_GAUGE_OF("summaries", "Summaries that nodes have told of.")},
-	{AT(bodies), PR_GAUGE_OF("summaries_here", "Summaries that the merger holds.")},
-	{AT(bytes),
-		PR_METRIC("summaries_memory", PR_GAUGE, "summaries_memory_bytes", PR_ONE,
-			NULL, "Memory of the summaries that the merger holds.")},
-	{AT(received), PR_COUNTER_OF("summaries_received", "Summaries that came.")},
-	{AT(evicted), PR_COUNTER_OF("summaries_evicted",
-			      "Summaries dropped for newer ones, when memory was full.")},
-	{AT(missed), PR_COUNTER_OF("summaries_damaged",
-			     "Summaries that nodes had no more, or that were damaged.")},
-	{AT(clusters),
-		PR_GAUGE_OF("cluster_blocks", "Bit-sliced blocks of the third level: "
-					      "summaries of clusters of nodes.")},
-	{AT(cluster_bytes), PR_METRIC("cluster_memory", PR_GAUGE, "cluster_memory_bytes",
-				    PR_ONE, NULL, "Memory of these blocks.")},
-};
-#undef AT
 
 #define AT(field) PR_AT(struct figures, field)
-static const struct pr_counter_row other_rows[] = {
+static const struct pr_counter_row rows[] = {
+	{AT(counts.queries_total),
+		PR_METRIC("queries_total", PR_COUNTER, "queries_total", PR_ONE, NULL,
+			"Queries that the merger was asked.")},
+	{AT(query_count), PR_METRIC("running_query_count", PR_GAUGE, "queries_running",
+				  PR_ONE, NULL, "Queries that the merger is at.")},
+	{AT(counts.queries_refused),
+		PR_COUNTER_OF("queries_refused",
+			"Queries refused because as many were running as may.")},
+	{AT(counts.packets_merged),
+		PR_COUNTER_OF("merged_packets",
+			"Packets that matched, over all queries that have ended.")},
+	{AT(counts.messages_unasked), PR_COUNTER_OF("unasked_messages",
+					      "Answers to no query, as after a cancel.")},
+	{AT(counts.nodes_asked),
+		PR_COUNTER_OF("nodes_asked", "Nodes that queries were sent to, over all "
+					     "queries that have ended.")},
+	{AT(counts.nodes_left_out),
+		PR_COUNTER_OF("nodes_left_out", "Nodes that queries were not sent to, as "
+						"their summaries exclude a match.")},
+	{AT(live.readers), PR_GAUGE_OF("pcap_over_ip_readers",
+				   "Readers of live traces (--pcap-over-ip).")},
+	{AT(live.accepted), PR_COUNTER_OF("pcap_over_ip_accepted",
+				    "Readers that were given a live trace.")},
+	{AT(live.refused),
+		PR_COUNTER_OF("pcap_over_ip_refused", "Readers that were turned away, as "
+						      "no query was to be had for them.")},
+	{AT(live.packets), PR_COUNTER_OF("pcap_over_ip_packets",
+				   "Packets handed to readers of live traces.")},
+	{AT(live.bytes), PR_COUNTER_OF("pcap_over_ip_bytes",
+				 "Bytes handed to readers of live traces.")},
+	{AT(live.stalls),
+		PR_COUNTER_OF("pcap_over_ip_stalls",
+			"Times that a reader was slower than the rack and fell behind.")},
+	{AT(live.dropped),
+		PR_COUNTER_OF("pcap_over_ip_dropped",
+			"Readers that took nothing for two minutes and were let go.")},
+	{AT(summaries.listed),
+		PR_GAUGE_OF("summaries", "Summaries that nodes have told of.")},
+	{AT(summaries.bodies),
+		PR_GAUGE_OF("summaries_here", "Summaries that the merger holds.")},
+	{AT(summaries.bytes),
+		PR_METRIC("summaries_memory", PR_GAUGE, "summaries_memory_bytes", PR_ONE,
+			NULL, "Memory of the summaries that the merger holds.")},
+	{AT(summaries.received),
+		PR_COUNTER_OF("summaries_received", "Summaries that came.")},
+	{AT(summaries.evicted),
+		PR_COUNTER_OF("summaries_evicted",
+			"Summaries dropped for newer ones, when memory was full.")},
+	{AT(summaries.missed),
+		PR_COUNTER_OF("summaries_damaged",
+			"Summaries that nodes had no more, or that were damaged.")},
+	{AT(summaries.clusters),
+		PR_GAUGE_OF("cluster_blocks", "Bit-sliced blocks of the third level: "
+					      "summaries of clusters of nodes.")},
+	{AT(summaries.cluster_bytes),
+		PR_METRIC("cluster_memory", PR_GAUGE, "cluster_memory_bytes", PR_ONE, NULL,
+			"Memory of these blocks.")},
 	{AT(messages_bad),
 		PR_COUNTER_OF("bad_messages", "Messages that could not be read.")},
 	{AT(mergers_alive),
@@ -704,22 +701,18 @@ static const struct pr_counter_row other_rows[] = {
 };
 #undef AT
 
-enum { TABLES = 4 };
-
-static void
-fill_figures(const struct prm_merger *m, struct figures *f,
-	struct pr_counter_table tables[TABLES])
+static struct pr_counter_table
+fill_figures(const struct prm_merger *m, struct figures *f)
 {
-	*f = (struct figures){.live = prm_pcap_over_ip_figures(m->pcap_over_ip),
+	*f = (struct figures){.counts = m->counts,
+		.query_count = m->query_count,
+		.live = prm_pcap_over_ip_figures(m->pcap_over_ip),
 		.mergers_alive = 1 + (m->peers ? prm_peers_alive(m->peers) : 0)};
 	for (size_t i = 0; i < m->listener_count; i++)
 		f->messages_bad += pr_rpc_bad_messages(m->listeners[i]->rpc);
 	prm_summaries_figures(m->summaries, &f->summaries);
 	f->summary_bytes_received = f->summaries.bytes_coverage + f->summaries.bytes_bodies;
-	tables[0] = PR_COUNTER_TABLE(server_rows, m);
-	tables[1] = PR_COUNTER_TABLE(pcap_over_ip_rows, &f->live);
-	tables[2] = PR_COUNTER_TABLE(summaries_rows, &f->summaries);
-	tables[3] = PR_COUNTER_TABLE(other_rows, f);
+	return PR_COUNTER_TABLE(rows, f);
 }
 
 /* The reply borrows all its texts from the registry. */
@@ -784,21 +777,10 @@ add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
 }
 
 static void
-add_values(struct reply *r, const struct prm_merger *m)
-{
-	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
-	struct pr_counter_table tables[TABLES];
-	struct figures figures;
-
-	fill_figures(m, &figures, tables);
-	for (size_t i = 0; i < TABLES; i++)
-		pr_values_add_table(&values, tables[i]);
-	r->status.n_values = values.count;
-}
-
-static void
 reply_make(struct reply *r, const struct prm_merger *m)
 {
+	struct pr_values values = PR_VALUE_LIST(r->value_buf, r->values);
+	struct figures figures;
 	size_t count = m->registry.count ? m->registry.count : 1;
 
 	*r = (struct reply){.node_buf = calloc(count, sizeof(*r->node_buf)),
@@ -819,7 +801,8 @@ reply_make(struct reply *r, const struct prm_merger *m)
 			prm_fanout_report(m->queries[i], &r->query_buf[i]);
 			r->queries[r->status.n_queries++] = &r->query_buf[i];
 		}
-	add_values(r, m);
+	pr_values_add_table(&values, fill_figures(m, &figures));
+	r->status.n_values = values.count;
 	r->status.queries = r->queries;
 	r->status.nodes = r->nodes;
 	r->status.links = r->links;
@@ -850,15 +833,12 @@ on_status(struct prm_merger *m, const struct prm_peer_ref *from,
 void
 prm_merger_scrape(struct prm_merger *m, struct pr_metrics_page *page)
 {
-	struct pr_counter_table tables[TABLES];
 	struct figures figures;
 	struct reply r;
 
-	fill_figures(m, &figures, tables);
 	reply_make(&r, m);
 	pr_status_metrics_build(page, r.status.program);
-	for (size_t i = 0; i < TABLES; i++)
-		pr_metrics_table(page, "packrack_merger_", tables[i]);
+	pr_metrics_table(page, "packrack_merger_", fill_figures(m, &figures));
 	for (size_t i = 0; i < r.status.n_nodes; i++) {
 		pr_metrics_label(page, {"node", r.nodes[i]->name});
 		pr_status_metrics_node(page, "packrack_merger_node_", r.nodes[i], true);
