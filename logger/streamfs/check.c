@@ -144,24 +144,19 @@ static bool
 scan_life(struct sfs_check *c, const struct gap *g, const struct sfs_record_header *wide,
 	struct sfs_record_header *first, uint64_t *last)
 {
-	uint32_t size = c->sfs->root.block_size;
 	const struct sfs_entry life = {.generation = wide->generation,
 		.first_sequence = wide->sequence - wide->index,
+		.end = c->sfs->root.block_size,
 		.stream = (uint16_t)wide->stream};
 	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, wide->block, &life);
 	struct sfs_record_header h;
-	uint64_t sequence = g->first;
-	uint32_t pos = SFS_BLOCK_HEADER;
-	bool any = false;
-	while (sfs_scan_resync(&scan, pos, size, sequence, &h) && in_gap(g, &h)) {
-		if (!any)
-			*first = h;
-		any = true;
-		*last = h.sequence;
-		sequence = h.sequence + 1;
-		pos = sfs_record_end(&h);
-	}
-	return any;
+	scan.sequence = g->first;
+	if (!sfs_scan_resync(&scan, g->last + 1, first))
+		return false;
+	while (sfs_scan_resync(&scan, g->last + 1, &h))
+		;
+	*last = scan.sequence - 1;
+	return true;
 }
 
 /* The first good record of the gap in the block's bytes, wherever; also the last one. */
@@ -299,46 +294,22 @@ missing(struct sfs_check *c, const struct gap *g)
 		text);
 }
 
-/* The header of the block behind a gap names the one before it. */
-static void
-missing_before(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
-	const struct sfs_entry *e, uint64_t first)
-{
-	struct gap g = {s, first, e->first_sequence - 1, SFS_NO_BLOCK, 0};
-	struct sfs_block_header h;
-	if (sfs_read_header(c->sfs, block, &h) && h.generation == e->generation &&
-		h.prev_generation != 0) {
-		g.block = h.prev_block;
-		g.generation = h.prev_generation;
-	}
-	missing(c, &g);
-}
-
-static void
-missing_last(struct sfs_check *c, const struct sfs_stream *s, uint64_t first)
-{
-	const struct sfs_stream *root = &c->streams[s->id];
-	struct gap g = {s, first, s->last_sequence, SFS_NO_BLOCK, 0};
-	if (root->head.generation != 0) {
-		g.block = root->head.block;
-		g.generation = root->head.generation;
-	}
-	missing(c, &g);
-}
-
-/* The block that came after e by what its follower or the root says; false: nothing is known. */
+/*
+ * Where the block lay that a gap's records were in: the header of the block behind the gap says so,
+ * or the root when there is none behind it (SFS_NONE). False: nothing is known.
+ */
 static bool
-follower(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_entry *e,
-	struct gap *g)
+find_place(struct sfs_check *c, struct gap *g, uint32_t behind)
 {
-	const struct sfs_stream *root = &c->streams[s->id];
-	struct sfs_block_header h;
-	if (e->next == SFS_NONE) {
-		g->block = root->head.block;
-		g->generation = root->head.generation;
-		return root->head.generation != 0;
-	}
-	if (!sfs_read_header(c->sfs, e->next, &h) || h.prev_generation == 0)
+	const struct sfs_head *head = &c->streams[g->s->id].head;
+	struct sfs_block_header h = {
+		.prev_block = head->block, .prev_generation = head->generation};
+	struct sfs_entry e;
+	if (behind != SFS_NONE && (!sfs_view_entry(c->sfs, behind, &e) ||
+					  !sfs_read_header(c->sfs, behind, &h) ||
+					  h.generation != e.generation))
+		return false;
+	if (h.prev_generation == 0)
 		return false;
 	g->block = h.prev_block;
 	g->generation = h.prev_generation;
@@ -361,12 +332,21 @@ check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_ent
 	if ((e->next != SFS_NONE && !sfs_view_entry(c->sfs, e->next, &n)) ||
 		n.first_sequence != last + 1)
 		return false;
-	if (!follower(c, s, e, &g))
+	if (!find_place(c, &g, e->next))
 		return find_orphans(c, &g);
 	if (g.generation <= e->generation)
 		return false;
 	missing(c, &g);
 	return true;
+}
+
+static void
+missing_before(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
+	uint64_t first, uint64_t last)
+{
+	struct gap g = {s, first, last, SFS_NO_BLOCK, 0};
+	find_place(c, &g, block);
+	missing(c, &g);
 }
 
 static void
@@ -382,7 +362,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 			e.generation <= generation)
 			return;
 		if (e.first_sequence > expected)
-			missing_before(c, s, b, &e, expected);
+			missing_before(c, s, b, expected, e.first_sequence - 1);
 		generation = e.generation;
 		expected = e.first_sequence + e.records;
 	}
@@ -391,7 +371,7 @@ check_stream(struct sfs_check *c, const struct sfs_stream *s)
 		c->streams[s->id].first_sequence < expected)
 		expected = c->streams[s->id].first_sequence;
 	if (expected <= s->last_sequence)
-		missing_last(c, s, expected);
+		missing_before(c, s, SFS_NONE, expected, s->last_sequence);
 }
 
 /* ---- blocks and their records ---- */
@@ -486,13 +466,12 @@ was_cut(struct sfs_check *c, const struct place *p)
  * erased.
  */
 static uint32_t
-behind_hole(const struct sfs_scan *scan, uint32_t pos, const struct sfs_entry *e,
-	uint64_t sequence)
+behind_hole(struct sfs_scan scan, uint64_t end)
 {
 	struct sfs_record_header h;
-	if (sequence >= e->first_sequence + e->records)
+	if (scan.sequence >= end)
 		return 0;
-	return sfs_scan_resync(scan, pos, e->end, sequence, &h) ? h.offset : pos;
+	return sfs_scan_resync(&scan, UINT64_MAX, &h) ? h.offset : scan.pos;
 }
 
 /* Goes through the records that the entry speaks of; buf has the block. Returns where they end. */
@@ -500,46 +479,41 @@ static uint32_t
 check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
 	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, p->block, e);
-	uint64_t sequence = e->first_sequence, end = sequence + e->records;
-	uint32_t pos = SFS_BLOCK_HEADER;
+	uint64_t end = e->first_sequence + e->records;
 	bool cut = e->flags & SFS_ENTRY_CUT;
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
-	while (sequence < end) {
-		if (cut && sfs_hole_at(c->sfs, p->s->id, sequence, &hole)) {
-			sequence = hole.first_sequence + hole.records;
-			pos = behind_hole(&scan, pos, e, sequence);
+	while (scan.sequence < end) {
+		if (cut && sfs_hole_at(c->sfs, p->s->id, scan.sequence, &hole)) {
+			scan.sequence = hole.first_sequence + hole.records;
+			scan.pos = behind_hole(scan, end);
 			continue;
 		}
-		enum sfs_record_state state =
-			sfs_scan_next(&scan, pos, e->end, sequence, &h);
+		uint32_t from = scan.pos;
+		uint64_t first = scan.sequence;
+		enum sfs_record_state state = sfs_scan_next(&scan, &h);
 		if (state == SFS_RECORD_GOOD) {
-			check_padding(c, p, pos, &h);
+			check_padding(c, p, from, &h);
 			c->records++;
-			sequence++;
-			pos = sfs_record_end(&h);
 			continue;
 		}
 		if (block_gone(c, p->block, e->generation))
 			return 0;
 		if (!cut && (cut = was_cut(c, p)))
 			continue;
-		uint32_t from = state == SFS_RECORD_BAD ? h.offset : pos;
-		bool more = sfs_scan_resync(&scan, pos, e->end, sequence + 1, &h) &&
-			    h.sequence < end;
-		if (!more && check_tail(c, p->s, e, sequence, end - 1))
+		if (state == SFS_RECORD_BAD)
+			from = h.offset;
+		scan.sequence++;
+		bool more = sfs_scan_resync(&scan, end, &h);
+		if (!more && check_tail(c, p->s, e, first, end - 1))
 			return 0;
-		uint32_t to = more ? h.offset : e->end;
-		found(c, p, SFS_FAULT_RECORD, from, to, sequence,
-			more ? h.sequence - 1 : end - 1,
+		scan.pos = more ? h.offset : e->end;
+		scan.sequence = more ? h.sequence : end;
+		found(c, p, SFS_FAULT_RECORD, from, scan.pos, first, scan.sequence - 1,
 			state == SFS_RECORD_BAD ? "the record's body is damaged"
 						: "the record's header is damaged");
-		if (!more)
-			return to;
-		sequence = h.sequence;
-		pos = h.offset;
 	}
-	return pos;
+	return scan.pos;
 }
 
 /* Beside a writer: what is in shared memory need not be on the device, and blocks come and go. */

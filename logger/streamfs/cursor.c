@@ -371,14 +371,23 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 	return records_lost(c, s->first_sequence, e.first_sequence - 1);
 }
 
-static enum sfs_record_state
-look(struct sfs_cursor *c, const struct sfs_entry *e, struct sfs_record_header *h)
+/* A walk over what the cursor has of its block, from its place on. */
+static struct sfs_scan
+scan_from_here(const struct sfs_cursor *c, const struct sfs_entry *e)
 {
 	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
-	if (c->have_generation != c->generation || c->offset < c->have_from ||
-		c->offset >= c->have)
-		return SFS_RECORD_NONE;
-	return sfs_scan_next(&scan, c->offset, c->have, c->sequence, h);
+	bool have = c->have_generation == c->generation && c->offset >= c->have_from;
+	scan.pos = c->offset;
+	scan.end = have ? c->have : 0;
+	scan.sequence = c->sequence;
+	return scan;
+}
+
+static enum sfs_record_state
+look(const struct sfs_cursor *c, const struct sfs_entry *e, struct sfs_record_header *h)
+{
+	struct sfs_scan scan = scan_from_here(c, e);
+	return sfs_scan_next(&scan, h);
 }
 
 static int
@@ -406,14 +415,12 @@ fill(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 static int
 skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 {
-	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
+	struct sfs_scan scan = scan_from_here(c, e);
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
-	uint64_t from = c->sequence, end = e->first_sequence + e->records;
+	uint64_t from = scan.sequence++, end = e->first_sequence + e->records;
 	uint32_t at = c->offset;
-	bool more = c->have_generation == c->generation &&
-		    sfs_scan_resync(&scan, c->offset, c->have, c->sequence + 1, &h) &&
-		    h.sequence < end;
+	bool more = sfs_scan_resync(&scan, end, &h);
 	c->sequence = more ? h.sequence : end;
 	c->offset = more ? h.offset : e->end;
 	c->seeking = false;
@@ -461,10 +468,9 @@ pass_hole(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
 static void
 seek(struct sfs_cursor *c, const struct sfs_entry *e)
 {
-	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, c->block, e);
+	struct sfs_scan scan = scan_from_here(c, e);
 	struct sfs_record_header h;
-	if (c->have_generation == c->generation && c->offset >= c->have_from &&
-		sfs_scan_resync(&scan, c->offset, c->have, c->sequence, &h)) {
+	if (sfs_scan_resync(&scan, UINT64_MAX, &h)) {
 		c->offset = h.offset;
 		c->seeking = false;
 	}

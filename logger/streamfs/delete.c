@@ -97,17 +97,14 @@ place_of(const struct sfs *sfs, uint32_t block, const uint8_t *buf, uint64_t fir
 {
 	const struct sfs_entry *e = &sfs->table.entry[block];
 	struct sfs_scan scan = sfs_scan_of(sfs, buf, block, e);
-	uint64_t sequence = e->first_sequence;
 	struct sfs_record_header h;
-	*from = SFS_BLOCK_HEADER;
 	*to = (uint32_t)sfs_sector_up(e->end);
-	while (sequence < first && sfs_scan_resync(&scan, *from, e->end, sequence, &h) &&
-		h.sequence < first) {
-		*from = sfs_record_end(&h);
-		sequence = h.sequence + 1;
-	}
+	while (sfs_scan_resync(&scan, first, &h))
+		;
+	*from = scan.pos;
+	scan.sequence = last + 1;
 	if (last + 1 < e->first_sequence + e->records &&
-		sfs_scan_resync(&scan, *from, e->end, last + 1, &h))
+		sfs_scan_resync(&scan, UINT64_MAX, &h))
 		*to = h.offset;
 }
 
@@ -276,7 +273,6 @@ may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
 	       (e->min_time >= what->since || e->records == 0);
 }
 
-/* trim.c */
 static void
 widen_times(struct sfs_trimmed *out, int64_t min_time, int64_t max_time)
 {
@@ -400,9 +396,9 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 /* ---- records from anywhere ---- */
 
 /*
- * Deleting records from anywhere in a stream. Whole blocks at its old end go as in trim.c; of all
- * else the records go and the blocks stay: first a root that has them as holes, then zeros
- * (erase.c). A crash in between leaves the notes in the root, and the next opening erases.
+ * Deleting records from anywhere in a stream. Whole blocks at its old end go as above; of all else
+ * the records go and the blocks stay: first a root that has them as holes, then zeros. A crash in
+ * between leaves the notes in the root, and the next opening erases.
  */
 #define NOTES_KEPT                                                                         \
 	64u /* of the root's, for trims: else nothing could be deleted any more */
@@ -517,23 +513,19 @@ take_some(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
 {
 	const struct sfs_entry *e = &d->sfs->table.entry[block];
 	struct sfs_scan scan = sfs_scan_of(d->sfs, d->bytes, block, e);
-	uint64_t sequence = e->first_sequence, end = sequence + e->records;
-	uint32_t pos = SFS_BLOCK_HEADER;
+	uint64_t end = e->first_sequence + e->records;
 	struct stretch s = {0};
 	struct sfs_record_header h;
 	*rc = fetch(d, block, e->end, err);
-	while (*rc == SFS_OK && sequence < end &&
-		sfs_scan_resync(&scan, pos, e->end, sequence, &h) && h.sequence < end) {
+	while (*rc == SFS_OK && sfs_scan_resync(&scan, end, &h)) {
 		bool take = wanted(d, &h);
-		if (s.records > 0 && (!take || h.sequence != sequence)) {
+		if (s.records > 0 && (!take || h.sequence != s.first + s.records)) {
 			if (!take_stretch(d, block, &s))
 				return false;
 			s.records = 0;
 		}
 		if (take)
 			extend(&s, &h);
-		sequence = h.sequence + 1;
-		pos = sfs_record_end(&h);
 	}
 	return *rc == SFS_OK && take_stretch(d, block, &s);
 }

@@ -292,18 +292,18 @@ narrow(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 	uint64_t *first, uint64_t *end)
 {
 	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
-	uint32_t pos = SFS_BLOCK_HEADER;
 	struct sfs_record_header r;
 	struct pr_error ignored;
-	if (sfs_fetch(sfs, h->block, e, pos, e->end, sfs->scratch, &ignored) != SFS_OK)
+	if (sfs_fetch(sfs, h->block, e, scan.pos, e->end, sfs->scratch, &ignored) != SFS_OK)
 		return false;
 	/* behind the last that counts may lie some that a crash has lost */
-	while (sfs_scan_resync(&scan, pos, h->offset, *first, &r) && r.sequence < *end) {
-		pos = sfs_record_end(&r);
-		*first = r.sequence + 1;
-	}
-	pos = h->offset + (uint32_t)sfs_record_size(h->header, h->length);
-	if (sfs_scan_resync(&scan, pos, e->end, *first, &r) && r.sequence < *end)
+	scan.end = h->offset;
+	while (sfs_scan_resync(&scan, *end, &r))
+		;
+	*first = scan.sequence;
+	scan.pos = h->offset + (uint32_t)sfs_record_size(h->header, h->length);
+	scan.end = e->end;
+	if (sfs_scan_resync(&scan, *end, &r))
 		*end = r.sequence;
 	return *first < *end;
 }

@@ -102,14 +102,14 @@ struct sfs {
 	uint32_t permission_mask;
 	uint8_t *scratch; /* block_size, aligned */
 	int64_t last_probe;
-	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX; repairs.c */
+	struct sfs_map_entry *repair; /* of the root: SFS_REPAIRS_MAX */
 	uint32_t repairs, wipes; /* wipes: of the entries, SFS_REPAIR_WIPE */
 	struct sfs_map_entry *hole; /* of the root: what was deleted; holes.c */
 	uint32_t holes, erasing; /* erasing: of the holes, SFS_REPAIR_WIPE */
 	uint64_t holes_seen; /* reader: their count in shared memory */
-	struct sfs_redo *redo; /* of the root: SFS_REDO_MAX; erase.c */
+	struct sfs_redo *redo; /* of the root: SFS_REDO_MAX */
 	uint32_t redos;
-	struct sfs_map_entry *listed; /* of the root; listed.c */
+	struct sfs_map_entry *listed; /* of the root */
 	uint32_t listed_count;
 	uint64_t recovered_records, lost_tail_bytes;
 	uint64_t
@@ -243,20 +243,24 @@ bool sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *o
  * the block is; header fields that they do not know are 0.
  */
 bool sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out);
-/* A search for records in a block's bytes. */
+/* A walk over the records in a block's bytes. */
 struct sfs_scan {
 	const struct sfs_key *key;
 	const uint8_t *bytes; /* of the block, from its start */
 	struct sfs_record_location place; /* of the block; offset: not used */
+	uint32_t pos, end; /* where the next record is looked for; the end of the bytes */
+	uint64_t sequence; /* of the next record */
 };
+/* From the block's first record to its last, by its entry. */
 struct sfs_scan sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
 	const struct sfs_entry *e);
-/* Finds the record with this sequence at pos or at the next sector's start; end: of the bytes. */
-enum sfs_record_state sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
-	uint64_t sequence, struct sfs_record_header *out);
-/* Finds the first good record from pos on with at least this sequence. */
-bool sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
-	uint64_t sequence, struct sfs_record_header *out);
+/* Decodes the record that is next, and goes behind it when it is good. */
+enum sfs_record_state sfs_scan_next(struct sfs_scan *scan, struct sfs_record_header *out);
+/*
+ * Finds the next good record, whatever lies before it, and goes behind it. False: it is none before
+ * the sequence `limit`; the walk stays where it is.
+ */
+bool sfs_scan_resync(struct sfs_scan *scan, uint64_t limit, struct sfs_record_header *out);
 void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);

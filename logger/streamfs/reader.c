@@ -226,31 +226,43 @@ sfs_scan_of(const struct sfs *sfs, const uint8_t *bytes, uint64_t block,
 		.place = {.block = block,
 			.generation = e->generation,
 			.first_sequence = e->first_sequence,
-			.stream = e->stream}};
+			.stream = e->stream},
+		.pos = SFS_BLOCK_HEADER,
+		.end = e->end,
+		.sequence = e->first_sequence};
 }
 
 /* A record counts only where it was put, in the block's present life. */
 static enum sfs_record_state
-record_at(const struct sfs_scan *scan, uint32_t pos, uint32_t end,
-	struct sfs_record_header *out)
+record_at(const struct sfs_scan *scan, uint32_t pos, struct sfs_record_header *out)
 {
 	struct sfs_record_location place = scan->place;
 	place.offset = pos;
-	if (pos >= end)
+	if (pos >= scan->end)
 		return SFS_RECORD_NONE;
-	return sfs_record_decode(scan->key, &place, scan->bytes + pos, end - pos, out);
+	return sfs_record_decode(
+		scan->key, &place, scan->bytes + pos, scan->end - pos, out);
 }
 
-enum sfs_record_state
-sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
-	struct sfs_record_header *out)
+static void
+go_behind(struct sfs_scan *scan, const struct sfs_record_header *h)
 {
-	enum sfs_record_state state = record_at(scan, pos, end, out);
-	uint32_t sector = (uint32_t)sfs_sector_up(pos);
-	if (state == SFS_RECORD_NONE && sector != pos)
-		state = record_at(scan, sector, end, out);
-	if (state != SFS_RECORD_NONE && out->sequence != sequence)
+	scan->pos = sfs_record_end(h);
+	scan->sequence = h->sequence + 1;
+}
+
+/* The next record begins right behind the one before, or in the next sector. */
+enum sfs_record_state
+sfs_scan_next(struct sfs_scan *scan, struct sfs_record_header *out)
+{
+	enum sfs_record_state state = record_at(scan, scan->pos, out);
+	uint32_t sector = (uint32_t)sfs_sector_up(scan->pos);
+	if (state == SFS_RECORD_NONE && sector != scan->pos)
+		state = record_at(scan, sector, out);
+	if (state != SFS_RECORD_NONE && out->sequence != scan->sequence)
 		return SFS_RECORD_NONE;
+	if (state == SFS_RECORD_GOOD)
+		go_behind(scan, out);
 	return state;
 }
 
@@ -260,16 +272,21 @@ sfs_scan_next(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t 
 #define BAD_MAX 64
 
 bool
-sfs_scan_resync(const struct sfs_scan *scan, uint32_t pos, uint32_t end, uint64_t sequence,
-	struct sfs_record_header *out)
+sfs_scan_resync(struct sfs_scan *scan, uint64_t limit, struct sfs_record_header *out)
 {
 	int bad = 0;
-	for (pos = (pos + 7) & ~7u; pos < end && bad < BAD_MAX; pos += 8) {
-		enum sfs_record_state state = record_at(scan, pos, end, out);
-		if (state == SFS_RECORD_GOOD && out->sequence >= sequence)
+	if (scan->sequence >= limit)
+		return false;
+	for (uint32_t pos = (scan->pos + 7) & ~7u; pos < scan->end && bad < BAD_MAX;
+		pos += 8) {
+		enum sfs_record_state state = record_at(scan, pos, out);
+		if (state == SFS_RECORD_GOOD && out->sequence >= scan->sequence) {
+			if (out->sequence >= limit)
+				return false;
+			go_behind(scan, out);
 			return true;
-		if (state == SFS_RECORD_BAD)
-			bad++;
+		}
+		bad += state == SFS_RECORD_BAD;
 	}
 	return false;
 }
@@ -394,19 +411,17 @@ static bool
 dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e)
 {
 	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
-	uint64_t sequence = e->first_sequence, end = sequence + e->records;
-	uint32_t pos = SFS_BLOCK_HEADER;
+	uint64_t end = e->first_sequence + e->records;
 	struct sfs_record_header r;
 	struct pr_error ignored;
-	if (sfs->repairs == 0 || sfs_fetch(sfs, h->block, e, pos, h->offset, sfs->scratch,
-					 &ignored) != SFS_OK)
+	if (sfs->repairs == 0 || sfs_fetch(sfs, h->block, e, scan.pos, h->offset,
+					 sfs->scratch, &ignored) != SFS_OK)
 		return false;
-	while (sequence < end &&
-		sfs_scan_next(&scan, pos, h->offset, sequence, &r) == SFS_RECORD_GOOD) {
-		pos = sfs_record_end(&r);
-		sequence++;
-	}
-	return sequence < end && sfs_repairs_cover(sfs, e->stream, sequence, end - 1);
+	scan.end = h->offset;
+	while (scan.sequence < end && sfs_scan_next(&scan, &r) == SFS_RECORD_GOOD)
+		;
+	return scan.sequence < end &&
+	       sfs_repairs_cover(sfs, e->stream, scan.sequence, end - 1);
 }
 
 static int

@@ -6,10 +6,7 @@
 #include "logger/streamfs/internal.h"
 #include "proto/base/array.h"
 
-/*
- * What recovery knows while it works: recover_load.c reads maps and headers, recover.c makes
- * chains.
- */
+/* What recovery knows while it works. */
 struct sfs_late {
 	uint64_t map_generation;
 	bool stable; /* the map, and so all that was sealed before it, was on the device at the root */
@@ -467,39 +464,32 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 {
 	struct sfs *sfs = r->sfs;
 	struct sfs_entry *e = &sfs->table.entry[block];
-	uint32_t size = sfs->root.block_size, pos = SFS_BLOCK_HEADER;
-	uint64_t sequence = e->first_sequence;
 	struct sfs_scan scan = sfs_scan_of(sfs, r->buf, block, e);
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
 	e->min_time = INT64_MAX;
 	e->max_time = INT64_MIN;
 	e->end = SFS_BLOCK_HEADER;
-	bool readable = sfs_read_block(sfs, block, 0, size, r->buf) == 0;
+	scan.end = sfs->root.block_size;
+	bool readable = sfs_read_block(sfs, block, 0, scan.end, r->buf) == 0;
 	while (readable) {
-		bool good =
-			sfs_scan_next(&scan, pos, size, sequence, &h) == SFS_RECORD_GOOD;
-		if (!good && sfs_hole_at(sfs, e->stream, sequence, &hole)) {
+		bool good = sfs_scan_next(&scan, &h) == SFS_RECORD_GOOD;
+		if (!good && sfs_hole_at(sfs, e->stream, scan.sequence, &hole)) {
 			/*
 			 * deleted ones were there, nobody knows up to where; the next may lie
 			 * behind
 			 */
-			sequence = hole.first_sequence + hole.records;
-			e->end = size;
-			good = sfs_scan_resync(&scan, pos, size, sequence, &h) &&
-			       h.sequence == sequence;
+			scan.sequence = hole.first_sequence + hole.records;
+			e->end = scan.end;
+			good = sfs_scan_resync(&scan, scan.sequence + 1, &h);
 		}
-		if (!good && sequence <= run->durable)
-			good = sfs_scan_resync(&scan, pos, size, sequence, &h) &&
-			       h.sequence <= run->durable;
-		if (!good)
+		if (!good && !sfs_scan_resync(&scan, run->durable + 1, &h))
 			break;
-		sequence = h.sequence + 1;
-		pos = e->end = sfs_record_end(&h);
+		e->end = scan.pos;
 		e->min_time = h.min_time < e->min_time ? h.min_time : e->min_time;
 		e->max_time = h.max_time > e->max_time ? h.max_time : e->max_time;
 	}
-	e->records = (uint32_t)(sequence - e->first_sequence);
+	e->records = (uint32_t)(scan.sequence - e->first_sequence);
 	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
 }
 
