@@ -131,26 +131,45 @@ per_second(uint64_t count, uint64_t steps, int64_t step)
 	return (double)count * (double)PR_NS_PER_S / ((double)step * (double)steps);
 }
 
-static struct rate_walk
-walk(const struct rate_text *t)
+/* The next stretch above the limit, or without one the next step. */
+static bool
+next_row(const struct rate_text *t, struct rate_walk *w, struct rate_stretch *out)
 {
-	return (struct rate_walk){.tally = t->counted->sink.tally,
-		.step = t->step,
-		.at_least = t->at_least,
-		.limit = &t->limit};
+	size_t count;
+	const struct pr_tally_item *items = pr_tally_items(w->tally, &count);
+
+	if (t->limited)
+		return rate_next(w, out);
+	if (w->at == count)
+		return false;
+	rate_step(&items[w->at++], w->step, out);
+	return true;
 }
 
-/* ---- the series ---- */
+/* ---- for people ---- */
 
 static uint64_t
-peak(const struct pr_tally_item *items, size_t count)
+peak(const struct pr_tally *tally)
 {
+	size_t count;
+	const struct pr_tally_item *items = pr_tally_items(tally, &count);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < count; i++)
 		if (items[i].bytes > bytes)
 			bytes = items[i].bytes;
 	return bytes;
+}
+
+static void
+print_head(const struct rate_text *t)
+{
+	if (t->limited)
+		printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until",
+			"seconds", "packets", "bytes", "bit/s", "peak", "pps", "peak");
+	else
+		printf("%-30s %10s  %14s %8s %8s\n", "from", "packets", "bytes", "pps",
+			"bit/s");
 }
 
 /* Steps without packets are left out, and counted. */
@@ -165,89 +184,42 @@ print_gap(const struct rate_stretch *last, const struct rate_stretch *s, int64_t
 }
 
 static void
-print_step(const struct rate_text *t, const struct rate_stretch *s, uint64_t most)
+print_row(const struct rate_text *t, const struct rate_stretch *s, uint64_t most)
 {
-	bool partial = tally_answer_partial(t->counted, s->first, s->last);
-	char time[PR_TIME_TEXT], pps[TALLY_SI_TEXT], bps[TALLY_SI_TEXT], bar[BAR + 1];
+	char partial = tally_answer_partial(t->counted, s->first, s->last) ? '+' : ' ';
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], bar[BAR + 1];
+	char bps[TALLY_SI_TEXT], bps_most[TALLY_SI_TEXT];
+	char pps[TALLY_SI_TEXT], pps_most[TALLY_SI_TEXT];
 	size_t len = most ? (size_t)((double)s->bytes * BAR / (double)most + 0.5) : 0;
 
+	pr_time_format(s->first, first, sizeof(first));
+	tally_answer_si(per_second(s->bytes, s->steps, t->step) * 8, bps);
+	tally_answer_si(per_second(s->packets, s->steps, t->step), pps);
+	if (t->limited) {
+		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n", first,
+			pr_time_format(s->last, last, sizeof(last)),
+			(double)s->steps * (double)t->step / (double)PR_NS_PER_S,
+			s->packets, partial, s->bytes, bps,
+			tally_answer_si(
+				per_second(s->peak_bytes, 1, t->step) * 8, bps_most),
+			pps,
+			tally_answer_si(per_second(s->peak_packets, 1, t->step), pps_most));
+		return;
+	}
 	memset(bar, '#', sizeof(bar));
 	bar[len < BAR ? len : BAR] = 0;
-	printf("%s %10" PRIu64 "%c %14" PRIu64 " %8s %8s  %s\n",
-		pr_time_format(s->first, time, sizeof(time)), s->packets,
-		partial ? '+' : ' ', s->bytes,
-		tally_answer_si(per_second(s->packets, 1, t->step), pps),
-		tally_answer_si(per_second(s->bytes, 1, t->step) * 8, bps), bar);
-}
-
-static void
-print_series(const struct rate_text *t)
-{
-	struct rate_stretch s, last;
-	size_t count;
-	const struct pr_tally_item *items = pr_tally_items(t->counted->sink.tally, &count);
-	uint64_t most = peak(items, count);
-
-	printf("%-30s %10s  %14s %8s %8s\n", "from", "packets", "bytes", "pps", "bit/s");
-	for (size_t i = 0; i < count; i++, last = s) {
-		rate_step(&items[i], t->step, &s);
-		if (i > 0)
-			print_gap(&last, &s, t->step);
-		print_step(t, &s, most);
-	}
-}
-
-/* ---- busy stretches ---- */
-
-static double
-seconds(const struct rate_text *t, const struct rate_stretch *s)
-{
-	return (double)s->steps * (double)t->step / (double)PR_NS_PER_S;
-}
-
-static void
-print_stretches(const struct rate_text *t)
-{
-	struct rate_walk w = walk(t);
-	struct rate_stretch s;
-	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], mean[TALLY_SI_TEXT],
-		most[TALLY_SI_TEXT];
-	char packets[TALLY_SI_TEXT], packets_most[TALLY_SI_TEXT];
-
-	printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until", "seconds",
-		"packets", "bytes", "bit/s", "peak", "pps", "peak");
-	while (rate_next(&w, &s)) {
-		bool partial = tally_answer_partial(t->counted, s.first, s.last);
-
-		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n",
-			pr_time_format(s.first, first, sizeof(first)),
-			pr_time_format(s.last, last, sizeof(last)), seconds(t, &s),
-			s.packets, partial ? '+' : ' ', s.bytes,
-			tally_answer_si(per_second(s.bytes, s.steps, t->step) * 8, mean),
-			tally_answer_si(per_second(s.peak_bytes, 1, t->step) * 8, most),
-			tally_answer_si(per_second(s.packets, s.steps, t->step), packets),
-			tally_answer_si(
-				per_second(s.peak_packets, 1, t->step), packets_most));
-	}
-}
-
-/* For people, on standard output. */
-static void
-rate_print(const struct rate_text *t)
-{
-	if (t->limited)
-		print_stretches(t);
-	else
-		print_series(t);
+	printf("%s %10" PRIu64 "%c %14" PRIu64 " %8s %8s  %s\n", first, s->packets, partial,
+		s->bytes, pps, bps, bar);
 }
 
 /* ---- as data ---- */
 
 static void
-render_range(struct render *r, const struct rate_text *t, const struct rate_stretch *s)
+render_row(struct render *r, const struct rate_text *t, const struct rate_stretch *s)
 {
 	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], text[128];
 
+	render_object(r, NULL);
 	render_time(r, "since", s->first);
 	render_time(r, "until", s->last);
 	render_uint(r, "packets", s->packets);
@@ -257,60 +229,50 @@ render_range(struct render *r, const struct rate_text *t, const struct rate_stre
 		pr_time_format(s->first, first, sizeof(first)),
 		pr_time_format(s->last, last, sizeof(last)));
 	render_string(r, "options", text);
-}
-
-static void
-render_stretches(struct render *r, const struct rate_text *t)
-{
-	struct rate_walk w = walk(t);
-	struct rate_stretch s;
-
-	render_list(r, "stretches");
-	while (rate_next(&w, &s)) {
-		render_object(r, NULL);
-		render_range(r, t, &s);
-		render_uint(r, "steps", s.steps);
+	if (t->limited) {
+		render_uint(r, "steps", s->steps);
 		render_uint(r, "mean_bits_per_second",
-			(uint64_t)(per_second(s.bytes, s.steps, t->step) * 8 + 0.5));
+			(uint64_t)(per_second(s->bytes, s->steps, t->step) * 8 + 0.5));
 		render_uint(r, "mean_packets_per_second",
-			(uint64_t)(per_second(s.packets, s.steps, t->step) + 0.5));
-		render_uint(r, "peak_step_bytes", s.peak_bytes);
-		render_uint(r, "peak_step_packets", s.peak_packets);
-		render_time(r, "peak_since", s.peak_first);
-		render_close(r);
+			(uint64_t)(per_second(s->packets, s->steps, t->step) + 0.5));
+		render_uint(r, "peak_step_bytes", s->peak_bytes);
+		render_uint(r, "peak_step_packets", s->peak_packets);
+		render_time(r, "peak_since", s->peak_first);
 	}
 	render_close(r);
 }
 
+/* r NULL: for people, on standard output. */
 static void
-render_series(struct render *r, const struct rate_text *t)
+rate_show(struct render *r, const struct rate_text *t)
 {
-	struct rate_stretch s;
-	size_t count;
-	const struct pr_tally_item *items = pr_tally_items(t->counted->sink.tally, &count);
+	const struct pr_tally *tally = t->counted->sink.tally;
+	struct rate_walk w = {.tally = tally,
+		.step = t->step,
+		.at_least = t->at_least,
+		.limit = &t->limit};
+	struct rate_stretch s, last;
+	uint64_t most = peak(tally);
 
-	render_list(r, "series");
-	for (size_t i = 0; i < count; i++) {
-		rate_step(&items[i], t->step, &s);
-		render_object(r, NULL);
-		render_range(r, t, &s);
-		render_close(r);
+	if (r) {
+		render_uint(r, "step_ns", (uint64_t)t->step);
+		render_uint(r, "packets", pr_tally_total(tally)->packets);
+		render_uint(r, "bytes", pr_tally_total(tally)->bytes);
+		render_list(r, t->limited ? "stretches" : "series");
+	} else {
+		print_head(t);
 	}
-	render_close(r);
-}
-
-static void
-rate_render(struct render *r, const struct rate_text *t)
-{
-	const Packrack__Tally *sums = pr_tally_total(t->counted->sink.tally);
-
-	render_uint(r, "step_ns", (uint64_t)t->step);
-	render_uint(r, "packets", sums->packets);
-	render_uint(r, "bytes", sums->bytes);
-	if (t->limited)
-		render_stretches(r, t);
-	else
-		render_series(r, t);
+	for (bool more = false; next_row(t, &w, &s); last = s, more = true) {
+		if (r) {
+			render_row(r, t, &s);
+			continue;
+		}
+		if (more && !t->limited)
+			print_gap(&last, &s, t->step);
+		print_row(t, &s, most);
+	}
+	if (r)
+		render_close(r);
 }
 
 struct rate_args {
@@ -373,10 +335,7 @@ print_answer(void *arg, const struct tally_answer *c, struct render *r)
 
 	pr_tally_sort(c->sink.tally);
 	t->counted = c;
-	if (r)
-		rate_render(r, t);
-	else
-		rate_print(t);
+	rate_show(r, t);
 }
 
 static int
