@@ -19,13 +19,40 @@ ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 
 /* ---- cursors ---- */
 
-static void
-node_choose(struct ui *ui, const struct model *m, int at)
+/* The list of the screen, if it has one. */
+static int
+list_count(const struct ui *ui, const struct model *m)
 {
-	int last = (int)m->node_count - 1;
+	switch (ui->screen) {
+	case SCREEN_CLIENTS:
+	case SCREEN_RACK:
+		return (int)m->node_count;
+	case SCREEN_QUERIES:
+		return (int)m->query_count;
+	case SCREEN_DATA:
+		return (int)m->store_count;
+	case SCREEN_PACKETS:
+		return (int)m->link_count;
+	default:
+		return 0;
+	}
+}
 
-	at = at > last ? last : at < 0 ? 0 : at;
-	if (last >= 0)
+/* Puts the cursor on a row of the screen's list, or the nearest that there is. */
+static void
+choose(struct ui *ui, const struct model *m, int at)
+{
+	int last = list_count(ui, m) - 1;
+
+	at = at > last ? last : at;
+	at = at < 0 ? 0 : at;
+	if (ui->screen == SCREEN_DATA)
+		ui->store = (unsigned)at;
+	else if (ui->screen == SCREEN_PACKETS)
+		ui->link = (unsigned)at;
+	else if (ui->screen == SCREEN_QUERIES && last >= 0)
+		ui->query = m->queries[at]->number;
+	else if (last >= 0)
 		snprintf(ui->node, sizeof(ui->node), "%s", m->nodes[at]->name);
 }
 
@@ -37,64 +64,32 @@ ui_node(struct ui *ui, const struct model *m)
 			return (int)i;
 	if (!m->node_count || ui->detail)
 		return -1; /* its details do not become another's */
-	node_choose(ui, m, 0);
+	choose(ui, m, 0);
 	return 0;
-}
-
-static void
-query_choose(struct ui *ui, const struct model *m, int at)
-{
-	int last = (int)m->query_count - 1;
-
-	at = at > last ? last : at < 0 ? 0 : at;
-	if (last >= 0)
-		ui->query = m->queries[at]->number;
 }
 
 int
 ui_query(struct ui *ui, const struct model *m)
 {
-	for (unsigned i = 0; i < m->query_count; i++)
+	for (size_t i = 0; i < m->query_count; i++)
 		if (m->queries[i]->number == ui->query)
 			return (int)i;
-	query_choose(ui, m, 0);
+	choose(ui, m, 0);
 	return m->query_count ? 0 : -1;
 }
 
-static void
-store_choose(struct ui *ui, const struct model *m, int at)
+static int
+chosen(struct ui *ui, const struct model *m)
 {
-	int last = (int)m->store_count - 1;
-
-	at = at > last ? last : at;
-	ui->store = at > 0 ? (unsigned)at : 0;
-}
-
-static void
-choose(struct ui *ui, const struct model *m, int by)
-{
-	int link = (int)ui->link + by, links = (int)m->link_count;
-
 	switch (ui->screen) {
-	case SCREEN_CLIENTS:
-	case SCREEN_RACK:
-		node_choose(ui, m, ui_node(ui, m) + by);
-		break;
 	case SCREEN_QUERIES:
-		query_choose(ui, m, ui_query(ui, m) + by);
-		break;
+		return ui_query(ui, m);
 	case SCREEN_DATA:
-		store_choose(ui, m, (int)ui->store + by);
-		break;
+		return (int)ui->store;
 	case SCREEN_PACKETS:
-		link = link >= links ? links - 1 : link;
-		ui->link = link > 0 ? (unsigned)link : 0;
-		break;
-	case SCREEN_LOGFILE:
-		ui->scroll = ui->scroll > by ? ui->scroll - by : 0;
-		break;
+		return (int)ui->link;
 	default:
-		break;
+		return ui_node(ui, m);
 	}
 }
 
@@ -102,26 +97,18 @@ static bool
 moves(struct ui *ui, const struct model *m, int key)
 {
 	int page = ui->page > 1 ? ui->page - 1 : 1;
-	static const int all = 1 << 20;
+	const struct {
+		int key, by;
+	} keys[] = {{KEY_IS_UP, -1}, {KEY_IS_DOWN, 1}, {KEY_IS_PAGE_UP, -page},
+		{KEY_IS_PAGE_DOWN, page}, {KEY_IS_HOME, -(1 << 20)}, {KEY_IS_END, 1 << 20}};
 
-	switch (key) {
-	case KEY_IS_UP:
-		choose(ui, m, -1);
-		return true;
-	case KEY_IS_DOWN:
-		choose(ui, m, 1);
-		return true;
-	case KEY_IS_PAGE_UP:
-		choose(ui, m, -page);
-		return true;
-	case KEY_IS_PAGE_DOWN:
-		choose(ui, m, page);
-		return true;
-	case KEY_IS_HOME:
-		choose(ui, m, -all);
-		return true;
-	case KEY_IS_END:
-		choose(ui, m, all);
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (keys[i].key != key)
+			continue;
+		if (ui->screen == SCREEN_LOGFILE)
+			ui->scroll = ui->scroll > keys[i].by ? ui->scroll - keys[i].by : 0;
+		else if (list_count(ui, m))
+			choose(ui, m, chosen(ui, m) + keys[i].by);
 		return true;
 	}
 	return false;
@@ -237,79 +224,66 @@ answer(struct ui *ui, int key, struct console_order *order)
 	return false;
 }
 
-static bool
-node_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
+/* Keys that order something, and of whom. */
+static const struct order_key {
+	enum console_screen screen;
+	int key;
+	const char *verb;
+	const char *node; /* NULL: the one at the cursor */
+	bool at_once; /* does no harm */
+} order_keys[] = {{SCREEN_CLIENTS, 'i', "identify", NULL, true},
+	{SCREEN_CLIENTS, 'd', "disconnect", NULL, false},
+	{SCREEN_CLIENTS, 'r', "reconnect", NULL, true},
+	{SCREEN_CLIENTS, 'R', "reset", NULL, false},
+	{SCREEN_DATA, 'e', "export", NULL, false}, {SCREEN_DATA, 'v', "move", NULL, false},
+	{SCREEN_DATA, 'x', "delete", NULL, false},
+	{SCREEN_CONTROL, 's', "start", "", false}, {SCREEN_CONTROL, 'S', "stop", "", false},
+	{SCREEN_CONTROL, 'o', "spread", "round-robin", false},
+	{SCREEN_CONTROL, 'w', "spread", "weighted", false},
+	{SCREEN_CONTROL, 'f', "spread", "flow", false},
+	{SCREEN_QUERIES, 'c', "cancel", "", false}, {0}};
+
+/* NULL: the screen has no such key, or there is nothing at its cursor. */
+static const struct order_key *
+order_key(struct ui *ui, const struct model *m, int key)
 {
-	int at = ui_node(ui, m);
+	enum console_screen screen =
+		ui->screen == SCREEN_RACK ? SCREEN_CLIENTS : ui->screen;
+	const struct order_key *k = order_keys;
+	int at;
 
-	if (at < 0)
-		return false;
-	switch (key) {
-	case 'i':
-		ask(ui, "identify", m->nodes[at]->name, 0);
-		return give(ui, order);
-	case 'd':
-		ask(ui, "disconnect", m->nodes[at]->name, 0);
-		break;
-	case 'r':
-		ask(ui, "reconnect", m->nodes[at]->name, 0);
-		return give(ui, order);
-	case 'R':
-		ask(ui, "reset", m->nodes[at]->name, 0);
-		break;
-	case KEY_IS_ENTER:
-	case KEY_IS_RIGHT:
-		ui->screen = SCREEN_CLIENTS;
-		ui->detail = true;
-	}
-	return false;
-}
-
-static void
-data_key(struct ui *ui, const struct model *m, int key)
-{
-	const char *node;
-
-	if (ui->store >= m->store_count)
-		return;
-	node = m->stores[ui->store].node->name;
-	if (key == 'e' || key == 'v' || key == 'x')
-		ask(ui, key == 'e' ? "export" : key == 'v' ? "move" : "delete", node, 0);
+	while (k->verb && (k->screen != screen || k->key != key))
+		k++;
+	if (!k->verb)
+		return NULL;
+	at = screen == SCREEN_CONTROL ? -1 : chosen(ui, m);
+	if (screen != SCREEN_CONTROL && (at < 0 || at >= list_count(ui, m)))
+		return NULL;
+	return k;
 }
 
 static bool
 screen_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
 {
-	switch (ui->screen) {
-	case SCREEN_CLIENTS:
-	case SCREEN_RACK:
-		return node_key(ui, m, key, order);
-	case SCREEN_CONTROL:
-		if (key == 's' || key == 'S')
-			ask(ui, key == 's' ? "start" : "stop", "", 0);
-		else if (key == 'o' || key == 'w' || key == 'f')
-			ask(ui, "spread",
-				key == 'o'   ? "round-robin"
-				: key == 'w' ? "weighted"
-					     : "flow",
-				0);
-		return false;
-	case SCREEN_DATA:
-		data_key(ui, m, key);
-		return false;
-	case SCREEN_QUERIES:
-		if (key == 'c' && ui_query(ui, m) >= 0)
-			ask(ui, "cancel", "", ui->query);
-		return false;
-	case SCREEN_LOGFILE:
-		if (key == 'l') {
-			ui->log = (ui->log + 1) % (ui->logs + 1);
-			ui->scroll = 0;
-		}
-		return false;
-	default:
-		return false;
+	const struct order_key *k = order_key(ui, m, key);
+	bool nodes = ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
+
+	if (k) {
+		ask(ui, k->verb,
+			k->node ? k->node
+			: nodes ? m->nodes[ui_node(ui, m)]->name
+				: m->stores[ui->store].node->name,
+			ui->screen == SCREEN_QUERIES ? ui->query : 0);
+		return k->at_once && give(ui, order);
 	}
+	if (nodes && (key == KEY_IS_ENTER || key == KEY_IS_RIGHT) && ui_node(ui, m) >= 0) {
+		ui->screen = SCREEN_CLIENTS;
+		ui->detail = true;
+	} else if (ui->screen == SCREEN_LOGFILE && key == 'l') {
+		ui->log = (ui->log + 1) % (ui->logs + 1);
+		ui->scroll = 0;
+	}
+	return false;
 }
 
 static void
@@ -365,14 +339,7 @@ ui_key(struct ui *ui, const struct model *m, int key, struct console_order *orde
 		return false;
 	}
 	if (key >= KEY_IS_ROW) {
-		if (ui->screen == SCREEN_QUERIES)
-			query_choose(ui, m, key - KEY_IS_ROW);
-		else if (ui->screen == SCREEN_DATA)
-			store_choose(ui, m, key - KEY_IS_ROW);
-		else if (ui->screen == SCREEN_PACKETS)
-			ui->link = (unsigned)(key - KEY_IS_ROW);
-		else
-			node_choose(ui, m, key - KEY_IS_ROW);
+		choose(ui, m, key - KEY_IS_ROW);
 		return false;
 	}
 	if (common_key(ui, key) || moves(ui, m, key))

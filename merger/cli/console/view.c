@@ -93,16 +93,19 @@ format_clock(char *buf, int64_t time)
 
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* A missing program, in place of its figures. Returns the next row. */
+/* Says so if the program is missing. Returns the first row for its figures. */
 static int
-view_missing(struct canvas *c, int row, const char *what, const struct model_peer *peer)
+view_top(struct canvas *c, const char *what, const struct model_peer *peer)
 {
-	canvas_text(c, row, 1, STYLE_BAD, "no %s: %s", what,
+	if (peer->answers)
+		return VIEW_TOP;
+	canvas_text(c, VIEW_TOP, 1, STYLE_BAD, "no %s: %s", what,
 		peer->error[0] ? peer->error : "asking ...");
-	if (peer->status)
-		canvas_text(c, row + 1, 1, STYLE_DIM,
-			"Showing the last values received; they are out of date.");
-	return row + (peer->status ? 3 : 2);
+	if (!peer->status)
+		return VIEW_TOP + 2;
+	canvas_text(c, VIEW_TOP + 1, 1, STYLE_DIM,
+		"Showing the last values received; they are out of date.");
+	return VIEW_TOP + 3;
 }
 
 static struct view_columns
@@ -282,11 +285,9 @@ view_metrics(struct canvas *c, const struct model *m, struct ui *ui)
 		{"> Missing at nodes", STYLE_BAD, {"missing_packets"}}, {0}};
 	const struct model_peer *d = &m->dispatcher;
 	struct view_columns at = view_columns(c, 1);
-	int row = VIEW_TOP;
+	int row = view_top(c, "dispatcher", d);
 
 	(void)ui;
-	if (!d->answers)
-		row = view_missing(c, row, "dispatcher", d);
 	view_columns_head(c, row++, "Frames", at);
 	row = rows_draw(c, row, frames, at, &d->series);
 	for (const struct row *r = nodes; r->label; r++)
@@ -349,10 +350,9 @@ link_detail(struct canvas *c, int row, const struct model_link *l)
 static void
 view_packets(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int row = VIEW_TOP, room, count = (int)m->link_count;
+	int row = view_top(c, "dispatcher", &m->dispatcher), room,
+	    count = (int)m->link_count;
 
-	if (!m->dispatcher.answers)
-		row = view_missing(c, row, "dispatcher", &m->dispatcher);
 	canvas_text(c, row++, 1, STYLE_HEAD, "%-14s %5s %13s %9s %12s %5s %9s %s", "link",
 		"no.", "speed", "packets/s", "packets", "mean", "dropped", "state");
 	if (!count) {
@@ -492,10 +492,8 @@ node_cells(struct canvas *c, int row, const struct model *m, struct ui *ui)
 static void
 view_rack(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int row = VIEW_TOP, good = 0;
+	int row = view_top(c, "dispatcher", &m->dispatcher), good = 0;
 
-	if (!m->dispatcher.answers)
-		row = view_missing(c, row, "dispatcher", &m->dispatcher);
 	row = merger_lines(c, row, m);
 	row = link_lines(c, row, m);
 	for (size_t i = 0; i < m->node_count; i++) {
@@ -667,10 +665,8 @@ node_detail(struct canvas *c, int row, const struct model *m, struct ui *ui)
 static void
 view_clients(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int row = VIEW_TOP;
+	int row = view_top(c, "dispatcher", &m->dispatcher);
 
-	if (!m->dispatcher.answers)
-		row = view_missing(c, row, "dispatcher", &m->dispatcher);
 	if (ui->detail)
 		node_detail(c, row, m, ui);
 	else
@@ -688,6 +684,21 @@ field(struct canvas *c, int row, const char *label, enum console_style style,
 	return row + 1;
 }
 
+static const char *const start_keys[] = {"s  start: capture, and send to the nodes",
+	"S  stop: returns when all nodes have stored what they have", NULL};
+static const char *const spread_keys[] = {
+	"o  round-robin: each packet to the node that has waited longest",
+	"w  weighted: by announced write speed and free space",
+	"f  flow: all packets of a connection to one node", NULL};
+
+static int
+text_lines(struct canvas *c, int row, const char *const *lines)
+{
+	for (; *lines; lines++)
+		canvas_text(c, row++, 1, STYLE_PLAIN, "%s", *lines);
+	return row;
+}
+
 static void
 view_control(struct canvas *c, const struct model *m, struct ui *ui)
 {
@@ -696,11 +707,9 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 	uint64_t mode = series_now(&d->series, "spread_mode");
 	const char *state = d->status && d->status->state[0] ? d->status->state : "-";
 	char text[64];
-	int row = VIEW_TOP;
+	int row = view_top(c, "dispatcher", d);
 
 	(void)ui;
-	if (!d->answers)
-		row = view_missing(c, row, "dispatcher", d);
 	canvas_text(c, row++, 1, STYLE_HEAD, "Capture");
 	row = field(c, row, "State:", strcmp(state, "capturing") ? STYLE_WARN : STYLE_GOOD,
 		state);
@@ -710,9 +719,7 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 	snprintf(text, sizeof(text), "%zu known", m->node_count);
 	row = field(c, row, "Nodes:", STYLE_PLAIN, text);
 	row++;
-	canvas_text(c, row++, 1, STYLE_PLAIN, "s  start: capture, and send to the nodes");
-	canvas_text(c, row++, 1, STYLE_PLAIN,
-		"S  stop: returns when all nodes have stored what they have");
+	row = text_lines(c, row, start_keys);
 	row++;
 	canvas_text(c, row++, 1, STYLE_HEAD, "Spread over nodes");
 	if (!series_has(&d->series, "spread_mode")) {
@@ -721,12 +728,7 @@ view_control(struct canvas *c, const struct model *m, struct ui *ui)
 	}
 	row = field(c, row, "Mode:", STYLE_PLAIN, mode < 3 ? modes[mode] : "?");
 	row++;
-	canvas_text(c, row++, 1, STYLE_PLAIN,
-		"o  round-robin: each packet to the node that has waited longest");
-	canvas_text(c, row++, 1, STYLE_PLAIN,
-		"w  weighted: by announced write speed and free space");
-	canvas_text(c, row++, 1, STYLE_PLAIN,
-		"f  flow: all packets of a connection to one node");
+	text_lines(c, row, spread_keys);
 }
 
 /* ---- LOGFILE ---- */
@@ -822,10 +824,8 @@ static void
 view_queries(struct canvas *c, const struct model *m, struct ui *ui)
 {
 	const struct model_peer *p = &m->mergers[0];
-	int row = VIEW_TOP, count = (int)m->query_count;
+	int row = view_top(c, "merger", p), count = (int)m->query_count;
 
-	if (!p->answers)
-		row = view_missing(c, row, "merger", p);
 	canvas_text(c, row++, 1, STYLE_PLAIN,
 		"%" PRIu64 " running, %" PRIu64 " asked in all, %" PRIu64
 		" refused, %" PRIu64 " packets merged",
@@ -911,10 +911,8 @@ store_line(struct canvas *c, int row, const struct model *m, int at, bool chosen
 static void
 view_data(struct canvas *c, const struct model *m, struct ui *ui)
 {
-	int row = VIEW_TOP, count = (int)m->store_count;
+	int row = view_top(c, "merger", &m->mergers[0]), count = (int)m->store_count;
 
-	if (!m->mergers[0].answers)
-		row = view_missing(c, row, "merger", &m->mergers[0]);
 	canvas_text(c, row, 1, STYLE_HEAD, "%-12s %-10s %8s %9s  %-*s  %s", "node", "link",
 		"packets", "bytes", c->cols < WIDE ? 14 : 19, "oldest (UTC)",
 		"newest (UTC)");
