@@ -858,7 +858,7 @@ static const char *const help[] = {
 	"last ten, CUMULATIVE all since the program began: what packrack status says.",
 	"Goodness is the part of all packets on the links that was sent to a node.",
 	"The line of a sparkline's height is its own highest value in the minute.",
-	"A reset deletes a node's packets, so its name has to be needs_name.",
+	"A reset deletes a node's packets, so its name has to be typed.",
 	"States: active, silent (not heard for 2 s), suspended (cannot write),",
 	"disconnected, quit, gone; unindexed: it stores, but answers no queries.",
 };
