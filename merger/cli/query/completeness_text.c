@@ -53,15 +53,29 @@ reason_text(const char *reason)
 	return reason;
 }
 
+/* "  label: n packets text", if there are any. */
+static void
+print_count(FILE *to, const char *label, uint64_t count, const char *what, const char *text)
+{
+	if (count)
+		fprintf(to, "  %s: %" PRIu64 " %s%s %s\n", label, count, what,
+			plural(count), text);
+}
+
+static const char *
+end_of_range(int64_t time, char *buf)
+{
+	return time == PR_TIME_MIN   ? "the beginning"
+	       : time == PR_TIME_MAX ? "the end"
+				     : pr_time_format(time, buf, PR_TIME_TEXT);
+}
+
 static void
 print_time(FILE *to, int64_t t)
 {
 	char text[PR_TIME_TEXT];
 
-	fputs(t == PR_TIME_MIN     ? "the beginning"
-		: t == PR_TIME_MAX ? "the end"
-				   : pr_time_format(t, text, sizeof(text)),
-		to);
+	fputs(end_of_range(t, text), to);
 }
 
 static void
@@ -221,45 +235,27 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 	fprintf(to, " (%zu node%s)\n", c->n_nodes, plural(c->n_nodes));
 	if (c->missing_packets)
 		print_missing(to, c, shown);
-	if (c->pending_packets)
-		fprintf(to,
-			"  pending: %" PRIu64
-			" packet%s on the way to the nodes' volumes\n",
-			c->pending_packets, plural(c->pending_packets));
+	print_count(to, "pending", c->pending_packets, "packet",
+		"on the way to the nodes' volumes");
 	print_evicted(to, c);
 	print_nodes(to, c);
-	if (c->dropped_packets)
-		fprintf(to,
-			"  dropped: %" PRIu64
-			" packet%s by the dispatcher, before they were numbered\n",
-			c->dropped_packets, plural(c->dropped_packets));
-	if (end->corrupt_records)
-		fprintf(to, "  corrupt: %" PRIu64 " record%s that cannot be read\n",
-			end->corrupt_records, plural(end->corrupt_records));
+	print_count(to, "dropped", c->dropped_packets, "packet",
+		"by the dispatcher, before they were numbered");
+	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
 }
 
 void
 report_text(FILE *to, const Packrack__End *end, const struct sink *sink)
 {
 	print_block(to, end, RANGES_SHOWN);
-	if (sink->unsure)
-		fprintf(to,
-			"  note: %" PRIu64
-			" packet%s had identical neighbours, one of which was "
-			"lost: their times may be swapped\n",
-			sink->unsure, plural(sink->unsure));
-	if (sink->trace && prm_trace_clamped(sink->trace))
-		fprintf(to,
-			"  note: %" PRIu64
-			" time%s outside 1901..2106 clamped, as pcap has 32 "
-			"bits for seconds; pcapng holds all\n",
-			prm_trace_clamped(sink->trace),
-			plural(prm_trace_clamped(sink->trace)));
-	if (end->strays && !sink->strays)
-		fprintf(to,
-			"  note: %" PRIu64
-			" packet%s without a timestamp; --strays gives them\n",
-			end->strays, plural(end->strays));
+	print_count(to, "note", sink->unsure, "packet",
+		"had identical neighbours, one of which was lost: their times may be "
+		"swapped");
+	print_count(to, "note", sink->trace ? prm_trace_clamped(sink->trace) : 0, "time",
+		"outside 1901..2106 clamped, as pcap has 32 bits for seconds; pcapng holds "
+		"all");
+	print_count(to, "note", sink->strays ? 0 : end->strays, "packet",
+		"without a timestamp; --strays gives them");
 }
 
 char *
@@ -353,14 +349,6 @@ print_node(FILE *to, const Packrack__NodeAnswer *n)
 			n->scanned_segments, n->skipped_segments, n->skipped_bytes);
 	else
 		fprintf(to, "%s\n", n->error);
-}
-
-static const char *
-end_of_range(int64_t time, char *buf)
-{
-	return time == PR_TIME_MIN   ? "the beginning"
-	       : time == PR_TIME_MAX ? "the end"
-				     : pr_time_format(time, buf, PR_TIME_TEXT);
 }
 
 void

@@ -9,7 +9,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/tcp.h"
 
-/* A word of a filter, a parenthesis, an operator, or a whole term of time. Within time_terms.c only. */
+/* A word of a filter, a parenthesis, an operator, or a whole term of time. */
 struct time_token {
 	size_t at, len; /* in the text */
 	enum {
