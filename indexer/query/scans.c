@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "proto/base/thread.h"
+
 enum state { IDLE, QUEUED, RUNNING, DONE };
 
 struct pri_scan {
@@ -209,7 +211,8 @@ join_pool(struct pri_scans *scans)
 	if (pool.users++ == 0) {
 		pool.stop = false;
 		for (want = threads_wanted(); pool.count < want; pool.count++)
-			if (pthread_create(&pool.threads[pool.count], NULL, run, NULL) != 0)
+			if (pr_thread_start(&pool.threads[pool.count], run, NULL,
+				    "a thread of queries", NULL) < 0)
 				break;
 	}
 	pthread_mutex_unlock(&pool.starting);
