@@ -120,37 +120,28 @@ ask(struct merge *m, struct input *in)
 	return got;
 }
 
-/* Asks all that have no packet. WAIT, if one of them has none yet. */
-static int
-feed_all(struct merge *m)
-{
-	for (unsigned i = 0; i < m->count; i++)
-		if (m->inputs[i].state == HUNGRY &&
-			ask(m, &m->inputs[i]) == PR_SOURCE_ERROR)
-			return PR_SOURCE_ERROR;
-	m->rebuild = true;
-	return m->hungry ? PR_SOURCE_WAIT : PR_SOURCE_PACKET;
-}
-
-/* Makes losers[0] the input with the next packet, if there is one. */
+/*
+ * Asks all that have no packet, and makes losers[0] the input with the next one, if there is one. WAIT, if an
+ * input has none yet.
+ */
 static int
 settle(struct merge *m)
 {
-	if (m->hungry == 1 && !m->rebuild && m->inputs[m->losers[0]].state == HUNGRY) {
-		unsigned winner =
-			m->losers[0]; /* the usual case: it alone has been used up */
-		int got = ask(m, &m->inputs[winner]);
-		if (got == PR_SOURCE_WAIT || got == PR_SOURCE_ERROR)
-			return got;
-		rematch(m, winner);
-		return PR_SOURCE_PACKET;
-	}
-	if (m->hungry) {
-		int got = feed_all(m);
-		if (got != PR_SOURCE_PACKET)
-			return got;
-	}
-	if (m->rebuild && m->room) {
+	/* the usual case: the winner alone has been used up */
+	bool alone =
+		m->hungry == 1 && !m->rebuild && m->inputs[m->losers[0]].state == HUNGRY;
+	unsigned i = alone ? m->losers[0] : 0, end = alone ? i + 1 : m->count;
+
+	m->rebuild |= m->hungry && !alone;
+	for (; m->hungry && i < end; i++)
+		if (m->inputs[i].state == HUNGRY &&
+			ask(m, &m->inputs[i]) == PR_SOURCE_ERROR)
+			return PR_SOURCE_ERROR;
+	if (m->hungry)
+		return PR_SOURCE_WAIT;
+	if (alone) {
+		rematch(m, m->losers[0]);
+	} else if (m->rebuild && m->room) {
 		m->losers[0] = play_all(m, 1);
 		m->rebuild = false;
 	}
