@@ -2,6 +2,7 @@
 #include "proto/rpc/rpc.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct pr_rpc {
 	void (*watch)(void *arg, enum pr_rpc_state state);
 	void *watch_arg;
 	uint64_t bad;
+	struct pr_error why_bad; /* the last of them */
 	int64_t said_not_allowed; /* monotonic; for one user a line a minute at most */
 	char said_user[PR_RPC_PEER_MAX];
 	void *ctx, *socket;
@@ -257,7 +259,7 @@ handle(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, zmq_msg_t *msg)
 
 	if (zmq_msg_size(msg) == 0) /* a probe */
 		return;
-	env = pr_message_unpack(zmq_msg_data(msg), zmq_msg_size(msg), NULL);
+	env = pr_message_unpack(zmq_msg_data(msg), zmq_msg_size(msg), &rpc->why_bad);
 	if (!env) {
 		rpc->bad++;
 		return;
@@ -333,8 +335,10 @@ on_message(void *arg)
 	}
 	if (good)
 		handle(rpc, rpc->server ? &peer : NULL, &msg);
-	else
+	else {
+		pr_error_set(&rpc->why_bad, "a message in several parts");
 		rpc->bad++;
+	}
 	zmq_msg_close(&msg);
 	return true;
 }
@@ -398,12 +402,12 @@ rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
 }
 
 static int
-rpc_start(struct pr_rpc *rpc, struct pr_loop *loop, struct pr_error *err)
+rpc_start(struct pr_rpc *rpc, struct event_base *base, struct pr_error *err)
 {
 	const struct pr_zevent_calls calls = {
 		.receive = on_message, .writable = flush_pending, .arg = rpc};
 
-	rpc->zevent = pr_zevent_create(pr_loop_base(loop), rpc->socket, &calls, err);
+	rpc->zevent = pr_zevent_create(base, rpc->socket, &calls, err);
 	return rpc->zevent ? 0 : -1;
 }
 
@@ -440,15 +444,15 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_ke
 		if (!rpc->zap)
 			goto fail;
 	}
-	if (bind_endpoint(rpc, err) == 0 && rpc_start(rpc, loop, err) == 0)
+	if (bind_endpoint(rpc, err) == 0 && rpc_start(rpc, pr_loop_base(loop), err) == 0)
 		return rpc;
 fail:
 	pr_rpc_destroy(&rpc);
 	return NULL;
 }
 
-struct pr_rpc *
-pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
+static struct pr_rpc *
+connect_in(struct event_base *base, const char *endpoint, const struct pr_rpc_keys *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
 	struct pr_rpc *rpc = rpc_create(false, endpoint, call, arg, err);
@@ -461,19 +465,25 @@ pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_k
 			pr_monitor_open(rpc->ctx, rpc->socket, rpc->endpoint, keys, err);
 	if (!rpc->monitor)
 		goto fail;
-	rpc->monitor_zevent =
-		pr_zevent_create(pr_loop_base(loop), pr_monitor_socket(rpc->monitor),
-			&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
+	rpc->monitor_zevent = pr_zevent_create(base, pr_monitor_socket(rpc->monitor),
+		&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
 	if (!rpc->monitor_zevent)
 		goto fail;
 	if (zmq_connect(rpc->socket, endpoint) < 0)
 		pr_error_set(err, "cannot connect to %s: %s", endpoint,
 			zmq_strerror(zmq_errno()));
-	else if (rpc_start(rpc, loop, err) == 0)
+	else if (rpc_start(rpc, base, err) == 0)
 		return rpc;
 fail:
 	pr_rpc_destroy(&rpc);
 	return NULL;
+}
+
+struct pr_rpc *
+pr_rpc_connect(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
+	pr_rpc_call call, void *arg, struct pr_error *err)
+{
+	return connect_in(pr_loop_base(loop), endpoint, keys, call, arg, err);
 }
 
 /* The ZAP handler last: ZeroMQ may ask it until its server is closed. */
@@ -520,91 +530,54 @@ pr_rpc_refusal(const struct pr_rpc *rpc)
 
 /* ---- one question without a loop ---- */
 
-/* One question without a loop: ZeroMQ's own poll waits. */
+/* In an event base of its own, which leaves the signals of the process alone. */
 struct ask {
-	const char *endpoint;
-	void *ctx, *socket;
-	struct pr_monitor *monitor;
-	int64_t deadline;
+	struct pr_rpc *rpc;
+	struct event_base *base;
 	uint64_t id;
-	bool refused;
+	bool late;
+	Packrack__Envelope *reply;
 };
 
-static bool
-read_monitor(struct ask *ask)
+static void
+on_reply(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
-	enum pr_rpc_state state;
-	bool news;
+	struct ask *ask = arg;
 
-	while (pr_monitor_read(ask->monitor, &news, &state))
-		if (news && state == PR_RPC_REFUSED)
-			ask->refused = true;
-	return !ask->refused;
+	(void)peer;
+	if (env->id == ask->id && !ask->reply)
+		ask->reply = pr_message_copy(&env->base);
 }
 
-/* Waits for the socket; -1 and err when refused or out of time. */
-static int
-wait_for(struct ask *ask, short events, struct pr_error *err)
+static void
+on_late(evutil_socket_t fd, short what, void *late)
 {
-	zmq_pollitem_t items[] = {
-		{.socket = ask->socket, .events = events},
-		{.socket = pr_monitor_socket(ask->monitor), .events = ZMQ_POLLIN},
-	};
-
-	for (;;) {
-		int64_t left = ask->deadline - pr_now_mono();
-		if (left <= 0)
-			return pr_error_set(err, "no answer from %s", ask->endpoint);
-		if (zmq_poll(items, 2, (long)(left / PR_NS_PER_MS) + 1) < 0 &&
-			errno != EINTR)
-			return pr_error_errno(err, "waiting for %s", ask->endpoint);
-		if (items[0].revents & events)
-			return 0;
-		if (!read_monitor(ask))
-			return pr_error_set(err, "%s", pr_monitor_refusal(ask->monitor));
-	}
-}
-
-/* 1: *reply is the answer; 0: something else came; -1. */
-static int
-receive(struct ask *ask, Packrack__Envelope **reply, struct pr_error *err)
-{
-	zmq_msg_t msg;
-	int rc = 0;
-
-	zmq_msg_init(&msg);
-	if (zmq_msg_recv(&msg, ask->socket, ZMQ_DONTWAIT) < 0)
-		return errno == EAGAIN ? 0 : pr_error_errno(err, "%s", ask->endpoint);
-	if (zmq_msg_size(&msg) > 0 && !zmq_msg_more(&msg)) {
-		*reply = pr_message_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), err);
-		rc = *reply ? 1 : pr_error_prefix(err, "%s", ask->endpoint);
-	}
-	zmq_msg_close(&msg);
-	if (rc == 1 && (*reply)->id != ask->id) {
-		pr_message_free(reply);
-		rc = 0;
-	}
-	return rc;
+	(void)fd;
+	(void)what;
+	*(bool *)late = true;
 }
 
 static int
-converse(struct ask *ask, const Packrack__Envelope *env, Packrack__Envelope **reply,
-	struct pr_error *err)
+wait_for_reply(struct ask *ask, int64_t timeout_ns, struct pr_error *err)
 {
-	uint8_t *buf;
-	size_t len;
-	int rc = 0;
+	const struct timeval timeout = {
+		timeout_ns / PR_NS_PER_S, timeout_ns % PR_NS_PER_S / 1000};
+	const char *endpoint = ask->rpc->endpoint;
 
-	if (zmq_connect(ask->socket, ask->endpoint) < 0)
-		return pr_error_errno(err, "cannot connect to %s", ask->endpoint);
-	if (wait_for(ask, ZMQ_POLLOUT, err) < 0 ||
-		pr_message_pack(env, &buf, &len, err) < 0)
-		return -1;
-	if (pr_rpc_send_buffer(ask->socket, buf, len) < 0)
-		return pr_error_errno(err, "cannot ask %s", ask->endpoint);
-	while (rc == 0)
-		rc = wait_for(ask, ZMQ_POLLIN, err) < 0 ? -1 : receive(ask, reply, err);
-	return rc < 0 ? -1 : 0;
+	if (event_base_once(ask->base, -1, EV_TIMEOUT, on_late, &ask->late, &timeout) < 0)
+		return pr_error_set(err, "no memory for asking %s", endpoint);
+	while (!ask->reply) {
+		if (*pr_rpc_refusal(ask->rpc))
+			return pr_error_set(err, "%s", pr_rpc_refusal(ask->rpc));
+		if (ask->rpc->bad)
+			return pr_error_set(
+				err, "%s: %s", endpoint, ask->rpc->why_bad.text);
+		if (ask->late)
+			return pr_error_set(err, "no answer from %s", endpoint);
+		if (event_base_loop(ask->base, EVLOOP_ONCE) != 0)
+			return pr_error_errno(err, "waiting for %s", endpoint);
+	}
+	return 0;
 }
 
 int
@@ -612,26 +585,23 @@ pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
 	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err)
 {
-	struct ask ask = {.endpoint = endpoint,
-		.deadline = pr_now_mono() + timeout_ns,
-		.id = env->id};
+	struct ask ask = {.id = env->id};
 	int rc = -1, linger = 0;
 
 	*reply = NULL;
 	if (pr_rpc_reachable(endpoint, err) < 0)
 		return -1;
-	ask.ctx = zmq_ctx_new();
-	if (!ask.ctx)
-		return pr_error_errno(err, "cannot ask %s", endpoint);
-	ask.socket = pr_rpc_socket(ask.ctx, false, endpoint, keys, err);
-	if (ask.socket) {
-		zmq_setsockopt(ask.socket, ZMQ_LINGER, &linger, sizeof(linger));
-		ask.monitor = pr_monitor_open(ask.ctx, ask.socket, endpoint, keys, err);
-		if (ask.monitor)
-			rc = converse(&ask, env, reply, err);
-		pr_monitor_close(&ask.monitor);
-		zmq_close(ask.socket);
+	ask.base = event_base_new();
+	if (!ask.base)
+		return pr_error_set(err, "no memory for asking %s", endpoint);
+	ask.rpc = connect_in(ask.base, endpoint, keys, on_reply, &ask, err);
+	if (ask.rpc) {
+		zmq_setsockopt(ask.rpc->socket, ZMQ_LINGER, &linger, sizeof(linger));
+		if (pr_rpc_send(ask.rpc, NULL, env, err) == 0)
+			rc = wait_for_reply(&ask, timeout_ns, err);
 	}
-	zmq_ctx_term(ask.ctx);
+	pr_rpc_destroy(&ask.rpc);
+	event_base_free(ask.base);
+	*reply = ask.reply;
 	return rc;
 }
