@@ -358,6 +358,15 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 	return rc;
 }
 
+/* A root says what was taken; then it is written over. */
+static int
+store_and_wipe(struct sfs *sfs, struct pr_error *err)
+{
+	if (sfs->wipes + sfs->erasing == 0)
+		return 0;
+	return sfs_root_store(sfs, 0, err) < 0 ? -1 : sfs_wipe(sfs, err);
+}
+
 /*
  * All is on the devices, nothing is left of an earlier deletion, and the root can note most blocks.
  */
@@ -368,11 +377,8 @@ begin_deletion(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err
 		return pr_error_set(err, "the volume is open for reading only");
 	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
 		return pr_error_set(err, "no stream %d in the volume", stream);
-	if (sfs_flush(sfs, err) != SFS_OK)
-		return -1;
-	/* what an error has left of the last one: a root of now speaks of it */
-	if (sfs->wipes + sfs->erasing > 0 &&
-		(sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0))
+	/* an error may have left something of the last one */
+	if (sfs_flush(sfs, err) != SFS_OK || store_and_wipe(sfs, err) < 0)
 		return -1;
 	return make_room(sfs, most, err);
 }
@@ -386,11 +392,7 @@ sfs_trim(struct sfs *sfs, int stream, int64_t until, uint32_t most, struct sfs_t
 	if (begin_deletion(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
 	note_oldest_deleted(sfs, (uint32_t)stream, &what, most, out);
-	if (out->blocks == 0)
-		return SFS_OK;
-	if (sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0)
-		return SFS_ERROR;
-	return SFS_OK;
+	return store_and_wipe(sfs, err) < 0 ? SFS_ERROR : SFS_OK;
 }
 
 /* ---- records from anywhere ---- */
@@ -581,8 +583,7 @@ no_room(const struct deletion *d, struct pr_error *err)
 static int
 finish(struct sfs *sfs, bool more, struct pr_error *err)
 {
-	if (sfs->wipes + sfs->erasing > 0 &&
-		(sfs_root_store(sfs, 0, err) < 0 || sfs_wipe(sfs, err) < 0))
+	if (store_and_wipe(sfs, err) < 0)
 		return -1;
 	return more ? 0 : sfs_root_clean(sfs, err);
 }
