@@ -488,104 +488,77 @@ follow_begin(struct prm_fanout *f)
 		set_until(f);
 }
 
-/* Moves up to max - *to_count items over; the others stay, to be freed with their list. */
+/* The figures become those of all rounds; a node has answered if it did in each. */
 static bool
-move_items(void ***to, size_t *to_count, void **from, size_t *from_count, size_t max)
+same_node(void *now_item, const void *before_item)
 {
-	size_t room = *to_count < max ? max - *to_count : 0;
-	size_t count = *from_count < room ? *from_count : room;
-	void **grown;
+	Packrack__NodeAnswer *now = now_item;
+	const Packrack__NodeAnswer *before = before_item;
 
-	if (!count)
-		return true;
-	grown = reallocarray(*to, *to_count + count, sizeof(**to));
-	if (!grown)
+	if (strcmp(now->node, before->node) != 0)
 		return false;
-	memcpy(grown + *to_count, from, count * sizeof(*from));
-	memmove(from, from + count, (*from_count - count) * sizeof(*from));
-	*to = grown;
-	*to_count += count;
-	*from_count -= count;
-	return true;
-}
-
-static Packrack__NodeAnswer *
-node_of(const Packrack__Completeness *c, const char *name)
-{
-	for (size_t i = 0; i < c->n_nodes; i++)
-		if (!strcmp(c->nodes[i]->node, name))
-			return c->nodes[i];
-	return NULL;
-}
-
-/* The figures of all rounds; the name, answer and error are those of the last one. */
-static void
-add_node(Packrack__NodeAnswer *now, const Packrack__NodeAnswer *before)
-{
 	pr_message_add_numbers(&now->base, &before->base);
-	if (before->answered || !now->answered)
-		return;
-	now->answered = false; /* not all of the time */
-	now->error = strdup(before->error);
-}
-
-static bool
-add_nodes(Packrack__Completeness *c, Packrack__Completeness *before)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < before->n_nodes; i++) {
-		Packrack__NodeAnswer *now = node_of(c, before->nodes[i]->node);
-
-		if (now) {
-			add_node(now, before->nodes[i]);
-			packrack__node_answer__free_unpacked(before->nodes[i], NULL);
-		} else {
-			before->nodes[kept++] = before->nodes[i];
-		}
+	if (!before->answered && now->answered) {
+		now->answered = false; /* not all of the time */
+		now->error = strdup(before->error);
 	}
-	before->n_nodes = kept;
-	return move_items((void ***)&c->nodes, &c->n_nodes, (void **)before->nodes,
-		&before->n_nodes, SIZE_MAX);
-}
-
-/* c is later and has all that still lasts; what is over comes from before. */
-static bool
-sum_figures(Packrack__Completeness *c, Packrack__Completeness *before)
-{
-	pr_message_add_numbers(&c->base, &before->base);
-	return add_nodes(c, before) &&
-	       move_items((void ***)&c->missing, &c->n_missing, (void **)before->missing,
-		       &before->n_missing, PRM_COMPLETENESS_LIST_MAX);
+	return true;
 }
 
 /* Ledgers say how far a link had got: only one that has ended meanwhile is not in the later list. */
 static bool
-add_ledgers(Packrack__Completeness *c, Packrack__Completeness *before)
+same_ledger(void *now_item, const void *before_item)
 {
-	for (size_t i = 0; i < before->n_ledgers; i++)
-		for (size_t j = 0; j < c->n_ledgers; j++)
-			if (c->ledgers[j]->epoch == before->ledgers[i]->epoch &&
-				c->ledgers[j]->link == before->ledgers[i]->link) {
-				packrack__ledger__free_unpacked(before->ledgers[i], NULL);
-				before->ledgers[i--] = before->ledgers[--before->n_ledgers];
-				break;
-			}
-	return move_items((void ***)&c->ledgers, &c->n_ledgers, (void **)before->ledgers,
-		&before->n_ledgers, PRM_COMPLETENESS_SERIES_MAX);
+	const Packrack__Ledger *now = now_item, *before = before_item;
+
+	return now->epoch == before->epoch && now->link == before->link;
 }
 
+/* Moves over, up to max, what only the earlier list has; the others stay, to be freed with it. */
+static bool
+add_items(void ***to, size_t *to_count, void **from, size_t *from_count, size_t max,
+	bool (*same)(void *now, const void *before))
+{
+	size_t own = *to_count, kept = 0;
+	void **grown = reallocarray(*to, own + *from_count + 1, sizeof(**to));
+
+	if (!grown)
+		return false;
+	*to = grown;
+	for (size_t i = 0; i < *from_count; i++) {
+		size_t j = same ? 0 : own;
+
+		while (j < own && !same(grown[j], from[i]))
+			j++;
+		if (j < own || *to_count >= max)
+			from[kept++] = from[i];
+		else
+			grown[(*to_count)++] = from[i];
+	}
+	*from_count = kept;
+	return true;
+}
+#define ADD_ITEMS(now, before, list, max, same)                                            \
+	add_items((void ***)&(now)->list, &(now)->n_##list, (void **)(before)->list,       \
+		&(before)->n_##list, max, same)
+
+/* The later round has all that still lasts; what is over comes from those before. */
 static void
 take_over(struct prm_fanout *f)
 {
-	Packrack__Completeness *c = f->sums.completeness;
+	Packrack__Completeness *c = f->sums.completeness, *total = f->follow.total;
 
 	f->sums.completeness = NULL;
 	if (!c)
 		return;
-	if (f->follow.total &&
-		!(sum_figures(c, f->follow.total) && add_ledgers(c, f->follow.total)))
-		c->complete = false; /* what is not in it for want of memory */
+	if (total) {
+		pr_message_add_numbers(&c->base, &total->base);
+		if (!ADD_ITEMS(c, total, nodes, SIZE_MAX, same_node) ||
+			!ADD_ITEMS(c, total, missing, PRM_COMPLETENESS_LIST_MAX, NULL) ||
+			!ADD_ITEMS(c, total, ledgers, PRM_COMPLETENESS_SERIES_MAX,
+				same_ledger))
+			c->complete = false; /* what is not in it for want of memory */
+	}
 	completeness_free(&f->follow.total);
 	f->follow.total = c;
 }
