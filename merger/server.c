@@ -13,8 +13,8 @@
 #include "proto/rpc/status.h"
 
 /*
- * In this order: queries that wait for other mergers, queries that run, nodes and their summaries, commands
- * for nodes, status, other mergers, the table of messages, life.
+ * In this order: queries that run, what waits for others, nodes and their summaries, commands for nodes,
+ * status, other mergers, the table of messages, life.
  */
 
 #define TICK_NS (100 * PR_NS_PER_MS)
@@ -25,27 +25,26 @@ struct listener {
 };
 
 /*
- * A query goes to the mergers that are responsible for its time range first. It waits here, for a fraction of
- * a second at most, until they have said which of their summaries exclude a match.
+ * What waits for somebody else's answer, of the client `from` under its id.
+ *
+ * A query goes to the mergers that are responsible for its time range first. It waits for a fraction of a second at
+ * most, until they have said which of their summaries exclude a match.
+ *
+ * A command about a node's packets goes to the node's indexer, which has its logger do it. The node gets
+ * the name of the key's user; a user with a key cannot claim to be another.
  */
 struct waiting {
 	struct waiting *next;
-	struct prm_inquiry inquiry;
 	struct prm_peer_ref from;
 	uint64_t id;
+	/* a query */
+	Packrack__Query *query; /* NULL: it is a command */
+	struct prm_inquiry inquiry;
 	uint32_t credit; /* that came while it waits */
 	bool cancelled;
-	Packrack__Query *query;
-};
-
-/*
- * A command about a node's packets. It goes to the node's indexer, which has its logger do it. The node gets
- * the name of the key's user; a user with a key cannot claim to be another.
- */
-struct forwarded {
-	struct forwarded *next;
-	struct prm_peer_ref from, node;
-	uint64_t id, node_id; /* the client's; the one that the node got */
+	/* a command */
+	struct prm_peer_ref node;
+	uint64_t node_id; /* the id that the node got */
 	int64_t deadline; /* monotonic ns */
 };
 #define COMMAND_NS (60 * PR_NS_PER_S) /* a step takes a fraction of a second */
@@ -66,8 +65,7 @@ struct prm_merger {
 	struct prm_summaries *summaries;
 	struct prm_peers *peers; /* NULL: no other mergers */
 	struct waiting *waiting;
-	size_t waiting_count;
-	struct forwarded *commands;
+	size_t waiting_queries; /* of these */
 	struct prm_fanout **queries;
 	size_t query_count;
 	struct prm_pcap_over_ip *pcap_over_ip; /* NULL: no such port */
@@ -84,6 +82,16 @@ refuse(const struct prm_peer_ref *to, uint64_t id, const char *text, bool bad_re
 	failure.text = (char *)text;
 	failure.bad_request = bad_request;
 	prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+}
+
+static void
+command_done(const struct prm_peer_ref *to, uint64_t id, bool ok, const char *text)
+{
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
+
+	done.ok = ok;
+	done.text = (char *)text;
+	prm_send(to, id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, &done);
 }
 
 /* ---- queries that run ---- */
@@ -140,13 +148,13 @@ query_add(struct prm_merger *m, struct prm_fanout_options *o, struct pr_error *e
 static bool
 has_room(struct prm_merger *m, struct pr_error *err)
 {
-	if (m->query_count + m->waiting_count < m->options.max_queries)
+	if (m->query_count + m->waiting_queries < m->options.max_queries)
 		return true;
 	m->counts.queries_refused++;
 	pr_error_set(err,
 		"%zu queries are running, which is all that --max-queries allows: "
 		"try again later",
-		m->query_count + m->waiting_count);
+		m->query_count + m->waiting_queries);
 	return false;
 }
 
@@ -208,14 +216,33 @@ cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 	return false;
 }
 
-/* ---- queries that wait for other mergers ---- */
+/* ---- what waits for others ---- */
+
+static struct waiting *
+waiting_add(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+
+	if (w) {
+		*w = (struct waiting){.next = m->waiting, .from = *from, .id = id};
+		m->waiting = w;
+	}
+	return w;
+}
 
 static void
-waiting_free(struct prm_merger *m, struct waiting *w)
+waiting_remove(struct prm_merger *m, struct waiting *w)
 {
-	prm_peers_forget(m->peers, &w->inquiry);
-	if (w->query)
+	struct waiting **at = &m->waiting;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	if (w->query) {
+		m->waiting_queries--;
+		prm_peers_forget(m->peers, &w->inquiry);
 		packrack__query__free_unpacked(w->query, NULL);
+	}
 	free(w);
 }
 
@@ -261,28 +288,24 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 	/* a query that follows is sent to all nodes (fanout.c) */
 	if (!m->peers || m->ownership.count < 2 || query->follow)
 		return false;
-	w = calloc(1, sizeof(*w));
+	w = waiting_add(m, from, id);
 	if (!w)
 		return false;
-	w->from = *from;
-	w->id = id;
 	w->query = pr_message_copy(&query->base);
-	if (!w->query || !ask_mergers(m, w)) {
-		waiting_free(m, w);
-		return false;
-	}
-	w->next = m->waiting;
-	m->waiting = w;
-	m->waiting_count++;
-	return true;
+	m->waiting_queries += w->query != NULL;
+	if (w->query && ask_mergers(m, w))
+		return true;
+	waiting_remove(m, w);
+	return false;
 }
 
+/* A query. */
 static struct waiting *
 waiting_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 {
 	struct waiting *w = m->waiting;
 
-	while (w && (w->id != id || !prm_peer_ref_equal(&w->from, from)))
+	while (w && (!w->query || w->id != id || !prm_peer_ref_equal(&w->from, from)))
 		w = w->next;
 	return w;
 }
@@ -299,33 +322,37 @@ waiting_begin(struct prm_merger *m, struct waiting *w)
 		prm_fanout_cancel_by_client(f, w->id);
 }
 
-/* Begins queries for which all mergers have answered, or whose time is over. */
+/* Begins queries for which all mergers have answered, or whose time is over; commands fail when theirs is. */
 static void
-start_ready_queries(struct prm_merger *m, int64_t mono)
+waiting_tick(struct prm_merger *m, int64_t mono)
 {
-	struct waiting **at = &m->waiting, *w;
-
-	while ((w = *at)) {
-		if (w->inquiry.left && mono < w->inquiry.deadline && !w->cancelled) {
-			at = &w->next;
+	for (struct waiting *w = m->waiting, *next; w; w = next) {
+		next = w->next;
+		if (w->query ? w->inquiry.left && mono < w->inquiry.deadline &&
+					!w->cancelled
+			     : mono < w->deadline)
 			continue;
-		}
-		*at = w->next;
-		m->waiting_count--;
-		waiting_begin(m, w);
-		waiting_free(m, w);
+		if (w->query)
+			waiting_begin(m, w);
+		else
+			command_done(&w->from, w->id, false,
+				"the node has not answered within a minute: how far it "
+				"came, packrack data list says");
+		waiting_remove(m, w);
 	}
 }
 
 static void
 waiting_end(struct prm_merger *m)
 {
-	struct waiting *w;
+	static const char why[] = "the merger was stopped";
 
-	while ((w = m->waiting)) {
-		m->waiting = w->next;
-		refuse(&w->from, w->id, "the merger was stopped", false);
-		waiting_free(m, w);
+	while (m->waiting) {
+		if (m->waiting->query)
+			refuse(&m->waiting->from, m->waiting->id, why, false);
+		else
+			command_done(&m->waiting->from, m->waiting->id, false, why);
+		waiting_remove(m, m->waiting);
 	}
 }
 
@@ -488,50 +515,25 @@ forget_summaries(struct prm_merger *m)
 /* ---- commands ---- */
 
 static void
-command_done(const struct prm_peer_ref *to, uint64_t id, bool ok, const char *text)
-{
-	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
-
-	done.ok = ok;
-	done.text = (char *)text;
-	prm_send(to, id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE, &done);
-}
-
-static void
-forwarded_drop(struct prm_merger *m, struct forwarded *command)
-{
-	struct forwarded **at = &m->commands;
-
-	while (*at != command)
-		at = &(*at)->next;
-	*at = command->next;
-	free(command);
-}
-
-static void
 forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env, const struct prm_node_info *node)
 {
-	struct forwarded *c = calloc(1, sizeof(*c));
+	struct waiting *w = waiting_add(m, from, env->id);
 	Packrack__Command command = *env->command;
 
-	if (!c) {
+	if (!w) {
 		command_done(
 			from, env->id, false, "the merger has no memory for a command");
 		return;
 	}
-	*c = (struct forwarded){.next = m->commands,
-		.from = *from,
-		.node = node->address,
-		.id = env->id,
-		.node_id = ++m->next_id,
-		.deadline = pr_now_mono() + COMMAND_NS};
-	m->commands = c;
+	w->node = node->address;
+	w->node_id = ++m->next_id;
+	w->deadline = pr_now_mono() + COMMAND_NS;
 	if (from->peer.user[0])
 		command.user = (char *)from->peer.user;
-	if (prm_send(&c->node, c->node_id, PACKRACK__ENVELOPE__BODY_COMMAND, &command) == 0)
+	if (prm_send(&w->node, w->node_id, PACKRACK__ENVELOPE__BODY_COMMAND, &command) == 0)
 		return;
-	forwarded_drop(m, c);
+	waiting_remove(m, w);
 	command_done(from, env->id, false, "the node's connection is gone: try again");
 }
 
@@ -588,31 +590,15 @@ static void
 on_command_done(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
-	for (struct forwarded *c = m->commands; c; c = c->next)
-		if (c->node_id == env->id && prm_peer_ref_equal(&c->node, from)) {
-			prm_send(&c->from, c->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE,
+	for (struct waiting *w = m->waiting; w; w = w->next)
+		if (!w->query && w->node_id == env->id &&
+			prm_peer_ref_equal(&w->node, from)) {
+			prm_send(&w->from, w->id, PACKRACK__ENVELOPE__BODY_COMMAND_DONE,
 				env->command_done);
-			forwarded_drop(m, c);
+			waiting_remove(m, w);
 			return;
 		}
 	m->counts.messages_unasked++;
-}
-
-/* mono INT64_MAX: the merger stops. */
-static void
-commands_expire(struct prm_merger *m, int64_t mono)
-{
-	for (struct forwarded *c = m->commands, *next; c; c = next) {
-		next = c->next;
-		if (mono < c->deadline)
-			continue;
-		command_done(&c->from, c->id, false,
-			mono == INT64_MAX
-				? "the merger was stopped"
-				: "the node has not answered within a minute: how far it "
-				  "came, packrack data list says");
-		forwarded_drop(m, c);
-	}
 }
 
 /* ---- status ---- */
@@ -883,7 +869,7 @@ on_routes_complete(void *arg)
 {
 	struct prm_merger *m = arg;
 
-	start_ready_queries(m, pr_now_mono());
+	waiting_tick(m, pr_now_mono());
 	queries_reap(m);
 }
 
@@ -949,8 +935,7 @@ tick(void *arg)
 
 	if (m->peers)
 		prm_peers_tick(m->peers, now);
-	start_ready_queries(m, now);
-	commands_expire(m, now);
+	waiting_tick(m, now);
 	for (size_t i = 0; m->query_count && i < m->registry.count; i++) {
 		struct prm_peer_ref *node = &m->registry.nodes[i]->address;
 
@@ -1035,7 +1020,6 @@ prm_merger_destroy(struct prm_merger **mp)
 		return;
 	pr_timer_destroy(&m->timer);
 	waiting_end(m);
-	commands_expire(m, INT64_MAX);
 	if (m->peers)
 		prm_peers_destroy(&m->peers);
 	for (size_t i = 0; i < m->query_count; i++) {
