@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "proto/base/array.h"
 #include "proto/base/thread.h"
 
 enum state { IDLE, QUEUED, RUNNING, DONE };
@@ -66,18 +67,9 @@ threads_wanted(void)
 static bool
 matches_room(struct pri_matches *m, size_t bytes)
 {
-	uint8_t *grown;
-
 	if (!m->places)
 		m->places = malloc(PRI_PLACES_MAX * sizeof(*m->places));
-	if (bytes <= m->room)
-		return m->places != NULL;
-	grown = realloc(m->bits, bytes);
-	if (!grown)
-		return false;
-	m->bits = grown;
-	m->room = bytes;
-	return m->places != NULL;
+	return m->places && PR_ARRAY_RESERVE(m->bits, m->room, bytes) == 0;
 }
 
 void

@@ -113,13 +113,6 @@ job_end(struct job *job, bool cancelled)
 	job_send(job);
 }
 
-static void
-job_send_batch(struct job *job)
-{
-	job->out = OUT_BATCH;
-	job_send(job);
-}
-
 #define SLICE_NS (4 * PR_NS_PER_MS)
 #define STALLED_NS (2 * PR_NS_PER_S)
 #define SCANS_NICE 10 /* of the threads that read for queries: capture comes first */
@@ -199,15 +192,7 @@ append_job(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *pe
 /* ---- turns ---- */
 
 static void
-run_soon(struct pri_serve *s)
-{
-	const struct timeval at_once = {0, 0};
-
-	event_add(s->turn, &at_once);
-}
-
-static void
-run_later(struct pri_serve *s, int milliseconds)
+run_in(struct pri_serve *s, int milliseconds)
 {
 	const struct timeval later = {0, 1000 * milliseconds};
 
@@ -259,7 +244,8 @@ run(struct pri_serve *s, struct job *job)
 		pr_now_mono() < deadline) {
 		switch (pri_answer_step(job->answer, deadline, &err)) {
 		case PRI_ANSWER_BATCH:
-			job_send_batch(job);
+			job->out = OUT_BATCH;
+			job_send(job);
 			break;
 		case PRI_ANSWER_END:
 			job_end(job, false);
@@ -327,13 +313,13 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 		waiting |= !job->started;
 	}
 	if (more)
-		run_soon(s);
+		run_in(s, 0);
 	else if (blocked) /* an asker's queue is full: time for it to take something */
-		run_later(s, 5);
+		run_in(s, 5);
 	else if (storing)
-		run_later(s, STORE_MS);
+		run_in(s, STORE_MS);
 	else if (waiting) /* until those that run are stalled for good */
-		run_later(s, 100);
+		run_in(s, 100);
 }
 
 /* ---- messages ---- */
@@ -377,7 +363,7 @@ on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer
 	}
 	s->queries++;
 	pr_log_debug("query %llu", (unsigned long long)env->id);
-	run_soon(s);
+	run_in(s, 0);
 }
 
 void
@@ -399,7 +385,7 @@ pri_serve_message(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_p
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL) {
 		job_end(job, true);
 	}
-	run_soon(s);
+	run_in(s, 0);
 }
 
 void
@@ -417,7 +403,7 @@ pri_serve_tick(struct pri_serve *s)
 		if (job->has_peer && !job->done && !pr_rpc_probe(job->rpc, &job->peer))
 			job->done = true;
 	remove_done(s);
-	run_soon(s); /* stalled ones may have made room */
+	run_in(s, 0); /* stalled ones may have made room */
 }
 
 void
@@ -431,7 +417,7 @@ pri_serve_set_volume(struct pri_serve *s, struct pri_volume *volume, const char 
 		}
 	remove_done(s);
 	s->volume = volume;
-	run_soon(s);
+	run_in(s, 0);
 }
 
 /* ---- making ---- */
