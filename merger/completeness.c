@@ -6,6 +6,7 @@
 
 #include "proto/base/array.h"
 #include "proto/rpc/message.h"
+#include "proto/wire/ledger.h"
 
 /*
  * In this order: nodes and epoch series, ranges and edges, their union and its gaps, the end of a node's answer, the
@@ -836,14 +837,14 @@ update_ledger_state(const struct prm_completeness *c, struct series *series)
 	for (size_t i = 0; i < series->told_count; i++) {
 		any |= series->told[i].ended;
 		if (series->told[i].said_until <
-			series->ledger->said_until - PRM_COMPLETENESS_ALIVE_NS)
+			series->ledger->said_until - PR_LEDGER_ALIVE_NS)
 			continue;
 		series->ledger->ended &= series->told[i].ended;
 		if (series->settled > series->told[i].seq)
 			series->settled = series->told[i].seq;
 	}
 	/* It ended, and whoever has not heard of it by now will not. */
-	if (any && series->ledger->said_until < c->options.now - PRM_COMPLETENESS_ALIVE_NS)
+	if (any && series->ledger->said_until < c->options.now - PR_LEDGER_ALIVE_NS)
 		series->ledger->ended = true;
 }
 
@@ -993,7 +994,7 @@ static bool
 alive(const struct prm_completeness *c, const struct series *series)
 {
 	return series->ledger && !series->ledger->ended &&
-	       series->ledger->said_until > c->options.now - PRM_COMPLETENESS_ALIVE_NS;
+	       series->ledger->said_until > c->options.now - PR_LEDGER_ALIVE_NS;
 }
 
 /* Some node that hears the dispatcher has not settled all up to there. */

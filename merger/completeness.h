@@ -29,11 +29,6 @@ struct prm_completeness;
 	200000 /* gaps kept until the end; the surplus is only counted */
 #define PRM_COMPLETENESS_LOSSES_MAX 500000 /* loss entries kept of all nodes */
 #define PRM_COMPLETENESS_SERIES_MAX 65536 /* pairs of epoch and link */
-/*
- * A dispatcher that was heard within this time is alive: packets that a node has not stored yet may still come.
- * MARKs come every 100 ms, and a node waits at most its hold time of 2 s for a packet's timestamp.
- */
-#define PRM_COMPLETENESS_ALIVE_NS INT64_C(4000000000)
 
 struct prm_completeness_options {
 	int64_t since, until; /* as asked, both ends included */

@@ -602,7 +602,7 @@ pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now)
 		const struct pri_series_ledger *s = ledger->series[i];
 
 		if (!s->have_mark || s->mark.link.ended || s->mark.stopping ||
-			s->mark.said_until < now - PRI_LEDGER_ALIVE_NS)
+			s->mark.said_until < now - PR_LEDGER_ALIVE_NS)
 			continue;
 		if (s->mark.said_until < until)
 			until = s->mark.said_until;

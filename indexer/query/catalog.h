@@ -165,11 +165,6 @@ int pri_ledger_view_take(struct pri_ledger_view *ledger,
 void pri_ledger_view_free(struct pri_ledger_view *ledger);
 
 /*
- * A dispatcher that was not heard for so long is gone: a MARK comes every 100 ms, and what it declares is
- * accounted for within the match timeout of 2 s.
- */
-#define PRI_LEDGER_ALIVE_NS INT64_C(4000000000)
-/*
  * The time up to which all is stored that dispatchers still at work have sent here; PR_TIME_MAX: no
  * dispatcher is at work. now: real time.
  */

@@ -85,7 +85,7 @@ put_member(struct out *o, const char *name, const char *text)
 	o->at[o->len++] = '"';
 }
 
-/* "dispatcher/events.c" is where: dispatcher/events. */
+/* Copies the path of a source file without its ".c" to room, and returns room. */
 static const char *
 where(const char *file, char *room, size_t size)
 {

@@ -201,8 +201,9 @@ put_frame(struct pr_xdp *x, struct mmsghdr *m)
 }
 
 /*
- * What the kernel has left in the ring is written over by the next call's frames. What those leave
- * over is no frame, and ends a call of the kernel: it passes one such by at a time.
+ * Takes back the descriptors that the kernel has not sent. The next call's frames overwrite them; those
+ * that are not overwritten become invalid, because the kernel stops at each invalid descriptor and skips
+ * one a call.
  */
 static void
 withdraw(struct pr_xdp *x, uint32_t from)

@@ -118,6 +118,11 @@ struct pr_ledger_entry {
 /* false: no room for it (then nothing is written), an unknown type, or what readers would refuse. */
 bool pr_ledger_store(struct pr_writer *w, const struct pr_ledger_entry *e);
 #define PR_LEDGER_ENTRY_MAX 256 /* no entry is longer */
+/*
+ * A dispatcher whose last MARK is older is gone. Until then packets that a node has not stored yet may still
+ * come: MARKs come every 100 ms, and a node waits for a packet's timestamp at most for the match timeout of 2 s.
+ */
+#define PR_LEDGER_ALIVE_NS INT64_C(4000000000)
 /* 1 an entry (unknown types have been skipped), 0 at the end, -1 corrupt (and from then on). */
 int pr_ledger_load(struct pr_cursor *c, struct pr_ledger_entry *out);
 
