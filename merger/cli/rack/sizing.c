@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "merger/cli/cli.h"
 #include "merger/cli/render.h"
@@ -26,9 +24,6 @@
  */
 #define SIZING_USABLE 0.94
 
-/* The index of full packets, of the packets' bytes: the most that it is made to take; often 0.3 %. */
-#define SIZING_INDEX_DEFAULT 0.5
-
 struct sizing {
 	double link_bytes; /* a second, of all links together, as on the wire without preambles */
 	double packet_bytes, snaplen;
@@ -37,45 +32,14 @@ struct sizing {
 	double index_percent;
 };
 
-struct sizing_need {
-	double packets_per_s; /* of all links */
-	double stored_per_s; /* bytes, on all disks together */
-	double node_per_s, disk_per_s; /* what one has to write */
+/* What the rack takes at a share of that rate. */
+struct sizing_row {
+	double link_bytes, packets; /* a second, of all links */
+	double stored; /* bytes a second, on all disks together */
+	double of_node, of_disk; /* what one has to write */
+	double disks; /* in each node */
+	double kept; /* seconds from the newest packet back to the oldest, when the disks are full */
 };
-
-static void
-sizing_need(const struct sizing *s, struct sizing_need *out)
-{
-	/* of a mean: packets of which only some are longer than the snap length take less */
-	double kept = fmin(s->packet_bytes, s->snaplen);
-	double each = kept + SIZING_PACKET_HEAD + SIZING_PACKET_PADDING;
-
-	out->packets_per_s = s->link_bytes / s->packet_bytes;
-	out->stored_per_s = out->packets_per_s * each * s->copies *
-			    (1 + s->index_percent / 100) / SIZING_USABLE;
-	out->node_per_s = out->stored_per_s / s->nodes;
-	out->disk_per_s = out->node_per_s / s->disks;
-}
-
-/* Seconds from the newest packet back to the oldest, when the disks are full. */
-static double
-sizing_kept(const struct sizing *s)
-{
-	struct sizing_need need;
-
-	sizing_need(s, &need);
-	return s->nodes * s->disks * s->disk_bytes / need.stored_per_s;
-}
-
-/* Disks in each node for so many seconds, a whole number; s->disks is not looked at. */
-static double
-sizing_disks(const struct sizing *s, double seconds)
-{
-	struct sizing_need need;
-
-	sizing_need(s, &need);
-	return fmax(1, ceil(need.node_per_s * seconds / s->disk_bytes));
-}
 
 #define DAY 86400.0
 
@@ -107,6 +71,7 @@ static const struct pr_option options[] = {
 		.def = "1TB"),
 	PR_OPT_UINT(copies, "copies", 0, "N", 1, 2, "number of copies of each packet",
 		.def = "1"),
+	/* of full packets: the most that the index is made to take; often 0.3 % */
 	PR_OPT_STRING(index, "index-percent", 0, "PERCENT",
 		"size of the index, in percent of the packets' bytes", .def = "0.5",
 		.aliases = {"index"}),
@@ -128,22 +93,10 @@ static const struct pr_cmdline program = {.name = "packrack sizing",
 		  "30d"};
 
 static int
-parse_rate(const char *text, double packet, double *bytes, struct pr_error *err)
+fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 {
 	struct pr_rate rate;
 
-	if (pr_parse_rate(text, &rate) < 0)
-		return pr_error_set(err,
-			"--rate: '%s' is not a rate: a number and bit, B or pps, as in "
-			"100Mbit, 12.5MB, 5kpps",
-			text);
-	*bytes = rate.per_second * (rate.packets ? packet : 1.0 / 8);
-	return *bytes > 0 ? 0 : pr_error_set(err, "--rate %s: nothing to keep", text);
-}
-
-static int
-fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
-{
 	*s = (struct sizing){.packet_bytes = (double)a->packet,
 		.snaplen = (double)a->snaplen,
 		.nodes = (double)a->nodes,
@@ -155,7 +108,14 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 	if (pr_parse_percent(a->index, &s->index_percent) < 0 || s->index_percent > 1000)
 		return pr_error_set(
 			err, "--index-percent %s: give percent, as in 0.5", a->index);
-	return parse_rate(a->rate, s->packet_bytes, &s->link_bytes, err);
+	if (pr_parse_rate(a->rate, &rate) < 0)
+		return pr_error_set(err,
+			"--rate: '%s' is not a rate: a number and bit, B or pps, as in "
+			"100Mbit, 12.5MB, 5kpps",
+			a->rate);
+	s->link_bytes = rate.per_second * (rate.packets ? s->packet_bytes : 1.0 / 8);
+	return s->link_bytes > 0 ? 0
+				 : pr_error_set(err, "--rate %s: nothing to keep", a->rate);
 }
 
 /* ---- what is printed: the case asked for, and those around it ---- */
@@ -163,27 +123,25 @@ fill(const struct sizing_args *a, struct sizing *s, struct pr_error *err)
 static const double shares[] = {0.25, 0.5, 1, 2, 4};
 enum { SHARES = sizeof shares / sizeof shares[0] };
 
-static struct sizing
+/* keep: the disks in each node are as many as keep packets for so many ns; 0: those of s. */
+static struct sizing_row
 at_share(const struct sizing *s, double share, int64_t keep)
 {
-	struct sizing other = *s;
+	/* of a mean: packets of which only some are longer than the snap length take less */
+	double each = fmin(s->packet_bytes, s->snaplen) + SIZING_PACKET_HEAD +
+		      SIZING_PACKET_PADDING;
+	struct sizing_row r = {.link_bytes = s->link_bytes * share, .disks = s->disks};
 
-	other.link_bytes *= share;
+	r.packets = r.link_bytes / s->packet_bytes;
+	r.stored =
+		r.packets * each * s->copies * (1 + s->index_percent / 100) / SIZING_USABLE;
+	r.of_node = r.stored / s->nodes;
 	if (keep)
-		other.disks = sizing_disks(&other, (double)keep / PR_NS_PER_S);
-	return other;
-}
-
-static void
-print_row(const struct sizing *s)
-{
-	struct sizing_need need;
-	double days = sizing_kept(s) / DAY;
-
-	sizing_need(s, &need);
-	printf("%11.1f %11.0f %12.3f %11.1f %11.1f %11.0f %9.*f\n", s->link_bytes * 8 / 1e6,
-		need.packets_per_s, need.stored_per_s * DAY / 1e12, need.node_per_s / 1e6,
-		need.disk_per_s / 1e6, s->disks, days < 10 ? 2 : 1, days);
+		r.disks = fmax(
+			1, ceil(r.of_node * ((double)keep / PR_NS_PER_S) / s->disk_bytes));
+	r.of_disk = r.of_node / r.disks;
+	r.kept = s->nodes * r.disks * s->disk_bytes / r.stored;
+	return r;
 }
 
 static void
@@ -197,46 +155,43 @@ print_text(const struct sizing *s, int64_t keep)
 	printf("\n\n%11s %11s %12s %11s %11s %11s %9s\n", "Mbit/s", "packets/s", "TB/day",
 		"MB/s node", "MB/s disk", "disks/node", "days");
 	for (int i = 0; i < SHARES; i++) {
-		struct sizing row = at_share(s, shares[i], keep);
+		struct sizing_row r = at_share(s, shares[i], keep);
+		double days = r.kept / DAY;
 
-		print_row(&row);
+		printf("%11.1f %11.0f %12.3f %11.1f %11.1f %11.0f %9.*f\n",
+			r.link_bytes * 8 / 1e6, r.packets, r.stored * DAY / 1e12,
+			r.of_node / 1e6, r.of_disk / 1e6, r.disks, days < 10 ? 2 : 1, days);
 	}
 	printf("\nPlan for the busiest minute as well: a node must take its share of that "
 	       "(packrack setup --disk).\n");
 }
 
-static void
-render_row(struct render *r, const struct sizing *s, double share)
-{
-	struct sizing_need need;
-
-	sizing_need(s, &need);
-	render_object(r, NULL);
-	render_uint(r, "rate_percent", (uint64_t)(share * 100));
-	render_uint(r, "link_bytes_per_second", (uint64_t)s->link_bytes);
-	render_uint(r, "packets_per_second", (uint64_t)need.packets_per_s);
-	render_uint(r, "stored_bytes_per_second", (uint64_t)need.stored_per_s);
-	render_uint(r, "node_bytes_per_second", (uint64_t)need.node_per_s);
-	render_uint(r, "disk_bytes_per_second", (uint64_t)need.disk_per_s);
-	render_uint(r, "nodes", (uint64_t)s->nodes);
-	render_uint(r, "disks_per_node", (uint64_t)s->disks);
-	render_uint(r, "kept_seconds", (uint64_t)sizing_kept(s));
-	render_close(r);
-}
-
 static int
-print_data(const struct sizing_args *a, const struct sizing *s)
+print_data(const struct sizing *s, int64_t keep, enum render_form form)
 {
-	struct render *r = render_begin(stdout, cli_form(a->json, a->keyvalue));
+	struct render *out = render_begin(stdout, form);
 
-	render_list(r, "rows");
+	render_list(out, "rows");
 	for (int i = 0; i < SHARES; i++) {
-		struct sizing row = at_share(s, shares[i], a->keep);
+		struct sizing_row r = at_share(s, shares[i], keep);
+		const struct {
+			const char *name;
+			double value;
+		} figures[] = {{"rate_percent", shares[i] * 100},
+			{"link_bytes_per_second", r.link_bytes},
+			{"packets_per_second", r.packets},
+			{"stored_bytes_per_second", r.stored},
+			{"node_bytes_per_second", r.of_node},
+			{"disk_bytes_per_second", r.of_disk}, {"nodes", s->nodes},
+			{"disks_per_node", r.disks}, {"kept_seconds", r.kept}};
 
-		render_row(r, &row, shares[i]);
+		render_object(out, NULL);
+		for (size_t j = 0; j < sizeof figures / sizeof *figures; j++)
+			render_uint(out, figures[j].name, (uint64_t)figures[j].value);
+		render_close(out);
 	}
-	render_close(r);
-	return render_end(&r);
+	render_close(out);
+	return render_end(&out);
 }
 
 static int
@@ -248,7 +203,9 @@ run(const struct cli_call *call, struct pr_error *err)
 	if (fill(a, &s, err) < 0)
 		return CLI_USAGE;
 	if (a->json || a->keyvalue)
-		return print_data(a, &s) < 0 ? CLI_FAILED : CLI_OK;
+		return print_data(&s, a->keep, cli_form(a->json, a->keyvalue)) < 0
+			       ? CLI_FAILED
+			       : CLI_OK;
 	print_text(&s, a->keep);
 	return fflush(stdout) ? CLI_FAILED : CLI_OK;
 }
