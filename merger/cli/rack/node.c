@@ -40,17 +40,43 @@ static const struct pr_option reset_options[] = {DISPATCHER_OPTIONS,
 
 /* ---- sending ---- */
 
+/* All but the lists. The operand, if the command takes one: a node, a mode, or the number of a query. */
 static int
-send_command(const struct command_args *a, Packrack__Command *c, struct pr_error *err)
+run_order(const struct cli_call *call, struct pr_error *err)
 {
-	bool stop = !strcmp(a->verb, "stop");
+	const struct command_args *a = call->values;
+	const char *word = call->operands[0];
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
 	Packrack__Envelope *reply;
-	int status;
+	int status = CLI_OK;
+	char *end;
 
-	c->verb = (char *)a->verb;
-	c->seconds = (uint32_t)a->seconds;
-	status = cli_ask_command(
-		&a->at, a->server, c, stop ? STOP_NS : COMMAND_NS, &reply, err);
+	c.verb = (char *)a->verb;
+	c.seconds = (uint32_t)a->seconds;
+	if (!strcmp(a->verb, "cancel")) {
+		c.number = strtoull(word, &end, 10);
+		if (*word < '0' || *word > '9' || *end)
+			status = pr_error_set(err,
+				"'%s' is not the number of a query: 'packrack queries "
+				"list' "
+				"shows them",
+				word);
+	} else if (call->count) {
+		c.node = call->operands[0];
+	}
+	if (!strcmp(a->verb, "reset") && !a->yes &&
+		!cli_confirmed(word, "This deletes all packets on node %s.", word))
+		status = pr_error_set(err,
+			"'reset' deletes all packets on node %s; give --yes to confirm",
+			word);
+	if (!strcmp(a->verb, "spread") && strcmp(word, "round-robin") &&
+		strcmp(word, "weighted") && strcmp(word, "flow"))
+		status = pr_error_set(
+			err, "no mode '%s': round-robin, weighted or flow", word);
+	if (status < 0)
+		return CLI_USAGE;
+	status = cli_ask_command(&a->at, a->server, &c,
+		strcmp(a->verb, "stop") ? COMMAND_NS : STOP_NS, &reply, err);
 	if (status != CLI_OK && status != CLI_PARTIAL)
 		return status;
 	if (reply->command_done->text[0])
@@ -58,60 +84,6 @@ send_command(const struct command_args *a, Packrack__Command *c, struct pr_error
 			reply->command_done->text);
 	pr_message_free(&reply);
 	return status;
-}
-
-static int
-run_node(const struct cli_call *call, struct pr_error *err)
-{
-	Packrack__Command c = PACKRACK__COMMAND__INIT;
-	struct command_args *a = call->values;
-
-	c.node = call->operands[0];
-	if (!strcmp(a->verb, "reset") && !a->yes &&
-		!cli_confirmed(c.node, "This deletes all packets on node %s.", c.node)) {
-		pr_error_set(err,
-			"'reset' deletes all packets on node %s; give --yes to confirm",
-			c.node);
-		return CLI_USAGE;
-	}
-	return send_command(a, &c, err);
-}
-
-static int
-run_capture(const struct cli_call *call, struct pr_error *err)
-{
-	static const char *const modes[] = {"round-robin", "weighted", "flow"};
-	Packrack__Command c = PACKRACK__COMMAND__INIT;
-	size_t mode = 0;
-
-	if (call->count) {
-		while (mode < 3 && strcmp(call->operands[0], modes[mode]) != 0)
-			mode++;
-		if (mode == 3) {
-			pr_error_set(err, "no mode '%s': round-robin, weighted or flow",
-				call->operands[0]);
-			return CLI_USAGE;
-		}
-		c.node = call->operands[0];
-	}
-	return send_command(call->values, &c, err);
-}
-
-static int
-run_cancel(const struct cli_call *call, struct pr_error *err)
-{
-	Packrack__Command c = PACKRACK__COMMAND__INIT;
-	char *end;
-
-	c.number = strtoull(call->operands[0], &end, 10);
-	if (*call->operands[0] < '0' || *call->operands[0] > '9' || *end) {
-		pr_error_set(err,
-			"'%s' is not the number of a query: 'packrack queries list' shows "
-			"them",
-			call->operands[0]);
-		return CLI_USAGE;
-	}
-	return send_command(call->values, &c, err);
 }
 
 /* ---- lists ---- */
@@ -183,41 +155,52 @@ run_list(const struct cli_call *call, struct pr_error *err)
 #define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
 
 static const struct command {
-	const char *group, *verb, *summary, *usage;
+	const char *group, *verb;
+	const char *help; /* in the list of the group's commands */
+	const char *summary, *usage;
 	const struct pr_option *options;
 	size_t option_count;
 	int operands;
 	int (*run)(const struct cli_call *call, struct pr_error *err);
 } commands[] = {
-	{"node", "list", "Lists the nodes that the dispatcher knows.", "[options]",
+	{"node", "list", "the nodes that the dispatcher knows",
+		"Lists the nodes that the dispatcher knows.", "[options]",
 		OPTIONS(node_list_options), 0, run_list},
-	{"node", "identify", "Makes the LED of the node's port blink.", "NAME [options]",
-		OPTIONS(identify_options), 1, run_node},
-	{"node", "disconnect", "Makes the node leave the rack.", "NAME [options]",
-		OPTIONS(dispatcher_options), 1, run_node},
-	{"node", "reconnect", "Makes the node join the rack again.", "NAME [options]",
-		OPTIONS(dispatcher_options), 1, run_node},
-	{"node", "reset", "Deletes all packets on the node.", "NAME [options]",
-		OPTIONS(reset_options), 1, run_node},
-	{"node", "forget",
+	{"node", "identify", "blink the LED of its port",
+		"Makes the LED of the node's port blink.", "NAME [options]",
+		OPTIONS(identify_options), 1, run_order},
+	{"node", "disconnect", "leave the rack", "Makes the node leave the rack.",
+		"NAME [options]", OPTIONS(dispatcher_options), 1, run_order},
+	{"node", "reconnect", "join the rack again", "Makes the node join the rack again.",
+		"NAME [options]", OPTIONS(dispatcher_options), 1, run_order},
+	{"node", "reset", "delete all its packets", "Deletes all packets on the node.",
+		"NAME [options]", OPTIONS(reset_options), 1, run_order},
+	{"node", "forget", "no longer report it as missing",
 		"The node is gone for good: the merger no longer reports it as missing.",
-		"NAME [options]", OPTIONS(merger_options), 1, run_node},
-	{"capture", "start", "Starts the dispatcher's capture.", "[options]",
-		OPTIONS(dispatcher_options), 0, run_capture},
-	{"capture", "stop",
+		"NAME [options]", OPTIONS(merger_options), 1, run_order},
+	{"capture", "start", "capture, and send packets to the nodes",
+		"Starts the dispatcher's capture.", "[options]",
+		OPTIONS(dispatcher_options), 0, run_order},
+	{"capture", "stop", "stop, and wait until the nodes have stored all packets",
 		"Stops the capture, and waits until the nodes have stored all packets.",
-		"[options]", OPTIONS(dispatcher_options), 0, run_capture},
-	{"capture", "spread", "Changes how packets are distributed to the nodes.",
+		"[options]", OPTIONS(dispatcher_options), 0, run_order},
+	{"capture", "spread", "choose how packets are distributed",
+		"Changes how packets are distributed to the nodes.",
 		"round-robin|weighted|flow [options]", OPTIONS(dispatcher_options), 1,
-		run_capture},
-	{"queries", "list", "Lists the running queries of a merger, and their cost.",
-		"[options]", OPTIONS(queries_list_options), 0, run_list},
-	{"queries", "cancel", "Ends a query; its client gets an error.", "NUMBER [options]",
-		OPTIONS(merger_options), 1, run_cancel},
+		run_order},
+	{"queries", "list", "list running queries, and their cost",
+		"Lists the running queries of a merger, and their cost.", "[options]",
+		OPTIONS(queries_list_options), 0, run_list},
+	{"queries", "cancel", "end a query, by its number",
+		"Ends a query; its client gets an error.", "NUMBER [options]",
+		OPTIONS(merger_options), 1, run_order},
 };
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static const char *group; /* of the command that runs */
 
 static int
-run_command(const char *group, int argc, char **argv)
+run_command(int argc, char **argv)
 {
 	const struct command *c = commands;
 	struct command_args a = {.seconds = 10};
@@ -240,65 +223,39 @@ run_command(const char *group, int argc, char **argv)
 }
 
 static int
-node_command(int argc, char **argv)
+run_group(const char *name, const char *summary, int argc, char **argv)
 {
-	return run_command("node", argc, argv);
-}
+	struct cli_command list[COMMANDS];
+	size_t count = 0;
+	char program[32];
 
-static int
-capture_command(int argc, char **argv)
-{
-	return run_command("capture", argc, argv);
-}
-
-static int
-queries_command(int argc, char **argv)
-{
-	return run_command("queries", argc, argv);
+	group = name;
+	snprintf(program, sizeof(program), "packrack %s", name);
+	for (const struct command *c = commands; c < commands + COMMANDS; c++)
+		if (!strcmp(c->group, name))
+			list[count++] = (struct cli_command){c->verb, run_command, c->help};
+	return cli_dispatch(program, summary, list, count, argc, argv);
 }
 
 int
 cmd_node(int argc, char **argv)
 {
-	static const struct cli_command list[] = {
-		{"list", node_command, "the nodes that the dispatcher knows"},
-		{"identify", node_command, "blink the LED of its port"},
-		{"disconnect", node_command, "leave the rack"},
-		{"reconnect", node_command, "join the rack again"},
-		{"reset", node_command, "delete all its packets"},
-		{"forget", node_command, "no longer report it as missing"},
-	};
-
-	return cli_dispatch("packrack node",
-		"Lists the rack's nodes, and sends them commands.", list,
-		sizeof(list) / sizeof(list[0]), argc, argv);
+	return run_group(
+		"node", "Lists the rack's nodes, and sends them commands.", argc, argv);
 }
 
 int
 cmd_capture(int argc, char **argv)
 {
-	static const struct cli_command list[] = {
-		{"start", capture_command, "capture, and send packets to the nodes"},
-		{"stop", capture_command,
-			"stop, and wait until the nodes have stored all packets"},
-		{"spread", capture_command, "choose how packets are distributed"},
-	};
-
-	return cli_dispatch("packrack capture",
+	return run_group("capture",
 		"Starts and stops the dispatcher's capture, and changes its distribution "
 		"mode.",
-		list, sizeof(list) / sizeof(list[0]), argc, argv);
+		argc, argv);
 }
 
 int
 cmd_queries(int argc, char **argv)
 {
-	static const struct cli_command list[] = {
-		{"list", queries_command, "list running queries, and their cost"},
-		{"cancel", queries_command, "end a query, by its number"},
-	};
-
-	return cli_dispatch("packrack queries",
-		"Lists and ends the running queries of a merger.", list,
-		sizeof(list) / sizeof(list[0]), argc, argv);
+	return run_group(
+		"queries", "Lists and ends the running queries of a merger.", argc, argv);
 }
