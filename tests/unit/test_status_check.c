@@ -83,7 +83,7 @@ rack_make(struct rack *r)
 static struct check_limits
 limits(void)
 {
-	return (struct check_limits){.loss_critical = 1, .silent_critical = 1};
+	return (struct check_limits){.loss.critical = 1, .silent.critical = 1};
 }
 
 static enum check_status
@@ -127,9 +127,9 @@ START_TEST(loss)
 	r.dropped.number = 10; /* never had a number, but came */
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_CRITICAL);
 	ck_assert_ptr_nonnull(strstr(r.out, "15 of 1010 packets lost"));
-	l.loss_critical = 2;
+	l.loss.critical = 2;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_WARNING);
-	l.loss_warning = 2;
+	l.loss.warning = 2;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_OK);
 	r.link.last_seq = 0;
 	r.dropped.name = (char *)(uintptr_t) "dropped_send";
@@ -150,7 +150,7 @@ START_TEST(nodes)
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_WARNING);
 	r.loggers[0].state = (char *)(uintptr_t) "suspended";
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_CRITICAL);
-	l.silent_warning = l.silent_critical = 9; /* all of them is never well */
+	l.silent.warning = l.silent.critical = 9; /* all of them is never well */
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_CRITICAL);
 	r.loggers[0].state = (char *)(uintptr_t) "disconnected"; /* as told */
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_OK);
@@ -166,21 +166,21 @@ START_TEST(disks)
 	struct rack r;
 
 	rack_make(&r);
-	l.full_warning = 2 * HOUR;
+	l.full.warning = 2 * 3600;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_WARNING);
 	ck_assert_ptr_nonnull(strstr(r.out, "a volume is full in 1.0 hours"));
 	ck_assert_ptr_nonnull(strstr(r.out, " full_in=3600s;7200:;;0;"));
-	l.full_critical = HOUR + 1;
+	l.full.critical = 3600.001;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_CRITICAL);
 	r.disk[0][1].number = r.disk[1][0].number = 0; /* idle; full already */
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_OK);
 
-	l.kept_warning = 11 * HOUR;
+	l.kept.warning = 11 * 3600;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_OK); /* nothing is overwritten yet */
 	r.nodes[0].volume_used = 1000;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_WARNING);
 	ck_assert_ptr_nonnull(strstr(r.out, "packets are overwritten after 10.0 hours"));
-	l.kept_critical = 10 * HOUR + 1;
+	l.kept.critical = 10 * 3600 + 0.001;
 	ck_assert_int_eq(judge(&r, &l, NULL), CHECK_CRITICAL);
 }
 END_TEST
@@ -211,17 +211,21 @@ START_TEST(limits_are_read)
 	struct check_limits l = limits();
 	struct pr_error err;
 
-	ck_assert_int_eq(check_limits_loss(&l, "0.25%,1.5", &err), 0);
-	ck_assert(l.loss_warning == 0.25 && l.loss_critical == 1.5);
-	ck_assert_int_eq(check_limits_silent(&l, "3", &err), 0);
-	ck_assert(l.silent_warning == 3 && l.silent_critical == 1);
-	ck_assert_int_eq(check_limits_full(&l, "24h,90m", &err), 0);
-	ck_assert(l.full_warning == 24 * HOUR && l.full_critical == HOUR * 3 / 2);
-	ck_assert_int_eq(check_limits_kept(&l, "14d", &err), 0);
+	ck_assert_int_eq(check_limit_parse(&l.loss, "loss", "0.25%,1.5", &err), 0);
+	ck_assert(l.loss.warning == 0.25 && l.loss.critical == 1.5);
+	ck_assert_int_eq(check_limit_parse(&l.silent, "max-unreachable", "3", &err), 0);
+	ck_assert(l.silent.warning == 3 && l.silent.critical == 1);
+	ck_assert_int_eq(check_limit_parse(&l.full, "full-within", "24h,90m", &err), 0);
+	ck_assert(l.full.warning == 24 * 3600 && l.full.critical == 5400);
+	ck_assert_int_eq(check_limit_parse(&l.kept, "retention", "14d", &err), 0);
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		ck_assert_msg(check_limits_loss(&l, bad[i], &err) < 0, "%s", bad[i]);
-		ck_assert_msg(check_limits_silent(&l, bad[i], &err) < 0, "%s", bad[i]);
-		ck_assert_msg(check_limits_full(&l, bad[i], &err) < 0, "%s", bad[i]);
+		ck_assert_msg(
+			check_limit_parse(&l.loss, "loss", bad[i], &err) < 0, "%s", bad[i]);
+		ck_assert_msg(
+			check_limit_parse(&l.silent, "max-unreachable", bad[i], &err) < 0,
+			"%s", bad[i]);
+		ck_assert_msg(check_limit_parse(&l.full, "full-within", bad[i], &err) < 0,
+			"%s", bad[i]);
 		ck_assert_ptr_nonnull(strstr(err.text, "--full-within"));
 	}
 }

@@ -11,11 +11,6 @@
 #include "proto/base/clock.h"
 #include "proto/rpc/status.h"
 
-/* Where packets went, over the whole rack. */
-struct sums {
-	uint64_t captured, delivered, kernel, dispatcher, node, missing;
-};
-
 uint64_t
 status_value(Packrack__Value *const *values, size_t count, const char *name)
 {
@@ -40,30 +35,42 @@ logger_value(const Packrack__NodeStatus *n, const char *name)
 }
 
 static void
-sum_links(struct sums *s, const Packrack__Status *d)
+sum_link(struct status_sums *s, const Packrack__DispatcherLink *l)
 {
-	for (size_t i = 0; d && i < d->n_dispatcher_links; i++) {
-		const Packrack__DispatcherLink *l = d->dispatcher_links[i];
-		uint64_t ring = status_value(l->values, l->n_values, "dropped_ring");
-		uint64_t late = status_value(l->values, l->n_values, "dropped_no_node") +
-				status_value(l->values, l->n_values, "dropped_send");
-		uint64_t early = status_value(l->values, l->n_values, "dropped_kernel") +
-				 status_value(l->values, l->n_values, "dropped_interface");
+	uint64_t late = 0;
 
-		s->captured += l->last_seq + ring + early;
-		s->delivered += l->last_seq - (late < l->last_seq ? late : l->last_seq);
-		s->kernel += early;
-		s->dispatcher += ring + late;
+	s->captured += l->last_seq;
+	for (size_t i = 0; i < l->n_values; i++) {
+		const char *name = l->values[i]->name;
+		uint64_t number = l->values[i]->number;
+
+		if (strncmp(name, "dropped_", 8))
+			continue;
+		if (!strcmp(name, "dropped_kernel") || !strcmp(name, "dropped_interface"))
+			s->kernel += number;
+		else
+			s->dispatcher += number;
+		/* those dropped late have a number already */
+		if (!strcmp(name, "dropped_no_node") || !strcmp(name, "dropped_send"))
+			late += number;
+		else
+			s->captured += number;
 	}
+	s->delivered += l->last_seq - (late < l->last_seq ? late : l->last_seq);
 }
 
-static void
-sum_nodes(struct sums *s, const Packrack__Status *m)
+struct status_sums
+status_sum(const Packrack__Status *m, const Packrack__Status *d)
 {
+	struct status_sums s = {0};
+
+	for (size_t i = 0; d && i < d->n_dispatcher_links; i++)
+		sum_link(&s, d->dispatcher_links[i]);
 	for (size_t i = 0; m && i < m->n_nodes; i++) {
-		s->node += logger_value(m->nodes[i], "dropped_kernel");
-		s->missing += m->nodes[i]->missing;
+		s.node += logger_value(m->nodes[i], "dropped_kernel");
+		s.missing += m->nodes[i]->missing;
 	}
+	return s;
 }
 
 /* Nodes that quit or are disconnected left by the operator's command. */
@@ -76,7 +83,7 @@ status_takes_nothing(const char *state)
 bool
 status_is_degraded(const Packrack__Status *m, const Packrack__Status *d)
 {
-	struct sums s = {0};
+	struct status_sums s = status_sum(m, d);
 
 	for (size_t i = 0; m && i < m->n_nodes; i++)
 		if (!m->nodes[i]->connected)
@@ -84,15 +91,7 @@ status_is_degraded(const Packrack__Status *m, const Packrack__Status *d)
 	for (size_t i = 0; d && i < d->n_dispatcher_nodes; i++)
 		if (status_takes_nothing(d->dispatcher_nodes[i]->state))
 			return true;
-	sum_links(&s, d);
-	sum_nodes(&s, m);
 	return s.kernel || s.dispatcher || s.node || s.missing;
-}
-
-static void
-print_ago(FILE *to, int64_t then, int64_t now)
-{
-	fprintf(to, "%.1f s ago", (double)(now - then) / PR_NS_PER_S);
 }
 
 static void
@@ -107,14 +106,14 @@ print_nodes(FILE *to, const Packrack__Status *m)
 					      : 0;
 
 		fprintf(to,
-			"%-16s %-11s %12" PRIu64 " %14" PRIu64 " %9" PRIu64 " %8.1f%%  ",
+			"%-16s %-11s %12" PRIu64 " %14" PRIu64 " %9" PRIu64
+			" %8.1f%%  %.1f s ago\n",
 			n->name,
 			!n->connected     ? "unreachable"
 			: n->writer_alive ? "recording"
 					  : "no-logger",
-			n->packets, n->bytes, n->missing, full);
-		print_ago(to, n->last_seen, m->time);
-		fputc('\n', to);
+			n->packets, n->bytes, n->missing, full,
+			(double)(m->time - n->last_seen) / PR_NS_PER_S);
 	}
 }
 
@@ -125,25 +124,38 @@ print_links(FILE *to, const Packrack__Status *d)
 		"dropped", "cut", "state");
 	for (size_t i = 0; i < d->n_dispatcher_links; i++) {
 		const Packrack__DispatcherLink *l = d->dispatcher_links[i];
-		uint64_t dropped = 0;
+		struct status_sums s = {0};
 
-		for (size_t j = 0; j < l->n_values; j++)
-			if (!strncmp(l->values[j]->name, "dropped_", 8))
-				dropped += l->values[j]->number;
+		sum_link(&s, l);
 		fprintf(to, "%-16s %6u %14" PRIu64 " %12" PRIu64 " %12" PRIu64 "  %s\n",
-			l->name, l->link, l->last_seq, dropped,
+			l->name, l->link, l->last_seq, s.kernel + s.dispatcher,
 			status_value(l->values, l->n_values, "cut_packets"),
 			l->ended ? "ended" : "open");
 	}
 }
 
-static void
-print_sums(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
+void
+status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 {
-	struct sums s = {0};
+	struct status_sums s = status_sum(m, d);
 
-	sum_links(&s, d);
-	sum_nodes(&s, m);
+	if (d) {
+		fprintf(to, "dispatcher %s: %s, epoch %016" PRIx64 ", %zu node%s\n",
+			d->version, d->state, d->epoch, d->n_dispatcher_nodes,
+			d->n_dispatcher_nodes == 1 ? "" : "s");
+		print_links(to, d);
+		fputc('\n', to);
+	}
+	if (m) {
+		uint64_t queries =
+			status_value(m->values, m->n_values, "running_query_count");
+
+		fprintf(to, "merger %s: %zu node%s, %" PRIu64 " quer%s running\n",
+			m->version, m->n_nodes, m->n_nodes == 1 ? "" : "s", queries,
+			queries == 1 ? "y" : "ies");
+		print_nodes(to, m);
+		fputc('\n', to);
+	}
 	if (d)
 		fprintf(to,
 			"captured              %14" PRIu64
@@ -156,29 +168,6 @@ print_sums(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
 			"dropped by node       %14" PRIu64
 			"\nmissing at nodes      %14" PRIu64 "\n",
 			s.node, s.missing);
-}
-
-void
-status_text(FILE *to, const Packrack__Status *m, const Packrack__Status *d)
-{
-	if (d) {
-		fprintf(to, "dispatcher %s: %s, epoch %016" PRIx64 ", %zu node%s\n",
-			d->version, d->state, d->epoch, d->n_dispatcher_nodes,
-			d->n_dispatcher_nodes == 1 ? "" : "s");
-		print_links(to, d);
-		fputc('\n', to);
-	}
-	if (m) {
-		fprintf(to, "merger %s: %zu node%s, %" PRIu64 " quer%s running\n",
-			m->version, m->n_nodes, m->n_nodes == 1 ? "" : "s",
-			status_value(m->values, m->n_values, "running_query_count"),
-			status_value(m->values, m->n_values, "running_query_count") == 1
-				? "y"
-				: "ies");
-		print_nodes(to, m);
-		fputc('\n', to);
-	}
-	print_sums(to, m, d);
 }
 
 struct status_args {
@@ -222,44 +211,31 @@ static const struct pr_cmdline program = {.name = "packrack status",
 	.footer = "Exit status: 0 all is well, 3 something is missing or was lost, 1 no "
 		  "answer, 2 bad usage; with --check as given there."};
 
-/* ---- as data ---- */
-
-static void
-render_merger(struct render *r, const Packrack__Status *s)
-{
-	render_object(r, "merger");
-	render_fields(r, &s->base);
-	render_messages(r, "links", s->links, s->n_links);
-	render_messages(r, "running_queries", s->queries, s->n_queries);
-	render_close(r);
-	render_messages(r, "nodes", s->nodes, s->n_nodes);
-}
-
-static void
-render_dispatcher(struct render *r, const Packrack__Status *s)
-{
-	render_object(r, "dispatcher");
-	render_fields(r, &s->base);
-	render_messages(r, "nodes", s->dispatcher_nodes, s->n_dispatcher_nodes);
-	render_messages(r, "links", s->dispatcher_links, s->n_dispatcher_links);
-	render_close(r);
-}
-
 static int
-show(const struct status_args *a, const Packrack__Status *merger,
-	const Packrack__Status *dispatcher)
+show(const struct status_args *a, const Packrack__Status *m, const Packrack__Status *d)
 {
 	struct render *r;
 
 	if (!a->json && !a->keyvalue) {
-		status_text(stdout, merger, dispatcher);
+		status_text(stdout, m, d);
 		return fflush(stdout) ? -1 : 0;
 	}
 	r = render_begin(stdout, cli_form(a->json, a->keyvalue));
-	if (merger)
-		render_merger(r, merger);
-	if (dispatcher)
-		render_dispatcher(r, dispatcher);
+	if (m) {
+		render_object(r, "merger");
+		render_fields(r, &m->base);
+		render_messages(r, "links", m->links, m->n_links);
+		render_messages(r, "running_queries", m->queries, m->n_queries);
+		render_close(r);
+		render_messages(r, "nodes", m->nodes, m->n_nodes);
+	}
+	if (d) {
+		render_object(r, "dispatcher");
+		render_fields(r, &d->base);
+		render_messages(r, "nodes", d->dispatcher_nodes, d->n_dispatcher_nodes);
+		render_messages(r, "links", d->dispatcher_links, d->n_dispatcher_links);
+		render_close(r);
+	}
 	return render_end(&r);
 }
 
@@ -311,7 +287,7 @@ parse_limits(struct status_args *a, struct pr_error *err)
 {
 	struct check_limits *l = &a->limits;
 
-	*l = (struct check_limits){.loss_critical = 1, .silent_critical = 1};
+	l->loss.critical = l->silent.critical = 1;
 	if (!a->check && (a->loss || a->silent || a->full || a->kept || a->last))
 		return pr_error_set(err,
 			"--loss, --max-unreachable, --full-within, --retention and "
@@ -319,10 +295,10 @@ parse_limits(struct status_args *a, struct pr_error *err)
 	if (a->check && (a->json || a->keyvalue))
 		return pr_error_set(
 			err, "--check does not go together with --json or --keyvalue");
-	if ((a->loss && check_limits_loss(l, a->loss, err) < 0) ||
-		(a->silent && check_limits_silent(l, a->silent, err) < 0) ||
-		(a->full && check_limits_full(l, a->full, err) < 0) ||
-		(a->kept && check_limits_kept(l, a->kept, err) < 0))
+	if (check_limit_parse(&l->loss, "loss", a->loss, err) < 0 ||
+		check_limit_parse(&l->silent, "max-unreachable", a->silent, err) < 0 ||
+		check_limit_parse(&l->full, "full-within", a->full, err) < 0 ||
+		check_limit_parse(&l->kept, "retention", a->kept, err) < 0)
 		return -1;
 	return 0;
 }

@@ -13,86 +13,55 @@
 #include "proto/base/clock.h"
 #include "proto/base/units.h"
 
-/* Two words with a comma between, or one; both 0-terminated. false: neither. */
-static bool
-split(const char *text, char first[32], const char **second)
+static int
+to_percent(const char *text, double *out)
 {
-	size_t len = strcspn(text, ",");
-
-	if (len == 0 || len >= 32)
-		return false;
-	memcpy(first, text, len);
-	first[len] = '\0';
-	*second = text[len] ? text + len + 1 : NULL;
-	return !*second || (**second && !strchr(*second, ','));
+	return pr_parse_percent(text, out) < 0 || *out > 100 ? -1 : 0;
 }
 
 static int
-to_percent(const char *text, void *out)
-{
-	double value;
-
-	if (pr_parse_percent(text, &value) < 0 || value > 100)
-		return -1;
-	*(double *)out = value;
-	return 0;
-}
-
-static int
-to_count(const char *text, void *out)
+to_count(const char *text, double *out)
 {
 	if (strspn(text, "0123456789") != strlen(text) || strlen(text) > 6)
 		return -1;
-	*(uint64_t *)out = strtoull(text, NULL, 10);
+	*out = strtod(text, NULL);
 	return 0;
 }
 
 static int
-to_time(const char *text, void *out)
+to_seconds(const char *text, double *out)
 {
-	return pr_parse_duration(text, out);
+	int64_t ns;
+
+	if (pr_parse_duration(text, &ns) < 0)
+		return -1;
+	*out = (double)ns / 1e9;
+	return 0;
 }
 
-static int
-parse(const char *option, const char *text, int (*to)(const char *, void *), void *warning,
-	void *critical, const char *example, struct pr_error *err)
+int
+check_limit_parse(struct check_limit *limit, const char *option, const char *text,
+	struct pr_error *err)
 {
-	const char *second;
+	static const struct {
+		const char *option, *example;
+		int (*parse)(const char *text, double *out);
+	} forms[] = {{"loss", "0,0.1", to_percent}, {"max-unreachable", "0,2", to_count},
+		{"full-within", "24h,2h", to_seconds}, {"retention", "14d,7d", to_seconds}};
+	size_t len = text ? strcspn(text, ",") : 0, i = 0;
 	char first[32];
 
-	if (split(text, first, &second) && to(first, warning) == 0 &&
-		(!second || to(second, critical) == 0))
+	if (!text)
 		return 0;
-	return pr_error_set(
-		err, "--%s %s: give WARNING,CRITICAL as in %s", option, text, example);
-}
-
-int
-check_limits_loss(struct check_limits *l, const char *text, struct pr_error *err)
-{
-	return parse("loss", text, to_percent, &l->loss_warning, &l->loss_critical, "0,0.1",
-		err);
-}
-
-int
-check_limits_silent(struct check_limits *l, const char *text, struct pr_error *err)
-{
-	return parse("max-unreachable", text, to_count, &l->silent_warning,
-		&l->silent_critical, "0,2", err);
-}
-
-int
-check_limits_full(struct check_limits *l, const char *text, struct pr_error *err)
-{
-	return parse("full-within", text, to_time, &l->full_warning, &l->full_critical,
-		"24h,2h", err);
-}
-
-int
-check_limits_kept(struct check_limits *l, const char *text, struct pr_error *err)
-{
-	return parse("retention", text, to_time, &l->kept_warning, &l->kept_critical,
-		"14d,7d", err);
+	while (strcmp(forms[i].option, option))
+		i++;
+	snprintf(first, sizeof first, "%.*s", (int)len, text);
+	if (len && len < sizeof first && forms[i].parse(first, &limit->warning) == 0 &&
+		(!text[len] || (text[len + 1] && forms[i].parse(text + len + 1,
+							 &limit->critical) == 0)))
+		return 0;
+	return pr_error_set(err, "--%s %s: give WARNING,CRITICAL as in %s", option, text,
+		forms[i].example);
 }
 
 /* ---- what was counted at the last check ---- */
@@ -177,20 +146,11 @@ say(struct verdict *v, enum check_status status, const char *fmt, ...)
 }
 
 static enum check_status
-above(double value, double warning, double critical)
+above(double value, struct check_limit l)
 {
-	return value > critical  ? CHECK_CRITICAL
-	       : value > warning ? CHECK_WARNING
-				 : CHECK_OK;
-}
-
-/* A limit of 0 is none. */
-static enum check_status
-below(int64_t value, int64_t warning, int64_t critical)
-{
-	return value < critical  ? CHECK_CRITICAL
-	       : value < warning ? CHECK_WARNING
-				 : CHECK_OK;
+	return value > l.critical  ? CHECK_CRITICAL
+	       : value > l.warning ? CHECK_WARNING
+				   : CHECK_OK;
 }
 
 /* ---- loss ---- */
@@ -198,29 +158,16 @@ below(int64_t value, int64_t warning, int64_t critical)
 void
 check_counts_take(struct check_counts *out, const Packrack__Status *d)
 {
-	*out = (struct check_counts){.epoch = d->epoch};
-	for (size_t i = 0; i < d->n_dispatcher_links; i++) {
-		const Packrack__DispatcherLink *l = d->dispatcher_links[i];
+	struct status_sums s = status_sum(NULL, d);
 
-		out->captured += l->last_seq;
-		for (size_t j = 0; j < l->n_values; j++) {
-			const char *name = l->values[j]->name;
-
-			if (strncmp(name, "dropped_", 8))
-				continue;
-			out->lost += l->values[j]->number;
-			/* those dropped later have a number already */
-			if (strcmp(name, "dropped_no_node") && strcmp(name, "dropped_send"))
-				out->captured += l->values[j]->number;
-		}
-	}
+	*out = (struct check_counts){d->epoch, s.captured, s.kernel + s.dispatcher};
 	for (size_t i = 0; i < d->n_dispatcher_nodes; i++)
 		out->lost += status_value(d->dispatcher_nodes[i]->values,
 			d->dispatcher_nodes[i]->n_values, "missing_packets");
 }
 
 static double
-check_loss(struct verdict *v, const struct check_limits *l, struct check_counts now,
+check_loss(struct verdict *v, struct check_limit limit, struct check_counts now,
 	const struct check_counts *before)
 {
 	enum check_status status;
@@ -234,7 +181,7 @@ check_loss(struct verdict *v, const struct check_limits *l, struct check_counts 
 	percent = now.captured ? 100.0 * (double)now.lost / (double)now.captured : 0;
 	if (now.lost && !now.captured)
 		percent = 100;
-	status = above(percent, l->loss_warning, l->loss_critical);
+	status = above(percent, limit);
 	if (status != CHECK_OK)
 		say(v, status, "%" PRIu64 " of %" PRIu64 " packets lost", now.lost,
 			now.captured);
@@ -242,15 +189,6 @@ check_loss(struct verdict *v, const struct check_limits *l, struct check_counts 
 }
 
 /* ---- nodes ---- */
-
-static const Packrack__NodeStatus *
-merger_node(const Packrack__Status *m, const char *name)
-{
-	for (size_t i = 0; m && i < m->n_nodes; i++)
-		if (!strcmp(m->nodes[i]->name, name))
-			return m->nodes[i];
-	return NULL;
-}
 
 struct nodes {
 	uint64_t count, silent;
@@ -271,33 +209,31 @@ add_node(struct nodes *n, const char *name, bool silent)
 
 /* A node is known to the dispatcher by its logger, to the merger by its indexer: both must be there. */
 static void
-count_nodes(struct nodes *n, const Packrack__Status *m, const Packrack__Status *d)
+check_nodes(struct verdict *v, struct check_limit limit, struct nodes *n,
+	const Packrack__Status *m, const Packrack__Status *d)
 {
+	enum check_status status;
+
 	for (size_t i = 0; d && i < d->n_dispatcher_nodes; i++) {
 		const Packrack__DispatcherNode *node = d->dispatcher_nodes[i];
-		const Packrack__NodeStatus *other = merger_node(m, node->name);
+		bool silent = status_takes_nothing(node->state);
 
-		add_node(n, node->name,
-			status_takes_nothing(node->state) || (other && !other->connected));
+		for (size_t j = 0; m && j < m->n_nodes; j++)
+			silent |= !m->nodes[j]->connected &&
+				  !strcmp(m->nodes[j]->name, node->name);
+		add_node(n, node->name, silent);
 	}
 	for (size_t i = 0; m && i < m->n_nodes; i++) {
+		const Packrack__NodeStatus *node = m->nodes[i];
 		bool known = false;
 
 		for (size_t j = 0; d && j < d->n_dispatcher_nodes; j++)
-			known |= !strcmp(d->dispatcher_nodes[j]->name, m->nodes[i]->name);
+			known |= !strcmp(d->dispatcher_nodes[j]->name, node->name);
 		if (!known)
-			add_node(n, m->nodes[i]->name,
-				!m->nodes[i]->connected ||
-					(!d && !m->nodes[i]->writer_alive));
+			add_node(n, node->name,
+				!node->connected || (!d && !node->writer_alive));
 	}
-}
-
-static void
-check_nodes(struct verdict *v, const struct check_limits *l, const struct nodes *n)
-{
-	enum check_status status = above(
-		(double)n->silent, (double)l->silent_warning, (double)l->silent_critical);
-
+	status = above((double)n->silent, limit);
 	if (n->silent && n->silent == n->count)
 		status = CHECK_CRITICAL; /* whatever the limits: nothing is stored */
 	if (status != CHECK_OK)
@@ -310,35 +246,35 @@ check_nodes(struct verdict *v, const struct check_limits *l, const struct nodes 
 /* ---- disks ---- */
 
 /*
- * Time until the first volume of any node that the dispatcher lists is full, at the
+ * Seconds until the first volume of any node that the dispatcher lists is full, at the
  * present write rate; UNDEFINED: none will be full.
  */
-static int64_t
+static double
 full_in(const Packrack__Status *d)
 {
-	int64_t soonest = UNDEFINED;
+	double soonest = UNDEFINED;
 
 	for (size_t i = 0; d && i < d->n_dispatcher_nodes; i++) {
 		const Packrack__DispatcherNode *n = d->dispatcher_nodes[i];
 		uint64_t left = status_value(n->values, n->n_values, "volume_free_bytes");
 		uint64_t rate = status_value(n->values, n->n_values, "write_bytes_per_s");
-		double in = rate ? (double)left / (double)rate * 1e9 : 0;
+		double in = rate ? (double)left / (double)rate : 0;
 
-		if (left && rate && in < 9e18 && (soonest < 0 || in < (double)soonest))
-			soonest = (int64_t)in;
+		if (left && rate && in < 9e9 && (soonest < 0 || in < soonest))
+			soonest = in;
 	}
 	return soonest;
 }
 
 /* Smallest retention of the volumes that overwrite; UNDEFINED: none does yet. */
-static int64_t
+static double
 kept(const Packrack__Status *m)
 {
-	int64_t shortest = UNDEFINED;
+	double shortest = UNDEFINED;
 
 	for (size_t i = 0; m && i < m->n_nodes; i++) {
 		const Packrack__NodeStatus *n = m->nodes[i];
-		int64_t back = m->time - n->first_time;
+		double back = (double)(m->time - n->first_time) / 1e9;
 
 		if (n->connected && n->packets && n->volume_used >= n->volume_bytes &&
 			(shortest < 0 || back < shortest))
@@ -348,36 +284,30 @@ kept(const Packrack__Status *m)
 }
 
 static void
-check_time(struct verdict *v, int64_t value, int64_t warning, int64_t critical,
-	const char *what)
+check_time(struct verdict *v, double value, struct check_limit l, const char *what)
 {
-	enum check_status status = below(value, warning, critical);
+	enum check_status status = value < l.critical  ? CHECK_CRITICAL
+				   : value < l.warning ? CHECK_WARNING
+						       : CHECK_OK;
 
 	if (value != UNDEFINED && status != CHECK_OK)
-		say(v, status, "%s %.1f hours", what, (double)value / 3600e9);
+		say(v, status, "%s %.1f hours", what, value / 3600);
 }
 
 /* ---- the line ---- */
 
 static void
-put_time(FILE *to, const char *name, int64_t value, int64_t warning, int64_t critical)
+put_time(FILE *to, const char *name, double value, struct check_limit l)
 {
 	if (value == UNDEFINED)
 		return;
-	fprintf(to, " %s=%" PRId64 "s;", name, value / PR_NS_PER_S);
-	if (warning)
-		fprintf(to, "%" PRId64 ":", warning / PR_NS_PER_S);
+	fprintf(to, " %s=%" PRId64 "s;", name, (int64_t)value);
+	if (l.warning > 0)
+		fprintf(to, "%" PRId64 ":", (int64_t)l.warning);
 	fputc(';', to);
-	if (critical)
-		fprintf(to, "%" PRId64 ":", critical / PR_NS_PER_S);
+	if (l.critical > 0)
+		fprintf(to, "%" PRId64 ":", (int64_t)l.critical);
 	fputs(";0;", to);
-}
-
-static void
-check_state(struct verdict *v, const Packrack__Status *d)
-{
-	if (d && strcmp(d->state, "capturing"))
-		say(v, CHECK_WARNING, "the dispatcher is %s", d->state);
 }
 
 enum check_status
@@ -385,42 +315,39 @@ status_check(FILE *to, const struct check_limits *l, const Packrack__Status *m,
 	const Packrack__Status *d, const char *silent, const struct check_counts *before)
 {
 	static const char *const names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+	double loss = 0, full = full_in(d), back = kept(m);
 	struct verdict v = {CHECK_OK, ""};
 	struct check_counts counts = {0};
 	struct nodes nodes = {0};
-	double loss = 0;
 
 	if (silent)
 		say(&v, CHECK_CRITICAL, "%s does not answer", silent);
 	else if (!m && !d)
 		say(&v, CHECK_UNKNOWN, "there is no merger and no dispatcher here");
-	check_state(&v, d);
+	if (d && strcmp(d->state, "capturing"))
+		say(&v, CHECK_WARNING, "the dispatcher is %s", d->state);
 	if (d) {
 		check_counts_take(&counts, d);
-		loss = check_loss(&v, l, counts, before);
+		loss = check_loss(&v, l->loss, counts, before);
 	}
-	if (m || d) {
-		count_nodes(&nodes, m, d);
-		check_nodes(&v, l, &nodes);
-	}
-	check_time(
-		&v, full_in(d), l->full_warning, l->full_critical, "a volume is full in");
-	check_time(&v, kept(m), l->kept_warning, l->kept_critical,
-		"packets are overwritten after");
+	if (m || d)
+		check_nodes(&v, l->silent, &nodes, m, d);
+	check_time(&v, full, l->full, "a volume is full in");
+	check_time(&v, back, l->kept, "packets are overwritten after");
 	if (!v.text[0])
 		say(&v, CHECK_OK, "%" PRIu64 " nodes%s", nodes.count,
 			d ? ", capturing" : "");
 	fprintf(to, "PACKRACK %s - %s", names[v.status], v.text);
 	if (m || d)
-		fprintf(to, " | silent=%" PRIu64 ";%" PRIu64 ";%" PRIu64 ";0;%" PRIu64,
-			nodes.silent, l->silent_warning, l->silent_critical, nodes.count);
+		fprintf(to, " | silent=%" PRIu64 ";%.0f;%.0f;0;%" PRIu64, nodes.silent,
+			l->silent.warning, l->silent.critical, nodes.count);
 	if (d)
 		fprintf(to,
 			" loss=%.6f%%;%g;%g;0;100 captured=%" PRIu64 "c lost=%" PRIu64 "c",
-			loss, l->loss_warning, l->loss_critical, counts.captured,
+			loss, l->loss.warning, l->loss.critical, counts.captured,
 			counts.lost);
-	put_time(to, "full_in", full_in(d), l->full_warning, l->full_critical);
-	put_time(to, "kept", kept(m), l->kept_warning, l->kept_critical);
+	put_time(to, "full_in", full, l->full);
+	put_time(to, "kept", back, l->kept);
 	fputc('\n', to);
 	return v.status;
 }

@@ -15,19 +15,23 @@
  */
 enum check_status { CHECK_OK, CHECK_WARNING, CHECK_CRITICAL, CHECK_UNKNOWN };
 
-/* As Nagios has it: above a threshold is wrong; of times, below it. Times: ns, 0: not looked at. */
+/* As Nagios has it: above a limit is wrong; of times, below it, and 0 is no limit. */
+struct check_limit {
+	double warning, critical;
+};
 struct check_limits {
-	double loss_warning, loss_critical; /* percent of the packets that came */
-	uint64_t silent_warning, silent_critical; /* nodes that store nothing */
-	int64_t full_warning, full_critical; /* until a volume is full for the first time */
-	int64_t kept_warning, kept_critical; /* back to the oldest packet */
+	struct check_limit loss; /* percent of the packets that came */
+	struct check_limit silent; /* nodes that store nothing */
+	struct check_limit full; /* seconds until a volume is full for the first time */
+	struct check_limit kept; /* seconds back to the oldest packet */
 };
 
-/* "WARNING,CRITICAL" or "WARNING": what is not said stays. -1: err, naming the option. */
-int check_limits_loss(struct check_limits *l, const char *text, struct pr_error *err);
-int check_limits_silent(struct check_limits *l, const char *text, struct pr_error *err);
-int check_limits_full(struct check_limits *l, const char *text, struct pr_error *err);
-int check_limits_kept(struct check_limits *l, const char *text, struct pr_error *err);
+/*
+ * "WARNING,CRITICAL" or "WARNING", as --loss, --max-unreachable, --full-within or --retention takes it: what is
+ * not said stays, NULL says nothing. -1: err, naming the option.
+ */
+int check_limit_parse(struct check_limit *limit, const char *option, const char *text,
+	struct pr_error *err);
 
 /* What was counted at the last check, so that an old loss is not reported for ever. */
 struct check_counts {
