@@ -65,8 +65,6 @@ struct setup {
 	bool failed; /* out of memory */
 };
 
-static const char *const verdicts[] = {"ok", "change", "unknown"};
-
 static struct setup_finding nowhere; /* where findings go when there is no memory */
 
 /* A new finding, its text filled in. Never NULL: without memory one that is not listed. */
@@ -131,29 +129,7 @@ setup_read(const struct setup *s, const char *path, char *out, size_t size)
 	return true;
 }
 
-/* The same as a number. */
-static bool
-setup_read_number(const struct setup *s, const char *path, long long *out)
-{
-	char text[64], *end;
-
-	if (!setup_read(s, path, text, sizeof text))
-		return false;
-	errno = 0;
-	*out = strtoll(text, &end, 0);
-	return end != text && errno == 0;
-}
-
 /* ---- interfaces: a few questions of ethtool(8), asked of the kernel itself ---- */
-
-/* A card has a place on a bus; a virtual interface has none. */
-static bool
-is_virtual(const char *name)
-{
-	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
-
-	return pr_netdev_ethtool(name, &info) < 0 || info.bus_info[0] == '\0';
-}
 
 #define TAGS 8 /* what stacked VLAN tags add to a frame */
 #define IRQS_MAX 256
@@ -198,30 +174,29 @@ check_offload(struct setup *s, const char *name, const struct offload *o)
 	if (pr_netdev_ethtool(name, &value) < 0) {
 		setup_add(s, "offloads", name, SETUP_UNKNOWN, "%s: %s", o->name,
 			strerror(errno));
-		return;
-	}
-	if (!(o->flag ? value.data & o->flag : value.data)) {
+	} else if (!(o->flag ? value.data & o->flag : value.data)) {
 		setup_add(s, "offloads", name, SETUP_OK, "%s is off", o->name);
-		return;
+	} else {
+		f = setup_add(s, "offloads", name, SETUP_CHANGE,
+			"%s is on: %s (packrack's programs switch it off while they run)",
+			o->name, o->why);
+		snprintf(f->mend, sizeof f->mend, "ethtool -K %s %s off", name, o->name);
+		snprintf(f->undo, sizeof f->undo, "ethtool -K %s %s on", name, o->name);
+		f->fix = SETUP_FIX_OFFLOAD;
+		f->command = o->set;
+		f->number = o->flag ? value.data & ~o->flag : 0;
 	}
-	f = setup_add(s, "offloads", name, SETUP_CHANGE,
-		"%s is on: %s (packrack's programs switch it off while they run)", o->name,
-		o->why);
-	snprintf(f->mend, sizeof f->mend, "ethtool -K %s %s off", name, o->name);
-	snprintf(f->undo, sizeof f->undo, "ethtool -K %s %s on", name, o->name);
-	f->fix = SETUP_FIX_OFFLOAD;
-	f->command = o->set;
-	f->number = o->flag ? value.data & ~o->flag : 0;
 }
 
+/* The mend is a command with the interface and a number: the wanted one in place of the present one. */
 static void
-check_offloads(struct setup *s, const char *name)
+mend_number(struct setup_finding *f, enum setup_fix_kind fix, const char *command,
+	uint32_t wanted, uint32_t now)
 {
-	bool virtual = is_virtual(name);
-
-	for (size_t i = 0; i < sizeof offloads / sizeof offloads[0]; i++)
-		if (virtual || !offloads[i].senders)
-			check_offload(s, name, &offloads[i]);
+	snprintf(f->mend, sizeof f->mend, command, f->where, wanted);
+	snprintf(f->undo, sizeof f->undo, command, f->where, now);
+	f->fix = fix;
+	f->number = wanted;
 }
 
 static void
@@ -240,44 +215,36 @@ check_ring(struct setup *s, const char *name)
 	f = setup_add(s, "ring", name, now < most ? SETUP_CHANGE : SETUP_OK,
 		"%" PRIu32 " of %" PRIu32 " receive descriptors%s", now, most,
 		now < most ? ": a burst overflows it early" : "");
-	if (now == most)
-		return;
-	snprintf(f->mend, sizeof f->mend, "ethtool -G %s rx %" PRIu32, name, most);
-	snprintf(f->undo, sizeof f->undo, "ethtool -G %s rx %" PRIu32, name, now);
-	f->fix = SETUP_FIX_RING;
-	f->number = most;
+	if (now != most)
+		mend_number(f, SETUP_FIX_RING, "ethtool -G %s rx %" PRIu32, most, now);
 }
 
 /* ---- the line ---- */
 
-/* Asked of the kernel, as a network namespace need not have a sysfs of its own. */
-static bool
-link_state(const struct setup *s, const char *name, char *state, size_t size)
-{
-	const int on = IFF_UP | IFF_RUNNING;
-	struct ifreq ifr = {0};
-
-	if (*s->root)
-		return read_of(s, name, "operstate", state, size);
-	if (pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) < 0)
-		return false;
-	snprintf(state, size, "%s", (ifr.ifr_flags & on) == on ? "up" : "down");
-	return true;
-}
-
 static void
 check_link(struct setup *s, const char *name)
 {
-	char state[32];
+	const int on = IFF_UP | IFF_RUNNING;
+	struct ifreq ifr = {0};
 	struct setup_finding *f;
+	char state[32];
+	bool read, down;
 
-	if (!link_state(s, name, state, sizeof state)) {
+	/* asked of the kernel, as a network namespace need not have a sysfs of its own */
+	if (*s->root) {
+		read = read_of(s, name, "operstate", state, sizeof state);
+	} else {
+		read = pr_netdev_ioctl(name, SIOCGIFFLAGS, &ifr) == 0;
+		snprintf(state, sizeof state, (ifr.ifr_flags & on) == on ? "up" : "down");
+	}
+	if (!read) {
 		setup_add(s, "link", name, SETUP_UNKNOWN, "its state cannot be read");
 		return;
 	}
-	f = setup_add(s, "link", name, strcmp(state, "down") ? SETUP_OK : SETUP_CHANGE,
-		"is %s%s", state, strcmp(state, "down") ? "" : ": no cable, or not set up");
-	if (f->verdict == SETUP_CHANGE)
+	down = !strcmp(state, "down");
+	f = setup_add(s, "link", name, down ? SETUP_CHANGE : SETUP_OK, "is %s%s", state,
+		down ? ": no cable, or not set up" : "");
+	if (down)
 		snprintf(f->mend, sizeof f->mend, "ip link set %s up", name);
 }
 
@@ -351,26 +318,18 @@ list_irqs(const struct setup *s, const char *name, int irqs[IRQS_MAX])
 	return count;
 }
 
-static long long
-cpus(const struct setup *s)
-{
-	char text[64], *dash;
-
-	if (!setup_read(s, "/sys/devices/system/cpu/online", text, sizeof text))
-		return 1;
-	dash = strrchr(text, '-');
-	return dash ? atoll(dash + 1) + 1 : 1;
-}
-
 /* One finding for each interrupt that has to move, one for all when they are spread. */
 static void
 check_irqs(struct setup *s, const char *name)
 {
-	char path[96], text[64], first[64] = "", cpu[16];
+	char path[96], text[64], first[64] = "", cpu[16], *dash = NULL;
 	int irqs[IRQS_MAX];
 	size_t count = list_irqs(s, name, irqs), same = 0, seen = 0;
-	long long n = cpus(s);
+	long long n;
 
+	if (setup_read(s, "/sys/devices/system/cpu/online", text, sizeof text))
+		dash = strrchr(text, '-');
+	n = dash ? atoll(dash + 1) + 1 : 1;
 	for (size_t i = 0; i < count; i++) {
 		snprintf(path, sizeof path, "/proc/irq/%d/smp_affinity_list", irqs[i]);
 		if (!setup_read(s, path, text, sizeof text))
@@ -432,18 +391,17 @@ setup_check_mtu(struct setup *s, const char *name, uint32_t link_mtu)
 			       ": they would be cut, or dropped by the switch"
 			     : "is %" PRIu32 ", packets of the link need %" PRIu32,
 		mtu, wanted);
-	if (mtu >= wanted)
-		return;
-	snprintf(f->mend, sizeof f->mend, "ip link set %s mtu %" PRIu32, name, wanted);
-	snprintf(f->undo, sizeof f->undo, "ip link set %s mtu %" PRIu32, name, mtu);
-	f->fix = SETUP_FIX_MTU;
-	f->number = wanted;
+	if (mtu < wanted)
+		mend_number(f, SETUP_FIX_MTU, "ip link set %s mtu %" PRIu32, wanted, mtu);
 }
 
 /* receives: its interrupts matter too */
 static void
 setup_check_interface(struct setup *s, const char *name, bool receives)
 {
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	bool virtual;
+
 	if (setup_mtu(s, name) == 0) {
 		setup_add(s, "link", name, SETUP_CHANGE,
 			"there is no such interface: 'ip link' shows which there are");
@@ -454,45 +412,17 @@ setup_check_interface(struct setup *s, const char *name, bool receives)
 		setup_add(s, "offloads", name, SETUP_UNKNOWN,
 			"a copy of a machine tells nothing of them");
 	} else {
-		check_offloads(s, name);
+		/* a card has a place on a bus; a virtual interface has none */
+		virtual = pr_netdev_ethtool(name, &info) < 0 || info.bus_info[0] == '\0';
+		for (size_t i = 0; i < sizeof offloads / sizeof offloads[0]; i++)
+			if (virtual || !offloads[i].senders)
+				check_offload(s, name, &offloads[i]);
 		check_ring(s, name);
 		check_addresses(s, name);
 	}
 	if (receives)
 		check_irqs(s, name);
 	check_slot(s, name);
-}
-
-static int
-fix_ring(const char *name, uint32_t rx)
-{
-	struct ethtool_ringparam ring = {.cmd = ETHTOOL_GRINGPARAM};
-
-	if (pr_netdev_ethtool(name, &ring) < 0)
-		return -1;
-	ring.cmd = ETHTOOL_SRINGPARAM;
-	ring.rx_pending = rx;
-	return pr_netdev_ethtool(name, &ring);
-}
-
-/* Does what the finding of an interface says. -1: errno. */
-static int
-setup_fix_interface(const struct setup_finding *f)
-{
-	struct ethtool_value offload = {.cmd = f->command, .data = f->number};
-	struct ifreq mtu = {.ifr_mtu = (int)f->number};
-
-	switch (f->fix) {
-	case SETUP_FIX_OFFLOAD:
-		return pr_netdev_ethtool(f->where, &offload);
-	case SETUP_FIX_RING:
-		return fix_ring(f->where, f->number);
-	case SETUP_FIX_MTU:
-		return pr_netdev_ioctl(f->where, SIOCSIFMTU, &mtu);
-	default:
-		errno = ENOTSUP;
-		return -1;
-	}
 }
 
 /* ---- disks ---- */
@@ -522,22 +452,6 @@ check_scheduler(struct setup *s, const char *path, dev_t device)
 	setup_add(s, "disk", path, SETUP_UNKNOWN, "no scheduler of its own is to be seen");
 }
 
-/* A file that is nowhere: gone when it is closed, whatever happens. */
-static int
-open_nameless(const char *folder)
-{
-	int fd = open(folder, O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
-	char path[4096];
-
-	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
-		return fd;
-	snprintf(path, sizeof path, "%s/.packrack-setup.XXXXXX", folder);
-	fd = mkostemp(path, O_DIRECT | O_CLOEXEC);
-	if (fd >= 0)
-		unlink(path);
-	return fd;
-}
-
 /* Bytes a second; 0: errno. Half a second, 256 MiB at most. A device or file is only read. */
 static double
 measure(int fd, bool writing, void *piece)
@@ -565,37 +479,37 @@ measure(int fd, bool writing, void *piece)
 }
 
 static void
-judge_speed(struct setup *s, const char *path, bool writing, double speed, uint64_t wanted)
+check_speed(struct setup *s, const char *path, bool writing, uint64_t wanted)
 {
 	const char *what = writing ? "writes" : "reads";
+	char file[4096];
+	void *piece = NULL;
+	double speed = 0;
+	/* a file that is nowhere: gone when it is closed, whatever happens */
+	int fd = writing ? open(path, O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600)
+			 : open(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
 
-	if (speed < (double)wanted)
+	if (fd < 0 && writing && (errno == EOPNOTSUPP || errno == EISDIR)) {
+		snprintf(file, sizeof file, "%s/.packrack-setup.XXXXXX", path);
+		fd = mkostemp(file, O_DIRECT | O_CLOEXEC);
+		if (fd >= 0)
+			unlink(file);
+	}
+	if (fd >= 0 && posix_memalign(&piece, 4096, PIECE) == 0) {
+		memset(piece, 0x5a, PIECE);
+		speed = measure(fd, writing, piece);
+	}
+	if (speed <= 0)
+		setup_add(s, "disk", path, SETUP_UNKNOWN,
+			"its speed past the page cache cannot be measured: %s",
+			strerror(errno));
+	else if (speed < (double)wanted)
 		setup_add(s, "disk", path, SETUP_CHANGE,
 			"%s %.0f MB/s, less than the %.0f that are wanted: a faster disk, "
 			"several of them in one volume, or more nodes",
 			what, speed / 1e6, (double)wanted / 1e6);
 	else
 		setup_add(s, "disk", path, SETUP_OK, "%s %.0f MB/s", what, speed / 1e6);
-}
-
-static void
-check_speed(struct setup *s, const char *path, bool writing, uint64_t wanted)
-{
-	int fd = writing ? open_nameless(path)
-			 : open(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
-	void *piece = NULL;
-	double speed = 0;
-
-	if (fd >= 0 && posix_memalign(&piece, 4096, PIECE) == 0) {
-		memset(piece, 0x5a, PIECE);
-		speed = measure(fd, writing, piece);
-	}
-	if (speed > 0)
-		judge_speed(s, path, writing, speed, wanted);
-	else
-		setup_add(s, "disk", path, SETUP_UNKNOWN,
-			"its speed past the page cache cannot be measured: %s",
-			strerror(errno));
 	free(piece);
 	if (fd >= 0)
 		close(fd);
@@ -609,15 +523,13 @@ setup_check_disk(struct setup *s, const char *path, uint64_t wanted)
 
 	if (stat(path, &st) < 0) {
 		setup_add(s, "disk", path, SETUP_CHANGE, "%s", strerror(errno));
-		return;
-	}
-	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
+	} else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)) {
 		setup_add(s, "disk", path, SETUP_CHANGE,
 			"is no device, file or folder: name where the volume is to be");
-		return;
+	} else {
+		check_scheduler(s, path, S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
+		check_speed(s, path, S_ISDIR(st.st_mode), wanted);
 	}
-	check_scheduler(s, path, S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev);
-	check_speed(s, path, S_ISDIR(st.st_mode), wanted);
 }
 
 #define CPUS_MAX 4096
@@ -675,37 +587,28 @@ check_clocksource(struct setup *s)
 		setup_add(s, "clocksource", "", SETUP_OK, "%s", text);
 }
 
-/* status, maxerror: of adjtimex(2). */
-static void
-setup_judge_clock(struct setup *s, int state, int status, long maxerror_us)
-{
-	struct setup_finding *f;
-
-	if (state != TIME_ERROR && !(status & STA_UNSYNC) && maxerror_us < CLOCK_ERROR_US) {
-		setup_add(s, "clock", "", SETUP_OK, "synchronised, within %ld us",
-			maxerror_us);
-		return;
-	}
-	f = setup_add(s, "clock", "", SETUP_CHANGE,
-		state == TIME_ERROR || status & STA_UNSYNC
-			? "not synchronised: packet times, and the time ranges of "
-			  "queries, will be wrong"
-			: "off by up to %ld us",
-		maxerror_us);
-	snprintf(f->mend, sizeof f->mend, "apt install chrony");
-}
-
 static void
 check_clock(struct setup *s)
 {
 	struct timex now = {0};
 	int state = *s->root ? -1 : adjtimex(&now);
+	bool wild = state == TIME_ERROR || now.status & STA_UNSYNC;
+	struct setup_finding *f;
 
-	if (state < 0)
+	if (state < 0) {
 		setup_add(s, "clock", "", SETUP_UNKNOWN,
 			"the kernel does not tell whether it is synchronised");
-	else
-		setup_judge_clock(s, state, now.status, now.maxerror);
+	} else if (!wild && now.maxerror < CLOCK_ERROR_US) {
+		setup_add(s, "clock", "", SETUP_OK, "synchronised, within %ld us",
+			now.maxerror);
+	} else {
+		f = setup_add(s, "clock", "", SETUP_CHANGE,
+			wild ? "not synchronised: packet times, and the time ranges of "
+			       "queries, will be wrong"
+			     : "off by up to %ld us",
+			now.maxerror);
+		snprintf(f->mend, sizeof f->mend, "apt install chrony");
+	}
 }
 
 /* ---- the network ---- */
@@ -739,22 +642,24 @@ check_bridge(struct setup *s)
 }
 
 static void
-check_at_least(struct setup *s, const char *topic, const char *path, long long wanted,
-	const char *why)
+check_at_least(struct setup *s, const char *path, long long wanted, const char *why)
 {
-	char old[32], value[32];
-	long long now;
+	char text[64], value[32], *end = text;
+	long long now = 0;
 
-	if (!setup_read_number(s, path, &now)) {
-		setup_add(s, topic, path, SETUP_UNKNOWN, "it cannot be read");
+	errno = 0;
+	if (setup_read(s, path, text, sizeof text))
+		now = strtoll(text, &end, 0);
+	if (end == text || errno) {
+		setup_add(s, "sockets", path, SETUP_UNKNOWN, "it cannot be read");
 		return;
 	}
-	snprintf(old, sizeof old, "%lld", now);
+	snprintf(text, sizeof text, "%lld", now);
 	snprintf(value, sizeof value, "%lld", wanted);
 	if (now >= wanted)
-		setup_add(s, topic, path, SETUP_OK, "%s", old);
+		setup_add(s, "sockets", path, SETUP_OK, "%s", text);
 	else
-		setup_add_file(s, topic, path, old, value, why);
+		setup_add_file(s, "sockets", path, text, value, why);
 }
 
 /* ---- memory ---- */
@@ -762,26 +667,25 @@ check_at_least(struct setup *s, const char *topic, const char *path, long long w
 static void
 check_locked(struct setup *s)
 {
+	const char *topic = "locked memory";
+	struct setup_finding *f;
 	struct rlimit limit;
 
 	if (*s->root || getrlimit(RLIMIT_MEMLOCK, &limit) < 0) {
-		setup_add(s, "locked memory", "", SETUP_UNKNOWN,
+		setup_add(s, topic, "", SETUP_UNKNOWN,
 			"the limit of the programs is not to be seen");
-		return;
+	} else if (geteuid() == 0) {
+		setup_add(s, topic, "", SETUP_OK, "root has no limit");
+	} else if (limit.rlim_cur >= LOCKED_WANTED) { /* RLIM_INFINITY is the highest */
+		setup_add(s, topic, "", SETUP_OK, "the limit is high enough");
+	} else {
+		f = setup_add(s, topic, "", SETUP_CHANGE,
+			"at most %llu KiB for this user: rings that are swapped lose "
+			"packets (the systemd units lift it)",
+			(unsigned long long)limit.rlim_cur / 1024);
+		snprintf(f->mend, sizeof f->mend,
+			"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit");
 	}
-	if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= LOCKED_WANTED ||
-		geteuid() == 0) {
-		setup_add(s, "locked memory", "", SETUP_OK,
-			geteuid() == 0 ? "root has no limit" : "the limit is high enough");
-		return;
-	}
-	snprintf(setup_add(s, "locked memory", "", SETUP_CHANGE,
-			 "at most %llu KiB for this user: rings that are swapped lose "
-			 "packets (the systemd units lift it)",
-			 (unsigned long long)limit.rlim_cur / 1024)
-			 ->mend,
-		sizeof((struct setup_finding *)0)->mend,
-		"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit");
 }
 
 /* "always defer [madvise] never": the one in brackets holds. */
@@ -805,41 +709,43 @@ check_huge_pages(struct setup *s)
 		setup_add(s, "huge pages", "", SETUP_OK, "defrag is %s", open + 1);
 }
 
-static void
-setup_check_machine(struct setup *s)
-{
-	check_governors(s);
-	check_clocksource(s);
-	check_clock(s);
-	check_bridge(s);
-	check_at_least(s, "sockets", "/proc/sys/net/core/rmem_max", RMEM_WANTED,
-		"the dispatcher asks for more, to hold what many nodes say at once");
-	check_at_least(s, "sockets", "/proc/sys/net/core/netdev_max_backlog",
-		BACKLOG_WANTED, "bursts are dropped before any program sees them");
-	check_locked(s);
-	check_huge_pages(s);
-}
+/* ---- changes ---- */
 
+/* Does what the finding says. -1: errno. */
 static int
-write_file(const struct setup *s, const struct setup_finding *f)
+fix(const struct setup *s, const struct setup_finding *f)
 {
+	struct ethtool_value offload = {.cmd = f->command, .data = f->number};
+	struct ethtool_ringparam ring = {.cmd = ETHTOOL_GRINGPARAM};
+	struct ifreq mtu = {.ifr_mtu = (int)f->number};
 	size_t len = strlen(f->value);
 	char whole[512];
 	int fd, rc;
 
-	snprintf(whole, sizeof whole, "%s%s", s->root, f->where);
-	fd = open(whole, O_WRONLY | O_CLOEXEC | O_TRUNC);
-	if (fd < 0)
-		return -1;
-	rc = write(fd, f->value, len) == (ssize_t)len ? 0 : -1;
-	if (close(fd) < 0)
-		rc = -1;
-	return rc;
+	switch (f->fix) {
+	case SETUP_FIX_OFFLOAD:
+		return pr_netdev_ethtool(f->where, &offload);
+	case SETUP_FIX_RING:
+		if (pr_netdev_ethtool(f->where, &ring) < 0)
+			return -1;
+		ring.cmd = ETHTOOL_SRINGPARAM;
+		ring.rx_pending = f->number;
+		return pr_netdev_ethtool(f->where, &ring);
+	case SETUP_FIX_MTU:
+		return pr_netdev_ioctl(f->where, SIOCSIFMTU, &mtu);
+	default:
+		snprintf(whole, sizeof whole, "%s%s", s->root, f->where);
+		fd = open(whole, O_WRONLY | O_CLOEXEC | O_TRUNC);
+		if (fd < 0)
+			return -1;
+		rc = write(fd, f->value, len) == (ssize_t)len ? 0 : -1;
+		return close(fd) < 0 ? -1 : rc;
+	}
 }
 
 /* Does what can be done; a finding then says whether it was. Returns how many failed. */
 static size_t
-setup_fix_all(struct setup *s)
+fix_all(struct setup *s)
 {
 	size_t failed = 0;
 
@@ -850,8 +756,7 @@ setup_fix_all(struct setup *s)
 			continue;
 		if (*s->root && f->fix != SETUP_FIX_FILE)
 			continue; /* the interface is another machine's */
-		f->fixed = (f->fix == SETUP_FIX_FILE ? write_file(s, f)
-						     : setup_fix_interface(f)) == 0;
+		f->fixed = fix(s, f) == 0;
 		if (f->fixed)
 			continue;
 		snprintf(f->failed, sizeof f->failed, "%s", strerror(errno));
@@ -913,24 +818,42 @@ check_all(struct setup *s, const struct setup_args *a)
 		setup_check_interface(s, a->rack, true);
 		setup_check_mtu(s, a->rack, (uint32_t)a->link_mtu);
 	}
-	setup_check_machine(s);
+	check_governors(s);
+	check_clocksource(s);
+	check_clock(s);
+	check_bridge(s);
+	check_at_least(s, "/proc/sys/net/core/rmem_max", RMEM_WANTED,
+		"the dispatcher asks for more, to hold what many nodes say at once");
+	check_at_least(s, "/proc/sys/net/core/netdev_max_backlog", BACKLOG_WANTED,
+		"bursts are dropped before any program sees them");
+	check_locked(s);
+	check_huge_pages(s);
 	for (size_t i = 0; i < a->disk.count; i++)
 		setup_check_disk(s, a->disk.items[i], a->disk_rate);
 }
 
-/* ---- what is printed ---- */
-
-static const char *
-verdict(const struct setup_finding *f)
-{
-	return f->fixed ? "fixed" : verdicts[f->verdict];
-}
-
+/* r NULL: as text, else as data. */
 static void
-print_text(const struct setup_finding *f)
+print_finding(const struct setup_finding *f, struct render *r)
 {
-	printf("%-10s  %-13s  %s%s%s", verdict(f), f->topic, f->where,
-		f->where[0] ? " " : "", f->text);
+	static const char *const verdicts[] = {"ok", "change", "unknown"};
+	const char *verdict = f->fixed ? "fixed" : verdicts[f->verdict];
+
+	if (r) {
+		render_object(r, NULL);
+		render_string(r, "verdict", verdict);
+		render_string(r, "topic", f->topic);
+		render_string(r, "where", f->where);
+		render_string(r, "text", f->text);
+		render_string(r, "mend", f->mend);
+		render_string(r, "undo", f->undo);
+		render_bool(r, "can_fix", f->fix != SETUP_FIX_NONE);
+		render_string(r, "failed", f->failed);
+		render_close(r);
+		return;
+	}
+	printf("%-10s  %-13s  %s%s%s", verdict, f->topic, f->where, f->where[0] ? " " : "",
+		f->text);
 	if (f->mend[0])
 		printf(f->fixed ? " (%s)" : ": %s", f->mend);
 	if (f->failed[0])
@@ -940,73 +863,42 @@ print_text(const struct setup_finding *f)
 	putchar('\n');
 }
 
-static void
-render_finding(struct render *r, const struct setup_finding *f)
-{
-	render_object(r, NULL);
-	render_string(r, "verdict", verdict(f));
-	render_string(r, "topic", f->topic);
-	render_string(r, "where", f->where);
-	render_string(r, "text", f->text);
-	render_string(r, "mend", f->mend);
-	render_string(r, "undo", f->undo);
-	render_bool(r, "can_fix", f->fix != SETUP_FIX_NONE);
-	render_string(r, "failed", f->failed);
-	render_close(r);
-}
-
-static int
-print_all(const struct setup *s, const struct setup_args *a)
-{
-	struct render *r;
-
-	if (!a->json && !a->keyvalue) {
-		for (size_t i = 0; i < s->count; i++)
-			print_text(&s->list[i]);
-		return fflush(stdout) ? -1 : 0;
-	}
-	r = render_begin(stdout, cli_form(a->json, a->keyvalue));
-	render_list(r, "findings");
-	for (size_t i = 0; i < s->count; i++)
-		render_finding(r, &s->list[i]);
-	render_close(r);
-	return render_end(&r);
-}
-
-/* Bytes per second: a rate, or a size as of old (100M). */
-static int
-parse_disk_rate(const char *text, uint64_t *out)
-{
-	struct pr_rate rate;
-
-	if (pr_parse_rate(text, &rate) < 0 || rate.packets)
-		return pr_parse_size(text, out);
-	*out = (uint64_t)(rate.per_second / 8);
-	return 0;
-}
-
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct setup_args *a = call->values;
+	enum render_form form = cli_form(a->json, a->keyvalue);
 	const char *root = getenv("PACKRACK_SYSROOT");
 	struct setup s = {.root = root ? root : ""};
+	struct render *r = NULL;
 	size_t failed, left = 0;
-	int status;
+	struct pr_rate rate;
+	int rc = 0;
 
-	if (a->rate && parse_disk_rate(a->rate, &a->disk_rate) < 0) {
+	/* a rate, or a size as of old (100M) */
+	if (a->rate && pr_parse_rate(a->rate, &rate) == 0 && !rate.packets)
+		a->disk_rate = (uint64_t)(rate.per_second / 8);
+	else if (a->rate)
+		rc = pr_parse_size(a->rate, &a->disk_rate);
+	if (rc < 0) {
 		pr_error_set(err, "--disk-rate: '%s' is not a rate, like 100MB", a->rate);
 		return CLI_USAGE;
 	}
 	check_all(&s, a);
-	failed = a->fix ? setup_fix_all(&s) : 0;
-	for (size_t i = 0; i < s.count; i++)
+	failed = a->fix ? fix_all(&s) : 0;
+	if (form != RENDER_TEXT) {
+		r = render_begin(stdout, form);
+		render_list(r, "findings");
+	}
+	for (size_t i = 0; i < s.count; i++) {
+		print_finding(&s.list[i], r);
 		left += s.list[i].verdict == SETUP_CHANGE && !s.list[i].fixed;
-	status = failed ? CLI_FAILED : left ? CLI_PARTIAL : CLI_OK;
-	if (print_all(&s, a) < 0 || s.failed)
-		status = CLI_FAILED;
+	}
+	if (r)
+		render_close(r);
+	rc = r ? render_end(&r) : fflush(stdout);
 	free(s.list);
-	return status;
+	return failed || rc || s.failed ? CLI_FAILED : left ? CLI_PARTIAL : CLI_OK;
 }
 
 int
