@@ -216,7 +216,7 @@ check_ring(struct setup *s, const char *name)
 		"%" PRIu32 " of %" PRIu32 " receive descriptors%s", now, most,
 		now < most ? ": a burst overflows it early" : "");
 	if (now != most)
-		mend_number(f, SETUP_FIX_RING, "ethtool -G %s rx %" PRIu32, most, now);
+		mend_number(f, SETUP_FIX_RING, "ethtool -G %s rx %u", most, now);
 }
 
 /* ---- the line ---- */
@@ -392,7 +392,7 @@ setup_check_mtu(struct setup *s, const char *name, uint32_t link_mtu)
 			     : "is %" PRIu32 ", packets of the link need %" PRIu32,
 		mtu, wanted);
 	if (mtu < wanted)
-		mend_number(f, SETUP_FIX_MTU, "ip link set %s mtu %" PRIu32, wanted, mtu);
+		mend_number(f, SETUP_FIX_MTU, "ip link set %s mtu %u", wanted, mtu);
 }
 
 /* receives: its interrupts matter too */
