@@ -26,12 +26,26 @@ struct point {
 	int64_t otime;
 };
 
+struct ranges {
+	struct range *items; /* by first */
+	size_t count;
+};
+
+/* The ledger of a series, as a node has it. */
+struct told {
+	int64_t said_until;
+	uint64_t seq; /* all up to here are stored there, or known to be lost */
+	bool ended;
+};
+
 /* One (epoch, link): an epoch series. */
 struct series {
 	uint64_t epoch;
 	uint32_t link;
-	struct range *ranges; /* by first; those not judged yet */
-	size_t count;
+	struct ranges ranges; /* those not judged yet */
+	struct ranges gaps; /* otimes of the held neighbours; INT64_MIN, INT64_MAX: none */
+	Packrack__Loss *losses; /* each with a reason of its own */
+	size_t loss_count;
 	uint64_t judged; /* all seqs up to this one are judged */
 	struct point first; /* lowest held in the range */
 	struct point last; /* highest among the judged whose otime is known */
@@ -39,36 +53,17 @@ struct series {
 	struct point below, above; /* edges: nearest held outside the range */
 	struct point lost; /* highest of the losses in the range */
 	uint64_t held;
-	Packrack__Ledger
-		*ledger; /* merged over nodes; owned by prm_completeness; NULL: none */
+	Packrack__Ledger *ledger; /* merged over nodes; one of out's; NULL: none */
 	uint64_t evicted_seq; /* highest seq known to be evicted at some node */
 	bool evicted_gap; /* some evicted seqs are held nowhere else */
 	bool in_scope; /* the query's link filter lets it through */
-	struct {
-		int64_t said_until;
-		uint64_t seq; /* all up to here are stored there, or known to be lost */
-		bool ended;
-	} * told; /* the ledger, as each node has it */
+	struct told *told; /* by each node */
 	size_t told_count;
 	uint64_t settled; /* lowest seq of the nodes that still hear the dispatcher */
 };
 
-struct gap {
-	size_t series;
-	uint64_t first, last;
-	int64_t low, high; /* otime of the held neighbours; INT64_MIN, INT64_MAX: none */
-};
-
-struct loss {
-	size_t series;
-	uint64_t first, last, count;
-	int64_t first_time, last_time;
-	char *reason;
-	int node;
-};
-
 struct node {
-	Packrack__NodeAnswer *answer;
+	Packrack__NodeAnswer *answer; /* one of out's */
 	bool failed; /* answer->error says why */
 	bool ended;
 	bool limited; /* it gave as many packets as were asked for, and may hold more */
@@ -78,32 +73,21 @@ struct node {
 
 struct prm_completeness {
 	struct prm_completeness_options options;
-	char *link;
-	struct series *series;
+	char *link; /* "": all */
+	struct series **series; /* by epoch and link */
 	size_t series_count;
-	size_t *table; /* open addressing, series index + 1 */
-	size_t table_size;
-	struct node *nodes;
-	size_t node_count;
-	struct gap *gaps;
-	size_t gap_count;
-	uint64_t surplus_packets, surplus_ranges; /* gaps beyond HOLES_MAX */
-	struct loss *losses;
-	size_t loss_count;
-	Packrack__Evicted **evicted;
-	size_t evicted_count;
-	Packrack__Ledger **ledgers;
-	size_t ledger_count;
+	struct node *nodes; /* as many as out has */
+	size_t gap_count, loss_count; /* over all series */
+	Packrack__Completeness *out; /* filled from the beginning; NULL: handed over */
 	uint64_t held, told; /* distinct, and summed over nodes */
 	size_t bytes;
 	bool cut, failed_memory;
-	bool bounds_only; /* held counts are upper bounds */
 	int64_t cut_otime;
-	size_t *active; /* sweep's scratch: ranges that may cover the present seq */
+	const struct range *
+		*active; /* sweep's scratch: ranges that may cover the present seq */
 };
 
 #define SWEEP_BYTES_DEFAULT (1024 * 1024)
-#define TABLE_START 64
 #define NODES_MAX 4096
 
 struct prm_completeness *
@@ -112,30 +96,21 @@ prm_completeness_create(
 {
 	struct prm_completeness *c = calloc(1, sizeof(*c));
 
-	if (c)
-		c->table = calloc(TABLE_START, sizeof(*c->table));
-	if (c && options->link && options->link[0])
-		c->link = strdup(options->link);
-	if (!c || !c->table || (options->link && options->link[0] && !c->link)) {
+	if (c) {
+		c->options = *options;
+		c->link = strdup(options->link ? options->link : "");
+		c->out = malloc(sizeof(*c->out));
+	}
+	if (c && c->out)
+		packrack__completeness__init(c->out);
+	if (!c || !c->out || !c->link) {
 		prm_completeness_destroy(&c);
 		pr_error_set(err, "no memory for the completeness of an answer");
 		return NULL;
 	}
-	c->table_size = TABLE_START;
-	c->options = *options;
-	c->options.link = c->link;
 	if (!c->options.sweep_bytes)
 		c->options.sweep_bytes = SWEEP_BYTES_DEFAULT;
 	return c;
-}
-
-static void
-series_free(struct series *series)
-{
-	for (size_t i = 0; i < series->count; i++)
-		free(series->ranges[i].bits);
-	free(series->ranges);
-	free(series->told);
 }
 
 void
@@ -146,24 +121,22 @@ prm_completeness_destroy(struct prm_completeness **cp)
 	*cp = NULL;
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->series_count; i++)
-		series_free(&c->series[i]);
-	for (size_t i = 0; i < c->node_count; i++)
-		if (c->nodes[i].answer)
-			packrack__node_answer__free_unpacked(c->nodes[i].answer, NULL);
-	for (size_t i = 0; i < c->loss_count; i++)
-		free(c->losses[i].reason);
-	for (size_t i = 0; i < c->evicted_count; i++)
-		packrack__evicted__free_unpacked(c->evicted[i], NULL);
-	for (size_t i = 0; i < c->ledger_count; i++)
-		packrack__ledger__free_unpacked(c->ledgers[i], NULL);
-	free(c->evicted);
-	free(c->ledgers);
-	free(c->losses);
-	free(c->gaps);
+	for (size_t i = 0; i < c->series_count; i++) {
+		struct series *series = c->series[i];
+
+		for (size_t j = 0; j < series->ranges.count; j++)
+			free(series->ranges.items[j].bits);
+		for (size_t j = 0; j < series->loss_count; j++)
+			free(series->losses[j].reason);
+		free(series->ranges.items);
+		free(series->gaps.items);
+		free(series->losses);
+		free(series->told);
+		free(series);
+	}
+	packrack__completeness__free_unpacked(c->out, NULL);
 	free(c->nodes);
 	free(c->series);
-	free(c->table);
 	free(c->active);
 	free(c->link);
 	free(c);
@@ -185,18 +158,20 @@ text_set(struct prm_completeness *c, char **to, const char *text)
 int
 prm_completeness_node(struct prm_completeness *c, const char *name, struct pr_error *err)
 {
-	Packrack__NodeAnswer *answer;
+	size_t n = c->out->n_nodes;
+	Packrack__NodeAnswer *answer = NULL;
 
-	if (c->node_count >= NODES_MAX)
+	if (n >= NODES_MAX)
 		return pr_error_set(err, "more than %d nodes in one query", NODES_MAX);
-	answer =
-		PR_ARRAY_GROW(c->nodes, c->node_count) < 0 ? NULL : malloc(sizeof(*answer));
+	if (PR_ARRAY_GROW(c->nodes, n) == 0 && PR_ARRAY_GROW(c->out->nodes, n) == 0)
+		answer = malloc(sizeof(*answer));
 	if (!answer)
 		return pr_error_set(err, "no memory for node %s", name);
 	packrack__node_answer__init(answer);
 	text_set(c, &answer->node, name);
-	c->nodes[c->node_count] = (struct node){.answer = answer, .watermark = INT64_MIN};
-	return (int)c->node_count++;
+	c->nodes[n] = (struct node){.answer = answer, .watermark = INT64_MIN};
+	c->out->nodes[c->out->n_nodes++] = answer;
+	return (int)n;
 }
 
 const char *
@@ -215,89 +190,65 @@ prm_completeness_set_reason(
 	answer->left_out = left_out;
 }
 
-static size_t
-slot_of(uint64_t epoch, uint32_t link, size_t size)
-{
-	uint64_t h = (epoch ^ (uint64_t)link * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
-
-	return (size_t)(h >> 32) & (size - 1);
-}
-
-static bool
-table_grow(struct prm_completeness *c)
-{
-	size_t size = c->table_size * 2, *table;
-
-	if ((c->series_count + 1) * 2 < c->table_size)
-		return true;
-	table = calloc(size, sizeof(*table));
-	if (!table)
-		return false;
-	for (size_t i = 0; i < c->series_count; i++) {
-		size_t at = slot_of(c->series[i].epoch, c->series[i].link, size);
-
-		while (table[at])
-			at = (at + 1) & (size - 1);
-		table[at] = i + 1;
-	}
-	free(c->table);
-	c->table = table;
-	c->table_size = size;
-	return true;
-}
-
-static bool
-link_is(const char *wanted, uint32_t link)
+bool
+prm_link_is(const char *wanted, uint32_t link)
 {
 	char *end;
 	unsigned long number = strtoul(wanted, &end, 10);
 
-	return end != wanted && !*end && number == link;
+	return !*wanted || (end != wanted && !*end && number == link);
 }
 
+/* Found, or added; NULL: no memory for `what`. */
 static struct series *
-series_find_or_add(struct prm_completeness *c, uint64_t epoch, uint32_t link)
+series_of(struct prm_completeness *c, uint64_t epoch, uint32_t link, const char *what,
+	struct pr_error *err)
 {
-	size_t at;
+	size_t at = 0, high = c->series_count;
+	struct series *series;
 
-	if (!table_grow(c))
-		return NULL;
-	at = slot_of(epoch, link, c->table_size);
-	for (; c->table[at]; at = (at + 1) & (c->table_size - 1)) {
-		struct series *series = &c->series[c->table[at] - 1];
-
-		if (series->epoch == epoch && series->link == link)
-			return series;
-	}
+	PR_ARRAY_SEARCH(at, high,
+		c->series[mid]->epoch < epoch ||
+			(c->series[mid]->epoch == epoch && c->series[mid]->link < link));
+	if (at < c->series_count && c->series[at]->epoch == epoch &&
+		c->series[at]->link == link)
+		return c->series[at];
 	if (c->series_count >= PRM_COMPLETENESS_SERIES_MAX ||
-		PR_ARRAY_GROW(c->series, c->series_count) < 0)
+		PR_ARRAY_GROW(c->series, c->series_count) < 0 ||
+		!(series = malloc(sizeof(*series)))) {
+		pr_error_set(err, "no memory for %s", what);
 		return NULL;
-	c->series[c->series_count] = (struct series){.epoch = epoch,
-		.link = link,
-		.in_scope = !c->link || link_is(c->link, link)};
-	c->table[at] = c->series_count + 1;
-	return &c->series[c->series_count++];
+	}
+	*series = (struct series){
+		.epoch = epoch, .link = link, .in_scope = prm_link_is(c->link, link)};
+	memmove(&c->series[at + 1], &c->series[at],
+		(c->series_count++ - at) * sizeof(*c->series));
+	return c->series[at] = series;
 }
 
 /* Pieces come nearly in order, so the place is found from the end. */
 static bool
-range_insert(struct series *series, const struct range *range)
+range_insert(struct ranges *to, const struct range *range)
 {
 	size_t at;
 
-	if (PR_ARRAY_GROW(series->ranges, series->count) < 0)
+	if (PR_ARRAY_GROW(to->items, to->count) < 0)
 		return false;
-	at = series->count++;
-	for (; at && series->ranges[at - 1].first > range->first; at--)
-		series->ranges[at] = series->ranges[at - 1];
-	series->ranges[at] = *range;
+	for (at = to->count++; at && to->items[at - 1].first > range->first; at--)
+		to->items[at] = to->items[at - 1];
+	to->items[at] = *range;
 	return true;
 }
 
+/* edge: it lies just outside the time range. */
 static int
-held_check(const Packrack__Held *h, struct pr_error *err)
+held_add(struct prm_completeness *c, const Packrack__Held *h, bool edge,
+	struct pr_error *err)
 {
+	static const char what[] = "what it holds";
+	struct range range = {h->first, h->last, h->first_otime, h->last_otime, NULL};
 	uint64_t span = h->last - h->first;
+	struct series *series;
 
 	if (h->first < 1 || h->last < h->first || h->last == UINT64_MAX ||
 		h->link > UINT16_MAX || h->first_otime > h->last_otime)
@@ -305,54 +256,29 @@ held_check(const Packrack__Held *h, struct pr_error *err)
 	if (h->bits.len && h->bits.len != span / 8 + 1)
 		return pr_error_set(err, "it tells %llu seqs with %zu bytes of bits",
 			(unsigned long long)span + 1, h->bits.len);
-	return 0;
-}
-
-static int
-held_add(struct prm_completeness *c, const Packrack__Held *h, struct pr_error *err)
-{
-	struct range range = {h->first, h->last, h->first_otime, h->last_otime, NULL};
-	struct series *series;
-
-	if (held_check(h, err) < 0)
-		return -1;
-	series = series_find_or_add(c, h->epoch, h->link);
+	series = series_of(c, h->epoch, h->link, what, err);
 	if (!series)
-		goto no_memory;
+		return -1;
+	if (edge) {
+		if (h->last_otime < c->options.since && h->last > series->below.seq)
+			series->below = (struct point){h->last, h->last_otime};
+		else if (h->first_otime > c->options.until &&
+			 (!series->above.seq || h->first < series->above.seq))
+			series->above = (struct point){h->first, h->first_otime};
+		return 0;
+	}
 	series->in_scope = true; /* told, so asked for, whatever the link's name */
 	if (h->last <= series->judged)
 		return 0; /* too late to count: that seqs are missing has been settled */
-	if (h->bits.len) {
+	if (h->bits.len)
 		range.bits = malloc(h->bits.len);
-		if (!range.bits)
-			goto no_memory;
-		memcpy(range.bits, h->bits.data, h->bits.len);
-	}
-	if (!range_insert(series, &range)) {
+	if ((h->bits.len && !range.bits) || !range_insert(&series->ranges, &range)) {
 		free(range.bits);
-		goto no_memory;
+		return pr_error_set(err, "no memory for %s", what);
 	}
+	if (range.bits)
+		memcpy(range.bits, h->bits.data, h->bits.len);
 	c->bytes += sizeof(range) + h->bits.len;
-	return 0;
-no_memory:
-	return pr_error_set(err, "no memory for what it holds");
-}
-
-static int
-edge_add(struct prm_completeness *c, const Packrack__Held *h, struct pr_error *err)
-{
-	struct series *series;
-
-	if (held_check(h, err) < 0)
-		return -1;
-	series = series_find_or_add(c, h->epoch, h->link);
-	if (!series)
-		return pr_error_set(err, "no memory for what it holds");
-	if (h->last_otime < c->options.since && h->last > series->below.seq)
-		series->below = (struct point){h->last, h->last_otime};
-	else if (h->first_otime > c->options.until &&
-		 (!series->above.seq || h->first < series->above.seq))
-		series->above = (struct point){h->first, h->first_otime};
 	return 0;
 }
 
@@ -361,7 +287,7 @@ watermark_of_all(const struct prm_completeness *c)
 {
 	int64_t least = INT64_MAX;
 
-	for (size_t i = 0; i < c->node_count; i++)
+	for (size_t i = 0; i < c->out->n_nodes; i++)
 		if ((!c->nodes[i].ended || c->nodes[i].limited) &&
 			c->nodes[i].watermark < least)
 			least = c->nodes[i].watermark;
@@ -407,7 +333,7 @@ prm_completeness_duplicates(const struct prm_completeness *c)
 void
 prm_completeness_bounds_only(struct prm_completeness *c)
 {
-	c->bounds_only = true;
+	c->out->held_at_most = true;
 }
 
 static bool
@@ -420,19 +346,21 @@ clip_to_edges(const struct series *series, uint64_t *first, uint64_t *last)
 	return *first <= *last;
 }
 
+/* What lies between these two, both held or outside the range; seq 0 below: from seq 1 on. */
 static void
-gap_add(struct prm_completeness *c, size_t series, uint64_t first, uint64_t last,
-	int64_t low, int64_t high)
+gap_add(struct prm_completeness *c, struct series *series, struct point below,
+	struct point above)
 {
-	if (!clip_to_edges(&c->series[series], &first, &last))
+	struct range gap = {below.seq + 1, above.seq - 1, below.otime, above.otime, NULL};
+
+	if (!clip_to_edges(series, &gap.first, &gap.last))
 		return;
-	if (c->gap_count >= PRM_COMPLETENESS_GAPS_MAX ||
-		PR_ARRAY_GROW(c->gaps, c->gap_count) < 0) {
-		c->surplus_packets += last - first + 1;
-		c->surplus_ranges++;
+	if (c->gap_count < PRM_COMPLETENESS_GAPS_MAX && range_insert(&series->gaps, &gap)) {
+		c->gap_count++;
 		return;
 	}
-	c->gaps[c->gap_count++] = (struct gap){series, first, last, low, high};
+	c->out->missing_packets += gap.last - gap.first + 1;
+	c->out->missing_ranges++;
 }
 
 /*
@@ -463,71 +391,45 @@ static void
 activate(struct sweep *s)
 {
 	struct prm_completeness *c = s->c;
+	const struct ranges *all = &s->series->ranges;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < s->active; i++) {
-		const struct range *p = &s->series->ranges[c->active[i]];
-
-		if (p->last >= s->at)
+	for (size_t i = 0; i < s->active; i++)
+		if (c->active[i]->last >= s->at)
 			c->active[kept++] = c->active[i];
 		else
-			point_raise(&s->series->last, p->last, p->last_otime);
-	}
+			point_raise(&s->series->last, c->active[i]->last,
+				c->active[i]->last_otime);
 	s->active = kept;
-	for (; s->next < s->series->count && s->series->ranges[s->next].first <= s->at;
-		s->next++) {
-		if (s->series->ranges[s->next].last < s->at || s->active >= ACTIVE_MAX)
+	for (; s->next < all->count && all->items[s->next].first <= s->at; s->next++) {
+		if (all->items[s->next].last < s->at || s->active >= ACTIVE_MAX)
 			continue;
-		if (PR_ARRAY_GROW(c->active, s->active) < 0) {
+		if (PR_ARRAY_GROW(c->active, s->active) < 0)
 			c->failed_memory = true;
-			continue;
-		}
-		c->active[s->active++] = s->next;
+		else
+			c->active[s->active++] = &all->items[s->next];
 	}
 }
 
-/* The lowest seq from `seq` on whose otime is known. */
-static struct point
-point_after(const struct sweep *s, uint64_t seq)
+/* The otime of the lowest seq from `seq` on of which it is known. */
+static int64_t
+otime_after(const struct sweep *s, uint64_t seq)
 {
+	const struct ranges *all = &s->series->ranges;
 	struct point best = {0, INT64_MAX};
 
 	for (size_t i = 0; i < s->active; i++) {
-		const struct range *p = &s->series->ranges[s->c->active[i]];
-		uint64_t known = p->first >= seq ? p->first : p->last;
+		const struct range *p = s->c->active[i];
+		bool first = p->first >= seq;
+		uint64_t known = first ? p->first : p->last;
 
 		if (known >= seq && (!best.seq || known < best.seq))
 			best = (struct point){
-				known, p->first >= seq ? p->first_otime : p->last_otime};
+				known, first ? p->first_otime : p->last_otime};
 	}
-	if (s->next < s->series->count &&
-		(!best.seq || s->series->ranges[s->next].first < best.seq))
-		best = (struct point){s->series->ranges[s->next].first,
-			s->series->ranges[s->next].first_otime};
-	return best;
-}
-
-/* The highest seq up to `seq` whose otime is known. */
-static struct point
-point_before(const struct sweep *s, uint64_t seq)
-{
-	struct point best = s->series->last;
-
-	for (size_t i = 0; i < s->active; i++) {
-		const struct range *p = &s->series->ranges[s->c->active[i]];
-
-		if (p->first <= seq)
-			point_raise(&best, p->first, p->first_otime);
-		if (p->last <= seq)
-			point_raise(&best, p->last, p->last_otime);
-	}
-	return best;
-}
-
-static uint64_t
-within(const struct series *series, uint64_t first, uint64_t last)
-{
-	return clip_to_edges(series, &first, &last) ? last - first + 1 : 0;
+	return s->next < all->count && (!best.seq || all->items[s->next].first < best.seq)
+		       ? all->items[s->next].first_otime
+		       : best.otime;
 }
 
 /* at, ..., at + count - 1 are held; whatever lies between them and the last such is a gap. */
@@ -535,17 +437,28 @@ static void
 take_held(struct sweep *s, uint64_t at, uint64_t count)
 {
 	struct series *series = s->series;
-	struct point before;
+	uint64_t top = series->top, last = at + count - 1;
+	struct point before = series->last;
 
 	if (!series->first.seq) {
-		series->first = (struct point){at, point_after(s, at).otime};
-	} else if (at > series->top + 1) {
-		before = point_before(s, series->top);
-		gap_add(s->c, (size_t)(series - s->c->series), series->top + 1, at - 1,
-			before.seq ? before.otime : INT64_MIN, point_after(s, at).otime);
+		series->first = (struct point){at, otime_after(s, at)};
+	} else if (at > top + 1) {
+		/* the highest seq before the gap whose otime is known */
+		for (size_t i = 0; i < s->active; i++) {
+			const struct range *p = s->c->active[i];
+
+			if (p->first <= top)
+				point_raise(&before, p->first, p->first_otime);
+			if (p->last <= top)
+				point_raise(&before, p->last, p->last_otime);
+		}
+		gap_add(s->c, series,
+			(struct point){top, before.seq ? before.otime : INT64_MIN},
+			(struct point){at, otime_after(s, at)});
 	}
-	series->top = at + count - 1;
-	series->held += within(series, at, at + count - 1);
+	series->top = last;
+	if (clip_to_edges(series, &at, &last))
+		series->held += last - at + 1;
 	s->c->held += count;
 }
 
@@ -573,8 +486,7 @@ take_word(struct sweep *s, unsigned width)
 	uint64_t word = 0;
 
 	for (size_t i = 0; i < s->active; i++) {
-		uint64_t bits =
-			load_bits(&s->series->ranges[s->c->active[i]], s->at, width);
+		uint64_t bits = load_bits(s->c->active[i], s->at, width);
 
 		s->c->told += (unsigned)__builtin_popcountll(bits);
 		word |= bits;
@@ -593,154 +505,126 @@ take_word(struct sweep *s, unsigned width)
 	s->at += width;
 }
 
-/* How many seqs from `at` on see the same ranges, up to upto. */
-static uint64_t
-same_ranges(const struct sweep *s, uint64_t upto)
-{
-	uint64_t last = upto;
-
-	for (size_t i = 0; i < s->active; i++)
-		if (s->series->ranges[s->c->active[i]].last < last)
-			last = s->series->ranges[s->c->active[i]].last;
-	if (s->next < s->series->count && s->series->ranges[s->next].first <= last)
-		last = s->series->ranges[s->next].first - 1;
-	return last - s->at + 1;
-}
-
-static bool
-all_full(const struct sweep *s)
-{
-	for (size_t i = 0; i < s->active; i++)
-		if (s->series->ranges[s->c->active[i]].bits)
-			return false;
-	return true;
-}
-
+/* Goes on by those seqs, up to upto, that see the same ranges. */
 static void
 step(struct sweep *s, uint64_t upto)
 {
-	uint64_t width;
+	const struct ranges *all = &s->series->ranges;
+	uint64_t last = upto, width;
+	bool full = true;
 
 	activate(s);
-	width = same_ranges(s, upto);
-	if (!s->active) {
-		s->at += width;
-	} else if (all_full(s)) {
-		take_held(s, s->at, width);
-		s->c->told += width * s->active;
-		s->at += width;
-	} else {
-		take_word(s, width > 64 ? 64 : (unsigned)width);
+	for (size_t i = 0; i < s->active; i++) {
+		if (s->c->active[i]->last < last)
+			last = s->c->active[i]->last;
+		full = full && !s->c->active[i]->bits;
 	}
+	if (s->next < all->count && all->items[s->next].first <= last)
+		last = all->items[s->next].first - 1;
+	width = last - s->at + 1;
+	if (!full) {
+		take_word(s, width > 64 ? 64 : (unsigned)width);
+		return;
+	}
+	if (s->active)
+		take_held(s, s->at, width);
+	s->c->told += width * s->active;
+	s->at += width;
 }
 
+/* Judges what ends before this otime, and forgets it. */
 static void
-forget(struct prm_completeness *c, struct series *series)
+judge_before(struct prm_completeness *c, struct series *series, int64_t before)
 {
+	struct sweep s = {.c = c, .series = series, .at = series->judged + 1};
+	struct ranges *all = &series->ranges;
+	uint64_t upto = 0;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < series->count; i++) {
-		struct range *p = &series->ranges[i];
+	for (size_t i = 0; i < all->count; i++)
+		if ((before == INT64_MAX || all->items[i].last_otime < before) &&
+			all->items[i].last > upto)
+			upto = all->items[i].last;
+	if (upto <= series->judged)
+		return;
+	/* what lies before the first held seq is bounded by the edges, which come to light later */
+	if (!series->judged && all->items[0].first > s.at)
+		s.at = all->items[0].first;
+	while (s.at <= upto)
+		step(&s, upto);
+	activate(&s);
+	series->judged = upto;
+	for (size_t i = 0; i < all->count; i++) {
+		struct range *p = &all->items[i];
 
-		if (p->last > series->judged) {
-			series->ranges[kept++] = *p;
+		if (p->last > upto) {
+			all->items[kept++] = *p;
 			continue;
 		}
 		c->bytes -= sizeof(*p) + (p->bits ? (p->last - p->first) / 8 + 1 : 0);
 		free(p->bits);
 	}
-	series->count = kept;
-}
-
-static void
-judge_until(struct prm_completeness *c, struct series *series, uint64_t upto)
-{
-	struct sweep s = {.c = c, .series = series, .at = series->judged + 1};
-
-	/* what lies before the first held seq is bounded by the edges, which come to light later */
-	if (!series->judged && series->count && series->ranges[0].first > s.at)
-		s.at = series->ranges[0].first;
-	while (s.at <= upto)
-		step(&s, upto);
-	activate(&s);
-	series->judged = upto;
-	forget(c, series);
-}
-
-static void
-judge_before(struct prm_completeness *c, struct series *series, int64_t before)
-{
-	uint64_t upto = 0;
-
-	for (size_t i = 0; i < series->count; i++)
-		if ((before == INT64_MAX || series->ranges[i].last_otime < before) &&
-			series->ranges[i].last > upto)
-			upto = series->ranges[i].last;
-	if (upto > series->judged)
-		judge_until(c, series, upto);
+	all->count = kept;
 }
 
 /* What a node says at its end: losses, evictions, ledgers; kept until the gaps are explained. */
 
 #define EVICTED_MAX 65536
 
-static void
-sweep_all(struct prm_completeness *c)
-{
-	int64_t watermark = watermark_of_all(c);
-
-	for (size_t i = 0; i < c->series_count; i++)
-		judge_before(c, &c->series[i], watermark);
-}
-
 int
 prm_completeness_batch(struct prm_completeness *c, int node, const Packrack__Batch *batch,
 	struct pr_error *err)
 {
+	int64_t watermark;
+
 	for (size_t i = 0; i < batch->n_edge; i++)
-		if (edge_add(c, batch->edge[i], err) < 0)
+		if (held_add(c, batch->edge[i], true, err) < 0)
 			return -1;
 	for (size_t i = 0; i < batch->n_held; i++)
-		if (held_add(c, batch->held[i], err) < 0)
+		if (held_add(c, batch->held[i], false, err) < 0)
 			return -1;
 	if (batch->frontier && batch->frontier > c->nodes[node].watermark)
 		c->nodes[node].watermark = batch->frontier;
-	if (c->bytes > c->options.sweep_bytes)
-		sweep_all(c);
+	if (c->bytes <= c->options.sweep_bytes)
+		return 0;
+	watermark = watermark_of_all(c);
+	for (size_t i = 0; i < c->series_count; i++)
+		judge_before(c, c->series[i], watermark);
 	return 0;
+}
+
+static bool
+in_time(const struct prm_completeness *c, const Packrack__Loss *l)
+{
+	return l->last_time >= c->options.since && l->first_time <= c->options.until;
 }
 
 static int
 loss_add(struct prm_completeness *c, int node, const Packrack__Loss *from,
 	struct pr_error *err)
 {
+	static const char what[] = "its losses";
+	Packrack__Loss loss = *from;
 	struct series *series;
-	struct loss loss = {.first = from->first_seq,
-		.last = from->last_seq,
-		.count = from->count,
-		.first_time = from->first_time,
-		.last_time = from->last_time,
-		.node = node};
 
-	if (loss.first < 1 || loss.last < loss.first || loss.last == UINT64_MAX ||
-		from->link > UINT16_MAX || loss.count > loss.last - loss.first + 1)
+	if (loss.first_seq < 1 || loss.last_seq < loss.first_seq ||
+		loss.last_seq == UINT64_MAX || from->link > UINT16_MAX ||
+		loss.count > loss.last_seq - loss.first_seq + 1)
 		return pr_error_set(err, "it tells a loss that makes no sense");
-	series = series_find_or_add(c, from->epoch, from->link);
+	series = series_of(c, loss.epoch, loss.link, what, err);
 	if (!series)
-		return pr_error_set(err, "no memory for its losses");
+		return -1;
 	series->in_scope = true; /* told, so asked for */
-	if (loss.last > series->lost.seq && loss.last_time >= c->options.since &&
-		loss.first_time <= c->options.until)
-		series->lost = (struct point){loss.last, loss.last_time};
+	if (loss.last_seq > series->lost.seq && in_time(c, &loss))
+		series->lost = (struct point){loss.last_seq, loss.last_time};
 	if (c->loss_count >= PRM_COMPLETENESS_LOSSES_MAX)
 		return 0; /* the gap stays, only its reason is not known */
-	if (PR_ARRAY_GROW(c->losses, c->loss_count) < 0)
-		return pr_error_set(err, "no memory for its losses");
-	loss.series = (size_t)(series - c->series);
-	loss.reason = strdup(from->reason ? from->reason : "");
-	if (!loss.reason)
-		return pr_error_set(err, "no memory for its losses");
-	c->losses[c->loss_count++] = loss;
+	if (PR_ARRAY_GROW(series->losses, series->loss_count) < 0 ||
+		!(loss.reason = strdup(from->reason)))
+		return pr_error_set(err, "no memory for %s", what);
+	loss.node = c->nodes[node].answer->node;
+	series->losses[series->loss_count++] = loss;
+	c->loss_count++;
 	return 0;
 }
 
@@ -748,77 +632,24 @@ static int
 evicted_add(struct prm_completeness *c, int node, const Packrack__Evicted *from,
 	struct pr_error *err)
 {
-	Packrack__Evicted named = *from, *copy;
+	static const char what[] = "its evictions";
+	Packrack__Completeness *out = c->out;
+	Packrack__Evicted named = *from;
 	struct series *series;
 
-	if (c->evicted_count >= EVICTED_MAX)
+	if (out->n_evicted >= EVICTED_MAX)
 		return pr_error_set(err, "it tells too many evictions");
 	named.node = c->nodes[node].answer->node;
-	copy = PR_ARRAY_GROW(c->evicted, c->evicted_count) < 0
-		       ? NULL
-		       : pr_message_copy(&named.base);
-	if (!copy)
-		return pr_error_set(err, "no memory for its evictions");
-	c->evicted[c->evicted_count++] = copy;
+	if (PR_ARRAY_GROW(out->evicted, out->n_evicted) < 0 ||
+		!(out->evicted[out->n_evicted] = pr_message_copy(&named.base)))
+		return pr_error_set(err, "no memory for %s", what);
+	out->n_evicted++;
 	if (!from->last_seq)
 		return 0;
-	series = series_find_or_add(c, from->epoch, from->link);
-	if (!series)
-		return pr_error_set(err, "no memory for its evictions");
-	if (from->last_seq > series->evicted_seq)
+	series = series_of(c, from->epoch, from->link, what, err);
+	if (series && from->last_seq > series->evicted_seq)
 		series->evicted_seq = from->last_seq;
-	return 0;
-}
-
-static void
-raise(uint64_t *to, uint64_t from)
-{
-	if (*to < from)
-		*to = from;
-}
-
-/* Every node has its own copy of the ledger, some older than others; all of it only grows. */
-static void
-ledger_merge(Packrack__Ledger *to, const Packrack__Ledger *from)
-{
-	raise(&to->last_seq, from->last_seq);
-	if (to->last_otime < from->last_otime)
-		to->last_otime = from->last_otime;
-	if (to->said_until < from->said_until)
-		to->said_until = from->said_until;
-	raise(&to->dropped_kernel, from->dropped_kernel);
-	raise(&to->dropped_interface, from->dropped_interface);
-	raise(&to->dropped_ring, from->dropped_ring);
-	raise(&to->dropped_no_node, from->dropped_no_node);
-	raise(&to->dropped_send, from->dropped_send);
-	raise(&to->cut, from->cut);
-	if (from->linktype)
-		to->linktype = from->linktype;
-	if (from->snaplen)
-		to->snaplen = from->snaplen;
-}
-
-static Packrack__Ledger *
-ledger_new(struct prm_completeness *c, const Packrack__Ledger *from)
-{
-	Packrack__Ledger *copy = PR_ARRAY_GROW(c->ledgers, c->ledger_count) < 0
-					 ? NULL
-					 : pr_message_copy(&from->base);
-
-	if (copy)
-		c->ledgers[c->ledger_count++] = copy;
-	return copy;
-}
-
-static bool
-told_add(struct series *series, const Packrack__Ledger *from)
-{
-	if (PR_ARRAY_GROW(series->told, series->told_count) < 0)
-		return false;
-	series->told[series->told_count].said_until = from->said_until;
-	series->told[series->told_count].seq = from->last_seq;
-	series->told[series->told_count++].ended = from->ended;
-	return true;
+	return series ? 0 : -1;
 }
 
 /*
@@ -848,9 +679,12 @@ update_ledger_state(const struct prm_completeness *c, struct series *series)
 		series->ledger->ended = true;
 }
 
+/* Every node has its own copy of the ledger, some older than others; all of it only grows. */
 static int
 ledger_add(struct prm_completeness *c, const Packrack__Ledger *from, struct pr_error *err)
 {
+	static const char what[] = "its ledgers";
+	Packrack__Completeness *out = c->out;
 	struct series *series;
 
 	if (from->link > UINT16_MAX)
@@ -858,18 +692,18 @@ ledger_add(struct prm_completeness *c, const Packrack__Ledger *from, struct pr_e
 			err, "it tells of link %u, which there cannot be", from->link);
 	if (from->last_seq == UINT64_MAX)
 		return pr_error_set(err, "it tells of more packets than there can be");
-	series = series_find_or_add(c, from->epoch, from->link);
+	series = series_of(c, from->epoch, from->link, what, err);
 	if (!series)
-		return pr_error_set(err, "no memory for its ledgers");
-	if (!series->ledger)
-		series->ledger = ledger_new(c, from);
-	if (!series->ledger)
-		return pr_error_set(err, "no memory for its ledgers");
-	ledger_merge(series->ledger, from);
-	if (!told_add(series, from))
-		return pr_error_set(err, "no memory for its ledgers");
-	if (c->link && from->name && !strcmp(c->link, from->name))
-		series->in_scope = true;
+		return -1;
+	if (!series->ledger && PR_ARRAY_GROW(out->ledgers, out->n_ledgers) == 0 &&
+		(series->ledger = pr_message_copy(&from->base)))
+		out->ledgers[out->n_ledgers++] = series->ledger;
+	if (!series->ledger || PR_ARRAY_GROW(series->told, series->told_count) < 0)
+		return pr_error_set(err, "no memory for %s", what);
+	pr_message_add_numbers(&series->ledger->base, &from->base);
+	series->told[series->told_count++] =
+		(struct told){from->said_until, from->last_seq, from->ended};
+	series->in_scope |= !strcmp(c->link, from->name);
 	return 0;
 }
 
@@ -900,42 +734,25 @@ prm_completeness_end(struct prm_completeness *c, int node, const Packrack__End *
  * each seq ("exact") are believed before those that say "count of first..last".
  */
 
+/* Through the exact losses of a series, or the others. */
 struct walk {
-	struct prm_completeness *c;
-	Packrack__Completeness *out;
-	/* through one series's losses */
-	size_t next_exact, next_vague, end;
-	struct loss *exact, *vague; /* of those begun, the one that reaches furthest */
+	bool exact;
+	size_t next;
+	const Packrack__Loss *best; /* of those begun, the one that reaches furthest */
 };
 
 static bool
-is_exact(const struct loss *loss)
+is_exact(const Packrack__Loss *loss)
 {
-	return loss->count == loss->last - loss->first + 1;
-}
-
-static int
-place_compare(size_t series_a, uint64_t first_a, size_t series_b, uint64_t first_b)
-{
-	if (series_a != series_b)
-		return series_a < series_b ? -1 : 1;
-	return first_a < first_b ? -1 : first_a > first_b;
+	return loss->count == loss->last_seq - loss->first_seq + 1;
 }
 
 static int
 loss_compare(const void *pa, const void *pb)
 {
-	const struct loss *a = pa, *b = pb;
+	const Packrack__Loss *a = pa, *b = pb;
 
-	return place_compare(a->series, a->first, b->series, b->first);
-}
-
-static int
-gap_compare(const void *pa, const void *pb)
-{
-	const struct gap *a = pa, *b = pb;
-
-	return place_compare(a->series, a->first, b->series, b->first);
+	return a->first_seq < b->first_seq ? -1 : a->first_seq > b->first_seq;
 }
 
 static int
@@ -957,35 +774,25 @@ missing_compare(const void *pa, const void *pb)
 
 /* first..last is missing; as far as is known, it is of `about`. */
 static void
-list(struct walk *w, const struct series *series, uint64_t first, uint64_t last,
-	const struct loss *about, const char *node)
+list(struct prm_completeness *c, uint64_t first, uint64_t last, const Packrack__Loss *about)
 {
-	Packrack__Completeness *out = w->out;
-	Packrack__Loss *l;
+	Packrack__Completeness *out = c->out;
+	Packrack__Loss l = *about;
 
-	out->missing_packets += last - first + 1;
+	l.first_seq = first;
+	l.last_seq = last;
+	l.count = last - first + 1;
+	l.among_first = is_exact(about) ? 0 : about->first_seq;
+	l.among_last = is_exact(about) ? 0 : about->last_seq;
+	out->missing_packets += l.count;
 	out->missing_ranges++;
 	if (out->n_missing >= PRM_COMPLETENESS_LIST_MAX)
 		return;
-	if (PR_ARRAY_GROW(out->missing, out->n_missing) < 0 || !(l = malloc(sizeof(*l)))) {
-		w->c->failed_memory = true;
-		return;
-	}
-	packrack__loss__init(l);
-	l->epoch = series->epoch;
-	l->link = series->link;
-	l->first_seq = first;
-	l->last_seq = last;
-	l->count = last - first + 1;
-	l->first_time = about->first_time;
-	l->last_time = about->last_time;
-	text_set(w->c, &l->reason, about->reason);
-	text_set(w->c, &l->node, node);
-	if (!is_exact(about)) {
-		l->among_first = about->first;
-		l->among_last = about->last;
-	}
-	out->missing[out->n_missing++] = l;
+	if (PR_ARRAY_GROW(out->missing, out->n_missing) < 0 ||
+		!(out->missing[out->n_missing] = pr_message_copy(&l.base)))
+		c->failed_memory = true;
+	else
+		out->n_missing++;
 }
 
 /* ---- what no loss explains ---- */
@@ -997,179 +804,135 @@ alive(const struct prm_completeness *c, const struct series *series)
 	       series->ledger->said_until > c->options.now - PR_LEDGER_ALIVE_NS;
 }
 
-/* Some node that hears the dispatcher has not settled all up to there. */
-static bool
-pending(const struct prm_completeness *c, const struct series *series, const struct gap *h)
-{
-	return alive(c, series) && h->last > series->settled;
-}
-
 static const char *
-reason_of(const struct prm_completeness *c, const struct series *series, const char **node)
+reason_of(const struct prm_completeness *c, const struct series *series, char **node)
 {
-	for (size_t i = 0; i < c->node_count; i++)
+	const Packrack__Ledger *ledger = series->ledger;
+
+	for (size_t i = 0; i < c->out->n_nodes; i++)
 		if (c->nodes[i].failed) {
 			*node = c->nodes[i].answer->node;
 			return PRM_MISSING_NO_ANSWER;
 		}
-	for (size_t i = 0; i < c->node_count; i++)
+	for (size_t i = 0; i < c->out->n_nodes; i++)
 		if (c->nodes[i].corrupt) {
 			*node = c->nodes[i].answer->node;
 			return PRM_MISSING_CORRUPT;
 		}
-	*node = "";
-	if (series->ledger &&
-		series->ledger->dropped_no_node + series->ledger->dropped_send)
+	if (ledger && ledger->dropped_no_node + ledger->dropped_send)
 		return PRM_MISSING_DROPPED;
-	if (series->ledger && !series->ledger->ended && !alive(c, series))
-		return PRM_MISSING_UNDELIVERED;
-	return PRM_MISSING_UNKNOWN;
+	return ledger && !ledger->ended && !alive(c, series) ? PRM_MISSING_UNDELIVERED
+							     : PRM_MISSING_UNKNOWN;
 }
 
 /* An eviction that names no seq covers gaps that may be as old as what it took. */
 static bool
-evicted_by_time(
-	const struct prm_completeness *c, const struct series *series, const struct gap *h)
+evicted_by_time(const struct prm_completeness *c, const struct series *series,
+	const struct range *gap)
 {
-	for (size_t i = 0; i < c->evicted_count; i++) {
-		const Packrack__Evicted *e = c->evicted[i];
+	for (size_t i = 0; i < c->out->n_evicted; i++) {
+		const Packrack__Evicted *e = c->out->evicted[i];
 
-		if (e->midst ? e->link == series->link && h->low <= e->until &&
-					h->high >= e->since
-			     : !e->last_seq && h->low <= e->until &&
-					(!e->epoch || (e->epoch == series->epoch &&
-							      e->link == series->link)))
+		if (gap->first_otime <= e->until &&
+			(e->midst ? e->link == series->link && gap->last_otime >= e->since
+				  : !e->last_seq &&
+						(!e->epoch ||
+							(e->epoch == series->epoch &&
+								e->link == series->link))))
 			return true;
 	}
 	return false;
 }
 
+/* first..last, which lie in the gap. */
 static void
-unexplained(struct walk *w, const struct gap *h, uint64_t first, uint64_t last)
+unexplained(struct prm_completeness *c, struct series *series, const struct range *gap,
+	uint64_t first, uint64_t last)
 {
-	struct series *series = &w->c->series[h->series];
-	struct loss about = {.first_time = h->low, .last_time = h->high};
-	const char *node;
+	Packrack__Loss about = PACKRACK__LOSS__INIT;
 
 	if (first <= series->evicted_seq) {
 		series->evicted_gap = true;
 		first = last < series->evicted_seq ? last + 1 : series->evicted_seq + 1;
 	}
-	if (first <= last && evicted_by_time(w->c, series, h)) {
+	if (first <= last && evicted_by_time(c, series, gap)) {
 		series->evicted_gap = true;
 		return;
 	}
-	if (first > last || h->low > w->c->options.until || h->high < w->c->options.since)
+	about.first_time = gap->first_otime;
+	about.last_time = gap->last_otime;
+	if (first > last || !in_time(c, &about))
 		return;
-	if (pending(w->c, series, h)) {
-		w->out->pending_packets += last - first + 1;
+	/* some node that hears the dispatcher has not settled all up to there */
+	if (alive(c, series) && gap->last > series->settled) {
+		c->out->pending_packets += last - first + 1;
 		return;
 	}
-	about.first = first;
-	about.last = last;
+	about.epoch = series->epoch;
+	about.link = series->link;
+	about.first_seq = first;
+	about.last_seq = last;
 	about.count = last - first + 1;
-	about.reason = (char *)reason_of(w->c, series, &node);
-	if (w->c->options.partial_scope && !node[0])
-		return;
-	list(w, series, first, last, &about, node);
+	about.reason = (char *)reason_of(c, series, &about.node);
+	if (!c->options.partial_scope || about.node[0])
+		list(c, first, last, &about);
 }
 
 /* ---- matching gaps with losses ---- */
-
-static void
-begin_series(struct walk *w, size_t series, size_t *loss)
-{
-	while (*loss < w->c->loss_count && w->c->losses[*loss].series < series)
-		++*loss;
-	w->next_exact = w->next_vague = *loss;
-	while (*loss < w->c->loss_count && w->c->losses[*loss].series == series)
-		++*loss;
-	w->end = *loss;
-	w->exact = w->vague = NULL;
-}
 
 /*
  * The loss of this kind that covers seq (else NULL). *upto is lowered to where another answer may
  * begin.
  */
-static struct loss *
-covering(struct walk *w, bool exact, uint64_t seq, uint64_t *upto)
+static const Packrack__Loss *
+covering(const struct series *series, struct walk *w, uint64_t seq, uint64_t *upto)
 {
-	size_t *next = exact ? &w->next_exact : &w->next_vague;
-	struct loss **best = exact ? &w->exact : &w->vague;
+	for (; w->next < series->loss_count; w->next++) {
+		const Packrack__Loss *l = &series->losses[w->next];
 
-	for (; *next < w->end; ++*next) {
-		struct loss *l = &w->c->losses[*next];
-
-		if (is_exact(l) != exact)
+		if (is_exact(l) != w->exact)
 			continue;
-		if (l->first > seq) {
-			if (l->first <= *upto)
-				*upto = l->first - 1;
+		if (l->first_seq > seq) {
+			if (l->first_seq <= *upto)
+				*upto = l->first_seq - 1;
 			break;
 		}
-		if (!*best || l->last > (*best)->last)
-			*best = l;
+		if (!w->best || l->last_seq > w->best->last_seq)
+			w->best = l;
 	}
-	if (!*best || (*best)->last < seq)
+	if (!w->best || w->best->last_seq < seq)
 		return NULL;
-	if ((*best)->last < *upto)
-		*upto = (*best)->last;
-	return *best;
-}
-
-static bool
-in_range(const struct prm_completeness *c, const struct loss *l)
-{
-	return l->last_time >= c->options.since && l->first_time <= c->options.until;
+	if (w->best->last_seq < *upto)
+		*upto = w->best->last_seq;
+	return w->best;
 }
 
 static void
-explain(struct walk *w, const struct gap *h)
+explain_gaps(struct prm_completeness *c, struct series *series)
 {
-	uint64_t at = h->first, upto;
+	struct walk exact = {.exact = true}, vague = {.exact = false};
 
-	while (at <= h->last) {
-		struct loss *l;
+	if (series->loss_count)
+		qsort(series->losses, series->loss_count, sizeof(*series->losses),
+			loss_compare);
+	for (size_t i = 0; series->in_scope && i < series->gaps.count; i++) {
+		struct range gap = series->gaps.items[i];
 
-		upto = h->last;
-		l = covering(w, true, at, &upto);
-		if (!l)
-			l = covering(w, false, at, &upto);
-		if (!l)
-			unexplained(w, h, at, upto);
-		else if (in_range(w->c, l))
-			list(w, &w->c->series[h->series], at, upto, l,
-				w->c->nodes[l->node].answer->node);
-		at = upto + 1;
+		clip_to_edges(series, &gap.first, &gap.last);
+		for (uint64_t at = gap.first, upto; at <= gap.last; at = upto + 1) {
+			const Packrack__Loss *l;
+
+			upto = gap.last;
+			l = covering(series, &exact, at, &upto);
+			if (!l)
+				l = covering(series, &vague, at, &upto);
+			if (!l)
+				unexplained(c, series, &gap, at, upto);
+			else if (in_time(c, l))
+				list(c, at, upto, l);
+		}
 	}
 }
-
-static void
-explain_gaps(struct prm_completeness *c, Packrack__Completeness *out)
-{
-	struct walk walk = {.c = c, .out = out}, *w = &walk;
-	size_t loss = 0, series = SIZE_MAX;
-
-	if (c->gap_count)
-		qsort(c->gaps, c->gap_count, sizeof(*c->gaps), gap_compare);
-	if (c->loss_count)
-		qsort(c->losses, c->loss_count, sizeof(*c->losses), loss_compare);
-	for (size_t i = 0; i < c->gap_count; i++) {
-		if (c->gaps[i].series != series)
-			begin_series(w, series = c->gaps[i].series, &loss);
-		if (c->series[series].in_scope &&
-			clip_to_edges(
-				&c->series[series], &c->gaps[i].first, &c->gaps[i].last))
-			explain(w, &c->gaps[i]);
-	}
-	out->missing_packets += c->surplus_packets;
-	out->missing_ranges += c->surplus_ranges;
-	if (out->n_missing)
-		qsort(out->missing, out->n_missing, sizeof(*out->missing), missing_compare);
-}
-
-/* An answer's completeness, put together: where each series ends, what is missing, what the nodes say. */
 
 /* ---- the ends of a series ---- */
 
@@ -1179,189 +942,120 @@ explain_gaps(struct prm_completeness *c, Packrack__Completeness *out)
  * end; they count, unless a loss tells their time: never a silently short answer.
  */
 static void
-gap(struct prm_completeness *c, size_t series, struct point below, struct point above)
+series_ends(struct prm_completeness *c, struct series *series)
 {
-	if (above.seq > below.seq + 1)
-		gap_add(c, series, below.seq + 1, above.seq - 1, below.otime, above.otime);
-}
-
-/* A live dispatcher's packets are not older than its epoch; a trace file's may be of any age. */
-static int64_t
-oldest(uint64_t epoch, const struct point *later)
-{
-	int64_t start = (int64_t)(epoch >> 32) * INT64_C(1000000000);
-
-	return later->seq && later->otime >= start ? start : INT64_MIN;
-}
-
-static void
-series_ends(struct prm_completeness *c, size_t index)
-{
-	struct series *series = &c->series[index];
+	const Packrack__Ledger *ledger = series->ledger;
 	struct point below = series->below, above = series->above,
 		     top = {series->top, series->last.otime};
+	bool any = series->first.seq;
 
-	if (!above.seq && series->ledger && series->ledger->last_otime >= c->options.since)
-		above = (struct point){
-			series->ledger->last_seq + 1, series->ledger->last_otime};
+	if (!above.seq && ledger && ledger->last_otime >= c->options.since)
+		above = (struct point){ledger->last_seq + 1, ledger->last_otime};
 	/* a loss is known before the MARK that declares it, which a dead dispatcher never sends */
 	if (!series->above.seq && series->lost.seq >= above.seq && series->lost.seq)
 		above = (struct point){series->lost.seq + 1, series->lost.otime};
-	if (!below.seq)
-		below.otime =
-			oldest(series->epoch, series->first.seq ? &series->first : &above);
+	if (!below.seq) {
+		/* a live dispatcher's packets are not older than its epoch; a trace file's may be of any age */
+		const struct point *later = any ? &series->first : &above;
+		int64_t start = (int64_t)(series->epoch >> 32) * INT64_C(1000000000);
+
+		below.otime = later->seq && later->otime >= start ? start : INT64_MIN;
+	}
 	if (c->cut)
 		above.seq = 0; /* what follows the cut is not asked for */
-	if (series->first.seq) {
-		gap(c, index, below, series->first);
-		if (above.seq)
-			gap(c, index, top, above);
-	} else if (above.seq) {
-		gap(c, index, below, above);
-	}
+	if (any)
+		gap_add(c, series, below, series->first);
+	if (above.seq)
+		gap_add(c, series, any ? top : below, above);
 }
 
-static void
-judge_rest(struct prm_completeness *c)
-{
-	int64_t before = INT64_MAX;
+/* ---- the whole answer ---- */
 
-	if (c->cut) {
-		before = watermark_of_all(c);
-		if (before > c->cut_otime)
-			before = c->cut_otime;
-	}
-	for (size_t i = 0; i < c->series_count; i++) {
-		judge_before(c, &c->series[i], before);
-		series_ends(c, i);
-	}
-}
-
-/* ---- the rest of the answer ---- */
-
-/* True if all nodes have answered, and read all of what they hold. Called once: hands the answers over. */
+/*
+ * True if the eviction need not be reported: the packets were moved, and the answer of another node holds them. Of
+ * whatever epoch (midst): nothing of the link is missed that somebody had deleted.
+ */
 static bool
-nodes_report(struct prm_completeness *c, Packrack__Completeness *out)
+is_moved(const struct prm_completeness *c, const Packrack__Evicted *e)
 {
-	bool all = c->node_count > 0;
+	bool held = false;
 
-	out->nodes = calloc(c->node_count ? c->node_count : 1, sizeof(*out->nodes));
-	c->failed_memory |= !out->nodes;
-	for (size_t i = 0; out->nodes && i < c->node_count; i++) {
-		struct node *n = &c->nodes[i];
+	if (!e->deleted || !e->deleted->moved_to[0] || e->until > e->deleted->until ||
+		(!e->midst && !e->epoch))
+		return false;
+	for (size_t i = 0; i < c->series_count; i++) {
+		const struct series *series = c->series[i];
+
+		if (series->link != e->link || (!e->midst && series->epoch != e->epoch))
+			continue;
+		if (series->evicted_gap)
+			return false;
+		held |= series->held > 0;
+	}
+	return held;
+}
+
+/* What nodes say of themselves, and evictions that reach into the range, only those. */
+static void
+answers_report(struct prm_completeness *c, Packrack__Completeness *r)
+{
+	size_t evicted = r->n_evicted;
+
+	for (size_t i = 0; i < r->n_nodes; i++) {
+		const struct node *n = &c->nodes[i];
 		Packrack__NodeAnswer *a = n->answer;
 
 		a->answered = !n->failed && (n->ended || c->cut);
 		if (!n->failed && !a->answered)
 			text_set(c, &a->error, "did not answer to its end");
 		a->stopped = a->answered && !n->ended && !a->left_out;
-		all = all && a->answered && !n->corrupt;
-		out->nodes[out->n_nodes++] = a;
-		n->answer = NULL;
+		r->complete &= a->answered && !n->corrupt;
 	}
-	return all;
-}
+	r->n_evicted = 0;
+	for (size_t i = 0; i < evicted; i++) {
+		Packrack__Evicted *e = r->evicted[i];
 
-/* Of whatever epoch: nothing of the link is missed that somebody had deleted. */
-static bool
-others_have(const struct prm_completeness *c, uint32_t link)
-{
-	bool held = false;
-
-	for (size_t i = 0; i < c->series_count; i++)
-		if (c->series[i].link == link) {
-			held |= c->series[i].held > 0;
-			if (c->series[i].evicted_gap)
-				return false;
-		}
-	return held;
-}
-
-/* True if the eviction need not be reported: the packets were moved, and the answer of another node holds them. */
-static bool
-is_moved(struct prm_completeness *c, const Packrack__Evicted *e)
-{
-	const struct series *series;
-
-	if (!e->deleted || !e->deleted->moved_to[0] || e->until > e->deleted->until)
-		return false;
-	if (e->midst)
-		return others_have(c, e->link);
-	if (!e->epoch)
-		return false;
-	series = series_find_or_add(c, e->epoch, e->link);
-	return series && series->held && !series->evicted_gap;
-}
-
-/* Evictions that reach into the range, and only those; true: none. */
-static bool
-evicted_report(struct prm_completeness *c, Packrack__Completeness *out)
-{
-	size_t kept = 0;
-
-	out->evicted =
-		calloc(c->evicted_count ? c->evicted_count : 1, sizeof(*out->evicted));
-	if (!out->evicted) {
-		c->failed_memory = true;
-		return false;
-	}
-	for (size_t i = 0; i < c->evicted_count; i++)
-		if (c->evicted[i]->until >= c->options.since &&
-			(!c->evicted[i]->midst ||
-				c->evicted[i]->since <= c->options.until) &&
-			!is_moved(c, c->evicted[i]))
-			out->evicted[out->n_evicted++] = c->evicted[i];
+		if (e->until >= c->options.since &&
+			(!e->midst || e->since <= c->options.until) && !is_moved(c, e))
+			r->evicted[r->n_evicted++] = e;
 		else
-			c->evicted[kept++] = c->evicted[i];
-	c->evicted_count = kept;
-	return !out->n_evicted;
-}
-
-/* Had the dispatcher drops before the packets got a number? Only series that reach the range. */
-static void
-ledgers_report(struct prm_completeness *c, Packrack__Completeness *out)
-{
-
-	for (size_t i = 0; i < c->series_count; i++) {
-		const struct series *series = &c->series[i];
-
-		out->held_packets += series->in_scope ? series->held : 0;
-		if (series->ledger && series->in_scope &&
-			series->ledger->last_otime >= c->options.since)
-			out->dropped_packets += series->ledger->dropped_kernel +
-						series->ledger->dropped_interface +
-						series->ledger->dropped_ring;
+			packrack__evicted__free_unpacked(e, NULL);
 	}
-	out->ledgers = c->ledgers;
-	out->n_ledgers = c->ledger_count;
-	c->ledgers = NULL;
-	c->ledger_count = 0;
+	r->complete &= !r->n_evicted;
 }
 
 int
 prm_completeness_finish(
 	struct prm_completeness *c, Packrack__Completeness **out, struct pr_error *err)
 {
-	Packrack__Completeness *r = malloc(sizeof(*r));
-	bool fine;
+	Packrack__Completeness *r = c->out;
+	int64_t before = c->cut ? watermark_of_all(c) : INT64_MAX;
 
-	*out = r;
-	if (!r)
+	if (c->cut && before > c->cut_otime)
+		before = c->cut_otime;
+	for (size_t i = 0; i < c->series_count; i++) {
+		struct series *series = c->series[i];
+		const Packrack__Ledger *ledger = series->ledger;
+
+		update_ledger_state(c, series);
+		judge_before(c, series, before);
+		series_ends(c, series);
+		explain_gaps(c, series);
+		r->held_packets += series->in_scope ? series->held : 0;
+		/* drops before packets got a number; only series that reach the range */
+		if (ledger && series->in_scope && ledger->last_otime >= c->options.since)
+			r->dropped_packets += ledger->dropped_kernel +
+					      ledger->dropped_interface +
+					      ledger->dropped_ring;
+	}
+	if (r->n_missing)
+		qsort(r->missing, r->n_missing, sizeof(*r->missing), missing_compare);
+	r->complete = r->n_nodes && !r->missing_packets && !r->pending_packets &&
+		      !r->dropped_packets;
+	answers_report(c, r);
+	*out = c->failed_memory ? NULL : r;
+	if (!*out)
 		return pr_error_set(err, "no memory for the completeness of an answer");
-	packrack__completeness__init(r);
-	for (size_t i = 0; i < c->series_count; i++)
-		update_ledger_state(c, &c->series[i]);
-	judge_rest(c);
-	explain_gaps(c, r);
-	fine = nodes_report(c, r);
-	fine = evicted_report(c, r) && fine;
-	ledgers_report(c, r);
-	r->held_at_most = c->bounds_only;
-	r->complete =
-		fine && !r->missing_packets && !r->pending_packets && !r->dropped_packets;
-	if (!c->failed_memory)
-		return 0;
-	packrack__completeness__free_unpacked(r, NULL);
-	*out = NULL;
-	return pr_error_set(err, "no memory for the completeness of an answer");
+	c->out = NULL;
+	return 0;
 }

@@ -42,6 +42,9 @@ struct prm_completeness *prm_completeness_create(
 	const struct prm_completeness_options *options, struct pr_error *err);
 void prm_completeness_destroy(struct prm_completeness **c);
 
+/* Is it the link of this number, as in the options? A name says nothing; "" is any. */
+bool prm_link_is(const char *wanted, uint32_t link);
+
 /* Registers a node; returns its index, or -1 without memory. name is copied. */
 int prm_completeness_node(
 	struct prm_completeness *c, const char *name, struct pr_error *err);

@@ -375,13 +375,7 @@ static bool
 selected(const struct prm_node_summaries *c, const char *wanted, uint64_t epoch,
 	uint32_t link)
 {
-	char *end;
-	unsigned long number;
-
-	if (!wanted[0])
-		return true;
-	number = strtoul(wanted, &end, 10);
-	if (end != wanted && !*end && number == link)
+	if (prm_link_is(wanted, link))
 		return true;
 	for (size_t i = 0; i < c->coverage->n_ledgers; i++) {
 		const Packrack__Ledger *l = c->coverage->ledgers[i];

@@ -99,29 +99,35 @@ static const struct {
 
 /* *is_signed: the number is an int64_t. */
 static uint64_t
-measure(const ProtobufCMessage *message, const char *name, bool *is_signed)
+measure(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
+	bool *is_signed)
 {
-	const ProtobufCFieldDescriptor *field =
-		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 	const char *base = (const char *)message, *at = base + field->offset;
 
-	*is_signed = false;
+	*is_signed = field->type == PROTOBUF_C_TYPE_SINT64 ||
+		     field->type == PROTOBUF_C_TYPE_SFIXED64;
 	if (field->label == PROTOBUF_C_LABEL_REPEATED)
 		return *(const size_t *)(base + field->quantifier_offset);
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_UINT32:
 		return *(const uint32_t *)at;
+	case PROTOBUF_C_TYPE_BOOL:
+		return *(const protobuf_c_boolean *)at != 0;
 	case PROTOBUF_C_TYPE_STRING:
 		return strlen(*(const char *const *)at);
 	case PROTOBUF_C_TYPE_BYTES:
 		return ((const ProtobufCBinaryData *)at)->len;
-	case PROTOBUF_C_TYPE_SINT64:
-	case PROTOBUF_C_TYPE_SFIXED64:
-		*is_signed = true;
-		return *(const uint64_t *)at;
 	default:
 		return *(const uint64_t *)at;
 	}
+}
+
+static uint64_t
+measure_named(const ProtobufCMessage *message, const char *name, bool *is_signed)
+{
+	return measure(message,
+		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name),
+		is_signed);
 }
 
 static int
@@ -133,7 +139,7 @@ check_limits(const ProtobufCMessage *message, struct pr_error *err)
 
 		if (limits[i].type != message->descriptor)
 			continue;
-		value = measure(message, limits[i].field, &is_signed);
+		value = measure_named(message, limits[i].field, &is_signed);
 		if (value < limits[i].low || value > limits[i].high)
 			return pr_error_set(err, "%s's %s is %lld: %llu to %llu are taken",
 				limits[i].type->short_name, limits[i].field,
@@ -152,8 +158,8 @@ check_pairs(const ProtobufCMessage *message, struct pr_error *err)
 
 		if (pairs[i].type != message->descriptor)
 			continue;
-		first = measure(message, pairs[i].first, &is_signed);
-		last = measure(message, pairs[i].last, &is_signed);
+		first = measure_named(message, pairs[i].first, &is_signed);
+		last = measure_named(message, pairs[i].last, &is_signed);
 		bad = is_signed ? (int64_t)first > (int64_t)last : first > last;
 		if (bad || (pairs[i].equal && first != last))
 			return pr_error_set(err, "%s's %s is %lld, and its %s %lld",
@@ -490,29 +496,31 @@ pr_message_name(const Packrack__Envelope *env)
 
 /* ---- copy and add ---- */
 
-/*
- * How fields add up that are not plain sums. By default numbers are added, flags and times stay. */
-enum add_rule { ADD_NONE, ADD_SUM, ADD_MAX, ADD_ANY, ADD_ALL };
+/* How fields add up that are not plain sums. By default numbers are added, flags and times stay. */
+enum add_rule { ADD_NONE, ADD_SUM, ADD_MAX, ADD_MIN };
 
 static const struct {
 	const ProtobufCMessageDescriptor *type;
-	const char *field;
+	const char *field; /* NULL: all of them */
 	enum add_rule rule;
 } add_rules[] = {
 	/* a merger counts these itself, as it gives packets on */
 	{&packrack__end__descriptor, "matched", ADD_NONE},
 	{&packrack__end__descriptor, "related", ADD_NONE},
-	{&packrack__completeness__descriptor, "complete", ADD_ALL},
-	{&packrack__completeness__descriptor, "held_at_most", ADD_ANY},
+	{&packrack__completeness__descriptor, "complete", ADD_MIN},
+	{&packrack__completeness__descriptor, "held_at_most", ADD_MAX},
 	/* counted for a whole epoch each time */
 	{&packrack__completeness__descriptor, "dropped_packets", ADD_MAX},
+	/* of one series, by several nodes: some hear later than others */
+	{&packrack__ledger__descriptor, NULL, ADD_MAX},
 };
 
 static enum add_rule
 add_rule(const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field)
 {
 	for (size_t i = 0; i < COUNT(add_rules); i++)
-		if (add_rules[i].type == type && !strcmp(add_rules[i].field, field->name))
+		if (add_rules[i].type == type &&
+			(!add_rules[i].field || !strcmp(add_rules[i].field, field->name)))
 			return add_rules[i].rule;
 	return field->type == PROTOBUF_C_TYPE_UINT64 ? ADD_SUM : ADD_NONE;
 }
@@ -539,19 +547,20 @@ number_size(const ProtobufCFieldDescriptor *field)
 }
 
 static void
-add_number(enum add_rule rule, void *to, const void *from)
+add_number(ProtobufCMessage *to, const ProtobufCFieldDescriptor *field,
+	const ProtobufCMessage *from, const ProtobufCFieldDescriptor *other, size_t size)
 {
-	uint64_t *sum = to;
-	uint64_t more = rule == ADD_SUM || rule == ADD_MAX ? *(const uint64_t *)from : 0;
+	enum add_rule rule = add_rule(to->descriptor, field);
+	bool is_signed, less;
+	uint64_t now = measure(to, field, &is_signed);
+	uint64_t more = measure(from, other, &is_signed);
+	void *at = (char *)to + field->offset;
 
+	less = is_signed ? (int64_t)now < (int64_t)more : now < more;
 	if (rule == ADD_SUM)
-		*sum += more;
-	else if (rule == ADD_MAX)
-		*sum = *sum < more ? more : *sum;
-	else if (rule == ADD_ANY)
-		*(protobuf_c_boolean *)to |= *(const protobuf_c_boolean *)from;
-	else if (rule == ADD_ALL)
-		*(protobuf_c_boolean *)to &= *(const protobuf_c_boolean *)from;
+		*(uint64_t *)at += more;
+	else if (now != more && (rule == ADD_MAX ? less : rule == ADD_MIN && !less))
+		memcpy(at, (const char *)from + other->offset, size);
 }
 
 /* Goes through the numbers and flags that both messages have under one name. */
@@ -563,19 +572,20 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 	for (unsigned i = 0; i < type->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &type->fields[i];
 		const ProtobufCFieldDescriptor *other =
-			protobuf_c_message_descriptor_get_field_by_name(
-				from->descriptor, field->name);
+			type == from->descriptor
+				? field
+				: protobuf_c_message_descriptor_get_field_by_name(
+					  from->descriptor, field->name);
 		size_t size = number_size(field);
-		char *at = (char *)to + field->offset;
 
 		if (!size || !other || other->type != field->type ||
 			number_size(other) != size)
 			continue;
 		if (add)
-			add_number(add_rule(type, field), at,
-				(const char *)from + other->offset);
+			add_number(to, field, from, other, size);
 		else
-			memcpy(at, (const char *)from + other->offset, size);
+			memcpy((char *)to + field->offset,
+				(const char *)from + other->offset, size);
 	}
 }
 
