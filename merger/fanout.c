@@ -43,7 +43,8 @@ struct follow {
 
 struct prm_fanout {
 	struct prm_fanout_state state;
-	struct prm_fanout_options options; /* query is ours */
+	struct prm_fanout_options options;
+	Packrack__Query *query; /* our own copy */
 	struct leg *legs;
 	size_t leg_count;
 	struct prm_completeness *completeness;
@@ -120,14 +121,11 @@ static void
 send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body_case,
 	const void *body)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	const struct prm_peer_ref *client = &f->options.client;
+	Packrack__Envelope env = pr_message_of(id, body_case, body);
+	const struct prm_fanout_options *o = &f->options;
 
-	env.id = id;
-	env.body_case = body_case;
-	env.query = (Packrack__Query *)body; /* all bodies are pointers in one union */
-	if ((f->options.deliver ? f->options.deliver(f->options.deliver_arg, &env)
-				: pr_rpc_send(client->rpc, &client->peer, &env, NULL)) < 0)
+	if ((o->deliver ? o->deliver(o->deliver_arg, &env)
+			: pr_rpc_send(o->client.rpc, &o->client.peer, &env, NULL)) < 0)
 		client_gone(f);
 }
 
@@ -159,32 +157,6 @@ drop_node(struct prm_fanout *f, struct leg *leg, const char *why)
 /* ---- asking nodes ---- */
 
 static int
-leg_ask(struct prm_fanout *f, struct leg *leg, const struct prm_node_info *node,
-	const Packrack__Query *query, struct pr_error *err)
-{
-
-	leg->address = node->address;
-	leg->id = ++*f->options.next_id;
-	leg->heard = leg->moved = f->mono;
-	leg->remote = prm_remote_create(err);
-	if (!leg->remote || pr_merge_add(f->merge, &leg->remote->source, err) < 0)
-		return -1;
-	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
-		drop_node(f, leg, "its connection is gone");
-	return 0;
-}
-
-/* What the node would tell is told for it. */
-static int
-leg_leave_out(struct prm_fanout *f, struct leg *leg, struct prm_route *route,
-	const char *name, const char *why, struct pr_error *err)
-{
-	leg->settled = true;
-	prm_completeness_set_reason(f->completeness, leg->index, why, true);
-	return prm_route_tell(route, name, f->completeness, leg->index, err);
-}
-
-static int
 leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *node,
 	const Packrack__Query *query, struct prm_route *route, struct pr_error *err)
 {
@@ -195,19 +167,28 @@ leg_begin(struct prm_fanout *f, const char *name, const struct prm_node_info *no
 	if (leg->index < 0)
 		return -1;
 	f->leg_count++;
-	if (node && prm_node_connected(node, f->mono)) {
-		if (route && prm_route_decide(route, name, why))
-			return leg_leave_out(f, leg, route, name, why, err);
-		if (f->rechecking)
-			snprintf(why, sizeof(why),
-				"the answer seemed to lack packets, so all were");
-		prm_completeness_set_reason(f->completeness, leg->index, why, false);
-		return leg_ask(f, leg, node, query, err);
+	if (!node || !prm_node_connected(node, f->mono)) {
+		if (node)
+			snprintf(why, sizeof(why), "not heard for %lld s",
+				(long long)((f->mono - node->heard) / 1000000000));
+		drop_node(f, leg, node ? why : "the merger knows no such node");
+		return 0;
 	}
-	if (node)
-		snprintf(why, sizeof(why), "not heard for %lld s",
-			(long long)((f->mono - node->heard) / 1000000000));
-	drop_node(f, leg, node ? why : "the merger knows no such node");
+	leg->settled = route && prm_route_decide(route, name, why);
+	if (f->rechecking)
+		snprintf(
+			why, sizeof(why), "the answer seemed to lack packets, so all were");
+	prm_completeness_set_reason(f->completeness, leg->index, why, leg->settled);
+	if (leg->settled) /* what the node would tell is told for it */
+		return prm_route_tell(route, name, f->completeness, leg->index, err);
+	leg->address = node->address;
+	leg->id = ++*f->options.next_id;
+	leg->heard = leg->moved = f->mono;
+	leg->remote = prm_remote_create(err);
+	if (!leg->remote || pr_merge_add(f->merge, &leg->remote->source, err) < 0)
+		return -1;
+	if (prm_send(&leg->address, leg->id, PACKRACK__ENVELOPE__BODY_QUERY, query) < 0)
+		drop_node(f, leg, "its connection is gone");
 	return 0;
 }
 
@@ -220,7 +201,7 @@ static int
 ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
 	const struct prm_registry *registry = f->options.registry;
-	const Packrack__Query *query = f->options.query;
+	const Packrack__Query *query = f->query;
 	Packrack__Query copy = *query;
 	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 	struct prm_route route;
@@ -259,26 +240,7 @@ ask_all(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 	return rc;
 }
 
-/* With nodes that were asked: credit for their batches, and what they say. */
-
 /* ---- to the client ---- */
-
-/* An end that fits into no message says less, rather than nothing. */
-static void
-send_end(struct prm_fanout *f, Packrack__End *end)
-{
-	Packrack__Completeness *all = end->completeness, less;
-
-	if (all && packrack__end__get_packed_size(end) + 32 > PR_RPC_MESSAGE_MAX) {
-		less = *all;
-		less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
-		less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
-		less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
-		end->completeness = &less;
-	}
-	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_END, end);
-	end->completeness = all;
-}
 
 static void
 send_failure(struct prm_fanout *f, const char *text, bool bad_request)
@@ -326,15 +288,6 @@ leg_live(const struct leg *leg)
  * Batches that a node may have under way or waiting: PRM_REMOTE_WINDOW; 1 while more than PRM_FANOUT_QUEUED_MAX bytes
  * wait; 0 while the node is ahead of the slowest, and the ranges that nodes hold take over PRM_FANOUT_STRETCHES_MAX.
  */
-static uint32_t
-window_of(const struct prm_fanout *f, const struct leg *leg, size_t queued)
-{
-	if (prm_completeness_bytes(f->completeness) > PRM_FANOUT_STRETCHES_MAX &&
-		!prm_completeness_is_slowest(f->completeness, leg->index))
-		return 0;
-	return queued > PRM_FANOUT_QUEUED_MAX ? 1 : PRM_REMOTE_WINDOW;
-}
-
 static void
 grant_all(struct prm_fanout *f)
 {
@@ -349,11 +302,18 @@ grant_all(struct prm_fanout *f)
 		if (leg->remote)
 			queued += leg->remote->bytes;
 	}
-	for (size_t i = 0; i < f->leg_count && !f->state.done; i++)
-		if (leg_live(&f->legs[i])) {
-			grant(f, &f->legs[i], window_of(f, &f->legs[i], queued));
-			owed |= f->legs[i].remote->owed > 0;
-		}
+	for (size_t i = 0; i < f->leg_count && !f->state.done; i++) {
+		struct leg *leg = &f->legs[i];
+		uint32_t window = queued > PRM_FANOUT_QUEUED_MAX ? 1 : PRM_REMOTE_WINDOW;
+
+		if (!leg_live(leg))
+			continue;
+		if (prm_completeness_bytes(f->completeness) > PRM_FANOUT_STRETCHES_MAX &&
+			!prm_completeness_is_slowest(f->completeness, leg->index))
+			window = 0;
+		grant(f, leg, window);
+		owed |= leg->remote->owed > 0;
+	}
 	/* all wait for each other: nodes of which no packet is here must be asked */
 	for (size_t i = 0; i < f->leg_count && !f->state.done && !owed; i++)
 		if (leg_live(&f->legs[i]) && !f->legs[i].remote->waiting)
@@ -361,22 +321,6 @@ grant_all(struct prm_fanout *f)
 }
 
 /* ---- rounds of asking ---- */
-
-/* Are some nodes left out by name? */
-static bool
-asks_a_part(const Packrack__Query *q, const struct prm_registry *registry)
-{
-	for (size_t i = 0; q->n_nodes && i < registry->count; i++) {
-		size_t j = 0;
-
-		while (j < q->n_nodes &&
-			strcmp(q->nodes[j], registry->nodes[i]->hello->name) != 0)
-			j++;
-		if (j == q->n_nodes)
-			return true;
-	}
-	return false;
-}
 
 static void
 release(struct prm_fanout *f)
@@ -390,30 +334,6 @@ release(struct prm_fanout *f)
 	f->leg_count = 0;
 }
 
-/* Has the client merge what it can merge, unless the merger has to see each packet. */
-static void
-begin_passing(struct prm_fanout *f)
-{
-	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
-	uint64_t ids[PASS_MAX];
-	char *nodes[PASS_MAX];
-
-	if (!f->options.query->merges || f->count_only || f->limit || f->follow.on ||
-		f->leg_count > PASS_MAX)
-		return;
-	sources.ids = ids;
-	sources.nodes = nodes;
-	for (size_t i = 0; i < f->leg_count; i++)
-		if (leg_live(&f->legs[i])) {
-			ids[sources.n_ids++] = f->legs[i].id;
-			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
-				f->completeness, f->legs[i].index);
-		}
-	f->passes = sources.n_ids > 0;
-	if (f->passes)
-		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
-}
-
 static int64_t
 now_real(const struct prm_fanout *f)
 {
@@ -424,20 +344,38 @@ now_real(const struct prm_fanout *f)
 static int
 begin_round(struct prm_fanout *f, bool count_at_node, struct pr_error *err)
 {
-	const Packrack__Query *q = f->options.query;
-	struct prm_completeness_options c = {.since = q->since,
-		.until = q->until,
-		.now = now_real(f),
-		.link = q->link,
-		.partial_scope = asks_a_part(q, f->options.registry)};
+	const Packrack__Query *q = f->query;
+	const struct prm_registry *registry = f->options.registry;
+	struct prm_completeness_options c = {
+		.since = q->since, .until = q->until, .now = now_real(f), .link = q->link};
+	Packrack__Sources sources = PACKRACK__SOURCES__INIT;
+	uint64_t ids[PASS_MAX];
+	char *nodes[PASS_MAX];
+	size_t named = 0;
 
 	release(f);
 	f->merged = f->limited = f->has_kept = false;
+	for (size_t i = 0; i < q->n_nodes; i++)
+		named += prm_registry_find(registry, q->nodes[i]) != NULL;
+	c.partial_scope = q->n_nodes && named < registry->count;
 	f->completeness = prm_completeness_create(&c, err);
 	f->merge = pr_merge_create(err);
 	if (!f->completeness || !f->merge || ask_all(f, count_at_node, err) < 0)
 		return -1;
-	begin_passing(f);
+	/* the client merges what it can merge, unless the merger has to see each packet */
+	f->passes = q->merges && !f->count_only && !f->limit && !f->follow.on &&
+		    f->leg_count <= PASS_MAX;
+	sources.ids = ids;
+	sources.nodes = nodes;
+	for (size_t i = 0; f->passes && i < f->leg_count; i++)
+		if (leg_live(&f->legs[i])) {
+			ids[sources.n_ids++] = f->legs[i].id;
+			nodes[sources.n_nodes++] = (char *)prm_completeness_name(
+				f->completeness, f->legs[i].index);
+		}
+	f->passes = sources.n_ids > 0;
+	if (f->passes)
+		send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_SOURCES, &sources);
 	grant_all(f);
 	return 0;
 }
@@ -458,34 +396,23 @@ completeness_free(Packrack__Completeness **c)
 	*c = NULL;
 }
 
-/* ---- following ---- */
-
-static Packrack__Query *
-query_of(struct prm_fanout *f)
-{
-	return (Packrack__Query *)f->options.query; /* a copy of our own */
-}
+/*
+ * A query that goes on (Query.follow): the nodes are asked round after round, each time for what lies
+ * between the end of the round before and now. They begin when all of it is settled there, so a packet
+ * comes once, in order, and none is left behind. Nodes that come or go are seen at the next round.
+ */
 
 /* A range that begins later than now is one instant: the first round then waits for it. */
 static void
 set_until(struct prm_fanout *f)
 {
-	Packrack__Query *q = query_of(f);
+	Packrack__Query *q = f->query;
 	int64_t now = now_real(f);
 
 	q->until = now < f->follow.until ? now : f->follow.until;
 	if (q->until < q->since)
 		q->until = q->since;
 	f->follow.round_mono = f->mono;
-}
-
-static void
-follow_begin(struct prm_fanout *f)
-{
-	f->follow.on = f->options.query->follow;
-	f->follow.until = f->options.query->until;
-	if (f->follow.on)
-		set_until(f);
 }
 
 /* The figures become those of all rounds; a node has answered if it did in each. */
@@ -563,82 +490,45 @@ take_over(struct prm_fanout *f)
 	f->follow.total = c;
 }
 
-static void
-follow_sum(struct prm_fanout *f)
-{
-	if (!f->follow.on)
-		return;
-	take_over(f);
-	f->sums.completeness = f->follow.total;
-	f->follow.total = NULL;
-}
-
-static bool
-follow_end_round(struct prm_fanout *f)
-{
-	if (f->options.query->until >= f->follow.until)
-		return false;
-	take_over(f);
-	f->follow.idle = true;
-	return true;
-}
-
-static void
-follow_tick(struct prm_fanout *f)
-{
-	Packrack__Query *q = query_of(f);
-
-	if (f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||
-		now_real(f) <= q->until)
-		return;
-	f->follow.idle = false;
-	q->since = q->until + 1;
-	set_until(f);
-	ask_again(f, false);
-}
-
 /* ---- the end of an answer ---- */
 
-/*
- * Nodes have counted, and some packets lie on two of them: only a merge tells them apart. Where the client merges,
- * nodes count in the second round only, and what they counted in the first also had packets twice.
- */
-static bool
-counted_twice(const struct prm_fanout *f, bool cancelled)
-{
-	return f->count_at_node && !f->passes && !cancelled && f->leg_count > 1 &&
-	       prm_completeness_duplicates(f->completeness);
-}
-
-/* Who was not asked may hold, or know, what the answer seems to lack. */
-static bool
-needs_recheck(const struct prm_fanout *f, bool cancelled)
-{
-	const Packrack__Completeness *c = f->sums.completeness;
-
-	return f->state.left_out && !f->rechecking && !cancelled &&
-	       (c->missing_packets || c->pending_packets);
-}
-
-/* What came to the nodes after they had told is not in the answer, and the answer says so. */
+/* An end that fits into no message says less, rather than nothing. */
 static void
-settle_recheck(struct prm_fanout *f)
+send_end(struct prm_fanout *f, bool cancelled)
 {
-	Packrack__Completeness *c = f->sums.completeness;
+	Packrack__End *end = &f->sums;
+	Packrack__Completeness *all = end->completeness, less;
 
-	if (!f->rechecking)
-		return;
-	if (f->state.matched > f->given) {
-		c->pending_packets += f->state.matched - f->given;
-		c->complete = false;
+	/* what came to the nodes after they had told is not in the answer, and the answer says so */
+	if (f->rechecking && f->state.matched > f->given) {
+		all->pending_packets += f->state.matched - f->given;
+		all->complete = false;
 	}
-	f->state.matched = f->given;
+	if (f->rechecking)
+		f->state.matched = f->given;
+	end->matched = f->state.matched;
+	/* who follows ends so, unless it was somebody else's wish */
+	end->cancelled = cancelled && (!f->follow.on || f->broken_off);
+	end->limit_reached = f->limited;
+	f->state.done = true;
+	if (all && packrack__end__get_packed_size(end) + 32 > PR_RPC_MESSAGE_MAX) {
+		less = *all;
+		less.n_missing = less.n_missing > 1000 ? 1000 : less.n_missing;
+		less.n_ledgers = less.n_ledgers > 1000 ? 1000 : less.n_ledgers;
+		less.n_evicted = less.n_evicted > 1000 ? 1000 : less.n_evicted;
+		end->completeness = &less;
+	}
+	send_client(f, f->options.id, PACKRACK__ENVELOPE__BODY_END, end);
+	end->completeness = all;
+	completeness_free(&end->completeness);
 }
 
 static void
 finish(struct prm_fanout *f, bool cancelled)
 {
 	struct pr_error err = {""};
+	Packrack__Completeness *c;
+	bool twice;
 
 	for (size_t i = 0; i < f->leg_count; i++)
 		if (f->legs[i].remote && f->legs[i].remote->error)
@@ -650,18 +540,33 @@ finish(struct prm_fanout *f, bool cancelled)
 		send_failure(f, err.text, false);
 		return;
 	}
-	f->sums.counted_twice = f->tally && counted_twice(f, cancelled);
-	if (!f->tally && counted_twice(f, cancelled)) {
+	/*
+	 * Nodes have counted, and some packets lie on two of them: only a merge tells them apart. Where the client
+	 * merges, nodes count in the second round only, and what they counted in the first also had packets twice.
+	 */
+	twice = f->count_at_node && !f->passes && !cancelled && f->leg_count > 1 &&
+		prm_completeness_duplicates(f->completeness);
+	f->sums.counted_twice = f->tally && twice;
+	if (twice && !f->tally) {
 		completeness_free(&f->sums.completeness);
 		packrack__end__init(&f->sums);
 		f->state.matched = 0;
 		ask_again(f, false);
 		return;
 	}
-	if (f->follow.on && !cancelled && !f->limited && follow_end_round(f))
-		return;
-	follow_sum(f);
-	if (needs_recheck(f, cancelled)) {
+	if (f->follow.on) {
+		take_over(f);
+		f->follow.idle =
+			!cancelled && !f->limited && f->query->until < f->follow.until;
+		if (f->follow.idle)
+			return;
+		f->sums.completeness = f->follow.total;
+		f->follow.total = NULL;
+	}
+	c = f->sums.completeness;
+	/* who was not asked may hold, or know, what the answer seems to lack */
+	if (f->state.left_out && !f->rechecking && !cancelled &&
+		(c->missing_packets || c->pending_packets)) {
 		completeness_free(&f->sums.completeness);
 		f->rechecking = f->count_only = true;
 		f->given = f->state.matched;
@@ -669,14 +574,7 @@ finish(struct prm_fanout *f, bool cancelled)
 		ask_again(f, true);
 		return;
 	}
-	settle_recheck(f);
-	f->sums.matched = f->state.matched;
-	/* who follows ends so, unless it was somebody else's wish */
-	f->sums.cancelled = cancelled && (!f->follow.on || f->broken_off);
-	f->sums.limit_reached = f->limited;
-	f->state.done = true;
-	send_end(f, &f->sums);
-	completeness_free(&f->sums.completeness);
+	send_end(f, cancelled);
 }
 
 /* ---- merging ---- */
@@ -709,28 +607,13 @@ seal(struct prm_fanout *f)
 		send_batch(f);
 }
 
-/* A packet longer than a batch gets one of its own size. */
-static bool
-make_room(struct prm_fanout *f, const struct pr_packet *p)
-{
-	size_t room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
-	uint8_t *grown;
-
-	if (room <= f->room)
-		return true;
-	grown = room < PR_RPC_MESSAGE_MAX - 1024 ? realloc(f->buf, room) : NULL;
-	if (!grown)
-		return false;
-	f->buf = grown;
-	f->room = room;
-	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
-	return true;
-}
-
 /* false: it must be kept until the batch before it has gone. */
 static bool
 add(struct prm_fanout *f, const struct pr_packet *p)
 {
+	uint8_t *grown;
+	size_t room;
+
 	if (f->sealed)
 		return false;
 	if (pr_segment_add(&f->builder, p))
@@ -738,36 +621,19 @@ add(struct prm_fanout *f, const struct pr_packet *p)
 	seal(f);
 	if (f->sealed)
 		return false;
-	if (f->state.done || pr_segment_add(&f->builder, p))
+	if (f->state.done)
 		return true;
-	if (!make_room(f, p) || !pr_segment_add(&f->builder, p))
+	/* a packet longer than a batch gets one of its own size */
+	room = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
+	if (room > f->room && room < PR_RPC_MESSAGE_MAX - 1024 &&
+		(grown = realloc(f->buf, room))) {
+		f->buf = grown;
+		f->room = room;
+		pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+	}
+	if (!pr_segment_add(&f->builder, p))
 		send_failure(f, "a packet is longer than a message can be", false);
 	return true;
-}
-
-/* Counts a packet; false: the limit is reached. */
-static bool
-take(struct prm_fanout *f, const struct pr_packet *p)
-{
-	f->state.matched++;
-	f->sums.related += (p->flags & PR_PACKET_RELATED) != 0;
-	if (!f->limit || f->state.matched < f->limit)
-		return true;
-	prm_completeness_truncate(f->completeness, p->otime);
-	f->limited = true;
-	return false;
-}
-
-/* What the merge gives next, past what says only how far nodes are. */
-static int
-next(struct prm_fanout *f, struct pr_packet *p)
-{
-	int got;
-
-	do
-		got = pr_source_next(f->merge, p, NULL);
-	while (got == PR_SOURCE_PACKET && p->flags & PRM_WATERMARK);
-	return got;
 }
 
 /* What nodes have counted goes to the client when they are all through; true: it has all of it. */
@@ -780,8 +646,8 @@ give_tally(struct prm_fanout *f)
 
 	if (!f->tally)
 		return true;
-	if (!f->tally_at && f->options.query->tally->best)
-		pr_tally_cut(f->tally, f->options.query->tally->best);
+	if (!f->tally_at && f->query->tally->best)
+		pr_tally_cut(f->tally, f->query->tally->best);
 	while (f->credit && !f->state.done) {
 		rc = pr_tally_next_part(f->tally, &f->tally_at, &f->part, &err);
 		if (rc == 0)
@@ -797,21 +663,6 @@ give_tally(struct prm_fanout *f)
 }
 
 static void
-end_or_wait(struct prm_fanout *f, int got, bool flush)
-{
-	if (got == PR_SOURCE_ERROR) {
-		send_failure(f, "merging failed", false);
-		return;
-	}
-	if (got == PR_SOURCE_END)
-		f->merged = true;
-	if (!f->sealed && (flush || f->merged))
-		seal(f);
-	if (f->merged && !f->sealed && !f->state.done && give_tally(f))
-		finish(f, false);
-}
-
-static void
 merge_on(struct prm_fanout *f, bool flush)
 {
 	struct pr_packet p;
@@ -821,20 +672,35 @@ merge_on(struct prm_fanout *f, bool flush)
 		if (f->has_kept)
 			p = f->kept;
 		else
-			got = next(f, &p);
+			do /* past what says only how far nodes are */
+				got = pr_source_next(f->merge, &p, NULL);
+			while (got == PR_SOURCE_PACKET && p.flags & PRM_WATERMARK);
 		if (got != PR_SOURCE_PACKET)
 			break;
 		f->has_kept = !f->count_only && !add(f, &p);
 		f->kept = p;
 		if (f->has_kept)
 			return; /* no credit */
-		if (!f->state.done && !take(f, &p)) {
-			f->merged = true;
-			got = PR_SOURCE_END;
+		if (f->state.done)
+			return;
+		f->state.matched++;
+		f->sums.related += (p.flags & PR_PACKET_RELATED) != 0;
+		if (f->limit && f->state.matched >= f->limit) {
+			prm_completeness_truncate(f->completeness, p.otime);
+			f->limited = f->merged = true;
 		}
 	}
-	if (!f->state.done)
-		end_or_wait(f, f->merged ? PR_SOURCE_END : got, flush);
+	if (f->state.done)
+		return;
+	if (got == PR_SOURCE_ERROR) {
+		send_failure(f, "merging failed", false);
+		return;
+	}
+	f->merged |= got == PR_SOURCE_END;
+	if (!f->sealed && (flush || f->merged))
+		seal(f);
+	if (f->merged && !f->sealed && !f->state.done && give_tally(f))
+		finish(f, false);
 }
 
 static void
@@ -850,30 +716,12 @@ pump(struct prm_fanout *f, bool flush)
 
 /* ---- what nodes send ---- */
 
-/* The client merges: the batch goes to it as it is. */
-static void
-pass_on(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
-{
-	const struct prm_peer_ref *client = &f->options.client;
-	struct pr_segment_header header;
-	struct pr_error err;
-
-	if (!batch->packets.len)
-		header.count = 0;
-	else if (pr_segment_peek(batch->packets.data, batch->packets.len, &header, &err) <
-		 0) {
-		drop_node(f, leg, err.text);
-		return;
-	}
-	f->state.matched += header.count;
-	if (pr_rpc_pass_on(leg->address.rpc, client->rpc, &client->peer) < 0)
-		client_gone(f);
-}
-
 static void
 on_batch(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
 {
+	const struct prm_peer_ref *client = &f->options.client;
 	struct pr_rpc *rpc = passes(f) ? NULL : leg->address.rpc;
+	struct pr_segment_header header = {.count = 0};
 	struct pr_error err = {""};
 
 	leg->moved = f->mono;
@@ -883,10 +731,19 @@ on_batch(struct prm_fanout *f, struct leg *leg, const Packrack__Batch *batch)
 		return;
 	}
 	if (prm_remote_batch(leg->remote, rpc, batch, &err) < 0 ||
-		prm_completeness_batch(f->completeness, leg->index, batch, &err) < 0)
+		prm_completeness_batch(f->completeness, leg->index, batch, &err) < 0 ||
+		(!rpc && batch->packets.len &&
+			pr_segment_peek(batch->packets.data, batch->packets.len, &header,
+				&err) < 0)) {
 		drop_node(f, leg, err.text);
-	else if (passes(f))
-		pass_on(f, leg, batch);
+		return;
+	}
+	if (rpc)
+		return;
+	/* the client merges: the batch goes to it as it is */
+	f->state.matched += header.count;
+	if (pr_rpc_pass_on(leg->address.rpc, client->rpc, &client->peer) < 0)
+		client_gone(f);
 }
 
 static void
@@ -896,34 +753,30 @@ on_end(struct prm_fanout *f, struct leg *leg, const Packrack__End *end)
 
 	if (leg->settled)
 		return;
-	if (end->cancelled) {
-		drop_node(f, leg, "it cancelled the query");
-		return;
-	}
-	if (prm_completeness_end(f->completeness, leg->index, end, &err) < 0) {
-		drop_node(f, leg, err.text);
+	if (end->cancelled ||
+		prm_completeness_end(f->completeness, leg->index, end, &err) < 0) {
+		drop_node(f, leg, end->cancelled ? "it cancelled the query" : err.text);
 		return;
 	}
 	leg->remote->ended = true;
 	send_source_end(f, leg);
 	/* not settled yet: its last batches may still turn out bad while they are merged */
 	pr_message_add_numbers(&f->sums.base, &end->base);
-	if (f->count_at_node) {
-		f->state.matched += end->matched;
-		f->sums.related += end->related;
-	}
-	if (f->count_at_node && end->limit_reached) {
+	if (!f->count_at_node)
+		return;
+	f->state.matched += end->matched;
+	f->sums.related += end->related;
+	if (end->limit_reached) {
 		f->limited = true;
 		prm_completeness_truncate(f->completeness, INT64_MAX);
 	}
 }
 
 static struct leg *
-leg_find(struct prm_fanout *f, const struct prm_peer_ref *from, uint64_t id)
+leg_of(const struct prm_fanout *f, uint64_t id)
 {
 	for (size_t i = 0; i < f->leg_count; i++)
-		if (f->legs[i].remote && f->legs[i].id == id &&
-			prm_peer_ref_equal(&f->legs[i].address, from))
+		if (f->legs[i].remote && f->legs[i].id == id)
 			return &f->legs[i];
 	return NULL;
 }
@@ -932,9 +785,9 @@ bool
 prm_fanout_on_message(struct prm_fanout *f, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env, int64_t mono)
 {
-	struct leg *leg = leg_find(f, from, env->id);
+	struct leg *leg = leg_of(f, env->id);
 
-	if (!leg)
+	if (!leg || !prm_peer_ref_equal(&leg->address, from))
 		return false;
 	f->mono = mono;
 	if (f->state.done || leg->remote->ended)
@@ -972,10 +825,7 @@ prm_fanout_on_node_lost(
 static struct leg *
 source_find(const struct prm_fanout *f, uint64_t id)
 {
-	for (size_t i = 0; passes(f) && id != f->options.id && i < f->leg_count; i++)
-		if (f->legs[i].remote && f->legs[i].id == id)
-			return &f->legs[i];
-	return NULL;
+	return passes(f) && id != f->options.id ? leg_of(f, id) : NULL;
 }
 
 bool
@@ -1038,12 +888,6 @@ prm_fanout_abort(struct prm_fanout *f, const char *why)
 		send_failure(f, why, false);
 }
 
-/*
- * A query that goes on (Query.follow): the nodes are asked round after round, each time for what lies
- * between the end of the round before and now. They begin when all of it is settled there, so a packet
- * comes once, in order, and none is left behind. Nodes that come or go are seen at the next round.
- */
-
 /* ---- life ---- */
 
 static int
@@ -1068,46 +912,45 @@ check_query(const struct prm_fanout_options *o, struct pr_error *err)
 	return 0;
 }
 
-static bool
-init(struct prm_fanout *f, const struct prm_fanout_options *options)
-{
-	const Packrack__Query *q = options->query;
-
-	f->options = *options;
-	f->options.query = pr_message_copy(&q->base);
-	if (!f->options.silent_ns)
-		f->options.silent_ns = PRM_FANOUT_SILENT_NS;
-	f->state.number = options->number;
-	f->mono = f->began = options->mono;
-	packrack__end__init(&f->sums);
-	f->limit = q->limit;
-	f->count_only = q->count_only;
-	f->room = PRM_FANOUT_BATCH;
-	f->buf = malloc(f->room);
-	if (q->tally)
-		f->tally =
-			pr_tally_create(q->tally->step > 0, q->tally->by_packets, 0, NULL);
-	if (!f->options.query || !f->buf || (q->tally && !f->tally))
-		return false;
-	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
-	follow_begin(f);
-	return true;
-}
-
 struct prm_fanout *
 prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err)
 {
+	const Packrack__Query *q = options->query;
 	struct prm_fanout *f;
 
 	if (check_query(options, err) < 0)
 		return NULL;
 	f = calloc(1, sizeof(*f));
-	if (!f || !init(f, options)) {
-		pr_error_set(err, "no memory for a query");
-	} else if (begin_round(f, !f->follow.on, err) == 0) {
-		f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
-		return f;
+	if (f) {
+		f->options = *options;
+		f->query = pr_message_copy(&q->base);
+		if (!f->options.silent_ns)
+			f->options.silent_ns = PRM_FANOUT_SILENT_NS;
+		f->state.number = options->number;
+		f->mono = f->began = options->mono;
+		packrack__end__init(&f->sums);
+		f->limit = q->limit;
+		f->count_only = q->count_only;
+		f->room = PRM_FANOUT_BATCH;
+		f->buf = malloc(f->room);
+		if (q->tally)
+			f->tally = pr_tally_create(
+				q->tally->step > 0, q->tally->by_packets, 0, NULL);
 	}
+	if (!f || !f->query || !f->buf || (q->tally && !f->tally)) {
+		pr_error_set(err, "no memory for a query");
+		goto fail;
+	}
+	pr_segment_begin(&f->builder, f->buf, f->room, PR_SEGMENT_MIXED);
+	f->follow.on = q->follow;
+	f->follow.until = q->until;
+	if (q->follow)
+		set_until(f);
+	if (begin_round(f, !q->follow, err) < 0)
+		goto fail;
+	f->options.exclusions = NULL; /* they go; who asks again asks more nodes */
+	return f;
+fail:
 	prm_fanout_destroy(&f);
 	return NULL;
 }
@@ -1126,7 +969,7 @@ prm_fanout_destroy(struct prm_fanout **fp)
 	pr_tally_destroy(&f->tally);
 	pr_tally_part_free(&f->part);
 	completeness_free(&f->follow.total);
-	packrack__query__free_unpacked(query_of(f), NULL);
+	packrack__query__free_unpacked(f->query, NULL);
 	free(f->buf);
 	free(f);
 }
@@ -1134,16 +977,11 @@ prm_fanout_destroy(struct prm_fanout **fp)
 static void
 check_leg(struct prm_fanout *f, struct leg *leg)
 {
-	const struct prm_node_info *node = NULL;
-	int64_t heard = leg->heard;
+	const struct prm_node_info *node =
+		prm_registry_at(f->options.registry, &leg->address);
+	int64_t heard = node && node->heard > leg->heard ? node->heard : leg->heard;
 	char why[80];
 
-	for (size_t i = 0; i < f->options.registry->count; i++)
-		if (prm_peer_ref_equal(
-			    &f->options.registry->nodes[i]->address, &leg->address))
-			node = f->options.registry->nodes[i];
-	if (node && node->heard > heard)
-		heard = node->heard;
 	if (f->mono - heard > f->options.silent_ns) {
 		snprintf(why, sizeof(why), "not heard for %lld s",
 			(long long)((f->mono - heard) / 1000000000));
@@ -1171,8 +1009,15 @@ prm_fanout_tick(struct prm_fanout *f, int64_t mono)
 			check_leg(f, &f->legs[i]);
 	if (!f->state.done)
 		pump(f, true);
-	if (!f->state.done && f->follow.idle)
-		follow_tick(f);
+	/* the next round of a query that follows */
+	if (f->state.done || !f->follow.idle ||
+		f->mono - f->follow.round_mono < PRM_FANOUT_FOLLOW_NS ||
+		now_real(f) <= f->query->until)
+		return;
+	f->follow.idle = false;
+	f->query->since = f->query->until + 1;
+	set_until(f);
+	ask_again(f, false);
 }
 
 const struct prm_fanout_state *
@@ -1187,7 +1032,7 @@ prm_fanout_report(const struct prm_fanout *f, Packrack__RunningQuery *out)
 	packrack__running_query__init(out);
 	out->number = f->state.number;
 	out->user = (char *)f->options.client.peer.user;
-	out->text = f->options.query->text;
+	out->text = f->query->text;
 	out->started = f->options.real;
 	out->matched = f->state.matched;
 	out->bytes = f->bytes;

@@ -37,21 +37,19 @@ prm_peers_create(struct pr_loop *loop, const char *name, struct prm_ownership *o
 {
 	struct prm_peers *p = calloc(1, sizeof(*p));
 
-	if (p) {
-		p->loop = loop;
-		p->name = name;
-		p->ownership = ownership;
-		p->done = done;
-		p->arg = arg;
-	}
+	if (p)
+		*p = (struct prm_peers){.loop = loop,
+			.name = name,
+			.ownership = ownership,
+			.done = done,
+			.arg = arg};
 	return p;
 }
 
 static void
 peer_free(struct peer *peer)
 {
-	if (peer->rpc)
-		pr_rpc_destroy(&peer->rpc);
+	pr_rpc_destroy(&peer->rpc);
 	free(peer->endpoint);
 	free(peer->name);
 	free(peer);
@@ -98,56 +96,47 @@ refresh_duty(struct prm_peers *p, int64_t mono)
 	}
 }
 
-static void
-take_name(struct peer *peer, const char *name)
-{
-	if (peer->name && !strcmp(peer->name, name))
-		return;
-	if (!strcmp(name, peer->peers->name))
-		pr_log_warning(
-			"the merger at %s uses the same name, %s, as this one: give each a "
-			"--name of its own",
-			peer->endpoint, name);
-	/* the list of duties borrows the old one */
-	peer->peers->ownership->count = 1;
-	free(peer->name);
-	peer->name = strdup(name);
-}
-
 /* ---- answers ---- */
-
-static void
-take_route(struct prm_peers *p, uint64_t id, const Packrack__Route *route)
-{
-	struct prm_inquiry *q = p->inquiries;
-
-	while (q && q->id != id)
-		q = q->next;
-	if (!q || !q->left)
-		return;
-	for (size_t i = 0; i < route->n_excluded; i++)
-		for (size_t j = 0; j < route->excluded[i]->n_numbers; j++)
-			prm_exclusions_add(&q->exclusions, route->excluded[i]->boot,
-				route->excluded[i]->numbers[j]);
-	q->left--;
-	if (!q->left)
-		p->done(p->arg);
-}
 
 static void
 on_message(void *arg, const struct pr_rpc_peer *from, const Packrack__Envelope *env)
 {
 	struct peer *peer = arg;
+	struct prm_peers *p = peer->peers;
+	struct prm_inquiry *q = p->inquiries;
 	int64_t now = pr_now_mono();
 
 	(void)from;
 	peer->heard = now;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_PEER) {
-		take_name(peer, env->peer->name);
-		refresh_duty(peer->peers, now);
-	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_ROUTE) {
-		take_route(peer->peers, env->id, env->route);
+		const char *name = env->peer->name;
+
+		if (!peer->name || strcmp(peer->name, name)) {
+			if (!strcmp(name, p->name))
+				pr_log_warning("the merger at %s uses the same name, %s, "
+					       "as this one: give each a "
+					       "--name of its own",
+					peer->endpoint, name);
+			/* the list of duties borrows the old one */
+			p->ownership->count = 1;
+			free(peer->name);
+			peer->name = strdup(name);
+		}
+		refresh_duty(p, now);
+		return;
 	}
+	while (q && q->id != env->id)
+		q = q->next;
+	if (env->body_case != PACKRACK__ENVELOPE__BODY_ROUTE || !q || !q->left)
+		return;
+	for (size_t i = 0; i < env->route->n_excluded; i++) {
+		const Packrack__RouteItem *item = env->route->excluded[i];
+
+		for (size_t j = 0; j < item->n_numbers; j++)
+			prm_exclusions_add(&q->exclusions, item->boot, item->numbers[j]);
+	}
+	if (!--q->left)
+		p->done(p->arg);
 }
 
 static void
@@ -191,16 +180,14 @@ prm_peers_add(struct prm_peers *p, const char *endpoint, const struct pr_rpc_key
 void
 prm_peers_tick(struct prm_peers *p, int64_t mono)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Peer me = PACKRACK__PEER__INIT;
+	Packrack__Envelope env = pr_message_of(0, PACKRACK__ENVELOPE__BODY_PEER, &me);
 
 	refresh_duty(p, mono);
 	if (mono - p->last_sent < SAY_NS)
 		return;
 	p->last_sent = mono;
 	me.name = (char *)p->name;
-	env.body_case = PACKRACK__ENVELOPE__BODY_PEER;
-	env.peer = &me;
 	for (size_t i = 0; i < p->count; i++)
 		pr_rpc_send(p->items[i]->rpc, NULL, &env, NULL);
 }
@@ -229,7 +216,8 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 	const struct prm_exclusions *wanted)
 {
 	Packrack__RouteRequest request = PACKRACK__ROUTE_REQUEST__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(id, PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, &request);
 	Packrack__Program empty = PACKRACK__PROGRAM__INIT;
 	Packrack__Program **programs = calloc(query->n_programs + 1, sizeof(*programs));
 	Packrack__Query few = *query;
@@ -244,22 +232,10 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 	request.query = &few;
 	request.items = wanted->items;
 	request.n_items = wanted->count;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST;
-	env.route_request = &request;
 	if (programs)
 		rc = pr_rpc_send(rpc, NULL, &env, NULL);
 	free(programs);
 	return rc;
-}
-
-static struct peer *
-named(const struct prm_peers *p, const char *name)
-{
-	for (size_t i = 0; i < p->count; i++)
-		if (p->items[i]->name == name)
-			return p->items[i];
-	return NULL;
 }
 
 bool
@@ -272,8 +248,11 @@ prm_peers_ask(struct prm_peers *p, struct prm_route *route, const char *const *n
 	for (size_t i = 0; p->ownership->count > 1 && i < count; i++)
 		prm_route_lacks(route, nodes[i], LACKS_A_NODE, lacks, &a);
 	for (size_t i = 1; i < p->ownership->count; i++) {
-		struct peer *peer = named(p, p->ownership->mergers[i].name);
+		struct peer *peer = NULL;
 
+		for (size_t j = 0; !peer && j < p->count; j++)
+			if (p->items[j]->name == p->ownership->mergers[i].name)
+				peer = p->items[j];
 		if (a.wanted[i].count && peer &&
 			send_request(peer->rpc, q->id, route->query, &a.wanted[i]) == 0)
 			q->left++;

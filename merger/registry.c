@@ -17,11 +17,8 @@ int
 prm_send(const struct prm_peer_ref *to, uint64_t id, Packrack__Envelope__BodyCase body_case,
 	const void *body)
 {
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env = pr_message_of(id, body_case, body);
 
-	env.id = id;
-	env.body_case = body_case;
-	env.query = (Packrack__Query *)body; /* all bodies are pointers in one union */
 	return pr_rpc_send(to->rpc, &to->peer, &env, NULL);
 }
 
@@ -34,8 +31,7 @@ prm_node_connected(const struct prm_node_info *node, int64_t mono)
 static void
 node_free(struct prm_node_info *node)
 {
-	if (node->hello)
-		packrack__hello__free_unpacked(node->hello, NULL);
+	packrack__hello__free_unpacked(node->hello, NULL);
 	free(node);
 }
 
@@ -57,44 +53,6 @@ prm_registry_find(const struct prm_registry *r, const char *name)
 	return NULL;
 }
 
-static struct prm_node_info *
-node_add(struct prm_registry *r, Packrack__Hello *hello)
-{
-	struct prm_node_info *node = calloc(1, sizeof(*node));
-	size_t at;
-
-	if (!node || PR_ARRAY_GROW(r->nodes, r->count) < 0) {
-		free(node);
-		return NULL;
-	}
-	node->hello = hello;
-	for (at = r->count++; at && strcmp(r->nodes[at - 1]->hello->name, hello->name) > 0;
-		at--)
-		r->nodes[at] = r->nodes[at - 1];
-	r->nodes[at] = node;
-	return node;
-}
-
-static int
-check(const struct prm_registry *r, const struct prm_node_info *known,
-	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
-	struct pr_error *err)
-{
-	if (!hello->name[0])
-		return pr_error_set(err, "a node without a name");
-	if (!known && r->count >= PRM_REGISTRY_MAX)
-		return pr_error_set(err, "node %s: there are %d nodes already", hello->name,
-			PRM_REGISTRY_MAX);
-	if (known && strcmp(known->hello->volume, hello->volume) &&
-		prm_node_connected(known, mono) &&
-		!prm_peer_ref_equal(&known->address, from))
-		return pr_error_set(err,
-			"two nodes call themselves %s (volumes %s and %s): give one "
-			"another --name",
-			hello->name, known->hello->volume, hello->volume);
-	return 0;
-}
-
 enum prm_hello
 prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	const Packrack__Hello *hello, int64_t mono, int64_t real,
@@ -103,19 +61,40 @@ prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 	struct prm_node_info *node = prm_registry_find(r, hello->name);
 	enum prm_hello change = node ? PRM_HELLO_SAME : PRM_HELLO_NEW;
 	Packrack__Hello *copy;
+	size_t at = r->count;
 
-	if (check(r, node, from, hello, mono, err) < 0)
+	if (!hello->name[0]) {
+		pr_error_set(err, "a node without a name");
 		return PRM_HELLO_REFUSED;
+	}
+	if (!node && r->count >= PRM_REGISTRY_MAX) {
+		pr_error_set(err, "node %s: there are %d nodes already", hello->name,
+			PRM_REGISTRY_MAX);
+		return PRM_HELLO_REFUSED;
+	}
+	if (node && strcmp(node->hello->volume, hello->volume) &&
+		prm_node_connected(node, mono) &&
+		!prm_peer_ref_equal(&node->address, from)) {
+		pr_error_set(err,
+			"two nodes call themselves %s (volumes %s and %s): give one "
+			"another --name",
+			hello->name, node->hello->volume, hello->volume);
+		return PRM_HELLO_REFUSED;
+	}
 	copy = pr_message_copy(&hello->base);
-	if (copy && !node)
-		node = node_add(r, copy);
+	if (copy && !node && PR_ARRAY_GROW(r->nodes, r->count) == 0)
+		node = calloc(1, sizeof(*node));
 	if (!copy || !node) {
-		if (copy)
-			packrack__hello__free_unpacked(copy, NULL);
+		packrack__hello__free_unpacked(copy, NULL);
 		pr_error_set(err, "no memory for node %s", hello->name);
 		return PRM_HELLO_REFUSED;
 	}
-	if (node->hello != copy) {
+	if (change == PRM_HELLO_NEW) {
+		for (r->count++;
+			at && strcmp(r->nodes[at - 1]->hello->name, hello->name) > 0; at--)
+			r->nodes[at] = r->nodes[at - 1];
+		r->nodes[at] = node;
+	} else {
 		if (node->hello->boot != copy->boot ||
 			!prm_peer_ref_equal(&node->address, from)) {
 			change = PRM_HELLO_BACK;
@@ -131,16 +110,25 @@ prm_registry_hello(struct prm_registry *r, const struct prm_peer_ref *from,
 }
 
 struct prm_node_info *
+prm_registry_at(const struct prm_registry *r, const struct prm_peer_ref *address)
+{
+	for (size_t i = 0; i < r->count; i++)
+		if (prm_peer_ref_equal(&r->nodes[i]->address, address))
+			return r->nodes[i];
+	return NULL;
+}
+
+struct prm_node_info *
 prm_registry_heard(
 	struct prm_registry *r, const struct prm_peer_ref *from, int64_t mono, int64_t real)
 {
-	for (size_t i = 0; i < r->count; i++)
-		if (prm_peer_ref_equal(&r->nodes[i]->address, from)) {
-			r->nodes[i]->heard = mono;
-			r->nodes[i]->last_seen = real;
-			return r->nodes[i];
-		}
-	return NULL;
+	struct prm_node_info *node = prm_registry_at(r, from);
+
+	if (node) {
+		node->heard = mono;
+		node->last_seen = real;
+	}
+	return node;
 }
 
 static void

@@ -49,7 +49,10 @@ enum prm_hello prm_registry_hello(struct prm_registry *registry,
 	const struct prm_peer_ref *from, const Packrack__Hello *hello, int64_t mono,
 	int64_t real, struct prm_peer_ref *before, struct pr_error *err);
 
-/* Notes a sign of life; NULL: no such node. */
+/* The node at this address, or NULL. */
+struct prm_node_info *prm_registry_at(
+	const struct prm_registry *registry, const struct prm_peer_ref *address);
+/* The same, and notes a sign of life. */
 struct prm_node_info *prm_registry_heard(struct prm_registry *registry,
 	const struct prm_peer_ref *from, int64_t mono, int64_t real);
 struct prm_node_info *prm_registry_find(

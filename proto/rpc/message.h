@@ -23,6 +23,18 @@
 #define PR_MESSAGE_INSTRUCTIONS_MAX 200000 /* of a query, over all its programs */
 #define PR_MESSAGE_LOOKUPS_MAX 65536 /* of one program */
 
+/* A message with this body, which is borrowed. */
+static inline Packrack__Envelope
+pr_message_of(uint64_t id, Packrack__Envelope__BodyCase body_case, const void *body)
+{
+	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+
+	env.id = id;
+	env.body_case = body_case;
+	env.query = (Packrack__Query *)body; /* all bodies are pointers in one union */
+	return env;
+}
+
 /* Ownership of *buf (free) passes to the caller. -1: too long, or no memory. */
 int pr_message_pack(
 	const Packrack__Envelope *env, uint8_t **buf, size_t *len, struct pr_error *err);
