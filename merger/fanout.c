@@ -113,10 +113,11 @@ static void
 client_gone(struct prm_fanout *f)
 {
 	f->state.done = true;
+	f->state.untold = f->options.client.rpc ? &f->options.client : NULL;
 	cancel_nodes(f);
 }
 
-/* Within its credit a client's queue cannot be full: if it takes nothing, it is gone. */
+/* Within its credit a client's queue should not be full: if it takes nothing, the query ends. */
 static void
 send_client(struct prm_fanout *f, uint64_t id, Packrack__Envelope__BodyCase body_case,
 	const void *body)
@@ -927,6 +928,7 @@ prm_fanout_create(const struct prm_fanout_options *options, struct pr_error *err
 		if (!f->options.silent_ns)
 			f->options.silent_ns = PRM_FANOUT_SILENT_NS;
 		f->state.number = options->number;
+		f->state.id = options->id;
 		f->mono = f->began = options->mono;
 		packrack__end__init(&f->sums);
 		f->limit = q->limit;

@@ -31,6 +31,9 @@ struct prm_fanout;
 
 struct prm_fanout_state {
 	bool done;
+	/* done, and this client was not told, as its queue is full or it is gone; its query's id */
+	const struct prm_peer_ref *untold;
+	uint64_t id;
 	uint64_t number; /* as in the options */
 	uint64_t matched; /* packets so far */
 	uint64_t asked, left_out; /* nodes, by the first round of asking */

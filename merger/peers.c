@@ -239,14 +239,18 @@ send_request(struct pr_rpc *rpc, uint64_t id, const Packrack__Query *query,
 }
 
 bool
-prm_peers_ask(struct prm_peers *p, struct prm_route *route, const char *const *nodes,
-	size_t count, int64_t mono, struct prm_inquiry *q)
+prm_peers_ask(struct prm_peers *p, struct prm_route *route,
+	const struct prm_registry *registry, int64_t mono, struct prm_inquiry *q)
 {
+	const Packrack__Query *query = route->query;
+	size_t count = query->n_nodes ? query->n_nodes : registry->count;
 	struct asking a = {.p = p};
 
 	*q = (struct prm_inquiry){.id = ++p->last_id, .deadline = mono + PRM_PEERS_WAIT_NS};
 	for (size_t i = 0; p->ownership->count > 1 && i < count; i++)
-		prm_route_lacks(route, nodes[i], LACKS_A_NODE, lacks, &a);
+		prm_route_lacks(route,
+			query->n_nodes ? query->nodes[i] : registry->nodes[i]->hello->name,
+			LACKS_A_NODE, lacks, &a);
 	for (size_t i = 1; i < p->ownership->count; i++) {
 		struct peer *peer = NULL;
 
@@ -254,7 +258,7 @@ prm_peers_ask(struct prm_peers *p, struct prm_route *route, const char *const *n
 			if (p->items[j]->name == p->ownership->mergers[i].name)
 				peer = p->items[j];
 		if (a.wanted[i].count && peer &&
-			send_request(peer->rpc, q->id, route->query, &a.wanted[i]) == 0)
+			send_request(peer->rpc, q->id, query, &a.wanted[i]) == 0)
 			q->left++;
 		prm_exclusions_free(&a.wanted[i]);
 	}

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "merger/registry.h"
 #include "merger/route.h"
 #include "proto/base/error.h"
 #include "proto/base/loop.h"
@@ -44,7 +45,7 @@ void prm_peers_tick(struct prm_peers *peers, int64_t mono);
  * Else inquiry is one of those under way until prm_peers_forget.
  */
 bool prm_peers_ask(struct prm_peers *peers, struct prm_route *route,
-	const char *const *nodes, size_t count, int64_t mono, struct prm_inquiry *inquiry);
+	const struct prm_registry *registry, int64_t mono, struct prm_inquiry *inquiry);
 void prm_peers_forget(struct prm_peers *peers, struct prm_inquiry *inquiry);
 
 /* What another merger asks of us. Free *excluded. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/server.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,22 +33,25 @@ struct listener {
  *
  * A command about a node's packets goes to the node's indexer, which has its logger do it. The node gets
  * the name of the key's user; a user with a key cannot claim to be another.
+ *
+ * The client of a query whose queue was full is told so when there is room.
  */
 struct waiting {
 	struct waiting *next;
 	struct prm_peer_ref from;
 	uint64_t id;
 	/* a query */
-	Packrack__Query *query; /* NULL: it is a command */
+	Packrack__Query *query; /* NULL: it is none */
 	struct prm_inquiry inquiry;
 	uint32_t credit; /* that came while it waits */
 	bool cancelled;
 	/* a command */
 	struct prm_peer_ref node;
 	uint64_t node_id; /* the id that the node got */
-	int64_t deadline; /* monotonic ns */
+	int64_t deadline; /* monotonic ns; also of what follows */
+	bool queue_full;
 };
-#define COMMAND_NS (60 * PR_NS_PER_S) /* a step takes a fraction of a second */
+#define WAITING_NS (60 * PR_NS_PER_S) /* a step of a command takes a fraction of a second */
 
 struct counts {
 	uint64_t queries_total, queries_refused, packets_merged, messages_unasked;
@@ -74,14 +78,15 @@ struct prm_merger {
 	int64_t last_name_warning; /* monotonic ns */
 };
 
-static void
+/* -1 and errno as pr_rpc_send. */
+static int
 refuse(const struct prm_peer_ref *to, uint64_t id, const char *text, bool bad_request)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 
 	failure.text = (char *)text;
 	failure.bad_request = bad_request;
-	prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
+	return prm_send(to, id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 }
 
 static void
@@ -96,25 +101,39 @@ command_done(const struct prm_peer_ref *to, uint64_t id, bool ok, const char *te
 
 /* ---- queries that run ---- */
 
-static void
-query_remove(struct prm_merger *m, size_t at)
+static struct waiting *
+waiting_add(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 {
-	const struct prm_fanout_state *state = prm_fanout_state(m->queries[at]);
+	struct waiting *w = calloc(1, sizeof(*w));
 
-	m->counts.packets_merged += state->matched;
-	m->counts.nodes_asked += state->asked;
-	m->counts.nodes_left_out += state->left_out;
-	prm_fanout_destroy(&m->queries[at]);
-	m->queries[at] = m->queries[--m->query_count];
+	if (w) {
+		*w = (struct waiting){.next = m->waiting,
+			.from = *from,
+			.id = id,
+			.deadline = pr_now_mono() + WAITING_NS};
+		m->waiting = w;
+	}
+	return w;
 }
 
 /* Removes queries that have ended. */
 static void
 queries_reap(struct prm_merger *m)
 {
-	for (size_t i = m->query_count; i-- > 0;)
-		if (prm_fanout_state(m->queries[i])->done)
-			query_remove(m, i);
+	for (size_t i = m->query_count; i-- > 0;) {
+		const struct prm_fanout_state *state = prm_fanout_state(m->queries[i]);
+		struct waiting *w;
+
+		if (!state->done)
+			continue;
+		m->counts.packets_merged += state->matched;
+		m->counts.nodes_asked += state->asked;
+		m->counts.nodes_left_out += state->left_out;
+		if (state->untold && (w = waiting_add(m, state->untold, state->id)))
+			w->queue_full = true;
+		prm_fanout_destroy(&m->queries[i]);
+		m->queries[i] = m->queries[--m->query_count];
+	}
 }
 
 static struct prm_fanout *
@@ -218,18 +237,6 @@ cancel_number(struct prm_merger *m, uint64_t number, struct pr_error *text)
 
 /* ---- what waits for others ---- */
 
-static struct waiting *
-waiting_add(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
-{
-	struct waiting *w = calloc(1, sizeof(*w));
-
-	if (w) {
-		*w = (struct waiting){.next = m->waiting, .from = *from, .id = id};
-		m->waiting = w;
-	}
-	return w;
-}
-
 static void
 waiting_remove(struct prm_merger *m, struct waiting *w)
 {
@@ -246,44 +253,15 @@ waiting_remove(struct prm_merger *m, struct waiting *w)
 	free(w);
 }
 
-/* Names of the nodes that the query is about and that are here. Free the array, not the names. */
-static const char **
-nodes_of(const struct prm_merger *m, const Packrack__Query *query, size_t *count)
-{
-	const struct prm_registry *r = &m->registry;
-	const char **nodes = calloc(r->count + query->n_nodes + 1, sizeof(*nodes));
-
-	*count = 0;
-	for (size_t i = 0; nodes && !query->n_nodes && i < r->count; i++)
-		nodes[(*count)++] = r->nodes[i]->hello->name;
-	for (size_t i = 0; nodes && i < query->n_nodes; i++)
-		nodes[(*count)++] = query->nodes[i];
-	return nodes;
-}
-
-static bool
-ask_mergers(struct prm_merger *m, struct waiting *w)
-{
-	int64_t now = pr_now_mono();
-	struct prm_route route;
-	size_t count;
-	const char **nodes = nodes_of(m, w->query, &count);
-	bool asked = false;
-
-	if (nodes && prm_route_begin(&route, m->summaries, w->query, now) == 0) {
-		asked = prm_peers_ask(m->peers, &route, nodes, count, now, &w->inquiry);
-		prm_route_end(&route);
-	}
-	free(nodes);
-	return asked;
-}
-
 /* Asks other mergers about the query if need be. false: it can begin at once. */
 static bool
 wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id,
 	const Packrack__Query *query)
 {
+	int64_t now = pr_now_mono();
+	struct prm_route route;
 	struct waiting *w;
+	bool asked = false;
 
 	/* a query that follows is sent to all nodes (fanout.c) */
 	if (!m->peers || m->ownership.count < 2 || query->follow)
@@ -293,10 +271,13 @@ wait_for_mergers(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t
 		return false;
 	w->query = pr_message_copy(&query->base);
 	m->waiting_queries += w->query != NULL;
-	if (w->query && ask_mergers(m, w))
-		return true;
-	waiting_remove(m, w);
-	return false;
+	if (w->query && prm_route_begin(&route, m->summaries, w->query, now) == 0) {
+		asked = prm_peers_ask(m->peers, &route, &m->registry, now, &w->inquiry);
+		prm_route_end(&route);
+	}
+	if (!asked)
+		waiting_remove(m, w);
+	return asked;
 }
 
 /* A query. */
@@ -310,49 +291,37 @@ waiting_find(struct prm_merger *m, const struct prm_peer_ref *from, uint64_t id)
 	return w;
 }
 
-static void
-waiting_begin(struct prm_merger *m, struct waiting *w)
-{
-	struct prm_fanout *f =
-		query_begin(m, &w->from, w->id, w->query, &w->inquiry.exclusions);
-
-	if (f && w->credit)
-		prm_fanout_credit(f, w->id, w->credit);
-	if (f && w->cancelled)
-		prm_fanout_cancel_by_client(f, w->id);
-}
-
 /* Begins queries for which all mergers have answered, or whose time is over; commands fail when theirs is. */
 static void
 waiting_tick(struct prm_merger *m, int64_t mono)
 {
 	for (struct waiting *w = m->waiting, *next; w; w = next) {
+		struct prm_fanout *f = NULL;
+
 		next = w->next;
 		if (w->query ? w->inquiry.left && mono < w->inquiry.deadline &&
 					!w->cancelled
-			     : mono < w->deadline)
+			     : mono < w->deadline && !w->queue_full)
+			continue;
+		if (w->queue_full && mono < w->deadline &&
+			refuse(&w->from, w->id,
+				"the query was ended, as the client's queue at the merger "
+				"was full: try again, and read faster",
+				false) < 0 &&
+			errno == EAGAIN)
 			continue;
 		if (w->query)
-			waiting_begin(m, w);
-		else
+			f = query_begin(
+				m, &w->from, w->id, w->query, &w->inquiry.exclusions);
+		else if (!w->queue_full)
 			command_done(&w->from, w->id, false,
 				"the node has not answered within a minute: how far it "
 				"came, packrack data list says");
+		if (f && w->credit)
+			prm_fanout_credit(f, w->id, w->credit);
+		if (f && w->cancelled)
+			prm_fanout_cancel_by_client(f, w->id);
 		waiting_remove(m, w);
-	}
-}
-
-static void
-waiting_end(struct prm_merger *m)
-{
-	static const char why[] = "the merger was stopped";
-
-	while (m->waiting) {
-		if (m->waiting->query)
-			refuse(&m->waiting->from, m->waiting->id, why, false);
-		else
-			command_done(&m->waiting->from, m->waiting->id, false, why);
-		waiting_remove(m, m->waiting);
 	}
 }
 
@@ -372,31 +341,23 @@ on_query(struct prm_merger *m, const struct prm_peer_ref *from,
 		query_begin(m, from, env->id, env->query, NULL);
 }
 
-/* A credit or cancel for a query that has ended in the meantime is ignored. */
+/* Credit or Cancel; one for a query that has ended in the meantime is ignored. */
 static void
-on_credit(struct prm_merger *m, const struct prm_peer_ref *from,
+on_flow(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
+	bool cancel = env->body_case == PACKRACK__ENVELOPE__BODY_CANCEL;
 	struct prm_fanout *f = query_find(m, from, env->id);
 	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
 
-	if (f)
-		prm_fanout_credit(f, env->id, env->credit->batches);
-	if (w)
-		w->credit += env->credit->batches;
-}
-
-static void
-on_cancel(struct prm_merger *m, const struct prm_peer_ref *from,
-	const Packrack__Envelope *env)
-{
-	struct prm_fanout *f = query_find(m, from, env->id);
-	struct waiting *w = f ? NULL : waiting_find(m, from, env->id);
-
-	if (f)
+	if (f && cancel)
 		prm_fanout_cancel_by_client(f, env->id);
-	if (w)
+	else if (f)
+		prm_fanout_credit(f, env->id, env->credit->batches);
+	else if (w && cancel)
 		w->cancelled = true;
+	else if (w)
+		w->credit += env->credit->batches;
 }
 
 /* ---- nodes and their summaries ---- */
@@ -411,27 +372,23 @@ node_lost(struct prm_merger *m, const struct prm_peer_ref *address, const char *
 
 /* A key may report as the node that it was enrolled as, and as parts of it: NAME/PART. */
 static bool
-may_report_as(const struct pr_rpc_peer *peer, const char *name)
-{
-	size_t len = strlen(peer->user);
-
-	return !len ||
-	       (!strncmp(name, peer->user, len) && (!name[len] || name[len] == '/'));
-}
-
-static void
 refuse_name(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
+	const char *user = from->peer.user, *name = env->hello->name;
+	size_t len = strlen(user);
 	struct pr_error text;
 
+	if (!len || (!strncmp(name, user, len) && (!name[len] || name[len] == '/')))
+		return false;
 	pr_error_set(&text,
-		"node %s has the key that is enrolled as %s: give it that --name",
-		env->hello->name, from->peer.user);
+		"node %s has the key that is enrolled as %s: give it that --name", name,
+		user);
 	if (pr_now_mono() - m->last_name_warning > PR_NS_PER_S)
 		pr_log_warning("%s", text.text);
 	m->last_name_warning = pr_now_mono();
 	refuse(from, env->id, text.text, true);
+	return true;
 }
 
 static void
@@ -441,10 +398,8 @@ on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 	struct prm_peer_ref before;
 	struct pr_error err;
 
-	if (!may_report_as(&from->peer, env->hello->name)) {
-		refuse_name(m, from, env);
+	if (refuse_name(m, from, env))
 		return;
-	}
 	switch (prm_registry_hello(&m->registry, from, env->hello, pr_now_mono(),
 		pr_now_real(), &before, &err)) {
 	case PRM_HELLO_SAME:
@@ -467,49 +422,30 @@ on_hello(struct prm_merger *m, const struct prm_peer_ref *from,
 	}
 }
 
-static void
-want_summaries(struct prm_merger *m, const struct prm_node_info *node)
-{
-	Packrack__SummaryWant want = PACKRACK__SUMMARY_WANT__INIT;
-	uint64_t numbers[PRM_SUMMARIES_WANT_MAX];
-
-	want.n_numbers = prm_summaries_want(
-		m->summaries, node->hello->name, pr_now_mono(), &want.boot, numbers);
-	want.numbers = numbers;
-	if (want.n_numbers)
-		prm_send(&node->address, 0, PACKRACK__ENVELOPE__BODY_SUMMARY_WANT, &want);
-}
-
 /* Coverage or Summary; nothing comes of one from a node that was refused. */
 static void
 on_summaries(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
+	int64_t now = pr_now_mono();
 	struct prm_node_info *node =
-		prm_registry_heard(&m->registry, from, pr_now_mono(), pr_now_real());
+		prm_registry_heard(&m->registry, from, now, pr_now_real());
+	Packrack__SummaryWant want = PACKRACK__SUMMARY_WANT__INIT;
+	uint64_t numbers[PRM_SUMMARIES_WANT_MAX];
 	struct pr_error err;
+	const char *name;
 
 	if (!node)
 		return;
+	name = node->hello->name;
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY)
-		prm_summaries_body(m->summaries, node->hello->name, env->summary);
-	else if (prm_summaries_coverage(m->summaries, node->hello->name, env->coverage,
-			 pr_now_mono(), &err) < 0)
+		prm_summaries_body(m->summaries, name, env->summary);
+	else if (prm_summaries_coverage(m->summaries, name, env->coverage, now, &err) < 0)
 		pr_log_warning("%s", err.text);
-	want_summaries(m, node);
-}
-
-/* Of nodes that the registry has forgotten. */
-static void
-forget_summaries(struct prm_merger *m)
-{
-	const char *name;
-
-	for (size_t i = 0; (name = prm_summaries_name(m->summaries, i));)
-		if (prm_registry_find(&m->registry, name))
-			i++;
-		else
-			prm_summaries_forget(m->summaries, name);
+	want.n_numbers = prm_summaries_want(m->summaries, name, now, &want.boot, numbers);
+	want.numbers = numbers;
+	if (want.n_numbers)
+		prm_send(&node->address, 0, PACKRACK__ENVELOPE__BODY_SUMMARY_WANT, &want);
 }
 
 /* ---- commands ---- */
@@ -528,7 +464,6 @@ forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
 	}
 	w->node = node->address;
 	w->node_id = ++m->next_id;
-	w->deadline = pr_now_mono() + COMMAND_NS;
 	if (from->peer.user[0])
 		command.user = (char *)from->peer.user;
 	if (prm_send(&w->node, w->node_id, PACKRACK__ENVELOPE__BODY_COMMAND, &command) == 0)
@@ -538,50 +473,37 @@ forward_to(struct prm_merger *m, const struct prm_peer_ref *from,
 }
 
 static void
-forward_command(struct prm_merger *m, const struct prm_peer_ref *from,
-	const Packrack__Envelope *env)
-{
-	const struct prm_node_info *node =
-		prm_registry_find(&m->registry, env->command->node);
-	struct pr_error text;
-
-	if (node && prm_node_connected(node, pr_now_mono())) {
-		forward_to(m, from, env, node);
-		return;
-	}
-	if (node)
-		pr_error_set(&text,
-			"node %s is silent: when its indexer is back, try again",
-			env->command->node);
-	else
-		pr_error_set(&text,
-			"the merger knows no node %s: packrack data list names them",
-			env->command->node);
-	command_done(from, env->id, false, text.text);
-}
-
-static void
 on_command(struct prm_merger *m, const struct prm_peer_ref *from,
 	const Packrack__Envelope *env)
 {
-	const Packrack__Command *command = env->command;
+	const char *verb = env->command->verb, *name = env->command->node;
+	const struct prm_node_info *node = prm_registry_find(&m->registry, name);
 	struct pr_error text = {""};
 	bool ok = false;
 
-	if (!strcmp(command->verb, "delete") || !strcmp(command->verb, "store")) {
-		forward_command(m, from, env);
-		return;
-	}
-	if (!strcmp(command->verb, "cancel"))
-		ok = cancel_number(m, command->number, &text);
-	else if (strcmp(command->verb, "forget"))
-		pr_error_set(
-			&text, "a merger does not %s: ask the dispatcher", command->verb);
-	else if (prm_registry_forget(&m->registry, command->node)) {
-		prm_summaries_forget(m->summaries, command->node);
+	if (!strcmp(verb, "delete") || !strcmp(verb, "store")) {
+		if (node && prm_node_connected(node, pr_now_mono())) {
+			forward_to(m, from, env, node);
+			return;
+		}
+		if (node)
+			pr_error_set(&text,
+				"node %s is silent: when its indexer is back, try again",
+				name);
+		else
+			pr_error_set(&text,
+				"the merger knows no node %s: packrack data list names "
+				"them",
+				name);
+	} else if (!strcmp(verb, "cancel"))
+		ok = cancel_number(m, env->command->number, &text);
+	else if (strcmp(verb, "forget"))
+		pr_error_set(&text, "a merger does not %s: ask the dispatcher", verb);
+	else if (prm_registry_forget(&m->registry, name)) {
+		prm_summaries_forget(m->summaries, name);
 		ok = true;
 	} else
-		pr_error_set(&text, "the merger knows no node %s", command->node);
+		pr_error_set(&text, "the merger knows no node %s", name);
 	command_done(from, env->id, ok, text.text);
 }
 
@@ -710,46 +632,26 @@ struct reply {
 	Packrack__Value value_buf[VALUES_MAX], *values[VALUES_MAX];
 };
 
-static bool
-known_link(const struct reply *r, const Packrack__LinkInfo *link)
-{
-	for (size_t i = 0; i < r->status.n_links; i++)
-		if (r->links[i]->epoch == link->epoch && r->links[i]->link == link->link &&
-			r->links[i]->linktype == link->linktype &&
-			(r->links[i]->speed == link->speed || !link->speed) &&
-			!strcmp(r->links[i]->name, link->name))
-			return true;
-	return false;
-}
-
-/* A lower bound: a node need not know how many segments have no summary. */
-static uint64_t
-unsummarized(const struct prm_node_summaries *list)
-{
-	uint64_t sum = list->coverage->text[0] != 0;
-
-	for (size_t i = 0; i < list->coverage->n_open; i++)
-		sum += list->coverage->open[i]->segments;
-	return sum;
-}
-
 static void
 add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
 	const struct prm_summaries *summaries)
 {
+	const Packrack__Hello *hello = node->hello;
 	Packrack__NodeStatus *s = &r->node_buf[r->status.n_nodes];
-	const struct prm_node_summaries *list =
-		prm_summaries_find(summaries, node->hello->name);
+	const struct prm_node_summaries *list = prm_summaries_find(summaries, hello->name);
 
-	if (node->hello->status)
-		*s = *node->hello->status;
+	if (hello->status)
+		*s = *hello->status;
 	else
 		packrack__node_status__init(s);
-	s->name = node->hello->name;
+	s->name = hello->name;
 	s->connected = prm_node_connected(node, mono);
 	s->last_seen = node->last_seen;
 	if (list) {
-		s->segments_unsummarized = unsummarized(list);
+		/* a lower bound: a node need not know how many segments have no summary */
+		s->segments_unsummarized = list->coverage->text[0] != 0;
+		for (size_t i = 0; i < list->coverage->n_open; i++)
+			s->segments_unsummarized += list->coverage->open[i]->segments;
 		s->summaries_told_time = pr_now_real() - (mono - list->heard);
 		s->summaries = list->count;
 		s->summaries_here = list->bodies;
@@ -757,9 +659,19 @@ add_node(struct reply *r, const struct prm_node_info *node, int64_t mono,
 		s->cluster = list->coverage->cluster;
 	}
 	r->nodes[r->status.n_nodes++] = s;
-	for (size_t i = 0; i < node->hello->n_links && r->status.n_links < LINKS_MAX; i++)
-		if (!known_link(r, node->hello->links[i]))
-			r->links[r->status.n_links++] = node->hello->links[i];
+	for (size_t i = 0; i < hello->n_links && r->status.n_links < LINKS_MAX; i++) {
+		Packrack__LinkInfo *link = hello->links[i];
+		bool known = false;
+
+		for (size_t j = 0; !known && j < r->status.n_links; j++)
+			known = r->links[j]->epoch == link->epoch &&
+				r->links[j]->link == link->link &&
+				r->links[j]->linktype == link->linktype &&
+				(r->links[j]->speed == link->speed || !link->speed) &&
+				!strcmp(r->links[j]->name, link->name);
+		if (!known)
+			r->links[r->status.n_links++] = link;
+	}
 }
 
 static void
@@ -900,8 +812,8 @@ static const struct {
 	{PACKRACK__ENVELOPE__BODY_END, on_answer},
 	{PACKRACK__ENVELOPE__BODY_FAILURE, on_answer},
 	{PACKRACK__ENVELOPE__BODY_QUERY, on_query},
-	{PACKRACK__ENVELOPE__BODY_CREDIT, on_credit},
-	{PACKRACK__ENVELOPE__BODY_CANCEL, on_cancel},
+	{PACKRACK__ENVELOPE__BODY_CREDIT, on_flow},
+	{PACKRACK__ENVELOPE__BODY_CANCEL, on_flow},
 	{PACKRACK__ENVELOPE__BODY_STATUS_REQUEST, on_status},
 	{PACKRACK__ENVELOPE__BODY_PEER, on_peer},
 	{PACKRACK__ENVELOPE__BODY_ROUTE_REQUEST, on_route_request},
@@ -932,6 +844,7 @@ tick(void *arg)
 {
 	struct prm_merger *m = arg;
 	int64_t now = pr_now_mono();
+	const char *name;
 
 	if (m->peers)
 		prm_peers_tick(m->peers, now);
@@ -946,8 +859,13 @@ tick(void *arg)
 		prm_fanout_tick(m->queries[i], now);
 	prm_pcap_over_ip_tick(m->pcap_over_ip, now);
 	queries_reap(m);
-	if (prm_registry_expire(&m->registry, now))
-		forget_summaries(m);
+	if (!prm_registry_expire(&m->registry, now))
+		return;
+	for (size_t i = 0; (name = prm_summaries_name(m->summaries, i));)
+		if (prm_registry_find(&m->registry, name))
+			i++;
+		else
+			prm_summaries_forget(m->summaries, name);
 }
 
 /* ---- life ---- */
@@ -1013,17 +931,23 @@ prm_merger_serve_pcap(struct prm_merger *m, const char *place, struct pr_error *
 void
 prm_merger_destroy(struct prm_merger **mp)
 {
+	static const char why[] = "the merger was stopped";
 	struct prm_merger *m = *mp;
 
 	*mp = NULL;
 	if (!m)
 		return;
 	pr_timer_destroy(&m->timer);
-	waiting_end(m);
-	if (m->peers)
-		prm_peers_destroy(&m->peers);
+	for (struct waiting *w; (w = m->waiting);) {
+		if (w->query || w->queue_full)
+			refuse(&w->from, w->id, why, false);
+		else
+			command_done(&w->from, w->id, false, why);
+		waiting_remove(m, w);
+	}
+	prm_peers_destroy(&m->peers);
 	for (size_t i = 0; i < m->query_count; i++) {
-		prm_fanout_abort(m->queries[i], "the merger was stopped");
+		prm_fanout_abort(m->queries[i], why);
 		prm_fanout_destroy(&m->queries[i]);
 	}
 	prm_pcap_over_ip_free(&m->pcap_over_ip);
