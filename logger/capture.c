@@ -44,53 +44,37 @@ struct prl_capture {
 	struct pr_error why; /* set before failed is */
 };
 
-/* A switch that floods must not cost us a copy of each frame of other nodes. */
-static int
-set_filter(struct prl_capture *c, struct pr_error *err)
-{
-	const uint8_t *m = c->o.mac;
-	char rack[160];
-
-	snprintf(rack, sizeof(rack),
-		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
-		"ether[12:2] = %u)",
-		m[0], m[1], m[2], m[3], m[4], m[5], c->o.ethertype);
-	if (c->o.rack)
-		return pr_capture_filter(c->port, rack, err);
-	return c->o.filter ? pr_capture_filter(c->port, c->o.filter, err) : 0;
-}
-
-static int
-open_port(struct prl_capture *c, struct pr_error *err)
-{
-	struct pr_capture_options port = {.ifname = c->o.ifname,
-		.buffer_size = c->o.buffer_size + (c->ring ? 0 : 4 * c->o.ring_size),
-		.snaplen = c->o.snaplen,
-		.promiscuous = c->o.promiscuous,
-		.both = c->o.both};
-
-	c->port = pr_capture_open(&port, err);
-	return c->port ? set_filter(c, err) : -1;
-}
-
 struct prl_capture *
-prl_capture_open(const struct prl_capture_options *options, struct pr_error *err)
+prl_capture_open(const struct prl_capture_options *o, struct pr_error *err)
 {
+	bool direct = o->direct && o->buffer_size >= GATHER_BYTES;
+	struct pr_capture_options port = {.ifname = o->ifname,
+		.buffer_size = o->buffer_size + (direct ? 4 * o->ring_size : 0),
+		.snaplen = o->snaplen,
+		.promiscuous = o->promiscuous,
+		.both = o->both};
 	struct prl_capture *c = calloc(1, sizeof(*c));
+	const char *filter = o->filter;
+	const uint8_t *m = o->mac;
+	char rack[160];
 
 	if (!c) {
 		pr_error_set(err, "no memory for receiving");
 		return NULL;
 	}
-	c->o = *options;
-	if (!options->direct || options->buffer_size < GATHER_BYTES) {
-		c->ring = pr_ring_create(c->o.ring_size, err);
-		if (!c->ring) {
-			prl_capture_close(&c);
-			return NULL;
-		}
-	}
-	if (open_port(c, err))
+	c->o = *o;
+	/* A switch that floods must not cost us a copy of each frame of other nodes. */
+	snprintf(rack, sizeof(rack),
+		"ether dst %02x:%02x:%02x:%02x:%02x:%02x or (ether broadcast and "
+		"ether[12:2] = %u)",
+		m[0], m[1], m[2], m[3], m[4], m[5], o->ethertype);
+	if (o->rack)
+		filter = rack;
+	if (!direct)
+		c->ring = pr_ring_create(o->ring_size, err);
+	if (direct || c->ring)
+		c->port = pr_capture_open(&port, err);
+	if (!c->port || (filter && pr_capture_filter(c->port, filter, err)))
 		prl_capture_close(&c);
 	return c;
 }
@@ -183,26 +167,12 @@ prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *ar
 	return result > 0 ? result : 0;
 }
 
-/*
- * Waits for frames. A drained ring is first left alone for a while: waking for each block costs more than
- * its frames do.
- */
-static void
-wait_for_frames(struct prl_capture *c, int taken)
-{
-	const struct timespec nap = {.tv_nsec = GATHER_MS * PR_NS_PER_MS};
-	struct pollfd p = {.fd = pr_capture_fd(c->port), .events = POLLIN};
-
-	if (taken == 0)
-		poll(&p, 1, WAIT_MS);
-	else if (taken < PUBLISH && c->o.buffer_size >= GATHER_BYTES)
-		nanosleep(&nap, NULL);
-}
-
 static void *
 receive(void *arg)
 {
+	const struct timespec nap = {.tv_nsec = GATHER_MS * PR_NS_PER_MS};
 	struct prl_capture *c = arg;
+	struct pollfd p = {.fd = pr_capture_fd(c->port), .events = POLLIN};
 
 	pr_priority_thread(PR_NICE_CAPTURE);
 	while (!atomic_load(&c->stop)) {
@@ -213,7 +183,14 @@ receive(void *arg)
 			atomic_store(&c->failed, true);
 			break;
 		}
-		wait_for_frames(c, taken);
+		/*
+		 * A drained ring is first left alone for a while: waking for each block costs more than
+		 * its frames do.
+		 */
+		if (taken == 0)
+			poll(&p, 1, WAIT_MS);
+		else if (taken < PUBLISH && c->o.buffer_size >= GATHER_BYTES)
+			nanosleep(&nap, NULL);
 		read_kernel_counters(c);
 	}
 	return NULL;
@@ -222,7 +199,7 @@ receive(void *arg)
 int
 prl_capture_start(struct prl_capture *c, struct pr_error *err)
 {
-	if (c->o.direct)
+	if (!c->ring)
 		return 0;
 	if (pr_thread_start(&c->thread, receive, c, "the receive thread", err) < 0)
 		return -1;
@@ -262,16 +239,10 @@ prl_capture_ring(struct prl_capture *c)
 	return c->ring;
 }
 
-int
-prl_capture_linktype(const struct prl_capture *c)
+const struct pr_capture *
+prl_capture_port(const struct prl_capture *c)
 {
-	return pr_capture_linktype(c->port);
-}
-
-uint32_t
-prl_capture_snaplen(const struct prl_capture *c)
-{
-	return pr_capture_snaplen(c->port);
+	return c->port;
 }
 
 const struct prl_capture_counters *

@@ -63,8 +63,7 @@ struct pr_ring *prl_capture_ring(struct prl_capture *c); /* NULL: it is direct *
 
 /* Direct captures only: passes the frames that have come, `most` at most; does not wait. Returns how many. */
 int prl_capture_take(struct prl_capture *c, int most, pr_capture_call call, void *arg);
-int prl_capture_linktype(const struct prl_capture *c);
-uint32_t prl_capture_snaplen(const struct prl_capture *c);
+const struct pr_capture *prl_capture_port(const struct prl_capture *c);
 const struct prl_capture_counters *prl_capture_counters(const struct prl_capture *c);
 /* Fingerprints are made with this from now on; a record says which it has. Any thread. */
 void prl_capture_set_epoch(struct prl_capture *c, uint64_t epoch);

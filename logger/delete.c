@@ -27,49 +27,28 @@ link_of(const struct sfs_stream_info *s)
 		       : (uint16_t)strtoul(s->name + strlen(data_prefix), NULL, 10);
 }
 
-/* Is what is to go the stream's oldest? Then what was recycled before lies before it. */
-static bool
-from_oldest(const struct sfs_stream_info *stream, const struct prl_delete_order *order)
-{
-	return order->since <= stream->min_time;
-}
-
 /* Who reads the ledger learns by whom; what is recycled later is nobody's doing. */
 static void
 tell(struct prl_volume_writer *append, const struct sfs_stream_info *stream,
 	const struct prl_delete_order *order, enum pr_deletion_phase phase, int64_t until,
 	const struct sfs_trimmed *done)
 {
-	struct pr_ledger_deleted d = {.at = order->at,
-		.since = from_oldest(stream, order) ? PR_TIME_MIN : order->since,
+	struct pr_ledger_entry e = {.type = PR_LEDGER_DELETED};
+	struct pr_ledger_deleted *d = &e.u.deleted;
+	/* Is what is to go the stream's oldest? Then what was recycled before lies before it. */
+	bool oldest = order->since <= stream->min_time;
+
+	*d = (struct pr_ledger_deleted){.at = order->at,
+		.since = oldest ? PR_TIME_MIN : order->since,
 		.until = until,
 		.link = link_of(stream),
-		.phase = (uint8_t)phase};
-
-	if (done) {
-		d.records = done->records;
-		d.bytes = done->bytes;
-	}
-	snprintf(d.by, sizeof(d.by), "%s", order->by);
-	snprintf(d.moved_to, sizeof(d.moved_to), "%s",
+		.phase = (uint8_t)phase,
+		.records = done ? done->records : 0,
+		.bytes = done ? done->bytes : 0};
+	snprintf(d->by, sizeof(d->by), "%s", order->by);
+	snprintf(d->moved_to, sizeof(d->moved_to), "%s",
 		order->moved_to ? order->moved_to : "");
-	prl_writer_deleted(append, &d);
-}
-
-/* Up to where packets of the time are gone; PR_TIME_MIN: none are. */
-static int64_t
-reach(struct sfs *sfs, const struct sfs_stream_info *stream,
-	const struct prl_delete_order *order)
-{
-	struct sfs_deleted hole = {0};
-	int64_t until = stream->evicted_until;
-
-	if (!stream->last_sequence)
-		return order->until;
-	while (sfs_stream_deleted(sfs, (int)stream->id, hole.last + 1, &hole))
-		if (hole.max_time > until && hole.min_time <= order->until)
-			until = hole.max_time;
-	return until < order->until ? until : order->until;
+	prl_writer_tell(append, &e);
 }
 
 /* The index of packets that are kept stays. */
@@ -77,7 +56,9 @@ static int
 delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 	const struct prl_delete_order *order, bool *more, struct pr_error *err)
 {
-	struct sfs_delete_range range = {.since = order->since, .last = UINT64_MAX};
+	struct sfs_delete_range range = {
+		.since = order->since, .until = order->until, .last = UINT64_MAX};
+	struct sfs_deleted hole = {0};
 	struct sfs_stream_info now;
 	struct sfs_trimmed done;
 	char name[SFS_NAME_MAX + 1];
@@ -89,7 +70,16 @@ delete_index(struct sfs *sfs, const struct sfs_stream_info *stream,
 		return 0;
 	if (sfs_stream_info(sfs, stream->id, &now, err) != SFS_OK)
 		return -1;
-	range.until = reach(sfs, &now, order);
+	/* Up to where packets of the time are gone; PR_TIME_MIN: none are. */
+	if (now.last_sequence) {
+		int64_t gone = now.evicted_until;
+
+		while (sfs_stream_deleted(sfs, (int)stream->id, hole.last + 1, &hole))
+			if (hole.max_time > gone && hole.min_time <= order->until)
+				gone = hole.max_time;
+		if (gone < range.until)
+			range.until = gone;
+	}
 	if (range.until < range.since)
 		return 0;
 	if (sfs_delete(sfs, index, &range, STEP_BLOCKS, &done, err) != SFS_OK)
@@ -130,7 +120,7 @@ delete_from(struct sfs *sfs, struct prl_volume_writer *append,
 	out->more |= done.more;
 	if (done.records && sfs_stream_info(sfs, stream->id, &now, NULL) == SFS_OK) {
 		until = done.max_time;
-		if (from_oldest(stream, order) && now.evicted_until > until)
+		if (order->since <= stream->min_time && now.evicted_until > until)
 			until = now.evicted_until;
 		tell(append, stream, order, PR_DELETION_STEP, until, &done);
 	}
@@ -176,12 +166,10 @@ prl_delete_step(struct sfs *sfs, struct prl_volume_writer *append,
 
 	*out = (struct prl_deleted){0};
 	out->more = order->step == 0;
-	if (out->more)
-		return prl_writer_flush(append, err) < 0
-			       ? -1
-			       : announce(sfs, append, order, PR_DELETION_BEGINS, err);
 	if (prl_writer_flush(append, err) < 0 || sfs_info(sfs, &volume, err) != SFS_OK)
 		return -1;
+	if (out->more)
+		return announce(sfs, append, order, PR_DELETION_BEGINS, err);
 	for (size_t i = 0; rc == 0 && i < volume.stream_count; i++) {
 		if (sfs_stream_info(sfs, i, &stream, err) != SFS_OK || !is_packets(&stream))
 			continue;

@@ -28,7 +28,7 @@ struct import {
 	const struct prl_import_options *options;
 	struct prl_import_stats *stats;
 	int64_t ticked, said;
-	bool begun, stopped, failed;
+	bool stopped, failed;
 	struct pr_error error;
 };
 
@@ -48,17 +48,16 @@ tick(struct import *im)
 	if (now - im->ticked < TICK_NS)
 		return;
 	im->ticked = now;
-	if (im->begun && now - im->said >= SAY_NS) {
+	if (now - im->said >= SAY_NS) {
 		im->said = now;
 		prl_sequencer_say(&im->monitor, false);
 	}
-	if (im->begun)
-		prl_writer_tick(im->append, now);
+	prl_writer_tick(im->append, now);
 	im->stats->offset = im->stats->size ? pr_trace_info(im->trace)->bytes : 0;
 	im->stats->stored = im->monitor.packets - im->monitor.refused;
 	if (im->progress && !im->progress(im->arg, im->stats))
 		im->stopped = true;
-	if (im->begun && beside(im, false) < 0)
+	if (beside(im, false) < 0)
 		im->stopped = im->failed = true;
 }
 
@@ -73,59 +72,36 @@ on_idle(void *arg)
 }
 
 static int
-open_file(struct import *im, struct pr_error *err)
+begin(struct import *im, struct sfs *sfs, struct pr_error *err)
 {
+	const struct prl_writer_options append = {.lazy_directory = true};
+	const char *slash = strrchr(im->path, '/'), *name = im->options->name;
+	struct prl_import_stats *stats = im->stats;
+	const struct pr_trace_info *info;
+	int link = im->options->link;
+
 	im->trace = pr_trace_open(im->path, err);
 	if (!im->trace)
 		return -1;
 	pr_trace_on_idle(im->trace, on_idle, im);
-	im->stats->size = pr_trace_info(im->trace)->size;
-	im->stats->linktype = pr_trace_info(im->trace)->linktype;
-	return 0;
-}
-
-static const char *
-base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-static int
-begin(struct import *im, struct sfs *sfs, const struct prl_import_options *options,
-	struct pr_error *err)
-{
-	const char *name = options->name ? options->name : base_name(im->path);
-	uint32_t snaplen = pr_trace_info(im->trace)->snaplen;
-	int link = options->link;
-	struct prl_import_stats *stats = im->stats;
-
+	info = pr_trace_info(im->trace);
+	stats->size = info->size;
+	stats->linktype = info->linktype;
+	im->append = prl_writer_create(sfs, &append, err);
+	if (!im->append)
+		return -1;
+	if (!name)
+		name = slash ? slash + 1 : im->path;
 	if (link < 0)
 		link = prl_sequencer_link_number(sfs, name, err);
 	if (link < 0)
 		return -1;
 	stats->epoch = pr_epoch_make(pr_now_real());
 	stats->link = (uint16_t)link;
-	stats->snaplen = snaplen ? snaplen : 262144;
+	stats->snaplen = info->snaplen ? info->snaplen : 262144;
 	prl_sequencer_begin(&im->monitor, im->append, stats->epoch, stats->link, name,
 		stats->linktype, stats->snaplen);
-	im->begun = true;
 	return 0;
-}
-
-static void
-take(struct import *im, const struct pr_packet *p)
-{
-	struct prl_import_stats *stats = im->stats;
-	int64_t time = p->time;
-
-	prl_sequencer_packet(&im->monitor, time, p->data, p->caplen, p->len);
-	if (stats->packets++ == 0 || time < stats->first_time)
-		stats->first_time = time;
-	if (stats->packets == 1 || time > stats->last_time)
-		stats->last_time = time;
-	stats->bytes += p->caplen;
 }
 
 /* Files can wait until a volume that is suspended takes more; for ever they do not. */
@@ -149,14 +125,20 @@ await_volume(struct import *im)
 static int
 read_all(struct import *im, struct pr_error *err)
 {
+	struct prl_import_stats *stats = im->stats;
 	int got = PR_SOURCE_END;
-	struct pr_packet packet;
+	struct pr_packet p;
 	struct pr_error own;
 
 	while (!im->stopped &&
-		(got = pr_trace_next(im->trace, &packet, &own)) == PR_SOURCE_PACKET) {
-		take(im, &packet);
-		if (im->stats->packets % BATCH == 0)
+		(got = pr_trace_next(im->trace, &p, &own)) == PR_SOURCE_PACKET) {
+		prl_sequencer_packet(&im->monitor, p.time, p.data, p.caplen, p.len);
+		if (stats->packets++ == 0 || p.time < stats->first_time)
+			stats->first_time = p.time;
+		if (stats->packets == 1 || p.time > stats->last_time)
+			stats->last_time = p.time;
+		stats->bytes += p.caplen;
+		if (stats->packets % BATCH == 0)
 			tick(im);
 		if (prl_writer_suspend_reason(im->append))
 			await_volume(im);
@@ -164,7 +146,7 @@ read_all(struct import *im, struct pr_error *err)
 	if (got != PR_SOURCE_ERROR || im->stopped)
 		return 0;
 	return pr_error_set(err, "%s; the %" PRIu64 " packets before it are stored",
-		own.text, im->stats->packets);
+		own.text, stats->packets);
 }
 
 /* Whatever reading came to, what was read is made durable; its error goes first. */
@@ -201,13 +183,10 @@ prl_import_file(struct sfs *sfs, const char *path, const struct prl_import_optio
 		.progress = progress,
 		.arg = arg,
 		.stats = stats};
-	struct prl_writer_options append = {.lazy_directory = true};
 	int result = -1;
 
 	*stats = (struct prl_import_stats){0};
-	if (open_file(&im, err) == 0)
-		im.append = prl_writer_create(sfs, &append, err);
-	if (im.append && begin(&im, sfs, options, err) == 0)
+	if (begin(&im, sfs, err) == 0)
 		result = end(&im, read_all(&im, err), err);
 	prl_writer_destroy(&im.append);
 	pr_trace_close(&im.trace);

@@ -83,18 +83,6 @@ static const struct pr_cmdline program = {
 		  "Exit status: 0, 1 on failure, 2 on bad usage or configuration.\n",
 };
 
-/* "a,b" is two devices. */
-static int
-split_volume(struct pr_string_list *list, struct pr_error *err)
-{
-	struct pr_string_list split = {0};
-	int rc = pr_string_list_split(&split, list, err);
-
-	pr_string_list_clear(list);
-	*list = split;
-	return rc;
-}
-
 static int
 check(struct prl_options *o, struct pr_error *err)
 {
@@ -104,8 +92,6 @@ check(struct prl_options *o, struct pr_error *err)
 		return pr_error_set(err,
 			"give one of --rack IFACE, --tap IFACE, --read FILE%s",
 			modes ? ", not several" : "");
-	if (split_volume(&o->volume, err))
-		return -1;
 	if (o->volume.count == 0)
 		return pr_error_set(err,
 			"--volume PATH is missing: where to store "
@@ -128,23 +114,12 @@ check(struct prl_options *o, struct pr_error *err)
 	return 0;
 }
 
-static int
-default_name(struct prl_options *o, struct pr_error *err)
-{
-	char host[PR_NAME_MAX + 1] = "";
-
-	if (o->name)
-		return 0;
-	if (gethostname(host, sizeof(host) - 1) || !*host)
-		snprintf(host, sizeof(host), "logger");
-	o->name = strdup(host);
-	return o->name ? 0 : pr_error_set(err, "no memory");
-}
-
 /* 0; 1: help or version was printed; -1: bad usage or configuration, exit status 2. */
 static int
-prl_options_parse(struct prl_options *o, int argc, char **argv, struct pr_error *err)
+parse(struct prl_options *o, int argc, char **argv, struct pr_error *err)
 {
+	struct pr_string_list devices = {0};
+	char host[PR_NAME_MAX + 1] = "";
 	int result;
 
 	*o = (struct prl_options){.shm_size = SFS_SHM_DEFAULT,
@@ -155,36 +130,21 @@ prl_options_parse(struct prl_options *o, int argc, char **argv, struct pr_error 
 	if (result)
 		return result;
 	o->keys = pr_keys_dir(o->key_flag);
-	return check(o, err) || default_name(o, err) ? -1 : 0;
-}
-
-static void
-prl_options_free(struct prl_options *o)
-{
-	pr_options_free(&program, o);
+	/* "a,b" is two devices */
+	result = pr_string_list_split(&devices, &o->volume, err);
+	pr_string_list_clear(&o->volume);
+	o->volume = devices;
+	if (result || check(o, err))
+		return -1;
+	if (o->name)
+		return 0;
+	if (gethostname(host, sizeof(host) - 1) || !*host)
+		snprintf(host, sizeof(host), "logger");
+	o->name = strdup(host);
+	return o->name ? 0 : pr_error_set(err, "no memory");
 }
 
 /* ---- running ---- */
-
-static struct sfs *
-open_volume(const struct prl_options *o, struct pr_error *err)
-{
-	struct sfs_open_options options = {.writer = true,
-		.shm_bytes = o->shm_size,
-		.one_thread = true,
-		.degraded = o->degraded};
-	const char *first = o->volume.items[0];
-
-	if (o->volume.count == 1 && access(first, F_OK)) {
-		pr_error_set(err,
-			"volume %s is not there: make it by `packrack volume create %s "
-			"--size SIZE`",
-			first, first);
-		return NULL;
-	}
-	return sfs_open(
-		(const char *const *)o->volume.items, o->volume.count, &options, err);
-}
 
 static bool
 show_progress(void *arg, const struct prl_import_stats *s)
@@ -227,9 +187,21 @@ prl_logger_read(struct sfs *sfs, const struct prl_options *o, struct pr_error *e
 static int
 run(const struct prl_options *o, struct pr_error *err)
 {
-	struct sfs *sfs = open_volume(o, err);
+	struct sfs_open_options options = {.writer = true,
+		.shm_bytes = o->shm_size,
+		.one_thread = true,
+		.degraded = o->degraded};
+	const char *first = o->volume.items[0];
+	struct sfs *sfs;
 	int result;
 
+	if (o->volume.count == 1 && access(first, F_OK))
+		return pr_error_set(err,
+			"volume %s is not there: make it by `packrack volume create %s "
+			"--size SIZE`",
+			first, first);
+	sfs = sfs_open(
+		(const char *const *)o->volume.items, o->volume.count, &options, err);
 	if (!sfs)
 		return -1;
 	if (o->rack)
@@ -247,7 +219,7 @@ prl_logger_main(int argc, char **argv)
 {
 	struct prl_options o;
 	struct pr_error err = {0};
-	int result = prl_options_parse(&o, argc, argv, &err), status = 0;
+	int result = parse(&o, argc, argv, &err), status = 0;
 
 	pr_log_open("packrack-logger", o.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 	pr_log_set_format(o.log_format);
@@ -258,6 +230,6 @@ prl_logger_main(int argc, char **argv)
 		pr_log_error("%s", err.text);
 		status = 1;
 	}
-	prl_options_free(&o);
+	pr_options_free(&program, &o);
 	return status;
 }

@@ -14,7 +14,7 @@ struct prl_options {
 	char *rack, *tap;
 	struct pr_string_list read;
 	bool degraded; /* go on without devices that are missing or fail */
-	struct pr_string_list volume; /* after prl_options_parse: one path an item */
+	struct pr_string_list volume; /* one path an item */
 	char *name;
 	uint64_t buffer_size, ring_size, shm_size;
 	int64_t hold_time, segment_age;

@@ -4,225 +4,8 @@
 #include <stdlib.h>
 
 #include "logger/match.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
-
-/* ---- logs that come ---- */
-
-/* Timestamp logs as they come, and those that will not come: room for their entries, and the entries in it. */
-
-/* Entries that were given out stay readable for so long: losses look back for alike ones. */
-#define HISTORY 2048
-
-static bool
-slots_grow(struct prl_match *m)
-{
-	uint64_t room = 2 * m->slot_room;
-	uint64_t from = m->end > m->slot_room ? m->end - m->slot_room : 0;
-	struct match_entry *slots;
-
-	if (room > m->o.room || !(slots = calloc(room, sizeof(*slots))))
-		return false;
-	for (uint64_t o = from; o < m->end; o++)
-		slots[o & (room - 1)] = *slot_at(m, o);
-	free(m->slots);
-	m->slots = slots;
-	m->slot_room = room;
-	m->entries.items = (uint8_t *)slots;
-	m->entries.mask = room - 1;
-	return true;
-}
-
-static bool
-scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
-{
-	uint16_t n = r->header.count;
-
-	if (n > m->scratch_room) {
-		struct pr_entry *room = realloc(m->scratch, n * sizeof(*room));
-
-		if (!room)
-			return false;
-		m->scratch = room;
-		m->scratch_room = n;
-	}
-	for (uint16_t i = 0; i < n; i++) {
-		if (pr_tslog_next(r, &m->scratch[i]) != 1)
-			return false;
-	}
-	return n > 0;
-}
-
-static void match_base_move(struct prl_match *m, int64_t now);
-
-static void match_links_give_up(struct prl_match *m);
-
-/* The range of ordinals has room; entries that have it are in nobody's way. */
-static bool
-slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
-{
-	if (first < m->settled_below || last < first || last - first >= m->o.room / 2)
-		return false;
-	while (last + HISTORY - m->settled_below >= m->slot_room && slots_grow(m))
-		;
-	if (last - m->settled_below >= m->slot_room) {
-		/* A gap too wide to wait for: the past is settled as it stands. */
-		match_lose_until(m, m->end);
-		match_links_give_up(m);
-		m->base_since = now - m->o.hold_ns;
-		match_base_move(m, now);
-	}
-	if (last - m->settled_below >= m->slot_room && m->settled_below == m->end &&
-		first > m->end) {
-		m->settled_below = m->next_expected = m->first_waiting = m->end =
-			m->indexed_below = first;
-	}
-	for (; m->end <= last && last - m->settled_below < m->slot_room; m->end++)
-		*slot_at(m, m->end) = (struct match_entry){.state = SLOT_UNKNOWN};
-	return last < m->end;
-}
-
-static bool
-slots_free(const struct prl_match *m, uint16_t count)
-{
-	for (uint16_t i = 0; i < count; i++) {
-		if (slot_at(m, m->scratch[i].ordinal)->state != SLOT_UNKNOWN)
-			return false;
-	}
-	return true;
-}
-
-static struct match_log *match_log(struct match_link *link, uint64_t number);
-
-static struct match_link *match_link(struct prl_match *m, uint16_t id, bool make);
-
-static void
-entries_add(
-	struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
-{
-	const struct pr_entry *e = m->scratch;
-	bool late = log->asked || !m->several;
-
-	match_entries_begin(m, log->first_ordinal, log->last_ordinal);
-	for (uint32_t i = 0; i < log->count; i++) {
-		struct match_entry *s = slot_at(m, e[i].ordinal);
-
-		s->e = e[i];
-		s->came = now;
-		s->step = i + 1 < log->count ? (uint32_t)(e[i + 1].ordinal - e[i].ordinal)
-					     : 0;
-		s->link = (uint16_t)(link - m->links);
-		s->state = SLOT_WAITING;
-		s->hashed = s->framed = s->counted = false;
-		s->behind = late && e[i].ordinal < m->next_expected;
-		match_entry_added(m, e[i].ordinal);
-	}
-}
-
-/* A log whose entries cannot be placed is as good as gone; its losses are told. */
-static void
-log_refuse(struct prl_match *m, struct match_log *log)
-{
-	m->stats.logs_bad++;
-	log->gone_first = log->first_seq;
-	log->gone_last = m->scratch[log->count - 1].seq;
-	log->gone_first_time = m->scratch[0].otime;
-	log->gone_last_time = m->scratch[log->count - 1].otime;
-	log->gone_count = log->count;
-	log->state = LOG_GONE;
-	m->stats.logs_gone++;
-}
-
-static void
-log_take(struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
-{
-	uint64_t first = m->scratch[0].ordinal, last = m->scratch[log->count - 1].ordinal;
-
-	log->first_seq = m->scratch[0].seq;
-	log->base_time = m->scratch[0].otime;
-	log->first_ordinal = first;
-	log->last_ordinal = last;
-	log->state = LOG_TAKING;
-	m->missing--;
-	if (!slots_ready(m, first, last, now) || !slots_free(m, (uint16_t)log->count)) {
-		log_refuse(m, log);
-		return;
-	}
-	log->state = LOG_PRESENT;
-	entries_add(m, link, log, now);
-}
-
-static bool match_log_expect(
-	struct prl_match *m, struct match_link *link, uint64_t last, int64_t now);
-
-int
-prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
-{
-	struct pr_tslog_reader r;
-	struct match_link *link;
-	struct match_log *log;
-	uint16_t count;
-
-	if (pr_tslog_open(&r, body, len) || r.header.number == 0) {
-		m->stats.logs_bad++;
-		return -1;
-	}
-	count = r.header.count;
-	link = match_link(m, r.header.link, true);
-	if (!link || !scratch_load(m, &r)) {
-		m->stats.logs_bad++;
-		return -1;
-	}
-	match_started(m, now);
-	m->stats.logs++;
-	m->several |= (r.header.flags & PR_TSLOG_INTERLEAVED) || m->link_count > 1;
-	if (r.header.number < link->out ||
-		(r.header.number < link->next &&
-			match_log(link, r.header.number)->state != LOG_MISSING)) {
-		m->stats.logs_repeated++;
-		return 0;
-	}
-	if (!match_log_expect(m, link, r.header.number, now)) {
-		m->stats.logs_bad++;
-		return -1;
-	}
-	log = match_log(link, r.header.number);
-	log->count = count;
-	log_take(m, link, log, now);
-	prl_match_run(m, now);
-	return 0;
-}
-
-static void match_log_gone(struct prl_match *m, struct match_log *log);
-
-void
-prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
-{
-	struct match_link *link = match_link(m, gone->link, false);
-	bool told = false;
-
-	if (!link)
-		return;
-	for (uint64_t n = gone->first_log; n <= gone->last_log && n < link->next; n++) {
-		struct match_log *log = match_log(link, n);
-
-		if (n < link->out || log->state != LOG_MISSING)
-			continue;
-		/* What GONE says is of all its logs together: it is told once. */
-		if (!told) {
-			log->gone_first = gone->first_seq;
-			log->gone_last = gone->last_seq;
-			log->gone_first_time = gone->first_time;
-			log->gone_last_time = gone->last_time;
-			log->gone_count = gone->count;
-		}
-		log->told = told && gone->first_seq;
-		told = true;
-		match_log_gone(m, log);
-	}
-	prl_match_run(m, now);
-}
-
-/* ---- giving out in order ---- */
 
 #define LOG_ROOM_FIRST 64
 #define LOG_ROOM_MAX 65536
@@ -230,19 +13,16 @@ prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
 static struct match_link *
 match_link(struct prl_match *m, uint16_t id, bool make)
 {
-	struct match_link *links, *link;
+	struct match_link *link;
 
 	for (size_t i = 0; i < m->link_count; i++) {
 		if (m->links[i].id == id)
 			return &m->links[i];
 	}
-	if (!make || m->link_count == PRL_MATCH_LINKS_MAX)
+	if (!make || m->link_count == PRL_MATCH_LINKS_MAX ||
+		PR_ARRAY_GROW(m->links, m->link_count) < 0)
 		return NULL;
-	links = realloc(m->links, (m->link_count + 1) * sizeof(*links));
-	if (!links)
-		return NULL;
-	m->links = links;
-	link = &links[m->link_count];
+	link = &m->links[m->link_count];
 	*link = (struct match_link){
 		.id = id, .out = 1, .next = 1, .log_room = LOG_ROOM_FIRST};
 	link->logs = calloc(link->log_room, sizeof(*link->logs));
@@ -252,18 +32,259 @@ match_link(struct prl_match *m, uint16_t id, bool make)
 	return link;
 }
 
-static void
-match_links_destroy(struct prl_match *m)
-{
-	for (size_t i = 0; i < m->link_count; i++)
-		free(m->links[i].logs);
-	free(m->links);
-}
-
 static struct match_log *
 match_log(struct match_link *link, uint64_t number)
 {
 	return &link->logs[number & (link->log_room - 1)];
+}
+
+static void
+match_log_gone(struct prl_match *m, struct match_log *log)
+{
+	log->state = LOG_GONE;
+	m->missing--;
+	m->stats.logs_gone++;
+}
+
+/* ---- what is lost, put together ---- */
+
+/*
+ * Losses in runs. Entries of byte-identical frames leave no choice: which of them are lost cannot be
+ * known, so the loss is "count of first..last", over the whole chain of alike entries that lie within the
+ * window of one another.
+ */
+#define CHAIN_STEPS 4096
+
+/*
+ * The end of the chain that s is in, as far as is known: backwards (step -1) or on (step 1). *matched is set if
+ * one of the rest has a frame, or of those to come may get one.
+ */
+static const struct match_entry *
+chain_end(const struct prl_match *m, const struct match_entry *s, int step, bool *matched)
+{
+	const struct match_entry *last = s;
+	uint64_t most = step < 0 ? s->e.ordinal + 1 : m->end - s->e.ordinal;
+
+	for (uint64_t k = 1; k < most && k < CHAIN_STEPS; k++) {
+		uint64_t o = step < 0 ? s->e.ordinal - k : s->e.ordinal + k;
+		const struct match_entry *t = slot_at(m, o);
+
+		if ((step < 0 ? last->e.ordinal - o : o - last->e.ordinal) > m->o.window)
+			break;
+		if (t->state == SLOT_UNKNOWN || t->e.ordinal != o || t->link != s->link ||
+			t->e.fingerprint != s->e.fingerprint)
+			continue;
+		*matched |= step < 0 ? t->framed : t->state != SLOT_LOST;
+		last = t;
+	}
+	return last;
+}
+
+static void
+match_loss_flush(struct prl_match *m, struct match_link *link)
+{
+	if (link->run.count)
+		m->calls.loss(m->calls.arg, &link->run);
+	link->run.count = 0;
+}
+
+static void
+match_loss_passed(struct prl_match *m, struct match_link *link, const struct match_entry *s)
+{
+	if (link->run.count && (link->run_open || s->e.seq > link->run.last_seq))
+		match_loss_flush(m, link);
+}
+
+static void
+run_start(struct prl_match *m, struct match_link *link, const struct match_entry *s,
+	bool open)
+{
+	match_loss_flush(m, link);
+	link->run_open = open;
+	link->run = (struct pr_loss){
+		.epoch = m->o.epoch,
+		.link = link->id,
+		.first_seq = s->e.seq,
+		.last_seq = s->e.seq,
+		.first_time = s->e.otime,
+		.last_time = s->e.otime,
+		.count = 1,
+		.reason = PR_LOSS_SWITCH,
+		.second = (s->e.flags & PR_ENTRY_SECOND) != 0,
+	};
+}
+
+static void
+match_loss_entry(struct prl_match *m, struct match_link *link, const struct match_entry *s)
+{
+	bool matched = false, second = (s->e.flags & PR_ENTRY_SECOND) != 0;
+	const struct match_entry *first = chain_end(m, s, -1, &matched);
+	const struct match_entry *last = chain_end(m, s, 1, &matched);
+	struct pr_loss *run = &link->run;
+
+	if (!matched)
+		first = last = s;
+	/* Goes on: one of the same chain; or, where it is known which are lost, of the same copy. */
+	if (run->count && link->run_open != matched &&
+		(matched ? run->first_seq == first->e.seq : (run->second != 0) == second)) {
+		run->count++;
+	} else {
+		run_start(m, link, s, !matched);
+		run->first_seq = first->e.seq;
+		run->first_time = first->e.otime;
+	}
+	run->last_seq = last->e.seq;
+	run->last_time = last->e.otime;
+}
+
+static void
+bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
+{
+	uint64_t from = link->any ? link->last_ordinal + 1 : 0;
+	const struct match_log *next = NULL;
+
+	/* The next log of the link that is there. */
+	for (uint64_t n = link->out + 1; n < link->next && !next; n++)
+		if (match_log(link, n)->state == LOG_PRESENT)
+			next = match_log(link, n);
+	loss->first_seq = link->last_seq + 1;
+	loss->first_time = link->last_otime;
+	loss->last_seq = next ? next->first_seq - 1 : loss->first_seq;
+	loss->last_time = next ? next->base_time : link->last_otime;
+	if (loss->last_seq < loss->first_seq)
+		loss->last_seq = loss->first_seq;
+	loss->count = next && next->first_ordinal > from ? next->first_ordinal - from : 1;
+	if (loss->count > loss->last_seq - loss->first_seq + 1)
+		loss->count = loss->last_seq - loss->first_seq + 1;
+}
+
+/*
+ * A log is gone. GONE says what it held; else its neighbours give bounds, and the ordinals between them
+ * how many (with several links: at most).
+ */
+static void
+match_loss_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
+{
+	struct pr_loss loss = {
+		.epoch = m->o.epoch, .link = link->id, .reason = PR_LOSS_LOG_GONE};
+
+	match_loss_flush(m, link);
+	if (log->gone_first && log->gone_last >= log->gone_first) {
+		loss.first_seq = log->gone_first;
+		loss.last_seq = log->gone_last;
+		loss.first_time = log->gone_first_time;
+		loss.last_time = log->gone_last_time;
+		loss.count = log->gone_count ? log->gone_count
+					     : loss.last_seq - loss.first_seq + 1;
+	} else {
+		bounds_from_neighbours(link, &loss);
+	}
+	link->last_seq = loss.last_seq;
+	link->last_otime = loss.last_time;
+	link->last_ordinal += loss.count;
+	m->calls.loss(m->calls.arg, &loss);
+}
+
+/* ---- giving out in order ---- */
+
+/* Gives out what stands ready of the log under the cursor. True: all of it. */
+static bool
+give_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
+{
+	if (!link->started) {
+		link->started = true;
+		link->cursor = log->first_ordinal;
+	}
+	for (;;) {
+		struct match_entry *s = slot_at(m, link->cursor);
+
+		if (s->state == SLOT_MATCHED) {
+			struct match_frame *h = held_at(m, s->frame);
+
+			match_loss_passed(m, link, s);
+			m->calls.packet(m->calls.arg, link->id, &s->e, &h->f, h->sent_len);
+			match_held_done(m, s->frame);
+		} else if (s->state == SLOT_LOST) {
+			match_loss_entry(m, link, s);
+		} else {
+			return false;
+		}
+		s->state = SLOT_SETTLED;
+		link->last_seq = s->e.seq;
+		link->last_otime = s->e.otime;
+		link->last_ordinal = s->e.ordinal;
+		link->any = true;
+		if (!s->step)
+			return true;
+		link->cursor += s->step;
+	}
+}
+
+static void
+link_give(struct prl_match *m, struct match_link *link)
+{
+	for (; link->out < link->next; link->out++) {
+		struct match_log *log = match_log(link, link->out);
+
+		if (log->state == LOG_MISSING || log->state == LOG_TAKING)
+			return;
+		if (log->state == LOG_GONE && log->told)
+			; /* with the first of its range */
+		else if (log->state == LOG_GONE)
+			match_loss_log(m, link, log);
+		else if (!give_log(m, link, log))
+			return;
+		link->started = false;
+	}
+}
+
+/* A link waits only for its own logs and entries. */
+static void
+match_links_give(struct prl_match *m)
+{
+	for (size_t i = 0; i < m->link_count; i++)
+		link_give(m, &m->links[i]);
+}
+
+/* No room to wait any longer: missing logs are gone. */
+static void
+match_links_give_up(struct prl_match *m)
+{
+	for (size_t i = 0; i < m->link_count; i++) {
+		struct match_link *link = &m->links[i];
+
+		for (uint64_t n = link->out; n < link->next; n++) {
+			struct match_log *log = match_log(link, n);
+
+			if (log->state == LOG_MISSING) {
+				match_log_gone(m, log);
+				m->stats.given_up_early++;
+			}
+		}
+	}
+	match_links_give(m);
+}
+
+static void
+match_base_move(struct prl_match *m, int64_t now)
+{
+	/*
+	 * Ordinals that no log tells of: with one link they were in a log that is gone, if none is missing. With
+	 * several another link's log may be on its way still, so time decides.
+	 */
+	bool may_pass =
+		(!m->several && m->missing == 0) || now - m->base_since >= m->o.hold_ns;
+	uint64_t from = m->settled_below;
+
+	while (m->settled_below < m->end) {
+		uint8_t state = slot_at(m, m->settled_below)->state;
+
+		if (state != SLOT_SETTLED && !(state == SLOT_UNKNOWN && may_pass))
+			break;
+		m->settled_below++;
+	}
+	if (m->settled_below != from || m->settled_below == m->end)
+		m->base_since = now;
 }
 
 static bool
@@ -311,351 +332,223 @@ match_log_expect(struct prl_match *m, struct match_link *link, uint64_t last, in
 	return true;
 }
 
-static void
-match_log_gone(struct prl_match *m, struct match_log *log)
-{
-	log->state = LOG_GONE;
-	m->missing--;
-	m->stats.logs_gone++;
-}
-
-static bool
-log_due(const struct prl_match *m, const struct match_log *log, int64_t now)
-{
-	if (log->state != LOG_MISSING)
-		return false;
-	if (!log->asked)
-		return now - log->missing_since >= m->o.grace_ns;
-	return now - log->asked >= m->o.resend_ns;
-}
-
-static void
-link_ask(struct prl_match *m, struct match_link *link, int64_t now)
-{
-	struct pr_resend ask = {.link = link->id};
-
-	for (uint64_t n = link->out; n < link->next; n++) {
-		struct match_log *log = match_log(link, n);
-
-		if (log->state == LOG_MISSING && now - log->missing_since >= m->o.hold_ns)
-			match_log_gone(m, log);
-		if (!log_due(m, log, now))
-			continue;
-		if (ask.first_log && ask.last_log + 1 != n) {
-			m->calls.resend(m->calls.arg, &ask);
-			ask.first_log = 0;
-		}
-		if (!ask.first_log)
-			ask.first_log = n;
-		ask.last_log = n;
-		log->asked = now;
-		m->stats.logs_requested++;
-	}
-	if (ask.first_log)
-		m->calls.resend(m->calls.arg, &ask);
-}
-
+/* Asks for logs that are missing, and gives up what has been for too long. */
 static void
 match_links_ask(struct prl_match *m, int64_t now)
 {
-	for (size_t i = 0; m->missing && i < m->link_count; i++)
-		link_ask(m, &m->links[i], now);
-}
-
-static void match_loss_passed(
-	struct prl_match *m, struct match_link *link, const struct match_entry *s);
-
-static void
-give_matched(struct prl_match *m, struct match_link *link, struct match_entry *s)
-{
-	struct match_frame *h = held_at(m, s->frame);
-
-	match_loss_passed(m, link, s);
-	m->calls.packet(m->calls.arg, link->id, &s->e, &h->f, h->sent_len);
-	match_held_done(m, s->frame);
-}
-
-static void match_loss_entry(
-	struct prl_match *m, struct match_link *link, const struct match_entry *s);
-
-/* Gives out what stands ready of the log under the cursor. True: all of it. */
-static bool
-give_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
-{
-	if (!link->started) {
-		link->started = true;
-		link->cursor = log->first_ordinal;
-	}
-	for (;;) {
-		struct match_entry *s = slot_at(m, link->cursor);
-
-		if (s->state == SLOT_MATCHED)
-			give_matched(m, link, s);
-		else if (s->state == SLOT_LOST)
-			match_loss_entry(m, link, s);
-		else
-			return false;
-		s->state = SLOT_SETTLED;
-		link->last_seq = s->e.seq;
-		link->last_otime = s->e.otime;
-		link->last_ordinal = s->e.ordinal;
-		link->any = true;
-		if (!s->step)
-			return true;
-		link->cursor += s->step;
-	}
-}
-
-static void match_loss_log(
-	struct prl_match *m, struct match_link *link, const struct match_log *log);
-
-static void
-link_give(struct prl_match *m, struct match_link *link)
-{
-	for (; link->out < link->next; link->out++) {
-		struct match_log *log = match_log(link, link->out);
-
-		if (log->state == LOG_MISSING || log->state == LOG_TAKING)
-			return;
-		if (log->state == LOG_GONE && log->told)
-			; /* with the first of its range */
-		else if (log->state == LOG_GONE)
-			match_loss_log(m, link, log);
-		else if (!give_log(m, link, log))
-			return;
-		link->started = false;
-	}
-}
-
-/* A link waits only for its own logs and entries. */
-static void
-match_links_give(struct prl_match *m)
-{
-	for (size_t i = 0; i < m->link_count; i++)
-		link_give(m, &m->links[i]);
-}
-
-/* No room to wait any longer: missing logs are gone. */
-static void
-match_links_give_up(struct prl_match *m)
-{
-	for (size_t i = 0; i < m->link_count; i++) {
+	for (size_t i = 0; m->missing && i < m->link_count; i++) {
 		struct match_link *link = &m->links[i];
+		struct pr_resend ask = {.link = link->id};
 
 		for (uint64_t n = link->out; n < link->next; n++) {
 			struct match_log *log = match_log(link, n);
 
-			if (log->state == LOG_MISSING) {
+			if (log->state == LOG_MISSING &&
+				now - log->missing_since >= m->o.hold_ns)
 				match_log_gone(m, log);
-				m->stats.given_up_early++;
+			if (log->state != LOG_MISSING ||
+				(log->asked ? now - log->asked < m->o.resend_ns
+					    : now - log->missing_since < m->o.grace_ns))
+				continue;
+			if (ask.first_log && ask.last_log + 1 != n) {
+				m->calls.resend(m->calls.arg, &ask);
+				ask.first_log = 0;
 			}
+			if (!ask.first_log)
+				ask.first_log = n;
+			ask.last_log = n;
+			log->asked = now;
+			m->stats.logs_requested++;
 		}
+		if (ask.first_log)
+			m->calls.resend(m->calls.arg, &ask);
 	}
-	match_links_give(m);
 }
 
-/*
- * Ordinals that no log tells of: with one link they were in a log that is gone, if none is missing. With
- * several another link's log may be on its way still, so time decides.
- */
+/* ---- logs that come ---- */
+
+/* Timestamp logs as they come, and those that will not come: room for their entries, and the entries in it. */
+
+/* Entries that were given out stay readable for so long: losses look back for alike ones. */
+#define HISTORY 2048
+
 static bool
-may_pass(const struct prl_match *m, int64_t now)
+slots_grow(struct prl_match *m)
 {
-	return (!m->several && m->missing == 0) || now - m->base_since >= m->o.hold_ns;
+	uint64_t room = 2 * m->slot_room;
+	uint64_t from = m->end > m->slot_room ? m->end - m->slot_room : 0;
+	struct match_entry *slots;
+
+	if (room > m->o.room || !(slots = calloc(room, sizeof(*slots))))
+		return false;
+	for (uint64_t o = from; o < m->end; o++)
+		slots[o & (room - 1)] = *slot_at(m, o);
+	free(m->slots);
+	m->slots = slots;
+	m->slot_room = room;
+	m->entries.items = (uint8_t *)slots;
+	m->entries.mask = room - 1;
+	return true;
 }
 
-static void
-match_base_move(struct prl_match *m, int64_t now)
+static bool
+scratch_load(struct prl_match *m, struct pr_tslog_reader *r)
 {
-	uint64_t from = m->settled_below;
+	uint16_t n = r->header.count;
 
-	while (m->settled_below < m->end) {
-		uint8_t state = slot_at(m, m->settled_below)->state;
+	if (n > m->scratch_room) {
+		struct pr_entry *room = realloc(m->scratch, n * sizeof(*room));
 
-		if (state != SLOT_SETTLED && !(state == SLOT_UNKNOWN && may_pass(m, now)))
-			break;
-		m->settled_below++;
+		if (!room)
+			return false;
+		m->scratch = room;
+		m->scratch_room = n;
 	}
-	if (m->settled_below != from || m->settled_below == m->end)
-		m->base_since = now;
-}
-
-/* ---- what is lost, put together ---- */
-
-/*
- * Losses in runs. Entries of byte-identical frames leave no choice: which of them are lost cannot be
- * known, so the loss is "count of first..last", over the whole chain of alike entries that lie within the
- * window of one another.
- */
-#define CHAIN_STEPS 4096
-
-/* The first of the chain that s is in, as far back as is known; *matched is set if one has a frame. */
-static const struct match_entry *
-chain_start(const struct prl_match *m, const struct match_entry *s, bool *matched)
-{
-	const struct match_entry *first = s;
-
-	for (uint64_t k = 1; k <= s->e.ordinal && k < CHAIN_STEPS; k++) {
-		const struct match_entry *t = slot_at(m, s->e.ordinal - k);
-
-		if (first->e.ordinal - (s->e.ordinal - k) > m->o.window)
-			break;
-		if (t->state == SLOT_UNKNOWN || t->e.ordinal != s->e.ordinal - k ||
-			t->link != s->link || t->e.fingerprint != s->e.fingerprint)
-			continue;
-		*matched |= t->framed;
-		first = t;
+	for (uint16_t i = 0; i < n; i++) {
+		if (pr_tslog_next(r, &m->scratch[i]) != 1)
+			return false;
 	}
-	return first;
+	return n > 0;
 }
 
-/* The last of the chain that s is in; *matched is set if one of the rest has or may get a frame. */
-static const struct match_entry *
-chain_end(const struct prl_match *m, const struct match_entry *s, bool *matched)
+/* The range of ordinals has room; entries that have it are in nobody's way. */
+static bool
+slots_ready(struct prl_match *m, uint64_t first, uint64_t last, int64_t now)
 {
-	const struct match_entry *last = s;
-
-	for (uint64_t o = s->e.ordinal + 1; o < m->end && o - s->e.ordinal < CHAIN_STEPS;
-		o++) {
-		const struct match_entry *t = slot_at(m, o);
-
-		if (o - last->e.ordinal > m->o.window)
-			break;
-		if (t->state == SLOT_UNKNOWN || t->link != s->link ||
-			t->e.fingerprint != s->e.fingerprint)
-			continue;
-		*matched |= t->state != SLOT_LOST;
-		last = t;
+	if (first < m->settled_below || last < first || last - first >= m->o.room / 2)
+		return false;
+	while (last + HISTORY - m->settled_below >= m->slot_room && slots_grow(m))
+		;
+	if (last - m->settled_below >= m->slot_room) {
+		/* A gap too wide to wait for: the past is settled as it stands. */
+		match_lose_until(m, m->end);
+		match_links_give_up(m);
+		m->base_since = now - m->o.hold_ns;
+		match_base_move(m, now);
 	}
-	return last;
-}
-
-static void
-match_loss_flush(struct prl_match *m, struct match_link *link)
-{
-	if (link->run.count)
-		m->calls.loss(m->calls.arg, &link->run);
-	link->run.count = 0;
-}
-
-static void
-match_loss_passed(struct prl_match *m, struct match_link *link, const struct match_entry *s)
-{
-	if (link->run.count && (link->run_open || s->e.seq > link->run.last_seq))
-		match_loss_flush(m, link);
-}
-
-static void
-run_start(struct prl_match *m, struct match_link *link, const struct match_entry *s,
-	bool open)
-{
-	match_loss_flush(m, link);
-	link->run_open = open;
-	link->run = (struct pr_loss){
-		.epoch = m->o.epoch,
-		.link = link->id,
-		.first_seq = s->e.seq,
-		.last_seq = s->e.seq,
-		.first_time = s->e.otime,
-		.last_time = s->e.otime,
-		.count = 1,
-		.reason = PR_LOSS_SWITCH,
-		.second = (s->e.flags & PR_ENTRY_SECOND) != 0,
-	};
-}
-
-static void
-loss_among_alike(struct prl_match *m, struct match_link *link, const struct match_entry *s,
-	const struct match_entry *first, const struct match_entry *last)
-{
-	struct pr_loss *run = &link->run;
-
-	if (run->count && !link->run_open && run->first_seq == first->e.seq) {
-		run->count++;
-	} else {
-		run_start(m, link, s, false);
-		run->first_seq = first->e.seq;
-		run->first_time = first->e.otime;
+	if (last - m->settled_below >= m->slot_room && m->settled_below == m->end &&
+		first > m->end) {
+		m->settled_below = m->next_expected = m->first_waiting = m->end =
+			m->indexed_below = first;
 	}
-	run->last_seq = last->e.seq;
-	run->last_time = last->e.otime;
+	for (; m->end <= last && last - m->settled_below < m->slot_room; m->end++)
+		*slot_at(m, m->end) = (struct match_entry){.state = SLOT_UNKNOWN};
+	return last < m->end;
 }
 
 static void
-match_loss_entry(struct prl_match *m, struct match_link *link, const struct match_entry *s)
+entries_add(
+	struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
 {
-	bool matched = false, second = (s->e.flags & PR_ENTRY_SECOND) != 0;
-	const struct match_entry *first = chain_start(m, s, &matched);
-	const struct match_entry *last = chain_end(m, s, &matched);
+	const struct pr_entry *e = m->scratch;
+	bool late = log->asked || !m->several;
 
-	if (matched) {
-		loss_among_alike(m, link, s, first, last);
+	match_entries_begin(m, log->first_ordinal, log->last_ordinal);
+	for (uint32_t i = 0; i < log->count; i++) {
+		struct match_entry *s = slot_at(m, e[i].ordinal);
+
+		s->e = e[i];
+		s->came = now;
+		s->step = i + 1 < log->count ? (uint32_t)(e[i + 1].ordinal - e[i].ordinal)
+					     : 0;
+		s->link = (uint16_t)(link - m->links);
+		s->state = SLOT_WAITING;
+		s->hashed = s->framed = s->counted = false;
+		s->behind = late && e[i].ordinal < m->next_expected;
+		match_entry_added(m, e[i].ordinal);
+	}
+}
+
+static void
+log_take(struct prl_match *m, struct match_link *link, struct match_log *log, int64_t now)
+{
+	const struct pr_entry *first = m->scratch, *last = first + log->count - 1;
+	bool placed;
+
+	log->first_seq = first->seq;
+	log->base_time = first->otime;
+	log->first_ordinal = first->ordinal;
+	log->last_ordinal = last->ordinal;
+	log->state = LOG_TAKING;
+	m->missing--;
+	placed = slots_ready(m, first->ordinal, last->ordinal, now);
+	for (uint32_t i = 0; placed && i < log->count; i++)
+		placed = slot_at(m, first[i].ordinal)->state == SLOT_UNKNOWN;
+	if (placed) {
+		log->state = LOG_PRESENT;
+		entries_add(m, link, log, now);
 		return;
 	}
-	if (!link->run.count || !link->run_open || (link->run.second != 0) != second) {
-		run_start(m, link, s, true);
+	/* A log whose entries cannot be placed is as good as gone; its losses are told. */
+	m->stats.logs_bad++;
+	log->gone_first = log->first_seq;
+	log->gone_last = last->seq;
+	log->gone_first_time = first->otime;
+	log->gone_last_time = last->otime;
+	log->gone_count = log->count;
+	log->state = LOG_GONE;
+	m->stats.logs_gone++;
+}
+
+int
+prl_match_tslog(struct prl_match *m, const void *body, size_t len, int64_t now)
+{
+	struct pr_tslog_reader r;
+	struct match_link *link = NULL;
+	struct match_log *log;
+
+	if (pr_tslog_open(&r, body, len) == 0 && r.header.number)
+		link = match_link(m, r.header.link, true);
+	if (!link || !scratch_load(m, &r)) {
+		m->stats.logs_bad++;
+		return -1;
+	}
+	match_started(m, now);
+	m->stats.logs++;
+	m->several |= (r.header.flags & PR_TSLOG_INTERLEAVED) || m->link_count > 1;
+	if (r.header.number < link->out ||
+		(r.header.number < link->next &&
+			match_log(link, r.header.number)->state != LOG_MISSING)) {
+		m->stats.logs_repeated++;
+		return 0;
+	}
+	if (!match_log_expect(m, link, r.header.number, now)) {
+		m->stats.logs_bad++;
+		return -1;
+	}
+	log = match_log(link, r.header.number);
+	log->count = r.header.count;
+	log_take(m, link, log, now);
+	prl_match_run(m, now);
+	return 0;
+}
+
+void
+prl_match_gone(struct prl_match *m, const struct pr_gone *gone, int64_t now)
+{
+	struct match_link *link = match_link(m, gone->link, false);
+	bool told = false;
+
+	if (!link)
 		return;
+	for (uint64_t n = gone->first_log; n <= gone->last_log && n < link->next; n++) {
+		struct match_log *log = match_log(link, n);
+
+		if (n < link->out || log->state != LOG_MISSING)
+			continue;
+		/* What GONE says is of all its logs together: it is told once. */
+		if (!told) {
+			log->gone_first = gone->first_seq;
+			log->gone_last = gone->last_seq;
+			log->gone_first_time = gone->first_time;
+			log->gone_last_time = gone->last_time;
+			log->gone_count = gone->count;
+		}
+		log->told = told && gone->first_seq;
+		told = true;
+		match_log_gone(m, log);
 	}
-	link->run.count++;
-	link->run.last_seq = s->e.seq;
-	link->run.last_time = s->e.otime;
-}
-
-/* Where the next log of the link that is there begins, or 0. */
-static const struct match_log *
-log_after(struct match_link *link)
-{
-	for (uint64_t n = link->out + 1; n < link->next; n++) {
-		const struct match_log *log = match_log(link, n);
-
-		if (log->state == LOG_PRESENT)
-			return log;
-	}
-	return NULL;
-}
-
-static void
-bounds_from_neighbours(struct match_link *link, struct pr_loss *loss)
-{
-	const struct match_log *next = log_after(link);
-	uint64_t from = link->any ? link->last_ordinal + 1 : 0;
-
-	loss->first_seq = link->last_seq + 1;
-	loss->first_time = link->last_otime;
-	loss->last_seq = next ? next->first_seq - 1 : loss->first_seq;
-	loss->last_time = next ? next->base_time : link->last_otime;
-	if (loss->last_seq < loss->first_seq)
-		loss->last_seq = loss->first_seq;
-	loss->count = next && next->first_ordinal > from ? next->first_ordinal - from : 1;
-	if (loss->count > loss->last_seq - loss->first_seq + 1)
-		loss->count = loss->last_seq - loss->first_seq + 1;
-}
-
-/*
- * A log is gone. GONE says what it held; else its neighbours give bounds, and the ordinals between them
- * how many (with several links: at most).
- */
-static void
-match_loss_log(struct prl_match *m, struct match_link *link, const struct match_log *log)
-{
-	struct pr_loss loss = {
-		.epoch = m->o.epoch, .link = link->id, .reason = PR_LOSS_LOG_GONE};
-
-	match_loss_flush(m, link);
-	if (log->gone_first && log->gone_last >= log->gone_first) {
-		loss.first_seq = log->gone_first;
-		loss.last_seq = log->gone_last;
-		loss.first_time = log->gone_first_time;
-		loss.last_time = log->gone_last_time;
-		loss.count = log->gone_count ? log->gone_count
-					     : loss.last_seq - loss.first_seq + 1;
-	} else {
-		bounds_from_neighbours(link, &loss);
-	}
-	link->last_seq = loss.last_seq;
-	link->last_otime = loss.last_time;
-	link->last_ordinal += loss.count;
-	m->calls.loss(m->calls.arg, &loss);
+	prl_match_run(m, now);
 }
 
 /* ---- the calls ---- */
@@ -678,38 +571,32 @@ prl_match_defaults(struct prl_match_options *o)
 	};
 }
 
-static bool
-rings_create(struct prl_match *m)
-{
-	m->slot_room = m->held_room = ROOM_FIRST;
-	m->slots = calloc(m->slot_room, sizeof(*m->slots));
-	m->held = calloc(m->held_room, sizeof(*m->held));
-	m->recent = calloc((size_t)RECENT_SETS * RECENT_WAYS, sizeof(*m->recent));
-	m->lost = calloc((size_t)RECENT_SETS * RECENT_WAYS, sizeof(*m->lost));
-	if (!m->slots || !m->held || !m->recent || !m->lost ||
-		!match_table_init(&m->entries, sizeof(struct match_entry)) ||
-		!match_table_init(&m->frames, sizeof(struct match_frame)))
-		return false;
-	m->entries.items = (uint8_t *)m->slots;
-	m->entries.mask = m->slot_room - 1;
-	m->frames.items = (uint8_t *)m->held;
-	m->frames.mask = m->held_room - 1;
-	/* Arrival 0 would look like an empty place among the recent. */
-	m->held_base = m->held_at = m->held_top = 1;
-	return true;
-}
-
 struct prl_match *
 prl_match_create(const struct prl_match_options *options,
 	const struct prl_match_calls *calls, struct pr_error *err)
 {
+	const size_t recent = (size_t)RECENT_SETS * RECENT_WAYS;
 	struct prl_match *m = calloc(1, sizeof(*m));
 
-	if (!m || !rings_create(m)) {
+	if (m) {
+		m->slots = calloc(ROOM_FIRST, sizeof(*m->slots));
+		m->held = calloc(ROOM_FIRST, sizeof(*m->held));
+		m->recent = calloc(recent, sizeof(*m->recent));
+		m->lost = calloc(recent, sizeof(*m->lost));
+	}
+	if (!m || !m->slots || !m->held || !m->recent || !m->lost ||
+		!match_table_init(&m->entries, sizeof(struct match_entry)) ||
+		!match_table_init(&m->frames, sizeof(struct match_frame))) {
 		pr_error_set(err, "no memory for matching frames");
 		prl_match_destroy(&m);
 		return NULL;
 	}
+	m->slot_room = m->held_room = ROOM_FIRST;
+	m->entries.items = (uint8_t *)m->slots;
+	m->frames.items = (uint8_t *)m->held;
+	m->entries.mask = m->frames.mask = ROOM_FIRST - 1;
+	/* Arrival 0 would look like an empty place among the recent. */
+	m->held_base = m->held_at = m->held_top = 1;
 	m->o = *options;
 	m->calls = *calls;
 	if (m->o.window < PRL_MATCH_WINDOW_MIN)
@@ -728,7 +615,9 @@ prl_match_destroy(struct prl_match **match)
 
 	if (!m)
 		return;
-	match_links_destroy(m);
+	for (size_t i = 0; i < m->link_count; i++)
+		free(m->links[i].logs);
+	free(m->links);
 	free(m->slots);
 	free(m->held);
 	free(m->recent);
@@ -836,17 +725,6 @@ prl_match_note_sent_below(struct prl_match *m, uint64_t ordinal, int64_t now)
 	}
 }
 
-/* The last logs are gone and no other follows: what they told of will not be known. */
-static void
-reach_told(struct prl_match *m, int64_t now)
-{
-	if (m->sent_below <= m->end || now - m->sent_below_since < m->o.hold_ns ||
-		!prl_match_settled(m))
-		return;
-	m->settled_below = m->next_expected = m->first_waiting = m->end = m->indexed_below =
-		m->sent_below;
-}
-
 void
 prl_match_tick(struct prl_match *m, int64_t now)
 {
@@ -856,7 +734,11 @@ prl_match_tick(struct prl_match *m, int64_t now)
 	match_links_give(m);
 	match_base_move(m, now);
 	match_age_parked(m, now, false);
-	reach_told(m, now);
+	/* The last logs are gone and no other follows: what they told of will not be known. */
+	if (m->sent_below > m->end && now - m->sent_below_since >= m->o.hold_ns &&
+		prl_match_settled(m))
+		m->settled_below = m->next_expected = m->first_waiting = m->end =
+			m->indexed_below = m->sent_below;
 	for (size_t i = 0; i < m->link_count; i++)
 		match_loss_flush(m, &m->links[i]);
 }

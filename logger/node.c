@@ -43,11 +43,6 @@ struct prl_node {
 	struct prl_node_stats stats;
 };
 
-static bool prl_node_of_session(const struct prl_node *n, const struct pr_frame *f);
-static void prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now);
-static void prl_node_session_end(struct prl_node *n);
-static void prl_node_backlog_drop(struct prl_node *n);
-
 /* ---- what it sends ---- */
 
 /* Not more often, whatever comes: strangers' frames must not make us flood the switch. */
@@ -98,13 +93,19 @@ prl_node_start_announcing(struct prl_node *n, int64_t now)
 }
 
 static void
-fill_status(struct prl_node *n, struct pr_status *s)
+prl_node_send_status(struct prl_node *n, int64_t now)
 {
 	const struct prl_writer_counters *a = prl_writer_counters(n->c.append);
+	struct pr_frame f = {0};
+	struct pr_status *s = &f.body.status;
 	struct prl_session_stats stats;
 
+	if (!n->session)
+		return;
+	n->reported = now;
+	n->c.report(n->c.arg, s);
 	prl_session_get_stats(n->session, &stats);
-	s->ordinal_settled = prl_session_ordinal(n->session);
+	s->ordinal_settled = prl_match_ordinal(prl_session_match(n->session));
 	s->frames_received = n->session_frames;
 	s->bytes_received = n->session_bytes;
 	s->packets_stored = pr_counter_get(&a->packets_stored) - n->base_stored;
@@ -123,210 +124,11 @@ fill_status(struct prl_node *n, struct pr_status *s)
 	if (n->stopped && s->state == PR_NODE_RUNNING)
 		s->state = PR_NODE_STOPPED;
 	n->reported_cost = stats.settled_cost;
-}
-
-static void
-prl_node_send_status(struct prl_node *n, int64_t now)
-{
-	struct pr_frame f = {0};
-
-	if (!n->session)
-		return;
-	n->reported = now;
-	n->c.report(n->c.arg, &f.body.status);
-	fill_status(n, &f.body.status);
 	prl_node_send(n, &f, PR_FRAME_STATUS, n->peer);
 	n->stats.statuses++;
 }
 
-/* ---- control frames ---- */
-
-/* Only while we ask for it: an old one replayed must not lead us astray. */
-static void
-on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (n->phase != PHASE_ANNOUNCING || f->header.epoch == 0) {
-		if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f))
-			prl_node_send_status(n, now);
-		return;
-	}
-	n->stats.acknowledged++;
-	prl_node_follow(n, f, now);
-}
-
-static void
-on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	n->marked = now;
-	if (!f->body.mark.stopping)
-		n->stopped = false;
-	prl_session_mark(n->session, &f->body.mark, now);
-}
-
-static void
-on_tslog(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (prl_session_tslog(n->session, f->body.raw.data, f->body.raw.len, now))
-		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
-}
-
-static void
-on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	prl_session_gone(n->session, &f->body.gone, now);
-}
-
-static void
-on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	(void)now;
-	prl_session_port(n->session, &f->body.port);
-}
-
-static void
-command_done(struct prl_node *n, const struct pr_frame *f, int result, int64_t now)
-{
-	n->command = f->body.command.command;
-	n->command_type = f->header.type;
-	n->command_result = result != 0;
-	prl_node_send_status(n, now);
-}
-
-static void
-on_stop(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (n->stopped && n->command == f->body.command.command) {
-		prl_node_send_status(n, now);
-		return;
-	}
-	n->stop_asked = true;
-	n->stop_command = f->body.command.command;
-}
-
-static bool
-repeated(const struct prl_node *n, const struct pr_frame *f)
-{
-	return n->command_type == f->header.type && n->command == f->body.command.command;
-}
-
-static void
-on_identify(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	int result = n->command_result;
-
-	if (!repeated(n, f))
-		result = n->c.identify(n->c.arg, f->body.command.seconds);
-	command_done(n, f, result, now);
-}
-
-static void
-on_reset(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	int result = n->command_result;
-
-	if (!repeated(n, f))
-		result = n->c.reset(n->c.arg);
-	command_done(n, f, result, now);
-}
-
-static void
-on_disconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	struct pr_frame quit = {0};
-
-	command_done(n, f, 0, now);
-	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
-	prl_node_session_end(n);
-	prl_node_backlog_drop(n);
-	n->phase = PHASE_AWAY;
-	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
-	pr_log_info("told to disconnect");
-}
-
-static void
-on_reconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f)) {
-		command_done(n, f, 0, now);
-		return;
-	}
-	if (n->phase == PHASE_AWAY)
-		n->phase = PHASE_ANNOUNCING;
-	prl_node_start_announcing(n, now);
-}
-
-struct row {
-	void (*call)(struct prl_node *n, const struct pr_frame *f, int64_t now);
-	bool bound; /* only from the dispatcher that we follow, and for our present nonce */
-};
-
-static const struct row table[PR_FRAME_TYPES] = {
-	[PR_FRAME_ANN_ACK] = {on_ann_ack, false},
-	[PR_FRAME_TSLOG] = {on_tslog, true},
-	[PR_FRAME_MARK] = {on_mark, true},
-	[PR_FRAME_GONE] = {on_gone, true},
-	[PR_FRAME_STOP] = {on_stop, true},
-	[PR_FRAME_IDENTIFY] = {on_identify, true},
-	[PR_FRAME_RESET] = {on_reset, true},
-	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
-	[PR_FRAME_RECONNECT] = {on_reconnect, false},
-	[PR_FRAME_PORT] = {on_port, true},
-};
-
-static void
-refuse(struct prl_node *n, const struct pr_frame *f, int64_t now)
-{
-	n->stats.control_refused++;
-	/* A dispatcher that takes us for another, or another dispatcher: say who we are. */
-	if (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG)
-		prl_node_start_announcing(n, now);
-}
-
-/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
-static bool
-acknowledges(const struct prl_node *n, const struct pr_frame *f)
-{
-	return n->phase == PHASE_ANNOUNCING && !n->session && f->header.epoch &&
-	       (f->header.type == PR_FRAME_MARK || f->header.type == PR_FRAME_TSLOG);
-}
-
-static void
-prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)
-{
-	struct pr_frame f;
-	enum pr_frame_result result;
-	const struct row *row;
-
-	result = pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
-	n->stats.control_frames++;
-	if (result != PR_FRAME_OK) {
-		n->stats.control_bad[result]++;
-		return;
-	}
-	row = f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
-	if (f.header.rack != n->c.rack || !row || !row->call)
-		return; /* another rack's, or another node's announcement */
-	if (n->c.key)
-		pr_rack_key_heard(n->c.key, f.by_alternate);
-	if (f.header.type != PR_FRAME_RECONNECT && f.header.receiver_nonce != n->nonce) {
-		refuse(n, &f, now);
-		return;
-	}
-	if (row->bound && acknowledges(n, &f))
-		prl_node_follow(n, &f, now);
-	if (row->bound && !prl_node_of_session(n, &f)) {
-		refuse(n, &f, now);
-		return;
-	}
-	if (!pr_replay_accept(
-		    &n->replay[f.header.type], f.header.sender_nonce, f.header.number)) {
-		n->stats.control_refused++;
-		return;
-	}
-	row->call(n, &f, now);
-}
-
-/* ---- sessions, frames and time ---- */
+/* ---- sessions ---- */
 
 #define ANNOUNCE_NS PR_NS_PER_S
 #define STATUS_NS (500 * PR_NS_PER_MS)
@@ -429,26 +231,6 @@ prl_node_backlog_drop(struct prl_node *n)
 	n->backlog_count = 0;
 }
 
-static void
-backlog_take(struct prl_node *n, int64_t now)
-{
-	for (size_t i = 0; i < n->backlog_count; i++)
-		data_take(n, n->backlog[i], now);
-	n->backlog_count = 0;
-}
-
-static void
-backlog_add(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
-{
-	if (n->phase != PHASE_ANNOUNCING || n->backlog_count == BACKLOG_MAX) {
-		n->stats.unexpected++;
-		return;
-	}
-	if (n->backlog_count == 0)
-		n->backlog_since = now;
-	n->backlog[n->backlog_count++] = rec;
-}
-
 static bool
 prl_node_of_session(const struct prl_node *n, const struct pr_frame *f)
 {
@@ -466,28 +248,192 @@ prl_node_follow(struct prl_node *n, const struct pr_frame *f, int64_t now)
 		return;
 	n->phase = PHASE_FOLLOWING;
 	n->marked = now;
-	backlog_take(n, now);
+	for (size_t i = 0; i < n->backlog_count; i++)
+		data_take(n, n->backlog[i], now);
+	n->backlog_count = 0;
+	prl_node_send_status(n, now);
+}
+
+/* ---- control frames ---- */
+
+/* Only while we ask for it: an old one replayed must not lead us astray. */
+static void
+on_ann_ack(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (n->phase != PHASE_ANNOUNCING || f->header.epoch == 0) {
+		if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f))
+			prl_node_send_status(n, now);
+		return;
+	}
+	n->stats.acknowledged++;
+	prl_node_follow(n, f, now);
+}
+
+static void
+on_mark(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	n->marked = now;
+	if (!f->body.mark.stopping)
+		n->stopped = false;
+	prl_session_mark(n->session, &f->body.mark, now);
+}
+
+static void
+on_tslog(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (prl_match_tslog(
+		    prl_session_match(n->session), f->body.raw.data, f->body.raw.len, now))
+		n->stats.control_bad[PR_FRAME_BAD_BODY]++;
+}
+
+static void
+on_gone(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	prl_match_gone(prl_session_match(n->session), &f->body.gone, now);
+}
+
+static void
+on_port(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	(void)now;
+	prl_session_port(n->session, &f->body.port);
+}
+
+static void
+command_done(struct prl_node *n, const struct pr_frame *f, int result, int64_t now)
+{
+	n->command = f->body.command.command;
+	n->command_type = f->header.type;
+	n->command_result = result != 0;
 	prl_node_send_status(n, now);
 }
 
 static void
-on_data(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
+on_stop(struct prl_node *n, const struct pr_frame *f, int64_t now)
 {
-	if (n->session)
-		data_take(n, rec, now);
-	else
-		backlog_add(n, rec, now);
+	if (n->stopped && n->command == f->body.command.command) {
+		prl_node_send_status(n, now);
+		return;
+	}
+	n->stop_asked = true;
+	n->stop_command = f->body.command.command;
 }
+
+/* IDENTIFY, RESET: one that is repeated gets the same answer again. */
+static void
+on_deed(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	int result = n->command_result;
+
+	if (n->command_type != f->header.type || n->command != f->body.command.command)
+		result = f->header.type == PR_FRAME_RESET
+				 ? n->c.reset(n->c.arg)
+				 : n->c.identify(n->c.arg, f->body.command.seconds);
+	command_done(n, f, result, now);
+}
+
+static void
+on_disconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	struct pr_frame quit = {0};
+
+	command_done(n, f, 0, now);
+	prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+	prl_node_session_end(n);
+	prl_node_backlog_drop(n);
+	n->phase = PHASE_AWAY;
+	n->nonce = pr_nonce_make(); /* frames of the old bond bind no more */
+	pr_log_info("told to disconnect");
+}
+
+static void
+on_reconnect(struct prl_node *n, const struct pr_frame *f, int64_t now)
+{
+	if (n->phase == PHASE_FOLLOWING && prl_node_of_session(n, f)) {
+		command_done(n, f, 0, now);
+		return;
+	}
+	if (n->phase == PHASE_AWAY)
+		n->phase = PHASE_ANNOUNCING;
+	prl_node_start_announcing(n, now);
+}
+
+struct row {
+	void (*call)(struct prl_node *n, const struct pr_frame *f, int64_t now);
+	bool bound; /* only from the dispatcher that we follow, and for our present nonce */
+};
+
+static const struct row table[PR_FRAME_TYPES] = {
+	[PR_FRAME_ANN_ACK] = {on_ann_ack, false},
+	[PR_FRAME_TSLOG] = {on_tslog, true},
+	[PR_FRAME_MARK] = {on_mark, true},
+	[PR_FRAME_GONE] = {on_gone, true},
+	[PR_FRAME_STOP] = {on_stop, true},
+	[PR_FRAME_IDENTIFY] = {on_deed, true},
+	[PR_FRAME_RESET] = {on_deed, true},
+	[PR_FRAME_DISCONNECT] = {on_disconnect, true},
+	[PR_FRAME_RECONNECT] = {on_reconnect, false},
+	[PR_FRAME_PORT] = {on_port, true},
+};
+
+static void
+prl_node_control(struct prl_node *n, const struct prl_capture_record *rec, int64_t now)
+{
+	struct pr_frame f;
+	enum pr_frame_result result;
+	const struct row *row;
+	bool for_us, of_capture;
+
+	result = pr_frame_decode(rec->data, rec->caplen, n->c.ethertype, n->c.key, &f);
+	n->stats.control_frames++;
+	if (result != PR_FRAME_OK) {
+		n->stats.control_bad[result]++;
+		return;
+	}
+	row = f.header.type < PR_FRAME_TYPES ? &table[f.header.type] : NULL;
+	if (f.header.rack != n->c.rack || !row || !row->call)
+		return; /* another rack's, or another node's announcement */
+	if (n->c.key)
+		pr_rack_key_heard(n->c.key, f.by_alternate);
+	for_us = f.header.type == PR_FRAME_RECONNECT || f.header.receiver_nonce == n->nonce;
+	of_capture = f.header.type == PR_FRAME_MARK || f.header.type == PR_FRAME_TSLOG;
+	/* It speaks to our present nonce, so it has acknowledged us, and that frame was lost or is late. */
+	if (for_us && of_capture && n->phase == PHASE_ANNOUNCING && !n->session &&
+		f.header.epoch)
+		prl_node_follow(n, &f, now);
+	if (!for_us || (row->bound && !prl_node_of_session(n, &f))) {
+		n->stats.control_refused++;
+		/* A dispatcher that takes us for another, or another dispatcher: say who we are. */
+		if (of_capture)
+			prl_node_start_announcing(n, now);
+		return;
+	}
+	if (!pr_replay_accept(
+		    &n->replay[f.header.type], f.header.sender_nonce, f.header.number)) {
+		n->stats.control_refused++;
+		return;
+	}
+	row->call(n, &f, now);
+}
+
+/* ---- frames and time ---- */
 
 void
 prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_t now)
 {
-	if (rec->control)
+	if (rec->control) {
 		prl_node_control(n, rec, now);
-	else if (rec->caplen >= PR_ETHER_LEN && !memcmp(rec->data, n->c.mac, PR_MAC_LEN))
-		on_data(n, rec, now);
-	else
+	} else if (rec->caplen < PR_ETHER_LEN || memcmp(rec->data, n->c.mac, PR_MAC_LEN)) {
 		n->stats.foreign++;
+	} else if (n->session) {
+		data_take(n, rec, now);
+	} else if (n->phase != PHASE_ANNOUNCING || n->backlog_count == BACKLOG_MAX) {
+		n->stats.unexpected++;
+	} else {
+		if (n->backlog_count == 0)
+			n->backlog_since = now;
+		n->backlog[n->backlog_count++] = rec;
+	}
 }
 
 /* STOP is answered when all that was sent before is on the disk, or lost for sure. */
@@ -496,10 +442,10 @@ stop_try(struct prl_node *n, int64_t now)
 {
 	struct pr_error err;
 
-	if (!n->stop_asked || !prl_session_settled(n->session))
+	/* tried again when the volume takes something */
+	if (!n->stop_asked || !prl_session_settled(n->session) ||
+		prl_writer_suspend_reason(n->c.append))
 		return;
-	if (prl_writer_suspend_reason(n->c.append))
-		return; /* tried again when the volume takes something */
 	prl_session_drop_leftovers(n->session);
 	prl_session_tick(n->session, now);
 	if (prl_writer_flush(n->c.append, &err)) {
@@ -526,7 +472,7 @@ prl_node_run(struct prl_node *n, bool full, int64_t now)
 			pr_ring_release(n->c.ring);
 		return;
 	}
-	prl_session_run(n->session, now);
+	prl_match_run(prl_session_match(n->session), now);
 	prl_session_release(n->session, full);
 	stop_try(n, now);
 	prl_session_get_stats(n->session, &stats);
@@ -552,28 +498,18 @@ prl_node_tick(struct prl_node *n, int64_t now)
 		prl_node_send_status(n, now);
 }
 
-void
-prl_node_start_quit(struct prl_node *n, int64_t now)
+bool
+prl_node_quit(struct prl_node *n, int64_t now)
 {
 	struct pr_frame quit = {0};
 
-	if (n->phase == PHASE_LEAVING)
-		return;
-	n->phase = PHASE_LEAVING;
-	n->left = now;
-	if (n->session)
-		prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
-}
-
-bool
-prl_node_quit_done(const struct prl_node *n, int64_t now)
-{
-	struct prl_session_stats stats;
-
-	if (n->phase != PHASE_LEAVING || !n->session || n->stopped)
-		return n->phase == PHASE_LEAVING;
-	prl_session_get_stats(n->session, &stats);
-	return now - n->left >= LEAVE_NS;
+	if (n->phase != PHASE_LEAVING) {
+		n->phase = PHASE_LEAVING;
+		n->left = now;
+		if (n->session)
+			prl_node_send(n, &quit, PR_FRAME_QUIT, n->peer);
+	}
+	return !n->session || n->stopped || now - n->left >= LEAVE_NS;
 }
 
 void
@@ -596,12 +532,9 @@ prl_node_create(const struct prl_node_config *config, struct pr_error *err)
 {
 	struct prl_node *n = calloc(1, sizeof(*n));
 
-	if (!n) {
-		pr_error_set(err, "no memory for the node");
-		return NULL;
-	}
-	n->backlog = malloc(BACKLOG_MAX * sizeof(struct prl_capture_record *));
-	if (!n->backlog) {
+	if (n)
+		n->backlog = malloc(BACKLOG_MAX * sizeof(struct prl_capture_record *));
+	if (!n || !n->backlog) {
 		free(n);
 		pr_error_set(err, "no memory for the node");
 		return NULL;
@@ -636,7 +569,7 @@ prl_node_get_stats(const struct prl_node *n, struct prl_node_stats *out)
 	*out = n->stats;
 	out->connected = n->phase == PHASE_FOLLOWING;
 	out->epoch = n->session ? prl_session_epoch(n->session) : 0;
-	out->ordinal = n->session ? prl_session_ordinal(n->session) : 0;
+	out->ordinal = n->session ? prl_match_ordinal(prl_session_match(n->session)) : 0;
 }
 
 void

@@ -58,9 +58,8 @@ void prl_node_receive(struct prl_node *n, struct prl_capture_record *rec, int64_
 void prl_node_run(struct prl_node *n, bool full, int64_t now);
 void prl_node_tick(struct prl_node *n, int64_t now);
 
-/* Leaving: QUIT is sent, and what is on its way still taken. prl_node_quit_done: time to go. */
-void prl_node_start_quit(struct prl_node *n, int64_t now);
-bool prl_node_quit_done(const struct prl_node *n, int64_t now);
+/* Leaving: QUIT is sent at the first call, and what is on its way still taken. true: time to go. */
+bool prl_node_quit(struct prl_node *n, int64_t now);
 /* Settles what is open: entries are lost, frames without one are strays. Then a last STATUS and QUIT. */
 void prl_node_finish(struct prl_node *n, int64_t now);
 

@@ -126,20 +126,12 @@ on_tick(void *arg, int64_t now)
 	prl_node_tick(r->node, now);
 }
 
-static void
+static bool
 on_stop(void *arg, int64_t now)
 {
 	struct rack *r = arg;
 
-	prl_node_start_quit(r->node, now);
-}
-
-static bool
-on_over(void *arg, int64_t now)
-{
-	struct rack *r = arg;
-
-	return prl_node_quit_done(r->node, now);
+	return prl_node_quit(r->node, now);
 }
 
 #define AT(field) PR_AT(struct prl_node_stats, field)
@@ -235,25 +227,6 @@ on_report(void *arg, struct prl_report *report)
 }
 
 static int
-open_device(struct rack *r, struct pr_error *err)
-{
-	if (pr_netdev_open(&r->dev, r->o->rack, err) || pr_netdev_check(&r->dev, err))
-		return -1;
-	r->prepared = true;
-	pr_netdev_prepare(&r->dev);
-	return 0;
-}
-
-static int
-open_key(struct rack *r, struct pr_error *err)
-{
-	if (!r->o->keys)
-		pr_log_warning("no keys: whoever is on the switch may speak as the "
-			       "dispatcher (packrack-keys(7))");
-	return pr_rack_key_read(r->o->keys, &r->key, err);
-}
-
-static int
 open_capture(struct rack *r, struct pr_error *err)
 {
 	struct prl_capture_options options = {
@@ -265,66 +238,68 @@ open_capture(struct rack *r, struct pr_error *err)
 		.ethertype = (uint16_t)r->o->ethertype,
 	};
 
+	if (!r->o->keys)
+		pr_log_warning("no keys: whoever is on the switch may speak as the "
+			       "dispatcher (packrack-keys(7))");
+	if (pr_rack_key_read(r->o->keys, &r->key, err) ||
+		pr_netdev_open(&r->dev, r->o->rack, err) || pr_netdev_check(&r->dev, err))
+		return -1;
+	r->prepared = true;
+	pr_netdev_prepare(&r->dev);
 	memcpy(options.mac, r->dev.mac, sizeof(options.mac));
 	r->capture = prl_capture_open(&options, err);
 	return r->capture ? 0 : -1;
 }
 
-static void
-fill_ann(const struct rack *r, struct pr_ann *ann)
-{
-	uint64_t ring = pr_ring_size(prl_capture_ring(r->capture));
-
-	snprintf(ann->name, sizeof(ann->name), "%s", r->o->name);
-	snprintf(ann->version, sizeof(ann->version), "%s", PACKRACK_VERSION);
-	ann->link_speed = r->dev.speed;
-	ann->mtu = r->dev.mtu;
-	/* Half of what there is, so that what is being stored does not count against it. */
-	ann->buffer_size = (ring < r->o->buffer_size ? ring : r->o->buffer_size) / 2;
-}
-
 static int
 open_node(struct rack *r, struct pr_error *err)
 {
+	struct pr_ring *ring = prl_capture_ring(r->capture);
+	uint64_t size = pr_ring_size(ring);
 	struct prl_node_config config = {
 		.rack = (uint32_t)r->o->rack_id,
 		.ethertype = (uint16_t)r->o->ethertype,
 		.key = &r->key,
 		.append = r->append,
-		.ring = prl_capture_ring(r->capture),
+		.ring = ring,
 		.send = send_frame,
 		.epoch = set_epoch,
 		.identify = identify,
 		.reset = reset,
 		.report = fill_report,
 		.arg = r,
+		.ann = {.version = PACKRACK_VERSION,
+			.link_speed = r->dev.speed,
+			.mtu = r->dev.mtu},
 	};
-	struct pr_ledger_boot boot = {.time = pr_now_real()};
+	struct pr_ledger_entry boot = {
+		.type = PR_LEDGER_BOOT, .u.boot = {.time = pr_now_real()}};
 
 	memcpy(config.mac, r->dev.mac, sizeof(config.mac));
-	fill_ann(r, &config.ann);
+	snprintf(config.ann.name, sizeof(config.ann.name), "%s", r->o->name);
+	/* Half of what there is, so that what is being stored does not count against it. */
+	config.ann.buffer_size = (size < r->o->buffer_size ? size : r->o->buffer_size) / 2;
 	prl_match_defaults(&config.match);
 	config.match.window = (uint32_t)r->o->window;
 	config.match.hold_ns = r->o->hold_time;
 	r->node = prl_node_create(&config, err);
 	if (!r->node)
 		return -1;
-	boot.nonce = prl_node_nonce(r->node);
-	snprintf(boot.name, sizeof(boot.name), "%s", r->o->name);
-	prl_writer_boot(r->append, &boot);
+	boot.u.boot.nonce = prl_node_nonce(r->node);
+	memcpy(boot.u.boot.name, config.ann.name, sizeof(boot.u.boot.name));
+	prl_writer_keep(r->append, &boot);
 	return 0;
 }
 
 static int
 rack_open(struct rack *r, struct pr_error *err)
 {
-	struct prl_writer_options append = {.segment_age = r->o->segment_age};
-	struct prl_record_loop_calls calls = {
-		on_frame, NULL, on_batch, on_tick, on_stop, on_over, on_report, r};
-
+	const struct prl_writer_options append = {.segment_age = r->o->segment_age};
+	const struct prl_record_loop_calls calls = {
+		on_frame, NULL, on_batch, on_tick, on_stop, on_report, r};
 	struct pr_transmit_config transmit = {.ifname = r->o->rack};
 
-	if (open_key(r, err) || open_device(r, err) || open_capture(r, err))
+	if (open_capture(r, err))
 		return -1;
 	transmit.ifindex = (int)r->dev.index;
 	transmit.mtu = r->dev.mtu;
@@ -339,20 +314,6 @@ rack_open(struct rack *r, struct pr_error *err)
 	r->daemon =
 		prl_record_loop_create(r->o, r->sfs, r->append, r->capture, &calls, err);
 	return r->daemon ? 0 : -1;
-}
-
-static void
-rack_close(struct rack *r)
-{
-	prl_record_loop_destroy(&r->daemon);
-	prl_node_destroy(&r->node);
-	prl_writer_destroy(&r->append);
-	pr_control_close(&r->control);
-	pr_transmit_close(&r->transmit);
-	prl_capture_close(&r->capture);
-	if (r->prepared)
-		pr_netdev_restore(&r->dev);
-	pr_rack_key_forget(&r->key);
 }
 
 /* What is open is settled and stored before the last word. */
@@ -385,6 +346,14 @@ prl_logger_rack(struct sfs *sfs, const struct prl_options *o, struct pr_error *e
 			o->rack);
 		result = rack_end(&r, prl_record_loop_run(r.daemon, err), err);
 	}
-	rack_close(&r);
+	prl_record_loop_destroy(&r.daemon);
+	prl_node_destroy(&r.node);
+	prl_writer_destroy(&r.append);
+	pr_control_close(&r.control);
+	pr_transmit_close(&r.transmit);
+	prl_capture_close(&r.capture);
+	if (r.prepared)
+		pr_netdev_restore(&r.dev);
+	pr_rack_key_forget(&r.key);
 	return result;
 }

@@ -15,160 +15,7 @@
 #include "proto/rpc/rpc.h"
 #include "proto/rpc/status.h"
 
-/* ---- the management socket ---- */
-
-/* Answers status requests. It takes no commands: a node takes those from the dispatcher. */
-struct prl_manage;
-typedef void (*prl_manage_call)(void *arg, struct prl_report *report);
-
 #define VALUES_MAX 64
-
-struct prl_manage {
-	struct pr_rpc *rpc;
-	prl_manage_call call;
-	void *arg;
-};
-
-/* ---- the report ---- */
-
-static void
-set_text(json_t *root, const char *name, const char *text)
-{
-	/* a name that is no UTF-8 is left out rather than the rest with it */
-	if (text)
-		json_object_set_new(root, name, json_string(text));
-}
-
-static bool
-prl_report_text(const struct prl_report *r, char *buf, size_t size)
-{
-	json_t *root = json_object();
-	char epoch[24];
-	size_t len;
-
-	if (!root)
-		return false;
-	snprintf(epoch, sizeof(epoch), "%016" PRIx64, r->epoch);
-	set_text(root, "mode", r->mode);
-	set_text(root, "name", r->name);
-	set_text(root, "state", r->state);
-	set_text(root, "trouble", r->trouble);
-	set_text(root, "epoch", epoch);
-	for (size_t i = 0; i < r->table_count; i++)
-		for (size_t j = 0; j < r->tables[i].count; j++) {
-			const struct pr_counter_row *row = &r->tables[i].rows[j];
-			uint64_t number = pr_counter_read(row, r->tables[i].base);
-
-			json_object_set_new(root, row->name,
-				json_integer((json_int_t)(number & INT64_MAX)));
-		}
-	len = json_dumpb(root, buf, size - 1, JSON_COMPACT);
-	json_decref(root);
-	if (len == 0 || len >= size)
-		return false;
-	buf[len] = '\0';
-	return true;
-}
-
-static void
-prl_report_scrape(const struct prl_report *report, struct pr_metrics_page *page)
-{
-	static const char *const states[] = {"running", "suspended", "stopping", NULL};
-	static const struct pr_counter_row state = {0, 0,
-		PR_GAUGE_OF("state",
-			"1 for the state that the logger is in, 0 for the others; "
-			"suspended: the disk takes nothing.")};
-
-	pr_status_metrics_build(page, "packrack-logger");
-	pr_metrics_label(page, {"node", report->name});
-	pr_metrics_states(page, "packrack_logger_", &state, states, report->state);
-	for (size_t i = 0; i < report->table_count; i++)
-		pr_metrics_table(page, "packrack_logger_", report->tables[i]);
-}
-
-/* ---- requests ---- */
-
-static void
-send_status(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__Status status = PACKRACK__STATUS__INIT;
-	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
-	struct pr_values values = PR_VALUE_LIST(items, list);
-	struct prl_report report = {0};
-
-	m->call(m->arg, &report);
-	for (size_t i = 0; i < report.table_count; i++)
-		pr_values_add_table(&values, report.tables[i]);
-	status.program = (char *)(uintptr_t) "packrack-logger";
-	status.version = (char *)(uintptr_t)PACKRACK_VERSION;
-	status.time = pr_now_real();
-	status.epoch = report.epoch;
-	status.state = (char *)(uintptr_t)report.state;
-	status.values = list;
-	status.n_values = values.count;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
-	env.status = &status;
-	pr_rpc_send(m->rpc, peer, &env, NULL);
-}
-
-static void
-send_failure(struct prl_manage *m, const struct pr_rpc_peer *peer, uint64_t id)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-
-	failure.text = (char *)(uintptr_t) "a logger only answers status requests";
-	failure.bad_request = true;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
-	pr_rpc_send(m->rpc, peer, &env, NULL);
-}
-
-static void
-on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
-{
-	struct prl_manage *m = arg;
-
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
-		send_status(m, peer, env->id);
-	else
-		send_failure(m, peer, env->id);
-}
-
-static struct prl_manage *
-prl_manage_create(struct pr_loop *loop, const char *endpoint, const char *keys,
-	prl_manage_call call, void *arg, struct pr_error *err)
-{
-	struct pr_rpc_keys dir = {keys};
-	struct prl_manage *m = calloc(1, sizeof(*m));
-
-	if (!m) {
-		pr_error_set(err, "no memory for %s", endpoint);
-		return NULL;
-	}
-	m->call = call;
-	m->arg = arg;
-	m->rpc = pr_rpc_listen(loop, endpoint, &dir, on_message, m, err);
-	if (!m->rpc) {
-		free(m);
-		return NULL;
-	}
-	return m;
-}
-
-static void
-prl_manage_destroy(struct prl_manage **manage)
-{
-	if (*manage)
-		pr_rpc_destroy(&(*manage)->rpc);
-	free(*manage);
-	*manage = NULL;
-}
-
-/* ---- the loop ---- */
 
 /* Of a rack the frame buffer and the log come before. */
 #define TICK_NS (10 * PR_NS_PER_MS)
@@ -193,14 +40,13 @@ struct prl_record_loop {
 	struct pr_loop *loop;
 	struct pr_timer *timer;
 	struct event *readable, *again;
-	struct prl_manage *manage;
+	struct pr_rpc *manage;
 	struct pr_metrics_server *metrics;
 	struct prl_writer_socket *door;
 	bool stopping, suspended;
 	struct prl_stall_clock patience;
 	int64_t noted, ticked, tick_ns;
 	uint32_t devices_lost; /* of the volume, that have been said */
-	int64_t rated;
 	uint64_t rated_bytes, rate;
 };
 
@@ -216,23 +62,19 @@ static bool
 take_batch(struct prl_record_loop *d, int64_t now)
 {
 	struct pr_ring *ring = prl_capture_ring(d->capture);
-	bool more = true;
+	struct prl_capture_record *rec = NULL;
+	size_t len;
 
 	if (!ring)
 		return prl_capture_take(d->capture, BATCH, d->calls.packet, d->calls.arg) ==
 		       BATCH;
-	for (unsigned i = 0; i < BATCH; i++) {
-		size_t len;
-		struct prl_capture_record *rec = pr_ring_next(ring, &len);
-
-		if (!rec) {
-			more = false;
-			break;
-		}
+	for (unsigned i = 0; i < BATCH && (rec = pr_ring_next(ring, &len)); i++)
 		d->calls.frame(d->calls.arg, rec, now);
-	}
-	d->calls.batch(d->calls.arg, !more && prl_capture_waiting(d->capture), now);
-	return more;
+	if (d->calls.batch)
+		d->calls.batch(d->calls.arg, !rec && prl_capture_waiting(d->capture), now);
+	else
+		pr_ring_release(ring);
+	return rec != NULL;
 }
 
 static void
@@ -243,25 +85,18 @@ tick(struct prl_record_loop *d, int64_t now)
 	prl_writer_tick(d->append, pr_now_mono());
 }
 
-/* Until it is woken, or the next tick. */
-static bool
-sleeps(struct prl_record_loop *d)
-{
-	struct pr_ring *ring = prl_capture_ring(d->capture);
-
-	return !ring || !pr_ring_arm(ring);
-}
-
-/* As many as the loop may wait for. true: there may be more. */
+/* As many as the loop may wait for. true: there may be more; false: it is woken, or the next tick comes. */
 static bool
 take_round(struct prl_record_loop *d)
 {
+	struct pr_ring *ring = prl_capture_ring(d->capture);
+
 	for (unsigned i = 0; i < ROUND / BATCH; i++) {
 		int64_t now = patience(d);
 
 		if (now - d->ticked >= d->tick_ns)
 			tick(d, now);
-		if (!take_batch(d, now) && sleeps(d))
+		if (!take_batch(d, now) && (!ring || !pr_ring_arm(ring)))
 			return false;
 	}
 	return true;
@@ -298,18 +133,6 @@ tick_direct(struct prl_record_loop *d)
 	if (wanted != d->tick_ns)
 		pr_timer_every(d->timer, wanted);
 	d->tick_ns = wanted;
-}
-
-static void
-watch_suspension(struct prl_record_loop *d)
-{
-	const char *why = prl_writer_suspend_reason(d->append);
-
-	if (why && !d->suspended)
-		pr_log_error("storing is suspended, trying again: %s", why);
-	if (!why && d->suspended)
-		pr_log_info("storing goes on");
-	d->suspended = why != NULL;
 }
 
 #define AT(field) PR_AT(struct prl_capture_counters, field)
@@ -375,41 +198,65 @@ make_report(void *arg, struct prl_report *r)
 	d->calls.report(d->calls.arg, r);
 }
 
+/* The volume's note: the figures, as JSON. A name that is no UTF-8 is left out rather than the rest with it. */
 static void
 note(struct prl_record_loop *d)
 {
-	struct prl_report report = {0};
-	char text[SFS_NOTE_BYTES];
+	struct prl_report r = {0};
+	char text[SFS_NOTE_BYTES], epoch[24];
+	json_t *root = json_object();
+	size_t len;
 
-	make_report(d, &report);
-	if (prl_report_text(&report, text, sizeof(text)))
-		sfs_note_set(d->sfs, text);
+	make_report(d, &r);
+	snprintf(epoch, sizeof(epoch), "%016" PRIx64, r.epoch);
+	json_object_set_new(root, "mode", json_string(r.mode));
+	json_object_set_new(root, "name", json_string(r.name));
+	json_object_set_new(root, "state", json_string(r.state));
+	json_object_set_new(root, "trouble", json_string(r.trouble));
+	json_object_set_new(root, "epoch", json_string(epoch));
+	for (size_t i = 0; i < r.table_count; i++)
+		for (size_t j = 0; j < r.tables[i].count; j++) {
+			const struct pr_counter_row *row = &r.tables[i].rows[j];
+			uint64_t number = pr_counter_read(row, r.tables[i].base);
+
+			json_object_set_new(root, row->name,
+				json_integer((json_int_t)(number & INT64_MAX)));
+		}
+	len = json_dumpb(root, text, sizeof(text) - 1, JSON_COMPACT);
+	json_decref(root);
+	if (len == 0 || len >= sizeof(text))
+		return;
+	text[len] = '\0';
+	sfs_note_set(d->sfs, text);
 }
 
+/* Twice a second: the pace of writing, devices that are lost, the note. */
 static void
-measure_rate(struct prl_record_loop *d, int64_t now)
+look_around(struct prl_record_loop *d, int64_t now)
 {
 	uint64_t bytes = pr_counter_get(&prl_writer_counters(d->append)->bytes_stored);
-	uint64_t ms = (uint64_t)(now - d->rated) / PR_NS_PER_MS;
-
-	if (d->rated && ms)
-		d->rate = (bytes - d->rated_bytes) * 1000 / ms;
-	d->rated = now;
-	d->rated_bytes = bytes;
-}
-
-/* Going on without a device is said when it begins. */
-static void
-watch_losses(struct prl_record_loop *d)
-{
+	uint64_t ms = (uint64_t)(now - d->noted) / PR_NS_PER_MS;
 	struct sfs_volume_info info = {0};
 	char text[400];
 
-	if (sfs_info(d->sfs, &info, NULL) != SFS_OK || info.devices_lost == d->devices_lost)
-		return;
-	d->devices_lost = info.devices_lost;
-	if (sfs_losses(d->sfs, text, sizeof(text)))
-		pr_log_warning("%s", text);
+	if (d->noted && ms)
+		d->rate = (bytes - d->rated_bytes) * 1000 / ms;
+	d->noted = now;
+	d->rated_bytes = bytes;
+	if (sfs_info(d->sfs, &info, NULL) == SFS_OK &&
+		info.devices_lost != d->devices_lost) {
+		d->devices_lost = info.devices_lost;
+		if (sfs_losses(d->sfs, text, sizeof(text)))
+			pr_log_warning("%s", text);
+	}
+	note(d);
+}
+
+/* Tells the recorder to stop, and asks it whether it has. */
+static bool
+may_end(struct prl_record_loop *d)
+{
+	return !d->calls.stop || d->calls.stop(d->calls.arg, patience(d));
 }
 
 static void
@@ -417,6 +264,7 @@ on_tick(void *arg)
 {
 	struct prl_record_loop *d = arg;
 	int64_t now = pr_now_mono();
+	const char *why;
 
 	if (!prl_capture_ring(d->capture)) {
 		tick_direct(d);
@@ -426,15 +274,15 @@ on_tick(void *arg)
 		 * it must be emptied and armed again, or nobody wakes us. */
 		on_readable(-1, 0, d);
 	}
-	watch_suspension(d);
-	if (now - d->noted >= NOTE_NS) {
-		d->noted = now;
-		measure_rate(d, now);
-		watch_losses(d);
-		note(d);
-	}
-	if (prl_capture_failed(d->capture) ||
-		(d->stopping && d->calls.over(d->calls.arg, patience(d))))
+	why = prl_writer_suspend_reason(d->append);
+	if (why && !d->suspended)
+		pr_log_error("storing is suspended, trying again: %s", why);
+	if (!why && d->suspended)
+		pr_log_info("storing goes on");
+	d->suspended = why != NULL;
+	if (now - d->noted >= NOTE_NS)
+		look_around(d, now);
+	if (prl_capture_failed(d->capture) || (d->stopping && may_end(d)))
 		pr_loop_break(d->loop);
 }
 
@@ -445,7 +293,7 @@ on_stop(void *arg)
 
 	pr_log_info("stopping");
 	d->stopping = true;
-	d->calls.stop(d->calls.arg, patience(d));
+	may_end(d);
 }
 
 void
@@ -486,24 +334,57 @@ open_loop(struct prl_record_loop *d, struct pr_error *err)
 	return 0;
 }
 
-/* Recording goes on without: who wants an index can make it later. */
-static void
-open_door(struct prl_record_loop *d)
-{
-	struct pr_error err;
-
-	d->door = prl_writer_socket_open(d->loop, d->sfs, d->append, &err);
-	if (!d->door)
-		pr_log_warning("no index will be stored: %s", err.text);
-}
-
 static void
 on_scrape(void *arg, struct pr_metrics_page *page)
 {
+	static const char *const states[] = {"running", "suspended", "stopping", NULL};
+	static const struct pr_counter_row state = {0, 0,
+		PR_GAUGE_OF("state",
+			"1 for the state that the logger is in, 0 for the others; "
+			"suspended: the disk takes nothing.")};
 	struct prl_report report = {0};
 
 	make_report(arg, &report);
-	prl_report_scrape(&report, page);
+	pr_status_metrics_build(page, "packrack-logger");
+	pr_metrics_label(page, {"node", report.name});
+	pr_metrics_states(page, "packrack_logger_", &state, states, report.state);
+	for (size_t i = 0; i < report.table_count; i++)
+		pr_metrics_table(page, "packrack_logger_", report.tables[i]);
+}
+
+/* Status requests alone: a node takes commands from the dispatcher. */
+static void
+on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
+{
+	struct prl_record_loop *d = arg;
+	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
+	Packrack__Status status = PACKRACK__STATUS__INIT;
+	Packrack__Value items[VALUES_MAX], *list[VALUES_MAX];
+	struct pr_values values = PR_VALUE_LIST(items, list);
+	struct prl_report report = {0};
+
+	reply.id = env->id;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST) {
+		make_report(d, &report);
+		for (size_t i = 0; i < report.table_count; i++)
+			pr_values_add_table(&values, report.tables[i]);
+		status.program = (char *)(uintptr_t) "packrack-logger";
+		status.version = (char *)(uintptr_t)PACKRACK_VERSION;
+		status.time = pr_now_real();
+		status.epoch = report.epoch;
+		status.state = (char *)(uintptr_t)report.state;
+		status.values = list;
+		status.n_values = values.count;
+		reply.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
+		reply.status = &status;
+	} else {
+		failure.text = (char *)(uintptr_t) "a logger only answers status requests";
+		failure.bad_request = true;
+		reply.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
+		reply.failure = &failure;
+	}
+	pr_rpc_send(d->manage, peer, &reply, NULL);
 }
 
 /* Where to ask us. */
@@ -511,18 +392,25 @@ static int
 open_sockets(struct prl_record_loop *d, struct pr_error *err)
 {
 	const struct prl_options *o = d->o;
+	const struct pr_rpc_keys keys = {o->keys};
+	struct pr_error own;
 
 	if (o->manage && !o->keys)
 		pr_log_warning("no keys: whoever reaches %s may read (packrack-keys(7))",
 			o->manage);
 	if (o->manage)
-		d->manage =
-			prl_manage_create(d->loop, o->manage, o->keys, make_report, d, err);
+		d->manage = pr_rpc_listen(d->loop, o->manage, &keys, on_message, d, err);
 	if (o->manage && !d->manage)
 		return -1;
 	if (o->metrics)
 		d->metrics = pr_metrics_serve(d->loop, o->metrics, on_scrape, d, err);
-	return o->metrics && !d->metrics ? -1 : 0;
+	if (o->metrics && !d->metrics)
+		return -1;
+	/* Recording goes on without: who wants an index can make it later. */
+	d->door = prl_writer_socket_open(d->loop, d->sfs, d->append, &own);
+	if (!d->door)
+		pr_log_warning("no index will be stored: %s", own.text);
+	return 0;
 }
 
 struct prl_record_loop *
@@ -543,29 +431,17 @@ prl_record_loop_create(const struct prl_options *o, struct sfs *sfs,
 	d->calls = *calls;
 	if (open_loop(d, err) || open_sockets(d, err))
 		prl_record_loop_destroy(&d);
-	if (d)
-		open_door(d);
 	return d;
-}
-
-/* What is there when the end has come; the kernel's ring of a direct capture still fills meanwhile. */
-static void
-drain(struct prl_record_loop *d)
-{
-	bool endless = prl_capture_ring(d->capture) == NULL;
-
-	for (unsigned i = 0; take_batch(d, patience(d)); i++)
-		if (endless && i == DRAIN)
-			return;
 }
 
 int
 prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 {
+	bool endless = prl_capture_ring(d->capture) == NULL;
 	const char *failed;
 	int result;
 
-	pr_priority_thread(prl_capture_ring(d->capture) ? PR_NICE_STORE : PR_NICE_CAPTURE);
+	pr_priority_thread(endless ? PR_NICE_CAPTURE : PR_NICE_STORE);
 	if (prl_capture_start(d->capture, err))
 		return -1;
 	note(d);
@@ -574,7 +450,9 @@ prl_record_loop_run(struct prl_record_loop *d, struct pr_error *err)
 	result = pr_loop_run(d->loop, err);
 	pr_notify("STOPPING=1");
 	prl_capture_stop(d->capture);
-	drain(d);
+	/* What is there now; the kernel's ring of a direct capture still fills meanwhile. */
+	for (unsigned i = 0; take_batch(d, patience(d)) && !(endless && i == DRAIN); i++)
+		;
 	failed = prl_capture_failed(d->capture);
 	if (failed && result == 0)
 		result = pr_error_set(err, "%s", failed);
@@ -590,7 +468,7 @@ prl_record_loop_destroy(struct prl_record_loop **daemon)
 		return;
 	prl_writer_socket_close(&d->door);
 	pr_metrics_stop(&d->metrics);
-	prl_manage_destroy(&d->manage);
+	pr_rpc_destroy(&d->manage);
 	if (d->readable)
 		event_free(d->readable);
 	if (d->again)

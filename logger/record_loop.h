@@ -68,11 +68,11 @@ struct prl_record_loop_calls {
 	void (*frame)(void *arg, struct prl_capture_record *rec, int64_t now);
 	/* A frame of a direct capture. */
 	pr_capture_call packet;
-	/* After a batch; gives the buffer back. full: the receiver waits for room. */
+	/* After a batch; gives the buffer back. full: the receiver waits for room. NULL: nothing is kept in it. */
 	void (*batch)(void *arg, bool full, int64_t now);
 	void (*tick)(void *arg, int64_t now); /* every 10 ms, or as above */
-	void (*stop)(void *arg, int64_t now); /* SIGTERM, SIGINT */
-	bool (*over)(void *arg, int64_t now); /* asked after stop: may the loop end? */
+	/* From SIGTERM or SIGINT on: may the loop end? NULL: at once. */
+	bool (*stop)(void *arg, int64_t now);
 	void (*report)(void *arg, struct prl_report *report); /* adds its figures */
 	void *arg;
 };

@@ -11,20 +11,21 @@ void
 prl_sequencer_begin(struct prl_sequencer *m, struct prl_volume_writer *append,
 	uint64_t epoch, uint16_t link, const char *name, int linktype, uint32_t snaplen)
 {
-	struct pr_ledger_link line = {.epoch = epoch,
-		.link = link,
-		.linktype = (uint16_t)linktype,
-		.snaplen = snaplen};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+		.u.link = {.epoch = epoch,
+			.link = link,
+			.linktype = (uint16_t)linktype,
+			.snaplen = snaplen}};
 
-	snprintf(line.name, sizeof(line.name), "%s", name);
+	snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", name);
 	*m = (struct prl_sequencer){.append = append};
 	m->mark.epoch = epoch;
 	m->mark.link = (struct pr_mark_link){.link = link,
-		.linktype = line.linktype,
+		.linktype = (uint16_t)linktype,
 		.snaplen = snaplen,
 		.last_otime = PR_TIME_MIN};
-	memcpy(m->mark.link.name, line.name, sizeof(line.name));
-	prl_writer_link(append, &line);
+	memcpy(m->mark.link.name, e.u.link.name, sizeof(e.u.link.name));
+	prl_writer_keep(append, &e);
 	prl_sequencer_say(m, false);
 }
 
@@ -64,21 +65,6 @@ prl_sequencer_say(struct prl_sequencer *m, bool ended)
 	prl_writer_put_mark(m->append, &mark);
 }
 
-static void
-number_note(struct pr_cursor c, const char *name, int *found, int *highest)
-{
-	struct pr_ledger_entry e;
-
-	while (pr_ledger_load(&c, &e) == 1) {
-		if (e.type != PR_LEDGER_LINK)
-			continue;
-		if (e.u.link.link != PRL_STRAY_LINK && e.u.link.link > *highest)
-			*highest = e.u.link.link;
-		if (!strcmp(e.u.link.name, name))
-			*found = e.u.link.link;
-	}
-}
-
 int
 prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *err)
 {
@@ -96,9 +82,18 @@ prl_sequencer_link_number(struct sfs *sfs, const char *name, struct pr_error *er
 	/* What was recycled or is damaged cannot tell; its links' names begin anew. */
 	while ((result = sfs_cursor_next(cursor, &record, err)) == 1 ||
 		result == SFS_EXPIRED || result == SFS_CORRUPT || result == SFS_DELETED) {
-		if (result == 1)
-			number_note(pr_cursor_make(record.body, record.length), cut, &found,
-				&highest);
+		struct pr_cursor c =
+			pr_cursor_make(record.body, result == 1 ? record.length : 0);
+		struct pr_ledger_entry e;
+
+		while (pr_ledger_load(&c, &e) == 1) {
+			if (e.type != PR_LEDGER_LINK)
+				continue;
+			if (e.u.link.link != PRL_STRAY_LINK && e.u.link.link > highest)
+				highest = e.u.link.link;
+			if (!strcmp(e.u.link.name, cut))
+				found = e.u.link.link;
+		}
 	}
 	sfs_cursor_close(&cursor);
 	if (result < 0)

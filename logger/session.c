@@ -5,49 +5,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 
 /* ---- a packet as it was captured ---- */
-
-static void
-restore_runt(const struct pr_entry *e, struct pr_packet *out)
-{
-	out->data = e->runt;
-	out->caplen = e->runt_len;
-	out->len = e->flags & (PR_ENTRY_LEN | PR_ENTRY_CAPLEN) ? e->len : e->runt_len;
-}
-
-static void
-restore_ethertype(const struct pr_entry *e, uint8_t *data, uint32_t len)
-{
-	size_t at = pr_ethertype_offset(data, len);
-
-	if (at && at + 2 <= len) {
-		data[at] = (uint8_t)(e->ethertype >> 8);
-		data[at + 1] = (uint8_t)e->ethertype;
-	}
-}
 
 bool
 prl_restore(const struct pr_entry *e, uint8_t *data, uint32_t len, struct pr_packet *out)
 {
 	uint32_t caplen = e->flags & PR_ENTRY_CAPLEN ? e->caplen : len;
+	size_t at;
 
-	*out = (struct pr_packet){.time = e->time, .otime = e->otime, .seq = e->seq};
+	*out = (struct pr_packet){
+		.time = e->time, .otime = e->otime, .seq = e->seq, .data = data};
 	if (e->flags & PR_ENTRY_SECOND)
 		out->flags |= PR_PACKET_SECOND;
 	if (e->flags & PR_ENTRY_CUT)
 		out->flags |= PR_PACKET_CUT;
 	if (e->flags & PR_ENTRY_RUNT) {
-		restore_runt(e, out);
-		return true;
+		out->data = e->runt;
+		caplen = e->runt_len;
+	} else {
+		if (caplen > len || len < PR_ETHER_LEN)
+			return false;
+		memcpy(data, e->macs, sizeof(e->macs));
+		at = e->flags & PR_ENTRY_ETHERTYPE ? pr_ethertype_offset(data, len) : 0;
+		if (at && at + 2 <= len) {
+			data[at] = (uint8_t)(e->ethertype >> 8);
+			data[at + 1] = (uint8_t)e->ethertype;
+		}
 	}
-	if (caplen > len || len < PR_ETHER_LEN)
-		return false;
-	memcpy(data, e->macs, sizeof(e->macs));
-	if (e->flags & PR_ENTRY_ETHERTYPE)
-		restore_ethertype(e, data, len);
-	out->data = data;
 	out->caplen = caplen;
 	out->len = e->flags & (PR_ENTRY_LEN | PR_ENTRY_CAPLEN) ? e->len : caplen;
 	return true;
@@ -81,20 +68,15 @@ struct prl_session {
 static struct link_info *
 link_info(struct prl_session *s, uint16_t link)
 {
-	struct link_info *links;
-
 	for (size_t i = 0; i < s->link_count; i++) {
 		if (s->links[i].link == link)
 			return &s->links[i];
 	}
-	if (s->link_count == PRL_MATCH_LINKS_MAX)
+	if (s->link_count == PRL_MATCH_LINKS_MAX ||
+		PR_ARRAY_GROW(s->links, s->link_count) < 0)
 		return NULL;
-	links = realloc(s->links, (s->link_count + 1) * sizeof(*links));
-	if (!links)
-		return NULL;
-	s->links = links;
-	links[s->link_count] = (struct link_info){.link = link, .linktype = 1};
-	return &links[s->link_count++];
+	s->links[s->link_count] = (struct link_info){.link = link, .linktype = 1};
+	return &s->links[s->link_count++];
 }
 
 static void
@@ -108,29 +90,10 @@ give_back(struct prl_session *s, const struct prl_match_frame *f)
 static void
 on_loss(void *arg, const struct pr_loss *loss)
 {
+	const struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
 	struct prl_session *s = arg;
 
-	prl_writer_loss(s->config.append, loss);
-}
-
-/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
-static void
-lose_odd(struct prl_session *s, uint16_t link, const struct pr_entry *e)
-{
-	struct pr_loss loss = {
-		.epoch = s->config.match.epoch,
-		.link = link,
-		.first_seq = e->seq,
-		.last_seq = e->seq,
-		.count = 1,
-		.first_time = e->otime,
-		.last_time = e->otime,
-		.reason = PR_LOSS_SWITCH,
-		.second = (e->flags & PR_ENTRY_SECOND) != 0,
-	};
-
-	s->stats.refused++;
-	prl_writer_loss(s->config.append, &loss);
+	prl_writer_tell(s->config.append, &e);
 }
 
 static void
@@ -150,7 +113,21 @@ on_packet(void *arg, uint16_t link, const struct pr_entry *e,
 		else
 			s->stats.stored++;
 	} else {
-		lose_odd(s, link, e);
+		/* The log and the frame agree by fingerprint and yet cannot be of one packet. */
+		const struct pr_loss loss = {
+			.epoch = s->config.match.epoch,
+			.link = link,
+			.first_seq = e->seq,
+			.last_seq = e->seq,
+			.count = 1,
+			.first_time = e->otime,
+			.last_time = e->otime,
+			.reason = PR_LOSS_SWITCH,
+			.second = (e->flags & PR_ENTRY_SECOND) != 0,
+		};
+
+		s->stats.refused++;
+		on_loss(s, &loss);
 	}
 	give_back(s, f);
 }
@@ -200,21 +177,6 @@ prl_session_create(const struct prl_session_config *config, struct pr_error *err
 	return s;
 }
 
-/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
-static void
-first_mark(struct prl_session *s, struct link_info *info)
-{
-	struct pr_ledger_mark mark = info->waiting;
-
-	if (info->told || mark.link.last_seq == 0)
-		return;
-	info->told = true;
-	mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
-	mark.link.last_otime = PR_TIME_MIN;
-	mark.link.ended = 0;
-	prl_writer_put_mark(s->config.append, &mark);
-}
-
 /*
  * A reader of the volume takes what the ledger declares for stored or lost. So a MARK waits for its
  * logs; while one waits, only the newest of those that follow is kept.
@@ -229,7 +191,16 @@ settle_marks(struct prl_session *s, struct link_info *info)
 			info->waiting = info->latest;
 			info->has_waiting = true;
 			info->has_latest = false;
-			first_mark(s, info);
+		}
+		/* That the dispatcher is heard, though nothing of it is settled yet, is told at once. */
+		if (!info->told && info->waiting.link.last_seq) {
+			struct pr_ledger_mark mark = info->waiting;
+
+			info->told = true;
+			mark.link.last_seq = mark.link.last_log = mark.link.assigned = 0;
+			mark.link.last_otime = PR_TIME_MIN;
+			mark.link.ended = 0;
+			prl_writer_put_mark(s->config.append, &mark);
 		}
 		if (!prl_match_flush_losses(
 			    s->match, info->link, info->waiting.link.last_log))
@@ -253,8 +224,7 @@ prl_session_destroy(struct prl_session **session)
 
 	if (!s)
 		return;
-	prl_match_finish(s->match);
-	settle_all_marks(s);
+	prl_session_finish(s);
 	prl_match_destroy(&s->match);
 	free(s->links);
 	free(s);
@@ -285,32 +255,10 @@ prl_session_frame(struct prl_session *s, struct prl_capture_record *rec, int64_t
 	prl_match_frame(s->match, &f, now);
 }
 
-int
-prl_session_tslog(struct prl_session *s, const void *body, size_t len, int64_t now)
+struct prl_match *
+prl_session_match(const struct prl_session *s)
 {
-	return prl_match_tslog(s->match, body, len, now);
-}
-
-void
-prl_session_gone(struct prl_session *s, const struct pr_gone *gone, int64_t now)
-{
-	prl_match_gone(s->match, gone, now);
-}
-
-static void
-name_link(struct prl_session *s, struct link_info *info, const struct pr_mark_link *m)
-{
-	struct pr_ledger_link line = {
-		.epoch = s->config.match.epoch,
-		.link = m->link,
-		.linktype = m->linktype,
-		.snaplen = m->snaplen,
-	};
-
-	memcpy(line.name, m->name, sizeof(line.name));
-	info->linktype = m->linktype;
-	info->named = true;
-	prl_writer_link(s->config.append, &line);
+	return s->match;
 }
 
 void
@@ -331,8 +279,18 @@ prl_session_mark(struct prl_session *s, const struct pr_mark *mark, int64_t now)
 
 		if (!info)
 			continue;
-		if (!info->named)
-			name_link(s, info, m);
+		if (!info->named) {
+			struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+				.u.link = {.epoch = line.epoch,
+					.link = m->link,
+					.linktype = m->linktype,
+					.snaplen = m->snaplen}};
+
+			memcpy(e.u.link.name, m->name, sizeof(e.u.link.name));
+			info->linktype = m->linktype;
+			info->named = true;
+			prl_writer_keep(s->config.append, &e);
+		}
 		info->stopping = mark->stopping;
 		line.link = *m;
 		info->latest = line;
@@ -350,13 +308,9 @@ prl_session_port(struct prl_session *s, const struct pr_port *port)
 	if (!info || info->speed == port->speed)
 		return;
 	info->speed = port->speed;
-	prl_writer_port(s->config.append, s->config.match.epoch, port);
-}
-
-void
-prl_session_run(struct prl_session *s, int64_t now)
-{
-	prl_match_run(s->match, now);
+	prl_writer_keep(s->config.append,
+		&(struct pr_ledger_entry){PR_LEDGER_PORT,
+			.u.port = {s->config.match.epoch, port->link, port->speed}});
 }
 
 void
@@ -366,47 +320,33 @@ prl_session_tick(struct prl_session *s, int64_t now)
 	settle_all_marks(s);
 }
 
-/* Out of the buffer's way: few frames stay behind while those around them go. */
-static bool
-stash(struct prl_session *s, struct prl_match_frame *f)
-{
-	uint8_t *copy = malloc(f->len ? f->len : 1);
-
-	if (!copy)
-		return false;
-	memcpy(copy, f->data, f->len);
-	f->data = copy;
-	f->moved = true;
-	s->stats.stashed++;
-	return true;
-}
-
-static struct prl_capture_record *
-record_of(const struct prl_match_frame *f)
-{
-	return (struct prl_capture_record *)(void *)(f->data -
-						     offsetof(struct prl_capture_record,
-							     data));
-}
-
 void
 prl_session_release(struct prl_session *s, bool full)
 {
 	struct pr_ring *ring = s->config.ring;
 	struct prl_match_frame *f;
+	uint8_t *copy;
 
 	while ((f = prl_match_oldest(s->match)) != NULL) {
 		if (!full && pr_ring_used(ring) < pr_ring_size(ring) / 2)
 			break;
-		if (prl_match_parked_oldest(s->match) && stash(s, f))
+		/* Out of the buffer's way: few frames stay behind while those around them go. */
+		if (prl_match_parked_oldest(s->match) &&
+			(copy = malloc(f->len ? f->len : 1)) != NULL) {
+			memcpy(copy, f->data, f->len);
+			f->data = copy;
+			f->moved = true;
+			s->stats.stashed++;
 			continue;
+		}
 		if (!full)
 			break;
 		prl_match_drop_oldest(s->match);
 		full = false;
 	}
 	if (f)
-		pr_ring_release_before(ring, record_of(f));
+		pr_ring_release_before(
+			ring, f->data - offsetof(struct prl_capture_record, data));
 	else
 		pr_ring_release(ring);
 }
@@ -432,12 +372,6 @@ uint64_t
 prl_session_epoch(const struct prl_session *s)
 {
 	return s->config.match.epoch;
-}
-
-uint64_t
-prl_session_ordinal(const struct prl_session *s)
-{
-	return prl_match_ordinal(s->match);
 }
 
 void

@@ -53,12 +53,10 @@ void prl_session_finish(struct prl_session *s);
 
 /* A data frame, in the frame buffer. It stays there until prl_session_release says otherwise. */
 void prl_session_frame(struct prl_session *s, struct prl_capture_record *rec, int64_t now);
-int prl_session_tslog(struct prl_session *s, const void *body, size_t len, int64_t now);
-void prl_session_gone(struct prl_session *s, const struct pr_gone *gone, int64_t now);
+/* Where its timestamp logs and GONEs go. Call prl_match_run on it after a batch of records. */
+struct prl_match *prl_session_match(const struct prl_session *s);
 void prl_session_mark(struct prl_session *s, const struct pr_mark *mark, int64_t now);
 void prl_session_port(struct prl_session *s, const struct pr_port *port);
-/* After a batch of records. */
-void prl_session_run(struct prl_session *s, int64_t now);
 void prl_session_tick(struct prl_session *s, int64_t now);
 /* Gives the buffer back what is not needed. full: the receiver waits for room. */
 void prl_session_release(struct prl_session *s, bool full);
@@ -68,7 +66,6 @@ bool prl_session_settled(const struct prl_session *s);
 /* When settled: frames that no log tells of will not be needed. */
 void prl_session_drop_leftovers(struct prl_session *s);
 uint64_t prl_session_epoch(const struct prl_session *s);
-uint64_t prl_session_ordinal(const struct prl_session *s);
 void prl_session_get_stats(const struct prl_session *s, struct prl_session_stats *out);
 
 #endif

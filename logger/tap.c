@@ -35,16 +35,6 @@ on_frame(void *arg, struct prl_capture_record *rec, int64_t now)
 }
 
 static void
-on_batch(void *arg, bool full, int64_t now)
-{
-	struct tap *t = arg;
-
-	(void)full;
-	(void)now;
-	pr_ring_release(prl_capture_ring(t->capture));
-}
-
-static void
 say(struct tap *t, bool ended)
 {
 	const struct prl_capture_counters *c = prl_capture_counters(t->capture);
@@ -63,21 +53,6 @@ on_tick(void *arg, int64_t now)
 		return;
 	t->said = now;
 	say(t, false);
-}
-
-static void
-on_stop(void *arg, int64_t now)
-{
-	(void)arg;
-	(void)now;
-}
-
-static bool
-on_over(void *arg, int64_t now)
-{
-	(void)arg;
-	(void)now;
-	return true;
 }
 
 #define AT(field) PR_AT(struct tap, field)
@@ -127,48 +102,43 @@ tap_open(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_
 	if (!t->append)
 		return -1;
 	prl_sequencer_begin(&t->monitor, t->append, pr_epoch_make(pr_now_real()),
-		(uint16_t)link, o->tap, prl_capture_linktype(t->capture),
-		prl_capture_snaplen(t->capture));
+		(uint16_t)link, o->tap, pr_capture_linktype(prl_capture_port(t->capture)),
+		pr_capture_snaplen(prl_capture_port(t->capture)));
 	/* "any" is no device of which to ask */
 	if (pr_netdev_open(&dev, o->tap, NULL) == 0 && dev.speed)
-		prl_writer_port(t->append, t->monitor.mark.epoch,
-			&(struct pr_port){(uint16_t)link, dev.speed});
+		prl_writer_keep(t->append, &(struct pr_ledger_entry){PR_LEDGER_PORT,
+						   .u.port = {t->monitor.mark.epoch,
+							   (uint16_t)link, dev.speed}});
 	return 0;
-}
-
-static int
-tap_run(struct tap *t, struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
-{
-	struct prl_record_loop_calls calls = {
-		on_frame, on_packet, on_batch, on_tick, on_stop, on_over, on_report, t};
-	struct prl_record_loop *daemon =
-		prl_record_loop_create(o, sfs, t->append, t->capture, &calls, err);
-	struct pr_error own;
-	int result;
-
-	if (!daemon)
-		return -1;
-	pr_log_link(PR_LOG_INFO, o->tap, "recording %s as link %u", o->tap,
-		t->monitor.mark.link.link);
-	result = prl_record_loop_run(daemon, err);
-	say(t, true);
-	if (prl_writer_flush(t->append, &own) && result == 0)
-		result = pr_error_set(err, "%s", own.text);
-	pr_log_info("%llu packets recorded, %llu dropped by the kernel",
-		(unsigned long long)t->monitor.packets,
-		(unsigned long long)t->monitor.mark.link.dropped_kernel);
-	prl_record_loop_destroy(&daemon);
-	return result;
 }
 
 int
 prl_logger_tap(struct sfs *sfs, const struct prl_options *o, struct pr_error *err)
 {
 	struct tap t = {0};
-	int result = tap_open(&t, sfs, o, err);
+	const struct prl_record_loop_calls calls = {.frame = on_frame,
+		.packet = on_packet,
+		.tick = on_tick,
+		.report = on_report,
+		.arg = &t};
+	struct prl_record_loop *daemon = NULL;
+	struct pr_error own;
+	int result = -1;
 
-	if (result == 0)
-		result = tap_run(&t, sfs, o, err);
+	if (tap_open(&t, sfs, o, err) == 0)
+		daemon = prl_record_loop_create(o, sfs, t.append, t.capture, &calls, err);
+	if (daemon) {
+		pr_log_link(PR_LOG_INFO, o->tap, "recording %s as link %u", o->tap,
+			t.monitor.mark.link.link);
+		result = prl_record_loop_run(daemon, err);
+		say(&t, true);
+		if (prl_writer_flush(t.append, &own) && result == 0)
+			result = pr_error_set(err, "%s", own.text);
+		pr_log_info("%llu packets recorded, %llu dropped by the kernel",
+			(unsigned long long)t.monitor.packets,
+			(unsigned long long)t.monitor.mark.link.dropped_kernel);
+	}
+	prl_record_loop_destroy(&daemon);
 	prl_writer_destroy(&t.append);
 	prl_capture_close(&t.capture);
 	return result;

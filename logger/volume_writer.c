@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "logger/journal.h"
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/wire/ledger.h"
 #include "proto/wire/segment.h"
@@ -33,6 +34,19 @@ struct link_segment {
 	struct pr_loss lost; /* run of packets lost to a refusing volume */
 };
 
+#define LINKS 65536
+#define MARKS_MAX 256
+
+/*
+ * What MARKs said last, per (epoch, link): decides which are worth a line in the ledger. Ten MARKs a
+ * second say the same on an idle link; then one a second is written, so that the time is on record.
+ */
+struct mark_row {
+	struct pr_ledger_mark mark;
+	int64_t written; /* monotonic */
+	bool pending;
+};
+
 struct prl_volume_writer {
 	struct sfs *sfs;
 	struct prl_writer_options o;
@@ -40,9 +54,10 @@ struct prl_volume_writer {
 	struct link_segment *outs[LINKS_MAX];
 	size_t out_count;
 	struct prl_journal *ledger;
-	struct prl_directory_journal *segments, *summaries;
-	struct prl_indexes *indexes;
-	struct prl_marks *marks;
+	struct prl_journal *segments, *summaries; /* directories */
+	int16_t index_streams[LINKS]; /* 1 + id; 0: not opened yet */
+	struct mark_row *marks;
+	size_t mark_count, mark_next;
 	struct pr_ledger_entry *
 		link_facts; /* BOOT, LINK and PORT, the last of each: a reset tells them again */
 	size_t link_facts_count;
@@ -52,127 +67,6 @@ struct prl_volume_writer {
 	struct pr_error why;
 	struct prl_writer_counters counters;
 };
-
-/*
- * What MARKs said last, per (epoch, link): decides which are worth a line in the ledger. Ten MARKs a
- * second say the same on an idle link; then one a second is written, so that the time is on record.
- * One thread.
- */
-struct prl_marks;
-typedef void (*prl_marks_call)(void *arg, const struct pr_ledger_mark *mark);
-
-static void prl_writer_directory(struct prl_volume_writer *a, const struct link_segment *o,
-	const struct sfs_handle *handle);
-static void prl_writer_tell_again(struct prl_volume_writer *a);
-static void prl_writer_marks_write(struct prl_volume_writer *a);
-
-/* ---- MARKs: which are worth a ledger entry ---- */
-
-#define MARKS_MAX 256
-
-struct mark_row {
-	struct pr_ledger_mark mark;
-	int64_t written; /* monotonic */
-	bool pending;
-};
-
-struct prl_marks {
-	struct mark_row *lines;
-	size_t count, next;
-};
-
-static struct prl_marks *
-prl_marks_create(struct pr_error *err)
-{
-	struct prl_marks *m = calloc(1, sizeof(*m));
-
-	if (!m)
-		pr_error_set(err, "no memory for the ledger");
-	return m;
-}
-
-static void
-prl_marks_destroy(struct prl_marks **marks)
-{
-	if (*marks)
-		free((*marks)->lines);
-	free(*marks);
-	*marks = NULL;
-}
-
-static struct mark_row *
-line_of(struct prl_marks *m, const struct pr_ledger_mark *mark)
-{
-	struct mark_row *lines;
-
-	for (size_t i = 0; i < m->count; i++) {
-		if (m->lines[i].mark.epoch == mark->epoch &&
-			m->lines[i].mark.link.link == mark->link.link)
-			return &m->lines[i];
-	}
-	if (m->count == MARKS_MAX) { /* the oldest is of an epoch long gone */
-		struct mark_row *line = &m->lines[m->next++ % MARKS_MAX];
-
-		*line = (struct mark_row){.written = PR_TIME_MIN};
-		return line;
-	}
-	lines = realloc(m->lines, (m->count + 1) * sizeof(*lines));
-	if (!lines)
-		return NULL;
-	m->lines = lines;
-	lines[m->count] = (struct mark_row){.written = PR_TIME_MIN};
-	return &lines[m->count++];
-}
-
-static bool
-same(const struct pr_ledger_mark *a, const struct pr_ledger_mark *b)
-{
-	const struct pr_mark_link *x = &a->link, *y = &b->link;
-
-	return a->stopping == b->stopping && x->last_seq == y->last_seq &&
-	       x->last_log == y->last_log && x->ended == y->ended &&
-	       x->assigned == y->assigned && x->dropped_kernel == y->dropped_kernel &&
-	       x->dropped_interface == y->dropped_interface &&
-	       x->dropped_ring == y->dropped_ring &&
-	       x->dropped_no_node == y->dropped_no_node &&
-	       x->dropped_send == y->dropped_send && x->cut == y->cut &&
-	       x->undelivered_first == y->undelivered_first &&
-	       x->undelivered_last == y->undelivered_last && !strcmp(x->name, y->name);
-}
-
-static void
-prl_marks_write_if_new(struct prl_marks *m, const struct pr_ledger_mark *mark, int64_t now,
-	prl_marks_call write, void *arg)
-{
-	struct mark_row *line = line_of(m, mark);
-
-	if (!line) {
-		write(arg, mark);
-		return;
-	}
-	line->pending = line->written == PR_TIME_MIN || !same(&line->mark, mark) ||
-			now - line->written >= PR_NS_PER_S;
-	line->mark = *mark;
-	if (line->pending) {
-		write(arg, mark);
-		line->written = now;
-		line->pending = false;
-	} else {
-		line->pending = true; /* only its time is new */
-	}
-}
-
-static void
-prl_marks_write(struct prl_marks *m, prl_marks_call write, void *arg)
-{
-	for (size_t i = 0; i < m->count; i++) {
-		if (m->lines[i].pending)
-			write(arg, &m->lines[i].mark);
-		m->lines[i].pending = false;
-	}
-}
-
-/* ---- packets ---- */
 
 #define RETRY_NS (100 * PR_NS_PER_MS)
 /* These parts of the volume are kept for what speaks of the data, so that it outlives it. */
@@ -207,16 +101,10 @@ prl_writer_create(
 		a->target = PR_SEGMENT_TARGET;
 	a->ledger = prl_journal_create(sfs, "ledger", LEDGER_SHARE, err);
 	if (a->ledger)
-		a->segments = prl_directory_journal_create(
-			sfs, "segments", SEGMENTS_SHARE, a->o.lazy_directory, err);
+		a->segments = prl_journal_create(sfs, "segments", SEGMENTS_SHARE, err);
 	if (a->segments)
-		a->summaries = prl_directory_journal_create(
-			sfs, "summaries", SUMMARIES_SHARE, a->o.lazy_directory, err);
-	if (a->summaries)
-		a->indexes = prl_indexes_create(sfs, a->segments, a->summaries, err);
-	if (a->indexes)
-		a->marks = prl_marks_create(err);
-	if (!a->marks)
+		a->summaries = prl_journal_create(sfs, "summaries", SUMMARIES_SHARE, err);
+	if (!a->summaries)
 		prl_writer_destroy(&a);
 	return a;
 }
@@ -232,11 +120,10 @@ prl_writer_destroy(struct prl_volume_writer **append)
 		free(a->outs[i]->buf);
 		free(a->outs[i]);
 	}
-	prl_indexes_destroy(&a->indexes);
-	prl_journal_destroy(&a->ledger);
-	prl_directory_journal_destroy(&a->segments);
-	prl_directory_journal_destroy(&a->summaries);
-	prl_marks_destroy(&a->marks);
+	free(a->ledger);
+	free(a->segments);
+	free(a->summaries);
+	free(a->marks);
 	free(a->link_facts);
 	free(a);
 	*append = NULL;
@@ -251,44 +138,142 @@ prl_writer_suspend(struct prl_volume_writer *a, const struct pr_error *why)
 	a->retry_at = pr_now_mono() + RETRY_NS;
 }
 
-static struct link_segment *
-out_create(struct prl_volume_writer *a, uint16_t link, struct pr_error *err)
-{
-	char name[SFS_NAME_MAX + 1] = "strays";
-	struct link_segment *o;
+/* ---- what is said of packets: ledger and directory ---- */
 
-	if (a->out_count == LINKS_MAX) {
-		pr_error_set(err, "more than %d links", LINKS_MAX);
-		return NULL;
+void
+prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
+{
+	struct pr_error err = {0};
+	int64_t min, max;
+
+	switch (e->type) {
+	case PR_LEDGER_LOSS:
+		min = e->u.loss.first_time;
+		max = e->u.loss.last_time;
+		break;
+	case PR_LEDGER_MARK:
+		min = max = e->u.mark.said_until;
+		break;
+	case PR_LEDGER_BOOT:
+		min = max = e->u.boot.time;
+		break;
+	case PR_LEDGER_DELETED:
+		min = max = e->u.deleted.at;
+		break;
+	default:
+		min = max = pr_now_real();
 	}
-	o = calloc(1, sizeof(*o));
-	if (!o || !(o->buf = malloc(a->room))) {
-		free(o);
-		pr_error_set(err, "no memory for link %u", link);
-		return NULL;
+	if (prl_journal_add(a->ledger, e, min, max, &err)) {
+		pr_count(&a->counters.ledger_refused, 1);
+		prl_writer_suspend(a, &err);
 	}
-	if (link != PRL_STRAY_LINK)
-		snprintf(name, sizeof(name), "packets.%u", link);
-	o->link = link;
-	o->stream = sfs_stream_open(a->sfs, name, 0, 0, err);
-	if (o->stream < 0) {
-		free(o->buf);
-		free(o);
-		return NULL;
-	}
-	a->outs[a->out_count++] = o;
-	return o;
 }
+
+static uint16_t
+link_told(const struct pr_ledger_entry *e)
+{
+	return e->type == PR_LEDGER_PORT ? e->u.port.link : e->u.link.link;
+}
+
+/* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
+void
+prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
+{
+	size_t i = 0;
+
+	for (; i < a->link_facts_count; i++)
+		if (a->link_facts[i].type == e->type &&
+			(e->type == PR_LEDGER_BOOT ||
+				link_told(&a->link_facts[i]) == link_told(e)))
+			break;
+	if (i < a->link_facts_count || PR_ARRAY_GROW(a->link_facts, i) == 0) {
+		a->link_facts[i] = *e;
+		a->link_facts_count += i == a->link_facts_count;
+	}
+	prl_writer_tell(a, e);
+}
+
+static void
+directory_add(struct prl_volume_writer *a, const struct link_segment *o,
+	const struct sfs_handle *handle)
+{
+	const struct pr_segment_header *h = &o->b.header;
+	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
+		.u.segment = {
+			.epoch = h->epoch,
+			.first_seq = h->first_seq,
+			.last_seq = o->b.last_seq,
+			.min_time = h->min_time,
+			.max_time = h->max_time,
+			.first_otime = h->first_otime,
+			.last_otime = h->last_otime,
+			.count = h->count,
+			.link = h->link,
+			.linktype = h->linktype,
+		}};
+	struct pr_error err = {0};
+
+	/* Without it an indexer reads the segment itself: no harm but work. */
+	if (prl_journal_add_place(a->segments, &e, handle, h->min_time, h->max_time, &err))
+		pr_count(&a->counters.ledger_refused, 1);
+}
+
+/* An index that is lost is made again: it must not suspend what it is about. */
+int
+prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
+	struct pr_error *err)
+{
+	struct pr_directory_entry e = {.kind = PR_DIRECTORY_INDEX,
+		.u.index = {.first_sequence = index->first_sequence,
+			.check = index->check,
+			.segments = index->segments,
+			.link = index->link,
+			.level = (uint8_t)index->level}};
+	int16_t *stream = &a->index_streams[index->link];
+	struct sfs_handle handle;
+
+	_Static_assert(SFS_STREAMS_MAX < INT16_MAX, "stream ids fit");
+	if (prl_index_check(a->sfs, index, err) < 0)
+		return -1;
+	if (a->suspended)
+		return 1;
+	if (*stream <= 0)
+		*stream = (int16_t)(prl_index_stream(a->sfs, index->link, err) + 1);
+	if (*stream <= 0 ||
+		prl_index_append(a->sfs, *stream - 1, index, &handle, err) != SFS_OK ||
+		prl_journal_add_place(index->level == 3 ? a->summaries : a->segments, &e,
+			&handle, index->min_time, index->max_time, err) < 0)
+		return 1;
+	pr_count(&a->counters.index_records, 1);
+	pr_count(&a->counters.index_bytes, index->len);
+	return 0;
+}
+
+/* ---- packets ---- */
 
 static struct link_segment *
 out_new(struct prl_volume_writer *a, uint16_t link)
 {
+	char name[SFS_NAME_MAX + 1] = "strays";
+	struct link_segment *o = NULL;
 	struct pr_error err = {0};
-	struct link_segment *o = out_create(a, link, &err);
 
-	if (!o)
-		prl_writer_suspend(a, &err);
-	return o;
+	if (link != PRL_STRAY_LINK)
+		snprintf(name, sizeof(name), "packets.%u", link);
+	if (a->out_count == LINKS_MAX) {
+		pr_error_set(&err, "more than %d links", LINKS_MAX);
+	} else if (!(o = calloc(1, sizeof(*o))) || !(o->buf = malloc(a->room))) {
+		pr_error_set(&err, "no memory for link %u", link);
+	} else if ((o->stream = sfs_stream_open(a->sfs, name, 0, 0, &err)) >= 0) {
+		o->link = link;
+		a->outs[a->out_count++] = o;
+		return o;
+	}
+	if (o)
+		free(o->buf);
+	free(o);
+	prl_writer_suspend(a, &err);
+	return NULL;
 }
 
 static inline struct link_segment *
@@ -299,17 +284,6 @@ out_of(struct prl_volume_writer *a, uint16_t link)
 			return a->outs[i];
 	}
 	return out_new(a, link);
-}
-
-static void
-point_add(struct prl_volume_writer *a, struct link_segment *o)
-{
-	if (o->point_count == DURABLE_POINTS) { /* reported later, with the next one */
-		o->point_first++;
-		o->point_count--;
-	}
-	o->points[(o->point_first + o->point_count++) % DURABLE_POINTS] =
-		(struct durable_mark){sfs_appended(a->sfs, o->stream), o->packets};
 }
 
 static int
@@ -330,8 +304,13 @@ prl_writer_seal(struct prl_volume_writer *a, struct link_segment *o)
 	}
 	pr_count(&a->counters.segments_stored, 1);
 	if (o->link != PRL_STRAY_LINK) {
-		point_add(a, o);
-		prl_writer_directory(a, o, &handle);
+		if (o->point_count == DURABLE_POINTS) { /* reported later, with the next */
+			o->point_first++;
+			o->point_count--;
+		}
+		o->points[(o->point_first + o->point_count++) % DURABLE_POINTS] =
+			(struct durable_mark){sfs_appended(a->sfs, o->stream), o->packets};
+		directory_add(a, o, &handle);
 	}
 	o->sealed = 0;
 	o->b.buf = NULL;
@@ -341,8 +320,10 @@ prl_writer_seal(struct prl_volume_writer *a, struct link_segment *o)
 static void
 lost_flush(struct prl_volume_writer *a, struct link_segment *o)
 {
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = o->lost};
+
 	if (o->lost.count)
-		prl_writer_loss(a, &o->lost);
+		prl_writer_tell(a, &e);
 	o->lost.count = 0;
 }
 
@@ -370,14 +351,6 @@ lose(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet
 	return -1;
 }
 
-static inline bool
-fits(const struct prl_volume_writer *a, const struct link_segment *o,
-	const struct pr_packet *p)
-{
-	return o->b.buf && !o->sealed && o->b.header.linktype == p->linktype &&
-	       o->b.used + pr_segment_cost(p->caplen) <= a->target;
-}
-
 /* Into the next segment. */
 static int
 out_add(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet *p)
@@ -396,33 +369,27 @@ out_add(struct prl_volume_writer *a, struct link_segment *o, const struct pr_pac
 static inline int
 out_packet(struct prl_volume_writer *a, struct link_segment *o, const struct pr_packet *p)
 {
-	return fits(a, o, p) && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
+	bool fits = o->b.buf && !o->sealed && o->b.header.linktype == p->linktype &&
+		    o->b.used + pr_segment_cost(p->caplen) <= a->target;
+
+	return fits && pr_segment_add_here(&o->b, p) ? 0 : out_add(a, o, p);
 }
 
-size_t
-prl_writer_put_packets(struct prl_volume_writer *a, const struct pr_packet *p, size_t count)
+int
+prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
 {
 	struct link_segment *o = out_of(a, p->link);
-	uint64_t bytes = 0;
-	size_t lost = 0;
 
-	if (!o) {
-		pr_count(&a->counters.lost_write, count);
-		return count;
-	}
-	for (size_t i = 0; i < count; i++) {
-		if (out_packet(a, o, &p[i])) {
-			lost++;
-			continue;
-		}
-		if (o->lost.count)
-			lost_flush(a, o);
-		o->packets++;
-		bytes += p[i].caplen;
-	}
-	pr_count(&a->counters.packets_stored, count - lost);
-	pr_count(&a->counters.bytes_stored, bytes);
-	return lost;
+	if (!o)
+		pr_count(&a->counters.lost_write, 1);
+	if (!o || out_packet(a, o, p))
+		return -1;
+	if (o->lost.count)
+		lost_flush(a, o);
+	o->packets++;
+	pr_count(&a->counters.packets_stored, 1);
+	pr_count(&a->counters.bytes_stored, p->caplen);
+	return 0;
 }
 
 int
@@ -465,35 +432,30 @@ durable_move(struct prl_volume_writer *a)
 	pr_counter_set(&a->counters.packets_durable, packets);
 }
 
-static bool
-old_enough(const struct prl_volume_writer *a, const struct link_segment *o, int64_t now,
-	int64_t age)
-{
-	if (o->b.used >= a->target / SOON_FULL)
-		age = a->o.tick_ns ? 0 : SOON_AGE(age);
-	else if (age) /* the tick that is nearest */
-		age -= a->o.tick_ns / 2;
-	return o->sealed || now - o->began >= age;
-}
-
 /* Seals what is older than `age` (0: all), and writes the journals. -1: the volume refuses. */
 static int
 write_all(struct prl_volume_writer *a, int64_t now, int64_t age)
 {
+	bool lazy = a->o.lazy_directory;
+	int64_t late = age ? now : PR_TIME_MAX;
 	struct pr_error err = {0};
-	int64_t late;
 
 	for (size_t i = 0; i < a->out_count; i++) {
 		struct link_segment *o = a->outs[i];
+		int64_t due = age;
 
-		if (o->b.buf && old_enough(a, o, now, age) && prl_writer_seal(a, o))
+		if (o->b.used >= a->target / SOON_FULL)
+			due = a->o.tick_ns ? 0 : SOON_AGE(age);
+		else if (age) /* the tick that is nearest */
+			due -= a->o.tick_ns / 2;
+		if (o->b.buf && (o->sealed || now - o->began >= due) &&
+			prl_writer_seal(a, o))
 			return -1;
 		lost_flush(a, o);
 	}
-	late = age ? now : PR_TIME_MAX;
 	if (prl_journal_write(a->ledger, &err) ||
-		prl_directory_journal_write(a->segments, late, &err) ||
-		prl_directory_journal_write(a->summaries, late, &err)) {
+		prl_journal_write_late(a->segments, lazy, late, &err) ||
+		prl_journal_write_late(a->summaries, lazy, late, &err)) {
 		prl_writer_suspend(a, &err);
 		return -1;
 	}
@@ -520,24 +482,39 @@ prl_writer_tick(struct prl_volume_writer *a, int64_t now)
 	durable_move(a);
 }
 
+/* Behind the packets that it declares: who reads the ledger first then finds them all. */
+static void
+mark_write(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
+{
+	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
+
+	for (size_t i = 0; i < a->out_count; i++) {
+		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
+			prl_writer_seal(a, a->outs[i]);
+	}
+	prl_writer_tell(a, &e);
+}
+
 int
 prl_writer_flush(struct prl_volume_writer *a, struct pr_error *err)
 {
+	bool failed;
+
 	if (a->suspended)
 		sfs_flush(a->sfs, &a->why); /* makes room, or fails again below */
 	a->suspended = false;
-	prl_writer_marks_write(a);
-	if (write_all(a, pr_now_mono(), 0)) {
-		if (err)
-			*err = a->why;
-		return -1;
+	for (size_t i = 0; i < a->mark_count; i++) {
+		if (a->marks[i].pending)
+			mark_write(a, &a->marks[i].mark);
+		a->marks[i].pending = false;
 	}
-	if (sfs_flush(a->sfs, &a->why) != SFS_OK) {
+	failed = write_all(a, pr_now_mono(), 0) < 0;
+	if (!failed && sfs_flush(a->sfs, &a->why) != SFS_OK) {
 		prl_writer_suspend(a, &a->why);
-		if (err)
-			*err = a->why;
-		return -1;
+		failed = true;
 	}
+	if (failed)
+		return pr_error_set(err, "%s", a->why.text);
 	durable_move(a);
 	return 0;
 }
@@ -555,189 +532,66 @@ prl_writer_reset(struct prl_volume_writer *a, struct pr_error *err)
 	}
 	if (sfs_reset(a->sfs, err) != SFS_OK)
 		return -1;
-	prl_writer_tell_again(a);
+	for (size_t i = 0; i < a->link_facts_count; i++)
+		prl_writer_tell(a, &a->link_facts[i]);
 	return 0;
 }
 
-/* ---- what is said of packets: ledger and directory ---- */
+/* ---- MARKs: which are worth a ledger entry ---- */
 
-/*
- * What is stored beside packets: in the ledger losses, links, boots, marks; in the directory where segments
- * lie; and the index of them.
- */
-
-static void
-ledger_add(struct prl_volume_writer *a, const struct pr_ledger_entry *e, int64_t min,
-	int64_t max)
+static struct mark_row *
+row_of(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 {
-	struct pr_error err = {0};
+	struct mark_row *row;
 
-	if (prl_journal_add(a->ledger, e, min, max, &err)) {
-		pr_count(&a->counters.ledger_refused, 1);
-		prl_writer_suspend(a, &err);
+	for (size_t i = 0; i < a->mark_count; i++) {
+		row = &a->marks[i];
+		if (row->mark.epoch == mark->epoch &&
+			row->mark.link.link == mark->link.link)
+			return row;
 	}
+	if (a->mark_count == MARKS_MAX) /* the oldest is of an epoch long gone */
+		row = &a->marks[a->mark_next++ % MARKS_MAX];
+	else if (PR_ARRAY_GROW(a->marks, a->mark_count) == 0)
+		row = &a->marks[a->mark_count++];
+	else
+		return NULL;
+	*row = (struct mark_row){.written = PR_TIME_MIN};
+	return row;
 }
 
-void
-prl_writer_loss(struct prl_volume_writer *a, const struct pr_loss *loss)
+static bool
+same(const struct pr_ledger_mark *a, const struct pr_ledger_mark *b)
 {
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LOSS, .u.loss = *loss};
+	const struct pr_mark_link *x = &a->link, *y = &b->link;
 
-	ledger_add(a, &e, loss->first_time, loss->last_time);
-}
-
-static uint16_t
-link_told(const struct pr_ledger_entry *e)
-{
-	return e->type == PR_LEDGER_PORT ? e->u.port.link : e->u.link.link;
-}
-
-/* Where memory lacks, a reset forgets the entry: until the next epoch the link has a number and no name. */
-static void
-keep_told(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
-{
-	struct pr_ledger_entry *grown;
-
-	for (size_t i = 0; i < a->link_facts_count; i++) {
-		if (a->link_facts[i].type == e->type &&
-			(e->type == PR_LEDGER_BOOT ||
-				link_told(&a->link_facts[i]) == link_told(e))) {
-			a->link_facts[i] = *e;
-			return;
-		}
-	}
-	grown = realloc(a->link_facts, (a->link_facts_count + 1) * sizeof(*grown));
-	if (!grown)
-		return;
-	grown[a->link_facts_count++] = *e;
-	a->link_facts = grown;
-}
-
-static void
-tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e)
-{
-	int64_t time = e->type == PR_LEDGER_BOOT ? e->u.boot.time : pr_now_real();
-
-	ledger_add(a, e, time, time);
-}
-
-void
-prl_writer_link(struct prl_volume_writer *a, const struct pr_ledger_link *link)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
-
-	keep_told(a, &e);
-	tell(a, &e);
-}
-
-void
-prl_writer_port(struct prl_volume_writer *a, uint64_t epoch, const struct pr_port *port)
-{
-	struct pr_ledger_entry e = {
-		.type = PR_LEDGER_PORT, .u.port = {epoch, port->link, port->speed}};
-
-	keep_told(a, &e);
-	tell(a, &e);
-}
-
-void
-prl_writer_moved_link(struct prl_volume_writer *a, const struct pr_ledger_link *link)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK, .u.link = *link};
-
-	tell(a, &e);
-}
-
-void
-prl_writer_boot(struct prl_volume_writer *a, const struct pr_ledger_boot *boot)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_BOOT, .u.boot = *boot};
-
-	keep_told(a, &e);
-	tell(a, &e);
-}
-
-void
-prl_writer_deleted(struct prl_volume_writer *a, const struct pr_ledger_deleted *deleted)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_DELETED, .u.deleted = *deleted};
-
-	ledger_add(a, &e, deleted->at, deleted->at);
-}
-
-/* Behind the packets that it declares: who reads the ledger first then finds them all. */
-static void
-mark_write(void *arg, const struct pr_ledger_mark *mark)
-{
-	struct pr_ledger_entry e = {.type = PR_LEDGER_MARK, .u.mark = *mark};
-	struct prl_volume_writer *a = arg;
-
-	for (size_t i = 0; i < a->out_count; i++) {
-		if (a->outs[i]->link == mark->link.link && a->outs[i]->b.buf)
-			prl_writer_seal(a, a->outs[i]);
-	}
-	ledger_add(a, &e, mark->said_until, mark->said_until);
+	return a->stopping == b->stopping && x->last_seq == y->last_seq &&
+	       x->last_log == y->last_log && x->ended == y->ended &&
+	       x->assigned == y->assigned && x->dropped_kernel == y->dropped_kernel &&
+	       x->dropped_interface == y->dropped_interface &&
+	       x->dropped_ring == y->dropped_ring &&
+	       x->dropped_no_node == y->dropped_no_node &&
+	       x->dropped_send == y->dropped_send && x->cut == y->cut &&
+	       x->undelivered_first == y->undelivered_first &&
+	       x->undelivered_last == y->undelivered_last && !strcmp(x->name, y->name);
 }
 
 void
 prl_writer_put_mark(struct prl_volume_writer *a, const struct pr_ledger_mark *mark)
 {
-	prl_marks_write_if_new(a->marks, mark, pr_now_mono(), mark_write, a);
-}
+	struct mark_row *row = row_of(a, mark);
+	int64_t now = pr_now_mono();
+	bool fresh = !row || row->written == PR_TIME_MIN || !same(&row->mark, mark) ||
+		     now - row->written >= PR_NS_PER_S;
 
-static void
-prl_writer_marks_write(struct prl_volume_writer *a)
-{
-	prl_marks_write(a->marks, mark_write, a);
-}
-
-static void
-prl_writer_tell_again(struct prl_volume_writer *a)
-{
-	for (size_t i = 0; i < a->link_facts_count; i++)
-		tell(a, &a->link_facts[i]);
-}
-
-static void
-prl_writer_directory(struct prl_volume_writer *a, const struct link_segment *o,
-	const struct sfs_handle *handle)
-{
-	const struct pr_segment_header *h = &o->b.header;
-	struct pr_directory_entry e = {.kind = PR_DIRECTORY_SEGMENT,
-		.u.segment = {
-			.epoch = h->epoch,
-			.first_seq = h->first_seq,
-			.last_seq = o->b.last_seq,
-			.min_time = h->min_time,
-			.max_time = h->max_time,
-			.first_otime = h->first_otime,
-			.last_otime = h->last_otime,
-			.count = h->count,
-			.link = h->link,
-			.linktype = h->linktype,
-		}};
-	struct pr_error err = {0};
-
-	/* Without it an indexer reads the segment itself: no harm but work. */
-	if (prl_directory_journal_add(
-		    a->segments, &e, handle, h->min_time, h->max_time, &err))
-		pr_count(&a->counters.ledger_refused, 1);
-}
-
-/* An index that is lost is made again: it must not suspend what it is about. */
-int
-prl_writer_index(struct prl_volume_writer *a, const struct pr_index_record *index,
-	struct pr_error *err)
-{
-	if (prl_indexes_check(a->indexes, index, err) < 0)
-		return -1;
-	if (a->suspended)
-		return 1;
-	if (prl_indexes_append(a->indexes, index, err) < 0)
-		return 1;
-	pr_count(&a->counters.index_records, 1);
-	pr_count(&a->counters.index_bytes, index->len);
-	return 0;
+	if (fresh)
+		mark_write(a, mark);
+	if (!row)
+		return;
+	row->mark = *mark;
+	row->pending = !fresh; /* only its time is new */
+	if (fresh)
+		row->written = now;
 }
 
 const char *
@@ -754,47 +608,35 @@ prl_writer_counters(const struct prl_volume_writer *a)
 
 /* ---- packets moved from another node ---- */
 
-/* What a volume does not take is not to be declared lost: it still lies where it came from. */
-static int
-check(struct sfs *sfs, const void *body, size_t len, struct pr_error *err)
+int
+prl_writer_put_moved(
+	struct prl_volume_writer *a, const void *body, size_t len, struct pr_error *err)
 {
-	size_t most = sfs_record_max(sfs);
 	struct pr_segment_reader r;
 	struct pr_packet p;
 	int rc;
 
+	if (a->suspended)
+		return pr_error_set(err, "%s", a->why.text);
 	if (pr_segment_open(&r, body, len, err) < 0)
 		return -1;
 	if (!(r.header.flags & PR_SEGMENT_MIXED))
 		return pr_error_set(err, "packets of one link, where a mixed lot is due");
+	/* What a volume does not take is not to be declared lost: it still lies where it came from. */
 	while ((rc = pr_segment_next(&r, &p, err)) == 1) {
 		if (p.link == PRL_STRAY_LINK || p.seq == 0)
 			return pr_error_set(err, "a packet without a number");
-		if (PR_SEGMENT_HEADER + pr_segment_cost(p.caplen) > most)
+		if (PR_SEGMENT_HEADER + pr_segment_cost(p.caplen) > a->room)
 			return pr_error_set(err,
 				"a packet of %u bytes is too long for a block of the "
 				"volume",
 				p.caplen);
 	}
-	return rc;
-}
-
-int
-prl_writer_put_moved(struct sfs *sfs, struct prl_volume_writer *append, const void *body,
-	size_t len, struct pr_error *err)
-{
-	struct pr_segment_reader r;
-	struct pr_packet p;
-
-	if (prl_writer_suspend_reason(append))
-		return pr_error_set(err, "%s", prl_writer_suspend_reason(append));
-	if (check(sfs, body, len, err) < 0 || pr_segment_open(&r, body, len, err) < 0)
+	if (rc < 0 || pr_segment_open(&r, body, len, err) < 0)
 		return -1;
 	while (pr_segment_next(&r, &p, err) == 1)
-		if (prl_writer_put_packet(append, &p) < 0)
+		if (prl_writer_put_packet(a, &p) < 0)
 			return pr_error_set(err, "%s",
-				prl_writer_suspend_reason(append)
-					? prl_writer_suspend_reason(append)
-					: "the volume does not take it");
+				a->suspended ? a->why.text : "the volume does not take it");
 	return 0;
 }

@@ -56,30 +56,17 @@ void prl_writer_destroy(
 	struct prl_volume_writer **append); /* call prl_writer_flush first */
 
 /*
- * Stores packets of one link, in order of seq per (epoch, link); copies them. Returns the number of packets
- * that were lost; a loss is declared in the ledger.
+ * Stores a packet, and copies it: in order of seq per (epoch, link). 0, or -1 if it was lost; that is declared
+ * in the ledger.
  */
-size_t prl_writer_put_packets(
-	struct prl_volume_writer *a, const struct pr_packet *p, size_t count);
-/* Stores one packet. 0, or -1 if it was lost. */
-static inline int
-prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p)
-{
-	return prl_writer_put_packets(a, p, 1) ? -1 : 0;
-}
+int prl_writer_put_packet(struct prl_volume_writer *a, const struct pr_packet *p);
 /* p: time, data, lengths; the rest is filled in. */
 int prl_writer_stray(struct prl_volume_writer *a, const struct pr_packet *p);
 
-void prl_writer_loss(struct prl_volume_writer *a, const struct pr_loss *loss);
-void prl_writer_link(struct prl_volume_writer *a, const struct pr_ledger_link *link);
-/* port->speed is not 0 */
-void prl_writer_port(
-	struct prl_volume_writer *a, uint64_t epoch, const struct pr_port *port);
-/* LINK entry of packets moved from another node: written once, not repeated after a reset. */
-void prl_writer_moved_link(struct prl_volume_writer *a, const struct pr_ledger_link *link);
-void prl_writer_boot(struct prl_volume_writer *a, const struct pr_ledger_boot *boot);
-void prl_writer_deleted(
-	struct prl_volume_writer *a, const struct pr_ledger_deleted *deleted);
+/* An entry of the ledger, but no MARK. */
+void prl_writer_tell(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
+/* BOOT, LINK or PORT of what is recorded here: told, and told again after a reset. */
+void prl_writer_keep(struct prl_volume_writer *a, const struct pr_ledger_entry *e);
 /*
  * Keeps the MARK, and writes it to the ledger when its content is new, or once a second. The link's open
  * segment is sealed first: a reader of the ledger finds all packets that a MARK declares.
@@ -110,7 +97,7 @@ const struct prl_writer_counters *prl_writer_counters(const struct prl_volume_wr
  * body: a MIXED segment (proto/wire/segment.h). All or, where err says why, none of the packets are
  * taken; they are durable after prl_writer_flush. 0 or -1.
  */
-int prl_writer_put_moved(struct sfs *sfs, struct prl_volume_writer *append,
-	const void *body, size_t len, struct pr_error *err);
+int prl_writer_put_moved(
+	struct prl_volume_writer *a, const void *body, size_t len, struct pr_error *err);
 
 #endif

@@ -22,44 +22,6 @@ struct prl_writer_socket {
 		      sizeof(((struct sfs_volume_info *)0)->uuid)];
 };
 
-static void
-answer(struct prl_writer_socket *d, const struct pr_rpc_peer *peer, uint64_t id,
-	Packrack__IndexStored *stored)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_INDEX_STORED;
-	env.index_stored = stored;
-	pr_rpc_send(d->rpc, peer, &env, NULL);
-}
-
-static void
-on_record(struct prl_writer_socket *d, const struct pr_rpc_peer *peer,
-	const Packrack__Envelope *env)
-{
-	const Packrack__IndexRecord *r = env->index_record;
-	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
-	struct pr_error err = {""};
-	struct pr_index_record body;
-	int rc;
-
-	body = (struct pr_index_record){.link = (uint16_t)r->link,
-		.level = (uint16_t)r->level,
-		.first_sequence = r->first_sequence,
-		.check = r->check,
-		.segments = r->segments,
-		.min_time = r->min_time,
-		.max_time = r->max_time,
-		.body = r->body.data,
-		.len = r->body.len};
-	rc = prl_writer_index(d->append, &body, &err);
-	stored.stored = rc == 0;
-	stored.later = rc > 0;
-	stored.text = err.text;
-	answer(d, peer, env->id, &stored);
-}
-
 /* What a merger was told to have deleted: a step of it. */
 static void
 delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
@@ -74,13 +36,12 @@ delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
 		.step = c->number,
 		.fenced = c->n_fences > 0,
 		.fences = fences};
+	size_t *n = &order.fence_count;
 	struct prl_deleted deleted;
 
-	for (; order.fence_count < c->n_fences && order.fence_count < FENCES;
-		order.fence_count++)
-		fences[order.fence_count] =
-			(struct prl_delete_fence){c->fences[order.fence_count]->stream,
-				c->fences[order.fence_count]->last_segment};
+	for (; *n < c->n_fences && *n < FENCES; ++*n)
+		fences[*n] = (struct prl_delete_fence){
+			c->fences[*n]->stream, c->fences[*n]->last_segment};
 	done->ok = prl_delete_step(d->sfs, d->append, &order, &deleted, err) == 0;
 	done->segments = deleted.segments;
 	done->bytes = deleted.bytes;
@@ -92,58 +53,70 @@ delete_step(struct prl_writer_socket *d, const Packrack__Command *c,
 }
 
 /* Packets of another node, and what their links are; or no more come for now. */
-static void
-store(struct prl_writer_socket *d, const Packrack__Command *c, Packrack__CommandDone *done,
-	struct pr_error *err)
+static int
+store(struct prl_writer_socket *d, const Packrack__Command *c, struct pr_error *err)
 {
 	for (size_t i = 0; i < c->n_links; i++) {
 		const Packrack__LinkInfo *from = c->links[i];
-		struct pr_ledger_link link = {.epoch = from->epoch,
-			.link = (uint16_t)from->link,
-			.linktype = (uint16_t)from->linktype,
-			.snaplen = from->snaplen};
+		struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+			.u.link = {.epoch = from->epoch,
+				.link = (uint16_t)from->link,
+				.linktype = (uint16_t)from->linktype,
+				.snaplen = from->snaplen}};
 
-		snprintf(link.name, sizeof(link.name), "%s", from->name);
-		prl_writer_moved_link(d->append, &link);
+		snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
+		prl_writer_tell(d->append, &e);
 	}
-	if (c->packets.len)
-		done->ok = prl_writer_put_moved(d->sfs, d->append, c->packets.data,
-				   c->packets.len, err) == 0;
-	else
-		done->ok = prl_writer_flush(d->append, err) == 0;
-}
-
-static void
-on_command(struct prl_writer_socket *d, const struct pr_rpc_peer *peer,
-	const Packrack__Envelope *env)
-{
-	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
-	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
-	struct pr_error err = {""};
-
-	if (!strcmp(env->command->verb, "delete"))
-		delete_step(d, env->command, &done, &err);
-	else if (!strcmp(env->command->verb, "store"))
-		store(d, env->command, &done, &err);
-	else
-		pr_error_set(&err, "a logger does not %s: ask the dispatcher",
-			env->command->verb);
-	done.text = err.text;
-	reply.id = env->id;
-	reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
-	reply.command_done = &done;
-	pr_rpc_send(d->rpc, peer, &reply, NULL);
+	return c->packets.len ? prl_writer_put_moved(
+					d->append, c->packets.data, c->packets.len, err)
+			      : prl_writer_flush(d->append, err);
 }
 
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct prl_writer_socket *d = arg;
+	Packrack__IndexStored stored = PACKRACK__INDEX_STORED__INIT;
+	Packrack__CommandDone done = PACKRACK__COMMAND_DONE__INIT;
+	Packrack__Envelope reply = PACKRACK__ENVELOPE__INIT;
+	struct pr_error err = {""};
 
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD)
-		on_record(d, peer, env);
-	else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND)
-		on_command(d, peer, env);
+	reply.id = env->id;
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_RECORD) {
+		const Packrack__IndexRecord *r = env->index_record;
+		struct pr_index_record record = {.link = (uint16_t)r->link,
+			.level = (uint16_t)r->level,
+			.first_sequence = r->first_sequence,
+			.check = r->check,
+			.segments = r->segments,
+			.min_time = r->min_time,
+			.max_time = r->max_time,
+			.body = r->body.data,
+			.len = r->body.len};
+		int rc = prl_writer_index(d->append, &record, &err);
+
+		stored.stored = rc == 0;
+		stored.later = rc > 0;
+		stored.text = err.text;
+		reply.body_case = PACKRACK__ENVELOPE__BODY_INDEX_STORED;
+		reply.index_stored = &stored;
+	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND) {
+		const Packrack__Command *c = env->command;
+
+		if (!strcmp(c->verb, "delete"))
+			delete_step(d, c, &done, &err);
+		else if (!strcmp(c->verb, "store"))
+			done.ok = store(d, c, &err) == 0;
+		else
+			pr_error_set(
+				&err, "a logger does not %s: ask the dispatcher", c->verb);
+		done.text = err.text;
+		reply.body_case = PACKRACK__ENVELOPE__BODY_COMMAND_DONE;
+		reply.command_done = &done;
+	} else {
+		return;
+	}
+	pr_rpc_send(d->rpc, peer, &reply, NULL);
 }
 
 struct prl_writer_socket *

@@ -203,12 +203,13 @@ START_TEST(test_append)
 	struct prl_writer_options options = {0};
 	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
 	struct prl_sequencer m;
-	struct pr_loss loss = {.epoch = 9,
-		.link = 3,
-		.first_seq = 5,
-		.last_seq = 6,
-		.count = 2,
-		.reason = PR_LOSS_SWITCH};
+	struct pr_ledger_entry loss = {.type = PR_LEDGER_LOSS,
+		.u.loss = {.epoch = 9,
+			.link = 3,
+			.first_seq = 5,
+			.last_seq = 6,
+			.count = 2,
+			.reason = PR_LOSS_SWITCH}};
 	uint8_t data[2000];
 	struct seen seen;
 
@@ -216,7 +217,7 @@ START_TEST(test_append)
 	prl_sequencer_begin(&m, a, 9, 3, "eth7", 1, 65535);
 	for (unsigned i = 0; i < 1000; i++)
 		prl_sequencer_packet(&m, 1000 - (i % 7), data, 60 + i, 60 + i);
-	prl_writer_loss(a, &loss);
+	prl_writer_tell(a, &loss);
 	prl_sequencer_say(&m, true);
 	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	ck_assert_uint_eq(pr_counter_get(&prl_writer_counters(a)->packets_durable), 1000);
@@ -289,18 +290,18 @@ START_TEST(test_reset_tells_again)
 	struct sfs *sfs = volume_make();
 	struct prl_writer_options options = {0};
 	struct prl_volume_writer *a = prl_writer_create(sfs, &options, NULL);
-	struct pr_ledger_boot boot = {.time = 5, .nonce = 3, .name = "log1"};
-	struct pr_ledger_link old = {.epoch = 1, .link = 2, .name = "before"};
-	struct pr_ledger_link link = {.epoch = 9, .link = 2, .name = "tap0"};
-	struct pr_port port = {.link = 2, .speed = 10000000000};
+	const struct pr_ledger_entry facts[] = {
+		{PR_LEDGER_BOOT, .u.boot = {.time = 5, .nonce = 3, .name = "log1"}},
+		{PR_LEDGER_LINK, .u.link = {.epoch = 1, .link = 2, .name = "before"}},
+		{PR_LEDGER_LINK, .u.link = {.epoch = 9, .link = 2, .name = "tap0"}},
+		{PR_LEDGER_PORT, .u.port = {9, 2, 10000000000}},
+	};
 	char name[64] = "";
 	struct seen seen;
 
 	ck_assert_ptr_nonnull(a);
-	prl_writer_boot(a, &boot);
-	prl_writer_link(a, &old);
-	prl_writer_link(a, &link);
-	prl_writer_port(a, 9, &port);
+	for (unsigned i = 0; i < 4; i++)
+		prl_writer_keep(a, &facts[i]);
 	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);
 	ck_assert_int_eq(prl_writer_reset(a, NULL), 0);
 	ck_assert_int_eq(prl_writer_flush(a, NULL), 0);

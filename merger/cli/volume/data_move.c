@@ -89,13 +89,14 @@ struct data_place {
 static void
 tell_link(struct prl_volume_writer *append, const Packrack__LinkInfo *from)
 {
-	struct pr_ledger_link link = {.epoch = from->epoch,
-		.link = (uint16_t)from->link,
-		.linktype = (uint16_t)from->linktype,
-		.snaplen = from->snaplen};
+	struct pr_ledger_entry e = {.type = PR_LEDGER_LINK,
+		.u.link = {.epoch = from->epoch,
+			.link = (uint16_t)from->link,
+			.linktype = (uint16_t)from->linktype,
+			.snaplen = from->snaplen}};
 
-	snprintf(link.name, sizeof(link.name), "%s", from->name);
-	prl_writer_moved_link(append, &link);
+	snprintf(e.u.link.name, sizeof(e.u.link.name), "%s", from->name);
+	prl_writer_tell(append, &e);
 }
 
 static int
