@@ -720,17 +720,20 @@ pri_query_take_whole(struct pri_query *q, const uint8_t **body, size_t *len,
 {
 	struct pri_run_reader *r = first_reader(q);
 	struct series *s = &q->series[r->index];
-	struct pr_segment_reader reader = r->reader;
-	struct pr_packet p = r->packet, last;
+	struct pr_segment_walk walk;
+	struct pr_segment_step p;
+	struct pr_packet last;
 	struct pri_read_buffer mine = q->whole;
 
-	r->not_whole = !pri_run_reader_verify(r, &last);
+	r->not_whole = !pri_run_reader_verify(r, &walk, &last);
 	if (r->not_whole)
 		return 0;
-	do
-		if (cover_packet(q, s, &p, err) < 0)
+	if (prepare_coverage(s, err) < 0)
+		return -1;
+	while (pr_segment_walk_next(&walk, &p) == 1)
+		if (pri_range_builder_add(s->coverage, r->reader.header.first_seq + p.seq,
+			    p.otime, &q->coverage, err) < 0)
 			return -1;
-	while (pr_segment_next(&reader, &p, NULL) == 1);
 	q->stats.scanned_packets += r->reader.header.count;
 	q->stats.matched += r->reader.header.count;
 	*body = r->body;

@@ -364,30 +364,31 @@ pri_run_reader_untouched(const struct pri_run_reader *r)
 	       h->last_otime <= r->bounds->until;
 }
 
-static bool
-within(const struct pr_packet *p, const struct pri_run_bounds *b)
-{
-	return p->time >= b->since && p->time <= b->until && p->otime >= b->since &&
-	       p->otime <= b->until;
-}
-
 bool
-pri_run_reader_verify(const struct pri_run_reader *r, struct pr_packet *last)
+pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *walk,
+	struct pr_packet *last)
 {
-	struct pr_segment_reader reader = r->reader;
-	struct pr_packet p;
+	const struct pri_run_bounds *b = r->bounds;
+	const struct pr_segment_header *h = &r->reader.header;
+	struct pr_segment_reader from_start;
+	struct pr_segment_walk w;
+	struct pr_segment_step p = {0};
 	int rc;
 
 	*last = r->packet;
-	if (!within(last, r->bounds))
+	if (pr_segment_open(&from_start, r->body, r->entry.handle.length, NULL) < 0)
 		return false;
-	while ((rc = pr_segment_next(&reader, &p, NULL)) == 1) {
-		/* the segment reader has seen to it that seqs grow */
-		if (p.otime < last->otime || !within(&p, r->bounds))
+	pr_segment_walk_begin(walk, &from_start);
+	w = *walk;
+	while ((rc = pr_segment_walk_next(&w, &p)) == 1) {
+		/* the walk has seen to it that seqs grow */
+		if (p.otime < last->otime || p.otime > b->until || p.time < b->since ||
+			p.time > b->until)
 			return false;
-		*last = p;
+		last->otime = p.otime;
 	}
-	return rc == 0 && last->otime == r->reader.header.last_otime;
+	last->seq = h->first_seq + p.seq;
+	return rc == 0 && r->packet.otime >= b->since && last->otime == h->last_otime;
 }
 
 /* ---- as a source ---- */

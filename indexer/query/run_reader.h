@@ -9,7 +9,7 @@
 #include "indexer/query/prune.h"
 #include "indexer/query/scans.h"
 #include "indexer/query/volume.h"
-#include "proto/wire/segment.h"
+#include "proto/wire/segment_inline.h"
 #include "proto/wire/source.h"
 
 /*
@@ -92,8 +92,12 @@ enum pri_match pri_run_reader_match(const struct pri_run_reader *r);
 
 /* Nothing of it was given, and by its header it lies wholly within the time range. */
 bool pri_run_reader_untouched(const struct pri_run_reader *r);
-/* Walks the open segment without moving: true if it is in order and in range, packet by packet. *last: its last. */
-bool pri_run_reader_verify(const struct pri_run_reader *r, struct pr_packet *last);
+/*
+ * Walks the open segment without moving: true if it is in order and in range, packet by packet. *walk: the same walk,
+ * at its beginning. *last: the name of the last packet.
+ */
+bool pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *walk,
+	struct pr_packet *last);
 /* The segment that waits lies wholly within the time range, by otime and by packet time. */
 bool pri_run_reader_inside(const struct pri_run_reader *r);
 bool pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b);

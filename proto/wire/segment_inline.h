@@ -110,7 +110,7 @@ pr_segment_add_here(struct pr_segment_builder *b, const struct pr_packet *p)
  * exactly what pr_segment_next refuses; a test compares them.
  */
 struct pr_segment_step {
-	int64_t time;
+	int64_t time, otime;
 	uint32_t seq; /* since the first */
 	uint32_t caplen, len;
 	const uint8_t *data; /* within the body */
@@ -158,6 +158,9 @@ pr_segment_walk_next(struct pr_segment_walk *w, struct pr_segment_step *out)
 	if (room < need || third >> 48 || out->seq < w->least || out->seq > w->most ||
 		(w->least == 0 && out->seq))
 		return -1;
+	out->otime = head == PR_SEGMENT_PACKET
+			     ? out->time
+			     : (int64_t)pr_get_le64(w->at + PR_SEGMENT_PACKET);
 	w->least = (uint64_t)out->seq + 1;
 	out->data = w->at + head;
 	w->at += need;

@@ -68,6 +68,7 @@ step_beside(struct pr_segment_reader r)
 		if (got < 1)
 			continue;
 		ck_assert_int_eq(step.time, p.time);
+		ck_assert_int_eq(step.otime, p.otime);
 		ck_assert_uint_eq(r.header.first_seq + step.seq, p.seq);
 		ck_assert_uint_eq(step.caplen, p.caplen);
 		ck_assert_uint_eq(step.len, p.len);
