@@ -14,72 +14,63 @@
 /* ---- queries as messages ---- */
 
 static int
-add_program(const Packrack__Program *message, struct pri_bpf_set *out, struct pr_error *err)
-{
-	size_t count = message->n_instructions;
-	struct pri_insn *insns = calloc(count + 1, sizeof(*insns));
-	struct pri_bpf *program;
-
-	if (!insns)
-		return pr_error_set(err, "no memory for a filter");
-	for (size_t i = 0; i < count; i++) {
-		const Packrack__Instruction *in = message->instructions[i];
-		insns[i] = (struct pri_insn){
-			(uint16_t)in->code, (uint8_t)in->jt, (uint8_t)in->jf, in->k};
-	}
-	program = pri_bpf_create((uint16_t)message->linktype, insns, count, err);
-	free(insns);
-	return program ? pri_bpf_set_add(out, program, err) : -1;
-}
-
-static int
 programs_from_message(Packrack__Program *const *list, size_t count, struct pri_bpf_set *out,
 	struct pr_error *err)
 {
-	for (size_t i = 0; i < count; i++)
-		if (add_program(list[i], out, err) < 0)
-			return -1;
-	return 0;
-}
+	for (size_t i = 0; i < count; i++) {
+		const Packrack__Program *message = list[i];
+		struct pri_insn *insns =
+			calloc(message->n_instructions + 1, sizeof(*insns));
+		struct pri_bpf *program;
 
-/* Counts agree, which the message's check has seen to. */
-static int
-relations_from_message(
-	const Packrack__Related *m, struct pr_relations *out, struct pr_error *err)
-{
-	out->keys = calloc(m->n_keys + 1, sizeof(*out->keys));
-	out->spans = calloc(m->n_spans / 2 + 1, sizeof(*out->spans));
-	if (!out->keys || !out->spans)
-		return pr_error_set(err, "no memory for related packets");
-	for (size_t i = 0; i < m->n_keys; i++) {
-		out->keys[i].key = m->keys[i];
-		out->keys[i].first = m->first[i];
-		if (m->lasting[i] > INT64_MAX ||
-			__builtin_add_overflow(
-				m->first[i], (int64_t)m->lasting[i], &out->keys[i].last))
-			return pr_error_set(err, "related packets that never end");
+		if (!insns)
+			return pr_error_set(err, "no memory for a filter");
+		for (size_t j = 0; j < message->n_instructions; j++) {
+			const Packrack__Instruction *in = message->instructions[j];
+
+			insns[j] = (struct pri_insn){(uint16_t)in->code, (uint8_t)in->jt,
+				(uint8_t)in->jf, in->k};
+		}
+		program = pri_bpf_create(
+			(uint16_t)message->linktype, insns, message->n_instructions, err);
+		free(insns);
+		if (!program || pri_bpf_set_add(out, program, err) < 0)
+			return -1;
 	}
-	for (size_t i = 0; i < m->n_spans / 2; i++)
-		out->spans[i] =
-			(struct pr_relation_span){m->spans[2 * i], m->spans[2 * i + 1]};
-	out->count = m->n_keys;
-	out->span_count = m->n_spans / 2;
-	return pr_relations_valid(out)
-		       ? 0
-		       : pr_error_set(err, "related packets that are not in order");
+	return 0;
 }
 
 static int
 take_related(const Packrack__Related *m, struct pri_query_spec *out, struct pr_error *err)
 {
-	out->relations = calloc(1, sizeof(*out->relations));
-	if (!out->relations)
+	struct pr_relations *r = out->relations = calloc(1, sizeof(*r));
+
+	if (r) {
+		r->keys = calloc(m->n_keys + 1, sizeof(*r->keys));
+		r->spans = calloc(m->n_spans / 2 + 1, sizeof(*r->spans));
+	}
+	if (!r || !r->keys || !r->spans)
 		return pr_error_set(err, "no memory for related packets");
 	if (m->n_first != m->n_keys || m->n_lasting != m->n_keys)
 		return pr_error_set(err, "related packets without times");
 	if (programs_from_message(m->core, m->n_core, &out->direct, err) < 0)
 		return -1;
-	return relations_from_message(m, out->relations, err);
+	for (size_t i = 0; i < m->n_keys; i++) {
+		r->keys[i].key = m->keys[i];
+		r->keys[i].first = m->first[i];
+		if (m->lasting[i] > INT64_MAX ||
+			__builtin_add_overflow(
+				m->first[i], (int64_t)m->lasting[i], &r->keys[i].last))
+			return pr_error_set(err, "related packets that never end");
+	}
+	for (size_t i = 0; i < m->n_spans / 2; i++)
+		r->spans[i] =
+			(struct pr_relation_span){m->spans[2 * i], m->spans[2 * i + 1]};
+	r->count = m->n_keys;
+	r->span_count = m->n_spans / 2;
+	return pr_relations_valid(r)
+		       ? 0
+		       : pr_error_set(err, "related packets that are not in order");
 }
 
 static int
@@ -184,14 +175,6 @@ struct end {
 
 /* ---- losses ---- */
 
-/* A loss whose seqs are not known explains no hole. */
-static bool
-loss_concerns(const struct pr_loss *loss, const struct pri_query_spec *spec)
-{
-	return loss->first_seq > 0 && loss->last_time >= spec->since &&
-	       loss->first_time <= spec->until;
-}
-
 static void
 fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 {
@@ -208,59 +191,49 @@ fill_loss(Packrack__Loss *out, const struct pr_loss *loss)
 	out->reason = (char *)pr_loss_reason_name(loss->reason);
 }
 
-/* All that concern the query, link by link. */
+/* All that concern the query, link by link; a loss whose seqs are not known explains no hole. */
 static int
 gather_losses(const struct pri_ledger_view *book, struct pri_query *q,
 	struct pr_loss **losses, size_t *count)
 {
+	const struct pri_query_spec *spec = pri_query_spec(q);
+
 	for (size_t i = 0; i < book->count; i++) {
 		const struct pri_series_ledger *f = book->series[i];
 
-		if (!pri_query_selects(q, f))
-			continue;
-		for (size_t j = 0; j < f->loss_count; j++) {
-			if (!loss_concerns(&f->losses[j], pri_query_spec(q)))
+		for (size_t j = 0; pri_query_selects(q, f) && j < f->loss_count; j++) {
+			const struct pr_loss *l = &f->losses[j];
+
+			if (l->first_seq == 0 || l->last_time < spec->since ||
+				l->first_time > spec->until)
 				continue;
 			if (PR_ARRAY_GROW(*losses, *count) < 0)
 				return -1;
-			(*losses)[(*count)++] = f->losses[j];
+			(*losses)[(*count)++] = *l;
 		}
 	}
 	return 0;
 }
 
-/* Where the losses of another link begin. */
-static size_t
-end_of_link(const struct pr_loss *losses, size_t count, size_t from)
-{
-	size_t to = from + 1;
-
-	while (to < count && losses[to].epoch == losses[from].epoch &&
-		losses[to].link == losses[from].link)
-		to++;
-	return to;
-}
-
 static int
 fill_losses(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
-	struct pr_loss *losses = NULL;
-	size_t count = 0, room, to;
+	struct pr_loss *losses = NULL, *l;
+	size_t count = 0, room, n, left;
 
 	if (gather_losses(book, q, &losses, &count) == 0) {
 		/* each link has one at least */
 		room = count < LOSSES_MAX ? count : LOSSES_MAX + book->count;
 		end->losses = calloc(room + 1, sizeof(*end->losses));
-		for (size_t from = 0; end->losses && from < count; from = to) {
-			size_t n;
-
-			to = end_of_link(losses, count, from);
-			n = to - from;
-			n = pri_losses_coalesce(losses + from, n,
-				count <= room ? n : n * LOSSES_MAX / count);
-			for (size_t i = 0; i < n; i++)
-				fill_loss(&end->losses[end->message.n_losses++],
-					&losses[from + i]);
+		for (size_t from = 0; end->losses && from < count; from += n) {
+			l = losses + from;
+			for (n = 1; from + n < count && l[n].epoch == l->epoch &&
+				    l[n].link == l->link;)
+				n++;
+			left = pri_losses_coalesce(
+				l, n, count <= room ? n : n * LOSSES_MAX / count);
+			for (size_t i = 0; i < left; i++)
+				fill_loss(&end->losses[end->message.n_losses++], &l[i]);
 		}
 	}
 	free(losses);
@@ -287,27 +260,21 @@ add_deleted(Packrack__Evicted *out, struct deleted *deleted,
 	out->deleted = &deleted->message;
 }
 
-/* Segments were deleted while the query ran: the ledger is read again, as its entry precedes the deletion. */
-static void
-reread_ledger(struct pri_volume *volume, const struct pri_evicted *list, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (list[i].overtaken) {
-			pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
-			return;
-		}
-}
-
 static int
 fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 	struct pr_error *err)
 {
 	struct pri_evicted *list;
 	size_t count;
+	bool overtaken = false;
 
 	if (pri_query_evicted(q, &list, &count, err) < 0)
 		return -1;
-	reread_ledger(volume, list, count);
+	for (size_t i = 0; i < count; i++)
+		overtaken |= list[i].overtaken;
+	/* deleted while the query ran: the ledger is read again, as its entry precedes the deletion */
+	if (overtaken)
+		pri_volume_refresh(volume, false, pr_now_mono() + REREAD_NS, NULL);
 	end->evicted = calloc(count + 1, sizeof(*end->evicted));
 	end->deleted = calloc(count + 1, sizeof(*end->deleted));
 	end->message.evicted =
@@ -316,6 +283,7 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 		end->message.n_evicted = count;
 	for (size_t i = 0; i < end->message.n_evicted; i++) {
 		Packrack__Evicted *out = &end->evicted[i];
+
 		packrack__evicted__init(out);
 		out->stream = (char *)pri_volume_stream_name(volume, list[i].stream);
 		out->midst = list[i].since != PR_TIME_MIN;
@@ -335,41 +303,24 @@ fill_evicted(struct end *end, struct pri_volume *volume, struct pri_query *q,
 
 /* ---- ledgers ---- */
 
-/* An epoch that was over before the time range concerns nobody. */
-static bool
-ledger_concerns(const struct pri_series_ledger *facts, struct pri_query *q)
-{
-	return facts->have_mark && pri_query_selects(q, facts) &&
-	       facts->mark.link.last_otime >= pri_query_spec(q)->since;
-}
-
 /*
  * Call it when the query is created. A later copy of the ledger would declare packets stored after it, which would
- * be reported missing.
+ * be reported missing. An epoch that was over before the time range concerns nobody.
  */
 static int
 fill_ledgers(struct end *end, const struct pri_ledger_view *book, struct pri_query *q)
 {
 	end->ledgers = calloc(book->count + 1, sizeof(*end->ledgers));
-	for (size_t i = 0; end->ledgers && i < book->count; i++)
-		if (ledger_concerns(book->series[i], q))
-			pri_hello_ledger(
-				&end->ledgers[end->message.n_ledgers++], book->series[i]);
+	for (size_t i = 0; end->ledgers && i < book->count; i++) {
+		const struct pri_series_ledger *s = book->series[i];
+
+		if (s->have_mark && pri_query_selects(q, s) &&
+			s->mark.link.last_otime >= pri_query_spec(q)->since)
+			pri_hello_ledger(&end->ledgers[end->message.n_ledgers++], s);
+	}
 	end->message.ledgers = pri_message_pointers(
 		end->ledgers, end->message.n_ledgers, sizeof(*end->ledgers));
 	return end->message.ledgers ? 0 : -1;
-}
-
-static void
-end_free(struct end *end)
-{
-	free(end->message.losses);
-	free(end->message.evicted);
-	free(end->message.ledgers);
-	free(end->losses);
-	free(end->evicted);
-	free(end->deleted);
-	free(end->ledgers);
 }
 
 /* ---- the answer ---- */
@@ -484,7 +435,13 @@ pri_answer_destroy(struct pri_answer **answer)
 	if (!a)
 		return;
 	free_held(a);
-	end_free(&a->end);
+	free(a->end.message.losses);
+	free(a->end.message.evicted);
+	free(a->end.message.ledgers);
+	free(a->end.losses);
+	free(a->end.evicted);
+	free(a->end.deleted);
+	free(a->end.ledgers);
 	pri_query_destroy(&a->query);
 	pr_tally_destroy(&a->tally);
 	pr_tally_part_free(&a->part);
@@ -495,20 +452,6 @@ pri_answer_destroy(struct pri_answer **answer)
 
 /* ---- making a batch ---- */
 
-static void
-fill_held(Packrack__Held *out, const struct pri_range *held)
-{
-	packrack__held__init(out);
-	out->epoch = held->epoch;
-	out->link = held->link;
-	out->first = held->first;
-	out->last = held->last;
-	out->bits.data = held->bits;
-	out->bits.len = held->bits_len;
-	out->first_otime = held->first_otime;
-	out->last_otime = held->last_otime;
-}
-
 static int
 fill_lists(struct pri_answer *a, struct pr_error *err)
 {
@@ -518,10 +461,22 @@ fill_lists(struct pri_answer *a, struct pr_error *err)
 	a->pointers = pri_message_pointers(a->messages, count, sizeof(*a->messages));
 	if (!a->pointers)
 		return pr_error_set(err, "no memory for what is held");
-	for (size_t i = 0; i < count; i++)
-		fill_held(&a->messages[i], i < a->held.count
-						   ? &a->held.items[i]
-						   : &a->edges.items[i - a->held.count]);
+	for (size_t i = 0; i < count; i++) {
+		const struct pri_range *from = i < a->held.count
+						       ? &a->held.items[i]
+						       : &a->edges.items[i - a->held.count];
+		Packrack__Held *out = &a->messages[i];
+
+		packrack__held__init(out);
+		out->epoch = from->epoch;
+		out->link = from->link;
+		out->first = from->first;
+		out->last = from->last;
+		out->bits.data = from->bits;
+		out->bits.len = from->bits_len;
+		out->first_otime = from->first_otime;
+		out->last_otime = from->last_otime;
+	}
 	a->batch.held = a->pointers;
 	a->batch.n_held = a->held.count;
 	a->batch.edge = a->pointers + a->held.count;
@@ -552,75 +507,35 @@ make_batch(struct pri_answer *a, struct pr_error *err)
 	return PRI_ANSWER_BATCH;
 }
 
-/* What the batch before used is free again. */
-static int
-begin_batch(struct pri_answer *a, struct pr_error *err)
-{
-	free_held(a);
-	if (!a->batch.packets.len)
-		return 0;
-	a->batch.packets.len = 0;
-	if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0)
-		return pr_error_set(err, "no memory for a batch");
-	begin_segment(a);
-	return 0;
-}
-
-/* A packet longer than any batch gets a batch as large as it needs. */
-static int
-make_room(struct pri_answer *a, const struct pr_packet *p, struct pr_error *err)
-{
-	size_t need = PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64;
-
-	if (pri_read_buffer_grow(&a->buffer, need) < 0)
-		return pr_error_set(err, "no memory for a packet of %u bytes", p->caplen);
-	begin_segment(a);
-	return pr_segment_add(&a->builder, p)
-		       ? 0
-		       : pr_error_set(err, "a packet of %u bytes fits no batch", p->caplen);
-}
-
-/* 1: added; 0: a batch must go out first; -1. */
-static int
-add_packet(struct pri_answer *a, const struct pr_packet *p, struct pr_error *err)
-{
-	if (a->count_only)
-		return 1;
-	if (a->builder.used < a->target && pr_segment_add(&a->builder, p))
-		return 1;
-	if (a->builder.used > PR_SEGMENT_HEADER)
-		return 0;
-	return make_room(a, p, err) < 0 ? -1 : 1;
-}
-
 /* ---- working ---- */
 
-static bool
-due(const struct pri_answer *a, int64_t now)
-{
-	return now - a->flushed >= FLUSH_NS ||
-	       pri_query_coverage_bytes(a->query) >= HELD_MAX;
-}
-
+/* Adds the waiting packet. BATCH: one must go out first. */
 static enum pri_answer_state
 add_waiting(struct pri_answer *a, struct pr_error *err)
 {
-	int rc;
+	const struct pr_packet *p = &a->waiting;
 
 	if (!a->has_waiting)
 		return PRI_ANSWER_MORE;
-	rc = add_packet(a, &a->waiting, err);
-	if (rc < 0)
+	a->has_waiting = false;
+	if (a->count_only ||
+		(a->builder.used < a->target && pr_segment_add(&a->builder, p)))
+		return PRI_ANSWER_MORE;
+	if (a->builder.used > PR_SEGMENT_HEADER) {
+		a->has_waiting = true;
+		return make_batch(a, err);
+	}
+	/* a packet longer than any batch gets a batch as large as it needs */
+	if (pri_read_buffer_grow(
+		    &a->buffer, PR_SEGMENT_HEADER + pr_segment_cost(p->caplen) + 64) < 0) {
+		pr_error_set(err, "no memory for a packet of %u bytes", p->caplen);
 		return PRI_ANSWER_ERROR;
-	a->has_waiting = rc == 0;
-	return rc == 0 ? make_batch(a, err) : PRI_ANSWER_MORE;
-}
-
-/* Not among the first, small batches. */
-static bool
-may_hand_on(const struct pri_answer *a)
-{
-	return !a->count_only && a->target == PR_SEGMENT_TARGET;
+	}
+	begin_segment(a);
+	if (pr_segment_add(&a->builder, p))
+		return PRI_ANSWER_MORE;
+	pr_error_set(err, "a packet of %u bytes fits no batch", p->caplen);
+	return PRI_ANSWER_ERROR;
 }
 
 /* BATCH: of a segment that goes out as it is, or of what must go before it. MORE: there is none. */
@@ -649,12 +564,18 @@ static enum pri_answer_state
 search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
 	for (unsigned i = 1;; i++) {
-		if (may_hand_on(a) && pri_query_whole(a->query)) {
-			enum pri_answer_state got = hand_on(a, err);
-			if (got != PRI_ANSWER_MORE)
-				return got;
+		enum pri_answer_state state;
+		int64_t now;
+		int rc;
+
+		/* not among the first, small batches */
+		if (!a->count_only && a->target == PR_SEGMENT_TARGET &&
+			pri_query_whole(a->query)) {
+			state = hand_on(a, err);
+			if (state != PRI_ANSWER_MORE)
+				return state;
 		}
-		int rc = pri_query_next(a->query, &a->waiting, err);
+		rc = pri_query_next(a->query, &a->waiting, err);
 		if (rc == PR_SOURCE_ERROR)
 			return PRI_ANSWER_ERROR;
 		if (rc == PR_SOURCE_END) {
@@ -662,53 +583,49 @@ search(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 			return make_batch(a, err);
 		}
 		a->has_waiting = rc == PR_SOURCE_PACKET;
-		enum pri_answer_state state = add_waiting(a, err);
+		state = add_waiting(a, err);
 		if (state != PRI_ANSWER_MORE)
 			return state;
 		if (rc == PR_SOURCE_PACKET && i % PACKETS_A_LOOK)
 			continue;
-		int64_t now = pr_now_mono();
-		if (due(a, now))
+		now = pr_now_mono();
+		if (now - a->flushed >= FLUSH_NS ||
+			pri_query_coverage_bytes(a->query) >= HELD_MAX)
 			return make_batch(a, err);
 		if (now >= deadline)
 			return PRI_ANSWER_MORE;
 	}
 }
 
-/* What was counted, part by part. END: all of it, or there was nothing to count. */
-static enum pri_answer_state
-give_tally(struct pri_answer *a, struct pr_error *err)
-{
-	int rc = a->tally ? pr_tally_next_part(a->tally, &a->tally_at, &a->part, err) : 0;
-
-	if (rc <= 0)
-		return rc < 0 ? PRI_ANSWER_ERROR : PRI_ANSWER_END;
-	packrack__batch__init(&a->batch);
-	a->batch.tally = &a->part.message;
-	return PRI_ANSWER_BATCH;
-}
-
-static enum pri_answer_state
-give_end(struct pri_answer *a, struct pr_error *err)
-{
-	enum pri_answer_state state = give_tally(a, err);
-
-	if (state != PRI_ANSWER_END)
-		return state;
-	return pri_answer_end(a, err) ? PRI_ANSWER_END : PRI_ANSWER_ERROR;
-}
-
 enum pri_answer_state
 pri_answer_step(struct pri_answer *a, int64_t deadline, struct pr_error *err)
 {
 	enum pri_answer_state state;
+	int rc = 0;
 
-	if (begin_batch(a, err) < 0)
-		return PRI_ANSWER_ERROR;
-	if (a->searched) /* the last batch is out */
-		return give_end(a, err);
-	state = add_waiting(a, err);
-	return state == PRI_ANSWER_MORE ? search(a, deadline, err) : state;
+	/* what the batch before used is free again */
+	free_held(a);
+	if (a->batch.packets.len) {
+		a->batch.packets.len = 0;
+		if (pri_read_buffer_grow(&a->buffer, BATCH_ROOM) < 0) {
+			pr_error_set(err, "no memory for a batch");
+			return PRI_ANSWER_ERROR;
+		}
+		begin_segment(a);
+	}
+	if (!a->searched) {
+		state = add_waiting(a, err);
+		return state == PRI_ANSWER_MORE ? search(a, deadline, err) : state;
+	}
+	/* the last batch is out: what was counted, part by part, and the end */
+	if (a->tally)
+		rc = pr_tally_next_part(a->tally, &a->tally_at, &a->part, err);
+	if (rc > 0) {
+		packrack__batch__init(&a->batch);
+		a->batch.tally = &a->part.message;
+		return PRI_ANSWER_BATCH;
+	}
+	return rc == 0 && pri_answer_end(a, err) ? PRI_ANSWER_END : PRI_ANSWER_ERROR;
 }
 
 const Packrack__Batch *

@@ -27,66 +27,21 @@ list_add(void *list, size_t *count, size_t size)
 
 /* ---- sorted runs ---- */
 
-/* Both are of one epoch series, so otime and seq decide. */
-static bool
-follows(const struct pri_segment_entry *last, const struct pri_segment_entry *next)
-{
-	if (next->first_otime != last->last_otime)
-		return next->first_otime > last->last_otime;
-	return next->first_seq > pri_entry_last_seq(last);
-}
-
-/* Expired entries leave room at the front: it is used before the run grows. */
-static int
-run_make_room(struct pri_sorted_run *run)
-{
-	if (run->head + run->count == run->capacity && run->head > run->capacity / 4) {
-		memmove(run->items, run->items + run->head,
-			run->count * sizeof(*run->items));
-		run->head = 0;
-	}
-	return PR_ARRAY_RESERVE(run->items, run->capacity, run->head + run->count + 1);
-}
-
-static int
-run_append(struct pri_sorted_run *run, const struct pri_segment_entry *entry)
-{
-	int64_t back;
-
-	if (run_make_room(run) < 0)
-		return -1;
-	run->items[run->head + run->count++] = *entry;
-	if (__builtin_sub_overflow(entry->first_otime, entry->min_time, &back))
-		back = INT64_MAX;
-	if (back > run->most_back)
-		run->most_back = back;
-	if (run->count == 1 || entry->max_time > run->max_time)
-		run->max_time = entry->max_time;
-	return 0;
-}
-
+/* The run that the entry follows in the total order, or a new one. */
 static struct pri_sorted_run *
 series_run_for(struct pri_epoch_series *series, const struct pri_segment_entry *entry)
 {
 	for (size_t i = 0; i < series->run_count; i++) {
 		struct pri_sorted_run *run = series->runs[i];
+		const struct pri_segment_entry *last =
+			pri_sorted_run_at(run, pri_sorted_run_end(run) - 1);
 
-		if (run->count == 0 ||
-			follows(&run->items[run->head + run->count - 1], entry))
+		if (!last || entry->first_otime > last->last_otime ||
+			(entry->first_otime == last->last_otime &&
+				entry->first_seq > pri_entry_last_seq(last)))
 			return run;
 	}
 	return list_add(&series->runs, &series->run_count, sizeof(struct pri_sorted_run));
-}
-
-const struct pri_segment_entry *
-pri_sorted_run_first(const struct pri_sorted_run *run)
-{
-	const struct pri_segment_entry *items = run->items + run->head;
-
-	for (size_t i = 0; i < run->count; i++)
-		if (!items[i].deleted)
-			return &items[i];
-	return NULL;
 }
 
 uint64_t
@@ -133,10 +88,26 @@ pri_catalog_add(struct pri_catalog *catalog, struct pri_epoch_series *series,
 	const struct pri_segment_entry *entry, struct pr_error *err)
 {
 	struct pri_sorted_run *run = series_run_for(series, entry);
+	int64_t back;
 
-	if (!run || run_append(run, entry) < 0)
+	/* expired entries leave room at the front: it is used before the run grows */
+	if (run && run->head + run->count == run->capacity &&
+		run->head > run->capacity / 4) {
+		memmove(run->items, run->items + run->head,
+			run->count * sizeof(*run->items));
+		run->head = 0;
+	}
+	if (!run ||
+		PR_ARRAY_RESERVE(run->items, run->capacity, run->head + run->count + 1) < 0)
 		return pr_error_set(err, "no memory for the list of %llu segments",
 			(unsigned long long)catalog->segments);
+	run->items[run->head + run->count++] = *entry;
+	if (__builtin_sub_overflow(entry->first_otime, entry->min_time, &back))
+		back = INT64_MAX;
+	if (back > run->most_back)
+		run->most_back = back;
+	if (run->count == 1 || entry->max_time > run->max_time)
+		run->max_time = entry->max_time;
 	add_to_sums(catalog, series, entry, 1);
 	return 0;
 }
@@ -295,32 +266,32 @@ pri_catalog_series(struct pri_catalog *catalog, uint32_t stream, bool strays,
 /* To look at millions of entries every two seconds would be too much: the oldest few must do. */
 #define OLDEST_LOOKED_AT 64
 
-static void
-run_times(const struct pri_sorted_run *run, int64_t *first, int64_t *last)
-{
-	size_t looked = 0;
-
-	for (size_t i = 0; i < run->count && looked < OLDEST_LOOKED_AT; i++) {
-		const struct pri_segment_entry *e = &run->items[run->head + i];
-
-		looked += !e->deleted;
-		if (!e->deleted && e->min_time < *first)
-			*first = e->min_time;
-	}
-	if (looked && run->max_time > *last)
-		*last = run->max_time;
-}
-
 bool
-pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *last)
+pri_catalog_times(
+	const struct pri_catalog *catalog, int64_t stream, int64_t *first, int64_t *last)
 {
 	int64_t low = INT64_MAX, high = INT64_MIN;
 
 	for (size_t i = 0; i < catalog->series_count; i++) {
 		const struct pri_epoch_series *series = catalog->series[i];
 
-		for (size_t j = 0; !series->strays && j < series->run_count; j++)
-			run_times(series->runs[j], &low, &high);
+		if (stream < 0 ? series->strays : series->stream != stream)
+			continue;
+		for (size_t j = 0; j < series->run_count; j++) {
+			const struct pri_sorted_run *run = series->runs[j];
+			size_t looked = 0;
+
+			for (size_t at = run->head;
+				at < run->head + run->count && looked < OLDEST_LOOKED_AT;
+				at++) {
+				looked += !run->items[at].deleted;
+				if (!run->items[at].deleted &&
+					run->items[at].min_time < low)
+					low = run->items[at].min_time;
+			}
+			if (looked && run->max_time > high)
+				high = run->max_time;
+		}
 	}
 	if (low > high)
 		return false;
@@ -366,7 +337,7 @@ ledger_position(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t l
 	return low;
 }
 
-const struct pri_series_ledger *
+struct pri_series_ledger *
 pri_ledger_view_find(const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
 {
 	size_t at = ledger_position(ledger, epoch, link);
@@ -379,20 +350,17 @@ pri_ledger_view_find(const struct pri_ledger_view *ledger, uint64_t epoch, uint1
 static struct pri_series_ledger *
 series_find_or_add(struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link)
 {
+	struct pri_series_ledger *series = pri_ledger_view_find(ledger, epoch, link);
 	size_t at = ledger_position(ledger, epoch, link);
-	struct pri_series_ledger *series;
 
-	if (at < ledger->count && compare_series(ledger->series[at], epoch, link) == 0)
-		return ledger->series[at];
-	series = list_add(&ledger->series, &ledger->count, sizeof(*series));
-	if (!series)
-		return NULL;
+	if (series ||
+		!(series = list_add(&ledger->series, &ledger->count, sizeof(*series))))
+		return series;
 	series->epoch = epoch;
 	series->link = link;
 	memmove(ledger->series + at + 1, ledger->series + at,
 		(ledger->count - 1 - at) * sizeof(series));
-	ledger->series[at] = series;
-	return series;
+	return ledger->series[at] = series;
 }
 
 static void
@@ -464,18 +432,6 @@ clean(char *name)
 			*name = '?';
 }
 
-static struct pri_ledger_deletion *
-find_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *d)
-{
-	for (size_t i = 0; i < ledger->deleted_count; i++) {
-		struct pr_ledger_deleted *word = &ledger->deleted[i].word;
-
-		if (word->link == d->link && word->at == d->at && !strcmp(word->by, d->by))
-			return &ledger->deleted[i];
-	}
-	return NULL;
-}
-
 static void
 forget_deleted(struct pri_ledger_view *ledger, size_t at)
 {
@@ -504,10 +460,15 @@ static int
 take_deleted(struct pri_ledger_view *ledger, const struct pr_ledger_deleted *entry)
 {
 	struct pr_ledger_deleted d = *entry;
-	struct pri_ledger_deletion *item;
+	struct pri_ledger_deletion *item = NULL;
 
 	clean(d.by);
-	item = find_deleted(ledger, &d);
+	for (size_t i = 0; i < ledger->deleted_count && !item; i++) {
+		const struct pr_ledger_deleted *word = &ledger->deleted[i].word;
+
+		if (word->link == d.link && word->at == d.at && !strcmp(word->by, d.by))
+			item = &ledger->deleted[i];
+	}
 	if (!item && d.phase == PR_DELETION_OVER)
 		return 0;
 	if (!item && !(item = add_deleted(ledger, &d)))
@@ -537,17 +498,18 @@ pri_ledger_view_deletion(const struct pri_ledger_view *ledger, uint16_t link, bo
 	return NULL;
 }
 
-static int
-take_entry(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry)
+int
+pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry,
+	struct pr_error *err)
 {
+	const struct pr_ledger_mark *mark = &entry->u.mark;
 	struct pri_series_ledger *s = NULL;
 
 	switch (entry->type) {
 	case PR_LEDGER_MARK:
-		s = series_find_or_add(
-			ledger, entry->u.mark.epoch, entry->u.mark.link.link);
+		s = series_find_or_add(ledger, mark->epoch, mark->link.link);
 		if (s) {
-			s->mark = entry->u.mark;
+			s->mark = *mark;
 			clean(s->mark.link.name);
 			s->have_mark = true;
 		}
@@ -567,22 +529,17 @@ take_entry(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry)
 		break;
 	case PR_LEDGER_LOSS:
 		s = series_find_or_add(ledger, entry->u.loss.epoch, entry->u.loss.link);
-		return s ? take_loss(ledger, s, &entry->u.loss) : -1;
+		if (s && take_loss(ledger, s, &entry->u.loss) < 0)
+			s = NULL;
+		break;
 	case PR_LEDGER_DELETED:
-		return take_deleted(ledger, &entry->u.deleted);
+		if (take_deleted(ledger, &entry->u.deleted) == 0)
+			return 0;
+		break;
 	default:
 		return 0;
 	}
-	return s ? 0 : -1;
-}
-
-int
-pri_ledger_view_take(struct pri_ledger_view *ledger, const struct pr_ledger_entry *entry,
-	struct pr_error *err)
-{
-	return take_entry(ledger, entry) == 0
-		       ? 0
-		       : pr_error_set(err, "no memory for the ledger");
+	return s ? 0 : pr_error_set(err, "no memory for the ledger");
 }
 
 const char *
@@ -722,50 +679,34 @@ list_search(const struct pri_index_list *l, uint64_t sequence)
 	return low;
 }
 
-static int
-list_insert(struct pri_index_list *l, const struct pri_index_ref *ref)
-{
-	size_t from = list_search(l, ref->first_sequence), to = from;
-
-	/* records that it overlaps are older, and about segments that are gone */
-	while (to < l->count && l->items[to].first_sequence < end_of(ref))
-		to++;
-	if (PR_ARRAY_GROW(l->items, l->count) < 0)
-		return -1;
-	memmove(l->items + from + 1, l->items + to, (l->count - to) * sizeof(*l->items));
-	l->items[from] = *ref;
-	l->count += 1 - (to - from);
-	return 0;
-}
-
 int
 pri_index_map_take(struct pri_index_map *map, const struct pr_directory_index *entry,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
-	struct pri_index_ref ref = {.handle = *handle,
+	const struct pri_index_ref ref = {.handle = *handle,
 		.first_sequence = entry->first_sequence,
 		.check = entry->check,
 		.segments = entry->segments};
 	struct pri_index_stream *s;
+	struct pri_index_list *l;
+	size_t from, to;
 
 	if (entry->level < 1 || entry->level > PRI_INDEX_LEVELS)
 		return 0;
 	s = stream_find_or_add(map, entry->link, err);
 	if (!s)
 		return -1;
-	return list_insert(&s->level[entry->level - 1], &ref) == 0
-		       ? 0
-		       : pr_error_set(err, "no memory for the list of indexes");
-}
-
-static void
-list_expire(struct pri_index_list *l, uint64_t sequence)
-{
-	size_t gone = list_search(l, sequence);
-
-	l->count -= gone;
-	if (gone)
-		memmove(l->items, l->items + gone, l->count * sizeof(*l->items));
+	l = &s->level[entry->level - 1];
+	from = to = list_search(l, ref.first_sequence);
+	/* records that it overlaps are older, and about segments that are gone */
+	while (to < l->count && l->items[to].first_sequence < end_of(&ref))
+		to++;
+	if (PR_ARRAY_GROW(l->items, l->count) < 0)
+		return pr_error_set(err, "no memory for the list of indexes");
+	memmove(l->items + from + 1, l->items + to, (l->count - to) * sizeof(*l->items));
+	l->items[from] = ref;
+	l->count += 1 - (to - from);
+	return 0;
 }
 
 void
@@ -776,8 +717,14 @@ pri_index_map_expire(struct pri_index_map *map, uint16_t link, uint64_t sequence
 
 	if (!s || sequence == 0)
 		return;
-	for (int level = 0; level < PRI_INDEX_LEVELS; level++)
-		list_expire(&s->level[level], sequence);
+	for (int level = 0; level < PRI_INDEX_LEVELS; level++) {
+		struct pri_index_list *l = &s->level[level];
+		size_t first = list_search(l, sequence);
+
+		l->count -= first;
+		if (first)
+			memmove(l->items, l->items + first, l->count * sizeof(*l->items));
+	}
 	if (sequence <= s->base)
 		return;
 	gone = sequence - s->base;

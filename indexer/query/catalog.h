@@ -93,10 +93,11 @@ const struct sfs_handle *pri_catalog_handle(
 size_t pri_catalog_spans(const struct pri_catalog *catalog, uint32_t stream, uint64_t from,
 	uint64_t to, struct pr_summary_span *out, size_t max, uint64_t *found);
 /*
- * The first and last packet time over all series but strays, for people to read: where timestamps step back
- * the first may be a little late. false: there are no packets.
+ * The first and last packet time of a stream, or (-1) over all series but strays, for people to read: where
+ * timestamps step back the first may be a little late. false: there are no packets.
  */
-bool pri_catalog_times(const struct pri_catalog *catalog, int64_t *first, int64_t *last);
+bool pri_catalog_times(
+	const struct pri_catalog *catalog, int64_t stream, int64_t *first, int64_t *last);
 
 static inline uint64_t
 pri_sorted_run_end(const struct pri_sorted_run *run)
@@ -113,8 +114,6 @@ pri_sorted_run_at(const struct pri_sorted_run *run, uint64_t number)
 	return &run->items[run->head + (number - run->base)];
 }
 
-/* The first that is not deleted; NULL: there is none. */
-const struct pri_segment_entry *pri_sorted_run_first(const struct pri_sorted_run *run);
 /* Number of the first entry whose last_otime >= otime; pri_sorted_run_end when there is none. */
 uint64_t pri_sorted_run_search(const struct pri_sorted_run *run, int64_t otime);
 
@@ -170,7 +169,7 @@ void pri_ledger_view_free(struct pri_ledger_view *ledger);
  */
 int64_t pri_ledger_view_stored_until(const struct pri_ledger_view *ledger, int64_t now);
 
-const struct pri_series_ledger *pri_ledger_view_find(
+struct pri_series_ledger *pri_ledger_view_find(
 	const struct pri_ledger_view *ledger, uint64_t epoch, uint16_t link); /* or NULL */
 /* The last deletion of the link of packets of since..until; NULL: none. oldest: from the oldest on. */
 const struct pr_ledger_deleted *pri_ledger_view_deletion(

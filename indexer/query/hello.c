@@ -68,23 +68,6 @@ pri_hello_deleted(Packrack__Deleted *out, const struct pr_ledger_deleted *delete
 	out->bytes = deleted->bytes;
 }
 
-/* The ledger is sorted by epoch, and epochs begin with their start time: the newest are last. */
-static int
-fill_links(struct pri_hello *h, const struct pri_ledger_view *ledger)
-{
-	size_t first = ledger->count > PRI_HELLO_LINKS_MAX
-			       ? ledger->count - PRI_HELLO_LINKS_MAX
-			       : 0;
-
-	h->links = calloc(ledger->count - first + 1, sizeof(*h->links));
-	for (size_t i = first; h->links && i < ledger->count; i++)
-		if (ledger->series[i]->have_mark || ledger->series[i]->have_link)
-			pri_hello_link(&h->links[h->message.n_links++], ledger->series[i]);
-	h->message.links =
-		pri_message_pointers(h->links, h->message.n_links, sizeof(*h->links));
-	return h->message.links ? 0 : -1;
-}
-
 /* ---- streams ---- */
 
 static const char *
@@ -96,60 +79,9 @@ link_name(const struct pri_ledger_view *ledger, uint16_t link)
 	return "";
 }
 
-/* What the catalog knows of the stream's packets. */
-static void
-add_packets(Packrack__StreamHeld *out, const struct pri_catalog *catalog, uint32_t stream)
-{
-	int64_t first = PR_TIME_MAX, last = PR_TIME_MIN;
-
-	for (size_t i = 0; i < catalog->series_count; i++) {
-		const struct pri_epoch_series *series = catalog->series[i];
-
-		if (series->stream != stream)
-			continue;
-		out->packets += series->packets;
-		for (size_t j = 0; j < series->run_count; j++) {
-			const struct pri_segment_entry *e =
-				pri_sorted_run_first(series->runs[j]);
-
-			if (e && e->min_time < first)
-				first = e->min_time;
-			if (e && series->runs[j]->max_time > last)
-				last = series->runs[j]->max_time;
-		}
-	}
-	if (first <= last) {
-		out->first_time = first;
-		out->last_time = last;
-	}
-}
-
-/* Deletions of one link are consecutive; *next counts those of all links. */
-static void
-add_deleted(struct pri_hello *h, Packrack__StreamHeld *out,
-	const struct pri_ledger_view *ledger, size_t *next)
-{
-	out->deleted = h->deleted_pointers + *next;
-	for (size_t i = 0; i < ledger->deleted_count; i++) {
-		const struct pr_ledger_deleted *from = &ledger->deleted[i].word;
-		Packrack__Deleted *d = &h->deleted[*next];
-		int64_t gone = ledger->deleted[i].reached;
-
-		if (from->link != out->link)
-			continue;
-		if (gone < out->evicted_until && from->since == PR_TIME_MIN)
-			gone = out->evicted_until;
-		pri_hello_deleted(d, from);
-		if (d->until > gone) /* a deletion that was broken off did not go so far */
-			d->until = gone;
-		h->deleted_pointers[(*next)++] = d;
-		out->n_deleted++;
-	}
-}
-
 static void
 fill_stream(struct pri_hello *h, struct pri_volume *volume,
-	const struct sfs_stream_info *info, Packrack__StreamHeld *out, size_t *deleted)
+	const struct sfs_stream_info *info, Packrack__StreamHeld *out)
 {
 	const struct pri_ledger_view *ledger = &volume->ledger;
 	uint16_t link = STRAY_LINK;
@@ -171,19 +103,38 @@ fill_stream(struct pri_hello *h, struct pri_volume *volume,
 	out->packet_stream = true;
 	out->link = link;
 	out->link_name = (char *)(link == STRAY_LINK ? "" : link_name(ledger, link));
-	add_packets(out, &volume->catalog, info->id);
-	add_deleted(h, out, ledger, deleted);
+	for (size_t i = 0; i < volume->catalog.series_count; i++)
+		if (volume->catalog.series[i]->stream == info->id)
+			out->packets += volume->catalog.series[i]->packets;
+	pri_catalog_times(&volume->catalog, info->id, &out->first_time, &out->last_time);
+	/* those of one link are consecutive */
+	out->deleted = h->deleted_pointers + h->deleted_count;
+	for (size_t i = 0; i < ledger->deleted_count; i++) {
+		const struct pr_ledger_deleted *from = &ledger->deleted[i].word;
+		Packrack__Deleted *d = &h->deleted[h->deleted_count];
+		int64_t gone = ledger->deleted[i].reached;
+
+		if (from->link != out->link)
+			continue;
+		if (gone < out->evicted_until && from->since == PR_TIME_MIN)
+			gone = out->evicted_until;
+		pri_hello_deleted(d, from);
+		if (d->until > gone) /* a deletion that was broken off did not go so far */
+			d->until = gone;
+		h->deleted_pointers[h->deleted_count++] = d;
+		out->n_deleted++;
+	}
 }
 
 static int
 fill_streams(struct pri_hello *h, struct pri_volume *volume)
 {
-	size_t count = h->info.stream_count, deletions, deleted = 0;
+	size_t count = h->info.stream_count;
+	size_t deletions = volume->ledger.deleted_count + 1;
 	Packrack__NodeStatus *s = &h->status;
 
 	if (count > PRI_HELLO_STREAMS_MAX)
 		count = PRI_HELLO_STREAMS_MAX;
-	deletions = volume->ledger.deleted_count + 1;
 	h->stream_infos = calloc(count + 1, sizeof(*h->stream_infos));
 	h->streams = calloc(count + 1, sizeof(*h->streams));
 	h->deleted = calloc(deletions, sizeof(*h->deleted));
@@ -194,23 +145,11 @@ fill_streams(struct pri_hello *h, struct pri_volume *volume)
 	for (size_t i = 0; i < count; i++)
 		if (sfs_stream_info(volume->sfs, i, &h->stream_infos[i], NULL) == SFS_OK)
 			fill_stream(h, volume, &h->stream_infos[i],
-				&h->streams[s->n_streams++], &deleted);
+				&h->streams[s->n_streams++]);
 	return 0;
 }
 
 /* ---- the status ---- */
-
-/*
- * The logger's note goes out as it is; but the merger refuses messages with control bytes, and a
- * damaged note must not make the node vanish.
- */
-static void
-clean(char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = ' ';
-}
 
 static void
 fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
@@ -223,7 +162,7 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 	s->segments = catalog->segments;
 	s->packets = catalog->packets;
 	s->bytes = catalog->bytes;
-	pri_catalog_times(catalog, &s->first_time, &s->last_time);
+	pri_catalog_times(catalog, -1, &s->first_time, &s->last_time);
 	if (behind < stats.unlisted)
 		behind = stats.unlisted;
 	if (catalog->segments)
@@ -235,11 +174,17 @@ fill_status(struct pri_hello *h, struct pri_volume *volume, uint64_t behind)
 		s->volume_used = h->info.blocks_used * h->info.block_size;
 		s->writer_alive = h->info.writer_alive;
 	}
-	if (sfs_note_get(volume->sfs, h->note, sizeof(h->note))) {
-		h->note[sizeof(h->note) - 1] = 0;
-		clean(h->note);
-		s->logger = h->note;
-	}
+	if (!sfs_note_get(volume->sfs, h->note, sizeof(h->note)))
+		return;
+	/*
+	 * The logger's note goes out as it is; but the merger refuses messages with control bytes, and a
+	 * damaged note must not make the node vanish.
+	 */
+	h->note[sizeof(h->note) - 1] = 0;
+	for (char *at = h->note; *at; at++)
+		if ((unsigned char)*at < 0x20 || *at == 0x7f)
+			*at = ' ';
+	s->logger = h->note;
 }
 
 struct pri_hello *
@@ -247,6 +192,8 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	struct pr_error *err)
 {
 	struct pri_hello *h = calloc(1, sizeof(*h));
+	const struct pri_ledger_view *ledger;
+	size_t first = 0;
 
 	if (!h) {
 		pr_error_set(err, "no memory");
@@ -263,7 +210,17 @@ pri_hello_create(struct pri_volume *volume, const struct pri_hello_input *input,
 	if (!volume)
 		return h;
 	fill_status(h, volume, input->behind);
-	if (fill_streams(h, volume) < 0 || fill_links(h, &volume->ledger) < 0) {
+	/* the ledger is sorted by epoch, and epochs begin with their start time: the newest are last */
+	ledger = &volume->ledger;
+	if (ledger->count > PRI_HELLO_LINKS_MAX)
+		first = ledger->count - PRI_HELLO_LINKS_MAX;
+	h->links = calloc(ledger->count - first + 1, sizeof(*h->links));
+	for (size_t i = first; h->links && i < ledger->count; i++)
+		if (ledger->series[i]->have_mark || ledger->series[i]->have_link)
+			pri_hello_link(&h->links[h->message.n_links++], ledger->series[i]);
+	h->message.links =
+		pri_message_pointers(h->links, h->message.n_links, sizeof(*h->links));
+	if (!h->message.links || fill_streams(h, volume) < 0) {
 		pr_error_set(err, "no memory");
 		pri_hello_destroy(&h);
 	}

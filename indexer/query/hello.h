@@ -22,6 +22,7 @@ struct pri_hello {
 	Packrack__LinkInfo *links;
 	Packrack__StreamHeld *streams;
 	Packrack__Deleted *deleted, **deleted_pointers;
+	size_t deleted_count; /* used, over all streams */
 };
 
 struct pri_hello_input {

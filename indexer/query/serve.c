@@ -43,33 +43,24 @@ struct job {
 	char failure[sizeof(((struct pr_error *)0)->text)];
 };
 
-static int
-fill_end(struct job *job, Packrack__End *end)
-{
-	const Packrack__End *own;
-
-	if (job->answer) {
-		own = pri_answer_end(job->answer, NULL);
-		if (!own)
-			return -1;
-		*end = *own; /* its lists stay the answer's */
-	}
-	end->cancelled = job->cancelled;
-	return 0;
-}
-
-static int
-send_out(struct job *job)
+/* Sends what waits for it, if the asker's queue has room. */
+static void
+job_send(struct job *job)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
 	Packrack__End end = PACKRACK__END__INIT;
+	const Packrack__End *own = &end;
 
 	env.id = job->id;
+	if (job->out == OUT_END && job->answer)
+		own = pri_answer_end(job->answer, NULL);
 	if (job->out == OUT_BATCH) {
 		env.body_case = PACKRACK__ENVELOPE__BODY_BATCH;
 		env.batch = (Packrack__Batch *)pri_answer_batch(job->answer);
-	} else if (job->out == OUT_END && fill_end(job, &end) == 0) {
+	} else if (job->out == OUT_END && own) {
+		end = *own; /* its lists stay the answer's */
+		end.cancelled = job->cancelled;
 		env.body_case = PACKRACK__ENVELOPE__BODY_END;
 		env.end = &end;
 	} else {
@@ -79,20 +70,12 @@ send_out(struct job *job)
 		env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
 		env.failure = &failure;
 	}
-	return pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, &env, NULL);
-}
-
-static void
-job_send(struct job *job)
-{
-	if (send_out(job) < 0) {
+	if (pr_rpc_send(job->rpc, job->has_peer ? &job->peer : NULL, &env, NULL) < 0) {
 		job->done |= errno != EAGAIN;
 		return;
 	}
-	if (job->out == OUT_BATCH)
-		job->credit--;
-	else
-		job->done = true;
+	job->credit -= job->out == OUT_BATCH;
+	job->done |= job->out != OUT_BATCH;
 	job->out = OUT_NOTHING;
 }
 
@@ -130,63 +113,32 @@ struct pri_serve {
 /* ---- jobs ---- */
 
 static void
-job_free(struct job *job)
-{
-	pri_answer_destroy(&job->answer);
-	if (job->query)
-		packrack__query__free_unpacked(job->query, NULL);
-	free(job);
-}
-
-static void
 remove_done(struct pri_serve *s)
 {
 	struct job **at = &s->jobs, *job;
 
 	while ((job = *at)) {
-		if (job->done) {
-			*at = job->next;
-			job_free(job);
-		} else {
+		if (!job->done) {
 			at = &job->next;
+			continue;
 		}
+		*at = job->next;
+		pri_answer_destroy(&job->answer);
+		if (job->query)
+			packrack__query__free_unpacked(job->query, NULL);
+		free(job);
 	}
-}
-
-static bool
-from(const struct job *job, struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
-{
-	return job->rpc == rpc && job->has_peer == !!peer &&
-	       (!peer || pr_rpc_peer_equal(&job->peer, peer));
 }
 
 static struct job *
 find(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	for (struct job *job = s->jobs; job; job = job->next)
-		if (!job->done && job->id == id && from(job, rpc, peer))
+		if (!job->done && job->id == id && job->rpc == rpc &&
+			job->has_peer == !!peer &&
+			(!peer || pr_rpc_peer_equal(&job->peer, peer)))
 			return job;
 	return NULL;
-}
-
-static struct job *
-append_job(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
-	uint64_t id)
-{
-	struct job **at = &s->jobs, *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		return NULL;
-	while (*at)
-		at = &(*at)->next;
-	*at = job;
-	job->rpc = rpc;
-	job->has_peer = !!peer;
-	if (peer)
-		job->peer = *peer;
-	job->id = id;
-	job->active = pr_now_mono();
-	return job;
 }
 
 /* ---- turns ---- */
@@ -266,26 +218,23 @@ runnable(const struct job *job)
 	return !job->done && (job->credit || !job->answer || job->out);
 }
 
-static bool
-stalled(const struct job *job, int64_t now)
-{
-	return job->answer && !job->credit && now - job->active > STALLED_NS;
-}
-
 /* The limit is on those that work, not on those that wait for their asker. */
 static void
 start_waiting_jobs(struct pri_serve *s, int64_t now)
 {
 	size_t running = 0;
 
-	for (struct job *job = s->jobs; job; job = job->next)
-		running += job->started && !job->done && !job->waiting_for_store &&
-			   !stalled(job, now);
-	for (struct job *job = s->jobs; job && running < s->running_max; job = job->next)
-		if (!job->started) {
-			job->started = true;
-			running++;
-		}
+	for (struct job *job = s->jobs; job; job = job->next) {
+		bool stalled =
+			job->answer && !job->credit && now - job->active > STALLED_NS;
+
+		running +=
+			job->started && !job->done && !job->waiting_for_store && !stalled;
+	}
+	for (struct job *job = s->jobs; job && running < s->running_max; job = job->next) {
+		running += !job->started;
+		job->started = true;
+	}
 }
 
 static void
@@ -325,42 +274,35 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 /* ---- messages ---- */
 
 static void
-refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text,
-	bool bad_request)
-{
-	struct job job = {.rpc = rpc, .has_peer = !!peer, .id = id};
-
-	if (peer)
-		job.peer = *peer;
-	job_fail(&job, text, bad_request);
-}
-
-static void
 on_query(struct pri_serve *s, struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	const Packrack__Envelope *env)
 {
+	struct job made = {.rpc = rpc, .has_peer = !!peer, .id = env->id}, *job, **at;
 	size_t waiting = 0;
-	struct job *job;
 
-	for (job = s->jobs; job; job = job->next)
+	if (peer)
+		made.peer = *peer;
+	for (at = &s->jobs; *at; at = &(*at)->next)
 		waiting++;
-	if (waiting >= PRI_SERVE_WAITING_MAX || find(s, rpc, peer, env->id)) {
-		refuse(rpc, peer, env->id,
-			waiting >= PRI_SERVE_WAITING_MAX
-				? "too many queries wait here"
-				: "a query of this id runs already",
-			waiting < PRI_SERVE_WAITING_MAX);
+	if (waiting >= PRI_SERVE_WAITING_MAX) {
+		job_fail(&made, "too many queries wait here", false);
 		return;
 	}
-	job = append_job(s, rpc, peer, env->id);
+	if (find(s, rpc, peer, env->id)) {
+		job_fail(&made, "a query of this id runs already", true);
+		return;
+	}
+	job = malloc(sizeof(*job));
 	if (job)
-		job->query = pr_message_copy(&env->query->base);
-	if (!job || !job->query) {
-		refuse(rpc, peer, env->id, "no memory for a query", false);
-		if (job)
-			job->done = true;
+		made.query = pr_message_copy(&env->query->base);
+	if (!made.query) {
+		job_fail(&made, "no memory for a query", false);
+		free(job);
 		return;
 	}
+	made.active = pr_now_mono();
+	*at = job;
+	*job = made;
 	s->queries++;
 	pr_log_debug("query %llu", (unsigned long long)env->id);
 	run_in(s, 0);

@@ -41,9 +41,7 @@ enum pri_tally_key {
 const char *pri_tally_key_name(enum pri_tally_key group);
 int pri_tally_key_find(const char *name); /* -1: there is none */
 
-/* Does it make sense? -1 err. */
-int pri_tally_key_check(const Packrack__TallySpec *spec, struct pr_error *err);
-/* The tally for it; NULL err. */
+/* The tally for it; NULL err: it makes no sense. */
 struct pr_tally *pri_tally_key_tally(const Packrack__TallySpec *spec, struct pr_error *err);
 /* Counts a packet. */
 int pri_tally_key_count(struct pr_tally *tally, enum pri_tally_key group, int64_t step,
@@ -55,13 +53,11 @@ void pri_tally_key_interval_key(int64_t interval, uint8_t out[PRI_TALLY_KEY_TIME
 int64_t pri_tally_key_interval_of(const struct pr_tally_item *item);
 
 /*
- * A key as a filter that chooses its packets ("host 192.0.2.1"; LINK: "link 3", TIME: a number), and for
- * people to read. False: it is no key of this group; then as bytes. buf of PRI_TALLY_KEY_TEXT.
+ * A key for people to read, or as a filter that chooses its packets ("host 192.0.2.1"; LINK: "link 3", TIME: a
+ * number). False: it is no key of this group; then as bytes. buf of PRI_TALLY_KEY_TEXT.
  */
 #define PRI_TALLY_KEY_TEXT 512
-bool pri_tally_key_filter(
-	enum pri_tally_key group, const struct pr_tally_item *item, char *buf);
 bool pri_tally_key_text(
-	enum pri_tally_key group, const struct pr_tally_item *item, char *buf);
+	enum pri_tally_key group, const struct pr_tally_item *item, bool filter, char *buf);
 
 #endif

@@ -114,70 +114,31 @@ find_stream(const struct pri_volume *v, uint32_t id)
 	return NULL;
 }
 
-static struct pri_volume_stream *
-add_stream(struct pri_volume *v, const struct sfs_stream_info *info)
-{
-	struct pri_volume_stream *s;
-
-	if (PR_ARRAY_GROW(v->streams, v->stream_count) < 0)
-		return NULL;
-	s = &v->streams[v->stream_count++];
-	memset(s, 0, sizeof(*s));
-	s->strays = pri_stream_is_strays(info->name);
-	s->data = s->strays || pri_stream_is_link(info->name, &s->link);
-	return s;
-}
-
-/* All that is listed of the stream is gone: the volume was reset, or all was overwritten in the meantime. */
-static void
-forget_stream(struct pri_volume *v, struct pri_volume_stream *s)
-{
-	pri_catalog_expire(&v->catalog, s->info.id, UINT64_MAX);
-	if (!s->strays)
-		pri_index_map_expire(&v->index_map, s->link, UINT64_MAX);
-	s->any = false;
-	s->last_sequence = 0;
-	s->corrupt_tail = 0;
-	s->pending_count = 0;
-}
-
-static void
-mark_deleted(struct pri_volume *v, struct pri_volume_stream *s)
-{
-	struct sfs_deleted range = {0};
-
-	while (sfs_stream_deleted(v->sfs, (int)s->info.id, range.last + 1, &range))
-		pri_catalog_delete(&v->catalog, s->info.id, range.first, range.last);
-	s->deleted_records = s->info.deleted_records;
-}
-
 static void
 update_data(struct pri_volume *v, struct pri_volume_stream *s)
 {
 	const struct sfs_stream_info *info = &s->info;
+	struct sfs_deleted range = {0};
+	/* else all that is listed is gone: the volume was reset, or all was overwritten in the meantime */
+	bool some = info->last_sequence >= s->last_sequence &&
+		    info->first_sequence <= s->last_sequence;
+	uint64_t first = some ? info->first_sequence : UINT64_MAX;
 
 	if (!s->any)
 		return;
-	if (info->last_sequence < s->last_sequence ||
-		info->first_sequence > s->last_sequence)
-		forget_stream(v, s);
-	else {
-		pri_catalog_expire(&v->catalog, info->id, info->first_sequence);
-		if (!s->strays)
-			pri_index_map_expire(&v->index_map, s->link, info->first_sequence);
+	pri_catalog_expire(&v->catalog, info->id, first);
+	if (!s->strays)
+		pri_index_map_expire(&v->index_map, s->link, first);
+	if (!some) {
+		s->any = false;
+		s->last_sequence = s->corrupt_tail = 0;
+		s->pending_count = 0;
 	}
-	if (info->deleted_records != s->deleted_records)
-		mark_deleted(v, s);
-}
-
-static void
-update_ledger(struct pri_volume *v, const struct sfs_stream_info *info)
-{
-	if (info->last_sequence >= v->ledger_sequence)
+	if (info->deleted_records == s->deleted_records)
 		return;
-	pri_ledger_view_free(&v->ledger); /* the volume was reset */
-	close_cursors(v);
-	v->ledger_sequence = 0;
+	while (sfs_stream_deleted(v->sfs, (int)info->id, range.last + 1, &range))
+		pri_catalog_delete(&v->catalog, info->id, range.first, range.last);
+	s->deleted_records = info->deleted_records;
 }
 
 static int
@@ -190,18 +151,27 @@ update_streams(struct pri_volume *v, struct pr_error *err)
 		return -1;
 	for (size_t i = 0; i < whole.stream_count; i++) {
 		struct pri_volume_stream *s;
+
 		if (sfs_stream_info(v->sfs, i, &info, err) < 0)
 			return -1;
 		s = find_stream(v, info.id);
-		if (!s)
-			s = add_stream(v, &info);
-		if (!s)
-			return pr_error_set(err, "no memory");
+		if (!s) {
+			if (PR_ARRAY_GROW(v->streams, v->stream_count) < 0)
+				return pr_error_set(err, "no memory");
+			s = &v->streams[v->stream_count++];
+			*s = (struct pri_volume_stream){
+				.strays = pri_stream_is_strays(info.name)};
+			s->data = s->strays || pri_stream_is_link(info.name, &s->link);
+		}
 		s->info = info;
-		if (s->data)
+		if (s->data) {
 			update_data(v, s);
-		else if (!strcmp(info.name, STREAM_LEDGER))
-			update_ledger(v, &info);
+		} else if (!strcmp(info.name, STREAM_LEDGER) &&
+			   info.last_sequence < v->ledger_sequence) {
+			pri_ledger_view_free(&v->ledger); /* the volume was reset */
+			close_cursors(v);
+			v->ledger_sequence = 0;
+		}
 	}
 	return 0;
 }
@@ -256,36 +226,54 @@ pass_deleted(const struct pri_volume *v, const struct pri_volume_stream *s, uint
 	return next;
 }
 
-/* The segment header lacks the last seq, so all packets are walked over. -1: no segment. */
-static int
+/* Is what is said of a segment possible? Then out is filled, but for the sequence. */
+static bool
+list(const struct pr_directory_segment *d, const struct sfs_handle *handle, bool strays,
+	struct listed *out)
+{
+	*out = (struct listed){.epoch = d->epoch,
+		.link = d->link,
+		.entry = {.handle = *handle,
+			.first_seq = d->first_seq,
+			.seq_span = (uint32_t)(d->last_seq - d->first_seq),
+			.min_time = d->min_time,
+			.max_time = d->max_time,
+			.first_otime = d->first_otime,
+			.last_otime = d->last_otime,
+			.count = d->count,
+			.linktype = d->linktype}};
+	return (d->first_seq > 0 || strays) && /* seqs start at 1 */
+	       d->first_seq <= d->last_seq && d->last_seq - d->first_seq <= UINT32_MAX &&
+	       d->count > 0 && d->min_time <= d->max_time;
+}
+
+/* The segment header lacks the last seq, so all packets are walked over. false: no segment. */
+static bool
 list_record(const struct sfs_record *record, bool strays, struct listed *out)
 {
 	struct pr_segment_reader reader;
-	struct pr_segment_header *h = &reader.header;
+	const struct pr_segment_header *h = &reader.header;
+	struct pr_directory_segment d = {0};
 	struct pr_packet packet;
-	uint64_t last_seq = 0;
 	int rc;
 
 	if (pr_segment_open(&reader, record->body, record->length, NULL) < 0)
-		return -1;
+		return false;
 	while ((rc = pr_segment_next(&reader, &packet, NULL)) == 1)
-		last_seq = packet.seq;
-	if (rc < 0 || last_seq < h->first_seq || last_seq - h->first_seq > UINT32_MAX)
-		return -1;
-	if (h->first_seq == 0 && !strays) /* seqs start at 1 */
-		return -1;
-	*out = (struct listed){.epoch = h->epoch, .link = h->link};
-	out->entry = (struct pri_segment_entry){.handle = record->handle,
-		.sequence = record->sequence,
-		.first_seq = h->first_seq,
-		.min_time = h->min_time,
-		.max_time = h->max_time,
-		.first_otime = h->first_otime,
-		.last_otime = h->last_otime,
-		.seq_span = (uint32_t)(last_seq - h->first_seq),
-		.count = h->count,
-		.linktype = h->linktype};
-	return 0;
+		d.last_seq = packet.seq;
+	d.epoch = h->epoch;
+	d.link = h->link;
+	d.linktype = h->linktype;
+	d.first_seq = h->first_seq;
+	d.min_time = h->min_time;
+	d.max_time = h->max_time;
+	d.first_otime = h->first_otime;
+	d.last_otime = h->last_otime;
+	d.count = h->count;
+	if (rc < 0 || !list(&d, &record->handle, strays, out))
+		return false;
+	out->entry.sequence = record->sequence;
+	return true;
 }
 
 /*
@@ -317,7 +305,7 @@ walk(struct pri_volume *v, struct pri_volume_stream *s, uint64_t before, int64_t
 			break;
 		else if (got == 1 && s->any && !handle_before(&s->last, &record.handle))
 			continue;
-		else if (got == SFS_CORRUPT || list_record(&record, s->strays, &listed) < 0)
+		else if (got == SFS_CORRUPT || !list_record(&record, s->strays, &listed))
 			bad++;
 		else if ((rc = add_to_catalog(v, s, &listed, err)) == 0) {
 			v->corrupt += bad;
@@ -349,21 +337,6 @@ sequence_of(const struct pri_volume *v, const struct listed *l, uint64_t *sequen
 	if (rc == SFS_OK)
 		*sequence = record.sequence;
 	return rc;
-}
-
-/* Drops the entries whose records are overwritten: they are the first ones. */
-static void
-drop_expired(const struct pri_volume *v, struct pri_volume_stream *s)
-{
-	size_t low = 0, high = s->pending_count;
-	uint64_t sequence;
-
-	if (sequence_of(v, &s->pending[0], &sequence) != SFS_EXPIRED)
-		return;
-	PR_ARRAY_SEARCH(
-		low, high, sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED);
-	s->pending_count -= low;
-	memmove(s->pending, s->pending + low, s->pending_count * sizeof(*s->pending));
 }
 
 /* The first of pending[low..high) that can be read, and its sequence; high: none. */
@@ -414,57 +387,23 @@ add_range(struct pri_volume *v, struct pri_volume_stream *s, size_t low, size_t 
 static int
 resolve_sequences(struct pri_volume *v, struct pri_volume_stream *s, struct pr_error *err)
 {
+	size_t low = 0, high = s->pending_count, count;
 	uint64_t sequence = 0;
-	size_t count;
 	int rc = 0;
 
 	if (s->pending_count == 0)
 		return 0;
-	drop_expired(v, s);
+	/* those whose records are overwritten are the first ones */
+	if (sequence_of(v, &s->pending[0], &sequence) == SFS_EXPIRED)
+		PR_ARRAY_SEARCH(low, high,
+			sequence_of(v, &s->pending[mid], &sequence) == SFS_EXPIRED);
 	count = s->pending_count;
-	while (count > 0 && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
+	while (count > low && sequence_of(v, &s->pending[count - 1], &sequence) != SFS_OK)
 		count--; /* the walk behind the last good one will say what they are */
-	if (count > 0)
-		rc = add_range(v, s, 0, count, sequence + 1, err);
+	if (count > low)
+		rc = add_range(v, s, low, count, sequence + 1, err);
 	s->pending_count = 0;
 	return rc;
-}
-
-static bool
-plausible(const struct pr_directory_segment *d, bool strays)
-{
-	return (d->first_seq > 0 || strays) && d->first_seq <= d->last_seq &&
-	       d->last_seq - d->first_seq <= UINT32_MAX && d->count > 0 &&
-	       d->min_time <= d->max_time && d->first_otime <= d->last_otime;
-}
-
-/* Notes a directory entry as pending; segments that are listed already are passed over. */
-static int
-take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
-	const struct sfs_handle *handle, struct pr_error *err)
-{
-	struct pri_volume_stream *s = find_stream(v, handle->stream);
-	const struct sfs_handle *last;
-
-	if (!s || !s->data || !plausible(d, s->strays))
-		return 0;
-	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;
-	if ((s->pending_count || s->any) && !handle_before(last, handle))
-		return 0;
-	if (PR_ARRAY_GROW(s->pending, s->pending_count) < 0)
-		return pr_error_set(err, "no memory for the list of segments");
-	s->pending[s->pending_count++] = (struct listed){.epoch = d->epoch,
-		.link = d->link,
-		.entry = {.handle = *handle,
-			.first_seq = d->first_seq,
-			.seq_span = (uint32_t)(d->last_seq - d->first_seq),
-			.min_time = d->min_time,
-			.max_time = d->max_time,
-			.first_otime = d->first_otime,
-			.last_otime = d->last_otime,
-			.count = d->count,
-			.linktype = d->linktype}};
-	return s->pending_count < PENDING_MAX ? 0 : resolve_sequences(v, s, err);
 }
 
 /* ---- the streams of entries: the ledger, and the directories of segments and of summaries ---- */
@@ -480,18 +419,29 @@ take_ledger(struct pri_volume *v, const struct sfs_record *record, struct pr_err
 	while ((rc = pr_ledger_load(&c, &entry)) == 1)
 		if (pri_ledger_view_take(&v->ledger, &entry, err) < 0)
 			return -1;
-	if (rc < 0)
-		v->corrupt++;
+	v->corrupt += rc < 0;
 	return 0;
 }
 
+/* Notes a directory entry as pending; segments that are listed already are passed over. */
 static int
-take_directory_entry(struct pri_volume *v, const struct pr_directory_entry *e,
+take_segment(struct pri_volume *v, const struct pr_directory_segment *d,
 	const struct sfs_handle *handle, struct pr_error *err)
 {
-	return e->kind == PR_DIRECTORY_INDEX
-		       ? pri_index_map_take(&v->index_map, &e->u.index, handle, err)
-		       : take_segment(v, &e->u.segment, handle, err);
+	struct pri_volume_stream *s = find_stream(v, handle->stream);
+	const struct sfs_handle *last;
+	struct listed listed;
+
+	if (!s || !s->data || d->first_otime > d->last_otime ||
+		!list(d, handle, s->strays, &listed))
+		return 0;
+	last = s->pending_count ? &s->pending[s->pending_count - 1].entry.handle : &s->last;
+	if ((s->pending_count || s->any) && !handle_before(last, handle))
+		return 0;
+	if (PR_ARRAY_GROW(s->pending, s->pending_count) < 0)
+		return pr_error_set(err, "no memory for the list of segments");
+	s->pending[s->pending_count++] = listed;
+	return s->pending_count < PENDING_MAX ? 0 : resolve_sequences(v, s, err);
 }
 
 /* Segments that a damaged record named are found by reading, but not the index. */
@@ -505,16 +455,19 @@ take_directory(struct pri_volume *v, const struct sfs_record *record, struct pr_
 	int rc = pr_directory_open(&coder, &c) ? 1 : -1;
 
 	while (rc > 0 && (rc = pr_directory_load(&coder, &c, &e)) > 0) {
+		bool is_index = e.kind == PR_DIRECTORY_INDEX;
+
 		/* each handle is packed as its difference to the one before of its kind */
-		handle = e.kind == PR_DIRECTORY_INDEX ? &index : &segment;
+		handle = is_index ? &index : &segment;
 		if (!e.handle_len || sfs_handle_unpack(v->sfs, e.handle, e.handle_len,
 					     handle, handle) != e.handle_len)
 			rc = -1;
-		else if (take_directory_entry(v, &e, handle, err) < 0)
+		else if ((is_index ? pri_index_map_take(
+					     &v->index_map, &e.u.index, handle, err)
+				   : take_segment(v, &e.u.segment, handle, err)) < 0)
 			return -1;
 	}
-	if (rc < 0)
-		v->corrupt++;
+	v->corrupt += rc < 0;
 	return 0;
 }
 

@@ -83,7 +83,7 @@ print_item(const struct tally_answer *c, const struct pr_tally_item *item, int w
 	fputs(" ", stdout);
 	print_count(item->bytes, pr_tally_most_bytes(t, item), width + 4);
 	printf(" %5.1f%%", all ? 100.0 * (double)mine / (double)all : 0.0);
-	pri_tally_key_text(group_of(c), item, text);
+	pri_tally_key_text(group_of(c), item, false, text);
 	printf("  %s\n", text);
 }
 
@@ -129,10 +129,10 @@ render_item(
 	char text[PRI_TALLY_KEY_TEXT];
 
 	render_object(r, NULL);
-	pri_tally_key_text(group_of(c), item, text);
+	pri_tally_key_text(group_of(c), item, false, text);
 	render_string(r, "key", text);
 	if (group_of(c) != PRI_TALLY_KEY_LINK &&
-		pri_tally_key_filter(group_of(c), item, text))
+		pri_tally_key_text(group_of(c), item, true, text))
 		render_string(r, "filter", text);
 	render_uint(r, "packets", item->packets);
 	render_uint(r, "packets_most", pr_tally_most_packets(t, item));
