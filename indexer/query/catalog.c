@@ -118,10 +118,9 @@ run_drop_first(struct pri_catalog *catalog, struct pri_epoch_series *series,
 {
 	const struct pri_segment_entry *entry = &run->items[run->head];
 
-	if (pri_entry_last_seq(entry) > series->evicted_seq) {
-		series->evicted_seq = pri_entry_last_seq(entry);
-		series->evicted_otime = entry->last_otime;
-	}
+	if (pri_entry_last_seq(entry) > series->evicted.seq)
+		series->evicted =
+			(struct pri_seq_time){pri_entry_last_seq(entry), entry->last_otime};
 	if (!entry->deleted)
 		add_to_sums(catalog, series, entry, -1);
 	run->head++;

@@ -51,6 +51,12 @@ struct pri_sorted_run {
 	int64_t max_time; /* of all that was ever added, and not deleted since */
 };
 
+/* A packet of an epoch series; seq 0: none. */
+struct pri_seq_time {
+	uint64_t seq;
+	int64_t otime;
+};
+
 struct pri_epoch_series {
 	uint64_t epoch;
 	uint16_t link;
@@ -59,9 +65,8 @@ struct pri_epoch_series {
 	struct pri_sorted_run **runs;
 	size_t run_count;
 	uint64_t segments, packets, bytes;
-	/* the newest packet that expired here, as far as this catalog saw it; 0: none */
-	uint64_t evicted_seq;
-	int64_t evicted_otime;
+	struct pri_seq_time
+		evicted; /* the newest packet that expired here, as far as this catalog saw it */
 };
 
 struct pri_catalog {

@@ -72,25 +72,6 @@ selects_stored(const struct pri_query *q, const struct pri_epoch_series *stored)
 }
 
 static int
-add_series(struct pri_query *q, struct pri_epoch_series *stored, struct pr_error *err)
-{
-	struct series *s = &q->series[q->series_count++];
-
-	s->stored = stored;
-	s->bounds.since = q->spec.since;
-	s->bounds.until = q->spec.until;
-	for (size_t i = 0; i < stored->run_count; i++) {
-		struct pri_run_reader *r = &q->readers[q->reader_count++];
-
-		r->index = q->series_count - 1;
-		pri_run_reader_start(r, &q->context, stored, stored->runs[i], &s->bounds);
-		if (pr_merge_add(q->merge, &r->source, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-static int
 add_all_series(struct pri_query *q, struct pr_error *err)
 {
 	const struct pri_catalog *catalog = &q->volume->catalog;
@@ -104,10 +85,26 @@ add_all_series(struct pri_query *q, struct pr_error *err)
 	if (!q->series || !q->readers || !q->merge)
 		return pr_error_set(
 			err, "no memory for a query over %zu links", catalog->series_count);
-	for (size_t i = 0; i < catalog->series_count; i++)
-		if (selects_stored(q, catalog->series[i]) &&
-			add_series(q, catalog->series[i], err) < 0)
-			return -1;
+	for (size_t i = 0; i < catalog->series_count; i++) {
+		struct pri_epoch_series *stored = catalog->series[i];
+		struct series *s = &q->series[q->series_count];
+
+		if (!selects_stored(q, stored))
+			continue;
+		s->stored = stored;
+		s->bounds.since = q->spec.since;
+		s->bounds.until = q->spec.until;
+		for (size_t j = 0; j < stored->run_count; j++) {
+			struct pri_run_reader *r = &q->readers[q->reader_count++];
+
+			r->index = q->series_count;
+			pri_run_reader_start(
+				r, &q->context, stored, stored->runs[j], &s->bounds);
+			if (pr_merge_add(q->merge, &r->source, err) < 0)
+				return -1;
+		}
+		q->series_count++;
+	}
 	return 0;
 }
 
@@ -229,18 +226,14 @@ cover_packet(struct pri_query *q, struct series *s, const struct pr_packet *p,
 	if (s->stored->strays)
 		return 0;
 	if (p->otime < b->since) {
-		if (p->seq > b->lower_seq) {
-			b->lower_seq = p->seq;
-			b->lower_otime = p->otime;
-		}
+		if (p->seq > b->lower.seq)
+			b->lower = (struct pri_seq_time){p->seq, p->otime};
 		return 0;
 	}
 	if (p->otime > b->until) {
 		s->passed = true;
-		if (!b->upper_seq || p->seq < b->upper_seq) {
-			b->upper_seq = p->seq;
-			b->upper_otime = p->otime;
-		}
+		if (!b->upper.seq || p->seq < b->upper.seq)
+			b->upper = (struct pri_seq_time){p->seq, p->otime};
 		return 0;
 	}
 	if (prepare_coverage(s, err) < 0)
@@ -295,7 +288,7 @@ pass_segment(struct pri_query *q, struct pri_run_reader *r, struct pri_held_walk
 static bool
 is_alone(const struct pri_query *q, const struct pri_run_reader *r)
 {
-	if (r->series->strays || !pri_run_reader_inside(r))
+	if (r->series->strays || !pri_entry_inside(&r->entry, r->bounds))
 		return false;
 	for (size_t i = 0; r->series->run_count > 1 && i < q->reader_count; i++) {
 		const struct pri_run_reader *other = &q->readers[i];
@@ -314,14 +307,6 @@ is_alone(const struct pri_query *q, const struct pri_run_reader *r)
  * Without a filter its series say how many packets and bytes fell into each
  * second, and its heavy hitters bound what a host had.
  */
-
-static void
-sum(struct pri_query *q, uint64_t packets, uint64_t bytes)
-{
-	const Packrack__Tally more = {.packets = packets, .bytes = bytes};
-
-	pr_tally_sum(q->spec.tally, &more);
-}
 
 static int
 pass_counted(struct pri_query *q, struct pri_run_reader *r,
@@ -363,37 +348,27 @@ step_of(const struct pri_query *q, const struct pri_segment_entry *e,
 	return first <= last && *out == pri_tally_key_interval(last, step);
 }
 
-/* Does the series say it all, with steps as long as ours? */
-static bool
-series_serves(const struct pri_query *q, const struct pri_segment_entry *e,
-	const struct pri_level1_segment *s)
-{
-	struct pri_series_bucket b;
-	uint64_t packets = 0;
-	int64_t step;
-
-	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
-		if (!step_of(q, e, s, &b, &step))
-			return false;
-		packets += b.packets;
-	}
-	return packets == e->count;
-}
-
+/* 1: the series say it all, with steps as long as ours; 0: they do not; -1: no memory. */
 static int
 count_series(struct pri_query *q, struct pri_run_reader *r,
 	const struct pri_level1_segment *s, struct pr_error *err)
 {
 	uint8_t key[PRI_TALLY_KEY_TIME_LEN];
 	struct pri_series_bucket b;
+	uint64_t packets = 0;
 	int64_t step;
 
-	if (!series_serves(q, &r->entry, s))
+	for (size_t at = 0; pri_level1_series(s, &at, &b); packets += b.packets)
+		if (!step_of(q, &r->entry, s, &b, &step))
+			return 0;
+	if (packets != r->entry.count)
 		return 0;
 	for (size_t at = 0; pri_level1_series(s, &at, &b);) {
+		const Packrack__Tally more = {.packets = b.packets, .bytes = b.bytes};
+
 		step_of(q, &r->entry, s, &b, &step);
 		pri_tally_key_interval_key(step, key);
-		sum(q, b.packets, b.bytes);
+		pr_tally_sum(q->spec.tally, &more);
 		if (pr_tally_add(q->spec.tally, key, sizeof(key), b.packets, b.bytes, err) <
 			0)
 			return -1;
@@ -443,27 +418,6 @@ batch_serves(const struct pri_run_reader *r, const struct pri_level1 *batch,
 	return true;
 }
 
-/*
- * What a host that the record does not name can have at most: not more bytes than the last that it
- * names, when it names as many as there can be, and what the record falls short of. As many packets as
- * go into that, by the shortest packet.
- */
-static void
-bound_others(const struct pri_level1 *batch, const struct batch_sums *sums,
-	const struct pri_level1_top *tops, size_t count, Packrack__Tally *out)
-{
-	out->slack_bytes = batch->bytes_short;
-	if (count == PRI_LEVEL1_TOPS_MAX)
-		out->slack_bytes += tops[count - 1].bytes;
-	if (out->slack_bytes > sums->bytes)
-		out->slack_bytes = sums->bytes;
-	out->slack_packets = sums->packets;
-	if (sums->len_min && out->slack_bytes / sums->len_min < sums->packets)
-		out->slack_packets = out->slack_bytes / sums->len_min;
-	if (!out->slack_bytes && sums->len_min)
-		out->slack_packets = 0;
-}
-
 static uint64_t
 less_than(uint64_t slack, uint64_t bound)
 {
@@ -476,9 +430,22 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 {
 	struct pri_level1_top tops[PRI_LEVEL1_TOPS_MAX];
 	size_t count = pri_level1_tops(batch, tops);
-	Packrack__Tally others = {.packets = sums->packets, .bytes = sums->bytes};
+	Packrack__Tally others = {.packets = sums->packets,
+		.bytes = sums->bytes,
+		.slack_packets = sums->packets,
+		.slack_bytes = batch->bytes_short};
 
-	bound_others(batch, sums, tops, count, &others);
+	/*
+	 * What a host that the record does not name can have at most: not more bytes than the last that it
+	 * names, when it names as many as there can be, and what the record falls short of. As many packets
+	 * as go into that, by the shortest packet.
+	 */
+	if (count == PRI_LEVEL1_TOPS_MAX)
+		others.slack_bytes += tops[count - 1].bytes;
+	if (others.slack_bytes > sums->bytes)
+		others.slack_bytes = sums->bytes;
+	if (sums->len_min && others.slack_bytes / sums->len_min < sums->packets)
+		others.slack_packets = others.slack_bytes / sums->len_min;
 	pr_tally_sum(q->spec.tally, &others);
 	for (size_t i = 0; i < count; i++) {
 		struct pr_tally_item item = {.len = tops[i].len,
@@ -496,14 +463,23 @@ add_tops(struct pri_query *q, const struct pri_level1 *batch, const struct batch
 	return 0;
 }
 
+/* 1: the index has counted the segment that waits, which is passed over; 0: it cannot; -1: no memory. */
 static int
-count_hosts(struct pri_query *q, struct pri_run_reader *r,
-	const struct pri_level1_segment *s, const struct pri_level1 *batch,
-	struct pr_error *err)
+count_from_index(
+	struct pri_query *q, struct pri_run_reader *r, bool *did_io, struct pr_error *err)
 {
+	bool hosts = q->spec.tally_key == PRI_TALLY_KEY_HOST && !q->spec.exact;
 	struct series *series = &q->series[r->index];
+	const struct pri_level1 *batch;
+	struct pri_level1_segment s;
 	struct batch_sums sums;
 
+	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts) ||
+		!pri_prune_segment(
+			q->context.prune, r->series->link, &r->entry, &s, &batch, did_io))
+		return 0;
+	if (!hosts)
+		return count_series(q, r, &s, err);
 	if (r->entry.sequence >= series->counted) {
 		if (!batch_serves(r, batch, &sums))
 			return 0;
@@ -511,48 +487,10 @@ count_hosts(struct pri_query *q, struct pri_run_reader *r,
 			return -1;
 		series->counted = batch->first_sequence + batch->segments;
 	}
-	return pass_counted(q, r, s, err);
-}
-
-static int
-count_from_index(
-	struct pri_query *q, struct pri_run_reader *r, bool *did_io, struct pr_error *err)
-{
-	bool hosts = q->spec.tally_key == PRI_TALLY_KEY_HOST && !q->spec.exact;
-	uint16_t link = r->series->link;
-	struct pri_level1_segment s;
-	const struct pri_level1 *batch;
-
-	if (q->spec.programs.count || (q->spec.tally_key != PRI_TALLY_KEY_TIME && !hosts))
-		return 0;
-	if (!pri_prune_segment(q->context.prune, link, &r->entry, &s, &batch, did_io))
-		return 0;
-	return hosts ? count_hosts(q, r, &s, batch, err) : count_series(q, r, &s, err);
+	return pass_counted(q, r, &s, err);
 }
 
 /* ---- skipping segments ---- */
-
-static void
-count_skipped(Packrack__End *stats, enum pri_prune_verdict verdict, uint64_t bytes)
-{
-	stats->skipped_segments++;
-	stats->skipped_level2 += verdict == PRI_PRUNE_LEVEL2;
-	stats->skipped_level1 += verdict == PRI_PRUNE_LEVEL1;
-	stats->skipped_linktype += verdict == PRI_PRUNE_LINKTYPE;
-	stats->skipped_bytes += bytes;
-}
-
-/* Far from every match no packet is related: there the filter without related packets decides. */
-static enum pri_prune_verdict
-ask_index(struct pri_query *q, struct pri_run_reader *r, struct pri_held_walk *held,
-	bool *did_io)
-{
-	if (q->spec.relations && !pr_relations_overlap(q->spec.relations, r->entry.min_time,
-					 r->entry.max_time))
-		return pri_prune_ask(
-			q->direct_prune, r->series->link, &r->entry, held, did_io);
-	return pri_run_reader_ask(r, held, did_io);
-}
 
 /*
  * Skips the segment that waits if its packets cannot match, or if the index can count them. 1: it was skipped; 0: it
@@ -562,6 +500,8 @@ static int
 skip_segment(
 	struct pri_query *q, struct pri_run_reader *r, bool *did_io, struct pr_error *err)
 {
+	const struct pri_segment_entry *e = &r->entry;
+	const struct pr_relations *relations = q->spec.relations;
 	enum pri_prune_verdict verdict;
 	struct pri_held_walk held;
 	int counted;
@@ -571,12 +511,20 @@ skip_segment(
 		return 0;
 	if (q->spec.tally && (counted = count_from_index(q, r, did_io, err)) != 0)
 		return counted;
-	verdict = ask_index(q, r, &held, did_io);
+	/* far from every match no packet is related: there the filter without related packets decides */
+	if (relations && !pr_relations_overlap(relations, e->min_time, e->max_time))
+		verdict = pri_prune_ask(q->direct_prune, r->series->link, e, &held, did_io);
+	else
+		verdict = pri_run_reader_ask(r, &held, did_io);
 	if (verdict == PRI_PRUNE_READ) {
 		r->state = PRI_RUN_MUST_READ;
 		return 0;
 	}
-	count_skipped(&q->stats, verdict, r->entry.handle.length);
+	q->stats.skipped_segments++;
+	q->stats.skipped_level2 += verdict == PRI_PRUNE_LEVEL2;
+	q->stats.skipped_level1 += verdict == PRI_PRUNE_LEVEL1;
+	q->stats.skipped_linktype += verdict == PRI_PRUNE_LINKTYPE;
+	q->stats.skipped_bytes += e->handle.length;
 	return pass_segment(q, r, &held, err);
 }
 
@@ -603,8 +551,20 @@ open_segment(struct pri_query *q, struct pri_run_reader *r, struct pr_error *err
 
 /* By the filter itself, or by relation to a packet that matches; p->flags tell which. */
 static bool
-is_direct_or_related(struct pri_query *q, struct pr_packet *p)
+matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p)
 {
+	enum pri_match known;
+
+	if (p->time < q->spec.since || p->time > q->spec.until)
+		return false;
+	if (r->series->strays) {
+		q->stats.strays++;
+		if (!q->spec.strays)
+			return false;
+	}
+	known = pri_run_reader_match(r);
+	if (known != PRI_MATCH_UNKNOWN)
+		return known == PRI_MATCH_YES;
 	if (!q->spec.relations)
 		return pri_bpf_set_match(&q->spec.programs, p);
 	if (pri_bpf_set_match(&q->spec.direct, p))
@@ -614,21 +574,6 @@ is_direct_or_related(struct pri_query *q, struct pr_packet *p)
 	p->flags |= pr_relations_test(q->spec.relations, p);
 	q->stats.related += (p->flags & PR_PACKET_RELATED) != 0;
 	return p->flags & PR_PACKET_RELATED;
-}
-
-static bool
-matches(struct pri_query *q, const struct pri_run_reader *r, struct pr_packet *p)
-{
-	if (p->time < q->spec.since || p->time > q->spec.until)
-		return false;
-	if (r->series->strays) {
-		q->stats.strays++;
-		if (!q->spec.strays)
-			return false;
-	}
-	if (pri_run_reader_match(r) != PRI_MATCH_UNKNOWN)
-		return pri_run_reader_match(r) == PRI_MATCH_YES;
-	return is_direct_or_related(q, p);
 }
 
 /* One packet of the merge. PACKET: it matches; WAIT: it does not; ERROR. */
@@ -777,17 +722,20 @@ pri_query_coverage_bytes(const struct pri_query *q)
 }
 
 static int
-add_edge(struct pri_range_list *list, const struct series *s, uint64_t seq, int64_t otime,
-	struct pr_error *err)
+add_edge(struct pri_range_list *list, const struct series *s,
+	const struct pri_seq_time *edge, struct pr_error *err)
 {
-	struct pri_range_builder *one = calloc(1, sizeof(*one));
+	struct pri_range_builder *one;
 	int rc;
 
+	if (!edge->seq)
+		return 0;
+	one = calloc(1, sizeof(*one));
 	if (!one)
 		return pr_error_set(err, "no memory for the list of stored packets");
 	one->epoch = s->stored->epoch;
 	one->link = s->stored->link;
-	rc = pri_range_builder_add(one, seq, otime, list, err);
+	rc = pri_range_builder_add(one, edge->seq, edge->otime, list, err);
 	if (rc == 0)
 		rc = pri_range_builder_end(one, list, err);
 	free(one);
@@ -801,7 +749,6 @@ pri_query_take_edges(struct pri_query *q, struct pri_range_list *list, struct pr
 
 	for (size_t i = 0; i < q->series_count; i++) {
 		struct series *s = &q->series[i];
-		const struct pri_run_bounds *b = &s->bounds;
 		bool lower = (s->passed || done) && !s->lower_given;
 		bool upper = done && !s->upper_given;
 
@@ -809,11 +756,8 @@ pri_query_take_edges(struct pri_query *q, struct pri_range_list *list, struct pr
 			continue;
 		s->lower_given |= lower;
 		s->upper_given |= upper;
-		if (lower && b->lower_seq &&
-			add_edge(list, s, b->lower_seq, b->lower_otime, err) < 0)
-			return -1;
-		if (upper && b->upper_seq &&
-			add_edge(list, s, b->upper_seq, b->upper_otime, err) < 0)
+		if ((lower && add_edge(list, s, &s->bounds.lower, err) < 0) ||
+			(upper && add_edge(list, s, &s->bounds.upper, err) < 0))
 			return -1;
 	}
 	return 0;
@@ -883,23 +827,6 @@ is_oldest_of_stream(const struct pri_query *q, const struct pri_epoch_series *se
 	return first != NULL;
 }
 
-/*
- * The highest overwritten seq of an epoch series: as the catalog saw it, as this query saw it, or, for the series
- * with the stream's oldest segment, all before its first seq.
- */
-static uint64_t
-evicted_seq(const struct pri_query *q, const struct series *s)
-{
-	const struct pri_epoch_series *stored = s->stored;
-	uint64_t seq = stored->evicted_seq;
-
-	if (s->bounds.evicted_seq > seq)
-		seq = s->bounds.evicted_seq;
-	if (is_oldest_of_stream(q, stored) && first_entry(stored)->first_seq - 1 > seq)
-		seq = first_entry(stored)->first_seq - 1;
-	return seq;
-}
-
 /* The whole stream is gone, with segments that were never listed: then the stream's time must do. */
 static bool
 stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *stored)
@@ -911,40 +838,44 @@ stream_is_empty(const struct pri_query *q, const struct pri_epoch_series *stored
 	       info.last_sequence == 0;
 }
 
-/* Sets until as low as is sure; false: nothing of the time range is overwritten. */
-static bool
-bound_evicted(const struct pri_query *q, const struct series *s, struct pri_evicted *e)
-{
-	const struct pri_epoch_series *stored = s->stored;
-
-	if (s->bounds.evicted_seq) { /* while the query ran: the stream's time may be older */
-		e->until = s->bounds.evicted_otime;
-		return e->until >= q->spec.since;
-	}
-	if (stored->evicted_seq && stored->evicted_otime < e->until &&
-		!is_oldest_of_stream(q, stored) && !stream_is_empty(q, stored))
-		e->until = stored->evicted_otime;
-	return e->until != PR_TIME_MIN && e->until >= q->spec.since;
-}
-
 static int
 evicted_series(const struct pri_query *q, struct evicted_list *list, struct pr_error *err)
 {
 	for (size_t i = 0; i < q->series_count; i++) {
-		const struct series *s = &q->series[i];
-		struct pri_evicted e = {.epoch = s->stored->epoch,
+		const struct pri_epoch_series *stored = q->series[i].stored;
+		const struct pri_seq_time *seen = &q->series[i].bounds.evicted;
+		bool oldest, empty;
+		struct pri_evicted e = {.epoch = stored->epoch,
 			.since = PR_TIME_MIN,
-			.link = s->stored->link,
-			.stream = s->stored->stream,
-			.until = pri_volume_evicted_until(q->volume, s->stored->stream),
-			.overtaken = s->bounds.evicted_seq > 0};
+			.link = stored->link,
+			.stream = stored->stream,
+			.until = pri_volume_evicted_until(q->volume, stored->stream),
+			.overtaken = seen->seq > 0};
 
-		if (s->stored->strays || !bound_evicted(q, s, &e))
+		if (seen->seq) /* while the query ran: the stream's time may be older */
+			e.until = seen->otime;
+		if (stored->strays || e.until < q->spec.since ||
+			(!seen->seq && e.until == PR_TIME_MIN))
 			continue;
-		if (!stream_is_empty(q, s->stored))
-			e.last_seq = evicted_seq(q, s);
-		if ((e.last_seq || stream_is_empty(q, s->stored)) &&
-			add_evicted(list, &e, err) < 0)
+		/* until as low as is sure */
+		oldest = is_oldest_of_stream(q, stored);
+		empty = stream_is_empty(q, stored);
+		if (!seen->seq && stored->evicted.seq && stored->evicted.otime < e.until &&
+			!oldest && !empty)
+			e.until = stored->evicted.otime;
+		if (e.until < q->spec.since)
+			continue;
+		/*
+		 * The highest overwritten seq: as the catalog saw it, as this query saw it, or, for the series
+		 * with the stream's oldest segment, all before its first seq.
+		 */
+		if (!empty) {
+			e.last_seq = stored->evicted.seq > seen->seq ? stored->evicted.seq
+								     : seen->seq;
+			if (oldest && first_entry(stored)->first_seq - 1 > e.last_seq)
+				e.last_seq = first_entry(stored)->first_seq - 1;
+		}
+		if ((e.last_seq || empty) && add_evicted(list, &e, err) < 0)
 			return -1;
 	}
 	return 0;

@@ -29,41 +29,11 @@ pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds 
 	       e->first_otime >= b->since && e->last_otime <= b->until;
 }
 
-bool
-pri_run_reader_inside(const struct pri_run_reader *r)
-{
-	return pri_entry_inside(&r->entry, r->bounds);
-}
-
 static void
 note_evicted(struct pri_run_bounds *b, uint64_t seq, int64_t otime)
 {
-	if (seq > b->evicted_seq) {
-		b->evicted_seq = seq;
-		b->evicted_otime = otime;
-	}
-}
-
-/* From here on every packet's time is later than `until`: it lags its otime by at most run->most_back. */
-static bool
-is_beyond(
-	const struct pri_sorted_run *run, const struct pri_segment_entry *e, int64_t until)
-{
-	int64_t earliest;
-
-	return !__builtin_sub_overflow(e->first_otime, run->most_back, &earliest) &&
-	       earliest > until;
-}
-
-/* The buffer, whose packets nobody uses any more, is for the next segment that is opened. */
-static void
-release_buffer(struct pri_run_reader *r)
-{
-	if (!r->buffer.bytes)
-		return;
-	free(r->context->spare.bytes);
-	r->context->spare = r->buffer;
-	r->buffer = (struct pri_read_buffer){0};
+	if (seq > b->evicted.seq)
+		b->evicted = (struct pri_seq_time){seq, otime};
 }
 
 /* On to the next entry that can matter. false: there is none. */
@@ -72,20 +42,25 @@ next_entry(struct pri_run_reader *r)
 {
 	struct pri_run_bounds *b = r->bounds;
 	const struct pri_segment_entry *e;
+	int64_t earliest;
 
-	release_buffer(r);
+	if (r->buffer.bytes) { /* nobody uses its packets any more: for the next segment that is opened */
+		free(r->context->spare.bytes);
+		r->context->spare = r->buffer;
+		r->buffer = (struct pri_read_buffer){0};
+	}
 	r->state = PRI_RUN_DONE;
 	if (r->next < r->run->base) { /* overwritten meanwhile */
-		note_evicted(b, r->series->evicted_seq, r->series->evicted_otime);
+		note_evicted(b, r->series->evicted.seq, r->series->evicted.otime);
 		r->next = r->run->base;
 	}
 	while (r->next < r->end && (e = pri_sorted_run_at(r->run, r->next))) {
 		if (e->first_otime > b->until &&
-			(!b->upper_seq || e->first_seq < b->upper_seq)) {
-			b->upper_seq = e->first_seq;
-			b->upper_otime = e->first_otime;
-		}
-		if (is_beyond(r->run, e, b->until))
+			(!b->upper.seq || e->first_seq < b->upper.seq))
+			b->upper = (struct pri_seq_time){e->first_seq, e->first_otime};
+		/* beyond: a packet's time lags its otime by at most most_back, so all are later than until */
+		if (!__builtin_sub_overflow(e->first_otime, r->run->most_back, &earliest) &&
+			earliest > b->until)
 			return false;
 		r->next++;
 		if (is_wanted(e, b)) {
@@ -166,23 +141,6 @@ pri_run_reader_ask(struct pri_run_reader *r, struct pri_held_walk *held, bool *d
 	return d->verdict;
 }
 
-/* What held walks over is the index's only until the next question. */
-static bool
-copy_held(struct decision *d)
-{
-	size_t len = (size_t)(d->held.end - d->held.at);
-
-	if (d->verdict == PRI_PRUNE_READ || d->held.form == PRI_HELD_ALL || len == 0)
-		return true;
-	d->own = malloc(len);
-	if (!d->own)
-		return false;
-	memcpy(d->own, d->held.at, len);
-	d->held.at = d->own;
-	d->held.end = d->own + len;
-	return true;
-}
-
 /* Decides about one entry more. false: that is enough. */
 static bool
 decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *ios)
@@ -192,12 +150,21 @@ decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *io
 	struct decision *d = &a->at[(a->head + a->count) % DECIDED_MAX];
 	struct sfs_plan plan;
 	bool did_io = false;
+	size_t len;
 
 	*d = (struct decision){.number = a->next, .verdict = PRI_PRUNE_READ};
 	if (pri_entry_inside(e, r->bounds))
 		d->verdict = pri_prune_ask(c->prune, r->series->link, e, &d->held, &did_io);
-	if (!copy_held(d))
-		return false;
+	/* what held walks over is the index's only until the next question */
+	len = (size_t)(d->held.end - d->held.at);
+	if (d->verdict != PRI_PRUNE_READ && d->held.form != PRI_HELD_ALL && len) {
+		d->own = malloc(len);
+		if (!d->own)
+			return false;
+		memcpy(d->own, d->held.at, len);
+		d->held.at = d->own;
+		d->held.end = d->own + len;
+	}
 	a->next++;
 	a->count++;
 	*ios += did_io;
@@ -210,14 +177,23 @@ decide(struct pri_run_reader *r, const struct pri_segment_entry *e, unsigned *io
 	return *ios < IO_MAX;
 }
 
-/* Few segments at first: they may be all that is wanted. */
 static void
 look_ahead(struct pri_run_reader *r)
 {
 	struct pri_run_context *c = r->context;
-	struct pri_run_ahead *a = r->ahead;
+	struct pri_run_ahead *a;
 	unsigned ios = 0;
 
+	if (!c->ahead || r->series->strays)
+		return;
+	if (!c->scans)
+		c->scans = pri_scans_create(c->programs);
+	if (c->scans && !r->ahead)
+		r->ahead = calloc(1, sizeof(*r->ahead));
+	a = r->ahead;
+	if (!c->scans || !a)
+		return;
+	/* few segments at first: they may be all that is wanted */
 	c->window = c->window < PRI_SCANS_AHEAD / 2 ? c->window * 2 + 1 : PRI_SCANS_AHEAD;
 	if (a->next < r->next)
 		a->next = r->next;
@@ -234,54 +210,35 @@ look_ahead(struct pri_run_reader *r)
 	}
 }
 
-static bool
-can_look_ahead(struct pri_run_reader *r)
-{
-	struct pri_run_context *c = r->context;
-
-	if (!c->ahead || r->series->strays)
-		return false;
-	if (!c->scans)
-		c->scans = pri_scans_create(c->programs);
-	if (c->scans && !r->ahead)
-		r->ahead = calloc(1, sizeof(*r->ahead));
-	return c->scans && r->ahead;
-}
-
 /* ---- segments ---- */
-
-/* Is the segment what the catalog says? Handles prove the record, but the run must stay in order. */
-static bool
-fits(const struct pri_run_reader *r)
-{
-	const struct pr_segment_header *h = &r->reader.header;
-
-	return h->epoch == r->series->epoch && h->link == r->series->link &&
-	       h->first_seq == r->entry.first_seq &&
-	       h->first_otime == r->entry.first_otime && !(h->flags & PR_SEGMENT_MIXED);
-}
 
 /* scanned: body is there already. */
 static bool
 read_segment(struct pri_run_reader *r, bool scanned)
 {
 	struct pri_run_context *c = r->context;
-	size_t length = r->entry.handle.length;
+	const struct pri_segment_entry *e = &r->entry;
+	const struct pr_segment_header *h = &r->reader.header;
 	int rc = scanned ? SFS_OK
 			 : pri_volume_read_record(
-				   c->volume, &r->entry.handle, &r->buffer, &r->body, NULL);
+				   c->volume, &e->handle, &r->buffer, &r->body, NULL);
 
-	if (rc == SFS_OK && pr_segment_open(&r->reader, r->body, length, NULL) == 0 &&
-		fits(r) && pr_segment_next(&r->reader, &r->packet, NULL) == 1 &&
-		r->packet.otime == r->entry.first_otime) {
+	/* is it what the catalog says? Handles prove the record, but the run must stay in order */
+	if (rc == SFS_OK &&
+		pr_segment_open(&r->reader, r->body, e->handle.length, NULL) == 0 &&
+		h->epoch == r->series->epoch && h->link == r->series->link &&
+		h->first_seq == e->first_seq && h->first_otime == e->first_otime &&
+		!(h->flags & PR_SEGMENT_MIXED) &&
+		pr_segment_next(&r->reader, &r->packet, NULL) == 1 &&
+		r->packet.otime == e->first_otime) {
 		c->stats->scanned_segments++;
-		c->stats->scanned_bytes += length;
+		c->stats->scanned_bytes += e->handle.length;
 		return true;
 	}
 	if (rc == SFS_DELETED)
 		c->deleted_segments++;
 	else if (rc == SFS_EXPIRED)
-		note_evicted(r->bounds, pri_entry_last_seq(&r->entry), r->entry.last_otime);
+		note_evicted(r->bounds, pri_entry_last_seq(e), e->last_otime);
 	else
 		c->stats->corrupt_records++;
 	return false;
@@ -298,7 +255,7 @@ can_skip(const struct pri_run_reader *r, int64_t skip_max)
 	       e->count == (uint64_t)e->seq_span + 1 && h->count == e->count &&
 	       r->matches.last_seq == pri_entry_last_seq(e) &&
 	       h->last_otime == e->last_otime && h->min_time == e->min_time &&
-	       h->max_time == e->max_time && pri_run_reader_inside(r);
+	       h->max_time == e->max_time && pri_entry_inside(e, r->bounds);
 }
 
 /* Loads the next packet that matches; false: there is none. */
@@ -330,8 +287,7 @@ pri_run_reader_open(struct pri_run_reader *r, int64_t skip_max)
 		r->matches.judged = 0;
 		r->matches.sound = false;
 	}
-	if (can_look_ahead(r))
-		look_ahead(r);
+	look_ahead(r);
 	r->not_whole = r->skipping = false;
 	r->state = read_segment(r, scanned) ? PRI_RUN_OPENED : PRI_RUN_WAITING;
 	if (r->state == PRI_RUN_WAITING || !can_skip(r, skip_max))
@@ -393,33 +349,29 @@ pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *wa
 
 /* ---- as a source ---- */
 
-static bool
-next_packet(struct pri_run_reader *r)
-{
-	struct pr_packet last = r->packet;
-	int rc;
-
-	if (r->skipping)
-		return next_match(r) || next_entry(r);
-	rc = pr_segment_next(&r->reader, &r->packet, NULL);
-	if (rc == 1 && pr_packet_compare(&r->packet, &last) > 0)
-		return true;
-	if (rc != 0) /* damaged, or out of order: the rest of it is not to be trusted */
-		r->context->stats->corrupt_records++;
-	return next_entry(r);
-}
-
 static int
 source_next(struct pr_source *source, struct pr_packet *out, struct pr_error *err)
 {
 	struct pri_run_reader *r = (struct pri_run_reader *)source;
+	int64_t otime = r->packet.otime;
 	bool more = true;
+	int rc;
 
 	(void)err;
-	if (r->state == PRI_RUN_OPENED)
+	if (r->state == PRI_RUN_OPENED) {
 		r->state = PRI_RUN_OPEN;
-	else
-		more = r->state == PRI_RUN_OPEN ? next_packet(r) : next_entry(r);
+	} else if (r->state != PRI_RUN_OPEN) {
+		more = next_entry(r);
+	} else if (r->skipping) {
+		more = next_match(r) || next_entry(r);
+	} else {
+		rc = pr_segment_next(&r->reader, &r->packet, NULL);
+		if (rc != 1 || r->packet.otime < otime) {
+			/* damaged, or out of order (seqs grow): the rest of it is not to be trusted */
+			r->context->stats->corrupt_records += rc != 0;
+			more = next_entry(r);
+		}
+	}
 	*out = r->packet;
 	return more ? PR_SOURCE_PACKET : PR_SOURCE_END;
 }
@@ -447,10 +399,9 @@ pri_run_reader_start(struct pri_run_reader *r, struct pri_run_context *context,
 	r->end = pri_sorted_run_end(run);
 	r->next = pri_sorted_run_search(run, b->since);
 	before = pri_sorted_run_at(run, r->next - 1);
-	if (before && pri_entry_last_seq(before) > b->lower_seq) {
-		b->lower_seq = pri_entry_last_seq(before);
-		b->lower_otime = before->last_otime;
-	}
+	if (before && pri_entry_last_seq(before) > b->lower.seq)
+		b->lower = (struct pri_seq_time){
+			pri_entry_last_seq(before), before->last_otime};
 	context->stats->skipped_segments += r->next - run->base;
 }
 

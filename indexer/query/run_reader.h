@@ -39,13 +39,11 @@ struct pri_run_context {
 	unsigned window; /* segments that may be ahead */
 };
 
-/* Of an epoch series: the time range, and the seqs that lie just outside of it; 0: none. */
+/* Of an epoch series: the time range, and the seqs that lie just outside of it; seq 0: none. */
 struct pri_run_bounds {
 	int64_t since, until;
-	uint64_t lower_seq, upper_seq;
-	int64_t lower_otime, upper_otime;
-	uint64_t evicted_seq; /* overwritten while the query ran */
-	int64_t evicted_otime;
+	struct pri_seq_time lower, upper;
+	struct pri_seq_time evicted; /* overwritten while the query ran */
 };
 
 struct pri_run_reader {
@@ -98,8 +96,7 @@ bool pri_run_reader_untouched(const struct pri_run_reader *r);
  */
 bool pri_run_reader_verify(const struct pri_run_reader *r, struct pr_segment_walk *walk,
 	struct pr_packet *last);
-/* The segment that waits lies wholly within the time range, by otime and by packet time. */
-bool pri_run_reader_inside(const struct pri_run_reader *r);
+/* A segment lies wholly within the time range, by otime and by packet time. */
 bool pri_entry_inside(const struct pri_segment_entry *e, const struct pri_run_bounds *b);
 
 #endif

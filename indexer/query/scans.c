@@ -53,24 +53,7 @@ pri_scans_setup(unsigned threads, int nice)
 	pool.nice = nice;
 }
 
-static unsigned
-threads_wanted(void)
-{
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned n = pool.wanted ? pool.wanted : cpus > 2 ? (unsigned)cpus - 1 : 2;
-
-	return n < PRI_SCANS_THREADS_MAX ? n : PRI_SCANS_THREADS_MAX;
-}
-
 /* ---- a segment ---- */
-
-static bool
-matches_room(struct pri_matches *m, size_t bytes)
-{
-	if (!m->places)
-		m->places = malloc(PRI_PLACES_MAX * sizeof(*m->places));
-	return m->places && PR_ARRAY_RESERVE(m->bits, m->room, bytes) == 0;
-}
 
 void
 pri_matches_free(struct pri_matches *m)
@@ -80,55 +63,44 @@ pri_matches_free(struct pri_matches *m)
 	*m = (struct pri_matches){0};
 }
 
-static void
-note_match(struct pri_matches *m, const struct pr_segment_reader *before)
-{
-	m->bits[m->judged / 8] |= (uint8_t)(1u << m->judged % 8);
-	if (m->count < PRI_PLACES_MAX)
-		m->places[m->count] = *before;
-	m->count++;
-}
-
-/* seqs grow, which the reader has seen to. */
-static bool
-as_said(const struct pr_segment_header *h, const struct pr_packet *p, int64_t last)
-{
-	return p->otime >= last && p->otime <= h->last_otime && p->time >= h->min_time &&
-	       p->time <= h->max_time;
-}
-
-/* Where most packets match the query walks anyway, and filters as it does. */
-static bool
-too_many(const struct pri_matches *m)
-{
-	return m->count > PRI_PLACES_MAX && m->count > m->judged / 2;
-}
-
 /* Up to where it can be read: the query meets the rest as it is. */
 static void
 judge(struct pri_scan *s, size_t length)
 {
 	struct pr_segment_reader reader, before;
+	const struct pr_segment_header *h = &reader.header;
 	struct pri_matches *m = &s->matches;
 	struct pr_packet p = {0};
+	size_t bytes;
 	int rc;
 
 	m->judged = m->count = 0;
 	if (pr_segment_open(&reader, s->body, length, NULL) < 0 ||
-		pri_bpf_set_all(s->programs, reader.header.linktype) ||
-		!matches_room(m, reader.header.count / 8 + 1))
+		pri_bpf_set_all(s->programs, h->linktype))
 		return;
-	memset(m->bits, 0, reader.header.count / 8 + 1);
+	bytes = h->count / 8 + 1;
+	if (!m->places)
+		m->places = malloc(PRI_PLACES_MAX * sizeof(*m->places));
+	if (!m->places || PR_ARRAY_RESERVE(m->bits, m->room, bytes) < 0)
+		return;
+	memset(m->bits, 0, bytes);
 	m->sound = true;
-	for (int64_t last = reader.header.first_otime;; last = p.otime, m->judged++) {
+	for (int64_t last = h->first_otime;; last = p.otime, m->judged++) {
 		before = reader;
 		rc = pr_segment_next(&reader, &p, NULL);
 		if (rc != 1)
 			break;
-		m->sound = m->sound && as_said(&reader.header, &p, last);
-		if (pri_bpf_set_match(s->programs, &p))
-			note_match(m, &before);
-		if (too_many(m))
+		/* as the header says; that seqs grow the reader has seen to */
+		m->sound = m->sound && p.otime >= last && p.otime <= h->last_otime &&
+			   p.time >= h->min_time && p.time <= h->max_time;
+		if (pri_bpf_set_match(s->programs, &p)) {
+			m->bits[m->judged / 8] |= (uint8_t)(1u << m->judged % 8);
+			if (m->count < PRI_PLACES_MAX)
+				m->places[m->count] = before;
+			m->count++;
+		}
+		/* where most packets match the query walks anyway, and filters as it does */
+		if (m->count > PRI_PLACES_MAX && m->count > m->judged / 2)
 			break;
 	}
 	m->sound = m->sound && rc == 0 && m->count <= PRI_PLACES_MAX;
@@ -153,18 +125,17 @@ work(struct pri_scan *s)
 
 /* ---- the threads ---- */
 
-static struct pri_scan *
-next_of_queue(void)
+/* Under the lock; s is in the queue. */
+static void
+take_from_queue(struct pri_scan *s)
 {
-	struct pri_scan *s = pool.head;
+	struct pri_scan **at = &pool.head;
 
-	if (!s)
-		return NULL;
-	pool.head = s->next;
-	if (!pool.head)
-		pool.tail = &pool.head;
-	s->state = RUNNING;
-	return s;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	if (!*at)
+		pool.tail = at;
 }
 
 static void *
@@ -177,11 +148,13 @@ run(void *arg)
 		setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + pool.nice);
 	pthread_mutex_lock(&pool.lock);
 	while (!pool.stop) {
-		s = next_of_queue();
+		s = pool.head;
 		if (!s) {
 			pthread_cond_wait(&pool.work, &pool.lock);
 			continue;
 		}
+		take_from_queue(s);
+		s->state = RUNNING;
 		pthread_mutex_unlock(&pool.lock);
 		work(s);
 		pthread_mutex_lock(&pool.lock);
@@ -196,33 +169,19 @@ run(void *arg)
 static void
 join_pool(struct pri_scans *scans)
 {
-	unsigned want;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned want = pool.wanted ? pool.wanted : cpus > 2 ? (unsigned)cpus - 1 : 2;
 
+	if (want > PRI_SCANS_THREADS_MAX)
+		want = PRI_SCANS_THREADS_MAX;
 	pthread_mutex_lock(&pool.starting);
 	scans->member = true;
 	if (pool.users++ == 0) {
 		pool.stop = false;
-		for (want = threads_wanted(); pool.count < want; pool.count++)
+		for (; pool.count < want; pool.count++)
 			if (pr_thread_start(&pool.threads[pool.count], run, NULL,
 				    "a thread of queries", NULL) < 0)
 				break;
-	}
-	pthread_mutex_unlock(&pool.starting);
-}
-
-static void
-leave_pool(struct pri_scans *scans)
-{
-	if (!scans->member)
-		return;
-	pthread_mutex_lock(&pool.starting);
-	if (--pool.users == 0) {
-		pthread_mutex_lock(&pool.lock);
-		pool.stop = true;
-		pthread_cond_broadcast(&pool.work);
-		pthread_mutex_unlock(&pool.lock);
-		for (; pool.count > 0; pool.count--)
-			pthread_join(pool.threads[pool.count - 1], NULL);
 	}
 	pthread_mutex_unlock(&pool.starting);
 }
@@ -245,25 +204,17 @@ pri_scans_free(const struct pri_scans *scans)
 	return PRI_SCANS_AHEAD - scans->begun;
 }
 
-static struct pri_scan *
-idle_one(struct pri_scans *scans)
-{
-	struct pri_scan *found = NULL;
-
-	pthread_mutex_lock(&pool.lock);
-	for (unsigned i = 0; i < PRI_SCANS_AHEAD && !found; i++)
-		if (scans->items[i].state == IDLE)
-			found = &scans->items[i];
-	pthread_mutex_unlock(&pool.lock);
-	return found;
-}
-
 struct pri_scan *
 pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	const struct sfs_handle *handle)
 {
-	struct pri_scan *s = idle_one(scans);
+	struct pri_scan *s = NULL;
 
+	pthread_mutex_lock(&pool.lock);
+	for (unsigned i = 0; i < PRI_SCANS_AHEAD && !s; i++)
+		if (scans->items[i].state == IDLE)
+			s = &scans->items[i];
+	pthread_mutex_unlock(&pool.lock);
 	if (!s)
 		return NULL;
 	if (!scans->member)
@@ -282,22 +233,6 @@ pri_scans_begin(struct pri_scans *scans, const struct sfs_plan *plan,
 	return s;
 }
 
-/* Under the lock: out of the queue, if it is still there. */
-static bool
-unqueue(struct pri_scan *s)
-{
-	struct pri_scan **at = &pool.head;
-
-	if (s->state != QUEUED)
-		return false;
-	while (*at != s)
-		at = &(*at)->next;
-	*at = s->next;
-	if (!*at)
-		pool.tail = at;
-	return true;
-}
-
 /* Done, or taken back. true: taken back. */
 static bool
 settle(struct pri_scan *s)
@@ -305,7 +240,9 @@ settle(struct pri_scan *s)
 	bool back;
 
 	pthread_mutex_lock(&pool.lock);
-	back = unqueue(s);
+	back = s->state == QUEUED;
+	if (back)
+		take_from_queue(s);
 	while (!back && s->state == RUNNING)
 		pthread_cond_wait(&pool.done, &pool.lock);
 	s->state = IDLE;
@@ -352,7 +289,16 @@ pri_scans_destroy(struct pri_scans **scans)
 		free(s->items[i].buffer.bytes);
 		pri_matches_free(&s->items[i].matches);
 	}
-	leave_pool(s);
+	pthread_mutex_lock(&pool.starting);
+	if (s->member && --pool.users == 0) {
+		pthread_mutex_lock(&pool.lock);
+		pool.stop = true;
+		pthread_cond_broadcast(&pool.work);
+		pthread_mutex_unlock(&pool.lock);
+		for (; pool.count > 0; pool.count--)
+			pthread_join(pool.threads[pool.count - 1], NULL);
+	}
+	pthread_mutex_unlock(&pool.starting);
 	free(s);
 	*scans = NULL;
 }

@@ -73,8 +73,8 @@ START_TEST(numbers_stay_when_entries_expire)
 		ck_assert_uint_eq(pri_sorted_run_at(lane, n)->sequence, n + 1);
 	ck_assert_ptr_null(pri_sorted_run_at(lane, 898));
 	ck_assert_ptr_null(pri_sorted_run_at(lane, 1000));
-	ck_assert_uint_eq(run->evicted_seq, 8990);
-	ck_assert_int_eq(run->evicted_otime, 8989);
+	ck_assert_uint_eq(run->evicted.seq, 8990);
+	ck_assert_int_eq(run->evicted.otime, 8989);
 	ck_assert(pri_catalog_times(&c, -1, &first, &last));
 	ck_assert_int_eq(first, 8990);
 	pri_catalog_expire(&c, 2, UINT64_MAX);
