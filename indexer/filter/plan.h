@@ -33,12 +33,12 @@ enum pri_plan_op {
 };
 
 struct pri_plan_node {
-	uint8_t op; /* enum pri_plan_op */
+	uint32_t op; /* enum pri_plan_op */
 	uint32_t left, right;
 };
 
 struct pri_plan_range {
-	uint8_t number; /* enum pri_number */
+	uint64_t number; /* enum pri_number */
 	int64_t least, most; /* both included */
 };
 

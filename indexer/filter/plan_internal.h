@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "indexer/filter/bpf.h"
 #include "indexer/filter/plan.h"
@@ -34,20 +35,25 @@ enum pri_term_field {
 /* A node of op PRI_PLAN_KEY, PRI_PLAN_RANGE, or of this: a field's bits under mask are those of value. */
 #define PRI_TERM_BYTES 100
 
-struct pri_term_leaf { /* what is not used is 0 */
+/* Compared and hashed as bytes, so there is nothing between its members; what is not used is 0. */
+struct pri_term_leaf {
 	uint8_t op;
 	uint8_t field;
 	uint8_t whole; /* BYTES: a load has shown that the field's last byte was captured */
+	uint8_t unused;
 	struct pri_key key;
 	uint8_t mask[16], value[16];
 	struct pri_plan_range range;
 };
+_Static_assert(sizeof(struct pri_term_leaf) ==
+		       4 + sizeof(struct pri_key) + 2 * 16 + sizeof(struct pri_plan_range),
+	"a leaf has no holes");
 
 struct pri_terms {
 	struct pri_plan_node *nodes;
 	struct pri_term_leaf *leaves; /* nodes[i].left of a leaf */
 	uint32_t *table; /* of numbers of nodes, by hash; 0: free */
-	uint32_t count, room, leaf_count, table_size;
+	uint32_t count, room, leaf_count; /* the table has twice that room */
 	uint32_t limit; /* of nodes: what would be more is TRUE */
 	const struct pri_insn *times; /* the program's */
 	size_t time_count;
@@ -58,10 +64,6 @@ int pri_terms_init(struct pri_terms *terms, uint32_t limit);
 void pri_terms_free(struct pri_terms *terms);
 
 uint32_t pri_term_leaf(struct pri_terms *terms, const struct pri_term_leaf *leaf);
-/* As it stands; finds out nothing about it. AND or OR. */
-uint32_t pri_term_node(
-	struct pri_terms *terms, enum pri_plan_op op, uint32_t a, uint32_t b);
-
 /* Leaves of one field, or ranges of one number, become one. */
 uint32_t pri_term_and(struct pri_terms *terms, uint32_t a, uint32_t b);
 uint32_t pri_term_or(struct pri_terms *terms, uint32_t a, uint32_t b);
@@ -75,11 +77,20 @@ uint32_t pri_term_branch(struct pri_terms *t, uint32_t if_true, uint32_t yes,
 
 #define PRI_TERM_PARTS 24
 /*
- * The parts of an AND, however nested, or the formula itself; sorted, none twice. 0: there are more
- * than PRI_TERM_PARTS.
+ * Puts the parts of an AND, however nested, or the formula itself to the count that are there; sorted, none
+ * twice. Returns how many there are then; 0: more than PRI_TERM_PARTS.
  */
-size_t pri_term_parts(
-	const struct pri_terms *terms, uint32_t a, uint32_t parts[PRI_TERM_PARTS]);
+size_t pri_term_parts(const struct pri_terms *terms, uint32_t a,
+	uint32_t parts[PRI_TERM_PARTS], size_t count);
+/* Takes out part i of count. */
+static inline void
+pri_term_drop(uint32_t *parts, size_t *count, size_t i)
+{
+	--*count;
+	memmove(parts + i, parts + i + 1, (*count - i) * sizeof(*parts));
+}
+/* The first alternative of *a, which becomes the others: of an OR; of any other formula itself, then FALSE. */
+uint32_t pri_term_next(const struct pri_terms *terms, uint32_t *a);
 /* An AND of them all as they stand; of none TRUE. */
 uint32_t pri_term_join(struct pri_terms *terms, const uint32_t *parts, size_t count);
 

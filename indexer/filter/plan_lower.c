@@ -417,7 +417,7 @@ lower_and(struct lower *l, uint32_t a, uint32_t b)
 
 	if (!know_all(l) || !pri_term_is(l->t, both, PRI_PLAN_AND))
 		return both;
-	count = pri_term_parts(l->t, both, parts);
+	count = pri_term_parts(l->t, both, parts, 0);
 	if (!count)
 		return both;
 	more = plan_pairs(l->t, parts, count);
@@ -462,7 +462,7 @@ static uint32_t
 factor(struct lower *l, uint32_t a, uint32_t b, unsigned depth)
 {
 	uint32_t pa[PRI_TERM_PARTS], pb[PRI_TERM_PARTS], common[PRI_TERM_PARTS], rest;
-	size_t na = pri_term_parts(l->t, a, pa), nb = pri_term_parts(l->t, b, pb), n;
+	size_t na = pri_term_parts(l->t, a, pa, 0), nb = pri_term_parts(l->t, b, pb, 0), n;
 
 	if (!na || !nb)
 		return PRI_TERM_FALSE;
