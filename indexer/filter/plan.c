@@ -330,8 +330,7 @@ make(struct planner *p)
 		backwards(p);
 		term = p->nodes[0].term;
 	}
-	term = pri_plan_lower(&p->terms, term);
-	return p->terms.failed ? NULL : pri_plan_finish(&p->terms, term);
+	return pri_plan_lower(&p->terms, term);
 }
 
 struct pri_plan *

@@ -76,23 +76,23 @@ uint32_t pri_term_branch(struct pri_terms *t, uint32_t if_true, uint32_t yes,
 	uint32_t if_false, uint32_t no);
 
 #define PRI_TERM_PARTS 24
-/*
- * Puts the parts of an AND, however nested, or the formula itself to the count that are there; sorted, none
- * twice. Returns how many there are then; 0: more than PRI_TERM_PARTS.
- */
-size_t pri_term_parts(const struct pri_terms *terms, uint32_t a,
-	uint32_t parts[PRI_TERM_PARTS], size_t count);
-/* Takes out part i of count. */
+struct pri_parts {
+	size_t count;
+	uint32_t items[PRI_TERM_PARTS]; /* sorted, none twice */
+};
+/* Adds the parts of an AND, however nested, or the formula itself. false: there is no room for all. */
+bool pri_term_parts(const struct pri_terms *terms, uint32_t a, struct pri_parts *parts);
 static inline void
-pri_term_drop(uint32_t *parts, size_t *count, size_t i)
+pri_term_drop(struct pri_parts *parts, size_t i)
 {
-	--*count;
-	memmove(parts + i, parts + i + 1, (*count - i) * sizeof(*parts));
+	parts->count--;
+	memmove(parts->items + i, parts->items + i + 1,
+		(parts->count - i) * sizeof(parts->items[0]));
 }
+/* An AND of them all as they stand; of none TRUE. */
+uint32_t pri_term_join(struct pri_terms *terms, const struct pri_parts *parts);
 /* The first alternative of *a, which becomes the others: of an OR; of any other formula itself, then FALSE. */
 uint32_t pri_term_next(const struct pri_terms *terms, uint32_t *a);
-/* An AND of them all as they stand; of none TRUE. */
-uint32_t pri_term_join(struct pri_terms *terms, const uint32_t *parts, size_t count);
 
 static inline bool
 pri_term_is(const struct pri_terms *terms, uint32_t a, unsigned op)
@@ -162,17 +162,11 @@ uint32_t pri_state_branch(struct pri_state *state, const struct pri_linktype_lay
 	const struct pri_insn *in, bool taken, struct pri_terms *terms);
 
 /*
- * Turns what a program tests into what an index can be asked: bytes become whole keys, prefixes or "may match";
- * addresses and ports that come together become pairs, services and parts of composites; what both ways of an OR
- * demand is demanded once; tests that other tests imply are left out (a host's packets are of IP or ARP). Look at
- * terms->failed.
+ * Makes the plan of what a program tests, of what an index can be asked: bytes become whole keys, prefixes or
+ * "may match"; addresses and ports that come together become pairs, services and parts of composites; what both
+ * ways of an OR demand is demanded once; tests that other tests imply are left out (a host's packets are of IP or
+ * ARP). Where the plan nests to the left deeper than a walk over it may go, it says "may match". NULL: no memory.
  */
-uint32_t pri_plan_lower(struct pri_terms *terms, uint32_t term);
-
-/*
- * Makes the plan of a formula: its parts, numbered anew. Where they nest to the left deeper than a walk over the
- * plan may go, it says "may match". NULL: no memory.
- */
-struct pri_plan *pri_plan_finish(const struct pri_terms *terms, uint32_t term);
+struct pri_plan *pri_plan_lower(struct pri_terms *terms, uint32_t term);
 
 #endif

@@ -128,43 +128,43 @@ node(struct pri_terms *t, enum pri_plan_op op, uint32_t a, uint32_t b)
 
 /* ---- and ---- */
 
-static size_t
-insert(uint32_t *parts, size_t count, uint32_t part)
+static void
+insert(struct pri_parts *parts, uint32_t part)
 {
-	size_t at = count;
+	size_t at = parts->count;
+	uint32_t *p = parts->items;
 
-	while (at > 0 && parts[at - 1] > part)
+	while (at > 0 && p[at - 1] > part)
 		at--;
-	if (at > 0 && parts[at - 1] == part)
-		return count;
-	memmove(parts + at + 1, parts + at, (count - at) * sizeof(*parts));
-	parts[at] = part;
-	return count + 1;
+	if (at > 0 && p[at - 1] == part)
+		return;
+	memmove(p + at + 1, p + at, (parts->count++ - at) * sizeof(*p));
+	p[at] = part;
 }
 
 /* ANDs are chains to the right, as pri_term_join makes them. */
-size_t
-pri_term_parts(
-	const struct pri_terms *t, uint32_t a, uint32_t parts[PRI_TERM_PARTS], size_t count)
+bool
+pri_term_parts(const struct pri_terms *t, uint32_t a, struct pri_parts *parts)
 {
 	for (;; a = t->nodes[a].right) {
 		bool and = pri_term_is(t, a, PRI_PLAN_AND);
 
-		if (count == PRI_TERM_PARTS)
-			return 0;
-		count = insert(parts, count, and? t->nodes[a].left : a);
+		if (parts->count == PRI_TERM_PARTS)
+			return false;
+		insert(parts, and? t->nodes[a].left : a);
 		if (!and)
-			return count;
+			return true;
 	}
 }
 
 uint32_t
-pri_term_join(struct pri_terms *t, const uint32_t *parts, size_t count)
+pri_term_join(struct pri_terms *t, const struct pri_parts *parts)
 {
-	uint32_t a = count ? parts[count - 1] : PRI_TERM_TRUE;
+	size_t i = parts->count;
+	uint32_t a = i ? parts->items[--i] : PRI_TERM_TRUE;
 
-	for (size_t i = count; i-- > 1;)
-		a = node(t, PRI_PLAN_AND, parts[i - 1], a);
+	while (i-- > 0)
+		a = node(t, PRI_PLAN_AND, parts->items[i], a);
 	return a;
 }
 
@@ -198,30 +198,30 @@ merge(struct pri_terms *t, uint32_t na, uint32_t nb)
 							 : PRI_TERM_FALSE;
 }
 
-/* Merges what can be merged. */
+/* An AND of what is left when all is merged that can be. */
 static uint32_t
-merge_parts(struct pri_terms *t, uint32_t *parts, size_t count)
+merge_parts(struct pri_terms *t, struct pri_parts *parts)
 {
-	for (size_t i = 0; i < count; i++)
-		for (size_t j = i + 1; j < count; j++) {
-			uint32_t one = merge(t, parts[i], parts[j]);
+	for (size_t i = 0; i < parts->count; i++)
+		for (size_t j = i + 1; j < parts->count; j++) {
+			uint32_t one = merge(t, parts->items[i], parts->items[j]);
 
 			if (one == PRI_TERM_FALSE)
 				return PRI_TERM_FALSE;
 			if (one == PRI_TERM_TRUE)
 				continue;
-			pri_term_drop(parts, &count, j);
-			pri_term_drop(parts, &count, i);
-			return merge_parts(t, parts, insert(parts, count, one));
+			pri_term_drop(parts, j);
+			pri_term_drop(parts, i);
+			insert(parts, one);
+			return merge_parts(t, parts);
 		}
-	return pri_term_join(t, parts, count);
+	return pri_term_join(t, parts);
 }
 
 uint32_t
 pri_term_and(struct pri_terms *t, uint32_t a, uint32_t b)
 {
-	uint32_t parts[PRI_TERM_PARTS];
-	size_t count;
+	struct pri_parts parts = {0};
 
 	if (a == PRI_TERM_FALSE || b == PRI_TERM_FALSE)
 		return PRI_TERM_FALSE;
@@ -229,9 +229,9 @@ pri_term_and(struct pri_terms *t, uint32_t a, uint32_t b)
 		return b;
 	if (b == PRI_TERM_TRUE)
 		return a;
-	count = pri_term_parts(t, a, parts, 0);
-	count = count ? pri_term_parts(t, b, parts, count) : 0;
-	return count ? merge_parts(t, parts, count) : node(t, PRI_PLAN_AND, a, b);
+	return pri_term_parts(t, a, &parts) && pri_term_parts(t, b, &parts)
+		       ? merge_parts(t, &parts)
+		       : node(t, PRI_PLAN_AND, a, b);
 }
 
 /* ---- or ---- */
