@@ -47,99 +47,46 @@ struct planner {
 
 /* ---- which registers matter ---- */
 
-static bool
-is_jump(const struct pri_insn *in)
-{
-	return (in->code & CLASS_MASK) == CLASS_JMP;
-}
-
-static uint8_t
-live_before(const struct pri_insn *in, uint8_t after)
-{
-	uint8_t source = in->code & SOURCE_X ? LIVE_X : 0;
-
-	switch (in->code & CLASS_MASK) {
-	case CLASS_LD:
-		after &= (uint8_t)~LIVE_A;
-		return in->code == LD_W_IND || in->code == LD_H_IND || in->code == LD_B_IND
-			       ? after | LIVE_X
-			       : after;
-	case CLASS_LDX:
-		return after & (uint8_t)~LIVE_X;
-	case CLASS_ALU:
-		return after | LIVE_A | (in->code == NEG ? 0 : source);
-	case CLASS_JMP:
-		return in->code == JA ? after : after | LIVE_A | source;
-	case CLASS_RET:
-		return in->code == RET_A ? LIVE_A : 0;
-	case CLASS_MISC:
-		if (in->code == TAX)
-			return after & LIVE_X ? LIVE_A | (after & LIVE_A) : after;
-		return after & LIVE_A ? LIVE_X | (after & LIVE_X) : after;
-	default: /* stores are not followed */
-		return after;
-	}
-}
-
 static void
 find_live(struct planner *p)
 {
 	for (size_t i = p->count; i-- > 0;) {
 		const struct pri_insn *in = &p->insns[i];
-		uint8_t after = 0;
+		unsigned class = in->code & CLASS_MASK, live = 0;
 
-		if (in->code == JA)
-			after = (int32_t)in->k < 0 ? 0 : p->live[i + 1 + in->k];
-		else if (is_jump(in))
-			after = p->live[i + 1 + in->jt] | p->live[i + 1 + in->jf];
-		else if ((in->code & CLASS_MASK) != CLASS_RET)
-			after = p->live[i + 1];
-		p->live[i] = live_before(in, after);
+		if (class == CLASS_RET)
+			live = in->code == RET_A ? LIVE_A : 0;
+		else if (class == CLASS_JMP && in->code != JA)
+			live = LIVE_A | p->live[i + 1 + in->jt] | p->live[i + 1 + in->jf];
+		else if (in->code != JA)
+			live = p->live[i + 1];
+		else if ((int32_t)in->k >= 0)
+			live = p->live[i + 1 + in->k];
+		if (class == CLASS_LD)
+			live &= ~LIVE_A;
+		if (class == CLASS_LDX)
+			live &= ~LIVE_X;
+		if (class == CLASS_ALU)
+			live |= LIVE_A;
+		if (class == CLASS_LD ? (in->code & MODE_MASK) == MODE_IND
+				      : (class == CLASS_ALU || class == CLASS_JMP) &&
+						in->code & SOURCE_X)
+			live |= LIVE_X;
+		if (in->code == TAX && live & LIVE_X)
+			live = LIVE_A;
+		if (in->code == TXA && live & LIVE_A)
+			live = LIVE_X;
+		p->live[i] = (uint8_t)live;
 	}
 }
 
 /* ---- forwards ---- */
 
-static bool
-same_value(const struct pri_value *a, const struct pri_value *b)
-{
-	return a->form == b->form && a->size == b->size && a->shift == b->shift &&
-	       a->base == b->base && a->at == b->at && a->mask == b->mask;
-}
-
-static bool
-same_state(const struct pri_state *a, const struct pri_state *b)
-{
-	return a->net_is == b->net_is && a->flags == b->flags && a->tags == b->tags &&
-	       a->labels == b->labels && a->type_at == b->type_at && a->net == b->net &&
-	       same_value(&a->a, &b->a) && same_value(&a->x, &b->x);
-}
-
 /* Nothing is known of a packet there but what its way here was. */
 static struct pri_state
 forgotten(void)
 {
-	struct pri_state state;
-
-	pri_state_start(&state, NULL);
-	state.a.form = state.x.form = PRI_VALUE_ANY;
-	return state;
-}
-
-/* Without what does not matter from instruction at on. */
-static void
-forget_dead(const struct planner *p, size_t at, struct pri_state *state)
-{
-	struct pri_value a = state->a;
-
-	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
-		*state = forgotten();
-		state->a = a;
-	}
-	if (!(p->live[at] & LIVE_A))
-		state->a = (struct pri_value){.form = PRI_VALUE_ANY};
-	if (!(p->live[at] & LIVE_X))
-		state->x = (struct pri_value){.form = PRI_VALUE_ANY};
+	return pri_state_start(NULL, PRI_VALUE_ANY);
 }
 
 static uint32_t
@@ -148,7 +95,7 @@ find_node(const struct planner *p, size_t at, const struct pri_state *state, uns
 	uint32_t i = p->first[at];
 
 	for (*here = 0; i != NOWHERE; i = p->nodes[i].next, ++*here)
-		if (same_state(&p->nodes[i].state, state))
+		if (!memcmp(&p->nodes[i].state, state, sizeof(*state)))
 			return i;
 	return NOWHERE;
 }
@@ -157,10 +104,19 @@ find_node(const struct planner *p, size_t at, const struct pri_state *state, uns
 static uint32_t
 reach(struct planner *p, size_t at, struct pri_state state)
 {
+	struct pri_value a = state.a;
 	unsigned here;
 	uint32_t found;
 
-	forget_dead(p, at, &state);
+	/* what does not matter from there on */
+	if ((p->insns[at].code & CLASS_MASK) == CLASS_RET) {
+		state = forgotten();
+		state.a = a;
+	}
+	if (!(p->live[at] & LIVE_A))
+		state.a = (struct pri_value){.form = PRI_VALUE_ANY};
+	if (!(p->live[at] & LIVE_X))
+		state.x = (struct pri_value){.form = PRI_VALUE_ANY};
 	found = find_node(p, at, &state, &here);
 	if (found == NOWHERE && (here >= STATES_HERE || p->node_count >= STATES_MAX)) {
 		state = forgotten();
@@ -178,18 +134,31 @@ reach(struct planner *p, size_t at, struct pri_state state)
 	return p->node_count++;
 }
 
+/* Goes on from a node of instruction at, which is no return. */
 static void
-go_branch(struct planner *p, size_t at, uint32_t node)
+go_on(struct planner *p, size_t at, uint32_t node)
 {
 	const struct pri_insn *in = &p->insns[at];
 	struct pri_state yes = p->nodes[node].state, no = yes;
-	uint32_t if_yes = pri_state_branch(&yes, p->layout, in, true, &p->terms),
-		 if_no = pri_state_branch(&no, p->layout, in, false, &p->terms), to;
+	uint32_t if_yes = PRI_TERM_TRUE, if_no = PRI_TERM_FALSE, to = NOWHERE;
+	size_t next = at + 1;
 
+	if (in->code == JA) {
+		next += in->k;
+	} else if ((in->code & CLASS_MASK) == CLASS_JMP) {
+		if_yes = pri_state_branch(&yes, p->layout, in, true, &p->terms);
+		if_no = pri_state_branch(&no, p->layout, in, false, &p->terms);
+		next += in->jt;
+	} else {
+		pri_state_step(&yes, in);
+	}
+	if (pri_insn_begins_part(
+		    in)) /* whose tests give its loads their meaning by themselves */
+		yes = pri_state_start(p->layout, PRI_VALUE_ANY);
 	p->nodes[node].if_yes = if_yes;
 	p->nodes[node].if_no = if_no;
-	if (if_yes != PRI_TERM_FALSE) {
-		to = reach(p, at + 1 + in->jt, yes);
+	if (if_yes != PRI_TERM_FALSE && (in->code != JA || (int32_t)in->k >= 0)) {
+		to = reach(p, next, yes);
 		p->nodes[node].yes = to;
 	}
 	if (if_no != PRI_TERM_FALSE) {
@@ -199,61 +168,16 @@ go_branch(struct planner *p, size_t at, uint32_t node)
 }
 
 static void
-go_on(struct planner *p, size_t at, uint32_t node)
-{
-	const struct pri_insn *in = &p->insns[at];
-	struct pri_state state = p->nodes[node].state;
-	uint32_t to = NOWHERE;
-
-	if (pri_insn_begins_part(
-		    in)) { /* whose tests give its loads their meaning by themselves */
-		pri_state_start(&state, p->layout);
-		state.a.form = state.x.form = PRI_VALUE_ANY;
-	}
-	if (in->code == JA) {
-		if ((int32_t)in->k >= 0)
-			to = reach(p, at + 1 + in->k, state);
-	} else {
-		pri_state_step(&state, in);
-		to = reach(p, at + 1, state);
-	}
-	p->nodes[node].yes = to;
-}
-
-static void
 forwards(struct planner *p)
 {
-	struct pri_state start;
-
-	pri_state_start(&start, p->layout);
-	reach(p, 0, start);
-	for (size_t at = 0; at < p->count && !p->failed; at++) {
-		const struct pri_insn *in = &p->insns[at];
-
-		if ((in->code & CLASS_MASK) == CLASS_RET)
-			continue;
-		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next)
-			if (is_jump(in) && in->code != JA)
-				go_branch(p, at, i);
-			else
+	reach(p, 0, pri_state_start(p->layout, PRI_VALUE_CONSTANT));
+	for (size_t at = 0; at < p->count && !p->failed; at++)
+		if ((p->insns[at].code & CLASS_MASK) != CLASS_RET)
+			for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next)
 				go_on(p, at, i);
-	}
 }
 
 /* ---- backwards ---- */
-
-static uint32_t
-returned(const struct pri_insn *in, const struct pri_state *state)
-{
-	uint32_t value = in->k;
-
-	if (in->code == RET_A) {
-		if (state->a.form != PRI_VALUE_CONSTANT)
-			return PRI_TERM_TRUE;
-		value = state->a.at;
-	}
-	return value ? PRI_TERM_TRUE : PRI_TERM_FALSE;
-}
 
 /* What must hold from a node on, if what leads to it can hold. */
 static uint32_t
@@ -262,13 +186,6 @@ term_at(const struct planner *p, uint32_t node, uint32_t condition)
 	if (condition == PRI_TERM_FALSE)
 		return PRI_TERM_FALSE;
 	return node == NOWHERE ? PRI_TERM_TRUE : p->nodes[node].term;
-}
-
-static uint32_t
-branch(struct planner *p, const struct state_node *s)
-{
-	return pri_term_branch(&p->terms, s->if_yes, term_at(p, s->yes, s->if_yes),
-		s->if_no, term_at(p, s->no, s->if_no));
 }
 
 static void
@@ -280,48 +197,34 @@ backwards(struct planner *p)
 		for (uint32_t i = p->first[at]; i != NOWHERE; i = p->nodes[i].next) {
 			struct state_node *s = &p->nodes[i];
 
-			if ((in->code & CLASS_MASK) == CLASS_RET)
-				s->term = returned(in, &s->state);
-			else if (!is_jump(in) || in->code == JA)
-				s->term = term_at(p, s->yes, PRI_TERM_TRUE);
+			if (in->code == RET_A)
+				s->term = s->state.a.form != PRI_VALUE_CONSTANT ||
+							  s->state.a.at
+						  ? PRI_TERM_TRUE
+						  : PRI_TERM_FALSE;
+			else if (in->code == RET_K)
+				s->term = in->k ? PRI_TERM_TRUE : PRI_TERM_FALSE;
 			else
-				s->term = branch(p, s);
+				s->term = pri_term_branch(&p->terms, s->if_yes,
+					term_at(p, s->yes, s->if_yes), s->if_no,
+					term_at(p, s->no, s->if_no));
 		}
 	}
 }
 
 /* ---- all of it ---- */
 
-static int
-planner_init(struct planner *p, const struct pri_bpf *program)
-{
-	*p = (struct planner){.layout = pri_linktype_layout_find(program->linktype)};
-	p->insns = program->insns;
-	p->count = program->count;
-	p->live = calloc(p->count + 1, 1);
-	p->first = malloc((p->count + 1) * sizeof(*p->first));
-	if (pri_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
-		return -1;
-	p->terms.times = p->insns;
-	p->terms.time_count = program->times;
-	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
-	return 0;
-}
-
-static void
-planner_free(struct planner *p)
-{
-	pri_terms_free(&p->terms);
-	free(p->live);
-	free(p->first);
-	free(p->nodes);
-}
-
+/* NULL: no memory. */
 static struct pri_plan *
 make(struct planner *p)
 {
 	uint32_t term = PRI_TERM_TRUE;
 
+	p->live = calloc(p->count + 1, 1);
+	p->first = malloc((p->count + 1) * sizeof(*p->first));
+	if (pri_terms_init(&p->terms, TERMS_MAX) < 0 || !p->live || !p->first)
+		return NULL;
+	memset(p->first, 0xff, (p->count + 1) * sizeof(*p->first));
 	if (p->count) {
 		find_live(p);
 		forwards(p);
@@ -336,16 +239,20 @@ make(struct planner *p)
 struct pri_plan *
 pri_plan_create(const struct pri_bpf *program, struct pr_error *err)
 {
-	struct pri_plan *plan = NULL;
-	struct planner p;
+	struct planner p = {.insns = program->insns,
+		.count = program->count,
+		.layout = pri_linktype_layout_find(program->linktype),
+		.terms = {.times = program->insns, .time_count = program->times}};
+	struct pri_plan *plan = make(&p);
 
-	if (planner_init(&p, program) == 0)
-		plan = make(&p);
-	planner_free(&p);
-	if (!plan)
-		pr_error_set(err, "no memory to plan a filter");
-	else
+	pri_terms_free(&p.terms);
+	free(p.live);
+	free(p.first);
+	free(p.nodes);
+	if (plan)
 		plan->linktype = program->linktype;
+	else
+		pr_error_set(err, "no memory to plan a filter");
 	return plan;
 }
 
@@ -369,65 +276,49 @@ pri_plan_destroy(struct pri_plan **plan)
  */
 enum { UNKNOWN, NO, YES };
 
-struct holds {
-	const struct pri_plan *plan;
-	const struct pri_plan_index *index;
-	uint8_t *found;
-};
-
-static uint8_t
-ask(const struct holds *h, const struct pri_plan_node *n)
-{
-	const struct pri_plan_index *i = h->index;
-	bool yes = n->op == PRI_PLAN_TRUE;
-
-	if (n->op == PRI_PLAN_KEY)
-		yes = i->has_key(i->arg, &h->plan->keys[n->left]);
-	else if (n->op == PRI_PLAN_PARTS)
-		yes = !i->has_parts || i->has_parts(i->arg, &h->plan->keys[n->left]);
-	else if (n->op == PRI_PLAN_RANGE)
-		yes = i->has_range(i->arg, &h->plan->ranges[n->left]);
-	return yes ? YES : NO;
-}
-
 /* The value of node, of which what was passed on the way right of `from` is to be told as well. */
 static uint8_t
-find(const struct holds *h, uint32_t node)
+find(const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *found,
+	uint32_t node)
 {
+	const struct pri_plan_node *n;
 	uint32_t from = node;
-	uint8_t value;
+	bool yes = true;
 
-	for (;;) {
-		const struct pri_plan_node *n = &h->plan->nodes[node];
-
-		value = h->found[node];
-		if (value != UNKNOWN)
-			break;
-		if (n->op != PRI_PLAN_AND && n->op != PRI_PLAN_OR) {
-			value = ask(h, n);
+	for (;; node = n->right) {
+		n = &plan->nodes[node];
+		if (found[node] != UNKNOWN) {
+			yes = found[node] == YES;
 			break;
 		}
-		value = find(h, n->left);
-		if (value == (n->op == PRI_PLAN_OR ? YES : NO))
+		if (n->op == PRI_PLAN_KEY)
+			yes = index->has_key(index->arg, &plan->keys[n->left]);
+		else if (n->op == PRI_PLAN_PARTS)
+			yes = !index->has_parts ||
+			      index->has_parts(index->arg, &plan->keys[n->left]);
+		else if (n->op == PRI_PLAN_RANGE)
+			yes = index->has_range(index->arg, &plan->ranges[n->left]);
+		else if (n->op == PRI_PLAN_AND || n->op == PRI_PLAN_OR)
+			yes = find(plan, index, found, n->left) == YES;
+		else
+			yes = n->op == PRI_PLAN_TRUE;
+		if (n->op != (yes ? PRI_PLAN_AND : PRI_PLAN_OR))
 			break;
-		node = n->right;
 	}
-	h->found[node] = value;
 	/* all that was passed has the value of what stands right of it */
-	for (; from != node; from = h->plan->nodes[from].right)
-		h->found[from] = value;
-	return value;
+	for (;; from = plan->nodes[from].right) {
+		found[from] = yes ? YES : NO;
+		if (from == node)
+			return found[from];
+	}
 }
 
 bool
 pri_plan_holds(
 	const struct pri_plan *plan, const struct pri_plan_index *index, uint8_t *scratch)
 {
-	struct holds h = {.plan = plan, .index = index, .found = scratch};
-
-	for (size_t i = 0; i < plan->count; i++)
-		scratch[i] = UNKNOWN;
-	return find(&h, (uint32_t)plan->count - 1) == YES;
+	memset(scratch, UNKNOWN, plan->count);
+	return find(plan, index, scratch, (uint32_t)plan->count - 1) == YES;
 }
 
 /* ---- in what order to ask ---- */

@@ -122,8 +122,7 @@ enum pri_value_form {
 };
 
 struct pri_value {
-	uint8_t form, size, shift;
-	uint16_t base;
+	uint16_t form, size, shift, base;
 	uint32_t at, mask;
 };
 
@@ -150,8 +149,13 @@ struct pri_state {
 	uint16_t type_at, net;
 	struct pri_value a, x;
 };
+_Static_assert(sizeof(struct pri_state) == 8 + 2 * sizeof(struct pri_value) &&
+		       sizeof(struct pri_value) == 16,
+	"states are compared as bytes");
 
-void pri_state_start(struct pri_state *state, const struct pri_linktype_layout *layout);
+/* At the beginning of a program, or behind it, where registers may hold anything. layout NULL: of no headers. */
+struct pri_state pri_state_start(
+	const struct pri_linktype_layout *layout, enum pri_value_form registers);
 /* Changes the state as an instruction does that is no jump. */
 void pri_state_step(struct pri_state *state, const struct pri_insn *in);
 /*

@@ -6,17 +6,19 @@
 
 static const struct pri_value any = {.form = PRI_VALUE_ANY};
 
-void
-pri_state_start(struct pri_state *state, const struct pri_linktype_layout *layout)
+struct pri_state
+pri_state_start(const struct pri_linktype_layout *layout, enum pri_value_form registers)
 {
-	*state = (struct pri_state){.net_is = PRI_NET_OTHER};
-	/* registers begin as 0 */
-	state->a.form = state->x.form = PRI_VALUE_CONSTANT;
+	struct pri_state state = {.net_is = PRI_NET_OTHER};
+
+	/* as constants they begin as 0 */
+	state.a.form = state.x.form = (uint16_t)registers;
 	if (!layout)
-		return;
-	state->net_is = layout->form == PRI_TYPE_NIBBLE ? PRI_NET_NIBBLE : PRI_NET_TYPE;
-	state->type_at = layout->type_at;
-	state->net = layout->net_at;
+		return state;
+	state.net_is = layout->form == PRI_TYPE_NIBBLE ? PRI_NET_NIBBLE : PRI_NET_TYPE;
+	state.type_at = layout->type_at;
+	state.net = layout->net_at;
+	return state;
 }
 
 #define FAR 0xf000u /* what lies further in a packet has no keys; keeps sums short */

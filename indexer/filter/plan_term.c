@@ -13,11 +13,11 @@
 int
 pri_terms_init(struct pri_terms *t, uint32_t limit)
 {
-	*t = (struct pri_terms){.limit = limit,
-		.room = ROOM_MIN,
-		.nodes = calloc(ROOM_MIN, sizeof(*t->nodes)),
-		.table = calloc(2 * ROOM_MIN, sizeof(*t->table)),
-		.count = 2};
+	t->limit = limit;
+	t->room = ROOM_MIN;
+	t->nodes = calloc(ROOM_MIN, sizeof(*t->nodes));
+	t->table = calloc(2 * ROOM_MIN, sizeof(*t->table));
+	t->count = 2;
 	if (!t->nodes || !t->table)
 		return -1;
 	t->nodes[PRI_TERM_FALSE].op = PRI_PLAN_FALSE;
