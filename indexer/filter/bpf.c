@@ -6,6 +6,7 @@
 
 #include "indexer/filter/bpf_code.h"
 #include "proto/base/array.h"
+#include "proto/base/cursor.h"
 
 /* ---- checking ---- */
 
@@ -30,49 +31,27 @@ static const char *
 fault_of(const struct pri_insn *in, size_t i, size_t count)
 {
 	int64_t target = (int64_t)i + 1 + (int32_t)in->k;
+	uint16_t code = in->code;
 
-	if (!code_known(in->code))
+	if (!code_known(code))
 		return "is not known";
-	if (in->code == JA)
-		return target < 0 || target >= (int64_t)count ? "jumps out of the program"
-							      : NULL;
-	if ((in->code & CLASS_MASK) == CLASS_JMP)
-		return i + 1 + in->jt >= count || i + 1 + in->jf >= count
-			       ? "jumps out of the program"
-			       : NULL;
-	switch (in->code) {
-	case LD_MEM:
-	case LDX_MEM:
-	case ST:
-	case STX:
-		return in->k >= PRI_BPF_MEMORY ? "uses memory that is not there" : NULL;
-	case DIV_K:
-	case MOD_K:
-		return in->k == 0 ? "divides by zero" : NULL;
-	case LSH_K:
-	case RSH_K:
-		return in->k >= 32 ? "shifts by more than 31 bits" : NULL;
-	default:
-		return NULL;
-	}
-}
-
-static size_t
-count_times(const struct pri_insn *insns, size_t count)
-{
-	size_t n = 0;
-
-	while (2 * n + 1 < count && insns[2 * n].code == LD_TIME &&
-		insns[2 * n + 1].code == LD_TIME)
-		n++;
-	return n;
+	if (code == JA ? target < 0 || target >= (int64_t)count
+		       : (code & CLASS_MASK) == CLASS_JMP &&
+				 (i + 1 + in->jt >= count || i + 1 + in->jf >= count))
+		return "jumps out of the program";
+	if ((code == LD_MEM || code == LDX_MEM || code == ST || code == STX) &&
+		in->k >= PRI_BPF_MEMORY)
+		return "uses memory that is not there";
+	if ((code == DIV_K || code == MOD_K) && in->k == 0)
+		return "divides by zero";
+	return (code == LSH_K || code == RSH_K) && in->k >= 32
+		       ? "shifts by more than 31 bits"
+		       : NULL;
 }
 
 static int
-check(const struct pri_insn *insns, size_t count, struct pr_error *err)
+check(const struct pri_insn *insns, size_t count, size_t times, struct pr_error *err)
 {
-	size_t times = count_times(insns, count);
-
 	if (count > PRI_BPF_MAX)
 		return pr_error_set(err, "filter of %zu instructions: at most %d are taken",
 			count, PRI_BPF_MAX);
@@ -95,17 +74,19 @@ pri_bpf_create(
 	uint16_t linktype, const struct pri_insn *insns, size_t count, struct pr_error *err)
 {
 	struct pri_bpf *p;
+	size_t times = 0;
 
-	if (check(insns, count, err) < 0)
+	while (2 * times + 1 < count && insns[2 * times].code == LD_TIME &&
+		insns[2 * times + 1].code == LD_TIME)
+		times++;
+	if (check(insns, count, times, err) < 0)
 		return NULL;
 	p = malloc(sizeof(*p) + count * sizeof(*insns));
 	if (!p) {
 		pr_error_set(err, "no memory for a filter");
 		return NULL;
 	}
-	p->linktype = linktype;
-	p->count = count;
-	p->times = count_times(insns, count);
+	*p = (struct pri_bpf){.linktype = linktype, .count = count, .times = times};
 	if (count)
 		memcpy(p->insns, insns, count * sizeof(*insns));
 	return p;
@@ -123,8 +104,8 @@ pri_bpf_destroy(struct pri_bpf **program)
 struct machine {
 	uint32_t a, x, mem[PRI_BPF_MEMORY];
 	const uint8_t *data;
-	uint32_t len, caplen;
-	int64_t time;
+	uint32_t caplen;
+	const struct pr_packet *packet;
 	const struct pri_bpf *program;
 };
 
@@ -138,27 +119,9 @@ load(const struct machine *m, uint64_t offset, unsigned size, uint32_t *out)
 		return false;
 	p = m->data + offset;
 	if (size == 4)
-		*out = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 |
-		       p[3];
+		*out = pr_get_be32(p);
 	else
-		*out = size == 2 ? (uint32_t)(p[0] << 8 | p[1]) : p[0];
-	return true;
-}
-
-/* Where no packet has bytes a term of time may have its place. */
-static bool
-load_word(struct machine *m, uint64_t offset)
-{
-	struct pri_bpf_time t;
-	size_t i;
-
-	if (load(m, offset, 4, &m->a))
-		return true;
-	i = m->program->times ? pri_bpf_time_at(offset) : PRI_TIMES_MAX;
-	if (i >= m->program->times)
-		return false;
-	t = pri_bpf_time(m->program->insns, i);
-	m->a = t.after ? m->time >= t.time : m->time <= t.time;
+		*out = size == 2 ? pr_get_be16(p) : p[0];
 	return true;
 }
 
@@ -168,15 +131,25 @@ step_load(struct machine *m, const struct pri_insn *in)
 {
 	uint32_t *to = (in->code & CLASS_MASK) == CLASS_LD ? &m->a : &m->x, byte;
 	uint64_t at = in->k;
+	struct pri_bpf_time t;
+	size_t i;
 
 	switch (in->code & MODE_MASK) {
 	case MODE_IND:
 		at += m->x;
 		/* fall through */
 	case MODE_ABS:
-		if ((in->code & SIZE_MASK) == SIZE_W)
-			return load_word(m, at);
-		return load(m, at, (in->code & SIZE_MASK) == SIZE_H ? 2 : 1, to);
+		if ((in->code & SIZE_MASK) != SIZE_W)
+			return load(m, at, pri_insn_size(in), to);
+		if (load(m, at, 4, to))
+			return true;
+		/* where no packet has bytes a term of time may have its place */
+		i = m->program->times ? pri_bpf_time_at(at) : PRI_TIMES_MAX;
+		if (i >= m->program->times)
+			return false;
+		t = pri_bpf_time(m->program->insns, i);
+		*to = t.after ? m->packet->time >= t.time : m->packet->time <= t.time;
+		return true;
 	case MODE_IMM:
 		*to = in->k;
 		return true;
@@ -184,7 +157,7 @@ step_load(struct machine *m, const struct pri_insn *in)
 		*to = m->mem[in->k];
 		return true;
 	case MODE_LEN:
-		*to = m->len;
+		*to = m->packet->len;
 		return true;
 	case MODE_MSH: /* an IP header's length */
 		if (!load(m, in->k, 1, &byte))
@@ -196,127 +169,84 @@ step_load(struct machine *m, const struct pri_insn *in)
 	}
 }
 
-/* false: division by zero, which ends the program. */
-static bool
-step_alu(struct machine *m, const struct pri_insn *in)
+static inline uint32_t
+operand(const struct machine *m, const struct pri_insn *in)
 {
-	uint32_t v = in->code & SOURCE_X ? m->x : in->k, op = in->code & OP_MASK;
-
-	switch (op) {
-	case OP_ADD:
-		m->a += v;
-		break;
-	case OP_SUB:
-		m->a -= v;
-		break;
-	case OP_MUL:
-		m->a *= v;
-		break;
-	case OP_DIV:
-	case OP_MOD:
-		if (v == 0)
-			return false;
-		m->a = op == OP_DIV ? m->a / v : m->a % v;
-		break;
-	case OP_AND:
-		m->a &= v;
-		break;
-	case OP_OR:
-		m->a |= v;
-		break;
-	case OP_XOR:
-		m->a ^= v;
-		break;
-	case OP_LSH:
-		m->a = v < 32 ? m->a << v : 0;
-		break;
-	case OP_RSH:
-		m->a = v < 32 ? m->a >> v : 0;
-		break;
-	default: /* OP_NEG */
-		m->a = 0u - m->a;
-	}
-	return true;
-}
-
-static bool
-test(const struct machine *m, const struct pri_insn *in)
-{
-	uint32_t v = in->code & SOURCE_X ? m->x : in->k;
-
-	switch (in->code & OP_MASK) {
-	case OP_JEQ:
-		return m->a == v;
-	case OP_JGT:
-		return m->a > v;
-	case OP_JGE:
-		return m->a >= v;
-	default: /* OP_JSET */
-		return m->a & v;
-	}
-}
-
-static void
-step_move(struct machine *m, const struct pri_insn *in)
-{
-	switch (in->code) {
-	case ST:
-		m->mem[in->k] = m->a;
-		break;
-	case STX:
-		m->mem[in->k] = m->x;
-		break;
-	case TAX:
-		m->x = m->a;
-		break;
-	default: /* TXA */
-		m->a = m->x;
-		break;
-	}
-}
-
-/*
- * Only a backward jump can make a program run on, so only these are paid for, by their distance.
- * `ip6 protochain` walks headers of at least 8 bytes with some 40 instructions each.
- */
-static int64_t
-backward_budget(size_t count, uint32_t caplen)
-{
-	return (int64_t)count + 1024 + (int64_t)caplen * 16;
-}
-
-/* A load beyond the captured bytes rejects the packet, or the part of the program that it is in. */
-static const struct pri_insn *
-next_part(const struct pri_bpf *p, const struct pri_insn *in)
-{
-	for (; in < p->insns + p->count; in++)
-		if (pri_insn_begins_part(in))
-			return in;
-	return NULL;
+	return in->code & SOURCE_X ? m->x : in->k;
 }
 
 static uint32_t
-run(const struct pri_bpf *program, struct machine *m)
+computed(unsigned op, uint32_t a, uint32_t v)
 {
-	int64_t budget = backward_budget(program->count, m->caplen);
+	switch (op) {
+	case OP_ADD:
+		return a + v;
+	case OP_SUB:
+		return a - v;
+	case OP_MUL:
+		return a * v;
+	case OP_DIV:
+		return a / v;
+	case OP_MOD:
+		return a % v;
+	case OP_AND:
+		return a & v;
+	case OP_OR:
+		return a | v;
+	case OP_XOR:
+		return a ^ v;
+	case OP_LSH:
+		return v < 32 ? a << v : 0;
+	case OP_RSH:
+		return v < 32 ? a >> v : 0;
+	default: /* OP_NEG */
+		return 0u - a;
+	}
+}
+
+uint32_t
+pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet)
+{
+	struct machine m = {.data = packet->data,
+		.caplen = packet->caplen,
+		.packet = packet,
+		.program = program};
+	/*
+	 * Only a backward jump can make a program run on, so only these are paid for, by their distance.
+	 * `ip6 protochain` walks headers of at least 8 bytes with some 40 instructions each.
+	 */
+	int64_t budget = (int64_t)program->count + 1024 + (int64_t)packet->caplen * 16;
+	const struct pri_insn *in = program->insns + 2 * program->times,
+			      *end = program->insns + program->count;
+	uint32_t v;
 
 	if (program->count == 0)
 		return UINT32_MAX;
-	m->program = program;
-	for (const struct pri_insn *in = program->insns + 2 * program->times;; in++) {
+	for (;; in++) {
 		switch (in->code & CLASS_MASK) {
 		case CLASS_LD:
 		case CLASS_LDX:
-			if (!step_load(m, in) && !(in = next_part(program, in)))
+			if (step_load(&m, in))
+				break;
+			/* it rejects the packet, or the part of the program that it is in */
+			while (in < end && !pri_insn_begins_part(in))
+				in++;
+			if (in == end)
 				return 0;
 			break;
 		case CLASS_ALU:
-			if (!step_alu(m, in))
+			v = operand(&m, in);
+			if (v == 0 && ((in->code & OP_MASK) == OP_DIV ||
+					      (in->code & OP_MASK) == OP_MOD))
 				return 0;
+			m.a = computed(in->code & OP_MASK, m.a, v);
 			break;
 		case CLASS_JMP:
 			if (in->code != JA) {
-				in += test(m, in) ? in->jt : in->jf;
+				in += pri_insn_holds(
+					      in->code & OP_MASK, m.a, operand(&m, in))
+					      ? in->jt
+					      : in->jf;
 				break;
 			}
 			if ((int32_t)in->k < 0 && (budget += (int32_t)in->k) < 0)
@@ -324,31 +254,16 @@ run(const struct pri_bpf *program, struct machine *m)
 			in += (int32_t)in->k;
 			break;
 		case CLASS_RET:
-			return in->code == RET_A ? m->a : in->k;
-		default:
-			step_move(m, in);
+			return in->code == RET_A ? m.a : in->k;
+		default: /* few ways, so that no table of jumps is made of them */
+			if (in->code == ST || in->code == STX)
+				m.mem[in->k] = in->code == ST ? m.a : m.x;
+			else if (in->code == TAX)
+				m.x = m.a;
+			else
+				m.a = m.x;
 		}
 	}
-}
-
-uint32_t
-pri_bpf_run(
-	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen)
-{
-	struct machine m = {.data = data, .len = len, .caplen = caplen};
-
-	return run(program, &m);
-}
-
-bool
-pri_bpf_match(const struct pri_bpf *program, const struct pr_packet *packet)
-{
-	struct machine m = {.data = packet->data,
-		.len = packet->len,
-		.caplen = packet->caplen,
-		.time = packet->time};
-
-	return run(program, &m) != 0;
 }
 
 /* ---- times ---- */
@@ -425,10 +340,7 @@ pri_bpf_set_all(const struct pri_bpf_set *programs, uint16_t linktype)
 bool
 pri_bpf_set_match(const struct pri_bpf_set *programs, const struct pr_packet *packet)
 {
-	const struct pri_bpf *p;
+	const struct pri_bpf *p = pri_bpf_set_find(programs, packet->linktype);
 
-	if (programs->count == 0)
-		return true;
-	p = pri_bpf_set_find(programs, packet->linktype);
-	return p && pri_bpf_match(p, packet);
+	return programs->count == 0 || (p && pri_bpf_run(p, packet));
 }

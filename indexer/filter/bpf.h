@@ -76,10 +76,7 @@ void pri_bpf_destroy(struct pri_bpf **program);
  * What the program returns for a packet; 0: no match. A program that runs longer than any sensible one (backward
  * jumps: `ip6 protochain`) does not match.
  */
-uint32_t pri_bpf_run(
-	const struct pri_bpf *program, const uint8_t *data, uint32_t len, uint32_t caplen);
-/* As pri_bpf_run, with the packet's time for the terms of time. */
-bool pri_bpf_match(const struct pri_bpf *program, const struct pr_packet *packet);
+uint32_t pri_bpf_run(const struct pri_bpf *program, const struct pr_packet *packet);
 
 /* A filter over several link types. Empty: all packets match; else those of other types do not. */
 struct pri_bpf_set {

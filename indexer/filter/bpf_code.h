@@ -34,7 +34,6 @@ enum {
 	MODE_MSH = 0xa0,
 	SIZE_W = 0x00,
 	SIZE_H = 0x08,
-	SIZE_B = 0x10,
 };
 
 enum {
@@ -97,5 +96,24 @@ PRI_BOTH(JEQ, CLASS_JMP, OP_JEQ);
 PRI_BOTH(JGT, CLASS_JMP, OP_JGT);
 PRI_BOTH(JGE, CLASS_JMP, OP_JGE);
 PRI_BOTH(JSET, CLASS_JMP, OP_JSET);
+
+/* The bytes that a load takes. */
+static inline unsigned
+pri_insn_size(const struct pri_insn *in)
+{
+	unsigned bits = in->code & SIZE_MASK;
+
+	return bits == SIZE_W ? 4 : bits == SIZE_H ? 2 : 1;
+}
+
+/* What a conditional jump tests. */
+static inline bool
+pri_insn_holds(unsigned op, uint32_t a, uint32_t v)
+{
+	return op == OP_JEQ   ? a == v
+	       : op == OP_JGT ? a > v
+	       : op == OP_JGE ? a >= v
+			      : (a & v) != 0;
+}
 
 #endif

@@ -44,27 +44,40 @@ loaded(uint64_t at, unsigned size)
 }
 
 static struct pri_value
-loaded_behind(const struct pri_value *x, uint32_t k, unsigned size)
+load(const struct pri_state *s, const struct pri_insn *in)
 {
-	struct pri_value v;
+	unsigned size = pri_insn_size(in);
+	struct pri_value v = any;
 
-	if (x->form == PRI_VALUE_CONSTANT)
-		return loaded((uint64_t)x->at + k, size);
-	if (x->form != PRI_VALUE_HEADER)
-		return any;
-	v = loaded(k, size);
-	if (v.form == PRI_VALUE_LOAD) {
+	switch (in->code & MODE_MASK) {
+	case MODE_ABS:
+		return loaded(in->k, size);
+	case MODE_IND:
+		if (s->x.form == PRI_VALUE_CONSTANT)
+			return loaded((uint64_t)s->x.at + in->k, size);
+		if (s->x.form == PRI_VALUE_HEADER)
+			v = loaded(in->k, size);
+		if (v.form != PRI_VALUE_LOAD)
+			return v;
 		v.form = PRI_VALUE_LOAD_BEHIND;
-		v.base = (uint16_t)x->at;
+		v.base = (uint16_t)s->x.at;
+		return v;
+	case MODE_LEN:
+		return (struct pri_value){.form = PRI_VALUE_LENGTH};
+	case MODE_IMM:
+		return (struct pri_value){.form = PRI_VALUE_CONSTANT, .at = in->k};
+	case MODE_MSH:
+		if (in->k <= FAR)
+			v = (struct pri_value){.form = PRI_VALUE_HEADER, .at = in->k};
+		return v;
+	default: /* scratch memory is not followed; of terms of time nothing is known */
+		return v;
 	}
-	return v;
 }
 
 static struct pri_value
-computed(const struct pri_value *a, const struct pri_insn *in)
+computed(struct pri_value v, const struct pri_insn *in)
 {
-	struct pri_value v = *a;
-
 	if (v.form != PRI_VALUE_LOAD && v.form != PRI_VALUE_LOAD_BEHIND)
 		return any;
 	if (in->code == AND_K) {
@@ -73,58 +86,26 @@ computed(const struct pri_value *a, const struct pri_insn *in)
 	}
 	if (in->code != RSH_K || v.shift + in->k > 31)
 		return any;
-	v.shift = (uint8_t)(v.shift + in->k);
+	v.shift = (uint16_t)(v.shift + in->k);
 	v.mask &= UINT32_MAX << v.shift;
 	return v;
-}
-
-static struct pri_value
-load(const struct pri_state *s, const struct pri_insn *in)
-{
-	unsigned bits = in->code & SIZE_MASK, size = bits == SIZE_W   ? 4
-						     : bits == SIZE_H ? 2
-								      : 1;
-
-	switch (in->code & MODE_MASK) {
-	case MODE_ABS:
-		return loaded(in->k, size);
-	case MODE_IND:
-		return loaded_behind(&s->x, in->k, size);
-	case MODE_LEN:
-		return (struct pri_value){.form = PRI_VALUE_LENGTH};
-	case MODE_IMM:
-		return (struct pri_value){.form = PRI_VALUE_CONSTANT, .at = in->k};
-	case MODE_MSH:
-		return in->k > FAR
-			       ? any
-			       : (struct pri_value){.form = PRI_VALUE_HEADER, .at = in->k};
-	default: /* scratch memory is not followed; of terms of time nothing is known */
-		return any;
-	}
 }
 
 void
 pri_state_step(struct pri_state *s, const struct pri_insn *in)
 {
-	switch (in->code & CLASS_MASK) {
-	case CLASS_LD:
+	unsigned class = in->code & CLASS_MASK;
+
+	if (class == CLASS_LD)
 		s->a = load(s, in);
-		break;
-	case CLASS_LDX:
+	else if (class == CLASS_LDX)
 		s->x = load(s, in);
-		break;
-	case CLASS_ALU:
-		s->a = computed(&s->a, in);
-		break;
-	case CLASS_MISC:
-		if (in->code == TAX)
-			s->x = s->a;
-		else
-			s->a = s->x;
-		break;
-	default: /* stores */
-		break;
-	}
+	else if (class == CLASS_ALU)
+		s->a = computed(s->a, in);
+	else if (in->code == TAX)
+		s->x = s->a;
+	else if (in->code == TXA)
+		s->a = s->x;
 }
 
 /* ---- what a test on loaded bytes says ---- */
@@ -225,33 +206,26 @@ say_bytes(struct test *t, enum pri_term_field field, uint32_t at, unsigned len)
 
 /* ---- types, tags, labels ---- */
 
-static uint8_t
-net_of(uint32_t type)
-{
-	return type == PRI_ETHERTYPE_IP                                  ? PRI_NET_IP4
-	       : type == PRI_ETHERTYPE_IP6                               ? PRI_NET_IP6
-	       : type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP ? PRI_NET_ARP
-									 : PRI_NET_OTHER;
-}
-
+/* What lies at net is of this type. tagged: tags and labels may come. */
 static void
-enter(struct pri_state *s, const struct pri_linktype_layout *layout, uint32_t type)
+enter(struct test *t, uint32_t type, bool tagged)
 {
+	struct pri_state *s = t->state;
+
 	s->flags = 0;
-	if (layout->ether && pri_is_vlan_tag(type)) {
-		s->net_is = s->tags < PRI_KEYS_DEPTH ? PRI_NET_TYPE : PRI_NET_OTHER;
-		if (s->net_is == PRI_NET_OTHER)
-			return;
+	s->net_is = type == PRI_ETHERTYPE_IP                                  ? PRI_NET_IP4
+		    : type == PRI_ETHERTYPE_IP6                               ? PRI_NET_IP6
+		    : type == PRI_ETHERTYPE_ARP || type == PRI_ETHERTYPE_RARP ? PRI_NET_ARP
+		    : tagged && type == PRI_ETHERTYPE_MPLS  ? PRI_NET_LABEL
+		    : tagged && type == PRI_ETHERTYPE_PPPOE ? PRI_NET_PPPOE
+							    : PRI_NET_OTHER;
+	if (tagged && pri_is_vlan_tag(type) && s->tags < PRI_KEYS_DEPTH) {
+		s->net_is = PRI_NET_TYPE;
 		s->tags++;
 		s->type_at += 4;
 		s->net += 4;
-	} else if (layout->ether && type == PRI_ETHERTYPE_MPLS) {
-		s->net_is = PRI_NET_LABEL;
-	} else if (layout->ether && type == PRI_ETHERTYPE_PPPOE) {
-		s->net_is = PRI_NET_PPPOE;
-	} else {
-		s->net_is = net_of(type);
 	}
+	say_key(t, PRI_KEY_ETHERTYPE, type);
 }
 
 static void
@@ -263,10 +237,8 @@ type_equals(struct test *t)
 	if (!known(t, t->state->type_at, n, n == 4 ? UINT32_MAX : 0xffff, &value))
 		return;
 	value = pri_linktype_layout_ethertype(t->layout, value);
-	if (!value && t->layout->form != PRI_TYPE_ETHER)
-		return;
-	enter(t->state, t->layout, value);
-	say_key(t, PRI_KEY_ETHERTYPE, value);
+	if (value || t->layout->form == PRI_TYPE_ETHER)
+		enter(t, value, t->layout->ether);
 }
 
 static void
@@ -286,22 +258,14 @@ label_equals(struct test *t)
 	}
 }
 
-/* What lies behind labels or PPPoE. */
-static void
-enter_inner(struct test *t, uint32_t type)
-{
-	t->state->net_is = net_of(type);
-	t->state->flags = 0;
-	say_key(t, PRI_KEY_ETHERTYPE, type);
-}
-
+/* What lies behind labels, or begins a packet of raw IP. */
 static void
 nibble_equals(struct test *t)
 {
 	uint32_t value;
 
 	if (known(t, t->state->net, 1, 0xf0, &value) && (value == 0x40 || value == 0x60))
-		enter_inner(t, value == 0x40 ? PRI_ETHERTYPE_IP : PRI_ETHERTYPE_IP6);
+		enter(t, value == 0x40 ? PRI_ETHERTYPE_IP : PRI_ETHERTYPE_IP6, false);
 }
 
 static void
@@ -312,9 +276,11 @@ pppoe_equals(struct test *t)
 	if (!known(t, t->state->net + 6u, 2, 0xffff, &value) || !value)
 		return;
 	t->state->net += 8;
-	enter_inner(t, value == 0x21   ? PRI_ETHERTYPE_IP
-		       : value == 0x57 ? PRI_ETHERTYPE_IP6
-				       : value);
+	enter(t,
+		value == 0x21   ? PRI_ETHERTYPE_IP
+		: value == 0x57 ? PRI_ETHERTYPE_IP6
+				: value,
+		false);
 }
 
 /* ---- IP ---- */
@@ -544,15 +510,6 @@ branch_time(struct test *t, unsigned op, uint32_t k, bool taken)
 	return t->holds;
 }
 
-static bool
-compare(uint32_t a, unsigned op, uint32_t k)
-{
-	return op == OP_JEQ   ? a == k
-	       : op == OP_JGT ? a > k
-	       : op == OP_JGE ? a >= k
-			      : (a & k) != 0;
-}
-
 uint32_t
 pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
 	const struct pri_insn *in, bool taken, struct pri_terms *terms)
@@ -568,7 +525,8 @@ pri_state_branch(struct pri_state *s, const struct pri_linktype_layout *layout,
 		k = s->x.at;
 	}
 	if (form == PRI_VALUE_CONSTANT)
-		return compare(s->a.at, op, k) == taken ? PRI_TERM_TRUE : PRI_TERM_FALSE;
+		return pri_insn_holds(op, s->a.at, k) == taken ? PRI_TERM_TRUE
+							       : PRI_TERM_FALSE;
 	if (form == PRI_VALUE_TIME)
 		return branch_time(&t, op, k, taken);
 	if (form == PRI_VALUE_LENGTH && op == OP_JEQ)

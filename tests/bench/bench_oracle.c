@@ -62,7 +62,7 @@ ask_all(const char *in)
 			pr_segment_add(&b, &p);
 		}
 		for (size_t i = 0; i < n; i++)
-			if (pri_bpf_run(o[i].program, p.data, p.len, p.caplen)) {
+			if (pri_bpf_run(o[i].program, &p)) {
 				o[i].matched++;
 				o[i].here = true;
 			}

@@ -58,7 +58,7 @@ plan(const struct pri_bpf *program, const uint8_t *data, uint32_t caplen, uint32
 	struct own own;
 
 	own_of(&packet, &own);
-	MUST(made && (holds(made, &own) || !pri_bpf_match(program, &packet)));
+	MUST(made && (holds(made, &own) || !pri_bpf_run(program, &packet)));
 	pri_plan_destroy(&made);
 }
 
@@ -82,7 +82,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(err.text[0]);
 		return 0;
 	}
-	result = pri_bpf_run(program, data + 1, len, caplen);
+	result = pri_bpf_run(program,
+		&(struct pr_packet){.data = data + 1, .len = len, .caplen = caplen});
 	if (count && goes_forward(ours, count) &&
 		bpf_validate(theirs, (int)(WORDS + count)))
 		MUST(result == bpf_filter(theirs, data + 1, len, caplen));

@@ -51,8 +51,7 @@ ask(struct pri_volume *view, const char *filter, bool all)
 	ck_assert_msg(q != NULL, "%s", err.text);
 	while ((rc = pri_query_next(q, &p, &err)) != PR_SOURCE_END) {
 		unit_must(rc != PR_SOURCE_ERROR);
-		if (rc == PR_SOURCE_PACKET &&
-			(!all || pri_bpf_run(program, p.data, p.len, p.caplen)))
+		if (rc == PR_SOURCE_PACKET && (!all || pri_bpf_run(program, &p)))
 			a.seqs[a.count++] = p.seq;
 	}
 	if (all)

@@ -154,7 +154,8 @@ equal_list(const char *first, const char *form, const char *last)
 	ck_assert_int_eq(pcap_compile(pcap, &code, text, 1, 0), 0);
 	for (unsigned i = 0; i < 20000; i++) {
 		uint32_t cap = make_packet(packet);
-		uint32_t said = pri_bpf_run(program, packet, 64, cap);
+		uint32_t said = pri_bpf_run(program,
+			&(struct pr_packet){.data = packet, .len = 64, .caplen = cap});
 
 		ck_assert_int_eq(said > 0, libpcap_says(&code, packet, 64, cap) > 0);
 		hits += said > 0;

@@ -63,7 +63,7 @@ say_leaf(struct filter *f, uint16_t linktype, bool *want)
 	ck_assert_msg(program != NULL, "%s", err.text);
 	for (size_t i = 0; i < PACKETS; i++)
 		want[i] = packets[i].linktype == linktype &&
-			  pri_bpf_match(program, &packets[i]);
+			  (pri_bpf_run(program, &packets[i]) != 0);
 	say(f, "(%s)", text);
 	pri_bpf_destroy(&program);
 }
@@ -125,7 +125,7 @@ compare(const struct filter *f, uint16_t linktype)
 	for (size_t i = 0; i < PACKETS; i++) {
 		if (packets[i].linktype != linktype)
 			continue;
-		if (pri_bpf_match(program, &packets[i]) != f->want[i])
+		if ((pri_bpf_run(program, &packets[i]) != 0) != f->want[i])
 			ck_abort_msg("'%s' on link type %u, packet %zu at %" PRId64,
 				f->text, linktype, i, packets[i].time);
 		if (f->want[i] && !holds(plan, &owns[i]))
@@ -177,7 +177,7 @@ START_TEST(on_each_link_type)
 		ck_assert_msg(program != NULL, "link type %u: %s", p.linktype, err.text);
 		for (p.time = 5 * SECOND - 3; p.time < 5 * SECOND + 4; p.time++)
 			ck_assert_msg(
-				pri_bpf_match(program, &p) ==
+				(pri_bpf_run(program, &p) != 0) ==
 					(p.time >= 5 * SECOND && p.time <= 5 * SECOND + 1),
 				"link type %u, %" PRId64, p.linktype, p.time);
 		pri_bpf_destroy(&program);
@@ -198,7 +198,7 @@ START_TEST(behind_tunnels)
 	plan = pri_plan_create(program, &err);
 	make_whole();
 	for (size_t i = 0; i < PACKETS; i++)
-		if (packets[i].linktype == 1 && pri_bpf_match(program, &packets[i]))
+		if (packets[i].linktype == 1 && pri_bpf_run(program, &packets[i]) != 0)
 			unit_must(holds(plan, &owns[i]));
 	pri_plan_destroy(&plan);
 	pri_bpf_destroy(&program);
@@ -234,9 +234,9 @@ START_TEST(only_its_own)
 	without = pri_bpf_create(1, insns + 2, 2, &err);
 	insns[2] = insns[4];
 	other = pri_bpf_create(1, insns, 4, &err);
-	ck_assert(pri_bpf_match(with, &p));
-	ck_assert(!pri_bpf_match(without, &p));
-	ck_assert(!pri_bpf_match(other, &p));
+	ck_assert(pri_bpf_run(with, &p) != 0);
+	ck_assert(!pri_bpf_run(without, &p));
+	ck_assert(!pri_bpf_run(other, &p));
 	pri_bpf_destroy(&with);
 	pri_bpf_destroy(&without);
 	pri_bpf_destroy(&other);

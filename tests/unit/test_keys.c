@@ -123,7 +123,9 @@ check_linktype(const struct implied *t, size_t count, uint16_t linktype)
 		p = pri_filter_compile(linktype, t[i].filter, &err);
 		ck_assert_msg(p != NULL, "%s: %s", t[i].filter, err.text);
 		for (size_t j = 0; j < FRAMES; j++)
-			if (pri_bpf_run(p, frames[j].data, frames[j].len, frames[j].len)) {
+			if (pri_bpf_run(p, &(struct pr_packet){.data = frames[j].data,
+						   .len = frames[j].len,
+						   .caplen = frames[j].len})) {
 				check_packet(&t[i], &frames[j], linktype);
 				matches++;
 			}

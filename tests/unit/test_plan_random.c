@@ -21,7 +21,7 @@ static void
 compare(const struct pri_bpf *program, const struct pri_plan *plan,
 	const struct pr_packet *packet, struct own *own, const char *what)
 {
-	bool match = pri_bpf_match(program, packet), may = holds(plan, own);
+	bool match = pri_bpf_run(program, packet) != 0, may = holds(plan, own);
 
 	pairs++;
 	accepted += match;

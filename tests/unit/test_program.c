@@ -65,10 +65,11 @@ START_TEST(endless_loops_end)
 	static const struct pri_insn self[] = {{JA, 0, 0, (uint32_t)-1}, {RET_K, 0, 0, 1}};
 	struct pri_bpf *p = pri_bpf_create(1, loop, 3, &err);
 	struct pri_bpf *q = pri_bpf_create(1, self, 2, &err);
-	uint8_t packet[64] = {0};
+	const uint8_t bytes[64] = {0};
+	const struct pr_packet packet = {.data = bytes, .len = 64, .caplen = 64};
 
-	ck_assert_uint_eq(pri_bpf_run(p, packet, 64, 64), 0);
-	ck_assert_uint_eq(pri_bpf_run(q, packet, 64, 64), 0);
+	ck_assert_uint_eq(pri_bpf_run(p, &packet), 0);
+	ck_assert_uint_eq(pri_bpf_run(q, &packet), 0);
 	pri_bpf_destroy(&p);
 	pri_bpf_destroy(&q);
 }
@@ -126,7 +127,9 @@ START_TEST(equals_libpcap_on_random_programs)
 		if (!p)
 			continue;
 		compared++;
-		ck_assert_uint_eq(pri_bpf_run(p, packet, len, caplen),
+		ck_assert_uint_eq(pri_bpf_run(p, &(struct pr_packet){.data = packet,
+							 .len = len,
+							 .caplen = caplen}),
 			bpf_filter((const struct bpf_insn *)insns, packet, len, caplen));
 		pri_bpf_destroy(&p);
 	}
@@ -177,7 +180,9 @@ compare_filter(pcap_t *pcap, const char *path, const char *text)
 		ck_assert_msg(p != NULL, "%s: %s", text, err.text);
 		in = pcap_open_offline(path, e);
 		while (pcap_next_ex(in, &h, &data) == 1) {
-			bool ours = pri_bpf_run(p, data, h->len, h->caplen) != 0;
+			bool ours = pri_bpf_run(p, &(struct pr_packet){.data = data,
+							   .len = h->len,
+							   .caplen = h->caplen}) != 0;
 			bool theirs = pcap_offline_filter(&code, h, data) != 0;
 			ck_assert_msg(ours == theirs, "%s: '%s'", path, text);
 			packets++;
