@@ -95,12 +95,13 @@ number_of(struct pri_terms *t, struct pri_plan_node n)
 		return PRI_TERM_TRUE;
 	}
 	slot = slot_of(t, &n);
-	if (*slot)
-		return *slot;
-	if (t->count >= t->limit)
+	if (!*slot && t->count >= t->limit)
 		return PRI_TERM_TRUE;
-	t->nodes[t->count] = n;
-	return *slot = t->count++;
+	if (!*slot) {
+		t->nodes[t->count] = n;
+		*slot = t->count++;
+	}
+	return *slot;
 }
 
 uint32_t
