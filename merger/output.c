@@ -40,23 +40,6 @@ write_fully(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
-/*
- * Asks for the file's blocks before they are written. Else ext4 puts that off, and closing a file that
- * was cut to nothing when it was opened then waits for the disk: a third of an export's time. Where
- * this cannot be had, nothing is lost.
- */
-static void
-allocate_ahead(struct prm_output *out, size_t len)
-{
-	if (!out->ahead || out->placed + len <= out->allocated)
-		return;
-	if (fallocate(out->fd, FALLOC_FL_KEEP_SIZE, (off_t)out->allocated,
-		    (off_t)(len + AHEAD)) < 0)
-		out->ahead = false;
-	else
-		out->allocated += len + AHEAD;
-}
-
 /* Blocks behind the end go back; what was handed over need not all have been written. */
 static void
 release_ahead(struct prm_output *out)
@@ -101,17 +84,25 @@ thread_free(struct prm_output_thread *t)
 	free(t);
 }
 
-static int
-thread_start(struct prm_output *out, struct pr_error *err)
-{
-	struct prm_output_thread *t = calloc(1, sizeof(*t));
-	bool memory = t;
+/* ---- output ---- */
 
+int
+prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *err)
+{
+	struct prm_output_thread *t;
+	bool memory = true;
+
+	*out = (struct prm_output){.fd = fd};
+	if (!thread) {
+		out->buf = malloc(PRM_OUTPUT_ROOM);
+		return out->buf ? 0 : pr_error_set(err, "no memory for an output buffer");
+	}
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return pr_error_set(err, "no memory for an output buffer");
 	pr_queue_init(&t->queue, BUFFERS);
 	t->slot = pr_queue_reserve(&t->queue);
-	t->fd = out->fd;
+	t->fd = fd;
 	for (int i = 0; i < BUFFERS; i++)
 		memory = (t->buffers[i] = malloc(PRM_OUTPUT_ROOM)) && memory;
 	if (!memory)
@@ -123,47 +114,6 @@ thread_start(struct prm_output *out, struct pr_error *err)
 	out->thread = t;
 	out->buf = t->buffers[t->slot];
 	return 0;
-}
-
-/* What nobody synced is not wanted. */
-static void
-thread_stop(struct prm_output_thread *t)
-{
-	pr_queue_stop(&t->queue);
-	pthread_join(t->id, NULL);
-	thread_free(t);
-}
-
-/* Queues the buffer that is filled; waits for a free one. Returns errno of an earlier write. */
-static int
-thread_hand_over(struct prm_output *out)
-{
-	struct prm_output_thread *t = out->thread;
-
-	t->lengths[t->slot] = out->used;
-	pr_queue_put(&t->queue);
-	t->slot = pr_queue_reserve(&t->queue);
-	out->buf = t->buffers[t->slot];
-	return t->error;
-}
-
-static int
-thread_wait(struct prm_output_thread *t)
-{
-	pr_queue_wait_empty(&t->queue);
-	return t->error;
-}
-
-/* ---- output ---- */
-
-int
-prm_output_init(struct prm_output *out, int fd, bool thread, struct pr_error *err)
-{
-	*out = (struct prm_output){.fd = fd};
-	if (thread)
-		return thread_start(out, err);
-	out->buf = malloc(PRM_OUTPUT_ROOM);
-	return out->buf ? 0 : pr_error_set(err, "no memory for an output buffer");
 }
 
 int
@@ -189,10 +139,13 @@ put(const struct prm_output *out, const void *data, size_t len)
 void
 prm_output_free(struct prm_output *out)
 {
-	if (out->thread)
-		thread_stop(out->thread);
-	else
+	if (out->thread) { /* what nobody synced is not wanted */
+		pr_queue_stop(&out->thread->queue);
+		pthread_join(out->thread->id, NULL);
+		thread_free(out->thread);
+	} else {
 		free(out->buf);
+	}
 	release_ahead(out);
 	out->thread = NULL;
 	out->buf = NULL;
@@ -201,15 +154,34 @@ prm_output_free(struct prm_output *out)
 int
 prm_output_flush(struct prm_output *out, struct pr_error *err)
 {
+	struct prm_output_thread *t = out->thread;
+	size_t len = out->used;
 	int error;
 
 	if (out->failed)
 		return pr_error_set(err, "writing the answer failed before");
-	if (!out->used)
+	if (!len)
 		return 0;
-	allocate_ahead(out, out->used);
-	out->placed += out->used;
-	error = out->thread ? thread_hand_over(out) : put(out, out->buf, out->used);
+	/*
+	 * Asks for the file's blocks before they are written. Else ext4 puts that off, and closing a file that
+	 * was cut to nothing when it was opened then waits for the disk: a third of an export's time. Where
+	 * this cannot be had, nothing is lost.
+	 */
+	if (out->ahead && out->placed + len > out->allocated) {
+		out->ahead = fallocate(out->fd, FALLOC_FL_KEEP_SIZE, (off_t)out->allocated,
+				     (off_t)(len + AHEAD)) == 0;
+		out->allocated += out->ahead ? len + AHEAD : 0;
+	}
+	out->placed += len;
+	if (t) { /* waits for a free buffer; the error is of an earlier write */
+		t->lengths[t->slot] = len;
+		pr_queue_put(&t->queue);
+		t->slot = pr_queue_reserve(&t->queue);
+		out->buf = t->buffers[t->slot];
+		error = t->error;
+	} else {
+		error = put(out, out->buf, len);
+	}
 	out->used = 0;
 	return error ? fail(out, error, err) : 0;
 }
@@ -217,29 +189,30 @@ prm_output_flush(struct prm_output *out, struct pr_error *err)
 int
 prm_output_sync(struct prm_output *out, struct pr_error *err)
 {
-	int error;
+	struct prm_output_thread *t = out->thread;
 
 	if (prm_output_flush(out, err) < 0)
 		return -1;
-	error = out->thread ? thread_wait(out->thread) : 0;
-	if (!error)
-		release_ahead(out);
-	return error ? fail(out, error, err) : 0;
+	if (t)
+		pr_queue_wait_empty(&t->queue);
+	if (t && t->error)
+		return fail(out, t->error, err);
+	release_ahead(out);
+	return 0;
 }
 
 int
 prm_output_write(struct prm_output *out, const void *data, size_t len, struct pr_error *err)
 {
+	bool large = len > PRM_OUTPUT_ROOM;
 	int error;
 
-	if (len > PRM_OUTPUT_ROOM - out->used) {
-		/* what is longer than a buffer goes past them, in its turn */
-		if ((len > PRM_OUTPUT_ROOM ? prm_output_sync(out, err)
-					   : prm_output_flush(out, err)) < 0)
-			return -1;
-	}
+	/* what is longer than a buffer goes past them, in its turn */
+	if (len > PRM_OUTPUT_ROOM - out->used &&
+		(large ? prm_output_sync(out, err) : prm_output_flush(out, err)) < 0)
+		return -1;
 	out->written += len;
-	if (len > PRM_OUTPUT_ROOM) {
+	if (large) {
 		out->placed += len;
 		error = put(out, data, len);
 		return error ? fail(out, error, err) : 0;

@@ -44,43 +44,34 @@ struct prm_trace_writer {
 	uint32_t snaplen, written_interfaces;
 	uint16_t linktype; /* pcap: the one of the file */
 	bool begun; /* the file's header is written */
-	uint64_t packets, clamped;
+	uint64_t clamped;
 	struct prm_trace_hash *hash;
 };
 
-struct prm_trace_hash {
-	XXH3_state_t *state;
-};
-
+/* A hash is XXH3's own state. */
 struct prm_trace_hash *
 prm_trace_hash_create(struct pr_error *err)
 {
-	struct prm_trace_hash *h = calloc(1, sizeof(*h));
+	XXH3_state_t *state = XXH3_createState();
 
-	if (h)
-		h->state = XXH3_createState();
-	if (h && h->state && XXH3_128bits_reset(h->state) == XXH_OK)
-		return h;
-	prm_trace_hash_destroy(&h);
+	if (state && XXH3_128bits_reset(state) == XXH_OK)
+		return (struct prm_trace_hash *)state;
+	XXH3_freeState(state);
 	pr_error_set(err, "no memory for the hash of a trace");
 	return NULL;
 }
 
 void
-prm_trace_hash_destroy(struct prm_trace_hash **hp)
+prm_trace_hash_destroy(struct prm_trace_hash **hash)
 {
-	struct prm_trace_hash *h = *hp;
-
-	*hp = NULL;
-	if (!h)
-		return;
-	XXH3_freeState(h->state);
-	free(h);
+	XXH3_freeState((XXH3_state_t *)*hash);
+	*hash = NULL;
 }
 
 void
-prm_trace_hash_add(struct prm_trace_hash *h, const struct pr_packet *p)
+prm_trace_hash_add(struct prm_trace_hash *hash, const struct pr_packet *p)
 {
+	XXH3_state_t *state = (XXH3_state_t *)hash;
 	uint8_t head[24];
 
 	pr_put_le64(head, (uint64_t)p->time);
@@ -88,14 +79,14 @@ prm_trace_hash_add(struct prm_trace_hash *h, const struct pr_packet *p)
 	pr_put_le32(head + 12, p->len);
 	pr_put_le32(head + 16, p->linktype);
 	pr_put_le32(head + 20, 0);
-	XXH3_128bits_update(h->state, head, sizeof(head));
-	XXH3_128bits_update(h->state, p->data, p->caplen);
+	XXH3_128bits_update(state, head, sizeof(head));
+	XXH3_128bits_update(state, p->data, p->caplen);
 }
 
 char *
 prm_trace_hash_text(const struct prm_trace_hash *h, char out[PRM_TRACE_HASH_TEXT])
 {
-	XXH128_hash_t sum = XXH3_128bits_digest(h->state);
+	XXH128_hash_t sum = XXH3_128bits_digest((const XXH3_state_t *)h);
 
 	snprintf(out, PRM_TRACE_HASH_TEXT, "xxh3-128/1:%016llx%016llx",
 		(unsigned long long)sum.high64, (unsigned long long)sum.low64);
@@ -136,25 +127,21 @@ interface_find_or_add(struct prm_trace_writer *w, const char *name, uint16_t lin
 	return 0;
 }
 
-/* A file without packets takes the links' type if they agree. */
-static uint16_t
-linktype_of(const struct prm_trace_writer *w)
-{
-	for (size_t i = 0; i < w->interface_count; i++)
-		if (w->interfaces[i].packets)
-			return w->interfaces[i].linktype;
-	return w->interface_count ? w->interfaces[0].linktype : ETHERNET;
-}
-
 static int
 pcap_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
 	uint8_t *at = prm_output_room(w->out, PCAP_HEADER, err);
+	size_t i = 0;
 
 	if (!at)
 		return -1;
+	/* a file without packets takes the first link's type */
+	while (i < w->interface_count && !w->interfaces[i].packets)
+		i++;
+	if (i == w->interface_count)
+		i = 0;
+	w->linktype = w->interface_count ? w->interfaces[i].linktype : ETHERNET;
 	memset(at, 0, PCAP_HEADER);
-	w->linktype = linktype_of(w);
 	pr_put_le32(at, w->format == PRM_TRACE_PCAP ? PCAP_MAGIC_US : PCAP_MAGIC_NS);
 	pr_put_le16(at + 4, 2); /* version 2.4 */
 	pr_put_le16(at + 6, 4);
@@ -163,28 +150,12 @@ pcap_begin(struct prm_trace_writer *w, struct pr_error *err)
 	return 0;
 }
 
-static void
-split(struct prm_trace_writer *w, int64_t time, int64_t *sec, int64_t *ns)
-{
-	*sec = time / 1000000000;
-	*ns = time % 1000000000;
-	if (*ns < 0) {
-		*ns += 1000000000;
-		--*sec;
-	}
-	if (*sec >= SECONDS_MIN && *sec <= SECONDS_MAX)
-		return;
-	w->clamped++;
-	*ns = *sec < SECONDS_MIN ? 0 : 999999999;
-	*sec = *sec < SECONDS_MIN ? SECONDS_MIN : SECONDS_MAX;
-}
-
 static int
 pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	const struct trace_interface *interface, struct pr_error *err)
 {
+	int64_t sec = p->time / 1000000000, ns = p->time % 1000000000;
 	uint8_t *at;
-	int64_t sec, ns;
 
 	if (interface->linktype != w->linktype)
 		return pr_error_set(err,
@@ -195,7 +166,15 @@ pcap_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	at = prm_output_room(w->out, PCAP_RECORD, err);
 	if (!at)
 		return -1;
-	split(w, p->time, &sec, &ns);
+	if (ns < 0) {
+		ns += 1000000000;
+		sec--;
+	}
+	if (sec < SECONDS_MIN || sec > SECONDS_MAX) {
+		w->clamped++;
+		ns = sec < SECONDS_MIN ? 0 : 999999999;
+		sec = sec < SECONDS_MIN ? SECONDS_MIN : SECONDS_MAX;
+	}
 	pr_put_le32(at, (uint32_t)sec);
 	pr_put_le32(at + 4, (uint32_t)(w->format == PRM_TRACE_PCAP ? ns / 1000 : ns));
 	pr_put_le32(at + 8, p->caplen);
@@ -324,40 +303,30 @@ write_block(struct prm_trace_writer *w, uint32_t type, const uint32_t *words,
 #define EPOCHS_NAMED 4
 #define DESCRIPTION 160
 
-/* Which packets these are: (epoch, link, seq) names a packet for ever. */
-static void
-describe(const struct prm_trace_writer *w, size_t interface, char text[DESCRIPTION])
-{
-	size_t used = 0, epochs = 0;
-
-	text[0] = 0;
-	for (size_t i = 0; i < w->link_count; i++) {
-		const struct trace_link *l = &w->links[i];
-
-		if (l->interface != interface || epochs++ >= EPOCHS_NAMED)
-			continue;
-		used += (size_t)snprintf(text + used, DESCRIPTION - used,
-			epochs == 1 ? "packrack link %u of epoch %016llx"
-				    : ", %u of %016llx",
-			l->link, (unsigned long long)l->epoch);
-	}
-	if (epochs > EPOCHS_NAMED)
-		snprintf(text + used, DESCRIPTION - used, " and of %zu more",
-			epochs - EPOCHS_NAMED);
-}
-
 static int
 write_interface(struct prm_trace_writer *w, const struct trace_interface *interface,
 	bool ancient, uint32_t *number, struct pr_error *err)
 {
 	const uint32_t words[] = {interface->linktype, w->snaplen};
-	char description[DESCRIPTION] = "";
+	char text[DESCRIPTION] = "";
+	size_t used = 0, epochs = 0;
 
-	if (w->interface_count)
-		describe(w, (size_t)(interface - w->interfaces), description);
+	/* which packets these are: (epoch, link, seq) names a packet for ever */
+	for (size_t i = 0; i < w->link_count; i++) {
+		const struct trace_link *l = &w->links[i];
+
+		if (&w->interfaces[l->interface] == interface && epochs++ < EPOCHS_NAMED)
+			used += (size_t)snprintf(text + used, sizeof(text) - used,
+				epochs == 1 ? "packrack link %u of epoch %016llx"
+					    : ", %u of %016llx",
+				l->link, (unsigned long long)l->epoch);
+	}
+	if (epochs > EPOCHS_NAMED)
+		snprintf(text + used, sizeof(text) - used, " and of %zu more",
+			epochs - EPOCHS_NAMED);
 	const struct option options[] = {
 		text_option(IF_NAME, interface->name),
-		text_option(IF_DESCRIPTION, description),
+		text_option(IF_DESCRIPTION, text),
 		number_option(IF_SPEED, interface->speed,
 			interface->speed && !interface->speeds_differ),
 		text_option(IF_TSRESOL, "\x09"), /* nanoseconds */
@@ -370,60 +339,34 @@ write_interface(struct prm_trace_writer *w, const struct trace_interface *interf
 		w, BLOCK_INTERFACE, words, COUNT(words), options, COUNT(options), err);
 }
 
-static int
-pcapng_begin(struct prm_trace_writer *w, struct pr_error *err)
-{
-	/* version 1.0; the section's length is not told, as we stream */
-	static const uint32_t words[] = {BYTE_ORDER_MAGIC, 1, UINT32_MAX, UINT32_MAX};
-	const struct option options[] = {
-		text_option(OPT_COMMENT, w->comment),
-		text_option(SHB_USERAPPL, "packrack " PACKRACK_VERSION),
-	};
-
-	return write_block(
-		w, BLOCK_SECTION, words, COUNT(words), options, COUNT(options), err);
-}
-
 /* ---- packets ---- */
-
-/* The packet's time in ticks, and the interface that they count on. */
-static int
-place(struct prm_trace_writer *w, struct trace_interface *interface, int64_t time,
-	uint32_t *number, uint64_t *ticks, struct pr_error *err)
-{
-	bool ancient = time < 0;
-	uint32_t *n = ancient ? &interface->ancient : &interface->number;
-
-	if (*n == UINT32_MAX && write_interface(w, interface, ancient, n, err) < 0)
-		return -1;
-	*number = *n;
-	*ticks = (uint64_t)time - (ancient ? (uint64_t)ANCIENT_OFFSET * NS : 0);
-	return 0;
-}
 
 static int
 pcapng_packet(struct prm_trace_writer *w, const struct pr_packet *p,
 	struct trace_interface *interface, struct pr_error *err)
 {
-	uint32_t number, pad = (uint32_t)padded(p->caplen) - p->caplen;
+	bool ancient = p->time < 0;
+	uint32_t *number = ancient ? &interface->ancient : &interface->number;
+	uint64_t ticks = (uint64_t)p->time - (ancient ? (uint64_t)ANCIENT_OFFSET * NS : 0);
+	uint32_t pad = (uint32_t)padded(p->caplen) - p->caplen;
 	const char *text = pr_relation_text(p->flags);
 	const struct option comment = text_option(OPT_COMMENT, text ? text : "");
 	size_t options = text ? option_cost(&comment) + 4 : 0; /* and the end of them */
 	uint32_t total = 32 + p->caplen + pad + (uint32_t)options;
-	uint64_t ticks;
 	uint8_t *at;
 
 	if (p->caplen > UINT32_MAX - 1024)
 		return pr_error_set(
 			err, "a packet of %u bytes fits no pcapng block", p->caplen);
-	if (place(w, interface, p->time, &number, &ticks, err) < 0)
+	if (*number == UINT32_MAX &&
+		write_interface(w, interface, ancient, number, err) < 0)
 		return -1;
 	at = prm_output_room(w->out, 28, err);
 	if (!at)
 		return -1;
 	pr_put_le32(at, BLOCK_ENHANCED);
 	pr_put_le32(at + 4, total);
-	pr_put_le32(at + 8, number);
+	pr_put_le32(at + 8, *number);
 	pr_put_le32(at + 12, (uint32_t)(ticks >> 32));
 	pr_put_le32(at + 16, (uint32_t)ticks);
 	pr_put_le32(at + 20, p->caplen);
@@ -485,66 +428,25 @@ is_written(const struct trace_interface *interface)
 	return interface->number != UINT32_MAX || interface->ancient != UINT32_MAX;
 }
 
-/* Of each interface, over the epochs of its link. */
-static int
-add_up(struct prm_trace_writer *w, const struct prm_trace_statistics *s, size_t count,
-	struct pr_error *err)
-{
-	for (size_t i = 0, at; i < count; i++) {
-		struct trace_interface *interface;
-
-		if (interface_find_or_add(
-			    w, s[i].name, s[i].link, s[i].linktype, &at, err) < 0)
-			return -1;
-		interface = &w->interfaces[at];
-		interface->told = true;
-		interface->received += s[i].received;
-		interface->dropped_kernel += s[i].dropped_kernel;
-		interface->dropped_interface += s[i].dropped_interface;
-	}
-	return 0;
-}
-
 /*
  * Readers of one link type only (libpcap) refuse a file for an interface of another, though nothing
- * was captured on it.
+ * was captured on it: only interfaces that go with those written.
  */
-static bool
-goes_with_the_others(
-	const struct prm_trace_writer *w, const struct trace_interface *interface)
-{
-	for (size_t i = 0; i < w->interface_count; i++)
-		if (is_written(&w->interfaces[i]) &&
-			w->interfaces[i].linktype == interface->linktype)
-			return true;
-	return !w->written_interfaces;
-}
-
 static int
 write_silent(struct prm_trace_writer *w, struct pr_error *err)
 {
 	for (size_t i = 0; i < w->interface_count; i++) {
 		struct trace_interface *interface = &w->interfaces[i];
+		bool fits = !w->written_interfaces;
 
-		if (interface->told && !is_written(interface) &&
-			goes_with_the_others(w, interface) &&
+		for (size_t j = 0; !fits && j < w->interface_count; j++)
+			fits = is_written(&w->interfaces[j]) &&
+			       w->interfaces[j].linktype == interface->linktype;
+		if (interface->told && !is_written(interface) && fits &&
 			write_interface(w, interface, false, &interface->number, err) < 0)
 			return -1;
 	}
 	return 0;
-}
-
-/* libpcap refuses a file without an interface: an answer without any has one that says so. */
-static int
-finish_empty(struct prm_trace_writer *w, const char *const *comments, size_t comment_count,
-	struct pr_error *err)
-{
-	struct trace_interface none = {.name = (char *)"none", .linktype = 1};
-	struct trace_interface *interface = w->interface_count ? w->interfaces : &none;
-
-	if (write_interface(w, interface, false, &interface->number, err) < 0)
-		return -1;
-	return write_statistics(w, interface, comments, comment_count, err);
 }
 
 static int
@@ -552,19 +454,37 @@ pcapng_finish(struct prm_trace_writer *w, const struct prm_trace_statistics *sta
 	size_t statistic_count, const char *const *comments, size_t comment_count,
 	struct pr_error *err)
 {
-	size_t commented = 0; /* what is said of the whole answer is said once */
+	struct trace_interface none = {.name = (char *)"none", .linktype = ETHERNET};
+	struct trace_interface *interface;
 
-	if (add_up(w, statistics, statistic_count, err) < 0 || write_silent(w, err) < 0)
+	/* of each interface, over the epochs of its link */
+	for (size_t i = 0, at; i < statistic_count; i++) {
+		const struct prm_trace_statistics *s = &statistics[i];
+
+		if (interface_find_or_add(w, s->name, s->link, s->linktype, &at, err) < 0)
+			return -1;
+		interface = &w->interfaces[at];
+		interface->told = true;
+		interface->received += s->received;
+		interface->dropped_kernel += s->dropped_kernel;
+		interface->dropped_interface += s->dropped_interface;
+	}
+	if (write_silent(w, err) < 0)
 		return -1;
-	if (!w->written_interfaces)
-		return finish_empty(w, comments, comment_count, err);
+	/* libpcap refuses a file without an interface: an answer without any has one that says so */
+	interface = w->interface_count ? w->interfaces : &none;
+	if (!w->written_interfaces &&
+		write_interface(w, interface, false, &interface->number, err) < 0)
+		return -1;
+	if (!w->interface_count)
+		return write_statistics(w, &none, comments, comment_count, err);
 	for (size_t i = 0; i < w->interface_count; i++) {
 		if (!is_written(&w->interfaces[i]))
 			continue;
-		if (write_statistics(w, &w->interfaces[i], comments,
-			    commented ? 0 : comment_count, err) < 0)
+		if (write_statistics(w, &w->interfaces[i], comments, comment_count, err) <
+			0)
 			return -1;
-		commented = comment_count;
+		comment_count = 0; /* what is said of the whole answer is said once */
 	}
 	return 0;
 }
@@ -614,12 +534,6 @@ prm_trace_destroy(struct prm_trace_writer **wp)
 	free(w);
 }
 
-static size_t
-cache_slot(uint64_t epoch, uint16_t link)
-{
-	return (size_t)((epoch ^ epoch >> 32) * 0x9E3779B1u + link) % TRACE_CACHE;
-}
-
 static bool
 link_is(const struct trace_link *l, uint64_t epoch, uint16_t link, uint16_t linktype)
 {
@@ -666,44 +580,47 @@ prm_trace_link(
 	return 0;
 }
 
-static struct trace_interface *
-interface_of(struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
-{
-	const struct prm_trace_link link = {
-		.epoch = p->epoch, .link = p->link, .linktype = p->linktype};
-	size_t slot = cache_slot(p->epoch, p->link), index = w->cache[slot];
-
-	if (index && link_is(&w->links[index - 1], p->epoch, p->link, p->linktype))
-		return &w->interfaces[w->links[index - 1].interface];
-	if (link_find_or_add(w, &link, &index, err) < 0)
-		return NULL;
-	w->cache[slot] = index + 1;
-	return &w->interfaces[w->links[index].interface];
-}
-
 int
 prm_trace_begin(struct prm_trace_writer *w, struct pr_error *err)
 {
+	/* version 1.0; the section's length is not told, as we stream */
+	static const uint32_t words[] = {BYTE_ORDER_MAGIC, 1, UINT32_MAX, UINT32_MAX};
+	const struct option options[] = {
+		text_option(OPT_COMMENT, w->comment),
+		text_option(SHB_USERAPPL, "packrack " PACKRACK_VERSION),
+	};
+
 	if (w->begun)
 		return 0;
 	w->begun = true;
-	return w->format == PRM_TRACE_PCAPNG ? pcapng_begin(w, err) : pcap_begin(w, err);
+	return w->format == PRM_TRACE_PCAPNG
+		       ? write_block(w, BLOCK_SECTION, words, COUNT(words), options,
+				 COUNT(options), err)
+		       : pcap_begin(w, err);
 }
 
 int
 prm_trace_packet(
 	struct prm_trace_writer *w, const struct pr_packet *p, struct pr_error *err)
 {
-	struct trace_interface *interface = interface_of(w, p, err);
+	const struct prm_trace_link link = {
+		.epoch = p->epoch, .link = p->link, .linktype = p->linktype};
+	size_t *cached = &w->cache[((p->epoch ^ p->epoch >> 32) * 0x9E3779B1u + p->link) %
+				   TRACE_CACHE];
+	struct trace_interface *interface;
+	size_t index = *cached - 1;
 
-	if (!interface)
-		return -1;
+	if (!*cached || !link_is(&w->links[index], p->epoch, p->link, p->linktype)) {
+		if (link_find_or_add(w, &link, &index, err) < 0)
+			return -1;
+		*cached = index + 1;
+	}
+	interface = &w->interfaces[w->links[index].interface];
 	if (!interface->packets || p->time < interface->first)
 		interface->first = p->time;
 	if (!interface->packets || p->time > interface->last)
 		interface->last = p->time;
 	interface->packets++;
-	w->packets++;
 	prm_trace_hash_add(w->hash, p);
 	if (!w->begun && prm_trace_begin(w, err) < 0)
 		return -1;
@@ -728,12 +645,6 @@ char *
 prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT])
 {
 	return prm_trace_hash_text(w->hash, out);
-}
-
-uint64_t
-prm_trace_packets(const struct prm_trace_writer *w)
-{
-	return w->packets;
 }
 
 uint64_t

@@ -94,7 +94,6 @@ int prm_trace_finish(struct prm_trace_writer *w,
 
 /* Of the packets given so far, see trace_hash.h. */
 char *prm_trace_hash_of(const struct prm_trace_writer *w, char out[PRM_TRACE_HASH_TEXT]);
-uint64_t prm_trace_packets(const struct prm_trace_writer *w);
 uint64_t prm_trace_clamped(
 	const struct prm_trace_writer *w); /* times that the format cannot hold */
 

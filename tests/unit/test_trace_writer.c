@@ -21,7 +21,6 @@ START_TEST(test_pcap_golden)
 
 	write_packet(w, 1000000002, 3);
 	write_packet(w, -1, 0);
-	ck_assert_uint_eq(prm_trace_packets(w), 2);
 	close_writer(w, &out, NULL);
 	expect(ns, sizeof(ns));
 	w = open_writer(_i, &out, PRM_TRACE_PCAP, NULL);
