@@ -116,41 +116,33 @@ write_end(struct pcap_reader *r, const char *why)
 		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
 }
 
-static void
-write_completeness(struct pcap_reader *r, const Packrack__End *end)
-{
-	const Packrack__Completeness *c = end->completeness;
-	char text[160];
-
-	snprintf(text, sizeof(text),
-		"ended by the rack after %llu packets, %llu missing, %zu stretches "
-		"recycled "
-		"before they were read",
-		(unsigned long long)end->matched,
-		(unsigned long long)(c ? c->missing_packets + c->pending_packets : 0),
-		c ? c->n_evicted : 0);
-	write_end(r, text);
-}
-
 /* The fan-out's client; it must not be called back from here. */
 static int
 deliver(void *arg, const Packrack__Envelope *env)
 {
 	struct pcap_reader *r = arg;
-	struct pr_error err;
+	struct pr_error text;
 
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_BATCH) {
 		r->owed--;
-		if (write_batch(r, env->batch, &err) == 0) {
+		if (write_batch(r, env->batch, &text) == 0) {
 			event_active(r->grant, 0, 0);
 			return 0;
 		}
-		pr_log_warning("pcap-over-IP to %s: %s", r->name, err.text);
+		pr_log_warning("pcap-over-IP to %s: %s", r->name, text.text);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE) {
 		pr_log_warning("pcap-over-IP to %s: %s", r->name, env->failure->text);
 		write_end(r, env->failure->text);
 	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_END) {
-		write_completeness(r, env->end);
+		const Packrack__Completeness *c = env->end->completeness;
+		uint64_t missing = c ? c->missing_packets + c->pending_packets : 0;
+
+		pr_error_set(&text,
+			"ended by the rack after %llu packets, %llu missing, %zu stretches "
+			"recycled before they were read",
+			(unsigned long long)env->end->matched, (unsigned long long)missing,
+			c ? c->n_evicted : 0);
+		write_end(r, text.text);
 	}
 	r->fanout = NULL; /* it ends, and the merger frees it */
 	r->gone = true;
@@ -238,22 +230,6 @@ on_event(struct bufferevent *io, short what, void *arg)
 	reader_free(r);
 }
 
-static int
-ask(struct pcap_reader *r, const char *link, struct pr_error *err)
-{
-	Packrack__Query query = PACKRACK__QUERY__INIT;
-	char text[PR_TCP_TEXT + 32];
-
-	snprintf(text, sizeof(text), "(pcap-over-IP to %s)", r->name);
-	query.since = pr_now_real();
-	query.until = PR_TIME_MAX;
-	query.follow = true;
-	query.link = (char *)link;
-	query.text = text;
-	r->fanout = prm_merger_ask(r->all->merger, &query, deliver, r, err);
-	return r->fanout ? 0 : -1;
-}
-
 /* io is taken over in any case. */
 static struct pcap_reader *
 reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_error *err)
@@ -280,32 +256,32 @@ reader_create(struct prm_pcap_over_ip *all, struct bufferevent *io, struct pr_er
 	return r;
 }
 
-/* The header goes out at once: a reader waits for it before it shows anything. */
-static int
-begin(struct pcap_reader *r, const char *link, struct pr_error *err)
-{
-	static const struct prm_trace_options options = {
-		.format = PRM_TRACE_PCAPNG, .comment = "live, from a rack of packrack"};
-
-	r->trace = prm_trace_create(&r->out, &options, err);
-	if (!r->trace)
-		return -1;
-	learn_links(r);
-	if (prm_trace_begin(r->trace, err) < 0 || prm_output_flush(&r->out, err) < 0)
-		return -1;
-	return ask(r, link, err);
-}
-
 static int
 reader_start(struct prm_pcap_over_ip *all, struct bufferevent *io, const char *link,
 	struct pr_error *err)
 {
+	static const struct prm_trace_options options = {
+		.format = PRM_TRACE_PCAPNG, .comment = "live, from a rack of packrack"};
 	struct pcap_reader *r = reader_create(all, io, err);
+	Packrack__Query query = PACKRACK__QUERY__INIT;
+	char text[PR_TCP_TEXT + 32];
 
 	if (!r)
 		return -1;
 	pr_tcp_name(bufferevent_getfd(io), true, r->name);
-	if (begin(r, link, err) < 0) {
+	snprintf(text, sizeof(text), "(pcap-over-IP to %s)", r->name);
+	query.since = pr_now_real();
+	query.until = PR_TIME_MAX;
+	query.follow = true;
+	query.link = (char *)link;
+	query.text = text;
+	r->trace = prm_trace_create(&r->out, &options, err);
+	if (r->trace)
+		learn_links(r);
+	/* the header goes out at once: a reader waits for it before it shows anything */
+	if (!r->trace || prm_trace_begin(r->trace, err) < 0 ||
+		prm_output_flush(&r->out, err) < 0 ||
+		!(r->fanout = prm_merger_ask(all->merger, &query, deliver, r, err))) {
 		reader_free(r);
 		return -1;
 	}
@@ -315,17 +291,6 @@ reader_start(struct prm_pcap_over_ip *all, struct bufferevent *io, const char *l
 	bufferevent_enable(r->io, EV_READ | EV_WRITE);
 	grant(r);
 	return 0;
-}
-
-static void
-readers_free(struct prm_pcap_over_ip *all)
-{
-	while (all->readers) {
-		struct bufferevent *io = all->readers->io;
-
-		evbuffer_write(bufferevent_get_output(io), bufferevent_getfd(io));
-		reader_free(all->readers);
-	}
 }
 
 void
@@ -414,14 +379,6 @@ prm_pcap_over_ip_create(struct pr_loop *loop, struct prm_merger *merger,
 	return all;
 }
 
-static int
-port_open(struct pcap_port *port, int fd, struct pr_error *err)
-{
-	port->listener = evconnlistener_new(pr_loop_base(port->all->loop), on_accept, port,
-		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-	return port->listener ? 0 : pr_error_set(err, "no memory for a port");
-}
-
 int
 prm_pcap_over_ip_add(struct prm_pcap_over_ip *all, const char *text, struct pr_error *err)
 {
@@ -436,8 +393,13 @@ prm_pcap_over_ip_add(struct prm_pcap_over_ip *all, const char *text, struct pr_e
 	}
 	port->all = all;
 	fd = pr_tcp_listen(place, err);
-	if (fd < 0 || evutil_make_socket_nonblocking(fd) < 0 ||
-		port_open(port, fd, err) < 0) {
+	if (fd >= 0 && evutil_make_socket_nonblocking(fd) == 0) {
+		port->listener = evconnlistener_new(pr_loop_base(all->loop), on_accept,
+			port, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+		if (!port->listener)
+			pr_error_set(err, "no memory for a port");
+	}
+	if (!port->listener) {
 		if (fd >= 0)
 			close(fd);
 		free(port->link);
@@ -457,11 +419,15 @@ prm_pcap_over_ip_free(struct prm_pcap_over_ip **pp)
 	struct prm_pcap_over_ip *all = *pp;
 
 	*pp = NULL;
-	if (all)
-		readers_free(all);
-	while (all && all->ports) {
-		struct pcap_port *port = all->ports;
+	if (!all)
+		return;
+	while (all->readers) {
+		struct bufferevent *io = all->readers->io;
 
+		evbuffer_write(bufferevent_get_output(io), bufferevent_getfd(io));
+		reader_free(all->readers);
+	}
+	for (struct pcap_port *port; (port = all->ports);) {
 		all->ports = port->next;
 		evconnlistener_free(port->listener);
 		free(port->link);

@@ -68,33 +68,25 @@ holds_all(const struct pr_summary_span *s)
 	return s->last_seq - s->first_seq + 1 == s->packets;
 }
 
-/* Another merger has it, and excludes a match. */
-static bool
-judged(const struct prm_route *r, const struct prm_node_summaries *c,
-	const struct prm_summary_entry *h)
-{
-	const struct prm_exclusions *v = r->exclusions;
-
-	for (size_t i = 0; v && i < v->count; i++)
-		for (size_t j = 0; j < v->items[i]->n_numbers; j++)
-			if (v->items[i]->boot == c->coverage->boot &&
-				v->items[i]->numbers[j] == h->number)
-				return holds_all(&h->span);
-	return false;
-}
-
 /* Of a summary that touches the range: NULL when it excludes a match. */
 static const char *
 against(struct prm_route *r, const struct prm_node_summaries *c,
 	const struct prm_summary_entry *h)
 {
+	const struct prm_exclusions *v = h->body ? NULL : r->exclusions;
+	bool judged = false; /* another merger has it, and excludes a match */
 	struct pr_summary s;
 
-	if (!h->body && judged(r, c, h)) {
+	for (size_t i = 0; v && i < v->count; i++)
+		for (size_t j = 0; v->items[i]->boot == c->coverage->boot && !judged &&
+				   j < v->items[i]->n_numbers;
+			j++)
+			judged = v->items[i]->numbers[j] == h->number;
+	if (judged && holds_all(&h->span)) {
 		r->excluded++;
 		return NULL;
 	}
-	if (!h->body && r->exclusions && r->exclusions->count)
+	if (v && v->count)
 		return "a summary at another merger may match, or is missing there";
 	if (!h->body)
 		return h->gone ? "a summary is gone" : "a summary is not here yet";
@@ -211,6 +203,7 @@ prm_route_excludes(struct prm_route *r, uint64_t boot, uint64_t number)
 }
 
 #define AT_ONCE 256 /* stretches for one Batch */
+#define EDGES 2
 
 /* What is told so far, in pieces. */
 struct telling {
@@ -218,7 +211,7 @@ struct telling {
 	int index;
 	const Packrack__Query *query;
 	Packrack__Held held[AT_ONCE], *held_list[AT_ONCE];
-	Packrack__Held edge[2], *edge_list[2];
+	Packrack__Held edge[EDGES], *edge_list[EDGES];
 	Packrack__Batch batch;
 	struct pr_error *err;
 };
@@ -226,81 +219,48 @@ struct telling {
 static int
 flush(struct telling *t)
 {
-	int rc;
+	int rc = prm_completeness_batch(t->c, t->index, &t->batch, t->err);
 
-	t->batch.held = t->held_list;
-	t->batch.edge = t->edge_list;
-	rc = prm_completeness_batch(t->c, t->index, &t->batch, t->err);
 	t->batch.n_held = t->batch.n_edge = 0;
 	return rc;
 }
 
-static void
-fill(Packrack__Held *h, const struct pr_summary_span *line,
-	const struct pr_summary_run *run)
-{
-	packrack__held__init(h);
-	h->epoch = line->epoch;
-	h->link = line->link;
-	h->first = run->first;
-	h->last = run->last;
-	h->first_otime = run->first_otime;
-	h->last_otime = run->last_otime;
-	h->bits.data = (uint8_t *)run->bits;
-	h->bits.len = run->bits_len;
-}
-
-/* One that goes on where the last one ended is put together with it: most do. */
+/*
+ * Of a run outside the time range the seq next to it is told. Of one that the range cuts only its ends have known
+ * times. One that goes on where the last one ended is put together with it: most do.
+ */
 static int
-add_held(struct telling *t, const struct pr_summary_span *line,
+add_run(struct telling *t, const struct pr_summary_span *line,
 	const struct pr_summary_run *run)
 {
+	const Packrack__Query *q = t->query;
+	bool below = run->last_otime < q->since,
+	     edge = below || run->first_otime > q->until;
 	size_t n = t->batch.n_held;
-	Packrack__Held *last = n ? &t->held[n - 1] : NULL;
+	Packrack__Held *last = n ? &t->held[n - 1] : NULL, *h;
 
-	if (last && !run->bits && !last->bits.len && last->epoch == line->epoch &&
+	if (!edge && (run->first_otime < q->since || run->last_otime > q->until))
+		prm_completeness_bounds_only(t->c);
+	if (!edge && last && !run->bits && !last->bits.len && last->epoch == line->epoch &&
 		last->link == line->link && last->last + 1 == run->first &&
 		last->last_otime <= run->first_otime) {
 		last->last = run->last;
 		last->last_otime = run->last_otime;
 		return 0;
 	}
-	if (n == AT_ONCE && flush(t) < 0)
+	if ((edge ? t->batch.n_edge == EDGES : n == AT_ONCE) && flush(t) < 0)
 		return -1;
-	n = t->batch.n_held++;
-	fill(&t->held[n], line, run);
-	t->held_list[n] = &t->held[n];
+	h = edge ? &t->edge[t->batch.n_edge++] : &t->held[t->batch.n_held++];
+	packrack__held__init(h);
+	h->epoch = line->epoch;
+	h->link = line->link;
+	h->first = below ? run->last : run->first;
+	h->last = edge ? h->first : run->last;
+	h->first_otime = below ? run->last_otime : run->first_otime;
+	h->last_otime = edge ? h->first_otime : run->last_otime;
+	if (!edge)
+		h->bits = (ProtobufCBinaryData){run->bits_len, (uint8_t *)run->bits};
 	return 0;
-}
-
-/* One seq held just outside the time range. */
-static int
-add_edge(struct telling *t, const struct pr_summary_span *line, uint64_t seq, int64_t otime)
-{
-	const struct pr_summary_run one = {
-		.first = seq, .last = seq, .first_otime = otime, .last_otime = otime};
-	size_t n;
-
-	if (t->batch.n_edge == 2 && flush(t) < 0)
-		return -1;
-	n = t->batch.n_edge++;
-	fill(&t->edge[n], line, &one);
-	t->edge_list[n] = &t->edge[n];
-	return 0;
-}
-
-/* Of a run that the range cuts only its ends have known times. */
-static int
-add_run(struct telling *t, const struct pr_summary_span *line,
-	const struct pr_summary_run *run)
-{
-	if (run->last_otime < t->query->since)
-		return add_edge(t, line, run->last, run->last_otime);
-	if (run->first_otime > t->query->until)
-		return add_edge(t, line, run->first, run->first_otime);
-	if (run->first_otime < t->query->since || run->last_otime > t->query->until)
-		prm_completeness_bounds_only(t->c);
-	return add_held(t, line, run);
 }
 
 /*
@@ -308,26 +268,10 @@ add_run(struct telling *t, const struct pr_summary_span *line,
  * are bounds, where others tell when their first and last were. What is not known to lie outside the time
  * range is told as within.
  */
-static struct pr_summary_run
-bounded(struct telling *t, const struct pr_summary_run *run, bool first, bool last)
-{
-	const Packrack__Query *q = t->query;
-	struct pr_summary_run r = *run;
-
-	if (r.last_otime < q->since || r.first_otime > q->until)
-		return r;
-	if (first && r.first_otime < q->since)
-		r.first_otime = q->since;
-	if (last && r.last_otime > q->until)
-		r.last_otime = q->until;
-	if (first || last)
-		prm_completeness_bounds_only(t->c);
-	return r;
-}
-
 static int
 add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_summary *s)
 {
+	const Packrack__Query *q = t->query;
 	struct pr_summary_walk walk;
 	struct pr_summary_run run, next = {0};
 	bool more, begins_within = false;
@@ -339,32 +283,32 @@ add_runs(struct telling *t, const struct pr_summary_span *line, const struct pr_
 
 		more = pr_summary_walk_next(&walk, &next);
 		ends_within = more && next.first_otime < run.last_otime;
-		run = bounded(t, &run, begins_within, ends_within);
+		if (run.last_otime >= q->since && run.first_otime <= q->until) {
+			if (begins_within && run.first_otime < q->since)
+				run.first_otime = q->since;
+			if (ends_within && run.last_otime > q->until)
+				run.last_otime = q->until;
+			if (begins_within || ends_within)
+				prm_completeness_bounds_only(t->c);
+		}
 		rc = add_run(t, line, &run);
 		begins_within = ends_within;
 	}
 	return rc;
 }
 
-static struct pr_summary_run
-run_of(const struct pr_summary_span *s)
-{
-	return (struct pr_summary_run){.first = s->first_seq,
-		.last = s->last_seq,
-		.first_otime = s->first_otime,
-		.last_otime = s->last_otime};
-}
-
 static int
 add_summary(struct telling *t, const struct prm_summary_entry *h)
 {
 	const struct pr_summary_span *span = &h->span;
-	struct pr_summary_run run = run_of(span);
+	const struct pr_summary_run run = {.first = span->first_seq,
+		.last = span->last_seq,
+		.first_otime = span->first_otime,
+		.last_otime = span->last_otime};
 	struct pr_summary s;
 
-	if (span->last_otime < t->query->since || span->first_otime > t->query->until)
-		return add_run(t, span, &run);
-	if (!h->body || pr_summary_open_unchecked(&s, h->body, h->bytes) < 0 ||
+	if (span->last_otime < t->query->since || span->first_otime > t->query->until ||
+		!h->body || pr_summary_open_unchecked(&s, h->body, h->bytes) < 0 ||
 		s.flags & PR_SUMMARY_NO_RUNS)
 		return add_run(t, span, &run); /* which is dense, or was asked */
 	return add_runs(t, span, &s);
@@ -407,43 +351,34 @@ tell_end(struct telling *t, const struct prm_node_summaries *c)
 	return rc;
 }
 
-static int
-add_open(struct telling *t, const struct prm_node_summaries *c)
-{
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < c->coverage->n_open; i++) {
-		const Packrack__SummaryInfo *o = c->coverage->open[i];
-		const struct pr_summary_span line = {
-			.epoch = o->epoch, .link = (uint16_t)o->link};
-
-		if (!selected(c, t->query->link, o->epoch, o->link))
-			continue;
-		if (o->last_otime < t->query->since)
-			rc = add_edge(t, &line, o->last_seq, o->last_otime);
-		else if (o->first_otime > t->query->until)
-			rc = add_edge(t, &line, o->first_seq, o->first_otime);
-	}
-	return rc;
-}
-
 int
 prm_route_tell(struct prm_route *r, const char *node, struct prm_completeness *c, int index,
 	struct pr_error *err)
 {
 	const struct prm_node_summaries *cover = prm_summaries_find(r->summaries, node);
-	struct telling t = {.c = c, .index = index, .query = r->query, .err = err};
-	int rc;
+	const Packrack__Query *q = r->query;
+	struct telling t = {.c = c, .index = index, .query = q, .err = err};
+	int rc = 0;
 
 	packrack__batch__init(&t.batch);
-	rc = add_open(&t, cover);
+	t.batch.held = t.held_list;
+	t.batch.edge = t.edge_list;
+	for (size_t i = 0; i < AT_ONCE; i++)
+		t.held_list[i] = &t.held[i];
+	for (size_t i = 0; i < EDGES; i++)
+		t.edge_list[i] = &t.edge[i];
+	for (size_t i = 0; rc == 0 && i < cover->coverage->n_open; i++) {
+		const Packrack__SummaryInfo *o = cover->coverage->open[i];
+		const struct prm_summary_entry outside = {.span = prm_summary_span(o)};
+
+		if (selected(cover, q->link, o->epoch, o->link) &&
+			(o->last_otime < q->since || o->first_otime > q->until))
+			rc = add_summary(&t, &outside);
+	}
 	for (size_t i = 0; rc == 0 && i < cover->count; i++)
-		if (selected(cover, r->query->link, cover->items[i].span.epoch,
+		if (selected(cover, q->link, cover->items[i].span.epoch,
 			    cover->items[i].span.link))
 			rc = add_summary(&t, &cover->items[i]);
-	if (rc == 0) {
-		t.batch.frontier = INT64_MAX;
-		rc = flush(&t);
-	}
-	return rc == 0 ? tell_end(&t, cover) : -1;
+	t.batch.frontier = INT64_MAX;
+	return rc == 0 && flush(&t) == 0 ? tell_end(&t, cover) : -1;
 }

@@ -47,8 +47,8 @@ prm_owner_of(const struct prm_ownership *o, int64_t time)
 	return owner;
 }
 
-bool
-prm_is_owner(const struct prm_ownership *o, int64_t time)
+static bool
+is_owner(const struct prm_ownership *o, int64_t time)
 {
 	return o->count < 2 || prm_owner_of(o, time) == o->self;
 }
@@ -110,8 +110,7 @@ static void
 node_free(struct prm_summaries *s, struct prm_node_summaries *c)
 {
 	clear(s, c);
-	if (c->coverage)
-		packrack__coverage__free_unpacked(c->coverage, NULL);
+	packrack__coverage__free_unpacked(c->coverage, NULL);
 	free(c->items);
 	free(c->name);
 	free(c);
@@ -187,10 +186,10 @@ find_or_make(struct prm_summaries *s, const char *node)
 
 /* ---- what nodes say ---- */
 
-static void
-span_of(struct pr_summary_span *out, const Packrack__SummaryInfo *i)
+struct pr_summary_span
+prm_summary_span(const Packrack__SummaryInfo *i)
 {
-	*out = (struct pr_summary_span){.first_sequence = i->first_sequence,
+	return (struct pr_summary_span){.first_sequence = i->first_sequence,
 		.segments = i->segments,
 		.link = (uint16_t)i->link,
 		.epoch = i->epoch,
@@ -213,59 +212,30 @@ drop_first(struct prm_summaries *s, struct prm_node_summaries *c, size_t gone)
 	memmove(c->items, c->items + gone, c->count * sizeof(*c->items));
 }
 
-/* The oldest quarter goes at once. */
-static void
-bound_list(struct prm_summaries *s, struct prm_node_summaries *c)
-{
-	size_t gone = PRM_SUMMARIES_LISTED_MAX / 4;
-
-	if (c->count < PRM_SUMMARIES_LISTED_MAX)
-		return;
-	for (size_t i = 0; i < gone; i++)
-		if (c->items[i].span.max_time > c->forgotten_until)
-			c->forgotten_until = c->items[i].span.max_time;
-	drop_first(s, c, gone);
-}
-
-/* What was recycled at the node is of no use, but that the last of it says where the rest begins. */
-static void
-expire(struct prm_summaries *s, struct prm_node_summaries *c)
-{
-	size_t gone = 0;
-
-	while (gone + 1 < c->count &&
-		c->items[gone + 1].span.max_time <= c->coverage->evicted_until)
-		gone++;
-	if (gone > c->count / 4)
-		drop_first(s, c, gone);
-}
-
 static int
 list(struct prm_summaries *s, struct prm_node_summaries *c,
 	const Packrack__SummaryInfo *info)
 {
+	size_t gone = PRM_SUMMARIES_LISTED_MAX / 4;
+
 	if (info->number < c->next)
 		return 0; /* told again, on a new connection */
-	bound_list(s, c);
+	if (c->count >= PRM_SUMMARIES_LISTED_MAX) { /* the oldest quarter goes at once */
+		for (size_t i = 0; i < gone; i++)
+			if (c->items[i].span.max_time > c->forgotten_until)
+				c->forgotten_until = c->items[i].span.max_time;
+		drop_first(s, c, gone);
+	}
 	if (PR_ARRAY_RESERVE(c->items, c->capacity, c->count + 1) < 0)
 		return -1;
-	c->items[c->count] = (struct prm_summary_entry){.number = info->number,
+	c->items[c->count++] = (struct prm_summary_entry){.number = info->number,
 		.check = info->check,
 		.bytes = info->bytes,
-		.linktype = info->linktype};
-	span_of(&c->items[c->count++].span, info);
+		.linktype = info->linktype,
+		.span = prm_summary_span(info)};
 	c->next = info->number + 1;
 	s->figures.listed++;
 	return 0;
-}
-
-static Packrack__Coverage *
-copy_of(const Packrack__Coverage *said)
-{
-	Packrack__Coverage few = *said;
-
-	few.n_summaries = 0;
-	return pr_message_copy(&few.base);
 }
 
 static void
@@ -277,7 +247,7 @@ give_back(struct prm_summaries *s, struct prm_node_summaries *c, int64_t mono)
 	for (size_t i = 0; i < c->count && c->bodies; i++) {
 		struct prm_summary_entry *h = &c->items[i];
 
-		if (!h->body || prm_is_owner(s->ownership, h->span.max_time))
+		if (!h->body || is_owner(s->ownership, h->span.max_time))
 			h->not_ours_since = 0;
 		else if (!h->not_ours_since)
 			h->not_ours_since = mono;
@@ -291,18 +261,18 @@ prm_summaries_coverage(struct prm_summaries *s, const char *node,
 	const Packrack__Coverage *said, int64_t mono, struct pr_error *err)
 {
 	struct prm_node_summaries *c = find_or_make(s, node);
-	Packrack__Coverage *copy = c ? copy_of(said) : NULL;
-	size_t bytes;
+	Packrack__Coverage few = *said, *copy;
+	size_t bytes = packrack__coverage__get_packed_size(said), gone = 0;
 
+	few.n_summaries = 0;
+	copy = c ? pr_message_copy(&few.base) : NULL;
 	if (!copy)
 		return pr_error_set(err, "no memory for the summaries of node %s", node);
 	if (c->coverage && c->coverage->boot != said->boot)
 		clear(s, c);
-	if (c->coverage)
-		packrack__coverage__free_unpacked(c->coverage, NULL);
+	packrack__coverage__free_unpacked(c->coverage, NULL);
 	c->coverage = copy;
 	c->heard = mono;
-	bytes = packrack__coverage__get_packed_size(said);
 	c->bytes_coverage += bytes;
 	s->figures.bytes_coverage += bytes;
 	for (size_t i = 0; i < said->n_summaries; i++)
@@ -311,7 +281,12 @@ prm_summaries_coverage(struct prm_summaries *s, const char *node,
 			return pr_error_set(
 				err, "no memory for the summaries of node %s", node);
 		}
-	expire(s, c);
+	/* what was recycled at the node is of no use, but that the last of it says where the rest begins */
+	while (gone + 1 < c->count &&
+		c->items[gone + 1].span.max_time <= c->coverage->evicted_until)
+		gone++;
+	if (gone > c->count / 4)
+		drop_first(s, c, gone);
 	give_back(s, c, mono);
 	return 0;
 }
@@ -382,59 +357,51 @@ make_room(struct prm_summaries *s)
 
 /* ---- coming ---- */
 
-static bool
-same_span(const struct pr_summary_span *a, const struct pr_summary_span *b)
-{
-	return a->first_sequence == b->first_sequence && a->segments == b->segments &&
-	       a->link == b->link && a->epoch == b->epoch && a->min_time == b->min_time &&
-	       a->max_time == b->max_time;
-}
-
 void
 prm_summaries_body(struct prm_summaries *s, const char *node, const Packrack__Summary *m)
 {
 	struct prm_node_summaries *c = node_find(s, node);
 	struct prm_summary_entry *h =
 		c && c->coverage->boot == m->boot ? find_in_node(c, m->number) : NULL;
+	size_t len = m->body.len, bytes = packrack__summary__get_packed_size(m);
+	const struct pr_summary_span *told, *is;
 	struct pr_summary opened;
 
 	if (c) {
-		c->bytes_bodies += packrack__summary__get_packed_size(m);
-		s->figures.bytes_bodies += packrack__summary__get_packed_size(m);
+		c->bytes_bodies += bytes;
+		s->figures.bytes_bodies += bytes;
 	}
 	if (!h || h->body || !h->wanted) {
 		s->figures.refused++;
 		return;
 	}
 	h->wanted = 0;
-	h->gone = pr_summary_open(&opened, m->body.data, m->body.len, NULL) < 0 ||
-		  !same_span(&opened.span, &h->span);
+	told = &h->span;
+	is = &opened.span;
+	h->gone = pr_summary_open(&opened, m->body.data, len, NULL) < 0 ||
+		  is->first_sequence != told->first_sequence ||
+		  is->segments != told->segments || is->link != told->link ||
+		  is->epoch != told->epoch || is->min_time != told->min_time ||
+		  is->max_time != told->max_time;
 	if (h->gone) {
 		s->figures.missed++;
 		return;
 	}
-	h->body = malloc(m->body.len);
+	h->body = malloc(len);
 	if (!h->body)
 		return;
-	memcpy(h->body, m->body.data, m->body.len);
-	h->bytes = (uint32_t)m->body.len;
+	memcpy(h->body, m->body.data, len);
+	h->bytes = (uint32_t)len;
 	c->bodies++;
 	s->figures.bodies++;
 	s->figures.received++;
-	s->figures.bytes += m->body.len;
+	s->figures.bytes += len;
 	h->slot = prm_clusters_add(s->clusters, c->coverage->cluster,
-		interval_of(h->span.max_time), h->linktype, &opened);
+		interval_of(told->max_time), h->linktype, &opened);
 	make_room(s);
 }
 
 /* ---- what we ask for ---- */
-
-static bool
-wants(const struct prm_summaries *s, const struct prm_summary_entry *h)
-{
-	return !h->body && !h->gone && h->span.max_time > s->floor &&
-	       prm_is_owner(s->ownership, h->span.max_time);
-}
 
 size_t
 prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono, uint64_t *boot,
@@ -448,14 +415,14 @@ prm_summaries_want(struct prm_summaries *s, const char *node, int64_t mono, uint
 	if (s->figures.bytes < s->memory / 2)
 		s->floor = INT64_MIN; /* there is room again */
 	*boot = c->coverage->boot;
-	for (size_t i = c->count; i-- > 0;) {
-		if (c->items[i].wanted && mono - c->items[i].wanted < AGAIN_NS)
-			waiting++;
-	}
+	for (size_t i = 0; i < c->count; i++)
+		waiting += c->items[i].wanted && mono - c->items[i].wanted < AGAIN_NS;
 	for (size_t i = c->count; i-- > 0 && waiting < PRM_SUMMARIES_WANT_MAX;) {
 		struct prm_summary_entry *h = &c->items[i];
 
-		if (!wants(s, h) || (h->wanted && mono - h->wanted < AGAIN_NS))
+		if (h->body || h->gone || h->span.max_time <= s->floor ||
+			!is_owner(s->ownership, h->span.max_time) ||
+			(h->wanted && mono - h->wanted < AGAIN_NS))
 			continue;
 		h->wanted = mono;
 		numbers[count++] = h->number;

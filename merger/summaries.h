@@ -33,7 +33,6 @@ struct prm_ownership {
 
 /* The index of the merger that the time belongs to. A summary belongs to the time of its last packet. */
 size_t prm_owner_of(const struct prm_ownership *ownership, int64_t time);
-bool prm_is_owner(const struct prm_ownership *ownership, int64_t time);
 
 /*
  * What nodes reported of their data (Coverage), and the summaries that this merger holds. A merger hears of
@@ -59,6 +58,8 @@ struct prm_summary_entry {
 	struct prm_cluster_slot slot; /* in its cluster's slices */
 	uint32_t linktype; /* as the node reported it: 1 + that of its packets, or 0 */
 };
+
+struct pr_summary_span prm_summary_span(const Packrack__SummaryInfo *info);
 
 struct prm_node_summaries {
 	char *name; /* of the node */
