@@ -30,20 +30,12 @@ prm_lookups_free(struct prm_lookups *l)
 	l->scratch = NULL;
 }
 
-/* Signatures to be asked: one, or eight as slices. */
+/* Signatures to be asked: one; or eight, of which bit i of all is the byte slices[i]. */
 struct asked {
 	const uint8_t *bits, *slices;
 	unsigned log2;
 	uint32_t linktype;
 };
-
-static uint8_t
-has(const struct asked *a, uint64_t hash)
-{
-	if (a->slices)
-		return pr_summary_slices_have(a->slices, a->log2, hash);
-	return pr_summary_has(a->bits, a->log2, hash) ? UINT8_MAX : 0;
-}
 
 /* In their order, in which each stands behind those that it is made of. */
 static uint8_t
@@ -56,14 +48,20 @@ holds(const Packrack__Lookups *of, uint8_t *found, const struct asked *a)
 			found[i] = found[left] & found[right];
 		else if (of->op[i] == OR)
 			found[i] = found[left] | found[right];
+		else if (of->op[i] == KEY && a->slices)
+			found[i] =
+				pr_summary_slices_have(a->slices, a->log2, of->hash[left]);
 		else if (of->op[i] == KEY)
-			found[i] = has(a, of->hash[left]);
+			found[i] = pr_summary_has(a->bits, a->log2, of->hash[left])
+					   ? UINT8_MAX
+					   : 0;
 		else
 			found[i] = of->op[i] == MAY ? UINT8_MAX : 0;
 	}
 	return found[of->n_op - 1];
 }
 
+/* A bit for each signature that may match. */
 static uint8_t
 may(struct prm_lookups *l, const struct asked *a)
 {
@@ -89,14 +87,6 @@ prm_lookups_may(
 	struct prm_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2)
 {
 	return may(l, &(struct asked){.bits = bits, .log2 = log2, .linktype = linktype});
-}
-
-uint8_t
-prm_lookups_may_slices(
-	struct prm_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2)
-{
-	return may(
-		l, &(struct asked){.slices = slices, .log2 = log2, .linktype = linktype});
 }
 
 /* ---- clusters ---- */
@@ -153,71 +143,48 @@ prm_clusters_destroy(struct prm_clusters **cp)
 	free(c);
 }
 
-/* One with room for a column; the newest are looked at first. */
-static struct block *
-find(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
-	unsigned log2)
-{
-	for (size_t i = c->count; i-- > 0;) {
-		struct block *b = &c->blocks[i];
-
-		if (b->slices && b->used != UINT8_MAX && b->interval == interval &&
-			b->log2 == log2 && b->linktype == linktype &&
-			!strcmp(b->cluster, cluster))
-			return b;
-	}
-	return NULL;
-}
-
-static struct block *
-free_block(struct prm_clusters *c)
-{
-	for (size_t i = 0; c->live < c->count && i < c->count; i++)
-		if (!c->blocks[i].slices)
-			return &c->blocks[i];
-	if (PR_ARRAY_GROW(c->blocks, c->count) < 0)
-		return NULL;
-	return &c->blocks[c->count++];
-}
-
-static struct block *
-make(struct prm_clusters *c, const char *cluster, int64_t interval, uint32_t linktype,
-	unsigned log2)
-{
-	uint64_t size = (uint64_t)1 << log2;
-	struct block *b = c->bytes + size <= c->memory ? free_block(c) : NULL;
-
-	if (!b)
-		return NULL;
-	*b = (struct block){.cluster = strdup(cluster),
-		.interval = interval,
-		.log2 = log2,
-		.linktype = linktype,
-		.slices = calloc(1, size)};
-	if (!b->cluster || !b->slices) {
-		free(b->cluster);
-		free(b->slices);
-		*b = (struct block){0};
-		return NULL;
-	}
-	c->bytes += size;
-	c->live++;
-	return b;
-}
-
 struct prm_cluster_slot
 prm_clusters_add(struct prm_clusters *c, const char *cluster, int64_t interval,
 	uint32_t linktype, const struct pr_summary *summary)
 {
-	size_t bits = (size_t)1 << summary->log2;
+	const struct prm_cluster_slot none = {0};
+	size_t bits = (size_t)1 << summary->log2, at = c->count;
 	unsigned column = 0;
-	struct block *b =
-		cluster[0] ? find(c, cluster, interval, linktype, summary->log2) : NULL;
+	struct block *b = NULL;
 
-	if (!b && cluster[0])
-		b = make(c, cluster, interval, linktype, summary->log2);
-	if (!b)
-		return (struct prm_cluster_slot){0};
+	if (!cluster[0])
+		return none;
+	/* one with room for a column; the newest are looked at first */
+	for (size_t i = c->count; i-- > 0 && !b;) {
+		struct block *have = &c->blocks[i];
+
+		if (!have->slices)
+			at = i;
+		else if (have->used != UINT8_MAX && have->interval == interval &&
+			 have->log2 == summary->log2 && have->linktype == linktype &&
+			 !strcmp(have->cluster, cluster))
+			b = have;
+	}
+	if (!b) {
+		if (c->bytes + bits > c->memory ||
+			(at == c->count && PR_ARRAY_GROW(c->blocks, c->count) < 0))
+			return none;
+		b = &c->blocks[at];
+		c->count += at == c->count;
+		*b = (struct block){.cluster = strdup(cluster),
+			.interval = interval,
+			.log2 = summary->log2,
+			.linktype = linktype,
+			.slices = calloc(1, bits)};
+		if (!b->cluster || !b->slices) {
+			free(b->cluster);
+			free(b->slices);
+			*b = (struct block){0};
+			return none;
+		}
+		c->bytes += bits;
+		c->live++;
+	}
 	while (b->used >> column & 1)
 		column++;
 	b->used |= (uint8_t)(1u << column);
@@ -252,38 +219,24 @@ prm_cluster_cache_free(struct prm_cluster_cache *cache)
 	*cache = (struct prm_cluster_cache){0};
 }
 
-static bool
-has_room(struct prm_cluster_cache *cache, size_t count)
-{
-	struct prm_cluster_test *grown;
-
-	if (count <= cache->capacity)
-		return true;
-	grown = reallocarray(cache->tests, count, sizeof(*grown));
-	if (!grown)
-		return false;
-	memset(grown + cache->capacity, 0, (count - cache->capacity) * sizeof(*grown));
-	cache->tests = grown;
-	cache->capacity = count;
-	return true;
-}
-
 bool
 prm_clusters_exclude(const struct prm_clusters *c, struct prm_cluster_slot slot,
 	struct prm_lookups *lookups, struct prm_cluster_cache *cache)
 {
+	size_t had = cache->capacity;
 	struct prm_cluster_test *test;
 
-	if (!slot.block || !has_room(cache, c->count))
+	if (!slot.block || PR_ARRAY_RESERVE(cache->tests, cache->capacity, c->count) < 0)
 		return false;
+	memset(cache->tests + had, 0, (cache->capacity - had) * sizeof(*cache->tests));
 	test = &cache->tests[slot.block - 1];
 	if (!test->tested) {
 		const struct block *b = &c->blocks[slot.block - 1];
+		const struct asked asked = {
+			.slices = b->slices, .log2 = b->log2, .linktype = b->linktype};
 
-		*test = (struct prm_cluster_test){.tested = true,
-			.possible = prm_lookups_may_slices(
-					    lookups, b->linktype, b->slices, b->log2) &
-				    b->used};
+		test->tested = true;
+		test->possible = may(lookups, &asked) & b->used;
 		cache->tested++;
 		cache->excluded += !test->possible;
 	}

@@ -37,13 +37,6 @@ void prm_lookups_free(struct prm_lookups *l);
 bool prm_lookups_may(
 	struct prm_lookups *l, uint32_t linktype, const uint8_t *bits, unsigned log2);
 /*
- * The same for eight signatures of 2^log2 bits at once: bit i of all of them is the byte slices[i]. Returns a
- * bit for each signature that may match.
- */
-uint8_t prm_lookups_may_slices(
-	struct prm_lookups *l, uint32_t linktype, const uint8_t *slices, unsigned log2);
-
-/*
  * The third level of the index (Hyperion, section 7.4): the summaries of a cluster's nodes of one interval of
  * time, tested together. Their signatures put together by OR would be full. So they are bit-sliced, as in level
  * 2: one test says of PRM_CLUSTERS_COLUMNS summaries which may match. Summaries of one size and link type share

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/server.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,6 +56,41 @@ static const struct pr_cmdline program = {
 		  "ENDPOINT ...",
 };
 
+/* Such a port asks for no key, whatever the others do. m: opens it, too; NULL: only checks. */
+static int
+pcap_over_ip(const struct values *v, struct prm_merger *m, struct pr_error *err)
+{
+	bool loopback;
+
+	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
+		const char *place = v->pcap_over_ip.items[i];
+
+		if (prm_pcap_over_ip_check(place, &loopback, err) < 0)
+			return pr_error_prefix(err, "--pcap-over-ip");
+		if (!loopback && !v->pcap_over_ip_open)
+			return pr_error_set(err,
+				"--pcap-over-ip %s: anybody who reaches it could read all: "
+				"use a loopback address, or allow it with "
+				"--pcap-over-ip-open",
+				place);
+		if (!m)
+			continue;
+		if (prm_merger_serve_pcap(m, place, err) < 0)
+			return -1;
+		if (!loopback)
+			pr_log_warning(
+				"pcap-over-IP on %s: ANYBODY WHO REACHES IT MAY READ "
+				"ALL PACKETS, no key is asked for",
+				place);
+		else if (pr_keys_dir(v->key_flag))
+			pr_log_warning(
+				"pcap-over-IP on %s: every user of this machine may read "
+				"all packets, no key is asked for",
+				place);
+	}
+	return 0;
+}
+
 static int
 listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 {
@@ -75,7 +109,10 @@ listen_all(struct prm_merger *m, const struct values *v, struct pr_error *err)
 		if (prm_merger_listen(m, list->items[i], &keys, err) < 0)
 			return -1;
 	}
-	return 0;
+	for (size_t i = 0; i < v->peers.count; i++)
+		if (prm_merger_peer(m, v->peers.items[i], &keys, err) < 0)
+			return -1;
+	return pcap_over_ip(v, m, err);
 }
 
 static void
@@ -84,105 +121,26 @@ on_scrape(void *arg, struct pr_metrics_page *page)
 	prm_merger_scrape(arg, page);
 }
 
-/* Such a port asks for no key, whatever the others do. */
-static int
-check_pcap_over_ip(const struct values *v, struct pr_error *err)
-{
-	bool loopback;
-
-	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
-		const char *place = v->pcap_over_ip.items[i];
-
-		if (prm_pcap_over_ip_check(place, &loopback, err) < 0)
-			return pr_error_prefix(err, "--pcap-over-ip");
-		if (!loopback && !v->pcap_over_ip_open)
-			return pr_error_set(err,
-				"--pcap-over-ip %s: anybody who reaches it could read all: "
-				"use a loopback address, or allow it with "
-				"--pcap-over-ip-open",
-				place);
-	}
-	return 0;
-}
-
-static int
-serve_pcap_over_ip(struct prm_merger *m, const struct values *v, struct pr_error *err)
-{
-	bool loopback;
-
-	for (size_t i = 0; i < v->pcap_over_ip.count; i++) {
-		const char *place = v->pcap_over_ip.items[i];
-
-		if (prm_pcap_over_ip_check(place, &loopback, err) < 0 ||
-			prm_merger_serve_pcap(m, place, err) < 0)
-			return -1;
-		if (!loopback)
-			pr_log_warning(
-				"pcap-over-IP on %s: ANYBODY WHO REACHES IT MAY READ "
-				"ALL PACKETS, no key is asked for",
-				place);
-		else if (pr_keys_dir(v->key_flag))
-			pr_log_warning(
-				"pcap-over-IP on %s: every user of this machine may read "
-				"all packets, no key is asked for",
-				place);
-	}
-	return 0;
-}
-
-static int
-add_peers(struct prm_merger *m, const struct values *v, struct pr_error *err)
-{
-	struct pr_rpc_keys keys = {pr_keys_dir(v->key_flag)};
-
-	for (size_t i = 0; i < v->peers.count; i++)
-		if (prm_merger_peer(m, v->peers.items[i], &keys, err) < 0)
-			return -1;
-	return 0;
-}
-
-/* Mergers on two machines may well listen on the same local path. */
-static const char *
-default_name(const struct values *v, char *room, size_t size)
-{
-	char host[65] = "";
-
-	if (v->name)
-		return v->name;
-	gethostname(host, sizeof(host) - 1);
-	snprintf(room, size, "%.60s %.60s", host,
-		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
-	return room;
-}
-
-static int
-check_peers(const struct values *v, struct pr_error *err)
-{
-	for (size_t i = 0; i < v->peers.count; i++)
-		if (pr_rpc_check_endpoint(v->peers.items[i], err) < 0)
-			return -1;
-	if (v->name && (!v->name[0] || strlen(v->name) > 64))
-		return pr_error_set(err, "--name: 1 to 64 bytes");
-	return 0;
-}
-
 static int
 run(const struct values *v, struct pr_error *err)
 {
-	char name[130];
+	char name[130], host[65] = "";
 	struct pr_loop_calls calls = {0};
 	struct pr_metrics_server *metrics = NULL;
 	struct prm_merger_options o = {.max_queries = v->max_queries,
 		.summaries = v->summaries,
-		.name = default_name(v, name, sizeof(name))};
+		.name = v->name ? v->name : name};
 	struct pr_loop *loop = pr_loop_create(&calls, err);
 	struct prm_merger *m = loop ? prm_merger_create(loop, &o, err) : NULL;
 	int result = -1;
 
+	/* mergers on two machines may well listen on the same local path */
+	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%.60s %.60s", host,
+		v->listen.count ? v->listen.items[0] : PR_RPC_ENDPOINT_MERGER);
 	if (m && v->metrics)
 		metrics = pr_metrics_serve(loop, v->metrics, on_scrape, m, err);
-	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0 &&
-		add_peers(m, v, err) == 0 && serve_pcap_over_ip(m, v, err) == 0) {
+	if (m && (metrics || !v->metrics) && listen_all(m, v, err) == 0) {
 		pr_log_info("ready");
 		pr_notify("READY=1");
 		result = pr_loop_run(loop, err);
@@ -205,12 +163,14 @@ prm_merger_main(int argc, char **argv)
 
 	for (size_t i = 0; parsed == 0 && i < v.listen.count; i++)
 		parsed = pr_rpc_check_endpoint(v.listen.items[i], &err);
-	if (parsed == 0)
-		parsed = check_peers(&v, &err);
+	for (size_t i = 0; parsed == 0 && i < v.peers.count; i++)
+		parsed = pr_rpc_check_endpoint(v.peers.items[i], &err);
+	if (parsed == 0 && v.name && (!v.name[0] || strlen(v.name) > 64))
+		parsed = pr_error_set(&err, "--name: 1 to 64 bytes");
 	if (parsed == 0 && v.metrics)
 		parsed = pr_metrics_check_address(v.metrics, &err);
 	if (parsed == 0)
-		parsed = check_pcap_over_ip(&v, &err);
+		parsed = pcap_over_ip(&v, NULL, &err);
 	if (parsed == 0) {
 		pr_log_open("packrack-merger", v.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		pr_log_set_format(v.log_format);
