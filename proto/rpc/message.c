@@ -131,39 +131,35 @@ measure_named(const ProtobufCMessage *message, const char *name, bool *is_signed
 }
 
 static int
-check_limits(const ProtobufCMessage *message, struct pr_error *err)
+check_numbers(const ProtobufCMessage *message, struct pr_error *err)
 {
+	const ProtobufCMessageDescriptor *type = message->descriptor;
+	bool is_signed;
+
 	for (size_t i = 0; i < COUNT(limits); i++) {
-		bool is_signed;
 		uint64_t value;
 
-		if (limits[i].type != message->descriptor)
+		if (limits[i].type != type)
 			continue;
 		value = measure_named(message, limits[i].field, &is_signed);
 		if (value < limits[i].low || value > limits[i].high)
 			return pr_error_set(err, "%s's %s is %lld: %llu to %llu are taken",
-				limits[i].type->short_name, limits[i].field,
-				(long long)value, (unsigned long long)limits[i].low,
+				type->short_name, limits[i].field, (long long)value,
+				(unsigned long long)limits[i].low,
 				(unsigned long long)limits[i].high);
 	}
-	return 0;
-}
-
-static int
-check_pairs(const ProtobufCMessage *message, struct pr_error *err)
-{
 	for (size_t i = 0; i < COUNT(pairs); i++) {
 		uint64_t first, last;
-		bool is_signed, bad;
+		bool bad;
 
-		if (pairs[i].type != message->descriptor)
+		if (pairs[i].type != type)
 			continue;
 		first = measure_named(message, pairs[i].first, &is_signed);
 		last = measure_named(message, pairs[i].last, &is_signed);
 		bad = is_signed ? (int64_t)first > (int64_t)last : first > last;
 		if (bad || (pairs[i].equal && first != last))
 			return pr_error_set(err, "%s's %s is %lld, and its %s %lld",
-				pairs[i].type->short_name, pairs[i].first, (long long)first,
+				type->short_name, pairs[i].first, (long long)first,
 				pairs[i].last, (long long)last);
 	}
 	return 0;
@@ -230,71 +226,45 @@ check_bits(const Packrack__Held *held, struct pr_error *err)
 	return 0;
 }
 
-static int
-check_rest(const ProtobufCMessage *message, struct pr_error *err)
-{
-	const ProtobufCMessageDescriptor *type = message->descriptor;
-
-	if (type == &packrack__query__descriptor)
-		return check_query((const Packrack__Query *)message, err);
-	if (type == &packrack__lookups__descriptor)
-		return check_lookups((const Packrack__Lookups *)message, err);
-	if (type == &packrack__held__descriptor)
-		return check_bits((const Packrack__Held *)message, err);
-	return 0;
-}
-
-static int check_message(const ProtobufCMessage *message, struct pr_error *err);
-
-/* One value of a field: at is where the struct holds the pointer. */
-static int
-check_value(const ProtobufCFieldDescriptor *field, const void *at, struct pr_error *err)
-{
-	const void *value = *(void *const *)at;
-
-	if (!value)
-		return 0;
-	if (field->type == PROTOBUF_C_TYPE_STRING)
-		return check_text(field, value, err);
-	return check_message(value, err);
-}
-
-static int
-check_field(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
-	struct pr_error *err)
-{
-	const char *base = (const char *)message, *at = base + field->offset;
-	size_t count;
-
-	if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE)
-		return 0;
-	if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-		if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
-			*(const uint32_t *)(base + field->quantifier_offset) != field->id)
-			return 0;
-		return check_value(field, at, err);
-	}
-	count = *(const size_t *)(base + field->quantifier_offset);
-	at = *(const char *const *)at;
-	for (size_t i = 0; i < count; i++)
-		if (check_value(field, at + i * sizeof(void *), err) < 0)
-			return -1;
-	return 0;
-}
-
 /* By the descriptors, so that a text added to packrack.proto is checked without more ado. */
 static int
 check_message(const ProtobufCMessage *message, struct pr_error *err)
 {
 	const ProtobufCMessageDescriptor *type = message->descriptor;
+	const char *base = (const char *)message;
+	int rc = check_numbers(message, err);
 
-	if (check_limits(message, err) < 0 || check_pairs(message, err) < 0 ||
-		check_rest(message, err) < 0)
-		return -1;
-	for (unsigned i = 0; i < type->n_fields; i++)
-		if (check_field(message, &type->fields[i], err) < 0)
-			return -1;
-	return 0;
+	if (rc == 0 && type == &packrack__query__descriptor)
+		rc = check_query((const Packrack__Query *)message, err);
+	else if (rc == 0 && type == &packrack__lookups__descriptor)
+		rc = check_lookups((const Packrack__Lookups *)message, err);
+	else if (rc == 0 && type == &packrack__held__descriptor)
+		rc = check_bits((const Packrack__Held *)message, err);
+	for (unsigned i = 0; rc == 0 && i < type->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &type->fields[i];
+		const void *quantifier = base + field->quantifier_offset;
+		bool text = field->type == PROTOBUF_C_TYPE_STRING;
+		const void *at = base + field->offset;
+		size_t count = 1;
+
+		if (!text && field->type != PROTOBUF_C_TYPE_MESSAGE)
+			continue;
+		if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+			count = *(const size_t *)quantifier;
+			at = *(const void *const *)at;
+		} else if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+			   *(const uint32_t *)quantifier != field->id) {
+			continue;
+		}
+		for (size_t j = 0; rc == 0 && j < count; j++) {
+			const void *value = ((const void *const *)at)[j];
+
+			if (value)
+				rc = text ? check_text(field, value, err)
+					  : check_message(value, err);
+		}
+	}
+	return rc;
 }
 
 int
@@ -313,18 +283,14 @@ pr_message_check(const Packrack__Envelope *env, struct pr_error *err)
  * protobuf-c allocates as the bytes say, and two bytes make an empty sub-message of a hundred: the
  * budget bounds what a hostile message costs.
  */
-struct budget {
-	size_t left;
-};
-
 static void *
 budget_alloc(void *arg, size_t size)
 {
-	struct budget *budget = arg;
+	size_t *left = arg;
 
-	if (size > budget->left)
+	if (size > *left)
 		return NULL;
-	budget->left -= size;
+	*left -= size;
 	return malloc(size ? size : 1);
 }
 
@@ -416,32 +382,27 @@ find_packets(
 }
 
 static Packrack__Envelope *
-unpack_around(
-	ProtobufCAllocator *allocator, const struct bytes *head, const struct bytes *rest)
-{
-	uint8_t *buf = malloc(head->len + rest->len + 20), *at = buf;
-	Packrack__Envelope *env;
-
-	if (!buf)
-		return NULL;
-	memcpy(at, head->at, head->len);
-	at += head->len;
-	at += put_varint(at, BATCH_TAG);
-	at += put_varint(at, rest->len);
-	memcpy(at, rest->at, rest->len);
-	env = packrack__envelope__unpack(allocator, (size_t)(at - buf) + rest->len, buf);
-	free(buf);
-	return env;
-}
-
-static Packrack__Envelope *
 unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 {
 	struct bytes head, packets = {NULL, 0}, rest;
-	bool found = find_packets((struct bytes){data, len}, &head, &packets, &rest);
-	Packrack__Envelope *env = found ? unpack_around(allocator, &head, &rest)
-					: packrack__envelope__unpack(allocator, len, data);
+	Packrack__Envelope *env;
+	uint8_t *buf, *at;
 
+	if (find_packets((struct bytes){data, len}, &head, &packets, &rest)) {
+		at = buf = malloc(head.len + rest.len + 20);
+		if (!buf)
+			return NULL;
+		memcpy(at, head.at, head.len);
+		at += head.len;
+		at += put_varint(at, BATCH_TAG);
+		at += put_varint(at, rest.len);
+		memcpy(at, rest.at, rest.len);
+		at += rest.len;
+		env = packrack__envelope__unpack(allocator, (size_t)(at - buf), buf);
+		free(buf);
+	} else {
+		env = packrack__envelope__unpack(allocator, len, data);
+	}
 	if (!env || env->body_case != PACKRACK__ENVELOPE__BODY_BATCH)
 		return env;
 	if (env->batch->packets.len) { /* in an order that nobody of ours writes */
@@ -455,9 +416,9 @@ unpack(ProtobufCAllocator *allocator, const void *data, size_t len)
 Packrack__Envelope *
 pr_message_unpack(const void *data, size_t len, struct pr_error *err)
 {
-	struct budget budget = {.left = PR_MESSAGE_MEMORY};
+	size_t left = PR_MESSAGE_MEMORY;
 	ProtobufCAllocator allocator = {
-		.alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
+		.alloc = budget_alloc, .free = budget_free, .allocator_data = &left};
 	Packrack__Envelope *env;
 
 	if (len > PR_RPC_MESSAGE_MAX) {
@@ -546,23 +507,6 @@ number_size(const ProtobufCFieldDescriptor *field)
 	}
 }
 
-static void
-add_number(ProtobufCMessage *to, const ProtobufCFieldDescriptor *field,
-	const ProtobufCMessage *from, const ProtobufCFieldDescriptor *other, size_t size)
-{
-	enum add_rule rule = add_rule(to->descriptor, field);
-	bool is_signed, less;
-	uint64_t now = measure(to, field, &is_signed);
-	uint64_t more = measure(from, other, &is_signed);
-	void *at = (char *)to + field->offset;
-
-	less = is_signed ? (int64_t)now < (int64_t)more : now < more;
-	if (rule == ADD_SUM)
-		*(uint64_t *)at += more;
-	else if (now != more && (rule == ADD_MAX ? less : rule == ADD_MIN && !less))
-		memcpy(at, (const char *)from + other->offset, size);
-}
-
 /* Goes through the numbers and flags that both messages have under one name. */
 static void
 each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
@@ -570,22 +514,26 @@ each_number(ProtobufCMessage *to, const ProtobufCMessage *from, bool add)
 	const ProtobufCMessageDescriptor *type = to->descriptor;
 
 	for (unsigned i = 0; i < type->n_fields; i++) {
-		const ProtobufCFieldDescriptor *field = &type->fields[i];
-		const ProtobufCFieldDescriptor *other =
-			type == from->descriptor
-				? field
-				: protobuf_c_message_descriptor_get_field_by_name(
-					  from->descriptor, field->name);
+		const ProtobufCFieldDescriptor *field = &type->fields[i], *other = field;
 		size_t size = number_size(field);
+		char *at = (char *)to + field->offset;
+		enum add_rule rule = add ? add_rule(type, field) : ADD_NONE;
+		uint64_t now, more;
+		bool is_signed, less;
 
+		if (type != from->descriptor)
+			other = protobuf_c_message_descriptor_get_field_by_name(
+				from->descriptor, field->name);
 		if (!size || !other || other->type != field->type ||
-			number_size(other) != size)
+			number_size(other) != size || (add && rule == ADD_NONE))
 			continue;
-		if (add)
-			add_number(to, field, from, other, size);
-		else
-			memcpy((char *)to + field->offset,
-				(const char *)from + other->offset, size);
+		now = measure(to, field, &is_signed);
+		more = measure(from, other, &is_signed);
+		less = is_signed ? (int64_t)now < (int64_t)more : now < more;
+		if (rule == ADD_SUM)
+			*(uint64_t *)(void *)at += more;
+		else if (rule == ADD_NONE || (rule == ADD_MAX ? less : !less))
+			memcpy(at, (const char *)from + other->offset, size);
 	}
 }
 
