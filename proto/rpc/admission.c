@@ -43,25 +43,18 @@ static const struct {
 static const char *const names[] = {"node", "read", "operate"};
 enum { ROLES = sizeof(names) / sizeof(names[0]) };
 
-static unsigned
-role_named(const char *name, size_t len)
-{
-	for (unsigned i = 0; i < ROLES; i++)
-		if (strlen(names[i]) == len && !memcmp(names[i], name, len))
-			return 1U << i;
-	/* what it was called before */
-	return len == 5 && !memcmp(name, "steer", 5) ? PR_ROLE_OPERATE : 0;
-}
-
 unsigned
 pr_role_parse(const char *text)
 {
-	unsigned roles = 0, role;
-
-	for (;; text++) {
+	for (unsigned roles = 0;; text++) {
 		size_t len = strcspn(text, ",");
+		unsigned role = 0;
 
-		role = role_named(text, len);
+		for (unsigned i = 0; i < ROLES; i++)
+			if (strlen(names[i]) == len && !memcmp(names[i], text, len))
+				role = 1U << i;
+		if (len == 5 && !memcmp(text, "steer", 5))
+			role = PR_ROLE_OPERATE; /* what it was called before */
 		roles |= role;
 		text += len;
 		if (!role || !*text)
@@ -141,23 +134,6 @@ receive_frames(void *socket, struct frame *frames, size_t room)
 	return count;
 }
 
-static void
-reply(struct pr_zap *zap, const struct frame *id, const struct pr_enrolled_key *key)
-{
-	char user[PR_KEY_TEXT] = "";
-	const char *code = key ? "200" : "400", *text = key ? "OK" : "key is not enrolled";
-
-	if (key)
-		zmq_z85_encode(user, key->key, PR_KEY_BYTES);
-	zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
-	zmq_send(zap->socket, id->bytes, id->len, ZMQ_SNDMORE);
-	zmq_send(zap->socket, code, 3, ZMQ_SNDMORE);
-	zmq_send(zap->socket, text, strlen(text), ZMQ_SNDMORE);
-	zmq_send(zap->socket, user, strlen(user), ZMQ_SNDMORE);
-	zmq_send(zap->socket, "", 0, 0);
-	pr_zevent_check(zap->zevent);
-}
-
 static bool
 frame_is(const struct frame *frame, const char *text)
 {
@@ -185,21 +161,31 @@ static bool
 on_request(void *arg)
 {
 	struct pr_zap *zap = arg;
-	struct frame frames[ZAP_FRAMES];
+	struct frame frames[ZAP_FRAMES] = {{.len = 0}};
+	const struct frame *id = &frames[ZAP_ID], *credentials = &frames[ZAP_CREDENTIALS];
 	const struct pr_enrolled_key *key = NULL;
-	size_t count;
+	size_t count = receive_frames(zap->socket, frames, ZAP_FRAMES);
+	char user[PR_KEY_TEXT] = "";
+	const char *text;
 
-	memset(frames, 0, sizeof(frames));
-	count = receive_frames(zap->socket, frames, ZAP_FRAMES);
 	if (count == 0)
 		return false;
 	if (count == ZAP_FRAMES && frame_is(&frames[ZAP_VERSION], "1.0") &&
 		frame_is(&frames[ZAP_MECHANISM], "CURVE") &&
-		frames[ZAP_CREDENTIALS].len == PR_KEY_BYTES)
-		key = pr_enrolled_find(zap->enrolled, frames[ZAP_CREDENTIALS].bytes);
-	if (!key && frames[ZAP_CREDENTIALS].len == PR_KEY_BYTES)
-		say_unknown(zap, &frames[ZAP_ADDRESS], frames[ZAP_CREDENTIALS].bytes);
-	reply(zap, &frames[ZAP_ID], key);
+		credentials->len == PR_KEY_BYTES)
+		key = pr_enrolled_find(zap->enrolled, credentials->bytes);
+	if (key)
+		zmq_z85_encode(user, key->key, PR_KEY_BYTES);
+	else if (credentials->len == PR_KEY_BYTES)
+		say_unknown(zap, &frames[ZAP_ADDRESS], credentials->bytes);
+	text = key ? "OK" : "key is not enrolled";
+	zmq_send(zap->socket, "1.0", 3, ZMQ_SNDMORE);
+	zmq_send(zap->socket, id->bytes, id->len, ZMQ_SNDMORE);
+	zmq_send(zap->socket, key ? "200" : "400", 3, ZMQ_SNDMORE);
+	zmq_send(zap->socket, text, strlen(text), ZMQ_SNDMORE);
+	zmq_send(zap->socket, user, strlen(user), ZMQ_SNDMORE);
+	zmq_send(zap->socket, "", 0, 0);
+	pr_zevent_check(zap->zevent);
 	return true;
 }
 
@@ -207,7 +193,6 @@ struct pr_zap *
 pr_zap_create(struct event_base *base, void *ctx, const char *dir, struct pr_error *err)
 {
 	struct pr_zap *zap = calloc(1, sizeof(*zap));
-	int linger = 0;
 
 	if (!zap) {
 		pr_error_set(err, "no memory");
@@ -217,8 +202,7 @@ pr_zap_create(struct event_base *base, void *ctx, const char *dir, struct pr_err
 	if (!zap->enrolled)
 		goto fail;
 	zap->socket = zmq_socket(ctx, ZMQ_REP);
-	if (!zap->socket ||
-		zmq_setsockopt(zap->socket, ZMQ_LINGER, &linger, sizeof(linger)) ||
+	if (!zap->socket || pr_socket_set(zap->socket, ZMQ_LINGER, 0) ||
 		zmq_bind(zap->socket, "inproc://zeromq.zap.01")) {
 		pr_error_set(err, "cannot check keys: %s", zmq_strerror(zmq_errno()));
 		goto fail;
@@ -288,10 +272,4 @@ pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *p
 			roles & (roles - 1) ? "one of the roles " : "the role ",
 			roles ? pr_role_text(roles, wanted) : "of a server");
 	return false;
-}
-
-bool
-pr_admit_still(struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer)
-{
-	return !enrolled || pr_enrolled_find(enrolled, peer->key);
 }

@@ -55,8 +55,6 @@ void pr_admit_fill(
 /* false: why holds a line for the peer. */
 bool pr_admit_message(const struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer,
 	Packrack__Envelope__BodyCase body, struct pr_error *why);
-/* false: its key has been revoked since it connected. */
-bool pr_admit_still(struct pr_enrolled *enrolled, const struct pr_rpc_peer *peer);
 #define PR_ADMIT_REVOKED "your key is not enrolled here any more"
 
 #endif

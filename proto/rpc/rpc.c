@@ -72,32 +72,18 @@ flush_pending(void *arg)
 }
 
 static int
-keep_pending(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
-{
-	if (rpc->pending_count == PENDING_MAX) {
-		free(buf);
-		return pr_error_set(err, "no connection to %s yet", rpc->endpoint);
-	}
-	rpc->pending[rpc->pending_count++] = (struct pending){buf, len};
-	pr_zevent_want_write(rpc->zevent);
-	return 0;
-}
-
-static bool
-can_send(void *socket)
-{
-	int events = 0;
-	size_t len = sizeof(events);
-
-	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) == 0 &&
-	       events & ZMQ_POLLOUT;
-}
-
-static int
 send_as_client(struct pr_rpc *rpc, uint8_t *buf, size_t len, struct pr_error *err)
 {
-	if (!rpc->connected_once && (rpc->pending_count || !can_send(rpc->socket)))
-		return keep_pending(rpc, buf, len, err);
+	if (!rpc->connected_once &&
+		(rpc->pending_count || !(pr_socket_events(rpc->socket) & ZMQ_POLLOUT))) {
+		if (rpc->pending_count == PENDING_MAX) {
+			free(buf);
+			return pr_error_set(err, "no connection to %s yet", rpc->endpoint);
+		}
+		rpc->pending[rpc->pending_count++] = (struct pending){buf, len};
+		pr_zevent_want_write(rpc->zevent);
+		return 0;
+	}
 	if (pr_rpc_send_buffer(rpc->socket, buf, len) == 0) {
 		rpc->connected_once = true;
 		return 0;
@@ -113,15 +99,13 @@ static int
 send_as_server(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint8_t *buf, size_t len,
 	struct pr_error *err)
 {
-	int rc = zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-
-	if (rc < 0) {
+	if (zmq_send(rpc->socket, peer->id, peer->len, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
 		int saved = errno;
 		free(buf);
 		errno = saved;
-		if (errno == EHOSTUNREACH)
-			return pr_error_set(err, "the peer is gone");
-		return pr_error_set(err, "the peer takes nothing more");
+		return pr_error_set(err, errno == EHOSTUNREACH
+						 ? "the peer is gone"
+						 : "the peer takes nothing more");
 	}
 	return pr_rpc_send_buffer(rpc->socket, buf, len) < 0
 		       ? pr_error_set(err, "cannot send: %s", zmq_strerror(errno))
@@ -134,15 +118,13 @@ send_failure(
 	struct pr_rpc *rpc, const struct pr_rpc_peer *peer, uint64_t id, const char *text)
 {
 	Packrack__Failure failure = PACKRACK__FAILURE__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	Packrack__Envelope env =
+		pr_message_of(id, PACKRACK__ENVELOPE__BODY_FAILURE, &failure);
 	uint8_t *buf;
 	size_t len;
 
 	failure.text = (char *)(uintptr_t)text;
 	failure.bad_request = true;
-	env.id = id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_FAILURE;
-	env.failure = &failure;
 	if (pr_message_pack(&env, &buf, &len, NULL) == 0)
 		send_as_server(rpc, peer, buf, len, NULL);
 	pr_zevent_check(rpc->zevent);
@@ -151,7 +133,9 @@ send_failure(
 bool
 pr_rpc_admits(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 {
-	return pr_admit_still(enrolled_of(rpc), peer);
+	struct pr_enrolled *enrolled = enrolled_of(rpc);
+
+	return !enrolled || pr_enrolled_find(enrolled, peer->key);
 }
 
 int
@@ -162,13 +146,13 @@ pr_rpc_send(struct pr_rpc *rpc, const struct pr_rpc_peer *peer,
 	size_t len;
 	int rc, saved;
 
-	if (rpc->server != !!peer || pr_message_pack(env, &buf, &len, err) < 0) {
-		errno = EINVAL;
-		return rpc->server != !!peer
-			       ? pr_error_set(
-					 err, "a server sends to a peer, a client to none")
-			       : -1;
-	}
+	errno = EINVAL;
+	if (rpc->server != !!peer)
+		return pr_error_set(err, "a server sends to a peer, a client to none");
+	rc = pr_message_pack(env, &buf, &len, err);
+	errno = EINVAL;
+	if (rc < 0)
+		return -1;
 	if (peer && !pr_rpc_admits(rpc, peer)) {
 		free(buf);
 		send_failure(rpc, peer, env->id, PR_ADMIT_REVOKED);
@@ -221,17 +205,6 @@ pr_rpc_probe(struct pr_rpc *rpc, const struct pr_rpc_peer *peer)
 #define SOCKET_UMASK 0117 /* owner and group may ask */
 
 /* ---- receiving ---- */
-
-static bool
-peer_from_id(struct pr_rpc_peer *peer, zmq_msg_t *id)
-{
-	memset(peer, 0, sizeof(*peer));
-	peer->len = zmq_msg_size(id);
-	if (peer->len == 0 || peer->len > sizeof(peer->id))
-		return false;
-	memcpy(peer->id, zmq_msg_data(id), peer->len);
-	return true;
-}
 
 static void
 refuse(struct pr_rpc *rpc, const struct pr_rpc_peer *peer, const Packrack__Envelope *env,
@@ -296,26 +269,12 @@ pr_rpc_release(void *kept)
 	free(kept);
 }
 
-static void
-drop_rest(void *socket)
-{
-	zmq_msg_t rest;
-	bool more = true;
-
-	while (more) {
-		zmq_msg_init(&rest);
-		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 &&
-		       zmq_msg_more(&rest);
-		zmq_msg_close(&rest);
-	}
-}
-
 /* Frames: the peer's id (servers only), then one envelope; anything else is bad. */
 static bool
 on_message(void *arg)
 {
 	struct pr_rpc *rpc = arg;
-	struct pr_rpc_peer peer;
+	struct pr_rpc_peer peer = {.len = 0};
 	zmq_msg_t msg;
 	bool good = true;
 
@@ -323,14 +282,17 @@ on_message(void *arg)
 	if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
 		return false;
 	if (rpc->server) {
-		good = peer_from_id(&peer, &msg);
+		peer.len = zmq_msg_size(&msg);
+		good = peer.len > 0 && peer.len <= sizeof(peer.id);
+		if (good)
+			memcpy(peer.id, zmq_msg_data(&msg), peer.len);
 		if (zmq_msg_recv(&msg, rpc->socket, ZMQ_DONTWAIT) < 0)
 			return false;
 		pr_admit_fill(enrolled_of(rpc),
 			rpc->zap ? zmq_msg_gets(&msg, "User-Id") : NULL, &peer);
 	}
 	if (zmq_msg_more(&msg)) {
-		drop_rest(rpc->socket);
+		pr_socket_drop_rest(rpc->socket);
 		good = false;
 	}
 	if (good)
@@ -369,24 +331,18 @@ pr_rpc_watch(
 	rpc->watch_arg = arg;
 }
 
-/*
- * Batches of 256 KiB come and go, in several copies and threads. By default malloc gives such memory
- * back to the kernel each time, and clearing it anew cost more than all the rest of a merge.
- */
-static void
-keep_memory(void)
-{
-	mallopt(M_MMAP_THRESHOLD, 2 * PR_RPC_MESSAGE_MAX);
-	mallopt(M_TRIM_THRESHOLD, 4 * PR_RPC_MESSAGE_MAX);
-}
-
 static struct pr_rpc *
 rpc_create(bool server, const char *endpoint, pr_rpc_call call, void *arg,
 	struct pr_error *err)
 {
 	struct pr_rpc *rpc = calloc(1, sizeof(*rpc));
 
-	keep_memory();
+	/*
+	 * Batches of 256 KiB come and go, in several copies and threads. By default malloc gives such memory
+	 * back to the kernel each time, and clearing it anew cost more than all the rest of a merge.
+	 */
+	mallopt(M_MMAP_THRESHOLD, 2 * PR_RPC_MESSAGE_MAX);
+	mallopt(M_TRIM_THRESHOLD, 4 * PR_RPC_MESSAGE_MAX);
 	if (rpc) {
 		rpc->server = server;
 		rpc->call = call;
@@ -411,28 +367,14 @@ rpc_start(struct pr_rpc *rpc, struct event_base *base, struct pr_error *err)
 	return rpc->zevent ? 0 : -1;
 }
 
-static int
-bind_endpoint(struct pr_rpc *rpc, struct pr_error *err)
-{
-	mode_t mask;
-	int rc;
-
-	if (pr_rpc_clear_stale(rpc->endpoint, err) < 0)
-		return -1;
-	mask = umask(SOCKET_UMASK); /* the socket file must never be open to all */
-	rc = zmq_bind(rpc->socket, rpc->endpoint);
-	umask(mask);
-	if (rc < 0)
-		return pr_error_set(err, "cannot listen on %s: %s", rpc->endpoint,
-			zmq_strerror(zmq_errno()));
-	return 0;
-}
-
 struct pr_rpc *
 pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_keys *keys,
 	pr_rpc_call call, void *arg, struct pr_error *err)
 {
 	struct pr_rpc *rpc = rpc_create(true, endpoint, call, arg, err);
+	struct event_base *base = pr_loop_base(loop);
+	mode_t mask;
+	int rc;
 
 	if (!rpc)
 		return NULL;
@@ -440,11 +382,19 @@ pr_rpc_listen(struct pr_loop *loop, const char *endpoint, const struct pr_rpc_ke
 	if (!rpc->socket)
 		goto fail;
 	if (pr_rpc_has_keys(keys)) {
-		rpc->zap = pr_zap_create(pr_loop_base(loop), rpc->ctx, keys->dir, err);
+		rpc->zap = pr_zap_create(base, rpc->ctx, keys->dir, err);
 		if (!rpc->zap)
 			goto fail;
 	}
-	if (bind_endpoint(rpc, err) == 0 && rpc_start(rpc, pr_loop_base(loop), err) == 0)
+	if (pr_rpc_clear_stale(endpoint, err) < 0)
+		goto fail;
+	mask = umask(SOCKET_UMASK); /* the socket file must never be open to all */
+	rc = zmq_bind(rpc->socket, endpoint);
+	umask(mask);
+	if (rc < 0)
+		pr_error_set(err, "cannot listen on %s: %s", endpoint,
+			zmq_strerror(zmq_errno()));
+	else if (rpc_start(rpc, base, err) == 0)
 		return rpc;
 fail:
 	pr_rpc_destroy(&rpc);
@@ -465,7 +415,7 @@ connect_in(struct event_base *base, const char *endpoint, const struct pr_rpc_ke
 			pr_monitor_open(rpc->ctx, rpc->socket, rpc->endpoint, keys, err);
 	if (!rpc->monitor)
 		goto fail;
-	rpc->monitor_zevent = pr_zevent_create(base, pr_monitor_socket(rpc->monitor),
+	rpc->monitor_zevent = pr_zevent_create(base, rpc->monitor->socket,
 		&(struct pr_zevent_calls){.receive = on_monitor, .arg = rpc}, err);
 	if (!rpc->monitor_zevent)
 		goto fail;
@@ -525,7 +475,7 @@ pr_rpc_bad_messages(const struct pr_rpc *rpc)
 const char *
 pr_rpc_refusal(const struct pr_rpc *rpc)
 {
-	return rpc->monitor ? pr_monitor_refusal(rpc->monitor) : "";
+	return rpc->monitor ? rpc->monitor->refusal.text : "";
 }
 
 /* ---- one question without a loop ---- */
@@ -557,51 +507,44 @@ on_late(evutil_socket_t fd, short what, void *late)
 	*(bool *)late = true;
 }
 
-static int
-wait_for_reply(struct ask *ask, int64_t timeout_ns, struct pr_error *err)
-{
-	const struct timeval timeout = {
-		timeout_ns / PR_NS_PER_S, timeout_ns % PR_NS_PER_S / 1000};
-	const char *endpoint = ask->rpc->endpoint;
-
-	if (event_base_once(ask->base, -1, EV_TIMEOUT, on_late, &ask->late, &timeout) < 0)
-		return pr_error_set(err, "no memory for asking %s", endpoint);
-	while (!ask->reply) {
-		if (*pr_rpc_refusal(ask->rpc))
-			return pr_error_set(err, "%s", pr_rpc_refusal(ask->rpc));
-		if (ask->rpc->bad)
-			return pr_error_set(
-				err, "%s: %s", endpoint, ask->rpc->why_bad.text);
-		if (ask->late)
-			return pr_error_set(err, "no answer from %s", endpoint);
-		if (event_base_loop(ask->base, EVLOOP_ONCE) != 0)
-			return pr_error_errno(err, "waiting for %s", endpoint);
-	}
-	return 0;
-}
-
 int
 pr_rpc_ask(const char *endpoint, const struct pr_rpc_keys *keys,
 	const Packrack__Envelope *env, int64_t timeout_ns, Packrack__Envelope **reply,
 	struct pr_error *err)
 {
+	const struct timeval timeout = {
+		timeout_ns / PR_NS_PER_S, timeout_ns % PR_NS_PER_S / 1000};
 	struct ask ask = {.id = env->id};
-	int rc = -1, linger = 0;
+	int rc = -1;
 
 	*reply = NULL;
 	if (pr_rpc_reachable(endpoint, err) < 0)
 		return -1;
 	ask.base = event_base_new();
-	if (!ask.base)
-		return pr_error_set(err, "no memory for asking %s", endpoint);
-	ask.rpc = connect_in(ask.base, endpoint, keys, on_reply, &ask, err);
-	if (ask.rpc) {
-		zmq_setsockopt(ask.rpc->socket, ZMQ_LINGER, &linger, sizeof(linger));
-		if (pr_rpc_send(ask.rpc, NULL, env, err) == 0)
-			rc = wait_for_reply(&ask, timeout_ns, err);
+	if (!ask.base || event_base_once(ask.base, -1, EV_TIMEOUT, on_late, &ask.late,
+				 &timeout) < 0) {
+		pr_error_set(err, "no memory for asking %s", endpoint);
+		goto out;
 	}
+	ask.rpc = connect_in(ask.base, endpoint, keys, on_reply, &ask, err);
+	if (!ask.rpc)
+		goto out;
+	pr_socket_set(ask.rpc->socket, ZMQ_LINGER, 0);
+	rc = pr_rpc_send(ask.rpc, NULL, env, err);
+	while (rc == 0 && !ask.reply) {
+		if (*pr_rpc_refusal(ask.rpc))
+			rc = pr_error_set(err, "%s", pr_rpc_refusal(ask.rpc));
+		else if (ask.rpc->bad)
+			rc = pr_error_set(err, "%s: %s", endpoint, ask.rpc->why_bad.text);
+		else if (ask.late)
+			rc = pr_error_set(err, "no answer from %s", endpoint);
+		else if (event_base_loop(ask.base, EVLOOP_ONCE) != 0)
+			rc = pr_error_errno(err, "waiting for %s", endpoint);
+	}
+out:
 	pr_rpc_destroy(&ask.rpc);
-	event_base_free(ask.base);
+	if (ask.base)
+		event_base_free(ask.base);
 	*reply = ask.reply;
 	return rc;
 }

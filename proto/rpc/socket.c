@@ -26,24 +26,18 @@ ipc_path(const char *endpoint)
 	return strncmp(endpoint, "ipc://", 6) ? NULL : endpoint + 6;
 }
 
-static int
-check_tcp(const char *endpoint, struct pr_error *err)
-{
-	const char *host = endpoint + 6, *colon = strrchr(host, ':');
-
-	if (!colon || colon == host || !colon[1])
-		return pr_error_set(err,
-			"endpoint %s: a port is missing, as in tcp://host:7400", endpoint);
-	return 0;
-}
-
 int
 pr_rpc_check_endpoint(const char *endpoint, struct pr_error *err)
 {
-	const char *path = ipc_path(endpoint);
+	const char *path = ipc_path(endpoint), *colon;
 
-	if (!strncmp(endpoint, "tcp://", 6))
-		return check_tcp(endpoint, err);
+	if (!strncmp(endpoint, "tcp://", 6)) {
+		colon = strrchr(endpoint + 6, ':');
+		if (colon && colon != endpoint + 6 && colon[1])
+			return 0;
+		return pr_error_set(err,
+			"endpoint %s: a port is missing, as in tcp://host:7400", endpoint);
+	}
 	if (!path)
 		return pr_error_set(
 			err, "endpoint %s: give ipc://PATH or tcp://HOST:PORT", endpoint);
@@ -126,8 +120,8 @@ pr_rpc_clear_stale(const char *endpoint, struct pr_error *err)
 #define HEARTBEAT_MS 5000
 #define HEARTBEAT_TIMEOUT_MS 15000
 
-static int
-set_int(void *socket, int option, int value)
+int
+pr_socket_set(void *socket, int option, int value)
 {
 	return zmq_setsockopt(socket, option, &value, sizeof(value));
 }
@@ -136,21 +130,21 @@ static int
 set_limits(void *socket, bool server, bool tcp)
 {
 	int64_t max = PR_RPC_MESSAGE_MAX;
-	int bad = set_int(socket, ZMQ_SNDHWM, QUEUE_MESSAGES) |
-		  set_int(socket, ZMQ_RCVHWM, QUEUE_MESSAGES) |
-		  set_int(socket, ZMQ_LINGER, LINGER_MS) |
+	int bad = pr_socket_set(socket, ZMQ_SNDHWM, QUEUE_MESSAGES) |
+		  pr_socket_set(socket, ZMQ_RCVHWM, QUEUE_MESSAGES) |
+		  pr_socket_set(socket, ZMQ_LINGER, LINGER_MS) |
 		  zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &max, sizeof(max));
 
 	if (server)
-		bad |= set_int(socket, ZMQ_ROUTER_MANDATORY, 1);
+		bad |= pr_socket_set(socket, ZMQ_ROUTER_MANDATORY, 1);
 	else
-		bad |= set_int(socket, ZMQ_IMMEDIATE, 1) |
-		       set_int(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) |
-		       set_int(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
+		bad |= pr_socket_set(socket, ZMQ_IMMEDIATE, 1) |
+		       pr_socket_set(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS) |
+		       pr_socket_set(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
 	if (tcp) /* a dead machine sends no FIN */
-		bad |= set_int(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) |
-		       set_int(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) |
-		       set_int(socket, ZMQ_IPV6, 1);
+		bad |= pr_socket_set(socket, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) |
+		       pr_socket_set(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS) |
+		       pr_socket_set(socket, ZMQ_IPV6, 1);
 	return bad ? -1 : 0;
 }
 
@@ -158,22 +152,6 @@ bool
 pr_rpc_has_keys(const struct pr_rpc_keys *keys)
 {
 	return keys && keys->dir;
-}
-
-static int
-set_server_keys(void *socket, const struct pr_key_pair *pair)
-{
-	return set_int(socket, ZMQ_CURVE_SERVER, 1) |
-	       zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair->secret, PR_KEY_TEXT) |
-	       zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "packrack", 8);
-}
-
-static int
-set_client_keys(void *socket, const struct pr_key_pair *pair, const char *server)
-{
-	return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, server, PR_KEY_TEXT) |
-	       zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, pair->public, PR_KEY_TEXT) |
-	       zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair->secret, PR_KEY_TEXT);
 }
 
 static int
@@ -190,8 +168,14 @@ set_keys(void *socket, bool server, const char *endpoint, const char *dir,
 		pr_keys_wipe(&pair);
 		return -1;
 	}
-	bad = server ? set_server_keys(socket, &pair)
-		     : set_client_keys(socket, &pair, other);
+	bad = zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, pair.secret, PR_KEY_TEXT);
+	if (server)
+		bad |= pr_socket_set(socket, ZMQ_CURVE_SERVER, 1) |
+		       zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, "packrack", 8);
+	else
+		bad |= zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, other, PR_KEY_TEXT) |
+		       zmq_setsockopt(
+			       socket, ZMQ_CURVE_PUBLICKEY, pair.public, PR_KEY_TEXT);
 	pr_keys_wipe(&pair);
 	return bad ? pr_error_set(err, "keys of %s: ZeroMQ refuses them", dir) : 0;
 }
@@ -255,13 +239,25 @@ struct pr_zevent {
 		again; /* a timer of 0: event_active would starve the loop's other events */
 };
 
-static int
-socket_events(void *socket)
+int
+pr_socket_events(void *socket)
 {
 	int events = 0;
 	size_t len = sizeof(events);
 
 	return zmq_getsockopt(socket, ZMQ_EVENTS, &events, &len) < 0 ? 0 : events;
+}
+
+void
+pr_socket_drop_rest(void *socket)
+{
+	zmq_msg_t rest;
+
+	for (bool more = true; more; zmq_msg_close(&rest)) {
+		zmq_msg_init(&rest);
+		more = zmq_msg_recv(&rest, socket, ZMQ_DONTWAIT) >= 0 &&
+		       zmq_msg_more(&rest);
+	}
 }
 
 static void
@@ -276,7 +272,7 @@ static void
 on_wake(evutil_socket_t fd, short what, void *arg)
 {
 	struct pr_zevent *z = arg;
-	int events = socket_events(z->socket);
+	int events = pr_socket_events(z->socket);
 	int64_t until = pr_now_mono() + ZEVENT_NS;
 
 	(void)fd;
@@ -284,7 +280,7 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 	for (int i = 0; i < ZEVENT_BATCH && events & ZMQ_POLLIN; i++) {
 		if (!z->calls.receive(z->calls.arg) || pr_now_mono() >= until)
 			break;
-		events = socket_events(z->socket);
+		events = pr_socket_events(z->socket);
 	}
 	if (events & ZMQ_POLLOUT && z->want_write) {
 		z->want_write = false;
@@ -296,7 +292,7 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 void
 pr_zevent_check(struct pr_zevent *z)
 {
-	int events = socket_events(z->socket);
+	int events = pr_socket_events(z->socket);
 
 	if (events & ZMQ_POLLIN || (events & ZMQ_POLLOUT && z->want_write))
 		run_again(z);
@@ -364,33 +360,22 @@ pr_zevent_destroy(struct pr_zevent **zevent)
  */
 #define BROKEN_MAX 3
 
-struct pr_monitor {
-	void *socket, *monitored;
-	bool keyed;
-	unsigned broken; /* handshakes in a row that broke off */
-	const char *endpoint, *dir; /* kept by the caller */
-	struct pr_error refusal;
-};
-
 struct pr_monitor *
 pr_monitor_open(void *ctx, void *socket, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err)
 {
 	struct pr_monitor *m = calloc(1, sizeof(*m));
-	int linger = 0;
 
 	if (!m) {
 		pr_error_set(err, "no memory for a connection");
 		return NULL;
 	}
-	m->monitored = socket;
-	m->endpoint = endpoint;
-	m->keyed = pr_rpc_has_keys(keys);
-	m->dir = m->keyed ? keys->dir : "";
+	*m = (struct pr_monitor){.monitored = socket,
+		.endpoint = endpoint,
+		.dir = pr_rpc_has_keys(keys) ? keys->dir : NULL};
 	if (zmq_socket_monitor(socket, MONITOR_ENDPOINT, MONITOR_EVENTS) == 0)
 		m->socket = zmq_socket(ctx, ZMQ_PAIR);
-	if (m->socket &&
-		zmq_setsockopt(m->socket, ZMQ_LINGER, &linger, sizeof(linger)) == 0 &&
+	if (m->socket && pr_socket_set(m->socket, ZMQ_LINGER, 0) == 0 &&
 		zmq_connect(m->socket, MONITOR_ENDPOINT) == 0)
 		return m;
 	pr_error_set(err, "cannot watch a connection: %s", zmq_strerror(zmq_errno()));
@@ -412,74 +397,33 @@ pr_monitor_close(struct pr_monitor **monitor)
 	free(m);
 }
 
-void *
-pr_monitor_socket(struct pr_monitor *monitor)
-{
-	return monitor->socket;
-}
-
-const char *
-pr_monitor_refusal(const struct pr_monitor *monitor)
-{
-	return monitor->refusal.text;
-}
-
 static void
 refused(struct pr_monitor *m, uint16_t event)
 {
+	const char *dir = m->dir ? m->dir : "";
+
 	if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
 		pr_error_set(&m->refusal,
 			"%s does not admit our key: enrol %s/public there "
 			"(packrack keys enroll)",
-			m->endpoint, m->dir);
-	else if (!m->keyed)
+			m->endpoint, dir);
+	else if (!m->dir)
 		pr_error_set(&m->refusal,
 			"%s requires a key, and no key directory was found: give --key DIR "
-			"or set "
-			"PACKRACK_KEY (create one with 'packrack keys generate' and have "
-			"it "
-			"enrolled)",
+			"or set PACKRACK_KEY (create one with 'packrack keys generate' and "
+			"have it enrolled)",
 			m->endpoint);
 	else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
 		pr_error_set(&m->refusal,
 			"%s does not use keys, but %s has one: check the endpoint, or "
-			"connect "
-			"without a key by --key " PR_KEYS_NONE,
-			m->endpoint, m->dir);
+			"connect without a key by --key " PR_KEYS_NONE,
+			m->endpoint, dir);
 	else
 		pr_error_set(&m->refusal,
 			"the key of %s is not the server-key in %s/rack, or it uses none: "
-			"check the "
-			"endpoint; if its key was replaced, ask for a new bundle "
+			"check the endpoint; if its key was replaced, ask for a new bundle "
 			"(packrack-keys(7))",
-			m->endpoint, m->dir);
-}
-
-static bool
-state_of(struct pr_monitor *m, uint16_t event, enum pr_rpc_state *state)
-{
-	switch (event) {
-	case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-		m->broken = 0;
-		*state = PR_RPC_CONNECTED;
-		return true;
-	case ZMQ_EVENT_DISCONNECTED:
-		*state = PR_RPC_DISCONNECTED;
-		return true;
-	case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-		if (++m->broken < BROKEN_MAX)
-			return false;
-		break;
-	case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-	case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-		m->broken = 0;
-		break;
-	default:
-		return false;
-	}
-	refused(m, event);
-	*state = PR_RPC_REFUSED;
-	return true;
+			m->endpoint, dir);
 }
 
 /* First frame: event u16, value u32, in the machine's order; then the address. */
@@ -488,21 +432,27 @@ pr_monitor_read(struct pr_monitor *m, bool *news, enum pr_rpc_state *state)
 {
 	zmq_msg_t msg;
 	uint16_t event = 0;
-	int more;
+	bool broken;
 
 	zmq_msg_init(&msg);
 	if (zmq_msg_recv(&msg, m->socket, ZMQ_DONTWAIT) < 0)
 		return false;
 	if (zmq_msg_size(&msg) >= sizeof(event))
 		memcpy(&event, zmq_msg_data(&msg), sizeof(event));
-	more = zmq_msg_more(&msg);
+	if (zmq_msg_more(&msg))
+		pr_socket_drop_rest(m->socket);
 	zmq_msg_close(&msg);
-	while (more) {
-		zmq_msg_init(&msg);
-		more = zmq_msg_recv(&msg, m->socket, ZMQ_DONTWAIT) >= 0 &&
-		       zmq_msg_more(&msg);
-		zmq_msg_close(&msg);
+	broken = event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+	*news = event & MONITOR_EVENTS && (!broken || ++m->broken >= BROKEN_MAX);
+	if (event & MONITOR_EVENTS && !broken && event != ZMQ_EVENT_DISCONNECTED)
+		m->broken = 0;
+	if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+		*state = PR_RPC_CONNECTED;
+	} else if (event == ZMQ_EVENT_DISCONNECTED) {
+		*state = PR_RPC_DISCONNECTED;
+	} else if (*news) {
+		refused(m, event);
+		*state = PR_RPC_REFUSED;
 	}
-	*news = state_of(m, event, state);
 	return true;
 }

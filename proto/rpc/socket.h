@@ -22,6 +22,12 @@ void *pr_rpc_socket(void *ctx, bool server, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);
 bool pr_rpc_has_keys(const struct pr_rpc_keys *keys);
 
+/* Sets an option that is a number. 0 or -1. */
+int pr_socket_set(void *socket, int option, int value);
+/* ZMQ_POLLIN, ZMQ_POLLOUT */
+int pr_socket_events(void *socket);
+/* Drops the frames that the last message has more. */
+void pr_socket_drop_rest(void *socket);
 /* Hands buf (from malloc) over to ZeroMQ and sends it without blocking; -1 and errno. */
 int pr_rpc_send_buffer(void *socket, uint8_t *buf, size_t len);
 
@@ -55,17 +61,20 @@ void pr_zevent_want_write(struct pr_zevent *zevent);
  * A client socket's connection as ZeroMQ tells it, over a socket of its own. CURVE is silent towards
  * the user about who was refused, and why: that is concluded here from how handshakes fail.
  */
-struct pr_monitor;
+struct pr_monitor {
+	void *socket; /* to wait for */
+	struct pr_error refusal; /* why it was refused last; "" before */
+	/* socket.c's */
+	void *monitored;
+	unsigned broken; /* handshakes in a row that broke off */
+	const char *endpoint, *dir; /* kept by the caller; dir NULL: no keys */
+};
 
 /* keys as given to the socket: only whether there are any, and where, for the texts. */
 struct pr_monitor *pr_monitor_open(void *ctx, void *socket, const char *endpoint,
 	const struct pr_rpc_keys *keys, struct pr_error *err);
 void pr_monitor_close(struct pr_monitor **monitor); /* before its socket */
-/* The socket to wait for. */
-void *pr_monitor_socket(struct pr_monitor *monitor);
 /* Takes one event without blocking; false: none. *news: it changed the state. */
 bool pr_monitor_read(struct pr_monitor *monitor, bool *news, enum pr_rpc_state *state);
-/* Why it was refused last; "" before. */
-const char *pr_monitor_refusal(const struct pr_monitor *monitor);
 
 #endif
