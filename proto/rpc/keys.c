@@ -162,53 +162,38 @@ pr_key_text(const uint8_t key[PR_KEY_BYTES], char out[PR_KEY_TEXT])
 	return zmq_z85_encode(out, key, PR_KEY_BYTES);
 }
 
-/* "ENDPOINT KEY" or "KEY"; the key, and *endpoint NULL when there is none. */
-static const char *
-server_key(char *value, const char **endpoint)
-{
-	char *space = strrchr(value, ' ');
-
-	*endpoint = space ? value : NULL;
-	if (!space)
-		return value;
-	value[strcspn(value, " ")] = 0;
-	return space + 1;
-}
-
-static int
-find_server(char *text, const char *path, const char *endpoint, char out[PR_KEY_TEXT],
-	struct pr_error *err)
-{
-	bool found = false;
-	char *value;
-
-	while ((value = next_value(&text, "server-key"))) {
-		const char *of, *key = server_key(value, &of);
-
-		if (!key_valid(key))
-			return pr_error_set(
-				err, "key file %s: a server-key in it is not a key", path);
-		if (of && strcmp(of, endpoint))
-			continue;
-		if (of || !found)
-			memcpy(out, key, PR_KEY_TEXT);
-		if (of)
-			return 0;
-		found = true;
-	}
-	return found ? 0
-		     : pr_error_set(err,
-			       "key file %s: no server-key for %s (packrack-keys(7))", path,
-			       endpoint);
-}
-
 int
 pr_keys_load_server(
 	const char *dir, const char *endpoint, char out[PR_KEY_TEXT], struct pr_error *err)
 {
 	char path[PATH_MAX], *text = read_file(dir, "rack", true, path, err);
-	int rc = text ? find_server(text, path, endpoint, out, err) : -1;
+	char *rest = text, *value;
+	int rc = -1;
 
+	if (!text)
+		return -1;
+	/* "ENDPOINT KEY" or "KEY" */
+	while ((value = next_value(&rest, "server-key"))) {
+		char *space = strrchr(value, ' '), *key = space ? space + 1 : value;
+
+		if (!key_valid(key)) {
+			rc = pr_error_set(
+				err, "key file %s: a server-key in it is not a key", path);
+			break;
+		}
+		if (space)
+			value[strcspn(value, " ")] = 0;
+		if (space && strcmp(value, endpoint))
+			continue;
+		if (space || rc < 0)
+			memcpy(out, key, PR_KEY_TEXT);
+		rc = 0;
+		if (space)
+			break;
+	}
+	if (rc < 0 && !value)
+		pr_error_set(err, "key file %s: no server-key for %s (packrack-keys(7))",
+			path, endpoint);
 	pr_keyfile_free(text);
 	return rc;
 }
@@ -304,33 +289,13 @@ parse_key(const char *line, struct pr_enrolled_key *out)
 	       strlen(key) == PR_KEY_TEXT - 1 && zmq_z85_decode(out->key, key);
 }
 
-static int
-parse(struct pr_enrolled *e, char *text, struct pr_error *err)
-{
-	unsigned number = 0;
-
-	for (char *line, *rest = text; (line = strsep(&rest, "\n"));) {
-		number++;
-		if (!line[strspn(line, " \t\r")] || *line == '#')
-			continue;
-		if (PR_ARRAY_GROW(e->keys, e->count) < 0)
-			return pr_error_set(err, "no memory for the keys of %s", e->file);
-		if (!parse_key(line, &e->keys[e->count]))
-			return pr_error_set(err,
-				"key file %s line %u: expected NAME ROLE PUBLICKEY with "
-				"the roles node, read, operate",
-				e->file, number);
-		e->count++;
-	}
-	return 0;
-}
-
 /* Who may come in is not known when it fails: nobody. */
 static int
 load(struct pr_enrolled *e, struct pr_error *err)
 {
+	unsigned number = 0;
 	char *text;
-	int rc;
+	int rc = 0;
 
 	e->count = 0;
 	memset(&e->seen, 0, sizeof(e->seen));
@@ -339,7 +304,20 @@ load(struct pr_enrolled *e, struct pr_error *err)
 	text = pr_keyfile_read(e->file, false, &e->seen, err);
 	if (!text)
 		return errno == ENOENT ? 0 : -1;
-	rc = parse(e, text, err);
+	for (char *line, *rest = text; rc == 0 && (line = strsep(&rest, "\n"));) {
+		number++;
+		if (!line[strspn(line, " \t\r")] || *line == '#')
+			continue;
+		if (PR_ARRAY_GROW(e->keys, e->count) < 0)
+			rc = pr_error_set(err, "no memory for the keys of %s", e->file);
+		else if (!parse_key(line, &e->keys[e->count]))
+			rc = pr_error_set(err,
+				"key file %s line %u: expected NAME ROLE PUBLICKEY with "
+				"the roles node, read, operate",
+				e->file, number);
+		else
+			e->count++;
+	}
 	pr_keyfile_free(text);
 	if (rc < 0)
 		e->count = 0;
@@ -375,25 +353,20 @@ pr_enrolled_close(struct pr_enrolled **enrolled)
 	*enrolled = NULL;
 }
 
-static bool
-changed(const struct pr_enrolled *e)
-{
-	struct stat now;
-
-	if (stat(e->file, &now) < 0)
-		return e->seen.st_ino != 0;
-	return now.st_ino != e->seen.st_ino || now.st_size != e->seen.st_size ||
-	       now.st_mtim.tv_sec != e->seen.st_mtim.tv_sec ||
-	       now.st_mtim.tv_nsec != e->seen.st_mtim.tv_nsec ||
-	       now.st_mode != e->seen.st_mode || now.st_uid != e->seen.st_uid;
-}
-
 static void
 refresh(struct pr_enrolled *e)
 {
+	const struct stat *seen = &e->seen;
 	struct pr_error err;
+	struct stat now;
 
-	if (!changed(e))
+	if (stat(e->file, &now) < 0
+			? !seen->st_ino
+			: now.st_ino == seen->st_ino && now.st_size == seen->st_size &&
+				  now.st_mtim.tv_sec == seen->st_mtim.tv_sec &&
+				  now.st_mtim.tv_nsec == seen->st_mtim.tv_nsec &&
+				  now.st_mode == seen->st_mode &&
+				  now.st_uid == seen->st_uid)
 		return;
 	if (load(e, &err) == 0) {
 		e->said_bad = false;
@@ -428,23 +401,6 @@ pr_enrolled_at(struct pr_enrolled *e, size_t at)
 
 /* ---- changing what is enrolled ---- */
 
-/* The directory, locked until it is closed; -1 and err. */
-static int
-lock_dir(const char *dir, struct pr_error *err)
-{
-	int fd;
-
-	if (pr_keydir_check(dir, err) < 0)
-		return -1;
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX) == 0)
-		return fd;
-	pr_error_errno(err, "cannot lock the key directory %s", dir);
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 static int
 check_new(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
 	struct pr_error *err)
@@ -461,16 +417,6 @@ check_new(const struct pr_enrolled *e, const struct pr_enrolled_key *added,
 			return pr_error_set(err,
 				"%s: this key is enrolled already, as '%s'", e->file, name);
 	}
-	return 0;
-}
-
-/* Of the key of this name; 0: there is none. */
-static unsigned
-role_of(const struct pr_enrolled *e, const char *name)
-{
-	for (size_t i = 0; i < e->count; i++)
-		if (!strcmp(e->keys[i].name, name))
-			return e->keys[i].role;
 	return 0;
 }
 
@@ -510,10 +456,20 @@ static int
 change(const char *dir, const struct pr_enrolled_key *added, const char *without,
 	unsigned *role, struct pr_error *err)
 {
-	int lock = lock_dir(dir, err), rc = -1;
-	struct pr_enrolled *e = lock < 0 ? NULL : pr_enrolled_open(dir, err);
+	struct pr_enrolled *e = NULL;
+	int lock, rc = -1;
 
-	if (e && without && !(*role = role_of(e, without)))
+	if (pr_keydir_check(dir, err) < 0)
+		return -1;
+	lock = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (lock < 0 || flock(lock, LOCK_EX) < 0)
+		pr_error_errno(err, "cannot lock the key directory %s", dir);
+	else
+		e = pr_enrolled_open(dir, err);
+	for (size_t i = 0; e && without && i < e->count; i++)
+		if (!strcmp(e->keys[i].name, without))
+			*role = e->keys[i].role;
+	if (e && without && !*role)
 		pr_error_set(err,
 			"%s: nobody named '%s' is enrolled: 'packrack keys list' names all",
 			e->file, without);

@@ -73,24 +73,6 @@ fill_slots(struct pr_tally *t)
 		t->slots[slot_of(t, t->items[i].key, t->items[i].len)] = (uint32_t)(i + 1);
 }
 
-static int
-grow(struct pr_tally *t, struct pr_error *err)
-{
-	size_t room = t->room ? 2 * t->room : ROOM_FIRST;
-	struct pr_tally_item *items = reallocarray(t->items, room, sizeof(*items));
-	uint32_t *slots;
-
-	if (items)
-		t->items = items;
-	slots = items ? reallocarray(t->slots, 2 * room, sizeof(*slots)) : NULL;
-	if (!slots)
-		return pr_error_set(err, "no memory for counting %zu groups", room);
-	t->slots = slots;
-	t->room = room;
-	fill_slots(t);
-	return 0;
-}
-
 static uint64_t
 larger(uint64_t a, uint64_t b)
 {
@@ -103,51 +85,31 @@ size_of(const struct pr_tally *t, const struct pr_tally_item *item)
 	return t->by_packets ? item->packets : item->bytes;
 }
 
+/* By key, or the largest first. */
 static int
-descending(uint64_t a, uint64_t b)
-{
-	return a < b ? 1 : a > b ? -1 : 0;
-}
-
-static int
-by_key(const void *va, const void *vb)
+compare(const void *va, const void *vb, void *tally)
 {
 	const struct pr_tally_item *a = va, *b = vb;
-	int order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
+	const struct pr_tally *t = tally;
+	bool by_packets = t->by_packets;
+	uint64_t size_a = size_of(t, a), size_b = size_of(t, b);
+	uint64_t other_a = by_packets ? a->bytes : a->packets;
+	uint64_t other_b = by_packets ? b->bytes : b->packets;
+	int order;
 
+	if (!t->series && size_a != size_b)
+		return size_a < size_b ? 1 : -1;
+	if (!t->series && other_a != other_b)
+		return other_a < other_b ? 1 : -1;
+	order = memcmp(a->key, b->key, a->len < b->len ? a->len : b->len);
 	return order ? order : (int)a->len - (int)b->len;
-}
-
-static int
-by_bytes(const void *va, const void *vb)
-{
-	const struct pr_tally_item *a = va, *b = vb;
-	int order = descending(a->bytes, b->bytes);
-
-	if (!order)
-		order = descending(a->packets, b->packets);
-	return order ? order : by_key(va, vb);
-}
-
-static int
-by_packets(const void *va, const void *vb)
-{
-	const struct pr_tally_item *a = va, *b = vb;
-	int order = descending(a->packets, b->packets);
-
-	if (!order)
-		order = descending(a->bytes, b->bytes);
-	return order ? order : by_key(va, vb);
 }
 
 static void
 sort(struct pr_tally *t)
 {
 	if (t->count)
-		qsort(t->items, t->count, sizeof(*t->items),
-			t->series       ? by_key
-			: t->by_packets ? by_packets
-					: by_bytes);
+		qsort_r(t->items, t->count, sizeof(*t->items), compare, t);
 }
 
 /*
@@ -184,15 +146,30 @@ make_room(struct pr_tally *t)
 static int
 prepare(struct pr_tally *t, struct pr_error *err)
 {
-	if (t->count < t->max)
-		return t->count < t->room ? 0 : grow(t, err);
-	if (t->series)
-		return pr_error_set(err,
-			"more than %zu intervals have packets: choose a longer --step, or "
-			"a "
-			"shorter time range",
-			t->max);
-	make_room(t);
+	size_t room = t->room ? 2 * t->room : ROOM_FIRST;
+	struct pr_tally_item *items;
+	uint32_t *slots;
+
+	if (t->count >= t->max) {
+		if (t->series)
+			return pr_error_set(err,
+				"more than %zu intervals have packets: choose a longer "
+				"--step, or a shorter time range",
+				t->max);
+		make_room(t);
+		return 0;
+	}
+	if (t->count < t->room)
+		return 0;
+	items = reallocarray(t->items, room, sizeof(*items));
+	if (items)
+		t->items = items;
+	slots = items ? reallocarray(t->slots, 2 * room, sizeof(*slots)) : NULL;
+	if (!slots)
+		return pr_error_set(err, "no memory for counting %zu groups", room);
+	t->slots = slots;
+	t->room = room;
+	fill_slots(t);
 	return 0;
 }
 
@@ -260,14 +237,6 @@ pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more)
 }
 
 void
-pr_tally_sort(struct pr_tally *t)
-{
-	sort(t);
-	if (t->room)
-		fill_slots(t);
-}
-
-void
 pr_tally_cut(struct pr_tally *t, size_t best)
 {
 	sort(t);
@@ -328,44 +297,16 @@ pr_tally_take(struct pr_tally *t, const Packrack__Tally *part, struct pr_error *
 	pr_tally_sum(t, part);
 	for (size_t i = 0; i < part->n_groups; i++) {
 		const Packrack__TallyGroup *g = part->groups[i];
-		struct pr_tally_item item = {.packets = g->packets,
-			.bytes = g->bytes,
-			.less_packets = g->less_packets,
-			.less_bytes = g->less_bytes};
+		struct pr_tally_item *item = find(t, g->key.data, g->key.len, err);
 
-		if (g->key.len > PR_TALLY_KEY_MAX)
-			return pr_error_set(err, "a group's key of %zu bytes", g->key.len);
-		item.len = (uint8_t)g->key.len;
-		memcpy(item.key, g->key.data, g->key.len);
-		if (pr_tally_add_less(t, &item, err) < 0)
+		if (!item)
 			return -1;
+		item->packets += g->packets;
+		item->bytes += g->bytes;
+		item->less_packets += g->less_packets;
+		item->less_bytes += g->less_bytes;
 	}
 	return 0;
-}
-
-static int
-allocate(struct pr_tally_part *part, struct pr_error *err)
-{
-	if (part->groups)
-		return 0;
-	part->groups = calloc(PR_TALLY_PART, sizeof(*part->groups));
-	part->pointers = calloc(PR_TALLY_PART, sizeof(*part->pointers));
-	if (part->groups && part->pointers)
-		return 0;
-	pr_tally_part_free(part);
-	return pr_error_set(err, "no memory for sending what was counted");
-}
-
-static void
-fill_group(Packrack__TallyGroup *g, const struct pr_tally_item *item)
-{
-	packrack__tally_group__init(g);
-	g->key.data = (uint8_t *)item->key;
-	g->key.len = item->len;
-	g->packets = item->packets;
-	g->bytes = item->bytes;
-	g->less_packets = item->less_packets;
-	g->less_bytes = item->less_bytes;
 }
 
 /* *at: groups given and 1 for the sums. */
@@ -373,22 +314,34 @@ int
 pr_tally_next_part(const struct pr_tally *t, size_t *at, struct pr_tally_part *part,
 	struct pr_error *err)
 {
-	size_t count, given = *at ? *at - 1 : 0, n;
-	const struct pr_tally_item *items = pr_tally_items(t, &count);
+	size_t given = *at ? *at - 1 : 0, n = t->count - given;
 
-	n = count - given;
 	if (*at && !n)
 		return 0;
-	if (allocate(part, err) < 0)
-		return -1;
+	if (!part->groups) {
+		part->groups = calloc(PR_TALLY_PART, sizeof(*part->groups));
+		part->pointers = calloc(PR_TALLY_PART, sizeof(*part->pointers));
+	}
+	if (!part->groups || !part->pointers) {
+		pr_tally_part_free(part);
+		return pr_error_set(err, "no memory for sending what was counted");
+	}
 	packrack__tally__init(&part->message);
 	if (!*at)
 		part->message = t->sums;
 	if (n > PR_TALLY_PART)
 		n = PR_TALLY_PART;
 	for (size_t i = 0; i < n; i++) {
-		fill_group(&part->groups[i], &items[given + i]);
-		part->pointers[i] = &part->groups[i];
+		const struct pr_tally_item *item = &t->items[given + i];
+		Packrack__TallyGroup *g = &part->groups[i];
+
+		packrack__tally_group__init(g);
+		g->key = (ProtobufCBinaryData){item->len, (uint8_t *)item->key};
+		g->packets = item->packets;
+		g->bytes = item->bytes;
+		g->less_packets = item->less_packets;
+		g->less_bytes = item->less_bytes;
+		part->pointers[i] = g;
 	}
 	part->message.groups = part->pointers;
 	part->message.n_groups = n;

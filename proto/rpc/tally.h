@@ -46,9 +46,10 @@ int pr_tally_add_less(
 /* Adds to the sums. */
 void pr_tally_sum(struct pr_tally *t, const Packrack__Tally *more);
 
-/* Intervals by their keys; other groups the largest first. Later additions undo the order. */
-void pr_tally_sort(struct pr_tally *t);
-/* Sorts, and keeps the first so many. */
+/*
+ * Sorts, and keeps the first so many: intervals by their keys, other groups the largest first. Later additions undo
+ * the order.
+ */
 void pr_tally_cut(struct pr_tally *t, size_t best);
 
 const struct pr_tally_item *pr_tally_items(const struct pr_tally *t, size_t *count);

@@ -333,7 +333,7 @@ print_answer(void *arg, const struct tally_answer *c, struct render *r)
 {
 	struct rate_text *t = arg;
 
-	pr_tally_sort(c->sink.tally);
+	pr_tally_cut(c->sink.tally, SIZE_MAX);
 	t->counted = c;
 	rate_show(r, t);
 }
