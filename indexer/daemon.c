@@ -79,29 +79,6 @@ static const struct pr_cmdline program = {
 };
 
 static int
-split_volume(struct pri_indexer_options *o, struct pr_error *err)
-{
-	if (pr_string_list_split(&o->paths, &o->volume, err) < 0)
-		return -1;
-	if (o->paths.count == 0)
-		return pr_error_set(err, "no volume: give --volume PATH");
-	return 0;
-}
-
-static int
-default_name(struct pri_indexer_options *o, struct pr_error *err)
-{
-	char host[NAME_MAX_BYTES + 1] = "";
-
-	if (o->name)
-		return 0;
-	if (gethostname(host, sizeof(host) - 1) < 0)
-		return pr_error_errno(err, "the machine's name");
-	o->name = strdup(host);
-	return o->name ? 0 : pr_error_set(err, "no memory");
-}
-
-static int
 check_name(const char *option, const char *name, struct pr_error *err)
 {
 	size_t len = strlen(name);
@@ -118,8 +95,20 @@ check_name(const char *option, const char *name, struct pr_error *err)
 static int
 check(struct pri_indexer_options *o, struct pr_error *err)
 {
-	if (split_volume(o, err) < 0 || default_name(o, err) < 0 ||
-		check_name("node-name", o->name, err) < 0 ||
+	char host[NAME_MAX_BYTES + 1] = "";
+
+	if (pr_string_list_split(&o->paths, &o->volume, err) < 0)
+		return -1;
+	if (o->paths.count == 0)
+		return pr_error_set(err, "no volume: give --volume PATH");
+	if (!o->name) {
+		if (gethostname(host, sizeof(host) - 1) < 0)
+			return pr_error_errno(err, "the machine's name");
+		o->name = strdup(host);
+		if (!o->name)
+			return pr_error_set(err, "no memory");
+	}
+	if (check_name("node-name", o->name, err) < 0 ||
 		(o->cluster && check_name("cluster", o->cluster, err) < 0))
 		return -1;
 	if (o->merger.count == 0 && !o->manage &&
@@ -129,34 +118,13 @@ check(struct pri_indexer_options *o, struct pr_error *err)
 	for (size_t i = 0; i < o->merger.count; i++)
 		if (pr_rpc_check_endpoint(o->merger.items[i], err) < 0)
 			return -1;
-	if (o->manage && pr_rpc_check_endpoint(o->manage, err) < 0)
-		return -1;
-	if (o->metrics && pr_metrics_check_address(o->metrics, err) < 0)
+	if ((o->manage && pr_rpc_check_endpoint(o->manage, err) < 0) ||
+		(o->metrics && pr_metrics_check_address(o->metrics, err) < 0))
 		return -1;
 	if (pri_composites_parse(&o->composite, &o->composites, err) < 0)
 		return pr_error_prefix(err, "--composite");
 	o->keys = pr_keys_dir(o->key_flag);
 	return 0;
-}
-
-static int
-pri_indexer_options_parse(
-	struct pri_indexer_options *o, int argc, char **argv, struct pr_error *err)
-{
-	int rc;
-
-	*o = (struct pri_indexer_options){.queries = PRI_SERVE_RUNNING_DEFAULT};
-	rc = pr_options_parse(&program, o, argc, argv, NULL, err);
-	if (rc != 0)
-		return rc;
-	return check(o, err);
-}
-
-static void
-pri_indexer_options_free(struct pri_indexer_options *o)
-{
-	pr_options_free(&program, o);
-	pr_string_list_clear(&o->paths);
 }
 
 /* A connection to a merger, or the socket for queries without one. */
@@ -251,26 +219,22 @@ open_volume(struct daemon *d)
 	pri_serve_set_volume(d->serve, d->volume, NULL);
 }
 
-/* A volume that was removed and made anew at the same path is another: what we hold open is gone. */
-static bool
-same_volume(struct daemon *d)
-{
-	struct stat st;
-
-	if (stat(d->options.paths.items[0], &st) < 0)
-		return d->inode == 0; /* it was missing when the others were opened, too */
-	return st.st_dev == d->device && st.st_ino == d->inode;
-}
-
 static void
 pri_indexer_refresh(void *arg)
 {
 	struct daemon *d = arg;
 	struct pr_error err;
+	struct stat st;
 	int64_t slice;
+	bool same;
 	int rc;
 
-	if (d->volume && !same_volume(d))
+	/* a volume that was removed and made anew at the same path is another: what we hold open is gone */
+	if (stat(d->options.paths.items[0], &st) < 0)
+		same = d->inode == 0; /* it was missing when the others were opened, too */
+	else
+		same = st.st_dev == d->device && st.st_ino == d->inode;
+	if (d->volume && !same)
 		close_volume(d, "the volume was replaced");
 	if (!d->volume)
 		open_volume(d);
@@ -315,35 +279,28 @@ offer(struct daemon *d)
 				d->offer, &d->mergers[i].offered, d->mergers[i].rpc);
 }
 
-/* The period at which steps with nothing to do, which take `took`, cost INDEX_ONCE_NS each. */
-static int64_t
-idle_period(struct daemon *d, int64_t took)
-{
-	int64_t before = d->idle_ns ? d->idle_ns : INDEX_IDLE_LEAST_NS;
-	int64_t next = took > 0 ? before * INDEX_ONCE_NS / took : INDEX_IDLE_NS;
-
-	d->idle_ns = next < INDEX_IDLE_LEAST_NS ? INDEX_IDLE_LEAST_NS
-		     : next > INDEX_IDLE_NS     ? INDEX_IDLE_NS
-						: next;
-	return d->idle_ns;
-}
-
 /*
  * The time until the next step; rc and took are of the last one. Busy: `took` scaled so that indexing has its share of
- * the thread, also while the logger has yet to take records. Idle: as idle_period.
+ * the thread, also while the logger has yet to take records. Idle: so that steps with nothing to do, which take `took`,
+ * cost INDEX_ONCE_NS each.
  */
 static int64_t
 index_period(struct daemon *d, int rc, int64_t took)
 {
 	int64_t share = took * (INDEX_NS / INDEX_SLICE_NS + 1);
+	int64_t idle = d->idle_ns ? d->idle_ns : INDEX_IDLE_LEAST_NS;
 	struct pri_follower_stats figures;
 
 	pri_follower_stats(d->feed, &figures);
 	if (rc > 0 || share > INDEX_NS)
 		return INDEX_NS;
-	if (!pri_sender_full(d->deliver) || !figures.behind)
-		return idle_period(d, took);
-	return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
+	if (pri_sender_full(d->deliver) && figures.behind)
+		return share > INDEX_HANDED_NS ? share : INDEX_HANDED_NS;
+	idle = took > 0 ? idle * INDEX_ONCE_NS / took : INDEX_IDLE_NS;
+	if (idle < INDEX_IDLE_LEAST_NS)
+		idle = INDEX_IDLE_LEAST_NS;
+	d->idle_ns = idle < INDEX_IDLE_NS ? idle : INDEX_IDLE_NS;
+	return d->idle_ns;
 }
 
 /* What cannot be indexed is read by queries: no reason to stop answering them. */
@@ -431,23 +388,6 @@ pri_indexer_say_hello(void *arg)
 	pri_hello_destroy(&hello);
 }
 
-/* What hello says, as the answer to a status request. node: room for one pointer. */
-static Packrack__Status
-make_status(struct pri_hello *hello, Packrack__NodeStatus **node)
-{
-	Packrack__Status status = PACKRACK__STATUS__INIT;
-
-	*node = &hello->status;
-	status.program = (char *)"packrack-indexer";
-	status.version = (char *)PACKRACK_VERSION;
-	status.time = pr_now_real();
-	status.nodes = node;
-	status.n_nodes = 1;
-	status.links = hello->message.links;
-	status.n_links = hello->message.n_links;
-	return status;
-}
-
 static void
 pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
 {
@@ -462,17 +402,25 @@ pri_indexer_scrape(void *arg, struct pr_metrics_page *page)
 	pri_hello_destroy(&hello);
 }
 
+/* What hello says, as the answer to a status request. */
 static void
 answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uint64_t id)
 {
 	struct pri_hello *hello = make_hello(connection->daemon);
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__Status status;
+	Packrack__Status status = PACKRACK__STATUS__INIT;
 	Packrack__NodeStatus *node;
 
 	if (!hello)
 		return;
-	status = make_status(hello, &node);
+	node = &hello->status;
+	status.program = (char *)"packrack-indexer";
+	status.version = (char *)PACKRACK_VERSION;
+	status.time = pr_now_real();
+	status.nodes = &node;
+	status.n_nodes = 1;
+	status.links = hello->message.links;
+	status.n_links = hello->message.n_links;
 	env.id = id;
 	env.body_case = PACKRACK__ENVELOPE__BODY_STATUS;
 	env.status = &status;
@@ -482,32 +430,37 @@ answer_status(struct connection *connection, const struct pr_rpc_peer *peer, uin
 
 /* ---- what we hear ---- */
 
-/* Of our Hello: our key was revoked, or is another node's. Once, though it is said every time. */
-static void
-said_no(struct connection *connection, const char *text)
-{
-	if (!connection->said_refused)
-		pr_log_warning("%s: %s", connection->endpoint, text);
-	connection->said_refused = true;
-}
-
 static void
 on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *env)
 {
 	struct connection *connection = arg;
+	struct daemon *d = connection->daemon;
 
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_STATUS_REQUEST)
+	switch (env->body_case) {
+	case PACKRACK__ENVELOPE__BODY_STATUS_REQUEST:
 		answer_status(connection, peer, env->id);
-	else if (env->body_case == PACKRACK__ENVELOPE__BODY_FAILURE)
-		said_no(connection, env->failure->text);
-	else if (env->body_case == PACKRACK__ENVELOPE__BODY_SUMMARY_WANT) {
-		if (!peer && connection->daemon->offer)
-			pri_announcer_want(connection->daemon->offer, &connection->offered,
-				connection->rpc, env->summary_want);
-	} else if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND && !peer)
-		pri_sender_command(connection->daemon->deliver, connection->rpc, env);
-	else
-		pri_serve_message(connection->daemon->serve, connection->rpc, peer, env);
+		return;
+	case PACKRACK__ENVELOPE__BODY_FAILURE:
+		/* of our Hello: our key was revoked, or is another node's. Once, though it is said every time */
+		if (!connection->said_refused)
+			pr_log_warning("%s: %s", connection->endpoint, env->failure->text);
+		connection->said_refused = true;
+		return;
+	case PACKRACK__ENVELOPE__BODY_SUMMARY_WANT:
+		if (!peer && d->offer)
+			pri_announcer_want(d->offer, &connection->offered, connection->rpc,
+				env->summary_want);
+		return;
+	case PACKRACK__ENVELOPE__BODY_COMMAND:
+		if (!peer) {
+			pri_sender_command(d->deliver, connection->rpc, env);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	pri_serve_message(d->serve, connection->rpc, peer, env);
 }
 
 static void
@@ -595,16 +548,6 @@ on_tick(void *arg)
 }
 
 static int
-serve_metrics(struct daemon *d, struct pr_error *err)
-{
-	if (!d->options.metrics)
-		return 0;
-	d->metrics =
-		pr_metrics_serve(d->loop, d->options.metrics, pri_indexer_scrape, d, err);
-	return d->metrics ? 0 : -1;
-}
-
-static int
 start(struct daemon *d, struct pr_error *err)
 {
 	d->boot = (uint64_t)pr_nonce_make() << 32 | pr_nonce_make();
@@ -621,8 +564,12 @@ start(struct daemon *d, struct pr_error *err)
 	if (!d->hello || !d->refresh || !d->tick || !d->index)
 		return -1;
 	pri_indexer_refresh(d);
-	if (pri_indexer_listen(d, err) < 0 || serve_metrics(d, err) < 0 ||
-		pri_indexer_connect(d, err) < 0)
+	if (pri_indexer_listen(d, err) < 0)
+		return -1;
+	if (d->options.metrics)
+		d->metrics = pr_metrics_serve(
+			d->loop, d->options.metrics, pri_indexer_scrape, d, err);
+	if ((d->options.metrics && !d->metrics) || pri_indexer_connect(d, err) < 0)
 		return -1;
 	pr_priority_give_way(); /* capture comes first */
 	return 0;
@@ -646,38 +593,33 @@ stop(struct daemon *d)
 	pr_loop_destroy(&d->loop);
 }
 
-static int
-run(struct daemon *d, struct pr_error *err)
-{
-	int rc = start(d, err);
-
-	if (rc == 0) {
-		pr_log_info("ready");
-		pr_notify("READY=1");
-		rc = pr_loop_run(d->loop, err);
-		pr_notify("STOPPING=1");
-		pri_indexer_hand_over(d);
-	}
-	stop(d);
-	return rc;
-}
-
 int
 pri_indexer_main(int argc, char **argv)
 {
-	struct daemon d = {0};
+	struct daemon d = {.options.queries = PRI_SERVE_RUNNING_DEFAULT};
 	struct pr_error err = {""};
-	int rc = pri_indexer_options_parse(&d.options, argc, argv, &err), status = 2;
+	int rc = pr_options_parse(&program, &d.options, argc, argv, NULL, &err), status = 2;
 
+	if (rc == 0)
+		rc = check(&d.options, &err);
 	if (rc == 0) {
+		status = 1;
 		pr_log_open(
 			"packrack-indexer", d.options.verbose ? PR_LOG_DEBUG : PR_LOG_INFO);
 		pr_log_set_format(d.options.log_format);
-		rc = run(&d, &err);
-		status = 1;
+		rc = start(&d, &err);
+		if (rc == 0) {
+			pr_log_info("ready");
+			pr_notify("READY=1");
+			rc = pr_loop_run(d.loop, &err);
+			pr_notify("STOPPING=1");
+			pri_indexer_hand_over(&d);
+		}
+		stop(&d);
 	}
 	if (rc < 0)
 		pr_log_last("packrack-indexer", err.text);
-	pri_indexer_options_free(&d.options);
+	pr_options_free(&program, &d.options);
+	pr_string_list_clear(&d.options.paths);
 	return rc < 0 ? status : 0;
 }

@@ -80,29 +80,6 @@ pri_follower_mark_gap(struct stream *s, uint64_t from, uint64_t to)
 		note_unknown(s, to);
 }
 
-/* What an earlier run left without summary, before the sequence next. */
-static void
-pri_follower_mark_old_gaps(struct stream *s)
-{
-	struct pri_index_stream *known =
-		pri_index_map_find(&s->feed->volume->index_map, s->link);
-	struct pri_index_list *list = known ? &known->level[2] : NULL;
-	uint64_t at = s->first;
-
-	for (size_t i = 0; list && i < list->count; i++) {
-		struct pri_index_ref *ref = &list->items[i];
-
-		if (!pri_index_ref_usable(known, ref))
-			continue;
-		if (ref->first_sequence > at)
-			pri_follower_mark_gap(s, at, ref->first_sequence - 1);
-		if (ref->first_sequence + ref->segments > at)
-			at = ref->first_sequence + ref->segments;
-	}
-	if (at < s->next)
-		pri_follower_mark_gap(s, at, s->next - 1);
-}
-
 void
 pri_follower_summarized(struct pri_index_follower *f, uint16_t link,
 	uint64_t first_sequence, uint32_t segments)
@@ -158,32 +135,25 @@ pri_follower_unsummarized(const struct pri_index_follower *f,
 	return count;
 }
 
-/* Behind the last one that is indexed, when its handle is known; else from the start. */
-static int
-open_cursor(struct stream *s, struct pr_error *err)
-{
-	struct pri_volume *volume = s->feed->volume;
-	const struct sfs_handle *after =
-		pri_catalog_handle(&volume->catalog, s->id, s->next - 1);
-
-	if (after)
-		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, after, NULL);
-	if (!s->cursor)
-		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, NULL, err);
-	return s->cursor ? 0 : -1;
-}
-
 /* 1: waiting is set; 0: nothing new; -1. */
 static int
 fetch(struct stream *s, int64_t deadline, struct pr_error *err)
 {
+	struct pri_volume *volume = s->feed->volume;
+	const struct sfs_handle *after;
 	int rc;
 
 	if (s->waiting.length)
 		return 1;
 	if (s->next > s->last)
 		return 0;
-	if (!s->cursor && open_cursor(s, err) < 0)
+	/* behind the last one that is indexed, when its handle is known; else from the start */
+	if (!s->cursor &&
+		(after = pri_catalog_handle(&volume->catalog, s->id, s->next - 1)))
+		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, after, NULL);
+	if (!s->cursor)
+		s->cursor = sfs_cursor_open(volume->sfs, (int)s->id, NULL, err);
+	if (!s->cursor)
 		return -1;
 	while ((rc = sfs_cursor_next(s->cursor, &s->waiting, err)) != 0) {
 		if (rc == 1 && s->waiting.sequence >= s->next)
@@ -313,15 +283,6 @@ pri_follower_destroy(struct pri_index_follower **feed)
 
 /* ---- streams ---- */
 
-static struct stream *
-find(const struct pri_index_follower *f, uint32_t id)
-{
-	for (size_t i = 0; i < f->count; i++)
-		if (f->streams[i]->id == id)
-			return f->streams[i];
-	return NULL;
-}
-
 uint64_t
 pri_follower_restarts(const struct pri_index_follower *f)
 {
@@ -346,81 +307,71 @@ sink_of(void *arg, const struct pr_index_record *record)
 
 /*
  * Where the index that is there ends; or before that, where its last groups or summaries were lost with an
- * indexer that was killed: they are made again.
+ * indexer that was killed: they are made again. What an earlier run left without summary before that is noted.
  */
-static uint64_t
-begin_at(const struct pri_index_follower *f, struct stream *stream, uint64_t first)
+static void
+begin(struct stream *s, const struct sfs_stream_info *info)
 {
-	struct pri_index_stream *s =
-		pri_index_map_find(&f->volume->index_map, stream->link);
-	uint64_t end = s ? pri_index_uncovered(s, 1, first) : first, grouped = end;
-	uint64_t summaries = first;
+	struct pri_index_stream *known =
+		pri_index_map_find(&s->feed->volume->index_map, s->link);
+	struct pri_index_list *list = known ? &known->level[2] : NULL;
+	uint64_t first = info->first_sequence ? info->first_sequence : 1, end = first;
+	uint64_t grouped = first, summaries = first, at = first;
 
-	if (s)
-		grouped = pri_index_ungrouped(s, end, PRI_LEVEL2_COLUMNS_MIN);
-	pri_builder_resume(stream->builder, end, grouped);
-	for (size_t i = s ? s->level[2].count : 0; i-- > 0 && summaries == first;) {
-		struct pri_index_ref *ref = &s->level[2].items[i];
+	if (known) {
+		end = pri_index_uncovered(known, 1, first);
+		grouped = pri_index_ungrouped(known, end, PRI_LEVEL2_COLUMNS_MIN);
+	}
+	pri_builder_resume(s->builder, end, grouped);
+	for (size_t i = list ? list->count : 0; i-- > 0 && summaries == first;) {
+		struct pri_index_ref *ref = &list->items[i];
 
-		if (pri_index_ref_usable(s, ref) &&
+		if (pri_index_ref_usable(known, ref) &&
 			ref->first_sequence + ref->segments > first)
 			summaries = ref->first_sequence + ref->segments;
 	}
-	return summaries < grouped && end - summaries <= AGAIN_MAX ? summaries : grouped;
+	s->first = first;
+	s->next = summaries < grouped && end - summaries <= AGAIN_MAX ? summaries : grouped;
+	for (size_t i = 0; list && i < list->count; i++) {
+		struct pri_index_ref *ref = &list->items[i];
+
+		if (!pri_index_ref_usable(known, ref))
+			continue;
+		if (ref->first_sequence > at)
+			pri_follower_mark_gap(s, at, ref->first_sequence - 1);
+		if (ref->first_sequence + ref->segments > at)
+			at = ref->first_sequence + ref->segments;
+	}
+	if (at < s->next)
+		pri_follower_mark_gap(s, at, s->next - 1);
 }
 
-static int
-add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t link,
+static struct stream *
+find_or_add(struct pri_index_follower *f, const struct sfs_stream_info *info, uint16_t link,
 	struct pr_error *err)
 {
-	struct stream *s = calloc(1, sizeof(*s));
+	struct stream *s;
 
-	if (!s)
-		return pr_error_set(err, "no memory for indexing");
+	for (size_t i = 0; i < f->count; i++)
+		if (f->streams[i]->id == info->id)
+			return f->streams[i];
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->builder = pri_builder_create(
+			link, sfs_record_max(f->volume->sfs), sink_of, s, err);
+	if (!s || !s->builder || PR_ARRAY_GROW(f->streams, f->count) < 0) {
+		stream_free(s);
+		pr_error_set(err, "no memory for indexing");
+		return NULL;
+	}
+	f->streams[f->count++] = s;
 	s->feed = f;
 	s->id = info->id;
 	s->link = link;
 	s->added = s->rested = pr_now_mono();
-	s->builder =
-		pri_builder_create(link, sfs_record_max(f->volume->sfs), sink_of, s, err);
-	if (s->builder)
-		pri_builder_composites(s->builder, &f->composites);
-	if (!s->builder || PR_ARRAY_GROW(f->streams, f->count) < 0) {
-		stream_free(s);
-		return pr_error_set(err, "no memory for indexing");
-	}
-	s->first = info->first_sequence ? info->first_sequence : 1;
-	s->next = begin_at(f, s, s->first);
-	f->streams[f->count++] = s;
-	pri_follower_mark_old_gaps(s);
-	return 0;
-}
-
-/* The volume was reset: its sequences begin anew. */
-static void
-restart(struct pri_index_follower *f, struct stream *s, const struct sfs_stream_info *info)
-{
-	sfs_cursor_close(&s->cursor);
-	s->waiting.length = 0;
-	s->first = info->first_sequence ? info->first_sequence : 1;
-	s->next = begin_at(f, s, s->first);
-	s->unsummarized_count = 0;
-	s->unknown = 0;
-	f->restarts++;
-	pri_follower_mark_old_gaps(s);
-}
-
-/* Nothing is to be indexed there. */
-static void
-pass_deleted(struct sfs *sfs, struct stream *s)
-{
-	struct sfs_deleted hole;
-
-	while (sfs_stream_deleted(sfs, (int)s->id, s->next, &hole) &&
-		hole.first <= s->next) {
-		s->lost += hole.last + 1 - s->next;
-		s->next = hole.last + 1;
-	}
+	pri_builder_composites(s->builder, &f->composites);
+	begin(s, info);
+	return s;
 }
 
 static int
@@ -429,6 +380,7 @@ look(struct pri_index_follower *f, struct pr_error *err)
 	struct sfs *sfs = f->volume->sfs;
 	struct sfs_volume_info whole;
 	struct sfs_stream_info info;
+	struct sfs_deleted hole;
 	unsigned link;
 
 	if (sfs_refresh(sfs, err) < 0 || sfs_info(sfs, &whole, err) < 0)
@@ -440,12 +392,17 @@ look(struct pri_index_follower *f, struct pr_error *err)
 			return -1;
 		if (sscanf(info.name, "packets.%u", &link) != 1 || link > UINT16_MAX)
 			continue;
-		s = find(f, info.id);
-		if (!s && add(f, &info, (uint16_t)link, err) < 0)
+		s = find_or_add(f, &info, (uint16_t)link, err);
+		if (!s)
 			return -1;
-		s = find(f, info.id);
-		if (info.last_sequence < s->last)
-			restart(f, s, &info);
+		if (info.last_sequence <
+			s->last) { /* the volume was reset: sequences begin anew */
+			sfs_cursor_close(&s->cursor);
+			s->waiting.length = s->unsummarized_count = 0;
+			s->unknown = 0;
+			f->restarts++;
+			begin(s, &info);
+		}
 		s->last = info.last_sequence;
 		s->first = info.first_sequence ? info.first_sequence : 1;
 		pri_follower_expire(s);
@@ -453,28 +410,24 @@ look(struct pri_index_follower *f, struct pr_error *err)
 			s->lost += info.first_sequence - s->next;
 			s->next = info.first_sequence;
 		}
-		pass_deleted(sfs, s);
+		/* in what was deleted there is nothing to be indexed */
+		while (sfs_stream_deleted(sfs, (int)s->id, s->next, &hole) &&
+			hole.first <= s->next) {
+			s->lost += hole.last + 1 - s->next;
+			s->next = hole.last + 1;
+		}
 	}
 	return 0;
 }
 
 /* ---- following ---- */
 
-/* All of the series is indexed, and its link has ended: nothing more will follow. */
-static bool
-ended(const struct stream *s, const struct pr_summary_span *tail)
-{
-	const struct pri_series_ledger *facts = pri_ledger_view_find(
-		&s->feed->volume->ledger, tail->epoch, (uint16_t)tail->link);
-
-	return s->next > s->last && facts && facts->have_mark && facts->mark.link.ended;
-}
-
 /* Offers the sink again what it had no room for; a record that nothing was added to for a while is finished. */
 static int
 finish_idle(struct stream *s, struct pr_error *err)
 {
 	int64_t now = pr_now_mono();
+	const struct pri_series_ledger *known = NULL;
 	struct pr_summary_span tail[2];
 	size_t tails;
 	int rc = 0;
@@ -482,16 +435,19 @@ finish_idle(struct stream *s, struct pr_error *err)
 	if (!pri_builder_offer(s->builder))
 		return 0;
 	tails = pri_builder_tail(s->builder, tail);
-	if (tails && ended(s, &tail[0]))
-		return pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err) < 0 ? -1
-										    : 0;
-	if (now - s->rested <= IDLE_NS)
-		return 0;
-	s->rested = now;
-	if (tails && now - s->added > IDLE_SUMMARY_NS)
+	if (tails && s->next > s->last)
+		known = pri_ledger_view_find(
+			&s->feed->volume->ledger, tail[0].epoch, (uint16_t)tail[0].link);
+	if (known && known->have_mark && known->mark.link.ended) {
+		/* all of the series is indexed, and nothing more will follow */
 		rc = pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err);
-	else if (pri_builder_figures(s->builder)->open)
-		rc = pri_builder_finish(s->builder, PRI_BUILDER_BATCH_ONLY, err);
+	} else if (now - s->rested > IDLE_NS) {
+		s->rested = now;
+		if (tails && now - s->added > IDLE_SUMMARY_NS)
+			rc = pri_builder_finish(s->builder, PRI_BUILDER_SUMMARY, err);
+		else if (pri_builder_figures(s->builder)->open)
+			rc = pri_builder_finish(s->builder, PRI_BUILDER_BATCH_ONLY, err);
+	}
 	return rc < 0 ? -1 : 0;
 }
 
@@ -531,30 +487,27 @@ pri_follower_finish(struct pri_index_follower *f, bool all, struct pr_error *err
 	return done;
 }
 
-static void
-add_figures(struct pri_builder_figures *to, const struct pri_builder_figures *by)
-{
-	to->segments += by->segments;
-	to->packets += by->packets;
-	to->bytes += by->bytes;
-	to->keys += by->keys;
-	to->wide_keys += by->wide_keys;
-	to->damaged += by->damaged;
-	to->dropped += by->dropped;
-	to->level1_bytes += by->level1_bytes;
-	to->level2_bytes += by->level2_bytes;
-	to->level3_bytes += by->level3_bytes;
-	to->open += by->open;
-}
-
 void
 pri_follower_stats(const struct pri_index_follower *f, struct pri_follower_stats *out)
 {
+	struct pri_builder_figures *to = &out->built;
+
 	*out = (struct pri_follower_stats){0};
 	for (size_t i = 0; i < f->count; i++) {
 		const struct stream *s = f->streams[i];
+		const struct pri_builder_figures *by = pri_builder_figures(s->builder);
 
-		add_figures(&out->built, pri_builder_figures(s->builder));
+		to->segments += by->segments;
+		to->packets += by->packets;
+		to->bytes += by->bytes;
+		to->keys += by->keys;
+		to->wide_keys += by->wide_keys;
+		to->damaged += by->damaged;
+		to->dropped += by->dropped;
+		to->level1_bytes += by->level1_bytes;
+		to->level2_bytes += by->level2_bytes;
+		to->level3_bytes += by->level3_bytes;
+		to->open += by->open;
 		out->behind += s->last >= s->next ? s->last - s->next + 1 : 0;
 		out->lost += s->lost;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/log.h"
 #include "proto/rpc/rpc.h"
@@ -40,48 +41,32 @@ struct pri_record_sender {
 	int64_t since; /* the first of those that were never sent waits */
 	uint64_t id; /* of what was sent last */
 	bool connected;
-	struct pri_sender_stats figures;
 };
-
-static void
-send_record(struct pri_record_sender *d, struct item *item)
-{
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
-
-	m.link = item->record.link;
-	m.level = item->record.level;
-	m.first_sequence = item->record.first_sequence;
-	m.segments = item->record.segments;
-	m.check = item->record.check;
-	m.min_time = item->record.min_time;
-	m.max_time = item->record.max_time;
-	m.body.data = item->buf;
-	m.body.len = item->record.len;
-	env.id = item->id = ++d->id;
-	env.body_case = PACKRACK__ENVELOPE__BODY_INDEX_RECORD;
-	env.index_record = &m;
-	item->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
-}
 
 void
 pri_sender_send(struct pri_record_sender *d)
 {
-	for (size_t i = 0; i < d->count; i++)
-		if (!d->items[i].sent)
-			send_record(d, &d->items[i]);
-}
+	for (size_t i = 0; i < d->count; i++) {
+		struct item *item = &d->items[i];
+		Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+		Packrack__IndexRecord m = PACKRACK__INDEX_RECORD__INIT;
 
-/* Its memory goes behind the others, for one to come. */
-static void
-drop(struct pri_record_sender *d, size_t at)
-{
-	struct item gone = d->items[at];
-
-	d->count--;
-	d->bytes -= gone.record.len;
-	memmove(&d->items[at], &d->items[at + 1], (d->count - at) * sizeof(gone));
-	d->items[d->count] = gone;
+		if (item->sent)
+			continue;
+		m.link = item->record.link;
+		m.level = item->record.level;
+		m.first_sequence = item->record.first_sequence;
+		m.segments = item->record.segments;
+		m.check = item->record.check;
+		m.min_time = item->record.min_time;
+		m.max_time = item->record.max_time;
+		m.body.data = item->buf;
+		m.body.len = item->record.len;
+		env.id = item->id = ++d->id;
+		env.body_case = PACKRACK__ENVELOPE__BODY_INDEX_RECORD;
+		env.index_record = &m;
+		item->sent = d->connected && pr_rpc_send(d->rpc, NULL, &env, NULL) == 0;
+	}
 }
 
 /* ---- commands ---- */
@@ -106,42 +91,29 @@ refuse_command(struct pr_rpc *rpc, uint64_t id, const char *text)
 	answer_command(rpc, id, &done);
 }
 
-static void
-command_done(
-	struct pri_record_sender *d, uint64_t number, const Packrack__CommandDone *done)
-{
-	if (!d->command.rpc || number != d->command.number)
-		return;
-	answer_command(d->command.rpc, d->command.id, done);
-	d->command.rpc = NULL;
-}
-
 void
 pri_sender_command(
 	struct pri_record_sender *d, struct pr_rpc *from, const Packrack__Envelope *command)
 {
 	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+	const char *refusal = "the logger takes no command at present: try again";
 
 	if (!d || !d->connected) {
-		refuse_command(from, command->id,
+		refusal =
 			"no logger is running on this node: start packrack-logger, or run "
-			"the command on the node with --volume PATH");
-		return;
+			"the command on the node with --volume PATH";
+	} else if (d->command.rpc) {
+		refusal = "the logger carries out another command: try again";
+	} else {
+		d->command = (struct command){from, command->id, d->command.number + 1};
+		env.id = d->command.number;
+		env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
+		env.command = command->command;
+		if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
+			return;
+		d->command.rpc = NULL;
 	}
-	if (d->command.rpc) {
-		refuse_command(from, command->id,
-			"the logger carries out another command: try again");
-		return;
-	}
-	d->command = (struct command){from, command->id, d->command.number + 1};
-	env.id = d->command.number;
-	env.body_case = PACKRACK__ENVELOPE__BODY_COMMAND;
-	env.command = command->command;
-	if (pr_rpc_send(d->rpc, NULL, &env, NULL) == 0)
-		return;
-	d->command.rpc = NULL;
-	refuse_command(
-		from, command->id, "the logger takes no command at present: try again");
+	refuse_command(from, command->id, refusal);
 }
 
 /* ---- records ---- */
@@ -149,6 +121,7 @@ pri_sender_command(
 static void
 on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored *stored)
 {
+	struct item gone;
 	size_t i = 0;
 
 	while (i < d->count && !(d->items[i].sent && d->items[i].id == id))
@@ -158,14 +131,14 @@ on_stored(struct pri_record_sender *d, uint64_t id, const Packrack__IndexStored 
 	d->items[i].sent = false;
 	if (stored->later)
 		return; /* the next tick sends it again */
-	if (stored->stored) {
-		d->figures.records++;
-		d->figures.bytes += d->items[i].record.len;
-	} else {
-		d->figures.refused++;
+	if (!stored->stored)
 		pr_log_debug("the logger refuses an index: %s", stored->text);
-	}
-	drop(d, i);
+	/* its memory goes behind the others, for one to come */
+	gone = d->items[i];
+	d->count--;
+	d->bytes -= gone.record.len;
+	memmove(&d->items[i], &d->items[i + 1], (d->count - i) * sizeof(gone));
+	d->items[d->count] = gone;
 }
 
 static void
@@ -174,10 +147,13 @@ on_message(void *arg, const struct pr_rpc_peer *peer, const Packrack__Envelope *
 	struct pri_record_sender *d = arg;
 
 	(void)peer;
-	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE)
-		command_done(d, env->id, env->command_done);
 	if (env->body_case == PACKRACK__ENVELOPE__BODY_INDEX_STORED)
 		on_stored(d, env->id, env->index_stored);
+	if (env->body_case == PACKRACK__ENVELOPE__BODY_COMMAND_DONE && d->command.rpc &&
+		env->id == d->command.number) {
+		answer_command(d->command.rpc, d->command.id, env->command_done);
+		d->command.rpc = NULL;
+	}
 }
 
 static void
@@ -233,39 +209,20 @@ pri_sender_destroy(struct pri_record_sender **deliver)
 	*deliver = NULL;
 }
 
-static bool
-keep(struct item *item, const struct pr_index_record *record)
-{
-	uint8_t *grown;
-
-	if (record->len > item->room) {
-		grown = realloc(item->buf, record->len);
-		if (!grown)
-			return false;
-		item->buf = grown;
-		item->room = record->len;
-	}
-	memcpy(item->buf, record->body, record->len);
-	item->record = *record;
-	item->id = 0;
-	item->sent = false;
-	return true;
-}
-
-static bool
-never_sent(const struct item *item)
-{
-	return item->id == 0;
-}
-
 int
 pri_sender_sink(void *arg, const struct pr_index_record *record)
 {
 	struct pri_record_sender *d = arg;
+	struct item *item = &d->items[d->count];
 
-	if (pri_sender_full(d) || !d->connected || !keep(&d->items[d->count], record))
+	if (pri_sender_full(d) || !d->connected ||
+		PR_ARRAY_RESERVE(item->buf, item->room, record->len) < 0)
 		return 1;
-	if (d->count == 0 || !never_sent(&d->items[d->count - 1]))
+	memcpy(item->buf, record->body, record->len);
+	item->record = *record;
+	item->id = 0;
+	item->sent = false;
+	if (d->count == 0 || d->items[d->count - 1].id)
 		d->since = pr_now_mono();
 	d->count++;
 	d->bytes += record->len;
@@ -278,8 +235,8 @@ pri_sender_sink(void *arg, const struct pr_index_record *record)
 void
 pri_sender_tick(struct pri_record_sender *d)
 {
-	if (d->count && (!never_sent(&d->items[d->count - 1]) ||
-				pr_now_mono() - d->since >= GATHER_NS))
+	if (d->count &&
+		(d->items[d->count - 1].id || pr_now_mono() - d->since >= GATHER_NS))
 		pri_sender_send(d);
 }
 
@@ -293,10 +250,4 @@ bool
 pri_sender_full(const struct pri_record_sender *d)
 {
 	return d->count == RECORDS_MAX || d->bytes >= BYTES_MAX;
-}
-
-const struct pri_sender_stats *
-pri_sender_stats(const struct pri_record_sender *d)
-{
-	return &d->figures;
 }

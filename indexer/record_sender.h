@@ -41,10 +41,4 @@ bool pri_sender_full(const struct pri_record_sender *deliver);
 void pri_sender_command(struct pri_record_sender *d, struct pr_rpc *from,
 	const Packrack__Envelope *command);
 
-struct pri_sender_stats {
-	uint64_t records, bytes; /* stored */
-	uint64_t refused;
-};
-const struct pri_sender_stats *pri_sender_stats(const struct pri_record_sender *deliver);
-
 #endif

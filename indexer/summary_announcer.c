@@ -128,42 +128,23 @@ stream_of(struct pri_summary_announcer *o, uint16_t link)
 	return &o->streams[o->stream_count++];
 }
 
-/* Its head alone is read. */
-static bool
-read_span(struct pri_summary_announcer *o, const struct pri_index_ref *ref,
-	struct pr_summary_span *span)
-{
-	const uint8_t *at;
-
-	return pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER,
-		       &o->buffer, &at, NULL) == SFS_OK &&
-	       pr_summary_peek(span, at, PR_SUMMARY_HEADER, NULL) == 0 &&
-	       span->first_sequence == ref->first_sequence &&
-	       span->segments == ref->segments;
-}
-
 static void
 take(struct pri_summary_announcer *o, const struct pri_index_stream *s,
 	const struct pri_index_ref *ref)
 {
 	struct announced item = {.check = ref->check, .handle = ref->handle};
+	const uint8_t *at;
 
-	/* else it is as if there were none: the follower's spans have it */
-	if (!read_span(o, ref, &item.span) || item.span.link != s->link ||
+	/* its head alone is read; if it does not fit it is as if there were none: the follower's spans have it */
+	if (pri_volume_read_part(o->volume, &ref->handle, 0, PR_SUMMARY_HEADER, &o->buffer,
+		    &at, NULL) != SFS_OK ||
+		pr_summary_peek(&item.span, at, PR_SUMMARY_HEADER, NULL) < 0 ||
+		item.span.first_sequence != ref->first_sequence ||
+		item.span.segments != ref->segments || item.span.link != s->link ||
 		PR_ARRAY_GROW(o->items, o->count) < 0)
 		return;
 	o->items[o->count++] = item;
 	pri_follower_summarized(o->feed, s->link, ref->first_sequence, ref->segments);
-}
-
-/* Whether it is about the segments that are there: not known as long as these are not listed. */
-static bool
-known(const struct pri_index_stream *s, const struct pri_index_ref *ref)
-{
-	uint64_t check;
-
-	return ref->first_sequence < s->base ||
-	       pri_index_check(s, ref->first_sequence, ref->segments, &check);
 }
 
 static void
@@ -172,17 +153,19 @@ take_stream(struct pri_summary_announcer *o, struct pri_index_stream *s, unsigne
 	struct stream *mine = stream_of(o, s->link);
 	struct pri_index_list *list = &s->level[2];
 	size_t at = list->count;
+	uint64_t check;
 
 	if (!mine)
 		return;
 	while (at > 0 && list->items[at - 1].first_sequence >= mine->next)
 		at--;
-	for (; at < list->count && known(s, &list->items[at]); at++) {
+	for (; at<list->count && * reads> 0; at++, --*reads) {
 		struct pri_index_ref *ref = &list->items[at];
 
-		if (*reads == 0)
+		/* is it about the segments that are there? Not known as long as these are not listed */
+		if (ref->first_sequence >= s->base &&
+			!pri_index_check(s, ref->first_sequence, ref->segments, &check))
 			break;
-		--*reads;
 		if (pri_index_ref_usable(s, ref))
 			take(o, s, ref);
 		mine->next = ref->first_sequence + ref->segments;
@@ -190,40 +173,31 @@ take_stream(struct pri_summary_announcer *o, struct pri_index_stream *s, unsigne
 	o->listing |= at < list->count;
 }
 
-/* Those whose data was recycled; numbers stay. */
-static void
-expire(struct pri_summary_announcer *o)
+void
+pri_announcer_tick(struct pri_summary_announcer *o)
 {
+	struct pri_index_map *map = &o->volume->index_map;
+	unsigned reads = READS_A_TICK;
 	size_t gone = 0;
 
-	while (gone < o->count) {
+	if (o->restarts != pri_follower_restarts(o->feed))
+		begin_anew(o);
+	o->listing = false;
+	for (size_t i = 0; i < map->count; i++)
+		take_stream(o, map->streams[i], &reads);
+	/* those whose data was recycled go; numbers stay */
+	for (; gone < o->count; gone++) {
 		const struct pr_summary_span *span = &o->items[gone].span;
-		const struct pri_index_stream *s =
-			pri_index_map_find(&o->volume->index_map, span->link);
+		const struct pri_index_stream *s = pri_index_map_find(map, span->link);
 
 		if (s && span->first_sequence + span->segments > s->base)
 			break;
-		gone++;
 	}
 	if (gone <= o->count / 4)
 		return;
 	o->count -= gone;
 	o->base += gone;
 	memmove(o->items, o->items + gone, o->count * sizeof(*o->items));
-}
-
-void
-pri_announcer_tick(struct pri_summary_announcer *o)
-{
-	struct pri_index_map *book = &o->volume->index_map;
-	unsigned reads = READS_A_TICK;
-
-	if (o->restarts != pri_follower_restarts(o->feed))
-		begin_anew(o);
-	o->listing = false;
-	for (size_t i = 0; i < book->count; i++)
-		take_stream(o, book->streams[i], &reads);
-	expire(o);
 }
 
 /* ---- what the volume says ---- */
@@ -246,43 +220,30 @@ pri_announcer_info(Packrack__SummaryInfo *out, const struct pr_summary_span *s)
 }
 
 static void
-fill_open(struct message *m, const struct news *news)
+fill_items(struct message *m, struct pri_summary_announcer *o, const struct news *news)
 {
+	for (size_t i = 0; i < news->item_count; i++) {
+		const struct announced *item = &news->items[i];
+		const struct pri_series_ledger *ledger = pri_ledger_view_find(
+			&o->volume->ledger, item->span.epoch, item->span.link);
+		Packrack__LinkInfo info;
+
+		pri_announcer_info(&m->infos[i], &item->span);
+		m->infos[i].number = news->first_number + i;
+		m->infos[i].check = item->check;
+		m->infos[i].bytes = item->handle.length;
+		if (ledger) { /* as Hello says it, by which users compile filters */
+			pri_hello_link(&info, ledger);
+			m->infos[i].linktype = 1 + info.linktype;
+		}
+		m->pointers[i] = &m->infos[i];
+	}
 	for (size_t i = 0; i < news->span_count; i++) {
 		pri_announcer_info(&m->open[i], &news->spans[i]);
 		m->open_pointers[i] = &m->open[i];
 	}
 	m->coverage.open = m->open_pointers;
 	m->coverage.n_open = news->span_count;
-}
-
-/* As Hello says it, by which users compile filters. */
-static uint32_t
-linktype_of(const struct pri_ledger_view *book, const struct pr_summary_span *span)
-{
-	const struct pri_series_ledger *facts =
-		pri_ledger_view_find(book, span->epoch, span->link);
-	Packrack__LinkInfo info;
-
-	if (!facts)
-		return 0;
-	pri_hello_link(&info, facts);
-	return 1 + info.linktype;
-}
-
-static void
-fill_items(struct message *m, struct pri_summary_announcer *o, const struct news *news)
-{
-	for (size_t i = 0; i < news->item_count; i++) {
-		const struct announced *item = &news->items[i];
-
-		pri_announcer_info(&m->infos[i], &item->span);
-		m->infos[i].number = news->first_number + i;
-		m->infos[i].check = item->check;
-		m->infos[i].bytes = item->handle.length;
-		m->infos[i].linktype = linktype_of(&o->volume->ledger, &item->span);
-		m->pointers[i] = &m->infos[i];
-	}
 	m->coverage.summaries = m->pointers;
 	m->coverage.n_summaries = news->item_count;
 	m->coverage.first_number = news->first_number;
@@ -308,40 +269,33 @@ add_range(struct ranges *r, size_t max, int64_t gap, int64_t since, int64_t unti
 	r->pointers[r->count++] = last;
 }
 
+/* The ledger is sorted by epoch, and epochs begin with their start time: the newest are last. */
 static void
-add_ledger(struct message *m, const struct pri_series_ledger *facts)
+fill_ledger(struct message *m, const struct pri_ledger_view *ledger)
 {
-	const struct pr_mark_link *l = &facts->mark.link;
-	Packrack__Ledger *out = &m->ledgers[m->coverage.n_ledgers];
+	Packrack__Coverage *c = &m->coverage;
 
-	if (m->coverage.n_ledgers == LEDGERS) {
-		if (m->coverage.ledgers_until < l->last_otime)
-			m->coverage.ledgers_until = l->last_otime;
-		return;
-	}
-	pri_hello_ledger(out, facts);
-	m->ledger_pointers[m->coverage.n_ledgers++] = out;
-}
+	c->ledgers_until = PR_TIME_MIN;
+	for (size_t i = ledger->count; i-- > 0;) {
+		const struct pri_series_ledger *s = ledger->series[i];
+		int64_t last_otime = s->mark.link.last_otime;
 
-/* The book is sorted by epoch, and epochs begin with their start time: the newest are last. */
-static void
-fill_book(struct message *m, const struct pri_ledger_view *book)
-{
-	m->coverage.ledgers_until = PR_TIME_MIN;
-	for (size_t i = book->count; i-- > 0;) {
-		const struct pri_series_ledger *f = book->series[i];
-
-		if (f->have_mark)
-			add_ledger(m, f);
+		if (s->have_mark && c->n_ledgers < LEDGERS) {
+			pri_hello_ledger(&m->ledgers[c->n_ledgers], s);
+			m->ledger_pointers[c->n_ledgers] = &m->ledgers[c->n_ledgers];
+			c->n_ledgers++;
+		} else if (s->have_mark && c->ledgers_until < last_otime) {
+			c->ledgers_until = last_otime;
+		}
 		/* a loss whose seqs are not known explains no hole, and answers do not tell it */
-		for (size_t j = 0; j < f->loss_count; j++)
-			if (f->losses[j].first_seq)
+		for (size_t j = 0; j < s->loss_count; j++)
+			if (s->losses[j].first_seq)
 				add_range(&m->losses, LOSSES, LOSS_GAP_NS,
-					f->losses[j].first_time, f->losses[j].last_time);
+					s->losses[j].first_time, s->losses[j].last_time);
 	}
-	m->coverage.losses = m->losses.pointers;
-	m->coverage.n_losses = m->losses.count;
-	m->coverage.ledgers = m->ledger_pointers;
+	c->losses = m->losses.pointers;
+	c->n_losses = m->losses.count;
+	c->ledgers = m->ledger_pointers;
 }
 
 /* What was recycled of the streams of packets, and what was deleted from their midst. */
@@ -393,9 +347,8 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 	m->coverage.text = (char *)(text ? text : "");
 	m->coverage.cluster = (char *)(o->cluster ? o->cluster : "");
 	m->coverage.settled_until = news->settled_until;
-	fill_open(m, news);
 	fill_items(m, o, news);
-	fill_book(m, &o->volume->ledger);
+	fill_ledger(m, &o->volume->ledger);
 	fill_gone(m, o->volume);
 	env.body_case = PACKRACK__ENVELOPE__BODY_COVERAGE;
 	env.coverage = &m->coverage;
@@ -406,16 +359,6 @@ send_coverage(struct pri_summary_announcer *o, const struct news *news, struct p
 }
 
 /* ---- telling ---- */
-
-static int64_t
-settled_until(struct pri_summary_announcer *o)
-{
-	struct sfs_volume_info whole;
-
-	if (sfs_info(o->volume->sfs, &whole, NULL) == SFS_OK && !whole.writer_alive)
-		return PR_TIME_MAX;
-	return pr_now_real() - STORED_NS;
-}
 
 /*
  * Hash of the extents without a summary that begin before `settled`. When it changes mergers are told again; newer
@@ -440,11 +383,14 @@ open_mark(const struct news *news, int64_t settled)
 static void
 gather(struct pri_summary_announcer *o, struct pri_announced *line, struct news *news)
 {
+	struct sfs_volume_info whole;
 	bool unknown;
 
 	news->first_number = line->sent > o->base ? line->sent : o->base;
 	news->span_count = pri_follower_unsummarized(o->feed, news->spans, &unknown);
-	news->settled_until = settled_until(o);
+	news->settled_until = pr_now_real() - STORED_NS;
+	if (sfs_info(o->volume->sfs, &whole, NULL) == SFS_OK && !whole.writer_alive)
+		news->settled_until = PR_TIME_MAX;
 	news->text = unknown      ? "some of its data is not indexed"
 		     : o->listing ? "it lists its summaries"
 				  : NULL;
@@ -478,36 +424,30 @@ pri_announcer_tell(
 	line->sent = news.first_number + news.item_count;
 }
 
-static void
-send_summary(struct pri_summary_announcer *o, struct pri_announced *line,
-	struct pr_rpc *rpc, uint64_t number)
-{
-	Packrack__Summary m = PACKRACK__SUMMARY__INIT;
-	Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
-	const struct announced *item = NULL;
-	const uint8_t *body;
-
-	if (number >= o->base && number - o->base < o->count)
-		item = &o->items[number - o->base];
-	m.boot = o->boot;
-	m.number = number;
-	if (item && pri_volume_read_record(
-			    o->volume, &item->handle, &o->buffer, &body, NULL) == SFS_OK) {
-		m.body.data = (uint8_t *)body;
-		m.body.len = item->handle.length;
-	}
-	env.body_case = PACKRACK__ENVELOPE__BODY_SUMMARY;
-	env.summary = &m;
-	line->bytes += packrack__envelope__get_packed_size(&env);
-	pr_rpc_send(rpc, NULL, &env, NULL);
-}
-
 void
 pri_announcer_want(struct pri_summary_announcer *o, struct pri_announced *line,
 	struct pr_rpc *rpc, const Packrack__SummaryWant *want)
 {
-	if (want->boot != o->boot)
-		return;
-	for (size_t i = 0; i < want->n_numbers && i < WANT_MAX; i++)
-		send_summary(o, line, rpc, want->numbers[i]);
+	for (size_t i = 0; want->boot == o->boot && i < want->n_numbers && i < WANT_MAX;
+		i++) {
+		Packrack__Summary m = PACKRACK__SUMMARY__INIT;
+		Packrack__Envelope env = PACKRACK__ENVELOPE__INIT;
+		uint64_t number = want->numbers[i];
+		const struct sfs_handle *handle = NULL;
+		const uint8_t *body;
+
+		if (number >= o->base && number - o->base < o->count)
+			handle = &o->items[number - o->base].handle;
+		m.boot = o->boot;
+		m.number = number;
+		if (handle && pri_volume_read_record(o->volume, handle, &o->buffer, &body,
+				      NULL) == SFS_OK) {
+			m.body.data = (uint8_t *)body;
+			m.body.len = handle->length;
+		}
+		env.body_case = PACKRACK__ENVELOPE__BODY_SUMMARY;
+		env.summary = &m;
+		line->bytes += packrack__envelope__get_packed_size(&env);
+		pr_rpc_send(rpc, NULL, &env, NULL);
+	}
 }

@@ -158,15 +158,6 @@ read_part(struct pri_prune *p, struct record *r, size_t offset, size_t len,
 	return count_read(p, r, sectors * SECTOR, rc, at);
 }
 
-static const uint8_t *
-read_whole(struct pri_prune *p, struct record *r)
-{
-	const uint8_t *body = NULL;
-	int rc = pri_volume_read_record(p->volume, &r->handle, &r->whole, &body, NULL);
-
-	return count_read(p, r, r->handle.length, rc, body);
-}
-
 /* A record that is not as it should be is counted, unless it was overwritten. */
 static bool
 damaged(struct pri_prune *p, const struct record *r)
@@ -207,39 +198,31 @@ free_record(struct record *r)
 /* ---- level 2: records of level 1 are its columns ---- */
 
 static bool
-read_head2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
+take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
 {
 	struct record *r = &s->record2;
 	struct pri_level2 *l = &s->level2;
 	size_t len = ref->handle.length;
 	const uint8_t *at;
 
-	if (len > PRI_LEVEL2_HEAD_MAX)
-		len = PRI_LEVEL2_HEAD_MAX;
-	at = read_part(p, r, 0, len, &r->head);
-	return at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
-	       l->link == s->link && l->first_sequence == ref->first_sequence &&
-	       l->segments == ref->segments &&
-	       prepare_pages(r, l->pages, pri_level2_page_at(l, 0),
-		       pri_level2_page_at(l, l->pages));
-}
-
-static bool
-take_level2(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
-{
-	struct record *r = &s->record2;
-
 	if (is_at(r, ref))
 		return r->usable;
 	r->first_sequence = ref->first_sequence;
 	r->handle = ref->handle;
 	s->inquiry2.plan = NULL;
-	r->usable = read_head2(p, s, ref);
+	if (len > PRI_LEVEL2_HEAD_MAX)
+		len = PRI_LEVEL2_HEAD_MAX;
+	at = read_part(p, r, 0, len, &r->head);
+	r->usable = at && pri_level2_open(l, at, len, ref->handle.length, NULL) == 0 &&
+		    l->link == s->link && l->first_sequence == ref->first_sequence &&
+		    l->segments == ref->segments &&
+		    prepare_pages(r, l->pages, pri_level2_page_at(l, 0),
+			    pri_level2_page_at(l, l->pages));
 	if (!r->usable)
 		return damaged(p, r);
-	s->starts[0] = s->level2.first_sequence;
-	for (unsigned i = 0; i < s->level2.columns; i++)
-		s->starts[i + 1] = s->starts[i] + s->level2.column[i].segments;
+	s->starts[0] = l->first_sequence;
+	for (unsigned i = 0; i < l->columns; i++)
+		s->starts[i + 1] = s->starts[i] + l->column[i].segments;
 	memset(s->proven, UNKNOWN, sizeof(s->proven));
 	return true;
 }
@@ -257,36 +240,10 @@ keep_page2(struct pri_prune *p, struct stream *s, uint32_t number, const uint8_t
 		damaged(p, r);
 }
 
-/* NULL: the page cannot be read, and excludes nothing. */
-static const uint8_t *
-page2(struct pri_prune *p, struct stream *s, uint32_t number)
-{
-	struct record *r = &s->record2;
-
-	if (r->state[number] == UNKNOWN)
-		keep_page2(p, s, number,
-			read_part(p, r, pri_level2_page_at(&s->level2, number),
-				PRI_SLICES_PAGE, &r->part));
-	return r->state[number] == READ ? r->pages + (size_t)number * PRI_SLICES_PAGE
-					: NULL;
-}
-
-/* Reads all pages in one go: for so many keys that nearly all would be asked for. */
-static void
-read_all_pages2(struct pri_prune *p, struct stream *s)
-{
-	struct record *r = &s->record2;
-	size_t len = (size_t)s->level2.pages * PRI_SLICES_PAGE;
-	const uint8_t *at =
-		read_part(p, r, pri_level2_page_at(&s->level2, 0), len, &r->part);
-
-	for (uint32_t i = 0; at && i < s->level2.pages; i++)
-		keep_page2(p, s, i, at + (size_t)i * PRI_SLICES_PAGE);
-}
-
 static struct columns
 apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 {
+	struct record *r = &s->record2;
 	uint8_t vector[PRI_LEVEL2_VECTOR];
 	struct columns c = {{0}};
 	struct pri_slices slices;
@@ -294,58 +251,41 @@ apply_key2(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 	memset(vector, 0xff, sizeof(vector));
 	pri_slices_of(pri_key_hash(key), s->level2.pages, s->level2.slices_a_page, &slices);
 	for (int i = 0; i < PRI_SLICES_PAGES; i++) {
-		const uint8_t *bytes = page2(p, s, slices.page[i]);
+		uint32_t number = slices.page[i];
 
-		if (bytes)
-			pri_level2_apply(&s->level2, &slices, i, bytes, vector);
+		if (r->state[number] == UNKNOWN)
+			keep_page2(p, s, number,
+				read_part(p, r, pri_level2_page_at(&s->level2, number),
+					PRI_SLICES_PAGE, &r->part));
+		if (r->state[number] == READ) /* else it excludes nothing */
+			pri_level2_apply(&s->level2, &slices, i,
+				r->pages + (size_t)number * PRI_SLICES_PAGE, vector);
 	}
 	for (unsigned i = 0; i < PRI_LEVEL2_VECTOR; i++)
 		c.w[i / 8] |= (uint64_t)vector[i] << i % 8 * 8;
 	return both(c, first_columns(s->level2.columns));
 }
 
-/* A segment with an address has its longest prefix: a page or two more, where they cost less than they may save. */
-static struct columns
-having_key2(struct pri_prune *p, struct stream *s, const struct pri_key *asked)
-{
-	struct pri_key key = pri_key_either(asked), net;
-	struct columns c = apply_key2(p, s, &key);
-
-	if (key.kind != PRI_KEY_ADDRESS || (key.len != 4 && key.len != 16) ||
-		count_columns(&c) * LEVEL1_COST <= 2 * KEY_COST)
-		return c;
-	net = pri_key_bytes(PRI_KEY_NET, key.bytes, key.len == 4 ? 3 : 8);
-	return both(c, apply_key2(p, s, &net));
-}
-
 /* ---- level 1: segments are its columns ---- */
-
-/* The length of the head stands in its beginning. */
-static const uint8_t *
-read_head_bytes1(
-	struct pri_prune *p, struct record *r, const struct pri_index_ref *ref, size_t *len)
-{
-	const uint8_t *at;
-
-	*len = pri_level1_head(ref->segments, PAGES_GUESSED);
-	if (*len > r->handle.length)
-		*len = r->handle.length;
-	at = *len > PRI_LEVEL1_HEADER ? read_part(p, r, 0, *len, &r->head) : NULL;
-	if (!at || pri_level1_head_of(at) <= *len ||
-		pri_level1_head_of(at) > r->handle.length)
-		return at;
-	*len = pri_level1_head_of(at);
-	return read_part(p, r, 0, *len, &r->head);
-}
 
 static bool
 read_head1(struct pri_prune *p, struct stream *s, const struct pri_index_ref *ref)
 {
 	struct record *r = &s->record1;
 	struct pri_level1 *l = &s->level1;
-	size_t len, last;
-	const uint8_t *at = read_head_bytes1(p, r, ref, &len);
+	size_t len = pri_level1_head(ref->segments, PAGES_GUESSED), last;
+	const uint8_t *at = NULL;
 
+	if (len > r->handle.length)
+		len = r->handle.length;
+	if (len > PRI_LEVEL1_HEADER)
+		at = read_part(p, r, 0, len, &r->head);
+	/* the length of the head stands in its beginning */
+	if (at && pri_level1_head_of(at) > len &&
+		pri_level1_head_of(at) <= r->handle.length) {
+		len = pri_level1_head_of(at);
+		at = read_part(p, r, 0, len, &r->head);
+	}
 	return at && pri_level1_open(l, at, len, r->handle.length, NULL) == 0 &&
 	       prepare_pages(r, l->pages, pri_level1_head(l->segments, l->pages),
 		       pri_level1_page_at(l, l->pages, &last));
@@ -354,9 +294,12 @@ read_head1(struct pri_prune *p, struct stream *s, const struct pri_index_ref *re
 static bool
 read_whole1(struct pri_prune *p, struct stream *s)
 {
-	size_t len = s->record1.handle.length;
-	const uint8_t *body = read_whole(p, &s->record1);
+	struct record *r = &s->record1;
+	size_t len = r->handle.length;
+	const uint8_t *body = NULL;
+	int rc = pri_volume_read_record(p->volume, &r->handle, &r->whole, &body, NULL);
 
+	body = count_read(p, r, len, rc, body);
 	return body && pri_level1_open(&s->level1, body, len, len, NULL) == 0;
 }
 
@@ -399,43 +342,37 @@ find_segment(struct pri_prune *p, struct stream *s, const struct pri_index_strea
 	return segment->proof == entry->handle.proof ? segment : NULL;
 }
 
-static void
-read_page1(
-	struct pri_prune *p, struct stream *s, uint32_t number, size_t offset, size_t len)
-{
-	struct record *r = &s->record1;
-	const uint8_t *at = read_part(p, r, offset, len, &r->part);
-
-	r->parts++;
-	r->state[number] =
-		at && pri_level1_page_valid(&s->level1, number, at, len) ? READ : DAMAGED;
-	if (r->state[number] == READ)
-		memcpy(r->pages + (offset - r->pages_at), at, len);
-	else
-		damaged(p, r);
-}
-
 /* NULL: the page cannot be read, and excludes nothing. */
 static const uint8_t *
 page1(struct pri_prune *p, struct stream *s, uint32_t number, size_t *len)
 {
 	struct record *r = &s->record1;
-	size_t offset = pri_level1_page_at(&s->level1, number, len);
-	uint64_t check = s->level1.check;
+	struct pri_level1 *l = &s->level1;
+	size_t offset = pri_level1_page_at(l, number, len);
+	uint64_t check = l->check;
+	const uint8_t *at;
 
-	if (!s->level1.whole && r->state[number] == UNKNOWN && r->parts == PARTS_MAX) {
-		r->usable = read_whole1(p, s) && s->level1.check == check;
-		for (unsigned i = 0; r->usable && i < s->level1.segments; i++)
-			pri_level1_get(&s->level1, i, &s->segments[i]);
+	if (!l->whole && r->state[number] == UNKNOWN && r->parts == PARTS_MAX) {
+		r->usable = read_whole1(p, s) && l->check == check;
+		for (unsigned i = 0; r->usable && i < l->segments; i++)
+			pri_level1_get(l, i, &s->segments[i]);
 		if (!r->usable)
 			damaged(p, r);
 	}
 	if (!r->usable)
 		return NULL;
-	if (s->level1.whole)
-		return s->level1.body + offset;
-	if (r->state[number] == UNKNOWN)
-		read_page1(p, s, number, offset, *len);
+	if (l->whole)
+		return l->body + offset;
+	if (r->state[number] == UNKNOWN) {
+		at = read_part(p, r, offset, *len, &r->part);
+		r->parts++;
+		r->state[number] =
+			at && pri_level1_page_valid(l, number, at, *len) ? READ : DAMAGED;
+		if (r->state[number] == READ)
+			memcpy(r->pages + (offset - r->pages_at), at, *len);
+		else
+			damaged(p, r);
+	}
 	return r->state[number] == READ ? r->pages + (offset - r->pages_at) : NULL;
 }
 
@@ -457,21 +394,14 @@ in_pages1(struct pri_prune *p, struct stream *s, const struct pri_key *key)
 	return have;
 }
 
-static bool
-has_octet1(const struct pri_level1_segment *segment, const struct pri_key *key)
-{
-	bool address = key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST;
-
-	return !address || key->len != 4 ||
-	       pri_level1_has_range(segment, PRI_NUMBER_SRC4, pr_get_be32(key->bytes),
-		       pr_get_be32(key->bytes));
-}
-
 /* interest: segments that matter; the pages are read only if the head leaves any of them. */
 static struct columns
 having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
 	const struct columns *interest)
 {
+	bool address4 =
+		(key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST) && key->len == 4;
+	uint32_t address = address4 ? pr_get_be32(key->bytes) : 0;
 	struct columns yes = {{0}}, open = {{0}};
 
 	for (unsigned i = 0; i < s->level1.segments; i++) {
@@ -479,7 +409,9 @@ having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
 		uint64_t bit = UINT64_C(1) << i;
 		bool has = true;
 
-		if (!(interest->w[0] & bit) || !has_octet1(segment, key))
+		if (!(interest->w[0] & bit) ||
+			(address4 && !pri_level1_has_range(
+					     segment, PRI_NUMBER_SRC4, address, address)))
 			continue;
 		if (!segment->keyed || pri_level1_item_has(segment, key, &has))
 			yes.w[0] |= has ? bit : 0;
@@ -488,33 +420,6 @@ having_key1(struct pri_prune *p, struct stream *s, const struct pri_key *key,
 	}
 	if (open.w[0])
 		yes.w[0] |= open.w[0] & in_pages1(p, s, key);
-	return yes;
-}
-
-/* The composites that the record has, of which the filter fixes all parts. */
-static struct columns
-having_parts1(struct pri_prune *p, struct stream *s, const struct pri_key *parts,
-	const struct columns *interest)
-{
-	struct columns left = *interest;
-	struct pri_key key;
-
-	for (size_t i = 0; i < PRI_COMPOSITES_MAX; i++)
-		if (s->level1.segments &&
-			pri_key_composite(parts, s->segments[0].composites[i], &key))
-			left = both(left, having_key1(p, s, &key, &left));
-	return left;
-}
-
-static struct columns
-having_numbers1(const struct stream *s, const struct pri_plan_range *range)
-{
-	struct columns yes = {{0}};
-
-	for (unsigned i = 0; i < s->level1.segments; i++)
-		if (pri_level1_has_range(
-			    &s->segments[i], range->number, range->least, range->most))
-			yes.w[0] |= UINT64_C(1) << i;
 	return yes;
 }
 
@@ -529,11 +434,22 @@ struct question {
 };
 
 static struct columns
-having_key(
-	const struct question *q, const struct pri_key *key, const struct columns *interest)
+having_key(const struct question *q, const struct pri_key *asked,
+	const struct columns *interest)
 {
-	return q->level == 2 ? having_key2(q->prune, q->stream, key)
-			     : having_key1(q->prune, q->stream, key, interest);
+	struct pri_key key, net;
+	struct columns c;
+
+	if (q->level == 1)
+		return having_key1(q->prune, q->stream, asked, interest);
+	key = pri_key_either(asked);
+	c = apply_key2(q->prune, q->stream, &key);
+	/* a segment with an address has its longest prefix: a page or two more, where they cost less than they may save */
+	if (key.kind != PRI_KEY_ADDRESS || (key.len != 4 && key.len != 16) ||
+		count_columns(&c) * LEVEL1_COST <= 2 * KEY_COST)
+		return c;
+	net = pri_key_bytes(PRI_KEY_NET, key.bytes, key.len == 4 ? 3 : 8);
+	return both(c, apply_key2(q->prune, q->stream, &net));
 }
 
 static struct columns
@@ -541,12 +457,15 @@ having_range(const struct question *q, const struct pri_plan_range *range,
 	const struct columns *interest)
 {
 	unsigned ports = pri_plan_range_ports(range);
+	const struct stream *s = q->stream;
 	struct columns yes = {{0}}, left = *interest;
 
 	if (range->least > range->most)
 		return yes;
-	if (q->level == 1)
-		left = both(left, having_numbers1(q->stream, range));
+	for (unsigned i = 0; q->level == 1 && i < s->level1.segments; i++)
+		if (!pri_level1_has_range(
+			    &s->segments[i], range->number, range->least, range->most))
+			left.w[0] &= ~(UINT64_C(1) << i);
 	if (q->inquiry->rank < PRI_RANK_PORTS || !ports)
 		return left;
 	for (unsigned i = 0; i < ports && count_columns(&left); i++) {
@@ -565,25 +484,32 @@ ask_leaf(const struct question *q, const struct pri_plan_node *n,
 	const struct columns *interest)
 {
 	const struct inquiry *i = q->inquiry;
-	const struct pri_key *key = &i->plan->keys[n->left];
+	const struct stream *s = q->stream;
+	const struct pri_key *keys = &i->plan->keys[n->left];
+	struct columns left = *interest;
+	struct pri_key key;
 	unsigned rank;
 
 	switch ((enum pri_plan_op)n->op) {
 	case PRI_PLAN_FALSE:
 		return (struct columns){{0}};
 	case PRI_PLAN_KEY:
-		rank = pri_key_rank(key);
+		rank = pri_key_rank(keys);
 		if (rank > i->rank || !i->ranks[rank])
-			return *interest;
-		return both(*interest, having_key(q, key, interest));
+			return left;
+		return both(left, having_key(q, keys, interest));
 	case PRI_PLAN_PARTS:
 		if (q->level == 2 || i->rank < PRI_RANKS - 1)
-			return *interest;
-		return having_parts1(q->prune, q->stream, key, interest);
+			return left;
+		/* the composites that the record has, of which the filter fixes all parts */
+		for (size_t c = 0; s->level1.segments && c < PRI_COMPOSITES_MAX; c++)
+			if (pri_key_composite(keys, s->segments[0].composites[c], &key))
+				left = both(left, having_key(q, &key, &left));
+		return left;
 	case PRI_PLAN_RANGE:
 		return having_range(q, &i->plan->ranges[n->left], interest);
 	default:
-		return *interest;
+		return left;
 	}
 }
 
@@ -656,10 +582,17 @@ static void
 ask_level2(const struct question *q)
 {
 	struct inquiry *i = q->inquiry;
+	uint32_t pages = q->stream->level2.pages;
+	struct record *r = &q->stream->record2;
+	const uint8_t *at = NULL;
 	bool asked = false;
 
-	if (i->plan->key_count > q->stream->level2.pages / 4)
-		read_all_pages2(q->prune, q->stream);
+	if (i->plan->key_count >
+		pages / 4) /* nearly all would be asked for: all in one go */
+		at = read_part(q->prune, r, pri_level2_page_at(&q->stream->level2, 0),
+			(size_t)pages * PRI_SLICES_PAGE, &r->part);
+	for (uint32_t page = 0; at && page < pages; page++)
+		keep_page2(q->prune, q->stream, page, at + (size_t)page * PRI_SLICES_PAGE);
 	for (i->rank = 0; i->rank < PRI_RANKS; i->rank++) {
 		if (!i->ranks[i->rank] && (asked || i->rank < PRI_RANKS - 1))
 			continue;
@@ -671,30 +604,6 @@ ask_level2(const struct question *q)
 	}
 }
 
-/* Asks about segments of a record of level 1: rank by rank, for the first ranks leave little to be asked. */
-static void
-ask_level1(const struct question *q, struct columns interest)
-{
-	struct inquiry *i = q->inquiry;
-
-	for (i->rank = 0; i->rank < PRI_RANKS && count_columns(&interest); i->rank++)
-		if (i->ranks[i->rank] || i->rank == PRI_RANKS - 1) {
-			struct columns may = ask_rank(q, interest);
-
-			i->may = without(i->may, without(interest, may));
-			interest = may;
-		}
-}
-
-static unsigned
-column_of(const struct stream *s, uint64_t sequence)
-{
-	size_t low = 1, high = s->level2.columns;
-
-	PR_ARRAY_SEARCH(low, high, s->starts[mid] <= sequence);
-	return (unsigned)low - 1;
-}
-
 /* false: level 2 excludes the segment. */
 static bool
 level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream *known,
@@ -702,6 +611,7 @@ level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream 
 {
 	const struct pri_index_ref *ref = pri_index_find(known, 2, sequence);
 	const struct question q = {p, s, &s->inquiry2, 2};
+	size_t low = 1, high;
 	uint64_t check;
 	unsigned c;
 
@@ -712,7 +622,9 @@ level2_may(struct pri_prune *p, struct stream *s, const struct pri_index_stream 
 			return true;
 		ask_level2(&q);
 	}
-	c = column_of(s, sequence);
+	high = s->level2.columns;
+	PR_ARRAY_SEARCH(low, high, s->starts[mid] <= sequence);
+	c = (unsigned)low - 1;
 	if (s->proven[c] == UNKNOWN)
 		s->proven[c] = pri_index_check(known, s->starts[c],
 				       s->level2.column[c].segments, &check) &&
@@ -727,18 +639,25 @@ static bool
 level1_may(struct pri_prune *p, struct stream *s, const struct pri_plan *plan,
 	const struct pri_level1_segment *segment)
 {
-	const struct question q = {p, s, &s->inquiry1, 1};
-	struct columns all = first_columns(s->level1.segments), interest;
+	struct inquiry *i = &s->inquiry1;
+	const struct question q = {p, s, i, 1};
+	struct columns all = first_columns(s->level1.segments), interest, may;
 
-	if (s->inquiry1.plan != plan && !begin_inquiry(&s->inquiry1, plan, all))
+	if (i->plan != plan && !begin_inquiry(i, plan, all))
 		return true;
-	if (!has_column(&s->inquiry1.asked, segment->index)) {
-		interest = without(all, first_columns(segment->index));
-		interest = without(interest, s->inquiry1.asked);
-		ask_level1(&q, interest);
-		s->inquiry1.asked = either(s->inquiry1.asked, interest);
-	}
-	return has_column(&s->inquiry1.may, segment->index);
+	if (has_column(&i->asked, segment->index))
+		return has_column(&i->may, segment->index);
+	interest = without(all, first_columns(segment->index));
+	interest = without(interest, i->asked);
+	i->asked = either(i->asked, interest);
+	/* rank by rank, for the first ranks leave little to be asked */
+	for (i->rank = 0; i->rank < PRI_RANKS && count_columns(&interest); i->rank++)
+		if (i->ranks[i->rank] || i->rank == PRI_RANKS - 1) {
+			may = ask_rank(&q, interest);
+			i->may = without(i->may, without(interest, may));
+			interest = may;
+		}
+	return has_column(&i->may, segment->index);
 }
 
 /* ---- the verdict ---- */
