@@ -39,6 +39,7 @@ struct console_zone {
 
 struct canvas {
 	int rows, cols;
+	int row; /* the one that is drawn */
 	bool ascii; /* bars and sparklines in ASCII */
 	struct console_cell *cells;
 	struct console_zone zones[CONSOLE_ZONES];
@@ -49,24 +50,23 @@ struct canvas {
 int canvas_reset(struct canvas *c, int rows, int cols, struct pr_error *err);
 void canvas_free(struct canvas *c);
 
-/* All return the column behind what was written. */
-int canvas_put(struct canvas *c, int row, int col, enum console_style style, uint32_t ch);
-int canvas_text(struct canvas *c, int row, int col, enum console_style style,
-	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* All draw in c->row, and those with a result return the column behind what was written. */
+int canvas_put(struct canvas *c, int col, enum console_style style, uint32_t ch);
 
-/* Right-aligned, ends before column until. A text that is too long loses its end. */
-int canvas_right(struct canvas *c, int row, int until, enum console_style style,
-	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-
-/* [####....]: width columns with the brackets, filled by part (0 to 1). */
-int canvas_bar(struct canvas *c, int row, int col, int width, double part,
-	enum console_style style);
-
-/* The last `width` of count values, the highest of which is as high as a line. */
-int canvas_spark(struct canvas *c, int row, int col, int width, const uint64_t *values,
-	unsigned count);
-void canvas_style_row(struct canvas *c, int row, enum console_style style);
-void canvas_zone(struct canvas *c, int row, int from, int until, int key);
+/*
+ * Text from a column on; or right-aligned, which ends before column until, and loses its end when it is too
+ * long; or a line from column 1 on, behind which the next row is drawn. What follows is a style, a format,
+ * and its arguments.
+ */
+enum canvas_place { CANVAS_FROM, CANVAS_UNTIL, CANVAS_LINE };
+#define canvas_text(c, col, ...) canvas_print(c, CANVAS_FROM, col, __VA_ARGS__)
+#define canvas_right(c, until, ...) canvas_print(c, CANVAS_UNTIL, until, __VA_ARGS__)
+#define canvas_line(c, ...) canvas_print(c, CANVAS_LINE, 1, __VA_ARGS__)
+int canvas_print(struct canvas *c, enum canvas_place place, int col,
+	enum console_style style, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+void canvas_style(struct canvas *c, int from, int until, enum console_style style);
+void canvas_zone(struct canvas *c, int from, int until, int key);
 
 /* The row as UTF-8 without trailing blanks; size of at least 4 bytes a column and 1. */
 char *canvas_row(const struct canvas *c, int row, char *buf, int size);

@@ -19,78 +19,56 @@ ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 
 /* ---- cursors ---- */
 
-/* The list of the screen, if it has one. */
-static int
-list_count(const struct ui *ui, const struct model *m)
+static bool
+lists_nodes(const struct ui *ui)
 {
-	switch (ui->screen) {
-	case SCREEN_CLIENTS:
-	case SCREEN_RACK:
-		return (int)m->node_count;
-	case SCREEN_QUERIES:
-		return (int)m->query_count;
-	case SCREEN_DATA:
-		return (int)m->store_count;
-	case SCREEN_PACKETS:
-		return (int)m->link_count;
-	default:
-		return 0;
-	}
+	return ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
+}
+
+int
+ui_count(const struct ui *ui, const struct model *m)
+{
+	return lists_nodes(ui)                ? (int)m->node_count
+	       : ui->screen == SCREEN_QUERIES ? (int)m->query_count
+	       : ui->screen == SCREEN_DATA    ? (int)m->store_count
+	       : ui->screen == SCREEN_PACKETS ? (int)m->link_count
+					      : 0;
 }
 
 /* Puts the cursor on a row of the screen's list, or the nearest that there is. */
 static void
 choose(struct ui *ui, const struct model *m, int at)
 {
-	int last = list_count(ui, m) - 1;
+	int last = ui_count(ui, m) - 1;
 
 	at = at > last ? last : at;
 	at = at < 0 ? 0 : at;
-	if (ui->screen == SCREEN_DATA)
-		ui->store = (unsigned)at;
-	else if (ui->screen == SCREEN_PACKETS)
-		ui->link = (unsigned)at;
-	else if (ui->screen == SCREEN_QUERIES && last >= 0)
+	ui->place[ui->screen] = at;
+	if (ui->screen == SCREEN_QUERIES && last >= 0)
 		ui->query = m->queries[at]->number;
-	else if (last >= 0)
+	else if (lists_nodes(ui) && last >= 0)
 		snprintf(ui->node, sizeof(ui->node), "%s", m->nodes[at]->name);
 }
 
 int
-ui_node(struct ui *ui, const struct model *m)
+ui_chosen(struct ui *ui, const struct model *m)
 {
-	for (size_t i = 0; i < m->node_count; i++)
-		if (!strcmp(m->nodes[i]->name, ui->node))
-			return (int)i;
-	if (!m->node_count || ui->detail)
-		return -1; /* its details do not become another's */
+	int count = ui_count(ui, m), at = 0;
+
+	if (lists_nodes(ui))
+		while (at < count && strcmp(m->nodes[at]->name, ui->node))
+			at++;
+	else if (ui->screen == SCREEN_QUERIES)
+		while (at < count && m->queries[at]->number != ui->query)
+			at++;
+	else
+		at = ui->place[ui->screen] < count ? ui->place[ui->screen] : count - 1;
+	if (at < count)
+		return at;
+	if (!count || ui->detail)
+		return -1; /* the details of a node do not become another's */
 	choose(ui, m, 0);
 	return 0;
-}
-
-int
-ui_query(struct ui *ui, const struct model *m)
-{
-	for (size_t i = 0; i < m->query_count; i++)
-		if (m->queries[i]->number == ui->query)
-			return (int)i;
-	choose(ui, m, 0);
-	return m->query_count ? 0 : -1;
-}
-
-static int
-chosen(struct ui *ui, const struct model *m)
-{
-	switch (ui->screen) {
-	case SCREEN_QUERIES:
-		return ui_query(ui, m);
-	case SCREEN_DATA:
-		return (int)ui->store;
-	case SCREEN_PACKETS:
-		return (int)ui->link;
-	default:
-		return ui_node(ui, m);
-	}
 }
 
 static bool
@@ -107,8 +85,8 @@ moves(struct ui *ui, const struct model *m, int key)
 			continue;
 		if (ui->screen == SCREEN_LOGFILE)
 			ui->scroll = ui->scroll > keys[i].by ? ui->scroll - keys[i].by : 0;
-		else if (list_count(ui, m))
-			choose(ui, m, chosen(ui, m) + keys[i].by);
+		else if (ui_count(ui, m))
+			choose(ui, m, ui_chosen(ui, m) + keys[i].by);
 		return true;
 	}
 	return false;
@@ -121,17 +99,6 @@ ui_order_is_data(const struct console_order *o)
 {
 	return !strcmp(o->verb, "export") || !strcmp(o->verb, "move") ||
 	       !strcmp(o->verb, "delete");
-}
-
-static void
-ask(struct ui *ui, const char *verb, const char *node, uint64_t number)
-{
-	ui->pending = (struct console_order){.verb = verb, .number = number};
-	snprintf(ui->pending.node, sizeof(ui->pending.node), "%s", node);
-	ui->needs_text = ui_order_is_data(&ui->pending);
-	ui->needs_name = !strcmp(verb, "reset");
-	ui->answer[0] = '\0';
-	ui->message[0] = '\0';
 }
 
 char *
@@ -183,44 +150,29 @@ drop(struct ui *ui)
 	ui->pending.verb = NULL;
 }
 
-/* A delete goes on to ask for the name. true: it is complete. */
-static bool
-text_done(struct ui *ui)
-{
-	snprintf(ui->pending.text, sizeof(ui->pending.text), "%s", ui->answer);
-	ui->needs_text = false;
-	ui->needs_name = !strcmp(ui->pending.verb, "delete");
-	ui->answer[0] = '\0';
-	return !ui->needs_name;
-}
-
+/* Of the text or the name that the order needs. true: it is complete. */
 static bool
 answer_typed(struct ui *ui, int key, struct console_order *order)
 {
 	size_t len = strlen(ui->answer);
+	bool delete = !strcmp(ui->pending.verb, "delete");
 
-	if (key == KEY_IS_ENTER && ui->needs_text &&
-		(len || !strcmp(ui->pending.verb, "delete")))
-		return text_done(ui) ? give(ui, order) : false;
-	if (key == KEY_IS_ENTER && !ui->needs_text && !strcmp(ui->answer, ui->pending.node))
-		return give(ui, order);
-	if (key == KEY_IS_ENTER || key == KEY_IS_ESC)
-		drop(ui);
-	else if (key == KEY_IS_RUBOUT && len)
+	if (key == KEY_IS_RUBOUT && len) {
 		ui->answer[len - 1] = '\0';
-	else if (key >= 0x20 && key < 0x7f && len + 1 < sizeof(ui->answer))
+	} else if (key >= 0x20 && key < 0x7f && len + 1 < sizeof(ui->answer)) {
 		snprintf(ui->answer + len, 2, "%c", key);
-	return false;
-}
-
-static bool
-answer(struct ui *ui, int key, struct console_order *order)
-{
-	if (ui->needs_name || ui->needs_text)
-		return answer_typed(ui, key, order);
-	if (key == 'y' || key == 'Y')
+	} else if (key == KEY_IS_ENTER && ui->needs_text && (len || delete)) {
+		snprintf(ui->pending.text, sizeof(ui->pending.text), "%s", ui->answer);
+		ui->needs_text = false;
+		ui->needs_name = delete; /* which is asked for next */
+		ui->answer[0] = '\0';
+		return !delete &&give(ui, order);
+	} else if (key == KEY_IS_ENTER && !ui->needs_text &&
+		   !strcmp(ui->answer, ui->pending.node)) {
 		return give(ui, order);
-	drop(ui);
+	} else if (key == KEY_IS_ENTER || key == KEY_IS_ESC) {
+		drop(ui);
+	}
 	return false;
 }
 
@@ -243,43 +195,32 @@ static const struct order_key {
 	{SCREEN_CONTROL, 'f', "spread", "flow", false},
 	{SCREEN_QUERIES, 'c', "cancel", "", false}, {0}};
 
-/* NULL: the screen has no such key, or there is nothing at its cursor. */
-static const struct order_key *
-order_key(struct ui *ui, const struct model *m, int key)
-{
-	enum console_screen screen =
-		ui->screen == SCREEN_RACK ? SCREEN_CLIENTS : ui->screen;
-	const struct order_key *k = order_keys;
-	int at;
-
-	while (k->verb && (k->screen != screen || k->key != key))
-		k++;
-	if (!k->verb)
-		return NULL;
-	at = screen == SCREEN_CONTROL ? -1 : chosen(ui, m);
-	if (screen != SCREEN_CONTROL && (at < 0 || at >= list_count(ui, m)))
-		return NULL;
-	return k;
-}
-
 static bool
 screen_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
 {
-	const struct order_key *k = order_key(ui, m, key);
-	bool nodes = ui->screen == SCREEN_CLIENTS || ui->screen == SCREEN_RACK;
+	bool nodes = lists_nodes(ui);
+	enum console_screen screen = nodes ? SCREEN_CLIENTS : ui->screen;
+	const struct order_key *k = order_keys;
+	int at = ui_chosen(ui, m);
 
-	if (k) {
-		ask(ui, k->verb,
+	while (k->verb && (k->screen != screen || k->key != key))
+		k++;
+	if (k->verb && (at >= 0 || screen == SCREEN_CONTROL)) {
+		ui->pending = (struct console_order){.verb = k->verb,
+			.number = screen == SCREEN_QUERIES ? ui->query : 0};
+		snprintf(ui->pending.node, sizeof(ui->pending.node), "%s",
 			k->node ? k->node
-			: nodes ? m->nodes[ui_node(ui, m)]->name
-				: m->stores[ui->store].node->name,
-			ui->screen == SCREEN_QUERIES ? ui->query : 0);
+			: nodes ? m->nodes[at]->name
+				: m->stores[at].node->name);
+		ui->needs_text = ui_order_is_data(&ui->pending);
+		ui->needs_name = !strcmp(k->verb, "reset");
+		ui->answer[0] = ui->message[0] = '\0';
 		return k->at_once && give(ui, order);
 	}
-	if (nodes && (key == KEY_IS_ENTER || key == KEY_IS_RIGHT) && ui_node(ui, m) >= 0) {
+	if (nodes && (key == KEY_IS_ENTER || key == KEY_IS_RIGHT) && at >= 0) {
 		ui->screen = SCREEN_CLIENTS;
 		ui->detail = true;
-	} else if (ui->screen == SCREEN_LOGFILE && key == 'l') {
+	} else if (screen == SCREEN_LOGFILE && key == 'l') {
 		ui->log = (ui->log + 1) % (ui->logs + 1);
 		ui->scroll = 0;
 	}
@@ -316,33 +257,26 @@ common_key(struct ui *ui, int key)
 	return true;
 }
 
-static void
-help_key(struct ui *ui, int key)
-{
-	if (key == KEY_IS_DOWN || key == KEY_IS_PAGE_DOWN)
-		ui->scroll++;
-	else if (key == KEY_IS_UP || key == KEY_IS_PAGE_UP)
-		ui->scroll -= ui->scroll > 0;
-	else {
-		ui->help = false;
-		ui->scroll = 0;
-	}
-}
-
 bool
 ui_key(struct ui *ui, const struct model *m, int key, struct console_order *order)
 {
-	if (ui->pending.verb)
-		return answer(ui, key, order);
-	if (ui->help) {
-		help_key(ui, key);
-		return false;
-	}
-	if (key >= KEY_IS_ROW) {
+	if (ui->pending.verb && (ui->needs_name || ui->needs_text))
+		return answer_typed(ui, key, order);
+	if (ui->pending.verb && (key == 'y' || key == 'Y'))
+		return give(ui, order);
+	if (ui->pending.verb) {
+		drop(ui);
+	} else if (ui->help && (key == KEY_IS_DOWN || key == KEY_IS_PAGE_DOWN)) {
+		ui->scroll++;
+	} else if (ui->help && (key == KEY_IS_UP || key == KEY_IS_PAGE_UP)) {
+		ui->scroll -= ui->scroll > 0;
+	} else if (ui->help) {
+		ui->help = false;
+		ui->scroll = 0;
+	} else if (key >= KEY_IS_ROW) {
 		choose(ui, m, key - KEY_IS_ROW);
-		return false;
+	} else if (!common_key(ui, key) && !moves(ui, m, key)) {
+		return screen_key(ui, m, key, order);
 	}
-	if (common_key(ui, key) || moves(ui, m, key))
-		return false;
-	return screen_key(ui, m, key, order);
+	return false;
 }

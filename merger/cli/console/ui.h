@@ -59,8 +59,7 @@ struct ui {
 	bool help, quit;
 	char node[MODEL_NAME]; /* at the cursor; a name, as places in the list move */
 	uint64_t query; /* the same */
-	unsigned store; /* DATA: place of the row at the cursor */
-	unsigned link; /* PACKETS: place of the link at the cursor */
+	int place[SCREENS]; /* DATA, PACKETS: row at the cursor */
 	int top; /* first row of the list that is shown */
 	int scroll; /* LOGFILE: lines back from the end; help: down from the top */
 	int page; /* rows that the last view had for its list */
@@ -77,9 +76,10 @@ struct ui {
 
 /* true: *order is to be sent. */
 bool ui_key(struct ui *ui, const struct model *m, int key, struct console_order *order);
-/* Places of the cursor in lists, -1 when it is on nothing; it is put on the first then. */
-int ui_node(struct ui *ui, const struct model *m);
-int ui_query(struct ui *ui, const struct model *m);
+/* Rows of the screen's list, 0 if it has none. */
+int ui_count(const struct ui *ui, const struct model *m);
+/* The row at its cursor, which is put on the first one when it was on nothing; -1: there is none. */
+int ui_chosen(struct ui *ui, const struct model *m);
 void ui_say(struct ui *ui, bool bad, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* What is asked before the pending order goes out. */

@@ -2,8 +2,7 @@
 #ifndef PR_CLI_CONSOLE_VIEW_H
 #define PR_CLI_CONSOLE_VIEW_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <sys/stat.h>
 
 #include "merger/cli/console/model.h"
 #include "merger/cli/console/terminal.h"
@@ -14,15 +13,17 @@
  * corrected to what there is.
  */
 
-/* Lines of a log that is open; NULL text: there is none. */
-struct view_log {
-	const char *name;
-	const char *text; /* NUL-terminated lines */
-	const char *error; /* or why it cannot be read */
+/* The last lines of a log file that others write, shorten or replace. */
+#define LOGTAIL_BYTES 65536
+struct logtail {
+	const char *path; /* borrowed */
+	char text[LOGTAIL_BYTES + 2]; /* whole lines, NUL-terminated */
+	char error[256]; /* "" when text is good */
+	struct stat last;
 };
 
 /* log: that of ui->log, unused when it is 0. c has been reset to its size. */
 void view_draw(
-	struct canvas *c, const struct model *m, struct ui *ui, const struct view_log *log);
+	struct canvas *c, const struct model *m, struct ui *ui, const struct logtail *log);
 
 #endif
