@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/clock.h"
+#include "proto/base/array.h"
+#include "proto/rpc/message.h"
 #include "proto/rpc/status.h"
 
 /* Programs name their counters in one order, so the place is nearly always the hint. */
@@ -21,17 +22,6 @@ name_find(const struct series_names *n, const char *name, unsigned hint)
 	return -1;
 }
 
-static int
-name_add(struct series_names *n, const char *name, unsigned hint)
-{
-	int at = name_find(n, name, hint);
-
-	if (at >= 0 || n->count == SERIES_VALUES || strlen(name) >= sizeof(n->name[0]))
-		return at;
-	snprintf(n->name[n->count], sizeof(n->name[0]), "%s", name);
-	return (int)n->count++;
-}
-
 static const uint64_t *
 sample(const struct series *s, unsigned back)
 {
@@ -44,19 +34,6 @@ sampled_at(const struct series *s, unsigned back)
 	return s->times[(s->count - 1 - back) % SERIES_WINDOW];
 }
 
-static void
-spark_push(struct series *s, int lead)
-{
-	double seconds = (double)(sampled_at(s, 0) - sampled_at(s, 1)) / 1e9;
-	uint64_t grown = sample(s, 0)[lead] - sample(s, 1)[lead];
-
-	if (s->spark_count == SERIES_SPARK)
-		memmove(s->spark, s->spark + 1, sizeof(s->spark) - sizeof(s->spark[0]));
-	else
-		s->spark_count++;
-	s->spark[s->spark_count - 1] = (uint64_t)((double)grown / seconds + 0.5);
-}
-
 /*
  * Takes a sample at the sender's time (ns). One of an earlier or the same time is left out. `lead`
  * is the counter of the line; when it has fallen, its program began anew, and so does the series.
@@ -65,7 +42,7 @@ static void
 series_push(struct series *s, struct series_names *names, int64_t time,
 	Packrack__Value *const *values, size_t count, const char *lead)
 {
-	uint64_t *to;
+	uint64_t *to, grown;
 	int at;
 
 	if (s->count && time <= sampled_at(s, 0))
@@ -73,21 +50,36 @@ series_push(struct series *s, struct series_names *names, int64_t time,
 	s->names = names;
 	to = s->values[s->count % SERIES_WINDOW];
 	memset(to, 0, sizeof(s->values[0]));
-	for (size_t i = 0; i < count; i++)
-		if ((at = name_add(names, values[i]->name, (unsigned)i)) >= 0)
+	for (size_t i = 0; i < count; i++) {
+		const char *name = values[i]->name;
+
+		at = name_find(names, name, (unsigned)i);
+		if (at < 0 && names->count < SERIES_VALUES &&
+			strlen(name) < sizeof(names->name[0])) {
+			at = (int)names->count++;
+			snprintf(names->name[at], sizeof(names->name[0]), "%s", name);
+		}
+		if (at >= 0)
 			to[at] = values[i]->number;
+	}
 	s->times[s->count % SERIES_WINDOW] = time;
 	s->count++;
 	at = name_find(names, lead, 0);
 	if (s->count < 2 || at < 0)
 		return;
+	grown = sample(s, 0)[at] - sample(s, 1)[at];
 	if (sample(s, 0)[at] < sample(s, 1)[at]) {
 		memmove(s->values[0], to, sizeof(s->values[0]));
 		s->times[0] = time;
 		s->count = 1;
-	} else {
-		spark_push(s, at);
+		return;
 	}
+	if (s->spark_count == SERIES_SPARK)
+		memmove(s->spark, s->spark + 1, sizeof(s->spark) - sizeof(s->spark[0]));
+	else
+		s->spark_count++;
+	s->spark[s->spark_count - 1] =
+		(uint64_t)((double)grown * 1e9 / (double)(time - sampled_at(s, 1)) + 0.5);
 }
 
 static int
@@ -138,40 +130,23 @@ series_rate(const struct series *s, const char *name)
 
 /* ---- nodes ---- */
 
-static size_t
-place_of(const struct model *m, const char *name)
-{
-	size_t i = 0;
-
-	while (i < m->node_count && strcmp(m->nodes[i]->name, name) < 0)
-		i++;
-	return i;
-}
-
 /* Two nodes of one name are told apart by the MAC, where it is known. NULL: no memory. */
 static struct model_node *
 node_get(struct model *m, const char *given, const char *mac)
 {
 	char name[MODEL_NAME];
-	size_t at;
-	struct model_node *n, **grown;
+	size_t at = 0;
+	struct model_node *n;
 
 	COPY(name, given);
-	at = place_of(m, name);
+	while (at < m->node_count && strcmp(m->nodes[at]->name, name) < 0)
+		at++;
 	for (size_t i = at; i < m->node_count && !strcmp(m->nodes[i]->name, name); i++)
 		if (!mac || !m->nodes[i]->mac[0] || !strcmp(m->nodes[i]->mac, mac))
 			return m->nodes[i];
-	if (m->node_count == NODES_MAX || !(n = calloc(1, sizeof(*n))))
+	if (m->node_count == NODES_MAX || PR_ARRAY_GROW(m->nodes, m->node_count) < 0 ||
+		!(n = calloc(1, sizeof(*n))))
 		return NULL;
-	if (m->node_count == m->node_room) {
-		grown = reallocarray(m->nodes, m->node_room + 64, sizeof(*grown));
-		if (!grown) {
-			free(n);
-			return NULL;
-		}
-		m->nodes = grown;
-		m->node_room += 64;
-	}
 	memmove(&m->nodes[at + 1], &m->nodes[at], (m->node_count - at) * sizeof(*m->nodes));
 	m->nodes[at] = n;
 	m->node_count++;
@@ -248,21 +223,6 @@ take_stored_node(struct model *m, const Packrack__NodeStatus *s, int64_t time, i
 
 /* ---- whole messages ---- */
 
-static Packrack__Status *
-copy_of(const Packrack__Status *s)
-{
-	size_t size = packrack__status__get_packed_size(s);
-	uint8_t *bytes = malloc(size + 1);
-	Packrack__Status *copy = NULL;
-
-	if (bytes) {
-		packrack__status__pack(s, bytes);
-		copy = packrack__status__unpack(NULL, size, bytes);
-	}
-	free(bytes);
-	return copy;
-}
-
 static void
 take_peer(struct model *m, struct model_peer *p, Packrack__Status *s, const char *name,
 	const char *lead, int64_t now)
@@ -277,25 +237,18 @@ take_peer(struct model *m, struct model_peer *p, Packrack__Status *s, const char
 	series_push(&p->series, &p->names, s->time, s->values, s->n_values, lead);
 }
 
-static struct model_link *
-link_get(struct model *m, unsigned number)
-{
-	for (unsigned i = 0; i < m->link_count; i++)
-		if (m->links[i].number == number)
-			return &m->links[i];
-	if (m->link_count == MODEL_LINKS)
-		return NULL;
-	m->links[m->link_count].number = number;
-	return &m->links[m->link_count++];
-}
-
 static void
 take_link(struct model *m, const Packrack__DispatcherLink *d, int64_t time)
 {
-	struct model_link *l = link_get(m, d->link);
+	struct model_link *l = m->links;
 
-	if (!l)
+	while (l < m->links + m->link_count && l->number != d->link)
+		l++;
+	if (l == m->links + MODEL_LINKS)
 		return;
+	if (l == m->links + m->link_count)
+		m->link_count++;
+	l->number = d->link;
 	COPY(l->name, d->name);
 	l->last_seq = d->last_seq;
 	l->ended = d->ended;
@@ -303,21 +256,12 @@ take_link(struct model *m, const Packrack__DispatcherLink *d, int64_t time)
 		"captured_packets");
 }
 
-static void
-take_stores(struct model *m, const Packrack__NodeStatus *n)
-{
-	for (size_t i = 0; i < n->n_streams && m->store_count < MODEL_STORES; i++)
-		if (n->streams[i]->packet_stream)
-			m->stores[m->store_count++] =
-				(struct model_store){n, n->streams[i]};
-}
-
 /* The nodes point into the previous answer until they are swept. Without memory it stays. */
 void
 model_take_dispatcher(struct model *m, const Packrack__Status *given, int64_t now)
 {
 	struct model_peer *p = &m->dispatcher;
-	Packrack__Status *s = copy_of(given), *previous = p->status;
+	Packrack__Status *s = pr_message_copy(&given->base), *previous = p->status;
 
 	if (!s)
 		return;
@@ -342,7 +286,7 @@ model_take_merger(
 	struct model *m, unsigned which, const Packrack__Status *given, int64_t now)
 {
 	struct model_peer *p = &m->mergers[which];
-	Packrack__Status *s = copy_of(given), *previous = p->status;
+	Packrack__Status *s = pr_message_copy(&given->base), *previous = p->status;
 	char name[32];
 
 	if (!s)
@@ -354,8 +298,14 @@ model_take_merger(
 		m->query_count = s->n_queries;
 		m->store_count = 0;
 		for (size_t i = 0; i < s->n_nodes; i++) {
-			take_stores(m, s->nodes[i]);
-			take_stored_node(m, s->nodes[i], s->time, now);
+			const Packrack__NodeStatus *n = s->nodes[i];
+
+			for (size_t j = 0; j < n->n_streams; j++)
+				if (n->streams[j]->packet_stream &&
+					m->store_count < MODEL_STORES)
+					m->stores[m->store_count++] =
+						(struct model_store){n, n->streams[j]};
+			take_stored_node(m, n, s->time, now);
 		}
 		nodes_sweep(m, false);
 	}

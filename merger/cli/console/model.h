@@ -96,7 +96,7 @@ struct model {
 	struct model_peer dispatcher, mergers[MODEL_MERGERS];
 	unsigned merger_count;
 	struct model_node **nodes; /* in order of name */
-	size_t node_count, node_room;
+	size_t node_count;
 	struct series_names dispatcher_names, merger_names, link_names;
 	struct model_link links[MODEL_LINKS];
 	unsigned link_count;
