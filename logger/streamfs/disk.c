@@ -37,28 +37,6 @@ queue_limit(dev_t dev, const char *name)
 	return 0;
 }
 
-/*
- * What the device that is, or is under, an open file takes without dividing it, a power of two from
- * 64 KiB to 1 MiB: by its longest request, and by its segments, as pages need not lie side by side.
- */
-static uint32_t
-device_piece(int fd)
-{
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return UNKNOWN;
-	dev_t dev = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_dev;
-	uint64_t most = (uint64_t)queue_limit(dev, "max_sectors_kb") * 1024;
-	uint64_t pages = (uint64_t)queue_limit(dev, "max_segments") * PAGE;
-	if (most == 0 || pages == 0)
-		return UNKNOWN;
-	most = pages < most ? pages : most;
-	uint32_t piece = LEAST;
-	while (piece < MOST && piece * 2 <= most)
-		piece *= 2;
-	return piece;
-}
-
 /* ---- files and block devices ---- */
 
 static ssize_t
@@ -98,33 +76,39 @@ sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why)
 	snprintf(disk->why, sizeof(disk->why), "%s", why);
 }
 
-static int
-device_size(int fd, const char *path, uint64_t *size, struct pr_error *err)
+/*
+ * Size, and of a block device past the page cache the sector that the medium itself writes whole.
+ * The piece is what the device that is, or is under, the file takes without dividing it, a power of
+ * two from 64 KiB to 1 MiB: by its longest request, and by its segments, as pages need not lie side
+ * by side.
+ */
+int
+sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)
 {
 	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return pr_error_errno(err, "%s", path);
-	if (S_ISBLK(st.st_mode)) {
-		if (ioctl(fd, BLKGETSIZE64, size) < 0)
-			return pr_error_errno(
-				err, "%s: cannot tell the device's size", path);
+	unsigned sector = 0;
+	if (disk->fd < 0)
 		return 0;
-	}
-	if (!S_ISREG(st.st_mode))
-		return pr_error_set(err, "%s: neither a file nor a block device", path);
-	*size = (uint64_t)st.st_size;
+	if (fstat(disk->fd, &st) < 0)
+		return pr_error_errno(err, "%s", disk->path);
+	bool block = S_ISBLK(st.st_mode);
+	if (!block && !S_ISREG(st.st_mode))
+		return pr_error_set(
+			err, "%s: neither a file nor a block device", disk->path);
+	disk->size = (uint64_t)st.st_size;
+	if (block && ioctl(disk->fd, BLKGETSIZE64, &disk->size) < 0)
+		return pr_error_errno(err, "%s: cannot tell the device's size", disk->path);
+	dev_t dev = block ? st.st_rdev : st.st_dev;
+	uint64_t most = (uint64_t)queue_limit(dev, "max_sectors_kb") * 1024;
+	uint64_t pages = (uint64_t)queue_limit(dev, "max_segments") * PAGE;
+	most = pages < most ? pages : most;
+	disk->piece = most > 0 ? LEAST : UNKNOWN;
+	while (disk->piece < MOST && disk->piece * 2 <= most)
+		disk->piece *= 2;
+	if (block && disk->direct && ioctl(disk->fd, BLKPBSZGET, &sector) == 0 &&
+		(sector == 512 || sector == 1024 || sector == 2048))
+		disk->sector = sector;
 	return 0;
-}
-
-/* Of a block device past the page cache: what the medium itself writes whole. */
-static uint32_t
-device_sector(int fd)
-{
-	struct stat st;
-	unsigned size = 0;
-	if (fstat(fd, &st) < 0 || !S_ISBLK(st.st_mode) || ioctl(fd, BLKPBSZGET, &size) < 0)
-		return 0;
-	return size == 512 || size == 1024 || size == 2048 ? size : 0;
 }
 
 int
@@ -141,22 +125,14 @@ sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 		disk->fd = open(path, flags);
 	if (disk->fd < 0)
 		return pr_error_errno(err, "cannot open volume %s", path);
-	if (device_size(disk->fd, path, &disk->size, err) < 0) {
+	if (sfs_disk_measure(disk, err) < 0) {
 		close(disk->fd);
 		disk->fd = -1;
 		return -1;
 	}
-	disk->piece = device_piece(disk->fd);
-	disk->sector = disk->direct ? device_sector(disk->fd) : 0;
 	disk->ops = &fd_ops;
 	disk->arg = disk;
 	return 0;
-}
-
-int
-sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err)
-{
-	return disk->fd < 0 ? 0 : device_size(disk->fd, disk->path, &disk->size, err);
 }
 
 bool

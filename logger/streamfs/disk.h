@@ -45,8 +45,7 @@ void sfs_disk_missing(struct sfs_disk *disk, const char *path, const char *why);
 /* direct: try O_DIRECT first. */
 int sfs_disk_open(struct sfs_disk *disk, const char *path, bool write, bool direct,
 	struct pr_error *err);
-int sfs_disk_measure(
-	struct sfs_disk *disk, struct pr_error *err); /* its size as it is now */
+int sfs_disk_measure(struct sfs_disk *disk, struct pr_error *err); /* as it is now */
 bool sfs_disk_is_file(const struct sfs_disk *disk);
 void sfs_disk_close(struct sfs_disk *disk);
 /* Whole reads and writes; -1 with errno: EIO when the device ends early. */
@@ -73,7 +72,7 @@ struct sfs_queue_ops {
 	void (*submit)(void *state, struct sfs_request *r);
 	struct sfs_request *(*reap)(void *state, bool wait); /* a list */
 	void (*destroy)(void *state);
-	bool (*pin)(void *state, uint8_t *base, size_t size, size_t unit); /* optional */
+	bool (*pin)(void *state, uint8_t *base, size_t size); /* optional */
 };
 struct sfs_queue {
 	const struct sfs_queue_ops *ops;
@@ -92,11 +91,10 @@ int sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind ki
 void sfs_queue_close(struct sfs_queue *q);
 /*
  * From now on requests with buffers in this memory need not have its pages looked up each time
- * (io_uring's registered buffers). unit: what no request reaches across, a power of two; base is a
- * multiple of a page. False: not to be had (RLIMIT_MEMLOCK, or no io_uring); everything works all
- * the same.
+ * (io_uring's registered buffers). base is a multiple of a page. False: not to be had
+ * (RLIMIT_MEMLOCK, or no io_uring); everything works all the same.
  */
-bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit);
+bool sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size);
 void sfs_queue_submit(struct sfs_queue *q, struct sfs_request *r);
 struct sfs_request *sfs_queue_reap(struct sfs_queue *q, bool wait);
 /* Puts it into a list of those that wait: at its end, or, with first, at its beginning. */

@@ -12,7 +12,9 @@ void
 sfs_request_wait(
 	struct sfs_request **list, struct sfs_request ***tail, struct sfs_request *r)
 {
-	if (!r->first || !*list) {
+	if (!*list)
+		*tail = list;
+	if (!*list || !r->first) {
 		**tail = r;
 		*tail = &r->next;
 		return;
@@ -49,20 +51,9 @@ struct thread_queue {
 	unsigned threads;
 	pthread_mutex_t lock;
 	pthread_cond_t work, ready;
-	struct sfs_request *todo, **todo_tail, *done, **done_tail;
+	struct sfs_request *todo, **todo_tail, *done;
 	bool stop;
 };
-
-static struct sfs_request *
-take(struct thread_queue *q)
-{
-	struct sfs_request *r = q->todo;
-	q->todo = r->next;
-	if (!q->todo)
-		q->todo_tail = &q->todo;
-	r->next = NULL;
-	return r;
-}
 
 static void *
 run(void *arg)
@@ -72,14 +63,15 @@ run(void *arg)
 	for (;;) {
 		while (!q->todo && !q->stop)
 			pthread_cond_wait(&q->work, &q->lock);
-		if (!q->todo)
+		struct sfs_request *r = q->todo;
+		if (!r)
 			break;
-		struct sfs_request *r = take(q);
+		q->todo = r->next;
 		pthread_mutex_unlock(&q->lock);
 		perform_request(r);
 		pthread_mutex_lock(&q->lock);
-		*q->done_tail = r;
-		q->done_tail = &r->next;
+		r->next = q->done;
+		q->done = r;
 		pthread_cond_signal(&q->ready);
 	}
 	pthread_mutex_unlock(&q->lock);
@@ -105,7 +97,6 @@ thread_reap(void *state, bool wait)
 		pthread_cond_wait(&q->ready, &q->lock);
 	struct sfs_request *list = q->done;
 	q->done = NULL;
-	q->done_tail = &q->done;
 	pthread_mutex_unlock(&q->lock);
 	return list;
 }
@@ -135,8 +126,6 @@ thread_open(struct sfs_queue *queue, struct pr_error *err)
 	struct thread_queue *q = calloc(1, sizeof(*q));
 	if (!q)
 		return pr_error_set(err, "no memory for the write queue");
-	q->todo_tail = &q->todo;
-	q->done_tail = &q->done;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->work, NULL);
 	pthread_cond_init(&q->ready, NULL);
@@ -197,20 +186,11 @@ struct uring_queue {
 	struct part part[DEPTH], *idle;
 	const uint8_t *pinned; /* NULL: none */
 	size_t pinned_size;
-	struct sfs_request *todo, **todo_tail;
-	struct sfs_request *done, **done_tail;
+	struct sfs_request *todo, **todo_tail, *done;
 	unsigned inside;
 	size_t inside_bytes,
 		gathered_bytes; /* gathered: the kernel has not been entered for them yet */
 };
-
-static void
-finish(struct uring_queue *q, struct sfs_request *r)
-{
-	r->next = NULL;
-	*q->done_tail = r;
-	q->done_tail = &r->next;
-}
 
 /* The number of the pinned piece that holds the request's bytes; -1: none. */
 static int
@@ -222,31 +202,6 @@ pinned_piece(const struct uring_queue *q, const uint8_t *p, size_t len)
 	if (len > q->pinned_size - at || at / PIN_BYTES != (at + len - 1) / PIN_BYTES)
 		return -1;
 	return (int)(at / PIN_BYTES);
-}
-
-static void
-prepare(struct uring_queue *q, struct io_uring_sqe *sqe, struct part *p)
-{
-	struct sfs_request *r = p->r;
-	unsigned len = (unsigned)p->len;
-	uint64_t offset = r->offset + p->at;
-	if (r->buf) {
-		const uint8_t *from = r->buf + p->at;
-		int piece = pinned_piece(q, from, len);
-		if (piece >= 0)
-			io_uring_prep_write_fixed(
-				sqe, r->disk->fd, from, len, offset, piece);
-		else
-			io_uring_prep_write(sqe, r->disk->fd, from, len, offset);
-		sqe->ioprio = WRITE_PRIORITY;
-	} else if (r->into) {
-		io_uring_prep_read(sqe, r->disk->fd, r->into + p->at, len, offset);
-		sqe->ioprio = READ_PRIORITY;
-	} else {
-		io_uring_prep_fsync(sqe, r->disk->fd, IORING_FSYNC_DATASYNC);
-	}
-	io_uring_sqe_set_data(sqe, p);
-	r->parts++;
 }
 
 /* What the kernel does not take now stays in the ring for the next time. */
@@ -263,39 +218,48 @@ give(struct uring_queue *q, struct sfs_request *r, size_t at, size_t len)
 {
 	struct part *p = q->idle;
 	struct io_uring_sqe *sqe = p ? io_uring_get_sqe(&q->ring) : NULL;
+	uint64_t offset = r->offset + at;
+	int fd = r->disk->fd;
 	if (!sqe)
 		return false;
+	if (r->buf) {
+		int piece = pinned_piece(q, r->buf + at, len);
+		if (piece >= 0)
+			io_uring_prep_write_fixed(
+				sqe, fd, r->buf + at, (unsigned)len, offset, piece);
+		else
+			io_uring_prep_write(sqe, fd, r->buf + at, (unsigned)len, offset);
+		sqe->ioprio = WRITE_PRIORITY;
+	} else if (r->into) {
+		io_uring_prep_read(sqe, fd, r->into + at, (unsigned)len, offset);
+		sqe->ioprio = READ_PRIORITY;
+	} else {
+		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	}
 	q->idle = p->next;
 	*p = (struct part){.r = r, .at = at, .len = len};
-	prepare(q, sqe, p);
+	io_uring_sqe_set_data(sqe, p);
+	r->parts++;
 	q->inside++;
 	q->inside_bytes += len;
 	q->gathered_bytes += len;
 	return true;
 }
 
-/* The next piece of the first request that waits. */
-static bool
-feed_one(struct uring_queue *q)
-{
-	struct sfs_request *r = q->todo;
-	size_t most = r->disk->piece ? r->disk->piece : PART_BYTES, len = r->len - r->done;
-	len = len < most ? len : most;
-	if (q->inside_bytes >= INSIDE_BYTES || !give(q, r, r->done, len))
-		return false;
-	r->done += len;
-	if (r->done == r->len)
-		q->todo = r->next;
-	return true;
-}
-
+/* Gives the kernel the pieces of the requests that wait, as many as it may have. */
 static void
 feed(struct uring_queue *q)
 {
-	while (q->todo && feed_one(q))
-		;
-	if (!q->todo)
-		q->todo_tail = &q->todo;
+	while (q->todo && q->inside_bytes < INSIDE_BYTES) {
+		struct sfs_request *r = q->todo;
+		size_t most = r->disk->piece ? r->disk->piece : PART_BYTES;
+		size_t len = r->len - r->done < most ? r->len - r->done : most;
+		if (!give(q, r, r->done, len))
+			return;
+		r->done += len;
+		if (r->done == r->len)
+			q->todo = r->next;
+	}
 }
 
 static void
@@ -306,13 +270,6 @@ uring_submit(void *state, struct sfs_request *r)
 	feed(q);
 	if (!r->buf || r->first || q->todo || q->gathered_bytes >= GATHER_BYTES)
 		enter(q);
-}
-
-/* What is left of a piece is given again: the place of the one that came back is free. */
-static bool
-again(struct uring_queue *q, struct sfs_request *r, const struct part *p, size_t done)
-{
-	return give(q, r, p->at + done, p->len - done);
 }
 
 static void
@@ -328,14 +285,18 @@ complete(struct uring_queue *q, struct io_uring_cqe *cqe)
 	slot->next = q->idle;
 	q->idle = slot;
 	if (res == -EINTR || res == -EAGAIN || (res > 0 && (size_t)res < p.len)) {
-		if (again(q, r, &p, res > 0 ? (size_t)res : 0))
+		/* what is left of the piece is given again: there is a place for it now */
+		size_t done = res > 0 ? (size_t)res : 0;
+		if (give(q, r, p.at + done, p.len - done))
 			return;
 		res = -EIO;
 	}
 	if (res < 0 || (size_t)res < p.len)
 		r->error = res < 0 ? -res : EIO;
-	if (r->parts == 0 && r->done == r->len)
-		finish(q, r);
+	if (r->parts == 0 && r->done == r->len) {
+		r->next = q->done;
+		q->done = r;
+	}
 }
 
 static struct sfs_request *
@@ -355,7 +316,6 @@ uring_reap(void *state, bool wait)
 	}
 	struct sfs_request *list = q->done;
 	q->done = NULL;
-	q->done_tail = &q->done;
 	return list;
 }
 
@@ -368,12 +328,12 @@ uring_destroy(void *state)
 }
 
 static bool
-uring_pin(void *state, uint8_t *base, size_t size, size_t unit)
+uring_pin(void *state, uint8_t *base, size_t size)
 {
 	struct uring_queue *q = state;
 	struct iovec piece[PIN_PIECES];
 	unsigned n = 0;
-	if (unit > PIN_BYTES || size > PIN_PIECES * PIN_BYTES)
+	if (size > PIN_PIECES * PIN_BYTES)
 		return false;
 	for (size_t at = 0; at < size; at += PIN_BYTES)
 		piece[n++] = (struct iovec){
@@ -391,36 +351,27 @@ static const struct sfs_queue_ops uring_ops = {.submit = uring_submit,
 	.pin = uring_pin};
 
 /*
- * A ring that is entered for completions only when it is looked at (from 5.19 on), and that does
- * not end the sleep of its only thread for them (6.1); where the kernel can.
+ * The ring is entered for completions only when it is looked at (from 5.19 on), and does not end
+ * the sleep of its only thread for them (6.1); where the kernel can.
  */
 static int
-make_ring(struct io_uring *ring, bool one_thread)
+uring_open(struct sfs_queue *queue, bool one_thread)
 {
 	static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER |
 						 IORING_SETUP_DEFER_TASKRUN |
 						 IORING_SETUP_TASKRUN_FLAG,
 		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
-
-	for (size_t i = one_thread ? 0 : 1; i < sizeof(flags) / sizeof(flags[0]); i++)
-		if (io_uring_queue_init(DEPTH, ring, flags[i]) == 0)
-			return 0;
-	return -1;
-}
-
-static int
-uring_open(struct sfs_queue *queue, bool one_thread)
-{
 	struct uring_queue *q = calloc(1, sizeof(*q));
+	int rc = -1;
 	if (!q)
 		return -1;
-	q->todo_tail = &q->todo;
-	q->done_tail = &q->done;
 	for (unsigned i = 0; i < DEPTH; i++) {
 		q->part[i].next = q->idle;
 		q->idle = &q->part[i];
 	}
-	if (make_ring(&q->ring, one_thread) < 0) {
+	for (size_t i = !one_thread; rc < 0 && i < sizeof(flags) / sizeof(flags[0]); i++)
+		rc = io_uring_queue_init(DEPTH, &q->ring, flags[i]);
+	if (rc < 0) {
 		free(q);
 		return -1;
 	}
@@ -458,18 +409,6 @@ inline_submit(void *state, struct sfs_request *r)
 	q->waiting++;
 }
 
-static void
-perform_nth(struct inline_queue *q, unsigned n)
-{
-	struct sfs_request **p = &q->todo, *r;
-	while (n-- > 0)
-		p = &(*p)->next;
-	r = *p;
-	*p = r->next;
-	q->waiting--;
-	perform(q, r);
-}
-
 static struct sfs_request *
 inline_reap(void *state, bool wait)
 {
@@ -479,7 +418,13 @@ inline_reap(void *state, bool wait)
 		unsigned n = disk->ops->pick(disk->arg, q->waiting);
 		if (n >= q->waiting && (!wait || q->done))
 			break;
-		perform_nth(q, n % q->waiting);
+		struct sfs_request **p = &q->todo, *r;
+		for (n %= q->waiting; n > 0; n--)
+			p = &(*p)->next;
+		r = *p;
+		*p = r->next;
+		q->waiting--;
+		perform(q, r);
 	}
 	struct sfs_request *list = q->done;
 	q->done = NULL;
@@ -489,25 +434,20 @@ inline_reap(void *state, bool wait)
 static const struct sfs_queue_ops inline_ops = {
 	.submit = inline_submit, .reap = inline_reap, .destroy = free};
 
-static int
-inline_open(struct sfs_queue *q, struct pr_error *err)
-{
-	struct inline_queue *s = calloc(1, sizeof(*s));
-	if (!s)
-		return pr_error_set(err, "no memory for the write queue");
-	*q = (struct sfs_queue){.ops = &inline_ops, .state = s, .name = "inline"};
-	return 0;
-}
-
 int
 sfs_queue_open(struct sfs_queue *q, bool descriptors, enum sfs_queue_kind kind,
 	struct pr_error *err)
 {
-	if (!descriptors)
-		return inline_open(q, err);
-	if (kind != SFS_QUEUE_NO_URING && uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0)
+	if (descriptors && kind != SFS_QUEUE_NO_URING &&
+		uring_open(q, kind == SFS_QUEUE_ONE_THREAD) == 0)
 		return 0;
-	return thread_open(q, err);
+	if (descriptors)
+		return thread_open(q, err);
+	void *state = calloc(1, sizeof(struct inline_queue));
+	if (!state)
+		return pr_error_set(err, "no memory for the write queue");
+	*q = (struct sfs_queue){.ops = &inline_ops, .state = state, .name = "inline"};
+	return 0;
 }
 
 void
@@ -519,9 +459,9 @@ sfs_queue_close(struct sfs_queue *q)
 }
 
 bool
-sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size, size_t unit)
+sfs_queue_pin(struct sfs_queue *q, uint8_t *base, size_t size)
 {
-	return q->ops->pin && q->ops->pin(q->state, base, size, unit);
+	return q->ops->pin && q->ops->pin(q->state, base, size);
 }
 
 void

@@ -492,7 +492,7 @@ sfs_writer_start(
 		start_frontier(sfs, err) < 0)
 		return -1;
 	sfs_queue_pin(&w->queue, sfs->shm.data,
-		(size_t)sfs->shm.slots * sfs->shm.block_size, sfs->shm.block_size);
+		(size_t)sfs->shm.slots * sfs->shm.block_size);
 	publish_all(sfs);
 	return 0;
 }

@@ -178,7 +178,7 @@ START_TEST(test_long_requests)
 	ck_assert(sfs_disk_open(&disk, name, true, true, &err) == 0);
 	ck_assert(sfs_queue_open(&q, true, (enum sfs_queue_kind)(_i % 3), &err) == 0);
 	if (_i >= 3)
-		sfs_queue_pin(&q, from, size, 1024 * 1024);
+		sfs_queue_pin(&q, from, size);
 	for (size_t i = 0; i < size; i++)
 		from[i] = (uint8_t)(i * 7 + i / 4096);
 	struct sfs_request w = {.disk = &disk, .buf = from, .len = size},
