@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "logger/streamfs/internal.h"
@@ -52,7 +53,38 @@ publish_backlog(struct sfs *sfs)
 		(uint32_t)(backlog < 1000 ? backlog : 1000), memory_order_relaxed);
 }
 
-static void take(struct sfs *sfs, struct sfs_request *r);
+static void
+take(struct sfs *sfs, struct sfs_request *r)
+{
+	struct sfs_writer *w = sfs->w;
+	if ((r->error || r->disk->lost) && sfs_disk_drop_failed(sfs, r->disk, r->error))
+		r->error = 0; /* it has come to nothing */
+	if (r->error) {
+		errno = r->error;
+		pr_error_errno(&w->error,
+			"%s: cannot %s at byte %" PRIu64 ": recording is suspended",
+			r->disk->path, r->buf ? "write" : "sync", r->offset);
+		w->write_errors++;
+		w->suspended = true;
+	}
+	if (r->flush_parity == SFS_CONTROL_WRITE) {
+		w->control--;
+		w->control_failed |= r->error != 0;
+		put_request(w, r);
+	} else if (r->error) {
+		r->next = w->failed;
+		w->failed = r;
+	} else {
+		w->in_flight[r->flush_parity]--;
+		w->bytes_in_flight -= r->len;
+		publish_backlog(sfs);
+		if (r->slot != SFS_NONE)
+			w->slot[r->slot].in_flight--;
+		else
+			w->map_in_flight = false;
+		put_request(w, r);
+	}
+}
 
 /* To a block that was being filled when its device went, nothing is written any more. */
 static void
@@ -126,12 +158,8 @@ submit_syncs(struct sfs *sfs, enum sfs_flush_state state)
 
 /* ---- the streams' open blocks ---- */
 
-/*
- * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to so
- * many bytes. False: the device takes nothing, the records stay waiting.
- */
-static bool
-submit_tail(struct sfs *sfs, uint32_t stream, uint32_t pad)
+bool
+sfs_tail_submit(struct sfs *sfs, uint32_t stream, uint32_t pad)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	if (tail->block == SFS_NONE || tail->waiting == 0 || tail->slot == SFS_NONE)
@@ -154,87 +182,49 @@ submit_tail(struct sfs *sfs, uint32_t stream, uint32_t pad)
 	return true;
 }
 
-bool
-sfs_tail_submit(struct sfs *sfs, uint32_t stream)
-{
-	return submit_tail(sfs, stream, SFS_SECTOR);
-}
-
-/* Nothing comes behind it in the block: the device's own sector will do. */
-bool
-sfs_tail_submit_last(struct sfs *sfs, uint32_t stream)
-{
-	struct sfs_disk *disk;
-	uint64_t offset;
-	if (sfs->w->tail[stream].block == SFS_NONE)
-		return true;
-	sfs_locate(sfs, sfs->w->tail[stream].block, &disk, &offset);
-	return submit_tail(sfs, stream, disk->sector ? disk->sector : SFS_SECTOR);
-}
-
-/* So the device has work between flushes, whatever a block's size. */
-static uint32_t
-worth_writing(const struct sfs *sfs)
-{
-	uint32_t half = sfs->root.block_size / 2;
-	return half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT;
-}
-
 /*
- * A record that fills [start, end) was added to the tail: what is long enough goes to the device.
+ * A record that fills [start, end) was added to the tail: what is long enough goes to the device,
+ * so that it has work between flushes, whatever a block's size.
  */
 static void
 tail_grown(struct sfs *sfs, uint32_t stream, uint32_t start, uint32_t end)
 {
 	struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint32_t full = end & ~(SFS_SECTOR - 1);
+	uint32_t full = end & ~(SFS_SECTOR - 1), half = sfs->root.block_size / 2;
 	tail->waiting++;
 	if (full == end)
 		tail->partial = 0;
 	else
 		tail->partial = full >= start ? 1 : tail->partial + 1;
 	/* should no request be free, the next flush takes it */
-	if (full >= tail->submitted + worth_writing(sfs))
-		submit_tail(sfs, stream, 0);
-}
-
-/* By a flush: does the sector that is not full go along? */
-static bool
-to_be_padded(const struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
-{
-	const struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint64_t full = sfs->table.stream[stream].last_sequence - tail->partial;
-	if (kind == SFS_FLUSH_AGED)
-		return full < tail->aged;
-	return kind == SFS_FLUSH_ALL || tail->submitted == 0;
-}
-
-/* Gives the device what the flush wants of the stream, and notes what is durable with it. */
-static void
-flush_tail(struct sfs *sfs, uint32_t stream, enum sfs_flush_kind kind)
-{
-	struct sfs_tail *tail = &sfs->w->tail[stream];
-	uint64_t last = sfs->table.stream[stream].last_sequence;
-	bool good =
-		submit_tail(sfs, stream, to_be_padded(sfs, stream, kind) ? SFS_SECTOR : 0);
-	tail->target = good ? last - tail->waiting : 0;
-	if (kind != SFS_FLUSH_FULL)
-		tail->aged = last;
-	sfs->w->dirty = sfs->w->dirty || tail->waiting > 0;
+	if (full >= tail->submitted + (half < SFS_BLOCK_DEFAULT ? half : SFS_BLOCK_DEFAULT))
+		sfs_tail_submit(sfs, stream, 0);
 }
 
 void
 sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 {
 	struct sfs_writer *w = sfs->w;
+	bool timed = kind != SFS_FLUSH_FULL;
 	if (w->state != SFS_IDLE)
 		return;
 	w->dirty = false;
-	if (kind != SFS_FLUSH_FULL)
+	if (timed)
 		w->last_flush = w->last_tick;
-	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		flush_tail(sfs, i, kind);
-	if (kind != SFS_FLUSH_FULL)
+	for (uint32_t i = 0; i < sfs->table.streams; i++) {
+		struct sfs_tail *tail = &w->tail[i];
+		uint64_t last = sfs->table.stream[i].last_sequence;
+		/* does the sector that is not full go along? */
+		bool pad = kind == SFS_FLUSH_ALL || tail->submitted == 0;
+		if (kind == SFS_FLUSH_AGED)
+			pad = last - tail->partial < tail->aged;
+		bool good = sfs_tail_submit(sfs, i, pad ? SFS_SECTOR : 0);
+		tail->target = good ? last - tail->waiting : 0;
+		if (timed)
+			tail->aged = last;
+		w->dirty |= tail->waiting > 0;
+	}
+	if (timed)
 		w->since_flush = 0;
 	w->checkpoint = checkpoint || w->checkpoint_wanted;
 	w->checkpoint_wanted = false;
@@ -288,19 +278,6 @@ flush_over(struct sfs *sfs, bool good)
 	w->checkpoint_wanted = w->checkpoint;
 }
 
-/* The root is durable: what was written since a device was lost may be called so. */
-static void
-loss_saved(struct sfs *sfs)
-{
-	struct sfs_writer *w = sfs->w;
-	if (w->root_has_loss) {
-		now_durable(sfs);
-		w->loss_unsaved = !sfs_loss_settled(sfs);
-	}
-	w->root_has_loss = false;
-	w->checkpoint_wanted = w->checkpoint_wanted || w->loss_unsaved;
-}
-
 /* One step of the flush, when what it waits for is through. True: something changed. */
 static bool
 step(struct sfs *sfs)
@@ -332,47 +309,16 @@ step(struct sfs *sfs)
 	default:
 		sfs_root_done(sfs);
 		sfs_frontier_release_pending(&w->frontier, w->root_pending);
-		loss_saved(sfs);
+		/* the root is durable: what was written since a device was lost is so, too */
+		if (w->root_has_loss) {
+			now_durable(sfs);
+			w->loss_unsaved = !sfs_loss_settled(sfs);
+		}
+		w->root_has_loss = false;
+		w->checkpoint_wanted |= w->loss_unsaved;
 		flush_over(sfs, true);
 	}
 	return true;
-}
-
-static void
-note_error(struct sfs *sfs, const struct sfs_request *r)
-{
-	errno = r->error;
-	pr_error_errno(&sfs->w->error, "%s: cannot %s at byte %llu: recording is suspended",
-		r->disk->path, r->buf ? "write" : "sync", (unsigned long long)r->offset);
-	sfs->w->write_errors++;
-	sfs->w->suspended = true;
-}
-
-static void
-take(struct sfs *sfs, struct sfs_request *r)
-{
-	struct sfs_writer *w = sfs->w;
-	if ((r->error || r->disk->lost) && sfs_disk_drop_failed(sfs, r->disk, r->error))
-		r->error = 0; /* it has come to nothing */
-	if (r->error)
-		note_error(sfs, r);
-	if (r->flush_parity == SFS_CONTROL_WRITE) {
-		w->control--;
-		w->control_failed = w->control_failed || r->error;
-		put_request(w, r);
-	} else if (r->error) {
-		r->next = w->failed;
-		w->failed = r;
-	} else {
-		w->in_flight[r->flush_parity]--;
-		w->bytes_in_flight -= r->len;
-		publish_backlog(sfs);
-		if (r->slot != SFS_NONE)
-			w->slot[r->slot].in_flight--;
-		else
-			w->map_in_flight = false;
-		put_request(w, r);
-	}
 }
 
 bool
@@ -409,17 +355,12 @@ sfs_flush_finish(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	bool failed = false;
-	while (w->state != SFS_IDLE) {
+	while (w->state != SFS_IDLE && !failed) {
 		enum sfs_flush_state before = w->state;
 		sfs_pump(sfs, true);
-		if (w->state == before && w->queue.in_flight == 0 && w->failed) {
-			failed = true;
-			break;
-		}
+		failed = w->state == before && w->queue.in_flight == 0 && w->failed;
 	}
-	if (failed || w->suspended)
-		return pr_error_set(err, "%s", w->error.text);
-	return 0;
+	return failed || w->suspended ? pr_error_set(err, "%s", w->error.text) : 0;
 }
 
 /* ---- appending ---- */
@@ -430,29 +371,14 @@ sfs_record_max(const struct sfs *sfs)
 	return sfs->root.block_size - SFS_BLOCK_HEADER - SFS_RECORD_WIDE;
 }
 
-static int
-check_stream(const struct sfs *sfs, int stream, size_t length, struct pr_error *err)
+int
+sfs_check_stream(const struct sfs *sfs, int stream, struct pr_error *err)
 {
 	if (!sfs->w)
 		return pr_error_set(err, "the volume is open for reading only");
-	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
+	if ((uint32_t)stream >= sfs->table.streams)
 		return pr_error_set(err, "no stream %d in the volume", stream);
-	if (sfs->w->tail[stream].reserved)
-		return pr_error_set(err, "stream %s has a reservation already",
-			sfs->table.stream[stream].name);
-	if (length > sfs_record_max(sfs))
-		return sfs_fail(err, SFS_TOO_BIG,
-			"a record of %zu bytes: a block takes %zu at most", length,
-			sfs_record_max(sfs));
 	return SFS_OK;
-}
-
-static int
-roll(struct sfs *sfs, uint32_t stream, struct pr_error *err)
-{
-	if (sfs_block_end(sfs, stream, err) < 0)
-		return SFS_ERROR;
-	return sfs_block_begin(sfs, stream, err);
 }
 
 static uint32_t
@@ -463,15 +389,25 @@ part_of(const struct sfs *sfs, uint64_t start)
 
 /*
  * Makes the stream's tail a block in a slot, with room for the record at its fill. reserve: what is
- * there may have to be flushed while the record is made, so the record starts a sector; and what
- * its header must hold is not known yet.
+ * there may have to be flushed while the record is made, so the record starts a sector. narrow: its
+ * time span fits a header that is not wide.
  */
 static int
-prepare(struct sfs *sfs, uint32_t stream, size_t length, bool reserve, bool narrow,
+prepare(struct sfs *sfs, int id, size_t length, bool reserve, bool narrow,
 	struct pr_error *err)
 {
+	int rc = sfs_check_stream(sfs, id, err);
+	if (rc != SFS_OK)
+		return rc;
+	uint32_t stream = (uint32_t)id;
 	struct sfs_tail *tail = &sfs->w->tail[stream];
-	int rc = SFS_OK;
+	if (tail->reserved)
+		return pr_error_set(err, "stream %s has a reservation already",
+			sfs->table.stream[stream].name);
+	if (length > sfs_record_max(sfs))
+		return sfs_fail(err, SFS_TOO_BIG,
+			"a record of %zu bytes: a block takes %zu at most", length,
+			sfs_record_max(sfs));
 	sfs_drop_lost_blocks(sfs);
 	/* pads the tails: before this one is measured, never after */
 	if (sfs->w->checkpoint_wanted && sfs->w->state == SFS_IDLE)
@@ -480,19 +416,21 @@ prepare(struct sfs *sfs, uint32_t stream, size_t length, bool reserve, bool narr
 	if (reserve && tail->waiting > 0)
 		start = sfs_sector_up(start);
 	tail->reserved = true;
-	uint32_t header = narrow && part_of(sfs, start) == tail->part ? SFS_RECORD_HEADER
-								      : SFS_RECORD_WIDE;
+	narrow = narrow && sfs->table.stream[stream].permission == 0 &&
+		 part_of(sfs, start) == tail->part;
+	tail->header = narrow ? SFS_RECORD_HEADER : SFS_RECORD_WIDE;
 	if (tail->block == SFS_NONE ||
-		start + sfs_record_size(header, length) > sfs->root.block_size) {
-		rc = roll(sfs, stream, err);
-		header = SFS_RECORD_WIDE;
+		start + sfs_record_size(tail->header, length) > sfs->root.block_size) {
+		rc = sfs_block_end(sfs, stream, err);
+		if (rc == SFS_OK)
+			rc = sfs_block_begin(sfs, stream, err);
+		tail->header = SFS_RECORD_WIDE;
 	} else if (start > tail->fill) {
 		memset(sfs_shm_data(&sfs->shm, tail->slot) + tail->fill, 0,
 			start - tail->fill);
 		tail->fill = (uint32_t)start;
 		tail->partial = 0;
 	}
-	tail->header = header;
 	if (rc == SFS_OK && tail->slot == SFS_NONE)
 		rc = sfs_slot_attach(sfs, stream, err);
 	tail->reserved = rc == SFS_OK;
@@ -524,10 +462,7 @@ finish(struct sfs *sfs, uint32_t stream, int64_t min_time, int64_t max_time,
 		.offset = start,
 	};
 	memset(record + tail->header + length, 0, span - tail->header - length);
-	if (body)
-		sfs_record_put(&sfs->key, &h, body, record);
-	else
-		sfs_record_encode(&sfs->key, &h, record);
+	sfs_record_put(&sfs->key, &h, body, record);
 	tail->fill += span;
 	tail->part = part_of(sfs, start);
 	tail->reserved = false;
@@ -544,23 +479,17 @@ int
 sfs_append(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time,
 	const void *body, size_t length, struct sfs_handle *handle, struct pr_error *err)
 {
-	int rc = check_stream(sfs, stream, length, err);
+	bool narrow = (uint64_t)max_time - (uint64_t)min_time <= UINT32_MAX;
+	int rc = prepare(sfs, stream, length, false, narrow, err);
 	if (rc == SFS_OK)
-		rc = prepare(sfs, (uint32_t)stream, length, false,
-			sfs_record_narrow(
-				sfs->table.stream[stream].permission, min_time, max_time),
-			err);
-	if (rc != SFS_OK)
-		return rc;
-	finish(sfs, (uint32_t)stream, min_time, max_time, body, length, handle);
-	return SFS_OK;
+		finish(sfs, (uint32_t)stream, min_time, max_time, body, length, handle);
+	return rc;
 }
 
 void *
 sfs_reserve(struct sfs *sfs, int stream, size_t length, struct pr_error *err)
 {
-	if (check_stream(sfs, stream, length, err) != SFS_OK ||
-		prepare(sfs, (uint32_t)stream, length, true, false, err) != SFS_OK)
+	if (prepare(sfs, stream, length, true, false, err) != SFS_OK)
 		return NULL;
 	struct sfs_tail *tail = &sfs->w->tail[stream];
 	tail->reserve_room = length;
@@ -571,7 +500,7 @@ int
 sfs_commit(struct sfs *sfs, int stream, int64_t min_time, int64_t max_time, size_t length,
 	struct sfs_handle *handle, struct pr_error *err)
 {
-	if (!sfs->w || stream < 0 || (uint32_t)stream >= sfs->table.streams ||
+	if (!sfs->w || (uint32_t)stream >= sfs->table.streams ||
 		!sfs->w->tail[stream].reserved)
 		return pr_error_set(err, "nothing is reserved in stream %d", stream);
 	if (length > sfs->w->tail[stream].reserve_room)
@@ -593,27 +522,21 @@ sfs_flush(struct sfs *sfs, struct pr_error *err)
 	return sfs_flush_finish(sfs, err);
 }
 
-/* What goes to the devices makes up for the ends of all streams' sectors a hundred times. */
-static bool
-padding_is_small(const struct sfs *sfs)
-{
-	uint64_t pads = 0;
-	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		pads += sfs->w->tail[i].waiting > 0;
-	return sfs->w->since_flush > 0 && sfs->w->since_flush >= pads * SFS_SECTOR * 100;
-}
-
 /*
- * A flush half an interval after the last leaves open sectors to the next one. Where much comes it
- * waits for a quarter more, and takes all: fewer syncs, and nothing waits longer than a whole
- * interval.
+ * A flush half an interval after the last leaves open sectors to the next one. Where so much comes
+ * that it makes up for the ends of all streams' sectors a hundred times, it waits for a quarter
+ * more, and takes all: fewer syncs, and nothing waits longer than a whole interval.
  */
 static void
 flush_in_time(struct sfs *sfs, int64_t since)
 {
 	struct sfs_writer *w = sfs->w;
+	uint64_t pads = 0;
+	for (uint32_t i = 0; i < sfs->table.streams; i++)
+		pads += w->tail[i].waiting > 0;
 	bool later = !w->checkpoint_wanted && !w->suspended &&
-		     since < w->flush_interval / 4 * 3 && padding_is_small(sfs);
+		     since < w->flush_interval / 4 * 3 && w->since_flush > 0 &&
+		     w->since_flush >= pads * SFS_SECTOR * 100;
 	if (!later)
 		sfs_flush_start(sfs, w->put_off ? SFS_FLUSH_ALL : SFS_FLUSH_AGED, false);
 	w->put_off = later;
@@ -651,15 +574,15 @@ sfs_tick(struct sfs *sfs, int64_t now_mono, struct pr_error *err)
 uint64_t
 sfs_appended(const struct sfs *sfs, int stream)
 {
-	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
-		return 0;
-	return sfs->table.stream[stream].last_sequence;
+	return (uint32_t)stream < sfs->table.streams
+		       ? sfs->table.stream[stream].last_sequence
+		       : 0;
 }
 
 uint64_t
 sfs_durable(const struct sfs *sfs, int stream)
 {
-	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
-		return 0;
-	return sfs->table.stream[stream].durable_sequence;
+	return (uint32_t)stream < sfs->table.streams
+		       ? sfs->table.stream[stream].durable_sequence
+		       : 0;
 }

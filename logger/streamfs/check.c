@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 struct sfs_check {
 	struct sfs *sfs;
-	sfs_finding_call call;
+	sfs_fault_call call;
 	void *arg;
 	uint8_t *buf; /* of a block */
 	struct sfs_stream *streams; /* of the root that counts */
@@ -33,7 +34,8 @@ is_zero(const uint8_t *bytes, uint32_t from, uint32_t to)
 static bool
 noted(const struct sfs *sfs, const struct sfs_finding *f)
 {
-	const struct sfs_map_entry *kept;
+	const struct sfs_map_entry *kept =
+		sfs_repair_of(sfs, f->fault.block, SFS_REPAIR_KEPT);
 	switch (f->fault.kind) {
 	case SFS_FAULT_RECORD:
 	case SFS_FAULT_MISSING:
@@ -42,7 +44,6 @@ noted(const struct sfs *sfs, const struct sfs_finding *f)
 		return sfs_repairs_cover_at(
 			sfs, f->fault.block, f->generation, f->fault.offset, f->to);
 	case SFS_FAULT_HEADER:
-		kept = sfs_repairs_kept(sfs, f->fault.block);
 		return kept && kept->generation == f->kept.generation;
 	default:
 		return false;
@@ -57,7 +58,7 @@ report_fault(struct sfs_check *c, struct sfs_finding *f)
 		return;
 	c->faults++;
 	if (c->call)
-		c->call(c->arg, f);
+		c->call(c->arg, &f->fault);
 }
 
 /* Where a fault lies; the rest is 0 where it is not known. */
@@ -117,8 +118,7 @@ header_text(
 	else if (sfs_block_decode(&sfs->key, buf, block, &h))
 		snprintf(text, size, "the header is good, what it covers is not");
 	else if (says != block && sfs_block_decode(&sfs->key, buf, says, &h))
-		snprintf(text, size, "block %llu lies in its place",
-			(unsigned long long)says);
+		snprintf(text, size, "block %" PRIu64 " lies in its place", says);
 	else
 		snprintf(text, size, "the header is damaged, or of another volume");
 	return text;
@@ -130,51 +130,39 @@ header_text(
 struct gap {
 	const struct sfs_stream *s;
 	uint64_t first, last; /* sequences */
-	uint64_t block, generation; /* where they lay, as far as known */
+	struct sfs_head at; /* where they lay, as far as known */
 };
 
-static bool
-in_gap(const struct gap *g, const struct sfs_record_header *h)
-{
-	return h->stream == g->s->id && h->sequence >= g->first && h->sequence <= g->last;
-}
-
-/* The good records of the gap in a life of the block that a wide header has told of. */
-static bool
-scan_life(struct sfs_check *c, const struct gap *g, const struct sfs_record_header *wide,
-	struct sfs_record_header *first, uint64_t *last)
-{
-	const struct sfs_entry life = {.generation = wide->generation,
-		.first_sequence = wide->sequence - wide->index,
-		.end = c->sfs->root.block_size,
-		.stream = (uint16_t)wide->stream};
-	struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, wide->block, &life);
-	struct sfs_record_header h;
-	scan.sequence = g->first;
-	if (!sfs_scan_resync(&scan, g->last + 1, first))
-		return false;
-	while (sfs_scan_resync(&scan, g->last + 1, &h))
-		;
-	*last = scan.sequence - 1;
-	return true;
-}
-
-/* The first good record of the gap in the block's bytes, wherever; also the last one. */
+/*
+ * The first good record of the gap in the block's bytes, wherever; also the last one. They are of a
+ * life of the block that a wide header tells of.
+ */
 static bool
 scan_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 	struct sfs_record_header *first, uint64_t *last)
 {
-	uint32_t size = c->sfs->root.block_size;
+	const uint32_t size = c->sfs->root.block_size;
 	struct sfs_record_header h;
 	uint64_t tried = 0; /* generation */
 	for (uint32_t pos = SFS_BLOCK_HEADER; pos + SFS_RECORD_WIDE <= size; pos += 8) {
 		if (!sfs_record_identify(
 			    &c->sfs->key, block, pos, c->buf + pos, size - pos, &h) ||
-			!in_gap(g, &h) || h.generation == tried)
+			h.stream != g->s->id || h.sequence < g->first ||
+			h.sequence > g->last || h.generation == tried)
 			continue;
-		if (scan_life(c, g, &h, first, last))
-			return true;
 		tried = h.generation;
+		const struct sfs_entry life = {.generation = h.generation,
+			.first_sequence = h.sequence - h.index,
+			.end = size,
+			.stream = (uint16_t)h.stream};
+		struct sfs_scan scan = sfs_scan_of(c->sfs, c->buf, block, &life);
+		scan.sequence = g->first;
+		if (!sfs_scan_resync(&scan, g->last + 1, first))
+			continue;
+		while (sfs_scan_resync(&scan, g->last + 1, &h))
+			;
+		*last = scan.sequence - 1;
+		return true;
 	}
 	return false;
 }
@@ -198,25 +186,6 @@ is_orphan(struct sfs_check *c, const struct gap *g, uint32_t block,
 	       first->generation >= g->s->oldest_generation;
 }
 
-static void
-orphan_found(struct sfs_check *c, const struct gap *g, uint32_t block,
-	const struct sfs_record_header *first)
-{
-	const struct place p = {g->s, block, first->generation};
-	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, &p, 0, 0,
-		"the block header and the first record are damaged: no reader finds the "
-		"others");
-	f.kept = (struct sfs_map_entry){
-		.stream = g->s->id,
-		.flags = SFS_REPAIR_KEPT,
-		.block = block,
-		.generation = first->generation,
-		.first_sequence = first->sequence - first->index,
-		.end = SFS_BLOCK_HEADER,
-	};
-	report_fault(c, &f);
-}
-
 #define SEARCHES_MAX 64
 
 /*
@@ -226,72 +195,70 @@ orphan_found(struct sfs_check *c, const struct gap *g, uint32_t block,
 static bool
 find_orphans(struct sfs_check *c, const struct gap *g)
 {
-	struct sfs_record_header first;
-	uint64_t last = 0, from = g->first;
+	struct gap rest = *g;
 	bool any = false;
 	/* by sequence, as the blocks' places need not be in order */
 	/* where a whole device is gone, it is not worth a look for each of its blocks */
-	while (c->searches++ < SEARCHES_MAX) {
-		uint64_t best = UINT64_MAX, best_last = 0;
-		struct sfs_record_header best_first;
-		uint32_t block = SFS_NONE;
-		struct gap rest = {g->s, from, g->last, 0, 0};
+	while (rest.first <= g->last && c->searches++ < SEARCHES_MAX) {
+		struct sfs_record_header first, best = {.sequence = UINT64_MAX};
+		uint64_t last = 0, best_last = 0;
 		for (uint32_t b = 0; b < c->sfs->root.blocks; b++) {
 			if (!is_orphan(c, &rest, b, &first, &last) ||
-				first.sequence >= best)
+				first.sequence >= best.sequence)
 				continue;
-			best = first.sequence;
+			best = first;
 			best_last = last;
-			best_first = first;
-			block = b;
 		}
-		if (block == SFS_NONE)
-			return any;
-		orphan_found(c, g, block, &best_first);
-		any = true;
-		from = best_last + 1;
-		if (from > g->last)
+		if (best.generation == 0)
 			break;
+		const struct place p = {g->s, best.block, best.generation};
+		struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, &p, 0, 0,
+			"the block header and the first record are damaged: no reader "
+			"finds the others");
+		f.kept = (struct sfs_map_entry){
+			.stream = g->s->id,
+			.flags = SFS_REPAIR_KEPT,
+			.block = best.block,
+			.generation = best.generation,
+			.first_sequence = best.sequence - best.index,
+			.end = SFS_BLOCK_HEADER,
+		};
+		report_fault(c, &f);
+		any = true;
+		rest.first = best_last + 1;
 	}
 	return any;
-}
-
-/*
- * What is known of the block that the gap's records lay in; false: it is another one, nobody knows
- * which.
- */
-static bool
-why_missing(struct sfs_check *c, const struct gap *g, char *text, size_t size)
-{
-	struct sfs *sfs = c->sfs;
-	const char *lost = sfs->lost > 0 ? ", on a device that was left out" : "";
-	struct sfs_block_header h;
-	char why[100];
-	bool known = g->block < sfs->root.blocks;
-	snprintf(text, size, "the records are lost with their block%s", lost);
-	if (!known || !sfs_block_there(sfs, g->block) ||
-		sfs_read_block(sfs, g->block, 0, SFS_SECTOR, c->buf) < 0)
-		return known;
-	bool good = sfs_block_decode(&sfs->key, c->buf, g->block, &h);
-	/* the stream went on behind this one, without what lay on the device in between */
-	if (good && h.generation == g->generation && sfs->lost > 0)
-		return false;
-	snprintf(text, size, "the records are lost with their block: %s",
-		good ? "another one was written over it"
-		     : header_text(sfs, c->buf, g->block, why, sizeof(why)));
-	return true;
 }
 
 static void
 missing(struct sfs_check *c, const struct gap *g)
 {
-	char text[200];
-	if (sfs_repairs_cover(c->sfs, g->s->id, g->first, g->last) || find_orphans(c, g))
+	struct sfs *sfs = c->sfs;
+	struct place p = {g->s, g->at.block, g->at.generation};
+	struct sfs_block_header h;
+	char text[200], why[100];
+	if (sfs_repairs_cover(sfs, g->s->id, g->first, g->last) || find_orphans(c, g))
 		return;
-	bool known = why_missing(c, g, text, sizeof(text));
-	const struct place p = {g->s, known ? g->block : SFS_NO_BLOCK, g->generation};
-	found(c, &p, SFS_FAULT_MISSING, 0, c->sfs->root.block_size, g->first, g->last,
-		text);
+	snprintf(text, sizeof(text), "the records are lost with their block%s",
+		sfs->lost > 0 ? ", on a device that was left out" : "");
+	if (p.block >= sfs->root.blocks) {
+		p.block = SFS_NO_BLOCK;
+	} else if (sfs_block_there(sfs, p.block) &&
+		   sfs_read_block(sfs, p.block, 0, SFS_SECTOR, c->buf) == 0) {
+		bool good = sfs_block_decode(&sfs->key, c->buf, p.block, &h);
+		/*
+		 * the stream went on behind this one, without what lay on the device in between:
+		 * they lay in another one, nobody knows which
+		 */
+		if (good && h.generation == p.generation && sfs->lost > 0)
+			p.block = SFS_NO_BLOCK;
+		else
+			snprintf(text, sizeof(text),
+				"the records are lost with their block: %s",
+				good ? "another one was written over it"
+				     : header_text(sfs, c->buf, p.block, why, sizeof(why)));
+	}
+	found(c, &p, SFS_FAULT_MISSING, 0, sfs->root.block_size, g->first, g->last, text);
 }
 
 /*
@@ -301,19 +268,15 @@ missing(struct sfs_check *c, const struct gap *g)
 static bool
 find_place(struct sfs_check *c, struct gap *g, uint32_t behind)
 {
-	const struct sfs_head *head = &c->streams[g->s->id].head;
-	struct sfs_block_header h = {
-		.prev_block = head->block, .prev_generation = head->generation};
+	struct sfs_block_header h = {.prev = c->streams[g->s->id].head};
 	struct sfs_entry e;
 	if (behind != SFS_NONE && (!sfs_view_entry(c->sfs, behind, &e) ||
 					  !sfs_read_header(c->sfs, behind, &h) ||
 					  h.generation != e.generation))
 		return false;
-	if (h.prev_generation == 0)
-		return false;
-	g->block = h.prev_block;
-	g->generation = h.prev_generation;
-	return true;
+	if (h.prev.generation != 0)
+		g->at = h.prev;
+	return h.prev.generation != 0;
 }
 
 /*
@@ -324,7 +287,7 @@ static bool
 check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_entry *e,
 	uint64_t first, uint64_t last)
 {
-	struct gap g = {s, first, last, SFS_NO_BLOCK, 0};
+	struct gap g = {s, first, last, {.block = SFS_NO_BLOCK}};
 	struct sfs_entry n = {.first_sequence = s->last_sequence + 1};
 	if (c->sfs->live || c->sfs->writer || sfs_repairs_cover(c->sfs, s->id, first, last))
 		return false;
@@ -334,7 +297,7 @@ check_tail(struct sfs_check *c, const struct sfs_stream *s, const struct sfs_ent
 		return false;
 	if (!find_place(c, &g, e->next))
 		return find_orphans(c, &g);
-	if (g.generation <= e->generation)
+	if (g.at.generation <= e->generation)
 		return false;
 	missing(c, &g);
 	return true;
@@ -344,7 +307,7 @@ static void
 missing_before(struct sfs_check *c, const struct sfs_stream *s, uint32_t block,
 	uint64_t first, uint64_t last)
 {
-	struct gap g = {s, first, last, SFS_NO_BLOCK, 0};
+	struct gap g = {s, first, last, {.block = SFS_NO_BLOCK}};
 	find_place(c, &g, block);
 	missing(c, &g);
 }
@@ -397,39 +360,27 @@ block_gone(struct sfs_check *c, uint32_t block, uint64_t generation)
 	       sfs_block_gone(sfs, block, generation);
 }
 
-/* NULL: it is as the table has it. buf: its bytes. */
-static const char *
-header_fault(const struct sfs *sfs, const uint8_t *buf, uint32_t block,
-	const struct sfs_entry *e, char *text, size_t size)
-{
-	struct sfs_block_header h;
-	char why[100];
-	if (!sfs_block_decode(&sfs->key, buf, block, &h)) {
-		snprintf(text, size, "the block header is damaged: %s",
-			header_text(sfs, buf, block, why, sizeof(why)));
-		return text;
-	}
-	if (h.kind != SFS_KIND_DATA || h.generation != e->generation ||
-		h.stream != e->stream || h.first_sequence != e->first_sequence) {
-		snprintf(text, size,
-			"the block is of generation %llu, by the map it should be %llu",
-			(unsigned long long)h.generation,
-			(unsigned long long)e->generation);
-		return text;
-	}
-	return buf[6] || buf[7] ? "the block header: reserved bytes are not zero" : NULL;
-}
-
 static void
 check_header(struct sfs_check *c, const struct place *p, const struct sfs_entry *e)
 {
-	char text[200];
-	uint32_t block = (uint32_t)p->block;
-	const char *why = header_fault(c->sfs, c->buf, block, e, text, sizeof(text));
-	if (!why)
+	struct sfs_block_header h;
+	char text[200], why[100];
+	if (!sfs_block_decode(&c->sfs->key, c->buf, p->block, &h))
+		snprintf(text, sizeof(text), "the block header is damaged: %s",
+			header_text(c->sfs, c->buf, p->block, why, sizeof(why)));
+	else if (h.kind != SFS_KIND_DATA || h.generation != e->generation ||
+		 h.stream != e->stream || h.first_sequence != e->first_sequence)
+		snprintf(text, sizeof(text),
+			"the block is of generation %" PRIu64
+			", by the map it should be %" PRIu64,
+			h.generation, e->generation);
+	else if (c->buf[6] || c->buf[7])
+		snprintf(text, sizeof(text),
+			"the block header: reserved bytes are not zero");
+	else
 		return;
-	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, p, 0, 0, why);
-	f.kept = sfs_map_entry_make(e, block, SFS_REPAIR_KEPT);
+	struct sfs_finding f = fault_at(c, SFS_FAULT_HEADER, p, 0, 0, text);
+	f.kept = sfs_map_entry_make(e, (uint32_t)p->block, SFS_REPAIR_KEPT);
 	report_fault(c, &f);
 }
 
@@ -450,15 +401,6 @@ check_padding(struct sfs_check *c, const struct place *p, uint32_t pos,
 			"the bytes behind the record are not zero");
 		return;
 	}
-}
-
-/* Beside a writer, something may have been deleted since the block was looked at. */
-static bool
-was_cut(struct sfs_check *c, const struct place *p)
-{
-	struct sfs_entry now;
-	return sfs_view_entry(c->sfs, p->block, &now) && now.generation == p->generation &&
-	       (now.flags & SFS_ENTRY_CUT);
 }
 
 /*
@@ -483,6 +425,7 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 	bool cut = e->flags & SFS_ENTRY_CUT;
 	struct sfs_map_entry hole;
 	struct sfs_record_header h;
+	struct sfs_entry now;
 	while (scan.sequence < end) {
 		if (cut && sfs_hole_at(c->sfs, p->s->id, scan.sequence, &hole)) {
 			scan.sequence = hole.first_sequence + hole.records;
@@ -499,8 +442,12 @@ check_records(struct sfs_check *c, const struct place *p, const struct sfs_entry
 		}
 		if (block_gone(c, p->block, e->generation))
 			return 0;
-		if (!cut && (cut = was_cut(c, p)))
+		/* beside a writer, something may have been deleted since it was looked at */
+		if (!cut && sfs_view_entry(c->sfs, p->block, &now) &&
+			now.generation == p->generation && (now.flags & SFS_ENTRY_CUT)) {
+			cut = true;
 			continue;
+		}
 		if (state == SFS_RECORD_BAD)
 			from = h.offset;
 		scan.sequence++;
@@ -540,13 +487,6 @@ check_live(struct sfs_check *c, const struct place *p, const struct sfs_entry *e
 			e->first_sequence + e->records - 1, err.text);
 }
 
-/* What a crash has left of a record that was written together with the one before it. */
-static bool
-cut_off(const struct sfs_check *c, uint32_t pos)
-{
-	return pos + 8 <= c->sfs->root.block_size && sfs_record_begins(c->buf + pos);
-}
-
 static void
 check_block(struct sfs_check *c, uint32_t block)
 {
@@ -566,7 +506,10 @@ check_block(struct sfs_check *c, uint32_t block)
 	check_header(c, &p, &e);
 	uint32_t pos = check_records(c, &p, &e);
 	uint32_t sector = (uint32_t)sfs_sector_up(pos);
-	if (pos > 0 && !cut_off(c, pos) && !is_zero(c->buf, pos, sector))
+	/* what a crash has left of a record that was written together with the one before it */
+	bool cut_off =
+		pos + 8 <= c->sfs->root.block_size && sfs_record_begins(c->buf + pos);
+	if (pos > 0 && !cut_off && !is_zero(c->buf, pos, sector))
 		found(c, &p, SFS_FAULT_PADDING, pos, sector, 0, 0,
 			"the bytes behind the last record are not zero");
 }
@@ -657,26 +600,13 @@ check_roots(struct sfs_check *c)
 	free(buf);
 }
 
-/* The newest block of the interval that the map knows nothing of; 0: it knows all. */
-static uint64_t
-newer_than(struct sfs_check *c, uint64_t pos, uint64_t generation)
-{
-	uint64_t first = pos - (c->sfs->root.map_interval - 1), newest = generation;
-	for (uint64_t b = first; b < pos; b++) {
-		struct sfs_block_header h;
-		if (sfs_read_header(c->sfs, b, &h) && h.generation > newest)
-			newest = h.generation;
-	}
-	return newest > generation ? newest : 0;
-}
-
 static void
 check_map(struct sfs_check *c, uint64_t pos)
 {
+	const uint32_t size = c->sfs->root.block_size;
 	const struct place p = {.block = pos};
-	struct sfs_block_header h;
+	struct sfs_block_header h, b;
 	char why[160], text[160];
-	uint64_t newer;
 	if (!sfs_map_read(c->sfs, pos, c->buf, &h)) {
 		snprintf(text, sizeof(text), "the block map is damaged: %s",
 			header_text(c->sfs, c->buf, pos, why, sizeof(why)));
@@ -685,38 +615,32 @@ check_map(struct sfs_check *c, uint64_t pos)
 	}
 	uint32_t end = SFS_BLOCK_HEADER + (h.entries + h.late) * SFS_MAP_ENTRY;
 	bool reserved = c->buf[6] || c->buf[7];
-	if (reserved || !is_zero(c->buf, end, c->sfs->root.block_size))
+	if (reserved || !is_zero(c->buf, end, size))
 		found(c, &p, SFS_FAULT_MAP, reserved ? 6 : end, 0, 0, 0,
 			"the block map: bytes that must be zero are not");
-	newer = newer_than(c, pos, h.generation);
-	if (newer == 0)
+	/* the newest block of the interval: does the map know of it? */
+	uint64_t newest = h.generation;
+	for (uint64_t at = pos - (c->sfs->root.map_interval - 1); at < pos; at++)
+		if (sfs_read_header(c->sfs, at, &b) && b.generation > newest)
+			newest = b.generation;
+	if (newest == h.generation)
 		return;
 	snprintf(text, sizeof(text),
-		"the block map is of generation %llu, a block it should list is of "
-		"generation %llu",
-		(unsigned long long)h.generation, (unsigned long long)newer);
+		"the block map is of generation %" PRIu64
+		", a block it should list is of generation %" PRIu64,
+		h.generation, newest);
 	struct sfs_finding f = fault_at(c, SFS_FAULT_MAP, &p, 0, 0, text);
 	f.stale = true;
 	report_fault(c, &f);
 }
 
-static void
-check_maps(struct sfs_check *c)
-{
-	const struct sfs_root *r = &c->sfs->root;
-	if (c->sfs->live || c->sfs->writer)
-		return;
-	for (uint64_t pos = r->map_interval - 1; pos < r->blocks; pos += r->map_interval)
-		if (sfs_map_knows_all(c->sfs, &c->sfs->root, pos) &&
-			sfs_block_there(c->sfs, pos))
-			check_map(c, pos);
-}
-
 int64_t
-sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *records,
+sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	uint64_t *uuid_faults, struct pr_error *err)
 {
 	struct sfs_check c = {.sfs = sfs, .call = call, .arg = arg};
+	const bool settled = !sfs->live && !sfs->writer;
+	const uint32_t step = sfs->root.map_interval;
 	struct sfs_stream s;
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
@@ -725,7 +649,11 @@ sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *recor
 	if (c.buf && c.streams) {
 		check_devices(&c);
 		check_roots(&c);
-		check_maps(&c);
+		for (uint64_t map = step - 1; settled && map < sfs->root.blocks;
+			map += step)
+			if (sfs_map_knows_all(sfs, &sfs->root, map) &&
+				sfs_block_there(sfs, map))
+				check_map(&c, map);
 		for (uint32_t b = 0; b < sfs->root.blocks; b++)
 			check_block(&c, b);
 		for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
@@ -743,23 +671,9 @@ sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *recor
 	return c.faults;
 }
 
-struct caller {
-	sfs_fault_call call;
-	void *arg;
-};
-
-static void
-tell(void *arg, const struct sfs_finding *f)
-{
-	const struct caller *caller = arg;
-	if (caller->call)
-		caller->call(caller->arg, &f->fault);
-}
-
 int64_t
 sfs_check(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	struct pr_error *err)
 {
-	struct caller caller = {call, arg};
-	return sfs_check_all(sfs, tell, &caller, records, NULL, err);
+	return sfs_check_all(sfs, call, arg, records, NULL, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "logger/streamfs/internal.h"
@@ -101,27 +101,10 @@ ahead_create(struct sfs *sfs)
 		return NULL;
 	}
 	a->sfs = sfs;
-	a->count = SFS_AHEAD_BYTES / sfs->root.block_size;
-	a->count = a->count < 1                  ? 1
-		   : a->count > SFS_AHEAD_BLOCKS ? SFS_AHEAD_BLOCKS
-						 : a->count;
+	uint32_t fit = SFS_AHEAD_BYTES / sfs->root.block_size;
+	fit = fit > 0 ? fit : 1;
+	a->count = fit < SFS_AHEAD_BLOCKS ? fit : SFS_AHEAD_BLOCKS;
 	return a;
-}
-
-/* Waits for what is under way. */
-static void
-ahead_destroy(struct sfs_ahead **ahead)
-{
-	struct sfs_ahead *a = *ahead;
-	*ahead = NULL;
-	if (!a)
-		return;
-	for (uint32_t i = 0; i < a->count; i++) {
-		while (a->at[i].busy)
-			reap(a->sfs, true);
-		free(a->at[i].buf);
-	}
-	free(a);
 }
 
 static struct ahead_block *
@@ -143,50 +126,37 @@ unused(struct sfs_ahead *a, uint64_t passed)
 	return NULL;
 }
 
-static bool
-read_block(struct sfs_ahead *a, struct ahead_block *b, uint32_t block,
-	const struct sfs_entry *e)
-{
-	if (!b->buf)
-		b->buf = sfs_read_buffer(a->sfs->root.block_size);
-	if (!b->buf)
-		return false;
-	b->r = (struct sfs_request){.into = b->buf, .len = sfs_sector_up(e->end)};
-	sfs_locate(a->sfs, block, &b->r.disk, &b->r.offset);
-	b->generation = 0;
-	if (b->r.disk->missing)
-		return false;
-	b->block = block;
-	b->generation = e->generation;
-	b->busy = true;
-	sfs_queue_submit(&a->sfs->reads, &b->r);
-	return true;
-}
-
-/* Blocks in shared memory are copied from there, and the open one grows. */
-static bool
-worth_it(const struct sfs_entry *e)
-{
-	return e->state == SFS_SEALED && e->slot == SFS_NONE && !(e->flags & SFS_ENTRY_CUT);
-}
-
 /* The cursor is in the block that this is the entry of: starts reading those behind it. */
 static void
 ahead_start(struct sfs_ahead *a, const struct sfs_entry *e)
 {
+	struct sfs *sfs = a->sfs;
 	struct sfs_entry at = *e, n;
-	reap(a->sfs, false);
-	for (uint32_t i = 0; i < a->count && !writer_behind(a->sfs); i++) {
+	reap(sfs, false);
+	for (uint32_t i = 0; i < a->count && !writer_behind(sfs); i++) {
 		uint32_t block = at.next;
-		if (block == SFS_NONE || !sfs_view_entry(a->sfs, block, &n) ||
+		if (block == SFS_NONE || !sfs_view_entry(sfs, block, &n) ||
 			n.stream != e->stream || n.generation <= at.generation)
 			break;
 		at = n;
-		if (!worth_it(&n) || find(a, block, n.generation))
+		/* blocks in shared memory are copied from there, and the open one grows */
+		if (n.state != SFS_SEALED || n.slot != SFS_NONE ||
+			(n.flags & SFS_ENTRY_CUT) || find(a, block, n.generation))
 			continue;
 		struct ahead_block *b = unused(a, e->generation);
-		if (!b || !read_block(a, b, block, &n))
+		if (b && !b->buf)
+			b->buf = sfs_read_buffer(sfs->root.block_size);
+		if (!b || !b->buf)
 			break;
+		b->r = (struct sfs_request){.into = b->buf, .len = sfs_sector_up(n.end)};
+		sfs_locate(sfs, block, &b->r.disk, &b->r.offset);
+		b->generation = 0;
+		if (b->r.disk->missing)
+			break;
+		b->block = block;
+		b->generation = n.generation;
+		b->busy = true;
+		sfs_queue_submit(&sfs->reads, &b->r);
 	}
 }
 
@@ -267,15 +237,22 @@ sfs_cursor_open(
 	return c;
 }
 
+/* Waits for what is read ahead. */
 void
 sfs_cursor_close(struct sfs_cursor **cursor)
 {
-	if (!*cursor)
-		return;
-	ahead_destroy(&(*cursor)->ahead);
-	free((*cursor)->buf);
-	free(*cursor);
+	struct sfs_cursor *c = *cursor;
 	*cursor = NULL;
+	if (!c)
+		return;
+	for (uint32_t i = 0; c->ahead && i < c->ahead->count; i++) {
+		while (c->ahead->at[i].busy)
+			reap(c->sfs, true);
+		free(c->ahead->at[i].buf);
+	}
+	free(c->ahead);
+	free(c->buf);
+	free(c);
 }
 
 /* Goes to the first record of a block. */
@@ -314,7 +291,7 @@ younger_block(struct sfs_cursor *c, const struct sfs_stream *s, uint32_t *block,
 }
 
 /*
- * The cursor's block is no more. 1: placed anew; 0: nothing there yet; SFS_EXPIRED when records
+ * The cursor's block is no more. 2: placed anew; 0: nothing there yet; SFS_EXPIRED when records
  * that it has not given are gone. A block that a crash has taken leaves nothing behind: the cursor
  * goes on with what has been appended since.
  */
@@ -331,12 +308,11 @@ replace(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *err)
 	c->sequence = e.first_sequence;
 	c->seeking = false;
 	if (!lost)
-		return 1;
-	pr_error_set(err,
-		"stream %s: records %llu to %llu were recycled before they were read",
-		s->name, (unsigned long long)from,
-		(unsigned long long)(e.first_sequence - 1));
-	return SFS_EXPIRED;
+		return 2;
+	return sfs_fail(err, SFS_EXPIRED,
+		"stream %s: records %" PRIu64 " to %" PRIu64
+		" were recycled before they were read",
+		s->name, from, e.first_sequence - 1);
 }
 
 /* Those records are not to be had: what a repair has dropped is as good as recycled. */
@@ -345,6 +321,16 @@ records_lost(struct sfs_cursor *c, uint64_t from, uint64_t to)
 {
 	return from > 0 && sfs_repairs_cover(c->sfs, c->stream, from, to) ? SFS_EXPIRED
 									  : SFS_CORRUPT;
+}
+
+static int
+block_lost(struct sfs_cursor *c, uint64_t from, uint64_t to, struct pr_error *err)
+{
+	pr_error_set(err,
+		"records %" PRIu64 " to %" PRIu64
+		" of the stream are lost with their block",
+		from, to);
+	return records_lost(c, from, to);
 }
 
 /*
@@ -365,10 +351,7 @@ place_first(struct sfs_cursor *c, const struct sfs_stream *s, struct pr_error *e
 	c->sequence = e.first_sequence;
 	if (e.first_sequence <= s->first_sequence)
 		return 2;
-	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
-		(unsigned long long)s->first_sequence,
-		(unsigned long long)(e.first_sequence - 1));
-	return records_lost(c, s->first_sequence, e.first_sequence - 1);
+	return block_lost(c, s->first_sequence, e.first_sequence - 1, err);
 }
 
 /* A walk over what the cursor has of its block, from its place on. */
@@ -429,10 +412,9 @@ skip_damage(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *er
 		hole.first_sequence > from && hole.first_sequence < c->sequence)
 		c->sequence = hole.first_sequence;
 	pr_error_set(err,
-		"block %u is damaged at byte %u: records %llu to %llu of the stream are "
-		"lost",
-		c->block, at, (unsigned long long)from,
-		(unsigned long long)(c->sequence - 1));
+		"block %u is damaged at byte %u: records %" PRIu64 " to %" PRIu64
+		" of the stream are lost",
+		c->block, at, from, c->sequence - 1);
 	return records_lost(c, from, c->sequence - 1);
 }
 
@@ -445,35 +427,8 @@ give(struct sfs_cursor *c, const struct sfs_record_header *h, struct sfs_record 
 	if (!sfs_permitted(c->sfs, h->permission))
 		return sfs_fail(
 			err, SFS_DENIED, "the record's permission is %#x", h->permission);
-	sfs_record_out(c->sfs, h, c->buf + h->offset + h->size, out);
+	sfs_record_out(&c->sfs->key, h, c->buf + h->offset + h->size, out);
 	return 1;
-}
-
-/* The next record is deleted: it is passed by, with all that were along with it. 0: it is not. */
-static int
-pass_hole(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err)
-{
-	struct sfs_map_entry hole;
-	uint64_t from = c->sequence;
-	if (!(e->flags & SFS_ENTRY_CUT) || !sfs_hole_at(c->sfs, c->stream, from, &hole))
-		return 0;
-	c->sequence = hole.first_sequence + hole.records;
-	c->seeking = true;
-	pr_error_set(err, "records %llu to %llu of the stream were deleted",
-		(unsigned long long)from, (unsigned long long)(c->sequence - 1));
-	return SFS_DELETED;
-}
-
-/* Behind a hole, the place of the next record is known only by looking. */
-static void
-seek(struct sfs_cursor *c, const struct sfs_entry *e)
-{
-	struct sfs_scan scan = scan_from_here(c, e);
-	struct sfs_record_header h;
-	if (sfs_scan_resync(&scan, UINT64_MAX, &h)) {
-		c->offset = h.offset;
-		c->seeking = false;
-	}
 }
 
 /* The next record of the cursor's block, which has one. */
@@ -488,8 +443,12 @@ next_here(struct sfs_cursor *c, struct sfs_entry *e, struct sfs_record *out,
 		int rc = fill(c, e, err);
 		if (rc != SFS_OK)
 			return rc;
-		if (c->seeking)
-			seek(c, e);
+		/* behind a hole, the place of the next record is known only by looking */
+		struct sfs_scan scan = scan_from_here(c, e);
+		if (c->seeking && sfs_scan_resync(&scan, UINT64_MAX, &h)) {
+			c->offset = h.offset;
+			c->seeking = false;
+		}
 		if (look(c, e, &h) == SFS_RECORD_GOOD)
 			return give(c, &h, out, err);
 		if (!sfs_view_entry(c->sfs, c->block, e) ||
@@ -526,9 +485,7 @@ next_block(struct sfs_cursor *c, const struct sfs_entry *e, struct pr_error *err
 		c->sequence = n.first_sequence;
 	if (from == 0 || n.first_sequence <= from)
 		return 2;
-	pr_error_set(err, "records %llu to %llu of the stream are lost with their block",
-		(unsigned long long)from, (unsigned long long)(n.first_sequence - 1));
-	return records_lost(c, from, n.first_sequence - 1);
+	return block_lost(c, from, n.first_sequence - 1, err);
 }
 
 /* One step; 2: go on stepping. */
@@ -536,6 +493,7 @@ static int
 step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 {
 	struct sfs *sfs = c->sfs;
+	struct sfs_map_entry hole;
 	struct sfs_stream s;
 	struct sfs_entry e;
 	if (!sfs_view_stream(sfs, c->stream, &s))
@@ -543,15 +501,19 @@ step(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *err)
 	if (!c->placed)
 		return place_first(c, &s, err);
 	if (!sfs_view_entry(sfs, c->block, &e) || e.generation != c->generation ||
-		e.stream != c->stream || c->sequence == 0) {
-		int rc = replace(c, &s, err);
-		return rc == 1 ? 2 : rc;
-	}
-	if (c->sequence < e.first_sequence + e.records) {
-		int rc = pass_hole(c, &e, err);
-		return rc ? rc : next_here(c, &e, out, err);
-	}
-	return next_block(c, &e, err);
+		e.stream != c->stream || c->sequence == 0)
+		return replace(c, &s, err);
+	if (c->sequence >= e.first_sequence + e.records)
+		return next_block(c, &e, err);
+	if (!(e.flags & SFS_ENTRY_CUT) || !sfs_hole_at(sfs, c->stream, c->sequence, &hole))
+		return next_here(c, &e, out, err);
+	/* the next record is deleted: it is passed by, with all that were along with it */
+	uint64_t from = c->sequence;
+	c->sequence = hole.first_sequence + hole.records;
+	c->seeking = true;
+	return sfs_fail(err, SFS_DELETED,
+		"records %" PRIu64 " to %" PRIu64 " of the stream were deleted", from,
+		c->sequence - 1);
 }
 
 int
@@ -587,45 +549,21 @@ sfs_cursor_next(struct sfs_cursor *c, struct sfs_record *out, struct pr_error *e
  * its writer hashed there.
  */
 
-/* The cursor's block, which has the next record; or the one behind it. */
-static bool
-block_here(struct sfs_cursor *c, struct sfs_entry *e)
-{
-	struct sfs_entry n;
-
-	if (!c->placed || c->seeking || c->sequence == 0 ||
-		!sfs_view_entry(c->sfs, c->block, e) || e->generation != c->generation ||
-		e->stream != c->stream)
-		return false;
-	if (c->sequence < e->first_sequence + e->records)
-		return true;
-	if (e->next == SFS_NONE || !sfs_view_entry(c->sfs, e->next, &n) ||
-		n.stream != c->stream || n.generation <= e->generation ||
-		n.first_sequence != c->sequence || n.records == 0)
-		return false;
-	place_cursor(c, e->next, &n);
-	*e = n;
-	return true;
-}
-
 static bool
 header_at(struct sfs_cursor *c, const struct sfs_entry *e, uint32_t at,
 	struct sfs_record_header *h)
 {
-	const struct sfs_record_location place = {.block = c->block,
-		.generation = e->generation,
-		.first_sequence = e->first_sequence,
-		.stream = e->stream,
-		.offset = at};
+	struct sfs_scan scan = sfs_scan_of(c->sfs, NULL, c->block, e);
 	uint8_t bytes[SFS_RECORD_WIDE];
 	uint32_t end;
 
 	if (at >= e->end)
 		return false;
+	scan.place.offset = at;
 	end = e->end - at < sizeof(bytes) ? e->end : at + (uint32_t)sizeof(bytes);
 	return sfs_shm_copy(
 		       &c->sfs->shm, e->slot, c->block, e->generation, at, end, bytes) &&
-	       sfs_record_peek(&c->sfs->key, &place, bytes, end - at, h) &&
+	       sfs_record_peek(scan.key, &scan.place, bytes, end - at, h) &&
 	       h->sequence == c->sequence && h->length <= e->end - at - h->size;
 }
 
@@ -634,19 +572,30 @@ sfs_cursor_peek_shared(struct sfs_cursor *c, struct sfs_record *out)
 {
 	struct sfs *sfs = c->sfs;
 	struct sfs_record_header h;
-	struct sfs_entry e;
+	struct sfs_entry e, n;
 
 	if (sfs->w)
 		sfs_drop_lost_blocks(sfs);
-	if (!sfs->shm.header || !block_here(c, &e) || e.slot == SFS_NONE ||
-		(e.flags & SFS_ENTRY_CUT))
+	if (!sfs->shm.header || !c->placed || c->seeking || c->sequence == 0 ||
+		!sfs_view_entry(sfs, c->block, &e) || e.generation != c->generation ||
+		e.stream != c->stream)
 		return 0;
-	if (!header_at(c, &e, c->offset, &h) &&
-		!header_at(c, &e, (uint32_t)sfs_sector_up(c->offset), &h))
+	/* the cursor's block has the next record; or the one behind it */
+	if (c->sequence >= e.first_sequence + e.records) {
+		if (e.next == SFS_NONE || !sfs_view_entry(sfs, e.next, &n) ||
+			n.stream != c->stream || n.generation <= e.generation ||
+			n.first_sequence != c->sequence || n.records == 0)
+			return 0;
+		place_cursor(c, e.next, &n);
+		e = n;
+	}
+	if (e.slot == SFS_NONE || (e.flags & SFS_ENTRY_CUT) ||
+		(!header_at(c, &e, c->offset, &h) &&
+			!header_at(c, &e, (uint32_t)sfs_sector_up(c->offset), &h)) ||
+		!sfs_permitted(sfs, h.permission))
 		return 0;
-	if (!sfs_permitted(sfs, h.permission))
-		return 0;
-	sfs_record_out(sfs, &h, sfs_shm_data(&sfs->shm, e.slot) + h.offset + h.size, out);
+	sfs_record_out(
+		&sfs->key, &h, sfs_shm_data(&sfs->shm, e.slot) + h.offset + h.size, out);
 	return 1;
 }
 

@@ -126,54 +126,23 @@ write_zeros(struct sfs *sfs, uint32_t block, uint32_t from, uint32_t to, uint8_t
 	return rc;
 }
 
-static void
-erase_memory(struct sfs *sfs, const struct sfs_entry *e, uint32_t from, uint32_t to)
-{
-	if (e->slot != SFS_NONE)
-		memset(sfs_shm_data(&sfs->shm, e->slot) + from, 0, to - from);
-}
-
-struct eraser {
-	struct sfs *sfs;
-	uint8_t *bytes, *zeros; /* of a block */
-};
-
+/* Of one block, with room for its bytes, and as many zeros. */
 static int
-erase_part(struct eraser *w, uint32_t block, const struct sfs_map_entry *hole,
-	struct pr_error *err)
+erase_part(struct sfs *sfs, uint32_t block, const struct sfs_map_entry *hole,
+	uint8_t *bytes, uint8_t *zeros, struct pr_error *err)
 {
-	struct sfs *sfs = w->sfs;
 	const struct sfs_entry *e = &sfs->table.entry[block];
 	uint64_t first = hole->first_sequence, last = first + hole->records - 1;
 	uint64_t end = e->first_sequence + e->records;
 	uint32_t from = SFS_BLOCK_HEADER, to = (uint32_t)sfs_sector_up(e->end);
 	if (first > e->first_sequence || last + 1 < end) {
-		if (sfs_fetch(sfs, block, e, 0, e->end, w->bytes, err) != SFS_OK)
+		if (sfs_fetch(sfs, block, e, 0, e->end, bytes, err) != SFS_OK)
 			return -1;
-		place_of(sfs, block, w->bytes, first, last < end ? last : end - 1, &from,
-			&to);
+		place_of(sfs, block, bytes, first, last < end ? last : end - 1, &from, &to);
 	}
-	erase_memory(sfs, e, from, to);
-	return write_zeros(sfs, block, from, to, w->zeros, err);
-}
-
-static int
-erase_hole(struct eraser *w, const struct sfs_map_entry *hole, struct pr_error *err)
-{
-	const struct sfs_table *t = &w->sfs->table;
-	int rc = 0;
-	if (hole->stream >= t->streams)
-		return 0;
-	for (uint32_t b = t->stream[hole->stream].oldest; rc == 0 && b != SFS_NONE;
-		b = t->entry[b].next) {
-		const struct sfs_entry *e = &t->entry[b];
-		if (e->first_sequence >= hole->first_sequence + hole->records)
-			break;
-		if (e->first_sequence + e->records > hole->first_sequence &&
-			sfs_block_there(w->sfs, b))
-			rc = erase_part(w, b, hole, err);
-	}
-	return rc;
+	if (e->slot != SFS_NONE)
+		memset(sfs_shm_data(&sfs->shm, e->slot) + from, 0, to - from);
+	return write_zeros(sfs, block, from, to, zeros, err);
 }
 
 /*
@@ -183,15 +152,26 @@ erase_hole(struct eraser *w, const struct sfs_map_entry *hole, struct pr_error *
 static int
 erase_holes(struct sfs *sfs, struct pr_error *err)
 {
-	struct eraser w = {.sfs = sfs,
-		.bytes = sfs_read_buffer(sfs->root.block_size),
-		.zeros = sfs_buffer(sfs->root.block_size)};
-	int rc = w.bytes && w.zeros ? 0 : pr_error_set(err, "no memory to delete");
-	for (uint32_t i = 0; rc == 0 && i < sfs->holes; i++)
-		if (sfs->hole[i].flags & SFS_REPAIR_WIPE)
-			rc = erase_hole(&w, &sfs->hole[i], err);
-	free(w.bytes);
-	free(w.zeros);
+	const struct sfs_table *t = &sfs->table;
+	uint8_t *bytes = sfs_read_buffer(sfs->root.block_size);
+	uint8_t *zeros = sfs_buffer(sfs->root.block_size);
+	int rc = bytes && zeros ? 0 : pr_error_set(err, "no memory to delete");
+	for (uint32_t i = 0; i < sfs->holes; i++) {
+		const struct sfs_map_entry *h = &sfs->hole[i];
+		uint64_t end = h->first_sequence + h->records;
+		if (!(h->flags & SFS_REPAIR_WIPE) || h->stream >= t->streams)
+			continue;
+		for (uint32_t b = t->stream[h->stream].oldest;
+			rc == 0 && b != SFS_NONE && t->entry[b].first_sequence < end;
+			b = t->entry[b].next) {
+			const struct sfs_entry *e = &t->entry[b];
+			if (e->first_sequence + e->records > h->first_sequence &&
+				sfs_block_there(sfs, b))
+				rc = erase_part(sfs, b, h, bytes, zeros, err);
+		}
+	}
+	free(bytes);
+	free(zeros);
 	return rc;
 }
 
@@ -213,58 +193,6 @@ sfs_root_clean(struct sfs *sfs, struct pr_error *err)
  */
 #define BATCH 64u /* blocks under one root */
 
-bool
-sfs_wipe_noted(const struct sfs *sfs, uint32_t block)
-{
-	for (uint32_t i = 0; sfs->wipes && i < sfs->repairs; i++)
-		if ((sfs->repair[i].flags & SFS_REPAIR_WIPE) &&
-			sfs->repair[i].block == block)
-			return true;
-	return false;
-}
-
-static int
-make_room(struct sfs *sfs, uint32_t *most, struct pr_error *err)
-{
-	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs - sfs->holes;
-	if (room == 0)
-		return pr_error_set(err, "the root is full of notes of repairs: it has no "
-					 "room for what is to be deleted");
-	if (*most == 0 || *most > BATCH)
-		*most = BATCH;
-	if (*most > room)
-		*most = room;
-	return 0;
-}
-
-static void
-note(struct sfs *sfs, uint32_t block)
-{
-	const struct sfs_entry *e = &sfs->table.entry[block];
-	sfs->repair[sfs->repairs++] = (struct sfs_map_entry){
-		.stream = e->stream,
-		.flags = SFS_REPAIR_WIPE,
-		.block = block,
-		.generation = e->generation,
-	};
-	sfs->wipes++;
-}
-
-/*
- * Releases the block and zeroes its buffer. False whenever it cannot be released: a write is in
- * flight, its stream has unwritten or reserved records, or records in it are still to be erased.
- */
-static bool
-let_go(struct sfs *sfs, uint32_t block)
-{
-	uint32_t slot = sfs->table.entry[block].slot;
-	if (!sfs_block_release(sfs, block))
-		return false;
-	if (slot != SFS_NONE)
-		memset(sfs_shm_data(&sfs->shm, slot), 0, sfs->root.block_size);
-	return true;
-}
-
 static bool
 may_go(const struct sfs_entry *e, const struct sfs_delete_range *what)
 {
@@ -285,17 +213,30 @@ static void
 note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_range *what,
 	uint32_t most, struct sfs_trimmed *out)
 {
-	const struct sfs_stream *s = &sfs->table.stream[stream];
+	const struct sfs_table *t = &sfs->table;
 	uint32_t last = SFS_NONE;
-	for (uint32_t b = s->oldest; b != SFS_NONE; b = sfs->table.entry[b].next) {
-		const struct sfs_entry *e = &sfs->table.entry[b];
+	for (uint32_t b = t->stream[stream].oldest; b != SFS_NONE; b = t->entry[b].next) {
+		const struct sfs_entry *e = &t->entry[b];
 		uint64_t end = e->first_sequence + e->records;
+		uint32_t slot = e->slot;
 		if (!may_go(e, what))
 			break;
 		out->more = out->blocks == most;
-		if (out->more || !let_go(sfs, b))
+		/*
+		 * it cannot be released while a write is in flight, its stream has unwritten or
+		 * reserved records, or records in it are still to be erased
+		 */
+		if (out->more || !sfs_block_release(sfs, b))
 			break;
-		note(sfs, b);
+		if (slot != SFS_NONE)
+			memset(sfs_shm_data(&sfs->shm, slot), 0, t->block_size);
+		sfs->repair[sfs->repairs++] = (struct sfs_map_entry){
+			.stream = stream,
+			.flags = SFS_REPAIR_WIPE,
+			.block = b,
+			.generation = e->generation,
+		};
+		sfs->wipes++;
 		out->blocks++;
 		out->records +=
 			e->records - sfs_holes_records(sfs, stream, e->first_sequence, end);
@@ -307,41 +248,25 @@ note_oldest_deleted(struct sfs *sfs, uint32_t stream, const struct sfs_delete_ra
 		sfs_table_evict(&sfs->table, last);
 }
 
-/* What has a new life since needs no wiping. */
-static bool
-idle(const struct sfs *sfs, const struct sfs_map_entry *r)
-{
-	return r->block < sfs->table.blocks && sfs_block_there(sfs, r->block) &&
-	       (sfs->table.entry[r->block].state == SFS_FREE ||
-		       sfs->table.entry[r->block].state == SFS_RESERVED);
-}
-
-static void
-forget_notes(struct sfs *sfs)
-{
-	uint32_t kept = 0;
-	for (uint32_t i = 0; i < sfs->repairs; i++)
-		if (!(sfs->repair[i].flags & SFS_REPAIR_WIPE))
-			sfs->repair[kept++] = sfs->repair[i];
-	sfs->repairs = kept;
-	sfs->wipes = 0;
-}
-
 /* The next root is without the notes: no block is taken again before it. */
 int
 sfs_wipe(struct sfs *sfs, struct pr_error *err)
 {
+	uint32_t kept = 0;
 	if (sfs->erasing == 0)
 		sfs->redos = 0;
 	if (sfs->wipes == 0 && sfs->erasing == 0)
 		return 0;
 	uint8_t *zeros = sfs_buffer(sfs->root.block_size);
-	if (!zeros)
-		return pr_error_set(err, "no memory to delete");
-	int rc = 0;
+	int rc = zeros ? 0 : pr_error_set(err, "no memory to delete");
 	for (uint32_t i = 0; rc == 0 && i < sfs->repairs; i++) {
 		const struct sfs_map_entry *r = &sfs->repair[i];
-		if ((r->flags & SFS_REPAIR_WIPE) && idle(sfs, r))
+		if (!(r->flags & SFS_REPAIR_WIPE) || r->block >= sfs->table.blocks ||
+			!sfs_block_there(sfs, r->block))
+			continue;
+		/* what has a new life since needs no wiping */
+		uint8_t state = sfs->table.entry[r->block].state;
+		if (state == SFS_FREE || state == SFS_RESERVED)
 			rc = sfs_write_block(
 				sfs, r->block, 0, zeros, sfs->root.block_size, err);
 	}
@@ -351,7 +276,11 @@ sfs_wipe(struct sfs *sfs, struct pr_error *err)
 	if (rc == 0)
 		rc = sfs_sync_disks(sfs, err);
 	if (rc == 0) {
-		forget_notes(sfs);
+		for (uint32_t i = 0; i < sfs->repairs; i++)
+			if (!(sfs->repair[i].flags & SFS_REPAIR_WIPE))
+				sfs->repair[kept++] = sfs->repair[i];
+		sfs->repairs = kept;
+		sfs->wipes = 0;
 		sfs_holes_erased(sfs);
 		sfs_holes_publish(sfs);
 	}
@@ -373,14 +302,20 @@ store_and_wipe(struct sfs *sfs, struct pr_error *err)
 static int
 begin_deletion(struct sfs *sfs, int stream, uint32_t *most, struct pr_error *err)
 {
-	if (!sfs->w)
-		return pr_error_set(err, "the volume is open for reading only");
-	if (stream < 0 || (uint32_t)stream >= sfs->table.streams)
-		return pr_error_set(err, "no stream %d in the volume", stream);
+	if (sfs_check_stream(sfs, stream, err) != SFS_OK)
+		return -1;
 	/* an error may have left something of the last one */
 	if (sfs_flush(sfs, err) != SFS_OK || store_and_wipe(sfs, err) < 0)
 		return -1;
-	return make_room(sfs, most, err);
+	uint32_t room = SFS_REPAIRS_MAX - sfs->repairs - sfs->holes;
+	if (room == 0)
+		return pr_error_set(err, "the root is full of notes of repairs: it has no "
+					 "room for what is to be deleted");
+	if (*most == 0 || *most > BATCH)
+		*most = BATCH;
+	if (*most > room)
+		*most = room;
+	return 0;
 }
 
 int
@@ -411,6 +346,8 @@ struct deletion {
 	struct sfs_delete_range what;
 	uint8_t *bytes; /* of a block */
 	struct sfs_trimmed *out;
+	struct pr_error *err;
+	int rc; /* of the last read */
 	bool full; /* the root has no room for more */
 };
 
@@ -461,93 +398,76 @@ take_stretch(struct deletion *d, uint32_t block, const struct stretch *s)
 }
 
 /* What lies behind the block's last record in its sector is as it was written: zeros. */
-static int
-fetch(struct deletion *d, uint32_t block, uint32_t to, struct pr_error *err)
+static bool
+fetch(struct deletion *d, uint32_t block, uint32_t to)
 {
 	const struct sfs_entry *e = &d->sfs->table.entry[block];
 	uint32_t end = e->end < to ? e->end : to;
 	memset(d->bytes + end, 0, sfs_sector_up(end) - end);
-	return sfs_fetch(d->sfs, block, e, 0, end, d->bytes, err);
+	d->rc = sfs_fetch(d->sfs, block, e, 0, end, d->bytes, d->err);
+	return d->rc == SFS_OK;
 }
 
+/* Some of the block's records: each that can be read is looked at. */
 static bool
-take_whole(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
+take_some(struct deletion *d, uint32_t block)
 {
 	const struct sfs_entry *e = &d->sfs->table.entry[block];
-	struct stretch s = {.first = e->first_sequence,
+	struct sfs_scan scan = sfs_scan_of(d->sfs, d->bytes, block, e);
+	uint64_t end = e->first_sequence + e->records;
+	struct stretch s = {0};
+	struct sfs_map_entry hole;
+	struct sfs_record_header h;
+	if (!fetch(d, block, e->end))
+		return false;
+	while (sfs_scan_resync(&scan, end, &h)) {
+		bool take = within(d, h.min_time, h.max_time) &&
+			    h.sequence <= d->what.last &&
+			    !sfs_hole_at(d->sfs, d->stream, h.sequence, &hole);
+		if (s.records > 0 && (!take || h.sequence != s.first + s.records)) {
+			if (!take_stretch(d, block, &s))
+				return false;
+			s.records = 0;
+		}
+		if (!take)
+			continue;
+		if (s.records == 0)
+			s = (struct stretch){.first = h.sequence,
+				.from = h.offset,
+				.min_time = h.min_time,
+				.max_time = h.max_time};
+		s.records++;
+		s.to = scan.pos;
+		s.bytes += s.to - h.offset;
+		s.min_time = h.min_time < s.min_time ? h.min_time : s.min_time;
+		s.max_time = h.max_time > s.max_time ? h.max_time : s.max_time;
+	}
+	return take_stretch(d, block, &s);
+}
+
+/* False: no more can be taken by this call. */
+static bool
+take_block(struct deletion *d, uint32_t block)
+{
+	const struct sfs_entry *e = &d->sfs->table.entry[block];
+	const struct stretch all = {.first = e->first_sequence,
 		.records = e->records,
 		.bytes = e->end - SFS_BLOCK_HEADER,
 		.from = SFS_BLOCK_HEADER,
 		.to = (uint32_t)sfs_sector_up(e->end),
 		.min_time = e->min_time,
 		.max_time = e->max_time};
-	*rc = fetch(d, block, SFS_SECTOR, err);
-	return *rc == SFS_OK && take_stretch(d, block, &s);
+	if (!within(d, e->min_time, e->max_time) || (e->flags & SFS_ENTRY_CUT) ||
+		e->first_sequence + e->records - 1 > d->what.last)
+		return take_some(d, block);
+	return fetch(d, block, SFS_SECTOR) && take_stretch(d, block, &all);
 }
 
 static void
-extend(struct stretch *s, const struct sfs_record_header *h)
+take_from_middle(struct deletion *d)
 {
-	uint32_t end = sfs_record_end(h);
-	if (s->records == 0)
-		*s = (struct stretch){.first = h->sequence,
-			.from = h->offset,
-			.min_time = h->min_time,
-			.max_time = h->max_time};
-	s->records++;
-	s->to = end;
-	s->bytes += end - h->offset;
-	s->min_time = h->min_time < s->min_time ? h->min_time : s->min_time;
-	s->max_time = h->max_time > s->max_time ? h->max_time : s->max_time;
-}
-
-static bool
-wanted(const struct deletion *d, const struct sfs_record_header *h)
-{
-	struct sfs_map_entry hole;
-	return within(d, h->min_time, h->max_time) && h->sequence <= d->what.last &&
-	       !sfs_hole_at(d->sfs, d->stream, h->sequence, &hole);
-}
-
-/* Some of the block's records: each that can be read is looked at. */
-static bool
-take_some(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
-{
-	const struct sfs_entry *e = &d->sfs->table.entry[block];
-	struct sfs_scan scan = sfs_scan_of(d->sfs, d->bytes, block, e);
-	uint64_t end = e->first_sequence + e->records;
-	struct stretch s = {0};
-	struct sfs_record_header h;
-	*rc = fetch(d, block, e->end, err);
-	while (*rc == SFS_OK && sfs_scan_resync(&scan, end, &h)) {
-		bool take = wanted(d, &h);
-		if (s.records > 0 && (!take || h.sequence != s.first + s.records)) {
-			if (!take_stretch(d, block, &s))
-				return false;
-			s.records = 0;
-		}
-		if (take)
-			extend(&s, &h);
-	}
-	return *rc == SFS_OK && take_stretch(d, block, &s);
-}
-
-static bool
-take_block(struct deletion *d, uint32_t block, struct pr_error *err, int *rc)
-{
-	const struct sfs_entry *e = &d->sfs->table.entry[block];
-	bool whole = within(d, e->min_time, e->max_time) &&
-		     e->first_sequence + e->records - 1 <= d->what.last &&
-		     !(e->flags & SFS_ENTRY_CUT);
-	return whole ? take_whole(d, block, err, rc) : take_some(d, block, err, rc);
-}
-
-static int
-take_from_middle(struct deletion *d, struct pr_error *err)
-{
-	const struct sfs_table *t = &d->sfs->table;
+	struct sfs_table *t = &d->sfs->table;
 	uint32_t blocks = 0;
-	int rc = SFS_OK;
 	for (uint32_t b = t->stream[d->stream].oldest; b != SFS_NONE;
 		b = t->entry[b].next) {
 		const struct sfs_entry *e = &t->entry[b];
@@ -558,43 +478,21 @@ take_from_middle(struct deletion *d, struct pr_error *err)
 			e->min_time > d->what.until || sfs_hole_covers(d->sfs, e))
 			continue;
 		d->out->more = blocks == d->most;
-		if (d->out->more || !take_block(d, b, err, &rc))
+		if (d->out->more || !take_block(d, b))
 			break;
 		blocks += d->out->records > before;
 	}
-	return rc;
-}
-
-static int
-no_room(const struct deletion *d, struct pr_error *err)
-{
-	const struct sfs *sfs = d->sfs;
-	if (sfs->holes == 0)
-		return pr_error_set(err, "the root has no room for notes of what is to be "
-					 "deleted: the volume has too many streams");
-	return pr_error_set(err,
-		"the volume already has %u deleted ranges and can record no more until "
-		"some are overwritten: delete one range that spans several of them, or "
-		"everything up to a time",
-		sfs->holes);
-}
-
-/* What was taken is durable, then gone; at the end from the root's redo sectors, too. */
-static int
-finish(struct sfs *sfs, bool more, struct pr_error *err)
-{
-	if (store_and_wipe(sfs, err) < 0)
-		return -1;
-	return more ? 0 : sfs_root_clean(sfs, err);
 }
 
 int
 sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, uint32_t most,
 	struct sfs_trimmed *out, struct pr_error *err)
 {
-	struct deletion d = {
-		.sfs = sfs, .stream = (uint32_t)stream, .what = *range, .out = out};
-	int rc = SFS_OK;
+	struct deletion d = {.sfs = sfs,
+		.stream = (uint32_t)stream,
+		.what = *range,
+		.out = out,
+		.err = err};
 	*out = (struct sfs_trimmed)SFS_TRIMMED_NONE;
 	if (begin_deletion(sfs, stream, &most, err) < 0)
 		return SFS_ERROR;
@@ -604,12 +502,22 @@ sfs_delete(struct sfs *sfs, int stream, const struct sfs_delete_range *range, ui
 		return pr_error_set(err, "no memory to delete");
 	note_oldest_deleted(sfs, d.stream, range, most, out);
 	if (!out->more)
-		rc = take_from_middle(&d, err);
+		take_from_middle(&d);
 	free(d.bytes);
 	out->more = out->more || (d.full && out->records > 0);
-	if (finish(sfs, out->more, rc == SFS_OK ? err : NULL) < 0)
+	if (d.rc != SFS_OK)
+		err = NULL; /* it has the reason */
+	/* what was taken is durable, then gone; at the end from the root's redo sectors, too */
+	if (store_and_wipe(sfs, err) < 0 || (!out->more && sfs_root_clean(sfs, err) < 0))
 		return SFS_ERROR;
-	if (rc == SFS_OK && d.full && !out->more)
-		return no_room(&d, err), SFS_ERROR;
-	return rc;
+	if (d.rc != SFS_OK || !d.full || out->more)
+		return d.rc;
+	if (sfs->holes == 0)
+		return pr_error_set(err, "the root has no room for notes of what is to be "
+					 "deleted: the volume has too many streams");
+	return pr_error_set(err,
+		"the volume already has %u deleted ranges and can record no more until "
+		"some are overwritten: delete one range that spans several of them, or "
+		"everything up to a time",
+		sfs->holes);
 }

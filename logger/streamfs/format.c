@@ -34,12 +34,12 @@ static const struct pr_field block_fields[] = {
 	PR_INT(struct sfs_block_header, block_number),
 	PR_INT(struct sfs_block_header, first_sequence),
 	PR_INT(struct sfs_block_header, durable_sequence),
-	PR_INT(struct sfs_block_header, prev_block),
-	PR_INT(struct sfs_block_header, prev_generation),
-	PR_INT(struct sfs_block_header, prev_min),
-	PR_INT(struct sfs_block_header, prev_max),
-	PR_INT(struct sfs_block_header, prev_records),
-	PR_INT(struct sfs_block_header, prev_end),
+	PR_INT(struct sfs_block_header, prev.block),
+	PR_INT(struct sfs_block_header, prev.generation),
+	PR_INT(struct sfs_block_header, prev.min_time),
+	PR_INT(struct sfs_block_header, prev.max_time),
+	PR_INT(struct sfs_block_header, prev.records),
+	PR_INT(struct sfs_block_header, prev.end),
 	PR_BYTES(struct sfs_block_header, name),
 	PR_INT(struct sfs_block_header, entries),
 	PR_INT(struct sfs_block_header, late),
@@ -251,31 +251,10 @@ sfs_root_encode(const struct sfs_root *root, const struct sfs_stream *streams, u
 	p = store(p, r.repairs, r.repair_count, &map_entry_form);
 	p = store(p, r.listed, r.listed_count, &map_entry_form);
 	store(p, r.redos, r.redo_count, &redo_form);
-	for (uint32_t i = 0; i < r.redo_count; i++)
-		memcpy(p + (size_t)i * SFS_REDO_BYTES + SFS_REDO_HEADER, r.redos[i].sector,
-			SFS_SECTOR);
+	for (uint32_t i = 0; i < r.redo_count; i++, p += SFS_REDO_BYTES)
+		memcpy(p + SFS_REDO_HEADER, r.redos[i].sector, SFS_SECTOR);
 	checksum(buf, r.length, buf + CHECKSUM_AT);
 	return whole;
-}
-
-static void
-load_header(const uint8_t *buf, struct sfs_root *out)
-{
-	load(buf + FIELDS_AT, out, 1, &root_form);
-	out->repairs = out->listed = NULL;
-	out->redos = NULL;
-}
-
-static void
-load_devices(const uint8_t *buf, struct sfs_root *out)
-{
-	load(buf + DEVICES_AT, out->device, SFS_DEVICES_MAX, &device_form);
-	load(buf + SETS_AT, out->set, SFS_SETS_MAX, &set_form);
-	if (out->set_count == 0) {
-		out->set_count = 1;
-		out->set[0] = (struct sfs_set){.blocks = out->blocks,
-			.devices = (uint16_t)((1u << out->device_count) - 1)};
-	}
 }
 
 /* Every device has a part, every set has whole rows, and together they are the volume. */
@@ -354,10 +333,9 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *st
 	if (version != SFS_VERSION)
 		return pr_error_set(err,
 			"the volume has format version %u, this program reads version %u: "
-			"use the "
-			"release that wrote it, or create the volume anew",
+			"use the release that wrote it, or create the volume anew",
 			version, SFS_VERSION);
-	load_header(buf, root);
+	*root = sfs_root_peek(buf);
 	uint32_t length = root->length;
 	if (length < SFS_ROOT_HEADER || length > SFS_ROOT_BYTES)
 		return pr_error_set(err, "the root is damaged (length)");
@@ -368,10 +346,15 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *st
 		return pr_error_set(err, "the volume uses record hash %u, not known here",
 			root->hash_kind);
 	const char *what = implausible(root);
-	if (!what) {
-		load_devices(buf, root);
-		what = sets_fit(root) ? NULL : "stripe sets";
+	load(buf + DEVICES_AT, root->device, SFS_DEVICES_MAX, &device_form);
+	load(buf + SETS_AT, root->set, SFS_SETS_MAX, &set_form);
+	if (!what && root->set_count == 0) {
+		root->set_count = 1;
+		root->set[0] = (struct sfs_set){.blocks = root->blocks,
+			.devices = (uint16_t)((1u << root->device_count) - 1)};
 	}
+	if (!what && !sets_fit(root))
+		what = "stripe sets";
 	if (what)
 		return pr_error_set(err, "the root's %s is implausible", what);
 	if (root->stream_count > SFS_STREAMS_MAX || root->repair_count > SFS_REPAIRS_MAX ||
@@ -381,51 +364,24 @@ sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *st
 	return load_streams(buf, root, streams, err);
 }
 
-struct sfs_root_peek
+struct sfs_root
 sfs_root_peek(const uint8_t *buf)
 {
-	struct sfs_root_peek peek = {0};
-	struct sfs_root root;
-	if (memcmp(buf, magic, sizeof(magic)) != 0)
-		return peek;
-	load_header(buf, &root);
-	peek.length = root.length;
-	peek.generation = root.generation;
-	memcpy(peek.uuid, root.uuid, 16);
-	return peek;
-}
-
-static const uint8_t *
-repairs_at(const uint8_t *buf, const struct sfs_root *root)
-{
-	return buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
+	struct sfs_root root = {0};
+	if (memcmp(buf, magic, sizeof(magic)) == 0)
+		load(buf + FIELDS_AT, &root, 1, &root_form);
+	return root;
 }
 
 void
-sfs_root_repairs(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
-{
-	load(repairs_at(buf, root), out, root->repair_count, &map_entry_form);
-}
-
-static const uint8_t *
-listed_at(const uint8_t *buf, const struct sfs_root *root)
-{
-	return repairs_at(buf, root) + (size_t)root->repair_count * SFS_MAP_ENTRY;
-}
-
-void
-sfs_root_listed(const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out)
-{
-	load(listed_at(buf, root), out, root->listed_count, &map_entry_form);
-}
-
-void
-sfs_root_redos(const uint8_t *buf, const struct sfs_root *root, struct sfs_redo *out)
+sfs_root_notes(const uint8_t *buf, const struct sfs_root *root,
+	struct sfs_map_entry *repairs, struct sfs_map_entry *listed, struct sfs_redo *redos)
 {
 	const uint8_t *p =
-		listed_at(buf, root) + (size_t)root->listed_count * SFS_MAP_ENTRY;
-	load(p, out, root->redo_count, &redo_form);
-	for (uint32_t i = 0; i < root->redo_count; i++)
-		memcpy(out[i].sector, p + (size_t)i * SFS_REDO_BYTES + SFS_REDO_HEADER,
-			SFS_SECTOR);
+		buf + SFS_ROOT_HEADER + (size_t)root->stream_count * SFS_STREAM_BYTES;
+	p = load(p, repairs, root->repair_count, &map_entry_form);
+	p = load(p, listed, root->listed_count, &map_entry_form);
+	load(p, redos, root->redo_count, &redo_form);
+	for (uint32_t i = 0; i < root->redo_count; i++, p += SFS_REDO_BYTES)
+		memcpy(redos[i].sector, p + SFS_REDO_HEADER, SFS_SECTOR);
 }

@@ -206,6 +206,12 @@ struct sfs_root {
 	const struct sfs_redo *redos; /* the same */
 	uint32_t length, hash_kind, stripe, zone_mode, stream_bytes; /* sfs_root_encode's */
 };
+/* A stream's newest block, as it was when a root or the next block's header was written. */
+struct sfs_head {
+	uint64_t block, generation; /* generation 0: none */
+	uint32_t end, records;
+	int64_t min_time, max_time;
+};
 /*
  * A stream, in the root and in the table. The root does not have oldest, newest, blocks, bytes and
  * last_sequence; readers beside a writer get all but the head.
@@ -222,11 +228,7 @@ struct sfs_stream {
 	uint64_t oldest_generation, next_block_number;
 	int64_t evicted_until;
 	uint32_t flags; /* SFS_STREAM_KEPT */
-	struct sfs_head {
-		uint64_t block, generation;
-		uint32_t end, records;
-		int64_t min_time, max_time;
-	} head; /* in the root: the newest block, as it was then */
+	struct sfs_head head; /* in the root: the newest block */
 };
 /* buf of SFS_ROOT_BYTES; streams of root->stream_count. Returns the bytes to write (whole sectors). */
 size_t sfs_root_encode(
@@ -237,31 +239,22 @@ size_t sfs_root_encode(
  */
 int sfs_root_decode(const uint8_t *buf, struct sfs_root *root, struct sfs_stream *streams,
 	struct pr_error *err);
-/* What a root's first SFS_ROOT_HEADER bytes say, unproven; zeros where they are none. */
-struct sfs_root_peek {
-	uint64_t generation;
-	uint32_t length;
-	uint8_t uuid[16];
-};
-struct sfs_root_peek sfs_root_peek(const uint8_t *buf);
+/* What a root's header says, unproven, without devices and sets; zeros where it is none. */
+struct sfs_root sfs_root_peek(const uint8_t *buf);
 /* What sfs_root_encode makes of it, without the padding. */
 uint32_t sfs_root_length(const struct sfs_root *root);
-/* The repair entries of a buffer that sfs_root_decode has accepted; room for root->repair_count. */
-void sfs_root_repairs(
-	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);
-/* The listed ones; room for root->listed_count. */
-void sfs_root_listed(
-	const uint8_t *buf, const struct sfs_root *root, struct sfs_map_entry *out);
-
-/* What is to be redone; room for root->redo_count. */
-void sfs_root_redos(const uint8_t *buf, const struct sfs_root *root, struct sfs_redo *out);
+/*
+ * What follows the streams in a buffer that sfs_root_decode has accepted; room for as many as root
+ * says.
+ */
+void sfs_root_notes(const uint8_t *buf, const struct sfs_root *root,
+	struct sfs_map_entry *repairs, struct sfs_map_entry *listed,
+	struct sfs_redo *redos);
 
 struct sfs_block_header {
 	uint32_t kind, stream, permission;
 	uint64_t block, generation, block_number, first_sequence, durable_sequence;
-	uint64_t prev_block, prev_generation;
-	int64_t prev_min, prev_max;
-	uint32_t prev_records, prev_end;
+	struct sfs_head prev; /* of the stream */
 	char name[SFS_NAME_MAX + 1];
 	uint32_t entries, late;
 	uint32_t header_bytes; /* sfs_block_encode's */
@@ -295,16 +288,10 @@ struct sfs_record_header {
 	uint32_t size; /* of the header: SFS_RECORD_HEADER, or SFS_RECORD_WIDE */
 	uint8_t hash[8];
 };
-/* Does it fit a header that is not wide? */
-static inline bool
-sfs_record_narrow(uint32_t permission, int64_t min_time, int64_t max_time)
-{
-	return permission == 0 && (uint64_t)max_time - (uint64_t)min_time <= UINT32_MAX;
-}
-/* Writes the header before the body, which lies at p + header->size; fills header->hash. */
-void sfs_record_encode(
-	const struct sfs_key *key, struct sfs_record_header *header, uint8_t *p);
-/* The same, and puts the body there. */
+/*
+ * Writes the header, and puts the body behind it, to p + header->size; NULL: it lies there. Fills
+ * header->hash.
+ */
 void sfs_record_put(const struct sfs_key *key, struct sfs_record_header *header,
 	const void *body, uint8_t *p);
 /* Makes check and hash of what lies at p fit the rest of it. */
@@ -348,6 +335,5 @@ sfs_sector_up(uint64_t n)
 void sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *record,
 	struct sfs_handle *out);
 uint32_t sfs_handle_check(const struct sfs_key *key, const struct sfs_handle *handle);
-bool sfs_handle_genuine(const struct sfs_key *key, const struct sfs_handle *handle);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
+#include "proto/base/array.h"
 
 /* ---- the table ---- */
 
@@ -18,25 +18,16 @@ end_of(const struct sfs_map_entry *h)
 	return h->first_sequence + h->records;
 }
 
-static bool
-before(const struct sfs_map_entry *h, uint32_t stream, uint64_t sequence)
-{
-	return h->stream != stream ? h->stream < stream : end_of(h) <= sequence;
-}
-
 /* The first that does not end before the sequence. */
 static uint32_t
 search(const struct sfs *sfs, uint32_t stream, uint64_t sequence)
 {
-	uint32_t low = 0, high = sfs->holes;
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		if (before(&sfs->hole[mid], stream, sequence))
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	const struct sfs_map_entry *h = sfs->hole;
+	size_t low = 0, high = sfs->holes;
+	PR_ARRAY_SEARCH(low, high,
+		h[mid].stream < stream ||
+			(h[mid].stream == stream && end_of(&h[mid]) <= sequence));
+	return (uint32_t)low;
 }
 
 static int
@@ -47,14 +38,6 @@ by_sequence(const void *a, const void *b)
 		return x->stream < y->stream ? -1 : 1;
 	return (x->first_sequence > y->first_sequence) -
 	       (x->first_sequence < y->first_sequence);
-}
-
-static bool
-plausible(const struct sfs_map_entry *h, const struct sfs_map_entry *last)
-{
-	return (h->flags & SFS_REPAIR_HOLE) && h->records > 0 && h->first_sequence > 0 &&
-	       h->first_sequence < UINT64_MAX / 2 && h->stream < SFS_STREAMS_MAX &&
-	       (!last || last->stream != h->stream || end_of(last) <= h->first_sequence);
 }
 
 void
@@ -69,7 +52,12 @@ sfs_holes_load(struct sfs *sfs, const struct sfs_map_entry *entries, uint32_t co
 	sfs->holes = sfs->erasing = 0;
 	for (uint32_t i = 0; i < kept; i++) {
 		const struct sfs_map_entry h = sfs->hole[i];
-		if (!plausible(&h, sfs->holes ? &sfs->hole[sfs->holes - 1] : NULL))
+		const struct sfs_map_entry *last =
+			sfs->holes ? &sfs->hole[sfs->holes - 1] : NULL;
+		if (h.records == 0 || h.first_sequence == 0 ||
+			h.first_sequence >= UINT64_MAX / 2 || h.stream >= SFS_STREAMS_MAX ||
+			(last && last->stream == h.stream &&
+				end_of(last) > h.first_sequence))
 			continue;
 		sfs->hole[sfs->holes++] = h;
 		sfs->erasing += (h.flags & SFS_REPAIR_WIPE) != 0;
@@ -117,18 +105,6 @@ sfs_holes_reload(struct sfs *sfs)
 /* ---- asking ---- */
 
 bool
-sfs_hole_at(struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
-{
-	sfs_holes_reload(sfs);
-	uint32_t at = search(sfs, stream, sequence);
-	if (at == sfs->holes || sfs->hole[at].stream != stream ||
-		sfs->hole[at].first_sequence > sequence)
-		return false;
-	*out = sfs->hole[at];
-	return true;
-}
-
-bool
 sfs_hole_next(
 	struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
 {
@@ -138,6 +114,12 @@ sfs_hole_next(
 		return false;
 	*out = sfs->hole[at];
 	return true;
+}
+
+bool
+sfs_hole_at(struct sfs *sfs, uint32_t stream, uint64_t sequence, struct sfs_map_entry *out)
+{
+	return sfs_hole_next(sfs, stream, sequence, out) && out->first_sequence <= sequence;
 }
 
 uint64_t
@@ -246,32 +228,25 @@ sfs_holes_prune(struct sfs *sfs)
 	sfs->holes = kept;
 }
 
-/* Those of one stream, from the first on; returns how many they are. */
-static uint32_t
-mark_stream(struct sfs *sfs, uint32_t first)
-{
-	const struct sfs_table *t = &sfs->table;
-	uint32_t at = first, end = first, stream = sfs->hole[first].stream;
-	while (end < sfs->holes && sfs->hole[end].stream == stream)
-		end++;
-	uint32_t b = stream < t->streams ? t->stream[stream].oldest : SFS_NONE;
-	for (; b != SFS_NONE; b = t->entry[b].next) {
-		struct sfs_entry *e = &t->entry[b];
-		while (at < end && end_of(&sfs->hole[at]) <= e->first_sequence)
-			at++;
-		if (at == end)
-			break;
-		if (sfs->hole[at].first_sequence < e->first_sequence + e->records)
-			e->flags |= SFS_ENTRY_CUT;
-	}
-	return end - first;
-}
-
 void
 sfs_holes_mark(struct sfs *sfs)
 {
-	for (uint32_t i = 0; i < sfs->holes;)
-		i += mark_stream(sfs, i);
+	const struct sfs_table *t = &sfs->table;
+	for (uint32_t at = 0, end = 0; at < sfs->holes; at = end) {
+		uint32_t stream = sfs->hole[at].stream;
+		while (end < sfs->holes && sfs->hole[end].stream == stream)
+			end++;
+		uint32_t b = stream < t->streams ? t->stream[stream].oldest : SFS_NONE;
+		for (; b != SFS_NONE; b = t->entry[b].next) {
+			struct sfs_entry *e = &t->entry[b];
+			while (at < end && end_of(&sfs->hole[at]) <= e->first_sequence)
+				at++;
+			if (at == end)
+				break;
+			if (sfs->hole[at].first_sequence < e->first_sequence + e->records)
+				e->flags |= SFS_ENTRY_CUT;
+		}
+	}
 }
 
 /* ---- what readers ask ---- */
@@ -286,37 +261,32 @@ sfs_deleted_record(struct sfs *sfs, const struct sfs_entry *e, uint64_t sequence
 	return (e->flags & SFS_ENTRY_CUT) && sfs_hole_at(sfs, e->stream, sequence, &hole);
 }
 
-/* The good records around the handle's place leave it the sequences [*first, *end). */
-static bool
-narrow(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
-	uint64_t *first, uint64_t *end)
-{
-	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
-	struct sfs_record_header r;
-	struct pr_error ignored;
-	if (sfs_fetch(sfs, h->block, e, scan.pos, e->end, sfs->scratch, &ignored) != SFS_OK)
-		return false;
-	/* behind the last that counts may lie some that a crash has lost */
-	scan.end = h->offset;
-	while (sfs_scan_resync(&scan, *end, &r))
-		;
-	*first = scan.sequence;
-	scan.pos = h->offset + (uint32_t)sfs_record_size(h->header, h->length);
-	scan.end = e->end;
-	if (sfs_scan_resync(&scan, *end, &r))
-		*end = r.sequence;
-	return *first < *end;
-}
-
 bool
 sfs_deleted_handle(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
 	struct sfs_map_entry *hole)
 {
+	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
 	uint64_t first = e->first_sequence, end = first + e->records;
+	struct sfs_record_header r;
 	if (!(e->flags & SFS_ENTRY_CUT))
 		return false;
-	if (!sfs_hole_covers(sfs, e) && !narrow(sfs, h, e, &first, &end))
-		return false;
+	/* the good records around the handle's place leave it the sequences [first, end) */
+	if (!sfs_hole_covers(sfs, e)) {
+		if (sfs_fetch(sfs, h->block, e, scan.pos, e->end, sfs->scratch, NULL) !=
+			SFS_OK)
+			return false;
+		/* behind the last that counts may lie some that a crash has lost */
+		scan.end = h->offset;
+		while (sfs_scan_resync(&scan, end, &r))
+			;
+		first = scan.sequence;
+		scan.pos = h->offset + sfs_handle_size(h);
+		scan.end = e->end;
+		if (sfs_scan_resync(&scan, end, &r))
+			end = r.sequence;
+		if (first >= end)
+			return false;
+	}
 	return sfs_holes_records(sfs, e->stream, first, end) == end - first &&
 	       sfs_hole_at(sfs, e->stream, first, hole);
 }

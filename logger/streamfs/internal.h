@@ -200,12 +200,16 @@ bool sfs_repairs_cover(
 /* True: the bytes [from, to) of the block are noted as gone. */
 bool sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
 	uint32_t from, uint32_t to);
-/* What the block's damaged header said; NULL: nothing is noted. */
-const struct sfs_map_entry *sfs_repairs_kept(const struct sfs *sfs, uint64_t block);
+/*
+ * The note with the flag that the root has of the block, or NULL. SFS_REPAIR_KEPT: what its damaged
+ * header said. SFS_REPAIR_WIPE: the block was deleted, and is still to be written over.
+ */
+const struct sfs_map_entry *sfs_repair_of(
+	const struct sfs *sfs, uint64_t block, uint32_t flag);
 
 /* ---- recover.c ---- */
 
-/* Fills the table from the devices. streams: of the root that was just loaded; NULL: loads it. */
+/* Fills the table from the devices. streams: of the root that was just loaded. */
 int sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err);
 /*
  * True: the map of the block's interval is newer than every block of it, so that no block header
@@ -261,7 +265,7 @@ enum sfs_record_state sfs_scan_next(struct sfs_scan *scan, struct sfs_record_hea
  * the sequence `limit`; the walk stays where it is.
  */
 bool sfs_scan_resync(struct sfs_scan *scan, uint64_t limit, struct sfs_record_header *out);
-void sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
+void sfs_record_out(const struct sfs_key *key, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out);
 bool sfs_permitted(const struct sfs *sfs, uint32_t permission);
 /* True: the block was taken for something else since it was looked at. */
@@ -329,8 +333,6 @@ void sfs_redo_over(
 bool sfs_root_has_room(const struct sfs *sfs, uint32_t redos);
 /* Stores roots until neither copy has redo sectors any more. */
 int sfs_root_clean(struct sfs *sfs, struct pr_error *err);
-/* True: the block was deleted, and is still to be written over. */
-bool sfs_wipe_noted(const struct sfs *sfs, uint32_t block);
 /*
  * Writes zeros over all that is noted, and drops the notes. A root that has them must be durable.
  */
@@ -385,25 +387,27 @@ void sfs_flush_start(struct sfs *sfs, enum sfs_flush_kind kind, bool checkpoint)
 int sfs_flush_finish(struct sfs *sfs, struct pr_error *err);
 /* Handles completions; wait: at least one, when any is in flight. False: nothing has changed. */
 bool sfs_pump(struct sfs *sfs, bool wait);
-/* Give the device what the stream's open block holds, padded. False: the device takes nothing. */
-bool sfs_tail_submit(struct sfs *sfs, uint32_t stream);
-bool sfs_tail_submit_last(struct sfs *sfs, uint32_t stream); /* nothing comes behind it */
+/*
+ * What a stream's open block holds goes to the device: its full sectors, or all of it, padded to
+ * `pad` bytes. False: the device takes nothing, the records stay waiting.
+ */
+bool sfs_tail_submit(struct sfs *sfs, uint32_t stream, uint32_t pad);
 bool sfs_map_submit(struct sfs *sfs, uint64_t block, size_t len);
+/* Is the volume open for writing, with such a stream? */
+int sfs_check_stream(const struct sfs *sfs, int stream, struct pr_error *err);
 
 /* ---- check.c ---- */
 
 /* A fault, and what a repair wants to know of it. */
 struct sfs_finding {
-	struct sfs_fault fault;
+	struct sfs_fault fault; /* first: what a call of sfs_check_all gets is a finding */
 	uint32_t stream;
 	uint64_t generation; /* of the block; 0: not known */
 	uint32_t to; /* the bytes [fault.offset, to) of the block */
 	bool stale; /* a map: whole, but older than what it speaks of */
 	struct sfs_map_entry kept; /* a header: what it said */
 };
-typedef void (*sfs_finding_call)(void *arg, const struct sfs_finding *finding);
-
-int64_t sfs_check_all(struct sfs *sfs, sfs_finding_call call, void *arg, uint64_t *records,
+int64_t sfs_check_all(struct sfs *sfs, sfs_fault_call call, void *arg, uint64_t *records,
 	uint64_t *uuid_faults, struct pr_error *err);
 
 #endif

@@ -126,31 +126,23 @@ follow_writer(struct sfs *sfs)
 }
 
 static int
-load_anew(struct sfs *sfs, struct sfs_stream **streams, struct pr_error *err)
-{
-	uint8_t uuid[16];
-	uint64_t before = sfs->root.generation;
-	memcpy(uuid, sfs->root.uuid, 16);
-	if (load_root(sfs, streams, err) < 0)
-		return -1;
-	if (memcmp(uuid, sfs->root.uuid, 16) != 0) {
-		memcpy(sfs->root.uuid, uuid, 16);
-		return pr_error_set(err, "%s was created anew: open it again",
-			sfs_first_disk(sfs)->path);
-	}
-	if (sfs->table_valid && sfs->root.generation == before)
-		return 0;
-	return sfs_recover(sfs, *streams, err);
-}
-
-static int
 reload(struct sfs *sfs, struct pr_error *err)
 {
-	struct sfs_stream *streams = NULL;
+	struct sfs_stream *streams;
+	uint8_t uuid[16];
+	uint64_t before = sfs->root.generation;
 	sfs_reads_settle(sfs);
 	if (sfs->table_valid && sfs_root_unchanged(sfs))
 		return 0;
-	int rc = load_anew(sfs, &streams, err);
+	memcpy(uuid, sfs->root.uuid, 16);
+	int rc = load_root(sfs, &streams, err);
+	if (rc == 0 && memcmp(uuid, sfs->root.uuid, 16) != 0) {
+		memcpy(sfs->root.uuid, uuid, 16);
+		rc = pr_error_set(err, "%s was created anew: open it again",
+			sfs_first_disk(sfs)->path);
+	}
+	if (rc == 0 && (!sfs->table_valid || sfs->root.generation != before))
+		rc = sfs_recover(sfs, streams, err);
 	free(streams);
 	return rc;
 }
@@ -173,47 +165,34 @@ sfs_refresh(struct sfs *sfs, struct pr_error *err)
 }
 
 static int
-check_devices(const struct sfs *sfs, struct pr_error *err)
-{
-	char text[400];
-	if (!sfs_degraded(sfs, text, sizeof(text)))
-		return 0;
-	return pr_error_set(err,
-		"%s: %s: name all devices, or let a degraded writer go on without "
-		"(packrack-logger --degraded); it can be read as it is",
-		sfs_first_disk(sfs)->path, text);
-}
-
-static int
-start_reader(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
-{
-	sfs->last_probe = pr_now_mono();
-	if (sfs_writer_alive(sfs) && follow_writer(sfs))
-		return 0;
-	return sfs_recover(sfs, streams, err);
-}
-
-static int
 start(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
 	struct sfs_stream *streams;
-	int rc;
+	char text[400];
 	if (!sfs->repair || !sfs->hole || !sfs->redo || !sfs->listed)
 		return pr_error_set(err, "no memory for the volume");
-	rc = load_root(sfs, &streams, err);
+	int rc = load_root(sfs, &streams, err);
 	if (rc == 0 && !(sfs->scratch = sfs_read_buffer(sfs->root.block_size)))
 		rc = pr_error_set(err, "no memory for a block");
-	if (rc == 0 && !sfs->writer)
-		rc = start_reader(sfs, streams, err);
+	if (rc == 0 && !sfs->writer) {
+		sfs->last_probe = pr_now_mono();
+		if (!sfs_writer_alive(sfs) || !follow_writer(sfs))
+			rc = sfs_recover(sfs, streams, err);
+	} else if (rc == 0 && sfs_degraded(sfs, text, sizeof(text))) {
+		rc = pr_error_set(err,
+			"%s: %s: name all devices, or let a degraded writer go on without "
+			"(packrack-logger --degraded); it can be read as it is",
+			sfs_first_disk(sfs)->path, text);
+	} else if (rc == 0 && (rc = sfs_lock(sfs, err)) == 0) {
+		/* the root is read again, which the lock has made ours */
+		free(streams);
+		rc = load_root(sfs, &streams, err);
+		if (rc == 0)
+			rc = sfs_recover(sfs, streams, err);
+	}
 	free(streams);
 	if (rc < 0 || !sfs->writer)
 		return rc;
-	if (check_devices(sfs, err) < 0 || sfs_lock(sfs, err) < 0)
-		return -1;
-	/* the root is read again, which the lock has made ours */
-	if (sfs_recover(sfs, NULL, err) < 0)
-		return -1;
-	sfs_key_derive(&sfs->key, sfs->root.secret);
 	sfs_note_losses(sfs);
 	return sfs_writer_start(sfs, options, err);
 }
@@ -249,13 +228,18 @@ sfs_open_disks(const struct sfs_disk *disks, size_t count,
 	return sfs;
 }
 
-/* One that cannot be opened is missing; none that can be is an error. */
-static int
-open_paths(const char *const *paths, size_t count, const struct sfs_open_options *options,
-	struct sfs_disk *disks, struct pr_error *err)
+struct sfs *
+sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *options,
+	struct pr_error *err)
 {
+	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
 	struct pr_error why, first = {0};
 	size_t opened = 0;
+	if (count < 1 || count > SFS_DEVICES_MAX) {
+		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
+		return NULL;
+	}
+	/* one that cannot be opened is missing; none that can be is an error */
 	for (size_t i = 0; i < count; i++) {
 		if (sfs_disk_open(&disks[i], paths[i], options->writer, !options->no_direct,
 			    &why) == 0) {
@@ -266,41 +250,24 @@ open_paths(const char *const *paths, size_t count, const struct sfs_open_options
 		if (!first.text[0])
 			first = why;
 	}
-	return opened > 0 ? 0 : pr_error_set(err, "%s", first.text);
-}
-
-struct sfs *
-sfs_open(const char *const *paths, size_t count, const struct sfs_open_options *options,
-	struct pr_error *err)
-{
-	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
-	if (count < 1 || count > SFS_DEVICES_MAX) {
-		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
-		return NULL;
-	}
-	if (open_paths(paths, count, options, disks, err) < 0)
-		return NULL;
-	return sfs_open_disks(disks, count, options, err);
-}
-
-/* Everything on the device, and a root that says so: the next opening need not look for a tail. */
-static void
-close_writer(struct sfs *sfs)
-{
-	struct sfs_writer *w = sfs->w;
-	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		w->tail[i].reserved = false;
-	if (sfs_flush(sfs, NULL) != SFS_OK)
-		return;
-	sfs_frontier_set_durable(
-		&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));
-	sfs_root_store(sfs, SFS_ROOT_CLEAN | SFS_ROOT_LISTED, NULL);
+	if (opened > 0)
+		return sfs_open_disks(disks, count, options, err);
+	pr_error_set(err, "%s", first.text);
+	return NULL;
 }
 
 void
-sfs_close(struct sfs **sfs)
+sfs_close(struct sfs **sfs_pointer)
 {
-	if (*sfs && (*sfs)->w)
-		close_writer(*sfs);
-	sfs_dispose(sfs, *sfs && (*sfs)->writer);
+	struct sfs *sfs = *sfs_pointer;
+	struct sfs_writer *w = sfs ? sfs->w : NULL;
+	for (uint32_t i = 0; w && i < sfs->table.streams; i++)
+		w->tail[i].reserved = false;
+	/* all is on the device, and a root that says so: the next opening looks for no tail */
+	if (w && sfs_flush(sfs, NULL) == SFS_OK) {
+		sfs_frontier_set_durable(
+			&w->frontier, &sfs->table, sfs_frontier_position(&w->frontier));
+		sfs_root_store(sfs, SFS_ROOT_CLEAN | SFS_ROOT_LISTED, NULL);
+	}
+	sfs_dispose(sfs_pointer, w);
 }

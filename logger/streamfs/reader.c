@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -39,8 +40,8 @@ sfs_write_block(struct sfs *sfs, uint64_t block, uint32_t from, const uint8_t *b
 	sfs_locate(sfs, block, &disk, &offset);
 	if (!disk->missing && sfs_disk_write(disk, bytes, len, offset + from) < 0 &&
 		!sfs_disk_drop_failed(sfs, disk, errno))
-		return pr_error_errno(err, "%s: cannot write block %llu", disk->path,
-			(unsigned long long)block);
+		return pr_error_errno(
+			err, "%s: cannot write block %" PRIu64, disk->path, block);
 	return 0;
 }
 
@@ -52,24 +53,6 @@ sfs_read_header(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 	       sfs_block_decode(&sfs->key, buf, block, out);
 }
 
-static bool
-identity_of_record(const struct sfs *sfs, const uint8_t *sector, uint64_t block,
-	struct sfs_block_header *out)
-{
-	struct sfs_record_header r;
-	if (!sfs_record_identify(&sfs->key, block, SFS_BLOCK_HEADER,
-		    sector + SFS_BLOCK_HEADER, SFS_SECTOR - SFS_BLOCK_HEADER, &r) ||
-		r.index != 0)
-		return false;
-	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
-		.stream = r.stream,
-		.permission = r.permission,
-		.block = block,
-		.generation = r.generation,
-		.first_sequence = r.sequence};
-	return true;
-}
-
 /*
  * A record's header lies in the same 512 bytes as the block's: no torn write parts the two, so a
  * good record behind a bad block header means damage, and the record says what the block is.
@@ -78,48 +61,49 @@ bool
 sfs_read_identity(struct sfs *sfs, uint64_t block, struct sfs_block_header *out)
 {
 	_Alignas(4096) uint8_t buf[SFS_SECTOR] = {0};
-	bool readable = sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0;
 	const struct sfs_map_entry *kept;
-	if (readable && (sfs_block_decode(&sfs->key, buf, block, out) ||
-				identity_of_record(sfs, buf, block, out)))
+	bool readable = sfs_read_block(sfs, block, 0, SFS_SECTOR, buf) == 0;
+	struct sfs_record_header r;
+	if (readable && sfs_block_decode(&sfs->key, buf, block, out))
 		return true;
-	kept = sfs_repairs_kept(sfs, block);
-	if (!kept)
+	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA, .block = block};
+	if (readable &&
+		sfs_record_identify(&sfs->key, block, SFS_BLOCK_HEADER,
+			buf + SFS_BLOCK_HEADER, SFS_SECTOR - SFS_BLOCK_HEADER, &r) &&
+		r.index == 0) {
+		out->stream = r.stream;
+		out->permission = r.permission;
+		out->generation = r.generation;
+		out->first_sequence = r.sequence;
+	} else if ((kept = sfs_repair_of(sfs, block, SFS_REPAIR_KEPT)) != NULL) {
+		out->stream = kept->stream;
+		out->generation = kept->generation;
+		out->block_number = kept->block_number;
+		out->first_sequence = kept->first_sequence;
+	} else {
 		return false;
-	*out = (struct sfs_block_header){.kind = SFS_KIND_DATA,
-		.stream = kept->stream,
-		.block = block,
-		.generation = kept->generation,
-		.block_number = kept->block_number,
-		.first_sequence = kept->first_sequence};
+	}
 	return true;
-}
-
-/* What comes from another process is kept in range, so that nobody else needs to look. */
-static bool
-plausible(const struct sfs *sfs, const struct sfs_entry *e)
-{
-	return e->end <= sfs->root.block_size && e->stream < SFS_STREAMS_MAX &&
-	       (e->next == SFS_NONE || e->next < sfs->root.blocks) &&
-	       (e->prev == SFS_NONE || e->prev < sfs->root.blocks) &&
-	       e->first_sequence != 0;
 }
 
 bool
 sfs_view_entry(struct sfs *sfs, uint64_t block, struct sfs_entry *out)
 {
-	if (block >= sfs->root.blocks)
+	const uint64_t blocks = sfs->root.blocks;
+	if (block >= blocks)
 		return false;
 	if (sfs->w && sfs->w->drop_pending && !sfs_block_there(sfs, block))
 		return false;
 	if (!sfs->live) {
 		*out = sfs->table.entry[block];
-	} else if (!sfs_seq_read(sfs->shm.entry[block].word, out, SFS_ENTRY_WORDS) ||
-		   ((out->state == SFS_OPEN || out->state == SFS_SEALED) &&
-			   !plausible(sfs, out))) {
-		return false;
+		return sfs_entry_holds(out);
 	}
-	return out->state == SFS_OPEN || out->state == SFS_SEALED;
+	/* what comes from another process is kept in range, so that nobody else needs to look */
+	return sfs_seq_read(sfs->shm.entry[block].word, out, SFS_ENTRY_WORDS) &&
+	       sfs_entry_holds(out) && out->end <= sfs->root.block_size &&
+	       out->stream < SFS_STREAMS_MAX &&
+	       (out->next == SFS_NONE || out->next < blocks) &&
+	       (out->prev == SFS_NONE || out->prev < blocks) && out->first_sequence != 0;
 }
 
 uint32_t
@@ -183,12 +167,12 @@ fetch_at(struct sfs *sfs, uint64_t block, const struct sfs_entry *e, uint32_t fr
 	uint32_t high = (uint32_t)sfs_sector_up(split);
 	/* a split is at a sector, but for a hostile writer's */
 	if (high > split && split < to)
-		return pr_error_set(err, "block %llu is not whole in shared memory",
-			(unsigned long long)block);
+		return pr_error_set(
+			err, "block %" PRIu64 " is not whole in shared memory", block);
 	sfs_give_way(sfs);
 	if (sfs_read_block(sfs, block, low, high, at) < 0)
-		return pr_error_errno(err, "cannot read block %llu of the volume",
-			(unsigned long long)block);
+		return pr_error_errno(
+			err, "cannot read block %" PRIu64 " of the volume", block);
 	return SFS_OK;
 }
 
@@ -294,7 +278,7 @@ sfs_scan_resync(struct sfs_scan *scan, uint64_t limit, struct sfs_record_header 
 /* ---- records by handle ---- */
 
 void
-sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
+sfs_record_out(const struct sfs_key *key, const struct sfs_record_header *h,
 	const uint8_t *body, struct sfs_record *out)
 {
 	*out = (struct sfs_record){
@@ -306,7 +290,7 @@ sfs_record_out(const struct sfs *sfs, const struct sfs_record_header *h,
 		.length = h->length,
 		.body = body,
 	};
-	sfs_handle_make(&sfs->key, h, &out->handle);
+	sfs_handle_make(key, h, &out->handle);
 }
 
 bool
@@ -354,7 +338,7 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 	struct pr_error *err)
 {
 	uint64_t span = sfs_handle_size(h);
-	if (!sfs_handle_genuine(&sfs->key, h) || h->block >= sfs->root.blocks ||
+	if (h->check != sfs_handle_check(&sfs->key, h) || h->block >= sfs->root.blocks ||
 		(h->header != SFS_RECORD_HEADER && h->header != SFS_RECORD_WIDE) ||
 		h->offset < SFS_BLOCK_HEADER || h->offset % 8 != 0 ||
 		h->offset + span > sfs->root.block_size)
@@ -364,8 +348,8 @@ find_block(struct sfs *sfs, const struct sfs_handle *h, struct sfs_entry *e,
 		return SFS_OK;
 	if (!sfs_block_there(sfs, h->block))
 		return pr_error_set(err,
-			"block %llu lies on a device of the volume that is missing",
-			(unsigned long long)h->block);
+			"block %" PRIu64 " lies on a device of the volume that is missing",
+			h->block);
 	return lost(err);
 }
 
@@ -383,23 +367,24 @@ sfs_block_gone(struct sfs *sfs, uint64_t block, uint64_t generation)
 	return sfs_read_header(sfs, block, &h) && h.generation != generation;
 }
 
-/* at: the sectors that hold the record */
-static int
-prove(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_entry *e,
-	const uint8_t *at, struct sfs_record_header *record, struct pr_error *err)
+static bool
+is_that(const struct sfs_key *key, const struct sfs_record_header *record,
+	const struct sfs_handle *h)
 {
 	struct sfs_handle found;
-	const struct sfs_record_location place = handle_place(h, e->first_sequence);
-	enum sfs_record_state state = sfs_record_decode(
-		&sfs->key, &place, at + h->offset % SFS_SECTOR, sfs_handle_size(h), record);
-	if (state == SFS_RECORD_GOOD) {
-		sfs_handle_make(&sfs->key, record, &found);
-		if (memcmp(&found, h, sizeof(found)) == 0)
-			return SFS_OK;
-	}
-	return sfs_fail(err, SFS_CORRUPT,
-		"block %llu is damaged at byte %u: the record is lost",
-		(unsigned long long)h->block, h->offset);
+	sfs_handle_make(key, record, &found);
+	return memcmp(&found, h, sizeof(found)) == 0;
+}
+
+/* Is it the handle's record, and whole? at: the sectors that hold it. */
+static bool
+prove(const struct sfs_key *key, const struct sfs_handle *h, uint64_t first_sequence,
+	const uint8_t *at, struct sfs_record_header *record)
+{
+	const struct sfs_record_location place = handle_place(h, first_sequence);
+	return sfs_record_decode(key, &place, at + h->offset % SFS_SECTOR,
+		       sfs_handle_size(h), record) == SFS_RECORD_GOOD &&
+	       is_that(key, record, h);
 }
 
 /*
@@ -413,9 +398,8 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 	struct sfs_scan scan = sfs_scan_of(sfs, sfs->scratch, h->block, e);
 	uint64_t end = e->first_sequence + e->records;
 	struct sfs_record_header r;
-	struct pr_error ignored;
 	if (sfs->repairs == 0 || sfs_fetch(sfs, h->block, e, scan.pos, h->offset,
-					 sfs->scratch, &ignored) != SFS_OK)
+					 sfs->scratch, NULL) != SFS_OK)
 		return false;
 	scan.end = h->offset;
 	while (scan.sequence < end && sfs_scan_next(&scan, &r) == SFS_RECORD_GOOD)
@@ -425,86 +409,69 @@ dropped_with_rest(struct sfs *sfs, const struct sfs_handle *h, const struct sfs_
 }
 
 static int
-deleted(struct pr_error *err)
-{
-	return sfs_fail(err, SFS_DELETED, "the record was deleted");
-}
-
-static int
 fetch_record(struct sfs *sfs, const struct sfs_handle *h, uint8_t *at,
 	struct sfs_record_header *record, struct pr_error *err)
 {
+	const uint32_t end = h->offset + sfs_handle_size(h);
 	struct sfs_map_entry hole;
 	struct sfs_entry e;
-	int rc = SFS_CORRUPT;
+	bool good = false;
 	/*
 	 * the second time round, what was being overwritten is gone, and what was cached is read
 	 * anew
 	 */
-	for (int tries = 0; tries < 2 && rc == SFS_CORRUPT; tries++) {
-		rc = find_block(sfs, h, &e, err);
+	for (int tries = 0; tries < 2 && !good; tries++) {
+		int rc = find_block(sfs, h, &e, err);
+		if (rc == SFS_OK)
+			rc = fetch_at(sfs, h->block, &e, h->offset, end, at, err);
 		if (rc != SFS_OK)
 			return rc;
-		rc = fetch_at(sfs, h->block, &e, h->offset, h->offset + sfs_handle_size(h),
-			at, err);
-		if (rc == SFS_OK)
-			rc = prove(sfs, h, &e, at, record, err);
+		good = prove(&sfs->key, h, e.first_sequence, at, record);
 	}
 	/* while it is being erased, it may still be there */
-	if (rc == SFS_OK && sfs_deleted_record(sfs, &e, record->sequence))
-		return deleted(err);
-	if (rc == SFS_OK && !counted(&e, record))
-		return lost(err);
-	if (rc == SFS_CORRUPT && sfs_deleted_handle(sfs, h, &e, &hole))
-		return deleted(err);
-	if (rc == SFS_CORRUPT && sfs_block_gone(sfs, h->block, h->generation))
+	if (good ? sfs_deleted_record(sfs, &e, record->sequence)
+		 : sfs_deleted_handle(sfs, h, &e, &hole))
+		return sfs_fail(err, SFS_DELETED, "the record was deleted");
+	if (good)
+		return counted(&e, record) ? SFS_OK : lost(err);
+	if (sfs_block_gone(sfs, h->block, h->generation))
 		return sfs_fail(err, SFS_EXPIRED, "the record was recycled");
-	if (rc == SFS_CORRUPT && (sfs_repairs_cover_at(sfs, h->block, h->generation,
-					  h->offset, h->offset + sfs_handle_size(h)) ||
-					 dropped_with_rest(sfs, h, &e)))
+	if (sfs_repairs_cover_at(sfs, h->block, h->generation, h->offset, end) ||
+		dropped_with_rest(sfs, h, &e))
 		return sfs_fail(err, SFS_EXPIRED,
 			"the record was damaged, and dropped by a repair");
-	return rc;
-}
-
-/* Its header alone, which the volume's key proves. */
-static int
-fetch_header(struct sfs *sfs, const struct sfs_handle *h, struct sfs_record_header *record,
-	struct pr_error *err)
-{
-	_Alignas(4096) uint8_t buf[2 * SFS_SECTOR];
-	struct sfs_handle found;
-	struct sfs_entry e;
-	int rc = find_block(sfs, h, &e, err);
-	if (rc == SFS_OK)
-		rc = fetch_at(
-			sfs, h->block, &e, h->offset, h->offset + h->header, buf, err);
-	if (rc != SFS_OK)
-		return rc;
-	const struct sfs_record_location place = handle_place(h, e.first_sequence);
-	if (sfs_record_peek(
-		    &sfs->key, &place, buf + h->offset % SFS_SECTOR, h->header, record)) {
-		sfs_handle_make(&sfs->key, record, &found);
-		if (memcmp(&found, h, sizeof(found)) == 0 && counted(&e, record) &&
-			!sfs_deleted_record(sfs, &e, record->sequence))
-			return SFS_OK;
-	}
-	return SFS_CORRUPT;
+	return sfs_fail(err, SFS_CORRUPT,
+		"block %" PRIu64 " is damaged at byte %u: the record is lost", h->block,
+		h->offset);
 }
 
 int
 sfs_read_header_of(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_record *out,
 	struct pr_error *err)
 {
+	_Alignas(4096) uint8_t buf[2 * SFS_SECTOR];
+	const uint32_t at = handle->offset;
 	struct sfs_record_header h;
+	struct sfs_entry e;
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
-	int rc = fetch_header(sfs, handle, &h, err);
+	/* the header alone, which the volume's key proves */
+	if (find_block(sfs, handle, &e, err) == SFS_OK &&
+		fetch_at(sfs, handle->block, &e, at, at + handle->header, buf, err) ==
+			SFS_OK) {
+		const struct sfs_record_location place =
+			handle_place(handle, e.first_sequence);
+		if (sfs_record_peek(
+			    &sfs->key, &place, buf + at % SFS_SECTOR, handle->header, &h) &&
+			is_that(&sfs->key, &h, handle) && counted(&e, &h) &&
+			!sfs_deleted_record(sfs, &e, h.sequence) &&
+			sfs_permitted(sfs, h.permission)) {
+			sfs_record_out(&sfs->key, &h, NULL, out);
+			return SFS_OK;
+		}
+	}
 	/* damaged, or just gone, or known to who reads all of it */
-	if (rc != SFS_OK || !sfs_permitted(sfs, h.permission))
-		return sfs_read(sfs, handle, NULL, 0, NULL, out, err);
-	sfs_record_out(sfs, &h, NULL, out);
-	return SFS_OK;
+	return sfs_read(sfs, handle, NULL, 0, NULL, out, err);
 }
 
 size_t
@@ -544,7 +511,7 @@ sfs_read_in(struct sfs *sfs, const struct sfs_handle *handle, void *room, size_t
 			handle->length, size);
 	int rc = read_at(sfs, handle, at, &h, err);
 	if (rc == SFS_OK)
-		sfs_record_out(sfs, &h, at + h.offset % SFS_SECTOR + h.size, out);
+		sfs_record_out(&sfs->key, &h, at + h.offset % SFS_SECTOR + h.size, out);
 	return rc;
 }
 
@@ -568,25 +535,8 @@ sfs_read(struct sfs *sfs, const struct sfs_handle *handle, void *buf, size_t siz
 		body = buf;
 	}
 	if (out)
-		sfs_record_out(sfs, &h, body, out);
+		sfs_record_out(&sfs->key, &h, body, out);
 	return SFS_OK;
-}
-
-static int
-fetch_part(struct sfs *sfs, const struct sfs_handle *h, uint32_t from, uint32_t to,
-	uint8_t *room, struct pr_error *err)
-{
-	struct sfs_stream stream;
-	struct sfs_entry e;
-	int rc = find_block(sfs, h, &e, err);
-
-	if (rc != SFS_OK)
-		return rc;
-	if (!sfs_view_stream(sfs, h->stream, &stream) ||
-		!sfs_permitted(sfs, stream.permission))
-		return sfs_fail(
-			err, SFS_DENIED, "the stream's records are not for everybody");
-	return fetch_at(sfs, h->block, &e, from, to, room, err);
 }
 
 int
@@ -594,6 +544,11 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	size_t length, void *room, size_t size, const uint8_t **at, struct pr_error *err)
 {
 	size_t from = (size_t)handle->offset + handle->header + offset;
+	struct sfs_record_header h;
+	struct sfs_stream stream;
+	struct sfs_record whole;
+	struct sfs_entry e;
+	int rc = SFS_OK;
 
 	if (handle->length > sfs->root.block_size || offset > handle->length ||
 		length > handle->length - offset || length + 2 * SFS_SECTOR > size)
@@ -602,21 +557,23 @@ sfs_read_part(struct sfs *sfs, const struct sfs_handle *handle, size_t offset,
 	if (!sfs->live && !sfs->table_valid)
 		return pr_error_set(err, "the volume cannot be read at present");
 	/* its permission is in the header, and proven with the whole only */
-	if (sfs->permission_mask) {
-		struct sfs_record_header h;
-		int rc = read_at(sfs, handle, sfs->scratch, &h, err);
-		if (rc != SFS_OK)
-			return rc;
-	}
+	if (sfs->permission_mask)
+		rc = read_at(sfs, handle, sfs->scratch, &h, err);
+	if (rc == SFS_OK)
+		rc = find_block(sfs, handle, &e, err);
+	if (rc != SFS_OK)
+		return rc;
+	if (!sfs_view_stream(sfs, handle->stream, &stream) ||
+		!sfs_permitted(sfs, stream.permission))
+		return sfs_fail(
+			err, SFS_DENIED, "the stream's records are not for everybody");
 	*at = (const uint8_t *)room + from % SFS_SECTOR;
-	int rc = fetch_part(
-		sfs, handle, (uint32_t)from, (uint32_t)(from + length), room, err);
+	rc = fetch_at(sfs, handle->block, &e, (uint32_t)from, (uint32_t)(from + length),
+		room, err);
 	/*
 	 * a block is marked before anything in it is erased: zeros are not taken for what was
 	 * written
 	 */
-	struct sfs_record whole;
-	struct sfs_entry e;
 	if (rc == SFS_OK && sfs_view_entry(sfs, handle->block, &e) &&
 		(e.flags & SFS_ENTRY_CUT))
 		rc = sfs_read_header_of(sfs, handle, &whole, err);
@@ -663,50 +620,29 @@ sfs_read_plan(struct sfs *sfs, const struct sfs_handle *handle, struct sfs_plan 
 	return 1;
 }
 
-static int
-read_all(int fd, uint8_t *at, size_t len, uint64_t offset)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = pread(fd, at + done, len - done, (off_t)(offset + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -1;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 int
 sfs_read_planned(
 	const struct sfs_plan *plan, void *room, size_t size, struct sfs_record *out)
 {
 	const struct plan *p = (const struct plan *)plan;
-	const struct sfs_handle *h = &p->handle;
+	const size_t len = sfs_read_room(&p->handle);
 	struct sfs_record_header r;
-	struct sfs_handle found;
-	uint8_t *at = (uint8_t *)room + h->offset % SFS_SECTOR;
 
-	if (sfs_read_room(h) > size)
+	if (len > size)
 		return SFS_TOO_BIG;
-	if (read_all(p->fd, room, sfs_read_room(h), p->offset) < 0)
-		return SFS_ERROR;
-	const struct sfs_record_location place = handle_place(h, p->first_sequence);
-	if (sfs_record_decode(&p->key, &place, at, sfs_handle_size(h), &r) !=
-		SFS_RECORD_GOOD)
-		return SFS_CORRUPT;
-	sfs_handle_make(&p->key, &r, &found);
-	if (memcmp(&found, h, sizeof(found)) != 0)
+	for (size_t done = 0; done < len;) {
+		ssize_t n = pread(p->fd, (uint8_t *)room + done, len - done,
+			(off_t)(p->offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return SFS_ERROR;
+		done += (size_t)n;
+	}
+	if (!prove(&p->key, &p->handle, p->first_sequence, room, &r))
 		return SFS_CORRUPT;
 	if (p->permission_mask && (r.permission & ~p->permission_mask))
 		return SFS_DENIED;
-	*out = (struct sfs_record){.handle = *h,
-		.stream = r.stream,
-		.permission = r.permission,
-		.min_time = r.min_time,
-		.max_time = r.max_time,
-		.sequence = r.sequence,
-		.length = r.length,
-		.body = at + r.size};
+	sfs_record_out(&p->key, &r, (uint8_t *)room + r.offset % SFS_SECTOR + r.size, out);
 	return SFS_OK;
 }

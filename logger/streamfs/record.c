@@ -152,31 +152,10 @@ sfs_handle_make(const struct sfs_key *key, const struct sfs_record_header *recor
 	out->check = sfs_handle_check(key, out);
 }
 
-bool
-sfs_handle_genuine(const struct sfs_key *key, const struct sfs_handle *handle)
-{
-	return handle->check == sfs_handle_check(key, handle);
-}
-
 /* ---- copying past the caches ---- */
 
 #ifdef __SSE2__
 #define LINE 64
-
-static void
-copy_lines(uint8_t *to, const uint8_t *from, size_t count)
-{
-	for (; count > 0; count--, to += LINE, from += LINE) {
-		const __m128i *f = (const __m128i *)(const void *)from;
-		__m128i *t = (__m128i *)(void *)to;
-		__m128i a = _mm_loadu_si128(f), b = _mm_loadu_si128(f + 1);
-		__m128i c = _mm_loadu_si128(f + 2), d = _mm_loadu_si128(f + 3);
-		_mm_stream_si128(t, a);
-		_mm_stream_si128(t + 1, b);
-		_mm_stream_si128(t + 2, c);
-		_mm_stream_si128(t + 3, d);
-	}
-}
 
 void
 sfs_copy_past(void *to, const void *from, size_t len)
@@ -189,15 +168,23 @@ sfs_copy_past(void *to, const void *from, size_t len)
 	t += head;
 	f += head;
 	len -= head;
-	size_t lines = len / LINE;
 	/*
 	 * Such stores keep no order by themselves. Before them: that the slot has another block
 	 * now. A reader who looks where it lies does not hash it again, and must not meet them
 	 * first.
 	 */
 	_mm_sfence();
-	copy_lines(t, f, lines);
-	memcpy(t + lines * LINE, f + lines * LINE, len % LINE);
+	for (; len >= LINE; len -= LINE, t += LINE, f += LINE) {
+		const __m128i *in = (const __m128i *)(const void *)f;
+		__m128i *out = (__m128i *)(void *)t;
+		__m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1);
+		__m128i c = _mm_loadu_si128(in + 2), d = _mm_loadu_si128(in + 3);
+		_mm_stream_si128(out, a);
+		_mm_stream_si128(out + 1, b);
+		_mm_stream_si128(out + 2, c);
+		_mm_stream_si128(out + 3, d);
+	}
+	memcpy(t, f, len);
 	_mm_sfence();
 }
 #else
@@ -289,54 +276,6 @@ sfs_record_seal(
 	seal(key, place, body_hash, record);
 }
 
-static struct sfs_record_location
-place_of(const struct sfs_record_header *h)
-{
-	return (struct sfs_record_location){
-		.block = h->block,
-		.generation = h->generation,
-		.first_sequence = h->sequence - h->index,
-		.stream = h->stream,
-		.offset = h->offset,
-	};
-}
-
-static void
-put_fields(const struct sfs_record_header *h, uint8_t *p)
-{
-	bool wide = h->size == SFS_RECORD_WIDE;
-	uint64_t span = (uint64_t)h->max_time - (uint64_t)h->min_time;
-	pr_put_le32(p + 4, h->length | (uint32_t)(wide ? MARK_WIDE : MARK_NARROW) << 24);
-	pr_put_le32(p + 16, h->index);
-	pr_put_le32(p + 20, wide ? 0 : (uint32_t)span);
-	pr_put_le64(p + 24, (uint64_t)h->min_time);
-	if (!wide)
-		return;
-	pr_put_le64(p + 32, h->generation);
-	pr_put_le64(p + 40, h->sequence - h->index);
-	pr_put_le64(p + 48, (uint64_t)h->max_time);
-	pr_put_le32(p + 56, h->stream);
-	pr_put_le32(p + 60, h->permission);
-}
-
-static void
-finish(const struct sfs_key *key, struct sfs_record_header *h, const void *body,
-	uint8_t *record)
-{
-	const struct sfs_record_location place = place_of(h);
-	uint8_t body_hash[16];
-	put_fields(h, record);
-	sfs_hash(key, body, h->length, body_hash);
-	seal(key, &place, body_hash, record);
-	memcpy(h->hash, record + HASH_AT, sizeof(h->hash));
-}
-
-void
-sfs_record_encode(const struct sfs_key *key, struct sfs_record_header *h, uint8_t *record)
-{
-	finish(key, h, record + h->size, record);
-}
-
 /* From here on it pays to go past the caches: a block is next read by its device. */
 #define LONG 16384
 
@@ -344,18 +283,45 @@ void
 sfs_record_put(const struct sfs_key *key, struct sfs_record_header *h, const void *body,
 	uint8_t *record)
 {
-	if (h->length >= LONG)
+	const struct sfs_record_location place = {
+		.block = h->block,
+		.generation = h->generation,
+		.first_sequence = h->sequence - h->index,
+		.stream = h->stream,
+		.offset = h->offset,
+	};
+	const bool wide = h->size == SFS_RECORD_WIDE;
+	const uint64_t span = (uint64_t)h->max_time - (uint64_t)h->min_time;
+	uint8_t body_hash[16];
+	if (body && h->length >= LONG)
 		sfs_copy_past(record + h->size, body, h->length);
-	else if (h->length > 0)
+	else if (body && h->length > 0)
 		memcpy(record + h->size, body, h->length);
+	pr_put_le32(
+		record + 4, h->length | (uint32_t)(wide ? MARK_WIDE : MARK_NARROW) << 24);
+	pr_put_le32(record + 16, h->index);
+	pr_put_le32(record + 20, wide ? 0 : (uint32_t)span);
+	pr_put_le64(record + 24, (uint64_t)h->min_time);
+	if (wide) {
+		pr_put_le64(record + 32, h->generation);
+		pr_put_le64(record + 40, place.first_sequence);
+		pr_put_le64(record + 48, (uint64_t)h->max_time);
+		pr_put_le32(record + 56, h->stream);
+		pr_put_le32(record + 60, h->permission);
+	}
 	/* the hash of the body where it came from: that is in the caches */
-	finish(key, h, body, record);
+	sfs_hash(key, body ? body : record + h->size, h->length, body_hash);
+	seal(key, &place, body_hash, record);
+	memcpy(h->hash, record + HASH_AT, sizeof(h->hash));
 }
 
-static void
-get_fields(const struct sfs_record_location *place, const uint8_t *p,
-	struct sfs_record_header *out)
+bool
+sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *place,
+	const uint8_t *p, size_t room, struct sfs_record_header *out)
 {
+	if (room < SFS_RECORD_HEADER || !sfs_record_begins(p) || room < header_size(p) ||
+		pr_get_le32(p) != check_of(key, place, p))
+		return false;
 	uint64_t min = pr_get_le64(p + 24);
 	*out = (struct sfs_record_header){
 		.block = place->block,
@@ -370,21 +336,10 @@ get_fields(const struct sfs_record_location *place, const uint8_t *p,
 		.size = header_size(p),
 	};
 	memcpy(out->hash, p + HASH_AT, sizeof(out->hash));
-	if (out->size != SFS_RECORD_WIDE)
-		return;
-	out->max_time = (int64_t)pr_get_le64(p + 48);
-	out->permission = pr_get_le32(p + 60);
-}
-
-bool
-sfs_record_peek(const struct sfs_key *key, const struct sfs_record_location *place,
-	const uint8_t *record, size_t room, struct sfs_record_header *out)
-{
-	if (room < SFS_RECORD_HEADER || !sfs_record_begins(record) ||
-		room < header_size(record) ||
-		pr_get_le32(record) != check_of(key, place, record))
-		return false;
-	get_fields(place, record, out);
+	if (out->size == SFS_RECORD_WIDE) {
+		out->max_time = (int64_t)pr_get_le64(p + 48);
+		out->permission = pr_get_le32(p + 60);
+	}
 	return true;
 }
 

@@ -37,15 +37,9 @@ saw(struct sfs_recovery *r, uint64_t block, uint64_t generation)
 
 /* Written since the root, perhaps. */
 static bool
-in_window_of(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
+in_window(const struct sfs *sfs, const struct sfs_root *root, uint64_t block)
 {
 	return sfs_order_ahead(&sfs->table.order, block, root->frontier) < root->window;
-}
-
-static bool
-in_window(const struct sfs *sfs, uint64_t block)
-{
-	return in_window_of(sfs, &sfs->root, block);
 }
 
 static bool
@@ -63,7 +57,7 @@ sfs_map_knows_all(const struct sfs *sfs, const struct sfs_root *root, uint64_t b
 		return false;
 	uint64_t ahead = sfs_order_ahead(order, map, root->frontier);
 	for (uint64_t b = map - (root->map_interval - 1); b <= map; b++)
-		if (in_window_of(sfs, root, b) ||
+		if (in_window(sfs, root, b) ||
 			sfs_order_ahead(order, b, root->frontier) > ahead)
 			return false;
 	return true;
@@ -128,7 +122,7 @@ load_map(struct sfs_recovery *r, uint64_t pos)
 				return -1;
 			r->late[r->late_count++] =
 				(struct sfs_late){.map_generation = h.generation,
-					.stable = !in_window(r->sfs, pos),
+					.stable = !in_window(r->sfs, root, pos),
 					.entry = m};
 		} else if (m.block / root->map_interval == pos / root->map_interval) {
 			set_entry(r, &m);
@@ -184,7 +178,7 @@ load_header(struct sfs_recovery *r, uint64_t block)
 		.end = SFS_BLOCK_HEADER,
 	};
 	if (!good || !entry_plausible(sfs, &m)) {
-		if (e->state == SFS_SEALED && in_window(sfs, block) &&
+		if (e->state == SFS_SEALED && in_window(sfs, &sfs->root, block) &&
 			(good || !was_durable(r, e)))
 			e->state = SFS_FREE;
 		return;
@@ -194,19 +188,6 @@ load_header(struct sfs_recovery *r, uint64_t block)
 		return;
 	set_entry(r, &m);
 	e->flags = SFS_ENTRY_UNSURE;
-}
-
-/* The map says "open": whether the block was ever begun on the device, its header knows. */
-static void
-confirm_open(struct sfs_recovery *r, uint64_t block)
-{
-	struct sfs_entry *e = &r->sfs->table.entry[block];
-	struct sfs_block_header h;
-	bool good = sfs_read_identity(r->sfs, block, &h) && h.kind == SFS_KIND_DATA;
-	if (good && h.generation == e->generation && h.stream == e->stream)
-		note_header(r, &h);
-	else if (good || !was_durable(r, e))
-		e->state = SFS_FREE;
 }
 
 /*
@@ -283,29 +264,21 @@ apply_late(struct sfs_recovery *r, bool stable)
 }
 
 /*
- * Under a clean root nothing was written since: a younger writer's blocks are over its generation
- * limit.
+ * In the place of headers: what is not listed, and no map knows, is not there. Under a clean root
+ * nothing was written since: a younger writer's blocks are over its generation limit.
  */
-static bool
-list_holds(const struct sfs_root *root)
-{
-	const uint32_t both = SFS_ROOT_CLEAN | SFS_ROOT_LISTED;
-	return (root->flags & both) == both;
-}
-
-/* In the place of headers: what is not listed, and no map knows, is not there. */
 static void
 apply_listed(struct sfs_recovery *r)
 {
 	struct sfs *sfs = r->sfs;
 	const uint32_t interval = sfs->root.map_interval;
-	for (uint64_t b = 0; b < sfs->root.blocks; b++) {
+	for (uint64_t b = 0; r->listed && b < sfs->root.blocks; b++) {
 		if (b % interval == 0 && sfs_map_knows_all(sfs, &sfs->root, b))
 			b += interval - 1;
 		else if (sfs->table.entry[b].state == SFS_SEALED)
 			sfs->table.entry[b].state = SFS_FREE;
 	}
-	for (uint32_t i = 0; i < sfs->listed_count; i++) {
+	for (uint32_t i = 0; r->listed && i < sfs->listed_count; i++) {
 		const struct sfs_map_entry *m = &sfs->listed[i];
 		if (!entry_plausible(sfs, m))
 			continue;
@@ -320,11 +293,11 @@ static int
 load_blocks(struct sfs_recovery *r, struct pr_error *err)
 {
 	const struct sfs_root *root = &r->sfs->root;
-	r->listed = list_holds(root);
-	for (uint64_t map = root->map_interval - 1; map < root->blocks;
-		map += root->map_interval)
+	const uint32_t both = SFS_ROOT_CLEAN | SFS_ROOT_LISTED, step = root->map_interval;
+	r->listed = (root->flags & both) == both;
+	for (uint64_t map = step - 1; map < root->blocks; map += step)
 		announce(r->sfs, map, SFS_MAP_FIRST);
-	for (uint64_t first = 0; first < root->blocks; first += root->map_interval)
+	for (uint64_t first = 0; first < root->blocks; first += step)
 		if (load_interval(r, first) < 0)
 			return pr_error_set(err, "no memory to open the volume");
 	if (r->late_count)
@@ -334,14 +307,22 @@ load_blocks(struct sfs_recovery *r, struct pr_error *err)
 	 * needs no look at each: 13,000 reads in a volume of 100 GB and 32 streams.
 	 */
 	apply_late(r, true);
-	if (r->listed)
-		apply_listed(r);
-	for (size_t i = 0; i < r->open_count; i++)
-		if (r->sfs->table.entry[r->open[i]].flags & SFS_ENTRY_UNSURE)
-			confirm_open(r, r->open[i]);
+	apply_listed(r);
+	for (size_t i = 0; i < r->open_count; i++) {
+		struct sfs_entry *e = &r->sfs->table.entry[r->open[i]];
+		struct sfs_block_header h;
+		if (!(e->flags & SFS_ENTRY_UNSURE))
+			continue;
+		/* the map says "open": its header knows whether it was ever begun there */
+		bool good = sfs_read_identity(r->sfs, r->open[i], &h) &&
+			    h.kind == SFS_KIND_DATA;
+		if (good && h.generation == e->generation && h.stream == e->stream)
+			note_header(r, &h);
+		else if (good || !was_durable(r, e))
+			e->state = SFS_FREE;
+	}
 	apply_late(r, false);
-	if (r->listed)
-		apply_listed(r);
+	apply_listed(r);
 	return 0;
 }
 
@@ -370,12 +351,6 @@ by_stream(const void *a, const void *b, void *arg)
 	return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
-static void
-drop(struct sfs *sfs, uint32_t block)
-{
-	sfs->table.entry[block].state = SFS_FREE;
-}
-
 /* Evicted blocks go, and those that a younger block has replaced after an earlier crash. */
 static void
 drop_gone(struct sfs *sfs, struct run *run)
@@ -388,7 +363,7 @@ drop_gone(struct sfs *sfs, struct run *run)
 		if (e->generation < run->root->oldest_generation ||
 			e->generation <= sfs->root.reset_generation ||
 			e->first_sequence >= limit) {
-			drop(sfs, block);
+			sfs->table.entry[block].state = SFS_FREE;
 			continue;
 		}
 		limit = e->first_sequence;
@@ -404,56 +379,31 @@ devices_missing(const struct sfs *sfs)
 	return sfs->missing + sfs->lost > 0;
 }
 
-/*
- * The stream's next block tells how a block ended; but where the next one that is there may not be
- * the next one that there was, the block is asked itself (it stays unsure).
- */
-static void
-ask_next(struct sfs *sfs, uint32_t block, uint32_t next)
+/* How the block ended, by a clean root or the next block's header. False: it says nothing of it. */
+static bool
+take_end(struct sfs *sfs, uint32_t block, const struct sfs_head *head)
 {
 	struct sfs_entry *e = &sfs->table.entry[block];
-	const struct sfs_entry *n = &sfs->table.entry[next];
-	struct sfs_block_header h;
-	if (!sfs_read_header(sfs, next, &h) || h.generation != n->generation ||
-		h.prev_block != block || h.prev_generation != e->generation ||
-		h.prev_end > sfs->root.block_size)
-		return;
+	if (head->block != block || head->generation != e->generation ||
+		head->end > sfs->root.block_size ||
+		head->records > sfs->root.block_size / SFS_RECORD_HEADER)
+		return false;
+	e->records = head->records;
+	e->end = head->end;
+	e->min_time = head->min_time;
+	e->max_time = head->max_time;
 	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
-	e->records = h.prev_records;
-	e->end = h.prev_end;
-	e->min_time = h.prev_min;
-	e->max_time = h.prev_max;
+	return true;
 }
 
-/* Nobody can say, but all up to the next block were there: reading will say which are lost. */
+/* Records up to there were in the block and cannot be found: reading will say which are lost. */
 static void
-guess_end(struct sfs *sfs, uint32_t block, uint32_t next)
+count_lost(const struct sfs *sfs, struct sfs_entry *e, uint64_t end)
 {
-	struct sfs_entry *e = &sfs->table.entry[block];
-	const struct sfs_entry *n = &sfs->table.entry[next];
-	uint64_t records = n->first_sequence - e->first_sequence;
+	uint64_t records = end - e->first_sequence;
 	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
 	e->records = (uint32_t)(records > most ? most : records);
 	e->end = sfs->root.block_size;
-	e->min_time = INT64_MIN;
-	e->max_time = INT64_MAX;
-}
-
-static bool
-head_of_clean_root(struct sfs *sfs, const struct run *run, uint32_t block)
-{
-	struct sfs_entry *e = &sfs->table.entry[block];
-	const struct sfs_stream *s = run->root;
-	if (!(sfs->root.flags & SFS_ROOT_CLEAN) || s->head.block != block ||
-		s->head.generation != e->generation || s->head.end > sfs->root.block_size ||
-		s->head.records > sfs->root.block_size / SFS_RECORD_HEADER)
-		return false;
-	e->records = s->head.records;
-	e->end = s->head.end;
-	e->min_time = s->head.min_time;
-	e->max_time = s->head.max_time;
-	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
-	return true;
 }
 
 /*
@@ -493,17 +443,15 @@ count_records(struct sfs_recovery *r, const struct run *run, uint32_t block)
 	e->flags &= (uint8_t)~SFS_ENTRY_UNSURE;
 }
 
-/* Records that were durable and cannot be found in the tail are counted: reading will say so. */
+/* Counts the records of a block that may have some that are not known durable: recovered ones. */
 static void
-keep_durable(const struct sfs *sfs, const struct run *run, uint32_t block)
+count_found(struct sfs_recovery *r, const struct run *run, uint32_t block)
 {
-	struct sfs_entry *e = &sfs->table.entry[block];
-	if (e->first_sequence + e->records > run->durable)
-		return;
-	uint64_t records = run->durable + 1 - e->first_sequence;
-	uint64_t most = sfs->root.block_size / SFS_RECORD_HEADER;
-	e->records = (uint32_t)(records > most ? most : records);
-	e->end = sfs->root.block_size;
+	const struct sfs_entry *e = &r->sfs->table.entry[block];
+	count_records(r, run, block);
+	uint64_t before = e->first_sequence - 1, last = before + e->records;
+	before = run->durable > before ? run->durable : before;
+	r->sfs->recovered_records += last > before ? last - before : 0;
 }
 
 /* Fixes how block i of the run ends; false: the stream ends with it, later blocks do not count. */
@@ -513,53 +461,41 @@ settle(struct sfs_recovery *r, const struct run *run, size_t i)
 	struct sfs *sfs = r->sfs;
 	uint32_t block = run->block[i];
 	struct sfs_entry *e = &sfs->table.entry[block];
-	bool tail = i + 1 == run->count;
-	if (tail && head_of_clean_root(sfs, run, block))
+	struct sfs_block_header h;
+	bool clean = sfs->root.flags & SFS_ROOT_CLEAN;
+	if (i + 1 == run->count) {
+		if (clean && (take_end(sfs, block, &run->root->head) ||
+				     !(e->flags & SFS_ENTRY_UNSURE)))
+			return true;
+		count_found(r, run, block);
+		if (!devices_missing(sfs) && e->first_sequence + e->records <= run->durable)
+			count_lost(sfs, e, run->durable + 1);
 		return true;
-	uint64_t next =
-		tail ? UINT64_MAX : sfs->table.entry[run->block[i + 1]].first_sequence;
-	/* a map that was written before a crash may tell of records that the crash has taken */
-	if (!tail &&
-		((e->flags & SFS_ENTRY_UNSURE) || e->first_sequence + e->records != next))
-		ask_next(sfs, block, run->block[i + 1]);
-	if (!tail && (e->flags & SFS_ENTRY_UNSURE)) {
-		count_records(r, run, block);
-		if (e->first_sequence + e->records != next && !devices_missing(sfs))
-			guess_end(sfs, block, run->block[i + 1]);
 	}
-	if (tail ? (e->flags & SFS_ENTRY_UNSURE) != 0 || !(sfs->root.flags & SFS_ROOT_CLEAN)
-		 : next - 1 > run->durable) {
+	const struct sfs_entry *n = &sfs->table.entry[run->block[i + 1]];
+	uint64_t next = n->first_sequence;
+	/*
+	 * The stream's next block tells how this one ended, as a map that was written before a crash
+	 * may tell of records that the crash has taken. Where the next one that is there may not be
+	 * the next one that there was, the block is asked itself.
+	 */
+	if (((e->flags & SFS_ENTRY_UNSURE) || e->first_sequence + e->records != next) &&
+		sfs_read_header(sfs, run->block[i + 1], &h) &&
+		h.generation == n->generation)
+		take_end(sfs, block, &h.prev);
+	if (e->flags & SFS_ENTRY_UNSURE) {
 		count_records(r, run, block);
-		uint64_t after = e->first_sequence + e->records;
-		if (after > run->durable + 1)
-			sfs->recovered_records +=
-				after - 1 -
-				(run->durable >= e->first_sequence ? run->durable
-								   : e->first_sequence - 1);
-		if (tail && !devices_missing(sfs))
-			keep_durable(sfs, run, block);
-		return tail || after == next || devices_missing(sfs);
+		if (e->first_sequence + e->records != next && !devices_missing(sfs)) {
+			/* nobody can say, but all up to the next block were there */
+			count_lost(sfs, e, next);
+			e->min_time = INT64_MIN;
+			e->max_time = INT64_MAX;
+		}
 	}
-	return true;
-}
-
-static void
-lose(struct sfs_recovery *r, const struct run *run, uint32_t block)
-{
-	count_records(r, run, block);
-	r->sfs->lost_tail_bytes += r->sfs->table.entry[block].end;
-	drop(r->sfs, block);
-}
-
-static void
-link_block(struct sfs *sfs, uint32_t block)
-{
-	struct sfs_entry *e = &sfs->table.entry[block];
-	struct sfs_stream *s = &sfs->table.stream[e->stream];
-	/* without holes, so that differences of ordinals count blocks */
-	if (s->newest != SFS_NONE)
-		e->block_number = sfs->table.entry[s->newest].block_number + 1;
-	sfs_table_link(&sfs->table, block);
+	if (next - 1 <= run->durable)
+		return true;
+	count_found(r, run, block);
+	return e->first_sequence + e->records == next || devices_missing(sfs);
 }
 
 static void
@@ -571,7 +507,7 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 	uint64_t expected = run->root->first_sequence;
 	for (size_t i = 0; i < run->count; i++) {
 		uint32_t block = run->block[i];
-		const struct sfs_entry *e = &sfs->table.entry[block];
+		struct sfs_entry *e = &sfs->table.entry[block];
 		/*
 		 * what is missing before it was never durable: then the block was not either;
 		 * unless it may lie on a device that is missing
@@ -580,51 +516,31 @@ chain_stream(struct sfs_recovery *r, struct run *run)
 					 e->first_sequence - 1 <= run->durable ||
 					 devices_missing(sfs));
 		if (!going) {
-			lose(r, run, block);
+			count_records(r, run, block);
+			sfs->lost_tail_bytes += e->end;
+			e->state = SFS_FREE;
 			continue;
 		}
 		going = settle(r, run, i);
 		expected = e->first_sequence + e->records;
 		if (e->records == 0)
-			drop(sfs, block);
+			e->state = SFS_FREE;
 		else
-			link_block(sfs, block);
+			sfs_table_link(&sfs->table, block);
 	}
-}
-
-static void
-finish_stream(const struct sfs_stream *root, struct sfs_stream *s)
-{
-	if (root->evicted_until > s->evicted_until)
-		s->evicted_until = root->evicted_until;
-	if (s->oldest == SFS_NONE) {
-		s->last_sequence = s->first_sequence - 1;
-		if (root->durable_sequence > s->last_sequence)
-			s->last_sequence = root->durable_sequence;
-		s->first_sequence = s->last_sequence + 1;
-	} else {
-		/* records that were durable and are gone are missed, not forgotten */
-		if (root->first_sequence < s->first_sequence)
-			s->first_sequence = root->first_sequence;
-		if (root->durable_sequence > s->last_sequence)
-			s->last_sequence = root->durable_sequence; /* never given twice */
-	}
-	s->durable_sequence = s->last_sequence;
 }
 
 static int
 chain_all(struct sfs_recovery *r, struct pr_error *err)
 {
 	struct sfs_table *t = &r->sfs->table;
-	size_t count = 0, at = 0;
-	for (uint64_t b = 0; b < t->blocks; b++)
-		count += t->entry[b].state == SFS_SEALED;
-	uint32_t *all = malloc((count + 1) * sizeof(*all));
+	size_t count = 0;
+	uint32_t *all = malloc((t->blocks + 1) * sizeof(*all));
 	if (!all)
 		return pr_error_set(err, "no memory to open the volume");
 	for (uint32_t b = 0; b < t->blocks; b++)
 		if (t->entry[b].state == SFS_SEALED)
-			all[at++] = b;
+			all[count++] = b;
 	qsort_r(all, count, sizeof(*all), by_stream, t);
 	for (size_t from = 0, to; from < count; from = to) {
 		uint16_t stream = t->entry[all[from]].stream;
@@ -635,8 +551,23 @@ chain_all(struct sfs_recovery *r, struct pr_error *err)
 		chain_stream(r, &run);
 	}
 	free(all);
-	for (uint32_t i = 0; i < t->streams; i++)
-		finish_stream(&r->streams[i], &t->stream[i]);
+	for (uint32_t i = 0; i < t->streams; i++) {
+		const struct sfs_stream *root = &r->streams[i];
+		struct sfs_stream *s = &t->stream[i];
+		bool none = s->oldest == SFS_NONE;
+		if (root->evicted_until > s->evicted_until)
+			s->evicted_until = root->evicted_until;
+		if (none)
+			s->last_sequence = s->first_sequence - 1;
+		/* what was durable and is gone is missed, not forgotten; no number comes twice */
+		if (root->durable_sequence > s->last_sequence)
+			s->last_sequence = root->durable_sequence;
+		if (none)
+			s->first_sequence = s->last_sequence + 1;
+		else if (root->first_sequence < s->first_sequence)
+			s->first_sequence = root->first_sequence;
+		s->durable_sequence = s->last_sequence;
+	}
 	sfs_holes_mark(r->sfs);
 	return 0;
 }
@@ -666,44 +597,32 @@ prepare_table(struct sfs_recovery *r, struct pr_error *err)
 	return 0;
 }
 
-/* The frontier goes on behind the newest block, if any was written since the root. */
-static void
-advance_frontier(struct sfs_recovery *r)
-{
-	struct sfs_root *root = &r->sfs->root;
-	const struct sfs_order *order = &r->sfs->table.order;
-	uint64_t ahead = sfs_order_ahead(order, r->newest_block, root->frontier);
-	if (r->newest_generation == 0 || ahead >= root->window)
-		return;
-	r->sfs->passed = ahead + 1;
-	root->frontier = (root->frontier + ahead + 1) % root->blocks;
-	root->window -= ahead + 1;
-}
-
 int
 sfs_recover(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 {
 	struct sfs_recovery r = {.sfs = sfs, .streams = streams};
-	int rc = 0;
+	struct sfs_root *root = &sfs->root;
 	sfs->table_valid = false;
-	if (!streams) {
-		r.streams = calloc(SFS_STREAMS_MAX, sizeof(*r.streams));
-		rc = r.streams ? sfs_root_load(sfs, r.streams, err)
-			       : pr_error_set(err, "no memory to open the volume");
-	}
-	if (rc == 0 && !(r.buf = sfs_read_buffer(sfs->root.block_size)))
-		rc = pr_error_set(err, "no memory to open the volume");
-	if (rc == 0 && (prepare_table(&r, err) < 0 || load_blocks(&r, err) < 0 ||
-			       chain_all(&r, err) < 0))
-		rc = -1;
+	r.buf = sfs_read_buffer(root->block_size);
+	int rc = r.buf ? prepare_table(&r, err)
+		       : pr_error_set(err, "no memory to open the volume");
+	if (rc == 0)
+		rc = load_blocks(&r, err);
+	if (rc == 0)
+		rc = chain_all(&r, err);
 	if (rc == 0) {
-		advance_frontier(&r);
+		/* the frontier goes on behind the newest block, if any was written since the root */
+		uint64_t ahead =
+			sfs_order_ahead(&sfs->table.order, r.newest_block, root->frontier);
+		if (r.newest_generation != 0 && ahead < root->window) {
+			sfs->passed = ahead + 1;
+			root->frontier = (root->frontier + ahead + 1) % root->blocks;
+			root->window -= ahead + 1;
+		}
 		sfs->table_valid = true;
 	}
 	free(r.late);
 	free(r.open);
 	free(r.buf);
-	if (!streams)
-		free(r.streams);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "logger/streamfs/internal.h"
 #include "proto/base/array.h"
@@ -83,26 +83,21 @@ tell(struct repair *r, const struct sfs_finding *f)
 		r->call(r->arg, &f->fault);
 }
 
-static bool
-taken_back(const struct repair *r, uint64_t pos)
-{
-	for (uint32_t i = 0; i < r->stales_before; i++)
-		if (r->stale[i] == pos)
-			return true;
-	return false;
-}
-
 /* Maps come before blocks: while one is stale, what seems to be missing may be there. */
 static void
-on_finding(void *arg, const struct sfs_finding *f)
+on_finding(void *arg, const struct sfs_fault *fault)
 {
+	const struct sfs_finding *f = (const struct sfs_finding *)fault;
 	struct repair *r = arg;
 	r->todo = true;
 	if (f->fault.kind == SFS_FAULT_ROOT) {
 		r->out->roots++;
 		tell(r, f);
 	} else if (f->fault.kind == SFS_FAULT_MAP) {
-		if (!taken_back(r, f->fault.block))
+		bool told = false;
+		for (uint32_t i = 0; i < r->stales_before; i++)
+			told |= r->stale[i] == f->fault.block;
+		if (!told)
 			tell(r, f);
 		if (f->stale)
 			put_map(r, &r->stale, &r->stales, f->fault.block);
@@ -165,13 +160,22 @@ map_generation(const struct sfs *sfs, uint64_t pos)
 	return newest + 1;
 }
 
+/* The root as it is on the devices: what recovery made of it must be made again at each opening. */
 static int
-write_maps(struct repair *r, struct pr_error *err)
+store(struct repair *r, struct pr_error *err)
 {
 	struct sfs *sfs = r->sfs;
+	struct sfs_stream *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
 	uint8_t *buf = sfs_buffer(sfs->root.block_size);
-	int rc = buf ? 0 : pr_error_set(err, "no memory for a block map");
 	bool stale = r->stales > r->stales_before;
+	int rc = streams && buf ? sfs_root_load(sfs, streams, err)
+				: pr_error_set(err, "no memory for the root");
+	struct sfs_root root = sfs->root;
+	for (uint32_t i = 0; i < r->maps; i++)
+		if (map_generation(sfs, r->map[i]) > root.generation_limit)
+			root.generation_limit = map_generation(sfs, r->map[i]);
+	if (rc == 0)
+		rc = write_roots(r, &root, streams, err);
 	for (uint32_t i = r->stales_before; rc == 0 && i < r->stales; i++)
 		rc = sfs_write_block(sfs, r->stale[i], 0, buf, SFS_SECTOR, err);
 	for (uint32_t i = 0; rc == 0 && !stale && i < r->maps; i++) {
@@ -182,25 +186,8 @@ write_maps(struct repair *r, struct pr_error *err)
 	}
 	if (rc == 0)
 		rc = sfs_sync_disks(sfs, err);
-	free(buf);
-	return rc;
-}
-
-/* The root as it is on the devices: what recovery made of it must be made again at each opening. */
-static int
-store(struct repair *r, struct pr_error *err)
-{
-	struct sfs *sfs = r->sfs;
-	struct sfs_stream *streams = calloc(SFS_STREAMS_MAX, sizeof(*streams));
-	int rc = streams ? sfs_root_load(sfs, streams, err)
-			 : pr_error_set(err, "no memory for the root");
-	struct sfs_root root = sfs->root;
-	for (uint32_t i = 0; i < r->maps; i++)
-		if (map_generation(sfs, r->map[i]) > root.generation_limit)
-			root.generation_limit = map_generation(sfs, r->map[i]);
-	if (rc == 0 && (write_roots(r, &root, streams, err) < 0 || write_maps(r, err) < 0))
-		rc = -1;
 	free(streams);
+	free(buf);
 	return rc;
 }
 
@@ -212,7 +199,7 @@ static int
 knows_all(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_block_header h;
-	unsigned long long newer = 0;
+	uint64_t newer = 0;
 	for (uint64_t b = 0; b < sfs->root.blocks; b++)
 		newer += sfs_block_there(sfs, b) && sfs_read_header(sfs, b, &h) &&
 			 h.generation > sfs->root.generation_limit;
@@ -220,8 +207,9 @@ knows_all(struct sfs *sfs, struct pr_error *err)
 		return 0;
 	return pr_error_set(err,
 		"the newest root is damaged; a repair, or any further writing, discards "
-		"%llu blocks that only it listed: copy the devices first, then repeat with "
-		"--force",
+		"%" PRIu64
+		" blocks that only it listed: copy the devices first, then repeat "
+		"with --force",
 		newer);
 }
 
@@ -232,9 +220,9 @@ repair_round(struct repair *r, struct pr_error *err)
 	struct sfs *sfs = r->sfs;
 	uint64_t uuid_faults = 0;
 	if (sfs->missing > 0)
-		return pr_error_set(err, "a device of the volume is missing: nothing is "
-					 "dropped before it is "
-					 "there, or left out for good");
+		return pr_error_set(err,
+			"a device of the volume is missing: nothing is "
+			"dropped before it is there, or left out for good");
 	r->maps = r->entries = 0;
 	r->stales_before = r->stales;
 	r->todo = false;
@@ -270,8 +258,8 @@ static struct sfs *
 open_locked(const char *const *paths, size_t count, struct pr_error *err)
 {
 	struct sfs_disk disks[SFS_DEVICES_MAX] = {0};
-	struct sfs_open_options options = {.writer = false};
-	struct sfs *sfs;
+	const struct sfs_open_options options = {.writer = false};
+	struct sfs *sfs = NULL;
 	size_t n = 0;
 	if (count < 1 || count > SFS_DEVICES_MAX) {
 		pr_error_set(err, "a volume has 1 to %d devices", SFS_DEVICES_MAX);
@@ -279,12 +267,11 @@ open_locked(const char *const *paths, size_t count, struct pr_error *err)
 	}
 	while (n < count && sfs_disk_open(&disks[n], paths[n], true, true, err) == 0)
 		n++;
-	if (n < count) {
-		while (n-- > 0)
-			sfs_disk_close(&disks[n]);
-		return NULL;
-	}
-	sfs = sfs_open_disks(disks, count, &options, err);
+	if (n == count)
+		sfs = sfs_open_disks(disks, count, &options, err);
+	else
+		while (n > 0)
+			sfs_disk_close(&disks[--n]);
 	/* what was read before the lock may be of a writer that has gone since */
 	if (sfs && (sfs_lock(sfs, err) < 0 || sfs_refresh(sfs, err) != SFS_OK))
 		sfs_close(&sfs);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,20 +11,6 @@
 #include "proto/base/clock.h"
 
 /* ---- what a repair has noted ---- */
-
-/* All notes of the root are there: those of deleted ranges are holes.c's. */
-static void
-load_repairs(struct sfs *sfs, uint32_t count)
-{
-	sfs->repairs = sfs->wipes = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		const struct sfs_map_entry e = sfs->repair[i];
-		if (e.flags & SFS_REPAIR_HOLE)
-			continue;
-		sfs->repair[sfs->repairs++] = e;
-		sfs->wipes += (e.flags & SFS_REPAIR_WIPE) != 0;
-	}
-}
 
 static bool
 still_held(const struct sfs *sfs, const struct sfs_map_entry *r)
@@ -61,6 +48,15 @@ prune_repairs(struct sfs *sfs, struct sfs_root *root)
 	root->repairs = sfs->w->root_notes;
 }
 
+const struct sfs_map_entry *
+sfs_repair_of(const struct sfs *sfs, uint64_t block, uint32_t flag)
+{
+	for (uint32_t i = 0; i < sfs->repairs; i++)
+		if ((sfs->repair[i].flags & flag) && sfs->repair[i].block == block)
+			return &sfs->repair[i];
+	return NULL;
+}
+
 bool
 sfs_repairs_cover(const struct sfs *sfs, uint32_t stream, uint64_t first, uint64_t last)
 {
@@ -88,83 +84,56 @@ sfs_repairs_cover_at(const struct sfs *sfs, uint64_t block, uint64_t generation,
 	return false;
 }
 
-const struct sfs_map_entry *
-sfs_repairs_kept(const struct sfs *sfs, uint64_t block)
-{
-	for (uint32_t i = 0; i < sfs->repairs; i++)
-		if ((sfs->repair[i].flags & SFS_REPAIR_KEPT) &&
-			sfs->repair[i].block == block)
-			return &sfs->repair[i];
-	return NULL;
-}
-
 /* ---- the list of a clean close ---- */
 
-/*
- * A map is written when the frontier has come by its interval: of the interval where a writer ends
- * there is none yet. The root of a clean close says what it would, instead of up to 255 headers.
- */
-struct list {
-	struct sfs *sfs;
-	const struct sfs_root *root;
-	uint32_t room;
-	bool full;
-};
-
 static void
-put(struct list *l, uint32_t block)
+put(struct sfs *sfs, uint32_t room, uint32_t block)
 {
-	struct sfs *sfs = l->sfs;
-	if (!sfs_entry_holds(&sfs->table.entry[block]))
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	if (!sfs_entry_holds(e))
 		return;
-	l->full |= sfs->listed_count == l->room;
-	if (!l->full)
-		sfs->listed[sfs->listed_count++] =
-			sfs_map_entry_make(&sfs->table.entry[block], block, 0);
-}
-
-static void
-put_unmapped(struct list *l)
-{
-	const struct sfs_table *t = &l->sfs->table;
-	for (uint64_t first = 0; first < t->blocks; first += t->interval) {
-		if (sfs_map_knows_all(l->sfs, l->root, first))
-			continue;
-		for (uint64_t b = first; b < first + t->interval && b < t->blocks; b++)
-			put(l, (uint32_t)b);
-	}
+	if (sfs->listed_count < room)
+		sfs->listed[sfs->listed_count] = sfs_map_entry_make(e, block, 0);
+	sfs->listed_count++;
 }
 
 /* What its map calls open, and no later map says how it ended. */
 static void
-put_open(struct list *l, uint32_t block)
+put_open(struct sfs *sfs, const struct sfs_root *root, uint32_t room, uint32_t block)
 {
-	const struct sfs_entry *e = &l->sfs->table.entry[block];
-	if ((e->flags & SFS_ENTRY_MAPPED_OPEN) && sfs_map_knows_all(l->sfs, l->root, block))
-		put(l, block);
+	if ((sfs->table.entry[block].flags & SFS_ENTRY_MAPPED_OPEN) &&
+		sfs_map_knows_all(sfs, root, block))
+		put(sfs, room, block);
 }
 
 /*
  * Writer: with SFS_ROOT_LISTED among root's flags, fills its list; without room for it the flag
- * goes.
+ * goes. A map is written when the frontier has come by its interval: of the interval where a writer
+ * ends there is none yet. The root of a clean close says what it would, instead of up to 255
+ * headers.
  */
 static void
 make_list(struct sfs *sfs, struct sfs_root *root)
 {
 	const struct sfs_writer *w = sfs->w;
-	struct list l = {.sfs = sfs, .root = root};
+	const struct sfs_table *t = &sfs->table;
 	root->listed = sfs->listed;
 	root->listed_count = sfs->listed_count = 0;
 	if (!(root->flags & SFS_ROOT_LISTED))
 		return;
-	l.room = (SFS_ROOT_BYTES - sfs_root_length(root)) / SFS_MAP_ENTRY;
-	put_unmapped(&l);
+	uint32_t room = (SFS_ROOT_BYTES - sfs_root_length(root)) / SFS_MAP_ENTRY;
+	for (uint64_t b = 0; b < t->blocks; b++) {
+		if (b % t->interval == 0 && sfs_map_knows_all(sfs, root, b))
+			b += t->interval - 1;
+		else
+			put(sfs, room, (uint32_t)b);
+	}
 	for (uint32_t i = 0; i < w->sealed_after_map_count; i++)
-		put_open(&l, w->sealed_after_map[i]);
-	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		if (sfs->table.stream[i].newest != SFS_NONE)
-			put_open(&l, sfs->table.stream[i].newest);
-	if (l.full)
+		put_open(sfs, root, room, w->sealed_after_map[i]);
+	for (uint32_t i = 0; i < t->streams; i++)
+		if (t->stream[i].newest != SFS_NONE)
+			put_open(sfs, root, room, t->stream[i].newest);
+	if (sfs->listed_count > room)
 		root->flags &= ~SFS_ROOT_LISTED;
 	else
 		root->listed_count = sfs->listed_count;
@@ -259,24 +228,6 @@ struct claim {
 	uint8_t uuid[16];
 };
 
-/* What the volume's root, whose bytes these are, has beside its header. */
-static int
-load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream *streams,
-	struct pr_error *err)
-{
-	struct sfs_root *root = &sfs->root;
-	if (sfs_root_decode(bytes, root, streams, err) < 0)
-		return -1;
-	sfs_root_repairs(bytes, root, sfs->repair);
-	sfs_holes_load(sfs, sfs->repair, root->repair_count);
-	load_repairs(sfs, root->repair_count);
-	sfs_root_listed(bytes, root, sfs->listed);
-	sfs->listed_count = root->listed_count;
-	sfs_root_redos(bytes, root, sfs->redo);
-	sfs->redos = root->redo_count;
-	return 0;
-}
-
 /*
  * Each disk's best root; the newest of all becomes the volume's. A disk that has none is missing.
  */
@@ -296,42 +247,66 @@ claim_all(struct sfs *sfs, struct claim *claims, struct found *found, uint8_t *n
 		if (first && memcmp(found->root.uuid, sfs->root.uuid, 16) != 0)
 			return pr_error_set(err, "%s: of another volume than %s",
 				disk->path, first->path);
-		claims[i].any = true;
-		claims[i].copy = found->copy;
-		claims[i].index = found->root.device_index;
-		memcpy(claims[i].uuid, found->root.device[claims[i].index].uuid, 16);
+		uint16_t index = found->root.device_index;
+		claims[i] =
+			(struct claim){.any = true, .copy = found->copy, .index = index};
+		memcpy(claims[i].uuid, found->root.device[index].uuid, 16);
 		if (first && found->root.generation <= sfs->root.generation)
 			continue;
 		first = first ? first : disk;
 		sfs->root = found->root;
 		memcpy(newest, found->bytes, found->root.length);
 	}
-	return first ? load_tables(sfs, newest, streams, err)
-		     : pr_error_set(err, "%s", sfs->disk[0].why);
+	return first ? 0 : pr_error_set(err, "%s", sfs->disk[0].why);
 }
 
-/* 1: placed; 0: it has no place any more; -1: err. */
+/* What the volume's root, whose bytes these are, has beside its header. */
+static int
+load_tables(struct sfs *sfs, const uint8_t *bytes, struct sfs_stream *streams,
+	struct pr_error *err)
+{
+	struct sfs_root *root = &sfs->root;
+	if (sfs_root_decode(bytes, root, streams, err) < 0)
+		return -1;
+	sfs_root_notes(bytes, root, sfs->repair, sfs->listed, sfs->redo);
+	sfs->listed_count = root->listed_count;
+	sfs->redos = root->redo_count;
+	sfs_holes_load(sfs, sfs->repair, root->repair_count);
+	sfs->repairs = sfs->wipes = 0;
+	for (uint32_t i = 0; i < root->repair_count; i++) {
+		const struct sfs_map_entry e = sfs->repair[i];
+		if (e.flags & SFS_REPAIR_HOLE)
+			continue;
+		sfs->repair[sfs->repairs++] = e;
+		sfs->wipes += (e.flags & SFS_REPAIR_WIPE) != 0;
+	}
+	sfs_layout_make(&sfs->layout, root);
+	return 0;
+}
+
+/* A disk that has no place any more is left where it is. */
 static int
 place_disk(struct sfs *sfs, struct sfs_disk *sorted, const struct sfs_disk *disk,
 	const struct claim *claim, struct pr_error *err)
 {
 	const struct sfs_root *root = &sfs->root;
-	if (claim->index >= root->device_count ||
-		root->device[claim->index].flags & SFS_DEVICE_LOST ||
-		memcmp(claim->uuid, root->device[claim->index].uuid, 16) != 0)
+	const struct sfs_device *device = &root->device[claim->index];
+	if (!claim->any || claim->index >= root->device_count ||
+		device->flags & SFS_DEVICE_LOST ||
+		memcmp(claim->uuid, device->uuid, 16) != 0)
 		return 0;
 	uint64_t need =
 		root->data_start + sfs->layout.rows[claim->index] * root->block_size;
 	if (disk->size < need)
 		return pr_error_set(err,
-			"%s: the volume needs %llu bytes, but the device has only %llu",
-			disk->path, (unsigned long long)need,
-			(unsigned long long)disk->size);
+			"%s: the volume needs %" PRIu64
+			" bytes, but the device has only %" PRIu64,
+			disk->path, need, disk->size);
 	if (sorted[claim->index].ops)
 		return pr_error_set(err, "%s: given twice", disk->path);
 	sorted[claim->index] = *disk;
 	sfs->root_copy[claim->index] = claim->copy;
-	return 1;
+	return 0;
 }
 
 /*
@@ -343,40 +318,25 @@ count_missing(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *clai
 	struct pr_error *err)
 {
 	const char *why = "not named";
-	uint16_t missing = 0, gone = 0, all = 0, rootless = 0;
+	uint16_t gone = 0, rootless = 0;
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		if (claims[i].any || sfs->disk[i].lost)
 			continue;
 		why = sfs->disk[i].why;
 		rootless++;
 	}
+	sfs->missing = sfs->lost = 0;
 	for (uint16_t i = 0; i < sfs->root.device_count; i++) {
 		if (sorted[i].ops)
 			continue;
 		bool before = sfs->root.device[i].flags & SFS_DEVICE_LOST;
-		bool lost = before || sfs->degraded;
 		sfs_disk_missing(&sorted[i], "", before ? "left out of the volume" : why);
-		sorted[i].lost = lost;
-		missing += !lost;
-		gone += lost && !before;
-		all += lost;
+		sorted[i].lost = before || sfs->degraded;
+		sfs->lost += sorted[i].lost;
+		sfs->missing += !sorted[i].lost;
+		gone += !before;
 	}
-	sfs->missing = missing;
-	sfs->lost = all;
-	if (rootless > missing + gone)
-		return pr_error_set(err, "%s", why);
-	return 0;
-}
-
-static int
-place_all(struct sfs *sfs, struct sfs_disk *sorted, const struct claim *claims,
-	struct pr_error *err)
-{
-	for (uint16_t i = 0; i < sfs->disks; i++)
-		if (claims[i].any &&
-			place_disk(sfs, sorted, &sfs->disk[i], &claims[i], err) < 0)
-			return -1;
-	return count_missing(sfs, sorted, claims, err);
+	return rootless > gone ? pr_error_set(err, "%s", why) : 0;
 }
 
 /*
@@ -410,27 +370,25 @@ reorder(struct sfs *sfs, const struct sfs_disk *sorted, struct pr_error *err)
 	return 0;
 }
 
-static int
-load_all(struct sfs *sfs, struct found *found, uint8_t *newest, struct sfs_stream *streams,
-	struct pr_error *err)
-{
-	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
-	struct claim claims[SFS_DEVICES_MAX] = {0};
-	if (claim_all(sfs, claims, found, newest, streams, err) < 0)
-		return -1;
-	sfs_layout_make(&sfs->layout, &sfs->root);
-	if (place_all(sfs, sorted, claims, err) < 0)
-		return -1;
-	return reorder(sfs, sorted, err);
-}
-
 int
 sfs_root_load(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 {
+	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
+	struct claim claims[SFS_DEVICES_MAX] = {0};
 	uint8_t *buf = sfs_read_buffer(3 * SFS_ROOT_BYTES);
 	struct found found = {.bytes = buf, .spare = buf + SFS_ROOT_BYTES};
-	int rc = buf ? load_all(sfs, &found, buf + 2 * (size_t)SFS_ROOT_BYTES, streams, err)
-		     : pr_error_set(err, "no memory for the root");
+	if (!buf)
+		return pr_error_set(err, "no memory for the root");
+	uint8_t *newest = buf + 2 * (size_t)SFS_ROOT_BYTES;
+	int rc = claim_all(sfs, claims, &found, newest, streams, err);
+	if (rc == 0)
+		rc = load_tables(sfs, newest, streams, err);
+	for (uint16_t i = 0; rc == 0 && i < sfs->disks; i++)
+		rc = place_disk(sfs, sorted, &sfs->disk[i], &claims[i], err);
+	if (rc == 0)
+		rc = count_missing(sfs, sorted, claims, err);
+	if (rc == 0)
+		rc = reorder(sfs, sorted, err);
 	free(buf);
 	return rc;
 }
@@ -447,7 +405,7 @@ sfs_root_unchanged(struct sfs *sfs)
 			if (sfs_disk_read(&sfs->disk[i], buf, sizeof(buf),
 				    copy ? SFS_ROOT_BYTES : 0) < 0)
 				return false;
-			struct sfs_root_peek peek = sfs_root_peek(buf);
+			const struct sfs_root peek = sfs_root_peek(buf);
 			if (memcmp(peek.uuid, sfs->root.uuid, 16) != 0 ||
 				peek.generation > sfs->root.generation)
 				return false;
@@ -455,16 +413,6 @@ sfs_root_unchanged(struct sfs *sfs)
 		}
 	}
 	return same;
-}
-
-static struct sfs_head
-head_of(const struct sfs_table *t, uint32_t block)
-{
-	if (block == SFS_NONE)
-		return (struct sfs_head){0};
-	const struct sfs_entry *e = &t->entry[block];
-	return (struct sfs_head){
-		block, e->generation, e->end, e->records, e->min_time, e->max_time};
 }
 
 size_t
@@ -487,7 +435,7 @@ sfs_root_prepare(struct sfs *sfs, uint32_t flags)
 	for (uint32_t i = 0; i < root.stream_count; i++) {
 		struct sfs_stream *s = &w->root_streams[i];
 		*s = sfs->table.stream[i];
-		s->head = head_of(&sfs->table, s->newest);
+		s->head = sfs_table_head(&sfs->table, s->newest);
 		/* all up to the targets is on the devices, or was lost with one */
 		if (w->root_has_loss && w->tail[i].target > s->durable_sequence)
 			s->durable_sequence = w->tail[i].target;

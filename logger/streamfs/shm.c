@@ -13,6 +13,7 @@
 static const uint8_t magic[8] = {'S', 'F', 'S', 's', 'h', 'm', '1', '\n'};
 #define LAYOUT 4
 #define SLOTS_MIN 4
+#define SLOTS_MAX 65536
 
 static size_t
 page_up(size_t n)
@@ -114,9 +115,8 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 {
 	uint64_t slots = bytes / root->block_size;
 	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
-	shm->slots = slots < SLOTS_MIN ? SLOTS_MIN
-		     : slots > 65536   ? 65536
-				       : (uint32_t)slots;
+	slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
+	shm->slots = slots > SLOTS_MIN ? (uint32_t)slots : SLOTS_MIN;
 	lay_out(shm, NULL);
 	int fd = -1;
 	if (named) {
@@ -147,36 +147,27 @@ sfs_shm_create(struct sfs_shm *shm, const struct sfs_root *root, size_t bytes, b
 	return 0;
 }
 
-static int
-check_header(struct sfs_shm *shm, const struct sfs_root *root, int fd)
-{
-	struct sfs_shm_header h;
-	struct stat st;
-	if (fstat(fd, &st) < 0 || pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h))
-		return -1;
-	if (memcmp(h.magic, magic, sizeof(magic)) != 0 || h.layout != LAYOUT ||
-		memcmp(h.uuid, root->uuid, 16) != 0 || h.blocks != root->blocks ||
-		h.block_size != root->block_size || h.slots == 0 || h.slots > 65536)
-		return -1;
-	shm->slots = h.slots;
-	shm->blocks = h.blocks;
-	shm->block_size = h.block_size;
-	shm->inode = st.st_ino;
-	lay_out(shm, NULL);
-	return shm->size == h.size && (uint64_t)st.st_size >= shm->size ? 0 : -1;
-}
-
 int
 sfs_shm_attach(struct sfs_shm *shm, const struct sfs_root *root)
 {
-	*shm = (struct sfs_shm){0};
+	struct sfs_shm_header h;
+	struct stat st;
+	void *base = MAP_FAILED;
+	*shm = (struct sfs_shm){.block_size = root->block_size, .blocks = root->blocks};
 	name_it(shm, root->uuid);
 	int fd = shm_open(shm->name, O_RDONLY, 0);
 	if (fd < 0)
 		return -1;
-	void *base = MAP_FAILED;
-	if (check_header(shm, root, fd) == 0)
-		base = map_aligned(shm->size, PROT_READ, MAP_SHARED, fd);
+	if (fstat(fd, &st) == 0 && pread(fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) &&
+		memcmp(h.magic, magic, sizeof(magic)) == 0 && h.layout == LAYOUT &&
+		memcmp(h.uuid, root->uuid, 16) == 0 && h.blocks == root->blocks &&
+		h.block_size == root->block_size && h.slots > 0 && h.slots <= SLOTS_MAX) {
+		shm->slots = h.slots;
+		shm->inode = st.st_ino;
+		lay_out(shm, NULL);
+		if (shm->size == h.size && (uint64_t)st.st_size >= shm->size)
+			base = map_aligned(shm->size, PROT_READ, MAP_SHARED, fd);
+	}
 	close(fd);
 	if (base == MAP_FAILED)
 		return -1;

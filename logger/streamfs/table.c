@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-
 #include "logger/streamfs/table.h"
 
 /* ---- layout: block -> device and row ---- */
@@ -64,15 +63,10 @@ sfs_zone_row(uint64_t i, uint64_t rows, uint32_t region)
 		return i;
 	uint64_t zone = n * region, t = i / turn, within = i % region;
 	if (t == n)
-		return i - 3 * zone + 2 * zone; /* the rest, in the middle */
-	switch (i % turn / region) {
-	case 0:
-		return t * region + within;
-	case 1:
-		return zone + t * region + within;
-	default:
-		return rows - (t + 1) * region + within;
-	}
+		return i - zone; /* the rest, in the middle */
+	uint64_t part = i % turn / region;
+	return part == 2 ? rows - (t + 1) * region + within
+			 : part * zone + t * region + within;
 }
 
 struct maker {
@@ -102,23 +96,6 @@ emit(struct maker *m, uint64_t block)
 		put(m, map);
 }
 
-static void
-count_intervals(struct maker *m)
-{
-	uint64_t n = m->order->blocks, data = m->interval - 1;
-	for (uint64_t i = 0; i * m->interval < n; i++) {
-		uint64_t rest = n - i * m->interval;
-		m->left[i] = (uint32_t)(rest < data ? rest : data);
-	}
-}
-
-static uint64_t
-block_of(const struct sfs_stripe *s, uint64_t i, uint32_t region)
-{
-	return s->first + sfs_zone_row(i / s->count, s->rows, region) * s->count +
-	       i % s->count;
-}
-
 /* The set of the tier that is furthest behind its share. */
 static uint32_t
 next_set(const struct sfs_layout *l, uint32_t tier, const uint64_t *done)
@@ -137,15 +114,6 @@ next_set(const struct sfs_layout *l, uint32_t tier, const uint64_t *done)
 	return best;
 }
 
-static void
-make_tier(struct maker *m, const struct sfs_layout *l, uint32_t tier, uint32_t region)
-{
-	uint64_t done[SFS_SETS_MAX] = {0};
-	uint32_t k;
-	while ((k = next_set(l, tier, done)) < l->sets)
-		emit(m, block_of(&l->set[k], done[k]++, region));
-}
-
 int
 sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
 	uint32_t interval, uint32_t zone_region, struct pr_error *err)
@@ -161,12 +129,22 @@ sfs_order_make(struct sfs_order *o, const struct sfs_layout *l, uint64_t blocks,
 	if (!o->block_at || !o->position_of || !m.left) {
 		free(m.left);
 		sfs_order_free(o);
-		return pr_error_set(err, "no memory for the order of %llu blocks",
-			(unsigned long long)blocks);
+		return pr_error_set(
+			err, "no memory for the order of %" PRIu64 " blocks", blocks);
 	}
-	count_intervals(&m);
-	for (uint32_t tier = 0; tier < SFS_SETS_MAX; tier++)
-		make_tier(&m, l, tier, zone_region);
+	for (uint64_t first = 0; first < blocks; first += interval)
+		m.left[first / interval] = blocks - first < interval
+						   ? (uint32_t)(blocks - first)
+						   : interval - 1;
+	for (uint32_t tier = 0, k; tier < SFS_SETS_MAX; tier++) {
+		uint64_t done[SFS_SETS_MAX] = {0};
+		while ((k = next_set(l, tier, done)) < l->sets) {
+			const struct sfs_stripe *s = &l->set[k];
+			uint64_t i = done[k]++, n = s->count;
+			uint64_t row = sfs_zone_row(i / n, s->rows, zone_region);
+			emit(&m, s->first + row * n + i % n);
+		}
+	}
 	free(m.left);
 	return 0;
 }
@@ -192,8 +170,8 @@ sfs_table_init(struct sfs_table *t, uint64_t blocks, uint32_t block_size, uint32
 	t->stream = calloc(SFS_STREAMS_MAX, sizeof(*t->stream));
 	if (!t->entry || !t->stream) {
 		sfs_table_free(t);
-		return pr_error_set(err, "no memory for a table of %llu blocks",
-			(unsigned long long)blocks);
+		return pr_error_set(
+			err, "no memory for a table of %" PRIu64 " blocks", blocks);
 	}
 	for (uint64_t i = 0; i < blocks; i++)
 		t->entry[i].prev = t->entry[i].next = t->entry[i].slot = SFS_NONE;
@@ -241,6 +219,16 @@ chain(struct sfs_table *t, struct sfs_stream *s, uint32_t block)
 	t->used++;
 }
 
+struct sfs_head
+sfs_table_head(const struct sfs_table *t, uint32_t block)
+{
+	if (block == SFS_NONE)
+		return (struct sfs_head){0};
+	const struct sfs_entry *e = &t->entry[block];
+	return (struct sfs_head){
+		block, e->generation, e->end, e->records, e->min_time, e->max_time};
+}
+
 void
 sfs_table_begin(struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t generation)
 {
@@ -271,6 +259,9 @@ sfs_table_link(struct sfs_table *t, uint32_t block)
 {
 	struct sfs_entry *e = &t->entry[block];
 	struct sfs_stream *s = &t->stream[e->stream];
+	/* without holes, so that differences of ordinals count blocks */
+	if (s->newest != SFS_NONE)
+		e->block_number = t->entry[s->newest].block_number + 1;
 	chain(t, s, block);
 	s->bytes += e->end;
 	s->last_sequence = e->first_sequence + e->records - 1;
@@ -302,30 +293,6 @@ sfs_table_record(struct sfs_table *t, uint32_t block, uint32_t end, int64_t min_
 	sfs_table_notify_stream(t, e->stream);
 }
 
-/* Frees one block, the oldest of its stream. */
-static void
-drop_oldest(struct sfs_table *t, struct sfs_stream *s)
-{
-	uint32_t block = s->oldest;
-	struct sfs_entry *e = &t->entry[block];
-	if (e->records) {
-		s->bytes -= e->end;
-		if (e->max_time > s->evicted_until)
-			s->evicted_until = e->max_time;
-	}
-	s->first_sequence = e->first_sequence + e->records;
-	s->oldest_generation = e->generation + 1;
-	s->oldest = e->next;
-	s->blocks--;
-	t->used--;
-	if (s->oldest == SFS_NONE)
-		s->newest = SFS_NONE;
-	else
-		t->entry[s->oldest].prev = SFS_NONE;
-	e->state = SFS_FREE;
-	e->prev = e->next = SFS_NONE;
-}
-
 void
 sfs_table_evict(struct sfs_table *t, uint32_t block)
 {
@@ -334,26 +301,26 @@ sfs_table_evict(struct sfs_table *t, uint32_t block)
 	uint32_t dropped = SFS_NONE;
 	while (s->oldest != SFS_NONE && dropped != block) {
 		dropped = s->oldest;
-		drop_oldest(t, s);
+		struct sfs_entry *e = &t->entry[dropped];
+		if (e->records)
+			s->bytes -= e->end;
+		if (e->records && e->max_time > s->evicted_until)
+			s->evicted_until = e->max_time;
+		s->oldest_generation = e->generation + 1;
+		s->oldest = e->next;
+		s->blocks--;
+		t->used--;
+		if (s->oldest == SFS_NONE)
+			s->newest = SFS_NONE;
+		else
+			t->entry[s->oldest].prev = SFS_NONE;
+		e->state = SFS_FREE;
+		e->prev = e->next = SFS_NONE;
 		sfs_table_notify(t, dropped);
 	}
-	if (s->oldest == SFS_NONE)
-		s->first_sequence = s->last_sequence + 1;
-	else
-		s->first_sequence = t->entry[s->oldest].first_sequence;
+	s->first_sequence = s->oldest == SFS_NONE ? s->last_sequence + 1
+						  : t->entry[s->oldest].first_sequence;
 	sfs_table_notify_stream(t, stream);
-}
-
-/* Without holes, so that differences of ordinals count blocks. */
-static void
-number_from(struct sfs_table *t, uint32_t block)
-{
-	for (; block != SFS_NONE; block = t->entry[block].next) {
-		struct sfs_entry *e = &t->entry[block];
-		if (e->prev != SFS_NONE)
-			e->block_number = t->entry[e->prev].block_number + 1;
-		sfs_table_notify(t, block);
-	}
 }
 
 static void
@@ -370,7 +337,13 @@ unlink_block(struct sfs_table *t, struct sfs_stream *s, uint32_t block)
 		s->newest = e->prev;
 	if (e->prev != SFS_NONE)
 		sfs_table_notify(t, e->prev);
-	number_from(t, e->next);
+	/* without holes, so that differences of ordinals count blocks */
+	for (uint32_t b = e->next; b != SFS_NONE; b = t->entry[b].next) {
+		struct sfs_entry *n = &t->entry[b];
+		if (n->prev != SFS_NONE)
+			n->block_number = t->entry[n->prev].block_number + 1;
+		sfs_table_notify(t, b);
+	}
 	if (s->newest != SFS_NONE)
 		s->next_block_number = t->entry[s->newest].block_number + 1;
 	s->blocks--;
@@ -383,11 +356,10 @@ uint64_t
 sfs_table_lose(struct sfs_table *t, uint32_t block)
 {
 	struct sfs_entry *e = &t->entry[block];
-	uint64_t records = 0;
-	if (e->state == SFS_OPEN || e->state == SFS_SEALED) {
+	bool holds = sfs_entry_holds(e);
+	if (holds) {
 		struct sfs_stream *s = &t->stream[e->stream];
 		unlink_block(t, s, block);
-		records = e->records;
 		if (s->oldest == SFS_NONE)
 			s->first_sequence = s->last_sequence + 1;
 		sfs_table_notify_stream(t, e->stream);
@@ -395,7 +367,7 @@ sfs_table_lose(struct sfs_table *t, uint32_t block)
 	e->state = SFS_LOST;
 	e->prev = e->next = SFS_NONE;
 	sfs_table_notify(t, block);
-	return records;
+	return holds ? e->records : 0;
 }
 
 /*
@@ -420,22 +392,17 @@ is_surplus(const struct sfs_table *t, uint32_t block)
  * buffer is written out up to twice: a batch lasts that long where the volume is not too small for
  * it, or the frontier would run dry each time.
  */
-static uint32_t
-batch_for(uint64_t blocks, uint32_t buffered)
-{
-	uint64_t n = blocks / 64, want = (uint64_t)buffered * 2;
-	if (n < want)
-		n = want < blocks / 32 ? want : blocks / 32;
-	return n < 2 ? 2 : n > 256 ? 256 : (uint32_t)n;
-}
-
 int
 sfs_frontier_init(struct sfs_frontier *f, uint64_t blocks, uint32_t buffered,
 	uint64_t position, uint64_t next_generation, uint64_t high_water,
 	struct pr_error *err)
 {
+	uint64_t n = blocks / 64, want = (uint64_t)buffered * 2;
+	if (n < want)
+		n = want < blocks / 32 ? want : blocks / 32;
+	n = n < 256 ? n : 256;
 	*f = (struct sfs_frontier){
-		.batch = batch_for(blocks, buffered),
+		.batch = n < 2 ? 2 : (uint32_t)n,
 		.clear = position,
 		.stable = position,
 		.high_water = high_water,
@@ -453,33 +420,17 @@ sfs_frontier_free(struct sfs_frontier *f)
 	f->ring = NULL;
 }
 
-static void
-push(struct sfs_frontier *f, struct sfs_table *t, uint32_t block)
-{
-	struct sfs_entry *e = &t->entry[block];
-	e->state = SFS_RESERVED;
-	f->ring[(f->head + f->ready + f->pending) % f->room] = (uint32_t)f->clear;
-	f->pending++;
-}
-
 /* Whether the block at the clearing position can be had; evicts it if need be. */
 static bool
 clear_block(struct sfs_table *t, uint32_t block, sfs_release_block_fn release, void *arg)
 {
-	struct sfs_entry *e = &t->entry[block];
-	switch (e->state) {
-	case SFS_FREE:
-	case SFS_MAP:
-		return release(arg, block);
-	case SFS_SEALED:
-	case SFS_OPEN:
-		if (!is_surplus(t, block) || !release(arg, block))
-			return false;
-		sfs_table_evict(t, block);
-		return true;
-	default:
+	const struct sfs_entry *e = &t->entry[block];
+	if (!sfs_entry_holds(e))
+		return (e->state == SFS_FREE || e->state == SFS_MAP) && release(arg, block);
+	if (!is_surplus(t, block) || !release(arg, block))
 		return false;
-	}
+	sfs_table_evict(t, block);
+	return true;
 }
 
 bool
@@ -490,8 +441,11 @@ sfs_frontier_clear(struct sfs_frontier *f, struct sfs_table *t,
 	while (f->pending - before < f->batch && f->ready + f->pending < f->room &&
 		f->window < t->blocks) {
 		uint32_t block = sfs_order_block(&t->order, f->clear);
-		if (clear_block(t, block, release, arg))
-			push(f, t, block);
+		if (clear_block(t, block, release, arg)) {
+			t->entry[block].state = SFS_RESERVED;
+			f->ring[(f->head + f->ready + f->pending++) % f->room] =
+				(uint32_t)f->clear;
+		}
 		if (f->clear + 1 > f->high_water)
 			f->high_water = f->clear + 1;
 		f->clear = (f->clear + 1) % t->blocks;

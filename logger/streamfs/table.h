@@ -134,6 +134,8 @@ sfs_table_map_of(const struct sfs_table *t, uint64_t block)
 {
 	return block - block % t->interval + t->interval - 1;
 }
+/* How the block ends at present; SFS_NONE: zeros. */
+struct sfs_head sfs_table_head(const struct sfs_table *t, uint32_t block);
 /* The stream's newest block from now on. */
 void sfs_table_begin(
 	struct sfs_table *t, uint32_t stream, uint32_t block, uint64_t generation);
@@ -153,7 +155,7 @@ sfs_table_blocks_for(const struct sfs_table *t, uint64_t bytes)
 {
 	return bytes / t->block_size + (bytes % t->block_size != 0);
 }
-/* Recovery: puts a block behind the stream's newest, with what its entry says. */
+/* Recovery: puts a block behind the stream's newest, with what its entry says but its ordinal. */
 void sfs_table_link(struct sfs_table *t, uint32_t block);
 void sfs_table_notify(struct sfs_table *t, uint32_t block);
 void sfs_table_notify_stream(struct sfs_table *t, uint32_t stream);

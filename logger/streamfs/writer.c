@@ -57,13 +57,21 @@ clean_slot(const struct sfs *sfs)
 	return best;
 }
 
-/* Writes out the open blocks that were not appended to for longest, a quarter of the slots. */
+/*
+ * Writes out the open blocks that were not appended to for longest, a quarter of the slots. Not
+ * where so many sealed blocks are on their way out: each gives its slot back without a sector's end
+ * being padded.
+ */
 static bool
 write_idle_tails(struct sfs *sfs)
 {
 	struct sfs_writer *w = sfs->w;
-	bool any = false;
-	for (uint32_t n = 0; n <= sfs->shm.slots / 4; n++) {
+	uint32_t written = 0, leaving = 0, quarter = sfs->shm.slots / 4;
+	for (uint32_t i = 0; i < sfs->shm.slots; i++)
+		leaving += w->slot[i].state == SFS_SLOT_SEALED && w->slot[i].in_flight > 0;
+	if (leaving > 0 && leaving >= quarter)
+		return false;
+	for (; written <= quarter; written++) {
 		uint32_t best = SFS_NONE;
 		for (uint32_t i = 0; i < sfs->shm.slots; i++)
 			if (w->slot[i].state == SFS_SLOT_OPEN &&
@@ -71,22 +79,11 @@ write_idle_tails(struct sfs *sfs)
 				w->tail[w->slot[i].stream].waiting > 0 &&
 				(best == SFS_NONE || w->slot[i].used < w->slot[best].used))
 				best = i;
-		if (best == SFS_NONE || !sfs_tail_submit(sfs, w->slot[best].stream))
+		if (best == SFS_NONE ||
+			!sfs_tail_submit(sfs, w->slot[best].stream, SFS_SECTOR))
 			break;
-		any = true;
 	}
-	return any;
-}
-
-/* Sealed blocks on their way out: each gives its slot back without a sector's end being padded. */
-static bool
-enough_on_their_way(const struct sfs *sfs)
-{
-	uint32_t n = 0;
-	for (uint32_t i = 0; i < sfs->shm.slots; i++)
-		n += sfs->w->slot[i].state == SFS_SLOT_SEALED &&
-		     sfs->w->slot[i].in_flight > 0;
-	return n > 0 && n >= sfs->shm.slots / 4;
+	return written > 0;
 }
 
 /* Appending waits here, and only here, when the device is slower than the packets. */
@@ -103,7 +100,7 @@ get_slot(struct sfs *sfs, struct pr_error *err)
 		}
 		if (sfs_pump(sfs, false))
 			continue;
-		bool more = !enough_on_their_way(sfs) && write_idle_tails(sfs);
+		bool more = write_idle_tails(sfs);
 		w->waits++;
 		if (!sfs_pump(sfs, true) && !more && w->queue.in_flight == 0)
 			break;
@@ -127,18 +124,9 @@ write_block_header(struct sfs *sfs, uint32_t stream, uint32_t block, uint8_t *to
 		.block_number = e->block_number,
 		.first_sequence = e->first_sequence,
 		.durable_sequence = s->durable_sequence,
+		.prev = sfs_table_head(&sfs->table, e->prev),
 	};
-	for (size_t i = 0; i < sizeof(h.name); i++)
-		h.name[i] = s->name[i];
-	if (e->prev != SFS_NONE) {
-		const struct sfs_entry *p = &sfs->table.entry[e->prev];
-		h.prev_block = e->prev;
-		h.prev_generation = p->generation;
-		h.prev_min = p->min_time;
-		h.prev_max = p->max_time;
-		h.prev_records = p->records;
-		h.prev_end = p->end;
-	}
+	memcpy(h.name, s->name, sizeof(h.name));
 	sfs_block_encode(&sfs->key, &h, to);
 }
 
@@ -173,7 +161,8 @@ sfs_block_release(void *arg, uint32_t block)
 	struct sfs *sfs = arg;
 	struct sfs_writer *w = sfs->w;
 	struct sfs_entry *e = &sfs->table.entry[block];
-	if (sfs_wipe_noted(sfs, block) || sfs_erasing_in(sfs, e))
+	if ((sfs->wipes > 0 && sfs_repair_of(sfs, block, SFS_REPAIR_WIPE)) ||
+		sfs_erasing_in(sfs, e))
 		return false;
 	if (e->slot != SFS_NONE && !slot_clean(sfs, e->slot))
 		return false;
@@ -207,17 +196,12 @@ sfs_map_entry_make(const struct sfs_entry *e, uint32_t block, uint32_t flags)
 	};
 }
 
-static struct sfs_map_entry
-entry_of(const struct sfs *sfs, uint32_t block)
-{
-	const struct sfs_entry *e = &sfs->table.entry[block];
-	return sfs_map_entry_make(e, block, e->state == SFS_OPEN ? SFS_MAP_OPEN : 0);
-}
-
 static void
 put_entry(const struct sfs *sfs, uint32_t block, uint8_t *to)
 {
-	struct sfs_map_entry m = entry_of(sfs, block);
+	const struct sfs_entry *e = &sfs->table.entry[block];
+	struct sfs_map_entry m =
+		sfs_map_entry_make(e, block, e->state == SFS_OPEN ? SFS_MAP_OPEN : 0);
 	sfs_map_entry_encode(&m, to);
 }
 
@@ -258,20 +242,15 @@ static int
 write_map(struct sfs *sfs, uint32_t block, uint64_t generation, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
-	struct sfs_entry *e = &sfs->table.entry[block];
-	while (w->map_in_flight)
-		if (!sfs_pump(sfs, true) && w->queue.in_flight == 0)
-			return pr_error_set(err,
-				"cannot write the block map: %s (retried when the device "
-				"works again)",
-				w->error.text);
-	size_t len = sfs_map_build(sfs, block, generation, w->map_buf);
-	if (!sfs_map_submit(sfs, block, len))
+	while (w->map_in_flight && (sfs_pump(sfs, true) || w->queue.in_flight > 0))
+		;
+	if (w->map_in_flight || !sfs_map_submit(sfs, block,
+					sfs_map_build(sfs, block, generation, w->map_buf)))
 		return pr_error_set(err,
 			"cannot write the block map: %s (retried when the device works "
 			"again)",
 			w->error.text);
-	*e = (struct sfs_entry){.generation = generation,
+	sfs->table.entry[block] = (struct sfs_entry){.generation = generation,
 		.state = SFS_MAP,
 		.prev = SFS_NONE,
 		.next = SFS_NONE,
@@ -301,22 +280,6 @@ sfs_map_read(struct sfs *sfs, uint64_t pos, uint8_t *buf, struct sfs_block_heade
 
 /* ---- start, stop, blocks ---- */
 
-/*
- * Requests: each slot may have some under way (it is written as it fills), and roots, syncs, maps.
- */
-static int
-make_pool(struct sfs_writer *w, uint32_t slots, uint32_t block_size)
-{
-	uint32_t n = slots * (6 + block_size / SFS_BLOCK_DEFAULT) + 4 * SFS_DEVICES_MAX;
-	w->pool = calloc(n, sizeof(*w->pool));
-	for (uint32_t i = 0; w->pool && i < n; i++) {
-		w->pool[i].next = w->idle;
-		w->idle = &w->pool[i];
-		w->idle_count++;
-	}
-	return w->pool ? 0 : -1;
-}
-
 static void
 entry_changed(void *arg, uint32_t block)
 {
@@ -333,47 +296,37 @@ stream_changed(void *arg, uint32_t stream)
 		sfs->shm.stream[stream].word, &sfs->table.stream[stream], SFS_STREAM_WORDS);
 }
 
-static void
-publish_all(struct sfs *sfs)
-{
-	sfs->table.arg = sfs;
-	sfs->table.entry_changed = entry_changed;
-	sfs->table.stream_changed = stream_changed;
-	for (uint32_t i = 0; i < sfs->table.blocks; i++)
-		if (sfs->table.entry[i].state != SFS_FREE)
-			entry_changed(sfs, i);
-	for (uint32_t i = 0; i < sfs->table.streams; i++)
-		stream_changed(sfs, i);
-	sfs_holes_publish(sfs);
-	struct sfs_shm_header *h = sfs->shm.header;
-	atomic_store_explicit(
-		&h->next_generation, sfs->root.generation_limit + 1, memory_order_relaxed);
-	atomic_store_explicit(&h->streams, sfs->table.streams, memory_order_release);
-}
-
 static int
 make_memory(struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
+	const uint32_t size = sfs->root.block_size;
 	size_t bytes = options->shm_bytes ? options->shm_bytes : SFS_SHM_DEFAULT;
 	if (sfs_shm_create(
 		    &sfs->shm, &sfs->root, bytes, sfs_first_disk(sfs)->fd >= 0, err) < 0)
 		return -1;
+	/* a slot may have some under way, as it is written as it fills; and roots, syncs, maps */
+	uint32_t requests =
+		sfs->shm.slots * (6 + size / SFS_BLOCK_DEFAULT) + 4 * SFS_DEVICES_MAX;
+	w->sealed_after_map_room =
+		(size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY - SFS_MAP_INTERVAL;
 	w->slot = calloc(sfs->shm.slots, sizeof(*w->slot));
 	w->tail = calloc(SFS_STREAMS_MAX, sizeof(*w->tail));
-	w->sealed_after_map_room =
-		(sfs->root.block_size - SFS_BLOCK_HEADER) / SFS_MAP_ENTRY -
-		SFS_MAP_INTERVAL;
 	w->sealed_after_map =
 		calloc(w->sealed_after_map_room, sizeof(*w->sealed_after_map));
-	w->map_buf = sfs_buffer(sfs->root.block_size);
+	w->map_buf = sfs_buffer(size);
 	w->root_buf = sfs_buffer((size_t)sfs->disks * SFS_ROOT_BYTES);
 	w->root_streams = calloc(SFS_STREAMS_MAX, sizeof(*w->root_streams));
 	w->root_notes = calloc(SFS_REPAIRS_MAX, sizeof(*w->root_notes));
+	w->pool = calloc(requests, sizeof(*w->pool));
 	if (!w->slot || !w->tail || !w->sealed_after_map || !w->map_buf || !w->root_buf ||
-		!w->root_streams || !w->root_notes ||
-		make_pool(w, sfs->shm.slots, sfs->root.block_size) < 0)
+		!w->root_streams || !w->root_notes || !w->pool)
 		return pr_error_set(err, "no memory to write the volume");
+	for (uint32_t i = 0; i < requests; i++) {
+		w->pool[i].next = w->idle;
+		w->idle = &w->pool[i];
+	}
+	w->idle_count = requests;
 	for (uint32_t i = 0; i < SFS_STREAMS_MAX; i++)
 		w->tail[i].block = w->tail[i].slot = SFS_NONE;
 	return 0;
@@ -391,27 +344,6 @@ note_late(struct sfs *sfs, uint32_t block)
 }
 
 /*
- * The newest generation of what does not lie in the range that the frontier had passed since the
- * root.
- */
-static uint64_t
-newest_before(const struct sfs *sfs)
-{
-	const struct sfs_root *r = &sfs->root;
-	uint64_t newest = 0;
-	for (uint64_t b = 0; b < r->blocks; b++) {
-		uint64_t behind = (r->frontier + r->blocks -
-					  sfs_order_position(&sfs->table.order, b)) %
-				  r->blocks;
-		bool passed =
-			behind == 0 ? sfs->passed == r->blocks : behind <= sfs->passed;
-		if (!passed && sfs->table.entry[b].generation > newest)
-			newest = sfs->table.entry[b].generation;
-	}
-	return newest;
-}
-
-/*
  * Writes again the maps of the blocks that the frontier had passed since the last root. After a
  * crash some of them may not be on the device, and once the next root is durable nobody reads these
  * intervals' headers any more. Blocks that a map calls open are sealed by now: the next map says
@@ -425,10 +357,19 @@ mend_maps(struct sfs *sfs, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	const struct sfs_root *r = &sfs->root;
-	for (uint32_t b = 0; b < r->blocks; b++)
-		if (sfs->table.entry[b].state == SFS_SEALED)
+	uint64_t newest = 0; /* of what does not lie in the range that was passed */
+	for (uint32_t b = 0; b < r->blocks; b++) {
+		const struct sfs_entry *e = &sfs->table.entry[b];
+		uint64_t behind = (r->frontier + r->blocks -
+					  sfs_order_position(&sfs->table.order, b)) %
+				  r->blocks;
+		bool passed =
+			behind == 0 ? sfs->passed == r->blocks : behind <= sfs->passed;
+		if (!passed && e->generation > newest)
+			newest = e->generation;
+		if (e->state == SFS_SEALED)
 			note_late(sfs, b);
-	uint64_t newest = sfs->passed ? newest_before(sfs) : 0;
+	}
 	for (uint64_t n = sfs->passed; n > 0; n--) {
 		uint64_t pos = (r->frontier + r->blocks - n) % r->blocks;
 		uint32_t block = sfs_order_block(&sfs->table.order, pos);
@@ -471,29 +412,37 @@ start_frontier(struct sfs *sfs, struct pr_error *err)
 	return erasing ? sfs_root_clean(sfs, err) : 0;
 }
 
-static enum sfs_queue_kind
-queue_kind(const struct sfs_open_options *options)
-{
-	if (options->no_direct)
-		return SFS_QUEUE_NO_URING;
-	return options->one_thread ? SFS_QUEUE_ONE_THREAD : SFS_QUEUE_ANY;
-}
-
 int
 sfs_writer_start(
 	struct sfs *sfs, const struct sfs_open_options *options, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w = calloc(1, sizeof(*w));
+	struct sfs_table *t = &sfs->table;
+	enum sfs_queue_kind kind =
+		options->one_thread ? SFS_QUEUE_ONE_THREAD : SFS_QUEUE_ANY;
 	if (!w)
 		return pr_error_set(err, "no memory to write the volume");
 	w->flush_interval = options->flush_interval ? options->flush_interval : 200000000;
 	if (make_memory(sfs, options, err) < 0 ||
-		sfs_open_queue(sfs, &w->queue, queue_kind(options), err) < 0 ||
+		sfs_open_queue(sfs, &w->queue,
+			options->no_direct ? SFS_QUEUE_NO_URING : kind, err) < 0 ||
 		start_frontier(sfs, err) < 0)
 		return -1;
-	sfs_queue_pin(&w->queue, sfs->shm.data,
-		(size_t)sfs->shm.slots * sfs->shm.block_size);
-	publish_all(sfs);
+	struct sfs_shm_header *h = sfs->shm.header;
+	sfs_queue_pin(
+		&w->queue, sfs->shm.data, (size_t)sfs->shm.slots * sfs->shm.block_size);
+	t->arg = sfs;
+	t->entry_changed = entry_changed;
+	t->stream_changed = stream_changed;
+	for (uint32_t i = 0; i < t->blocks; i++)
+		if (t->entry[i].state != SFS_FREE)
+			entry_changed(sfs, i);
+	for (uint32_t i = 0; i < t->streams; i++)
+		stream_changed(sfs, i);
+	sfs_holes_publish(sfs);
+	atomic_store_explicit(
+		&h->next_generation, sfs->root.generation_limit + 1, memory_order_relaxed);
+	atomic_store_explicit(&h->streams, t->streams, memory_order_release);
 	return 0;
 }
 
@@ -522,27 +471,21 @@ sfs_writer_stop(struct sfs *sfs)
 static int
 full(struct pr_error *err)
 {
-	pr_error_set(err, "the volume is full: every block is guaranteed or being filled");
-	return SFS_FULL;
+	return sfs_fail(err, SFS_FULL,
+		"the volume is full: every block is guaranteed or being filled");
 }
 
 /* Waits until the frontier has a block ready, by a checkpoint if none is under way. */
 static int
 await_block(struct sfs *sfs, struct pr_error *err)
 {
-	struct sfs_writer *w = sfs->w;
-	for (int tries = 0; tries < 3 && w->frontier.ready == 0; tries++) {
-		if (sfs_flush_finish(sfs, err) < 0)
-			return SFS_ERROR;
-		if (w->frontier.ready > 0)
-			break;
+	const struct sfs_frontier *f = &sfs->w->frontier;
+	int rc = sfs_flush_finish(sfs, err);
+	for (int tries = 0; rc == 0 && tries < 3 && f->ready == 0; tries++) {
 		sfs_flush_start(sfs, SFS_FLUSH_FULL, true);
-		if (sfs_flush_finish(sfs, err) < 0)
-			return SFS_ERROR;
+		rc = sfs_flush_finish(sfs, err);
 	}
-	if (w->frontier.ready > 0)
-		return SFS_OK;
-	return full(err);
+	return rc < 0 || f->ready > 0 ? rc : full(err);
 }
 
 /* The stream's next block; maps that the frontier comes by are written on the way. */
@@ -593,9 +536,13 @@ sfs_block_end(struct sfs *sfs, uint32_t stream, struct pr_error *err)
 {
 	struct sfs_writer *w = sfs->w;
 	struct sfs_tail *tail = &w->tail[stream];
+	struct sfs_disk *disk;
+	uint64_t offset;
 	if (tail->block == SFS_NONE)
 		return 0;
-	if (!sfs_tail_submit_last(sfs, stream))
+	/* nothing comes behind it in the block: the device's own sector will do */
+	sfs_locate(sfs, tail->block, &disk, &offset);
+	if (!sfs_tail_submit(sfs, stream, disk->sector ? disk->sector : SFS_SECTOR))
 		return pr_error_set(err, "%s", w->error.text);
 	if (tail->slot != SFS_NONE)
 		w->slot[tail->slot].state = SFS_SLOT_SEALED;

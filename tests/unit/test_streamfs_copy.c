@@ -53,7 +53,7 @@ START_TEST(test_records_are_alike)
 			.length = length};
 		struct sfs_record_header again = h, read;
 		memcpy(joined + h.size, from, length);
-		sfs_record_encode(&key, &h, joined);
+		sfs_record_put(&key, &h, NULL, joined);
 		sfs_record_put(&key, &again, from, to);
 		ck_assert_mem_eq(joined, to, h.size + length);
 		ck_assert_int_eq(

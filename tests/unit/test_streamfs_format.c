@@ -145,12 +145,7 @@ START_TEST(test_block_header)
 		.block_number = 12,
 		.first_sequence = 1000,
 		.durable_sequence = 990,
-		.prev_block = 5,
-		.prev_generation = 71,
-		.prev_min = 0x10,
-		.prev_max = 0x20,
-		.prev_records = 30,
-		.prev_end = 40,
+		.prev = {5, 71, 40, 30, 0x10, 0x20},
 		.header_bytes = SFS_BLOCK_HEADER,
 		.name = "packets.0"};
 	struct sfs_block_header got = {0};
