@@ -376,9 +376,9 @@ sfs_root_load(struct sfs *sfs, struct sfs_stream *streams, struct pr_error *err)
 	struct sfs_disk sorted[SFS_DEVICES_MAX] = {0};
 	struct claim claims[SFS_DEVICES_MAX] = {0};
 	uint8_t *buf = sfs_read_buffer(3 * SFS_ROOT_BYTES);
-	struct found found = {.bytes = buf, .spare = buf + SFS_ROOT_BYTES};
 	if (!buf)
 		return pr_error_set(err, "no memory for the root");
+	struct found found = {.bytes = buf, .spare = buf + SFS_ROOT_BYTES};
 	uint8_t *newest = buf + 2 * (size_t)SFS_ROOT_BYTES;
 	int rc = claim_all(sfs, claims, &found, newest, streams, err);
 	if (rc == 0)
