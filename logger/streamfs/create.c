@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,17 +168,6 @@ with_room(const struct plan *p, uint16_t from, uint16_t to, uint64_t worth, uint
 #define LEAST_SET_PART 16
 
 static int
-too_small(const struct sfs_disk *disk, uint64_t start, uint64_t blocks, uint32_t block_size,
-	struct pr_error *err)
-{
-	return pr_error_set(err,
-		"%s: %llu bytes are too few for a volume: at least %llu with blocks "
-		"of %u KiB",
-		disk->path, (unsigned long long)disk->size,
-		(unsigned long long)(start + blocks * block_size), block_size / 1024);
-}
-
-static int
 geometry(struct sfs_root *root, const struct sfs_disk *disks, uint16_t count,
 	uint32_t block_size, struct pr_error *err)
 {
@@ -185,13 +175,16 @@ geometry(struct sfs_root *root, const struct sfs_disk *disks, uint16_t count,
 			 ~(uint64_t)(block_size - 1);
 	struct plan p = {.root = *root};
 	uint64_t smallest = UINT64_MAX, worth = 1, least;
-	uint32_t devices;
+	uint32_t devices, need = (SFS_BLOCKS_MIN + count - 1u) / count;
 	for (uint16_t i = 0; i < count; i++) {
 		p.rows[i] =
 			disks[i].size < start ? 0 : (disks[i].size - start) / block_size;
-		if (p.rows[i] * count < SFS_BLOCKS_MIN)
-			return too_small(&disks[i], start,
-				(SFS_BLOCKS_MIN + count - 1u) / count, block_size, err);
+		if (p.rows[i] < need)
+			return pr_error_set(err,
+				"%s: %" PRIu64 " bytes are too few for a volume: at least "
+				"%" PRIu64 " with blocks of %u KiB",
+				disks[i].path, disks[i].size,
+				start + (uint64_t)need * block_size, block_size / 1024);
 		smallest = p.rows[i] < smallest ? p.rows[i] : smallest;
 	}
 	for (; (devices = with_room(&p, 0, count, worth, &least)) != 0;
@@ -212,34 +205,16 @@ geometry(struct sfs_root *root, const struct sfs_disk *disks, uint16_t count,
 static int
 fresh_root(struct sfs_root *root, struct pr_error *err)
 {
-	if (getrandom(root->uuid, 16, 0) != 16 || getrandom(root->secret, 32, 0) != 32)
+	bool good =
+		getrandom(root->uuid, 16, 0) == 16 && getrandom(root->secret, 32, 0) == 32;
+	for (uint16_t i = 0; good && i < root->device_count; i++)
+		good = getrandom(root->device[i].uuid, 16, 0) == 16;
+	if (!good)
 		return pr_error_errno(err, "cannot get random bytes");
-	for (uint16_t i = 0; i < root->device_count; i++)
-		if (getrandom(root->device[i].uuid, 16, 0) != 16)
-			return pr_error_errno(err, "cannot get random bytes");
 	root->uuid[6] = (uint8_t)((root->uuid[6] & 0x0f) | 0x40); /* RFC 4122: random */
 	root->uuid[8] = (uint8_t)((root->uuid[8] & 0x3f) | 0x80);
 	root->created = pr_now_real();
 	root->flags = SFS_ROOT_CLEAN;
-	return 0;
-}
-
-static int
-write_roots(
-	struct sfs_disk *disks, struct sfs_root *root, uint8_t *buf, struct pr_error *err)
-{
-	for (uint16_t i = 0; i < root->device_count; i++) {
-		for (uint64_t copy = 0; copy < 2; copy++) {
-			root->device_index = i;
-			root->generation = copy ? 1 : 2;
-			size_t len = sfs_root_encode(root, NULL, buf);
-			if (sfs_disk_write(&disks[i], buf, len, copy * SFS_ROOT_BYTES) < 0)
-				return pr_error_errno(
-					err, "cannot write the root to %s", disks[i].path);
-		}
-		if (disks[i].ops->sync(disks[i].arg) < 0)
-			return pr_error_errno(err, "cannot sync %s", disks[i].path);
-	}
 	return 0;
 }
 
@@ -254,14 +229,25 @@ sfs_create_shaped(struct sfs_disk *disks, size_t count,
 	int rc = buf ? 0 : pr_error_set(err, "no memory");
 	for (size_t i = 0; rc == 0 && !shape->force && i < count; i++)
 		rc = refuse_existing(&disks[i], buf, err);
-	if (rc == 0 && geometry(&root, disks, (uint16_t)count, shape->block_size, err) < 0)
-		rc = -1;
+	if (rc == 0)
+		rc = geometry(&root, disks, (uint16_t)count, shape->block_size, err);
 	if (rc == 0 && shape->zones)
 		root.zone_region =
 			sfs_zone_region(root.set[0].blocks / count, shape->block_size);
-	if (rc == 0 &&
-		(fresh_root(&root, err) < 0 || write_roots(disks, &root, buf, err) < 0))
-		rc = -1;
+	if (rc == 0)
+		rc = fresh_root(&root, err);
+	for (uint16_t i = 0; rc == 0 && i < count; i++) {
+		for (uint64_t copy = 0; rc == 0 && copy < 2; copy++) {
+			root.device_index = i;
+			root.generation = copy ? 1 : 2;
+			size_t len = sfs_root_encode(&root, NULL, buf);
+			if (sfs_disk_write(&disks[i], buf, len, copy * SFS_ROOT_BYTES) < 0)
+				rc = pr_error_errno(
+					err, "cannot write the root to %s", disks[i].path);
+		}
+		if (rc == 0 && disks[i].ops->sync(disks[i].arg) < 0)
+			rc = pr_error_errno(err, "cannot sync %s", disks[i].path);
+	}
 	free(buf);
 	return rc;
 }
@@ -283,30 +269,23 @@ give_to_folder(int fd, const char *path)
 	return fchown(fd, folder.st_uid, folder.st_gid);
 }
 
-static int
-open_or_make(const char *path)
-{
-	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-	    fd = open(path, flags | O_EXCL, 0600);
-
-	if (fd < 0 && errno == EEXIST)
-		return open(path, flags, 0600);
-	if (fd >= 0 && give_to_folder(fd, path) < 0) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
 /*
- * Room is reserved now where the file system can: a recorder must not find the disk full later.
- * Where it cannot, the file is sparse.
+ * Makes a file of that size; 0: leaves one that is there as it is. Room is reserved now where the
+ * file system can: a recorder must not find the disk full later. Where it cannot, the file is
+ * sparse.
  */
 static int
 size_file(const char *path, uint64_t size, struct pr_error *err)
 {
+	const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	struct stat st;
-	int fd = open_or_make(path), rc = 0;
+	int fd = open(path, flags | O_EXCL, 0600), rc = 0;
+	if (fd < 0 && errno == EEXIST) {
+		fd = open(path, flags, 0600);
+	} else if (fd >= 0 && give_to_folder(fd, path) < 0) {
+		close(fd);
+		fd = -1;
+	}
 	if (fd < 0)
 		return pr_error_errno(err, "cannot create volume %s", path);
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && size > 0) {
@@ -315,21 +294,11 @@ size_file(const char *path, uint64_t size, struct pr_error *err)
 		if (rc == 0 && fallocate(fd, 0, 0, (off_t)size) < 0)
 			rc = errno == EOPNOTSUPP ? ftruncate(fd, (off_t)size) : -1;
 		if (rc < 0)
-			pr_error_errno(err, "cannot allocate %llu MiB for volume %s",
-				(unsigned long long)(size >> 20), path);
+			pr_error_errno(err, "cannot allocate %" PRIu64 " MiB for volume %s",
+				size >> 20, path);
 	}
 	close(fd);
 	return rc;
-}
-
-/* The same, but a file that has a size keeps it. */
-static int
-size_new(const char *path, uint64_t size, struct pr_error *err)
-{
-	struct stat st;
-	if (stat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size > 0))
-		return 0;
-	return size_file(path, size, err);
 }
 
 /* What is there, before anything is touched: a volume, that may even be in use? */
@@ -378,23 +347,6 @@ check_options(const char *const *paths, size_t count, const struct sfs_create_sh
 	return 0;
 }
 
-/* Of files nothing can be measured: they may lie anywhere, or nowhere yet. */
-static bool
-want_zones(enum sfs_zones wish, struct sfs_disk *disks, size_t count)
-{
-	if (wish != SFS_ZONES_AUTO)
-		return wish == SFS_ZONES_ON;
-	for (size_t i = 0; i < count; i++) {
-		struct stat st;
-		if (fstat(disks[i].fd, &st) < 0 || !S_ISBLK(st.st_mode) || !disks[i].direct)
-			continue;
-		double ratio = sfs_zones_measure(&disks[i], pr_now_mono);
-		if (ratio > SFS_ZONES_DIFFER || ratio < 1 / SFS_ZONES_DIFFER)
-			return true;
-	}
-	return false;
-}
-
 int
 sfs_create(const char *const *paths, size_t count, const struct sfs_create_options *options,
 	struct pr_error *err)
@@ -406,6 +358,7 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 		.utilization =
 			options->utilization ? options->utilization * 10 : SFS_UTILIZATION,
 		.force = options->force,
+		.zones = options->zones == SFS_ZONES_ON,
 	};
 	size_t opened = 0;
 	int rc = check_options(paths, count, &shape, err);
@@ -415,8 +368,13 @@ sfs_create(const char *const *paths, size_t count, const struct sfs_create_optio
 			rc = sfs_disk_open(&disks[opened], paths[opened], true, true, err);
 		opened += rc == 0;
 	}
-	if (rc == 0)
-		shape.zones = want_zones(options->zones, disks, count);
+	/* of files nothing can be measured: they may lie anywhere, or nowhere yet */
+	for (size_t i = 0; rc == 0 && options->zones == SFS_ZONES_AUTO && i < count; i++) {
+		if (sfs_disk_is_file(&disks[i]) || !disks[i].direct || shape.zones)
+			continue;
+		double ratio = sfs_zones_measure(&disks[i], pr_now_mono);
+		shape.zones = ratio > SFS_ZONES_DIFFER || ratio < 1 / SFS_ZONES_DIFFER;
+	}
 	if (rc == 0)
 		rc = sfs_create_shaped(disks, count, &shape, err);
 	for (size_t i = 0; i < opened; i++)
@@ -537,8 +495,7 @@ widen(struct sfs *sfs, const struct plan *p, const struct sfs_disk *added,
 	if (!entry || !disk || !roots) {
 		free(disk);
 		free(roots);
-		return pr_error_set(
-			err, "no memory for %llu blocks", (unsigned long long)blocks);
+		return pr_error_set(err, "no memory for %" PRIu64 " blocks", blocks);
 	}
 	for (uint64_t b = t->blocks; b < blocks; b++)
 		t->entry[b] = (struct sfs_entry){
@@ -632,45 +589,30 @@ sfs_grow_open(struct sfs *sfs, const struct sfs_disk *added, uint16_t count,
 
 /* ---- files and block devices ---- */
 
-/* What a new file gets when nothing is said: as much as the largest of those there. */
-static uint64_t
-usual_size(const struct sfs *sfs)
-{
-	uint64_t size = 0;
-	for (uint16_t d = 0; d < sfs->disks; d++)
-		size = sfs->disk[d].size > size ? sfs->disk[d].size : size;
-	return size;
-}
-
+/*
+ * Files get the size, 0: stay as they are; what devices and files have now is measured. *largest:
+ * of any.
+ */
 static int
-enlarge(struct sfs *sfs, uint64_t each, struct pr_error *err)
+enlarge(struct sfs *sfs, uint64_t each, uint64_t *largest, struct pr_error *err)
 {
+	*largest = 0;
 	for (uint16_t d = 0; d < sfs->disks; d++) {
 		struct sfs_disk *disk = &sfs->disk[d];
 		if (disk->lost)
 			continue;
-		if (each > 0 && each < disk->size && sfs_disk_is_file(disk))
-			return pr_error_set(err,
-				"%s has %llu MiB already: a volume does not shrink",
-				disk->path, (unsigned long long)(disk->size >> 20));
-		if (each > 0 && sfs_disk_is_file(disk) &&
-			size_file(disk->path, each, err) < 0)
-			return -1;
+		if (each > 0 && sfs_disk_is_file(disk)) {
+			if (each < disk->size)
+				return pr_error_set(err,
+					"%s has %" PRIu64
+					" MiB already: a volume does not shrink",
+					disk->path, disk->size >> 20);
+			if (size_file(disk->path, each, err) < 0)
+				return -1;
+		}
 		if (sfs_disk_measure(disk, err) < 0)
 			return -1;
-	}
-	return 0;
-}
-
-static int
-open_added(const struct sfs_grow_options *o, uint64_t each, struct sfs_disk *added,
-	size_t *opened, struct pr_error *err)
-{
-	for (; *opened < o->add_count; (*opened)++) {
-		const char *path = o->add[*opened];
-		if (check_file(path, o->force, err) < 0 || size_new(path, each, err) < 0 ||
-			sfs_disk_open(&added[*opened], path, true, true, err) < 0)
-			return -1;
+		*largest = disk->size > *largest ? disk->size : *largest;
 	}
 	return 0;
 }
@@ -679,8 +621,9 @@ int
 sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *o,
 	uint64_t *new_blocks, struct pr_error *err)
 {
-	struct sfs_open_options writing = {.writer = true};
+	const struct sfs_open_options writing = {.writer = true};
 	struct sfs_disk added[SFS_DEVICES_MAX] = {0};
+	uint64_t largest;
 	size_t opened = 0;
 	if (o->add_count > SFS_DEVICES_MAX)
 		return pr_error_set(
@@ -688,11 +631,20 @@ sfs_grow(const char *const *paths, size_t count, const struct sfs_grow_options *
 	struct sfs *sfs = sfs_open(paths, count, &writing, err);
 	if (!sfs)
 		return -1;
-	uint64_t each = o->size / (sfs->disks + o->add_count);
-	int rc = enlarge(sfs, each, err);
-	if (rc == 0)
-		rc = open_added(o, each ? each : usual_size(sfs), added, &opened, err);
 	uint16_t before = sfs->disks;
+	uint64_t each = o->size / (before + o->add_count);
+	int rc = enlarge(sfs, each, &largest, err);
+	for (; rc == 0 && opened < o->add_count; opened += rc == 0) {
+		const char *path = o->add[opened];
+		struct stat st;
+		rc = check_file(path, o->force, err);
+		/* a new file gets as much as the largest has, when nothing is said; others keep theirs */
+		if (rc == 0 &&
+			(stat(path, &st) < 0 || (S_ISREG(st.st_mode) && st.st_size == 0)))
+			rc = size_file(path, each ? each : largest, err);
+		if (rc == 0)
+			rc = sfs_disk_open(&added[opened], path, true, true, err);
+	}
 	if (rc == 0)
 		rc = sfs_grow_open(sfs, added, (uint16_t)o->add_count, new_blocks, err);
 	/* what the volume has taken is closed with it */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,11 +29,10 @@ sfs_degraded(const struct sfs *sfs, char *text, size_t size)
 			snprintf(
 				others, sizeof(others), ", and %u more", sfs->missing - 1u);
 		snprintf(text, size,
-			"device %u of %u is missing%s (%.200s): %llu of the volume's %llu "
-			"blocks lie on it",
-			i + 1u, sfs->disks, others, d->why,
-			(unsigned long long)sfs->layout.rows[i],
-			(unsigned long long)sfs->root.blocks);
+			"device %u of %u is missing%s (%.200s): %" PRIu64
+			" of the volume's %" PRIu64 " blocks lie on it",
+			i + 1u, sfs->disks, others, d->why, sfs->layout.rows[i],
+			sfs->root.blocks);
 		return true;
 	}
 	return false;
@@ -134,25 +134,6 @@ sfs_disk_drop_failed(struct sfs *sfs, struct sfs_disk *disk, int error)
 	return true;
 }
 
-/* Its slot is free when the last request that reads it has come back. */
-static void
-let_go(struct sfs *sfs, uint32_t block)
-{
-	struct sfs_writer *w = sfs->w;
-	struct sfs_entry *e = &sfs->table.entry[block];
-	if (e->state == SFS_OPEN) {
-		struct sfs_tail *tail = &w->tail[e->stream];
-		if (tail->slot != SFS_NONE)
-			w->slot[tail->slot].state = SFS_SLOT_SEALED;
-		tail->block = tail->slot = SFS_NONE;
-		tail->fill = tail->submitted = tail->waiting = tail->partial = 0;
-	}
-	if (e->slot != SFS_NONE) {
-		sfs_shm_slot_set(&sfs->shm, e->slot, 0, 0, 0);
-		e->slot = SFS_NONE;
-	}
-}
-
 /* False: somebody is filling it right now. */
 static bool
 lose_block(struct sfs *sfs, uint32_t block)
@@ -160,18 +141,26 @@ lose_block(struct sfs *sfs, uint32_t block)
 	uint16_t device;
 	uint64_t row;
 	struct sfs_entry *e = &sfs->table.entry[block];
-	bool holds = e->state == SFS_OPEN || e->state == SFS_SEALED;
+	struct sfs_tail *tail = &sfs->w->tail[e->stream];
 	if (e->state == SFS_LOST)
 		return true;
-	if (e->state == SFS_OPEN && sfs->w->tail[e->stream].reserved)
+	if (e->state == SFS_OPEN && tail->reserved)
 		return false;
-	if (holds && e->records > 0) {
+	if (sfs_entry_holds(e) && e->records > 0) {
 		uint64_t last = e->first_sequence + e->records - 1;
-		struct sfs_tail *tail = &sfs->w->tail[e->stream];
 		tail->lost_until = last > tail->lost_until ? last : tail->lost_until;
 	}
-	if (holds)
-		let_go(sfs, block);
+	/* its slot is free when the last request that reads it has come back */
+	if (e->state == SFS_OPEN) {
+		if (tail->slot != SFS_NONE)
+			sfs->w->slot[tail->slot].state = SFS_SLOT_SEALED;
+		tail->block = tail->slot = SFS_NONE;
+		tail->fill = tail->submitted = tail->waiting = tail->partial = 0;
+	}
+	if (sfs_entry_holds(e) && e->slot != SFS_NONE) {
+		sfs_shm_slot_set(&sfs->shm, e->slot, 0, 0, 0);
+		e->slot = SFS_NONE;
+	}
 	sfs_layout_place(&sfs->layout, block, &device, &row);
 	sfs->root.device[device].lost_records += sfs_table_lose(&sfs->table, block);
 	return true;
@@ -199,30 +188,24 @@ sfs_loss_settled(const struct sfs *sfs)
 	return !sfs->w->drop_pending;
 }
 
-/* Records between the blocks of the streams: they went with devices. */
-static uint64_t
-gaps(const struct sfs_table *t)
+void
+sfs_note_losses(struct sfs *sfs)
 {
-	uint64_t sum = 0;
+	const struct sfs_table *t = &sfs->table;
+	uint64_t before = records_lost(sfs), now = 0;
+	bool fresh = false;
+	/* records between the blocks of the streams: they went with devices */
 	for (uint32_t i = 0; i < t->streams; i++) {
 		uint64_t next = t->stream[i].first_sequence;
 		for (uint32_t b = t->stream[i].oldest; b != SFS_NONE;
 			b = t->entry[b].next) {
 			if (t->entry[b].first_sequence > next)
-				sum += t->entry[b].first_sequence - next;
+				now += t->entry[b].first_sequence - next;
 			next = t->entry[b].first_sequence + t->entry[b].records;
 		}
 		if (t->stream[i].last_sequence + 1 > next)
-			sum += t->stream[i].last_sequence + 1 - next;
+			now += t->stream[i].last_sequence + 1 - next;
 	}
-	return sum;
-}
-
-void
-sfs_note_losses(struct sfs *sfs)
-{
-	uint64_t before = records_lost(sfs), now = gaps(&sfs->table);
-	bool fresh = false;
 	for (uint16_t i = 0; i < sfs->disks; i++) {
 		struct sfs_device *d = &sfs->root.device[i];
 		if (!sfs->disk[i].lost || d->flags & SFS_DEVICE_LOST)
@@ -246,9 +229,9 @@ sfs_losses(const struct sfs *sfs, char *text, size_t size)
 	if (!last)
 		return false;
 	snprintf(text, size,
-		"going on without %u of the volume's %u devices (%s%s%.200s): %llu records "
-		"that lay there are lost",
+		"going on without %u of the volume's %u devices (%s%s%.200s): %" PRIu64
+		" records that lay there are lost",
 		sfs->lost, sfs->disks, last->path, last->path[0] ? ": " : "", last->why,
-		(unsigned long long)records_lost(sfs));
+		records_lost(sfs));
 	return true;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,23 +16,6 @@
 
 /* The frontier needs room to turn: not all of even the smallest volume may be promised. */
 #define FRONTIER_ROOM 4
-
-struct promised {
-	uint64_t blocks, streams;
-};
-
-static struct promised
-promised_beside(const struct sfs_table *t, int stream)
-{
-	struct promised p = {0};
-	for (uint32_t i = 0; i < t->streams; i++) {
-		if ((int)i == stream || t->stream[i].guarantee == 0)
-			continue;
-		p.blocks += sfs_table_blocks_for(t, t->stream[i].guarantee);
-		p.streams++;
-	}
-	return p;
-}
 
 /* Blocks for records, on devices that are not lost. */
 static uint64_t
@@ -58,18 +42,22 @@ sfs_guarantee_most(const struct sfs *sfs)
 static int
 check_guarantee(const struct sfs *sfs, int stream, uint64_t guarantee, struct pr_error *err)
 {
-	struct promised p = promised_beside(&sfs->table, stream);
+	const struct sfs_table *t = &sfs->table;
 	uint64_t data = data_blocks(sfs), most = sfs_guarantee_most(sfs);
-	p.blocks += sfs_table_blocks_for(&sfs->table, guarantee);
-	p.streams += guarantee > 0;
+	uint64_t blocks = sfs_table_blocks_for(t, guarantee), streams = guarantee > 0;
+	for (uint32_t i = 0; i < t->streams; i++) {
+		if ((int)i == stream)
+			continue;
+		blocks += sfs_table_blocks_for(t, t->stream[i].guarantee);
+		streams += t->stream[i].guarantee > 0;
+	}
 	/* each stream's newest block comes on top of what is promised */
-	if (p.blocks <= most && p.blocks + p.streams + FRONTIER_ROOM <= data)
+	if (blocks <= most && blocks + streams + FRONTIER_ROOM <= data)
 		return 0;
 	return pr_error_set(err,
-		"guarantees of %llu blocks in all: at most %llu of the volume's %llu may "
-		"be guaranteed (utilization %u.%u %%)",
-		(unsigned long long)p.blocks, (unsigned long long)most,
-		(unsigned long long)sfs->root.blocks, sfs->root.utilization / 10,
+		"guarantees of %" PRIu64 " blocks in all: at most %" PRIu64
+		" of the volume's %" PRIu64 " may be guaranteed (utilization %u.%u %%)",
+		blocks, most, sfs->root.blocks, sfs->root.utilization / 10,
 		sfs->root.utilization % 10);
 }
 
@@ -140,18 +128,30 @@ await(struct sfs *sfs, const struct sfs_shm_header *h, int64_t deadline,
 	return 0;
 }
 
-static int
-ask_writer(struct sfs *sfs, const struct sfs_ask *ask, struct pr_error *err)
+int
+sfs_guarantee_set(
+	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err)
 {
 	int64_t deadline = pr_now_mono() + PATIENCE;
+	struct sfs_ask ask = {.guarantee = guarantee};
 	struct sfs_answer answer;
-	int fd, rc;
+	int fd;
+	if (sfs->w)
+		return set_own(sfs, stream, guarantee, err);
+	if (sfs_refresh(sfs, err) != SFS_OK)
+		return -1;
+	if (!sfs->live)
+		return pr_error_set(
+			err, "no writer of the volume lives: open it for writing");
+	if (strlen(stream) > SFS_NAME_MAX)
+		return pr_error_set(err, "no stream '%.60s' in the volume", stream);
+	snprintf(ask.name, sizeof(ask.name), "%s", stream);
 	struct sfs_shm_header *h = sfs_shm_ask_open(&sfs->shm, &fd, err);
 	if (!h)
 		return -1;
-	rc = await(sfs, h, deadline, err);
+	int rc = await(sfs, h, deadline, err);
 	if (rc == 0) {
-		sfs_words_put(h->ask, ask, SFS_ASK_WORDS);
+		sfs_words_put(h->ask, &ask, SFS_ASK_WORDS);
 		atomic_fetch_add_explicit(&h->ask_state, 1, memory_order_release);
 		rc = await(sfs, h, deadline, err);
 	}
@@ -163,38 +163,6 @@ ask_writer(struct sfs *sfs, const struct sfs_ask *ask, struct pr_error *err)
 	}
 	sfs_shm_ask_close(h, fd);
 	return rc;
-}
-
-int
-sfs_guarantee_set(
-	struct sfs *sfs, const char *stream, uint64_t guarantee, struct pr_error *err)
-{
-	struct sfs_ask ask = {.guarantee = guarantee};
-	if (sfs->w)
-		return set_own(sfs, stream, guarantee, err);
-	if (sfs_refresh(sfs, err) != SFS_OK)
-		return -1;
-	if (!sfs->live)
-		return pr_error_set(
-			err, "no writer of the volume lives: open it for writing");
-	if (strlen(stream) > SFS_NAME_MAX)
-		return pr_error_set(err, "no stream '%.60s' in the volume", stream);
-	snprintf(ask.name, sizeof(ask.name), "%s", stream);
-	return ask_writer(sfs, &ask, err);
-}
-
-/* As seen by whoever asks, writer or reader. */
-static void
-guarantee_info(struct sfs *sfs, struct sfs_volume_info *out)
-{
-	struct sfs_stream s;
-	uint64_t size = sfs->root.block_size;
-	out->utilization = sfs->root.utilization;
-	out->guarantee_most = sfs_guarantee_most(sfs);
-	for (uint32_t i = 0; i < sfs_view_streams(sfs); i++)
-		if (sfs_view_stream(sfs, i, &s))
-			out->guaranteed_blocks +=
-				s.guarantee / size + (s.guarantee % size != 0);
 }
 
 /* ---- streams and figures ---- */
@@ -322,6 +290,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.devices = sfs->disks,
 		.devices_missing = sfs->missing,
 		.zones = sfs->root.zone_region != 0,
+		.utilization = sfs->root.utilization,
+		.guarantee_most = sfs_guarantee_most(sfs),
 		.stream_count = sfs_view_streams(sfs),
 		.recovered_records = sfs->recovered_records,
 		.lost_tail_bytes = sfs->lost_tail_bytes,
@@ -330,7 +300,6 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 		.deletions = sfs->holes,
 	};
 	sfs_uuid_text(sfs->root.uuid, out->uuid);
-	guarantee_info(sfs, out);
 	for (uint16_t i = 0; i < sfs->disks; i++)
 		out->devices_lost += sfs->disk[i].lost;
 	for (uint32_t i = 0; i < out->stream_count; i++) {
@@ -338,6 +307,8 @@ sfs_info(struct sfs *sfs, struct sfs_volume_info *out, struct pr_error *err)
 			continue;
 		out->blocks_used += s.blocks;
 		out->bytes += s.bytes;
+		out->guaranteed_blocks += s.guarantee / out->block_size +
+					  (s.guarantee % out->block_size != 0);
 	}
 	return SFS_OK;
 }
@@ -363,26 +334,6 @@ times_left(struct sfs *sfs, struct sfs_entry *e)
 		e->records = 0;
 }
 
-/* Walks the blocks for their times; a stream that moves on meanwhile gives what was found. */
-static void
-stream_times(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info *out)
-{
-	uint32_t block = s->oldest;
-	uint64_t generation = 0;
-	struct sfs_entry e;
-	while (block != SFS_NONE && sfs_view_entry(sfs, block, &e) && e.stream == s->id &&
-		e.generation > generation) {
-		generation = e.generation;
-		if (e.flags & SFS_ENTRY_CUT)
-			times_left(sfs, &e);
-		if (e.records && e.min_time < out->min_time)
-			out->min_time = e.min_time;
-		if (e.records && e.max_time > out->max_time)
-			out->max_time = e.max_time;
-		block = e.next;
-	}
-}
-
 /* Of a hole that is recycled in part, its bytes by its records. */
 static void
 stream_deleted(struct sfs *sfs, const struct sfs_stream *s, struct sfs_stream_info *out)
@@ -406,6 +357,8 @@ sfs_stream_info(
 	struct sfs *sfs, size_t index, struct sfs_stream_info *out, struct pr_error *err)
 {
 	struct sfs_stream s;
+	struct sfs_entry e;
+	uint64_t generation = 0;
 	if (index >= SFS_STREAMS_MAX || !sfs_view_stream(sfs, (uint32_t)index, &s))
 		return pr_error_set(err, "no stream %zu in the volume", index);
 	*out = (struct sfs_stream_info){
@@ -424,7 +377,18 @@ sfs_stream_info(
 		return SFS_OK;
 	out->first_sequence = s.first_sequence;
 	out->last_sequence = s.last_sequence;
-	stream_times(sfs, &s, out);
+	/* the blocks' times; of a stream that moves on meanwhile, what is found */
+	for (uint32_t b = s.oldest; b != SFS_NONE && sfs_view_entry(sfs, b, &e) &&
+				    e.stream == s.id && e.generation > generation;
+		b = e.next) {
+		generation = e.generation;
+		if (e.flags & SFS_ENTRY_CUT)
+			times_left(sfs, &e);
+		if (e.records && e.min_time < out->min_time)
+			out->min_time = e.min_time;
+		if (e.records && e.max_time > out->max_time)
+			out->max_time = e.max_time;
+	}
 	stream_deleted(sfs, &s, out);
 	return SFS_OK;
 }
@@ -481,16 +445,11 @@ struct rates {
 	double small, longest; /* bytes of streams of one block; ns of the longest */
 };
 
+/* 0: no time, or none that is known. */
 static double
 over(double bytes, double ns)
 {
 	return ns < 1 ? 0 : bytes / ns * SECOND;
-}
-
-static double
-seen(int64_t from, int64_t to)
-{
-	return (double)to - (double)from;
 }
 
 /* A block that is full takes its whole size; the newest, what is in it. */
@@ -516,14 +475,13 @@ stream_rates(struct sfs *sfs, const struct sfs_stream *s, int64_t now, struct ra
 		recent += size;
 		recent_from = e.min_time < recent_from ? e.min_time : recent_from;
 	}
+	double time = (double)to - (double)from;
 	if (s->blocks <= 1)
 		out->small += bytes;
-	else if (from < to)
-		out->whole += over(bytes, seen(from, to));
-	if (from < to && seen(from, to) > out->longest)
-		out->longest = seen(from, to);
-	if (recent_from < now)
-		out->recent += over(recent, seen(recent_from, now));
+	else
+		out->whole += over(bytes, time);
+	out->longest = time > out->longest ? time : out->longest;
+	out->recent += over(recent, (double)now - (double)recent_from);
 }
 
 static int64_t
@@ -544,23 +502,23 @@ sfs_forecast(struct sfs *sfs, int64_t now, struct sfs_forecast *out, struct pr_e
 		return pr_error_set(err, "the volume cannot be read at present");
 	if (sfs_info(sfs, &volume, err) != SFS_OK)
 		return SFS_ERROR;
+	const uint64_t size = volume.block_size;
 	uint64_t data = volume.blocks - volume.blocks / sfs->root.map_interval;
-	*out = (struct sfs_forecast){.capacity = data * volume.block_size};
+	uint64_t used = volume.blocks_used, bound = volume.guaranteed_blocks;
+	*out = (struct sfs_forecast){.capacity = data * size};
 	for (uint32_t i = 0; i < volume.stream_count; i++) {
 		if (!sfs_view_stream(sfs, i, &s))
 			continue;
 		stream_rates(sfs, &s, now, &r);
-		out->wrapped = out->wrapped || s.evicted_until != INT64_MIN;
+		out->wrapped |= s.evicted_until != INT64_MIN;
 	}
 	r.whole += over(r.small, r.longest);
 	out->rate = (uint64_t)r.whole;
 	out->recent_rate = volume.writer_alive ? (uint64_t)r.recent : 0;
 	double present = out->recent_rate > 0 ? r.recent : r.whole;
-	uint64_t used = volume.blocks_used < data ? volume.blocks_used : data;
-	uint64_t bound = volume.guaranteed_blocks < data ? volume.guaranteed_blocks : data;
-	out->kept = time_for((double)(data - bound) * volume.block_size, present);
-	out->until_full =
-		out->wrapped ? 0
-			     : time_for((double)(data - used) * volume.block_size, present);
+	out->kept = time_for(bound < data ? (double)((data - bound) * size) : 0, present);
+	if (!out->wrapped)
+		out->until_full =
+			time_for(used < data ? (double)((data - used) * size) : 0, present);
 	return SFS_OK;
 }
