@@ -46,13 +46,15 @@ cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, 
 	int operand = argc;
 	int status = cli_parse(program, values, argc, argv, operands ? &operand : NULL);
 
-	if (status < 0 && operands > 0 && argc - operand != operands)
-		status = cli_usage(
-			program->name, "usage: %s %s", program->name, program->usage);
-	else if (status < 0) {
+	if (status < 0) {
 		const struct cli_call call = {values, argc - operand, argv + operand};
 
-		status = run(&call, &err);
+		status = CLI_USAGE;
+		if (operands > 0 && call.count != operands)
+			pr_error_set(&err, "usage: %s %s", program->name, program->usage);
+		else
+			status = run(&call, &err);
+		status = status < 0 ? CLI_FAILED : status;
 		if ((status == CLI_FAILED || status == CLI_USAGE) && err.text[0])
 			cli_fail(program->name, status, &err);
 	}
@@ -60,23 +62,18 @@ cli_run(const struct pr_cmdline *program, void *values, int operands, int argc, 
 	return status;
 }
 
+int
+cli_check(const struct cli_rule *rules, struct pr_error *err)
+{
+	while (rules->text && !rules->broken)
+		rules++;
+	return rules->text ? pr_error_set(err, "%s", rules->text) : 0;
+}
+
 enum render_form
 cli_form(bool json, bool keyvalue)
 {
 	return json ? RENDER_JSON : keyvalue ? RENDER_KEYVALUE : RENDER_TEXT;
-}
-
-int
-cli_usage(const char *name, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	fprintf(stderr, "%s: ", name);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
-	va_end(args);
-	return CLI_USAGE;
 }
 
 static char *
@@ -94,24 +91,6 @@ command_list(const char *name, const struct cli_command *list, size_t count)
 	fprintf(f, "'%s help COMMAND' describes one. " CLI_STATUSES, name);
 	fclose(f);
 	return text;
-}
-
-static const struct cli_command *
-find(const struct cli_command *list, size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(list[i].name, name))
-			return &list[i];
-	return NULL;
-}
-
-/* "help COMMAND" is "COMMAND --help". */
-static int
-run_help(const struct cli_command *command)
-{
-	char *argv[] = {(char *)command->name, (char *)"--help", NULL};
-
-	return command->run(2, argv);
 }
 
 int
@@ -134,17 +113,21 @@ cli_dispatch(const char *name, const char *summary, const struct cli_command *li
 	} else if (status < 0) {
 		help = !strcmp(argv[operand], "help");
 		operand += help && operand + 1 < argc;
-		command = find(list, count, argv[operand]);
-		if (help && command)
-			status = run_help(command);
+		for (size_t i = 0; i < count; i++)
+			if (!strcmp(list[i].name, argv[operand]))
+				command = &list[i];
+		if (help && command) /* "help COMMAND" is "COMMAND --help" */
+			status = command->run(2, (char *[]){argv[operand], "--help", NULL});
 		else if (help && !strcmp(argv[operand], "help"))
 			status = puts(footer ? footer : "") < 0 ? CLI_FAILED : CLI_OK;
 		else if (command)
 			status = command->run(argc - operand, argv + operand);
 	}
-	if (status < 0)
-		status = cli_usage(name, "there is no command '%s'; '%s --help' lists them",
-			argv[operand], name);
+	if (status < 0) {
+		fprintf(stderr, "%s: there is no command '%s'; '%s --help' lists them\n",
+			name, argv[operand], name);
+		status = CLI_USAGE;
+	}
 	free(footer);
 	return status;
 }
@@ -187,15 +170,24 @@ const struct cli_server cli_merger = {"packrack-merger", "PACKRACK_MERGER",
 			cli_dispatcher = {"packrack-dispatcher", "PACKRACK_DISPATCHER",
 				PR_RPC_ENDPOINT_DISPATCHER};
 
+/* NULL: not set, or empty. */
+static const char *
+variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && value[0] ? value : NULL;
+}
+
 const char *
 cli_endpoint(const char *flag, const struct cli_server *server, struct pr_error *err)
 {
-	const char *from = getenv(server->variable);
-	const char *endpoint = flag ? flag : from && from[0] ? from : server->fallback;
+	const char *from = variable(server->variable);
+	const char *endpoint = flag ? flag : from ? from : server->fallback;
 
 	if (pr_rpc_check_endpoint(endpoint, err) == 0)
 		return endpoint;
-	if (!flag && from && from[0])
+	if (!flag && from)
 		pr_error_prefix(err, "$%s", server->variable);
 	return NULL;
 }
@@ -203,9 +195,7 @@ cli_endpoint(const char *flag, const struct cli_server *server, struct pr_error 
 bool
 cli_is_named(const char *flag, const struct cli_server *server)
 {
-	const char *from = getenv(server->variable);
-
-	return flag || (from && from[0]);
+	return flag || variable(server->variable);
 }
 
 bool
@@ -242,14 +232,6 @@ has_secret(const char *dir, int mode)
 	return access(path, mode) == 0;
 }
 
-static const char *
-said(const char *flag)
-{
-	const char *from = getenv("PACKRACK_KEY");
-
-	return flag ? flag : from && *from ? from : NULL;
-}
-
 /*
  * A directory that was named must exist: opening it reports that. The default one is
  * used only if its secret can be read.
@@ -257,7 +239,7 @@ said(const char *flag)
 const struct pr_rpc_keys *
 cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
 {
-	const char *dir = said(c->key), *own = of_user();
+	const char *dir = c->key ? c->key : variable("PACKRACK_KEY"), *own = of_user();
 
 	if (!dir && own && has_secret(own, F_OK))
 		dir = own;
@@ -272,7 +254,7 @@ cli_keys(const struct cli_connection *c, struct pr_rpc_keys *room)
 const char *
 cli_keys_home(const char *flag, struct pr_error *err)
 {
-	const char *dir = said(flag);
+	const char *dir = flag ? flag : variable("PACKRACK_KEY");
 
 	if (!dir)
 		dir = geteuid() == 0 ? PR_KEYS_DIR : of_user();

@@ -31,9 +31,6 @@ int cli_dispatch(const char *name, const char *summary, const struct cli_command
 /* Prints "NAME: text" to stderr and returns status. */
 int cli_fail(const char *name, int status, const struct pr_error *err);
 
-/* Prints "NAME: text" to stderr and returns CLI_USAGE. */
-__attribute__((format(printf, 2, 3))) int cli_usage(const char *name, const char *fmt, ...);
-
 /* Parses; -1 when the command may go on, else the status to exit with (help, bad usage). */
 int cli_parse(const struct pr_cmdline *program, void *values, int argc, char **argv,
 	int *operand);
@@ -47,10 +44,19 @@ struct cli_call {
 /*
  * A whole command: parses argv into values, runs it, prints the error text that it leaves with CLI_FAILED
  * or CLI_USAGE, and frees values. operands: how many it takes, 0: none, -1: any number. run returns the
- * exit status.
+ * exit status, or -1 for CLI_FAILED.
  */
 int cli_run(const struct pr_cmdline *program, void *values, int operands, int argc,
 	char **argv, int (*run)(const struct cli_call *call, struct pr_error *err));
+
+/* Which options do not go together, or lack another: -1 and the text of the first rule that is broken. */
+struct cli_rule {
+	bool broken;
+	const char *text; /* NULL: the end */
+};
+#define CLI_CHECK(err, ...)                                                                \
+	cli_check((const struct cli_rule[]){__VA_ARGS__, {false, NULL}}, err)
+int cli_check(const struct cli_rule *rules, struct pr_error *err);
 
 /* Of --json and --keyvalue. */
 enum render_form cli_form(bool json, bool keyvalue);

@@ -49,22 +49,11 @@ static const struct cli_command commands[] = {
 	{"extcap", cmd_extcap, "serve as an interface of Wireshark"},
 };
 
-/*
- * True if Wireshark called us: as packrack-extcap, the name of the link in its extcap
- * folder.
- */
-static bool
-is_extcap(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-
-	return path && !strcmp(slash ? slash + 1 : path, "packrack-extcap");
-}
-
 int
 main(int argc, char **argv)
 {
-	if (is_extcap(argv[0]))
+	/* Wireshark calls us by the name of the link in its extcap folder */
+	if (!strcmp(program_invocation_short_name, "packrack-extcap"))
 		return cmd_extcap(argc, argv);
 	return cli_dispatch("packrack",
 		"Queries the packets that a rack recorded, and manages the rack.", commands,

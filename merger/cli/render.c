@@ -74,13 +74,6 @@ json_put(struct render *r, const char *name, json_t *value)
 		r->failed = true;
 }
 
-static void
-print_path(struct render *r)
-{
-	for (unsigned i = 1; i <= r->depth; i++)
-		fprintf(r->to, "%s.", r->levels[i].name);
-}
-
 /* "missing packets" of missing_packets. */
 static void
 print_label(struct render *r, const char *name)
@@ -95,7 +88,8 @@ print_value(struct render *r, const char *name, const char *value)
 	struct level *at = &r->levels[r->depth];
 
 	if (r->form == RENDER_KEYVALUE) {
-		print_path(r);
+		for (unsigned i = 1; i <= r->depth; i++)
+			fprintf(r->to, "%s.", r->levels[i].name);
 		if (at->list)
 			fprintf(r->to, "%u=%s\n", at->count, value);
 		else
@@ -114,27 +108,27 @@ print_value(struct render *r, const char *name, const char *value)
 static void
 open_level(struct render *r, const char *name, bool list)
 {
-	struct level *outer = &r->levels[r->depth], *at;
-	char number[16];
+	struct level *outer = &r->levels[r->depth], *at = outer + 1;
 
 	if (r->depth + 1 >= DEPTH_MAX) {
 		r->failed = true;
 		return;
 	}
-	snprintf(number, sizeof(number), "%u", outer->count++);
 	if (r->form == RENDER_TEXT && name) {
 		fprintf(r->to, "%*s", (int)r->depth * 2, "");
 		print_label(r, name);
 		fputs(":\n", r->to);
 	}
-	at = &r->levels[++r->depth];
 	*at = (struct level){.list = list};
-	snprintf(at->name, sizeof(at->name), "%s", outer->list || !name ? number : name);
-	if (r->form != RENDER_JSON)
-		return;
-	at->json = list ? json_array() : json_object();
-	r->depth--;
-	json_put(r, name, at->json);
+	if (outer->list || !name)
+		snprintf(at->name, sizeof(at->name), "%u", outer->count);
+	else
+		snprintf(at->name, sizeof(at->name), "%s", name);
+	outer->count++;
+	if (r->form == RENDER_JSON) {
+		at->json = list ? json_array() : json_object();
+		json_put(r, name, at->json);
+	}
 	r->depth++;
 }
 
@@ -160,14 +154,14 @@ render_close(struct render *r)
 void
 render_string(struct render *r, const char *name, const char *value)
 {
-	/* texts of others need not be UTF-8, JSON must be */
+	json_t *json;
+
 	if (r->form != RENDER_JSON) {
 		print_value(r, name, value);
-	} else {
-		json_t *json = json_string(value);
-
-		json_put(r, name, json ? json : json_string("(not UTF-8)"));
+		return;
 	}
+	json = json_string(value); /* texts of others need not be UTF-8, JSON must be */
+	json_put(r, name, json ? json : json_string("(not UTF-8)"));
 }
 
 void
@@ -179,8 +173,14 @@ render_uint(struct render *r, const char *name, uint64_t value)
 	if (r->form != RENDER_JSON)
 		print_value(r, name, text);
 	else /* jansson's integers end at 2^63 - 1; no counter gets there */
-		json_put(r, name,
-			json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
+		json_put(r, name, json_integer(value > INT64_MAX ? INT64_MAX : value));
+}
+
+void
+render_uints(struct render *r, const struct render_number *numbers)
+{
+	for (; numbers->name; numbers++)
+		render_uint(r, numbers->name, numbers->value);
 }
 
 void
@@ -217,13 +217,8 @@ render_epoch(struct render *r, const char *name, uint64_t value)
 void
 render_json(struct render *r, const char *name, const char *text)
 {
-	json_t *json;
+	json_t *json = r->form == RENDER_JSON ? json_loads(text, 0, NULL) : NULL;
 
-	if (r->form != RENDER_JSON) {
-		print_value(r, name, text);
-		return;
-	}
-	json = json_loads(text, 0, NULL);
 	if (json)
 		json_put(r, name, json);
 	else
@@ -282,48 +277,8 @@ static const struct shown {
 	{&packrack__status__descriptor, "dispatcher_links", HIDDEN, NULL},
 	{&packrack__status__descriptor, "links", HIDDEN, NULL},
 	{&packrack__status__descriptor, "queries", HIDDEN, NULL},
-	{NULL, "epoch", EPOCH, NULL},
+	{NULL, "epoch", EPOCH, NULL}, {NULL, NULL, 0, NULL}, /* all others */
 };
-
-static struct shown
-shown_as(const ProtobufCMessage *message, const char *field)
-{
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		if ((!shown[i].type || shown[i].type == message->descriptor) &&
-			!strcmp(shown[i].field, field))
-			return shown[i];
-	return (struct shown){0};
-}
-
-/* Named values are fields of the object around them. */
-static void
-render_values(struct render *r, Packrack__Value *const *values, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		render_uint(r, values[i]->name, values[i]->number);
-}
-
-static void
-render_number(struct render *r, const char *name, unsigned how, uint64_t number)
-{
-	if (how & WHEN_SET && !number)
-		return;
-	if (how & EPOCH)
-		render_epoch(r, name, number);
-	else
-		render_uint(r, name, number);
-}
-
-static void
-render_text(struct render *r, const char *name, unsigned how, const char *text)
-{
-	if (how & WHEN_SET && !*text)
-		return;
-	if (how & JSON)
-		render_json(r, name, text);
-	else
-		render_string(r, name, text);
-}
 
 static void render_prefixed(
 	struct render *r, const char *prefix, const ProtobufCMessage *message);
@@ -333,30 +288,39 @@ static void
 render_field(struct render *r, const char *name, struct shown as,
 	const ProtobufCFieldDescriptor *field, const void *at)
 {
+	bool when_set = as.how & WHEN_SET;
+	ProtobufCMessage *message;
+	const char *text;
+	uint64_t number;
+
 	switch (field->type) {
 	case PROTOBUF_C_TYPE_UINT32:
-		render_number(r, name, as.how, *(const uint32_t *)at);
-		break;
 	case PROTOBUF_C_TYPE_UINT64:
 	case PROTOBUF_C_TYPE_FIXED64:
-		render_number(r, name, as.how, *(const uint64_t *)at);
+		number = field->type == PROTOBUF_C_TYPE_UINT32 ? *(const uint32_t *)at
+							       : *(const uint64_t *)at;
+		if (number || !when_set)
+			(as.how & EPOCH ? render_epoch : render_uint)(r, name, number);
 		break;
 	case PROTOBUF_C_TYPE_SINT64:
 	case PROTOBUF_C_TYPE_SFIXED64:
-		if (!(as.how & WHEN_SET) || *(const int64_t *)at)
+		if (*(const int64_t *)at || !when_set)
 			render_time(r, name, *(const int64_t *)at);
 		break;
 	case PROTOBUF_C_TYPE_BOOL:
 		render_bool(r, name, *(const protobuf_c_boolean *)at);
 		break;
 	case PROTOBUF_C_TYPE_STRING:
-		render_text(r, name, as.how, *(char *const *)at);
+		text = *(char *const *)at;
+		if (*text || !when_set)
+			(as.how & JSON ? render_json : render_string)(r, name, text);
 		break;
 	case PROTOBUF_C_TYPE_MESSAGE:
-		if (*(void *const *)at && as.how & INLINE)
-			render_prefixed(r, as.name, *(ProtobufCMessage *const *)at);
-		else if (*(void *const *)at)
-			render_message(r, name, *(ProtobufCMessage *const *)at);
+		message = *(ProtobufCMessage *const *)at;
+		if (message && as.how & INLINE)
+			render_prefixed(r, as.name, message);
+		else if (message)
+			render_message(r, name, message);
 		break;
 	default: /* bytes are nothing to read */
 		break;
@@ -369,20 +333,28 @@ render_prefixed(struct render *r, const char *prefix, const ProtobufCMessage *me
 	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
 		const char *base = (const char *)message, *at = base + field->offset;
-		struct shown as = shown_as(message, field->name);
 		const size_t *count = (const void *)(base + field->quantifier_offset);
+		const struct shown *as = shown;
 		char name[64];
 
-		snprintf(name, sizeof(name), "%s%s", as.name ? "" : prefix,
-			as.name ? as.name : field->name);
-		if (as.how & HIDDEN)
+		while (as->field && (strcmp(as->field, field->name) != 0 ||
+					    (as->type && as->type != message->descriptor)))
+			as++;
+		snprintf(name, sizeof(name), "%s%s", as->name ? "" : prefix,
+			as->name ? as->name : field->name);
+		if (as->how & HIDDEN)
 			continue;
-		if (field->label != PROTOBUF_C_LABEL_REPEATED)
-			render_field(r, name, as, field, at);
-		else if (field->descriptor == &packrack__value__descriptor)
-			render_values(r, *(Packrack__Value *const *const *)at, *count);
-		else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+		if (field->label != PROTOBUF_C_LABEL_REPEATED) {
+			render_field(r, name, *as, field, at);
+		} else if (field->descriptor == &packrack__value__descriptor) {
+			/* named values are fields of the object around them */
+			Packrack__Value *const *values = *(void *const *)at;
+
+			for (size_t j = 0; j < *count; j++)
+				render_uint(r, values[j]->name, values[j]->number);
+		} else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
 			render_messages(r, name, *(void *const *)at, *count);
+		}
 	}
 }
 
@@ -422,11 +394,8 @@ progress_begin(struct progress *p)
 bool
 progress_due(struct progress *p)
 {
-	int64_t now;
+	int64_t now = p->terminal ? pr_now_mono() : INT64_MIN;
 
-	if (!p->terminal)
-		return false;
-	now = pr_now_mono();
 	if (now < p->next)
 		return false;
 	p->next = now + EVERY_NS;

@@ -23,6 +23,14 @@ void render_list(struct render *r, const char *name);
 void render_close(struct render *r); /* the last object or list */
 void render_string(struct render *r, const char *name, const char *value);
 void render_uint(struct render *r, const char *name, uint64_t value);
+/* Several: RENDER_UINTS(r, {"blocks", s->blocks}, {"bytes", s->bytes}); */
+struct render_number {
+	const char *name; /* NULL: the end */
+	uint64_t value;
+};
+#define RENDER_UINTS(r, ...)                                                               \
+	render_uints(r, (const struct render_number[]){__VA_ARGS__, {NULL, 0}})
+void render_uints(struct render *r, const struct render_number *numbers);
 void render_bool(struct render *r, const char *name, bool value);
 
 /* ns since 1970: a number in JSON, RFC 3339 for people. */

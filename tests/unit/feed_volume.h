@@ -9,7 +9,7 @@
 
 #include "indexer/index_follower.h"
 #include "logger/volume_writer.h"
-#include "merger/cli/volume/inline_index.h"
+#include "merger/cli/volume/volume.h"
 #include "proto/base/clock.h"
 #include "proto/base/cursor.h"
 #include "tests/unit/unit.h"

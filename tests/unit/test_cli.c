@@ -5,11 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merger/cli/query/answer_sink.h"
+#include "merger/cli/query/ask.h"
 #include "merger/cli/query/query_args.h"
-#include "merger/cli/query/query_build.h"
 #include "merger/cli/render.h"
-#include "merger/cli/query/completeness_text.h"
 #include "merger/cli/rack/status.h"
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/answer_sink.h"
+#include "merger/cli/query/ask.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "indexer/query/tally_key.h"
-#include "merger/cli/query/completeness_text.h"
 #include "proto/base/clock.h"
 #include "proto/base/tcp.h"
 #include "proto/wire/decode.h"
@@ -51,8 +50,8 @@ put_end(struct line *l, const struct pr_headers *h, const uint8_t *address, uint
 		put(l, ".%u", port);
 }
 
-static const char *
-protocol_name(uint8_t protocol)
+static void
+put_ip(struct line *l, const struct pr_headers *h)
 {
 	static const struct {
 		uint8_t number;
@@ -60,40 +59,26 @@ protocol_name(uint8_t protocol)
 	} names[] = {{1, "icmp"}, {2, "igmp"}, {6, "tcp"}, {17, "udp"}, {47, "gre"},
 		{50, "esp"}, {51, "ah"}, {58, "icmp6"}, {89, "ospf"}, {103, "pim"},
 		{112, "vrrp"}, {132, "sctp"}};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (names[i].number == protocol)
-			return names[i].name;
-	return NULL;
-}
-
-static void
-put_tcp_flags(struct line *l, uint8_t flags)
-{
-	static const char letters[] = "FSRP.UEW"; /* as tcpdump has them */
-
-	put(l, " [");
-	for (int i = 0; i < 8; i++)
-		if (flags & 1 << i)
-			put(l, "%c", letters[i]);
-	put(l, flags ? "]" : "none]");
-}
-
-static void
-put_ip(struct line *l, const struct pr_headers *h)
-{
-	const char *name = protocol_name(h->protocol);
+	static const char letters[] = "FSRP.UEW"; /* of TCP flags, as tcpdump has them */
+	size_t i = 0, count = sizeof(names) / sizeof(names[0]);
 
 	put(l, "%s ", h->flags & PR_DECODE_IP4 ? "IP" : "IP6");
 	put_end(l, h, h->src, h->src_port);
 	put(l, " > ");
 	put_end(l, h, h->dst, h->dst_port);
-	if (name)
-		put(l, ": %s", name);
+	while (i < count && names[i].number != h->protocol)
+		i++;
+	if (i < count)
+		put(l, ": %s", names[i].name);
 	else
 		put(l, ": proto %u", h->protocol);
-	if (h->protocol == 6 && h->flags & PR_DECODE_PORTS)
-		put_tcp_flags(l, h->tcp_flags);
+	if (h->protocol == 6 && h->flags & PR_DECODE_PORTS) {
+		put(l, " [");
+		for (int bit = 0; bit < 8; bit++)
+			if (h->tcp_flags & 1 << bit)
+				put(l, "%c", letters[bit]);
+		put(l, h->tcp_flags ? "]" : "none]");
+	}
 	if ((h->protocol == 1 || h->protocol == 58) && h->l4_offset)
 		put(l, " type %u code %u", h->icmp_type, h->icmp_code);
 	if (h->flags & PR_DECODE_FRAGMENT)
@@ -101,18 +86,10 @@ put_ip(struct line *l, const struct pr_headers *h)
 }
 
 static void
-put_mac(struct line *l, const uint8_t *mac)
+put_ethernet(struct line *l, const uint8_t *m, const struct pr_headers *h)
 {
-	put(l, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
-		mac[5]);
-}
-
-static void
-put_ethernet(struct line *l, const struct pr_packet *p, const struct pr_headers *h)
-{
-	put_mac(l, p->data + 6);
-	put(l, " > ");
-	put_mac(l, p->data);
+	put(l, "%02x:%02x:%02x:%02x:%02x:%02x > %02x:%02x:%02x:%02x:%02x:%02x", m[6], m[7],
+		m[8], m[9], m[10], m[11], m[0], m[1], m[2], m[3], m[4], m[5]);
 	if (h->ethertype == 0x0806)
 		put(l, " ARP");
 	else if (h->ethertype)
@@ -135,7 +112,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 	if (d.outer.flags & (PR_DECODE_IP4 | PR_DECODE_IP6))
 		put_ip(&l, &d.outer);
 	else if (p->linktype == LINKTYPE_ETHERNET && p->caplen >= 14)
-		put_ethernet(&l, p, &d.outer);
+		put_ethernet(&l, p->data, &d.outer);
 	else
 		put(&l, "link type %u", p->linktype);
 	if (d.outer.flags & PR_DECODE_TUNNEL &&
@@ -158,7 +135,7 @@ packet_line(const struct pr_packet *p, char *buf, size_t size)
 
 /* pcap-over-IP: the first client that connects receives all packets. */
 static int
-open_tcp(struct sink *s, const char *place, struct pr_error *err)
+open_tcp(const char *place, struct pr_error *err)
 {
 	int fd, listener = pr_tcp_listen(place, err);
 	char name[PR_TCP_TEXT];
@@ -173,43 +150,35 @@ open_tcp(struct sink *s, const char *place, struct pr_error *err)
 	if (fd < 0)
 		pr_error_errno(err, "accepting a reader on %s", place);
 	close(listener);
-	s->opened = fd >= 0;
 	return fd;
 }
 
 static int
-open_file(struct sink *s, const char *path, struct pr_error *err)
+open_output(struct sink *s, struct pr_error *err)
 {
+	const char *path = s->args->write;
 	struct stat st;
-	int fd;
 
-	if (!strncmp(path, TCP_LISTEN, sizeof(TCP_LISTEN) - 1))
-		return open_tcp(s, path + sizeof(TCP_LISTEN) - 1, err);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	s->opened = fd >= 0;
-	if (fd < 0)
-		return pr_error_errno(err, "cannot write %s", path);
-	s->regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-	return fd;
-}
+	s->to_stdout = !path || !strcmp(path, "-");
+	if (s->to_stdout) {
+		s->out.fd = STDOUT_FILENO;
+		if (path && isatty(s->out.fd))
+			return pr_error_set(err,
+				"refusing to write a binary trace to a terminal: give -w "
+				"FILE, or redirect standard output");
+	} else {
+		bool tcp = !strncmp(path, TCP_LISTEN, strlen(TCP_LISTEN));
 
-static int
-open_output(struct sink *s, const struct query_args *a, struct pr_error *err)
-{
-	int fd = STDOUT_FILENO;
-
-	s->to_stdout = !a->write || !strcmp(a->write, "-");
-	if (!s->to_stdout) {
-		fd = open_file(s, a->write, err);
-		if (fd < 0)
-			return -1;
-	} else if (a->write && isatty(fd)) {
-		return pr_error_set(err, "refusing to write a binary trace to a terminal: "
-					 "give -w FILE, or redirect standard output");
+		s->out.fd =
+			tcp ? open_tcp(path + strlen(TCP_LISTEN), err)
+			    : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		s->opened = s->out.fd >= 0;
+		if (!s->opened)
+			return tcp ? -1 : pr_error_errno(err, "cannot write %s", path);
+		s->regular = fstat(s->out.fd, &st) == 0 && S_ISREG(st.st_mode);
 	}
-	s->out.fd = fd;
-	s->terminal = !a->write && isatty(fd);
-	return 0;
+	s->terminal = !path && isatty(s->out.fd);
+	return prm_output_init(&s->out, s->out.fd, path, err);
 }
 
 void
@@ -223,39 +192,17 @@ sink_init(struct sink *s, const struct query_args *a)
 		s->progress.terminal = false; /* the lines are progress enough */
 }
 
-static int
-open_trace(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
-	struct pr_error *err)
-{
-	struct prm_trace_options o = {.format = (enum prm_trace_format)s->args->format,
-		.filter = s->args->filter};
-
-	s->trace = prm_trace_create(&s->out, &o, err);
-	if (!s->trace)
-		return -1;
-	for (size_t i = 0; i < count; i++) {
-		struct prm_trace_link link = {.epoch = links[i]->epoch,
-			.link = (uint16_t)links[i]->link,
-			.linktype = (uint16_t)links[i]->linktype,
-			.snaplen = links[i]->snaplen,
-			.name = links[i]->name,
-			.speed = links[i]->speed};
-
-		if (prm_trace_link(s->trace, &link, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 int
 sink_recount(struct sink *s, struct pr_error *err)
 {
 	Packrack__TallySpec spec = PACKRACK__TALLY_SPEC__INIT;
 
-	spec.group = (uint32_t)s->args->tally.group;
+	spec.group = s->args->tally.group;
 	spec.step = s->args->tally.step;
 	spec.by_packets = s->args->tally.by_packets;
 	s->packets = 0;
+	packrack__end__free_unpacked(s->end, NULL);
+	s->end = NULL;
 	pr_tally_destroy(&s->tally);
 	s->tally = pri_tally_key_tally(&spec, err);
 	return s->tally ? 0 : -1;
@@ -271,20 +218,34 @@ int
 sink_open(struct sink *s, Packrack__LinkInfo *const *links, size_t count,
 	struct pr_error *err)
 {
-	if (s->args->tally.group && sink_recount(s, err) < 0)
+	const struct query_args *a = s->args;
+	struct prm_trace_options o = {.format = a->format, .filter = a->filter};
+
+	if (a->tally.group && sink_recount(s, err) < 0)
 		return -1;
 	if (s->none || s->take)
 		return 0;
-	if (open_output(s, s->args, err) < 0 ||
-		prm_output_init(&s->out, s->out.fd, s->args->write, err) < 0)
+	if (open_output(s, err) < 0)
 		return -1;
 	s->out.ahead = s->regular;
-	if (!s->args->write)
+	if (!a->write)
 		return 0;
-	if (open_trace(s, links, count, err) < 0)
+	s->trace = prm_trace_create(&s->out, &o, err);
+	if (!s->trace)
 		return -1;
+	for (size_t i = 0; i < count; i++) {
+		struct prm_trace_link link = {.epoch = links[i]->epoch,
+			.link = links[i]->link,
+			.linktype = links[i]->linktype,
+			.snaplen = links[i]->snaplen,
+			.name = links[i]->name,
+			.speed = links[i]->speed};
+
+		if (prm_trace_link(s->trace, &link, err) < 0)
+			return -1;
+	}
 	/* a program that reads the file while it grows waits for this */
-	if (!s->args->follow || s->args->format != PRM_TRACE_PCAPNG)
+	if (!a->follow || a->format != PRM_TRACE_PCAPNG)
 		return 0;
 	return prm_trace_begin(s->trace, err) < 0 ? -1 : prm_output_flush(&s->out, err);
 }
@@ -304,16 +265,15 @@ sink_packet(struct sink *s, const struct pr_packet *p, struct pr_error *err)
 	if (s->args->note)
 		return pr_relations_note(s->args->note, p, err);
 	if (s->tally)
-		return pri_tally_key_count(s->tally,
-			(enum pri_tally_key)s->args->tally.group, s->args->tally.step, p,
-			err);
+		return pri_tally_key_count(
+			s->tally, s->args->tally.group, s->args->tally.step, p, err);
 	if (s->take)
 		return s->take(s->take_arg, p, err);
 	if (s->trace)
 		return prm_trace_packet(s->trace, p, err);
-	return s->none ? 0
-		       : prm_output_write(
-				 &s->out, line, packet_line(p, line, sizeof(line)), err);
+	if (s->none)
+		return 0;
+	return prm_output_write(&s->out, line, packet_line(p, line, sizeof(line)), err);
 }
 
 int
@@ -331,54 +291,51 @@ sink_pause(struct sink *s, struct pr_error *err)
 	return prm_output_flush(&s->out, err);
 }
 
-bool
-sink_closed(const struct sink *s)
+int
+sink_failure(const struct sink *s)
 {
-	return s->out.closed;
+	return s->out.closed ? ASK_CLOSED : CLI_FAILED;
 }
 
 static int
-finish_trace(struct sink *s, const Packrack__End *end, struct pr_error *err)
+finish_trace(struct sink *s, struct pr_error *err)
 {
-	const Packrack__Completeness *c = end ? end->completeness : NULL;
-	struct prm_trace_statistics *statistics;
-	char *comment = c ? report_comment(end) : strdup("the answer was broken off");
+	const Packrack__Completeness *c = s->end ? s->end->completeness : NULL;
 	size_t count = c ? c->n_ledgers : 0;
-	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT];
+	struct prm_trace_statistics *statistics = calloc(count + 1, sizeof(*statistics));
+	char *comment = c ? report_comment(s->end) : strdup("the answer was broken off");
+	char hash[sizeof("trace hash ") + PRM_TRACE_HASH_TEXT] = "trace hash ";
 	const char *comments[] = {comment, hash};
-	int result;
+	int result = -1;
 
-	statistics = calloc(count + 1, sizeof(*statistics));
-	if (!comment || !statistics) {
-		free(comment);
-		free(statistics);
-		return pr_error_set(err, "no memory for the end of the trace");
-	}
-	for (size_t i = 0; i < count; i++) {
-		const Packrack__Ledger *l = c->ledgers[i];
+	if (comment && statistics) {
+		for (size_t i = 0; i < count; i++) {
+			const Packrack__Ledger *l = c->ledgers[i];
 
-		statistics[i] = (struct prm_trace_statistics){.name = l->name,
-			.link = (uint16_t)l->link,
-			.linktype = (uint16_t)l->linktype,
-			.received = l->last_seq,
-			.dropped_kernel = l->dropped_kernel + l->dropped_ring,
-			.dropped_interface = l->dropped_interface};
+			statistics[i] = (struct prm_trace_statistics){.name = l->name,
+				.link = l->link,
+				.linktype = l->linktype,
+				.received = l->last_seq,
+				.dropped_kernel = l->dropped_kernel + l->dropped_ring,
+				.dropped_interface = l->dropped_interface};
+		}
+		prm_trace_hash_of(s->trace, hash + strlen(hash));
+		result = prm_trace_finish(s->trace, statistics, count, comments, 2, err);
+	} else {
+		pr_error_set(err, "no memory for the end of the trace");
 	}
-	memcpy(hash, "trace hash ", sizeof("trace hash "));
-	prm_trace_hash_of(s->trace, hash + strlen(hash));
-	result = prm_trace_finish(s->trace, statistics, count, comments, 2, err);
 	free(comment);
 	free(statistics);
 	return result;
 }
 
 int
-sink_finish(struct sink *s, const Packrack__End *end, struct pr_error *err)
+sink_finish(struct sink *s, struct pr_error *err)
 {
 	progress_end(&s->progress);
 	if (!s->out.buf)
 		return 0;
-	if (s->trace && finish_trace(s, end, err) < 0)
+	if (s->trace && finish_trace(s, err) < 0)
 		return -1;
 	return prm_output_sync(&s->out, err);
 }
@@ -392,4 +349,6 @@ sink_close(struct sink *s)
 	prm_output_free(&s->out);
 	if (s->opened)
 		close(s->out.fd);
+	packrack__end__free_unpacked(s->end, NULL);
+	pri_plans_free(&s->plans);
 }

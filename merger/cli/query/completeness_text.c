@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/completeness_text.h"
+#include "merger/cli/query/ask.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "indexer/filter/filter.h"
-#include "merger/cli/cli.h"
 #include "merger/completeness.h"
 #include "proto/base/clock.h"
 
@@ -70,22 +69,15 @@ end_of_range(int64_t time, char *buf)
 				     : pr_time_format(time, buf, PR_TIME_TEXT);
 }
 
+/* And what became of the packets, why, and where. */
 static void
-print_time(FILE *to, int64_t t)
+print_span(FILE *to, int64_t first, int64_t last, const Packrack__Loss *l)
 {
-	char text[PR_TIME_TEXT];
+	char from[PR_TIME_TEXT], until[PR_TIME_TEXT];
 
-	fputs(end_of_range(t, text), to);
-}
-
-static void
-print_span(FILE *to, int64_t first, int64_t last)
-{
-	print_time(to, first);
-	if (first == last)
-		return;
-	fputs(" to ", to);
-	print_time(to, last);
+	fprintf(to, "%s%s%s: %s%s%s\n", end_of_range(first, from),
+		first == last ? "" : " to ", first == last ? "" : end_of_range(last, until),
+		reason_text(l->reason), l->node[0] ? ", " : "", l->node);
 }
 
 static void
@@ -98,8 +90,7 @@ print_range(FILE *to, const Packrack__Loss *l)
 		fprintf(to, " (among seq %" PRIu64 "..%" PRIu64 ")", l->among_first,
 			l->among_last);
 	fputs(", ", to);
-	print_span(to, l->first_time, l->last_time);
-	fprintf(to, ": %s%s%s\n", reason_text(l->reason), l->node[0] ? ", " : "", l->node);
+	print_span(to, l->first_time, l->last_time, l);
 }
 
 static bool
@@ -128,9 +119,7 @@ print_cause(FILE *to, const Packrack__Completeness *c, size_t at)
 		}
 	fprintf(to, "    %" PRIu64 " in %" PRIu64 " range%s, ", packets, ranges,
 		plural(ranges));
-	print_span(to, first->first_time, last);
-	fprintf(to, ": %s%s%s\n", reason_text(first->reason), first->node[0] ? ", " : "",
-		first->node);
+	print_span(to, first->first_time, last, first);
 }
 
 #define CAUSES_LOOKED_AT 1000 /* keeps the search for causes seen before short */
@@ -159,17 +148,14 @@ static void
 print_deleted(FILE *to, const Packrack__Evicted *e)
 {
 	const Packrack__Deleted *d = e->deleted;
+	char text[PR_TIME_TEXT];
 
 	fputs(" (", to);
-	if (d->until < e->until && !e->midst) {
-		fputs("those up to ", to);
-		print_time(to, d->until);
-		fputs(" were ", to);
-	}
-	fprintf(to, "%s%s by %s at ", d->moved_to[0] ? "moved to " : "deleted", d->moved_to,
-		d->by[0] ? d->by : "an unknown user");
-	print_time(to, d->at);
-	fputs(")\n", to);
+	if (d->until < e->until && !e->midst)
+		fprintf(to, "those up to %s were ", end_of_range(d->until, text));
+	fprintf(to, "%s%s by %s at %s)\n", d->moved_to[0] ? "moved to " : "deleted",
+		d->moved_to, d->by[0] ? d->by : "an unknown user",
+		end_of_range(d->at, text));
 }
 
 static void
@@ -178,16 +164,15 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 	for (size_t i = 0; i < c->n_evicted && i < RANGES_SHOWN; i++) {
 		const Packrack__Evicted *e = c->evicted[i];
 		bool deleted = e->deleted || e->midst;
+		char since[PR_TIME_TEXT], until[PR_TIME_TEXT];
 
-		fprintf(to, "  %s: %s%sstream %s: packets ",
+		fprintf(to, "  %s: %s%sstream %s: packets %s to %s",
 			!deleted                                ? "overwritten"
 			: e->deleted && e->deleted->moved_to[0] ? "moved"
 								: "deleted",
-			e->node, e->node[0] ? ", " : "", e->stream);
-		if (e->midst)
-			print_time(to, e->since);
-		fputs(e->midst ? " to " : "up to ", to);
-		print_time(to, e->until);
+			e->node, e->node[0] ? ", " : "", e->stream,
+			e->midst ? end_of_range(e->since, since) : "up",
+			end_of_range(e->until, until));
 		if (e->deleted)
 			print_deleted(to, e);
 		else
@@ -196,15 +181,6 @@ print_evicted(FILE *to, const Packrack__Completeness *c)
 	if (c->n_evicted > RANGES_SHOWN)
 		fprintf(to, "  overwritten or deleted: %zu more ranges\n",
 			c->n_evicted - RANGES_SHOWN);
-}
-
-static void
-print_nodes(FILE *to, const Packrack__Completeness *c)
-{
-	for (size_t i = 0; i < c->n_nodes; i++)
-		if (!c->nodes[i]->answered)
-			fprintf(to, "  not answered: %s: %s\n", c->nodes[i]->node,
-				c->nodes[i]->error);
 }
 
 static void
@@ -238,23 +214,26 @@ print_block(FILE *to, const Packrack__End *end, size_t shown)
 	print_count(to, "pending", c->pending_packets, "packet",
 		"on the way to the nodes' volumes");
 	print_evicted(to, c);
-	print_nodes(to, c);
+	for (size_t i = 0; i < c->n_nodes; i++)
+		if (!c->nodes[i]->answered)
+			fprintf(to, "  not answered: %s: %s\n", c->nodes[i]->node,
+				c->nodes[i]->error);
 	print_count(to, "dropped", c->dropped_packets, "packet",
 		"by the dispatcher, before they were numbered");
 	print_count(to, "corrupt", end->corrupt_records, "record", "that cannot be read");
 }
 
 void
-report_text(FILE *to, const Packrack__End *end, const struct sink *sink)
+report_text(FILE *to, const struct sink *sink)
 {
-	print_block(to, end, RANGES_SHOWN);
+	print_block(to, sink->end, RANGES_SHOWN);
 	print_count(to, "note", sink->unsure, "packet",
 		"had identical neighbours, one of which was lost: their times may be "
 		"swapped");
 	print_count(to, "note", sink->trace ? prm_trace_clamped(sink->trace) : 0, "time",
 		"outside 1901..2106 clamped, as pcap has 32 bits for seconds; pcapng holds "
 		"all");
-	print_count(to, "note", sink->strays ? 0 : end->strays, "packet",
+	print_count(to, "note", sink->strays ? 0 : sink->end->strays, "packet",
 		"without a timestamp; --strays gives them");
 }
 
@@ -275,58 +254,42 @@ report_comment(const Packrack__End *end)
 }
 
 void
-report_render(struct render *r, const Packrack__End *end, const struct sink *sink)
+report_render(struct render *r, const struct sink *sink)
 {
 	char hash[PRM_TRACE_HASH_TEXT];
 
-	render_fields(r, &end->base);
-	render_uint(r, "unsure_packets", sink->unsure);
-	render_uint(r, "clamped_times", sink->trace ? prm_trace_clamped(sink->trace) : 0);
+	render_fields(r, &sink->end->base);
+	RENDER_UINTS(r, {"unsure_packets", sink->unsure},
+		{"clamped_times", sink->trace ? prm_trace_clamped(sink->trace) : 0});
 	if (sink->trace)
 		render_string(r, "hash", prm_trace_hash_of(sink->trace, hash));
-}
-
-static bool
-same_words(const struct pri_plan *a, const struct pri_plan *b)
-{
-	return pri_plan_is(a, PRI_PLAN_TRUE) && pri_plan_is(b, PRI_PLAN_TRUE);
-}
-
-/* Several link types of which nothing is known are one line. */
-static void
-print_linktypes(FILE *to, const struct pri_plans *plans, size_t at)
-{
-	char name[PRI_LINKTYPE_TEXT];
-
-	fprintf(to, "  plan for %s",
-		pri_linktype_name(plans->items[at]->linktype, name, sizeof(name)));
-	for (size_t i = at + 1; i < plans->count; i++)
-		if (same_words(plans->items[at], plans->items[i]))
-			fprintf(to, ", %s",
-				pri_linktype_name(
-					plans->items[i]->linktype, name, sizeof(name)));
-	fputs(": look for packets with\n", to);
-}
-
-static bool
-said_before(const struct pri_plans *plans, size_t at)
-{
-	for (size_t i = 0; i < at; i++)
-		if (same_words(plans->items[i], plans->items[at]))
-			return true;
-	return false;
 }
 
 static void
 print_plans(FILE *to, const struct pri_plans *plans)
 {
+	char name[PRI_LINKTYPE_TEXT];
+	bool any = false; /* several link types of which nothing is known are one line */
+
 	if (!plans->count)
 		fputs("  plan: all packets of the time range\n", to);
-	for (size_t i = 0; i < plans->count; i++)
-		if (!said_before(plans, i)) {
-			print_linktypes(to, plans, i);
-			pri_plan_print(to, plans->items[i], 1);
-		}
+	for (size_t i = 0; i < plans->count; i++) {
+		const struct pri_plan *plan = plans->items[i];
+		bool all = pri_plan_is(plan, PRI_PLAN_TRUE);
+
+		if (all && any)
+			continue;
+		any |= all;
+		fprintf(to, "  plan for %s",
+			pri_linktype_name(plan->linktype, name, sizeof(name)));
+		for (size_t j = i + 1; j < plans->count && all; j++)
+			if (pri_plan_is(plans->items[j], PRI_PLAN_TRUE))
+				fprintf(to, ", %s",
+					pri_linktype_name(plans->items[j]->linktype, name,
+						sizeof(name)));
+		fputs(": look for packets with\n", to);
+		pri_plan_print(to, plan, 1);
+	}
 }
 
 static void
@@ -352,20 +315,15 @@ print_node(FILE *to, const Packrack__NodeAnswer *n)
 }
 
 void
-explain_range(FILE *to, int64_t since, int64_t until)
+explain_text(FILE *to, const struct sink *sink)
 {
+	const Packrack__End *end = sink->end;
+	const Packrack__Completeness *c = end->completeness;
 	char first[PR_TIME_TEXT], last[PR_TIME_TEXT];
 
-	fprintf(to, "  time range: %s to %s\n", end_of_range(since, first),
-		end_of_range(until, last));
-}
-
-void
-explain_text(FILE *to, const struct pri_plans *plans, const Packrack__End *end)
-{
-	const Packrack__Completeness *c = end->completeness;
-
-	print_plans(to, plans);
+	fprintf(to, "  time range: %s to %s\n", end_of_range(sink->args->since, first),
+		end_of_range(sink->args->until, last));
+	print_plans(to, &sink->plans);
 	fprintf(to,
 		"  searched: %" PRIu64 " packets, %" PRIu64 " bytes in %" PRIu64
 		" segments; skipped: %" PRIu64 " segments\n",
@@ -380,39 +338,32 @@ explain_text(FILE *to, const struct pri_plans *plans, const Packrack__End *end)
 
 /* ---- as data ---- */
 
-static void
-render_words(struct render *r, const struct pri_plan *plan)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	if (!f)
-		return;
-	pri_plan_print(f, plan, 0);
-	fclose(f);
-	if (text && size)
-		text[size - 1] = 0; /* the last line's end */
-	render_string(r, "words", text ? text : "");
-	free(text);
-}
-
 void
-explain_render(struct render *r, const struct pri_plans *plans)
+explain_render(struct render *r, const struct sink *sink)
 {
-	char name[PRI_LINKTYPE_TEXT];
+	char name[PRI_LINKTYPE_TEXT], *words = NULL;
+	size_t size;
+	FILE *f;
 
+	render_time(r, "since", sink->args->since);
+	render_time(r, "until", sink->args->until);
 	render_list(r, "plans");
-	for (size_t i = 0; i < plans->count; i++) {
-		const struct pri_plan *plan = plans->items[i];
+	for (size_t i = 0; i < sink->plans.count; i++) {
+		const struct pri_plan *plan = sink->plans.items[i];
 
 		render_object(r, NULL);
 		render_string(r, "linktype",
 			pri_linktype_name(plan->linktype, name, sizeof(name)));
-		render_uint(r, "keys", plan->key_count);
-		render_uint(r, "ranges", plan->range_count);
+		RENDER_UINTS(r, {"keys", plan->key_count}, {"ranges", plan->range_count});
 		render_bool(r, "may_match_all", pri_plan_is(plan, PRI_PLAN_TRUE));
-		render_words(r, plan);
+		f = open_memstream(&words, &size);
+		if (f) {
+			pri_plan_print(f, plan, 0);
+			fclose(f);
+			words[size ? size - 1 : 0] = 0; /* the last line's end */
+			render_string(r, "words", words);
+			free(words);
+		}
 		render_close(r);
 	}
 	render_close(r);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "merger/cli/query/ask.h"
-#include "merger/cli/cli.h"
-#include "merger/cli/query/completeness_text.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -73,122 +71,82 @@ static const struct pr_cmdline programs[] = {
 		.footer = footer},
 };
 
-static int
-check_args(const struct query_args *a, enum query_command command, struct pr_error *err)
-{
-	if (command == DATA_EXPORT_COMMAND && !a->nodes.count && !a->volumes.count)
-		return pr_error_set(
-			err, "no node given: use --node NAME or --volume VOLUME");
-	if (command != QUERY_COMMAND && !a->write)
-		return pr_error_set(
-			err, "no file given: use -w FILE, or -w - for standard output");
-	if (a->related && !a->filter[0])
-		return pr_error_set(err, "--related needs a FILTER");
-	if (a->related && a->limit)
-		return pr_error_set(err, "--related and --limit do not go together");
-	if (a->write && a->count)
-		return pr_error_set(err, "--count and --write do not go together");
-	return 0;
-}
-
 /* For people on standard error; as data on standard output, unless the trace goes there. */
 static int
-print_report(const struct query_args *a, const struct sink *sink,
-	const struct ask_answer *answer)
+print_report(const struct sink *sink)
 {
-	const Packrack__End *end = answer->end;
+	const struct query_args *a = sink->args;
+	bool text = query_form(a) == RENDER_TEXT;
 	FILE *to = sink->to_stdout && sink->trace ? stderr : stdout;
 	struct render *r;
 
-	if (query_form(a) == RENDER_TEXT && a->count)
-		printf("%llu\n", (unsigned long long)end->matched);
+	if (text && a->count)
+		printf("%llu\n", (unsigned long long)sink->end->matched);
 	if (fflush(stdout) != 0)
 		return -1;
-	if ((to == stdout || query_form(a) == RENDER_TEXT) &&
-		!(a->quiet && report_status(end) == CLI_OK))
-		report_text(stderr, end, sink);
-	if (a->explain && query_form(a) == RENDER_TEXT) {
-		explain_range(stderr, a->since, a->until);
-		explain_text(stderr, &answer->plans, end);
-	}
-	if (query_form(a) == RENDER_TEXT)
+	if ((to == stdout || text) && !(a->quiet && report_status(sink->end) == CLI_OK))
+		report_text(stderr, sink);
+	if (a->explain && text)
+		explain_text(stderr, sink);
+	if (text)
 		return 0;
 	r = render_begin(to, query_form(a));
-	report_render(r, end, sink);
-	if (a->explain) {
-		render_time(r, "since", a->since);
-		render_time(r, "until", a->until);
-		explain_render(r, &answer->plans);
-	}
+	report_render(r, sink);
+	if (a->explain)
+		explain_render(r, sink);
 	return render_end(&r);
 }
 
 /* After the answer: close the file, say what it is worth. */
 static int
-conclude(const struct query_args *a, struct sink *sink, enum ask_result result,
-	const struct ask_answer *answer, struct pr_error *err)
+conclude(struct sink *sink, int result, struct pr_error *err)
 {
-	const Packrack__End *end = answer->end;
+	const char *name = sink->args->program;
 	struct pr_error later;
 
 	if (result == ASK_CLOSED)
 		return CLI_OK; /* like tcpdump | head: who reads has had enough */
-	if (result == ASK_USAGE)
-		return cli_fail(a->program, CLI_USAGE, err);
-	if (result == ASK_FAILED) {
-		sink_finish(sink, NULL, &later); /* what came is worth keeping */
-		return cli_fail(a->program, CLI_FAILED, err);
-	}
-	if (sink_finish(sink, end, err) < 0)
-		return sink_closed(sink) ? CLI_OK : cli_fail(a->program, CLI_FAILED, err);
-	if (print_report(a, sink, answer) < 0) {
+	if (result == CLI_FAILED)
+		sink_finish(sink, &later); /* what came is worth keeping */
+	if (result != CLI_OK)
+		return cli_fail(name, result, err);
+	if (sink_finish(sink, err) < 0)
+		return sink_failure(sink) == ASK_CLOSED ? CLI_OK
+							: cli_fail(name, CLI_FAILED, err);
+	if (print_report(sink) < 0) {
 		pr_error_set(err, "cannot write the report");
-		return cli_fail(a->program, CLI_FAILED, err);
+		return cli_fail(name, CLI_FAILED, err);
 	}
-	return report_status(end);
-}
-
-/* The first of two questions: what matches? -1 err, and *result says how it ended. */
-static int
-note_matches(const struct query_args *a, struct pr_relations *relations, bool *partial,
-	enum ask_result *result, struct pr_error *err)
-{
-	struct query_args first = *a;
-	struct ask_answer answer = {.end = NULL};
-	struct sink sink;
-
-	first.note = relations;
-	first.write = NULL;
-	first.explain = false;
-	sink_init(&sink, &first);
-	*result = ask_query(&first, &sink, &answer, err);
-	if (*result == ASK_DONE && answer.end->cancelled) {
-		pr_error_set(err, "interrupted");
-		*result = ASK_FAILED;
-	}
-	*partial = *result == ASK_DONE && report_status(answer.end) != CLI_OK;
-	pr_relations_finish(relations);
-	sink_close(&sink);
-	ask_answer_free(&answer);
-	return *result == ASK_DONE ? 0 : -1;
+	return report_status(sink->end);
 }
 
 static int answer_query(const struct query_args *a);
 
-/* Related packets of what was not all found are not all found either. */
+/* Two questions: first what matches, then for that. Related packets of what was not all found are not all found. */
 static int
 run_related(const struct query_args *a)
 {
-	struct query_args second = *a;
+	struct query_args first = *a, second = *a;
 	struct pr_relations relations = {.keys = NULL};
-	enum ask_result result;
 	struct pr_error err = {""};
+	struct sink sink;
 	bool partial;
 	int status;
 
-	if (note_matches(a, &relations, &partial, &result, &err) < 0) {
-		status = cli_fail(
-			a->program, result == ASK_USAGE ? CLI_USAGE : CLI_FAILED, &err);
+	first.note = &relations;
+	first.write = NULL;
+	first.explain = false;
+	sink_init(&sink, &first);
+	status = ask_query(&sink, &err);
+	if (status == CLI_OK && sink.end->cancelled) {
+		pr_error_set(&err, "interrupted");
+		status = CLI_FAILED;
+	}
+	partial = status == CLI_OK && report_status(sink.end) != CLI_OK;
+	pr_relations_finish(&relations);
+	sink_close(&sink);
+	if (status != CLI_OK) {
+		cli_fail(a->program, status, &err);
 	} else {
 		second.related = false;
 		second.noted = &relations;
@@ -205,29 +163,25 @@ run_related(const struct query_args *a)
 
 /* Asks once more, for the number alone. 0: it is what was written; -1: err. */
 static int
-verify(const struct query_args *a, const struct sink *written, struct pr_error *err)
+verify(const struct sink *written, struct pr_error *err)
 {
-	struct query_args again = *a;
-	struct ask_answer answer = {.end = NULL};
+	struct query_args again = *written->args;
 	struct sink sink;
-	int rc = -1;
+	int rc = 0;
 
 	again.write = NULL;
 	again.count = true;
 	again.explain = false;
 	sink_init(&sink, &again);
-	if (ask_query(&again, &sink, &answer, err) != ASK_DONE)
-		pr_error_prefix(err, "the written packets cannot be verified");
-	else if (answer.end->matched != written->packets)
-		pr_error_set(err,
+	if (ask_query(&sink, err) != CLI_OK)
+		rc = pr_error_prefix(err, "the written packets cannot be verified");
+	else if (sink.end->matched != written->packets)
+		rc = pr_error_set(err,
 			"verification failed: %llu packets were written, but the node "
 			"counts %llu",
 			(unsigned long long)written->packets,
-			(unsigned long long)answer.end->matched);
-	else
-		rc = 0;
+			(unsigned long long)sink.end->matched);
 	sink_close(&sink);
-	ask_answer_free(&answer);
 	return rc;
 }
 
@@ -235,21 +189,18 @@ static int
 answer_query(const struct query_args *a)
 {
 	struct sink sink;
-	struct ask_answer answer = {.end = NULL};
-	enum ask_result result;
 	struct pr_error err = {""};
-	int status;
+	int result, status;
 
 	if (a->related)
 		return run_related(a);
 	sink_init(&sink, a);
-	result = ask_query(a, &sink, &answer, &err);
-	status = conclude(a, &sink, result, &answer, &err);
-	if (a->verify && result == ASK_DONE && status != CLI_FAILED &&
-		!answer.end->cancelled && verify(a, &sink, &err) < 0)
+	result = ask_query(&sink, &err);
+	status = conclude(&sink, result, &err);
+	if (a->verify && result == CLI_OK && status != CLI_FAILED && !sink.end->cancelled &&
+		verify(&sink, &err) < 0)
 		status = cli_fail(a->program, CLI_FAILED, &err);
 	sink_close(&sink);
-	ask_answer_free(&answer);
 	return status;
 }
 
@@ -257,6 +208,7 @@ int
 query_args_parse(struct query_args *a, enum query_command command, int argc, char **argv)
 {
 	const struct pr_cmdline *program = &programs[command];
+	bool data_export = command == DATA_EXPORT_COMMAND;
 	struct pr_error err = {""};
 	int operand, status;
 
@@ -265,11 +217,19 @@ query_args_parse(struct query_args *a, enum query_command command, int argc, cha
 	if (status >= 0)
 		return status;
 	if (query_args_take(a, argc - operand, argv + operand, &err) < 0 ||
-		check_args(a, command, &err) < 0)
+		CLI_CHECK(&err,
+			{data_export && !a->nodes.count && !a->volumes.count,
+				"no node given: use --node NAME or --volume VOLUME"},
+			{command != QUERY_COMMAND && !a->write,
+				"no file given: use -w FILE, or -w - for standard output"},
+			{a->related && !a->filter[0], "--related needs a FILTER"},
+			{a->related && a->limit,
+				"--related and --limit do not go together"},
+			{a->write && a->count, "--count and --write do not go together"}) <
+			0)
 		return cli_fail(program->name, CLI_USAGE, &err);
 	/* packets captured in the meantime are not counted */
-	a->verify = command == DATA_EXPORT_COMMAND && !a->follow && !a->limit &&
-		    !a->strays && !a->related;
+	a->verify = data_export && !a->follow && !a->limit && !a->strays && !a->related;
 	if (a->verify && a->until == PR_TIME_MAX && !a->volumes.count)
 		a->until = pr_now_real();
 	return -1;

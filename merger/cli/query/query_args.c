@@ -23,33 +23,26 @@ struct time_token {
 	} kind;
 	bool after; /* or before, */
 	int64_t time; /* which is included */
+	bool gone; /* the time range says it */
 };
 struct time_tokens {
 	struct time_token *items;
 	size_t count;
 };
 
+static const char spaces[] = " \t\n\r\v\f";
+
 static bool
 is_space(char c)
 {
-	return c && strchr(" \t\n\r\v\f", c);
+	return c && strchr(spaces, c);
 }
 
-/* A word ends at a space, parenthesis, && or ||, but not within [], where these are arithmetic. */
-static size_t
-word_len(const char *at)
+static bool
+is_word(const char *text, const struct time_token *t, const char *word)
 {
-	size_t n = 0;
-	int depth = 0;
-
-	for (; at[n]; n++) {
-		if (depth == 0 && (is_space(at[n]) || strchr("()", at[n])))
-			break;
-		if (depth == 0 && (!strncmp(at + n, "&&", 2) || !strncmp(at + n, "||", 2)))
-			break;
-		depth += (at[n] == '[') - (at[n] == ']');
-	}
-	return n;
+	return t->kind == TOKEN_WORD && t->len == strlen(word) &&
+	       !strncmp(text + t->at, word, t->len);
 }
 
 static struct time_token
@@ -57,6 +50,7 @@ token_at(const char *text, size_t at)
 {
 	const char *p = text + at;
 	struct time_token t = {.at = at, .len = 1, .kind = TOKEN_WORD};
+	int depth = 0;
 
 	if (*p == '(')
 		t.kind = TOKEN_OPEN;
@@ -67,36 +61,25 @@ token_at(const char *text, size_t at)
 	else if (!strncmp(p, "&&", 2) || !strncmp(p, "||", 2)) {
 		t.kind = *p == '&' ? TOKEN_AND : TOKEN_OR;
 		t.len = 2;
-	} else {
-		t.len = word_len(p);
 	}
-	if (t.kind == TOKEN_WORD && t.len == 3 && !strncmp(p, "and", 3))
+	if (t.kind != TOKEN_WORD)
+		return t;
+	/* a word ends at a space, parenthesis, && or ||, but not within [], where these are arithmetic */
+	for (t.len = 0; p[t.len]; t.len++) {
+		const char *c = p + t.len;
+
+		if (depth == 0 && (is_space(*c) || *c == '(' || *c == ')' ||
+					  !strncmp(c, "&&", 2) || !strncmp(c, "||", 2)))
+			break;
+		depth += (*c == '[') - (*c == ']');
+	}
+	if (is_word(text, &t, "and"))
 		t.kind = TOKEN_AND;
-	if (t.kind == TOKEN_WORD && t.len == 2 && !strncmp(p, "or", 2))
+	else if (is_word(text, &t, "or"))
 		t.kind = TOKEN_OR;
-	if (t.kind == TOKEN_WORD && t.len == 3 && !strncmp(p, "not", 3))
+	else if (is_word(text, &t, "not"))
 		t.kind = TOKEN_NOT;
 	return t;
-}
-
-/* ---- terms ---- */
-
-static bool
-is_word(const char *text, const struct time_token *t, const char *word)
-{
-	return t->kind == TOKEN_WORD && t->len == strlen(word) &&
-	       !strncmp(text + t->at, word, t->len);
-}
-
-/* Only where a term begins: behind `host` or `port` it is somebody's name. */
-static bool
-begins_term(const char *text, const struct time_tokens *s, size_t i)
-{
-	int before = i ? (int)s->items[i - 1].kind : TOKEN_AND;
-
-	return before != TOKEN_WORD && before != TOKEN_CLOSE && before != TOKEN_TIME &&
-	       (is_word(text, &s->items[i], "after") ||
-		       is_word(text, &s->items[i], "before"));
 }
 
 /* All words from token t on are its time. */
@@ -104,47 +87,27 @@ static int
 take_time(const char *text, struct time_token *t, const struct time_token *last,
 	int64_t now, struct pr_error *err)
 {
-	size_t from = t->at + t->len;
-	char *time = strndup(text + from, last->at + last->len - from);
-	int rc = time ? 0 : pr_error_set(err, "no memory for the filter");
+	size_t from = t->at + t->len, end = last->at + last->len;
+	const char *word;
+	char *time;
+	int rc = 0;
 
 	t->after = text[t->at] == 'a';
-	if (rc == 0 && last == t)
-		rc = pr_error_set(err,
+	t->kind = TOKEN_TIME;
+	t->len = end - t->at;
+	word = t->after ? "after" : "before";
+	if (last == t)
+		return pr_error_set(err,
 			"%s what time? 'after 3h ago', 'before "
 			"2026-11-21T00:40:00Z'",
-			t->after ? "after" : "before");
-	if (rc == 0 &&
-		pr_time_parse(time + strspn(time, " \t\n\r\v\f"), now, &t->time, err) < 0)
-		rc = pr_error_prefix(
-			err, "%s in the filter", t->after ? "after" : "before");
+			word);
+	time = strndup(text + from, end - from);
+	if (!time)
+		return pr_error_set(err, "no memory for the filter");
+	if (pr_time_parse(time + strspn(time, spaces), now, &t->time, err) < 0)
+		rc = pr_error_prefix(err, "%s in the filter", word);
 	free(time);
-	t->kind = TOKEN_TIME;
-	t->len = last->at + last->len - t->at;
 	return rc;
-}
-
-static int
-take_terms(const char *text, int64_t now, struct time_tokens *s, struct pr_error *err)
-{
-	size_t kept = 0, end;
-
-	for (size_t i = 0; i < s->count; i = end) {
-		struct time_token t = s->items[i];
-		struct time_token *last = &s->items[i];
-
-		end = i + 1;
-		if (t.kind == TOKEN_WORD && begins_term(text, s, i)) {
-			while (end < s->count && s->items[end].kind == TOKEN_WORD)
-				last = &s->items[end++];
-			if (take_time(text, &s->items[i], last, now, err) < 0)
-				return -1;
-			t = s->items[i];
-		}
-		s->items[kept++] = t;
-	}
-	s->count = kept;
-	return 0;
 }
 
 /* -1 err: a term without a time, no memory. Free items in any case. */
@@ -152,20 +115,33 @@ static int
 time_tokens_scan(
 	const char *text, int64_t now, struct time_tokens *out, struct pr_error *err)
 {
-	size_t len = strlen(text);
+	size_t len = strlen(text), count = 0, end;
+	struct time_token *all = calloc(len + 1, sizeof(*all));
 
-	*out = (struct time_tokens){.items = calloc(len + 1, sizeof(*out->items))};
-	if (!out->items)
+	*out = (struct time_tokens){.items = all};
+	if (!all)
 		return pr_error_set(err, "no memory for the filter");
-	for (size_t at = 0; at < len;) {
-		if (is_space(text[at])) {
-			at++;
-			continue;
-		}
-		out->items[out->count] = token_at(text, at);
-		at += out->items[out->count++].len;
+	for (size_t at = strspn(text, spaces); at < len; at += strspn(text + at, spaces)) {
+		all[count] = token_at(text, at);
+		at += all[count++].len;
 	}
-	return take_terms(text, now, out, err);
+	/* a term of time becomes one token */
+	for (size_t i = 0; i < count; i = end) {
+		struct time_token *t = &all[i], *last = t;
+		int before = out->count ? all[out->count - 1].kind : TOKEN_AND;
+
+		end = i + 1;
+		/* only where a term begins: behind `host` or `port` it is somebody's name */
+		if (before != TOKEN_WORD && before != TOKEN_CLOSE && before != TOKEN_TIME &&
+			(is_word(text, t, "after") || is_word(text, t, "before"))) {
+			while (end < count && all[end].kind == TOKEN_WORD)
+				last = &all[end++];
+			if (take_time(text, t, last, now, err) < 0)
+				return -1;
+		}
+		all[out->count++] = *t;
+	}
+	return 0;
 }
 
 /* Both included; least above most: never. */
@@ -245,18 +221,6 @@ other(struct parser *p)
 }
 
 static struct hull
-group(struct parser *p)
-{
-	struct hull h;
-
-	p->at++;
-	h = parse(p);
-	p->lost |= kind(p) != TOKEN_CLOSE;
-	p->at++;
-	return kind(p) == TOKEN_WORD ? other(p) : h;
-}
-
-static struct hull
 negated(struct parser *p)
 {
 	struct hull h;
@@ -264,12 +228,17 @@ negated(struct parser *p)
 
 	for (; kind(p) == TOKEN_NOT; p->at++)
 		odd = !odd;
-	if (kind(p) == TOKEN_TIME)
+	if (kind(p) == TOKEN_TIME) {
 		h = term(&p->items[p->at++]);
-	else if (kind(p) == TOKEN_OPEN)
-		h = group(p);
-	else
+	} else if (kind(p) == TOKEN_OPEN) {
+		p->at++;
+		h = parse(p);
+		p->lost |= kind(p) != TOKEN_CLOSE;
+		p->at++;
+		h = kind(p) == TOKEN_WORD ? other(p) : h;
+	} else {
 		h = other(p);
+	}
 	return odd ? (struct hull){h.no, h.yes} : h;
 }
 
@@ -298,30 +267,6 @@ parse(struct parser *p)
 }
 
 /*
- * When can the filter hold at all? Narrows *since and *until to that; leaves them alone where the
- * filter is none that it understands.
- */
-static void
-time_hull_narrow(const struct time_tokens *tokens, int64_t *since, int64_t *until)
-{
-	struct parser p = {.items = tokens->items, .count = tokens->count};
-	struct hull h = parse(&p);
-
-	if (p.lost || p.at != p.count)
-		return;
-	if (h.yes.least > *since)
-		*since = h.yes.least;
-	if (h.yes.most < *until)
-		*until = h.yes.most;
-}
-
-struct taking {
-	const char *text;
-	struct time_tokens tokens;
-	bool *gone; /* one for each token: it is said by the time range */
-};
-
-/*
  * `and` and `or` bind alike, from left to right: a term is one of a conjunction with all else if `and`
  * is what joins it, and no `or` of the top comes behind it.
  */
@@ -346,59 +291,46 @@ joined_by_and(const struct time_tokens *s, size_t term)
 
 /* With the `and` before it, or behind it where that is another's. */
 static void
-take_out(struct taking *t, size_t term, int64_t *since, int64_t *until)
+take_out(struct time_tokens *s, size_t term, int64_t *since, int64_t *until)
 {
-	const struct time_token *token = &t->tokens.items[term];
+	struct time_token *t = &s->items[term];
 
-	if (token->after && token->time > *since)
-		*since = token->time;
-	if (!token->after && token->time < *until)
-		*until = token->time;
-	t->gone[term] = true;
-	if (term > 0 && !t->gone[term - 1])
-		t->gone[term - 1] = true;
-	else if (term + 1 < t->tokens.count)
-		t->gone[term + 1] = true;
-}
-
-static void
-print_token(FILE *to, const struct taking *t, const struct time_token *token)
-{
-	uint64_t size = (uint64_t)token->time;
-
-	if (token->kind != TOKEN_TIME) {
-		fwrite(t->text + token->at, 1, token->len, to);
-		return;
-	}
-	if (token->time < 0)
-		size = 0 - size;
-	fprintf(to, "%s @%s%" PRIu64 ".%09" PRIu64, token->after ? "after" : "before",
-		token->time < 0 ? "-" : "", size / (uint64_t)PR_NS_PER_S,
-		size % (uint64_t)PR_NS_PER_S);
+	if (t->after && t->time > *since)
+		*since = t->time;
+	if (!t->after && t->time < *until)
+		*until = t->time;
+	t->gone = true;
+	if (term > 0 && !t[-1].gone)
+		t[-1].gone = true;
+	else if (term + 1 < s->count)
+		t[1].gone = true;
 }
 
 /* What is left, with its spaces. */
 static char *
-left_over(const struct taking *t)
+left_over(const char *filter, const struct time_tokens *s)
 {
 	char *text = NULL;
 	size_t size, at = 0;
 	FILE *to = open_memstream(&text, &size);
 	bool any = false;
 
-	if (!to)
-		return NULL;
-	for (size_t i = 0; i < t->tokens.count; i++) {
-		const struct time_token *token = &t->tokens.items[i];
+	for (size_t i = 0; to && i < s->count; i++) {
+		const struct time_token *t = &s->items[i];
+		uint64_t ns = t->time;
 
-		fwrite(t->text + at, 1, token->at - at, to);
-		at = token->at + token->len;
-		if (t->gone[i])
-			continue;
-		print_token(to, t, token);
-		any = true;
+		fwrite(filter + at, 1, t->at - at, to);
+		at = t->at + t->len;
+		ns = t->time < 0 ? 0 - ns : ns;
+		any |= !t->gone;
+		if (!t->gone && t->kind == TOKEN_TIME)
+			fprintf(to, "%s @%s%" PRIu64 ".%09" PRIu64,
+				t->after ? "after" : "before", t->time < 0 ? "-" : "",
+				ns / PR_NS_PER_S, ns % PR_NS_PER_S);
+		else if (!t->gone)
+			fwrite(filter + t->at, 1, t->len, to);
 	}
-	if (fclose(to) != 0) {
+	if (!to || fclose(to) != 0) {
 		free(text);
 		return NULL;
 	}
@@ -411,54 +343,45 @@ char *
 time_terms_take(const char *filter, int64_t now, int64_t *since, int64_t *until,
 	struct pr_error *err)
 {
-	struct taking t = {.text = filter};
+	struct time_tokens s;
 	char *text = NULL;
 
-	if (time_tokens_scan(filter, now, &t.tokens, err) == 0) {
-		t.gone = calloc(t.tokens.count + 1, sizeof(*t.gone));
-		if (t.gone)
-			time_hull_narrow(&t.tokens, since, until);
-		for (size_t i = 0; t.gone && i < t.tokens.count; i++)
-			if (t.tokens.items[i].kind == TOKEN_TIME &&
-				joined_by_and(&t.tokens, i))
-				take_out(&t, i, since, until);
-		text = t.gone ? left_over(&t) : NULL;
+	if (time_tokens_scan(filter, now, &s, err) == 0) {
+		struct parser p = {.items = s.items, .count = s.count};
+		struct hull h = parse(&p);
+
+		/* when the filter can hold at all; unless it is none that we understand */
+		if (!p.lost && p.at == p.count) {
+			*since = h.yes.least > *since ? h.yes.least : *since;
+			*until = h.yes.most < *until ? h.yes.most : *until;
+		}
+		for (size_t i = 0; i < s.count; i++)
+			if (s.items[i].kind == TOKEN_TIME && joined_by_and(&s, i))
+				take_out(&s, i, since, until);
+		text = left_over(filter, &s);
 		if (!text)
 			pr_error_set(err, "no memory for the filter");
 	}
-	free(t.gone);
-	free(t.tokens.items);
+	free(s.items);
 	return text;
 }
 
 /* ---- all options ---- */
 
-static char *
-join(int count, char **words)
-{
-	size_t len = 1;
-	char *text;
-
-	for (int i = 0; i < count; i++)
-		len += strlen(words[i]) + 1;
-	text = calloc(1, len);
-	for (int i = 0; text && i < count; i++) {
-		if (i)
-			strcat(text, " ");
-		strcat(text, words[i]);
-	}
-	return text;
-}
-
 int
 query_args_take(struct query_args *a, int count, char **words, struct pr_error *err)
 {
-	char *said = join(count, words);
+	char *said = NULL;
+	size_t size;
+	FILE *f = open_memstream(&said, &size);
 	bool loopback;
 
-	if (!said)
-		return pr_error_set(err, "no memory for the filter");
-	a->filter = time_terms_take(said, pr_now_real(), &a->since, &a->until, err);
+	for (int i = 0; f && i < count; i++)
+		fprintf(f, "%s%s", i ? " " : "", words[i]);
+	if (f && fclose(f) == 0)
+		a->filter = time_terms_take(said, pr_now_real(), &a->since, &a->until, err);
+	else
+		pr_error_set(err, "no memory for the filter");
 	free(said);
 	if (!a->filter)
 		return -1;
@@ -467,22 +390,16 @@ query_args_take(struct query_args *a, int count, char **words, struct pr_error *
 		return -1;
 	if (a->follow && a->since == PR_TIME_MIN)
 		a->since = pr_now_real();
-	if (a->since > a->until)
-		return pr_error_set(err, "--since is later than --until");
-	if (a->volumes.count && a->merger.endpoint)
-		return pr_error_set(err, "--volume and --merger do not go together");
-	if (a->volumes.count && a->follow)
-		return pr_error_set(
-			err, "--follow needs a merger: use -m in place of --volume");
-	if (a->follow && a->related)
-		return pr_error_set(err, "--follow and --related do not go together");
-	if (a->follow && a->explain)
-		return pr_error_set(err, "--follow and --explain do not go together");
-	if (a->volumes.count && a->nodes.count)
-		return pr_error_set(err, "--volume and --node do not go together");
-	if (a->json && a->keyvalue)
-		return pr_error_set(err, "--json and --keyvalue do not go together");
-	return 0;
+	return CLI_CHECK(err, {a->since > a->until, "--since is later than --until"},
+		{a->volumes.count && a->merger.endpoint,
+			"--volume and --merger do not go together"},
+		{a->volumes.count && a->follow,
+			"--follow needs a merger: use -m in place of --volume"},
+		{a->follow && a->related, "--follow and --related do not go together"},
+		{a->follow && a->explain, "--follow and --explain do not go together"},
+		{a->volumes.count && a->nodes.count,
+			"--volume and --node do not go together"},
+		{a->json && a->keyvalue, "--json and --keyvalue do not go together"});
 }
 
 enum render_form

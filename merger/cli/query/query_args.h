@@ -2,12 +2,8 @@
 #ifndef PR_CLI_QUERY_ARGS_H
 #define PR_CLI_QUERY_ARGS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "indexer/filter/bpf.h"
 #include "merger/cli/cli.h"
-#include "merger/cli/render.h"
 #include "merger/trace_writer.h"
 #include "proto/wire/relation.h"
 
@@ -73,5 +69,30 @@ int query_args_parse(
 void query_args_free(struct query_args *a);
 
 enum render_form query_form(const struct query_args *a);
+
+/* bytes of a filter, for logs and status; a message takes 64 KiB */
+#define QUESTION_TEXT 4096
+
+/* The Query message that args make, with the filter compiled for the link types that there are. */
+struct question {
+	Packrack__Query query;
+	char text[QUESTION_TEXT];
+	Packrack__TallySpec tally;
+	struct pri_bpf_set programs;
+	/* of --related's second question; core: its programs are the filter's own */
+	Packrack__Related related;
+	Packrack__Query core;
+};
+
+/* Does the filter make sense for any common link type? Before anything is asked: -1 is bad usage. */
+int question_check(const struct query_args *a, struct pr_error *err);
+
+/*
+ * linktypes: of what will be asked; none known: Ethernet. Borrows from args. -1: bad usage.
+ * question_free in any case.
+ */
+int question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
+	size_t count, struct pr_error *err);
+void question_free(struct question *q);
 
 #endif

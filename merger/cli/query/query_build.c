@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/query/query_build.h"
+#include "merger/cli/query/query_args.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "indexer/filter/filter.h"
+#include "indexer/filter/plan.h"
 #include "indexer/query/answer.h"
+#include "proto/base/array.h"
 #include "proto/rpc/message.h"
 
+/*
+ * What mergers get to know of a filter, so that they can leave out nodes: the plan of each program, as
+ * look-ups of the hashes that summaries have. The plan is made here, where filters are compiled, so that
+ * mergers need neither filters nor keys.
+ */
 enum { NOTHING, MAY, KEY, AND, OR };
 
 #define PORTS_MAX 16 /* a range of more may match */
@@ -16,34 +23,8 @@ enum { NOTHING, MAY, KEY, AND, OR };
 /* A plan under way into a message; a node of the plan can take several operations. */
 struct making {
 	Packrack__Lookups *to;
-	size_t capacity; /* of its arrays */
 	bool failed; /* no memory, or too long */
 };
-
-/* Room for one more operation and one more hash, of which there are never more than operations. */
-static bool
-reserve(struct making *m)
-{
-	size_t want = m->capacity ? m->capacity * 2 : 64;
-	uint32_t **arrays[] = {&m->to->op, &m->to->left, &m->to->right};
-	uint64_t *hash;
-
-	if (m->to->n_op < m->capacity)
-		return true;
-	for (size_t i = 0; i < 3; i++) {
-		uint32_t *grown = reallocarray(*arrays[i], want, sizeof(*grown));
-
-		if (!grown)
-			return false;
-		*arrays[i] = grown;
-	}
-	hash = reallocarray(m->to->hash, want, sizeof(*hash));
-	if (!hash)
-		return false;
-	m->to->hash = hash;
-	m->capacity = want;
-	return true;
-}
 
 static uint32_t
 put(struct making *m, uint32_t op, uint32_t left, uint32_t right)
@@ -51,7 +32,8 @@ put(struct making *m, uint32_t op, uint32_t left, uint32_t right)
 	Packrack__Lookups *to = m->to;
 	size_t at = to->n_op;
 
-	if (at == PR_MESSAGE_LOOKUPS_MAX || !reserve(m)) {
+	if (at == PR_MESSAGE_LOOKUPS_MAX || PR_ARRAY_GROW(to->op, at) < 0 ||
+		PR_ARRAY_GROW(to->left, at) < 0 || PR_ARRAY_GROW(to->right, at) < 0) {
 		m->failed = true;
 		return 0;
 	}
@@ -59,49 +41,42 @@ put(struct making *m, uint32_t op, uint32_t left, uint32_t right)
 	to->left[at] = left;
 	to->right[at] = right;
 	to->n_op = to->n_left = to->n_right = at + 1;
-	return (uint32_t)at;
+	return at;
 }
 
 static uint32_t
-put_key(struct making *m, const struct pri_key *key)
+put_key(struct making *m, struct pri_key key)
 {
-	struct pri_key either = pri_key_either(key);
-	size_t at = m->to->n_hash;
-	uint32_t made = put(m, KEY, (uint32_t)at, 0);
+	Packrack__Lookups *to = m->to;
+	uint32_t made = put(m, KEY, to->n_hash, 0);
 
-	if (!m->failed)
-		m->to->hash[m->to->n_hash++] = pri_key_hash(&either);
+	key = pri_key_either(&key);
+	if (PR_ARRAY_GROW(to->hash, to->n_hash) < 0)
+		m->failed = true;
+	else if (!m->failed)
+		to->hash[to->n_hash++] = pri_key_hash(&key);
 	return made;
-}
-
-/* An address has its prefixes: asking for them too makes false positives rare. */
-static uint32_t
-put_prefixes(struct making *m, const struct pri_key *key, uint32_t all)
-{
-	static const uint8_t lens[2][3] = {{3, 2, 1}, {8, 6, 4}};
-
-	for (int i = 0; i < 3; i++) {
-		struct pri_key net =
-			pri_key_bytes(PRI_KEY_NET, key->bytes, lens[key->len == 16][i]);
-
-		all = put(m, AND, all, put_key(m, &net));
-	}
-	return all;
 }
 
 static uint32_t
 put_lookup(struct making *m, const struct pri_key *key)
 {
-	uint32_t at;
+	static const uint8_t lens[2][3] = {{3, 2, 1}, {8, 6, 4}};
+	uint32_t all;
 
 	if (key->kind >= PRI_KEY_COMPOSITE) /* summaries have none */
 		return put(m, MAY, 0, 0);
-	at = put_key(m, key);
-	if ((key->kind == PRI_KEY_SRC || key->kind == PRI_KEY_DST ||
-		    key->kind == PRI_KEY_ADDRESS) &&
-		(key->len == 4 || key->len == 16))
-		at = put_prefixes(m, key, at);
-	return at;
+	all = put_key(m, *key);
+	if ((key->kind != PRI_KEY_SRC && key->kind != PRI_KEY_DST &&
+		    key->kind != PRI_KEY_ADDRESS) ||
+		(key->len != 4 && key->len != 16))
+		return all;
+	/* an address has its prefixes: asking for them too makes false positives rare */
+	for (int i = 0; i < 3; i++)
+		all = put(m, AND, all,
+			put_key(m, pri_key_bytes(PRI_KEY_NET, key->bytes,
+					   lens[key->len == 16][i])));
+	return all;
 }
 
 static uint32_t
@@ -116,11 +91,8 @@ put_range(struct making *m, const struct pri_plan_range *r)
 		r->most - r->least >= PORTS_MAX)
 		return put(m, MAY, 0, 0);
 	any = put(m, NOTHING, 0, 0);
-	for (int64_t port = r->least; port <= r->most; port++) {
-		struct pri_key key = pri_key_number(PRI_KEY_PORT, (uint32_t)port);
-
-		any = put(m, OR, any, put_key(m, &key));
-	}
+	for (int64_t port = r->least; port <= r->most; port++)
+		any = put(m, OR, any, put_key(m, pri_key_number(PRI_KEY_PORT, port)));
 	return any;
 }
 
@@ -142,60 +114,38 @@ put_node(struct making *m, const struct pri_plan *plan, const struct pri_plan_no
 	}
 }
 
-/* One that is too long says that all may match. */
+/* One for each program, in their order. -1: no memory. */
 static int
-make(Packrack__Lookups *to, const struct pri_plan *plan, struct pr_error *err)
+make_lookups(
+	Packrack__Query *query, const struct pri_bpf_set *programs, struct pr_error *err)
 {
-	struct making m = {.to = to};
-	uint32_t *map = calloc(plan->count, sizeof(*map));
-
-	for (size_t i = 0; map && i < plan->count && !m.failed; i++)
-		map[i] = put_node(&m, plan, &plan->nodes[i], map);
-	free(map);
-	if (m.failed && to->n_op) {
-		to->n_op = to->n_left = to->n_right = to->n_hash = 0;
-		m.failed = false;
-		put(&m, MAY, 0, 0);
-	}
-	return map && !m.failed ? 0 : pr_error_set(err, "no memory to plan a filter");
-}
-
-/* One for each program, in their order. -1: no memory. lookups_free in any case. */
-static int
-lookups_make(struct lookups *out, const struct pri_bpf_set *programs, struct pr_error *err)
-{
-	out->room = calloc(programs->count + 1, sizeof(*out->room));
-	out->list = calloc(programs->count + 1, sizeof(*out->list));
-	if (!out->room || !out->list)
-		return pr_error_set(err, "no memory to plan a filter");
+	query->lookups = calloc(programs->count + 1, sizeof(*query->lookups));
 	for (size_t i = 0; i < programs->count; i++) {
 		struct pri_plan *plan = pri_plan_create(programs->items[i], err);
-		Packrack__Lookups *to = out->list[i] = &out->room[i];
-		int rc;
+		struct making m = {.to = query->lookups ? malloc(sizeof(*m.to)) : NULL};
+		uint32_t *map = plan ? calloc(plan->count, sizeof(*map)) : NULL;
 
-		packrack__lookups__init(to);
-		to->linktype = programs->items[i]->linktype;
-		out->count++;
-		rc = plan ? make(to, plan, err) : -1;
+		m.failed = !m.to || !map;
+		if (m.to) {
+			packrack__lookups__init(m.to);
+			m.to->linktype = programs->items[i]->linktype;
+			query->lookups[query->n_lookups++] = m.to;
+		}
+		for (size_t j = 0; !m.failed && j < plan->count; j++)
+			map[j] = put_node(&m, plan, &plan->nodes[j], map);
+		if (m.failed && m.to && m.to->n_op) { /* too long: all may match */
+			m.to->n_op = m.to->n_left = m.to->n_right = m.to->n_hash = 0;
+			m.failed = false;
+			put(&m, MAY, 0, 0);
+		}
+		free(map);
+		if (m.failed && plan)
+			pr_error_set(err, "no memory to plan a filter");
 		pri_plan_destroy(&plan);
-		if (rc < 0)
+		if (m.failed)
 			return -1;
 	}
 	return 0;
-}
-
-static void
-lookups_free(struct lookups *l)
-{
-	for (size_t i = 0; i < l->count; i++) {
-		free(l->room[i].op);
-		free(l->room[i].left);
-		free(l->room[i].right);
-		free(l->room[i].hash);
-	}
-	free(l->room);
-	free(l->list);
-	*l = (struct lookups){0};
 }
 
 /*
@@ -212,19 +162,6 @@ lookups_free(struct lookups *l)
 	"ether proto 0x8100 or ether proto 0x88a8 or ether proto 0x9100 or ether proto "   \
 	"0x8847 or ether proto 0x8848 or ether proto 0x8864"
 
-static struct pri_bpf *
-compile(uint16_t linktype, const char *candidates, const char *filter)
-{
-	struct pri_bpf *program;
-	char *text;
-
-	if (asprintf(&text, filter ? "(%s) or (%s)" : "%s", candidates, filter) < 0)
-		return NULL;
-	program = pri_filter_compile(linktype, text, NULL);
-	free(text);
-	return program;
-}
-
 /* As much as makes sense on this link type; the filter itself may be of another. */
 static struct pri_bpf *
 widest(uint16_t linktype, const char *filter)
@@ -232,80 +169,60 @@ widest(uint16_t linktype, const char *filter)
 	static const char *const candidates[] = {
 		CANDIDATES_TAGGED " or " CANDIDATES_IP, CANDIDATES_IP};
 	struct pri_bpf *program = NULL;
+	char *text;
 
-	for (size_t i = 0; !program && i < 4; i++)
-		program = compile(linktype, candidates[i % 2], i < 2 ? filter : NULL);
+	for (size_t i = 0; !program && i < 4; i++) {
+		if (asprintf(&text, i < 2 ? "(%s) or (%s)" : "%s", candidates[i % 2],
+			    filter) < 0)
+			continue;
+		program = pri_filter_compile(linktype, text, NULL);
+		free(text);
+	}
 	return program ? program : pri_filter_compile(linktype, filter, NULL);
 }
 
 /*
- * The programs that let through what matches and what could be related to it, where the filter
- * makes sense or not; -1 err.
+ * The filter's programs become the core of the question, and their place is taken by wider ones: they let
+ * through what matches and what could be related to it, where the filter makes sense or not.
  */
 static int
-related_programs(const char *filter, const uint16_t *linktypes, size_t count,
-	struct pri_bpf_set *out, struct pr_error *err)
+relate(struct question *q, const struct query_args *a, const uint16_t *linktypes,
+	size_t count, struct pr_error *err)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct pri_bpf *program = widest(linktypes[i], filter);
+	const struct pr_relations *noted = a->noted;
+	Packrack__Related *m = &q->related;
 
-		if (program && pri_bpf_set_add(out, program, err) < 0)
+	packrack__related__init(m);
+	packrack__query__init(&q->core);
+	m->keys = calloc(noted->count + 1, sizeof(*m->keys));
+	m->first = calloc(noted->count + 1, sizeof(*m->first));
+	m->lasting = calloc(noted->count + 1, sizeof(*m->lasting));
+	m->spans = calloc(2 * noted->span_count + 1, sizeof(*m->spans));
+	if (!m->keys || !m->first || !m->lasting || !m->spans)
+		return pr_error_set(err, "no memory for related packets");
+	if (pri_query_set_programs(&q->core, &q->programs, err) < 0)
+		return -1;
+	m->core = q->core.programs;
+	m->n_core = q->core.n_programs;
+	for (size_t i = 0; i < noted->count; i++) {
+		m->keys[i] = noted->keys[i].key;
+		m->first[i] = noted->keys[i].first;
+		m->lasting[i] = (uint64_t)noted->keys[i].last - noted->keys[i].first;
+	}
+	m->n_keys = m->n_first = m->n_lasting = noted->count;
+	for (size_t i = 0; i < noted->span_count; i++) {
+		m->spans[m->n_spans++] = noted->spans[i].first;
+		m->spans[m->n_spans++] = noted->spans[i].last;
+	}
+	q->query.related = m;
+	pri_bpf_set_free(&q->programs);
+	for (size_t i = 0; i < count; i++) {
+		struct pri_bpf *program = widest(linktypes[i], a->filter);
+
+		if (program && pri_bpf_set_add(&q->programs, program, err) < 0)
 			return -1;
 	}
 	return 0;
-}
-
-static int
-allocate(struct related_question *q, const struct pr_relations *noted, struct pr_error *err)
-{
-	q->keys = calloc(noted->count + 1, sizeof(*q->keys));
-	q->first = calloc(noted->count + 1, sizeof(*q->first));
-	q->lasting = calloc(noted->count + 1, sizeof(*q->lasting));
-	q->spans = calloc(2 * noted->span_count + 1, sizeof(*q->spans));
-	return q->keys && q->first && q->lasting && q->spans
-		       ? 0
-		       : pr_error_set(err, "no memory for related packets");
-}
-
-/* The message, of what was noted and the filter's own programs. related_free in any case. */
-static int
-related_make(struct related_question *q, const struct pr_relations *noted,
-	const struct pri_bpf_set *core, struct pr_error *err)
-{
-	packrack__related__init(&q->message);
-	packrack__query__init(&q->core);
-	if (allocate(q, noted, err) < 0 || pri_query_set_programs(&q->core, core, err) < 0)
-		return -1;
-	for (size_t i = 0; i < noted->count; i++) {
-		q->keys[i] = noted->keys[i].key;
-		q->first[i] = noted->keys[i].first;
-		q->lasting[i] =
-			(uint64_t)noted->keys[i].last - (uint64_t)noted->keys[i].first;
-	}
-	for (size_t i = 0; i < noted->span_count; i++) {
-		q->spans[2 * i] = noted->spans[i].first;
-		q->spans[2 * i + 1] = noted->spans[i].last;
-	}
-	q->message.core = q->core.programs;
-	q->message.n_core = q->core.n_programs;
-	q->message.keys = q->keys;
-	q->message.first = q->first;
-	q->message.lasting = q->lasting;
-	q->message.n_keys = q->message.n_first = q->message.n_lasting = noted->count;
-	q->message.spans = q->spans;
-	q->message.n_spans = 2 * noted->span_count;
-	return 0;
-}
-
-static void
-related_free(struct related_question *q)
-{
-	if (q->core.programs)
-		pri_query_message_free(&q->core);
-	free(q->keys);
-	free(q->first);
-	free(q->lasting);
-	free(q->spans);
 }
 
 #define ETHERNET 1
@@ -326,94 +243,63 @@ question_check(const struct query_args *a, struct pr_error *err)
 	return pri_filter_check(common, sizeof(common) / sizeof(common[0]), a->filter, err);
 }
 
-/* The filter's programs become the core of the question, and wider ones take their place. */
-static int
-relate(struct question *q, const struct query_args *a, const uint16_t *linktypes,
-	size_t count, struct pr_error *err)
-{
-	struct pri_bpf_set core = q->programs;
-	int rc;
-
-	q->programs = (struct pri_bpf_set){0};
-	rc = related_programs(a->filter, linktypes, count, &q->programs, err);
-	if (rc == 0)
-		rc = related_make(&q->related, a->noted, &core, err);
-	pri_bpf_set_free(&core);
-	q->query.related = rc == 0 ? &q->related.message : NULL;
-	return rc;
-}
-
-/* Its beginning, in whole characters. */
-static void
-put_text(char text[QUESTION_TEXT], const char *filter)
-{
-	size_t len = strlen(filter);
-
-	if (len >= QUESTION_TEXT)
-		for (len = QUESTION_TEXT - 4; len && (filter[len] & 0xc0) == 0x80;)
-			len--;
-	memcpy(text, filter, len);
-	strcpy(text + len, filter[len] ? "..." : "");
-}
-
 int
 question_make(struct question *q, const struct query_args *a, const uint16_t *linktypes,
 	size_t count, struct pr_error *err)
 {
-	static const uint16_t ethernet = ETHERNET;
+	Packrack__Query *query = &q->query;
+	size_t len = strlen(a->filter);
 
-	*q = (struct question){.programs = {0}};
-	packrack__query__init(&q->query);
-	q->query.since = a->since;
-	q->query.until = a->until;
-	q->query.limit = a->limit;
-	q->query.link = a->link ? a->link : (char *)"";
-	q->query.strays = a->strays;
-	q->query.count_only =
-		!a->note && (a->count || (!a->write && query_form(a) != RENDER_TEXT));
-	q->query.nodes = a->nodes.items;
-	q->query.n_nodes = a->nodes.count;
-	q->query.text = q->text;
-	put_text(q->text, a->filter);
+	memset(q, 0, sizeof(*q));
+	packrack__query__init(query);
+	query->since = a->since;
+	query->until = a->until;
+	query->limit = a->limit;
+	query->link = a->link ? a->link : "";
+	query->strays = a->strays;
+	query->count_only =
+		a->tally.group ||
+		(!a->note && (a->count || (!a->write && query_form(a) != RENDER_TEXT)));
+	query->nodes = a->nodes.items;
+	query->n_nodes = a->nodes.count;
+	query->follow = a->follow;
+	/* of a long filter its beginning, in whole characters */
+	query->text = q->text;
+	if (len >= QUESTION_TEXT)
+		for (len = QUESTION_TEXT - 4; len && (a->filter[len] & 0xc0) == 0x80;)
+			len--;
+	memcpy(q->text, a->filter, len);
+	strcpy(q->text + len, a->filter[len] ? "..." : "");
 	packrack__tally_spec__init(&q->tally);
-	q->tally.group = (uint32_t)a->tally.group;
+	q->tally.group = a->tally.group;
 	q->tally.step = a->tally.step;
-	q->tally.best = (uint32_t)a->tally.best;
+	q->tally.best = a->tally.best;
 	q->tally.by_packets = a->tally.by_packets;
 	q->tally.exact = a->tally.exact;
-	q->query.tally = a->tally.group ? &q->tally : NULL;
-	q->query.count_only |= a->tally.group != 0;
-	q->query.follow = a->follow;
+	query->tally = a->tally.group ? &q->tally : NULL;
 	if (!a->filter[0])
 		return 0;
-	if (!count) {
-		linktypes = &ethernet;
-		count = 1;
-	}
+	if (!count)
+		linktypes = common;
+	count = count ? count : 1;
 	if (pri_filter_compile_all(linktypes, count, a->filter, &q->programs, err) < 0 ||
-		(a->noted && relate(q, a, linktypes, count, err) < 0))
+		(a->noted && relate(q, a, linktypes, count, err) < 0) ||
+		pri_query_set_programs(query, &q->programs, err) < 0)
 		return -1;
-	if (pri_query_set_programs(&q->query, &q->programs, err) < 0 ||
-		lookups_make(&q->lookups, &q->programs, err) < 0)
-		return -1;
-	q->query.lookups = q->lookups.list;
-	q->query.n_lookups = q->lookups.count;
-	return 0;
-}
-
-int
-question_explain(const struct question *q, const struct query_args *a,
-	struct pri_plans *plans, struct pr_error *err)
-{
-	return a->explain ? pri_plans_create(&q->programs, plans, err) : 0;
+	return make_lookups(query, &q->programs, err);
 }
 
 void
 question_free(struct question *q)
 {
+	for (size_t i = 0; i < q->query.n_lookups; i++)
+		packrack__lookups__free_unpacked(q->query.lookups[i], NULL);
+	free(q->query.lookups);
+	pri_query_message_free(&q->query);
+	pri_query_message_free(&q->core);
 	pri_bpf_set_free(&q->programs);
-	related_free(&q->related);
-	if (q->query.programs)
-		pri_query_message_free(&q->query);
-	lookups_free(&q->lookups);
+	free(q->related.keys);
+	free(q->related.first);
+	free(q->related.lasting);
+	free(q->related.spans);
 }

@@ -11,13 +11,38 @@
 #include "proto/base/clock.h"
 #include "proto/base/units.h"
 
-/* What `packrack rate` says: the steps with any packets, or with a limit the busy stretches. */
-struct rate_text {
-	const struct tally_answer *counted; /* its tally sorted */
-	int64_t step, at_least;
-	bool limited;
-	struct rate_limit limit;
-};
+int
+tally_answer(const struct query_args *a,
+	void (*print)(void *arg, const struct sink *sink, struct render *r), void *arg,
+	struct pr_error *err)
+{
+	enum render_form form = query_form(a);
+	struct render *r = NULL;
+	struct sink sink;
+	int status;
+
+	sink_init(&sink, a);
+	status = ask_query(&sink, err);
+	progress_end(&sink.progress);
+	if (status == CLI_OK && sink.end->cancelled) {
+		pr_error_set(
+			err, "interrupted: no result, because the count is incomplete");
+		status = CLI_FAILED;
+	} else if (status == CLI_OK) {
+		if (form != RENDER_TEXT)
+			r = render_begin(stdout, form);
+		print(arg, &sink, r);
+		fflush(stdout);
+		report_text(stderr, &sink);
+		if (r)
+			report_render(r, &sink);
+		status = report_status(sink.end);
+		if ((r && render_end(&r) < 0) || fflush(stdout) != 0 || ferror(stdout))
+			status = pr_error_set(err, "cannot write the answer");
+	}
+	sink_close(&sink);
+	return status;
+}
 
 int
 rate_limit_parse(const char *text, struct rate_limit *out, struct pr_error *err)
@@ -30,7 +55,7 @@ rate_limit_parse(const char *text, struct rate_limit *out, struct pr_error *err)
 			"12.5MB, 5kpps",
 			text);
 	out->packets = rate.packets;
-	out->per_second = (uint64_t)(rate.per_second + 0.5);
+	out->per_second = rate.per_second + 0.5;
 	return 0;
 }
 
@@ -40,8 +65,7 @@ rate_limit_exceeded(
 {
 	unsigned __int128 count = limit->packets ? packets : (unsigned __int128)bytes * 8;
 
-	return count * (uint64_t)PR_NS_PER_S >
-	       (unsigned __int128)limit->per_second * (uint64_t)ns;
+	return count * PR_NS_PER_S > (unsigned __int128)limit->per_second * ns;
 }
 
 /* One interval of a tally over time; the ends are kept within int64_t. */
@@ -94,30 +118,21 @@ next_busy(struct rate_walk *w, struct rate_stretch *out)
 	return false;
 }
 
-static bool
-next_stretch(struct rate_walk *w, struct rate_stretch *out)
-{
-	struct rate_stretch step;
-
-	if (!next_busy(w, out))
-		return false;
-	for (size_t before = w->at; next_busy(w, &step); before = w->at) {
-		if (out->last == PR_TIME_MAX || step.first != out->last + 1) {
-			w->at = before; /* quiet steps between cost a second look, no more */
-			break;
-		}
-		extend(out, &step, w->limit->packets);
-	}
-	return true;
-}
-
 bool
 rate_next(struct rate_walk *w, struct rate_stretch *out)
 {
-	while (next_stretch(w, out)) {
-		unsigned __int128 lasts = (unsigned __int128)out->steps * (uint64_t)w->step;
+	struct rate_stretch step;
 
-		if (lasts >= (unsigned __int128)w->at_least)
+	while (next_busy(w, out)) {
+		for (size_t before = w->at; next_busy(w, &step); before = w->at) {
+			if (out->last == PR_TIME_MAX || step.first != out->last + 1) {
+				w->at = before; /* quiet steps between cost a second look, no more */
+				break;
+			}
+			extend(out, &step, w->limit->packets);
+		}
+		if ((unsigned __int128)out->steps * w->step >=
+			(unsigned __int128)w->at_least)
 			return true;
 	}
 	return false;
@@ -125,160 +140,11 @@ rate_next(struct rate_walk *w, struct rate_stretch *out)
 
 #define BAR 40
 
-static double
-per_second(uint64_t count, uint64_t steps, int64_t step)
-{
-	return (double)count * (double)PR_NS_PER_S / ((double)step * (double)steps);
-}
-
-/* The next stretch above the limit, or without one the next step. */
-static bool
-next_row(const struct rate_text *t, struct rate_walk *w, struct rate_stretch *out)
-{
-	size_t count;
-	const struct pr_tally_item *items = pr_tally_items(w->tally, &count);
-
-	if (t->limited)
-		return rate_next(w, out);
-	if (w->at == count)
-		return false;
-	rate_step(&items[w->at++], w->step, out);
-	return true;
-}
-
-/* ---- for people ---- */
-
-static uint64_t
-peak(const struct pr_tally *tally)
-{
-	size_t count;
-	const struct pr_tally_item *items = pr_tally_items(tally, &count);
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (items[i].bytes > bytes)
-			bytes = items[i].bytes;
-	return bytes;
-}
-
-static void
-print_head(const struct rate_text *t)
-{
-	if (t->limited)
-		printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until",
-			"seconds", "packets", "bytes", "bit/s", "peak", "pps", "peak");
-	else
-		printf("%-30s %10s  %14s %8s %8s\n", "from", "packets", "bytes", "pps",
-			"bit/s");
-}
-
-/* Steps without packets are left out, and counted. */
-static void
-print_gap(const struct rate_stretch *last, const struct rate_stretch *s, int64_t step)
-{
-	uint64_t quiet = ((uint64_t)s->first - (uint64_t)last->last - 1) / (uint64_t)step;
-
-	if (quiet)
-		printf("... %" PRIu64 " step%s without packets\n", quiet,
-			quiet == 1 ? "" : "s");
-}
-
-static void
-print_row(const struct rate_text *t, const struct rate_stretch *s, uint64_t most)
-{
-	char partial = tally_answer_partial(t->counted, s->first, s->last) ? '+' : ' ';
-	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], bar[BAR + 1];
-	char bps[TALLY_SI_TEXT], bps_most[TALLY_SI_TEXT];
-	char pps[TALLY_SI_TEXT], pps_most[TALLY_SI_TEXT];
-	size_t len = most ? (size_t)((double)s->bytes * BAR / (double)most + 0.5) : 0;
-
-	pr_time_format(s->first, first, sizeof(first));
-	tally_answer_si(per_second(s->bytes, s->steps, t->step) * 8, bps);
-	tally_answer_si(per_second(s->packets, s->steps, t->step), pps);
-	if (t->limited) {
-		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n", first,
-			pr_time_format(s->last, last, sizeof(last)),
-			(double)s->steps * (double)t->step / (double)PR_NS_PER_S,
-			s->packets, partial, s->bytes, bps,
-			tally_answer_si(
-				per_second(s->peak_bytes, 1, t->step) * 8, bps_most),
-			pps,
-			tally_answer_si(per_second(s->peak_packets, 1, t->step), pps_most));
-		return;
-	}
-	memset(bar, '#', sizeof(bar));
-	bar[len < BAR ? len : BAR] = 0;
-	printf("%s %10" PRIu64 "%c %14" PRIu64 " %8s %8s  %s\n", first, s->packets, partial,
-		s->bytes, pps, bps, bar);
-}
-
-/* ---- as data ---- */
-
-static void
-render_row(struct render *r, const struct rate_text *t, const struct rate_stretch *s)
-{
-	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], text[128];
-
-	render_object(r, NULL);
-	render_time(r, "since", s->first);
-	render_time(r, "until", s->last);
-	render_uint(r, "packets", s->packets);
-	render_uint(r, "bytes", s->bytes);
-	render_bool(r, "partial", tally_answer_partial(t->counted, s->first, s->last));
-	snprintf(text, sizeof(text), "--since %s --until %s",
-		pr_time_format(s->first, first, sizeof(first)),
-		pr_time_format(s->last, last, sizeof(last)));
-	render_string(r, "options", text);
-	if (t->limited) {
-		render_uint(r, "steps", s->steps);
-		render_uint(r, "mean_bits_per_second",
-			(uint64_t)(per_second(s->bytes, s->steps, t->step) * 8 + 0.5));
-		render_uint(r, "mean_packets_per_second",
-			(uint64_t)(per_second(s->packets, s->steps, t->step) + 0.5));
-		render_uint(r, "peak_step_bytes", s->peak_bytes);
-		render_uint(r, "peak_step_packets", s->peak_packets);
-		render_time(r, "peak_since", s->peak_first);
-	}
-	render_close(r);
-}
-
-/* r NULL: for people, on standard output. */
-static void
-rate_show(struct render *r, const struct rate_text *t)
-{
-	const struct pr_tally *tally = t->counted->sink.tally;
-	struct rate_walk w = {.tally = tally,
-		.step = t->step,
-		.at_least = t->at_least,
-		.limit = &t->limit};
-	struct rate_stretch s, last;
-	uint64_t most = peak(tally);
-
-	if (r) {
-		render_uint(r, "step_ns", (uint64_t)t->step);
-		render_uint(r, "packets", pr_tally_total(tally)->packets);
-		render_uint(r, "bytes", pr_tally_total(tally)->bytes);
-		render_list(r, t->limited ? "stretches" : "series");
-	} else {
-		print_head(t);
-	}
-	for (bool more = false; next_row(t, &w, &s); last = s, more = true) {
-		if (r) {
-			render_row(r, t, &s);
-			continue;
-		}
-		if (more && !t->limited)
-			print_gap(&last, &s, t->step);
-		print_row(t, &s, most);
-	}
-	if (r)
-		render_close(r);
-}
-
 struct rate_args {
 	struct query_args query;
 	char *above;
 	int64_t lasting, step;
+	struct rate_limit limit; /* of above */
 };
 
 #define PR_VALUES struct rate_args
@@ -311,43 +177,181 @@ static const struct pr_cmdline program = {.name = "packrack rate",
 	PR_OPTIONS(options),
 	.footer = footer};
 
-static int
-take(struct rate_args *a, struct rate_text *t, int count, char **words,
-	struct pr_error *err)
+static double
+per_second(uint64_t count, uint64_t steps, int64_t step)
 {
-	t->step = a->query.tally.step = a->step;
-	t->at_least = a->lasting;
-	t->limited = a->above != NULL;
-	a->query.tally.group = PRI_TALLY_KEY_TIME;
-	if (query_args_take(&a->query, count, words, err) < 0)
-		return -1;
-	if (a->lasting && !a->above)
-		return pr_error_set(err, "--for needs --above RATE");
-	if (a->above && rate_limit_parse(a->above, &t->limit, err) < 0)
-		return pr_error_prefix(err, "--above");
-	return 0;
+	return (double)count * PR_NS_PER_S / ((double)step * steps);
+}
+
+/* 1234567 -> "1.23M"; buf of SI_TEXT. */
+#define SI_TEXT 32
+static const char *
+si(double value, char *buf)
+{
+	static const char units[] = " kMGTPE";
+	size_t unit = 0;
+
+	for (; value >= 999.5 && unit < sizeof(units) - 2; unit++)
+		value /= 1000;
+	if (unit == 0)
+		snprintf(buf, SI_TEXT,
+			value < 99.95 && value != (double)(long)value ? "%.1f" : "%.0f",
+			value);
+	else
+		snprintf(buf, SI_TEXT, "%.*f%c",
+			value < 9.995   ? 2
+			: value < 99.95 ? 1
+					: 0,
+			value, units[unit]);
+	return buf;
+}
+
+/* May packets of the stretch be missing? */
+static bool
+is_partial(const struct sink *sink, const struct rate_stretch *s)
+{
+	const Packrack__Completeness *k = sink->end->completeness;
+
+	if (!k || k->n_missing < k->missing_ranges)
+		return true;
+	for (size_t i = 0; i < k->n_nodes; i++)
+		if (!k->nodes[i]->answered)
+			return true;
+	for (size_t i = 0; i < k->n_missing; i++)
+		if (k->missing[i]->first_time <= s->last &&
+			k->missing[i]->last_time >= s->first)
+			return true;
+	for (size_t i = 0; i < k->n_evicted; i++)
+		if (k->evicted[i]->until >= s->first)
+			return true;
+	return false;
+}
+
+/* For people. most: bytes of the busiest step, whose bar is the longest. */
+static void
+print_row(const struct rate_args *a, const struct rate_stretch *s, bool partial,
+	uint64_t most)
+{
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], bar[BAR + 1];
+	char bps[SI_TEXT], bps_most[SI_TEXT], pps[SI_TEXT], pps_most[SI_TEXT];
+	size_t len = most ? (double)s->bytes * BAR / most + 0.5 : 0;
+
+	pr_time_format(s->first, first, sizeof(first));
+	si(per_second(s->bytes, s->steps, a->step) * 8, bps);
+	si(per_second(s->packets, s->steps, a->step), pps);
+	if (a->above) {
+		printf("%s %s %9g %11" PRIu64 "%c %14" PRIu64 " %8s %8s %8s %8s\n", first,
+			pr_time_format(s->last, last, sizeof(last)),
+			(double)s->steps * a->step / PR_NS_PER_S, s->packets,
+			partial ? '+' : ' ', s->bytes, bps,
+			si(per_second(s->peak_bytes, 1, a->step) * 8, bps_most), pps,
+			si(per_second(s->peak_packets, 1, a->step), pps_most));
+		return;
+	}
+	memset(bar, '#', sizeof(bar));
+	bar[len < BAR ? len : BAR] = 0;
+	printf("%s %10" PRIu64 "%c %14" PRIu64 " %8s %8s  %s\n", first, s->packets,
+		partial ? '+' : ' ', s->bytes, pps, bps, bar);
 }
 
 static void
-print_answer(void *arg, const struct tally_answer *c, struct render *r)
+render_row(struct render *r, const struct rate_args *a, const struct rate_stretch *s,
+	bool partial)
 {
-	struct rate_text *t = arg;
+	char first[PR_TIME_TEXT], last[PR_TIME_TEXT], text[128];
 
-	pr_tally_cut(c->sink.tally, SIZE_MAX);
-	t->counted = c;
-	rate_show(r, t);
+	render_object(r, NULL);
+	render_time(r, "since", s->first);
+	render_time(r, "until", s->last);
+	RENDER_UINTS(r, {"packets", s->packets}, {"bytes", s->bytes});
+	render_bool(r, "partial", partial);
+	snprintf(text, sizeof(text), "--since %s --until %s",
+		pr_time_format(s->first, first, sizeof(first)),
+		pr_time_format(s->last, last, sizeof(last)));
+	render_string(r, "options", text);
+	if (a->above) {
+		RENDER_UINTS(r, {"steps", s->steps},
+			{"mean_bits_per_second",
+				per_second(s->bytes, s->steps, a->step) * 8 + 0.5},
+			{"mean_packets_per_second",
+				per_second(s->packets, s->steps, a->step) + 0.5},
+			{"peak_step_bytes", s->peak_bytes},
+			{"peak_step_packets", s->peak_packets});
+		render_time(r, "peak_since", s->peak_first);
+	}
+	render_close(r);
+}
+
+/* The steps with any packets, or with a limit the busy stretches. r NULL: for people. */
+static void
+print_answer(void *arg, const struct sink *sink, struct render *r)
+{
+	const struct rate_args *a = arg;
+	struct rate_walk w = {.tally = sink->tally,
+		.step = a->step,
+		.at_least = a->lasting,
+		.limit = &a->limit};
+	struct rate_stretch s, last;
+	const struct pr_tally_item *items;
+	uint64_t most = 0;
+	size_t count;
+
+	pr_tally_cut(sink->tally, SIZE_MAX);
+	items = pr_tally_items(sink->tally, &count);
+	for (size_t i = 0; i < count; i++)
+		most = items[i].bytes > most ? items[i].bytes : most;
+	if (r) {
+		RENDER_UINTS(r, {"step_ns", a->step},
+			{"packets", pr_tally_total(sink->tally)->packets},
+			{"bytes", pr_tally_total(sink->tally)->bytes});
+		render_list(r, a->above ? "stretches" : "series");
+	} else if (a->above) {
+		printf("%-30s %-30s %9s %12s %14s %8s %8s %8s %8s\n", "since", "until",
+			"seconds", "packets", "bytes", "bit/s", "peak", "pps", "peak");
+	} else {
+		printf("%-30s %10s  %14s %8s %8s\n", "from", "packets", "bytes", "pps",
+			"bit/s");
+	}
+	for (bool more = false;; last = s, more = true) {
+		uint64_t quiet = 0; /* steps without packets are left out, and counted */
+
+		if (a->above ? !rate_next(&w, &s) : w.at == count)
+			break;
+		if (!a->above)
+			rate_step(&items[w.at++], a->step, &s);
+		if (r) {
+			render_row(r, a, &s, is_partial(sink, &s));
+			continue;
+		}
+		if (more && !a->above)
+			quiet = ((uint64_t)s.first - last.last - 1) / a->step;
+		if (quiet)
+			printf("... %" PRIu64 " step%s without packets\n", quiet,
+				quiet == 1 ? "" : "s");
+		print_row(a, &s, is_partial(sink, &s), most);
+	}
+	if (r)
+		render_close(r);
 }
 
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct rate_args *a = call->values;
-	struct rate_text text = {.step = 0};
+	struct query_args *q = &a->query;
 	int status = CLI_USAGE;
 
-	if (take(a, &text, call->count, call->operands, err) == 0)
-		status = tally_answer_run(&a->query, print_answer, &text);
-	free(a->query.filter);
+	q->tally.step = a->step;
+	q->tally.group = PRI_TALLY_KEY_TIME;
+	if (query_args_take(q, call->count, call->operands, err) == 0) {
+		if (a->lasting && !a->above)
+			pr_error_set(err, "--for needs --above RATE");
+		else if (a->above && rate_limit_parse(a->above, &a->limit, err) < 0)
+			pr_error_prefix(err, "--above");
+		else
+			status = tally_answer(q, print_answer, a, err);
+	}
+	free(q->filter);
 	return status;
 }
 

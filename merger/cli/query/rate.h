@@ -2,13 +2,15 @@
 #ifndef PR_CLI_QUERY_RATE_H
 #define PR_CLI_QUERY_RATE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "merger/cli/query/ask.h"
 
-#include "merger/cli/query/tally_answer.h"
-#include "proto/base/error.h"
-#include "proto/rpc/tally.h"
+/*
+ * Asks for an answer that is counted (query_args.tally), and prints what came, in sink.tally: print gets
+ * NULL for people, else where the fields go; then what the answer says of itself. The command's exit status.
+ */
+int tally_answer(const struct query_args *a,
+	void (*print)(void *arg, const struct sink *sink, struct render *r), void *arg,
+	struct pr_error *err);
 
 /* "100Mbit", "5kpps": how busy a link is; and what was counted in a time held against it, exactly. Pure. */
 struct rate_limit {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "indexer/query/tally_key.h"
-#include "merger/cli/cli.h"
-#include "merger/cli/query/tally_answer.h"
+#include "merger/cli/query/rate.h"
 #include "proto/base/clock.h"
 
 /*
@@ -14,47 +12,18 @@
  * the index gave them: at least, and at most.
  */
 
-static bool
-exact(const Packrack__Tally *sums)
-{
-	return !sums->slack_packets && !sums->slack_bytes;
-}
-
-static enum pri_tally_key
-group_of(const struct tally_answer *c)
-{
-	return (enum pri_tally_key)c->sink.args->tally.group;
-}
-
-static bool
-by_packets(const struct tally_answer *c)
-{
-	return c->sink.args->tally.by_packets;
-}
-
-/* The most that one that is not listed can have, of what was asked for. */
-static uint64_t
-unlisted(const struct tally_answer *c)
-{
-	const Packrack__Tally *s = pr_tally_total(c->sink.tally);
-	uint64_t most = by_packets(c) ? s->most_packets : s->most_bytes;
-	uint64_t slack = by_packets(c) ? s->slack_packets : s->slack_bytes;
-
-	return most > slack ? most : slack;
-}
-
-/* How many of those listed are sure to be among the so many largest. */
-static size_t
-sure(const struct tally_answer *c)
-{
-	size_t count, n = 0;
-	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
-	uint64_t others = unlisted(c);
-
-	while (n < count && (by_packets(c) ? items[n].packets : items[n].bytes) >= others)
-		n++;
-	return n;
-}
+/* What of a tally is said twice. */
+struct top {
+	const struct pr_tally *tally;
+	enum pri_tally_key group;
+	bool by_packets, exact;
+	const Packrack__Tally *sums;
+	const struct pr_tally_item *items;
+	size_t count,
+		sure; /* of those listed, how many are sure to be among the so many largest */
+	uint64_t
+		unlisted; /* the most that one that is not listed can have, of what was asked for */
+};
 
 /* ---- for people ---- */
 
@@ -71,93 +40,62 @@ print_count(uint64_t least, uint64_t most, int width)
 }
 
 static void
-print_item(const struct tally_answer *c, const struct pr_tally_item *item, int width)
+top_print(const struct top *t)
 {
-	const struct pr_tally *t = c->sink.tally;
-	const Packrack__Tally *sums = pr_tally_total(t);
-	uint64_t all = by_packets(c) ? sums->packets : sums->bytes;
-	uint64_t mine = by_packets(c) ? item->packets : item->bytes;
+	uint64_t all = t->by_packets ? t->sums->packets : t->sums->bytes;
+	int width = t->exact ? 12 : 24;
 	char text[PRI_TALLY_KEY_TEXT];
 
-	print_count(item->packets, pr_tally_most_packets(t, item), width);
-	fputs(" ", stdout);
-	print_count(item->bytes, pr_tally_most_bytes(t, item), width + 4);
-	printf(" %5.1f%%", all ? 100.0 * (double)mine / (double)all : 0.0);
-	pri_tally_key_text(group_of(c), item, false, text);
-	printf("  %s\n", text);
-}
-
-static void
-print_bounds(const struct tally_answer *c)
-{
-	size_t count;
-
-	pr_tally_items(c->sink.tally, &count);
-	printf("LOW..HIGH are bounds from the index. %zu of the %zu are certainly among "
-	       "the "
-	       "largest; any key not listed has at most %" PRIu64
-	       " %s. --exact counts the packets.\n",
-		sure(c), count, unlisted(c), by_packets(c) ? "packets" : "bytes");
-}
-
-/* For people, on standard output. */
-static void
-top_print(const struct tally_answer *c)
-{
-	const Packrack__Tally *sums = pr_tally_total(c->sink.tally);
-	int width = exact(sums) ? 12 : 24;
-	size_t count;
-	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
-
 	printf("%*s %*s  share  %s\n", width, "packets", width + 4, "bytes",
-		pri_tally_key_name(group_of(c)));
-	for (size_t i = 0; i < count; i++)
-		print_item(c, &items[i], width);
-	printf("%*" PRIu64 " %*" PRIu64 " 100.0%%  all\n", width, sums->packets, width + 4,
-		sums->bytes);
-	if (!exact(sums))
-		print_bounds(c);
+		pri_tally_key_name(t->group));
+	for (size_t i = 0; i < t->count; i++) {
+		const struct pr_tally_item *item = &t->items[i];
+		uint64_t mine = t->by_packets ? item->packets : item->bytes;
+
+		print_count(item->packets, pr_tally_most_packets(t->tally, item), width);
+		fputs(" ", stdout);
+		print_count(item->bytes, pr_tally_most_bytes(t->tally, item), width + 4);
+		pri_tally_key_text(t->group, item, false, text);
+		printf(" %5.1f%%  %s\n", all ? 100.0 * mine / all : 0.0, text);
+	}
+	printf("%*" PRIu64 " %*" PRIu64 " 100.0%%  all\n", width, t->sums->packets,
+		width + 4, t->sums->bytes);
+	if (!t->exact)
+		printf("LOW..HIGH are bounds from the index. %zu of the %zu are certainly "
+		       "among the largest; any key not listed has at most %" PRIu64
+		       " %s. --exact counts the packets.\n",
+			t->sure, t->count, t->unlisted,
+			t->by_packets ? "packets" : "bytes");
 }
 
 /* ---- as data ---- */
 
 static void
-render_item(
-	struct render *r, const struct tally_answer *c, const struct pr_tally_item *item)
+top_render(struct render *r, const struct top *t)
 {
-	const struct pr_tally *t = c->sink.tally;
 	char text[PRI_TALLY_KEY_TEXT];
 
-	render_object(r, NULL);
-	pri_tally_key_text(group_of(c), item, false, text);
-	render_string(r, "key", text);
-	if (group_of(c) != PRI_TALLY_KEY_LINK &&
-		pri_tally_key_text(group_of(c), item, true, text))
-		render_string(r, "filter", text);
-	render_uint(r, "packets", item->packets);
-	render_uint(r, "packets_most", pr_tally_most_packets(t, item));
-	render_uint(r, "bytes", item->bytes);
-	render_uint(r, "bytes_most", pr_tally_most_bytes(t, item));
-	render_close(r);
-}
-
-static void
-top_render(struct render *r, const struct tally_answer *c)
-{
-	const Packrack__Tally *sums = pr_tally_total(c->sink.tally);
-	size_t count;
-	const struct pr_tally_item *items = pr_tally_items(c->sink.tally, &count);
-
-	render_string(r, "group", pri_tally_key_name(group_of(c)));
-	render_uint(r, "packets", sums->packets);
-	render_uint(r, "bytes", sums->bytes);
-	render_bool(r, "exact", exact(sums));
-	render_uint(r, "sure", sure(c));
-	render_uint(r, "left_out", sums->left_out);
-	render_uint(r, "unlisted_most", unlisted(c));
+	render_string(r, "group", pri_tally_key_name(t->group));
+	RENDER_UINTS(r, {"packets", t->sums->packets}, {"bytes", t->sums->bytes});
+	render_bool(r, "exact", t->exact);
+	RENDER_UINTS(r, {"sure", t->sure}, {"left_out", t->sums->left_out},
+		{"unlisted_most", t->unlisted});
 	render_list(r, "top");
-	for (size_t i = 0; i < count; i++)
-		render_item(r, c, &items[i]);
+	for (size_t i = 0; i < t->count; i++) {
+		const struct pr_tally_item *item = &t->items[i];
+
+		render_object(r, NULL);
+		pri_tally_key_text(t->group, item, false, text);
+		render_string(r, "key", text);
+		if (t->group != PRI_TALLY_KEY_LINK &&
+			pri_tally_key_text(t->group, item, true, text))
+			render_string(r, "filter", text);
+		RENDER_UINTS(r, {"packets", item->packets},
+			{"packets_most", pr_tally_most_packets(t->tally, item)},
+			{"bytes", item->bytes},
+			{"bytes_most", pr_tally_most_bytes(t->tally, item)});
+		render_close(r);
+	}
 	render_close(r);
 }
 
@@ -199,38 +137,46 @@ static const struct pr_cmdline program = {.name = "packrack top",
 	PR_OPTIONS(options),
 	.footer = footer};
 
-static int
-take(struct top_args *a, int count, char **words, struct pr_error *err)
-{
-	int group = count > 0 ? pri_tally_key_find(words[0]) : -1;
-
-	a->query.tally.group = group < 0 ? PRI_TALLY_KEY_HOST : group;
-	a->query.tally.best = a->best;
-	a->query.tally.by_packets = a->by == 1;
-	a->query.tally.exact = a->exact;
-	return query_args_take(&a->query, count - (group >= 0), words + (group >= 0), err);
-}
-
 static void
-print_answer(void *arg, const struct tally_answer *c, struct render *r)
+print_answer(void *arg, const struct sink *sink, struct render *r)
 {
 	const struct top_args *a = arg;
+	struct top t = {.tally = sink->tally,
+		.group = a->query.tally.group,
+		.by_packets = a->query.tally.by_packets};
+	uint64_t slack;
 
-	pr_tally_cut(c->sink.tally, a->best);
+	pr_tally_cut(sink->tally, a->best);
+	t.items = pr_tally_items(t.tally, &t.count);
+	t.sums = pr_tally_total(t.tally);
+	t.exact = !t.sums->slack_packets && !t.sums->slack_bytes;
+	slack = t.by_packets ? t.sums->slack_packets : t.sums->slack_bytes;
+	t.unlisted = t.by_packets ? t.sums->most_packets : t.sums->most_bytes;
+	t.unlisted = t.unlisted > slack ? t.unlisted : slack;
+	while (t.sure < t.count && (t.by_packets ? t.items[t.sure].packets
+						 : t.items[t.sure].bytes) >= t.unlisted)
+		t.sure++;
 	if (r)
-		top_render(r, c);
+		top_render(r, &t);
 	else
-		top_print(c);
+		top_print(&t);
 }
 
 static int
 run(const struct cli_call *call, struct pr_error *err)
 {
 	struct top_args *a = call->values;
+	int group = call->count > 0 ? pri_tally_key_find(call->operands[0]) : -1;
+	bool named = group >= 0;
 	int status = CLI_USAGE;
 
-	if (take(a, call->count, call->operands, err) == 0)
-		status = tally_answer_run(&a->query, print_answer, a);
+	a->query.tally.group = named ? group : PRI_TALLY_KEY_HOST;
+	a->query.tally.best = a->best;
+	a->query.tally.by_packets = a->by == 1;
+	a->query.tally.exact = a->exact;
+	if (query_args_take(&a->query, call->count - named, call->operands + named, err) ==
+		0)
+		status = tally_answer(&a->query, print_answer, a, err);
 	free(a->query.filter);
 	return status;
 }

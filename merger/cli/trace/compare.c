@@ -60,15 +60,6 @@ struct comparison {
 };
 
 static int
-side_open(struct side *s, const char *path, struct pr_error *err)
-{
-	s->path = path;
-	s->file = pr_trace_open(path, err);
-	s->hash = s->file ? prm_trace_hash_create(err) : NULL;
-	return s->hash ? 0 : -1;
-}
-
-static int
 side_next(struct side *s, struct pr_error *err)
 {
 	int got;
@@ -105,84 +96,76 @@ difference(
 	return NULL;
 }
 
-static void
-compare_one(struct comparison *c)
-{
-	struct side *x = &c->sides[0], *y = &c->sides[1];
-
-	if (c->count < 2 || c->at || (x->ended && y->ended))
-		return;
-	c->what = x->ended || y->ended ? "one has more packets"
-				       : difference(c->args, &x->packet, &y->packet);
-	if (c->what)
-		c->at = x->ended ? y->packets : x->packets;
-}
-
 /* All of both is read, for the hashes. */
 static int
 compare(struct comparison *c, struct pr_error *err)
 {
-	bool more = true;
+	struct side *x = &c->sides[0], *y = &c->sides[1];
 
-	while (more) {
-		more = false;
-		for (int i = 0; i < c->count; i++) {
+	while (!x->ended || (c->count > 1 && !y->ended)) {
+		for (int i = 0; i < c->count; i++)
 			if (side_next(&c->sides[i], err) < 0)
 				return -1;
-			more |= !c->sides[i].ended;
-		}
-		compare_one(c);
+		if (c->count < 2 || c->at || (x->ended && y->ended))
+			continue;
+		c->what = x->ended || y->ended
+				  ? "one has more packets"
+				  : difference(c->args, &x->packet, &y->packet);
+		if (c->what)
+			c->at = x->ended ? y->packets : x->packets;
 	}
 	for (int i = 0; i < c->count; i++)
 		prm_trace_hash_text(c->sides[i].hash, c->sides[i].text);
 	return 0;
 }
 
-static void
-print_text(const struct comparison *c)
-{
-	for (int i = 0; i < c->count; i++)
-		printf("%s: %" PRIu64 " packets, %s\n", c->sides[i].path,
-			c->sides[i].packets, c->sides[i].text);
-	if (c->count < 2)
-		return;
-	if (c->at)
-		printf("different: from packet %" PRIu64 " on: %s\n", c->at, c->what);
-	else
-		printf("equal\n");
-}
-
 static int
 print(const struct comparison *c)
 {
-	struct render *r;
+	struct render *r = NULL;
 
-	if (!c->args->json && !c->args->keyvalue) {
-		print_text(c);
-		return fflush(stdout);
+	if (c->args->json || c->args->keyvalue) {
+		r = render_begin(stdout, cli_form(c->args->json, c->args->keyvalue));
+		render_bool(r, "equal", !c->at);
+		render_uint(r, "first_difference", c->at);
+		render_string(r, "difference", c->what ? c->what : "");
+		render_list(r, "files");
 	}
-	r = render_begin(stdout, cli_form(c->args->json, c->args->keyvalue));
-	render_bool(r, "equal", c->count < 2 || !c->at);
-	render_uint(r, "first_difference", c->at);
-	render_string(r, "difference", c->what ? c->what : "");
-	render_list(r, "files");
 	for (int i = 0; i < c->count; i++) {
+		const struct side *s = &c->sides[i];
+
+		if (!r) {
+			printf("%s: %" PRIu64 " packets, %s\n", s->path, s->packets,
+				s->text);
+			continue;
+		}
 		render_object(r, NULL);
-		render_string(r, "file", c->sides[i].path);
-		render_uint(r, "packets", c->sides[i].packets);
-		render_string(r, "hash", c->sides[i].text);
+		render_string(r, "file", s->path);
+		render_uint(r, "packets", s->packets);
+		render_string(r, "hash", s->text);
 		render_close(r);
 	}
-	render_close(r);
-	return render_end(&r);
+	if (r)
+		return render_end(&r);
+	if (c->at)
+		printf("different: from packet %" PRIu64 " on: %s\n", c->at, c->what);
+	else if (c->count > 1)
+		printf("equal\n");
+	return fflush(stdout);
 }
 
 static int
 compare_files(struct comparison *c, char **paths, struct pr_error *err)
 {
-	for (int i = 0; i < c->count; i++)
-		if (side_open(&c->sides[i], paths[i], err) < 0)
+	for (int i = 0; i < c->count; i++) {
+		struct side *s = &c->sides[i];
+
+		s->path = paths[i];
+		s->file = pr_trace_open(s->path, err);
+		s->hash = s->file ? prm_trace_hash_create(err) : NULL;
+		if (!s->hash)
 			return TROUBLE;
+	}
 	if (compare(c, err) < 0)
 		return TROUBLE;
 	if (print(c) != 0) {

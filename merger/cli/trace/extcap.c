@@ -6,9 +6,6 @@
 
 #include "indexer/filter/filter.h"
 #include "merger/cli/query/ask.h"
-#include "merger/cli/cli.h"
-#include "merger/cli/query/query_build.h"
-#include "merger/cli/query/query_args.h"
 #include "proto/base/clock.h"
 
 /*
@@ -80,97 +77,56 @@ ask_status(const struct extcap_args *a)
 									       : NULL;
 }
 
-/* The first of its name: a link has a number in each run of its dispatcher. */
-static bool
-is_first(const Packrack__Status *s, size_t at)
-{
-	for (size_t i = 0; i < at; i++)
-		if (!strcmp(s->links[i]->name, s->links[at]->name))
-			return false;
-	return s->links[at]->name[0];
-}
-
-static const char *
-link_of(const struct extcap_args *a)
-{
-	const char *name = a->interface ? a->interface : "";
-
-	if (a->link && a->link[0])
-		return a->link;
-	return strncmp(name, INTERFACE ":", sizeof(INTERFACE)) ? NULL
-							       : name + sizeof(INTERFACE);
-}
-
-static int
-list_interfaces(const struct extcap_args *a)
+/* Each link of the rack in a line: head, its name, middle, its name, tail. */
+static void
+list_links(
+	const struct extcap_args *a, const char *head, const char *middle, const char *tail)
 {
 	Packrack__Envelope *reply = ask_status(a);
+	Packrack__LinkInfo *const *links = reply ? reply->status->links : NULL;
 
-	printf("extcap {version=" PACKRACK_VERSION
-	       "}{help=https://www.wireshark.org/docs/man-pages/extcap.html}\n"
-	       "interface {value=" INTERFACE "}{display=packrack: all links}\n");
 	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
-		if (!is_first(reply->status, i))
+		size_t first =
+			0; /* of its name: a link has a number in each run of its dispatcher */
+
+		while (strcmp(links[first]->name, links[i]->name) != 0)
+			first++;
+		if (first < i || !links[i]->name[0])
 			continue;
-		printf("interface {value=" INTERFACE ":");
-		print_text(reply->status->links[i]->name);
-		printf("}{display=packrack: link ");
-		print_text(reply->status->links[i]->name);
-		printf("}\n");
+		fputs(head, stdout);
+		print_text(links[i]->name);
+		fputs(middle, stdout);
+		print_text(links[i]->name);
+		puts(tail);
 	}
 	pr_message_free(&reply);
-	return CLI_OK;
 }
 
 /* ---- its link types ---- */
-
-static void
-print_dlt(uint16_t linktype)
-{
-	char name[PRI_LINKTYPE_TEXT];
-
-	printf("dlt {number=%u}{name=%s}{display=%s}\n", linktype,
-		pri_linktype_name(linktype, name, sizeof(name)), name);
-}
 
 static int
 list_dlts(const struct extcap_args *a)
 {
 	Packrack__Envelope *reply = ask_status(a);
+	char name[PRI_LINKTYPE_TEXT];
 	struct pr_error err = {""};
-	uint16_t *types = NULL;
+	uint16_t *types = NULL, ethernet = 1; /* until we know better */
 	int count = reply ? ask_linktypes(reply->status->links, reply->status->n_links,
 				    &types, &err)
 			  : 0;
 
-	if (count <= 0)
-		print_dlt(1); /* Ethernet, until we know better */
-	for (int i = 0; i < count; i++)
-		print_dlt(types[i]);
+	for (int i = 0; i < count || i == 0; i++) {
+		uint16_t type = count > 0 ? types[i] : ethernet;
+
+		printf("dlt {number=%u}{name=%s}{display=%s}\n", type,
+			pri_linktype_name(type, name, sizeof(name)), name);
+	}
 	free(types);
 	pr_message_free(&reply);
 	return CLI_OK;
 }
 
 /* ---- the dialogue ---- */
-
-static void
-list_links(const struct extcap_args *a)
-{
-	Packrack__Envelope *reply = ask_status(a);
-
-	printf("value {arg=3}{value=}{display=that of the interface}{default=true}\n");
-	for (size_t i = 0; reply && i < reply->status->n_links; i++) {
-		if (!is_first(reply->status, i))
-			continue;
-		printf("value {arg=3}{value=");
-		print_text(reply->status->links[i]->name);
-		printf("}{display=");
-		print_text(reply->status->links[i]->name);
-		printf("}{default=false}\n");
-	}
-	pr_message_free(&reply);
-}
 
 static int
 list_config(const struct extcap_args *a)
@@ -190,7 +146,8 @@ list_config(const struct extcap_args *a)
 	       "arg {number=4}{call=--key}{display=Your key directory}{type=string}"
 	       "{tooltip=Or none; empty: the one that packrack finds by "
 	       "itself}{group=Keys}\n");
-	list_links(a);
+	printf("value {arg=3}{value=}{display=that of the interface}{default=true}\n");
+	list_links(a, "value {arg=3}{value=", "}{display=", "}{default=false}");
 	return CLI_OK;
 }
 
@@ -231,7 +188,8 @@ add(struct words *w, const char *flag, const char *value)
 static int
 capture(const struct extcap_args *a)
 {
-	struct words w = {.items = {(char *)"query"}, .count = 1};
+	struct words w = {.items = {"query"}, .count = 1};
+	bool of_link = !strncmp(a->interface, INTERFACE ":", sizeof(INTERFACE));
 
 	add(&w, NULL, "--follow");
 	add(&w, NULL, "--quiet");
@@ -240,7 +198,9 @@ capture(const struct extcap_args *a)
 	add(&w, "--key", a->merger.key);
 	add(&w, "--since", a->since);
 	add(&w, "--until", a->until);
-	add(&w, "--link", link_of(a));
+	add(&w, "--link",
+		of_link && !(a->link && a->link[0]) ? a->interface + sizeof(INTERFACE)
+						    : a->link);
 	add(&w, "--", a->capture_filter);
 	return cmd_query(w.count, w.items);
 }
@@ -250,8 +210,14 @@ run(const struct cli_call *call, struct pr_error *err)
 {
 	const struct extcap_args *a = call->values;
 
-	if (a->interfaces)
-		return list_interfaces(a);
+	if (a->interfaces) {
+		printf("extcap {version=" PACKRACK_VERSION
+		       "}{help=https://www.wireshark.org/docs/man-pages/extcap.html}\n"
+		       "interface {value=" INTERFACE "}{display=packrack: all links}\n");
+		list_links(a, "interface {value=" INTERFACE ":",
+			"}{display=packrack: link ", "}");
+		return CLI_OK;
+	}
 	if (!a->interface ||
 		(strcmp(a->interface, INTERFACE) != 0 &&
 			strncmp(a->interface, INTERFACE ":", sizeof(INTERFACE))))

@@ -2,9 +2,11 @@
 #include "merger/cli/volume/data.h"
 
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "indexer/query/hello.h"
 #include "merger/cli/volume/volume.h"
@@ -13,14 +15,21 @@
 int
 data_check(const struct data_args *a, struct pr_error *err)
 {
-	if (a->since > a->until)
-		return pr_error_set(err, "--since is later than --until");
-	if (a->volumes.count && (a->merger.endpoint || a->nodes.count))
-		return pr_error_set(
-			err, "--volume does not go together with --node or --merger");
-	if (a->json && a->keyvalue)
-		return pr_error_set(err, "--json and --keyvalue do not go together");
-	return 0;
+	return CLI_CHECK(err, {a->since > a->until, "--since is later than --until"},
+		{a->volumes.count && (a->merger.endpoint || a->nodes.count),
+			"--volume does not go together with --node or --merger"},
+		{a->json && a->keyvalue, "--json and --keyvalue do not go together"});
+}
+
+struct query_args
+data_question(const struct data_args *a, const char *const *name, bool volume,
+	int64_t since, int64_t until)
+{
+	struct query_args q = {
+		.merger = a->merger, .since = since, .until = until, .filter = ""};
+
+	*(volume ? &q.volumes : &q.nodes) = (struct pr_string_list){(char **)name, 1};
+	return q;
 }
 
 /* ---- what nodes and volumes hold ---- */
@@ -30,22 +39,6 @@ struct data_volume {
 	struct pri_volume *volume;
 	struct pri_hello *hello;
 };
-
-static int
-open_volume(struct data_volume *v, const char *path, struct pr_error *err)
-{
-	struct pri_hello_input input = {.name = path};
-	struct volume_paths paths;
-
-	if (volume_paths_parse(path, &paths, err) == 0)
-		v->volume =
-			pri_volume_open(paths.path, paths.count, PRI_VOLUME_CACHED, err);
-	volume_paths_free(&paths);
-	if (!v->volume || pri_volume_refresh(v->volume, true, INT64_MAX, err) < 0)
-		return -1;
-	v->hello = pri_hello_create(v->volume, &input, err);
-	return v->hello ? 0 : -1;
-}
 
 static int
 from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
@@ -58,10 +51,16 @@ from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 	if (!inv->volumes || !inv->nodes)
 		return pr_error_set(err, "no memory for %zu volumes", paths->count);
 	for (size_t i = 0; i < paths->count; i++) {
-		inv->volume_count++;
-		if (open_volume(&inv->volumes[i], paths->items[i], err) < 0)
+		struct pri_hello_input input = {.name = paths->items[i]};
+		struct data_volume *v = &inv->volumes[inv->volume_count++];
+
+		v->volume = ask_volume_open(input.name, PRI_VOLUME_CACHED, err);
+		if (!v->volume || pri_volume_refresh(v->volume, true, INT64_MAX, err) < 0)
 			return -1;
-		inv->nodes[inv->count++] = &inv->volumes[i].hello->status;
+		v->hello = pri_hello_create(v->volume, &input, err);
+		if (!v->hello)
+			return -1;
+		inv->nodes[inv->count++] = &v->hello->status;
 	}
 	hello = &inv->volumes[0].hello->message;
 	inv->links = hello->links;
@@ -69,20 +68,11 @@ from_volumes(struct data_inventory *inv, const struct pr_string_list *paths,
 	return 0;
 }
 
-static const Packrack__NodeStatus *
-find(const Packrack__Status *status, const char *name)
-{
-	for (size_t i = 0; i < status->n_nodes; i++)
-		if (!strcmp(status->nodes[i]->name, name))
-			return status->nodes[i];
-	return NULL;
-}
-
 static int
 from_merger(struct data_inventory *inv, const struct data_args *a, struct pr_error *err)
 {
 	const Packrack__Status *status;
-	size_t count;
+	size_t count, at;
 
 	if (cli_ask_status(&a->merger, &cli_merger, &inv->reply, err) != CLI_OK)
 		return -1;
@@ -94,14 +84,16 @@ from_merger(struct data_inventory *inv, const struct data_args *a, struct pr_err
 	if (!inv->nodes)
 		return pr_error_set(err, "no memory for %zu nodes", count);
 	for (size_t i = 0; i < count; i++) {
-		inv->nodes[i] =
-			a->nodes.count ? find(status, a->nodes.items[i]) : status->nodes[i];
-		if (!inv->nodes[i])
+		for (at = a->nodes.count ? 0 : i; at < status->n_nodes; at++)
+			if (!a->nodes.count ||
+				!strcmp(status->nodes[at]->name, a->nodes.items[i]))
+				break;
+		if (at == status->n_nodes)
 			return pr_error_set(err,
 				"the merger knows no node %s: 'packrack data list' shows "
 				"the nodes",
 				a->nodes.items[i]);
-		inv->count++;
+		inv->nodes[inv->count++] = status->nodes[at];
 	}
 	return 0;
 }
@@ -129,25 +121,6 @@ data_inventory_free(struct data_inventory *inv)
 	*inv = (struct data_inventory){0};
 }
 
-bool
-data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < node->n_streams; i++) {
-		const Packrack__StreamHeld *s = node->streams[i];
-
-		if (!s->packet_stream || !s->packets)
-			continue;
-		if (!any || s->first_time < *oldest)
-			*oldest = s->first_time;
-		if (!any || s->last_time > *newest)
-			*newest = s->last_time;
-		any = true;
-	}
-	return any;
-}
-
 /* ---- list ---- */
 
 static const struct pr_option list_options[] = {DATA_WHERE_OPTIONS};
@@ -157,57 +130,6 @@ static const struct pr_cmdline list_program = {.name = "packrack data list",
 	.usage = "[options]",
 	PR_OPTIONS(list_options),
 	.footer = "With --since and --until: only streams that have packets of that time."};
-
-/* True if the stream has packets in the time range, or no range was given. */
-static bool
-wanted(const struct data_args *a, const Packrack__StreamHeld *s)
-{
-	if (a->since == PR_TIME_MIN && a->until == PR_TIME_MAX)
-		return true;
-	return s->packet_stream && s->packets && s->last_time >= a->since &&
-	       s->first_time <= a->until;
-}
-
-static int
-render_all(const struct data_args *a, const struct data_inventory *inv)
-{
-	struct render *r = render_begin(stdout, cli_form(a->json, a->keyvalue));
-
-	render_list(r, "nodes");
-	for (size_t i = 0; i < inv->count; i++) {
-		const Packrack__NodeStatus *n = inv->nodes[i];
-
-		render_object(r, NULL);
-		render_string(r, "node", n->name);
-		if (!a->volumes.count) {
-			render_bool(r, "connected", n->connected);
-			render_time(r, "last_seen", n->last_seen);
-		}
-		render_list(r, "streams");
-		for (size_t j = 0; j < n->n_streams; j++)
-			if (wanted(a, n->streams[j]))
-				render_message(r, NULL, &n->streams[j]->base);
-		render_close(r);
-		render_close(r);
-	}
-	render_close(r);
-	return render_end(&r);
-}
-
-static void
-print_deleted(const Packrack__Deleted *d)
-{
-	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
-
-	if (d->since)
-		printf("    %s to", pr_time_format(d->since, from, sizeof(from)));
-	else
-		printf("    up to");
-	printf(" %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64 " bytes\n",
-		pr_time_format(d->until, to, sizeof(to)),
-		d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by,
-		pr_time_format(d->at, from, sizeof(from)), d->segments, d->bytes);
-}
 
 static void
 print_stream(const Packrack__StreamHeld *s)
@@ -219,32 +141,61 @@ print_stream(const Packrack__StreamHeld *s)
 		s->name, s->link_name, s->packets, s->segments, s->bytes, s->blocks,
 		s->guarantee);
 	if (s->packet_stream && s->packets)
-		printf("%s to %s", pr_time_format(s->first_time, from, sizeof(from)),
+		printf("%s to %s\n", pr_time_format(s->first_time, from, sizeof(from)),
 			pr_time_format(s->last_time, to, sizeof(to)));
 	else
-		printf("%s", s->packet_stream ? "nothing" : "-");
-	putchar('\n');
+		puts(s->packet_stream ? "nothing" : "-");
 	if (s->packet_stream && s->evicted_segments)
 		printf("    overwritten up to %s\n",
 			pr_time_format(s->evicted_until, to, sizeof(to)));
-	for (size_t i = 0; i < s->n_deleted; i++)
-		print_deleted(s->deleted[i]);
+	for (size_t i = 0; i < s->n_deleted; i++) {
+		const Packrack__Deleted *d = s->deleted[i];
+
+		if (d->since)
+			printf("    %s to", pr_time_format(d->since, from, sizeof(from)));
+		else
+			printf("    up to");
+		printf(" %s %s%s by %s at %s: %" PRIu64 " segments, %" PRIu64 " bytes\n",
+			pr_time_format(d->until, to, sizeof(to)),
+			d->moved_to[0] ? "moved to " : "deleted", d->moved_to, d->by,
+			pr_time_format(d->at, from, sizeof(from)), d->segments, d->bytes);
+	}
 }
 
 static void
-print_all(const struct data_args *a, const struct data_inventory *inv)
+show_node(struct render *r, const struct data_args *a, const Packrack__NodeStatus *n)
 {
-	for (size_t i = 0; i < inv->count; i++) {
-		const Packrack__NodeStatus *n = inv->nodes[i];
+	bool volume = a->volumes.count,
+	     all = a->since == PR_TIME_MIN && a->until == PR_TIME_MAX;
 
+	if (r) {
+		render_object(r, NULL);
+		render_string(r, "node", n->name);
+		if (!volume) {
+			render_bool(r, "connected", n->connected);
+			render_time(r, "last_seen", n->last_seen);
+		}
+		render_list(r, "streams");
+	} else {
 		printf("%s%s\n", n->name,
-			a->volumes.count || n->connected ? ""
-							 : " (unreachable: last values)");
+			volume || n->connected ? "" : " (unreachable: last values)");
 		printf("  %-12s %-12s %12s %9s %14s %8s %14s  %s\n", "stream", "link",
 			"packets", "segments", "bytes", "blocks", "guarantee", "times");
-		for (size_t j = 0; j < n->n_streams; j++)
-			if (wanted(a, n->streams[j]))
-				print_stream(n->streams[j]);
+	}
+	for (size_t i = 0; i < n->n_streams; i++) {
+		const Packrack__StreamHeld *s = n->streams[i];
+
+		if (!all && (!s->packet_stream || !s->packets || s->last_time < a->since ||
+				    s->first_time > a->until))
+			continue;
+		if (r)
+			render_message(r, NULL, &s->base);
+		else
+			print_stream(s);
+	}
+	if (r) {
+		render_close(r);
+		render_close(r);
 	}
 }
 
@@ -253,38 +204,262 @@ run_list(const struct cli_call *call, struct pr_error *err)
 {
 	const struct data_args *a = call->values;
 	struct data_inventory inv;
-	int status = CLI_OK;
+	struct render *r = NULL;
+	int rc;
 
 	if (data_check(a, err) < 0)
 		return CLI_USAGE;
-	if (data_inventory_get(&inv, a, err) < 0)
-		status = CLI_FAILED;
-	else if (a->json || a->keyvalue)
-		status = render_all(a, &inv) < 0 ? CLI_FAILED : CLI_OK;
-	else
-		print_all(a, &inv);
+	rc = data_inventory_get(&inv, a, err);
+	if (rc == 0 && (a->json || a->keyvalue)) {
+		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
+		render_list(r, "nodes");
+	}
+	for (size_t i = 0; rc == 0 && i < inv.count; i++)
+		show_node(r, a, inv.nodes[i]);
+	if (r)
+		rc = render_end(&r);
+	data_inventory_free(&inv);
+	return rc;
+}
+
+/* ---- delete ---- */
+
+#define FENCES 320
+/* longer than the merger's own limit, so that its error arrives */
+#define STEP_NS (70 * PR_NS_PER_S)
+
+static const struct pr_option delete_options[] = {
+	DATA_WHERE_OPTIONS,
+	PR_OPT_FLAG(yes, "yes", 'y', "delete without asking"),
+};
+
+static const struct pr_cmdline delete_program = {.name = "packrack data delete",
+	.summary = "Permanently deletes packets of a node: all, or those of a time range.",
+	.usage = "--node NAME|--volume VOLUME [--since TIME] [--until TIME] [--yes]",
+	PR_OPTIONS(delete_options),
+	.footer =
+		"Deleted packets are overwritten with zeros. A segment that reaches beyond "
+		"the\n"
+		"time range stays whole; the command prints how many packets of the range\n"
+		"remain. After an interruption, repeat the command to "
+		"finish.\n" CLI_STATUSES};
+
+/* Asks for each node or volume, unless --yes was given. */
+static int
+confirm(const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
+{
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+
+	if (a->yes)
+		return 0;
+	if (!isatty(STDIN_FILENO))
+		return pr_error_set(
+			err, "this permanently deletes packets: give --yes to confirm");
+	for (size_t i = 0; i < inv->count; i++) {
+		const Packrack__NodeStatus *n = inv->nodes[i];
+
+		for (size_t j = 0; j < n->n_streams; j++) {
+			const Packrack__StreamHeld *s = n->streams[j];
+			bool begin = a->since <= s->first_time;
+			bool end = a->until >= s->last_time;
+
+			if (!s->packet_stream || !s->packets || s->first_time > a->until ||
+				s->last_time < a->since)
+				continue;
+			pr_time_format(s->first_time, from, sizeof(from));
+			pr_time_format(s->last_time, to, sizeof(to));
+			fprintf(stderr,
+				"%s, stream %s, holds %" PRIu64 " packets from %s to %s. ",
+				n->name, s->name, s->packets, from, to);
+			if (!begin)
+				pr_time_format(a->since, from, sizeof(from));
+			if (!end)
+				pr_time_format(a->until, to, sizeof(to));
+			if (begin && end)
+				fputs("All of them will be deleted.\n", stderr);
+			else
+				fprintf(stderr, "Packets from %s to %s will be deleted.\n",
+					from, to);
+		}
+		if (!cli_confirmed(n->name, "This cannot be undone."))
+			return pr_error_set(err, "not deleted");
+	}
+	return 0;
+}
+
+static int
+node_step(const struct data_deletion *d, struct prl_deleted *step, struct pr_error *err)
+{
+	const struct prl_delete_order *o = &d->order;
+	Packrack__Command c = PACKRACK__COMMAND__INIT;
+	Packrack__Fence fences[FENCES], *pointers[FENCES];
+	Packrack__Envelope *reply;
+
+	*step = (struct prl_deleted){0};
+	c.verb = "delete";
+	c.node = (char *)d->name;
+	c.since = o->since == PR_TIME_MIN ? 0 : o->since;
+	c.until = o->until;
+	c.at = o->at;
+	c.user = (char *)o->by;
+	c.number = o->step;
+	if (o->moved_to)
+		c.moved_to = (char *)o->moved_to;
+	for (size_t i = 0; i < o->fence_count && i < FENCES; i++) {
+		packrack__fence__init(&fences[i]);
+		fences[i].stream = (char *)o->fences[i].stream;
+		fences[i].last_segment = o->fences[i].last;
+		pointers[c.n_fences++] = &fences[i];
+	}
+	c.fences = pointers;
+	if (cli_ask_command(&d->args->merger, &cli_merger, &c, STEP_NS, &reply, err) !=
+		CLI_OK)
+		return pr_error_prefix(err, "%s", d->name);
+	step->segments = reply->command_done->segments;
+	step->bytes = reply->command_done->bytes;
+	step->more = reply->command_done->more;
+	pr_message_free(&reply);
+	return 0;
+}
+
+int
+data_delete_run(struct data_deletion *d, struct pr_error *err)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	bool volume = d->args->volumes.count;
+	struct prl_deleted step = {.more = true};
+	struct volume_writer w = {0};
+	int rc = 0;
+
+	d->order.since = d->args->since;
+	d->order.at = pr_now_real();
+	d->order.by = pw ? pw->pw_name : "unknown"; /* if no key gives a name */
+	progress_begin(&d->progress);
+	if (volume)
+		rc = volume_writer_open(&w, d->name, false, err);
+	while (rc == 0 && step.more) {
+		rc = volume ? prl_delete_step(w.sfs, w.append, &d->order, &step, err)
+			    : node_step(d, &step, err);
+		d->order.step++;
+		d->sum.segments += step.segments;
+		d->sum.bytes += step.bytes;
+		if (progress_due(&d->progress))
+			progress_show(&d->progress,
+				"%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted",
+				d->name, d->sum.segments, d->sum.bytes);
+	}
+	volume_writer_close(&w);
+	progress_end(&d->progress);
+	return rc;
+}
+
+static int
+delete_all(const struct data_args *a, const struct data_inventory *inv, struct render *r,
+	struct pr_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < inv->count; i++) {
+		struct data_deletion d = {.args = a,
+			.name = inv->nodes[i]->name,
+			.order = {.until = a->until}};
+		uint64_t left = 0;
+		int64_t until;
+
+		rc = data_delete_run(&d, err);
+		/*
+		 * Packets of the time range remain where their segments reach beyond it. Without a
+		 * range they are not counted, as new packets may have come.
+		 */
+		until = a->until < d.order.at ? a->until : d.order.at;
+		if (rc == 0 && (a->since != PR_TIME_MIN || a->until != PR_TIME_MAX))
+			rc = data_ask_count(data_question(a, &d.name, a->volumes.count,
+						    a->since, until),
+				&left, err);
+		if (r) {
+			render_object(r, NULL);
+			render_string(r, "name", d.name);
+			RENDER_UINTS(r, {"segments", d.sum.segments},
+				{"bytes", d.sum.bytes}, {"packets_left", left});
+			render_close(r);
+			continue;
+		}
+		printf("%s: %" PRIu64 " segments, %" PRIu64 " bytes deleted\n", d.name,
+			d.sum.segments, d.sum.bytes);
+		if (left)
+			printf("  %" PRIu64 " packets of the time range remain: they share "
+			       "a segment with packets outside the range\n",
+				left);
+	}
+	return rc;
+}
+
+static int
+delete_from(
+	const struct data_args *a, const struct data_inventory *inv, struct pr_error *err)
+{
+	struct render *r = NULL;
+	int rc;
+
+	for (size_t i = 0; i < inv->count; i++)
+		if (!a->volumes.count && !inv->nodes[i]->connected) {
+			pr_error_set(err,
+				"node %s is unreachable: repeat the command when its "
+				"indexer runs again",
+				inv->nodes[i]->name);
+			return CLI_USAGE;
+		}
+	if (confirm(a, inv, err) < 0)
+		return CLI_USAGE;
+	if (a->json || a->keyvalue) {
+		r = render_begin(stdout, cli_form(a->json, a->keyvalue));
+		render_list(r, "deleted");
+	}
+	rc = delete_all(a, inv, r, err);
+	if (r && render_end(&r) < 0 && rc == 0)
+		rc = pr_error_set(err, "cannot write the report");
+	return rc;
+}
+
+static int
+run_delete(const struct cli_call *call, struct pr_error *err)
+{
+	const struct data_args *a = call->values;
+	struct data_inventory inv;
+	int status = CLI_FAILED;
+
+	if (data_check(a, err) < 0 ||
+		CLI_CHECK(err,
+			{!a->nodes.count && !a->volumes.count,
+				"no node given: use --node NAME or --volume VOLUME"}) < 0)
+		return CLI_USAGE;
+	if (data_inventory_get(&inv, a, err) == 0)
+		status = delete_from(a, &inv, err);
 	data_inventory_free(&inv);
 	return status;
 }
 
+/* argv[0] names the command. */
 static int
-data_list(int argc, char **argv)
+run_command(int argc, char **argv)
 {
+	bool list = !strcmp(argv[0], "list");
 	struct data_args a = DATA_ARGS;
 
-	return cli_run(&list_program, &a, 0, argc, argv, run_list);
+	return cli_run(list ? &list_program : &delete_program, &a, 0, argc, argv,
+		list ? run_list : run_delete);
 }
 
 int
 cmd_data(int argc, char **argv)
 {
 	static const struct cli_command commands[] = {
-		{"list", data_list, "what each node holds, from when to when"},
+		{"list", run_command, "what each node holds, from when to when"},
 		{"export", cmd_data_export, "save packets of a node or volume to a file"},
 		{"move", data_move,
 			"move packets of a node (all, or a time range) to another place, "
 			"verifying the copy first"},
-		{"delete", data_delete,
+		{"delete", run_command,
 			"permanently delete packets of a node (all, or a time range)"},
 	};
 

@@ -3,11 +3,8 @@
 #define PR_CLI_VOLUME_DATA_H
 
 #include "logger/delete.h"
-#include "merger/cli/cli.h"
-#include "merger/cli/query/query_args.h"
-#include "merger/cli/render.h"
+#include "merger/cli/query/ask.h"
 #include "proto/base/clock.h"
-#include "proto/rpc/packrack.pb-c.h"
 
 /* What the commands of `packrack data` share. */
 struct data_args {
@@ -53,30 +50,25 @@ int data_inventory_get(
 	struct data_inventory *inv, const struct data_args *a, struct pr_error *err);
 void data_inventory_free(struct data_inventory *inv);
 
-/* Times of the oldest and newest packet of a node; false: it holds none. */
-bool data_times(const Packrack__NodeStatus *node, int64_t *oldest, int64_t *newest);
-
-/* Name of the user, for the ledger, if no key gives one. */
-const char *data_user(void);
-
 /* A deletion on one node or volume, done step by step. */
 struct data_deletion {
 	const struct data_args *args;
 	const char *name; /* of the node, or the volume's path */
-	bool volume;
-	struct prl_delete_order order;
+	struct prl_delete_order
+		order; /* until, and what a move sets; the rest is set by the call */
 	struct prl_deleted sum;
-	uint64_t left; /* packets of its time that stayed */
 	struct progress progress;
 };
 int data_delete_run(struct data_deletion *d, struct pr_error *err);
 
+/* For all packets of a time range on one node, or in one volume; borrows. */
+struct query_args data_question(const struct data_args *a, const char *const *name,
+	bool volume, int64_t since, int64_t until);
 /*
  * Number of packets that one node or volume has for q. An answer that is not complete (a node that does
  * not answer, records that cannot be read) is an error.
  */
-int data_ask_count(const struct query_args *q, uint64_t *count, struct pr_error *err);
-int data_delete(int argc, char **argv);
+int data_ask_count(struct query_args q, uint64_t *count, struct pr_error *err);
 int data_move(int argc, char **argv);
 
 #endif

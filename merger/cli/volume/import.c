@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "merger/cli/cli.h"
-#include "merger/cli/volume/inline_index.h"
-#include "merger/cli/render.h"
 #include "merger/cli/volume/volume.h"
 #include "logger/import.h"
-#include "logger/streamfs/streamfs.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
@@ -78,45 +74,27 @@ on_progress(void *arg, const struct prl_import_stats *s)
 static void
 show(struct import *im, const struct prl_import_stats *s)
 {
+	struct render *r = im->render;
+
 	progress_end(&im->progress);
 	if (s->secrets)
 		fprintf(stderr, "%s: " PRL_SECRETS_LEFT_OUT "\n", program.name, im->path,
 			s->secrets);
-	if (!im->render) {
+	if (!r) {
 		printf("%s: %" PRIu64 " packets, link %u\n", im->path, s->stored, s->link);
 		return;
 	}
-	render_object(im->render, NULL);
-	render_string(im->render, "file", im->path);
-	render_epoch(im->render, "epoch", s->epoch);
-	render_uint(im->render, "link", s->link);
-	render_uint(im->render, "linktype", (uint64_t)s->linktype);
-	render_uint(im->render, "snaplen", s->snaplen);
-	render_uint(im->render, "packets", s->packets);
-	render_uint(im->render, "bytes", s->bytes);
-	render_uint(im->render, "stored", s->stored);
-	render_uint(im->render, "secrets_left_out", s->secrets);
+	render_object(r, NULL);
+	render_string(r, "file", im->path);
+	render_epoch(r, "epoch", s->epoch);
+	RENDER_UINTS(r, {"link", s->link}, {"linktype", s->linktype},
+		{"snaplen", s->snaplen}, {"packets", s->packets}, {"bytes", s->bytes},
+		{"stored", s->stored}, {"secrets_left_out", s->secrets});
 	if (s->packets) {
-		render_time(im->render, "first_time", s->first_time);
-		render_time(im->render, "last_time", s->last_time);
+		render_time(r, "first_time", s->first_time);
+		render_time(r, "last_time", s->last_time);
 	}
-	render_close(im->render);
-}
-
-static struct sfs *
-open_volume(const struct import_args *a, struct pr_error *err)
-{
-	struct sfs_create_options create = {.size = a->create};
-	struct sfs_open_options o = {.writer = true, .flush_interval = PR_NS_PER_S};
-	struct volume_paths paths;
-	struct sfs *sfs = NULL;
-
-	if (volume_paths_parse(a->volume, &paths, err) == 0 &&
-		(!a->create || access(paths.path[0], F_OK) == 0 ||
-			sfs_create(paths.path, paths.count, &create, err) == 0))
-		sfs = sfs_open(paths.path, paths.count, &o, err);
-	volume_paths_free(&paths);
-	return sfs;
+	render_close(r);
 }
 
 static int
@@ -125,12 +103,11 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 	struct inline_index index = {
 		.path = im->args->volume, .composites = im->args->composites};
 	struct prl_import_options o = {.name = im->args->name,
-		.link = (int)im->args->link,
+		.link = im->args->link,
 		.beside = inline_index_step,
 		.beside_arg = &index};
 	struct pr_error err;
-	int status = CLI_OK;
-	bool some = false; /* packets were stored */
+	bool some = false, all = true; /* packets were stored */
 
 	for (int i = 0; i < count && !interrupted; i++) {
 		struct prl_import_stats stats = {0};
@@ -142,34 +119,35 @@ import_files(struct import *im, struct sfs *sfs, int count, char **files)
 		if (result == 0 || stats.packets)
 			show(im, &stats);
 		progress_end(&im->progress);
-		if (result < 0) {
+		if (result < 0)
 			cli_fail(program.name, CLI_FAILED, &err);
-			some |= stats.packets > 0;
-			status = some ? CLI_PARTIAL : CLI_FAILED;
-		} else {
-			some = true;
-			status = status ? CLI_PARTIAL : CLI_OK;
-		}
+		all &= result == 0;
+		some |= result == 0 || stats.packets > 0;
 	}
 	inline_index_close(&index);
-	if (interrupted) {
+	if (interrupted)
 		fprintf(stderr, "%s: interrupted: the packets read so far are stored\n",
 			program.name);
-		status = CLI_PARTIAL;
-	}
-	return status;
+	return interrupted || (some && !all) ? CLI_PARTIAL : all ? CLI_OK : CLI_FAILED;
 }
 
 static int
 import_all(const struct import_args *a, int count, char **files, struct pr_error *err)
 {
+	struct sfs_create_options create = {.size = a->create};
+	struct sfs_open_options o = {.writer = true, .flush_interval = PR_NS_PER_S};
+	struct volume_paths paths;
 	struct import im = {.args = a};
-	struct sfs *sfs;
+	struct sfs *sfs = NULL;
 	int status;
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	sfs = open_volume(a, err);
+	if (volume_paths_parse(a->volume, &paths, err) == 0 &&
+		(!a->create || access(paths.path[0], F_OK) == 0 ||
+			sfs_create(paths.path, paths.count, &create, err) == 0))
+		sfs = sfs_open(paths.path, paths.count, &o, err);
+	volume_paths_free(&paths);
 	if (!sfs)
 		return CLI_FAILED;
 	if (a->json || a->keyvalue) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "indexer/index_follower.h"
-#include "merger/cli/volume/inline_index.h"
+#include "merger/cli/query/ask.h"
 #include "proto/base/clock.h"
 #include "proto/base/units.h"
 
@@ -17,35 +17,46 @@
  * have in common is at the end.
  */
 
-struct volume_args {
+struct volume_call {
+	/* options */
 	uint64_t size, block_size, utilization, permission, limit;
 	struct pr_string_list add, guarantees, permissions;
 	int zones;
 	bool force, repair, raw, json, keyvalue;
-};
-#define PR_VALUES struct volume_args
-
-struct volume_call {
-	const struct pr_cmdline *program;
-	struct volume_args args;
+	/* the rest */
+	const struct command *command;
+	const char *name; /* "packrack volume show" */
 	struct volume_paths paths;
 	const char *operand; /* behind the volume; or NULL */
 	enum render_form form;
 	struct render *r; /* ended by the caller; NULL: nothing is rendered */
 };
+#define PR_VALUES struct volume_call
 
 static struct sfs *
 open_volume(const struct volume_call *c, struct pr_error *err)
 {
-	struct sfs_open_options o = {.permission_mask = (uint32_t)c->args.permission};
+	struct sfs_open_options o = {.permission_mask = c->permission};
 	struct sfs *sfs = sfs_open(c->paths.path, c->paths.count, &o, err);
 	char text[400];
 
 	if (sfs && sfs_degraded(sfs, text, sizeof(text)))
-		fprintf(stderr, "%s: %s\n", c->program->name, text);
+		fprintf(stderr, "%s: %s\n", c->name, text);
 	if (sfs && sfs_losses(sfs, text, sizeof(text)))
-		fprintf(stderr, "%s: %s\n", c->program->name, text);
+		fprintf(stderr, "%s: %s\n", c->name, text);
 	return sfs;
+}
+
+/* For people: the head of a table. */
+static void
+begin_list(struct volume_call *c, const char *name, const char *head)
+{
+	if (c->form == RENDER_TEXT) {
+		fputs(head, stdout);
+		return;
+	}
+	c->r = render_begin(stdout, c->form);
+	render_list(c->r, name);
 }
 
 /* ---- create, grow ---- */
@@ -68,17 +79,16 @@ static const struct pr_option create_options[] = {
 static int
 volume_create(struct volume_call *c, struct pr_error *err)
 {
-	const struct volume_args *a = &c->args;
 	struct sfs_create_options o = {
-		.size = a->size,
-		.block_size = (uint32_t)a->block_size,
-		.utilization = (uint32_t)a->utilization,
-		.force = a->force,
-		.zones = (enum sfs_zones)a->zones,
+		.size = c->size,
+		.block_size = c->block_size,
+		.utilization = c->utilization,
+		.force = c->force,
+		.zones = c->zones,
 	};
 
-	if (a->block_size &&
-		(a->block_size < SFS_BLOCK_MIN || a->block_size & (a->block_size - 1))) {
+	if (c->block_size &&
+		(c->block_size < SFS_BLOCK_MIN || c->block_size & (c->block_size - 1))) {
 		pr_error_set(err, "--block-size must be a power of two from 64K to 16M");
 		return CLI_USAGE;
 	}
@@ -98,12 +108,11 @@ static const struct pr_option grow_options[] = {
 static int
 volume_grow(struct volume_call *c, struct pr_error *err)
 {
-	const struct pr_string_list *add = &c->args.add;
 	struct sfs_grow_options o = {
-		.size = c->args.size,
-		.add = (const char *const *)add->items,
-		.add_count = add->count,
-		.force = c->args.force,
+		.size = c->size,
+		.add = (const char *const *)c->add.items,
+		.add_count = c->add.count,
+		.force = c->force,
 	};
 	uint64_t blocks = 0;
 
@@ -111,10 +120,10 @@ volume_grow(struct volume_call *c, struct pr_error *err)
 		return -1;
 	if (c->form == RENDER_TEXT) {
 		printf("%s: %" PRIu64 " blocks more", c->paths.text, blocks);
-		if (add->count)
+		if (c->add.count)
 			printf("; from now on the volume is %s", c->paths.text);
-		for (size_t i = 0; i < add->count; i++)
-			printf(",%s", add->items[i]);
+		for (size_t i = 0; i < c->add.count; i++)
+			printf(",%s", c->add.items[i]);
 		printf("\n");
 		return 0;
 	}
@@ -129,65 +138,53 @@ volume_grow(struct volume_call *c, struct pr_error *err)
 static const struct pr_option form_options[] = {CLI_FORM_OPTIONS()};
 
 static void
-render_devices(struct render *r, struct sfs *sfs)
+render_volume(const struct volume_call *c, struct sfs *sfs, const struct sfs_volume_info *v)
 {
 	static const char *const states[] = {"there", "missing", "lost"};
+	struct render *r = c->r;
 	struct sfs_device_info d;
-	struct pr_error err;
 
+	render_string(r, "path", c->paths.text);
+	render_list(r, "devices");
+	for (size_t i = 0; i < c->paths.count; i++)
+		render_string(r, NULL, c->paths.path[i]);
+	render_close(r);
+	render_string(r, "uuid", v->uuid);
+	RENDER_UINTS(r, {"version", v->version}, {"bytes", v->bytes},
+		{"block_size", v->block_size}, {"blocks", v->blocks},
+		{"blocks_used", v->blocks_used}, {"utilization", v->utilization},
+		{"guaranteed_blocks", v->guaranteed_blocks},
+		{"guarantee_most", v->guarantee_most}, {"generation", v->generation},
+		{"streams", v->stream_count});
+	render_bool(r, "zones", v->zones);
+	render_bool(r, "writer_alive", v->writer_alive);
+	RENDER_UINTS(r, {"recovered_records", v->recovered_records},
+		{"lost_tail_bytes", v->lost_tail_bytes}, {"repairs", v->repairs},
+		{"deletions", v->deletions});
+	if (v->wiping)
+		render_uint(r, "wiping", v->wiping);
 	render_list(r, "device_list");
-	for (size_t i = 0; sfs_device_info(sfs, i, &d, &err) == 0; i++) {
+	for (size_t i = 0; sfs_device_info(sfs, i, &d, NULL) == 0; i++) {
 		render_object(r, NULL);
 		render_string(r, "path", d.path);
 		render_string(r, "state", states[d.state]);
 		if (d.state != SFS_DEVICE_IS_THERE)
 			render_string(r, "why", d.why);
-		render_uint(r, "blocks", d.blocks);
-		render_uint(r, "lost_records", d.lost_records);
+		RENDER_UINTS(r, {"blocks", d.blocks}, {"lost_records", d.lost_records});
 		render_close(r);
 	}
 	render_close(r);
 }
 
-static void
-render_volume(
-	struct render *r, const struct volume_paths *paths, const struct sfs_volume_info *v)
-{
-	render_string(r, "path", paths->text);
-	render_list(r, "devices");
-	for (size_t i = 0; i < paths->count; i++)
-		render_string(r, NULL, paths->path[i]);
-	render_close(r);
-	render_string(r, "uuid", v->uuid);
-	render_uint(r, "version", v->version);
-	render_uint(r, "bytes", v->bytes);
-	render_uint(r, "block_size", v->block_size);
-	render_uint(r, "blocks", v->blocks);
-	render_uint(r, "blocks_used", v->blocks_used);
-	render_uint(r, "utilization", v->utilization);
-	render_uint(r, "guaranteed_blocks", v->guaranteed_blocks);
-	render_uint(r, "guarantee_most", v->guarantee_most);
-	render_uint(r, "generation", v->generation);
-	render_uint(r, "streams", v->stream_count);
-	render_bool(r, "zones", v->zones);
-	render_bool(r, "writer_alive", v->writer_alive);
-	render_uint(r, "recovered_records", v->recovered_records);
-	render_uint(r, "lost_tail_bytes", v->lost_tail_bytes);
-	render_uint(r, "repairs", v->repairs);
-	render_uint(r, "deletions", v->deletions);
-	if (v->wiping)
-		render_uint(r, "wiping", v->wiping);
-}
-
 /* A length of time: ns in JSON, days and hours for people. */
 static void
-render_span(struct render *r, enum render_form form, const char *name, int64_t ns)
+render_span(const struct volume_call *c, const char *name, int64_t ns)
 {
 	char text[40];
-	uint64_t s = (uint64_t)ns / PR_NS_PER_S;
+	uint64_t s = ns / PR_NS_PER_S;
 
-	if (form == RENDER_JSON) {
-		render_uint(r, name, (uint64_t)ns);
+	if (c->form == RENDER_JSON) {
+		render_uint(c->r, name, ns);
 		return;
 	}
 	if (s >= 86400)
@@ -198,44 +195,25 @@ render_span(struct render *r, enum render_form form, const char *name, int64_t n
 			s % 3600 / 60);
 	else
 		snprintf(text, sizeof(text), "%" PRIu64 "s", s);
-	render_string(r, name, text);
-}
-
-/* What is not known is left out. */
-static void
-render_forecast(struct render *r, enum render_form form, const struct sfs_forecast *f)
-{
-	render_object(r, "forecast");
-	render_uint(r, "capacity", f->capacity);
-	render_bool(r, "wrapped", f->wrapped);
-	if (f->rate)
-		render_uint(r, "bytes_per_second", f->rate);
-	if (f->recent_rate)
-		render_uint(r, "recent_bytes_per_second", f->recent_rate);
-	if (f->kept != INT64_MAX)
-		render_span(r, form, "kept", f->kept);
-	if (!f->wrapped && f->until_full != INT64_MAX)
-		render_span(r, form, "until_full", f->until_full);
-	render_close(r);
+	render_string(c->r, name, text);
 }
 
 static void
-render_show_stream(struct render *r, enum render_form form, const struct sfs_stream_info *s,
-	int64_t now)
+render_stream(const struct volume_call *c, const struct sfs_stream_info *s, int64_t now)
 {
+	struct render *r = c->r;
+
 	render_object(r, NULL);
 	render_string(r, "name", s->name);
-	render_uint(r, "bytes", s->bytes);
-	render_uint(r, "blocks", s->blocks);
-	render_uint(r, "guarantee", s->guarantee);
-	render_uint(r, "permission", s->permission);
+	RENDER_UINTS(r, {"bytes", s->bytes}, {"blocks", s->blocks},
+		{"guarantee", s->guarantee}, {"permission", s->permission});
 	if (s->last_sequence && s->min_time <= s->max_time) {
 		render_time(r, "oldest", s->min_time);
 		render_time(r, "newest", s->max_time);
 		if (s->min_time < now && s->min_time > 0)
-			render_span(r, form, "oldest_age", now - s->min_time);
+			render_span(c, "oldest_age", now - s->min_time);
 		if (s->max_time < now && s->max_time > 0)
-			render_span(r, form, "newest_age", now - s->max_time);
+			render_span(c, "newest_age", now - s->max_time);
 	}
 	render_close(r);
 }
@@ -254,13 +232,24 @@ volume_show(struct volume_call *c, struct pr_error *err)
 		return -1;
 	}
 	c->r = render_begin(stdout, c->form);
-	render_volume(c->r, &c->paths, &v);
-	render_devices(c->r, sfs);
-	render_forecast(c->r, c->form, &f);
+	render_volume(c, sfs, &v);
+	/* what is not known of the forecast is left out */
+	render_object(c->r, "forecast");
+	render_uint(c->r, "capacity", f.capacity);
+	render_bool(c->r, "wrapped", f.wrapped);
+	if (f.rate)
+		render_uint(c->r, "bytes_per_second", f.rate);
+	if (f.recent_rate)
+		render_uint(c->r, "recent_bytes_per_second", f.recent_rate);
+	if (f.kept != INT64_MAX)
+		render_span(c, "kept", f.kept);
+	if (!f.wrapped && f.until_full != INT64_MAX)
+		render_span(c, "until_full", f.until_full);
+	render_close(c->r);
 	render_list(c->r, "stream_list");
 	for (size_t i = 0; i < v.stream_count; i++)
 		if (sfs_stream_info(sfs, i, &s, err) == 0)
-			render_show_stream(c->r, c->form, &s, now);
+			render_stream(c, &s, now);
 	render_close(c->r);
 	sfs_close(&sfs);
 	return 0;
@@ -284,98 +273,87 @@ struct setting {
 };
 
 static int
-parse_setting(const char *text, bool size, struct setting *out)
+parse_setting(const char *text, bool size, struct setting *out, struct pr_error *err)
 {
 	const char *at = strrchr(text, '=');
-	size_t len = at ? (size_t)(at - text) : 0;
+	size_t len = at ? at - text : 0;
+	bool good = len && len < sizeof(out->name) && at[1] >= '0' && at[1] <= '9';
 	char *end;
 
-	if (len == 0 || len >= sizeof(out->name) || at[1] < '0' || at[1] > '9')
-		return -1;
-	memcpy(out->name, text, len);
-	out->name[len] = 0;
-	if (size)
-		return pr_parse_size(at + 1, &out->value);
-	errno = 0;
-	out->value = strtoull(at + 1, &end, 0);
-	return *end || errno || out->value > UINT32_MAX ? -1 : 0;
-}
-
-static int
-check_settings(const struct volume_args *a, struct pr_error *err)
-{
-	struct setting s;
-
-	for (size_t i = 0; i < a->guarantees.count; i++)
-		if (parse_setting(a->guarantees.items[i], true, &s) < 0)
-			return pr_error_set(err,
-				"--guarantee %s: give NAME=SIZE, as in packets.0=10G",
-				a->guarantees.items[i]);
-	for (size_t i = 0; i < a->permissions.count; i++)
-		if (parse_setting(a->permissions.items[i], false, &s) < 0)
-			return pr_error_set(err,
-				"--permission %s: give NAME=BITS, as in packets.0=0x3",
-				a->permissions.items[i]);
-	return 0;
-}
-
-/*
- * Opened for writing. A guarantee is set by the volume's writer, if one lives: then opened for reading,
- * which hands it to that one.
- */
-static struct sfs *
-open_to_set(const struct volume_call *c, bool size, struct pr_error *err)
-{
-	struct sfs_open_options reading = {.writer = false}, writing = {.writer = true};
-	struct sfs_volume_info info;
-	struct sfs *sfs;
-
-	if (size) {
-		sfs = sfs_open(c->paths.path, c->paths.count, &reading, err);
-		if (!sfs || sfs_info(sfs, &info, err) < 0 || info.writer_alive)
-			return sfs;
-		sfs_close(&sfs);
+	if (good) {
+		memcpy(out->name, text, len);
+		out->name[len] = 0;
 	}
-	return sfs_open(c->paths.path, c->paths.count, &writing, err);
+	if (good && size) {
+		good = pr_parse_size(at + 1, &out->value) == 0;
+	} else if (good) {
+		errno = 0;
+		out->value = strtoull(at + 1, &end, 0);
+		good = !*end && !errno && out->value <= UINT32_MAX;
+	}
+	return good ? 0
+		    : pr_error_set(err,
+			      size ? "--guarantee %s: give NAME=SIZE, as in packets.0=10G"
+				   : "--permission %s: give NAME=BITS, as in packets.0=0x3",
+			      text);
 }
 
 static int
 set_all(const struct volume_call *c, const struct pr_string_list *list, bool size,
 	struct pr_error *err)
 {
+	struct sfs_open_options how = {.writer = !size};
+	struct sfs_volume_info info;
 	struct setting s;
 	struct sfs *sfs;
 	int rc = 0;
 
 	if (list->count == 0)
 		return 0;
-	sfs = open_to_set(c, size, err);
+	sfs = sfs_open(c->paths.path, c->paths.count, &how, err);
+	/* a guarantee is set by the volume's writer, if one lives: a reader hands it to that one */
+	if (sfs && size && sfs_info(sfs, &info, err) == 0 && !info.writer_alive) {
+		sfs_close(&sfs);
+		how.writer = true;
+		sfs = sfs_open(c->paths.path, c->paths.count, &how, err);
+	}
 	if (!sfs)
 		return -1;
 	for (size_t i = 0; rc == 0 && i < list->count; i++) {
-		parse_setting(list->items[i], size, &s);
+		parse_setting(list->items[i], size, &s, NULL);
 		rc = size ? sfs_guarantee_set(sfs, s.name, s.value, err)
-			  : sfs_permission_set(sfs, s.name, (uint32_t)s.value, err);
+			  : sfs_permission_set(sfs, s.name, s.value, err);
 	}
 	sfs_close(&sfs);
 	return rc;
 }
 
 static void
-render_stream(struct render *r, const struct sfs_stream_info *s)
+show_stream(struct render *r, const struct sfs_stream_info *s)
 {
+	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
+
+	if (!r) {
+		printf("%-20s %10" PRIu64 " %14" PRIu64 " %10" PRIu64 "  %s%s%s\n", s->name,
+			s->last_sequence ? s->last_sequence - s->first_sequence + 1 -
+						   s->deleted_records
+					 : 0,
+			s->bytes, s->recycled_records,
+			s->last_sequence ? pr_time_format(s->min_time, from, sizeof(from))
+					 : "none",
+			s->last_sequence ? " to " : "",
+			s->last_sequence ? pr_time_format(s->max_time, to, sizeof(to))
+					 : "");
+		return;
+	}
 	render_object(r, NULL);
 	render_string(r, "name", s->name);
-	render_uint(r, "id", s->id);
-	render_uint(r, "guarantee", s->guarantee);
-	render_uint(r, "permission", s->permission);
-	render_uint(r, "blocks", s->blocks);
-	render_uint(r, "bytes", s->bytes);
-	render_uint(r, "first_sequence", s->first_sequence);
-	render_uint(r, "last_sequence", s->last_sequence);
-	render_uint(r, "recycled_records", s->recycled_records);
-	render_uint(r, "deleted_records", s->deleted_records);
-	render_uint(r, "deleted_bytes", s->deleted_bytes);
+	RENDER_UINTS(r, {"id", s->id}, {"guarantee", s->guarantee},
+		{"permission", s->permission}, {"blocks", s->blocks}, {"bytes", s->bytes},
+		{"first_sequence", s->first_sequence}, {"last_sequence", s->last_sequence},
+		{"recycled_records", s->recycled_records},
+		{"deleted_records", s->deleted_records},
+		{"deleted_bytes", s->deleted_bytes});
 	if (s->last_sequence) {
 		render_time(r, "min_time", s->min_time);
 		render_time(r, "max_time", s->max_time);
@@ -385,64 +363,33 @@ render_stream(struct render *r, const struct sfs_stream_info *s)
 	render_close(r);
 }
 
-/* One line for people. */
-static void
-print_stream(const struct sfs_stream_info *s)
-{
-	char from[PR_TIME_TEXT], to[PR_TIME_TEXT];
-
-	printf("%-20s %10" PRIu64 " %14" PRIu64 " %10" PRIu64 "  ", s->name,
-		s->last_sequence
-			? s->last_sequence - s->first_sequence + 1 - s->deleted_records
-			: 0,
-		s->bytes, s->recycled_records);
-	if (s->last_sequence)
-		printf("%s to %s\n", pr_time_format(s->min_time, from, sizeof(from)),
-			pr_time_format(s->max_time, to, sizeof(to)));
-	else
-		printf("none\n");
-}
-
-static int
-list_streams(struct volume_call *c, struct sfs *sfs, struct pr_error *err)
-{
-	struct sfs_volume_info volume;
-	struct sfs_stream_info s;
-
-	if (sfs_info(sfs, &volume, err) < 0)
-		return -1;
-	if (c->form == RENDER_TEXT) {
-		printf("%-20s %10s %14s %10s  %s\n", "stream", "records", "bytes",
-			"overwritten", "times");
-	} else {
-		c->r = render_begin(stdout, c->form);
-		render_list(c->r, "streams");
-	}
-	for (size_t i = 0; i < volume.stream_count; i++) {
-		if (sfs_stream_info(sfs, i, &s, err) < 0)
-			return -1;
-		if (c->r)
-			render_stream(c->r, &s);
-		else
-			print_stream(&s);
-	}
-	return 0;
-}
-
 static int
 volume_streams(struct volume_call *c, struct pr_error *err)
 {
+	struct sfs_volume_info volume;
+	struct sfs_stream_info s;
+	struct setting unused;
 	struct sfs *sfs;
 	int rc = -1;
 
-	if (check_settings(&c->args, err) < 0)
-		return CLI_USAGE;
-	if (set_all(c, &c->args.guarantees, true, err) < 0 ||
-		set_all(c, &c->args.permissions, false, err) < 0)
+	for (size_t i = 0; i < c->guarantees.count; i++)
+		if (parse_setting(c->guarantees.items[i], true, &unused, err) < 0)
+			return CLI_USAGE;
+	for (size_t i = 0; i < c->permissions.count; i++)
+		if (parse_setting(c->permissions.items[i], false, &unused, err) < 0)
+			return CLI_USAGE;
+	if (set_all(c, &c->guarantees, true, err) < 0 ||
+		set_all(c, &c->permissions, false, err) < 0)
 		return -1;
 	sfs = open_volume(c, err);
-	if (sfs)
-		rc = list_streams(c, sfs, err);
+	if (sfs && (rc = sfs_info(sfs, &volume, err)) == 0) {
+		begin_list(c, "streams",
+			"stream                  records          bytes overwritten  "
+			"times\n");
+		for (size_t i = 0; rc == 0 && i < volume.stream_count; i++)
+			if ((rc = sfs_stream_info(sfs, i, &s, err)) == 0)
+				show_stream(c->r, &s);
+	}
 	sfs_close(&sfs);
 	return rc;
 }
@@ -474,58 +421,43 @@ show_record(struct render *r, const struct sfs_record *record)
 	}
 	render_object(r, NULL);
 	render_string(r, "handle", handle);
-	render_uint(r, "sequence", record->sequence);
-	render_uint(r, "length", record->length);
-	render_uint(r, "permission", record->permission);
+	RENDER_UINTS(r, {"sequence", record->sequence}, {"length", record->length},
+		{"permission", record->permission});
 	render_time(r, "min_time", record->min_time);
 	render_time(r, "max_time", record->max_time);
 	render_close(r);
 }
 
-/* Number of records that could not be read, or -1. Records that are denied are not counted. */
-static int64_t
-list_records(struct volume_call *c, struct sfs *sfs, int stream, struct pr_error *err)
-{
-	struct sfs_cursor *cursor = sfs_cursor_open(sfs, stream, NULL, err);
-	struct sfs_record record;
-	int64_t bad = 0;
-	int rc;
-
-	if (!cursor)
-		return -1;
-	for (uint64_t n = 0; (rc = sfs_cursor_next(cursor, &record, err)) != 0;) {
-		if (rc == 1)
-			show_record(c->r, &record);
-		else if (rc == SFS_ERROR)
-			break;
-		else if (rc == SFS_CORRUPT)
-			bad++;
-		if (rc == 1 && ++n == c->args.limit)
-			break;
-	}
-	sfs_cursor_close(&cursor);
-	return rc == SFS_ERROR ? -1 : bad;
-}
-
+/* Fails if any could not be read. Records that are denied are not counted. */
 static int
 volume_records(struct volume_call *c, struct pr_error *err)
 {
 	struct sfs *sfs = open_volume(c, err);
-	int stream = sfs ? sfs_stream_find(sfs, c->operand) : -1;
-	int64_t bad = -1;
+	int stream = sfs ? sfs_stream_find(sfs, c->operand) : -1, rc = SFS_ERROR;
+	struct sfs_cursor *cursor = NULL;
+	struct sfs_record record;
+	long long shown = 0, bad = 0;
 
 	if (sfs && stream < 0)
 		pr_error_set(err, "no stream '%.100s' in the volume", c->operand);
-	if (stream >= 0 && c->form != RENDER_TEXT) {
-		c->r = render_begin(stdout, c->form);
-		render_list(c->r, "records");
+	if (stream >= 0) {
+		begin_list(c, "records", "");
+		cursor = sfs_cursor_open(sfs, stream, NULL, err);
 	}
-	if (stream >= 0)
-		bad = list_records(c, sfs, stream, err);
-	if (bad > 0)
-		pr_error_prefix(err, "damaged in %lld places, at last", (long long)bad);
+	while (cursor && (rc = sfs_cursor_next(cursor, &record, err)) != 0 &&
+		rc != SFS_ERROR) {
+		bad += rc == SFS_CORRUPT;
+		if (rc != 1)
+			continue;
+		show_record(c->r, &record);
+		if (++shown == (long long)c->limit)
+			break;
+	}
+	if (rc != SFS_ERROR && bad)
+		pr_error_prefix(err, "damaged in %lld places, at last", bad);
+	sfs_cursor_close(&cursor);
 	sfs_close(&sfs);
-	return bad ? -1 : 0;
+	return rc == SFS_ERROR || bad ? -1 : 0;
 }
 
 /* ---- dump ---- */
@@ -560,45 +492,25 @@ print_record(struct volume_call *c, struct sfs *sfs, const struct sfs_record *re
 {
 	char text[SFS_HANDLE_TEXT];
 	struct sfs_stream_info s;
-	struct render *r = render_begin(stdout, c->form);
+	struct render *r = c->r = render_begin(stdout, c->form);
 
 	render_string(r, "handle", sfs_handle_text(&record->handle, text));
 	if (sfs_stream_info(sfs, record->stream, &s, NULL) == 0)
 		render_string(r, "stream", s.name);
-	render_uint(r, "permission", record->permission);
-	render_uint(r, "sequence", record->sequence);
-	render_uint(r, "block", record->handle.block);
-	render_uint(r, "generation", record->handle.generation);
-	render_uint(r, "offset", record->handle.offset);
-	render_uint(r, "length", record->length);
+	RENDER_UINTS(r, {"permission", record->permission}, {"sequence", record->sequence},
+		{"block", record->handle.block}, {"generation", record->handle.generation},
+		{"offset", record->handle.offset}, {"length", record->length});
 	render_time(r, "min_time", record->min_time);
 	render_time(r, "max_time", record->max_time);
-	c->r = r;
 	if (c->form == RENDER_TEXT)
 		print_hex(record->body, record->length);
-}
-
-static int
-dump(struct volume_call *c, struct sfs *sfs, const struct sfs_handle *handle,
-	struct pr_error *err)
-{
-	struct sfs_record record;
-	int rc = sfs_read(sfs, handle, NULL, 0, NULL, &record, err);
-
-	if (rc != SFS_OK)
-		return pr_error_prefix(
-			err, "%s", rc == SFS_EXPIRED ? "expired" : sfs_result_text(rc));
-	if (!c->args.raw)
-		print_record(c, sfs, &record);
-	else if (fwrite(record.body, 1, record.length, stdout) != record.length)
-		return pr_error_set(err, "cannot write the record");
-	return 0;
 }
 
 static int
 volume_dump(struct volume_call *c, struct pr_error *err)
 {
 	struct sfs_handle handle;
+	struct sfs_record record;
 	struct sfs *sfs;
 	int rc = -1;
 
@@ -610,8 +522,16 @@ volume_dump(struct volume_call *c, struct pr_error *err)
 		return CLI_USAGE;
 	}
 	sfs = open_volume(c, err);
-	if (sfs)
-		rc = dump(c, sfs, &handle, err);
+	if (sfs) {
+		rc = sfs_read(sfs, &handle, NULL, 0, NULL, &record, err);
+		if (rc != SFS_OK)
+			rc = pr_error_prefix(err, "%s",
+				rc == SFS_EXPIRED ? "expired" : sfs_result_text(rc));
+		else if (!c->raw)
+			print_record(c, sfs, &record);
+		else if (fwrite(record.body, 1, record.length, stdout) != record.length)
+			rc = pr_error_set(err, "cannot write the record");
+	}
 	sfs_close(&sfs);
 	return rc;
 }
@@ -636,106 +556,116 @@ on_fault(void *arg, const struct sfs_fault *f)
 		render_string(r, "device", f->device);
 		render_uint(r, "position", f->position);
 	}
-	if (f->block != SFS_NO_BLOCK) {
-		render_uint(r, "block", f->block);
-		render_uint(r, "offset", f->offset);
-	}
+	if (f->block != SFS_NO_BLOCK)
+		RENDER_UINTS(r, {"block", f->block}, {"offset", f->offset});
 	if (f->stream)
 		render_string(r, "stream", f->stream);
-	if (f->first) {
-		render_uint(r, "first_record", f->first);
-		render_uint(r, "last_record", f->last);
-	}
+	if (f->first)
+		RENDER_UINTS(r, {"first_record", f->first}, {"last_record", f->last});
 	render_string(r, "why", f->why);
 	render_close(r);
-}
-
-/* Faults that are left, or -1. */
-static int64_t
-check(struct volume_call *c, struct pr_error *err)
-{
-	struct sfs *sfs = open_volume(c, err);
-	uint64_t records = 0;
-	int64_t faults = -1;
-
-	render_list(c->r, "faults");
-	if (sfs)
-		faults = sfs_check(sfs, on_fault, c->r, &records, err);
-	render_close(c->r);
-	sfs_close(&sfs);
-	if (faults < 0)
-		return -1;
-	render_uint(c->r, "records", records);
-	render_uint(c->r, "fault_count", (uint64_t)faults);
-	return faults;
-}
-
-static int64_t
-repair(struct volume_call *c, struct pr_error *err)
-{
-	const struct sfs_repair_options how = {.force = c->args.force};
-	struct sfs_repair_result out;
-	int rc;
-
-	render_list(c->r, "faults");
-	rc = sfs_repair(c->paths.path, c->paths.count, &how, on_fault, c->r, &out, err);
-	render_close(c->r);
-	if (rc < 0)
-		return -1;
-	render_uint(c->r, "records", out.records);
-	render_uint(c->r, "fault_count", out.faults);
-	render_uint(c->r, "dropped_records", out.dropped_records);
-	render_uint(c->r, "maps_written", out.maps);
-	render_uint(c->r, "roots_written", out.roots);
-	render_uint(c->r, "faults_left", out.left);
-	return (int64_t)out.left;
 }
 
 static int
 volume_check(struct volume_call *c, struct pr_error *err)
 {
-	int64_t faults;
+	const struct sfs_repair_options how = {.force = c->force};
+	struct sfs_repair_result out = {0};
+	struct sfs *sfs = NULL;
+	int64_t left = -1;
 
-	if (c->args.force && !c->args.repair) {
+	if (c->force && !c->repair) {
 		pr_error_set(err, "--force is for --repair: a check changes nothing");
 		return CLI_USAGE;
 	}
 	c->r = render_begin(stdout, c->form);
 	render_string(c->r, "path", c->paths.text);
-	faults = c->args.repair ? repair(c, err) : check(c, err);
-	if (faults < 0 && c->form != RENDER_TEXT)
+	if (!c->repair)
+		sfs = open_volume(c, err);
+	render_list(c->r, "faults");
+	if (sfs)
+		left = out.faults = sfs_check(sfs, on_fault, c->r, &out.records, err);
+	else if (c->repair && sfs_repair(c->paths.path, c->paths.count, &how, on_fault,
+				      c->r, &out, err) == 0)
+		left = out.left;
+	render_close(c->r);
+	sfs_close(&sfs);
+	if (left >= 0)
+		RENDER_UINTS(c->r, {"records", out.records}, {"fault_count", out.faults});
+	else if (c->form != RENDER_TEXT)
 		render_string(c->r, "error", err->text);
-	return faults < 0 ? -1 : faults ? CLI_PARTIAL : CLI_OK;
+	if (left >= 0 && c->repair)
+		RENDER_UINTS(c->r, {"dropped_records", out.dropped_records},
+			{"maps_written", out.maps}, {"roots_written", out.roots},
+			{"faults_left", out.left});
+	return left < 0 ? -1 : left ? CLI_PARTIAL : CLI_OK;
 }
 
 /* ---- index ---- */
 
 static int
-make_index(const struct volume_paths *paths, struct pri_follower_stats *figures,
-	struct pr_error *err)
+add_index_record(void *arg, const struct pr_index_record *r)
 {
-	struct inline_index index = {.path = paths->text};
-	struct volume_writer writer;
-	int rc = volume_writer_open(&writer, paths, true, err);
+	struct inline_index *b = arg;
 
-	if (rc == 0)
-		rc = inline_index_step(&index, writer.append, true, err);
-	if (rc == 0) {
-		pri_follower_stats(index.feed, figures);
-		rc = prl_writer_flush(writer.append, err);
+	return prl_writer_index(b->append, r, &b->error);
+}
+
+/*
+ * A volume that takes nothing more (its data's writer says why) has no index either. Groups are
+ * finished at the end: the next import begins new ones.
+ */
+int
+inline_index_step(
+	void *arg, struct prl_volume_writer *append, bool end, struct pr_error *err)
+{
+	struct inline_index *b = arg;
+	int rc;
+
+	b->append = append;
+	if (!b->feed) {
+		b->view = ask_volume_open(
+			b->path, PRI_VOLUME_CACHED | PRI_VOLUME_SUMMARIES, err);
+		if (!b->view || pri_volume_refresh(b->view, true, INT64_MAX, err) < 0)
+			return -1;
+		b->feed = pri_follower_create(b->view, add_index_record, b, err);
+		if (!b->feed)
+			return -1;
+		pri_follower_composites(b->feed, &b->composites);
 	}
-	inline_index_close(&index);
-	volume_writer_close(&writer);
-	return rc;
+	do
+		rc = pri_follower_step(b->feed, INT64_MAX, err);
+	while (rc > 0);
+	if (rc == 0 && end)
+		rc = pri_follower_finish(b->feed, true, err);
+	return rc < 0 ? -1 : 0;
+}
+
+void
+inline_index_close(struct inline_index *b)
+{
+	pri_follower_destroy(&b->feed);
+	pri_volume_close(&b->view);
 }
 
 static int
 volume_index(struct volume_call *c, struct pr_error *err)
 {
+	struct inline_index index = {.path = c->paths.text};
 	struct pri_follower_stats f = {0};
+	struct volume_writer writer;
+	int rc = volume_writer_open(&writer, c->paths.text, true, err);
 	uint64_t bytes;
 
-	if (make_index(&c->paths, &f, err) < 0)
+	if (rc == 0)
+		rc = inline_index_step(&index, writer.append, true, err);
+	if (rc == 0) {
+		pri_follower_stats(index.feed, &f);
+		rc = prl_writer_flush(writer.append, err);
+	}
+	inline_index_close(&index);
+	volume_writer_close(&writer);
+	if (rc < 0)
 		return -1;
 	bytes = f.built.level1_bytes + f.built.level2_bytes;
 	if (c->form == RENDER_TEXT) {
@@ -745,24 +675,25 @@ volume_index(struct volume_call *c, struct pr_error *err)
 	}
 	c->r = render_begin(stdout, c->form);
 	render_string(c->r, "path", c->paths.text);
-	render_uint(c->r, "segments", f.built.segments);
-	render_uint(c->r, "packets", f.built.packets);
-	render_uint(c->r, "index_bytes", bytes);
-	render_uint(c->r, "damaged_segments", f.built.damaged);
+	RENDER_UINTS(c->r, {"segments", f.built.segments}, {"packets", f.built.packets},
+		{"index_bytes", bytes}, {"damaged_segments", f.built.damaged});
 	return 0;
 }
 
 /* ---- what they have in common ---- */
 
 int
-volume_writer_open(struct volume_writer *out, const struct volume_paths *paths,
-	bool lazy_directory, struct pr_error *err)
+volume_writer_open(struct volume_writer *out, const char *volume, bool lazy_directory,
+	struct pr_error *err)
 {
 	struct sfs_open_options writing = {.writer = true};
 	struct prl_writer_options o = {.lazy_directory = lazy_directory};
+	struct volume_paths paths;
 
-	*out = (struct volume_writer){
-		.sfs = sfs_open(paths->path, paths->count, &writing, err)};
+	*out = (struct volume_writer){0};
+	if (volume_paths_parse(volume, &paths, err) == 0)
+		out->sfs = sfs_open(paths.path, paths.count, &writing, err);
+	volume_paths_free(&paths);
 	if (out->sfs)
 		out->append = prl_writer_create(out->sfs, &o, err);
 	return out->append ? 0 : -1;
@@ -776,48 +707,56 @@ volume_writer_close(struct volume_writer *w)
 }
 
 static const struct command {
-	const char *name, *summary, *usage;
+	const char *name, *help, *summary, *usage;
 	const struct pr_option *options;
 	size_t option_count;
-	int (*run)(
-		struct volume_call *c, struct pr_error *err); /* 0, -1, or an exit status */
+	/* 0, -1, or an exit status */
+	int (*run)(struct volume_call *c, struct pr_error *err);
 } commands[] = {
 #define OPTIONS(table) table, sizeof(table) / sizeof(*(table))
-	{"create",
+	{"create", "make a volume",
 		"Makes a volume in a file or on a block device, or striped over several.",
 		"VOLUME", OPTIONS(create_options), volume_create},
-	{"show", "Shows what a volume is, how full, and how long it keeps new data.",
+	{"show", "what a volume is, and how full",
+		"Shows what a volume is, how full, and how long it keeps new data.",
 		"VOLUME", OPTIONS(form_options), volume_show},
-	{"streams", "Lists a volume's streams; sets their guarantees and permissions.",
+	{"streams", "list the streams of a volume",
+		"Lists a volume's streams; sets their guarantees and permissions.",
 		"VOLUME", OPTIONS(streams_options), volume_streams},
-	{"records", "Lists the records of a stream, with their handles.", "VOLUME STREAM",
+	{"records", "list the records of a stream",
+		"Lists the records of a stream, with their handles.", "VOLUME STREAM",
 		OPTIONS(records_options), volume_records},
-	{"dump", "Shows the record of a handle: header and bytes.", "VOLUME HANDLE",
+	{"dump", "show one record, named by its handle",
+		"Shows the record of a handle: header and bytes.", "VOLUME HANDLE",
 		OPTIONS(dump_options), volume_dump},
-	{"check", "Reads all of a volume, and names each fault.", "VOLUME",
+	{"check", "read all of it, name each fault, repair",
+		"Reads all of a volume, and names each fault.", "VOLUME",
 		OPTIONS(check_options), volume_check},
-	{"index", "Indexes the segments of a volume that have no index yet.", "VOLUME",
+	{"index", "index what has no index yet",
+		"Indexes the segments of a volume that have no index yet.", "VOLUME",
 		OPTIONS(form_options), volume_index},
-	{"grow", "Makes a volume larger. No program may be writing it.", "VOLUME",
+	{"grow", "make it larger, on its devices or more of them",
+		"Makes a volume larger. No program may be writing it.", "VOLUME",
 		OPTIONS(grow_options), volume_grow},
 };
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static int
-run_on_paths(struct volume_call *c, const struct command *command, const char *volume)
+run(const struct cli_call *call, struct pr_error *err)
 {
-	struct pr_error err = {""};
+	struct volume_call *c = call->values;
 	int rc = CLI_USAGE;
 
-	if (volume_paths_parse(volume, &c->paths, &err) == 0)
-		rc = command->run(c, &err);
+	c->form = cli_form(c->json, c->keyvalue);
+	c->operand = call->count > 1 ? call->operands[1] : NULL;
+	if (volume_paths_parse(call->operands[0], &c->paths, err) == 0)
+		rc = c->command->run(c, err);
 	if (c->r && render_end(&c->r) < 0 && rc == 0)
-		rc = pr_error_set(&err, "cannot print");
+		rc = pr_error_set(err, "cannot print");
 	if (rc == 0 && fflush(stdout) != 0)
-		rc = pr_error_errno(&err, "cannot print");
+		rc = pr_error_errno(err, "cannot print");
 	volume_paths_free(&c->paths);
-	rc = rc < 0 ? CLI_FAILED : rc;
-	return rc == CLI_FAILED || rc == CLI_USAGE ? cli_fail(c->program->name, rc, &err)
-						   : rc;
+	return rc < 0 ? CLI_FAILED : rc;
 }
 
 /* argv[0] names the command. */
@@ -826,7 +765,6 @@ run_command(int argc, char **argv)
 {
 	const struct command *command = commands;
 	char name[40], usage[40];
-	int operand, status, operands;
 
 	while (strcmp(command->name, argv[0]) != 0)
 		command++;
@@ -838,35 +776,19 @@ run_command(int argc, char **argv)
 		.options = command->options,
 		.option_count = command->option_count,
 		.footer = "VOLUME is PATH[,PATH...], the devices of one volume."};
-	struct volume_call c = {.program = &program};
+	struct volume_call c = {.command = command, .name = name};
 
-	operands = 1 + (strchr(command->usage, ' ') != NULL);
-	status = cli_parse(&program, &c.args, argc, argv, &operand);
-	c.form = cli_form(c.args.json, c.args.keyvalue);
-	if (status < 0 && argc - operand != operands)
-		status = cli_usage(name, "usage: %s %s", name, usage);
-	else if (status < 0) {
-		c.operand = operands > 1 ? argv[operand + 1] : NULL;
-		status = run_on_paths(&c, command, argv[operand]);
-	}
-	pr_options_free(&program, &c.args);
-	return status;
+	return cli_run(&program, &c, strchr(command->usage, ' ') ? 2 : 1, argc, argv, run);
 }
 
 int
 cmd_volume(int argc, char **argv)
 {
-	static const struct cli_command list[] = {
-		{"create", run_command, "make a volume"},
-		{"show", run_command, "what a volume is, and how full"},
-		{"streams", run_command, "list the streams of a volume"},
-		{"records", run_command, "list the records of a stream"},
-		{"dump", run_command, "show one record, named by its handle"},
-		{"check", run_command, "read all of it, name each fault, repair"},
-		{"index", run_command, "index what has no index yet"},
-		{"grow", run_command, "make it larger, on its devices or more of them"},
-	};
+	struct cli_command list[COMMANDS];
 
+	for (size_t i = 0; i < COMMANDS; i++)
+		list[i] = (struct cli_command){
+			commands[i].name, run_command, commands[i].help};
 	return cli_dispatch("packrack volume", "Creates, shows, checks and grows volumes.",
-		list, sizeof(list) / sizeof(list[0]), argc, argv);
+		list, COMMANDS, argc, argv);
 }
